@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Latency and throughput of running `true`, several ways in interleaved rounds, so that noise hits
+ * all alike.
+ *
+ * usage: bench_exec latency ROUNDS SOCKET SESSION WORKSPACE AGENTSH NAME…   prints one JSON line
+ * per way bench_exec clients N SECONDS SOCKET SESSION_PREFIX                  prints commands per
+ * second, ours and native */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct place {
+	const char *socket, *session, *workspace, *agentsh;
+	int fd; /* keep-alive connection */
+};
+
+static _Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "bench_exec: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int dial(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		fail(path);
+	return fd;
+}
+
+/* One request on a keep-alive connection; the status. body_out gets the answer's start. */
+static int call(int fd, const char *method, const char *path, const char *body, char *out,
+		size_t size)
+{
+	char buf[65536];
+	int n = snprintf(buf, sizeof(buf),
+			 "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", method, path,
+			 strlen(body), body);
+	size_t have = 0, want = 0;
+	char *head;
+
+	if (write(fd, buf, (size_t)n) != n)
+		fail("write");
+	while (want == 0 || have < want) {
+		ssize_t r = read(fd, buf + have, sizeof(buf) - 1 - have);
+
+		if (r <= 0)
+			fail("read");
+		have += (size_t)r;
+		buf[have] = '\0';
+		head = strstr(buf, "\r\n\r\n");
+		if (want == 0 && head != NULL) {
+			const char *len = strcasestr(buf, "content-length: ");
+
+			want = (size_t)(head + 4 - buf) + (len ? strtoul(len + 16, NULL, 10) : 0);
+		}
+	}
+	if (out != NULL)
+		snprintf(out, size, "%s", strstr(buf, "\r\n\r\n") + 4);
+	return atoi(buf + 9);
+}
+
+static void spawn_wait(char *const argv[])
+{
+	pid_t pid = vfork();
+	int status;
+
+	if (pid == 0) {
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		fail(argv[0]);
+}
+
+static void way_native(struct place *p)
+{
+	spawn_wait((char *[]){"/bin/true", NULL});
+}
+
+static void way_sh(struct place *p)
+{
+	spawn_wait((char *[]){"/bin/sh", "-c", "true", NULL});
+}
+
+static void way_bwrap(struct place *p)
+{
+	spawn_wait((char *[]){"/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev",
+			      "/dev", "--proc", "/proc", "/bin/true", NULL});
+}
+
+static void way_http(struct place *p)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/api/v1/sessions/%s/exec", p->session);
+	if (call(p->fd, "POST", path, "{\"command\":\"/bin/true\"}", NULL, 0) != 200)
+		fail("exec");
+}
+
+static void way_script(struct place *p)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/api/v1/sessions/%s/exec", p->session);
+	if (call(p->fd, "POST", path, "{\"script\":\"true\"}", NULL, 0) != 200)
+		fail("exec");
+}
+
+static void way_cli(struct place *p)
+{
+	spawn_wait((char *[]){(char *)p->agentsh, "exec", (char *)p->session, "--", "/bin/true",
+			      NULL});
+}
+
+static void way_cli_shell(struct place *p)
+{
+	spawn_wait((char *[]){(char *)p->agentsh, "exec", (char *)p->session, "--output", "shell",
+			      "--", "/bin/true", NULL});
+}
+
+static void way_version(struct place *p)
+{
+	spawn_wait((char *[]){(char *)p->agentsh, "version", NULL});
+}
+
+static void way_health(struct place *p)
+{
+	if (call(p->fd, "GET", "/health", "", NULL, 0) != 200)
+		fail("health");
+}
+
+static void make(struct place *p, char id[128])
+{
+	char body[512], answer[512];
+
+	snprintf(body, sizeof(body), "{\"workspace\":\"%s\"}", p->workspace);
+	if (call(p->fd, "POST", "/api/v1/sessions", body, answer, sizeof(answer)) != 201 ||
+	    sscanf(answer, "{\"id\":\"%100[^\"]", id) != 1)
+		fail("create");
+}
+
+static void end(struct place *p, const char *id)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "/api/v1/sessions/%s", id);
+	if (call(p->fd, "DELETE", path, "", NULL, 0) != 200)
+		fail("destroy");
+}
+
+static void way_session(struct place *p)
+{
+	char id[128];
+
+	make(p, id);
+	end(p, id);
+}
+
+static const struct way {
+	const char *name;
+	void (*run)(struct place *p);
+} ways[] = {
+	{"native", way_native}, {"native-again", way_native}, {"sh", way_sh},
+	{"bwrap", way_bwrap},	{"http", way_http},	      {"script", way_script},
+	{"cli", way_cli},	{"cli-shell", way_cli_shell}, {"cli-version", way_version},
+	{"health", way_health}, {"session", way_session},
+};
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+	qsort(v, (size_t)n, sizeof(*v), by_value);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static int latency(int argc, char **argv)
+{
+	int rounds = atoi(argv[0]), n = argc - 5;
+	struct place p = {
+		.socket = argv[1], .session = argv[2], .workspace = argv[3], .agentsh = argv[4]};
+	const struct way *way[16];
+	double *t = calloc((size_t)rounds * 16, sizeof(double));
+	double *diff = calloc((size_t)rounds, sizeof(double));
+	double *one = calloc((size_t)rounds, sizeof(double));
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = dup(1);
+
+	p.fd = dial(p.socket);
+	for (int i = 0; i < n; i++) {
+		way[i] = NULL;
+		for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)
+			if (strcmp(ways[k].name, argv[5 + i]) == 0)
+				way[i] = &ways[k];
+		if (way[i] == NULL)
+			fail(argv[5 + i]);
+	}
+	dup2(null, 1); /* what the programs print is not part of it */
+	for (int r = -5; r < rounds; r++) {
+		for (int i = 0; i < n; i++) {
+			int k = r & 1 ? n - 1 - i
+				      : i; /* there and back: no way is always the first */
+			double begin = now_us();
+
+			way[k]->run(&p);
+			if (r >= 0)
+				t[k * rounds + r] = now_us() - begin;
+		}
+	}
+	dup2(out, 1);
+	for (int i = 0; i < n; i++) {
+		for (int r = 0; r < rounds; r++) {
+			diff[r] = t[i * rounds + r] - t[r];
+			one[r] = t[i * rounds + r];
+		}
+		printf("{\"way\":\"%s\",\"rounds\":%d,\"median_us\":%.1f,\"over_first_us\":%.1f,"
+		       "\"p90_us\":%.1f}\n",
+		       way[i]->name, rounds, median(one, rounds), median(diff, rounds),
+		       one[rounds * 9 / 10]);
+	}
+	return 0;
+}
+
+/* --- throughput --- */
+
+struct worker {
+	pthread_t thread;
+	struct place p;
+	char session[128];
+	double until;
+	bool native;
+	long done;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	while (now_us() < w->until) {
+		if (w->native)
+			way_native(&w->p);
+		else
+			way_http(&w->p);
+		w->done++;
+	}
+	return NULL;
+}
+
+static double rate(struct worker *w, int n, double seconds, bool native)
+{
+	double begin = now_us();
+	long total = 0;
+
+	for (int i = 0; i < n; i++) {
+		w[i].until = begin + seconds * 1e6;
+		w[i].native = native;
+		w[i].done = 0;
+		if (pthread_create(&w[i].thread, NULL, work, &w[i]) != 0)
+			fail("thread");
+	}
+	for (int i = 0; i < n; i++) {
+		pthread_join(w[i].thread, NULL);
+		total += w[i].done;
+	}
+	return (double)total / ((now_us() - begin) / 1e6);
+}
+
+static int clients(char **argv)
+{
+	int n = atoi(argv[0]), rounds = 5;
+	double seconds = atof(argv[1]), ours[5], native[5];
+	struct worker *w = calloc((size_t)n, sizeof(*w));
+
+	for (int i = 0; i < n; i++) {
+		w[i].p = (struct place){.socket = argv[2], .workspace = argv[3]};
+		w[i].p.fd = dial(argv[2]);
+		make(&w[i].p, w[i].session);
+		w[i].p.session = w[i].session;
+	}
+	for (int r = 0; r < rounds; r++) {
+		native[r] = rate(w, n, seconds / rounds, true);
+		ours[r] = rate(w, n, seconds / rounds, false);
+	}
+	for (int i = 0; i < n; i++)
+		end(&w[i].p, w[i].session);
+	printf("{\"clients\":%d,\"ours_per_s\":%.0f,\"native_per_s\":%.0f}\n", n,
+	       median(ours, rounds), median(native, rounds));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc >= 8 && strcmp(argv[1], "latency") == 0)
+		return latency(argc - 2, argv + 2);
+	if (argc == 6 && strcmp(argv[1], "clients") == 0)
+		return clients(argv + 2);
+	fprintf(stderr, "usage: bench_exec latency ROUNDS SOCKET SESSION WORKSPACE AGENTSH WAY...\n"
+			"       bench_exec clients N SECONDS SOCKET WORKSPACE\n");
+	return 2;
+}

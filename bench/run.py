@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmarks: medians of interleaved rounds and ratios within one run; each row has its goal.
+
+usage: ./dev bench [latency|clients|events|memory|size]…"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+os.environ["AGENTSH_BUILD_DIR"] = str(TOP / "build")
+sys.path.insert(0, str(TOP / "tests"))
+import harness  # noqa: E402
+
+BENCH = TOP / "build-bench"
+PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-warden", "agentsh-init", "agentsh-state"]
+rows = []
+
+
+def row(name, value, goal, ok):
+    rows.append(ok)
+    print(f"{'ok  ' if ok else 'MISS'}  {name:44} {value:34} goal: {goal}", flush=True)
+
+
+def lines(*args):
+    out = subprocess.run([str(a) for a in args], capture_output=True, text=True)
+    if out.returncode != 0:
+        sys.exit(f"{args[0]}: {out.stderr}")
+    return [json.loads(line) for line in out.stdout.splitlines()]
+
+
+def latency(server):
+    session = server.session()
+    ways = [
+        "native",
+        "native-again",
+        "sh",
+        "http",
+        "script",
+        "cli",
+        "cli-shell",
+        "cli-version",
+        "session",
+        "bwrap",
+    ]
+    os.environ["AGENTSH_SERVER"] = f"unix:{server.socket}"
+    rounds = os.environ.get("BENCH_ROUNDS", "400")
+    got = {
+        r["way"]: r
+        for r in lines(
+            BENCH / "bench_exec",
+            "latency",
+            rounds,
+            server.socket,
+            session.id,
+            session.workspace,
+            harness.AGENTSH,
+            *ways,
+        )
+    }
+    for way in ways:
+        r = got[way]
+        print(
+            f"      {way:14} median {r['median_us']:8.0f} us   over native {r['over_first_us']:8.0f} us   p90 {r['p90_us']:8.0f} us"
+        )
+    noise = abs(got["native-again"]["over_first_us"])
+    row("A/A: native against native", f"{noise:.0f} us", "the noise", True)
+    http = got["http"]["over_first_us"]
+    row("exec of true by HTTP over native", f"{http:.0f} us", "at most 500 us", http <= 500)
+    limit = 3 * got["sh"]["median_us"] + got["cli-version"]["median_us"]
+    row(
+        "CLI exec",
+        f"{got['cli']['median_us']:.0f} us",
+        f"at most 3 x sh + own process = {limit:.0f} us",
+        got["cli"]["median_us"] <= limit,
+    )
+    row(
+        "session create and destroy",
+        f"{got['session']['median_us']:.0f} us",
+        f"below bwrap's start = {got['bwrap']['median_us']:.0f} us",
+        got["session"]["median_us"] < got["bwrap"]["median_us"],
+    )
+    session.destroy()
+
+
+def clients(server):
+    for n in (1, 8, 32):
+        r = lines(BENCH / "bench_exec", "clients", n, 5, server.socket, server.workspace())[0]
+        ratio = r["ours_per_s"] / r["native_per_s"]
+        text = f"{r['ours_per_s']}/s of {r['native_per_s']}/s = {ratio:.2f}"
+        row(f"{n} clients", text, "no failure" if n < 32 else "at least 0.5 x native", n < 32 or ratio >= 0.5)
+
+
+def events(server):
+    with tempfile.TemporaryDirectory(dir=server.dir) as d:
+        r = lines(BENCH / "bench_events", d, 9, 20000)[0]
+    row(
+        "events into the store, synthetic",
+        f"{r['ours_per_s']}/s of {r['bare_per_s']}/s = {r['ratio']:.2f}",
+        "at least 0.5 x bare SQLite, none lost",
+        r["ratio"] >= 0.5 and r["stored"] == r["sent"] and r["chain_bad"] == 0,
+    )
+    session = server.session()
+    before = session.get("/history?limit=1")["total"]
+    n = 300
+    c = server.connect()
+    for _ in range(n):
+        server.post(f"{session.path}/exec", {"command": "/bin/true"}, connection=c)
+    c.close()
+    made = session.get("/history?limit=1")["total"] - before
+    # queued, started, finished, ready->busy, busy->ready
+    row("events by real operations", f"{made} of {n} commands", f"{5 * n}: none lost", made == 5 * n)
+    session.destroy()
+
+
+def pss(pid, without=()):
+    total, skip = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if "-" in line.split(" ")[0]:
+            skip = any(w in line for w in without)
+        elif line.startswith("Pss:") and not skip:
+            total += int(line.split()[1])
+    return total / 1024
+
+
+def memory(server):
+    made = [server.session() for _ in range(8)]
+    for s in made:
+        s.exec("true")
+    whole = pss(server.pid) + pss(server.api_pid())
+    row("PSS of the server (launcher + API)", f"{whole:.1f} MB", "at most 10 MB", whole <= 10)
+    wardens = [pss(w, without=(".ring", ".ack")) for w in server.warden_pids()]
+    row("PSS of a warden without the rings", f"{max(wardens):.2f} MB", "at most 2 MB", max(wardens) <= 2)
+    for s in made:
+        s.destroy()
+
+
+def size(server):
+    total = 0
+    for name in PROGRAMS:
+        out = server.dir / name
+        subprocess.run(["strip", "-o", out, TOP / "build" / name], check=True)
+        print(f"      {name:16} {out.stat().st_size / 1024:8.0f} KB")
+        total += out.stat().st_size
+    row("stripped programs together", f"{total / 1e6:.2f} MB", "at most 3 MB", total <= 3e6)
+
+
+def main():
+    names = sys.argv[1:] or ["size", "memory", "latency", "clients", "events"]
+    server = harness.Server(config={"logging": {"level": "warn"}})
+    try:
+        server.start()
+        for name in names:
+            print(f"== {name}")
+            {"latency": latency, "clients": clients, "events": events, "memory": memory, "size": size}[name](server)
+    finally:
+        server.cleanup()
+    return 0 if all(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

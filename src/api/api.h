@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* api/api.h - the API child: HTTP in front, sessions behind.
+ *
+ * Process agentsh-api: unprivileged, no capabilities, one loop. It is started by the launcher with
+ * a link; when the link closes it ends. One row per method (methods.c) gives verb, path, role,
+ * ownership and handler; the dispatcher authenticates, resolves what the path names and only then
+ * calls the handler. */
+#pragma once
+#include "base/err.h"
+#include "config/config.h"
+#include "event/metrics.h"
+#include "event/sink_jsonl.h"
+#include "event/store.h"
+#include "link/link.h"
+#include "session/session.h"
+#include "wire/http.h"
+
+#define API_PREFIX "/api/v1"
+#define API_LISTENERS 8
+
+struct api {
+	struct event_base *base;
+	struct link launcher;
+	struct config config;
+	struct api_keys keys;
+	struct store *store;
+	struct sink_jsonl *jsonl; /* NULL: off */
+	struct metrics *metrics;
+	struct sessions *sessions;
+	struct http_server *http;
+	int output_dir;
+	int listener[API_LISTENERS];
+	bool listener_unix[API_LISTENERS];
+	size_t nlisteners;
+	uint32_t owner_uid;
+	bool auto_started, stopping, failed;
+	struct event *link_event, *idle_timer, *poll_timer;
+	int64_t idle_since_us;
+};
+
+/* Runs until the launcher's link closes or it says stop; the exit status. */
+int api_main(int link_fd);
+
+/* One request being answered. Lives until the answer has ended or the client has left. */
+struct method;
+struct call {
+	struct api *api;
+	struct http_request *req;
+	const struct method *method;
+	struct caller who;
+	struct session *session; /* {id}, where the row owns a session */
+	struct command *command; /* {cmd} */
+	char id[ID_MAX + 1], cmd[ID_MAX + 1];
+	int64_t begun_us;
+	void *work; /* of the handler: freed by work_free with the call */
+	void (*work_free)(struct call *call, bool gone);
+};
+/* Answers and ends the call. */
+void call_reply(struct call *call, int status, struct buf *body);
+void call_fail(struct call *call, const struct err *err);
+/* For streamed answers: the handler ends the HTTP answer itself, then this. */
+void call_end(struct call *call);
+/* The body as JSON object (owned); an empty body is {} where optional. Fails with E_BAD_REQUEST. */
+int call_json(struct call *call, bool optional, json_t **out, struct err *err);
+/* A decimal query parameter in [min, max]; absent gives fallback. Problems become details. */
+uint64_t call_number(struct call *call, const char *name, uint64_t fallback, uint64_t max,
+		     struct err *err);
+
+typedef void method_fn(struct call *call);
+enum method_owner { OWN_NONE, OWN_SESSION, OWN_COMMAND, OWN_SESSION_COMMAND };
+struct method {
+	const char *verb, *path; /* path with {id} and {cmd} */
+	const char *rpc;	 /* name in the proto */
+	unsigned roles;		 /* bit set of 1<<enum role; 0: no credential needed */
+	enum method_owner owner;
+	const char *query; /* space-separated names of allowed query parameters */
+	bool idempotent;   /* repeating it changes nothing */
+	bool audited;	   /* logged at info with who and outcome */
+	method_fn *handler;
+};
+extern const struct method api_methods[];
+extern const size_t api_nmethods;
+
+void api_on_request(struct http_request *req, void *arg);		      /* dispatch.c */
+void api_on_bad(int status, const char *reason, struct buf *body, void *arg); /* dispatch.c */
+int api_authenticate(struct api *api, struct http_request *req, struct caller *who,
+		     struct err *err);
+/* The error body that every surface has. */
+void api_error_format(const struct err *err, const char *request_id, struct buf *out);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who asks: a key in the header, else the peer of a unix connection, else (TCP with auth.type none)
+ * anonymous. */
+#include "api/api.h"
+#include "base/mem.h"
+#include <stdio.h>
+#include <sys/socket.h>
+
+static int by_key(struct api *api, const char *secret, struct caller *who, struct err *err)
+{
+	const struct api_key *key = api_keys_find(&api->keys, secret, strlen(secret));
+
+	if (key == NULL)
+		return err_set(err, E_UNAUTHENTICATED, NULL, "this API key is not known");
+	snprintf(who->agent_id, sizeof(who->agent_id), "%s", key->agent_id);
+	snprintf(who->key, sizeof(who->key), "%s", secret);
+	who->role = key->role;
+	who->uid = key->uid;
+	return 0;
+}
+
+/* Nobody is approver by uid; root and the server's owner are admin. */
+static int by_peer(struct api *api, int fd, struct caller *who, struct err *err)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return err_errno(err, E_UNAUTHENTICATED, NULL, "cannot tell who is connected");
+	snprintf(who->agent_id, sizeof(who->agent_id), "uid-%u", peer.uid);
+	who->role = peer.uid == 0 || peer.uid == api->owner_uid ? ROLE_ADMIN : ROLE_AGENT;
+	who->uid = peer.uid;
+	who->conn_fd = fd;
+	return 0;
+}
+
+/* "Authorization: Bearer KEY" or "X-API-Key: KEY"; both with different keys is refused. */
+static int find_secret(struct http_request *req, const char **secret, struct err *err)
+{
+	const char *bearer = http_header(req, "Authorization");
+	const char *plain = http_header(req, "X-API-Key");
+
+	if (bearer != NULL) {
+		if (strncasecmp(bearer, "Bearer ", 7) != 0)
+			return err_set(err, E_UNAUTHENTICATED, NULL,
+				       "Authorization must be 'Bearer KEY'");
+		bearer += 7;
+		while (*bearer == ' ')
+			bearer++;
+		if (plain != NULL && strcmp(plain, bearer) != 0)
+			return err_set(err, E_UNAUTHENTICATED, NULL,
+				       "Authorization and X-API-Key name different keys");
+	}
+	*secret = bearer != NULL ? bearer : plain;
+	return 0;
+}
+
+int api_authenticate(struct api *api, struct http_request *req, struct caller *who, struct err *err)
+{
+	const char *secret = NULL;
+	int r = find_secret(req, &secret, err);
+
+	if (r < 0)
+		return r;
+	who->conn_fd = -1;
+	if (secret != NULL)
+		return by_key(api, secret, who, err);
+	if (api->listener_unix[http_tag(req)])
+		return by_peer(api, http_fd(req), who, err);
+	if (strcmp(api->config.auth_type, "none") != 0)
+		return err_set(err, E_UNAUTHENTICATED, NULL,
+			       "an API key is needed: Authorization: Bearer KEY");
+	snprintf(who->agent_id, sizeof(who->agent_id), "anonymous");
+	who->role = ROLE_AGENT;
+	who->uid = api->owner_uid;
+	who->conn_fd = http_fd(req);
+	return 0;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handlers.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "wire/stdio_frame.h"
+#include <ctype.h>
+
+#define LIST_DEFAULT 100
+#define LIST_MAX 1000
+#define OUTPUT_DEFAULT 10000
+#define OUTPUT_MAX (1024 * 1024)
+#define KEY_MAX 128
+#define GRACE_DEFAULT_MS 2000
+#define GRACE_MAX_MS (3600 * 1000)
+
+static int check_key(const char *key, struct err *err)
+{
+	size_t len = strlen(key);
+
+	for (size_t i = 0; i < len; i++)
+		if (!isgraph((unsigned char)key[i]))
+			len = 0;
+	if (len == 0 || len > KEY_MAX)
+		return err_set(err, E_BAD_REQUEST, "Idempotency-Key",
+			       "Idempotency-Key must be 1 to %d printable characters", KEY_MAX);
+	return 0;
+}
+
+int api_exec_request(struct call *call, struct exec_request *out, struct err *err)
+{
+	size_t len;
+	const char *body = http_body(call->req, &len);
+	json_t *doc = NULL;
+	int r;
+
+	memset(out, 0, sizeof(*out));
+	out->key = http_header(call->req, "Idempotency-Key");
+	if (out->key != NULL) {
+		r = check_key(out->key, err);
+		if (r < 0)
+			return r;
+		hash_sha256(out->hash, call->id, strlen(call->id) + 1, body, len);
+	}
+	r = call_json(call, false, &doc, err);
+	if (r == 0)
+		r = exec_wish_read(doc, &out->wish, err);
+	json_decref(doc);
+	return r;
+}
+
+void api_exec_request_done(struct exec_request *r)
+{
+	exec_wish_done(&r->wish);
+}
+
+/* A plain exec that waits for its result. */
+struct waiting {
+	struct call *call;
+	struct command *command;
+	bool detached;
+};
+
+static void waiting_left(struct call *call, bool gone)
+{
+	struct waiting *w = call->work;
+
+	if (gone && w->command != NULL)
+		command_unobserve(w->command, w, true);
+	free(w);
+}
+
+static void exec_done(const struct err *err, struct command *c, void *arg)
+{
+	struct waiting *wait = arg;
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+
+	wait->command = NULL;
+	if (err != NULL) {
+		call_fail(wait->call, err);
+		return;
+	}
+	if (wait->detached)
+		command_format(c, &w);
+	else
+		command_format_answer(c, &w);
+	call_reply(wait->call, wait->detached ? 202 : 200, &body);
+}
+
+static void exec_wait(struct call *call, const struct exec_request *r)
+{
+	struct waiting *w = mem_new(struct waiting);
+	const struct command_ask ask = {
+		.wish = &r->wish, .idempotency_key = r->key, .body_hash = r->hash};
+	const struct command_observer obs = {.done = exec_done, .arg = w};
+
+	w->call = call;
+	w->detached = r->wish.detach;
+	call->work = w;
+	call->work_free = waiting_left;
+	command_submit(call->session, &call->who, &ask, &obs, &w->command);
+}
+
+void api_exec(struct call *call)
+{
+	struct exec_request r;
+	struct err err = {0};
+
+	if (http_wants_upgrade(call->req, STDIO_PROTOCOL)) {
+		api_exec_stdio(call);
+		return;
+	}
+	if (api_exec_request(call, &r, &err) < 0)
+		call_fail(call, &err);
+	else if (r.wish.stream_output)
+		api_exec_stream(call);
+	else
+		exec_wait(call, &r);
+	api_exec_request_done(&r);
+}
+
+void api_command_list(struct call *call)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+	struct err err = {0};
+	uint64_t limit = call_number(call, "limit", LIST_DEFAULT, LIST_MAX, &err);
+
+	if (err_from_details(&err, NULL) < 0 ||
+	    command_list(call->session, http_query(call->req, "cursor"), (unsigned)limit, &w,
+			 &err) < 0)
+		call_fail(call, &err);
+	else
+		call_reply(call, 200, &body);
+}
+
+void api_command_get(struct call *call)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+
+	command_format(call->command, &w);
+	call_reply(call, 200, &body);
+}
+
+void api_command_output(struct call *call)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+	struct err err = {0};
+	const char *stream = http_query(call->req, "stream");
+	uint64_t offset = call_number(call, "offset", 0, INT64_MAX, &err);
+	uint64_t limit = call_number(call, "limit", OUTPUT_DEFAULT, OUTPUT_MAX, &err);
+	int which = stream == NULL || strcmp(stream, "stdout") == 0 ? 1
+		    : strcmp(stream, "stderr") == 0		    ? 2
+								    : 0;
+
+	if (which == 0)
+		err_detail(&err, "stream", "stdout or stderr, not '%.40s'", stream);
+	if (http_query(call->req, "limit") != NULL && limit == 0)
+		err_detail(&err, "limit", "at least 1");
+	if (err_from_details(&err, NULL) < 0 ||
+	    command_output(call->command, which, offset, limit, &w, NULL, &err) < 0)
+		call_fail(call, &err);
+	else
+		call_reply(call, 200, &body);
+}
+
+struct kill_wish {
+	char *signal;
+	int64_t grace_ms;
+	bool has_grace;
+};
+static const struct json_field kill_table[] = {
+	{"signal", JSON_FIELD_STR, offsetof(struct kill_wish, signal), 1, 16, NULL, 0},
+	{"grace", JSON_FIELD_DURATION, offsetof(struct kill_wish, grace_ms), 0, GRACE_MAX_MS, NULL,
+	 offsetof(struct kill_wish, has_grace)},
+	{NULL},
+};
+
+void api_command_kill(struct call *call)
+{
+	struct kill_wish wish = {0};
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+	json_t *doc = NULL;
+	struct err err = {0};
+	int r = call_json(call, true, &doc, &err);
+
+	if (r == 0)
+		r = json_read(doc, kill_table, &wish, &err);
+	if (r == 0)
+		r = command_kill(call->command, wish.signal != NULL ? wish.signal : "TERM",
+				 wish.has_grace ? wish.grace_ms : GRACE_DEFAULT_MS, &err);
+	if (r == 0) {
+		command_format(call->command, &w);
+		call_reply(call, 200, &body);
+	} else {
+		call_fail(call, &err);
+	}
+	json_read_done(kill_table, &wish);
+	json_decref(doc);
+}

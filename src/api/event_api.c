@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Events by SSE, and history by filters. */
+#include "api/event_feed.h"
+#include "api/handlers.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "wire/sse.h"
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PENDING_MAX (256 * 1024)
+#define KEEPALIVE_S 15
+#define HISTORY_DEFAULT 100
+#define HISTORY_MAX 10000
+
+struct subscription {
+	struct call *call;
+	struct event_feed *feed;
+	struct event *keepalive;
+	bool last; /* the session's last event was given */
+};
+
+static bool is_last(const char *json, size_t len)
+{
+	static const char *const ends[] = {"\"type\":\"session_destroyed\"",
+					   "\"type\":\"session_failed\""};
+	size_t head = len < 200 ? len : 200; /* the type stands near the front */
+
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (memmem(json, head, ends[i], strlen(ends[i])) != NULL)
+			return true;
+	return false;
+}
+
+static void subscription_left(struct call *call, bool gone)
+{
+	struct subscription *s = call->work;
+
+	event_feed_close(s->feed);
+	event_free(s->keepalive);
+	free(s);
+}
+
+static bool can_send(void *arg)
+{
+	struct subscription *s = arg;
+
+	return http_pending(s->call->req) < PENDING_MAX;
+}
+
+static void emit(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	struct subscription *s = arg;
+	cleanup_buf struct buf out = {0};
+	char id[24];
+
+	snprintf(id, sizeof(id), "%" PRIu64, seq);
+	sse_format(&out, id, NULL, json, len);
+	http_stream_write(s->call->req, out.data, out.len);
+	if (is_last(json, len)) {
+		s->last = true;
+		event_active(s->keepalive, EV_TIMEOUT, 0); /* ends outside of the feed */
+	}
+}
+
+static void on_drain(struct http_request *req, void *arg)
+{
+	struct subscription *s = arg;
+
+	event_feed_pump(s->feed);
+}
+
+/* Also catches up where the feed fell behind without ever filling the socket. */
+static void on_keepalive(evutil_socket_t fd, short what, void *arg)
+{
+	struct subscription *s = arg;
+	cleanup_buf struct buf out = {0};
+
+	if (s->last) {
+		http_stream_end(s->call->req);
+		call_end(s->call);
+		return;
+	}
+	sse_comment(&out, "alive");
+	http_stream_write(s->call->req, out.data, out.len);
+	event_feed_pump(s->feed);
+}
+
+static int start_seq(struct call *call, uint64_t *seq, struct err *err)
+{
+	const char *last = http_header(call->req, "Last-Event-ID");
+
+	if (last == NULL) {
+		*seq = store_last_seq(call->api->store);
+		return 0;
+	}
+	if (*last == '\0' || strlen(last) > 18 || strspn(last, "0123456789") != strlen(last))
+		return err_set(err, E_BAD_REQUEST, "Last-Event-ID",
+			       "not a sequence number: '%.40s'", last);
+	*seq = strtoull(last, NULL, 10);
+	return 0;
+}
+
+void api_events_stream(struct call *call)
+{
+	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
+					   {"X-Request-Id", call->who.request_id},
+					   {NULL, NULL}};
+	const struct timeval every = {.tv_sec = KEEPALIVE_S};
+	struct event_query q = {.session_id = call->id};
+	const char *types = http_query(call->req, "type");
+	struct subscription *s;
+	uint64_t after = 0;
+	struct err err = {0};
+
+	if ((types != NULL && event_types_parse(types, &q.types, &err) < 0) ||
+	    start_seq(call, &after, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	s = mem_new(struct subscription);
+	s->call = call;
+	s->keepalive = event_new(call->api->base, -1, EV_PERSIST, on_keepalive, s);
+	event_add(s->keepalive, &every);
+	call->work = s;
+	call->work_free = subscription_left;
+	http_stream_start(call->req, 200, "text/event-stream", extra);
+	http_on_drain(call->req, on_drain, s);
+	s->feed = event_feed_open(call->api->store, &q, after,
+				  &(struct event_feed_ops){emit, can_send, s});
+	event_feed_pump(s->feed);
+}
+
+struct rows {
+	struct jw *w;
+	uint64_t last;
+	unsigned n;
+};
+
+static void add_row(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	struct rows *r = arg;
+
+	jw_raw(r->w, json, len);
+	r->last = seq;
+	r->n++;
+}
+
+/* "1h" back from now, or RFC 3339. */
+static int64_t time_parameter(struct call *call, const char *name, struct err *err)
+{
+	const char *s = http_query(call->req, name);
+	struct err ignored = {0};
+	int64_t v;
+
+	if (s == NULL)
+		return 0;
+	if (clock_parse(s, &v) == 0)
+		return v;
+	if (json_duration_parse(s, &v, &ignored) == 0)
+		return clock_wall_us(&clock_system) - v * 1000;
+	err_detail(err, name, "neither a duration (1h) nor RFC 3339: '%.40s'", s);
+	return 0;
+}
+
+static const char *decision_parameter(struct call *call, struct err *err)
+{
+	static const char *const known[] = {"allow", "deny", "approve", "log", NULL};
+	const char *s = http_query(call->req, "decision");
+
+	for (size_t i = 0; s != NULL && known[i] != NULL; i++)
+		if (strcmp(s, known[i]) == 0)
+			return s;
+	if (s != NULL)
+		err_detail(err, "decision", "allow, deny, approve or log, not '%.40s'", s);
+	return NULL;
+}
+
+static int read_query(struct call *call, struct event_query *q, struct err *err)
+{
+	const char *types = http_query(call->req, "type");
+	int r;
+
+	q->command_id = http_query(call->req, "command_id");
+	q->decision = decision_parameter(call, err);
+	q->since_us = time_parameter(call, "since", err);
+	q->until_us = time_parameter(call, "until", err);
+	q->limit = (unsigned)call_number(call, "limit", HISTORY_DEFAULT, HISTORY_MAX, err);
+	q->offset = (unsigned)call_number(call, "offset", 0, UINT32_MAX, err);
+	q->after_seq = call_number(call, "cursor", 0, INT64_MAX, err);
+	r = err_from_details(err, NULL);
+	if (r == 0 && types != NULL)
+		r = event_types_parse(types, &q->types, err);
+	return r;
+}
+
+static void answer_query(struct call *call, struct event_query *q)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+	struct rows rows = {.w = &w};
+	uint64_t total = 0;
+	char next[24] = "";
+	struct err err = {0};
+
+	if (read_query(call, q, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	jw_obj(&w);
+	jw_key(&w, "events");
+	jw_arr(&w);
+	if (store_query(call->api->store, q, add_row, &rows, &total, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	jw_arr_end(&w);
+	if (rows.n > 0 && rows.n == q->limit && q->offset + rows.n < total)
+		snprintf(next, sizeof(next), "%" PRIu64, rows.last);
+	jw_kstr(&w, "next", next);
+	jw_kint(&w, "total", (int64_t)total);
+	jw_obj_end(&w);
+	call_reply(call, 200, &body);
+}
+
+void api_events_history(struct call *call)
+{
+	struct event_query q = {.session_id = call->id};
+
+	answer_query(call, &q);
+}
+
+void api_events_search(struct call *call)
+{
+	struct event_query q = {.session_id = http_query(call->req, "session_id")};
+
+	answer_query(call, &q);
+}

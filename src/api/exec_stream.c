@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec/stream: SSE messages stdout, stderr, event, and at the end result. */
+#include "api/event_feed.h"
+#include "api/exec_tail.h"
+#include "base/mem.h"
+#include "wire/sse.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PENDING_MAX (256 * 1024)
+
+struct streaming {
+	struct exec_tail tail; /* first: the observer's argument */
+	struct event_feed *feed;
+};
+
+static void streaming_left(struct call *call, bool gone)
+{
+	struct streaming *s = call->work;
+
+	event_feed_close(s->feed);
+	exec_tail_done(&s->tail, gone);
+	free(s);
+}
+
+static void send_message(struct streaming *s, const char *name, const char *data, size_t len)
+{
+	cleanup_buf struct buf out = {0};
+
+	sse_format(&out, NULL, name, data, len);
+	http_stream_write(s->tail.call->req, out.data, out.len);
+}
+
+static bool can_send(void *arg)
+{
+	struct streaming *s = arg;
+
+	return s->tail.begun && http_pending(s->tail.call->req) < PENDING_MAX;
+}
+
+static void emit(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	send_message(arg, "event", json, len);
+}
+
+/* One message of at most a chunk; false when there is nothing to send now. */
+static bool send_output(struct streaming *s, int stream, struct err *err)
+{
+	uint64_t offset = s->tail.sent[stream];
+	cleanup_buf struct buf raw = {0};
+	cleanup_buf struct buf json = {0};
+	struct jw w = JW(&json);
+	const char *encoding;
+
+	if (exec_tail_read(&s->tail, stream, TAIL_CHUNK, true, &raw, err) < 0 || raw.len == 0)
+		return false;
+	jw_obj(&w);
+	jw_kint(&w, "offset", (int64_t)offset);
+	jw_key(&w, "data");
+	encoding = jw_data(&w, raw.data, raw.len);
+	jw_kstr(&w, "encoding", encoding);
+	jw_obj_end(&w);
+	send_message(s, stream == 1 ? "stdout" : "stderr", json.data, json.len);
+	return true;
+}
+
+static void pump(struct streaming *s)
+{
+	struct call *call = s->tail.call;
+	struct err err = {0};
+	bool more[2] = {true, true};
+
+	if (!s->tail.begun)
+		return;
+	for (int turn = 0; can_send(s) && (more[0] || more[1]); turn ^= 1)
+		if (more[turn])
+			more[turn] = send_output(s, turn + 1, &err);
+	if (!s->tail.done || more[0] || more[1] || !event_feed_pump(s->feed))
+		return;
+	send_message(s, "result", s->tail.result.data, s->tail.result.len);
+	http_stream_end(call->req);
+	call_end(call);
+}
+
+static void on_drain(struct http_request *req, void *arg)
+{
+	pump(arg);
+}
+
+static void begin(struct streaming *s)
+{
+	struct call *call = s->tail.call;
+	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
+					   {"X-Request-Id", call->who.request_id},
+					   {NULL, NULL}};
+
+	if (s->tail.begun)
+		return;
+	s->tail.begun = true;
+	http_stream_start(call->req, 200, "text/event-stream", extra);
+	http_on_drain(call->req, on_drain, s);
+}
+
+static void on_started(struct command *c, void *arg)
+{
+	begin(arg);
+	pump(arg);
+}
+
+static void on_output(struct command *c, void *arg)
+{
+	pump(arg);
+}
+
+static void on_done(const struct err *err, struct command *c, void *arg)
+{
+	struct streaming *s = arg;
+
+	s->tail.live = NULL;
+	if (err != NULL && !s->tail.begun) {
+		call_fail(s->tail.call, err);
+		return;
+	}
+	if (err != NULL) {
+		api_error_format(err, s->tail.call->who.request_id, &s->tail.result);
+		s->tail.done = true;
+	} else {
+		snprintf(s->tail.id, sizeof(s->tail.id), "%s", command_id(c));
+		exec_tail_finish(&s->tail, c);
+	}
+	begin(s);
+	pump(s);
+}
+
+void api_exec_stream(struct call *call)
+{
+	struct exec_request r;
+	struct err err = {0};
+	struct streaming *s;
+	uint64_t last = store_last_seq(call->api->store);
+
+	if (api_exec_request(call, &r, &err) < 0) {
+		call_fail(call, &err);
+		api_exec_request_done(&r);
+		return;
+	}
+	if (r.wish.command_id ==
+	    NULL) { /* chosen here, so that its events can be followed from the first */
+		char id[ID_MAX + 1];
+
+		id_make(id, "cmd");
+		r.wish.command_id = mem_strdup(id);
+	}
+	s = mem_new(struct streaming);
+	s->tail.call = call;
+	snprintf(s->tail.id, sizeof(s->tail.id), "%s", r.wish.command_id);
+	call->work = s;
+	call->work_free = streaming_left;
+	s->feed = event_feed_open(call->api->store, &(struct event_query){.command_id = s->tail.id},
+				  last, &(struct event_feed_ops){emit, can_send, s});
+	command_submit(
+		call->session, &call->who,
+		&(struct command_ask){
+			.wish = &r.wish, .idempotency_key = r.key, .body_hash = r.hash},
+		&(struct command_observer){
+			.started = on_started, .output = on_output, .done = on_done, .arg = s},
+		&s->tail.live);
+	api_exec_request_done(&r);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* api/handlers.h - the functions behind the rows of methods.c. Each answers its call exactly once.
+ */
+#pragma once
+#include "api/api.h"
+
+/* session_api.c */
+method_fn api_session_create, api_session_list, api_session_get, api_session_patch,
+	api_session_destroy;
+/* command_api.c */
+method_fn api_exec, api_command_list, api_command_get, api_command_output, api_command_kill;
+/* exec_stream.c, exec_stdio.c: what api_exec hands over to when the client asks for it. */
+method_fn api_exec_stream;
+void api_exec_stdio(struct call *call);
+/* event_api.c */
+method_fn api_events_stream, api_events_history, api_events_search;
+/* server_api.c */
+method_fn api_health, api_ready, api_metrics;
+
+/* Reads the exec request of a call: body, Idempotency-Key. hash is SHA-256 of the body, or unset
+ * without a key. */
+struct exec_request {
+	struct exec_wish wish;
+	const char *key; /* borrowed from the request, or NULL */
+	uint8_t hash[32];
+};
+int api_exec_request(struct call *call, struct exec_request *out, struct err *err);
+void api_exec_request_done(struct exec_request *r);

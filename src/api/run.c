@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The API child's life: hello from the launcher, open the store, find the living sessions, listen,
+ * stop. */
+#include "api/api.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#define CONFIG_MAX (1024 * 1024)
+
+static int load_fd(int fd, const char *what, struct buf *out, struct err *err)
+{
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, E_INTERNAL, what, "cannot rewind");
+	return fdio_load(fd, CONFIG_MAX, out, err);
+}
+
+static int load_config(struct api *api, const struct launcher_hello *hello, int fd, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	enum config_mode mode = hello->privileged ? CONFIG_SYSTEM : CONFIG_USER;
+	int r = config_defaults(mode, &api->config, err);
+
+	if (r == 0 && fd >= 0)
+		r = load_fd(fd, "configuration", &text, err);
+	if (r == 0 && fd >= 0)
+		r = config_parse("configuration", text.data ? text.data : "", text.len,
+				 &api->config, NULL, err);
+	for (size_t i = 0; r == 0 && i < hello->overrides.n; i++)
+		r = config_override(hello->overrides.v[i], &api->config, err);
+	return r;
+}
+
+static int load_keys(struct api *api, int fd, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	struct api_keys keys = {0};
+	int r = load_fd(fd, "keys", &text, err);
+
+	if (r == 0)
+		r = api_keys_parse("keys", text.data ? text.data : "", text.len, &keys, NULL, err);
+	if (r == 0) {
+		api_keys_done(&api->keys);
+		api->keys = keys;
+	}
+	return r;
+}
+
+static void set_log(struct api *api)
+{
+	enum log_level level = LOG_INFO;
+
+	log_level_parse(api->config.log_level, &level);
+	log_init("agentsh-api", level,
+		 strcmp(api->config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
+		 STDERR_FILENO); /* the launcher opened logging.output as our stderr */
+}
+
+/* Takes the listeners from the greeting; configuration and keys come before them. */
+static int on_hello(struct api *api, struct link_msg *m, struct err *err)
+{
+	struct launcher_hello hello;
+	size_t next = 0;
+	int r = link_unpack(m, &hello, err);
+
+	if (r < 0)
+		return r;
+	api->owner_uid = hello.owner_uid;
+	api->auto_started = hello.auto_started;
+	r = load_config(api, &hello, hello.has_config && m->nfds > 0 ? m->fd[next++] : -1, err);
+	if (r == 0 && hello.has_keys && next < m->nfds)
+		r = load_keys(api, m->fd[next++], err);
+	if (r == 0 && (m->nfds - next != hello.listeners.n || hello.listeners.n > API_LISTENERS))
+		r = err_set(err, E_INTERNAL, NULL, "the launcher sent %zu listeners for %zu names",
+			    m->nfds - next, hello.listeners.n);
+	for (; r == 0 && next < m->nfds; next++) {
+		size_t i = api->nlisteners++;
+
+		api->listener_unix[i] = strncmp(hello.listeners.v[i], "unix ", 5) == 0;
+		api->listener[i] = take_fd(m->fd[next]);
+	}
+	msg_done(MSG_launcher_hello, &hello);
+	return r;
+}
+
+static void on_hup(struct api *api, struct link_msg *m)
+{
+	struct err err = {0};
+
+	if (api->jsonl != NULL && sink_jsonl_reopen(api->jsonl, &err) < 0)
+		log_error("the JSONL file cannot be reopened", "error", err.message);
+	if (m->nfds > 1 && load_keys(api, m->fd[1], &err) < 0)
+		log_error("the keys were not replaced", "error", err.message);
+	log_info("reloaded");
+}
+
+static void leave(void *arg)
+{
+	struct api *api = arg;
+
+	event_base_loopbreak(api->base);
+}
+
+static void on_stop(struct api *api)
+{
+	if (api->stopping)
+		return;
+	api->stopping = true;
+	http_server_drain(api->http);
+	sessions_stop(api->sessions, leave, api);
+}
+
+static void on_launcher(evutil_socket_t fd, short what, void *arg)
+{
+	struct api *api = arg;
+	struct link_msg m;
+	struct err err = {0};
+	int r;
+
+	while ((r = link_recv(&api->launcher, &m, &err)) == 0) {
+		if (m.type == MSG_launcher_stop)
+			on_stop(api);
+		else if (m.type == MSG_launcher_hup)
+			on_hup(api, &m);
+		else
+			sessions_on_launcher(api->sessions, &m);
+		link_msg_done(&m);
+	}
+	if (r == -E_RATE_LIMITED)
+		return;
+	if (r != -E_NOT_FOUND) {
+		log_error("the launcher's link is broken", "error", err.message);
+		api->failed = true;
+	}
+	event_base_loopbreak(api->base); /* the wardens live on */
+}
+
+static void on_ready(void *arg)
+{
+	struct api *api = arg;
+	struct err err = {0};
+
+	for (size_t i = 0; i < api->nlisteners; i++) {
+		if (http_server_listen(api->http, api->listener[i], (int)i, &err) < 0) {
+			log_error("cannot listen", "error", err.message);
+			api->failed = true;
+			event_base_loopbreak(api->base);
+		}
+	}
+	link_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, &err);
+	log_info("ready");
+}
+
+/* An auto-started server ends when nobody has used it for a while. */
+static void on_idle_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct api *api = arg;
+	int64_t now = clock_mono_us(&clock_system);
+	struct err err = {0};
+
+	if (sessions_live(api->sessions) > 0 || http_server_connections(api->http) > 0 ||
+	    api->stopping)
+		api->idle_since_us = now;
+	else if (now - api->idle_since_us >= api->config.auto_idle_ms * 1000)
+		link_send(&api->launcher, MSG_launcher_idle, 0, &(struct msg_empty){0}, NULL, 0,
+			  &err);
+}
+
+static void count_event(uint64_t seq, const struct event *e, const char *json, size_t len,
+			void *arg)
+{
+	struct api *api = arg;
+
+	metrics_event(api->metrics, e->type);
+	if (e->type == EVENT_events_dropped)
+		metrics_add(api->metrics, METRIC_EVENTS_DROPPED, e->count);
+	if (e->decision != NULL && strcmp(e->decision, "deny") == 0)
+		metrics_add(api->metrics, METRIC_POLICY_VIOLATIONS, 1);
+}
+
+static int open_store(struct api *api, struct err *err)
+{
+	const struct config *c = &api->config;
+	cleanup_free char *db = c->events_db[0] ? mem_strdup(c->events_db)
+						: mem_printf("%s/agentsh.db", c->base_dir);
+	cleanup_free char *lines = c->jsonl_path[0] ? mem_strdup(c->jsonl_path)
+						    : mem_printf("%s/events.jsonl", c->base_dir);
+	cleanup_free char *output = mem_printf("%s/output", c->base_dir);
+	const struct sink_jsonl_config jc = {lines, (uint64_t)c->jsonl_max_bytes,
+					     c->jsonl_max_age_ms, (unsigned)c->jsonl_keep};
+	int r = fdio_mkdirs(output, 0700, err);
+
+	if (r == 0)
+		r = store_open(db, api->base, &clock_system, &api->store, err);
+	if (r == 0)
+		store_add_sink(api->store, count_event, api);
+	if (r == 0 && strcmp(lines, "none") != 0)
+		r = sink_jsonl_open(api->store, &clock_system, &jc, &api->jsonl, err);
+	if (r < 0)
+		return r;
+	api->output_dir = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return api->output_dir < 0 ? err_errno(err, E_UNAVAILABLE, output, "cannot open") : 0;
+}
+
+static int start(struct api *api, struct err *err)
+{
+	struct http_limits limits = http_limits_default;
+	int r;
+
+	api->base = event_base_new();
+	event_base_priority_init(api->base,
+				 2); /* 0: everything; 1: the store's commit at the end of a turn */
+	limits.max_body = (size_t)api->config.max_request_bytes;
+	limits.max_connections = (unsigned)api->config.max_connections;
+	r = open_store(api, err);
+	if (r < 0)
+		return r;
+	api->metrics = metrics_new();
+	metrics_add(api->metrics, METRIC_API_RESTARTS, 1);
+	api->http = http_server_new(api->base, &limits, api_on_request, api_on_bad, api);
+	r = sessions_new(&(struct sessions_deps){.base = api->base,
+						 .clock = &clock_system,
+						 .config = &api->config,
+						 .store = api->store,
+						 .metrics = api->metrics,
+						 .launcher = &api->launcher,
+						 .output_dir = api->output_dir},
+			 &api->sessions, err);
+	if (r < 0)
+		return r;
+	sessions_on_ready(api->sessions, on_ready, api);
+	fdio_nonblock(api->launcher.fd);
+	api->link_event =
+		event_new(api->base, api->launcher.fd, EV_READ | EV_PERSIST, on_launcher, api);
+	event_priority_set(api->link_event, 0);
+	event_add(api->link_event, NULL);
+	if (api->auto_started) {
+		const struct timeval every = {.tv_sec = 1};
+
+		api->idle_since_us = clock_mono_us(&clock_system);
+		api->idle_timer = event_new(api->base, -1, EV_PERSIST, on_idle_tick, api);
+		event_add(api->idle_timer, &every);
+	}
+	return 0;
+}
+
+static void finish(struct api *api)
+{
+	sessions_abandon(api->sessions); /* our end is no client that went away */
+	http_server_free(api->http);
+	sessions_free(api->sessions);
+	sink_jsonl_close(api->jsonl);
+	store_close(api->store);
+	metrics_free(api->metrics);
+	if (api->idle_timer != NULL)
+		event_free(api->idle_timer);
+	if (api->link_event != NULL)
+		event_free(api->link_event);
+	if (api->base != NULL)
+		event_base_free(api->base);
+	link_done(&api->launcher);
+	for (size_t i = 0; i < api->nlisteners; i++)
+		close(api->listener[i]);
+	if (api->output_dir >= 0)
+		close(api->output_dir);
+	api_keys_done(&api->keys);
+	config_done(&api->config);
+}
+
+int api_main(int link_fd)
+{
+	struct api api = {.output_dir = -1};
+	struct link_msg m;
+	struct err err = {0};
+	int r;
+
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	signal(SIGPIPE, SIG_IGN);
+	log_init("agentsh-api", LOG_INFO, LOG_TEXT, STDERR_FILENO);
+	link_init(&api.launcher, link_fd, SIDE_API, SIDE_LAUNCHER);
+	r = link_recv(&api.launcher, &m, &err);
+	if (r == 0) {
+		r = on_hello(&api, &m, &err);
+		link_msg_done(&m);
+	}
+	if (r == 0) {
+		set_log(&api);
+		r = start(&api, &err);
+	}
+	if (r == 0)
+		event_base_dispatch(api.base);
+	else
+		log_error("cannot start", "error", err.message);
+	finish(&api);
+	return r < 0 || api.failed ? 1 : 0;
+}

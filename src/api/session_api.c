@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handlers.h"
+#include "base/mem.h"
+
+#define LIST_DEFAULT 100
+#define LIST_MAX 1000
+
+/* A pending create, patch or destroy: the client may leave before the answer. */
+struct pending {
+	struct call *call; /* NULL once the client has left */
+	int status;
+};
+
+static void pending_left(struct call *call, bool gone)
+{
+	struct pending *p = call->work;
+
+	if (gone)
+		p->call = NULL; /* on_done frees it */
+	else
+		free(p);
+}
+
+static struct pending *pending_new(struct call *call, int status)
+{
+	struct pending *p = mem_new(struct pending);
+
+	p->call = call;
+	p->status = status;
+	call->work = p;
+	call->work_free = pending_left;
+	return p;
+}
+
+static void reply_session(struct call *call, int status, struct session *s)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+
+	session_format(s, &w);
+	call_reply(call, status, &body);
+}
+
+static void on_done(const struct err *err, struct session *s, void *arg)
+{
+	struct pending *p = arg;
+	struct call *call = p->call;
+
+	if (call == NULL)
+		free(p);
+	else if (err != NULL)
+		call_fail(call, err);
+	else
+		reply_session(call, p->status, s);
+}
+
+void api_session_create(struct call *call)
+{
+	struct session_wish wish = {0};
+	json_t *body = NULL;
+	struct err err = {0};
+	int r = call_json(call, false, &body, &err);
+
+	if (r == 0)
+		r = session_wish_read(body, &wish, &err);
+	if (r < 0)
+		call_fail(call, &err);
+	else
+		session_create(call->api->sessions, &call->who, &wish, on_done,
+			       pending_new(call, 201));
+	session_wish_done(&wish);
+	json_decref(body);
+}
+
+void api_session_list(struct call *call)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+	struct err err = {0};
+	uint64_t limit = call_number(call, "limit", LIST_DEFAULT, LIST_MAX, &err);
+
+	if (err_from_details(&err, NULL) < 0 ||
+	    session_list(call->api->sessions, &call->who, http_query(call->req, "cursor"),
+			 (unsigned)limit, &w, &err) < 0)
+		call_fail(call, &err);
+	else
+		call_reply(call, 200, &body);
+}
+
+void api_session_get(struct call *call)
+{
+	reply_session(call, 200, call->session);
+}
+
+void api_session_patch(struct call *call)
+{
+	struct session_wish patch = {0};
+	json_t *body = NULL;
+	struct err err = {0};
+	int r = call_json(call, false, &body, &err);
+
+	if (r == 0)
+		r = session_patch_read(body, &patch, &err);
+	if (r < 0)
+		call_fail(call, &err);
+	else
+		session_patch(call->session, &call->who, &patch, on_done, pending_new(call, 200));
+	session_wish_done(&patch);
+	json_decref(body);
+}
+
+void api_session_destroy(struct call *call)
+{
+	session_destroy(call->session, &call->who, "destroyed by request", on_done,
+			pending_new(call, 200));
+}

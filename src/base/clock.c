@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define US 1000000
+#define DAY_S 86400
+/* What four digits of a year can show: 0000-01-01 to the end of 9999. */
+#define FIRST_S (-62167219200)
+#define LAST_S 253402300799
+
+static int64_t system_us(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * US + ts.tv_nsec / 1000;
+}
+
+static int64_t system_mono(const struct clock *c)
+{
+	return system_us(CLOCK_MONOTONIC);
+}
+
+static int64_t system_wall(const struct clock *c)
+{
+	return system_us(CLOCK_REALTIME);
+}
+
+const struct clock clock_system = {.mono_us = system_mono, .wall_us = system_wall};
+
+int64_t clock_mono_us(const struct clock *c)
+{
+	return c->mono_us != NULL ? c->mono_us(c) : c->fixed_us;
+}
+
+int64_t clock_wall_us(const struct clock *c)
+{
+	return c->wall_us != NULL ? c->wall_us(c) : c->fixed_us;
+}
+
+struct date {
+	int64_t year;
+	unsigned month, day;
+};
+
+/* Proleptic Gregorian calendar with the year starting in March, in eras of 400 years, one era ahead
+ * so that no number is negative; gmtime_r would take a lock on every event. */
+#define ERA_DAYS 146097
+#define ERA_YEARS 400
+#define EPOCH_DAYS (719468 + ERA_DAYS) /* from the start of the era before year 0 to 1970 */
+
+static struct date date_of_days(int64_t days)
+{
+	const int64_t era = (days + EPOCH_DAYS) / ERA_DAYS;
+	const unsigned doe = (unsigned)((days + EPOCH_DAYS) % ERA_DAYS);
+	const unsigned yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+	const unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+	const unsigned mp = (5 * doy + 2) / 153;
+	const unsigned month = mp < 10 ? mp + 3 : mp - 9;
+
+	return (struct date){(int64_t)yoe + (era - 1) * ERA_YEARS + (month <= 2), month,
+			     doy - (153 * mp + 2) / 5 + 1};
+}
+
+static int64_t days_of_date(struct date d)
+{
+	const int64_t y = d.year + ERA_YEARS - (d.month <= 2);
+	const unsigned yoe = (unsigned)(y % ERA_YEARS);
+	const unsigned doy = (153 * (d.month > 2 ? d.month - 3 : d.month + 9) + 2) / 5 + d.day - 1;
+	const unsigned doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
+
+	return y / ERA_YEARS * ERA_DAYS + (int64_t)doe - EPOCH_DAYS;
+}
+
+/* Writes value as width digits, then the character after. */
+static char *digits(char *p, uint64_t value, unsigned width, char after)
+{
+	for (unsigned i = width; i-- > 0; value /= 10)
+		p[i] = (char)('0' + value % 10);
+	p[width] = after;
+	return p + width + 1;
+}
+
+void clock_format(struct buf *out, int64_t wall_us, bool with_us)
+{
+	int64_t s = wall_us / US, us = wall_us % US;
+	char text[32], *p = text;
+	struct date d;
+	int64_t sod;
+
+	if (us < 0) {
+		us += US;
+		s--;
+	}
+	s = s < FIRST_S ? FIRST_S : s > LAST_S ? LAST_S : s;
+	sod = (s % DAY_S + DAY_S) % DAY_S;
+	d = date_of_days((s - sod) / DAY_S);
+
+	p = digits(p, (uint64_t)d.year, 4, '-');
+	p = digits(p, d.month, 2, '-');
+	p = digits(p, d.day, 2, 'T');
+	p = digits(p, (uint64_t)sod / 3600, 2, ':');
+	p = digits(p, (uint64_t)sod / 60 % 60, 2, ':');
+	p = digits(p, (uint64_t)sod % 60, 2, with_us ? '.' : 'Z');
+	if (with_us)
+		p = digits(p, (uint64_t)us, 6, 'Z');
+	buf_add(out, text, (size_t)(p - text));
+}
+
+/* Reads exactly width digits at *s and steps over them; -1 if there are fewer. */
+static int number(const char **s, unsigned width)
+{
+	int value = 0;
+
+	for (unsigned i = 0; i < width; i++) {
+		const char c = (*s)[i];
+
+		if (c < '0' || c > '9')
+			return -1;
+		value = value * 10 + (c - '0');
+	}
+	*s += width;
+	return value;
+}
+
+static bool skip(const char **s, const char *any)
+{
+	if (**s == '\0' || strchr(any, **s) == NULL)
+		return false;
+	(*s)++;
+	return true;
+}
+
+static unsigned days_in_month(int year, int month)
+{
+	static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+	return days[month - 1] + (month == 2 && leap ? 1U : 0U);
+}
+
+static int parse_date(const char **s, int64_t *days)
+{
+	int year, month, day;
+
+	if ((year = number(s, 4)) < 0 || !skip(s, "-") || (month = number(s, 2)) < 1 ||
+	    month > 12 || !skip(s, "-") || (day = number(s, 2)) < 1 ||
+	    (unsigned)day > days_in_month(year, month))
+		return -1;
+	*days = days_of_date((struct date){year, (unsigned)month, (unsigned)day});
+	return 0;
+}
+
+/* A leap second (60) counts as the first of the next minute. */
+static int parse_time(const char **s, int64_t *seconds)
+{
+	int hour, minute, second;
+
+	if ((hour = number(s, 2)) < 0 || hour > 23 || !skip(s, ":") ||
+	    (minute = number(s, 2)) < 0 || minute > 59 || !skip(s, ":") ||
+	    (second = number(s, 2)) < 0 || second > 60)
+		return -1;
+	*seconds = hour * 3600 + minute * 60 + second;
+	return 0;
+}
+
+/* ".5" and any more digits; what is finer than a microsecond is cut. */
+static int parse_fraction(const char **s, int64_t *us)
+{
+	int64_t unit = US / 10;
+	int digit;
+
+	*us = 0;
+	if (!skip(s, "."))
+		return 0;
+	if ((digit = number(s, 1)) < 0)
+		return -1;
+	for (; digit >= 0; digit = number(s, 1), unit /= 10)
+		*us += digit * unit;
+	return 0;
+}
+
+static int parse_offset(const char **s, int64_t *seconds)
+{
+	const bool west = **s == '-';
+	int hour, minute;
+
+	*seconds = 0;
+	if (skip(s, "Zz"))
+		return 0;
+	if (!skip(s, "+-") || (hour = number(s, 2)) < 0 || hour > 23 || !skip(s, ":") ||
+	    (minute = number(s, 2)) < 0 || minute > 59)
+		return -1;
+	*seconds = (hour * 3600 + minute * 60) * (west ? -1 : 1);
+	return 0;
+}
+
+int clock_parse(const char *s, int64_t *wall_us)
+{
+	int64_t days, seconds, us, offset;
+
+	if (parse_date(&s, &days) < 0 || !skip(&s, "Tt") || parse_time(&s, &seconds) < 0 ||
+	    parse_fraction(&s, &us) < 0 || parse_offset(&s, &offset) < 0 || *s != '\0')
+		return -1;
+	*wall_us = (days * DAY_S + seconds - offset) * US + us;
+	return 0;
+}

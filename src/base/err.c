@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/err.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct err_row rows[E_CODES] = {[E_OK] = {"E_OK", 200, 0, 0, "no error"},
+#define X(name, http, grpc, exit, text) [E_##name] = {"E_" #name, http, grpc, exit, text},
+					     ERR_LIST(X)
+#undef X
+};
+
+const struct err_row *err_row(enum err_code code)
+{
+	return &rows[(unsigned)code < E_CODES ? code : E_INTERNAL];
+}
+
+enum err_code err_code_by_name(const char *name)
+{
+	for (unsigned i = E_OK + 1; name != NULL && i < E_CODES; i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return (enum err_code)i;
+	return E_INTERNAL;
+}
+
+/* Arguments may point into *err (a message that wraps the earlier one), so text is made aside. */
+static int fill(struct err *err, enum err_code code, const char *subject, const char *message)
+{
+	char copy[sizeof(err->subject)];
+
+	snprintf(copy, sizeof(copy), "%s", subject != NULL ? subject : "");
+	err->code = code;
+	memcpy(err->subject, copy, sizeof(copy));
+	memcpy(err->message, message, sizeof(err->message));
+	return -(int)code;
+}
+
+int err_set(struct err *err, enum err_code code, const char *subject, const char *fmt, ...)
+{
+	char message[sizeof(err->message)] = "";
+	va_list ap;
+
+	if (err == NULL)
+		return -(int)code;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	return fill(err, code, subject, message);
+}
+
+int err_errno(struct err *err, enum err_code code, const char *subject, const char *fmt, ...)
+{
+	char message[sizeof(err->message)] = "", text[128];
+	const int saved = errno;
+	va_list ap;
+	size_t len;
+
+	if (err == NULL)
+		return -(int)code;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	len = strlen(message);
+	snprintf(message + len, sizeof(message) - len, ": %s",
+		 strerror_r(saved, text, sizeof(text)));
+	errno = saved;
+	return fill(err, code, subject, message);
+}
+
+void err_detail(struct err *err, const char *field, const char *fmt, ...)
+{
+	unsigned i;
+	va_list ap;
+
+	if (err == NULL)
+		return;
+	i = err->ndetails++;
+	if (i >= ERR_DETAILS)
+		return;
+	snprintf(err->details[i].field, sizeof(err->details[i].field), "%s", field);
+	va_start(ap, fmt);
+	vsnprintf(err->details[i].problem, sizeof(err->details[i].problem), fmt, ap);
+	va_end(ap);
+}
+
+int err_from_details(struct err *err, const char *subject)
+{
+	char names[sizeof(err->message) - 64] = "";
+	size_t len = 0;
+
+	if (err == NULL || err->ndetails == 0)
+		return 0;
+	for (unsigned i = 0; i < err->ndetails && len < sizeof(names); i++) {
+		if (i == ERR_DETAILS) {
+			snprintf(names + len, sizeof(names) - len, ", …");
+			break;
+		}
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "",
+					err->details[i].field);
+	}
+	return err_set(err, E_BAD_REQUEST, subject, "%u %s wrong: %s", err->ndetails,
+		       err->ndetails == 1 ? "field is" : "fields are", names);
+}

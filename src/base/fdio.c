@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fdio.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOAD_CHUNK 65536
+
+int fdio_write_all(int fd, const void *p, size_t n)
+{
+	const char *at = p;
+
+	while (n > 0) {
+		const ssize_t r = write(fd, at, n);
+
+		if (r == -1 && errno == EINTR)
+			continue;
+		if (r == -1)
+			return -1;
+		at += r;
+		n -= (size_t)r;
+	}
+	return 0;
+}
+
+ssize_t fdio_read_full(int fd, void *p, size_t n)
+{
+	size_t got = 0;
+
+	while (got != n) {
+		const ssize_t r = read(fd, (char *)p + got, n - got);
+
+		if (r == -1 && errno == EINTR)
+			continue;
+		if (r == -1)
+			return -1;
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	return (ssize_t)got;
+}
+
+ssize_t fdio_pread_full(int fd, void *p, size_t n, uint64_t offset)
+{
+	size_t got = 0;
+
+	while (got != n) {
+		const ssize_t r =
+			pread(fd, (char *)p + got, n - got, (off_t)(offset + (uint64_t)got));
+
+		if (r == -1 && errno == EINTR)
+			continue;
+		if (r == -1)
+			return -1;
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	return (ssize_t)got;
+}
+
+static int load(int fd, const char *name, size_t max, struct buf *out, struct err *err)
+{
+	cleanup_buf struct buf in = {0};
+
+	for (;;) {
+		/* One byte more than max tells a file that fits from one that does not. */
+		const size_t room = max - in.len < LOAD_CHUNK ? max - in.len + 1 : LOAD_CHUNK;
+		ssize_t r;
+
+		buf_reserve(&in, room);
+		r = fdio_read_full(fd, in.data + in.len, room);
+		if (r == -1)
+			return err_errno(err, E_INTERNAL, name, "cannot read %s", name);
+		in.len += (size_t)r;
+		if (in.len > max)
+			return err_set(err, E_TOO_LARGE, name, "%s has more than %zu bytes", name,
+				       max);
+		if ((size_t)r < room)
+			break;
+	}
+	buf_add(out, in.data, in.len);
+	return 0;
+}
+
+int fdio_load(int fd, size_t max, struct buf *out, struct err *err)
+{
+	return load(fd, "file", max, out, err);
+}
+
+int fdio_load_path(const char *path, size_t max, struct buf *out, struct err *err)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd == -1)
+		return err_errno(err,
+				 errno == ENOENT || errno == ENOTDIR ? E_NOT_FOUND : E_INTERNAL,
+				 path, "cannot open %s", path);
+	return load(fd, path, max, out, err);
+}
+
+static int make_dir(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	if (mkdir(path, mode) == 0)
+		return 0;
+	if (errno == EEXIST && stat(path, &st) == 0) {
+		errno = ENOTDIR;
+		return S_ISDIR(st.st_mode) ? 0 : -1;
+	}
+	return -1;
+}
+
+int fdio_mkdirs(const char *path, mode_t mode, struct err *err)
+{
+	cleanup_free char *part = mem_strdup(path);
+	char *end = part;
+
+	do {
+		char kept;
+
+		end += strspn(end, "/");
+		end += strcspn(end, "/");
+		kept = *end;
+		*end = '\0';
+		if (make_dir(part, mode) == -1)
+			return err_errno(err, E_INTERNAL, path, "cannot make directory %s", part);
+		*end = kept;
+	} while (end[strspn(end, "/")] != '\0');
+	return 0;
+}
+
+int fdio_nonblock(int fd)
+{
+	const int flags = fcntl(fd, F_GETFL);
+
+	return flags == -1 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+int fdio_sealed(const char *name, const void *p, size_t n)
+{
+	cleanup_fd int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd == -1 || fdio_write_all(fd, p, n) == -1 || lseek(fd, 0, SEEK_SET) == -1 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == -1)
+		return -1;
+	return take_fd(fd);
+}
+
+static void close_between(unsigned first, unsigned last)
+{
+	if (first <= last)
+		ensure(syscall(SYS_close_range, first, last, 0) == 0);
+}
+
+void fdio_close_except(const int *keep, size_t n)
+{
+	unsigned next = STDERR_FILENO + 1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (keep[i] < (int)next)
+			continue;
+		close_between(next, (unsigned)keep[i] - 1);
+		next = (unsigned)keep[i] + 1;
+	}
+	close_between(next, UINT_MAX);
+}
+
+int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int) * FDIO_MAX_FDS)];
+	} control = {0};
+	struct iovec iov = {(void *)(uintptr_t)p, n};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t r;
+
+	/* An empty datagram would look like the end to the receiver. */
+	if (n == 0 || nfds > FDIO_MAX_FDS) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (nfds > 0) {
+		struct cmsghdr *c = &control.align;
+
+		*c = (struct cmsghdr){CMSG_LEN(sizeof(int) * nfds), SOL_SOCKET, SCM_RIGHTS};
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * nfds);
+		msg.msg_control = control.space;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
+	}
+	do
+		r = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	while (r == -1 && errno == EINTR);
+	return r == -1 ? -1 : 0;
+}
+
+#define CONTROL_ROOM (CMSG_SPACE(sizeof(int) * FDIO_MAX_FDS) + CMSG_SPACE(sizeof(struct ucred)))
+
+struct received {
+	int fds[CONTROL_ROOM /
+		sizeof(int)]; /* without credentials their room may hold descriptors */
+	size_t nfds;
+	struct ucred cred;
+};
+
+/* The kernel has already installed every descriptor that the control bytes name. */
+static void read_control(struct msghdr *msg, struct received *got)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+		const size_t len = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS && len == sizeof(got->cred))
+			memcpy(&got->cred, CMSG_DATA(c), len);
+		if (c->cmsg_type == SCM_RIGHTS) {
+			memcpy(got->fds, CMSG_DATA(c), len);
+			got->nfds = len / sizeof(int);
+		}
+	}
+}
+
+ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct ucred *cred)
+{
+	union {
+		struct cmsghdr align;
+		char space[CONTROL_ROOM];
+	} control = {0};
+	struct iovec iov = {p, n};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.space,
+			     .msg_controllen = sizeof(control.space)};
+	const size_t room = nfds != NULL ? *nfds : 0;
+	struct received got = {0};
+	ssize_t r;
+
+	do
+		r = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (r == -1 && errno == EINTR);
+	if (r == -1)
+		return -1;
+	read_control(&msg, &got);
+	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || got.nfds > room ||
+	    (r == 0 && got.nfds > 0)) {
+		for (size_t i = 0; i < got.nfds; i++)
+			close(got.fds[i]);
+		errno = EBADMSG;
+		return -1;
+	}
+	if (got.nfds > 0)
+		memcpy(fds, got.fds, sizeof(int) * got.nfds);
+	if (nfds != NULL)
+		*nfds = got.nfds;
+	if (cred != NULL)
+		*cred = got.cred;
+	return r;
+}

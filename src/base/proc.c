@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Everything here races with the processes it looks at: a file that cannot be opened or read means
+ * that its process has gone. Whoever must not act on a successor with the same pid holds a pidfd
+ * across the call. */
+#include "base/proc.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define PROC_PATH 64
+
+int proc_pidfd(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+int proc_pidfd_signal(int pidfd, int sig)
+{
+	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
+}
+
+/* Reads the beginning of a /proc file as a string; -1 if it has gone. */
+static ssize_t read_proc(const char *path, char *out, size_t n)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t r = fd == -1 ? -1 : fdio_read_full(fd, out, n - 1);
+
+	if (r != -1)
+		out[r] = '\0';
+	return r;
+}
+
+pid_t proc_pidfd_pid(int pidfd)
+{
+	char path[PROC_PATH], text[512];
+	const char *line;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	if (read_proc(path, text, sizeof(text)) == -1 || (line = strstr(text, "\nPid:")) == NULL)
+		return -1;
+	pid = strtol(line + strlen("\nPid:"), NULL, 10);
+	return pid > 0 ? (pid_t)pid : -1;
+}
+
+struct stat_line {
+	char state;
+	int ppid, threads;
+};
+
+/* The name in the second field may hold anything, so that fields are counted from its last ')'. */
+static int read_stat(pid_t pid, struct stat_line *out)
+{
+	char path[PROC_PATH], text[1024];
+	const char *p;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (read_proc(path, text, sizeof(text)) == -1 || (p = strrchr(text, ')')) == NULL)
+		return -1;
+	if (sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
+		   &out->state, &out->ppid, &out->threads) != 3)
+		return -1;
+	return 0;
+}
+
+pid_t proc_ppid(pid_t pid)
+{
+	struct stat_line st;
+
+	return read_stat(pid, &st) == -1 ? -1 : st.ppid;
+}
+
+int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
+{
+	char path[PROC_PATH];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (stat(path, &st) == -1)
+		return -1;
+	return st.st_dev == dev && st.st_ino == ino;
+}
+
+#define PID_LIMIT (4 << 20) /* the kernel's PID_MAX_LIMIT */
+
+/* Pids in the order of arrival. A process that changes its parent during the walk comes twice,
+ * hence a bit for each. */
+struct pids {
+	pid_t *v;
+	size_t n, room;
+	uint8_t *seen;
+};
+
+/* Whether it came for the first time. */
+static bool pids_mark(struct pids *s, long pid)
+{
+	uint8_t *byte = &s->seen[pid / 8];
+	const uint8_t bit = (uint8_t)(1U << pid % 8);
+	const bool first = (*byte & bit) == 0;
+
+	*byte |= bit;
+	return first;
+}
+
+static void pids_add(struct pids *s, pid_t pid)
+{
+	if (s->n == s->room) {
+		s->room = s->room * 2 + 64;
+		s->v = mem_resize(s->v, s->room, sizeof(*s->v));
+	}
+	s->v[s->n++] = pid;
+}
+
+/* A leader that has ended while other threads of it run on reads as Z, and lives. */
+static bool alive(pid_t pid)
+{
+	struct stat_line st;
+
+	if (read_stat(pid, &st) == -1)
+		return false;
+	return (st.state != 'Z' && st.state != 'X') || st.threads > 1;
+}
+
+static void add_children(struct pids *s, const char *path)
+{
+	cleanup_buf struct buf text = {0};
+	char *p, *end;
+
+	if (fdio_load_path(path, SIZE_MAX - 1, &text, NULL) < 0)
+		return;
+	for (p = text.data;; p = end) {
+		const long pid = strtol(p, &end, 10);
+
+		if (end == p)
+			return;
+		if (pid < PID_LIMIT && alive((pid_t)pid) && pids_mark(s, pid))
+			pids_add(s, (pid_t)pid);
+	}
+}
+
+static void add_children_of_threads(struct pids *s, pid_t pid)
+{
+	char path[PROC_PATH];
+	struct dirent *e;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (dir == NULL)
+		return;
+	while ((e = readdir(dir)) != NULL) {
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
+		add_children(s, path);
+	}
+	closedir(dir);
+}
+
+size_t proc_descendants(pid_t root, pid_t **out)
+{
+	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8)};
+
+	add_children_of_threads(&s, root);
+	for (size_t i = 0; i < s.n; i++)
+		add_children_of_threads(&s, s.v[i]);
+	free(s.seen);
+	*out = s.v;
+	return s.n;
+}
+
+void proc_cmdline(pid_t pid, char *out, size_t n)
+{
+	char path[PROC_PATH], name[64];
+	ssize_t len;
+
+	ensure(n > 0);
+	out[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	len = read_proc(path, out, n);
+	if (len == -1) {
+		out[0] = '\0';
+		return;
+	}
+	while (len > 0 && out[len - 1] == '\0')
+		len--;
+	for (ssize_t i = 0; i < len; i++)
+		if (out[i] == '\0')
+			out[i] = ' ';
+		else if ((unsigned char)out[i] < ' ' || out[i] == 0x7f)
+			out[i] = '?';
+	if (len > 0)
+		return;
+	/* A zombie or a thread of the kernel has a name only. */
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (read_proc(path, name, sizeof(name)) != -1)
+		snprintf(out, n, "[%.*s]", (int)strcspn(name, "\n"), name);
+}
+
+static char self_dir[PATH_MAX];
+
+static void find_self_dir(void)
+{
+	const ssize_t n = readlink("/proc/self/exe", self_dir, sizeof(self_dir) - 1);
+	char *slash;
+
+	ensure(n > 0);
+	self_dir[n] = '\0';
+	slash = strrchr(self_dir, '/');
+	ensure(slash != NULL);
+	*slash = '\0';
+}
+
+const char *proc_self_dir(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_self_dir);
+	return self_dir;
+}
+
+int proc_sibling(const char *name, char **path, struct err *err)
+{
+	const char *const places[] = {proc_self_dir(), AGENTSH_LIBEXECDIR};
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		cleanup_free char *p = mem_printf("%s/%s", places[i], name);
+
+		if (access(p, X_OK) == 0) {
+			*path = take(p);
+			return 0;
+		}
+	}
+	return err_set(err, E_UNAVAILABLE, name, "program %s is neither in %s nor in %s", name,
+		       places[0], places[1]);
+}
+
+/* The real-time signals of libc; 32 and 33 belong to its threads. */
+static const char *const realtime[] = {
+	"RTMIN",    "RTMIN+1",	"RTMIN+2",  "RTMIN+3",	"RTMIN+4",  "RTMIN+5",	"RTMIN+6",
+	"RTMIN+7",  "RTMIN+8",	"RTMIN+9",  "RTMIN+10", "RTMIN+11", "RTMIN+12", "RTMIN+13",
+	"RTMIN+14", "RTMIN+15", "RTMAX-14", "RTMAX-13", "RTMAX-12", "RTMAX-11", "RTMAX-10",
+	"RTMAX-9",  "RTMAX-8",	"RTMAX-7",  "RTMAX-6",	"RTMAX-5",  "RTMAX-4",	"RTMAX-3",
+	"RTMAX-2",  "RTMAX-1",	"RTMAX",
+};
+#define FIRST_REALTIME (_NSIG - (int)ARRAY_LEN(realtime))
+
+const char *proc_signal_name(int sig)
+{
+	if (sig >= FIRST_REALTIME && sig < _NSIG)
+		return realtime[sig - FIRST_REALTIME];
+	return sigabbrev_np(sig);
+}
+
+int proc_signal_by_name(const char *s)
+{
+	char *end;
+
+	if (isdigit((unsigned char)s[0])) {
+		const unsigned long v = strtoul(s, &end, 10);
+
+		return *end == '\0' && v > 0 && v < _NSIG ? (int)v : -1;
+	}
+	if (strncasecmp(s, "SIG", 3) == 0)
+		s += 3;
+	for (int sig = 1; sig < _NSIG; sig++) {
+		const char *name = proc_signal_name(sig);
+
+		if (name != NULL && strcasecmp(s, name) == 0)
+			return sig;
+	}
+	return -1;
+}

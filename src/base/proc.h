@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* base/proc.h - other processes, by pidfd and /proc. */
+#pragma once
+#include "base/err.h"
+#include "base/fields.h"
+#include <sys/types.h>
+
+int proc_pidfd(pid_t pid);		   /* pidfd_open; -1/errno */
+int proc_pidfd_signal(int pidfd, int sig); /* 0 or -1/errno */
+pid_t proc_pidfd_pid(int pidfd); /* pid in our namespace from fdinfo; -1 gone or outside */
+pid_t proc_ppid(pid_t pid);	 /* -1 if gone */
+int proc_exe_is(pid_t pid, dev_t dev, ino_t ino); /* 1 yes, 0 no, -1/errno */
+/* All living (not zombie) descendants of root, root excluded, by /proc/PID/task/TID/children.
+ * Returns the count; *out is malloc'ed by it (free). */
+size_t proc_descendants(pid_t root, pid_t **out);
+/* argv[0]-style one-line text of a process for people; "" if gone. */
+void proc_cmdline(pid_t pid, char *out, size_t n);
+/* Absolute path of the directory of the running program (no trailing slash); aborts if /proc is
+ * missing. */
+const char *proc_self_dir(void);
+/* Finds a sibling program: beside ours, else in AGENTSH_LIBEXECDIR. E_UNAVAILABLE with both places
+ * named. */
+int proc_sibling(const char *name, char **path, struct err *err);
+const char *proc_signal_name(int sig);	/* "KILL"; NULL if unknown */
+int proc_signal_by_name(const char *s); /* "TERM", "SIGTERM", "15"; -1 if unknown */

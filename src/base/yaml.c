@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/yaml.h"
+#include "base/mem.h"
+#include <yaml.h>
+
+#define MAX_DEPTH 32
+#define MAX_BYTES (4U * 1024 * 1024)
+#define MAX_WORD 64
+#define MAX_DISTANCE 3
+
+struct reader {
+	const char *name, *text;
+	size_t len;
+	yaml_parser_t parser;
+	yaml_event_t event; /* the one that is looked at; owned */
+	unsigned depth;
+	struct err *err;
+};
+
+static int refuse(struct reader *r, yaml_mark_t at, const char *what)
+{
+	return err_set(r->err, E_BAD_REQUEST, r->name, "%s:%zu:%zu: %s", r->name, at.line + 1,
+		       at.column + 1, what);
+}
+
+/* libyaml gives bytes that are no UTF-8 an offset only. */
+static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
+{
+	yaml_mark_t at = {0};
+
+	for (size_t i = 0; i < offset && i < r->len; i++)
+		if (r->text[i] == '\n') {
+			at.line++;
+			at.column = 0;
+		} else if (((unsigned char)r->text[i] & 0xc0) != 0x80) {
+			at.column++;
+		}
+	return at;
+}
+
+/* Replaces r->event by the next. */
+static int next(struct reader *r)
+{
+	yaml_event_delete(&r->event);
+	if (yaml_parser_parse(&r->parser, &r->event))
+		return 0;
+	return refuse(r,
+		      r->parser.error == YAML_READER_ERROR
+			      ? mark_of_offset(r, r->parser.problem_offset)
+			      : r->parser.problem_mark,
+		      r->parser.problem != NULL ? r->parser.problem : "cannot be read");
+}
+
+static const struct {
+	const char *tag;
+	enum yaml_kind kind;
+	bool quoted; /* the scalar is a string whatever it looks like */
+} tags[] = {
+	{"!", YAML_SCALAR, true},
+	{YAML_STR_TAG, YAML_SCALAR, true},
+	{YAML_INT_TAG, YAML_SCALAR, false},
+	{YAML_FLOAT_TAG, YAML_SCALAR, false},
+	{YAML_BOOL_TAG, YAML_SCALAR, false},
+	{YAML_NULL_TAG, YAML_SCALAR, false},
+	{YAML_SEQ_TAG, YAML_LIST, false},
+	{YAML_MAP_TAG, YAML_MAP, false},
+};
+
+static int check_properties(struct reader *r, const yaml_char_t *anchor, const yaml_char_t *tag,
+			    struct yaml *node)
+{
+	size_t i = 0;
+
+	if (anchor != NULL)
+		return refuse(r, r->event.start_mark, "anchors and aliases are not supported");
+	if (tag == NULL)
+		return 0;
+	while (i < ARRAY_LEN(tags) &&
+	       (tags[i].kind != node->kind || strcmp(tags[i].tag, (const char *)tag) != 0))
+		i++;
+	if (i == ARRAY_LEN(tags))
+		return refuse(r, r->event.start_mark, "this tag is not supported here");
+	node->quoted = tags[i].quoted;
+	return 0;
+}
+
+static int read_node(struct reader *r, struct yaml **out);
+
+static int read_scalar(struct reader *r, struct yaml *node)
+{
+	const char *value = (const char *)r->event.data.scalar.value;
+	const size_t len = r->event.data.scalar.length;
+
+	if (memchr(value, '\0', len) != NULL)
+		return refuse(r, r->event.start_mark, "NUL inside a scalar");
+	node->quoted = r->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	node->text = mem_strndup(value, len);
+	return check_properties(r, r->event.data.scalar.anchor, r->event.data.scalar.tag, node);
+}
+
+static struct yaml_item *add_item(struct yaml *node)
+{
+	/* The array grows at powers of two; n alone tells when. */
+	if ((node->n & (node->n - 1)) == 0)
+		node->item =
+			mem_resize(node->item, node->n > 0 ? node->n * 2 : 1, sizeof(*node->item));
+	node->item[node->n] = (struct yaml_item){0};
+	return &node->item[node->n++];
+}
+
+static int read_list(struct reader *r, struct yaml *node)
+{
+	int rc = check_properties(r, r->event.data.sequence_start.anchor,
+				  r->event.data.sequence_start.tag, node);
+
+	while (rc == 0 && (rc = next(r)) == 0 && r->event.type != YAML_SEQUENCE_END_EVENT)
+		rc = read_node(r, &add_item(node)->value);
+	return rc;
+}
+
+static int read_key(struct reader *r, struct yaml_item *item)
+{
+	struct yaml key = {.kind = YAML_SCALAR};
+	int rc;
+
+	if (r->event.type == YAML_ALIAS_EVENT)
+		return refuse(r, r->event.start_mark, "anchors and aliases are not supported");
+	if (r->event.type != YAML_SCALAR_EVENT)
+		return refuse(r, r->event.start_mark, "a key must be a scalar");
+	item->key_line = (unsigned)r->event.start_mark.line + 1;
+	item->key_column = (unsigned)r->event.start_mark.column + 1;
+	rc = read_scalar(r, &key);
+	item->key = key.text;
+	return rc;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct yaml_item *x = *(const struct yaml_item *const *)a,
+			       *y = *(const struct yaml_item *const *)b;
+	const int order = strcmp(x->key, y->key);
+
+	return order != 0 ? order : (x > y) - (x < y);
+}
+
+/* Sorted, because a file may have hundreds of thousands of keys. */
+static int check_duplicates(struct reader *r, const struct yaml *node)
+{
+	cleanup_free const struct yaml_item **sorted =
+		mem_resize(NULL, node->n, sizeof(struct yaml_item *));
+	const struct yaml_item *first = NULL;
+
+	for (size_t i = 0; i < node->n; i++)
+		sorted[i] = &node->item[i];
+	qsort(sorted, node->n, sizeof(*sorted), by_key);
+	for (size_t i = 1; i < node->n; i++)
+		if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0 &&
+		    (first == NULL || sorted[i] < first))
+			first = sorted[i];
+	if (first == NULL)
+		return 0;
+	return err_set(r->err, E_BAD_REQUEST, r->name, "%s:%u:%u: key '%.64s' stands here twice",
+		       r->name, first->key_line, first->key_column, first->key);
+}
+
+static int read_map(struct reader *r, struct yaml *node)
+{
+	int rc = check_properties(r, r->event.data.mapping_start.anchor,
+				  r->event.data.mapping_start.tag, node);
+
+	while (rc == 0 && (rc = next(r)) == 0 && r->event.type != YAML_MAPPING_END_EVENT) {
+		struct yaml_item *item = add_item(node);
+
+		rc = read_key(r, item);
+		if (rc == 0)
+			rc = next(r);
+		if (rc == 0)
+			rc = read_node(r, &item->value);
+	}
+	return rc == 0 ? check_duplicates(r, node) : rc;
+}
+
+static const struct {
+	yaml_event_type_t event;
+	enum yaml_kind kind;
+	int (*read)(struct reader *r, struct yaml *node);
+} kinds[] = {
+	{YAML_SCALAR_EVENT, YAML_SCALAR, read_scalar},
+	{YAML_SEQUENCE_START_EVENT, YAML_LIST, read_list},
+	{YAML_MAPPING_START_EVENT, YAML_MAP, read_map},
+};
+
+/* Reads the node that begins with r->event. *out is set even on failure, so that its owner frees
+ * what there is. */
+static int read_node(struct reader *r, struct yaml **out)
+{
+	size_t i = 0;
+	int rc;
+
+	while (i < ARRAY_LEN(kinds) && kinds[i].event != r->event.type)
+		i++;
+	if (i == ARRAY_LEN(kinds))
+		return refuse(r, r->event.start_mark, "anchors and aliases are not supported");
+	if (r->depth == MAX_DEPTH)
+		return refuse(r, r->event.start_mark, "nested too deeply");
+	*out = mem_new(struct yaml);
+	(*out)->kind = kinds[i].kind;
+	(*out)->line = (unsigned)r->event.start_mark.line + 1;
+	(*out)->column = (unsigned)r->event.start_mark.column + 1;
+	r->depth++;
+	rc = kinds[i].read(r, *out);
+	r->depth--;
+	return rc;
+}
+
+static bool nothing(const struct yaml *root)
+{
+	return root == NULL ||
+	       (root->kind == YAML_SCALAR && !root->quoted && root->text[0] == '\0');
+}
+
+static int read_stream(struct reader *r, struct yaml **root)
+{
+	int rc = next(r); /* the start of the stream */
+
+	if (rc == 0)
+		rc = next(r);
+	if (rc == 0 && r->event.type == YAML_DOCUMENT_START_EVENT) {
+		if ((rc = next(r)) == 0 && (rc = read_node(r, root)) == 0 && (rc = next(r)) == 0)
+			rc = next(r);
+		if (rc == 0 && r->event.type != YAML_STREAM_END_EVENT)
+			return refuse(r, r->event.start_mark, "a second document");
+	}
+	if (rc == 0 && nothing(*root)) {
+		yaml_free(*root);
+		*root = mem_new(struct yaml);
+		**root = (struct yaml){.kind = YAML_MAP, .line = 1, .column = 1};
+	}
+	return rc;
+}
+
+int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out, struct err *err)
+{
+	struct reader r = {.name = name, .text = text, .len = len, .err = err};
+	struct yaml *root = NULL;
+	int rc;
+
+	if (len > MAX_BYTES)
+		return err_set(err, E_TOO_LARGE, name, "%s:1:1: larger than %u bytes", name,
+			       MAX_BYTES);
+	ensure(yaml_parser_initialize(&r.parser));
+	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&r.parser, (const yaml_char_t *)(text != NULL ? text : ""),
+				     len);
+	rc = read_stream(&r, &root);
+	yaml_event_delete(&r.event);
+	yaml_parser_delete(&r.parser);
+	if (rc < 0)
+		yaml_free(root);
+	else
+		*out = root;
+	return rc;
+}
+
+void yaml_free(struct yaml *y)
+{
+	if (y == NULL)
+		return;
+	for (size_t i = 0; i < y->n; i++) {
+		free(y->item[i].key);
+		yaml_free(y->item[i].value);
+	}
+	free(y->item);
+	free(y->text);
+	free(y);
+}
+
+const struct yaml *yaml_get(const struct yaml *map, const char *key)
+{
+	if (map == NULL || map->kind != YAML_MAP)
+		return NULL;
+	for (size_t i = 0; i < map->n; i++)
+		if (strcmp(map->item[i].key, key) == 0)
+			return map->item[i].value;
+	return NULL;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Insertions, deletions, changes and swaps of neighbours that make a into b; both at most MAX_WORD
+ * long. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t rows[3][MAX_WORD + 1]; /* of the last two characters of a and this one */
+	const size_t na = strlen(a), nb = strlen(b);
+
+	for (size_t j = 0; j <= nb; j++)
+		rows[0][j] = j;
+	for (size_t i = 1; i <= na; i++) {
+		size_t *now = rows[i % 3], *last = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
+
+		now[0] = i;
+		for (size_t j = 1; j <= nb; j++) {
+			now[j] = least(last[j], now[j - 1]) + 1;
+			now[j] = least(now[j], last[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				now[j] = least(now[j], before[j - 2] + 1);
+		}
+	}
+	return rows[na % 3][nb];
+}
+
+const char *yaml_suggest(const char *word, const char *const *candidates)
+{
+	const char *best = NULL;
+	size_t least_so_far = MAX_DISTANCE + 1;
+
+	if (strlen(word) > MAX_WORD)
+		return NULL;
+	for (; *candidates != NULL; candidates++) {
+		const size_t len = strlen(*candidates);
+		const size_t d = len <= MAX_WORD ? distance(word, *candidates) : len;
+
+		if (d < least_so_far && d * 2 < len) {
+			least_so_far = d;
+			best = *candidates;
+		}
+	}
+	return best;
+}

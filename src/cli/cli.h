@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cli/cli.h - the command line: one row per command, one table of options each.
+ *
+ * A command returns the exit status of the program; errors are printed once, by cli_main. */
+#pragma once
+#include "base/err.h"
+#include "base/fields.h"
+#include "client/client.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLI_FAILED 125
+#define CLI_USAGE 125
+
+/* Values of all options; each command's table says which it takes. */
+struct cli_values {
+	const char *server, *api_key;
+	const char *workspace, *policy, *idle_timeout, *timeout, *id, *background;
+	const char *json_text, *script, *output, *argv0, *working_dir, *command_id,
+		*idempotency_key;
+	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config,
+		*log_level;
+	struct strv env, set;
+	bool json, stream, no_queue, detach, help, automatic;
+};
+
+enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };
+struct cli_option {
+	const char *name; /* "--timeout" */
+	enum cli_kind kind;
+	uint16_t offset;
+	const char *value; /* "DURATION"; NULL for a flag */
+	const char *help;
+};
+
+struct cli {
+	struct cli_values v;
+	int argc; /* operands that are left */
+	char **argv;
+	bool dashes; /* the operands stood behind "--" */
+	struct client *client;
+};
+
+typedef int cli_fn(struct cli *cli,
+		   struct err *err); /* exit status, or a negative error code with *err set */
+struct cli_command {
+	const char *name;     /* "session create" */
+	const char *operands; /* for the help */
+	const char *summary;
+	const struct cli_option *options; /* ends with name NULL; may be NULL */
+	cli_fn *run;
+	bool raw; /* everything behind the name is handed on unread */
+};
+extern const struct cli_command cli_commands[]; /* ends with name NULL */
+extern const struct cli_option cli_globals[];
+
+int cli_main(int argc, char **argv);
+/* Reads options until "--" or, where stop_at_operand, the operand that begins a command; the rest
+ * stays in cli->argv. */
+int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
+	      struct err *err);
+void cli_help(const struct cli_command *cmd, struct buf *out);
+int cli_connect(struct cli *cli, struct err *err);
+/* Calls the API; the body is the answer's JSON text. */
+int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
+	     struct buf *answer, struct err *err);
+void cli_print(const struct buf *b);
+/* Exit status for an error. */
+int cli_status(const struct err *err);
+
+/* pretty.c: indents valid JSON by two spaces without changing any value. */
+void cli_pretty(const char *json, size_t len, struct buf *out);
+/* rows.c: columns as wide as their widest cell, two spaces apart, left-aligned. */
+void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out);
+/* "1234" -> "1,234" */
+void cli_thousands(int64_t n, struct buf *out);
+
+/* exec_body.c: the exec request from options and operands. Takes script, json_text or operands. */
+int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err);
+/* Exit code of an exec answer (JSON text). */
+int cli_exit_code(const char *json, size_t len, struct err *err);
+
+cli_fn cmd_server, cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;
+cli_fn cmd_session_create, cmd_session_list, cmd_session_info, cmd_session_destroy;
+cli_fn cmd_config_show, cmd_config_validate, cmd_config_keys;

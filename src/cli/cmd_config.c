@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define CONFIG_MAX (1024 * 1024)
+
+/* The file a server started now would read; NULL if there is none. */
+static char *usual_place(enum config_mode mode)
+{
+	const char *env = getenv("AGENTSH_CONFIG"), *home = getenv("HOME");
+	cleanup_free char *path = NULL;
+	struct stat st;
+
+	if (env != NULL)
+		return mem_strdup(env);
+	if (mode == CONFIG_SYSTEM)
+		path = mem_strdup("/etc/agentsh/config.yaml");
+	else if (home != NULL)
+		path = mem_printf("%s/.config/agentsh/config.yaml", home);
+	return path != NULL && stat(path, &st) == 0 ? take(path) : NULL;
+}
+
+/* Defaults, file, environment, flags: in this order, as the server does. */
+static int load(struct cli *cli, const char *file, struct config *c, struct buf *report,
+		struct err *err)
+{
+	enum config_mode mode = geteuid() == 0 ? CONFIG_SYSTEM : CONFIG_USER;
+	cleanup_free char *usual = file != NULL ? NULL : usual_place(mode);
+	const char *path = file != NULL ? file : usual;
+	cleanup_buf struct buf text = {0};
+	struct strv overrides = {0};
+	int r = config_defaults(mode, c, err);
+
+	if (r == 0 && path != NULL)
+		r = fdio_load_path(path, CONFIG_MAX, &text, err);
+	if (r == 0 && path != NULL)
+		r = config_parse(path, text.data ? text.data : "", text.len, c, report, err);
+	if (r == 0)
+		r = config_env(&overrides, err);
+	for (size_t i = 0; r == 0 && i < overrides.n; i++)
+		r = config_override(overrides.v[i], c, err);
+	for (size_t i = 0; r == 0 && i < cli->v.set.n; i++)
+		r = config_override(cli->v.set.v[i], c, err);
+	if (r == 0)
+		r = config_check(c, err);
+	strv_done(&overrides);
+	return r;
+}
+
+int cmd_config_show(struct cli *cli, struct err *err)
+{
+	struct config c = {0};
+	cleanup_buf struct buf out = {0};
+	int r = load(cli, cli->v.config, &c, NULL, err);
+
+	if (r == 0) {
+		config_show(&c, cli->v.json, &out);
+		cli_print(&out);
+	}
+	config_done(&c);
+	return r;
+}
+
+int cmd_config_validate(struct cli *cli, struct err *err)
+{
+	struct config c = {0};
+	cleanup_buf struct buf report = {0};
+	int r = load(cli, cli->argc > 0 ? cli->argv[0] : cli->v.config, &c, &report, err);
+
+	if (report.len > 0)
+		fwrite(report.data, 1, report.len, stderr);
+	if (r == 0)
+		printf("The configuration is valid.\n");
+	config_done(&c);
+	return r;
+}
+
+int cmd_config_keys(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf out = {0};
+	cleanup_buf struct buf pretty = {0};
+	struct jw w = JW(&out);
+
+	if (!cli->v.json) {
+		config_reference(&out);
+		cli_print(&out);
+		return 0;
+	}
+	config_keys(&w);
+	cli_pretty(out.data, out.len, &pretty);
+	cli_print(&pretty);
+	return 0;
+}

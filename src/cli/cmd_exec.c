@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec and run: the structured answer, passing through, or as it comes. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include <stdio.h>
+
+static int print_answer(const struct buf *answer, struct err *err)
+{
+	cleanup_buf struct buf out = {0};
+
+	cli_pretty(answer->data, answer->len, &out);
+	cli_print(&out);
+	return cli_exit_code(answer->data, answer->len, err);
+}
+
+static int exec_json(struct cli *cli, const char *path, const struct buf *body, struct err *err)
+{
+	cleanup_buf struct buf answer = {0};
+	int r = cli_call(cli, "POST", path, body, &answer, err);
+
+	return r < 0 ? r : print_answer(&answer, err);
+}
+
+static int exec_shell(struct cli *cli, const char *path, const struct buf *body, struct err *err)
+{
+	const struct client_call call = {
+		.method = "POST", .path = path, .body = body->data, .len = body->len};
+	cleanup_buf struct buf answer = {0};
+	json_t *doc = NULL;
+	const char *message;
+	int r = cli_connect(cli, err);
+
+	if (r == 0)
+		r = client_stdio(cli->client, &call, &answer, err);
+	if (r < 0)
+		return r;
+	/* A shell says why a command could not be started; so do we. */
+	if (json_parse(answer.data, answer.len, &doc, err) == 0) {
+		message = json_string_value(json_object_get(
+			json_object_get(json_object_get(doc, "result"), "error"), "message"));
+		if (message != NULL)
+			fprintf(stderr, "agentsh: %s\n", message);
+	}
+	json_decref(doc);
+	return cli_exit_code(answer.data, answer.len, err);
+}
+
+/* --stream: lines "[stdout] text", "[file] write: path (n bytes)", "[net] connect: host:port". */
+struct live {
+	struct buf line[2];
+	struct buf result;
+};
+
+static void print_lines(struct buf *line, const char *label, const char *data, size_t len)
+{
+	const char *end;
+
+	buf_add(line, data, len);
+	while (line->len > 0 && (end = memchr(line->data, '\n', line->len)) != NULL) {
+		printf("[%s] %.*s\n", label, (int)(end - line->data), line->data);
+		buf_drop(line, (size_t)(end - line->data) + 1);
+	}
+	fflush(stdout);
+}
+
+static void print_event(const json_t *e)
+{
+	const char *type = json_string_value(json_object_get(e, "type"));
+	const char *path = json_string_value(json_object_get(e, "path"));
+	const json_t *net = json_object_get(e, "connection");
+	json_int_t bytes =
+		json_integer_value(json_object_get(json_object_get(e, "operation"), "bytes"));
+
+	if (type == NULL)
+		return;
+	if (strncmp(type, "file_", 5) == 0 && bytes > 0)
+		printf("[file] %s: %s (%lld bytes)\n", type + 5, path ? path : "",
+		       (long long)bytes);
+	else if (strncmp(type, "file_", 5) == 0)
+		printf("[file] %s: %s\n", type + 5, path ? path : "");
+	else if (strncmp(type, "net_", 4) == 0)
+		printf("[net] %s: %s:%lld\n", type + 4,
+		       json_string_value(json_object_get(net, "remote_addr")),
+		       (long long)json_integer_value(json_object_get(net, "remote_port")));
+	fflush(stdout);
+}
+
+static void print_output(struct live *live, int stream, const json_t *doc)
+{
+	const char *data = json_string_value(json_object_get(doc, "data"));
+	const char *encoding = json_string_value(json_object_get(doc, "encoding"));
+	cleanup_buf struct buf raw = {0};
+
+	if (data == NULL)
+		return;
+	if (encoding == NULL || strcmp(encoding, "base64") != 0)
+		buf_adds(&raw, data);
+	else if (json_unbase64(&raw, data, strlen(data), NULL) < 0)
+		return;
+	print_lines(&live->line[stream - 1], stream == 1 ? "stdout" : "stderr", raw.data, raw.len);
+}
+
+static int on_message(const char *id, const char *name, const char *data, size_t len, void *arg)
+{
+	struct live *live = arg;
+	json_t *doc = NULL;
+
+	if (name == NULL || json_parse(data, len, &doc, NULL) < 0)
+		return 0;
+	if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0)
+		print_output(live, strcmp(name, "stdout") == 0 ? 1 : 2, doc);
+	else if (strcmp(name, "event") == 0)
+		print_event(doc);
+	else if (strcmp(name, "result") == 0)
+		buf_add(&live->result, data, len);
+	json_decref(doc);
+	return 0;
+}
+
+static int exec_live(struct cli *cli, const char *path, const struct buf *body, struct err *err)
+{
+	cleanup_free char *stream = mem_printf("%s/stream", path);
+	const struct client_call call = {.method = "POST",
+					 .path = stream,
+					 .body = body->data,
+					 .len = body->len,
+					 .idempotency_key = cli->v.idempotency_key};
+	struct live live = {0};
+	int r = cli_connect(cli, err);
+
+	if (r == 0)
+		r = client_stream(cli->client, &call, on_message, &live, err);
+	for (int i = 0; i < 2; i++) {
+		if (live.line[i].len > 0)
+			print_lines(&live.line[i], i == 0 ? "stdout" : "stderr", "\n", 1);
+		buf_done(&live.line[i]);
+	}
+	if (r == 0 && live.result.len == 0)
+		r = err_set(err, E_UNAVAILABLE, NULL,
+			    "the server ended the stream without a result");
+	if (r == 0)
+		r = cli_exit_code(live.result.data, live.result.len, err);
+	buf_done(&live.result);
+	return r;
+}
+
+static int output_kind(const struct cli *cli, const char *fallback, struct err *err)
+{
+	const char *o = cli->v.output ? cli->v.output : fallback;
+
+	if (strcmp(o, "json") == 0)
+		return 0;
+	if (strcmp(o, "shell") == 0)
+		return 1;
+	return err_set(err, E_BAD_REQUEST, o, "--output is json or shell, not '%s'", o);
+}
+
+static int exec_in(struct cli *cli, const char *session, const struct buf *body, int shell,
+		   struct err *err)
+{
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", session);
+
+	if (cli->v.stream)
+		return exec_live(cli, path, body, err);
+	return shell ? exec_shell(cli, path, body, err) : exec_json(cli, path, body, err);
+}
+
+static int make_session(struct cli *cli, const char *id, struct buf *name, struct err *err)
+{
+	const char *dir = cli->v.workspace ? cli->v.workspace : ".";
+	cleanup_free char *here = realpath(dir, NULL);
+	cleanup_buf struct buf body = {0};
+	cleanup_buf struct buf answer = {0};
+	struct jw w = JW(&body);
+	json_t *doc = NULL;
+	int r;
+
+	if (here == NULL)
+		return err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir);
+	jw_obj(&w);
+	if (id != NULL)
+		jw_kstr(&w, "id", id);
+	else
+		jw_kstr(&w, "idle_timeout", "1m"); /* run: goes away by itself if we are killed */
+	jw_kstr(&w, "workspace", here);
+	if (cli->v.policy != NULL)
+		jw_kstr(&w, "policy", cli->v.policy);
+	jw_obj_end(&w);
+	r = cli_call(cli, "POST", "/api/v1/sessions", &body, &answer, err);
+	if (r == 0)
+		r = json_parse(answer.data, answer.len, &doc, err);
+	if (r == 0)
+		buf_adds(name, json_string_value(json_object_get(doc, "id")));
+	json_decref(doc);
+	return r;
+}
+
+int cmd_exec(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	cleanup_buf struct buf made = {0};
+	int shell = output_kind(cli, "json", err), r;
+
+	if (shell < 0)
+		return shell;
+	if (cli->argc < 1)
+		return err_set(err, E_BAD_REQUEST, NULL,
+			       "which session? agentsh exec SESSION -- CMD");
+	r = cli_exec_body(cli, 1, &body, err);
+	if (r < 0)
+		return r;
+	r = exec_in(cli, cli->argv[0], &body, shell, err);
+	if (r != -E_SESSION_NOT_FOUND || getenv("AGENTSH_NO_AUTO") != NULL)
+		return r;
+	*err = (struct err){0};
+	r = make_session(cli, cli->argv[0], &made, err);
+	return r < 0 ? r : exec_in(cli, cli->argv[0], &body, shell, err);
+}
+
+int cmd_run(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	cleanup_buf struct buf name = {0};
+	cleanup_buf struct buf ignored = {0};
+	struct err end = {0};
+	int shell = output_kind(cli, "shell", err), r = shell < 0 ? shell : 0;
+
+	if (r == 0)
+		r = cli_exec_body(cli, 0, &body, err);
+	if (r == 0)
+		r = make_session(cli, NULL, &name, err);
+	if (r < 0)
+		return r;
+	r = exec_in(cli, name.data, &body, shell, err);
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s", name.data);
+
+	if (cli_call(cli, "DELETE", path, NULL, &ignored, &end) < 0)
+		fprintf(stderr, "agentsh: the session could not be ended: %s\n", end.message);
+	return r;
+}

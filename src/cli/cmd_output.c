@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* output, kill, events: looking at commands from outside. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PAGE (256 * 1024)
+
+static int session_of(struct cli *cli, const char *command, struct buf *out, struct err *err)
+{
+	cleanup_free char *path = mem_printf("/api/v1/commands/%s", command);
+	cleanup_buf struct buf answer = {0};
+	json_t *doc = NULL;
+	int r = cli_call(cli, "GET", path, NULL, &answer, err);
+
+	if (r == 0)
+		r = json_parse(answer.data, answer.len, &doc, err);
+	if (r == 0)
+		buf_adds(out, json_string_value(json_object_get(doc, "session_id")));
+	json_decref(doc);
+	return r;
+}
+
+static int number(const char *name, const char *text, uint64_t fallback, uint64_t *out,
+		  struct err *err)
+{
+	*out = fallback;
+	if (text == NULL)
+		return 0;
+	if (*text == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
+		return err_set(err, E_BAD_REQUEST, name, "%s: not a number: '%s'", name, text);
+	*out = strtoull(text, NULL, 10);
+	return 0;
+}
+
+struct page {
+	uint64_t offset, limit;
+	bool more;
+};
+
+static int print_page(struct cli *cli, const char *base, struct page *p, struct err *err)
+{
+	uint64_t want = cli->v.json ? p->limit : p->limit < PAGE ? p->limit : PAGE;
+	cleanup_free char *path =
+		mem_printf("%s?stream=%s&offset=%" PRIu64 "&limit=%" PRIu64, base,
+			   cli->v.stream_name ? cli->v.stream_name : "stdout", p->offset, want);
+	cleanup_buf struct buf answer = {0};
+	cleanup_buf struct buf raw = {0};
+	json_t *doc = NULL;
+	const char *data;
+	uint64_t next;
+	int r = cli_call(cli, "GET", path, NULL, &answer, err);
+
+	if (r == 0 && cli->v.json) {
+		cli_pretty(answer.data, answer.len, &raw);
+		cli_print(&raw);
+		return 0;
+	}
+	if (r == 0)
+		r = json_parse(answer.data, answer.len, &doc, err);
+	if (r < 0)
+		return r;
+	data = json_string_value(json_object_get(doc, "data"));
+	if (strcmp(json_string_value(json_object_get(doc, "encoding")), "base64") == 0)
+		r = json_unbase64(&raw, data, strlen(data), err);
+	else
+		buf_adds(&raw, data);
+	next = (uint64_t)json_integer_value(json_object_get(doc, "next_offset"));
+	cli_print(&raw);
+	p->limit -= next - p->offset < p->limit ? next - p->offset : p->limit;
+	p->more =
+		json_is_true(json_object_get(doc, "has_more")) && next > p->offset && p->limit > 0;
+	p->offset = next;
+	json_decref(doc);
+	return r;
+}
+
+int cmd_output(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf session = {0};
+	struct page p = {0};
+	int r;
+
+	if (cli->argc != 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "exactly one command is needed");
+	r = number("--offset", cli->v.offset, 0, &p.offset, err);
+	if (r == 0)
+		r = number("--limit", cli->v.limit, cli->v.json ? 10000 : UINT64_MAX, &p.limit,
+			   err);
+	if (r == 0)
+		r = session_of(cli, cli->argv[0], &session, err);
+	if (r < 0)
+		return r;
+	cleanup_free char *base =
+		mem_printf("/api/v1/sessions/%s/output/%s", session.data, cli->argv[0]);
+
+	do
+		r = print_page(cli, base, &p, err);
+	while (r == 0 && p.more);
+	return r;
+}
+
+int cmd_kill(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf session = {0};
+	cleanup_buf struct buf body = {0};
+	cleanup_buf struct buf answer = {0};
+	cleanup_buf struct buf pretty = {0};
+	struct jw w = JW(&body);
+	const char *command;
+	int r = 0;
+
+	if (cli->argc < 1 || cli->argc > 2)
+		return err_set(err, E_BAD_REQUEST, NULL,
+			       "which command? agentsh kill [SESSION] COMMAND");
+	command = cli->argv[cli->argc - 1];
+	if (cli->argc == 2)
+		buf_adds(&session, cli->argv[0]);
+	else
+		r = session_of(cli, command, &session, err);
+	if (r < 0)
+		return r;
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/kill/%s", session.data, command);
+
+	jw_obj(&w);
+	jw_kstr(&w, "signal", cli->v.signal ? cli->v.signal : "TERM");
+	if (cli->v.grace != NULL)
+		jw_kstr(&w, "grace", cli->v.grace);
+	jw_obj_end(&w);
+	r = cli_call(cli, "POST", path, &body, &answer, err);
+	if (r < 0)
+		return r;
+	if (cli->v.json) {
+		cli_pretty(answer.data, answer.len, &pretty);
+		cli_print(&pretty);
+	} else {
+		printf("Signal sent: %s to %s\n", cli->v.signal ? cli->v.signal : "TERM", command);
+	}
+	return 0;
+}
+
+static int print_event(const char *id, const char *name, const char *data, size_t len, void *arg)
+{
+	printf("%.*s\n", (int)len, data);
+	return fflush(stdout) == 0 ? 0 : -1;
+}
+
+int cmd_events(struct cli *cli, struct err *err)
+{
+	struct client_call call = {.method = "GET", .last_event_id = cli->v.last_event_id};
+	int r;
+
+	if (cli->argc != 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "which session? agentsh events SESSION");
+	cleanup_free char *path =
+		mem_printf("/api/v1/sessions/%s/events%s%s", cli->argv[0],
+			   cli->v.type ? "?type=" : "", cli->v.type ? cli->v.type : "");
+
+	call.path = path;
+	r = cli_connect(cli, err);
+	return r < 0 ? r : client_stream(cli->client, &call, print_event, NULL, err);
+}

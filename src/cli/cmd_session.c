@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include <stdio.h>
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s != NULL ? s : "";
+}
+
+static int need_one(struct cli *cli, const char *what, struct err *err)
+{
+	return cli->argc == 1 ? 0
+			      : err_set(err, E_BAD_REQUEST, NULL, "exactly one %s is needed", what);
+}
+
+/* Prints the answer, or hands it over parsed. */
+static int answer_json(struct cli *cli, const struct buf *answer, json_t **doc, struct err *err)
+{
+	if (!cli->v.json)
+		return json_parse(answer->data, answer->len, doc, err);
+	cleanup_buf struct buf out = {0};
+
+	cli_pretty(answer->data, answer->len, &out);
+	cli_print(&out);
+	return 0;
+}
+
+/* "2026-01-02T03:04:05.678901Z" -> "2026-01-02T03:04:05Z" */
+static void to_second(const char *time, char out[32])
+{
+	size_t n = strcspn(time, ".");
+
+	snprintf(out, 32, "%.*s%s", (int)(n < 24 ? n : 24), time, time[n] == '.' ? "Z" : "");
+}
+
+static void env_object(struct jw *w, const struct strv *env)
+{
+	jw_obj(w);
+	for (size_t i = 0; i < env->n; i++) {
+		const char *eq = strchr(env->v[i], '=');
+		cleanup_free char *name =
+			mem_strndup(env->v[i], eq ? (size_t)(eq - env->v[i]) : strlen(env->v[i]));
+
+		jw_kstr(w, name, eq ? eq + 1 : "");
+	}
+	jw_obj_end(w);
+}
+
+static int create_body(struct cli *cli, struct buf *body, struct err *err)
+{
+	const struct cli_values *v = &cli->v;
+	cleanup_free char *here = realpath(v->workspace ? v->workspace : ".", NULL);
+	const struct {
+		const char *key, *value;
+	} rows[] = {
+		{"id", v->id},
+		{"workspace", here ? here : v->workspace},
+		{"policy", v->policy},
+		{"timeout", v->timeout},
+		{"idle_timeout", v->idle_timeout},
+		{"background", v->background},
+	};
+	struct jw w = JW(body);
+
+	if (here == NULL && (v->workspace == NULL || v->workspace[0] != '/'))
+		return err_errno(err, E_BAD_REQUEST, v->workspace, "workspace %s",
+				 v->workspace ? v->workspace : ".");
+	jw_obj(&w);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].value != NULL)
+			jw_kstr(&w, rows[i].key, rows[i].value);
+	if (v->env.n > 0) {
+		jw_key(&w, "environment");
+		env_object(&w, &v->env);
+	}
+	jw_obj_end(&w);
+	return 0;
+}
+
+int cmd_session_create(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	cleanup_buf struct buf answer = {0};
+	json_t *doc = NULL;
+	int r = cli->argc == 0 ? create_body(cli, &body, err)
+			       : err_set(err, E_BAD_REQUEST, cli->argv[0], "unexpected '%s'",
+					 cli->argv[0]);
+
+	if (r == 0)
+		r = cli_call(cli, "POST", "/api/v1/sessions", &body, &answer, err);
+	if (r == 0)
+		r = answer_json(cli, &answer, &doc, err);
+	if (doc != NULL)
+		printf("Session created: %s\n", text_of(doc, "id"));
+	json_decref(doc);
+	return r;
+}
+
+static void print_list(const json_t *sessions)
+{
+	static const char *const head[] = {"ID", "STATE", "CREATED", "COMMANDS", "WORKSPACE"};
+	size_t rows = json_array_size(sessions) + 1, n = 0;
+	const char **cells = mem_resize(NULL, rows * 5, sizeof(char *));
+	char(*made)[2][32] = mem_resize(NULL, rows, sizeof(*made));
+	cleanup_buf struct buf out = {0};
+	size_t i;
+	json_t *s;
+
+	for (; n < 5; n++)
+		cells[n] = head[n];
+	json_array_foreach(sessions, i, s)
+	{
+		to_second(text_of(s, "created"), made[i][0]);
+		snprintf(made[i][1], 32, "%lld",
+			 (long long)json_integer_value(json_object_get(s, "command_count")));
+		cells[n++] = text_of(s, "id");
+		cells[n++] = text_of(s, "state");
+		cells[n++] = made[i][0];
+		cells[n++] = made[i][1];
+		cells[n++] = text_of(s, "workspace");
+	}
+	cli_columns(cells, 5, rows, &out);
+	cli_print(&out);
+	free(cells);
+	free(made);
+}
+
+/* All pages as one document. */
+static int list_all(struct cli *cli, json_t **all, struct err *err)
+{
+	cleanup_free char *cursor = mem_strdup("");
+	json_t *list = json_array();
+	int r = 0;
+
+	do {
+		cleanup_free char *path = mem_printf("/api/v1/sessions?limit=1000%s%s",
+						     cursor[0] ? "&cursor=" : "", cursor);
+		cleanup_buf struct buf answer = {0};
+		json_t *page = NULL;
+
+		r = cli_call(cli, "GET", path, NULL, &answer, err);
+		if (r == 0)
+			r = json_parse(answer.data, answer.len, &page, err);
+		if (r == 0)
+			json_array_extend(list, json_object_get(page, "sessions"));
+		free(cursor);
+		cursor = mem_strdup(text_of(page, "next"));
+		json_decref(page);
+	} while (r == 0 && cursor[0] != '\0');
+	if (r == 0)
+		*all = list;
+	else
+		json_decref(list);
+	return r;
+}
+
+int cmd_session_list(struct cli *cli, struct err *err)
+{
+	json_t *all = NULL;
+	cleanup_buf struct buf answer = {0};
+	int r;
+
+	if (cli->v.json) {
+		r = cli_call(cli, "GET", "/api/v1/sessions?limit=1000", NULL, &answer, err);
+		return r < 0 ? r : answer_json(cli, &answer, NULL, err);
+	}
+	r = list_all(cli, &all, err);
+	if (r == 0)
+		print_list(all);
+	json_decref(all);
+	return r;
+}
+
+static void print_info(const json_t *s)
+{
+	static const struct {
+		const char *label, *key;
+		int kind; /* 0 text, 1 time, 2 number */
+	} rows[] = {
+		{"ID:", "id", 0},
+		{"State:", "state", 0},
+		{"Created:", "created", 1},
+		{"Last Activity:", "last_activity", 1},
+		{"Commands:", "command_count", 2},
+		{"File Ops:", "total_file_ops", 2},
+		{"Net Ops:", "total_net_ops", 2},
+		{"Working Dir:", "working_dir", 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_buf struct buf value = {0};
+		char time[32];
+
+		if (rows[i].kind == 2)
+			cli_thousands(json_integer_value(json_object_get(s, rows[i].key)), &value);
+		else if (rows[i].kind == 1)
+			to_second(text_of(s, rows[i].key), time);
+		buf_adds(&value, rows[i].kind == 0   ? text_of(s, rows[i].key)
+				 : rows[i].kind == 1 ? time
+						     : "");
+		printf("%-15s%s\n", rows[i].label, value.data);
+	}
+}
+
+int cmd_session_info(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf answer = {0};
+	json_t *doc = NULL;
+	int r = need_one(cli, "session", err);
+	cleanup_free char *path = r == 0 ? mem_printf("/api/v1/sessions/%s", cli->argv[0]) : NULL;
+
+	if (r == 0)
+		r = cli_call(cli, "GET", path, NULL, &answer, err);
+	if (r == 0)
+		r = answer_json(cli, &answer, &doc, err);
+	if (doc != NULL)
+		print_info(doc);
+	json_decref(doc);
+	return r;
+}
+
+int cmd_session_destroy(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf answer = {0};
+	json_t *doc = NULL;
+	int r = need_one(cli, "session", err);
+	cleanup_free char *path = r == 0 ? mem_printf("/api/v1/sessions/%s", cli->argv[0]) : NULL;
+
+	if (r == 0)
+		r = cli_call(cli, "DELETE", path, NULL, &answer, err);
+	if (r == 0)
+		r = answer_json(cli, &answer, &doc, err);
+	if (doc != NULL)
+		printf("Session destroyed: %s\n", text_of(doc, "id"));
+	json_decref(doc);
+	return r;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every command, one row each. */
+#include "cli/cli.h"
+#include <stddef.h>
+
+#define FLAG(name, field, help)                                                \
+	{                                                                      \
+		name, CLI_FLAG, offsetof(struct cli_values, field), NULL, help \
+	}
+#define TEXT(name, field, value, help)                                          \
+	{                                                                       \
+		name, CLI_TEXT, offsetof(struct cli_values, field), value, help \
+	}
+#define LIST(name, field, value, help)                                          \
+	{                                                                       \
+		name, CLI_LIST, offsetof(struct cli_values, field), value, help \
+	}
+#define END          \
+	{            \
+		NULL \
+	}
+
+const struct cli_option cli_globals[] = {
+	TEXT("--server", server, "ADDR", "unix:/path or http://127.0.0.1:PORT (AGENTSH_SERVER)"),
+	TEXT("--api-key", api_key, "KEY", "API key (AGENTSH_API_KEY)"),
+	FLAG("--help", help, "this text"),
+	END,
+};
+static const struct cli_option json_only[] = {FLAG("--json", json, "print the API's answer"), END};
+static const struct cli_option create_options[] = {
+	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
+	TEXT("--policy", policy, "NAME", "policy of the session"),
+	TEXT("--id", id, "ID", "name of the session (default: made up)"),
+	TEXT("--timeout", timeout, "DURATION", "longest life, e.g. 4h"),
+	TEXT("--idle-timeout", idle_timeout, "DURATION", "end after this long without a command"),
+	TEXT("--background", background, "end|keep", "what becomes of processes a command leaves"),
+	LIST("--env", env, "NAME=VALUE", "environment of the session; may be repeated"),
+	FLAG("--json", json, "print the API's answer"),
+	END,
+};
+static const struct cli_option exec_options[] = {
+	TEXT("--output", output, "json|shell",
+	     "json: the structured answer (default); shell: stdin, stdout, stderr pass through"),
+	TEXT("--script", script, "TEXT", "run this text by the session's shell"),
+	TEXT("--json", json_text, "REQUEST", "the whole request as JSON"),
+	TEXT("--timeout", timeout, "DURATION", "e.g. 90s, 5m"),
+	FLAG("--stream", stream, "print output and events as they come"),
+	FLAG("--detach", detach, "answer at once; the command runs on"),
+	FLAG("--no-queue", no_queue, "fail if the session is busy"),
+	TEXT("--argv0", argv0, "NAME", "argv[0] of the program"),
+	TEXT("--working-dir", working_dir, "DIR", "directory inside the session"),
+	LIST("--env", env, "NAME=VALUE", "for this command only; may be repeated"),
+	TEXT("--command-id", command_id, "ID", "name of the command (default: made up)"),
+	TEXT("--idempotency-key", idempotency_key, "KEY", "never run twice for the same key"),
+	END,
+};
+static const struct cli_option run_options[] = {
+	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
+	TEXT("--policy", policy, "NAME", "policy of the session"),
+	TEXT("--output", output, "shell|json",
+	     "shell (default): pass through; json: the structured answer"),
+	TEXT("--script", script, "TEXT", "run this text by the session's shell"),
+	TEXT("--timeout", timeout, "DURATION", "e.g. 90s, 5m"),
+	LIST("--env", env, "NAME=VALUE", "may be repeated"),
+	END,
+};
+static const struct cli_option output_options[] = {
+	TEXT("--stream", stream_name, "stdout|stderr", "which (default stdout)"),
+	TEXT("--offset", offset, "BYTES", "from here (default 0)"),
+	TEXT("--limit", limit, "BYTES", "at most so many (default: all there is)"),
+	FLAG("--json", json, "print the API's answer (one page)"),
+	END,
+};
+static const struct cli_option kill_options[] = {
+	TEXT("--signal", signal, "NAME", "default TERM"),
+	TEXT("--grace", grace, "DURATION", "KILL to the whole tree after this (default 2s)"),
+	FLAG("--json", json, "print the API's answer"),
+	END,
+};
+static const struct cli_option events_options[] = {
+	TEXT("--type", type, "A,B", "only these types"),
+	TEXT("--after", last_event_id, "SEQ",
+	     "resume behind this sequence number; 0 from the beginning"),
+	END,
+};
+static const struct cli_option config_options[] = {
+	TEXT("--config", config, "FILE", "instead of the usual place"),
+	LIST("--set", set, "KEY=VALUE", "over the file; may be repeated"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+
+const struct cli_command cli_commands[] = {
+	{"server", "[--config FILE] [--log-level LEVEL] [--set KEY=VALUE]",
+	 "start the server in the foreground", NULL, cmd_server, true},
+	{"run", "[OPTIONS] -- CMD [ARG...]", "run one command in a session of its own", run_options,
+	 cmd_run, false},
+	{"session create", "[OPTIONS]", "create a session", create_options, cmd_session_create,
+	 false},
+	{"session list", "", "list sessions", json_only, cmd_session_list, false},
+	{"session info", "SESSION", "show a session", json_only, cmd_session_info, false},
+	{"session destroy", "SESSION", "end a session", json_only, cmd_session_destroy, false},
+	{"exec", "SESSION [OPTIONS] -- CMD [ARG...]", "run a command in a session", exec_options,
+	 cmd_exec, false},
+	{"output", "COMMAND", "print what a command wrote", output_options, cmd_output, false},
+	{"kill", "[SESSION] COMMAND", "end a running command", kill_options, cmd_kill, false},
+	{"events", "SESSION", "follow a session's events, one JSON object a line", events_options,
+	 cmd_events, false},
+	{"config show", "", "print the resolved configuration", config_options, cmd_config_show,
+	 false},
+	{"config validate", "[FILE]", "check a configuration file", config_options,
+	 cmd_config_validate, false},
+	{"config keys", "", "list every configuration key", json_only, cmd_config_keys, false},
+	{"version", "", "print the version", json_only, cmd_version, false},
+	{"help", "[COMMAND]", "print help", NULL, cmd_help, false},
+	{NULL},
+};

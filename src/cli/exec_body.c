@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+
+static void add_env(struct jw *w, const struct strv *env)
+{
+	jw_key(w, "env");
+	jw_obj(w);
+	for (size_t i = 0; i < env->n; i++) {
+		const char *eq = strchr(env->v[i], '=');
+		cleanup_free char *name = mem_strndup(env->v[i], (size_t)(eq - env->v[i]));
+
+		jw_kstr(w, name, eq + 1);
+	}
+	jw_obj_end(w);
+}
+
+static int check(const struct cli *cli, int operands, struct err *err)
+{
+	const struct cli_values *v = &cli->v;
+
+	if ((v->script != NULL) + (v->json_text != NULL) + (operands > 0) != 1)
+		return err_set(err, E_BAD_REQUEST, NULL,
+			       "give one of: -- CMD [ARG...], --script TEXT, --json REQUEST");
+	for (size_t i = 0; i < v->env.n; i++)
+		if (strchr(v->env.v[i], '=') == NULL)
+			return err_set(err, E_BAD_REQUEST, v->env.v[i], "--env needs NAME=VALUE");
+	return 0;
+}
+
+int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
+{
+	const struct cli_values *v = &cli->v;
+	const struct {
+		const char *key, *value;
+	} rows[] = {
+		{"script", v->script},		 {"timeout", v->timeout},	{"argv0", v->argv0},
+		{"working_dir", v->working_dir}, {"command_id", v->command_id},
+	};
+	struct jw w = JW(out);
+	int r = check(cli, cli->argc - first, err);
+
+	if (r < 0)
+		return r;
+	if (v->json_text != NULL) {
+		buf_adds(out, v->json_text);
+		return 0;
+	}
+	jw_obj(&w);
+	if (cli->argc > first) {
+		jw_kstr(&w, "command", cli->argv[first]);
+		jw_key(&w, "args");
+		jw_arr(&w);
+		for (int i = first + 1; i < cli->argc; i++)
+			jw_str(&w, cli->argv[i]);
+		jw_arr_end(&w);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].value != NULL)
+			jw_kstr(&w, rows[i].key, rows[i].value);
+	if (v->env.n > 0)
+		add_env(&w, &v->env);
+	if (v->no_queue)
+		jw_kbool(&w, "queue", false);
+	if (v->detach)
+		jw_kbool(&w, "detach", true);
+	jw_obj_end(&w);
+	return 0;
+}
+
+int cli_exit_code(const char *json, size_t len, struct err *err)
+{
+	json_t *doc = NULL;
+	int r = json_parse(json, len, &doc, err);
+	const json_t *error = json_object_get(doc, "error");
+	const json_t *code;
+
+	if (r < 0)
+		return r;
+	if (error != NULL) /* the server ended the stream with an error body */
+		r = err_set(err,
+			    err_code_by_name(json_string_value(json_object_get(error, "code"))),
+			    NULL, "%s", json_string_value(json_object_get(error, "message")));
+	code = json_object_get(json_object_get(doc, "result"), "exit_code");
+	if (r == 0 && json_is_integer(code))
+		r = (int)json_integer_value(code);
+	else if (r == 0)
+		r = json_object_get(doc, "result") == NULL
+			    ? 0
+			    : CLI_FAILED; /* a detached command's record; a lost one */
+	json_decref(doc);
+	return r;
+}

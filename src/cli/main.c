@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From argv to a command's row, and from its error to the exit status. */
+#include "base/mem.h"
+#include "base/proc.h"
+#include "cli/cli.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+int cli_status(const struct err *err)
+{
+	return err_row(err->code)->exit;
+}
+
+void cli_print(const struct buf *b)
+{
+	fwrite(b->data, 1, b->len, stdout);
+}
+
+int cli_connect(struct cli *cli, struct err *err)
+{
+	const struct client_options o = {.server = cli->v.server,
+					 .api_key = cli->v.api_key ? cli->v.api_key
+								   : getenv("AGENTSH_API_KEY")};
+
+	return cli->client != NULL ? 0 : client_open(&o, &cli->client, err);
+}
+
+int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
+	     struct buf *answer, struct err *err)
+{
+	const struct client_call call = {.method = method,
+					 .path = path,
+					 .body = body ? body->data : NULL,
+					 .len = body ? body->len : 0,
+					 .idempotency_key = cli->v.idempotency_key};
+	struct client_answer a = {0};
+	int r = cli_connect(cli, err);
+
+	if (r == 0)
+		r = client_call(cli->client, &call, &a, err);
+	if (r == 0)
+		buf_add(answer, a.body.data, a.body.len);
+	client_answer_done(&a);
+	return r;
+}
+
+/* The row whose name is the first one or two words; *used tells how many. */
+static const struct cli_command *find(int argc, char **argv, int *used)
+{
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
+		const char *space = strchr(c->name, ' ');
+		size_t first = space ? (size_t)(space - c->name) : strlen(c->name);
+
+		if (strlen(argv[0]) != first || strncmp(argv[0], c->name, first) != 0)
+			continue;
+		if (space == NULL || (argc > 1 && strcmp(argv[1], space + 1) == 0)) {
+			*used = space ? 2 : 1;
+			return c;
+		}
+	}
+	return NULL;
+}
+
+static void print_error(const struct err *err)
+{
+	fprintf(stderr, "agentsh: %s: %s\n", err_row(err->code)->name, err->message);
+	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++)
+		fprintf(stderr, "agentsh:   %s: %s\n", err->details[i].field,
+			err->details[i].problem);
+}
+
+/* Options before the command: --server, --api-key, --help, --version. */
+static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
+{
+	static const struct cli_command top = {.name = "", .operands = ""};
+	int i = 1;
+
+	while (i < argc && argv[i][0] == '-') {
+		char *one[2] = {argv[i], i + 1 < argc ? argv[i + 1] : NULL};
+		bool pair = strchr(argv[i], '=') == NULL && strcmp(argv[i], "--help") != 0;
+		int r;
+
+		if (strcmp(argv[i], "--version") == 0)
+			return i; /* main handles the word */
+		r = cli_parse(&top, pair && one[1] ? 2 : 1, one, cli, err);
+		if (r < 0)
+			return r;
+		i += pair && one[1] ? 2 : 1;
+	}
+	return i;
+}
+
+static int run(struct cli *cli, int argc, char **argv, struct err *err)
+{
+	int at = read_globals(cli, argc, argv, err), used = 0, r;
+	const struct cli_command *cmd;
+	cleanup_buf struct buf text = {0};
+
+	if (at < 0)
+		return at;
+	if (at >= argc || cli->v.help) {
+		cli_help(NULL, &text);
+		fwrite(text.data, 1, text.len, cli->v.help ? stdout : stderr);
+		return cli->v.help ? 0 : CLI_USAGE;
+	}
+	if (strcmp(argv[at], "--version") == 0)
+		return cmd_version(cli, err);
+	cmd = find(argc - at, argv + at, &used);
+	if (cmd == NULL)
+		return err_set(err, E_BAD_REQUEST, argv[at], "no command '%s' (agentsh help)",
+			       argv[at]);
+	argc -= at + used;
+	argv += at + used;
+	if (cmd->raw) {
+		cli->argc = argc;
+		cli->argv = argv;
+		return cmd->run(cli, err);
+	}
+	r = cli_parse(cmd, argc, argv, cli, err);
+	if (r < 0)
+		return r;
+	if (cli->v.help) {
+		cli_help(cmd, &text);
+		cli_print(&text);
+		return 0;
+	}
+	return cmd->run(cli, err);
+}
+
+int cli_main(int argc, char **argv)
+{
+	struct cli cli = {0};
+	struct err err = {0};
+	int status;
+
+	signal(SIGPIPE, SIG_IGN);
+	status = run(&cli, argc, argv, &err);
+	if (status < 0) {
+		fflush(stdout);
+		print_error(&err);
+		status = cli_status(&err);
+	}
+	if (fflush(stdout) != 0 && status == 0) {
+		fprintf(stderr, "agentsh: cannot write: %s\n", strerror(errno));
+		status = CLI_FAILED;
+	}
+	client_close(cli.client);
+	strv_done(&cli.v.env);
+	strv_done(&cli.v.set);
+	return status;
+}
+
+int cmd_help(struct cli *cli, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	int used;
+	const struct cli_command *cmd = cli->argc > 0 ? find(cli->argc, cli->argv, &used) : NULL;
+
+	if (cli->argc > 0 && cmd == NULL)
+		return err_set(err, E_BAD_REQUEST, cli->argv[0], "no command '%s'", cli->argv[0]);
+	cli_help(cmd, &text);
+	cli_print(&text);
+	return 0;
+}
+
+int cmd_version(struct cli *cli, struct err *err)
+{
+	if (cli->v.json)
+		printf("{\"version\":\"%s\"}\n", AGENTSH_VERSION);
+	else
+		printf("agentsh %s\n", AGENTSH_VERSION);
+	return 0;
+}
+
+/* The server is a program of its own; this process becomes it. */
+int cmd_server(struct cli *cli, struct err *err)
+{
+	cleanup_free char *path = NULL;
+	struct strv argv = {0};
+	int r = proc_sibling("agentsh-server", &path, err);
+
+	if (r < 0)
+		return r;
+	strv_add(&argv, "agentsh-server");
+	for (int i = 0; i < cli->argc; i++)
+		strv_add(&argv, cli->argv[i]);
+	execv(path, argv.v);
+	strv_done(&argv);
+	return err_errno(err, E_UNAVAILABLE, path, "cannot start %s", path);
+}

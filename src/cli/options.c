@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "cli/cli.h"
+
+static const struct cli_option *find(const struct cli_option *table, const char *name, size_t len)
+{
+	for (; table != NULL && table->name != NULL; table++)
+		if (strlen(table->name) == len && strncmp(table->name, name, len) == 0)
+			return table;
+	return NULL;
+}
+
+static void store(struct cli_values *v, const struct cli_option *o, const char *value)
+{
+	char *at = (char *)v + o->offset;
+
+	if (o->kind == CLI_FLAG)
+		*(bool *)at = true;
+	else if (o->kind == CLI_TEXT)
+		*(const char **)at = value;
+	else
+		strv_add((struct strv *)at, value);
+}
+
+/* One option at argv[*i]; advances over its value. */
+static int read_option(const struct cli_command *cmd, struct cli *cli, int argc, char **argv,
+		       int *i, struct err *err)
+{
+	const char *arg = argv[*i];
+	size_t len = strcspn(arg, "=");
+	const char *value = arg[len] == '=' ? arg + len + 1 : NULL;
+	const struct cli_option *o = find(cmd->options, arg, len);
+
+	if (o == NULL)
+		o = find(cli_globals, arg, len);
+	if (o == NULL)
+		return err_set(err, E_BAD_REQUEST, arg, "%s has no option %.*s (agentsh %s --help)",
+			       cmd->name, (int)len, arg, cmd->name);
+	/* --json is a flag everywhere; exec also takes a request behind it. */
+	if (o->kind == CLI_FLAG && value != NULL)
+		return err_set(err, E_BAD_REQUEST, arg, "%s takes no value", o->name);
+	if (o->kind != CLI_FLAG && value == NULL) {
+		if (*i + 1 >= argc)
+			return err_set(err, E_BAD_REQUEST, arg, "%s needs a value: %s", o->name,
+				       o->value);
+		value = argv[++*i];
+	}
+	store(&cli->v, o, value);
+	return 0;
+}
+
+int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
+	      struct err *err)
+{
+	/* A command to execute begins behind the session: from there on nothing is ours. */
+	int stop = cmd->run == cmd_exec ? 1 : cmd->run == cmd_run ? 0 : argc;
+	int n = 0;
+
+	for (int i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			cli->dashes = true;
+			while (++i < argc)
+				argv[n++] = argv[i];
+		} else if (argv[i][0] == '-' && argv[i][1] != '\0') {
+			int r = read_option(cmd, cli, argc, argv, &i, err);
+
+			if (r < 0)
+				return r;
+		} else if (n == stop) {
+			while (i < argc)
+				argv[n++] = argv[i++];
+		} else {
+			argv[n++] = argv[i];
+		}
+	}
+	cli->argc = n;
+	cli->argv = argv;
+	return 0;
+}
+
+static void help_options(const struct cli_option *table, struct buf *out)
+{
+	for (; table != NULL && table->name != NULL; table++) {
+		cleanup_free char *left = mem_printf("%s%s%s", table->name, table->value ? " " : "",
+						     table->value ? table->value : "");
+
+		buf_addf(out, "  %-28s %s\n", left, table->help);
+	}
+}
+
+void cli_help(const struct cli_command *cmd, struct buf *out)
+{
+	if (cmd != NULL) {
+		buf_addf(out, "usage: agentsh %s%s%s\n%s\n", cmd->name, cmd->operands[0] ? " " : "",
+			 cmd->operands, cmd->summary);
+		if (cmd->options != NULL && cmd->options->name != NULL) {
+			buf_adds(out, "\noptions:\n");
+			help_options(cmd->options, out);
+		}
+	} else {
+		buf_adds(out, "usage: agentsh [--server ADDR] [--api-key KEY] COMMAND\n"
+			      "Runs commands of AI agents in guarded sessions.\n\ncommands:\n");
+		for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+			buf_addf(out, "  %-18s %s\n", c->name, c->summary);
+	}
+	buf_adds(out, "\neverywhere:\n");
+	help_options(cli_globals, out);
+	buf_adds(out, "\nexit codes: the command's own; 124 time-out, 125 agentsh failed, 126 "
+		      "denied or not\n"
+		      "executable, 127 not found, 128+n signal\n");
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "cli/cli.h"
+
+static void newline(struct buf *out, unsigned depth)
+{
+	buf_addc(out, '\n');
+	for (unsigned i = 0; i < depth; i++)
+		buf_add(out, "  ", 2);
+}
+
+/* Length of the string that begins at p with a quote, both quotes counted. */
+static size_t string_len(const char *p, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		if (p[i] == '\\')
+			i++;
+		else if (p[i] == '"')
+			return i + 1;
+	}
+	return n;
+}
+
+void cli_pretty(const char *json, size_t len, struct buf *out)
+{
+	unsigned depth = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = json[i];
+
+		if (c == '"') {
+			size_t n = string_len(json + i, len - i);
+
+			buf_add(out, json + i, n);
+			i += n - 1;
+		} else if (c == '{' || c == '[') {
+			buf_addc(out, c);
+			if (i + 1 < len && (json[i + 1] == '}' || json[i + 1] == ']'))
+				buf_addc(out, json[++i]);
+			else
+				newline(out, ++depth);
+		} else if (c == '}' || c == ']') {
+			newline(out, depth > 0 ? --depth : 0);
+			buf_addc(out, c);
+		} else if (c == ',') {
+			buf_addc(out, c);
+			newline(out, depth);
+		} else if (c == ':') {
+			buf_add(out, ": ", 2);
+		} else if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
+			buf_addc(out, c);
+		}
+	}
+	buf_addc(out, '\n');
+}
+
+void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out)
+{
+	for (size_t r = 0; r < rows; r++) {
+		for (size_t c = 0; c < columns; c++) {
+			const char *cell = cells[r * columns + c];
+			size_t width = 0;
+
+			for (size_t k = 0; k < rows; k++) {
+				size_t w = strlen(cells[k * columns + c]);
+
+				width = w > width ? w : width;
+			}
+			if (c + 1 == columns)
+				buf_adds(out, cell);
+			else
+				buf_addf(out, "%-*s", (int)width + 2, cell);
+		}
+		buf_addc(out, '\n');
+	}
+}
+
+void cli_thousands(int64_t n, struct buf *out)
+{
+	cleanup_free char *digits = mem_printf("%lld", (long long)n);
+	size_t len = strlen(digits);
+
+	for (size_t i = 0; i < len; i++) {
+		buf_addc(out, digits[i]);
+		if (digits[i] != '-' && i + 1 < len && (len - i - 1) % 3 == 0)
+			buf_addc(out, ',');
+	}
+}

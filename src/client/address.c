@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "client/client_internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static int parse_path(const char *path, const char *text, struct address *out, struct err *err)
+{
+	if (path[0] != '/')
+		return err_set(err, E_BAD_REQUEST, text, "'%s': a socket's path begins with /",
+			       text);
+	if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		return err_set(err, E_BAD_REQUEST, text,
+			       "'%s': a socket's path has at most %zu bytes", text,
+			       sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+	*out = (struct address){.path = mem_strdup(path)};
+	return 0;
+}
+
+static bool is_port(const char *s)
+{
+	const size_t n = strlen(s);
+	const long v = strtol(s, NULL, 10);
+
+	return n > 0 && n <= 5 && strspn(s, "0123456789") == n && v >= 1 && v <= 65535;
+}
+
+static int parse_host(const char *host, const char *text, struct address *out, struct err *err)
+{
+	const size_t len = strcspn(host, "/");
+	cleanup_free char *h = mem_strndup(host, len);
+	char *colon = strrchr(h, ':'), *end;
+	char *name = h;
+
+	if (host[len] != '\0' && strcmp(host + len, "/") != 0)
+		return err_set(err, E_BAD_REQUEST, text, "'%s': a server's address has no path",
+			       text);
+	if (colon == NULL || !is_port(colon + 1))
+		return err_set(err, E_BAD_REQUEST, text,
+			       "'%s' is no server: write unix:/path, http://host:port or host:port",
+			       text);
+	*colon = '\0';
+	if (*name == '[') {
+		name++;
+		end = strchr(name, ']');
+		if (end == NULL || end[1] != '\0')
+			return err_set(err, E_BAD_REQUEST, text, "'%s': malformed address", text);
+		*end = '\0';
+	} else if (strchr(name, ':') != NULL) {
+		return err_set(err, E_BAD_REQUEST, text, "'%s': an IPv6 address needs brackets",
+			       text);
+	}
+	if (*name == '\0')
+		return err_set(err, E_BAD_REQUEST, text, "'%s': no host", text);
+	*out = (struct address){.host = mem_strdup(name), .port = mem_strdup(colon + 1)};
+	return 0;
+}
+
+int address_parse(const char *text, struct address *out, struct err *err)
+{
+	if (text[0] == '/')
+		return parse_path(text, text, out, err);
+	if (strncmp(text, "unix:", 5) == 0)
+		return parse_path(text + 5, text, out, err);
+	if (strncmp(text, "https:", 6) == 0)
+		return err_set(err, E_BAD_REQUEST, text,
+			       "'%s': TLS is not spoken, use http:", text);
+	if (strncmp(text, "http://", 7) == 0)
+		return parse_host(text + 7, text, out, err);
+	return parse_host(text, text, out, err);
+}
+
+void address_done(struct address *a)
+{
+	free(a->path);
+	free(a->host);
+	free(a->port);
+	*a = (struct address){0};
+}
+
+void address_format(const struct address *a, struct buf *out)
+{
+	if (a->path != NULL)
+		buf_addf(out, "unix:%s", a->path);
+	else
+		buf_addf(out, strchr(a->host, ':') != NULL ? "http://[%s]:%s" : "http://%s:%s",
+			 a->host, a->port);
+}
+
+int client_above_stdio(int fd)
+{
+	int higher;
+
+	if (fd < 0 || fd > 2)
+		return fd;
+	higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	close(fd);
+	return higher;
+}
+
+static int dial_one(const struct sockaddr *sa, socklen_t len)
+{
+	const int fd = client_above_stdio(socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	int r, saved;
+
+	if (fd == -1)
+		return -1;
+	r = TEMP_FAILURE_RETRY(connect(fd, sa, len));
+	if (r == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static int dial_tcp(const struct address *a)
+{
+	const struct addrinfo want = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *list;
+	const int on = 1;
+	int fd = -1;
+
+	if (getaddrinfo(a->host, a->port, &want, &list) != 0) {
+		errno = EADDRNOTAVAIL;
+		return -1;
+	}
+	for (const struct addrinfo *i = list; i != NULL && fd == -1; i = i->ai_next)
+		fd = dial_one(i->ai_addr, i->ai_addrlen);
+	freeaddrinfo(list);
+	if (fd != -1)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+int address_dial(const struct address *a)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+	if (a->path == NULL)
+		return dial_tcp(a);
+	memcpy(un.sun_path, a->path, strlen(a->path) + 1);
+	return dial_one((const struct sockaddr *)&un, sizeof(un));
+}

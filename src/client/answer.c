@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading answers from a blocking socket. The server is trusted with what it says, not with how
+ * much of it. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/client_internal.h"
+#include <errno.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#define READ_SIZE 65536
+#define MAX_LINE 8192
+
+static size_t unread(const struct client *c)
+{
+	return c->in.len - c->in_at;
+}
+
+static void consume(struct client *c, size_t n)
+{
+	c->in_at += n;
+	if (c->in_at < c->in.len)
+		return;
+	buf_clear(&c->in);
+	c->in_at = 0;
+}
+
+static int gone(struct err *err)
+{
+	return err_set(err, E_UNAVAILABLE, NULL,
+		       "the server closed the connection before its answer was complete");
+}
+
+static int malformed(const char *what, struct err *err)
+{
+	return err_set(err, E_UNAVAILABLE, NULL, "the server's answer is malformed: %s", what);
+}
+
+/* Waits for more bytes; *got is 0 at the end. */
+static int receive(struct client *c, size_t *got, struct err *err)
+{
+	ssize_t n;
+
+	buf_drop(&c->in, c->in_at);
+	c->in_at = 0;
+	buf_reserve(&c->in, READ_SIZE);
+	n = TEMP_FAILURE_RETRY(recv(c->fd, c->in.data + c->in.len, READ_SIZE, 0));
+	if (n == -1)
+		return err_errno(err, E_UNAVAILABLE, NULL, "the connection to the server failed");
+	c->in.len += (size_t)n;
+	c->in.data[c->in.len] = '\0';
+	*got = (size_t)n;
+	return 0;
+}
+
+/* The same, where the end would come too early. */
+static int receive_more(struct client *c, struct err *err)
+{
+	size_t n = 0;
+	const int r = receive(c, &n, err);
+
+	return r == 0 && n == 0 ? gone(err) : r;
+}
+
+/* Waits until `mark` is unread; *len is the length up to and including it. */
+static int wait_for(struct client *c, const char *mark, size_t max, size_t *len, struct err *err)
+{
+	size_t from = 0;
+
+	for (;;) {
+		const char *start = c->in.data + c->in_at;
+		const char *at =
+			unread(c) == 0 ? NULL
+				       : memmem(start + from, unread(c) - from, mark, strlen(mark));
+		int r;
+
+		if (at != NULL) {
+			*len = (size_t)(at - start) + strlen(mark);
+			return 0;
+		}
+		if (unread(c) > max)
+			return malformed("too long", err);
+		from = unread(c) >= strlen(mark) ? unread(c) - strlen(mark) + 1 : 0;
+		r = receive_more(c, err);
+		if (r != 0)
+			return r;
+	}
+}
+
+static int parse_number(const char *s, int base, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(s, &end, base);
+	return errno != 0 || end == s || s[0] == '-' || s[0] == '+' || *end != '\0' ? -1 : 0;
+}
+
+static int parse_header(char *line, struct answer_head *h)
+{
+	char *value = strchr(line, ':');
+
+	if (value == NULL)
+		return -1;
+	*value++ = '\0';
+	value += strspn(value, " \t");
+	if (strcasecmp(line, "Content-Length") == 0) {
+		h->body = BODY_LENGTH;
+		return parse_number(value, 10, &h->length);
+	}
+	if (strcasecmp(line, "Transfer-Encoding") == 0) {
+		h->body = BODY_CHUNKED;
+		return strcasecmp(value, "chunked") == 0 ? 0 : -1;
+	}
+	if (strcasecmp(line, "Connection") == 0 && strcasecmp(value, "close") == 0)
+		h->keep = false;
+	return 0;
+}
+
+/* text ends with an empty line. */
+static int parse_head(char *text, struct answer_head *h)
+{
+	char *line = strsep(&text, "\n");
+	uint64_t status;
+
+	if (strncmp(line, "HTTP/1.", 7) != 0 || strlen(line) < 12 || line[8] != ' ')
+		return -1;
+	*h = (struct answer_head){.body = BODY_UNTIL_CLOSE, .keep = line[7] == '1'};
+	line[12] = '\0';
+	if (parse_number(line + 9, 10, &status) < 0 || status < 100)
+		return -1;
+	h->status = (int)status;
+	while ((line = strsep(&text, "\n")) != NULL) {
+		line[strcspn(line, "\r")] = '\0';
+		if (*line != '\0' && parse_header(line, h) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int answer_head(struct client *c, bool to_head, struct answer_head *out, bool *began,
+		struct err *err)
+{
+	struct answer_head h;
+
+	do {
+		cleanup_free char *text = NULL;
+		size_t len;
+		int r = wait_for(c, "\r\n\r\n", CLIENT_HEAD_MAX, &len, err);
+
+		*began = *began || unread(c) != 0;
+		if (r != 0)
+			return r;
+		text = mem_strndup(c->in.data + c->in_at, len);
+		consume(c, len);
+		if (parse_head(text, &h) < 0)
+			return malformed("its head", err);
+	} while (h.status < 200 && h.status != 101);
+	if (to_head || h.status == 101 || h.status == 204 || h.status == 304)
+		h.body = BODY_NONE;
+	*out = h;
+	return 0;
+}
+
+/* Passes n bytes on. */
+static int pass(struct client *c, uint64_t n, answer_sink_fn *sink, void *arg, struct err *err)
+{
+	int r = 0;
+
+	while (r == 0 && n != 0) {
+		const size_t part = client_smaller(unread(c), n);
+
+		r = part != 0 ? sink(c->in.data + c->in_at, part, arg, err) : receive_more(c, err);
+		n -= part;
+		consume(c, part);
+	}
+	return r;
+}
+
+static int pass_rest(struct client *c, answer_sink_fn *sink, void *arg, struct err *err)
+{
+	size_t n = unread(c);
+	int r = 0;
+
+	if (n == 0)
+		r = receive(c, &n, err);
+	while (r == 0 && n != 0) {
+		r = sink(c->in.data + c->in_at, n, arg, err);
+		consume(c, n);
+		if (r == 0)
+			r = receive(c, &n, err);
+	}
+	return r;
+}
+
+/* Takes a line of the chunked framing; it stays in the buffer until more is received. */
+static int take_line(struct client *c, char **line, struct err *err)
+{
+	size_t len;
+	const int r = wait_for(c, "\r\n", MAX_LINE, &len, err);
+
+	if (r != 0)
+		return r;
+	*line = c->in.data + c->in_at;
+	(*line)[len - 2] = '\0';
+	/* Without clearing, so that the bytes stay where they are. */
+	c->in_at += len;
+	return 0;
+}
+
+static int pass_chunks(struct client *c, answer_sink_fn *sink, void *arg, struct err *err)
+{
+	uint64_t size = 1;
+	char *line;
+	int r = 0;
+
+	while (r == 0 && size != 0) {
+		r = take_line(c, &line, err);
+		if (r != 0)
+			break;
+		line[strcspn(line, "; ")] = '\0';
+		if (parse_number(line, 16, &size) < 0)
+			return malformed("a chunk's size", err);
+		r = pass(c, size, sink, arg, err);
+		if (r == 0 && size != 0)
+			r = take_line(c, &line, err);
+		if (r == 0 && size != 0 && *line != '\0')
+			return malformed("a chunk's end", err);
+	}
+	/* Trailers, up to the empty line. */
+	do {
+		if (r == 0)
+			r = take_line(c, &line, err);
+	} while (r == 0 && *line != '\0');
+	return r;
+}
+
+int answer_body(struct client *c, const struct answer_head *head, answer_sink_fn *sink, void *arg,
+		struct err *err)
+{
+	switch (head->body) {
+	case BODY_NONE:
+		break;
+	case BODY_LENGTH:
+		return pass(c, head->length, sink, arg, err);
+	case BODY_CHUNKED:
+		return pass_chunks(c, sink, arg, err);
+	case BODY_UNTIL_CLOSE:
+		return pass_rest(c, sink, arg, err);
+	}
+	return 0;
+}
+
+static enum err_code code_by_status(int status)
+{
+	for (unsigned i = E_OK + 1; i < E_CODES; i++)
+		if (err_row((enum err_code)i)->http == status)
+			return (enum err_code)i;
+	return E_INTERNAL;
+}
+
+static const char *string_at(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s != NULL ? s : "";
+}
+
+int answer_error(int status, const struct buf *body, struct err *err)
+{
+	const json_t *error, *details, *one;
+	json_t *doc = NULL;
+	size_t i;
+	int r;
+
+	if (err != NULL)
+		*err = (struct err){0};
+	if (json_parse(body->data, body->len, &doc, NULL) < 0)
+		return err_set(err, code_by_status(status), NULL,
+			       "the server answered with status %d", status);
+	error = json_object_get(doc, "error");
+	details = json_object_get(error, "details");
+	json_array_foreach(details, i, one)
+		err_detail(err, string_at(one, "field"), "%s", string_at(one, "problem"));
+	if (json_is_string(json_object_get(error, "code")))
+		r = err_set(err, err_code_by_name(string_at(error, "code")),
+			    string_at(error, "subject"), "%s", string_at(error, "message"));
+	else
+		r = err_set(err, code_by_status(status), NULL, "the server answered with status %d",
+			    status);
+	json_decref(doc);
+	return r;
+}

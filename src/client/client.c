@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client.h"
+#include "base/mem.h"
+#include "client/client_internal.h"
+#include "wire/sse.h"
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+void client_disconnect(struct client *c)
+{
+	if (c->fd != -1)
+		close(c->fd);
+	c->fd = -1;
+	buf_clear(&c->in);
+	c->in_at = 0;
+}
+
+void client_close(struct client *c)
+{
+	if (c == NULL)
+		return;
+	client_disconnect(c);
+	address_done(&c->address);
+	free(c->api_key);
+	buf_done(&c->in);
+	free(c);
+}
+
+/* --- the request --- */
+
+static int add_header(struct buf *b, const char *name, const char *value, struct err *err)
+{
+	if (value == NULL)
+		return 0;
+	for (const char *s = value; *s != '\0'; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			return err_set(err, E_BAD_REQUEST, name, "%s has a control character",
+				       name);
+	buf_addf(b, "%s: %s\r\n", name, value);
+	return 0;
+}
+
+static int format_head(const struct client *c, const struct client_call *call, const char *upgrade,
+		       struct buf *b, struct err *err)
+{
+	const struct {
+		const char *name, *value;
+	} headers[] = {
+		{"Content-Type", call->len != 0 ? "application/json" : NULL},
+		{"Accept", call->accept},
+		{"Idempotency-Key", call->idempotency_key},
+		{"Last-Event-ID", call->last_event_id},
+		{"X-API-Key", c->api_key},
+		{"Connection", upgrade != NULL ? "Upgrade" : NULL},
+		{"Upgrade", upgrade},
+	};
+	int r = 0;
+
+	for (const char *s = call->path; *s != '\0'; s++)
+		if ((unsigned char)*s <= ' ' || *s == 0x7f)
+			return err_set(err, E_BAD_REQUEST, NULL, "a path has no spaces");
+	buf_addf(b, "%s %s HTTP/1.1\r\nHost: ", call->method, call->path);
+	if (c->address.path != NULL)
+		buf_adds(b, "localhost");
+	else
+		buf_addf(b, strchr(c->address.host, ':') != NULL ? "[%s]:%s" : "%s:%s",
+			 c->address.host, c->address.port);
+	buf_addf(b, "\r\nUser-Agent: agentsh/%s\r\n", AGENTSH_VERSION);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(headers); i++)
+		r = add_header(b, headers[i].name, headers[i].value, err);
+	if (call->len != 0 || strcmp(call->method, "GET") != 0)
+		buf_addf(b, "Content-Length: %zu\r\n", call->len);
+	buf_adds(b, "\r\n");
+	return r;
+}
+
+/* A server that refuses early may close its reading side: then its answer is what counts, so
+ * failures are not told. */
+static void send_all(int fd, const struct buf *head, const struct client_call *call)
+{
+	void *body = (void *)(call->body != NULL ? call->body : "");
+	struct iovec iov[2] = {{head->data, head->len}, {body, call->len}};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+
+	while (iov[0].iov_len + iov[1].iov_len != 0) {
+		ssize_t n = TEMP_FAILURE_RETRY(sendmsg(fd, &m, MSG_NOSIGNAL));
+
+		if (n == -1)
+			return;
+		for (int i = 0; i < 2; i++) {
+			const size_t part = client_smaller((size_t)n, iov[i].iov_len);
+
+			iov[i].iov_base = (char *)iov[i].iov_base + part;
+			iov[i].iov_len -= part;
+			n -= (ssize_t)part;
+		}
+	}
+}
+
+static int connect_client(struct client *c, struct err *err)
+{
+	cleanup_buf struct buf name = {0};
+
+	client_disconnect(c);
+	c->fd = address_dial(&c->address);
+	if (c->fd != -1)
+		return 0;
+	address_format(&c->address, &name);
+	return err_errno(err, E_UNAVAILABLE, name.data, "no server at %s", name.data);
+}
+
+/* A kept connection on which something has happened meanwhile has been closed by the server. */
+static bool usable(const struct client *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLIN | POLLRDHUP};
+
+	return c->fd != -1 && poll(&p, 1, 0) == 0;
+}
+
+/* May the call be made twice? */
+static bool repeatable(const struct client_call *call)
+{
+	return strcmp(call->method, "GET") == 0 || call->idempotency_key != NULL;
+}
+
+int client_ask(struct client *c, const struct client_call *call, const char *upgrade,
+	       struct answer_head *head, struct err *err)
+{
+	cleanup_buf struct buf b = {0};
+	bool kept, began = false;
+	int r = format_head(c, call, upgrade, &b, err);
+
+	if (r != 0)
+		return r;
+	kept = usable(c);
+	if (!kept)
+		r = connect_client(c, err);
+	if (r != 0)
+		return r;
+	send_all(c->fd, &b, call);
+	r = answer_head(c, strcmp(call->method, "HEAD") == 0, head, &began, err);
+	/* The server may have closed a kept connection just as we wrote. */
+	if (r != 0 && kept && !began && repeatable(call)) {
+		r = connect_client(c, err);
+		if (r != 0)
+			return r;
+		send_all(c->fd, &b, call);
+		r = answer_head(c, strcmp(call->method, "HEAD") == 0, head, &began, err);
+	}
+	if (r != 0)
+		client_disconnect(c);
+	return r;
+}
+
+/* --- the answer --- */
+
+static int collect(const char *p, size_t n, void *arg, struct err *err)
+{
+	struct buf *body = arg;
+
+	if (n > CLIENT_ANSWER_MAX - body->len)
+		return err_set(err, E_TOO_LARGE, NULL, "the server's answer is over %zu bytes",
+			       CLIENT_ANSWER_MAX);
+	buf_add(body, p, n);
+	return 0;
+}
+
+int client_read_all(struct client *c, const struct answer_head *head, struct buf *body,
+		    struct err *err)
+{
+	int r;
+
+	buf_reserve(body, 0);
+	r = answer_body(c, head, collect, body, err);
+	if (r != 0 || !head->keep || head->body == BODY_UNTIL_CLOSE)
+		client_disconnect(c);
+	return r;
+}
+
+void client_answer_done(struct client_answer *a)
+{
+	buf_done(&a->body);
+	*a = (struct client_answer){0};
+}
+
+int client_call(struct client *c, const struct client_call *call, struct client_answer *out,
+		struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	struct answer_head head;
+	int r = client_ask(c, call, NULL, &head, err);
+
+	if (r == 0)
+		r = client_read_all(c, &head, &body, err);
+	if (r == 0 && head.status >= 400)
+		r = answer_error(head.status, &body, err);
+	if (r == 0) {
+		*out = (struct client_answer){.status = head.status, .body = body};
+		body = (struct buf){0};
+	}
+	return r;
+}
+
+struct streaming {
+	struct sse_parser parser;
+	client_sse_fn *fn;
+	void *arg;
+	bool stopped;
+};
+
+static void on_message(const char *id, const char *name, const char *data, size_t len, void *arg)
+{
+	struct streaming *s = arg;
+
+	if (!s->stopped)
+		s->stopped = s->fn(id, name, data, len, s->arg) != 0;
+}
+
+static int on_bytes(const char *p, size_t n, void *arg, struct err *err)
+{
+	struct streaming *s = arg;
+
+	if (sse_parse(&s->parser, p, n, on_message, s) < 0)
+		return err_set(err, E_TOO_LARGE, NULL, "a message of the server is too large");
+	return s->stopped ? 1 : 0;
+}
+
+int client_stream(struct client *c, const struct client_call *call, client_sse_fn *fn, void *arg,
+		  struct err *err)
+{
+	struct streaming s = {.fn = fn, .arg = arg};
+	struct client_call sse = *call;
+	struct answer_head head;
+	int r;
+
+	if (sse.accept == NULL)
+		sse.accept = "text/event-stream";
+	r = client_ask(c, &sse, NULL, &head, err);
+	if (r != 0)
+		return r;
+	if (head.status >= 400) {
+		cleanup_buf struct buf body = {0};
+
+		r = client_read_all(c, &head, &body, err);
+		return r != 0 ? r : answer_error(head.status, &body, err);
+	}
+	r = answer_body(c, &head, on_bytes, &s, err);
+	if (r != 0 || !head.keep || head.body == BODY_UNTIL_CLOSE)
+		client_disconnect(c);
+	sse_parser_done(&s.parser);
+	return r > 0 ? 0 : r;
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* client/server_fixture.h - for tests: a server in a forked child, at a unix socket in a directory
+ * of its own. */
+#pragma once
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "wire/http.h"
+#include <event2/event.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+struct server {
+	char dir[64], socket[96];
+	pid_t pid;
+};
+
+static inline void server_place(struct server *s)
+{
+	snprintf(s->dir, sizeof(s->dir), "/tmp/agentsh-client-test-XXXXXX");
+	assert_non_null(mkdtemp(s->dir));
+	snprintf(s->socket, sizeof(s->socket), "%s/sock", s->dir);
+}
+
+static inline int server_listen(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(a.sun_path, path, strlen(path) + 1);
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 8) < 0)
+		return -1;
+	return fd;
+}
+
+/* The child ends with its parent. */
+static inline pid_t server_fork(void)
+{
+	const pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+/* The child's loop, for timers; the argument of on_request. */
+struct server_child {
+	struct event_base *base;
+};
+
+/* Serves with wire's server in a child. */
+static inline void server_start(struct server *s, http_request_fn *on_request)
+{
+	struct server_child child;
+	struct http_server *http;
+	int listener;
+
+	server_place(s);
+	listener = server_listen(s->socket);
+	assert_true(listener >= 0);
+	s->pid = server_fork();
+	if (s->pid > 0) {
+		close(listener);
+		return;
+	}
+	fdio_nonblock(listener);
+	child.base = event_base_new();
+	http = http_server_new(child.base, &http_limits_default, on_request, NULL, &child);
+	http_server_listen(http, listener, 0, NULL);
+	event_base_dispatch(child.base);
+	_exit(1);
+}
+
+static inline void server_stop(struct server *s)
+{
+	kill(s->pid, SIGKILL);
+	waitpid(s->pid, NULL, 0);
+	unlink(s->socket);
+	rmdir(s->dir);
+}

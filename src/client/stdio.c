@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The stdio stream from the client's side.
+ *
+ * Descriptors 0, 1 and 2 may be shared with other processes (a terminal, a pipe), so that they are
+ * never made non-blocking: they are polled, and what is written at a time fits into what POLLOUT
+ * promises (PIPE_BUF). Nothing waits for anything else: the socket is always read, which credit
+ * makes possible in bounded memory (each output stream sends at most STDIO_WINDOW bytes that we
+ * have not written yet). */
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "client/client_internal.h"
+#include "wire/stdio_frame.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define FROM_SERVER \
+	(1U << STDIO_STDOUT | 1U << STDIO_STDERR | 1U << STDIO_CONTROL | 1U << STDIO_RESULT)
+#define CREDIT_STEP 16384 /* bytes written before we say so */
+#define READ_SIZE 65536
+
+struct output {
+	int fd;
+	const char *name;
+	struct buf pending;
+	size_t written_max; /* at a time */
+	size_t granted;	    /* bytes the server may still send */
+	size_t owed;	    /* bytes written, not yet granted again */
+};
+
+struct passing {
+	struct client *c;
+	struct stdio_parser parser;
+	struct buf send;
+	struct output output[2];
+	int64_t stdin_credit;
+	bool stdin_open, done;
+	int signals; /* signalfd */
+	struct buf *answer;
+	struct err *err;
+	char *scratch; /* READ_SIZE */
+};
+
+/* --- to the server --- */
+
+static void send_control(struct passing *s, const char *json)
+{
+	stdio_frame(&s->send, STDIO_CONTROL, json, strlen(json));
+}
+
+static void grant(struct passing *s, struct output *o)
+{
+	char text[80];
+
+	if (o->owed < CREDIT_STEP)
+		return;
+	snprintf(text, sizeof(text), "{\"credit\":{\"stream\":\"%s\",\"bytes\":%zu}}", o->name,
+		 o->owed);
+	send_control(s, text);
+	o->granted += o->owed;
+	o->owed = 0;
+}
+
+static void flush_socket(struct passing *s)
+{
+	while (s->send.len != 0) {
+		const ssize_t n = TEMP_FAILURE_RETRY(
+			send(s->c->fd, s->send.data, s->send.len, MSG_DONTWAIT | MSG_NOSIGNAL));
+
+		if (n == -1 && errno == EAGAIN)
+			return;
+		/* A server that has closed its reading side may still have sent its result: reading
+		 * tells. */
+		buf_drop(&s->send, n == -1 ? s->send.len : (size_t)n);
+	}
+}
+
+static void read_stdin(struct passing *s)
+{
+	const size_t max = client_smaller((size_t)s->stdin_credit, READ_SIZE);
+	const ssize_t n = TEMP_FAILURE_RETRY(read(0, s->scratch, max));
+
+	if (n == -1 && errno == EAGAIN)
+		return;
+	if (n > 0) {
+		s->stdin_credit -= n;
+		stdio_frame(&s->send, STDIO_STDIN, s->scratch, (size_t)n);
+		return;
+	}
+	/* What cannot be read (closed, a directory) has ended. */
+	s->stdin_open = false;
+	send_control(s, "{\"eof\":true}");
+}
+
+static void read_signal(struct passing *s)
+{
+	struct signalfd_siginfo info;
+	char text[64];
+
+	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	snprintf(text, sizeof(text), "{\"signal\":\"%s\"}", proc_signal_name((int)info.ssi_signo));
+	send_control(s, text);
+}
+
+/* --- from the server --- */
+
+static int on_output(struct passing *s, struct output *o, const uint8_t *p, size_t n)
+{
+	if (n > o->granted)
+		return err_set(s->err, E_UNAVAILABLE, NULL,
+			       "the server sent more %s than its credit", o->name);
+	o->granted -= n;
+	buf_add(&o->pending, p, n);
+	return 0;
+}
+
+static int on_control(struct passing *s, const uint8_t *p, size_t n)
+{
+	json_t *doc = NULL;
+	const json_t *credit;
+	const char *stream;
+	int64_t bytes;
+
+	if (json_parse((const char *)p, n, &doc, NULL) != 0)
+		return err_set(s->err, E_UNAVAILABLE, NULL,
+			       "the server's control frame is malformed");
+	credit = json_object_get(doc, "credit");
+	stream = json_string_value(json_object_get(credit, "stream"));
+	bytes = json_integer_value(json_object_get(credit, "bytes"));
+	if (stream != NULL && strcmp(stream, "stdin") == 0 &&
+	    __builtin_add_overflow(s->stdin_credit, bytes, &s->stdin_credit))
+		s->stdin_credit = INT64_MAX;
+	json_decref(doc);
+	return 0;
+}
+
+static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
+{
+	struct passing *s = arg;
+
+	/* The result is the last frame. */
+	if (s->done)
+		return 0;
+	switch (type) {
+	case STDIO_STDOUT:
+	case STDIO_STDERR:
+		return on_output(s, &s->output[type - STDIO_STDOUT], p, n);
+	case STDIO_CONTROL:
+		return on_control(s, p, n);
+	case STDIO_RESULT:
+		buf_add(s->answer, p, n);
+		s->done = true;
+		break;
+	case STDIO_STDIN:
+		break;
+	}
+	return 0;
+}
+
+static int read_socket(struct passing *s)
+{
+	const ssize_t n = TEMP_FAILURE_RETRY(recv(s->c->fd, s->scratch, READ_SIZE, MSG_DONTWAIT));
+
+	if (n == -1 && errno == EAGAIN)
+		return 0;
+	if (n <= 0)
+		return err_set(s->err, E_UNAVAILABLE, NULL,
+			       "the server went away before the command's result");
+	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
+}
+
+static int write_output(struct passing *s, struct output *o)
+{
+	const size_t part = client_smaller(o->pending.len, o->written_max);
+	const ssize_t n = TEMP_FAILURE_RETRY(write(o->fd, o->pending.data, part));
+
+	if (n == -1 && errno == EAGAIN)
+		return 0;
+	if (n == -1)
+		return err_errno(s->err, E_UNAVAILABLE, o->name, "cannot write to %s", o->name);
+	buf_drop(&o->pending, (size_t)n);
+	o->owed += (size_t)n;
+	grant(s, o);
+	return 0;
+}
+
+/* --- the loop --- */
+
+enum { ON_SOCKET, ON_STDIN, ON_STDOUT, ON_STDERR, ON_SIGNAL, ON_COUNT };
+
+static int turn(struct passing *s)
+{
+	/* Only once the socket has taken what was read before. */
+	const bool want_stdin = s->stdin_open && s->stdin_credit > 0 && s->send.len == 0;
+	struct pollfd p[ON_COUNT] = {
+		[ON_SOCKET] = {.fd = s->c->fd, .events = POLLIN},
+		[ON_STDIN] = {.fd = want_stdin ? 0 : -1, .events = POLLIN},
+		[ON_STDOUT] = {.fd = s->output[0].pending.len != 0 ? 1 : -1, .events = POLLOUT},
+		[ON_STDERR] = {.fd = s->output[1].pending.len != 0 ? 2 : -1, .events = POLLOUT},
+		[ON_SIGNAL] = {.fd = s->signals, .events = POLLIN},
+	};
+	int r = 0;
+
+	if (s->send.len != 0)
+		p[ON_SOCKET].events |= POLLOUT;
+	if (poll(p, ON_COUNT, -1) == -1)
+		return errno == EINTR ? 0 : err_errno(s->err, E_INTERNAL, NULL, "poll");
+	if (p[ON_STDOUT].revents != 0)
+		r = write_output(s, &s->output[0]);
+	if (r == 0 && p[ON_STDERR].revents != 0)
+		r = write_output(s, &s->output[1]);
+	if (p[ON_SIGNAL].revents != 0)
+		read_signal(s);
+	if (p[ON_STDIN].revents != 0)
+		read_stdin(s);
+	flush_socket(s);
+	if (r == 0 && (p[ON_SOCKET].revents & ~POLLOUT) != 0)
+		r = read_socket(s);
+	return r;
+}
+
+/* The stream has ended: what is left is written, blocking and interruptible as any program's
+ * output. */
+static int finish_output(struct passing *s, struct output *o)
+{
+	struct pollfd p = {.fd = o->fd, .events = POLLOUT};
+	int r = 0;
+
+	while (r == 0 && o->pending.len != 0) {
+		poll(&p, 1, -1);
+		r = write_output(s, o);
+	}
+	return r;
+}
+
+/* Signals that stop a command are the command's; those that our caller has us ignore stay ignored.
+ */
+static void forwarded_signals(sigset_t *set)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+
+	sigemptyset(set);
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+		struct sigaction now;
+
+		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			sigaddset(set, signals[i]);
+	}
+}
+
+static int pass_streams(struct passing *s)
+{
+	sigset_t set, old;
+	struct err lost = {0};
+	int r, w;
+
+	forwarded_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	s->signals = client_above_stdio(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+	r = s->signals == -1 ? err_errno(s->err, E_INTERNAL, NULL, "signalfd") : 0;
+	/* Bytes that came with the answer's head. */
+	if (r == 0)
+		r = stdio_parse(&s->parser, s->c->in.data + s->c->in_at, s->c->in.len - s->c->in_at,
+				FROM_SERVER, on_frame, s, s->err);
+	while (r == 0 && !s->done)
+		r = turn(s);
+	if (s->signals != -1)
+		close(s->signals);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	/* Also after a failure, whose reason then counts. */
+	s->err = r != 0 ? &lost : s->err;
+	w = finish_output(s, &s->output[0]);
+	if (w == 0)
+		w = finish_output(s, &s->output[1]);
+	return r != 0 ? r : w;
+}
+
+static void init_output(struct output *o, int fd, const char *name)
+{
+	struct stat st;
+	const bool file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+
+	*o = (struct output){.fd = fd,
+			     .name = name,
+			     .written_max = file ? READ_SIZE : PIPE_BUF,
+			     .granted = STDIO_WINDOW};
+}
+
+int client_stdio(struct client *c, const struct client_call *call, struct buf *answer,
+		 struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	cleanup_free char *scratch = NULL;
+	struct passing s = {.c = c, .stdin_credit = STDIO_WINDOW, .stdin_open = true, .err = err};
+	struct answer_head head;
+	int r = client_ask(c, call, STDIO_PROTOCOL, &head, err);
+
+	if (r != 0)
+		return r;
+	s.answer = &body;
+	if (head.status != 101) {
+		r = client_read_all(c, &head, &body, err);
+		if (r == 0 && head.status >= 400)
+			r = answer_error(head.status, &body, err);
+	} else {
+		s.scratch = scratch = mem_alloc(READ_SIZE);
+		init_output(&s.output[0], 1, "stdout");
+		init_output(&s.output[1], 2, "stderr");
+		r = pass_streams(&s);
+		client_disconnect(c);
+	}
+	stdio_parser_done(&s.parser);
+	buf_done(&s.send);
+	buf_done(&s.output[0].pending);
+	buf_done(&s.output[1].pending);
+	if (r == 0)
+		buf_add(answer, body.data, body.len);
+	return r;
+}

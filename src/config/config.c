@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A file is walked twice: first every value is only checked and every problem reported, then, if
+ * there was none, stored. So a wrong file changes nothing. */
+#include "config/config.h"
+#include "base/mem.h"
+#include "config/report.h"
+#include "config/table.h"
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#define KEY_LEN 256
+
+struct walk {
+	struct report *report;
+	struct config *c; /* NULL: only check */
+	bool *given;	  /* by row; for two names of one key */
+};
+
+static void check_value(struct walk *w, const struct config_row *row, const char *key,
+			const struct yaml_item *item)
+{
+	struct config_problem p;
+
+	if (w->given[row - config_rows])
+		report_add(w->report, item->key_line, item->key_column,
+			   "'%s' is another name of a key that was given: give one of them", key);
+	w->given[row - config_rows] = true;
+	if (!config_value_read(row, item->value, w->c, &p))
+		report_add(w->report, p.at->line, p.at->column, "%s: %s", row->key, p.text);
+}
+
+/* A known key in the wrong place is the best suggestion, else the nearest of this place. */
+static void report_key(struct walk *w, const char *prefix, const char *key,
+		       const struct yaml_item *item)
+{
+	struct strv words = {0};
+
+	for (size_t i = 0; i < config_row_count; i++) {
+		const char *last = strrchr(config_rows[i].key, '.') + 1;
+
+		if (strcmp(last, item->key) == 0) {
+			report_add(w->report, item->key_line, item->key_column,
+				   "unknown key '%.100s' (did you mean '%s'?)", key,
+				   config_rows[i].key);
+			return;
+		}
+	}
+	config_row_words(prefix, &words);
+	report_unknown(w->report, item, key, (const char *const *)words.v);
+	strv_done(&words);
+}
+
+static void walk_map(struct walk *w, const char *prefix, const struct yaml *map);
+
+static void walk_section(struct walk *w, const char *key, const struct yaml *value)
+{
+	/* a section whose keys are all commented out */
+	const bool nothing = value->kind == YAML_SCALAR && !value->quoted && value->text[0] == '\0';
+
+	if (value->kind == YAML_MAP)
+		walk_map(w, key, value);
+	else if (!nothing)
+		report_add(w->report, value->line, value->column, "%s: must be a section of keys",
+			   key);
+}
+
+static void walk_item(struct walk *w, const char *prefix, const struct yaml_item *item)
+{
+	const bool dotted = strchr(item->key, '.') != NULL;
+	const struct config_row *row;
+	char key[KEY_LEN];
+
+	snprintf(key, sizeof(key), "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", item->key);
+	row = dotted ? NULL : config_row_find(key);
+	if (row != NULL)
+		check_value(w, row, key, item);
+	else if (dotted && config_row_find(key) != NULL)
+		report_add(w->report, item->key_line, item->key_column,
+			   "'%s' must be written as keys below each other, without dots", key);
+	else if (config_row_later(key))
+		report_add(w->report, item->key_line, item->key_column,
+			   "'%s' is not available in this version", key);
+	else if (!dotted && item->key[0] != '\0' && config_row_section(key))
+		walk_section(w, key, item->value);
+	else
+		report_key(w, prefix, key, item);
+}
+
+static void walk_map(struct walk *w, const char *prefix, const struct yaml *map)
+{
+	for (size_t i = 0; i < map->n; i++)
+		walk_item(w, prefix, &map->item[i]);
+}
+
+static void walk(struct report *r, const struct yaml *root, struct config *c)
+{
+	cleanup_free bool *given = mem_alloc(config_row_count * sizeof(*given));
+	struct walk w = {r, c, given};
+
+	if (root->kind == YAML_MAP)
+		walk_map(&w, "", root);
+	else
+		report_add(r, root->line, root->column, "must be sections of keys");
+}
+
+int config_parse(const char *name, const char *text, size_t len, struct config *c,
+		 struct buf *report, struct err *err)
+{
+	struct report r = {name, report, err, 0};
+	struct err why = {0};
+	struct yaml *root;
+	int rc = yaml_parse(name, text, len, &root, &why);
+
+	if (rc < 0) {
+		if (report != NULL)
+			buf_addf(report, "%s\n", why.message);
+		return err_set(err, why.code, name, "%s", why.message);
+	}
+	walk(&r, root, NULL);
+	rc = report_done(&r);
+	if (rc == 0)
+		walk(&r, root, c);
+	yaml_free(root);
+	return rc;
+}
+
+static int unknown_key(const char *key, struct err *err)
+{
+	cleanup_free const char **known = mem_alloc((config_row_count + 1) * sizeof(*known));
+	const char *near;
+
+	if (config_row_later(key))
+		return err_set(err, E_BAD_REQUEST, key, "'%s' is not available in this version",
+			       key);
+	for (size_t i = 0; i < config_row_count; i++)
+		known[i] = config_rows[i].key;
+	near = yaml_suggest(key, known);
+	if (near == NULL)
+		return err_set(err, E_BAD_REQUEST, key, "unknown key '%.100s'", key);
+	return err_set(err, E_BAD_REQUEST, key, "unknown key '%.100s' (did you mean '%s'?)", key,
+		       near);
+}
+
+int config_override(const char *assignment, struct config *c, struct err *err)
+{
+	const size_t len = strcspn(assignment, "=");
+	cleanup_free char *key = mem_strndup(assignment, len);
+	const struct config_row *row = config_row_find(key);
+	struct config_problem p;
+
+	if (assignment[len] == '\0')
+		return err_set(err, E_BAD_REQUEST, key, "'%.100s' is not KEY=VALUE", key);
+	if (row == NULL)
+		return unknown_key(key, err);
+	if (!config_value_parse(row, assignment + len + 1, c, &p))
+		return err_set(err, E_BAD_REQUEST, key, "%s: %s", key, p.text);
+	return 0;
+}
+
+int config_env(struct strv *overrides, struct err *err)
+{
+	static const struct {
+		const char *name, *key;
+	} row[] = {
+		{"AGENTSH_LOG_LEVEL", "logging.level"},
+		{"AGENTSH_HTTP_ADDR", "server.http_addr"},
+		{"AGENTSH_GRPC_ADDR", NULL},
+		{"AGENTSH_DATA_DIR", "sessions.base_dir"},
+	};
+	struct strv found = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		const char *value = getenv(row[i].name);
+		cleanup_free char *assignment = NULL;
+
+		if (value == NULL || value[0] == '\0')
+			continue;
+		if (row[i].key == NULL) {
+			strv_done(&found);
+			return err_set(err, E_BAD_REQUEST, row[i].name,
+				       "%s: gRPC is not available in this version", row[i].name);
+		}
+		assignment = mem_printf("%s=%s", row[i].key, value);
+		strv_add(&found, assignment);
+	}
+	for (size_t i = 0; i < found.n; i++)
+		strv_add(overrides, found.v[i]);
+	strv_done(&found);
+	return 0;
+}
+
+static bool loopback(const char *address)
+{
+	char host[INET6_ADDRSTRLEN];
+	unsigned char bytes[16];
+	unsigned port;
+
+	if (config_address_split(address, host, sizeof(host), &port) < 0)
+		return false;
+	if (inet_pton(AF_INET, host, bytes) == 1)
+		return bytes[0] == 127;
+	return inet_pton(AF_INET6, host, bytes) == 1 &&
+	       memcmp(bytes, &in6addr_loopback, sizeof(bytes)) == 0;
+}
+
+static const char *check_http(const struct config *c)
+{
+	if (c->http_addr[0] == '\0')
+		return NULL;
+	if (!loopback(c->http_addr))
+		return "server.http_addr: only a loopback address is allowed, TLS does not exist "
+		       "yet";
+	if (strcmp(c->auth_type, "api_key") == 0 && c->api_keys_file[0] == '\0')
+		return "server.auth.api_keys_file: is needed by server.http_addr, "
+		       "unless server.auth.type is none";
+	return NULL;
+}
+
+static const char *check_uids(const struct config *c)
+{
+	return c->api_uid == c->session_uid ? "sandbox.session_uid: must not be server.api_uid, "
+					      "which talks to the network"
+					    : NULL;
+}
+
+static const char *check_quota(const struct config *c)
+{
+	return c->output_command_quota > c->output_quota
+		       ? "output.command_quota: must not be larger than output.quota"
+		       : NULL;
+}
+
+static const char *check_ring(const struct config *c)
+{
+	return c->ring_bytes % 4096 != 0 ? "events.ring_bytes: must be a multiple of 4096" : NULL;
+}
+
+/* The other paths of the root, and everything below /api. */
+static const char *check_metrics(const struct config *c)
+{
+	static const char *const taken[] = {"/", "/health", "/ready", "/openapi.json", "/api"};
+
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+		if (strcmp(c->metrics_path, taken[i]) == 0)
+			return "metrics.path: is another thing's path";
+	if (strncmp(c->metrics_path, "/api/", 5) == 0)
+		return "metrics.path: must not be below /api";
+	if (strpbrk(c->metrics_path, "?#% ") != NULL)
+		return "metrics.path: must be a plain path";
+	return NULL;
+}
+
+int config_check(const struct config *c, struct err *err)
+{
+	static const char *(*const checks[])(const struct config *) = {
+		check_http, check_uids, check_quota, check_ring, check_metrics};
+
+	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
+		const char *problem = checks[i](c);
+		cleanup_free char *key = NULL;
+
+		if (problem == NULL)
+			continue;
+		key = mem_strndup(problem, strcspn(problem, ":"));
+		return err_set(err, E_BAD_REQUEST, key, "%s", problem);
+	}
+	return 0;
+}
+
+void config_done(struct config *c)
+{
+	for (size_t i = 0; i < config_row_count; i++)
+		config_value_done(&config_rows[i], c);
+	*c = (struct config){0};
+}
+
+char *config_runtime_dir(const struct config *c)
+{
+	const char *slash = strrchr(c->unix_socket, '/');
+
+	ensure(slash != NULL);
+	return slash == c->unix_socket
+		       ? mem_strdup("/")
+		       : mem_strndup(c->unix_socket, (size_t)(slash - c->unix_socket));
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* config/config.h - the server's settings: one table with key, type, range, default, help and the
+ * test that shows it.
+ *
+ * Read by the launcher (root-owned file), the API child (the same bytes by descriptor) and the CLI
+ * (`config`). Unknown keys are errors with file:line:column and a suggestion; all errors of a file
+ * are reported in one pass. */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fields.h"
+#include "base/json.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config {
+	/* server */
+	char *unix_socket; /* default: system /run/agentsh/agentsh.sock, user: runtime dir */
+	char *http_addr;   /* "" = none; "127.0.0.1:8080" */
+	uint32_t api_uid;  /* 64998 */
+	char *auth_type;   /* "api_key" | "none", for TCP; the unix socket has peer credentials */
+	char *api_keys_file;
+	int64_t max_request_bytes, max_connections;
+	int64_t auto_idle_ms; /* server.auto_idle: an auto-started server ends after this; 60s */
+	/* logging */
+	char *log_level, *log_format, *log_output;
+	/* sessions */
+	char *base_dir; /* state: database, output; default by mode */
+	int64_t max_sessions, max_sessions_per_agent, default_timeout_ms, default_idle_timeout_ms,
+		cleanup_interval_ms, orphan_timeout_ms, max_queue;
+	/* sandbox */
+	uint32_t session_uid;	      /* 64999 */
+	char *run_as;		      /* caller | owner */
+	char *shell;		      /* "" = bash else sh */
+	struct strv workspaces;	      /* directories (and below) that anyone may use as workspace */
+	struct strv allow_unenforced; /* wall names, and "uid" */
+	struct strv env_allow;	      /* names taken from the server's own: PATH USER LC_* … */
+	struct strv env_set;	      /* NAME=value for every session */
+	int64_t max_memory_mb, max_cpu_percent, max_disk_mb, max_network_mb, pids_max,
+		command_timeout_ms;
+	/* policies */
+	char *policy_default; /* observe */
+	/* events */
+	char *full_ring; /* wait | drop */
+	int64_t ring_bytes;
+	char *events_db;  /* path; "" = base_dir/agentsh.db */
+	char *jsonl_path; /* path; "" = base_dir/events.jsonl; "none" = off */
+	int64_t jsonl_max_bytes, jsonl_max_age_ms, jsonl_keep;
+	/* output */
+	int64_t output_command_quota, output_quota, output_max_age_ms;
+	int64_t idempotency_age_ms; /* 24h */
+	/* metrics */
+	bool metrics_enabled;
+	char *metrics_path;
+};
+
+enum config_mode { CONFIG_SYSTEM, CONFIG_USER }; /* places by INTERFACE.md: root or a normal user */
+
+/* Defaults for a mode (uid, HOME, XDG_RUNTIME_DIR and, without a usable one, TMPDIR are read for
+ * USER; the fallback runtime directory is made 0700 and its owner checked). */
+int config_defaults(enum config_mode mode, struct config *out, struct err *err);
+/* Applies a file's text over *c. err gets the first problem; all of them, one per line, go to
+ * report (may be NULL). */
+int config_parse(const char *name, const char *text, size_t len, struct config *c,
+		 struct buf *report, struct err *err);
+/* Applies "key=value" (dotted key), as flags and AGENTSH_* variables do. */
+int config_override(const char *assignment, struct config *c, struct err *err);
+/* Collects overrides from the environment: AGENTSH_LOG_LEVEL, AGENTSH_HTTP_ADDR, AGENTSH_DATA_DIR
+ * (AGENTSH_GRPC_ADDR is refused until gRPC exists). */
+int config_env(struct strv *overrides, struct err *err);
+/* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
+ * other. */
+int config_check(const struct config *c, struct err *err);
+void config_done(struct config *c);
+/* Resolved configuration as YAML or JSON (secrets are not in it). */
+void config_show(const struct config *c, bool json, struct buf *out);
+/* docs/configuration.md is generated from the same table. */
+void config_reference(struct buf *out);
+/* {"keys": [{key, type, default, help, test}]} */
+void config_keys(struct jw *w);
+/* Path of RUNTIME: the directory of unix_socket (owned by the caller). */
+char *config_runtime_dir(const struct config *c);
+
+/* keys: [{id, agent_id, role, uid, sha256}] */
+enum role { ROLE_AGENT, ROLE_APPROVER, ROLE_ADMIN };
+struct api_key {
+	char *id, *agent_id;
+	enum role role;
+	uint32_t uid;
+	uint8_t sha256[32];
+};
+struct api_keys {
+	struct api_key *key;
+	size_t n;
+};
+int api_keys_parse(const char *name, const char *text, size_t len, struct api_keys *out,
+		   struct buf *report, struct err *err);
+/* Constant-time search by the SHA-256 of the secret; NULL if none. At most 128 bytes. */
+const struct api_key *api_keys_find(const struct api_keys *k, const void *secret, size_t len);
+void api_keys_done(struct api_keys *k);
+const char *role_name(enum role r);

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/table.h"
+#include "base/mem.h"
+#include "model/wall.h"
+#include <stddef.h>
+
+#define PATH_LEN 4095
+#define SOCKET_LEN 107 /* sun_path, with its NUL */
+#define SECOND INT64_C(1000)
+#define HOUR (3600 * SECOND)
+#define YEARS (87600 * HOUR)
+#define KIB INT64_C(1024)
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+#define TIB (1024 * GIB)
+#define UID_LAST (INT64_C(0xffffffff) - 1)
+
+#define AT(member) offsetof(struct config, member)
+#define CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define WALL_NAME(name) #name,
+
+static const char *const unenforced[] = {WALL_LIST(WALL_NAME) "uid", NULL};
+
+// clang-format off
+const struct config_row config_rows[] = {
+	{"server.unix_socket", CONFIG_PATH, AT(unix_socket), 1, SOCKET_LEN,
+	 "{runtime}/agentsh.sock", NULL,
+	 "The socket for clients on this machine; its directory is the server's runtime directory.",
+	 "test_cfg_1_server_unix_socket"},
+	{"server.http_addr", CONFIG_ADDRESS, AT(http_addr), 0, 0, "", NULL,
+	 "Address for HTTP over TCP, such as 127.0.0.1:8080; empty for none. Only loopback "
+	 "addresses, until TLS exists.",
+	 "test_cfg_1_server_http_addr"},
+	{"server.api_uid", CONFIG_UID, AT(api_uid), 1, UID_LAST, "64998", NULL,
+	 "User id of the process that talks to the network, where the server is started by root.",
+	 "test_cfg_1_server_api_uid"},
+	{"server.auth.type", CONFIG_CHOICE, AT(auth_type), 0, 0, "api_key",
+	 CHOICES("api_key", "none"),
+	 "How clients over TCP prove who they are. On the Unix socket the kernel tells.",
+	 "test_cfg_1_server_auth_type"},
+	{"server.auth.api_keys_file", CONFIG_PATH, AT(api_keys_file), 0, PATH_LEN, "", NULL,
+	 "File with the API keys: `keys: [{id, agent_id, role, uid, sha256}]`.",
+	 "test_cfg_1_server_auth_api_keys_file"},
+	{"server.max_request_bytes", CONFIG_INT, AT(max_request_bytes), 4 * KIB, 256 * MIB,
+	 "16777216", NULL,
+	 "Largest body of a request.",
+	 "test_cfg_1_server_max_request_bytes"},
+	{"server.max_connections", CONFIG_INT, AT(max_connections), 1, 65536, "1024", NULL,
+	 "Most connections at a time; more are refused.",
+	 "test_cfg_1_server_max_connections"},
+	{"server.auto_idle", CONFIG_DURATION, AT(auto_idle_ms), 1, YEARS, "60s", NULL,
+	 "A server that the CLI started by itself ends after this time without session and "
+	 "connection.",
+	 "test_cfg_1_server_auto_idle"},
+
+	{"logging.level", CONFIG_CHOICE, AT(log_level), 0, 0, "info",
+	 CHOICES("debug", "info", "warn", "error"),
+	 "Least serious messages that are written.",
+	 "test_cfg_1_logging_level"},
+	{"logging.format", CONFIG_CHOICE, AT(log_format), 0, 0, "text", CHOICES("text", "json"),
+	 "How a message is written.",
+	 "test_cfg_1_logging_format"},
+	{"logging.output", CONFIG_PATH, AT(log_output), 0, PATH_LEN, "", NULL,
+	 "File for messages, reopened on SIGHUP; empty for standard error.",
+	 "test_cfg_1_logging_output"},
+
+	{"sessions.base_dir", CONFIG_PATH, AT(base_dir), 1, PATH_LEN, "{state}", NULL,
+	 "Directory of the database, the output of commands and the journal.",
+	 "test_cfg_1_sessions_base_dir"},
+	{"sessions.max_sessions", CONFIG_INT, AT(max_sessions), 1, 100000, "1000", NULL,
+	 "Most sessions at a time.",
+	 "test_cfg_1_sessions_max_sessions"},
+	{"sessions.max_sessions_per_agent", CONFIG_INT, AT(max_sessions_per_agent), 0, 100000, "0",
+	 NULL,
+	 "Most sessions at a time of one agent; 0 for no limit of its own.",
+	 "test_cfg_1_sessions_max_sessions_per_agent"},
+	{"sessions.default_timeout", CONFIG_DURATION, AT(default_timeout_ms), 1, YEARS, "4h", NULL,
+	 "Longest life of a session; a request may ask for less.",
+	 "test_cfg_1_sessions_default_timeout"},
+	{"sessions.default_idle_timeout", CONFIG_DURATION, AT(default_idle_timeout_ms), 1, YEARS,
+	 "30m", NULL,
+	 "A session without a command for this time ends; a request may ask for less.",
+	 "test_cfg_1_sessions_default_idle_timeout"},
+	{"sessions.cleanup_interval", CONFIG_DURATION, AT(cleanup_interval_ms), 10, 24 * HOUR, "1m",
+	 NULL,
+	 "How often sessions are looked through for those whose time is over.",
+	 "test_cfg_1_sessions_cleanup_interval"},
+	{"sessions.orphan_timeout", CONFIG_DURATION, AT(orphan_timeout_ms), 1, YEARS, "10m", NULL,
+	 "A session whose server is gone ends after this time unless a new server finds it.",
+	 "test_cfg_1_sessions_orphan_timeout"},
+	{"sessions.max_queue", CONFIG_INT, AT(max_queue), 0, 10000, "64", NULL,
+	 "Most commands that wait in one session.",
+	 "test_cfg_1_sessions_max_queue"},
+
+	{"sandbox.session_uid", CONFIG_UID, AT(session_uid), 1, UID_LAST, "64999", NULL,
+	 "User id of sessions whose owner is root: no session runs as root.",
+	 "test_cfg_1_sandbox_session_uid"},
+	{"sandbox.run_as", CONFIG_CHOICE, AT(run_as), 0, 0, "caller", CHOICES("caller", "owner"),
+	 "Whose user id a session gets: of who asks for it, or of who owns the workspace.",
+	 "test_cfg_1_sandbox_run_as"},
+	{"sandbox.shell", CONFIG_PATH, AT(shell), 0, PATH_LEN, "", NULL,
+	 "Shell that runs scripts; empty for bash, or sh where there is none.",
+	 "test_cfg_1_sandbox_shell"},
+	{"sandbox.workspaces", CONFIG_PATHS, AT(workspaces), 0, 0, "", NULL,
+	 "Directories that anyone may use as a workspace, with all below them; else only the "
+	 "owner may.",
+	 "test_cfg_1_sandbox_workspaces"},
+	{"sandbox.allow_unenforced", CONFIG_CHOICES, AT(allow_unenforced), 0, 0, "", unenforced,
+	 "Walls that a session may lack where this machine cannot raise them.",
+	 "test_cfg_1_sandbox_allow_unenforced"},
+	{"sandbox.env_allow", CONFIG_NAMES, AT(env_allow), 0, 0, "PATH,USER,LANG,TERM,TZ,LC_*",
+	 NULL,
+	 "Variables of the server's environment that a session takes over; all others stay "
+	 "outside.",
+	 "test_cfg_1_sandbox_env_allow"},
+	{"sandbox.env", CONFIG_ENV, AT(env_set), 0, 0, "", NULL,
+	 "Variables that every session gets.",
+	 "test_cfg_1_sandbox_env"},
+	{"sandbox.resource_limits.max_memory_mb", CONFIG_INT, AT(max_memory_mb), 0, TIB, "0", NULL,
+	 "Memory of a session; 0 for no limit.",
+	 "test_cfg_1_sandbox_resource_limits_max_memory_mb"},
+	{"sandbox.resource_limits.max_cpu_percent", CONFIG_INT, AT(max_cpu_percent), 0, 409600, "0",
+	 NULL,
+	 "CPU time of a session in percent of one CPU; 0 for no limit.",
+	 "test_cfg_1_sandbox_resource_limits_max_cpu_percent"},
+	{"sandbox.resource_limits.max_disk_mb", CONFIG_INT, AT(max_disk_mb), 0, TIB, "0", NULL,
+	 "What a session may write to disk; 0 for no limit.",
+	 "test_cfg_1_sandbox_resource_limits_max_disk_mb"},
+	{"sandbox.resource_limits.max_network_mb", CONFIG_INT, AT(max_network_mb), 0, TIB, "0",
+	 NULL,
+	 "What a session may send and receive; 0 for no limit.",
+	 "test_cfg_1_sandbox_resource_limits_max_network_mb"},
+	{"sandbox.resource_limits.pids_max", CONFIG_INT, AT(pids_max), 0, INT64_C(1) << 22, "0",
+	 NULL,
+	 "Most processes and threads of a session; 0 for no limit.",
+	 "test_cfg_1_sandbox_resource_limits_pids_max"},
+	{"sandbox.resource_limits.command_timeout", CONFIG_DURATION, AT(command_timeout_ms), 1,
+	 YEARS, "5m", NULL,
+	 "Longest run of a command; a session or a request may ask for less.",
+	 "test_cfg_1_sandbox_resource_limits_command_timeout"},
+
+	{"policies.default", CONFIG_CHOICE, AT(policy_default), 0, 0, "observe", CHOICES("observe"),
+	 "Policy of a session that names none.",
+	 "test_cfg_1_policies_default"},
+
+	{"events.full_ring", CONFIG_CHOICE, AT(full_ring), 0, 0, "wait", CHOICES("wait", "drop"),
+	 "What a session does with events while nobody takes them: wait, or drop them and count.",
+	 "test_cfg_1_events_full_ring"},
+	{"events.ring_bytes", CONFIG_INT, AT(ring_bytes), 256 * KIB, 64 * MIB, "1048576", NULL,
+	 "Size of a session's event ring.",
+	 "test_cfg_1_events_ring_bytes"},
+	{"events.db", CONFIG_PATH, AT(events_db), 0, PATH_LEN, "", NULL,
+	 "The database; empty for agentsh.db in sessions.base_dir.",
+	 "test_cfg_1_events_db"},
+	{"events.jsonl.path", CONFIG_PATH, AT(jsonl_path), 0, PATH_LEN, "", CHOICES("none"),
+	 "Events as lines of JSON; empty for events.jsonl in sessions.base_dir, none to turn them "
+	 "off.",
+	 "test_cfg_1_events_jsonl_path"},
+	{"events.jsonl.max_bytes", CONFIG_INT, AT(jsonl_max_bytes), 4 * KIB, TIB, "104857600", NULL,
+	 "The file is put aside when it has this size.",
+	 "test_cfg_1_events_jsonl_max_bytes"},
+	{"events.jsonl.max_age", CONFIG_DURATION, AT(jsonl_max_age_ms), 0, YEARS, "24h", NULL,
+	 "The file is put aside when it is this old; 0s for never.",
+	 "test_cfg_1_events_jsonl_max_age"},
+	{"events.jsonl.keep", CONFIG_INT, AT(jsonl_keep), 0, 1000, "10", NULL,
+	 "How many files that were put aside are kept.",
+	 "test_cfg_1_events_jsonl_keep"},
+
+	{"output.command_quota", CONFIG_INT, AT(output_command_quota), 4 * KIB, TIB, "268435456",
+	 NULL,
+	 "Output that is kept of one command; what comes beyond it is counted and thrown away.",
+	 "test_cfg_1_output_command_quota"},
+	{"output.quota", CONFIG_INT, AT(output_quota), 4 * KIB, 1024 * TIB, "4294967296", NULL,
+	 "Output that is kept in all; the oldest goes first.",
+	 "test_cfg_1_output_quota"},
+	{"output.max_age", CONFIG_DURATION, AT(output_max_age_ms), 1, YEARS, "168h", NULL,
+	 "How long the output of a finished command is kept.",
+	 "test_cfg_1_output_max_age"},
+
+	{"commands.idempotency_age", CONFIG_DURATION, AT(idempotency_age_ms), 1, YEARS, "24h", NULL,
+	 "How long an Idempotency-Key is remembered.",
+	 "test_cfg_1_commands_idempotency_age"},
+
+	{"metrics.enabled", CONFIG_BOOL, AT(metrics_enabled), 0, 0, "true", NULL,
+	 "Whether metrics are served.",
+	 "test_cfg_1_metrics_enabled"},
+	{"metrics.path", CONFIG_PATH, AT(metrics_path), 1, 256, "/metrics", NULL,
+	 "Path of the metrics.",
+	 "test_cfg_1_metrics_path"},
+};
+// clang-format on
+const size_t config_row_count = ARRAY_LEN(config_rows);
+
+static const struct {
+	const char *other, *key;
+} other_names[] = {
+	{"sandbox.resource_limits.memory_max_mb", "sandbox.resource_limits.max_memory_mb"},
+	{"sandbox.resource_limits.cpu_quota_percent", "sandbox.resource_limits.max_cpu_percent"},
+};
+
+/* Keys and sections of the specification that do not exist yet. */
+static const char *const later[] = {
+	"server.grpc_addr", "server.tls",   "logging.audit", "sandbox.fuse",
+	"sandbox.network",  "policies.dir", "approvals",
+};
+
+static const struct {
+	const char *key, *value;
+} later_values[] = {
+	{"server.auth.type", "jwt"},
+	{"server.auth.type", "mtls"},
+};
+
+const struct config_row *config_row_find(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(other_names); i++)
+		if (strcmp(other_names[i].other, key) == 0)
+			key = other_names[i].key;
+	for (size_t i = 0; i < config_row_count; i++)
+		if (strcmp(config_rows[i].key, key) == 0)
+			return &config_rows[i];
+	return NULL;
+}
+
+/* Whether key is below prefix; an empty prefix has all below it. */
+static bool below(const char *key, const char *prefix)
+{
+	const size_t n = strlen(prefix);
+
+	return n == 0 || (strncmp(key, prefix, n) == 0 && key[n] == '.');
+}
+
+bool config_row_section(const char *prefix)
+{
+	for (size_t i = 0; i < config_row_count; i++)
+		if (below(config_rows[i].key, prefix))
+			return true;
+	return false;
+}
+
+bool config_row_later(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(later); i++)
+		if (strcmp(later[i], key) == 0 || below(key, later[i]))
+			return true;
+	return false;
+}
+
+bool config_value_later(const struct config_row *row, const char *value)
+{
+	for (size_t i = 0; i < ARRAY_LEN(later_values); i++)
+		if (strcmp(later_values[i].key, row->key) == 0 &&
+		    strcmp(later_values[i].value, value) == 0)
+			return true;
+	return false;
+}
+
+void config_row_words(const char *prefix, struct strv *out)
+{
+	const size_t skip = prefix[0] != '\0' ? strlen(prefix) + 1 : 0;
+
+	for (size_t i = 0; i < config_row_count; i++) {
+		cleanup_free char *word = NULL;
+
+		if (!below(config_rows[i].key, prefix))
+			continue;
+		word = mem_strndup(config_rows[i].key + skip,
+				   strcspn(config_rows[i].key + skip, "."));
+		/* rows of a section stand together */
+		if (out->n == 0 || strcmp(out->v[out->n - 1], word) != 0)
+			strv_add(out, word);
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/checkpoint.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <time.h>
+
+/* How long a checkpoint past the hard limit tries to get the writer's lock, and readers to leave.
+ */
+#define RESTART_PATIENCE_MS 20
+
+struct checkpointer {
+	pthread_t thread;
+	sqlite3 *db; /* the thread's */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	/* Below the lock. */
+	bool stop, due, dirty;
+	int pages;  /* in the WAL, as last noted */
+	int due_at; /* pages at which the next checkpoint is due */
+	unsigned runs, hard;
+};
+
+/* True if the writer had to wait for it. */
+static bool run(struct checkpointer *c, bool hard)
+{
+	int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+
+	hard = hard && rc == SQLITE_OK;
+	if (hard)
+		rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+	if (rc != SQLITE_OK && rc != SQLITE_BUSY)
+		log_warn("the database cannot be checkpointed", "error", sqlite3_errmsg(c->db));
+	return hard;
+}
+
+/* Waits until a checkpoint is due or the end has come. */
+static void wait_for_work(struct checkpointer *c)
+{
+	struct timespec until;
+
+	while (!c->stop && !c->dirty && !c->due)
+		pthread_cond_wait(&c->wake, &c->lock);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += CHECKPOINT_AGE_S;
+	while (!c->stop && !c->due)
+		if (pthread_cond_timedwait(&c->wake, &c->lock, &until) == ETIMEDOUT)
+			c->due = true;
+}
+
+static void *work(void *arg)
+{
+	struct checkpointer *c = arg;
+
+	pthread_mutex_lock(&c->lock);
+	for (;;) {
+		bool hard;
+
+		wait_for_work(c);
+		if (c->stop)
+			break;
+		c->due = c->dirty = false;
+		hard = c->pages >= CHECKPOINT_HARD;
+		pthread_mutex_unlock(&c->lock);
+		hard = run(c, hard);
+		pthread_mutex_lock(&c->lock);
+		c->runs++;
+		c->hard += hard;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+void checkpointer_note(struct checkpointer *c, int pages)
+{
+	bool wake;
+
+	pthread_mutex_lock(&c->lock);
+	/* Fewer than before: the WAL has started from its beginning. */
+	if (pages < c->pages)
+		c->due_at = CHECKPOINT_SOFT;
+	c->pages = pages;
+	wake = !c->dirty || pages >= c->due_at;
+	c->dirty = true;
+	/* If it cannot catch up, the next one comes after as many pages again. */
+	if (pages >= c->due_at) {
+		c->due = true;
+		c->due_at = pages + CHECKPOINT_SOFT;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (wake)
+		pthread_cond_signal(&c->wake);
+}
+
+/* Signals are the loop's business. */
+static int start_thread(struct checkpointer *c)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&c->thread, NULL, work, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+int checkpointer_start(const char *path, struct checkpointer **out, struct err *err)
+{
+	struct checkpointer *c = mem_new(struct checkpointer);
+	pthread_condattr_t attr;
+	int rc = sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+	if (rc != SQLITE_OK) {
+		err_set(err, E_UNAVAILABLE, path, "cannot open the database '%s': %s", path,
+			sqlite3_errmsg(c->db));
+		sqlite3_close(c->db);
+		free(c);
+		return -E_UNAVAILABLE;
+	}
+	sqlite3_busy_timeout(c->db, RESTART_PATIENCE_MS);
+	sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+	c->due_at = CHECKPOINT_SOFT;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	ensure(start_thread(c) == 0);
+	*out = c;
+	return 0;
+}
+
+void checkpointer_stop(struct checkpointer *c)
+{
+	if (c == NULL)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	pthread_mutex_unlock(&c->lock);
+	pthread_cond_signal(&c->wake);
+	pthread_join(c->thread, NULL);
+	pthread_cond_destroy(&c->wake);
+	pthread_mutex_destroy(&c->lock);
+	sqlite3_close(c->db);
+	free(c);
+}
+
+void checkpointer_count(struct checkpointer *c, unsigned *runs, unsigned *hard)
+{
+	pthread_mutex_lock(&c->lock);
+	*runs = c->runs;
+	*hard = c->hard;
+	pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* event/checkpoint.h - moves the WAL into the database file, in a thread with a connection of its
+ * own.
+ *
+ * Checkpoints are passive: they take no lock that the writer needs. SQLite starts the WAL from its
+ * beginning again when a checkpoint has caught up; a writer that never pauses can prevent that, so
+ * past CHECKPOINT_HARD pages one checkpoint is made that lets the writer wait (for what was written
+ * since the passive one before it). What a power cut can take is bounded by CHECKPOINT_AGE_S. */
+#pragma once
+#include "base/err.h"
+
+#define CHECKPOINT_SOFT 1024 /* pages of 4 KiB in the WAL */
+#define CHECKPOINT_HARD (32 * 1024)
+#define CHECKPOINT_AGE_S 5
+
+struct checkpointer;
+int checkpointer_start(const char *path, struct checkpointer **out, struct err *err);
+/* Joins the thread; NULL is fine. */
+void checkpointer_stop(struct checkpointer *c);
+/* The writer has committed; the WAL has this many pages. Writer's thread. */
+void checkpointer_note(struct checkpointer *c, int pages);
+/* For tests: how many checkpoints were made, and how many of them past the hard limit. */
+void checkpointer_count(struct checkpointer *c, unsigned *runs, unsigned *hard);

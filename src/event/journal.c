@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Making the files, and the producer's side. */
+#include "event/journal.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "event/journal_layout.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+static bool size_valid(uint64_t size)
+{
+	return size >= JOURNAL_RING_MIN && size <= JOURNAL_RING_MAX && size % RECORD_ALIGN == 0;
+}
+
+/* Preallocated: a write to the mapping must never meet a full disk, which would be a signal. */
+static int make_file(const char *path, off_t size, const void *start, size_t n, struct err *err)
+{
+	cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot make '%s'", path);
+	errno = posix_fallocate(fd, 0, size);
+	if (errno != 0 || fdio_write_all(fd, start, n) < 0) {
+		err_errno(err, E_UNAVAILABLE, path, "cannot write '%s'", path);
+		unlink(path);
+		return -E_UNAVAILABLE;
+	}
+	return take_fd(fd);
+}
+
+int journal_create(const char *ring_path, const char *ack_path, uint32_t size, int *ring_fd,
+		   int *ack_fd, struct err *err)
+{
+	const struct ring_page ring = {JOURNAL_RING_MAGIC, JOURNAL_VERSION, size, 0, 0};
+	const struct ack_page ack = {JOURNAL_ACK_MAGIC, 0, ~(uint64_t)0};
+	int made_ring, made_ack;
+
+	if (!size_valid(size))
+		return err_set(err, E_BAD_REQUEST, ring_path, "a ring of %u bytes", size);
+	made_ring = make_file(ring_path, (off_t)JOURNAL_PAGE + size, &ring, sizeof(ring), err);
+	if (made_ring < 0)
+		return made_ring;
+	made_ack = make_file(ack_path, JOURNAL_PAGE, &ack, sizeof(ack), err);
+	if (made_ack < 0) {
+		close(made_ring);
+		unlink(ring_path);
+		return made_ack;
+	}
+	*ring_fd = made_ring;
+	*ack_fd = made_ack;
+	return 0;
+}
+
+struct journal {
+	struct ring_page *ring; /* mapped, the bytes of the ring behind it */
+	const struct ack_page *ack;
+	uint32_t size;
+	uint64_t head;
+	uint64_t acked; /* the last one that was whole */
+	struct buf scratch;
+};
+
+static uint8_t *ring_bytes(const struct journal *j)
+{
+	return (uint8_t *)j->ring + JOURNAL_PAGE;
+}
+
+static int map_ack(struct journal *j, int fd, struct err *err)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st) < 0 || st.st_size < JOURNAL_PAGE)
+		return err_set(err, E_BAD_REQUEST, NULL, "the ack file is too short");
+	p = mmap(NULL, JOURNAL_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot map the ack file");
+	j->ack = p;
+	if (j->ack->magic != JOURNAL_ACK_MAGIC)
+		return err_set(err, E_BAD_REQUEST, NULL, "this is no ack file");
+	return 0;
+}
+
+static int map_ring(struct journal *j, int fd, struct err *err)
+{
+	struct ring_page page;
+	struct stat st;
+	void *p;
+
+	if (fdio_pread_full(fd, &page, sizeof(page), 0) != sizeof(page) ||
+	    page.magic != JOURNAL_RING_MAGIC || page.version != JOURNAL_VERSION ||
+	    !size_valid(page.size) || page.head % RECORD_ALIGN != 0)
+		return err_set(err, E_BAD_REQUEST, NULL, "this is no ring of version %d",
+			       JOURNAL_VERSION);
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t)JOURNAL_PAGE + page.size)
+		return err_set(err, E_BAD_REQUEST, NULL, "the ring file is too short");
+	p = mmap(NULL, (size_t)JOURNAL_PAGE + page.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot map the ring file");
+	j->ring = p;
+	j->size = page.size;
+	j->head = page.head;
+	return 0;
+}
+
+int journal_open(int ring_fd, int ack_fd, struct journal **out, struct err *err)
+{
+	struct journal *j = mem_new(struct journal);
+	int rc = map_ring(j, ring_fd, err);
+
+	if (rc == 0)
+		rc = map_ack(j, ack_fd, err);
+	if (rc < 0) {
+		journal_close(j);
+		return rc;
+	}
+	/* Until a whole position is seen nothing is known to be free. */
+	if (j->head > j->size)
+		j->acked = j->head - j->size;
+	*out = j;
+	return 0;
+}
+
+void journal_close(struct journal *j)
+{
+	if (j == NULL)
+		return;
+	if (j->ring != NULL)
+		munmap(j->ring, (size_t)JOURNAL_PAGE + j->size);
+	if (j->ack != NULL)
+		munmap((void *)(uintptr_t)j->ack, JOURNAL_PAGE);
+	buf_done(&j->scratch);
+	free(j);
+}
+
+uint64_t journal_head(const struct journal *j)
+{
+	return j->head;
+}
+
+uint64_t journal_acked(const struct journal *j)
+{
+	const uint64_t pos = atomic_load_explicit(&j->ack->pos, memory_order_acquire);
+	const uint64_t not_pos = atomic_load_explicit(&j->ack->not_pos, memory_order_acquire);
+
+	return pos == ~not_pos && pos <= j->head ? pos : j->acked;
+}
+
+static void write_filler(struct journal *j, uint64_t at, uint64_t rest)
+{
+	struct record r = {RECORD_FILLER | (uint32_t)rest, 0, at};
+
+	r.crc = record_crc(&r, NULL, 0);
+	memcpy(ring_bytes(j) + at % j->size, &r, sizeof(r));
+}
+
+/* Writes e behind *at, which moves on; nobody sees it before the head does. */
+static int put(struct journal *j, const struct event *e, uint64_t *at, struct err *err)
+{
+	const uint64_t rest = j->size - *at % j->size;
+	uint64_t start = *at;
+	struct record r;
+	size_t need;
+
+	buf_clear(&j->scratch);
+	event_pack(e, &j->scratch);
+	need = record_size(j->scratch.len);
+	if (need > rest)
+		start += rest;
+	if (start + need - j->acked > j->size)
+		return err_set(err, E_RATE_LIMITED, NULL, "the ring is full");
+	/* A rest too short for a record's head is skipped without one. */
+	if (start != *at && rest >= sizeof(r))
+		write_filler(j, *at, rest);
+	r = (struct record){(uint32_t)j->scratch.len, 0, start};
+	r.crc = record_crc(&r, j->scratch.data, j->scratch.len);
+	memcpy(ring_bytes(j) + start % j->size, &r, sizeof(r));
+	memcpy(ring_bytes(j) + start % j->size + sizeof(r), j->scratch.data, j->scratch.len);
+	*at = start + need;
+	return 0;
+}
+
+static int put_dropped(struct journal *j, const struct event *next, uint64_t dropped, uint64_t *at,
+		       struct err *err)
+{
+	char reason[] = "the ring was full";
+	const struct event e = {
+		.type = EVENT_events_dropped,
+		.time_us = next->time_us,
+		.session_id = next->session_id,
+		.agent_id = next->agent_id,
+		.count = dropped < UINT32_MAX ? (uint32_t)dropped : UINT32_MAX,
+		.reason = reason,
+	};
+
+	return put(j, &e, at, err);
+}
+
+int journal_append(struct journal *j, const struct event *e, uint64_t *end, struct err *err)
+{
+	const uint64_t dropped = atomic_load_explicit(&j->ring->dropped, memory_order_relaxed);
+	uint64_t at = j->head;
+	int rc = 0;
+
+	j->acked = journal_acked(j);
+	if (dropped > 0)
+		rc = put_dropped(j, e, dropped, &at, err);
+	if (rc == 0)
+		rc = put(j, e, &at, err);
+	if (rc < 0)
+		return rc;
+	j->head = at;
+	atomic_store_explicit(&j->ring->head, at, memory_order_release);
+	/* Killed between the two stores, the next producer tells of the same drops again: too many,
+	 * never too few. */
+	if (dropped > 0)
+		atomic_store_explicit(&j->ring->dropped, 0, memory_order_relaxed);
+	*end = at;
+	return 0;
+}
+
+void journal_count_drop(struct journal *j)
+{
+	const uint64_t n = atomic_load_explicit(&j->ring->dropped, memory_order_relaxed);
+
+	atomic_store_explicit(&j->ring->dropped, n + 1, memory_order_relaxed);
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* event/metrics.h - counters, gauges and histograms in Prometheus' text format. One table. API
+ * child, loop thread. */
+#pragma once
+#include "base/buf.h"
+#include "model/event.h"
+#include <stdint.h>
+
+#define METRIC_LIST(X)                                                                           \
+	X(UP, gauge, "agentsh_up", "1 while the server answers")                                 \
+	X(SESSIONS_ACTIVE, gauge, "agentsh_sessions_active", "sessions that have not ended")     \
+	X(EVENTS, counter, "agentsh_events_total", "events stored")                              \
+	X(EVENTS_DROPPED, counter, "agentsh_events_dropped_total", "events lost to a full ring") \
+	X(EVENTS_JSONL_BEHIND, gauge, "agentsh_events_jsonl_behind",                             \
+	  "events stored but not yet in the JSONL file")                                         \
+	X(COMMANDS, counter, "agentsh_commands_total", "commands started")                       \
+	X(OUTPUT_BYTES, counter, "agentsh_output_throughput_bytes_total",                        \
+	  "bytes of command output kept")                                                        \
+	X(POLICY_VIOLATIONS, counter, "agentsh_policy_violations_total",                         \
+	  "operations that policy refused")                                                      \
+	X(REQUESTS, counter, "agentsh_http_requests_total", "HTTP requests answered")            \
+	X(REQUEST_ERRORS, counter, "agentsh_http_request_errors_total",                          \
+	  "HTTP requests answered with 4xx or 5xx")                                              \
+	X(API_RESTARTS, counter, "agentsh_api_restarts_total",                                   \
+	  "starts of the API process seen by the store")
+#define METRIC_HISTOGRAMS(X)                                                         \
+	X(SESSION_DURATION, "agentsh_session_duration_seconds", "life of a session") \
+	X(COMMAND_LATENCY, "agentsh_command_latency_seconds", "from request to result")
+
+enum metric {
+#define X(name, kind, text, help) METRIC_##name,
+	METRIC_LIST(X)
+#undef X
+		METRICS
+};
+enum metric_histogram {
+#define X(name, text, help) METRIC_##name,
+	METRIC_HISTOGRAMS(X)
+#undef X
+		METRIC_HISTOGRAM_COUNT
+};
+struct metrics;
+struct metrics *metrics_new(void);
+void metrics_free(struct metrics *m);
+void metrics_add(struct metrics *m, enum metric id, uint64_t n);
+void metrics_set(struct metrics *m, enum metric id, int64_t v);
+void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds);
+void metrics_event(struct metrics *m,
+		   enum event_type type); /* agentsh_events_by_type_total{type="…"} and the total */
+void metrics_format(const struct metrics *m, struct buf *out);

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lines of a turn are gathered and written at once. A failing write is undone to the last whole
+ * line; from then on the store is the queue: nothing is kept in memory, and catching up reads it
+ * from there. */
+#include "event/sink_jsonl.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#define TAIL (256 * 1024) /* longer than any line: EVENT_MAX bytes, each escaped to six at most */
+#define GATHER (256 * 1024)
+#define BATCH 1000
+#define BATCHES 10 /* in one go, while the loop has other work */
+#define RETRY_S 1
+
+struct sink_jsonl {
+	struct store *store;
+	const struct clock *clock;
+	struct sink_jsonl_config config; /* path owned */
+	struct event *retry;		 /* libevent's; pending while behind */
+	/* The file: whole lines only. */
+	int fd;
+	uint64_t size;
+	int64_t first_us; /* when its first line was written */
+	bool drop_last;	  /* keep is 0: path.1 is needed until this file has a line */
+	uint64_t written; /* seq of the last line */
+	bool behind, warned;
+	int error;	/* errno of what made it fall behind */
+	struct buf out; /* gathered lines, up to this seq */
+	uint64_t gathered;
+};
+
+/* What a file tells of itself. */
+struct standing {
+	uint64_t size; /* without a torn last line */
+	uint64_t last; /* seq of the last line, 0 if there is none */
+	int64_t first_us;
+};
+
+static int foreign(const char *path, struct err *err)
+{
+	return err_set(err, E_UNAVAILABLE, path, "'%s' is no log of events; move it away", path);
+}
+
+/* {"seq":N, */
+static bool line_seq(const char *line, uint64_t *seq)
+{
+	static const char start[] = "{\"seq\":";
+	const size_t n = sizeof(start) - 1;
+	char *end;
+
+	if (strncmp(line, start, n) != 0 || line[n] < '0' || line[n] > '9')
+		return false;
+	*seq = strtoull(line + n, &end, 10);
+	return *end == ',';
+}
+
+/* The time in the first line, or now. */
+static int64_t first_time(int fd, const struct clock *clock)
+{
+	static const char key[] = "\"timestamp\":\"";
+	char start[256] = "", *at, *end;
+	int64_t us;
+
+	if (fdio_pread_full(fd, start, sizeof(start) - 1, 0) > 0 &&
+	    (at = strstr(start, key)) != NULL &&
+	    (end = strchr(at + sizeof(key) - 1, '"')) != NULL) {
+		*end = '\0';
+		if (clock_parse(at + sizeof(key) - 1, &us) == 0)
+			return us;
+	}
+	return clock_wall_us(clock);
+}
+
+/* Reads the end of the file of `size` bytes. */
+static int read_tail(int fd, const char *path, uint64_t size, struct standing *s, struct err *err)
+{
+	const size_t n = size < TAIL ? (size_t)size : TAIL;
+	cleanup_free char *tail = mem_alloc(n + 1);
+	char *end, *start;
+
+	if (fdio_pread_full(fd, tail, n, size - n) != (ssize_t)n)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot read '%s'", path);
+	end = memrchr(tail, '\n', n);
+	if (end == NULL)
+		return n == size ? 0 : foreign(path, err);
+	s->size = size - n + (uint64_t)(end + 1 - tail);
+	start = memrchr(tail, '\n', (size_t)(end - tail));
+	if (start == NULL && n < size)
+		return foreign(path, err);
+	return line_seq(start != NULL ? start + 1 : tail, &s->last) ? 0 : foreign(path, err);
+}
+
+static int inspect(int fd, const char *path, const struct clock *clock, struct standing *out,
+		   struct err *err)
+{
+	struct standing s = {0};
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot read '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, E_UNAVAILABLE, path, "'%s' is no regular file", path);
+	rc = read_tail(fd, path, (uint64_t)st.st_size, &s, err);
+	if (rc < 0)
+		return rc;
+	if (s.size > 0)
+		s.first_us = first_time(fd, clock);
+	*out = s;
+	return 0;
+}
+
+static int open_log(const char *path, struct err *err)
+{
+	const int fd =
+		open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+
+	return fd >= 0 ? fd : err_errno(err, E_UNAVAILABLE, path, "cannot open '%s'", path);
+}
+
+static char *rotated(const struct sink_jsonl *j, unsigned n)
+{
+	return mem_printf("%s.%u", j->config.path, n);
+}
+
+/* Removes what a failed or killed write left behind the last whole line. */
+static int cut_tail(struct sink_jsonl *j)
+{
+	struct stat st;
+
+	if (fstat(j->fd, &st) < 0)
+		return -1;
+	return (uint64_t)st.st_size > j->size ? ftruncate(j->fd, (off_t)j->size) : 0;
+}
+
+static void fall_behind(struct sink_jsonl *j, const char *what)
+{
+	const struct timeval later = {RETRY_S, 0};
+
+	j->error = errno;
+	if (!j->warned)
+		log_warn("events stay out of the JSONL file for now", "path", j->config.path,
+			 "cause", what, "error", strerror(j->error));
+	j->behind = j->warned = true;
+	buf_clear(&j->out);
+	cut_tail(j);
+	event_add(j->retry, &later);
+}
+
+static void drop_rotated(struct sink_jsonl *j)
+{
+	cleanup_free char *path = rotated(j, 1);
+
+	j->drop_last = false;
+	unlink(path);
+}
+
+static void flush(struct sink_jsonl *j)
+{
+	if (j->out.len == 0)
+		return;
+	if (fdio_write_all(j->fd, j->out.data, j->out.len) < 0) {
+		fall_behind(j, "write");
+		return;
+	}
+	if (j->size == 0)
+		j->first_us = clock_wall_us(j->clock);
+	j->size += j->out.len;
+	j->written = j->gathered;
+	buf_clear(&j->out);
+	if (j->drop_last)
+		drop_rotated(j);
+}
+
+/* path.N goes, path.1 becomes path.2 and so on, path becomes path.1. */
+static int shift(struct sink_jsonl *j)
+{
+	const unsigned last = j->config.keep > 0 ? j->config.keep : 1;
+
+	for (unsigned n = last; n > 0; n--) {
+		cleanup_free char *to = rotated(j, n);
+		cleanup_free char *from = n > 1 ? rotated(j, n - 1) : mem_strdup(j->config.path);
+
+		if (rename(from, to) < 0 && errno != ENOENT)
+			return -1;
+	}
+	return 0;
+}
+
+static int rotate(struct sink_jsonl *j)
+{
+	int fd;
+
+	if (shift(j) < 0)
+		return -1;
+	fd = open_log(j->config.path, NULL);
+	if (fd < 0)
+		return -1;
+	close(j->fd);
+	j->fd = fd;
+	j->size = 0;
+	j->drop_last = j->config.keep == 0;
+	return 0;
+}
+
+static bool rotation_due(const struct sink_jsonl *j, size_t more)
+{
+	const uint64_t size = j->size + j->out.len;
+	const int64_t age_us = clock_wall_us(j->clock) - j->first_us;
+
+	if (size == 0)
+		return false;
+	if (j->config.max_bytes > 0 && size + more > j->config.max_bytes)
+		return true;
+	return j->config.max_age_ms > 0 && j->size > 0 && age_us > j->config.max_age_ms * 1000;
+}
+
+static void add_line(struct sink_jsonl *j, uint64_t seq, const char *json, size_t len)
+{
+	if (rotation_due(j, len + 1)) {
+		flush(j);
+		if (!j->behind && rotate(j) < 0)
+			fall_behind(j, "rotation");
+	} else if (j->out.len > GATHER) {
+		flush(j);
+	}
+	if (j->behind)
+		return;
+	buf_add(&j->out, json, len);
+	buf_addc(&j->out, '\n');
+	j->gathered = seq;
+}
+
+static void on_sink(uint64_t seq, const struct event *e, const char *json, size_t len, void *arg)
+{
+	struct sink_jsonl *j = arg;
+
+	if (!j->behind)
+		add_line(j, seq, json, len);
+}
+
+static void on_turn(void *arg)
+{
+	flush(arg);
+}
+
+/* Only what is committed: a turn that is open now comes by itself, or is rolled back. */
+static void on_row(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	struct sink_jsonl *j = arg;
+
+	if (!j->behind && seq <= store_last_seq(j->store))
+		add_line(j, seq, json, len);
+}
+
+static void caught_up(struct sink_jsonl *j)
+{
+	if (j->warned)
+		log_info("the JSONL file is up to date again", "path", j->config.path);
+	j->warned = false;
+	event_del(j->retry);
+}
+
+/* Writes what the store has beyond the file, so many batches at most; the timer sees to the rest.
+ */
+static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
+{
+	const struct timeval now = {0};
+
+	j->behind = false;
+	if (cut_tail(j) < 0)
+		fall_behind(j, "truncate");
+	while (!j->behind && j->written < store_last_seq(j->store)) {
+		const struct event_query q = {.after_seq = j->written, .limit = BATCH};
+
+		if (batches-- == 0) {
+			j->behind = true;
+			event_add(j->retry, &now);
+			return 0;
+		}
+		if (store_query(j->store, &q, on_row, j, NULL, NULL) < 0) {
+			errno = EIO;
+			fall_behind(j, "database");
+		}
+		flush(j);
+		/* What the store does not have any more is not waited for. */
+		if (!j->behind && j->written == q.after_seq)
+			j->written = store_last_seq(j->store);
+	}
+	if (j->behind)
+		return err_set(err, E_UNAVAILABLE, j->config.path, "cannot write '%s': %s",
+			       j->config.path, strerror(j->error));
+	caught_up(j);
+	return 0;
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	catch_up(arg, BATCHES, NULL);
+}
+
+/* Where the log stands: by this file, or by the one before it if this one is empty. */
+static int last_seq(struct sink_jsonl *j, const struct standing *here, uint64_t *last,
+		    struct err *err)
+{
+	cleanup_free char *before = rotated(j, 1);
+	cleanup_fd int fd = -1;
+	struct standing s = {0};
+	int rc;
+
+	*last = here->last;
+	if (here->size > 0)
+		return 0;
+	fd = open(before, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return 0;
+	rc = inspect(fd, before, j->clock, &s, err);
+	if (rc == 0)
+		*last = s.last;
+	return rc;
+}
+
+static int start(struct sink_jsonl *j, struct err *err)
+{
+	struct standing s;
+	int rc;
+
+	j->fd = open_log(j->config.path, err);
+	if (j->fd < 0)
+		return j->fd;
+	rc = inspect(j->fd, j->config.path, j->clock, &s, err);
+	if (rc == 0)
+		rc = last_seq(j, &s, &j->written, err);
+	if (rc < 0)
+		return rc;
+	j->size = s.size;
+	j->first_us = s.first_us;
+	j->drop_last = j->config.keep == 0 && (j->config.max_bytes > 0 || j->config.max_age_ms > 0);
+	if (cut_tail(j) < 0)
+		return err_errno(err, E_UNAVAILABLE, j->config.path, "cannot write '%s'",
+				 j->config.path);
+	if (j->written <= store_last_seq(j->store))
+		return 0;
+	log_warn("the JSONL file is ahead of the database; a new one is begun", "path",
+		 j->config.path);
+	j->written = store_last_seq(j->store);
+	if (j->size > 0 && rotate(j) < 0)
+		return err_errno(err, E_UNAVAILABLE, j->config.path, "cannot rotate '%s'",
+				 j->config.path);
+	j->drop_last = false;
+	return 0;
+}
+
+int sink_jsonl_open(struct store *store, const struct clock *clock,
+		    const struct sink_jsonl_config *config, struct sink_jsonl **out,
+		    struct err *err)
+{
+	struct sink_jsonl *j = mem_new(struct sink_jsonl);
+	int rc;
+
+	j->store = store;
+	j->clock = clock;
+	j->config = *config;
+	j->config.path = mem_strdup(config->path);
+	j->retry = event_new(store_base(store), -1, 0, on_retry, j);
+	ensure(j->retry != NULL);
+	rc = start(j, err);
+	if (rc < 0) {
+		sink_jsonl_close(j);
+		return rc;
+	}
+	store_add_sink(store, on_sink, j);
+	store_add_turn(store, on_turn, j);
+	/* A full disk is no reason not to serve: if this fails, retries are running. */
+	catch_up(j, UINT_MAX, NULL);
+	*out = j;
+	return 0;
+}
+
+void sink_jsonl_close(struct sink_jsonl *j)
+{
+	if (j == NULL)
+		return;
+	store_remove_sink(j->store, on_sink, j);
+	store_remove_turn(j->store, on_turn, j);
+	event_free(j->retry);
+	if (j->fd >= 0)
+		close(j->fd);
+	buf_done(&j->out);
+	free((void *)(uintptr_t)j->config.path);
+	free(j);
+}
+
+int sink_jsonl_reopen(struct sink_jsonl *j, struct err *err)
+{
+	cleanup_fd int fd = open_log(j->config.path, err);
+	struct standing s;
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	/* It may be the same file: lines that do not count yet must not be counted now. */
+	if (cut_tail(j) < 0)
+		return err_errno(err, E_UNAVAILABLE, j->config.path, "cannot truncate '%s'",
+				 j->config.path);
+	rc = inspect(fd, j->config.path, j->clock, &s, err);
+	if (rc < 0)
+		return rc;
+	close(j->fd);
+	j->fd = take_fd(fd);
+	j->size = s.size;
+	j->first_us = s.first_us;
+	return catch_up(j, BATCHES, err);
+}
+
+uint64_t sink_jsonl_behind(const struct sink_jsonl *j)
+{
+	return store_last_seq(j->store) - j->written;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Events in the store: sequence, chain, row, and the sinks that are told after the commit. */
+#include "base/mem.h"
+#include "event/store_state.h"
+
+int store_load_chain(struct store *s, struct err *err)
+{
+	sqlite3_stmt *stmt =
+		store_stmt(s, "SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1");
+	const int rc = sqlite3_step(stmt);
+
+	if (rc == SQLITE_ROW && sqlite3_column_bytes(stmt, 1) == HASH_LEN) {
+		s->chain.seq = (uint64_t)sqlite3_column_int64(stmt, 0);
+		memcpy(s->chain.hash, sqlite3_column_blob(stmt, 1), HASH_LEN);
+	} else if (rc != SQLITE_DONE) {
+		err_set(err, E_UNAVAILABLE, s->path, "cannot read the database '%s': %s", s->path,
+			rc == SQLITE_ROW ? "the last event has no hash" : sqlite3_errmsg(s->db));
+		sqlite3_reset(stmt);
+		return -E_UNAVAILABLE;
+	}
+	sqlite3_reset(stmt);
+	s->committed = s->chain;
+	return 0;
+}
+
+uint64_t store_last_seq(struct store *s)
+{
+	return s->committed.seq;
+}
+
+/* Bytes of all strings and pointers that an event owns. */
+static size_t owned_bytes(const struct event *e)
+{
+	size_t n = (e->exec_argv.n + 1) * sizeof(char *);
+
+	for (size_t i = 0; i < event_fields.n; i++) {
+		const char *str =
+			event_fields.row[i].type == FIELD_STR
+				? *(char *const *)((const char *)e + event_fields.row[i].offset)
+				: NULL;
+
+		n += str != NULL ? strlen(str) + 1 : 0;
+	}
+	for (size_t i = 0; i < e->exec_argv.n; i++)
+		n += strlen(e->exec_argv.v[i]) + 1;
+	return n;
+}
+
+static char *copy_string(char **to, const char *s)
+{
+	char *copy = *to;
+
+	*to = stpcpy(copy, s) + 1;
+	return copy;
+}
+
+static void keep(struct store *s, const struct event *e)
+{
+	const size_t own = owned_bytes(e);
+	struct pending *p = mem_resize(NULL, sizeof(*p) + own + s->json.len + 1, 1);
+	char *at = (char *)(p + 1), **argv = (char **)(p + 1);
+
+	p->event = *e;
+	p->event.exec_argv.v = argv;
+	at += (e->exec_argv.n + 1) * sizeof(char *);
+	for (size_t i = 0; i < e->exec_argv.n; i++)
+		argv[i] = copy_string(&at, e->exec_argv.v[i]);
+	argv[e->exec_argv.n] = NULL;
+	for (size_t i = 0; i < event_fields.n; i++) {
+		char **str = (char **)((char *)&p->event + event_fields.row[i].offset);
+
+		if (event_fields.row[i].type == FIELD_STR && *str != NULL)
+			*str = copy_string(&at, *str);
+	}
+	p->json = memcpy(at, s->json.data, s->json.len + 1);
+	p->len = s->json.len;
+	STAILQ_INSERT_TAIL(&s->pending, p, link);
+}
+
+static void bind_text(sqlite3_stmt *stmt, int column, const char *text)
+{
+	if (text != NULL)
+		sqlite3_bind_text(stmt, column, text, -1, SQLITE_STATIC);
+}
+
+static int insert(struct store *s, const struct event *e, const char *ring, uint64_t pos,
+		  const uint8_t *hash, struct err *err)
+{
+	sqlite3_stmt *stmt = store_stmt(
+		s, "INSERT INTO events(seq, ring, pos, time_us, type, session_id, command_id, "
+		   "agent_id, decision, path, domain, body, hash) "
+		   "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)");
+
+	sqlite3_bind_int64(stmt, 1, (int64_t)e->seq);
+	if (ring != NULL) {
+		bind_text(stmt, 2, ring);
+		sqlite3_bind_int64(stmt, 3, (int64_t)pos);
+	}
+	sqlite3_bind_int64(stmt, 4, (int64_t)e->time_us);
+	bind_text(stmt, 5, event_type_name((enum event_type)e->type));
+	bind_text(stmt, 6, e->session_id);
+	bind_text(stmt, 7, e->command_id);
+	bind_text(stmt, 8, e->agent_id);
+	bind_text(stmt, 9, e->decision);
+	bind_text(stmt, 10, e->path != NULL ? e->path : e->exec_path);
+	bind_text(stmt, 11, e->dns_domain != NULL ? e->dns_domain : e->tls_sni);
+	sqlite3_bind_text(stmt, 12, s->json.data, (int)s->json.len, SQLITE_STATIC);
+	sqlite3_bind_blob(stmt, 13, hash, HASH_LEN, SQLITE_STATIC);
+	return store_run(s, stmt, err);
+}
+
+/* The seq of the row of (ring, pos); 0 if there is none. */
+static uint64_t find(struct store *s, const char *ring, uint64_t pos)
+{
+	sqlite3_stmt *stmt;
+	uint64_t seq = 0;
+
+	if (ring == NULL)
+		return 0;
+	stmt = store_stmt(s, "SELECT seq FROM events WHERE ring = ?1 AND pos = ?2");
+	bind_text(stmt, 1, ring);
+	sqlite3_bind_int64(stmt, 2, (int64_t)pos);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		seq = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	return seq;
+}
+
+int store_event(struct store *s, struct event *e, const char *ring, uint64_t pos, struct err *err)
+{
+	uint8_t hash[HASH_LEN];
+	int rc;
+
+	store_write(s);
+	if (s->failed.code != E_OK)
+		return store_fail(s, err);
+	if (e->time_us == 0)
+		e->time_us = (uint64_t)clock_wall_us(s->clock);
+	e->seq = s->chain.seq + 1;
+	buf_clear(&s->json);
+	event_format(e, &s->json);
+	hash_sha256(hash, s->chain.hash, HASH_LEN, s->json.data, s->json.len);
+	rc = insert(s, e, ring, pos, hash, err);
+	if (rc == -E_CONFLICT) {
+		e->seq = find(s, ring, pos);
+		return e->seq != 0 ? 0 : store_fail(s, err);
+	}
+	if (rc < 0)
+		return rc;
+	s->chain.seq = e->seq;
+	memcpy(s->chain.hash, hash, HASH_LEN);
+	keep(s, e);
+	return 0;
+}
+
+void store_forget(struct pending_list *events)
+{
+	struct pending *p;
+
+	while ((p = STAILQ_FIRST(events)) != NULL) {
+		STAILQ_REMOVE_HEAD(events, link);
+		free(p);
+	}
+}
+
+static void sweep(struct store *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->nsinks; i++)
+		if (s->sinks[i].fn != NULL || s->sinks[i].turn != NULL)
+			s->sinks[kept++] = s->sinks[i];
+	s->nsinks = kept;
+}
+
+/* A sink may add and remove sinks, itself too: places stay until all have been told. Added ones
+ * begin with the next turn. */
+void store_deliver(struct store *s, struct pending_list *events)
+{
+	const size_t n = s->nsinks;
+	struct pending *p;
+
+	if (STAILQ_EMPTY(events))
+		return;
+	s->delivering++;
+	for (p = STAILQ_FIRST(events); p != NULL; p = STAILQ_NEXT(p, link))
+		for (size_t i = 0; i < n; i++)
+			if (s->sinks[i].fn != NULL)
+				s->sinks[i].fn(p->event.seq, &p->event, p->json, p->len,
+					       s->sinks[i].arg);
+	for (size_t i = 0; i < n; i++)
+		if (s->sinks[i].turn != NULL)
+			s->sinks[i].turn(s->sinks[i].arg);
+	if (--s->delivering == 0)
+		sweep(s);
+	store_forget(events);
+}
+
+static void add(struct store *s, struct sink sink)
+{
+	s->sinks = mem_resize(s->sinks, s->nsinks + 1, sizeof(*s->sinks));
+	s->sinks[s->nsinks++] = sink;
+}
+
+static void remove_sink(struct store *s, struct sink sink)
+{
+	for (size_t i = 0; i < s->nsinks; i++)
+		if (s->sinks[i].fn == sink.fn && s->sinks[i].turn == sink.turn &&
+		    s->sinks[i].arg == sink.arg) {
+			s->sinks[i] = (struct sink){0};
+			break;
+		}
+	if (s->delivering == 0)
+		sweep(s);
+}
+
+void store_add_sink(struct store *s, store_sink_fn *fn, void *arg)
+{
+	add(s, (struct sink){fn, NULL, arg});
+}
+
+void store_remove_sink(struct store *s, store_sink_fn *fn, void *arg)
+{
+	remove_sink(s, (struct sink){fn, NULL, arg});
+}
+
+void store_add_turn(struct store *s, store_turn_fn *fn, void *arg)
+{
+	add(s, (struct sink){NULL, fn, arg});
+}
+
+void store_remove_turn(struct store *s, store_turn_fn *fn, void *arg)
+{
+	remove_sink(s, (struct sink){NULL, fn, arg});
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The launcher's life: settings, places, sessions of an earlier one, API child, loop, stop. */
+#include "launcher/launcher.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "launcher/state.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#define AWAIT_MS 10000
+#define STOP_S 15
+#define KILL_S 2 /* for what was killed to be gone */
+
+/* ---- stop ---- */
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct launcher *l = arg;
+
+	if (l->api.pid == 0) {
+		log_error("some wardens cannot be ended");
+		event_base_loopbreak(l->base);
+		return;
+	}
+	log_warn("the API child does not end: killed");
+	child_kill(l);
+	event_add(l->deadline, &(struct timeval){.tv_sec = KILL_S});
+}
+
+void launcher_stop(struct launcher *l, const char *why)
+{
+	if (l->stopping) {
+		child_kill(l);
+		return;
+	}
+	log_info("stopping", "reason", why);
+	l->stopping = true;
+	event_add(l->deadline, &(struct timeval){.tv_sec = STOP_S});
+	if (l->api.pid != 0) {
+		talk_kick(l);
+		return;
+	}
+	wards_kill(l);
+	launcher_maybe_end(l);
+}
+
+bool launcher_stop_tell(struct launcher *l)
+{
+	if (!l->stopping || l->api.telling || l->api.stop_told)
+		return false;
+	l->api.stop_told = true;
+	talk_post(l, MSG_launcher_stop, 0, &(struct msg_empty){0}, NULL, 0);
+	return true;
+}
+
+void launcher_maybe_end(struct launcher *l)
+{
+	if (l->stopping && l->api.pid == 0 && l->alive == 0)
+		event_base_loopbreak(l->base);
+}
+
+/* ---- signals ---- */
+
+static void log_report(const struct buf *report, const struct err *err)
+{
+	cleanup_free char *lines = mem_strdup(report->len > 0 ? report->data : err->message);
+	char *next = lines;
+
+	for (char *line = strsep(&next, "\n"); line != NULL; line = strsep(&next, "\n"))
+		if (line[0] != '\0')
+			log_error("the old configuration stays", "error", line);
+}
+
+/* What was made at start stays as it was made. */
+static int check_same(const struct config *was, const struct config *is, struct err *err)
+{
+	const struct {
+		const char *key;
+		bool same;
+	} keys[] = {
+		{"server.unix_socket", strcmp(was->unix_socket, is->unix_socket) == 0},
+		{"server.http_addr", strcmp(was->http_addr, is->http_addr) == 0},
+		{"server.api_uid", was->api_uid == is->api_uid},
+		{"sessions.base_dir", strcmp(was->base_dir, is->base_dir) == 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (!keys[i].same)
+			return err_set(err, E_CONFLICT, keys[i].key,
+				       "%s has changed: that needs a restart", keys[i].key);
+	return 0;
+}
+
+void launcher_reload(struct launcher *l)
+{
+	cleanup_buf struct buf report = {0};
+	struct settings s = {0};
+	struct err err = {0};
+	int log_fd = -1;
+	int r = settings_load(&l->source, &s, &report, &err);
+
+	if (r == 0)
+		r = check_same(&l->settings.config, &s.config, &err);
+	if (r == 0)
+		r = settings_open_log(&s, &log_fd, &err);
+	if (r < 0) {
+		log_report(&report, &err);
+		settings_done(&s);
+		return;
+	}
+	settings_start_log(&s, log_fd);
+	if (l->log_fd > STDERR_FILENO)
+		close(l->log_fd);
+	l->log_fd = log_fd;
+	settings_done(&l->settings);
+	l->settings = s;
+	log_info("configuration read again");
+	child_hup(l);
+}
+
+static void on_signal(evutil_socket_t fd, short what, void *arg)
+{
+	struct launcher *l = arg;
+	struct signalfd_siginfo si;
+
+	while (read(l->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo != SIGHUP)
+			launcher_stop(l, si.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+		else if (!l->stopping)
+			launcher_reload(l);
+	}
+}
+
+static int watch_signals(struct launcher *l, struct err *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0 ||
+	    (l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "signalfd");
+	l->signals = event_new(l->base, l->signal_fd, EV_READ | EV_PERSIST, on_signal, l);
+	l->deadline = event_new(l->base, -1, 0, on_deadline, l);
+	ensure(l->signals != NULL && l->deadline != NULL);
+	event_add(l->signals, NULL);
+	return 0;
+}
+
+/* ---- start ---- */
+
+/* No number below 3 may become one of our descriptors. */
+static int hold_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd != -1 && fd <= STDERR_FILENO);
+	return fd == -1 ? -1 : close(fd);
+}
+
+static int settle(struct launcher *l, struct err *err)
+{
+	struct rlimit most;
+
+	/* Whatever whoever started us had open is not for our children. */
+	if (hold_stdio() < 0 || close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0 ||
+	    getrlimit(RLIMIT_NOFILE, &l->nofile) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the process");
+	/* A descriptor or more per session. The stub puts the limit back. */
+	most = l->nofile;
+	most.rlim_cur = most.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &most) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    (l->privileged && setgroups(0, NULL) < 0) || chdir("/") < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the process");
+	umask(0077);
+	return 0;
+}
+
+static int open_program(const char *name, int flags, int *fd, char **path, struct err *err)
+{
+	cleanup_free char *found = NULL;
+	const int r = proc_sibling(name, &found, err);
+
+	if (r < 0)
+		return r;
+	*fd = open(found, flags | O_CLOEXEC);
+	if (*fd == -1)
+		return err_errno(err, E_UNAVAILABLE, found, "cannot open %s", found);
+	if (path != NULL)
+		*path = take(found);
+	return 0;
+}
+
+/* Held open, so that one launcher uses one version of all of them. */
+static int open_programs(struct programs *p, struct err *err)
+{
+	int r = open_program("agentsh-api", O_RDONLY, &p->api_fd, NULL, err);
+
+	if (r == 0)
+		r = open_program("agentsh-warden", O_RDONLY, &p->warden_fd, NULL, err);
+	if (r == 0)
+		r = open_program("agentsh-init", O_RDONLY, &p->init_fd, NULL, err);
+	if (r == 0)
+		r = open_program("agentsh-state", O_PATH, &p->state_fd, &p->state_path, err);
+	return r;
+}
+
+static int load_settings(struct launcher *l, struct err *err)
+{
+	cleanup_buf struct buf report = {0};
+	int r = settings_load(&l->source, &l->settings, &report, err);
+
+	if (r < 0 && report.len > 0) {
+		fprintf(stderr, "%s%s", report.data,
+			report.data[report.len - 1] == '\n' ? "" : "\n");
+		return err_set(err, -r, NULL, "the configuration cannot be used");
+	}
+	if (r == 0)
+		r = settings_open_log(&l->settings, &l->log_fd, err);
+	if (r == 0)
+		settings_start_log(&l->settings, l->log_fd);
+	return r;
+}
+
+/* The lock, or the knowledge that another one has it and serves (*other). */
+static int take_place(struct launcher *l, bool *other, struct err *err)
+{
+	bool taken = true;
+	int r = place_open(&l->settings.config, l->privileged, &l->place, err);
+
+	if (r == 0)
+		r = place_lock(&l->place, err);
+	if (r == -E_CONFLICT && l->auto_start)
+		r = place_await(&l->place, AWAIT_MS, &taken, err);
+	*other = !taken;
+	return r;
+}
+
+static int serve(struct launcher *l, struct err *err)
+{
+	const struct config *c = &l->settings.config;
+	int r = open_programs(&l->programs, err);
+
+	if (r == 0)
+		r = place_prepare(c, l->privileged, &l->place, err);
+	if (r == 0)
+		r = watch_signals(l, err);
+	if (r == 0)
+		r = found_scan(l, err);
+	if (r == 0)
+		r = place_listen(c, l->privileged, &l->place, err);
+	return r < 0 ? r : child_start(l, err);
+}
+
+void launcher_say_ready(struct launcher *l)
+{
+	const struct place *p = &l->place;
+	const int ready_fd = l->ready_fd;
+
+	if (l->ready)
+		return;
+	l->ready = true;
+
+	printf("agentsh: ready on unix:%s%s%s\n", p->socket, p->http != NULL ? " and http://" : "",
+	       p->http != NULL ? p->http : "");
+	fflush(stdout);
+	if (ready_fd != -1) {
+		cleanup_free char *line = mem_printf("ready %s\n", p->socket);
+
+		fdio_write_all(ready_fd, line, strlen(line));
+		close(ready_fd);
+	}
+}
+
+void launcher_done(struct launcher *l)
+{
+	const int fds[] = {l->programs.api_fd,	l->programs.warden_fd,
+			   l->programs.init_fd, l->programs.state_fd,
+			   l->signal_fd,	l->log_fd > STDERR_FILENO ? l->log_fd : -1};
+	struct event *const events[] = {l->signals, l->deadline, l->api.again, l->api.death};
+
+	child_kill(l);
+	talk_stop(l);
+	while (!TAILQ_EMPTY(&l->wards)) {
+		struct ward *w = TAILQ_FIRST(&l->wards);
+
+		if (w->making != NULL)
+			make_abandon(w);
+		ward_free(w);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(events); i++)
+		if (events[i] != NULL)
+			event_free(events[i]);
+	event_base_free(l->base);
+	place_done(&l->place);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] != -1)
+			close(fds[i]);
+	if (l->api.pidfd != -1)
+		close(l->api.pidfd);
+	free(l->programs.state_path);
+	settings_done(&l->settings);
+	settings_source_done(&l->source);
+}
+
+void launcher_init(struct launcher *l)
+{
+	*l = (struct launcher){
+		.place = PLACE_NONE,
+		.privileged = geteuid() == 0,
+		.owner_uid = getuid(),
+		.programs = {-1, -1, -1, -1, NULL},
+		.api = {.pidfd = -1, .link = {.fd = -1}},
+		.signal_fd = -1,
+		.ready_fd = -1,
+		.log_fd = STDERR_FILENO,
+	};
+	TAILQ_INIT(&l->wards);
+	STAILQ_INIT(&l->api.letters);
+	l->base = event_base_new();
+	ensure(l->base != NULL);
+}
+
+int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *warden_argv)
+{
+	struct launcher l;
+	struct err err = {0};
+	bool other = false;
+	int r;
+
+	launcher_init(&l);
+	l.auto_start = o->auto_start;
+	l.warden_argv = warden_argv;
+	l.ready_fd = o->ready_fd;
+	r = settings_source_init(o, l.privileged ? CONFIG_SYSTEM : CONFIG_USER, &l.source, &err);
+	if (r == 0)
+		r = settle(&l, &err);
+	if (r == 0)
+		r = load_settings(&l, &err);
+	if (r == 0)
+		r = take_place(&l, &other, &err);
+	if (r == 0 && !other)
+		r = serve(&l, &err);
+	if (r == 0 && other)
+		launcher_say_ready(&l);
+	if (r == 0 && !other)
+		event_base_dispatch(l.base);
+	if (r < 0) {
+		fprintf(stderr, "agentsh-server: %s\n", err.message);
+		l.status = err_row(err.code)->exit;
+	}
+	launcher_done(&l);
+	return l.status;
+}

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A session is made: every wish is checked here as if the API child were hostile, then a stub is
+ * forked. The loop goes on; the answer follows when the stub's report pipe closes. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "event/journal.h"
+#include "launcher/state.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
+
+/* A session whose stub has not become the warden yet. */
+struct making {
+	uint32_t req;
+	struct launcher_created answer; /* owned */
+	int fd[3];			/* owned: warden link, ring, ack for the API child */
+	int report_fd;
+	struct event *reported;
+	struct stub_report report; /* what was said so far */
+};
+
+/* Everything between the wish and the fork; descriptors are owned. */
+struct job {
+	struct launcher *l;
+	const struct launcher_create *ask;
+	struct who who;
+	struct policy policy;
+	struct sandbox_plan plan; /* strings owned */
+	struct strv walls;
+	char *real;
+	int tree, listener;
+	int api[2], init[2], report[2]; /* ours (or the warden's) first */
+	int ring_rw, ring_ro, ack_rw, ack_ro;
+};
+
+static void job_done(struct job *j)
+{
+	const int fds[] = {j->tree,    j->listener, j->api[0],	  j->api[1],
+			   j->init[0], j->init[1],  j->ring_rw,	  j->ring_ro,
+			   j->ack_rw,  j->ack_ro,   j->report[0], j->report[1]};
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] != -1)
+			close(fds[i]);
+	sandbox_plan_done(&j->plan);
+	strv_done(&j->walls);
+	free(j->real);
+}
+
+/* ---- checks ---- */
+
+static bool listed(const struct strv *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], name) == 0)
+			return true;
+	return false;
+}
+
+static int check_unenforced(const struct job *j, struct err *err)
+{
+	const struct strv *asked = &j->ask->unenforced;
+
+	for (size_t i = 0; i < asked->n; i++)
+		if (!listed(&j->l->settings.config.allow_unenforced, asked->v[i]))
+			return err_set(err, E_FORBIDDEN, asked->v[i],
+				       "sandbox.allow_unenforced does not let '%s' be missing",
+				       asked->v[i]);
+	return 0;
+}
+
+static int check_room(const struct job *j, struct err *err)
+{
+	const struct launcher *l = j->l;
+	const uint64_t max = (uint64_t)l->settings.config.max_sessions;
+
+	if (l->stopping)
+		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
+	if (l->alive >= max)
+		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
+			       "%zu sessions live, sessions.max_sessions is %llu", l->alive,
+			       (unsigned long long)max);
+	if (l->total - l->alive >= DEAD_MAX)
+		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
+			       l->total - l->alive);
+	return 0;
+}
+
+static int check_wish(struct job *j, struct err *err)
+{
+	const struct launcher_create *a = j->ask;
+	const char *policy = a->policy != NULL ? a->policy : j->l->settings.config.policy_default;
+	int r;
+
+	if (!id_valid(a->session_id))
+		return err_set(err, E_BAD_REQUEST, "id", "not a session id");
+	if (a->workspace == NULL || a->workspace[0] != '/')
+		return err_set(err, E_BAD_REQUEST, "workspace",
+			       "the workspace must be an absolute path");
+	if (a->background != NULL && strcmp(a->background, "end") != 0 &&
+	    strcmp(a->background, "keep") != 0)
+		return err_set(err, E_BAD_REQUEST, "background",
+			       "background is end or keep, not '%s'", a->background);
+	if (ward_find(j->l, a->session_id) != NULL ||
+	    files_any(j->l->place.sessions_fd, a->session_id))
+		return err_set(err, E_CONFLICT, a->session_id, "session '%s' exists already",
+			       a->session_id);
+	r = check_room(j, err);
+	if (r == 0)
+		r = policy_find(policy, &j->policy, err);
+	return r < 0 ? r : check_unenforced(j, err);
+}
+
+/* Exactly one proof. With auth.type none a TCP connection speaks for the server's owner. */
+static int prove(struct job *j, struct link_msg *m, struct err *err)
+{
+	const struct launcher *l = j->l;
+
+	if (j->ask->key.len > 0)
+		return who_has_key(&l->settings.keys, &j->ask->key, &j->who, err);
+	if (m->nfds != 1)
+		return err_set(err, E_UNAUTHENTICATED, NULL,
+			       "neither a key nor a connection proves who asks");
+	if (strcmp(l->settings.config.auth_type, "none") != 0 ||
+	    who_by_tcp(&l->place, m->fd[0], NULL) < 0)
+		return who_connected(&l->place, l->privileged, m->fd[0], &j->who, err);
+	j->who = (struct who){l->owner_uid, who_primary_gid(l->owner_uid)};
+	return 0;
+}
+
+/* ---- plan and workspace ---- */
+
+static int draw_plan(struct job *j, struct err *err)
+{
+	struct launcher *l = j->l;
+	const struct who owner = who_owns(j->ask->workspace, l->privileged, j->who);
+	const struct identity_ask ask = {l->privileged, &l->settings.config, j->who, owner};
+	struct identity id;
+	const int r = identity_choose(&ask, &id, err);
+
+	if (r < 0)
+		return r;
+	j->plan = (struct sandbox_plan){
+		.session_id = mem_strdup(j->ask->session_id),
+		.hostname = mem_strdup(j->ask->session_id),
+		.uid = id.uid,
+		.gid = id.gid,
+		.owner_uid = owner.uid,
+		.owner_gid = owner.gid,
+		.privileged = l->privileged,
+		.idmap = id.idmap,
+		.state_program = mem_strdup(l->programs.state_path),
+	};
+	strv_copy(&j->plan.unenforced, &j->ask->unenforced);
+	return 0;
+}
+
+static int open_workspace(struct job *j, struct err *err)
+{
+	const struct config *c = &j->l->settings.config;
+	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->who.uid, j->who.gid,
+						  &c->workspaces};
+	int r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);
+
+	/* The only way to uid 0, without any capability, and only where root's own configuration
+	 * says so. */
+	if (r == -E_ENFORCEMENT && j->plan.idmap && listed(&c->allow_unenforced, "uid")) {
+		j->plan.uid = j->plan.gid = 0;
+		j->plan.idmap = 0;
+		r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);
+	}
+	return r;
+}
+
+/* The owner decided as whom the session runs: it must be that of the directory that was opened. And
+ * a session as root's stand-in must not see our own directory, where everything is root's. */
+static int check_workspace(const struct job *j, struct err *err)
+{
+	const char *runtime = j->l->place.runtime;
+	const size_t n = strlen(j->real);
+	const uid_t expected = j->plan.idmap ? j->plan.uid : j->plan.owner_uid;
+	struct stat st;
+
+	if (fstat(j->tree, &st) < 0)
+		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
+	if (st.st_uid != expected)
+		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
+			       j->real);
+	if (j->l->privileged && strncmp(runtime, j->real, n) == 0 &&
+	    (runtime[n] == '/' || runtime[n] == '\0'))
+		return err_set(err, E_FORBIDDEN, j->real,
+			       "workspace %s contains %s, which is the server's", j->real, runtime);
+	return 0;
+}
+
+static void report_separation(struct job *j)
+{
+	const struct sandbox_plan *p = &j->plan;
+	const uint32_t api = j->l->settings.config.api_uid;
+	struct wall_report report;
+
+	wall_report_init(&report);
+	if (!p->privileged)
+		wall_set(&report, WALL_process_separation, WALL_UNAVAILABLE,
+			 "server, warden and session share uid %u: only root can keep them apart",
+			 p->uid);
+	else if (p->uid == 0)
+		wall_set(&report, WALL_process_separation, WALL_PARTIAL,
+			 "session uid 0 without capabilities, as is the launcher; api uid %u", api);
+	else
+		wall_set(&report, WALL_process_separation, WALL_UP,
+			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
+	wall_pack(&report, &j->walls);
+}
+
+/* ---- files and links ---- */
+
+static int make_files(struct job *j, struct err *err)
+{
+	const struct launcher *l = j->l;
+	const char *id = j->ask->session_id;
+	cleanup_free char *ring = mem_printf("%s/sessions/%s.ring", l->place.runtime, id);
+	cleanup_free char *ack = mem_printf("%s/sessions/%s.ack", l->place.runtime, id);
+	int r = journal_create(ring, ack, (uint32_t)l->settings.config.ring_bytes, &j->ring_rw,
+			       &j->ack_rw, err);
+
+	if (r < 0)
+		return r;
+	j->ring_ro = files_open(l->place.sessions_fd, id, FILE_RING, O_RDONLY);
+	j->ack_ro = files_open(l->place.sessions_fd, id, FILE_ACK, O_RDONLY);
+	j->listener = files_bind(l->place.sessions_fd, id);
+	if (j->ring_ro == -1 || j->ack_ro == -1 || j->listener == -1 ||
+	    pipe2(j->report, O_CLOEXEC) < 0)
+		return err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s", id);
+	r = link_pair(j->api, err);
+	return r < 0 ? r : link_pair(j->init, err);
+}
+
+/* ---- the fork, and the answer ---- */
+
+static void making_free(struct ward *w)
+{
+	struct making *k = w->making;
+
+	w->making = NULL;
+	event_free(k->reported);
+	close(k->report_fd);
+	for (size_t i = 0; i < ARRAY_LEN(k->fd); i++)
+		if (k->fd[i] != -1)
+			close(k->fd[i]);
+	msg_done(MSG_launcher_created, &k->answer);
+	free(k);
+}
+
+static void on_reported(evutil_socket_t fd, short what, void *arg)
+{
+	make_finish(arg);
+}
+
+/* Moves what the answer needs from the job to the ward. */
+static void begin_making(struct job *j, struct ward *w, uint32_t req)
+{
+	struct making *k = mem_new(struct making);
+
+	k->req = req;
+	k->answer = (struct launcher_created){
+		.session_id = mem_strdup(w->id),
+		.workspace = take(j->real),
+		.policy_name = mem_strdup(j->policy.name),
+		.policy_version = mem_strdup(j->policy.version),
+		.owner_uid = j->who.uid,
+		.session_uid = j->plan.uid,
+		.session_gid = j->plan.gid,
+	};
+	strv_copy(&k->answer.walls, &j->walls);
+	k->fd[0] = take_fd(j->api[0]);
+	k->fd[1] = take_fd(j->ring_ro);
+	k->fd[2] = take_fd(j->ack_rw);
+	k->report_fd = take_fd(j->report[0]);
+	fdio_nonblock(k->report_fd);
+	k->reported = event_new(w->l->base, k->report_fd, EV_READ | EV_PERSIST, on_reported, w);
+	ensure(k->reported != NULL);
+	event_add(k->reported, NULL);
+	w->making = k;
+	w->state = WARD_MAKING;
+}
+
+static int start_stub(struct job *j, uint32_t req, struct err *err)
+{
+	const struct stub stub = {
+		.l = j->l,
+		.plan = &j->plan,
+		.walls = &j->walls,
+		.session_id = j->ask->session_id,
+		.listen_fd = j->listener,
+		.api_fd = j->api[1],
+		.init_fd = j->init[0],
+		.init_link = j->init[1],
+		.tree_fd = j->tree,
+		.ring_fd = j->ring_rw,
+		.ack_fd = j->ack_ro,
+		.report_fd = j->report[1],
+	};
+	const pid_t pid = fork();
+	struct ward *w;
+	int pidfd;
+
+	if (pid < 0)
+		return err_errno(err, E_UNAVAILABLE, j->ask->session_id, "fork");
+	if (pid == 0)
+		stub_main(&stub);
+	w = ward_new(j->l, j->ask->session_id);
+	w->child = w->told = w->silent = true;
+	w->meta = (struct meta){.warden_pid = (uint64_t)pid,
+				.warden_start = meta_start_time(pid),
+				.uid = j->plan.uid,
+				.gid = j->plan.gid,
+				.owner_uid = j->who.uid};
+	pidfd = proc_pidfd(pid);
+	if (pidfd == -1 || ward_watch(w, pidfd, err) < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		ward_free(w);
+		return err_set(err, E_UNAVAILABLE, j->ask->session_id,
+			       "cannot watch the new warden");
+	}
+	begin_making(j, w, req);
+	return 0;
+}
+
+/* Once a name was found free, its files are ours to remove. */
+static int create(struct job *j, struct link_msg *m, struct err *err)
+{
+	int r = check_wish(j, err);
+
+	if (r == 0)
+		r = prove(j, m, err);
+	if (r == 0)
+		r = draw_plan(j, err);
+	if (r == 0)
+		r = open_workspace(j, err);
+	if (r == 0)
+		r = check_workspace(j, err);
+	if (r < 0)
+		return r;
+	report_separation(j);
+	r = make_files(j, err);
+	if (r == 0)
+		r = start_stub(j, m->req, err);
+	if (r < 0)
+		files_remove(j->l->place.sessions_fd, j->ask->session_id, true);
+	return r;
+}
+
+int make_session(struct launcher *l, struct link_msg *m, struct err *err)
+{
+	struct launcher_create ask;
+	struct job j = {.l = l,
+			.ask = &ask,
+			.tree = -1,
+			.listener = -1,
+			.api = {-1, -1},
+			.init = {-1, -1},
+			.report = {-1, -1},
+			.ring_rw = -1,
+			.ring_ro = -1,
+			.ack_rw = -1,
+			.ack_ro = -1};
+	struct err why = {0};
+	const int r = link_unpack(m, &ask, err);
+
+	if (r < 0)
+		return r;
+	if (create(&j, m, &why) < 0)
+		talk_refuse(l, m->req, ask.session_id, &why);
+	job_done(&j);
+	msg_done(MSG_launcher_create, &ask);
+	return 0;
+}
+
+static void refuse(struct ward *w, const struct err *why)
+{
+	talk_refuse(w->l, w->making->req, w->id, why);
+	making_free(w);
+	ward_kill(w);
+}
+
+static void answer(struct ward *w)
+{
+	struct making *k = w->making;
+	struct launcher_created created = k->answer;
+	struct err err = {0};
+
+	w->meta.init_pid = (uint64_t)k->report.init_pid;
+	w->meta.init_start = meta_start_time(k->report.init_pid);
+	if (meta_save(w->l->place.sessions_fd, w->id, &w->meta, &err) < 0) {
+		refuse(w, &err);
+		return;
+	}
+	log_info("session made", "session_id", w->id);
+	k->answer = (struct launcher_created){0};
+	w->state = WARD_ALIVE;
+	w->silent = false;
+	talk_post(w->l, MSG_launcher_created, k->req, &created, k->fd, ARRAY_LEN(k->fd));
+	memset(k->fd, -1, sizeof(k->fd));
+	making_free(w);
+}
+
+_Static_assert(sizeof(struct stub_report) <= PIPE_BUF, "a report is one write");
+
+/* Reads whole reports; 1 at the end of the pipe, 0 if more may come. */
+static int read_reports(struct making *k)
+{
+	struct stub_report got;
+	ssize_t n;
+
+	while ((n = read(k->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {
+		if (got.err.code != E_OK)
+			k->report.err = got.err;
+		else
+			k->report.init_pid = got.init_pid;
+	}
+	return n == 0;
+}
+
+void make_finish(struct ward *w)
+{
+	struct making *k = w->making;
+	const bool ended = read_reports(k) == 1;
+
+	if (!ended && w->pidfd != -1)
+		return;
+	if (k->report.err.code == E_OK && (k->report.init_pid <= 0 || w->pidfd == -1))
+		err_set(&k->report.err, E_INTERNAL, w->id, "the warden of %s did not start: %s",
+			w->id, w->reason[0] != '\0' ? w->reason : "its stub ended early");
+	if (k->report.err.code != E_OK) {
+		const struct err why = k->report.err;
+
+		refuse(w, &why);
+	} else {
+		answer(w);
+	}
+}
+
+void make_abandon(struct ward *w)
+{
+	making_free(w);
+	ward_kill(w);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "launcher/state.h"
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static const struct meta sample = {4711, 123456, 4712, 123457, 1000, 1001, 0};
+static const char sample_text[] =
+	"warden_pid=4711\nwarden_start=123456\ninit_pid=4712\ninit_start=123457\n"
+	"uid=1000\ngid=1001\nowner_uid=0\n";
+
+static void ses_8_a_record_is_read_as_it_was_written(void **state)
+{
+	cleanup_buf struct buf text = {0};
+	struct meta m = {0};
+	struct err err = {0};
+
+	meta_format(&sample, &text);
+	assert_string_equal(text.data, sample_text);
+	assert_int_equal(meta_parse(text.data, text.len, &m, &err), 0);
+	assert_memory_equal(&m, &sample, sizeof(m));
+}
+
+static void ses_8_the_largest_number_fits_and_one_more_does_not(void **state)
+{
+	const struct {
+		const char *number;
+		int result;
+	} rows[] = {
+		{"18446744073709551615", 0},
+		{"18446744073709551616", -E_BAD_REQUEST},
+		{"99999999999999999999", -E_BAD_REQUEST},
+		{"0", 0},
+		{"9", 0},
+		{"", -E_BAD_REQUEST},
+		{"-1", -E_BAD_REQUEST},
+		{"1 ", -E_BAD_REQUEST},
+		{"1/", -E_BAD_REQUEST},
+		{"1:", -E_BAD_REQUEST},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *text =
+			mem_printf("warden_pid=1\nwarden_start=2\ninit_pid=3\ninit_start=4\nuid="
+				   "5\ngid=6\nowner_uid=%s\n",
+				   rows[i].number);
+		struct meta m;
+
+		assert_int_equal(meta_parse(text, strlen(text), &m, NULL), rows[i].result);
+	}
+}
+
+static void ses_8_a_broken_record_is_no_record(void **state)
+{
+	static const char *const rows[] = {
+		"",
+		"\n",
+		"warden_pid\n",
+		"warden_pid=1",
+		"uid=1\nuid=1\n",
+		"colour=1\n",
+		"uid=1\ngid=1\n",
+	};
+	cleanup_free char *more = mem_printf("%suid=1\n", sample_text);
+	struct meta m = sample;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_int_equal(meta_parse(rows[i], strlen(rows[i]), &m, NULL), -E_BAD_REQUEST);
+	assert_int_equal(meta_parse(more, strlen(more), &m, NULL), -E_BAD_REQUEST);
+	/* Cut anywhere, it is refused. */
+	for (size_t n = 0; n + 1 < sizeof(sample_text); n++)
+		assert_int_equal(meta_parse(sample_text, n, &m, NULL), -E_BAD_REQUEST);
+	assert_memory_equal(&m, &sample, sizeof(m));
+}
+
+static void ses_8_a_saved_record_is_whole_and_private(void **state)
+{
+	char dir[] = "/tmp/agentsh-meta-XXXXXX";
+	cleanup_fd int fd = -1;
+	struct meta m;
+	struct err err = {0};
+	struct stat st;
+
+	assert_non_null(mkdtemp(dir));
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(meta_load(fd, "s.1", &m, &err), -E_NOT_FOUND);
+	assert_int_equal(meta_save(fd, "s.1", &sample, &err), 0);
+	assert_int_equal(meta_load(fd, "s.1", &m, &err), 0);
+	assert_memory_equal(&m, &sample, sizeof(m));
+	assert_int_equal(fstatat(fd, "s.1.meta", &st, 0), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(fstatat(fd, "s.1.new", &st, 0), -1);
+	files_remove(fd, "s.1", true);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static pid_t sleeper(void)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	return pid;
+}
+
+static void ses_8_only_the_process_that_was_recorded_is_killed(void **state)
+{
+	const pid_t pid = sleeper();
+	const uint64_t start = meta_start_time(pid);
+	int status;
+
+	assert_true(start > 0);
+	assert_true(start >= meta_start_time(getpid()));
+	meta_kill((uint64_t)pid, start + 1);
+	meta_kill((uint64_t)pid, 0);
+	meta_kill(0, start);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	meta_kill((uint64_t)pid, start);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(meta_start_time(pid), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ses_8_a_record_is_read_as_it_was_written),
+		cmocka_unit_test(ses_8_the_largest_number_fits_and_one_more_does_not),
+		cmocka_unit_test(ses_8_a_broken_record_is_no_record),
+		cmocka_unit_test(ses_8_a_saved_record_is_whole_and_private),
+		cmocka_unit_test(ses_8_only_the_process_that_was_recorded_is_killed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

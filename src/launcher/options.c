@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+#include "base/mem.h"
+#include "launcher/launcher.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+
+const char launcher_usage[] =
+	"usage: agentsh-server [--config FILE] [--log-level debug|info|warn|error] [--auto]\n"
+	"                      [--ready-fd N] [--set KEY=VALUE]...\n"
+	"\n"
+	"  --config FILE    configuration; else $AGENTSH_CONFIG, else the default place if it "
+	"exists\n"
+	"  --log-level L    same as --set logging.level=L\n"
+	"  --auto           end when idle; if a server is there already, wait for it and say so\n"
+	"  --ready-fd N     write \"ready SOCKET\" to descriptor N when ready, and close it\n"
+	"  --set KEY=VALUE  overrides one key of the configuration\n"
+	"  --help, --version\n";
+
+typedef int apply_fn(struct launcher_options *o, const char *value, struct err *err);
+
+static int set_config(struct launcher_options *o, const char *value, struct err *err)
+{
+	if (value[0] == '\0')
+		return err_set(err, E_BAD_REQUEST, "--config", "--config needs a file name");
+	free(o->config_path);
+	o->config_path = mem_strdup(value);
+	return 0;
+}
+
+static int set_log_level(struct launcher_options *o, const char *value, struct err *err)
+{
+	cleanup_free char *assignment = mem_printf("logging.level=%s", value);
+	enum log_level level;
+
+	if (log_level_parse(value, &level) < 0)
+		return err_set(err, E_BAD_REQUEST, "--log-level",
+			       "--log-level is debug, info, warn or error, not '%s'", value);
+	strv_add(&o->overrides, assignment);
+	return 0;
+}
+
+static int set_auto(struct launcher_options *o, const char *value, struct err *err)
+{
+	o->auto_start = true;
+	return 0;
+}
+
+/* The descriptor must be open, and not stdio: closing it later would close one of ours. */
+static int set_ready_fd(struct launcher_options *o, const char *value, struct err *err)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	if (end == value || *end != '\0' || errno != 0 || n <= STDERR_FILENO || n > INT_MAX)
+		return err_set(err, E_BAD_REQUEST, "--ready-fd",
+			       "--ready-fd is a descriptor's number above 2, not '%s'", value);
+	if (fcntl((int)n, F_GETFD) < 0)
+		return err_set(err, E_BAD_REQUEST, "--ready-fd",
+			       "--ready-fd %ld is not an open descriptor", n);
+	o->ready_fd = (int)n;
+	return 0;
+}
+
+static int set_override(struct launcher_options *o, const char *value, struct err *err)
+{
+	const char *eq = strchr(value, '=');
+
+	if (eq == NULL || eq == value)
+		return err_set(err, E_BAD_REQUEST, "--set", "--set takes KEY=VALUE, not '%s'",
+			       value);
+	strv_add(&o->overrides, value);
+	return 0;
+}
+
+static int set_help(struct launcher_options *o, const char *value, struct err *err)
+{
+	o->help = true;
+	return 0;
+}
+
+static int set_version(struct launcher_options *o, const char *value, struct err *err)
+{
+	o->version = true;
+	return 0;
+}
+
+static const struct flag {
+	const char *name;
+	bool has_value;
+	apply_fn *apply;
+} flags[] = {
+	{"--config", true, set_config},	   {"--log-level", true, set_log_level},
+	{"--auto", false, set_auto},	   {"--ready-fd", true, set_ready_fd},
+	{"--set", true, set_override},	   {"--help", false, set_help},
+	{"--version", false, set_version},
+};
+
+/* Finds the flag of arg, which may be "--flag=value"; *inner points behind the '=' or is NULL. */
+static const struct flag *find_flag(const char *arg, const char **inner)
+{
+	const size_t n = strcspn(arg, "=");
+
+	*inner = arg[n] == '=' ? arg + n + 1 : NULL;
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+		if (strlen(flags[i].name) == n && memcmp(flags[i].name, arg, n) == 0)
+			return &flags[i];
+	return NULL;
+}
+
+static int parse_flags(int argc, char *const argv[], struct launcher_options *o, struct err *err)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *value;
+		const struct flag *f = find_flag(argv[i], &value);
+		int r;
+
+		if (f == NULL)
+			return err_set(err, E_BAD_REQUEST, argv[i], "unknown argument '%s'",
+				       argv[i]);
+		if (!f->has_value && value != NULL)
+			return err_set(err, E_BAD_REQUEST, f->name, "%s takes no value", f->name);
+		if (f->has_value && value == NULL && i + 1 == argc)
+			return err_set(err, E_BAD_REQUEST, f->name, "%s needs a value", f->name);
+		if (f->has_value && value == NULL)
+			value = argv[++i];
+		r = f->apply(o, value, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int launcher_options_parse(int argc, char *const argv[], struct launcher_options *out,
+			   struct err *err)
+{
+	struct launcher_options o = {.ready_fd = -1};
+	const char *env = getenv("AGENTSH_CONFIG");
+	const int r = parse_flags(argc, argv, &o, err);
+
+	if (r < 0) {
+		launcher_options_done(&o);
+		return r;
+	}
+	if (o.config_path == NULL && env != NULL && env[0] != '\0')
+		o.config_path = mem_strdup(env);
+	*out = o;
+	return 0;
+}
+
+void launcher_options_done(struct launcher_options *o)
+{
+	free(o->config_path);
+	strv_done(&o->overrides);
+	*o = (struct launcher_options){.ready_fd = -1};
+}

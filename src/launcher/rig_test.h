@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+/* launcher/rig_test.h - a launcher for tests: real places, links and forks; the other programs are
+ * the test itself, told apart by argv[0] (rig_main). The test plays the API child at the other end
+ * of the link, unless child.c is what it tests. */
+#pragma once
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "launcher/state.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define RIG_UID 1000
+#define RIG_GID 1234
+#define RIG_WAIT_MS 20000
+
+struct rig {
+	struct launcher l;
+	struct link api;
+	char dir[64], workspace[96];
+};
+
+static inline bool rig_root(void)
+{
+	return geteuid() == 0;
+}
+
+static inline uid_t rig_uid(void)
+{
+	return rig_root() ? RIG_UID : geteuid();
+}
+
+/* ---- the other programs ---- */
+
+static inline _Noreturn void fake_init(void)
+{
+	char byte;
+
+	while (read(INIT_LINK_FD, &byte, 1) > 0)
+		;
+	_exit(0);
+}
+
+static inline void fake_tell(int fd, const char *id)
+{
+	cleanup_buf struct buf text = {0};
+	int number;
+
+	buf_addf(&text, "id=%s pid=%d fds=", id, (int)getpid());
+	for (number = 0; number < 256; number++)
+		if (fcntl(number, F_GETFD) >= 0)
+			buf_addf(&text, "%d:%d,", number, fcntl(number, F_GETFL) & O_ACCMODE);
+	buf_adds(&text, "\n");
+	fdio_load_path("/proc/self/status", 8192, &text, NULL);
+	send(fd, text.data, text.len, MSG_NOSIGNAL);
+}
+
+/* argv: id listen api init ring ack state init_pid api_uid walls… */
+static inline _Noreturn void fake_warden(char **argv)
+{
+	const int listen_fd = atoi(argv[2]), api_fd = atoi(argv[3]);
+
+	fake_tell(api_fd, argv[1]);
+	if (strncmp(argv[1], "exit", 4) == 0)
+		_exit(atoi(argv[1] + 4));
+	if (strncmp(argv[1], "deaf", 4) == 0)
+		for (;;)
+			pause();
+	for (;;) {
+		const int conn = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+		fake_tell(conn, argv[1]);
+	}
+}
+
+static inline void rig_warden_argv(const struct launcher_warden *w, struct strv *argv)
+{
+	const long numbers[] = {w->listen_fd, w->api_fd,	w->init_fd,  w->ring_fd,
+				w->ack_fd,    w->state_prog_fd, w->init_pid, w->api_uid};
+
+	strv_add(argv, "fake-warden");
+	strv_add(argv, w->session_id);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		cleanup_free char *text = mem_printf("%ld", numbers[i]);
+
+		strv_add(argv, text);
+	}
+	for (size_t i = 0; i < w->walls->n; i++)
+		strv_add(argv, w->walls->v[i]);
+}
+
+/* First in main: becomes one of them if it was started as one. */
+static inline void rig_main(char **argv)
+{
+	if (strcmp(argv[0], "agentsh-init") == 0)
+		fake_init();
+	if (strcmp(argv[0], "fake-warden") == 0)
+		fake_warden(argv);
+}
+
+/* ---- the launcher ---- */
+
+static inline void rig_place(struct rig *g)
+{
+	struct config *c = &g->l.settings.config;
+	struct err err = {0};
+	const struct {
+		const char *key, *value;
+	} sets[] = {{"server.unix_socket", "run/agentsh.sock"}, {"sessions.base_dir", "state"}};
+
+	assert_int_equal(config_defaults(CONFIG_SYSTEM, c, &err), 0);
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++) {
+		cleanup_free char *text =
+			mem_printf("%s=%s/%s", sets[i].key, g->dir, sets[i].value);
+
+		assert_int_equal(config_override(text, c, &err), 0);
+	}
+	assert_int_equal(place_open(c, g->l.privileged, &g->l.place, &err), 0);
+	assert_int_equal(place_lock(&g->l.place, &err), 0);
+	assert_int_equal(place_prepare(c, g->l.privileged, &g->l.place, &err), 0);
+	assert_int_equal(place_listen(c, g->l.privileged, &g->l.place, &err), 0);
+}
+
+static inline void rig_programs(struct launcher *l)
+{
+	int *const fds[] = {&l->programs.api_fd, &l->programs.warden_fd, &l->programs.init_fd,
+			    &l->programs.state_fd};
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		*fds[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		assert_true(*fds[i] >= 0);
+	}
+	l->programs.state_path = mem_strdup("/bin/true");
+	l->warden_argv = rig_warden_argv;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &l->nofile), 0);
+}
+
+static inline int rig_setup(void **state)
+{
+	struct rig *g = mem_new(struct rig);
+
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC), 0);
+	launcher_init(&g->l);
+	g->api.fd = -1;
+	snprintf(g->dir, sizeof(g->dir), "/tmp/agentsh-rig-XXXXXX");
+	assert_non_null(mkdtemp(g->dir));
+	assert_int_equal(chmod(g->dir, 0755), 0);
+	snprintf(g->workspace, sizeof(g->workspace), "%s/work", g->dir);
+	assert_int_equal(mkdir(g->workspace, 0755), 0);
+	if (rig_root())
+		assert_int_equal(chown(g->workspace, RIG_UID, RIG_GID), 0);
+	rig_place(g);
+	rig_programs(&g->l);
+	*state = g;
+	return 0;
+}
+
+static inline int rig_teardown(void **state)
+{
+	struct rig *g = *state;
+	cleanup_free char *command = mem_printf("rm -rf '%s'", g->dir);
+
+	wards_kill(&g->l);
+	launcher_done(&g->l);
+	link_done(&g->api);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	free(g);
+	return system(command);
+}
+
+static inline int64_t rig_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Turns the loop until done(arg) or the time is over. */
+static inline bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *arg), void *arg)
+{
+	const int64_t deadline = rig_now_ms() + RIG_WAIT_MS;
+
+	while (!done(g, arg)) {
+		if (rig_now_ms() > deadline)
+			return false;
+		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		sched_yield();
+	}
+	return true;
+}
+
+/* A new API child's end, played by the test. */
+static inline void rig_connect(struct rig *g)
+{
+	struct ward *w;
+	int pair[2];
+
+	talk_stop(&g->l);
+	link_done(&g->api);
+	assert_int_equal(link_pair(pair, NULL), 0);
+	assert_int_equal(fdio_nonblock(pair[1]), 0);
+	link_init(&g->api, pair[1], SIDE_API, SIDE_LAUNCHER);
+	TAILQ_FOREACH (w, &g->l.wards, next)
+		w->told = false;
+	assert_int_equal(talk_start(&g->l, pair[0], NULL), 0);
+	child_hello(&g->l);
+}
+
+static inline bool rig_received(struct rig *g, void *arg)
+{
+	return link_recv(&g->api, arg, NULL) == 0;
+}
+
+/* The next message, which must be of that type. */
+static inline struct link_msg rig_expect(struct rig *g, enum msg_type type)
+{
+	struct link_msg m = {0};
+
+	assert_true(rig_until(g, rig_received, &m));
+	assert_int_equal(m.type, type);
+	return m;
+}
+
+static inline void rig_skip(struct rig *g, enum msg_type type)
+{
+	struct link_msg m = rig_expect(g, type);
+
+	link_msg_done(&m);
+}
+
+/* Connected, greeted, nothing found. */
+static inline void rig_greeted(struct rig *g)
+{
+	rig_connect(g);
+	rig_skip(g, MSG_launcher_hello);
+	rig_skip(g, MSG_launcher_found_all);
+}
+
+/* The accepted end of a connection made by another process, which lives until it is closed. */
+static inline int rig_client(const struct rig *g, uid_t uid, gid_t gid)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		struct sockaddr_un a = {.sun_family = AF_UNIX};
+		const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		char byte;
+
+		snprintf(a.sun_path, sizeof(a.sun_path), "%s", g->l.place.socket);
+		if (rig_root() && (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0))
+			_exit(1);
+		if (connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+			_exit(2);
+		(void)!read(fd, &byte, 1);
+		_exit(0);
+	}
+	for (;;) {
+		const int fd = accept4(g->l.place.unix_fd, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0)
+			return fd;
+		assert_int_equal(errno, EAGAIN);
+		sched_yield();
+	}
+}
+
+static inline void rig_ask(struct rig *g, uint32_t req, const struct launcher_create *ask,
+			   int proof)
+{
+	struct err err = {0};
+
+	assert_int_equal(
+		link_send(&g->api, MSG_launcher_create, req, ask, &proof, proof >= 0 ? 1 : 0, &err),
+		0);
+}
+
+static inline struct launcher_create rig_wish(struct rig *g, const char *id)
+{
+	return (struct launcher_create){.session_id = (char *)(uintptr_t)id,
+					.workspace = g->workspace,
+					.policy = (char *)(uintptr_t) "observe"};
+}
+
+/* Makes a session for the workspace's owner; the answer's message with its three descriptors. */
+static inline struct link_msg rig_make(struct rig *g, const char *id)
+{
+	const struct launcher_create ask = rig_wish(g, id);
+	const int proof = rig_client(g, rig_uid(), RIG_GID);
+	struct link_msg m;
+
+	rig_ask(g, 17, &ask, proof);
+	m = rig_expect(g, MSG_launcher_created);
+	assert_int_equal(m.req, 17);
+	close(proof);
+	return m;
+}
+
+/* What the warden says on a link of its own. */
+static inline char *rig_hear(int fd)
+{
+	static char text[16384];
+	struct pollfd pfd = {fd, POLLIN, 0};
+	ssize_t n;
+
+	assert_int_equal(poll(&pfd, 1, RIG_WAIT_MS), 1);
+	n = recv(fd, text, sizeof(text) - 1, 0);
+	assert_true(n > 0);
+	text[n] = '\0';
+	return text;
+}
+
+static inline bool rig_file(const struct rig *g, const char *name)
+{
+	struct stat st;
+
+	return fstatat(g->l.place.sessions_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static inline bool rig_no_wards(struct rig *g, void *arg)
+{
+	return TAILQ_EMPTY(&g->l.wards);
+}

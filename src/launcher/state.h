@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/* launcher/state.h - what the files of this folder share; nobody else includes it.
+ *
+ * options.c flags · settings.c configuration and keys · place.c directories, lock · listen.c
+ * sockets · who.c who asks, and as whom a session runs · policy.c · meta.c ID.meta · files.c what
+ * lies below RUNTIME/sessions · child.c the API child · talk.c its link · make.c, stub.c making a
+ * session · watch.c deaths and sweeping · found.c sessions of an earlier launcher or API child ·
+ * launcher.c loop, signals, stop. */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "config/config.h"
+#include "launcher/launcher.h"
+#include "link/link.h"
+#include "model/wall.h"
+#include "sandbox/sandbox.h"
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+struct event;
+struct event_base;
+
+/* ---- settings.c ---- */
+
+struct settings_source {
+	enum config_mode mode;
+	char *path;	       /* absolute; NULL: none */
+	bool must_exist;       /* named by flag or variable */
+	struct strv overrides; /* environment, then flags */
+};
+/* One consistent reading of the files; SIGHUP makes another one. */
+struct settings {
+	struct config config;
+	struct api_keys keys;
+	struct buf config_text, keys_text;
+	bool has_config, has_keys;
+};
+int settings_source_init(const struct launcher_options *o, enum config_mode mode,
+			 struct settings_source *out, struct err *err);
+void settings_source_done(struct settings_source *s);
+/* Reads and checks everything. All problems of a file, one a line, go to report. */
+int settings_load(const struct settings_source *src, struct settings *out, struct buf *report,
+		  struct err *err);
+void settings_done(struct settings *s);
+/* Sealed copies of the files' bytes, each with an offset of its own; owned by the caller. */
+int settings_fd(const char *name, const struct buf *text, struct err *err, int *fd);
+/* stderr, or the file of logging.output, opened for appending; *fd > 2 is owned. It is the stderr
+ * of the API child and of wardens as well. */
+int settings_open_log(const struct settings *s, int *fd, struct err *err);
+void settings_start_log(const struct settings *s, int fd);
+
+/* ---- place.c, listen.c ---- */
+
+struct place {
+	char *runtime, *socket;
+	int runtime_fd, lock_fd, sessions_fd;
+	int unix_fd, tcp_fd; /* listening; tcp_fd -1: none */
+	char *http;	     /* "127.0.0.1:8080" as bound, or NULL */
+	dev_t socket_dev;
+	ino_t socket_ino;
+};
+#define PLACE_NONE       \
+	((struct place){ \
+		.runtime_fd = -1, .lock_fd = -1, .sessions_fd = -1, .unix_fd = -1, .tcp_fd = -1})
+/* Makes and opens RUNTIME. E_FORBIDDEN if others could change what lies in it. */
+int place_open(const struct config *c, bool privileged, struct place *p, struct err *err);
+/* Takes RUNTIME/server.lock. E_CONFLICT "already running (pid N)". */
+int place_lock(struct place *p, struct err *err);
+/* With the lock: RUNTIME/sessions and the state directory, which belongs to the API child. */
+int place_prepare(const struct config *c, bool privileged, struct place *p, struct err *err);
+/* With the lock: binds and listens. */
+int place_listen(const struct config *c, bool privileged, struct place *p, struct err *err);
+/* Another launcher has the lock: waits until its socket answers (0) or the lock is ours after all
+ * (*taken). E_UNAVAILABLE after timeout_ms. */
+int place_await(struct place *p, int timeout_ms, bool *taken, struct err *err);
+/* Removes the socket, if it is ours, and closes everything. */
+void place_done(struct place *p);
+
+/* ---- who.c ---- */
+
+struct who {
+	uid_t uid;
+	gid_t gid;
+};
+/* The peer of a connection that was accepted from our unix socket. E_UNAUTHENTICATED for any other
+ * descriptor. */
+int who_connected(const struct place *p, bool privileged, int fd, struct who *out, struct err *err);
+/* A connection to our TCP listener: proves nothing but that, for auth.type none. */
+int who_by_tcp(const struct place *p, int fd, struct err *err);
+int who_has_key(const struct api_keys *keys, const struct bytes *key, struct who *out,
+		struct err *err);
+
+struct identity_ask {
+	bool privileged;
+	const struct config *config;
+	struct who who;	  /* proven */
+	struct who owner; /* of the workspace */
+};
+struct identity {
+	uid_t uid;
+	gid_t gid;
+	bool idmap;
+};
+/* As whom the session runs. E_FORBIDDEN for uids that nobody may speak for. */
+int identity_choose(const struct identity_ask *ask, struct identity *out, struct err *err);
+/* Owner of a path as the caller sees it; the caller itself where that fails (then opening it will
+ * fail, too). */
+struct who who_owns(const char *path, bool privileged, struct who caller);
+gid_t who_primary_gid(uid_t uid);
+
+/* ---- policy.c ---- */
+
+struct policy {
+	const char *name;
+	char version[80]; /* "sha256:…" */
+};
+int policy_find(const char *name, struct policy *out, struct err *err);
+
+/* ---- meta.c ---- */
+
+/* RUNTIME/sessions/ID.meta: written before a creation is answered. */
+struct meta {
+	uint64_t warden_pid, warden_start, init_pid, init_start, uid, gid, owner_uid;
+};
+void meta_format(const struct meta *m, struct buf *out);
+int meta_parse(const char *text, size_t len, struct meta *out, struct err *err);
+int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
+int meta_load(int dir, const char *id, struct meta *out, struct err *err);
+uint64_t meta_start_time(pid_t pid); /* clock ticks since boot; 0 if it has gone */
+/* Kills pid if it is still the process that started then. */
+void meta_kill(uint64_t pid, uint64_t start);
+
+/* ---- files.c ---- */
+
+enum ward_file { FILE_SOCK, FILE_RING, FILE_ACK, FILE_META, FILE_NEW, WARD_FILES };
+#define WARD_NAME_MAX (ID_MAX + 8)
+void files_name(char out[WARD_NAME_MAX], const char *id, enum ward_file kind);
+/* "ID.kind" to its parts; -1 if it is no such name. */
+int files_parse(const char *name, char id[ID_MAX + 1], enum ward_file *kind);
+bool files_any(int dir, const char *id);
+/* Removes what a dead session cannot use (socket, half-written record), or all. */
+void files_remove(int dir, const char *id, bool all);
+int files_open(int dir, const char *id, enum ward_file kind, int flags); /* -1/errno */
+/* Binds ID.sock (not yet listening); connects to it. -1/errno */
+int files_bind(int dir, const char *id);
+int files_connect(int dir, const char *id);
+
+/* ---- a session as the launcher sees it ---- */
+
+enum ward_state { WARD_MAKING, WARD_ALIVE, WARD_DEAD };
+struct making;
+struct ward {
+	TAILQ_ENTRY(ward) next;
+	struct launcher *l;
+	char id[ID_MAX + 1];
+	enum ward_state state;
+	bool child;   /* ours to reap; false: adopted */
+	bool told;    /* the living API child knows of it */
+	bool silent;  /* nobody was ever told: leaves no trace */
+	bool removed; /* the API child wants nothing more of it */
+	bool killed;  /* by us: its death is on the way */
+	int pidfd;    /* -1 when dead */
+	int probe_fd; /* connection made when it was adopted, for the first launcher_found; or -1 */
+	struct event *death;
+	struct meta meta;
+	struct making *making; /* only while MAKING */
+	char reason[128];
+};
+
+/* ---- talk.c: the link to the API child ---- */
+
+struct letter {
+	STAILQ_ENTRY(letter) next;
+	enum msg_type type;
+	uint32_t req;
+	void *obj; /* owned, with its parts */
+	int fd[FDIO_MAX_FDS];
+	size_t nfds;
+};
+
+struct api_child {
+	pid_t pid; /* 0: none */
+	int pidfd;
+	struct link link; /* fd -1: none */
+	struct event *readable, *writable, *death, *again;
+	STAILQ_HEAD(, letter) letters;
+	bool telling; /* found_all is still owed */
+	bool stop_told;
+	int64_t started_us;
+	unsigned fast_deaths; /* in a row */
+};
+
+struct programs {
+	int api_fd, warden_fd, init_fd, state_fd;
+	char *state_path;
+};
+
+struct launcher {
+	struct event_base *base;
+	bool privileged, auto_start, stopping;
+	bool ready;   /* the API child has listened once, and we have said so */
+	int ready_fd; /* where to say so, or -1 */
+	uid_t owner_uid;
+	struct settings_source source;
+	struct settings settings;
+	struct place place;
+	struct programs programs;
+	launcher_warden_argv_fn *warden_argv;
+	TAILQ_HEAD(, ward) wards;
+	size_t alive, total;
+	struct api_child api;
+	int signal_fd, log_fd;
+	struct event *signals, *deadline;
+	struct rlimit nofile; /* as it was given to us */
+	int status;
+};
+
+/* Takes the API child's end: from now on messages flow. */
+int talk_start(struct launcher *l, int fd, struct err *err);
+void talk_stop(struct launcher *l);
+/* The child is dead or dying: its last words count (sessions to remove), then the link is closed.
+ */
+void talk_end(struct launcher *l);
+/* Queues a message; the struct's owned parts and the descriptors are taken. Without a link it is
+ * dropped. */
+void talk_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
+	       size_t nfds);
+/* Sends what is queued and owed as far as the socket takes it; reading rests while something is
+ * left. */
+void talk_pump(struct launcher *l);
+/* Wakes talk_pump: something may be owed. */
+void talk_kick(struct launcher *l);
+void talk_refuse(struct launcher *l, uint32_t req, const char *id, const struct err *why);
+/* Reads everything that the API child has sent, until it would block, ends or is broken. */
+void talk_read(struct launcher *l);
+
+/* Prints the ready line once; called when the API child listens. */
+void launcher_say_ready(struct launcher *l);
+
+/* ---- child.c ---- */
+
+int child_start(struct launcher *l, struct err *err);
+void child_hello(struct launcher *l);
+void child_hup(struct launcher *l);
+void child_kill(struct launcher *l);
+
+/* ---- make.c, stub.c ---- */
+
+/* Answers by launcher_created or launcher_refused, now or later. m's descriptors stay the caller's.
+ * Fails only if the message cannot be read. */
+int make_session(struct launcher *l, struct link_msg *m, struct err *err);
+/* Reads the stub's reports; answers once they end. A dead ward (pidfd -1) has nothing more to say.
+ */
+void make_finish(struct ward *w);
+/* The API child that asked has gone. */
+void make_abandon(struct ward *w);
+
+struct stub {
+	struct launcher *l;
+	const struct sandbox_plan *plan;
+	const struct strv *walls;
+	const char *session_id;
+	int listen_fd, api_fd, init_fd, init_link, tree_fd, ring_fd, ack_fd, report_fd;
+};
+struct stub_report {
+	pid_t init_pid; /* > 0: init was started */
+	struct err err; /* code != 0: the end */
+};
+/* The forked child: starts init, becomes the warden. */
+_Noreturn void stub_main(const struct stub *s);
+
+/* ---- watch.c ---- */
+
+struct ward *ward_find(struct launcher *l, const char *id);
+struct ward *ward_new(struct launcher *l, const char *id);
+/* Watches pidfd (taken). */
+int ward_watch(struct ward *w, int pidfd, struct err *err);
+void ward_free(struct ward *w);
+void ward_kill(struct ward *w);
+/* What launcher_remove asks: a living one is killed first. */
+void ward_remove(struct ward *w);
+void wards_kill(struct launcher *l);
+/* Text for people of a wait status (si_code, si_status). */
+void watch_reason(int code, int status, char *out, size_t n);
+
+/* ---- found.c ---- */
+
+/* Reads RUNTIME/sessions at start: living wardens are adopted, the rest is lost. */
+int found_scan(struct launcher *l, struct err *err);
+/* Posts the next session that the API child does not know, else found_all; false if nothing is
+ * owed. */
+bool found_tell(struct launcher *l);
+
+/* ---- launcher.c ---- */
+
+void launcher_init(struct launcher *l); /* an empty one with a loop; launcher_done frees */
+void launcher_done(struct launcher *l);
+
+void launcher_stop(struct launcher *l, const char *why);
+/* Posts launcher_stop, once, when the API child knows every session; false if nothing is owed. */
+bool launcher_stop_tell(struct launcher *l);
+/* SIGHUP: reads the files again; what cannot be used changes nothing and is logged. */
+void launcher_reload(struct launcher *l);
+/* Ends the loop once the API child and every warden have gone. */
+void launcher_maybe_end(struct launcher *l);

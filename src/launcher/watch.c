@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Wardens and their ends. A living warden is held by a pidfd; its death is told to the API child
+ * and its socket swept. Ring and record stay until the API child has drained it and says so. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "launcher/state.h"
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+struct ward *ward_find(struct launcher *l, const char *id)
+{
+	struct ward *w;
+
+	TAILQ_FOREACH (w, &l->wards, next)
+		if (strcmp(w->id, id) == 0)
+			return w;
+	return NULL;
+}
+
+struct ward *ward_new(struct launcher *l, const char *id)
+{
+	struct ward *w = mem_new(struct ward);
+
+	w->l = l;
+	snprintf(w->id, sizeof(w->id), "%s", id);
+	w->state = WARD_DEAD;
+	w->pidfd = w->probe_fd = -1;
+	TAILQ_INSERT_TAIL(&l->wards, w, next);
+	l->total++;
+	return w;
+}
+
+void ward_free(struct ward *w)
+{
+	ensure(w->making == NULL);
+	if (w->death != NULL)
+		event_free(w->death);
+	if (w->pidfd != -1) {
+		close(w->pidfd);
+		w->l->alive--;
+	}
+	if (w->probe_fd != -1)
+		close(w->probe_fd);
+	TAILQ_REMOVE(&w->l->wards, w, next);
+	w->l->total--;
+	free(w);
+}
+
+void watch_reason(int code, int status, char *out, size_t n)
+{
+	const char *name = proc_signal_name(status);
+
+	if (code == CLD_EXITED)
+		snprintf(out, n, "exit status %d", status);
+	else
+		snprintf(out, n, "killed by signal %s (%d)", name != NULL ? name : "?", status);
+}
+
+/* Kills what init may have kept: it ends by itself when its link closes, unless it is stopped or
+ * stuck. */
+static void sweep(struct ward *w)
+{
+	const int dir = w->l->place.sessions_fd;
+
+	meta_kill(w->meta.init_pid, w->meta.init_start);
+	files_remove(dir, w->id, w->silent || w->removed);
+}
+
+static void tell_gone(struct ward *w)
+{
+	struct launcher_gone gone = {.session_id = mem_strdup(w->id),
+				     .reason = mem_strdup(w->reason)};
+
+	talk_post(w->l, MSG_launcher_gone, 0, &gone, NULL, 0);
+}
+
+static void died(struct ward *w)
+{
+	struct launcher *l = w->l;
+
+	event_free(w->death);
+	w->death = NULL;
+	close(w->pidfd);
+	w->pidfd = -1;
+	l->alive--;
+	if (w->making != NULL)
+		make_finish(w);
+	w->state = WARD_DEAD;
+	log_info("warden ended", "session_id", w->id, "reason", w->reason);
+	sweep(w);
+	if (!w->silent && w->told)
+		tell_gone(w);
+	if (!w->silent && !w->told)
+		talk_kick(l); /* a greeting may be waiting for this */
+	if (w->silent || w->removed)
+		ward_free(w);
+	launcher_maybe_end(l);
+}
+
+static void on_death(evutil_socket_t fd, short what, void *arg)
+{
+	struct ward *w = arg;
+	siginfo_t si = {0};
+
+	if (!w->child) {
+		snprintf(w->reason, sizeof(w->reason), "the warden ended");
+	} else {
+		if (waitid(P_PIDFD, (id_t)w->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0) {
+			event_add(w->death, NULL);
+			return;
+		}
+		watch_reason(si.si_code, si.si_status, w->reason, sizeof(w->reason));
+	}
+	died(w);
+}
+
+int ward_watch(struct ward *w, int pidfd, struct err *err)
+{
+	struct event *death = event_new(w->l->base, pidfd, EV_READ, on_death, w);
+
+	if (death == NULL || event_add(death, NULL) < 0) {
+		if (death != NULL)
+			event_free(death);
+		close(pidfd);
+		return err_set(err, E_INTERNAL, w->id, "cannot watch the warden of %s", w->id);
+	}
+	w->death = death;
+	w->pidfd = pidfd;
+	w->state = WARD_ALIVE;
+	w->l->alive++;
+	return 0;
+}
+
+void ward_kill(struct ward *w)
+{
+	if (w->pidfd == -1)
+		return;
+	w->killed = true;
+	proc_pidfd_signal(w->pidfd, SIGKILL);
+}
+
+void ward_remove(struct ward *w)
+{
+	w->removed = true;
+	if (w->state != WARD_DEAD) {
+		ward_kill(w);
+		return;
+	}
+	sweep(w);
+	ward_free(w);
+}
+
+void wards_kill(struct launcher *l)
+{
+	struct ward *w;
+
+	TAILQ_FOREACH (w, &l->wards, next)
+		ward_kill(w);
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link/link.h"
+#include "base/mem.h"
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define MAGIC 0x4b4c4841 /* "AHLK" */
+#define FLAG_MEMFD 1
+#define SOCKET_BYTES (256 * 1024)
+#define KEEP_BYTES (2 * SOCKET_BYTES) /* a larger buffer is given back before the next frame */
+/* A newer peer may have added fields at the end. */
+#define GROWTH_BYTES (64 * 1024)
+
+/* Little-endian on the wire. The length is the payload's, wherever it travels. */
+struct head {
+	uint32_t magic;
+	uint16_t version, type;
+	uint32_t req, len, flags, reserved;
+};
+_Static_assert(sizeof(struct head) == 24, "the frame's head has no padding");
+
+#define ROOM (sizeof(struct head) + LINK_INLINE)
+#define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
+
+void link_init(struct link *l, int fd, enum link_side self, enum link_side peer)
+{
+	*l = (struct link){.fd = fd, .self = self, .peer = peer};
+}
+
+void link_done(struct link *l)
+{
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+	buf_done(&l->in);
+}
+
+/* The kernel doubles what is asked and caps it at net.core.*mem_max, unless it may be forced. */
+static int widen(int fd, int option, int forced)
+{
+	const int n = SOCKET_BYTES;
+
+	if (setsockopt(fd, SOL_SOCKET, forced, &n, sizeof(n)) == 0)
+		return 0;
+	return setsockopt(fd, SOL_SOCKET, option, &n, sizeof(n));
+}
+
+int link_pair(int fd[2], struct err *err)
+{
+	cleanup_fd int a = -1;
+	cleanup_fd int b = -1;
+	int made[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, made) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a socket pair");
+	a = made[0];
+	b = made[1];
+	for (int i = 0; i < 2; i++)
+		if (widen(made[i], SO_SNDBUF, SO_SNDBUFFORCE) < 0 ||
+		    widen(made[i], SO_RCVBUF, SO_RCVBUFFORCE) < 0)
+			return err_errno(err, E_INTERNAL, NULL, "cannot widen a socket pair");
+	fd[0] = take_fd(a);
+	fd[1] = take_fd(b);
+	return 0;
+}
+
+static void advance(enum link_state *state, enum link_state next)
+{
+	if (next > *state)
+		*state = next;
+}
+
+static int may_send(const struct link *l, const struct msg_row *row, const void *obj, size_t nfds,
+		    struct err *err)
+{
+	const char *field;
+
+	if (row->from != l->self || row->to != l->peer || (row->in & 1U << l->state) == 0)
+		return err_set(err, E_INTERNAL, row->name, "%s is not to be sent here and now",
+			       row->name);
+	if (nfds < row->min_fds || nfds > row->max_fds)
+		return err_set(err, E_INTERNAL, row->name, "%s cannot carry %zu descriptors",
+			       row->name, nfds);
+	field = msg_oversized(row, obj);
+	if (field != NULL)
+		return err_set(err, E_INTERNAL, row->name, "%s.%s is too long", row->name, field);
+	return 0;
+}
+
+static int send_error(const struct msg_row *row, struct err *err)
+{
+	switch (errno) {
+	case EAGAIN:
+		return err_set(err, E_UNAVAILABLE, row->name, "full");
+	case EPIPE:
+	case ECONNRESET:
+	case ENOTCONN:
+		return err_errno(err, E_UNAVAILABLE, row->name, "cannot send %s", row->name);
+	default:
+		return err_errno(err, E_INTERNAL, row->name, "cannot send %s", row->name);
+	}
+}
+
+/* Moves the payload behind the head into a memfd and passes that after the other descriptors. */
+static int send_memfd(struct link *l, const struct buf *frame, const int *fds, size_t nfds)
+{
+	const size_t len = frame->len - sizeof(struct head);
+	cleanup_fd int payload =
+		fdio_sealed("agentsh-link", frame->data + sizeof(struct head), len);
+	int all[FDIO_MAX_FDS];
+
+	if (payload == -1)
+		return -1;
+	if (nfds > 0)
+		memcpy(all, fds, nfds * sizeof(*all));
+	all[nfds] = payload;
+	return fdio_send(l->fd, frame->data, sizeof(struct head), all, nfds + 1);
+}
+
+int link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj, const int *fds,
+	      size_t nfds, struct err *err)
+{
+	const struct msg_row *row = msg_row(type);
+	struct head head = {.magic = htole32(MAGIC),
+			    .version = htole16(LINK_VERSION),
+			    .type = htole16((uint16_t)type),
+			    .req = htole32(req)};
+	cleanup_buf struct buf frame = {0};
+	size_t len;
+	int r;
+
+	ensure(row != NULL);
+	r = may_send(l, row, obj, nfds, err);
+	if (r < 0)
+		return r;
+	buf_add(&frame, &head, sizeof(head));
+	fields_pack(row->fields, obj, &frame);
+	len = frame.len - sizeof(head);
+	head.len = htole32((uint32_t)len);
+	head.flags = htole32(len > LINK_INLINE ? FLAG_MEMFD : 0);
+	memcpy(frame.data, &head, sizeof(head));
+	if (len > LINK_INLINE)
+		r = send_memfd(l, &frame, fds, nfds);
+	else
+		r = fdio_send(l->fd, frame.data, frame.len, fds, nfds);
+	if (r < 0)
+		return send_error(row, err);
+	advance(&l->state, row->next);
+	return 0;
+}
+
+static int bad(struct err *err, const char *subject, const char *problem)
+{
+	return err_set(err, E_BAD_REQUEST, subject, "link: %s", problem);
+}
+
+static int check_head(const void *datagram, size_t len, struct head *out, struct err *err)
+{
+	struct head h;
+
+	if (len < sizeof(h))
+		return bad(err, NULL, "frame shorter than its head");
+	memcpy(&h, datagram, sizeof(h));
+	h = (struct head){le32toh(h.magic), le16toh(h.version), le16toh(h.type),    le32toh(h.req),
+			  le32toh(h.len),   le32toh(h.flags),	le32toh(h.reserved)};
+	if (h.magic != MAGIC)
+		return bad(err, NULL, "not a frame");
+	if (h.version != LINK_VERSION)
+		return err_set(err, E_BAD_REQUEST, NULL, "link: version %u, ours is %u", h.version,
+			       LINK_VERSION);
+	if ((h.flags & ~(uint32_t)FLAG_MEMFD) != 0 || h.reserved != 0)
+		return bad(err, NULL, "unknown flags");
+	*out = h;
+	return 0;
+}
+
+/* Whether the row may come from the peer in any state that it may believe to be in. */
+static bool may_come(const struct link *l, const struct msg_row *row)
+{
+	if (row->from != l->peer || row->to != l->self)
+		return false;
+	for (enum link_state s = l->seen; s <= l->state; s++)
+		if ((row->in & 1U << s) != 0)
+			return true;
+	return false;
+}
+
+static int check_frame(const struct link *l, const struct head *h, size_t len, size_t nfds,
+		       struct err *err)
+{
+	const struct msg_row *row = msg_row(h->type);
+	const bool outside = (h->flags & FLAG_MEMFD) != 0;
+	size_t max;
+
+	if (row == NULL)
+		return err_set(err, E_BAD_REQUEST, NULL, "link: unknown message %u", h->type);
+	if (!may_come(l, row))
+		return bad(err, row->name, "message from the wrong side or in the wrong state");
+	max = msg_max(row) + GROWTH_BYTES;
+	if (h->len > max)
+		return bad(err, row->name, "payload too long");
+	if (outside != (h->len > LINK_INLINE) || len - sizeof(*h) != (outside ? 0 : h->len))
+		return bad(err, row->name, "payload of another length than the head says");
+	if (outside && nfds == 0)
+		return bad(err, row->name, "payload without its descriptor");
+	nfds -= outside;
+	if (nfds < row->min_fds || nfds > row->max_fds)
+		return err_set(err, E_BAD_REQUEST, row->name, "link: %s with %zu descriptors",
+			       row->name, nfds);
+	return 0;
+}
+
+int link_check(const struct link *l, const void *datagram, size_t len, size_t nfds, struct err *err)
+{
+	struct head h = {0};
+	const int r = check_head(datagram, len, &h, err);
+
+	return r < 0 ? r : check_frame(l, &h, len, nfds, err);
+}
+
+/* Without the seals the peer could change or shrink the bytes under our eyes. */
+static int load_payload(struct link *l, int fd, size_t len, struct err *err)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals == -1 || (seals & SEALS) != SEALS)
+		return bad(err, NULL, "payload is not sealed");
+	if (fstat(fd, &st) < 0 || st.st_size != (off_t)len)
+		return bad(err, NULL, "payload of another size than the head says");
+	buf_clear(&l->in);
+	buf_reserve(&l->in, len);
+	if (fdio_pread_full(fd, l->in.data, len, 0) != (ssize_t)len)
+		return bad(err, NULL, "payload cannot be read");
+	return 0;
+}
+
+static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct err *err)
+{
+	struct head h = {0};
+	int r = check_head(l->in.data, len, &h, err);
+
+	if (r == 0)
+		r = check_frame(l, &h, len, m->nfds, err);
+	if (r < 0)
+		return r;
+	m->type = h.type;
+	m->req = h.req;
+	m->len = h.len;
+	m->data = l->in.data + sizeof(h);
+	if ((h.flags & FLAG_MEMFD) == 0)
+		return 0;
+	r = load_payload(l, m->fd[m->nfds - 1], h.len, err);
+	if (r < 0)
+		return r;
+	m->data = l->in.data;
+	close(m->fd[--m->nfds]);
+	return 0;
+}
+
+static int recv_error(struct err *err)
+{
+	switch (errno) {
+	case EAGAIN:
+		return err_set(err, E_RATE_LIMITED, NULL, "link: nothing to read now");
+	case ECONNRESET: /* the peer closed with something of ours unread */
+		return err_set(err, E_NOT_FOUND, NULL, "link: closed by the peer");
+	case EBADMSG:
+		return bad(err, NULL, "frame too long or with too many descriptors");
+	default:
+		return err_errno(err, E_INTERNAL, NULL, "link: cannot receive");
+	}
+}
+
+int link_recv(struct link *l, struct link_msg *m, struct err *err)
+{
+	struct link_msg got = {.nfds = FDIO_MAX_FDS};
+	ssize_t n;
+	int r;
+
+	if (l->in.cap > KEEP_BYTES)
+		buf_done(&l->in);
+	buf_clear(&l->in);
+	buf_reserve(&l->in, ROOM);
+	n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);
+	if (n < 0)
+		return recv_error(err);
+	if (n == 0)
+		return err_set(err, E_NOT_FOUND, NULL, "link: closed by the peer");
+	r = accept_frame(l, (size_t)n, &got, err);
+	if (r < 0) {
+		link_msg_done(&got);
+		return r;
+	}
+	advance(&l->seen, msg_row(got.type)->next);
+	advance(&l->state, l->seen);
+	*m = got;
+	return 0;
+}
+
+void link_msg_done(struct link_msg *m)
+{
+	for (size_t i = 0; i < m->nfds; i++)
+		if (m->fd[i] >= 0)
+			close(m->fd[i]);
+	m->nfds = 0;
+}
+
+int link_unpack(const struct link_msg *m, void *obj, struct err *err)
+{
+	const struct msg_row *row = msg_row(m->type);
+
+	ensure(row != NULL);
+	return fields_unpack(row->fields, m->data, m->len, true, obj, err);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* link/link.h - framed, versioned, bounded messages with descriptors over SOCK_SEQPACKET.
+ *
+ * A frame is one datagram: magic, version, type, request number, payload length, flags. A payload
+ * over LINK_INLINE travels in a sealed memfd passed as the last descriptor and is read with pread,
+ * never mapped. The table in msg.h says who may send what; a message from the wrong side, in the
+ * wrong state, too long or with the wrong number of descriptors is an error and the link is to be
+ * closed. */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "link/msg.h"
+#include <sys/socket.h>
+
+#define LINK_VERSION 1
+#define LINK_INLINE (32 * 1024)
+#define LINK_PAYLOAD_MAX (16 * 1024 * 1024)
+
+/* One side of a link; plain data, embeds well. Used from one thread. */
+struct link {
+	int fd;		     /* owned */
+	enum link_side self; /* who we are */
+	enum link_side peer;
+	enum link_state state;
+	enum link_state seen; /* what the peer may still believe: our own sends do not move it */
+	struct buf in;	      /* reused for receiving */
+};
+
+struct link_msg {
+	enum msg_type type;
+	uint32_t req;	  /* answers carry the number of what they answer */
+	const void *data; /* payload, valid until the next link_recv */
+	size_t len;
+	int fd[FDIO_MAX_FDS]; /* owned by the receiver: take_fd or link_msg_done */
+	size_t nfds;
+	struct ucred cred; /* of the sender where SO_PASSCRED is on, else pid 0 */
+};
+
+void link_init(struct link *l, int fd, enum link_side self,
+	       enum link_side peer); /* takes fd; state NEW */
+void link_done(struct link *l);
+/* A socketpair with buffers of at least 256 KiB, close-on-exec. */
+int link_pair(int fd[2], struct err *err);
+/* Packs and sends obj by its table row; fds are borrowed. Fails with E_UNAVAILABLE (peer gone, or a
+ * full non-blocking socket: message "full") or E_INTERNAL (not ours to send, oversized). */
+int link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj, const int *fds,
+	      size_t nfds, struct err *err);
+/* Receives and checks one frame. 0; -E_NOT_FOUND at end of file; -E_RATE_LIMITED if it would block;
+ * -E_BAD_REQUEST for a broken peer. Advances the state by the table. */
+int link_recv(struct link *l, struct link_msg *m, struct err *err);
+void link_msg_done(struct link_msg *m); /* closes descriptors not taken */
+/* Unpacks m->data into the struct of its type (msg_done frees it). */
+int link_unpack(const struct link_msg *m, void *obj, struct err *err);
+
+/* For fuzzers and tests: checks header and payload of a datagram as link_recv does. */
+int link_check(const struct link *l, const void *datagram, size_t len, size_t nfds,
+	       struct err *err);

@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "link/link.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define HEAD 24
+#define NUMBERS 64 /* over every message number */
+
+/* The head as the wire has it; the test machines are little-endian. */
+struct wire_head {
+	uint32_t magic;
+	uint16_t version, type;
+	uint32_t req, len, flags, reserved;
+};
+
+static size_t open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	assert_non_null(d);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+static size_t fds_before;
+
+static int remember_fds(void **state)
+{
+	(void)state;
+	fds_before = open_fds();
+	return 0;
+}
+
+static int no_fd_leaked(void **state)
+{
+	(void)state;
+	return open_fds() == fds_before ? 0 : -1;
+}
+
+struct pair {
+	struct link a, b;
+};
+
+/* a is `from`, b is `to`, both in the given state. */
+static void pair_open(struct pair *p, enum link_side from, enum link_side to, enum link_state at)
+{
+	int fd[2];
+
+	assert_int_equal(link_pair(fd, NULL), 0);
+	link_init(&p->a, fd[0], from, to);
+	link_init(&p->b, fd[1], to, from);
+	p->a.state = p->b.state = p->a.seen = p->b.seen = at;
+}
+
+static void pair_close(struct pair *p)
+{
+	link_done(&p->a);
+	link_done(&p->b);
+}
+
+static enum link_state first_legal(const struct msg_row *row)
+{
+	for (enum link_state s = LINK_NEW; s <= LINK_ENDING; s++)
+		if ((row->in & 1U << s) != 0)
+			return s;
+	fail();
+	return LINK_NEW;
+}
+
+/* Sends a frame made by hand, with nfds copies of fd. */
+static void raw_send(int sock, const struct wire_head *h, const void *payload, size_t len, int fd,
+		     size_t nfds)
+{
+	cleanup_buf struct buf frame = {0};
+	int fds[FDIO_MAX_FDS];
+
+	for (size_t i = 0; i < nfds; i++)
+		fds[i] = fd;
+	buf_add(&frame, h, sizeof(*h));
+	buf_add(&frame, payload, len);
+	assert_int_equal(fdio_send(sock, frame.data, frame.len, fds, nfds), 0);
+}
+
+static struct wire_head good_head(enum msg_type type, size_t len)
+{
+	return (struct wire_head){0x4b4c4841, LINK_VERSION, (uint16_t)type, 7, (uint32_t)len, 0, 0};
+}
+
+static void each_row(void (*fn)(const struct msg_row *row))
+{
+	size_t seen = 0;
+
+	for (unsigned i = 0; i < NUMBERS; i++)
+		if (msg_row(i) != NULL) {
+			assert_int_equal(msg_row(i)->number, i);
+			fn(msg_row(i));
+			seen++;
+		}
+#define X(name, number, from, to, in, next, minfd, maxfd) seen--;
+	MSG_TABLE(X)
+#undef X
+	assert_int_equal(seen, 0);
+}
+
+static void check_states(const struct msg_row *row)
+{
+	cleanup_free void *obj = mem_alloc(row->fields->size);
+	cleanup_fd int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int fds[FDIO_MAX_FDS];
+
+	for (size_t i = 0; i < FDIO_MAX_FDS; i++)
+		fds[i] = fd;
+	for (enum link_state s = LINK_NEW; s <= LINK_ENDING; s++) {
+		const bool legal = (row->in & 1U << s) != 0;
+		const struct wire_head h = good_head(row->number, 0);
+		struct err err = {0};
+		struct link_msg m;
+		struct pair p;
+
+		pair_open(&p, row->from, row->to, s);
+		assert_int_equal(link_send(&p.a, row->number, 1, obj, fds, row->min_fds, &err),
+				 legal ? 0 : -E_INTERNAL);
+		assert_int_equal(p.a.state, legal && row->next > s ? row->next : s);
+		if (!legal)
+			raw_send(p.a.fd, &h, NULL, 0, fd, row->min_fds);
+		assert_int_equal(link_recv(&p.b, &m, &err), legal ? 0 : -E_BAD_REQUEST);
+		assert_int_equal(p.b.state, legal && row->next > s ? row->next : s);
+		if (legal) {
+			assert_int_equal(m.type, row->number);
+			assert_int_equal(m.req, 1);
+			assert_int_equal(m.nfds, row->min_fds);
+			assert_int_equal(link_unpack(&m, obj, &err), 0);
+			msg_done(m.type, obj);
+			link_msg_done(&m);
+		}
+		pair_close(&p);
+	}
+}
+
+static void sbx_6_each_message_only_in_its_states(void **state)
+{
+	each_row(check_states);
+}
+
+static void check_sides(const struct msg_row *row)
+{
+	const struct wire_head h = good_head(row->number, 0);
+	cleanup_free void *obj = mem_alloc(row->fields->size);
+	cleanup_fd int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const int fds[] = {fd, fd, fd, fd};
+
+	for (enum link_side from = SIDE_API; from <= SIDE_LEADER; from++)
+		for (enum link_side to = SIDE_API; to <= SIDE_LEADER; to++) {
+			const bool legal = from == row->from && to == row->to;
+			struct link_msg m;
+			struct pair p;
+
+			pair_open(&p, from, to, first_legal(row));
+			assert_int_equal(
+				link_send(&p.a, row->number, 1, obj, fds, row->min_fds, NULL),
+				legal ? 0 : -E_INTERNAL);
+			if (!legal)
+				raw_send(p.a.fd, &h, NULL, 0, fd, row->min_fds);
+			assert_int_equal(link_recv(&p.b, &m, NULL), legal ? 0 : -E_BAD_REQUEST);
+			if (legal)
+				link_msg_done(&m);
+			pair_close(&p);
+		}
+}
+
+static void sbx_6_each_message_only_from_its_side(void **state)
+{
+	each_row(check_sides);
+}
+
+static void check_fds(const struct msg_row *row)
+{
+	const struct wire_head h = good_head(row->number, 0);
+	cleanup_free void *obj = mem_alloc(row->fields->size);
+	cleanup_fd int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int fds[FDIO_MAX_FDS];
+
+	for (size_t i = 0; i < FDIO_MAX_FDS; i++)
+		fds[i] = fd;
+	for (size_t n = 0; n <= FDIO_MAX_FDS; n++) {
+		const bool legal = n >= row->min_fds && n <= row->max_fds;
+		struct link_msg m;
+		struct pair p;
+
+		pair_open(&p, row->from, row->to, first_legal(row));
+		assert_int_equal(link_send(&p.a, row->number, 1, obj, fds, n, NULL),
+				 legal ? 0 : -E_INTERNAL);
+		if (!legal)
+			raw_send(p.a.fd, &h, NULL, 0, fd, n);
+		assert_int_equal(link_recv(&p.b, &m, NULL), legal ? 0 : -E_BAD_REQUEST);
+		if (legal) {
+			assert_int_equal(m.nfds, n);
+			for (size_t i = 0; i < n; i++)
+				assert_true((fcntl(m.fd[i], F_GETFD) & FD_CLOEXEC) != 0);
+			link_msg_done(&m);
+			assert_int_equal(m.nfds, 0);
+		}
+		pair_close(&p);
+	}
+}
+
+static void sbx_6_each_message_with_its_descriptors(void **state)
+{
+	each_row(check_fds);
+}
+
+/* What the peer sent before it could see our END is legal; what it sends after its own END is not.
+ */
+static void ses_8_messages_may_cross(void **state)
+{
+	struct warden_exec ask = {.command_id = (char *)(uintptr_t) "c"};
+	struct warden_failed failed = {0};
+	struct warden_hello hello = {0};
+	struct warden_end end = {0};
+	struct warden_state told = {0};
+	const int fds[] = {0, 1};
+	struct link_msg m;
+	struct pair p;
+
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_NEW);
+	assert_int_equal(link_send(&p.a, MSG_warden_hello, 1, &hello, NULL, 0, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, 2, &ask, fds, 2, NULL), 0);
+	assert_int_equal(link_send(&p.b, MSG_warden_failed, 0, &failed, NULL, 0, NULL), 0);
+	assert_int_equal(p.b.state, LINK_ENDING);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(m.nfds, 2);
+	link_msg_done(&m);
+	assert_int_equal(p.b.state, LINK_ENDING);
+	assert_int_equal(link_recv(&p.a, &m, NULL), 0);
+	assert_int_equal(p.a.state, LINK_ENDING);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, 2, &ask, fds, 2, NULL), -E_INTERNAL);
+	pair_close(&p);
+
+	/* greeting and end before the answer to the greeting */
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_NEW);
+	assert_int_equal(link_send(&p.a, MSG_warden_hello, 1, &hello, NULL, 0, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 2, &end, NULL, 0, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_send(&p.b, MSG_warden_state, 1, &told, NULL, 0, NULL), 0);
+	assert_int_equal(link_recv(&p.a, &m, NULL), 0);
+	assert_int_equal(p.a.state, LINK_ENDING);
+	assert_int_equal(p.a.seen, LINK_OPEN);
+	pair_close(&p);
+}
+
+static void ses_8_a_message_arrives_whole(void **state)
+{
+	struct warden_exec ask = {.command_id = mem_strdup("cmd-1"),
+				  .argv0 = mem_strdup(""),
+				  .timeout_ms = UINT64_MAX,
+				  .cols = UINT32_MAX};
+	struct warden_exec got;
+	const int fds[] = {0, 1};
+	struct link_msg m;
+	struct pair p;
+
+	strv_add(&ask.argv, "true");
+	strv_add(&ask.argv, "");
+	bytes_set(&ask.stdin_data, "a\0b", 3);
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, UINT32_MAX, &ask, fds, 2, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(m.req, UINT32_MAX);
+	assert_int_equal(m.cred.pid, 0);
+	assert_int_equal(link_unpack(&m, &got, NULL), 0);
+	link_msg_done(&m);
+	assert_string_equal(got.command_id, "cmd-1");
+	assert_string_equal(got.argv0, "");
+	assert_null(got.script);
+	assert_int_equal(got.argv.n, 2);
+	assert_string_equal(got.argv.v[0], "true");
+	assert_int_equal(got.stdin_data.len, 3);
+	assert_memory_equal(got.stdin_data.data, "a\0b", 3);
+	assert_true(got.timeout_ms == UINT64_MAX && got.cols == UINT32_MAX && got.rows == 0);
+	msg_done(MSG_warden_exec, &got);
+	msg_done(MSG_warden_exec, &ask);
+	pair_close(&p);
+}
+
+/* Sends stdin so that the payload has exactly len bytes; returns the datagram's bytes and
+ * descriptors. */
+static void send_stdin(struct pair *p, size_t len)
+{
+	const size_t n = len - 12;
+	struct warden_stdin in = {.data = {mem_alloc(n), n}};
+
+	memset(in.data.data, 'x', n);
+	assert_int_equal(link_send(&p->a, MSG_warden_stdin, 3, &in, NULL, 0, NULL), 0);
+	msg_done(MSG_warden_stdin, &in);
+}
+
+static void ses_8_a_large_payload_travels_in_a_memfd(void **state)
+{
+	static const size_t sizes[] = {LINK_INLINE - 1, LINK_INLINE, LINK_INLINE + 1, 1024 * 1024};
+	static char room[HEAD + LINK_INLINE];
+
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		const bool outside = sizes[i] > LINK_INLINE;
+		int fds[2] = {-1, -1};
+		struct warden_stdin got;
+		size_t nfds = 2;
+		struct link_msg m;
+		struct pair p;
+
+		pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+		send_stdin(&p, sizes[i]);
+		assert_int_equal(fdio_recv(p.b.fd, room, sizeof(room), fds, &nfds, NULL),
+				 HEAD + (outside ? 0 : sizes[i]));
+		assert_int_equal(nfds, outside);
+		if (outside)
+			close(fds[0]);
+
+		send_stdin(&p, sizes[i]);
+		assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+		assert_int_equal(m.len, sizes[i]);
+		assert_int_equal(m.nfds, 0);
+		assert_int_equal(link_unpack(&m, &got, NULL), 0);
+		assert_int_equal(got.data.len, sizes[i] - 12);
+		assert_int_equal(got.data.data[sizes[i] - 13], 'x');
+		msg_done(MSG_warden_stdin, &got);
+
+		/* a buffer that a large frame needed is not kept */
+		send_stdin(&p, 100);
+		assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+		assert_true(p.b.in.cap < 1024 * 1024);
+		pair_close(&p);
+	}
+}
+
+static void ses_8_a_large_payload_comes_with_its_descriptors(void **state)
+{
+	struct warden_exec ask = {0};
+	const int fds[] = {0, 1};
+	struct stat want, have;
+	struct link_msg m;
+	struct pair p;
+
+	ask.stdin_data = (struct bytes){mem_alloc(2 * LINK_INLINE), 2 * LINK_INLINE};
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, 1, &ask, fds, 2, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(m.nfds, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fstat(fds[i], &want), 0);
+		assert_int_equal(fstat(m.fd[i], &have), 0);
+		assert_true(want.st_ino == have.st_ino && want.st_dev == have.st_dev);
+	}
+	link_msg_done(&m);
+	msg_done(MSG_warden_exec, &ask);
+	pair_close(&p);
+}
+
+static void refuse_raw(const struct wire_head *h, const void *payload, size_t len, int fd,
+		       size_t nfds, const char *why)
+{
+	struct err err = {0};
+	struct link_msg m;
+	struct pair p;
+
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	raw_send(p.a.fd, h, payload, len, fd, nfds);
+	assert_int_equal(link_recv(&p.b, &m, &err), -E_BAD_REQUEST);
+	if (strstr(err.message, why) == NULL)
+		fail_msg("'%s' does not say '%s'", err.message, why);
+	assert_int_equal(p.b.state, LINK_OPEN);
+	pair_close(&p);
+}
+
+static void sbx_6_a_broken_frame_is_refused(void **state)
+{
+	static const char payload[16];
+	const struct {
+		struct wire_head h;
+		size_t len;
+		const char *why;
+	} row[] = {
+		{{0x4b4c4842, 1, MSG_warden_end, 0, 0, 0, 0}, 0, "not a frame"},
+		{{0x4b4c4841, 0, MSG_warden_end, 0, 0, 0, 0}, 0, "version 0"},
+		{{0x4b4c4841, 2, MSG_warden_end, 0, 0, 0, 0}, 0, "version 2"},
+		{{0x4b4c4841, 1, 0, 0, 0, 0, 0}, 0, "unknown message 0"},
+		{{0x4b4c4841, 1, 54, 0, 0, 0, 0}, 0, "unknown message 54"},
+		{{0x4b4c4841, 1, UINT16_MAX, 0, 0, 0, 0}, 0, "unknown message 65535"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, 0, 2, 0}, 0, "unknown flags"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, 0, 0, 1}, 0, "unknown flags"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, 5, 0, 0}, 4, "another length"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, 3, 0, 0}, 4, "another length"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, 4, 1, 0}, 4, "another length"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, 4, 1, 0}, 0, "another length"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, LINK_INLINE + 1, 0, 0}, 4, "another length"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, LINK_INLINE + 1, 1, 0}, 4, "another length"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, LINK_INLINE + 1, 1, 0}, 0, "without its"},
+		{{0x4b4c4841, 1, MSG_warden_end, 0, UINT32_MAX, 1, 0}, 0, "too long"},
+		{{0x4b4c4841, 1, MSG_warden_exec, 0, LINK_PAYLOAD_MAX + 1, 1, 0}, 0, "too long"},
+		{{0x4b4c4841, 1, MSG_warden_exec, 0, LINK_PAYLOAD_MAX, 1, 0}, 0, "too long"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(row); i++)
+		refuse_raw(&row[i].h, payload, row[i].len, -1, 0, row[i].why);
+}
+
+/* A row's own longest payload, and the room for fields that a newer peer adds, is the bound. */
+static void sbx_6_a_payload_is_bounded_by_its_row(void **state)
+{
+	const size_t max = msg_max(msg_row(MSG_warden_end)) + 64 * 1024;
+	struct wire_head h = good_head(MSG_warden_end, max);
+	struct err err = {0};
+	struct link l;
+
+	link_init(&l, -1, SIDE_WARDEN, SIDE_API);
+	l.state = LINK_OPEN;
+	h.flags = 1;
+	assert_int_equal(link_check(&l, &h, sizeof(h), 1, &err), 0);
+	assert_int_equal(link_check(&l, &h, sizeof(h), 2, &err), -E_BAD_REQUEST);
+	assert_int_equal(link_check(&l, &h, sizeof(h) - 1, 1, &err), -E_BAD_REQUEST);
+	assert_int_equal(link_check(&l, &h, 0, 1, &err), -E_BAD_REQUEST);
+	h.len++;
+	assert_int_equal(link_check(&l, &h, sizeof(h), 1, &err), -E_BAD_REQUEST);
+	assert_non_null(strstr(err.message, "too long"));
+	link_done(&l);
+}
+
+static void sbx_6_a_truncated_datagram_is_refused(void **state)
+{
+	cleanup_free char *payload = mem_alloc(LINK_INLINE + 1);
+	const struct wire_head h = good_head(MSG_warden_end, LINK_INLINE + 1);
+	struct link_msg m;
+	struct pair p;
+
+	refuse_raw(&h, payload, LINK_INLINE + 1, 0, 1, "frame too long");
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(fdio_send(p.a.fd, &h, HEAD - 1, NULL, 0), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), -E_BAD_REQUEST);
+	pair_close(&p);
+}
+
+static int memfd(size_t len, int seals)
+{
+	const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void sbx_6_a_payload_must_be_sealed_and_of_its_size(void **state)
+{
+	enum { LEN = LINK_INLINE + 4, ALL = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK };
+	static const struct {
+		size_t len;
+		int seals;
+		const char *why;
+	} row[] = {
+		{LEN, 0, "not sealed"},
+		{LEN, F_SEAL_GROW | F_SEAL_SHRINK, "not sealed"},
+		{LEN, F_SEAL_WRITE | F_SEAL_SHRINK, "not sealed"},
+		{LEN, F_SEAL_WRITE | F_SEAL_GROW, "not sealed"},
+		{LEN, F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK, "not sealed"},
+		{LEN - 1, ALL, "another size"},
+		{LEN + 1, ALL, "another size"},
+	};
+	struct wire_head h = good_head(MSG_warden_end, LEN);
+	struct link_msg m;
+	struct pair p;
+	int pipes[2];
+
+	h.flags = 1;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		cleanup_fd int fd = memfd(row[i].len, row[i].seals);
+
+		refuse_raw(&h, NULL, 0, fd, 1, row[i].why);
+	}
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	refuse_raw(&h, NULL, 0, pipes[0], 1, "not sealed");
+	close(pipes[0]);
+	close(pipes[1]);
+
+	/* the control: with all seals and its size it is accepted */
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	pipes[0] = memfd(LEN, ALL);
+	raw_send(p.a.fd, &h, NULL, 0, pipes[0], 1);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	close(pipes[0]);
+	assert_int_equal(m.nfds, 0);
+	pair_close(&p);
+}
+
+static void ses_8_the_end_of_a_link_is_told(void **state)
+{
+	struct warden_end end = {0};
+	struct err err = {0};
+	struct link_msg m;
+	struct pair p;
+
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(fdio_nonblock(p.b.fd), 0);
+	assert_int_equal(link_recv(&p.b, &m, &err), -E_RATE_LIMITED);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), 0);
+	link_done(&p.a);
+	assert_int_equal(p.a.fd, -1);
+	assert_int_equal(link_recv(&p.b, &m, &err), 0);
+	assert_int_equal(link_recv(&p.b, &m, &err), -E_NOT_FOUND);
+	pair_close(&p);
+
+	/* a peer that closes without reading is an end as well */
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), 0);
+	link_done(&p.b);
+	assert_int_equal(link_recv(&p.a, &m, &err), -E_NOT_FOUND);
+	p.a.state = LINK_OPEN;
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), -E_UNAVAILABLE);
+	assert_string_not_equal(err.message, "full");
+	assert_int_equal(p.a.state, LINK_OPEN);
+	pair_close(&p);
+}
+
+static void ses_8_a_full_socket_is_told(void **state)
+{
+	struct warden_command ack = {0};
+	struct warden_end end = {0};
+	struct err err = {0};
+	struct link_msg m;
+	struct pair p;
+	int r = 0, sent = 0;
+
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(fdio_nonblock(p.a.fd), 0);
+	while ((r = link_send(&p.a, MSG_warden_ack, 1, &ack, NULL, 0, &err)) == 0)
+		sent++;
+	assert_int_equal(r, -E_UNAVAILABLE);
+	assert_string_equal(err.message, "full");
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), -E_UNAVAILABLE);
+	assert_int_equal(p.a.state, LINK_OPEN);
+	for (int i = 0; i < sent; i++)
+		assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), 0);
+	pair_close(&p);
+
+	link_init(&p.a, -1, SIDE_API, SIDE_WARDEN);
+	p.a.state = LINK_OPEN;
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), -E_INTERNAL);
+	assert_int_equal(link_recv(&p.a, &m, &err), -E_INTERNAL);
+	link_done(&p.a);
+}
+
+/* Our own oversized field is refused before it is sent. */
+static void ses_8_an_oversized_field_is_not_sent(void **state)
+{
+	char id[66] = {0};
+	struct warden_stdin in = {.command_id = id};
+	struct warden_patch patch = {0};
+	struct err err = {0};
+	struct pair p;
+
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	memset(id, 'a', 64);
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), 0);
+	id[64] = 'a';
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), -E_INTERNAL);
+	assert_string_equal(err.message, "warden_stdin.command_id is too long");
+	in.command_id = NULL;
+	in.data = (struct bytes){mem_alloc(1024 * 1024 + 1), 1024 * 1024};
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), 0);
+	in.data.len++;
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), -E_INTERNAL);
+	bytes_done(&in.data);
+
+	patch.set.v = mem_alloc(3 * sizeof(char *));
+	patch.set.n = 2;
+	patch.set.v[0] = mem_alloc(256 * 1024);
+	patch.set.v[1] = mem_strdup("b");
+	memset(patch.set.v[0], 'a', 256 * 1024 - 1);
+	assert_int_equal(link_send(&p.a, MSG_warden_patch, 1, &patch, NULL, 0, &err), 0);
+	free(patch.set.v[1]);
+	patch.set.v[1] = mem_strdup("bc");
+	assert_int_equal(link_send(&p.a, MSG_warden_patch, 1, &patch, NULL, 0, &err), -E_INTERNAL);
+	assert_string_equal(err.message, "warden_patch.set is too long");
+	msg_done(MSG_warden_patch, &patch);
+	pair_close(&p);
+}
+
+static void exe_5_a_leader_is_known_by_its_credentials(void **state)
+{
+	struct leader_started started = {0};
+	const int on = 1, fd = 0;
+	struct link_msg m;
+	struct pair p;
+
+	pair_open(&p, SIDE_LEADER, SIDE_WARDEN, LINK_NEW);
+	assert_int_equal(setsockopt(p.b.fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+	assert_int_equal(link_send(&p.a, MSG_leader_started, 1, &started, &fd, 1, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(m.cred.pid, getpid());
+	assert_int_equal(m.cred.uid, getuid());
+	assert_int_equal(m.nfds, 1);
+	link_msg_done(&m);
+	pair_close(&p);
+}
+
+static void ses_8_a_pair_is_wide_and_close_on_exec(void **state)
+{
+	static const int option[] = {SO_SNDBUF, SO_RCVBUF};
+	int fd[2], n;
+	socklen_t len = sizeof(n);
+
+	assert_int_equal(link_pair(fd, NULL), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(getsockopt(fd[i / 2], SOL_SOCKET, option[i % 2], &n, &len), 0);
+		assert_true(n >= 256 * 1024);
+	}
+	assert_true((fcntl(fd[0], F_GETFD) & fcntl(fd[1], F_GETFD) & FD_CLOEXEC) != 0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void ses_8_taken_descriptors_stay_open(void **state)
+{
+	struct leader_started started = {0};
+	const int zero = 0;
+	struct link_msg m;
+	struct pair p;
+	int fd;
+
+	pair_open(&p, SIDE_LEADER, SIDE_WARDEN, LINK_NEW);
+	assert_int_equal(link_send(&p.a, MSG_leader_started, 1, &started, &zero, 1, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	fd = take_fd(m.fd[0]);
+	link_msg_done(&m);
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	close(fd);
+	pair_close(&p);
+}
+
+/* Descriptor 0 is one like the others. */
+static void ses_8_descriptor_zero_is_closed_too(void **state)
+{
+	const int saved = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	struct link_msg m = {.nfds = 1};
+	struct link l;
+
+	assert_true(saved >= 3);
+	link_init(&l, 0, SIDE_API, SIDE_WARDEN);
+	link_done(&l);
+	assert_int_equal(fcntl(0, F_GETFD), -1);
+	assert_int_equal(dup2(saved, 0), 0);
+	link_msg_done(&m);
+	assert_int_equal(fcntl(0, F_GETFD), -1);
+	assert_int_equal(dup2(saved, 0), 0);
+	close(saved);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, remember_fds, no_fd_leaked)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(sbx_6_each_message_only_in_its_states),
+		TEST(sbx_6_each_message_only_from_its_side),
+		TEST(sbx_6_each_message_with_its_descriptors),
+		TEST(ses_8_messages_may_cross),
+		TEST(ses_8_a_message_arrives_whole),
+		TEST(ses_8_a_large_payload_travels_in_a_memfd),
+		TEST(ses_8_a_large_payload_comes_with_its_descriptors),
+		TEST(sbx_6_a_broken_frame_is_refused),
+		TEST(sbx_6_a_payload_is_bounded_by_its_row),
+		TEST(sbx_6_a_truncated_datagram_is_refused),
+		TEST(sbx_6_a_payload_must_be_sealed_and_of_its_size),
+		TEST(ses_8_the_end_of_a_link_is_told),
+		TEST(ses_8_a_full_socket_is_told),
+		TEST(ses_8_an_oversized_field_is_not_sent),
+		TEST(exe_5_a_leader_is_known_by_its_credentials),
+		TEST(ses_8_a_pair_is_wide_and_close_on_exec),
+		TEST(ses_8_taken_descriptors_stay_open),
+		TEST(ses_8_descriptor_zero_is_closed_too),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

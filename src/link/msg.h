@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/* link/msg.h - the messages between the processes: one table with number, sender, receiver, state,
+ * descriptors.
+ *
+ * Numbers are for ever; a field may be added at the end of a struct. The version before and the
+ * version after understand each other. */
+#pragma once
+#include "base/err.h"
+#include "base/fields.h"
+
+enum link_side { SIDE_API, SIDE_LAUNCHER, SIDE_WARDEN, SIDE_INIT, SIDE_LEADER };
+/* NEW: only the greeting of that link is legal. OPEN: all others. ENDING: after an END message;
+ * only results, ends. */
+enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
+
+/*  name, number, sender, receiver, legal in (bit set of 1<<state), next state, min fds, max fds */
+#define IN_NEW 1
+#define IN_OPEN 2
+#define IN_ENDING 4
+#define IN_LIVE (IN_OPEN | IN_ENDING)
+#define IN_ANY (IN_NEW | IN_LIVE)
+// clang-format off
+#define MSG_TABLE(X) \
+	/* API child <-> launcher. Descriptors: hello: config, keys, listeners; create: the asking \
+	 * connection; created and found: warden link, ring, ack; lost: a dead session's ring and \
+	 * ack, to drain; hup: config, keys. gone: a warden died; remove: sweep what a session left; \
+	 * idle: nothing lives, an auto-started server may end. */ \
+	X(launcher_hello,      1, LAUNCHER, API, IN_NEW,  OPEN,   0, 15) \
+	X(launcher_create,     2, API, LAUNCHER, IN_OPEN, OPEN,   0, 1) \
+	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 3) \
+	X(launcher_refused,    4, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_found,      5, LAUNCHER, API, IN_OPEN, OPEN,   3, 3) \
+	X(launcher_lost,       6, LAUNCHER, API, IN_LIVE, OPEN,   0, 2) \
+	X(launcher_found_all,  7, LAUNCHER, API, IN_OPEN, OPEN,   0, 0) \
+	X(launcher_gone,       8, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_remove,     9, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_stop,      10, LAUNCHER, API, IN_OPEN, ENDING, 0, 0) \
+	X(launcher_hup,       11, LAUNCHER, API, IN_OPEN, OPEN,   0, 2) \
+	X(launcher_idle,      12, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_ready,     13, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
+	/* API child <-> warden. exec: stdout file, stderr file; taken: stdin bytes consumed; \
+	 * bell: the ring has records. */ \
+	X(warden_hello,       20, API, WARDEN,   IN_NEW,  OPEN,   0, 0) \
+	X(warden_state,       21, WARDEN, API,   IN_NEW | IN_OPEN, OPEN, 0, 0) \
+	X(warden_exec,        22, API, WARDEN,   IN_OPEN, OPEN,   2, 2) \
+	X(warden_started,     23, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_refused,     24, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_output,      25, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_result,      26, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_ack,         27, API, WARDEN,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_stdin,       28, API, WARDEN,   IN_OPEN, OPEN,   0, 0) \
+	X(warden_taken,       29, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_window,      30, API, WARDEN,   IN_OPEN, OPEN,   0, 0) \
+	X(warden_kill,        31, API, WARDEN,   IN_OPEN, OPEN,   0, 0) \
+	X(warden_patch,       32, API, WARDEN,   IN_OPEN, OPEN,   0, 0) \
+	X(warden_end,         33, API, WARDEN,   IN_OPEN, ENDING, 0, 0) \
+	X(warden_failed,      34, WARDEN, API,   IN_ANY,  ENDING, 0, 0) \
+	X(warden_bell,        35, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	/* warden <-> init. ready: root, state socket[, listener]; spawn: stdin, stdout, stderr, \
+	 * leader's link. */ \
+	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   2, 3) \
+	X(init_spawn,         41, WARDEN, INIT,  IN_OPEN, OPEN,   4, 4) \
+	X(init_failed,        42, INIT, WARDEN,  IN_ANY,  ENDING, 0, 0) \
+	/* leader <-> warden. started: pidfd of the command; empty: no child is left, it exits. */ \
+	X(leader_started,     50, LEADER, WARDEN, IN_NEW,  OPEN,   1, 1) \
+	X(leader_failed,      51, LEADER, WARDEN, IN_NEW,  ENDING, 0, 0) \
+	X(leader_exit,        52, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0) \
+	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, ENDING, 0, 0)
+// clang-format on
+
+enum msg_type {
+#define X(name, number, from, to, in, next, minfd, maxfd) MSG_##name = (number),
+	MSG_TABLE(X)
+#undef X
+};
+
+struct msg_row {
+	const char *name;
+	uint16_t number;
+	enum link_side from, to;
+	unsigned in;
+	enum link_state next;
+	uint8_t min_fds, max_fds;
+	const struct fields *fields;
+};
+const struct msg_row *msg_row(unsigned number); /* NULL if unknown */
+void msg_done(enum msg_type type, void *obj);	/* frees the struct's owned parts, zeroes it */
+size_t msg_max(const struct msg_row *row);	/* most bytes that its payload can have */
+/* Name of the first field of obj that is over its row's max, or NULL. */
+const char *msg_oversized(const struct msg_row *row, const void *obj);
+
+/* ENDING is entered by warden_end, launcher_stop, warden_failed, init_failed, leader_failed,
+ * leader_empty and never left; a row's "next OPEN" received while ENDING keeps ENDING. Sending
+ * advances the sender's state as receiving does the receiver's; what the peer sent before it could
+ * know of our own step is judged by the state it still saw. */
+
+/* ---- payloads; each has a fields table of the same name + _fields in msg.c ---- */
+
+/* Listeners are named in the order of their descriptors: after config and keys. */
+struct launcher_hello {
+	uint32_t version;
+	uint32_t privileged; /* 1: root launcher with separate uids */
+	uint32_t auto_started;
+	uint32_t owner_uid;    /* who started the server: admin on the unix socket */
+	struct strv listeners; /* "unix PATH", "tcp 127.0.0.1:8080" */
+	char *state_dir, *runtime_dir;
+	struct strv overrides; /* "key=value" from flags and environment, applied over the file */
+	uint32_t has_config, has_keys; /* whether these descriptors come first */
+};
+struct launcher_create {
+	char *session_id, *workspace, *policy;
+	struct bytes key; /* API key, at most 128 bytes, or empty: then fd 0 is the connection */
+	struct strv unenforced; /* walls that the session may lack: must be in the configuration */
+	char *background;	/* "end" or "keep" */
+};
+struct launcher_created {
+	char *session_id, *workspace, *policy_name, *policy_version;
+	uint32_t owner_uid, session_uid, session_gid;
+	struct strv walls; /* wall_pack */
+};
+struct launcher_refused {
+	char *session_id, *code, *subject, *message;
+};
+struct launcher_found {
+	char *session_id;
+};
+struct launcher_lost {
+	char *session_id, *reason;
+};
+struct launcher_gone {
+	char *session_id, *reason;
+};
+struct launcher_remove {
+	char *session_id;
+};
+struct msg_empty {
+	uint32_t unused;
+};
+
+struct warden_hello {
+	uint32_t version;
+	struct strv env; /* session environment, only used the first time (fresh session) */
+	char *cwd, *shell;
+	uint64_t orphan_timeout_ms, command_timeout_ms, output_quota, env_max;
+	uint32_t full_ring_drops; /* events.full_ring: drop */
+	uint32_t keep_background;
+	char *agent_id;
+};
+/* One per living or unacknowledged command follows as warden_started / warden_result after this. */
+struct warden_state {
+	uint32_t version, fresh; /* fresh: hello's environment was taken */
+	char *session_id, *cwd;
+	struct strv env, aliases, dir_stack, walls;
+	uint64_t commands; /* started so far */
+	uint32_t last_exit;
+	uint64_t ring_pos; /* written so far */
+};
+struct warden_exec {
+	char *command_id, *script, *argv0, *cwd, *request_id;
+	struct strv argv; /* command + args; empty for a script */
+	struct strv env;  /* additions for this command only */
+	struct bytes stdin_data;
+	uint64_t timeout_ms;
+	uint32_t stdin_open; /* more stdin follows by warden_stdin */
+	uint32_t flow;	     /* output waits for warden_window */
+	uint32_t stdio;	     /* enum spawn_stdio */
+	uint32_t cols, rows, umask_plus1;
+	uint32_t report_output; /* send warden_output while it runs */
+};
+struct warden_started {
+	char *command_id;
+	uint32_t pid;
+	uint64_t time_us; /* wall clock */
+};
+struct warden_refused {
+	char *command_id, *code, *subject, *message, *rule, *reason;
+};
+struct warden_output {
+	char *command_id;
+	uint64_t stdout_bytes, stderr_bytes;
+};
+struct warden_result {
+	char *command_id;
+	uint32_t exit_code;
+	uint32_t signal;  /* 0: none */
+	char *error_code; /* "E_COMMAND_TIMEOUT", "ENOENT", NULL */
+	char *error_message, *error_path;
+	uint64_t started_us, finished_us; /* wall clock */
+	uint64_t duration_us;
+	uint64_t stdout_bytes, stderr_bytes, stdout_lines, stderr_lines; /* produced */
+	uint64_t stdout_kept, stderr_kept;				 /* in the file */
+	uint64_t cpu_us, maxrss_kb, read_bytes, write_bytes;
+	char *cwd;		 /* of the session afterwards */
+	struct strv env_changed; /* names */
+	struct strv env;	 /* whole environment if env_changed is not empty */
+	struct strv background;	 /* "ended PID text" or "kept PID text" */
+	uint64_t ring_end;	 /* journal position of its last event */
+	char *capture;		 /* "taken", "none", "refused: why" for scripts */
+};
+struct warden_command {
+	char *command_id; /* warden_ack */
+};
+struct warden_stdin {
+	char *command_id;
+	struct bytes data;
+	uint32_t eof;
+};
+struct warden_taken {
+	char *command_id;
+	uint64_t total;
+};
+struct warden_window {
+	char *command_id;
+	uint32_t stream;  /* 1 stdout, 2 stderr */
+	uint64_t allowed; /* total bytes that may be produced */
+};
+struct warden_kill {
+	char *command_id;
+	uint32_t signal;
+	uint64_t grace_ms; /* then KILL to the tree; 0 with signal KILL: at once */
+	uint32_t tree;	   /* 1: signal to the whole tree */
+	uint32_t client_gone;
+};
+struct warden_patch {
+	struct strv set;   /* NAME=value */
+	struct strv unset; /* NAME */
+	char *cwd;
+	uint64_t command_timeout_ms;
+};
+struct warden_end {
+	char *reason;
+};
+struct warden_failed {
+	char *reason;
+};
+
+struct init_ready {
+	struct strv walls;
+	uint32_t pid;
+};
+struct init_spawn {
+	uint32_t id;
+	struct strv argv, env;
+	char *path; /* program to execute; looked up in env's PATH if it has no slash */
+	char *cwd;
+	uint32_t umask, stdio, cols, rows, new_session;
+	uint32_t search; /* 1: look up path in PATH */
+};
+struct init_failed {
+	char *wall, *message;
+};
+/* Sent with SCM_CREDENTIALS, so that the warden learns the leader's pid in its own namespace. */
+struct leader_started {
+	uint32_t unused;
+};
+struct leader_failed {
+	uint32_t stage; /* enum spawn_stage */
+	uint32_t errnum;
+};
+/* leader_exit: the command's first process ended; empty tells that nothing else is left and the
+ * leader exits too. leader_empty has the same shape and comes later, when the last descendant is
+ * gone. */
+struct leader_exit {
+	uint32_t status; /* as by wait */
+	uint32_t empty;
+	uint64_t cpu_us, maxrss_kb, read_bytes, write_bytes;
+};

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An event as the JSON object of the interface. Every event of the system passes here once: nothing
+ * is allocated but the buffer's own growth. */
+#include "model/event.h"
+#include <string.h>
+
+static void text(struct jw *w, const char *key, const char *s)
+{
+	if (s != NULL)
+		jw_kstr(w, key, s);
+}
+
+static void number(struct jw *w, const char *key, uint64_t v)
+{
+	jw_key(w, key);
+	jw_uint(w, v);
+}
+
+static void open_part(struct jw *w, const char *key)
+{
+	jw_key(w, key);
+	jw_obj(w);
+}
+
+/* "O_WRONLY|O_TRUNC" as an array. */
+static void format_flags(struct jw *w, const char *s)
+{
+	jw_key(w, "flags");
+	jw_arr(w);
+	while (*s != '\0') {
+		const size_t n = strcspn(s, "|");
+
+		jw_strn(w, s, n);
+		s += n + (s[n] == '|');
+	}
+	jw_arr_end(w);
+}
+
+/* Where bytes are the point of the operation, none is a number too. */
+static bool has_operation(const struct event *e)
+{
+	return e->op_flags != NULL || e->op_bytes != 0 || e->op_offset != 0 ||
+	       e->type == EVENT_file_read || e->type == EVENT_file_write ||
+	       e->type == EVENT_file_truncate;
+}
+
+static void format_file(struct jw *w, const struct event *e)
+{
+	text(w, "path", e->path);
+	text(w, "real_path", e->real_path);
+	if (!has_operation(e))
+		return;
+	open_part(w, "operation");
+	number(w, "bytes", e->op_bytes);
+	number(w, "offset", e->op_offset);
+	if (e->op_flags != NULL)
+		format_flags(w, e->op_flags);
+	jw_obj_end(w);
+}
+
+static void format_network(struct jw *w, const struct event *e)
+{
+	if (e->remote_addr != NULL) {
+		open_part(w, "connection");
+		jw_kstr(w, "remote_addr", e->remote_addr);
+		number(w, "remote_port", e->remote_port);
+		number(w, "local_port", e->local_port);
+		text(w, "protocol", e->protocol);
+		number(w, "bytes_sent", e->bytes_sent);
+		number(w, "bytes_received", e->bytes_received);
+		jw_obj_end(w);
+	}
+	if (e->dns_domain != NULL) {
+		open_part(w, "dns");
+		jw_kstr(w, "domain", e->dns_domain);
+		text(w, "type", e->dns_type);
+		text(w, "resolved_from", e->dns_from);
+		jw_obj_end(w);
+	}
+	if (e->tls_sni != NULL || e->tls_version != NULL) {
+		open_part(w, "tls");
+		text(w, "sni", e->tls_sni);
+		text(w, "version", e->tls_version);
+		jw_obj_end(w);
+	}
+}
+
+static void format_exec(struct jw *w, const struct event *e)
+{
+	if (e->exec_path == NULL)
+		return;
+	open_part(w, "exec");
+	jw_kstr(w, "path", e->exec_path);
+	jw_key(w, "argv");
+	jw_arr(w);
+	for (size_t i = 0; i < e->exec_argv.n; i++)
+		jw_str(w, e->exec_argv.v[i]);
+	jw_arr_end(w);
+	text(w, "cwd", e->exec_cwd);
+	number(w, "ppid", e->exec_ppid);
+	jw_obj_end(w);
+}
+
+static void format_session(struct jw *w, const struct event *e)
+{
+	if (e->state_from != NULL || e->state_to != NULL) {
+		open_part(w, "state");
+		text(w, "from", e->state_from);
+		text(w, "to", e->state_to);
+		jw_obj_end(w);
+	}
+	text(w, "reason", e->reason);
+	if (e->command_line == NULL && e->has_exit == 0)
+		return;
+	open_part(w, "command");
+	text(w, "line", e->command_line);
+	if (e->has_exit != 0) {
+		number(w, "exit_code", e->exit_code);
+		text(w, "signal", e->signal);
+		jw_kreal(w, "duration_ms", (double)e->duration_us / 1000);
+	}
+	jw_obj_end(w);
+}
+
+static void format_decision(struct jw *w, const struct event *e)
+{
+	text(w, "decision", e->decision);
+	if (e->policy_decision == NULL)
+		return;
+	open_part(w, "policy");
+	jw_kstr(w, "decision", e->policy_decision);
+	text(w, "effective_decision", e->policy_effective);
+	text(w, "rule", e->policy_rule);
+	text(w, "version", e->policy_version);
+	jw_obj_end(w);
+}
+
+void event_format(const struct event *e, struct buf *out)
+{
+	struct jw w = JW(out);
+
+	jw_obj(&w);
+	number(&w, "seq", e->seq);
+	number(&w, "schema", e->schema != 0 ? e->schema : EVENT_SCHEMA);
+	jw_key(&w, "timestamp");
+	jw_time_us(&w, (int64_t)e->time_us);
+	jw_kstr(&w, "type", event_type_name((enum event_type)e->type));
+	text(&w, "session_id", e->session_id);
+	text(&w, "command_id", e->command_id);
+	text(&w, "agent_id", e->agent_id);
+	if (e->pid != 0)
+		number(&w, "pid", e->pid);
+	number(&w, "count", e->count != 0 ? e->count : 1);
+	format_file(&w, e);
+	format_network(&w, e);
+	format_exec(&w, e);
+	format_session(&w, e);
+	format_decision(&w, e);
+	if (e->latency_us != 0)
+		number(&w, "latency_us", e->latency_us);
+	text(&w, "request_id", e->request_id);
+	text(&w, "trace_id", e->trace_id);
+	jw_obj_end(&w);
+}

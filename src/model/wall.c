@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/wall.h"
+#include "base/mem.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+#define NOT_ASKED "not asked for"
+
+static const char *const wall_names[WALLS] = {
+#define X(name) [WALL_##name] = #name,
+	WALL_LIST(X)
+#undef X
+};
+static const char *const state_names[] = {
+	[WALL_ABSENT] = "absent",
+	[WALL_UP] = "up",
+	[WALL_PARTIAL] = "partial",
+	[WALL_UNAVAILABLE] = "unavailable",
+};
+
+const char *wall_name(enum wall w)
+{
+	return wall_names[w];
+}
+
+const char *wall_state_name(enum wall_state s)
+{
+	return state_names[s];
+}
+
+void wall_report_init(struct wall_report *r)
+{
+	for (unsigned w = 0; w < WALLS; w++) {
+		r->wall[w].state = WALL_ABSENT;
+		snprintf(r->wall[w].detail, sizeof(r->wall[w].detail), NOT_ASKED);
+	}
+}
+
+/* Details are one line: packed entries are joined by newlines in the store. */
+static void one_line(char *s)
+{
+	for (; *s != '\0'; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			*s = ' ';
+}
+
+void wall_set(struct wall_report *r, enum wall w, enum wall_state s, const char *fmt, ...)
+{
+	char *detail = r->wall[w].detail;
+	const size_t size = sizeof(r->wall[w].detail);
+	va_list ap;
+	int n;
+
+	r->wall[w].state = s;
+	va_start(ap, fmt);
+	n = vsnprintf(detail, size, fmt, ap);
+	va_end(ap);
+	ensure(n >= 0);
+	if ((size_t)n >= size)
+		detail[json_text_cut(detail, size - 1)] = '\0';
+	one_line(detail);
+}
+
+void wall_pack(const struct wall_report *r, struct strv *out)
+{
+	for (unsigned w = 0; w < WALLS; w++) {
+		cleanup_free char *entry = NULL;
+
+		if (r->wall[w].state == WALL_ABSENT && strcmp(r->wall[w].detail, NOT_ASKED) == 0)
+			continue;
+		entry = mem_printf("%s\t%s\t%s", wall_names[w], state_names[r->wall[w].state],
+				   r->wall[w].detail);
+		strv_add(out, entry);
+	}
+}
+
+/* Index of the len bytes at s among the names; -1 if they are none of them. */
+static int find_name(const char *const *names, size_t n, const char *s, size_t len)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strlen(names[i]) == len && memcmp(names[i], s, len) == 0)
+			return (int)i;
+	return -1;
+}
+
+static int unpack_entry(struct wall_report *r, const char *entry, struct err *err)
+{
+	const char *state = strchr(entry, '\t');
+	const char *detail = state != NULL ? strchr(state + 1, '\t') : NULL;
+	int w, s;
+
+	if (detail == NULL)
+		return err_set(err, E_BAD_REQUEST, NULL, "wall entry without state or detail");
+	w = find_name(wall_names, WALLS, entry, (size_t)(state - entry));
+	if (w < 0)
+		return err_set(err, E_BAD_REQUEST, NULL, "unknown wall '%.*s'",
+			       (int)(state - entry), entry);
+	state++;
+	s = find_name(state_names, ARRAY_LEN(state_names), state, (size_t)(detail - state));
+	if (s < 0)
+		return err_set(err, E_BAD_REQUEST, wall_names[w], "unknown wall state '%.*s'",
+			       (int)(detail - state), state);
+	wall_set(r, (enum wall)w, (enum wall_state)s, "%s", detail + 1);
+	return 0;
+}
+
+int wall_unpack(struct wall_report *r, const struct strv *in, struct err *err)
+{
+	struct wall_report merged = *r;
+
+	for (size_t i = 0; i < in->n; i++) {
+		const int rc = unpack_entry(&merged, in->v[i], err);
+
+		if (rc < 0)
+			return rc;
+	}
+	*r = merged;
+	return 0;
+}
+
+void wall_format(const struct wall_report *r, struct jw *w)
+{
+	jw_arr(w);
+	for (unsigned i = 0; i < WALLS; i++) {
+		jw_obj(w);
+		jw_kstr(w, "wall", wall_names[i]);
+		jw_kstr(w, "state", state_names[r->wall[i].state]);
+		jw_kstr(w, "detail", r->wall[i].detail);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}

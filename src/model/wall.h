@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* model/wall.h - what stands between a session and the machine, and whether it is up.
+ *
+ * An entry is written by the function that raised the wall, never from the configuration. */
+#pragma once
+#include "base/fields.h"
+#include "base/json.h"
+
+/* clang-format off */
+#define WALL_LIST(X) \
+	X(user_namespace) X(mount_namespace) X(pid_namespace) X(net_namespace) \
+	X(ipc_namespace) X(uts_namespace) X(cgroup_namespace) X(capabilities) \
+	X(no_new_privs) X(seccomp) X(landlock) X(exec_policy) X(file_rules) \
+	X(network_rules) X(memory_limit) X(cpu_limit) X(pids_limit) X(io_limit) \
+	X(disk_limit) X(network_limit) X(env_filter) X(process_separation)
+/* clang-format on */
+
+enum wall {
+#define X(name) WALL_##name,
+	WALL_LIST(X)
+#undef X
+		WALLS
+};
+enum wall_state { WALL_ABSENT, WALL_UP, WALL_PARTIAL, WALL_UNAVAILABLE };
+
+/* One entry per wall; starts all ABSENT with the detail "not asked for". */
+struct wall_report {
+	struct {
+		enum wall_state state;
+		char detail[120];
+	} wall[WALLS];
+};
+
+const char *wall_name(enum wall w);
+const char *wall_state_name(enum wall_state s);
+void wall_report_init(struct wall_report *r);
+void wall_set(struct wall_report *r, enum wall w, enum wall_state s, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Text form for links and the store: "wall\tstate\tdetail" strings. Only entries that were set are
+ * packed. */
+void wall_pack(const struct wall_report *r, struct strv *out);
+/* Merges packed entries into r; unknown walls and states are E_BAD_REQUEST. */
+int wall_unpack(struct wall_report *r, const struct strv *in, struct err *err);
+/* The JSON array `enforcement` of INTERFACE.md. */
+void wall_format(const struct wall_report *r, struct jw *w);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* model/wish.h - what a client asks for: a session, a command. Parsed from JSON by one table each.
+ */
+#pragma once
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/json.h"
+
+#define WISH_ENV_MAX (256 * 1024)
+#define WISH_SCRIPT_MAX (96 * 1024) /* one argument of execve is at most 128 KiB */
+#define WISH_ARGS_MAX (1024 * 1024)
+#define WISH_STDIN_MAX (8 * 1024 * 1024)
+
+/* POST /api/v1/sessions; 0 and NULL mean "not given". Dangerous variables are already stripped from
+ * environment, and from exec_wish's env. */
+struct session_wish {
+	char *id, *workspace, *policy, *background, *agent_id;
+	int64_t timeout_ms, idle_timeout_ms;
+	int64_t max_memory_mb, max_cpu_percent, max_disk_mb, max_network_mb, pids_max,
+		command_timeout_ms;
+	struct strv allowed_domains, blocked_domains, allowed_ports, environment;
+	int64_t max_commands, max_file_ops, max_net_ops;
+	char *working_dir; /* PATCH only */
+	bool has_environment;
+};
+int session_wish_read(const json_t *obj, struct session_wish *out, struct err *err);
+/* PATCH: environment, working_dir (alias cwd), timeouts, narrower limits; other keys are refused.
+ */
+int session_patch_read(const json_t *obj, struct session_wish *out, struct err *err);
+void session_wish_done(struct session_wish *w);
+/* `config` of the session record. */
+void session_wish_format(const struct session_wish *w, struct jw *jw);
+
+/* POST …/exec */
+struct exec_wish {
+	char *command, *script, *argv0, *working_dir, *command_id;
+	struct strv args, env;
+	struct bytes stdin_data;  /* decoded */
+	int64_t timeout_ms;	  /* 0: the session's */
+	int64_t max_output_bytes; /* default 10000 */
+	bool queue, detach, stream_output;
+};
+/* Exactly one of command and script; `encoding` text or base64 applies to stdin. */
+int exec_wish_read(const json_t *obj, struct exec_wish *out, struct err *err);
+void exec_wish_done(struct exec_wish *w);
+
+/* Variables that never cross into a command: STA-4. */
+bool wish_env_dangerous(const char *name, size_t len);
+/* [A-Za-z_][A-Za-z0-9_]* */
+bool wish_env_name(const char *name, size_t len);
+/* Removes them (and malformed names); returns how many. Each is logged at debug by name. */
+size_t wish_env_strip(struct strv *env);

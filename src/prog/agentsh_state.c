@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* agentsh-state: a session's shell runs it as its last act; it tells environment and working
+ * directory to the warden. */
+#include "sandbox/capture.h"
+#include <unistd.h>
+
+int main(void)
+{
+	return capture_send_main(environ);
+}

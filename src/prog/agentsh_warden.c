@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+#include "warden/warden.h"
+
+int main(int argc, char **argv)
+{
+	struct warden_args args;
+	struct err err = {0};
+	int status;
+
+	log_init("agentsh-warden", LOG_INFO, LOG_TEXT, 2);
+	if (warden_args_parse(argc, argv, &args, &err) < 0) {
+		log_error("bad arguments", "reason", err.message);
+		return 2;
+	}
+	log_init("agentsh-warden", (enum log_level)args.log_level, (enum log_format)args.log_format,
+		 2);
+	status = warden_main(&args);
+	strv_done(&args.walls);
+	return status;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+/* agentsh-init: the steps in SESSION order, and the report of them.
+ *
+ * Invariants once READY is sent: PID 1, the session's uid, no capability, non-dumpable, no
+ * descriptor of the host besides the link. It never waits for a child: SIGCHLD is ignored, so that
+ * the kernel reaps for it. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "link/link.h"
+#include "sandbox/inside.h"
+#include "sandbox/leader.h"
+#include "sandbox/plan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#define NO_MOUNTS                                                                               \
+	"run the server as root, or where user namespaces may mount (no AppArmor or container " \
+	"rule "                                                                                 \
+	"against it)"
+
+static const struct {
+	int (*run)(struct inside *in, struct err *err);
+	enum wall wall;
+	bool optional; /* may fail where the configuration lets the wall be missing */
+	const char *remedy;
+} steps[] = {
+	{inside_map_ids, WALL_user_namespace, false,
+	 "user namespaces must be allowed and /proc be mounted"},
+	{inside_root, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_dev, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_proc, WALL_pid_namespace, false,
+	 "a container must leave /proc unmasked (--security-opt systempaths=unconfined), or list "
+	 "pid_namespace in sandbox.allow_unenforced"},
+	{inside_pivot, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_hostname, WALL_uts_namespace, true,
+	 "or list uts_namespace in sandbox.allow_unenforced"},
+	{inside_identity, WALL_capabilities, false,
+	 "the server needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP"},
+	{inside_no_new_privs, WALL_no_new_privs, true,
+	 "or list no_new_privs in sandbox.allow_unenforced"},
+};
+
+/* What is not built is said, so that nobody takes silence for a wall. */
+static const struct {
+	enum wall wall;
+	const char *detail;
+} missing[] = {
+	{WALL_net_namespace, "the session uses the host's network"},
+	{WALL_cgroup_namespace, "/proc shows the host's cgroup paths"},
+	{WALL_seccomp, "system calls are not filtered"},
+	{WALL_landlock, "no rules besides mounts and permissions"},
+	{WALL_exec_policy, "executed programs are not checked"},
+	{WALL_file_rules, "file operations are not checked"},
+	{WALL_network_rules, "connections are not checked"},
+};
+
+int inside_hostname(struct inside *in, struct err *err)
+{
+	/* Without a namespace of our own it would be the machine's name that changes. */
+	if ((in->namespaces & CLONE_NEWUTS) == 0)
+		return err_set(err, E_ENFORCEMENT, NULL, "no UTS namespace");
+	if (sethostname(in->plan.hostname, strlen(in->plan.hostname)) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "sethostname(%s)", in->plan.hostname);
+	wall_set(&in->walls, WALL_uts_namespace, WALL_UP, "hostname %s", in->plan.hostname);
+	return 0;
+}
+
+static void report_inherited(struct inside *in)
+{
+	if ((in->namespaces & CLONE_NEWIPC) != 0)
+		wall_set(&in->walls, WALL_ipc_namespace, WALL_UP, "own System V IPC and queues");
+	else
+		wall_set(&in->walls, WALL_ipc_namespace, WALL_UNAVAILABLE,
+			 "the kernel gave no IPC namespace");
+	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
+		wall_set(&in->walls, missing[i].wall, WALL_ABSENT, "%s", missing[i].detail);
+}
+
+static int run_step(struct inside *in, size_t i, struct err *err)
+{
+	const enum wall wall = steps[i].wall;
+	int r = steps[i].run(in, err);
+
+	if (r == 0)
+		return 0;
+	if (steps[i].optional && plan_may_lack(&in->plan, wall)) {
+		wall_set(&in->walls, wall, WALL_UNAVAILABLE, "%s", err->message);
+		return 0;
+	}
+	return err_set(err, E_ENFORCEMENT, wall_name(wall), "%s; %s", err->message,
+		       steps[i].remedy);
+}
+
+/* Everything that fork and exec of the stub left: signals, mask, inheritance of the three
+ * descriptors. */
+static void clean_process(void)
+{
+	sigset_t none;
+
+	for (int sig = 1; sig < _NSIG; sig++)
+		signal(sig, SIG_DFL);
+	signal(SIGCHLD, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(0);
+	prctl(PR_SET_NAME, "agentsh-init", 0, 0, 0);
+}
+
+static int load_plan(struct inside *in, int plan_fd, struct err *err)
+{
+	const struct sandbox_plan *p = &in->plan;
+	int r = plan_load(plan_fd, &in->plan, &in->namespaces, err);
+
+	close(plan_fd);
+	if (r < 0)
+		return r;
+	if (p->session_id == NULL || p->hostname == NULL || p->state_program == NULL)
+		return err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a name");
+	return 0;
+}
+
+static int set_up(struct inside *in, int plan_fd, struct err *err)
+{
+	int r;
+
+	clean_process();
+	r = load_plan(in, plan_fd, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++)
+		r = run_step(in, i, err);
+	if (r < 0)
+		return r;
+	report_inherited(in);
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_DUMPABLE");
+	return 0;
+}
+
+static int send_ready(struct link *l, const struct inside *in, struct err *err)
+{
+	struct init_ready ready = {.pid = (uint32_t)getpid()};
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const int fd[] = {root, in->state_fd};
+	int r;
+
+	if (root == -1)
+		return err_errno(err, E_INTERNAL, "/", "open(/)");
+	wall_pack(&in->walls, &ready.walls);
+	r = link_send(l, MSG_init_ready, 0, &ready, fd, ARRAY_LEN(fd), err);
+	strv_done(&ready.walls);
+	return r;
+}
+
+static void send_failed(struct link *l, struct err *err)
+{
+	const struct init_failed failed = {err->subject, err->message};
+
+	link_send(l, MSG_init_failed, 0, &failed, NULL, 0, NULL);
+}
+
+int sandbox_init_main(int link_fd, int plan_fd, int tree_fd)
+{
+	struct inside in = {.tree_fd = tree_fd, .root_fd = -1, .state_fd = -1};
+	struct err err = {0};
+	struct link l;
+	int r;
+
+	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
+	wall_report_init(&in.walls);
+	for (int i = 0; i < 3; i++)
+		fcntl((const int[]){link_fd, plan_fd, tree_fd}[i], F_SETFD, FD_CLOEXEC);
+	r = set_up(&in, plan_fd, &err);
+	if (r == 0)
+		r = send_ready(&l, &in, &err);
+	else
+		send_failed(&l, &err);
+	inside_done(&in);
+	if (r == 0)
+		leader_serve(link_fd);
+	link_done(&l);
+	return r == 0 ? 0 : 1;
+}

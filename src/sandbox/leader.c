@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One leader per command. A spare one is forked in advance, has done everything that does not
+ * depend on the command and waits for the next spawn; init forks another while the command starts.
+ *
+ * A leader that dies is noticed by the warden (end of its link), a spare one that dies (a command
+ * may kill everything that has its uid) by init; a spawn that it had not yet read is still there
+ * for the next. */
+#include "sandbox/leader.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "link/link.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define BLOCK_BYTES 512 /* getrusage(2) counts blocks of this size */
+#define LEADER_LINK 3	/* among the descriptors of a spawn */
+
+/* ---- the leader ---- */
+
+static _Noreturn void leave(struct link *l, enum spawn_stage stage, int errnum)
+{
+	const struct leader_failed failed = {stage, (uint32_t)errnum};
+
+	link_send(l, MSG_leader_failed, 0, &failed, NULL, 0, NULL);
+	_exit(1);
+}
+
+/* Reaps all that is dead; true if no child is left at all. *status is set when the first process
+ * was among them. */
+static bool reap(pid_t first, bool *ended, int *status)
+{
+	for (;;) {
+		int st;
+		const pid_t pid = waitpid(-1, &st, WNOHANG | __WALL);
+
+		if (pid == 0)
+			return false;
+		if (pid == -1)
+			return true;
+		if (pid == first) {
+			*ended = true;
+			*status = st;
+		}
+	}
+}
+
+static uint64_t microseconds(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
+}
+
+static void tell_end(struct link *l, enum msg_type type, int status, bool empty)
+{
+	struct leader_exit end = {.status = (uint32_t)status, .empty = empty};
+	struct rusage use;
+
+	getrusage(RUSAGE_CHILDREN, &use);
+	end.cpu_us = microseconds(&use.ru_utime) + microseconds(&use.ru_stime);
+	end.maxrss_kb = (uint64_t)use.ru_maxrss;
+	end.read_bytes = (uint64_t)use.ru_inblock * BLOCK_BYTES;
+	end.write_bytes = (uint64_t)use.ru_oublock * BLOCK_BYTES;
+	if (link_send(l, type, 0, &end, NULL, 0, NULL) < 0)
+		_exit(1);
+}
+
+/* Sleeps until a child has changed. The warden never writes to a leader: its link only closes. */
+static void wait_for_child(const struct link *l, int children)
+{
+	struct pollfd p[] = {{children, POLLIN, 0}, {l->fd, 0, 0}};
+	struct signalfd_siginfo info;
+
+	if (poll(p, ARRAY_LEN(p), -1) == -1)
+		return;
+	if (p[1].revents != 0)
+		_exit(0);
+	if (read(children, &info, sizeof(info)) != sizeof(info))
+		_exit(1);
+}
+
+static _Noreturn void follow(struct link *l, int children, pid_t first)
+{
+	bool ended = false, told = false, empty;
+	int status = 0;
+
+	for (;;) {
+		empty = reap(first, &ended, &status);
+		if (ended && !told)
+			tell_end(l, MSG_leader_exit, status, empty);
+		else if (empty)
+			tell_end(l, MSG_leader_empty, status, true);
+		if (empty)
+			_exit(0);
+		told = ended;
+		wait_for_child(l, children);
+	}
+}
+
+/* signalfd of SIGCHLD, which stays blocked; every other signal has its default here and in the
+ * command. */
+static int watch_children(void)
+{
+	const struct sigaction plain = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* NULL: all three are /dev/null, whatever was passed. */
+static int open_stdio(uint32_t kind, const int given[3], int out[3])
+{
+	if (kind == SPAWN_PIPE) {
+		memcpy(out, given, 3 * sizeof(*out));
+		return 0;
+	}
+	if (kind != SPAWN_NULL) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	out[0] = out[1] = out[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return out[0] == -1 ? -1 : 0;
+}
+
+/* A subreaper with a session of its own; done before the command is known. */
+static int prepare(void)
+{
+	const int children = watch_children();
+
+	if (children == -1 || setsid() == -1 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return -1;
+	prctl(PR_SET_NAME, "agentsh-leader", 0, 0, 0);
+	return children;
+}
+
+static _Noreturn void lead(int link_fd, const int fd[3], const struct init_spawn *ask, int children)
+{
+	struct launch_failure failure;
+	int pidfd = -1, stdio[3];
+	struct link l;
+	pid_t pid;
+
+	link_init(&l, link_fd, SIDE_LEADER, SIDE_WARDEN);
+	if (children == -1)
+		leave(&l, SPAWN_STAGE_FORK, errno);
+	if (open_stdio(ask->stdio, fd, stdio) < 0)
+		leave(&l, SPAWN_STAGE_STDIO, errno);
+	umask(ask->umask & 0777);
+	pid = launch_command(ask, stdio, &pidfd, &failure);
+	if (pid == -1)
+		leave(&l, failure.stage, failure.errnum);
+	if (link_send(&l, MSG_leader_started, 0, &(struct leader_started){0}, &pidfd, 1, NULL) < 0)
+		_exit(1);
+	/* A copy of the command's pipes here would keep them open behind its back. */
+	fdio_close_except((int[]){link_fd < children ? link_fd : children,
+				  link_fd < children ? children : link_fd},
+			  2);
+	follow(&l, children, pid);
+}
+
+void spawn_leader(int link_fd, const int fd[3], const struct init_spawn *ask)
+{
+	lead(link_fd, fd, ask, prepare());
+}
+
+/* ---- init's side ---- */
+
+/* What a spare leader does: it sleeps in the receiving end of init's own link, so that a spawn
+ * wakes the process that will start it and no other. Closing `spare` tells init that the next one
+ * is wanted. A frame that is broken ends only this leader. */
+static _Noreturn void wait_for_spawn(int link_fd, int spare)
+{
+	const int children = prepare();
+	struct init_spawn ask;
+	struct link_msg m;
+	struct link l;
+
+	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
+	l.state = LINK_OPEN;
+	if (link_recv(&l, &m, NULL) < 0 || m.type != MSG_init_spawn)
+		_exit(1);
+	close(spare);
+	if (link_unpack(&m, &ask, NULL) < 0)
+		_exit(1);
+	lead(m.fd[LEADER_LINK], m.fd, &ask, children);
+}
+
+/* Forks a spare leader; the returned pipe ends when it has got work or is dead. -1/errno. */
+static int fork_spare(int link_fd)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		wait_for_spawn(link_fd, ends[1]);
+	}
+	close(ends[1]);
+	if (pid == -1)
+		close(ends[0]);
+	return pid == -1 ? -1 : ends[0];
+}
+
+/* No leader is to be had for the spawn that has arrived: init says so in its place. */
+static void refuse(int link_fd, int errnum)
+{
+	const struct leader_failed failed = {SPAWN_STAGE_FORK, (uint32_t)errnum};
+	struct link from, to;
+	struct link_msg m;
+
+	link_init(&from, link_fd, SIDE_INIT, SIDE_WARDEN);
+	from.state = LINK_OPEN;
+	if (link_recv(&from, &m, NULL) == 0) {
+		link_init(&to, take_fd(m.fd[LEADER_LINK]), SIDE_LEADER, SIDE_WARDEN);
+		link_send(&to, MSG_leader_failed, 0, &failed, NULL, 0, NULL);
+		link_done(&to);
+		link_msg_done(&m);
+	}
+	buf_done(&from.in);
+}
+
+void leader_serve(int link_fd)
+{
+	int spare = -1;
+
+	for (;;) {
+		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}};
+
+		if (spare == -1)
+			spare = fork_spare(link_fd);
+		/* With a spare leader only the link's end concerns us; without one, what arrives
+		 * does. */
+		p[0].events = spare == -1 ? POLLIN : 0;
+		p[1].fd = spare;
+		while (poll(p, ARRAY_LEN(p), -1) == -1)
+			;
+		if ((p[0].revents & ~POLLIN) != 0)
+			return;
+		if (spare != -1) {
+			close(take_fd(spare));
+			continue;
+		}
+		spare = fork_spare(link_fd);
+		if (spare == -1)
+			refuse(link_fd, errno);
+	}
+}

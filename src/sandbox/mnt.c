@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/mnt.h"
+#include "base/mem.h"
+#include <fcntl.h>
+
+int mnt_make(const struct mnt_fs *fs, int *fd, struct err *err)
+{
+	cleanup_fd int context = fsopen(fs->type, FSOPEN_CLOEXEC);
+	int made;
+
+	if (context == -1)
+		return err_errno(err, E_ENFORCEMENT, fs->type, "fsopen(%s)", fs->type);
+	for (const char *const *o = fs->options; o != NULL && *o != NULL; o += 2)
+		if (fsconfig(context, FSCONFIG_SET_STRING, o[0], o[1], 0) < 0)
+			return err_errno(err, E_ENFORCEMENT, fs->type, "fsconfig(%s, %s=%s)",
+					 fs->type, o[0], o[1]);
+	if (fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, fs->type, "fsconfig(%s, create)", fs->type);
+	made = fsmount(context, FSMOUNT_CLOEXEC, fs->attr);
+	if (made == -1)
+		return err_errno(err, E_ENFORCEMENT, fs->type, "fsmount(%s)", fs->type);
+	*fd = made;
+	return 0;
+}
+
+int mnt_clone(int dir, const char *path, int *fd, struct err *err)
+{
+	const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
+			       (path[0] == '\0' ? AT_EMPTY_PATH : 0);
+	const int made = open_tree(dir, path, flags);
+
+	if (made == -1)
+		return err_errno(err, E_ENFORCEMENT, path, "open_tree(%s)", path);
+	*fd = made;
+	return 0;
+}
+
+int mnt_set(int fd, uint64_t attr, const char *name, struct err *err)
+{
+	struct mount_attr a = {.attr_set = attr, .propagation = MS_PRIVATE};
+
+	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) < 0)
+		return err_errno(err, E_ENFORCEMENT, name, "mount_setattr(%s)", name);
+	return 0;
+}
+
+int mnt_place(int fd, int root, const char *path, struct err *err)
+{
+	if (move_mount(fd, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_errno(err, E_ENFORCEMENT, path, "move_mount(/%s)", path);
+	return 0;
+}
+
+int mnt_bind(const struct mnt_bind *b, struct err *err)
+{
+	cleanup_fd int fd = -1;
+	int r = mnt_clone(b->from_dir, b->from, &fd, err);
+
+	if (r == 0)
+		r = mnt_set(fd, b->attr, b->from, err);
+	if (r == 0)
+		r = mnt_place(fd, b->root, b->at, err);
+	return r;
+}

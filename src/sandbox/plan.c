@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/plan.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include <endian.h>
+#include <limits.h>
+
+#define PLAN_MAX (64 * 1024)
+#define NAMES_MAX 4096
+
+#define ROW(kind, name, max) FIELD(struct sandbox_plan, kind, name, max)
+static const struct field rows[] = {
+	ROW(FIELD_STR, session_id, 64),
+	ROW(FIELD_STR, hostname, 64),
+	ROW(FIELD_U32, uid, 0),
+	ROW(FIELD_U32, gid, 0),
+	ROW(FIELD_U32, owner_uid, 0),
+	ROW(FIELD_U32, owner_gid, 0),
+	ROW(FIELD_U32, privileged, 0),
+	ROW(FIELD_U32, idmap, 0),
+	ROW(FIELD_STRV, unenforced, NAMES_MAX),
+	ROW(FIELD_STR, state_program, PATH_MAX),
+};
+const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
+					   ARRAY_LEN(rows)};
+
+void sandbox_plan_done(struct sandbox_plan *p)
+{
+	fields_done(&sandbox_plan_fields, p);
+}
+
+int plan_seal(const struct sandbox_plan *plan, uint32_t namespaces, int *fd, struct err *err)
+{
+	const uint32_t head = htole32(namespaces);
+	cleanup_buf struct buf text = {0};
+	int made;
+
+	buf_add(&text, &head, sizeof(head));
+	fields_pack(&sandbox_plan_fields, plan, &text);
+	made = fdio_sealed("agentsh-plan", text.data, text.len);
+	if (made == -1)
+		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
+	*fd = made;
+	return 0;
+}
+
+int plan_load(int fd, struct sandbox_plan *plan, uint32_t *namespaces, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	uint32_t head;
+	int r = fdio_load(fd, PLAN_MAX, &text, err);
+
+	if (r < 0)
+		return r;
+	if (text.len < sizeof(head))
+		return err_set(err, E_BAD_REQUEST, NULL, "the plan is too short");
+	r = fields_unpack(&sandbox_plan_fields, text.data + sizeof(head), text.len - sizeof(head),
+			  false, plan, err);
+	if (r < 0)
+		return r;
+	memcpy(&head, text.data, sizeof(head));
+	*namespaces = le32toh(head);
+	return 0;
+}
+
+bool plan_may_lack(const struct sandbox_plan *plan, enum wall w)
+{
+	for (size_t i = 0; i < plan->unenforced.n; i++)
+		if (strcmp(plan->unenforced.v[i], wall_name(w)) == 0)
+			return true;
+	return false;
+}

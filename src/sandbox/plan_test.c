@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "sandbox/plan.h"
+#include <fcntl.h>
+
+static void ses_3_a_plan_arrives_whole_and_sealed(void **state)
+{
+	struct sandbox_plan plan = {.uid = 1, .gid = 2, .owner_uid = 3, .owner_gid = 4, .idmap = 5};
+	struct sandbox_plan got;
+	cleanup_fd int fd = -1;
+	uint32_t namespaces = 0;
+
+	plan.session_id = mem_strdup("s-1");
+	plan.hostname = mem_strdup("host");
+	plan.state_program = mem_strdup("/x/state");
+	strv_add(&plan.unenforced, "uid");
+	assert_int_equal(plan_seal(&plan, 0x20000, &fd, NULL), 0);
+	assert_int_equal(write(fd, "x", 1), -1);
+	assert_int_equal(plan_load(fd, &got, &namespaces, NULL), 0);
+	assert_int_equal(namespaces, 0x20000);
+	assert_string_equal(got.session_id, "s-1");
+	assert_string_equal(got.hostname, "host");
+	assert_string_equal(got.state_program, "/x/state");
+	assert_string_equal(got.unenforced.v[0], "uid");
+	assert_int_equal(got.uid, 1);
+	assert_int_equal(got.gid, 2);
+	assert_int_equal(got.owner_uid, 3);
+	assert_int_equal(got.owner_gid, 4);
+	assert_int_equal(got.idmap, 5);
+	assert_int_equal(got.privileged, 0);
+	sandbox_plan_done(&got);
+	sandbox_plan_done(&plan);
+	assert_null(plan.session_id);
+}
+
+static void expect_refused(const void *bytes, size_t n)
+{
+	cleanup_fd int fd = fdio_sealed("plan", bytes, n);
+	struct sandbox_plan got;
+	uint32_t namespaces;
+
+	assert_true(fd >= 0);
+	assert_int_equal(plan_load(fd, &got, &namespaces, NULL), -E_BAD_REQUEST);
+}
+
+static void ses_3_a_broken_plan_is_refused(void **state)
+{
+	const uint8_t head[4] = {0}, cut[6] = {0};
+	cleanup_fd int fd = fdio_sealed("plan", head, sizeof(head));
+	struct sandbox_plan got;
+	uint32_t namespaces = 7;
+
+	expect_refused(head, 3);
+	expect_refused(cut, 6);
+	assert_int_equal(plan_load(fd, &got, &namespaces, NULL), 0);
+	assert_int_equal(namespaces, 0);
+	assert_null(got.session_id);
+}
+
+static void sbx_5_only_named_walls_may_be_missing(void **state)
+{
+	struct sandbox_plan plan = {0};
+
+	assert_false(plan_may_lack(&plan, WALL_uts_namespace));
+	strv_add(&plan.unenforced, "uid");
+	strv_add(&plan.unenforced, "uts_namespace");
+	assert_true(plan_may_lack(&plan, WALL_uts_namespace));
+	assert_false(plan_may_lack(&plan, WALL_ipc_namespace));
+	sandbox_plan_done(&plan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ses_3_a_plan_arrives_whole_and_sealed),
+		cmocka_unit_test(ses_3_a_broken_plan_is_refused),
+		cmocka_unit_test(sbx_5_only_named_walls_may_be_missing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

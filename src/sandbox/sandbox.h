@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* sandbox/sandbox.h - how a session's place is made: namespaces, root, identity. See SESSION order
+ * in docs/architecture.md.
+ *
+ * Used by the launcher (prepare: workspace tree), by the stub (forked from the launcher: clones
+ * init, becomes the warden) and by agentsh-init (inside). Each raising function writes its own
+ * entry into the wall report. */
+#pragma once
+#include "base/err.h"
+#include "base/fields.h"
+#include "model/wall.h"
+#include <sys/types.h>
+
+/* What the launcher decided; plain strings and numbers, handed to init in its environment-free
+ * first message. */
+struct sandbox_plan {
+	char *session_id;
+	char *hostname;	   /* inside: the session id, cut */
+	uint32_t uid, gid; /* of warden, init and every process of the session: never 0 with a
+			      privileged launcher */
+	uint32_t owner_uid, owner_gid; /* of the workspace's files */
+	uint32_t privileged;	       /* 0: user namespace, all with our own uid */
+	uint32_t idmap;		       /* workspace mount maps owner 0 <-> uid */
+	struct strv unenforced;	       /* walls that may be missing, by configuration */
+	char *state_program; /* path on the host of agentsh-state, bound read-only into the session
+			      */
+};
+extern const struct fields sandbox_plan_fields;
+void sandbox_plan_done(struct sandbox_plan *p);
+
+/* Launcher: opens the workspace with the caller's fsuid/fsgid (when privileged), checks that it is
+ * a directory owned by uid or listed, clones the tree (open_tree CLONE|RECURSIVE) and, with
+ * plan->idmap, maps owners. *tree_fd is a detached mount, *real its real path. E_FORBIDDEN,
+ * E_NOT_FOUND, E_BAD_REQUEST name the path; E_ENFORCEMENT the wall. Unprivileged: *tree_fd is an
+ * O_PATH directory. */
+struct sandbox_workspace_ask {
+	const char *path;
+	uint32_t uid, gid;
+	const struct strv *listed; /* from the configuration */
+};
+int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
+		      int *tree_fd, char **real, struct err *err);
+
+/* Stub, still privileged: clones init (agentsh-init by init_fd, an O_RDONLY|O_CLOEXEC descriptor of
+ * the program) into new namespaces with init_link as its link (SIDE_INIT) and the tree; returns its
+ * pid. In unprivileged mode makes the user namespace, whose maps init writes first of all. init
+ * dies when the other end of its link is closed. The working directory is / afterwards. */
+struct sandbox_start {
+	const struct sandbox_plan *plan;
+	int init_fd, init_link, tree_fd;
+};
+int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err);
+/* Stub: takes the session's uid, gids (no supplementary groups), drops every capability and the
+ * bounding set, sets no_new_privs and securebits where it may, then execs the warden (fd) with
+ * args. Only returns on failure. */
+int sandbox_become_warden(const struct sandbox_plan *plan, int warden_fd, char *const argv[],
+			  struct err *err);
+
+/* Descriptors of agentsh-init at its start. */
+enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_TREE_FD };
+/* agentsh-init: everything inside, in SESSION.md's order; then READY is sent and the loop runs
+ * until the link closes. Returns the exit status of the program. */
+int sandbox_init_main(int link_fd, int plan_fd, int tree_fd);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* sandbox/spawn.h - how init starts a command: a leader per command, which starts the command by
+ * vfork+exec.
+ *
+ * init keeps one spare leader forked in advance, so that a command does not wait for fork. The
+ * leader is a subreaper with its own session; it gets the spawn message and its descriptors over a
+ * socket from init, prepares stdio, starts the command, sends leader_started with a pidfd, waits,
+ * sends leader_exit, reaps what is left and leaves when it has no child (leader_empty) or its link
+ * closes (the warden died: init dies too). It is non-dumpable. */
+#pragma once
+#include "base/err.h"
+#include "link/msg.h"
+
+enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
+/* Where a start failed, for leader_failed. */
+enum spawn_stage { SPAWN_STAGE_CWD, SPAWN_STAGE_STDIO, SPAWN_STAGE_EXEC, SPAWN_STAGE_FORK };
+
+/* Runs as the leader: never returns. link_fd is SIDE_LEADER's end; fd: stdin, stdout, stderr. */
+_Noreturn void spawn_leader(int link_fd, const int fd[3], const struct init_spawn *ask);

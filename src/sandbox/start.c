@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The stub's part: init is cloned into its namespaces and executed.
+ *
+ * The child shares the stub's memory and the stub sleeps until the exec (CLONE_VM|CLONE_VFORK):
+ * nothing of a large launcher is copied. So the child only makes system calls and writes its
+ * failure into one struct. Its working directory is the workspace: in unprivileged mode that is the
+ * only way to carry a directory into the new mount namespace (root.c). */
+#include "base/mem.h"
+#include "sandbox/identity.h"
+#include "sandbox/inside.h"
+#include "sandbox/plan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define STACK_BYTES (64 * 1024)
+#define FIRST_FREE 64 /* above every number that is about to be taken */
+#define INIT_PROGRAM_FD (INIT_TREE_FD + 1)
+
+static const struct {
+	uint32_t flag;
+	enum wall wall;
+	bool needed; /* without it there is nothing to build upon, whatever the configuration lets
+			be missing */
+} namespaces[] = {
+	{CLONE_NEWUSER, WALL_user_namespace, true}, {CLONE_NEWNS, WALL_mount_namespace, true},
+	{CLONE_NEWPID, WALL_pid_namespace, true},   {CLONE_NEWUTS, WALL_uts_namespace, false},
+	{CLONE_NEWIPC, WALL_ipc_namespace, false},
+};
+
+struct birth {
+	int fd[4]; /* link, plan, tree, program: in the order of their numbers */
+	bool keep_caps;
+	const char *call; /* that failed */
+	int errnum;
+};
+
+static int place_descriptors(const int fd[4])
+{
+	int high[4];
+
+	for (int i = 0; i < 4; i++) {
+		high[i] = fcntl(fd[i], F_DUPFD_CLOEXEC, FIRST_FREE);
+		if (high[i] == -1)
+			return -1;
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup2(high[i], INIT_LINK_FD + i) == -1)
+			return -1;
+	if (dup3(high[3], INIT_PROGRAM_FD, O_CLOEXEC) == -1)
+		return -1;
+	return (int)syscall(SYS_close_range, INIT_PROGRAM_FD + 1, UINT_MAX, 0);
+}
+
+static int fail(struct birth *b, const char *call, int errnum)
+{
+	b->call = call;
+	b->errnum = errnum;
+	return 1;
+}
+
+static int child(void *arg)
+{
+	static char name[] = "agentsh-init";
+	static char *const argv[] = {name, NULL};
+	static char *const no_environment[] = {NULL};
+	struct birth *b = arg;
+	int errnum;
+
+	if (b->keep_caps && (errnum = identity_keep_caps()) != 0)
+		return fail(b, "PR_CAP_AMBIENT_RAISE", errnum);
+	if (place_descriptors(b->fd) < 0)
+		return fail(b, "dup2", errno);
+	syscall(SYS_execveat, INIT_PROGRAM_FD, "", argv, no_environment, AT_EMPTY_PATH);
+	return fail(b, "execveat(agentsh-init)", errno);
+}
+
+/* The whole signal mask is set around the clone, so that no handler of ours runs in the child; init
+ * resets it. */
+static pid_t clone_init(struct birth *b, uint32_t flags)
+{
+	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	sigset_t all, old;
+	pid_t pid;
+	int errnum;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	pid = clone(child, stack + STACK_BYTES, (int)(flags | CLONE_VM | CLONE_VFORK | SIGCHLD), b);
+	errnum = errno;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	errno = errnum;
+	return pid;
+}
+
+static uint32_t wanted(const struct sandbox_plan *plan, bool all)
+{
+	uint32_t flags = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
+		if (all || namespaces[i].needed || !plan_may_lack(plan, namespaces[i].wall))
+			flags |= namespaces[i].flag;
+	return plan->privileged ? flags & ~(uint32_t)CLONE_NEWUSER : flags;
+}
+
+static int no_namespaces(const struct sandbox_plan *plan, struct err *err)
+{
+	if (plan->privileged)
+		return err_errno(
+			err, E_ENFORCEMENT, wall_name(WALL_mount_namespace),
+			"no namespaces for the session (they need CAP_SYS_ADMIN and room below "
+			"/proc/sys/user/max_*_namespaces): clone");
+	return err_errno(
+		err, E_ENFORCEMENT, wall_name(WALL_user_namespace),
+		"no user namespace for the session (allow them: user.max_user_namespaces, "
+		"kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; "
+		"or run the server as root): clone");
+}
+
+static int start(const struct sandbox_start *s, uint32_t flags, pid_t *pid, struct err *err)
+{
+	cleanup_fd int plan_fd = -1;
+	struct birth b = {.keep_caps = !s->plan->privileged};
+	pid_t made;
+	int r = plan_seal(s->plan, flags, &plan_fd, err);
+
+	if (r < 0)
+		return r;
+	memcpy(b.fd, (const int[]){s->init_link, plan_fd, s->tree_fd, s->init_fd}, sizeof(b.fd));
+	made = clone_init(&b, flags);
+	if (made == -1)
+		return no_namespaces(s->plan, err);
+	if (b.call != NULL) {
+		waitpid(made, NULL, 0);
+		errno = b.errnum;
+		return err_errno(err, E_UNAVAILABLE, b.call, "cannot start init: %s", b.call);
+	}
+	*pid = made;
+	return 0;
+}
+
+int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err)
+{
+	const uint32_t all = wanted(s->plan, true), least = wanted(s->plan, false);
+	int r;
+
+	if (!s->plan->privileged && fchdir(s->tree_fd) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot enter the workspace");
+	r = start(s, all, pid, err);
+	if (r == -E_ENFORCEMENT && least != all)
+		r = start(s, least, pid, err);
+	ensure(chdir("/") == 0);
+	return r;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A real session made by a normal user in a user namespace. As root the program becomes uid 1000
+ * first. */
+#include "sandbox/start_testkit.h"
+
+static bool ready;
+
+static struct kit_session *session(void **state)
+{
+	if (!ready) {
+		print_message("# skipped: agentsh-init and agentsh-state are not built beside the "
+			      "test\n");
+		skip();
+	}
+	return *state;
+}
+
+static int open_session(void **state)
+{
+	struct kit_session *s;
+
+	if (!ready)
+		return 0;
+	s = mem_new(struct kit_session);
+	kit_plan(&s->plan, geteuid(), false);
+	kit_open(s, geteuid());
+	*state = s;
+	return 0;
+}
+
+static int close_session(void **state)
+{
+	if (!ready)
+		return 0;
+	kit_close(*state);
+	free(*state);
+	return 0;
+}
+
+static void sbx_5_walls_of_a_normal_user(void **state)
+{
+	const struct kit_session *s = session(state);
+	static const enum wall up[] = {
+		WALL_user_namespace, WALL_mount_namespace, WALL_pid_namespace, WALL_ipc_namespace,
+		WALL_uts_namespace,  WALL_capabilities,	   WALL_no_new_privs};
+
+	for (size_t i = 0; i < ARRAY_LEN(up); i++)
+		assert_int_equal(s->walls.wall[up[i]].state, WALL_UP);
+	assert_int_equal(s->walls.wall[WALL_net_namespace].state, WALL_ABSENT);
+}
+
+static void sbx_5_identity_is_the_users_without_power(void **state)
+{
+	struct kit_session *s = session(state);
+	cleanup_free char *ids = mem_printf("Uid:\t%u\t%u\t%u\t%u\nCapPrm:\t0000000000000000\n"
+					    "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n"
+					    "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\n",
+					    geteuid(), geteuid(), geteuid(), geteuid());
+
+	kit_expect(s, "grep -E '^(Uid|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs):' /proc/self/status",
+		   ids);
+	kit_expect(s, "hostname; " KIT_NAMES, "session-test\nagentsh-init agentsh-leader sh\n");
+	kit_expect(s, "ls /proc/self/fd; ls /proc/1/fd 2>/dev/null || echo shut",
+		   "0\n1\n2\n3\nshut\n");
+}
+
+static void sbx_5_mounts_are_as_roots(void **state)
+{
+	struct kit_session *s = session(state);
+
+	kit_expect(
+		s,
+		"for d in / /usr /etc /run /run/agentsh /dev /home /proc/sys/kernel; do "
+		"touch $d/x 2>/dev/null && echo $d; done; "
+		"for d in /tmp /var/tmp /dev/shm $HOME /workspace; do touch $d/x && rm $d/x || "
+		"echo no $d; "
+		"done; stat -c %a /tmp $HOME; ls -A /workspace; grep -cE ' / ' /proc/self/mounts",
+		"1777\n700\n1\n");
+	kit_expect(s,
+		   "echo x > /dev/null; head -c 2 /dev/zero | od -An -tx1; ls /dev /dev/pts; cat "
+		   "/run/agentsh/session",
+		   " 00 "
+		   "00\n/dev:\nfd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\n"
+		   "urandom\nzero\n\n/dev/pts:\nptmx\nsession-test");
+	kit_expect(s, "grep ' /workspace ' /proc/self/mounts | grep -c 'nosuid,nodev'", "1\n");
+}
+
+static void ses_3_workspace_files_belong_to_the_user(void **state)
+{
+	struct kit_session *s = session(state);
+	cleanup_free char *path = mem_printf("%s/file", kit_workspace);
+	struct stat st;
+
+	kit_expect(s, "echo hi > file; pwd", "/workspace\n");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_uid, geteuid());
+	assert_int_equal(st.st_gid, getegid());
+	unlink(path);
+}
+
+/* SESSION: only the owner of the user namespace may look at what runs in it; captures stand on
+ * that. */
+static void sta_3_the_warden_sees_who_sends(void **state)
+{
+	struct kit_session *s = session(state);
+	cleanup_fd int conn = -1;
+	struct init_spawn ask;
+	struct kit_run run;
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	struct stat st;
+
+	kit_ask(&ask, "/run/agentsh/bin/state; echo $?");
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	conn = accept4(s->state_fd, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(conn >= 0);
+	assert_int_equal(getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &who, &len), 0);
+	assert_int_equal(stat(kit_state, &st), 0);
+	assert_int_equal(proc_exe_is(who.pid, st.st_dev, st.st_ino), 1);
+	assert_int_equal(send(conn, "A", 1, MSG_NOSIGNAL), 1);
+	kit_read_all(&run);
+	assert_string_equal(run.text.data, "0\n");
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
+}
+
+static void exe_5_the_warden_can_kill_what_an_orphan_left(void **state)
+{
+	struct kit_session *s = session(state);
+	struct init_spawn ask;
+	struct kit_run run;
+	pid_t *left;
+
+	kit_ask(&ask, "(setsid sh -c 'trap \"\" TERM; read x' <&3 &) 3<&0");
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	kit_recv_exit(&run, MSG_leader_exit);
+	assert_int_equal(run.exit.empty, 0);
+	assert_int_equal(proc_descendants(run.leader_pid, &left), 1);
+	assert_int_equal(kill(left[0], SIGKILL), 0);
+	free(left);
+	kit_recv_exit(&run, MSG_leader_empty);
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
+}
+
+static void ses_8_everything_goes_with_the_link(void **state)
+{
+	struct kit_session *s = session(state);
+	cleanup_fd int pidfd = -1;
+	struct init_spawn ask;
+	struct kit_run run;
+
+	kit_ask(&ask, "trap '' TERM HUP; while :; do read x; done < /dev/zero");
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	pidfd = take_fd(run.pidfd);
+	shutdown(s->init.fd, SHUT_RDWR);
+	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, 10000), 1);
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
+}
+
+static int run_group(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sbx_5_walls_of_a_normal_user),
+		cmocka_unit_test(sbx_5_identity_is_the_users_without_power),
+		cmocka_unit_test(sbx_5_mounts_are_as_roots),
+		cmocka_unit_test(ses_3_workspace_files_belong_to_the_user),
+		cmocka_unit_test(sta_3_the_warden_sees_who_sends),
+		cmocka_unit_test(exe_5_the_warden_can_kill_what_an_orphan_left),
+		cmocka_unit_test(ses_8_everything_goes_with_the_link),
+	};
+
+	return cmocka_run_group_tests(tests, open_session, close_session);
+}
+
+int main(void)
+{
+	ready = kit_prepare(geteuid() == 0 ? KIT_USER : geteuid()) == 0;
+	return kit_run_as_user(run_group);
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The launcher's part: from a path that a client named to a tree that init can mount. What is
+ * checked is the directory that was opened, so that a path that changes in between gains nothing.
+ */
+#include "base/mem.h"
+#include "sandbox/idmap.h"
+#include "sandbox/mnt.h"
+#include "sandbox/sandbox.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define GROUPS_MAX 65536
+
+/* Neither these nor what is above or below them. */
+static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
+#define SHARED_MEMORY "/dev/shm" /* plain files, though below /dev */
+
+/* ---- the caller's eyes ---- */
+
+struct eyes {
+	gid_t *groups; /* owned; ours, to be put back */
+	int n;
+	uid_t fsuid;
+	gid_t fsgid;
+};
+
+/* Files are seen with the caller's uid and primary gid only. System calls, not libc's wrappers,
+ * which tell every thread. */
+static int eyes_borrow(struct eyes *e, uint32_t uid, uint32_t gid, struct err *err)
+{
+	e->n = getgroups(0, NULL);
+	if (e->n == -1 || e->n > GROUPS_MAX)
+		return err_errno(err, E_INTERNAL, NULL, "getgroups");
+	e->groups = mem_resize(NULL, (size_t)e->n, sizeof(*e->groups));
+	e->n = getgroups(e->n, e->groups);
+	if (e->n == -1 || syscall(SYS_setgroups, 0, NULL) < 0) {
+		free(take(e->groups));
+		return err_errno(err, E_INTERNAL, NULL, "setgroups");
+	}
+	e->fsgid = (gid_t)syscall(SYS_setfsgid, gid);
+	e->fsuid = (uid_t)syscall(SYS_setfsuid, uid);
+	return 0;
+}
+
+static void eyes_return(struct eyes *e)
+{
+	syscall(SYS_setfsuid, e->fsuid);
+	syscall(SYS_setfsgid, e->fsgid);
+	ensure(syscall(SYS_setgroups, (size_t)e->n, e->groups) == 0);
+	free(e->groups);
+}
+
+/* ---- opening and checking ---- */
+
+static int open_error(const char *path, struct err *err)
+{
+	switch (errno) {
+	case ENOENT:
+		return err_errno(err, E_NOT_FOUND, path, "workspace %s", path);
+	case EACCES:
+	case EPERM:
+		return err_errno(err, E_FORBIDDEN, path, "workspace %s", path);
+	case ENOTDIR:
+	case ELOOP:
+	case ENAMETOOLONG:
+		return err_errno(err, E_BAD_REQUEST, path, "workspace %s", path);
+	default:
+		return err_errno(err, E_INTERNAL, path, "workspace %s", path);
+	}
+}
+
+static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, int *out,
+		    struct err *err)
+{
+	struct eyes eyes = {0};
+	int fd, errnum, r;
+
+	if (ask->path == NULL || ask->path[0] != '/')
+		return err_set(err, E_BAD_REQUEST, ask->path,
+			       "workspace '%s' is not an absolute path",
+			       ask->path != NULL ? ask->path : "");
+	if (privileged) {
+		r = eyes_borrow(&eyes, ask->uid, ask->gid, err);
+		if (r < 0)
+			return r;
+	}
+	fd = open(ask->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	errnum = errno;
+	if (privileged)
+		eyes_return(&eyes);
+	errno = errnum;
+	if (fd == -1)
+		return open_error(ask->path, err);
+	*out = fd;
+	return 0;
+}
+
+/* NULL, with *err filled, where it has no name that we can reach. */
+static char *find_real(int fd, const char *path, struct err *err)
+{
+	char self[64], target[PATH_MAX];
+	ssize_t n;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	n = readlink(self, target, sizeof(target) - 1);
+	if (n == -1) {
+		err_errno(err, E_INTERNAL, path, "readlink(%s)", self);
+		return NULL;
+	}
+	target[n] = '\0';
+	if (target[0] != '/' || n == (ssize_t)sizeof(target) - 1) {
+		err_set(err, E_INTERNAL, path, "workspace %s cannot be named", path);
+		return NULL;
+	}
+	return mem_strdup(target);
+}
+
+/* Whether a real path is dir or below it. */
+static bool is_within(const char *path, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	if (strcmp(dir, "/") == 0)
+		return true;
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+static bool is_listed(const char *real, const struct strv *listed)
+{
+	for (size_t i = 0; listed != NULL && i < listed->n; i++) {
+		cleanup_free char *dir = realpath(listed->v[i], NULL);
+
+		if (dir != NULL && is_within(real, dir))
+			return true;
+	}
+	return false;
+}
+
+static int check_place(const char *real, struct err *err)
+{
+	if (is_within(real, SHARED_MEMORY))
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (is_within(real, refused[i]) || is_within(refused[i], real))
+			return err_set(err, E_FORBIDDEN, real, "workspace %s %s %s", real,
+				       is_within(real, refused[i]) ? "is in" : "contains",
+				       refused[i]);
+	return 0;
+}
+
+static int check(int fd, const struct sandbox_workspace_ask *ask, const char *real, struct err *err)
+{
+	struct stat st;
+	int r = check_place(real, err);
+
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, E_INTERNAL, real, "fstat(%s)", real);
+	if (st.st_nlink == 0)
+		return err_set(err, E_NOT_FOUND, ask->path, "workspace %s has been removed",
+			       ask->path);
+	if (ask->uid == 0 || st.st_uid == ask->uid || is_listed(real, ask->listed))
+		return 0;
+	return err_set(err, E_FORBIDDEN, real,
+		       "workspace %s belongs to uid %u, not %u (sandbox.workspaces can list it)",
+		       real, st.st_uid, ask->uid);
+}
+
+/* ---- the tree ---- */
+
+static int map_owners(int tree, const struct sandbox_plan *plan, const char *real, struct err *err)
+{
+	const struct idmap ids = {plan->owner_uid, plan->owner_gid, plan->uid, plan->gid};
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
+	cleanup_fd int userns = -1;
+	int r = idmap_open(&ids, &userns, err);
+
+	if (r < 0)
+		return r;
+	attr.userns_fd = (uint64_t)userns;
+	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return err_errno(
+			err, E_ENFORCEMENT, "uid",
+			"the owners of %s cannot be mapped (its file system has no idmapped "
+			"mounts; use another one, or list uid in sandbox.allow_unenforced)",
+			real);
+	return 0;
+}
+
+static int clone_tree(int dir, const struct sandbox_plan *plan, const char *real, int *out,
+		      struct err *err)
+{
+	cleanup_fd int tree = -1;
+	int r = mnt_clone(dir, "", &tree, err);
+
+	if (r == 0)
+		r = mnt_set(tree, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, real, err);
+	if (r == 0 && plan->idmap)
+		r = map_owners(tree, plan, real, err);
+	if (r == 0)
+		*out = take_fd(tree);
+	return r;
+}
+
+int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
+		      int *tree_fd, char **real, struct err *err)
+{
+	const bool privileged = plan->privileged != 0;
+	cleanup_free char *name = NULL;
+	cleanup_fd int dir = -1;
+	int r = open_dir(ask, privileged, &dir, err);
+
+	if (r < 0)
+		return r;
+	name = find_real(dir, ask->path, err);
+	if (name == NULL)
+		return -E_INTERNAL;
+	r = check(dir, ask, name, err);
+	if (r == 0 && privileged)
+		r = clone_tree(dir, plan, name, tree_fd, err);
+	else if (r == 0)
+		*tree_fd = take_fd(dir);
+	if (r == 0)
+		*real = take(name);
+	return r;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The exec answer and the command record of the interface, field for field. */
+#include "base/proc.h"
+#include "session/internal.h"
+#include "terminal/stream.h"
+
+static const char *const stream_keys[3][4] = {
+	[1] = {"stdout", "stdout_truncated", "stdout_total_bytes", "stdout_total_lines"},
+	[2] = {"stderr", "stderr_truncated", "stderr_total_bytes", "stderr_total_lines"},
+};
+
+static void format_uint(struct jw *w, const char *key, uint64_t v)
+{
+	jw_key(w, key);
+	jw_uint(w, v);
+}
+
+static void format_exit(const struct command *c, struct jw *w)
+{
+	jw_key(w, "exit_code");
+	if (c->exit_code < 0)
+		jw_null(w);
+	else
+		jw_int(w, c->exit_code);
+	jw_kstr(w, "signal", proc_signal_name(c->signal)); /* 0 has no name */
+}
+
+static void format_list(const struct strv *list, struct jw *w)
+{
+	jw_arr(w);
+	for (size_t i = 0; i < list->n; i++)
+		jw_str(w, list->v[i]);
+	jw_arr_end(w);
+}
+
+static void format_error(const struct command *c, struct jw *w)
+{
+	const struct outcome *o = &c->out;
+	cleanup_free char *line = NULL;
+
+	if (o->error_code == NULL) {
+		jw_null(w);
+		return;
+	}
+	line = command_line_of(c->request);
+	jw_obj(w);
+	jw_kstr(w, "code", o->error_code);
+	jw_kstr(w, "message", o->error_message != NULL ? o->error_message : "");
+	jw_kstr(w, "subject", c->id);
+	jw_kstr(w, "path", o->error_path);
+	jw_key(w, "context");
+	jw_obj(w);
+	jw_kstr(w, "working_dir", o->working_dir);
+	jw_kstr(w, "command", line);
+	jw_obj_end(w);
+	jw_key(w, "suggestions");
+	jw_arr(w);
+	jw_arr_end(w);
+	jw_key(w, "similar_files");
+	jw_arr(w);
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+/* "ended 123 sleep 60" */
+static void format_background(const struct strv *list, struct jw *w)
+{
+	jw_arr(w);
+	for (size_t i = 0; i < list->n; i++) {
+		const char *s = list->v[i];
+		const size_t word = strcspn(s, " ");
+		char *rest = (char *)s + word;
+		const long long pid = strtoll(rest, &rest, 10);
+
+		jw_obj(w);
+		jw_kint(w, "pid", pid);
+		jw_kstr(w, "command", rest + (*rest == ' '));
+		jw_key(w, "action");
+		jw_strn(w, s, word);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void format_pagination(const struct command *c, const struct stream_page page[3],
+			      struct jw *w)
+{
+	const int more = page[1].has_more ? 1 : page[2].has_more ? 2 : 0;
+	cleanup_free char *next =
+		more == 0 ? NULL
+			  : mem_printf("agentsh output %s%s --offset=%llu --limit=%lld", c->id,
+				       more == 2 ? " --stream=stderr" : "",
+				       (unsigned long long)page[more].next,
+				       (long long)(c->max_output > 0 ? c->max_output : 10000));
+
+	jw_obj(w);
+	jw_kint(w, "current_offset", 0);
+	jw_kint(w, "current_limit", c->max_output);
+	jw_kbool(w, "has_more", more != 0);
+	jw_kstr(w, "next_command", next);
+	jw_obj_end(w);
+}
+
+/* Without a byte kept there is no need to open its file. */
+static void read_page(struct command *c, int stream, struct buf *data, struct stream_page *page)
+{
+	const uint64_t kept = command_kept(c, stream);
+
+	*page = (struct stream_page){0};
+	if (kept > 0 && c->max_output > 0)
+		command_read(c, stream, 0, (size_t)c->max_output, data, page);
+	page->has_more = page->next < kept;
+}
+
+static void format_result(struct command *c, struct jw *w)
+{
+	cleanup_buf struct buf out = {0}, errors = {0};
+	struct buf *data[3] = {NULL, &out, &errors};
+	struct stream_page page[3];
+	const char *encoding[3];
+
+	jw_obj(w);
+	format_exit(c, w);
+	for (int i = 1; i <= 2; i++) {
+		read_page(c, i, data[i], &page[i]);
+		jw_key(w, stream_keys[i][0]);
+		encoding[i] = jw_data(w, data[i]->len > 0 ? data[i]->data : "", data[i]->len);
+	}
+	jw_kstr(w, "stdout_encoding", encoding[1]);
+	jw_kstr(w, "stderr_encoding", encoding[2]);
+	for (int i = 1; i <= 2; i++) {
+		jw_kbool(w, stream_keys[i][1], data[i]->len < c->bytes[i]);
+		format_uint(w, stream_keys[i][2], c->bytes[i]);
+		format_uint(w, stream_keys[i][3], c->lines[i]);
+	}
+	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
+	jw_key(w, "error");
+	format_error(c, w);
+	jw_key(w, "background");
+	format_background(&c->out.background, w);
+	jw_key(w, "pagination");
+	format_pagination(c, page, w);
+	jw_obj_end(w);
+}
+
+static void format_network(const struct network_summary *sum, struct jw *w)
+{
+	jw_obj(w);
+	jw_kint(w, "connections", sum->connections);
+	jw_kint(w, "dns_queries", sum->dns_queries);
+	jw_kint(w, "bytes_sent", sum->sent);
+	jw_kint(w, "bytes_received", sum->received);
+	jw_kint(w, "blocked_connections", sum->blocked);
+	jw_key(w, "unique_destinations");
+	format_list(&sum->destinations, w);
+	jw_obj_end(w);
+}
+
+static void format_resources(const struct outcome *o, const struct network_summary *sum,
+			     struct jw *w)
+{
+	const double mb = 1024 * 1024;
+
+	jw_obj(w);
+	jw_kreal(w, "cpu_time_ms", (double)o->cpu_us / 1000);
+	jw_kreal(w, "memory_peak_mb", (double)o->maxrss_kb / 1024);
+	jw_kreal(w, "disk_read_mb", (double)o->read_bytes / mb);
+	jw_kreal(w, "disk_write_mb", (double)o->write_bytes / mb);
+	jw_kreal(w, "net_sent_kb", (double)sum->sent / 1024);
+	jw_kreal(w, "net_received_kb", (double)sum->received / 1024);
+	jw_obj_end(w);
+}
+
+static void format_state(const struct outcome *o, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "working_dir", o->working_dir);
+	jw_key(w, "environment_changed");
+	format_list(&o->env_changed, w);
+	jw_obj_end(w);
+}
+
+void command_format_answer(struct command *c, struct jw *w)
+{
+	struct network_summary sum = {0};
+
+	answer_network(c, &sum);
+	jw_obj(w);
+	jw_kstr(w, "command_id", c->id);
+	jw_kstr(w, "session_id", c->s->id);
+	jw_key(w, "timestamp");
+	jw_time_us(w, c->created_us);
+	jw_kstr(w, "command_state", command_state_name(c->state));
+	jw_key(w, "request");
+	jw_raw(w, c->request, strlen(c->request));
+	jw_key(w, "result");
+	format_result(c, w);
+	jw_key(w, "events");
+	answer_events(c, w);
+	jw_key(w, "network_summary");
+	format_network(&sum, w);
+	jw_key(w, "resources");
+	format_resources(&c->out, &sum, w);
+	jw_key(w, "state");
+	format_state(&c->out, w);
+	jw_key(w, "enforcement");
+	wall_format(&c->s->walls, w);
+	jw_obj_end(w);
+	network_summary_done(&sum);
+}
+
+static void format_time(struct jw *w, const char *key, int64_t us)
+{
+	jw_key(w, key);
+	jw_time_us(w, us);
+}
+
+void command_format(struct command *c, struct jw *w)
+{
+	const bool over = command_is_over(c);
+
+	jw_obj(w);
+	jw_kstr(w, "command_id", c->id);
+	jw_kstr(w, "session_id", c->s->id);
+	jw_kstr(w, "agent_id", c->s->agent_id);
+	jw_kstr(w, "state", command_state_name(c->state));
+	jw_key(w, "request");
+	jw_raw(w, c->request, strlen(c->request));
+	format_time(w, "created", c->created_us);
+	format_time(w, "started", c->started_us);
+	format_time(w, "finished", c->finished_us);
+	format_exit(c, w);
+	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
+	jw_key(w, "error");
+	format_error(c, w);
+	for (int i = 1; i <= 2; i++) {
+		format_uint(w, stream_keys[i][2], over ? c->bytes[i] : command_file_size(c, i));
+		format_uint(w, stream_keys[i][3], over ? c->lines[i] : command_count_lines(c, i));
+	}
+	jw_kbool(w, "detach", c->detach);
+	jw_obj_end(w);
+}

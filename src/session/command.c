@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command's way to its warden: submitted, its row written, queued, sent. Its end is in settle.c.
+ */
+#include "base/log.h"
+#include "session/internal.h"
+#include <inttypes.h>
+
+#define LINE_MAX_LEN 500
+
+static const char *const state_names[] = {
+	[COMMAND_QUEUED] = "queued", [COMMAND_RUNNING] = "running", [COMMAND_FINISHED] = "finished",
+	[COMMAND_KILLED] = "killed", [COMMAND_LOST] = "lost",
+};
+
+const char *command_state_name(enum command_state state)
+{
+	return state_names[state];
+}
+
+int command_state_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(state_names); i++)
+		if (name != NULL && strcmp(state_names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool command_is_over(const struct command *c)
+{
+	return c->over || (c->state != COMMAND_QUEUED && c->state != COMMAND_RUNNING);
+}
+
+const char *command_id(const struct command *c)
+{
+	return c->id;
+}
+
+/* ---- objects ---- */
+
+struct command *command_new(struct session *s, const char *id)
+{
+	struct command *c = mem_new(struct command);
+
+	c->s = session_ref(s);
+	c->refs = 1;
+	memcpy(c->id, id, strnlen(id, ID_MAX));
+	c->exit_code = -1;
+	c->out_fd[0] = c->out_fd[1] = -1;
+	c->read_fd[1] = c->read_fd[2] = -1;
+	TAILQ_INIT(&c->observers);
+	return c;
+}
+
+struct command *command_ref(struct command *c)
+{
+	c->refs++;
+	return c;
+}
+
+void command_close_out(struct command *c)
+{
+	for (int i = 0; i < 2; i++)
+		if (c->out_fd[i] >= 0)
+			close(take_fd(c->out_fd[i]));
+}
+
+void command_unref(struct command *c)
+{
+	struct observer *o;
+
+	if (--c->refs > 0)
+		return;
+	while ((o = TAILQ_FIRST(&c->observers)) != NULL) {
+		TAILQ_REMOVE(&c->observers, o, next);
+		free(o);
+	}
+	command_close_out(c);
+	for (int i = 1; i <= 2; i++)
+		if (c->read_fd[i] >= 0)
+			close(c->read_fd[i]);
+	msg_done(MSG_warden_exec, &c->exec);
+	outcome_done(&c->out);
+	buf_done(&c->early_stdin);
+	free(c->idempotency_key);
+	free(c->request);
+	free(c->line);
+	free(c->refusal);
+	session_unref(c->s);
+	free(c);
+}
+
+struct command *command_find(struct session *s, const char *id)
+{
+	struct command *c;
+
+	if (id == NULL)
+		return NULL;
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (strcmp(c->id, id) == 0)
+			return c;
+	return NULL;
+}
+
+void command_list_add(struct command *c)
+{
+	command_ref(c);
+	c->listed = true;
+	TAILQ_INSERT_TAIL(&c->s->commands, c, next);
+}
+
+/* Its observers may still look at it until the turn ends. */
+void command_list_drop(struct command *c)
+{
+	if (!c->listed)
+		return;
+	c->listed = false;
+	TAILQ_REMOVE(&c->s->commands, c, next);
+	command_lend(c);
+}
+
+void command_add_observer(struct command *c, const struct command_observer *obs)
+{
+	struct observer *o = mem_new(struct observer);
+
+	o->o = *obs;
+	TAILQ_INSERT_TAIL(&c->observers, o, next);
+}
+
+void command_event(struct command *c, enum event_type type, const char *reason)
+{
+	struct event e = {
+		.schema = EVENT_SCHEMA,
+		.type = type,
+		.time_us = (uint64_t)sessions_now(c->s->ss),
+		.session_id = c->s->id,
+		.command_id = c->id,
+		.agent_id = c->s->agent_id,
+		.request_id = c->request_id[0] != '\0' ? c->request_id : NULL,
+		.count = 1,
+		.reason = (char *)reason,
+		.command_line = c->line,
+	};
+	struct err err = {0};
+
+	if (store_event(c->s->ss->deps.store, &e, NULL, 0, &err) < 0)
+		log_error("event not stored", "command_id", c->id, "error", err.message);
+}
+
+/* ---- its request ---- */
+
+char *command_line(const struct strv *argv, const char *script)
+{
+	struct buf b = {0};
+
+	if (script != NULL)
+		buf_adds(&b, script);
+	for (size_t i = 0; i < argv->n && b.len <= LINE_MAX_LEN; i++)
+		buf_addf(&b, "%s%s", i > 0 ? " " : "", argv->v[i]);
+	if (b.len > LINE_MAX_LEN) {
+		b.len = json_text_cut(b.data, LINE_MAX_LEN);
+		b.data[b.len] = '\0';
+		buf_adds(&b, "…");
+	}
+	return buf_take(&b);
+}
+
+char *command_line_of(const char *request)
+{
+	json_t *doc = NULL, *item;
+	struct strv argv = {0};
+	const char *word;
+	char *line;
+	size_t i;
+
+	if (json_parse(request, strlen(request), &doc, NULL) < 0)
+		return mem_strdup("");
+	word = json_string_value(json_object_get(doc, "command"));
+	if (word != NULL)
+		strv_add(&argv, word);
+	json_array_foreach(json_object_get(doc, "args"), i, item)
+		strv_add(&argv, json_string_value(item));
+	line = command_line(&argv, json_string_value(json_object_get(doc, "script")));
+	strv_done(&argv);
+	json_decref(doc);
+	return line;
+}
+
+char *command_directory(const struct session *s, const char *asked)
+{
+	if (asked == NULL)
+		return mem_strdup(s->cwd);
+	return asked[0] == '/' ? mem_strdup(asked) : mem_printf("%s/%s", s->cwd, asked);
+}
+
+void command_request_format(struct command *c)
+{
+	const struct warden_exec *x = &c->exec;
+	cleanup_free char *dir = command_directory(c->s, x->cwd);
+	struct buf b = {0};
+	struct jw w = JW(&b);
+
+	jw_obj(&w);
+	jw_kstr(&w, "command", x->argv.n > 0 ? x->argv.v[0] : NULL);
+	jw_key(&w, "args");
+	jw_arr(&w);
+	for (size_t i = 1; i < x->argv.n; i++)
+		jw_str(&w, x->argv.v[i]);
+	jw_arr_end(&w);
+	jw_kstr(&w, "script", x->script);
+	jw_kstr(&w, "argv0", x->argv0);
+	jw_kstr(&w, "working_dir", dir);
+	jw_key(&w, "timeout");
+	if (x->timeout_ms > 0)
+		jw_duration_ms(&w, (int64_t)x->timeout_ms);
+	else
+		jw_null(&w);
+	jw_obj_end(&w);
+	free(c->request);
+	c->request = buf_take(&b);
+}
+
+/* ---- finding and listing ---- */
+
+int command_get(struct sessions *ss, const struct caller *who, struct session *s, const char *id,
+		struct command **out, struct err *err)
+{
+	const char *agent = s != NULL ? s->agent_id : who->agent_id;
+	struct command *c = s != NULL ? command_find(s, id) : NULL;
+	int r = 0;
+
+	if (c != NULL) {
+		command_ref(c);
+	} else {
+		r = id_valid(id) ? rows_command_load(ss, agent, id, &c, err) : -E_NOT_FOUND;
+		if (r == -E_NOT_FOUND && s == NULL && who->role == ROLE_ADMIN && id_valid(id))
+			r = rows_command_load(ss, NULL, id, &c, err);
+	}
+	if (r < 0 && r != -E_NOT_FOUND)
+		return r;
+	if (r == 0 && (!session_visible(who, c->s->agent_id) ||
+		       (s != NULL && strcmp(c->s->id, s->id) != 0))) {
+		command_unref(c);
+		r = -E_NOT_FOUND;
+	}
+	if (r < 0)
+		return err_set(err, E_NOT_FOUND, id, "no command '%.64s'", id);
+	*out = c;
+	command_release(c);
+	return 0;
+}
+
+struct listing {
+	struct jw *w;
+	unsigned n, limit;
+	int64_t last;
+	bool more;
+};
+
+static void list_command(struct command *c, void *arg)
+{
+	struct listing *l = arg;
+
+	if (l->n == l->limit) {
+		l->more = true;
+	} else {
+		command_format(c, l->w);
+		l->n++;
+		l->last = c->n;
+	}
+	command_unref(c);
+}
+
+int command_list(struct session *s, const char *cursor, unsigned limit, struct jw *w,
+		 struct err *err)
+{
+	struct listing l = {.w = w, .limit = limit};
+	cleanup_free char *next = NULL;
+	int64_t after = 0;
+	int r = rows_cursor_parse(cursor, &after, err);
+
+	if (r < 0)
+		return r;
+	jw_obj(w);
+	jw_key(w, "commands");
+	jw_arr(w);
+	r = rows_commands_page(s, after, limit + 1, list_command, &l, err);
+	if (r < 0)
+		return r;
+	jw_arr_end(w);
+	next = l.more ? mem_printf("%" PRId64, l.last) : mem_strdup("");
+	jw_kstr(w, "next", next);
+	jw_obj_end(w);
+	return 0;
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How a session is made: checked, its row written, the launcher asked, its warden greeted. */
+#include "base/log.h"
+#include "session/internal.h"
+#include <fcntl.h>
+#include <inttypes.h>
+
+#define POLICY_OBSERVE "observe"
+#define START_DIR "/workspace"
+
+/* Words that stand where an id may stand: `agentsh events query`. */
+static const char *const reserved[] = {"query", "tail", "list", "watch", "show", "grants"};
+
+static bool is_reserved(const char *id)
+{
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+		if (strcmp(id, reserved[i]) == 0)
+			return true;
+	return false;
+}
+
+static int check_wish(const struct sessions *ss, const struct caller *who,
+		      const struct session_wish *w, struct err *err)
+{
+	const char *policy = w->policy != NULL ? w->policy : ss->deps.config->policy_default;
+
+	if (w->id != NULL && !id_valid(w->id))
+		err_detail(err, "id", "must match [A-Za-z0-9][A-Za-z0-9._-]{0,63}");
+	else if (w->id != NULL && is_reserved(w->id))
+		err_detail(err, "id", "'%s' is a word of the command line, not an id", w->id);
+	if (w->workspace == NULL || w->workspace[0] != '/')
+		err_detail(err, "workspace", "the absolute path of a directory is needed");
+	if (w->agent_id != NULL && strcmp(w->agent_id, who->agent_id) != 0)
+		err_detail(err, "agent_id", "the credential is that of '%s'", who->agent_id);
+	if (strcmp(policy, POLICY_OBSERVE) != 0)
+		err_detail(err, "policy", "'%.64s' is not known; this version has " POLICY_OBSERVE,
+			   policy);
+	return err_from_details(err, w->id);
+}
+
+static int check_caps(const struct sessions *ss, const struct caller *who, struct err *err)
+{
+	const struct config *config = ss->deps.config;
+	const struct session *s;
+	int64_t own = 0;
+
+	if (ss->stopping || !ss->ready)
+		return err_set(err, E_UNAVAILABLE, NULL, "the server is %s",
+			       ss->stopping ? "stopping" : "finding its sessions again");
+	if (ss->live >= config->max_sessions)
+		return err_set(err, E_RESOURCE_LIMIT, NULL,
+			       "%u sessions live already (max_sessions)", ss->live);
+	TAILQ_FOREACH (s, &ss->all, all)
+		own += !s->over && !s->stray && strcmp(s->agent_id, who->agent_id) == 0;
+	if (config->max_sessions_per_agent > 0 && own >= config->max_sessions_per_agent)
+		return err_set(err, E_RESOURCE_LIMIT, who->agent_id,
+			       "'%s' has %" PRId64 " sessions already (max_sessions_per_agent)",
+			       who->agent_id, own);
+	return 0;
+}
+
+/* The smaller of two limits; 0 is none. */
+static int64_t narrower(int64_t a, int64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static void copy_wish(struct session *s, const struct session_wish *w)
+{
+	const struct config *config = s->ss->deps.config;
+	struct session_wish *c = &s->config;
+
+	*c = *w;
+	c->id = mem_strdup(s->id);
+	c->agent_id = mem_strdup(s->agent_id);
+	c->workspace = mem_strdup(w->workspace);
+	c->policy = mem_strdup(w->policy != NULL ? w->policy : config->policy_default);
+	c->background = mem_strdup(w->background != NULL ? w->background : "end");
+	c->working_dir = NULL;
+	c->allowed_domains = c->blocked_domains = c->allowed_ports = c->environment =
+		(struct strv){0};
+	strv_copy(&c->allowed_domains, &w->allowed_domains);
+	strv_copy(&c->blocked_domains, &w->blocked_domains);
+	strv_copy(&c->allowed_ports, &w->allowed_ports);
+	strv_copy(&c->environment, &w->environment);
+	wish_env_strip(&c->environment);
+	c->timeout_ms = narrower(w->timeout_ms, config->default_timeout_ms);
+	c->idle_timeout_ms = narrower(w->idle_timeout_ms, config->default_idle_timeout_ms);
+	c->command_timeout_ms = narrower(w->command_timeout_ms, config->command_timeout_ms);
+	c->max_memory_mb = narrower(w->max_memory_mb, config->max_memory_mb);
+	c->max_cpu_percent = narrower(w->max_cpu_percent, config->max_cpu_percent);
+	c->max_disk_mb = narrower(w->max_disk_mb, config->max_disk_mb);
+	c->max_network_mb = narrower(w->max_network_mb, config->max_network_mb);
+	c->pids_max = narrower(w->pids_max, config->pids_max);
+}
+
+/* ---- walls ---- */
+
+/* Raised by nobody yet, or said by us before a limit became narrower. */
+static bool ours(const struct session *s, enum wall w)
+{
+	const enum wall_state state = s->walls.wall[w].state;
+
+	return state == WALL_ABSENT || state == WALL_UNAVAILABLE;
+}
+
+/* What a session may ask for and this version cannot give. */
+static const struct limit_row {
+	enum wall wall;
+	size_t offset;
+	const char *key, *unit;
+} limit_rows[] = {
+	{WALL_memory_limit, offsetof(struct session_wish, max_memory_mb), "max_memory_mb", " MB"},
+	{WALL_cpu_limit, offsetof(struct session_wish, max_cpu_percent), "max_cpu_percent", " %"},
+	{WALL_disk_limit, offsetof(struct session_wish, max_disk_mb), "max_disk_mb", " MB"},
+	{WALL_network_limit, offsetof(struct session_wish, max_network_mb), "max_network_mb",
+	 " MB"},
+	{WALL_pids_limit, offsetof(struct session_wish, pids_max), "pids_max", ""},
+};
+
+static void set_own_walls(struct session *s)
+{
+	const struct session_wish *c = &s->config;
+
+	for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
+		const struct limit_row *row = &limit_rows[i];
+		const int64_t asked = *(const int64_t *)((const char *)c + row->offset);
+
+		if (asked > 0 && ours(s, row->wall))
+			wall_set(&s->walls, row->wall, WALL_UNAVAILABLE,
+				 "%s: asked for (%" PRId64 "%s), this version cannot enforce it",
+				 row->key, asked, row->unit);
+	}
+	if (c->allowed_domains.n + c->blocked_domains.n + c->allowed_ports.n > 0 &&
+	    ours(s, WALL_network_rules))
+		wall_set(&s->walls, WALL_network_rules, WALL_UNAVAILABLE,
+			 "network: asked for (%zu domains, %zu ports), this version cannot enforce "
+			 "it",
+			 c->allowed_domains.n + c->blocked_domains.n, c->allowed_ports.n);
+	wall_set(&s->walls, WALL_env_filter, WALL_UP,
+		 "built from an allow-list, without the server's own variables");
+}
+
+void session_take_walls(struct session *s, const struct strv *walls)
+{
+	struct err err = {0};
+
+	if (wall_unpack(&s->walls, walls, &err) < 0)
+		log_error("walls are not understood", "session_id", s->id, "error", err.message);
+	set_own_walls(s);
+}
+
+/* ---- asked ---- */
+
+static void create_overdue(void *arg)
+{
+	session_over(arg, "the launcher does not answer");
+}
+
+static void forget_proof(struct session *s)
+{
+	if (s->proof_fd >= 0)
+		close(take_fd(s->proof_fd));
+	if (s->proof_key != NULL)
+		explicit_bzero(s->proof_key, strlen(s->proof_key));
+	free(take(s->proof_key));
+}
+
+static void ask_launcher(struct session *s)
+{
+	struct launcher_create m = {
+		.session_id = s->id,
+		.workspace = s->config.workspace,
+		.policy = s->config.policy,
+		.unenforced = s->ss->deps.config->allow_unenforced,
+		.background = s->config.background,
+	};
+	struct err err = {0};
+
+	if (s->proof_key != NULL)
+		m.key = (struct bytes){(uint8_t *)s->proof_key, strlen(s->proof_key)};
+	if (outbox_send(&s->ss->launcher, MSG_launcher_create, &m, &s->proof_fd,
+			s->proof_fd >= 0 ? 1 : 0, &err) < 0)
+		session_over(s, err.message);
+	else
+		session_after(s, CREATE_MS, create_overdue);
+	forget_proof(s);
+}
+
+/* A session that never came to be: no row stays, its id is free. */
+static void never_was(struct session *s, const struct err *err)
+{
+	session_done_fn *done = s->create_done;
+
+	session_ref(s);
+	s->over = true;
+	s->create_done = NULL;
+	session_after_none(s);
+	sessions_drop(s);
+	if (done != NULL)
+		done(err, NULL, s->create_arg);
+	session_tell_waiters(s, err);
+	sessions_check_stopped(s->ss);
+	session_unref(s);
+}
+
+static void inserted(const struct err *err, void *arg)
+{
+	struct session *s = arg;
+
+	if (s->ss->freeing)
+		forget_proof(s);
+	else if (err != NULL)
+		never_was(s, err);
+	else
+		ask_launcher(s);
+	session_unref(s);
+}
+
+static int take_proof(struct session *s, const struct caller *who, struct err *err)
+{
+	if (who->key[0] != '\0') {
+		s->proof_key = mem_strdup(who->key);
+		return 0;
+	}
+	if (who->conn_fd < 0)
+		return 0; /* auth.type none: the launcher knows that, too */
+	s->proof_fd = fcntl(who->conn_fd, F_DUPFD_CLOEXEC, 3);
+	if (s->proof_fd < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot pass the connection on");
+	return 0;
+}
+
+static size_t strv_bytes(const struct strv *v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n; i++)
+		n += strlen(v->v[i]) + 1;
+	return n;
+}
+
+static int prepare(struct session *s, const struct caller *who, const struct session_wish *wish,
+		   struct err *err)
+{
+	copy_wish(s, wish);
+	s->owner_uid = who->uid;
+	s->created_us = s->last_activity_us = sessions_now(s->ss);
+	s->workspace = mem_strdup(s->config.workspace);
+	s->policy_name = mem_strdup(s->config.policy);
+	s->cwd = mem_strdup(START_DIR);
+	memcpy(s->request_id, who->request_id, sizeof(s->request_id));
+	session_env(s->ss->deps.config, &s->config.environment, &s->env);
+	if (strv_bytes(&s->env) > WISH_ENV_MAX) {
+		err_detail(err, "environment", "has more than %d bytes with the defaults",
+			   WISH_ENV_MAX);
+		return err_from_details(err, s->id);
+	}
+	return take_proof(s, who, err);
+}
+
+void session_create(struct sessions *ss, const struct caller *who, const struct session_wish *wish,
+		    session_done_fn *done, void *arg)
+{
+	char id[ID_MAX + 1] = "";
+	struct session *s;
+	struct err err = {0};
+	int r = check_wish(ss, who, wish, &err);
+
+	if (r == 0)
+		r = check_caps(ss, who, &err);
+	if (r < 0) {
+		done(&err, NULL, arg);
+		return;
+	}
+	if (wish->id != NULL)
+		memcpy(id, wish->id, strlen(wish->id));
+	else
+		id_make(id, "session");
+	s = session_new(ss, id, who->agent_id);
+	s->create_done = done;
+	s->create_arg = arg;
+	r = prepare(s, who, wish, &err);
+	if (r == 0)
+		r = rows_session_insert(s, &err);
+	if (r < 0) {
+		forget_proof(s);
+		done(&err, NULL, arg);
+	} else {
+		sessions_add(ss, s);
+		store_after(ss->deps.store, inserted, session_ref(s));
+	}
+	session_unref(s);
+}
+
+/* ---- answered ---- */
+
+static void deleted(const struct err *err, void *arg)
+{
+	struct session *s = arg;
+
+	if (err != NULL)
+		log_error("a refused session's row stays", "session_id", s->id, "error",
+			  err->message);
+	if (!s->ss->freeing)
+		never_was(s, s->refusal);
+	session_unref(s);
+}
+
+void session_on_refused(struct session *s, const struct launcher_refused *m)
+{
+	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
+	s->over = true;
+	session_after_none(s);
+	s->refusal = mem_new(struct err);
+	err_set(s->refusal, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject,
+		"%s", m->message != NULL ? m->message : "the launcher refused it");
+	rows_session_delete(s);
+	store_after(s->ss->deps.store, deleted, session_ref(s));
+}
+
+static void replace(char **to, char **from)
+{
+	if (*from == NULL)
+		return;
+	free(*to);
+	*to = take(*from);
+}
+
+void session_on_created(struct session *s, struct launcher_created *m, int fd[3])
+{
+	struct err err = {0};
+
+	replace(&s->workspace, &m->workspace);
+	replace(&s->policy_name, &m->policy_name);
+	replace(&s->policy_version, &m->policy_version);
+	s->owner_uid = m->owner_uid;
+	session_take_walls(s, &m->walls);
+	if (warden_attach(s, fd, &err) < 0)
+		session_over(s, err.message);
+}
+
+static void ready_committed(const struct err *err, void *arg)
+{
+	struct session *s = arg;
+	session_done_fn *done = s->create_done;
+
+	if (s->over || s->ss->freeing) {
+		session_unref(s);
+		return;
+	}
+	if (err != NULL) {
+		session_over(s, "the database could not be written");
+		session_unref(s);
+		return;
+	}
+	log_info("session ready", "session_id", s->id, "agent_id", s->agent_id);
+	s->create_done = NULL;
+	s->request_id[0] = '\0';
+	if (done != NULL)
+		done(NULL, s, s->create_arg);
+	if (s->end_reason != NULL) {
+		cleanup_free char *reason = take(s->end_reason);
+
+		session_begin_stop(s, reason, "");
+	}
+	sessions_check_ready(s->ss);
+	session_unref(s);
+}
+
+void session_on_ready(struct session *s)
+{
+	s->settled = true;
+	session_after_none(s);
+	session_event(s, EVENT_session_created, NULL);
+	session_set_state(s, SESSION_READY, NULL);
+	rows_session_save(s);
+	rows_session_save_env(s);
+	rows_session_save_config(s);
+	store_after(s->ss->deps.store, ready_committed, session_ref(s));
+}
+
+/* A wall's name before the colon means that it could not be raised. */
+static bool names_wall(const char *why, size_t len)
+{
+	for (unsigned w = 0; w < WALLS; w++)
+		if (strlen(wall_name((enum wall)w)) == len &&
+		    memcmp(wall_name((enum wall)w), why, len) == 0)
+			return true;
+	return false;
+}
+
+void session_create_failed(struct session *s, const char *why)
+{
+	session_done_fn *done = s->create_done;
+	const size_t len = strcspn(why, ":");
+	cleanup_free char *wall = mem_strndup(why, len);
+	struct err err = {0};
+
+	s->create_done = NULL;
+	if (why[len] == ':' && names_wall(why, len))
+		err_set(&err, E_ENFORCEMENT, wall, "session '%s' was not made: %s", s->id, why);
+	else
+		err_set(&err, s->end_reason != NULL ? E_SESSION_STOPPED : E_UNAVAILABLE, s->id,
+			"session '%s' was not made: %s", s->id, why);
+	done(&err, NULL, s->create_arg);
+}

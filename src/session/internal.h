@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+/* session/internal.h - what the files of this folder share; nobody else includes it.
+ *
+ * Objects are counted: the registry holds a session until its end is in the store, a session holds
+ * a command until its end is in the store, a command holds its session. Finders hand out objects
+ * that live at least until the next turn. A change is made in memory, written as rows and events of
+ * the turn's transaction, and shown (link, observers, done functions) by a store_after function. If
+ * the commit fails, what had happened outside is written again later; what had not happened yet is
+ * undone. `busy` is not in the rows: a session is busy while a command of it runs, and a command
+ * runs (a row says `queued` until its end) when its warden says so. */
+#pragma once
+#include "base/json.h"
+#include "base/mem.h"
+#include "event/journal.h"
+#include "model/wall.h"
+#include "session/outbox.h"
+#include "session/session.h"
+#include "session/watch.h"
+#include <sys/queue.h>
+
+#define CREATE_MS 30000 /* the launcher's answer */
+#define HELLO_MS 30000	/* a warden's first state */
+#define STOP_MS 25000	/* a warden's orderly end: its own deadlines are shorter */
+#define GONE_MS 250	/* the launcher's reason for an end that the link shows first */
+#define RETRY_MS 1000	/* after a failed commit */
+#define BELL_MS 5	/* records that come together are stored together */
+#define GONE_GRACE_MS 2000
+#define SESSION_BUCKETS 256
+
+#ifndef TAILQ_FOREACH_SAFE
+#define TAILQ_FOREACH_SAFE(var, head, field, tvar)                                             \
+	for ((var) = TAILQ_FIRST(head); (var) != NULL && ((tvar) = TAILQ_NEXT(var, field), 1); \
+	     (var) = (tvar))
+#endif
+
+enum session_state {
+	SESSION_CREATING,
+	SESSION_READY,
+	SESSION_BUSY,
+	SESSION_STOPPING,
+	SESSION_STOPPED,
+	SESSION_FAILED,
+};
+enum command_state {
+	COMMAND_QUEUED,
+	COMMAND_RUNNING,
+	COMMAND_FINISHED,
+	COMMAND_KILLED,
+	COMMAND_LOST,
+};
+/* Lists of operations in an answer. */
+enum seen { SEEN_FILE, SEEN_NETWORK, SEEN_EXEC, SEEN_BLOCKED, SEEN_KINDS };
+
+struct totals {
+	int64_t command_count, file_ops, net_ops, bytes_read, bytes_written;
+};
+
+struct stream_page;
+TAILQ_HEAD(command_list, command);
+TAILQ_HEAD(session_list, session);
+
+/* Who waits for a session's end. */
+struct waiter {
+	STAILQ_ENTRY(waiter) next;
+	session_done_fn *done;
+	void *arg;
+};
+
+/* A PATCH under way; the working directory is tried first, alone, so that a bad one changes
+ * nothing. */
+struct patch {
+	struct session_wish wish;
+	char request_id[ID_MAX + 1];
+	session_done_fn *done;
+	void *arg;
+};
+
+/* What the next warden_state answers. */
+enum expect_kind { EXPECT_HELLO, EXPECT_SETTLED, EXPECT_CWD, EXPECT_PATCH };
+struct expect {
+	STAILQ_ENTRY(expect) next;
+	enum expect_kind kind;
+	struct patch *patch; /* owned; CWD and PATCH */
+};
+
+struct session {
+	TAILQ_ENTRY(session) all;   /* registry or borrowed */
+	LIST_ENTRY(session) bucket; /* registry */
+	struct sessions *ss;
+	unsigned refs;
+	/* the row */
+	char id[ID_MAX + 1], agent_id[ID_MAX + 1];
+	enum session_state state;
+	uint32_t owner_uid;
+	int64_t created_us, last_activity_us, ended_us;
+	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure NULL: none */
+	struct strv env;
+	struct session_wish config; /* as asked, narrowed */
+	struct wall_report walls;
+	struct totals totals;
+	struct totals committed; /* as the rows have them */
+	int64_t next_n;		 /* of its next command */
+	/* while it lives */
+	bool registered;
+	bool settled; /* its warden has told all that it knows */
+	bool stray;   /* a warden without a row: only to be ended */
+	bool over;    /* its end is decided */
+	bool saved;   /* its end is in the store */
+	bool lent;    /* to the turn */
+	bool env_dirty;
+	bool bell_pending, drain_pending, redrain;
+	enum session_state end_from; /* the state before the last */
+	char *hint;		     /* why its warden ends, as far as known */
+	char *end_reason;	     /* of a destroy; also one that came while it was made */
+	struct link link;
+	bool linked;
+	struct outbox outbox;
+	struct watch *readable, *timer, *bell;
+	watch_fn *timer_fn;
+	struct journal_reader *ring;
+	int ring_fd, ack_fd;	      /* the reader's, for opening it anew */
+	struct command_list commands; /* running and queued in order, and those whose end is not yet
+					 in the store */
+	struct command *running;      /* in the list */
+	STAILQ_HEAD(, expect) expects;
+	STAILQ_HEAD(, waiter) waiters;
+	char spare_id[ID_MAX + 1]; /* "": none */
+	int spare_fd[2];
+	/* while it is made */
+	session_done_fn *create_done;
+	void *create_arg;
+	int proof_fd;
+	char *proof_key;
+	struct err *refusal; /* the launcher's */
+	char request_id[ID_MAX + 1];
+};
+
+struct observer {
+	TAILQ_ENTRY(observer) next;
+	struct command_observer o;
+};
+
+/* What a finished command left; the row's `result`. */
+struct outcome {
+	bool refused; /* never started: the error is the answer */
+	char *error_code, *error_message, *error_path;
+	char *working_dir; /* of the session afterwards */
+	char *capture;
+	struct strv env_changed, background;
+	int64_t duration_us, cpu_us, maxrss_kb, read_bytes, write_bytes;
+	int64_t stdout_kept, stderr_kept;
+	int64_t file, network, exec, blocked; /* events, by list */
+};
+
+struct command {
+	TAILQ_ENTRY(command) next;  /* session's list or borrowed */
+	TAILQ_ENTRY(command) again; /* sessions' list of failed saves */
+	struct session *s;	    /* counted */
+	unsigned refs;
+	/* the row */
+	enum command_state state;
+	char *idempotency_key; /* NULL: none */
+	char *request;	       /* JSON */
+	int64_t created_us, started_us, finished_us;
+	int64_t exit_code;	     /* -1: none */
+	uint64_t bytes[3], lines[3]; /* by stream, 1 and 2 */
+	int64_t max_output, n;
+	struct outcome out;
+	uint8_t body_hash[32];
+	int signal; /* 0: none */
+	char id[ID_MAX + 1];
+	bool detach;
+	/* while it lives */
+	bool listed;	/* in its session's list */
+	bool lent;	/* to the turn */
+	bool recovered; /* from a row: what came before this server is not in memory */
+	bool committed; /* its row is in the store */
+	bool sent;
+	bool over;	/* its end is decided */
+	bool ack;	/* its warden waits for an acknowledgement */
+	bool end_event; /* its end is in the journal */
+	bool ends_busy; /* its end makes the session ready */
+	bool retrying;
+	bool early_eof;
+	bool open_line[3];
+	char request_id[ID_MAX + 1];
+	int out_fd[2]; /* until it is sent */
+	int read_fd[3];
+	char *line;		 /* for people */
+	struct err *refusal;	 /* what observers get instead of an answer */
+	struct warden_exec exec; /* until it is sent */
+	struct buf early_stdin;	 /* what came before it was sent */
+	uint64_t window[3];
+	uint64_t counted[3], counted_lines[3]; /* of its files, as far as somebody asked */
+	int64_t seen[SEEN_KINDS];
+	TAILQ_HEAD(, observer) observers;
+};
+
+struct sessions {
+	struct sessions_deps deps;
+	struct session_list all;
+	LIST_HEAD(, session) bucket[SESSION_BUCKETS];
+	unsigned live; /* registered, not stray, end not decided */
+	struct outbox launcher;
+	bool found_all, ready, stopping, freeing;
+	void (*on_ready)(void *arg);
+	void *on_ready_arg;
+	void (*on_stopped)(void *arg);
+	void *on_stopped_arg;
+	struct watch *reaper, *sweep, *retry;
+	struct session_list borrowed_sessions;
+	struct command_list borrowed_commands;
+	TAILQ_HEAD(, command) unsaved;
+};
+
+/* sessions.c */
+struct session *sessions_find(struct sessions *ss, const char *id); /* registered; NULL */
+void sessions_add(struct sessions *ss, struct session *s);	    /* keeps a reference */
+void sessions_drop(struct session *s);				    /* gives it back */
+void sessions_check_ready(struct sessions *ss);
+void sessions_check_stopped(struct sessions *ss);
+void sessions_count(struct sessions *ss); /* live and its metric */
+void sessions_retry_later(struct sessions *ss);
+/* Gives the caller's reference to the turn: the object lives until the next one. */
+struct session *session_lend(struct session *s);
+struct command *command_lend(struct command *c);
+void command_release(struct command *c); /* the same, if nothing else keeps it that long */
+bool session_visible(const struct caller *who, const char *agent_id);
+static inline int64_t sessions_now(const struct sessions *ss)
+{
+	return clock_wall_us(ss->deps.clock);
+}
+
+/* session.c */
+const char *session_state_name(enum session_state state);
+int session_state_by_name(const char *name); /* -1 if unknown */
+struct session *session_new(struct sessions *ss, const char *id, const char *agent_id);
+struct session *session_ref(struct session *s);
+void session_unref(struct session *s);
+bool session_ended(const struct session *s);
+/* Changes the state, with its event; the row is the caller's to write. */
+void session_set_state(struct session *s, enum session_state to, const char *reason);
+void session_state_event(struct session *s, enum session_state from, enum session_state to,
+			 const char *reason);
+void session_event(struct session *s, enum event_type type, const char *reason);
+void session_after(struct session *s, int64_t ms, watch_fn *fn); /* its one timer */
+void session_after_none(struct session *s);
+/* Decides the end: stopped if it was being stopped, else failed with hint, else why. */
+void session_over(struct session *s, const char *why);
+void session_save_end(struct session *s); /* writes the end (again) */
+void session_send_end(struct session *s);
+void session_tell_waiters(struct session *s, const struct err *err);
+void session_begin_stop(struct session *s, const char *reason, const char *request_id);
+
+/* create.c */
+void session_on_created(struct session *s, struct launcher_created *m, int fd[3]);
+void session_on_refused(struct session *s, const struct launcher_refused *m);
+void session_on_ready(struct session *s); /* the first state of a fresh warden */
+void session_create_failed(struct session *s, const char *why);
+/* Takes the walls that a process of ours raised, then adds the ones of this folder. */
+void session_take_walls(struct session *s, const struct strv *walls);
+
+/* patch.c */
+void session_patched(struct session *s, struct expect *x, const char *old_cwd);
+void session_patches_fail(struct session *s);
+
+/* warden_link.c */
+int warden_attach(struct session *s, int fd[3],
+		  struct err *err); /* takes the descriptors; says hello */
+void warden_detach(struct session *s);
+void warden_read(struct session *s); /* handles what has arrived */
+void warden_expect(struct session *s, enum expect_kind kind, struct patch *p);
+void warden_send(struct session *s, enum msg_type type,
+		 const void *obj); /* a lost link shows itself to the reader */
+
+/* drain.c */
+int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes ring and ack */
+/* Reads the ring to `until` (or to its end) into the store; the acknowledgement follows the commit.
+ */
+void session_drain(struct session *s, uint64_t until);
+void session_redrain(struct session *s);
+void session_bell(struct session *s);
+
+/* command.c */
+const char *command_state_name(enum command_state state);
+int command_state_by_name(const char *name);
+struct command *command_new(struct session *s, const char *id);
+struct command *command_ref(struct command *c);
+void command_unref(struct command *c);
+struct command *command_find(struct session *s, const char *id); /* in its list; NULL */
+void command_list_add(struct command *c);			 /* keeps a reference */
+void command_list_drop(struct command *c);
+bool command_is_over(const struct command *c);
+void command_event(struct command *c, enum event_type type, const char *reason);
+char *command_line(const struct strv *argv, const char *script); /* for people, cut */
+char *command_directory(const struct session *s, const char *asked);
+void command_request_format(struct command *c); /* c->request from c->exec */
+void command_close_out(struct command *c);
+char *command_line_of(const char *request); /* from the row's JSON */
+void command_add_observer(struct command *c, const struct command_observer *obs);
+
+/* submit.c */
+void command_send(struct command *c);
+void command_promote(struct session *s); /* gives the free place to the next one */
+
+/* steer.c */
+void command_send_early(struct command *c); /* what was asked of it while it waited */
+
+/* spare.c */
+void spare_make(struct session *s); /* if it has none and can use one */
+bool spare_take(struct session *s, char id[ID_MAX + 1], int fd[2]); /* false: there is none */
+void spare_drop(struct session *s);				    /* with its files */
+
+/* settle.c */
+void command_tell_done(struct command *c);
+void command_tell_done_one(struct command *c, const void *arg);
+void command_refusal_from_row(struct command *c);
+void command_on_started(struct command *c, uint64_t time_us);
+void command_on_output(struct command *c);
+void command_on_taken(struct command *c, uint64_t total);
+void command_on_refused(struct session *s, const struct warden_refused *m);
+void command_on_result(struct session *s, struct warden_result *m);
+/* Ends it without a result. refusal NULL: observers get an answer with the error in it. */
+void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse);
+void command_save(struct command *c); /* writes its end (again) */
+
+/* output.c */
+uint64_t command_file_size(struct command *c, int stream);
+uint64_t command_count_lines(struct command *c, int stream);
+uint64_t command_kept(struct command *c, int stream);
+bool command_read(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
+		  struct stream_page *page); /* false: its file is gone */
+
+/* outcome.c */
+void outcome_done(struct outcome *o);
+void outcome_format(const struct outcome *o, struct buf *out);
+int outcome_parse(const char *json, struct outcome *o, struct err *err);
+
+/* answer_events.c */
+struct network_summary {
+	int64_t connections, dns_queries, sent, received, blocked;
+	struct strv destinations;
+};
+void answer_network(struct command *c, struct network_summary *sum); /* adds to a zeroed one */
+void network_summary_done(struct network_summary *sum);
+void answer_events(struct command *c, struct jw *w); /* the value of `events` */
+void answer_count(struct command *c);		     /* c->seen from the store */
+void answer_recall(struct command *c); /* start and end, as far as the store has events of them */
+
+/* rows.c: writes that fail fail their turn; who waits for the commit is told. */
+int rows_session_insert(struct session *s, struct err *err); /* E_CONFLICT */
+void rows_session_save(struct session *s); /* state, times, cwd, totals, failure */
+void rows_session_save_env(struct session *s);
+void rows_session_save_config(struct session *s); /* config, walls, policy, workspace, owner */
+void rows_session_delete(struct session *s);
+int rows_session_load(struct sessions *ss, const char *id, struct session **out, struct err *err);
+typedef void rows_session_fn(struct session *s, int64_t rowid, void *arg); /* s: a reference */
+int rows_sessions_live(struct sessions *ss, rows_session_fn *fn, void *arg, struct err *err);
+struct rows_page {
+	const char *agent_id; /* NULL: any */
+	int64_t after;
+	unsigned limit;
+};
+int rows_sessions_page(struct sessions *ss, const struct rows_page *p, rows_session_fn *fn,
+		       void *arg, struct err *err);
+int rows_cursor_parse(const char *cursor, int64_t *after,
+		      struct err *err); /* NULL and "": the start */
+
+/* rows_command.c */
+int rows_command_insert(struct command *c, struct err *err); /* E_CONFLICT */
+void rows_command_finish(struct command *c);
+void rows_command_save_request(struct command *c);
+void rows_command_delete(struct command *c);
+/* E_NOT_FOUND. *out is a reference: the living command, or one made from its row. agent_id NULL:
+ * any agent's. */
+int rows_command_load(struct sessions *ss, const char *agent_id, const char *id,
+		      struct command **out, struct err *err);
+/* The same by an Idempotency-Key of the session's agent. One past its age is taken from its row and
+ * not found. */
+int rows_command_by_key(struct session *s, const char *key, struct command **out, struct err *err);
+typedef void rows_command_fn(struct command *c, void *arg); /* c: a reference */
+int rows_commands_open(struct session *s, rows_command_fn *fn, void *arg, struct err *err);
+int rows_commands_page(struct session *s, int64_t after, unsigned limit, rows_command_fn *fn,
+		       void *arg, struct err *err);
+int rows_last_n(struct session *s, int64_t *out, struct err *err); /* 0: it has had no command */
+
+/* reaper.c */
+void sessions_reap(struct sessions *ss); /* one round; the timer calls it */
+void sessions_sweep_output(struct sessions *ss);
+void reaper_start(struct sessions *ss);
+void reaper_stop(struct sessions *ss);
+
+/* env.c */
+/* A new session's environment: the allowed defaults, the configuration's, the client's, nothing
+ * dangerous. */
+void session_env(const struct config *config, const struct strv *asked, struct strv *out);
+void env_format(const struct strv *env, struct jw *w); /* an object */
+int env_parse(const char *json, struct strv *out, struct err *err);

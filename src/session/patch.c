@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* PATCH: what a client may change in a living session. Limits only become narrower. */
+#include "session/internal.h"
+#include <inttypes.h>
+
+static const struct limit {
+	const char *field;
+	size_t offset;
+	bool duration;
+} limits[] = {
+#define LIMIT(field_, name_, duration_)                                 \
+	{                                                               \
+		field_, offsetof(struct session_wish, name_), duration_ \
+	}
+	LIMIT("timeout", timeout_ms, true),
+	LIMIT("idle_timeout", idle_timeout_ms, true),
+	LIMIT("resource_limits.command_timeout", command_timeout_ms, true),
+	LIMIT("resource_limits.max_memory_mb", max_memory_mb, false),
+	LIMIT("resource_limits.max_cpu_percent", max_cpu_percent, false),
+	LIMIT("resource_limits.max_disk_mb", max_disk_mb, false),
+	LIMIT("resource_limits.max_network_mb", max_network_mb, false),
+	LIMIT("resource_limits.pids_max", pids_max, false),
+	LIMIT("limits.max_commands", max_commands, false),
+	LIMIT("limits.max_file_ops", max_file_ops, false),
+	LIMIT("limits.max_net_ops", max_net_ops, false),
+#undef LIMIT
+};
+
+static int64_t *value(const struct session_wish *w, const struct limit *l)
+{
+	return (int64_t *)((const char *)w + l->offset);
+}
+
+static int check(const struct session *s, const struct session_wish *patch, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const int64_t now = *value(&s->config, &limits[i]);
+		const int64_t then = *value(patch, &limits[i]);
+		cleanup_buf struct buf text = {0};
+
+		if (then == 0 || now == 0 || then <= now)
+			continue;
+		if (limits[i].duration)
+			json_duration_format(&text, now);
+		else
+			buf_addf(&text, "%" PRId64, now);
+		err_detail(err, limits[i].field, "can only become narrower, is %s", text.data);
+	}
+	return err_from_details(err, s->id);
+}
+
+static void patch_free(struct patch *p)
+{
+	session_wish_done(&p->wish);
+	free(p);
+}
+
+static struct patch *patch_new(const struct session_wish *wish, const struct caller *who,
+			       session_done_fn *done, void *arg)
+{
+	struct patch *p = mem_new(struct patch);
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		*value(&p->wish, &limits[i]) = *value(wish, &limits[i]);
+	p->wish.working_dir = mem_strdup(wish->working_dir);
+	p->wish.has_environment = wish->has_environment;
+	strv_copy(&p->wish.environment, &wish->environment);
+	wish_env_strip(&p->wish.environment);
+	memcpy(p->request_id, who->request_id, sizeof(p->request_id));
+	p->done = done;
+	p->arg = arg;
+	return p;
+}
+
+/* Removes "." and ".." by their letters; base stands before a relative path. */
+static char *clean(const char *base, const char *path)
+{
+	struct buf out = {0};
+	cleanup_free char *whole =
+		path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", base, path);
+	char *save = NULL;
+
+	for (char *part = strtok_r(whole, "/", &save); part != NULL;
+	     part = strtok_r(NULL, "/", &save)) {
+		if (strcmp(part, ".") == 0)
+			continue;
+		if (strcmp(part, "..") != 0) {
+			buf_addf(&out, "/%s", part);
+			continue;
+		}
+		while (out.len > 0 && out.data[--out.len] != '/')
+			;
+		if (out.data != NULL)
+			out.data[out.len] = '\0';
+	}
+	if (out.len == 0)
+		buf_adds(&out, "/");
+	return buf_take(&out);
+}
+
+static void send_rest(struct session *s, struct patch *p)
+{
+	struct warden_patch m = {.set = p->wish.environment,
+				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
+
+	warden_send(s, MSG_warden_patch, &m);
+	warden_expect(s, EXPECT_PATCH, p);
+}
+
+static void apply_limits(struct session *s, const struct session_wish *patch)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		if (*value(patch, &limits[i]) != 0)
+			*value(&s->config, &limits[i]) = *value(patch, &limits[i]);
+}
+
+static void send_first(struct session *s, struct patch *p)
+{
+	struct warden_patch m = {.command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
+	cleanup_free char *dir = NULL;
+
+	if (p->wish.working_dir == NULL) {
+		apply_limits(s, &p->wish);
+		send_rest(s, p);
+		return;
+	}
+	dir = clean(s->cwd, p->wish.working_dir);
+	m.cwd = dir;
+	warden_send(s, MSG_warden_patch, &m);
+	warden_expect(s, EXPECT_CWD, p);
+}
+
+void session_patch(struct session *s, const struct caller *who, const struct session_wish *patch,
+		   session_done_fn *done, void *arg)
+{
+	struct err err = {0};
+	int r;
+
+	if (session_ended(s) || s->state == SESSION_STOPPING)
+		r = err_set(&err, E_SESSION_STOPPED, s->id, "session '%s' has ended", s->id);
+	else if (!s->registered || !s->settled || s->over)
+		r = err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
+			    s->id);
+	else
+		r = check(s, patch, &err);
+	if (r < 0)
+		done(&err, NULL, arg);
+	else
+		send_first(s, patch_new(patch, who, done, arg));
+}
+
+/* ---- the warden's answers ---- */
+
+/* A warden that cannot go there stays where it was. */
+static bool went(const struct session *s, const char *old_cwd, const char *asked)
+{
+	cleanup_free char *wanted = clean(old_cwd, asked);
+
+	return strcmp(s->cwd, wanted) == 0 || strcmp(s->cwd, old_cwd) != 0;
+}
+
+static void refuse_cwd(struct session *s, struct patch *p)
+{
+	struct err err = {0};
+
+	err_detail(&err, "working_dir", "not a directory in the session: '%.100s'",
+		   p->wish.working_dir);
+	err_from_details(&err, s->id);
+	p->done(&err, NULL, p->arg);
+	patch_free(p);
+}
+
+struct patched {
+	struct session *s; /* counted */
+	struct patch *p;
+};
+
+static void committed(const struct err *err, void *arg)
+{
+	struct patched *done = arg;
+	struct session *s = done->s;
+	struct patch *p = done->p;
+
+	if (!s->ss->freeing)
+		p->done(err, err == NULL ? s : NULL, p->arg);
+	patch_free(p);
+	free(done);
+	session_unref(s);
+}
+
+static void record(struct session *s, struct patch *p)
+{
+	struct patched *done = mem_new(struct patched);
+
+	*done = (struct patched){session_ref(s), p};
+	s->last_activity_us = sessions_now(s->ss);
+	memcpy(s->request_id, p->request_id, sizeof(s->request_id));
+	session_event(s, EVENT_session_updated, NULL);
+	s->request_id[0] = '\0';
+	session_take_walls(s, &(struct strv){0});
+	rows_session_save(s);
+	rows_session_save_env(s);
+	rows_session_save_config(s);
+	store_after(s->ss->deps.store, committed, done);
+}
+
+void session_patched(struct session *s, struct expect *x, const char *old_cwd)
+{
+	struct patch *p = take(x->patch);
+
+	if (x->kind == EXPECT_PATCH) {
+		record(s, p);
+	} else if (!went(s, old_cwd, p->wish.working_dir)) {
+		refuse_cwd(s, p);
+	} else {
+		apply_limits(s, &p->wish);
+		send_rest(s, p);
+	}
+}
+
+void session_patches_fail(struct session *s)
+{
+	struct expect *x;
+	struct err err = {0};
+
+	err_set(&err, E_SESSION_STOPPED, s->id, "session '%s' ended meanwhile", s->id);
+	while ((x = STAILQ_FIRST(&s->expects)) != NULL) {
+		STAILQ_REMOVE_HEAD(&s->expects, next);
+		if (x->patch != NULL && !s->ss->freeing)
+			x->patch->done(&err, NULL, x->patch->arg);
+		if (x->patch != NULL)
+			patch_free(x->patch);
+		free(x);
+	}
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_testkit.h"
+
+static char *text(const char *s)
+{
+	return (char *)s;
+}
+
+/* One that is refused at once. */
+static struct told patch(struct kit *k, const struct session_wish *wish)
+{
+	struct told t = {0};
+
+	session_patch(kit_get(k, "s1"), &k->who, wish, kit_told, &t);
+	kit_turn(k);
+	return t;
+}
+
+static void ses_1_environment_is_merged_by_the_warden(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	char *env[] = {text("A=1"), text("BASH_ENV=x"), NULL};
+	char *after[] = {text("A=1"), text("LANG=C"), NULL};
+	struct session_wish wish = {.environment = {env, 2}, .has_environment = true};
+	struct told t = {0};
+	struct warden_patch m;
+	struct link_msg msg;
+	cleanup_buf struct buf r = {0};
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
+	assert_int_equal(m.set.n, 1);
+	assert_string_equal(m.set.v[0], "A=1");
+	assert_int_equal(m.unset.n, 0);
+	assert_null(m.cwd);
+	assert_int_equal(m.command_timeout_ms, 300000);
+	msg_done(MSG_warden_patch, &m);
+	assert_int_equal(t.n, 0);
+	k->clock.fixed_us += 5;
+	fake_state(k, f, "/workspace", &(struct strv){after, 2});
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_OK);
+	assert_events(k, "s1", "session_created session_state:ready session_updated");
+	session_format(kit_get(k, "s1"), &JW(&r));
+	assert_at(&r, "environment", "{\"A\":\"1\",\"LANG\":\"C\"}");
+	assert_at(&r, "last_activity", "2027-01-15T08:00:00.000005Z");
+}
+
+static void ses_1_the_directory_is_tried_first(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	char *env[] = {text("A=1"), NULL};
+	struct session_wish wish = {
+		.environment = {env, 1}, .working_dir = text("src/./x/.."), .timeout_ms = 1000};
+	struct told t = {0};
+	struct warden_patch m;
+	struct link_msg msg;
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
+	assert_string_equal(m.cwd, "/workspace/src");
+	assert_int_equal(m.set.n, 0);
+	msg_done(MSG_warden_patch, &m);
+	kit_recv_nothing(&f->link);
+	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 4 * 3600 * 1000);
+	fake_state(k, f, "/workspace/src", &(struct strv){0});
+	assert_int_equal(t.n, 0);
+	kit_skip(&f->link, MSG_warden_patch);
+	fake_state(k, f, "/workspace/src", &(struct strv){0});
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_OK);
+	assert_string_equal(kit_get(k, "s1")->cwd, "/workspace/src");
+	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 1000);
+}
+
+static void ses_1_a_directory_that_is_not_there_changes_nothing(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {.working_dir = text("/nowhere"), .timeout_ms = 1000};
+	struct told t = {0};
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_skip(&f->link, MSG_warden_patch);
+	fake_state(k, f, "/workspace", &(struct strv){0});
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_BAD_REQUEST);
+	assert_string_equal(t.err.details[0].field, "working_dir");
+	kit_recv_nothing(&f->link);
+	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 4 * 3600 * 1000);
+	assert_events(k, "s1", "session_created session_state:ready");
+}
+
+static void ses_1_names_of_the_same_directory_are_no_failure(void **state)
+{
+	static const char *const same[] = {"/workspace", ".", "/../workspace/./", "a/..",
+					   "../workspace"};
+	static const char *const root[] = {"/", "..", "../../.."};
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		struct session_wish wish = {.working_dir = text(same[i])};
+		struct told t = {0};
+
+		session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/workspace", &(struct strv){0});
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/workspace", &(struct strv){0});
+		assert_int_equal(t.err.code, E_OK);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(root); i++) {
+		struct session_wish wish = {.working_dir = text(root[i])};
+		struct told t = {0};
+
+		session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/", &(struct strv){0});
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/", &(struct strv){0});
+		assert_int_equal(t.err.code, E_OK);
+	}
+}
+
+static void ses_5_limits_only_become_narrower(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wider = {.timeout_ms = 4 * 3600 * 1000 + 1,
+				     .idle_timeout_ms = 30 * 60 * 1000,
+				     .command_timeout_ms = 300001,
+				     .max_memory_mb = 11};
+	struct session_wish narrower = {.timeout_ms = 4 * 3600 * 1000,
+					.command_timeout_ms = 299999,
+					.max_memory_mb = 10,
+					.pids_max = 5,
+					.max_commands = 9};
+	struct warden_patch m;
+	struct link_msg msg;
+	struct told t;
+	cleanup_buf struct buf r = {0};
+
+	kit_get(k, "s1")->config.max_memory_mb = 10;
+	t = patch(k, &wider);
+	assert_int_equal(t.err.code, E_BAD_REQUEST);
+	assert_int_equal(t.err.ndetails, 3);
+	assert_string_equal(t.err.details[0].field, "timeout");
+	assert_string_equal(t.err.details[0].problem, "can only become narrower, is 4h");
+	assert_string_equal(t.err.details[1].field, "resource_limits.command_timeout");
+	assert_string_equal(t.err.details[2].field, "resource_limits.max_memory_mb");
+	assert_string_equal(t.err.details[2].problem, "can only become narrower, is 10");
+	kit_recv_nothing(&f->link);
+	t = (struct told){0};
+	session_patch(kit_get(k, "s1"), &k->who, &narrower, kit_told, &t);
+	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
+	assert_int_equal(m.command_timeout_ms, 299999);
+	msg_done(MSG_warden_patch, &m);
+	fake_state(k, f, "/workspace", &(struct strv){0});
+	assert_int_equal(t.n, 1);
+	session_format(kit_get(k, "s1"), &JW(&r));
+	assert_at(&r, "config.resource_limits.command_timeout", "299999ms");
+	assert_at(&r, "config.resource_limits.pids_max", "5");
+	assert_at(&r, "config.limits.max_commands", "9");
+	assert_at(&r, "config.timeout", "4h");
+	assert_non_null(strstr(r.data, "pids_max: asked for (5), this version"));
+}
+
+static void ses_2_an_ended_session_is_not_changed(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {.timeout_ms = 1};
+	struct told first = {0}, t;
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &first);
+	kit_skip(&f->link, MSG_warden_patch);
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
+	t = patch(k, &wish);
+	assert_int_equal(t.err.code, E_SESSION_STOPPED);
+	kit_skip(&f->link, MSG_warden_end);
+	assert_int_equal(first.n, 0);
+	link_done(&f->link);
+	kit_turn(k);
+	assert_int_equal(first.n, 1);
+	assert_int_equal(first.err.code, E_SESSION_STOPPED);
+	t = patch(k, &wish);
+	assert_int_equal(t.err.code, E_SESSION_STOPPED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ses_1_environment_is_merged_by_the_warden),
+		TEST(ses_1_the_directory_is_tried_first),
+		TEST(ses_1_a_directory_that_is_not_there_changes_nothing),
+		TEST(ses_1_names_of_the_same_directory_are_no_failure),
+		TEST(ses_5_limits_only_become_narrower),
+		TEST(ses_2_an_ended_session_is_not_changed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_testkit.h"
+#include <sys/time.h>
+
+#define MS INT64_C(1000)
+
+static void reap(struct kit *k)
+{
+	sessions_reap(k->ss);
+	kit_turn(k);
+}
+
+static void assert_ends(struct kit *k, struct fake *f, const char *reason)
+{
+	struct warden_end m;
+	struct link_msg msg;
+
+	assert_string_equal(kit_state(k, "s1"), "stopping");
+	kit_recv(&f->link, MSG_warden_end, &m, &msg);
+	assert_string_equal(m.reason, reason);
+	msg_done(MSG_warden_end, &m);
+}
+
+static void ses_5_a_session_ends_at_its_timeout(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	kit_get(k, "s1")->config.idle_timeout_ms = 0;
+	k->clock.fixed_us += k->config.default_timeout_ms * MS - 1;
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	k->clock.fixed_us += 1;
+	reap(k);
+	assert_ends(k, f, "its timeout has passed");
+	reap(k); /* once */
+	kit_recv_nothing(&f->link);
+}
+
+static void ses_5_idle_counts_from_the_last_activity(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0};
+
+	k->clock.fixed_us += 1000 * MS;
+	kit_submit(k, "s1", &wish, &o);
+	fake_run(k, f, 0, "");
+	k->clock.fixed_us += k->config.default_idle_timeout_ms * MS - 1;
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	k->clock.fixed_us += 1;
+	reap(k);
+	assert_ends(k, f, "it was idle for its idle_timeout");
+	kit_seen_done(&o);
+}
+
+static void ses_5_a_running_command_is_activity(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0};
+
+	wish.detach = true;
+	kit_submit(k, "s1", &wish, &o);
+	fake_take_exec(f);
+	k->clock.fixed_us += 2 * k->config.default_idle_timeout_ms * MS;
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "busy");
+	fake_finish(k, f, 0, "");
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	kit_seen_done(&o);
+}
+
+static void ses_5_counts_are_limits(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session *s = kit_get(k, "s1");
+
+	s->config.max_file_ops = 5;
+	s->totals.file_ops = 4;
+	s->config.max_net_ops = 3;
+	s->totals.net_ops = 2;
+	s->config.max_commands = 2;
+	s->totals.command_count = 1;
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	s->totals.file_ops = 5;
+	reap(k);
+	assert_ends(k, f, "it has had its max_file_ops");
+}
+
+static void ses_5_net_ops_are_a_limit(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	kit_get(k, "s1")->config.max_net_ops = 3;
+	kit_get(k, "s1")->totals.net_ops = 3;
+	reap(k);
+	assert_ends(k, f, "it has had its max_net_ops");
+}
+
+static void ses_5_the_last_command_may_finish(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0};
+
+	kit_get(k, "s1")->config.max_commands = 1;
+	kit_submit(k, "s1", &wish, &o);
+	reap(k);
+	assert_string_equal(kit_state(k, "s1"), "busy");
+	fake_run(k, f, 0, "");
+	reap(k);
+	assert_ends(k, f, "it has had its max_commands");
+	kit_seen_done(&o);
+}
+
+/* The timer, with the configuration's interval. */
+static void ses_5_the_reaper_comes_by_itself(void **state)
+{
+	struct kit *k = *state;
+	unsigned turns = 0;
+
+	k->config.cleanup_interval_ms = 10;
+	kit_close_sessions(k);
+	kit_open_sessions(k);
+	kit_found_all(k);
+	kit_session(k, "s1");
+	k->clock.fixed_us += k->config.default_timeout_ms * MS;
+	while (strcmp(kit_state(k, "s1"), "stopping") != 0 && turns++ < 100)
+		event_base_loop(k->base, EVLOOP_ONCE);
+	assert_string_equal(kit_state(k, "s1"), "stopping");
+}
+
+static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by a = {0}, b = {0};
+	const struct timeval then[2] = {{1000, 0}, {1000, 0}};
+	struct command *c;
+	cleanup_buf struct buf out = {0};
+	struct err err = {0};
+
+	kit_submit(k, "s1", &wish, &a);
+	fake_run(k, f, 0, "old");
+	assert_int_equal(futimes(f->out[0], then), 0);
+	assert_int_equal(futimes(f->out[1], then), 0);
+	kit_submit(k, "s1", &wish, &b);
+	fake_take_exec(f);
+	assert_int_equal(fdio_write_all(f->out[0], "new", 3), 0);
+	assert_int_equal(futimes(f->out[0], then), 0);
+	assert_int_equal(futimes(f->out[1], then), 0);
+	sessions_sweep_output(k->ss);
+	assert_int_equal(command_get(k->ss, &k->who, NULL, a.id, &c, NULL), 0);
+	assert_int_equal(command_output(c, 1, 0, 100, NULL, &out, &err), -E_NOT_FOUND);
+	assert_int_equal(command_output(c, 2, 0, 100, NULL, &out, &err), 0); /* never had any */
+	assert_int_equal(command_get(k->ss, &k->who, NULL, f->command, &c, NULL), 0);
+	assert_int_equal(command_output(c, 1, 0, 100, NULL, &out, &err), 0);
+	assert_string_equal(out.data, "new");
+	kit_seen_done(&a);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ses_5_a_session_ends_at_its_timeout),
+		TEST(ses_5_idle_counts_from_the_last_activity),
+		TEST(ses_5_a_running_command_is_activity),
+		TEST(ses_5_counts_are_limits),
+		TEST(ses_5_net_ops_are_a_limit),
+		TEST(ses_5_the_last_command_may_finish),
+		TEST(ses_5_the_reaper_comes_by_itself),
+		TEST(exe_3_old_output_is_swept_but_not_a_running_commands),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* session/rows.h - one statement at a time, its values in order. For rows*.c only. */
+#pragma once
+#include "session/internal.h"
+
+struct row {
+	struct sessions *ss;
+	sqlite3_stmt *stmt;
+	int next; /* value to put or get */
+};
+
+static inline struct row row_read(struct sessions *ss, const char *sql)
+{
+	return (struct row){.ss = ss, .stmt = store_stmt(ss->deps.store, sql), .next = 1};
+}
+
+static inline struct row row_write(struct sessions *ss, const char *sql)
+{
+	store_write(ss->deps.store);
+	return row_read(ss, sql);
+}
+
+/* The text is borrowed until the statement has run. */
+static inline void put_text(struct row *r, const char *s)
+{
+	sqlite3_bind_text(r->stmt, r->next++, s, -1, SQLITE_STATIC);
+}
+
+static inline void put_int(struct row *r, int64_t v)
+{
+	sqlite3_bind_int64(r->stmt, r->next++, v);
+}
+
+/* None is NULL. */
+static inline void put_blob(struct row *r, const void *p, size_t n)
+{
+	sqlite3_bind_blob(r->stmt, r->next++, p, (int)n, SQLITE_STATIC);
+}
+
+static inline void put_null(struct row *r)
+{
+	sqlite3_bind_null(r->stmt, r->next++);
+}
+
+static inline int row_run(struct row *r, struct err *err)
+{
+	return store_run(r->ss->deps.store, r->stmt, err);
+}
+
+/* 1: a row is there to get from; 0: no more; -code. After 0 and -code the statement is reset. */
+static inline int row_next(struct row *r, struct err *err)
+{
+	const int rc = sqlite3_step(r->stmt);
+
+	r->next = 0;
+	if (rc == SQLITE_ROW)
+		return 1;
+	sqlite3_reset(r->stmt);
+	if (rc == SQLITE_DONE)
+		return 0;
+	return err_set(err, E_UNAVAILABLE, NULL, "the database cannot be read: %s",
+		       sqlite3_errmsg(store_read(r->ss->deps.store)));
+}
+
+/* Valid until the next row_next; NULL for NULL. */
+static inline const char *get_text(struct row *r)
+{
+	return (const char *)sqlite3_column_text(r->stmt, r->next++);
+}
+
+static inline int64_t get_int(struct row *r)
+{
+	return sqlite3_column_int64(r->stmt, r->next++);
+}

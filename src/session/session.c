@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A session's life: states, the orderly stop, the end. Creation is in create.c, changes in patch.c.
+ */
+#include "base/log.h"
+#include "session/internal.h"
+
+static const char *const state_names[] = {
+	[SESSION_CREATING] = "creating", [SESSION_READY] = "ready",	[SESSION_BUSY] = "busy",
+	[SESSION_STOPPING] = "stopping", [SESSION_STOPPED] = "stopped", [SESSION_FAILED] = "failed",
+};
+
+const char *session_state_name(enum session_state state)
+{
+	return state_names[state];
+}
+
+int session_state_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(state_names); i++)
+		if (name != NULL && strcmp(state_names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+struct session *session_new(struct sessions *ss, const char *id, const char *agent_id)
+{
+	struct session *s = mem_new(struct session);
+
+	s->ss = ss;
+	s->refs = 1;
+	memcpy(s->id, id, strnlen(id, ID_MAX));
+	memcpy(s->agent_id, agent_id, strnlen(agent_id, ID_MAX));
+	s->next_n = 1;
+	s->proof_fd = s->ring_fd = s->ack_fd = s->link.fd = -1;
+	s->spare_fd[0] = s->spare_fd[1] = -1;
+	wall_report_init(&s->walls);
+	TAILQ_INIT(&s->commands);
+	STAILQ_INIT(&s->expects);
+	STAILQ_INIT(&s->waiters);
+	return s;
+}
+
+struct session *session_ref(struct session *s)
+{
+	s->refs++;
+	return s;
+}
+
+static void free_waiters(struct session *s)
+{
+	struct waiter *w;
+
+	while ((w = STAILQ_FIRST(&s->waiters)) != NULL) {
+		STAILQ_REMOVE_HEAD(&s->waiters, next);
+		free(w);
+	}
+}
+
+void session_unref(struct session *s)
+{
+	if (--s->refs > 0)
+		return;
+	warden_detach(s);
+	journal_reader_close(s->ring);
+	watch_free(s->timer);
+	watch_free(s->bell);
+	free_waiters(s);
+	session_wish_done(&s->config);
+	strv_done(&s->env);
+	if (s->proof_fd >= 0)
+		close(s->proof_fd);
+	free(s->proof_key);
+	free(s->workspace);
+	free(s->policy_name);
+	free(s->policy_version);
+	free(s->cwd);
+	free(s->failure);
+	free(s->hint);
+	free(s->refusal);
+	free(s->end_reason);
+	free(s);
+}
+
+const char *session_id(const struct session *s)
+{
+	return s->id;
+}
+
+bool session_ended(const struct session *s)
+{
+	return s->state == SESSION_STOPPED || s->state == SESSION_FAILED;
+}
+
+/* Producers only lend their strings to an event. */
+static char *lent(const char *s)
+{
+	return (char *)s;
+}
+
+static void put_event(struct session *s, struct event *e, const char *reason)
+{
+	struct err err = {0};
+
+	e->schema = EVENT_SCHEMA;
+	e->time_us = (uint64_t)sessions_now(s->ss);
+	e->session_id = s->id;
+	e->agent_id = s->agent_id;
+	e->request_id = s->request_id[0] != '\0' ? s->request_id : NULL;
+	e->count = 1;
+	e->reason = lent(reason);
+	if (store_event(s->ss->deps.store, e, NULL, 0, &err) < 0)
+		log_error("event not stored", "session_id", s->id, "error", err.message);
+}
+
+void session_event(struct session *s, enum event_type type, const char *reason)
+{
+	struct event e = {.type = type};
+
+	put_event(s, &e, reason);
+}
+
+void session_state_event(struct session *s, enum session_state from, enum session_state to,
+			 const char *reason)
+{
+	struct event e = {.type = EVENT_session_state,
+			  .state_from = lent(state_names[from]),
+			  .state_to = lent(state_names[to])};
+
+	put_event(s, &e, reason);
+}
+
+void session_set_state(struct session *s, enum session_state to, const char *reason)
+{
+	session_state_event(s, s->state, to, reason);
+	s->state = to;
+}
+
+static void on_timer(void *arg)
+{
+	struct session *s = arg;
+
+	s->timer_fn(s);
+}
+
+void session_after(struct session *s, int64_t ms, watch_fn *fn)
+{
+	if (s->timer == NULL)
+		s->timer = watch_timer(s->ss->deps.base, on_timer, s);
+	s->timer_fn = fn;
+	watch_after(s->timer, ms);
+}
+
+void session_after_none(struct session *s)
+{
+	if (s->timer != NULL)
+		watch_stop(s->timer);
+}
+
+/* ---- the end ---- */
+
+void session_tell_waiters(struct session *s, const struct err *err)
+{
+	struct waiter *w;
+
+	while ((w = STAILQ_FIRST(&s->waiters)) != NULL) {
+		STAILQ_REMOVE_HEAD(&s->waiters, next);
+		w->done(err, err == NULL ? s : NULL, w->arg);
+		free(w);
+	}
+}
+
+static void remove_remains(struct session *s)
+{
+	struct launcher_remove m = {.session_id = s->id};
+	struct err err = {0};
+
+	if (outbox_send(&s->ss->launcher, MSG_launcher_remove, &m, NULL, 0, &err) < 0)
+		log_error("the launcher was not told of an end", "session_id", s->id, "error",
+			  err.message);
+}
+
+static void end_saved(const struct err *err, void *arg)
+{
+	struct session *s = arg;
+	struct sessions *ss = s->ss;
+
+	if (ss->freeing) {
+		session_unref(s);
+		return;
+	}
+	if (err != NULL) {
+		log_error("the end of a session is not stored yet", "session_id", s->id, "error",
+			  err->message);
+		sessions_retry_later(ss);
+		session_unref(s);
+		return;
+	}
+	s->saved = true;
+	log_info("session ended", "session_id", s->id, "state", state_names[s->state], "reason",
+		 s->failure != NULL ? s->failure : s->end_reason);
+	metrics_observe(ss->deps.metrics, METRIC_SESSION_DURATION,
+			(double)(s->ended_us - s->created_us) / 1e6);
+	remove_remains(s);
+	sessions_drop(s);
+	if (s->create_done != NULL)
+		session_create_failed(s, s->failure != NULL ? s->failure : s->end_reason);
+	session_tell_waiters(s, NULL);
+	session_unref(s);
+	sessions_check_ready(ss);
+	sessions_check_stopped(ss);
+}
+
+void session_save_end(struct session *s)
+{
+	const char *reason = s->failure != NULL ? s->failure : s->end_reason;
+
+	session_redrain(s);
+	s->state = s->end_from;
+	session_set_state(s, s->failure != NULL ? SESSION_FAILED : SESSION_STOPPED, reason);
+	session_event(s, s->failure != NULL ? EVENT_session_failed : EVENT_session_destroyed,
+		      reason);
+	rows_session_save(s);
+	store_after(s->ss->deps.store, end_saved, session_ref(s));
+}
+
+/* What a command gets whose session ends under it. */
+static void end_command(struct command *c)
+{
+	struct session *s = c->s;
+	struct err why = {0};
+
+	if (!c->sent && !c->recovered) {
+		err_set(&why, E_SESSION_STOPPED, s->id,
+			"session '%s' ended before it was started%s%s", s->id,
+			s->failure != NULL ? ": " : "", s->failure != NULL ? s->failure : "");
+		command_end(c, COMMAND_KILLED, &why, true);
+		return;
+	}
+	if (s->failure != NULL)
+		err_set(&why, E_UNAVAILABLE, s->id, "the session failed: %s", s->failure);
+	else
+		err_set(&why, E_UNAVAILABLE, s->id,
+			"the session ended before its result was known");
+	if (c->recovered)
+		answer_recall(c);
+	command_end(c, c->started_us != 0 ? COMMAND_KILLED : COMMAND_LOST, &why, false);
+}
+
+static void end_commands(struct session *s)
+{
+	struct command *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &s->commands, next, next)
+	if (!c->over)
+		end_command(c);
+}
+
+/* A warden without a row: nothing is recorded, only removed. */
+static void end_stray(struct session *s)
+{
+	remove_remains(s);
+	sessions_drop(s);
+}
+
+void session_over(struct session *s, const char *why)
+{
+	if (s->over)
+		return;
+	session_ref(s);
+	s->over = true;
+	session_after_none(s);
+	warden_detach(s);
+	spare_drop(s);
+	if (s->stray) {
+		end_stray(s);
+		session_unref(s);
+		return;
+	}
+	session_drain(s, UINT64_MAX);
+	s->end_from = s->state;
+	if (s->state != SESSION_STOPPING)
+		s->failure = mem_strdup(s->hint != NULL ? s->hint : why);
+	s->ended_us = sessions_now(s->ss);
+	sessions_count(s->ss);
+	end_commands(s);
+	session_patches_fail(s);
+	session_save_end(s);
+	session_unref(s);
+}
+
+/* ---- the orderly stop ---- */
+
+static void stop_overdue(void *arg)
+{
+	struct session *s = arg;
+
+	log_warn("a warden does not end", "session_id", s->id);
+	session_over(s, "its warden did not end in time");
+}
+
+void session_send_end(struct session *s)
+{
+	struct warden_end m = {.reason = s->end_reason};
+
+	warden_send(s, MSG_warden_end, &m);
+	session_after(s, STOP_MS, stop_overdue);
+}
+
+static void stop_committed(const struct err *err, void *arg)
+{
+	struct session *s = arg;
+
+	if (err != NULL)
+		log_error("a stop is not stored", "session_id", s->id, "error", err->message);
+	if (!s->over && !s->ss->freeing)
+		session_send_end(s);
+	session_unref(s);
+}
+
+static void drop_queued(struct session *s)
+{
+	struct command *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &s->commands, next, next)
+	if (!c->over && !c->sent && !c->recovered)
+		end_command(c);
+}
+
+void session_begin_stop(struct session *s, const char *reason, const char *request_id)
+{
+	if (s->end_reason != NULL || s->over)
+		return;
+	s->end_reason = mem_strdup(reason);
+	if (s->state == SESSION_CREATING)
+		return; /* create.c goes on from here */
+	memcpy(s->request_id, request_id, strnlen(request_id, ID_MAX));
+	session_set_state(s, SESSION_STOPPING, reason);
+	drop_queued(s);
+	rows_session_save(s);
+	store_after(s->ss->deps.store, stop_committed, session_ref(s));
+}
+
+void session_destroy(struct session *s, const struct caller *who, const char *reason,
+		     session_done_fn *done, void *arg)
+{
+	struct waiter *w;
+	struct err err = {0};
+
+	if (session_ended(s) && (s->saved || !s->registered)) {
+		done(NULL, s, arg);
+		return;
+	}
+	if (!s->registered || (!s->settled && s->state != SESSION_CREATING)) {
+		err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach yet", s->id);
+		done(&err, NULL, arg);
+		return;
+	}
+	w = mem_new(struct waiter);
+	w->done = done;
+	w->arg = arg;
+	STAILQ_INSERT_TAIL(&s->waiters, w, next);
+	session_begin_stop(s, reason, who->request_id);
+}

@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_testkit.h"
+
+static char *text(const char *s)
+{
+	return (char *)s;
+}
+
+static struct session_wish wish_of(const char *id)
+{
+	return (struct session_wish){.id = text(id), .workspace = text("/srv/project")};
+}
+
+static struct told create(struct kit *k, const struct session_wish *wish)
+{
+	struct told t = {0};
+
+	session_create(k->ss, &k->who, wish, kit_told, &t);
+	kit_turn(k);
+	return t;
+}
+
+static struct told destroy(struct kit *k, const char *id)
+{
+	struct told t = {0};
+
+	session_destroy(kit_get(k, id), &k->who, "asked for", kit_told, &t);
+	kit_turn(k);
+	return t;
+}
+
+static struct buf record_of(struct kit *k, const char *id)
+{
+	struct buf b = {0};
+
+	session_format(kit_get(k, id), &JW(&b));
+	return b;
+}
+
+/* ---- made ---- */
+
+static void ses_1_the_launcher_is_asked_with_the_proof(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	struct launcher_create m;
+	struct link_msg msg;
+	struct told t = {0};
+
+	wish.background = text("keep");
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_recv_nothing(&k->launcher); /* not before the row is safe */
+	kit_turn(k);
+	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
+	assert_string_equal(m.session_id, "s1");
+	assert_string_equal(m.workspace, "/srv/project");
+	assert_string_equal(m.policy, "observe");
+	assert_string_equal(m.background, "keep");
+	assert_int_equal(m.key.len, 6);
+	assert_memory_equal(m.key.data, "secret", 6);
+	assert_int_equal(msg.nfds, 0);
+	assert_int_equal(t.n, 0);
+	assert_string_equal(kit_state(k, "s1"), "creating");
+	msg_done(MSG_launcher_create, &m);
+}
+
+static void ses_1_a_unix_connection_is_passed_as_the_proof(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	struct launcher_create m;
+	struct link_msg msg;
+	struct told t = {0};
+
+	k->who.key[0] = '\0';
+	k->who.conn_fd = k->output_dir;
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
+	assert_int_equal(m.key.len, 0);
+	assert_int_equal(msg.nfds, 1);
+	link_msg_done(&msg);
+	msg_done(MSG_launcher_create, &m);
+}
+
+static void ses_2_created_is_ready_after_the_first_state(void **state)
+{
+	struct kit *k = *state;
+	cleanup_buf struct buf r = {0};
+
+	kit_session(k, "s1");
+	assert_events(k, "s1", "session_created session_state:ready");
+	r = record_of(k, "s1");
+	assert_at(&r, "id", "s1");
+	assert_at(&r, "state", "ready");
+	assert_at(&r, "agent_id", "agent-1");
+	assert_at(&r, "owner_uid", "1000");
+	assert_at(&r, "workspace", "/srv/real");
+	assert_at(&r, "policy.name", "observe");
+	assert_at(&r, "policy.version", "sha256:00");
+	assert_at(&r, "working_dir", "/workspace");
+	assert_at(&r, "environment.LANG", "C.UTF-8");
+	assert_at(&r, "created", "2027-01-15T08:00:00.000000Z");
+	assert_at(&r, "last_activity", "2027-01-15T08:00:00.000000Z");
+	assert_at(&r, "config.timeout", "4h");
+	assert_at(&r, "config.idle_timeout", "30m");
+	assert_at(&r, "config.resource_limits.command_timeout", "5m");
+	assert_at(&r, "command_count", "0");
+	assert_at(&r, "total_file_ops", "0");
+	assert_at(&r, "total_net_ops", "0");
+	assert_at(&r, "total_bytes_read", "0");
+	assert_at(&r, "total_bytes_written", "0");
+	assert_at(&r, "queue", "{\"running\":null,\"waiting\":0}");
+	assert_at(&r, "failure", "null");
+	assert_at(&r, "enforcement.1",
+		  "{\"wall\":\"mount_namespace\",\"state\":\"up\",\"detail\":\"own root\"}");
+	assert_at(&r, "endpoints.exec", "/api/v1/sessions/s1/exec");
+	assert_at(&r, "endpoints.events", "/api/v1/sessions/s1/events");
+	assert_int_equal(sessions_live(k->ss), 1);
+}
+
+static void ses_3_what_cannot_be_enforced_is_reported(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	char *domains[] = {text("example.org"), NULL};
+	struct told t = {0};
+	struct fake *f;
+	cleanup_buf struct buf r = {0};
+	const char *env_filter =
+		"{\"wall\":\"env_filter\",\"state\":\"up\",\"detail\":\"built from an "
+		"allow-list, without the server's own variables\"}";
+
+	wish.max_memory_mb = 2048;
+	wish.pids_max = 100;
+	wish.allowed_domains = (struct strv){domains, 1};
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	f = fake_new(k, "s1");
+	fake_created(k, f);
+	fake_greet(k, f);
+	r = record_of(k, "s1");
+	assert_non_null(strstr(r.data,
+			       "{\"wall\":\"memory_limit\",\"state\":\"unavailable\",\"detail\":"
+			       "\"max_memory_mb: asked for (2048 MB), this version cannot "
+			       "enforce it\"}"));
+	assert_non_null(strstr(r.data, "\"pids_limit\",\"state\":\"unavailable\""));
+	assert_non_null(strstr(r.data,
+			       "\"network_rules\",\"state\":\"unavailable\",\"detail\":\"network:"
+			       " asked for (1 domains, 0 ports)"));
+	assert_non_null(strstr(r.data, "\"cpu_limit\",\"state\":\"absent\""));
+	assert_non_null(strstr(r.data, env_filter));
+	assert_at(&r, "config.resource_limits.max_memory_mb", "2048");
+}
+
+static void ses_5_the_smallest_timeout_wins(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	cleanup_buf struct buf r = {0};
+
+	wish.timeout_ms = k->config.default_timeout_ms - 1;
+	wish.idle_timeout_ms = k->config.default_idle_timeout_ms + 1;
+	create(k, &wish);
+	r = record_of(k, "s1");
+	assert_at(&r, "config.timeout", "14399999ms");
+	assert_at(&r, "config.idle_timeout", "30m");
+}
+
+static void ses_1_an_id_is_used_once(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	struct told t;
+
+	kit_session(k, "s1");
+	t = create(k, &wish);
+	assert_int_equal(t.err.code, E_CONFLICT);
+	assert_string_equal(t.err.subject, "s1");
+	kit_recv_nothing(&k->launcher);
+}
+
+static void ses_1_an_id_is_made_where_none_is_asked(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of(NULL);
+	struct launcher_create m;
+	struct link_msg msg;
+
+	create(k, &wish);
+	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
+	assert_memory_equal(m.session_id, "session-", 8);
+	msg_done(MSG_launcher_create, &m);
+}
+
+static void ses_3_bad_wishes_are_named(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = {
+		.id = text("query"), .agent_id = text("agent-2"), .policy = text("strict")};
+	struct told t = create(k, &wish);
+
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_BAD_REQUEST);
+	assert_int_equal(t.err.ndetails, 4);
+	assert_string_equal(t.err.details[0].field, "id");
+	assert_string_equal(t.err.details[1].field, "workspace");
+	assert_string_equal(t.err.details[2].field, "agent_id");
+	assert_string_equal(t.err.details[3].field, "policy");
+	wish = wish_of("s1");
+	wish.workspace = text("relative");
+	t = create(k, &wish);
+	assert_int_equal(t.err.code, E_BAD_REQUEST);
+	wish = wish_of("s1");
+	wish.agent_id = text("agent-1");
+	wish.policy = text("observe");
+	assert_int_equal(create(k, &wish).n, 0);
+}
+
+static void ses_3_an_environment_over_the_limit_is_refused(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	char *pair = mem_alloc(WISH_ENV_MAX), *env[] = {pair, NULL};
+	struct told t;
+
+	memset(pair, 'x', WISH_ENV_MAX - 1);
+	pair[1] = '=';
+	wish.environment = (struct strv){env, 1};
+	t = create(k, &wish);
+	assert_int_equal(t.err.code, E_BAD_REQUEST);
+	assert_string_equal(t.err.details[0].field, "environment");
+	free(pair);
+}
+
+static void ses_5_caps_hold_at_their_number(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish a = wish_of("s1"), b = wish_of("s2"), c = wish_of("s3");
+	struct told t;
+
+	k->config.max_sessions = 2;
+	k->config.max_sessions_per_agent = 1;
+	assert_int_equal(create(k, &a).n, 0);
+	t = create(k, &b);
+	assert_int_equal(t.err.code, E_RESOURCE_LIMIT);
+	assert_string_equal(t.err.subject, "agent-1");
+	snprintf(k->who.agent_id, sizeof(k->who.agent_id), "agent-2");
+	assert_int_equal(create(k, &b).n, 0);
+	snprintf(k->who.agent_id, sizeof(k->who.agent_id), "agent-3");
+	assert_int_equal(create(k, &c).err.code, E_RESOURCE_LIMIT);
+}
+
+static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	struct launcher_refused m = {.session_id = text("s1"),
+				     .code = text("E_FORBIDDEN"),
+				     .subject = text("/srv/project"),
+				     .message = text("not yours")};
+	struct told t = {0};
+	struct session *s;
+
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	kit_tell(k, MSG_launcher_refused, &m, NULL, 0);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_FORBIDDEN);
+	assert_string_equal(t.err.subject, "/srv/project");
+	assert_string_equal(t.err.message, "not yours");
+	assert_int_equal(session_get(k->ss, &k->who, "s1", &s, NULL), -E_SESSION_NOT_FOUND);
+	assert_int_equal(sessions_live(k->ss), 0);
+	kit_session(k, "s1");
+}
+
+static void ses_2_destroyed_while_it_is_made(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish a = wish_of("s1"), b = wish_of("s2");
+	struct launcher_refused refused = {.session_id = text("s2"), .code = text("E_FORBIDDEN")};
+	struct told made = {0}, ended = {0}, other = {0}, gone = {0};
+	struct fake *f;
+
+	session_create(k->ss, &k->who, &a, kit_told, &made);
+	session_create(k->ss, &k->who, &b, kit_told, &other);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &ended);
+	session_destroy(kit_get(k, "s2"), &k->who, "x", kit_told, &gone);
+	kit_tell(k, MSG_launcher_refused, &refused, NULL, 0);
+	assert_int_equal(other.err.code, E_FORBIDDEN);
+	assert_int_equal(gone.err.code, E_FORBIDDEN); /* there is nothing to show */
+	f = fake_new(k, "s1");
+	fake_created(k, f);
+	fake_greet(k, f);
+	assert_int_equal(made.n, 1);
+	kit_skip(&f->link, MSG_warden_end);
+	link_done(&f->link);
+	kit_turn(k);
+	assert_int_equal(ended.n, 1);
+	assert_string_equal(kit_state(k, "s1"), "stopped");
+}
+
+static void ses_2_a_sandbox_that_fails_while_it_is_made(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	struct told t = {0};
+	struct fake *f;
+
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	f = fake_new(k, "s1");
+	fake_created(k, f);
+	kit_skip(&f->link, MSG_warden_hello);
+	fake_send(k, f, MSG_warden_failed,
+		  &(struct warden_failed){.reason = text("mount_namespace: not permitted")});
+	assert_int_equal(t.n, 0);
+	link_done(&f->link);
+	kit_turn(k);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_ENFORCEMENT);
+	assert_string_equal(t.err.subject, "mount_namespace");
+	assert_string_equal(t.err.message,
+			    "session 's1' was not made: mount_namespace: not permitted");
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_string_equal(kit_state(k, "s1"), "failed");
+}
+
+static void ses_2_a_failure_that_is_no_walls_fault(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = wish_of("s1");
+	struct told t = {0};
+	struct fake *f;
+
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	f = fake_new(k, "s1");
+	fake_created(k, f);
+	kit_skip(&f->link, MSG_warden_hello);
+	fake_send(k, f, MSG_warden_failed, &(struct warden_failed){.reason = text("init: broken")});
+	link_done(&f->link);
+	kit_turn(k);
+	assert_int_equal(t.err.code, E_UNAVAILABLE);
+	assert_string_equal(t.err.subject, "s1");
+}
+
+/* ---- seen ---- */
+
+static void ses_1_others_do_not_see_it(void **state)
+{
+	struct kit *k = *state;
+	struct caller other = k->who, admin = k->who;
+	struct session *s = NULL;
+	struct err err = {0};
+	cleanup_buf struct buf list = {0};
+
+	snprintf(other.agent_id, sizeof(other.agent_id), "agent-2");
+	snprintf(admin.agent_id, sizeof(admin.agent_id), "root");
+	admin.role = ROLE_ADMIN;
+	kit_session(k, "s1");
+	assert_int_equal(session_get(k->ss, &other, "s1", &s, &err), -E_SESSION_NOT_FOUND);
+	assert_string_equal(err.subject, "s1");
+	other.role = ROLE_APPROVER;
+	assert_int_equal(session_get(k->ss, &other, "s1", &s, &err), -E_SESSION_NOT_FOUND);
+	assert_int_equal(session_get(k->ss, &k->who, "s2", &s, &err), -E_SESSION_NOT_FOUND);
+	assert_int_equal(session_get(k->ss, &k->who, "../s1", &s, &err), -E_SESSION_NOT_FOUND);
+	assert_null(s);
+	assert_int_equal(session_get(k->ss, &admin, "s1", &s, &err), 0);
+	assert_string_equal(session_id(s), "s1");
+	assert_int_equal(session_list(k->ss, &other, NULL, 10, &JW(&list), &err), 0);
+	assert_string_equal(list.data, "{\"sessions\":[],\"next\":\"\"}");
+}
+
+static void ses_1_the_list_has_pages_with_the_newest_last(void **state)
+{
+	struct kit *k = *state;
+	cleanup_buf struct buf one = {0}, two = {0}, all = {0};
+	cleanup_free char *next = NULL;
+	struct err err = {0};
+
+	kit_session(k, "s1");
+	kit_session(k, "s2");
+	kit_session(k, "s3");
+	link_done(&k->warden[0].link);
+	kit_tell(k, MSG_launcher_gone,
+		 &(struct launcher_gone){.session_id = text("s1"), .reason = text("killed")}, NULL,
+		 0);
+	assert_int_equal(session_list(k->ss, &k->who, "", 2, &JW(&one), &err), 0);
+	assert_at(&one, "sessions.0.id", "s1");
+	assert_at(&one, "sessions.0.state", "failed");
+	assert_at(&one, "sessions.1.id", "s2");
+	assert_at(&one, "sessions.1.state", "ready");
+	next = kit_at(&one, "next");
+	assert_int_equal(session_list(k->ss, &k->who, next, 2, &JW(&two), &err), 0);
+	assert_at(&two, "sessions.0.id", "s3");
+	assert_at(&two, "next", "");
+	assert_int_equal(session_list(k->ss, &k->who, NULL, 3, &JW(&all), &err), 0);
+	assert_at(&all, "sessions.2.id", "s3");
+	assert_at(&all, "next", "");
+	assert_int_equal(session_list(k->ss, &k->who, "x1", 3, &JW(&all), &err), -E_BAD_REQUEST);
+	assert_string_equal(err.details[0].field, "cursor");
+}
+
+static void requests(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	static const char key[] = "\"request_id\":\"req-";
+	const char *at = memmem(json, len, key, sizeof(key) - 1);
+
+	buf_addc(arg, at != NULL ? at[sizeof(key) - 1] : '-');
+}
+
+static void evt_1_events_name_the_request_that_made_them(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct event_query q = {.session_id = "s1"};
+	const struct exec_wish wish = kit_wish("true");
+	struct session_wish patch = {.timeout_ms = 1};
+	struct seen_by o = {0};
+	struct told t = {0};
+	cleanup_buf struct buf b = {0};
+
+	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-2");
+	kit_submit(k, "s1", &wish, &o); /* queued; busy is nobody's request */
+	fake_run(k, f, 0, "");
+	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-3");
+	session_patch(kit_get(k, "s1"), &k->who, &patch, kit_told, &t);
+	kit_skip(&f->link, MSG_warden_patch);
+	fake_state(k, f, "/workspace", &(struct strv){0});
+	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-4");
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &t);
+	kit_turn(k);
+	assert_int_equal(store_query(k->store, &q, requests, &b, NULL, NULL), 0);
+	assert_string_equal(b.data, "112----34");
+	kit_seen_done(&o);
+}
+
+/* ---- ended ---- */
+
+static void ses_2_destroy_ends_in_order(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct told t = {0};
+	struct warden_end end;
+	struct link_msg m;
+	cleanup_buf struct buf r = {0};
+
+	session_destroy(kit_get(k, "s1"), &k->who, "asked for", kit_told, &t);
+	kit_recv_nothing(&f->link); /* not before the row is safe */
+	kit_turn(k);
+	assert_int_equal(t.n, 0);
+	assert_string_equal(kit_state(k, "s1"), "stopping");
+	kit_recv(&f->link, MSG_warden_end, &end, &m);
+	assert_string_equal(end.reason, "asked for");
+	msg_done(MSG_warden_end, &end);
+	k->clock.fixed_us += 1000000;
+	link_done(&f->link);
+	kit_turn(k);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_OK);
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_events(k, "s1",
+		      "session_created session_state:ready session_state:stopping "
+		      "session_state:stopped session_destroyed");
+	r = record_of(k, "s1"); /* from its row now */
+	assert_at(&r, "state", "stopped");
+	assert_at(&r, "ended", "2027-01-15T08:00:01.000000Z");
+	assert_at(&r, "failure", "null");
+	assert_at(&r, "policy.version", "sha256:00");
+	assert_at(&r, "environment.LANG", "C.UTF-8");
+	assert_at(&r, "config.timeout", "4h");
+	assert_at(&r, "enforcement.1.state", "up");
+	assert_int_equal(sessions_live(k->ss), 0);
+	assert_int_equal(destroy(k, "s1").n, 1); /* again */
+	kit_recv_nothing(&k->launcher);
+}
+
+static void ses_2_two_who_destroy_are_both_told(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct told a = {0}, b = {0};
+
+	session_destroy(kit_get(k, "s1"), &k->who, "one", kit_told, &a);
+	session_destroy(kit_get(k, "s1"), &k->who, "two", kit_told, &b);
+	kit_turn(k);
+	kit_skip(&f->link, MSG_warden_end);
+	kit_recv_nothing(&f->link);
+	link_done(&f->link);
+	kit_turn(k);
+	assert_int_equal(a.n, 1);
+	assert_int_equal(b.n, 1);
+}
+
+static void ses_2_a_dead_warden_fails_its_session_only(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	cleanup_buf struct buf r = {0};
+
+	kit_session(k, "s2");
+	link_done(&f->link);
+	kit_turn(k);
+	assert_string_equal(kit_state(k, "s1"), "ready"); /* the launcher knows why */
+	kit_tell(k, MSG_launcher_gone,
+		 &(struct launcher_gone){.session_id = text("s1"),
+					 .reason = text("killed by signal KILL (9)")},
+		 NULL, 0);
+	r = record_of(k, "s1");
+	assert_at(&r, "state", "failed");
+	assert_at(&r, "failure", "killed by signal KILL (9)");
+	assert_events(k, "s1",
+		      "session_created session_state:ready session_state:failed session_failed");
+	assert_string_equal(kit_state(k, "s2"), "ready");
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_int_equal(sessions_live(k->ss), 1);
+}
+
+static unsigned failed_seen;
+
+static void count_failed(uint64_t seq, const struct event *e, const char *json, size_t len,
+			 void *arg)
+{
+	failed_seen += e->type == EVENT_session_failed;
+}
+
+static void ses_2_a_closed_link_is_enough_after_a_moment(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	cleanup_buf struct buf r = {0};
+
+	failed_seen = 0;
+	store_add_sink(k->store, count_failed, NULL);
+	link_done(&f->link);
+	kit_until(k, &failed_seen, 1);
+	kit_turn(k);
+	r = record_of(k, "s1");
+	assert_at(&r, "failure", "its warden ended without a word");
+}
+
+static void ses_2_a_broken_protocol_fails_the_session(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	cleanup_buf struct buf r = {0};
+
+	assert_int_equal(send(f->link.fd, "nonsense", 8, 0), 8);
+	kit_turn(k);
+	r = record_of(k, "s1");
+	assert_at(&r, "state", "failed");
+	assert_at(&r, "failure", "its warden broke the protocol");
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	kit_session(k, "s2");
+	fake_state(k, &k->warden[1], "/", &(struct strv){0}); /* nobody asked: nothing happens */
+	assert_string_equal(kit_state(k, "s2"), "ready");
+	snprintf(k->warden[1].id, sizeof(k->warden[1].id), "other");
+	fake_state(k, &k->warden[1], "/", &(struct strv){0});
+	assert_string_equal(kit_state(k, "s2"), "failed");
+}
+
+static void ses_2_last_words_are_read_before_the_end(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct err err = {0};
+
+	/* something of ours is unread when the warden closes: the kernel reports that first */
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
+	store_commit(k->store, &err);
+	assert_int_equal(link_send(&f->link, MSG_warden_failed, 0,
+				   &(struct warden_failed){.reason = text("why")}, NULL, 0, &err),
+			 0);
+	link_done(&f->link);
+	kit_turn(k);
+	assert_string_equal(kit_state(k, "s1"), "stopped");
+}
+
+/* ---- all ---- */
+
+static void stopped(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+static void ses_8_stopping_the_server_ends_every_session(void **state)
+{
+	struct kit *k = *state;
+	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
+	struct session_wish wish = wish_of("s3");
+	unsigned n = 0;
+	struct told t = {0};
+
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	sessions_stop(k->ss, stopped, &n);
+	kit_turn(k);
+	kit_skip(&a->link, MSG_warden_end);
+	kit_skip(&b->link, MSG_warden_end);
+	link_done(&a->link);
+	kit_turn(k);
+	link_done(&b->link);
+	kit_turn(k);
+	assert_int_equal(n, 0);
+	b = fake_new(k, "s3");
+	fake_created(k, b);
+	fake_greet(k, b);
+	assert_int_equal(t.n, 1);
+	kit_skip(&b->link, MSG_warden_end);
+	link_done(&b->link);
+	kit_turn(k);
+	assert_int_equal(n, 1);
+	wish = wish_of("s4");
+	assert_int_equal(create(k, &wish).err.code, E_UNAVAILABLE);
+}
+
+static void ses_8_stopping_without_sessions_is_done_at_once(void **state)
+{
+	struct kit *k = *state;
+	unsigned n = 0;
+
+	sessions_stop(k->ss, stopped, &n);
+	assert_int_equal(n, 1);
+}
+
+static void obs_1_sessions_are_counted(void **state)
+{
+	struct kit *k = *state;
+	cleanup_buf struct buf a = {0}, b = {0};
+
+	kit_session(k, "s1");
+	metrics_format(k->metrics, &a);
+	assert_non_null(strstr(a.data, "agentsh_sessions_active 1\n"));
+	link_done(&k->warden[0].link);
+	k->clock.fixed_us += 3000000;
+	kit_tell(k, MSG_launcher_gone,
+		 &(struct launcher_gone){.session_id = text("s1"), .reason = text("x")}, NULL, 0);
+	metrics_format(k->metrics, &b);
+	assert_non_null(strstr(b.data, "agentsh_sessions_active 0\n"));
+	assert_non_null(strstr(b.data, "agentsh_session_duration_seconds_sum 3"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ses_1_the_launcher_is_asked_with_the_proof),
+		TEST(ses_1_a_unix_connection_is_passed_as_the_proof),
+		TEST(ses_2_created_is_ready_after_the_first_state),
+		TEST(ses_3_what_cannot_be_enforced_is_reported),
+		TEST(ses_5_the_smallest_timeout_wins),
+		TEST(ses_1_an_id_is_used_once),
+		TEST(ses_1_an_id_is_made_where_none_is_asked),
+		TEST(ses_3_bad_wishes_are_named),
+		TEST(ses_3_an_environment_over_the_limit_is_refused),
+		TEST(ses_5_caps_hold_at_their_number),
+		TEST(ses_1_a_refusal_is_told_as_it_is_and_frees_the_id),
+		TEST(ses_2_destroyed_while_it_is_made),
+		TEST(ses_2_a_sandbox_that_fails_while_it_is_made),
+		TEST(ses_2_a_failure_that_is_no_walls_fault),
+		TEST(evt_1_events_name_the_request_that_made_them),
+		TEST(ses_1_others_do_not_see_it),
+		TEST(ses_1_the_list_has_pages_with_the_newest_last),
+		TEST(ses_2_destroy_ends_in_order),
+		TEST(ses_2_two_who_destroy_are_both_told),
+		TEST(ses_2_a_dead_warden_fails_its_session_only),
+		TEST(ses_2_a_closed_link_is_enough_after_a_moment),
+		TEST(ses_2_a_broken_protocol_fails_the_session),
+		TEST(ses_2_last_words_are_read_before_the_end),
+		TEST(ses_8_stopping_the_server_ends_every_session),
+		TEST(ses_8_stopping_without_sessions_is_done_at_once),
+		TEST(obs_1_sessions_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The registry: who lives, what the launcher says, readiness after a restart, the end of all. */
+#include "base/log.h"
+#include "session/internal.h"
+#include <stdio.h>
+
+/* ---- registry ---- */
+
+static unsigned bucket_of(const char *id)
+{
+	uint32_t h = 2166136261U;
+
+	for (; *id != '\0'; id++)
+		h = (h ^ (uint8_t)*id) * 16777619U;
+	return h % SESSION_BUCKETS;
+}
+
+struct session *sessions_find(struct sessions *ss, const char *id)
+{
+	struct session *s;
+
+	LIST_FOREACH (s, &ss->bucket[bucket_of(id)], bucket)
+		if (strcmp(s->id, id) == 0)
+			return s;
+	return NULL;
+}
+
+void sessions_count(struct sessions *ss)
+{
+	struct session *s;
+
+	ss->live = 0;
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (!s->stray && !s->over)
+			ss->live++;
+	metrics_set(ss->deps.metrics, METRIC_SESSIONS_ACTIVE, ss->live);
+}
+
+void sessions_add(struct sessions *ss, struct session *s)
+{
+	session_ref(s);
+	s->registered = true;
+	TAILQ_INSERT_TAIL(&ss->all, s, all);
+	LIST_INSERT_HEAD(&ss->bucket[bucket_of(s->id)], s, bucket);
+	sessions_count(ss);
+}
+
+void sessions_drop(struct session *s)
+{
+	struct sessions *ss = s->ss;
+
+	if (!s->registered)
+		return;
+	s->registered = false;
+	TAILQ_REMOVE(&ss->all, s, all);
+	LIST_REMOVE(s, bucket);
+	sessions_count(ss);
+	session_lend(s);
+}
+
+unsigned sessions_live(const struct sessions *ss)
+{
+	return ss->live;
+}
+
+bool session_visible(const struct caller *who, const char *agent_id)
+{
+	return who->role == ROLE_ADMIN || strcmp(who->agent_id, agent_id) == 0;
+}
+
+/* ---- what lives until the next turn ---- */
+
+static void sweep(void *arg)
+{
+	struct sessions *ss = arg;
+	struct command *c;
+	struct session *s;
+
+	while ((c = TAILQ_FIRST(&ss->borrowed_commands)) != NULL) {
+		TAILQ_REMOVE(&ss->borrowed_commands, c, next);
+		c->lent = false;
+		if (!ss->freeing)
+			spare_make(c->s); /* its answer is on its way */
+		command_unref(c);
+	}
+	while ((s = TAILQ_FIRST(&ss->borrowed_sessions)) != NULL) {
+		TAILQ_REMOVE(&ss->borrowed_sessions, s, all);
+		s->lent = false;
+		session_unref(s);
+	}
+}
+
+struct session *session_lend(struct session *s)
+{
+	ensure(!s->registered && !s->lent);
+	s->lent = true;
+	TAILQ_INSERT_TAIL(&s->ss->borrowed_sessions, s, all);
+	watch_after(s->ss->sweep, 0);
+	return s;
+}
+
+struct command *command_lend(struct command *c)
+{
+	ensure(!c->listed && !c->lent);
+	c->lent = true;
+	TAILQ_INSERT_TAIL(&c->s->ss->borrowed_commands, c, next);
+	watch_after(c->s->ss->sweep, 0);
+	return c;
+}
+
+void command_release(struct command *c)
+{
+	if (c->listed || c->lent)
+		command_unref(c);
+	else
+		command_lend(c);
+}
+
+/* ---- failed commits ---- */
+
+static void retry(void *arg)
+{
+	struct sessions *ss = arg;
+	struct command *c;
+	struct session *s;
+
+	TAILQ_FOREACH (s, &ss->all, all)
+		session_redrain(s);
+	while ((c = TAILQ_FIRST(&ss->unsaved)) != NULL) {
+		TAILQ_REMOVE(&ss->unsaved, c, again);
+		c->retrying = false;
+		command_save(c);
+		command_unref(c);
+	}
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (s->over && !s->saved)
+			session_save_end(s);
+}
+
+void sessions_retry_later(struct sessions *ss)
+{
+	watch_after(ss->retry, RETRY_MS);
+}
+
+/* ---- made and freed ---- */
+
+static void load_command(struct command *c, void *arg)
+{
+	c->recovered = true;
+	c->committed = true;
+	c->line = command_line_of(c->request);
+	command_list_add(c);
+	command_unref(c);
+}
+
+/* The rows of a session that lived when the last server ended. */
+static void load_session(struct session *s, int64_t rowid, void *arg)
+{
+	struct err err = {0};
+	int64_t last = 0;
+
+	sessions_add(s->ss, s);
+	if (rows_commands_open(s, load_command, NULL, &err) < 0 || rows_last_n(s, &last, &err) < 0)
+		log_error("commands not loaded", "session_id", s->id, "error", err.message);
+	s->next_n = last + 1;
+	s->totals.command_count = s->committed.command_count = last;
+	if (s->state == SESSION_READY && !TAILQ_EMPTY(&s->commands))
+		s->state = SESSION_BUSY;
+	session_unref(s);
+}
+
+int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct err *err)
+{
+	struct sessions *ss = mem_new(struct sessions);
+	int r;
+
+	ss->deps = *deps;
+	TAILQ_INIT(&ss->all);
+	TAILQ_INIT(&ss->borrowed_sessions);
+	TAILQ_INIT(&ss->borrowed_commands);
+	TAILQ_INIT(&ss->unsaved);
+	ss->sweep = watch_timer(deps->base, sweep, ss);
+	ss->retry = watch_timer(deps->base, retry, ss);
+	outbox_init(&ss->launcher, deps->base, deps->launcher);
+	r = rows_sessions_live(ss, load_session, NULL, err);
+	if (r < 0) {
+		sessions_free(ss);
+		return r;
+	}
+	reaper_start(ss);
+	*out = ss;
+	return 0;
+}
+
+static void free_session(struct session *s)
+{
+	struct command *c;
+
+	spare_drop(s);
+	session_patches_fail(s);
+	while ((c = TAILQ_FIRST(&s->commands)) != NULL)
+		command_list_drop(c);
+	sessions_drop(s);
+}
+
+void sessions_abandon(struct sessions *ss)
+{
+	if (ss == NULL || ss->freeing)
+		return;
+	ss->freeing = true;
+	store_commit(ss->deps.store, NULL); /* what waits for it holds pointers to us */
+}
+
+void sessions_free(struct sessions *ss)
+{
+	struct session *s;
+	struct command *c;
+
+	if (ss == NULL)
+		return;
+	sessions_abandon(ss);
+	while ((c = TAILQ_FIRST(&ss->unsaved)) != NULL) {
+		TAILQ_REMOVE(&ss->unsaved, c, again);
+		command_unref(c);
+	}
+	while ((s = TAILQ_FIRST(&ss->all)) != NULL)
+		free_session(s);
+	sweep(ss);
+	reaper_stop(ss);
+	watch_free(ss->sweep);
+	watch_free(ss->retry);
+	outbox_done(&ss->launcher);
+	free(ss);
+}
+
+/* ---- readiness ---- */
+
+bool sessions_ready(const struct sessions *ss)
+{
+	return ss->ready;
+}
+
+void sessions_on_ready(struct sessions *ss, void (*fn)(void *arg), void *arg)
+{
+	ss->on_ready = fn;
+	ss->on_ready_arg = arg;
+	if (ss->ready)
+		fn(arg);
+}
+
+void sessions_check_ready(struct sessions *ss)
+{
+	struct session *s;
+
+	if (ss->ready || !ss->found_all || ss->freeing)
+		return;
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (!s->settled && !s->stray)
+			return;
+	ss->ready = true;
+	if (ss->on_ready != NULL)
+		ss->on_ready(ss->on_ready_arg);
+}
+
+/* ---- the end of all ---- */
+
+void sessions_check_stopped(struct sessions *ss)
+{
+	void (*fn)(void *arg) = ss->on_stopped;
+
+	if (fn == NULL || !TAILQ_EMPTY(&ss->all))
+		return;
+	ss->on_stopped = NULL;
+	fn(ss->on_stopped_arg);
+}
+
+void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg)
+{
+	struct session *s, *next;
+
+	ss->stopping = true;
+	ss->on_stopped = done;
+	ss->on_stopped_arg = arg;
+	TAILQ_FOREACH_SAFE(s, &ss->all, all, next)
+	session_begin_stop(s, "the server was stopped", "");
+	sessions_check_stopped(ss);
+}
+
+/* ---- what the launcher says ---- */
+
+union launcher_payload {
+	struct launcher_created created;
+	struct launcher_refused refused;
+	struct launcher_found found;
+	struct launcher_lost lost;
+	struct launcher_gone gone;
+	struct msg_empty empty;
+};
+
+static void on_created(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s = sessions_find(ss, p->created.session_id);
+
+	if (s != NULL && s->state == SESSION_CREATING && !s->linked && !s->over)
+		session_on_created(s, &p->created, m->fd);
+}
+
+static void on_refused(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s = sessions_find(ss, p->refused.session_id);
+
+	if (s != NULL && s->state == SESSION_CREATING && !s->linked && !s->over)
+		session_on_refused(s, &p->refused);
+}
+
+/* What no living row knows is ended and removed: a session whose end is stored already, or one of
+ * another database. */
+static struct session *adopt_stray(struct sessions *ss, const char *id)
+{
+	struct session *s = session_new(ss, id, "");
+
+	log_warn("a session without a living row is ended", "session_id", id);
+	s->stray = true;
+	s->state = SESSION_STOPPING;
+	s->end_reason = mem_strdup("the server does not know this session");
+	sessions_add(ss, s);
+	session_unref(s);
+	return s;
+}
+
+static void on_found(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s = sessions_find(ss, p->found.session_id);
+	struct err err = {0};
+
+	if (s == NULL)
+		s = adopt_stray(ss, p->found.session_id);
+	if (s->linked || s->over)
+		return;
+	if (warden_attach(s, m->fd, &err) < 0)
+		session_over(s, err.message);
+}
+
+static void on_lost(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s = sessions_find(ss, p->lost.session_id);
+	struct err err = {0};
+
+	if (s == NULL) /* its end was stored, but the launcher did not live to hear of it */
+		s = adopt_stray(ss, p->lost.session_id);
+	if (s->linked || s->over)
+		return;
+	if (m->nfds == 2 && !s->stray && session_open_ring(s, m->fd, &err) < 0)
+		log_error("the journal of a dead session cannot be read", "session_id", s->id,
+			  "error", err.message);
+	session_over(s, p->lost.reason != NULL ? p->lost.reason : "its warden was gone");
+}
+
+static void on_found_all(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s, *next;
+
+	ss->found_all = true;
+	TAILQ_FOREACH_SAFE(s, &ss->all, all, next)
+	if (!s->linked && !s->over && !s->settled)
+		session_over(s, "the session's processes were gone when the server started");
+	sessions_check_ready(ss);
+}
+
+static void on_gone(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s = sessions_find(ss, p->gone.session_id);
+
+	if (s == NULL || s->over)
+		return;
+	if (s->hint == NULL)
+		s->hint = mem_strdup(p->gone.reason);
+	session_ref(s);
+	warden_read(s); /* its last words come first */
+	session_over(s, "its warden ended");
+	session_unref(s);
+}
+
+static const struct launcher_row {
+	enum msg_type type;
+	void (*fn)(struct sessions *ss, union launcher_payload *p, struct link_msg *m);
+} launcher_rows[] = {
+	{MSG_launcher_created, on_created},	{MSG_launcher_refused, on_refused},
+	{MSG_launcher_found, on_found},		{MSG_launcher_lost, on_lost},
+	{MSG_launcher_found_all, on_found_all}, {MSG_launcher_gone, on_gone},
+};
+
+void sessions_on_launcher(struct sessions *ss, struct link_msg *m)
+{
+	union launcher_payload p;
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(launcher_rows); i++) {
+		if (launcher_rows[i].type != m->type)
+			continue;
+		if (link_unpack(m, &p, &err) < 0) {
+			log_error("a message of the launcher is broken", "error", err.message);
+			return;
+		}
+		launcher_rows[i].fn(ss, &p, m);
+		msg_done(m->type, &p);
+		return;
+	}
+}
+
+/* ---- finding and listing ---- */
+
+int session_get(struct sessions *ss, const struct caller *who, const char *id, struct session **out,
+		struct err *err)
+{
+	struct session *s = sessions_find(ss, id);
+
+	if (s == NULL && id_valid(id)) {
+		const int r = rows_session_load(ss, id, &s, err);
+
+		if (r < 0 && r != -E_SESSION_NOT_FOUND)
+			return r;
+		if (r == 0)
+			session_lend(s);
+	}
+	if (s == NULL || s->stray || !session_visible(who, s->agent_id))
+		return err_set(err, E_SESSION_NOT_FOUND, id, "no session '%.64s'", id);
+	*out = s;
+	return 0;
+}
+
+struct listing {
+	struct jw *w;
+	unsigned n, limit;
+	int64_t last;
+	bool more;
+};
+
+static void list_session(struct session *s, int64_t rowid, void *arg)
+{
+	struct listing *l = arg;
+	struct session *live = sessions_find(s->ss, s->id);
+
+	if (l->n == l->limit) {
+		l->more = true;
+	} else {
+		session_format(live != NULL ? live : s, l->w);
+		l->n++;
+		l->last = rowid;
+	}
+	session_unref(s);
+}
+
+int session_list(struct sessions *ss, const struct caller *who, const char *cursor, unsigned limit,
+		 struct jw *w, struct err *err)
+{
+	struct listing l = {.w = w, .limit = limit};
+	struct rows_page page = {.agent_id = who->role == ROLE_ADMIN ? NULL : who->agent_id,
+				 .limit = limit + 1};
+	char next[24] = "";
+	int r = rows_cursor_parse(cursor, &page.after, err);
+
+	if (r < 0)
+		return r;
+	jw_obj(w);
+	jw_key(w, "sessions");
+	jw_arr(w);
+	r = rows_sessions_page(ss, &page, list_session, &l, err);
+	if (r < 0)
+		return r;
+	jw_arr_end(w);
+	if (l.more)
+		snprintf(next, sizeof(next), "%lld", (long long)l.last);
+	jw_kstr(w, "next", next);
+	jw_obj_end(w);
+	return 0;
+}

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the next server finds. */
+#include "session/session_testkit.h"
+
+static char *text(const char *s)
+{
+	return (char *)s;
+}
+
+static void restart(struct kit *k)
+{
+	kit_close_sessions(k);
+	kit_open_sessions(k);
+}
+
+static void found(struct kit *k, struct fake *f)
+{
+	int fd[3];
+
+	fake_connect(f, fd);
+	kit_tell(k, MSG_launcher_found, &(struct launcher_found){.session_id = f->id}, fd, 3);
+	close(fd[0]);
+}
+
+/* Answers the hello; the patch that asks for the rest is answered last. */
+static void answer_hello(struct kit *k, struct fake *f)
+{
+	kit_skip(&f->link, MSG_warden_hello);
+	kit_recv_nothing(&f->link);
+	fake_state(k, f, "/workspace/now", &(struct strv){0});
+	kit_skip(&f->link, MSG_warden_patch);
+}
+
+static void answer_patch(struct kit *k, struct fake *f)
+{
+	fake_state(k, f, "/workspace/now", &(struct strv){0});
+}
+
+static void on_ready(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* One submitted command; its id is chosen. */
+static void submit(struct kit *k, const char *session, const char *id, struct seen_by *o)
+{
+	struct exec_wish wish = kit_wish("true");
+
+	wish.command_id = text(id);
+	kit_submit(k, session, &wish, o);
+}
+
+static struct buf record_of(struct kit *k, const char *id)
+{
+	struct buf b = {0};
+	struct command *c = NULL;
+
+	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
+	command_format(c, &JW(&b));
+	return b;
+}
+
+static struct buf answer_of(struct kit *k, const char *id)
+{
+	struct buf b = {0};
+	struct command *c = NULL;
+
+	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
+	command_format_answer(c, &JW(&b));
+	return b;
+}
+
+static void ses_8_nothing_to_find_is_ready_at_once(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = {.workspace = text("/w")};
+	struct told t = {0};
+	unsigned ready = 0;
+
+	restart(k);
+	sessions_on_ready(k->ss, on_ready, &ready);
+	assert_false(sessions_ready(k->ss));
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	assert_int_equal(t.err.code, E_UNAVAILABLE);
+	kit_found_all(k);
+	assert_int_equal(ready, 1);
+	sessions_on_ready(k->ss, on_ready, &ready);
+	assert_int_equal(ready, 2);
+}
+
+static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
+{
+	struct kit *k = *state;
+	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0};
+
+	restart(k);
+	found(k, a);
+	found(k, b);
+	kit_found_all(k);
+	answer_hello(k, a);
+	assert_false(sessions_ready(k->ss));
+	kit_submit(k, "s1", &wish, &o);
+	assert_int_equal(o.err.code, E_UNAVAILABLE);
+	answer_patch(k, a);
+	assert_false(sessions_ready(k->ss));
+	answer_hello(k, b);
+	answer_patch(k, b);
+	assert_true(sessions_ready(k->ss));
+	assert_string_equal(kit_get(k, "s1")->cwd, "/workspace/now");
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	assert_events(k, "s1", "session_created session_state:ready");
+	assert_int_equal(sessions_live(k->ss), 2);
+}
+
+static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = {
+		.id = text("s1"), .workspace = text("/w"), .background = text("keep")};
+	struct warden_hello hello;
+	struct link_msg m;
+	struct fake *f;
+
+	session_create(k->ss, &k->who, &wish, kit_told, &(struct told){0});
+	kit_turn(k);
+	f = fake_new(k, "s1");
+	restart(k); /* the launcher went on alone */
+	found(k, f);
+	kit_found_all(k);
+	kit_recv(&f->link, MSG_warden_hello, &hello, &m);
+	assert_string_equal(hello.cwd, "/workspace");
+	assert_string_equal(hello.agent_id, "agent-1");
+	assert_string_equal(strv_env_get(&hello.env, "LANG"), "C.UTF-8");
+	assert_int_equal(hello.keep_background, 1);
+	assert_int_equal(hello.full_ring_drops, 0);
+	assert_int_equal(hello.command_timeout_ms, 300000);
+	assert_int_equal(hello.orphan_timeout_ms, k->config.orphan_timeout_ms);
+	assert_int_equal(hello.output_quota, k->config.output_command_quota);
+	assert_int_equal(hello.env_max, WISH_ENV_MAX);
+	kit_recv_nothing(&f->link);
+	fake_state(k, f, "/workspace", &hello.env);
+	msg_done(MSG_warden_hello, &hello);
+	assert_true(sessions_ready(k->ss));
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	assert_events(k, "s1", "session_created session_state:ready");
+}
+
+static void ses_8_a_running_command_goes_on(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by o = {0};
+	cleanup_buf struct buf before = {0}, after = {0};
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	fake_start(k, f);
+	assert_int_equal(fdio_write_all(f->out[0], "half\n", 5), 0);
+	restart(k);
+	found(k, f);
+	kit_found_all(k);
+	answer_hello(k, f);
+	fake_send(k, f, MSG_warden_started,
+		  &(struct warden_started){.command_id = text("c1"), .time_us = KIT_START_US + 5});
+	answer_patch(k, f);
+	assert_true(sessions_ready(k->ss));
+	assert_string_equal(kit_state(k, "s1"), "busy");
+	before = record_of(k, "c1");
+	assert_at(&before, "state", "running");
+	assert_at(&before, "started", "2027-01-15T08:00:00.000005Z");
+	assert_at(&before, "stdout_total_bytes", "5");
+	assert_at(&before, "stdout_total_lines", "1");
+	fake_finish(k, f, 0, "half\n");
+	kit_skip(&f->link, MSG_warden_ack);
+	after = answer_of(k, "c1");
+	assert_at(&after, "result.stdout", "half\n");
+	assert_at(&after, "result.exit_code", "0");
+	assert_at(&after, "request.command", "true");
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_started command_finished session_state:ready");
+	kit_seen_done(&o);
+}
+
+static void ses_8_an_unacknowledged_result_is_stored(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by o = {0};
+	struct warden_result r;
+	cleanup_buf struct buf answer = {0};
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	fake_start(k, f);
+	r = fake_result(f, 5, "done\n");
+	restart(k);
+	found(k, f);
+	answer_hello(k, f);
+	fake_send(k, f, MSG_warden_result, &r);
+	answer_patch(k, f);
+	kit_found_all(k);
+	assert_true(sessions_ready(k->ss));
+	kit_skip(&f->link, MSG_warden_ack);
+	answer = answer_of(k, "c1");
+	assert_at(&answer, "result.exit_code", "5");
+	assert_at(&answer, "result.stdout", "done\n");
+	assert_int_equal(journal_acked(f->journal), journal_head(f->journal));
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_started command_finished session_state:ready");
+	kit_seen_done(&o);
+}
+
+/* Killed between the commit and the acknowledgement: told again, stored once. */
+static void ses_8_a_result_that_is_told_twice_is_stored_once(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by o = {0};
+	struct warden_result r;
+	cleanup_free char *before = NULL;
+	cleanup_buf struct buf a = {0}, b = {0};
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	fake_start(k, f);
+	r = fake_result(f, 5, "");
+	fake_send(k, f, MSG_warden_result, &r);
+	a = answer_of(k, "c1");
+	before = kit_events(k, "s1");
+	restart(k);
+	assert_int_equal(ftruncate(f->ack_fd, 0), 0); /* nothing was acknowledged */
+	{
+		cleanup_free char *ring = mem_printf("%s/x.ring", k->dir);
+		cleanup_free char *ack = mem_printf("%s/x.ack", k->dir);
+		int fd[2];
+
+		assert_int_equal(
+			journal_create(ring, ack, 4 * JOURNAL_RING_DEFAULT, &fd[0], &fd[1], NULL),
+			0);
+		close(fd[0]);
+		close(f->ack_fd);
+		f->ack_fd = fd[1];
+	}
+	found(k, f);
+	answer_hello(k, f);
+	fake_send(k, f, MSG_warden_result, &r);
+	kit_skip(&f->link, MSG_warden_ack);
+	answer_patch(k, f);
+	kit_found_all(k);
+	b = answer_of(k, "c1");
+	assert_string_equal(a.data, b.data);
+	assert_events(k, "s1", before);
+	assert_int_equal(kit_get(k, "s1")->totals.command_count, 1);
+	kit_seen_done(&o);
+}
+
+static void ses_8_what_the_warden_never_saw_is_lost(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by a = {0}, b = {0}, c = {0};
+	struct command_observer obs = kit_observer(&a);
+	const uint8_t hash[32] = {0};
+	const struct command_ask ask = {.wish = &wish, .idempotency_key = "key", .body_hash = hash};
+	cleanup_buf struct buf answer = {0};
+
+	command_submit(kit_get(k, "s1"), &k->who, &ask, &obs, NULL);
+	kit_turn(k);
+	submit(k, "s1", "waiting", &b);
+	restart(k);
+	found(k, f);
+	answer_hello(k, f);
+	kit_found_all(k);
+	assert_false(sessions_ready(k->ss));
+	assert_string_equal(kit_state(k, "s1"), "busy");
+	answer_patch(k, f);
+	assert_true(sessions_ready(k->ss));
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	answer = answer_of(k, "waiting");
+	assert_at(&answer, "command_state", "lost");
+	assert_at(&answer, "result.exit_code", "null");
+	assert_at(&answer, "result.error.code", "E_UNAVAILABLE");
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_queued command_killed command_killed session_state:ready");
+	obs = kit_observer(&c);
+	command_submit(kit_get(k, "s1"), &k->who, &ask, &obs, NULL);
+	kit_turn(k);
+	assert_int_equal(c.done, 1); /* never run again */
+	assert_at(&c.answer, "command_state", "lost");
+	kit_recv_nothing(&f->link);
+	submit(k, "s1", "next", &a);
+	fake_run(k, f, 0, "");
+	assert_int_equal(a.done, 1);
+	kit_seen_done(&a);
+	kit_seen_done(&c);
+}
+
+static void ses_8_a_result_that_waits_for_the_ring_is_not_lost(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by o = {0};
+	cleanup_buf struct buf r = {0};
+	uint64_t end;
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	fake_event(f, EVENT_command_started, "c1", &end);
+	restart(k);
+	found(k, f);
+	answer_hello(k, f);
+	answer_patch(k, f);
+	kit_found_all(k);
+	r = record_of(k, "c1");
+	assert_at(&r, "state", "running");
+	assert_string_equal(kit_state(k, "s1"), "busy");
+	fake_finish(k, f, 4, "");
+	buf_done(&r);
+	r = record_of(k, "c1");
+	assert_at(&r, "exit_code", "4");
+	assert_string_equal(kit_state(k, "s1"), "ready");
+}
+
+static void ses_8_a_lost_command_with_a_late_result_was_not_lost(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by o = {0};
+	cleanup_buf struct buf r = {0};
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	restart(k);
+	found(k, f);
+	answer_hello(k, f);
+	answer_patch(k, f);
+	kit_found_all(k);
+	fake_finish(k, f, 4, "");
+	kit_skip(&f->link, MSG_warden_ack);
+	r = record_of(k, "c1");
+	assert_at(&r, "state", "finished");
+	assert_at(&r, "exit_code", "4");
+	fake_send(k, f, MSG_warden_result,
+		  &(struct warden_result){.command_id = text("unknown")}); /* is forgotten */
+	kit_skip(&f->link, MSG_warden_ack);
+}
+
+static void ses_8_sessions_without_processes_have_failed(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by o = {0};
+	cleanup_buf struct buf r = {0}, c = {0};
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	restart(k);
+	kit_found_all(k);
+	assert_true(sessions_ready(k->ss));
+	session_format(kit_get(k, "s1"), &JW(&r));
+	assert_at(&r, "state", "failed");
+	assert_at(&r, "failure", "the session's processes were gone when the server started");
+	c = record_of(k, "c1");
+	assert_at(&c, "state", "lost");
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_killed session_state:failed session_failed");
+}
+
+static void ses_8_the_journal_of_a_dead_session_is_drained(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by a = {0};
+	cleanup_buf struct buf r = {0}, answer = {0};
+	uint64_t end;
+
+	submit(k, "s1", "c1", &a);
+	fake_take_exec(f);
+	fake_event(f, EVENT_command_started, "c1", &end);
+	fake_event(f, EVENT_exec, "c1", &end);
+	fake_event(f, EVENT_command_finished, "c1", &end);
+	restart(k);
+	kit_tell(k, MSG_launcher_lost,
+		 &(struct launcher_lost){.session_id = f->id, .reason = text("the warden died")},
+		 (int[]){f->ring_fd, f->ack_fd}, 2);
+	kit_found_all(k);
+	session_format(kit_get(k, "s1"), &JW(&r));
+	assert_at(&r, "failure", "the warden died");
+	answer = answer_of(k, "c1");
+	assert_at(&answer, "command_state", "killed");
+	assert_at(&answer, "result.exit_code", "7");
+	assert_at(&answer, "result.error.message", "the session failed: the warden died");
+	assert_at(&answer, "events.totals.exec", "1");
+	assert_at(&answer, "events.exec_operations.0.type", "exec");
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_started exec command_finished session_state:failed session_failed");
+}
+
+/* What the journal no longer holds, the store still knows. */
+static void ses_8_a_started_command_of_a_dead_session_was_killed(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by a = {0};
+	cleanup_buf struct buf r = {0};
+
+	submit(k, "s1", "c1", &a);
+	fake_take_exec(f);
+	fake_start(k, f);
+	session_drain(kit_get(k, "s1"), UINT64_MAX);
+	kit_turn(k);
+	restart(k);
+	kit_tell(k, MSG_launcher_lost, &(struct launcher_lost){.session_id = f->id}, NULL, 0);
+	kit_found_all(k);
+	r = record_of(k, "c1");
+	assert_at(&r, "state", "killed");
+	assert_at(&r, "started", "2027-01-15T08:00:00.000005Z");
+}
+
+static void ses_8_a_stop_is_finished_by_the_next_server(void **state)
+{
+	struct kit *k = *state;
+	struct fake *a = kit_session(k, "s1");
+
+	kit_session(k, "s2");
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
+	session_destroy(kit_get(k, "s2"), &k->who, "x", kit_told, &(struct told){0});
+	kit_turn(k);
+	restart(k);
+	found(k, a);
+	kit_found_all(k);
+	assert_string_equal(kit_state(k, "s2"), "stopped"); /* its processes are gone, as asked */
+	answer_hello(k, a);
+	answer_patch(k, a);
+	kit_skip(&a->link, MSG_warden_end);
+	link_done(&a->link);
+	kit_turn(k);
+	assert_string_equal(kit_state(k, "s1"), "stopped");
+}
+
+static void ses_8_a_warden_without_a_row_is_ended(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = fake_new(k, "stray");
+	struct session *s;
+
+	restart(k);
+	found(k, f);
+	kit_found_all(k);
+	assert_true(sessions_ready(k->ss)); /* nobody waits for it */
+	assert_int_equal(session_get(k->ss, &k->who, "stray", &s, NULL), -E_SESSION_NOT_FOUND);
+	assert_int_equal(sessions_live(k->ss), 0);
+	answer_hello(k, f);
+	answer_patch(k, f);
+	kit_skip(&f->link, MSG_warden_end);
+	link_done(&f->link);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_events(k, "stray", "");
+}
+
+static void ses_8_a_warden_that_dies_while_it_is_greeted(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	restart(k);
+	found(k, f);
+	kit_found_all(k);
+	assert_false(sessions_ready(k->ss));
+	link_done(&f->link);
+	kit_tell(k, MSG_launcher_gone,
+		 &(struct launcher_gone){.session_id = f->id, .reason = text("killed")}, NULL, 0);
+	assert_true(sessions_ready(k->ss));
+	assert_string_equal(kit_state(k, "s1"), "failed");
+}
+
+static void ses_8_commands_are_numbered_on(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by a = {0}, b = {0};
+	cleanup_buf struct buf list = {0};
+
+	submit(k, "s1", "c1", &a);
+	fake_run(k, f, 0, "");
+	restart(k);
+	found(k, f);
+	answer_hello(k, f);
+	answer_patch(k, f);
+	kit_found_all(k);
+	submit(k, "s1", "a2", &b);
+	fake_run(k, f, 0, "");
+	assert_int_equal(command_list(kit_get(k, "s1"), "1", 10, &JW(&list), NULL), 0);
+	assert_at(&list, "commands.0.command_id", "a2");
+	assert_int_equal(kit_get(k, "s1")->totals.command_count, 2);
+	kit_seen_done(&a);
+	kit_seen_done(&b);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ses_8_nothing_to_find_is_ready_at_once),
+		TEST(ses_8_ready_when_every_found_warden_has_told_all),
+		TEST(ses_8_hello_brings_the_row_for_a_warden_that_never_had_one),
+		TEST(ses_8_a_running_command_goes_on),
+		TEST(ses_8_an_unacknowledged_result_is_stored),
+		TEST(ses_8_a_result_that_is_told_twice_is_stored_once),
+		TEST(ses_8_what_the_warden_never_saw_is_lost),
+		TEST(ses_8_a_result_that_waits_for_the_ring_is_not_lost),
+		TEST(ses_8_a_lost_command_with_a_late_result_was_not_lost),
+		TEST(ses_8_sessions_without_processes_have_failed),
+		TEST(ses_8_the_journal_of_a_dead_session_is_drained),
+		TEST(ses_8_a_started_command_of_a_dead_session_was_killed),
+		TEST(ses_8_a_stop_is_finished_by_the_next_server),
+		TEST(ses_8_a_warden_without_a_row_is_ended),
+		TEST(ses_8_a_warden_that_dies_while_it_is_greeted),
+		TEST(ses_8_commands_are_numbered_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

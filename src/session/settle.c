@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command's end: by its result, by a refusal, or without either. It is written with the events
+ * that belong to it; after the commit the warden may forget it and those who wait are told. */
+#include "base/log.h"
+#include "session/internal.h"
+#include "terminal/stream.h"
+
+/* ---- observers ---- */
+
+void command_tell_done(struct command *c)
+{
+	struct observer *o;
+
+	command_ref(c);
+	while ((o = TAILQ_FIRST(&c->observers)) != NULL) {
+		TAILQ_REMOVE(&c->observers, o, next);
+		if (o->o.done != NULL)
+			o->o.done(c->refusal, c->refusal == NULL ? c : NULL, o->o.arg);
+		free(o);
+	}
+	command_unref(c);
+}
+
+void command_tell_done_one(struct command *c, const void *arg)
+{
+	struct observer *o;
+
+	TAILQ_FOREACH (o, &c->observers, next)
+		if (o->o.arg == arg)
+			break;
+	if (o == NULL)
+		return;
+	TAILQ_REMOVE(&c->observers, o, next);
+	if (o->o.done != NULL)
+		o->o.done(NULL, c, o->o.arg);
+	free(o);
+}
+
+void command_on_started(struct command *c, uint64_t time_us)
+{
+	struct session *s = c->s;
+	struct observer *o, *next;
+
+	c->sent = true;
+	if (s->running == NULL)
+		s->running = c;
+	if (s->state == SESSION_READY)
+		session_set_state(s, SESSION_BUSY, NULL);
+	if (c->state == COMMAND_RUNNING)
+		return;
+	c->state = COMMAND_RUNNING;
+	c->started_us = (int64_t)time_us;
+	metrics_add(s->ss->deps.metrics, METRIC_COMMANDS, 1);
+	TAILQ_FOREACH_SAFE(o, &c->observers, next, next)
+	if (o->o.started != NULL)
+		o->o.started(c, o->o.arg);
+}
+
+void command_on_output(struct command *c)
+{
+	struct observer *o, *next;
+
+	TAILQ_FOREACH_SAFE(o, &c->observers, next, next)
+	if (o->o.output != NULL)
+		o->o.output(c, o->o.arg);
+}
+
+void command_on_taken(struct command *c, uint64_t total)
+{
+	struct observer *o, *next;
+
+	TAILQ_FOREACH_SAFE(o, &c->observers, next, next)
+	if (o->o.stdin_taken != NULL)
+		o->o.stdin_taken(c, total, o->o.arg);
+}
+
+/* ---- written ---- */
+
+static void try_again(struct command *c, const struct err *err)
+{
+	struct sessions *ss = c->s->ss;
+
+	log_error("a command's end is not stored yet", "command_id", c->id, "error", err->message);
+	c->s->env_dirty = true;
+	if (c->retrying)
+		return;
+	c->retrying = true;
+	command_ref(c);
+	TAILQ_INSERT_TAIL(&ss->unsaved, c, again);
+	sessions_retry_later(ss);
+}
+
+static void saved(const struct err *err, void *arg)
+{
+	struct command *c = arg;
+	struct session *s = c->s;
+	struct metrics *metrics = s->ss->deps.metrics;
+	struct warden_command ack = {.command_id = c->id};
+
+	if (s->ss->freeing || err != NULL) {
+		if (!s->ss->freeing)
+			try_again(c, err);
+		command_unref(c);
+		return;
+	}
+	if (c->ack)
+		warden_send(s, MSG_warden_ack, &ack);
+	metrics_add(metrics, METRIC_OUTPUT_BYTES,
+		    (uint64_t)(c->out.stdout_kept + c->out.stderr_kept));
+	if (!c->out.refused)
+		metrics_observe(metrics, METRIC_COMMAND_LATENCY,
+				(double)(c->finished_us - c->created_us) / 1e6);
+	command_list_drop(c);
+	command_tell_done(c);
+	command_unref(c);
+}
+
+/* Counts in memory are whole only if this server saw the command's whole life. */
+static void count_events(struct command *c)
+{
+	if (c->recovered)
+		answer_count(c);
+	c->out.file = c->seen[SEEN_FILE];
+	c->out.network = c->seen[SEEN_NETWORK];
+	c->out.exec = c->seen[SEEN_EXEC];
+	c->out.blocked = c->seen[SEEN_BLOCKED];
+}
+
+void command_save(struct command *c)
+{
+	struct session *s = c->s;
+
+	count_events(c);
+	rows_command_finish(c);
+	if (s->env_dirty)
+		rows_session_save_env(s);
+	s->env_dirty = false;
+	rows_session_save(s);
+	if (c->ends_busy)
+		session_state_event(s, SESSION_BUSY, SESSION_READY, NULL);
+	store_after(s->ss->deps.store, saved, command_ref(c));
+}
+
+static bool any_open(const struct session *s)
+{
+	const struct command *c;
+
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (!c->over)
+			return true;
+	return false;
+}
+
+/* Leaves its place to the next one. */
+static void vacate(struct command *c)
+{
+	struct session *s = c->s;
+
+	if (s->running == c) {
+		s->running = NULL;
+		command_promote(s);
+	}
+	if (s->state != SESSION_BUSY || s->over || any_open(s))
+		return;
+	s->state = SESSION_READY;
+	c->ends_busy = true;
+}
+
+/* ---- without a result ---- */
+
+static void set_error(struct outcome *o, const struct err *why)
+{
+	free(o->error_code);
+	free(o->error_message);
+	o->error_code = mem_strdup(err_row(why->code)->name);
+	o->error_message = mem_strdup(why->message);
+}
+
+/* What its file holds is its output; nobody else has counted. */
+static void measure(struct command *c)
+{
+	for (int i = 1; i <= 2; i++) {
+		c->bytes[i] = command_file_size(c, i);
+		c->lines[i] = command_count_lines(c, i);
+	}
+	c->out.stdout_kept = (int64_t)c->bytes[1];
+	c->out.stderr_kept = (int64_t)c->bytes[2];
+}
+
+void command_refusal_from_row(struct command *c)
+{
+	if (!c->out.refused || c->refusal != NULL)
+		return;
+	c->refusal = mem_new(struct err);
+	err_set(c->refusal, err_code_by_name(c->out.error_code),
+		c->out.error_path != NULL ? c->out.error_path : c->id, "%s", c->out.error_message);
+}
+
+void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse)
+{
+	struct session *s = c->s;
+
+	if (c->over)
+		return;
+	command_ref(c);
+	c->over = true;
+	c->state = state;
+	c->finished_us = sessions_now(s->ss);
+	set_error(&c->out, why);
+	c->out.refused = refuse;
+	if (refuse)
+		c->refusal = mem_dup(why, sizeof(*why));
+	if (c->sent || c->recovered)
+		measure(c);
+	else
+		stream_files_remove(s->ss->deps.output_dir, s->id, c->id);
+	free(c->out.working_dir);
+	c->out.working_dir = mem_strdup(s->cwd);
+	if (!c->end_event)
+		command_event(c,
+			      state == COMMAND_FINISHED ? EVENT_command_finished
+							: EVENT_command_killed,
+			      why->message);
+	s->last_activity_us = c->finished_us;
+	vacate(c);
+	command_save(c);
+	command_unref(c);
+}
+
+void command_on_refused(struct session *s, const struct warden_refused *m)
+{
+	struct command *c = command_find(s, m->command_id);
+	struct err why = {0};
+
+	if (c == NULL || c->over)
+		return;
+	err_set(&why, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject, "%s",
+		m->message != NULL ? m->message : "the warden refused it");
+	free(c->out.error_path);
+	c->out.error_path = mem_strdup(m->subject);
+	command_end(c, COMMAND_FINISHED, &why, true);
+}
+
+/* ---- by its result ---- */
+
+static char *take_str(char **from)
+{
+	return take(*from);
+}
+
+static struct strv take_strv(struct strv *from)
+{
+	const struct strv v = *from;
+
+	*from = (struct strv){0};
+	return v;
+}
+
+static bool was_killed(const struct warden_result *m)
+{
+	return m->signal != 0 ||
+	       (m->error_code != NULL && (strcmp(m->error_code, "E_COMMAND_TIMEOUT") == 0 ||
+					  strcmp(m->error_code, "E_COMMAND_KILLED") == 0));
+}
+
+static void take_result(struct command *c, struct warden_result *m)
+{
+	struct outcome *o = &c->out;
+
+	outcome_done(o);
+	c->state = was_killed(m) ? COMMAND_KILLED : COMMAND_FINISHED;
+	c->exit_code = m->exit_code;
+	c->signal = (int)m->signal;
+	c->started_us = (int64_t)m->started_us;
+	c->finished_us = (int64_t)m->finished_us;
+	c->bytes[1] = m->stdout_bytes;
+	c->bytes[2] = m->stderr_bytes;
+	c->lines[1] = m->stdout_lines;
+	c->lines[2] = m->stderr_lines;
+	*o = (struct outcome){
+		.error_code = take_str(&m->error_code),
+		.error_message = take_str(&m->error_message),
+		.error_path = take_str(&m->error_path),
+		.working_dir = mem_strdup(m->cwd != NULL ? m->cwd : c->s->cwd),
+		.capture = take_str(&m->capture),
+		.env_changed = take_strv(&m->env_changed),
+		.background = take_strv(&m->background),
+		.duration_us = (int64_t)m->duration_us,
+		.cpu_us = (int64_t)m->cpu_us,
+		.maxrss_kb = (int64_t)m->maxrss_kb,
+		.read_bytes = (int64_t)m->read_bytes,
+		.write_bytes = (int64_t)m->write_bytes,
+		.stdout_kept = (int64_t)m->stdout_kept,
+		.stderr_kept = (int64_t)m->stderr_kept,
+	};
+}
+
+static void take_shell_state(struct session *s, struct warden_result *m, bool env_changed)
+{
+	if (m->cwd != NULL && (s->cwd == NULL || strcmp(s->cwd, m->cwd) != 0)) {
+		free(s->cwd);
+		s->cwd = take_str(&m->cwd);
+	}
+	if (env_changed) {
+		strv_done(&s->env);
+		s->env = take_strv(&m->env);
+		s->env_dirty = true;
+	}
+}
+
+static void forget(struct session *s, const char *id)
+{
+	struct warden_command ack = {.command_id = (char *)id};
+
+	warden_send(s, MSG_warden_ack, &ack);
+}
+
+/* The result of a command that is not in memory: stored before a crash and acknowledged only now,
+ * or believed lost. */
+static struct command *find_stored(struct session *s, const char *id)
+{
+	struct command *c = NULL;
+	struct err err = {0};
+
+	if (id == NULL)
+		return NULL;
+	if (rows_command_load(s->ss, s->agent_id, id, &c, &err) < 0) {
+		log_warn("a result of an unknown command", "session_id", s->id, "command_id", id);
+		forget(s, id);
+		return NULL;
+	}
+	if (c->s != s || c->state != COMMAND_LOST) {
+		forget(s, id);
+		command_unref(c);
+		return NULL;
+	}
+	log_warn("a command was not lost after all", "session_id", s->id, "command_id", id);
+	c->recovered = c->committed = true;
+	c->line = command_line_of(c->request);
+	command_list_add(c);
+	command_unref(c);
+	return c;
+}
+
+void command_on_result(struct session *s, struct warden_result *m)
+{
+	struct command *c = command_find(s, m->command_id);
+	bool env_changed;
+
+	if (c == NULL)
+		c = find_stored(s, m->command_id);
+	if (c == NULL)
+		return;
+	c->ack = true;
+	if (c->over)
+		return;
+	command_ref(c);
+	session_drain(s, m->ring_end);
+	if (c->over) { /* the journal is broken, and the session with it */
+		command_unref(c);
+		return;
+	}
+	env_changed = m->env_changed.n > 0;
+	c->over = c->sent = true;
+	take_result(c, m);
+	take_shell_state(s, m, env_changed);
+	s->last_activity_us = sessions_now(s->ss);
+	vacate(c);
+	command_save(c);
+	command_unref(c);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_testkit.h"
+#include <sys/time.h>
+
+static bool has_file(struct kit *k, const char *id)
+{
+	cleanup_free char *path = mem_printf("s1/%s.out", id);
+
+	return faccessat(k->output_dir, path, F_OK, 0) == 0;
+}
+
+static void exe_1_the_next_id_and_its_files_are_made_ahead(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct exec_wish wish = kit_wish("true");
+	struct seen_by a = {0}, b = {0}, c = {0};
+	char spare[ID_MAX + 1];
+
+	kit_submit(k, "s1", &wish, &a);
+	assert_string_equal(kit_get(k, "s1")->spare_id, "");
+	fake_run(k, f, 0, "");
+	memcpy(spare, kit_get(k, "s1")->spare_id, sizeof(spare));
+	assert_memory_equal(spare, "cmd-", 4);
+	assert_true(has_file(k, spare));
+	wish.command_id = (char *)"chosen";
+	kit_submit(k, "s1", &wish, &b);
+	fake_run(k, f, 0, "");
+	assert_string_equal(kit_get(k, "s1")->spare_id, spare); /* is still there */
+	wish.command_id = NULL;
+	kit_submit(k, "s1", &wish, &c);
+	fake_run(k, f, 0, "out");
+	assert_string_equal(c.id, spare);
+	assert_at(&c.answer, "result.stdout", "out");
+	assert_string_not_equal(kit_get(k, "s1")->spare_id, spare);
+	kit_seen_done(&a);
+	kit_seen_done(&b);
+	kit_seen_done(&c);
+}
+
+static void exe_3_the_files_of_no_command_go_with_the_session(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0};
+	const struct timespec then[2] = {{1000, 0}, {1000, 0}};
+	char spare[ID_MAX + 1];
+
+	kit_submit(k, "s1", &wish, &o);
+	fake_run(k, f, 0, "");
+	memcpy(spare, kit_get(k, "s1")->spare_id, sizeof(spare));
+	assert_int_equal(futimens(kit_get(k, "s1")->spare_fd[0], then), 0);
+	assert_int_equal(futimens(kit_get(k, "s1")->spare_fd[1], then), 0);
+	sessions_sweep_output(k->ss);
+	assert_true(has_file(k, spare));
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
+	kit_turn(k);
+	link_done(&f->link);
+	kit_turn(k);
+	assert_false(has_file(k, spare));
+	kit_seen_done(&o);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(exe_1_the_next_id_and_its_files_are_made_ahead),
+		TEST(exe_3_the_files_of_no_command_go_with_the_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command's way to its warden: submitted, its row written, queued, sent. */
+#include "session/internal.h"
+#include "terminal/stream.h"
+#include <inttypes.h>
+
+static void fill_exec(struct command *c, const struct command_ask *ask, const struct caller *who)
+{
+	const struct exec_wish *wish = ask->wish;
+	const int64_t most = c->s->config.command_timeout_ms;
+	struct warden_exec *x = &c->exec;
+
+	x->command_id = mem_strdup(c->id);
+	x->request_id = who->request_id[0] != '\0' ? mem_strdup(who->request_id) : NULL;
+	x->script = mem_strdup(wish->script);
+	x->argv0 = mem_strdup(wish->argv0);
+	x->cwd = mem_strdup(wish->working_dir);
+	if (wish->command != NULL) {
+		strv_add(&x->argv, wish->command);
+		for (size_t i = 0; i < wish->args.n; i++)
+			strv_add(&x->argv, wish->args.v[i]);
+	}
+	strv_copy(&x->env, &wish->env);
+	wish_env_strip(&x->env);
+	bytes_set(&x->stdin_data, wish->stdin_data.data, wish->stdin_data.len);
+	x->timeout_ms = (uint64_t)(wish->timeout_ms == 0 || (most != 0 && most < wish->timeout_ms)
+					   ? most
+					   : wish->timeout_ms);
+	x->stdin_open = ask->stdin_open;
+	x->flow = ask->flow;
+}
+
+/* ---- submitted ---- */
+
+static unsigned waiting(const struct session *s)
+{
+	const struct command *c;
+	unsigned n = 0;
+
+	TAILQ_FOREACH (c, &s->commands, next)
+		n += !c->over && c != s->running;
+	return n;
+}
+
+static int may_run(const struct session *s, const struct exec_wish *wish, struct err *err)
+{
+	const struct config *config = s->ss->deps.config;
+	const int64_t most = s->config.max_commands;
+
+	if (session_ended(s) || s->over || s->state == SESSION_STOPPING)
+		return err_set(err, E_SESSION_STOPPED, s->id, "session '%s' has %s%s%s", s->id,
+			       s->failure != NULL ? "failed" : "ended",
+			       s->failure != NULL ? ": " : "",
+			       s->failure != NULL ? s->failure : "");
+	if (!s->registered || !s->settled || s->ss->stopping)
+		return err_set(err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
+			       s->id);
+	if (most > 0 && s->totals.command_count >= most)
+		return err_set(err, E_RESOURCE_LIMIT, s->id,
+			       "session '%s' has had its %" PRId64
+			       " commands (limits.max_commands)",
+			       s->id, most);
+	if (s->running == NULL)
+		return 0;
+	if (!wish->queue)
+		return err_set(err, E_SESSION_BUSY, s->id, "session '%s' runs '%s'", s->id,
+			       s->running->id);
+	if (waiting(s) >= config->max_queue)
+		return err_set(err, E_RESOURCE_LIMIT, s->id,
+			       "%u commands wait in session '%s' already (max_queue)", waiting(s),
+			       s->id);
+	return 0;
+}
+
+static void occupy(struct command *c)
+{
+	struct session *s = c->s;
+
+	s->running = c;
+	if (s->state == SESSION_READY)
+		session_set_state(s, SESSION_BUSY, NULL);
+}
+
+/* The commit failed: nothing of this has happened. */
+static void undo(struct command *c, const struct err *err)
+{
+	struct session *s = c->s;
+
+	c->over = true;
+	stream_files_remove(s->ss->deps.output_dir, s->id, c->id);
+	s->totals.command_count--;
+	if (s->running == c) {
+		s->running = NULL;
+		if (s->state == SESSION_BUSY)
+			s->state = SESSION_READY;
+		command_promote(s);
+	}
+	c->refusal = mem_dup(err, sizeof(*err));
+	command_list_drop(c);
+	command_tell_done(c);
+}
+
+static void submitted(const struct err *err, void *arg)
+{
+	struct command *c = arg;
+
+	if (c->s->ss->freeing || c->over) {
+		command_unref(c);
+		return;
+	}
+	if (err != NULL) {
+		undo(c, err);
+		command_unref(c);
+		return;
+	}
+	c->committed = true;
+	if (c->s->running == c)
+		command_send(c);
+	if (c->detach && !c->over)
+		command_tell_done(c);
+	command_unref(c);
+}
+
+/* Writes the row and makes the files; on failure nothing stays of either. */
+static int put_down(struct command *c, struct err *err)
+{
+	const int dir = c->s->ss->deps.output_dir;
+	const bool made = c->out_fd[0] >= 0;
+	int r = rows_command_insert(c, err);
+
+	if (r < 0) {
+		if (made)
+			stream_files_remove(dir, c->s->id, c->id);
+		return r;
+	}
+	if (!made)
+		r = stream_files_create(dir, c->s->id, c->id, c->out_fd, err);
+	if (r == -E_CONFLICT) {
+		/* No row has this id: a server that was killed before its commit left the files. */
+		stream_files_remove(dir, c->s->id, c->id);
+		r = stream_files_create(dir, c->s->id, c->id, c->out_fd, err);
+	}
+	if (r < 0)
+		rows_command_delete(c);
+	return r;
+}
+
+static struct command *make(struct session *s, const struct caller *who,
+			    const struct command_ask *ask)
+{
+	const struct exec_wish *wish = ask->wish;
+	char id[ID_MAX + 1] = "";
+	int fd[2] = {-1, -1};
+	struct command *c;
+
+	if (wish->command_id != NULL)
+		memcpy(id, wish->command_id, strnlen(wish->command_id, ID_MAX));
+	else if (!spare_take(s, id, fd))
+		id_make(id, "cmd");
+	c = command_new(s, id);
+	memcpy(c->out_fd, fd, sizeof(fd));
+	c->created_us = sessions_now(s->ss);
+	c->max_output = wish->max_output_bytes;
+	c->detach = wish->detach;
+	c->n = s->next_n;
+	memcpy(c->request_id, who->request_id, sizeof(c->request_id));
+	if (ask->idempotency_key != NULL) {
+		c->idempotency_key = mem_strdup(ask->idempotency_key);
+		memcpy(c->body_hash, ask->body_hash, sizeof(c->body_hash));
+	}
+	fill_exec(c, ask, who);
+	c->line = command_line(&c->exec.argv, c->exec.script);
+	command_request_format(c);
+	return c;
+}
+
+static void answer_error(const struct command_observer *obs, const struct err *err)
+{
+	if (obs->done != NULL)
+		obs->done(err, NULL, obs->arg);
+}
+
+/* An Idempotency-Key that is known: true if that answered or will. */
+static bool replay(struct session *s, const struct command_ask *ask,
+		   const struct command_observer *obs, struct command **out)
+{
+	struct command *c;
+	struct err err = {0};
+	const int r = rows_command_by_key(s, ask->idempotency_key, &c, &err);
+
+	if (r == -E_NOT_FOUND)
+		return false;
+	if (r < 0) {
+		answer_error(obs, &err);
+		return true;
+	}
+	if (c->s != s || memcmp(c->body_hash, ask->body_hash, sizeof(c->body_hash)) != 0) {
+		err_set(&err, E_CONFLICT, ask->idempotency_key,
+			"this Idempotency-Key was used for another request, command '%s'", c->id);
+		answer_error(obs, &err);
+	} else if (c->listed) {
+		*out = c;
+		command_add_observer(c, obs);
+		if (ask->wish->detach && c->committed)
+			command_tell_done_one(c, obs->arg);
+	} else {
+		command_refusal_from_row(c);
+		if (obs->done != NULL)
+			obs->done(c->refusal, c->refusal == NULL ? c : NULL, obs->arg);
+	}
+	command_release(c);
+	return true;
+}
+
+void command_submit(struct session *s, const struct caller *who, const struct command_ask *ask,
+		    const struct command_observer *obs, struct command **out)
+{
+	struct command *ignored, *c = NULL;
+	struct err err = {0};
+	int r;
+
+	if (out == NULL)
+		out = &ignored;
+	*out = NULL;
+	if (ask->idempotency_key != NULL && replay(s, ask, obs, out))
+		return;
+	r = may_run(s, ask->wish, &err);
+	if (r == 0) {
+		c = make(s, who, ask);
+		r = put_down(c, &err);
+	}
+	if (r < 0) {
+		if (c != NULL)
+			command_unref(c);
+		answer_error(obs, &err);
+		return;
+	}
+	ensure(c != NULL);
+	c->exec.report_output = obs->output != NULL || ask->flow;
+	s->next_n++;
+	s->totals.command_count++;
+	s->last_activity_us = c->created_us;
+	command_list_add(c);
+	command_add_observer(c, obs);
+	command_event(c, EVENT_command_queued, NULL);
+	if (s->running == NULL)
+		occupy(c);
+	*out = c;
+	store_after(s->ss->deps.store, submitted, c);
+}
+
+void command_send(struct command *c)
+{
+	struct session *s = c->s;
+	struct err err = {0}, why = {0};
+	cleanup_free char *dir = c->exec.cwd != NULL ? command_directory(s, c->exec.cwd) : NULL;
+	int r;
+
+	if (dir != NULL) {
+		free(c->exec.cwd);
+		c->exec.cwd = take(dir);
+	}
+	r = outbox_send(&s->outbox, MSG_warden_exec, &c->exec, c->out_fd, 2, &err);
+	if (r == -E_INTERNAL) { /* over a message's limits */
+		err_set(&why, E_TOO_LARGE, c->id, "the command is too large: %s", err.message);
+		command_end(c, COMMAND_FINISHED, &why, true);
+		return;
+	}
+	/* A link that is gone shows itself to its reader, which ends the session. */
+	c->sent = true;
+	command_close_out(c);
+	msg_done(MSG_warden_exec, &c->exec);
+	command_send_early(c);
+}
+
+void command_promote(struct session *s)
+{
+	cleanup_free char *before = NULL;
+	struct command *c;
+
+	if (s->running != NULL || s->over || s->state == SESSION_STOPPING || s->ss->freeing)
+		return;
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (!c->over && !c->sent && !c->recovered)
+			break;
+	if (c == NULL)
+		return;
+	occupy(c);
+	before = mem_strdup(c->request);
+	command_request_format(c); /* the one before may have left another directory */
+	if (strcmp(before, c->request) != 0)
+		rows_command_save_request(c);
+	if (c->committed)
+		command_send(c);
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The link to one warden: what it says, in order, and what it is told. */
+#include "base/log.h"
+#include "session/internal.h"
+
+#define READ_TURN 64 /* messages of one warden in a row */
+
+void warden_send(struct session *s, enum msg_type type, const void *obj)
+{
+	if (s->linked && !s->ss->freeing)
+		outbox_send(&s->outbox, type, obj, NULL, 0, NULL);
+}
+
+void warden_expect(struct session *s, enum expect_kind kind, struct patch *p)
+{
+	struct expect *x = mem_new(struct expect);
+
+	x->kind = kind;
+	x->patch = p;
+	STAILQ_INSERT_TAIL(&s->expects, x, next);
+}
+
+/* ---- hello ---- */
+
+static void hello_overdue(void *arg)
+{
+	session_over(arg, "its warden does not answer");
+}
+
+static void say_hello(struct session *s)
+{
+	const struct config *config = s->ss->deps.config;
+	struct warden_hello hello = {
+		.version = LINK_VERSION,
+		.env = s->env,
+		.cwd = s->cwd,
+		.shell = config->shell,
+		.orphan_timeout_ms = (uint64_t)config->orphan_timeout_ms,
+		.command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
+		.output_quota = (uint64_t)config->output_command_quota,
+		.env_max = WISH_ENV_MAX,
+		.full_ring_drops = strcmp(config->full_ring, "drop") == 0,
+		.keep_background =
+			s->config.background != NULL && strcmp(s->config.background, "keep") == 0,
+		.agent_id = s->agent_id,
+	};
+
+	warden_send(s, MSG_warden_hello, &hello);
+	warden_expect(s, EXPECT_HELLO, NULL);
+	session_after(s, HELLO_MS, hello_overdue);
+}
+
+/* A warden of an earlier server: a patch that changes nothing is answered behind everything that
+ * the hello brings, so that with its answer the warden has told all. What the journal holds is read
+ * now: no bell is rung for it twice. */
+static void greeted_again(struct session *s)
+{
+	struct warden_patch nothing = {.command_timeout_ms =
+					       (uint64_t)s->config.command_timeout_ms};
+
+	warden_send(s, MSG_warden_patch, &nothing);
+	warden_expect(s, EXPECT_SETTLED, NULL);
+	if (!s->stray)
+		session_drain(s, UINT64_MAX);
+}
+
+static void on_readable(void *arg)
+{
+	warden_read(arg);
+}
+
+int warden_attach(struct session *s, int fd[3], struct err *err)
+{
+	int r;
+
+	if (fdio_nonblock(fd[0]) < 0)
+		return err_errno(err, E_INTERNAL, s->id, "cannot use the warden's link");
+	link_init(&s->link, take_fd(fd[0]), SIDE_API, SIDE_WARDEN);
+	s->linked = true;
+	outbox_init(&s->outbox, s->ss->deps.base, &s->link);
+	s->readable = watch_readable(s->ss->deps.base, s->link.fd, on_readable, s);
+	r = session_open_ring(s, fd + 1, err);
+	if (r == 0)
+		say_hello(s);
+	return r;
+}
+
+void warden_detach(struct session *s)
+{
+	struct expect *x, *next;
+
+	if (s->linked) {
+		watch_free(take(s->readable));
+		outbox_done(&s->outbox);
+		link_done(&s->link);
+		s->linked = false;
+	}
+	for (x = STAILQ_FIRST(&s->expects); x != NULL; x = next) {
+		next = STAILQ_NEXT(x, next);
+		if (x->patch != NULL)
+			continue; /* session_patches_fail answers it */
+		STAILQ_REMOVE(&s->expects, x, expect, next);
+		free(x);
+	}
+}
+
+/* ---- what it says ---- */
+
+union warden_payload {
+	struct warden_state state;
+	struct warden_started started;
+	struct warden_refused refused;
+	struct warden_output output;
+	struct warden_result result;
+	struct warden_taken taken;
+	struct warden_failed failed;
+	struct msg_empty empty;
+};
+
+/* The warden does not know it: it never ran. If the journal says that it did, its result is still
+ * on its way (it waits for room in the ring). */
+static void lose(struct command *c)
+{
+	struct err why = {0};
+
+	answer_recall(c);
+	if (c->started_us != 0) {
+		command_on_started(c, (uint64_t)c->started_us);
+		return;
+	}
+	err_set(&why, E_UNAVAILABLE, c->id,
+		"the server stopped before it could be started or its result was lost; it was not "
+		"run again");
+	command_end(c, COMMAND_LOST, &why, false);
+}
+
+/* The warden has told all that it knows. */
+static void settled(struct session *s)
+{
+	struct command *c, *next;
+
+	s->settled = true;
+	session_after_none(s);
+	if (s->stray || s->state == SESSION_STOPPING) {
+		session_send_end(s);
+	} else {
+		TAILQ_FOREACH_SAFE(c, &s->commands, next, next)
+		{
+			if (c->recovered && !c->over && !c->sent)
+				lose(c);
+		}
+	}
+	sessions_check_ready(s->ss);
+}
+
+static void take_state(struct session *s, struct warden_state *m)
+{
+	if (m->cwd != NULL) {
+		free(s->cwd);
+		s->cwd = take(m->cwd);
+	}
+	strv_done(&s->env);
+	s->env = m->env;
+	m->env = (struct strv){0};
+	s->env_dirty = true;
+}
+
+static void on_state(struct session *s, union warden_payload *p)
+{
+	struct expect *x = STAILQ_FIRST(&s->expects);
+	cleanup_free char *old_cwd = NULL;
+
+	if (p->state.session_id == NULL || strcmp(p->state.session_id, s->id) != 0) {
+		session_over(s, "its warden speaks for another session");
+		return;
+	}
+	if (x == NULL)
+		return;
+	STAILQ_REMOVE_HEAD(&s->expects, next);
+	old_cwd = mem_strdup(s->cwd);
+	take_state(s, &p->state);
+	switch (x->kind) {
+	case EXPECT_HELLO:
+		session_take_walls(s, &p->state.walls);
+		if (s->state == SESSION_CREATING)
+			session_on_ready(s);
+		else
+			greeted_again(s);
+		break;
+	case EXPECT_SETTLED:
+		settled(s);
+		break;
+	case EXPECT_CWD:
+	case EXPECT_PATCH:
+		session_patched(s, x, old_cwd);
+		break;
+	}
+	free(x);
+}
+
+static void on_started(struct session *s, union warden_payload *p)
+{
+	struct command *c = command_find(s, p->started.command_id);
+
+	if (c != NULL && !c->over)
+		command_on_started(c, p->started.time_us);
+}
+
+static void on_refused(struct session *s, union warden_payload *p)
+{
+	command_on_refused(s, &p->refused);
+}
+
+static void on_result(struct session *s, union warden_payload *p)
+{
+	command_on_result(s, &p->result);
+}
+
+static void on_output(struct session *s, union warden_payload *p)
+{
+	struct command *c = command_find(s, p->output.command_id);
+
+	if (c != NULL && !c->over)
+		command_on_output(c);
+}
+
+static void on_taken(struct session *s, union warden_payload *p)
+{
+	struct command *c = command_find(s, p->taken.command_id);
+
+	if (c != NULL && !c->over)
+		command_on_taken(c, p->taken.total);
+}
+
+static void gone_overdue(void *arg)
+{
+	session_over(arg, "its warden ended without a word");
+}
+
+/* Its results may still be on their way; the link's end closes it. */
+static void on_failed(struct session *s, union warden_payload *p)
+{
+	free(s->hint);
+	s->hint = mem_strdup(p->failed.reason != NULL ? p->failed.reason : "its warden failed");
+	session_after(s, STOP_MS, gone_overdue);
+}
+
+static void on_bell(struct session *s, union warden_payload *p)
+{
+	session_bell(s);
+}
+
+static const struct warden_row {
+	enum msg_type type;
+	void (*fn)(struct session *s, union warden_payload *p);
+} warden_rows[] = {
+	{MSG_warden_state, on_state},	  {MSG_warden_started, on_started},
+	{MSG_warden_refused, on_refused}, {MSG_warden_output, on_output},
+	{MSG_warden_result, on_result},	  {MSG_warden_taken, on_taken},
+	{MSG_warden_failed, on_failed},	  {MSG_warden_bell, on_bell},
+};
+
+static int dispatch(struct session *s, struct link_msg *m, struct err *err)
+{
+	union warden_payload p;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(warden_rows); i++) {
+		if (warden_rows[i].type != m->type)
+			continue;
+		r = link_unpack(m, &p, err);
+		if (r < 0)
+			return r;
+		warden_rows[i].fn(s, &p);
+		msg_done(m->type, &p);
+	}
+	return 0;
+}
+
+/* The launcher tells why a warden died, shortly after its link has closed. */
+static void closed(struct session *s)
+{
+	watch_stop(s->readable);
+	if (s->hint != NULL || s->state == SESSION_STOPPING)
+		session_over(s, "its warden ended");
+	else
+		session_after(s, GONE_MS, gone_overdue);
+}
+
+/* One message; false when there is none for now or the link is through. A peer that closes with
+ * something unread makes the first receive fail (ECONNRESET) in front of what it had sent: only the
+ * second end is the end. */
+static bool read_one(struct session *s)
+{
+	struct link_msg m;
+	struct err err = {0};
+	int r = link_recv(&s->link, &m, &err);
+
+	if (r == -E_NOT_FOUND)
+		r = link_recv(&s->link, &m, &err);
+	if (r == -E_RATE_LIMITED)
+		return false;
+	if (r == -E_NOT_FOUND) {
+		closed(s);
+		return false;
+	}
+	if (r == 0) {
+		r = dispatch(s, &m, &err);
+		link_msg_done(&m);
+	}
+	if (r == 0)
+		return true;
+	log_error("a warden breaks the protocol", "session_id", s->id, "error", err.message);
+	session_over(s, "its warden broke the protocol");
+	return false;
+}
+
+void warden_read(struct session *s)
+{
+	session_ref(s);
+	for (int i = 0; i < READ_TURN && s->linked && read_one(s); i++)
+		;
+	session_unref(s);
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The files of commands: DIR/SESSION/COMMAND.out and .err. Only the API child calls this. */
+#include "base/fdio.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "terminal/stream.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static const char *const ending[2] = {".out", ".err"};
+#define ENDING_LEN 4
+#define NAME_MAX_LEN (2 * ID_MAX + ENDING_LEN + 2)
+
+/* False for names that could leave the directory. */
+static bool file_name(char out[NAME_MAX_LEN], const char *session, const char *command, int i)
+{
+	if (!id_valid(session) || !id_valid(command))
+		return false;
+	snprintf(out, NAME_MAX_LEN, "%s/%s%s", session, command, ending[i]);
+	return true;
+}
+
+static int create_one(int dir_fd, const char *session, const char *name)
+{
+	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+	int fd = openat(dir_fd, name, flags, 0600);
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	if (mkdirat(dir_fd, session, 0700) < 0 && errno != EEXIST)
+		return -1;
+	return openat(dir_fd, name, flags, 0600);
+}
+
+static int create_error(const char *command, struct err *err)
+{
+	return err_errno(err, errno == EEXIST ? E_CONFLICT : E_INTERNAL, command,
+			 "cannot make the output files of '%s'", command);
+}
+
+int stream_files_create(int dir_fd, const char *session, const char *command, int fd[2],
+			struct err *err)
+{
+	char name[2][NAME_MAX_LEN];
+	cleanup_fd int out = -1;
+	int errors;
+
+	if (!file_name(name[0], session, command, 0) || !file_name(name[1], session, command, 1))
+		return err_set(err, E_BAD_REQUEST, command, "not an id");
+	out = create_one(dir_fd, session, name[0]);
+	if (out < 0)
+		return create_error(command, err);
+	errors = create_one(dir_fd, session, name[1]);
+	if (errors < 0) {
+		const int r = create_error(command, err);
+
+		unlinkat(dir_fd, name[0], 0);
+		return r;
+	}
+	fd[0] = take_fd(out);
+	fd[1] = errors;
+	return 0;
+}
+
+int stream_file_open(int dir_fd, const char *session, const char *command, int which,
+		     struct err *err, int *fd)
+{
+	char name[NAME_MAX_LEN];
+	int got;
+
+	ensure(which == 1 || which == 2);
+	if (!file_name(name, session, command, which - 1))
+		return err_set(err, E_NOT_FOUND, command, "no output of '%s'", command);
+	got = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (got < 0)
+		return err_errno(err, errno == ENOENT ? E_NOT_FOUND : E_INTERNAL, command,
+				 "no output of '%s'", command);
+	*fd = got;
+	return 0;
+}
+
+void stream_files_remove(int dir_fd, const char *session, const char *command)
+{
+	char name[NAME_MAX_LEN];
+
+	for (int i = 0; i < 2; i++)
+		if (file_name(name, session, command, i))
+			unlinkat(dir_fd, name, 0);
+	if (id_valid(session))
+		unlinkat(dir_fd, session,
+			 AT_REMOVEDIR); /* stays while another command's are there */
+}
+
+/* One command in the store; both files together. */
+struct entry {
+	char session[ID_MAX + 1], command[ID_MAX + 1];
+	uint64_t bytes;
+	int64_t written_us; /* the later of the two */
+};
+struct entries {
+	struct entry *v;
+	size_t n, cap;
+};
+
+static DIR *open_dir(int dir_fd, const char *name)
+{
+	const int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d == NULL && fd >= 0)
+		close(fd);
+	return d;
+}
+
+/* The command's name without its ending; false for what is not ours. */
+static bool command_name(char out[ID_MAX + 1], const char *file)
+{
+	const size_t n = strlen(file);
+
+	if (n <= ENDING_LEN || n - ENDING_LEN > ID_MAX)
+		return false;
+	if (strcmp(file + n - ENDING_LEN, ending[0]) != 0 &&
+	    strcmp(file + n - ENDING_LEN, ending[1]) != 0)
+		return false;
+	memcpy(out, file, n - ENDING_LEN);
+	out[n - ENDING_LEN] = '\0';
+	return id_valid(out);
+}
+
+static struct entry *add_entry(struct entries *es)
+{
+	if (es->n == es->cap) {
+		es->cap = es->cap > 0 ? 2 * es->cap : 64;
+		es->v = mem_resize(es->v, es->cap, sizeof(*es->v));
+	}
+	es->v[es->n] = (struct entry){0};
+	return &es->v[es->n++];
+}
+
+static void list_session(int dir_fd, const char *session, struct entries *es)
+{
+	DIR *d = open_dir(dir_fd, session);
+	char command[ID_MAX + 1];
+	struct dirent *de;
+	struct stat st;
+
+	if (d == NULL)
+		return;
+	while ((de = readdir(d)) != NULL) {
+		struct entry *e;
+
+		if (!command_name(command, de->d_name) ||
+		    fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		e = add_entry(es);
+		memcpy(e->session, session, strlen(session) + 1);
+		memcpy(e->command, command, strlen(command) + 1);
+		e->bytes = (uint64_t)st.st_size;
+		e->written_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+	}
+	closedir(d);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	const int r = strcmp(x->session, y->session);
+
+	return r != 0 ? r : strcmp(x->command, y->command);
+}
+
+/* Makes one entry of the two files of a command. */
+static void join(struct entries *es)
+{
+	size_t n = 0;
+
+	qsort(es->v, es->n, sizeof(*es->v), by_name);
+	for (size_t i = 1; i < es->n; i++) {
+		struct entry *last = &es->v[n];
+		const struct entry *e = &es->v[i];
+
+		if (by_name(last, e) != 0) {
+			es->v[++n] = *e;
+			continue;
+		}
+		last->bytes += e->bytes;
+		if (e->written_us > last->written_us)
+			last->written_us = e->written_us;
+	}
+	es->n = n + 1;
+}
+
+static int by_age(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return (x->written_us > y->written_us) - (x->written_us < y->written_us);
+}
+
+uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t now_wall_us,
+		      stream_keep_fn *keep, void *arg)
+{
+	DIR *d = open_dir(dir_fd, ".");
+	struct entries es = {0};
+	uint64_t total = 0, removed = 0;
+	struct dirent *de;
+
+	if (d == NULL)
+		return 0;
+	while ((de = readdir(d)) != NULL)
+		if (id_valid(de->d_name))
+			list_session(dir_fd, de->d_name, &es);
+	closedir(d);
+	if (es.n == 0)
+		return 0;
+	join(&es);
+	qsort(es.v, es.n, sizeof(*es.v), by_age);
+	for (size_t i = 0; i < es.n; i++)
+		total += es.v[i].bytes;
+	for (size_t i = 0; i < es.n; i++) {
+		const struct entry *e = &es.v[i];
+		const bool old = now_wall_us - e->written_us > max_age_ms * 1000;
+
+		if ((!old && total <= quota) || (keep != NULL && keep(e->session, e->command, arg)))
+			continue;
+		stream_files_remove(dir_fd, e->session, e->command);
+		total -= e->bytes;
+		removed += e->bytes;
+	}
+	free(es.v);
+	return removed;
+}

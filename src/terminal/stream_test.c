@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "terminal/stream.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static int memory_file(const char *text, size_t n)
+{
+	const int fd = memfd_create("stream", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, n), n);
+	return fd;
+}
+
+/* EXE-3: bytes, lines and the open last line are counted over any cutting into pieces. */
+static void exe_3_totals_count_bytes_and_lines(void **state)
+{
+	struct stream s;
+
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 100);
+	assert_int_equal(stream_lines(&s), 0);
+	stream_append(&s, "", 0);
+	assert_false(s.open_line);
+	stream_append(&s, "a\nb", 3);
+	assert_int_equal(s.lines, 1);
+	assert_int_equal(stream_lines(&s), 2);
+	stream_append(&s, "", 0);
+	assert_true(s.open_line);
+	stream_append(&s, "c\n\n", 3);
+	assert_int_equal(stream_lines(&s), 3);
+	assert_int_equal(s.bytes, 6);
+	assert_int_equal(s.kept, 6);
+	stream_done(&s);
+	assert_int_equal(s.fd, -1);
+	stream_done(&s);
+}
+
+/* EXE-3: exactly the quota is kept; what is past it is counted. */
+static void exe_3_the_quota_is_exact(void **state)
+{
+	char back[16];
+	struct stream s;
+
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 5);
+	stream_append(&s, "abcd", 4);
+	assert_int_equal(s.kept, 4);
+	stream_append(&s, "e", 1);
+	assert_int_equal(s.kept, 5);
+	stream_append(&s, "f\n", 2);
+	assert_int_equal(s.kept, 5);
+	assert_int_equal(s.bytes, 7);
+	assert_int_equal(s.lines, 1);
+	assert_int_equal(s.failed, 0);
+	assert_int_equal(pread(s.fd, back, sizeof(back), 0), 5);
+	assert_memory_equal(back, "abcde", 5);
+	stream_done(&s);
+
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 5);
+	stream_append(&s, "abcdefgh", 8);
+	assert_int_equal(s.kept, 5);
+	assert_int_equal(s.bytes, 8);
+	stream_done(&s);
+}
+
+static int fill_to_the_limit(void)
+{
+	const struct rlimit limit = {10, 10};
+	struct stream s;
+
+	signal(SIGXFSZ, SIG_IGN);
+	if (setrlimit(RLIMIT_FSIZE, &limit) < 0)
+		return 1;
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 100);
+	stream_append(&s, "12345678", 8);
+	if (s.failed != 0 || s.kept != 8)
+		return 2;
+	stream_append(&s, "abcdef", 6); /* two fit */
+	if (s.failed != EFBIG || s.kept != 10 || s.bytes != 14)
+		return 3;
+	stream_append(&s, "x\n", 2);
+	return s.kept == 10 && s.bytes == 16 && s.lines == 1 && s.failed == EFBIG ? 0 : 4;
+}
+
+/* EXE-3: a full disk is remembered by its errno; the bytes are still counted. */
+static void exe_3_a_failed_write_is_remembered(void **state)
+{
+	const pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(fill_to_the_limit());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static struct stream_page page_of(int fd, uint64_t offset, size_t limit, bool complete, char *out)
+{
+	struct stream_page page;
+	struct err err = {0};
+
+	assert_int_equal(stream_read(fd, offset, limit, complete, out, &page, &err), 0);
+	assert_int_equal(page.offset, offset);
+	assert_int_equal(page.next, offset + page.len);
+	return page;
+}
+
+/* EXE-3: pages join without gap or overlap and end; what is beyond the end is empty. */
+static void exe_3_paging_ends(void **state)
+{
+	cleanup_fd int fd = memory_file("0123456789", 10);
+	char out[16];
+	struct stream_page p;
+
+	p = page_of(fd, 0, 4, true, out);
+	assert_int_equal(p.len, 4);
+	assert_memory_equal(out, "0123", 4);
+	assert_int_equal(p.total, 10);
+	assert_true(p.has_more);
+	p = page_of(fd, 6, 4, true, out);
+	assert_int_equal(p.len, 4);
+	assert_memory_equal(out, "6789", 4);
+	assert_false(p.has_more);
+	assert_true(page_of(fd, 6, 4, false, out).has_more);
+	assert_true(page_of(fd, 6, 3, true, out).has_more);
+	p = page_of(fd, 9, 16, true, out);
+	assert_int_equal(p.len, 1);
+	assert_false(p.has_more);
+	for (uint64_t offset = 10; offset < 13; offset++) {
+		p = page_of(fd, offset, 4, true, out);
+		assert_int_equal(p.len, 0);
+		assert_false(p.has_more);
+	}
+	p = page_of(fd, UINT64_MAX - 1, 4, true, out);
+	assert_int_equal(p.len, 0);
+	assert_false(p.has_more);
+	p = page_of(fd, 3, 0, true, out);
+	assert_int_equal(p.len, 0);
+	assert_true(p.has_more);
+}
+
+/* EXE-3: a page of text ends at a character's boundary, but is never empty; bytes are cut anywhere.
+ */
+static void exe_3_text_is_cut_at_characters(void **state)
+{
+	static const char text[] = "a\xe2\x82\xac"
+				   "b\xe2\x82\xac"; /* a€b€ */
+	cleanup_fd int fd = memory_file(text, 8);
+	cleanup_fd int torn = memory_file(text, 7);
+	cleanup_fd int binary = memory_file("a\0b\xe2\x82\xac", 6);
+	char out[16];
+
+	assert_int_equal(page_of(fd, 0, 3, true, out).len, 1);
+	assert_int_equal(page_of(fd, 0, 4, true, out).len, 4);
+	assert_int_equal(page_of(fd, 0, 6, true, out).len, 5);
+	assert_int_equal(page_of(fd, 0, 8, true, out).len, 8);
+	/* A limit smaller than the character still moves on. */
+	assert_int_equal(page_of(fd, 1, 2, true, out).len, 2);
+	/* The rest of the character may still come, or never. */
+	assert_int_equal(page_of(torn, 0, 16, false, out).len, 5);
+	assert_int_equal(page_of(torn, 0, 16, true, out).len, 7);
+	assert_int_equal(page_of(torn, 5, 16, false, out).len, 2);
+	assert_int_equal(page_of(binary, 0, 4, true, out).len, 4);
+}
+
+static void exe_3_a_broken_descriptor_is_an_error(void **state)
+{
+	struct stream_page page = {.len = 77};
+	struct err err = {0};
+	int ends[2];
+	char out[1];
+
+	assert_int_equal(stream_read(-1, 0, 1, true, out, &page, &err), -E_INTERNAL);
+	assert_int_equal(page.len, 77);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(stream_read(ends[0], 0, 1, true, out, &page, &err), 0);
+	assert_int_equal(page.len, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exe_3_totals_count_bytes_and_lines),
+		cmocka_unit_test(exe_3_the_quota_is_exact),
+		cmocka_unit_test(exe_3_a_failed_write_is_remembered),
+		cmocka_unit_test(exe_3_paging_ends),
+		cmocka_unit_test(exe_3_text_is_cut_at_characters),
+		cmocka_unit_test(exe_3_a_broken_descriptor_is_an_error),
+	};
+
+	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/api.h - the link to the API child, which may be replaced at any time.
+ *
+ * Nothing is queued as messages: what is to be told is a mark on the object it is about (command,
+ * result, refusal), and flush tells what the socket takes, in an order in which it may be heard. A
+ * full socket therefore costs no memory and never blocks. */
+#pragma once
+#include "base/err.h"
+#include "link/link.h"
+#include "warden/loop.h"
+#include <sys/queue.h>
+
+struct warden;
+struct refusal;
+
+struct api {
+	struct link link;  /* fd -1: none */
+	struct link guest; /* connected, has not said hello; fd -1: none */
+	struct watch *readable, *writable, *guest_readable, *accepting;
+	struct watch *orphan, *bell;
+	bool hello;   /* was said; its contents are the warden's settings */
+	bool greeted; /* and init is ready: all may be told */
+	bool tell_state, told_failure;
+	uint32_t state_req;
+	unsigned patches; /* states owed as answers */
+	uint32_t patch_req;
+	STAILQ_HEAD(, refusal) refusals;
+	unsigned nrefusals;
+};
+void api_open(struct warden *w);
+void api_close(struct warden *w);
+void api_hang_up(struct warden *w); /* the link broke; commands go on */
+
+/* tell.c. Tells what is marked; true if nothing is left (also when nobody is there to be told). */
+bool api_flush(struct warden *w);
+void api_refuse(struct warden *w, const char *command_id, uint32_t req, const struct err *err);
+void api_drop_refusals(struct api *a);

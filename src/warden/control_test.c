@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Time-outs, kills, floods, and the coming and going of the API child, through the real programs.
+ */
+#include "warden/session_testkit.h"
+
+#define STORM_GOES_ON_MS 300
+
+static void send_kill(struct kit *k, const char *id, int sig, uint64_t grace_ms, bool tree)
+{
+	const struct warden_kill m = {.command_id = (char *)(uintptr_t)id,
+				      .signal = (uint32_t)sig,
+				      .grace_ms = grace_ms,
+				      .tree = tree};
+
+	assert_int_equal(link_send(&k->api, MSG_warden_kill, 0, &m, NULL, 0, NULL), 0);
+}
+
+static struct kit_command start_script(struct kit *k, const char *script, uint64_t timeout_ms)
+{
+	struct kit_command c = kit_command(k);
+
+	c.ask.script = mem_strdup(script);
+	c.ask.timeout_ms = timeout_ms;
+	kit_send(k, &c);
+	return c;
+}
+
+/* EXE-4: the time-out ends the whole tree, whatever it does, and answers with what was printed. */
+static void exe_4_a_time_out_kills_the_tree(void **state)
+{
+	static const char *const scripts[] = {
+		"sleep 7171",
+		"trap '' TERM HUP INT; sleep 7171; sleep 7171",
+		"setsid sleep 7171 & (setsid sh -c 'sleep 7171 & sleep 7171' &) ; sleep 7171",
+		"sleep 7171 & kill -STOP $!; kill -STOP $$",
+		"while :; do (setsid sh -c '(sleep 7171 &) ; sleep 7171' &) ; sleep 0.002; done",
+	};
+	struct kit *k = kit_of(state);
+
+	for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
+		cleanup_free char *script = mem_printf("echo partial; %s", scripts[i]);
+		const int64_t begun = kit_now_ms();
+		struct kit_command c = start_script(k, script, STORM_GOES_ON_MS);
+		cleanup_free char *out = NULL;
+
+		kit_wait(k, &c);
+		out = kit_text(&c, 0);
+		assert_string_equal(out, "partial\n");
+		assert_int_equal(c.result.exit_code, 124);
+		assert_string_equal(c.result.error_code, "E_COMMAND_TIMEOUT");
+		assert_int_equal(c.result.background.n, 0);
+		assert_true(kit_now_ms() - begun >= STORM_GOES_ON_MS);
+		assert_true(kit_now_ms() - begun < STORM_GOES_ON_MS + 3000);
+		assert_false(kit_alive("sleep 7171"));
+		kit_done(&c);
+	}
+	kit_drain(k);
+	assert_non_null(strstr(k->events, "command_timeout cmd-1 124;"));
+}
+
+/* EXE-4: the session's limit caps the request's. */
+static void exe_4_the_sessions_time_out_caps(void **state)
+{
+	const struct kit_wish wish = {.timeout_ms = 200};
+	static const uint64_t asked[] = {0, 60000};
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+		struct kit_command c = start_script(k, "sleep 7172", asked[i]);
+
+		kit_wait(k, &c);
+		assert_int_equal(c.result.exit_code, 124);
+		assert_true(c.result.duration_us >= 200000 && c.result.duration_us < 5000000);
+		kit_done(&c);
+	}
+	kit_close((void **)&k);
+}
+
+/* A bomb that doubles until it is stopped. */
+static void exe_4_a_fork_bomb_ends(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c = start_script(
+		k, "ulimit -u 700; f() { f 7173 & f 7173 & wait; }; f 2>/dev/null", 500);
+
+	kit_wait(k, &c);
+	assert_int_equal(c.result.exit_code, 124);
+	kit_done(&c);
+	kit_expect(k, "[ $(ls /proc | grep -c '^[0-9]') -le 8 ] && echo few", "few\n", 0);
+}
+
+/* EXE-5: the signal of choice to the first process, with its own end. */
+static void exe_5_a_signal_reaches_the_first_process(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c =
+		start_script(k, "trap 'echo got; exit 9' USR1; sleep 7174 & echo ready; wait", 0);
+	cleanup_free char *out = NULL;
+
+	c.ask.report_output = 1;
+	kit_wait_started(k, &c);
+	while (lseek(c.out[0], 0, SEEK_END) < 6)
+		poll(NULL, 0, 1);
+	send_kill(k, c.id, SIGUSR1, 0, false);
+	kit_wait(k, &c);
+	out = kit_text(&c, 0);
+	assert_string_equal(out, "ready\ngot\n");
+	assert_int_equal(c.result.exit_code, 9);
+	assert_null(c.result.error_code);
+	assert_int_equal(c.result.background.n, 1);
+	assert_false(kit_alive("sleep 7174"));
+	kit_done(&c);
+}
+
+/* EXE-5: what does not go with the signal goes after the grace; KILL goes at once. */
+static void exe_5_kill_ends_everything(void **state)
+{
+	static const struct {
+		int sig;
+		uint64_t grace_ms;
+		bool tree;
+		uint32_t code;
+	} rows[] = {
+		{SIGTERM, 300, false, 137}, {SIGTERM, 300, true, 137}, {SIGKILL, 0, false, 137}};
+	struct kit *k = kit_of(state);
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kit_command c =
+			start_script(k,
+				     "trap '' TERM; (trap '' TERM; setsid sleep 7175) & echo x; "
+				     "sleep 7175; sleep 7175; sleep 7175",
+				     0);
+		int64_t begun;
+
+		kit_wait_started(k, &c);
+		while (lseek(c.out[0], 0, SEEK_END) < 2)
+			poll(NULL, 0, 1);
+		begun = kit_now_ms();
+		send_kill(k, c.id, rows[i].sig, rows[i].grace_ms, rows[i].tree);
+		kit_wait(k, &c);
+		assert_true(kit_now_ms() - begun >= (int64_t)rows[i].grace_ms);
+		assert_int_equal(c.result.exit_code, rows[i].code);
+		assert_int_equal(c.result.signal, SIGKILL);
+		assert_string_equal(c.result.error_code, "E_COMMAND_KILLED");
+		assert_false(kit_alive("sleep 7175"));
+		kit_done(&c);
+	}
+	kit_drain(k);
+	assert_non_null(strstr(k->events, "command_killed cmd-3 137;"));
+	send_kill(k, "cmd-unknown", SIGKILL, 0, false);
+	kit_expect(k, "echo still here", "still here\n", 0);
+}
+
+static long warden_peak_kb(const struct kit *k)
+{
+	cleanup_free char *path = mem_printf("/proc/%d/status", (int)k->warden);
+	cleanup_buf struct buf text = {0};
+	const char *line;
+
+	assert_int_equal(fdio_load_path(path, 65536, &text, NULL), 0);
+	line = strstr(text.data, "VmHWM:");
+	assert_non_null(line);
+	return strtol(line + 6, NULL, 10);
+}
+
+/* EXE-3: 100 MB are counted, the quota is kept, memory does not grow. */
+static void exe_3_a_flood_is_bounded(void **state)
+{
+	const struct kit_wish wish = {.quota = 1000000};
+	struct kit *k;
+	struct kit_command c;
+	long before;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	kit_expect(k, "true", "", 0);
+	before = warden_peak_kb(k);
+	c = kit_command(k);
+	c.ask.script = mem_strdup("yes 123456789 | head -c 104857600; echo end >&2");
+	c.ask.report_output = 1;
+	kit_send(k, &c);
+	kit_wait(k, &c);
+	assert_int_equal(c.result.stdout_bytes, 104857600);
+	assert_int_equal(c.result.stdout_lines, 10485760);
+	assert_int_equal(c.result.stdout_kept, 1000000);
+	assert_int_equal(c.result.stderr_bytes, 4);
+	assert_int_equal(lseek(c.out[0], 0, SEEK_END), 1000000);
+	assert_true(warden_peak_kb(k) - before < 8192);
+	kit_done(&c);
+	kit_close((void **)&k);
+}
+
+static void send_window(struct kit *k, const char *id, uint64_t allowed)
+{
+	const struct warden_window m = {(char *)(uintptr_t)id, 1, allowed};
+
+	assert_int_equal(link_send(&k->api, MSG_warden_window, 0, &m, NULL, 0, NULL), 0);
+}
+
+/* EXE-6: with flow, no more is produced than the window allows. */
+static void exe_6_output_waits_for_its_window(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c = kit_command(k);
+
+	c.ask.script = mem_strdup("head -c 400000 /dev/zero; echo done >&2");
+	c.ask.flow = c.ask.report_output = 1;
+	kit_send(k, &c);
+	while (k->out_bytes < 65536)
+		assert_false(kit_step(k, &c));
+	poll(NULL, 0, 50);
+	assert_int_equal(lseek(c.out[0], 0, SEEK_END), 65536);
+	send_window(k, c.id, 65537);
+	while (k->out_bytes < 65537)
+		assert_false(kit_step(k, &c));
+	poll(NULL, 0, 50);
+	assert_int_equal(lseek(c.out[0], 0, SEEK_END), 65537);
+	send_window(k, c.id, 1000);
+	send_window(k, c.id, 1 << 30);
+	kit_wait(k, &c);
+	assert_int_equal(c.result.stdout_bytes, 400000);
+	kit_done(&c);
+}
+
+static void send_stdin(struct kit *k, const char *id, const char *data, size_t n, bool eof)
+{
+	struct warden_stdin m = {.command_id = (char *)(uintptr_t)id, .eof = eof};
+	struct err err = {0};
+
+	bytes_set(&m.data, data, n);
+	if (link_send(&k->api, MSG_warden_stdin, 0, &m, NULL, 0, &err) < 0)
+		fail_msg("%s", err.message);
+	bytes_done(&m.data);
+}
+
+/* EXE-4: stdin in pieces, counted as it is taken, with its end. */
+static void exe_4_stdin_is_pumped(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c = kit_command(k);
+	cleanup_free char *big = mem_alloc(200000);
+
+	memset(big, 'x', 200000);
+	c.ask.script = mem_strdup("head -c 6 >/dev/null; sleep 0.1; wc -c");
+	c.ask.stdin_open = 1;
+	bytes_set(&c.ask.stdin_data, "first ", 6);
+	kit_send(k, &c);
+	send_stdin(k, c.id, big, 200000, false);
+	send_stdin(k, c.id, "end", 3, true);
+	kit_wait(k, &c);
+	{
+		cleanup_free char *out = kit_text(&c, 0);
+
+		assert_string_equal(out, "200003\n");
+	}
+	assert_true(k->taken <= 200009);
+	kit_done(&c);
+
+	/* Nobody reads: it is thrown away, and counted. */
+	c = kit_command(k);
+	c.ask.script = mem_strdup("exec 0<&-; sleep 0.3");
+	c.ask.stdin_open = 1;
+	kit_send(k, &c);
+	kit_wait_started(k, &c);
+	poll(NULL, 0, 100);
+	k->taken = 0;
+	send_stdin(k, c.id, big, 200000, false);
+	kit_wait(k, &c);
+	assert_int_equal(k->taken, 200000);
+	kit_done(&c);
+}
+
+static int dial(const struct kit *k)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", k->socket);
+	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+/* Leaves the warden as a killed API child would, and comes back as the next one. */
+static void reconnect(struct kit *k)
+{
+	link_done(&k->api);
+	link_init(&k->api, dial(k), SIDE_API, SIDE_WARDEN);
+	kit_say_hello(k);
+}
+
+/* SES-8: commands go on without an API child; what is not acknowledged is told again. */
+static void ses_8_the_api_child_is_replaced(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command a = start_script(k, "export ONE=1; exit 4", 0);
+	struct kit_command b, again = {0};
+
+	while (!kit_step(k, &a))
+		;
+	b = start_script(k, "head -c 300000 /dev/zero; echo $ONE >&2; sleep 0.3; exit 5", 0);
+	b.ask.flow = 1;
+	kit_wait_started(k, &b);
+	reconnect(k);
+	assert_int_equal(k->state.fresh, 0);
+	assert_string_equal(strv_env_get(&k->state.env, "ONE"), "1");
+	assert_int_equal(k->state.commands, 2);
+	assert_int_equal(k->state.last_exit, 4);
+	/* First's result again, and that the second runs. */
+	k->started = false;
+	memcpy(again.id, a.id, sizeof(again.id));
+	again.out[0] = again.out[1] = -1;
+	while (again.result.command_id == NULL || !k->started)
+		kit_step(k, &again);
+	assert_int_equal(again.result.exit_code, 4);
+	kit_ack(k, a.id);
+	kit_wait(k, &b);
+	assert_int_equal(b.result.exit_code, 5);
+	assert_int_equal(b.result.stdout_bytes, 300000);
+	/* Both are acknowledged: nothing but the state comes now. */
+	reconnect(k);
+	kit_expect(k, "echo new", "new\n", 0);
+	kit_drain(k);
+	assert_non_null(strstr(k->events, "command_finished cmd-2 5;"));
+	kit_done(&a);
+	kit_done(&b);
+	msg_done(MSG_warden_result, &again.result);
+}
+
+/* SES-8: a window that nobody will widen any more does not stop a command. */
+static void ses_8_windows_end_with_the_api_child(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c = kit_command(k);
+
+	c.ask.script = mem_strdup("head -c 400000 /dev/zero");
+	c.ask.flow = 1;
+	kit_send(k, &c);
+	kit_wait_started(k, &c);
+	reconnect(k);
+	kit_wait(k, &c);
+	assert_int_equal(c.result.stdout_bytes, 400000);
+	kit_done(&c);
+}
+
+/* SES-8: whoever only knocks replaces nobody; a stranger is not let in. */
+static void ses_8_strangers_stay_outside(void **state)
+{
+	struct kit *k = kit_of(state);
+	const int knock = dial(k);
+	pid_t pid;
+	int status;
+
+	kit_expect(k, "echo a", "a\n", 0);
+	close(knock);
+	kit_expect(k, "echo b", "b\n", 0);
+	if (geteuid() != 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		char c;
+		int fd;
+
+		if (setresuid(KIT_UID, KIT_UID, KIT_UID) < 0)
+			_exit(2);
+		fd = dial(k);
+		_exit(recv(fd, &c, 1, 0) == 0 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	kit_expect(k, "echo c", "c\n", 0);
+}
+
+/* SES-8: without a server for the orphan time the session ends in order. */
+static void ses_8_an_orphan_ends(void **state)
+{
+	const struct kit_wish wish = {.orphan_ms = 200};
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	link_done(&k->api);
+	k->api.fd = -1;
+	assert_int_equal(kit_wait_warden(k), 0);
+	kit_free(k);
+}
+
+static void expect_failure(struct kit *k, const char *reason)
+{
+	struct warden_failed f = {0};
+
+	kit_recv_type(k, MSG_warden_failed, &f);
+	if (strstr(f.reason, reason) == NULL)
+		fail_msg("failed with '%s'", f.reason);
+	msg_done(MSG_warden_failed, &f);
+	assert_int_equal(kit_wait_warden(k), 1);
+	kit_free(k);
+}
+
+static pid_t only_child(pid_t parent)
+{
+	cleanup_free pid_t *all = NULL;
+	const size_t n = proc_descendants(parent, &all);
+
+	assert_true(n > 0);
+	return all[0];
+}
+
+/* SES-8: a killed init fails the session, with its reason, and nothing stays. */
+static void ses_8_a_killed_init_fails_the_session(void **state)
+{
+	const struct kit_wish wish = {0};
+	struct kit_command c;
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	c = start_script(k, "sleep 7176", 0);
+	kit_wait_started(k, &c);
+	kill(only_child(k->warden), SIGKILL);
+	expect_failure(k, "init was ended by signal 9");
+	assert_false(kit_alive("sleep 7176"));
+	kit_done(&c);
+}
+
+/* SES-8: so does a killed leader; a killed warden takes all with it. */
+static void ses_8_a_killed_leader_fails_the_session(void **state)
+{
+	const struct kit_wish wish = {0};
+	struct kit_command c;
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	c = start_script(k, "kill -9 $PPID; sleep 7177", 0);
+	expect_failure(k, "the leader of cmd-1 died");
+	assert_false(kit_alive("sleep 7177"));
+	kit_done(&c);
+
+	k = kit_open_with(&wish);
+	c = start_script(k, "sleep 7177", 0);
+	kit_wait_started(k, &c);
+	kill(k->warden, SIGKILL);
+	assert_int_equal(kit_wait_warden(k), 137);
+	for (int i = 0; kit_alive("sleep 7177") && i < 100; i++)
+		poll(NULL, 0, 10);
+	assert_false(kit_alive("sleep 7177"));
+	kit_free(k);
+	kit_done(&c);
+}
+
+/* SES-2: an end kills what runs and still tells of it. */
+static void ses_2_an_end_tells_of_killed_commands(void **state)
+{
+	const struct kit_wish wish = {0};
+	struct kit_command c, late;
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	c = start_script(k, "trap '' TERM; echo x; sleep 7178", 0);
+	kit_wait_started(k, &c);
+	kit_end(k);
+	kit_wait(k, &c);
+	assert_string_equal(c.result.error_code, "E_COMMAND_KILLED");
+	assert_non_null(strstr(c.result.error_message, "the session ended"));
+	assert_int_equal(kit_wait_warden(k), 0);
+	kit_drain(k);
+	assert_non_null(strstr(k->events, "command_killed cmd-1 137;"));
+	kit_free(k);
+	kit_done(&c);
+
+	/* One that is asked for afterwards is not the link's business any more. */
+	k = kit_open_with(&wish);
+	late = kit_command(k);
+	strv_add(&late.ask.argv, "true");
+	kit_end(k);
+	assert_int_equal(link_send(&k->api, MSG_warden_exec, 5, &late.ask, late.out, 2, NULL),
+			 -E_INTERNAL);
+	assert_int_equal(kit_wait_warden(k), 0);
+	kit_free(k);
+	kit_done(&late);
+}
+
+/* EVT-2: a full ring holds the commands until it is read; nothing is lost, nothing overtakes. */
+static void evt_2_a_full_ring_waits(void **state)
+{
+	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
+	struct kit *k;
+	unsigned sent = 0, answered = 0;
+	struct kit_command c[400] = {0};
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	/* Long lines fill the ring soon. */
+	while (answered < 200) {
+		struct pollfd p = {k->api.fd, POLLIN, 0};
+
+		if (sent == answered && sent < 200) {
+			c[sent] = kit_command(k);
+			strv_add(&c[sent].ask.argv, "history");
+			strv_add(&c[sent].ask.argv, "0");
+			for (int i = 0; i < 100; i++)
+				strv_add(&c[sent].ask.argv, "a word of no use");
+			kit_send(k, &c[sent++]);
+		}
+		if (poll(&p, 1, 300) == 0) {
+			/* Held: no answer comes while the ring is full. */
+			kit_drain(k);
+			continue;
+		}
+		if (kit_step(k, &c[answered])) {
+			assert_int_equal(c[answered].result.exit_code, 1);
+			kit_ack(k, c[answered].id);
+			kit_done(&c[answered++]);
+		}
+	}
+	kit_drain(k);
+	for (unsigned i = 1; i <= 200; i++) {
+		cleanup_free char *pair =
+			mem_printf("command_started cmd-%u -1;command_finished cmd-%u 1;", i, i);
+
+		assert_non_null(strstr(k->events, pair));
+	}
+	assert_null(strstr(k->events, "events_dropped"));
+	kit_close((void **)&k);
+}
+
+/* EVT-2: or drops, and says how many. */
+static void evt_2_a_full_ring_drops_and_counts(void **state)
+{
+	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN, .drops = true};
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	for (unsigned i = 0; i < 300; i++) {
+		struct kit_command c = kit_command(k);
+
+		strv_add(&c.ask.argv, "pwd");
+		for (int w = 0; w < 100; w++)
+			strv_add(&c.ask.argv, "a word of no use");
+		kit_send(k, &c);
+		kit_wait(k, &c);
+		kit_done(&c);
+	}
+	kit_drain(k);
+	assert_null(strstr(k->events, "cmd-300 "));
+	kit_expect(k, "echo x", "x\n", 0);
+	kit_drain(k);
+	assert_non_null(strstr(k->events, "events_dropped"));
+	assert_non_null(strstr(k->events, "command_finished cmd-301 0;"));
+	kit_close((void **)&k);
+}
+
+/* SES-1: a patch changes the session's state; a bad one changes nothing; each is answered. */
+static void ses_1_a_patch_is_answered_with_the_state(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct warden_patch p = {.cwd = (char *)(uintptr_t) "/tmp"};
+	struct warden_state s = {0};
+
+	strv_add(&p.set, "A=1");
+	strv_add(&p.set, "LD_PRELOAD=x");
+	strv_add(&p.unset, "LANG");
+	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, NULL, 0, NULL), 0);
+	kit_recv_type(k, MSG_warden_state, &s);
+	assert_string_equal(s.cwd, "/tmp");
+	assert_string_equal(strv_env_get(&s.env, "A"), "1");
+	assert_null(strv_env_get(&s.env, "LD_PRELOAD"));
+	assert_null(strv_env_get(&s.env, "LANG"));
+	msg_done(MSG_warden_state, &s);
+	p.cwd = (char *)(uintptr_t) "/no/such";
+	strv_add(&p.set, "B=1");
+	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, NULL, 0, NULL), 0);
+	kit_recv_type(k, MSG_warden_state, &s);
+	assert_string_equal(s.cwd, "/tmp");
+	assert_null(strv_env_get(&s.env, "B"));
+	msg_done(MSG_warden_state, &s);
+	kit_expect(k, "echo $PWD $OLDPWD $A", "/tmp /workspace 1\n", 0);
+	p.cwd = NULL;
+	msg_done(MSG_warden_patch, &p);
+}
+
+/* SES-4: the walls of launcher and init are in the first state. */
+static void ses_4_the_first_state(void **state)
+{
+	struct kit *k = kit_of(state);
+	unsigned seen = 0;
+
+	assert_int_equal(k->state.fresh, 1);
+	assert_string_equal(k->state.session_id, "session-test");
+	assert_string_equal(k->state.cwd, "/workspace");
+	assert_int_equal(k->state.commands, 0);
+	for (size_t i = 0; i < k->state.walls.n; i++) {
+		seen |= strstr(k->state.walls.v[i], "process_separation") != NULL;
+		seen |= 2U * (strstr(k->state.walls.v[i], "mount_namespace\tup") != NULL);
+	}
+	assert_int_equal(seen, 3);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, kit_open, kit_close)
+	const struct CMUnitTest tests[] = {
+		TEST(exe_4_a_time_out_kills_the_tree),
+		cmocka_unit_test(exe_4_the_sessions_time_out_caps),
+		TEST(exe_4_a_fork_bomb_ends),
+		TEST(exe_5_a_signal_reaches_the_first_process),
+		TEST(exe_5_kill_ends_everything),
+		cmocka_unit_test(exe_3_a_flood_is_bounded),
+		TEST(exe_6_output_waits_for_its_window),
+		TEST(exe_4_stdin_is_pumped),
+		TEST(ses_8_the_api_child_is_replaced),
+		TEST(ses_8_windows_end_with_the_api_child),
+		TEST(ses_8_strangers_stay_outside),
+		cmocka_unit_test(ses_8_an_orphan_ends),
+		cmocka_unit_test(ses_8_a_killed_init_fails_the_session),
+		cmocka_unit_test(ses_8_a_killed_leader_fails_the_session),
+		cmocka_unit_test(ses_2_an_end_tells_of_killed_commands),
+		cmocka_unit_test(evt_2_a_full_ring_waits),
+		cmocka_unit_test(evt_2_a_full_ring_drops_and_counts),
+		TEST(ses_1_a_patch_is_answered_with_the_state),
+		TEST(ses_4_the_first_state),
+	};
+
+	return cmocka_run_group_tests_name("control", tests, kit_prepare, kit_clean);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/core.h - the one session of this process; the files of this folder share it, nobody else
+ * includes it. */
+#pragma once
+#include "base/clock.h"
+#include "warden/api.h"
+#include "warden/capture_in.h"
+#include "warden/env.h"
+#include "warden/loop.h"
+#include "warden/record.h"
+#include "warden/results.h"
+#include "warden/run.h"
+#include "warden/warden.h"
+
+#define ORPHAN_DEFAULT_MS (10 * 60 * 1000) /* until a hello says otherwise */
+#define END_MS 5000			   /* for the last events and messages, and for init */
+#define RECORD_RETRY_MS 10		   /* while the ring is full */
+#define SUSPECT_MS 250			   /* init dies after the leaders that die with it */
+#define BELL_RETRY_MS 50		   /* while the reader has not read what it was told of */
+
+enum warden_phase {
+	WARDEN_LIVE,
+	WARDEN_ENDING,	/* commands are being ended, the last is told */
+	WARDEN_CLOSING, /* init's link is closed; init dies */
+};
+
+struct warden {
+	const struct warden_args *args;
+	const struct clock *clock;
+	struct loop *loop;
+	enum warden_phase phase;
+	char *failure; /* why it fails; NULL: it does not */
+	/* init */
+	struct link init;
+	struct watch *init_readable, *init_gone, *deadline, *retry;
+	int init_pidfd;
+	struct watch *suspicion;
+	char *suspect; /* a dead leader, while init may be found dead */
+	bool ready, init_dead;
+	int root_fd, null_fd;
+	struct strv walls;
+	struct capture_in *captures;
+	/* from hello */
+	struct warden_hello settings;
+	bool settled; /* a first hello was taken: memory is set up */
+	bool fresh;   /* by the API child that is linked now */
+	char *shell;
+	/* the session */
+	struct memory memory;
+	struct record record;
+	struct results results;
+	struct run_list runs; /* in the order of their requests */
+	uint64_t commands;    /* started so far */
+	struct api api;
+};
+
+/* Answers a hello once init is ready. */
+void warden_greet(struct warden *w);
+/* Ends in order: commands are killed and told, then init goes, then the process. */
+void warden_end(struct warden *w, const char *reason);
+/* The leader of this command died unasked: the session fails, as init's victim if init is dead as
+ * well. */
+void warden_suspect(struct warden *w, const char *command_id);
+/* Ends because something broke. The first reason counts. */
+void warden_fail(struct warden *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/kill.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define PASSES 64    /* of a round; a tree that still grows gets another round */
+#define LIST_MAX 100 /* processes named in an answer */
+#define TEXT_LEN 120
+
+struct pids {
+	pid_t *v; /* in order */
+	size_t n;
+};
+
+static int by_value(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool has(const struct pids *s, pid_t pid)
+{
+	return s->n > 0 && bsearch(&pid, s->v, s->n, sizeof(pid), by_value) != NULL;
+}
+
+/* A dead leader's pid may be another's by now: then the list is empty. */
+static struct pids below(const struct kill_root *leader)
+{
+	struct pids s = {0};
+
+	s.n = proc_descendants(leader->pid, &s.v);
+	if (proc_pidfd_signal(leader->pidfd, 0) < 0)
+		s.n = 0;
+	if (s.n > 1)
+		qsort(s.v, s.n, sizeof(*s.v), by_value);
+	return s;
+}
+
+/* The pid may have been given to another process since it was listed: then its parent is not in the
+ * tree. */
+static void send(pid_t pid, int sig, const struct pids *tree, const struct kill_root *leader)
+{
+	cleanup_fd int fd = proc_pidfd(pid);
+	pid_t parent;
+
+	if (fd < 0)
+		return;
+	parent = proc_ppid(pid);
+	if (parent == leader->pid || has(tree, parent))
+		proc_pidfd_signal(fd, sig);
+}
+
+/* Stops what is not in *stopped yet; returns how many that were. */
+static size_t stop_new(const struct kill_root *leader, struct pids *stopped)
+{
+	const struct pids tree = below(leader);
+	size_t fresh = 0;
+
+	for (size_t i = 0; i < tree.n; i++) {
+		if (has(stopped, tree.v[i]))
+			continue;
+		send(tree.v[i], SIGSTOP, &tree, leader);
+		fresh++;
+	}
+	free(stopped->v);
+	*stopped = tree;
+	return fresh;
+}
+
+size_t kill_round(const struct kill_root *leader)
+{
+	struct pids tree = {0};
+	size_t n;
+
+	for (int i = 0; i < PASSES; i++)
+		if (stop_new(leader, &tree) == 0)
+			break;
+	for (size_t i = 0; i < tree.n; i++)
+		send(tree.v[i], SIGKILL, &tree, leader);
+	n = tree.n;
+	free(tree.v);
+	return n;
+}
+
+void kill_signal_tree(const struct kill_root *leader, int sig)
+{
+	const struct pids tree = below(leader);
+
+	for (size_t i = 0; i < tree.n; i++)
+		send(tree.v[i], sig, &tree, leader);
+	free(tree.v);
+}
+
+/* The number in the innermost pid namespace: the last of the line NSpid. */
+static pid_t inner_pid(pid_t pid)
+{
+	cleanup_buf struct buf text = {0};
+	char path[64];
+	const char *line, *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (fdio_load_path(path, 64 * 1024, &text, NULL) < 0)
+		return pid;
+	line = strstr(text.data, "\nNSpid:");
+	if (line == NULL)
+		return pid;
+	end = line + 1 + strcspn(line + 1, "\n");
+	while (end > line && end[-1] >= '0' && end[-1] <= '9')
+		end--;
+	return (pid_t)strtol(end, NULL, 10);
+}
+
+void kill_list(const struct kill_root *leader, const char *word, struct strv *out)
+{
+	const struct pids tree = below(leader);
+	char text[TEXT_LEN];
+
+	for (size_t i = 0; i < tree.n && i < LIST_MAX; i++) {
+		cleanup_free char *line = NULL;
+
+		proc_cmdline(tree.v[i], text, sizeof(text));
+		line = mem_printf("%s %d %s", word, (int)inner_pid(tree.v[i]), text);
+		strv_add(out, line);
+	}
+	if (tree.n > LIST_MAX) {
+		cleanup_free char *line = mem_printf("%s 0 and %zu more", word, tree.n - LIST_MAX);
+
+		strv_add(out, line);
+	}
+	free(tree.v);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Trees of real processes below a subreaper, as a leader is one. */
+#include "base/mem.h"
+#include "base/proc.h"
+#include "warden/kill.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A leader that runs a script as its child and exits when it has no child. Returns when the script
+ * has written a byte. */
+static struct kill_root lead(const char *script)
+{
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+		if (fork() == 0) {
+			dup2(ready[1], 1);
+			execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+			_exit(1);
+		}
+		close(ready[1]);
+		while (wait(NULL) > 0 || errno == EINTR)
+			;
+		_exit(0);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	return (struct kill_root){pid, proc_pidfd(pid)};
+}
+
+static void expect_end(struct kill_root leader, unsigned max_rounds)
+{
+	struct pollfd p = {leader.pidfd, POLLIN, 0};
+	unsigned rounds = 0;
+
+	do {
+		kill_round(&leader);
+		assert_true(++rounds <= max_rounds);
+	} while (poll(&p, 1, 20) == 0);
+	assert_int_equal(waitpid(leader.pid, NULL, 0), leader.pid);
+	close(leader.pidfd);
+}
+
+/* EXE-4: sessions of their own, double forks, ignored signals, stopped processes. */
+static void exe_4_nothing_escapes(void **state)
+{
+	static const char *const scripts[] = {
+		"echo; sleep 8181",
+		"trap '' TERM INT HUP; (trap '' TERM; sleep 8181) & echo; sleep 8181",
+		"setsid sleep 8181 & (setsid sh -c 'sleep 8181 & sleep 8181' &) ; echo; sleep 8181",
+		"sleep 8181 & kill -STOP $!; echo; kill -STOP $$",
+		"(sleep 8181 & sleep 8181 &) ; echo",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(scripts); i++)
+		expect_end(lead(scripts[i]), 20);
+}
+
+/* EXE-4: a tree that forks all the time. */
+static void exe_4_a_storm_ends(void **state)
+{
+	expect_end(lead("echo; while :; do (setsid sh -c 'sleep 8182 & sleep 8182' &) ; done"), 50);
+	expect_end(lead("f() { (f &) ; (f &) ; sleep 8182; }; ulimit -u 400 2>/dev/null; echo; f "
+			"2>/dev/null"),
+		   50);
+}
+
+static void exe_4_an_empty_tree(void **state)
+{
+	const struct kill_root leader = lead("echo; sleep 0.1");
+
+	assert_int_equal(waitpid(leader.pid, NULL, 0), leader.pid);
+	assert_int_equal(kill_round(&leader), 0);
+	kill_signal_tree(&leader, SIGTERM);
+	close(leader.pidfd);
+}
+
+/* EXE-4: a pid that has been given to another since the leader died is nobody's tree. */
+static void exe_4_a_dead_leaders_tree_is_nobodys(void **state)
+{
+	const struct kill_root dead = lead("echo"), other = lead("echo; sleep 8185");
+	const struct kill_root mixed = {other.pid, dead.pidfd};
+	struct strv list = {0};
+
+	assert_int_equal(waitpid(dead.pid, NULL, 0), dead.pid);
+	assert_int_equal(kill_round(&mixed), 0);
+	kill_list(&mixed, "ended", &list);
+	assert_int_equal(list.n, 0);
+	close(dead.pidfd);
+	expect_end(other, 20);
+}
+
+/* EXE-5: one signal to all, and nothing to the leader. */
+static void exe_5_a_signal_to_the_tree(void **state)
+{
+	const struct kill_root leader =
+		lead("(trap 'exit 0' USR1; echo; while :; do sleep 0.01; done) & sleep 8183");
+	struct strv list = {0};
+	int status;
+
+	kill_list(&leader, "ended", &list);
+	assert_true(list.n >= 3);
+	for (size_t i = 0; i < list.n; i++)
+		assert_memory_equal(list.v[i], "ended ", 6);
+	kill_signal_tree(&leader, SIGUSR1);
+	assert_int_equal(waitpid(leader.pid, &status, 0), leader.pid);
+	assert_int_equal(status, 0);
+	close(leader.pidfd);
+	strv_done(&list);
+}
+
+/* SES-6: each process is named with pid and text; a long list is cut. */
+static void ses_6_the_list_is_cut(void **state)
+{
+	const struct kill_root leader = lead(
+		"i=0; while [ $i -lt 101 ]; do sleep 8184 & i=$((i+1)); done; echo; sleep 8184");
+	struct strv list = {0};
+	unsigned sleeping = 0;
+
+	for (int i = 0; i < 500 && sleeping < 90; i++) {
+		strv_done(&list);
+		kill_list(&leader, "kept", &list);
+		sleeping = 0;
+		for (size_t k = 0; k < list.n; k++)
+			sleeping += strstr(list.v[k], " sleep 8184") != NULL;
+		poll(NULL, 0, 10);
+	}
+	assert_int_equal(list.n, 101);
+	assert_string_equal(list.v[100], "kept 0 and 3 more");
+	strv_done(&list);
+	expect_end(leader, 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exe_4_nothing_escapes),
+		cmocka_unit_test(exe_4_a_storm_ends),
+		cmocka_unit_test(exe_4_an_empty_tree),
+		cmocka_unit_test(exe_4_a_dead_leaders_tree_is_nobodys),
+		cmocka_unit_test(exe_5_a_signal_to_the_tree),
+		cmocka_unit_test(ses_6_the_list_is_cut),
+	};
+
+	return cmocka_run_group_tests_name("kill", tests, NULL, NULL);
+}

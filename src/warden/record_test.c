@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "warden/record.h"
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+	char dir[64];
+	struct record r;
+	struct journal_reader *reader;
+	unsigned read, dropped;
+	uint32_t last_pid;
+	bool gap;
+};
+
+static int make(void **state)
+{
+	struct fixture *f = mem_new(struct fixture);
+	cleanup_free char *ring = NULL;
+	cleanup_free char *ack = NULL;
+	struct err err = {0};
+	int ring_fd, ack_fd;
+
+	strcpy(f->dir, "/tmp/agentsh-record-XXXXXX");
+	if (mkdtemp(f->dir) == NULL)
+		return -1;
+	ring = mem_printf("%s/ring", f->dir);
+	ack = mem_printf("%s/ack", f->dir);
+	if (journal_create(ring, ack, JOURNAL_RING_MIN, &ring_fd, &ack_fd, &err) < 0 ||
+	    record_open(&f->r, ring_fd, ack_fd, &err) < 0 ||
+	    journal_reader_open(ring_fd, ack_fd, "r", &f->reader, &err) < 0)
+		return -1;
+	*state = f;
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free char *command = mem_printf("rm -rf '%s'", f->dir);
+
+	record_close(&f->r);
+	record_close(&f->r);
+	journal_reader_close(f->reader);
+	free(f);
+	return system(command);
+}
+
+static void on_end(uint64_t end, void *arg)
+{
+	*(uint64_t *)arg = end;
+}
+
+static void put(struct fixture *f, uint32_t pid, uint64_t *end)
+{
+	char line[] = "x";
+	const struct event e = {.type = EVENT_command_started,
+				.time_us = 1,
+				.pid = pid,
+				.count = 1,
+				.command_line = line};
+
+	record_event(&f->r, &e, end != NULL ? on_end : NULL, end);
+}
+
+static void on_event(const struct event *e, uint64_t pos, void *arg)
+{
+	struct fixture *f = arg;
+
+	if (e->type == EVENT_events_dropped) {
+		f->dropped += e->count;
+		return;
+	}
+	f->gap |= f->last_pid + 1 != e->pid;
+	f->last_pid = e->pid;
+	f->read++;
+}
+
+static void drain(struct fixture *f)
+{
+	while (journal_drain(f->reader, 100, on_event, f, NULL) > 0)
+		;
+	journal_ack(f->reader);
+}
+
+/* EVT-2: events that find no room wait in order, and say when they are in. */
+static void evt_2_a_full_ring_waits(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = 0, last = 0, forgotten = 0;
+	uint32_t pid = 0;
+
+	put(f, ++pid, &first);
+	assert_int_equal(first, journal_head(f->r.journal));
+	while (!record_waits(&f->r))
+		put(f, ++pid, NULL);
+	put(f, ++pid, &forgotten);
+	put(f, ++pid, &last);
+	record_forget(&f->r, &forgotten);
+	assert_false(record_flush(&f->r));
+	assert_int_equal(last, 0);
+	drain(f);
+	assert_int_equal(f->read, pid - 3);
+	assert_true(record_flush(&f->r));
+	assert_false(record_waits(&f->r));
+	assert_int_equal(forgotten, 0);
+	assert_int_equal(last, journal_head(f->r.journal));
+	drain(f);
+	assert_int_equal(f->read, pid);
+	assert_false(f->gap);
+	assert_int_equal(f->dropped, 0);
+}
+
+/* EVT-2: or they are dropped, and counted. */
+static void evt_2_or_drops(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t end = 0;
+	uint32_t pid = 0;
+
+	f->r.drop = true;
+	while (pid < 100000 && (end == 0 || end != journal_head(f->r.journal) || pid < 2)) {
+		put(f, ++pid, NULL);
+		end = 0;
+		if (journal_head(f->r.journal) > JOURNAL_RING_MIN - 200)
+			break;
+	}
+	for (int i = 0; i < 10; i++)
+		put(f, ++pid, &end);
+	assert_false(record_waits(&f->r));
+	assert_int_equal(end, journal_head(f->r.journal));
+	drain(f);
+	assert_true(f->read < pid);
+	put(f, ++pid, NULL);
+	drain(f);
+	assert_int_equal(f->read + f->dropped, pid);
+	assert_true(f->dropped > 0);
+}
+
+/* EVT-2: one bell for what is unread; the next when that is read. */
+static void evt_2_the_bell_rings_once(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t end;
+
+	assert_false(record_wants_bell(&f->r));
+	assert_false(record_unread(&f->r));
+	put(f, 1, &end);
+	assert_true(record_wants_bell(&f->r));
+	record_bell_rung(&f->r, end);
+	assert_false(record_wants_bell(&f->r));
+	put(f, 2, &end);
+	assert_false(record_wants_bell(&f->r));
+	assert_true(record_unread(&f->r));
+	drain(f);
+	assert_true(record_wants_bell(&f->r));
+	record_bell_rung(&f->r, end);
+	record_bell_rung(&f->r, 0);
+	assert_false(record_unread(&f->r));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
+	const struct CMUnitTest tests[] = {
+		TEST(evt_2_a_full_ring_waits),
+		TEST(evt_2_or_drops),
+		TEST(evt_2_the_bell_rings_once),
+	};
+
+	return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+}

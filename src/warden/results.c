@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/results.h"
+#include "base/mem.h"
+
+void results_init(struct results *rs)
+{
+	*rs = (struct results){0};
+	TAILQ_INIT(&rs->list);
+}
+
+static void drop(struct results *rs, struct result *r)
+{
+	TAILQ_REMOVE(&rs->list, r, next);
+	rs->n--;
+	msg_done(MSG_warden_result, &r->msg);
+	free(r);
+}
+
+void results_done(struct results *rs)
+{
+	while (!TAILQ_EMPTY(&rs->list))
+		drop(rs, TAILQ_FIRST(&rs->list));
+}
+
+struct result *results_add(struct results *rs, struct warden_result *msg)
+{
+	struct result *r = mem_new(struct result);
+
+	r->msg = *msg;
+	*msg = (struct warden_result){0};
+	TAILQ_INSERT_TAIL(&rs->list, r, next);
+	rs->n++;
+	return r;
+}
+
+struct result *results_find(struct results *rs, const char *command_id)
+{
+	struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next)
+		if (strcmp(r->msg.command_id, command_id) == 0)
+			return r;
+	return NULL;
+}
+
+/* One that was not told cannot have been stored. */
+void results_ack(struct results *rs, const char *command_id)
+{
+	struct result *r = results_find(rs, command_id);
+
+	if (r != NULL && r->told)
+		drop(rs, r);
+}
+
+struct result *results_next(struct results *rs)
+{
+	struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next)
+		if (r->ready && !r->told)
+			return r;
+	return NULL;
+}
+
+void results_tell_again(struct results *rs)
+{
+	struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next) {
+		r->told = false;
+		r->req = 0;
+	}
+}
+
+bool results_full(const struct results *rs)
+{
+	return rs->n >= RESULTS_MAX;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/results.h - what commands left, kept until the API child has it in its store.
+ *
+ * A result is told when its last event is in the journal, and again to each new API child until it
+ * is acknowledged. None is dropped: past RESULTS_MAX no new command starts. */
+#pragma once
+#include "link/msg.h"
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#define RESULTS_MAX 256
+
+struct result {
+	TAILQ_ENTRY(result) next;
+	struct warden_result msg; /* owned */
+	uint32_t req, pid;
+	bool ready;	   /* its end is in the journal, ring_end is set */
+	bool tell_started; /* that it started has not been told yet */
+	bool told;
+};
+TAILQ_HEAD(result_list, result);
+struct results {
+	struct result_list list; /* oldest first */
+	unsigned n;
+};
+
+void results_init(struct results *rs);
+void results_done(struct results *rs);
+/* Takes the message's contents. The result is not ready. */
+struct result *results_add(struct results *rs, struct warden_result *msg);
+struct result *results_find(struct results *rs, const char *command_id); /* NULL if unknown */
+void results_ack(struct results *rs, const char *command_id);		 /* an unknown id is fine */
+/* The oldest that is ready and not told, or NULL. */
+struct result *results_next(struct results *rs);
+/* A new API child knows nothing. */
+void results_tell_again(struct results *rs);
+bool results_full(const struct results *rs);

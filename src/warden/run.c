@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Requests about commands: which are taken, found, fed, signalled. */
+#include "warden/run.h"
+#include "base/id.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "warden/core.h"
+#include "warden/root.h"
+#include <signal.h>
+
+#define HELD_MAX 64
+#define LINE_MAX_BYTES 1024
+
+/* ---- descriptions ---- */
+
+/* A word as it could be typed; cut with the whole line. */
+static void add_word(struct buf *out, const char *word)
+{
+	if (word[0] != '\0' && strpbrk(word, " \t\n\"'\\$`|&;()<>*?[]{}~#!") == NULL) {
+		buf_adds(out, word);
+		return;
+	}
+	buf_addc(out, '\'');
+	for (const char *p = word; *p != '\0' && out->len <= LINE_MAX_BYTES; p++) {
+		if (*p == '\'')
+			buf_adds(out, "'\\''");
+		else
+			buf_addc(out, *p);
+	}
+	buf_addc(out, '\'');
+}
+
+static char *describe(const struct warden_exec *ask)
+{
+	cleanup_buf struct buf b = {0};
+	size_t n;
+
+	if (ask->script != NULL)
+		buf_add(&b, ask->script, strnlen(ask->script, LINE_MAX_BYTES + 1));
+	for (size_t i = 0; ask->script == NULL && i < ask->argv.n && b.len <= LINE_MAX_BYTES; i++) {
+		if (i > 0)
+			buf_addc(&b, ' ');
+		add_word(&b, ask->argv.v[i]);
+	}
+	n = b.len > LINE_MAX_BYTES ? json_text_cut(b.data, LINE_MAX_BYTES) : b.len;
+	return mem_strndup(b.len > 0 ? b.data : "", n);
+}
+
+/* ---- making and finding ---- */
+
+static char *directory_of(const struct warden *w, const char *asked)
+{
+	cleanup_free char *whole = root_join(w->memory.cwd, asked != NULL ? asked : "");
+
+	return asked != NULL ? root_tidy(whole) : mem_strdup(w->memory.cwd);
+}
+
+static struct run *make(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2])
+{
+	struct run *r = mem_new(struct run);
+
+	r->w = w;
+	r->ask = *ask;
+	*ask = (struct warden_exec){0};
+	r->req = req;
+	r->line = describe(&r->ask);
+	r->cwd = directory_of(w, r->ask.cwd);
+	r->root.pidfd = r->pidfd = -1;
+	link_init(&r->leader, -1, SIDE_WARDEN, SIDE_LEADER);
+	for (int i = 0; i < 2; i++)
+		output_init(&r->out[i], -1, take_fd(fd[i]), w->settings.output_quota);
+	input_init(&r->in, -1);
+	r->mono_us = clock_mono_us(w->clock);
+	r->wall_us = clock_wall_us(w->clock);
+	TAILQ_INSERT_TAIL(&w->runs, r, next);
+	return r;
+}
+
+void run_retire(struct run *r)
+{
+	r->phase = RUN_DEAD;
+}
+
+static void close_all(struct run *r)
+{
+	watch_free(r->leader_watch);
+	watch_free(r->deadline);
+	watch_free(r->retry);
+	link_done(&r->leader);
+	output_done(&r->out[0]);
+	output_done(&r->out[1]);
+	input_done(&r->in);
+	mem_cleanup_fd(&r->pidfd);
+	mem_cleanup_fd(&r->root.pidfd);
+}
+
+static void free_run(struct warden *w, struct run *r)
+{
+	TAILQ_REMOVE(&w->runs, r, next);
+	close_all(r);
+	msg_done(MSG_warden_exec, &r->ask);
+	strv_done(&r->given);
+	strv_done(&r->background);
+	captured_done(&r->captured);
+	free(r->line);
+	free(r->cwd);
+	free(r);
+}
+
+void run_free_dead(struct warden *w)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&w->runs); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, next);
+		if (r->phase == RUN_DEAD)
+			free_run(w, r);
+	}
+}
+
+void run_free_all(struct warden *w)
+{
+	while (!TAILQ_EMPTY(&w->runs))
+		free_run(w, TAILQ_FIRST(&w->runs));
+}
+
+struct run *run_find(struct warden *w, const char *command_id)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase < RUN_KEPT && strcmp(r->ask.command_id, command_id) == 0)
+			return r;
+	return NULL;
+}
+
+struct captured *run_owner_of(pid_t pid, bool *later, void *warden)
+{
+	struct warden *w = warden;
+	const pid_t parent = proc_ppid(pid);
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next) {
+		if (r->ask.script == NULL)
+			continue;
+		*later |= r->phase == RUN_STARTING;
+		if (r->phase == RUN_RUNNING && r->pid > 0 && (r->pid == pid || r->pid == parent))
+			return &r->captured;
+	}
+	return NULL;
+}
+
+void run_refuse(struct run *r, const struct err *err)
+{
+	api_refuse(r->w, r->ask.command_id, r->req, err);
+	run_retire(r);
+}
+
+static unsigned held(const struct warden *w)
+{
+	const struct run *r;
+	unsigned n = 0;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		n += r->phase == RUN_HELD;
+	return n;
+}
+
+void run_start_held(struct warden *w)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next) {
+		if (record_waits(&w->record))
+			return;
+		if (r->phase == RUN_HELD)
+			run_start(r);
+	}
+}
+
+/* Whether a command with this id may be taken now. */
+static int admit(struct warden *w, const struct warden_exec *ask, struct err *err)
+{
+	const char *id = ask->command_id;
+
+	if (id == NULL || !id_valid(id))
+		return err_set(err, E_BAD_REQUEST, "command_id", "not a command's id");
+	if (w->phase != WARDEN_LIVE)
+		return err_set(err, E_SESSION_STOPPED, w->args->session_id, "the session ends");
+	if (run_find(w, id) != NULL || results_find(&w->results, id) != NULL)
+		return err_set(err, E_CONFLICT, id, "command '%s' was started before", id);
+	if (results_full(&w->results) || held(w) >= HELD_MAX)
+		return err_set(err, E_UNAVAILABLE, id, "too many results are not yet stored");
+	return 0;
+}
+
+void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2])
+{
+	struct err err = {0};
+
+	if (admit(w, ask, &err) < 0) {
+		api_refuse(w, ask->command_id, req, &err);
+		msg_done(MSG_warden_exec, ask);
+		return;
+	}
+	make(w, ask, req, fd);
+	run_start_held(w);
+}
+
+/* ---- while it runs ---- */
+
+void run_stdin(struct run *r, const struct warden_stdin *m)
+{
+	struct err err = {0};
+
+	if (r->phase > RUN_RUNNING || !r->ask.stdin_open)
+		return;
+	if (input_add(&r->in, m->data.data, m->data.len, m->eof != 0, &err) < 0)
+		log_warn("stdin refused", "command_id", r->ask.command_id, "reason", err.message);
+}
+
+static void on_grace_over(void *arg)
+{
+	struct run *r = arg;
+
+	run_begin_kill(r, r->why);
+}
+
+void run_kill(struct run *r, const struct warden_kill *m)
+{
+	const int sig = (int)m->signal;
+
+	if (r->phase == RUN_ENDING || sig <= 0 || sig >= _NSIG)
+		return;
+	if (sig == SIGKILL || m->grace_ms > 0)
+		r->why = m->client_gone ? WHY_CLIENT_GONE : WHY_KILL;
+	if (r->phase != RUN_RUNNING) {
+		r->signal = sig;
+		r->grace_ms = m->grace_ms;
+		r->signal_tree = m->tree != 0;
+		return;
+	}
+	if (sig == SIGKILL) {
+		run_begin_kill(r, r->why);
+		return;
+	}
+	if (m->tree)
+		kill_signal_tree(&r->root, sig);
+	else
+		proc_pidfd_signal(r->pidfd, sig);
+	if (m->grace_ms > 0) {
+		if (r->retry == NULL)
+			r->retry = watch_timer(r->w->loop, on_grace_over, r);
+		watch_after_ms(r->retry, m->grace_ms);
+	}
+}
+
+void run_kill_all(struct warden *w)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next) {
+		const struct err ended = {.code = E_SESSION_STOPPED, .message = "the session ends"};
+
+		if (r->phase == RUN_HELD)
+			run_refuse(r, &ended);
+		else if (r->phase == RUN_STARTING)
+			r->why = WHY_SESSION_END;
+		else if (r->phase == RUN_RUNNING)
+			run_begin_kill(r, WHY_SESSION_END);
+		else if (r->phase == RUN_KEPT)
+			run_retire(r); /* the session's end takes what is left */
+	}
+}
+
+void run_unbind_all(struct warden *w)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		for (int i = 0; i < 2; i++)
+			output_unbind(&r->out[i]);
+}

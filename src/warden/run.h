@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/run.h - a command's life: asked, started, watched, ended, told.
+ *
+ * A command is over when its first process is over (leader_exit), never at the end of a pipe. Then
+ * what the pipes hold is taken; what it left behind is ended (killed as a tree) or kept, by the
+ * session's choice. */
+#pragma once
+#include "link/link.h"
+#include "warden/capture_in.h"
+#include "warden/kill.h"
+#include "warden/output.h"
+#include <sys/queue.h>
+
+struct warden;
+
+enum run_phase {
+	RUN_HELD,     /* waits for room in the journal */
+	RUN_STARTING, /* init was asked */
+	RUN_RUNNING,
+	RUN_ENDING, /* the tree is being killed; the result waits for the leader */
+	RUN_KEPT,   /* told; background processes live on and their output is taken */
+	RUN_DEAD,   /* freed at the end of the turn */
+};
+enum run_why { WHY_ITSELF, WHY_TIMEOUT, WHY_KILL, WHY_CLIENT_GONE, WHY_SESSION_END };
+
+struct run {
+	TAILQ_ENTRY(run) next;
+	struct warden *w;
+	struct warden_exec ask; /* owned */
+	uint32_t req;
+	char *line; /* for people */
+	char *cwd;  /* it starts in */
+	enum run_phase phase;
+	enum run_why why;
+	struct strv given; /* a script's environment at its start */
+	struct link leader;
+	struct watch *leader_watch, *deadline, *retry;
+	int64_t give_up_us;
+	unsigned rounds;
+	struct kill_root root; /* the leader */
+	pid_t pid;	       /* of the first process; 0: not known */
+	int pidfd;
+	int signal; /* asked for before there was a process; 0: none */
+	uint64_t grace_ms;
+	bool signal_tree;
+	int64_t mono_us, wall_us; /* start */
+	struct output out[2];
+	struct input in;
+	struct captured captured;
+	bool exited, empty;
+	struct leader_exit end;
+	struct strv background;
+	bool tell_started, tell_output, tell_taken;
+};
+TAILQ_HEAD(run_list, run);
+
+/* Takes the request and both output files. What is refused is told by api_refuse. */
+void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2]);
+/* Starts what was held, as far as the journal lets. */
+void run_start_held(struct warden *w);
+struct run *run_find(struct warden *w, const char *command_id); /* not over; NULL */
+void run_stdin(struct run *r, const struct warden_stdin *m);
+void run_kill(struct run *r, const struct warden_kill *m);
+/* Ends every command, background processes too. */
+void run_kill_all(struct warden *w);
+/* The API child went away: nobody gives windows any more. */
+void run_unbind_all(struct warden *w);
+void run_free_dead(struct warden *w);
+void run_free_all(struct warden *w); /* at the end of the process */
+struct captured *run_owner_of(pid_t pid, bool *later, void *warden);
+
+void run_refuse(struct run *r, const struct err *err); /* before it started; it is over */
+
+/* start.c: an accepted request becomes a process or a builtin. */
+void run_start(struct run *r);
+
+/* ending.c: from the end of the first process to the result. */
+void run_tell_start(struct run *r);			       /* the event and the message */
+void run_on_exit(struct run *r, const struct leader_exit *m);  /* leader_exit */
+void run_on_empty(struct run *r, const struct leader_exit *m); /* leader_empty */
+void run_begin_kill(struct run *r, enum run_why why);
+void run_abandon(struct run *r);		  /* a start that hangs */
+void run_not_executed(struct run *r, int errnum); /* the exec failed: 126, 127 */
+void run_finish_builtin(struct run *r, int status, const struct strv *env_before);
+/* It is over. What it has is closed at the end of the turn, behind the answer. */
+void run_retire(struct run *r);

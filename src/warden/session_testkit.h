@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/session_testkit.h - a test as launcher, stub and API child of one session with the real
+ * programs.
+ *
+ * As root the session has a uid of its own, else the test's. Every function fails the running
+ * cmocka test. */
+#pragma once
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "event/journal.h"
+#include "link/link.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/spawn.h"
+#include "warden/warden.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define KIT_UID 64998
+#define KIT_API_UID 64997
+#define KIT_WAIT_MS 20000
+#define KIT_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
+
+static char kit_dir[64];
+static bool kit_ready;
+static int kit_init_fd = -1, kit_warden_fd = -1;
+
+struct kit {
+	struct sandbox_plan plan;
+	struct link api;
+	pid_t warden, init;
+	int ring_fd, ack_fd; /* copies for the reader */
+	char socket[100];
+	struct journal_reader *reader;
+	char events[65536]; /* "type command_id exit " of what was drained */
+	unsigned made;	    /* command ids given */
+	struct warden_hello hello;
+	bool started; /* of the last wait */
+	uint64_t taken, out_bytes;
+	unsigned bells;
+	struct warden_state state; /* the last one */
+};
+
+static inline int64_t kit_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static inline int kit_open_program(const char *name)
+{
+	const char *build = getenv("AGENTSH_BUILD_DIR");
+	cleanup_free char *path =
+		mem_printf("%s/%s", build != NULL ? build : proc_self_dir(), name);
+
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static inline int kit_copy(int from, const char *to)
+{
+	cleanup_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	cleanup_buf struct buf b = {0};
+
+	if (from < 0 || out < 0 || fdio_load(from, 64 << 20, &b, NULL) < 0)
+		return -1;
+	return fdio_write_all(out, b.data, b.len);
+}
+
+/* Group set-up: tests skip where a program or a right is missing. */
+static inline int kit_prepare(void **state)
+{
+	const bool root = geteuid() == 0;
+	cleanup_fd int program = kit_open_program("agentsh-state");
+	char path[128];
+
+	setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* the warden is non-dumpable */
+	signal(SIGPIPE, SIG_IGN);
+	kit_init_fd = kit_open_program("agentsh-init");
+	kit_warden_fd = kit_open_program("agentsh-warden");
+	strcpy(kit_dir, "/tmp/agentsh-warden-XXXXXX");
+	if (kit_init_fd < 0 || kit_warden_fd < 0 || mkdtemp(kit_dir) == NULL ||
+	    chmod(kit_dir, 0755) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "%s/state", kit_dir);
+	if (kit_copy(program, path) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "%s/workspace", kit_dir);
+	if (mkdir(path, 0755) < 0 || (root && chown(path, KIT_UID, KIT_UID) < 0))
+		return 0;
+	kit_ready = true;
+	return 0;
+}
+
+static inline int kit_clean(void **state)
+{
+	cleanup_free char *command = mem_printf("rm -rf '%s'", kit_dir);
+
+	return kit_dir[0] != '\0' ? system(command) : 0;
+}
+
+static inline int kit_listen(struct kit *k)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	static unsigned n;
+	int fd;
+
+	snprintf(k->socket, sizeof(k->socket), "%s/%u.sock", kit_dir, n++);
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", k->socket);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(chmod(k->socket, 0666), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	return fd;
+}
+
+static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, int init_link,
+				      int tree)
+{
+	const struct sandbox_start start = {&k->plan, kit_init_fd, init_link, tree};
+	const int *fds[] = {&args->listen_fd, &args->api_fd, &args->init_fd,
+			    &args->ring_fd,   &args->ack_fd, &args->state_prog_fd};
+	struct strv argv = {0};
+	struct err err = {0};
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	/* A warden that outlives a broken test must not hold the test's output open. */
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	if (getenv("KIT_LOG") == NULL)
+		dup2(null, STDERR_FILENO);
+	if (sandbox_start_init(&start, &args->init_pid, &err) == 0) {
+		warden_args_format(args, &argv);
+		for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+			fcntl(*fds[i], F_SETFD, 0);
+		sandbox_become_warden(&k->plan, kit_warden_fd, argv.v, &err);
+	}
+	fprintf(stderr, "stub: %s\n", err.message);
+	_exit(125);
+}
+
+static inline void kit_plan(struct kit *k)
+{
+	const bool root = geteuid() == 0;
+
+	k->plan = (struct sandbox_plan){.uid = root ? KIT_UID : geteuid(),
+					.gid = root ? KIT_UID : getegid(),
+					.privileged = root};
+	k->plan.session_id = mem_strdup("session-test");
+	k->plan.hostname = mem_strdup("session-test");
+	k->plan.state_program = mem_printf("%s/state", kit_dir);
+}
+
+static inline void kit_journal(struct kit *k, uint32_t size, struct warden_args *args)
+{
+	static unsigned n;
+	cleanup_free char *ring = mem_printf("%s/%u.ring", kit_dir, n);
+	cleanup_free char *ack = mem_printf("%s/%u.ack", kit_dir, n++);
+	struct err err = {0};
+
+	if (journal_create(ring, ack, size, &args->ring_fd, &args->ack_fd, &err) < 0)
+		fail_msg("%s", err.message);
+	k->ring_fd = fcntl(args->ring_fd, F_DUPFD_CLOEXEC, 3);
+	k->ack_fd = fcntl(args->ack_fd, F_DUPFD_CLOEXEC, 3);
+	assert_int_equal(journal_reader_open(fcntl(args->ring_fd, F_DUPFD_CLOEXEC, 3),
+					     fcntl(args->ack_fd, F_DUPFD_CLOEXEC, 3), "ring",
+					     &k->reader, &err),
+			 0);
+}
+
+/* The next message, whatever it is; -code at the end of the link. */
+static inline int kit_recv(struct kit *k, struct link_msg *m)
+{
+	struct pollfd p = {k->api.fd, POLLIN, 0};
+	struct err err = {0};
+
+	if (poll(&p, 1, KIT_WAIT_MS) <= 0)
+		fail_msg("the warden says nothing");
+	return link_recv(&k->api, m, &err);
+}
+
+static inline void kit_recv_type(struct kit *k, enum msg_type type, void *obj)
+{
+	for (;;) {
+		struct link_msg m;
+
+		assert_int_equal(kit_recv(k, &m), 0);
+		if (m.type == type) {
+			assert_int_equal(link_unpack(&m, obj, NULL), 0);
+			link_msg_done(&m);
+			return;
+		}
+		link_msg_done(&m);
+	}
+}
+
+static inline void kit_say_hello(struct kit *k)
+{
+	struct err err = {0};
+
+	if (link_send(&k->api, MSG_warden_hello, 1, &k->hello, NULL, 0, &err) < 0)
+		fail_msg("%s", err.message);
+	msg_done(MSG_warden_state, &k->state);
+	kit_recv_type(k, MSG_warden_state, &k->state);
+}
+
+struct kit_wish {
+	uint32_t ring; /* bytes; 0: the default */
+	bool keep, drops;
+	uint64_t orphan_ms, timeout_ms, quota, env_max;
+	const char *shell;
+	bool no_hello;
+};
+
+static inline struct kit *kit_open_with(const struct kit_wish *wish)
+{
+	struct kit *k = mem_new(struct kit);
+	cleanup_free char *workspace = mem_printf("%s/workspace", kit_dir);
+	const struct sandbox_workspace_ask ask = {workspace, geteuid() == 0 ? KIT_UID : geteuid(),
+						  geteuid() == 0 ? KIT_UID : getegid(), NULL};
+	struct warden_args args = {.session_id = "session-test", .log_level = LOG_INFO};
+	cleanup_free char *real = NULL;
+	cleanup_fd int tree = -1;
+	int api[2], init[2];
+	struct err err = {0};
+
+	kit_plan(k);
+	if (sandbox_workspace(&ask, &k->plan, &tree, &real, &err) < 0)
+		fail_msg("%s", err.message);
+	kit_journal(k, wish->ring > 0 ? wish->ring : JOURNAL_RING_DEFAULT, &args);
+	assert_int_equal(link_pair(api, &err), 0);
+	assert_int_equal(link_pair(init, &err), 0);
+	args.listen_fd = kit_listen(k);
+	args.api_fd = api[1];
+	args.init_fd = init[0];
+	args.state_prog_fd = open(k->plan.state_program, O_PATH | O_CLOEXEC);
+	args.api_uid = geteuid() == 0 ? KIT_API_UID : geteuid();
+	strv_add(&args.walls, "process_separation\tup\tby the test");
+	k->warden = fork();
+	if (k->warden == 0) {
+		close(api[0]);
+		kit_stub(k, &args, init[1], tree);
+	}
+	close(api[1]);
+	close(init[0]);
+	close(init[1]);
+	close(args.listen_fd);
+	close(args.ring_fd);
+	close(args.ack_fd);
+	close(args.state_prog_fd);
+	strv_done(&args.walls);
+	link_init(&k->api, api[0], SIDE_API, SIDE_WARDEN);
+	k->hello = (struct warden_hello){.version = LINK_VERSION,
+					 .orphan_timeout_ms =
+						 wish->orphan_ms > 0 ? wish->orphan_ms : 10000,
+					 .command_timeout_ms = wish->timeout_ms,
+					 .output_quota = wish->quota > 0 ? wish->quota : 1 << 30,
+					 .env_max = wish->env_max,
+					 .keep_background = wish->keep,
+					 .full_ring_drops = wish->drops};
+	strv_add(&k->hello.env, KIT_PATH);
+	strv_add(&k->hello.env, "LANG=C.UTF-8");
+	k->hello.cwd = mem_strdup("/workspace");
+	k->hello.shell = mem_strdup(wish->shell);
+	k->hello.agent_id = mem_strdup("agent-1");
+	if (!wish->no_hello)
+		kit_say_hello(k);
+	return k;
+}
+
+static inline int kit_open(void **state)
+{
+	const struct kit_wish plain = {.timeout_ms = 60000};
+
+	if (kit_ready)
+		*state = kit_open_with(&plain);
+	return 0;
+}
+
+static inline struct kit *kit_of(void **state)
+{
+	if (!kit_ready)
+		skip(); /* agentsh-init, agentsh-warden and agentsh-state are not built beside the
+			   test */
+	return *state;
+}
+
+static inline void note_event(const struct event *e, uint64_t pos, void *arg)
+{
+	struct kit *k = arg;
+	const size_t n = strlen(k->events);
+
+	snprintf(k->events + n, sizeof(k->events) - n, "%s %s %d;", event_type_name(e->type),
+		 e->command_id != NULL ? e->command_id : "-", e->has_exit ? (int)e->exit_code : -1);
+}
+
+/* Reads the ring to its end and acknowledges it. */
+static inline void kit_drain(struct kit *k)
+{
+	struct err err = {0};
+
+	while (journal_drain(k->reader, 1000, note_event, k, &err) > 0)
+		;
+	assert_int_equal(err.code, 0);
+	journal_ack(k->reader);
+}
+
+static inline void kit_free(struct kit *k)
+{
+	link_done(&k->api);
+	journal_reader_close(k->reader);
+	close(k->ring_fd);
+	close(k->ack_fd);
+	sandbox_plan_done(&k->plan);
+	msg_done(MSG_warden_hello, &k->hello);
+	msg_done(MSG_warden_state, &k->state);
+	free(k);
+}
+
+/* Waits for the warden's end; returns its exit status. */
+static inline int kit_wait_warden(struct kit *k)
+{
+	const int pidfd = proc_pidfd(k->warden);
+	struct pollfd p = {pidfd, POLLIN, 0};
+	int status = -1;
+
+	if (poll(&p, 1, KIT_WAIT_MS) <= 0) {
+		kill(k->warden, SIGKILL);
+		waitpid(k->warden, NULL, 0);
+		fail_msg("the warden does not end");
+	}
+	close(pidfd);
+	assert_int_equal(waitpid(k->warden, &status, 0), k->warden);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static inline void kit_end(struct kit *k)
+{
+	const struct warden_end end = {(char *)(uintptr_t) "test"};
+
+	assert_int_equal(link_send(&k->api, MSG_warden_end, 9, &end, NULL, 0, NULL), 0);
+}
+
+static inline int kit_close(void **state)
+{
+	struct kit *k = *state;
+
+	if (k == NULL)
+		return 0;
+	kit_end(k);
+	kit_drain(k);
+	assert_int_equal(kit_wait_warden(k), 0);
+	kit_free(k);
+	*state = NULL;
+	return 0;
+}
+
+/* One command as the API child sees it. */
+struct kit_command {
+	struct warden_exec ask;
+	char id[32];
+	int out[2]; /* memory files */
+	struct warden_result result;
+	struct warden_refused refused;
+	uint32_t pid;
+};
+
+static inline struct kit_command kit_command(struct kit *k)
+{
+	struct kit_command c = {0};
+
+	snprintf(c.id, sizeof(c.id), "cmd-%u", ++k->made);
+	c.ask.command_id = mem_strdup(c.id);
+	for (int i = 0; i < 2; i++)
+		c.out[i] = memfd_create("out", MFD_CLOEXEC);
+	return c;
+}
+
+static inline void kit_send(struct kit *k, struct kit_command *c)
+{
+	struct err err = {0};
+
+	for (int i = 0; i < 2; i++)
+		fcntl(c->out[i], F_SETFL, O_APPEND);
+	if (link_send(&k->api, MSG_warden_exec, 5, &c->ask, c->out, 2, &err) < 0)
+		fail_msg("%s", err.message);
+}
+
+/* Handles one message of a running command; true if it was its end. */
+static inline bool kit_step(struct kit *k, struct kit_command *c)
+{
+	struct link_msg m;
+	struct warden_started s;
+	struct warden_output o;
+	struct warden_taken t;
+	bool over = false;
+
+	if (kit_recv(k, &m) < 0)
+		fail_msg("the warden is gone");
+	switch (m.type) {
+	case MSG_warden_started:
+		assert_int_equal(link_unpack(&m, &s, NULL), 0);
+		c->pid = s.pid;
+		k->started = true;
+		msg_done(m.type, &s);
+		break;
+	case MSG_warden_output:
+		assert_int_equal(link_unpack(&m, &o, NULL), 0);
+		k->out_bytes = o.stdout_bytes;
+		msg_done(m.type, &o);
+		break;
+	case MSG_warden_taken:
+		assert_int_equal(link_unpack(&m, &t, NULL), 0);
+		k->taken = t.total;
+		msg_done(m.type, &t);
+		break;
+	case MSG_warden_bell:
+		k->bells++;
+		break;
+	case MSG_warden_refused:
+		assert_int_equal(link_unpack(&m, &c->refused, NULL), 0);
+		over = true;
+		break;
+	case MSG_warden_result:
+		assert_int_equal(link_unpack(&m, &c->result, NULL), 0);
+		assert_string_equal(c->result.command_id, c->id);
+		over = true;
+		break;
+	case MSG_warden_failed: {
+		struct warden_failed f;
+
+		assert_int_equal(link_unpack(&m, &f, NULL), 0);
+		fail_msg("the session failed: %s", f.reason);
+		break;
+	}
+	default:
+		break;
+	}
+	link_msg_done(&m);
+	return over;
+}
+
+static inline void kit_ack(struct kit *k, const char *id)
+{
+	const struct warden_command ack = {(char *)(uintptr_t)id};
+
+	assert_int_equal(link_send(&k->api, MSG_warden_ack, 0, &ack, NULL, 0, NULL), 0);
+}
+
+static inline void kit_wait_started(struct kit *k, struct kit_command *c)
+{
+	k->started = false;
+	while (!k->started)
+		if (kit_step(k, c))
+			fail_msg("%s is over", c->id);
+}
+
+static inline void kit_wait(struct kit *k, struct kit_command *c)
+{
+	while (!kit_step(k, c))
+		;
+	if (c->result.command_id != NULL)
+		kit_ack(k, c->id);
+}
+
+static inline void kit_done(struct kit_command *c)
+{
+	msg_done(MSG_warden_exec, &c->ask);
+	msg_done(MSG_warden_result, &c->result);
+	msg_done(MSG_warden_refused, &c->refused);
+	close(c->out[0]);
+	close(c->out[1]);
+}
+
+static inline char *kit_text(const struct kit_command *c, int i)
+{
+	cleanup_buf struct buf b = {0};
+
+	buf_adds(&b, "");
+	lseek(c->out[i], 0, SEEK_SET);
+	assert_int_equal(fdio_load(c->out[i], 1 << 24, &b, NULL), 0);
+	return buf_take(&b);
+}
+
+static inline struct kit_command kit_run_v(struct kit *k, const char *const *argv)
+{
+	struct kit_command c = kit_command(k);
+
+	for (; *argv != NULL; argv++)
+		strv_add(&c.ask.argv, *argv);
+	kit_send(k, &c);
+	kit_wait(k, &c);
+	return c;
+}
+#define kit_run(k, ...) kit_run_v(k, (const char *const[]){__VA_ARGS__, NULL})
+
+static inline struct kit_command kit_script(struct kit *k, const char *script)
+{
+	struct kit_command c = kit_command(k);
+
+	c.ask.script = mem_strdup(script);
+	kit_send(k, &c);
+	kit_wait(k, &c);
+	return c;
+}
+
+/* A script must print exactly this and end with this code. */
+static inline void kit_expect(struct kit *k, const char *script, const char *out, uint32_t code)
+{
+	struct kit_command c = kit_script(k, script);
+	cleanup_free char *text = kit_text(&c, 0);
+	cleanup_free char *err = kit_text(&c, 1);
+
+	if (c.refused.code != NULL)
+		fail_msg("%s: refused: %s", script, c.refused.message);
+	if (strcmp(text, out) != 0 || c.result.exit_code != code)
+		fail_msg("%s: printed '%s' '%s' and ended with %u (%s), capture %s", script, text,
+			 err, c.result.exit_code,
+			 c.result.error_message != NULL ? c.result.error_message : "no error",
+			 c.result.capture);
+	kit_done(&c);
+}
+#define kit_expect_argv(k, text_, err_, code_, ...)              \
+	do {                                                     \
+		struct kit_command c_ = kit_run(k, __VA_ARGS__); \
+		cleanup_free char *o_ = kit_text(&c_, 0);        \
+		cleanup_free char *e_ = kit_text(&c_, 1);        \
+		assert_string_equal(o_, text_);                  \
+		assert_string_equal(e_, err_);                   \
+		assert_int_equal(c_.result.exit_code, code_);    \
+		kit_done(&c_);                                   \
+	} while (0)
+
+/* Whether a process with this text in its command line lives anywhere on the machine. */
+static inline bool kit_alive(const char *text)
+{
+	cleanup_free char *command =
+		mem_printf("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -q '[%c]%s'",
+			   text[0], text + 1);
+
+	return system(command) == 0;
+}

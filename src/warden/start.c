@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From an accepted request to a running process: the decision, the descriptors, the spawn, the
+ * leader's messages. */
+#include "base/mem.h"
+#include "base/proc.h"
+#include "sandbox/spawn.h"
+#include "warden/alias.h"
+#include "warden/builtins.h"
+#include "warden/core.h"
+#include "warden/root.h"
+#include "warden/shell.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#define UMASK_DEFAULT 022
+#define ABANDON_MS 5000 /* for a start that hangs at its time-out */
+#define START_CODE(errnum) ((errnum) == EAGAIN ? E_RESOURCE_LIMIT : E_INTERNAL)
+
+/* The one place where a command's first exec is decided, before init is asked. Under the policy
+ * `observe`, the only one, it is allowed. 0, or the refusal. */
+static int decide_exec(const struct run *r, struct err *err)
+{
+	if (r->ask.script == NULL && r->ask.argv.n == 0)
+		return err_set(err, E_BAD_REQUEST, "command", "there is nothing to execute");
+	return 0;
+}
+
+/* ---- the leader's messages ---- */
+
+static void on_started(struct run *r, struct link_msg *m)
+{
+	const pid_t pid = proc_pidfd_pid(m->fd[0]);
+
+	r->pidfd = take_fd(m->fd[0]);
+	r->pid = pid > 0 ? pid : 0;
+	r->root = (struct kill_root){m->cred.pid, proc_pidfd(m->cred.pid)};
+	r->phase = RUN_RUNNING;
+	run_tell_start(r);
+	capture_in_settle(r->w->captures);
+	if (r->why == WHY_TIMEOUT || r->why == WHY_SESSION_END) {
+		run_begin_kill(r, r->why);
+	} else if (r->signal != 0) {
+		const struct warden_kill again = {.signal = (uint32_t)r->signal,
+						  .grace_ms = r->grace_ms,
+						  .tree = r->signal_tree,
+						  .client_gone = r->why == WHY_CLIENT_GONE};
+
+		run_kill(r, &again);
+	}
+}
+
+static void on_failed(struct run *r, const struct leader_failed *f)
+{
+	const int errnum = (int)f->errnum;
+	struct err err = {0};
+
+	if (f->stage == SPAWN_STAGE_EXEC) {
+		run_not_executed(r, errnum);
+		return;
+	}
+	errno = errnum;
+	if (f->stage == SPAWN_STAGE_CWD)
+		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
+	else
+		err_errno(&err, START_CODE(errnum), NULL, "the command cannot be started");
+	run_refuse(r, &err);
+}
+
+/* What leader_failed, leader_exit and leader_empty carry. */
+static void on_message(struct run *r, struct link_msg *m)
+{
+	struct leader_failed failed;
+	struct leader_exit end;
+
+	switch (m->type) {
+	case MSG_leader_started:
+		on_started(r, m);
+		break;
+	case MSG_leader_failed:
+		if (link_unpack(m, &failed, NULL) == 0)
+			on_failed(r, &failed);
+		break;
+	case MSG_leader_exit:
+		if (link_unpack(m, &end, NULL) == 0)
+			run_on_exit(r, &end);
+		break;
+	default: /* leader_empty: the table lets nothing else through */
+		if (link_unpack(m, &end, NULL) == 0)
+			run_on_empty(r, &end);
+		break;
+	}
+}
+
+static void on_leader(void *arg)
+{
+	struct run *r = arg;
+
+	while (r->phase != RUN_DEAD) {
+		struct err err = {0};
+		struct link_msg m;
+		const int code = link_recv(&r->leader, &m, &err);
+
+		if (code == -E_RATE_LIMITED)
+			return;
+		if (code < 0) {
+			warden_suspect(r->w, r->ask.command_id);
+			run_retire(r);
+			return;
+		}
+		on_message(r, &m);
+		link_msg_done(&m);
+	}
+}
+
+/* ---- starting ---- */
+
+static void on_data(void *arg)
+{
+	struct run *r = arg;
+
+	r->tell_output = r->ask.report_output != 0;
+}
+
+static void on_taken(void *arg)
+{
+	struct run *r = arg;
+
+	r->tell_taken = r->ask.stdin_open != 0;
+}
+
+static void on_deadline(void *arg)
+{
+	struct run *r = arg;
+
+	if (r->phase == RUN_RUNNING)
+		run_begin_kill(r, WHY_TIMEOUT);
+	else if (r->phase == RUN_STARTING && r->why == WHY_TIMEOUT)
+		run_abandon(r);
+	else if (r->phase == RUN_STARTING) {
+		r->why = WHY_TIMEOUT; /* it is killed as soon as it is there */
+		watch_after_ms(r->deadline, ABANDON_MS);
+	}
+}
+
+/* The smaller of the two, where 0 stands for none. */
+static uint64_t timeout_of(const struct run *r)
+{
+	const uint64_t own = r->ask.timeout_ms, cap = r->w->settings.command_timeout_ms;
+
+	return own == 0 || (cap > 0 && cap < own) ? cap : own;
+}
+
+/* Our end does not block; the command's must not know of that. */
+static int make_pipe(int ours, int fd[2])
+{
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		return -1;
+	return fdio_nonblock(fd[ours]);
+}
+
+/* Descriptors of a spawn; the command's ends, closed when init has them. */
+struct spawn_fds {
+	int fd[4]; /* stdin, stdout, stderr, the leader's link */
+};
+
+static void close_spawn_fds(struct spawn_fds *s, int null_fd)
+{
+	for (size_t i = 0; i < ARRAY_LEN(s->fd); i++)
+		if (s->fd[i] >= 0 && s->fd[i] != null_fd)
+			close(s->fd[i]);
+}
+
+static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
+{
+	int fd[2];
+
+	if (r->ask.stdin_data.len == 0 && !r->ask.stdin_open) {
+		s->fd[0] = r->w->null_fd;
+		return 0;
+	}
+	if (make_pipe(1, fd) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
+	s->fd[0] = fd[0];
+	r->in.fd = fd[1];
+	return input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len, !r->ask.stdin_open,
+			 err);
+}
+
+static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
+{
+	for (int i = 0; i < 2; i++) {
+		int fd[2];
+
+		if (r->ask.stdio == SPAWN_NULL) {
+			s->fd[i + 1] = r->w->null_fd;
+			continue;
+		}
+		if (make_pipe(0, fd) < 0)
+			return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
+		r->out[i].fd = fd[0];
+		r->out[i].flow = r->ask.flow != 0;
+		s->fd[i + 1] = fd[1];
+	}
+	return 0;
+}
+
+/* A leader says three short things: no need for link_pair's wide buffers. */
+static int open_leader_link(struct run *r, struct spawn_fds *s, struct err *err)
+{
+	const int on = 1;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the leader's link");
+	link_init(&r->leader, pair[0], SIDE_WARDEN, SIDE_LEADER);
+	s->fd[3] = pair[1];
+	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
+	    fdio_nonblock(pair[0]) < 0)
+		return err_errno(err, E_INTERNAL, NULL, "cannot prepare the leader's link");
+	return 0;
+}
+
+/* Program, arguments and environment of the first process. */
+static void build_spawn(struct run *r, struct init_spawn *sp)
+{
+	struct warden *w = r->w;
+	const struct env_ask env = {w->args->session_id, r->cwd, &r->ask.env};
+
+	env_build(&w->memory, &env, &sp->env);
+	if (r->ask.script != NULL) {
+		const struct shell_ask shell = {w->shell, r->ask.argv0, r->ask.script,
+						CAPTURE_PROGRAM, w->memory.last_exit};
+
+		strv_copy(&r->given, &sp->env);
+		shell_argv(&shell, &sp->argv, &sp->env);
+		sp->path = mem_strdup(w->shell);
+	} else {
+		strv_copy(&sp->argv, &r->ask.argv);
+		sp->path = mem_strdup(r->ask.argv.v[0]);
+		sp->search = strchr(sp->path, '/') == NULL;
+		if (r->ask.argv0 != NULL) {
+			free(sp->argv.v[0]);
+			sp->argv.v[0] = mem_strdup(r->ask.argv0);
+		}
+	}
+	sp->cwd = mem_strdup(r->cwd);
+	sp->umask = r->ask.umask_plus1 > 0 ? r->ask.umask_plus1 - 1 : UMASK_DEFAULT;
+	sp->stdio = r->ask.stdio;
+	sp->cols = r->ask.cols;
+	sp->rows = r->ask.rows;
+	sp->new_session = 1;
+	sp->id = (uint32_t)w->commands;
+}
+
+static int ask_init(struct run *r, const struct spawn_fds *s, struct err *err)
+{
+	struct init_spawn sp = {0};
+	int code;
+
+	build_spawn(r, &sp);
+	code = link_send(&r->w->init, MSG_init_spawn, 0, &sp, s->fd, ARRAY_LEN(s->fd), err);
+	msg_done(MSG_init_spawn, &sp);
+	return code;
+}
+
+static void watch_run(struct run *r)
+{
+	struct loop *loop = r->w->loop;
+	const uint64_t timeout = timeout_of(r);
+
+	r->phase = RUN_STARTING;
+	r->leader_watch = watch_readable(loop, r->leader.fd, on_leader, r);
+	watch_start(r->leader_watch);
+	for (int i = 0; i < 2; i++)
+		if (r->out[i].fd >= 0)
+			output_start(&r->out[i], loop, on_data, r);
+	input_start(&r->in, loop, on_taken, r);
+	if (timeout > 0) {
+		r->deadline = watch_timer(loop, on_deadline, r);
+		watch_after_ms(r->deadline, timeout);
+	}
+}
+
+static void start_process(struct run *r)
+{
+	struct spawn_fds s = {{-1, -1, -1, -1}};
+	struct err err = {0};
+	int code;
+
+	if (r->ask.script == NULL && strlen(r->ask.argv.v[0]) >= ENV_PATH_MAX) {
+		run_not_executed(r, ENAMETOOLONG);
+		return;
+	}
+	code = open_stdin(r, &s, &err);
+	if (code == 0)
+		code = open_outputs(r, &s, &err);
+	if (code == 0)
+		code = open_leader_link(r, &s, &err);
+	if (code == 0)
+		code = ask_init(r, &s, &err);
+	close_spawn_fds(&s, r->w->null_fd);
+	if (code < 0)
+		run_refuse(r, &err);
+	else
+		watch_run(r);
+}
+
+static void run_builtin(struct run *r)
+{
+	struct builtin_call call = {.memory = &r->w->memory,
+				    .root_fd = r->w->root_fd,
+				    .cwd = r->cwd,
+				    .session_id = r->w->args->session_id,
+				    .argv = &r->ask.argv,
+				    .request = &r->ask.env};
+	struct strv before = {0};
+	int status;
+
+	strv_copy(&before, &r->w->memory.env);
+	status = builtin_run(&call);
+	stream_append(&r->out[0].stream, call.out.data, call.out.len);
+	stream_append(&r->out[1].stream, call.err.data, call.err.len);
+	buf_done(&call.out);
+	buf_done(&call.err);
+	run_finish_builtin(r, status, &before);
+	strv_done(&before);
+}
+
+void run_start(struct run *r)
+{
+	struct warden *w = r->w;
+	struct err err = {0};
+
+	w->commands++;
+	memory_remember(&w->memory, r->line);
+	alias_expand(&w->memory, &r->ask.argv);
+	if (decide_exec(r, &err) < 0) {
+		run_refuse(r, &err);
+	} else if (r->ask.script == NULL && builtin_is(&r->ask.argv)) {
+		if (r->ask.cwd != NULL && (errno = root_dir(w->root_fd, r->cwd)) != 0) {
+			err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'",
+				  r->cwd);
+			run_refuse(r, &err);
+			return;
+		}
+		run_builtin(r);
+	} else {
+		start_process(r);
+	}
+}

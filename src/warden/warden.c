@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The wiring: init, the loop's turns, and the order of an end. */
+#include "warden/warden.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "model/wish.h"
+#include "warden/core.h"
+#include "warden/root.h"
+#include "warden/shell.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define CWD_DEFAULT "/workspace"
+
+/* ---- the end ---- */
+
+static void close_init(struct warden *w)
+{
+	w->phase = WARDEN_CLOSING;
+	watch_free(w->init_readable);
+	w->init_readable = NULL;
+	link_done(&w->init);
+	watch_after_ms(w->deadline, END_MS);
+	if (w->init_dead)
+		loop_stop(w->loop);
+}
+
+/* The last messages or events do not go out, or init does not die. */
+static void on_deadline(void *arg)
+{
+	struct warden *w = arg;
+
+	if (w->phase == WARDEN_ENDING) {
+		log_warn("the session ends with something untold");
+		close_init(w);
+	} else {
+		proc_pidfd_signal(w->init_pidfd, SIGKILL);
+		watch_after_ms(w->deadline, END_MS);
+	}
+}
+
+void warden_end(struct warden *w, const char *reason)
+{
+	if (w->phase != WARDEN_LIVE)
+		return;
+	log_info("session ends", "session_id", w->args->session_id, "reason", reason);
+	w->phase = WARDEN_ENDING;
+	watch_after_ms(w->deadline, 2 * END_MS);
+	run_kill_all(w);
+}
+
+/* Whatever runs cannot be told of any more: init's end takes it. */
+void warden_fail(struct warden *w, const char *fmt, ...)
+{
+	cleanup_buf struct buf b = {0};
+	struct run *r;
+	va_list ap;
+
+	if (w->failure != NULL || w->phase == WARDEN_CLOSING)
+		return;
+	va_start(ap, fmt);
+	buf_addv(&b, fmt, ap);
+	va_end(ap);
+	w->failure = buf_take(&b);
+	log_error("session failed", "session_id", w->args->session_id, "reason", w->failure);
+	w->phase = WARDEN_ENDING;
+	watch_after_ms(w->deadline, END_MS);
+	TAILQ_FOREACH (r, &w->runs, next)
+		run_retire(r);
+}
+
+static void on_suspicion(void *arg)
+{
+	struct warden *w = arg;
+
+	warden_fail(w, "the leader of %s died", w->suspect);
+}
+
+void warden_suspect(struct warden *w, const char *command_id)
+{
+	if (w->suspect != NULL || w->phase == WARDEN_CLOSING)
+		return;
+	w->suspect = mem_strdup(command_id);
+	watch_after_ms(w->suspicion, SUSPECT_MS);
+}
+
+static bool all_over(const struct warden *w)
+{
+	const struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase != RUN_DEAD)
+			return false;
+	return true;
+}
+
+/* After each callback: what it left to do. */
+static void turn(void *arg)
+{
+	struct warden *w = arg;
+	bool recorded, told;
+
+	recorded = record_flush(&w->record);
+	if (!recorded)
+		watch_after_ms(w->retry, RECORD_RETRY_MS);
+	else if (w->phase == WARDEN_LIVE)
+		run_start_held(w);
+	told = api_flush(w);
+	run_free_dead(w);
+	if (w->phase == WARDEN_ENDING && all_over(w) && recorded && told &&
+	    (w->suspect == NULL || w->failure != NULL))
+		close_init(w);
+}
+
+static void on_retry(void *arg)
+{
+	/* the turn does it */
+}
+
+/* ---- init ---- */
+
+static void on_init_gone(void *arg)
+{
+	struct warden *w = arg;
+	siginfo_t info = {0};
+
+	waitid(P_PIDFD, (id_t)w->init_pidfd, &info, WEXITED | WNOHANG);
+	watch_stop(w->init_gone);
+	w->init_dead = true;
+	if (w->phase == WARDEN_CLOSING) {
+		loop_stop(w->loop);
+		return;
+	}
+	warden_fail(w,
+		    info.si_code == CLD_EXITED ? "init exited with status %d"
+					       : "init was ended by signal %d",
+		    info.si_status);
+}
+
+void warden_greet(struct warden *w)
+{
+	struct warden_hello *h = &w->settings;
+
+	if (!w->ready || !w->api.hello || w->api.greeted)
+		return;
+	if (h->env_max == 0 || h->env_max > WISH_ENV_MAX)
+		h->env_max = WISH_ENV_MAX;
+	w->record.drop = h->full_ring_drops != 0;
+	w->fresh = !w->settled;
+	if (!w->settled) {
+		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
+
+		memory_init(&w->memory, &h->env, cwd, h->env_max);
+		w->shell = shell_find(w->root_fd, h->shell);
+		w->settled = true;
+	}
+	w->memory.env_max = h->env_max;
+	w->api.greeted = w->api.tell_state = true;
+}
+
+static void on_ready(struct warden *w, struct link_msg *m)
+{
+	struct capture_in_setup captures = {.loop = w->loop,
+					    .program_fd = w->args->state_prog_fd,
+					    .max = WISH_ENV_MAX + ENV_PATH_MAX,
+					    .owner = run_owner_of,
+					    .arg = w};
+	struct init_ready ready;
+	struct err err = {0};
+
+	if (link_unpack(m, &ready, &err) < 0) {
+		warden_fail(w, "init: %s", err.message);
+		return;
+	}
+	for (size_t i = 0; i < ready.walls.n; i++)
+		strv_add(&w->walls, ready.walls.v[i]);
+	msg_done(MSG_init_ready, &ready);
+	w->root_fd = take_fd(m->fd[0]);
+	captures.listen_fd = take_fd(m->fd[1]);
+	w->null_fd = root_open(w->root_fd, "/dev/null");
+	if (w->null_fd < 0 || fcntl(w->null_fd, F_SETFL, 0) < 0) {
+		warden_fail(w, "the session has no /dev/null: %s", strerror(errno));
+		close(captures.listen_fd);
+	} else if (capture_in_open(&captures, &w->captures, &err) < 0) {
+		warden_fail(w, "%s", err.message);
+	} else {
+		w->ready = true;
+		warden_greet(w);
+	}
+}
+
+static void on_init(void *arg)
+{
+	struct warden *w = arg;
+	struct init_failed failed;
+	struct link_msg m;
+	struct err err = {0};
+	const int code = link_recv(&w->init, &m, &err);
+
+	if (code == -E_RATE_LIMITED)
+		return;
+	if (code < 0) {
+		watch_stop(w->init_readable); /* its pidfd says how it ended */
+		return;
+	}
+	if (m.type == MSG_init_ready) {
+		on_ready(w, &m);
+	} else if (link_unpack(&m, &failed, &err) == 0) {
+		warden_fail(w, "%s: %s", failed.wall != NULL ? failed.wall : "init",
+			    failed.message != NULL ? failed.message : "failed");
+		msg_done(MSG_init_failed, &failed);
+	}
+	link_msg_done(&m);
+}
+
+/* ---- the process ---- */
+
+static void prepare_process(void)
+{
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ};
+	struct rlimit files;
+
+	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+static int open_warden(struct warden *w, const struct warden_args *args, struct err *err)
+{
+	int r;
+
+	*w = (struct warden){.args = args,
+			     .clock = &clock_system,
+			     .root_fd = -1,
+			     .null_fd = -1,
+			     .loop = loop_new(turn, w)};
+	TAILQ_INIT(&w->runs);
+	results_init(&w->results);
+	strv_copy(&w->walls, &args->walls);
+	r = record_open(&w->record, args->ring_fd, args->ack_fd, err);
+	if (r < 0)
+		return r;
+	w->init_pidfd = proc_pidfd(args->init_pid);
+	if (w->init_pidfd < 0)
+		return err_errno(err, E_INTERNAL, NULL, "init (pid %d)", (int)args->init_pid);
+	fdio_nonblock(args->init_fd);
+	link_init(&w->init, args->init_fd, SIDE_WARDEN, SIDE_INIT);
+	w->deadline = watch_timer(w->loop, on_deadline, w);
+	w->retry = watch_timer(w->loop, on_retry, w);
+	w->suspicion = watch_timer(w->loop, on_suspicion, w);
+	w->init_readable = watch_readable(w->loop, args->init_fd, on_init, w);
+	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);
+	watch_start(w->init_readable);
+	watch_start(w->init_gone);
+	api_open(w);
+	return 0;
+}
+
+static void close_warden(struct warden *w)
+{
+	run_free_all(w);
+	api_close(w);
+	capture_in_close(w->captures);
+	watch_free(w->init_readable);
+	watch_free(w->init_gone);
+	watch_free(w->deadline);
+	watch_free(w->retry);
+	watch_free(w->suspicion);
+	link_done(&w->init);
+	mem_cleanup_fd(&w->init_pidfd);
+	mem_cleanup_fd(&w->root_fd);
+	mem_cleanup_fd(&w->null_fd);
+	record_close(&w->record);
+	results_done(&w->results);
+	memory_done(&w->memory);
+	msg_done(MSG_warden_hello, &w->settings);
+	strv_done(&w->walls);
+	free(w->shell);
+	free(w->failure);
+	free(w->suspect);
+	loop_free(w->loop);
+}
+
+int warden_main(const struct warden_args *args)
+{
+	struct err err = {0};
+	struct warden w;
+	int status;
+
+	prepare_process();
+	if (open_warden(&w, args, &err) < 0) {
+		log_error("the warden cannot start", "session_id", args->session_id, "reason",
+			  err.message);
+		return 1;
+	}
+	loop_run(w.loop);
+	status = w.failure != NULL;
+	close_warden(&w);
+	return status;
+}

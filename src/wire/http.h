@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* wire/http.h - a strict HTTP/1.1 server on libevent. No knowledge of agentsh.
+ *
+ * One thread. Requests of a connection are handled one after another; a pipelined request waits
+ * until its predecessor's answer is written. A client that leaves is noticed at any time, also
+ * while its request is being worked on (EPOLLRDHUP: a half-close counts as leaving, except after an
+ * upgrade). Refused, each with 400 (or the status in brackets) and a closed connection: bare LF,
+ * obs-fold, space before the colon, NUL or control bytes, bad method or target, HTTP version other
+ * than 1.0/1.1 [505], missing or double Host in 1.1, several or malformed Content-Length,
+ * Content-Length with Transfer-Encoding, any transfer coding but a single `chunked` [501],
+ * Transfer-Encoding in 1.0, bad chunk sizes and trailers, chunk extensions over a limit, too many
+ * or too long headers [431], too long target [414], body over the limit [413], Expect other than
+ * 100-continue [417]. A header that is not complete by an absolute deadline [408], a body below a
+ * minimum rate [408], and idle connections are closed. */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_base;
+struct http_server;
+struct http_request;
+
+struct http_limits {
+	size_t max_target, max_header_bytes, max_headers, max_body;
+	int header_timeout_ms, idle_timeout_ms;
+	int body_min_rate, body_grace_ms; /* bytes a second after the first 5 s */
+	unsigned max_connections;
+	size_t max_pending_write; /* a streamed answer with more than this pending counts as left by
+				     its client */
+};				  /* 0 anywhere: the default */
+extern const struct http_limits http_limits_default;
+
+/* How the parser sees a malformed request: the status and a short reason go to on_bad, which makes
+ * the body (sent as application/json, so that the application's error shape is used); afterwards
+ * the connection is closed. */
+typedef void http_bad_fn(int status, const char *reason, struct buf *body, void *arg);
+typedef void http_request_fn(struct http_request *req, void *arg);
+
+struct http_server *http_server_new(struct event_base *base, const struct http_limits *limits,
+				    http_request_fn *on_request, http_bad_fn *on_bad, void *arg);
+/* Accepts on a listening socket (borrowed, non-blocking). tag is given back by http_tag (which
+ * listener). */
+int http_server_listen(struct http_server *s, int fd, int tag, struct err *err);
+/* Stops accepting; open connections finish their answer and close. */
+void http_server_drain(struct http_server *s);
+unsigned http_server_connections(const struct http_server *s);
+void http_server_free(struct http_server *s); /* closes all; on_close callbacks run */
+
+/* --- the request; valid until its answer has ended or on_close ran --- */
+const char *http_method(const struct http_request *req); /* "GET" */
+const char *http_path(const struct http_request *req);	 /* percent-decoded, no query; NUL and
+							    malformed escapes were refused */
+const char *
+http_query(const struct http_request *req,
+	   const char *name); /* decoded value, NULL if absent; twice is refused (400) */
+/* Calls fn for every query parameter (to refuse unknown ones). */
+void http_query_each(const struct http_request *req,
+		     void (*fn)(const char *name, const char *value, void *arg), void *arg);
+const char *http_header(const struct http_request *req,
+			const char *name); /* case-insensitive; lists joined by ", "; NULL */
+const char *http_body(const struct http_request *req, size_t *len); /* never NULL */
+bool http_wants_upgrade(const struct http_request *req, const char *protocol);
+int http_fd(
+	const struct http_request *req); /* the connection, for SO_PEERCRED and passing; borrowed */
+int http_tag(const struct http_request *req); /* of the listener */
+void http_set_data(struct http_request *req, void *data);
+void *http_data(const struct http_request *req);
+/* Called once if the client leaves before the answer has ended; the request is gone when it
+ * returns. */
+void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
+		   void *arg);
+
+struct http_extra {
+	const char *name, *value;
+};
+/* A whole answer. extra ends with name NULL; may be NULL. HEAD gets no body. The request is gone
+ * afterwards. */
+void http_reply(struct http_request *req, int status, const char *type, const void *body,
+		size_t len, const struct http_extra *extra);
+/* A streamed answer (chunked; 1.0: until close). */
+void http_stream_start(struct http_request *req, int status, const char *type,
+		       const struct http_extra *extra);
+void http_stream_write(struct http_request *req, const void *p, size_t n);
+void http_stream_end(struct http_request *req);
+/* 101; afterwards the bytes are raw: on_data gets what arrives (n 0: the client closed its sending
+ * side) and returns how many it took; http_raw_resume asks for the rest again. http_stream_write
+ * and http_stream_end (closes after flushing) apply. */
+typedef size_t http_data_fn(struct http_request *req, const void *p, size_t n, void *arg);
+void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *on_data, void *arg);
+void http_raw_resume(struct http_request *req);
+/* Bytes accepted for writing but not yet given to the kernel. */
+size_t http_pending(const struct http_request *req);
+/* Called whenever pending falls below the low mark (64 KiB) after having been above. */
+void http_on_drain(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
+		   void *arg);
+
+/* --- the parser alone, for fuzzers and tests: feeds bytes, no socket --- */
+struct http_parser;
+struct http_parser *http_parser_new(const struct http_limits *limits);
+void http_parser_free(struct http_parser *p);
+enum http_parse { HTTP_MORE, HTTP_READY, HTTP_BAD };
+/* Consumes from data; *used tells how much. READY: a whole request is held (http_parser_request
+ * until http_parser_next). BAD: status and reason by http_parser_status/reason; the parser is dead.
+ */
+enum http_parse http_parser_feed(struct http_parser *p, const void *data, size_t n, size_t *used);
+struct http_request *http_parser_request(struct http_parser *p);
+void http_parser_next(struct http_parser *p);
+int http_parser_status(const struct http_parser *p);
+const char *http_parser_reason(const struct http_parser *p);

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Theory of operation.
+ *
+ * One edge-triggered event (EPOLLIN | EPOLLRDHUP) stands for the whole life of a connection: a
+ * request costs no epoll_ctl, and a client that leaves is noticed while nothing is read.
+ * Level-triggered EV_CLOSED alone would not do: libevent 2.1 reports EPOLLERR (a reset) as readable
+ * and writable only, so that a watcher of EV_CLOSED would never be called and the loop would spin.
+ * With edges each change is told once; `readable` remembers that there may be bytes. A short read
+ * means that the kernel had no more (epoll(7)); an end that comes later is a new edge, one that was
+ * there already has set `shut`.
+ *
+ * The application's calls (http_reply and so on) never run its callbacks: what follows from them is
+ * done in a turn of its own (http_conn_poke). Functions here that call out do so between enter()
+ * and leave(): the outermost leave() decides what comes next, and frees a connection that died
+ * underneath. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "wire/http_internal.h"
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#define TURN_STEPS 8	  /* reads or requests of one connection before others get their turn */
+#define LINGER_US 2000000 /* how long the peer of a closed connection may go on sending */
+#define KEEP_OUT (4 * HTTP_LOW_MARK) /* a larger buffer is given back once empty */
+#define NEVER INT64_MAX
+
+static int64_t now_us(void)
+{
+	return clock_mono_us(&clock_system);
+}
+
+static size_t unread(const struct http_conn *c)
+{
+	return c->in.len - c->in_at;
+}
+
+size_t http_conn_pending(const struct http_conn *c)
+{
+	return c->out.len - c->out_at;
+}
+
+bool http_conn_is_idle(const struct http_conn *c)
+{
+	return !c->active && !c->closing && !c->parser->started && unread(c) == 0 &&
+	       http_conn_pending(c) == 0;
+}
+
+void http_conn_poke(struct http_conn *c)
+{
+	event_active(&c->event, EV_TIMEOUT, 1);
+}
+
+/* --- deadlines: a timer that is too early is set anew when it fires, so that a request need not
+ * touch it --- */
+
+static enum http_wait wait_for(const struct http_conn *c)
+{
+	if (c->lingering)
+		return HTTP_WAIT_LINGER;
+	if (c->active)
+		return HTTP_WAIT_APP;
+	if (http_conn_pending(c) > 0)
+		return HTTP_WAIT_FLUSH;
+	if (!c->parser->started && unread(c) == 0)
+		return HTTP_WAIT_IDLE;
+	return c->parser->phase <= HTTP_PHASE_HEADERS ? HTTP_WAIT_HEAD : HTTP_WAIT_BODY;
+}
+
+static int64_t deadline(const struct http_conn *c)
+{
+	const struct http_limits *l = &c->server->limits;
+	const int64_t since = c->wait_since_us;
+
+	switch (c->wait) {
+	case HTTP_WAIT_IDLE:
+	case HTTP_WAIT_FLUSH:
+		return since + (int64_t)l->idle_timeout_ms * 1000;
+	case HTTP_WAIT_HEAD:
+		return since + (int64_t)l->header_timeout_ms * 1000;
+	case HTTP_WAIT_BODY:
+		return since + (int64_t)l->body_grace_ms * 1000 +
+		       (int64_t)c->parser->req.body.len * 1000000 / l->body_min_rate;
+	case HTTP_WAIT_LINGER:
+		return since + LINGER_US;
+	case HTTP_WAIT_APP:
+		break;
+	}
+	return NEVER;
+}
+
+static void arm(struct http_conn *c)
+{
+	const int64_t at = deadline(c);
+	int64_t wait_us;
+
+	if (at == NEVER || (c->armed_us != 0 && c->armed_us <= at))
+		return;
+	wait_us = at - now_us();
+	/* Never less than the loop's clock can tell apart. */
+	if (wait_us < 1000)
+		wait_us = 1000;
+	c->armed_us = at;
+	event_add(&c->timer, &(struct timeval){wait_us / 1000000, wait_us % 1000000});
+}
+
+static void update_wait(struct http_conn *c)
+{
+	const enum http_wait wait = wait_for(c);
+
+	if (wait != c->wait || c->nrequests != c->wait_request) {
+		c->wait = wait;
+		c->wait_request = c->nrequests;
+		if (wait != HTTP_WAIT_APP)
+			c->wait_since_us = now_us();
+	}
+	arm(c);
+}
+
+/* --- life --- */
+
+/* Whether there is input that may be worked on now. */
+static bool can_step(const struct http_conn *c)
+{
+	const bool input = unread(c) > 0 || c->readable;
+
+	if (c->dead || c->broken || !input)
+		return false;
+	if (c->raw)
+		return !c->held;
+	return c->lingering || (!c->active && !c->closing && http_conn_pending(c) == 0);
+}
+
+static void enter(struct http_conn *c)
+{
+	c->busy++;
+}
+
+static void leave(struct http_conn *c)
+{
+	if (c->busy == 1 && !c->dead) {
+		if (can_step(c))
+			http_conn_poke(c);
+		update_wait(c);
+	}
+	if (--c->busy > 0 || !c->dead)
+		return;
+	http_parser_free(c->parser);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	free(c);
+}
+
+/* Only between enter() and leave(). */
+static void drop(struct http_conn *c)
+{
+	if (c->dead)
+		return;
+	c->dead = true;
+	event_del(&c->event);
+	event_del(&c->writable);
+	event_del(&c->timer);
+	LIST_REMOVE(c, link);
+	close(c->fd);
+	http_server_conn_gone(c->server, c->refused);
+}
+
+void http_conn_lost(struct http_conn *c)
+{
+	struct http_request *req = &c->parser->req;
+	const bool tell = c->active && req->on_close.fn != NULL;
+
+	enter(c);
+	c->broken = true;
+	c->active = false;
+	if (tell)
+		req->on_close.fn(req, req->on_close.arg);
+	drop(c);
+	leave(c);
+}
+
+/* A close with unread bytes would reset the connection, which could take our last answer away from
+ * the peer. So what it still sends is read and dropped for a while. */
+static void linger(struct http_conn *c)
+{
+	shutdown(c->fd, SHUT_WR);
+	if (c->shut) {
+		drop(c);
+		return;
+	}
+	c->lingering = c->readable = true;
+	c->in_at = c->in.len;
+}
+
+static void answered(struct http_conn *c)
+{
+	/* A broken connection has asked for its last turn already. */
+	if (c->closing && !c->broken && http_conn_pending(c) == 0)
+		linger(c);
+}
+
+void http_conn_answered(struct http_conn *c, bool keep)
+{
+	enter(c);
+	c->active = c->raw = c->above = false;
+	c->closing = !keep || c->server->draining;
+	http_parser_next(c->parser);
+	answered(c);
+	leave(c);
+}
+
+void http_conn_refused(struct http_conn *c)
+{
+	enter(c);
+	c->closing = true;
+	answered(c);
+	leave(c);
+}
+
+/* --- writing --- */
+
+static void add_unsent(struct http_conn *c, const struct iovec *iov, int n, size_t sent)
+{
+	if (c->out_at > KEEP_OUT && c->out_at > c->out.len / 2) {
+		buf_drop(&c->out, c->out_at);
+		c->out_at = 0;
+	}
+	for (int i = 0; i < n; i++) {
+		const size_t skip = http_smaller(sent, iov[i].iov_len);
+
+		sent -= skip;
+		buf_add(&c->out, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
+	}
+}
+
+void http_conn_send(struct http_conn *c, const struct iovec *iov, int n)
+{
+	const struct msghdr m = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n};
+	const bool first = http_conn_pending(c) == 0;
+	ssize_t sent = 0;
+
+	if (c->broken)
+		return;
+	if (first)
+		sent = TEMP_FAILURE_RETRY(sendmsg(c->fd, &m, MSG_NOSIGNAL));
+	if (sent == -1) {
+		if (errno != EAGAIN) {
+			http_conn_break(c);
+			return;
+		}
+		sent = 0;
+	}
+	add_unsent(c, iov, n, (size_t)sent);
+	if (first && http_conn_pending(c) > 0)
+		event_add(&c->writable, NULL);
+	c->above = c->above || http_conn_pending(c) >= HTTP_LOW_MARK;
+}
+
+void http_conn_break(struct http_conn *c)
+{
+	c->broken = true;
+	http_conn_poke(c);
+}
+
+/* Writes until the kernel takes no more; -1 if the connection has failed. */
+static int flush(struct http_conn *c)
+{
+	while (http_conn_pending(c) > 0) {
+		const ssize_t n = TEMP_FAILURE_RETRY(
+			send(c->fd, c->out.data + c->out_at, http_conn_pending(c), MSG_NOSIGNAL));
+
+		if (n == -1)
+			return errno == EAGAIN ? 0 : -1;
+		c->out_at += (size_t)n;
+		c->wait_since_us = now_us();
+	}
+	event_del(&c->writable);
+	buf_clear(&c->out);
+	c->out_at = 0;
+	if (c->out.cap > KEEP_OUT)
+		buf_done(&c->out);
+	return 0;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_conn *c = arg;
+	struct http_request *req = &c->parser->req;
+
+	enter(c);
+	if (flush(c) < 0)
+		http_conn_lost(c);
+	else if (!c->active)
+		answered(c);
+	else if (c->above && http_conn_pending(c) < HTTP_LOW_MARK) {
+		c->above = false;
+		if (req->on_drain.fn != NULL)
+			req->on_drain.fn(req, req->on_drain.arg);
+	}
+	leave(c);
+}
+
+/* --- reading --- */
+
+/* Whether both directions are closed. */
+static bool hung_up(const struct http_conn *c)
+{
+	struct pollfd p = {.fd = c->fd};
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/* Of n bytes at p the first `used` are done with; p is c->in's unread part or the server's scratch.
+ */
+static void keep_rest(struct http_conn *c, const char *p, size_t n, size_t used)
+{
+	if (unread(c) == 0) {
+		if (used < n)
+			buf_add(&c->in, p + used, n - used);
+		return;
+	}
+	c->in_at += used;
+	if (c->in_at < c->in.len)
+		return;
+	c->in_at = 0;
+	buf_done(&c->in);
+}
+
+static void consume_raw(struct http_conn *c, const char *p, size_t n)
+{
+	size_t took;
+
+	/* Before the call, so that an http_raw_resume inside it counts. */
+	c->held = true;
+	took = c->on_data(&c->parser->req, p, n, c->data_arg);
+	ensure(took <= n);
+	if (!c->raw)
+		return;
+	if (took == n)
+		c->held = false;
+	keep_rest(c, p, n, took);
+}
+
+void http_conn_resume(struct http_conn *c)
+{
+	enter(c);
+	c->held = false;
+	leave(c);
+}
+
+static void dispatch(struct http_conn *c)
+{
+	struct http_server *s = c->server;
+
+	c->nrequests++;
+	c->active = true;
+	s->on_request(http_parser_request(c->parser), s->arg);
+	if (c->active && !c->raw && c->shut)
+		http_conn_lost(c);
+}
+
+static void consume(struct http_conn *c, const char *p, size_t n)
+{
+	struct http_parser *parser = c->parser;
+	size_t used;
+	const enum http_parse r = http_parser_feed(parser, p, n, &used);
+
+	keep_rest(c, p, n, used);
+	if (r == HTTP_BAD)
+		http_refuse(c, parser->status, parser->reason);
+	else if (r == HTTP_READY)
+		dispatch(c);
+	else if (parser->req.expects_continue && parser->req.body.len == 0)
+		http_send_continue(c);
+}
+
+static void on_end(struct http_conn *c)
+{
+	const bool was_raw = c->raw, tell = c->raw && !c->raw_ended;
+
+	c->shut = true;
+	c->readable = false;
+	c->raw_ended = c->raw;
+	if (tell)
+		c->on_data(&c->parser->req, "", 0, c->data_arg);
+	/* The application may have ended its answer just now: then the rest of it is still to be
+	 * flushed. */
+	if (!was_raw || (c->raw && hung_up(c)))
+		http_conn_lost(c);
+}
+
+/* Reads into the server's scratch. The number of bytes; 0 if there are none for now or the
+ * connection has ended. */
+static size_t receive(struct http_conn *c)
+{
+	const ssize_t n = TEMP_FAILURE_RETRY(recv(c->fd, c->server->scratch, HTTP_READ_SIZE, 0));
+
+	if (n == 0) {
+		on_end(c);
+		return 0;
+	}
+	if (n == -1 && errno != EAGAIN) {
+		http_conn_lost(c);
+		return 0;
+	}
+	if (n != HTTP_READ_SIZE && !c->shut)
+		c->readable = false;
+	return n == -1 ? 0 : (size_t)n;
+}
+
+static void step(struct http_conn *c)
+{
+	const char *p = c->server->scratch;
+	size_t n = unread(c);
+
+	if (n > 0)
+		p = c->in.data + c->in_at;
+	else
+		n = receive(c);
+	if (n == 0 || c->lingering)
+		return;
+	if (c->raw)
+		consume_raw(c, p, n);
+	else
+		consume(c, p, n);
+}
+
+/* Whether an event tells that the client of the request in progress has left. */
+static bool has_left(const struct http_conn *c, short what)
+{
+	if (!c->active || (what & (EV_READ | EV_CLOSED)) == 0)
+		return false;
+	if (c->raw)
+		return (c->held || c->raw_ended) && hung_up(c);
+	/* Readable alone is a pipelined request, or a reset behind one. */
+	return (what & EV_CLOSED) != 0 || hung_up(c);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_conn *c = arg;
+
+	enter(c);
+	if ((what & (EV_READ | EV_CLOSED)) != 0)
+		c->readable = true;
+	if ((what & EV_CLOSED) != 0)
+		c->shut = true;
+	if (c->broken || has_left(c, what))
+		http_conn_lost(c);
+	for (int i = 0; i < TURN_STEPS && can_step(c); i++)
+		step(c);
+	leave(c);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_conn *c = arg;
+
+	enter(c);
+	c->armed_us = 0;
+	if (now_us() < deadline(c))
+		;
+	else if (c->wait == HTTP_WAIT_HEAD)
+		http_refuse(c, 408, "the header did not come in time");
+	else if (c->wait == HTTP_WAIT_BODY)
+		http_refuse(c, 408, "the body comes too slowly");
+	else
+		drop(c);
+	leave(c);
+}
+
+void http_conn_start(struct http_server *s, int fd, int tag, bool refused)
+{
+	struct http_conn *c = mem_new(struct http_conn);
+
+	c->server = s;
+	c->fd = fd;
+	c->tag = tag;
+	c->refused = refused;
+	c->readable = true;
+	c->wait_since_us = now_us();
+	c->parser = http_parser_new(&s->limits);
+	c->parser->req.conn = c;
+	event_assign(&c->event, s->base, fd, EV_READ | EV_CLOSED | EV_PERSIST | EV_ET, on_event, c);
+	event_assign(&c->writable, s->base, fd, EV_WRITE | EV_PERSIST | EV_ET, on_writable, c);
+	evtimer_assign(&c->timer, s->base, on_timer, c);
+	LIST_INSERT_HEAD(&s->conns, c, link);
+	ensure(event_add(&c->event, NULL) == 0);
+	enter(c);
+	if (refused)
+		http_refuse(c, 503, "too many connections");
+	on_event(fd, EV_TIMEOUT, c);
+	leave(c);
+}

@@ -1,0 +1,663 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Connections: order, leaving clients, deadlines, limits. */
+#include "wire/http_fixture.h"
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+#define OK(body, len)                                                                    \
+	"HTTP/1.1 200 OK\r\nDate: *\r\nContent-Type: text/plain\r\nContent-Length: " len \
+	"\r\n\r\n" body
+#define OK_CLOSE(body, len)                                                              \
+	"HTTP/1.1 200 OK\r\nDate: *\r\nContent-Type: text/plain\r\nContent-Length: " len \
+	"\r\nConnection: close\r\n\r\n" body
+#define BAD(status, text)                                                               \
+	"HTTP/1.1 " status " " text "\r\nDate: *\r\nContent-Type: application/json\r\n" \
+	"Content-Length: 11\r\nConnection: close\r\n\r\n{\"bad\":" status "}"
+
+static void say(struct http_request *req, const char *text)
+{
+	http_reply(req, 200, "text/plain", text, strlen(text), NULL);
+}
+
+static void note_close(struct http_request *req, void *arg)
+{
+	struct fixture *f = arg;
+
+	buf_addf(&f->log, "closed %s;", http_path(req));
+	f->held = NULL;
+}
+
+/* /hold… is kept until the test answers it; everything else is answered at once with its path. */
+static void serve(struct fixture *f, struct http_request *req)
+{
+	buf_addf(&f->log, "%s;", http_path(req));
+	if (strncmp(http_path(req), "/hold", 5) != 0) {
+		say(req, http_path(req));
+		return;
+	}
+	assert_null(f->held);
+	f->held = req;
+	http_on_close(req, note_close, f);
+}
+
+static void answer_held(struct fixture *f, const char *text)
+{
+	struct http_request *req = f->held;
+
+	assert_non_null(req);
+	f->held = NULL;
+	say(req, text);
+}
+
+/* The answer is on its way when on_request returns: one turn of the loop that accepts is enough. */
+static void api_1_an_answer_needs_no_second_turn(void **state)
+{
+	cleanup_buf struct buf got = {0};
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/a"));
+	event_base_loop(f.base, EVLOOP_ONCE);
+	assert_int_equal(fixture_receive(fd, &got), 1);
+	fixture_mask_date(&got);
+	assert_string_equal(got.data, OK("/a", "2"));
+	buf_clear(&got);
+	fixture_send(fd, GET("/b"));
+	event_base_loop(f.base, EVLOOP_ONCE);
+	assert_int_equal(fixture_receive(fd, &got), 1);
+	fixture_mask_date(&got);
+	assert_string_equal(got.data, OK("/b", "2"));
+	close(fd);
+	fixture_stop(&f);
+}
+
+static void api_1_connections_live_as_long_as_asked(void **state)
+{
+	static const struct {
+		const char *request, *answer;
+		bool lives;
+	} rows[] = {
+		{GET("/"), OK("/", "1"), true},
+		{"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", OK_CLOSE("/", "1"),
+		 false},
+		{"GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n", OK_CLOSE("/", "1"),
+		 false},
+		{"GET / HTTP/1.0\r\n\r\n", OK_CLOSE("/", "1"), false},
+		{"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+		 "HTTP/1.1 200 OK\r\nDate: *\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n"
+		 "Connection: keep-alive\r\n\r\n/",
+		 true},
+	};
+	struct fixture f;
+
+	fixture_start(&f, &http_limits_default, serve);
+	for (size_t i = 0; i < ARRAY_LEN(rows) * 2; i++) {
+		const int fd = fixture_connect(i % 2 == 0 ? f.unix_fd : f.tcp_fd);
+
+		fixture_send(fd, rows[i / 2].request);
+		fixture_expect(&f, fd, rows[i / 2].answer);
+		if (rows[i / 2].lives) {
+			fixture_send(fd, GET("/again"));
+			fixture_expect(&f, fd, OK("/again", "6"));
+		} else {
+			fixture_expect_end(&f, fd);
+		}
+		close(fd);
+	}
+	fixture_turn(&f);
+	assert_int_equal(http_server_connections(f.server), 0);
+	fixture_stop(&f);
+}
+
+static void api_1_pipelined_requests_are_answered_in_order(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/hold1") GET("/2") GET("/hold3") GET("/4"));
+	fixture_turn(&f);
+	fixture_assert_log(&f, "/hold1;");
+	/* Bytes that nobody reads yet must not keep the loop busy. */
+	fixture_send(fd, GET("/5"));
+	fixture_turn(&f);
+	fixture_assert_quiet(&f);
+	fixture_assert_log(&f, "/hold1;");
+	answer_held(&f, "one");
+	fixture_expect(&f, fd, OK("one", "3") OK("/2", "2"));
+	fixture_assert_log(&f, "/hold1;/2;/hold3;");
+	answer_held(&f, "three");
+	fixture_expect(&f, fd, OK("three", "5") OK("/4", "2") OK("/5", "2"));
+	close(fd);
+	fixture_stop(&f);
+}
+
+/* More than one turn's worth, in one segment. */
+static void api_1_many_pipelined_requests_are_all_answered(void **state)
+{
+	cleanup_buf struct buf in = {0}, want = {0};
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.tcp_fd);
+	for (int i = 0; i < 100; i++) {
+		buf_adds(&in, GET("/p"));
+		buf_adds(&want, OK("/p", "2"));
+	}
+	fixture_send(fd, in.data);
+	fixture_expect(&f, fd, want.data);
+	close(fd);
+	fixture_stop(&f);
+}
+
+static void api_1_a_request_may_come_byte_by_byte(void **state)
+{
+	static const char text[] =
+		"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" GET("/y");
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	for (size_t i = 0; i < sizeof(text) - 1; i++) {
+		assert_int_equal(send(fd, text + i, 1, 0), 1);
+		fixture_turn(&f);
+	}
+	fixture_expect(&f, fd, OK("/x", "2") OK("/y", "2"));
+	close(fd);
+	fixture_stop(&f);
+}
+
+/* --- leaving --- */
+
+enum leaving { LEAVE_CLOSE, LEAVE_HALF, LEAVE_RESET };
+
+static void leave(int fd, enum leaving how)
+{
+	const struct linger reset = {1, 0};
+
+	if (how == LEAVE_HALF) {
+		shutdown(fd, SHUT_WR);
+		return;
+	}
+	if (how == LEAVE_RESET)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(fd);
+}
+
+static void api_1_a_client_that_leaves_is_noticed_once(void **state)
+{
+	for (int i = 0; i < 12; i++) {
+		const enum leaving how = i % 3;
+		struct fixture f;
+		int fd;
+
+		fixture_start(&f, &http_limits_default, serve);
+		fd = fixture_connect(i < 6 ? f.unix_fd : f.tcp_fd);
+		fixture_send(fd, GET("/hold"));
+		fixture_turn(&f);
+		fixture_assert_log(&f, "/hold;");
+		/* In every other case bytes lie before the end. */
+		if (i % 6 >= 3) {
+			fixture_send(fd, GET("/never"));
+			fixture_turn(&f);
+		}
+		leave(fd, how);
+		fixture_turn(&f);
+		fixture_assert_log(&f, "/hold;closed /hold;");
+		assert_int_equal(http_server_connections(f.server), 0);
+		fixture_assert_quiet(&f);
+		if (how == LEAVE_HALF)
+			close(fd);
+		fixture_stop(&f);
+	}
+}
+
+/* The end was there before the request was read. */
+static void api_1_a_client_may_have_left_before_its_request_is_read(void **state)
+{
+	cleanup_buf struct buf got = {0};
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/hold"));
+	shutdown(fd, SHUT_WR);
+	fixture_turn(&f);
+	fixture_assert_log(&f, "/hold;closed /hold;");
+	close(fd);
+
+	/* What is answered at once reaches a client that only listens. */
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/a"));
+	shutdown(fd, SHUT_WR);
+	fixture_turn(&f);
+	assert_int_equal(fixture_receive(fd, &got), 0);
+	fixture_mask_date(&got);
+	assert_string_equal(got.data, OK("/a", "2"));
+	close(fd);
+
+	/* Not a whole request: nobody is told. */
+	buf_clear(&f.log);
+	fd = fixture_connect(f.tcp_fd);
+	fixture_send(fd, "GET / HT");
+	fixture_turn(&f);
+	assert_int_equal(http_server_connections(f.server), 1);
+	close(fd);
+	fixture_turn(&f);
+	assert_int_equal(http_server_connections(f.server), 0);
+	fixture_assert_log(&f, "");
+	fixture_stop(&f);
+}
+
+static void api_1_an_answer_to_nobody_is_harmless(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/hold"));
+	fixture_turn(&f);
+	/* Closed, and the server has had no turn to notice. */
+	close(fd);
+	answer_held(&f, "x");
+	fixture_turn(&f);
+	fixture_assert_log(&f, "/hold;");
+	assert_int_equal(http_server_connections(f.server), 0);
+
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/hold"));
+	fixture_turn(&f);
+	close(fd);
+	http_stream_start(f.held, 200, NULL, NULL);
+	http_stream_write(f.held, "x", 1);
+	fixture_turn(&f);
+	fixture_assert_log(&f, "/hold;/hold;closed /hold;");
+
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/hold"));
+	fixture_turn(&f);
+	close(fd);
+	http_stream_start(f.held, 200, NULL, NULL);
+	http_stream_end(f.held);
+	fixture_turn(&f);
+	fixture_assert_log(&f, "/hold;/hold;closed /hold;/hold;");
+	assert_int_equal(http_server_connections(f.server), 0);
+	fixture_stop(&f);
+}
+
+/* --- deadlines --- */
+
+static void api_1_a_slow_header_gets_408(void **state)
+{
+	const struct http_limits limits = {.header_timeout_ms = 100, .idle_timeout_ms = 60000};
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &limits, serve);
+	fd = fixture_connect(f.unix_fd);
+	/* Silence is not a header. */
+	fixture_run_ms(&f, 150);
+	fixture_send(fd, "G");
+	fixture_run_ms(&f, 60);
+	fixture_send(fd, "ET / HTTP/1.1\r\n");
+	fixture_run_ms(&f, 20);
+	assert_int_equal(http_server_connections(f.server), 1);
+	/* The deadline is absolute: progress does not move it. */
+	fixture_run_ms(&f, 40);
+	fixture_expect(&f, fd, BAD("408", "Request Timeout"));
+	fixture_expect_end(&f, fd);
+	close(fd);
+	fixture_stop(&f);
+}
+
+/* The deadline of a second request begins with that request. */
+static void api_1_the_header_deadline_is_per_request(void **state)
+{
+	const struct http_limits limits = {.header_timeout_ms = 100};
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &limits, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, "GET /a HTTP/1.1\r\n");
+	fixture_run_ms(&f, 60);
+	fixture_send(fd, "Host: a\r\n\r\nGET /b HTTP/1.1\r\n");
+	fixture_run_ms(&f, 60);
+	fixture_send(fd, "Host: a\r\n\r\n");
+	fixture_expect(&f, fd, OK("/a", "2") OK("/b", "2"));
+	fixture_run_ms(&f, 120);
+	assert_int_equal(http_server_connections(f.server), 1);
+	close(fd);
+	fixture_stop(&f);
+}
+
+static void api_1_an_idle_connection_is_closed(void **state)
+{
+	const struct http_limits limits = {.idle_timeout_ms = 100};
+	struct fixture f;
+	int fresh, used;
+
+	fixture_start(&f, &limits, serve);
+	fresh = fixture_connect(f.unix_fd);
+	used = fixture_connect(f.unix_fd);
+	fixture_run_ms(&f, 60);
+	fixture_send(used, GET("/"));
+	fixture_expect(&f, used, OK("/", "1"));
+	fixture_run_ms(&f, 60);
+	fixture_expect_end(&f, fresh);
+	/* A request counts anew. */
+	assert_int_equal(http_server_connections(f.server), 1);
+	/* The application may take its time. */
+	fixture_send(used, GET("/hold"));
+	fixture_run_ms(&f, 200);
+	answer_held(&f, "late");
+	fixture_expect(&f, used, OK("late", "4"));
+	fixture_run_ms(&f, 150);
+	fixture_expect_end(&f, used);
+	close(fresh);
+	close(used);
+	fixture_stop(&f);
+}
+
+static void api_1_a_slow_body_gets_408(void **state)
+{
+	const struct http_limits limits = {.body_min_rate = 1000, .body_grace_ms = 100};
+	struct fixture f;
+	int slow, fast;
+	char bytes[201];
+
+	memset(bytes, 'x', sizeof(bytes) - 1);
+	bytes[sizeof(bytes) - 1] = '\0';
+	fixture_start(&f, &limits, serve);
+	slow = fixture_connect(f.unix_fd);
+	fast = fixture_connect(f.unix_fd);
+	fixture_send(slow, "PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n12345");
+	fixture_send(fast, "PUT /fast HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n");
+	fixture_send(fast, bytes);
+	fixture_run_ms(&f, 80);
+	assert_int_equal(http_server_connections(f.server), 2);
+	fixture_run_ms(&f, 80);
+	fixture_expect(&f, slow, BAD("408", "Request Timeout"));
+	/* 200 bytes buy 200 ms beyond the first 100. */
+	fixture_run_ms(&f, 60);
+	fixture_send(fast, bytes);
+	fixture_expect(&f, fast, OK("/fast", "5"));
+	close(slow);
+	close(fast);
+	fixture_stop(&f);
+}
+
+/* A client that does not read its answer is dropped, and holds up nobody. */
+static void api_1_an_unread_answer_is_given_up(void **state)
+{
+	const struct http_limits limits = {.idle_timeout_ms = 100};
+	const size_t len = 8 * 1024 * 1024;
+	cleanup_free char *big = mem_alloc(len);
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &limits, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, GET("/hold"));
+	fixture_turn(&f);
+	http_reply(f.held, 200, NULL, big, len, NULL);
+	f.held = NULL;
+	fixture_run_ms(&f, 50);
+	assert_int_equal(http_server_connections(f.server), 1);
+	fixture_run_ms(&f, 100);
+	assert_int_equal(http_server_connections(f.server), 0);
+	close(fd);
+	fixture_stop(&f);
+}
+
+/* --- refusals --- */
+
+/* The answer survives although the server leaves bytes unread, which on TCP would reset the
+ * connection. */
+static void api_1_a_refusal_reaches_its_client(void **state)
+{
+	const size_t len = 300000;
+	cleanup_free char *junk = mem_alloc(len + 1);
+	struct fixture f;
+	int fd;
+
+	memset(junk, 'x', len);
+	fixture_start(&f, &http_limits_default, serve);
+	for (int i = 0; i < 2; i++) {
+		fd = fixture_connect(i == 0 ? f.tcp_fd : f.unix_fd);
+		fixture_send(fd, GET("/a") "GET / HTTP/1.1\r\nHost : a\r\n\r\n");
+		fixture_turn(&f);
+		send(fd, junk, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		fixture_expect(&f, fd, OK("/a", "2") BAD("400", "Bad Request"));
+		fixture_expect_end(&f, fd);
+		close(fd);
+		fixture_turn(&f);
+		assert_int_equal(http_server_connections(f.server), 0);
+	}
+	fixture_assert_log(&f, "/a;/a;");
+	fixture_stop(&f);
+}
+
+/* Without on_bad a refusal has no body. */
+static void api_1_a_refusal_needs_no_body(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	http_server_free(f.server);
+	f.server = http_server_new(f.base, &http_limits_default, fixture_request, NULL, &f);
+	assert_int_equal(http_server_listen(f.server, f.unix_fd, 0, NULL), 0);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, "bad\r\n");
+	fixture_expect(&f, fd,
+		       "HTTP/1.1 400 Bad Request\r\nDate: *\r\nContent-Length: 0\r\n"
+		       "Connection: close\r\n\r\n");
+	close(fd);
+	fixture_stop(&f);
+}
+
+static void api_1_a_peer_that_never_ends_is_dropped(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, "bad\r\n");
+	fixture_expect(&f, fd, BAD("400", "Bad Request"));
+	fixture_run_ms(&f, 1900);
+	assert_int_equal(http_server_connections(f.server), 1);
+	fixture_run_ms(&f, 200);
+	assert_int_equal(http_server_connections(f.server), 0);
+	close(fd);
+	fixture_stop(&f);
+}
+
+static void api_1_connections_over_the_limit_get_503(void **state)
+{
+	const struct http_limits limits = {.max_connections = 2};
+	int fd[3], many[70], told = 0;
+	struct fixture f;
+
+	fixture_start(&f, &limits, serve);
+	for (int i = 0; i < 3; i++)
+		fd[i] = fixture_connect(f.unix_fd);
+	fixture_expect(&f, fd[2], BAD("503", "Service Unavailable"));
+	fixture_expect_end(&f, fd[2]);
+	assert_int_equal(http_server_connections(f.server), 2);
+	close(fd[2]);
+	fixture_send(fd[1], GET("/b"));
+	fixture_expect(&f, fd[1], OK("/b", "2"));
+	/* Only so many are told at a time. */
+	for (int i = 0; i < 70; i++) {
+		many[i] = fixture_connect(f.unix_fd);
+		fixture_turn(&f);
+	}
+	for (int i = 0; i < 70; i++) {
+		cleanup_buf struct buf got = {0};
+
+		assert_int_equal(fixture_receive(many[i], &got), 0);
+		told += got.len > 0;
+		close(many[i]);
+	}
+	assert_int_equal(told, 64);
+	close(fd[0]);
+	fixture_turn(&f);
+	fd[0] = fixture_connect(f.unix_fd);
+	fixture_send(fd[0], GET("/c"));
+	fixture_expect(&f, fd[0], OK("/c", "2"));
+	close(fd[0]);
+	close(fd[1]);
+	fixture_stop(&f);
+}
+
+static void api_1_a_lack_of_descriptors_does_not_spin(void **state)
+{
+	struct rlimit old, none;
+	struct fixture f;
+	int first, second;
+
+	fixture_start(&f, &http_limits_default, serve);
+	first = fixture_connect(f.unix_fd);
+	fixture_turn(&f);
+	second = fixture_connect(f.unix_fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	fixture_send(second, GET("/2"));
+	fixture_turn(&f);
+	fixture_assert_quiet(&f);
+	assert_int_equal(http_server_connections(f.server), 1);
+	/* Others are served meanwhile. */
+	fixture_send(first, GET("/1"));
+	fixture_expect(&f, first, OK("/1", "2"));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	fixture_expect(&f, second, OK("/2", "2"));
+	close(first);
+	close(second);
+	fixture_stop(&f);
+}
+
+/* --- the server's end --- */
+
+static void api_1_a_draining_server_finishes_its_answers(void **state)
+{
+	int idle, busy, reading, late;
+	struct fixture f;
+
+	fixture_start(&f, &http_limits_default, serve);
+	idle = fixture_connect(f.unix_fd);
+	busy = fixture_connect(f.unix_fd);
+	reading = fixture_connect(f.unix_fd);
+	fixture_send(busy, GET("/hold"));
+	fixture_send(reading, "GET /r HTTP/1.1\r\n");
+	fixture_turn(&f);
+	http_server_drain(f.server);
+	fixture_expect_end(&f, idle);
+	late = fixture_connect(f.unix_fd);
+	fixture_turn(&f);
+	assert_int_equal(http_server_connections(f.server), 2);
+	fixture_send(reading, "Host: a\r\n\r\n");
+	fixture_expect(&f, reading, OK_CLOSE("/r", "2"));
+	fixture_expect_end(&f, reading);
+	answer_held(&f, "done");
+	fixture_expect(&f, busy, OK_CLOSE("done", "4"));
+	fixture_expect_end(&f, busy);
+	close(reading);
+	close(busy);
+	fixture_turn(&f);
+	assert_int_equal(http_server_connections(f.server), 0);
+	close(idle);
+	close(late);
+	fixture_stop(&f);
+}
+
+static void api_1_a_freed_server_tells_its_requests(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.tcp_fd);
+	fixture_send(fd, GET("/hold"));
+	fixture_turn(&f);
+	http_server_free(f.server);
+	fixture_assert_log(&f, "/hold;closed /hold;");
+	f.server = NULL;
+	fixture_stop(&f);
+	close(fd);
+}
+
+static void tell_where(struct fixture *f, struct http_request *req)
+{
+	int type;
+	socklen_t len = sizeof(type);
+
+	assert_int_equal(getsockopt(http_fd(req), SOL_SOCKET, SO_TYPE, &type, &len), 0);
+	buf_addf(&f->log, "%d;", http_tag(req));
+	/* An answer on TCP does not wait for more. */
+	if (http_tag(req) == 8) {
+		assert_int_equal(getsockopt(http_fd(req), IPPROTO_TCP, TCP_NODELAY, &type, &len),
+				 0);
+		assert_int_not_equal(type, 0);
+	}
+	http_reply(req, 204, NULL, NULL, 0, NULL);
+}
+
+static void api_1_a_request_knows_its_listener(void **state)
+{
+	struct err err = {0};
+	struct fixture f;
+	int u, t;
+
+	fixture_start(&f, &http_limits_default, tell_where);
+	u = fixture_connect(f.unix_fd);
+	fixture_send(u, GET("/"));
+	fixture_expect(&f, u, "HTTP/1.1 204 No Content\r\nDate: *\r\n\r\n");
+	t = fixture_connect(f.tcp_fd);
+	fixture_send(t, GET("/"));
+	fixture_expect(&f, t, "HTTP/1.1 204 No Content\r\nDate: *\r\n\r\n");
+	fixture_assert_log(&f, "7;8;");
+	assert_int_equal(http_server_listen(f.server, -1, 0, &err), -E_INTERNAL);
+	close(u);
+	close(t);
+	fixture_stop(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(api_1_an_answer_needs_no_second_turn),
+		cmocka_unit_test(api_1_connections_live_as_long_as_asked),
+		cmocka_unit_test(api_1_pipelined_requests_are_answered_in_order),
+		cmocka_unit_test(api_1_many_pipelined_requests_are_all_answered),
+		cmocka_unit_test(api_1_a_request_may_come_byte_by_byte),
+		cmocka_unit_test(api_1_a_client_that_leaves_is_noticed_once),
+		cmocka_unit_test(api_1_a_client_may_have_left_before_its_request_is_read),
+		cmocka_unit_test(api_1_an_answer_to_nobody_is_harmless),
+		cmocka_unit_test(api_1_a_slow_header_gets_408),
+		cmocka_unit_test(api_1_the_header_deadline_is_per_request),
+		cmocka_unit_test(api_1_an_idle_connection_is_closed),
+		cmocka_unit_test(api_1_a_slow_body_gets_408),
+		cmocka_unit_test(api_1_an_unread_answer_is_given_up),
+		cmocka_unit_test(api_1_a_refusal_reaches_its_client),
+		cmocka_unit_test(api_1_a_refusal_needs_no_body),
+		cmocka_unit_test(api_1_a_peer_that_never_ends_is_dropped),
+		cmocka_unit_test(api_1_connections_over_the_limit_get_503),
+		cmocka_unit_test(api_1_a_lack_of_descriptors_does_not_spin),
+		cmocka_unit_test(api_1_a_draining_server_finishes_its_answers),
+		cmocka_unit_test(api_1_a_freed_server_tells_its_requests),
+		cmocka_unit_test(api_1_a_request_knows_its_listener),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

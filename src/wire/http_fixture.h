@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* wire/http_fixture.h - for tests: a server, its loop and its clients in one process. */
+#pragma once
+#include "base/mem.h"
+#include "wire/http.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+struct fixture {
+	struct event_base *base;
+	struct http_server *server;
+	int unix_fd, tcp_fd;
+	struct buf log;		   /* what happened, for comparison */
+	struct http_request *held; /* the last request that was not answered at once */
+	void (*on_request)(struct fixture *f, struct http_request *req);
+};
+
+static inline void fixture_request(struct http_request *req, void *arg)
+{
+	struct fixture *f = arg;
+
+	f->on_request(f, req);
+}
+
+static inline void fixture_bad(int status, const char *reason, struct buf *body, void *arg)
+{
+	buf_addf(body, "{\"bad\":%d}", status);
+}
+
+static inline int fixture_bind(const struct sockaddr *a, socklen_t len)
+{
+	const int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, a, len), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	return fd;
+}
+
+static inline void fixture_start(struct fixture *f, const struct http_limits *limits,
+				 void (*on_request)(struct fixture *f, struct http_request *req))
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+	*f = (struct fixture){.on_request = on_request};
+	f->base = event_base_new();
+	f->server = http_server_new(f->base, limits, fixture_request, fixture_bad, f);
+	/* An address of the family alone lets the kernel choose an abstract name. */
+	f->unix_fd = fixture_bind((struct sockaddr *)&un, sizeof(sa_family_t));
+	f->tcp_fd = fixture_bind((struct sockaddr *)&in, sizeof(in));
+	assert_int_equal(http_server_listen(f->server, f->unix_fd, 7, NULL), 0);
+	assert_int_equal(http_server_listen(f->server, f->tcp_fd, 8, NULL), 0);
+}
+
+static inline void fixture_stop(struct fixture *f)
+{
+	http_server_free(f->server);
+	event_base_free(f->base);
+	close(f->unix_fd);
+	close(f->tcp_fd);
+	buf_done(&f->log);
+}
+
+static inline int fixture_connect(int listener)
+{
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+	int fd;
+
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&a, len), 0);
+	return fd;
+}
+
+static inline void fixture_send(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Runs the loop for a time, whatever happens. */
+static inline void fixture_run_ms(struct fixture *f, int ms)
+{
+	event_base_loopexit(f->base, &(struct timeval){ms / 1000, ms % 1000 * 1000});
+	event_base_loop(f->base, 0);
+}
+
+/* Runs what is ready now; a few turns, for one may lead to the next. */
+static inline void fixture_turn(struct fixture *f)
+{
+	for (int i = 0; i < 8; i++)
+		event_base_loop(f->base, EVLOOP_NONBLOCK);
+}
+
+static inline int64_t fixture_cpu_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* The loop must sleep while nothing happens. */
+static inline void fixture_assert_quiet(struct fixture *f)
+{
+	const int64_t before = fixture_cpu_us();
+
+	fixture_run_ms(f, 100);
+	assert_true(fixture_cpu_us() - before < 50000);
+}
+
+/* Appends what the client has got, without waiting. 1: open, 0: closed by the server, -1: reset. */
+static inline int fixture_receive(int fd, struct buf *out)
+{
+	char chunk[65536];
+	ssize_t n;
+
+	while ((n = recv(fd, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0)
+		buf_add(out, chunk, (size_t)n);
+	return n == 0 ? 0 : errno == EAGAIN ? 1 : -1;
+}
+
+/* Replaces the value of Date by "*", after a look at its form. */
+static inline void fixture_mask_date(struct buf *b)
+{
+	char *at = b->data, *end;
+
+	while ((at = strstr(at, "\r\nDate: ")) != NULL) {
+		at += strlen("\r\nDate: ");
+		end = strstr(at, "\r\n");
+		assert_int_equal(end - at, strlen("Sun, 06 Nov 1994 08:49:37 GMT"));
+		assert_memory_equal(end - 4, " GMT", 4);
+		*at = '*';
+		memmove(at + 1, end, strlen(end) + 1);
+		b->len = strlen(b->data);
+	}
+}
+
+/* Runs the loop until the client's bytes are exactly this (with Date masked), or gives up after 2
+ * s. */
+static inline void fixture_expect(struct fixture *f, int fd, const char *want)
+{
+	cleanup_buf struct buf got = {0};
+
+	buf_reserve(&got, 0);
+	for (int i = 0; i < 400; i++) {
+		fixture_turn(f);
+		fixture_receive(fd, &got);
+		fixture_mask_date(&got);
+		if (got.len >= strlen(want))
+			break;
+		fixture_run_ms(f, 5);
+	}
+	assert_string_equal(got.data, want);
+}
+
+/* Runs the loop until the server has closed the connection in order, with nothing more to read. */
+static inline void fixture_expect_end(struct fixture *f, int fd)
+{
+	cleanup_buf struct buf got = {0};
+	int r = 1;
+
+	for (int i = 0; i < 400 && r == 1; i++) {
+		fixture_turn(f);
+		r = fixture_receive(fd, &got);
+		if (r == 1)
+			fixture_run_ms(f, 5);
+	}
+	assert_int_equal(r, 0);
+	assert_int_equal(got.len, 0);
+}
+
+static inline void fixture_assert_log(struct fixture *f, const char *want)
+{
+	buf_reserve(&f->log, 0);
+	assert_string_equal(f->log.data, want);
+}

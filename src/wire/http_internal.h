@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* wire/http_internal.h - what the files of the HTTP server share; for http_*.c alone.
+ *
+ * http_parser.c makes requests of bytes, http_request.c reads them, http_conn.c moves bytes and
+ * keeps the state of a connection, http_reply.c writes answers, http_server.c accepts. */
+#pragma once
+#include "wire/http.h"
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#define HTTP_MAX_METHOD 16
+#define HTTP_MAX_QUERY 32	/* parameters */
+#define HTTP_MAX_EXTENSION 1024 /* bytes of chunk extensions in one body */
+#define HTTP_LOW_MARK 65536	/* pending bytes below which on_drain is called */
+#define HTTP_READ_SIZE 65536
+
+static inline size_t http_smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- bytes of a class (http_parser.c) --- */
+enum http_class { HTTP_TOKEN = 1, HTTP_TARGET = 2, HTTP_VALUE = 4, HTTP_HOST = 8 };
+/* Whether all n bytes are of the class. */
+bool http_all(const char *s, size_t n, enum http_class class);
+int http_hex(char c); /* value of a hexadecimal digit; -1 */
+
+/* Two strings, as offsets into the head, which may move while it grows. */
+struct http_pair {
+	size_t name, value;
+};
+
+typedef void http_hook_fn(struct http_request *req, void *arg);
+struct http_hook {
+	http_hook_fn *fn;
+	void *arg;
+};
+
+struct http_request {
+	struct http_conn *conn; /* NULL for a parser without connection */
+	struct buf head;	/* request line and headers, cut into strings in place */
+	struct buf body;
+	size_t method, path; /* offsets into head */
+	struct http_pair *header;
+	size_t nheaders;
+	struct http_pair query[HTTP_MAX_QUERY];
+	size_t nquery;
+	bool version_1_0, keep_alive, is_head, expects_continue;
+	void *data;
+	struct http_hook on_close, on_drain;
+};
+
+/* --- http_request.c --- */
+/* Decodes the target at offset at of head into path and query. NULL or the reason of a refusal. */
+const char *http_request_target(struct http_request *req, size_t at);
+/* Joins repeated headers, so that names are unique. */
+void http_request_join(struct http_request *req);
+/* Whether a comma-separated list holds the token (case-insensitive). */
+bool http_list_has(const char *list, const char *token);
+
+enum http_phase {
+	HTTP_PHASE_LINE,
+	HTTP_PHASE_HEADERS,
+	HTTP_PHASE_BODY,
+	HTTP_PHASE_CHUNK_SIZE,
+	HTTP_PHASE_CHUNK_DATA,
+	HTTP_PHASE_CHUNK_END,
+	HTTP_PHASE_TRAILERS,
+	HTTP_PHASE_READY,
+	HTTP_PHASE_BAD,
+};
+
+struct http_parser {
+	struct http_limits limits;
+	struct http_request req;
+	enum http_phase phase;
+	bool started;	     /* a byte of the request has come */
+	bool skipped;	     /* the one empty line that may precede a request */
+	size_t line;	     /* where the unfinished line begins in req.head */
+	struct buf extra;    /* an unfinished line of the chunked framing */
+	size_t header_bytes; /* of headers and trailers */
+	size_t header_lines;
+	size_t extension_bytes;
+	size_t left; /* of the body or of the chunk */
+	int status;
+	const char *reason;
+};
+/* Limits with every zero field replaced by its default. */
+struct http_limits http_limits_filled(const struct http_limits *limits);
+
+struct http_listener {
+	SLIST_ENTRY(http_listener) link;
+	struct http_server *server;
+	struct event event;
+	int fd, tag;
+	bool tcp;
+};
+
+struct http_server {
+	struct event_base *base;
+	struct http_limits limits;
+	http_request_fn *on_request;
+	http_bad_fn *on_bad;
+	void *arg;
+	LIST_HEAD(, http_conn) conns;
+	SLIST_HEAD(, http_listener) listeners;
+	unsigned nconns, nrefused; /* being served; only being told that there are too many */
+	bool draining,
+		starved; /* starved: no descriptor for accept, listeners are off until retry */
+	struct event retry;
+	struct buf head, bad; /* scratch of one answer */
+	char date[32];
+	int64_t date_s;
+	char *scratch; /* HTTP_READ_SIZE */
+};
+/* A connection has gone: accepting may go on. */
+void http_server_conn_gone(struct http_server *s, bool refused);
+
+/* What a connection waits for; decides its deadline. */
+enum http_wait {
+	HTTP_WAIT_IDLE,
+	HTTP_WAIT_HEAD,
+	HTTP_WAIT_BODY,
+	HTTP_WAIT_APP,
+	HTTP_WAIT_FLUSH,
+	HTTP_WAIT_LINGER
+};
+
+struct http_conn {
+	LIST_ENTRY(http_conn) link;
+	struct http_server *server;
+	struct http_parser *parser;
+	int fd, tag;
+	struct event event;    /* EV_READ|EV_CLOSED, edge-triggered, always on */
+	struct event writable; /* on while out holds bytes */
+	struct event timer;
+	struct buf in; /* received, not consumed: pipelined or held back by on_data */
+	size_t in_at;
+	struct buf out; /* not yet taken by the kernel */
+	size_t out_at;
+	http_data_fn *on_data;
+	void *data_arg;
+	enum http_wait wait;
+	uint64_t nrequests, wait_request;
+	int64_t wait_since_us, armed_us; /* armed_us 0: the timer is off */
+	unsigned busy;			 /* depth of callbacks that still use c */
+	bool readable;			 /* the kernel may hold bytes or the end */
+	bool shut;			 /* the peer has closed its sending side */
+	bool active;			 /* a request is with the application */
+	bool chunked;			 /* the streamed answer is framed by chunks */
+	bool raw, raw_ended, held;	 /* upgraded; end was told; on_data has left bytes */
+	bool above;			 /* pending has been above the low mark */
+	bool closing, lingering, broken, dead, refused;
+};
+/* Takes fd. refused: it gets a 503 and counts apart. */
+void http_conn_start(struct http_server *s, int fd, int tag, bool refused);
+/* Writes at once what the kernel takes and keeps the rest. A failure shows up later as a lost
+ * client. */
+void http_conn_send(struct http_conn *c, const struct iovec *iov, int n);
+size_t http_conn_pending(const struct http_conn *c);
+/* The application's answer has ended; keep: the connection may serve another request. The request
+ * is gone. */
+void http_conn_answered(struct http_conn *c, bool keep);
+/* Asks for a turn of its own, so that callbacks never run inside the application's calls. */
+void http_conn_poke(struct http_conn *c);
+/* A refusal has been sent: the connection ends. */
+void http_conn_refused(struct http_conn *c);
+/* Gives the connection up; its client counts as left in a turn of its own. */
+void http_conn_break(struct http_conn *c);
+/* Bytes may be given to on_data again. */
+void http_conn_resume(struct http_conn *c);
+/* The client has left: on_close runs, the connection is gone (or will be once busy falls to 0). */
+void http_conn_lost(struct http_conn *c);
+bool http_conn_is_idle(const struct http_conn *c);
+
+/* --- http_reply.c --- */
+/* Refuses a malformed request and closes. */
+void http_refuse(struct http_conn *c, int status, const char *reason);
+void http_send_continue(struct http_conn *c);

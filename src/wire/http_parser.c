@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The parser works by whole lines: a line is first collected, bounded by its limit, and then
+ * judged. So the verdict does not depend on how the bytes were split. Only origin-form targets
+ * ("/path?query") are accepted. */
+#include "base/mem.h"
+#include "wire/http_internal.h"
+#include <strings.h>
+
+#define KEEP_BODY 65536 /* a body buffer larger than this is given back after its request */
+#define MAX_SIZE_DIGITS 16
+
+const struct http_limits http_limits_default = {
+	.max_target = 8192,
+	.max_header_bytes = 32768,
+	.max_headers = 100,
+	.max_body = 16 * 1024 * 1024,
+	.header_timeout_ms = 10000,
+	.idle_timeout_ms = 75000,
+	.body_min_rate = 1024,
+	.body_grace_ms = 5000,
+	.max_connections = 1024,
+	.max_pending_write = 64 * 1024 * 1024,
+};
+
+#define ANYWHERE (HTTP_TOKEN | HTTP_TARGET | HTTP_VALUE | HTTP_HOST)
+static const uint8_t classes[256] = {
+	['\t'] = HTTP_VALUE,
+	[' '] = HTTP_VALUE,
+	['!'] = ANYWHERE,
+	['"'] = HTTP_VALUE,
+	['#'] = HTTP_TOKEN | HTTP_VALUE,
+	['$'] = ANYWHERE,
+	['%'] = ANYWHERE,
+	['&'] = ANYWHERE,
+	['\''] = ANYWHERE,
+	['('] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
+	[')'] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
+	['*'] = ANYWHERE,
+	['+'] = ANYWHERE,
+	[','] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
+	['-'] = ANYWHERE,
+	['.'] = ANYWHERE,
+	['/'] = HTTP_TARGET | HTTP_VALUE,
+	['0' ... '9'] = ANYWHERE,
+	[':'] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
+	[';'] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
+	['<'] = HTTP_VALUE,
+	['='] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
+	['>'] = HTTP_VALUE,
+	['?'] = HTTP_TARGET | HTTP_VALUE,
+	['@'] = HTTP_TARGET | HTTP_VALUE,
+	['A' ... 'Z'] = ANYWHERE,
+	['['] = HTTP_VALUE | HTTP_HOST,
+	['\\'] = HTTP_VALUE,
+	[']'] = HTTP_VALUE | HTTP_HOST,
+	['^'] = HTTP_TOKEN | HTTP_VALUE,
+	['_'] = ANYWHERE,
+	['`'] = HTTP_TOKEN | HTTP_VALUE,
+	['a' ... 'z'] = ANYWHERE,
+	['{'] = HTTP_VALUE,
+	['|'] = HTTP_TOKEN | HTTP_VALUE,
+	['}'] = HTTP_VALUE,
+	['~'] = ANYWHERE,
+	[0x80 ... 0xff] = HTTP_VALUE,
+};
+
+bool http_all(const char *s, size_t n, enum http_class class)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((classes[(uint8_t)s[i]] & class) == 0)
+			return false;
+	return true;
+}
+
+int http_hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+struct http_limits http_limits_filled(const struct http_limits *limits)
+{
+	struct http_limits l = *limits;
+
+#define FILL(field)                                          \
+	do {                                                 \
+		if (l.field == 0)                            \
+			l.field = http_limits_default.field; \
+	} while (0)
+	FILL(max_target);
+	FILL(max_header_bytes);
+	FILL(max_headers);
+	FILL(max_body);
+	FILL(header_timeout_ms);
+	FILL(idle_timeout_ms);
+	FILL(body_min_rate);
+	FILL(body_grace_ms);
+	FILL(max_connections);
+	FILL(max_pending_write);
+#undef FILL
+	return l;
+}
+
+struct http_parser *http_parser_new(const struct http_limits *limits)
+{
+	struct http_parser *p = mem_new(struct http_parser);
+
+	p->limits = http_limits_filled(limits);
+	p->req.header = mem_alloc(p->limits.max_headers * sizeof(*p->req.header));
+	buf_reserve(&p->req.body, 0);
+	return p;
+}
+
+void http_parser_free(struct http_parser *p)
+{
+	if (p == NULL)
+		return;
+	buf_done(&p->req.head);
+	buf_done(&p->req.body);
+	buf_done(&p->extra);
+	free(p->req.header);
+	free(p);
+}
+
+static enum http_parse reject(struct http_parser *p, int status, const char *reason)
+{
+	p->phase = HTTP_PHASE_BAD;
+	p->status = status;
+	p->reason = reason;
+	return HTTP_BAD;
+}
+
+static enum http_parse ready(struct http_parser *p)
+{
+	p->phase = HTTP_PHASE_READY;
+	return HTTP_READY;
+}
+
+/* --- lines --- */
+
+enum line { LINE_PART, LINE_WHOLE, LINE_LONG };
+
+/* Moves bytes up to and including LF behind `to`, whose unfinished line begins at start. LONG: the
+ * line, with its end, is over max bytes. */
+static enum line take_line(struct buf *to, size_t start, const char *data, size_t n, size_t *used,
+			   size_t max)
+{
+	const char *lf = memchr(data, '\n', n);
+	const size_t part = lf != NULL ? (size_t)(lf - data) + 1 : n;
+
+	if (part > max - (to->len - start))
+		return LINE_LONG;
+	buf_add(to, data, part);
+	*used = part;
+	return lf != NULL ? LINE_WHOLE : LINE_PART;
+}
+
+/* Cuts CRLF off a whole line and ends it as a string; false for a bare LF. */
+static bool end_line(struct buf *b, size_t start)
+{
+	if (b->len - start < 2 || b->data[b->len - 2] != '\r')
+		return false;
+	b->data[b->len - 2] = '\0';
+	return true;
+}
+
+/* --- the request line --- */
+
+static enum http_parse parse_version(struct http_parser *p, const char *s)
+{
+	if (strcmp(s, "HTTP/1.1") == 0 || strcmp(s, "HTTP/1.0") == 0) {
+		p->req.version_1_0 = s[7] == '0';
+		return HTTP_MORE;
+	}
+	if (strncmp(s, "HTTP/", 5) == 0 && s[5] >= '0' && s[5] <= '9' && s[6] == '.' &&
+	    s[7] >= '0' && s[7] <= '9' && s[8] == '\0')
+		return reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken");
+	return reject(p, 400, "malformed HTTP version");
+}
+
+static enum http_parse parse_request_line(struct http_parser *p, size_t len)
+{
+	struct http_request *req = &p->req;
+	char *method = req->head.data + p->line;
+	char *target = memchr(method, ' ', len);
+	const char *problem;
+	char *version;
+
+	if (target == NULL || target == method || target - method > HTTP_MAX_METHOD ||
+	    !http_all(method, (size_t)(target - method), HTTP_TOKEN))
+		return reject(p, 400, "malformed method");
+	*target++ = '\0';
+	version = memchr(target, ' ', len - (size_t)(target - method));
+	if (version == NULL)
+		return reject(p, 400, "malformed request line");
+	*version++ = '\0';
+	/* The version may hide a NUL that would end it early. */
+	if (strlen(version) != len - (size_t)(version - method))
+		return reject(p, 400, "malformed HTTP version");
+	if ((size_t)(version - target) - 1 > p->limits.max_target)
+		return reject(p, 414, "the target is too long");
+	if (!http_all(target, (size_t)(version - target) - 1, HTTP_TARGET))
+		return reject(p, 400, "a character of the target must be percent-encoded");
+	if (parse_version(p, version) == HTTP_BAD)
+		return HTTP_BAD;
+	req->method = p->line;
+	req->is_head = strcmp(method, "HEAD") == 0;
+	problem = http_request_target(req, (size_t)(target - req->head.data));
+	if (problem != NULL)
+		return reject(p, 400, problem);
+	p->line = req->head.len;
+	p->phase = HTTP_PHASE_HEADERS;
+	return HTTP_MORE;
+}
+
+static enum http_parse feed_line(struct http_parser *p, const char *data, size_t n, size_t *used)
+{
+	struct buf *head = &p->req.head;
+	/* method SP target SP "HTTP/1.1" CRLF */
+	const size_t max = HTTP_MAX_METHOD + 1 + p->limits.max_target + 1 + 8 + 2;
+	enum line got;
+
+	p->started = true;
+	got = take_line(head, p->line, data, n, used, max);
+	if (got == LINE_LONG)
+		return reject(p, 414, "the request line is too long");
+	if (got == LINE_PART)
+		return HTTP_MORE;
+	if (!end_line(head, p->line))
+		return reject(p, 400, "a line must end with CRLF");
+	if (head->len - p->line > 2)
+		return parse_request_line(p, head->len - p->line - 2);
+	if (p->skipped)
+		return reject(p, 400, "empty request line");
+	p->skipped = true;
+	p->line = head->len;
+	return HTTP_MORE;
+}
+
+/* --- headers and trailers --- */
+
+/* Judges the line s of len bytes (ended by NUL), cuts it into name and value. NULL or the reason of
+ * a refusal. */
+static const char *cut_field(char *s, size_t len, char **value)
+{
+	char *colon = memchr(s, ':', len);
+	char *end = s + len;
+
+	if (*s == ' ' || *s == '\t')
+		return "folded header lines are refused";
+	if (colon == NULL || colon == s)
+		return "a header line without name";
+	if (colon[-1] == ' ' || colon[-1] == '\t')
+		return "white space before the colon of a header";
+	if (!http_all(s, (size_t)(colon - s), HTTP_TOKEN))
+		return "a bad character in a header's name";
+	if (!http_all(colon + 1, (size_t)(end - colon) - 1, HTTP_VALUE))
+		return "a bad character in a header's value";
+	*colon++ = '\0';
+	while (*colon == ' ' || *colon == '\t')
+		colon++;
+	while (end > colon && (end[-1] == ' ' || end[-1] == '\t'))
+		*--end = '\0';
+	*value = colon;
+	return NULL;
+}
+
+/* Collects one line of headers or trailers within their common limits. WHOLE: without its CRLF, and
+ * counted. */
+static enum http_parse feed_field(struct http_parser *p, struct buf *to, size_t start,
+				  const struct iovec *in, size_t *used)
+{
+	const size_t before = to->len;
+	const size_t max = p->limits.max_header_bytes - p->header_bytes + (before - start);
+	const enum line got = take_line(to, start, in->iov_base, in->iov_len, used, max);
+
+	if (got == LINE_LONG)
+		return reject(p, 431, "the headers are too long");
+	p->header_bytes += to->len - before;
+	if (got == LINE_PART)
+		return HTTP_MORE;
+	if (!end_line(to, start))
+		return reject(p, 400, "a line must end with CRLF");
+	if (to->len - start > 2 && p->header_lines++ == p->limits.max_headers)
+		return reject(p, 431, "too many headers");
+	return HTTP_READY;
+}
+
+static enum http_parse parse_length(struct http_parser *p, const char *s)
+{
+	size_t n = 0;
+
+	if (*s == '\0')
+		return reject(p, 400, "malformed Content-Length");
+	for (; *s != '\0'; s++) {
+		if (*s < '0' || *s > '9')
+			return reject(p, 400, "malformed Content-Length");
+		/* Beyond the limit the value no longer matters, only that the rest are digits. */
+		if (n <= p->limits.max_body)
+			n = n * 10 + (size_t)(*s - '0');
+	}
+	if (n > p->limits.max_body)
+		return reject(p, 413, "the body is too large");
+	if (n == 0)
+		return ready(p);
+	p->left = n;
+	p->phase = HTTP_PHASE_BODY;
+	return HTTP_MORE;
+}
+
+static enum http_parse parse_framing(struct http_parser *p)
+{
+	const char *length = http_header(&p->req, "Content-Length");
+	const char *coding = http_header(&p->req, "Transfer-Encoding");
+
+	if (coding == NULL && length != NULL)
+		return parse_length(p, length);
+	if (coding == NULL)
+		return ready(p);
+	if (p->req.version_1_0)
+		return reject(p, 400, "Transfer-Encoding in HTTP/1.0");
+	if (length != NULL)
+		return reject(p, 400, "Content-Length with Transfer-Encoding");
+	if (strcasecmp(coding, "chunked") != 0)
+		return reject(p, 501, "the only transfer coding is chunked");
+	p->phase = HTTP_PHASE_CHUNK_SIZE;
+	return HTTP_MORE;
+}
+
+static enum http_parse parse_head(struct http_parser *p)
+{
+	struct http_request *req = &p->req;
+	const char *host, *expect, *connection;
+
+	http_request_join(req);
+	host = http_header(req, "Host");
+	expect = http_header(req, "Expect");
+	connection = http_header(req, "Connection");
+	if (host == NULL && !req->version_1_0)
+		return reject(p, 400, "Host is missing");
+	if (host != NULL && !http_all(host, strlen(host), HTTP_HOST))
+		return reject(p, 400, "malformed Host");
+	if (expect != NULL && strcasecmp(expect, "100-continue") != 0)
+		return reject(p, 417, "the only expectation is 100-continue");
+	req->expects_continue = expect != NULL && !req->version_1_0;
+	req->keep_alive = req->version_1_0 ? http_list_has(connection, "keep-alive")
+					   : !http_list_has(connection, "close");
+	return parse_framing(p);
+}
+
+static enum http_parse feed_headers(struct http_parser *p, const char *data, size_t n, size_t *used)
+{
+	const struct iovec in = {(void *)data, n};
+	struct http_request *req = &p->req;
+	const char *problem;
+	char *name, *value;
+	enum http_parse r;
+	size_t len;
+
+	r = feed_field(p, &req->head, p->line, &in, used);
+	if (r != HTTP_READY)
+		return r;
+	len = req->head.len - p->line - 2;
+	if (len == 0)
+		return parse_head(p);
+	name = req->head.data + p->line;
+	problem = cut_field(name, len, &value);
+	if (problem != NULL)
+		return reject(p, 400, problem);
+	req->header[req->nheaders++] =
+		(struct http_pair){p->line, (size_t)(value - req->head.data)};
+	p->line = req->head.len;
+	return HTTP_MORE;
+}
+
+static enum http_parse feed_trailers(struct http_parser *p, const char *data, size_t n,
+				     size_t *used)
+{
+	static const char *const framing[] = {"Content-Length", "Transfer-Encoding", "Host"};
+	const struct iovec in = {(void *)data, n};
+	const char *problem;
+	enum http_parse r;
+	char *value;
+
+	r = feed_field(p, &p->extra, 0, &in, used);
+	if (r != HTTP_READY)
+		return r;
+	if (p->extra.len == 2)
+		return ready(p);
+	problem = cut_field(p->extra.data, p->extra.len - 2, &value);
+	if (problem != NULL)
+		return reject(p, 400, problem);
+	for (size_t i = 0; i < ARRAY_LEN(framing); i++)
+		if (strcasecmp(p->extra.data, framing[i]) == 0)
+			return reject(p, 400, "a trailer that belongs into the head");
+	buf_clear(&p->extra);
+	return HTTP_MORE;
+}
+
+/* --- bodies --- */
+
+static enum http_parse feed_body(struct http_parser *p, const char *data, size_t n, size_t *used)
+{
+	*used = http_smaller(n, p->left);
+	buf_add(&p->req.body, data, *used);
+	p->left -= *used;
+	if (p->left > 0)
+		return HTTP_MORE;
+	if (p->phase == HTTP_PHASE_BODY)
+		return ready(p);
+	p->phase = HTTP_PHASE_CHUNK_END;
+	return HTTP_MORE;
+}
+
+static enum http_parse parse_chunk_size(struct http_parser *p, size_t len)
+{
+	const char *s = p->extra.data;
+	size_t digits = 0;
+	uint64_t size = 0;
+
+	while (http_hex(s[digits]) >= 0) {
+		if (digits == MAX_SIZE_DIGITS)
+			return reject(p, 400, "a chunk size with too many digits");
+		size = size << 4 | (uint64_t)http_hex(s[digits++]);
+	}
+	if (digits == 0 || (digits < len && s[digits] != ';'))
+		return reject(p, 400, "malformed chunk size");
+	if (!http_all(s + digits, len - digits, HTTP_VALUE))
+		return reject(p, 400, "a bad character in a chunk extension");
+	p->extension_bytes += len - digits;
+	if (p->extension_bytes > HTTP_MAX_EXTENSION)
+		return reject(p, 400, "the chunk extensions are too long");
+	if (size > p->limits.max_body - p->req.body.len)
+		return reject(p, 413, "the body is too large");
+	p->left = size;
+	p->phase = size > 0 ? HTTP_PHASE_CHUNK_DATA : HTTP_PHASE_TRAILERS;
+	buf_clear(&p->extra);
+	return HTTP_MORE;
+}
+
+static enum http_parse feed_chunk_size(struct http_parser *p, const char *data, size_t n,
+				       size_t *used)
+{
+	const enum line got =
+		take_line(&p->extra, 0, data, n, used, MAX_SIZE_DIGITS + HTTP_MAX_EXTENSION + 2);
+
+	if (got == LINE_LONG)
+		return reject(p, 400, "the chunk extensions are too long");
+	if (got == LINE_PART)
+		return HTTP_MORE;
+	if (!end_line(&p->extra, 0))
+		return reject(p, 400, "a line must end with CRLF");
+	return parse_chunk_size(p, p->extra.len - 2);
+}
+
+static enum http_parse feed_chunk_end(struct http_parser *p, const char *data, size_t n,
+				      size_t *used)
+{
+	const enum line got = take_line(&p->extra, 0, data, n, used, 2);
+
+	if (got == LINE_PART)
+		return HTTP_MORE;
+	if (got == LINE_LONG || !end_line(&p->extra, 0))
+		return reject(p, 400, "a chunk longer than its size");
+	buf_clear(&p->extra);
+	p->phase = HTTP_PHASE_CHUNK_SIZE;
+	return HTTP_MORE;
+}
+
+typedef enum http_parse feed_fn(struct http_parser *p, const char *data, size_t n, size_t *used);
+static feed_fn *const feeders[] = {
+	[HTTP_PHASE_LINE] = feed_line,	       [HTTP_PHASE_HEADERS] = feed_headers,
+	[HTTP_PHASE_BODY] = feed_body,	       [HTTP_PHASE_CHUNK_SIZE] = feed_chunk_size,
+	[HTTP_PHASE_CHUNK_DATA] = feed_body,   [HTTP_PHASE_CHUNK_END] = feed_chunk_end,
+	[HTTP_PHASE_TRAILERS] = feed_trailers,
+};
+
+enum http_parse http_parser_feed(struct http_parser *p, const void *data, size_t n, size_t *used)
+{
+	enum http_parse r = HTTP_MORE;
+	size_t at = 0;
+
+	*used = 0;
+	if (p->phase == HTTP_PHASE_READY)
+		return HTTP_READY;
+	if (p->phase == HTTP_PHASE_BAD)
+		return HTTP_BAD;
+	while (r == HTTP_MORE && at < n) {
+		size_t step = 0;
+
+		r = feeders[p->phase](p, (const char *)data + at, n - at, &step);
+		at += step;
+	}
+	*used = at;
+	return r;
+}
+
+struct http_request *http_parser_request(struct http_parser *p)
+{
+	ensure(p->phase == HTTP_PHASE_READY);
+	return &p->req;
+}
+
+void http_parser_next(struct http_parser *p)
+{
+	struct http_request *req = &p->req;
+
+	ensure(p->phase == HTTP_PHASE_READY);
+	buf_clear(&req->head);
+	buf_clear(&req->body);
+	buf_clear(&p->extra);
+	if (req->body.cap > KEEP_BODY) {
+		buf_done(&req->body);
+		buf_reserve(&req->body, 0);
+	}
+	*req = (struct http_request){
+		.conn = req->conn, .head = req->head, .body = req->body, .header = req->header};
+	*p = (struct http_parser){.limits = p->limits, .req = *req, .extra = p->extra};
+}
+
+int http_parser_status(const struct http_parser *p)
+{
+	return p->status;
+}
+
+const char *http_parser_reason(const struct http_parser *p)
+{
+	return p->reason;
+}

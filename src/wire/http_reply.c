@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Answers. The head is made in the server's scratch buffer and goes out together with the first
+ * bytes of the body. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "wire/http_internal.h"
+#include <stdio.h>
+#include <time.h>
+
+static const char *status_text(int status)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} rows[] = {
+		{101, "Switching Protocols"},
+		{200, "OK"},
+		{201, "Created"},
+		{202, "Accepted"},
+		{204, "No Content"},
+		{304, "Not Modified"},
+		{400, "Bad Request"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{408, "Request Timeout"},
+		{409, "Conflict"},
+		{410, "Gone"},
+		{413, "Content Too Large"},
+		{414, "URI Too Long"},
+		{415, "Unsupported Media Type"},
+		{417, "Expectation Failed"},
+		{426, "Upgrade Required"},
+		{429, "Too Many Requests"},
+		{431, "Request Header Fields Too Large"},
+		{500, "Internal Server Error"},
+		{501, "Not Implemented"},
+		{503, "Service Unavailable"},
+		{505, "HTTP Version Not Supported"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].status == status)
+			return rows[i].text;
+	return "Status";
+}
+
+/* The current second as an HTTP date; made once a second. */
+static const char *date(struct http_server *s)
+{
+	static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+	static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+	const time_t now = (time_t)(clock_wall_us(&clock_system) / 1000000);
+	struct tm tm;
+
+	if (now == s->date_s)
+		return s->date;
+	s->date_s = now;
+	gmtime_r(&now, &tm);
+	snprintf(s->date, sizeof(s->date), "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
+		 tm.tm_mday, months[tm.tm_mon], (tm.tm_year + 1900) % 10000, tm.tm_hour, tm.tm_min,
+		 tm.tm_sec);
+	return s->date;
+}
+
+static void add_header(struct buf *b, const char *name, const char *value)
+{
+	buf_adds(b, name);
+	buf_adds(b, ": ");
+	/* A value may stem from a peer: it cannot begin a header of its own. */
+	for (; *value != '\0'; value++)
+		buf_addc(b, http_all(value, 1, HTTP_VALUE) ? *value : ' ');
+	buf_adds(b, "\r\n");
+}
+
+static struct buf *start_head(struct http_server *s, int status)
+{
+	struct buf *b = &s->head;
+
+	buf_clear(b);
+	buf_addf(b, "HTTP/1.1 %d ", status);
+	buf_adds(b, status_text(status));
+	buf_adds(b, "\r\nDate: ");
+	buf_adds(b, date(s));
+	buf_adds(b, "\r\n");
+	return b;
+}
+
+static void add_extras(struct buf *b, const struct http_extra *extra)
+{
+	for (; extra != NULL && extra->name != NULL; extra++)
+		add_header(b, extra->name, extra->value);
+}
+
+static void add_connection(struct buf *b, const struct http_request *req, bool keep)
+{
+	if (!keep)
+		buf_adds(b, "Connection: close\r\n");
+	else if (req->version_1_0)
+		buf_adds(b, "Connection: keep-alive\r\n");
+}
+
+static bool may_keep(const struct http_request *req)
+{
+	return req->keep_alive && !req->conn->server->draining;
+}
+
+static void send_one(struct http_conn *c, const void *p, size_t n)
+{
+	http_conn_send(c, &(struct iovec){(void *)p, n}, 1);
+}
+
+static void send_buf(struct http_conn *c, const struct buf *b)
+{
+	send_one(c, b->data, b->len);
+}
+
+void http_reply(struct http_request *req, int status, const char *type, const void *body,
+		size_t len, const struct http_extra *extra)
+{
+	struct http_conn *c = req->conn;
+	struct buf *b = start_head(c->server, status);
+	const bool bodiless = status == 204 || status == 304;
+	const bool keep = may_keep(req);
+
+	ensure(c->active);
+	if (!bodiless && type != NULL)
+		add_header(b, "Content-Type", type);
+	if (!bodiless)
+		buf_addf(b, "Content-Length: %zu\r\n", len);
+	add_connection(b, req, keep);
+	add_extras(b, extra);
+	buf_adds(b, "\r\n");
+	http_conn_send(c, (const struct iovec[]){{b->data, b->len}, {(void *)body, len}},
+		       bodiless || req->is_head || len == 0 ? 1 : 2);
+	http_conn_answered(c, keep);
+}
+
+void http_refuse(struct http_conn *c, int status, const char *reason)
+{
+	struct http_server *s = c->server;
+	struct buf *b = start_head(s, status), *body = &s->bad;
+
+	buf_clear(body);
+	s->on_bad(status, reason, body, s->arg);
+	if (body->len > 0)
+		add_header(b, "Content-Type", "application/json");
+	buf_addf(b, "Content-Length: %zu\r\nConnection: close\r\n\r\n", body->len);
+	buf_add(b, body->data, body->len);
+	send_buf(c, b);
+	http_conn_refused(c);
+}
+
+void http_send_continue(struct http_conn *c)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	c->parser->req.expects_continue = false;
+	send_one(c, text, sizeof(text) - 1);
+}
+
+void http_stream_start(struct http_request *req, int status, const char *type,
+		       const struct http_extra *extra)
+{
+	struct http_conn *c = req->conn;
+	struct buf *b = start_head(c->server, status);
+
+	ensure(c->active);
+	c->chunked = !req->version_1_0;
+	if (type != NULL)
+		add_header(b, "Content-Type", type);
+	if (c->chunked)
+		buf_adds(b, "Transfer-Encoding: chunked\r\n");
+	add_connection(b, req, may_keep(req) && c->chunked);
+	add_extras(b, extra);
+	buf_adds(b, "\r\n");
+	send_buf(c, b);
+}
+
+void http_stream_write(struct http_request *req, const void *p, size_t n)
+{
+	struct http_conn *c = req->conn;
+	char size[24];
+
+	ensure(c->active);
+	if (n == 0 || (req->is_head && !c->raw))
+		return;
+	if (c->raw || !c->chunked) {
+		send_one(c, p, n);
+	} else {
+		const int len = snprintf(size, sizeof(size), "%zx\r\n", n);
+
+		http_conn_send(c,
+			       (const struct iovec[]){
+				       {size, (size_t)len}, {(void *)p, n}, {(void *)"\r\n", 2}},
+			       3);
+	}
+	if (http_conn_pending(c) > c->server->limits.max_pending_write)
+		http_conn_break(c);
+}
+
+void http_stream_end(struct http_request *req)
+{
+	static const char last[] = "0\r\n\r\n";
+	struct http_conn *c = req->conn;
+	const bool chunked = c->chunked && !c->raw;
+
+	ensure(c->active);
+	if (chunked && !req->is_head)
+		send_one(c, last, sizeof(last) - 1);
+	http_conn_answered(c, chunked && may_keep(req));
+}
+
+void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *on_data, void *arg)
+{
+	struct http_conn *c = req->conn;
+	struct buf *b = start_head(c->server, 101);
+
+	ensure(c->active);
+	buf_adds(b, "Connection: Upgrade\r\n");
+	add_header(b, "Upgrade", protocol);
+	buf_adds(b, "\r\n");
+	send_buf(c, b);
+	c->on_data = on_data;
+	c->data_arg = arg;
+	c->raw = true;
+	http_conn_resume(c);
+}
+
+void http_raw_resume(struct http_request *req)
+{
+	http_conn_resume(req->conn);
+}
+
+size_t http_pending(const struct http_request *req)
+{
+	return http_conn_pending(req->conn);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+#include "base/mem.h"
+#include "wire/http_internal.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#define ACCEPT_TURN 64	/* connections accepted before others get their turn */
+#define MAX_REFUSED 64	/* connections over the limit that are told so at a time */
+#define RETRY_US 100000 /* until accept is tried again without descriptors */
+
+static void no_body(int status, const char *reason, struct buf *body, void *arg)
+{
+}
+
+static void set_accepting(struct http_server *s, bool on)
+{
+	struct http_listener *l;
+
+	SLIST_FOREACH (l, &s->listeners, link)
+		if (on)
+			event_add(&l->event, NULL);
+		else
+			event_del(&l->event);
+}
+
+static void feed_again(struct http_server *s)
+{
+	if (!s->starved)
+		return;
+	s->starved = false;
+	event_del(&s->retry);
+	if (!s->draining)
+		set_accepting(s, true);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	feed_again(arg);
+}
+
+/* A listening socket stays readable while accept fails for want of descriptors or memory: watching
+ * it would spin. */
+static void starve(struct http_server *s)
+{
+	log_warn("accept failed, trying again later", "error", strerror(errno));
+	s->starved = true;
+	set_accepting(s, false);
+	event_add(&s->retry, &(struct timeval){0, RETRY_US});
+}
+
+void http_server_conn_gone(struct http_server *s, bool refused)
+{
+	if (refused)
+		s->nrefused--;
+	else
+		s->nconns--;
+	feed_again(s);
+}
+
+static void admit(struct http_listener *l, int fd)
+{
+	struct http_server *s = l->server;
+	const bool refused = s->nconns >= s->limits.max_connections;
+	const int on = 1;
+
+	if (refused && s->nrefused >= MAX_REFUSED) {
+		close(fd);
+		return;
+	}
+	if (refused)
+		s->nrefused++;
+	else
+		s->nconns++;
+	if (l->tcp)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	http_conn_start(s, fd, l->tag, refused);
+}
+
+static void on_accept(evutil_socket_t listener, short what, void *arg)
+{
+	struct http_listener *l = arg;
+
+	for (int i = 0; i < ACCEPT_TURN; i++) {
+		const int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			admit(l, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			starve(l->server);
+		/* Any other failure is that of one client, or there is none left. */
+		return;
+	}
+}
+
+struct http_server *http_server_new(struct event_base *base, const struct http_limits *limits,
+				    http_request_fn *on_request, http_bad_fn *on_bad, void *arg)
+{
+	struct http_server *s = mem_new(struct http_server);
+
+	ensure((event_base_get_features(base) & EV_FEATURE_ET) != 0);
+	ensure((event_base_get_features(base) & EV_FEATURE_EARLY_CLOSE) != 0);
+	s->base = base;
+	s->limits = http_limits_filled(limits);
+	s->on_request = on_request;
+	s->on_bad = on_bad != NULL ? on_bad : no_body;
+	s->arg = arg;
+	s->scratch = mem_alloc(HTTP_READ_SIZE);
+	LIST_INIT(&s->conns);
+	SLIST_INIT(&s->listeners);
+	evtimer_assign(&s->retry, base, on_retry, s);
+	return s;
+}
+
+int http_server_listen(struct http_server *s, int fd, int tag, struct err *err)
+{
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+	struct http_listener *l;
+
+	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+		return err_errno(err, E_INTERNAL, NULL, "cannot listen on descriptor %d", fd);
+	l = mem_new(struct http_listener);
+	l->server = s;
+	l->fd = fd;
+	l->tag = tag;
+	l->tcp = a.ss_family != AF_UNIX;
+	event_assign(&l->event, s->base, fd, EV_READ | EV_PERSIST, on_accept, l);
+	if (event_add(&l->event, NULL) < 0) {
+		free(l);
+		return err_set(err, E_INTERNAL, NULL, "cannot watch descriptor %d", fd);
+	}
+	SLIST_INSERT_HEAD(&s->listeners, l, link);
+	return 0;
+}
+
+void http_server_drain(struct http_server *s)
+{
+	struct http_conn *c, *next;
+
+	s->draining = true;
+	set_accepting(s, false);
+	for (c = LIST_FIRST(&s->conns); c != NULL; c = next) {
+		next = LIST_NEXT(c, link);
+		if (http_conn_is_idle(c))
+			http_conn_lost(c);
+	}
+}
+
+unsigned http_server_connections(const struct http_server *s)
+{
+	return s->nconns;
+}
+
+void http_server_free(struct http_server *s)
+{
+	struct http_listener *l;
+	struct http_conn *c;
+
+	if (s == NULL)
+		return;
+	s->draining = true;
+	set_accepting(s, false);
+	while ((c = LIST_FIRST(&s->conns)) != NULL)
+		http_conn_lost(c);
+	event_del(&s->retry);
+	while ((l = SLIST_FIRST(&s->listeners)) != NULL) {
+		SLIST_REMOVE_HEAD(&s->listeners, link);
+		free(l);
+	}
+	buf_done(&s->head);
+	buf_done(&s->bad);
+	free(s->scratch);
+	free(s);
+}

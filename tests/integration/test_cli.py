@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as people and harnesses use it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+
+import harness
+
+
+def test_cli_1_session_commands(server):
+    ws = server.workspace()
+    r = server.cli("session", "create", "--workspace", ws, "--policy", "observe", "--idle-timeout", "30m")
+    assert r.returncode == 0, r.stderr
+    m = re.fullmatch(rb"Session created: (\S+)\n", r.stdout)
+    sid = m[1].decode()
+    assert server.get(f"/api/v1/sessions/{sid}").json["config"]["idle_timeout"] == "30m"
+    info = server.cli("session", "info", sid).stdout.decode().splitlines()
+    assert info[0] == f"ID:            {sid}" and info[1] == "State:         ready"
+    assert [line.split(":")[0] for line in info] == [
+        "ID", "State", "Created", "Last Activity", "Commands", "File Ops", "Net Ops", "Working Dir",
+    ]  # fmt: skip
+    assert json.loads(server.cli("session", "info", sid, "--json").stdout)["id"] == sid
+    r = server.cli("session", "destroy", sid)
+    assert (r.returncode, r.stdout.decode()) == (0, f"Session destroyed: {sid}\n")
+    r = server.cli("session", "info", "no-such")
+    assert r.returncode == 125 and b"E_SESSION_NOT_FOUND" in r.stderr and r.stdout == b""
+
+
+def test_cli_1_session_list_format(new_server):
+    server = new_server()
+    a = server.session(id="s-1")
+    b = server.session(id="a-much-longer-name")
+    a.exec("true")
+    lines = server.cli("session", "list").stdout.decode().splitlines()
+    width = len("a-much-longer-name") + 2
+    assert lines[0] == f"{'ID':{width}}STATE  CREATED               COMMANDS  WORKSPACE"
+    assert re.fullmatch(
+        rf"{'s-1':{width}}ready  \d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ  1         {a.workspace}", lines[1]
+    )
+    assert lines[2].startswith("a-much-longer-name  ready  ") and lines[2].endswith(str(b.workspace))
+    assert {s["id"] for s in json.loads(server.cli("session", "list", "--json").stdout)["sessions"]} == {
+        "s-1",
+        b.id,
+    }
+
+
+def test_cli_1_exec_json(server, session):
+    r = server.cli("exec", session.id, "--", "sh", "-c", "echo hi; exit 3")
+    assert r.returncode == 3
+    answer = json.loads(r.stdout)
+    assert answer["result"]["stdout"] == "hi\n" and answer["result"]["exit_code"] == 3
+    assert r.stdout.startswith(b'{\n  "command_id": ')
+    r = server.cli("exec", session.id, "--json", '{"command":"echo","args":["-n","x"]}')
+    assert json.loads(r.stdout)["result"]["stdout"] == "x"
+    r = server.cli("exec", session.id, "--script", "echo $((1+2))")
+    assert json.loads(r.stdout)["result"]["stdout"] == "3\n"
+    r = server.cli("exec", session.id, "--timeout", "300ms", "--", "sleep", "100")
+    assert r.returncode == 124
+
+
+def test_exe_8_cli_exit_codes(server, session):
+    for argv, code in [
+        (["true"], 0),
+        (["sh", "-c", "exit 42"], 42),
+        (["no-such-program"], 127),
+        (["/etc/passwd"], 126),
+        (["sh", "-c", "kill -KILL $$"], 137),
+    ]:
+        for output in ("json", "shell"):
+            assert server.cli("exec", session.id, "--output", output, "--", *argv).returncode == code, (
+                argv,
+                output,
+            )
+    r = server.cli("exec", "no-such-session", "--", "true", env={"AGENTSH_NO_AUTO": "1"})
+    assert r.returncode == 125 and b"E_SESSION_NOT_FOUND" in r.stderr
+
+
+def test_cli_1_exec_shell_passes_through(server, session):
+    r = server.cli(
+        "exec",
+        session.id,
+        "--output",
+        "shell",
+        "--",
+        "sh",
+        "-c",
+        "cat; echo err >&2; exit 4",
+        input=b"in\x00\xff",
+    )
+    assert (r.stdout, r.returncode) == (b"in\x00\xff", 4) and r.stderr == b"err\n"
+    big = os.urandom(8 << 20)
+    r = server.cli("exec", session.id, "--output", "shell", "--", "cat", input=big)
+    assert r.stdout == big
+    r = server.cli("exec", session.id, "--output", "shell", "--", "cat")
+    assert (r.stdout, r.returncode) == (b"", 0)
+    # a pipeline whose reader leaves early ends
+    p = subprocess.run(
+        ["sh", "-c", f"{harness.AGENTSH} exec {session.id} --output shell -- yes | head -n 2"],
+        capture_output=True, env=server.environment(), timeout=60, **server.as_user(),
+    )  # fmt: skip
+    assert p.stdout == b"y\ny\n"
+
+
+def test_cli_1_signals_reach_the_command(server, session):
+    p = subprocess.Popen(
+        [harness.AGENTSH, "exec", session.id, "--output", "shell", "--script",
+         "trap 'echo term; exit 5' TERM; echo up; while :; do sleep 0.05; done"],
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=server.environment(), **server.as_user(),
+    )  # fmt: skip
+    assert p.stdout.readline() == b"up\n"
+    p.send_signal(signal.SIGTERM)
+    assert p.stdout.read() == b"term\n" and p.wait(20) == 5
+    p.stdout.close()
+
+
+def test_cli_1_stream(server, session):
+    r = server.cli("exec", session.id, "--stream", "--script", "echo one; echo two >&2; printf three; exit 6")
+    assert r.returncode == 6
+    assert sorted(r.stdout.decode().splitlines()) == ["[stderr] two", "[stdout] one", "[stdout] three"]
+
+
+def test_exe_3_cli_output(server, session):
+    cid = session.exec("seq", "1", "20000")["command_id"]
+    expected = "".join(f"{i}\n" for i in range(1, 20001)).encode()
+    assert server.cli("output", cid).stdout == expected
+    assert server.cli("output", cid, "--offset=10000", "--limit=10000").stdout == expected[10000:20000]
+    assert server.cli("output", cid, "--stream", "stderr").stdout == b""
+    assert json.loads(server.cli("output", cid, "--json", "--limit", "5").stdout)["data"] == "1\n2\n3"[:5]
+    assert server.cli("output", "cmd-none").returncode == 125
+    assert server.cli("output", cid, "--offset", "x").returncode == 125
+
+
+def test_exe_5_cli_kill(server, session):
+    c = session.exec(script="sleep 1000", detach=True, status=202)
+    harness.wait_for(lambda: session.get()["queue"]["running"], "running")
+    r = server.cli("kill", c["command_id"], "--signal", "KILL")
+    assert r.returncode == 0, r.stderr
+    harness.wait_for(lambda: session.get("/commands/" + c["command_id"])["state"] == "killed", "killed")
+    assert server.cli("kill", session.id, c["command_id"]).returncode == 125
+
+
+def test_evt_4_cli_events(server):
+    s = server.session()
+    p = subprocess.Popen(
+        [harness.AGENTSH, "events", s.id, "--after", "0", "--type", "command_finished,session_destroyed"],
+        stdout=subprocess.PIPE, env=server.environment(), **server.as_user(),
+    )  # fmt: skip
+    s.exec("true")
+    s.destroy()
+    events = [json.loads(line) for line in p.stdout.read().splitlines()]
+    assert [e["type"] for e in events] == ["command_finished", "session_destroyed"]
+    assert p.wait(20) == 0
+    p.stdout.close()
+
+
+def test_cli_1_help_version_and_mistakes(server):
+    assert b"usage: agentsh" in server.cli("--help").stdout
+    assert server.cli("--version").stdout.startswith(b"agentsh ")
+    assert json.loads(server.cli("version", "--json").stdout)["version"]
+    text = server.cli("help").stdout.decode()
+    for name in ("server", "run", "session create", "exec", "output", "kill", "events", "config show"):
+        assert name in text
+        assert b"usage: agentsh" in server.cli(*name.split(), "--help").stdout or name == "server"
+    for args in (["nonsense"], ["session", "nonsense"], ["exec"], ["exec", "s", "--nope"], ["exec", "s"], []):
+        r = server.cli(*args)
+        assert r.returncode == 125 and r.stderr and not r.stdout, args
+
+
+def user_environment(tmp, uid):
+    runtime = tmp / "runtime"
+    runtime.mkdir()
+    home = tmp / "home"
+    home.mkdir()
+    for p in (tmp, runtime, home):
+        os.chown(p, uid, uid)
+    os.chmod(runtime, 0o700)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "XDG_RUNTIME_DIR": str(runtime)}
+    if "ASAN_OPTIONS" in os.environ:
+        env["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
+    return env
+
+
+def server_pids(tmp):
+    return [
+        int(p) for p in os.listdir("/proc")
+        if p.isdigit() and harness.program_of(p) == "agentsh-server"
+        and str(tmp) in open(f"/proc/{p}/environ", errors="replace").read()
+    ]  # fmt: skip
+
+
+def test_cli_1_run_needs_nothing(tmp_path):
+    """No daemon, no configuration: as a normal user in a fresh home."""
+    harness.ensure_user()
+    for part in (tmp_path, *tmp_path.parents[:3]):
+        os.chmod(part, 0o755)
+    env = user_environment(tmp_path, 1000)
+    ws = tmp_path / "ws"
+    ws.mkdir()
+    os.chown(ws, 1000, 1000)
+
+    def run(*args, **kw):
+        return subprocess.run(
+            [harness.AGENTSH, "run", *args], capture_output=True, env=env, cwd=ws, timeout=60, user=1000, group=1000,
+            extra_groups=[], **kw,
+        )  # fmt: skip
+
+    try:
+        r = run("--", "sh", "-c", "pwd; cat; touch made; exit 3", input=b"stdin\n")
+        assert (r.returncode, r.stdout) == (3, b"/workspace\nstdin\n"), r.stderr
+        assert (ws / "made").stat().st_uid == 1000
+        r = run("--output", "json", "--", "echo", "hi", stdin=subprocess.DEVNULL)
+        assert json.loads(r.stdout)["result"]["stdout"] == "hi\n"
+        assert run("--", "no-such", stdin=subprocess.DEVNULL).returncode == 127
+        assert run("--policy", "nope", "--", "true", stdin=subprocess.DEVNULL).returncode == 125
+        # no sessions are left
+        r = subprocess.run(
+            [harness.AGENTSH, "session", "list", "--json"],
+            capture_output=True,
+            env=env,
+            user=1000,
+            group=1000,
+        )
+        assert all(s["state"] == "stopped" for s in json.loads(r.stdout)["sessions"])
+        # two that start at once get one server
+        for pid in server_pids(tmp_path):
+            os.kill(pid, signal.SIGTERM)
+        harness.wait_for(lambda: not server_pids(tmp_path), "the server ends")
+        results = []
+        threads = [
+            threading.Thread(target=lambda: results.append(run("--", "true", stdin=subprocess.DEVNULL).returncode))
+            for _ in range(4)
+        ]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert results == [0] * 4
+        assert len(server_pids(tmp_path)) == 1
+    finally:
+        for pid in server_pids(tmp_path):
+            os.kill(pid, signal.SIGTERM)
+        harness.wait_for(lambda: not server_pids(tmp_path), "the server ends")
+
+
+def test_cli_1_an_auto_started_server_ends_when_idle(tmp_path):
+    harness.ensure_user()
+    for part in (tmp_path, *tmp_path.parents[:3]):
+        os.chmod(part, 0o755)
+    env = user_environment(tmp_path, 1000)
+    config = tmp_path / "config.yaml"
+    config.write_text("server: {auto_idle: 1s}\n")
+    os.chown(config, 1000, 1000)
+    env["AGENTSH_CONFIG"] = str(config)
+    ws = tmp_path / "ws"
+    ws.mkdir()
+    os.chown(ws, 1000, 1000)
+    r = subprocess.run(
+        [harness.AGENTSH, "run", "--", "true"],
+        env=env,
+        cwd=ws,
+        user=1000,
+        group=1000,
+        extra_groups=[],
+        timeout=60,
+    )
+    assert r.returncode == 0
+    harness.wait_for(lambda: not server_pids(tmp_path), "the idle server ends", 20)
+
+
+def test_cli_1_no_auto(tmp_path):
+    harness.ensure_user()
+    for part in (tmp_path, *tmp_path.parents[:3]):
+        os.chmod(part, 0o755)
+    env = user_environment(tmp_path, 1000) | {"AGENTSH_NO_AUTO": "1"}
+    r = subprocess.run(
+        [harness.AGENTSH, "session", "list"], capture_output=True, env=env, user=1000, group=1000, cwd="/"
+    )
+    assert r.returncode == 125 and b"AGENTSH_NO_AUTO" in r.stderr or b"server" in r.stderr
+    assert not server_pids(tmp_path)
+
+
+def test_cli_1_exec_makes_a_missing_session(server):
+    ws = server.workspace()
+    r = subprocess.run(
+        [harness.AGENTSH, "exec", "made-by-exec", "--output", "shell", "--", "pwd"], capture_output=True, cwd=ws,
+        env=server.environment(), stdin=subprocess.DEVNULL, **server.as_user(),
+    )  # fmt: skip
+    assert (r.returncode, r.stdout) == (0, b"/workspace\n"), r.stderr
+    assert server.get("/api/v1/sessions/made-by-exec").json["workspace"] == str(ws)

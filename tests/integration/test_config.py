@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every configuration key is seen to work."""
+
+import hashlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import time
+
+import harness
+import pytest
+
+
+def validate(text, tmp_path):
+    f = tmp_path / "c.yaml"
+    f.write_text(text)
+    return subprocess.run([harness.AGENTSH, "config", "validate", f], capture_output=True, text=True)
+
+
+def test_cfg_1_every_error_in_one_pass(tmp_path):
+    r = validate("server:\n  unix_sockt: /x\nsessions:\n  max_sessions: many\nlogging:\n  level: loud\n", tmp_path)
+    assert r.returncode == 125
+    for part in ("c.yaml:2:3", "unix_socket", "c.yaml:4:17", "c.yaml:6:10"):
+        assert part in r.stderr, (part, r.stderr)
+    assert validate("server: {}\n", tmp_path).returncode == 0
+    assert validate("server: [\n", tmp_path).returncode == 125
+
+
+def test_cfg_1_keys_that_do_not_exist_yet_are_said_so(tmp_path):
+    r = validate("server:\n  grpc_addr: 127.0.0.1:9090\n", tmp_path)
+    assert r.returncode == 125 and "not available" in r.stderr
+
+
+def test_cfg_1_show(tmp_path):
+    f = tmp_path / "c.yaml"
+    f.write_text("sessions: {max_sessions: 7}\n")
+    r = subprocess.run([harness.AGENTSH, "config", "show", "--config", f, "--json"], capture_output=True, text=True)
+    assert json.loads(r.stdout)["sessions"]["max_sessions"] == 7
+    r = subprocess.run(
+        [harness.AGENTSH, "config", "show", "--config", f], capture_output=True, text=True,
+        env={"AGENTSH_LOG_LEVEL": "error", "AGENTSH_DATA_DIR": "/x/y", "HOME": "/"},
+    )  # fmt: skip
+    assert 'level: "error"' in r.stdout and "/x/y" in r.stdout
+    f2 = tmp_path / "again.yaml"
+    f2.write_text(r.stdout)
+    assert subprocess.run([harness.AGENTSH, "config", "validate", f2]).returncode == 0
+
+
+def test_cfg_1_environment_variables(new_server):
+    s = new_server(start=False)
+    f = s.config_file
+    r = subprocess.run([harness.AGENTSH, "config", "show", "--json"], capture_output=True, text=True,
+                       env={"AGENTSH_HTTP_ADDR": "127.0.0.1:7777", "AGENTSH_CONFIG": "/no/such", "HOME": "/"})  # fmt: skip
+    assert r.returncode == 125 and "/no/such" in r.stderr
+    f.write_text("{}")
+    r = subprocess.run([harness.AGENTSH, "config", "show", "--json"], capture_output=True, text=True,
+                       env={"AGENTSH_CONFIG": str(f), "AGENTSH_GRPC_ADDR": "x:1", "HOME": "/"})  # fmt: skip
+    assert r.returncode == 125 and "gRPC" in r.stderr or "GRPC" in r.stderr
+
+
+def walls(session):
+    return {w["wall"]: w["state"] for w in session.record["enforcement"]}
+
+
+def test_cfg_1_server_unix_socket(new_server):
+    s = new_server(start=False)
+    s.runtime = s.dir / "elsewhere"
+    s.socket = s.runtime / "my.sock"
+    s.merge(s.config, {"server": {"unix_socket": str(s.socket)}})
+    s.start()
+    assert s.get("/health").status == 200 and str(s.socket) in s.ready_line
+    assert s.socket.stat().st_mode & 0o777 == 0o666
+
+
+def test_cfg_1_server_http_addr(new_server):
+    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}})
+    assert http_get(s, "/health") == 200
+
+
+def http_get(server, path):
+    c = http.client.HTTPConnection("127.0.0.1", int(server.ready_line.rsplit(":", 1)[1]), timeout=10)
+    c.request("GET", path)
+    status = c.getresponse().status
+    c.close()
+    return status
+
+
+def test_cfg_1_server_auth_type(new_server):
+    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}})
+    assert http_get(s, "/api/v1/sessions") == 200
+    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "api_key"}}}, keys=[])
+    assert http_get(s, "/api/v1/sessions") == 401
+
+
+def test_cfg_1_server_auth_api_keys_file(new_server):
+    key = {"id": "k", "agent_id": "me", "role": "agent", "uid": 1000, "sha256": hashlib.sha256(b"s").hexdigest()}
+    s = new_server(keys=[key])
+    assert s.get("/api/v1/sessions", key="s").status == 200
+    s.keys_file.write_text(json.dumps({"keys": []}))
+    s.process.send_signal(signal.SIGHUP)
+    harness.wait_for(lambda: s.get("/api/v1/sessions", key="s").status == 401, "the key is gone after SIGHUP")
+
+
+def test_cfg_1_server_api_uid(new_server):
+    s = new_server(config={"server": {"api_uid": 54321}})
+    assert harness.status_of(s.api_pid())["Uid"].split()[0] == "54321"
+
+
+def test_cfg_1_server_max_request_bytes(new_server):
+    s = new_server(config={"server": {"max_request_bytes": 65536}})
+    a = s.post("/api/v1/sessions", b" " * 65537)
+    assert (a.status, a.code) == (413, "E_TOO_LARGE")
+    assert s.post("/api/v1/sessions", b" " * 65536).status == 400
+
+
+def test_cfg_1_server_max_connections(new_server):
+    s = new_server(config={"server": {"max_connections": 4}})
+    held = [s.connect() for _ in range(4)]
+    for c in held:
+        c.request("GET", "/health")
+        c.getresponse().read()
+    a = s.get("/health")
+    assert (a.status, a.code) == (503, "E_UNAVAILABLE")
+    for c in held:
+        c.close()
+    harness.wait_for(lambda: s.get("/health").status == 200, "room again")
+
+
+def test_cfg_1_server_auto_idle(new_server):
+    s = new_server(config={"server": {"auto_idle": "1s"}}, start=False)
+    s.start("--auto")
+    session = s.session()
+    time.sleep(2.5)  # the thing shown is that time alone does not end it while a session lives
+    assert s.process.poll() is None
+    session.destroy()
+    assert s.process.wait(20) == 0
+
+
+def log_lines(new_server, **logging):
+    s = new_server(start=False)
+    out = s.dir / "the.log"
+    s.merge(s.config, {"logging": {"output": str(out), **logging}})
+    s.start()
+    s.session(environment={"LD_PRELOAD": "x"}).destroy()
+    s.stop()
+    return out.read_text().splitlines()
+
+
+def test_cfg_1_logging_output(new_server):
+    assert log_lines(new_server)
+
+
+def test_cfg_1_logging_format(new_server):
+    lines = [json.loads(x) for x in log_lines(new_server, format="json")]
+    assert all({"time", "level", "program", "message"} <= set(x) for x in lines)
+    assert {x["program"] for x in lines} >= {"agentsh-server", "agentsh-api", "agentsh-warden"}
+
+
+def test_cfg_1_logging_level(new_server):
+    def levels(level):
+        return {json.loads(x)["level"] for x in log_lines(new_server, format="json", level=level)}
+
+    assert levels("debug") >= {"debug", "info"}
+    assert levels("info") == {"info"}
+    assert not levels("error")
+
+
+def test_cfg_1_sessions_base_dir(new_server):
+    s = new_server(start=False)
+    s.merge(s.config, {"sessions": {"base_dir": str(s.dir / "data")}})
+    s.start()
+    assert (s.dir / "data/agentsh.db").exists()
+    assert (s.dir / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_cfg_1_sessions_max_sessions(new_server):
+    s = new_server(config={"sessions": {"max_sessions": 1}})
+    s.session()
+    assert s.post("/api/v1/sessions", {"workspace": str(s.workspace())}).code == "E_RESOURCE_LIMIT"
+
+
+def test_cfg_1_sessions_max_sessions_per_agent(new_server):
+    s = new_server(config={"sessions": {"max_sessions_per_agent": 2}})
+    s.session()
+    s.session()
+    assert s.post("/api/v1/sessions", {"workspace": str(s.workspace())}).code == "E_RESOURCE_LIMIT"
+
+
+def test_cfg_1_sessions_default_timeout(new_server):
+    assert new_server(config={"sessions": {"default_timeout": "2h"}}).session().record["config"]["timeout"] == "2h"
+
+
+def test_cfg_1_sessions_default_idle_timeout(new_server):
+    s = new_server(config={"sessions": {"default_idle_timeout": "7m"}})
+    assert s.session().record["config"]["idle_timeout"] == "7m"
+    assert s.session(idle_timeout="8m").record["config"]["idle_timeout"] == "7m"
+
+
+def test_cfg_1_sessions_cleanup_interval(new_server):
+    s = new_server(config={"sessions": {"cleanup_interval": "100ms"}})
+    idle = s.session(idle_timeout="200ms")
+    harness.wait_for(lambda: idle.get()["state"] == "stopped", "the idle session ends")
+
+
+def test_cfg_1_sessions_orphan_timeout(new_server):
+    s = new_server(config={"sessions": {"orphan_timeout": "500ms"}})
+    s.session()
+    wardens = s.warden_pids()
+    assert wardens
+    s.process.kill()
+    s.process.wait()
+    harness.wait_for(lambda: not any(map(harness.alive, wardens)), "the orphan ends", 10)
+
+
+def test_cfg_1_sessions_max_queue(new_server):
+    s = new_server(config={"sessions": {"max_queue": 1}})
+    session = s.session()
+    session.exec("sleep", "100", detach=True, status=202)
+    session.exec("true", detach=True, status=202)
+    a = s.post(f"{session.path}/exec", {"command": "true"})
+    assert (a.status, a.code) == (429, "E_RESOURCE_LIMIT")
+
+
+def test_cfg_1_sandbox_session_uid(new_server):
+    s = new_server(config={"sandbox": {"session_uid": 54322}})
+    assert s.session().out("id -u") == "54322\n"
+
+
+def test_cfg_1_sandbox_run_as(new_server):
+    harness.ensure_user()
+    s = new_server(config={"sandbox": {"run_as": "owner"}})
+    ws = s.workspace()
+    os.chown(ws, 1000, 1000)
+    assert s.session(workspace=str(ws)).out("id -u") == "1000\n"
+
+
+@pytest.mark.parametrize("shell, name", [("/bin/sh", "sh"), ("/bin/bash", "bash")])
+def test_cfg_1_sandbox_shell(new_server, shell, name):
+    s = new_server(config={"sandbox": {"shell": shell}})
+    assert s.session().out("cat /proc/$$/comm").strip() == name
+
+
+def test_cfg_1_sandbox_workspaces(new_server):
+    harness.ensure_user()
+    s = new_server(start=False)
+    shared = s.workspace()
+    s.merge(s.config, {"sandbox": {"workspaces": [str(shared)]}})
+    s.keys_file.write_text("")
+    s.start()
+    r = s.cli("session", "create", "--workspace", shared, uid=1000)
+    assert r.returncode == 0, r.stderr
+    r = s.cli("session", "create", "--workspace", s.workspace(), uid=1000)
+    assert r.returncode == 125 and b"E_FORBIDDEN" in r.stderr
+
+
+def test_cfg_1_sandbox_allow_unenforced(new_server):
+    """A wall that cannot be raised (sethostname fails) stops the session, unless the configuration allows it."""
+
+    def under_strace(config):
+        s = new_server(start=False, config=config)
+        s.command = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=sethostname:error=EPERM"]
+        return s.start()
+
+    s = under_strace({})
+    a = s.post("/api/v1/sessions", {"workspace": str(s.workspace())})
+    assert (a.status, a.code) == (503, "E_ENFORCEMENT") and "uts_namespace" in a.body.decode(), a.body
+    assert not s.warden_pids()
+    s = under_strace({"sandbox": {"allow_unenforced": ["uts_namespace"]}})
+    session = s.session()
+    assert walls(session)["uts_namespace"] == "unavailable"
+    assert session.out("echo runs") == "runs\n"
+
+
+def test_cfg_1_sandbox_env_allow(new_server):
+    s = new_server(config={"sandbox": {"env_allow": ["PATH"]}})
+    env = s.session().record["environment"]
+    assert "PATH" in env and "LANG" not in env and "TERM" not in env
+
+
+def test_cfg_1_sandbox_env(new_server):
+    s = new_server(config={"sandbox": {"env": {"TEAM": "red", "LANG": "C"}}})
+    env = s.session().record["environment"]
+    assert env["TEAM"] == "red" and env["LANG"] == "C"
+
+
+def limit_is_reported(new_server, key, wall):
+    s = new_server(config={"sandbox": {"resource_limits": {key: 50}}})
+    assert walls(s.session())[wall] == "unavailable"
+    assert walls(new_server().session())[wall] == "absent"
+
+
+def test_cfg_1_sandbox_resource_limits_max_memory_mb(new_server):
+    limit_is_reported(new_server, "max_memory_mb", "memory_limit")
+
+
+def test_cfg_1_sandbox_resource_limits_max_cpu_percent(new_server):
+    limit_is_reported(new_server, "max_cpu_percent", "cpu_limit")
+
+
+def test_cfg_1_sandbox_resource_limits_max_disk_mb(new_server):
+    limit_is_reported(new_server, "max_disk_mb", "disk_limit")
+
+
+def test_cfg_1_sandbox_resource_limits_max_network_mb(new_server):
+    limit_is_reported(new_server, "max_network_mb", "network_limit")
+
+
+def test_cfg_1_sandbox_resource_limits_pids_max(new_server):
+    limit_is_reported(new_server, "pids_max", "pids_limit")
+
+
+def test_cfg_1_sandbox_resource_limits_command_timeout(new_server):
+    s = new_server(config={"sandbox": {"resource_limits": {"command_timeout": "300ms"}}})
+    assert s.session().exec("sleep", "100")["result"]["exit_code"] == 124
+
+
+def test_cfg_1_policies_default(new_server, tmp_path):
+    s = new_server(config={"policies": {"default": "observe"}})
+    assert s.session().record["policy"]["name"] == "observe"
+    assert validate("policies: {default: nonsense}\n", tmp_path).returncode == 125
+
+
+def flood(new_server, mode):
+    """The API process stands still while a command makes more output and events than the ring holds."""
+    s = new_server(config={"events": {"full_ring": mode, "ring_bytes": 262144}})
+    session = s.session()
+    api = s.api_pid()
+    done = []
+    for _ in range(3):
+        done.append(session.exec("true")["command_id"])
+    os.kill(api, signal.SIGSTOP)
+    os.kill(api, signal.SIGCONT)
+    seqs = [e["seq"] for e in session.history()]
+    assert seqs == sorted(seqs)
+    return session, done
+
+
+def test_cfg_1_events_full_ring(new_server):
+    for mode in ("wait", "drop"):
+        session, done = flood(new_server, mode)
+        assert {e["command_id"] for e in session.history(type="command_finished")} == set(done)
+
+
+def test_cfg_1_events_ring_bytes(new_server):
+    s = new_server(config={"events": {"ring_bytes": 524288}})
+    session = s.session()
+    ring = next(s.runtime.glob(f"sessions/{session.id}*ring*"))
+    assert 524288 <= ring.stat().st_size < 2 * 524288
+
+
+def test_cfg_1_events_db(new_server):
+    s = new_server(start=False)
+    s.merge(s.config, {"events": {"db": str(s.state / "other.db")}})
+    s.start()
+    assert (s.state / "other.db").exists() and not (s.state / "agentsh.db").exists()
+
+
+def test_cfg_1_events_jsonl_path(new_server):
+    s = new_server(start=False)
+    s.merge(s.config, {"events": {"jsonl": {"path": str(s.state / "lines")}}})
+    s.start()
+    s.session()
+    assert (s.state / "lines").read_text()
+    off = new_server(config={"events": {"jsonl": {"path": "none"}}})
+    off.session()
+    assert not (off.state / "events.jsonl").exists()
+
+
+def jsonl_files(new_server, **jsonl):
+    s = new_server(config={"events": {"jsonl": jsonl}})
+    session = s.session()
+    for _ in range(6):
+        session.exec("sleep", "0.2")
+    return list(s.state.glob("events.jsonl*"))
+
+
+def test_cfg_1_events_jsonl_max_bytes(new_server):
+    files = jsonl_files(new_server, max_bytes=4096, keep=100)
+    assert len(files) > 1 and all(f.stat().st_size <= 4096 + 1024 for f in files)
+
+
+def test_cfg_1_events_jsonl_max_age(new_server):
+    assert len(jsonl_files(new_server, max_age="300ms", keep=100)) > 2
+
+
+def test_cfg_1_events_jsonl_keep(new_server):
+    assert len(jsonl_files(new_server, max_bytes=4096, keep=1)) == 2
+
+
+def test_cfg_1_output_command_quota(new_server):
+    s = new_server(config={"output": {"command_quota": 100000}})
+    session = s.session()
+    r = session.exec(script="head -c 300000 /dev/zero")
+    assert r["result"]["stdout_total_bytes"] == 300000
+    page = session.output(r["command_id"], offset=99999, limit=100)
+    assert page["next_offset"] == 100000 and page["has_more"] is False
+
+
+def test_cfg_1_output_quota(new_server):
+    s = new_server(
+        config={"output": {"quota": 1000000, "command_quota": 1000000}, "sessions": {"cleanup_interval": "200ms"}}
+    )
+    session = s.session()
+    ids = [session.exec(script="head -c 600000 /dev/zero")["command_id"] for _ in range(3)]
+    harness.wait_for(lambda: s.get(f"{session.path}/output/{ids[0]}").status != 200, "the oldest output is gone")
+    assert s.get(f"{session.path}/output/{ids[2]}").status == 200
+
+
+def test_cfg_1_output_max_age(new_server):
+    s = new_server(config={"output": {"max_age": "1s"}, "sessions": {"cleanup_interval": "200ms"}})
+    session = s.session()
+    cid = session.exec("echo", "old")["command_id"]
+    assert session.output(cid)["data"] == "old\n"
+    harness.wait_for(lambda: s.get(f"{session.path}/output/{cid}").status == 404, "the old output is gone")
+
+
+def test_cfg_1_commands_idempotency_age(new_server):
+    s = new_server(config={"commands": {"idempotency_age": "1s"}, "sessions": {"cleanup_interval": "200ms"}})
+    session = s.session()
+    body = {"script": "echo x >> runs"}
+    first = s.post(f"{session.path}/exec", body, headers={"Idempotency-Key": "k"}).json["command_id"]
+
+    def again():
+        return s.post(f"{session.path}/exec", body, headers={"Idempotency-Key": "k"}).json["command_id"] != first
+
+    assert not again()
+    harness.wait_for(again, "the key is forgotten")
+
+
+def test_cfg_1_metrics_enabled(new_server):
+    assert new_server().get("/metrics").status == 200
+    assert new_server(config={"metrics": {"enabled": False}}).get("/metrics").status == 404
+
+
+def test_cfg_1_metrics_path(new_server):
+    s = new_server(config={"metrics": {"path": "/numbers"}})
+    assert s.get("/numbers").status == 200 and s.get("/metrics").status == 404

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: order, history, SSE with resume, JSONL, the hash chain."""
+
+import hashlib
+import json
+import signal
+import sqlite3
+
+import harness
+
+
+def events_of(raw):
+    out = []
+    for message in raw.split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in message.split("\n") if ": " in line and not line.startswith(":")
+        )
+        if "data" in fields:
+            out.append((int(fields["id"]), json.loads(fields["data"])))
+    return out
+
+
+def test_evt_1_lifecycle_events(session):
+    r = session.exec("sleep", "0.1")
+    mine = session.history(command_id=r["command_id"])
+    assert [e["type"] for e in mine] == ["command_queued", "command_started", "command_finished"]
+    for e in mine:
+        assert e["schema"] == 1 and e["session_id"] == session.id and e["count"] == 1
+        assert e["agent_id"] == session.record["agent_id"] and e["timestamp"].endswith("Z")
+    assert mine[2]["command"]["exit_code"] == 0 and mine[1]["pid"] > 0
+    seqs = [e["seq"] for e in session.history()]
+    assert seqs == sorted(seqs) and len(set(seqs)) == len(seqs)
+
+
+def test_evt_3_history_filters(server, session):
+    for _ in range(3):
+        session.exec("true")
+    h = session.get("/history?type=command_started,command_finished&limit=4&offset=1")
+    assert h["total"] == 6 and len(h["events"]) == 4
+    assert {e["type"] for e in h["events"]} == {"command_started", "command_finished"}
+    rest = session.get(f"/history?type=command_started,command_finished&limit=100&cursor={h['next']}")
+    assert [e["seq"] for e in rest["events"]] == [
+        e["seq"] for e in session.history(type="command_started,command_finished") if e["seq"] > int(h["next"])
+    ]
+    assert session.get("/history?since=1h")["total"] == session.get("/history")["total"]
+    assert session.get("/history?since=2099-01-01T00:00:00Z")["total"] == 0
+    assert session.get("/history?decision=deny")["total"] == 0
+    for query in ("type=nonsense", "decision=maybe", "since=yesterday", "limit=x", "nope=1"):
+        assert server.get(f"{session.path}/history?{query}").status == 400, query
+
+
+def test_evt_6_sse_live_and_resume(server, session):
+    c = server.connect(timeout=20)
+    c.request("GET", f"{session.path}/events")
+    r = c.getresponse()
+    assert r.status == 200
+    for _ in range(3):
+        session.exec("true")
+    text = ""
+    while text.count('"type":"command_finished"') < 3:
+        text += r.read1(65536).decode()
+    live = events_of(text)
+    c.close()
+    assert [s for s, _ in live] == sorted({s for s, _ in live})
+    middle = live[len(live) // 2][0]
+    session.exec("true")
+    c = server.connect(timeout=20)
+    c.request("GET", f"{session.path}/events?type=command_finished", headers={"Last-Event-ID": str(middle)})
+    r = c.getresponse()
+    want = [e["seq"] for e in session.history(type="command_finished") if e["seq"] > middle]
+    text = ""
+    while len(events_of(text)) < len(want):
+        text += r.read1(65536).decode()
+    assert [s for s, _ in events_of(text)] == want
+    c.close()
+
+
+def test_evt_6_the_stream_ends_with_the_session(server):
+    s = server.session()
+    c = server.connect(timeout=20)
+    c.request("GET", f"{s.path}/events")
+    r = c.getresponse()
+    s.destroy()
+    assert events_of(r.read().decode())[-1][1]["type"] == "session_destroyed"
+    c.close()
+
+
+def test_evt_6_bad_resume_point(server, session):
+    a = server.get(f"{session.path}/events", headers={"Last-Event-ID": "abc"})
+    assert (a.status, a.code) == (400, "E_BAD_REQUEST")
+
+
+def test_evt_2_jsonl_has_every_event(server):
+    s = server.session()
+    s.exec("true")
+    s.destroy()
+    lines = [json.loads(line) for line in (server.state / "events.jsonl").read_text().splitlines()]
+    mine = [e for e in lines if e["session_id"] == s.id]
+    assert mine == s.history()
+    assert [e["seq"] for e in lines] == list(range(1, len(lines) + 1))
+
+
+def test_evt_2_jsonl_rotates_and_reopens(new_server):
+    server = new_server(config={"events": {"jsonl": {"max_bytes": 4096, "keep": 100}}})
+    s = server.session()
+    for _ in range(20):
+        s.exec("true")
+    files = sorted(server.state.glob("events.jsonl*"))
+    assert len(files) > 2
+    seqs = sorted(json.loads(x)["seq"] for f in files for x in f.read_text().splitlines())
+    assert seqs == list(range(1, len(seqs) + 1))
+    (server.state / "events.jsonl").rename(server.state / "moved")
+    server.process.send_signal(signal.SIGHUP)
+    harness.wait_for((server.state / "events.jsonl").exists, "the file is made again")
+    s.exec("true")
+    assert (server.state / "events.jsonl").read_text()
+
+
+def test_evt_2_the_chain_can_be_recomputed(server):
+    s = server.session()
+    for i in range(5):
+        s.exec("echo", str(i))
+    s.destroy()
+    db = sqlite3.connect(f"file:{server.state}/agentsh.db?mode=ro", uri=True)
+    previous = bytes(32)
+    n = 0
+    for seq, body, stored in db.execute("SELECT seq, body, hash FROM events ORDER BY seq"):
+        n += 1
+        assert seq == n
+        previous = hashlib.sha256(previous + body.encode()).digest()
+        assert previous == stored, seq
+    assert n > 10
+    assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert db.execute("PRAGMA user_version").fetchone()[0] >= 1
+    db.close()
+
+
+def test_evt_3_search_is_for_admins(new_server):
+    keys = [
+        {
+            "id": "a",
+            "agent_id": "agent-1",
+            "role": "agent",
+            "uid": 1000,
+            "sha256": hashlib.sha256(b"k1").hexdigest(),
+        },
+    ]
+    server = new_server(keys=keys)
+    s = server.session()
+    found = server.get(f"/api/v1/events/search?session_id={s.id}").json
+    assert found["total"] > 0 and all(e["session_id"] == s.id for e in found["events"])
+    a = server.get("/api/v1/events/search", key="k1")
+    assert (a.status, a.code) == (403, "E_FORBIDDEN")
+
+
+def test_obs_1_metrics(server):
+    s = server.session()
+    s.exec("true")
+    text = server.get("/metrics").body.decode()
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    assert values["agentsh_up"] == "1" and int(values["agentsh_sessions_active"]) >= 1
+    assert int(values["agentsh_events_total"]) > 3
+    assert int(values['agentsh_events_by_type_total{type="command_finished"}']) >= 1
+    assert any(k.startswith("agentsh_command_latency_seconds_bucket") for k in values)
+    s.destroy()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed servers: commands go on, results and events are there afterwards, nothing is left over."""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+
+import harness
+import pytest
+
+
+def kill_api(server):
+    pid = harness.wait_for(server.api_pid, "an API child")
+    os.kill(pid, signal.SIGKILL)
+    harness.wait_for(lambda: server.api_pid() not in (None, pid), "the next API child")
+
+
+def kill_launcher(server, both=False):
+    api = server.api_pid()
+    if both and api:
+        os.kill(api, signal.SIGKILL)
+    server.process.kill()
+    server.process.wait()
+    if api:
+        harness.wait_for(lambda: not harness.alive(api), "the API child ends with its launcher", 5)
+    server.start()
+
+
+VICTIMS = {
+    "api": kill_api,
+    "launcher": kill_launcher,
+    "both": lambda s: kill_launcher(s, both=True),
+}
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_ses_8_commands_survive(server, victim):
+    s = server.session()
+    s.exec(script="export KEPT=1; cd /tmp")
+    done = s.exec("echo", "before")
+    os.mkfifo(s.workspace / "gate")
+    os.chown(s.workspace / "gate", server.uid, server.uid)
+    running = s.exec(script="echo half; cat /workspace/gate; echo whole; export LATER=2", detach=True, status=202)
+    harness.wait_for(lambda: s.output(running["command_id"])["data"], "the first half")
+    VICTIMS[victim](server)
+    r = s.get()
+    assert r["state"] == "busy" and r["environment"]["KEPT"] == "1" and r["queue"]["running"] == running["command_id"]
+    assert s.output(running["command_id"])["data"] == "half\n"
+    with open(s.workspace / "gate", "w") as gate:
+        gate.write("through\n")
+    harness.wait_for(lambda: s.get("/commands/" + running["command_id"])["state"] == "finished", "it finishes")
+    assert s.output(running["command_id"])["data"] == "half\nthrough\nwhole\n"
+    assert s.output(done["command_id"])["data"] == "before\n"
+    assert s.out('echo "$KEPT $LATER $PWD"') == "1 2 /tmp\n"
+    types = [e["type"] for e in s.history(command_id=running["command_id"])]
+    assert types == ["command_queued", "command_started", "command_finished"]
+    s.destroy()
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_ses_8_results_that_came_while_nobody_listened(server, victim):
+    s = server.session()
+    marker = s.workspace / "done"
+    c = s.exec(script="sleep 0.4; echo result; touch done; exit 7", detach=True, status=202)
+    harness.wait_for(lambda: s.get("/commands/" + c["command_id"])["state"] == "running", "running")
+    if victim == "api":
+        kill_api(server)
+    else:
+        server.process.kill()
+        server.process.wait()
+        harness.wait_for(marker.exists, "the command ends without a server")
+        server.start()
+    harness.wait_for(lambda: s.get("/commands/" + c["command_id"])["state"] == "finished", "the result is known")
+    assert s.get("/commands/" + c["command_id"])["exit_code"] == 7
+    assert s.output(c["command_id"])["data"] == "result\n"
+    s.destroy()
+
+
+def test_ses_8_idempotent_retry_after_a_kill(server):
+    s = server.session()
+    key = uuid.uuid4().hex
+    body = {"script": "echo x >> runs; sleep 0.5; echo answer"}
+    errors = []
+
+    def ask():
+        try:
+            server.post(f"{s.path}/exec", body, headers={"Idempotency-Key": key})
+        except OSError as e:
+            errors.append(e)
+
+    t = threading.Thread(target=ask)
+    t.start()
+    harness.wait_for((s.workspace / "runs").exists, "it runs")
+    kill_api(server)
+    t.join()
+    assert errors
+    a = server.post(f"{s.path}/exec", body, headers={"Idempotency-Key": key})
+    assert a.status == 200 and a.json["result"]["stdout"] == "answer\n", a.body
+    assert (s.workspace / "runs").read_text() == "x\n"
+    s.destroy()
+
+
+def test_ses_8_queued_commands_are_lost_not_run(server):
+    s = server.session()
+    s.exec(script="sleep 2", detach=True, status=202)
+    key = uuid.uuid4().hex
+    body = {"script": "touch /workspace/ran", "detach": True}
+    queued = server.post(f"{s.path}/exec", body, headers={"Idempotency-Key": key}).json
+    kill_api(server)
+    assert (
+        harness.wait_for(lambda: server.get(f"/api/v1/commands/{queued['command_id']}").json, "it is known")["state"]
+        == "lost"
+    )
+    again = server.post(f"{s.path}/exec", body, headers={"Idempotency-Key": key})
+    assert again.status in (200, 202) and again.json["command_id"] == queued["command_id"], again.body
+    s.exec("true")
+    assert not (s.workspace / "ran").exists()
+    s.destroy()
+
+
+def test_ses_8_sessions_that_died_with_the_machine(new_server):
+    server = new_server()
+    s = server.session()
+    c = s.exec(script="sleep 1000", detach=True, status=202)
+    harness.wait_for(lambda: s.get("/commands/" + c["command_id"])["state"] == "running", "running")
+    wardens = server.warden_pids()
+    server.process.kill()
+    server.process.wait()
+    for w in wardens:
+        os.kill(w, signal.SIGKILL)
+    server.start()
+    r = s.get()
+    assert r["state"] == "failed" and r["failure"]
+    assert s.get("/commands/" + c["command_id"])["state"] in ("killed", "lost")
+    assert not list(server.runtime.glob("sessions/*"))
+
+
+def test_ses_8_many_kills_under_load(new_server):
+    """Every command appends its id to a file; answers, file and store agree, no id runs twice."""
+    server = new_server(config={"logging": {"level": "warn"}})
+    sessions = [server.session() for _ in range(4)]
+    stop = threading.Event()
+    answered, asked = {}, {}
+
+    def client(s):
+        n = 0
+        while not stop.is_set():
+            n += 1
+            cid = f"{s.id[-6:]}-{n}"
+            asked[cid] = s
+            with contextlib.suppress(OSError, json.JSONDecodeError):
+                a = server.post(
+                    f"{s.path}/exec",
+                    {"script": f"echo {cid} >> /workspace/ran; echo {cid}", "command_id": cid},
+                    headers={"Idempotency-Key": cid},
+                )
+                if a.status == 200:
+                    answered[cid] = a.json
+
+    threads = [threading.Thread(target=client, args=(s,)) for s in sessions]
+    for t in threads:
+        t.start()
+    for i in range(6):
+        time.sleep(0.3)
+        (kill_api if i % 2 else kill_launcher)(server)
+    stop.set()
+    for t in threads:
+        t.join()
+    for s in sessions:
+        ran = (s.workspace / "ran").read_text().split()
+        assert len(ran) == len(set(ran))
+        for cid, answer in answered.items():
+            if asked[cid] is s and answer["result"]["exit_code"] == 0:
+                assert cid in ran and answer["result"]["stdout"] == f"{cid}\n"
+        for cid in [c for c, owner in asked.items() if owner is s]:
+            record = server.get(f"/api/v1/commands/{cid}")
+            if record.status == 404:
+                assert cid not in ran
+                continue
+            path = f"/api/v1/commands/{cid}"
+            harness.wait_for(
+                lambda path=path: server.get(path).json["state"] not in ("running", "queued"), "it is settled"
+            )
+            state = server.get(path).json["state"]
+            finished = [e for e in s.history(command_id=cid) if e["type"] == "command_finished"]
+            if state == "finished":
+                assert cid in ran and len(finished) == 1
+            if state == "lost":
+                assert cid not in ran
+    assert answered
+    for s in sessions:
+        s.destroy()
+    assert not server.warden_pids()

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the whole tree that no other tool makes: layers, headers alone, hardening, licences, names, SPDX."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+SRC = TOP / "src"
+PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-warden", "agentsh-init", "agentsh-state"]
+STATIC = {"agentsh-init", "agentsh-state"}
+
+# A folder may include itself and folders of a lower number; never a sideways one.
+LAYERS = {
+    "base": 0,
+    "model": 1,
+    **dict.fromkeys(["config", "policy", "event", "link", "terminal", "wire"], 2),
+    "sandbox": 2,
+    "gate": 3,
+    **dict.fromkeys(["fs", "net", "exec"], 4),
+    **dict.fromkeys(["warden", "session", "approval", "launcher", "client"], 5),
+    **dict.fromkeys(["api", "cli", "acmd", "shim"], 6),
+    "prog": 7,
+}
+# The processes speak through link: these neighbours of the same layer may use it.
+SIDEWAYS = {("sandbox", "link")}
+
+# Licences of libraries that we link: package -> why it may be linked.
+LICENCES = {
+    "libc6": "LGPL-2.1+, system library",
+    "libevent-core-2.1-7": "BSD-3-clause",
+    "libjansson4": "MIT",
+    "libsqlite3-0": "public domain",
+    "libyaml-0-2": "MIT",
+    "libssl3": "Apache-2.0",
+}
+BAD_NAMES = re.compile(r"(^|_)(util|utils|misc|common|helper|helpers)(_|\.|$)")
+REQUIREMENT = re.compile(r"^(ses|exe|sta|trm|shm|pty|pol|fil|net|sbx|apr|evt|api|cli|sdk|obs|cfg|dep|pln|prf)_\d+_")
+
+problems: list[str] = []
+
+
+def bad(where, what):
+    problems.append(f"{where}: {what}")
+
+
+def rel(path):
+    return str(path.relative_to(TOP))
+
+
+def sources(*suffixes):
+    return sorted(p for p in SRC.rglob("*") if p.suffix in suffixes)
+
+
+def check_layers():
+    for path in sources(".c", ".h"):
+        folder = path.relative_to(SRC).parts[0]
+        if folder not in LAYERS:
+            bad(rel(path), f"folder '{folder}' has no layer")
+            continue
+        for n, line in enumerate(path.read_text().splitlines(), 1):
+            m = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if not m:
+                continue
+            other = m.group(1).split("/")[0] if "/" in m.group(1) else folder
+            if other == folder or (folder, other) in SIDEWAYS:
+                continue
+            if LAYERS.get(other, 99) >= LAYERS[folder]:
+                bad(f"{rel(path)}:{n}", f"includes {m.group(1)}: {folder} must not use {other}")
+
+
+def check_names():
+    for path in sources(".c", ".h"):
+        text = path.read_text()
+        if not text.startswith("// SPDX-License-Identifier: Apache-2.0\n"):
+            bad(rel(path), "first line is not the SPDX line")
+        if BAD_NAMES.search(path.name):
+            bad(rel(path), "a file is named after one idea")
+        if path.suffix == ".h" and "#pragma once" not in text:
+            bad(rel(path), "no #pragma once")
+        if path.parent.name == "prog" and len(text.splitlines()) > 100:
+            bad(rel(path), "a main() file stays under 100 lines")
+        if path.parent.name != "prog" and not path.name.endswith("_test.c"):
+            for n, line in enumerate(text.splitlines(), 1):
+                if re.search(r"(?<![\w_])exit\(", line) and "_exit(" not in line and "*" not in line[:3]:
+                    bad(f"{rel(path)}:{n}", "only src/prog may exit")
+    for path in [
+        TOP / "dev",
+        TOP / ".ci/run",
+        *TOP.glob("tools/*"),
+        *TOP.glob("tests/**/*.py"),
+        *TOP.glob("bench/*.py"),
+    ]:
+        if path.is_file() and path.name != "codespell-ignore" and "SPDX" not in path.read_text()[:200]:
+            bad(rel(path), "no SPDX line")
+
+
+def check_tests():
+    """Every test is named after a requirement, and every test in a file is also registered to run."""
+    for path in SRC.rglob("*_test.c"):
+        text = path.read_text()
+        functions = re.findall(r"^static void (\w+)\(void \*\*\w+\)", text, re.M)
+        for f in functions:
+            if not REQUIREMENT.match(f):
+                bad(rel(path), f"test {f} does not begin with a requirement id")
+            if len(re.findall(rf"\b{f}\b", text)) < 2:
+                bad(rel(path), f"test {f} is not registered")
+        if not functions or "cmocka_run_group_tests" not in text:
+            bad(rel(path), "no tests")
+    for path in TOP.glob("tests/*/test_*.py"):
+        for f in re.findall(r"^\s*def (test_\w+)", path.read_text(), re.M):
+            if not REQUIREMENT.match(f.removeprefix("test_")):
+                bad(rel(path), f"{f} does not begin with a requirement id")
+    for path in TOP.glob("tests/fuzz/fuzz_*.c"):
+        if not any((TOP / "tests/fuzz/corpus" / path.stem.removeprefix("fuzz_")).glob("*")):
+            bad(rel(path), "no corpus")
+
+
+def compile_flags():
+    entries = json.loads((TOP / "build/compile_commands.json").read_text())
+    words = entries[0]["command"].split()
+    keep = [w for w in words if w.startswith(("-D", "-W", "-std", "-f"))]
+    return [w for w in keep if not w.startswith(("-Wl,", "-flto"))]
+
+
+def check_headers_alone():
+    flags = compile_flags()
+
+    def one(header):
+        with tempfile.NamedTemporaryFile("w", suffix=".c") as f:
+            f.write(f'#include "{header.relative_to(SRC)}"\n#include "{header.relative_to(SRC)}"\n')
+            f.flush()
+            r = subprocess.run(
+                ["gcc", *flags, "-O1", f"-I{SRC}", "-fsyntax-only", f.name], capture_output=True, text=True
+            )
+            return None if r.returncode == 0 else r.stderr.strip().splitlines()[0]
+
+    headers = sources(".h")
+    with ThreadPoolExecutor(2) as pool:
+        for header, error in zip(headers, pool.map(one, headers), strict=True):
+            if error:
+                bad(rel(header), f"does not compile alone: {error}")
+
+
+def check_hardening():
+    for name in PROGRAMS:
+        path = TOP / "build" / name
+        if not path.exists():
+            bad(name, "not built")
+            continue
+        out = subprocess.run(["readelf", "-hldsW", path], capture_output=True, text=True).stdout
+        wanted = {
+            "PIE": "DYN (" in out,
+            "RELRO": "GNU_RELRO" in out,
+            "full RELRO (BIND_NOW)": "NOW" in out,
+            "no executable stack": not re.search(r"GNU_STACK.*RWE", out),
+            "stack protector": "__stack_chk_fail" in out,
+        }
+        if name in STATIC:
+            wanted["static"] = "INTERP" not in out
+        else:
+            wanted["FORTIFY"] = re.search(r"__\w+_chk\b", out) is not None
+        for what, ok in wanted.items():
+            if not ok:
+                bad(f"build/{name}", f"release build lacks {what}")
+
+
+def check_licences():
+    libs = set()
+    for name in PROGRAMS:
+        path = TOP / "build" / name
+        if name in STATIC or not path.exists():
+            continue
+        out = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True).stdout
+        libs |= set(re.findall(r"NEEDED.*\[(\S+?)\]", out))
+    cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout
+    for lib in sorted(libs):
+        found = re.search(rf"^\s*{re.escape(lib)} .*=> (\S+)", cache, re.M)
+        target = Path(found.group(1)) if found else Path(lib)
+        names = [str(target), str(target.resolve()), str(target).replace("/lib/", "/usr/lib/", 1)]
+        package = ""
+        for n in names:
+            r = subprocess.run(["dpkg-query", "-S", n], capture_output=True, text=True)
+            if r.returncode == 0:
+                package = r.stdout.split(":")[0]
+                break
+        if package not in LICENCES:
+            bad("linked libraries", f"{lib} ({package or 'no package'}) is not in the list of licences")
+
+
+def check_config_rows():
+    """Every configuration key names a test that exists."""
+    tests = "\n".join(p.read_text() for p in TOP.glob("tests/*/test_*.py"))
+    r = subprocess.run([TOP / "build/agentsh", "config", "keys", "--json"], capture_output=True, text=True)
+    if r.returncode != 0:
+        bad("agentsh config keys", r.stderr.strip())
+        return
+    for row in json.loads(r.stdout)["keys"]:
+        if f"def {row['test']}(" not in tests and f'"{row["key"]}"' not in tests:
+            bad("src/config", f"{row['key']}: no test {row['test']}")
+
+
+def main():
+    checks = [
+        check_layers,
+        check_names,
+        check_tests,
+        check_headers_alone,
+        check_hardening,
+        check_licences,
+        check_config_rows,
+    ]
+    for check in checks:
+        check()
+    for p in problems:
+        print(p, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
