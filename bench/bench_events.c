@@ -26,12 +26,12 @@ static struct event sample(unsigned i)
 	return (struct event){.schema = EVENT_SCHEMA,
 			      .type = EVENT_file_write,
 			      .time_us = 1700000000000000ull + i,
-			      .session_id = "session-bench",
-			      .command_id = "cmd-bench",
-			      .agent_id = "uid-0",
+			      .session_id = (char *)"session-bench",
+			      .command_id = (char *)"cmd-bench",
+			      .agent_id = (char *)"uid-0",
 			      .pid = 4242,
 			      .count = 1,
-			      .decision = "allow",
+			      .decision = (char *)"allow",
 			      .path = path,
 			      .op_bytes = 1024};
 }

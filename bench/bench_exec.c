@@ -81,13 +81,13 @@ static int call(int fd, const char *method, const char *path, const char *body, 
 	return atoi(buf + 9);
 }
 
-static void spawn_wait(char *const argv[])
+static void spawn_wait(const char *const argv[])
 {
 	pid_t pid = vfork();
 	int status;
 
 	if (pid == 0) {
-		execv(argv[0], argv);
+		execv(argv[0], (char *const *)argv);
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
@@ -96,18 +96,18 @@ static void spawn_wait(char *const argv[])
 
 static void way_native(struct place *p)
 {
-	spawn_wait((char *[]){"/bin/true", NULL});
+	spawn_wait((const char *[]){"/bin/true", NULL});
 }
 
 static void way_sh(struct place *p)
 {
-	spawn_wait((char *[]){"/bin/sh", "-c", "true", NULL});
+	spawn_wait((const char *[]){"/bin/sh", "-c", "true", NULL});
 }
 
 static void way_bwrap(struct place *p)
 {
-	spawn_wait((char *[]){"/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev",
-			      "/dev", "--proc", "/proc", "/bin/true", NULL});
+	spawn_wait((const char *[]){"/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/",
+				    "--dev", "/dev", "--proc", "/proc", "/bin/true", NULL});
 }
 
 static void way_http(struct place *p)
@@ -130,19 +130,18 @@ static void way_script(struct place *p)
 
 static void way_cli(struct place *p)
 {
-	spawn_wait((char *[]){(char *)p->agentsh, "exec", (char *)p->session, "--", "/bin/true",
-			      NULL});
+	spawn_wait((const char *[]){p->agentsh, "exec", p->session, "--", "/bin/true", NULL});
 }
 
 static void way_cli_shell(struct place *p)
 {
-	spawn_wait((char *[]){(char *)p->agentsh, "exec", (char *)p->session, "--output", "shell",
-			      "--", "/bin/true", NULL});
+	spawn_wait((const char *[]){p->agentsh, "exec", p->session, "--output", "shell", "--",
+				    "/bin/true", NULL});
 }
 
 static void way_version(struct place *p)
 {
-	spawn_wait((char *[]){(char *)p->agentsh, "version", NULL});
+	spawn_wait((const char *[]){p->agentsh, "version", NULL});
 }
 
 static void way_health(struct place *p)
@@ -239,10 +238,11 @@ static int latency(int argc, char **argv)
 			diff[r] = t[i * rounds + r] - t[r];
 			one[r] = t[i * rounds + r];
 		}
+		double middle = median(one, rounds); /* sorts */
+
 		printf("{\"way\":\"%s\",\"rounds\":%d,\"median_us\":%.1f,\"over_first_us\":%.1f,"
 		       "\"p90_us\":%.1f}\n",
-		       way[i]->name, rounds, median(one, rounds), median(diff, rounds),
-		       one[rounds * 9 / 10]);
+		       way[i]->name, rounds, middle, median(diff, rounds), one[rounds * 9 / 10]);
 	}
 	return 0;
 }

@@ -13,8 +13,8 @@ usage: tools/mutate.py [--sample N] [--module NAME]… [--seed S] [--site FILE:L
 A comparison is one of < <= > >= == != in src/MODULE/*.c outside comments, strings, preprocessor lines and static
 asserts; < and <=, > and >=, == and != are exchanged. The tree is copied first and only the copy is changed. Each flip is
 built with ASan and UBSan; then run the module's unit tests (those beside the changed file first) and, if all stay
-green, the integration tests of INTEGRATION. Red is a failed test, a sanitizer's report, or a time-out. A flip that the
-compiler refuses is replaced by another one.
+green, the integration tests of INTEGRATION. Red is a failed test, a sanitizer's report, or a time-out, twice in a row.
+A flip that the compiler refuses is replaced by another one.
 
 Flipped programs do odd things, and as root: they run in their own PID, mount, UTS and IPC namespaces with the file system
 read-only, except for the copy and a /tmp inside it. This needs root.
@@ -196,14 +196,14 @@ class Copy:
         (self.dir / "build.log").write_text(done.stdout + done.stderr)
         return done.returncode == 0
 
-    def walled(self, command, seconds, env=None):
+    def walled(self, name, command, seconds, env):
         """Runs a command in namespaces of its own; returns None if it went well, else why not."""
         tmp = Path(tempfile.mkdtemp(dir=self.dir, prefix="tmp-"))
         tmp.chmod(0o1777)
         wall = (
             'mount --bind "$1" "$1" && mount --bind "$3" "$1/venv" && mount -o remount,bind,ro / && '
-            'mount --bind "$2" /tmp && cd "$1/tree" && shift 3 && ulimit -f 2097152 && exec "$@"'
-        )
+            'mount --bind "$2" /tmp && cd "$1/tree" && shift 3 && ulimit -f 2097152 && "$@"; exit $?'
+        )  # the shell stays: process 1 must bury orphans
         full = [
             *"unshare --fork --kill-child --pid --mount --uts --ipc --mount-proc sh -c".split(),
             wall,
@@ -212,9 +212,7 @@ class Copy:
         ]
         base = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
         with open(self.dir / f"{tmp.name}.log", "w+b") as log:
-            child = subprocess.Popen(
-                full, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**base, **(env or {})}
-            )
+            child = subprocess.Popen(full, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**base, **env})
             try:
                 status = child.wait(seconds)
                 why = f"exit status {status}" if status else None
@@ -223,7 +221,7 @@ class Copy:
                 child.wait()
                 why = f"time-out after {seconds:.0f} s"
         if why:
-            shutil.copyfile(log.name, self.dir / "red.log")
+            shutil.copyfile(log.name, self.dir / f"red-{Path(name).name}.log")
         os.unlink(log.name)
         shutil.rmtree(tmp, ignore_errors=True)
         return why
@@ -233,13 +231,13 @@ class Copy:
 
     def unit(self, name):
         env = {"ASAN_OPTIONS": "detect_leaks=1:hard_rss_limit_mb=2000", "AGENTSH_BUILD_DIR": str(self.build)}
-        return self.walled([self.build / name], self.limit(name, 20), env)
+        return self.walled(name, [self.build / name], self.limit(name, 20), env)
 
     def integration(self, name):
         env = {"ASAN_OPTIONS": "detect_leaks=0:hard_rss_limit_mb=2000", "AGENTSH_BUILD_DIR": str(self.build)}
         # as root only: both kinds of server run the same code but for what has unit tests
         command = [self.dir / "venv/bin/python", "-m", "pytest", "-q", "-x", "-k", "not user"]
-        return self.walled([*command, f"tests/integration/{name}"], self.limit(name, 60), env)
+        return self.walled(name, [*command, f"tests/integration/{name}"], self.limit(name, 60), env)
 
     def baseline(self, modules):
         """Measures every test without a flip; what is red already cannot show anything."""
@@ -261,12 +259,15 @@ class Copy:
             self.seconds = dict(pool.map(measure, tests))
 
     def first_red(self, names, run):
+        """What is red twice: a test that failed by chance shows nothing."""
         with ThreadPoolExecutor(JOBS) as pool:
             for i in range(0, len(names), JOBS):
                 part = names[i : i + JOBS]
                 for name, why in zip(part, pool.map(run, part), strict=True):
-                    if why:
+                    if why and run(name):
                         return f"{name}: {why}"
+                    if why:
+                        print(f"red by chance: {name}: {why}", flush=True)
         return None
 
     def judge(self, site):
@@ -352,7 +353,8 @@ def main():
         copy.configure()
         modules = sorted({s.module for s in order[: args.sample]})
         if not copy.make([*PROGRAMS, *(u for m in modules for u in copy.units_of(m))]):
-            sys.exit(f"mutate.py: the tree does not build\n{(copy.dir / 'build.log').read_text()[-4000:]}")
+            log = (copy.dir / "build.log").read_text()
+            sys.exit(f"mutate.py: the tree does not build\n{log[max(0, log.find('FAILED:')) :][:4000]}")
         copy.baseline(modules)
         return 0 if run(copy, order, args.sample) else 1
     finally:

@@ -58,13 +58,18 @@ struct call {
 /* Answers and ends the call. */
 void call_reply(struct call *call, int status, struct buf *body);
 void call_fail(struct call *call, const struct err *err);
-/* For streamed answers: the handler ends the HTTP answer itself, then this. */
+/* For answers that the handler sends itself: call_begun with the head, call_end behind its end. */
+void call_begun(struct call *call, int status);
 void call_end(struct call *call);
+/* Begins an answer of server-sent events. */
+void call_begin_sse(struct call *call);
 /* The body as JSON object (owned); an empty body is {} where optional. Fails with E_BAD_REQUEST. */
 int call_json(struct call *call, bool optional, json_t **out, struct err *err);
-/* A decimal query parameter in [min, max]; absent gives fallback. Problems become details. */
+/* A decimal query parameter, at most max; absent gives fallback. Problems become details. */
 uint64_t call_number(struct call *call, const char *name, uint64_t fallback, uint64_t max,
 		     struct err *err);
+/* The query parameter "limit": 1 to max. */
+unsigned call_limit(struct call *call, unsigned fallback, unsigned max, struct err *err);
 
 typedef void method_fn(struct call *call);
 enum method_owner { OWN_NONE, OWN_SESSION, OWN_COMMAND, OWN_SESSION_COMMAND };

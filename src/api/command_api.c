@@ -124,11 +124,10 @@ void api_command_list(struct call *call)
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
 	struct err err = {0};
-	uint64_t limit = call_number(call, "limit", LIST_DEFAULT, LIST_MAX, &err);
+	unsigned limit = call_limit(call, LIST_DEFAULT, LIST_MAX, &err);
 
 	if (err_from_details(&err, NULL) < 0 ||
-	    command_list(call->session, http_query(call->req, "cursor"), (unsigned)limit, &w,
-			 &err) < 0)
+	    command_list(call->session, http_query(call->req, "cursor"), limit, &w, &err) < 0)
 		call_fail(call, &err);
 	else
 		call_reply(call, 200, &body);
@@ -150,15 +149,13 @@ void api_command_output(struct call *call)
 	struct err err = {0};
 	const char *stream = http_query(call->req, "stream");
 	uint64_t offset = call_number(call, "offset", 0, INT64_MAX, &err);
-	uint64_t limit = call_number(call, "limit", OUTPUT_DEFAULT, OUTPUT_MAX, &err);
+	unsigned limit = call_limit(call, OUTPUT_DEFAULT, OUTPUT_MAX, &err);
 	int which = stream == NULL || strcmp(stream, "stdout") == 0 ? 1
 		    : strcmp(stream, "stderr") == 0		    ? 2
 								    : 0;
 
 	if (which == 0)
 		err_detail(&err, "stream", "stdout or stderr, not '%.40s'", stream);
-	if (http_query(call->req, "limit") != NULL && limit == 0)
-		err_detail(&err, "limit", "at least 1");
 	if (err_from_details(&err, NULL) < 0 ||
 	    command_output(call->command, which, offset, limit, &w, NULL, &err) < 0)
 		call_fail(call, &err);

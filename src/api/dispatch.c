@@ -25,7 +25,7 @@ void call_end(struct call *call)
 	call_free(call, false);
 }
 
-static void count(struct call *call, int status)
+void call_begun(struct call *call, int status)
 {
 	struct api *api = call->api;
 
@@ -43,21 +43,40 @@ static void count(struct call *call, int status)
 	}
 }
 
-void call_reply(struct call *call, int status, struct buf *body)
+/* header: one more of the answer's, or NULL. */
+static void reply(struct call *call, int status, const struct buf *body, const char *header,
+		  const char *value)
 {
-	const struct http_extra extra[] = {{"X-Request-Id", call->who.request_id}, {NULL, NULL}};
+	const struct http_extra extra[] = {
+		{"X-Request-Id", call->who.request_id}, {header, value}, {NULL, NULL}};
 
-	count(call, status);
+	call_begun(call, status);
 	http_reply(call->req, status, "application/json", body->data, body->len, extra);
 	call_free(call, false);
+}
+
+void call_reply(struct call *call, int status, struct buf *body)
+{
+	reply(call, status, body, NULL, NULL);
 }
 
 void call_fail(struct call *call, const struct err *err)
 {
 	cleanup_buf struct buf body = {0};
+	bool who = err->code == E_UNAUTHENTICATED;
 
 	api_error_format(err, call->who.request_id, &body);
-	call_reply(call, err_row(err->code)->http, &body);
+	reply(call, err_row(err->code)->http, &body, who ? "WWW-Authenticate" : NULL, "Bearer");
+}
+
+void call_begin_sse(struct call *call)
+{
+	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
+					   {"X-Request-Id", call->who.request_id},
+					   {NULL, NULL}};
+
+	call_begun(call, 200);
+	http_stream_start(call->req, 200, "text/event-stream", extra);
 }
 
 void api_on_bad(int status, const char *reason, struct buf *body, void *arg)
@@ -146,9 +165,10 @@ struct query_check {
 static void check_query(const char *name, const char *value, void *arg)
 {
 	struct query_check *qc = arg;
-	size_t len = strlen(name);
+	size_t len = strcspn(name, " ");
 
-	for (const char *p = qc->allowed; len > 0 && (p = strstr(p, name)) != NULL; p += len)
+	for (const char *p = qc->allowed;
+	     len > 0 && name[len] == '\0' && (p = strstr(p, name)) != NULL; p += len)
 		if ((p == qc->allowed || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0'))
 			return;
 	err_detail(qc->err, name, "unknown query parameter");
@@ -189,8 +209,6 @@ static int admit(struct call *call, struct err *err)
 
 static void refuse_path(struct call *call, const struct search *s)
 {
-	const struct http_extra extra[] = {
-		{"X-Request-Id", call->who.request_id}, {"Allow", s->allow}, {NULL, NULL}};
 	cleanup_buf struct buf body = {0};
 	struct err err = {0};
 
@@ -201,9 +219,7 @@ static void refuse_path(struct call *call, const struct search *s)
 	}
 	err_set(&err, E_METHOD_NOT_ALLOWED, http_path(call->req), "this path answers %s", s->allow);
 	api_error_format(&err, call->who.request_id, &body);
-	count(call, 405);
-	http_reply(call->req, 405, "application/json", body.data, body.len, extra);
-	call_free(call, false);
+	reply(call, 405, &body, "Allow", s->allow);
 }
 
 void api_on_request(struct http_request *req, void *arg)
@@ -273,4 +289,13 @@ uint64_t call_number(struct call *call, const char *name, uint64_t fallback, uin
 	if (v > max)
 		err_detail(err, name, "at most %" PRIu64, max);
 	return v;
+}
+
+unsigned call_limit(struct call *call, unsigned fallback, unsigned max, struct err *err)
+{
+	uint64_t v = call_number(call, "limit", fallback, max, err);
+
+	if (v == 0)
+		err_detail(err, "limit", "at least 1");
+	return (unsigned)v;
 }

@@ -18,19 +18,43 @@ struct subscription {
 	struct call *call;
 	struct event_feed *feed;
 	struct event *keepalive;
-	bool last; /* the session's last event was given */
+	uint64_t types; /* asked for; 0: all */
+	bool last;	/* the session's last event has come */
 };
 
-static bool is_last(const char *json, size_t len)
+#define ENDS (1ULL << EVENT_session_destroyed | 1ULL << EVENT_session_failed)
+
+/* The bit of a session's last event, or 0. */
+static uint64_t end_type(const char *json, size_t len)
 {
-	static const char *const ends[] = {"\"type\":\"session_destroyed\"",
-					   "\"type\":\"session_failed\""};
+	static const struct {
+		const char *text;
+		uint64_t bit;
+	} ends[] = {
+		{"\"type\":\"session_destroyed\"", 1ULL << EVENT_session_destroyed},
+		{"\"type\":\"session_failed\"", 1ULL << EVENT_session_failed},
+	};
 	size_t head = len < 200 ? len : 200; /* the type stands near the front */
 
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (memmem(json, head, ends[i], strlen(ends[i])) != NULL)
-			return true;
-	return false;
+		if (memmem(json, head, ends[i].text, strlen(ends[i].text)) != NULL)
+			return ends[i].bit;
+	return 0;
+}
+
+static void take_seq(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	*(uint64_t *)arg = seq;
+}
+
+/* Did the session end at or before this place? Then nothing will come behind it. */
+static bool over_at(struct call *call, uint64_t after)
+{
+	const struct event_query q = {.session_id = call->id, .types = ENDS, .limit = 1};
+	uint64_t end = 0;
+
+	return store_query(call->api->store, &q, take_seq, &end, NULL, NULL) == 0 && end != 0 &&
+	       end <= after;
 }
 
 static void subscription_left(struct call *call, bool gone)
@@ -53,12 +77,15 @@ static void emit(uint64_t seq, const char *json, size_t len, void *arg)
 {
 	struct subscription *s = arg;
 	cleanup_buf struct buf out = {0};
+	uint64_t end = end_type(json, len);
 	char id[24];
 
-	snprintf(id, sizeof(id), "%" PRIu64, seq);
-	sse_format(&out, id, NULL, json, len);
-	http_stream_write(s->call->req, out.data, out.len);
-	if (is_last(json, len)) {
+	if (end == 0 || s->types == 0 || (s->types & end) != 0) {
+		snprintf(id, sizeof(id), "%" PRIu64, seq);
+		sse_format(&out, id, NULL, json, len);
+		http_stream_write(s->call->req, out.data, out.len);
+	}
+	if (end != 0) {
 		s->last = true;
 		event_active(s->keepalive, EV_TIMEOUT, 0); /* ends outside of the feed */
 	}
@@ -104,9 +131,6 @@ static int start_seq(struct call *call, uint64_t *seq, struct err *err)
 
 void api_events_stream(struct call *call)
 {
-	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
-					   {"X-Request-Id", call->who.request_id},
-					   {NULL, NULL}};
 	const struct timeval every = {.tv_sec = KEEPALIVE_S};
 	struct event_query q = {.session_id = call->id};
 	const char *types = http_query(call->req, "type");
@@ -119,13 +143,20 @@ void api_events_stream(struct call *call)
 		call_fail(call, &err);
 		return;
 	}
+	call_begin_sse(call);
+	if (over_at(call, after) || strcmp(http_method(call->req), "HEAD") == 0) {
+		http_stream_end(call->req);
+		call_end(call);
+		return;
+	}
 	s = mem_new(struct subscription);
 	s->call = call;
+	s->types = q.types;
+	q.types |= q.types != 0 ? ENDS : 0; /* the end is always heard */
 	s->keepalive = event_new(call->api->base, -1, EV_PERSIST, on_keepalive, s);
 	event_add(s->keepalive, &every);
 	call->work = s;
 	call->work_free = subscription_left;
-	http_stream_start(call->req, 200, "text/event-stream", extra);
 	http_on_drain(call->req, on_drain, s);
 	s->feed = event_feed_open(call->api->store, &q, after,
 				  &(struct event_feed_ops){emit, can_send, s});
@@ -186,7 +217,7 @@ static int read_query(struct call *call, struct event_query *q, struct err *err)
 	q->decision = decision_parameter(call, err);
 	q->since_us = time_parameter(call, "since", err);
 	q->until_us = time_parameter(call, "until", err);
-	q->limit = (unsigned)call_number(call, "limit", HISTORY_DEFAULT, HISTORY_MAX, err);
+	q->limit = call_limit(call, HISTORY_DEFAULT, HISTORY_MAX, err);
 	q->offset = (unsigned)call_number(call, "offset", 0, UINT32_MAX, err);
 	q->after_seq = call_number(call, "cursor", 0, INT64_MAX, err);
 	r = err_from_details(err, NULL);

@@ -56,6 +56,7 @@ struct event_feed *event_feed_open(struct store *store, const struct event_query
 
 struct batch {
 	struct event_feed *feed;
+	uint64_t committed;
 	unsigned n;
 };
 
@@ -63,6 +64,9 @@ static void on_row(uint64_t seq, const char *json, size_t len, void *arg)
 {
 	struct batch *b = arg;
 
+	/* The query also sees the open turn, which may still be rolled back. */
+	if (seq > b->committed)
+		return;
 	b->n++;
 	b->feed->last = seq;
 	b->feed->ops.emit(seq, json, len, b->feed->ops.arg);
@@ -77,7 +81,7 @@ bool event_feed_pump(struct event_feed *f)
 
 	while (!f->caught_up && f->ops.ready(f->ops.arg)) {
 		struct event_query q = base;
-		struct batch b = {f, 0};
+		struct batch b = {f, store_last_seq(f->store), 0};
 		struct err err = {0};
 
 		q.after_seq = f->last;

@@ -233,6 +233,7 @@ static void begin(struct piping *p)
 	if (p->tail.begun)
 		return;
 	p->tail.begun = true;
+	call_begun(call, 101);
 	http_upgrade(call->req, STDIO_PROTOCOL, on_data, p);
 	http_on_drain(call->req, on_drain, p);
 }

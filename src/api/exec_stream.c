@@ -68,14 +68,15 @@ static void pump(struct streaming *s)
 {
 	struct call *call = s->tail.call;
 	struct err err = {0};
-	bool more[2] = {true, true};
+	bool more[2] = {true, true}, caught_up;
 
 	if (!s->tail.begun)
 		return;
 	for (int turn = 0; can_send(s) && (more[0] || more[1]); turn ^= 1)
 		if (more[turn])
 			more[turn] = send_output(s, turn + 1, &err);
-	if (!s->tail.done || more[0] || more[1] || !event_feed_pump(s->feed))
+	caught_up = event_feed_pump(s->feed);
+	if (!s->tail.done || more[0] || more[1] || !caught_up)
 		return;
 	send_message(s, "result", s->tail.result.data, s->tail.result.len);
 	http_stream_end(call->req);
@@ -90,14 +91,11 @@ static void on_drain(struct http_request *req, void *arg)
 static void begin(struct streaming *s)
 {
 	struct call *call = s->tail.call;
-	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
-					   {"X-Request-Id", call->who.request_id},
-					   {NULL, NULL}};
 
 	if (s->tail.begun)
 		return;
 	s->tail.begun = true;
-	http_stream_start(call->req, 200, "text/event-stream", extra);
+	call_begin_sse(call);
 	http_on_drain(call->req, on_drain, s);
 }
 
@@ -139,7 +137,10 @@ void api_exec_stream(struct call *call)
 	struct streaming *s;
 	uint64_t last = store_last_seq(call->api->store);
 
-	if (api_exec_request(call, &r, &err) < 0) {
+	if (api_exec_request(call, &r, &err) == 0 && r.wish.detach)
+		err_set(&err, E_BAD_REQUEST, "detach",
+			"a stream has no detach: it ends with the command");
+	if (err.code != E_OK) {
 		call_fail(call, &err);
 		api_exec_request_done(&r);
 		return;

@@ -7,7 +7,7 @@ int exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, stru
 		   struct err *err)
 {
 	struct command *c = t->live;
-	size_t before = out->len, got, keep;
+	size_t before = out->len, got;
 	int r = 0;
 
 	if (c == NULL)
@@ -17,12 +17,10 @@ int exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, stru
 	if (r < 0)
 		return r;
 	got = out->len - before;
-	keep = got;
-	if (whole && got > 4 &&
-	    json_is_text(out->data + before, json_text_cut(out->data + before, got)))
-		keep = json_text_cut(out->data + before, got);
-	out->len = before + keep;
-	t->sent[stream] += keep;
+	if (whole && got > 0 && t->live != NULL && json_text_cut(out->data + before, got) == 0)
+		got = 0;
+	out->len = before + got;
+	t->sent[stream] += got;
 	return 0;
 }
 

@@ -18,8 +18,9 @@ struct exec_tail {
 	bool done;	  /* result holds the answer */
 	struct buf result;
 };
-/* Reads up to max bytes behind what was sent of stream 1 or 2 and counts them as sent; *n is 0 when
- * there is none now. whole: cut text at a character's boundary while more may come. */
+/* Reads up to max bytes behind what was sent of stream 1 or 2 and counts them as sent; out gets
+ * nothing when there is none now. whole: while the command runs, the first bytes of a character
+ * wait for the rest. */
 int exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, struct buf *out,
 		   struct err *err);
 /* Keeps the answer: called from the observer's done. */

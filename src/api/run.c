@@ -95,7 +95,9 @@ static void on_hup(struct api *api, struct link_msg *m)
 
 	if (api->jsonl != NULL && sink_jsonl_reopen(api->jsonl, &err) < 0)
 		log_error("the JSONL file cannot be reopened", "error", err.message);
-	if (m->nfds > 1 && load_keys(api, m->fd[1], &err) < 0)
+	if (m->nfds > 0)
+		log_reopen(take_fd(m->fd[0])); /* rotated: go on in the new file */
+	if (m->nfds > 2 && load_keys(api, m->fd[2], &err) < 0)
 		log_error("the keys were not replaced", "error", err.message);
 	log_info("reloaded");
 }

@@ -38,7 +38,7 @@ void api_metrics(struct call *call)
 		metrics_set(api->metrics, METRIC_EVENTS_JSONL_BEHIND,
 			    (int64_t)sink_jsonl_behind(api->jsonl));
 	metrics_format(api->metrics, &body);
-	metrics_add(api->metrics, METRIC_REQUESTS, 1);
+	call_begun(call, 200);
 	http_reply(call->req, 200, "text/plain; version=0.0.4", body.data, body.len, NULL);
 	call_end(call);
 }

@@ -77,11 +77,11 @@ void api_session_list(struct call *call)
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
 	struct err err = {0};
-	uint64_t limit = call_number(call, "limit", LIST_DEFAULT, LIST_MAX, &err);
+	unsigned limit = call_limit(call, LIST_DEFAULT, LIST_MAX, &err);
 
 	if (err_from_details(&err, NULL) < 0 ||
-	    session_list(call->api->sessions, &call->who, http_query(call->req, "cursor"),
-			 (unsigned)limit, &w, &err) < 0)
+	    session_list(call->api->sessions, &call->who, http_query(call->req, "cursor"), limit,
+			 &w, &err) < 0)
 		call_fail(call, &err);
 	else
 		call_reply(call, 200, &body);

@@ -5,6 +5,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "base/json.h"
 #include "client/client.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,10 +19,9 @@ struct cli_values {
 	const char *workspace, *policy, *idle_timeout, *timeout, *id, *background;
 	const char *json_text, *script, *output, *argv0, *working_dir, *command_id,
 		*idempotency_key;
-	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config,
-		*log_level;
+	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
 	struct strv env, set;
-	bool json, stream, no_queue, detach, help, automatic;
+	bool json, stream, no_queue, detach, help;
 };
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };
@@ -55,8 +55,8 @@ extern const struct cli_command cli_commands[]; /* ends with name NULL */
 extern const struct cli_option cli_globals[];
 
 int cli_main(int argc, char **argv);
-/* Reads options until "--" or, where stop_at_operand, the operand that begins a command; the rest
- * stays in cli->argv. */
+/* Reads options until "--" or, for exec and run, the operand that begins a command; the rest stays
+ * in cli->argv (which is argv, changed). */
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err);
 void cli_help(const struct cli_command *cmd, struct buf *out);
@@ -70,12 +70,14 @@ int cli_status(const struct err *err);
 
 /* pretty.c: indents valid JSON by two spaces without changing any value. */
 void cli_pretty(const char *json, size_t len, struct buf *out);
-/* rows.c: columns as wide as their widest cell, two spaces apart, left-aligned. */
+/* Columns as wide as their widest cell, two spaces apart, left-aligned. */
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out);
 /* "1234" -> "1,234" */
 void cli_thousands(int64_t n, struct buf *out);
 
-/* exec_body.c: the exec request from options and operands. Takes script, json_text or operands. */
+/* exec_body.c: NAME=VALUE strings as the object `key`. */
+int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err);
+/* The exec request from options and operands. Takes script, json_text or operands. */
 int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err);
 /* Exit code of an exec answer (JSON text). */
 int cli_exit_code(const char *json, size_t len, struct err *err);

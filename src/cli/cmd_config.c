@@ -69,12 +69,15 @@ int cmd_config_validate(struct cli *cli, struct err *err)
 {
 	struct config c = {0};
 	cleanup_buf struct buf report = {0};
-	int r = load(cli, cli->argc > 0 ? cli->argv[0] : cli->v.config, &c, &report, err);
+	int r;
 
+	if (cli->argc + (cli->v.config != NULL) > 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "one file at a time");
+	r = load(cli, cli->argc > 0 ? cli->argv[0] : cli->v.config, &c, &report, err);
 	if (report.len > 0)
 		fwrite(report.data, 1, report.len, stderr);
 	if (r == 0)
-		printf("The configuration is valid.\n");
+		fputs(cli->v.json ? "{\"valid\":true}\n" : "The configuration is valid.\n", stdout);
 	config_done(&c);
 	return r;
 }

@@ -24,8 +24,11 @@ static int exec_json(struct cli *cli, const char *path, const struct buf *body, 
 
 static int exec_shell(struct cli *cli, const char *path, const struct buf *body, struct err *err)
 {
-	const struct client_call call = {
-		.method = "POST", .path = path, .body = body->data, .len = body->len};
+	const struct client_call call = {.method = "POST",
+					 .path = path,
+					 .body = body->data,
+					 .len = body->len,
+					 .idempotency_key = cli->v.idempotency_key};
 	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
 	const char *message;
@@ -204,6 +207,8 @@ int cmd_exec(struct cli *cli, struct err *err)
 
 	if (shell < 0)
 		return shell;
+	if (cli->v.stream && cli->v.output != NULL)
+		return err_set(err, E_BAD_REQUEST, NULL, "give either --stream or --output");
 	if (cli->argc < 1)
 		return err_set(err, E_BAD_REQUEST, NULL,
 			       "which session? agentsh exec SESSION -- CMD");

@@ -37,19 +37,6 @@ static void to_second(const char *time, char out[32])
 	snprintf(out, 32, "%.*s%s", (int)(n < 24 ? n : 24), time, time[n] == '.' ? "Z" : "");
 }
 
-static void env_object(struct jw *w, const struct strv *env)
-{
-	jw_obj(w);
-	for (size_t i = 0; i < env->n; i++) {
-		const char *eq = strchr(env->v[i], '=');
-		cleanup_free char *name =
-			mem_strndup(env->v[i], eq ? (size_t)(eq - env->v[i]) : strlen(env->v[i]));
-
-		jw_kstr(w, name, eq ? eq + 1 : "");
-	}
-	jw_obj_end(w);
-}
-
 static int create_body(struct cli *cli, struct buf *body, struct err *err)
 {
 	const struct cli_values *v = &cli->v;
@@ -65,6 +52,7 @@ static int create_body(struct cli *cli, struct buf *body, struct err *err)
 		{"background", v->background},
 	};
 	struct jw w = JW(body);
+	int r = 0;
 
 	if (here == NULL && (v->workspace == NULL || v->workspace[0] != '/'))
 		return err_errno(err, E_BAD_REQUEST, v->workspace, "workspace %s",
@@ -73,12 +61,10 @@ static int create_body(struct cli *cli, struct buf *body, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].value != NULL)
 			jw_kstr(&w, rows[i].key, rows[i].value);
-	if (v->env.n > 0) {
-		jw_key(&w, "environment");
-		env_object(&w, &v->env);
-	}
+	if (v->env.n > 0)
+		r = cli_env(&w, "environment", &v->env, err);
 	jw_obj_end(&w);
-	return 0;
+	return r;
 }
 
 int cmd_session_create(struct cli *cli, struct err *err)

@@ -3,17 +3,21 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
-static void add_env(struct jw *w, const struct strv *env)
+int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err)
 {
-	jw_key(w, "env");
+	jw_key(w, key);
 	jw_obj(w);
 	for (size_t i = 0; i < env->n; i++) {
 		const char *eq = strchr(env->v[i], '=');
+
+		if (eq == NULL)
+			return err_set(err, E_BAD_REQUEST, env->v[i], "--env needs NAME=VALUE");
 		cleanup_free char *name = mem_strndup(env->v[i], (size_t)(eq - env->v[i]));
 
 		jw_kstr(w, name, eq + 1);
 	}
 	jw_obj_end(w);
+	return 0;
 }
 
 static int check(const struct cli *cli, int operands, struct err *err)
@@ -21,11 +25,14 @@ static int check(const struct cli *cli, int operands, struct err *err)
 	const struct cli_values *v = &cli->v;
 
 	if ((v->script != NULL) + (v->json_text != NULL) + (operands > 0) != 1)
+		return err_set(
+			err, E_BAD_REQUEST, NULL,
+			"give one of: -- CMD [ARG...], --script TEXT, exec's --json REQUEST");
+	if (v->json_text != NULL &&
+	    (v->timeout != NULL || v->argv0 != NULL || v->working_dir != NULL ||
+	     v->command_id != NULL || v->env.n > 0 || v->no_queue || v->detach))
 		return err_set(err, E_BAD_REQUEST, NULL,
-			       "give one of: -- CMD [ARG...], --script TEXT, --json REQUEST");
-	for (size_t i = 0; i < v->env.n; i++)
-		if (strchr(v->env.v[i], '=') == NULL)
-			return err_set(err, E_BAD_REQUEST, v->env.v[i], "--env needs NAME=VALUE");
+			       "--json is the whole request: what it asks for stands inside");
 	return 0;
 }
 
@@ -60,13 +67,22 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 		if (rows[i].value != NULL)
 			jw_kstr(&w, rows[i].key, rows[i].value);
 	if (v->env.n > 0)
-		add_env(&w, &v->env);
+		r = cli_env(&w, "env", &v->env, err);
 	if (v->no_queue)
 		jw_kbool(&w, "queue", false);
 	if (v->detach)
 		jw_kbool(&w, "detach", true);
 	jw_obj_end(&w);
-	return 0;
+	return r;
+}
+
+/* A result without an exit code is a lost command's. */
+static int exit_of(const json_t *result)
+{
+	const json_t *code = json_object_get(result, "exit_code");
+	json_int_t v = json_is_integer(code) ? json_integer_value(code) : -1;
+
+	return v >= 0 && v <= 255 ? (int)v : CLI_FAILED;
 }
 
 int cli_exit_code(const char *json, size_t len, struct err *err)
@@ -74,21 +90,17 @@ int cli_exit_code(const char *json, size_t len, struct err *err)
 	json_t *doc = NULL;
 	int r = json_parse(json, len, &doc, err);
 	const json_t *error = json_object_get(doc, "error");
-	const json_t *code;
+	const json_t *result = json_object_get(doc, "result");
+	const char *message = json_string_value(json_object_get(error, "message"));
 
 	if (r < 0)
 		return r;
 	if (error != NULL) /* the server ended the stream with an error body */
 		r = err_set(err,
 			    err_code_by_name(json_string_value(json_object_get(error, "code"))),
-			    NULL, "%s", json_string_value(json_object_get(error, "message")));
-	code = json_object_get(json_object_get(doc, "result"), "exit_code");
-	if (r == 0 && json_is_integer(code))
-		r = (int)json_integer_value(code);
-	else if (r == 0)
-		r = json_object_get(doc, "result") == NULL
-			    ? 0
-			    : CLI_FAILED; /* a detached command's record; a lost one */
+			    NULL, "%s", message != NULL ? message : "the server said no more");
+	else if (result != NULL) /* a detached command's record has none */
+		r = exit_of(result);
 	json_decref(doc);
 	return r;
 }

@@ -76,13 +76,15 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 	static const struct cli_command top = {.name = "", .operands = ""};
 	int i = 1;
 
-	while (i < argc && argv[i][0] == '-') {
+	while (i < argc && argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != '\0') {
 		char *one[2] = {argv[i], i + 1 < argc ? argv[i + 1] : NULL};
 		bool pair = strchr(argv[i], '=') == NULL && strcmp(argv[i], "--help") != 0;
 		int r;
 
 		if (strcmp(argv[i], "--version") == 0)
 			return i; /* main handles the word */
+		if (strcmp(argv[i], "--") == 0)
+			return i + 1;
 		r = cli_parse(&top, pair && one[1] ? 2 : 1, one, cli, err);
 		if (r < 0)
 			return r;
@@ -125,6 +127,9 @@ static int run(struct cli *cli, int argc, char **argv, struct err *err)
 		cli_print(&text);
 		return 0;
 	}
+	if (cmd->operands[0] == '\0' && cli->argc > 0)
+		return err_set(err, E_BAD_REQUEST, cli->argv[0], "%s: unexpected '%s'", cmd->name,
+			       cli->argv[0]);
 	return cmd->run(cli, err);
 }
 

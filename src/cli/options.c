@@ -34,9 +34,8 @@ static int read_option(const struct cli_command *cmd, struct cli *cli, int argc,
 	if (o == NULL)
 		o = find(cli_globals, arg, len);
 	if (o == NULL)
-		return err_set(err, E_BAD_REQUEST, arg, "%s has no option %.*s (agentsh %s --help)",
-			       cmd->name, (int)len, arg, cmd->name);
-	/* --json is a flag everywhere; exec also takes a request behind it. */
+		return err_set(err, E_BAD_REQUEST, arg, "no option %.*s (agentsh %s%s--help)",
+			       (int)len, arg, cmd->name, cmd->name[0] ? " " : "");
 	if (o->kind == CLI_FLAG && value != NULL)
 		return err_set(err, E_BAD_REQUEST, arg, "%s takes no value", o->name);
 	if (o->kind != CLI_FLAG && value == NULL) {

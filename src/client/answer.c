@@ -123,7 +123,7 @@ static int parse_head(char *text, struct answer_head *h)
 	char *line = strsep(&text, "\n");
 	uint64_t status;
 
-	if (strncmp(line, "HTTP/1.", 7) != 0 || strlen(line) < 12 || line[8] != ' ')
+	if (strncmp(line, "HTTP/1.", 7) != 0 || strlen(line) < 13 || line[8] != ' ')
 		return -1;
 	*h = (struct answer_head){.body = BODY_UNTIL_CLOSE, .keep = line[7] == '1'};
 	line[12] = '\0';

@@ -250,5 +250,5 @@ int client_stream(struct client *c, const struct client_call *call, client_sse_f
 	if (r != 0 || !head.keep || head.body == BODY_UNTIL_CLOSE)
 		client_disconnect(c);
 	sse_parser_done(&s.parser);
-	return r > 0 ? 0 : r;
+	return s.stopped ? 0 : r;
 }

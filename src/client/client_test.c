@@ -7,6 +7,9 @@
 #include "client/client_internal.h"
 #include "client/server_fixture.h"
 #include "wire/sse.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
 
 /* --- servers --- */
 
@@ -258,6 +261,76 @@ static void cli_1_a_kept_connection_may_have_ended(void **state)
 	server_stop(&s);
 }
 
+/* The answer counts, even if the server did not want to read all of the call. */
+static void cli_1_a_server_may_refuse_before_it_has_read_all(void **state)
+{
+	static const struct canned rows[] = {
+		{"HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n", true},
+		{NULL, true},
+	};
+	const size_t len = 8 * 1024 * 1024;
+	cleanup_free char *big = mem_alloc(len);
+	const struct client_call call = {.method = "POST", .path = "/", .body = big, .len = len};
+	struct client_answer a = {0};
+	struct err err = {0};
+	struct server s;
+	struct client *c;
+	int fd;
+
+	start_canned(&s, rows, ARRAY_LEN(rows));
+	c = open_client(&s);
+	fd = c->fd;
+	assert_int_equal(client_call(c, &call, &a, &err), -E_TOO_LARGE);
+	assert_int_equal(client_call(c, &call, &a, &err), -E_UNAVAILABLE);
+	/* Nothing of a connection stays behind. */
+	client_close(c);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	server_stop(&s);
+}
+
+static void cli_1_tcp_is_spoken_too(void **state)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct client_call call = {.method = "GET", .path = "/"};
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cleanup_free char *name = NULL, *want = NULL;
+	struct client_answer answer = {0};
+	socklen_t len = sizeof(a);
+	struct client *c = NULL;
+	struct err err = {0};
+	int first, on;
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+	name = mem_printf("http://localhost:%u", ntohs(a.sin_port));
+	want = mem_printf("Host: localhost:%u\r\n", ntohs(a.sin_port));
+	assert_int_equal(client_open(&(struct client_options){.server = name}, &c, &err), 0);
+	first = accept(listener, NULL, NULL);
+	assert_int_equal(fdio_write_all(first, "HTTP/1.1 204 X\r\n\r\n", 18), 0);
+	/* The answer is there before the call: the connection counts as ended, and another is made.
+	 */
+	if (server_fork() == 0) {
+		char text[1000] = "";
+		const int second = accept(listener, NULL, NULL);
+
+		assert_true(recv(second, text, sizeof(text) - 1, 0) > 0);
+		if (strstr(text, want) != NULL)
+			fdio_write_all(second, "HTTP/1.1 204 X\r\n\r\n", 18);
+		_exit(0);
+	}
+	assert_int_equal(client_call(c, &call, &answer, &err), 0);
+	assert_int_equal(answer.status, 204);
+	len = sizeof(on);
+	assert_int_equal(getsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
+	assert_int_not_equal(on, 0);
+	client_answer_done(&answer);
+	client_close(c);
+	close(first);
+	close(listener);
+	assert_true(wait(NULL) > 0);
+}
+
 static void cli_1_values_cannot_add_headers(void **state)
 {
 	const struct client_call calls[] = {
@@ -390,6 +463,8 @@ int main(void)
 		cmocka_unit_test(cli_1_broken_answers_are_told),
 		cmocka_unit_test(cli_1_errors_keep_their_code_and_details),
 		cmocka_unit_test(cli_1_a_kept_connection_may_have_ended),
+		cmocka_unit_test(cli_1_a_server_may_refuse_before_it_has_read_all),
+		cmocka_unit_test(cli_1_tcp_is_spoken_too),
 		cmocka_unit_test(cli_1_values_cannot_add_headers),
 		cmocka_unit_test(api_1_client_and_server_understand_each_other),
 		cmocka_unit_test(exe_6_messages_arrive_until_stopped),

@@ -259,7 +259,6 @@ static void forwarded_signals(sigset_t *set)
 static int pass_streams(struct passing *s)
 {
 	sigset_t set, old;
-	struct err lost = {0};
 	int r, w;
 
 	forwarded_signals(&set);
@@ -276,7 +275,8 @@ static int pass_streams(struct passing *s)
 		close(s->signals);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	/* Also after a failure, whose reason then counts. */
-	s->err = r != 0 ? &lost : s->err;
+	if (r != 0)
+		s->err = NULL;
 	w = finish_output(s, &s->output[0]);
 	if (w == 0)
 		w = finish_output(s, &s->output[1]);

@@ -183,12 +183,13 @@ static void on_request(struct http_request *req, void *arg)
 		send_frame(e, STDIO_STDERR, "err", 3);
 		end(e);
 	}
-	if (strcmp(path, "/window") == 0 || strcmp(path, "/flood") == 0)
+	if (strcmp(path, "/window") == 0) {
 		send_frame(e, STDIO_STDERR, zeros, STDIO_WINDOW);
-	if (strcmp(path, "/window") == 0)
 		end(e);
-	if (strcmp(path, "/flood") == 0)
-		send_frame(e, STDIO_STDERR, "x", 1);
+	}
+	/* So much that no credit given meanwhile makes it right. */
+	for (int i = 0; strcmp(path, "/flood") == 0 && i < 8; i++)
+		send_frame(e, STDIO_STDERR, zeros, STDIO_FRAME_MAX);
 	if (strcmp(path, "/vanish") == 0) {
 		send_frame(e, STDIO_STDOUT, "last words", 10);
 		http_stream_end(req);
@@ -209,14 +210,24 @@ struct run {
 };
 
 /* What client_stdio left behind: its result and the state of the process. */
-static void report(int fd, int r, const struct err *err, const struct buf *answer)
+static void report(int fd, int r, const struct err *err, const struct buf *answer, bool leaked)
 {
 	sigset_t mask;
 
 	sigprocmask(SIG_SETMASK, NULL, &mask);
-	dprintf(fd, "%d %s%s%s", r, answer->data != NULL ? answer->data : "",
+	dprintf(fd, "%d %s%s%s%s", r, answer->data != NULL ? answer->data : "",
 		r < 0 ? err->message : "",
-		sigismember(&mask, SIGINT) || sigismember(&mask, SIGHUP) ? " blocked" : "");
+		sigismember(&mask, SIGINT) || sigismember(&mask, SIGHUP) ? " blocked" : "",
+		leaked ? " leaked" : "");
+}
+
+/* The lowest descriptor above the standard ones that is free: changes if one is left open. */
+static int free_fd(void)
+{
+	const int fd = client_above_stdio(open("/", O_PATH | O_CLOEXEC));
+
+	close(fd);
+	return fd;
 }
 
 /* Calls in the child, whose descriptors are these. */
@@ -225,14 +236,15 @@ static void be_client(const char *socket, const char *path, int fd)
 	const struct client_options o = {.server = socket};
 	const struct client_call call = {.method = "POST", .path = path, .body = "{}", .len = 2};
 	cleanup_buf struct buf answer = {0};
+	const int before = free_fd();
 	struct client *c = NULL;
 	struct err err = {0};
 	int r = client_open(&o, &c, &err);
 
 	if (r == 0)
 		r = client_stdio(c, &call, &answer, &err);
-	report(fd, r, &err, &answer);
 	client_close(c);
+	report(fd, r, &err, &answer, free_fd() != before);
 }
 
 static void close_end(int *fd)
@@ -476,9 +488,9 @@ static void exe_4_a_server_that_fails_is_told(void **state)
 		start_run(&r, rows[i].path);
 		/* Before the end, so that nothing blocks. */
 		buf_reserve(&got, 0);
-		assert_int_equal(fdio_load(r.err, 100000, &got, NULL), 0);
+		assert_int_equal(fdio_load(r.err, 1000000, &got, NULL), 0);
 		buf_clear(&got);
-		assert_int_equal(fdio_load(r.out, 100000, &got, NULL), 0);
+		assert_int_equal(fdio_load(r.out, 1000000, &got, NULL), 0);
 		assert_string_equal(got.data, rows[i].out);
 		end_run(&r, rows[i].want);
 	}
@@ -490,7 +502,7 @@ static void exe_4_a_full_window_is_no_flood(void **state)
 	struct run r;
 
 	start_run(&r, "/window");
-	assert_int_equal(fdio_load(r.err, 100000, &got, NULL), 0);
+	assert_int_equal(fdio_load(r.err, 1000000, &got, NULL), 0);
 	assert_int_equal(got.len, STDIO_WINDOW);
 	end_run(&r, "0 {\"bytes\":0,\"signals\":\"\"}");
 }
@@ -502,7 +514,7 @@ static void exe_4_credit_is_given_in_steps(void **state)
 	struct run r;
 
 	start_run(&r, "/credit");
-	assert_int_equal(fdio_load(r.out, 100000, &got, NULL), 0);
+	assert_int_equal(fdio_load(r.out, 1000000, &got, NULL), 0);
 	assert_int_equal(got.len, 16384);
 	end_run(&r, "0 {\"bytes\":16384,\"signals\":\"\"}");
 }

@@ -110,8 +110,8 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_sandbox_allow_unenforced"},
 	{"sandbox.env_allow", CONFIG_NAMES, AT(env_allow), 0, 0, "PATH,USER,LANG,TERM,TZ,LC_*",
 	 NULL,
-	 "Variables of the server's environment that a session takes over; all others stay "
-	 "outside.",
+	 "Which of the variables with a default of agentsh's own (PATH, USER, LANG, TERM, TZ, LC_*) a "
+	 "session gets. The server's own environment never reaches a session.",
 	 "test_cfg_1_sandbox_env_allow"},
 	{"sandbox.env", CONFIG_ENV, AT(env_set), 0, 0, "", NULL,
 	 "Variables that every session gets.",

@@ -92,7 +92,7 @@ static void evt_2_the_wal_is_moved_at_the_soft_limit_and_then_starts_anew(void *
 	checkpointer_note(w->c, CHECKPOINT_SOFT - 1);
 	assert_false(runs_reach(w, 1, 100));
 	checkpointer_note(w->c, CHECKPOINT_SOFT);
-	assert_true(runs_reach(w, 1, 5000));
+	assert_true(runs_reach(w, 1, 4000));
 	exec(w, "INSERT INTO t VALUES(1)");
 	assert_true(w->pages < 5);
 }
@@ -102,17 +102,17 @@ static void evt_2_a_checkpoint_that_did_not_catch_up_is_not_repeated_at_once(voi
 	struct world *w = *state;
 
 	checkpointer_note(w->c, CHECKPOINT_SOFT);
-	assert_true(runs_reach(w, 1, 5000));
+	assert_true(runs_reach(w, 1, 4000));
 	checkpointer_note(w->c, 2 * CHECKPOINT_SOFT - 1);
 	assert_false(runs_reach(w, 2, 100));
 	checkpointer_note(w->c, 2 * CHECKPOINT_SOFT);
-	assert_true(runs_reach(w, 2, 5000));
+	assert_true(runs_reach(w, 2, 4000));
 	/* Fewer pages: the WAL started anew, and the limit is the first one again. */
 	checkpointer_note(w->c, 1);
 	checkpointer_note(w->c, CHECKPOINT_SOFT - 1);
 	assert_false(runs_reach(w, 3, 100));
 	checkpointer_note(w->c, CHECKPOINT_SOFT);
-	assert_true(runs_reach(w, 3, 5000));
+	assert_true(runs_reach(w, 3, 4000));
 }
 
 static void evt_2_past_the_hard_limit_the_wal_starts_anew_at_once(void **state)
@@ -128,18 +128,18 @@ static void evt_2_past_the_hard_limit_the_wal_starts_anew_at_once(void **state)
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
 	exec(w, "INSERT INTO t VALUES(zeroblob(100000))");
 	checkpointer_note(w->c, CHECKPOINT_HARD - 1);
-	assert_true(runs_reach(w, 1, 5000));
+	assert_true(runs_reach(w, 1, 4000));
 	assert_int_equal(w->hard, 0);
 	checkpointer_note(w->c, 1);
 	checkpointer_note(w->c, CHECKPOINT_HARD);
-	assert_true(runs_reach(w, 2, 5000));
+	assert_true(runs_reach(w, 2, 4000));
 	assert_int_equal(w->hard, 1);
 	exec(w, "INSERT INTO t VALUES(1)");
 	assert_true(w->pages > 20);
 	sqlite3_finalize(stmt);
 	sqlite3_close(other);
 	checkpointer_note(w->c, CHECKPOINT_HARD + CHECKPOINT_SOFT);
-	assert_true(runs_reach(w, 3, 5000));
+	assert_true(runs_reach(w, 3, 4000));
 	exec(w, "INSERT INTO t VALUES(1)");
 	assert_true(w->pages < 5);
 }

@@ -306,6 +306,24 @@ static void evt_2_no_rotated_file_is_kept_if_none_is_asked_for(void **state)
 	assert_string_equal(lines(w, 1), "-");
 }
 
+static void evt_2_files_that_others_rotated_are_not_ours_to_remove(void **state)
+{
+	struct world *w = *state;
+	char old[96];
+
+	close_sink(w);
+	w->config.keep = 0;
+	snprintf(old, sizeof(old), "%s.1", w->path);
+	put(w, 1);
+	open_sink(w);
+	close_sink(w);
+	assert_int_equal(rename(w->path, old), 0);
+	open_sink(w);
+	put(w, 1);
+	assert_string_equal(lines(w, 0), "2 ");
+	assert_string_equal(lines(w, 1), "1 ");
+}
+
 static void evt_2_a_file_is_rotated_when_its_first_line_is_too_old(void **state)
 {
 	struct world *w = *state;
@@ -532,6 +550,8 @@ int main(void)
 			evt_2_a_line_longer_than_the_limit_has_a_file_of_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(evt_2_no_rotated_file_is_kept_if_none_is_asked_for,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			evt_2_files_that_others_rotated_are_not_ours_to_remove, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			evt_2_a_file_is_rotated_when_its_first_line_is_too_old, setup, teardown),
 		cmocka_unit_test_setup_teardown(evt_2_old_events_that_are_caught_up_share_a_file,

@@ -321,17 +321,19 @@ void child_hello(struct launcher *l)
 void child_hup(struct launcher *l)
 {
 	struct err err = {0};
-	int fd[2];
-	/* The second descriptor is always the keys: an empty configuration holds the first place.
-	 */
-	const int n = copy_files(&l->settings, true, fd, &err);
+	/* The log, the configuration (an empty one holds its place), the keys if there are any. */
+	int fd[3] = {fcntl(l->log_fd, F_DUPFD_CLOEXEC, 3), -1, -1};
+	const int n = fd[0] < 0 ? err_errno(&err, E_INTERNAL, NULL, "cannot pass the log")
+				: copy_files(&l->settings, true, fd + 1, &err);
 
 	if (n < 0) {
 		log_error("cannot tell the API child of the new configuration", "error",
 			  err.message);
+		if (fd[0] >= 0)
+			close(fd[0]);
 		return;
 	}
-	talk_post(l, MSG_launcher_hup, 0, &(struct msg_empty){0}, fd, (size_t)n);
+	talk_post(l, MSG_launcher_hup, 0, &(struct msg_empty){0}, fd, (size_t)n + 1);
 }
 
 void child_kill(struct launcher *l)

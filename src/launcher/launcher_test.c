@@ -28,7 +28,7 @@ static void cfg_1_a_reload_takes_new_settings(void **state)
 	launcher_reload(&g->l);
 	assert_int_equal(g->l.settings.config.max_sessions, 3);
 	m = rig_expect(g, MSG_launcher_hup);
-	assert_int_equal(m.nfds, 1);
+	assert_int_equal(m.nfds, 2); /* log and configuration */
 	link_msg_done(&m);
 }
 

@@ -35,7 +35,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(launcher_gone,       8, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_remove,     9, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_stop,      10, LAUNCHER, API, IN_OPEN, ENDING, 0, 0) \
-	X(launcher_hup,       11, LAUNCHER, API, IN_OPEN, OPEN,   0, 2) \
+	X(launcher_hup,       11, LAUNCHER, API, IN_OPEN, OPEN,   0, 3) \
 	X(launcher_idle,      12, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_ready,     13, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	/* API child <-> warden. exec: stdout file, stderr file; taken: stdin bytes consumed; \

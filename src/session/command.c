@@ -60,7 +60,7 @@ struct command *command_ref(struct command *c)
 void command_close_out(struct command *c)
 {
 	for (int i = 0; i < 2; i++)
-		if (c->out_fd[i] >= 0)
+		if (c->out_fd[i] != -1)
 			close(take_fd(c->out_fd[i]));
 }
 
@@ -76,7 +76,7 @@ void command_unref(struct command *c)
 	}
 	command_close_out(c);
 	for (int i = 1; i <= 2; i++)
-		if (c->read_fd[i] >= 0)
+		if (c->read_fd[i] != -1)
 			close(c->read_fd[i]);
 	msg_done(MSG_warden_exec, &c->exec);
 	outcome_done(&c->out);

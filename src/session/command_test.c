@@ -31,6 +31,9 @@ static void exe_1_others_do_not_find_it(void **state)
 		assert_string_equal(err.subject, "mine");
 		assert_int_equal(command_get(k->ss, &k->who, NULL, "../mine", &c, &err),
 				 -E_NOT_FOUND);
+		assert_int_equal(command_get(k->ss, &k->who, NULL, "unknown", &c, &err),
+				 -E_NOT_FOUND);
+		assert_string_equal(err.message, "no command 'unknown'");
 		assert_int_equal(command_get(k->ss, &admin, NULL, "mine", &c, &err), 0);
 		assert_int_equal(command_get(k->ss, &admin, kit_get(k, "s1"), "mine", &c, &err), 0);
 		assert_int_equal(command_get(k->ss, &k->who, NULL, "mine", &c, &err), 0);

@@ -159,7 +159,7 @@ static void create_overdue(void *arg)
 
 static void forget_proof(struct session *s)
 {
-	if (s->proof_fd >= 0)
+	if (s->proof_fd != -1)
 		close(take_fd(s->proof_fd));
 	if (s->proof_key != NULL)
 		explicit_bzero(s->proof_key, strlen(s->proof_key));
@@ -180,7 +180,7 @@ static void ask_launcher(struct session *s)
 	if (s->proof_key != NULL)
 		m.key = (struct bytes){(uint8_t *)s->proof_key, strlen(s->proof_key)};
 	if (outbox_send(&s->ss->launcher, MSG_launcher_create, &m, &s->proof_fd,
-			s->proof_fd >= 0 ? 1 : 0, &err) < 0)
+			s->proof_fd != -1 ? 1 : 0, &err) < 0)
 		session_over(s, err.message);
 	else
 		session_after(s, CREATE_MS, create_overdue);

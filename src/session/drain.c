@@ -114,11 +114,18 @@ static void rewind_ring(struct session *s)
 		c->recovered = true;
 }
 
+/* What one reading waits for: the commit of its own turn. A waiter before it may read again, into
+ * the next turn; those records are not acknowledged by this one. */
+struct reading {
+	struct session *s;
+	uint64_t pos; /* behind its last record */
+};
+
 static void drained(const struct err *err, void *arg)
 {
-	struct session *s = arg;
+	struct reading *reading = arg;
+	struct session *s = reading->s;
 
-	s->drain_pending = false;
 	if (s->ring != NULL && err != NULL) {
 		rewind_ring(s);
 		s->redrain = true;
@@ -126,9 +133,11 @@ static void drained(const struct err *err, void *arg)
 			sessions_retry_later(s->ss);
 	} else if (s->ring != NULL) {
 		s->committed = s->totals;
-		journal_ack(s->ring);
+		if (reading->pos <= journal_reader_pos(s->ring)) /* not after a rewind */
+			journal_ack_to(s->ring, reading->pos);
 	}
 	session_unref(s);
+	free(reading);
 }
 
 static void broken(struct session *s, const struct err *err)
@@ -140,7 +149,7 @@ static void broken(struct session *s, const struct err *err)
 }
 
 /* Reads at most max records; returns how many, or -1 when the ring is broken. */
-static int drain_some(struct session *s, uint64_t until, unsigned max)
+static int drain_some(struct session *s, unsigned max)
 {
 	struct draining d = {.s = s};
 	struct err err = {0};
@@ -151,10 +160,12 @@ static int drain_some(struct session *s, uint64_t until, unsigned max)
 		n = journal_drain(s->ring, DRAIN_STEP, on_event, &d, &err);
 		if (n > 0)
 			total += (unsigned)n;
-	} while (n == DRAIN_STEP && total < max && journal_reader_pos(s->ring) < until);
-	if (total > 0 && !s->drain_pending) {
-		s->drain_pending = true;
-		store_after(s->ss->deps.store, drained, session_ref(s));
+	} while (n == DRAIN_STEP && total < max);
+	if (total > 0) {
+		struct reading *reading = mem_new(struct reading);
+
+		*reading = (struct reading){session_ref(s), journal_reader_pos(s->ring)};
+		store_after(s->ss->deps.store, drained, reading);
 	}
 	if (n < 0)
 		broken(s, &err);
@@ -164,7 +175,7 @@ static int drain_some(struct session *s, uint64_t until, unsigned max)
 void session_drain(struct session *s, uint64_t until)
 {
 	if (s->ring != NULL && journal_reader_pos(s->ring) < until)
-		drain_some(s, until, UINT32_MAX);
+		drain_some(s, UINT32_MAX);
 }
 
 void session_redrain(struct session *s)
@@ -183,7 +194,7 @@ static void on_bell(void *arg)
 	s->bell_pending = false;
 	if (s->ring == NULL || s->over)
 		return;
-	n = drain_some(s, UINT64_MAX, DRAIN_TURN);
+	n = drain_some(s, DRAIN_TURN);
 	if (n > 0 && memcmp(&s->totals, &s->committed, sizeof(s->totals)) != 0)
 		rows_session_save(s);
 	if (n >= DRAIN_TURN) {

@@ -193,6 +193,61 @@ static void evt_2_a_command_that_cannot_be_stored_is_not_run(void **state)
 	kit_seen_done(&b);
 }
 
+static void evt_2_commands_of_one_failed_turn_are_all_refused(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o[2] = {0};
+
+	fail_commits(k, true);
+	for (int i = 0; i < 2; i++) {
+		const struct command_observer obs = kit_observer(&o[i]);
+
+		command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish},
+			       &obs, NULL);
+	}
+	kit_turn(k);
+	assert_int_equal(o[0].err.code, E_UNAVAILABLE);
+	assert_int_equal(o[1].err.code, E_UNAVAILABLE);
+	fail_commits(k, false);
+	kit_turn(k);
+	kit_recv_nothing(&f->link);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	assert_events(k, "s1", "session_created session_state:ready");
+}
+
+/* Its predecessor's result comes in the turn that fails, so that it has the place when it is
+ * undone. */
+static void evt_2_a_place_that_was_handed_on_is_given_back(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by a = {0}, b = {0};
+	const struct command_observer obs = kit_observer(&b);
+	struct warden_result r;
+
+	kit_submit(k, "s1", &wish, &a);
+	fake_take_exec(f);
+	fake_start(k, f);
+	r = fake_result(f, 0, "");
+	fail_commits(k, true);
+	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish}, &obs, NULL);
+	assert_int_equal(link_send(&f->link, MSG_warden_result, 0, &r, NULL, 0, NULL), 0);
+	warden_read(kit_get(k, "s1"));
+	kit_turn(k);
+	assert_int_equal(b.err.code, E_UNAVAILABLE);
+	assert_int_equal(a.done, 0);
+	fail_commits(k, false);
+	wait_retry(k);
+	assert_int_equal(a.done, 1);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	kit_skip(&f->link, MSG_warden_ack);
+	kit_recv_nothing(&f->link);
+	kit_seen_done(&a);
+}
+
 static void evt_2_a_session_that_cannot_be_stored_is_not_made(void **state)
 {
 	struct kit *k = *state;
@@ -255,6 +310,8 @@ int main(void)
 		TEST(evt_2_a_broken_ring_fails_its_session),
 		TEST(evt_2_a_result_that_cannot_be_stored_is_stored_later),
 		TEST(evt_2_a_command_that_cannot_be_stored_is_not_run),
+		TEST(evt_2_commands_of_one_failed_turn_are_all_refused),
+		TEST(evt_2_a_place_that_was_handed_on_is_given_back),
 		TEST(evt_2_a_session_that_cannot_be_stored_is_not_made),
 		TEST(evt_2_an_end_that_cannot_be_stored_is_stored_later),
 	};

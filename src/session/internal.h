@@ -27,12 +27,6 @@
 #define GONE_GRACE_MS 2000
 #define SESSION_BUCKETS 256
 
-#ifndef TAILQ_FOREACH_SAFE
-#define TAILQ_FOREACH_SAFE(var, head, field, tvar)                                             \
-	for ((var) = TAILQ_FIRST(head); (var) != NULL && ((tvar) = TAILQ_NEXT(var, field), 1); \
-	     (var) = (tvar))
-#endif
-
 enum session_state {
 	SESSION_CREATING,
 	SESSION_READY,
@@ -108,7 +102,7 @@ struct session {
 	bool saved;   /* its end is in the store */
 	bool lent;    /* to the turn */
 	bool env_dirty;
-	bool bell_pending, drain_pending, redrain;
+	bool bell_pending, redrain;
 	enum session_state end_from; /* the state before the last */
 	char *hint;		     /* why its warden ends, as far as known */
 	char *end_reason;	     /* of a destroy; also one that came while it was made */
@@ -179,6 +173,7 @@ struct command {
 	bool over;	/* its end is decided */
 	bool ack;	/* its warden waits for an acknowledgement */
 	bool end_event; /* its end is in the journal */
+	bool made_busy; /* its place made the session busy */
 	bool ends_busy; /* its end makes the session ready */
 	bool retrying;
 	bool early_eof;
@@ -275,7 +270,8 @@ void warden_send(struct session *s, enum msg_type type,
 
 /* drain.c */
 int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes ring and ack */
-/* Reads the ring to `until` (or to its end) into the store; the acknowledgement follows the commit.
+/* Reads the ring into the store unless that was done up to `until`; the acknowledgement follows the
+ * commit.
  */
 void session_drain(struct session *s, uint64_t until);
 void session_redrain(struct session *s);

@@ -11,8 +11,8 @@
 /* -1: there is none (never made, or swept). */
 static int file_of(struct command *c, int stream)
 {
-	if (c->read_fd[stream] < 0 && stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->id,
-						       stream, NULL, &c->read_fd[stream]) < 0)
+	if (c->read_fd[stream] == -1 && stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->id,
+							 stream, NULL, &c->read_fd[stream]) < 0)
 		return -1;
 	return c->read_fd[stream];
 }
@@ -22,7 +22,7 @@ uint64_t command_file_size(struct command *c, int stream)
 	const int fd = file_of(c, stream);
 	struct stat st;
 
-	return fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+	return fd != -1 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
 uint64_t command_count_lines(struct command *c, int stream)
@@ -31,7 +31,7 @@ uint64_t command_count_lines(struct command *c, int stream)
 	char *chunk = mem_alloc(COUNT_CHUNK);
 	ssize_t n;
 
-	while (fd >= 0 && (n = fdio_pread_full(fd, chunk, COUNT_CHUNK, c->counted[stream])) > 0) {
+	while (fd != -1 && (n = fdio_pread_full(fd, chunk, COUNT_CHUNK, c->counted[stream])) > 0) {
 		for (ssize_t i = 0; i < n; i++)
 			c->counted_lines[stream] += chunk[i] == '\n';
 		c->counted[stream] += (uint64_t)n;
@@ -60,7 +60,7 @@ bool command_read(struct command *c, int stream, uint64_t offset, size_t limit, 
 	const int fd = file_of(c, stream);
 
 	*page = (struct stream_page){.offset = offset, .next = offset};
-	if (fd < 0)
+	if (fd == -1)
 		return false;
 	buf_reserve(out, limit);
 	if (stream_read(fd, offset, limit, command_is_over(c), out->data + out->len, page, NULL) <

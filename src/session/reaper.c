@@ -46,10 +46,9 @@ static const char *reason(const struct session *s, int64_t now)
 void sessions_reap(struct sessions *ss)
 {
 	const int64_t now = sessions_now(ss);
-	struct session *s, *next;
+	struct session *s;
 
-	TAILQ_FOREACH_SAFE(s, &ss->all, all, next)
-	{
+	TAILQ_FOREACH (s, &ss->all, all) {
 		const char *why;
 
 		if (!s->settled || s->over ||

@@ -67,7 +67,7 @@ void session_unref(struct session *s)
 	free_waiters(s);
 	session_wish_done(&s->config);
 	strv_done(&s->env);
-	if (s->proof_fd >= 0)
+	if (s->proof_fd != -1)
 		close(s->proof_fd);
 	free(s->proof_key);
 	free(s->workspace);
@@ -169,14 +169,12 @@ void session_tell_waiters(struct session *s, const struct err *err)
 	}
 }
 
+/* Without its launcher the server ends, too: nobody is left to be told. */
 static void remove_remains(struct session *s)
 {
 	struct launcher_remove m = {.session_id = s->id};
-	struct err err = {0};
 
-	if (outbox_send(&s->ss->launcher, MSG_launcher_remove, &m, NULL, 0, &err) < 0)
-		log_error("the launcher was not told of an end", "session_id", s->id, "error",
-			  err.message);
+	outbox_send(&s->ss->launcher, MSG_launcher_remove, &m, NULL, 0, NULL);
 }
 
 static void end_saved(const struct err *err, void *arg)
@@ -248,11 +246,11 @@ static void end_command(struct command *c)
 
 static void end_commands(struct session *s)
 {
-	struct command *c, *next;
+	struct command *c;
 
-	TAILQ_FOREACH_SAFE(c, &s->commands, next, next)
-	if (!c->over)
-		end_command(c);
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (!c->over)
+			end_command(c);
 }
 
 /* A warden without a row: nothing is recorded, only removed. */
@@ -319,11 +317,11 @@ static void stop_committed(const struct err *err, void *arg)
 
 static void drop_queued(struct session *s)
 {
-	struct command *c, *next;
+	struct command *c;
 
-	TAILQ_FOREACH_SAFE(c, &s->commands, next, next)
-	if (!c->over && !c->sent && !c->recovered)
-		end_command(c);
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (!c->over && !c->sent && !c->recovered)
+			end_command(c);
 }
 
 void session_begin_stop(struct session *s, const char *reason, const char *request_id)

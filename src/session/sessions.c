@@ -276,13 +276,13 @@ void sessions_check_stopped(struct sessions *ss)
 
 void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg)
 {
-	struct session *s, *next;
+	struct session *s;
 
 	ss->stopping = true;
 	ss->on_stopped = done;
 	ss->on_stopped_arg = arg;
-	TAILQ_FOREACH_SAFE(s, &ss->all, all, next)
-	session_begin_stop(s, "the server was stopped", "");
+	TAILQ_FOREACH (s, &ss->all, all)
+		session_begin_stop(s, "the server was stopped", "");
 	sessions_check_stopped(ss);
 }
 
@@ -358,12 +358,13 @@ static void on_lost(struct sessions *ss, union launcher_payload *p, struct link_
 
 static void on_found_all(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
 {
-	struct session *s, *next;
+	struct session *s;
 
 	ss->found_all = true;
-	TAILQ_FOREACH_SAFE(s, &ss->all, all, next)
-	if (!s->linked && !s->over && !s->settled)
-		session_over(s, "the session's processes were gone when the server started");
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (!s->linked && !s->over && !s->settled)
+			session_over(s,
+				     "the session's processes were gone when the server started");
 	sessions_check_ready(ss);
 }
 

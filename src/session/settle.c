@@ -36,6 +36,7 @@ void command_tell_done_one(struct command *c, const void *arg)
 	free(o);
 }
 
+/* In what follows an observer may leave while it is being told. */
 void command_on_started(struct command *c, uint64_t time_us)
 {
 	struct session *s = c->s;
@@ -51,27 +52,33 @@ void command_on_started(struct command *c, uint64_t time_us)
 	c->state = COMMAND_RUNNING;
 	c->started_us = (int64_t)time_us;
 	metrics_add(s->ss->deps.metrics, METRIC_COMMANDS, 1);
-	TAILQ_FOREACH_SAFE(o, &c->observers, next, next)
-	if (o->o.started != NULL)
-		o->o.started(c, o->o.arg);
+	for (o = TAILQ_FIRST(&c->observers); o != NULL; o = next) {
+		next = TAILQ_NEXT(o, next);
+		if (o->o.started != NULL)
+			o->o.started(c, o->o.arg);
+	}
 }
 
 void command_on_output(struct command *c)
 {
 	struct observer *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &c->observers, next, next)
-	if (o->o.output != NULL)
-		o->o.output(c, o->o.arg);
+	for (o = TAILQ_FIRST(&c->observers); o != NULL; o = next) {
+		next = TAILQ_NEXT(o, next);
+		if (o->o.output != NULL)
+			o->o.output(c, o->o.arg);
+	}
 }
 
 void command_on_taken(struct command *c, uint64_t total)
 {
 	struct observer *o, *next;
 
-	TAILQ_FOREACH_SAFE(o, &c->observers, next, next)
-	if (o->o.stdin_taken != NULL)
-		o->o.stdin_taken(c, total, o->o.arg);
+	for (o = TAILQ_FIRST(&c->observers); o != NULL; o = next) {
+		next = TAILQ_NEXT(o, next);
+		if (o->o.stdin_taken != NULL)
+			o->o.stdin_taken(c, total, o->o.arg);
+	}
 }
 
 /* ---- written ---- */

@@ -7,17 +7,20 @@
 
 #define STDIN_CHUNK (31 * 1024) /* travels inside the datagram */
 
+/* An end of input alone is one message without bytes. */
 static void send_stdin(struct command *c, const char *p, size_t n, bool eof)
 {
-	do {
-		const size_t part = n < STDIN_CHUNK ? n : STDIN_CHUNK;
-		struct warden_stdin m = {
-			.command_id = c->id, .data = {(uint8_t *)p, part}, .eof = eof && part == n};
+	size_t at = 0;
 
+	do {
+		const size_t part = n - at < STDIN_CHUNK ? n - at : STDIN_CHUNK;
+		struct warden_stdin m = {.command_id = c->id, .eof = eof && at + part == n};
+
+		if (part > 0)
+			m.data = (struct bytes){(uint8_t *)(p + at), part};
 		warden_send(c->s, MSG_warden_stdin, &m);
-		p += part;
-		n -= part;
-	} while (n > 0);
+		at += part;
+	} while (at < n);
 }
 
 static void send_window(struct command *c, int stream)

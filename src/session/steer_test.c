@@ -259,6 +259,7 @@ static void exe_6_stdin_and_windows_wait_for_their_command(void **state)
 		       &c);
 	kit_turn(k);
 	command_window(c, 1, 65536);
+	command_window(c, 2, 99);
 	command_window(c, 3, 1);
 	command_stdin(c, "early", 5, false);
 	fake_take_exec(f);
@@ -267,6 +268,10 @@ static void exe_6_stdin_and_windows_wait_for_their_command(void **state)
 	kit_recv(&f->link, MSG_warden_window, &w, &m);
 	assert_int_equal(w.stream, 1);
 	assert_int_equal(w.allowed, 65536);
+	msg_done(MSG_warden_window, &w);
+	kit_recv(&f->link, MSG_warden_window, &w, &m);
+	assert_int_equal(w.stream, 2);
+	assert_int_equal(w.allowed, 99);
 	msg_done(MSG_warden_window, &w);
 	kit_recv(&f->link, MSG_warden_stdin, &in, &m);
 	assert_int_equal(in.data.len, 5);

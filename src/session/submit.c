@@ -77,8 +77,23 @@ static void occupy(struct command *c)
 	struct session *s = c->s;
 
 	s->running = c;
-	if (s->state == SESSION_READY)
+	c->made_busy = s->state == SESSION_READY;
+	if (c->made_busy)
 		session_set_state(s, SESSION_BUSY, NULL);
+}
+
+/* Gives the place back. The event that it made the session busy was rolled back with its row; one
+ * of an earlier turn was not, and needs its counterpart. Nobody waits: who did would have had the
+ * place before. */
+static void give_back(struct command *c)
+{
+	struct session *s = c->s;
+
+	s->running = NULL;
+	if (s->state == SESSION_BUSY && c->made_busy)
+		s->state = SESSION_READY;
+	else if (s->state == SESSION_BUSY)
+		session_set_state(s, SESSION_READY, NULL);
 }
 
 /* The commit failed: nothing of this has happened. */
@@ -89,12 +104,8 @@ static void undo(struct command *c, const struct err *err)
 	c->over = true;
 	stream_files_remove(s->ss->deps.output_dir, s->id, c->id);
 	s->totals.command_count--;
-	if (s->running == c) {
-		s->running = NULL;
-		if (s->state == SESSION_BUSY)
-			s->state = SESSION_READY;
-		command_promote(s);
-	}
+	if (s->running == c)
+		give_back(c);
 	c->refusal = mem_dup(err, sizeof(*err));
 	command_list_drop(c);
 	command_tell_done(c);
@@ -125,7 +136,7 @@ static void submitted(const struct err *err, void *arg)
 static int put_down(struct command *c, struct err *err)
 {
 	const int dir = c->s->ss->deps.output_dir;
-	const bool made = c->out_fd[0] >= 0;
+	const bool made = c->out_fd[0] != -1;
 	int r = rows_command_insert(c, err);
 
 	if (r < 0) {

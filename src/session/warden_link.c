@@ -137,18 +137,16 @@ static void lose(struct command *c)
 /* The warden has told all that it knows. */
 static void settled(struct session *s)
 {
-	struct command *c, *next;
+	struct command *c;
 
 	s->settled = true;
 	session_after_none(s);
 	if (s->stray || s->state == SESSION_STOPPING) {
 		session_send_end(s);
 	} else {
-		TAILQ_FOREACH_SAFE(c, &s->commands, next, next)
-		{
+		TAILQ_FOREACH (c, &s->commands, next)
 			if (c->recovered && !c->over && !c->sent)
 				lose(c);
-		}
 	}
 	sessions_check_ready(s->ss);
 }

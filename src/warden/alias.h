@@ -12,8 +12,8 @@
 int alias_set(struct memory *m, const char *name, const char *value, struct err *err);
 const char *alias_get(const struct memory *m, const char *name); /* NULL if there is none */
 bool alias_unset(struct memory *m, const char *name);		 /* false: there was none */
-/* Splits as a shell does: blanks, '…', "…", backslash; nothing else is special. E_BAD_REQUEST: a
- * quote does not close. */
+/* Splits as a shell does: blanks, '…', "…", backslash; nothing else is special.
+ * E_BAD_REQUEST: a quote does not close. */
 int alias_split(const char *value, struct strv *words, struct err *err);
 /* Replaces the first word as long as it is an alias that was not replaced before. */
 void alias_expand(const struct memory *m, struct strv *argv);

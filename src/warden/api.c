@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 
 #define REFUSALS_MAX 256 /* untold; then nothing more is read */
-#define MESSAGES_A_TURN 32
 
 /* ---- hearing ---- */
 
@@ -172,31 +171,30 @@ static void hear(struct warden *w, struct link_msg *m)
 	link_msg_done(m);
 }
 
+/* One message a turn: the answer goes out first, and asking whether there is another would cost as
+ * much as being told. */
 static void on_readable(void *arg)
 {
 	struct warden *w = arg;
 	struct api *a = &w->api;
+	struct err err = {0};
+	struct link_msg m;
+	int code;
 
-	for (int i = 0; i < MESSAGES_A_TURN && a->link.fd >= 0; i++) {
-		struct err err = {0};
-		struct link_msg m;
-		int code;
-
-		if (a->nrefusals >= REFUSALS_MAX) {
-			watch_stop(a->readable);
-			return;
-		}
-		code = link_recv(&a->link, &m, &err);
-		if (code == -E_RATE_LIMITED)
-			return;
-		if (code < 0) {
-			if (code != -E_NOT_FOUND)
-				log_warn("the API link broke", "reason", err.message);
-			api_hang_up(w);
-			return;
-		}
-		hear(w, &m);
+	if (a->nrefusals >= REFUSALS_MAX) {
+		watch_stop(a->readable);
+		return;
 	}
+	code = link_recv(&a->link, &m, &err);
+	if (code == -E_RATE_LIMITED)
+		return;
+	if (code == 0) {
+		hear(w, &m);
+		return;
+	}
+	if (code != -E_NOT_FOUND)
+		log_warn("the API link broke", "reason", err.message);
+	api_hang_up(w);
 }
 
 /* The turn that follows tells what is left. */

@@ -2,6 +2,7 @@
 #include "warden/builtins.h"
 #include "base/mem.h"
 #include "warden/alias.h"
+#include <inttypes.h>
 #include <stdarg.h>
 
 #define USAGE 2 /* exit code of shells for a wrong option */
@@ -244,8 +245,7 @@ static int run_history(struct builtin_call *c)
 		first = n < m->history.n ? m->history.n - n : 0;
 	}
 	for (size_t i = first; i < m->history.n; i++)
-		buf_addf(&c->out, "%5llu  %s\n", (unsigned long long)(m->history_base + i),
-			 m->history.v[i]);
+		buf_addf(&c->out, "%5" PRIu64 "  %s\n", m->history_base + i, m->history.v[i]);
 	return 0;
 }
 

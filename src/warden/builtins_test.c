@@ -242,6 +242,17 @@ static void sta_1_history(void **state)
 	expect(p, "history", 0, "", "");
 }
 
+static void push_root(struct place *p)
+{
+	cleanup_buf struct buf line = {0};
+
+	buf_adds(&line, "/");
+	for (size_t i = p->m.dirs.n; i > 0; i--)
+		buf_addf(&line, " %s", i == p->m.dirs.n ? p->m.cwd : p->m.dirs.v[i]);
+	buf_addf(&line, " %s\n", p->m.dirs.v[0]);
+	expect(p, "pushd /", 0, line.data, "");
+}
+
 static void sta_1_the_directory_stack(void **state)
 {
 	struct place *p = *state;
@@ -266,8 +277,13 @@ static void sta_1_the_directory_stack(void **state)
 	expect(p, "pushd /work", 0, "/work /work/sub\n", "");
 	assert_int_equal(unlinkat(p->root, "work/sub", AT_REMOVEDIR), 0);
 	expect(p, "popd", 1, "", "popd: /work/sub: No such file or directory\n");
+	for (int i = 0; i < 9; i++)
+		push_root(p);
+	expect(p, "popd +9", 0, "/ / / / / / / / / /work/sub\n", "");
+	expect(p, "popd +9", 0, "/ / / / / / / / /\n", "");
+	expect(p, "popd +9", 1, "", "popd: +9: invalid argument\n");
 	expect(p, "popd x", 1, "", "popd: x: invalid argument\n");
-	assert_string_equal(p->m.cwd, "/work");
+	assert_string_equal(p->m.cwd, "/");
 }
 
 int main(void)

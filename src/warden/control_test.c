@@ -33,7 +33,7 @@ static void exe_4_a_time_out_kills_the_tree(void **state)
 		"trap '' TERM HUP INT; sleep 7171; sleep 7171",
 		"setsid sleep 7171 & (setsid sh -c 'sleep 7171 & sleep 7171' &) ; sleep 7171",
 		"sleep 7171 & kill -STOP $!; kill -STOP $$",
-		"while :; do (setsid sh -c '(sleep 7171 &) ; sleep 7171' &) ; sleep 0.002; done",
+		"while :; do (setsid sh -c '(sleep 7171 &) ; sleep 7171' &) ; sleep 0.01; done",
 	};
 	struct kit *k = kit_of(state);
 
@@ -83,7 +83,7 @@ static void exe_4_a_fork_bomb_ends(void **state)
 {
 	struct kit *k = kit_of(state);
 	struct kit_command c = start_script(
-		k, "ulimit -u 700; f() { f 7173 & f 7173 & wait; }; f 2>/dev/null", 500);
+		k, "ulimit -u 200; f() { f 7173 & f 7173 & wait; }; f 2>/dev/null", 500);
 
 	kit_wait(k, &c);
 	assert_int_equal(c.result.exit_code, 124);

@@ -178,10 +178,13 @@ static void whole_stack(const struct builtin_call *c, struct strv *out)
 /* Moves to the stack's last element if it can be entered; takes the stack either way. */
 static int move_to_top(struct builtin_call *c, struct strv *stack)
 {
-	char *top = stack->v[stack->n - 1];
-	cleanup_free char *target = enter(c, top, false);
+	cleanup_free char *target = NULL;
 	int status = 0;
+	char *top;
 
+	ensure(stack->n > 0);
+	top = stack->v[stack->n - 1];
+	target = enter(c, top, false);
 	if (target == NULL) {
 		status = no_dir(c, top);
 	} else {

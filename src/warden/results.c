@@ -18,8 +18,12 @@ static void drop(struct results *rs, struct result *r)
 
 void results_done(struct results *rs)
 {
-	while (!TAILQ_EMPTY(&rs->list))
-		drop(rs, TAILQ_FIRST(&rs->list));
+	struct result *r, *next;
+
+	for (r = TAILQ_FIRST(&rs->list); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, next);
+		drop(rs, r);
+	}
 }
 
 struct result *results_add(struct results *rs, struct warden_result *msg)

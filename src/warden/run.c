@@ -109,21 +109,25 @@ static void free_run(struct warden *w, struct run *r)
 	free(r);
 }
 
-void run_free_dead(struct warden *w)
+static void free_runs(struct warden *w, bool all)
 {
 	struct run *r, *next;
 
 	for (r = TAILQ_FIRST(&w->runs); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, next);
-		if (r->phase == RUN_DEAD)
+		if (all || r->phase == RUN_DEAD)
 			free_run(w, r);
 	}
 }
 
+void run_free_dead(struct warden *w)
+{
+	free_runs(w, false);
+}
+
 void run_free_all(struct warden *w)
 {
-	while (!TAILQ_EMPTY(&w->runs))
-		free_run(w, TAILQ_FIRST(&w->runs));
+	free_runs(w, true);
 }
 
 struct run *run_find(struct warden *w, const char *command_id)

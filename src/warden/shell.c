@@ -12,10 +12,12 @@
 /* Without a handler of the user's: one capture. Status and output of it are nobody's business. */
 #define ENDS_PLAIN "{ __agentsh_cap; } </dev/null >/dev/null 2>&1 || :"
 
-/* With one: a capture before, because the handler may call exit, and one after. The branches of `if` give it the
- * right $? without a failing command, which `set -e` would take for a reason to leave. */
+/* With one: a capture before, because the handler may call exit, and one after. The branches of
+ * `if` give it the right $? without a failing command, which `set -e` would take for a reason to
+ * leave. */
 #define ENDS_WITH_HANDLER \
-	"if { __agentsh_r=$?; __agentsh_cap; __agentsh_rc \"$__agentsh_r\"; } </dev/null >/dev/null 2>&1; " \
+	"if { __agentsh_r=$?; __agentsh_cap; __agentsh_rc \"$__agentsh_r\"; } " \
+	"</dev/null >/dev/null 2>&1; " \
 	"then eval \"$__agentsh_h\"; else eval \"$__agentsh_h\"; fi; " ENDS_PLAIN
 
 /* __agentsh_rc sets $?; __agentsh_cap is followed by the program. */
@@ -34,13 +36,15 @@ static const char bash_lib[] =
 	/* Not for our own commands. */
 	"__agentsh_d='case ${FUNCNAME-}\\ $BASH_COMMAND in trap\\ *|*__agentsh_*) ;; "
 	"*) eval \"$__agentsh_dh\" ;; esac'; "
-	"__agentsh_u='case ${FUNCNAME-} in trap|__agentsh_*) ;; *) eval \"$__agentsh_uh\" ;; esac'; "
+	"__agentsh_u='case ${FUNCNAME-} in trap|__agentsh_*) ;; "
+	"*) eval \"$__agentsh_uh\" ;; esac'; "
 
-	/* __agentsh_swap OURS SIGNAL HANDLER SET: replaces the line of ours in __agentsh_o, or removes it. */
+	/* __agentsh_swap OURS SIGNAL HANDLER SET: replaces our line in __agentsh_o, or removes it. */
 	"__agentsh_swap() { "
 	"local __agentsh_a __agentsh_b=; "
 	"printf -v __agentsh_a \"trap -- '%s' %s\\n\" \"$1\" \"$2\"; "
-	"[[ ! $4 ]] || printf -v __agentsh_b \"trap -- '%s' %s\\n\" \"${3//\\'/\"'\\''\"}\" \"$2\"; "
+	"[[ ! $4 ]] || "
+	"printf -v __agentsh_b \"trap -- '%s' %s\\n\" \"${3//\\'/\"'\\''\"}\" \"$2\"; "
 	"__agentsh_o=${__agentsh_o/\"$__agentsh_a\"/\"$__agentsh_b\"}; "
 	"}; "
 
@@ -124,7 +128,8 @@ static const char sh_second[] = BASIS_2
 	"}; "
 
 	"__agentsh_do() { "
-	"case ${1-}${BASH_VERSION:+x} in --|--x) shift ;; -px) __agentsh_list \"$@\"; return ;; esac; "
+	"case ${1-}${BASH_VERSION:+x} in --|--x) shift ;; "
+	"-px) __agentsh_list \"$@\"; return ;; esac; "
 	"case ${1-} in -?*) trap \"$@\"; return ;; esac; "
 	"if [ $# = 0 ]; then __agentsh_list; return; fi; "
 	"__agentsh_a=-; __agentsh_y=0; "
@@ -136,7 +141,8 @@ static const char sh_second[] = BASIS_2
 	"for __agentsh_s; do "
 	"case $__agentsh_s in "
 	"0|EXIT|exit|SIGEXIT) "
-	"if __agentsh_main; then __agentsh_set \"$__agentsh_a\"; else trap -- \"$__agentsh_a\" EXIT; fi ;; "
+	"if __agentsh_main; then __agentsh_set \"$__agentsh_a\"; "
+	"else trap -- \"$__agentsh_a\" EXIT; fi ;; "
 	"*) trap -- \"$__agentsh_a\" \"$__agentsh_s\" || __agentsh_y=$? ;; "
 	"esac; done; "
 	"return \"$__agentsh_y\"; "

@@ -92,25 +92,22 @@ static void on_message(struct run *r, struct link_msg *m)
 	}
 }
 
+/* One message a turn: asking whether there is another would cost as much as being told. */
 static void on_leader(void *arg)
 {
 	struct run *r = arg;
+	struct link_msg m;
+	const int code = link_recv(&r->leader, &m, NULL);
 
-	while (r->phase != RUN_DEAD) {
-		struct err err = {0};
-		struct link_msg m;
-		const int code = link_recv(&r->leader, &m, &err);
-
-		if (code == -E_RATE_LIMITED)
-			return;
-		if (code < 0) {
-			warden_suspect(r->w, r->ask.command_id);
-			run_retire(r);
-			return;
-		}
-		on_message(r, &m);
-		link_msg_done(&m);
+	if (code == -E_RATE_LIMITED)
+		return;
+	if (code < 0) {
+		warden_suspect(r->w, r->ask.command_id);
+		run_retire(r);
+		return;
 	}
+	on_message(r, &m);
+	link_msg_done(&m);
 }
 
 /* ---- starting ---- */
@@ -156,7 +153,7 @@ static int make_pipe(int ours, int fd[2])
 {
 	if (pipe2(fd, O_CLOEXEC) < 0)
 		return -1;
-	return fdio_nonblock(fd[ours]);
+	return fcntl(fd[ours], F_SETFL, O_NONBLOCK);
 }
 
 /* Descriptors of a spawn; the command's ends, closed when init has them. */
@@ -173,7 +170,7 @@ static void close_spawn_fds(struct spawn_fds *s, int null_fd)
 
 static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
 {
-	int fd[2];
+	int fd[2], code;
 
 	if (r->ask.stdin_data.len == 0 && !r->ask.stdin_open) {
 		s->fd[0] = r->w->null_fd;
@@ -183,8 +180,10 @@ static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
 	s->fd[0] = fd[0];
 	r->in.fd = fd[1];
-	return input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len, !r->ask.stdin_open,
+	code = input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len, !r->ask.stdin_open,
 			 err);
+	bytes_done(&r->ask.stdin_data);
+	return code;
 }
 
 static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
@@ -205,18 +204,18 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 	return 0;
 }
 
-/* A leader says three short things: no need for link_pair's wide buffers. */
+/* A leader says three short things: it needs no wide buffers, and does not notice that its end
+ * would not block. */
 static int open_leader_link(struct run *r, struct spawn_fds *s, struct err *err)
 {
 	const int on = 1;
 	int pair[2];
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the leader's link");
 	link_init(&r->leader, pair[0], SIDE_WARDEN, SIDE_LEADER);
 	s->fd[3] = pair[1];
-	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-	    fdio_nonblock(pair[0]) < 0)
+	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return err_errno(err, E_INTERNAL, NULL, "cannot prepare the leader's link");
 	return 0;
 }

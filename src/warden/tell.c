@@ -40,7 +40,7 @@ static enum said say_state(struct warden *w, uint32_t req)
 {
 	struct warden_state m = {.version = LINK_VERSION,
 				 .fresh = w->fresh,
-				 .session_id = (char *)(uintptr_t)w->args->session_id,
+				 .session_id = (char *)w->args->session_id,
 				 .cwd = w->memory.cwd,
 				 .env = w->memory.env,
 				 .aliases = w->memory.aliases,
@@ -56,16 +56,16 @@ static enum said say_state(struct warden *w, uint32_t req)
 static enum said say_refusal(struct warden *w, const struct refusal *r)
 {
 	struct warden_refused m = {.command_id = r->command_id,
-				   .code = (char *)(uintptr_t)err_row(r->err.code)->name,
-				   .subject = (char *)(uintptr_t)r->err.subject,
-				   .message = (char *)(uintptr_t)r->err.message};
+				   .code = (char *)err_row(r->err.code)->name,
+				   .subject = (char *)r->err.subject,
+				   .message = (char *)r->err.message};
 
 	return say(w, MSG_warden_refused, r->req, &m);
 }
 
 static enum said say_started(struct warden *w, const char *id, uint32_t req, pid_t pid, uint64_t us)
 {
-	struct warden_started m = {(char *)(uintptr_t)id, (uint32_t)pid, us};
+	struct warden_started m = {(char *)id, (uint32_t)pid, us};
 
 	return say(w, MSG_warden_started, req, &m);
 }

@@ -165,17 +165,23 @@ static void drop(struct http_conn *c)
 	http_server_conn_gone(c->server, c->refused);
 }
 
-void http_conn_lost(struct http_conn *c)
+/* Only between enter() and leave(). */
+static void lose(struct http_conn *c)
 {
 	struct http_request *req = &c->parser->req;
 	const bool tell = c->active && req->on_close.fn != NULL;
 
-	enter(c);
 	c->broken = true;
 	c->active = false;
 	if (tell)
 		req->on_close.fn(req, req->on_close.arg);
 	drop(c);
+}
+
+void http_conn_lost(struct http_conn *c)
+{
+	enter(c);
+	lose(c);
 	leave(c);
 }
 
@@ -289,7 +295,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 	enter(c);
 	if (flush(c) < 0)
-		http_conn_lost(c);
+		lose(c);
 	else if (!c->active)
 		answered(c);
 	else if (c->above && http_conn_pending(c) < HTTP_LOW_MARK) {
@@ -356,7 +362,7 @@ static void dispatch(struct http_conn *c)
 	c->active = true;
 	s->on_request(http_parser_request(c->parser), s->arg);
 	if (c->active && !c->raw && c->shut)
-		http_conn_lost(c);
+		lose(c);
 }
 
 static void consume(struct http_conn *c, const char *p, size_t n)
@@ -386,7 +392,7 @@ static void on_end(struct http_conn *c)
 	/* The application may have ended its answer just now: then the rest of it is still to be
 	 * flushed. */
 	if (!was_raw || (c->raw && hung_up(c)))
-		http_conn_lost(c);
+		lose(c);
 }
 
 /* Reads into the server's scratch. The number of bytes; 0 if there are none for now or the
@@ -400,7 +406,7 @@ static size_t receive(struct http_conn *c)
 		return 0;
 	}
 	if (n == -1 && errno != EAGAIN) {
-		http_conn_lost(c);
+		lose(c);
 		return 0;
 	}
 	if (n != HTTP_READ_SIZE && !c->shut)
@@ -436,19 +442,24 @@ static bool has_left(const struct http_conn *c, short what)
 	return (what & EV_CLOSED) != 0 || hung_up(c);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void work(struct http_conn *c, short what)
 {
-	struct http_conn *c = arg;
-
-	enter(c);
 	if ((what & (EV_READ | EV_CLOSED)) != 0)
 		c->readable = true;
 	if ((what & EV_CLOSED) != 0)
 		c->shut = true;
 	if (c->broken || has_left(c, what))
-		http_conn_lost(c);
+		lose(c);
 	for (int i = 0; i < TURN_STEPS && can_step(c); i++)
 		step(c);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_conn *c = arg;
+
+	enter(c);
+	work(c, what);
 	leave(c);
 }
 
@@ -489,6 +500,6 @@ void http_conn_start(struct http_server *s, int fd, int tag, bool refused)
 	enter(c);
 	if (refused)
 		http_refuse(c, 503, "too many connections");
-	on_event(fd, EV_TIMEOUT, c);
+	work(c, 0);
 	leave(c);
 }

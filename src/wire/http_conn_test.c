@@ -297,21 +297,21 @@ static void api_1_an_answer_to_nobody_is_harmless(void **state)
 
 static void api_1_a_slow_header_gets_408(void **state)
 {
-	const struct http_limits limits = {.header_timeout_ms = 100, .idle_timeout_ms = 60000};
+	const struct http_limits limits = {.header_timeout_ms = 300, .idle_timeout_ms = 60000};
 	struct fixture f;
 	int fd;
 
 	fixture_start(&f, &limits, serve);
 	fd = fixture_connect(f.unix_fd);
 	/* Silence is not a header. */
-	fixture_run_ms(&f, 150);
+	fixture_run_ms(&f, 450);
 	fixture_send(fd, "G");
-	fixture_run_ms(&f, 60);
+	fixture_run_ms(&f, 180);
 	fixture_send(fd, "ET / HTTP/1.1\r\n");
-	fixture_run_ms(&f, 20);
+	fixture_run_ms(&f, 60);
 	assert_int_equal(http_server_connections(f.server), 1);
 	/* The deadline is absolute: progress does not move it. */
-	fixture_run_ms(&f, 40);
+	fixture_run_ms(&f, 120);
 	fixture_expect(&f, fd, BAD("408", "Request Timeout"));
 	fixture_expect_end(&f, fd);
 	close(fd);
@@ -321,19 +321,19 @@ static void api_1_a_slow_header_gets_408(void **state)
 /* The deadline of a second request begins with that request. */
 static void api_1_the_header_deadline_is_per_request(void **state)
 {
-	const struct http_limits limits = {.header_timeout_ms = 100};
+	const struct http_limits limits = {.header_timeout_ms = 300};
 	struct fixture f;
 	int fd;
 
 	fixture_start(&f, &limits, serve);
 	fd = fixture_connect(f.unix_fd);
 	fixture_send(fd, "GET /a HTTP/1.1\r\n");
-	fixture_run_ms(&f, 60);
+	fixture_run_ms(&f, 180);
 	fixture_send(fd, "Host: a\r\n\r\nGET /b HTTP/1.1\r\n");
-	fixture_run_ms(&f, 60);
+	fixture_run_ms(&f, 180);
 	fixture_send(fd, "Host: a\r\n\r\n");
 	fixture_expect(&f, fd, OK("/a", "2") OK("/b", "2"));
-	fixture_run_ms(&f, 120);
+	fixture_run_ms(&f, 360);
 	assert_int_equal(http_server_connections(f.server), 1);
 	close(fd);
 	fixture_stop(&f);
@@ -341,26 +341,26 @@ static void api_1_the_header_deadline_is_per_request(void **state)
 
 static void api_1_an_idle_connection_is_closed(void **state)
 {
-	const struct http_limits limits = {.idle_timeout_ms = 100};
+	const struct http_limits limits = {.idle_timeout_ms = 300};
 	struct fixture f;
 	int fresh, used;
 
 	fixture_start(&f, &limits, serve);
 	fresh = fixture_connect(f.unix_fd);
 	used = fixture_connect(f.unix_fd);
-	fixture_run_ms(&f, 60);
+	fixture_run_ms(&f, 180);
 	fixture_send(used, GET("/"));
 	fixture_expect(&f, used, OK("/", "1"));
-	fixture_run_ms(&f, 60);
+	fixture_run_ms(&f, 180);
 	fixture_expect_end(&f, fresh);
 	/* A request counts anew. */
 	assert_int_equal(http_server_connections(f.server), 1);
 	/* The application may take its time. */
 	fixture_send(used, GET("/hold"));
-	fixture_run_ms(&f, 200);
+	fixture_run_ms(&f, 600);
 	answer_held(&f, "late");
 	fixture_expect(&f, used, OK("late", "4"));
-	fixture_run_ms(&f, 150);
+	fixture_run_ms(&f, 450);
 	fixture_expect_end(&f, used);
 	close(fresh);
 	close(used);
@@ -369,25 +369,25 @@ static void api_1_an_idle_connection_is_closed(void **state)
 
 static void api_1_a_slow_body_gets_408(void **state)
 {
-	const struct http_limits limits = {.body_min_rate = 1000, .body_grace_ms = 100};
+	const struct http_limits limits = {.body_min_rate = 300, .body_grace_ms = 300};
 	struct fixture f;
 	int slow, fast;
-	char bytes[201];
+	char bytes[601];
 
 	memset(bytes, 'x', sizeof(bytes) - 1);
 	bytes[sizeof(bytes) - 1] = '\0';
 	fixture_start(&f, &limits, serve);
 	slow = fixture_connect(f.unix_fd);
 	fast = fixture_connect(f.unix_fd);
-	fixture_send(slow, "PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n12345");
-	fixture_send(fast, "PUT /fast HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n");
+	fixture_send(slow, "PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1200\r\n\r\n12345");
+	fixture_send(fast, "PUT /fast HTTP/1.1\r\nHost: a\r\nContent-Length: 1200\r\n\r\n");
 	fixture_send(fast, bytes);
-	fixture_run_ms(&f, 80);
+	fixture_run_ms(&f, 240);
 	assert_int_equal(http_server_connections(f.server), 2);
-	fixture_run_ms(&f, 80);
+	fixture_run_ms(&f, 240);
 	fixture_expect(&f, slow, BAD("408", "Request Timeout"));
-	/* 200 bytes buy 200 ms beyond the first 100. */
-	fixture_run_ms(&f, 60);
+	/* 600 bytes buy two seconds more. */
+	fixture_run_ms(&f, 180);
 	fixture_send(fast, bytes);
 	fixture_expect(&f, fast, OK("/fast", "5"));
 	close(slow);
@@ -398,7 +398,7 @@ static void api_1_a_slow_body_gets_408(void **state)
 /* A client that does not read its answer is dropped, and holds up nobody. */
 static void api_1_an_unread_answer_is_given_up(void **state)
 {
-	const struct http_limits limits = {.idle_timeout_ms = 100};
+	const struct http_limits limits = {.idle_timeout_ms = 300};
 	const size_t len = 8 * 1024 * 1024;
 	cleanup_free char *big = mem_alloc(len);
 	struct fixture f;
@@ -410,9 +410,9 @@ static void api_1_an_unread_answer_is_given_up(void **state)
 	fixture_turn(&f);
 	http_reply(f.held, 200, NULL, big, len, NULL);
 	f.held = NULL;
-	fixture_run_ms(&f, 50);
+	fixture_run_ms(&f, 150);
 	assert_int_equal(http_server_connections(f.server), 1);
-	fixture_run_ms(&f, 100);
+	fixture_run_ms(&f, 300);
 	assert_int_equal(http_server_connections(f.server), 0);
 	close(fd);
 	fixture_stop(&f);
@@ -474,9 +474,9 @@ static void api_1_a_peer_that_never_ends_is_dropped(void **state)
 	fd = fixture_connect(f.unix_fd);
 	fixture_send(fd, "bad\r\n");
 	fixture_expect(&f, fd, BAD("400", "Bad Request"));
-	fixture_run_ms(&f, 1900);
+	fixture_run_ms(&f, 1700);
 	assert_int_equal(http_server_connections(f.server), 1);
-	fixture_run_ms(&f, 200);
+	fixture_run_ms(&f, 600);
 	assert_int_equal(http_server_connections(f.server), 0);
 	close(fd);
 	fixture_stop(&f);

@@ -17,7 +17,8 @@ void stdio_frame(struct buf *out, enum stdio_type type, const void *p,
 struct stdio_parser {
 	struct buf in;
 };
-/* Called per whole frame. A non-zero return stops and is returned by stdio_parse. */
+/* Called per whole frame. A non-zero return stops and is returned by stdio_parse; the rest is kept
+ * for the next call. */
 typedef int stdio_fn(enum stdio_type type, const uint8_t *p, size_t n, void *arg);
 /* allowed: bit set of 1<<type that this side may receive. E_BAD_REQUEST: unknown or unexpected
  * type, non-zero padding, too long. */

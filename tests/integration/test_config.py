@@ -150,6 +150,15 @@ def log_lines(new_server, **logging):
 
 def test_cfg_1_logging_output(new_server):
     assert log_lines(new_server)
+    s = new_server(start=False)
+    out = s.dir / "the.log"
+    s.merge(s.config, {"logging": {"output": str(out)}})
+    s.start()
+    out.rename(s.dir / "rotated")
+    s.process.send_signal(signal.SIGHUP)
+    harness.wait_for(out.exists, "the log is made again")
+    s.session()
+    harness.wait_for(lambda: "agentsh-api" in out.read_text(), "the API process writes there too")
 
 
 def test_cfg_1_logging_format(new_server):
@@ -266,7 +275,7 @@ def test_cfg_1_sandbox_allow_unenforced(new_server):
     s = under_strace({})
     a = s.post("/api/v1/sessions", {"workspace": str(s.workspace())})
     assert (a.status, a.code) == (503, "E_ENFORCEMENT") and "uts_namespace" in a.body.decode(), a.body
-    assert not s.warden_pids()
+    harness.wait_for(lambda: not s.warden_pids(), "nothing of it is left")
     s = under_strace({"sandbox": {"allow_unenforced": ["uts_namespace"]}})
     session = s.session()
     assert walls(session)["uts_namespace"] == "unavailable"

@@ -194,4 +194,4 @@ def test_ses_8_many_kills_under_load(new_server):
     assert answered
     for s in sessions:
         s.destroy()
-    assert not server.warden_pids()
+    harness.wait_for(lambda: not server.warden_pids(), "the wardens end")

@@ -318,6 +318,17 @@ def all_pids():
     return [int(p) for p in os.listdir("/proc") if p.isdigit()]
 
 
+def programs():
+    """Processes that run a program of this build, also one that was replaced."""
+    mine = f"{harness.BUILD}/agentsh"
+    found = set()
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/exe").startswith(mine):
+                found.add((pid, harness.program_of(pid)))
+    return found
+
+
 def lines_with(path, words):
     try:
         text = Path(path).read_text(errors="replace")
@@ -344,10 +355,12 @@ class Before:
         self.mounts = Path("/proc/self/mountinfo").read_text()
         self.namespaces = namespaces(all_pids())
         self.children = set(harness.children_of(os.getpid()))
+        self.programs = programs()
 
     def compare(self, server, seen_namespaces):
         paths = [str(server.dir), *map(str, server.workspaces)]
         harness.wait_for(lambda: not self.orphans(), f"no orphan: {self.orphans()}", 5)
+        assert not programs() - self.programs
         assert Path("/proc/self/mountinfo").read_text() == self.mounts
         left = [(p, line) for p in all_pids() for line in lines_with(f"/proc/{p}/mountinfo", paths)]
         assert not left, "mounts in other namespaces"

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+/* api/api_testkit.h - the API in front of a real registry of sessions: real sockets, HTTP, store
+ * and loop in one process; the test plays the clients, the launcher and the wardens.
+ *
+ * Shared by the tests of this folder; every function fails the running cmocka test. */
+#pragma once
+#include "api/handlers.h"
+#include "base/hash.h"
+#include "session/session_testkit.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define UNUSED_TOO __attribute__((unused))
+#define RIG_MOMENTS 400 /* of 5 ms: then a test fails */
+
+enum rig_listener { ON_UNIX, ON_TCP };
+
+struct rig {
+	struct kit *k;
+	struct api api;
+};
+
+/* What a client has got. */
+struct got {
+	int fd;
+	struct buf raw;	 /* as it came, the head included */
+	struct buf body; /* behind the head, without chunks */
+	int status;	 /* 0: no head yet */
+	bool closed;	 /* the server closed the connection */
+	bool whole;	 /* the answer has ended */
+};
+
+/* ---- up and down ---- */
+
+static UNUSED_TOO int rig_listen(const struct sockaddr *a, socklen_t len)
+{
+	const int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int little = 65536; /* connections inherit it: a slow reader is noticed early */
+
+	assert_true(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
+	assert_int_equal(bind(fd, a, len), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	return fd;
+}
+
+/* One key per role, and a second agent; the secret of each is its name: "agent-1". */
+static UNUSED_TOO void rig_keys(struct rig *r)
+{
+	static const char *const rows[][2] = {{"agent-1", "agent"},
+					      {"agent-2", "agent"},
+					      {"approver-1", "approver"},
+					      {"admin-1", "admin"}};
+	cleanup_buf struct buf text = {0};
+
+	buf_adds(&text, "keys:\n");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint8_t sum[HASH_LEN];
+		char hex[HASH_HEX];
+
+		hash_sha256(sum, rows[i][0], strlen(rows[i][0]), NULL, 0);
+		hash_hex(hex, sum);
+		buf_addf(&text, "- {id: k%zu, agent_id: %s, role: %s, uid: 1000, sha256: %s}\n", i,
+			 rows[i][0], rows[i][1], hex);
+	}
+	assert_int_equal(api_keys_parse("keys", text.data, text.len, &r->api.keys, NULL, NULL), 0);
+}
+
+static UNUSED_TOO void rig_serve(struct rig *r, http_request_fn *on_request)
+{
+	r->api.http =
+		http_server_new(r->api.base, &http_limits_default, on_request, api_on_bad, &r->api);
+	for (size_t i = 0; i < r->api.nlisteners; i++)
+		assert_int_equal(http_server_listen(r->api.http, r->api.listener[i], (int)i, NULL),
+				 0);
+}
+
+static UNUSED_TOO int rig_setup(void **state)
+{
+	const struct sockaddr_in in = {.sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct sockaddr_un un = {.sun_family = AF_UNIX};
+	struct rig *r = mem_new(struct rig);
+	void *kit = NULL;
+
+	kit_setup(&kit);
+	r->k = kit;
+	r->api = (struct api){.base = r->k->base,
+			      .config = r->k->config, /* borrowed */
+			      .store = r->k->store,
+			      .metrics = r->k->metrics,
+			      .sessions = r->k->ss,
+			      .output_dir = r->k->output_dir,
+			      .nlisteners = 2,
+			      .listener_unix = {true, false},
+			      .owner_uid = 4242};
+	/* An address of the family alone lets the kernel choose an abstract name. */
+	r->api.listener[ON_UNIX] = rig_listen((const struct sockaddr *)&un, sizeof(sa_family_t));
+	r->api.listener[ON_TCP] = rig_listen((const struct sockaddr *)&in, sizeof(in));
+	rig_keys(r);
+	rig_serve(r, api_on_request);
+	*state = r;
+	return 0;
+}
+
+static UNUSED_TOO int rig_teardown(void **state)
+{
+	struct rig *r = *state;
+	void *kit = r->k;
+
+	sessions_abandon(r->k->ss);
+	http_server_free(r->api.http);
+	close(r->api.listener[ON_UNIX]);
+	close(r->api.listener[ON_TCP]);
+	api_keys_done(&r->api.keys);
+	kit_teardown(&kit);
+	free(r);
+	return 0;
+}
+
+/* ---- clients ---- */
+
+static UNUSED_TOO struct got rig_connect(struct rig *r, enum rig_listener on)
+{
+	struct got g = {0};
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+	const int now = 1;
+
+	assert_int_equal(getsockname(r->api.listener[on], (struct sockaddr *)&a, &len), 0);
+	g.fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(g.fd >= 0);
+	assert_int_equal(connect(g.fd, (struct sockaddr *)&a, len), 0);
+	if (on == ON_TCP) /* what is sent is there at once */
+		setsockopt(g.fd, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+	return g;
+}
+
+static UNUSED_TOO void got_done(struct got *g)
+{
+	if (g->fd >= 0)
+		close(g->fd);
+	buf_done(&g->raw);
+	buf_done(&g->body);
+	*g = (struct got){.fd = -1};
+}
+#define cleanup_got __attribute__((cleanup(got_done)))
+
+static UNUSED_TOO void rig_put(struct got *g, const void *p, size_t n)
+{
+	assert_int_equal(send(g->fd, p, n, MSG_NOSIGNAL), n);
+}
+
+/* Sends a request: "GET /path", header lines (or NULL), a JSON body (or NULL). */
+static UNUSED_TOO void rig_ask(struct got *g, const char *what, const char *headers,
+			       const char *body)
+{
+	cleanup_buf struct buf out = {0};
+
+	buf_addf(&out, "%s HTTP/1.1\r\nHost: x\r\n%s", what, headers != NULL ? headers : "");
+	if (body != NULL)
+		buf_addf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+			 strlen(body));
+	buf_addf(&out, "\r\n%s", body != NULL ? body : "");
+	rig_put(g, out.data, out.len);
+	buf_clear(&g->raw);
+	buf_clear(&g->body);
+	g->status = 0;
+	g->whole = false;
+}
+
+/* Everything that is there is read and taken apart. */
+static UNUSED_TOO void rig_unchunk(struct got *g, const char *p)
+{
+	buf_clear(&g->body);
+	buf_adds(&g->body, "");
+	for (;;) {
+		char *rest;
+		const size_t n = strtoul(p, &rest, 16);
+
+		if (rest == p || strncmp(rest, "\r\n", 2) != 0)
+			return;
+		if (n == 0) {
+			g->whole = true;
+			return;
+		}
+		if ((size_t)(g->raw.data + g->raw.len - (rest + 2)) < n + 2)
+			return;
+		buf_add(&g->body, rest + 2, n);
+		p = rest + 2 + n + 2;
+	}
+}
+
+static UNUSED_TOO const char *got_header(const struct got *g, const char *name, char out[256])
+{
+	cleanup_free char *line = mem_printf("\r\n%s: ", name);
+	const char *end = strstr(g->raw.data, "\r\n\r\n"), *at = strstr(g->raw.data, line);
+
+	if (at == NULL || at > end)
+		return NULL;
+	at += strlen(line);
+	snprintf(out, 256, "%.*s", (int)strcspn(at, "\r"), at);
+	return out;
+}
+
+static UNUSED_TOO void rig_read(struct got *g)
+{
+	const size_t before = g->raw.len;
+	char chunk[65536], value[256];
+	const char *head;
+	ssize_t n;
+
+	while ((n = recv(g->fd, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0)
+		buf_add(&g->raw, chunk, (size_t)n);
+	g->closed = n == 0 || errno != EAGAIN;
+	if (g->raw.len == before)
+		return;
+	head = g->raw.len > 0 ? strstr(g->raw.data, "\r\n\r\n") : NULL;
+	if (head == NULL)
+		return;
+	g->status = atoi(g->raw.data + strlen("HTTP/1.1 "));
+	head += 4;
+	if (got_header(g, "Transfer-Encoding", value) != NULL) {
+		rig_unchunk(g, head);
+		return;
+	}
+	buf_clear(&g->body);
+	buf_add(&g->body, head, (size_t)(g->raw.data + g->raw.len - head));
+	buf_adds(&g->body, "");
+	if (got_header(g, "Content-Length", value) != NULL)
+		g->whole = g->body.len >= (size_t)atoll(value);
+}
+
+/* Runs the loop and reads. */
+static UNUSED_TOO void rig_turn(struct rig *r, struct got *g)
+{
+	kit_turn(r->k);
+	rig_read(g);
+}
+
+/* Lets the loop work for a moment, timers included. */
+static UNUSED_TOO void rig_moment(struct rig *r, struct got *g)
+{
+	event_base_loopexit(r->api.base, &(struct timeval){.tv_usec = 5000});
+	event_base_loop(r->api.base, 0);
+	rig_turn(r, g);
+}
+
+/* Runs the loop until the answer has ended. */
+static UNUSED_TOO void rig_finish(struct rig *r, struct got *g)
+{
+	rig_turn(r, g);
+	for (int i = 0; i < RIG_MOMENTS && !g->whole; i++)
+		rig_moment(r, g);
+	if (!g->whole)
+		fail_msg("no whole answer: %s", g->raw.len > 0 ? g->raw.data : "(nothing)");
+}
+
+/* Runs the loop until the body has this text. */
+static UNUSED_TOO void rig_expect(struct rig *r, struct got *g, const char *text)
+{
+	rig_turn(r, g);
+	for (int i = 0; i < RIG_MOMENTS; i++) {
+		if (g->body.len > 0 && strstr(g->body.data, text) != NULL)
+			return;
+		rig_moment(r, g);
+	}
+	fail_msg("no %s in: %s", text, g->raw.len > 0 ? g->raw.data : "(nothing)");
+}
+
+/* A whole call over TCP with the key of an agent ("" or NULL: none). HEAD has a head only. */
+static UNUSED_TOO struct got rig_call(struct rig *r, const char *who, const char *what,
+				      const char *body)
+{
+	struct got g = rig_connect(r, ON_TCP);
+	cleanup_free char *key = who != NULL && *who != '\0'
+					 ? mem_printf("Authorization: Bearer %s\r\n", who)
+					 : NULL;
+
+	rig_ask(&g, what, key, body);
+	if (strncmp(what, "HEAD ", 5) != 0) {
+		rig_finish(r, &g);
+		return g;
+	}
+	for (int i = 0; i < RIG_MOMENTS && g.status == 0; i++)
+		rig_moment(r, &g);
+	return g;
+}
+
+#define assert_call(r, who, what, body_, status_, code_)                                \
+	do {                                                                            \
+		cleanup_got struct got g_ = rig_call(r, who, what, body_);              \
+		if (g_.status != (status_))                                             \
+			fail_msg("%s: %d, not %d: %s", what, g_.status, (int)(status_), \
+				 g_.body.data);                                         \
+		if (*(code_) != '\0')                                                   \
+			assert_at(&g_.body, "error.code", code_);                       \
+	} while (0)
+
+/* ---- metrics ---- */
+
+static UNUSED_TOO long rig_metric(struct rig *r, const char *name)
+{
+	cleanup_buf struct buf text = {0};
+	cleanup_free char *line = mem_printf("\n%s ", name);
+	const char *at;
+
+	metrics_format(r->api.metrics, &text);
+	at = strstr(text.data, line);
+	assert_non_null(at);
+	return atol(at + strlen(line));
+}

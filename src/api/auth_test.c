@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who asks: keys, the peer of a unix connection, nobody. */
+#include "api/api_testkit.h"
+
+/* Answers who was seen: "agent_id role uid key|conn". */
+static void who_am_i(struct http_request *req, void *arg)
+{
+	struct caller who = {0};
+	struct err err = {0};
+	cleanup_buf struct buf out = {0};
+
+	if (api_authenticate(arg, req, &who, &err) < 0)
+		buf_addf(&out, "%s: %s", err_row(err.code)->name, err.message);
+	else
+		buf_addf(&out, "%s %s %u %s%s", who.agent_id, role_name(who.role), who.uid, who.key,
+			 who.conn_fd == http_fd(req) ? " conn" : "");
+	http_reply(req, 200, "text/plain", out.data, out.len, NULL);
+}
+
+static int setup(void **state)
+{
+	struct rig *r;
+
+	rig_setup(state);
+	r = *state;
+	http_server_free(r->api.http);
+	rig_serve(r, who_am_i);
+	return 0;
+}
+
+static void assert_who(struct rig *r, enum rig_listener on, const char *headers, const char *want)
+{
+	cleanup_got struct got g = rig_connect(r, on);
+
+	rig_ask(&g, "GET /", headers, NULL);
+	rig_finish(r, &g);
+	assert_string_equal(g.body.data, want);
+}
+
+static void api_3_a_key_says_who_asks(void **state)
+{
+	static const char *const same[] = {
+		"Authorization: Bearer agent-1\r\n",
+		"Authorization: bearer   agent-1\r\n",
+		"X-API-Key: agent-1\r\n",
+		"X-API-Key: agent-1\r\nAuthorization: Bearer agent-1\r\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		assert_who(*state, ON_TCP, same[i], "agent-1 agent 1000 agent-1");
+		assert_who(*state, ON_UNIX, same[i], "agent-1 agent 1000 agent-1");
+	}
+	assert_who(*state, ON_TCP, "X-API-Key: admin-1\r\n", "admin-1 admin 1000 admin-1");
+	assert_who(*state, ON_TCP, "X-API-Key: approver-1\r\n",
+		   "approver-1 approver 1000 approver-1");
+}
+
+/* A wrong key is never a reason to look at the peer instead. */
+static void api_3_wrong_keys(void **state)
+{
+	static const struct {
+		const char *headers, *message;
+	} rows[] = {
+		{"X-API-Key: nope\r\n", "E_UNAUTHENTICATED: this API key is not known"},
+		{"X-API-Key: agent-\r\n", "E_UNAUTHENTICATED: this API key is not known"},
+		{"X-API-Key: agent-11\r\n", "E_UNAUTHENTICATED: this API key is not known"},
+		{"X-API-Key:\r\n", "E_UNAUTHENTICATED: this API key is not known"},
+		{"Authorization: Bearer \r\n",
+		 "E_UNAUTHENTICATED: Authorization must be 'Bearer KEY'"},
+		{"Authorization: Basic YTpi\r\n",
+		 "E_UNAUTHENTICATED: Authorization must be 'Bearer KEY'"},
+		{"Authorization: Beareragent-1\r\n",
+		 "E_UNAUTHENTICATED: Authorization must be 'Bearer KEY'"},
+		{"Authorization: Bearer agent-1\r\nX-API-Key: agent-2\r\n",
+		 "E_UNAUTHENTICATED: Authorization and X-API-Key name different keys"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_who(*state, ON_TCP, rows[i].headers, rows[i].message);
+		assert_who(*state, ON_UNIX, rows[i].headers, rows[i].message);
+	}
+}
+
+static void api_3_tcp_needs_a_key(void **state)
+{
+	struct rig *r = *state;
+
+	assert_who(r, ON_TCP, NULL,
+		   "E_UNAUTHENTICATED: an API key is needed: Authorization: Bearer KEY");
+	r->api.config.auth_type = (char *)"none";
+	assert_who(r, ON_TCP, NULL, "anonymous agent 4242  conn");
+	assert_who(r, ON_TCP, "X-API-Key: agent-1\r\n", "agent-1 agent 1000 agent-1");
+	assert_who(r, ON_TCP, "X-API-Key: nope\r\n",
+		   "E_UNAUTHENTICATED: this API key is not known");
+}
+
+/* Root and the server's owner are admins, any other user is an agent; nobody is approver. */
+static void api_3_a_unix_peer_is_its_uid(void **state)
+{
+	struct rig *r = *state;
+	const uid_t uid = geteuid();
+	cleanup_free char *admin = mem_printf("uid-%u admin %u  conn", uid, uid);
+
+	r->api.owner_uid = uid;
+	assert_who(r, ON_UNIX, NULL, admin);
+	if (uid == 0) {
+		r->api.owner_uid = 4242;
+		assert_who(r, ON_UNIX, NULL, admin);
+		/* the kernel notes who connects */
+		assert_int_equal(seteuid(4243), 0);
+	} else {
+		r->api.owner_uid = uid + 1;
+	}
+	cleanup_free char *agent = mem_printf("uid-%u agent %u  conn", geteuid(), geteuid());
+	cleanup_got struct got g = rig_connect(r, ON_UNIX);
+
+	assert_int_equal(seteuid(uid), 0);
+	rig_ask(&g, "GET /", NULL, NULL);
+	rig_finish(r, &g);
+	assert_string_equal(g.body.data, agent);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(api_3_a_key_says_who_asks),
+		TEST(api_3_wrong_keys),
+		TEST(api_3_tcp_needs_a_key),
+		TEST(api_3_a_unix_peer_is_its_uid),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
