@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Completion of agentsh for bash. The tables are made by tools/gen_reference.py.
+
+# generated: tables
+_agentsh_commands=(
+	'server'
+	'run'
+	'session create'
+	'session list'
+	'session info'
+	'session destroy'
+	'exec'
+	'output'
+	'kill'
+	'events'
+	'config show'
+	'config validate'
+	'config keys'
+	'version'
+	'help'
+)
+declare -gA _agentsh_options=(
+	['server']='--config=FILE --log-level=L --auto --ready-fd=N --set=KEY=VALUE'
+	['run']='--workspace=DIR --policy=NAME --output=shell|json --script=TEXT --timeout=DURATION --env=NAME=VALUE'
+	['session create']='--workspace=DIR --policy=NAME --id=ID --timeout=DURATION --idle-timeout=DURATION --background=end|keep --env=NAME=VALUE --json'
+	['session list']='--json'
+	['session info']='--json'
+	['session destroy']='--json'
+	['exec']='--output=json|shell --script=TEXT --json=REQUEST --timeout=DURATION --stream --detach --no-queue --argv0=NAME --working-dir=DIR --env=NAME=VALUE --command-id=ID --idempotency-key=KEY'
+	['output']='--stream=stdout|stderr --offset=BYTES --limit=BYTES --json'
+	['kill']='--signal=NAME --grace=DURATION --json'
+	['events']='--type=A,B --after=SEQ'
+	['config show']='--config=FILE --set=KEY=VALUE --json'
+	['config validate']='--config=FILE --set=KEY=VALUE --json'
+	['config keys']='--json'
+	['version']='--json'
+)
+declare -gA _agentsh_operands=(
+	['server']='[--config FILE] [--log-level debug|info|warn|error] [--auto] [--ready-fd N] [--set KEY=VALUE]...'
+	['run']='[OPTIONS] -- CMD [ARG...]'
+	['session create']='[OPTIONS]'
+	['session info']='SESSION'
+	['session destroy']='SESSION'
+	['exec']='SESSION [OPTIONS] -- CMD [ARG...]'
+	['output']='COMMAND'
+	['kill']='[SESSION] COMMAND'
+	['events']='SESSION'
+	['config validate']='[FILE]'
+	['help']='[COMMAND]'
+)
+_agentsh_everywhere='--server=ADDR --api-key=KEY --help'
+# end: tables
+
+# Sessions that have not ended; a server is never started for it.
+_agentsh_sessions() {
+	AGENTSH_NO_AUTO=1 "${1:-agentsh}" session list 2>/dev/null | awk 'NR > 1 && $2 != "stopped" && $2 != "failed" { print $1 }'
+}
+
+# The words that may stand for a value: "a|b" is one of these, DIR and FILE are paths.
+_agentsh_value() {
+	case "$1" in
+	*\|*) compgen -W "${1//|/ }" -- "$2" ;;
+	DIR) compgen -d -- "$2" ;;
+	FILE) compgen -f -- "$2" ;;
+	esac
+}
+
+# The value's name of an option in a table; fails for a flag and for what is not there.
+_agentsh_takes() {
+	local word
+	for word in $2; do
+		if [[ $word == "$1="* ]]; then
+			printf '%s' "${word#*=}"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# The next words of the commands that begin with these.
+_agentsh_next() {
+	local command rest words=()
+	for command in "${_agentsh_commands[@]}"; do
+		if [[ -z $1 ]]; then
+			words+=("${command%% *}")
+		elif [[ $command == "$1 "* ]]; then
+			rest=${command#"$1 "}
+			words+=("${rest%% *}")
+		fi
+	done
+	compgen -W "${words[*]}" -- "$2" | sort -u
+}
+
+_agentsh() {
+	local cur=${COMP_WORDS[COMP_CWORD]} word value options name='' prefix='' found='' operands=0 i=1 wants=''
+	COMPREPLY=()
+	# What stands before the cursor: options with their values, the command's words, operands.
+	while ((i < COMP_CWORD)); do
+		word=${COMP_WORDS[i]}
+		options="$_agentsh_everywhere ${found:+${_agentsh_options[$found]-}}"
+		wants=''
+		if [[ $word == -- && ($found == exec || $found == run) ]]; then
+			# behind the dashes stands a command of its own
+			if ((COMP_CWORD == i + 1)); then
+				mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+			else
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			fi
+			return
+		elif [[ $word == -* ]]; then
+			if value=$(_agentsh_takes "$word" "$options"); then
+				wants=$value
+				# "--name=value" comes as three words
+				[[ ${COMP_WORDS[i + 1]-} == = ]] && ((i += 1))
+				((i += 1))
+				((i < COMP_CWORD)) && wants=''
+			fi
+		elif [[ -n $found ]]; then
+			((operands += 1))
+		else
+			name="${name:+$name }$word"
+			for prefix in "${_agentsh_commands[@]}"; do
+				[[ $prefix == "$name" ]] && found=$name
+			done
+		fi
+		((i += 1))
+	done
+	[[ $cur == = ]] && cur=''
+	options="$_agentsh_everywhere ${found:+${_agentsh_options[$found]-}}"
+	if [[ -n $wants ]]; then
+		mapfile -t COMPREPLY < <(_agentsh_value "$wants" "$cur")
+	elif [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(for word in $options; do printf '%s\n' "${word%%=*}"; done | grep -e "^$cur" | sort)
+	elif [[ $found == help ]]; then
+		word=${COMP_WORDS[*]:2:COMP_CWORD-2}
+		mapfile -t COMPREPLY < <(_agentsh_next "$word" "$cur")
+	elif [[ -z $found ]]; then
+		mapfile -t COMPREPLY < <(_agentsh_next "$name" "$cur")
+	elif [[ ${_agentsh_operands[$found]-} =~ ^\[?SESSION && $operands == 0 ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(_agentsh_sessions "${COMP_WORDS[0]}")" -- "$cur")
+	elif [[ ${_agentsh_operands[$found]-} == "[FILE]" && $operands == 0 ]]; then
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+	fi
+}
+complete -o filenames -F _agentsh agentsh

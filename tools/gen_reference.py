@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the parts of the documentation that follow from tables in the sources and from the programs' own help.
+
+usage: tools/gen_reference.py [--check]
+
+  docs/configuration.md                 whole, from `agentsh config keys`
+  docs/api.md                           methods, errors, walls, event types: from src/
+  docs/agentsh.1                        commands and their options: from `agentsh help` and `agentsh COMMAND --help`
+  packaging/completion/agentsh.bash     tables of commands and options, from the same
+
+A generated part stands between two marks, "generated: NAME" and "end: NAME"; what stands outside of them is written by
+hand. With --check nothing is written, and the exit status is 1 if a file is not what it would be. The programs are
+those in build/, or in AGENTSH_BUILD_DIR."""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+AGENTSH = Path(os.environ.get("AGENTSH_BUILD_DIR", TOP / "build")) / "agentsh"
+
+
+@dataclass
+class Option:
+    name: str
+    value: str  # "" for a flag
+    text: str
+
+
+@dataclass
+class Command:
+    name: str
+    operands: str
+    summary: str
+    options: list[Option]
+
+
+# --- what there is ---
+
+
+def agentsh(*args):
+    return subprocess.run([AGENTSH, *args], check=True, capture_output=True, text=True).stdout
+
+
+def options_of(text):
+    """Rows "  --name VALUE   help"; a value stands one space behind its name."""
+    rows = re.findall(r"^  (--[\w-]+)(?: ([^\s]+))? +(\S.*)$", text, re.M)
+    return [Option(*row) for row in rows]
+
+
+def section(text, title):
+    """The indented lines below "title:"."""
+    found = re.search(rf"^{title}:\n((?:  .*\n)+)", text, re.M)
+    return found.group(1) if found else ""
+
+
+def command(name, summary):
+    text = agentsh(*name.split(), "--help")
+    usage = re.match(r"usage: agentsh(?:-server)? ?(.*(?:\n {3,}.*)*)", text).group(1)
+    operands = re.sub(r"\s+", " ", usage).removeprefix(name).strip()
+    own = section(text, "options") if "\noptions:\n" in text else ""
+    # the server is a program of its own, whose help has no sections
+    return Command(name, operands, summary, options_of(text if name == "server" else own))
+
+
+def commands():
+    rows = re.findall(r"^  (\S+(?: \S+)?) {2,}(\S.*)$", section(agentsh("help"), "commands"), re.M)
+    return [command(name, summary) for name, summary in rows]
+
+
+def everywhere():
+    return options_of(section(agentsh("help"), "everywhere"))
+
+
+def c_string(text, macros):
+    """The value of adjacent C string literals and macros."""
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"|(\w+)', text)
+    return "".join(macros[name] if name else literal for literal, name in parts)
+
+
+def methods():
+    text = (TOP / "src/api/methods.c").read_text()
+    prefix = re.search(r'#define API_PREFIX "(.*)"', (TOP / "src/api/api.h").read_text()).group(1)
+    macros = {"P": prefix, "FILTERS": re.search(r'#define FILTERS "(.*)"', text).group(1)}
+    row = re.compile(
+        r"""^\t\{"(?P<verb>\w+)",\s*(?P<path>[^,]+),\s*"(?P<rpc>\w+)",\s*(?P<roles>\w+),\s*\w+,
+            \s*(?P<query>[^,]+),\s*(?P<idempotent>\w+),\s*\w+,\s*\w+\},$""",
+        re.M | re.X,
+    )
+    for m in row.finditer(text):
+        yield m["verb"], c_string(m["path"], macros), m["rpc"], m["roles"], c_string(m["query"], macros)
+
+
+def errors():
+    text = (TOP / "src/base/err.h").read_text()
+    return re.findall(r'X\((\w+), (\d+), (\d+), (\d+), "(.*?)"\)', text)
+
+
+def names(path, macro):
+    """The names of an X-macro list."""
+    text = (TOP / path).read_text()
+    body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)+.*)", text).group(1)
+    return re.findall(r"X\((\w+)\)", body)
+
+
+# --- Markdown ---
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def methods_table():
+    who = {"AGENT": "agent, admin", "ADMIN": "admin", "ANYONE": "anyone"}
+    rows = [
+        [verb, f"`{path}`", rpc, who[roles], " ".join(f"`{q}`" for q in query.split())]
+        for verb, path, rpc, roles, query in methods()
+    ]
+    return table(["Method", "Path", "Name", "Role", "Query parameters"], rows)
+
+
+def errors_table():
+    rows = [
+        [f"`E_{name}`", http if http != "200" else "in `result.error`", exit_status, text]
+        for name, http, _, exit_status, text in errors()
+    ]
+    return table(["Code", "HTTP", "Exit status of the CLI", "Meaning"], rows)
+
+
+def walls_list():
+    return " ".join(f"`{w}`" for w in names("src/model/wall.h", "WALL_LIST"))
+
+
+def events_table():
+    groups = {}
+    for name in names("src/model/event.h", "EVENT_TYPES"):
+        groups.setdefault(name.split("_")[0], []).append(f"`{name}`")
+    return table(["About", "Types"], [[group, " ".join(types)] for group, types in groups.items()])
+
+
+# --- the manual page ---
+
+
+def roff(text):
+    text = text.replace("\\", "\\e")
+    return "\\&" + text if text[:1] in ".'" else text
+
+
+def sentence(text):
+    """A summary as a sentence; a new one begins on a new line."""
+    text = text[0].upper() + text[1:] + "."
+    return roff(text).replace(". ", ".\n").replace("; ", ";\n")
+
+
+def roff_options(options):
+    out = [".Bl -tag -width Ds"]
+    for o in options:
+        out.append(f".It Fl {o.name[1:]}" + (f" Ar {roff(o.value)}" if o.value else ""))
+        out.append(sentence(o.text))
+    return [*out, ".El"]
+
+
+def roff_commands():
+    out = []
+    for c in commands():
+        out += [f".Ss agentsh {c.name}", sentence(c.summary)]
+        out += [".Pp", f".Dl agentsh {c.name} {roff(c.operands)}"] if c.operands else []
+        out += [".Pp", *roff_options(c.options)] if c.options else []
+    out += [".Ss Everywhere", "These options stand before the command or among its own.", ".Pp"]
+    return "\n".join([*out, *roff_options(everywhere())])
+
+
+# --- completion ---
+
+
+def bash_tables():
+    """Options as words "--name" and "--name=VALUE"."""
+
+    def words(options):
+        return " ".join(o.name + (f"={o.value}" if o.value else "") for o in options)
+
+    known = commands()
+    out = ["_agentsh_commands=("]
+    out += [f"\t'{c.name}'" for c in known]
+    out += [")", "declare -gA _agentsh_options=("]
+    out += [f"\t['{c.name}']='{words(c.options)}'" for c in known if c.options]
+    out += [")", "declare -gA _agentsh_operands=("]
+    out += [f"\t['{c.name}']='{c.operands}'" for c in known if c.operands]
+    return "\n".join([*out, ")", f"_agentsh_everywhere='{words(everywhere())}'"])
+
+
+# --- files ---
+
+
+def marked(path, comment, **parts):
+    """The file with its generated parts made anew. comment: how a mark is written, with {} for its text."""
+    text = (TOP / path).read_text()
+    for name, part in parts.items():
+        begin, end = comment.format(f"generated: {name}"), comment.format(f"end: {name}")
+        if text.count(begin) != 1 or text.count(end) != 1:
+            sys.exit(f"gen_reference.py: {path}: the marks of '{name}' must stand there once")
+        head, rest = text.split(begin)
+        text = f"{head}{begin}\n{part}\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def files():
+    yield "docs/configuration.md", agentsh("config", "keys")
+    yield (
+        "docs/api.md",
+        marked(
+            "docs/api.md",
+            "<!-- {} -->",
+            methods=methods_table(),
+            errors=errors_table(),
+            walls=walls_list(),
+            events=events_table(),
+        ),
+    )
+    yield "docs/agentsh.1", marked("docs/agentsh.1", '.\\" {}', commands=roff_commands())
+    completion = "packaging/completion/agentsh.bash"
+    yield completion, marked(completion, "# {}", tables=bash_tables())
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    check, differs = len(sys.argv) > 1, False
+    for path, want in files():
+        target = TOP / path
+        have = target.read_text() if target.exists() else ""
+        if have == want:
+            continue
+        differs = True
+        if check:
+            diff = difflib.unified_diff(have.splitlines(True), want.splitlines(True), path, "generated", n=0)
+            sys.stderr.writelines(list(diff)[:20])
+        else:
+            target.write_text(want)
+            print(path)
+    if check and differs:
+        print("run tools/gen_reference.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
