@@ -59,12 +59,14 @@ def section(text, title):
 
 
 def command(name, summary):
+    operands = re.match(rf"usage: agentsh {name} ?(.*)", agentsh("help", *name.split())).group(1)
     text = agentsh(*name.split(), "--help")
-    usage = re.match(r"usage: agentsh(?:-server)? ?(.*(?:\n {3,}.*)*)", text).group(1)
-    operands = re.sub(r"\s+", " ", usage).removeprefix(name).strip()
-    own = section(text, "options") if "\noptions:\n" in text else ""
-    # the server is a program of its own, whose help has no sections
-    return Command(name, operands, summary, options_of(text if name == "server" else own))
+    if name != "server":
+        return Command(name, operands, summary, options_of(section(text, "options")))
+    # A program of its own, whose help has no sections; its usage says more about values.
+    better = dict(re.findall(r"\[(--[\w-]+) (\S+)\]", text))
+    options = [Option(o.name, better.get(o.name, o.value), o.text) for o in options_of(text)]
+    return Command(name, operands, summary, options)
 
 
 def commands():
@@ -147,31 +149,24 @@ def events_table():
 
 
 def roff(text):
-    text = text.replace("\\", "\\e")
+    text = text.replace("\\", "\\e").replace("--", "\\-\\-")
     return "\\&" + text if text[:1] in ".'" else text
-
-
-def sentence(text):
-    """A summary as a sentence; a new one begins on a new line."""
-    text = text[0].upper() + text[1:] + "."
-    return roff(text).replace(". ", ".\n").replace("; ", ";\n")
 
 
 def roff_options(options):
     out = [".Bl -tag -width Ds"]
     for o in options:
-        out.append(f".It Fl {o.name[1:]}" + (f" Ar {roff(o.value)}" if o.value else ""))
-        out.append(sentence(o.text))
+        out += [f".It Fl {o.name[1:]}" + (f" Ar {roff(o.value)}" if o.value else ""), roff(o.text)]
     return [*out, ".El"]
 
 
 def roff_commands():
     out = []
     for c in commands():
-        out += [f".Ss agentsh {c.name}", sentence(c.summary)]
+        out += [f".Ss agentsh {c.name}", c.summary[0].upper() + roff(c.summary[1:]) + "."]
         out += [".Pp", f".Dl agentsh {c.name} {roff(c.operands)}"] if c.operands else []
-        out += [".Pp", *roff_options(c.options)] if c.options else []
-    out += [".Ss Everywhere", "These options stand before the command or among its own.", ".Pp"]
+        out += roff_options(c.options) if c.options else []
+    out += [".Ss Everywhere", "These options stand before the command or among its own."]
     return "\n".join([*out, *roff_options(everywhere())])
 
 

@@ -21,7 +21,7 @@ _agentsh_commands=(
 	'help'
 )
 declare -gA _agentsh_options=(
-	['server']='--config=FILE --log-level=L --auto --ready-fd=N --set=KEY=VALUE'
+	['server']='--config=FILE --log-level=debug|info|warn|error --auto --ready-fd=N --set=KEY=VALUE'
 	['run']='--workspace=DIR --policy=NAME --output=shell|json --script=TEXT --timeout=DURATION --env=NAME=VALUE'
 	['session create']='--workspace=DIR --policy=NAME --id=ID --timeout=DURATION --idle-timeout=DURATION --background=end|keep --env=NAME=VALUE --json'
 	['session list']='--json'
@@ -37,7 +37,7 @@ declare -gA _agentsh_options=(
 	['version']='--json'
 )
 declare -gA _agentsh_operands=(
-	['server']='[--config FILE] [--log-level debug|info|warn|error] [--auto] [--ready-fd N] [--set KEY=VALUE]...'
+	['server']='[--config FILE] [--log-level LEVEL] [--set KEY=VALUE]'
 	['run']='[OPTIONS] -- CMD [ARG...]'
 	['session create']='[OPTIONS]'
 	['session info']='SESSION'
@@ -92,53 +92,72 @@ _agentsh_next() {
 	compgen -W "${words[*]}" -- "$2" | sort -u
 }
 
-_agentsh() {
-	local cur=${COMP_WORDS[COMP_CWORD]} word value options name='' prefix='' found='' operands=0 i=1 wants=''
-	COMPREPLY=()
-	# What stands before the cursor: options with their values, the command's words, operands.
-	while ((i < COMP_CWORD)); do
-		word=${COMP_WORDS[i]}
-		options="$_agentsh_everywhere ${found:+${_agentsh_options[$found]-}}"
+# readline cuts words at "=" and ":"; puts them together again.
+_agentsh_words() {
+	local word join=''
+	words=()
+	for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+		if [[ ${#words[@]} -gt 0 && (-n $join || $word == [:=]) ]]; then
+			words[-1]+=$word
+		else
+			words+=("$word")
+		fi
+		join=''
+		[[ $word == [:=] ]] && join=1
+	done
+}
+
+# What stands before the cursor: sets found (the command), name (its words so far), operands, and wants (the name of
+# the value that comes next). Returns 1 behind the dashes of exec and run; rest counts the words from there.
+_agentsh_look() {
+	local i word command last=$((${#words[@]} - 1))
+	for ((i = 1; i < last; i++)); do
+		word=${words[i]}
 		wants=''
 		if [[ $word == -- && ($found == exec || $found == run) ]]; then
-			# behind the dashes stands a command of its own
-			if ((COMP_CWORD == i + 1)); then
-				mapfile -t COMPREPLY < <(compgen -c -- "$cur")
-			else
-				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-			fi
-			return
+			rest=$((last - i))
+			return 1
 		elif [[ $word == -* ]]; then
-			if value=$(_agentsh_takes "$word" "$options"); then
-				wants=$value
-				# "--name=value" comes as three words
-				[[ ${COMP_WORDS[i + 1]-} == = ]] && ((i += 1))
-				((i += 1))
-				((i < COMP_CWORD)) && wants=''
+			if wants=$(_agentsh_takes "$word" "$_agentsh_everywhere ${_agentsh_options[${found:-none}]-}"); then
+				((++i < last)) && wants=''
 			fi
 		elif [[ -n $found ]]; then
-			((operands += 1))
+			((++operands))
 		else
 			name="${name:+$name }$word"
-			for prefix in "${_agentsh_commands[@]}"; do
-				[[ $prefix == "$name" ]] && found=$name
+			for command in "${_agentsh_commands[@]}"; do
+				[[ $command == "$name" ]] && found=$name
 			done
 		fi
-		((i += 1))
 	done
-	[[ $cur == = ]] && cur=''
-	options="$_agentsh_everywhere ${found:+${_agentsh_options[$found]-}}"
+	return 0
+}
+
+_agentsh() {
+	local cur=${COMP_WORDS[COMP_CWORD]} words=() name='' found='' operands=0 wants='' rest=0 options word
+	_agentsh_words
+	[[ $cur == [:=] ]] && cur=''
+	COMPREPLY=()
+	if ! _agentsh_look; then
+		# a command of its own
+		mapfile -t COMPREPLY < <(if ((rest == 1)); then compgen -c -- "$cur" | sort -u; else compgen -f -- "$cur"; fi)
+		return
+	fi
+	options="$_agentsh_everywhere ${_agentsh_options[${found:-none}]-}"
+	word=${words[-1]}
+	if [[ $word == --*=* ]]; then
+		wants=$(_agentsh_takes "${word%%=*}" "$options") || return
+	fi
 	if [[ -n $wants ]]; then
 		mapfile -t COMPREPLY < <(_agentsh_value "$wants" "$cur")
 	elif [[ $cur == -* ]]; then
-		mapfile -t COMPREPLY < <(for word in $options; do printf '%s\n' "${word%%=*}"; done | grep -e "^$cur" | sort)
+		mapfile -t COMPREPLY < <(for word in $options; do compgen -W "${word%%=*}" -- "$cur"; done | sort)
 	elif [[ $found == help ]]; then
-		word=${COMP_WORDS[*]:2:COMP_CWORD-2}
-		mapfile -t COMPREPLY < <(_agentsh_next "$word" "$cur")
+		mapfile -t COMPREPLY < <(_agentsh_next "${words[*]:2:operands}" "$cur")
 	elif [[ -z $found ]]; then
 		mapfile -t COMPREPLY < <(_agentsh_next "$name" "$cur")
 	elif [[ ${_agentsh_operands[$found]-} =~ ^\[?SESSION && $operands == 0 ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "$(_agentsh_sessions "${COMP_WORDS[0]}")" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "$(_agentsh_sessions "${words[0]}")" -- "$cur")
 	elif [[ ${_agentsh_operands[$found]-} == "[FILE]" && $operands == 0 ]]; then
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 	fi

@@ -119,7 +119,7 @@ static void ses_1_statements_are_cached_by_address(void **state)
 {
 	struct world *w = *state;
 	static const char a[] = "SELECT ?1", b[] = "SELECT ?1";
-	static char many[STATEMENTS][16];
+	static char many[STATEMENTS][32];
 	sqlite3_stmt *stmt = store_stmt(w->store, a);
 
 	sqlite3_bind_int(stmt, 1, 5);

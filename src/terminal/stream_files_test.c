@@ -187,6 +187,23 @@ static void trm_10_sweep_by_quota(void **state)
 	assert_int_equal(faccessat(p->fd, "a/.out", F_OK, 0), 0);
 }
 
+/* TRM-10: the longest id is an id, one more character is not. */
+static void trm_10_the_longest_names(void **state)
+{
+	static const char longest[] =
+		"c123456789012345678901234567890123456789012345678901234567890123";
+	const struct place *p = *state;
+
+	put(p, longest, longest, 5, 0);
+	assert_int_equal(mkdirat(p->fd, "s", 0700), 0);
+	close(openat(p->fd,
+		     "s/c1234567890123456789012345678901234567890123456789012345678901234.out",
+		     O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(stream_sweep(p->fd, 0, 1000, NOW_US, NULL, NULL), 10);
+	assert_false(there(p, longest, longest));
+	assert_int_equal(unlinkat(p->fd, "s", AT_REMOVEDIR), -1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
@@ -196,6 +213,7 @@ int main(void)
 		TEST(exe_3_names_cannot_leave_the_directory),
 		TEST(trm_10_sweep_by_age),
 		TEST(trm_10_sweep_by_quota),
+		TEST(trm_10_the_longest_names),
 	};
 
 	return cmocka_run_group_tests_name("stream_files", tests, NULL, NULL);
