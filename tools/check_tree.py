@@ -95,7 +95,12 @@ def check_names():
         *TOP.glob("tests/**/*.py"),
         *TOP.glob("bench/*.py"),
     ]:
-        if path.is_file() and path.suffix != ".txt" and path.name != "codespell-ignore" and "SPDX" not in path.read_text()[:200]:
+        if (
+            path.is_file()
+            and path.suffix != ".txt"
+            and path.name != "codespell-ignore"
+            and "SPDX" not in path.read_text()[:200]
+        ):
             bad(rel(path), "no SPDX line")
 
 

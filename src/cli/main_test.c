@@ -122,7 +122,8 @@ static void cli_1_mistakes_before_the_command(void **state)
 	assert_refused("- help", "agentsh: E_BAD_REQUEST: no command '-' (agentsh help)\n");
 	assert_refused("nonsense",
 		       "agentsh: E_BAD_REQUEST: no command 'nonsense' (agentsh help)\n");
-	assert_refused("versio", "agentsh: E_BAD_REQUEST: no command 'versio' (agentsh help)\n");
+	assert_refused("versionx",
+		       "agentsh: E_BAD_REQUEST: no command 'versionx' (agentsh help)\n");
 	assert_refused("session", "agentsh: E_BAD_REQUEST: no command 'session' (agentsh help)\n");
 	assert_refused("session nonsense",
 		       "agentsh: E_BAD_REQUEST: no command 'session' (agentsh help)\n");

@@ -195,7 +195,7 @@ def server_pids(tmp):
 def test_cli_1_run_needs_nothing(tmp_path):
     """No daemon, no configuration: as a normal user in a fresh home."""
     harness.ensure_user()
-    for part in (tmp_path, *tmp_path.parents[:3]):
+    for part in (tmp_path, *tmp_path.parents[:2]):
         os.chmod(part, 0o755)
     env = user_environment(tmp_path, 1000)
     ws = tmp_path / "ws"
@@ -248,7 +248,7 @@ def test_cli_1_run_needs_nothing(tmp_path):
 
 def test_cli_1_an_auto_started_server_ends_when_idle(tmp_path):
     harness.ensure_user()
-    for part in (tmp_path, *tmp_path.parents[:3]):
+    for part in (tmp_path, *tmp_path.parents[:2]):
         os.chmod(part, 0o755)
     env = user_environment(tmp_path, 1000)
     config = tmp_path / "config.yaml"
@@ -273,7 +273,7 @@ def test_cli_1_an_auto_started_server_ends_when_idle(tmp_path):
 
 def test_cli_1_no_auto(tmp_path):
     harness.ensure_user()
-    for part in (tmp_path, *tmp_path.parents[:3]):
+    for part in (tmp_path, *tmp_path.parents[:2]):
         os.chmod(part, 0o755)
     env = user_environment(tmp_path, 1000) | {"AGENTSH_NO_AUTO": "1"}
     r = subprocess.run(
