@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flips one comparison at a time and looks whether a test turns red.
 
-usage: tools/mutate.py [--sample N] [--module NAME]… [--seed S] [--site FILE:LINE] [--scratch DIR] [--list]
+usage: tools/mutate.py [--sample N] [--module NAME]… [--seed S] [--site FILE:LINE]… [--scratch DIR] [--list]
 
   --sample N     how many comparisons (30), spread evenly over the modules
   --module NAME  only this folder below src (may be repeated)
   --seed S       another sample; the same seed and tree give the same one (1)
-  --site F:L     only the comparisons of this line, e.g. src/base/buf.c:40
+  --site F:L     only the comparisons of this line, e.g. src/base/buf.c:40 (may be repeated)
   --scratch DIR  copy and build here and keep it: the next run compiles only what changed
   --list         print what would be flipped and stop
 
@@ -38,7 +38,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-COPIED = ["src", "tests", "tools", "bench", "docs", "meson.build", "meson_options.txt"]
 PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-warden", "agentsh-init", "agentsh-state"]
 FLIP = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 JOBS = 2
@@ -158,8 +157,9 @@ class Copy:
     def refresh(self):
         """Copies what differs, so that ninja compiles only that."""
         wanted = {}
-        for name in COPIED:
-            top = TOP / name
+        for top in TOP.iterdir():
+            if top.name.startswith((".", "build")):
+                continue
             for f in [top] if top.is_file() else top.rglob("*"):
                 if f.is_file() and "__pycache__" not in f.parts:
                     wanted[str(f.relative_to(TOP))] = f
@@ -331,14 +331,13 @@ def main():
     ap.add_argument("--sample", type=int, default=30)
     ap.add_argument("--module", action="append")
     ap.add_argument("--seed", type=int, default=1)
-    ap.add_argument("--site")
+    ap.add_argument("--site", action="append")
     ap.add_argument("--scratch")
     ap.add_argument("--list", action="store_true")
     args = ap.parse_args()
     sites = all_sites(args.module)
     if args.site:
-        name, line = args.site.rsplit(":", 1)
-        sites = {m: [s for s in v if (s.path, s.line) == (name, int(line))] for m, v in sites.items()}
+        sites = {m: [s for s in v if f"{s.path}:{s.line}" in args.site] for m, v in sites.items()}
         sites = {m: v for m, v in sites.items() if v}
     if not sites:
         ap.error("there is nothing to flip")

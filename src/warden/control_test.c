@@ -527,6 +527,46 @@ static void evt_2_a_full_ring_waits(void **state)
 	kit_close((void **)&k);
 }
 
+static struct kit_command send_long(struct kit *k)
+{
+	struct kit_command c = kit_command(k);
+
+	strv_add(&c.ask.argv, "pwd");
+	for (int i = 0; i < 100; i++)
+		strv_add(&c.ask.argv, "a word of no use");
+	kit_send(k, &c);
+	return c;
+}
+
+/* EVT-2: only so many commands wait for a full ring. */
+static void evt_2_only_so_many_wait(void **state)
+{
+	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
+	struct pollfd p = {.events = POLLIN};
+	struct kit_command c[66];
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	p.fd = k->api.fd;
+	for (c[0] = send_long(k); poll(&p, 1, 500) > 0; c[0] = send_long(k)) {
+		kit_wait(k, &c[0]);
+		kit_done(&c[0]);
+	}
+	for (int i = 1; i < 66; i++)
+		c[i] = send_long(k);
+	kit_wait(k, &c[65]);
+	assert_string_equal(c[65].refused.code, "E_UNAVAILABLE");
+	kit_drain(k);
+	for (int i = 0; i < 65; i++) {
+		kit_wait(k, &c[i]);
+		assert_int_equal(c[i].result.exit_code, 0);
+	}
+	for (int i = 0; i < 66; i++)
+		kit_done(&c[i]);
+	kit_close((void **)&k);
+}
+
 /* EVT-2: or drops, and says how many. */
 static void evt_2_a_full_ring_drops_and_counts(void **state)
 {
@@ -620,6 +660,7 @@ int main(void)
 		cmocka_unit_test(ses_8_a_killed_leader_fails_the_session),
 		cmocka_unit_test(ses_2_an_end_tells_of_killed_commands),
 		cmocka_unit_test(evt_2_a_full_ring_waits),
+		cmocka_unit_test(evt_2_only_so_many_wait),
 		cmocka_unit_test(evt_2_a_full_ring_drops_and_counts),
 		TEST(ses_1_a_patch_is_answered_with_the_state),
 		TEST(ses_4_the_first_state),

@@ -236,9 +236,11 @@ static void kill_step(void *arg)
 		run_retire(r);
 		return;
 	}
-	/* Stopped, it could neither reap nor speak. */
-	proc_pidfd_signal(r->root.pidfd, SIGCONT);
-	kill_round(&r->root);
+	if (run_hold_leader(r)) {
+		/* Stopped, it could neither reap nor speak. */
+		proc_pidfd_signal(r->root.pidfd, SIGCONT);
+		kill_round(&r->root);
+	}
 	r->rounds++;
 	watch_after_ms(r->retry, ms);
 }
@@ -272,7 +274,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	}
 	if (r->phase == RUN_ENDING)
 		return;
-	if (r->why == WHY_ITSELF)
+	if (r->why == WHY_ITSELF && run_hold_leader(r))
 		kill_list(&r->root, keep ? "kept" : "ended", &r->background);
 	if (!keep) {
 		run_begin_kill(r, r->why);
@@ -281,6 +283,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	r->empty = true; /* what is left was not to die */
 	finish(r);
 	watch_stop(r->deadline);
+	run_listen(r);
 	r->phase = RUN_KEPT;
 }
 

@@ -113,7 +113,7 @@ static void exe_4_a_dead_leaders_tree_is_nobodys(void **state)
 static void exe_5_a_signal_to_the_tree(void **state)
 {
 	const struct kill_root leader =
-		lead("(trap 'exit 0' USR1; echo; while :; do sleep 0.01; done) & sleep 30");
+		lead("sleep 30 & (trap 'exit 0' USR1; echo; while :; do sleep 0.01; done)");
 	struct strv list = {0};
 	int status;
 

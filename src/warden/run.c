@@ -88,6 +88,7 @@ static void close_all(struct run *r)
 	watch_free(r->leader_watch);
 	watch_free(r->deadline);
 	watch_free(r->retry);
+	watch_free(r->listen);
 	link_done(&r->leader);
 	output_done(&r->out[0]);
 	output_done(&r->out[1]);
@@ -250,10 +251,10 @@ void run_kill(struct run *r, const struct warden_kill *m)
 		run_begin_kill(r, r->why);
 		return;
 	}
-	if (m->tree)
-		kill_signal_tree(&r->root, sig);
-	else
+	if (!m->tree)
 		proc_pidfd_signal(r->pidfd, sig);
+	else if (run_hold_leader(r))
+		kill_signal_tree(&r->root, sig);
 	if (m->grace_ms > 0) {
 		if (r->retry == NULL)
 			r->retry = watch_timer(r->w->loop, on_grace_over, r);

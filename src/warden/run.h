@@ -34,7 +34,7 @@ struct run {
 	enum run_why why;
 	struct strv given; /* a script's environment at its start */
 	struct link leader;
-	struct watch *leader_watch, *deadline, *retry;
+	struct watch *leader_watch, *deadline, *retry, *listen;
 	int64_t give_up_us;
 	unsigned rounds;
 	struct kill_root root; /* the leader */
@@ -73,6 +73,10 @@ void run_refuse(struct run *r, const struct err *err); /* before it started; it 
 
 /* start.c: an accepted request becomes a process or a builtin. */
 void run_start(struct run *r);
+
+void run_listen(struct run *r); /* takes its output as it comes */
+/* The leader with a pidfd, from now on; false: it is dead. */
+bool run_hold_leader(struct run *r);
 
 /* ending.c: from the end of the first process to the result. */
 void run_tell_start(struct run *r);			       /* the event and the message */

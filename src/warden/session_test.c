@@ -32,6 +32,27 @@ static void exe_1_a_command_runs(void **state)
 	kit_done(&c);
 }
 
+/* EVT-1: events show the command as it could be typed, cut where it is long. */
+static void evt_1_events_show_the_command(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c = kit_run(k, "pwd", "a b", "it's", "", "-x=1", "$y");
+	cleanup_free char *longer = mem_alloc(5000);
+
+	kit_drain(k);
+	assert_string_equal(k->line, "pwd 'a b' 'it'\\''s' '' -x=1 '$y'");
+	kit_done(&c);
+	memset(longer, 'x', 4999);
+	c = kit_run(k, "pwd", longer, longer);
+	kit_drain(k);
+	assert_true(strlen(k->line) >= 400 && strlen(k->line) <= 1024);
+	assert_memory_equal(k->line, "pwd xxxx", 8);
+	kit_done(&c);
+	kit_expect(k, "true # a script", "", 0);
+	kit_drain(k);
+	assert_string_equal(k->line, "true # a script");
+}
+
 /* EXE-8 */
 static void exe_8_codes_are_a_shells(void **state)
 {
@@ -365,6 +386,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, kit_open, kit_close)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_1_a_command_runs),
+		TEST(evt_1_events_show_the_command),
 		TEST(exe_8_codes_are_a_shells),
 		TEST(exe_4_a_request_has_its_own_things),
 		TEST(exe_4_a_missing_directory_is_refused),

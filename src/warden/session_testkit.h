@@ -50,6 +50,7 @@ struct kit {
 	char socket[100];
 	struct journal_reader *reader;
 	char events[65536]; /* "type command_id exit " of what was drained */
+	char line[2048];    /* the last command_line */
 	unsigned made;	    /* command ids given */
 	struct warden_hello hello;
 	bool started; /* of the last wait */
@@ -308,6 +309,8 @@ static inline void note_event(const struct event *e, uint64_t pos, void *arg)
 	struct kit *k = arg;
 	const size_t n = strlen(k->events);
 
+	if (e->command_line != NULL)
+		snprintf(k->line, sizeof(k->line), "%s", e->command_line);
 	snprintf(k->events + n, sizeof(k->events) - n, "%s %s %d;", event_type_name(e->type),
 		 e->command_id != NULL ? e->command_id : "-", e->has_exit ? (int)e->exit_code : -1);
 }

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #define UMASK_DEFAULT 022
+#define LISTEN_MS 2	/* most commands are over before; then their pipes are read once */
 #define ABANDON_MS 5000 /* for a start that hangs at its time-out */
 #define START_CODE(errnum) ((errnum) == EAGAIN ? E_RESOURCE_LIMIT : E_INTERNAL)
 
@@ -34,7 +35,7 @@ static void on_started(struct run *r, struct link_msg *m)
 
 	r->pidfd = take_fd(m->fd[0]);
 	r->pid = pid > 0 ? pid : 0;
-	r->root = (struct kill_root){m->cred.pid, proc_pidfd(m->cred.pid)};
+	r->root.pid = m->cred.pid;
 	r->phase = RUN_RUNNING;
 	run_tell_start(r);
 	capture_in_settle(r->w->captures);
@@ -90,6 +91,16 @@ static void on_message(struct run *r, struct link_msg *m)
 			run_on_empty(r, &end);
 		break;
 	}
+}
+
+/* Only the leader has the other end of its link: while that is open, the pid is the leader's. */
+bool run_hold_leader(struct run *r)
+{
+	char c;
+
+	if (r->root.pidfd < 0)
+		r->root.pidfd = proc_pidfd(r->root.pid);
+	return r->root.pidfd >= 0 && recv(r->leader.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 }
 
 /* One message a turn: asking whether there is another would cost as much as being told. */
@@ -263,6 +274,19 @@ static int ask_init(struct run *r, const struct spawn_fds *s, struct err *err)
 	return code;
 }
 
+void run_listen(struct run *r)
+{
+	watch_stop(r->listen);
+	for (int i = 0; i < 2; i++)
+		if (r->out[i].fd >= 0 && r->out[i].watch == NULL)
+			output_start(&r->out[i], r->w->loop, on_data, r);
+}
+
+static void on_listen(void *arg)
+{
+	run_listen(arg);
+}
+
 static void watch_run(struct run *r)
 {
 	struct loop *loop = r->w->loop;
@@ -271,9 +295,8 @@ static void watch_run(struct run *r)
 	r->phase = RUN_STARTING;
 	r->leader_watch = watch_readable(loop, r->leader.fd, on_leader, r);
 	watch_start(r->leader_watch);
-	for (int i = 0; i < 2; i++)
-		if (r->out[i].fd >= 0)
-			output_start(&r->out[i], loop, on_data, r);
+	r->listen = watch_timer(loop, on_listen, r);
+	watch_after_ms(r->listen, LISTEN_MS);
 	input_start(&r->in, loop, on_taken, r);
 	if (timeout > 0) {
 		r->deadline = watch_timer(loop, on_deadline, r);
