@@ -563,6 +563,8 @@ static void exe_4_closed_streams_stay_closed(void **state)
 
 int main(void)
 {
+	/* A background job of a shell begins with these ignored. */
+	static const int by_default[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exe_4_streams_pass_through),
 		cmocka_unit_test(exe_4_64_mb_pass_both_ways),
@@ -577,5 +579,7 @@ int main(void)
 		cmocka_unit_test(exe_4_closed_streams_stay_closed),
 	};
 
+	for (size_t i = 0; i < ARRAY_LEN(by_default); i++)
+		signal(by_default[i], SIG_DFL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
