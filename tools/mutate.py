@@ -100,7 +100,7 @@ def sites_of(path):
         before = text[begin:end]
         at = m.start() - begin
         after = before[:at] + FLIP[m["op"]] + before[at + len(m["op"]) :]
-        yield Site(path, line, m.start(), m.end(), m["op"], before.strip(), after.strip())
+        yield Site(path, line, m.start(), m.end(), m["op"], " ".join(before.split()), " ".join(after.split()))
 
 
 def all_sites(modules):

@@ -136,7 +136,7 @@ def test_ses_8_sessions_that_died_with_the_machine(new_server):
     r = s.get()
     assert r["state"] == "failed" and r["failure"]
     assert s.get("/commands/" + c["command_id"])["state"] in ("killed", "lost")
-    assert not list(server.runtime.glob("sessions/*"))
+    harness.wait_for(lambda: not list(server.runtime.glob("sessions/*")), "its files are swept")
 
 
 def test_ses_8_many_kills_under_load(new_server):

@@ -300,20 +300,6 @@ def namespaces(pids):
     return found
 
 
-def foreign(pid):
-    """It belongs to a server of another build: the kernel may have given it the number of a namespace that is gone."""
-    while pid > 1:
-        with contextlib.suppress(OSError):
-            exe = Path(os.readlink(f"/proc/{pid}/exe"))
-            if exe.name.startswith("agentsh") and exe.parent != harness.BUILD:
-                return True
-        try:
-            pid = int(harness.status_of(pid)["PPid"])
-        except (OSError, KeyError):
-            return False
-    return False
-
-
 def all_pids():
     return [int(p) for p in os.listdir("/proc") if p.isdigit()]
 
@@ -365,7 +351,8 @@ class Before:
         left = [(p, line) for p in all_pids() for line in lines_with(f"/proc/{p}/mountinfo", paths)]
         assert not left, "mounts in other namespaces"
         assert not lines_with("/proc/net/unix", paths)
-        held = namespaces(p for p in all_pids() if not foreign(p)) & (seen_namespaces - self.namespaces)
+        # Numbers are given out again: only what a process below this one holds is ours, and orphans come to us.
+        held = namespaces(harness.descendants_of(os.getpid())) - self.namespaces
         assert not held, "namespaces of ended sessions are in use"
         assert len(seen_namespaces - self.namespaces) >= 3 * CLIENTS, "the sessions had namespaces of their own"
         files = sorted(str(f.relative_to(server.runtime)) for f in server.runtime.rglob("*"))
