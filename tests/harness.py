@@ -63,9 +63,9 @@ def wait_for(condition, what, seconds=DEADLINE):
 
 def children_of(pid):
     out = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            out += [int(p) for p in task.read_text().split()]
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            out += [int(p) for p in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
     return out
 
 

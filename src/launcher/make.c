@@ -77,6 +77,17 @@ static int check_unenforced(const struct job *j, struct err *err)
 	return 0;
 }
 
+/* One that the API child has let go of is on its way out and counts no more. */
+static size_t living(const struct launcher *l)
+{
+	const struct ward *w;
+	size_t n = l->alive;
+
+	TAILQ_FOREACH (w, &l->wards, next)
+		n -= w->removed && w->pidfd != -1;
+	return n;
+}
+
 static int check_room(const struct job *j, struct err *err)
 {
 	const struct launcher *l = j->l;
@@ -84,9 +95,9 @@ static int check_room(const struct job *j, struct err *err)
 
 	if (l->stopping)
 		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
-	if (l->alive >= max)
+	if (living(l) >= max)
 		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
-			       "%zu sessions live, sessions.max_sessions is %llu", l->alive,
+			       "%zu sessions live, sessions.max_sessions is %llu", living(l),
 			       (unsigned long long)max);
 	if (l->total - l->alive >= DEAD_MAX)
 		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
