@@ -50,7 +50,7 @@ class Answer:
         return self.json["error"]["code"]
 
 
-def wait_for(condition, what, seconds=DEADLINE):
+def wait_for(condition, what, seconds=DEADLINE, show=None):
     """Polls a condition of another process that offers nothing to wait on; fails with a reason."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -58,7 +58,8 @@ def wait_for(condition, what, seconds=DEADLINE):
         if value:
             return value
         select.select([], [], [], 0.02)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    seen = f" (now {show()})" if show else ""
+    raise AssertionError(f"not within {seconds} s: {what}{seen}")
 
 
 def children_of(pid):

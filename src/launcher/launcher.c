@@ -248,6 +248,8 @@ static int take_place(struct launcher *l, bool *other, struct err *err)
 		r = place_lock(&l->place, err);
 	if (r == -E_CONFLICT && l->auto_start)
 		r = place_await(&l->place, AWAIT_MS, &taken, err);
+	else if (r == -E_CONFLICT)
+		r = place_inherit(&l->place, AWAIT_MS, err);
 	*other = !taken;
 	return r;
 }

@@ -3,12 +3,14 @@
  * the API child. */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "launcher/state.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/inotify.h>
@@ -105,6 +107,50 @@ int place_lock(struct place *p, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot write %s/server.lock",
 				 p->runtime);
 	return 0;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Whether the server that the lock file names is dead; its pid may not be there yet. */
+static bool holder_died(const struct place *p)
+{
+	char text[16] = "";
+	cleanup_fd int pidfd = -1;
+	struct pollfd pfd = {-1, POLLIN, 0};
+	pid_t pid;
+
+	if (pread(p->lock_fd, text, sizeof(text) - 1, 0) <= 0 || (pid = atoi(text)) <= 0)
+		return false;
+	pfd.fd = pidfd = proc_pidfd(pid);
+	return pidfd == -1 ? errno == ESRCH : poll(&pfd, 1, 0) == 1;
+}
+
+/* What wakes us: a child lets go of the lock file, or the next server writes its pid into it. */
+int place_inherit(struct place *p, int timeout_ms, struct err *err)
+{
+	const int64_t deadline = now_ms() + timeout_ms;
+	cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char events[4096];
+
+	if (fd == -1 || inotify_add_watch(fd, p->runtime, IN_CLOSE_WRITE | IN_MODIFY) < 0)
+		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
+	for (;;) {
+		struct pollfd pfd = {fd, POLLIN, 0};
+		const int r = place_lock(p, err);
+		const int64_t left = deadline - now_ms();
+
+		if (r != -E_CONFLICT || left <= 0 || !holder_died(p))
+			return r;
+		poll(&pfd, 1, (int)left);
+		while (read(fd, events, sizeof(events)) > 0)
+			;
+	}
 }
 
 static bool empty_dir(int fd)
@@ -204,14 +250,6 @@ static bool answers(const char *path)
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
 	/* A full backlog is a sign of life, too. */
 	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* What wakes us: the winner's chmod after listen() (IN_ATTRIB), or its end (the lock file is

@@ -327,6 +327,89 @@ static void cli_1_the_loser_serves_if_the_winner_dies(void **state)
 	rival_end(&r);
 }
 
+/* ---- after a server that was killed ---- */
+
+/* A forked server whose own child keeps the lock; the server is dead, its child waits for go. */
+static struct rival orphan_start(const struct here *h)
+{
+	struct rival r;
+	char byte = 0;
+
+	assert_int_equal(pipe2(r.go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(r.up, O_CLOEXEC), 0);
+	r.pid = fork();
+	if (r.pid == 0) {
+		struct place p = PLACE_NONE;
+		struct err err = {0};
+
+		close(r.go[1]);
+		if (place_open(&h->config, privileged(), &p, &err) < 0 || place_lock(&p, &err) < 0)
+			_exit(1);
+		if (fork() == 0 && (write(r.up[1], "x", 1) != 1 || read(r.go[0], &byte, 1) != 1))
+			_exit(2);
+		_exit(0);
+	}
+	assert_int_equal(read(r.up[0], &byte, 1), 1);
+	return r;
+}
+
+/* As a zombie it is as dead as when it is buried. */
+static void wait_dead(pid_t pid)
+{
+	siginfo_t si;
+
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+}
+
+static void ses_8_a_dead_servers_child_does_not_stop_the_next_server(void **state)
+{
+	const struct here *h = *state;
+	struct rival r = orphan_start(h);
+	struct place p = PLACE_NONE;
+	struct err err = {0};
+
+	wait_dead(r.pid);
+	assert_int_equal(place_open(&h->config, privileged(), &p, &err), 0);
+	assert_int_equal(place_inherit(&p, 0, &err), -E_CONFLICT);
+	assert_int_equal(place_inherit(&p, 1, &err), -E_CONFLICT);
+	assert_int_equal(write(r.go[1], "x", 1), 1);
+	assert_int_equal(place_inherit(&p, 10000, &err), 0);
+	place_done(&p);
+	rival_end(&r);
+}
+
+static void ses_8_a_buried_servers_child_does_not_stop_the_next_server(void **state)
+{
+	const struct here *h = *state;
+	struct rival r = orphan_start(h);
+	struct place p = PLACE_NONE;
+	struct err err = {0};
+
+	rival_end(&r); /* its child ends as well, at some moment after this */
+	assert_int_equal(place_open(&h->config, privileged(), &p, &err), 0);
+	assert_int_equal(place_inherit(&p, 10000, &err), 0);
+	place_done(&p);
+}
+
+static void ses_8_nothing_is_inherited_from_the_living(void **state)
+{
+	const struct here *h = *state;
+	struct rival r = rival_start(h, leaves);
+	struct place p = PLACE_NONE;
+	struct err err = {0};
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "(pid %d)", (int)r.pid);
+	assert_int_equal(place_open(&h->config, privileged(), &p, &err), 0);
+	/* at once: a wait would last until the test's own end */
+	assert_int_equal(place_inherit(&p, 3600 * 1000, &err), -E_CONFLICT);
+	assert_non_null(strstr(err.message, pid));
+	assert_int_equal(write(r.go[1], "x", 1), 1);
+	rival_end(&r);
+	assert_int_equal(place_inherit(&p, 0, &err), 0);
+	place_done(&p);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -342,6 +425,9 @@ int main(void)
 		T(ses_8_a_state_directory_out_of_reach_is_named),
 		T(cli_1_the_loser_waits_until_the_winner_answers),
 		T(cli_1_the_loser_serves_if_the_winner_dies),
+		T(ses_8_a_dead_servers_child_does_not_stop_the_next_server),
+		T(ses_8_a_buried_servers_child_does_not_stop_the_next_server),
+		T(ses_8_nothing_is_inherited_from_the_living),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

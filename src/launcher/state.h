@@ -69,6 +69,9 @@ struct place {
 int place_open(const struct config *c, bool privileged, struct place *p, struct err *err);
 /* Takes RUNTIME/server.lock. E_CONFLICT "already running (pid N)". */
 int place_lock(struct place *p, struct err *err);
+/* The same after E_CONFLICT: while the holder is dead and only a child that it had just forked
+ * keeps the lock, waits for it. E_CONFLICT if the holder lives, or after timeout_ms. */
+int place_inherit(struct place *p, int timeout_ms, struct err *err);
 /* With the lock: RUNTIME/sessions and the state directory, which belongs to the API child. */
 int place_prepare(const struct config *c, bool privileged, struct place *p, struct err *err);
 /* With the lock: binds and listens. */

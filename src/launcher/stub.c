@@ -21,7 +21,6 @@ static int leave_launcher(const struct stub *s, struct err *err)
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
 
-	close(l->place.lock_fd);
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -33,6 +32,8 @@ static int leave_launcher(const struct stub *s, struct err *err)
 	if (listen(s->listen_fd, WARDEN_BACKLOG) < 0)
 		return err_errno(err, E_UNAVAILABLE, s->session_id,
 				 "cannot listen for the session");
+	/* Only now: the next launcher must find this session, or it would never end. */
+	close(l->place.lock_fd);
 	return 0;
 }
 
