@@ -121,7 +121,7 @@ TABLE(init_spawn,
 	STRV(init_spawn, env, SPAWN_ENV_LEN), STR(init_spawn, path, PATH_LEN),
 	STR(init_spawn, cwd, PATH_LEN), U32(init_spawn, umask), U32(init_spawn, stdio),
 	U32(init_spawn, cols), U32(init_spawn, rows), U32(init_spawn, new_session),
-	U32(init_spawn, search))
+	U32(init_spawn, search), U32(init_spawn, brief_ms))
 TABLE(init_failed, STR(init_failed, wall, WORD_LEN), STR(init_failed, message, TEXT_LEN))
 TABLE(leader_started, U32(leader_started, unused))
 TABLE(leader_failed, U32(leader_failed, stage), U32(leader_failed, errnum))
@@ -139,6 +139,7 @@ TABLE(leader_exit,
 #define warden_bell_fields msg_empty_fields
 #define warden_ack_fields warden_command_fields
 #define leader_empty_fields leader_exit_fields
+#define leader_spawn_fields init_spawn_fields
 
 static const struct msg_row rows[] = {
 #define X(name, number, from, to, in, next, minfd, maxfd)                \

@@ -61,11 +61,13 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   2, 3) \
 	X(init_spawn,         41, WARDEN, INIT,  IN_OPEN, OPEN,   4, 4) \
 	X(init_failed,        42, INIT, WARDEN,  IN_ANY,  ENDING, 0, 0) \
-	/* leader <-> warden. started: pidfd of the command; empty: no child is left, it exits. */ \
-	X(leader_started,     50, LEADER, WARDEN, IN_NEW,  OPEN,   1, 1) \
-	X(leader_failed,      51, LEADER, WARDEN, IN_NEW,  ENDING, 0, 0) \
-	X(leader_exit,        52, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0) \
-	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, ENDING, 0, 0)
+	/* leader <-> warden. started: pidfd of the command; empty: no child is left; spawn: the \
+	 * next command's stdin, stdout, stderr. */ \
+	X(leader_started,     50, LEADER, WARDEN, IN_NEW | IN_OPEN, OPEN, 1, 1) \
+	X(leader_failed,      51, LEADER, WARDEN, IN_NEW | IN_OPEN, ENDING, 0, 0) \
+	X(leader_exit,        52, LEADER, WARDEN, IN_NEW | IN_OPEN, OPEN, 0, 0) \
+	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0) \
+	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 3)
 // clang-format on
 
 enum msg_type {
@@ -89,8 +91,8 @@ size_t msg_max(const struct msg_row *row);	/* most bytes that its payload can ha
 /* Name of the first field of obj that is over its row's max, or NULL. */
 const char *msg_oversized(const struct msg_row *row, const void *obj);
 
-/* ENDING is entered by warden_end, launcher_stop, warden_failed, init_failed, leader_failed,
- * leader_empty and never left; a row's "next OPEN" received while ENDING keeps ENDING. Sending
+/* ENDING is entered by warden_end, launcher_stop, warden_failed, init_failed, leader_failed
+ * and never left; a row's "next OPEN" received while ENDING keeps ENDING. Sending
  * advances the sender's state as receiving does the receiver's; what the peer sent before it could
  * know of our own step is judged by the state it still saw. */
 
@@ -245,6 +247,8 @@ struct init_spawn {
 	char *cwd;
 	uint32_t umask, stdio, cols, rows, new_session;
 	uint32_t search; /* 1: look up path in PATH */
+	/* A command that is over within this time is told by leader_exit alone. */
+	uint32_t brief_ms;
 };
 struct init_failed {
 	char *wall, *message;
@@ -257,9 +261,9 @@ struct leader_failed {
 	uint32_t stage; /* enum spawn_stage */
 	uint32_t errnum;
 };
-/* leader_exit: the command's first process ended; empty tells that nothing else is left and the
- * leader exits too. leader_empty has the same shape and comes later, when the last descendant is
- * gone. */
+/* leader_exit: the command's first process ended; empty tells that nothing else is left and that the
+ * leader waits for a leader_spawn (of the shape of init_spawn). leader_empty has the same shape and
+ * comes later, when the last descendant is gone. */
 struct leader_exit {
 	uint32_t status; /* as by wait */
 	uint32_t empty;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One leader per command. A spare one is forked in advance, has done everything that does not
- * depend on the command and waits for the next spawn; init forks another while the command starts.
+/* One leader per command that runs. A spare one is forked in advance, has done everything that does
+ * not depend on the command and waits for the next spawn; init forks another while the command
+ * runs. A leader whose command has left no process is as good as new, and warm: it waits for
+ * another on its own link, until the warden closes that.
  *
  * A leader that dies is noticed by the warden (end of its link), a spare one that dies (a command
  * may kill everything that has its uid) by init; a spawn that it had not yet read is still there
@@ -33,74 +35,98 @@ static _Noreturn void leave(struct link *l, enum spawn_stage stage, int errnum)
 	_exit(1);
 }
 
-/* Reaps all that is dead; true if no child is left at all. *status is set when the first process
- * was among them. */
-static bool reap(pid_t first, bool *ended, int *status)
-{
-	for (;;) {
-		int st;
-		const pid_t pid = waitpid(-1, &st, WNOHANG | __WALL);
-
-		if (pid == 0)
-			return false;
-		if (pid == -1)
-			return true;
-		if (pid == first) {
-			*ended = true;
-			*status = st;
-		}
-	}
-}
+/* What a leader knows of the command that it leads now. */
+struct led {
+	struct link l;
+	int children; /* signalfd of SIGCHLD */
+	pid_t first;
+	int pidfd; /* of it; -1 once its start is told */
+	bool ended;
+	struct leader_exit end;
+};
 
 static uint64_t microseconds(const struct timeval *t)
 {
 	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
 }
 
-static void tell_end(struct link *l, enum msg_type type, int status, bool empty)
+/* Of one child with all that it waited for. */
+static void add_use(struct leader_exit *e, const struct rusage *use)
 {
-	struct leader_exit end = {.status = (uint32_t)status, .empty = empty};
-	struct rusage use;
+	e->cpu_us += microseconds(&use->ru_utime) + microseconds(&use->ru_stime);
+	if (e->maxrss_kb < (uint64_t)use->ru_maxrss)
+		e->maxrss_kb = (uint64_t)use->ru_maxrss;
+	e->read_bytes += (uint64_t)use->ru_inblock * BLOCK_BYTES;
+	e->write_bytes += (uint64_t)use->ru_oublock * BLOCK_BYTES;
+}
 
-	getrusage(RUSAGE_CHILDREN, &use);
-	end.cpu_us = microseconds(&use.ru_utime) + microseconds(&use.ru_stime);
-	end.maxrss_kb = (uint64_t)use.ru_maxrss;
-	end.read_bytes = (uint64_t)use.ru_inblock * BLOCK_BYTES;
-	end.write_bytes = (uint64_t)use.ru_oublock * BLOCK_BYTES;
-	if (link_send(l, type, 0, &end, NULL, 0, NULL) < 0)
+/* Reaps all that is dead; end.empty if no child is left at all. */
+static void reap(struct led *d)
+{
+	struct rusage use;
+	pid_t pid;
+	int status;
+
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &use)) > 0) {
+		add_use(&d->end, &use);
+		if (pid == d->first) {
+			d->ended = true;
+			d->end.status = (uint32_t)status;
+		}
+	}
+	d->end.empty = pid == -1;
+}
+
+static void tell(struct led *d, enum msg_type type, const void *obj, size_t nfds)
+{
+	if (link_send(&d->l, type, 0, obj, &d->pidfd, nfds, NULL) < 0)
 		_exit(1);
 }
 
-/* Sleeps until a child has changed. The warden never writes to a leader: its link only closes. */
-static void wait_for_child(const struct link *l, int children)
+static void tell_started(struct led *d)
 {
-	struct pollfd p[] = {{children, POLLIN, 0}, {l->fd, 0, 0}};
-	struct signalfd_siginfo info;
+	tell(d, MSG_leader_started, &(struct leader_started){0}, 1);
+	close(take_fd(d->pidfd));
+}
 
-	if (poll(p, ARRAY_LEN(p), -1) == -1)
-		return;
+/* Sleeps until a child has changed; false: the time has passed. The warden does not write to a
+ * leader at work: its link only closes. */
+static bool wait_for_child(const struct led *d, int timeout_ms)
+{
+	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
+	struct signalfd_siginfo info;
+	const int n = poll(p, ARRAY_LEN(p), timeout_ms);
+
+	if (n <= 0)
+		return n < 0;
 	if (p[1].revents != 0)
 		_exit(0);
-	if (read(children, &info, sizeof(info)) != sizeof(info))
+	if (read(d->children, &info, sizeof(info)) != sizeof(info))
 		_exit(1);
+	return true;
 }
 
-static _Noreturn void follow(struct link *l, int children, pid_t first)
+/* Until no process of the command is left. */
+static void follow(struct led *d, uint32_t brief_ms)
 {
-	bool ended = false, told = false, empty;
-	int status = 0;
+	bool told = false;
 
+	if (brief_ms == 0)
+		tell_started(d);
 	for (;;) {
-		empty = reap(first, &ended, &status);
-		if (ended && !told)
-			tell_end(l, MSG_leader_exit, status, empty);
-		else if (empty)
-			tell_end(l, MSG_leader_empty, status, true);
-		if (empty)
-			_exit(0);
-		told = ended;
-		wait_for_child(l, children);
+		reap(d);
+		if (d->ended && !told)
+			tell(d, MSG_leader_exit, &d->end, 0);
+		else if (d->end.empty)
+			tell(d, MSG_leader_empty, &d->end, 0);
+		if (d->end.empty)
+			break;
+		told = d->ended;
+		if (!wait_for_child(d, !told && d->pidfd >= 0 ? (int)brief_ms : -1))
+			tell_started(d);
 	}
+	mem_cleanup_fd(&d->pidfd);
+	d->pidfd = -1;
 }
 
 /* signalfd of SIGCHLD, which stays blocked; every other signal has its default here and in the
@@ -143,32 +169,46 @@ static int prepare(void)
 	return children;
 }
 
-static _Noreturn void lead(int link_fd, const int fd[3], const struct init_spawn *ask, int children)
+/* One command from its start to its last process. */
+static void lead_one(struct led *d, const int fd[3], const struct init_spawn *ask)
 {
 	struct launch_failure failure;
-	int pidfd = -1, stdio[3];
-	struct link l;
-	pid_t pid;
+	int stdio[3];
 
-	link_init(&l, link_fd, SIDE_LEADER, SIDE_WARDEN);
-	if (children == -1)
-		leave(&l, SPAWN_STAGE_FORK, errno);
+	d->ended = false;
+	d->end = (struct leader_exit){0};
 	if (open_stdio(ask->stdio, fd, stdio) < 0)
-		leave(&l, SPAWN_STAGE_STDIO, errno);
+		leave(&d->l, SPAWN_STAGE_STDIO, errno);
 	umask(ask->umask & 0777);
-	pid = launch_command(ask, stdio, &pidfd, &failure);
-	if (pid == -1)
-		leave(&l, failure.stage, failure.errnum);
-	if (link_send(&l, MSG_leader_started, 0, &(struct leader_started){0}, &pidfd, 1, NULL) < 0)
-		_exit(1);
+	d->first = launch_command(ask, stdio, &d->pidfd, &failure);
+	if (d->first == -1)
+		leave(&d->l, failure.stage, failure.errnum);
 	/* A copy of the command's pipes here would keep them open behind its back. */
-	fdio_close_except((int[]){link_fd < children ? link_fd : children,
-				  link_fd < children ? children : link_fd},
-			  2);
-	follow(&l, children, pid);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+	if (ask->stdio == SPAWN_NULL)
+		close(stdio[0]);
+	follow(d, ask->brief_ms);
 }
 
-void spawn_leader(int link_fd, const int fd[3], const struct init_spawn *ask)
+static _Noreturn void lead(int link_fd, const int fd[3], struct init_spawn *ask, int children)
+{
+	struct led d = {.children = children, .pidfd = -1};
+	struct link_msg m;
+
+	link_init(&d.l, link_fd, SIDE_LEADER, SIDE_WARDEN);
+	if (children == -1 || fcntl(link_fd, F_SETFL, 0) < 0)
+		leave(&d.l, SPAWN_STAGE_FORK, errno);
+	for (;;) {
+		lead_one(&d, fd, ask);
+		msg_done(MSG_leader_spawn, ask);
+		if (link_recv(&d.l, &m, NULL) < 0 || link_unpack(&m, ask, NULL) < 0)
+			_exit(0);
+		fd = m.fd;
+	}
+}
+
+void spawn_leader(int link_fd, const int fd[3], struct init_spawn *ask)
 {
 	lead(link_fd, fd, ask, prepare());
 }
@@ -189,9 +229,10 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare)
 	l.state = LINK_OPEN;
 	if (link_recv(&l, &m, NULL) < 0 || m.type != MSG_init_spawn)
 		_exit(1);
-	close(spare);
 	if (link_unpack(&m, &ask, NULL) < 0)
 		_exit(1);
+	close(spare);
+	close(link_fd);
 	lead(m.fd[LEADER_LINK], m.fd, &ask, children);
 }
 

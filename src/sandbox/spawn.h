@@ -5,8 +5,8 @@
  * init keeps one spare leader forked in advance, so that a command does not wait for fork. The
  * leader is a subreaper with its own session; it gets the spawn message and its descriptors over a
  * socket from init, prepares stdio, starts the command, sends leader_started with a pidfd, waits,
- * sends leader_exit, reaps what is left and leaves when it has no child (leader_empty) or its link
- * closes (the warden died: init dies too). It is non-dumpable. */
+ * sends leader_exit, reaps what is left (leader_empty), waits for the next command (leader_spawn)
+ * and leaves when its link closes (the warden has enough of them, or died). It is non-dumpable. */
 #pragma once
 #include "base/err.h"
 #include "link/msg.h"
@@ -16,4 +16,4 @@ enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
 enum spawn_stage { SPAWN_STAGE_CWD, SPAWN_STAGE_STDIO, SPAWN_STAGE_EXEC, SPAWN_STAGE_FORK };
 
 /* Runs as the leader: never returns. link_fd is SIDE_LEADER's end; fd: stdin, stdout, stderr. */
-_Noreturn void spawn_leader(int link_fd, const int fd[3], const struct init_spawn *ask);
+_Noreturn void spawn_leader(int link_fd, const int fd[3], struct init_spawn *ask);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A real session made by root: namespaces, mounts, identity, leaders. */
 #include "sandbox/start_testkit.h"
+#include <dirent.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -342,7 +343,6 @@ static void exe_1_the_end_carries_status_and_counters(void **state)
 	assert_int_equal(run.exit.empty, 1);
 	assert_in_range(run.exit.cpu_us, 10000, 10000000);
 	assert_in_range(run.exit.maxrss_kb, 500, 100000);
-	kit_expect_eof(&run);
 	kit_run_done(&run);
 
 	assert_int_equal(kit_script(s,
@@ -377,7 +377,94 @@ static void exe_5_orphans_stay_with_their_leader(void **state)
 	kit_recv_exit(&run, MSG_leader_empty);
 	assert_int_equal(run.exit.status, 5 << 8);
 	assert_int_equal(run.exit.empty, 1);
-	kit_expect_eof(&run);
+	kit_run_done(&run);
+}
+
+static unsigned count_files(pid_t pid)
+{
+	cleanup_free char *path = mem_printf("/proc/%d/fd", (int)pid);
+	DIR *d = opendir(path);
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* EXE-1: an idle leader takes the next command; what it counts is that command's alone. */
+static void exe_1_a_leader_leads_again(void **state)
+{
+	struct kit_session *s = session(state);
+	struct init_spawn ask;
+	struct kit_run run;
+	unsigned files;
+	pid_t leader;
+
+	kit_ask(&ask,
+		"(exec >&- 2>&-; read x) <&3 & head -c 30000000 /dev/zero | tail -n 1 >f; rm f;"
+		"sleep 0.1; kill $!; umask 0; exit 7");
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	leader = run.leader_pid;
+	kit_recv_exit(&run, MSG_leader_exit);
+	assert_int_equal(run.exit.status, 7 << 8);
+	assert_true(run.exit.maxrss_kb > 20000);
+	if (run.exit.empty == 0)
+		kit_recv_exit(&run, MSG_leader_empty);
+	msg_done(MSG_init_spawn, &ask);
+
+	kit_ask(&ask, "umask");
+	files = count_files(leader);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_started);
+		assert_int_equal(run.leader_pid, leader);
+		kit_read_all(&run);
+		assert_string_equal(run.text.data, "0022\n");
+		kit_recv_exit(&run, MSG_leader_exit);
+		assert_int_equal(run.exit.status, 0);
+		assert_int_equal(run.exit.empty, 1);
+		assert_in_range(run.exit.maxrss_kb, 500, 20000);
+		assert_in_range(run.exit.cpu_us, 1, 10000000);
+		assert_int_equal(count_files(leader), files);
+	}
+	msg_done(MSG_init_spawn, &ask);
+	kit_run_done(&run);
+}
+
+/* EXE-1: a brief command is told once, by its end; a longer one by its start as well. */
+static void exe_1_a_brief_command_is_told_once(void **state)
+{
+	struct kit_session *s = session(state);
+	struct init_spawn ask;
+	struct kit_run run;
+
+	kit_ask(&ask, "exit 9");
+	ask.brief_ms = 60000;
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_exit);
+	assert_int_equal(run.exit.status, 9 << 8);
+	assert_int_equal(run.exit.empty, 1);
+	assert_true(run.leader_pid > 1);
+	msg_done(MSG_init_spawn, &ask);
+
+	kit_ask(&ask, "read x; exit 3");
+	ask.brief_ms = 1;
+	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_started);
+	assert_true(run.pidfd >= 0);
+	assert_int_equal(write(run.in, "go\n", 3), 3);
+	kit_recv_exit(&run, MSG_leader_exit);
+	assert_int_equal(run.exit.status, 3 << 8);
+	msg_done(MSG_init_spawn, &ask);
+
+	/* The first process is over in time, another is not. */
+	kit_ask(&ask, "(exec >&- 2>&-; read x <&3) 3<&0 & exit 4");
+	ask.brief_ms = 60000;
+	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_exit);
+	assert_int_equal(run.exit.status, 4 << 8);
+	assert_int_equal(run.exit.empty, 0);
+	close(take_fd(run.in));
+	kit_recv_exit(&run, MSG_leader_empty);
+	msg_done(MSG_init_spawn, &ask);
 	kit_run_done(&run);
 }
 
@@ -678,6 +765,8 @@ int main(void)
 		cmocka_unit_test(exe_8_path_is_searched_as_by_execvp),
 		cmocka_unit_test(exe_1_the_end_carries_status_and_counters),
 		cmocka_unit_test(exe_5_orphans_stay_with_their_leader),
+		cmocka_unit_test(exe_1_a_leader_leads_again),
+		cmocka_unit_test(exe_1_a_brief_command_is_told_once),
 		cmocka_unit_test(exe_5_a_command_does_not_hit_its_leader_with_kill_0),
 		cmocka_unit_test(exe_6_output_ends_with_the_command_that_closes_it),
 		cmocka_unit_test(ses_8_a_leader_leaves_when_its_link_closes),

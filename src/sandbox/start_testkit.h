@@ -203,15 +203,32 @@ struct kit_run {
 	struct leader_exit exit;
 };
 
-/* Sends the spawn; everything that is not in *ask is filled. Returns the type of the leader's first
- * message. */
+static inline enum msg_type kit_first_message(struct kit_run *run)
+{
+	struct err err = {0};
+	struct link_msg m;
+
+	if (link_recv(&run->leader, &m, &err) < 0)
+		fail_msg("no message from the leader: %s", err.message);
+	run->leader_pid = m.cred.pid;
+	if (m.type == MSG_leader_started)
+		run->pidfd = take_fd(m.fd[0]);
+	else if (m.type == MSG_leader_exit)
+		assert_int_equal(link_unpack(&m, &run->exit, NULL), 0);
+	else
+		assert_int_equal(link_unpack(&m, &run->failed, NULL), 0);
+	link_msg_done(&m);
+	return m.type;
+}
+
+/* Sends the spawn through init; everything that is not in *ask is filled. Returns the type of the
+ * leader's first message. */
 static inline enum msg_type kit_spawn(struct kit_session *s, struct init_spawn *ask,
 				      struct kit_run *run)
 {
 	int in[2], out[2], pair[2];
 	const int on = 1;
 	struct err err = {0};
-	struct link_msg m;
 
 	*run = (struct kit_run){.pidfd = -1};
 	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
@@ -227,15 +244,30 @@ static inline enum msg_type kit_spawn(struct kit_session *s, struct init_spawn *
 	close(pair[1]);
 	run->in = in[1];
 	run->out = out[0];
-	if (link_recv(&run->leader, &m, &err) < 0)
-		fail_msg("no message from the leader: %s", err.message);
-	run->leader_pid = m.cred.pid;
-	if (m.type == MSG_leader_started)
-		run->pidfd = take_fd(m.fd[0]);
-	else
-		assert_int_equal(link_unpack(&m, &run->failed, NULL), 0);
-	link_msg_done(&m);
-	return m.type;
+	return kit_first_message(run);
+}
+
+/* Sends another to the same leader, which is idle. */
+static inline enum msg_type kit_spawn_again(struct init_spawn *ask, struct kit_run *run)
+{
+	int in[2], out[2];
+	struct err err = {0};
+
+	mem_cleanup_fd(&run->in);
+	mem_cleanup_fd(&run->out);
+	mem_cleanup_fd(&run->pidfd);
+	run->pidfd = -1;
+	run->text.len = 0;
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	if (link_send(&run->leader, MSG_leader_spawn, 7, ask, (int[]){in[0], out[1], out[1]}, 3,
+		      &err) < 0)
+		fail_msg("%s", err.message);
+	close(in[0]);
+	close(out[1]);
+	run->in = in[1];
+	run->out = out[0];
+	return kit_first_message(run);
 }
 
 static inline void kit_recv_exit(struct kit_run *run, enum msg_type type)

@@ -2,6 +2,7 @@
 /* Bells, broken rings, and commits that fail. */
 #include "event/journal_layout.h"
 #include "session/session_testkit.h"
+#include <poll.h>
 
 static bool refuse;
 
@@ -164,6 +165,41 @@ static void evt_2_a_result_that_cannot_be_stored_is_stored_later(void **state)
 	kit_seen_done(&o);
 }
 
+/* EVT-2: who need not wait for the commit has his answer at once; the warden keeps the result until
+ * it is stored. */
+static void evt_2_an_early_answer_does_not_wait_for_the_commit(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by early = {0}, late = {0};
+	struct command_observer obs = kit_observer(&early), other = kit_observer(&late);
+	struct command *c;
+	struct pollfd told = {.events = POLLIN};
+
+	obs.early = true;
+	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish}, &obs, &c);
+	command_add_observer(c, &other);
+	kit_turn(k);
+	fake_take_exec(f);
+	fake_start(k, f);
+	fail_commits(k, true);
+	fake_finish(k, f, 0, "text");
+	assert_int_equal(early.done, 1);
+	assert_at(&early.answer, "result.stdout", "text");
+	assert_int_equal(late.done, 0);
+	told.fd = f->link.fd;
+	assert_int_equal(poll(&told, 1, 0), 0); /* no ack */
+	fail_commits(k, false);
+	wait_retry(k);
+	assert_int_equal(late.done, 1);
+	assert_int_equal(early.done, 1);
+	assert_string_equal(early.answer.data, late.answer.data);
+	kit_skip(&f->link, MSG_warden_ack);
+	kit_seen_done(&early);
+	kit_seen_done(&late);
+}
+
 static void evt_2_a_command_that_cannot_be_stored_is_not_run(void **state)
 {
 	struct kit *k = *state;
@@ -309,6 +345,7 @@ int main(void)
 		TEST(evt_2_a_long_ring_is_read_in_turns),
 		TEST(evt_2_a_broken_ring_fails_its_session),
 		TEST(evt_2_a_result_that_cannot_be_stored_is_stored_later),
+		TEST(evt_2_an_early_answer_does_not_wait_for_the_commit),
 		TEST(evt_2_a_command_that_cannot_be_stored_is_not_run),
 		TEST(evt_2_commands_of_one_failed_turn_are_all_refused),
 		TEST(evt_2_a_place_that_was_handed_on_is_given_back),

@@ -303,7 +303,8 @@ void command_promote(struct session *s); /* gives the free place to the next one
 void command_send_early(struct command *c); /* what was asked of it while it waited */
 
 /* spare.c */
-void spare_make(struct session *s); /* if it has none and can use one */
+/* If it has none and can use one; `from` has been answered. */
+void spare_make(struct session *s, struct command *from);
 bool spare_take(struct session *s, char id[ID_MAX + 1], int fd[2]); /* false: there is none */
 void spare_drop(struct session *s);				    /* with its files */
 

@@ -8,9 +8,16 @@
 #define PAGE_MAX (10 * 1024 * 1024)
 #define COUNT_CHUNK (64 * 1024)
 
-/* -1: there is none (never made, or swept). */
+static uint64_t kept_of(const struct command *c, int stream)
+{
+	return (uint64_t)(stream == 1 ? c->out.stdout_kept : c->out.stderr_kept);
+}
+
+/* -1: there is none (never made, swept, or empty and passed on to another command). */
 static int file_of(struct command *c, int stream)
 {
+	if (c->over && c->ack && kept_of(c, stream) == 0)
+		return -1;
 	if (c->read_fd[stream] == -1 && stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->id,
 							 stream, NULL, &c->read_fd[stream]) < 0)
 		return -1;
@@ -45,7 +52,7 @@ uint64_t command_kept(struct command *c, int stream)
 {
 	if (!command_is_over(c))
 		return command_file_size(c, stream);
-	return (uint64_t)(stream == 1 ? c->out.stdout_kept : c->out.stderr_kept);
+	return kept_of(c, stream);
 }
 
 uint64_t command_output_total(const struct command *c, int stream)

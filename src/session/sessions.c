@@ -80,7 +80,7 @@ static void sweep(void *arg)
 		TAILQ_REMOVE(&ss->borrowed_commands, c, next);
 		c->lent = false;
 		if (!ss->freeing)
-			spare_make(c->s); /* its answer is on its way */
+			spare_make(c->s, c); /* its answer is on its way */
 		command_unref(c);
 	}
 	while ((s = TAILQ_FIRST(&ss->borrowed_sessions)) != NULL) {

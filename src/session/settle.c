@@ -7,18 +7,34 @@
 
 /* ---- observers ---- */
 
-void command_tell_done(struct command *c)
+/* An observer may leave while another is told. */
+static struct observer *first_of(const struct command *c, bool early)
+{
+	struct observer *o;
+
+	TAILQ_FOREACH (o, &c->observers, next)
+		if (!early || o->o.early)
+			break;
+	return o;
+}
+
+static void tell_done(struct command *c, bool early)
 {
 	struct observer *o;
 
 	command_ref(c);
-	while ((o = TAILQ_FIRST(&c->observers)) != NULL) {
+	while ((o = first_of(c, early)) != NULL) {
 		TAILQ_REMOVE(&c->observers, o, next);
 		if (o->o.done != NULL)
 			o->o.done(c->refusal, c->refusal == NULL ? c : NULL, o->o.arg);
 		free(o);
 	}
 	command_unref(c);
+}
+
+void command_tell_done(struct command *c)
+{
+	tell_done(c, false);
 }
 
 void command_tell_done_one(struct command *c, const void *arg)
@@ -374,5 +390,6 @@ void command_on_result(struct session *s, struct warden_result *m)
 	s->last_activity_us = sessions_now(s->ss);
 	vacate(c);
 	command_save(c);
+	tell_done(c, true);
 	command_unref(c);
 }

@@ -279,7 +279,6 @@ void command_send(struct command *c)
 	}
 	/* A link that is gone shows itself to its reader, which ends the session. */
 	c->sent = true;
-	command_close_out(c);
 	msg_done(MSG_warden_exec, &c->exec);
 	command_send_early(c);
 }

@@ -38,6 +38,11 @@ int stream_read(int fd, uint64_t offset, size_t limit, bool complete, void *out,
 /* The files of one command below a directory: DIR/SESSION/COMMAND.out and .err, 0600. */
 int stream_files_create(int dir_fd, const char *session, const char *command, int fd[2],
 			struct err *err); /* O_WRONLY|O_APPEND; E_CONFLICT if there */
+/* Gives an empty file, which one command did not need, to another; which: 1 stdout, 2 stderr.
+ * false: it stays where it is. */
+bool stream_file_pass(int dir_fd, const char *session, const char *from, const char *to, int which);
+/* One file alone, else as stream_files_create. -1/errno. */
+int stream_file_create(int dir_fd, const char *session, const char *command, int which);
 int stream_file_open(int dir_fd, const char *session, const char *command, int which,
 		     struct err *err,
 		     int *fd); /* which: 1 stdout, 2 stderr; O_RDONLY; E_NOT_FOUND */

@@ -65,6 +65,24 @@ int stream_files_create(int dir_fd, const char *session, const char *command, in
 	return 0;
 }
 
+int stream_file_create(int dir_fd, const char *session, const char *command, int which)
+{
+	char name[NAME_MAX_LEN];
+
+	if (file_name(name, session, command, which - 1))
+		return create_one(dir_fd, session, name);
+	errno = EINVAL;
+	return -1;
+}
+
+bool stream_file_pass(int dir_fd, const char *session, const char *from, const char *to, int which)
+{
+	char old[NAME_MAX_LEN], new[NAME_MAX_LEN];
+
+	return file_name(old, session, from, which - 1) && file_name(new, session, to, which - 1) &&
+	       renameat2(dir_fd, old, dir_fd, new, RENAME_NOREPLACE) == 0;
+}
+
 int stream_file_open(int dir_fd, const char *session, const char *command, int which,
 		     struct err *err, int *fd)
 {

@@ -450,6 +450,46 @@ static void ses_8_a_killed_leader_fails_the_session(void **state)
 	kit_done(&c);
 }
 
+static pid_t leader_of(struct kit *k)
+{
+	struct kit_command c = kit_script(k, "echo $PPID");
+	cleanup_free char *out = kit_text(&c, 0);
+	const pid_t inside = atoi(out);
+	pid_t *all, found = 0;
+	const size_t n = proc_descendants(only_child(k->warden), &all);
+
+	for (size_t i = 0; i < n; i++) {
+		cleanup_free char *path = mem_printf("/proc/%d/status", (int)all[i]);
+		cleanup_buf struct buf b = {0};
+		cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+		const char *at;
+		int host, own;
+
+		if (fd < 0 || fdio_load(fd, 1 << 16, &b, NULL) < 0 ||
+		    (at = strstr(b.data, "NSpid:")) == NULL)
+			continue;
+		if (sscanf(at, "NSpid: %d %d", &host, &own) == 2 && own == inside)
+			found = all[i];
+	}
+	free(all);
+	kit_done(&c);
+	return found;
+}
+
+/* EXE-1: a leader is used again; one that dies while it is idle is nobody's loss. */
+static void exe_1_a_dead_idle_leader_is_replaced(void **state)
+{
+	struct kit *k = kit_of(state);
+	const pid_t first = leader_of(k);
+
+	assert_true(first > 0);
+	assert_int_equal(leader_of(k), first);
+	kill(first, SIGKILL);
+	for (int i = 0; i < 3; i++)
+		kit_expect(k, "echo fine", "fine\n", 0);
+	assert_int_not_equal(leader_of(k), first);
+}
+
 /* SES-2: an end kills what runs and still tells of it. */
 static void ses_2_an_end_tells_of_killed_commands(void **state)
 {
@@ -658,6 +698,7 @@ int main(void)
 		cmocka_unit_test(ses_8_an_orphan_ends),
 		cmocka_unit_test(ses_8_a_killed_init_fails_the_session),
 		cmocka_unit_test(ses_8_a_killed_leader_fails_the_session),
+		TEST(exe_1_a_dead_idle_leader_is_replaced),
 		cmocka_unit_test(ses_2_an_end_tells_of_killed_commands),
 		cmocka_unit_test(evt_2_a_full_ring_waits),
 		cmocka_unit_test(evt_2_only_so_many_wait),

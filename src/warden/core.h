@@ -50,7 +50,8 @@ struct warden {
 	struct record record;
 	struct results results;
 	struct run_list runs; /* in the order of their requests */
-	uint64_t commands;    /* started so far */
+	struct leader_list idle;
+	uint64_t commands; /* started so far */
 	struct api api;
 };
 

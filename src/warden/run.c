@@ -68,7 +68,6 @@ static struct run *make(struct warden *w, struct warden_exec *ask, uint32_t req,
 	r->line = describe(&r->ask);
 	r->cwd = directory_of(w, r->ask.cwd);
 	r->root.pidfd = r->pidfd = -1;
-	link_init(&r->leader, -1, SIDE_WARDEN, SIDE_LEADER);
 	for (int i = 0; i < 2; i++)
 		output_init(&r->out[i], -1, take_fd(fd[i]), w->settings.output_quota);
 	input_init(&r->in, -1);
@@ -85,11 +84,13 @@ void run_retire(struct run *r)
 
 static void close_all(struct run *r)
 {
-	watch_free(r->leader_watch);
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
-	link_done(&r->leader);
+	if (r->exited && r->end.empty)
+		leader_rest(r->leader);
+	else
+		leader_free(r->leader);
 	output_done(&r->out[0]);
 	output_done(&r->out[1]);
 	input_done(&r->in);

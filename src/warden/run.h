@@ -8,6 +8,7 @@
 #include "link/link.h"
 #include "warden/capture_in.h"
 #include "warden/kill.h"
+#include "warden/leaders.h"
 #include "warden/output.h"
 #include <sys/queue.h>
 
@@ -32,9 +33,9 @@ struct run {
 	char *cwd;  /* it starts in */
 	enum run_phase phase;
 	enum run_why why;
-	struct strv given; /* a script's environment at its start */
-	struct link leader;
-	struct watch *leader_watch, *deadline, *retry, *listen;
+	struct strv given;     /* a script's environment at its start */
+	struct leader *leader; /* from the spawn on */
+	struct watch *deadline, *retry, *listen;
 	int64_t give_up_us;
 	unsigned rounds;
 	struct kill_root root; /* the leader */
@@ -71,6 +72,8 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *warden);
 
 void run_refuse(struct run *r, const struct err *err); /* before it started; it is over */
 
+/* start.c: what its leader says. */
+void run_on_leader(struct run *r, struct link_msg *m);
 /* start.c: an accepted request becomes a process or a builtin. */
 void run_start(struct run *r);
 

@@ -11,7 +11,6 @@
 #include "warden/shell.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/socket.h>
 
 #define UMASK_DEFAULT 022
 #define LISTEN_MS 2	/* most commands are over before; then their pipes are read once */
@@ -29,15 +28,20 @@ static int decide_exec(const struct run *r, struct err *err)
 
 /* ---- the leader's messages ---- */
 
+static void on_running(struct run *r)
+{
+	r->root.pid = r->leader->pid;
+	r->phase = RUN_RUNNING;
+	run_tell_start(r);
+}
+
 static void on_started(struct run *r, struct link_msg *m)
 {
 	const pid_t pid = proc_pidfd_pid(m->fd[0]);
 
 	r->pidfd = take_fd(m->fd[0]);
 	r->pid = pid > 0 ? pid : 0;
-	r->root.pid = m->cred.pid;
-	r->phase = RUN_RUNNING;
-	run_tell_start(r);
+	on_running(r);
 	capture_in_settle(r->w->captures);
 	if (r->why == WHY_TIMEOUT || r->why == WHY_SESSION_END) {
 		run_begin_kill(r, r->why);
@@ -68,8 +72,7 @@ static void on_failed(struct run *r, const struct leader_failed *f)
 	run_refuse(r, &err);
 }
 
-/* What leader_failed, leader_exit and leader_empty carry. */
-static void on_message(struct run *r, struct link_msg *m)
+void run_on_leader(struct run *r, struct link_msg *m)
 {
 	struct leader_failed failed;
 	struct leader_exit end;
@@ -83,6 +86,8 @@ static void on_message(struct run *r, struct link_msg *m)
 			on_failed(r, &failed);
 		break;
 	case MSG_leader_exit:
+		if (r->phase == RUN_STARTING) /* it was brief */
+			on_running(r);
 		if (link_unpack(m, &end, NULL) == 0)
 			run_on_exit(r, &end);
 		break;
@@ -93,32 +98,11 @@ static void on_message(struct run *r, struct link_msg *m)
 	}
 }
 
-/* Only the leader has the other end of its link: while that is open, the pid is the leader's. */
 bool run_hold_leader(struct run *r)
 {
-	char c;
-
 	if (r->root.pidfd < 0)
 		r->root.pidfd = proc_pidfd(r->root.pid);
-	return r->root.pidfd >= 0 && recv(r->leader.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
-}
-
-/* One message a turn: asking whether there is another would cost as much as being told. */
-static void on_leader(void *arg)
-{
-	struct run *r = arg;
-	struct link_msg m;
-	const int code = link_recv(&r->leader, &m, NULL);
-
-	if (code == -E_RATE_LIMITED)
-		return;
-	if (code < 0) {
-		warden_suspect(r->w, r->ask.command_id);
-		run_retire(r);
-		return;
-	}
-	on_message(r, &m);
-	link_msg_done(&m);
+	return r->root.pidfd >= 0 && leader_alive(r->leader);
 }
 
 /* ---- starting ---- */
@@ -167,9 +151,9 @@ static int make_pipe(int ours, int fd[2])
 	return fcntl(fd[ours], F_SETFL, O_NONBLOCK);
 }
 
-/* Descriptors of a spawn; the command's ends, closed when init has them. */
+/* Descriptors of a spawn; the command's ends, closed when its leader has them. */
 struct spawn_fds {
-	int fd[4]; /* stdin, stdout, stderr, the leader's link */
+	int fd[3]; /* stdin, stdout, stderr */
 };
 
 static void close_spawn_fds(struct spawn_fds *s, int null_fd)
@@ -215,22 +199,6 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 	return 0;
 }
 
-/* A leader says three short things: it needs no wide buffers, and does not notice that its end
- * would not block. */
-static int open_leader_link(struct run *r, struct spawn_fds *s, struct err *err)
-{
-	const int on = 1;
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the leader's link");
-	link_init(&r->leader, pair[0], SIDE_WARDEN, SIDE_LEADER);
-	s->fd[3] = pair[1];
-	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
-		return err_errno(err, E_INTERNAL, NULL, "cannot prepare the leader's link");
-	return 0;
-}
-
 /* Program, arguments and environment of the first process. */
 static void build_spawn(struct run *r, struct init_spawn *sp)
 {
@@ -261,15 +229,17 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->rows = r->ask.rows;
 	sp->new_session = 1;
 	sp->id = (uint32_t)w->commands;
+	/* A script's state counts only if it comes from a process that is known. */
+	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
 }
 
-static int ask_init(struct run *r, const struct spawn_fds *s, struct err *err)
+static int ask_leader(struct run *r, const struct spawn_fds *s, struct err *err)
 {
 	struct init_spawn sp = {0};
 	int code;
 
 	build_spawn(r, &sp);
-	code = link_send(&r->w->init, MSG_init_spawn, 0, &sp, s->fd, ARRAY_LEN(s->fd), err);
+	code = leader_ask(r, &sp, s->fd, err);
 	msg_done(MSG_init_spawn, &sp);
 	return code;
 }
@@ -293,8 +263,6 @@ static void watch_run(struct run *r)
 	const uint64_t timeout = timeout_of(r);
 
 	r->phase = RUN_STARTING;
-	r->leader_watch = watch_readable(loop, r->leader.fd, on_leader, r);
-	watch_start(r->leader_watch);
 	r->listen = watch_timer(loop, on_listen, r);
 	watch_after_ms(r->listen, LISTEN_MS);
 	input_start(&r->in, loop, on_taken, r);
@@ -306,7 +274,7 @@ static void watch_run(struct run *r)
 
 static void start_process(struct run *r)
 {
-	struct spawn_fds s = {{-1, -1, -1, -1}};
+	struct spawn_fds s = {{-1, -1, -1}};
 	struct err err = {0};
 	int code;
 
@@ -318,9 +286,7 @@ static void start_process(struct run *r)
 	if (code == 0)
 		code = open_outputs(r, &s, &err);
 	if (code == 0)
-		code = open_leader_link(r, &s, &err);
-	if (code == 0)
-		code = ask_init(r, &s, &err);
+		code = ask_leader(r, &s, &err);
 	close_spawn_fds(&s, r->w->null_fd);
 	if (code < 0)
 		run_refuse(r, &err);

@@ -246,6 +246,7 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 			     .null_fd = -1,
 			     .loop = loop_new(turn, w)};
 	TAILQ_INIT(&w->runs);
+	LIST_INIT(&w->idle);
 	results_init(&w->results);
 	strv_copy(&w->walls, &args->walls);
 	r = record_open(&w->record, args->ring_fd, args->ack_fd, err);
@@ -270,6 +271,7 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 static void close_warden(struct warden *w)
 {
 	run_free_all(w);
+	leaders_free_idle(w);
 	api_close(w);
 	capture_in_close(w->captures);
 	watch_free(w->init_readable);

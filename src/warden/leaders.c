@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/leaders.h"
+#include "base/mem.h"
+#include "warden/core.h"
+#include <errno.h>
+#include <sys/socket.h>
+
+#define IDLE_MAX 2
+
+/* What an idle leader says is its end. One message a turn: asking whether there is another would
+ * cost as much as being told. */
+static void on_readable(void *arg)
+{
+	struct leader *l = arg;
+	struct link_msg m;
+	const int code = link_recv(&l->link, &m, NULL);
+
+	if (code == -E_RATE_LIMITED)
+		return;
+	if (l->run == NULL) {
+		if (code == 0)
+			link_msg_done(&m);
+		LIST_REMOVE(l, next);
+		leader_free(l);
+	} else if (code < 0) {
+		warden_suspect(l->w, l->run->ask.command_id);
+		run_retire(l->run);
+	} else {
+		if (l->pid == 0)
+			l->pid = m.cred.pid;
+		run_on_leader(l->run, &m);
+		link_msg_done(&m);
+	}
+}
+
+/* A leader says three short things: it needs no wide buffers. */
+static int open_link(struct run *r, int *theirs, struct err *err)
+{
+	const int on = 1;
+	struct leader *l;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the leader's link");
+	*theirs = pair[1];
+	l = mem_new(struct leader);
+	*l = (struct leader){.w = r->w, .run = r};
+	link_init(&l->link, pair[0], SIDE_WARDEN, SIDE_LEADER);
+	l->watch = watch_readable(r->w->loop, pair[0], on_readable, l);
+	r->leader = l;
+	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return err_errno(err, E_INTERNAL, NULL, "cannot prepare the leader's link");
+	return 0;
+}
+
+static int ask_new(struct run *r, const struct init_spawn *ask, const int fd[3], struct err *err)
+{
+	cleanup_fd int theirs = -1;
+	int code = open_link(r, &theirs, err);
+
+	if (code == 0) {
+		const int fds[] = {fd[0], fd[1], fd[2], theirs};
+
+		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, ARRAY_LEN(fds), err);
+	}
+	if (code == 0)
+		watch_start(r->leader->watch);
+	return code;
+}
+
+int leader_ask(struct run *r, struct init_spawn *ask, const int fd[3], struct err *err)
+{
+	struct leader *l;
+
+	while ((l = LIST_FIRST(&r->w->idle)) != NULL) {
+		LIST_REMOVE(l, next);
+		if (leader_alive(l) &&
+		    link_send(&l->link, MSG_leader_spawn, 0, ask, fd, 3, NULL) == 0) {
+			l->run = r;
+			r->leader = l;
+			return 0;
+		}
+		leader_free(l);
+	}
+	return ask_new(r, ask, fd, err);
+}
+
+void leader_rest(struct leader *l)
+{
+	const struct leader *other;
+	unsigned n = 0;
+
+	if (l == NULL)
+		return;
+	LIST_FOREACH (other, &l->w->idle, next)
+		n++;
+	l->run = NULL;
+	if (n >= IDLE_MAX)
+		leader_free(l);
+	else
+		LIST_INSERT_HEAD(&l->w->idle, l, next);
+}
+
+void leader_free(struct leader *l)
+{
+	if (l == NULL)
+		return;
+	watch_free(l->watch);
+	link_done(&l->link);
+	free(l);
+}
+
+void leaders_free_idle(struct warden *w)
+{
+	struct leader *l;
+
+	while ((l = LIST_FIRST(&w->idle)) != NULL) {
+		LIST_REMOVE(l, next);
+		leader_free(l);
+	}
+}
+
+bool leader_alive(const struct leader *l)
+{
+	char c;
+
+	return recv(l->link.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/leaders.h - the session's leaders, each with a link of its own: at work for one command,
+ * or idle.
+ *
+ * A leader that has become idle takes the next command without a fork and without init. A few are
+ * kept; the others leave when their link is closed. Only the leader has the other end of its link:
+ * while that is open, its pid is its own. */
+#pragma once
+#include "link/link.h"
+#include <sys/queue.h>
+
+struct run;
+struct warden;
+struct watch;
+
+struct leader {
+	LIST_ENTRY(leader) next; /* while it is idle */
+	struct warden *w;
+	struct run *run; /* NULL: it is idle */
+	struct link link;
+	struct watch *watch;
+	pid_t pid; /* in our namespace, from its first message */
+};
+LIST_HEAD(leader_list, leader);
+
+/* Hands the command to an idle leader, or through init to a new one; r->leader is set. fd: stdin,
+ * stdout, stderr, borrowed. */
+int leader_ask(struct run *r, struct init_spawn *ask, const int fd[3], struct err *err);
+/* Its command has left nothing: it waits for the next, or leaves. NULL is fine. */
+void leader_rest(struct leader *l);
+void leader_free(struct leader *l); /* closes its link; NULL is fine */
+void leaders_free_idle(struct warden *w);
+bool leader_alive(const struct leader *l);
