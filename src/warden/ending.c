@@ -46,6 +46,7 @@ void run_tell_start(struct run *r)
 {
 	struct event e = event_of(r, EVENT_command_started);
 
+	e.time_us = (uint64_t)r->wall_us; /* a brief command is told of at its end */
 	e.exec_cwd = r->cwd;
 	record_event(&r->w->record, &e, NULL, NULL);
 	r->tell_started = true;

@@ -71,8 +71,6 @@ static struct run *make(struct warden *w, struct warden_exec *ask, uint32_t req,
 	for (int i = 0; i < 2; i++)
 		output_init(&r->out[i], -1, take_fd(fd[i]), w->settings.output_quota);
 	input_init(&r->in, -1);
-	r->mono_us = clock_mono_us(w->clock);
-	r->wall_us = clock_wall_us(w->clock);
 	TAILQ_INSERT_TAIL(&w->runs, r, next);
 	return r;
 }

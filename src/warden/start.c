@@ -321,6 +321,8 @@ void run_start(struct run *r)
 	struct err err = {0};
 
 	w->commands++;
+	r->mono_us = clock_mono_us(w->clock);
+	r->wall_us = clock_wall_us(w->clock);
 	memory_remember(&w->memory, r->line);
 	alias_expand(&w->memory, &r->ask.argv);
 	if (decide_exec(r, &err) < 0) {
