@@ -261,9 +261,9 @@ struct leader_failed {
 	uint32_t stage; /* enum spawn_stage */
 	uint32_t errnum;
 };
-/* leader_exit: the command's first process ended; empty tells that nothing else is left and that the
- * leader waits for a leader_spawn (of the shape of init_spawn). leader_empty has the same shape and
- * comes later, when the last descendant is gone. */
+/* leader_exit: the command's first process ended; empty tells that nothing else is left and that
+ * the leader waits for a leader_spawn (of the shape of init_spawn). leader_empty has the same shape
+ * and comes later, when the last descendant is gone. */
 struct leader_exit {
 	uint32_t status; /* as by wait */
 	uint32_t empty;
