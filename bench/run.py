@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmarks: medians of interleaved rounds and ratios within one run; each row has its goal.
 
-usage: ./dev bench [latency|clients|events|memory|size]…"""
+usage: ./dev bench [latency|clients|events|memory|size|policy]…"""
 
 import json
 import os
@@ -16,7 +16,15 @@ sys.path.insert(0, str(TOP / "tests"))
 import harness  # noqa: E402
 
 BENCH = TOP / "build-bench"
-PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-warden", "agentsh-init", "agentsh-state"]
+PROGRAMS = [
+    "agentsh",
+    "agentsh-server",
+    "agentsh-api",
+    "agentsh-warden",
+    "agentsh-init",
+    "agentsh-state",
+    "agentsh-probe",
+]
 rows = []
 
 
@@ -148,14 +156,28 @@ def size(server):
     row("stripped programs together", f"{total / 1e6:.2f} MB", "at most 3 MB", total <= 3e6)
 
 
+def policy(server):
+    r = lines(BENCH / "bench_policy", 1000, 10000, 200)[0]
+    row("decision, 1,000 rules, cached", f"{r['cached_us']:.3f} us", "under 1 us", r["cached_us"] < 1)
+    row("decision, 1,000 rules, not cached", f"{r['uncached_us']:.3f} us", "under 20 us", r["uncached_us"] < 20)
+    row("load of 10,000 rules", f"{r['load_ms']:.0f} ms", "under 1000 ms", r["load_ms"] < 1000)
+
+
 def main():
-    names = sys.argv[1:] or ["size", "memory", "latency", "clients", "events"]
+    names = sys.argv[1:] or ["size", "memory", "latency", "clients", "events", "policy"]
     server = harness.Server(config={"logging": {"level": "warn"}})
     try:
         server.start()
         for name in names:
             print(f"== {name}")
-            {"latency": latency, "clients": clients, "events": events, "memory": memory, "size": size}[name](server)
+            {
+                "latency": latency,
+                "clients": clients,
+                "events": events,
+                "memory": memory,
+                "size": size,
+                "policy": policy,
+            }[name](server)
     finally:
         server.cleanup()
     return 0 if all(rows) else 1

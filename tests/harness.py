@@ -329,10 +329,11 @@ class Stdio:
 
     STDIN, STDOUT, STDERR, CONTROL, RESULT = range(5)
 
-    def __init__(self, session, wish, auto_credit=True):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(60)
-        self.sock.connect(str(session.server.socket))
+    def __init__(self, session, wish, auto_credit=True, sock=None):
+        self.sock = sock or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if sock is None:
+            self.sock.settimeout(60)
+            self.sock.connect(str(session.server.socket))
         body = json.dumps(wish).encode()
         head = (
             f"POST {session.path}/exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: agentsh-stdio/1\r\n"

@@ -11,12 +11,20 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 SRC = TOP / "src"
-PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-warden", "agentsh-init", "agentsh-state"]
+PROGRAMS = [
+    "agentsh",
+    "agentsh-server",
+    "agentsh-api",
+    "agentsh-warden",
+    "agentsh-init",
+    "agentsh-state",
+    "agentsh-probe",
+]
 STATIC = {"agentsh-init", "agentsh-state"}
 
 # A folder may include itself and folders of a lower number; never a sideways one.
 LAYERS = {
-    "base": 0,
+    **dict.fromkeys(["base", "probe"], 0),
     "model": 1,
     **dict.fromkeys(["config", "policy", "event", "link", "terminal", "wire"], 2),
     "sandbox": 2,
@@ -37,6 +45,7 @@ LICENCES = {
     "libsqlite3-0": "public domain",
     "libyaml-0-2": "MIT",
     "libssl3": "Apache-2.0",
+    "libpcre2-8-0": "BSD-3-clause",
 }
 BAD_NAMES = re.compile(r"(^|_)(util|utils|misc|common|helper|helpers)(_|\.|$)")
 REQUIREMENT = re.compile(r"^(ses|exe|sta|trm|shm|pty|pol|fil|net|sbx|apr|evt|api|cli|sdk|obs|cfg|dep|pln|prf)_\d+_")

@@ -5,6 +5,7 @@ usage: tools/gen_reference.py [--check]
 
   docs/configuration.md                 whole, from `agentsh config keys`
   docs/api.md                           methods, errors, walls, event types: from src/
+  docs/seccomp.md                       refused system calls: from src/
   docs/agentsh.1                        commands and their options: from `agentsh help` and `agentsh COMMAND --help`
   packaging/completion/agentsh.bash     tables of commands and options, from the same
 
@@ -90,7 +91,7 @@ def methods():
     macros = {"P": prefix, "FILTERS": re.search(r'#define FILTERS "(.*)"', text).group(1)}
     row = re.compile(
         r"""^\t\{"(?P<verb>\w+)",\s*(?P<path>[^,]+),\s*"(?P<rpc>\w+)",\s*(?P<roles>\w+),\s*\w+,
-            \s*(?P<query>[^,]+),\s*(?P<idempotent>\w+),\s*\w+,\s*\w+\},$""",
+            \s*(?P<query>[^,]+),\s*(?P<idempotent>\w+),\s*\w+,\s*\w+,$""",
         re.M | re.X,
     )
     for m in row.finditer(text):
@@ -143,6 +144,18 @@ def events_table():
     for name in names("src/model/event.h", "EVENT_TYPES"):
         groups.setdefault(name.split("_")[0], []).append(f"`{name}`")
     return table(["About", "Types"], [[group, " ".join(types)] for group, types in groups.items()])
+
+
+def seccomp_table():
+    answers = {"EPERM": "`EPERM`", "ENOSYS": "`ENOSYS`", "NOTIFY": "the warden's"}
+    text = (TOP / "src/sandbox/seccomp_table.c").read_text()
+    rows = re.findall(r'\{CALL\((\w+)\), SECCOMP_(\w+), "([^"]*)",\s+"([^"]*)"', text)
+    if len(rows) != text.count("{CALL("):
+        sys.exit("gen_reference.py: a row of seccomp_table.c cannot be read")
+    return table(
+        ["System call", "When", "Answer", "Why"],
+        [[f"`{name}`", when or "always", answers[answer], reason] for name, answer, when, reason in rows],
+    )
 
 
 # --- the manual page ---
@@ -217,6 +230,7 @@ def files():
             events=events_table(),
         ),
     )
+    yield "docs/seccomp.md", marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table())
     yield "docs/agentsh.1", marked("docs/agentsh.1", '.\\" {}', commands=roff_commands())
     completion = "packaging/completion/agentsh.bash"
     yield completion, marked(completion, "# {}", tables=bash_tables())

@@ -38,7 +38,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-PROGRAMS = ["agentsh", "agentsh-server", "agentsh-api", "agentsh-warden", "agentsh-init", "agentsh-state"]
+PROGRAMS = [
+    "agentsh",
+    "agentsh-server",
+    "agentsh-api",
+    "agentsh-warden",
+    "agentsh-init",
+    "agentsh-state",
+    "agentsh-probe",
+]
 FLIP = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 JOBS = 2
 LEAST = 0.9

@@ -6,6 +6,7 @@
  * ownership and handler; the dispatcher authenticates, resolves what the path names and only then
  * calls the handler. */
 #pragma once
+#include "api/shape.h"
 #include "base/err.h"
 #include "config/config.h"
 #include "event/metrics.h"
@@ -14,14 +15,18 @@
 #include "link/link.h"
 #include "session/session.h"
 #include "wire/http.h"
+#include <sys/queue.h>
 
 #define API_PREFIX "/api/v1"
 #define API_LISTENERS 8
 
+struct pending;
 struct api {
 	struct event_base *base;
 	struct link launcher;
 	struct config config;
+	bool privileged;       /* the launcher is root's */
+	struct strv overrides; /* of flags and environment, for the next reading of the file */
 	struct api_keys keys;
 	struct store *store;
 	struct sink_jsonl *jsonl; /* NULL: off */
@@ -36,6 +41,7 @@ struct api {
 	bool auto_started, stopping, failed;
 	struct event *link_event, *idle_timer, *poll_timer;
 	int64_t idle_since_us;
+	LIST_HEAD(, pending) pending; /* creates, patches and destroys without an answer yet */
 };
 
 /* Runs until the launcher's link closes or it says stop; the exit status. */
@@ -52,6 +58,7 @@ struct call {
 	struct command *command; /* {cmd} */
 	char id[ID_MAX + 1], cmd[ID_MAX + 1];
 	int64_t begun_us;
+	bool begun; /* its answer has */
 	void *work; /* of the handler: freed by work_free with the call */
 	void (*work_free)(struct call *call, bool gone);
 };
@@ -82,6 +89,8 @@ struct method {
 	bool idempotent;   /* repeating it changes nothing */
 	bool audited;	   /* logged at info with who and outcome */
 	method_fn *handler;
+	const struct shape_body *body; /* NULL: none */
+	struct shape_answer answers[3];
 };
 extern const struct method api_methods[];
 extern const size_t api_nmethods;

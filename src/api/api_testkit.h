@@ -113,6 +113,7 @@ static UNUSED_TOO int rig_teardown(void **state)
 
 	sessions_abandon(r->k->ss);
 	http_server_free(r->api.http);
+	api_pending_free(&r->api);
 	close(r->api.listener[ON_UNIX]);
 	close(r->api.listener[ON_TCP]);
 	api_keys_done(&r->api.keys);

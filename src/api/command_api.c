@@ -168,7 +168,7 @@ struct kill_wish {
 	int64_t grace_ms;
 	bool has_grace;
 };
-static const struct json_field kill_table[] = {
+const struct json_field api_kill_fields[] = {
 	{"signal", JSON_FIELD_STR, offsetof(struct kill_wish, signal), 1, 16, NULL, 0},
 	{"grace", JSON_FIELD_DURATION, offsetof(struct kill_wish, grace_ms), 0, GRACE_MAX_MS, NULL,
 	 offsetof(struct kill_wish, has_grace)},
@@ -185,7 +185,7 @@ void api_command_kill(struct call *call)
 	int r = call_json(call, true, &doc, &err);
 
 	if (r == 0)
-		r = json_read(doc, kill_table, &wish, &err);
+		r = json_read(doc, api_kill_fields, &wish, &err);
 	if (r == 0)
 		r = command_kill(call->command, wish.signal != NULL ? wish.signal : "TERM",
 				 wish.has_grace ? wish.grace_ms : GRACE_DEFAULT_MS, &err);
@@ -195,6 +195,6 @@ void api_command_kill(struct call *call)
 	} else {
 		call_fail(call, &err);
 	}
-	json_read_done(kill_table, &wish);
+	json_read_done(api_kill_fields, &wish);
 	json_decref(doc);
 }

@@ -15,9 +15,26 @@ static void call_free(struct call *call, bool gone)
 	free(call);
 }
 
+/* outcome: the status, or a word where there was no answer. */
+static void log_request(const struct call *call, const char *outcome)
+{
+	char us[24];
+
+	if (call->method == NULL || !call->method->audited || !log_on(LOG_INFO))
+		return;
+	snprintf(us, sizeof(us), "%" PRId64, clock_mono_us(&clock_system) - call->begun_us);
+	log_info("request", "rpc", call->method->rpc, "agent_id", call->who.agent_id, "session_id",
+		 call->id[0] ? call->id : "-", "status", outcome, "us", us, "request_id",
+		 call->who.request_id);
+}
+
 static void on_gone(struct http_request *req, void *arg)
 {
-	call_free(arg, true);
+	struct call *call = arg;
+
+	if (!call->begun)
+		log_request(call, "abandoned");
+	call_free(call, true);
 }
 
 void call_end(struct call *call)
@@ -28,19 +45,14 @@ void call_end(struct call *call)
 void call_begun(struct call *call, int status)
 {
 	struct api *api = call->api;
+	char text[16];
 
 	metrics_add(api->metrics, METRIC_REQUESTS, 1);
 	if (status >= 400)
 		metrics_add(api->metrics, METRIC_REQUEST_ERRORS, 1);
-	if (call->method != NULL && call->method->audited && log_on(LOG_INFO)) {
-		char text[16], us[24];
-
-		snprintf(text, sizeof(text), "%d", status);
-		snprintf(us, sizeof(us), "%" PRId64, clock_mono_us(&clock_system) - call->begun_us);
-		log_info("request", "rpc", call->method->rpc, "agent_id", call->who.agent_id,
-			 "session_id", call->id[0] ? call->id : "-", "status", text, "us", us,
-			 "request_id", call->who.request_id);
-	}
+	call->begun = true;
+	snprintf(text, sizeof(text), "%d", status);
+	log_request(call, text);
 }
 
 /* header: one more of the answer's, or NULL. */
@@ -125,19 +137,16 @@ struct search {
 	char allow[64];
 };
 
-/* The one path that the configuration names. */
-static const struct method metrics_method = {"GET", "",	  "Metrics", 0,		 OWN_NONE,
-					     "",    true, false,     api_metrics};
-
 static void find_method(struct call *call, const char *verb, const char *path, struct search *s)
 {
 	const struct config *config = &call->api->config;
 
+	/* The one path that the configuration names. */
 	if (config->metrics_enabled && strcmp(path, config->metrics_path) == 0) {
 		s->path_known = true;
 		snprintf(s->allow, sizeof(s->allow), "GET");
 		if (strcmp(verb, "GET") == 0 || strcmp(verb, "HEAD") == 0)
-			s->method = &metrics_method;
+			s->method = &api_metrics_method;
 		return;
 	}
 	for (size_t i = 0; i < api_nmethods; i++) {

@@ -111,6 +111,8 @@ static void api_3_roles_of_every_row(void **state)
 		cleanup_free char *what = mem_printf("%s %s", m->verb, m->path);
 		char value[256];
 
+		if (m->handler == api_policy_list || m->handler == api_policy_reload)
+			continue; /* the launcher answers: policy_api_test.c */
 		for (char *p = what; *p != '\0'; p++)
 			*p = *p == '{' || *p == '}' ? '.' : *p; /* no such thing */
 		cleanup_got struct got none = rig_call(*state, "", what, "{}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/api.h"
+#include <string.h>
 
 void api_error_format(const struct err *err, const char *request_id, struct buf *out)
 {
@@ -22,6 +23,10 @@ void api_error_format(const struct err *err, const char *request_id, struct buf 
 			jw_obj_end(&w);
 		}
 		jw_arr_end(&w);
+	}
+	if (err->policy[0]) {
+		jw_key(&w, "policy");
+		jw_raw(&w, err->policy, strlen(err->policy));
 	}
 	jw_kstr(&w, "request_id", request_id);
 	jw_obj_end(&w);

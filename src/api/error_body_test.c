@@ -26,6 +26,16 @@ static void api_1_an_error_has_code_message_subject_and_request(void **state)
 			  "\"request_id\":\"req-1\"}}");
 }
 
+static void pol_2_a_denial_stands_in_the_body(void **state)
+{
+	struct err err = {.policy = "{\"rule\":\"r\",\"final\":true}"};
+
+	err_set(&err, E_POLICY_DENIED, "/bin/x", "no");
+	assert_body(&err, "{\"error\":{\"code\":\"E_POLICY_DENIED\",\"message\":\"no\","
+			  "\"subject\":\"/bin/x\",\"policy\":{\"rule\":\"r\",\"final\":true},"
+			  "\"request_id\":\"req-1\"}}");
+}
+
 static void api_1_what_does_not_apply_is_absent(void **state)
 {
 	struct err err = {0};
@@ -78,6 +88,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(api_1_an_error_has_code_message_subject_and_request),
+		cmocka_unit_test(pol_2_a_denial_stands_in_the_body),
 		cmocka_unit_test(api_1_what_does_not_apply_is_absent),
 		cmocka_unit_test(api_1_an_error_without_words_has_its_rows_text),
 		cmocka_unit_test(api_1_details_name_field_and_problem),

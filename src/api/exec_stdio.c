@@ -3,14 +3,20 @@
  * directions.
  *
  * Output: the client's credit is the window; the warden may produce READ_AHEAD more into the file.
- * Input: the client may send STDIO_WINDOW bytes more than the command has taken. */
+ * Input: the client may send STDIO_WINDOW bytes more than the command has taken.
+ *
+ * TCP: a client that has gone and one that has only ended its input send the same (FIN). A client
+ * that has gone answers bytes with a reset, so that after the end of its input it gets credit for
+ * nothing now and then: harmless to one that is there, and the reset shows the other. */
 #include "api/exec_tail.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "wire/stdio_frame.h"
+#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 
+#define PROBE_S 5
 #define PENDING_MAX (256 * 1024)
 #define READ_AHEAD (256 * 1024)
 #define CREDIT_STEP (16 * 1024)
@@ -23,12 +29,15 @@ struct piping {
 	uint64_t stdin_got, stdin_taken, stdin_told;
 	bool eof;
 	bool broken; /* the client broke the protocol: nothing more is read */
+	struct event *probe;
 };
 
 static void piping_left(struct call *call, bool gone)
 {
 	struct piping *p = call->work;
 
+	if (p->probe != NULL)
+		event_free(p->probe);
 	stdio_parser_done(&p->in);
 	exec_tail_done(&p->tail, gone);
 	free(p);
@@ -209,6 +218,34 @@ static void break_off(struct piping *p, const struct err *err)
 	call_end(call);
 }
 
+static void send_credit(struct piping *p, uint64_t bytes)
+{
+	char text[80];
+	const int n = snprintf(text, sizeof(text),
+			       "{\"credit\":{\"stream\":\"stdin\",\"bytes\":%" PRIu64 "}}", bytes);
+
+	send_frame(p, STDIO_CONTROL, text, (size_t)n);
+}
+
+static void on_probe(evutil_socket_t fd, short what, void *arg)
+{
+	send_credit(arg, 0);
+}
+
+/* The client has closed its sending side; on a unix socket the kernel tells if it has gone. */
+static void on_end(struct piping *p)
+{
+	struct api *api = p->tail.call->api;
+	const struct timeval every = {.tv_sec = PROBE_S};
+
+	end_stdin(p);
+	if (api->listener_unix[http_tag(p->tail.call->req)])
+		return;
+	p->probe = event_new(api->base, -1, EV_PERSIST, on_probe, p);
+	event_add(p->probe, &every);
+	send_credit(p, 0);
+}
+
 static size_t on_data(struct http_request *req, const void *data, size_t n, void *arg)
 {
 	struct piping *p = arg;
@@ -216,7 +253,7 @@ static size_t on_data(struct http_request *req, const void *data, size_t n, void
 	struct incoming in = {p, &err};
 
 	if (n == 0)
-		end_stdin(p);
+		on_end(p);
 	else if (!p->broken && stdio_parse(&p->in, data, n, FROM_CLIENT, on_frame, &in, &err) < 0)
 		break_off(p, &err);
 	else
@@ -256,18 +293,13 @@ static void on_output(struct command *c, void *arg)
 static void on_taken(struct command *c, uint64_t total, void *arg)
 {
 	struct piping *p = arg;
-	char text[80];
-	int n;
 
 	p->stdin_taken = total;
 	/* In steps, but whole once everything is taken: a client may wait for the full window. */
 	if (total == p->stdin_told || (total - p->stdin_told < CREDIT_STEP && total < p->stdin_got))
 		return;
-	n = snprintf(text, sizeof(text),
-		     "{\"credit\":{\"stream\":\"stdin\",\"bytes\":%" PRIu64 "}}",
-		     total - p->stdin_told);
+	send_credit(p, total - p->stdin_told);
 	p->stdin_told = total;
-	send_frame(p, STDIO_CONTROL, text, (size_t)n);
 }
 
 static void on_done(const struct err *err, struct command *c, void *arg)

@@ -348,8 +348,9 @@ static void assert_gone(struct stdio *s)
 	link_msg_done(&m);
 }
 
-/* TCP does not tell a client that has gone from one that only ended its input: writing does. */
-static void exe_6_a_tcp_client_that_leaves_is_noticed_by_output(void **state)
+/* TCP does not tell a client that has gone from one that only ended its input: writing does, so
+ * something is written although the command is silent. */
+static void exe_6_a_tcp_client_that_leaves_is_noticed(void **state)
 {
 	struct stdio *s = *state;
 
@@ -358,10 +359,33 @@ static void exe_6_a_tcp_client_that_leaves_is_noticed_by_output(void **state)
 	s->g.fd = -1;
 	kit_turn(s->r->k);
 	kit_skip(&s->f->link, MSG_warden_stdin);
-	kit_recv_nothing(&s->f->link);
-	wrote(s, 1, "a");
-	wrote(s, 1, "b");
 	assert_gone(s);
+}
+
+/* One that ends its input first, and goes later: by the next probe. */
+static void exe_6_a_half_closed_tcp_client_that_leaves_is_noticed(void **state)
+{
+	struct stdio *s = *state;
+	struct link_msg m;
+	int r = -E_RATE_LIMITED;
+
+	skip_windows(s);
+	shutdown(s->g.fd, SHUT_WR);
+	assert_stdin(s, "", true);
+	rig_turn(s->r, &s->g);
+	assert_non_null(
+		strstr(s->g.body.data + 8, "{\"credit\":{\"stream\":\"stdin\",\"bytes\":0}}"));
+	kit_recv_nothing(&s->f->link);
+	close(s->g.fd);
+	s->g.fd = -1;
+	for (int i = 0; i < 2000 && r == -E_RATE_LIMITED; i++) {
+		event_base_loopexit(s->r->api.base, &(struct timeval){.tv_usec = 5000});
+		event_base_loop(s->r->api.base, 0);
+		r = link_recv(&s->f->link, &m, NULL);
+	}
+	assert_int_equal(r, 0);
+	assert_int_equal(m.type, MSG_warden_kill);
+	link_msg_done(&m);
 }
 
 static void exe_6_a_unix_client_that_leaves_is_noticed_at_once(void **state)
@@ -533,7 +557,8 @@ int main(void)
 		TEST(exe_4_a_half_close_ends_stdin),
 		TEST(exe_6_stdin_credit),
 		TEST(exe_5_signals),
-		TEST(exe_6_a_tcp_client_that_leaves_is_noticed_by_output),
+		TEST(exe_6_a_tcp_client_that_leaves_is_noticed),
+		TEST(exe_6_a_half_closed_tcp_client_that_leaves_is_noticed),
 		TEST(exe_6_a_unix_client_that_leaves_is_noticed_at_once),
 		cmocka_unit_test(exe_6_bad_control_frames_end_the_stream),
 		TEST(exe_6_bad_frames_end_the_stream),

@@ -7,7 +7,12 @@
 /* session_api.c */
 method_fn api_session_create, api_session_list, api_session_get, api_session_patch,
 	api_session_destroy;
+/* After sessions_abandon: nobody will answer what is pending. */
+void api_pending_free(struct api *api);
+/* policy_api.c */
+method_fn api_policy_list, api_policy_reload, api_session_policy;
 /* command_api.c */
+extern const struct json_field api_kill_fields[]; /* the body of a kill */
 method_fn api_exec, api_command_list, api_command_get, api_command_output, api_command_kill;
 /* exec_stream.c, exec_stdio.c: what api_exec hands over to when the client asks for it. */
 method_fn api_exec_stream;
@@ -16,6 +21,10 @@ void api_exec_stdio(struct call *call);
 method_fn api_events_stream, api_events_history, api_events_search;
 /* server_api.c */
 method_fn api_health, api_ready, api_metrics;
+extern const struct method api_metrics_method; /* methods.c: its path is the configuration's */
+/* openapi.c */
+method_fn api_openapi;
+void api_openapi_format(const struct config *config, struct buf *out);
 
 /* Reads the exec request of a call: body, Idempotency-Key. hash is SHA-256 of the body, or unset
  * without a key. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The API child's life: hello from the launcher, open the store, find the living sessions, listen,
  * stop. */
-#include "api/api.h"
+#include "api/handlers.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -21,19 +21,24 @@ static int load_fd(int fd, const char *what, struct buf *out, struct err *err)
 	return fdio_load(fd, CONFIG_MAX, out, err);
 }
 
-static int load_config(struct api *api, const struct launcher_hello *hello, int fd, struct err *err)
+/* fd -1: no file. */
+static int load_config(const struct api *api, int fd, struct config *out, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
-	enum config_mode mode = hello->privileged ? CONFIG_SYSTEM : CONFIG_USER;
-	int r = config_defaults(mode, &api->config, err);
+	struct config c = {0};
+	int r = config_defaults(api->privileged ? CONFIG_SYSTEM : CONFIG_USER, &c, err);
 
 	if (r == 0 && fd >= 0)
 		r = load_fd(fd, "configuration", &text, err);
 	if (r == 0 && fd >= 0)
-		r = config_parse("configuration", text.data ? text.data : "", text.len,
-				 &api->config, NULL, err);
-	for (size_t i = 0; r == 0 && i < hello->overrides.n; i++)
-		r = config_override(hello->overrides.v[i], &api->config, err);
+		r = config_parse("configuration", text.data ? text.data : "", text.len, &c, NULL,
+				 err);
+	for (size_t i = 0; r == 0 && i < api->overrides.n; i++)
+		r = config_override(api->overrides.v[i], &c, err);
+	if (r == 0)
+		*out = c;
+	else
+		config_done(&c);
 	return r;
 }
 
@@ -52,14 +57,28 @@ static int load_keys(struct api *api, int fd, struct err *err)
 	return r;
 }
 
+/* Our stderr is the log: the launcher opens logging.output. */
 static void set_log(struct api *api)
 {
 	enum log_level level = LOG_INFO;
 
 	log_level_parse(api->config.log_level, &level);
-	log_init("agentsh-api", level,
-		 strcmp(api->config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
-		 STDERR_FILENO); /* the launcher opened logging.output as our stderr */
+	log_set(level, strcmp(api->config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
+}
+
+static struct http_limits http_limits_of(const struct config *c)
+{
+	struct http_limits limits = http_limits_default;
+
+	limits.max_body = (size_t)c->max_request_bytes;
+	limits.max_connections = (unsigned)c->max_connections;
+	return limits;
+}
+
+static struct sink_jsonl_config jsonl_of(const struct config *c, const char *path)
+{
+	return (struct sink_jsonl_config){path, (uint64_t)c->jsonl_max_bytes, c->jsonl_max_age_ms,
+					  (unsigned)c->jsonl_keep};
 }
 
 /* Takes the listeners from the greeting; configuration and keys come before them. */
@@ -73,7 +92,11 @@ static int on_hello(struct api *api, struct link_msg *m, struct err *err)
 		return r;
 	api->owner_uid = hello.owner_uid;
 	api->auto_started = hello.auto_started;
-	r = load_config(api, &hello, hello.has_config && m->nfds > 0 ? m->fd[next++] : -1, err);
+	api->privileged = hello.privileged != 0;
+	api->overrides = hello.overrides;
+	hello.overrides = (struct strv){0};
+	r = load_config(api, hello.has_config && m->nfds > 0 ? m->fd[next++] : -1, &api->config,
+			err);
 	if (r == 0 && hello.has_keys && next < m->nfds)
 		r = load_keys(api, m->fd[next++], err);
 	if (r == 0 && (m->nfds - next != hello.listeners.n || hello.listeners.n > API_LISTENERS))
@@ -89,16 +112,47 @@ static int on_hello(struct api *api, struct link_msg *m, struct err *err)
 	return r;
 }
 
+/* The struct stays where it is: others borrow it. What only a restart can change stays as it was.
+ */
+static int take_config(struct api *api, int fd, struct err *err)
+{
+	struct http_limits limits;
+	struct sink_jsonl_config lines;
+	struct strv kept = {0};
+	struct config c;
+	int r = load_config(api, fd, &c, err);
+
+	if (r < 0)
+		return r;
+	config_keep(&api->config, &c, &kept); /* the launcher names them */
+	strv_done(&kept);
+	config_done(&api->config);
+	api->config = c;
+	set_log(api);
+	limits = http_limits_of(&c);
+	http_server_limit(api->http, &limits);
+	lines = jsonl_of(&c, NULL);
+	if (api->jsonl != NULL)
+		sink_jsonl_limits(api->jsonl, &lines);
+	return 0;
+}
+
+/* Descriptors: the log, the configuration, and the keys if there are any. */
 static void on_hup(struct api *api, struct link_msg *m)
 {
 	struct err err = {0};
 
-	if (api->jsonl != NULL && sink_jsonl_reopen(api->jsonl, &err) < 0)
-		log_error("the JSONL file cannot be reopened", "error", err.message);
-	if (m->nfds > 0)
-		log_reopen(take_fd(m->fd[0])); /* rotated: go on in the new file */
+	if (m->nfds > 0) /* rotated: go on in the new file, and let the old one go */
+		dup2(m->fd[0], STDERR_FILENO);
+	if (m->nfds > 1 && take_config(api, m->fd[1], &err) < 0)
+		log_error("the configuration was not replaced", "error", err.message);
 	if (m->nfds > 2 && load_keys(api, m->fd[2], &err) < 0)
 		log_error("the keys were not replaced", "error", err.message);
+	if (m->nfds == 2)
+		api_keys_done(&api->keys);
+	if (api->jsonl != NULL && sink_jsonl_reopen(api->jsonl, &err) < 0)
+		log_error("the JSONL file cannot be reopened", "error", err.message);
+	sessions_reconfigure(api->sessions);
 	log_info("reloaded");
 }
 
@@ -194,8 +248,7 @@ static int open_store(struct api *api, struct err *err)
 	cleanup_free char *lines = c->jsonl_path[0] ? mem_strdup(c->jsonl_path)
 						    : mem_printf("%s/events.jsonl", c->base_dir);
 	cleanup_free char *output = mem_printf("%s/output", c->base_dir);
-	const struct sink_jsonl_config jc = {lines, (uint64_t)c->jsonl_max_bytes,
-					     c->jsonl_max_age_ms, (unsigned)c->jsonl_keep};
+	const struct sink_jsonl_config jc = jsonl_of(c, lines);
 	int r = fdio_mkdirs(output, 0700, err);
 
 	if (r == 0)
@@ -212,14 +265,12 @@ static int open_store(struct api *api, struct err *err)
 
 static int start(struct api *api, struct err *err)
 {
-	struct http_limits limits = http_limits_default;
+	const struct http_limits limits = http_limits_of(&api->config);
 	int r;
 
 	api->base = event_base_new();
 	event_base_priority_init(api->base,
 				 2); /* 0: everything; 1: the store's commit at the end of a turn */
-	limits.max_body = (size_t)api->config.max_request_bytes;
-	limits.max_connections = (unsigned)api->config.max_connections;
 	r = open_store(api, err);
 	if (r < 0)
 		return r;
@@ -256,6 +307,7 @@ static void finish(struct api *api)
 {
 	sessions_abandon(api->sessions); /* our end is no client that went away */
 	http_server_free(api->http);
+	api_pending_free(api);
 	sessions_free(api->sessions);
 	sink_jsonl_close(api->jsonl);
 	store_close(api->store);
@@ -273,6 +325,7 @@ static void finish(struct api *api)
 		close(api->output_dir);
 	api_keys_done(&api->keys);
 	config_done(&api->config);
+	strv_done(&api->overrides);
 }
 
 int api_main(int link_fd)

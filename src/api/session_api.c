@@ -7,9 +7,22 @@
 
 /* A pending create, patch or destroy: the client may leave before the answer. */
 struct pending {
+	LIST_ENTRY(pending) next;
 	struct call *call; /* NULL once the client has left */
 	int status;
 };
+
+static void pending_free(struct pending *p)
+{
+	LIST_REMOVE(p, next);
+	free(p);
+}
+
+void api_pending_free(struct api *api)
+{
+	while (!LIST_EMPTY(&api->pending))
+		pending_free(LIST_FIRST(&api->pending));
+}
 
 static void pending_left(struct call *call, bool gone)
 {
@@ -18,7 +31,7 @@ static void pending_left(struct call *call, bool gone)
 	if (gone)
 		p->call = NULL; /* on_done frees it */
 	else
-		free(p);
+		pending_free(p);
 }
 
 static struct pending *pending_new(struct call *call, int status)
@@ -27,6 +40,7 @@ static struct pending *pending_new(struct call *call, int status)
 
 	p->call = call;
 	p->status = status;
+	LIST_INSERT_HEAD(&call->api->pending, p, next);
 	call->work = p;
 	call->work_free = pending_left;
 	return p;
@@ -47,7 +61,7 @@ static void on_done(const struct err *err, struct session *s, void *arg)
 	struct call *call = p->call;
 
 	if (call == NULL)
-		free(p);
+		pending_free(p);
 	else if (err != NULL)
 		call_fail(call, err);
 	else

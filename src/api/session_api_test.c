@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions over HTTP: answers that wait for the launcher or the warden, and clients that do not. */
 #include "api/api_testkit.h"
+#include "base/log.h"
+#include <sys/mman.h>
 
 #define S "/api/v1/sessions"
 #define KEY "X-API-Key: agent-1\r\n"
@@ -74,6 +76,48 @@ static void ses_1_a_client_that_leaves_does_not_stop_a_create(void **state)
 	assert_call(r, "agent-1", "GET " S "/new", NULL, 200, "");
 }
 
+/* What waits at the server's end is freed, with its client or without (the leak checker sees to
+ * it). */
+static void ses_1_the_end_of_the_server_frees_what_waits(void **state)
+{
+	struct rig *r = *state;
+	struct got gone, stays;
+
+	kit_session(r->k, "p");
+	kit_session(r->k, "d");
+	gone = ask(r, "POST " S, "{\"id\":\"new\",\"workspace\":\"/srv/project\"}");
+	got_done(&gone);
+	gone = ask(r, "PATCH " S "/p", "{\"idle_timeout\":\"1m\"}");
+	got_done(&gone);
+	gone = ask(r, "DELETE " S "/d", NULL);
+	got_done(&gone);
+	stays = ask(r, "DELETE " S "/d", NULL);
+	assert_int_equal(stays.status, 0);
+	got_done(&stays);
+}
+
+/* OBS-1: a request whose client has left is in the log as well. */
+static void obs_1_abandoned_requests_are_logged(void **state)
+{
+	struct rig *r = *state;
+	const int log = memfd_create("log", MFD_CLOEXEC);
+	char text[4096] = "";
+	struct got g;
+
+	log_init("test", LOG_INFO, LOG_TEXT, log);
+	g = ask(r, "POST " S, "{\"id\":\"new\",\"workspace\":\"/srv/project\"}");
+	assert_int_equal(g.status, 0);
+	got_done(&g);
+	kit_turn(r->k);
+	log_init("test", LOG_ERROR, LOG_TEXT, STDERR_FILENO);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	close(log);
+	assert_non_null(strstr(text, "rpc=CreateSession"));
+	assert_non_null(strstr(text, "status=abandoned"));
+	assert_non_null(strstr(text, "agent_id=agent-1"));
+	assert_int_equal(rig_metric(r, "agentsh_http_requests_total"), 0); /* no answer */
+}
+
 static void ses_1_lists_are_paged(void **state)
 {
 	struct rig *r = *state;
@@ -144,6 +188,8 @@ int main(void)
 		TEST(ses_1_create_answers_when_the_session_stands),
 		TEST(ses_1_create_says_why_not),
 		TEST(ses_1_a_client_that_leaves_does_not_stop_a_create),
+		TEST(ses_1_the_end_of_the_server_frees_what_waits),
+		TEST(obs_1_abandoned_requests_are_logged),
 		TEST(ses_1_lists_are_paged),
 		TEST(ses_1_patch),
 		TEST(ses_1_destroy_answers_with_the_last_record),

@@ -197,13 +197,13 @@ static void read_strv(struct pass *p, const json_t *value, const struct json_fie
 	check_total(p, row, json_array_size(value), bytes);
 }
 
-static void check_pair(struct pass *p, const char *name, const json_t *value)
+static void check_pair(struct pass *p, const char *name, const json_t *value, bool nullable)
 {
 	const size_t len = path_push(p, ".", name);
 
 	if (name[0] == '\0' || strchr(name, '=') != NULL)
 		err_detail(p->err, p->path, "no name of a variable: '%.64s'", name);
-	if (!json_is_string(value))
+	if (!json_is_string(value) && !(nullable && json_is_null(value)))
 		err_detail(p->err, p->path, "must be a string");
 	path_pop(p, len);
 }
@@ -224,7 +224,9 @@ static void read_env(struct pass *p, const json_t *value, const struct json_fiel
 	{
 		bytes += strlen(name) + 1 + json_string_length(item);
 		if (list == NULL)
-			check_pair(p, name, item);
+			check_pair(p, name, item, row->kind == JSON_FIELD_ENV_EDIT);
+		else if (json_is_null(item))
+			list->v[list->n++] = mem_strdup(name);
 		else
 			list->v[list->n++] = mem_printf("%s=%s", name, json_string_value(item));
 	}
@@ -270,7 +272,7 @@ static read_fn *const readers[] = {
 	[JSON_FIELD_BOOL] = read_bool,	 [JSON_FIELD_DURATION] = read_duration,
 	[JSON_FIELD_STRV] = read_strv,	 [JSON_FIELD_ENV] = read_env,
 	[JSON_FIELD_PORTS] = read_ports, [JSON_FIELD_OBJ] = read_obj,
-	[JSON_FIELD_ANY] = read_any,
+	[JSON_FIELD_ANY] = read_any,	 [JSON_FIELD_ENV_EDIT] = read_env,
 };
 
 static const struct json_field *find_row(const struct json_field *table, const char *name)
@@ -329,6 +331,7 @@ void json_read_done(const struct json_field *table, void *out)
 			break;
 		case JSON_FIELD_STRV:
 		case JSON_FIELD_ENV:
+		case JSON_FIELD_ENV_EDIT:
 		case JSON_FIELD_PORTS:
 			strv_done((struct strv *)at);
 			break;

@@ -59,9 +59,10 @@ enum json_kind {
 	JSON_FIELD_STRV, /* struct strv from an array of strings; max = total bytes, and items */
 	JSON_FIELD_ENV, /* struct strv "K=V" from an object of strings; max = total bytes, and items
 			 */
-	JSON_FIELD_PORTS, /* struct strv of decimal strings from an array of numbers 1..65535 */
-	JSON_FIELD_OBJ,	  /* nested: sub table, same struct base + offset */
-	JSON_FIELD_ANY,	  /* accepted, not read */
+	JSON_FIELD_ENV_EDIT, /* the same, where null stands for a variable to remove: "K" */
+	JSON_FIELD_PORTS,    /* struct strv of decimal strings from an array of numbers 1..65535 */
+	JSON_FIELD_OBJ,	     /* nested: sub table, same struct base + offset */
+	JSON_FIELD_ANY,	     /* accepted, not read */
 };
 struct json_field {
 	const char *name;

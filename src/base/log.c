@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any thread may log: a line is made aside and written by one write(2). The settings change only in
- * log_init, before there are threads; log_reopen swaps what stands behind the descriptor, not its
- * number. */
+/* Any thread may log: a line is made aside and written by one write(2). Program and descriptor
+ * change only in log_init, before there are threads: a new log is put behind the same number. */
 #include "base/log.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 
 static struct {
 	char program[32];
-	enum log_level level;
-	enum log_format format;
+	_Atomic enum log_level level;
+	_Atomic enum log_format format;
 	int fd;
 } settings = {"agentsh", LOG_INFO, LOG_TEXT, STDERR_FILENO};
 
@@ -23,21 +21,14 @@ static const char *const levels[] = {
 void log_init(const char *program, enum log_level level, enum log_format format, int fd)
 {
 	strncpy(settings.program, program, sizeof(settings.program) - 1);
-	settings.level = level;
-	settings.format = format;
 	settings.fd = fd;
+	log_set(level, format);
 }
 
-void log_reopen(int fd)
+void log_set(enum log_level level, enum log_format format)
 {
-	if (fd == settings.fd)
-		return;
-	if (settings.fd <= STDERR_FILENO) {
-		settings.fd = fd;
-		return;
-	}
-	ensure(dup3(fd, settings.fd, O_CLOEXEC) == settings.fd);
-	close(fd);
+	settings.level = level;
+	settings.format = format;
 }
 
 bool log_on(enum log_level level)

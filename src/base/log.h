@@ -10,8 +10,7 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 /* fd is borrowed; before the first call: info, text, stderr. Called before there are threads. */
 void log_init(const char *program, enum log_level level, enum log_format format, int fd);
-void log_reopen(int fd); /* takes fd; what a file's descriptor stood for is replaced in place,
-			    stderr stays open */
+void log_set(enum log_level level, enum log_format format); /* at any time, from any thread */
 bool log_on(enum log_level level);
 /* Key-value pairs follow the message, ending with NULL: log_info("session ready", "session_id", id,
  * NULL). */

@@ -21,7 +21,7 @@ struct cli_values {
 		*idempotency_key;
 	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
 	struct strv env, set;
-	bool json, stream, no_queue, detach, help;
+	bool json, stream, no_queue, detach, help, strict, refresh, effective;
 };
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };
@@ -75,6 +75,15 @@ void cli_columns(const char *const *cells, size_t columns, size_t rows, struct b
 /* "1234" -> "1,234" */
 void cli_thousands(int64_t n, struct buf *out);
 
+/* denial.c: the object `policy` of an error as lines for a person; what is none adds nothing. */
+void cli_denial(const char *json, struct buf *out);
+
+/* cmd_config.c: the configuration a server started now would have; file NULL: from the usual
+ * place. *c is zero before, and config_done frees it in any case. */
+struct config;
+int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *report,
+	       struct err *err);
+
 /* exec_body.c: NAME=VALUE strings as the object `key`. */
 int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err);
 /* The exec request from options and operands. Takes script, json_text or operands. */
@@ -84,4 +93,7 @@ int cli_exit_code(const char *json, size_t len, struct err *err);
 
 cli_fn cmd_server, cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;
 cli_fn cmd_session_create, cmd_session_list, cmd_session_info, cmd_session_destroy;
+cli_fn cmd_doctor;
 cli_fn cmd_config_show, cmd_config_validate, cmd_config_keys;
+cli_fn cmd_policy_list, cmd_policy_show, cmd_policy_validate, cmd_policy_test, cmd_policy_sets,
+	cmd_policy_reload;

@@ -25,8 +25,8 @@ static char *usual_place(enum config_mode mode)
 }
 
 /* Defaults, file, environment, flags: in this order, as the server does. */
-static int load(struct cli *cli, const char *file, struct config *c, struct buf *report,
-		struct err *err)
+int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *report,
+	       struct err *err)
 {
 	enum config_mode mode = geteuid() == 0 ? CONFIG_SYSTEM : CONFIG_USER;
 	cleanup_free char *usual = file != NULL ? NULL : usual_place(mode);
@@ -55,7 +55,7 @@ int cmd_config_show(struct cli *cli, struct err *err)
 {
 	struct config c = {0};
 	cleanup_buf struct buf out = {0};
-	int r = load(cli, cli->v.config, &c, NULL, err);
+	int r = cli_config(cli, cli->v.config, &c, NULL, err);
 
 	if (r == 0) {
 		config_show(&c, cli->v.json, &out);
@@ -73,7 +73,7 @@ int cmd_config_validate(struct cli *cli, struct err *err)
 
 	if (cli->argc + (cli->v.config != NULL) > 1)
 		return err_set(err, E_BAD_REQUEST, NULL, "one file at a time");
-	r = load(cli, cli->argc > 0 ? cli->argv[0] : cli->v.config, &c, &report, err);
+	r = cli_config(cli, cli->argc > 0 ? cli->argv[0] : cli->v.config, &c, &report, err);
 	if (report.len > 0)
 		fwrite(report.data, 1, report.len, stderr);
 	if (r == 0)

@@ -90,6 +90,47 @@ static const struct cli_option config_options[] = {
 	END,
 };
 
+static const struct cli_option policy_options[] = {
+	TEXT("--config", config, "FILE", "instead of the usual place"),
+	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+static const struct cli_option policy_show_options[] = {
+	FLAG("--effective", effective, "the policy of a session, as the server has it"),
+	TEXT("--config", config, "FILE", "instead of the usual place"),
+	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+static const struct cli_option policy_validate_options[] = {
+	FLAG("--strict", strict, "warnings are errors"),
+	TEXT("--config", config, "FILE", "instead of the usual place"),
+	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+static const struct cli_option policy_test_options[] = {
+	TEXT("--policy", policy, "NAME", "a policy or a file (default: policies.default)"),
+	TEXT("--config", config, "FILE", "instead of the usual place"),
+	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+static const struct cli_option policy_sets_options[] = {
+	FLAG("--refresh", refresh, "make package-registries from the package managers' settings"),
+	TEXT("--config", config, "FILE", "instead of the usual place"),
+	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+
+static const struct cli_option doctor_options[] = {
+	TEXT("--config", config, "FILE", "the server's configuration (default: the usual place)"),
+	FLAG("--json", json, "as JSON"),
+	END,
+};
+
 const struct cli_command cli_commands[] = {
 	{"server", "[--config FILE] [--log-level LEVEL] [--set KEY=VALUE]",
 	 "start the server in the foreground", NULL, cmd_server, true},
@@ -106,11 +147,27 @@ const struct cli_command cli_commands[] = {
 	{"kill", "[SESSION] COMMAND", "end a running command", kill_options, cmd_kill, false},
 	{"events", "SESSION", "follow a session's events, one JSON object a line", events_options,
 	 cmd_events, false},
+	{"policy list", "", "list policies", policy_options, cmd_policy_list, false},
+	{"policy show", "NAME | --effective [SESSION]",
+	 "print a policy as it was read, or the one that holds for a session", policy_show_options,
+	 cmd_policy_show, false},
+	{"policy reload", "", "make the server read the policies in use again", json_only,
+	 cmd_policy_reload, false},
+	{"policy validate", "[NAME|FILE]...", "check policy files (default: all policies)",
+	 policy_validate_options, cmd_policy_validate, false},
+	{"policy test", "[OPTIONS] file OP PATH | exec CMD [ARG...] | net HOST:PORT | dns NAME",
+	 "tell what a policy says of an operation, and by which rule", policy_test_options,
+	 cmd_policy_test, false},
+	{"policy sets", "[NAME]", "list named sets, print one, or refresh them",
+	 policy_sets_options, cmd_policy_sets, false},
 	{"config show", "", "print the resolved configuration", config_options, cmd_config_show,
 	 false},
 	{"config validate", "[FILE]", "check a configuration file", config_options,
 	 cmd_config_validate, false},
 	{"config keys", "", "list every configuration key", json_only, cmd_config_keys, false},
+	{"doctor", "", "try every wall in a throwaway session and say what holds", doctor_options,
+	 cmd_doctor, false},
+	{"detect", "", "the same as doctor", doctor_options, cmd_doctor, false},
 	{"version", "", "print the version", json_only, cmd_version, false},
 	{"help", "[COMMAND]", "print help", NULL, cmd_help, false},
 	{NULL},

@@ -64,10 +64,16 @@ static const struct cli_command *find(int argc, char **argv, int *used)
 
 static void print_error(const struct err *err)
 {
+	cleanup_buf struct buf denial = {0};
+
 	fprintf(stderr, "agentsh: %s: %s\n", err_row(err->code)->name, err->message);
 	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++)
 		fprintf(stderr, "agentsh:   %s: %s\n", err->details[i].field,
 			err->details[i].problem);
+	if (err->policy[0] != '\0')
+		cli_denial(err->policy, &denial);
+	if (denial.len > 0)
+		fwrite(denial.data, 1, denial.len, stderr);
 }
 
 /* Options before the command: --server, --api-key, --help, --version. */

@@ -52,7 +52,9 @@ int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *
 	      struct err *err)
 {
 	/* A command to execute begins behind the session: from there on nothing is ours. */
-	int stop = cmd->run == cmd_exec ? 1 : cmd->run == cmd_run ? 0 : argc;
+	int stop = cmd->run == cmd_exec					? 1
+		   : cmd->run == cmd_run || cmd->run == cmd_policy_test ? 0
+									: argc;
 	int n = 0;
 
 	for (int i = 0; i < argc; i++) {

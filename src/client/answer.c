@@ -266,6 +266,18 @@ static const char *string_at(const json_t *obj, const char *key)
 	return s != NULL ? s : "";
 }
 
+/* The denial as it came, unless it is longer than any of ours. */
+static void take_denial(const json_t *policy, struct err *err)
+{
+	const size_t n = err != NULL && json_is_object(policy)
+				 ? json_dumpb(policy, err->policy, sizeof(err->policy) - 1,
+					      JSON_COMPACT | JSON_PRESERVE_ORDER)
+				 : 0;
+
+	if (err != NULL)
+		err->policy[n < sizeof(err->policy) ? n : 0] = '\0';
+}
+
 int answer_error(int status, const struct buf *body, struct err *err)
 {
 	const json_t *error, *details, *one;
@@ -288,6 +300,7 @@ int answer_error(int status, const struct buf *body, struct err *err)
 	else
 		r = err_set(err, code_by_status(status), NULL, "the server answered with status %d",
 			    status);
+	take_denial(json_object_get(error, "policy"), err);
 	json_decref(doc);
 	return r;
 }

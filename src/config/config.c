@@ -250,10 +250,32 @@ static const char *check_metrics(const struct config *c)
 	return NULL;
 }
 
+/* The workspace may be in several: it can be watched and read-only. */
+static bool share_one(const struct strv *a, const struct strv *b)
+{
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t j = 0; j < b->n; j++)
+			if (strcmp(a->v[i], b->v[j]) == 0 && strcmp(a->v[i], "/workspace") != 0)
+				return true;
+	return false;
+}
+
+static const char *check_view(const struct config *c)
+{
+	if (share_one(&c->monitored_paths, &c->read_only_paths) ||
+	    share_one(&c->passthrough_paths, &c->read_only_paths))
+		return "filesystem.read_only_passthrough_paths: has a path that another list lets "
+		       "be "
+		       "written";
+	if (share_one(&c->monitored_paths, &c->passthrough_paths))
+		return "filesystem.passthrough_paths: has a path of filesystem.monitored_paths";
+	return NULL;
+}
+
 int config_check(const struct config *c, struct err *err)
 {
 	static const char *(*const checks[])(const struct config *) = {
-		check_http, check_uids, check_quota, check_ring, check_metrics};
+		check_http, check_uids, check_quota, check_ring, check_metrics, check_view};
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		const char *problem = checks[i](c);
@@ -265,6 +287,33 @@ int config_check(const struct config *c, struct err *err)
 		return err_set(err, E_BAD_REQUEST, key, "%s", problem);
 	}
 	return 0;
+}
+
+static char *text_of(const struct config_row *row, const struct config *c)
+{
+	const void *at = (const char *)c + row->offset;
+
+	if (row->type == CONFIG_UID)
+		return mem_printf("%u", *(const uint32_t *)at);
+	ensure(row->type == CONFIG_PATH || row->type == CONFIG_ADDRESS);
+	return mem_strdup(*(char *const *)at);
+}
+
+void config_keep(const struct config *was, struct config *is, struct strv *kept)
+{
+	for (size_t i = 0; i < config_row_count; i++) {
+		const struct config_row *row = &config_rows[i];
+		cleanup_free char *before = row->restart ? text_of(row, was) : NULL;
+		cleanup_free char *after = row->restart ? text_of(row, is) : NULL;
+		cleanup_free char *assignment = NULL;
+		struct config_problem p;
+
+		if (before == NULL || strcmp(before, after) == 0)
+			continue;
+		assignment = mem_printf("%s=%s", row->key, before);
+		strv_add(kept, assignment);
+		ensure(config_value_parse(row, before, is, &p)); /* it was read before */
+	}
 }
 
 void config_done(struct config *c)

@@ -31,6 +31,7 @@ struct config {
 	/* sandbox */
 	uint32_t session_uid;	      /* 64999 */
 	char *run_as;		      /* caller | owner */
+	bool root_inside;	      /* shows the session's uid as 0 inside */
 	char *shell;		      /* "" = bash else sh */
 	struct strv workspaces;	      /* directories (and below) that anyone may use as workspace */
 	struct strv allow_unenforced; /* wall names, and "uid" */
@@ -38,8 +39,16 @@ struct config {
 	struct strv env_set;	      /* NAME=value for every session */
 	int64_t max_memory_mb, max_cpu_percent, max_disk_mb, max_network_mb, pids_max,
 		command_timeout_ms;
+	int64_t memory_swap_max_mb; /* where max_memory_mb is set */
+	int64_t cpu_period_us, io_read_bps_max, io_write_bps_max;
+	char *cgroup_parent; /* "" = the server's own group */
+	int64_t pool_size;   /* of sandboxes prepared in advance */
+	/* filesystem: what of the machine sessions see */
+	struct strv monitored_paths, read_only_paths, passthrough_paths, blocked_paths;
 	/* policies */
 	char *policy_default; /* observe */
+	char *approvals_mode; /* none, shadow */
+	char *policy_dir;     /* default: /etc/agentsh/policies, user: ~/.config/agentsh/policies */
 	/* events */
 	char *full_ring; /* wait | drop */
 	int64_t ring_bytes;
@@ -72,11 +81,14 @@ int config_env(struct strv *overrides, struct err *err);
  * other. */
 int config_check(const struct config *c, struct err *err);
 void config_done(struct config *c);
+/* Between two readings of a running server: what only a restart can change becomes in `is` as it
+ * was, and is added to kept as "key=value", fit for config_override. */
+void config_keep(const struct config *was, struct config *is, struct strv *kept);
 /* Resolved configuration as YAML or JSON (secrets are not in it). */
 void config_show(const struct config *c, bool json, struct buf *out);
 /* docs/configuration.md is generated from the same table. */
 void config_reference(struct buf *out);
-/* {"keys": [{key, type, default, help, test}]} */
+/* {"keys": [{key, type, default, help, test, restart}]} */
 void config_keys(struct jw *w);
 /* Path of RUNTIME: the directory of unix_socket (owned by the caller). */
 char *config_runtime_dir(const struct config *c);

@@ -52,6 +52,7 @@ static void cfg_1_defaults_of_the_system(void **state)
 	assert_int_equal(c->auto_idle_ms, 60 * 1000);
 	assert_string_equal(c->log_level, "info");
 	assert_string_equal(c->base_dir, "/var/lib/agentsh");
+	assert_string_equal(c->policy_dir, "/etc/agentsh/policies");
 	assert_int_equal(c->max_sessions, 1000);
 	assert_int_equal(c->default_timeout_ms, 4 * 3600 * 1000);
 	assert_int_equal(c->default_idle_timeout_ms, 30 * 60 * 1000);
@@ -94,6 +95,7 @@ static void cfg_1_defaults_of_a_user(void **state)
 	socket = mem_printf("%s/agentsh/agentsh.sock", dir);
 	assert_string_equal(c.unix_socket, socket);
 	assert_string_equal(c.base_dir, "/home/x/.local/state/agentsh");
+	assert_string_equal(c.policy_dir, "/home/x/.config/agentsh/policies");
 	config_done(&c);
 
 	/* without a runtime directory of ours: one in the temporary directory, made private */
@@ -248,8 +250,9 @@ static const struct bad bad_files[] = {
 	{"sandbox:\n  fuse: {}\n", "c.yaml:2:3: 'sandbox.fuse' is not available in this version"},
 	{"sandbox:\n  network:\n",
 	 "c.yaml:2:3: 'sandbox.network' is not available in this version"},
-	{"policies:\n  dir: /x\n", "c.yaml:2:3: 'policies.dir' is not available in this version"},
-	{"approvals: {timeout: 5m}\n", "c.yaml:1:1: 'approvals' is not available in this version"},
+	{"policies:\n  dir: x\n", "c.yaml:2:8: policies.dir: must be an absolute path, is 'x'"},
+	{"approvals: {timeout: 5m}\n",
+	 "c.yaml:1:13: 'approvals.timeout' is not available in this version"},
 	{"server: {auth: {type: jwt}}\n",
 	 "c.yaml:1:23: server.auth.type: 'jwt' is not available in this version"},
 	{"server: {auth: {type: mtls}}\n",
@@ -275,8 +278,12 @@ static const struct bad bad_files[] = {
 	{"logging:\n  level: loud\n",
 	 "c.yaml:2:10: logging.level: must be debug, info, warn or error, is 'loud'"},
 	{"logging:\n  level: []\n", "c.yaml:2:10: logging.level: must be a word"},
-	{"policies:\n  default: default\n",
-	 "c.yaml:2:12: policies.default: must be observe, is 'default'"},
+	{"policies:\n  default: my/policy\n",
+	 "c.yaml:2:12: policies.default: must be a name of letters, digits, '.', '_' and '-', is "
+	 "'my/policy'"},
+	{"policies:\n  default: .x\n", "policies.default: must be a name"},
+	{"policies:\n  default: ''\n", "policies.default: must be a name"},
+	{"policies:\n  default: []\n", "policies.default: must be a name"},
 	{"server: {api_uid: 0}\n",
 	 "server.api_uid: must be a whole number from 1 to 4294967294, is '0'"},
 	{"server: {api_uid: 4294967295}\n", "from 1 to 4294967294, is '4294967295'"},
@@ -655,6 +662,33 @@ static void cfg_1_the_runtime_directory_is_the_socket_s(void **state)
 	}
 }
 
+static void cfg_1_what_needs_a_restart_is_kept(void **state)
+{
+	struct config *was = *state, is = {0};
+	struct strv kept = {0};
+
+	assert_int_equal(config_defaults(CONFIG_SYSTEM, &is, NULL), 0);
+	config_keep(was, &is, &kept);
+	assert_int_equal(kept.n, 0);
+	assert_int_equal(config_override("server.api_uid=61111", &is, NULL), 0);
+	assert_int_equal(config_override("server.http_addr=127.0.0.1:1", &is, NULL), 0);
+	assert_int_equal(config_override("sessions.base_dir=/new", &is, NULL), 0);
+	assert_int_equal(config_override("sessions.max_sessions=3", &is, NULL), 0);
+	config_keep(was, &is, &kept);
+	assert_int_equal(kept.n, 3);
+	assert_string_equal(kept.v[0], "server.http_addr=");
+	assert_string_equal(kept.v[1], "server.api_uid=64998");
+	assert_string_equal(kept.v[2], "sessions.base_dir=/var/lib/agentsh");
+	assert_string_equal(is.base_dir, "/var/lib/agentsh");
+	assert_string_equal(is.http_addr, "");
+	assert_int_equal(is.api_uid, 64998);
+	assert_int_equal(is.max_sessions, 3);
+	for (size_t i = 0; i < kept.n; i++)
+		assert_int_equal(config_override(kept.v[i], &is, NULL), 0);
+	strv_done(&kept);
+	config_done(&is);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, defaults, done)
 
 int main(void)
@@ -675,6 +709,7 @@ int main(void)
 		cmocka_unit_test(cfg_1_settings_must_fit_each_other),
 		cmocka_unit_test(cfg_1_environment_variables),
 		TEST(cfg_1_the_runtime_directory_is_the_socket_s),
+		TEST(cfg_1_what_needs_a_restart_is_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 struct places {
-	char *runtime, *state; /* owned */
+	char *runtime, *state, *config; /* owned */
 };
 
 static bool own_dir(const char *path)
@@ -60,26 +60,31 @@ static int find_places(enum config_mode mode, struct places *out, struct err *er
 	int r;
 
 	if (mode == CONFIG_SYSTEM) {
-		*out = (struct places){mem_strdup("/run/agentsh"), mem_strdup("/var/lib/agentsh")};
+		*out = (struct places){mem_strdup("/run/agentsh"), mem_strdup("/var/lib/agentsh"),
+				       mem_strdup("/etc/agentsh")};
 		return 0;
 	}
 	if (home == NULL || home[0] != '/')
 		return err_set(err, E_BAD_REQUEST, "HOME", "HOME is not an absolute path");
 	r = user_runtime(&out->runtime, err);
-	if (r == 0)
+	if (r == 0) {
 		out->state = mem_printf("%s/.local/state/agentsh", home);
+		out->config = mem_printf("%s/.config/agentsh", home);
+	}
 	return r;
 }
 
-/* {runtime} and {state} stand only at the beginning of a default. */
+/* {runtime}, {state} and {config} stand only at the beginning of a default. */
 static char *expand(const char *text, const struct places *at)
 {
-	static const char runtime[] = "{runtime}", state[] = "{state}";
+	static const char runtime[] = "{runtime}", state[] = "{state}", config[] = "{config}";
 
 	if (strncmp(text, runtime, sizeof(runtime) - 1) == 0)
 		return mem_printf("%s%s", at->runtime, text + sizeof(runtime) - 1);
 	if (strncmp(text, state, sizeof(state) - 1) == 0)
 		return mem_printf("%s%s", at->state, text + sizeof(state) - 1);
+	if (strncmp(text, config, sizeof(config) - 1) == 0)
+		return mem_printf("%s%s", at->config, text + sizeof(config) - 1);
 	return mem_strdup(text);
 }
 
@@ -99,6 +104,7 @@ int config_defaults(enum config_mode mode, struct config *out, struct err *err)
 	}
 	free(at.runtime);
 	free(at.state);
+	free(at.config);
 	if (r < 0)
 		config_done(&c);
 	else

@@ -109,6 +109,7 @@ static void add_default(const struct config_row *row, struct buf *out)
 	} at[] = {
 		{"{runtime}", "/run/agentsh", "$XDG_RUNTIME_DIR/agentsh"},
 		{"{state}", "/var/lib/agentsh", "~/.local/state/agentsh"},
+		{"{config}", "/etc/agentsh", "~/.config/agentsh"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
@@ -138,7 +139,13 @@ void config_reference(struct buf *out)
 		"`a:`.\n"
 		"Durations are written as `90s`, `5m`, `4h`. The last column names the test that "
 		"shows the key\n"
-		"working.\n");
+		"working.\n\n"
+		"On SIGHUP the server reads its file again. New values hold from then on; what "
+		"concerns "
+		"sessions,\n"
+		"for those made afterwards. Keys that need a restart keep their value, and the log "
+		"names them. A file\n"
+		"with an error changes nothing.\n");
 	for (size_t i = 0; i < config_row_count; i++) {
 		const struct config_row *row = &config_rows[i];
 		const size_t len = strcspn(row->key, ".");
@@ -153,7 +160,8 @@ void config_reference(struct buf *out)
 		add_range(row, out);
 		buf_adds(out, " | ");
 		add_default(row, out);
-		buf_addf(out, " | %s | `%s` |\n", row->help, row->test);
+		buf_addf(out, " | %s%s | `%s` |\n", row->help,
+			 row->restart ? " Needs a restart." : "", row->test);
 	}
 }
 
@@ -171,6 +179,7 @@ void config_keys(struct jw *w)
 		jw_kstr(w, "default", row->fallback);
 		jw_kstr(w, "help", row->help);
 		jw_kstr(w, "test", row->test);
+		jw_kbool(w, "restart", row->restart);
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);

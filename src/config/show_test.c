@@ -38,6 +38,8 @@ static void cfg_1_every_row_is_whole(void **state)
 	assert_null(config_row_find(""));
 	assert_true(config_row_section("server"));
 	assert_true(config_row_section("server.auth"));
+	assert_true(config_row_section("monitoring"));
+	assert_false(config_row_section("monitor"));
 	assert_false(config_row_section("serve"));
 	assert_false(config_row_section("server."));
 	assert_true(config_row_later("server.tls"));
@@ -51,9 +53,9 @@ static void cfg_1_words_of_a_section(void **state)
 	struct strv words = {0};
 
 	config_row_words("", &words);
-	assert_int_equal(words.n, 9);
+	assert_int_equal(words.n, 11);
 	assert_string_equal(words.v[0], "server");
-	assert_string_equal(words.v[8], "metrics");
+	assert_string_equal(words.v[10], "metrics");
 	strv_done(&words);
 	config_row_words("server.auth", &words);
 	assert_int_equal(words.n, 2);
@@ -107,7 +109,7 @@ static void cfg_1_it_is_shown_as_json(void **state)
 	assert_int_equal(out.data[out.len - 1], '\n');
 	if (json_parse(out.data, out.len, &obj, &err) < 0)
 		fail_msg("%s", err.message);
-	assert_int_equal(json_object_size(obj), 9);
+	assert_int_equal(json_object_size(obj), 11);
 	section = json_object_get(json_object_get(obj, "server"), "auth");
 	assert_int_equal(json_object_size(section), 2);
 	assert_string_equal(json_string_value(json_object_get(section, "type")), "api_key");
@@ -136,10 +138,17 @@ static void cfg_1_the_reference_names_every_key(void **state)
 
 		assert_non_null(strstr(out.data, cell));
 		assert_non_null(strstr(out.data, config_rows[i].help));
+		if (config_rows[i].restart) {
+			cleanup_free char *end =
+				mem_printf("%s Needs a restart. | `%s` |", config_rows[i].help,
+					   config_rows[i].test);
+
+			assert_non_null(strstr(out.data, end));
+		}
 	}
 	for (const char *s = out.data; (s = strstr(s, "\n## ")) != NULL; s++)
 		sections++;
-	assert_int_equal(sections, 9);
+	assert_int_equal(sections, 11);
 	assert_non_null(
 		strstr(out.data,
 		       "| `logging.level` | word: `debug`, `info`, `warn`, `error` | `info` | "));

@@ -16,9 +16,13 @@
 #define UID_LAST (INT64_C(0xffffffff) - 1)
 
 #define AT(member) offsetof(struct config, member)
+#define RESTART true
 #define CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WALL_NAME(name) #name,
 
+/* What no list of paths may show or touch. */
+static const char *const machine[] = {"/proc", "/sys", "/dev", "/run/agentsh", NULL};
+static const char *const our_own[] = {"/run/agentsh", NULL};
 static const char *const unenforced[] = {WALL_LIST(WALL_NAME) "uid", NULL};
 
 // clang-format off
@@ -26,14 +30,14 @@ const struct config_row config_rows[] = {
 	{"server.unix_socket", CONFIG_PATH, AT(unix_socket), 1, SOCKET_LEN,
 	 "{runtime}/agentsh.sock", NULL,
 	 "The socket for clients on this machine; its directory is the server's runtime directory.",
-	 "test_cfg_1_server_unix_socket"},
+	 "test_cfg_1_server_unix_socket", RESTART},
 	{"server.http_addr", CONFIG_ADDRESS, AT(http_addr), 0, 0, "", NULL,
 	 "Address for HTTP over TCP, such as 127.0.0.1:8080; empty for none. Only loopback "
 	 "addresses, until TLS exists.",
-	 "test_cfg_1_server_http_addr"},
+	 "test_cfg_1_server_http_addr", RESTART},
 	{"server.api_uid", CONFIG_UID, AT(api_uid), 1, UID_LAST, "64998", NULL,
 	 "User id of the process that talks to the network, where the server is started by root.",
-	 "test_cfg_1_server_api_uid"},
+	 "test_cfg_1_server_api_uid", RESTART},
 	{"server.auth.type", CONFIG_CHOICE, AT(auth_type), 0, 0, "api_key",
 	 CHOICES("api_key", "none"),
 	 "How clients over TCP prove who they are. On the Unix socket the kernel tells.",
@@ -66,7 +70,7 @@ const struct config_row config_rows[] = {
 
 	{"sessions.base_dir", CONFIG_PATH, AT(base_dir), 1, PATH_LEN, "{state}", NULL,
 	 "Directory of the database, the output of commands and the journal.",
-	 "test_cfg_1_sessions_base_dir"},
+	 "test_cfg_1_sessions_base_dir", RESTART},
 	{"sessions.max_sessions", CONFIG_INT, AT(max_sessions), 1, 100000, "1000", NULL,
 	 "Most sessions at a time.",
 	 "test_cfg_1_sessions_max_sessions"},
@@ -98,6 +102,10 @@ const struct config_row config_rows[] = {
 	{"sandbox.run_as", CONFIG_CHOICE, AT(run_as), 0, 0, "caller", CHOICES("caller", "owner"),
 	 "Whose user id a session gets: of who asks for it, or of who owns the workspace.",
 	 "test_cfg_1_sandbox_run_as"},
+	{"sandbox.root_inside", CONFIG_BOOL, AT(root_inside), 0, 0, "false", NULL,
+	 "Show a session's user id as 0 to itself, for tools that insist on root. It has no more power "
+	 "by it.",
+	 "test_cfg_1_sandbox_root_inside"},
 	{"sandbox.shell", CONFIG_PATH, AT(shell), 0, PATH_LEN, "", NULL,
 	 "Shell that runs scripts; empty for bash, or sh where there is none.",
 	 "test_cfg_1_sandbox_shell"},
@@ -138,10 +146,61 @@ const struct config_row config_rows[] = {
 	 YEARS, "5m", NULL,
 	 "Longest run of a command; a session or a request may ask for less.",
 	 "test_cfg_1_sandbox_resource_limits_command_timeout"},
+	{"sandbox.resource_limits.memory_swap_max_mb", CONFIG_INT, AT(memory_swap_max_mb), 0, TIB, "0",
+	 NULL,
+	 "Swap of a session whose memory is limited, besides its memory.",
+	 "test_cfg_1_sandbox_resource_limits_memory_swap_max_mb"},
+	{"sandbox.resource_limits.cpu_period_us", CONFIG_INT, AT(cpu_period_us), 1000, 1000000,
+	 "100000", NULL,
+	 "Over how many microseconds max_cpu_percent is measured.",
+	 "test_cfg_1_sandbox_resource_limits_cpu_period_us"},
+	{"sandbox.resource_limits.io_read_bps_max", CONFIG_INT, AT(io_read_bps_max), 0,
+	 INT64_C(1) << 50, "0", NULL,
+	 "Bytes a second that a session reads from the workspace's disk; 0 for no limit.",
+	 "test_cfg_1_sandbox_resource_limits_io_read_bps_max"},
+	{"sandbox.resource_limits.io_write_bps_max", CONFIG_INT, AT(io_write_bps_max), 0,
+	 INT64_C(1) << 50, "0", NULL,
+	 "Bytes a second that a session writes to the workspace's disk; 0 for no limit. With cgroup v1 "
+	 "only direct I/O is held.",
+	 "test_cfg_1_sandbox_resource_limits_io_write_bps_max"},
+	{"sandbox.cgroup_parent", CONFIG_PATH, AT(cgroup_parent), 0, PATH_LEN, "", NULL,
+	 "The control group below which those of sessions are made, from the root of the cgroup trees; "
+	 "empty for the server's own.",
+	 "test_cfg_1_sandbox_cgroup_parent", RESTART},
+	{"sandbox.pool_size", CONFIG_INT, AT(pool_size), 0, 64, "2", NULL,
+	 "How many sandboxes with a control group are prepared in advance, so that a session with "
+	 "limits begins sooner. Only where the server is started by root.",
+	 "test_cfg_1_sandbox_pool_size"},
 
-	{"policies.default", CONFIG_CHOICE, AT(policy_default), 0, 0, "observe", CHOICES("observe"),
+	{"filesystem.monitored_paths", CONFIG_VIEW, AT(monitored_paths), 0, 0, "/workspace", machine,
+	 "Paths of the machine that sessions see and may write to as their user may, watched where the "
+	 "workspace is. /workspace is the session's workspace.",
+	 "test_cfg_1_filesystem_monitored_paths"},
+	{"filesystem.read_only_passthrough_paths", CONFIG_VIEW, AT(read_only_paths), 0, 0,
+	 "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/opt", machine,
+	 "Paths of the machine that sessions see and cannot change. A path that does not exist is left "
+	 "out. /etc is always a fixed list of files; a path below it adds to it.",
+	 "test_cfg_1_filesystem_read_only_passthrough_paths"},
+	{"filesystem.passthrough_paths", CONFIG_VIEW, AT(passthrough_paths), 0, 0, "", machine,
+	 "Paths of the machine that sessions see and may write to as their user may, unwatched. Those "
+	 "of the system stay read-only.",
+	 "test_cfg_1_filesystem_passthrough_paths"},
+	{"filesystem.blocked_paths", CONFIG_VIEW, AT(blocked_paths), 0, 0, "", our_own,
+	 "Paths that exist when a session begins and that it cannot open, also below /workspace.",
+	 "test_cfg_1_filesystem_blocked_paths"},
+
+	{"policies.dir", CONFIG_PATH, AT(policy_dir), 1, PATH_LEN, "{config}/policies", NULL,
+	 "Directory of policies (NAME.yaml) and of their sets (sets/NAME.yaml); those that "
+	 "agentsh ships come after it.",
+	 "test_cfg_1_policies_dir"},
+	{"policies.default", CONFIG_NAME, AT(policy_default), 0, 0, "observe", NULL,
 	 "Policy of a session that names none.",
 	 "test_cfg_1_policies_default"},
+
+	{"approvals.mode", CONFIG_CHOICE, AT(approvals_mode), 0, 0, "none", CHOICES("none", "shadow"),
+	 "What an approve of a policy does while nobody can be asked: none refuses it, shadow lets "
+	 "it through and records what would have been asked.",
+	 "test_cfg_1_approvals_mode"},
 
 	{"events.full_ring", CONFIG_CHOICE, AT(full_ring), 0, 0, "wait", CHOICES("wait", "drop"),
 	 "What a session does with events while nobody takes them: wait, or drop them and count.",
@@ -151,11 +210,11 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_events_ring_bytes"},
 	{"events.db", CONFIG_PATH, AT(events_db), 0, PATH_LEN, "", NULL,
 	 "The database; empty for agentsh.db in sessions.base_dir.",
-	 "test_cfg_1_events_db"},
+	 "test_cfg_1_events_db", RESTART},
 	{"events.jsonl.path", CONFIG_PATH, AT(jsonl_path), 0, PATH_LEN, "", CHOICES("none"),
 	 "Events as lines of JSON; empty for events.jsonl in sessions.base_dir, none to turn them "
 	 "off.",
-	 "test_cfg_1_events_jsonl_path"},
+	 "test_cfg_1_events_jsonl_path", RESTART},
 	{"events.jsonl.max_bytes", CONFIG_INT, AT(jsonl_max_bytes), 4 * KIB, TIB, "104857600", NULL,
 	 "The file is put aside when it has this size.",
 	 "test_cfg_1_events_jsonl_max_bytes"},
@@ -196,12 +255,15 @@ static const struct {
 } other_names[] = {
 	{"sandbox.resource_limits.memory_max_mb", "sandbox.resource_limits.max_memory_mb"},
 	{"sandbox.resource_limits.cpu_quota_percent", "sandbox.resource_limits.max_cpu_percent"},
+	{"monitoring.full_monitor", "filesystem.monitored_paths"},
+	{"monitoring.read_only_passthrough", "filesystem.read_only_passthrough_paths"},
+	{"monitoring.passthrough", "filesystem.passthrough_paths"},
 };
 
 /* Keys and sections of the specification that do not exist yet. */
 static const char *const later[] = {
-	"server.grpc_addr", "server.tls",   "logging.audit", "sandbox.fuse",
-	"sandbox.network",  "policies.dir", "approvals",
+	"server.grpc_addr", "server.tls",      "logging.audit",
+	"sandbox.fuse",	    "sandbox.network", "approvals.timeout",
 };
 
 static const struct {
@@ -234,6 +296,9 @@ bool config_row_section(const char *prefix)
 {
 	for (size_t i = 0; i < config_row_count; i++)
 		if (below(config_rows[i].key, prefix))
+			return true;
+	for (size_t i = 0; i < ARRAY_LEN(other_names); i++)
+		if (below(other_names[i].other, prefix))
 			return true;
 	return false;
 }

@@ -7,14 +7,16 @@
 #include "config/config.h"
 
 enum config_type {
-	CONFIG_PATH,	 /* char *, absolute; "" where min is 0; also one of choices */
-	CONFIG_ADDRESS,	 /* char *, IP:PORT or "" */
-	CONFIG_CHOICE,	 /* char *, one of choices */
-	CONFIG_INT,	 /* int64_t, min..max */
-	CONFIG_UID,	 /* uint32_t, min..max */
-	CONFIG_BOOL,	 /* bool */
+	CONFIG_PATH,	/* char *, absolute; "" where min is 0; also one of choices */
+	CONFIG_ADDRESS, /* char *, IP:PORT or "" */
+	CONFIG_CHOICE,	/* char *, one of choices */
+	CONFIG_NAME,	/* char *, the name of something of ours: [A-Za-z0-9][A-Za-z0-9._-]{0,63} */
+	CONFIG_INT,	/* int64_t, min..max */
+	CONFIG_UID,	/* uint32_t, min..max */
+	CONFIG_BOOL,	/* bool */
 	CONFIG_DURATION, /* int64_t ms, min..max */
 	CONFIG_PATHS,	 /* struct strv of absolute paths */
+	CONFIG_VIEW,	 /* struct strv of plain absolute paths, apart from all choices */
 	CONFIG_CHOICES,	 /* struct strv of choices */
 	CONFIG_NAMES,	 /* struct strv of names of variables, the last character may be '*' */
 	CONFIG_ENV,	 /* struct strv "NAME=value" from a map */
@@ -26,11 +28,12 @@ struct config_row {
 	enum config_type type;
 	uint16_t offset;
 	int64_t min, max; /* PATH: length */
-	/* Default as an override has it; {runtime} and {state} are the mode's places. */
+	/* Default as an override has it; {runtime}, {state} and {config} are the mode's places. */
 	const char *fallback;
 	const char *const *choices; /* NULL-ended */
 	const char *help;	    /* a sentence */
 	const char *test;	    /* shows the key working */
+	bool restart; /* a new value waits for the next start; only types of one word */
 };
 extern const struct config_row config_rows[];
 extern const size_t config_row_count;

@@ -11,6 +11,7 @@
 #define SHOWN 64 /* bytes of a wrong value in a message */
 #define ITEMS_MAX 1024
 #define ENV_LEN (64 * 1024)
+#define VIEW_LEN (32 * 1024)
 #define PATH_LEN 4095
 
 typedef bool read_fn(const struct config_row *row, const struct yaml *v, void *at,
@@ -165,6 +166,20 @@ static bool read_choice(const struct config_row *row, const struct yaml *v, void
 	return true;
 }
 
+static bool read_name(const struct config_row *row, const struct yaml *v, void *at,
+		      struct config_problem *p)
+{
+	const char *text = scalar(v, "a name", p);
+
+	if (text == NULL)
+		return false;
+	if (!id_valid(text))
+		return wrong(p, v, "must be a name of letters, digits, '.', '_' and '-', is '%.*s'",
+			     SHOWN, text);
+	store_str(at, text);
+	return true;
+}
+
 /* Digits only, no leading zero (which other readers of YAML take for octal); -1 if it is none. */
 static int64_t number(const struct yaml *v)
 {
@@ -260,6 +275,42 @@ static bool check_path_item(const struct config_row *row, const struct yaml *v,
 	return read_path(&any, v, NULL, p);
 }
 
+static bool lies_in(const char *path, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+/* Nothing that a reader would have to resolve: one path has one spelling. */
+static bool is_plain(const char *path)
+{
+	for (const char *s = path; *s != '\0'; s += 1 + strcspn(s + 1, "/")) {
+		const size_t n = strcspn(s + 1, "/");
+
+		if (n == 0 || (n == 1 && s[1] == '.') || (n == 2 && s[1] == '.' && s[2] == '.'))
+			return false;
+	}
+	return true;
+}
+
+static bool check_view_item(const struct config_row *row, const struct yaml *v,
+			    struct config_problem *p)
+{
+	if (!check_path_item(row, v, p))
+		return false;
+	if (!is_plain(v->text))
+		return wrong(
+			p, v,
+			"must be a plain path below /, without '.', '..' or empty parts, is '%.*s'",
+			SHOWN, v->text);
+	for (const char *const *c = row->choices; *c != NULL; c++)
+		if (lies_in(v->text, *c) || lies_in(*c, v->text))
+			return wrong(p, v, "must keep apart from %s, is '%.*s'", *c, SHOWN,
+				     v->text);
+	return true;
+}
+
 static bool check_name_item(const struct config_row *row, const struct yaml *v,
 			    struct config_problem *p)
 {
@@ -284,16 +335,22 @@ static bool read_items(const struct config_row *row, const struct yaml *v, void 
 		       struct config_problem *p)
 {
 	static item_fn *const checks[CONFIG_TYPES] = {[CONFIG_PATHS] = check_path_item,
+						      [CONFIG_VIEW] = check_view_item,
 						      [CONFIG_CHOICES] = check_choice,
 						      [CONFIG_NAMES] = check_name_item};
+	size_t bytes = 0;
 
 	if (v->kind != YAML_LIST)
 		return wrong(p, v, "must be a list");
 	if (v->n > ITEMS_MAX)
 		return wrong(p, v, "must have at most %d items", ITEMS_MAX);
-	for (size_t i = 0; i < v->n; i++)
+	for (size_t i = 0; i < v->n; i++) {
 		if (!checks[row->type](row, v->item[i].value, p))
 			return false;
+		bytes += strlen(v->item[i].value->text) + 1;
+	}
+	if (row->type == CONFIG_VIEW && bytes > VIEW_LEN)
+		return wrong(p, v, "must have at most %d bytes in all", VIEW_LEN);
 	if (at == NULL)
 		return true;
 	strv_done(at);
@@ -345,11 +402,13 @@ static const struct {
 	[CONFIG_PATH] = {"path", read_path},
 	[CONFIG_ADDRESS] = {"address", read_address},
 	[CONFIG_CHOICE] = {"word", read_choice},
+	[CONFIG_NAME] = {"name", read_name},
 	[CONFIG_INT] = {"number", read_int},
 	[CONFIG_UID] = {"user id", read_uid},
 	[CONFIG_BOOL] = {"true or false", read_bool},
 	[CONFIG_DURATION] = {"duration", read_duration},
 	[CONFIG_PATHS] = {"list of paths", read_items},
+	[CONFIG_VIEW] = {"list of paths", read_items},
 	[CONFIG_CHOICES] = {"list of words", read_items},
 	[CONFIG_NAMES] = {"list of names", read_items},
 	[CONFIG_ENV] = {"names with values", read_env},
@@ -368,7 +427,7 @@ bool config_value_read(const struct config_row *row, const struct yaml *value, s
 
 static bool is_list(enum config_type t)
 {
-	return t == CONFIG_PATHS || t == CONFIG_CHOICES || t == CONFIG_NAMES;
+	return t == CONFIG_PATHS || t == CONFIG_VIEW || t == CONFIG_CHOICES || t == CONFIG_NAMES;
 }
 
 static struct yaml *new_scalar(const char *text, size_t len)
@@ -443,6 +502,7 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 	case CONFIG_PATH:
 	case CONFIG_ADDRESS:
 	case CONFIG_CHOICE:
+	case CONFIG_NAME:
 		jw_str(w, *(char *const *)at);
 		break;
 	case CONFIG_INT:
@@ -458,6 +518,7 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 		jw_duration_ms(w, *(const int64_t *)at);
 		break;
 	case CONFIG_PATHS:
+	case CONFIG_VIEW:
 	case CONFIG_CHOICES:
 	case CONFIG_NAMES:
 		format_items(at, w);
@@ -474,7 +535,8 @@ void config_value_done(const struct config_row *row, struct config *c)
 {
 	void *at = (char *)c + row->offset;
 
-	if (row->type == CONFIG_PATH || row->type == CONFIG_ADDRESS || row->type == CONFIG_CHOICE)
+	if (row->type == CONFIG_PATH || row->type == CONFIG_ADDRESS || row->type == CONFIG_CHOICE ||
+	    row->type == CONFIG_NAME)
 		free(*(char **)at);
 	else if (is_list(row->type) || row->type == CONFIG_ENV)
 		strv_done(at);

@@ -14,6 +14,12 @@ static const struct {
 #undef X
 };
 
+static const char *const exec_outcomes[METRIC_EXEC_OUTCOMES] = {
+#define X(name, text) [METRIC_EXEC_##name] = text,
+	METRIC_EXEC_LIST(X)
+#undef X
+};
+
 /* Upper bounds in seconds, one table per histogram; +Inf is implied. */
 static const struct {
 	const char *name, *help;
@@ -44,6 +50,7 @@ struct metrics {
 	int64_t value[METRICS];
 	struct histogram histogram[METRIC_HISTOGRAM_COUNT];
 	uint64_t events[EVENT_TYPE_COUNT];
+	uint64_t execs[METRIC_EXEC_OUTCOMES];
 };
 
 struct metrics *metrics_new(void)
@@ -90,6 +97,11 @@ void metrics_event(struct metrics *m, enum event_type type)
 	m->events[type]++;
 }
 
+void metrics_execs(struct metrics *m, enum metric_exec outcome, uint64_t n)
+{
+	m->execs[outcome] += n;
+}
+
 static void format_head(struct buf *out, const char *name, const char *kind, const char *help)
 {
 	buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
@@ -111,6 +123,16 @@ static void format_histogram(const struct metrics *m, size_t id, struct buf *out
 	buf_addf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, h->sum, name, h->count);
 }
 
+static void format_execs(const struct metrics *m, struct buf *out)
+{
+	static const char name[] = "agentsh_execs_total";
+
+	format_head(out, name, "counter", "execs inside sessions, by what became of them");
+	for (size_t i = 0; i < METRIC_EXEC_OUTCOMES; i++)
+		buf_addf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, exec_outcomes[i],
+			 m->execs[i]);
+}
+
 void metrics_format(const struct metrics *m, struct buf *out)
 {
 	static const char by_type[] = "agentsh_events_by_type_total";
@@ -123,6 +145,7 @@ void metrics_format(const struct metrics *m, struct buf *out)
 	for (size_t t = 0; t < EVENT_TYPE_COUNT; t++)
 		buf_addf(out, "%s{type=\"%s\"} %" PRIu64 "\n", by_type,
 			 event_type_name((enum event_type)t), m->events[t]);
+	format_execs(m, out);
 	for (size_t i = 0; i < METRIC_HISTOGRAM_COUNT; i++)
 		format_histogram(m, i, out);
 }

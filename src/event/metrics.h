@@ -33,6 +33,20 @@ enum metric {
 #undef X
 		METRICS
 };
+/* What became of an exec: agentsh_execs_total{outcome="…"}. */
+#define METRIC_EXEC_LIST(X)         \
+	X(VERIFIED, "verified")     \
+	X(SKIPPED, "skipped")       \
+	X(REFUSED, "refused")       \
+	X(MISMATCHED, "mismatched") \
+	X(FAILED, "failed")
+
+enum metric_exec {
+#define X(name, text) METRIC_EXEC_##name,
+	METRIC_EXEC_LIST(X)
+#undef X
+		METRIC_EXEC_OUTCOMES
+};
 enum metric_histogram {
 #define X(name, text, help) METRIC_##name,
 	METRIC_HISTOGRAMS(X)
@@ -47,4 +61,5 @@ void metrics_set(struct metrics *m, enum metric id, int64_t v);
 void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds);
 void metrics_event(struct metrics *m,
 		   enum event_type type); /* agentsh_events_by_type_total{type="…"} and the total */
+void metrics_execs(struct metrics *m, enum metric_exec outcome, uint64_t n);
 void metrics_format(const struct metrics *m, struct buf *out);

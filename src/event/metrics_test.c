@@ -68,6 +68,25 @@ static void obs_1_events_by_type_and_in_total(void **state)
 	assert_line(m, "agentsh_events_by_type_total{type=\"dns_query\"} 0");
 }
 
+static void pol_4_execs_by_outcome(void **state)
+{
+	struct metrics *m = *state;
+
+	assert_line(m, "# TYPE agentsh_execs_total counter\n"
+		       "agentsh_execs_total{outcome=\"verified\"} 0");
+	metrics_execs(m, METRIC_EXEC_VERIFIED, 5000000000);
+	metrics_execs(m, METRIC_EXEC_VERIFIED, 2);
+	metrics_execs(m, METRIC_EXEC_SKIPPED, 3);
+	metrics_execs(m, METRIC_EXEC_REFUSED, 4);
+	metrics_execs(m, METRIC_EXEC_MISMATCHED, 5);
+	metrics_execs(m, METRIC_EXEC_FAILED, 6);
+	assert_line(m, "agentsh_execs_total{outcome=\"verified\"} 5000000002");
+	assert_line(m, "agentsh_execs_total{outcome=\"skipped\"} 3");
+	assert_line(m, "agentsh_execs_total{outcome=\"refused\"} 4");
+	assert_line(m, "agentsh_execs_total{outcome=\"mismatched\"} 5");
+	assert_line(m, "agentsh_execs_total{outcome=\"failed\"} 6");
+}
+
 static void obs_1_a_bucket_counts_what_is_at_most_its_bound(void **state)
 {
 	struct metrics *m = *state;
@@ -107,7 +126,7 @@ static void obs_1_the_text_is_well_formed(void **state)
 {
 	struct buf out = {0};
 	char family[128] = "", *save = NULL;
-	unsigned families = 0, types = 0;
+	unsigned families = 0, types = 0, outcomes = 0;
 	double last = -1;
 
 	metrics_event(*state, EVENT_exec);
@@ -124,6 +143,7 @@ static void obs_1_the_text_is_well_formed(void **state)
 		}
 		assert_non_null(strstr(line, family));
 		types += strstr(line, "{type=") != NULL;
+		outcomes += strstr(line, "{outcome=") != NULL;
 		le = strstr(line, "le=\"");
 		if (le != NULL && strstr(line, "+Inf") == NULL) {
 			assert_true(strtod(le + 4, NULL) > last);
@@ -131,7 +151,8 @@ static void obs_1_the_text_is_well_formed(void **state)
 		}
 	}
 	assert_int_equal(types, EVENT_TYPE_COUNT);
-	assert_int_equal(families, METRICS + 1 + METRIC_HISTOGRAM_COUNT);
+	assert_int_equal(outcomes, METRIC_EXEC_OUTCOMES);
+	assert_int_equal(families, METRICS + 2 + METRIC_HISTOGRAM_COUNT);
 	buf_done(&out);
 }
 
@@ -140,6 +161,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(obs_1_counters_and_gauges, setup, teardown),
 		cmocka_unit_test_setup_teardown(obs_1_events_by_type_and_in_total, setup, teardown),
+		cmocka_unit_test_setup_teardown(pol_4_execs_by_outcome, setup, teardown),
 		cmocka_unit_test_setup_teardown(obs_1_a_bucket_counts_what_is_at_most_its_bound,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(obs_1_no_time_is_the_least, setup, teardown),

@@ -41,6 +41,10 @@ static const char *const migrations[] = {
 	"CREATE INDEX commands_session ON commands(session_id, n);"
 
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value);",
+
+	/* What sessions are bound to, for as long as their rows are. */
+	"CREATE TABLE policies(version TEXT PRIMARY KEY, name TEXT, snapshot BLOB NOT NULL);"
+	"ALTER TABLE sessions ADD COLUMN capped TEXT;",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 

@@ -397,6 +397,14 @@ void sink_jsonl_close(struct sink_jsonl *j)
 	free(j);
 }
 
+void sink_jsonl_limits(struct sink_jsonl *j, const struct sink_jsonl_config *config)
+{
+	const char *path = j->config.path;
+
+	j->config = *config;
+	j->config.path = path;
+}
+
 int sink_jsonl_reopen(struct sink_jsonl *j, struct err *err)
 {
 	cleanup_fd int fd = open_log(j->config.path, err);

@@ -24,5 +24,7 @@ int sink_jsonl_open(struct store *store, const struct clock *clock,
 void sink_jsonl_close(struct sink_jsonl *j);
 /* Goes on in the file that is at the path now; if that fails, in the old one. */
 int sink_jsonl_reopen(struct sink_jsonl *j, struct err *err);
+/* Other limits from now on; the path stays. */
+void sink_jsonl_limits(struct sink_jsonl *j, const struct sink_jsonl_config *config);
 /* Lines that could not be written (disk full); they are written once writing works again. */
 uint64_t sink_jsonl_behind(const struct sink_jsonl *j);

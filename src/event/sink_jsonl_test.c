@@ -266,6 +266,20 @@ static void evt_2_a_line_that_would_lead_past_the_limit_goes_into_a_new_file(voi
 	assert_string_equal(lines(w, 3), "-");
 }
 
+static void evt_2_limits_change_while_it_is_open(void **state)
+{
+	struct world *w = *state;
+
+	put(w, 3);
+	assert_string_equal(lines(w, 0), "1 2 3 ");
+	w->config = (struct sink_jsonl_config){.max_bytes = 2 * line_len(), .keep = 1};
+	sink_jsonl_limits(w->sink, &w->config);
+	put(w, 3);
+	assert_string_equal(lines(w, 0), "6 ");
+	assert_string_equal(lines(w, 1), "4 5 ");
+	assert_string_equal(lines(w, 2), "-");
+}
+
 static void evt_2_a_line_longer_than_the_limit_has_a_file_of_its_own(void **state)
 {
 	struct world *w = *state;
@@ -546,6 +560,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			evt_2_a_line_that_would_lead_past_the_limit_goes_into_a_new_file, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(evt_2_limits_change_while_it_is_open, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(
 			evt_2_a_line_longer_than_the_limit_has_a_file_of_its_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(evt_2_no_rotated_file_is_kept_if_none_is_asked_for,

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "event/schema.h"
 #include "event/store_state.h"
+#include "event/wal_vfs.h"
 #include <event2/event.h>
 #include <fcntl.h>
 
@@ -231,7 +232,9 @@ static int make_file(const char *path, struct err *err)
 static int open_database(struct store *s, struct err *err)
 {
 	const int mode = s->base != NULL ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-	const char *setup = s->base != NULL ? "PRAGMA journal_mode=WAL;"
+	/* Small pages: a command touches a dozen of them twice, and each is written whole. */
+	const char *setup = s->base != NULL ? "PRAGMA page_size=1024;"
+					      "PRAGMA journal_mode=WAL;"
 					      "PRAGMA synchronous=NORMAL;"
 					      "PRAGMA journal_size_limit=" WAL_KEPT ";"
 					      "PRAGMA temp_store=MEMORY"
@@ -240,7 +243,8 @@ static int open_database(struct store *s, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	if (sqlite3_open_v2(s->path, &s->db, mode | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(s->path, &s->db, mode | SQLITE_OPEN_NOMUTEX,
+			    s->base != NULL ? wal_vfs() : NULL) != SQLITE_OK)
 		return cannot_open(s, err);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
 	if (sqlite3_exec(s->db, setup, NULL, NULL, NULL) != SQLITE_OK)

@@ -59,6 +59,8 @@ void store_remove_sink(struct store *s, store_sink_fn *fn, void *arg);
 typedef void store_turn_fn(void *arg);
 void store_add_turn(struct store *s, store_turn_fn *fn, void *arg);
 void store_remove_turn(struct store *s, store_turn_fn *fn, void *arg);
+/* The JSON of the event that store_event has just taken; until the next call. */
+const struct buf *store_last_json(const struct store *s);
 uint64_t store_last_seq(struct store *s);	/* of the last event that is committed */
 struct event_base *store_base(struct store *s); /* NULL if opened for reading */
 

@@ -153,6 +153,11 @@ int store_event(struct store *s, struct event *e, const char *ring, uint64_t pos
 	return 0;
 }
 
+const struct buf *store_last_json(const struct store *s)
+{
+	return &s->json;
+}
+
 void store_forget(struct pending_list *events)
 {
 	struct pending *p;

@@ -206,10 +206,10 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 
 	store_close(w->store);
 	w->store = NULL;
-	set_version(w, 2);
+	set_version(w, 3);
 	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(
-		strstr(err.message, "has version 2, this program knows 1; install the newer"));
+		strstr(err.message, "has version 3, this program knows 2; install the newer"));
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "install the newer"));
 	set_version(w, 0);
@@ -244,7 +244,8 @@ static void ses_8_the_tables_have_the_agreed_columns(void **state)
 			   "domain,body,hash"},
 		{"sessions", "id,agent_id,owner_uid,state,created_us,last_activity_us,ended_us,"
 			     "workspace,policy_name,policy_version,cwd,env,config,walls,failure,"
-			     "command_count,file_ops,net_ops,bytes_read,bytes_written"},
+			     "command_count,file_ops,net_ops,bytes_read,bytes_written,capped"},
+		{"policies", "version,name,snapshot"},
 		{"commands",
 		 "agent_id,id,session_id,state,idempotency_key,body_hash,request,result,created_us,"
 		 "started_us,finished_us,exit_code,signal,stdout_bytes,stderr_bytes,stdout_lines,"

@@ -266,9 +266,9 @@ static int copy_files(const struct settings *s, bool placeholder, int fd[2], str
 	size_t n = 0;
 	int r = 0;
 
-	if (s->has_config || (placeholder && s->has_keys))
+	if (s->has_config || placeholder)
 		r = settings_fd("config", &s->config_text, err, &fd[n]);
-	if (r == 0 && (s->has_config || (placeholder && s->has_keys)))
+	if (r == 0 && (s->has_config || placeholder))
 		n++;
 	if (r == 0 && s->has_keys)
 		r = settings_fd("keys", &s->keys_text, err, &fd[n]);
@@ -306,6 +306,8 @@ void child_hello(struct launcher *l)
 		return;
 	}
 	strv_copy(&hello.overrides, &l->source.overrides);
+	for (size_t i = 0; i < s->kept.n; i++)
+		strv_add(&hello.overrides, s->kept.v[i]);
 	strv_add(&hello.listeners, unix_name);
 	fd[n++] = fcntl(l->place.unix_fd, F_DUPFD_CLOEXEC, 3);
 	if (l->place.tcp_fd != -1) {

@@ -76,6 +76,7 @@ static void adopt(struct launcher *l, const char *id)
 		       : "the warden died while no server watched it");
 	log_info("session lost", "session_id", id, "reason", w->reason);
 	meta_kill(w->meta.init_pid, w->meta.init_start);
+	w->meta.group = 0; /* groups_sweep takes it */
 	/* A known one is told as lost; its ring is drained before it goes. */
 	files_remove(l->place.sessions_fd, id, false);
 	if (!known)
@@ -90,6 +91,7 @@ int found_scan(struct launcher *l, struct err *err)
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
 		if (ward_find(l, ids.v[i]) == NULL)
 			adopt(l, ids.v[i]);
+	groups_sweep(l);
 	strv_done(&ids);
 	return r;
 }

@@ -82,24 +82,13 @@ static void log_report(const struct buf *report, const struct err *err)
 			log_error("the old configuration stays", "error", line);
 }
 
-/* What was made at start stays as it was made. */
-static int check_same(const struct config *was, const struct config *is, struct err *err)
+static void log_kept(const struct strv *kept)
 {
-	const struct {
-		const char *key;
-		bool same;
-	} keys[] = {
-		{"server.unix_socket", strcmp(was->unix_socket, is->unix_socket) == 0},
-		{"server.http_addr", strcmp(was->http_addr, is->http_addr) == 0},
-		{"server.api_uid", was->api_uid == is->api_uid},
-		{"sessions.base_dir", strcmp(was->base_dir, is->base_dir) == 0},
-	};
+	for (size_t i = 0; i < kept->n; i++) {
+		cleanup_free char *key = mem_strndup(kept->v[i], strcspn(kept->v[i], "="));
 
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (!keys[i].same)
-			return err_set(err, E_CONFLICT, keys[i].key,
-				       "%s has changed: that needs a restart", keys[i].key);
-	return 0;
+		log_warn("a setting has changed and needs a restart", "key", key);
+	}
 }
 
 void launcher_reload(struct launcher *l)
@@ -110,13 +99,16 @@ void launcher_reload(struct launcher *l)
 	int log_fd = -1;
 	int r = settings_load(&l->source, &s, &report, &err);
 
-	if (r == 0)
-		r = check_same(&l->settings.config, &s.config, &err);
+	if (r == 0) {
+		config_keep(&l->settings.config, &s.config, &s.kept);
+		r = config_check(&s.config, &err);
+	}
 	if (r == 0)
 		r = settings_open_log(&s, &log_fd, &err);
 	if (r < 0) {
 		log_report(&report, &err);
 		settings_done(&s);
+		policies_reload(l, 0);
 		return;
 	}
 	settings_start_log(&s, log_fd);
@@ -126,7 +118,10 @@ void launcher_reload(struct launcher *l)
 	settings_done(&l->settings);
 	l->settings = s;
 	log_info("configuration read again");
+	log_kept(&s.kept);
+	pool_start(l); /* those that wait have the old settings */
 	child_hup(l);
+	policies_reload(l, 0);
 }
 
 static void on_signal(evutil_socket_t fd, short what, void *arg)
@@ -263,11 +258,17 @@ static int serve(struct launcher *l, struct err *err)
 		r = place_prepare(c, l->privileged, &l->place, err);
 	if (r == 0)
 		r = watch_signals(l, err);
-	if (r == 0)
+	if (r == 0) {
+		groups_open(l);
 		r = found_scan(l, err);
+	}
 	if (r == 0)
 		r = place_listen(c, l->privileged, &l->place, err);
-	return r < 0 ? r : child_start(l, err);
+	if (r == 0)
+		r = child_start(l, err);
+	if (r == 0)
+		pool_start(l);
+	return r;
 }
 
 void launcher_say_ready(struct launcher *l)
@@ -306,6 +307,8 @@ void launcher_done(struct launcher *l)
 			make_abandon(w);
 		ward_free(w);
 	}
+	pool_stop(l);
+	groups_close(l);
 	for (size_t i = 0; i < ARRAY_LEN(events); i++)
 		if (events[i] != NULL)
 			event_free(events[i]);
@@ -317,6 +320,7 @@ void launcher_done(struct launcher *l)
 	if (l->api.pidfd != -1)
 		close(l->api.pidfd);
 	free(l->programs.state_path);
+	policies_free(l);
 	settings_done(&l->settings);
 	settings_source_done(&l->source);
 }
@@ -334,6 +338,8 @@ void launcher_init(struct launcher *l)
 		.log_fd = STDERR_FILENO,
 	};
 	TAILQ_INIT(&l->wards);
+	TAILQ_INIT(&l->pool.list);
+	STAILQ_INIT(&l->groups.graves);
 	STAILQ_INIT(&l->api.letters);
 	l->base = event_base_new();
 	ensure(l->base != NULL);

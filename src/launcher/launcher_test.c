@@ -39,8 +39,6 @@ static void cfg_1_a_broken_file_changes_nothing(void **state)
 	} rows[] = {
 		{"run/agentsh.sock", "state", "  max_sessions: many\n"},
 		{"run/agentsh.sock", "state", "  max_session: 3\n"},
-		{"run/other.sock", "state", "  max_sessions: 3\n"},
-		{"run/agentsh.sock", "elsewhere", "  max_sessions: 3\n"},
 		{"run/agentsh.sock", "state",
 		 "  max_sessions: 3\nsandbox:\n  session_uid: 64998\n"},
 		{"run/agentsh.sock", "state",
@@ -60,22 +58,50 @@ static void cfg_1_a_broken_file_changes_nothing(void **state)
 	}
 }
 
+/* The rest holds from then on; the log names what waits, and the next API child gets the value that
+ * is in use. */
 static void cfg_1_what_was_made_at_start_needs_a_restart(void **state)
 {
-	static const char *const sets[] = {"server.api_uid=61111", "server.http_addr=127.0.0.1:1"};
+	static const char *const keys[] = {"server.unix_socket", "server.http_addr",
+					   "server.api_uid",	 "sessions.base_dir",
+					   "events.db",		 "events.jsonl.path"};
+	static const char *const sets[] = {"server.auth.type=none", "server.http_addr=127.0.0.1:1",
+					   "server.api_uid=61111", "events.db=/new/db",
+					   "events.jsonl.path=none"};
 	struct rig *g = *state;
-	const int64_t before = g->l.settings.config.max_sessions;
+	cleanup_free char *log = mem_printf("%s/log", g->dir);
+	cleanup_free char *output = mem_printf("logging.output=%s", log);
+	cleanup_free char *base = mem_strdup(g->l.settings.config.base_dir);
+	cleanup_free char *kept = mem_printf("sessions.base_dir=%s", base);
+	cleanup_buf struct buf text = {0};
+	struct launcher_hello hello;
+	struct link_msg m;
+	bool found = false;
 
-	write_config(g, "run/agentsh.sock", "state", "  max_sessions: 3\n");
-	for (size_t i = 0; i < ARRAY_LEN(sets); i++) {
-		strv_add(&g->l.source.overrides, "server.auth.type=none");
+	rig_greeted(g);
+	write_config(g, "run/other.sock", "elsewhere", "  max_sessions: 3\n");
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
 		strv_add(&g->l.source.overrides, sets[i]);
-		launcher_reload(&g->l);
-		assert_int_equal(g->l.settings.config.max_sessions, before);
-		strv_done(&g->l.source.overrides);
-	}
+	strv_add(&g->l.source.overrides, output);
 	launcher_reload(&g->l);
 	assert_int_equal(g->l.settings.config.max_sessions, 3);
+	assert_string_equal(g->l.settings.config.base_dir, base);
+	assert_string_equal(g->l.settings.config.http_addr, "");
+	assert_int_equal(g->l.settings.kept.n, ARRAY_LEN(keys));
+	assert_int_equal(fdio_load_path(log, 65536, &text, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		cleanup_free char *line = mem_printf("needs a restart key=%s\n", keys[i]);
+
+		assert_non_null(strstr(text.data, line));
+	}
+	m = rig_expect(g, MSG_launcher_hup);
+	link_msg_done(&m);
+	child_hello(&g->l);
+	assert_non_null(STAILQ_FIRST(&g->l.api.letters));
+	hello = *(struct launcher_hello *)STAILQ_FIRST(&g->l.api.letters)->obj;
+	for (size_t i = 0; i < hello.overrides.n; i++)
+		found |= strcmp(hello.overrides.v[i], kept) == 0;
+	assert_true(found);
 }
 
 static void obs_2_a_reload_opens_the_log_again(void **state)

@@ -21,7 +21,7 @@
 struct making {
 	uint32_t req;
 	struct launcher_created answer; /* owned */
-	int fd[3];			/* owned: warden link, ring, ack for the API child */
+	int fd[4]; /* owned: warden link, ring, ack, policy for the API child */
 	int report_fd;
 	struct event *reported;
 	struct stub_report report; /* what was said so far */
@@ -32,13 +32,16 @@ struct job {
 	struct launcher *l;
 	const struct launcher_create *ask;
 	struct who who;
-	struct policy policy;
+	struct policy_ref policy; /* its descriptor is borrowed */
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
 	int tree, listener;
 	int api[2], init[2], report[2]; /* ours (or the warden's) first */
 	int ring_rw, ring_ro, ack_rw, ack_ro;
+	struct cgroup_limits limits;
+	struct pooled *pooled; /* owned; NULL: a stub is forked */
+	uint64_t group;	       /* owned; 0: none */
 };
 
 static void job_done(struct job *j)
@@ -50,6 +53,10 @@ static void job_done(struct job *j)
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
 			close(fds[i]);
+	if (j->pooled != NULL)
+		pool_discard(j->pooled);
+	else
+		group_drop(j->l, j->group);
 	sandbox_plan_done(&j->plan);
 	strv_done(&j->walls);
 	free(j->real);
@@ -74,6 +81,19 @@ static int check_unenforced(const struct job *j, struct err *err)
 			return err_set(err, E_FORBIDDEN, asked->v[i],
 				       "sandbox.allow_unenforced does not let '%s' be missing",
 				       asked->v[i]);
+	return 0;
+}
+
+/* Rules about files need the workspace's file system. */
+static int check_rules(const struct job *j, struct err *err)
+{
+	if (j->policy.file_rules &&
+	    !listed(&j->l->settings.config.allow_unenforced, wall_name(WALL_file_rules)))
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
+			"the rules of policy '%s' about files cannot be enforced yet; choose "
+			"another policy, or list file_rules in sandbox.allow_unenforced",
+			j->policy.name);
 	return 0;
 }
 
@@ -126,8 +146,12 @@ static int check_wish(struct job *j, struct err *err)
 			       a->session_id);
 	r = check_room(j, err);
 	if (r == 0)
-		r = policy_find(policy, &j->policy, err);
-	return r < 0 ? r : check_unenforced(j, err);
+		r = policies_find(j->l, policy, &j->policy, err);
+	if (r == 0)
+		r = check_unenforced(j, err);
+	if (r == 0)
+		r = check_rules(j, err);
+	return r < 0 ? r : policies_cover(&j->policy, j->ask, err);
 }
 
 /* Exactly one proof. With auth.type none a TCP connection speaks for the server's owner. */
@@ -149,6 +173,19 @@ static int prove(struct job *j, struct link_msg *m, struct err *err)
 
 /* ---- plan and workspace ---- */
 
+static void draw_view(struct sandbox_plan *plan, const struct launcher *l)
+{
+	const struct config *c = &l->settings.config;
+
+	plan->root_inside = c->root_inside;
+	strv_copy(&plan->read_only_paths, &c->read_only_paths);
+	strv_copy(&plan->passthrough_paths, &c->passthrough_paths);
+	strv_copy(&plan->monitored_paths, &c->monitored_paths);
+	strv_copy(&plan->blocked_paths, &c->blocked_paths);
+	strv_add(&plan->kept_out, l->place.runtime);
+	strv_add(&plan->kept_out, c->base_dir);
+}
+
 static int draw_plan(struct job *j, struct err *err)
 {
 	struct launcher *l = j->l;
@@ -169,8 +206,10 @@ static int draw_plan(struct job *j, struct err *err)
 		.privileged = l->privileged,
 		.idmap = id.idmap,
 		.state_program = mem_strdup(l->programs.state_path),
+		.exec_control = 1,
 	};
 	strv_copy(&j->plan.unenforced, &j->ask->unenforced);
+	draw_view(&j->plan, l);
 	return 0;
 }
 
@@ -191,12 +230,64 @@ static int open_workspace(struct job *j, struct err *err)
 	return r;
 }
 
-/* The owner decided as whom the session runs: it must be that of the directory that was opened. And
- * a session as root's stand-in must not see our own directory, where everything is root's. */
+/* Where a path leads, also if its last parts do not exist; owned by the caller. */
+static char *real_path(const char *path)
+{
+	cleanup_free char *head = mem_strdup(path);
+	char *real = realpath(head, NULL), *slash;
+
+	while (real == NULL && (slash = strrchr(head, '/')) != NULL && slash != head) {
+		cleanup_free char *above = NULL;
+
+		*slash = '\0';
+		above = realpath(head, NULL);
+		if (above != NULL)
+			real = mem_printf("%s%s", strcmp(above, "/") == 0 ? "" : above,
+					  path + (slash - head));
+	}
+	return real != NULL ? real : mem_strdup(path);
+}
+
+static bool lies_in(const char *path, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	return strcmp(dir, "/") == 0 ||
+	       (strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0'));
+}
+
+/* Whoever can write below the workspace, or put another directory in the place of one above these,
+ * would be the server's master: its sockets, database, keys, configuration and policies. */
+static int check_own_places(const struct job *j, struct err *err)
+{
+	const struct config *c = &j->l->settings.config;
+	const struct {
+		const char *path;
+		bool tree; /* nothing below it is anybody's workspace either */
+	} own[] = {
+		{j->l->place.runtime, true}, {c->base_dir, true},	{c->policy_dir, true},
+		{j->l->source.path, false},  {c->api_keys_file, false}, {c->events_db, false},
+		{c->jsonl_path, false},	     {c->log_output, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		cleanup_free char *real = NULL;
+
+		if (own[i].path == NULL || own[i].path[0] != '/')
+			continue;
+		real = real_path(own[i].path);
+		if (lies_in(real, j->real) || (own[i].tree && lies_in(j->real, real)))
+			return err_set(err, E_FORBIDDEN, j->real,
+				       "workspace %s would show %s, which is the server's; choose "
+				       "another directory",
+				       j->real, real);
+	}
+	return 0;
+}
+
+/* The owner decided as whom the session runs: it must be that of the directory that was opened. */
 static int check_workspace(const struct job *j, struct err *err)
 {
-	const char *runtime = j->l->place.runtime;
-	const size_t n = strlen(j->real);
 	const uid_t expected = j->plan.idmap ? j->plan.uid : j->plan.owner_uid;
 	struct stat st;
 
@@ -205,11 +296,7 @@ static int check_workspace(const struct job *j, struct err *err)
 	if (st.st_uid != expected)
 		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
 			       j->real);
-	if (j->l->privileged && strncmp(runtime, j->real, n) == 0 &&
-	    (runtime[n] == '/' || runtime[n] == '\0'))
-		return err_set(err, E_FORBIDDEN, j->real,
-			       "workspace %s contains %s, which is the server's", j->real, runtime);
-	return 0;
+	return check_own_places(j, err);
 }
 
 static void report_separation(struct job *j)
@@ -229,7 +316,52 @@ static void report_separation(struct job *j)
 	else
 		wall_set(&report, WALL_process_separation, WALL_UP,
 			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
+	if (j->policy.file_rules)
+		wall_set(&report, WALL_file_rules, WALL_UNAVAILABLE,
+			 "decided, but not enforced: that needs the workspace's file system");
+	else
+		wall_set(&report, WALL_file_rules, WALL_ABSENT,
+			 "the policy has no rules about files");
 	wall_pack(&report, &j->walls);
+}
+
+/* ---- limits ---- */
+
+static int limit_group(struct job *j, struct wall_report *report, struct err *err)
+{
+	const struct cgroup_host *host = &j->l->groups.host;
+	char id[GROUP_ID_MAX];
+	const struct cgroup_ask ask = {id, j->limits, limits_required(j->ask)};
+
+	j->pooled = pool_take(j->l);
+	j->group = j->pooled != NULL ? pooled_group(j->pooled) : group_next(j->l);
+	group_id(j->l, j->group, id);
+	return j->pooled != NULL ? cgroup_limit(host, &ask, report, err)
+				 : cgroup_create(host, &ask, report, err);
+}
+
+/* A session without limits has no group. */
+static int set_limits(struct job *j, struct err *err)
+{
+	struct wall_report report;
+	struct err why = {0};
+	struct stat st;
+
+	if (fstat(j->tree, &st) < 0)
+		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
+	limits_choose(&j->l->settings.config, j->ask, st.st_dev, &j->limits);
+	j->plan.scratch_mb = limits_scratch_mb(&j->l->settings.config, j->ask);
+	limits_narrow(&j->l->settings.config, j->policy.limit, &j->limits, &j->plan.scratch_mb);
+	if (!cgroup_limits_any(&j->limits))
+		return 0;
+	wall_report_init(&report);
+	if (limit_group(j, &report, &why) < 0)
+		return err_set(err, why.code, why.subject,
+			       "%s (%s; the server needs a cgroup of its own, such as Delegate=yes "
+			       "of a systemd service, or %s in sandbox.allow_unenforced)",
+			       why.subject, why.message, why.subject);
+	wall_pack(&report, &j->walls);
+	return 0;
 }
 
 /* ---- files and links ---- */
@@ -295,6 +427,7 @@ static void begin_making(struct job *j, struct ward *w, uint32_t req)
 	k->fd[0] = take_fd(j->api[0]);
 	k->fd[1] = take_fd(j->ring_ro);
 	k->fd[2] = take_fd(j->ack_rw);
+	k->fd[3] = fcntl(j->policy.fd, F_DUPFD_CLOEXEC, 3);
 	k->report_fd = take_fd(j->report[0]);
 	fdio_nonblock(k->report_fd);
 	k->reported = event_new(w->l->base, k->report_fd, EV_READ | EV_PERSIST, on_reported, w);
@@ -304,6 +437,26 @@ static void begin_making(struct job *j, struct ward *w, uint32_t req)
 	w->state = WARD_MAKING;
 }
 
+/* Becomes the stub in the child; in the launcher *pid and *pidfd are the child's. */
+static int begin_stub(struct job *j, const struct stub *stub, pid_t *pid, int *pidfd,
+		      struct err *err)
+{
+	if (j->pooled != NULL) {
+		const int r = pool_hand_over(j->pooled, stub, pid, pidfd, err);
+
+		if (r == 0)
+			j->pooled = NULL;
+		return r;
+	}
+	*pid = fork();
+	if (*pid < 0)
+		return err_errno(err, E_UNAVAILABLE, j->ask->session_id, "fork");
+	if (*pid == 0)
+		stub_main(stub);
+	*pidfd = proc_pidfd(*pid);
+	return 0;
+}
+
 static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
 	const struct stub stub = {
@@ -311,6 +464,8 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.plan = &j->plan,
 		.walls = &j->walls,
 		.session_id = j->ask->session_id,
+		.limits = j->limits,
+		.group = j->group,
 		.listen_fd = j->listener,
 		.api_fd = j->api[1],
 		.init_fd = j->init[0],
@@ -318,24 +473,25 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.tree_fd = j->tree,
 		.ring_fd = j->ring_rw,
 		.ack_fd = j->ack_ro,
+		.policy_fd = j->policy.fd,
 		.report_fd = j->report[1],
+		.lock_fd = j->l->place.lock_fd,
 	};
-	const pid_t pid = fork();
 	struct ward *w;
-	int pidfd;
+	int pidfd = -1;
+	pid_t pid;
+	int r = begin_stub(j, &stub, &pid, &pidfd, err);
 
-	if (pid < 0)
-		return err_errno(err, E_UNAVAILABLE, j->ask->session_id, "fork");
-	if (pid == 0)
-		stub_main(&stub);
+	if (r < 0)
+		return r;
 	w = ward_new(j->l, j->ask->session_id);
 	w->child = w->told = w->silent = true;
 	w->meta = (struct meta){.warden_pid = (uint64_t)pid,
 				.warden_start = meta_start_time(pid),
 				.uid = j->plan.uid,
 				.gid = j->plan.gid,
-				.owner_uid = j->who.uid};
-	pidfd = proc_pidfd(pid);
+				.owner_uid = j->who.uid,
+				.group = j->group};
 	if (pidfd == -1 || ward_watch(w, pidfd, err) < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -343,6 +499,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		return err_set(err, E_UNAVAILABLE, j->ask->session_id,
 			       "cannot watch the new warden");
 	}
+	j->group = 0;
 	begin_making(j, w, req);
 	return 0;
 }
@@ -363,6 +520,9 @@ static int create(struct job *j, struct link_msg *m, struct err *err)
 	if (r < 0)
 		return r;
 	report_separation(j);
+	r = set_limits(j, err);
+	if (r < 0)
+		return r;
 	r = make_files(j, err);
 	if (r == 0)
 		r = start_stub(j, m->req, err);
@@ -411,7 +571,8 @@ static void answer(struct ward *w)
 	struct err err = {0};
 
 	w->meta.init_pid = (uint64_t)k->report.init_pid;
-	w->meta.init_start = meta_start_time(k->report.init_pid);
+	/* without a warden the number may be another's already */
+	w->meta.init_start = w->pidfd != -1 ? meta_start_time(k->report.init_pid) : 0;
 	if (meta_save(w->l->place.sessions_fd, w->id, &w->meta, &err) < 0) {
 		refuse(w, &err);
 		return;
@@ -420,7 +581,8 @@ static void answer(struct ward *w)
 	k->answer = (struct launcher_created){0};
 	w->state = WARD_ALIVE;
 	w->silent = false;
-	talk_post(w->l, MSG_launcher_created, k->req, &created, k->fd, ARRAY_LEN(k->fd));
+	talk_post(w->l, MSG_launcher_created, k->req, &created, k->fd,
+		  ARRAY_LEN(k->fd) - (k->fd[3] == -1));
 	memset(k->fd, -1, sizeof(k->fd));
 	making_free(w);
 }
@@ -449,7 +611,8 @@ void make_finish(struct ward *w)
 
 	if (!ended && w->pidfd != -1)
 		return;
-	if (k->report.err.code == E_OK && (k->report.init_pid <= 0 || w->pidfd == -1))
+	/* A warden that is dead already has left its last words in the link that is handed on. */
+	if (k->report.err.code == E_OK && k->report.init_pid <= 0)
 		err_set(&k->report.err, E_INTERNAL, w->id, "the warden of %s did not start: %s",
 			w->id, w->reason[0] != '\0' ? w->reason : "its stub ended early");
 	if (k->report.err.code != E_OK) {

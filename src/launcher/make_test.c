@@ -28,7 +28,9 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 	assert_int_equal(wall_unpack(&walls, &made.walls, NULL), 0);
 	assert_int_equal(walls.wall[WALL_process_separation].state,
 			 rig_root() ? WALL_UP : WALL_UNAVAILABLE);
-	assert_int_equal(m.nfds, 3);
+	assert_int_equal(m.nfds, 4);
+	assert_int_equal(write(m.fd[3], "x", 1), -1); /* the policy is sealed */
+	assert_int_equal(errno, EPERM);
 	assert_int_equal(fcntl(m.fd[1], F_GETFL) & O_ACCMODE, O_RDONLY);
 	assert_int_equal(fcntl(m.fd[2], F_GETFL) & O_ACCMODE, O_RDWR);
 
@@ -74,10 +76,10 @@ static void sbx_6_a_warden_inherits_what_it_is_told_of_and_nothing_else(void **s
 		rw += access == O_RDWR;
 		ro += access == O_RDONLY;
 	}
-	assert_int_equal(n, 2 + 6);
-	/* stdout, listener, two links and the ring; ack and (in this test) the state program.
-	 * stderr is the test's. */
-	assert_true(rw >= 5 && rw <= 6);
+	assert_int_equal(n, 2 + 7);
+	/* stdout, listener, two links, the ring and the policy; ack and (in this test) the state
+	 * program. stderr is the test's. */
+	assert_true(rw >= 6 && rw <= 7);
 	assert_true(ro >= 2 && ro <= 3);
 	link_msg_done(&m);
 }
@@ -96,6 +98,7 @@ static void sbx_1_root_never_runs_as_root(void **state)
 	rig_greeted(g);
 	proof = rig_client(g, 0, 0);
 	rig_ask(g, 1, &ask, proof);
+	rig_skip(g, MSG_launcher_policies);
 	assert_true(rig_until(g, rig_received, &m));
 	if (m.type == MSG_launcher_created) {
 		struct launcher_created made;
@@ -233,8 +236,12 @@ static void ses_3_every_bad_wish_is_refused_and_leaves_nothing(void **state)
 		 "E_BAD_REQUEST"},
 		{{.session_id = (char *)(uintptr_t) "s",
 		  .workspace = g->workspace,
-		  .policy = (char *)(uintptr_t) "default"},
+		  .policy = (char *)(uintptr_t) "none-such"},
 		 "E_BAD_REQUEST"},
+		{{.session_id = (char *)(uintptr_t) "s",
+		  .workspace = g->workspace,
+		  .policy = (char *)(uintptr_t) "default"},
+		 "E_ENFORCEMENT"},
 		{{.session_id = (char *)(uintptr_t) "s",
 		  .workspace = g->workspace,
 		  .background = (char *)(uintptr_t) "stay"},

@@ -23,6 +23,7 @@ static const struct {
 	{"uid", offsetof(struct meta, uid)},
 	{"gid", offsetof(struct meta, gid)},
 	{"owner_uid", offsetof(struct meta, owner_uid)},
+	{"group", offsetof(struct meta, group)},
 };
 
 void meta_format(const struct meta *m, struct buf *out)

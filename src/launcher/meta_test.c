@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-static const struct meta sample = {4711, 123456, 4712, 123457, 1000, 1001, 0};
+static const struct meta sample = {4711, 123456, 4712, 123457, 1000, 1001, 0, 77};
 static const char sample_text[] =
 	"warden_pid=4711\nwarden_start=123456\ninit_pid=4712\ninit_start=123457\n"
-	"uid=1000\ngid=1001\nowner_uid=0\n";
+	"uid=1000\ngid=1001\nowner_uid=0\ngroup=77\n";
 
 static void ses_8_a_record_is_read_as_it_was_written(void **state)
 {
@@ -51,7 +51,7 @@ static void ses_8_the_largest_number_fits_and_one_more_does_not(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cleanup_free char *text =
 			mem_printf("warden_pid=1\nwarden_start=2\ninit_pid=3\ninit_start=4\nuid="
-				   "5\ngid=6\nowner_uid=%s\n",
+				   "5\ngid=6\nowner_uid=7\ngroup=%s\n",
 				   rows[i].number);
 		struct meta m;
 

@@ -156,6 +156,7 @@ void settings_done(struct settings *s)
 	api_keys_done(&s->keys);
 	buf_done(&s->config_text);
 	buf_done(&s->keys_text);
+	strv_done(&s->kept);
 	*s = (struct settings){0};
 }
 

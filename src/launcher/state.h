@@ -2,10 +2,11 @@
 /* launcher/state.h - what the files of this folder share; nobody else includes it.
  *
  * options.c flags · settings.c configuration and keys · place.c directories, lock · listen.c
- * sockets · who.c who asks, and as whom a session runs · policy.c · meta.c ID.meta · files.c what
+ * sockets · who.c who asks, and as whom a session runs · policies.c · meta.c ID.meta · files.c what
  * lies below RUNTIME/sessions · child.c the API child · talk.c its link · make.c, stub.c making a
- * session · watch.c deaths and sweeping · found.c sessions of an earlier launcher or API child ·
- * launcher.c loop, signals, stop. */
+ * session · limits.c what it may use · group.c its cgroup · pool.c stubs that are ready before they
+ * are asked for · watch.c deaths and sweeping · found.c sessions of an earlier launcher or API
+ * child · launcher.c loop, signals, stop. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -14,6 +15,8 @@
 #include "launcher/launcher.h"
 #include "link/link.h"
 #include "model/wall.h"
+#include "policy/policy.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/sandbox.h"
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -22,6 +25,7 @@
 
 struct event;
 struct event_base;
+struct launcher;
 
 /* ---- settings.c ---- */
 
@@ -37,6 +41,8 @@ struct settings {
 	struct api_keys keys;
 	struct buf config_text, keys_text;
 	bool has_config, has_keys;
+	struct strv
+		kept; /* "key=value" of what only a restart can change, as it was at the start */
 };
 int settings_source_init(const struct launcher_options *o, enum config_mode mode,
 			 struct settings_source *out, struct err *err);
@@ -114,19 +120,35 @@ int identity_choose(const struct identity_ask *ask, struct identity *out, struct
 struct who who_owns(const char *path, bool privileged, struct who caller);
 gid_t who_primary_gid(uid_t uid);
 
-/* ---- policy.c ---- */
+/* ---- policies.c ---- */
 
-struct policy {
+/* A compiled policy; borrowed from the launcher until its next reload. */
+struct policy_ref {
 	const char *name;
 	char version[80]; /* "sha256:…" */
+	int fd;		  /* the sealed snapshot */
+	bool file_rules;  /* it restricts what files may be touched */
+	int64_t limit[POLICY_LIMITS];
 };
-int policy_find(const char *name, struct policy *out, struct err *err);
+/* Compiles it if it is not yet there. E_BAD_REQUEST: there is none of this name, or it is broken.
+ */
+int policies_find(struct launcher *l, const char *name, struct policy_ref *out, struct err *err);
+/* Whether the policy lets a session have the domains, ports and variables that it asks for.
+ * E_POLICY_DENIED. */
+int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask,
+		   struct err *err);
+/* Compiles what is in use anew and tells the API child of what has changed and what could not. */
+void policies_reload(struct launcher *l, uint32_t ticket);
+/* launcher_ask; fails only if the message cannot be read. */
+int policies_ask(struct launcher *l, struct link_msg *m, struct err *err);
+void policies_free(struct launcher *l);
 
 /* ---- meta.c ---- */
 
 /* RUNTIME/sessions/ID.meta: written before a creation is answered. */
 struct meta {
 	uint64_t warden_pid, warden_start, init_pid, init_start, uid, gid, owner_uid;
+	uint64_t group; /* number of its cgroup; 0: none */
 };
 void meta_format(const struct meta *m, struct buf *out);
 int meta_parse(const char *text, size_t len, struct meta *out, struct err *err);
@@ -201,6 +223,26 @@ struct programs {
 	char *state_path;
 };
 
+/* ---- group.c: cgroups, told apart by a number each ---- */
+
+struct grave;
+struct groups {
+	struct cgroup_host host;
+	char prefix[16]; /* of the ids of this server's groups, whichever launcher made them */
+	uint64_t next;
+	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
+	struct event *again;
+	int64_t again_ms;
+};
+
+/* ---- pool.c ---- */
+
+TAILQ_HEAD(pooled_list, pooled);
+struct pool {
+	struct pooled_list list;
+	struct event *refill;
+};
+
 struct launcher {
 	struct event_base *base;
 	bool privileged, auto_start, stopping;
@@ -213,6 +255,9 @@ struct launcher {
 	struct programs programs;
 	launcher_warden_argv_fn *warden_argv;
 	TAILQ_HEAD(, ward) wards;
+	SLIST_HEAD(, snapshot) policies;
+	struct groups groups;
+	struct pool pool;
 	size_t alive, total;
 	struct api_child api;
 	int signal_fd, log_fd;
@@ -266,7 +311,11 @@ struct stub {
 	const struct sandbox_plan *plan;
 	const struct strv *walls;
 	const char *session_id;
-	int listen_fd, api_fd, init_fd, init_link, tree_fd, ring_fd, ack_fd, report_fd;
+	struct cgroup_limits limits;
+	uint64_t group; /* 0: none */
+	bool joined;	/* is in it already */
+	int listen_fd, api_fd, init_fd, init_link, tree_fd, ring_fd, ack_fd, policy_fd, report_fd,
+		lock_fd;
 };
 struct stub_report {
 	pid_t init_pid; /* > 0: init was started */
@@ -274,6 +323,50 @@ struct stub_report {
 };
 /* The forked child: starts init, becomes the warden. */
 _Noreturn void stub_main(const struct stub *s);
+/* The same in two steps: nothing of the launcher's is left but descriptors; then the rest. */
+int stub_leave_launcher(const struct launcher *l, struct err *err);
+_Noreturn void stub_go_on(const struct stub *s);
+
+/* ---- limits.c ---- */
+
+/* What the session may use: what it asks for, within the server's own limits. device: st_dev of the
+ * workspace. */
+void limits_choose(const struct config *c, const struct launcher_create *ask, dev_t device,
+		   struct cgroup_limits *out);
+/* Lowers what was chosen to the limits of a policy (enum policy_limit). */
+void limits_narrow(const struct config *c, const int64_t policy[], struct cgroup_limits *l,
+		   uint32_t *scratch_mb);
+/* Space for scratch files in MB; 0: no limit was set. */
+uint32_t limits_scratch_mb(const struct config *c, const struct launcher_create *ask);
+/* 1 << WALL_…: what must be up. */
+uint64_t limits_required(const struct launcher_create *ask);
+
+/* ---- group.c ---- */
+
+#define GROUP_ID_MAX 40
+void groups_open(struct launcher *l);  /* once RUNTIME is known */
+void groups_close(struct launcher *l); /* waits a while for what is still dying */
+uint64_t group_next(struct launcher *l);
+void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX]);
+/* Removes a group as soon as nobody is in it; what is, is killed. 0 is fine. */
+void group_drop(struct launcher *l, uint64_t number);
+/* Drops what no session and no stub has: left by an earlier launcher. */
+void groups_sweep(struct launcher *l);
+
+/* ---- pool.c ---- */
+
+struct pooled;
+void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
+void pool_stop(struct launcher *l);
+/* One that is ready, or NULL. It is the caller's: handed over or discarded. */
+struct pooled *pool_take(struct launcher *l);
+uint64_t pooled_group(const struct pooled *p);
+void pool_discard(struct pooled *p); /* with its group; NULL is fine */
+/* Gives it the session to make; s->group is its own. *pid and *pidfd (owned) are its; it is gone
+ * then. */
+int pool_hand_over(struct pooled *p, const struct stub *s, pid_t *pid, int *pidfd, struct err *err);
+bool pool_has(const struct launcher *l, uint64_t group);
+size_t pool_ready(const struct launcher *l); /* how many can be taken */
 
 /* ---- watch.c ---- */
 

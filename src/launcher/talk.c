@@ -100,6 +100,7 @@ void talk_refuse(struct launcher *l, uint32_t req, const char *id, const struct 
 		.code = mem_strdup(err_row(why->code)->name),
 		.subject = mem_strdup(why->subject),
 		.message = mem_strdup(why->message),
+		.policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL,
 	};
 
 	log_info("session refused", "session_id", refused.session_id, "code", refused.code, "error",
@@ -208,10 +209,9 @@ static const struct {
 	enum msg_type type;
 	int (*apply)(struct launcher *l, struct link_msg *m, struct err *err);
 } handlers[] = {
-	{MSG_launcher_create, make_session},
-	{MSG_launcher_remove, on_remove},
-	{MSG_launcher_idle, on_idle},
-	{MSG_launcher_ready, on_ready},
+	{MSG_launcher_create, make_session}, {MSG_launcher_remove, on_remove},
+	{MSG_launcher_idle, on_idle},	     {MSG_launcher_ready, on_ready},
+	{MSG_launcher_ask, policies_ask},
 };
 
 static int take_message(struct launcher *l, struct link_msg *m, struct err *err)

@@ -245,7 +245,7 @@ static void cfg_1_a_reload_hands_on_the_new_files(void **state)
 	static const struct {
 		bool config, keys;
 		size_t nfds;
-	} rows[] = {{false, false, 0}, {true, false, 1}, {false, true, 2}, {true, true, 2}};
+	} rows[] = {{false, false, 1}, {true, false, 1}, {false, true, 2}, {true, true, 2}};
 	struct rig *g = *state;
 
 	rig_greeted(g);

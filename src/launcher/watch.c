@@ -66,6 +66,11 @@ static void sweep(struct ward *w)
 	const int dir = w->l->place.sessions_fd;
 
 	meta_kill(w->meta.init_pid, w->meta.init_start);
+	group_drop(w->l, w->meta.group);
+	w->meta.group = 0;
+	/* whatever it had, nobody knows its number */
+	if (w->silent && !w->child)
+		groups_sweep(w->l);
 	files_remove(dir, w->id, w->silent || w->removed);
 }
 

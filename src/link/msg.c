@@ -20,6 +20,9 @@
 #define STR(type, name, max) FIELD(struct type, FIELD_STR, name, max)
 #define BYTES(type, name, max) FIELD(struct type, FIELD_BYTES, name, max)
 #define STRV(type, name, max) FIELD(struct type, FIELD_STRV, name, max)
+#define EXECS(type)                                                                    \
+	U64(type, execs.verified), U64(type, execs.skipped), U64(type, execs.refused), \
+		U64(type, execs.mismatched), U64(type, execs.failed)
 #define TABLE(type, ...)                                                                     \
 	static const struct field type##_rows[] = {__VA_ARGS__};                             \
 	static const struct fields type##_fields = {#type, sizeof(struct type), type##_rows, \
@@ -36,7 +39,12 @@ TABLE(launcher_hello,
 TABLE(launcher_create,
 	STR(launcher_create, session_id, ID_MAX), STR(launcher_create, workspace, PATH_LEN),
 	STR(launcher_create, policy, ID_MAX), BYTES(launcher_create, key, 128),
-	STRV(launcher_create, unenforced, TEXT_LEN), STR(launcher_create, background, WORD_LEN))
+	STRV(launcher_create, unenforced, TEXT_LEN), STR(launcher_create, background, WORD_LEN),
+	U64(launcher_create, max_memory_mb), U64(launcher_create, max_cpu_percent),
+	U64(launcher_create, pids_max), U64(launcher_create, max_disk_mb),
+	U64(launcher_create, io_read_bps_max), U64(launcher_create, io_write_bps_max),
+	U64(launcher_create, required), STRV(launcher_create, domains, LIST_LEN),
+	STRV(launcher_create, ports, LIST_LEN), STRV(launcher_create, variables, WISH_ENV_MAX))
 TABLE(launcher_created,
 	STR(launcher_created, session_id, ID_MAX), STR(launcher_created, workspace, PATH_LEN),
 	STR(launcher_created, policy_name, ID_MAX), STR(launcher_created, policy_version, WORD_LEN),
@@ -44,13 +52,20 @@ TABLE(launcher_created,
 	U32(launcher_created, session_gid), STRV(launcher_created, walls, LIST_LEN))
 TABLE(launcher_refused,
 	STR(launcher_refused, session_id, ID_MAX), STR(launcher_refused, code, WORD_LEN),
-	STR(launcher_refused, subject, TEXT_LEN), STR(launcher_refused, message, TEXT_LEN))
+	STR(launcher_refused, subject, TEXT_LEN), STR(launcher_refused, message, TEXT_LEN),
+	STR(launcher_refused, policy, TEXT_LEN))
 TABLE(launcher_found, STR(launcher_found, session_id, ID_MAX))
 TABLE(launcher_lost,
 	STR(launcher_lost, session_id, ID_MAX), STR(launcher_lost, reason, TEXT_LEN))
 TABLE(launcher_gone,
 	STR(launcher_gone, session_id, ID_MAX), STR(launcher_gone, reason, TEXT_LEN))
 TABLE(launcher_remove, STR(launcher_remove, session_id, ID_MAX))
+TABLE(launcher_ask, U32(launcher_ask, ticket), U32(launcher_ask, reload))
+TABLE(launcher_policies,
+	U32(launcher_policies, ticket), STRV(launcher_policies, name, LIST_LEN),
+	STRV(launcher_policies, version, LIST_LEN), STRV(launcher_policies, description, LIST_LEN),
+	STRV(launcher_policies, loaded, LIST_LEN), STRV(launcher_policies, failed, LIST_LEN),
+	STRV(launcher_policies, why, LIST_LEN))
 TABLE(msg_empty, U32(msg_empty, unused))
 
 TABLE(warden_hello,
@@ -65,7 +80,8 @@ TABLE(warden_state,
 	STR(warden_state, session_id, ID_MAX), STR(warden_state, cwd, PATH_LEN),
 	STRV(warden_state, env, WISH_ENV_MAX), STRV(warden_state, aliases, WISH_ENV_MAX),
 	STRV(warden_state, dir_stack, WISH_ENV_MAX), STRV(warden_state, walls, LIST_LEN),
-	U64(warden_state, commands), U32(warden_state, last_exit), U64(warden_state, ring_pos))
+	U64(warden_state, commands), U32(warden_state, last_exit), U64(warden_state, ring_pos),
+	EXECS(warden_state))
 TABLE(warden_exec,
 	STR(warden_exec, command_id, ID_MAX), STR(warden_exec, script, WISH_SCRIPT_MAX),
 	STR(warden_exec, argv0, PATH_LEN), STR(warden_exec, cwd, PATH_LEN),
@@ -80,7 +96,8 @@ TABLE(warden_started,
 TABLE(warden_refused,
 	STR(warden_refused, command_id, ID_MAX), STR(warden_refused, code, WORD_LEN),
 	STR(warden_refused, subject, TEXT_LEN), STR(warden_refused, message, TEXT_LEN),
-	STR(warden_refused, rule, TEXT_LEN), STR(warden_refused, reason, TEXT_LEN))
+	STR(warden_refused, rule, TEXT_LEN), STR(warden_refused, reason, TEXT_LEN),
+	STR(warden_refused, policy, TEXT_LEN))
 TABLE(warden_output,
 	STR(warden_output, command_id, ID_MAX), U64(warden_output, stdout_bytes),
 	U64(warden_output, stderr_bytes))
@@ -97,7 +114,7 @@ TABLE(warden_result,
 	U64(warden_result, write_bytes), STR(warden_result, cwd, PATH_LEN),
 	STRV(warden_result, env_changed, WISH_ENV_MAX), STRV(warden_result, env, WISH_ENV_MAX),
 	STRV(warden_result, background, WISH_ENV_MAX), U64(warden_result, ring_end),
-	STR(warden_result, capture, TEXT_LEN))
+	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result))
 TABLE(warden_command, STR(warden_command, command_id, ID_MAX))
 TABLE(warden_stdin,
 	STR(warden_stdin, command_id, ID_MAX), BYTES(warden_stdin, data, 1024 * 1024),
@@ -112,6 +129,10 @@ TABLE(warden_kill,
 TABLE(warden_patch,
 	STRV(warden_patch, set, WISH_ENV_MAX), STRV(warden_patch, unset, WISH_ENV_MAX),
 	STR(warden_patch, cwd, PATH_LEN), U64(warden_patch, command_timeout_ms))
+TABLE(warden_settings,
+	U64(warden_settings, orphan_timeout_ms), U64(warden_settings, output_quota),
+	U32(warden_settings, full_ring_drops), U32(warden_settings, log_level),
+	U32(warden_settings, log_format))
 TABLE(warden_end, STR(warden_end, reason, TEXT_LEN))
 TABLE(warden_failed, STR(warden_failed, reason, TEXT_LEN))
 

@@ -22,12 +22,13 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 // clang-format off
 #define MSG_TABLE(X) \
 	/* API child <-> launcher. Descriptors: hello: config, keys, listeners; create: the asking \
-	 * connection; created and found: warden link, ring, ack; lost: a dead session's ring and \
-	 * ack, to drain; hup: config, keys. gone: a warden died; remove: sweep what a session left; \
-	 * idle: nothing lives, an auto-started server may end. */ \
+	 * connection; created and found: warden link, ring, ack, and created the policy's snapshot; \
+	 * lost: a dead session's ring and ack, to drain; hup: log, config, keys. gone: a warden \
+	 * died; remove: sweep what a session left; idle: nothing lives, an auto-started server may \
+	 * end; policies: which there are, asked for or because some were read again. */ \
 	X(launcher_hello,      1, LAUNCHER, API, IN_NEW,  OPEN,   0, 15) \
 	X(launcher_create,     2, API, LAUNCHER, IN_OPEN, OPEN,   0, 1) \
-	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 3) \
+	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 4) \
 	X(launcher_refused,    4, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_found,      5, LAUNCHER, API, IN_OPEN, OPEN,   3, 3) \
 	X(launcher_lost,       6, LAUNCHER, API, IN_LIVE, OPEN,   0, 2) \
@@ -38,8 +39,10 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(launcher_hup,       11, LAUNCHER, API, IN_OPEN, OPEN,   0, 3) \
 	X(launcher_idle,      12, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_ready,     13, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_ask,       14, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_policies,  15, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	/* API child <-> warden. exec: stdout file, stderr file; taken: stdin bytes consumed; \
-	 * bell: the ring has records. */ \
+	 * bell: the ring has records; settings: the log. */ \
 	X(warden_hello,       20, API, WARDEN,   IN_NEW,  OPEN,   0, 0) \
 	X(warden_state,       21, WARDEN, API,   IN_NEW | IN_OPEN, OPEN, 0, 0) \
 	X(warden_exec,        22, API, WARDEN,   IN_OPEN, OPEN,   2, 2) \
@@ -56,6 +59,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(warden_end,         33, API, WARDEN,   IN_OPEN, ENDING, 0, 0) \
 	X(warden_failed,      34, WARDEN, API,   IN_ANY,  ENDING, 0, 0) \
 	X(warden_bell,        35, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
+	X(warden_settings,    36, API, WARDEN,   IN_LIVE, OPEN,   0, 1) \
 	/* warden <-> init. ready: root, state socket[, listener]; spawn: stdin, stdout, stderr, \
 	 * leader's link. */ \
 	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   2, 3) \
@@ -114,6 +118,12 @@ struct launcher_create {
 	struct bytes key; /* API key, at most 128 bytes, or empty: then fd 0 is the connection */
 	struct strv unenforced; /* walls that the session may lack: must be in the configuration */
 	char *background;	/* "end" or "keep" */
+	/* What the session may use, 0: as the server says; the launcher lowers them to its own. */
+	uint64_t max_memory_mb, max_cpu_percent, pids_max, max_disk_mb, io_read_bps_max,
+		io_write_bps_max;
+	uint64_t required; /* 1 << WALL_…: limits that the client itself asked for */
+	/* What the policy must cover; the names of the variables are enough. */
+	struct strv domains, ports, variables;
 };
 struct launcher_created {
 	char *session_id, *workspace, *policy_name, *policy_version;
@@ -122,6 +132,7 @@ struct launcher_created {
 };
 struct launcher_refused {
 	char *session_id, *code, *subject, *message;
+	char *policy; /* E_POLICY_DENIED: the denial as a JSON object */
 };
 struct launcher_found {
 	char *session_id;
@@ -134,6 +145,17 @@ struct launcher_gone {
 };
 struct launcher_remove {
 	char *session_id;
+};
+/* Asks for launcher_policies; reload: after reading the files of those in use again. */
+struct launcher_ask {
+	uint32_t ticket, reload;
+};
+/* Lists that belong together have the same length. ticket 0: nobody asked. */
+struct launcher_policies {
+	uint32_t ticket;
+	struct strv name, version, description; /* version "": no session has used it yet */
+	struct strv loaded;			/* names of those that are new or have changed */
+	struct strv failed, why;		/* broken ones, whose old snapshot stays */
 };
 struct msg_empty {
 	uint32_t unused;
@@ -148,6 +170,10 @@ struct warden_hello {
 	uint32_t keep_background;
 	char *agent_id;
 };
+/* Execs of the session so far, by what became of them. */
+struct exec_counts {
+	uint64_t verified, skipped, refused, mismatched, failed;
+};
 /* One per living or unacknowledged command follows as warden_started / warden_result after this. */
 struct warden_state {
 	uint32_t version, fresh; /* fresh: hello's environment was taken */
@@ -156,6 +182,7 @@ struct warden_state {
 	uint64_t commands; /* started so far */
 	uint32_t last_exit;
 	uint64_t ring_pos; /* written so far */
+	struct exec_counts execs;
 };
 struct warden_exec {
 	char *command_id, *script, *argv0, *cwd, *request_id;
@@ -176,6 +203,7 @@ struct warden_started {
 };
 struct warden_refused {
 	char *command_id, *code, *subject, *message, *rule, *reason;
+	char *policy; /* the denial as a JSON object */
 };
 struct warden_output {
 	char *command_id;
@@ -198,6 +226,7 @@ struct warden_result {
 	struct strv background;	 /* "ended PID text" or "kept PID text" */
 	uint64_t ring_end;	 /* journal position of its last event */
 	char *capture;		 /* "taken", "none", "refused: why" for scripts */
+	struct exec_counts execs;
 };
 struct warden_command {
 	char *command_id; /* warden_ack */
@@ -228,6 +257,12 @@ struct warden_patch {
 	struct strv unset; /* NAME */
 	char *cwd;
 	uint64_t command_timeout_ms;
+};
+/* What may change while a session lives (SIGHUP). */
+struct warden_settings {
+	uint64_t orphan_timeout_ms, output_quota;
+	uint32_t full_ring_drops;
+	uint32_t log_level, log_format; /* enums of base/log.h */
 };
 struct warden_end {
 	char *reason;

@@ -65,6 +65,10 @@ static const struct field rows[] = {
 	U32(exit_code),
 	STR(signal, MAX_WORD),
 	U64(duration_us),
+	STR(limit, MAX_WORD),
+	STR(counter, MAX_WORD),
+	U64(value),
+	STR(policy_name, MAX_RULE),
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 

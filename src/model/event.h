@@ -60,6 +60,11 @@ struct event {
 	uint32_t exit_code;
 	char *signal; /* "KILL" or NULL */
 	uint64_t duration_us;
+	/* resource_limit */
+	char *limit;	/* the wall: "memory_limit" */
+	char *counter;	/* what has grown: "oom_kills" */
+	uint64_t value; /* of the counter, since the session began; count is by how much it grew */
+	char *policy_name; /* policy_loaded, policy_reload_failed */
 };
 
 #define EVENT_MAX \

@@ -122,16 +122,44 @@ static void format_session(struct jw *w, const struct event *e)
 	jw_obj_end(w);
 }
 
+static void format_limit(struct jw *w, const struct event *e)
+{
+	if (e->limit == NULL)
+		return;
+	open_part(w, "resource");
+	jw_kstr(w, "limit", e->limit);
+	text(w, "counter", e->counter);
+	number(w, "value", e->value);
+	jw_obj_end(w);
+}
+
+/* Nobody is asked yet: in shadow mode it went ahead, else it was refused. */
+static void format_approval(struct jw *w, const struct event *e)
+{
+	if (e->policy_decision == NULL || strcmp(e->policy_decision, "approve") != 0)
+		return;
+	open_part(w, "approval");
+	jw_kbool(w, "required", true);
+	jw_kstr(w, "mode",
+		e->policy_effective != NULL && strcmp(e->policy_effective, "allow") == 0
+			? "shadow"
+			: "enforced");
+	jw_kstr(w, "approval_id", NULL);
+	jw_obj_end(w);
+}
+
 static void format_decision(struct jw *w, const struct event *e)
 {
 	text(w, "decision", e->decision);
-	if (e->policy_decision == NULL)
+	if (e->policy_decision == NULL && e->policy_name == NULL)
 		return;
 	open_part(w, "policy");
-	jw_kstr(w, "decision", e->policy_decision);
+	text(w, "name", e->policy_name);
+	text(w, "decision", e->policy_decision);
 	text(w, "effective_decision", e->policy_effective);
 	text(w, "rule", e->policy_rule);
 	text(w, "version", e->policy_version);
+	format_approval(w, e);
 	jw_obj_end(w);
 }
 
@@ -155,6 +183,7 @@ void event_format(const struct event *e, struct buf *out)
 	format_network(&w, e);
 	format_exec(&w, e);
 	format_session(&w, e);
+	format_limit(&w, e);
 	format_decision(&w, e);
 	if (e->latency_us != 0)
 		number(&w, "latency_us", e->latency_us);

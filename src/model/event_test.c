@@ -112,7 +112,9 @@ static void evt_1_a_file_event_is_field_for_field_as_documented(void **state)
 		    "\"operation\":{\"bytes\":1024,\"offset\":8,\"flags\":[\"O_WRONLY\","
 		    "\"O_TRUNC\"]},\"decision\":\"allow\",\"policy\":{\"decision\":\"approve\","
 		    "\"effective_decision\":\"allow\",\"rule\":\"rule-1\","
-		    "\"version\":\"sha256:00\"},\"latency_us\":234,\"request_id\":\"req-1\","
+		    "\"version\":\"sha256:00\",\"approval\":{\"required\":true,"
+		    "\"mode\":\"shadow\",\"approval_id\":null}},\"latency_us\":234,\"request_id\":"
+		    "\"req-1\","
 		    "\"trace_id\":\"trace-1\"}");
 }
 
@@ -499,6 +501,31 @@ static void evt_1_an_event_has_a_longest_packed_form(void **state)
 	buf_done(&out);
 }
 
+static void sbx_4_a_limit_that_was_hit(void **state)
+{
+	struct event e = {.type = EVENT_resource_limit,
+			  .count = 2,
+			  .limit = (char *)"memory_limit",
+			  .counter = (char *)"oom_kills",
+			  .value = 7};
+	cleanup_buf struct buf packed = {0}, json = {0};
+	struct event back;
+
+	event_pack(&e, &packed);
+	assert_int_equal(event_unpack(packed.data, packed.len, &back, NULL), 0);
+	assert_string_equal(back.limit, "memory_limit");
+	assert_string_equal(back.counter, "oom_kills");
+	assert_int_equal(back.value, 7);
+	event_format(&back, &json);
+	assert_non_null(strstr(json.data, "\"resource\":{\"limit\":\"memory_limit\",\"counter\":"
+					  "\"oom_kills\",\"value\":7}"));
+	event_done(&back);
+	e.limit = NULL;
+	buf_clear(&json);
+	event_format(&e, &json);
+	assert_null(strstr(json.data, "resource\":"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -517,6 +544,7 @@ int main(void)
 		cmocka_unit_test(evt_1_long_arguments_are_cut_at_the_total),
 		cmocka_unit_test(evt_1_foreign_bytes_are_refused_and_newer_fields_passed_over),
 		cmocka_unit_test(evt_1_an_event_has_a_longest_packed_form),
+		cmocka_unit_test(sbx_4_a_limit_that_was_hit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

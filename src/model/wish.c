@@ -7,6 +7,7 @@
 #define PATH_LEN 4095
 #define MAX_DURATION_MS (INT64_C(87600) * 3600 * 1000) /* ten years */
 #define MAX_MB (INT64_C(1) << 40)
+#define MAX_BPS (INT64_C(1) << 50)
 #define MAX_PERCENT (100 * 4096)
 #define MAX_PIDS (INT64_C(1) << 22)
 #define MAX_COUNT (INT64_C(1) << 53) /* what every JSON reader keeps exactly */
@@ -41,6 +42,8 @@ static const struct json_field resource_rows[] = {
 	{"max_network_mb", JSON_FIELD_INT, SESSION(max_network_mb), 1, MAX_MB},
 	{"pids_max", JSON_FIELD_INT, SESSION(pids_max), 1, MAX_PIDS},
 	{"command_timeout", JSON_FIELD_DURATION, SESSION(command_timeout_ms), 1, MAX_DURATION_MS},
+	{"io_read_bps_max", JSON_FIELD_INT, SESSION(io_read_bps_max), 1, MAX_BPS},
+	{"io_write_bps_max", JSON_FIELD_INT, SESSION(io_write_bps_max), 1, MAX_BPS},
 	{NULL},
 };
 
@@ -63,10 +66,10 @@ static const struct json_field limit_rows[] = {
 	{                                                                                         \
 		"idle_timeout", JSON_FIELD_DURATION, SESSION(idle_timeout_ms), 1, MAX_DURATION_MS \
 	}
-#define ENVIRONMENT                                                                         \
-	{                                                                                   \
-		"environment", JSON_FIELD_ENV, SESSION(environment), 0, WISH_ENV_MAX, NULL, \
-			SESSION(has_environment)                                            \
+#define ENVIRONMENT(kind)                                                         \
+	{                                                                         \
+		"environment", kind, SESSION(environment), 0, WISH_ENV_MAX, NULL, \
+			SESSION(has_environment)                                  \
 	}
 #define LIMITS                                                       \
 	{"resource_limits", JSON_FIELD_OBJ, 0, 0, 0, resource_rows}, \
@@ -74,7 +77,7 @@ static const struct json_field limit_rows[] = {
 		"limits", JSON_FIELD_OBJ, 0, 0, 0, limit_rows        \
 	}
 
-static const struct json_field session_rows[] = {
+const struct json_field session_wish_fields[] = {
 	{"id", JSON_FIELD_STR, SESSION(id), 0, LISTS_LEN},
 	{"agent_id", JSON_FIELD_STR, SESSION(agent_id), 0, LISTS_LEN},
 	{"workspace", JSON_FIELD_STR, SESSION(workspace), 1, PATH_LEN},
@@ -83,14 +86,14 @@ static const struct json_field session_rows[] = {
 	{"background", JSON_FIELD_STR, SESSION(background), 0, LISTS_LEN},
 	LIMITS,
 	{"network", JSON_FIELD_OBJ, 0, 0, 0, network_rows},
-	ENVIRONMENT,
+	ENVIRONMENT(JSON_FIELD_ENV),
 	{NULL},
 };
 
-static const struct json_field patch_rows[] = {
+const struct json_field session_patch_fields[] = {
 	TIMES,
 	LIMITS,
-	ENVIRONMENT,
+	ENVIRONMENT(JSON_FIELD_ENV_EDIT),
 	{"working_dir", JSON_FIELD_STR, SESSION(working_dir), 1, PATH_LEN, NULL,
 	 FORM(has_working_dir)},
 	{"cwd", JSON_FIELD_STR, FORM(cwd), 1, PATH_LEN, NULL, FORM(has_cwd)},
@@ -157,7 +160,7 @@ static void check_domains(struct err *err, const char *field, const struct strv 
 }
 
 /* Dangerous names go without a word, as on every way in; the others must be names. */
-static void check_env(struct err *err, const char *field, struct strv *env)
+static void check_names(struct err *err, const char *field, const struct strv *env)
 {
 	for (size_t i = 0; i < env->n; i++) {
 		const size_t len = strcspn(env->v[i], "=");
@@ -166,7 +169,30 @@ static void check_env(struct err *err, const char *field, struct strv *env)
 			err_detail(err, field, "not the name of a variable: '%.*s'",
 				   (int)(len < LABEL_LEN ? len : LABEL_LEN), env->v[i]);
 	}
+}
+
+static void check_env(struct err *err, const char *field, struct strv *env)
+{
+	check_names(err, field, env);
 	wish_env_strip(env);
+}
+
+/* Moves the names without a value to a list of their own. */
+static void split_unset(struct strv *env, struct strv *unset)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < env->n; i++) {
+		if (strchr(env->v[i], '=') != NULL) {
+			env->v[kept++] = env->v[i];
+			continue;
+		}
+		strv_add(unset, env->v[i]);
+		free(env->v[i]);
+	}
+	if (env->n > 0)
+		env->v[kept] = NULL;
+	env->n = kept;
 }
 
 static void check_alias(struct err *err, const char *alias, const char *name, bool both)
@@ -208,7 +234,7 @@ int session_wish_read(const json_t *obj, struct session_wish *out, struct err *e
 
 	if (err == NULL)
 		err = &own;
-	r = json_read(obj, session_rows, &f, err);
+	r = json_read(obj, session_wish_fields, &f, err);
 	if (r < 0)
 		return r;
 	check_id(err, "id", f.w.id);
@@ -221,7 +247,7 @@ int session_wish_read(const json_t *obj, struct session_wish *out, struct err *e
 	check_domains(err, "network.blocked_domains", &f.w.blocked_domains);
 	check_env(err, "environment", &f.w.environment);
 	check_resources(&f, err);
-	return finish(&f, session_rows, out, err);
+	return finish(&f, session_wish_fields, out, err);
 }
 
 static bool given(const json_t *obj, const char *name)
@@ -239,16 +265,20 @@ int session_patch_read(const json_t *obj, struct session_wish *out, struct err *
 
 	if (err == NULL)
 		err = &own;
-	r = json_read(obj, patch_rows, &f, err);
+	r = json_read(obj, session_patch_fields, &f, err);
 	if (r < 0)
 		return r;
-	for (const struct json_field *row = patch_rows; row->name != NULL; row++)
+	for (const struct json_field *row = session_patch_fields; row->name != NULL; row++)
 		if (row->kind == JSON_FIELD_ANY && given(obj, row->name))
 			err_detail(err, row->name, "cannot be changed");
 	check_alias(err, "cwd", "working_dir", f.has_cwd && f.has_working_dir);
+	split_unset(&f.w.environment, &f.w.unset);
+	check_names(err, "environment", &f.w.unset);
 	check_env(err, "environment", &f.w.environment);
 	check_resources(&f, err);
-	r = finish(&f, patch_rows, out, err);
+	r = finish(&f, session_patch_fields, out, err);
+	if (r < 0)
+		strv_done(&f.w.unset);
 	if (r == 0 && f.has_cwd)
 		out->working_dir = f.cwd;
 	return r;
@@ -258,7 +288,8 @@ void session_wish_done(struct session_wish *w)
 {
 	struct session_form f = {.w = *w};
 
-	json_read_done(session_rows, &f);
+	json_read_done(session_wish_fields, &f);
+	strv_done(&w->unset);
 	free(w->working_dir);
 	*w = (struct session_wish){0};
 }
@@ -324,7 +355,7 @@ static void format_rows(const struct session_wish *w, const struct json_field *r
 
 void session_wish_format(const struct session_wish *w, struct jw *jw)
 {
-	format_rows(w, session_rows, jw);
+	format_rows(w, session_wish_fields, jw);
 }
 
 struct exec_form {
@@ -334,7 +365,7 @@ struct exec_form {
 
 #define EXEC(name) offsetof(struct exec_form, w.name)
 
-static const struct json_field exec_rows[] = {
+const struct json_field exec_wish_fields[] = {
 	{"command", JSON_FIELD_STR, EXEC(command), 1, PATH_LEN},
 	{"script", JSON_FIELD_STR, EXEC(script), 0, WISH_SCRIPT_MAX},
 	{"args", JSON_FIELD_STRV, EXEC(args), 0, WISH_ARGS_MAX},
@@ -391,7 +422,7 @@ int exec_wish_read(const json_t *obj, struct exec_wish *out, struct err *err)
 
 	if (err == NULL)
 		err = &own;
-	r = json_read(obj, exec_rows, &f, err);
+	r = json_read(obj, exec_wish_fields, &f, err);
 	if (r == 0) {
 		check_exec(&f, err);
 		r = err_from_details(err, NULL);
@@ -409,7 +440,7 @@ void exec_wish_done(struct exec_wish *w)
 {
 	struct exec_form f = {.w = *w};
 
-	json_read_done(exec_rows, &f);
+	json_read_done(exec_wish_fields, &f);
 	bytes_done(&f.w.stdin_data);
 	*w = (struct exec_wish){0};
 }

@@ -17,15 +17,18 @@ struct session_wish {
 	char *id, *workspace, *policy, *background, *agent_id;
 	int64_t timeout_ms, idle_timeout_ms;
 	int64_t max_memory_mb, max_cpu_percent, max_disk_mb, max_network_mb, pids_max,
-		command_timeout_ms;
+		command_timeout_ms, io_read_bps_max, io_write_bps_max;
 	struct strv allowed_domains, blocked_domains, allowed_ports, environment;
 	int64_t max_commands, max_file_ops, max_net_ops;
 	char *working_dir; /* PATCH only */
+	struct strv unset; /* PATCH only: names of variables to remove */
 	bool has_environment;
 };
+/* The tables that read the bodies; for whoever describes them. */
+extern const struct json_field session_wish_fields[], session_patch_fields[], exec_wish_fields[];
 int session_wish_read(const json_t *obj, struct session_wish *out, struct err *err);
-/* PATCH: environment, working_dir (alias cwd), timeouts, narrower limits; other keys are refused.
- */
+/* PATCH: environment (null removes a variable), working_dir (alias cwd), timeouts, narrower limits;
+ * other keys are refused. */
 int session_patch_read(const json_t *obj, struct session_wish *out, struct err *err);
 void session_wish_done(struct session_wish *w);
 /* `config` of the session record. */

@@ -226,6 +226,7 @@ static const struct bad bad_sessions[] = {
 	{"{\"network\": {\"allowed_ports\": [\"80\"]}}", "network.allowed_ports", "1 to 65535"},
 	{"{\"environment\": []}", "environment", "object"},
 	{"{\"environment\": {\"A\": 1}}", "environment.A", "string"},
+	{"{\"environment\": {\"A\": null}}", "environment.A", "string"},
 	{"{\"environment\": {\"1A\": \"\"}}", "environment", "not the name of a variable: '1A'"},
 	{"{\"environment\": {\"A-B\": \"\"}}", "environment", "not the name of a variable: 'A-B'"},
 	{"{\"limits\": 1}", "limits", "object"},
@@ -408,7 +409,32 @@ static void ses_1_a_patch_is_read(void **state)
 	session_wish_done(&w);
 }
 
+static void ses_1_null_removes_a_variable(void **state)
+{
+	struct session_wish w;
+
+	assert_int_equal(read_patch("{\"environment\": {\"A\": null, \"B\": \"\", \"C\": null,"
+				    "\"LD_PRELOAD\": null}}",
+				    &w, NULL),
+			 0);
+	assert_int_equal(w.environment.n, 1);
+	assert_string_equal(w.environment.v[0], "B=");
+	assert_null(w.environment.v[1]);
+	assert_int_equal(w.unset.n, 3);
+	assert_string_equal(w.unset.v[0], "A");
+	assert_string_equal(w.unset.v[1], "C");
+	assert_string_equal(w.unset.v[2], "LD_PRELOAD");
+	session_wish_done(&w);
+	assert_int_equal(read_patch("{\"environment\": {\"A\": \"1\"}}", &w, NULL), 0);
+	assert_int_equal(w.unset.n, 0);
+	assert_int_equal(w.environment.n, 1);
+	session_wish_done(&w);
+}
+
 static const struct bad bad_patches[] = {
+	{"{\"environment\": {\"A\": 1}}", "environment.A", "string"},
+	{"{\"environment\": {\"A B\": null}}", "environment", "not the name of a variable: 'A B'"},
+	{"{\"environment\": {\"A=\": null}}", "environment.A=", "no name of a variable"},
 	{"{\"id\": \"a\"}", "id", "cannot be changed"},
 	{"{\"agent_id\": \"a\"}", "agent_id", "cannot be changed"},
 	{"{\"workspace\": \"/\"}", "workspace", "cannot be changed"},
@@ -447,7 +473,8 @@ static void ses_4_the_configuration_is_written(void **state)
 				    "{\"max_memory_mb\":1,"
 				    "\"max_cpu_percent\":null,\"max_disk_mb\":null,\"max_network_"
 				    "mb\":null,\"pids_max\":null,"
-				    "\"command_timeout\":\"90s\"},\"limits\":{\"max_commands\":0,"
+				    "\"command_timeout\":\"90s\",\"io_read_bps_max\":null,"
+				    "\"io_write_bps_max\":null},\"limits\":{\"max_commands\":0,"
 				    "\"max_file_ops\":7,\"max_net_ops\":0},"
 				    "\"network\":{\"allowed_domains\":[\"a\",\"b\"],\"blocked_"
 				    "domains\":[],\"allowed_ports\":[80,443]},"
@@ -636,6 +663,7 @@ int main(void)
 		cmocka_unit_test(ses_3_a_domain_has_at_most_253_characters),
 		cmocka_unit_test(sta_4_dangerous_variables_do_not_come_in),
 		cmocka_unit_test(ses_1_a_patch_is_read),
+		cmocka_unit_test(ses_1_null_removes_a_variable),
 		cmocka_unit_test(ses_1_a_bad_patch_is_named),
 		cmocka_unit_test(ses_4_the_configuration_is_written),
 		cmocka_unit_test(exe_4_a_command_is_read),

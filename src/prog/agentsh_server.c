@@ -14,9 +14,11 @@ static void warden_argv(const struct launcher_warden *w, struct strv *argv)
 		.ring_fd = w->ring_fd,
 		.ack_fd = w->ack_fd,
 		.state_prog_fd = w->state_prog_fd,
+		.policy_fd = w->policy_fd,
 		.init_pid = w->init_pid,
 		.api_uid = w->api_uid,
 		.walls = *w->walls,
+		.counters = *w->counters,
 		.log_level = w->log_level,
 		.log_format = w->log_format,
 	};

@@ -16,6 +16,6 @@ int main(int argc, char **argv)
 	log_init("agentsh-warden", (enum log_level)args.log_level, (enum log_format)args.log_format,
 		 2);
 	status = warden_main(&args);
-	strv_done(&args.walls);
+	warden_args_done(&args);
 	return status;
 }

@@ -33,7 +33,7 @@ static int make_node(const struct inside *in, size_t i, struct err *err)
 	const struct mnt_bind bind = {AT_FDCWD, nodes[i].path, in->root_fd, at,
 				      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
 
-	if (in->plan.privileged && mknodat(in->root_fd, at, S_IFCHR | 0666, dev) == 0)
+	if (inside_by_root(in) && mknodat(in->root_fd, at, S_IFCHR | 0666, dev) == 0)
 		return 0;
 	if (mknodat(in->root_fd, at, S_IFREG | 0666, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, at, "mknodat(/%s)", at);

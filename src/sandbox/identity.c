@@ -89,9 +89,18 @@ int identity_no_new_privs(struct err *err)
 	return 0;
 }
 
+int identity_become(const struct identity *who)
+{
+	if (syscall(SYS_setgroups, 0, NULL) < 0 ||
+	    syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
+	    syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
+		return errno;
+	return 0;
+}
+
 int identity_keep_caps(void)
 {
-	static const int kept[] = {CAP_SYS_ADMIN, CAP_SETPCAP};
+	static const int kept[] = {CAP_SYS_ADMIN, CAP_SETPCAP, CAP_NET_ADMIN};
 	struct __user_cap_data_struct data[2] = {0};
 
 	for (unsigned i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)

@@ -16,6 +16,9 @@ struct identity {
  */
 int identity_take(const struct identity *who, bool *bounded, struct err *err);
 int identity_no_new_privs(struct err *err);
+/* In a child that may share its memory: takes the ids, with nothing of the power of the old. 0 or
+ * errno. */
+int identity_become(const struct identity *who);
 /* In a child before exec: lets the capabilities that init needs survive the exec of a process that
  * is not uid 0. 0 or errno; no memory is touched besides the stack, since the child may share it.
  */

@@ -9,6 +9,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 static int write_file(const char *path, const char *text, struct err *err)
 {
@@ -19,39 +20,60 @@ static int write_file(const char *path, const char *text, struct err *err)
 	return 0;
 }
 
+bool inside_by_root(const struct inside *in)
+{
+	return (in->namespaces & CLONE_NEWUSER) == 0;
+}
+
+uint32_t inside_uid(const struct inside *in)
+{
+	return in->plan.root_inside ? 0 : in->plan.uid;
+}
+
+uint32_t inside_gid(const struct inside *in)
+{
+	return in->plan.root_inside ? 0 : in->plan.gid;
+}
+
 /* Written by init itself: it is a new program and dumpable, so that its files in /proc are its own,
  * which those of a child of a launcher that hides its memory would not be. user_namespaces(7) lets
- * one id be mapped to itself. */
+ * one's own id be mapped. */
 int inside_map_ids(struct inside *in, struct err *err)
 {
 	char uid[64], gid[64];
 	int r;
 
-	if ((in->namespaces & CLONE_NEWUSER) == 0) {
+	if (inside_by_root(in)) {
 		wall_set(&in->walls, WALL_user_namespace, WALL_ABSENT,
 			 "not needed: namespaces were made by root");
 		return 0;
 	}
-	snprintf(uid, sizeof(uid), "%u %u 1", in->plan.uid, in->plan.uid);
-	snprintf(gid, sizeof(gid), "%u %u 1", in->plan.gid, in->plan.gid);
+	snprintf(uid, sizeof(uid), "%u %u 1", inside_uid(in), in->plan.uid);
+	snprintf(gid, sizeof(gid), "%u %u 1", inside_gid(in), in->plan.gid);
 	r = write_file("/proc/self/setgroups", "deny", err);
 	if (r == 0)
 		r = write_file("/proc/self/gid_map", gid, err);
 	if (r == 0)
 		r = write_file("/proc/self/uid_map", uid, err);
 	if (r == 0)
-		wall_set(&in->walls, WALL_user_namespace, WALL_UP,
-			 "uid %u only; the user's supplementary groups stay in force",
-			 in->plan.uid);
+		wall_set(&in->walls, WALL_user_namespace, WALL_UP, "uid %u only, seen as %u%s",
+			 in->plan.uid, inside_uid(in),
+			 in->plan.privileged ? ""
+					     : "; the user's supplementary groups stay in force");
 	return r;
 }
 
 int inside_identity(struct inside *in, struct err *err)
 {
-	const struct identity who = {in->plan.uid, in->plan.gid, in->plan.privileged != 0};
+	/* 0 would still let a core_pattern with a pipe run a program of the host's. */
+	const struct rlimit no_core = {1, 1};
+	const struct identity who = {in->plan.uid, in->plan.gid, inside_by_root(in)};
 	bool bounded;
-	int r = identity_take(&who, &bounded, err);
+	int r;
 
+	if (setrlimit(RLIMIT_CORE, &no_core) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "setrlimit(RLIMIT_CORE)");
+	r = identity_take(&who, &bounded, err);
 	if (r < 0)
 		return r;
 	if (bounded)

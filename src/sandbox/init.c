@@ -22,7 +22,7 @@
 	"rule "                                                                                 \
 	"against it)"
 
-static const struct {
+static const struct step {
 	int (*run)(struct inside *in, struct err *err);
 	enum wall wall;
 	bool optional; /* may fail where the configuration lets the wall be missing */
@@ -36,26 +36,28 @@ static const struct {
 	 "a container must leave /proc unmasked (--security-opt systempaths=unconfined), or list "
 	 "pid_namespace in sandbox.allow_unenforced"},
 	{inside_pivot, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_net, WALL_net_namespace, true, "or list net_namespace in sandbox.allow_unenforced"},
 	{inside_hostname, WALL_uts_namespace, true,
 	 "or list uts_namespace in sandbox.allow_unenforced"},
 	{inside_identity, WALL_capabilities, false,
 	 "the server needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP"},
 	{inside_no_new_privs, WALL_no_new_privs, true,
 	 "or list no_new_privs in sandbox.allow_unenforced"},
+	{inside_limits, WALL_capabilities, false, "rlimits must be allowed to be lowered"},
+	{inside_landlock, WALL_landlock, true,
+	 "Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"},
 };
+/* Behind all that it would refuse. */
+static const struct step filter = {
+	inside_seccomp, WALL_seccomp, true,
+	"the kernel needs CONFIG_SECCOMP_FILTER, or list seccomp in sandbox.allow_unenforced"};
 
 /* What is not built is said, so that nobody takes silence for a wall. */
 static const struct {
 	enum wall wall;
 	const char *detail;
 } missing[] = {
-	{WALL_net_namespace, "the session uses the host's network"},
-	{WALL_cgroup_namespace, "/proc shows the host's cgroup paths"},
-	{WALL_seccomp, "system calls are not filtered"},
-	{WALL_landlock, "no rules besides mounts and permissions"},
-	{WALL_exec_policy, "executed programs are not checked"},
-	{WALL_file_rules, "file operations are not checked"},
-	{WALL_network_rules, "connections are not checked"},
+	{WALL_network_rules, "there is nothing but loopback to connect to"},
 };
 
 int inside_hostname(struct inside *in, struct err *err)
@@ -69,30 +71,45 @@ int inside_hostname(struct inside *in, struct err *err)
 	return 0;
 }
 
+/* Walls that stand by the clone alone. */
+static const struct {
+	uint32_t flag;
+	enum wall wall;
+	const char *up, *unavailable;
+} cloned[] = {
+	{CLONE_NEWIPC, WALL_ipc_namespace, "own System V IPC and queues",
+	 "the kernel gave no IPC namespace"},
+	{CLONE_NEWCGROUP, WALL_cgroup_namespace, "/proc shows no cgroup path of the host",
+	 "the kernel gave no cgroup namespace"},
+};
+
 static void report_inherited(struct inside *in)
 {
-	if ((in->namespaces & CLONE_NEWIPC) != 0)
-		wall_set(&in->walls, WALL_ipc_namespace, WALL_UP, "own System V IPC and queues");
-	else
-		wall_set(&in->walls, WALL_ipc_namespace, WALL_UNAVAILABLE,
-			 "the kernel gave no IPC namespace");
+	for (size_t i = 0; i < ARRAY_LEN(cloned); i++) {
+		const bool up = (in->namespaces & cloned[i].flag) != 0;
+
+		wall_set(&in->walls, cloned[i].wall, up ? WALL_UP : WALL_UNAVAILABLE, "%s",
+			 up ? cloned[i].up : cloned[i].unavailable);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
 		wall_set(&in->walls, missing[i].wall, WALL_ABSENT, "%s", missing[i].detail);
 }
 
-static int run_step(struct inside *in, size_t i, struct err *err)
+static int run_step(struct inside *in, const struct step *step, struct err *err)
 {
-	const enum wall wall = steps[i].wall;
-	int r = steps[i].run(in, err);
+	enum wall wall = step->wall;
+	int r = step->run(in, err);
 
 	if (r == 0)
 		return 0;
-	if (steps[i].optional && plan_may_lack(&in->plan, wall)) {
+	/* The filter is two walls: where it may stand without its listener, the step sees to it. */
+	if (strcmp(err->subject, wall_name(WALL_exec_policy)) == 0) {
+		wall = WALL_exec_policy;
+	} else if (step->optional && plan_may_lack(&in->plan, wall)) {
 		wall_set(&in->walls, wall, WALL_UNAVAILABLE, "%s", err->message);
 		return 0;
 	}
-	return err_set(err, E_ENFORCEMENT, wall_name(wall), "%s; %s", err->message,
-		       steps[i].remedy);
+	return err_set(err, E_ENFORCEMENT, wall_name(wall), "%s; %s", err->message, step->remedy);
 }
 
 /* Everything that fork and exec of the stub left: signals, mask, inheritance of the three
@@ -130,26 +147,27 @@ static int set_up(struct inside *in, int plan_fd, struct err *err)
 	clean_process();
 	r = load_plan(in, plan_fd, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++)
-		r = run_step(in, i, err);
+		r = run_step(in, &steps[i], err);
 	if (r < 0)
 		return r;
 	report_inherited(in);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_DUMPABLE");
-	return 0;
+	return run_step(in, &filter, err);
 }
 
 static int send_ready(struct link *l, const struct inside *in, struct err *err)
 {
 	struct init_ready ready = {.pid = (uint32_t)getpid()};
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const int fd[] = {root, in->state_fd};
+	const int fd[] = {root, in->state_fd, in->listener_fd};
+	const size_t nfds = in->listener_fd >= 0 ? 3 : 2;
 	int r;
 
 	if (root == -1)
 		return err_errno(err, E_INTERNAL, "/", "open(/)");
 	wall_pack(&in->walls, &ready.walls);
-	r = link_send(l, MSG_init_ready, 0, &ready, fd, ARRAY_LEN(fd), err);
+	r = link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err);
 	strv_done(&ready.walls);
 	return r;
 }
@@ -163,7 +181,7 @@ static void send_failed(struct link *l, struct err *err)
 
 int sandbox_init_main(int link_fd, int plan_fd, int tree_fd)
 {
-	struct inside in = {.tree_fd = tree_fd, .root_fd = -1, .state_fd = -1};
+	struct inside in = {.tree_fd = tree_fd, .root_fd = -1, .state_fd = -1, .listener_fd = -1};
 	struct err err = {0};
 	struct link l;
 	int r;
@@ -179,7 +197,7 @@ int sandbox_init_main(int link_fd, int plan_fd, int tree_fd)
 		send_failed(&l, &err);
 	inside_done(&in);
 	if (r == 0)
-		leader_serve(link_fd);
+		leader_serve(link_fd, &in.walls_of_commands);
 	link_done(&l);
 	return r == 0 ? 0 : 1;
 }

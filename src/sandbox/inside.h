@@ -7,10 +7,15 @@
  * the path. */
 #pragma once
 #include "base/err.h"
+#include "sandbox/leader.h"
 #include "sandbox/sandbox.h"
 
 #define INSIDE_WORKSPACE "workspace"
 #define INSIDE_HOME "home/agent"
+#define INSIDE_USER "agent"
+/* What covers a path that is not to be seen: nobody may open them. */
+#define INSIDE_VOID_DIR "run/agentsh/.void"
+#define INSIDE_VOID_FILE "run/agentsh/.nothing"
 
 struct inside {
 	struct sandbox_plan plan;
@@ -19,17 +24,41 @@ struct inside {
 	int tree_fd;	     /* owned; the workspace, detached once it is known */
 	int root_fd;	     /* owned; the new root's mount */
 	int state_fd;	     /* owned; listener of captures */
+	int listener_fd;     /* owned; of execs, for the warden */
+	struct command_walls walls_of_commands;
 };
 void inside_done(struct inside *in);
+/* No user namespace: root's own power made the others. */
+bool inside_by_root(const struct inside *in);
+/* As whom the session sees itself. */
+uint32_t inside_uid(const struct inside *in);
+uint32_t inside_gid(const struct inside *in);
+/* A read-only file of our own below dir. */
+int inside_file(int dir, const char *path, const char *text, struct err *err);
 
-/* Unprivileged mode: maps our one uid and gid to themselves. */
+/* In a user namespace: maps our one uid and gid to themselves, or to root. */
 int inside_map_ids(struct inside *in, struct err *err);
-/* A new root of our own, on top of the old one: system directories, scratch space, /run/agentsh. */
+/* A new root of our own, on top of the old one: /etc, the file-system lists, scratch space,
+ * /run/agentsh. */
 int inside_root(struct inside *in, struct err *err);
+int inside_etc(struct inside *in, struct err *err);
+/* Binds what the file-system lists show: first, wide, what contains a place of ours, then, once
+ * that stands, the rest. */
+int inside_view(struct inside *in, bool wide, struct err *err);
+/* After the pivot: covers what they block, and shuts what is read-only in the workspace. */
+int inside_covers(struct inside *in, struct err *err);
 int inside_dev(struct inside *in, struct err *err);
 int inside_proc(struct inside *in, struct err *err);
 /* Leaves the old root for good, puts the workspace in its place and shuts the new root. */
 int inside_pivot(struct inside *in, struct err *err);
+/* Nothing but loopback. */
+int inside_net(struct inside *in, struct err *err);
 int inside_hostname(struct inside *in, struct err *err);
 int inside_identity(struct inside *in, struct err *err);
 int inside_no_new_privs(struct inside *in, struct err *err);
+/* What each command will have: rlimits. */
+int inside_limits(struct inside *in, struct err *err);
+/* Rules that say the same of files as the mounts, for init and all that it starts. */
+int inside_landlock(struct inside *in, struct err *err);
+/* The filter, for init and all that it starts; execs are asked of listener_fd. The last step. */
+int inside_seccomp(struct inside *in, struct err *err);

@@ -19,6 +19,7 @@
 
 struct launch {
 	const struct init_spawn *ask;
+	const struct command_walls *walls;
 	const int *fd;
 	const char *dirs; /* PATH, or NULL: no search */
 	char *const *envp;
@@ -68,7 +69,8 @@ static void search(struct launch *l)
 	for (const char *dir = l->dirs;; dir++) {
 		const size_t len = strcspn(dir, ":");
 
-		if (join(file, dir, len, l->ask->path)) {
+		/* Where there is nothing, the exec would be asked of the warden in vain. */
+		if (join(file, dir, len, l->ask->path) && faccessat(AT_FDCWD, file, F_OK, 0) == 0) {
 			try_exec(l, file);
 			if (!goes_on(errno))
 				return;
@@ -96,6 +98,9 @@ static int child(void *arg)
 			return fail(l, SPAWN_STAGE_STDIO);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	errno = rlimit_apply(&l->walls->limits);
+	if (errno != 0)
+		return fail(l, SPAWN_STAGE_LIMITS);
 	if (l->dirs != NULL)
 		search(l);
 	else
@@ -122,12 +127,12 @@ static const char *search_dirs(const struct init_spawn *ask)
 	return path != NULL ? path : DEFAULT_PATH;
 }
 
-pid_t launch_command(const struct init_spawn *ask, const int fd[3], int *pidfd,
-		     struct launch_failure *failure)
+pid_t launch_command(const struct launch_ask *what, int *pidfd, struct launch_failure *failure)
 {
+	const struct init_spawn *ask = what->spawn;
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
 	static char *const empty[] = {NULL};
-	struct launch l = {.ask = ask, .fd = fd, .failure = failure};
+	struct launch l = {.ask = ask, .walls = what->walls, .fd = what->fd, .failure = failure};
 	int made = -1;
 	pid_t pid;
 

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -37,6 +38,7 @@ static _Noreturn void leave(struct link *l, enum spawn_stage stage, int errnum)
 
 /* What a leader knows of the command that it leads now. */
 struct led {
+	const struct command_walls *walls;
 	struct link l;
 	int children; /* signalfd of SIGCHLD */
 	pid_t first;
@@ -180,7 +182,7 @@ static void lead_one(struct led *d, const int fd[3], const struct init_spawn *as
 	if (open_stdio(ask->stdio, fd, stdio) < 0)
 		leave(&d->l, SPAWN_STAGE_STDIO, errno);
 	umask(ask->umask & 0777);
-	d->first = launch_command(ask, stdio, &d->pidfd, &failure);
+	d->first = launch_command(&(struct launch_ask){ask, d->walls, stdio}, &d->pidfd, &failure);
 	if (d->first == -1)
 		leave(&d->l, failure.stage, failure.errnum);
 	/* A copy of the command's pipes here would keep them open behind its back. */
@@ -191,26 +193,20 @@ static void lead_one(struct led *d, const int fd[3], const struct init_spawn *as
 	follow(d, ask->brief_ms);
 }
 
-static _Noreturn void lead(int link_fd, const int fd[3], struct init_spawn *ask, int children)
+static _Noreturn void lead(struct led *d, int link_fd, const int fd[3], struct init_spawn *ask)
 {
-	struct led d = {.children = children, .pidfd = -1};
 	struct link_msg m;
 
-	link_init(&d.l, link_fd, SIDE_LEADER, SIDE_WARDEN);
-	if (children == -1 || fcntl(link_fd, F_SETFL, 0) < 0)
-		leave(&d.l, SPAWN_STAGE_FORK, errno);
+	link_init(&d->l, link_fd, SIDE_LEADER, SIDE_WARDEN);
+	if (d->children == -1 || fcntl(link_fd, F_SETFL, 0) < 0)
+		leave(&d->l, SPAWN_STAGE_FORK, errno);
 	for (;;) {
-		lead_one(&d, fd, ask);
+		lead_one(d, fd, ask);
 		msg_done(MSG_leader_spawn, ask);
-		if (link_recv(&d.l, &m, NULL) < 0 || link_unpack(&m, ask, NULL) < 0)
+		if (link_recv(&d->l, &m, NULL) < 0 || link_unpack(&m, ask, NULL) < 0)
 			_exit(0);
 		fd = m.fd;
 	}
-}
-
-void spawn_leader(int link_fd, const int fd[3], struct init_spawn *ask)
-{
-	lead(link_fd, fd, ask, prepare());
 }
 
 /* ---- init's side ---- */
@@ -218,12 +214,13 @@ void spawn_leader(int link_fd, const int fd[3], struct init_spawn *ask)
 /* What a spare leader does: it sleeps in the receiving end of init's own link, so that a spawn
  * wakes the process that will start it and no other. Closing `spare` tells init that the next one
  * is wanted. A frame that is broken ends only this leader. */
-static _Noreturn void wait_for_spawn(int link_fd, int spare)
+static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
 {
-	const int children = prepare();
+	struct led d = {.walls = walls, .children = prepare(), .pidfd = -1};
 	struct init_spawn ask;
 	struct link_msg m;
 	struct link l;
+	char name[16];
 
 	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
 	l.state = LINK_OPEN;
@@ -231,13 +228,15 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare)
 		_exit(1);
 	if (link_unpack(&m, &ask, NULL) < 0)
 		_exit(1);
+	snprintf(name, sizeof(name), LEADER_NAME, ask.id);
+	prctl(PR_SET_NAME, name, 0, 0, 0);
 	close(spare);
 	close(link_fd);
-	lead(m.fd[LEADER_LINK], m.fd, &ask, children);
+	lead(&d, m.fd[LEADER_LINK], m.fd, &ask);
 }
 
 /* Forks a spare leader; the returned pipe ends when it has got work or is dead. -1/errno. */
-static int fork_spare(int link_fd)
+static int fork_spare(int link_fd, const struct command_walls *walls)
 {
 	int ends[2];
 	pid_t pid;
@@ -247,7 +246,7 @@ static int fork_spare(int link_fd)
 	pid = fork();
 	if (pid == 0) {
 		close(ends[0]);
-		wait_for_spawn(link_fd, ends[1]);
+		wait_for_spawn(link_fd, ends[1], walls);
 	}
 	close(ends[1]);
 	if (pid == -1)
@@ -273,7 +272,7 @@ static void refuse(int link_fd, int errnum)
 	buf_done(&from.in);
 }
 
-void leader_serve(int link_fd)
+void leader_serve(int link_fd, const struct command_walls *walls)
 {
 	int spare = -1;
 
@@ -281,7 +280,7 @@ void leader_serve(int link_fd)
 		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}};
 
 		if (spare == -1)
-			spare = fork_spare(link_fd);
+			spare = fork_spare(link_fd, walls);
 		/* With a spare leader only the link's end concerns us; without one, what arrives
 		 * does. */
 		p[0].events = spare == -1 ? POLLIN : 0;
@@ -294,7 +293,7 @@ void leader_serve(int link_fd)
 			close(take_fd(spare));
 			continue;
 		}
-		spare = fork_spare(link_fd);
+		spare = fork_spare(link_fd, walls);
 		if (spare == -1)
 			refuse(link_fd, errno);
 	}

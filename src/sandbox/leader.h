@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sandbox/leader.h - init's side of leaders, and the exec itself; private to this folder. */
 #pragma once
+#include "sandbox/rlimit.h"
 #include "sandbox/spawn.h"
 #include <sys/types.h>
 
+/* What the child that becomes a command puts on itself, besides what init has. */
+struct command_walls {
+	struct rlimit_plan limits;
+};
+
 /* init, once READY is sent: keeps a leader waiting for the next spawn; returns when the link
  * closes. */
-void leader_serve(int link_fd);
+void leader_serve(int link_fd, const struct command_walls *walls);
 
 /* Where and why a start failed. */
 struct launch_failure {
@@ -16,5 +22,9 @@ struct launch_failure {
 /* Leader: starts the command by clone(CLONE_VM|CLONE_VFORK) and execve; *pidfd is close-on-exec.
  * Returns its pid, or -1 with *failure filled. The descriptors fd are above 2 and stay open here.
  */
-pid_t launch_command(const struct init_spawn *ask, const int fd[3], int *pidfd,
-		     struct launch_failure *failure);
+struct launch_ask {
+	const struct init_spawn *spawn;
+	const struct command_walls *walls;
+	const int *fd; /* stdin, stdout, stderr */
+};
+pid_t launch_command(const struct launch_ask *ask, int *pidfd, struct launch_failure *failure);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/mnt.h"
 #include "base/mem.h"
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 int mnt_make(const struct mnt_fs *fs, int *fd, struct err *err)
 {
@@ -23,11 +25,16 @@ int mnt_make(const struct mnt_fs *fs, int *fd, struct err *err)
 	return 0;
 }
 
+static int copy_tree(int dir, const char *path)
+{
+	return open_tree(dir, path,
+			 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
+				 (path[0] == '\0' ? AT_EMPTY_PATH : 0));
+}
+
 int mnt_clone(int dir, const char *path, int *fd, struct err *err)
 {
-	const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
-			       (path[0] == '\0' ? AT_EMPTY_PATH : 0);
-	const int made = open_tree(dir, path, flags);
+	const int made = copy_tree(dir, path);
 
 	if (made == -1)
 		return err_errno(err, E_ENFORCEMENT, path, "open_tree(%s)", path);
@@ -51,6 +58,13 @@ int mnt_place(int fd, int root, const char *path, struct err *err)
 	return 0;
 }
 
+int mnt_cover(int fd, int at, const char *name, struct err *err)
+{
+	if (move_mount(fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_errno(err, E_ENFORCEMENT, name, "move_mount(%s)", name);
+	return 0;
+}
+
 int mnt_bind(const struct mnt_bind *b, struct err *err)
 {
 	cleanup_fd int fd = -1;
@@ -61,4 +75,33 @@ int mnt_bind(const struct mnt_bind *b, struct err *err)
 	if (r == 0)
 		r = mnt_place(fd, b->root, b->at, err);
 	return r;
+}
+
+static int make_place(int shown, int root, const char *at, struct err *err)
+{
+	struct stat st;
+	int r = fstat(shown, &st);
+
+	if (r == 0 && S_ISDIR(st.st_mode))
+		r = mkdirat(root, at, 0755);
+	else if (r == 0)
+		r = mknodat(root, at, S_IFREG | 0444, 0);
+	if (r < 0 && errno != EEXIST)
+		return err_errno(err, E_ENFORCEMENT, at, "no place for /%s", at);
+	return 0;
+}
+
+int mnt_show(const struct mnt_bind *b, struct err *err)
+{
+	cleanup_fd int fd = copy_tree(b->from_dir, b->from);
+	int r;
+
+	if (fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+		return 0;
+	if (fd == -1)
+		return err_errno(err, E_ENFORCEMENT, b->from, "open_tree(%s)", b->from);
+	r = b->attr != 0 ? mnt_set(fd, b->attr, b->from, err) : 0;
+	if (r == 0)
+		r = make_place(fd, b->root, b->at, err);
+	return r < 0 ? r : mnt_place(fd, b->root, b->at, err);
 }

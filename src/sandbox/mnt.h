@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sandbox/mnt.h - the new mount API in five calls; private to this folder.
+/* sandbox/mnt.h - the new mount API in a few calls; private to this folder.
  *
  * A mount is made or cloned detached, gets its attributes while nobody can see it, and is then put
  * in its place. Errors are E_ENFORCEMENT and name the call and the path; whoever calls adds the
@@ -26,6 +26,8 @@ int mnt_clone(int dir, const char *path, int *fd, struct err *err);
 int mnt_set(int fd, uint64_t attr, const char *name, struct err *err);
 /* Attaches a detached mount at path below root. */
 int mnt_place(int fd, int root, const char *path, struct err *err);
+/* Attaches a detached mount on top of what an O_PATH descriptor names. name is for the error. */
+int mnt_cover(int fd, int at, const char *name, struct err *err);
 
 /* Clone, set and place in one. */
 struct mnt_bind {
@@ -36,3 +38,6 @@ struct mnt_bind {
 	uint64_t attr;
 };
 int mnt_bind(const struct mnt_bind *b, struct err *err);
+/* The same where the place may not be there yet: it is made, a directory or a file as what is
+ * shown. What does not exist or cannot be reached is left out. With attr 0 nothing is set. */
+int mnt_show(const struct mnt_bind *b, struct err *err);

@@ -5,7 +5,8 @@
 #include <endian.h>
 #include <limits.h>
 
-#define PLAN_MAX (64 * 1024)
+#define PLAN_MAX (512 * 1024)
+#define PATHS_MAX (64 * 1024)
 #define NAMES_MAX 4096
 
 #define ROW(kind, name, max) FIELD(struct sandbox_plan, kind, name, max)
@@ -20,6 +21,14 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, idmap, 0),
 	ROW(FIELD_STRV, unenforced, NAMES_MAX),
 	ROW(FIELD_STR, state_program, PATH_MAX),
+	ROW(FIELD_U32, root_inside, 0),
+	ROW(FIELD_STRV, read_only_paths, PATHS_MAX),
+	ROW(FIELD_STRV, passthrough_paths, PATHS_MAX),
+	ROW(FIELD_STRV, monitored_paths, PATHS_MAX),
+	ROW(FIELD_STRV, blocked_paths, PATHS_MAX),
+	ROW(FIELD_STRV, kept_out, PATHS_MAX),
+	ROW(FIELD_U32, exec_control, 0),
+	ROW(FIELD_U32, scratch_mb, 0),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};
@@ -69,4 +78,9 @@ bool plan_may_lack(const struct sandbox_plan *plan, enum wall w)
 		if (strcmp(plan->unenforced.v[i], wall_name(w)) == 0)
 			return true;
 	return false;
+}
+
+bool plan_user_namespace(const struct sandbox_plan *plan)
+{
+	return !plan->privileged || (plan->root_inside && plan->uid != 0);
 }

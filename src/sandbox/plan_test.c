@@ -22,6 +22,12 @@ static void ses_3_a_plan_arrives_whole_and_sealed(void **state)
 	plan.hostname = mem_strdup("host");
 	plan.state_program = mem_strdup("/x/state");
 	strv_add(&plan.unenforced, "uid");
+	plan.root_inside = 6;
+	strv_add(&plan.read_only_paths, "/r");
+	strv_add(&plan.passthrough_paths, "/p");
+	strv_add(&plan.monitored_paths, "/m");
+	strv_add(&plan.blocked_paths, "/b");
+	strv_add(&plan.kept_out, "/k");
 	assert_int_equal(plan_seal(&plan, 0x20000, &fd, NULL), 0);
 	assert_int_equal(write(fd, "x", 1), -1);
 	assert_int_equal(plan_load(fd, &got, &namespaces, NULL), 0);
@@ -30,6 +36,12 @@ static void ses_3_a_plan_arrives_whole_and_sealed(void **state)
 	assert_string_equal(got.hostname, "host");
 	assert_string_equal(got.state_program, "/x/state");
 	assert_string_equal(got.unenforced.v[0], "uid");
+	assert_int_equal(got.root_inside, 6);
+	assert_string_equal(got.read_only_paths.v[0], "/r");
+	assert_string_equal(got.passthrough_paths.v[0], "/p");
+	assert_string_equal(got.monitored_paths.v[0], "/m");
+	assert_string_equal(got.blocked_paths.v[0], "/b");
+	assert_string_equal(got.kept_out.v[0], "/k");
 	assert_int_equal(got.uid, 1);
 	assert_int_equal(got.gid, 2);
 	assert_int_equal(got.owner_uid, 3);
@@ -77,10 +89,29 @@ static void sbx_5_only_named_walls_may_be_missing(void **state)
 	sandbox_plan_done(&plan);
 }
 
+/* Root needs one only to show root inside, and not where the session is uid 0 anyway. */
+static void sbx_1_who_has_a_user_namespace(void **state)
+{
+	static const struct {
+		uint32_t privileged, root_inside, uid;
+		bool user;
+	} rows[] = {{0, 0, 1000, true}, {0, 1, 1000, true}, {1, 0, 1000, false},
+		    {1, 1, 1000, true}, {1, 1, 1, true},    {1, 1, 0, false}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct sandbox_plan plan = {.privileged = rows[i].privileged,
+						  .root_inside = rows[i].root_inside,
+						  .uid = rows[i].uid};
+
+		assert_int_equal(plan_user_namespace(&plan), rows[i].user);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ses_3_a_plan_arrives_whole_and_sealed),
+		cmocka_unit_test(sbx_1_who_has_a_user_namespace),
 		cmocka_unit_test(ses_3_a_broken_plan_is_refused),
 		cmocka_unit_test(sbx_5_only_named_walls_may_be_missing),
 	};

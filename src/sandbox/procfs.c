@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /proc of our PID namespace, with everything that changes the machine read-only.
+/* /proc of our PID namespace. Processes that one may not trace are not seen, init and the leaders
+ * among them; what changes the machine is read-only, what tells of its inside is covered.
  *
  * In a user namespace the kernel mounts a new proc only where one is visible that nothing covers
  * (mount_too_revealing); container engines cover theirs. */
@@ -11,17 +12,39 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static const char *const read_only[] = {"proc/sys", "proc/sysrq-trigger", "proc/irq", "proc/bus",
-					"proc/fs"};
+enum treatment { SHUT, HIDE_FILE, HIDE_DIR };
 
-static int shut_machine(int root, struct err *err)
+static const struct {
+	const char *path;
+	enum treatment how;
+} machine[] = {
+	{"proc/sys", SHUT},
+	{"proc/bus", SHUT},
+	{"proc/fs", SHUT},
+	{"proc/irq", SHUT},
+	{"proc/kcore", HIDE_FILE},
+	{"proc/keys", HIDE_FILE},
+	{"proc/sysrq-trigger", HIDE_FILE},
+	{"proc/timer_list", HIDE_FILE},
+	{"proc/latency_stats", HIDE_FILE},
+	{"proc/sched_debug", HIDE_FILE},
+	{"proc/scsi", HIDE_DIR},
+	{"proc/acpi", HIDE_DIR},
+};
+static const char *const options[] = {"hidepid", "invisible", NULL};
+
+static int treat_machine(int root, struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(read_only); i++) {
-		const struct mnt_bind bind = {root, read_only[i], root, read_only[i], MNT_SHUT};
-		struct stat st;
+	for (size_t i = 0; i < ARRAY_LEN(machine); i++) {
+		static const char *const covers[] = {
+			[HIDE_FILE] = INSIDE_VOID_FILE, [HIDE_DIR] = INSIDE_VOID_DIR};
+		const char *path = machine[i].path;
+		const struct mnt_bind bind = {
+			root, machine[i].how == SHUT ? path : covers[machine[i].how], root, path,
+			MNT_SHUT | MOUNT_ATTR_NOEXEC};
 		int r;
 
-		if (fstatat(root, read_only[i], &st, 0) != 0 && errno == ENOENT)
+		if (faccessat(root, path, F_OK, 0) < 0 && errno == ENOENT)
 			continue;
 		r = mnt_bind(&bind, err);
 		if (r < 0)
@@ -44,7 +67,7 @@ static int borrow_proc(struct inside *in, struct err *err)
 
 int inside_proc(struct inside *in, struct err *err)
 {
-	const struct mnt_fs fs = {"proc", NULL,
+	const struct mnt_fs fs = {"proc", options,
 				  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
 	cleanup_fd int fd = -1;
 	int r = mnt_make(&fs, &fd, err);
@@ -54,9 +77,9 @@ int inside_proc(struct inside *in, struct err *err)
 	if (r == 0)
 		r = mnt_place(fd, in->root_fd, "proc", err);
 	if (r == 0)
-		r = shut_machine(in->root_fd, err);
+		r = treat_machine(in->root_fd, err);
 	if (r == 0)
 		wall_set(&in->walls, WALL_pid_namespace, WALL_UP,
-			 "own processes and /proc; /proc/sys read-only");
+			 "own processes; /proc hides init and the machine, /proc/sys read-only");
 	return r;
 }

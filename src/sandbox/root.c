@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The session's root: a tmpfs that is shut at the end, with the system's directories read-only, one
- * bounded scratch file system behind every writable place besides the workspace, and /run/agentsh.
+/* The session's root: a tmpfs that is shut at the end, with /etc (etc.c), what the file-system
+ * lists show (view.c), one bounded scratch file system behind every writable place besides the
+ * workspace, and /run/agentsh.
  *
  * The new root is attached on top of "/" (a place that always exists); our own root and working
  * directory stay below it, so that absolute paths mean the host until pivot_root. Mounts are moved
@@ -21,14 +22,14 @@
 #include <sys/un.h>
 
 #define BACKLOG 64
+#define SCRATCH "run/agentsh/.scratch"
 /* Relative to the root, where a path is handed to a call with a directory descriptor. */
 #define RELATIVE(path) (&(path)[1])
 
-static const char *const system_dirs[] = {"usr",   "bin",    "sbin", "lib", "lib32",
-					  "lib64", "libx32", "opt",  "etc"};
-static const char *const own_dirs[] = {
-	"dev",	       "dev/pts",	  "dev/shm", "home", INSIDE_HOME, "proc",	   "run",
-	"run/agentsh", "run/agentsh/bin", "tmp",     "var",  "var/tmp",	  INSIDE_WORKSPACE};
+static const char *const own_dirs[] = {"dev",	      "dev/pts",	 "dev/shm",	  "etc",
+				       "home",	      INSIDE_HOME,	 "proc",	  "run",
+				       "run/agentsh", "run/agentsh/bin", SCRATCH,	  "tmp",
+				       "var",	      "var/tmp",	 INSIDE_WORKSPACE};
 
 /* Places in the scratch file system; all of them share its bound. */
 static const struct {
@@ -43,12 +44,9 @@ static const struct {
 };
 
 static const char *const root_options[] = {"mode", "0755", "size", "1m", NULL};
-static const char *const scratch_options[] = {"mode",	   "0755", "size", "1g",
-					      "nr_inodes", "256k", NULL};
+#define SCRATCH_MB 1024 /* at most */
 /* Device nodes live in the root itself, so it is the one mount without nodev. */
 static const struct mnt_fs root_fs = {"tmpfs", root_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
-static const struct mnt_fs scratch_fs = {"tmpfs", scratch_options,
-					 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 
 void inside_done(struct inside *in)
 {
@@ -56,7 +54,8 @@ void inside_done(struct inside *in)
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);
 	mem_cleanup_fd(&in->state_fd);
-	in->tree_fd = in->root_fd = in->state_fd = -1;
+	mem_cleanup_fd(&in->listener_fd);
+	in->tree_fd = in->root_fd = in->state_fd = in->listener_fd = -1;
 }
 
 static int make_dir(int dir, const char *path, mode_t mode, struct err *err)
@@ -66,7 +65,7 @@ static int make_dir(int dir, const char *path, mode_t mode, struct err *err)
 	return 0;
 }
 
-static int make_file(int dir, const char *path, const char *text, struct err *err)
+int inside_file(int dir, const char *path, const char *text, struct err *err)
 {
 	cleanup_fd int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 
@@ -75,96 +74,63 @@ static int make_file(int dir, const char *path, const char *text, struct err *er
 	return 0;
 }
 
-/* What is a link on the host stays a link, what is missing stays missing. */
-static int share_system_dir(int root, const char *name, struct err *err)
-{
-	char path[32], target[PATH_MAX];
-	const struct mnt_bind bind = {AT_FDCWD, path, root, name, MNT_SHUT};
-	struct stat st;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/%s", name);
-	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : err_errno(err, E_ENFORCEMENT, path, "lstat(%s)", path);
-	if (S_ISLNK(st.st_mode)) {
-		n = readlink(path, target, sizeof(target) - 1);
-		if (n == -1)
-			return err_errno(err, E_ENFORCEMENT, path, "readlink(%s)", path);
-		target[n] = '\0';
-		if (symlinkat(target, root, name) < 0)
-			return err_errno(err, E_ENFORCEMENT, name, "symlinkat(/%s)", name);
-		return 0;
-	}
-	if (!S_ISDIR(st.st_mode))
-		return 0;
-	if (mkdirat(root, name, 0755) < 0)
-		return err_errno(err, E_ENFORCEMENT, name, "mkdirat(/%s)", name);
-	return mnt_bind(&bind, err);
-}
-
-/* Where /etc/resolv.conf is a link into /run (systemd-resolved), that one file comes along, else no
- * name could be resolved. */
-static int share_resolver(int root, struct err *err)
-{
-	cleanup_free char *real = realpath("/etc/resolv.conf", NULL);
-	const struct mnt_bind bind = {AT_FDCWD, real, root, real != NULL ? real + 1 : NULL,
-				      MNT_SHUT};
-	int r;
-
-	if (real == NULL || strncmp(real, "/run/", 5) != 0 ||
-	    strncmp(real, CAPTURE_DIR "/", sizeof(CAPTURE_DIR)) == 0)
-		return 0;
-	for (char *slash = strchr(real + 5, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		r = make_dir(root, real + 1, 0755, err);
-		*slash = '/';
-		if (r < 0)
-			return r;
-	}
-	r = make_file(root, real + 1, "", err);
-	return r < 0 ? r : mnt_bind(&bind, err);
-}
-
-static int make_scratch_dir(int fs, size_t i, const struct sandbox_plan *plan, struct err *err)
+static int make_scratch_dir(const struct inside *in, int fs, size_t i, struct err *err)
 {
 	const char *dir = scratch[i].dir;
 
 	if (mkdirat(fs, dir, scratch[i].mode) < 0)
 		return err_errno(err, E_ENFORCEMENT, dir, "mkdirat(scratch/%s)", dir);
-	if (scratch[i].own && plan->privileged && fchownat(fs, dir, plan->uid, plan->gid, 0) < 0)
+	if (scratch[i].own && inside_by_root(in) &&
+	    fchownat(fs, dir, in->plan.uid, in->plan.gid, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, dir, "fchownat(scratch/%s)", dir);
 	return 0;
 }
 
-/* The file system rests at the workspace's place while it is cloned from; inside_pivot takes it
- * away. */
-static int make_scratch(const struct inside *in, struct err *err)
+/* The file system stays at a place of its own, shut: to take a mount away costs more than all the
+ * mounts that are made here. */
+static int make_scratch(struct inside *in, struct err *err)
 {
+	const uint32_t asked = in->plan.scratch_mb;
+	const unsigned mb = asked > 0 && asked < SCRATCH_MB ? asked : SCRATCH_MB;
+	char size[16];
+	const char *const options[] = {"mode", "0700", "size", size, "nr_inodes", "256k", NULL};
+	const struct mnt_fs scratch_fs = {"tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 	cleanup_fd int fs = -1;
-	int r = mnt_make(&scratch_fs, &fs, err);
+	int r;
+
+	snprintf(size, sizeof(size), "%um", mb);
+	r = mnt_make(&scratch_fs, &fs, err);
+	if (r == 0 && asked > 0)
+		wall_set(&in->walls, WALL_disk_limit, WALL_PARTIAL,
+			 "%u MB for /tmp, /var/tmp, /dev/shm and home together; the workspace is "
+			 "not limited",
+			 mb);
 
 	if (r == 0)
-		r = mnt_place(fs, in->root_fd, INSIDE_WORKSPACE, err);
+		r = mnt_place(fs, in->root_fd, SCRATCH, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(scratch); i++) {
 		const struct mnt_bind bind = {fs, scratch[i].dir, in->root_fd, scratch[i].at, 0};
 
-		r = make_scratch_dir(fs, i, &in->plan, err);
+		r = make_scratch_dir(in, fs, i, err);
 		if (r == 0)
 			r = mnt_bind(&bind, err);
 	}
-	return r;
+	return r < 0 ? r : mnt_set(fs, MOUNT_ATTR_RDONLY, SCRATCH, err);
 }
 
 static int make_capture_dir(const struct inside *in, struct err *err)
 {
 	const struct mnt_bind bind = {AT_FDCWD, in->plan.state_program, in->root_fd,
 				      RELATIVE(CAPTURE_PROGRAM), MNT_SHUT};
-	int r = make_file(in->root_fd, RELATIVE(CAPTURE_PROOF), in->plan.session_id, err);
+	int r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROOF), in->plan.session_id, err);
 
 	if (r == 0)
-		r = make_file(in->root_fd, RELATIVE(CAPTURE_PROGRAM), "", err);
+		r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROGRAM), "", err);
 	if (r == 0)
 		r = mnt_bind(&bind, err);
+	if (r == 0 && (mkdirat(in->root_fd, INSIDE_VOID_DIR, 0) < 0 ||
+		       mknodat(in->root_fd, INSIDE_VOID_FILE, S_IFREG, 0) < 0))
+		r = err_errno(err, E_ENFORCEMENT, CAPTURE_DIR, "cannot fill " CAPTURE_DIR);
 	return r;
 }
 
@@ -198,12 +164,14 @@ int inside_root(struct inside *in, struct err *err)
 		r = mnt_place(in->root_fd, AT_FDCWD, "/", err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own_dirs); i++)
 		r = make_dir(in->root_fd, own_dirs[i], 0755, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(system_dirs); i++)
-		r = share_system_dir(in->root_fd, system_dirs[i], err);
 	if (r == 0)
-		r = share_resolver(in->root_fd, err);
+		r = inside_etc(in, err);
+	if (r == 0)
+		r = inside_view(in, true, err);
 	if (r == 0)
 		r = make_scratch(in, err);
+	if (r == 0)
+		r = inside_view(in, false, err);
 	if (r == 0)
 		r = make_capture_dir(in, err);
 	return r;
@@ -242,11 +210,10 @@ int inside_pivot(struct inside *in, struct err *err)
 	struct mount_attr shut = {.attr_set = MOUNT_ATTR_RDONLY};
 	int r = leave_old_root(in->root_fd, err);
 
-	if (r < 0)
-		return r;
-	if (umount2("/" INSIDE_WORKSPACE, MNT_DETACH) < 0)
-		return err_errno(err, E_ENFORCEMENT, INSIDE_WORKSPACE, "umount2(scratch)");
-	r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
+	if (r == 0)
+		r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
+	if (r == 0)
+		r = inside_covers(in, err);
 	if (r == 0)
 		r = listen_for_captures(in, err);
 	if (r < 0)
@@ -255,6 +222,7 @@ int inside_pivot(struct inside *in, struct err *err)
 		return err_errno(err, E_ENFORCEMENT, "/", "mount_setattr(/, read-only)");
 	close(take_fd(in->tree_fd));
 	wall_set(&in->walls, WALL_mount_namespace, WALL_UP,
-		 "own root; system directories read-only, workspace at /" INSIDE_WORKSPACE);
+		 "own root: read-only system, a list of /etc, own /tmp and home, workspace at /%s",
+		 INSIDE_WORKSPACE);
 	return 0;
 }

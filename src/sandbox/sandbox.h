@@ -22,8 +22,15 @@ struct sandbox_plan {
 	uint32_t privileged;	       /* 0: user namespace, all with our own uid */
 	uint32_t idmap;		       /* workspace mount maps owner 0 <-> uid */
 	struct strv unenforced;	       /* walls that may be missing, by configuration */
-	char *state_program; /* path on the host of agentsh-state, bound read-only into the session
-			      */
+	char *state_program;  /* path on the host of agentsh-state, bound read-only into the session
+			       */
+	uint32_t root_inside; /* uid and gid are shown as 0 in a user namespace */
+	/* The file-system lists: absolute paths, the same on the host and inside, besides those
+	 * below /workspace. Monitored paths are bound like passthrough. */
+	struct strv read_only_paths, passthrough_paths, monitored_paths, blocked_paths;
+	struct strv kept_out;  /* the server's own directories, which no list may show */
+	uint32_t exec_control; /* every exec is asked of the warden */
+	uint32_t scratch_mb;   /* of /tmp, home and so on together; 0: no limit was asked for */
 };
 extern const struct fields sandbox_plan_fields;
 void sandbox_plan_done(struct sandbox_plan *p);

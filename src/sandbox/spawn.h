@@ -11,9 +11,16 @@
 #include "base/err.h"
 #include "link/msg.h"
 
+/* What a leader that init has just given calls itself until it speaks; with the number of its
+ * spawn. */
+#define LEADER_NAME "lead-%u"
+
 enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
 /* Where a start failed, for leader_failed. */
-enum spawn_stage { SPAWN_STAGE_CWD, SPAWN_STAGE_STDIO, SPAWN_STAGE_EXEC, SPAWN_STAGE_FORK };
-
-/* Runs as the leader: never returns. link_fd is SIDE_LEADER's end; fd: stdin, stdout, stderr. */
-_Noreturn void spawn_leader(int link_fd, const int fd[3], struct init_spawn *ask);
+enum spawn_stage {
+	SPAWN_STAGE_CWD,
+	SPAWN_STAGE_STDIO,
+	SPAWN_STAGE_EXEC,
+	SPAWN_STAGE_FORK,
+	SPAWN_STAGE_LIMITS, /* rlimits */
+};

@@ -27,15 +27,20 @@ static const struct {
 	bool needed; /* without it there is nothing to build upon, whatever the configuration lets
 			be missing */
 } namespaces[] = {
-	{CLONE_NEWUSER, WALL_user_namespace, true}, {CLONE_NEWNS, WALL_mount_namespace, true},
-	{CLONE_NEWPID, WALL_pid_namespace, true},   {CLONE_NEWUTS, WALL_uts_namespace, false},
-	{CLONE_NEWIPC, WALL_ipc_namespace, false},
+	{CLONE_NEWUSER, WALL_user_namespace, true},	 {CLONE_NEWNS, WALL_mount_namespace, true},
+	{CLONE_NEWPID, WALL_pid_namespace, true},	 {CLONE_NEWUTS, WALL_uts_namespace, false},
+	{CLONE_NEWIPC, WALL_ipc_namespace, false},	 {CLONE_NEWNET, WALL_net_namespace, false},
+	{CLONE_NEWCGROUP, WALL_cgroup_namespace, false},
 };
 
 struct birth {
 	int fd[4]; /* link, plan, tree, program: in the order of their numbers */
+	int flags;
+	char *stack; /* of init */
+	pid_t pid;   /* of init; -1 with errno in errnum */
 	bool keep_caps;
-	const char *call; /* that failed */
+	const struct identity *owner; /* who makes the user namespace, if not us */
+	const char *call;	      /* that failed */
 	int errnum;
 };
 
@@ -79,22 +84,52 @@ static int child(void *arg)
 	return fail(b, "execveat(agentsh-init)", errno);
 }
 
+static void clone_now(struct birth *b, int more)
+{
+	b->pid = clone(child, b->stack + STACK_BYTES,
+		       b->flags | more | CLONE_VM | CLONE_VFORK | SIGCHLD, b);
+	if (b->pid == -1)
+		b->errnum = errno;
+}
+
+/* A user namespace belongs to whom makes it: only its owner may look into it without capabilities,
+ * and that is to be the warden. So a process that has become the session's user makes it, and with
+ * it init as our child. */
+static int clone_as_owner(void *arg)
+{
+	struct birth *b = arg;
+
+	b->errnum = identity_become(b->owner);
+	if (b->errnum == 0)
+		clone_now(b, CLONE_PARENT);
+	return 0;
+}
+
 /* The whole signal mask is set around the clone, so that no handler of ours runs in the child; init
  * resets it. */
-static pid_t clone_init(struct birth *b, uint32_t flags)
+static pid_t clone_init(struct birth *b)
 {
-	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	cleanup_free char *stacks = mem_alloc(2 * STACK_BYTES);
 	sigset_t all, old;
-	pid_t pid;
-	int errnum;
+	pid_t helper;
 
+	b->stack = stacks;
+	b->pid = -1;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
-	pid = clone(child, stack + STACK_BYTES, (int)(flags | CLONE_VM | CLONE_VFORK | SIGCHLD), b);
-	errnum = errno;
+	if (b->owner == NULL) {
+		clone_now(b, 0);
+	} else {
+		helper = clone(clone_as_owner, stacks + 2 * STACK_BYTES,
+			       CLONE_VM | CLONE_VFORK | SIGCHLD, b);
+		if (helper == -1)
+			b->errnum = errno;
+		else
+			waitpid(helper, NULL, 0);
+	}
 	sigprocmask(SIG_SETMASK, &old, NULL);
-	errno = errnum;
-	return pid;
+	errno = b->errnum;
+	return b->pid;
 }
 
 static uint32_t wanted(const struct sandbox_plan *plan, bool all)
@@ -104,18 +139,49 @@ static uint32_t wanted(const struct sandbox_plan *plan, bool all)
 	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
 		if (all || namespaces[i].needed || !plan_may_lack(plan, namespaces[i].wall))
 			flags |= namespaces[i].flag;
-	return plan->privileged ? flags & ~(uint32_t)CLONE_NEWUSER : flags;
+	return plan_user_namespace(plan) ? flags : flags & ~(uint32_t)CLONE_NEWUSER;
 }
 
-static int no_namespaces(const struct sandbox_plan *plan, struct err *err)
+static int at_once(void *arg)
 {
-	if (plan->privileged)
-		return err_errno(
-			err, E_ENFORCEMENT, wall_name(WALL_mount_namespace),
-			"no namespaces for the session (they need CAP_SYS_ADMIN and room below "
-			"/proc/sys/user/max_*_namespaces): clone");
+	return 0;
+}
+
+/* One clone asks for all of them and its error does not tell which is refused: each is tried alone.
+ */
+static enum wall refused_one(uint32_t flags)
+{
+	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	const uint32_t user = flags & CLONE_NEWUSER;
+
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+		const uint32_t flag = namespaces[i].flag | user;
+		pid_t pid;
+
+		if ((flags & namespaces[i].flag) == 0)
+			continue;
+		pid = clone(at_once, stack + STACK_BYTES,
+			    (int)flag | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+		if (pid == -1)
+			return namespaces[i].wall;
+		waitpid(pid, NULL, 0);
+	}
+	return user != 0 ? WALL_user_namespace : WALL_mount_namespace;
+}
+
+static int no_namespaces(uint32_t flags, struct err *err)
+{
+	const int errnum = errno;
+	const enum wall wall = refused_one(flags);
+
+	errno = errnum;
+	if (wall != WALL_user_namespace)
+		return err_errno(err, E_ENFORCEMENT, wall_name(wall),
+				 "no %s for the session (it needs CAP_SYS_ADMIN and room below "
+				 "/proc/sys/user/max_*_namespaces): clone",
+				 wall_name(wall));
 	return err_errno(
-		err, E_ENFORCEMENT, wall_name(WALL_user_namespace),
+		err, E_ENFORCEMENT, wall_name(wall),
 		"no user namespace for the session (allow them: user.max_user_namespaces, "
 		"kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; "
 		"or run the server as root): clone");
@@ -124,16 +190,20 @@ static int no_namespaces(const struct sandbox_plan *plan, struct err *err)
 static int start(const struct sandbox_start *s, uint32_t flags, pid_t *pid, struct err *err)
 {
 	cleanup_fd int plan_fd = -1;
-	struct birth b = {.keep_caps = !s->plan->privileged};
+	const struct identity owner = {s->plan->uid, s->plan->gid, true};
+	const bool user = plan_user_namespace(s->plan);
+	struct birth b = {.flags = (int)flags,
+			  .keep_caps = user,
+			  .owner = user && s->plan->privileged ? &owner : NULL};
 	pid_t made;
 	int r = plan_seal(s->plan, flags, &plan_fd, err);
 
 	if (r < 0)
 		return r;
 	memcpy(b.fd, (const int[]){s->init_link, plan_fd, s->tree_fd, s->init_fd}, sizeof(b.fd));
-	made = clone_init(&b, flags);
+	made = clone_init(&b);
 	if (made == -1)
-		return no_namespaces(s->plan, err);
+		return no_namespaces(flags, err);
 	if (b.call != NULL) {
 		waitpid(made, NULL, 0);
 		errno = b.errnum;

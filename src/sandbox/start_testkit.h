@@ -125,10 +125,14 @@ struct kit_session {
 
 static inline void kit_plan(struct sandbox_plan *p, uint32_t uid, bool privileged)
 {
+	static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
+
 	*p = (struct sandbox_plan){.uid = uid, .gid = uid, .privileged = privileged};
 	p->session_id = mem_strdup("session-test");
 	p->hostname = mem_strdup("session-test");
 	p->state_program = mem_strdup(kit_state);
+	for (size_t i = 0; i < ARRAY_LEN(system); i++)
+		strv_add(&p->read_only_paths, system[i]);
 }
 
 /* Makes the session up to init's first message, which is left in *m. asker: whose workspace it is.

@@ -41,12 +41,12 @@ static void sbx_5_walls_of_a_normal_user(void **state)
 {
 	const struct kit_session *s = session(state);
 	static const enum wall up[] = {
-		WALL_user_namespace, WALL_mount_namespace, WALL_pid_namespace, WALL_ipc_namespace,
-		WALL_uts_namespace,  WALL_capabilities,	   WALL_no_new_privs};
+		WALL_user_namespace, WALL_mount_namespace, WALL_pid_namespace,
+		WALL_ipc_namespace,  WALL_uts_namespace,   WALL_capabilities,
+		WALL_no_new_privs,   WALL_net_namespace,   WALL_cgroup_namespace};
 
 	for (size_t i = 0; i < ARRAY_LEN(up); i++)
 		assert_int_equal(s->walls.wall[up[i]].state, WALL_UP);
-	assert_int_equal(s->walls.wall[WALL_net_namespace].state, WALL_ABSENT);
 }
 
 static void sbx_5_identity_is_the_users_without_power(void **state)
@@ -59,7 +59,7 @@ static void sbx_5_identity_is_the_users_without_power(void **state)
 
 	kit_expect(s, "grep -E '^(Uid|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs):' /proc/self/status",
 		   ids);
-	kit_expect(s, "hostname; " KIT_NAMES, "session-test\nagentsh-init agentsh-leader sh\n");
+	kit_expect(s, "hostname; " KIT_NAMES, "session-test\nsh\n");
 	kit_expect(s, "ls /proc/self/fd; ls /proc/1/fd 2>/dev/null || echo shut",
 		   "0\n1\n2\n3\nshut\n");
 }

@@ -6,6 +6,7 @@
 #include "sandbox/idmap.h"
 #include "sandbox/mnt.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/within.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -119,22 +120,12 @@ static char *find_real(int fd, const char *path, struct err *err)
 	return mem_strdup(target);
 }
 
-/* Whether a real path is dir or below it. */
-static bool is_within(const char *path, const char *dir)
-{
-	const size_t n = strlen(dir);
-
-	if (strcmp(dir, "/") == 0)
-		return true;
-	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
-}
-
 static bool is_listed(const char *real, const struct strv *listed)
 {
 	for (size_t i = 0; listed != NULL && i < listed->n; i++) {
 		cleanup_free char *dir = realpath(listed->v[i], NULL);
 
-		if (dir != NULL && is_within(real, dir))
+		if (dir != NULL && within(real, dir))
 			return true;
 	}
 	return false;
@@ -142,13 +133,12 @@ static bool is_listed(const char *real, const struct strv *listed)
 
 static int check_place(const char *real, struct err *err)
 {
-	if (is_within(real, SHARED_MEMORY))
+	if (within(real, SHARED_MEMORY))
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		if (is_within(real, refused[i]) || is_within(refused[i], real))
+		if (within_overlap(real, refused[i]))
 			return err_set(err, E_FORBIDDEN, real, "workspace %s %s %s", real,
-				       is_within(real, refused[i]) ? "is in" : "contains",
-				       refused[i]);
+				       within(real, refused[i]) ? "is in" : "contains", refused[i]);
 	return 0;
 }
 

@@ -48,6 +48,10 @@ static void format_error(const struct command *c, struct jw *w)
 	jw_kstr(w, "message", o->error_message != NULL ? o->error_message : "");
 	jw_kstr(w, "subject", c->id);
 	jw_kstr(w, "path", o->error_path);
+	if (o->error_policy != NULL) {
+		jw_key(w, "policy");
+		jw_raw(w, o->error_policy, strlen(o->error_policy));
+	}
 	jw_key(w, "context");
 	jw_obj(w);
 	jw_kstr(w, "working_dir", o->working_dir);

@@ -5,7 +5,6 @@
 #include "base/proc.h"
 #include "session/internal.h"
 
-#define LIST_MAX 100	/* entries of one list */
 #define DENIED_MAX 1000 /* refused ones that a list is searched past */
 #define SUMMARY_MAX 10000
 #define DESTINATIONS_MAX 100
@@ -69,16 +68,25 @@ static void list_event(uint64_t seq, const char *json, size_t len, void *arg)
 {
 	struct list *l = arg;
 
-	if (l->n >= LIST_MAX || (!l->blocked && is_denied(json, len)))
+	if (l->n >= LISTED_MAX || (!l->blocked && is_denied(json, len)))
 		return;
 	jw_raw(l->w, json, len);
 	l->n++;
 }
 
+/* All that the list would hold was seen by this object, none of it twice. */
+static bool in_memory(const struct command *c, enum seen kind)
+{
+	const int64_t total = total_of(c, kind);
+
+	return !c->recovered &&
+	       c->listed_events[kind].n == (total < LISTED_MAX ? total : LISTED_MAX);
+}
+
 static bool format_events(struct command *c, enum seen kind, struct jw *w)
 {
 	struct list l = {.w = w, .blocked = kind == SEEN_BLOCKED};
-	struct event_query q = {.limit = LIST_MAX};
+	struct event_query q = {.limit = LISTED_MAX};
 	const int64_t total = total_of(c, kind);
 
 	if (l.blocked)
@@ -89,8 +97,14 @@ static bool format_events(struct command *c, enum seen kind, struct jw *w)
 		q.limit += DENIED_MAX;
 	jw_key(w, list_rows[kind].key);
 	jw_arr(w);
-	if (total > 0)
+	if (in_memory(c, kind)) {
+		if (c->listed_events[kind].n > 0)
+			jw_raw(w, c->listed_events[kind].json.data,
+			       c->listed_events[kind].json.len);
+		l.n = c->listed_events[kind].n;
+	} else if (total > 0) {
 		run(c, &q, list_event, &l, NULL);
+	}
 	jw_arr_end(w);
 	return total > l.n;
 }

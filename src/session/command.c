@@ -81,6 +81,8 @@ void command_unref(struct command *c)
 	msg_done(MSG_warden_exec, &c->exec);
 	outcome_done(&c->out);
 	buf_done(&c->early_stdin);
+	for (enum seen kind = 0; kind < SEEN_KINDS; kind++)
+		buf_done(&c->listed_events[kind].json);
 	free(c->idempotency_key);
 	free(c->request);
 	free(c->line);

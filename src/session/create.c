@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How a session is made: checked, its row written, the launcher asked, its warden greeted. */
 #include "base/log.h"
+#include "policy/policy.h"
 #include "session/internal.h"
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,9 +33,8 @@ static int check_wish(const struct sessions *ss, const struct caller *who,
 		err_detail(err, "workspace", "the absolute path of a directory is needed");
 	if (w->agent_id != NULL && strcmp(w->agent_id, who->agent_id) != 0)
 		err_detail(err, "agent_id", "the credential is that of '%s'", who->agent_id);
-	if (strcmp(policy, POLICY_OBSERVE) != 0)
-		err_detail(err, "policy", "'%.64s' is not known; this version has " POLICY_OBSERVE,
-			   policy);
+	if (!id_valid(policy))
+		err_detail(err, "policy", "'%.64s' is no name of a policy", policy);
 	return err_from_details(err, w->id);
 }
 
@@ -65,6 +65,25 @@ static int64_t narrower(int64_t a, int64_t b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+/* 1 << WALL_… of the limits that the client asks for by itself: without them it gets no session. */
+static uint64_t required_by(const struct session_wish *w)
+{
+	const struct {
+		int64_t value;
+		enum wall wall;
+	} rows[] = {
+		{w->max_memory_mb, WALL_memory_limit}, {w->max_cpu_percent, WALL_cpu_limit},
+		{w->pids_max, WALL_pids_limit},	       {w->io_read_bps_max, WALL_io_limit},
+		{w->io_write_bps_max, WALL_io_limit},
+	};
+	uint64_t walls = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].value > 0)
+			walls |= UINT64_C(1) << rows[i].wall;
+	return walls;
+}
+
 static void copy_wish(struct session *s, const struct session_wish *w)
 {
 	const struct config *config = s->ss->deps.config;
@@ -77,6 +96,7 @@ static void copy_wish(struct session *s, const struct session_wish *w)
 	c->policy = mem_strdup(w->policy != NULL ? w->policy : config->policy_default);
 	c->background = mem_strdup(w->background != NULL ? w->background : "end");
 	c->working_dir = NULL;
+	c->unset = (struct strv){0};
 	c->allowed_domains = c->blocked_domains = c->allowed_ports = c->environment =
 		(struct strv){0};
 	strv_copy(&c->allowed_domains, &w->allowed_domains);
@@ -92,6 +112,11 @@ static void copy_wish(struct session *s, const struct session_wish *w)
 	c->max_disk_mb = narrower(w->max_disk_mb, config->max_disk_mb);
 	c->max_network_mb = narrower(w->max_network_mb, config->max_network_mb);
 	c->pids_max = narrower(w->pids_max, config->pids_max);
+	c->io_read_bps_max = narrower(w->io_read_bps_max, config->io_read_bps_max);
+	c->io_write_bps_max = narrower(w->io_write_bps_max, config->io_write_bps_max);
+	s->required = required_by(w);
+	s->asked = mem_new(struct session_wish);
+	limits_copy(s->asked, w);
 }
 
 /* ---- walls ---- */
@@ -104,33 +129,24 @@ static bool ours(const struct session *s, enum wall w)
 	return state == WALL_ABSENT || state == WALL_UNAVAILABLE;
 }
 
-/* What a session may ask for and this version cannot give. */
-static const struct limit_row {
-	enum wall wall;
-	size_t offset;
-	const char *key, *unit;
-} limit_rows[] = {
-	{WALL_memory_limit, offsetof(struct session_wish, max_memory_mb), "max_memory_mb", " MB"},
-	{WALL_cpu_limit, offsetof(struct session_wish, max_cpu_percent), "max_cpu_percent", " %"},
-	{WALL_disk_limit, offsetof(struct session_wish, max_disk_mb), "max_disk_mb", " MB"},
-	{WALL_network_limit, offsetof(struct session_wish, max_network_mb), "max_network_mb",
-	 " MB"},
-	{WALL_pids_limit, offsetof(struct session_wish, pids_max), "pids_max", ""},
-};
+/* The session's own loopback is its whole network. */
+static void set_network_limit(struct session *s)
+{
+	if (s->config.max_network_mb == 0 || !ours(s, WALL_network_limit))
+		return;
+	if (s->walls.wall[WALL_net_namespace].state == WALL_UP)
+		wall_set(&s->walls, WALL_network_limit, WALL_UP,
+			 "nothing leaves the session: it has only its own loopback");
+	else
+		wall_set(&s->walls, WALL_network_limit, WALL_UNAVAILABLE,
+			 "max_network_mb: the session's traffic is not counted");
+}
 
 static void set_own_walls(struct session *s)
 {
 	const struct session_wish *c = &s->config;
 
-	for (size_t i = 0; i < ARRAY_LEN(limit_rows); i++) {
-		const struct limit_row *row = &limit_rows[i];
-		const int64_t asked = *(const int64_t *)((const char *)c + row->offset);
-
-		if (asked > 0 && ours(s, row->wall))
-			wall_set(&s->walls, row->wall, WALL_UNAVAILABLE,
-				 "%s: asked for (%" PRId64 "%s), this version cannot enforce it",
-				 row->key, asked, row->unit);
-	}
+	set_network_limit(s);
 	if (c->allowed_domains.n + c->blocked_domains.n + c->allowed_ports.n > 0 &&
 	    ours(s, WALL_network_rules))
 		wall_set(&s->walls, WALL_network_rules, WALL_UNAVAILABLE,
@@ -166,17 +182,38 @@ static void forget_proof(struct session *s)
 	free(take(s->proof_key));
 }
 
+static void names_of(const struct strv *env, struct strv *out)
+{
+	for (size_t i = 0; i < env->n; i++) {
+		cleanup_free char *name = mem_strndup(env->v[i], strcspn(env->v[i], "="));
+
+		strv_add(out, name);
+	}
+}
+
 static void ask_launcher(struct session *s)
 {
+	struct strv variables = {0};
 	struct launcher_create m = {
 		.session_id = s->id,
 		.workspace = s->config.workspace,
 		.policy = s->config.policy,
 		.unenforced = s->ss->deps.config->allow_unenforced,
 		.background = s->config.background,
+		.max_memory_mb = (uint64_t)s->config.max_memory_mb,
+		.max_cpu_percent = (uint64_t)s->config.max_cpu_percent,
+		.pids_max = (uint64_t)s->config.pids_max,
+		.max_disk_mb = (uint64_t)s->config.max_disk_mb,
+		.io_read_bps_max = (uint64_t)s->config.io_read_bps_max,
+		.io_write_bps_max = (uint64_t)s->config.io_write_bps_max,
+		.required = s->required,
+		.domains = s->config.allowed_domains,
+		.ports = s->config.allowed_ports,
 	};
 	struct err err = {0};
 
+	names_of(&s->config.environment, &variables);
+	m.variables = variables;
 	if (s->proof_key != NULL)
 		m.key = (struct bytes){(uint8_t *)s->proof_key, strlen(s->proof_key)};
 	if (outbox_send(&s->ss->launcher, MSG_launcher_create, &m, &s->proof_fd,
@@ -184,6 +221,7 @@ static void ask_launcher(struct session *s)
 		session_over(s, err.message);
 	else
 		session_after(s, CREATE_MS, create_overdue);
+	strv_done(&variables);
 	forget_proof(s);
 }
 
@@ -315,6 +353,9 @@ void session_on_refused(struct session *s, const struct launcher_refused *m)
 	s->refusal = mem_new(struct err);
 	err_set(s->refusal, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject,
 		"%s", m->message != NULL ? m->message : "the launcher refused it");
+	denial_take(s->refusal, m->policy);
+	if (s->refusal->code == E_POLICY_DENIED)
+		policy_violation(s, s->request_id, s->refusal);
 	rows_session_delete(s);
 	store_after(s->ss->deps.store, deleted, session_ref(s));
 }
@@ -327,7 +368,22 @@ static void replace(char **to, char **from)
 	*to = take(*from);
 }
 
-void session_on_created(struct session *s, struct launcher_created *m, int fd[3])
+/* The launcher has refused what cannot be had already; numbers are lowered in both processes. */
+static int narrow(struct session *s, int policy_fd, struct err *err)
+{
+	struct strv ignored = {0};
+	int r = session_policy_take(s, policy_fd, err);
+
+	if (r < 0)
+		return r;
+	r = policy_narrow(session_policy(s), &s->config, &ignored, err);
+	strv_done(&ignored);
+	if (r == 0 && s->asked != NULL)
+		limits_capped(s->asked, &s->config, &s->capped);
+	return r;
+}
+
+void session_on_created(struct session *s, struct launcher_created *m, int fd[3], int policy_fd)
 {
 	struct err err = {0};
 
@@ -336,7 +392,7 @@ void session_on_created(struct session *s, struct launcher_created *m, int fd[3]
 	replace(&s->policy_version, &m->policy_version);
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
-	if (warden_attach(s, fd, &err) < 0)
+	if (narrow(s, policy_fd, &err) < 0 || warden_attach(s, fd, &err) < 0)
 		session_over(s, err.message);
 }
 
@@ -372,11 +428,14 @@ void session_on_ready(struct session *s)
 {
 	s->settled = true;
 	session_after_none(s);
+	if (s->settings_due)
+		warden_tell_settings(s);
 	session_event(s, EVENT_session_created, NULL);
 	session_set_state(s, SESSION_READY, NULL);
 	rows_session_save(s);
 	rows_session_save_env(s);
 	rows_session_save_config(s);
+	session_policy_save(s);
 	store_after(s->ss->deps.store, ready_committed, session_ref(s));
 }
 

@@ -56,6 +56,20 @@ static enum seen seen_as(const struct event *e)
 	return by_class[event_class((enum event_type)e->type)];
 }
 
+/* Spares the answer a query. */
+static void list(struct command *c, enum seen kind, const struct buf *json)
+{
+	struct buf *out = &c->listed_events[kind].json;
+
+	if (c->listed_events[kind].n + 1 != c->seen[kind] || c->seen[kind] > LISTED_MAX ||
+	    out->len + json->len > LISTED_BYTES)
+		return;
+	if (out->len > 0)
+		buf_addc(out, ',');
+	buf_add(out, json->data, json->len);
+	c->listed_events[kind].n++;
+}
+
 static void count(struct session *s, struct command *c, const struct event *e)
 {
 	const int64_t n = e->count > 0 ? e->count : 1;
@@ -70,8 +84,10 @@ static void count(struct session *s, struct command *c, const struct event *e)
 		s->totals.bytes_read += (int64_t)e->op_bytes;
 	if (e->type == EVENT_file_write)
 		s->totals.bytes_written += (int64_t)e->op_bytes;
-	if (c != NULL && seen < SEEN_KINDS)
+	if (c != NULL && seen < SEEN_KINDS) {
 		c->seen[seen]++;
+		list(c, seen, store_last_json(s->ss->deps.store));
+	}
 }
 
 /* Whose session and agent an event is, is not the warden's to say. */

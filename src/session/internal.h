@@ -43,6 +43,8 @@ enum command_state {
 	COMMAND_LOST,
 };
 /* Lists of operations in an answer. */
+#define LISTED_MAX 100		  /* events of one list in an answer */
+#define LISTED_BYTES (256 * 1024) /* of them that are kept in memory */
 enum seen { SEEN_FILE, SEEN_NETWORK, SEEN_EXEC, SEEN_BLOCKED, SEEN_KINDS };
 
 struct totals {
@@ -52,6 +54,7 @@ struct totals {
 struct stream_page;
 TAILQ_HEAD(command_list, command);
 TAILQ_HEAD(session_list, session);
+TAILQ_HEAD(pinned_list, pinned);
 
 /* Who waits for a session's end. */
 struct waiter {
@@ -90,6 +93,7 @@ struct session {
 	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure NULL: none */
 	struct strv env;
 	struct session_wish config; /* as asked, narrowed */
+	struct strv capped;	    /* what was asked for and lowered: "timeout" */
 	struct wall_report walls;
 	struct totals totals;
 	struct totals committed; /* as the rows have them */
@@ -102,6 +106,7 @@ struct session {
 	bool saved;   /* its end is in the store */
 	bool lent;    /* to the turn */
 	bool env_dirty;
+	bool settings_due; /* they changed before its warden could be told */
 	bool bell_pending, redrain;
 	enum session_state end_from; /* the state before the last */
 	char *hint;		     /* why its warden ends, as far as known */
@@ -118,6 +123,7 @@ struct session {
 	struct command *running;      /* in the list */
 	STAILQ_HEAD(, expect) expects;
 	STAILQ_HEAD(, waiter) waiters;
+	struct exec_counts execs;  /* as far as they are in the metrics */
 	char spare_id[ID_MAX + 1]; /* "": none */
 	int spare_fd[2];
 	/* while it is made */
@@ -125,7 +131,9 @@ struct session {
 	void *create_arg;
 	int proof_fd;
 	char *proof_key;
-	struct err *refusal; /* the launcher's */
+	struct err *refusal;	    /* the launcher's */
+	uint64_t required;	    /* 1 << WALL_…: limits that it may not be made without */
+	struct session_wish *asked; /* its numbers only */
 	char request_id[ID_MAX + 1];
 };
 
@@ -138,7 +146,8 @@ struct observer {
 struct outcome {
 	bool refused; /* never started: the error is the answer */
 	char *error_code, *error_message, *error_path;
-	char *working_dir; /* of the session afterwards */
+	char *error_policy; /* a denial as a JSON object */
+	char *working_dir;  /* of the session afterwards */
 	char *capture;
 	struct strv env_changed, background;
 	int64_t duration_us, cpu_us, maxrss_kb, read_bytes, write_bytes;
@@ -188,6 +197,12 @@ struct command {
 	uint64_t window[3];
 	uint64_t counted[3], counted_lines[3]; /* of its files, as far as somebody asked */
 	int64_t seen[SEEN_KINDS];
+	/* The first of them as the answer lists them: complete while n is seen, up to LISTED_MAX.
+	 */
+	struct {
+		struct buf json; /* separated by commas */
+		unsigned n;
+	} listed_events[SEEN_KINDS];
 	TAILQ_HEAD(, observer) observers;
 };
 
@@ -206,6 +221,10 @@ struct sessions {
 	struct session_list borrowed_sessions;
 	struct command_list borrowed_commands;
 	TAILQ_HEAD(, command) unsaved;
+	struct pinned_list policies; /* opened */
+	unsigned open_policies;
+	STAILQ_HEAD(, policies_waiter) policy_waiters;
+	uint32_t last_ticket;
 };
 
 /* sessions.c */
@@ -248,14 +267,34 @@ void session_tell_waiters(struct session *s, const struct err *err);
 void session_begin_stop(struct session *s, const char *reason, const char *request_id);
 
 /* create.c */
-void session_on_created(struct session *s, struct launcher_created *m, int fd[3]);
+void session_on_created(struct session *s, struct launcher_created *m, int fd[3], int policy_fd);
 void session_on_refused(struct session *s, const struct launcher_refused *m);
 void session_on_ready(struct session *s); /* the first state of a fresh warden */
 void session_create_failed(struct session *s, const char *why);
 /* Takes the walls that a process of ours raised, then adds the ones of this folder. */
 void session_take_walls(struct session *s, const struct strv *walls);
 
+/* policies.c */
+struct policy;
+/* The one that it began with, until the next call; NULL if it is not known. */
+const struct policy *session_policy(struct session *s);
+int session_policy_take(struct session *s, int fd, struct err *err); /* from the launcher */
+void session_policy_save(struct session *s);
+/* Whether these variables may be given. E_POLICY_DENIED, with its event. */
+int session_policy_env(struct session *s, const struct strv *env, const char *request_id,
+		       struct err *err);
+/* Somebody asked for more than the policy gives; a session that is not made yet has no id. */
+void policy_violation(struct session *s, const char *request_id, const struct err *why);
+void denial_take(struct err *err, const char *json); /* NULL and what does not fit: none */
+void policies_on_launcher(struct sessions *ss, const struct launcher_policies *m);
+void policies_forget_waiters(struct sessions *ss);
+void policies_close(struct sessions *ss);
+
 /* patch.c */
+void limits_copy(struct session_wish *to, const struct session_wish *from);
+/* Adds to capped what now is smaller than it was asked for. */
+void limits_capped(const struct session_wish *asked, const struct session_wish *now,
+		   struct strv *capped);
 void session_patched(struct session *s, struct expect *x, const char *old_cwd);
 void session_patches_fail(struct session *s);
 
@@ -263,7 +302,8 @@ void session_patches_fail(struct session *s);
 int warden_attach(struct session *s, int fd[3],
 		  struct err *err); /* takes the descriptors; says hello */
 void warden_detach(struct session *s);
-void warden_read(struct session *s); /* handles what has arrived */
+void warden_tell_settings(struct session *s); /* with our stderr as its log */
+void warden_read(struct session *s);	      /* handles what has arrived */
 void warden_expect(struct session *s, enum expect_kind kind, struct patch *p);
 void warden_send(struct session *s, enum msg_type type,
 		 const void *obj); /* a lost link shows itself to the reader */
@@ -385,6 +425,7 @@ int rows_last_n(struct session *s, int64_t *out, struct err *err); /* 0: it has 
 void sessions_reap(struct sessions *ss); /* one round; the timer calls it */
 void sessions_sweep_output(struct sessions *ss);
 void reaper_start(struct sessions *ss);
+void reaper_again(struct sessions *ss); /* the interval has changed */
 void reaper_stop(struct sessions *ss);
 
 /* env.c */

@@ -22,6 +22,7 @@ static const struct json_field rows[] = {
 	STR(error_code),
 	STR(error_message),
 	STR(error_path),
+	STR(error_policy),
 	STR(working_dir),
 	STR(capture),
 	STRV(env_changed),

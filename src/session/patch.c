@@ -20,6 +20,8 @@ static const struct limit {
 	LIMIT("resource_limits.max_disk_mb", max_disk_mb, false),
 	LIMIT("resource_limits.max_network_mb", max_network_mb, false),
 	LIMIT("resource_limits.pids_max", pids_max, false),
+	LIMIT("resource_limits.io_read_bps_max", io_read_bps_max, false),
+	LIMIT("resource_limits.io_write_bps_max", io_write_bps_max, false),
 	LIMIT("limits.max_commands", max_commands, false),
 	LIMIT("limits.max_file_ops", max_file_ops, false),
 	LIMIT("limits.max_net_ops", max_net_ops, false),
@@ -31,7 +33,22 @@ static int64_t *value(const struct session_wish *w, const struct limit *l)
 	return (int64_t *)((const char *)w + l->offset);
 }
 
-static int check(const struct session *s, const struct session_wish *patch, struct err *err)
+void limits_copy(struct session_wish *to, const struct session_wish *from)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		*value(to, &limits[i]) = *value(from, &limits[i]);
+}
+
+void limits_capped(const struct session_wish *asked, const struct session_wish *now,
+		   struct strv *capped)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		if (*value(now, &limits[i]) < *value(asked, &limits[i]))
+			strv_add(capped, limits[i].field);
+}
+
+static int check(struct session *s, const struct session_wish *patch, const char *request_id,
+		 struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		const int64_t now = *value(&s->config, &limits[i]);
@@ -46,7 +63,9 @@ static int check(const struct session *s, const struct session_wish *patch, stru
 			buf_addf(&text, "%" PRId64, now);
 		err_detail(err, limits[i].field, "can only become narrower, is %s", text.data);
 	}
-	return err_from_details(err, s->id);
+	if (err->ndetails > 0)
+		return err_from_details(err, s->id);
+	return session_policy_env(s, &patch->environment, request_id, err);
 }
 
 static void patch_free(struct patch *p)
@@ -60,12 +79,12 @@ static struct patch *patch_new(const struct session_wish *wish, const struct cal
 {
 	struct patch *p = mem_new(struct patch);
 
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
-		*value(&p->wish, &limits[i]) = *value(wish, &limits[i]);
+	limits_copy(&p->wish, wish);
 	p->wish.working_dir = mem_strdup(wish->working_dir);
 	p->wish.has_environment = wish->has_environment;
 	strv_copy(&p->wish.environment, &wish->environment);
 	wish_env_strip(&p->wish.environment);
+	strv_copy(&p->wish.unset, &wish->unset);
 	memcpy(p->request_id, who->request_id, sizeof(p->request_id));
 	p->done = done;
 	p->arg = arg;
@@ -101,6 +120,7 @@ static char *clean(const char *base, const char *path)
 static void send_rest(struct session *s, struct patch *p)
 {
 	struct warden_patch m = {.set = p->wish.environment,
+				 .unset = p->wish.unset,
 				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
 
 	warden_send(s, MSG_warden_patch, &m);
@@ -142,7 +162,7 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 		r = err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			    s->id);
 	else
-		r = check(s, patch, &err);
+		r = check(s, patch, who->request_id, &err);
 	if (r < 0)
 		done(&err, NULL, arg);
 	else

@@ -22,7 +22,9 @@ static void ses_1_environment_is_merged_by_the_warden(void **state)
 	struct fake *f = kit_session(k, "s1");
 	char *env[] = {text("A=1"), text("BASH_ENV=x"), NULL};
 	char *after[] = {text("A=1"), text("LANG=C"), NULL};
-	struct session_wish wish = {.environment = {env, 2}, .has_environment = true};
+	char *gone[] = {text("OLD"), NULL};
+	struct session_wish wish = {
+		.environment = {env, 2}, .unset = {gone, 1}, .has_environment = true};
 	struct told t = {0};
 	struct warden_patch m;
 	struct link_msg msg;
@@ -32,7 +34,8 @@ static void ses_1_environment_is_merged_by_the_warden(void **state)
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_int_equal(m.set.n, 1);
 	assert_string_equal(m.set.v[0], "A=1");
-	assert_int_equal(m.unset.n, 0);
+	assert_int_equal(m.unset.n, 1);
+	assert_string_equal(m.unset.v[0], "OLD");
 	assert_null(m.cwd);
 	assert_int_equal(m.command_timeout_ms, 300000);
 	msg_done(MSG_warden_patch, &m);
@@ -165,7 +168,6 @@ static void ses_5_limits_only_become_narrower(void **state)
 	assert_at(&r, "config.resource_limits.pids_max", "5");
 	assert_at(&r, "config.limits.max_commands", "9");
 	assert_at(&r, "config.timeout", "4h");
-	assert_non_null(strstr(r.data, "pids_max: asked for (5), this version"));
 }
 
 static void ses_2_an_ended_session_is_not_changed(void **state)

@@ -93,6 +93,11 @@ void reaper_start(struct sessions *ss)
 	watch_after(ss->reaper, ss->deps.config->cleanup_interval_ms);
 }
 
+void reaper_again(struct sessions *ss)
+{
+	watch_after(ss->reaper, ss->deps.config->cleanup_interval_ms);
+}
+
 void reaper_stop(struct sessions *ss)
 {
 	watch_free(take(ss->reaper));

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The session record of the interface. */
+#include "policy/policy.h"
 #include "session/internal.h"
 
-static void format_policy(const struct session *s, struct jw *w)
+static void format_list(const struct strv *list, struct jw *w)
 {
-	static const char *const summary[] = {
-		"observe: no command, file or connection is refused by a rule",
-		"reads and writes below /workspace",
-		"every command is recorded with its end",
-	};
+	jw_arr(w);
+	for (size_t i = 0; i < list->n; i++)
+		jw_str(w, list->v[i]);
+	jw_arr_end(w);
+}
 
+static void format_policy(struct session *s, struct jw *w)
+{
+	const struct policy *p = session_policy(s);
+	struct strv summary = {0};
+
+	if (p != NULL)
+		policy_summary(p, &summary);
 	jw_obj(w);
 	jw_kstr(w, "name", s->policy_name);
 	jw_kstr(w, "version", s->policy_version);
 	jw_key(w, "summary");
-	jw_arr(w);
-	for (size_t i = 0; i < ARRAY_LEN(summary); i++)
-		jw_str(w, summary[i]);
-	jw_arr_end(w);
+	format_list(&summary, w);
 	jw_obj_end(w);
+	strv_done(&summary);
 }
 
 static void format_queue(const struct session *s, struct jw *w)
@@ -45,6 +51,7 @@ static void format_endpoints(const struct session *s, struct jw *w)
 		{"kill", "/kill"},
 		{"events", "/events"},
 		{"history", "/history"},
+		{"policy", "/policy"},
 	};
 
 	jw_obj(w);
@@ -89,6 +96,8 @@ void session_format(struct session *s, struct jw *w)
 	env_format(&s->env, w);
 	jw_key(w, "config");
 	session_wish_format(&s->config, w);
+	jw_key(w, "capped");
+	format_list(&s->capped, w);
 	format_totals(&s->totals, w);
 	jw_key(w, "queue");
 	format_queue(s, w);

@@ -20,16 +20,24 @@ int rows_cursor_parse(const char *cursor, int64_t *after, struct err *err)
 
 /* ---- writing ---- */
 
+static char *join(const struct strv *list)
+{
+	struct buf b = {0};
+
+	for (size_t i = 0; i < list->n; i++)
+		buf_addf(&b, "%s%s", i > 0 ? "\n" : "", list->v[i]);
+	return buf_take(&b);
+}
+
 static char *join_walls(const struct wall_report *walls)
 {
 	struct strv list = {0};
-	struct buf b = {0};
+	char *text;
 
 	wall_pack(walls, &list);
-	for (size_t i = 0; i < list.n; i++)
-		buf_addf(&b, "%s%s", i > 0 ? "\n" : "", list.v[i]);
+	text = join(&list);
 	strv_done(&list);
-	return buf_take(&b);
+	return text;
 }
 
 static char *env_text(const struct strv *env)
@@ -114,8 +122,10 @@ void rows_session_save_env(struct session *s)
 void rows_session_save_config(struct session *s)
 {
 	struct row r = row_write(s->ss, "UPDATE sessions SET config=?, walls=?, policy_name=?,"
-					" policy_version=?, workspace=?, owner_uid=? WHERE id=?");
+					" policy_version=?, workspace=?, owner_uid=?, capped=?"
+					" WHERE id=?");
 	cleanup_free char *config = config_text(&s->config), *walls = join_walls(&s->walls);
+	cleanup_free char *capped = join(&s->capped);
 
 	put_text(&r, config);
 	put_text(&r, walls);
@@ -123,6 +133,7 @@ void rows_session_save_config(struct session *s)
 	put_text(&r, s->policy_version);
 	put_text(&r, s->workspace);
 	put_int(&r, s->owner_uid);
+	put_text(&r, capped);
 	put_text(&r, s->id);
 	row_run(&r, NULL);
 }
@@ -141,17 +152,23 @@ void rows_session_delete(struct session *s)
 	"rowid, id, agent_id, owner_uid, state, created_us, last_activity_us, ended_us, "          \
 	"workspace,"                                                                               \
 	" policy_name, policy_version, cwd, env, config, walls, failure, command_count, file_ops," \
-	" net_ops, bytes_read, bytes_written"
+	" net_ops, bytes_read, bytes_written, capped"
 
-static void split_walls(const char *text, struct wall_report *walls, struct err *err)
+static void split(const char *text, struct strv *list)
 {
 	cleanup_free char *copy = mem_strdup(text);
-	struct strv list = {0};
 	char *save = NULL;
 
 	for (char *line = strtok_r(copy, "\n", &save); line != NULL;
 	     line = strtok_r(NULL, "\n", &save))
-		strv_add(&list, line);
+		strv_add(list, line);
+}
+
+static void split_walls(const char *text, struct wall_report *walls, struct err *err)
+{
+	struct strv list = {0};
+
+	split(text, &list);
 	wall_unpack(walls, &list, err);
 	strv_done(&list);
 }
@@ -185,7 +202,7 @@ static void read_texts(struct session *s, const char *env, const char *config, c
 static struct session *read_session(struct sessions *ss, struct row *r, int64_t *rowid)
 {
 	struct session *s;
-	const char *id, *env, *config, *walls;
+	const char *id, *env, *config, *walls, *capped;
 	int state;
 
 	*rowid = get_int(r);
@@ -211,6 +228,9 @@ static struct session *read_session(struct sessions *ss, struct row *r, int64_t 
 	s->totals.net_ops = get_int(r);
 	s->totals.bytes_read = get_int(r);
 	s->totals.bytes_written = get_int(r);
+	capped = get_text(r);
+	if (capped != NULL)
+		split(capped, &s->capped);
 	s->committed = s->totals;
 	return s;
 }

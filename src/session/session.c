@@ -66,6 +66,8 @@ void session_unref(struct session *s)
 	watch_free(s->bell);
 	free_waiters(s);
 	session_wish_done(&s->config);
+	strv_done(&s->capped);
+	free(s->asked);
 	strv_done(&s->env);
 	if (s->proof_fd != -1)
 		close(s->proof_fd);

@@ -52,6 +52,9 @@ void sessions_on_launcher(struct sessions *ss, struct link_msg *m);
 bool sessions_ready(const struct sessions *ss);
 void sessions_on_ready(struct sessions *ss, void (*fn)(void *arg), void *arg);
 unsigned sessions_live(const struct sessions *ss);
+/* SIGHUP: the configuration has changed in place, and stderr may be another log; every warden is
+ * told. */
+void sessions_reconfigure(struct sessions *ss);
 /* SIGTERM: ends every session in order, then calls done. */
 void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg);
 
@@ -68,6 +71,12 @@ void session_format(struct session *s, struct jw *w); /* the record of INTERFACE
 /* List with cursor: newest last, at most limit; next is "" at the end. */
 int session_list(struct sessions *ss, const struct caller *who, const char *cursor, unsigned limit,
 		 struct jw *w, struct err *err);
+/* The policy that holds for it, with what it narrowed itself. E_NOT_FOUND if it is not known. */
+int session_policy_format(struct session *s, struct jw *w, struct err *err);
+/* Which policies there are; reload: after those in use were read again. Answers exactly once with
+ * one of: err, m. */
+typedef void policies_done_fn(const struct err *err, const struct launcher_policies *m, void *arg);
+void policies_ask(struct sessions *ss, bool reload, policies_done_fn *done, void *arg);
 void session_patch(struct session *s, const struct caller *who, const struct session_wish *patch,
 		   session_done_fn *done, void *arg);
 /* Ends it (idempotent: an ended one answers its final record). */

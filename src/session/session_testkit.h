@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
+#include "base/fdio.h"
 #include "base/log.h"
+#include "policy/policy.h"
 #include "session/internal.h"
 #include "terminal/stream.h"
 #include <event2/event.h>
@@ -46,6 +48,8 @@ struct kit {
 	struct link api, launcher; /* both ends of the launcher's link */
 	struct sessions *ss;
 	struct caller who;
+	const char *policy; /* YAML of the next sessions' policy; NULL: kit_observe */
+	char version[POLICY_VERSION_LEN + 1]; /* of the last one's */
 	struct fake warden[KIT_WARDENS];
 	size_t nwardens;
 };
@@ -360,6 +364,28 @@ static __attribute__((unused)) void fake_connect(struct fake *f, int fd[3])
 	fd[2] = f->ack_fd;
 }
 
+static const char kit_observe[] =
+	"version: 1\nname: observe\ndefault: {files: allow, network: allow, commands: allow}\n";
+
+/* A compiled policy as the launcher passes it on. */
+static int kit_policy(const char *yaml, char version[POLICY_VERSION_LEN + 1])
+{
+	cleanup_buf struct buf bytes = {0};
+	struct err err = {0};
+	struct policy *p;
+	int fd;
+
+	if (policy_compile("p.yaml", yaml, strlen(yaml), &(struct policy_options){0}, NULL, &bytes,
+			   &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(policy_open(bytes.data, bytes.len, &p, &err), 0);
+	snprintf(version, POLICY_VERSION_LEN + 1, "%s", policy_version(p));
+	policy_close(p);
+	fd = fdio_sealed("policy", bytes.data, bytes.len);
+	assert_true(fd >= 0);
+	return fd;
+}
+
 static __attribute__((unused)) void fake_created(struct kit *k, struct fake *f)
 {
 	char *walls[] = {(char *)"mount_namespace\tup\town root", NULL};
@@ -367,15 +393,17 @@ static __attribute__((unused)) void fake_created(struct kit *k, struct fake *f)
 		.session_id = f->id,
 		.workspace = (char *)"/srv/real",
 		.policy_name = (char *)"observe",
-		.policy_version = (char *)"sha256:00",
+		.policy_version = k->version,
 		.owner_uid = 1000,
 		.walls = {walls, 1},
 	};
-	int fd[3];
+	int fd[4];
 
 	fake_connect(f, fd);
-	kit_tell(k, MSG_launcher_created, &m, fd, 3);
+	fd[3] = kit_policy(k->policy != NULL ? k->policy : kit_observe, k->version);
+	kit_tell(k, MSG_launcher_created, &m, fd, 4);
 	close(fd[0]);
+	close(fd[3]);
 }
 
 static __attribute__((unused)) void fake_state(struct kit *k, struct fake *f, const char *cwd,

@@ -179,6 +179,8 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	TAILQ_INIT(&ss->borrowed_sessions);
 	TAILQ_INIT(&ss->borrowed_commands);
 	TAILQ_INIT(&ss->unsaved);
+	TAILQ_INIT(&ss->policies);
+	STAILQ_INIT(&ss->policy_waiters);
 	ss->sweep = watch_timer(deps->base, sweep, ss);
 	ss->retry = watch_timer(deps->base, retry, ss);
 	outbox_init(&ss->launcher, deps->base, deps->launcher);
@@ -226,11 +228,25 @@ void sessions_free(struct sessions *ss)
 	while ((s = TAILQ_FIRST(&ss->all)) != NULL)
 		free_session(s);
 	sweep(ss);
+	policies_forget_waiters(ss);
+	policies_close(ss);
 	reaper_stop(ss);
 	watch_free(ss->sweep);
 	watch_free(ss->retry);
 	outbox_done(&ss->launcher);
 	free(ss);
+}
+
+void sessions_reconfigure(struct sessions *ss)
+{
+	struct session *s;
+
+	reaper_again(ss);
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (s->linked && s->settled)
+			warden_tell_settings(s);
+		else
+			s->settings_due = true;
 }
 
 /* ---- readiness ---- */
@@ -294,6 +310,7 @@ union launcher_payload {
 	struct launcher_found found;
 	struct launcher_lost lost;
 	struct launcher_gone gone;
+	struct launcher_policies policies;
 	struct msg_empty empty;
 };
 
@@ -302,7 +319,7 @@ static void on_created(struct sessions *ss, union launcher_payload *p, struct li
 	struct session *s = sessions_find(ss, p->created.session_id);
 
 	if (s != NULL && s->state == SESSION_CREATING && !s->linked && !s->over)
-		session_on_created(s, &p->created, m->fd);
+		session_on_created(s, &p->created, m->fd, m->nfds > 3 ? m->fd[3] : -1);
 }
 
 static void on_refused(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
@@ -337,6 +354,10 @@ static void on_found(struct sessions *ss, union launcher_payload *p, struct link
 		s = adopt_stray(ss, p->found.session_id);
 	if (s->linked || s->over)
 		return;
+	if (s->state == SESSION_CREATING) { /* nobody was told of it, nor it of its policy */
+		session_over(s, "the server ended while it was made");
+		return;
+	}
 	if (warden_attach(s, m->fd, &err) < 0)
 		session_over(s, err.message);
 }
@@ -382,6 +403,11 @@ static void on_gone(struct sessions *ss, union launcher_payload *p, struct link_
 	session_unref(s);
 }
 
+static void on_policies(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	policies_on_launcher(ss, &p->policies);
+}
+
 static const struct launcher_row {
 	enum msg_type type;
 	void (*fn)(struct sessions *ss, union launcher_payload *p, struct link_msg *m);
@@ -389,6 +415,7 @@ static const struct launcher_row {
 	{MSG_launcher_created, on_created},	{MSG_launcher_refused, on_refused},
 	{MSG_launcher_found, on_found},		{MSG_launcher_lost, on_lost},
 	{MSG_launcher_found_all, on_found_all}, {MSG_launcher_gone, on_gone},
+	{MSG_launcher_policies, on_policies},
 };
 
 void sessions_on_launcher(struct sessions *ss, struct link_msg *m)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the next server finds. */
+#include "base/log.h"
 #include "session/session_testkit.h"
+#include <sys/stat.h>
 
 static char *text(const char *s)
 {
@@ -28,6 +30,7 @@ static void answer_hello(struct kit *k, struct fake *f)
 	kit_skip(&f->link, MSG_warden_hello);
 	kit_recv_nothing(&f->link);
 	fake_state(k, f, "/workspace/now", &(struct strv){0});
+	kit_skip(&f->link, MSG_warden_settings);
 	kit_skip(&f->link, MSG_warden_patch);
 }
 
@@ -114,13 +117,11 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 	assert_int_equal(sessions_live(k->ss), 2);
 }
 
-static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **state)
+/* Nobody was told of it, and what its policy narrows is not known. */
+static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = {
-		.id = text("s1"), .workspace = text("/w"), .background = text("keep")};
-	struct warden_hello hello;
-	struct link_msg m;
+	struct session_wish wish = {.id = text("s1"), .workspace = text("/w")};
 	struct fake *f;
 
 	session_create(k->ss, &k->who, &wish, kit_told, &(struct told){0});
@@ -129,6 +130,26 @@ static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **st
 	restart(k); /* the launcher went on alone */
 	found(k, f);
 	kit_found_all(k);
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_true(sessions_ready(k->ss));
+	assert_string_equal(kit_state(k, "s1"), "failed");
+}
+
+static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish wish = {
+		.id = text("s1"), .workspace = text("/w"), .background = text("keep")};
+	struct told t = {0};
+	struct warden_hello hello;
+	struct link_msg m;
+	struct fake *f;
+
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	f = fake_new(k, "s1");
+	fake_created(k, f);
 	kit_recv(&f->link, MSG_warden_hello, &hello, &m);
 	assert_string_equal(hello.cwd, "/workspace");
 	assert_string_equal(hello.agent_id, "agent-1");
@@ -257,6 +278,62 @@ static void ses_8_a_result_that_is_told_twice_is_stored_once(void **state)
 	assert_events(k, "s1", before);
 	assert_int_equal(kit_get(k, "s1")->totals.command_count, 1);
 	kit_seen_done(&o);
+}
+
+static void state_with_execs(struct kit *k, struct fake *f, uint64_t verified)
+{
+	struct warden_state m = {.version = LINK_VERSION,
+				 .session_id = f->id,
+				 .cwd = text("/workspace"),
+				 .execs.verified = verified};
+
+	fake_send(k, f, MSG_warden_state, &m);
+}
+
+static void assert_verified(const struct kit *k, unsigned n)
+{
+	cleanup_free char *line = mem_printf("\nagentsh_execs_total{outcome=\"verified\"} %u\n", n);
+	cleanup_buf struct buf b = {0};
+
+	metrics_format(k->metrics, &b);
+	if (strstr(b.data, line) == NULL)
+		fail_msg("not %u verified", n);
+}
+
+/* POL-4: a server counts what happens from its greeting on; a result that is told again is older.
+ */
+static void pol_4_execs_before_this_server_are_not_counted(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by a = {0}, b = {0};
+	struct warden_result r;
+
+	submit(k, "s1", "c1", &a);
+	fake_take_exec(f);
+	r = fake_result(f, 0, "");
+	r.execs.verified = 3;
+	restart(k);
+	found(k, f);
+	kit_skip(&f->link, MSG_warden_hello);
+	state_with_execs(k, f, 5);
+	assert_verified(k, 0);
+	fake_send(k, f, MSG_warden_result, &r);
+	assert_verified(k, 0);
+	state_with_execs(k, f, 6); /* answers the patch */
+	assert_verified(k, 1);
+	kit_found_all(k);
+	submit(k, "s1", "c2", &b);
+	kit_skip(&f->link, MSG_warden_settings);
+	kit_skip(&f->link, MSG_warden_patch);
+	kit_skip(&f->link, MSG_warden_ack);
+	fake_take_exec(f);
+	r = fake_result(f, 0, "");
+	r.execs.verified = 9;
+	fake_send(k, f, MSG_warden_result, &r);
+	assert_verified(k, 4);
+	kit_seen_done(&a);
+	kit_seen_done(&b);
 }
 
 static void ses_8_what_the_warden_never_saw_is_lost(void **state)
@@ -508,6 +585,54 @@ static void ses_8_commands_are_numbered_on(void **state)
 	kit_seen_done(&b);
 }
 
+static void assert_settings(struct fake *f, uint64_t orphan_ms, uint64_t quota, uint32_t drops)
+{
+	struct warden_settings m;
+	struct link_msg msg;
+	struct stat log, ours;
+
+	kit_recv(&f->link, MSG_warden_settings, &m, &msg);
+	assert_int_equal(m.orphan_timeout_ms, orphan_ms);
+	assert_int_equal(m.output_quota, quota);
+	assert_int_equal(m.full_ring_drops, drops);
+	assert_int_equal(m.log_level, LOG_DEBUG);
+	assert_int_equal(m.log_format, LOG_JSON);
+	assert_int_equal(msg.nfds, 1);
+	assert_int_equal(fstat(msg.fd[0], &log), 0);
+	assert_int_equal(fstat(STDERR_FILENO, &ours), 0);
+	assert_int_equal(log.st_ino, ours.st_ino);
+	link_msg_done(&msg);
+}
+
+/* CFG-1: wardens hear of what may change while they live; one that is being made hears it when it
+ * stands. */
+static void cfg_1_wardens_are_told_of_new_settings(void **state)
+{
+	static const char *const sets[] = {"sessions.orphan_timeout=7s",
+					   "output.command_quota=5000", "events.full_ring=drop",
+					   "logging.level=debug", "logging.format=json"};
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1"), *late;
+	struct session_wish wish = {.id = text("s2"), .workspace = text("/srv/project")};
+	struct told t = {0};
+
+	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	kit_turn(k);
+	kit_skip(&k->launcher, MSG_launcher_create);
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+		assert_int_equal(config_override(sets[i], &k->config, NULL), 0);
+	sessions_reconfigure(k->ss);
+	assert_settings(f, 7000, 5000, 1);
+	late = fake_new(k, "s2");
+	fake_created(k, late);
+	kit_skip(&late->link, MSG_warden_hello);
+	kit_recv_nothing(&late->link);
+	fake_state(k, late, "/workspace", &(struct strv){0});
+	assert_settings(late, 7000, 5000, 1);
+	assert_int_equal(t.n, 1);
+	kit_recv_nothing(&late->link);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int main(void)
@@ -515,10 +640,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_nothing_to_find_is_ready_at_once),
 		TEST(ses_8_ready_when_every_found_warden_has_told_all),
+		TEST(ses_8_a_session_that_was_being_made_is_ended),
 		TEST(ses_8_hello_brings_the_row_for_a_warden_that_never_had_one),
 		TEST(ses_8_a_running_command_goes_on),
 		TEST(ses_8_an_unacknowledged_result_is_stored),
 		TEST(ses_8_a_result_that_is_told_twice_is_stored_once),
+		TEST(pol_4_execs_before_this_server_are_not_counted),
 		TEST(ses_8_what_the_warden_never_saw_is_lost),
 		TEST(ses_8_a_result_that_waits_for_the_ring_is_not_lost),
 		TEST(ses_8_a_lost_command_with_a_late_result_was_not_lost),
@@ -529,6 +656,7 @@ int main(void)
 		TEST(ses_8_a_warden_without_a_row_is_ended),
 		TEST(ses_8_a_warden_that_dies_while_it_is_greeted),
 		TEST(ses_8_commands_are_numbered_on),
+		TEST(cfg_1_wardens_are_told_of_new_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,6 +197,8 @@ static void set_error(struct outcome *o, const struct err *why)
 	free(o->error_message);
 	o->error_code = mem_strdup(err_row(why->code)->name);
 	o->error_message = mem_strdup(why->message);
+	free(o->error_policy);
+	o->error_policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL;
 }
 
 /* What its file holds is its output; nobody else has counted. */
@@ -217,6 +219,7 @@ void command_refusal_from_row(struct command *c)
 	c->refusal = mem_new(struct err);
 	err_set(c->refusal, err_code_by_name(c->out.error_code),
 		c->out.error_path != NULL ? c->out.error_path : c->id, "%s", c->out.error_message);
+	denial_take(c->refusal, c->out.error_policy);
 }
 
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse)
@@ -259,6 +262,7 @@ void command_on_refused(struct session *s, const struct warden_refused *m)
 		return;
 	err_set(&why, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject, "%s",
 		m->message != NULL ? m->message : "the warden refused it");
+	denial_take(&why, m->policy);
 	free(c->out.error_path);
 	c->out.error_path = mem_strdup(m->subject);
 	command_end(c, COMMAND_FINISHED, &why, true);
@@ -372,8 +376,10 @@ void command_on_result(struct session *s, struct warden_result *m)
 
 	if (c == NULL)
 		c = find_stored(s, m->command_id);
-	if (c == NULL)
+	if (c == NULL) {
+		session_drain(s, m->ring_end); /* the warden takes the result for a bell */
 		return;
+	}
 	c->ack = true;
 	if (c->over)
 		return;

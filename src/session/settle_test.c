@@ -134,6 +134,45 @@ static void obs_1_commands_and_output_are_counted(void **state)
 	kit_seen_done(&o);
 }
 
+static void assert_execs(const struct kit *k, const char *outcome, unsigned n)
+{
+	cleanup_free char *line =
+		mem_printf("\nagentsh_execs_total{outcome=\"%s\"} %u\n", outcome, n);
+	cleanup_buf struct buf b = {0};
+
+	metrics_format(k->metrics, &b);
+	if (strstr(b.data, line) == NULL)
+		fail_msg("no line '%s'", line);
+}
+
+/* POL-4: a warden tells how many there were so far; each is counted once. */
+static void pol_4_execs_are_counted(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f[] = {kit_session(k, "s1"), kit_session(k, "s2")};
+	const struct exec_wish wish = kit_wish("true");
+	const struct exec_counts so_far[] = {{1, 2, 3, 4, 5}, {1, 12, 3, 5, 6}, {0, 1, 2, 3, 4}};
+
+	for (size_t i = 0; i < ARRAY_LEN(so_far); i++) {
+		struct fake *of = f[i / 2];
+		struct seen_by o = {0};
+		struct warden_result r;
+
+		kit_submit(k, of->id, &wish, &o);
+		fake_take_exec(of);
+		r = fake_result(of, 0, "");
+		r.execs = so_far[i];
+		fake_send(k, of, MSG_warden_result, &r);
+		kit_skip(&of->link, MSG_warden_ack);
+		kit_seen_done(&o);
+	}
+	assert_execs(k, "verified", 1);
+	assert_execs(k, "skipped", 13);
+	assert_execs(k, "refused", 5);
+	assert_execs(k, "mismatched", 8);
+	assert_execs(k, "failed", 10);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int main(void)
@@ -144,6 +183,7 @@ int main(void)
 		TEST(ses_2_an_exit_that_only_the_journal_knows),
 		TEST(ses_2_a_command_that_was_sent_and_never_seen_is_lost),
 		TEST(obs_1_commands_and_output_are_counted),
+		TEST(pol_4_execs_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,8 @@ static unsigned waiting(const struct session *s)
 	return n;
 }
 
-static int may_run(const struct session *s, const struct exec_wish *wish, struct err *err)
+static int may_run(struct session *s, const struct caller *who, const struct exec_wish *wish,
+		   struct err *err)
 {
 	const struct config *config = s->ss->deps.config;
 	const int64_t most = s->config.max_commands;
@@ -60,6 +61,8 @@ static int may_run(const struct session *s, const struct exec_wish *wish, struct
 			       "session '%s' has had its %" PRId64
 			       " commands (limits.max_commands)",
 			       s->id, most);
+	if (session_policy_env(s, &wish->env, who->request_id, err) < 0)
+		return -(int)err->code;
 	if (s->running == NULL)
 		return 0;
 	if (!wish->queue)
@@ -235,7 +238,7 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	*out = NULL;
 	if (ask->idempotency_key != NULL && replay(s, ask, obs, out))
 		return;
-	r = may_run(s, ask->wish, &err);
+	r = may_run(s, who, ask->wish, &err);
 	if (r == 0) {
 		c = make(s, who, ask);
 		r = put_down(c, &err);

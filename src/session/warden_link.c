@@ -50,6 +50,25 @@ static void say_hello(struct session *s)
 	session_after(s, HELLO_MS, hello_overdue);
 }
 
+void warden_tell_settings(struct session *s)
+{
+	const struct config *config = s->ss->deps.config;
+	enum log_level level = LOG_INFO;
+	struct warden_settings m = {
+		.orphan_timeout_ms = (uint64_t)config->orphan_timeout_ms,
+		.output_quota = (uint64_t)config->output_command_quota,
+		.full_ring_drops = strcmp(config->full_ring, "drop") == 0,
+	};
+	const int log = STDERR_FILENO;
+
+	log_level_parse(config->log_level, &level);
+	m.log_level = level;
+	m.log_format = strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+	s->settings_due = false;
+	if (s->linked && !s->ss->freeing)
+		outbox_send(&s->outbox, MSG_warden_settings, &m, &log, 1, NULL);
+}
+
 /* A warden of an earlier server: a patch that changes nothing is answered behind everything that
  * the hello brings, so that with its answer the warden has told all. What the journal holds is read
  * now: no bell is rung for it twice. */
@@ -58,6 +77,7 @@ static void greeted_again(struct session *s)
 	struct warden_patch nothing = {.command_timeout_ms =
 					       (uint64_t)s->config.command_timeout_ms};
 
+	warden_tell_settings(s);
 	warden_send(s, MSG_warden_patch, &nothing);
 	warden_expect(s, EXPECT_SETTLED, NULL);
 	if (!s->stray)
@@ -116,6 +136,27 @@ union warden_payload {
 	struct warden_failed failed;
 	struct msg_empty empty;
 };
+
+/* What its warden tells anew may be older than what it said before. */
+static uint64_t grown(uint64_t *last, uint64_t now)
+{
+	const uint64_t n = now > *last ? now - *last : 0;
+
+	*last += n;
+	return n;
+}
+
+static void count_execs(struct session *s, const struct exec_counts *now)
+{
+	struct metrics *m = s->ss->deps.metrics;
+	struct exec_counts *last = &s->execs;
+
+	metrics_execs(m, METRIC_EXEC_VERIFIED, grown(&last->verified, now->verified));
+	metrics_execs(m, METRIC_EXEC_SKIPPED, grown(&last->skipped, now->skipped));
+	metrics_execs(m, METRIC_EXEC_REFUSED, grown(&last->refused, now->refused));
+	metrics_execs(m, METRIC_EXEC_MISMATCHED, grown(&last->mismatched, now->mismatched));
+	metrics_execs(m, METRIC_EXEC_FAILED, grown(&last->failed, now->failed));
+}
 
 /* The warden does not know it: it never ran. If the journal says that it did, its result is still
  * on its way (it waits for room in the ring). */
@@ -177,6 +218,10 @@ static void on_state(struct session *s, union warden_payload *p)
 	STAILQ_REMOVE_HEAD(&s->expects, next);
 	old_cwd = mem_strdup(s->cwd);
 	take_state(s, &p->state);
+	/* What was before this server is not its to count. */
+	if (x->kind == EXPECT_HELLO)
+		s->execs = p->state.execs;
+	count_execs(s, &p->state.execs);
 	switch (x->kind) {
 	case EXPECT_HELLO:
 		session_take_walls(s, &p->state.walls);
@@ -211,6 +256,7 @@ static void on_refused(struct session *s, union warden_payload *p)
 
 static void on_result(struct session *s, union warden_payload *p)
 {
+	count_execs(s, &p->result.execs);
 	command_on_result(s, &p->result);
 }
 

@@ -136,6 +136,22 @@ static void on_patch(struct warden *w, struct link_msg *m)
 	w->api.patch_req = m->req;
 }
 
+/* The log is our stderr: whatever it was (a file that was put aside) is let go. */
+static void on_settings(struct warden *w, struct link_msg *m)
+{
+	struct warden_settings s;
+
+	if (link_unpack(m, &s, NULL) < 0 || s.log_level > LOG_ERROR || s.log_format > LOG_JSON)
+		return;
+	w->settings.orphan_timeout_ms = s.orphan_timeout_ms;
+	w->settings.output_quota = s.output_quota;
+	w->settings.full_ring_drops = s.full_ring_drops;
+	w->record.drop = s.full_ring_drops != 0;
+	log_set((enum log_level)s.log_level, (enum log_format)s.log_format);
+	if (m->nfds > 0)
+		dup2(m->fd[0], STDERR_FILENO);
+}
+
 static void on_end(struct warden *w, struct link_msg *m)
 {
 	struct warden_end e;
@@ -150,9 +166,11 @@ static const struct {
 	enum msg_type type;
 	void (*on)(struct warden *w, struct link_msg *m);
 } hearing[] = {
-	{MSG_warden_exec, on_exec},	{MSG_warden_ack, on_ack},     {MSG_warden_stdin, on_stdin},
-	{MSG_warden_window, on_window}, {MSG_warden_kill, on_kill},   {MSG_warden_patch, on_patch},
-	{MSG_warden_end, on_end},	{MSG_warden_hello, on_hello},
+	{MSG_warden_exec, on_exec},	    {MSG_warden_ack, on_ack},
+	{MSG_warden_stdin, on_stdin},	    {MSG_warden_window, on_window},
+	{MSG_warden_kill, on_kill},	    {MSG_warden_patch, on_patch},
+	{MSG_warden_end, on_end},	    {MSG_warden_hello, on_hello},
+	{MSG_warden_settings, on_settings},
 };
 
 static void hear(struct warden *w, struct link_msg *m)

@@ -21,12 +21,14 @@ static const struct {
 	{"ring", offsetof(struct warden_args, ring_fd), true},
 	{"ack", offsetof(struct warden_args, ack_fd), true},
 	{"state_program", offsetof(struct warden_args, state_prog_fd), true},
+	{"policy", offsetof(struct warden_args, policy_fd), true},
 	{"init_pid", offsetof(struct warden_args, init_pid), false},
 	{"api_uid", offsetof(struct warden_args, api_uid), false},
 	{"log_level", offsetof(struct warden_args, log_level), false},
 	{"log_format", offsetof(struct warden_args, log_format), false},
 };
 #define WALL_KEY "wall="
+#define COUNTER_KEY "counter="
 _Static_assert(sizeof(pid_t) == sizeof(int) && sizeof(uid_t) == sizeof(int), "see keys");
 
 static int *place(struct warden_args *a, size_t i)
@@ -66,10 +68,19 @@ static int parse_one(struct warden_args *a, const char *arg, unsigned *seen, str
 		*seen |= 1U << i;
 		return 0;
 	}
-	if (strncmp(arg, WALL_KEY, strlen(WALL_KEY)) != 0)
+	if (strncmp(arg, WALL_KEY, strlen(WALL_KEY)) == 0)
+		strv_add(&a->walls, arg + strlen(WALL_KEY));
+	else if (strncmp(arg, COUNTER_KEY, strlen(COUNTER_KEY)) == 0)
+		strv_add(&a->counters, arg + strlen(COUNTER_KEY));
+	else
 		return err_set(err, E_BAD_REQUEST, NULL, "unknown argument '%s'", arg);
-	strv_add(&a->walls, arg + strlen(WALL_KEY));
 	return 0;
+}
+
+void warden_args_done(struct warden_args *args)
+{
+	strv_done(&args->walls);
+	strv_done(&args->counters);
 }
 
 int warden_args_parse(int argc, char **argv, struct warden_args *out, struct err *err)
@@ -89,11 +100,20 @@ int warden_args_parse(int argc, char **argv, struct warden_args *out, struct err
 			r = err_set(err, E_BAD_REQUEST, keys[i].key, "'%s=' is missing",
 				    keys[i].key);
 	if (r < 0) {
-		strv_done(&a.walls);
+		warden_args_done(&a);
 		return r;
 	}
 	*out = a;
 	return 0;
+}
+
+static void add_list(const char *key, const struct strv *list, struct strv *argv)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		cleanup_free char *arg = mem_printf("%s%s", key, list->v[i]);
+
+		strv_add(argv, arg);
+	}
 }
 
 void warden_args_format(const struct warden_args *args, struct strv *argv)
@@ -107,9 +127,6 @@ void warden_args_format(const struct warden_args *args, struct strv *argv)
 
 		strv_add(argv, arg);
 	}
-	for (size_t i = 0; i < args->walls.n; i++) {
-		cleanup_free char *arg = mem_printf(WALL_KEY "%s", args->walls.v[i]);
-
-		strv_add(argv, arg);
-	}
+	add_list(WALL_KEY, &args->walls, argv);
+	add_list(COUNTER_KEY, &args->counters, argv);
 }

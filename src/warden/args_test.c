@@ -30,6 +30,7 @@ static void ses_1_arguments_there_and_back(void **state)
 
 	strv_add(&a.walls, "seccomp\tup\t61 rules");
 	strv_add(&a.walls, "landlock\tabsent\t=");
+	strv_add(&a.counters, "0 1/pids.events");
 	warden_args_format(&a, &argv);
 	if (warden_args_parse((int)argv.n, argv.v, &b, &err) < 0)
 		fail_msg("%s", err.message);
@@ -43,11 +44,13 @@ static void ses_1_arguments_there_and_back(void **state)
 	assert_int_equal(b.walls.n, 2);
 	assert_string_equal(b.walls.v[0], "seccomp\tup\t61 rules");
 	assert_string_equal(b.walls.v[1], "landlock\tabsent\t=");
+	assert_int_equal(b.counters.n, 1);
+	assert_string_equal(b.counters.v[0], "0 1/pids.events");
 	assert_int_equal(fcntl(0, F_GETFD), FD_CLOEXEC);
 	for (int i = 0; i < 3; i++)
 		fcntl(i, F_SETFD, flags);
-	strv_done(&a.walls);
-	strv_done(&b.walls);
+	warden_args_done(&a);
+	warden_args_done(&b);
 	strv_done(&argv);
 }
 

@@ -23,6 +23,7 @@ struct fixture {
 	struct sockaddr_un at;
 	struct captured captured;
 	bool owned, later;
+	bool asked; /* for an owner: a connection was accepted */
 	struct watch *tick;
 	bool (*until)(struct fixture *f);
 	int64_t stop_us;
@@ -32,6 +33,7 @@ static struct captured *owner(pid_t pid, bool *later, void *arg)
 {
 	struct fixture *f = arg;
 
+	f->asked = true;
 	*later |= f->later;
 	return f->owned ? &f->captured : NULL;
 }
@@ -150,6 +152,11 @@ static bool is_noted(struct fixture *f)
 	return f->captured.note[0] != '\0';
 }
 
+static bool is_asked(struct fixture *f)
+{
+	return f->asked;
+}
+
 static bool never(struct fixture *f)
 {
 	return false;
@@ -247,15 +254,19 @@ static void sta_6_a_stranger_is_not_heard(void **state)
 static void sta_6_a_lent_connection_is_not_believed(void **state)
 {
 	struct fixture *f = *state;
-	const pid_t pid = fork();
+	int accepted[2];
+	pid_t pid;
 
+	assert_int_equal(pipe2(accepted, O_CLOEXEC), 0);
+	pid = fork();
 	if (pid == 0) {
 		const int fd = dial(f);
 		pid_t child;
 		char c;
 
-		/* Long enough to be accepted first. */
-		usleep(100000);
+		close(accepted[1]);
+		if (read(accepted[0], &c, 1) != 0) /* until the test closes its end */
+			_exit(9);
 		child = fork();
 		if (child == 0) {
 			send(fd, "EA=1", 5, MSG_NOSIGNAL);
@@ -265,6 +276,9 @@ static void sta_6_a_lent_connection_is_not_believed(void **state)
 		recv(fd, &c, 1, 0);
 		_exit(0);
 	}
+	close(accepted[0]);
+	wait_until(f, is_asked, 5000);
+	close(accepted[1]);
 	wait_until(f, is_noted, 5000);
 	assert_string_equal(f->captured.note, "capture: from another process");
 	status_of(pid);

@@ -481,10 +481,13 @@ static void exe_1_a_dead_idle_leader_is_replaced(void **state)
 {
 	struct kit *k = kit_of(state);
 	const pid_t first = leader_of(k);
+	cleanup_fd int pidfd = -1;
 
 	assert_true(first > 0);
 	assert_int_equal(leader_of(k), first);
+	pidfd = proc_pidfd(first);
 	kill(first, SIGKILL);
+	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, KIT_WAIT_MS), 1);
 	for (int i = 0; i < 3; i++)
 		kit_expect(k, "echo fine", "fine\n", 0);
 	assert_int_not_equal(leader_of(k), first);
@@ -663,6 +666,35 @@ static void ses_1_a_patch_is_answered_with_the_state(void **state)
 	msg_done(MSG_warden_patch, &p);
 }
 
+/* CFG-1: settings that change while the session lives, and another log. */
+static void cfg_1_new_settings_are_taken(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct warden_settings m = {.orphan_timeout_ms = 10000,
+				    .output_quota = 3,
+				    .log_level = LOG_INFO,
+				    .log_format = LOG_JSON};
+	const int log = memfd_create("log", MFD_CLOEXEC);
+	struct kit_command c;
+	char text[4096] = "";
+
+	assert_int_equal(link_send(&k->api, MSG_warden_settings, 0, &m, &log, 1, NULL), 0);
+	c = kit_run(k, "printf", "12345");
+	assert_int_equal(c.result.stdout_bytes, 5);
+	assert_int_equal(c.result.stdout_kept, 3);
+	kit_done(&c);
+	m.log_level = 99; /* none of ours */
+	m.output_quota = 4;
+	assert_int_equal(link_send(&k->api, MSG_warden_settings, 0, &m, NULL, 0, NULL), 0);
+	c = kit_run(k, "printf", "12345");
+	assert_int_equal(c.result.stdout_kept, 3);
+	kit_done(&c);
+	kit_close(state);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "\"message\":\"session ends\""));
+	close(log);
+}
+
 /* SES-4: the walls of launcher and init are in the first state. */
 static void ses_4_the_first_state(void **state)
 {
@@ -704,6 +736,7 @@ int main(void)
 		cmocka_unit_test(evt_2_only_so_many_wait),
 		cmocka_unit_test(evt_2_a_full_ring_drops_and_counts),
 		TEST(ses_1_a_patch_is_answered_with_the_state),
+		TEST(cfg_1_new_settings_are_taken),
 		TEST(ses_4_the_first_state),
 	};
 

@@ -6,6 +6,8 @@
 #include "warden/api.h"
 #include "warden/capture_in.h"
 #include "warden/env.h"
+#include "warden/execs.h"
+#include "warden/limits.h"
 #include "warden/loop.h"
 #include "warden/record.h"
 #include "warden/results.h"
@@ -48,9 +50,15 @@ struct warden {
 	/* the session */
 	struct memory memory;
 	struct record record;
+	struct limits limits;
 	struct results results;
 	struct run_list runs; /* in the order of their requests */
 	struct leader_list idle;
+	/* execs */
+	struct gate *gate;   /* the loop's */
+	struct execs *execs; /* NULL: not watched */
+	struct watch *execs_wake;
+	int execs_fd;	   /* eventfd: there is something to take */
 	uint64_t commands; /* started so far */
 	struct api api;
 };
@@ -59,6 +67,8 @@ struct warden {
 void warden_greet(struct warden *w);
 /* Ends in order: commands are killed and told, then init goes, then the process. */
 void warden_end(struct warden *w, const char *reason);
+/* Execs that happened, into the journal. */
+void warden_take_execs(struct warden *w);
 /* The leader of this command died unasked: the session fails, as init's victim if init is dead as
  * well. */
 void warden_suspect(struct warden *w, const char *command_id);

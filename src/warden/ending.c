@@ -73,6 +73,7 @@ static void explain_end(const struct run *r, struct warden_result *m)
 {
 	const int status = r->exited ? (int)r->end.status : SIGKILL;
 	const char *left = r->empty ? "" : "; some of its processes do not die";
+	cleanup_free char *met = r->why == WHY_ITSELF ? limits_met(r) : NULL;
 
 	if (WIFSIGNALED(status)) {
 		m->signal = (uint32_t)WTERMSIG(status);
@@ -85,6 +86,8 @@ static void explain_end(const struct run *r, struct warden_result *m)
 		set_error(m, E_COMMAND_TIMEOUT,
 			  mem_printf("the command ran out of time after %.3f s%s",
 				     (double)m->duration_us / 1e6, left));
+	} else if (met != NULL) {
+		set_error(m, E_RESOURCE_LIMIT, take(met));
 	} else if (m->signal != 0) {
 		const char *name = proc_signal_name((int)m->signal);
 
@@ -126,7 +129,7 @@ static enum event_type end_event(const struct warden_result *m)
 {
 	if (m->error_code != NULL && strcmp(m->error_code, err_row(E_COMMAND_TIMEOUT)->name) == 0)
 		return EVENT_command_timeout;
-	if (m->error_code != NULL && strcmp(m->error_code, err_row(E_COMMAND_KILLED)->name) == 0)
+	if (m->signal != 0)
 		return EVENT_command_killed;
 	return EVENT_command_finished;
 }
@@ -142,6 +145,7 @@ static void deliver(struct run *r, struct warden_result *m)
 	m->started_us = (uint64_t)r->wall_us;
 	m->finished_us = e.time_us;
 	m->cwd = mem_strdup(w->memory.cwd);
+	m->execs = execs_counts(w->execs);
 	if (m->env_changed.n > 0)
 		strv_copy(&m->env, &w->memory.env);
 	w->memory.last_exit = m->exit_code;
@@ -216,6 +220,7 @@ static void finish(struct run *r)
 
 	for (int i = 0; i < 2; i++)
 		output_drain(&r->out[i]);
+	limits_look(r->w);
 	explain_end(r, &m);
 	count_output(r, &m);
 	take_state(r, &m);

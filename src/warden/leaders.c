@@ -61,6 +61,7 @@ static int ask_new(struct run *r, const struct init_spawn *ask, const int fd[3],
 	if (code == 0) {
 		const int fds[] = {fd[0], fd[1], fd[2], theirs};
 
+		execs_expect(r->w->execs, ask->id, r->ask.command_id, 0);
 		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, ARRAY_LEN(fds), err);
 	}
 	if (code == 0)
@@ -74,12 +75,14 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[3], struct er
 
 	while ((l = LIST_FIRST(&r->w->idle)) != NULL) {
 		LIST_REMOVE(l, next);
+		execs_expect(r->w->execs, ask->id, r->ask.command_id, l->pid);
 		if (leader_alive(l) &&
 		    link_send(&l->link, MSG_leader_spawn, 0, ask, fd, 3, NULL) == 0) {
 			l->run = r;
 			r->leader = l;
 			return 0;
 		}
+		execs_over(r->w->execs, ask->id);
 		leader_free(l);
 	}
 	return ask_new(r, ask, fd, err);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "warden/core.h"
+#include "warden/first.h"
 #include "warden/root.h"
 #include <signal.h>
 
@@ -85,6 +86,9 @@ static void close_all(struct run *r)
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
+	if (r->spawn != 0)
+		execs_over(r->w->execs, r->spawn);
+	first_done(r);
 	if (r->exited && r->end.empty)
 		leader_rest(r->leader);
 	else

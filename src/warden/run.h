@@ -6,6 +6,8 @@
  * session's choice. */
 #pragma once
 #include "link/link.h"
+#include "model/verdict.h"
+#include "sandbox/cgroup.h"
 #include "warden/capture_in.h"
 #include "warden/kill.h"
 #include "warden/leaders.h"
@@ -33,8 +35,13 @@ struct run {
 	char *cwd;  /* it starts in */
 	enum run_phase phase;
 	enum run_why why;
-	struct strv given;     /* a script's environment at its start */
-	struct leader *leader; /* from the spawn on */
+	struct strv given;	  /* a script's environment at its start */
+	struct leader *leader;	  /* from the spawn on */
+	uint32_t spawn;		  /* its number; 0: none */
+	struct exec_first *first; /* what is executed first; NULL: not found, or not looked for */
+	struct strv first_argv;
+	struct verdict verdict; /* about it */
+	uint64_t first_us;	/* what that took */
 	struct watch *deadline, *retry, *listen;
 	int64_t give_up_us;
 	unsigned rounds;
@@ -44,7 +51,8 @@ struct run {
 	int signal; /* asked for before there was a process; 0: none */
 	uint64_t grace_ms;
 	bool signal_tree;
-	int64_t mono_us, wall_us; /* start */
+	int64_t mono_us, wall_us;      /* start */
+	struct cgroup_counters before; /* at the start */
 	struct output out[2];
 	struct input in;
 	struct captured captured;

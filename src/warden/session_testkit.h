@@ -18,6 +18,7 @@
 #include "base/proc.h"
 #include "event/journal.h"
 #include "link/link.h"
+#include "policy/policy.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/spawn.h"
 #include "warden/warden.h"
@@ -50,6 +51,7 @@ struct kit {
 	char socket[100];
 	struct journal_reader *reader;
 	char events[65536]; /* "type command_id exit " of what was drained */
+	char execs[65536];  /* "path decision command_id rule;" of execs that were drained */
 	char line[2048];    /* the last command_line */
 	unsigned made;	    /* command ids given */
 	struct warden_hello hello;
@@ -137,8 +139,8 @@ static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, i
 				      int tree)
 {
 	const struct sandbox_start start = {&k->plan, kit_init_fd, init_link, tree};
-	const int *fds[] = {&args->listen_fd, &args->api_fd, &args->init_fd,
-			    &args->ring_fd,   &args->ack_fd, &args->state_prog_fd};
+	const int *fds[] = {&args->listen_fd, &args->api_fd,	    &args->init_fd,  &args->ring_fd,
+			    &args->ack_fd,    &args->state_prog_fd, &args->policy_fd};
 	struct strv argv = {0};
 	struct err err = {0};
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -160,14 +162,18 @@ static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, i
 
 static inline void kit_plan(struct kit *k)
 {
+	static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
 	const bool root = geteuid() == 0;
 
 	k->plan = (struct sandbox_plan){.uid = root ? KIT_UID : geteuid(),
 					.gid = root ? KIT_UID : getegid(),
-					.privileged = root};
+					.privileged = root,
+					.exec_control = 1};
 	k->plan.session_id = mem_strdup("session-test");
 	k->plan.hostname = mem_strdup("session-test");
 	k->plan.state_program = mem_printf("%s/state", kit_dir);
+	for (size_t i = 0; i < ARRAY_LEN(system); i++)
+		strv_add(&k->plan.read_only_paths, system[i]);
 }
 
 static inline void kit_journal(struct kit *k, uint32_t size, struct warden_args *args)
@@ -229,7 +235,23 @@ struct kit_wish {
 	uint64_t orphan_ms, timeout_ms, quota, env_max;
 	const char *shell;
 	bool no_hello;
+	const char *rules; /* of the policy */
 };
+
+static inline int kit_policy(const char *rules)
+{
+	cleanup_free char *text =
+		mem_printf("version: 1\nname: test\ndefault: {files: allow, network: "
+			   "allow, commands: allow}\n%s",
+			   rules != NULL ? rules : "");
+	const struct policy_options o = {0};
+	cleanup_buf struct buf bytes = {0}, report = {0};
+	struct err err = {0};
+
+	if (policy_compile("test.yaml", text, strlen(text), &o, &report, &bytes, &err) < 0)
+		fail_msg("%s", report.data);
+	return fdio_sealed("policy", bytes.data, bytes.len);
+}
 
 static inline struct kit *kit_open_with(const struct kit_wish *wish)
 {
@@ -253,6 +275,7 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	args.api_fd = api[1];
 	args.init_fd = init[0];
 	args.state_prog_fd = open(k->plan.state_program, O_PATH | O_CLOEXEC);
+	args.policy_fd = kit_policy(wish->rules);
 	args.api_uid = geteuid() == 0 ? KIT_API_UID : geteuid();
 	strv_add(&args.walls, "process_separation\tup\tby the test");
 	k->warden = fork();
@@ -267,6 +290,7 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	close(args.ring_fd);
 	close(args.ack_fd);
 	close(args.state_prog_fd);
+	close(args.policy_fd);
 	strv_done(&args.walls);
 	link_init(&k->api, api[0], SIDE_API, SIDE_WARDEN);
 	k->hello = (struct warden_hello){.version = LINK_VERSION,
@@ -307,8 +331,15 @@ static inline struct kit *kit_of(void **state)
 static inline void note_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct kit *k = arg;
-	const size_t n = strlen(k->events);
+	const size_t n = strlen(k->events), have = strlen(k->execs);
 
+	if (e->type == EVENT_exec) {
+		assert_true(e->exec_argv.n > 0);
+		assert_true(e->pid > 1 || strcmp(e->decision, "deny") == 0);
+		snprintf(k->execs + have, sizeof(k->execs) - have, "%s %s %s %s;", e->exec_path,
+			 e->decision, e->command_id != NULL ? e->command_id : "-", e->policy_rule);
+		return;
+	}
 	if (e->command_line != NULL)
 		snprintf(k->line, sizeof(k->line), "%s", e->command_line);
 	snprintf(k->events + n, sizeof(k->events) - n, "%s %s %d;", event_type_name(e->type),

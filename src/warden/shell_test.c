@@ -196,6 +196,8 @@ static const struct row for_all[] = {
 	{"set -x; true", PLAIN, SAME},
 	{"trap '' INT; kill -INT $$; trap - INT; echo on", PLAIN, SAME},
 	{"trap 'x' NOSUCH 2>/dev/null; echo $?", PLAIN, SAME},
+	/* Past our `trap`: the script's handler is the only one, and the old state stands. */
+	{"command trap 'echo own' EXIT; export FOO=9", "", SAME},
 };
 
 static const struct row for_bash[] = {
@@ -228,6 +230,9 @@ static const struct row for_bash[] = {
 	{". /dev/stdin <<<'trap \"echo src\" EXIT'", PLAIN PLAIN, SAME},
 	{"shopt -s lastpipe; echo z | { trap 'echo lp' EXIT; }", PLAIN PLAIN, SAME},
 	{"set -o posix; export FOO=9", "/usr 9\n", SAME},
+	{"trap 'echo own' EXIT; set -o posix; export FOO=9", "/usr 9\n/usr 9\n", SAME},
+	{"set -o posix; trap 'echo own' EXIT; export FOO=9", "", SAME},
+	{"builtin trap 'echo own' EXIT; export FOO=9", "", SAME},
 	{"trap \"echo 'a'\\''b'; echo \\$((1+1))\" EXIT ERR DEBUG; trap -p; trap - DEBUG ERR",
 	 PLAIN PLAIN, SAME},
 };

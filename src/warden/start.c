@@ -7,6 +7,7 @@
 #include "warden/alias.h"
 #include "warden/builtins.h"
 #include "warden/core.h"
+#include "warden/first.h"
 #include "warden/root.h"
 #include "warden/shell.h"
 #include <errno.h>
@@ -17,22 +18,18 @@
 #define ABANDON_MS 5000 /* for a start that hangs at its time-out */
 #define START_CODE(errnum) ((errnum) == EAGAIN ? E_RESOURCE_LIMIT : E_INTERNAL)
 
-/* The one place where a command's first exec is decided, before init is asked. Under the policy
- * `observe`, the only one, it is allowed. 0, or the refusal. */
-static int decide_exec(const struct run *r, struct err *err)
-{
-	if (r->ask.script == NULL && r->ask.argv.n == 0)
-		return err_set(err, E_BAD_REQUEST, "command", "there is nothing to execute");
-	return 0;
-}
-
 /* ---- the leader's messages ---- */
 
 static void on_running(struct run *r)
 {
+	const pid_t pid = execs_started(r->w->execs, r->spawn);
+
+	if (r->pid == 0)
+		r->pid = pid;
 	r->root.pid = r->leader->pid;
 	r->phase = RUN_RUNNING;
 	run_tell_start(r);
+	first_record(r);
 }
 
 static void on_started(struct run *r, struct link_msg *m)
@@ -65,7 +62,9 @@ static void on_failed(struct run *r, const struct leader_failed *f)
 		return;
 	}
 	errno = errnum;
-	if (f->stage == SPAWN_STAGE_CWD)
+	if (f->stage == SPAWN_STAGE_LIMITS)
+		err_errno(&err, E_ENFORCEMENT, "rlimit", "the command's limits cannot be set");
+	else if (f->stage == SPAWN_STAGE_CWD)
 		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
 	else
 		err_errno(&err, START_CODE(errnum), NULL, "the command cannot be started");
@@ -77,6 +76,7 @@ void run_on_leader(struct run *r, struct link_msg *m)
 	struct leader_failed failed;
 	struct leader_exit end;
 
+	warden_take_execs(r->w);
 	switch (m->type) {
 	case MSG_leader_started:
 		on_started(r, m);
@@ -239,7 +239,10 @@ static int ask_leader(struct run *r, const struct spawn_fds *s, struct err *err)
 	int code;
 
 	build_spawn(r, &sp);
-	code = leader_ask(r, &sp, s->fd, err);
+	r->spawn = sp.id;
+	code = first_decide(r, &sp, err);
+	if (code == 0)
+		code = leader_ask(r, &sp, s->fd, err);
 	msg_done(MSG_init_spawn, &sp);
 	return code;
 }
@@ -321,11 +324,14 @@ void run_start(struct run *r)
 	struct err err = {0};
 
 	w->commands++;
+	limits_look(w);
+	r->before = w->limits.seen;
 	r->mono_us = clock_mono_us(w->clock);
 	r->wall_us = clock_wall_us(w->clock);
 	memory_remember(&w->memory, r->line);
 	alias_expand(&w->memory, &r->ask.argv);
-	if (decide_exec(r, &err) < 0) {
+	if (r->ask.script == NULL && r->ask.argv.n == 0) {
+		err_set(&err, E_BAD_REQUEST, "command", "there is nothing to execute");
 		run_refuse(r, &err);
 	} else if (r->ask.script == NULL && builtin_is(&r->ask.argv)) {
 		if (r->ask.cwd != NULL && (errno = root_dir(w->root_fd, r->cwd)) != 0) {

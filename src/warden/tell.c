@@ -48,7 +48,8 @@ static enum said say_state(struct warden *w, uint32_t req)
 				 .walls = w->walls,
 				 .commands = w->commands,
 				 .last_exit = w->memory.last_exit,
-				 .ring_pos = journal_head(w->record.journal)};
+				 .ring_pos = journal_head(w->record.journal),
+				 .execs = execs_counts(w->execs)};
 
 	return say(w, MSG_warden_state, req, &m);
 }
@@ -58,6 +59,8 @@ static enum said say_refusal(struct warden *w, const struct refusal *r)
 	struct warden_refused m = {.command_id = r->command_id,
 				   .code = (char *)err_row(r->err.code)->name,
 				   .subject = (char *)r->err.subject,
+				   .policy =
+					   r->err.policy[0] != '\0' ? (char *)r->err.policy : NULL,
 				   .message = (char *)r->err.message};
 
 	return say(w, MSG_warden_refused, r->req, &m);

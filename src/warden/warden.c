@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "gate/gate.h"
 #include "model/wish.h"
 #include "warden/core.h"
 #include "warden/root.h"
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -165,6 +167,87 @@ void warden_greet(struct warden *w)
 	w->api.greeted = w->api.tell_state = true;
 }
 
+/* ---- execs ---- */
+
+static void on_exec(const struct exec_told *t, void *arg)
+{
+	struct warden *w = arg;
+	struct event e = t->event;
+	const struct run *r = e.command_id != NULL ? run_find(w, e.command_id) : NULL;
+
+	e.session_id = (char *)w->args->session_id;
+	e.agent_id = w->settings.agent_id;
+	e.request_id = r != NULL ? r->ask.request_id : NULL;
+	record_event(&w->record, &e, NULL, NULL);
+}
+
+void warden_take_execs(struct warden *w)
+{
+	execs_take(w->execs, on_exec, w);
+}
+
+static void on_execs(void *arg)
+{
+	struct warden *w = arg;
+	uint64_t n;
+
+	if (read(w->execs_fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
+		warden_take_execs(w);
+}
+
+/* On the exec thread. */
+static void wake_loop(void *arg)
+{
+	const struct warden *w = arg;
+
+	if (eventfd_write(w->execs_fd, 1) < 0)
+		ensure(errno == EAGAIN);
+}
+
+/* What may write another's memory is closed: /proc by Landlock, the rest by the filter. */
+static bool memory_is_closed(const struct wall_report *walls)
+{
+	const enum wall_state landlock = walls->wall[WALL_landlock].state;
+
+	return landlock == WALL_UP || landlock == WALL_PARTIAL;
+}
+
+static int watch_execs(struct warden *w, int listener, struct wall_report *walls, struct err *err)
+{
+	const struct execs_setup setup = {.policy_fd = w->args->policy_fd,
+					  .listener = listener,
+					  .init_pid = w->args->init_pid,
+					  .may_skip = memory_is_closed(walls),
+					  .wake = wake_loop,
+					  .arg = w};
+
+	w->execs_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->execs_fd < 0) {
+		close(listener);
+		return err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");
+	}
+	w->execs_wake = watch_readable(w->loop, w->execs_fd, on_execs, w);
+	watch_start(w->execs_wake);
+	return execs_open(&setup, &w->execs, walls, err);
+}
+
+/* Policy and exec control; the walls of init are in *ready. */
+static int open_gate(struct warden *w, const struct strv *ready, struct link_msg *m,
+		     struct err *err)
+{
+	struct wall_report walls;
+	int r;
+
+	wall_report_init(&walls);
+	r = wall_unpack(&walls, ready, err);
+	if (r == 0)
+		r = gate_open(w->args->policy_fd, &w->gate, err);
+	if (r == 0 && m->nfds > 2)
+		r = watch_execs(w, take_fd(m->fd[2]), &walls, err);
+	wall_pack(&walls, &w->walls);
+	return r;
+}
+
 static void on_ready(struct warden *w, struct link_msg *m)
 {
 	struct capture_in_setup captures = {.loop = w->loop,
@@ -179,8 +262,12 @@ static void on_ready(struct warden *w, struct link_msg *m)
 		warden_fail(w, "init: %s", err.message);
 		return;
 	}
-	for (size_t i = 0; i < ready.walls.n; i++)
-		strv_add(&w->walls, ready.walls.v[i]);
+	if (open_gate(w, &ready.walls, m, &err) < 0) {
+		warden_fail(w, "%s: %s", err.subject[0] != '\0' ? err.subject : "policy",
+			    err.message);
+		msg_done(MSG_init_ready, &ready);
+		return;
+	}
 	msg_done(MSG_init_ready, &ready);
 	w->root_fd = take_fd(m->fd[0]);
 	captures.listen_fd = take_fd(m->fd[1]);
@@ -244,12 +331,15 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 			     .clock = &clock_system,
 			     .root_fd = -1,
 			     .null_fd = -1,
+			     .execs_fd = -1,
 			     .loop = loop_new(turn, w)};
 	TAILQ_INIT(&w->runs);
 	LIST_INIT(&w->idle);
 	results_init(&w->results);
 	strv_copy(&w->walls, &args->walls);
 	r = record_open(&w->record, args->ring_fd, args->ack_fd, err);
+	if (r == 0)
+		r = limits_open(w, err);
 	if (r < 0)
 		return r;
 	w->init_pidfd = proc_pidfd(args->init_pid);
@@ -272,6 +362,10 @@ static void close_warden(struct warden *w)
 {
 	run_free_all(w);
 	leaders_free_idle(w);
+	execs_close(w->execs);
+	gate_close(w->gate);
+	watch_free(w->execs_wake);
+	mem_cleanup_fd(&w->execs_fd);
 	api_close(w);
 	capture_in_close(w->captures);
 	watch_free(w->init_readable);
@@ -283,6 +377,7 @@ static void close_warden(struct warden *w)
 	mem_cleanup_fd(&w->init_pidfd);
 	mem_cleanup_fd(&w->root_fd);
 	mem_cleanup_fd(&w->null_fd);
+	limits_close(w);
 	record_close(&w->record);
 	results_done(&w->results);
 	memory_done(&w->memory);

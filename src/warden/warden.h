@@ -21,12 +21,15 @@ struct warden_args {
 	int init_fd;   /* link to init */
 	int ring_fd, ack_fd;
 	int state_prog_fd; /* O_PATH of agentsh-state: its inode is the proof of a capture */
+	int policy_fd;	   /* the sealed snapshot of its policy */
 	pid_t init_pid;
 	uid_t api_uid;
 	int log_level, log_format; /* enums of base/log.h */
 	struct strv walls;	   /* raised by launcher and stub */
+	struct strv counters;	   /* cgroup_files_format: of the session's limits */
 };
 int warden_args_parse(int argc, char **argv, struct warden_args *out, struct err *err);
+void warden_args_done(struct warden_args *args);
 /* The argv that warden_args_parse understands (for the stub); strv owned by the caller. */
 void warden_args_format(const struct warden_args *args, struct strv *argv);
 int warden_main(const struct warden_args *args); /* exit status */

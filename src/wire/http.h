@@ -44,6 +44,8 @@ struct http_server *http_server_new(struct event_base *base, const struct http_l
 /* Accepts on a listening socket (borrowed, non-blocking). tag is given back by http_tag (which
  * listener). */
 int http_server_listen(struct http_server *s, int fd, int tag, struct err *err);
+/* Other limits for connections that are accepted from now on. */
+void http_server_limit(struct http_server *s, const struct http_limits *limits);
 /* Stops accepting; open connections finish their answer and close. */
 void http_server_drain(struct http_server *s);
 unsigned http_server_connections(const struct http_server *s);

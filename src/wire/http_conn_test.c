@@ -497,6 +497,14 @@ static void api_1_connections_over_the_limit_get_503(void **state)
 	close(fd[2]);
 	fixture_send(fd[1], GET("/b"));
 	fixture_expect(&f, fd[1], OK("/b", "2"));
+	/* More from now on, and less again. */
+	http_server_limit(f.server, &(struct http_limits){.max_connections = 3});
+	fd[2] = fixture_connect(f.unix_fd);
+	fixture_send(fd[2], GET("/c"));
+	fixture_expect(&f, fd[2], OK("/c", "2"));
+	close(fd[2]);
+	fixture_turn(&f);
+	http_server_limit(f.server, &limits);
 	/* Only so many are told at a time. */
 	for (int i = 0; i < 70; i++) {
 		many[i] = fixture_connect(f.unix_fd);
@@ -607,6 +615,9 @@ static void tell_where(struct fixture *f, struct http_request *req)
 	/* An answer on TCP does not wait for more. */
 	if (http_tag(req) == 8) {
 		assert_int_equal(getsockopt(http_fd(req), IPPROTO_TCP, TCP_NODELAY, &type, &len),
+				 0);
+		assert_int_not_equal(type, 0);
+		assert_int_equal(getsockopt(http_fd(req), SOL_SOCKET, SO_KEEPALIVE, &type, &len),
 				 0);
 		assert_int_not_equal(type, 0);
 	}

@@ -60,11 +60,26 @@ void http_server_conn_gone(struct http_server *s, bool refused)
 	feed_again(s);
 }
 
+/* A machine that vanishes sends no end: the kernel asks now and then whether it is there. No
+ * TCP_USER_TIMEOUT: it would also end a connection whose client only reads slowly. */
+static void set_tcp(int fd)
+{
+	static const struct {
+		int level, name, value;
+	} rows[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},	 {SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, 30}, {IPPROTO_TCP, TCP_KEEPINTVL, 10},
+		{IPPROTO_TCP, TCP_KEEPCNT, 3},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		setsockopt(fd, rows[i].level, rows[i].name, &rows[i].value, sizeof(rows[i].value));
+}
+
 static void admit(struct http_listener *l, int fd)
 {
 	struct http_server *s = l->server;
 	const bool refused = s->nconns >= s->limits.max_connections;
-	const int on = 1;
 
 	if (refused && s->nrefused >= MAX_REFUSED) {
 		close(fd);
@@ -75,7 +90,7 @@ static void admit(struct http_listener *l, int fd)
 	else
 		s->nconns++;
 	if (l->tcp)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		set_tcp(fd);
 	http_conn_start(s, fd, l->tag, refused);
 }
 
@@ -136,6 +151,11 @@ int http_server_listen(struct http_server *s, int fd, int tag, struct err *err)
 	}
 	SLIST_INSERT_HEAD(&s->listeners, l, link);
 	return 0;
+}
+
+void http_server_limit(struct http_server *s, const struct http_limits *limits)
+{
+	s->limits = http_limits_filled(limits);
 }
 
 void http_server_drain(struct http_server *s)

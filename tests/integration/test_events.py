@@ -23,11 +23,11 @@ def events_of(raw):
 def test_evt_1_lifecycle_events(session):
     r = session.exec("sleep", "0.1")
     mine = session.history(command_id=r["command_id"])
-    assert [e["type"] for e in mine] == ["command_queued", "command_started", "command_finished"]
+    assert [e["type"] for e in mine] == ["command_queued", "command_started", "exec", "command_finished"]
     for e in mine:
         assert e["schema"] == 1 and e["session_id"] == session.id and e["count"] == 1
         assert e["agent_id"] == session.record["agent_id"] and e["timestamp"].endswith("Z")
-    assert mine[2]["command"]["exit_code"] == 0 and mine[1]["pid"] > 0
+    assert mine[3]["command"]["exit_code"] == 0 and mine[1]["pid"] == mine[2]["pid"] > 0
     seqs = [e["seq"] for e in session.history()]
     assert seqs == sorted(seqs) and len(set(seqs)) == len(seqs)
 
@@ -95,7 +95,7 @@ def test_evt_2_jsonl_has_every_event(server):
     s.exec("true")
     s.destroy()
     lines = [json.loads(line) for line in (server.state / "events.jsonl").read_text().splitlines()]
-    mine = [e for e in lines if e["session_id"] == s.id]
+    mine = [e for e in lines if e.get("session_id") == s.id]
     assert mine == s.history()
     assert [e["seq"] for e in lines] == list(range(1, len(lines) + 1))
 

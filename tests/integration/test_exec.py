@@ -2,6 +2,7 @@
 """Running commands: answer, exit codes, stdin, time-outs, kills, idempotency, streaming."""
 
 import base64
+import http.client
 import json
 import os
 import signal
@@ -361,6 +362,38 @@ def test_exe_4_stdio_client_gone(session):
     harness.wait_for(
         lambda: session.get("/commands/gone-2-" + session.id)["state"] == "killed", "it ends with its client"
     )
+
+
+def test_exe_4_stdio_client_gone_on_tcp(new_server):
+    """A silent command: nothing is written to the client that would show that it has gone."""
+    server = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}})
+    port = int(server.ready_line.rsplit(":", 1)[1])
+    tcp = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    made = server.post("/api/v1/sessions", {"workspace": str(server.workspace())}, connection=tcp)
+    tcp.close()
+    session = harness.Session(server, made.json)
+
+    def dial():
+        return socket.create_connection(("127.0.0.1", port), 60)
+
+    for early in (False, True):
+        name = f"gone-tcp-{early}"
+        s = harness.Stdio(session, {"script": "echo up; sleep 1000", "command_id": name}, sock=dial())
+        while s.frame() != (s.STDOUT, b"up\n"):
+            pass
+        if early:  # its input has ended before
+            s.sock.shutdown(socket.SHUT_WR)
+            while s.frame() != (s.CONTROL, b'{"credit":{"stream":"stdin","bytes":0}}'):
+                pass
+            assert session.get(f"/commands/{name}")["state"] == "running"
+        s.close()
+        harness.wait_for(lambda name=name: session.get(f"/commands/{name}")["state"] == "killed", "it ends", 20)
+    s = harness.Stdio(session, {"script": "cat; sleep 1; echo end"}, auto_credit=False, sock=dial())
+    s.send(s.STDIN, b"in")
+    s.sock.shutdown(socket.SHUT_WR)
+    out, _, answer = s.finish()
+    assert out == b"inend\n" and answer["result"]["exit_code"] == 0
+    s.close()
 
 
 @pytest.mark.parametrize(

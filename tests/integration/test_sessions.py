@@ -87,6 +87,15 @@ def test_ses_1_patch_environment_and_cwd(server, session):
     assert session.get()["working_dir"] == "/tmp"
 
 
+def test_ses_1_patch_removes_a_variable(server, session):
+    session.script("export KEPT=1 GONE=2")
+    a = server.call("PATCH", session.path, {"environment": {"GONE": None, "NEVER_THERE": None, "NEW": "3"}})
+    assert a.status == 200, a.body
+    assert "GONE" not in a.json["environment"] and a.json["environment"]["KEPT"] == "1"
+    assert session.out('echo "${GONE-unset} $KEPT $NEW"') == "unset 1 3\n"
+    assert server.call("PATCH", session.path, {"environment": {"KEPT": 1}}).status == 400
+
+
 def test_ses_1_patch_only_narrows(server):
     s = server.session(timeout="1h", idle_timeout="10m")
     assert server.call("PATCH", s.path, {"idle_timeout": "5m"}).status == 200
@@ -172,20 +181,19 @@ def test_ses_3_several_bad_values_are_all_named(server):
     assert {d["field"] for d in a.json["error"]["details"]} == {"id", "workspace", "background"}
 
 
-def test_ses_3_policies_other_than_observe_are_refused(server):
-    a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), "policy": "strict"})
+def test_ses_3_a_policy_must_exist_and_be_enforceable(server):
+    a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), "policy": "none-such"})
     assert a.status == 400 and "observe" in a.body.decode()
+    a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), "policy": "strict"})
+    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules")
 
 
-def test_ses_3_limits_that_cannot_be_enforced_are_said_so(server):
-    s = server.session(
-        resource_limits={"max_memory_mb": 64, "pids_max": 10}, network={"allowed_domains": ["github.com"]}
-    )
+def test_ses_3_what_cannot_be_enforced_is_said_so(server):
+    s = server.session(network={"allowed_domains": ["github.com"]})
     walls = {w["wall"]: w for w in s.record["enforcement"]}
-    for wall in ("memory_limit", "pids_limit", "network_rules"):
-        assert walls[wall]["state"] == "unavailable", walls[wall]
+    assert walls["network_rules"]["state"] == "unavailable", walls["network_rules"]
     assert walls["cpu_limit"]["state"] == "absent"
-    assert s.record["config"]["resource_limits"]["max_memory_mb"] == 64
+    assert s.record["config"]["network"]["allowed_domains"] == ["github.com"]
     s.destroy()
 
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The document follows the tables; that answers follow them too is shown through the server. */
+#include "api/handlers.h"
+#include "base/mem.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static json_t *document(bool metrics)
+{
+	const struct config config = {.metrics_enabled = metrics,
+				      .metrics_path = (char *)"/numbers"};
+	cleanup_buf struct buf out = {0};
+	struct err err = {0};
+	json_t *doc = NULL;
+
+	api_openapi_format(&config, &out);
+	if (json_parse(out.data, out.len, &doc, &err) < 0)
+		fail_msg("%s", err.message);
+	return doc;
+}
+
+static const json_t *at(const json_t *doc, const char *const *keys)
+{
+	for (; *keys != NULL; keys++)
+		doc = json_object_get(doc, *keys);
+	return doc;
+}
+#define AT(doc, ...) at(doc, (const char *const[]){__VA_ARGS__, NULL})
+
+static void api_1_every_row_is_an_operation(void **state)
+{
+	json_t *doc = document(true);
+
+	for (size_t i = 0; i < api_nmethods; i++) {
+		const struct method *m = &api_methods[i];
+		cleanup_free char *verb = mem_strdup(m->verb);
+		cleanup_free char *status = mem_printf("%d", m->answers[0].status);
+		const json_t *op;
+
+		for (char *c = verb; *c != '\0'; c++)
+			*c |= 0x20;
+		op = AT(doc, "paths", m->path, verb);
+		assert_string_equal(json_string_value(AT(op, "operationId")), m->rpc);
+		assert_non_null(AT(op, "responses", status));
+		assert_int_equal(AT(op, "requestBody") != NULL, m->body != NULL);
+		assert_int_equal(json_array_size(AT(op, "security")), m->roles != 0 ? 3 : 0);
+	}
+	assert_non_null(AT(doc, "paths", "/numbers", "get"));
+	json_decref(doc);
+	doc = document(false);
+	assert_null(AT(doc, "paths", "/numbers"));
+	json_decref(doc);
+}
+
+static void refs_resolve(const json_t *schemas, const json_t *v)
+{
+	const char *key, *ref;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(v, i, item) refs_resolve(schemas, item);
+	json_object_foreach((json_t *)(uintptr_t)v, key, item)
+	{
+		ref = json_string_value(item);
+		if (strcmp(key, "$ref") == 0 && strstr(ref, "/schemas/") != NULL &&
+		    json_object_get(schemas, strrchr(ref, '/') + 1) == NULL)
+			fail_msg("%s leads nowhere", ref);
+		refs_resolve(schemas, item);
+	}
+}
+
+static void api_1_every_reference_leads_somewhere(void **state)
+{
+	json_t *doc = document(true);
+
+	refs_resolve(AT(doc, "components", "schemas"), doc);
+	json_decref(doc);
+}
+
+/* The boundaries of the tables, kind by kind. */
+static void api_1_requests_are_described_by_their_tables(void **state)
+{
+	json_t *doc = document(true);
+	const json_t *all = AT(doc, "components", "schemas");
+	const json_t *session = AT(all, "SessionRequest", "properties");
+	const json_t *patch = AT(all, "SessionPatch", "properties");
+
+	assert_int_equal(json_integer_value(AT(session, "workspace", "maxLength")), 4095);
+	assert_int_equal(json_integer_value(AT(session, "workspace", "minLength")), 1);
+	assert_int_equal(json_integer_value(AT(session, "id", "minLength")), 0);
+	assert_int_equal(json_integer_value(AT(session, "resource_limits", "properties", "pids_max",
+					       "minimum")),
+			 1);
+	assert_string_equal(json_string_value(AT(session, "network", "properties", "allowed_ports",
+						 "items", "type")),
+			    "integer");
+	assert_string_equal(
+		json_string_value(AT(session, "environment", "additionalProperties", "type")),
+		"string");
+	assert_int_equal(json_array_size(AT(patch, "environment", "additionalProperties", "type")),
+			 2);
+	assert_null(AT(patch, "workspace")); /* only known to be refused */
+	assert_true(json_is_false(AT(all, "ExecRequest", "additionalProperties")));
+	assert_string_equal(
+		json_string_value(json_array_get(AT(all, "SessionRequest", "required"), 0)),
+		"workspace");
+	json_decref(doc);
+}
+
+static void api_1_answers_are_described_by_their_shapes(void **state)
+{
+	json_t *doc = document(true);
+	const json_t *all = AT(doc, "components", "schemas");
+	size_t n = 0;
+
+	for (; api_shapes[n] != NULL; n++)
+		assert_non_null(json_object_get(all, api_shapes[n]->name));
+	for (size_t i = 0; api_bodies[i] != NULL; i++, n++)
+		assert_non_null(json_object_get(all, api_bodies[i]->name));
+	assert_int_equal(json_object_size(all), n);
+	assert_int_equal(json_array_size(AT(all, "Session", "properties", "state", "enum")), 6);
+	assert_int_equal(json_array_size(AT(all, "Session", "properties", "ended", "type")), 2);
+	assert_string_equal(json_string_value(AT(all, "Session", "properties", "created", "type")),
+			    "string");
+	assert_int_equal(json_array_size(AT(all, "Error", "properties", "error", "properties",
+					    "code", "enum")),
+			 E_CODES - 1);
+	assert_int_equal(json_array_size(AT(all, "Event", "required")), 5);
+	assert_non_null(AT(all, "Command", "properties", "error", "anyOf"));
+	assert_string_equal(
+		json_string_value(AT(all, "Sessions", "properties", "sessions", "items", "$ref")),
+		"#/components/schemas/Session");
+	json_decref(doc);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(api_1_every_row_is_an_operation),
+		cmocka_unit_test(api_1_every_reference_leads_somewhere),
+		cmocka_unit_test(api_1_requests_are_described_by_their_tables),
+		cmocka_unit_test(api_1_answers_are_described_by_their_shapes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cli/cmd_doctor.h - every wall is tried, not looked up; private to this folder.
+ *
+ * agentsh-probe tries the same acts outside and in a throwaway session. What works outside and
+ * fails inside is a wall that stands; what works inside although the session's report says `up` is
+ * a lie. */
+#pragma once
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "model/wall.h"
+
+enum doctor_outcome { DOCTOR_UNTRIED, DOCTOR_REFUSED, DOCTOR_DONE };
+struct doctor_act {
+	enum wall wall;
+	char *what; /* owned */
+	enum doctor_outcome inside, outside;
+	char *answer; /* owned; what came back inside, NULL if it was not tried there */
+};
+
+enum doctor_verdict {
+	DOCTOR_OK, /* claimed, and an act that works outside was refused */
+	DOCTOR_NOT_ASKED,
+	DOCTOR_PART,	 /* up in part, as the report says */
+	DOCTOR_UNPROVEN, /* claimed; nothing that works outside could be tried */
+	DOCTOR_ALLOWED,	 /* not to be had, and nobody insists on it */
+	DOCTOR_MISSING,	 /* asked for, not to be had */
+	DOCTOR_LIE,	 /* claimed, and the act succeeded */
+};
+struct doctor_wall {
+	bool known; /* a session has told */
+	enum wall_state state;
+	char *detail;  /* owned */
+	bool may_lack; /* nobody asked for it, or the configuration lets it be missing */
+	enum doctor_verdict verdict;
+};
+struct doctor_report {
+	struct doctor_wall wall[WALLS];
+	struct doctor_act *act; /* owned */
+	size_t nacts;
+	char *refusal; /* owned; why no session could be made, NULL if one was */
+};
+
+/* cmd_doctor_verdict.c */
+void doctor_report_done(struct doctor_report *r);
+/* Reads lines of agentsh-probe; from inside, or from the run outside. */
+void doctor_read_acts(struct doctor_report *r, const char *text, bool inside);
+struct doctor_act *doctor_act(struct doctor_report *r, enum wall w, const char *what);
+void doctor_judge(struct doctor_report *r);
+const char *doctor_verdict_name(enum doctor_verdict v);
+/* Whether something that was asked for is missing, or lies. */
+bool doctor_failed(const struct doctor_report *r);
+/* The wall of this name; -1 if there is none. */
+int doctor_wall_by_name(const char *name, size_t len);
+
+/* cmd_doctor_outside.c: what is reached for from inside. */
+struct doctor_outside {
+	char *dir, *workspace; /* owned; dir is removed with all in it */
+	char *program;	       /* owned; agentsh-probe on the host */
+	int tcp, abstract;     /* listeners */
+	int sysv;	       /* -1 or a queue */
+	char *queue;	       /* owned; NULL or a POSIX queue */
+	struct strv args;      /* KEY=VALUE for agentsh-probe */
+};
+#define DOCTOR_OUTSIDE_NONE                           \
+	{                                             \
+		.tcp = -1, .abstract = -1, .sysv = -1 \
+	}
+struct config;
+/* o is DOCTOR_OUTSIDE_NONE before, and doctor_outside_close frees it in any case. */
+int doctor_outside_open(struct doctor_outside *o, const struct config *config, struct err *err);
+void doctor_outside_close(struct doctor_outside *o);
+/* Runs agentsh-probe here; appends what it prints. */
+int doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
+		       struct buf *out, struct err *err);
+/* Whether SIGURG came since the last question. */
+bool doctor_outside_signalled(void);
+/* Whether the server's processes have uids of their own: fills the act, from what /proc shows. */
+void doctor_outside_separation(const char *session, struct doctor_report *r);
+
+/* cmd_doctor_place.c: a throwaway session. */
+struct doctor_limit {
+	enum wall wall;
+	const char *key, *probe; /* resource_limits.KEY, and the probe's argument */
+	int64_t value;
+};
+#define DOCTOR_LIMITS 3
+extern const struct doctor_limit doctor_limits[DOCTOR_LIMITS];
+struct doctor_place {
+	struct cli *cli;
+	char *path;   /* owned; "/api/v1/sessions/ID" */
+	char *id;     /* owned */
+	char *policy; /* owned */
+	struct {
+		bool known;
+		enum wall_state state;
+		const char *detail; /* of doc */
+	} wall[WALLS];
+	json_t *doc; /* owned */
+};
+struct doctor_place_ask {
+	const char *workspace, *policy; /* policy NULL: the usual one */
+	unsigned limits;		/* 1 << index of the limits to ask for */
+};
+/* doctor_place_close in any case. */
+int doctor_place_open(struct cli *cli, const struct doctor_place_ask *ask, struct doctor_place *p,
+		      struct err *err);
+void doctor_place_close(struct doctor_place *p);
+/* Runs agentsh-probe there; appends what it prints. */
+int doctor_place_run(const struct doctor_place *p, const char *group, const struct strv *args,
+		     struct buf *out, struct err *err);
+
+/* cmd_doctor_host.c */
+struct doctor_host {
+	char kernel[96], machine[32], lsms[128], controllers[128], container[64], vm[64];
+	const char *cgroup; /* "v1", "v2", "hybrid", "none" */
+	int landlock_abi;
+	bool root; /* the server is root's */
+	bool fuse, seccomp, masked_proc;
+	/* -1 where the kernel has no such setting */
+	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,
+		yama_ptrace_scope;
+};
+void doctor_host_read(struct doctor_host *h);
+/* What each ABI of Landlock lacks, "" for nothing. */
+const char *doctor_landlock_lacks(int abi);
+/* What can be done about a wall that is not up; one line or several each. */
+void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out);
+
+/* cmd_doctor_print.c */
+void doctor_print(const struct doctor_report *r, const struct doctor_host *h, struct buf *out);
+void doctor_json(const struct doctor_report *r, const struct doctor_host *h, struct jw *w);

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the machine has, and what can be done about what it has not. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "cli/cmd_doctor.h"
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+
+#define TEXT_MAX (256 * 1024)
+#define ABI_WHOLE 6 /* from here on all that is used is there */
+
+static const struct {
+	int abi;
+	const char *lacks;
+} abis[] = {
+	{0, "all of it"},
+	{1, "moves between directories (all are refused), truncation, ioctl of devices, scopes"},
+	{2, "truncation, ioctl of devices, scopes of signals and abstract sockets"},
+	{3, "ioctl of devices, scopes of signals and abstract sockets"},
+	{5, "scopes of signals and abstract sockets"},
+};
+
+const char *doctor_landlock_lacks(int abi)
+{
+	const char *lacks = "";
+
+	for (size_t i = 0; abi < ABI_WHOLE && i < ARRAY_LEN(abis) && abis[i].abi <= abi; i++)
+		lacks = abis[i].lacks;
+	return lacks;
+}
+
+/* The first line of a small file; false if it cannot be read. */
+static bool first_line(const char *path, char *out, size_t size)
+{
+	cleanup_buf struct buf text = {0};
+
+	if (fdio_load_path(path, TEXT_MAX, &text, NULL) < 0 || text.len == 0)
+		return false;
+	snprintf(out, size, "%.*s", (int)strcspn(text.data, "\n"), text.data);
+	return true;
+}
+
+static long setting(const char *path)
+{
+	char text[32];
+
+	return first_line(path, text, sizeof(text)) ? strtol(text, NULL, 10) : -1;
+}
+
+static bool file_has(const char *path, const char *word)
+{
+	cleanup_buf struct buf text = {0};
+
+	return fdio_load_path(path, TEXT_MAX, &text, NULL) == 0 && text.len > 0 &&
+	       strstr(text.data, word) != NULL;
+}
+
+static const char *cgroup_version(void)
+{
+	struct statfs fs;
+	const bool v1 = file_has("/proc/self/mounts", " cgroup ");
+
+	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
+		return "v2";
+	if (v1)
+		return file_has("/proc/self/mounts", " cgroup2 ") ? "hybrid" : "v1";
+	return "none";
+}
+
+/* Those of v1 are in use if they have a hierarchy of their own. */
+static void read_controllers(struct doctor_host *h)
+{
+	static const char *const wanted[] = {"memory", "cpu", "pids", "blkio"};
+	size_t n = 0;
+
+	if (strcmp(h->cgroup, "v2") == 0) {
+		first_line("/sys/fs/cgroup/cgroup.controllers", h->controllers,
+			   sizeof(h->controllers));
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+		cleanup_free char *path = mem_printf("/sys/fs/cgroup/%s", wanted[i]);
+		struct statfs fs;
+
+		if (statfs(path, &fs) == 0 && fs.f_type == CGROUP_SUPER_MAGIC)
+			n += (size_t)snprintf(h->controllers + n, sizeof(h->controllers) - n,
+					      "%s%s", n > 0 ? " " : "", wanted[i]);
+	}
+}
+
+static void read_container(struct doctor_host *h)
+{
+	static const struct {
+		const char *file, *word, *name;
+	} signs[] = {
+		{"/.dockerenv", "", "docker"},
+		{"/run/.containerenv", "", "podman"},
+		{"/proc/1/environ", "container=lxc", "lxc"},
+		{"/proc/1/environ", "container=systemd-nspawn", "systemd-nspawn"},
+		{"/proc/1/environ", "KUBERNETES_", "kubernetes"},
+		{"/proc/1/cgroup", "/docker/", "docker"},
+		{"/proc/1/cgroup", "/kubepods", "kubernetes"},
+		{"/proc/version", "microsoft", "wsl"},
+	};
+
+	snprintf(h->container, sizeof(h->container), "none");
+	for (size_t i = 0; i < ARRAY_LEN(signs); i++) {
+		const bool there = signs[i].word[0] == '\0'
+					   ? access(signs[i].file, F_OK) == 0
+					   : file_has(signs[i].file, signs[i].word);
+
+		if (there) {
+			snprintf(h->container, sizeof(h->container), "%s", signs[i].name);
+			return;
+		}
+	}
+}
+
+static void read_vm(struct doctor_host *h)
+{
+	char name[48];
+
+	if (!file_has("/proc/cpuinfo", " hypervisor"))
+		snprintf(h->vm, sizeof(h->vm), "no");
+	else if (first_line("/sys/class/dmi/id/sys_vendor", name, sizeof(name)))
+		snprintf(h->vm, sizeof(h->vm), "yes (%s)", name);
+	else
+		snprintf(h->vm, sizeof(h->vm), "yes");
+}
+
+void doctor_host_read(struct doctor_host *h)
+{
+	const long abi =
+		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	struct utsname u = {0};
+
+	*h = (struct doctor_host){.root = geteuid() == 0,
+				  .fuse = access("/dev/fuse", F_OK) == 0,
+				  .seccomp = file_has("/proc/self/status", "\nSeccomp:"),
+				  .masked_proc = file_has("/proc/self/mounts", " /proc/kcore "),
+				  .landlock_abi = abi > 0 ? (int)abi : 0,
+				  .cgroup = cgroup_version()};
+	uname(&u);
+	snprintf(h->kernel, sizeof(h->kernel), "%.15s %.70s", u.sysname, u.release);
+	snprintf(h->machine, sizeof(h->machine), "%.31s", u.machine);
+	if (!first_line("/sys/kernel/security/lsm", h->lsms, sizeof(h->lsms)))
+		snprintf(h->lsms, sizeof(h->lsms), "unknown (securityfs is not mounted)");
+	read_controllers(h);
+	read_container(h);
+	read_vm(h);
+	h->max_user_namespaces = setting("/proc/sys/user/max_user_namespaces");
+	h->unprivileged_userns_clone = setting("/proc/sys/kernel/unprivileged_userns_clone");
+	h->apparmor_restrict_userns =
+		setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
+	h->yama_ptrace_scope = setting("/proc/sys/kernel/yama/ptrace_scope");
+}
+
+/* ---- remedies ---- */
+
+#define IN_CONTAINER(h) (strcmp((h)->container, "none") != 0)
+
+static bool no_room(const struct doctor_host *h)
+{
+	return h->max_user_namespaces == 0;
+}
+static bool userns_off(const struct doctor_host *h)
+{
+	return h->unprivileged_userns_clone == 0 && !h->root;
+}
+static bool apparmor_off(const struct doctor_host *h)
+{
+	return h->apparmor_restrict_userns > 0 && !h->root;
+}
+static bool contained(const struct doctor_host *h)
+{
+	return IN_CONTAINER(h);
+}
+static bool contained_root(const struct doctor_host *h)
+{
+	return IN_CONTAINER(h) && h->root;
+}
+static bool masked(const struct doctor_host *h)
+{
+	return IN_CONTAINER(h) || h->masked_proc;
+}
+static bool no_landlock(const struct doctor_host *h)
+{
+	return h->landlock_abi == 0;
+}
+static bool old_landlock(const struct doctor_host *h)
+{
+	return h->landlock_abi > 0 && h->landlock_abi < ABI_WHOLE;
+}
+static bool no_seccomp(const struct doctor_host *h)
+{
+	return !h->seccomp;
+}
+static bool yama_shut(const struct doctor_host *h)
+{
+	return h->yama_ptrace_scope == 3;
+}
+static bool not_root(const struct doctor_host *h)
+{
+	return !h->root;
+}
+static bool v2_user(const struct doctor_host *h)
+{
+	return !h->root && strcmp(h->cgroup, "v2") == 0;
+}
+static bool v1_user(const struct doctor_host *h)
+{
+	return !h->root && strcmp(h->cgroup, "v2") != 0;
+}
+static bool no_cgroup(const struct doctor_host *h)
+{
+	return strcmp(h->cgroup, "none") == 0;
+}
+
+#define LIMITS(condition, text)                                                  \
+	{WALL_memory_limit, condition, text}, {WALL_cpu_limit, condition, text}, \
+		{WALL_pids_limit, condition, text},                              \
+	{                                                                        \
+		WALL_io_limit, condition, text                                   \
+	}
+
+/* %s is the directory of our programs. */
+static const struct {
+	enum wall wall;
+	bool (*applies)(const struct doctor_host *h);
+	const char *text;
+} remedies[] = {
+	{WALL_user_namespace, no_room,
+	 "sysctl -w user.max_user_namespaces=10000 (now 0; keep it in /etc/sysctl.d/)"},
+	{WALL_user_namespace, userns_off,
+	 "sysctl -w kernel.unprivileged_userns_clone=1 (now 0; keep it in /etc/sysctl.d/)"},
+	{WALL_user_namespace, apparmor_off,
+	 "AppArmor restricts user namespaces. Write /etc/apparmor.d/agentsh and load it with "
+	 "`apparmor_parser -r /etc/apparmor.d/agentsh`:\n"
+	 "abi <abi/4.0>,\n"
+	 "include <tunables/global>\n"
+	 "profile agentsh %s/agentsh{,-*} flags=(unconfined) {\n"
+	 "  userns,\n"
+	 "}"},
+	{WALL_user_namespace, contained,
+	 "start the container with --security-opt seccomp=unconfined (or a profile that allows "
+	 "clone, unshare, mount and pivot_root)"},
+	{WALL_user_namespace, not_root, "or run the server as root: it needs no user namespace"},
+	{WALL_mount_namespace, contained_root,
+	 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
+	 "--security-opt apparmor=unconfined"},
+	{WALL_mount_namespace, apparmor_off,
+	 "AppArmor lets user namespaces be made but not mount: see the remedy of user_namespace"},
+	{WALL_pid_namespace, masked,
+	 "start the container with --security-opt systempaths=unconfined (a new /proc needs an "
+	 "unmasked one), or list pid_namespace in sandbox.allow_unenforced"},
+	{WALL_capabilities, contained_root,
+	 "start the container with --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"},
+	{WALL_seccomp, no_seccomp, "a kernel with CONFIG_SECCOMP_FILTER"},
+	{WALL_landlock, no_landlock,
+	 "Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and `landlock` first in the kernel "
+	 "parameter lsm="},
+	{WALL_landlock, old_landlock, "a newer kernel (6.12 has all that is used)"},
+	{WALL_exec_policy, yama_shut,
+	 "kernel.yama.ptrace_scope is 3: no exec can be verified; set it to 1 in /etc/sysctl.d/ "
+	 "and restart (it cannot be lowered)"},
+	LIMITS(no_cgroup, "mount a cgroup v2 file system at /sys/fs/cgroup"),
+	LIMITS(v2_user,
+	       "have the controllers delegated: `systemctl --user edit` a unit with "
+	       "Delegate=yes, or `systemd-run --user --scope -p Delegate=yes agentsh server`"),
+	LIMITS(v1_user, "cgroup v1 is root's: run the server as root, or start the machine with "
+			"systemd.unified_cgroup_hierarchy=1"),
+	LIMITS(contained_root, "mount the container's cgroup file system writable "
+			       "(--cgroupns=private with cgroup v2)"),
+	{WALL_process_separation, not_root,
+	 "run the server as root: only root can give processes uids of their own"},
+};
+
+void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(remedies); i++) {
+		const char *at = strstr(remedies[i].text, "%s");
+		cleanup_buf struct buf text = {0};
+
+		if (remedies[i].wall != w || !remedies[i].applies(h))
+			continue;
+		if (at != NULL) {
+			buf_add(&text, remedies[i].text, (size_t)(at - remedies[i].text));
+			buf_addf(&text, "%s%s", proc_self_dir(), at + 2);
+		} else {
+			buf_adds(&text, remedies[i].text);
+		}
+		strv_add(out, text.data);
+	}
+}

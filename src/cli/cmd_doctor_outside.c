@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What stands outside of the throwaway session, to be reached for: a file, listeners, queues, a
+ * process that waits for a signal. All of it is open to every uid, so that only a wall can refuse.
+ */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "cli/cmd_doctor.h"
+#include "config/config.h"
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <mqueue.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/msg.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define PROGRAM "agentsh-probe"
+#define OTHER_UID 65533 /* nobody's: neither ours nor a session's */
+#define OUTPUT_MAX (64 * 1024)
+#define STATUS_MAX (16 * 1024)
+#define REMOVE_FDS 8
+#define DIR_MODE 0755
+#define PROGRAM_MODE 0755
+#define SET_UID_MODE 04755
+
+__attribute__((format(printf, 2, 3))) static void add_arg(struct doctor_outside *o, const char *fmt,
+							  ...)
+{
+	cleanup_buf struct buf text = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_addv(&text, fmt, ap);
+	va_end(ap);
+	strv_add(&o->args, text.data);
+}
+
+static int copy_program(const char *from, const char *to, mode_t mode, struct err *err)
+{
+	cleanup_fd int in = open(from, O_RDONLY | O_CLOEXEC);
+	cleanup_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (in == -1 || out == -1 || fstat(in, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, to, "cannot copy %s to %s", from, to);
+	for (off_t done = 0; done < st.st_size;) {
+		const ssize_t n = sendfile(out, in, &done, (size_t)(st.st_size - done));
+
+		if (n <= 0)
+			return err_errno(err, E_UNAVAILABLE, to, "cannot write %s", to);
+	}
+	if (mode == SET_UID_MODE && fchown(out, OTHER_UID, OTHER_UID) < 0)
+		return err_errno(err, E_UNAVAILABLE, to, "cannot chown %s", to);
+	if (fchmod(out, mode) < 0)
+		return err_errno(err, E_UNAVAILABLE, to, "cannot chmod %s", to);
+	return 0;
+}
+
+/* Whether the configuration lets sessions see the directory. */
+static bool shown(const char *dir, const struct config *c)
+{
+	const struct strv *const lists[] = {&c->monitored_paths, &c->read_only_paths,
+					    &c->passthrough_paths};
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t j = 0; j < lists[i]->n; j++) {
+			const char *path = lists[i]->v[j];
+			const size_t n = strlen(path);
+
+			if (strncmp(dir, path, n) == 0 && (n == 1 || dir[n] == '/'))
+				return true;
+		}
+	return false;
+}
+
+static int make_files(struct doctor_outside *o, const struct config *config, struct err *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *dir = mem_printf("%s/agentsh-doctor-XXXXXX", tmp != NULL ? tmp : "/tmp");
+	cleanup_free char *canary = NULL, *copy = NULL, *raised = NULL;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (mkdtemp(dir) == NULL) {
+		r = err_errno(err, E_UNAVAILABLE, dir, "cannot make %s", dir);
+		free(dir);
+		return r;
+	}
+	o->dir = dir;
+	o->workspace = mem_printf("%s/workspace", dir);
+	canary = mem_printf("%s/canary", dir);
+	copy = mem_printf("%s/%s", o->workspace, PROGRAM);
+	raised = mem_printf("%s/set-uid", o->workspace);
+	fd = open(canary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd == -1 || fchmod(fd, 0644) < 0 || chmod(dir, DIR_MODE) < 0 ||
+	    mkdir(o->workspace, DIR_MODE) < 0 || chmod(o->workspace, DIR_MODE) < 0)
+		return err_errno(err, E_UNAVAILABLE, dir, "cannot fill %s", dir);
+	if (!shown(dir, config))
+		add_arg(o, "canary=%s", canary);
+	r = copy_program(o->program, copy, PROGRAM_MODE, err);
+	/* Only root can make a program that gives another uid. */
+	if (r == 0 && geteuid() == 0)
+		r = copy_program(o->program, raised, SET_UID_MODE, err);
+	return r;
+}
+
+static void listen_tcp(struct doctor_outside *o)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd == -1 || bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 8) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &len) < 0)
+		return;
+	o->tcp = take_fd(fd);
+	add_arg(o, "port=%u", ntohs(at.sin_port));
+}
+
+static void listen_abstract(struct doctor_outside *o, const char *name)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	const socklen_t len =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(at.sun_path + 1, name, strlen(name));
+	if (fd == -1 || bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 8) < 0)
+		return;
+	o->abstract = take_fd(fd);
+	add_arg(o, "abstract=%s", name);
+}
+
+static void make_queues(struct doctor_outside *o, const char *name, uint32_t number)
+{
+	const key_t key = (key_t)(number | 1); /* 0 would be private */
+	cleanup_free char *queue = mem_printf("/%s", name);
+	mqd_t q;
+
+	o->sysv = msgget(key, IPC_CREAT | IPC_EXCL | 0666);
+	if (o->sysv != -1)
+		add_arg(o, "key=%ld", (long)key);
+	q = mq_open(queue, O_RDWR | O_CREAT | O_EXCL, 0644, NULL);
+	if (q == -1)
+		return;
+	mq_close(q);
+	add_arg(o, "queue=%s", queue);
+	o->queue = take(queue);
+}
+
+static void wait_for_signal(struct doctor_outside *o)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	add_arg(o, "pid=%d", (int)getpid());
+}
+
+bool doctor_outside_signalled(void)
+{
+	const struct timespec now = {0};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	return sigtimedwait(&set, NULL, &now) == SIGURG;
+}
+
+int doctor_outside_open(struct doctor_outside *o, const struct config *config, struct err *err)
+{
+	char host[256] = "", link[64] = "", name[64];
+	uint32_t number = 0;
+	int r;
+
+	r = proc_sibling(PROGRAM, &o->program, err);
+	if (r == 0)
+		r = make_files(o, config, err);
+	if (r < 0)
+		return r;
+	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		return err_errno(err, E_UNAVAILABLE, NULL, "getrandom");
+	snprintf(name, sizeof(name), "agentsh-doctor-%08x", number);
+	listen_tcp(o);
+	listen_abstract(o, name);
+	make_queues(o, name, number);
+	wait_for_signal(o);
+	add_arg(o, "other=%d", OTHER_UID);
+	if (gethostname(host, sizeof(host) - 1) == 0)
+		add_arg(o, "hostname=%s", host);
+	if (readlink("/proc/self/ns/cgroup", link, sizeof(link) - 1) > 0)
+		add_arg(o, "cgroup=%s", link);
+	memset(link, 0, sizeof(link));
+	if (readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0)
+		add_arg(o, "mounts=%s", link);
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	remove(path);
+	return 0;
+}
+
+void doctor_outside_close(struct doctor_outside *o)
+{
+	if (o->dir != NULL)
+		nftw(o->dir, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+	mem_cleanup_fd(&o->tcp);
+	mem_cleanup_fd(&o->abstract);
+	if (o->sysv != -1)
+		msgctl(o->sysv, IPC_RMID, NULL);
+	if (o->queue != NULL)
+		mq_unlink(o->queue);
+	free(o->dir);
+	free(o->workspace);
+	free(o->program);
+	free(o->queue);
+	strv_done(&o->args);
+}
+
+/* In the child: the variables that a session must not let through are set for the control. */
+static _Noreturn void exec_probe(const struct doctor_outside *o, const struct strv *argv, int out)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGURG, SIG_IGN);
+	setenv("LD_PRELOAD", "", 1);
+	setenv("BASH_ENV", "/dev/null", 1);
+	if (chdir(o->workspace) == 0 && dup2(out, STDOUT_FILENO) != -1)
+		execv(o->program, argv->v);
+	_exit(127);
+}
+
+int doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
+		       struct buf *out, struct err *err)
+{
+	struct strv argv = {0};
+	int ends[2], r;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "pipe");
+	strv_add(&argv, PROGRAM);
+	strv_add(&argv, group);
+	for (size_t i = 0; i < args->n; i++)
+		strv_add(&argv, args->v[i]);
+	pid = fork();
+	if (pid == 0)
+		exec_probe(o, &argv, ends[1]);
+	close(ends[1]);
+	strv_done(&argv);
+	r = pid == -1 ? err_errno(err, E_UNAVAILABLE, NULL, "fork")
+		      : fdio_load(ends[0], OUTPUT_MAX, out, err);
+	close(ends[0]);
+	while (pid > 0 && waitpid(pid, NULL, 0) == -1 && errno == EINTR)
+		;
+	return r;
+}
+
+/* ---- uids ---- */
+
+struct seen {
+	long pid, parent, uid;
+	char name[32];
+};
+
+static long number_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at != NULL ? strtol(at + strlen(key), NULL, 10) : -1;
+}
+
+static bool look_at(long pid, struct seen *s)
+{
+	cleanup_free char *path = mem_printf("/proc/%ld/status", pid);
+	cleanup_buf struct buf text = {0};
+
+	if (pid <= 0 || fdio_load_path(path, STATUS_MAX, &text, NULL) < 0 || text.len == 0)
+		return false;
+	*s = (struct seen){pid, number_of(text.data, "\nPPid:"), number_of(text.data, "\nUid:"),
+			   ""};
+	return sscanf(text.data, "Name:\t%31s", s->name) == 1;
+}
+
+static bool is_warden_of(long pid, const char *session)
+{
+	cleanup_free char *path = mem_printf("/proc/%ld/cmdline", pid);
+	cleanup_buf struct buf text = {0};
+	size_t first;
+
+	if (fdio_load_path(path, OUTPUT_MAX, &text, NULL) < 0 || text.len == 0)
+		return false;
+	first = strlen(text.data);
+	return strcmp(text.data, "agentsh-warden") == 0 && first + 1 < text.len &&
+	       strcmp(text.data + first + 1, session) == 0;
+}
+
+/* The first process that fits: the session's warden, or the API child of the launcher. */
+static bool find_process(const char *session, long launcher, struct seen *found)
+{
+	DIR *proc = opendir("/proc");
+	const struct dirent *e;
+	bool ok = false;
+
+	while (!ok && proc != NULL && (e = readdir(proc)) != NULL) {
+		const long pid = strtol(e->d_name, NULL, 10);
+		struct seen s;
+
+		if (!look_at(pid, &s))
+			continue;
+		ok = session != NULL ? is_warden_of(pid, session)
+				     : s.parent == launcher && strcmp(s.name, "agentsh-api") == 0;
+		if (ok)
+			*found = s;
+	}
+	if (proc != NULL)
+		closedir(proc);
+	return ok;
+}
+
+void doctor_outside_separation(const char *session, struct doctor_report *r)
+{
+	struct doctor_act *act = doctor_act(r, WALL_process_separation, "share the server's uid");
+	struct seen warden, launcher, api;
+
+	act->outside = DOCTOR_DONE; /* where nobody changes it, a uid is inherited */
+	if (!find_process(session, 0, &warden) || !look_at(warden.parent, &launcher) ||
+	    !find_process(NULL, launcher.pid, &api)) {
+		act->answer = mem_strdup("the server's processes cannot be seen from here");
+		return;
+	}
+	act->answer =
+		mem_printf("launcher %ld, api %ld, session %ld", launcher.uid, api.uid, warden.uid);
+	act->inside =
+		warden.uid != launcher.uid && warden.uid != api.uid ? DOCTOR_REFUSED : DOCTOR_DONE;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The report as a table, and the same data as JSON. */
+#include "base/mem.h"
+#include "cli/cmd_doctor.h"
+#include <ctype.h>
+#include <stdio.h>
+
+#define COLUMNS 5
+#define FAILS_OUTSIDE " (fails outside too)"
+
+static const char *const outcomes[] = {
+	[DOCTOR_UNTRIED] = "untried", [DOCTOR_REFUSED] = "refused", [DOCTOR_DONE] = "done"};
+
+static bool needs_remedy(const struct doctor_wall *w)
+{
+	return (w->known && w->state == WALL_UNAVAILABLE) || w->verdict == DOCTOR_PART ||
+	       w->verdict >= DOCTOR_MISSING;
+}
+
+static void find_remedies(const struct doctor_report *r, const struct doctor_host *h, enum wall w,
+			  struct strv *out)
+{
+	doctor_remedies(h, w, out);
+	if (r->wall[w].verdict == DOCTOR_MISSING)
+		strv_add(out, "or let it be missing: list it in sandbox.allow_unenforced");
+}
+
+static void put_host(const struct doctor_host *h, struct buf *out)
+{
+	const char *lacks = doctor_landlock_lacks(h->landlock_abi);
+
+	buf_addf(out, "Kernel:        %s %s\n", h->kernel, h->machine);
+	buf_addf(out, "Server:        run by %s\n", h->root ? "root" : "a normal user");
+	buf_addf(out, "Container:     %s\n", h->container);
+	buf_addf(out, "VM:            %s\n", h->vm);
+	buf_addf(out, "cgroup:        %s (%s)\n", h->cgroup,
+		 h->controllers[0] != '\0' ? h->controllers : "no controllers");
+	buf_addf(out, "Landlock ABI:  %d%s%s\n", h->landlock_abi,
+		 lacks[0] != '\0' ? ", lacks " : "", lacks);
+	buf_addf(out, "LSMs:          %s\n", h->lsms);
+	buf_addf(out, "/dev/fuse:     %s\n", h->fuse ? "yes" : "no");
+}
+
+/* The rows of one wall: its name stands before the first act only. */
+static void put_rows(const struct doctor_report *r, enum wall w, struct strv *cells)
+{
+	const struct doctor_wall *wall = &r->wall[w];
+	cleanup_free char *verdict = mem_strdup(doctor_verdict_name(wall->verdict));
+	bool first = true;
+
+	for (char *c = verdict; wall->verdict >= DOCTOR_MISSING && *c != '\0'; c++)
+		*c = (char)toupper((unsigned char)*c);
+	for (size_t i = 0; i <= r->nacts; i++) {
+		const struct doctor_act *a = i < r->nacts ? &r->act[i] : NULL;
+		cleanup_buf struct buf answer = {0};
+
+		if (a != NULL ? a->wall != w || a->answer == NULL : !first)
+			continue;
+		if (a != NULL)
+			buf_addf(&answer, "%s%s", a->answer,
+				 a->inside == DOCTOR_REFUSED && a->outside != DOCTOR_DONE
+					 ? FAILS_OUTSIDE
+					 : "");
+		else
+			buf_adds(&answer, needs_remedy(wall) ? "see below"
+					  : wall->known	     ? wall->detail
+							     : "");
+		strv_add(cells, first ? wall_name(w) : "");
+		strv_add(cells, first && wall->known ? wall_state_name(wall->state) : "");
+		strv_add(cells, first ? verdict : "");
+		strv_add(cells, a != NULL ? a->what : "-");
+		strv_add(cells, answer.data);
+		first = false;
+	}
+}
+
+static void put_remedies(const struct doctor_report *r, const struct doctor_host *h, enum wall w,
+			 struct buf *out)
+{
+	struct strv texts = {0};
+
+	buf_addf(out, "\n%s: %s\n", wall_name(w), r->wall[w].detail);
+	find_remedies(r, h, w, &texts);
+	for (size_t i = 0; i < texts.n; i++) {
+		const char *mark = "- ";
+		char *save = NULL;
+
+		for (char *line = strtok_r(texts.v[i], "\n", &save); line != NULL;
+		     line = strtok_r(NULL, "\n", &save)) {
+			buf_addf(out, "  %s%s\n", mark, line);
+			mark = "      ";
+		}
+	}
+	strv_done(&texts);
+}
+
+void doctor_print(const struct doctor_report *r, const struct doctor_host *h, struct buf *out)
+{
+	static const char *const head[COLUMNS] = {"WALL", "STATE", "VERDICT", "TRIED", "CAME BACK"};
+	struct strv cells = {0};
+
+	put_host(h, out);
+	if (r->refusal != NULL)
+		buf_addf(out, "\nNo session can be made: %s\n", r->refusal);
+	for (size_t i = 0; i < COLUMNS; i++)
+		strv_add(&cells, head[i]);
+	for (unsigned w = 0; w < WALLS; w++)
+		put_rows(r, (enum wall)w, &cells);
+	buf_addc(out, '\n');
+	cli_columns((const char *const *)cells.v, COLUMNS, cells.n / COLUMNS, out);
+	strv_done(&cells);
+	for (unsigned w = 0; w < WALLS; w++)
+		if (needs_remedy(&r->wall[w]))
+			put_remedies(r, h, (enum wall)w, out);
+	buf_addf(out, "\n%s\n",
+		 doctor_failed(r) ? "A wall that was asked for is missing or does not hold."
+				  : "Every wall that was asked for holds.");
+}
+
+static void host_json(const struct doctor_host *h, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "kernel", h->kernel);
+	jw_kstr(w, "machine", h->machine);
+	jw_kbool(w, "server_root", h->root);
+	jw_kstr(w, "container", h->container);
+	jw_kstr(w, "vm", h->vm);
+	jw_kstr(w, "cgroup", h->cgroup);
+	jw_kstr(w, "controllers", h->controllers);
+	jw_kint(w, "landlock_abi", h->landlock_abi);
+	jw_kstr(w, "landlock_lacks", doctor_landlock_lacks(h->landlock_abi));
+	jw_kstr(w, "lsms", h->lsms);
+	jw_kbool(w, "fuse", h->fuse);
+	jw_kint(w, "max_user_namespaces", h->max_user_namespaces);
+	jw_kint(w, "unprivileged_userns_clone", h->unprivileged_userns_clone);
+	jw_kint(w, "apparmor_restrict_unprivileged_userns", h->apparmor_restrict_userns);
+	jw_kint(w, "yama_ptrace_scope", h->yama_ptrace_scope);
+	jw_obj_end(w);
+}
+
+static void acts_json(const struct doctor_report *r, enum wall wall, struct jw *w)
+{
+	jw_arr(w);
+	for (size_t i = 0; i < r->nacts; i++) {
+		const struct doctor_act *a = &r->act[i];
+
+		if (a->wall != wall)
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "what", a->what);
+		jw_kstr(w, "inside", outcomes[a->inside]);
+		jw_kstr(w, "outside", outcomes[a->outside]);
+		jw_kstr(w, "answer", a->answer);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void wall_json(const struct doctor_report *r, const struct doctor_host *h, enum wall wall,
+		      struct jw *w)
+{
+	const struct doctor_wall *one = &r->wall[wall];
+	struct strv texts = {0};
+
+	if (needs_remedy(one))
+		find_remedies(r, h, wall, &texts);
+	jw_obj(w);
+	jw_kstr(w, "wall", wall_name(wall));
+	jw_kstr(w, "state", one->known ? wall_state_name(one->state) : NULL);
+	jw_kstr(w, "detail", one->detail);
+	jw_kstr(w, "verdict", doctor_verdict_name(one->verdict));
+	jw_key(w, "acts");
+	acts_json(r, wall, w);
+	jw_key(w, "remedies");
+	jw_arr(w);
+	for (size_t i = 0; i < texts.n; i++)
+		jw_str(w, texts.v[i]);
+	jw_arr_end(w);
+	jw_obj_end(w);
+	strv_done(&texts);
+}
+
+void doctor_json(const struct doctor_report *r, const struct doctor_host *h, struct jw *w)
+{
+	jw_obj(w);
+	jw_kbool(w, "ok", !doctor_failed(r));
+	jw_kstr(w, "refusal", r->refusal);
+	jw_key(w, "host");
+	host_json(h, w);
+	jw_key(w, "walls");
+	jw_arr(w);
+	for (unsigned wall = 0; wall < WALLS; wall++)
+		wall_json(r, h, (enum wall)wall, w);
+	jw_arr_end(w);
+	jw_obj_end(w);
+}

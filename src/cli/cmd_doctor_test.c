@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "base/mem.h"
+#include "cli/cmd_doctor.h"
+#include <stdio.h>
+
+static void claim(struct doctor_report *r, enum wall w, enum wall_state state, bool may_lack)
+{
+	free(r->wall[w].detail);
+	r->wall[w] = (struct doctor_wall){true, state, mem_strdup("said"), may_lack, DOCTOR_OK};
+}
+
+static enum doctor_verdict judged(struct doctor_report *r, enum wall w)
+{
+	doctor_judge(r);
+	return r->wall[w].verdict;
+}
+
+/* SBX-5: only an act that works outside and fails inside proves a wall. */
+static void sbx_5_a_wall_holds_if_what_works_outside_fails_inside(void **state)
+{
+	struct doctor_report r = {0};
+
+	claim(&r, WALL_seccomp, WALL_UP, false);
+	assert_int_equal(judged(&r, WALL_seccomp), DOCTOR_UNPROVEN);
+
+	doctor_read_acts(&r, "seccomp\trefused\tx32\tENOSYS\n", false);
+	doctor_read_acts(&r, "seccomp\trefused\tx32\tENOSYS\n", true);
+	assert_int_equal(r.nacts, 1);
+	assert_int_equal(judged(&r, WALL_seccomp), DOCTOR_UNPROVEN);
+
+	doctor_read_acts(&r, "seccomp\tdone\tkeyctl\tit worked\n", false);
+	assert_int_equal(judged(&r, WALL_seccomp), DOCTOR_UNPROVEN);
+	doctor_read_acts(&r, "seccomp\trefused\tkeyctl\tEPERM\n", true);
+	assert_int_equal(r.nacts, 2);
+	assert_string_equal(r.act[1].answer, "EPERM");
+	assert_int_equal(judged(&r, WALL_seccomp), DOCTOR_OK);
+	assert_false(doctor_failed(&r));
+	doctor_report_done(&r);
+}
+
+/* SBX-5: one act that succeeds makes a claim a lie, whatever the others did. */
+static void sbx_5_an_act_that_succeeds_is_a_lie(void **state)
+{
+	struct doctor_report r = {0};
+
+	claim(&r, WALL_net_namespace, WALL_UP, true);
+	doctor_read_acts(&r, "net_namespace\tdone\ta\t-\nnet_namespace\tdone\tb\t-\n", false);
+	doctor_read_acts(&r, "net_namespace\tdone\ta\tit worked\nnet_namespace\trefused\tb\tno\n",
+			 true);
+	/* of another wall */
+	doctor_read_acts(&r, "landlock\tdone\ta\tit worked\n", true);
+	assert_int_equal(judged(&r, WALL_net_namespace), DOCTOR_LIE);
+	assert_true(doctor_failed(&r));
+	claim(&r, WALL_net_namespace, WALL_ABSENT, false);
+	assert_int_equal(judged(&r, WALL_net_namespace), DOCTOR_NOT_ASKED);
+	assert_false(doctor_failed(&r));
+	claim(&r, WALL_net_namespace, WALL_PARTIAL, false);
+	assert_int_equal(judged(&r, WALL_net_namespace), DOCTOR_PART);
+	assert_false(doctor_failed(&r));
+	doctor_report_done(&r);
+}
+
+/* SBX-5: what is missing counts unless nobody insists on it. */
+static void sbx_5_what_is_missing_fails_unless_it_may(void **state)
+{
+	struct doctor_report r = {0};
+
+	claim(&r, WALL_memory_limit, WALL_UNAVAILABLE, true);
+	assert_int_equal(judged(&r, WALL_memory_limit), DOCTOR_ALLOWED);
+	assert_false(doctor_failed(&r));
+	claim(&r, WALL_memory_limit, WALL_UNAVAILABLE, false);
+	assert_int_equal(judged(&r, WALL_memory_limit), DOCTOR_MISSING);
+	assert_true(doctor_failed(&r));
+	assert_string_equal(doctor_verdict_name(DOCTOR_MISSING), "missing");
+	doctor_report_done(&r);
+
+	/* no session at all: something failed, even where no wall is named */
+	r.refusal = mem_strdup("no");
+	assert_int_equal(judged(&r, WALL_memory_limit), DOCTOR_UNPROVEN);
+	assert_true(doctor_failed(&r));
+	doctor_report_done(&r);
+}
+
+static void sbx_5_lines_that_are_none_are_passed_over(void **state)
+{
+	struct doctor_report r = {0};
+
+	doctor_read_acts(&r, "noise\nseccomp\trefused\tthree parts\nmoat\tdone\tswim\twet\n\n",
+			 true);
+	assert_int_equal(r.nacts, 0);
+	doctor_read_acts(&r, "seccomp\tperhaps\tx\ty", true);
+	assert_int_equal(r.nacts, 1);
+	assert_int_equal(r.act[0].inside, DOCTOR_UNTRIED);
+	assert_int_equal(doctor_wall_by_name("seccomp", 7), WALL_seccomp);
+	assert_int_equal(doctor_wall_by_name("seccomp", 6), -1);
+	assert_int_equal(doctor_wall_by_name("uid", 3), -1);
+	doctor_report_done(&r);
+}
+
+/* SBX-5: what an ABI lacks is said; from 6 on nothing is. */
+static void sbx_5_landlock_lacks(void **state)
+{
+	assert_string_equal(doctor_landlock_lacks(0), "all of it");
+	assert_non_null(strstr(doctor_landlock_lacks(1), "moves"));
+	assert_null(strstr(doctor_landlock_lacks(2), "moves"));
+	assert_non_null(strstr(doctor_landlock_lacks(2), "truncation"));
+	assert_null(strstr(doctor_landlock_lacks(3), "truncation"));
+	assert_non_null(strstr(doctor_landlock_lacks(4), "ioctl"));
+	assert_null(strstr(doctor_landlock_lacks(5), "ioctl"));
+	assert_non_null(strstr(doctor_landlock_lacks(5), "scopes"));
+	assert_string_equal(doctor_landlock_lacks(6), "");
+	assert_string_equal(doctor_landlock_lacks(7), "");
+}
+
+static bool advised(const struct doctor_host *h, enum wall w, const char *word)
+{
+	struct strv out = {0};
+	bool found = false;
+
+	doctor_remedies(h, w, &out);
+	for (size_t i = 0; i < out.n; i++)
+		found |= strstr(out.v[i], word) != NULL;
+	strv_done(&out);
+	return found;
+}
+
+/* SBX-5, USERS 2: a remedy stands where its cause is, and not elsewhere. */
+static void sbx_5_remedies_follow_the_cause(void **state)
+{
+	struct doctor_host h = {.cgroup = "v2",
+				.container = "none",
+				.seccomp = true,
+				.landlock_abi = 7,
+				.max_user_namespaces = 1,
+				.unprivileged_userns_clone = 1,
+				.apparmor_restrict_userns = -1,
+				.yama_ptrace_scope = 2};
+
+	assert_false(advised(&h, WALL_user_namespace, "sysctl"));
+	assert_false(advised(&h, WALL_user_namespace, "profile agentsh"));
+	assert_true(advised(&h, WALL_user_namespace, "as root"));
+	assert_false(advised(&h, WALL_landlock, "Linux"));
+	assert_false(advised(&h, WALL_exec_policy, "yama"));
+	assert_true(advised(&h, WALL_memory_limit, "Delegate=yes"));
+	assert_false(advised(&h, WALL_memory_limit, "v1"));
+	h.max_user_namespaces = 0;
+	assert_true(advised(&h, WALL_user_namespace, "user.max_user_namespaces"));
+	h.unprivileged_userns_clone = 0;
+	assert_true(advised(&h, WALL_user_namespace, "unprivileged_userns_clone"));
+	h.apparmor_restrict_userns = 1;
+	assert_true(advised(&h, WALL_user_namespace, "/agentsh{,-*} flags=(unconfined) {\n"));
+	h.landlock_abi = 0;
+	assert_true(advised(&h, WALL_landlock, "lsm="));
+	h.landlock_abi = 5;
+	assert_true(advised(&h, WALL_landlock, "newer kernel"));
+	h.landlock_abi = 6;
+	assert_false(advised(&h, WALL_landlock, "newer kernel"));
+	h.yama_ptrace_scope = 3;
+	assert_true(advised(&h, WALL_exec_policy, "yama"));
+	h.seccomp = false;
+	assert_true(advised(&h, WALL_seccomp, "CONFIG_SECCOMP_FILTER"));
+	h.cgroup = "hybrid";
+	assert_true(advised(&h, WALL_pids_limit, "v1"));
+	h.cgroup = "none";
+	assert_true(advised(&h, WALL_cpu_limit, "mount"));
+	snprintf(h.container, sizeof(h.container), "docker");
+	assert_true(advised(&h, WALL_pid_namespace, "systempaths"));
+	h.root = true;
+	assert_true(advised(&h, WALL_mount_namespace, "SYS_ADMIN"));
+	assert_false(advised(&h, WALL_user_namespace, "as root"));
+	assert_false(advised(&h, WALL_user_namespace, "profile agentsh"));
+}
+
+static void sbx_5_text_and_json_say_the_same(void **state)
+{
+	const struct doctor_host h = {
+		.cgroup = "v2", .container = "none", .landlock_abi = 7, .seccomp = true};
+	struct doctor_report r = {0};
+	cleanup_buf struct buf text = {0};
+	cleanup_buf struct buf out = {0};
+	struct jw w = JW(&out);
+	json_t *doc = NULL, *one;
+
+	claim(&r, WALL_user_namespace, WALL_UNAVAILABLE, false);
+	claim(&r, WALL_uts_namespace, WALL_UP, false);
+	doctor_read_acts(&r, "uts_namespace\trefused\tread the name\tit is x\n", true);
+	doctor_judge(&r);
+	doctor_print(&r, &h, &text);
+	assert_non_null(strstr(text.data, "unavailable  MISSING"));
+	assert_non_null(strstr(text.data, "read the name  it is x (fails outside too)"));
+	assert_non_null(strstr(text.data, "\nuser_namespace: said\n"));
+	assert_non_null(strstr(text.data, "sandbox.allow_unenforced"));
+	assert_non_null(strstr(text.data, "is missing or does not hold"));
+	doctor_json(&r, &h, &w);
+	assert_int_equal(json_parse(out.data, out.len, &doc, NULL), 0);
+	assert_true(json_is_false(json_object_get(doc, "ok")));
+	assert_int_equal(json_array_size(json_object_get(doc, "walls")), WALLS);
+	one = json_array_get(json_object_get(doc, "walls"), WALL_user_namespace);
+	assert_string_equal(json_string_value(json_object_get(one, "verdict")), "missing");
+	assert_true(json_array_size(json_object_get(one, "remedies")) > 0);
+	one = json_array_get(json_object_get(doc, "walls"), WALL_uts_namespace);
+	assert_string_equal(json_string_value(json_object_get(one, "verdict")), "untried");
+	assert_int_equal(json_array_size(json_object_get(one, "remedies")), 0);
+	one = json_array_get(json_object_get(one, "acts"), 0);
+	assert_string_equal(json_string_value(json_object_get(one, "inside")), "refused");
+	assert_string_equal(json_string_value(json_object_get(one, "outside")), "untried");
+	one = json_array_get(json_object_get(doc, "walls"), WALL_landlock);
+	assert_true(json_is_null(json_object_get(one, "state")));
+	json_decref(doc);
+	doctor_report_done(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sbx_5_a_wall_holds_if_what_works_outside_fails_inside),
+		cmocka_unit_test(sbx_5_an_act_that_succeeds_is_a_lie),
+		cmocka_unit_test(sbx_5_what_is_missing_fails_unless_it_may),
+		cmocka_unit_test(sbx_5_lines_that_are_none_are_passed_over),
+		cmocka_unit_test(sbx_5_landlock_lacks),
+		cmocka_unit_test(sbx_5_remedies_follow_the_cause),
+		cmocka_unit_test(sbx_5_text_and_json_say_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `policy list`, `show` and `validate`: they read the files themselves and need no server. */
+#include "cli/cmd_policy.h"
+#include "base/mem.h"
+#include "config/config.h"
+#include <stdio.h>
+
+int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err)
+{
+	struct config c = {0};
+	int r;
+
+	*p = (struct cli_policies){0};
+	r = cli_config(cli, cli->v.config, &c, NULL, err);
+	if (r == 0) {
+		policy_dirs_init(&p->dirs, c.policy_dir);
+		p->dir = mem_strdup(c.policy_dir);
+		p->fallback = mem_strdup(c.policy_default);
+	}
+	config_done(&c);
+	return r;
+}
+
+void cli_policy_close(struct cli_policies *p)
+{
+	policy_dirs_done(&p->dirs);
+	free(p->dir);
+	free(p->fallback);
+}
+
+int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
+		    struct err *err)
+{
+	const struct policy_options o = {.strict = at->strict};
+	int r;
+
+	*out = (struct cli_policy){0};
+	/* a word with a slash is a file */
+	r = strchr(name, '/') != NULL
+		    ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
+		    : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
+	if (r == 0)
+		r = policy_open(out->bytes.data, out->bytes.len, &out->p, err);
+	return r;
+}
+
+void cli_policy_done(struct cli_policy *p)
+{
+	policy_close(p->p);
+	buf_done(&p->bytes);
+	buf_done(&p->report);
+}
+
+static void list_json(const struct cli_policies *at, const struct strv *names, struct jw *w)
+{
+	jw_obj(w);
+	jw_key(w, "policies");
+	jw_arr(w);
+	for (size_t i = 0; i < names->n; i++) {
+		cleanup_free char *file = policy_find_file(&at->dirs, false, names->v[i]);
+		struct cli_policy p;
+		struct err err = {0};
+		const int r = cli_policy_load(at, names->v[i], &p, &err);
+
+		jw_obj(w);
+		jw_kstr(w, "name", names->v[i]);
+		jw_kstr(w, "file", file);
+		jw_kbool(w, "valid", r == 0);
+		jw_kstr(w, "version", r == 0 ? policy_version(p.p) : NULL);
+		jw_kstr(w, "description", r == 0 ? policy_description(p.p) : err.message);
+		jw_obj_end(w);
+		cli_policy_done(&p);
+	}
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+/* NAME, FILE, DESCRIPTION; a policy that cannot be read says so. */
+static void list_text(const struct cli_policies *at, const struct strv *names, struct buf *out)
+{
+	struct strv cells = {0};
+
+	strv_add(&cells, "NAME");
+	strv_add(&cells, "FILE");
+	strv_add(&cells, "DESCRIPTION");
+	for (size_t i = 0; i < names->n; i++) {
+		cleanup_free char *file = policy_find_file(&at->dirs, false, names->v[i]);
+		struct cli_policy p;
+		struct err err = {0};
+		const int r = cli_policy_load(at, names->v[i], &p, &err);
+
+		strv_add(&cells, names->v[i]);
+		strv_add(&cells, file != NULL ? file : "");
+		strv_add(&cells, r == 0 ? policy_description(p.p) : err.message);
+		cli_policy_done(&p);
+	}
+	cli_columns((const char *const *)cells.v, 3, cells.n / 3, out);
+	strv_done(&cells);
+}
+
+void cli_print_json(const struct buf *json)
+{
+	cleanup_buf struct buf pretty = {0};
+
+	cli_pretty(json->data, json->len, &pretty);
+	cli_print(&pretty);
+}
+
+int cmd_policy_list(struct cli *cli, struct err *err)
+{
+	struct cli_policies at;
+	struct strv names = {0};
+	cleanup_buf struct buf out = {0};
+	struct jw w = JW(&out);
+	int r = cli_policy_open(cli, &at, err);
+
+	if (r == 0) {
+		policy_list(&at.dirs, false, &names);
+		if (cli->v.json) {
+			list_json(&at, &names, &w);
+			cli_print_json(&out);
+		} else {
+			list_text(&at, &names, &out);
+			cli_print(&out);
+		}
+	}
+	strv_done(&names);
+	cli_policy_close(&at);
+	return r;
+}
+
+/* A policy in words; its rules are in the JSON. */
+static void show_text(const struct policy *p, struct buf *out)
+{
+	struct strv lines = {0};
+
+	buf_addf(out, "Name:     %s\nVersion:  %s\n", policy_name(p), policy_version(p));
+	policy_summary(p, &lines);
+	for (size_t i = 0; i < lines.n; i++)
+		buf_addf(out, "%s\n", lines.v[i]);
+	strv_done(&lines);
+}
+
+int cmd_policy_show(struct cli *cli, struct err *err)
+{
+	struct cli_policies at;
+	struct cli_policy p = {0};
+	cleanup_buf struct buf out = {0};
+	struct jw w = JW(&out);
+	int r;
+
+	if (cli->v.effective)
+		return cmd_policy_effective(cli, err);
+	if (cli->argc != 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "policy show: one name is needed");
+	r = cli_policy_open(cli, &at, err);
+	if (r == 0)
+		r = cli_policy_load(&at, cli->argv[0], &p, err);
+	if (r == 0 && cli->v.json) {
+		policy_format(p.p, &w);
+		cli_print_json(&out);
+	} else if (r == 0) {
+		show_text(p.p, &out);
+		cli_print(&out);
+	}
+	cli_policy_done(&p);
+	cli_policy_close(&at);
+	return r;
+}
+
+/* One policy: its problems to stderr, or for JSON into w. */
+static int validate_one(struct cli *cli, const struct cli_policies *at, const char *name,
+			struct jw *w, struct err *err)
+{
+	struct cli_policy p;
+	struct err own = {0};
+	const int r = cli_policy_load(at, name, &p, &own);
+
+	if (!cli->v.json && p.report.len > 0)
+		fwrite(p.report.data, 1, p.report.len, stderr);
+	if (cli->v.json) {
+		jw_obj(w);
+		jw_kstr(w, "name", name);
+		jw_kbool(w, "valid", r == 0);
+		jw_kstr(w, "version", r == 0 ? policy_version(p.p) : NULL);
+		jw_key(w, "problems");
+		jw_arr(w);
+		for (char *line = p.report.data, *next; line != NULL && *line != '\0';
+		     line = next) {
+			next = strchrnul(line, '\n');
+			jw_strn(w, line, (size_t)(next - line));
+			next += *next == '\n';
+		}
+		if (r < 0 && p.report.len == 0)
+			jw_str(w, own.message);
+		jw_arr_end(w);
+		jw_obj_end(w);
+	} else if (r == 0) {
+		printf("The policy '%s' is valid.\n", name);
+	}
+	if (r < 0 && err->code == E_OK)
+		*err = own;
+	cli_policy_done(&p);
+	return r;
+}
+
+int cmd_policy_validate(struct cli *cli, struct err *err)
+{
+	struct cli_policies at;
+	struct strv names = {0};
+	cleanup_buf struct buf out = {0};
+	struct jw w = JW(&out);
+	int r = cli_policy_open(cli, &at, err), first = 0;
+
+	at.strict = cli->v.strict;
+	for (int i = 0; i < cli->argc; i++)
+		strv_add(&names, cli->argv[i]);
+	if (r == 0 && names.n == 0)
+		policy_list(&at.dirs, false, &names);
+	jw_obj(&w);
+	jw_key(&w, "policies");
+	jw_arr(&w);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		const int one = validate_one(cli, &at, names.v[i], &w, err);
+
+		first = first != 0 ? first : one;
+	}
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	if (r == 0 && cli->v.json)
+		cli_print_json(&out);
+	strv_done(&names);
+	cli_policy_close(&at);
+	return r != 0 ? r : first;
+}

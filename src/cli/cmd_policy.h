@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cli/cmd_policy.h - what the `policy` commands share. Private to this folder. */
+#pragma once
+#include "cli/cli.h"
+#include "policy/policy.h"
+
+struct cli_policies {
+	struct policy_dirs dirs;
+	char *dir;	/* policies.dir; owned */
+	char *fallback; /* policies.default; owned */
+	bool strict;
+};
+struct cli_policy {
+	struct policy *p;
+	struct buf bytes, report;
+};
+
+/* From the configuration; cli_policy_close in any case. */
+int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err);
+void cli_policy_close(struct cli_policies *p);
+/* A policy by name, or a file (a word with a slash); cli_policy_done in any case. */
+int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
+		    struct err *err);
+void cli_policy_done(struct cli_policy *p);
+void cli_print_json(const struct buf *json); /* indented */
+
+int cmd_policy_effective(struct cli *cli, struct err *err); /* cmd_policy_server.c */
+
+/* policy_operation.c: an operation from the words of `policy test`. */
+struct cli_operation {
+	struct op op;
+	char *text[4]; /* owned; what op points to */
+};
+int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct err *err);
+void cli_operation_done(struct cli_operation *o);

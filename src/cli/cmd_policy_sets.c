@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `policy sets`: lists and prints named sets, and makes the set of package registries from what
+ * the package managers of this machine say of themselves: their files, and the answers of those
+ * that know their default only in the program. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "cli/cmd_policy.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define REGISTRIES "package-registries"
+#define TEXT_MAX ((size_t)1024 * 1024)
+#define ANSWER_MS 20000
+
+extern char **environ;
+
+/* Below HOME where the path does not begin with a slash; may have a star. */
+static const char *const files[] = {
+	"/etc/apt/sources.list",
+	"/etc/apt/sources.list.d/*.list",
+	"/etc/apt/sources.list.d/*.sources",
+	"/etc/apt/mirrors/*",
+	"/etc/pip.conf",
+	".config/pip/pip.conf",
+	".pip/pip.conf",
+	"/etc/npmrc",
+	".npmrc",
+	".yarnrc.yml",
+	".config/go/env",
+	"/usr/lib/go*/go.env",
+	"/usr/local/go/go.env",
+	".cargo/config.toml",
+	".cargo/config",
+	"/etc/gemrc",
+	".gemrc",
+};
+static const char *const asked[][5] = {
+	{"npm", "config", "get", "registry", NULL},
+	{"go", "env", "GOPROXY", NULL},
+	{"gem", "sources", NULL},
+	{"python3", "-c",
+	 "from pip._internal.models.index import PyPI as p\n"
+	 "print(p.url, 'https://' + p.file_storage_domain)",
+	 NULL},
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Reads until the end, the deadline or TEXT_MAX. */
+static void read_answer(int fd, struct buf *out)
+{
+	const int64_t end = now_ms() + ANSWER_MS;
+	char piece[4096];
+
+	for (;;) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		const int64_t left = end - now_ms();
+		ssize_t n;
+
+		if (left <= 0 || poll(&p, 1, (int)left) <= 0)
+			return;
+		n = read(fd, piece, sizeof(piece));
+		if (n <= 0 || out->len + (size_t)n > TEXT_MAX)
+			return;
+		buf_add(out, piece, (size_t)n);
+	}
+}
+
+/* What a program prints; nothing if it is missing or fails. */
+static void ask(const char *const *argv, struct buf *out)
+{
+	posix_spawn_file_actions_t actions;
+	int fds[2], status = 0;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	if (posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ) ==
+	    0) {
+		close(fds[1]);
+		fds[1] = -1;
+		read_answer(fds[0], out);
+		kill(pid, SIGKILL); /* it has answered, or will not */
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+}
+
+static void read_file(const char *path, struct strv *hosts)
+{
+	cleanup_buf struct buf text = {0};
+
+	if (fdio_load_path(path, TEXT_MAX, &text, NULL) == 0 && text.len > 0)
+		policy_registry_hosts(text.data, text.len, hosts);
+}
+
+static void read_files(const char *pattern, struct strv *hosts)
+{
+	const char *home = getenv("HOME");
+	cleanup_free char *whole = NULL;
+	glob_t found = {0};
+
+	if (pattern[0] != '/' && home == NULL)
+		return;
+	whole = pattern[0] == '/' ? mem_strdup(pattern) : mem_printf("%s/%s", home, pattern);
+	if (glob(whole, 0, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			read_file(found.gl_pathv[i], hosts);
+	globfree(&found);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Written beside and renamed, so that a reader sees the old set or the new one. */
+static int write_set(const char *path, const struct buf *text, struct err *err)
+{
+	cleanup_free char *temp = mem_printf("%s.new", path);
+	cleanup_fd int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0 || fchmod(fd, 0644) < 0 || fdio_write_all(fd, text->data, text->len) < 0 ||
+	    fsync(fd) < 0 || rename(temp, path) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot write %s", path);
+	return 0;
+}
+
+static int refresh(const struct cli_policies *at, struct err *err)
+{
+	cleanup_free char *dir = mem_printf("%s/sets", at->dir);
+	cleanup_free char *path = mem_printf("%s/" REGISTRIES ".yaml", dir);
+	cleanup_buf struct buf text = {0};
+	struct strv hosts = {0};
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		read_files(files[i], &hosts);
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+		cleanup_buf struct buf answer = {0};
+
+		ask(asked[i], &answer);
+		if (answer.len > 0)
+			policy_registry_hosts(answer.data, answer.len, &hosts);
+	}
+	if (hosts.n > 0)
+		qsort(hosts.v, hosts.n, sizeof(*hosts.v), by_text);
+	policy_set_format(
+		REGISTRIES, "domains",
+		"Made by agentsh policy sets --refresh from this machine's package managers.",
+		&hosts, &text);
+	r = fdio_mkdirs(dir, 0755, err);
+	if (r == 0)
+		r = write_set(path, &text, err);
+	if (r == 0)
+		fprintf(stderr, "agentsh: %zu registries written to %s\n", hosts.n, path);
+	strv_done(&hosts);
+	return r;
+}
+
+static void list_sets(const struct cli_policies *at, bool json, struct buf *out)
+{
+	struct strv names = {0}, cells = {0};
+	struct jw w = JW(out);
+
+	policy_list(&at->dirs, true, &names);
+	if (json) {
+		jw_obj(&w);
+		jw_key(&w, "sets");
+		jw_arr(&w);
+	}
+	strv_add(&cells, "NAME");
+	strv_add(&cells, "FILE");
+	for (size_t i = 0; i < names.n; i++) {
+		cleanup_free char *file = policy_find_file(&at->dirs, true, names.v[i]);
+
+		strv_add(&cells, names.v[i]);
+		strv_add(&cells, file != NULL ? file : "");
+		if (json) {
+			jw_obj(&w);
+			jw_kstr(&w, "name", names.v[i]);
+			jw_kstr(&w, "file", file);
+			jw_obj_end(&w);
+		}
+	}
+	if (json) {
+		jw_arr_end(&w);
+		jw_obj_end(&w);
+	} else {
+		cli_columns((const char *const *)cells.v, 2, cells.n / 2, out);
+	}
+	strv_done(&cells);
+	strv_done(&names);
+}
+
+static int print_set(const struct cli_policies *at, const char *name, struct err *err)
+{
+	cleanup_free char *file = policy_find_file(&at->dirs, true, name);
+	cleanup_buf struct buf text = {0};
+	int r;
+
+	if (file == NULL)
+		return err_set(err, E_NOT_FOUND, name, "no set '%s' (agentsh policy sets)", name);
+	r = fdio_load_path(file, TEXT_MAX, &text, err);
+	if (r == 0 && text.len > 0)
+		cli_print(&text);
+	return r;
+}
+
+int cmd_policy_sets(struct cli *cli, struct err *err)
+{
+	struct cli_policies at = {0};
+	cleanup_buf struct buf out = {0};
+	int r;
+
+	if (cli->argc > 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "policy sets: one name at most");
+	r = cli_policy_open(cli, &at, err);
+	if (r == 0 && cli->v.refresh)
+		r = refresh(&at, err);
+	if (r == 0 && cli->argc == 1) {
+		r = print_set(&at, cli->argv[0], err);
+	} else if (r == 0) {
+		list_sets(&at, cli->v.json, &out);
+		if (cli->v.json)
+			cli_print_json(&out);
+		else
+			cli_print(&out);
+	}
+	cli_policy_close(&at);
+	return r;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An operation from words: `file OP PATH`, `exec CMD ARG…`, `net HOST:PORT`, `dns NAME`.
+ *
+ * Paths are those of a session: relative ones begin in the workspace. A command is looked for in
+ * the system's directories, which a session has as well, and resolved as the kernel would. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "cli/cmd_policy.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#define WORKSPACE "/workspace"
+#define LINE_MAX_LEN 256
+
+/* Absolute, without "." and "..", by the text alone. */
+static char *plain(const char *path)
+{
+	cleanup_buf struct buf out = {0};
+	cleanup_free char *whole =
+		path[0] == '/' ? mem_strdup(path) : mem_printf(WORKSPACE "/%s", path);
+
+	buf_reserve(&out, 1);
+	for (char *save = NULL, *part = strtok_r(whole, "/", &save); part != NULL;
+	     part = strtok_r(NULL, "/", &save)) {
+		if (strcmp(part, ".") == 0)
+			continue;
+		if (strcmp(part, "..") != 0) {
+			buf_addf(&out, "/%s", part);
+			continue;
+		}
+		while (out.len > 0 && out.data[--out.len] != '/')
+			;
+		out.data[out.len] = '\0';
+	}
+	if (out.len == 0)
+		buf_addc(&out, '/');
+	return buf_take(&out);
+}
+
+static int read_file_words(int argc, char **argv, struct cli_operation *o, struct err *err)
+{
+	if (argc != 2)
+		return err_set(err, E_BAD_REQUEST, NULL,
+			       "file: an operation and a path are needed");
+	if (!op_file_parse(argv[0], &o->op.file.op))
+		return err_set(err, E_BAD_REQUEST, argv[0], "no file operation '%s'", argv[0]);
+	o->op.file.path = o->text[0] = plain(argv[1]);
+	return 0;
+}
+
+/* The file that a bare name means. */
+static char *find_command(const char *name)
+{
+	static const char *const dirs[] = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
+					   "/usr/bin",	      "/sbin",		"/bin"};
+
+	if (strchr(name, '/') != NULL)
+		return plain(name);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		cleanup_free char *path = mem_printf("%s/%s", dirs[i], name);
+
+		if (access(path, X_OK) == 0)
+			return take(path);
+	}
+	return mem_printf("/usr/bin/%s", name);
+}
+
+static char *resolve(const char *path)
+{
+	char *real = realpath(path, NULL);
+
+	return real != NULL ? real : mem_strdup(path);
+}
+
+/* The interpreter in the first line of a script; NULL if the file is none. */
+static char *interpreter(const char *path)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char line[LINE_MAX_LEN + 1];
+	const ssize_t n = fd >= 0 ? fdio_read_full(fd, line, LINE_MAX_LEN) : -1;
+	char *p = line + 2;
+
+	if (n < 3 || line[0] != '#' || line[1] != '!')
+		return NULL;
+	line[n] = '\0';
+	p += strspn(p, " \t");
+	p[strcspn(p, " \t\n")] = '\0';
+	return p[0] == '/' ? resolve(p) : NULL;
+}
+
+static int read_exec_words(int argc, char **argv, struct cli_operation *o, struct err *err)
+{
+	if (argc < 1 || argv[0][0] == '\0')
+		return err_set(err, E_BAD_REQUEST, NULL, "exec: a command is needed");
+	o->op.exec.called = o->text[0] = find_command(argv[0]);
+	o->op.exec.path = o->text[1] = resolve(o->text[0]);
+	o->text[2] = interpreter(o->text[1]);
+	if (o->text[2] != NULL) {
+		o->op.exec.script = o->text[1];
+		o->op.exec.path = o->text[2];
+	}
+	o->op.exec.argv = (const char *const *)argv;
+	o->op.exec.argc = (size_t)argc;
+	return 0;
+}
+
+/* HOST:PORT, ADDRESS:PORT or [ADDRESS]:PORT. */
+static int read_net_words(int argc, char **argv, struct cli_operation *o, struct err *err)
+{
+	const char *colon = argc == 1 ? strrchr(argv[0], ':') : NULL,
+		   *host = argc == 1 ? argv[0] : "";
+	char *end = NULL;
+	unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+	size_t len = colon != NULL ? (size_t)(colon - host) : 0;
+
+	if (colon == NULL || port == 0 || port > UINT16_MAX || *end != '\0' || len == 0)
+		return err_set(err, E_BAD_REQUEST, NULL, "net: HOST:PORT is needed");
+	if (host[0] == '[' && host[len - 1] == ']') {
+		host++;
+		len -= 2;
+	}
+	o->text[0] = mem_strndup(host, len);
+	o->op.net.port = (uint16_t)port;
+	if (!op_address_parse(o->text[0], &o->op.net.address))
+		o->op.net.host = o->text[0];
+	return 0;
+}
+
+static int read_dns_words(int argc, char **argv, struct cli_operation *o, struct err *err)
+{
+	if (argc != 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "dns: a name is needed");
+	o->op.dns.name = argv[0];
+	o->op.dns.type = 1;
+	return 0;
+}
+
+int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct err *err)
+{
+	static const struct {
+		const char *word;
+		enum op_class class;
+		int (*read)(int argc, char **argv, struct cli_operation *o, struct err *err);
+	} classes[] = {
+		{"file", OP_FILE, read_file_words},
+		{"exec", OP_EXEC, read_exec_words},
+		{"net", OP_NET, read_net_words},
+		{"dns", OP_DNS, read_dns_words},
+	};
+
+	*out = (struct cli_operation){0};
+	for (size_t i = 0; argc > 0 && i < ARRAY_LEN(classes); i++)
+		if (strcmp(argv[0], classes[i].word) == 0) {
+			out->op.class = classes[i].class;
+			return classes[i].read(argc - 1, argv + 1, out, err);
+		}
+	return err_set(err, E_BAD_REQUEST, argc > 0 ? argv[0] : NULL,
+		       "policy test: file OP PATH, exec CMD [ARG...], net HOST:PORT or dns NAME");
+}
+
+void cli_operation_done(struct cli_operation *o)
+{
+	for (size_t i = 0; i < ARRAY_LEN(o->text); i++)
+		free(o->text[i]);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* event/wal_vfs.h - a commit's frames in one write.
+ *
+ * SQLite writes each frame of its log by two calls, a head and a page; a command's two commits were
+ * some sixty. This VFS keeps what is written to the log one behind the other and passes it on as
+ * one write when a frame that ends a transaction is complete, or when anything else is done with
+ * the file. Nobody looks for frames before: the log's index, which tells of them, is changed after
+ * that frame was written. Everything but writes to a log is the system's VFS. */
+#pragma once
+
+/* Registers it (once, from any thread) and returns its name for sqlite3_open_v2; NULL: the system's
+ * own is to be used. */
+const char *wal_vfs(void);

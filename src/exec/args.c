@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Foreign bytes: every length is bounded by the kernel's own limits, so that nothing that the
+ * kernel would execute is refused for its size, and nothing larger is read. */
+#include "exec/args.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <stdint.h>
+
+void args_memory_init(struct args_memory *m, int (*read)(void *, uint64_t, uint8_t[EXEC_PAGE]),
+		      void *arg)
+{
+	m->read = read;
+	m->arg = arg;
+	m->next = 0;
+	m->ntouched = 0;
+	for (size_t i = 0; i < ARRAY_LEN(m->cache); i++)
+		m->cache[i].at = 0;
+}
+
+static void touch(struct args_memory *m, uint64_t page)
+{
+	for (unsigned i = 0; i < m->ntouched && i < EXEC_PAGES_MAX; i++)
+		if (m->touched[i] == page)
+			return;
+	if (m->ntouched < EXEC_PAGES_MAX)
+		m->touched[m->ntouched++] = page;
+	else
+		m->ntouched = EXEC_PAGES_MAX + 1;
+}
+
+static int page_at(struct args_memory *m, uint64_t page, const uint8_t **out)
+{
+	struct args_page *p;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(m->cache); i++)
+		if (m->cache[i].at == page && page != 0) {
+			*out = m->cache[i].byte;
+			return 0;
+		}
+	if (page == 0) /* never mapped; also our mark of an empty entry */
+		return EFAULT;
+	p = &m->cache[m->next++ % ARRAY_LEN(m->cache)];
+	p->at = 0;
+	r = m->read(m->arg, page, p->byte);
+	if (r != 0)
+		return r;
+	p->at = page;
+	touch(m, page);
+	*out = p->byte;
+	return 0;
+}
+
+int args_string(struct args_memory *m, uint64_t addr, size_t max, struct buf *out)
+{
+	const size_t before = out->len;
+
+	for (;;) {
+		const uint64_t in = addr % EXEC_PAGE;
+		const uint8_t *page, *end;
+		size_t n = EXEC_PAGE - in;
+		int r = page_at(m, addr - in, &page);
+
+		if (r != 0)
+			return r;
+		end = memchr(page + in, 0, n);
+		if (end != NULL)
+			n = (size_t)(end - page) - in + 1;
+		if (out->len - before + n > max)
+			return E2BIG;
+		buf_add(out, page + in, n);
+		if (end != NULL)
+			return 0;
+		addr += n;
+	}
+}
+
+static int pointer_at(struct args_memory *m, uint64_t addr, uint64_t *out)
+{
+	uint8_t raw[sizeof(*out)];
+
+	for (size_t i = 0; i < sizeof(raw); i++) {
+		const uint64_t in = (addr + i) % EXEC_PAGE;
+		const uint8_t *page;
+		int r = page_at(m, addr + i - in, &page);
+
+		if (r != 0)
+			return r;
+		raw[i] = page[in];
+	}
+	memcpy(out, raw, sizeof(raw));
+	return 0;
+}
+
+void args_sum_init(struct args_sum *s)
+{
+	memset(s->hash, 0, sizeof(s->hash));
+	s->fill = 0;
+	s->total = 0;
+}
+
+static void fold(struct args_sum *s)
+{
+	hash_sha256(s->hash, s->hash, sizeof(s->hash), s->block, s->fill);
+	s->fill = 0;
+}
+
+void args_sum_add(struct args_sum *s, const void *p, size_t n)
+{
+	const uint8_t *from = p;
+
+	s->total += n;
+	while (n > 0) {
+		const size_t room = sizeof(s->block) - s->fill;
+		const size_t part = n < room ? n : room;
+
+		memcpy(s->block + s->fill, from, part);
+		s->fill += part;
+		from += part;
+		n -= part;
+		if (s->fill == sizeof(s->block))
+			fold(s);
+	}
+}
+
+void args_sum_end(struct args_sum *s)
+{
+	fold(s);
+}
+
+void args_done(struct args *a)
+{
+	buf_done(&a->text);
+	free(a->v);
+	*a = (struct args){0};
+}
+
+/* From here on nothing is kept; what was kept behind argv[0] is summed with the rest. */
+static void cut(struct args *a)
+{
+	const size_t first = a->n > 0 ? strlen(a->text.data) + 1 : 0;
+
+	a->cut = true;
+	args_sum_init(&a->sum);
+	args_sum_add(&a->sum, a->text.data + first, a->text.len - first);
+}
+
+/* Takes the string in `one` in: kept whole, or only summed. */
+static void take_string(struct args *a, const struct buf *one)
+{
+	if (!a->cut && (a->n == EXEC_ARGC_KEPT || a->text.len + one->len > EXEC_ARGS_KEPT))
+		cut(a);
+	if (a->cut) {
+		args_sum_add(&a->sum, one->data, one->len);
+	} else {
+		buf_add(&a->text, one->data, one->len);
+		a->n++;
+	}
+	a->argc++;
+}
+
+static void index_strings(struct args *a)
+{
+	char *at = a->text.data;
+
+	a->v = mem_resize(NULL, a->n + 1, sizeof(*a->v));
+	for (size_t i = 0; i < a->n; i++) {
+		a->v[i] = at;
+		at += strlen(at) + 1;
+	}
+	a->v[a->n] = NULL;
+}
+
+static int read_strings(struct args_memory *m, uint64_t addr, struct args *a, struct buf *one)
+{
+	size_t size = 0;
+
+	for (;; addr += sizeof(uint64_t)) {
+		uint64_t at;
+		int r = pointer_at(m, addr, &at);
+
+		if (r != 0 || at == 0)
+			return r;
+		buf_clear(one);
+		r = args_string(m, at, EXEC_STRING_MAX, one);
+		if (r != 0)
+			return r;
+		size += one->len + sizeof(at);
+		if (size > EXEC_ARGV_MAX)
+			return E2BIG;
+		take_string(a, one);
+	}
+}
+
+int args_read(struct args_memory *m, uint64_t addr, struct args *out)
+{
+	static const struct buf empty = {(char *)"", 1, 1};
+	cleanup_buf struct buf one = {0};
+	struct args a = {0};
+	int r = 0;
+
+	if (addr != 0)
+		r = read_strings(m, addr, &a, &one);
+	if (r != 0) {
+		args_done(&a);
+		return r;
+	}
+	if (a.argc == 0)
+		take_string(&a, &empty);
+	if (a.cut)
+		args_sum_end(&a.sum);
+	index_strings(&a);
+	*out = a;
+	return 0;
+}
+
+/* ---- #! as fs/binfmt_script.c reads it; `last` is inclusive as there ---- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static const char *next_text(const char *first, const char *last)
+{
+	for (; first <= last; first++)
+		if (!is_blank(*first))
+			return first;
+	return NULL;
+}
+
+static const char *next_end(const char *first, const char *last)
+{
+	for (; first <= last; first++)
+		if (is_blank(*first) || *first == '\0')
+			return first;
+	return NULL;
+}
+
+/* Where the line ends; NULL: it is cut in the middle of the name, or empty. */
+static const char *line_end(const char *head)
+{
+	const char *const last = head + BINPRM_BYTES - 1;
+	const char *end = memchr(head, '\n', strnlen(head, BINPRM_BYTES));
+
+	if (end == NULL) {
+		end = next_text(head + 2, last);
+		if (end == NULL || next_end(end, last) == NULL)
+			return NULL;
+		end = last;
+	}
+	while (is_blank(end[-1]))
+		end--;
+	return end;
+}
+
+static void copy_word(char out[BINPRM_BYTES], const char *from, const char *end)
+{
+	const size_t n = strnlen(from, (size_t)(end - from));
+
+	memcpy(out, from, n);
+	out[n] = '\0';
+}
+
+int shebang_parse(const char head[BINPRM_BYTES], struct shebang *out)
+{
+	const char *end, *name, *gap, *arg = NULL;
+
+	if (head[0] != '#' || head[1] != '!')
+		return ENOEXEC;
+	end = line_end(head);
+	if (end == NULL)
+		return ENOEXEC;
+	name = next_text(head + 2, end);
+	if (name == NULL || name == end)
+		return ENOEXEC;
+	gap = next_end(name, end);
+	if (gap != NULL && *gap != '\0')
+		arg = next_text(gap, end);
+	copy_word(out->name, name, arg != NULL ? gap : end);
+	out->has_arg = arg != NULL;
+	copy_word(out->arg, arg != NULL ? arg : end, end);
+	return 0;
+}
+
+/* ---- ld.so ---- */
+
+enum loader_option { LOADER_VALUE, LOADER_PLAIN, LOADER_LAST, LOADER_LOOKS, LOADER_ENDS };
+static const struct {
+	const char *name;
+	enum loader_option kind;
+} loader_options[] = {
+	{"--library-path", LOADER_VALUE},
+	{"--glibc-hwcaps-prepend", LOADER_VALUE},
+	{"--glibc-hwcaps-mask", LOADER_VALUE},
+	{"--inhibit-rpath", LOADER_VALUE},
+	{"--audit", LOADER_VALUE},
+	{"--preload", LOADER_VALUE},
+	{"--argv0", LOADER_VALUE},
+	{"--inhibit-cache", LOADER_PLAIN},
+	{"--", LOADER_LAST},
+	{"--list", LOADER_LOOKS},
+	{"--verify", LOADER_LOOKS},
+	{"--list-tunables", LOADER_ENDS},
+	{"--list-diagnostics", LOADER_ENDS},
+	{"--help", LOADER_ENDS},
+	{"--version", LOADER_ENDS},
+};
+
+static enum loader_option option_kind(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_LEN(loader_options); i++)
+		if (strcmp(word, loader_options[i].name) == 0)
+			return loader_options[i].kind;
+	return LOADER_PLAIN; /* --name=value of other loaders */
+}
+
+void loader_parse(char *const *argv, size_t argc, struct loader_call *out)
+{
+	*out = (struct loader_call){NULL, true};
+	for (size_t i = 1; i < argc; i++) {
+		if (strncmp(argv[i], "--", 2) != 0) {
+			out->program = argv[i];
+			return;
+		}
+		switch (option_kind(argv[i])) {
+		case LOADER_VALUE:
+			i++;
+			break;
+		case LOADER_PLAIN:
+			break;
+		case LOADER_LAST:
+			out->program = i + 1 < argc ? argv[i + 1] : NULL;
+			return;
+		case LOADER_LOOKS:
+			out->runs = false;
+			break;
+		case LOADER_ENDS:
+			return;
+		}
+	}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec/args.h - argv out of another process's memory, and the `#!` line: pure functions over bytes;
+ * private to this folder. */
+#pragma once
+#include "base/buf.h"
+#include "base/hash.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXEC_PAGE 4096
+#define EXEC_STRING_MAX (32 * EXEC_PAGE)	 /* MAX_ARG_STRLEN of the kernel, with the NUL */
+#define EXEC_ARGV_MAX (6 * 1024 * 1024)		 /* the kernel's limit of strings and pointers */
+#define EXEC_ARGS_KEPT (EXEC_STRING_MAX * 3 / 2) /* so argv[0] is always whole */
+#define EXEC_ARGC_KEPT 16384
+#define EXEC_PAGES_MAX 16 /* more than these are not followed */
+
+/* Memory that is read by whole pages. */
+struct args_memory {
+	/* 0 or an errno: EFAULT for memory that is not there. */
+	int (*read)(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);
+	void *arg;
+	struct args_page {
+		uint64_t at; /* 0: empty */
+		uint8_t byte[EXEC_PAGE];
+	} cache[4];
+	unsigned next;
+	uint64_t touched[EXEC_PAGES_MAX];
+	unsigned ntouched; /* EXEC_PAGES_MAX + 1: too many */
+};
+void args_memory_init(struct args_memory *m, int (*read)(void *, uint64_t, uint8_t[EXEC_PAGE]),
+		      void *arg);
+
+/* A stream of bytes as one value, without keeping it. */
+struct args_sum {
+	uint8_t hash[HASH_LEN];
+	uint8_t block[EXEC_PAGE];
+	size_t fill;
+	uint64_t total;
+};
+void args_sum_init(struct args_sum *s);
+void args_sum_add(struct args_sum *s, const void *p, size_t n);
+void args_sum_end(struct args_sum *s); /* hash is valid afterwards */
+
+struct args {
+	struct buf text; /* kept strings, each with its NUL */
+	char **v;	 /* into text */
+	size_t n;	 /* kept */
+	size_t argc;	 /* of all */
+	bool cut;	 /* n < argc; then sum is that of everything behind argv[0] */
+	struct args_sum sum;
+};
+void args_done(struct args *a);
+/* Appends the string at addr, NUL included; at most max bytes. 0 or an errno (E2BIG, EFAULT). */
+int args_string(struct args_memory *m, uint64_t addr, size_t max, struct buf *out);
+/* Reads argv as execve would: no argument at all becomes one empty one. 0 or an errno. */
+int args_read(struct args_memory *m, uint64_t addr, struct args *out);
+
+#define BINPRM_BYTES 256
+struct shebang {
+	char name[BINPRM_BYTES];
+	char arg[BINPRM_BYTES];
+	bool has_arg;
+};
+/* The first bytes of a file, zero-filled, as the kernel reads them. 0, or ENOEXEC: no interpreter.
+ */
+int shebang_parse(const char head[BINPRM_BYTES], struct shebang *out);
+
+/* What ld.so was asked to do. */
+struct loader_call {
+	const char *program; /* borrowed from argv; NULL: none */
+	bool runs;	     /* false: it only looks (--verify, --list) */
+};
+void loader_parse(char *const *argv, size_t argc, struct loader_call *out);

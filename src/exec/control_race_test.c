@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Callers whose strings change under the decision. true and expr are files that nobody here can
+ * change and names of one length; expr is denied, and its exit status without arguments is 2. */
+#include "exec/exec_testkit.h"
+#include <stdatomic.h>
+
+extern char **environ;
+
+#define TRIES 200
+#define RAN 2 /* expr's exit status */
+
+struct flip {
+	_Alignas(16) char path[16];
+	char *argv[2];
+	atomic_bool stop;
+};
+#define NAME_AT 9 /* behind /usr/bin/ */
+
+static void flip_once(struct flip *f)
+{
+	memcpy(f->path + NAME_AT, f->path[NAME_AT] == 't' ? "expr" : "true", 4);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void *flip_thread(void *arg)
+{
+	struct flip *f = arg;
+
+	while (!f->stop)
+		flip_once(f);
+	return NULL;
+}
+
+static int flip_process(void *arg)
+{
+	flip_thread(arg);
+	return 0;
+}
+
+static void flip_init(struct flip *f)
+{
+	static char name[] = "x";
+
+	strcpy(f->path, "/usr/bin/true");
+	f->argv[0] = name;
+	f->argv[1] = NULL;
+	f->stop = false;
+}
+
+static _Noreturn void try_exec(struct flip *f)
+{
+	execve(f->path, f->argv, environ);
+	_exit(KIT_NOT_RUN);
+}
+
+/* Each: the process that executes, with somebody who flips. */
+static void by_thread(struct flip *f)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, flip_thread, f) != 0)
+		_exit(KIT_BROKEN);
+	try_exec(f);
+}
+
+static void by_process(struct flip *f)
+{
+	static char stack[16384] __attribute__((aligned(16)));
+	const pid_t pid = clone(flip_process, stack + sizeof(stack), CLONE_VM | SIGCHLD, f);
+
+	if (pid == -1)
+		_exit(KIT_BROKEN);
+	execve(f->path, f->argv, environ);
+	f->stop = true;
+	_exit(KIT_NOT_RUN);
+}
+
+/* vfork: the parent's thread goes on while the parent sleeps. */
+static void by_vfork_of_a_thread(struct flip *f)
+{
+	pthread_t t;
+	pid_t pid;
+
+	if (pthread_create(&t, NULL, flip_thread, f) != 0)
+		_exit(KIT_BROKEN);
+	pid = vfork();
+	if (pid == 0)
+		try_exec(f);
+	_exit(kit_status(pid));
+}
+
+struct race {
+	void (*start)(struct flip *f);
+	bool shared; /* the strings lie in a shared mapping, and the guest flips them */
+};
+
+struct tally {
+	int ran, fine, refused, killed, broken;
+};
+
+static void count(struct tally *t, int status)
+{
+	if (status == RAN)
+		t->ran++;
+	else if (status == 0)
+		t->fine++;
+	else if (status == KIT_NOT_RUN)
+		t->refused++;
+	else if (status == 128 + SIGKILL)
+		t->killed++;
+	else
+		t->broken++;
+}
+
+/* In the guest: tries one after the other; a flipping process is ended with each. */
+static int guest_race(void *arg)
+{
+	const struct race *race = arg;
+	struct flip *f = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			      (race->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
+	struct tally t = {0};
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	for (int i = 0; i < TRIES; i++) {
+		pid_t pid, other = -1;
+		int status;
+
+		flip_init(f);
+		if (race->shared) {
+			other = fork();
+			if (other == 0)
+				_exit(flip_process(f));
+		}
+		pid = fork();
+		if (pid == 0) {
+			setpgid(0, 0);
+			race->start(f);
+		}
+		setpgid(pid, pid);
+		status = kit_status(pid);
+		kill(-pid, SIGKILL); /* who shared its memory */
+		f->stop = true;
+		if (other > 0)
+			kit_status(other);
+		while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+			;
+		count(&t, status);
+	}
+	return t.ran > 0 ? 1 : t.broken > 0 ? 2 : t.fine == 0 ? 3 : 0;
+}
+
+static void check(const struct race *race)
+{
+	assert_int_equal(kit_run(guest_race, (void *)(uintptr_t)race, true), 0);
+	assert_true(kit.count[EXEC_MISMATCHED] > 0);
+	assert_true(kit.count[EXEC_VERIFIED] > 0);
+	assert_true(kit.count[EXEC_REFUSED] > 0);
+	assert_int_equal(kit.count[EXEC_SKIPPED], 0);
+}
+
+static void pol_4_a_thread_cannot_change_the_path(void **state)
+{
+	check(&(struct race){by_thread, false});
+}
+
+static void pol_4_a_process_with_the_same_memory_cannot(void **state)
+{
+	check(&(struct race){by_process, false});
+}
+
+static void pol_4_a_shared_mapping_cannot(void **state)
+{
+	check(&(struct race){try_exec, true});
+}
+
+static void pol_4_a_thread_of_the_vforking_parent_cannot(void **state)
+{
+	check(&(struct race){by_vfork_of_a_thread, false});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pol_4_a_thread_cannot_change_the_path),
+		cmocka_unit_test(pol_4_a_process_with_the_same_memory_cannot),
+		cmocka_unit_test(pol_4_a_shared_mapping_cannot),
+		cmocka_unit_test(pol_4_a_thread_of_the_vforking_parent_cannot),
+	};
+
+	if (kit_become_user() < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, kit_prepare, kit_clean);
+}

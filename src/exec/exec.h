@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec/exec.h - every execve and execveat of a session, read, decided and held to the decision.
+ *
+ * One thread of the warden receives the session's seccomp notifications and traces what must be
+ * verified (ptrace belongs to a thread, so receiver and tracer are one). The callbacks run on that
+ * thread; the functions below are for the thread that started it.
+ *
+ * The filter must send execve and execveat here (WAIT_KILLABLE_RECV). may_skip needs walls against
+ * all that lets somebody else write a caller's memory:
+ *   sent     clone with CLONE_VM and without CLONE_THREAD, vfork, io_setup
+ *   refused  clone3 (ENOSYS), ptrace, process_vm_writev, userfaultfd, io_uring_setup, new
+ * namespaces closed   /proc/PID/mem for writing (a read-only /proc, or Landlock) What is sent is
+ * let go at once and remembered. Without these walls every exec is verified. */
+#pragma once
+#include "base/err.h"
+#include "model/op.h"
+#include "model/verdict.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+struct exec_control;
+
+/* One exec as it was asked for. Borrowed: lives for the call that it is handed to. The record of
+ * one that could not be read has what is known: an empty path, no argv. */
+struct exec_request {
+	struct op op;		  /* OP_EXEC; argv is what the kernel will give to op.exec.path */
+	const char *const *argv;  /* as the caller gave it */
+	size_t argc;		  /* of argv */
+	bool argv_cut;		  /* more than EXEC_ARGS_KEPT bytes: the rest is only hashed */
+	const char *const *chain; /* resolved: the file, its interpreter, … */
+	size_t nchain;
+	const char *cwd;
+	pid_t pid, ppid; /* of the process, in our namespace */
+};
+
+enum exec_outcome {
+	EXEC_VERIFIED,	 /* ran; compared at the exec stop */
+	EXEC_SKIPPED,	 /* ran; nothing but the caller could have changed it */
+	EXEC_REFUSED,	 /* EACCES, and never ran */
+	EXEC_MISMATCHED, /* something else than was decided; killed before its first instruction */
+	EXEC_FAILED,	 /* let go, and failed in the kernel or its caller died */
+};
+#define EXEC_OUTCOMES (EXEC_FAILED + 1)
+
+/* What became of it; once per exec. Repeated refusals of a PATH search are one. */
+struct exec_record {
+	const struct exec_request *req;
+	const struct verdict *verdict;
+	enum exec_outcome outcome;
+	const char *ran;     /* MISMATCHED: the program that was loaded, if it could be read */
+	uint64_t latency_us; /* from the notification to the answer */
+};
+
+struct exec_control_ops {
+	/* Fills *out and returns 0, or returns an id that is not 0: the exec waits for
+	 * exec_control_resume with it. Strings of the verdict live until its record. */
+	uint64_t (*decide)(void *arg, const struct exec_request *req, struct verdict *out);
+	void (*record)(void *arg, const struct exec_record *rec);
+	/* The caller of a waiting exec died; its id is not to be resumed any more. May be NULL. */
+	void (*gone)(void *arg, uint64_t pending);
+	/* True for the exec of our leader's child, which is in our memory and decided already. A
+	 * child of the leader that has not yet exec'd is not enough: orphans look the same. */
+	bool (*is_first_exec)(void *arg, pid_t pid);
+	void *arg;
+	bool may_skip; /* the walls above stand */
+	/* ld.so may load a program that the session can replace after the decision. */
+	bool loader_any;
+};
+
+/* Starts the thread and takes listener, also when it fails. ops is copied. Blocks SIGCHLD and
+ * handles SIGRTMIN in the process: called before there are other threads. */
+int exec_control_start(const struct exec_control_ops *ops, int listener, struct exec_control **out,
+		       struct err *err);
+/* Ends the thread: execs that wait fail, tracees that are not yet verified die. NULL is fine. */
+void exec_control_stop(struct exec_control *c);
+/* Answers a waiting exec; an id that is not waiting is ignored. The verdict's strings live until
+ * its record. */
+void exec_control_resume(struct exec_control *c, uint64_t pending, const struct verdict *v);
+/* How many execs had this outcome; any thread. */
+uint64_t exec_control_count(const struct exec_control *c, enum exec_outcome outcome);
+const char *exec_outcome_name(enum exec_outcome outcome); /* "verified" */
+
+/* ---- the first exec of a command, which is decided before there is a process ---- */
+
+struct exec_first;
+struct exec_first_ask {
+	int root_fd; /* the session's root */
+	const char *path, *cwd;
+	char **argv; /* borrowed for the life of the result; argv[argc] is NULL */
+	size_t argc;
+};
+/* Which program the kernel would load. 0; or the errno that it would give; EPERM: it cannot be
+ * read.
+ */
+int exec_first_look(const struct exec_first_ask *ask, struct exec_first **out);
+const struct op *exec_first_op(const struct exec_first *f);
+void exec_first_free(struct exec_first *f); /* NULL is fine */
+/* Parent of a process that has executed nothing since it was forked; 0 for any other. */
+pid_t exec_parent_of_unexecuted(pid_t pid);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec/fixed.h - what no process of the session can change: its uid is ours, and neither has
+ * capabilities; private to this folder. */
+#pragma once
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* True if a process with our uid can neither write the file or directory nor change its mode. A
+ * read-only mount is no proof: the same file may be writable at another place. */
+bool fixed_file(int fd, const struct stat *st);
+
+/* Names that were walked; one thread's. */
+#define FIXED_NAMES 256
+struct fixed_names {
+	char *name[FIXED_NAMES]; /* owned */
+	dev_t shut;		 /* a root whose file system is read-only at every place; 0: none */
+};
+void fixed_names_done(struct fixed_names *n);
+/* True if an absolute path leads to the same file whenever it is looked up: every directory, link
+ * and the file itself are fixed, or lie in the root's own tmpfs and no mount of that is writable:
+ * in a user namespace the session's root belongs to our uid. A true answer stays true and is
+ * remembered. */
+bool fixed_path(struct fixed_names *n, int root, const char *path);

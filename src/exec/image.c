@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Resolution in the caller's root: openat2 with RESOLVE_IN_ROOT, so that absolute links and ".."
+ * stay there. It follows no magic links; those that name the caller itself are opened directly,
+ * since /proc/self is another process for whoever looks; its root and directory are put in place of
+ * their links. Other spellings of those links lead nowhere. What we cannot find, the caller is told
+ * does not exist: the answer is ours, so nothing can be put there in between. */
+#include "exec/image.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "exec/peer.h"
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+
+#define LINKS_MAX 40 /* MAXSYMLINKS of the kernel */
+#define DEPTH_MAX 5  /* interpreters of interpreters: exec_binprm */
+
+struct resolver {
+	const struct image_name *name;
+	struct fixed_names *names;
+	int root;
+	bool is_fixed; /* so far */
+};
+
+/* One file of the chain while it is looked at. */
+struct file {
+	struct stat st;
+	char path[PATH_MAX]; /* resolved */
+	char head[BINPRM_BYTES];
+};
+
+void image_done(struct image *im)
+{
+	if (im->fd >= 0)
+		close(im->fd);
+	strv_done(&im->chain);
+	strv_done(&im->head);
+	free(im->called);
+	free(im->loads);
+	*im = (struct image){.fd = -1};
+}
+
+/* ---- opening ---- */
+
+static const char *const self_names[] = {"/proc/self/", "/proc/thread-self/"};
+
+/* "exe" of /proc/self/exe, "fd/3" of /dev/fd/3; NULL for other paths. */
+static const char *self_link(const char *path, char buf[32])
+{
+	for (size_t i = 0; i < ARRAY_LEN(self_names); i++) {
+		const size_t n = strlen(self_names[i]);
+
+		if (strncmp(path, self_names[i], n) == 0 &&
+		    (strcmp(path + n, "exe") == 0 || strncmp(path + n, "fd/", 3) == 0))
+			return path + n;
+	}
+	if (strncmp(path, "/dev/fd/", 8) != 0 || strlen(path) > 24)
+		return NULL;
+	snprintf(buf, 32, "fd/%s", path + 8);
+	return buf;
+}
+
+static int open_self(const struct resolver *r, const char *link)
+{
+	if (r->name->tid == 0)
+		return -ENOENT;
+	if (link[0] == 'f' && strspn(link + 3, "0123456789") != strlen(link + 3))
+		return -ENOENT;
+	return peer_open(r->name->tid, link, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+}
+
+/* Exists and may be executed, but not read: then nobody knows what it is. */
+static int unreadable(const struct resolver *r, const struct open_how *how, const char *path)
+{
+	struct open_how bare = *how;
+	cleanup_fd int fd = -1;
+
+	bare.flags = O_PATH | O_CLOEXEC | (how->flags & O_NOFOLLOW);
+	fd = (int)syscall(SYS_openat2, r->root, path, &bare, sizeof(bare));
+	if (fd < 0)
+		return -EACCES;
+	return syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0 ? -EPERM
+										      : -EACCES;
+}
+
+/* base/rest as the absolute path it is now. 0 or an errno. */
+static int make_absolute(const char *base, const char *path, char **out)
+{
+	if (path[0] == '/') {
+		*out = mem_strdup(path);
+		return 0;
+	}
+	if (base[0] != '/')
+		return EPERM;
+	*out = mem_printf("%s%s%s", base, base[1] == '\0' ? "" : "/", path);
+	if (strlen(*out) < PATH_MAX)
+		return 0;
+	free(take(*out));
+	return ENAMETOOLONG;
+}
+
+/* What follows /proc/self/LINK in a path, "" or from a slash; NULL for other paths. *process: the
+ * link is the process's, not the thread's. */
+static const char *after_link(const char *path, const char *link, bool *process)
+{
+	for (size_t i = 0; i < ARRAY_LEN(self_names); i++) {
+		const size_t n = strlen(self_names[i]), m = strlen(link);
+
+		if (strncmp(path, self_names[i], n) != 0 || strncmp(path + n, link, m) != 0 ||
+		    (path[n + m] != '/' && path[n + m] != '\0'))
+			continue;
+		*process = i == 0;
+		return path + n + m;
+	}
+	return NULL;
+}
+
+/* The directory of the caller's process or thread. 0 or an errno. */
+static int own_directory(const struct resolver *r, bool process, char out[PATH_MAX])
+{
+	const pid_t tid = r->name->tid;
+
+	if (tid != 0)
+		return peer_link(process ? peer_tgid(tid) : tid, "cwd", out, PATH_MAX);
+	snprintf(out, PATH_MAX, "%s", r->name->cwd);
+	return 0;
+}
+
+/* Puts the caller's own root or directory in place of the link that an absolute path begins with;
+ * *out is NULL if there is none. To have another root than other threads needs a capability. 0 or
+ * an errno. */
+static int replace_link(const struct resolver *r, const char *path, char **out)
+{
+	char cwd[PATH_MAX];
+	bool process;
+	const char *rest = after_link(path, "root", &process);
+	int e;
+
+	*out = NULL;
+	if (rest != NULL) {
+		*out = mem_strdup(rest[0] == '\0' ? "/" : rest);
+		return 0;
+	}
+	rest = after_link(path, "cwd", &process);
+	if (rest == NULL)
+		return 0;
+	e = own_directory(r, process, cwd);
+	return e != 0 ? EPERM : make_absolute(cwd, rest + strspn(rest, "/"), out);
+}
+
+/* path is absolute; flags: 0 or O_NOFOLLOW. A descriptor or -errno. O_NONBLOCK: neither a FIFO nor
+ * a lease holds us. */
+static int open_plain(const struct resolver *r, const char *path, uint64_t flags)
+{
+	const struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags,
+				     .resolve = RESOLVE_IN_ROOT};
+	char buf[32];
+	const char *link = self_link(path, buf);
+	int fd;
+
+	if (link != NULL)
+		return open_self(r, link);
+	fd = (int)syscall(SYS_openat2, r->root, path, &how, sizeof(how));
+	if (fd >= 0)
+		return fd;
+	if (errno == EACCES)
+		return unreadable(r, &how, path);
+	return errno == EWOULDBLOCK || errno == EXDEV ? -EPERM : -errno;
+}
+
+/* The same; the path may begin with links to the caller's own root and directory. They are counted,
+ * since the directory of a first exec is a text that need not be a real path. */
+static int open_path(const struct resolver *r, const char *path, uint64_t flags)
+{
+	cleanup_free char *now = mem_strdup(path);
+
+	for (unsigned links = 0; links <= LINKS_MAX; links++) {
+		char *next;
+		int e = replace_link(r, now, &next);
+
+		if (e != 0)
+			return -e;
+		if (next == NULL)
+			return open_plain(r, now, flags);
+		free(now);
+		now = next;
+	}
+	return -ELOOP;
+}
+
+/* ---- looking ---- */
+
+static int check_file(int fd, const struct file *f)
+{
+	struct statvfs fs;
+
+	if (fstatvfs(fd, &fs) == -1)
+		return EPERM;
+	if (!S_ISREG(f->st.st_mode) || (fs.f_flag & ST_NOEXEC) != 0)
+		return EACCES;
+	if (syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == -1)
+		return EACCES;
+	return 0;
+}
+
+/* Fills *f; 0 or an errno. If it is no executable file (EACCES), all but its head. */
+static int look(int fd, struct file *f)
+{
+	char link[40];
+	ssize_t n;
+	int r;
+
+	if (fstat(fd, &f->st) == -1)
+		return EPERM;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, f->path, sizeof(f->path));
+	if (n <= 0 || (size_t)n >= sizeof(f->path))
+		return EPERM;
+	f->path[n] = '\0';
+	r = check_file(fd, f);
+	if (r != 0)
+		return r;
+	memset(f->head, 0, sizeof(f->head));
+	if (fdio_pread_full(fd, f->head, sizeof(f->head), 0) < 0)
+		return EPERM;
+	return 0;
+}
+
+static unsigned file_flags(const struct file *f)
+{
+	if (strncmp(f->path, "/memfd:", 7) == 0 && f->st.st_nlink == 0)
+		return OP_EXEC_MEMFD;
+	return f->st.st_nlink == 0 ? OP_EXEC_DELETED : 0;
+}
+
+/* The kernel runs this machine's programs (and 32-bit ones of its family, whose calls the filter
+ * ends); anything else needs binfmt_misc, which would run a program that nobody decided. */
+static bool is_program(const struct file *f)
+{
+	static const uint16_t machines[] = {
+#if defined(__x86_64__)
+		EM_X86_64,
+		EM_386,
+#elif defined(__aarch64__)
+		EM_AARCH64,
+		EM_ARM,
+#endif
+	};
+	Elf64_Ehdr h; /* e_type and e_machine stand at the same place in 32 bits */
+
+	memcpy(&h, f->head, sizeof(h));
+	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || (h.e_type != ET_EXEC && h.e_type != ET_DYN))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(machines); i++)
+		if (h.e_machine == machines[i])
+			return true;
+	return false;
+}
+
+/* ---- the chain ---- */
+
+/* The first file, by path or descriptor; *called is owned by the caller. A descriptor or -errno. */
+static int open_first(struct resolver *r, char **called)
+{
+	const struct image_name *n = r->name;
+	char base[PATH_MAX], link[32];
+	int e;
+
+	snprintf(link, sizeof(link), "fd/%d", n->dirfd);
+	if (n->path[0] == '\0') {
+		if ((n->flags & AT_EMPTY_PATH) == 0 || n->dirfd < 0)
+			return -ENOENT;
+		r->is_fixed = false;
+		*called = mem_printf("/dev/fd/%d", n->dirfd);
+		return open_self(r, link);
+	}
+	snprintf(base, sizeof(base), "%s", n->cwd);
+	if (n->path[0] != '/') {
+		r->is_fixed =
+			false; /* directories may be shared with others: CLONE_FS, CLONE_FILES */
+		if (n->dirfd != AT_FDCWD && peer_link(n->tid, link, base, sizeof(base)) != 0)
+			return -EBADF;
+	}
+	e = make_absolute(base, n->path, called);
+	if (e != 0)
+		return -e;
+	return open_path(r, *called, (n->flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0);
+}
+
+/* The name that a script is given as by the kernel. */
+static char *script_name(const struct image_name *n)
+{
+	if (n->dirfd == AT_FDCWD || n->path[0] == '/')
+		return mem_strdup(n->path);
+	return n->path[0] == '\0' ? mem_printf("/dev/fd/%d", n->dirfd)
+				  : mem_printf("/dev/fd/%d/%s", n->dirfd, n->path);
+}
+
+/* load_script: argv[0] goes, and name, argument and the script's name come before the rest. */
+static void push_head(struct image *im, const struct shebang *s, const char *script)
+{
+	struct strv next = {0};
+
+	strv_add(&next, s->name);
+	if (s->has_arg)
+		strv_add(&next, s->arg);
+	strv_add(&next, script);
+	for (size_t i = 1; i < im->head.n; i++)
+		strv_add(&next, im->head.v[i]);
+	strv_done(&im->head);
+	im->head = next;
+}
+
+static bool path_is_fixed(const struct resolver *r, const char *path)
+{
+	char buf[32];
+
+	return self_link(path, buf) == NULL && r->names != NULL &&
+	       fixed_path(r->names, r->root, path);
+}
+
+/* Follows `#!` from the file in im->fd until a program. 0 or an errno. */
+static int follow(struct resolver *r, struct image *im, struct file *f)
+{
+	cleanup_free char *script = script_name(r->name);
+
+	for (int depth = 0;; depth++) {
+		cleanup_free char *path = NULL;
+		struct shebang s;
+		int e = look(im->fd, f);
+
+		if (e != 0)
+			return e;
+		strv_add(&im->chain, f->path);
+		im->flags |= file_flags(f);
+		if (is_program(f))
+			return 0;
+		e = shebang_parse(f->head, &s);
+		if (e != 0)
+			return e;
+		if (depth == DEPTH_MAX)
+			return ELOOP;
+		if (s.name[0] == '\0')
+			return ENOENT;
+		push_head(im, &s, script);
+		free(script);
+		script = mem_strdup(s.name);
+		e = make_absolute(r->name->cwd, s.name, &path);
+		if (e != 0)
+			return e;
+		r->is_fixed = r->is_fixed && s.name[0] == '/' && path_is_fixed(r, path);
+		close(im->fd);
+		im->fd = open_path(r, path, 0);
+		if (im->fd < 0)
+			return -im->fd;
+	}
+}
+
+/* ---- ld.so ---- */
+
+static const char *const loader_paths[] = {
+	"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux.so.2",	   "/lib/ld-linux-aarch64.so.1",
+	"/libx32/ld-linux-x32.so.2",   "/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-aarch64.so.1"};
+
+static bool is_loader(const struct resolver *r, const struct file *f)
+{
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	const char *name = strrchr(f->path, '/');
+
+	name = name != NULL ? name + 1 : f->path;
+	if (strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.so", 5) == 0)
+		return true;
+	if (strstr(name, ".so") == NULL) /* a loader is installed as a library */
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(loader_paths); i++) {
+		cleanup_fd int fd =
+			(int)syscall(SYS_openat2, r->root, loader_paths[i], &how, sizeof(how));
+		struct stat st;
+
+		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == f->st.st_dev &&
+		    st.st_ino == f->st.st_ino)
+			return true;
+	}
+	return false;
+}
+
+/* What ld.so will open itself, later and by name. A name without a slash is searched by it in
+ * places that we do not know. 0 or an errno. */
+static int follow_loader(struct resolver *r, struct image *im, const struct args *args)
+{
+	cleanup_free char *path = NULL;
+	const size_t skip = im->head.n > 0 ? 1 : 0;
+	const size_t argc = im->head.n + args->n - skip;
+	cleanup_free char **argv = mem_resize(NULL, argc + 1, sizeof(*argv));
+	struct loader_call call;
+	struct file *f;
+	int fd, e;
+
+	im->flags |= OP_EXEC_LOADER;
+	for (size_t i = 0; i < im->head.n; i++)
+		argv[i] = im->head.v[i];
+	for (size_t i = skip; i < args->n; i++)
+		argv[im->head.n + i - skip] = args->v[i];
+	loader_parse(argv, argc, &call);
+	if (call.program == NULL)
+		return args->cut ? EPERM : 0;
+	if (strchr(call.program, '/') == NULL)
+		return EPERM;
+	e = make_absolute(r->name->cwd, call.program, &path);
+	fd = e != 0 ? -e : open_path(r, path, 0);
+	if (fd < 0)
+		return -fd == EPERM ? EPERM : 0; /* it will not find it either */
+	f = mem_new(struct file);
+	e = look(fd, f);
+	if (e == 0 || e == EACCES) {
+		im->loads = mem_strdup(f->path);
+		im->flags |= file_flags(f);
+		im->swappable = call.runs && !(call.program[0] == '/' && path_is_fixed(r, path));
+		e = 0;
+	}
+	free(f);
+	close(fd);
+	return e;
+}
+
+static int resolve(struct resolver *resolver, const struct args *args, struct image *out)
+{
+	struct resolver r = *resolver;
+	cleanup_free struct file *f = mem_new(struct file);
+	struct image im = {.fd = -1};
+	int e = 0;
+
+	im.fd = r.root < 0 ? -EPERM : open_first(&r, &im.called);
+	if (im.fd < 0)
+		e = -im.fd;
+	if (e == 0) {
+		r.is_fixed = r.is_fixed && path_is_fixed(&r, im.called);
+		e = follow(&r, &im, f);
+	}
+	im.dev = f->st.st_dev;
+	im.ino = f->st.st_ino;
+	im.fixed = r.is_fixed;
+	if (e == 0 && is_loader(&r, f))
+		e = follow_loader(&r, &im, args);
+	if (e != 0) {
+		image_done(&im);
+		return e;
+	}
+	*out = im;
+	return 0;
+}
+
+int image_resolve(const struct image_name *name, const struct args *args, struct fixed_names *names,
+		  bool prove, struct image *out)
+{
+	cleanup_fd int root = peer_open(name->tid, "root", O_PATH | O_DIRECTORY);
+	struct resolver r = {name, names, root, prove};
+
+	return resolve(&r, args, out);
+}
+
+int image_resolve_at(int root, const struct image_name *name, const struct args *args,
+		     struct image *out)
+{
+	struct resolver r = {name, NULL, root, false};
+
+	return resolve(&r, args, out);
+}
+
+void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op)
+{
+	const size_t skip = im->head.n > 0 ? 1 : 0;
+	char **v;
+
+	op->exec.argc = im->head.n + args->n - skip;
+	v = mem_resize(NULL, op->exec.argc + 1, sizeof(*v));
+	for (size_t i = 0; i < im->head.n; i++)
+		v[i] = im->head.v[i];
+	for (size_t i = skip; i <= args->n; i++) /* with the NULL */
+		v[im->head.n + i - skip] = args->v[i];
+	*argv = v;
+	op->exec.argv = (const char *const *)v;
+	op->exec.path = im->chain.v[im->chain.n - 1];
+	op->exec.called = im->called;
+	op->exec.flags = im->flags;
+	if (im->loads != NULL)
+		op->exec.script = im->loads;
+	else if (im->chain.n > 1)
+		op->exec.script = im->chain.v[0];
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files that are named by the kernel's links to the caller itself. */
+#include "exec/exec_testkit.h"
+
+extern char **environ;
+
+/* A path is before, then the test's directory if in_dir, then after. */
+struct named {
+	const char *before, *after;
+	bool in_dir;
+	int want;
+	const char *file; /* what is decided; NULL: nobody is asked */
+};
+
+static void write_path(const struct named *n, char out[256])
+{
+	snprintf(out, 256, "%s%s%s", n->before, n->in_dir ? kit.dir : "", n->after);
+}
+
+static int guest_exec(void *arg)
+{
+	char *argv[] = {(char *)"x", NULL};
+	char path[256];
+
+	write_path(arg, path);
+	if (chdir(kit.dir) == 0)
+		execve(path, argv, environ);
+	return errno == EACCES ? KIT_NOT_RUN : errno;
+}
+
+static void check(const struct named *n)
+{
+	char path[256];
+
+	write_path(n, path);
+	if (kit_run(guest_exec, (void *)(uintptr_t)n, true) != n->want)
+		fail_msg("%s: another result", path);
+	assert_int_equal(kit.nrecords, n->file != NULL);
+	if (n->file == NULL)
+		return;
+	assert_string_equal(kit.record[0].path, kit_path(n->file));
+	assert_string_equal(kit.record[0].called, path);
+	assert_int_equal(kit.record[0].outcome, n->want == 0 ? EXEC_VERIFIED : EXEC_REFUSED);
+}
+
+static void pol_4_the_callers_own_root_and_directory(void **state)
+{
+	const struct named cases[] = {
+		{"/proc/self/root", "/good", true, 0, "good"},
+		{"/proc/thread-self/root/..", "//./good", true, 0, "good"},
+		{"/proc/self/cwd/good", "", false, 0, "good"},
+		{"/proc/thread-self/cwd/good", "", false, 0, "good"},
+		{"/proc/self/cwd/../..", "/good", true, 0, "good"},
+		{"/proc/self/root/proc/self/cwd/good", "", false, 0, "good"},
+		{"/proc/self/root", "/evil", true, KIT_NOT_RUN, "evil"},
+		{"/proc/self/cwd/evil", "", false, KIT_NOT_RUN, "evil"},
+		{"/proc/self/cwd/missing", "", false, ENOENT, NULL},
+		{"/proc/self/root", "", false, KIT_NOT_RUN, NULL}, /* directories */
+		{"/proc/self/cwd", "", false, KIT_NOT_RUN, NULL},
+		{"/proc/self/rootgood", "", false, ENOENT, NULL},
+		{"/proc/self/cwdgood", "", false, ENOENT, NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		check(&cases[i]);
+}
+
+/* /proc/self is the process, not the thread: its first thread's directory counts. */
+static void *exec_in_thread(void *arg)
+{
+	char *argv[] = {(char *)"x", NULL};
+
+	if (unshare(CLONE_FS) == 0 && chdir("/usr") == 0)
+		execve(arg, argv, environ);
+	_exit(errno);
+}
+
+static int guest_thread(void *arg)
+{
+	pthread_t t;
+
+	if (chdir(kit.dir) < 0 || pthread_create(&t, NULL, exec_in_thread, arg) != 0)
+		return KIT_BROKEN;
+	pthread_join(t, NULL);
+	return KIT_BROKEN;
+}
+
+static void pol_4_a_thread_with_another_directory(void **state)
+{
+	assert_int_equal(kit_run(guest_thread, (void *)(uintptr_t) "/proc/self/cwd/good", true), 0);
+	assert_string_equal(kit.record[0].path, kit_path("good"));
+	assert_int_equal(
+		kit_run(guest_thread, (void *)(uintptr_t) "/proc/thread-self/cwd/bin/true", true),
+		0);
+	assert_string_equal(kit.record[0].path, "/usr/bin/true");
+}
+
+static int look_first(const char *path, const char *cwd)
+{
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char *argv[] = {(char *)"x", NULL};
+	const struct exec_first_ask ask = {root, path, cwd, argv, 1};
+	struct exec_first *f = NULL;
+	int r = exec_first_look(&ask, &f);
+
+	if (r == 0)
+		assert_string_equal(exec_first_op(f)->exec.path, kit_path("good"));
+	exec_first_free(f);
+	return r;
+}
+
+/* Its directory is a text that a client may choose. */
+static void pol_4_the_first_exec_has_no_process_yet(void **state)
+{
+	cleanup_free char *path = mem_printf("/proc/self/root%s", kit_path("good"));
+
+	assert_int_equal(look_first(path, "/"), 0);
+	assert_int_equal(look_first("/proc/self/cwd/good", kit.dir), 0);
+	assert_int_equal(look_first("/proc/self/cwd/good", "/usr"), ENOENT);
+	assert_int_equal(look_first("/proc/self/cwd/good", "/proc/self/cwd"), ELOOP);
+	assert_int_equal(look_first("/proc/self/cwd/good", "/proc/self/cwd/x"), ELOOP);
+	assert_int_equal(look_first("/proc/self/cwd/good", ""), EPERM);
+}
+
+static void pol_4_links_are_counted(void **state)
+{
+	cleanup_buf struct buf path = {0};
+	cleanup_free char *more = NULL;
+
+	for (int i = 0; i < 40; i++)
+		buf_adds(&path, "/proc/self/root");
+	buf_adds(&path, kit_path("good"));
+	assert_int_equal(look_first(path.data, "/"), 0);
+	more = mem_printf("/proc/self/root%s", path.data);
+	assert_int_equal(look_first(more, "/"), ELOOP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pol_4_the_callers_own_root_and_directory),
+		cmocka_unit_test(pol_4_a_thread_with_another_directory),
+		cmocka_unit_test(pol_4_the_first_exec_has_no_process_yet),
+		cmocka_unit_test(pol_4_links_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, kit_prepare, kit_clean);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec/state.h - the exec thread's state, shared by the files of this folder that run on it;
+ * private to this folder. */
+#pragma once
+#include "exec/case.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define PARKED_MAX 1024 /* execs that wait at a time; more are refused */
+#define SETTLE_MS 20	/* after which an exec without a stop is looked at */
+#define FOLD_PIDS 16	/* processes whose last refusal is remembered */
+#define FOLD_NAME 64
+
+struct resumed {
+	STAILQ_ENTRY(resumed) link;
+	uint64_t pending;
+	struct verdict verdict;
+};
+
+struct exec_control {
+	struct exec_control_ops ops;
+	int listener, wake_fd, child_fd;
+	pthread_t thread;
+	atomic_bool stopping;
+	atomic_uint_fast64_t count[EXEC_OUTCOMES];
+	pthread_mutex_t lock; /* of resumed */
+	STAILQ_HEAD(, resumed) resumed;
+	/* the thread's own */
+	struct case_context ctx;
+	LIST_HEAD(, exec_case) cases;
+	unsigned nparked;
+	struct refusal {
+		pid_t pid;
+		char name[FOLD_NAME];
+	} refused[FOLD_PIDS];
+	unsigned next_refused;
+};
+
+/* ---- record.c ---- */
+
+/* Counts and hands out what became of a case; ran may be NULL. */
+void record_case(struct exec_control *c, const struct exec_case *k, enum exec_outcome outcome,
+		 const char *ran);
+
+/* ---- hold.c ---- */
+
+/* A notification of execve or execveat. */
+void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n);
+/* Does what the case's verdict says. */
+void hold_apply(struct exec_control *c, struct exec_case *k);
+/* Ends a case; a parked one is unparked. */
+void hold_forget(struct exec_control *c, struct exec_case *k);
+/* Looks after all tracees that have stopped or ended. */
+void hold_reap(struct exec_control *c);
+/* An exec that neither stopped nor is still under way has failed: a stop is asked for. */
+void hold_settle(struct exec_control *c);

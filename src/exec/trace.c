@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/trace.h"
+#include "base/mem.h"
+#include "exec/peer.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+/* A filter refuses both calls whatever they are about; without one there is no such process. */
+int trace_available(void)
+{
+	const pid_t nobody = INT_MAX;
+	struct iovec none = {0};
+	char scope = '0';
+	cleanup_fd int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && read(fd, &scope, 1) == 1 && scope == '3')
+		return EPERM;
+	if (ptrace(PTRACE_SEIZE, nobody, NULL, NULL) == -1 && errno != ESRCH)
+		return errno;
+	if (process_vm_readv(nobody, &none, 1, &none, 1, 0) == -1 && errno != ESRCH)
+		return errno;
+	return 0;
+}
+
+int trace_seize(pid_t tid)
+{
+	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+
+	return ptrace(PTRACE_SEIZE, tid, NULL, options) == -1 ? errno : 0;
+}
+
+void trace_detach(pid_t tid, int sig)
+{
+	ptrace(PTRACE_DETACH, tid, NULL, (long)sig);
+}
+
+void trace_interrupt(pid_t tid)
+{
+	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+}
+
+pid_t trace_old_tid(pid_t pid)
+{
+	unsigned long old = 0;
+
+	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == -1 || old == 0)
+		return pid;
+	return (pid_t)old;
+}
+
+bool trace_is_stopped(pid_t pid)
+{
+	unsigned long old;
+
+	return ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0;
+}
+
+bool trace_is_loading(pid_t tid)
+{
+	cleanup_fd int fd = peer_open(tid, "syscall", O_RDONLY);
+	char text[16] = "";
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return false;
+	switch (atoi(text)) { /* "running" is 0 */
+	case SYS_execve:
+	case SYS_execveat:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- comparing ---- */
+
+static bool program_matches(pid_t pid, const struct image *image)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return stat(path, &st) == 0 && st.st_dev == image->dev && st.st_ino == image->ino;
+}
+
+/* The bytes that the new argv must begin with; all of them unless it was cut. */
+static void expect(const struct image *image, const char *argv0, const struct args *args,
+		   struct buf *out)
+{
+	const size_t first = strlen(args->v[0]) + 1;
+
+	for (size_t i = 0; i < image->head.n; i++)
+		buf_add(out, image->head.v[i], strlen(image->head.v[i]) + 1);
+	if (image->head.n == 0)
+		buf_add(out, argv0, strlen(argv0) + 1);
+	if (!args->cut)
+		buf_add(out, args->text.data + first, args->text.len - first);
+}
+
+/* Compares a stream with what is expected, and sums what is behind. */
+static bool stream_matches(int fd, const struct buf *want, struct args_sum *rest)
+{
+	char chunk[16384];
+	size_t pos = 0;
+	ssize_t n;
+
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
+		const size_t left = want->len - pos;
+		const size_t part = (size_t)n < left ? (size_t)n : left;
+
+		if (memcmp(chunk, want->data + pos, part) != 0)
+			return false;
+		pos += part;
+		args_sum_add(rest, chunk + part, (size_t)n - part);
+	}
+	return n == 0 && pos == want->len;
+}
+
+bool trace_matches(pid_t pid, const struct image *image, const char *argv0, const struct args *args)
+{
+	cleanup_fd int fd = peer_open(pid, "cmdline", O_RDONLY);
+	cleanup_buf struct buf want = {0};
+	struct args_sum rest;
+
+	if (fd < 0 || !program_matches(pid, image))
+		return false;
+	expect(image, argv0, args, &want);
+	args_sum_init(&rest);
+	if (!stream_matches(fd, &want, &rest))
+		return false;
+	if (!args->cut)
+		return rest.total == 0;
+	args_sum_end(&rest);
+	return rest.total == args->sum.total &&
+	       memcmp(rest.hash, args->sum.hash, sizeof(rest.hash)) == 0;
+}
+
+/* ---- replacing ---- */
+
+#if defined(__x86_64__)
+#define TAIL_MAX 8192	  /* pointers; the kernel gives a new stack 128 KiB of room */
+#define USER_CODE_64 0x33 /* %cs of a 64-bit program */
+#define RED_ZONE 128
+
+/* mov $59,%eax; syscall; ud2. The number cannot be set as a register: the exec that is ending puts
+ * its own result there. Only a failed execve comes to the ud2. */
+static const uint8_t call_execve[16] = {0xb8, SYS_execve, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b};
+
+static bool copy(pid_t pid, bool out, void *here, uint64_t there, size_t n)
+{
+	const struct iovec local = {here, n}, remote = {(void *)(uintptr_t)there, n};
+	const ssize_t r = out ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
+			      : process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return r == (ssize_t)n;
+}
+
+static bool poke_code(pid_t pid, uint64_t at)
+{
+	for (size_t i = 0; i < sizeof(call_execve); i += sizeof(long)) {
+		long word;
+
+		memcpy(&word, call_execve + i, sizeof(word));
+		if (ptrace(PTRACE_POKETEXT, pid, (void *)(uintptr_t)(at + i), word) == -1)
+			return false;
+	}
+	return true;
+}
+
+/* Below the stack pointer: the path, and above it the new argv, of which all but the first point to
+ * where the arguments are now. */
+static bool write_call(pid_t pid, const char *path, size_t ntail, struct user_regs_struct *regs)
+{
+	const size_t len = strlen(path) + 1;
+	cleanup_free uint64_t *argv = mem_resize(NULL, ntail + 2, sizeof(*argv));
+	const uint64_t array = (regs->rsp - RED_ZONE - (ntail + 2) * sizeof(*argv)) & ~15ul;
+	const uint64_t text = (array - len) & ~15ul;
+	uint64_t argc;
+
+	if (!copy(pid, false, &argc, regs->rsp, sizeof(argc)) || ntail > argc)
+		return false;
+	argv[0] = text;
+	argv[ntail + 1] = 0;
+	if (ntail > 0 && !copy(pid, false, argv + 1, regs->rsp + 8 * (1 + argc - ntail), 8 * ntail))
+		return false;
+	if (!copy(pid, true, argv, array, (ntail + 2) * sizeof(*argv)) ||
+	    !copy(pid, true, (void *)(uintptr_t)path, text, len))
+		return false;
+	regs->rdi = text;
+	regs->rsi = array;
+	regs->rdx = regs->rsp + 8 * (argc + 2);
+	regs->rsp = text - RED_ZONE;
+	return true;
+}
+
+int trace_inject(pid_t pid, const char *path, size_t ntail)
+{
+	struct user_regs_struct regs;
+
+	if (ntail > TAIL_MAX)
+		return E2BIG;
+	if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) == -1)
+		return errno;
+	if (regs.cs != USER_CODE_64)
+		return ENOTSUP;
+	if (!write_call(pid, path, ntail, &regs) || !poke_code(pid, regs.rip))
+		return EFAULT;
+	if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) == -1 ||
+	    ptrace(PTRACE_CONT, pid, NULL, NULL) == -1)
+		return errno;
+	return 0;
+}
+#else
+int trace_inject(pid_t pid, const char *path, size_t ntail)
+{
+	return ENOTSUP;
+}
+#endif

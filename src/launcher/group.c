@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cgroups of sessions. A group is made before its session is known, so it has a number and not
+ * the session's id; ID.meta remembers it. Numbers begin at the launcher's start in microseconds of
+ * the machine's uptime, so that two launchers never use the same one; the prefix tells servers
+ * apart that have the same cgroup.
+ *
+ * A process leaves its group before its end can be seen, but a session's last ones may end after
+ * its warden: a group that cannot be removed yet is tried again. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "launcher/state.h"
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#define AGAIN_MS 10 /* doubles */
+#define AGAIN_MAX_MS 5000
+#define CLOSE_MS 2000
+
+struct grave {
+	STAILQ_ENTRY(grave) next;
+	uint64_t number;
+};
+
+/* FNV-1a. */
+static uint32_t tag(const char *s)
+{
+	uint32_t h = 0x811c9dc5;
+
+	for (; *s != '\0'; s++)
+		h = (h ^ (uint8_t)*s) * 0x01000193;
+	return h;
+}
+
+uint64_t group_next(struct launcher *l)
+{
+	return l->groups.next++;
+}
+
+void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
+{
+	snprintf(out, GROUP_ID_MAX, "%s%" PRIu64, l->groups.prefix, number);
+}
+
+static int remove_group(struct launcher *l, uint64_t number, int timeout_ms)
+{
+	char id[GROUP_ID_MAX];
+
+	group_id(l, number, id);
+	if (cgroup_remove(&l->groups.host, id, timeout_ms, NULL) == 0)
+		return 0;
+	cgroup_kill(&l->groups.host, id, NULL);
+	return -1;
+}
+
+static void try_later(struct launcher *l)
+{
+	struct groups *g = &l->groups;
+	const struct timeval tv = {.tv_sec = g->again_ms / 1000,
+				   .tv_usec = g->again_ms % 1000 * 1000};
+
+	event_add(g->again, &tv);
+	g->again_ms = g->again_ms * 2 < AGAIN_MAX_MS ? g->again_ms * 2 : AGAIN_MAX_MS;
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct launcher *l = arg;
+	struct groups *g = &l->groups;
+	struct grave *grave, *next;
+
+	for (grave = STAILQ_FIRST(&g->graves); grave != NULL; grave = next) {
+		next = STAILQ_NEXT(grave, next);
+		if (remove_group(l, grave->number, 0) < 0)
+			continue;
+		STAILQ_REMOVE(&g->graves, grave, grave, next);
+		free(grave);
+	}
+	if (!STAILQ_EMPTY(&g->graves))
+		try_later(l);
+}
+
+static bool is_grave(const struct launcher *l, uint64_t number)
+{
+	const struct grave *grave;
+
+	STAILQ_FOREACH(grave, &l->groups.graves, next)
+	if (grave->number == number)
+		return true;
+	return false;
+}
+
+void group_drop(struct launcher *l, uint64_t number)
+{
+	struct grave *grave;
+
+	if (number == 0 || is_grave(l, number) || remove_group(l, number, 0) == 0)
+		return;
+	grave = mem_new(struct grave);
+	grave->number = number;
+	STAILQ_INSERT_TAIL(&l->groups.graves, grave, next);
+	l->groups.again_ms = AGAIN_MS;
+	try_later(l);
+}
+
+static bool in_use(const struct launcher *l, uint64_t number)
+{
+	const struct ward *w;
+
+	TAILQ_FOREACH (w, &l->wards, next)
+		if (w->meta.group == number)
+			return true;
+	return pool_has(l, number);
+}
+
+void groups_sweep(struct launcher *l)
+{
+	const size_t n = strlen(l->groups.prefix);
+	struct strv ids = {0};
+
+	cgroup_list(&l->groups.host, l->groups.prefix, &ids);
+	for (size_t i = 0; i < ids.n; i++) {
+		const uint64_t number = strtoull(ids.v[i] + n, NULL, 10);
+
+		if (!in_use(l, number))
+			group_drop(l, number);
+	}
+	strv_done(&ids);
+}
+
+void groups_open(struct launcher *l)
+{
+	const struct config *c = &l->settings.config;
+	struct groups *g = &l->groups;
+
+	cgroup_host_open(&g->host, c->cgroup_parent[0] != '\0' ? c->cgroup_parent : NULL);
+	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", tag(l->place.runtime));
+	g->next = (uint64_t)clock_mono_us(&clock_system);
+	g->again = event_new(l->base, -1, 0, on_again, l);
+	ensure(g->again != NULL);
+}
+
+void groups_close(struct launcher *l)
+{
+	struct groups *g = &l->groups;
+	struct grave *grave;
+
+	while ((grave = STAILQ_FIRST(&g->graves)) != NULL) {
+		STAILQ_REMOVE_HEAD(&g->graves, next);
+		if (remove_group(l, grave->number, CLOSE_MS) < 0)
+			log_warn("a session's cgroup cannot be removed");
+		free(grave);
+	}
+	if (g->again != NULL)
+		event_free(g->again);
+	cgroup_host_close(&g->host);
+}

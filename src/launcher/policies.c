@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Policies by name: compiled from root-owned files when a session first asks, kept as sealed
+ * snapshots that wardens map. A reload compiles what is in use anew; a file that is broken by then
+ * leaves the old snapshot in place. Sessions keep the one that they began with. The API child is
+ * told of everything that was read. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "launcher/state.h"
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* A message has room for so much. */
+#define TOLD_MAX 256
+#define DESCRIPTION_TOLD 200
+#define FAILED_MAX 100
+
+struct snapshot {
+	SLIST_ENTRY(snapshot) next;
+	struct policy_ref ref; /* its descriptor is owned */
+	char *name, *description;
+};
+
+static struct policy_options options(const struct launcher *l)
+{
+	return (struct policy_options){
+		.shadow = strcmp(l->settings.config.approvals_mode, "shadow") == 0};
+}
+
+/* The snapshot's own facts, and the bytes behind a descriptor that nobody can write to. */
+static int seal(const struct buf *bytes, struct snapshot *s, struct err *err)
+{
+	struct policy_ref *ref = &s->ref;
+	struct policy *p;
+	int r = policy_open(bytes->data, bytes->len, &p, err);
+
+	if (r < 0)
+		return r;
+	ref->fd = fdio_sealed("agentsh-policy", bytes->data, bytes->len);
+	if (ref->fd == -1) {
+		policy_close(p);
+		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
+	}
+	snprintf(ref->version, sizeof(ref->version), "%s", policy_version(p));
+	ref->file_rules = policy_restricts(p, OP_FILE);
+	for (unsigned i = 0; i < POLICY_LIMITS; i++)
+		ref->limit[i] = policy_limit(p, (enum policy_limit)i);
+	free(s->description);
+	s->description = mem_strdup(policy_description(p));
+	policy_close(p);
+	return 0;
+}
+
+static int compile(const struct launcher *l, const char *name, struct snapshot *s, struct err *err)
+{
+	const struct policy_options o = options(l);
+	cleanup_buf struct buf bytes = {0}, report = {0};
+	struct policy_dirs dirs;
+	int r;
+
+	policy_dirs_init(&dirs, l->settings.config.policy_dir);
+	r = policy_load(&dirs, name, &o, &report, &bytes, err);
+	policy_dirs_done(&dirs);
+	if (report.len > 0)
+		log_warn("policy", "name", name, "report", report.data);
+	return r < 0 ? r : seal(&bytes, s, err);
+}
+
+/* ---- told ---- */
+
+static const struct snapshot *find(const struct launcher *l, const char *name)
+{
+	const struct snapshot *s;
+
+	SLIST_FOREACH (s, &l->policies, next)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+/* Which there are, by their files, and what is known of those in use. */
+static void list(const struct launcher *l, struct launcher_policies *m)
+{
+	struct policy_dirs dirs;
+
+	policy_dirs_init(&dirs, l->settings.config.policy_dir);
+	policy_list(&dirs, false, &m->name);
+	policy_dirs_done(&dirs);
+	while (m->name.n > TOLD_MAX)
+		free(m->name.v[--m->name.n]);
+	for (size_t i = 0; i < m->name.n; i++) {
+		const struct snapshot *s = find(l, m->name.v[i]);
+		cleanup_free char *text =
+			mem_strndup(s != NULL && s->description != NULL ? s->description : "",
+				    DESCRIPTION_TOLD);
+
+		strv_add(&m->version, s != NULL ? s->ref.version : "");
+		strv_add(&m->description, text);
+	}
+}
+
+static void tell_loaded(struct launcher *l, const char *name)
+{
+	struct launcher_policies m = {0};
+
+	list(l, &m);
+	strv_add(&m.loaded, name);
+	talk_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
+}
+
+int policies_find(struct launcher *l, const char *name, struct policy_ref *out, struct err *err)
+{
+	struct snapshot *s;
+	int r;
+
+	SLIST_FOREACH (s, &l->policies, next)
+		if (strcmp(s->name, name) == 0) {
+			*out = s->ref;
+			return 0;
+		}
+	s = mem_new(struct snapshot);
+	r = compile(l, name, s, err);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	s->name = mem_strdup(name);
+	s->ref.name = s->name;
+	SLIST_INSERT_HEAD(&l->policies, s, next);
+	*out = s->ref;
+	log_info("policy loaded", "name", name, "version", s->ref.version);
+	tell_loaded(l, name);
+	return 0;
+}
+
+static int open_snapshot(int fd, void **bytes, size_t *len, struct policy **out, struct err *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, E_INTERNAL, NULL, "fstat");
+	*len = (size_t)st.st_size;
+	*bytes = mmap(NULL, *len, PROT_READ, MAP_SHARED, fd, 0);
+	if (*bytes == MAP_FAILED)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot map a policy");
+	r = policy_open(*bytes, *len, out, err);
+	if (r < 0)
+		munmap(*bytes, *len);
+	return r;
+}
+
+int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask, struct err *err)
+{
+	/* Borrowed for the question; the numbers are limits.c's. */
+	struct session_wish wish = {.allowed_domains = ask->domains,
+				    .allowed_ports = ask->ports,
+				    .environment = ask->variables};
+	struct strv capped = {0};
+	struct policy *p;
+	void *bytes = NULL;
+	size_t len = 0;
+	int r;
+
+	if (ask->domains.n + ask->ports.n + ask->variables.n == 0)
+		return 0;
+	r = open_snapshot(ref->fd, &bytes, &len, &p, err);
+	if (r < 0)
+		return r;
+	r = policy_narrow(p, &wish, &capped, err);
+	policy_close(p);
+	munmap(bytes, len);
+	strv_done(&capped);
+	return r;
+}
+
+/* ---- read again ---- */
+
+static void reload_one(struct launcher *l, struct snapshot *s, struct launcher_policies *m)
+{
+	struct snapshot fresh = {.ref = {.name = s->name, .fd = -1}};
+	struct err err = {0};
+
+	if (compile(l, s->name, &fresh, &err) < 0) {
+		log_error("a policy is broken; the old one stays", "name", s->name, "error",
+			  err.message);
+		if (m->failed.n < FAILED_MAX) {
+			strv_add(&m->failed, s->name);
+			strv_add(&m->why, err.message);
+		}
+	} else if (strcmp(fresh.ref.version, s->ref.version) == 0) {
+		close(fresh.ref.fd);
+	} else {
+		log_info("policy loaded", "name", s->name, "version", fresh.ref.version);
+		close(s->ref.fd);
+		s->ref = fresh.ref;
+		free(s->description);
+		s->description = take(fresh.description);
+		strv_add(&m->loaded, s->name);
+	}
+	free(fresh.description);
+}
+
+void policies_reload(struct launcher *l, uint32_t ticket)
+{
+	struct launcher_policies m = {.ticket = ticket};
+	struct snapshot *s;
+
+	SLIST_FOREACH (s, &l->policies, next)
+		reload_one(l, s, &m);
+	if (ticket == 0 && m.loaded.n + m.failed.n == 0)
+		return; /* nobody asked, and nothing is new */
+	list(l, &m);
+	talk_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
+}
+
+int policies_ask(struct launcher *l, struct link_msg *m, struct err *err)
+{
+	struct launcher_policies answer = {0};
+	struct launcher_ask ask;
+	const int r = link_unpack(m, &ask, err);
+
+	if (r < 0)
+		return r;
+	if (ask.reload != 0) {
+		policies_reload(l, ask.ticket);
+		return 0;
+	}
+	answer.ticket = ask.ticket;
+	list(l, &answer);
+	talk_post(l, MSG_launcher_policies, 0, &answer, NULL, 0);
+	return 0;
+}
+
+void policies_free(struct launcher *l)
+{
+	struct snapshot *s;
+
+	while ((s = SLIST_FIRST(&l->policies)) != NULL) {
+		SLIST_REMOVE_HEAD(&l->policies, next);
+		close(s->ref.fd);
+		free(s->name);
+		free(s->description);
+		free(s);
+	}
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/rig_test.h"
+
+static void write_policy(struct rig *g, const char *name, const char *rest)
+{
+	cleanup_free char *dir = mem_printf("%s/policies", g->dir);
+	cleanup_free char *path = mem_printf("%s/%s.yaml", dir, name);
+	cleanup_free char *set = mem_printf("policies.dir=%s", dir);
+	cleanup_free char *text = mem_printf("version: 1\nname: %s\n%s", name, rest);
+	int fd;
+
+	assert_int_equal(config_override(set, &g->l.settings.config, NULL), 0);
+	mkdir(dir, 0755);
+	fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(fdio_write_all(fd, text, strlen(text)), 0);
+	close(fd);
+}
+
+/* What the API child is told next. */
+static struct launcher_policies told(struct rig *g)
+{
+	struct link_msg m = rig_expect(g, MSG_launcher_policies);
+	struct launcher_policies p;
+
+	assert_int_equal(link_unpack(&m, &p, NULL), 0);
+	link_msg_done(&m);
+	return p;
+}
+
+static const char *version_of(const struct launcher_policies *p, const char *name)
+{
+	for (size_t i = 0; i < p->name.n; i++)
+		if (strcmp(p->name.v[i], name) == 0)
+			return p->version.v[i];
+	fail_msg("no %s", name);
+	return NULL;
+}
+
+#define OPEN "default: {files: allow, network: allow, commands: allow}\n"
+
+static void pol_5_what_is_read_is_told(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_policies p;
+	struct policy_ref ref, again;
+	struct err err = {0};
+
+	rig_greeted(g);
+	write_policy(g, "a", OPEN);
+	write_policy(g, "b", OPEN);
+	assert_int_equal(policies_find(&g->l, "a", &ref, &err), 0);
+	assert_false(ref.file_rules);
+	p = told(g);
+	assert_int_equal(p.ticket, 0);
+	assert_int_equal(p.loaded.n, 1);
+	assert_string_equal(p.loaded.v[0], "a");
+	assert_string_equal(version_of(&p, "a"), ref.version);
+	assert_string_equal(version_of(&p, "b"), "");
+	msg_done(MSG_launcher_policies, &p);
+	assert_int_equal(policies_find(&g->l, "a", &again, &err), 0); /* once is enough */
+	assert_int_equal(again.fd, ref.fd);
+	assert_int_equal(policies_find(&g->l, "none", &ref, &err), -E_BAD_REQUEST);
+	for (int turn = 0; turn < 5; turn++)
+		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), -E_RATE_LIMITED);
+}
+
+static void ask(struct rig *g, uint32_t ticket, uint32_t reload)
+{
+	const struct launcher_ask m = {ticket, reload};
+
+	assert_int_equal(link_send(&g->api, MSG_launcher_ask, 0, &m, NULL, 0, NULL), 0);
+}
+
+static void pol_5_a_reload_takes_what_is_good_and_keeps_the_rest(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_policies p;
+	struct policy_ref a, b, ref;
+	struct err err = {0};
+
+	rig_greeted(g);
+	write_policy(g, "a", OPEN);
+	write_policy(g, "b", OPEN);
+	assert_int_equal(policies_find(&g->l, "a", &a, &err), 0);
+	assert_int_equal(policies_find(&g->l, "b", &b, &err), 0);
+	for (int i = 0; i < 2; i++) {
+		p = told(g);
+		msg_done(MSG_launcher_policies, &p);
+	}
+	write_policy(g, "a", OPEN "description: new\n");
+	write_policy(g, "b", OPEN "descripton: broken\n");
+	ask(g, 7, 1);
+	p = told(g);
+	assert_int_equal(p.ticket, 7);
+	assert_int_equal(p.loaded.n, 1);
+	assert_string_equal(p.loaded.v[0], "a");
+	assert_int_equal(p.failed.n, 1);
+	assert_string_equal(p.failed.v[0], "b");
+	assert_non_null(strstr(p.why.v[0], "b.yaml:4"));
+	assert_string_not_equal(version_of(&p, "a"), a.version);
+	assert_string_equal(version_of(&p, "b"), b.version);
+	msg_done(MSG_launcher_policies, &p);
+	assert_int_equal(policies_find(&g->l, "b", &ref, &err), 0);
+	assert_int_equal(ref.fd, b.fd);
+	ask(g, 8, 0);
+	p = told(g);
+	assert_int_equal(p.ticket, 8);
+	assert_int_equal(p.loaded.n + p.failed.n, 0);
+	assert_string_equal(p.description.v[0], "new");
+	msg_done(MSG_launcher_policies, &p);
+}
+
+static char *text(const char *s)
+{
+	return (char *)s;
+}
+
+static void ses_3_what_is_beyond_the_policy_is_refused(void **state)
+{
+	static const struct {
+		const char *domain, *port, *variable;
+		int r;
+	} rows[] = {
+		{NULL, NULL, NULL, 0},
+		{"m.example", "443", "LANG", 0},
+		{"x.example", NULL, NULL, -E_POLICY_DENIED},
+		{NULL, "444", NULL, -E_POLICY_DENIED},
+		{NULL, NULL, "TERM", -E_POLICY_DENIED},
+	};
+	struct rig *g = *state;
+	struct policy_ref ref;
+	struct err err = {0};
+
+	rig_greeted(g);
+	write_policy(g, "a",
+		     "network_rules:\n  - {name: m, domains: [m.example], ports: [443], decision: "
+		     "allow}\nenvironment: {allow: [LANG]}\n");
+	assert_int_equal(policies_find(&g->l, "a", &ref, &err), 0);
+	assert_true(ref.file_rules);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *lists[][2] = {{text(rows[i].domain), NULL},
+				    {text(rows[i].port), NULL},
+				    {text(rows[i].variable), NULL}};
+		const struct launcher_create m = {
+			.domains = {lists[0], rows[i].domain != NULL},
+			.ports = {lists[1], rows[i].port != NULL},
+			.variables = {lists[2], rows[i].variable != NULL}};
+
+		err = (struct err){0};
+		assert_int_equal(policies_cover(&ref, &m, &err), rows[i].r);
+		assert_int_equal(err.policy[0] != '\0', rows[i].r != 0);
+	}
+}
+
+static void ses_5_the_smallest_limit_wins(void **state)
+{
+	const struct config c = {.memory_swap_max_mb = -1}, swapless = {.memory_swap_max_mb = 0};
+	struct cgroup_limits l = {.memory_bytes = CGROUP_NO_LIMIT,
+				  .swap_bytes = CGROUP_NO_LIMIT,
+				  .cpu_percent = 50,
+				  .cpu_period_us = 100000,
+				  .pids = 10,
+				  .io_read_bps = 100,
+				  .io_write_bps = CGROUP_NO_LIMIT};
+	uint32_t scratch = 0;
+	int64_t p[POLICY_LIMITS];
+
+	for (unsigned i = 0; i < POLICY_LIMITS; i++)
+		p[i] = -1;
+	limits_narrow(&swapless, p, &l, &scratch);
+	assert_true(l.memory_bytes == CGROUP_NO_LIMIT && l.swap_bytes == CGROUP_NO_LIMIT);
+	assert_int_equal(scratch, 0);
+	p[POLICY_LIMIT_max_memory_mb] = 3;
+	p[POLICY_LIMIT_max_cpu_percent] = 51;
+	p[POLICY_LIMIT_cpu_period_us] = 5000;
+	p[POLICY_LIMIT_pids_max] = 9;
+	p[POLICY_LIMIT_io_read_bps_max] = 100;
+	p[POLICY_LIMIT_io_write_bps_max] = 7;
+	p[POLICY_LIMIT_max_disk_mb] = 20;
+	limits_narrow(&c, p, &l, &scratch);
+	assert_int_equal(l.memory_bytes, 3 << 20);
+	assert_true(l.swap_bytes == CGROUP_NO_LIMIT);
+	assert_int_equal(l.cpu_percent, 50);
+	assert_int_equal(l.cpu_period_us, 5000);
+	assert_int_equal(l.pids, 9);
+	assert_int_equal(l.io_read_bps, 100);
+	assert_int_equal(l.io_write_bps, 7);
+	assert_int_equal(scratch, 20);
+	p[POLICY_LIMIT_memory_swap_max_mb] = 2;
+	p[POLICY_LIMIT_max_disk_mb] = 21;
+	limits_narrow(&c, p, &l, &scratch);
+	assert_int_equal(l.swap_bytes, 2 << 20);
+	assert_int_equal(scratch, 20);
+	limits_narrow(&swapless, p, &l, &scratch);
+	assert_int_equal(l.swap_bytes, 0);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		T(pol_5_what_is_read_is_told),
+		T(pol_5_a_reload_takes_what_is_good_and_keeps_the_rest),
+		T(ses_3_what_is_beyond_the_policy_is_refused),
+		cmocka_unit_test(ses_5_the_smallest_limit_wins),
+	};
+
+	rig_main(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Real groups and forks: without root and a cgroup that can be had there is nothing to see. */
+#include "launcher/rig_test.h"
+
+static int setup(void **state)
+{
+	struct rig *g;
+
+	rig_setup(state);
+	g = *state;
+	groups_open(&g->l);
+	return 0;
+}
+
+static bool none(const struct rig *g)
+{
+	return !rig_root() || g->l.groups.host.n == 0;
+}
+
+static size_t groups(const struct rig *g)
+{
+	const size_t trees = g->l.groups.host.n;
+	struct strv ids = {0};
+	size_t n;
+
+	cgroup_list(&g->l.groups.host, g->l.groups.prefix, &ids);
+	n = ids.n;
+	strv_done(&ids);
+	return n % trees == 0 ? n / trees : SIZE_MAX; /* one is being made */
+}
+
+static bool is_ready(struct rig *g, void *arg)
+{
+	struct pooled **p = arg;
+
+	*p = pool_take(&g->l);
+	return *p != NULL;
+}
+
+static struct pooled *ready_one(struct rig *g)
+{
+	struct pooled *p = NULL;
+
+	assert_true(rig_until(g, is_ready, &p));
+	return p;
+}
+
+static bool has_groups(struct rig *g, void *arg)
+{
+	return groups(g) == *(const size_t *)arg;
+}
+
+static struct cgroup_limits few_pids(uint64_t pids)
+{
+	return (struct cgroup_limits){.memory_bytes = CGROUP_NO_LIMIT,
+				      .swap_bytes = CGROUP_NO_LIMIT,
+				      .cpu_percent = CGROUP_NO_LIMIT,
+				      .pids = pids,
+				      .io_read_bps = CGROUP_NO_LIMIT,
+				      .io_write_bps = CGROUP_NO_LIMIT};
+}
+
+static void sbx_4_numbers_are_never_used_twice(void **state)
+{
+	struct rig *g = *state;
+	const uint64_t first = group_next(&g->l);
+	char id[GROUP_ID_MAX];
+
+	assert_true(first > 0);
+	assert_int_equal(group_next(&g->l), first + 1);
+	group_id(&g->l, 7, id);
+	assert_true(id_valid(id));
+	assert_int_equal(strncmp(id, g->l.groups.prefix, strlen(g->l.groups.prefix)), 0);
+	assert_string_equal(id + strlen(g->l.groups.prefix), "7");
+}
+
+static void sbx_4_as_many_are_prepared_as_are_wanted_and_none_is_left(void **state)
+{
+	struct rig *g = *state;
+	size_t two = 2;
+	struct pooled *p;
+
+	if (none(g))
+		skip();
+	pool_start(&g->l);
+	assert_true(rig_until(g, has_groups, &two));
+	p = ready_one(g);
+	assert_true(pooled_group(p) > 0);
+	assert_false(pool_has(&g->l, pooled_group(p)));
+	/* the taken one has a successor */
+	two = 3;
+	assert_true(rig_until(g, has_groups, &two));
+	pool_discard(p);
+	assert_int_equal(groups(g), 2);
+	pool_stop(&g->l);
+	assert_int_equal(groups(g), 0);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void sbx_4_none_is_prepared_where_the_configuration_says_so(void **state)
+{
+	struct rig *g = *state;
+
+	if (none(g))
+		skip();
+	g->l.settings.config.pool_size = 0;
+	pool_start(&g->l);
+	for (int i = 0; i < 20; i++) {
+		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		poll(NULL, 0, 5);
+	}
+	assert_null(pool_take(&g->l));
+	assert_int_equal(groups(g), 0);
+}
+
+/* One that dies is replaced, its group removed. */
+static void sbx_4_a_dead_one_is_replaced(void **state)
+{
+	struct rig *g = *state;
+	struct pooled *p;
+	uint64_t group;
+	size_t one = 1;
+
+	if (none(g))
+		skip();
+	g->l.settings.config.pool_size = 1;
+	pool_start(&g->l);
+	p = ready_one(g);
+	group = pooled_group(p);
+	pool_discard(p);
+	p = ready_one(g);
+	assert_int_not_equal(pooled_group(p), group);
+	pool_discard(p);
+	assert_true(rig_until(g, has_groups, &one));
+}
+
+/* What an earlier launcher left goes; what a session has stays. */
+static void sbx_4_what_nobody_has_is_swept(void **state)
+{
+	struct rig *g = *state;
+	char id[GROUP_ID_MAX];
+	const struct cgroup_ask ask = {.id = id, .limits = few_pids(10)};
+	struct wall_report walls;
+	struct ward *w;
+
+	if (none(g))
+		skip();
+	wall_report_init(&walls);
+	for (uint64_t n = 1; n <= 2; n++) {
+		group_id(&g->l, n, id);
+		assert_int_equal(cgroup_create(&g->l.groups.host, &ask, &walls, NULL), 0);
+	}
+	w = ward_new(&g->l, "s1");
+	w->meta.group = 2;
+	assert_int_equal(groups(g), 2);
+	groups_sweep(&g->l);
+	assert_int_equal(groups(g), 1);
+	ward_remove(w);
+	assert_int_equal(groups(g), 0);
+}
+
+/* A group with a process in it goes as soon as that has gone. */
+static void sbx_4_a_group_waits_for_its_processes(void **state)
+{
+	struct rig *g = *state;
+	char id[GROUP_ID_MAX];
+	const struct cgroup_ask ask = {.id = id, .limits = few_pids(10)};
+	struct wall_report walls;
+	size_t zero = 0;
+	pid_t pid;
+
+	if (none(g))
+		skip();
+	group_id(&g->l, 3, id);
+	wall_report_init(&walls);
+	assert_int_equal(cgroup_create(&g->l.groups.host, &ask, &walls, NULL), 0);
+	pid = fork();
+	if (pid == 0)
+		for (;;)
+			pause();
+	assert_int_equal(cgroup_join(&g->l.groups.host, id, pid, NULL), 0);
+	group_drop(&g->l, 3);
+	group_drop(&g->l, 3);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(rig_until(g, has_groups, &zero));
+}
+
+/* ---- sessions ---- */
+
+static struct link_msg make_limited(struct rig *g, const char *id, uint64_t pids)
+{
+	struct launcher_create ask = rig_wish(g, id);
+	const int proof = rig_client(g, rig_uid(), RIG_GID);
+	struct link_msg m;
+
+	ask.pids_max = pids;
+	ask.required = UINT64_C(1) << WALL_pids_limit;
+	rig_ask(g, 18, &ask, proof);
+	m = rig_expect(g, MSG_launcher_created);
+	close(proof);
+	return m;
+}
+
+static bool limited_to(const struct rig *g, uint64_t group, const char *max)
+{
+	char id[GROUP_ID_MAX];
+	cleanup_buf struct buf text = {0};
+
+	group_id(&g->l, group, id);
+	for (size_t i = 0; i < g->l.groups.host.n; i++) {
+		cleanup_free char *path = mem_printf("/proc/self/fd/%d/session-%s/pids.max",
+						     g->l.groups.host.tree[i].dir, id);
+
+		if (fdio_load_path(path, 100, &text, NULL) == 0)
+			return strcmp(text.data, max) == 0;
+	}
+	return false;
+}
+
+static void end_session(struct rig *g, struct ward *w)
+{
+	size_t zero = 0;
+
+	g->l.settings.config.pool_size = 0;
+	pool_start(&g->l);
+	ward_remove(w);
+	assert_true(rig_until(g, rig_no_wards, NULL));
+	assert_true(rig_until(g, has_groups, &zero));
+}
+
+static void sbx_4_a_session_gets_a_group_that_goes_with_it(void **state)
+{
+	struct rig *g = *state;
+	struct link_msg m;
+	struct meta saved;
+	struct ward *w;
+
+	if (none(g))
+		skip();
+	rig_greeted(g);
+	m = make_limited(g, "s1", 33);
+	link_msg_done(&m);
+	w = ward_find(&g->l, "s1");
+	assert_true(w->meta.group > 0);
+	assert_true(limited_to(g, w->meta.group, "33\n"));
+	assert_int_equal(meta_load(g->l.place.sessions_fd, "s1", &saved, NULL), 0);
+	assert_int_equal(saved.group, w->meta.group);
+	end_session(g, w);
+}
+
+static bool is_waiting(struct rig *g, void *arg)
+{
+	return pool_ready(&g->l) == *(const size_t *)arg;
+}
+
+static void sbx_4_a_prepared_one_becomes_the_session(void **state)
+{
+	struct rig *g = *state;
+	struct link_msg m;
+	struct ward *w;
+	size_t one = 1;
+	uint64_t group;
+
+	if (none(g))
+		skip();
+	rig_greeted(g);
+	g->l.settings.config.pool_size = 1;
+	pool_start(&g->l);
+	assert_true(rig_until(g, is_waiting, &one));
+	group = group_next(&g->l) - 1;
+	m = make_limited(g, "s1", 34);
+	/* it holds nothing but what a warden has, and it outlives us */
+	assert_non_null(strstr(rig_hear(m.fd[0]), "id=s1 "));
+	link_msg_done(&m);
+	w = ward_find(&g->l, "s1");
+	assert_int_equal(w->meta.group, group);
+	assert_true(limited_to(g, group, "34\n"));
+	end_session(g, w);
+}
+
+static void sbx_4_a_session_without_limits_has_no_group(void **state)
+{
+	struct rig *g = *state;
+	struct link_msg m;
+
+	if (none(g))
+		skip();
+	rig_greeted(g);
+	m = rig_make(g, "s1");
+	link_msg_done(&m);
+	assert_int_equal(ward_find(&g->l, "s1")->meta.group, 0);
+	assert_int_equal(groups(g), 0);
+}
+
+/* What the client asked for is refused by name; the server's own wish is not. */
+static void sbx_4_a_limit_that_cannot_be_had_is_named(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_create ask = rig_wish(g, "s1");
+	const int proof = rig_client(g, rig_uid(), RIG_GID);
+	struct launcher_refused refused;
+	struct link_msg m;
+
+	cgroup_host_close(&g->l.groups.host);
+	snprintf(g->l.groups.host.why[CGROUP_PIDS], CGROUP_WHY, "no such thing");
+	rig_greeted(g);
+	ask.pids_max = 5;
+	ask.required = UINT64_C(1) << WALL_pids_limit;
+	rig_ask(g, 19, &ask, proof);
+	m = rig_expect(g, MSG_launcher_refused);
+	assert_int_equal(link_unpack(&m, &refused, NULL), 0);
+	assert_string_equal(refused.code, "E_ENFORCEMENT");
+	assert_string_equal(refused.subject, "pids_limit");
+	assert_non_null(strstr(refused.message, "no such thing"));
+	msg_done(MSG_launcher_refused, &refused);
+	link_msg_done(&m);
+	assert_null(ward_find(&g->l, "s1"));
+	ask.required = 0;
+	rig_ask(g, 20, &ask, proof);
+	rig_skip(g, MSG_launcher_created);
+	close(proof);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(sbx_4_numbers_are_never_used_twice),
+		TEST(sbx_4_as_many_are_prepared_as_are_wanted_and_none_is_left),
+		TEST(sbx_4_none_is_prepared_where_the_configuration_says_so),
+		TEST(sbx_4_a_dead_one_is_replaced),
+		TEST(sbx_4_what_nobody_has_is_swept),
+		TEST(sbx_4_a_group_waits_for_its_processes),
+		TEST(sbx_4_a_session_gets_a_group_that_goes_with_it),
+		TEST(sbx_4_a_prepared_one_becomes_the_session),
+		TEST(sbx_4_a_session_without_limits_has_no_group),
+		TEST(sbx_4_a_limit_that_cannot_be_had_is_named),
+	};
+
+	rig_main(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

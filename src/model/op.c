@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/op.h"
+#include "base/mem.h"
+#include <arpa/inet.h>
+
+static const char *const file_names[OP_FILES] = {
+#define X(name) #name,
+	OP_FILE_LIST(X)
+#undef X
+};
+static const char *const proto_names[OP_PROTOS] = {"tcp", "udp", "icmp"};
+
+/* Index of name, or n. */
+static size_t find(const char *const *names, size_t n, const char *name)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(names[i], name) != 0)
+		i++;
+	return i;
+}
+
+const char *op_file_name(enum op_file op)
+{
+	return file_names[op];
+}
+
+bool op_file_parse(const char *name, enum op_file *out)
+{
+	const size_t i = find(file_names, OP_FILES, name);
+
+	if (i == OP_FILES)
+		return false;
+	*out = (enum op_file)i;
+	return true;
+}
+
+const char *op_proto_name(enum op_proto proto)
+{
+	return proto_names[proto];
+}
+
+bool op_proto_parse(const char *name, enum op_proto *out)
+{
+	const size_t i = find(proto_names, OP_PROTOS, name);
+
+	if (i == OP_PROTOS)
+		return false;
+	*out = (enum op_proto)i;
+	return true;
+}
+
+bool op_address_parse(const char *s, struct op_address *a)
+{
+	struct op_address got = {.family = 4};
+
+	if (inet_pton(AF_INET, s, got.byte) != 1) {
+		got.family = 6;
+		if (inet_pton(AF_INET6, s, got.byte) != 1)
+			return false;
+	}
+	*a = got;
+	return true;
+}
+
+void op_address_format(const struct op_address *a, struct buf *out)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (a->family == 0)
+		return;
+	inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->byte, text, sizeof(text));
+	buf_adds(out, text);
+}
+
+void op_format_kind(const struct op *op, struct buf *out)
+{
+	static const char *const names[OP_CLASSES] = {"file_", "exec", "net_connect", "dns_query"};
+
+	buf_adds(out, names[op->class]);
+	if (op->class == OP_FILE)
+		buf_adds(out, op_file_name(op->file.op));
+}
+
+/* HOST:PORT, else ADDRESS:PORT with brackets around a v6 address. */
+static void format_net(const struct op *op, struct buf *out)
+{
+	const bool bracket = op->net.host == NULL && op->net.address.family == 6;
+
+	buf_adds(out, bracket ? "[" : "");
+	if (op->net.host != NULL)
+		buf_adds(out, op->net.host);
+	else
+		op_address_format(&op->net.address, out);
+	buf_adds(out, bracket ? "]" : "");
+	if (op->net.port != 0)
+		buf_addf(out, ":%u", op->net.port);
+}
+
+void op_format_target(const struct op *op, struct buf *out)
+{
+	if (op->class == OP_NET)
+		format_net(op, out);
+	else
+		buf_adds(out, op->class == OP_FILE  ? op->file.path
+			      : op->class == OP_DNS ? op->dns.name
+						    : (op->exec.script != NULL ? op->exec.script
+									       : op->exec.path));
+}
+
+void op_format_args(const struct op *op, struct buf *out)
+{
+	size_t left = OP_ARGS_SHOWN;
+
+	if (op->class != OP_EXEC)
+		return;
+	for (size_t i = 1; i < op->exec.argc && left > 0; i++) {
+		const size_t len = strlen(op->exec.argv[i]);
+		const size_t n = len < left ? len : left;
+
+		buf_add(out, op->exec.argv[i], n);
+		left -= n;
+		if (i + 1 < op->exec.argc && left > 0) {
+			buf_addc(out, ' ');
+			left--;
+		}
+	}
+}

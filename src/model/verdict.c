@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/verdict.h"
+#include "base/mem.h"
+
+static const char *const names[DECISIONS] = {
+#define X(name) #name,
+	DECISION_LIST(X)
+#undef X
+};
+
+const char *decision_name(enum decision d)
+{
+	return names[d];
+}
+
+bool decision_parse(const char *name, enum decision *out)
+{
+	for (unsigned d = 0; d < DECISIONS; d++)
+		if (strcmp(names[d], name) == 0) {
+			*out = (enum decision)d;
+			return true;
+		}
+	return false;
+}
+
+static const struct {
+	const char *word;
+	void (*format)(const struct op *op, struct buf *out);
+} places[] = {
+	{"{path}", op_format_target},
+	{"{args}", op_format_args},
+};
+
+void verdict_format_reason(const struct verdict *v, const struct op *op, struct buf *out)
+{
+	const char *p = v->message;
+
+	if (p == NULL) {
+		buf_adds(out, v->why != NULL ? v->why : "");
+		return;
+	}
+	while (*p != '\0') {
+		size_t i = 0;
+
+		while (i < ARRAY_LEN(places) &&
+		       strncmp(p, places[i].word, strlen(places[i].word)) != 0)
+			i++;
+		if (i == ARRAY_LEN(places)) {
+			buf_addc(out, *p++);
+			continue;
+		}
+		places[i].format(op, out);
+		p += strlen(places[i].word);
+	}
+	/* A message says what is wanted; that nobody can be asked is ours to add. */
+	if (v->decision == DECISION_approve && v->effective == DECISION_deny)
+		buf_addf(out, " (%s)", v->why);
+}
+
+void verdict_format_denial(const struct verdict *v, const struct op *op,
+			   const struct strv *alternatives, struct jw *w)
+{
+	cleanup_buf struct buf text = {0};
+
+	jw_obj(w);
+	jw_kstr(w, "rule", v->rule);
+	verdict_format_reason(v, op, &text);
+	jw_kstr(w, "reason", text.data != NULL ? text.data : "");
+	buf_clear(&text);
+	op_format_kind(op, &text);
+	jw_kstr(w, "operation", text.data);
+	buf_clear(&text);
+	op_format_target(op, &text);
+	jw_kstr(w, "target", text.data != NULL ? text.data : "");
+	jw_kbool(w, "final", v->final);
+	jw_key(w, "alternatives");
+	jw_arr(w);
+	for (size_t i = 0; alternatives != NULL && i < alternatives->n; i++)
+		jw_str(w, alternatives->v[i]);
+	jw_arr_end(w);
+	jw_obj_end(w);
+}

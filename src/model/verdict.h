@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* model/verdict.h - what the policy says of one operation, and by which rule.
+ *
+ * Strings are borrowed from the policy that decided and live as long as it. */
+#pragma once
+#include "base/buf.h"
+#include "base/json.h"
+#include "model/op.h"
+#include <stdbool.h>
+
+/* clang-format off */
+#define DECISION_LIST(X) X(allow) X(deny) X(approve) X(log) X(redirect)
+/* clang-format on */
+enum decision {
+#define X(name) DECISION_##name,
+	DECISION_LIST(X)
+#undef X
+		DECISIONS
+};
+
+struct verdict {
+	enum decision decision; /* as the rule has it */
+	/* What is done: allow (also for log), deny, or redirect. An approve is a deny for want of
+	 * an approver, and an allow in shadow mode. */
+	enum decision effective;
+	const char *rule;    /* its name; "default" if no rule matched */
+	const char *message; /* the rule's text with {path} and {args}, or NULL */
+	const char *why;     /* ours: "no approver", "no rule allows it"; NULL for an allow */
+	const char *file;    /* where the rule stands; NULL for a built-in default */
+	unsigned line, column;
+	const char *target; /* absolute path of the program, for redirect; else NULL */
+	bool final;	    /* a deny that no other rule can change */
+	bool shadow;	    /* an approve that was let through, because approvals only watch */
+	bool cached;
+};
+
+const char *decision_name(enum decision d);
+bool decision_parse(const char *name, enum decision *out); /* false: no such decision */
+/* Whether the operation goes ahead: allow and redirect do. */
+static inline bool verdict_allows(const struct verdict *v)
+{
+	return v->effective != DECISION_deny;
+}
+/* The reason as text for a person: the message with {path} and {args} filled in, else why. */
+void verdict_format_reason(const struct verdict *v, const struct op *op, struct buf *out);
+/* The object `policy` of an error: rule, reason, operation, target, final, alternatives (a list of
+ * sentences that may be NULL). */
+void verdict_format_denial(const struct verdict *v, const struct op *op,
+			   const struct strv *alternatives, struct jw *w);

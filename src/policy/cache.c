@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Decisions that were made before, of one thread.
+ *
+ * An entry keeps the whole operation, not only a hash of it: a cached decision is never that of
+ * another operation. A cache that was filled by another version is emptied before it is used. What
+ * is longer than an entry is decided anew each time. */
+#include "base/mem.h"
+#include "policy/snapshot.h"
+
+#define KEY_MAX 228
+#define ENTRIES_MAX (1U << 20)
+#define WAYS 4
+
+struct cache_entry {
+	uint64_t hash;
+	uint32_t rule;
+	uint16_t len; /* 0: empty */
+	uint8_t over;
+	char key[KEY_MAX];
+};
+struct policy_cache {
+	struct cache_entry *entry; /* owned; sets of WAYS */
+	size_t n;		   /* sets, a power of two */
+	unsigned turn;		   /* which of a set is replaced next */
+	uint8_t digest[HASH_LEN];  /* of the policy that filled it */
+	/* the operation that was asked for last */
+	char key[KEY_MAX];
+	size_t len; /* 0: it does not fit */
+	uint64_t hash;
+};
+
+struct policy_cache *policy_cache_new(size_t n)
+{
+	struct policy_cache *c = mem_new(struct policy_cache);
+
+	for (c->n = 1; c->n * WAYS < n && c->n * WAYS < ENTRIES_MAX;)
+		c->n *= 2;
+	c->entry = mem_alloc(c->n * WAYS * sizeof(*c->entry));
+	return c;
+}
+
+void policy_cache_free(struct policy_cache *c)
+{
+	if (c == NULL)
+		return;
+	free(c->entry);
+	free(c);
+}
+
+static void put(struct policy_cache *c, bool *fits, const void *p, size_t n)
+{
+	*fits = *fits && n <= KEY_MAX - c->len;
+	if (!*fits)
+		return;
+	memcpy(c->key + c->len, p, n);
+	c->len += n;
+}
+
+/* With its NUL; one byte more tells a missing string from an empty one. */
+static void put_text(struct policy_cache *c, bool *fits, const char *s)
+{
+	put(c, fits, s != NULL ? "+" : "-", 1);
+	if (s != NULL)
+		put(c, fits, s, strlen(s) + 1);
+}
+
+static void make_key(struct policy_cache *c, const struct op *op)
+{
+	const uint8_t class = (uint8_t)op->class;
+	bool fits = true;
+
+	c->len = 0;
+	put(c, &fits, &class, 1);
+	switch (op->class) {
+	case OP_FILE:
+		put(c, &fits, &op->file.op, sizeof(op->file.op));
+		put(c, &fits, op->file.path, strlen(op->file.path));
+		break;
+	case OP_EXEC:
+		put(c, &fits, &op->exec.flags, sizeof(op->exec.flags));
+		put_text(c, &fits, op->exec.path);
+		put_text(c, &fits, op->exec.called);
+		put_text(c, &fits, op->exec.script);
+		for (size_t i = 0; fits && i < op->exec.argc; i++)
+			put_text(c, &fits, op->exec.argv[i]);
+		break;
+	case OP_NET:
+		put(c, &fits, &op->net.address, sizeof(op->net.address));
+		put(c, &fits, &op->net.port, sizeof(op->net.port));
+		put(c, &fits, &op->net.proto, sizeof(op->net.proto));
+		put_text(c, &fits, op->net.host);
+		break;
+	default: /* of a lookup the type does not matter */
+		put_text(c, &fits, op->dns.name);
+	}
+	if (!fits)
+		c->len = 0;
+}
+
+static uint64_t hash_key(const char *key, size_t len)
+{
+	uint64_t h = UINT64_C(0x9e3779b97f4a7c15) ^ len, part;
+
+	for (; len >= 8; len -= 8, key += 8) {
+		memcpy(&part, key, 8);
+		h = (h ^ part) * UINT64_C(0xff51afd7ed558ccd);
+		h ^= h >> 32;
+	}
+	part = 0;
+	memcpy(&part, key, len);
+	h = (h ^ part) * UINT64_C(0xff51afd7ed558ccd);
+	return h ^ h >> 29;
+}
+
+static struct cache_entry *set_of(const struct policy_cache *c)
+{
+	return &c->entry[(c->hash & (c->n - 1)) * WAYS];
+}
+
+bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
+	       struct found *out)
+{
+	const struct cache_entry *e;
+
+	if (memcmp(c->digest, p->head->digest, HASH_LEN) != 0) {
+		memset(c->entry, 0, c->n * WAYS * sizeof(*c->entry));
+		memcpy(c->digest, p->head->digest, HASH_LEN);
+	}
+	make_key(c, op);
+	if (c->len == 0)
+		return false;
+	c->hash = hash_key(c->key, c->len);
+	e = set_of(c);
+	for (unsigned i = 0; i < WAYS; i++, e++)
+		if (e->hash == c->hash && e->len == c->len && memcmp(e->key, c->key, c->len) == 0) {
+			*out = (struct found){e->rule, e->over != 0};
+			return true;
+		}
+	return false;
+}
+
+void cache_put(struct policy_cache *c, const struct found *f)
+{
+	struct cache_entry *e = set_of(c);
+	unsigned way = 0;
+
+	if (c->len == 0)
+		return;
+	while (way < WAYS && e[way].len != 0)
+		way++;
+	if (way == WAYS)
+		way = c->turn++ % WAYS;
+	e[way].hash = c->hash;
+	e[way].rule = f->rule;
+	e[way].over = f->over;
+	e[way].len = (uint16_t)c->len;
+	memcpy(e[way].key, c->key, c->len);
+}

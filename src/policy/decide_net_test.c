@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/policy_testkit.h"
+
+static const char text[] = HEAD
+	"network_rules:\n"
+	"  - {name: meta, cidrs: ['169.254.0.0/16', 'fe80::/10'], decision: deny, final: true}\n"
+	"  - {name: nomail, domains: ['*.good.example'], ports: [25], decision: deny}\n"
+	"  - {name: good, domains: [good.example, '*.good.example'], decision: allow}\n"
+	"  - {name: bad, domains: [bad.example], decision: deny}\n"
+	"  - {name: lan, cidrs: [10.0.0.0/8, 'fd00::/8'], ports: [8000-8010, 22],\n"
+	"     decision: allow}\n"
+	"  - {name: both, domains: [in.example], cidrs: [192.168.0.0/16], decision: allow}\n"
+	"  - {name: ntp, ports: [123], protocols: [udp], decision: allow}\n"
+	"  - {name: ask, ports: [443], decision: approve}\n";
+
+static void check(struct kit *k, const char *host, const char *address, uint16_t port,
+		  const char *rule)
+{
+	struct verdict v = kit_net(k, host, address, port);
+
+	if (strcmp(v.rule, rule) != 0)
+		fail_msg("%s %s %u: %s, not %s", host, address, port, v.rule, rule);
+}
+
+static void pol_3_domains_ports_and_blocks_together(void **state)
+{
+	struct kit k;
+
+	kit_open(&k, text, NULL);
+	check(&k, "good.example", NULL, 80, "good");
+	check(&k, "WWW.Good.Example.", "1.2.3.4", 80, "good");
+	check(&k, "www.good.example", "1.2.3.4", 25, "nomail");
+	check(&k, "good.example", NULL, 25, "good");
+	check(&k, "xgood.example", NULL, 80, "default");
+	check(&k, "bad.example", NULL, 443, "bad");
+	check(&k, "other.example", NULL, 443, "ask");
+	check(&k, NULL, "10.1.1.1", 8000, "lan");
+	check(&k, NULL, "10.1.1.1", 8010, "lan");
+	check(&k, NULL, "10.1.1.1", 8011, "default");
+	check(&k, NULL, "10.1.1.1", 7999, "default");
+	check(&k, NULL, "10.1.1.1", 22, "lan");
+	check(&k, NULL, "11.1.1.1", 22, "default");
+	check(&k, NULL, "fd12::1", 22, "lan");
+	check(&k, "in.example", "192.168.1.1", 1, "both");
+	check(&k, "in.example", "1.1.1.1", 1, "default");
+	check(&k, "in.example", NULL, 1, "default");
+	check(&k, NULL, "192.168.1.1", 1, "default");
+	kit_close(&k);
+}
+
+static void net_4_a_final_block_stands_before_a_domain(void **state)
+{
+	struct kit k;
+
+	kit_open(&k, text, NULL);
+	check(&k, "good.example", "169.254.169.254", 80, "meta");
+	check(&k, "good.example", "::ffff:169.254.169.254", 80, "meta");
+	check(&k, "good.example", "fe80::1", 80, "meta");
+	check(&k, "169.254.169.254", NULL, 80, "meta");
+	check(&k, "169.254.169.254", "1.1.1.1", 80, "default");
+	kit_close(&k);
+}
+
+static void net_7_protocols(void **state)
+{
+	struct kit k;
+	struct op op = {.class = OP_NET, .net = {.port = 123, .proto = OP_PROTO_UDP}};
+
+	kit_open(&k, text, NULL);
+	assert_string_equal(kit_decide(&k, &op).rule, "ntp");
+	op.net.proto = OP_PROTO_TCP;
+	assert_string_equal(kit_decide(&k, &op).rule, "default");
+	kit_close(&k);
+}
+
+static void net_2_names_that_cannot_be_reached_are_not_looked_up(void **state)
+{
+	struct kit k;
+
+	kit_open(&k, text, NULL);
+	assert_string_equal(kit_dns(&k, "good.example").rule, "good");
+	assert_string_equal(kit_dns(&k, "a.good.example").rule, "good");
+	assert_string_equal(kit_dns(&k, "bad.example.").rule, "bad");
+	assert_string_equal(kit_dns(&k, "in.example").rule, "both");
+	/* a port alone is allowed for every name: udp 123 */
+	assert_string_equal(kit_dns(&k, "other.example").rule, "ntp");
+	kit_close(&k);
+	kit_open(&k,
+		 HEAD "network_rules:\n"
+		      "  - {name: lan, cidrs: [10.0.0.0/8], decision: allow}\n"
+		      "  - {name: mail, ports: [25], decision: deny}\n"
+		      "  - {name: ask, ports: [443], decision: approve}\n",
+		 NULL);
+	assert_string_equal(kit_dns(&k, "other.example").rule, "ask");
+	assert_int_equal(kit_dns(&k, "other.example").effective, DECISION_deny);
+	kit_close(&k);
+	kit_open(&k,
+		 HEAD "network_rules:\n"
+		      "  - {name: ask, cidrs: [10.0.0.0/8], ports: [443], decision: approve}\n"
+		      "  - {name: all, domains: ['*'], decision: deny}\n",
+		 NULL);
+	assert_string_equal(kit_dns(&k, "other.example").rule, "all");
+	assert_string_equal(kit_net(&k, NULL, "1.1.1.1", 1).rule, "all");
+	kit_close(&k);
+}
+
+static void pol_3_what_is_no_name_is_denied(void **state)
+{
+	struct kit k;
+
+	kit_open(&k, HEAD "default: {network: allow}\n", NULL);
+	assert_int_equal(kit_dns(&k, "a.example").effective, DECISION_allow);
+	assert_int_equal(kit_dns(&k, "a b").effective, DECISION_deny);
+	assert_string_equal(kit_net(&k, "a..b", NULL, 1).why, "this is no host name");
+	assert_int_equal(kit_net(&k, "", NULL, 1).effective, DECISION_allow);
+	kit_close(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pol_3_domains_ports_and_blocks_together),
+		cmocka_unit_test(net_4_a_final_block_stands_before_a_domain),
+		cmocka_unit_test(net_7_protocols),
+		cmocka_unit_test(net_2_names_that_cannot_be_reached_are_not_looked_up),
+		cmocka_unit_test(pol_3_what_is_no_name_is_denied),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Policies and sets as files in a list of directories. */
+#include "base/fdio.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "policy/policy.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define FILE_MAX ((size_t)4 * 1024 * 1024)
+
+void policy_dirs_init(struct policy_dirs *d, const char *configured)
+{
+	cleanup_free char *beside = mem_printf("%s/packaging/policies", proc_self_dir());
+
+	*d = (struct policy_dirs){0};
+	if (configured != NULL && configured[0] != '\0')
+		strv_add(&d->dir, configured);
+	strv_add(&d->dir, beside);
+	strv_add(&d->dir, AGENTSH_DATADIR "/policies");
+}
+
+void policy_dirs_done(struct policy_dirs *d)
+{
+	strv_done(&d->dir);
+}
+
+char *policy_find_file(const struct policy_dirs *d, bool set, const char *name)
+{
+	if (!id_valid(name))
+		return NULL;
+	for (size_t i = 0; i < d->dir.n; i++) {
+		cleanup_free char *path =
+			mem_printf("%s/%s%s.yaml", d->dir.v[i], set ? "sets/" : "", name);
+
+		if (access(path, F_OK) == 0)
+			return take(path);
+	}
+	return NULL;
+}
+
+/* Whoever can write the file makes the rules. */
+static int load_trusted(const char *path, struct buf *out, struct err *err)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, E_NOT_FOUND, path, "cannot open %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, E_FORBIDDEN, path, "%s is no plain file", path);
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return err_set(err, E_FORBIDDEN, path,
+			       "%s must belong to root or to user %u and be writable by no other "
+			       "(chown, chmod go-w)",
+			       path, (unsigned)geteuid());
+	return fdio_load(fd, FILE_MAX, out, err);
+}
+
+static int give_set(const char *name, struct buf *text, struct buf *file, void *arg,
+		    struct err *err)
+{
+	cleanup_free char *path = policy_find_file(arg, true, name);
+
+	if (path == NULL)
+		return err_set(err, E_NOT_FOUND, name, "no set '%s'", name);
+	buf_adds(file, path);
+	return load_trusted(path, text, err);
+}
+
+int policy_load_file(const struct policy_dirs *d, const char *path, const struct policy_options *o,
+		     struct buf *report, struct buf *out, struct err *err)
+{
+	struct policy_options with = *o;
+	struct policy_dirs copy = {0};
+	cleanup_buf struct buf text = {0};
+	int rc = load_trusted(path, &text, err);
+
+	if (rc < 0)
+		return rc;
+	strv_copy(&copy.dir, &d->dir);
+	with.set = give_set;
+	with.set_arg = &copy;
+	rc = policy_compile(path, text.data != NULL ? text.data : "", text.len, &with, report, out,
+			    err);
+	policy_dirs_done(&copy);
+	return rc;
+}
+
+int policy_load(const struct policy_dirs *d, const char *name, const struct policy_options *o,
+		struct buf *report, struct buf *out, struct err *err)
+{
+	cleanup_free char *path = policy_find_file(d, false, name);
+	const size_t before = out->len;
+	struct policy *p = NULL;
+	cleanup_buf struct buf names = {0};
+	struct strv list = {0};
+	int rc;
+
+	if (path == NULL) {
+		policy_list(d, false, &list);
+		for (size_t i = 0; i < list.n; i++)
+			buf_addf(&names, "%s'%s'", i > 0 ? ", " : "", list.v[i]);
+		strv_done(&list);
+		return err_set(err, E_BAD_REQUEST, name, "no policy '%s'; there is %s", name,
+			       names.len > 0 ? names.data : "none");
+	}
+	rc = policy_load_file(d, path, o, report, out, err);
+	if (rc < 0)
+		return rc;
+	rc = policy_open(out->data + before, out->len - before, &p, err);
+	if (rc == 0 && strcmp(policy_name(p), name) != 0)
+		rc = err_set(err, E_BAD_REQUEST, path, "%s: its name is '%s', not '%s'", path,
+			     policy_name(p), name);
+	policy_close(p);
+	if (rc < 0)
+		out->len = before;
+	return rc;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void add_names(const char *path, struct strv *out)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		const size_t len = strlen(e->d_name);
+		cleanup_free char *name = NULL;
+		size_t i = 0;
+
+		if (len <= 5 || strcmp(e->d_name + len - 5, ".yaml") != 0)
+			continue;
+		name = mem_strndup(e->d_name, len - 5);
+		while (i < out->n && strcmp(out->v[i], name) != 0)
+			i++;
+		if (i == out->n && id_valid(name))
+			strv_add(out, name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+void policy_list(const struct policy_dirs *d, bool sets, struct strv *out)
+{
+	for (size_t i = 0; i < d->dir.n; i++) {
+		cleanup_free char *path = mem_printf("%s%s", d->dir.v[i], sets ? "/sets" : "");
+
+		add_names(path, out);
+	}
+	if (out->n > 0)
+		qsort(out->v, out->n, sizeof(*out->v), by_text);
+}

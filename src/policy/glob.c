@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Both levels, components of a path and characters of a component, are matched by the same greedy
+ * walk: a star is tried with as little as possible and grows on a mismatch; only the last star can
+ * need to grow, so no recursion is needed. */
+#include "policy/glob.h"
+#include "base/utf8.h"
+#include <stdint.h>
+#include <string.h>
+
+/* A text being read: a string up to end, or several joined by spaces. */
+struct reader {
+	const char *p, *end; /* of the string that is read; end NULL: up to its NUL */
+	const char *const *next, *const *last;
+};
+
+/* One character, as a number, and its bytes; bytes that are no UTF-8 stand for themselves. */
+static uint32_t character(const char *p, const char *end, int *len)
+{
+	const size_t left = end != NULL ? (size_t)(end - p) : strnlen(p, 4);
+	const uint8_t *u = (const uint8_t *)p;
+
+	*len = 1;
+	if (u[0] < 0x80)
+		return u[0];
+	*len = utf8_char(u, left);
+	if (*len <= 0) {
+		*len = 1;
+		return 0x110000U + u[0];
+	}
+	return *len == 2   ? (u[0] & 0x1fU) << 6 | (u[1] & 0x3fU)
+	       : *len == 3 ? (u[0] & 0xfU) << 12 | (u[1] & 0x3fU) << 6 | (u[2] & 0x3fU)
+			   : (u[0] & 0x7U) << 18 | (u[1] & 0x3fU) << 12 | (u[2] & 0x3fU) << 6 |
+				     (u[3] & 0x3fU);
+}
+
+static bool ended(const struct reader *r)
+{
+	return (r->end != NULL ? r->p == r->end : *r->p == '\0') && r->next == r->last;
+}
+
+/* The next character of a text that has not ended. */
+static uint32_t read_one(struct reader *r)
+{
+	uint32_t c;
+	int len;
+
+	if (r->end != NULL ? r->p == r->end : *r->p == '\0') {
+		r->p = *r->next++;
+		return ' ';
+	}
+	c = character(r->p, r->end, &len);
+	r->p += len;
+	return c;
+}
+
+/* One unit of a pattern: a literal, ?, or a class; never a star. */
+struct unit {
+	enum { UNIT_LITERAL, UNIT_ANY, UNIT_CLASS } kind;
+	uint32_t c;	     /* LITERAL */
+	const char *in, *to; /* CLASS: between the brackets, without the negation */
+	bool negated;
+};
+
+/* Where a class that begins behind '[' ends (at its ']'), or NULL. */
+static const char *class_end(const char *p, const char *end)
+{
+	if (p < end && (*p == '!' || *p == '^'))
+		p++;
+	if (p < end && *p == ']')
+		p++;
+	while (p < end && *p != ']')
+		p += *p == '\\' && p + 1 < end ? 2 : 1;
+	return p < end ? p : NULL;
+}
+
+/* Reads the unit at p (p < end, no star) and returns what stands behind it. */
+static const char *unit_read(const char *p, const char *end, struct unit *u)
+{
+	const char *close = *p == '[' ? class_end(p + 1, end) : NULL;
+	int len;
+
+	*u = (struct unit){.kind = UNIT_LITERAL};
+	if (*p == '?') {
+		u->kind = UNIT_ANY;
+		return p + 1;
+	}
+	if (close != NULL) {
+		u->kind = UNIT_CLASS;
+		u->negated = p[1] == '!' || p[1] == '^';
+		u->in = p + 1 + u->negated;
+		u->to = close;
+		return close + 1;
+	}
+	if (*p == '\\' && p + 1 < end)
+		p++;
+	u->c = character(p, end, &len);
+	return p + len;
+}
+
+static const char *class_character(const char *p, const char *to, uint32_t *c)
+{
+	int len;
+
+	if (*p == '\\' && p + 1 < to)
+		p++;
+	*c = character(p, to, &len);
+	return p + len;
+}
+
+static bool class_has(const struct unit *u, uint32_t c)
+{
+	const char *p = u->in;
+	bool found = false;
+
+	while (p < u->to) {
+		uint32_t low, high;
+
+		p = class_character(p, u->to, &low);
+		high = low;
+		if (p + 1 < u->to && *p == '-')
+			p = class_character(p + 1, u->to, &high);
+		found |= low <= c && c <= high;
+	}
+	return found != u->negated;
+}
+
+static bool unit_matches(const struct unit *u, uint32_t c)
+{
+	return u->kind == UNIT_ANY || (u->kind == UNIT_LITERAL ? u->c == c : class_has(u, c));
+}
+
+static bool match(const char *pat, const char *end, struct reader text)
+{
+	const char *star = NULL;
+	struct reader grown = {0}; /* where the text goes on behind the last star */
+
+	for (;;) {
+		struct reader ahead = text;
+		const char *behind = pat;
+		struct unit u;
+
+		if (pat < end && *pat == '*') {
+			star = ++pat;
+			grown = text;
+			continue;
+		}
+		if (pat == end && ended(&text))
+			return true;
+		if (pat < end && !ended(&text)) {
+			behind = unit_read(pat, end, &u);
+			if (unit_matches(&u, read_one(&ahead))) {
+				pat = behind;
+				text = ahead;
+				continue;
+			}
+		}
+		if (star == NULL || ended(&grown))
+			return false;
+		read_one(&grown);
+		pat = star;
+		text = grown;
+	}
+}
+
+bool glob_match_text(const char *pattern, const char *text)
+{
+	return match(pattern, pattern + strlen(pattern), (struct reader){.p = text});
+}
+
+bool glob_match_joined(const char *pattern, const char *const *v, size_t n)
+{
+	static const char nothing[] = "";
+	struct reader text = {.p = n > 0 ? v[0] : nothing};
+
+	if (n > 1) {
+		text.next = v + 1;
+		text.last = v + n;
+	}
+	return match(pattern, pattern + strlen(pattern), text);
+}
+
+/* The component at *p (behind a slash or at the beginning); *p moves behind its slash. */
+static const char *component(const char **p, size_t *len)
+{
+	const char *start = *p;
+
+	*len = strcspn(start, "/");
+	*p = start + *len + (start[*len] == '/');
+	return start;
+}
+
+static bool is_double(const char *c, size_t len)
+{
+	return len == 2 && c[0] == '*' && c[1] == '*';
+}
+
+bool glob_match_path(const char *pattern, const char *path)
+{
+	const char *pat = pattern + (*pattern == '/'), *text = path + 1;
+	const char *star = NULL, *grown = NULL;
+
+	for (;;) {
+		const char *p = pat, *t = text, *pc, *tc;
+		size_t np, nt;
+
+		if (*pat == '\0' && *text == '\0')
+			return true;
+		pc = component(&p, &np);
+		if (is_double(pc, np)) {
+			star = pat = p;
+			grown = text;
+			continue;
+		}
+		tc = component(&t, &nt);
+		if (*pat != '\0' && *text != '\0' &&
+		    match(pc, pc + np, (struct reader){.p = tc, .end = tc + nt})) {
+			pat = p;
+			text = t;
+			continue;
+		}
+		if (star == NULL || *grown == '\0')
+			return false;
+		component(&grown, &nt);
+		pat = star;
+		text = grown;
+	}
+}
+
+bool glob_plain_path(const char *path)
+{
+	const char *p = path;
+
+	if (*p++ != '/')
+		return false;
+	if (*p == '\0')
+		return true;
+	for (;;) {
+		const size_t len = strcspn(p, "/");
+
+		if (len == 0 || (len == 1 && p[0] == '.') ||
+		    (len == 2 && p[0] == '.' && p[1] == '.'))
+			return false;
+		if (p[len] == '\0')
+			return true;
+		p += len + 1;
+	}
+}
+
+bool glob_is_literal(const char *pattern, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (strchr("*?[\\", pattern[i]) != NULL)
+			return false;
+	return true;
+}
+
+void glob_escape(const char *text, char *out)
+{
+	for (; *text != '\0'; text++) {
+		if (strchr("*?[\\", *text) != NULL)
+			*out++ = '\\';
+		*out++ = *text;
+	}
+	*out = '\0';
+}
+
+/* Whether every class ends and nothing ends with a lone backslash. */
+static const char *check(const char *p, const char *end)
+{
+	while (p < end) {
+		struct unit u;
+
+		if (*p == '\\' && p + 1 == end)
+			return "a backslash at the end takes nothing";
+		if (*p == '[' && class_end(p + 1, end) == NULL)
+			return "'[' without ']' (write '\\[' for the character)";
+		p = *p == '*' ? p + 1 : unit_read(p, end, &u);
+	}
+	return NULL;
+}
+
+const char *glob_check_text(const char *pattern)
+{
+	const size_t len = strlen(pattern);
+
+	if (len == 0)
+		return "an empty pattern matches nothing";
+	return len > GLOB_MAX ? "too long" : check(pattern, pattern + len);
+}
+
+static const char *check_component(const char *c, size_t len)
+{
+	if (len == 0)
+		return "an empty path component matches nothing";
+	if ((len == 1 && c[0] == '.') || (len == 2 && c[0] == '.' && c[1] == '.'))
+		return "'.' and '..' never match: paths are resolved before";
+	if (len > 2 && memmem(c, len, "**", 2) != NULL)
+		return "'**' must be a whole path component";
+	return check(c, c + len);
+}
+
+const char *glob_check_path(const char *pattern)
+{
+	const char *p = pattern + (*pattern == '/');
+	unsigned n = 0;
+
+	if (strlen(pattern) > GLOB_MAX)
+		return "too long";
+	if (*pattern != '/' && (strncmp(pattern, "**", 2) != 0 || strchr("/", pattern[2]) == NULL))
+		return "a path pattern begins with '/' or '**/'";
+	while (*p != '\0') {
+		const char *c, *problem;
+		size_t len;
+
+		c = component(&p, &len);
+		problem = check_component(c, len);
+		if (problem != NULL)
+			return problem;
+		if (++n > GLOB_COMPONENTS)
+			return "too many components";
+		if (*p == '\0' && p[-1] == '/')
+			return "a slash at the end matches nothing (add '**' for all below)";
+	}
+	return NULL;
+}
+
+/* --- relations between patterns --- */
+
+typedef bool relate_fn(const char *a, const char *ae, const char *b, const char *be);
+
+static bool unit_covers(const struct unit *a, const struct unit *b)
+{
+	if (b->kind == UNIT_LITERAL)
+		return unit_matches(a, b->c);
+	if (a->kind == UNIT_ANY)
+		return true;
+	return a->kind == UNIT_CLASS && b->kind == UNIT_CLASS && a->negated == b->negated &&
+	       a->to - a->in == b->to - b->in && memcmp(a->in, b->in, (size_t)(a->to - a->in)) == 0;
+}
+
+/* Greedy as match(): a star of a takes as little of b as it can. */
+static bool text_covers(const char *a, const char *ae, const char *b, const char *be)
+{
+	const char *star = NULL, *grown = NULL;
+
+	for (;;) {
+		struct unit x, y;
+
+		if (a < ae && *a == '*') {
+			star = ++a;
+			grown = b;
+			continue;
+		}
+		if (a == ae && b == be)
+			return true;
+		if (a < ae && b < be && *b != '*') {
+			const char *an = unit_read(a, ae, &x), *bn = unit_read(b, be, &y);
+
+			if (unit_covers(&x, &y)) {
+				a = an;
+				b = bn;
+				continue;
+			}
+		}
+		if (star == NULL || grown == be)
+			return false;
+		grown = *grown == '*' ? grown + 1 : unit_read(grown, be, &y);
+		a = star;
+		b = grown;
+	}
+}
+
+/* The literal beginning and end decide nearly all pairs; what they leave may overlap. */
+static bool text_overlaps(const char *a, const char *ae, const char *b, const char *be)
+{
+	while (a < ae && b < be && *a != '*' && *b != '*') {
+		struct unit x, y;
+
+		a = unit_read(a, ae, &x);
+		b = unit_read(b, be, &y);
+		if (x.kind == UNIT_LITERAL ? !unit_matches(&y, x.c)
+					   : y.kind == UNIT_LITERAL && !unit_matches(&x, y.c))
+			return false;
+	}
+	if (a == ae || b == be) {
+		while (a < ae && *a == '*')
+			a++;
+		while (b < be && *b == '*')
+			b++;
+		return a == ae && b == be;
+	}
+	/* A backslash could make the last byte mean something else. */
+	if (memchr(a, '\\', (size_t)(ae - a)) != NULL || memchr(b, '\\', (size_t)(be - b)) != NULL)
+		return true;
+	while (a < ae && b < be && strchr("*?]", ae[-1]) == NULL && strchr("*?]", be[-1]) == NULL)
+		if (*--ae != *--be)
+			return false;
+	return true;
+}
+
+struct parts {
+	const char *c[GLOB_COMPONENTS];
+	size_t len[GLOB_COMPONENTS];
+	size_t n;
+};
+
+static void split(const char *pattern, struct parts *out)
+{
+	const char *p = pattern + (*pattern == '/');
+
+	out->n = 0;
+	while (*p != '\0' && out->n < GLOB_COMPONENTS) {
+		out->c[out->n] = component(&p, &out->len[out->n]);
+		out->n++;
+	}
+}
+
+static bool part_double(const struct parts *p, size_t i)
+{
+	return is_double(p->c[i], p->len[i]);
+}
+
+static bool related(const struct parts *a, size_t i, const struct parts *b, size_t j, relate_fn *f)
+{
+	return f(a->c[i], a->c[i] + a->len[i], b->c[j], b->c[j] + b->len[j]);
+}
+
+/* reach[i][j]: the first i components of a and the first j of b can stand for the same beginning.
+ * A "**" of b is matched by one of a only, if both_ways is false. */
+static bool walk(const char *a, const char *b, relate_fn *f, bool both_ways)
+{
+	uint8_t reach[GLOB_COMPONENTS + 2][GLOB_COMPONENTS + 2];
+	struct parts pa, pb;
+
+	split(a, &pa);
+	split(b, &pb);
+	for (size_t i = 0; i < pa.n + 2; i++)
+		memset(reach[i], 0, pb.n + 2);
+	reach[0][0] = 1;
+	for (size_t i = 0; i <= pa.n; i++)
+		for (size_t j = 0; j <= pb.n; j++) {
+			const bool more_a = i < pa.n, more_b = j < pb.n;
+
+			if (!reach[i][j])
+				continue;
+			if (more_a && part_double(&pa, i)) {
+				reach[i + 1][j] = 1;
+				if (more_b)
+					reach[i][j + 1] = 1;
+			} else if (more_b && part_double(&pb, j)) {
+				reach[i][j + 1] |= both_ways;
+				if (more_a)
+					reach[i + 1][j] |= both_ways;
+			} else if (more_a && more_b && related(&pa, i, &pb, j, f)) {
+				reach[i + 1][j + 1] = 1;
+			}
+		}
+	return reach[pa.n][pb.n];
+}
+
+bool glob_path_covers(const char *a, const char *b)
+{
+	return walk(a, b, text_covers, false);
+}
+
+bool glob_path_overlaps(const char *a, const char *b)
+{
+	return walk(a, b, text_overlaps, true);
+}
+
+bool glob_text_covers(const char *a, const char *b)
+{
+	return text_covers(a, a + strlen(a), b, b + strlen(b));
+}
+
+bool glob_text_overlaps(const char *a, const char *b)
+{
+	return text_overlaps(a, a + strlen(a), b, b + strlen(b));
+}

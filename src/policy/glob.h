@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* policy/glob.h - patterns for paths, names and arguments. Private to this folder.
+ *
+ * `*` any characters, `?` one character, `[a-z]` `[!a-z]` one of a class, `\` takes the next
+ * character as it is. In a path none of them crosses a slash, and a component of two stars stands
+ * for any number of components, none included: behind /w/ it makes /w and all below it. Matching
+ * costs at most the product of the two lengths and allocates nothing. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#define GLOB_MAX 4096	   /* bytes of a pattern */
+#define GLOB_COMPONENTS 64 /* components of a path pattern */
+
+/* NULL, or what is wrong with the pattern. */
+const char *glob_check_path(const char *pattern);
+const char *glob_check_text(const char *pattern);
+
+/* path is plain: see glob_plain_path. */
+bool glob_match_path(const char *pattern, const char *path);
+bool glob_match_text(const char *pattern, const char *text);
+/* The same on n strings as if they were joined by single spaces. */
+bool glob_match_joined(const char *pattern, const char *const *v, size_t n);
+
+/* Absolute, and without empty, "." and ".." components; "/" is plain. */
+bool glob_plain_path(const char *path);
+/* Whether the text has no special character in it (a backslash is one). */
+bool glob_is_literal(const char *pattern, size_t len);
+/* Writes text so that it matches only itself; out has room for 2 * strlen + 1. */
+void glob_escape(const char *text, char *out);
+
+/* For warnings. covers: everything that b matches is matched by a (a "no" may be wrong); overlaps:
+ * something may be matched by both (a "yes" may be wrong). */
+bool glob_path_covers(const char *a, const char *b);
+bool glob_path_overlaps(const char *a, const char *b);
+bool glob_text_covers(const char *a, const char *b);
+bool glob_text_overlaps(const char *a, const char *b);

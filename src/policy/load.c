@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sections of a policy file. */
+#include "base/id.h"
+#include "base/mem.h"
+#include "policy/source.h"
+#include <stdio.h>
+
+static const struct {
+	const char *name; /* of the section */
+	const char *word; /* below `default` */
+	enum op_class class;
+	enum decision fallback;
+} sections[POLICY_RULE_CLASSES] = {
+	{"file_rules", "files", OP_FILE, DECISION_deny},
+	{"network_rules", "network", OP_NET, DECISION_deny},
+	{"command_rules", "commands", OP_EXEC, DECISION_allow},
+};
+
+static void load_rules(struct loader *l, const struct yaml *y, enum op_class class)
+{
+	if (y->kind == YAML_SCALAR && y->text[0] == '\0')
+		return; /* "file_rules:" with nothing behind it */
+	if (y->kind != YAML_LIST) {
+		problem(&l->p, y->line, y->column, "a list of rules is wanted");
+		return;
+	}
+	if (y->n > POLICY_MAX_RULES) {
+		problem(&l->p, y->line, y->column, "more than %d rules", POLICY_MAX_RULES);
+		return;
+	}
+	for (size_t i = 0; i < y->n; i++)
+		rule_load(l, class, y->item[i].value);
+}
+
+static void load_version(struct loader *l, const struct yaml *y)
+{
+	int64_t v;
+
+	if (value_int(l, "version", y, &v) && v != 1)
+		problem(&l->p, y->line, y->column, "only version 1 is known");
+}
+
+static void load_name(struct loader *l, const struct yaml *y)
+{
+	if (y->kind != YAML_SCALAR || !id_valid(y->text))
+		problem(&l->p, y->line, y->column,
+			"'name' is made of letters, digits, '.', '_' and '-', at most 64");
+	else
+		l->to->name = mem_strdup(y->text);
+}
+
+static void load_description(struct loader *l, const struct yaml *y)
+{
+	const char *text;
+
+	if (value_text(l, "description", y, &text))
+		l->to->description = mem_strdup(text);
+}
+
+static void load_default(struct loader *l, const struct yaml *y)
+{
+	static const char *const words[] = {"files", "network", "commands", NULL};
+	static const char *const known[] = {"allow", "deny", "approve", "log", NULL};
+
+	if (y->kind != YAML_MAP) {
+		problem(&l->p, y->line, y->column,
+			"'default' is a map: {files: deny, network: deny, commands: allow}");
+		return;
+	}
+	for (size_t i = 0; i < y->n; i++) {
+		const struct yaml_item *item = &y->item[i];
+		const char *word = item->value->kind == YAML_SCALAR ? item->value->text : "";
+		enum decision d = DECISION_redirect;
+		unsigned s = 0;
+
+		while (s < POLICY_RULE_CLASSES && strcmp(sections[s].word, item->key) != 0)
+			s++;
+		if (s == POLICY_RULE_CLASSES) {
+			problem_unknown(&l->p, item->key_line, item->key_column, "class", item->key,
+					words);
+			continue;
+		}
+		if (!decision_parse(word, &d) || d == DECISION_redirect) {
+			problem_unknown(&l->p, item->value->line, item->value->column, "decision",
+					word, known);
+			continue;
+		}
+		l->to->fallback[sections[s].class] = d;
+		l->to->line[sections[s].class] = item->key_line;
+		l->to->column[sections[s].class] = item->key_column;
+	}
+}
+
+static const struct {
+	const char *name, *other;
+	bool duration;
+	int64_t low, high;
+} limits[POLICY_LIMITS] = {
+#define n false
+#define d true
+#define X(name, other, unit, low, high) {#name, other, unit, low, high},
+	POLICY_LIMIT_LIST(X)
+#undef X
+#undef n
+#undef d
+};
+
+const char *policy_limit_name(enum policy_limit l)
+{
+	return limits[l].name;
+}
+
+static void load_limit(struct loader *l, const struct yaml *y, unsigned i)
+{
+	int64_t v = -1;
+	struct err err = {0};
+	const char *text;
+
+	if (l->to->limit[i] >= 0) {
+		problem(&l->p, y->line, y->column, "'%s' and '%s' are the same limit",
+			limits[i].name, limits[i].other);
+		return;
+	}
+	if (limits[i].duration) {
+		if (!value_text(l, limits[i].name, y, &text))
+			return;
+		if (json_duration_parse(text, &v, &err) < 0) {
+			problem(&l->p, y->line, y->column, "'%s': %s", limits[i].name, err.message);
+			return;
+		}
+	} else if (!value_int(l, limits[i].name, y, &v)) {
+		return;
+	}
+	if (v < limits[i].low || v > limits[i].high)
+		problem(&l->p, y->line, y->column, "'%s' is %lld to %lld%s", limits[i].name,
+			(long long)limits[i].low, (long long)limits[i].high,
+			limits[i].duration ? " ms" : "");
+	else
+		l->to->limit[i] = v;
+}
+
+static void load_limits(struct loader *l, const struct yaml *y)
+{
+	const char *known[2 * POLICY_LIMITS + 1];
+	size_t n = 0;
+
+	if (y->kind != YAML_MAP) {
+		problem(&l->p, y->line, y->column, "'resource_limits' is a map of limits");
+		return;
+	}
+	for (unsigned i = 0; i < POLICY_LIMITS; i++) {
+		known[n++] = limits[i].name;
+		if (limits[i].other != NULL)
+			known[n++] = limits[i].other;
+	}
+	known[n] = NULL;
+	for (size_t k = 0; k < y->n; k++) {
+		const char *key = y->item[k].key;
+		unsigned i = 0;
+
+		while (i < POLICY_LIMITS && strcmp(limits[i].name, key) != 0 &&
+		       (limits[i].other == NULL || strcmp(limits[i].other, key) != 0))
+			i++;
+		if (i < POLICY_LIMITS)
+			load_limit(l, y->item[k].value, i);
+		else
+			problem_unknown(&l->p, y->item[k].key_line, y->item[k].key_column, "limit",
+					key, known);
+	}
+}
+
+/* Names of variables, the last character may be a star. */
+static void load_names(struct loader *l, const char *key, const struct yaml *y, struct strv *out)
+{
+	if (!value_list(l, key, y))
+		return;
+	for (size_t i = 0; i < y->n; i++) {
+		const struct yaml *item = y->item[i].value;
+		const size_t len = item->kind == YAML_SCALAR ? strlen(item->text) : 0;
+		const size_t star = len > 0 && item->text[len - 1] == '*';
+
+		if (len > 0 && (len == star || wish_env_name(item->text, len - star)))
+			strv_add(out, item->text);
+		else
+			problem(&l->p, item->line, item->column,
+				"this is no name of a variable, such as LANG or LC_*");
+	}
+}
+
+static void load_environment(struct loader *l, const struct yaml *y)
+{
+	static const char *const known[] = {"allow", "deny", NULL};
+
+	if (y->kind != YAML_MAP) {
+		problem(&l->p, y->line, y->column, "'environment' is a map of 'allow' and 'deny'");
+		return;
+	}
+	for (size_t i = 0; i < y->n; i++)
+		if (strcmp(y->item[i].key, "allow") == 0) {
+			l->to->has_env_allow = true;
+			load_names(l, "allow", y->item[i].value, &l->to->env_allow);
+		} else if (strcmp(y->item[i].key, "deny") == 0) {
+			load_names(l, "deny", y->item[i].value, &l->to->env_deny);
+		} else {
+			problem_unknown(&l->p, y->item[i].key_line, y->item[i].key_column, "key",
+					y->item[i].key, known);
+		}
+}
+
+static const struct {
+	const char *name;
+	void (*load)(struct loader *l, const struct yaml *y);
+} keys[] = {
+	{"version", load_version},	   {"name", load_name},
+	{"description", load_description}, {"default", load_default},
+	{"resource_limits", load_limits},  {"environment", load_environment},
+};
+
+static bool load_key(struct loader *l, const struct yaml_item *item)
+{
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strcmp(keys[i].name, item->key) == 0) {
+			keys[i].load(l, item->value);
+			return true;
+		}
+	for (size_t i = 0; i < ARRAY_LEN(sections); i++)
+		if (strcmp(sections[i].name, item->key) == 0) {
+			load_rules(l, item->value, sections[i].class);
+			return true;
+		}
+	return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct source_rule *x = *(const struct source_rule *const *)a,
+				 *y = *(const struct source_rule *const *)b;
+	const int order = strcmp(x->name, y->name);
+
+	return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+static void check_names(struct loader *l)
+{
+	const struct source *s = l->to;
+	const size_t most = s->rules[0].n + s->rules[1].n + s->rules[2].n;
+	cleanup_free const struct source_rule **sorted =
+		mem_resize(NULL, most + 1, sizeof(struct source_rule *));
+	size_t n = 0;
+
+	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++)
+		for (size_t i = 0; i < s->rules[c].n; i++)
+			if (s->rules[c].v[i].name != NULL)
+				sorted[n++] = &s->rules[c].v[i];
+	qsort(sorted, n, sizeof(*sorted), by_name);
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+			problem(&l->p, sorted[i]->line, sorted[i]->column,
+				"a rule '%s' stands at line %u already", sorted[i]->name,
+				sorted[i - 1]->line);
+}
+
+static void load_top(struct loader *l, const struct yaml *y)
+{
+	static const char *const known[] = {
+		"version",	 "name",	  "description",     "default",	    "file_rules",
+		"network_rules", "command_rules", "resource_limits", "environment", NULL};
+
+	for (size_t i = 0; i < y->n; i++)
+		if (!load_key(l, &y->item[i]))
+			problem_unknown(&l->p, y->item[i].key_line, y->item[i].key_column, "key",
+					y->item[i].key, known);
+	if (yaml_get(y, "version") == NULL)
+		problem(&l->p, 1, 1, "'version: 1' is needed");
+	if (yaml_get(y, "name") == NULL)
+		problem(&l->p, 1, 1, "'name' is needed");
+	check_names(l);
+}
+
+static void source_init(struct source *s, const char *file)
+{
+	*s = (struct source){.file = mem_strdup(file)};
+	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
+		s->fallback[sections[i].class] = sections[i].fallback;
+	for (unsigned i = 0; i < POLICY_LIMITS; i++)
+		s->limit[i] = -1;
+}
+
+int source_load(const char *file, const char *text, size_t len, const struct policy_options *o,
+		struct buf *report, struct source *out, struct err *err)
+{
+	struct loader l = {.o = o,
+			   .p = {.file = file, .out = report, .err = err, .strict = o->strict},
+			   .to = out};
+	struct yaml *y = NULL;
+	int rc;
+
+	source_init(out, file);
+	rc = yaml_parse(file, text, len, &y, err);
+	if (rc < 0) {
+		if (report != NULL && err != NULL)
+			buf_addf(report, "%s\n", err->message);
+		return rc;
+	}
+	if (y->kind == YAML_MAP)
+		load_top(&l, y);
+	else
+		problem(&l.p, y->line, y->column, "a policy is a map of keys");
+	yaml_free(y);
+	if (l.p.errors == 0)
+		source_lint(&l);
+	return problems_done(&l.p);
+}
+
+void source_done(struct source *s)
+{
+	free(s->file);
+	free(s->name);
+	free(s->description);
+	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
+		for (size_t i = 0; i < s->rules[c].n; i++)
+			rule_done(&s->rules[c].v[i]);
+		free(s->rules[c].v);
+	}
+	strv_done(&s->env_allow);
+	strv_done(&s->env_deny);
+	*s = (struct source){0};
+}
+
+int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
+		   struct buf *report, struct buf *out, struct err *err)
+{
+	struct source s;
+	struct err own = {0};
+	int rc = source_load(file, text, len, o, report, &s, err != NULL ? err : &own);
+
+	if (rc == 0)
+		source_compile(&s, o, out);
+	source_done(&s);
+	return rc;
+}

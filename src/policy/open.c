@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening a snapshot: every offset, count, text and pattern is checked before anything uses it, so
+ * that a damaged one is refused and deciding needs no checks. */
+#include "base/mem.h"
+#include "policy/domain.h"
+#include "policy/glob.h"
+#include "policy/regex.h"
+#include "policy/snapshot.h"
+#include <stdio.h>
+
+static const size_t item_size[PARTS] = {
+	[PART_RULES] = sizeof(struct snapshot_rule),
+	[PART_PATTERNS] = sizeof(uint32_t),
+	[PART_CIDRS] = sizeof(struct cidr),
+	[PART_PORTS] = sizeof(struct port_range),
+	[PART_SLOTS] = sizeof(struct snapshot_slot),
+	[PART_POSTINGS] = sizeof(struct snapshot_posting),
+	[PART_TEXT] = 1,
+};
+
+static int damaged(struct err *err, const char *what)
+{
+	return err_set(err, E_BAD_REQUEST, NULL, "the policy snapshot is damaged: %s", what);
+}
+
+static const char *check_parts(const struct snapshot_head *h, size_t len)
+{
+	size_t at = sizeof(*h);
+
+	for (unsigned i = 0; i < PARTS; i++) {
+		if (h->part[i].at != at || h->part[i].n >= UINT32_MAX ||
+		    h->part[i].n > (len - at) / item_size[i])
+			return "the place of a part";
+		at += (h->part[i].n * item_size[i] + 7) & ~(size_t)7;
+		if (at > len)
+			return "the size of a part";
+	}
+	return at == len ? NULL : "its size";
+}
+
+static bool span_ok(const struct snapshot_span *s, uint64_t n)
+{
+	return s->at <= n && s->n <= n - s->at;
+}
+
+static bool text_ok(const struct policy *p, uint32_t at)
+{
+	/* a text begins behind the NUL of another */
+	return at < p->head->part[PART_TEXT].n && (at == 0 || p->text[at - 1] == '\0');
+}
+
+static bool texts_ok(const struct policy *p)
+{
+	const uint64_t n = p->head->part[PART_TEXT].n;
+
+	if (n == 0 || p->text[0] != '\0' || p->text[n - 1] != '\0' || !text_ok(p, p->head->name) ||
+	    !text_ok(p, p->head->description) || !text_ok(p, p->head->file))
+		return false;
+	for (uint64_t i = 0; i < p->head->part[PART_PATTERNS].n; i++)
+		if (!text_ok(p, p->patterns[i]))
+			return false;
+	return true;
+}
+
+typedef bool pattern_ok_fn(const char *text);
+
+static bool path_ok(const char *text)
+{
+	return glob_check_path(text) == NULL;
+}
+
+static bool glob_ok(const char *text)
+{
+	return glob_check_text(text) == NULL;
+}
+
+static bool command_ok(const char *text)
+{
+	return strchr(text, '/') != NULL || strcmp(text, "**") == 0 ? path_ok(text) : glob_ok(text);
+}
+
+static bool domain_ok(const char *text)
+{
+	char normal[DOMAIN_ROOM];
+
+	return domain_check(text, normal) == NULL && strcmp(text, normal) == 0;
+}
+
+static bool patterns_ok(const struct policy *p, const struct snapshot_span *s, pattern_ok_fn *ok)
+{
+	if (!span_ok(s, p->head->part[PART_PATTERNS].n))
+		return false;
+	for (uint32_t i = 0; i < s->n; i++)
+		if (!ok(snapshot_pattern(p, s->at + i)))
+			return false;
+	return true;
+}
+
+static bool any_text(const char *text)
+{
+	return true;
+}
+
+static bool rule_ok(const struct policy *p, unsigned class, const struct snapshot_rule *r)
+{
+	static pattern_ok_fn *const subject[] = {
+		[OP_FILE] = path_ok, [OP_EXEC] = command_ok, [OP_NET] = domain_ok};
+	const bool redirect = r->decision == DECISION_redirect;
+
+	if (!text_ok(p, r->name) || !text_ok(p, r->message) || !text_ok(p, r->redirect_to) ||
+	    r->decision >= DECISIONS || r->final > 1 || r->flags > 1 || r->args_whole > 1 ||
+	    (r->conditions & ~(unsigned)COND_ALL) != 0)
+		return false;
+	if (r->final && r->decision != DECISION_deny)
+		return false;
+	if (redirect ? class != OP_EXEC || r->redirect_to == 0 : r->redirect_to != 0)
+		return false;
+	if (!patterns_ok(p, &r->subject, subject[class]) || !patterns_ok(p, &r->scripts, path_ok) ||
+	    !patterns_ok(p, &r->args, glob_ok) || !patterns_ok(p, &r->regex, any_text) ||
+	    !span_ok(&r->cidrs, p->head->part[PART_CIDRS].n) ||
+	    !span_ok(&r->ports, p->head->part[PART_PORTS].n))
+		return false;
+	for (uint32_t i = 0; i < r->cidrs.n; i++)
+		if (!cidr_valid(&p->cidrs[r->cidrs.at + i]))
+			return false;
+	return true;
+}
+
+/* The postings of a span name rules of the class, in order, and patterns of theirs. */
+static bool postings_ok(const struct policy *p, unsigned class, const struct snapshot_span *s)
+{
+	const struct snapshot_class *c = &p->head->class[class];
+
+	if (!span_ok(s, p->head->part[PART_POSTINGS].n))
+		return false;
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct snapshot_posting *at = &p->postings[s->at + i];
+		const struct snapshot_rule *r;
+
+		if (at->rule >= c->rules.n || (i > 0 && at->rule < at[-1].rule))
+			return false;
+		r = snapshot_rule(p, class, at->rule);
+		if (at->pattern != SNAPSHOT_NONE &&
+		    (at->pattern < r->subject.at || at->pattern - r->subject.at >= r->subject.n))
+			return false;
+		if (class == OP_FILE && at->pattern == SNAPSHOT_NONE)
+			return false;
+	}
+	return true;
+}
+
+static const char *check_class(const struct policy *p, unsigned class)
+{
+	const struct snapshot_class *c = &p->head->class[class];
+
+	if (!span_ok(&c->rules, p->head->part[PART_RULES].n))
+		return "the rules of a class";
+	if (c->fallback >= DECISIONS || c->fallback == DECISION_redirect)
+		return "a default";
+	for (uint32_t i = 0; i < c->rules.n; i++)
+		if (!rule_ok(p, class, snapshot_rule(p, class, i)))
+			return "a rule";
+	if (!span_ok(&c->slots, p->head->part[PART_SLOTS].n) ||
+	    (c->slots.n & (c->slots.n - 1)) != 0 || !postings_ok(p, class, &c->always))
+		return "an index";
+	for (uint32_t i = 0; i < c->slots.n; i++)
+		if (!postings_ok(p, class, &p->slots[c->slots.at + i].postings))
+			return "an entry of an index";
+	return NULL;
+}
+
+static const char *check_all(const struct policy *p)
+{
+	const struct snapshot_head *h = p->head;
+	const char *wrong = NULL;
+
+	if (!texts_ok(p))
+		return "its texts";
+	if (!patterns_ok(p, &h->env_allow, any_text) || !patterns_ok(p, &h->env_deny, any_text))
+		return "its variables";
+	for (unsigned i = 0; i < POLICY_LIMITS; i++)
+		if (h->limit[i] < -1)
+			return "its limits";
+	if ((h->bits4 >> 32 > 1) || h->bits6[2] > 1)
+		return "lengths of address blocks";
+	for (unsigned i = 0; wrong == NULL && i < POLICY_RULE_CLASSES; i++)
+		wrong = check_class(p, i);
+	return wrong;
+}
+
+/* Compiles the patterns that need it; which pattern is which regex is kept beside. */
+static int add_regexes(struct policy *p, struct err *err)
+{
+	const struct snapshot_class *c = &p->head->class[OP_EXEC];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, OP_EXEC, i);
+
+		for (uint32_t k = 0; k < r->regex.n; k++) {
+			int rc;
+
+			if (p->regexes == NULL) {
+				p->regexes = regexes_new();
+				p->regex_of = mem_resize(NULL, p->head->part[PART_PATTERNS].n,
+							 sizeof(*p->regex_of));
+			}
+			if (n == REGEX_PATTERNS)
+				return damaged(err, "too many regular expressions");
+			rc = regexes_add(p->regexes, snapshot_pattern(p, r->regex.at + k), err);
+			if (rc < 0)
+				return rc;
+			p->regex_of[r->regex.at + k] = (uint32_t)n++;
+		}
+	}
+	return 0;
+}
+
+static void set_pointers(struct policy *p, const void *bytes)
+{
+	const char *base = bytes;
+
+	p->head = bytes;
+	p->rules = (const void *)(base + p->head->part[PART_RULES].at);
+	p->patterns = (const void *)(base + p->head->part[PART_PATTERNS].at);
+	p->cidrs = (const void *)(base + p->head->part[PART_CIDRS].at);
+	p->ports = (const void *)(base + p->head->part[PART_PORTS].at);
+	p->slots = (const void *)(base + p->head->part[PART_SLOTS].at);
+	p->postings = (const void *)(base + p->head->part[PART_POSTINGS].at);
+	p->text = base + p->head->part[PART_TEXT].at;
+}
+
+static const char *check_head(const struct snapshot_head *h, size_t len)
+{
+	const size_t from = offsetof(struct snapshot_head, shadow);
+	uint8_t digest[HASH_LEN];
+
+	if (len < sizeof(*h) || (uintptr_t)h % 8 != 0)
+		return "it is too short";
+	if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof(h->magic)) != 0)
+		return "it is of another version";
+	if (h->size != len)
+		return "its size";
+	hash_sha256(digest, (const char *)h + from, len - from, NULL, 0);
+	if (!hash_equal(digest, h->digest, sizeof(digest)))
+		return "its digest";
+	return check_parts(h, len);
+}
+
+int policy_open(const void *bytes, size_t len, struct policy **out, struct err *err)
+{
+	const char *wrong = check_head(bytes, len);
+	struct policy *p;
+	char hex[HASH_HEX];
+	int rc;
+
+	if (wrong != NULL)
+		return damaged(err, wrong);
+	p = mem_new(struct policy);
+	set_pointers(p, bytes);
+	wrong = check_all(p);
+	rc = wrong != NULL ? damaged(err, wrong) : add_regexes(p, err);
+	if (rc < 0) {
+		policy_close(p);
+		return rc;
+	}
+	hash_hex(hex, p->head->digest);
+	snprintf(p->version, sizeof(p->version), "sha256:%s", hex);
+	*out = p;
+	return 0;
+}
+
+void policy_close(struct policy *p)
+{
+	if (p == NULL)
+		return;
+	regexes_free(p->regexes);
+	free(p->regex_of);
+	free(p);
+}
+
+const char *policy_name(const struct policy *p)
+{
+	return snapshot_text(p, p->head->name);
+}
+
+const char *policy_version(const struct policy *p)
+{
+	return p->version;
+}
+
+const char *policy_description(const struct policy *p)
+{
+	return snapshot_text(p, p->head->description);
+}
+
+size_t policy_rules(const struct policy *p, enum op_class class)
+{
+	return p->head->class[class == OP_DNS ? OP_NET : class].rules.n;
+}
+
+bool policy_restricts(const struct policy *p, enum op_class class)
+{
+	const unsigned c = class == OP_DNS ? OP_NET : class;
+
+	if (!decision_permits((enum decision)p->head->class[c].fallback))
+		return true;
+	for (uint32_t i = 0; i < p->head->class[c].rules.n; i++)
+		if (!decision_permits((enum decision)snapshot_rule(p, c, i)->decision))
+			return true;
+	return false;
+}
+
+int64_t policy_limit(const struct policy *p, enum policy_limit l)
+{
+	return p->head->limit[l];
+}

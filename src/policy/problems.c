@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/source.h"
+#include <stdio.h>
+
+#define LINES_MAX 200 /* the last one counts the rest */
+#define TEXT_LEN 400
+
+static void add(struct problems *p, bool error, unsigned line, unsigned column, const char *text)
+{
+	if (error && p->errors++ == 0)
+		err_set(p->err, E_BAD_REQUEST, p->file, "%s:%u:%u: %s", p->file, line, column,
+			text);
+	if (p->out != NULL && p->shown < LINES_MAX)
+		buf_addf(p->out, "%s:%u:%u: %s: %s\n", p->file, line, column,
+			 error ? "error" : "warning", text);
+	p->shown++;
+}
+
+void problem(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
+{
+	char text[TEXT_LEN];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	add(p, true, line, column, text);
+}
+
+void warning(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
+{
+	char text[TEXT_LEN];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	add(p, p->strict, line, column, text);
+}
+
+void notice(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
+{
+	char text[TEXT_LEN];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	add(p, false, line, column, text);
+}
+
+void problem_unknown(struct problems *p, unsigned line, unsigned column, const char *what,
+		     const char *word, const char *const *known)
+{
+	const char *near = yaml_suggest(word, known);
+
+	if (near != NULL)
+		problem(p, line, column, "unknown %s '%.100s' (did you mean '%s'?)", what, word,
+			near);
+	else
+		problem(p, line, column, "unknown %s '%.100s'", what, word);
+}
+
+int problems_done(struct problems *p)
+{
+	if (p->out != NULL && p->shown > LINES_MAX)
+		buf_addf(p->out, "%s: and %u more\n", p->file, p->shown - LINES_MAX);
+	return p->errors > 0 ? -E_BAD_REQUEST : 0;
+}

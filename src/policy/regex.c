@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/regex.h"
+#include "base/mem.h"
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdint.h>
+
+/* Backtracking memory of PCRE2 begins at 20 KiB and doubles up to the heap limit; what it has
+ * outgrown is not reused, so the arena holds the sum. */
+#define HEAP_KIB 256
+#define ARENA ((size_t)640 * 1024)
+#define NESTING 32
+#define OPTIONS (PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY)
+
+struct arena {
+	size_t used;
+	_Alignas(16) uint8_t data[ARENA];
+};
+struct regexes {
+	pcre2_code **code; /* owned */
+	size_t n;
+	struct arena *arena; /* owned; of the match data */
+	pcre2_general_context *memory;
+	pcre2_match_context *limits;
+	pcre2_match_data *match;
+	char *joined; /* owned, REGEX_SUBJECT */
+};
+
+static void *arena_take(size_t n, void *arg)
+{
+	struct arena *a = arg;
+	void *p = a->data + a->used;
+
+	n = (n + 15) & ~(size_t)15;
+	if (n > ARENA - a->used)
+		return NULL;
+	a->used += n;
+	return p;
+}
+
+static void arena_give(void *p, void *arg)
+{
+}
+
+static int compile(const char *pattern, pcre2_code **out, struct err *err)
+{
+	pcre2_compile_context *c = pcre2_compile_context_create(NULL);
+	PCRE2_SIZE at = 0;
+	char text[120];
+	int code = 0;
+
+	ensure(c != NULL);
+	pcre2_set_max_pattern_length(c, REGEX_MAX);
+	pcre2_set_parens_nest_limit(c, NESTING);
+	*out = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, OPTIONS, &code, &at, c);
+	pcre2_compile_context_free(c);
+	if (*out != NULL)
+		return 0;
+	pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof(text));
+	return err_set(err, E_BAD_REQUEST, NULL, "%s at character %zu", text, (size_t)at + 1);
+}
+
+int regex_check(const char *pattern, struct err *err)
+{
+	pcre2_code *code = NULL;
+	const int rc = compile(pattern, &code, err);
+
+	pcre2_code_free(code);
+	return rc;
+}
+
+struct regexes *regexes_new(void)
+{
+	struct regexes *r = mem_new(struct regexes);
+
+	r->arena = mem_new(struct arena);
+	r->memory = pcre2_general_context_create(arena_take, arena_give, r->arena);
+	r->limits = pcre2_match_context_create(NULL);
+	ensure(r->memory != NULL && r->limits != NULL);
+	r->match = pcre2_match_data_create(1, r->memory);
+	ensure(r->match != NULL);
+	pcre2_set_match_limit(r->limits, REGEX_STEPS);
+	pcre2_set_depth_limit(r->limits, REGEX_DEPTH);
+	pcre2_set_heap_limit(r->limits, HEAP_KIB);
+	r->joined = mem_alloc(REGEX_SUBJECT);
+	return r;
+}
+
+int regexes_add(struct regexes *r, const char *pattern, struct err *err)
+{
+	pcre2_code *code = NULL;
+	const int rc = compile(pattern, &code, err);
+
+	if (rc < 0)
+		return rc;
+	r->code = mem_resize(r->code, r->n + 1, sizeof(pcre2_code *));
+	r->code[r->n++] = code;
+	return 0;
+}
+
+void regexes_free(struct regexes *r)
+{
+	if (r == NULL)
+		return;
+	for (size_t i = 0; i < r->n; i++)
+		pcre2_code_free(r->code[i]);
+	free(r->code);
+	pcre2_match_context_free(r->limits);
+	free(r->arena); /* with memory and match */
+	free(r->joined);
+	free(r);
+}
+
+enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, size_t len)
+{
+	int rc;
+
+	if (len > REGEX_SUBJECT)
+		return REGEX_OVER;
+	rc = pcre2_match(r->code[i], (PCRE2_SPTR)text, len, 0, 0, r->match, r->limits);
+	return rc >= 0 ? REGEX_YES : rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_OVER;
+}
+
+static enum regex_result match_joined(struct regexes *r, size_t i, const char *const *v, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		const size_t more = strlen(v[k]);
+
+		if (more + 1 > REGEX_SUBJECT - len)
+			return REGEX_OVER;
+		if (k > 0)
+			r->joined[len++] = ' ';
+		memcpy(r->joined + len, v[k], more);
+		len += more;
+	}
+	return regexes_match(r, i, r->joined, len);
+}
+
+enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
+				     bool whole)
+{
+	enum regex_result got = match_joined(r, i, v, n);
+
+	for (size_t k = 0; !whole && got == REGEX_NO && k < n; k++)
+		got = regexes_match(r, i, v[k], strlen(v[k]));
+	return got;
+}

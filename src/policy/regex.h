@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* policy/regex.h - PCRE2 patterns with limits on what a match may cost. Private to this folder.
+ *
+ * Matching works in memory that was allocated when the patterns were compiled; what needs more,
+ * or too many steps, is over the limit. One thread. */
+#pragma once
+#include "base/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#define REGEX_MAX 1024	      /* bytes of a pattern */
+#define REGEX_STEPS 20000     /* match limit */
+#define REGEX_DEPTH 500	      /* depth limit */
+#define REGEX_SUBJECT 131072  /* bytes; what is longer is over the limit */
+#define REGEX_PATTERNS 100000 /* of a policy */
+
+struct regexes; /* the compiled patterns of a policy */
+enum regex_result { REGEX_NO, REGEX_YES, REGEX_OVER };
+
+int regex_check(const char *pattern, struct err *err);
+struct regexes *regexes_new(void);
+int regexes_add(struct regexes *r, const char *pattern, struct err *err);
+void regexes_free(struct regexes *r); /* NULL is fine */
+enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, size_t len);
+/* Tries one string after the other, and all of them joined by spaces; or only these. */
+enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
+				     bool whole);

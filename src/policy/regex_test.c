@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "policy/regex.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void pol_1_patterns_are_checked(void **state)
+{
+	char longest[REGEX_MAX + 2];
+	struct err err = {0};
+
+	assert_int_equal(regex_check("^a[0-9]+$", &err), 0);
+	assert_int_equal(regex_check("(a", &err), -E_BAD_REQUEST);
+	assert_non_null(strstr(err.message, "at character 3"));
+	assert_int_equal(regex_check("(*UTF)a", &err), -E_BAD_REQUEST);
+	memset(longest, 'a', sizeof(longest));
+	longest[REGEX_MAX] = '\0';
+	assert_int_equal(regex_check(longest, &err), 0);
+	longest[REGEX_MAX] = 'a';
+	longest[REGEX_MAX + 1] = '\0';
+	assert_int_equal(regex_check(longest, &err), -E_BAD_REQUEST);
+}
+
+static enum regex_result match(const char *pattern, const char *text)
+{
+	struct regexes *r = regexes_new();
+	enum regex_result got;
+
+	assert_int_equal(regexes_add(r, pattern, NULL), 0);
+	got = regexes_match(r, 0, text, strlen(text));
+	regexes_free(r);
+	return got;
+}
+
+static void pol_1_what_costs_too_much_is_over_the_limit(void **state)
+{
+	char *big = mem_alloc(REGEX_SUBJECT + 2);
+	struct regexes *r = regexes_new();
+
+	assert_int_equal(match("a", "bab"), REGEX_YES);
+	assert_int_equal(match("^a", "bab"), REGEX_NO);
+	assert_int_equal(match("a.b$", "a\nb"), REGEX_YES);
+	assert_int_equal(match("ab$", "ab\n"), REGEX_NO);
+	assert_int_equal(match("^(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"), REGEX_OVER);
+	assert_int_equal(match("(*LIMIT_MATCH=4000000000)^(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaab"),
+			 REGEX_OVER);
+	assert_int_equal(match("^(a|b|ab)*c$", "ababababababababababababababababababcd"),
+			 REGEX_OVER);
+	assert_int_equal(regexes_add(r, "x", NULL), 0);
+	memset(big, 'a', REGEX_SUBJECT + 1);
+	assert_int_equal(regexes_match(r, 0, big, REGEX_SUBJECT), REGEX_NO);
+	assert_int_equal(regexes_match(r, 0, big, REGEX_SUBJECT + 1), REGEX_OVER);
+	regexes_free(r);
+	free(big);
+}
+
+static void pol_1_arguments_one_by_one_and_joined(void **state)
+{
+	static const char *const v[] = {"-d", "x y", "z"};
+	char *big = mem_alloc(REGEX_SUBJECT + 1);
+	const char *many[] = {"a", big};
+	struct regexes *r = regexes_new();
+
+	regexes_add(r, "^x y$", NULL);
+	regexes_add(r, "^-d x", NULL);
+	regexes_add(r, "^$", NULL);
+	assert_int_equal(regexes_match_args(r, 0, v, 3, false), REGEX_YES);
+	assert_int_equal(regexes_match_args(r, 0, v, 3, true), REGEX_NO);
+	assert_int_equal(regexes_match_args(r, 1, v, 3, true), REGEX_YES);
+	assert_int_equal(regexes_match_args(r, 1, v + 1, 2, false), REGEX_NO);
+	assert_int_equal(regexes_match_args(r, 2, v, 0, true), REGEX_YES);
+	memset(big, 'b', REGEX_SUBJECT);
+	big[REGEX_SUBJECT - 3] = '\0';
+	assert_int_equal(regexes_match_args(r, 1, many, 2, true), REGEX_NO);
+	big[REGEX_SUBJECT - 3] = 'b';
+	assert_int_equal(regexes_match_args(r, 1, many, 2, true), REGEX_OVER);
+	regexes_free(r);
+	free(big);
+}
+
+/* Patterns that backtrack deeply use what was allocated before, again and again. */
+static void pol_6_deep_patterns_use_the_same_memory_again(void **state)
+{
+	struct regexes *r = regexes_new();
+	char text[400];
+
+	regexes_add(r, "^(?:(a)|b)*?c$", NULL);
+	regexes_add(r, "((((((((a*)*)*)*)*)*)*)*)c", NULL);
+	memset(text, 'a', sizeof(text));
+	for (unsigned i = 0; i < 2000; i++) {
+		regexes_match(r, i % 2, text, sizeof(text));
+		assert_int_equal(regexes_match(r, 0, "ac", 2), REGEX_YES);
+	}
+	regexes_free(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pol_1_patterns_are_checked),
+		cmocka_unit_test(pol_1_what_costs_too_much_is_over_the_limit),
+		cmocka_unit_test(pol_1_arguments_one_by_one_and_joined),
+		cmocka_unit_test(pol_6_deep_patterns_use_the_same_memory_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

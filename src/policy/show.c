@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A policy told to people and agents. */
+#include "base/mem.h"
+#include "policy/snapshot.h"
+
+#define ALTERNATIVES 4
+#define PATTERNS_SHOWN 6
+
+static const char *const section[POLICY_RULE_CLASSES] = {
+	[OP_FILE] = "file_rules", [OP_EXEC] = "command_rules", [OP_NET] = "network_rules"};
+static const char *const word[POLICY_RULE_CLASSES] = {
+	[OP_FILE] = "files", [OP_EXEC] = "commands", [OP_NET] = "network"};
+
+/* "a, b and 3 more" */
+static void format_patterns(const struct policy *p, const struct snapshot_span *s, struct buf *out)
+{
+	for (uint32_t i = 0; i < s->n && i < PATTERNS_SHOWN; i++)
+		buf_addf(out, "%s%s", i > 0 ? ", " : "", snapshot_pattern(p, s->at + i));
+	if (s->n > PATTERNS_SHOWN)
+		buf_addf(out, " and %u more", s->n - PATTERNS_SHOWN);
+}
+
+static void format_ports(const struct policy *p, const struct snapshot_rule *r, struct buf *out)
+{
+	for (uint32_t i = 0; i < r->ports.n; i++) {
+		const struct port_range *at = &p->ports[r->ports.at + i];
+
+		buf_addf(out, "%s%u", i > 0 ? ", " : "", at->low);
+		if (at->high != at->low)
+			buf_addf(out, "-%u", at->high);
+	}
+}
+
+static void format_cidrs(const struct policy *p, const struct snapshot_rule *r, struct buf *out)
+{
+	for (uint32_t i = 0; i < r->cidrs.n && i < PATTERNS_SHOWN; i++) {
+		buf_adds(out, i > 0 ? ", " : "");
+		cidr_format(&p->cidrs[r->cidrs.at + i], out);
+	}
+}
+
+/* What the rule is about, in a few words. */
+static void format_subject(const struct policy *p, unsigned class, const struct snapshot_rule *r,
+			   struct buf *out)
+{
+	format_patterns(p, &r->subject, out);
+	if (r->scripts.n > 0) {
+		buf_adds(out, r->subject.n > 0 ? " with scripts " : "scripts ");
+		format_patterns(p, &r->scripts, out);
+	}
+	if (r->args.n > 0) {
+		buf_adds(out, " with arguments ");
+		format_patterns(p, &r->args, out);
+	}
+	if (r->cidrs.n > 0) {
+		buf_adds(out, out->len > 0 ? " at " : "");
+		format_cidrs(p, r, out);
+	}
+	if (r->ports.n > 0) {
+		buf_adds(out, out->len > 0 ? " on port " : "port ");
+		format_ports(p, r, out);
+	}
+}
+
+static bool concerns(const struct snapshot_rule *r, const struct op *op)
+{
+	return op->class != OP_FILE || (r->bits & 1U << op->file.op) != 0;
+}
+
+void policy_alternatives(const struct policy *p, const struct op *op, struct strv *out)
+{
+	const unsigned class = op->class == OP_DNS ? OP_NET : op->class;
+	const struct snapshot_class *c = &p->head->class[class];
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < c->rules.n && n < ALTERNATIVES; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, class, i);
+		cleanup_buf struct buf text = {0};
+
+		if (!decision_permits((enum decision)r->decision) || !concerns(r, op))
+			continue;
+		if (class == OP_FILE)
+			buf_addf(&text, "%s of ", op_file_name(op->file.op));
+		format_subject(p, class, r, &text);
+		strv_add(out, text.data != NULL ? text.data : "");
+		n++;
+	}
+}
+
+static const char *past(enum decision d)
+{
+	static const char *const words[DECISIONS] = {
+		[DECISION_allow] = "allowed",	  [DECISION_deny] = "denied",
+		[DECISION_approve] = "asked for", [DECISION_log] = "allowed and marked",
+		[DECISION_redirect] = "replaced",
+	};
+
+	return words[d];
+}
+
+void policy_summary(const struct policy *p, struct strv *out)
+{
+	static const unsigned order[] = {OP_FILE, OP_NET, OP_EXEC};
+
+	if (p->head->description != 0)
+		strv_add(out, policy_description(p));
+	for (unsigned k = 0; k < ARRAY_LEN(order); k++) {
+		const unsigned class = order[k];
+		const struct snapshot_class *c = &p->head->class[class];
+		cleanup_buf struct buf text = {0};
+
+		buf_addf(&text, "%s: ", word[class]);
+		for (uint32_t i = 0; i < c->rules.n; i++) {
+			const struct snapshot_rule *r = snapshot_rule(p, class, i);
+
+			buf_addf(&text, "%s %s; ", snapshot_text(p, r->name),
+				 r->final ? "denied (final)" : past((enum decision)r->decision));
+			if (i + 1 == 40 && i + 1 < c->rules.n) {
+				buf_addf(&text, "%u more rules; ", c->rules.n - 40);
+				break;
+			}
+		}
+		buf_addf(&text, "%s %s", c->rules.n > 0 ? "else" : "all",
+			 past((enum decision)c->fallback));
+		strv_add(out, text.data);
+	}
+}
+
+static void format_list(const struct policy *p, const char *key, const struct snapshot_span *s,
+			struct jw *w)
+{
+	if (s->n == 0)
+		return;
+	jw_key(w, key);
+	jw_arr(w);
+	for (uint32_t i = 0; i < s->n; i++)
+		jw_str(w, snapshot_pattern(p, s->at + i));
+	jw_arr_end(w);
+}
+
+static void format_bits(unsigned class, const struct snapshot_rule *r, struct jw *w)
+{
+	static const char *const kinds[] = {"memfd", "deleted", "loader"};
+	static const char *const key[POLICY_RULE_CLASSES] = {
+		[OP_FILE] = "operations", [OP_EXEC] = "kinds", [OP_NET] = "protocols"};
+	static const unsigned most[POLICY_RULE_CLASSES] = {
+		[OP_FILE] = OP_FILES, [OP_EXEC] = ARRAY_LEN(kinds), [OP_NET] = OP_PROTOS};
+
+	if (r->bits == 0)
+		return;
+	jw_key(w, key[class]);
+	jw_arr(w);
+	for (unsigned i = 0; i < most[class]; i++)
+		if (r->bits & 1U << i)
+			jw_str(w, class == OP_FILE   ? op_file_name((enum op_file)i)
+				  : class == OP_EXEC ? kinds[i]
+						     : op_proto_name((enum op_proto)i));
+	jw_arr_end(w);
+}
+
+static void format_net_parts(const struct policy *p, const struct snapshot_rule *r, struct jw *w)
+{
+	if (r->cidrs.n > 0) {
+		jw_key(w, "cidrs");
+		jw_arr(w);
+		for (uint32_t i = 0; i < r->cidrs.n; i++) {
+			cleanup_buf struct buf text = {0};
+
+			cidr_format(&p->cidrs[r->cidrs.at + i], &text);
+			jw_str(w, text.data);
+		}
+		jw_arr_end(w);
+	}
+	if (r->ports.n > 0) {
+		jw_key(w, "ports");
+		jw_arr(w);
+		for (uint32_t i = 0; i < r->ports.n; i++) {
+			const struct port_range *at = &p->ports[r->ports.at + i];
+			cleanup_buf struct buf text = {0};
+
+			if (at->low == at->high) {
+				jw_uint(w, at->low);
+				continue;
+			}
+			buf_addf(&text, "%u-%u", at->low, at->high);
+			jw_str(w, text.data);
+		}
+		jw_arr_end(w);
+	}
+}
+
+static void format_rule(const struct policy *p, unsigned class, const struct snapshot_rule *r,
+			struct jw *w)
+{
+	static const char *const subject[POLICY_RULE_CLASSES] = {
+		[OP_FILE] = "paths", [OP_EXEC] = "commands", [OP_NET] = "domains"};
+
+	jw_obj(w);
+	jw_kstr(w, "name", snapshot_text(p, r->name));
+	format_list(p, subject[class], &r->subject, w);
+	format_list(p, "scripts", &r->scripts, w);
+	format_list(p, "args_pattern", &r->args, w);
+	format_list(p, "args_regex", &r->regex, w);
+	format_net_parts(p, r, w);
+	format_bits(class, r, w);
+	if (r->flags)
+		jw_kbool(w, "flags", true);
+	if (r->args_whole)
+		jw_kbool(w, "args_whole", true);
+	jw_kstr(w, "decision", decision_name((enum decision)r->decision));
+	if (r->final)
+		jw_kbool(w, "final", true);
+	if (r->message != 0)
+		jw_kstr(w, "message", snapshot_text(p, r->message));
+	if (r->redirect_to != 0)
+		jw_kstr(w, "redirect_to", snapshot_text(p, r->redirect_to));
+	jw_kint(w, "line", r->line);
+	jw_obj_end(w);
+}
+
+static void format_limits(const struct policy *p, struct jw *w)
+{
+	jw_key(w, "resource_limits");
+	jw_obj(w);
+	for (unsigned i = 0; i < POLICY_LIMITS; i++) {
+		const bool duration = i == POLICY_LIMIT_command_timeout ||
+				      i == POLICY_LIMIT_session_timeout ||
+				      i == POLICY_LIMIT_idle_timeout;
+
+		if (p->head->limit[i] < 0)
+			continue;
+		jw_key(w, policy_limit_name((enum policy_limit)i));
+		if (duration)
+			jw_duration_ms(w, p->head->limit[i]);
+		else
+			jw_int(w, p->head->limit[i]);
+	}
+	jw_obj_end(w);
+}
+
+void policy_format(const struct policy *p, struct jw *w)
+{
+	static const unsigned order[] = {OP_FILE, OP_NET, OP_EXEC};
+
+	jw_obj(w);
+	jw_kstr(w, "name", policy_name(p));
+	jw_kstr(w, "version", policy_version(p));
+	jw_kstr(w, "description", policy_description(p));
+	jw_kstr(w, "file", snapshot_text(p, p->head->file));
+	jw_key(w, "default");
+	jw_obj(w);
+	for (unsigned k = 0; k < ARRAY_LEN(order); k++)
+		jw_kstr(w, word[order[k]],
+			decision_name((enum decision)p->head->class[order[k]].fallback));
+	jw_obj_end(w);
+	for (unsigned k = 0; k < ARRAY_LEN(order); k++) {
+		jw_key(w, section[order[k]]);
+		jw_arr(w);
+		for (uint32_t i = 0; i < p->head->class[order[k]].rules.n; i++)
+			format_rule(p, order[k], snapshot_rule(p, order[k], i), w);
+		jw_arr_end(w);
+	}
+	format_limits(p, w);
+	if (p->head->has_env_allow || p->head->env_deny.n > 0) {
+		jw_key(w, "environment");
+		jw_obj(w);
+		format_list(p, "allow", &p->head->env_allow, w);
+		format_list(p, "deny", &p->head->env_deny, w);
+		jw_obj_end(w);
+	}
+	jw_obj_end(w);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* policy/snapshot.h - the bytes of a compiled policy. Private to this folder.
+ *
+ * A head, then arrays; everything points by offset. All of it is written by compile.c and believed
+ * by nobody before open.c has checked it. Rules of a class stand in the order in which they are
+ * tried: final ones first.
+ *
+ * Each class has an index that leads from what an operation has (a component of its path, a suffix
+ * of its host, the name of its program) to the rules that ask for it, by a hash; and a list of the
+ * rules that ask for nothing that can be hashed. A hash that means something else only costs a
+ * look: every candidate is matched in full. */
+#pragma once
+#include "policy/cidr.h"
+#include "policy/source.h"
+
+#define SNAPSHOT_MAGIC "agshpol1"
+#define SNAPSHOT_NONE UINT32_MAX
+
+struct snapshot_span {
+	uint32_t at; /* index of the first */
+	uint32_t n;
+};
+enum snapshot_part {		    /* arrays, each 8-byte aligned */
+		     PART_RULES,    /* struct snapshot_rule, OP_FILE first, then OP_EXEC, OP_NET */
+		     PART_PATTERNS, /* uint32_t: offset of a text */
+		     PART_CIDRS,    /* struct cidr */
+		     PART_PORTS,    /* struct port_range */
+		     PART_SLOTS,    /* struct snapshot_slot */
+		     PART_POSTINGS, /* struct snapshot_posting */
+		     PART_TEXT, /* bytes; strings end with NUL; the first is empty and means none */
+		     PARTS
+};
+struct snapshot_rule {
+	uint32_t name, message, redirect_to; /* texts */
+	uint32_t line, column;
+	uint8_t decision, final, flags, args_whole;
+	uint32_t conditions;
+	uint32_t bits; /* operations, kinds or protocols; a network rule has no kinds */
+	/* of PART_PATTERNS: subject is paths, commands or domains */
+	struct snapshot_span subject, scripts, args, regex;
+	struct snapshot_span cidrs, ports;
+};
+struct snapshot_slot {
+	uint32_t hash;
+	struct snapshot_span postings; /* n 0: the slot is empty */
+};
+struct snapshot_posting {
+	uint32_t rule;	  /* of its class */
+	uint32_t pattern; /* of PART_PATTERNS, SNAPSHOT_NONE: the rule as a whole */
+};
+struct snapshot_class {
+	struct snapshot_span rules;  /* of PART_RULES */
+	struct snapshot_span slots;  /* of PART_SLOTS; n is 0 or a power of two */
+	struct snapshot_span always; /* of PART_POSTINGS */
+	uint32_t fallback, line, column;
+	uint32_t padding;
+};
+struct snapshot_head {
+	char magic[8];
+	uint64_t size;		  /* of the whole snapshot */
+	uint8_t digest[HASH_LEN]; /* of all that follows */
+	uint32_t shadow;
+	uint32_t name, description, file; /* texts */
+	struct snapshot_class class[POLICY_RULE_CLASSES];
+	struct snapshot_span env_allow, env_deny; /* of PART_PATTERNS */
+	uint32_t has_env_allow, padding;
+	uint64_t bits4, bits6[3]; /* lengths of the address blocks that the index has */
+	int64_t limit[POLICY_LIMITS];
+	struct {
+		uint64_t at; /* bytes from the beginning */
+		uint64_t n;  /* items */
+	} part[PARTS];
+};
+
+/* What a key of the index is made of. */
+enum snapshot_key {
+	KEY_COMPONENT = 'c',
+	KEY_ENDING = 'e', /* of the last component: the last dot and what follows */
+	KEY_NAME = 'n',
+	KEY_DOMAIN = 'd',
+	KEY_CIDR = 'i'
+};
+static inline uint32_t snapshot_hash(enum snapshot_key kind, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+	uint32_t h = 2166136261U ^ (uint32_t)kind;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ b[i]) * 16777619U;
+	return h ^ h >> 15;
+}
+static inline uint32_t snapshot_hash_cidr(const struct cidr *c)
+{
+	return snapshot_hash(KEY_CIDR, c, sizeof(*c));
+}
+
+/* An opened snapshot: the parts as pointers. */
+struct regexes;
+struct policy {
+	const struct snapshot_head *head; /* borrowed */
+	const struct snapshot_rule *rules;
+	const uint32_t *patterns;
+	const struct cidr *cidrs;
+	const struct port_range *ports;
+	const struct snapshot_slot *slots;
+	const struct snapshot_posting *postings;
+	const char *text;
+	struct regexes *regexes; /* owned; NULL without any */
+	uint32_t *regex_of;	 /* owned: which regex a pattern is */
+	char version[POLICY_VERSION_LEN];
+};
+
+static inline const char *snapshot_text(const struct policy *p, uint32_t at)
+{
+	return p->text + at;
+}
+static inline const char *snapshot_pattern(const struct policy *p, uint32_t i)
+{
+	return p->text + p->patterns[i];
+}
+static inline const struct snapshot_rule *snapshot_rule(const struct policy *p, unsigned class,
+							uint32_t i)
+{
+	return &p->rules[p->head->class[class].rules.at + i];
+}
+
+/* How a deciding function tells what it found. */
+struct found {
+	uint32_t rule; /* of its class; SNAPSHOT_NONE: none matched */
+	bool over;     /* a pattern of that rule was over its limit */
+};
+struct decide_net {
+	const char *host; /* normal form, or NULL */
+	struct op_address address;
+	uint16_t port;
+	enum op_proto proto;
+	bool dns; /* a lookup: no address and no port yet */
+};
+struct found decide_file(const struct policy *p, enum op_file op, const char *path);
+struct found decide_exec(const struct policy *p, const struct op *op);
+struct found decide_net(const struct policy *p, const struct decide_net *n);
+
+/* Candidates of an index entry are offered in the order of trial; a match ends the scan. */
+enum match_result { MATCH_NO, MATCH_YES, MATCH_OVER };
+typedef enum match_result candidate_fn(const struct policy *p, const struct snapshot_rule *r,
+				       uint32_t pattern, const void *arg);
+struct search {
+	const struct policy *p;
+	enum op_class class;
+	candidate_fn *match;
+	const void *arg;
+	struct found best;
+};
+void search_always(struct search *s);
+void search_key(struct search *s, uint32_t hash);
+void search_path(struct search *s, const char *path); /* a plain one */
+
+/* cache.c */
+bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
+	       struct found *out);
+void cache_put(struct policy_cache *c, const struct found *f); /* for the last op that was asked */

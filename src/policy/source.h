@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* policy/source.h - a policy file as it was read: what the loader makes, the linter looks at and
+ * the compiler turns into a snapshot. Private to this folder. */
+#pragma once
+#include "base/yaml.h"
+#include "policy/cidr.h"
+#include "policy/policy.h"
+
+#define POLICY_MAX_RULES 100000	   /* of a class */
+#define POLICY_MAX_PATTERNS 500000 /* of a policy, with those of its sets */
+#define POLICY_RULE_CLASSES 3	   /* OP_FILE, OP_EXEC, OP_NET */
+
+/* Conditions of a rule; each that is set must hold. */
+enum condition {
+	COND_PATHS = 1 << 0,
+	COND_COMMANDS = 1 << 1,
+	COND_SCRIPTS = 1 << 2,
+	COND_ARGS = 1 << 3,
+	COND_REGEX = 1 << 4,
+	COND_KINDS = 1 << 5,
+	COND_DOMAINS = 1 << 6,
+	COND_CIDRS = 1 << 7,
+	COND_PORTS = 1 << 8,
+	COND_PROTOCOLS = 1 << 9,
+	COND_ALL = (1 << 10) - 1,
+};
+
+struct port_range {
+	uint16_t low, high;
+};
+struct source_rule {
+	char *name, *message, *redirect_to; /* owned */
+	unsigned line, column;
+	enum decision decision;
+	bool final, flags, args_whole;
+	unsigned conditions; /* enum condition */
+	uint32_t operations; /* bits of enum op_file */
+	uint32_t kinds;	     /* enum op_exec_flag */
+	uint32_t protocols;  /* bits of enum op_proto */
+	struct strv paths, commands, scripts, args, regex, domains;
+	struct cidr *cidr; /* owned */
+	size_t ncidr;
+	struct port_range *port; /* owned */
+	size_t nport;
+};
+struct source_rules {
+	struct source_rule *v; /* owned */
+	size_t n;
+};
+struct source {
+	char *file, *name, *description; /* owned */
+	enum decision fallback[POLICY_RULE_CLASSES];
+	unsigned line[POLICY_RULE_CLASSES], column[POLICY_RULE_CLASSES]; /* 0: not written */
+	struct source_rules rules[POLICY_RULE_CLASSES];
+	int64_t limit[POLICY_LIMITS]; /* -1: none */
+	struct strv env_allow, env_deny;
+	bool has_env_allow;
+};
+
+/* Every problem of the files in one pass. */
+struct problems {
+	const char *file; /* that is read now */
+	struct buf *out;  /* borrowed, may be NULL */
+	struct err *err;  /* gets the first error; may be NULL */
+	bool strict;	  /* warnings count as errors */
+	unsigned shown, errors;
+};
+void problem(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void warning(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A warning that stays one: it is about the machine, not about the file. */
+void notice(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A word that is none of the NULL-ended known ones, with a suggestion where one is near. */
+void problem_unknown(struct problems *p, unsigned line, unsigned column, const char *what,
+		     const char *word, const char *const *known);
+int problems_done(struct problems *p); /* 0, or -E_BAD_REQUEST if there was an error */
+
+/* What is being loaded. */
+struct loader {
+	const struct policy_options *o;
+	struct problems p;
+	struct source *to;
+	size_t patterns; /* so far, against POLICY_MAX_PATTERNS */
+};
+
+/* load.c: out is empty (zero) before; source_done frees it in any case. */
+int source_load(const char *file, const char *text, size_t len, const struct policy_options *o,
+		struct buf *report, struct source *out, struct err *err);
+void source_done(struct source *s);
+
+/* load_rule.c */
+void rule_load(struct loader *l, enum op_class class, const struct yaml *y);
+void rule_done(struct source_rule *r);
+
+/* load_value.c: each reports what is wrong and then returns false. */
+bool value_text(struct loader *l, const char *key, const struct yaml *y, const char **out);
+bool value_bool(struct loader *l, const char *key, const struct yaml *y, bool *out);
+bool value_int(struct loader *l, const char *key, const struct yaml *y, int64_t *out);
+bool value_list(struct loader *l, const char *key, const struct yaml *y);
+/* Replaces ${NAME}; the values are escaped for a pattern if glob is set. NULL: reported. */
+char *value_expand(struct loader *l, const struct yaml *y, bool glob);
+
+/* sets.c: calls add for y, or for each item of the set that "@name" stands for. kind is the key
+ * ("paths", "domains", "commands"). */
+typedef void item_fn(struct loader *l, const struct yaml *item, struct source_rule *r);
+void set_each(struct loader *l, const char *kind, const struct yaml *y, item_fn *add,
+	      struct source_rule *r);
+
+/* lint.c: warnings about rules that cannot take effect. */
+void source_lint(struct loader *l);
+
+/* compile.c */
+void source_compile(const struct source *s, const struct policy_options *o, struct buf *out);
+
+/* A permissive rule lets the operation go ahead. What names a program matches less for it than for
+ * the others: see decide_exec.c. */
+static inline bool decision_permits(enum decision d)
+{
+	return d == DECISION_allow || d == DECISION_log;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/* /etc: what programs need to run and to agree with the machine, and nothing else of it. Names in
+ * the table are shown as they are on the host, a few files are our own. Accounts, keys, mail, cron,
+ * and whatever else lies in /etc stay outside; a path that is missing here can be listed in
+ * filesystem.read_only_passthrough_paths. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "sandbox/inside.h"
+#include "sandbox/mnt.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define NOBODY 65534
+
+/* Directly in /etc; '*' at the end stands for any rest. Every entry is a mount of every session:
+ * what few programs ask for is not among them. */
+static const char *const shown[] = {
+	/* the dynamic linker, and which program a name means */
+	"ld.so.cache",
+	"ld.so.conf",
+	"ld.so.conf.d",
+	"ld-musl-*",
+	"alternatives",
+	/* what system this is, where and when */
+	"os-release",
+	"lsb-release",
+	"debian_version",
+	"redhat-release",
+	"alpine-release",
+	"localtime",
+	"timezone",
+	"locale.conf",
+	"mtab",
+	/* names of the network */
+	"resolv.conf",
+	"services",
+	"protocols",
+	/* trust */
+	"ca-certificates",
+	"crypto-policies",
+	/* shells and terminals */
+	"profile",
+	"profile.d",
+	"bash.bashrc",
+	"bashrc",
+	"zsh",
+	"inputrc",
+	"terminfo",
+	/* languages and tools */
+	"gitconfig",
+	"gitattributes",
+	"npmrc",
+	"pip.conf",
+	"python3*",
+	"java*",
+	"maven",
+	"perl",
+	"R",
+	"texmf",
+	"xml",
+	"fonts",
+	"mime.types",
+	"vim",
+	"wgetrc",
+};
+
+/* Further below, because their neighbours are secret. */
+static const char *const shown_below[] = {
+	"ssl/certs",	    "ssl/cert.pem",	   "ssl/openssl.cnf", "pki/tls/certs",
+	"pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust",    "ssh/ssh_config",
+	"ssh/ssh_config.d", "ssh/ssh_known_hosts",
+};
+
+static bool is_shown(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
+		const size_t n = strlen(shown[i]);
+
+		if (shown[i][n - 1] == '*' ? strncmp(name, shown[i], n - 1) == 0
+					   : strcmp(name, shown[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a link in /etc means the same inside: a neighbour, or a place that every session has. */
+static bool leads_to_view(const char *target)
+{
+	return strchr(target, '/') == NULL || strncmp(target, "/usr/", 5) == 0 ||
+	       strncmp(target, "../usr/", 7) == 0 ||
+	       strncmp(target, "/etc/alternatives/", 18) == 0 ||
+	       strncmp(target, "/proc/", 6) == 0 || strncmp(target, "../proc/", 8) == 0;
+}
+
+/* libc resolves the link: the kernel would take a `..` that ends at "/" into the new root. */
+static int show_target(int etc, const char *name, struct err *err)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+	const struct mnt_bind bind = {AT_FDCWD, real, etc, name, 0};
+
+	snprintf(path, sizeof(path), "/etc/%s", name);
+	return realpath(path, real) != NULL ? mnt_show(&bind, err) : 0;
+}
+
+/* A link stays one where its target is in sight; else (resolv.conf in /run) what it leads to takes
+ * its place. */
+static int show(int host, int etc, const struct dirent *e, struct err *err)
+{
+	const struct mnt_bind bind = {host, e->d_name, etc, e->d_name, 0};
+	char target[PATH_MAX];
+	ssize_t n = -1;
+
+	if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN)
+		n = readlinkat(host, e->d_name, target, sizeof(target) - 1);
+	if (n < 0)
+		return mnt_show(&bind, err);
+	target[n] = '\0';
+	if (!leads_to_view(target))
+		return show_target(etc, e->d_name, err);
+	if (symlinkat(target, etc, e->d_name) < 0)
+		return err_errno(err, E_ENFORCEMENT, e->d_name, "symlinkat(/etc/%s)", e->d_name);
+	return 0;
+}
+
+static int show_below(int host, int etc, const char *path, struct err *err)
+{
+	const struct mnt_bind bind = {host, path, etc, path, 0};
+
+	if (faccessat(host, path, F_OK, 0) < 0)
+		return 0;
+	for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+		cleanup_free char *dir = mem_strndup(path, (size_t)(slash - path));
+
+		if (mkdirat(etc, dir, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, E_ENFORCEMENT, dir, "mkdirat(/etc/%s)", dir);
+	}
+	return mnt_show(&bind, err);
+}
+
+static int show_host(int etc, struct err *err)
+{
+	DIR *dir = opendir("/etc");
+	const struct dirent *e;
+	int r = 0;
+
+	if (dir == NULL)
+		return err_errno(err, E_ENFORCEMENT, "/etc", "opendir(/etc)");
+	while (r == 0 && (e = readdir(dir)) != NULL)
+		if (is_shown(e->d_name))
+			r = show(dirfd(dir), etc, e, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shown_below); i++)
+		r = show_below(dirfd(dir), etc, shown_below[i], err);
+	closedir(dir);
+	return r;
+}
+
+/* ---- our own ---- */
+
+static const char switches[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
+			       "networks: files\nprotocols: files\nservices: files\nrpc: files\n";
+
+/* Root, who runs the session, and nobody. As whom it runs is what it sees: 0 with root_inside. */
+static void write_users(const struct inside *in, struct buf *passwd, struct buf *group)
+{
+	const uint32_t uid = inside_uid(in), gid = inside_gid(in);
+
+	buf_addf(passwd, "root:x:0:0:root:%s:/bin/sh\n", uid == 0 ? "/" INSIDE_HOME : "/");
+	buf_addf(group, "root:x:0:\n");
+	if (uid != 0)
+		buf_addf(passwd, INSIDE_USER ":x:%u:%u:session:/" INSIDE_HOME ":/bin/sh\n", uid,
+			 gid);
+	if (gid != 0)
+		buf_addf(group, INSIDE_USER ":x:%u:\n", gid);
+	if (uid != NOBODY)
+		buf_addf(passwd, "nobody:x:%u:%u:nobody:/:/bin/false\n", NOBODY, NOBODY);
+	if (gid != NOBODY)
+		buf_addf(group, "nogroup:x:%u:\n", NOBODY);
+}
+
+static int make_own(const struct inside *in, int etc, struct err *err)
+{
+	cleanup_buf struct buf passwd = {0}, group = {0}, hosts = {0}, name = {0};
+	int r;
+
+	write_users(in, &passwd, &group);
+	buf_addf(&hosts,
+		 "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n",
+		 in->plan.hostname);
+	buf_addf(&name, "%s\n", in->plan.hostname);
+	const struct {
+		const char *path, *text;
+	} files[] = {{"passwd", passwd.data},
+		     {"group", group.data},
+		     {"hosts", hosts.data},
+		     {"hostname", name.data},
+		     {"nsswitch.conf", switches}};
+
+	r = 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++)
+		r = inside_file(etc, files[i].path, files[i].text, err);
+	return r;
+}
+
+int inside_etc(struct inside *in, struct err *err)
+{
+	struct mount_attr shut = {.attr_set = MNT_SHUT};
+	struct mount_attr open = {.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
+	cleanup_fd int etc = openat(in->root_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (etc == -1)
+		return err_errno(err, E_ENFORCEMENT, "/etc", "openat(/etc)");
+	r = show_host(etc, err);
+	if (r == 0)
+		r = make_own(in, etc, err);
+	/* All of them at once, and then the root itself, which is still being filled. */
+	if (r == 0 && (mount_setattr(in->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &shut,
+				     sizeof(shut)) < 0 ||
+		       mount_setattr(in->root_fd, "", AT_EMPTY_PATH, &open, sizeof(open)) < 0))
+		r = err_errno(err, E_ENFORCEMENT, "/etc", "mount_setattr(/etc)");
+	return r;
+}

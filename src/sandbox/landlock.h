@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* sandbox/landlock.h - the second wall around files, and scopes of signals and abstract sockets:
+ * landlock(7).
+ *
+ * init makes a ruleset and enters it before the filter; all that it starts is in its domain. What
+ * no rule names is refused; a file that is already open is not concerned. Raw system calls, for
+ * static programs. */
+#pragma once
+#include "base/err.h"
+#include "model/wall.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum landlock_access {
+	LANDLOCK_READ = 1,  /* files and directories */
+	LANDLOCK_WRITE = 2, /* make, change, rename, remove; ioctl of devices */
+	LANDLOCK_EXEC = 4,
+};
+/* A rule for something that is not of its kind is an error: a path whose link leads to a directory
+ * would open all below it. */
+enum landlock_kind { LANDLOCK_TREE, LANDLOCK_FILE, LANDLOCK_DEVICE };
+enum landlock_scope { LANDLOCK_ABSTRACT_SOCKETS = 1, LANDLOCK_SIGNALS = 2 };
+
+struct landlock_rule {
+	int dir;	  /* borrowed; AT_FDCWD for an absolute path */
+	const char *path; /* below dir; NULL: dir itself */
+	enum landlock_kind kind;
+	unsigned access; /* LANDLOCK_READ … */
+	bool may_lack;	 /* no error if it does not exist */
+};
+struct landlock_ask {
+	const struct landlock_rule *rules;
+	size_t nrules;
+	unsigned scopes; /* of enum landlock_scope; those that the kernel does not have are
+			    reported */
+	int abi;	 /* 0: the running kernel's; else at most this one */
+};
+
+/* The ABI of the running kernel; 0 where there is none or it is off. */
+int landlock_abi(void);
+/* Makes the ruleset (close-on-exec, owned by the caller) and writes the wall's entry: up, or
+ * partial with what the ABI lacks. E_ENFORCEMENT, subject "landlock". */
+int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_report *walls,
+		     struct err *err);
+/* In the child, behind no_new_privs: 0 or an errno. No memory is touched. */
+int landlock_enter(int ruleset);

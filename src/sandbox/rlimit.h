@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* sandbox/rlimit.h - what one process of a command may use: setrlimit(2).
+ *
+ * init decides once, with the hard limits it has; the child that becomes a command applies. These
+ * bound one process (processes: one user); what a session may use together is cgroup.h's. */
+#pragma once
+#include "base/err.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#define RLIMIT_NOT_ASKED UINT64_MAX
+#define RLIMIT_ROWS_MAX 8
+
+/* RLIMIT_NOT_ASKED leaves one as it is. None is ever raised. */
+struct rlimit_ask {
+	uint64_t open_files;
+	uint64_t file_bytes;   /* of the largest file */
+	uint64_t locked_bytes; /* of memory that cannot be swapped */
+	uint64_t processes;    /* of this uid, in this user namespace */
+};
+struct rlimit_plan {
+	size_t n;
+	struct {
+		int resource;
+		struct rlimit limit;
+	} row[RLIMIT_ROWS_MAX];
+};
+/* Core dumps, real-time and negative nice values are always shut off. E_ENFORCEMENT, subject
+ * "rlimit". */
+int rlimit_prepare(const struct rlimit_ask *ask, struct rlimit_plan *out, struct err *err);
+/* In the child: 0 or an errno. No memory is touched. */
+int rlimit_apply(const struct rlimit_plan *plan);

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The file-system lists of the configuration: which of the host's paths a session sees, and how.
+ *
+ * Listed paths are bound at their own names, parents before what is below them. A path is judged by
+ * where it really leads, so that neither a link nor `..` brings the host's /proc, /sys or /dev in.
+ * What is blocked is covered once the view is complete, so that a blocked path means what it means
+ * to the session. /workspace is the workspace, not the host's directory of that name. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "sandbox/inside.h"
+#include "sandbox/mnt.h"
+#include "sandbox/within.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define WORKSPACE "/" INSIDE_WORKSPACE
+#define MOUNTS_MAX (16 << 20)
+#define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+/* Neither these nor what contains them. */
+static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
+/* Read-only whatever list has them: the host itself runs on them. */
+static const char *const system_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
+					  "/lib64", "/libx32", "/boot", "/etc"};
+/* Distributions do not mount the kernel's file systems here; elsewhere it is looked. */
+static const char *const plain_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
+					 "/lib64", "/libx32", "/opt",  "/etc"};
+/* File systems that show the machine, wherever they are mounted. */
+static const char *const machine_fs[] = {"proc",   "sysfs",    "devtmpfs", "devpts",
+					 "cgroup", "cgroup2",  "debugfs",  "tracefs",
+					 "bpf",	   "configfs", "efivarfs", "securityfs"};
+
+struct entry {
+	const char *path; /* borrowed from the plan */
+	uint64_t attr;
+};
+struct view {
+	struct entry *entry; /* owned */
+	size_t n;
+	const struct inside *in;
+};
+
+static bool within_any(const char *path, const char *const *dirs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (within(path, dirs[i]))
+			return true;
+	return false;
+}
+
+/* ---- what may be shown ---- */
+
+static int refuse(const char *path, const char *real, struct err *err)
+{
+	return err_set(
+		err, E_ENFORCEMENT, path,
+		"the file-system lists must not show %s: it leads to %s, which is the machine's "
+		"or the server's own",
+		path, real);
+}
+
+/* Cuts one line of mountinfo into its mount point and, behind " - ", its type. */
+static bool cut_mount(char *line, char **point, char **type)
+{
+	char *dash = strstr(line, " - ");
+
+	for (int i = 0; i < 4 && line != NULL; i++) {
+		line = strchr(line, ' ');
+		line = line != NULL ? line + 1 : NULL;
+	}
+	if (line == NULL || dash == NULL || line > dash)
+		return false;
+	line[strcspn(line, " ")] = '\0';
+	*point = line;
+	*type = dash + 3;
+	(*type)[strcspn(*type, " ")] = '\0';
+	return true;
+}
+
+static bool is_machine_fs(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(machine_fs); i++)
+		if (strcmp(type, machine_fs[i]) == 0)
+			return true;
+	return false;
+}
+
+/* What is mounted below a listed path comes along with it. */
+static int check_mounts(const char *path, const char *real, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	char *next, *point, *type;
+	int r = fdio_load_path("/proc/self/mountinfo", MOUNTS_MAX, &text, err);
+
+	if (r < 0)
+		return r;
+	for (char *line = text.data; line != NULL && *line != '\0'; line = next) {
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		if (cut_mount(line, &point, &type) && is_machine_fs(type) && within(point, real))
+			return refuse(path, point, err);
+	}
+	return 0;
+}
+
+static int check(const struct view *v, const char *path, const char *real, struct err *err)
+{
+	const struct strv *own = &v->in->plan.kept_out;
+
+	if (within("/" INSIDE_HOME, path))
+		return err_set(
+			err, E_ENFORCEMENT, path,
+			"the file-system lists must not show %s: the home of sessions is in it",
+			path);
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (within_overlap(real, refused[i]))
+			return refuse(path, real, err);
+	if (within_any(real, plain_dirs, ARRAY_LEN(plain_dirs)))
+		return 0;
+	for (size_t i = 0; i < own->n; i++) {
+		cleanup_free char *dir = realpath(own->v[i], NULL);
+
+		if (dir != NULL && within_overlap(real, dir))
+			return refuse(path, dir, err);
+	}
+	return check_mounts(path, real, err);
+}
+
+/* ---- binds ---- */
+
+static bool shown_elsewhere(const struct view *v, const char *real, size_t self)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (i != self && within(real, v->entry[i].path))
+			return true;
+	return false;
+}
+
+/* Relative, so that it means the same before and after the root is ours. */
+static int make_link(int root, const char *path, const char *real, struct err *err)
+{
+	cleanup_buf struct buf target = {0};
+
+	for (const char *s = strchr(path + 1, '/'); s != NULL; s = strchr(s + 1, '/'))
+		buf_addf(&target, "../");
+	buf_addf(&target, "%s", real + 1);
+	if (symlinkat(target.data, root, path + 1) < 0 && errno != EEXIST)
+		return err_errno(err, E_ENFORCEMENT, path, "symlinkat(%s)", path);
+	return 0;
+}
+
+static int make_parents(int root, const char *path, struct err *err)
+{
+	for (const char *s = strchr(path + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
+		cleanup_free char *dir = mem_strndup(path + 1, (size_t)(s - path) - 1);
+
+		if (mkdirat(root, dir, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, E_ENFORCEMENT, path, "mkdirat(/%s)", dir);
+	}
+	return 0;
+}
+
+/* A place that an earlier bind brought may be a link: it is followed inside the new root only. */
+static int bind_at(int root, int fd, const struct entry *e, struct err *err)
+{
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+				     .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	cleanup_fd int at = -1, tree = -1;
+	struct stat st;
+	int r = make_parents(root, e->path, err);
+
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0 ||
+	    ((S_ISDIR(st.st_mode) ? mkdirat(root, e->path + 1, 0755)
+				  : mknodat(root, e->path + 1, S_IFREG | 0444, 0)) < 0 &&
+	     errno != EEXIST))
+		return err_errno(err, E_ENFORCEMENT, e->path, "no place for %s", e->path);
+	at = (int)syscall(SYS_openat2, root, e->path + 1, &how, sizeof(how));
+	if (at == -1)
+		return err_errno(err, E_ENFORCEMENT, e->path, "openat2(%s)", e->path);
+	r = mnt_clone(fd, "", &tree, err);
+	if (r == 0)
+		r = mnt_set(tree, e->attr, e->path, err);
+	return r < 0 ? r : mnt_cover(tree, at, e->path, err);
+}
+
+/* Where a path really leads: *fd is -1 where it leads nowhere. libc resolves it, because the kernel
+ * would take a `..` that ends at "/" into the new root, which is mounted there; what was opened is
+ * asked for its name, so that a link that changes in between gains nothing. */
+static int resolve(const char *path, char real[PATH_MAX], int *fd, struct err *err)
+{
+	char self[64];
+	ssize_t n;
+
+	*fd = realpath(path, real) != NULL ? open(real, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (*fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+		return 0;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", *fd);
+	n = *fd == -1 ? -1 : readlink(self, real, PATH_MAX - 1);
+	if (n <= 0)
+		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
+	real[n] = '\0';
+	return 0;
+}
+
+static int show(const struct view *v, size_t i, struct err *err)
+{
+	const struct entry *e = &v->entry[i];
+	cleanup_fd int fd = -1;
+	char real[PATH_MAX];
+	int r = resolve(e->path, real, &fd, err);
+
+	if (r == 0 && fd != -1)
+		r = check(v, e->path, real, err);
+	if (r < 0 || fd == -1)
+		return r;
+	if (strcmp(real, e->path) != 0 && shown_elsewhere(v, real, i))
+		return make_link(v->in->root_fd, e->path, real, err);
+	return bind_at(v->in->root_fd, fd, e, err);
+}
+
+static void add(struct view *v, const struct strv *paths, uint64_t attr)
+{
+	v->entry = mem_resize(v->entry, v->n + paths->n, sizeof(*v->entry));
+	for (size_t i = 0; i < paths->n; i++) {
+		const char *path = paths->v[i];
+		const bool shut = within_any(path, system_dirs, ARRAY_LEN(system_dirs));
+
+		if (!within(path, WORKSPACE))
+			v->entry[v->n++] = (struct entry){path, shut ? MNT_SHUT : attr};
+	}
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
+}
+
+static bool is_wide(const char *path)
+{
+	return strcmp(path, "/var") == 0;
+}
+
+int inside_view(struct inside *in, bool wide, struct err *err)
+{
+	struct view v = {.in = in};
+	int r = 0;
+
+	add(&v, &in->plan.read_only_paths, MNT_SHUT);
+	add(&v, &in->plan.passthrough_paths, WRITABLE);
+	add(&v, &in->plan.monitored_paths, WRITABLE);
+	if (v.n > 0)
+		qsort(v.entry, v.n, sizeof(*v.entry), by_path);
+	for (size_t i = 0; r == 0 && i < v.n; i++)
+		if (is_wide(v.entry[i].path) == wide)
+			r = show(&v, i, err);
+	free(v.entry);
+	return r;
+}
+
+/* ---- covers, seen from inside ---- */
+
+static int cover(const char *path, bool block, struct err *err)
+{
+	cleanup_fd int at = open(path, O_PATH | O_CLOEXEC), tree = -1;
+	const char *from = path;
+	struct stat st;
+	int r;
+
+	if (at == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+		return 0;
+	if (at == -1 || fstat(at, &st) < 0)
+		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
+	if (block)
+		from = S_ISDIR(st.st_mode) ? "/" INSIDE_VOID_DIR : "/" INSIDE_VOID_FILE;
+	r = mnt_clone(AT_FDCWD, from, &tree, err);
+	if (r == 0)
+		r = mnt_set(tree, MNT_SHUT, path, err);
+	return r < 0 ? r : mnt_cover(tree, at, path, err);
+}
+
+int inside_covers(struct inside *in, struct err *err)
+{
+	const struct strv *shut = &in->plan.read_only_paths, *blocked = &in->plan.blocked_paths;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < shut->n; i++)
+		if (within(shut->v[i], WORKSPACE))
+			r = cover(shut->v[i], false, err);
+	for (size_t i = 0; r == 0 && i < blocked->n; i++)
+		r = cover(blocked->v[i], true, err);
+	return r;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/execs.h - the session's execs: decided by the policy on a thread of their own, told to the
+ * loop.
+ *
+ * The exec thread decides and packs one event per exec into a queue; the loop's thread takes them
+ * into the journal, at the latest before it tells of the command's end. A process belongs to the
+ * command whose leader is its ancestor; a leader is known by the number of its spawn, which it
+ * carries as its name, until it has spoken. */
+#pragma once
+#include "exec/exec.h"
+#include "link/msg.h"
+#include "model/event.h"
+#include "model/wall.h"
+
+struct execs;
+
+struct execs_setup {
+	int policy_fd; /* borrowed */
+	int listener;  /* taken, also on failure */
+	pid_t init_pid;
+	bool may_skip;		 /* see exec/exec.h */
+	void (*wake)(void *arg); /* exec thread: there is something to take */
+	void *arg;
+};
+/* Starts the thread and writes the wall's entry. */
+int execs_open(const struct execs_setup *s, struct execs **out, struct wall_report *walls,
+	       struct err *err);
+void execs_close(struct execs *x); /* NULL is fine */
+
+/* The next three tell of leaders. Before the spawn; leader is 0 for one that init will give. */
+void execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader);
+/* The first exec has worked; the pid of its process, 0 if that was not seen. */
+pid_t execs_started(struct execs *x, uint32_t spawn);
+void execs_over(struct execs *x, uint32_t spawn); /* no process of the command is left */
+
+/* One exec that is over; the event's strings are owned. */
+struct exec_told {
+	struct event event;
+	char policy[1024]; /* of a refusal: the denial as a JSON object */
+};
+/* Calls fn for each that waits, in their order. */
+typedef void exec_told_fn(const struct exec_told *t, void *arg);
+void execs_take(struct execs *x, exec_told_fn *fn, void *arg);
+struct exec_counts execs_counts(const struct execs *x); /* NULL: none */

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A program whose path, argument or file changes while it is being decided: `races KIND TRIES`
+ * prints how often the refused one ran. true is allowed and ends with 0, expr is not and ends with
+ * 2 or 3 if its arguments are no expression; of sh, "exit 5" is allowed and "exit 7" is not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOT_RUN 98
+#define BROKEN 99
+#define PATH_RAN 2
+#define DIR "/tmp/agentsh-race"
+#define ARGUMENT_RAN 7
+
+extern char **environ;
+
+struct flip {
+	_Alignas(16) char path[64], argument[16];
+	char *argv[4];
+	atomic_bool stop;
+};
+struct kind {
+	const char *name;
+	void (*start)(struct flip *f);
+	void (*once)(struct flip *f); /* one change */
+	const char *path;
+	bool other; /* another process makes the changes: the flip lies in shared memory */
+};
+
+static const struct kind *race;
+
+static void change_path(struct flip *f)
+{
+	memcpy(f->path + 9, f->path[9] == 't' ? "expr" : "true", 4);
+}
+
+static void change_argument(struct flip *f)
+{
+	f->argument[5] = f->argument[5] == '5' ? '7' : '5';
+}
+
+/* Two names that change places. */
+static void exchange(const char *name)
+{
+	char other[64];
+
+	snprintf(other, sizeof(other), "%s.other", name);
+	renameat2(AT_FDCWD, name, AT_FDCWD, other, RENAME_EXCHANGE);
+}
+
+static void change_link(struct flip *f)
+{
+	(void)f;
+	exchange(DIR "/link");
+}
+
+static void change_directory(struct flip *f)
+{
+	(void)f;
+	exchange(DIR "/d");
+}
+
+static void change_interpreter(struct flip *f)
+{
+	(void)f;
+	exchange(DIR "/interpreter");
+}
+
+/* The first line of a script, in place. */
+static void change_script(struct flip *f)
+{
+	static bool evil;
+	const int fd = open(DIR "/script", O_WRONLY | O_CLOEXEC);
+
+	(void)f;
+	evil = !evil;
+	if (pwrite(fd, evil ? "expr" : "true", 4, strlen("#!/usr/bin/")) < 0)
+		_exit(BROKEN);
+	close(fd);
+}
+
+/* The file of a private mapping: what nobody has written to there is still the file's. */
+static void change_mapped_file(struct flip *f)
+{
+	static bool evil;
+	const int fd = open(DIR "/strings", O_WRONLY | O_CLOEXEC);
+
+	(void)f;
+	evil = !evil;
+	if (pwrite(fd, evil ? "expr" : "true", 4, strlen("/usr/bin/")) < 0)
+		_exit(BROKEN);
+	close(fd);
+}
+
+static void write_script(const char *path, const char *interpreter)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+
+	dprintf(fd, "#!%s (\n", interpreter);
+	close(fd);
+}
+
+static void write_strings(void)
+{
+	const int fd = open(DIR "/strings", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (pwrite(fd, "/usr/bin/true", sizeof("/usr/bin/true"), 0) < 0)
+		_exit(BROKEN);
+	close(fd);
+}
+
+static void link_pair(const char *name, const char *one, const char *two)
+{
+	char other[64];
+
+	snprintf(other, sizeof(other), "%s.other", name);
+	unlink(name);
+	unlink(other);
+	if (symlink(one, name) < 0 || symlink(two, other) < 0)
+		_exit(BROKEN);
+}
+
+/* What the files' races are about. */
+static void prepare_files(void)
+{
+	mkdir(DIR, 0700);
+	mkdir(DIR "/d", 0700);
+	mkdir(DIR "/d.other", 0700);
+	link_pair(DIR "/link", "/usr/bin/true", "/usr/bin/expr");
+	link_pair(DIR "/interpreter", "/usr/bin/true", "/usr/bin/expr");
+	unlink(DIR "/d/run");
+	unlink(DIR "/d.other/run");
+	if (symlink("/usr/bin/true", DIR "/d/run") < 0 ||
+	    symlink("/usr/bin/expr", DIR "/d.other/run") < 0)
+		_exit(BROKEN);
+	write_script(DIR "/script", "/usr/bin/true");
+	write_strings();
+	write_script(DIR "/by-link", DIR "/interpreter");
+}
+
+static void *flip_on(void *arg)
+{
+	struct flip *f = arg;
+
+	while (!f->stop) {
+		race->once(f);
+		__asm__ volatile("" ::: "memory");
+	}
+	return NULL;
+}
+
+static int flip_process(void *arg)
+{
+	flip_on(arg);
+	return 0;
+}
+
+static void flip_init(struct flip *f)
+{
+	static char name[] = "x", option[] = "-c";
+	const bool shell = race->once == change_argument;
+
+	snprintf(f->path, sizeof(f->path), "%s", race->path);
+	strcpy(f->argument, "exit 5");
+	f->argv[0] = name;
+	f->argv[1] = shell ? option : NULL;
+	f->argv[2] = f->argument;
+	f->argv[3] = NULL;
+	f->stop = false;
+}
+
+static void alone(struct flip *f)
+{
+	execve(f->path, f->argv, environ);
+	_exit(NOT_RUN);
+}
+
+static void from_private_file(struct flip *f)
+{
+	const int fd = open(DIR "/strings", O_RDONLY | O_CLOEXEC);
+	const char *path = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (path == MAP_FAILED)
+		_exit(BROKEN);
+	execve(path, f->argv, environ);
+	_exit(NOT_RUN);
+}
+
+static void beside_a_thread(struct flip *f)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, flip_on, f) != 0)
+		_exit(BROKEN);
+	alone(f);
+}
+
+static void beside_a_process(struct flip *f)
+{
+	static char stack[16384] __attribute__((aligned(16)));
+
+	if (clone(flip_process, stack + sizeof(stack), CLONE_VM | SIGCHLD, f) == -1)
+		_exit(BROKEN);
+	execve(f->path, f->argv, environ);
+	f->stop = true;
+	_exit(NOT_RUN);
+}
+
+static const struct kind kinds[] = {
+	{"thread", beside_a_thread, change_path, "/usr/bin/true", false},
+	{"clone_vm", beside_a_process, change_path, "/usr/bin/true", false},
+	{"shared", alone, change_path, "/usr/bin/true", true},
+	{"mapped_file", from_private_file, change_mapped_file, "", true},
+	{"argument", beside_a_thread, change_argument, "/bin/sh", false},
+	{"link", alone, change_link, DIR "/link", true},
+	{"directory", alone, change_directory, DIR "/d/run", true},
+	{"script", alone, change_script, DIR "/script", true},
+	{"interpreter", alone, change_interpreter, DIR "/by-link", true},
+};
+
+static int status_of(pid_t pid)
+{
+	int status;
+
+	if (pid == -1 || waitpid(pid, &status, __WALL) != pid)
+		return BROKEN;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* One exec with somebody who changes it; whoever shared its memory is ended with it. */
+static int once(struct flip *f)
+{
+	pid_t pid, other = -1;
+	int status;
+
+	flip_init(f);
+	if (race->other && (other = fork()) == 0)
+		_exit(flip_process(f));
+	pid = fork();
+	if (pid == 0) {
+		const int null = open("/dev/null", O_WRONLY);
+
+		setpgid(0, 0);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		race->start(f);
+	}
+	setpgid(pid, pid);
+	status = status_of(pid);
+	kill(-pid, SIGKILL);
+	f->stop = true;
+	if (other > 0)
+		status_of(other);
+	while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+		;
+	return status;
+}
+
+static void run(int tries)
+{
+	struct flip *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE,
+			      (race->other ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
+	const bool shell = race->once == change_argument;
+	int ran = 0, fine = 0, refused = 0, killed = 0, broken = 0;
+
+	prepare_files();
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	for (int i = 0; i < tries; i++) {
+		const int status = once(f);
+
+		ran += shell ? status == ARGUMENT_RAN : status == PATH_RAN;
+		fine += status == (shell ? 5 : 0);
+		refused += status == NOT_RUN;
+		killed += status == 128 + SIGKILL;
+		broken += status == BROKEN;
+	}
+	printf("{\"race\": \"%s\", \"ran\": %d, \"fine\": %d, \"refused\": %d, \"killed\": %d, "
+	       "\"broken\": %d}\n",
+	       race->name, ran, fine, refused, killed, broken);
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(kinds[i].name, argv[1]) == 0) {
+			race = &kinds[i];
+			run(atoi(argv[2]));
+		}
+	return 0;
+}

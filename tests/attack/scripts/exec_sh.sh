@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+sh -c 'bash -c "expr 40 + 2"'

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies by the command line: shipped ones with what each allows and denies, checks of files, named sets."""
+
+import json
+import os
+import re
+import subprocess
+
+import harness
+import pytest
+
+
+def agentsh(*args, env=None):
+    return subprocess.run(
+        [str(harness.AGENTSH), *map(str, args)], capture_output=True, text=True, env={**os.environ, **(env or {})}
+    )
+
+
+@pytest.fixture
+def at(tmp_path):
+    """A directory of policies; `at(...)` runs `agentsh policy` with it."""
+    (tmp_path / "sets").mkdir(mode=0o755)
+
+    def run(*words, env=None):
+        verb = 2 if words[0] in ("list", "show", "validate", "test", "sets") else 1
+        return agentsh("policy", *words[: verb - 1], "--set", f"policies.dir={tmp_path}", *words[verb - 1 :], env=env)
+
+    run.dir = tmp_path
+    return run
+
+
+def decide(at, policy, *words):
+    r = at("test", "--policy", policy, "--json", *words)
+    assert r.returncode == 0, r.stderr
+    return json.loads(r.stdout)
+
+
+REGISTRY = "registry.set.example"
+SECRETS = [
+    "/workspace/.env",
+    "/workspace/sub/.env",
+    "/workspace/.env.production",
+    "/home/agent/.ssh/id_ed25519",
+    "/workspace/.ssh/config",
+    "/home/agent/.aws/credentials",
+    "/home/agent/.netrc",
+    "/home/agent/.kube/config",
+    "/home/agent/.docker/config.json",
+    "/home/agent/.config/gh/hosts.yml",
+    "/home/agent/.mozilla/firefox/x/logins.json",
+    "/home/agent/.config/google-chrome/Default/Cookies",
+    "/etc/shadow",
+]
+GIT = ["/workspace/.git/hooks/pre-commit", "/workspace/.git/config", "/workspace/sub/.git/hooks/x"]
+TOOLS = [
+    ["gcc", "-c", "a.c"],
+    ["git", "status"],
+    ["vi", "a.c"],
+    ["sh", "-c", "true"],
+    ["bash"],
+    ["make"],
+    ["python3"],
+]
+
+# policy, words, effective decision, rule
+TABLE = [
+    *[(p, ["file", "read", s], "deny", "deny-secrets") for p in ("default", "strict", "ci") for s in SECRETS],
+    *[("observe", ["file", "read", s], "allow", "default") for s in SECRETS],
+    *[
+        (p, ["file", o, g], "deny", "deny-git-control-writes")
+        for p in ("default", "strict", "ci")
+        for g in GIT
+        for o in ("write", "create", "delete", "rename")
+    ],
+    *[(p, ["file", "read", g], "allow", None) for p in ("default", "strict", "ci") for g in GIT],
+    *[(p, ["exec", *t], "allow", None) for p in ("default", "strict", "ci", "observe") for t in TOOLS],
+    *[
+        (p, ["file", o, "/workspace/src/main.c"], "allow", None)
+        for p in ("default", "strict", "ci")
+        for o in ("read", "write", "create", "open", "stat", "truncate", "rename", "execute")
+    ],
+    *[(p, ["file", "write", "/usr/bin/ls"], "deny", "default") for p in ("default", "strict", "ci")],
+    *[(p, ["file", "read", "/usr/lib/x.so"], "allow", "allow-system-read") for p in ("default", "strict", "ci")],
+    *[
+        (p, ["file", "read", "/etc/ssl/certs/ca.pem"], "allow", "allow-system-read")
+        for p in ("default", "strict", "ci")
+    ],
+    *[(p, ["file", "read", "/root/x"], "deny", "default") for p in ("default", "strict", "ci")],
+    *[(p, ["file", "read", "../root/x"], "deny", "default") for p in ("default", "strict", "ci")],
+    *[(p, ["exec", "sudo", "id"], "deny", "deny-privilege") for p in ("default", "strict", "ci")],
+    *[(p, ["exec", "/workspace/su"], "deny", "deny-privilege") for p in ("default", "strict", "ci")],
+    ("observe", ["exec", "sudo", "id"], "allow", "default"),
+    ("default", ["file", "delete", "/workspace/a"], "allow", "allow-workspace"),
+    ("strict", ["file", "delete", "/workspace/a"], "deny", "approve-workspace-delete"),
+    ("default", ["exec", "/workspace/a.out"], "allow", "default"),
+    ("strict", ["exec", "/workspace/a.out"], "deny", "default"),
+    ("strict", ["exec", "/workspace/ls"], "deny", "default"),
+    ("strict", ["exec", "curl", "x"], "deny", "default"),
+    ("strict", ["exec", "npm", "install", "x"], "deny", "approve-package-install"),
+    ("strict", ["exec", "npm", "test"], "allow", None),
+    ("strict", ["exec", "git", "push"], "deny", "approve-git-push"),
+    ("default", ["exec", "npm", "install", "x"], "allow", "default"),
+    ("default", ["exec", "rm", "-rf", "build"], "allow", "default"),
+    ("default", ["exec", "rm", "-rf", "/"], "deny", "deny-remove-root"),
+    ("default", ["exec", "rm", "-r", "/usr"], "deny", "deny-remove-root"),
+    ("default", ["exec", "mkfs.ext4", "/dev/sda"], "deny", "deny-system"),
+    ("default", ["exec", "git", "push", "--force"], "allow", "log-force-push"),
+    ("ci", ["exec", "npm", "install", "x"], "allow", "default"),
+    ("ci", ["exec", "npm", "publish"], "deny", "deny-publishing"),
+    ("ci", ["exec", "git", "push"], "deny", "deny-git-push"),
+    *[(p, ["net", f"{REGISTRY}:443"], "allow", "allow-package-registries") for p in ("default", "ci")],
+    *[(p, ["dns", REGISTRY], "allow", "allow-package-registries") for p in ("default", "ci")],
+    *[(p, ["net", "169.254.169.254:80"], "deny", "deny-metadata") for p in ("default", "ci")],
+    *[(p, ["net", "[::ffff:169.254.169.254]:80"], "deny", "deny-metadata") for p in ("default", "ci")],
+    *[(p, ["net", "127.0.0.1:8080"], "allow", "allow-localhost") for p in ("default", "ci")],
+    *[("default", ["net", f"{a}:443"], "deny", "deny-private") for a in ("10.0.0.1", "192.168.1.1", "172.16.9.9")],
+    ("default", ["net", "other.example:443"], "deny", "approve-https"),
+    ("default", ["dns", "other.example"], "deny", "approve-https"),
+    ("default", ["net", "other.example:22"], "deny", "default"),
+    ("ci", ["net", "other.example:443"], "deny", "default"),
+    ("strict", ["net", f"{REGISTRY}:443"], "deny", "default"),
+    ("strict", ["dns", "other.example"], "deny", "default"),
+    ("observe", ["net", "10.0.0.1:22"], "allow", "default"),
+]
+
+
+def test_pol_1_shipped_policies_decide_as_their_tables_say(at):
+    (at.dir / "sets/package-registries.yaml").write_text(
+        f"version: 1\nname: package-registries\nkind: domains\nitems: [{REGISTRY}]\n"
+    )
+    wrong = []
+    for policy, words, want, rule in TABLE:
+        got = decide(at, policy, *words)
+        if got["effective_decision"] != want or (rule is not None and got["rule"] != rule):
+            wrong.append((policy, words, want, rule, got["effective_decision"], got["rule"]))
+    assert not wrong
+
+
+def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
+    (at.dir / "sets/package-registries.yaml").write_text(
+        f"version: 1\nname: package-registries\nkind: domains\nitems: [{REGISTRY}]\n"
+    )
+    r = at("validate", "--strict")
+    assert (r.returncode, r.stderr) == (0, "")
+    assert r.stdout.splitlines() == [f"The policy '{n}' is valid." for n in ("ci", "default", "observe", "strict")]
+
+
+def test_pol_7_test_prints_decision_rule_and_place(at):
+    (at.dir / "mine.yaml").write_text(
+        "version: 1\nname: mine\nfile_rules:\n  - name: env\n    paths: ['**/.env']\n    decision: deny\n"
+        "    message: 'not {path}'\n"
+    )
+    got = decide(at, "mine", "file", "read", "x/.env")
+    assert got["decision"] == "deny" and got["rule"] == "env" and got["line"] == 4 and got["column"] == 5
+    assert got["file"] == str(at.dir / "mine.yaml") and got["cached"] is False
+    assert got["message"] == "not /workspace/x/.env"
+    r = at("test", "--policy", "mine", "file", "read", "x/.env")
+    assert r.stdout.splitlines() == [
+        "Decision:  deny",
+        "Rule:      env",
+        f"Place:     {at.dir}/mine.yaml:4:5",
+        "Target:    /workspace/x/.env",
+        "Reason:    not /workspace/x/.env",
+    ]
+    # a file anywhere, and the default policy
+    assert decide(at, at.dir / "mine.yaml", "file", "read", "/a")["rule"] == "default"
+    r = at("test", "--json", "file", "read", "/a")
+    assert json.loads(r.stdout)["policy"] == "observe"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["file"],
+        ["file", "reed", "/a"],
+        ["exec"],
+        ["net", "a"],
+        ["net", "a:0"],
+        ["net", "a:65536"],
+        ["dns"],
+        ["x"],
+    ],
+)
+def test_pol_7_test_needs_a_whole_operation(at, words):
+    r = at("test", "--policy", "observe", *words)
+    assert r.returncode == 125 and "E_BAD_REQUEST" in r.stderr and r.stdout == ""
+
+
+def test_pol_5_validate_reports_everything_with_its_place(at):
+    (at.dir / "bad.yaml").write_text(
+        "version: 1\nname: bad\nfile_rule: []\nfile_rules:\n  - name: a\n    paths: ['/w/**']\n    decision: alow\n"
+    )
+    r = at("validate", "bad")
+    assert r.returncode == 125
+    assert f"{at.dir}/bad.yaml:3:1: error: unknown key 'file_rule' (did you mean 'file_rules'?)" in r.stderr
+    assert f"{at.dir}/bad.yaml:7:15: error: unknown decision 'alow' (did you mean 'allow'?)" in r.stderr
+    r = at("validate", "--json", "bad")
+    got = json.loads(r.stdout)["policies"][0]
+    assert got["valid"] is False and len(got["problems"]) == 2 and r.returncode == 125
+
+
+def test_pol_5_strict_makes_warnings_errors(at):
+    (at.dir / "late.yaml").write_text(
+        "version: 1\nname: late\nfile_rules:\n  - {name: a, paths: ['/w/**'], decision: allow}\n"
+        "  - {name: b, paths: ['**/.env'], decision: deny}\n"
+    )
+    r = at("validate", "late")
+    assert r.returncode == 0 and "late.yaml:5:5: warning: deny 'b' comes too late" in r.stderr
+    r = at("validate", "--strict", "late")
+    assert r.returncode == 125 and "late.yaml:5:5: error: deny 'b' comes too late" in r.stderr
+
+
+def test_pol_7_list_and_show(at):
+    (at.dir / "mine.yaml").write_text("version: 1\nname: mine\ndescription: my own\n")
+    rows = at("list").stdout.splitlines()
+    assert rows[0].split() == ["NAME", "FILE", "DESCRIPTION"]
+    assert [r.split()[0] for r in rows[1:]] == ["ci", "default", "mine", "observe", "strict"]
+    got = {p["name"]: p for p in json.loads(at("list", "--json").stdout)["policies"]}
+    assert got["mine"]["description"] == "my own" and got["mine"]["version"].startswith("sha256:")
+    shown = json.loads(at("show", "--json", "strict").stdout)
+    assert shown["default"] == {"files": "deny", "network": "deny", "commands": "deny"}
+    assert shown["file_rules"][0]["name"] == "deny-secrets" and shown["file_rules"][0]["final"] is True
+    text = at("show", "mine").stdout.splitlines()
+    assert text[0] == "Name:     mine" and "files: all denied" in text
+    r = at("show", "none")
+    assert r.returncode == 125 and "no policy 'none'; there is 'ci', 'default', 'mine'" in r.stderr
+
+
+def test_pol_7_a_policy_that_others_can_write_is_refused(at):
+    f = at.dir / "mine.yaml"
+    f.write_text("version: 1\nname: mine\n")
+    f.chmod(0o666)
+    r = at("show", "mine")
+    assert r.returncode == 125 and "writable by no other" in r.stderr
+
+
+def test_pol_1_sets_are_made_from_the_package_managers_settings(at, tmp_path):
+    home = tmp_path / "home"
+    (home / ".config/pip").mkdir(parents=True)
+    (home / ".config/pip/pip.conf").write_text(
+        "[global]\nindex-url = https://pip.set.example/simple\n# https://no.example\n"
+    )
+    (home / ".npmrc").write_text("registry=https://npm.set.example/\n")
+    r = at("sets", "--refresh", env={"HOME": str(home)})
+    assert r.returncode == 0, r.stderr
+    assert "package-registries" in r.stdout
+    made = at("sets", "package-registries").stdout
+    assert '"pip.set.example"' in made and '"npm.set.example"' in made and "no.example" not in made
+    assert (at.dir / "sets/package-registries.yaml").stat().st_mode & 0o777 == 0o644
+    assert decide(at, "ci", "net", "pip.set.example:443")["rule"] == "allow-package-registries"
+    names = [s["name"] for s in json.loads(at("sets", "--json").stdout)["sets"]]
+    assert names == ["git-control", "package-registries", "secrets"]
+    assert at("sets", "none").returncode == 125
+
+
+def test_cfg_1_policies_dir(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/mine.yaml").write_text("version: 1\nname: mine\ndescription: here\n")
+    config = tmp_path / "c.yaml"
+    config.write_text(f"policies: {{dir: {tmp_path}/p}}\n")
+    r = agentsh("policy", "show", "--config", config, "mine")
+    assert r.returncode == 0 and "here" in r.stdout
+    assert agentsh("policy", "show", "--set", f"policies.dir={tmp_path}", "mine").returncode == 125
+
+
+def test_pol_5_the_examples_of_the_manual_are_valid(at):
+    blocks = re.findall(r"```yaml\n(.*?)```", (harness.TOP / "docs/policy.md").read_text(), re.S)
+    assert len(blocks) == 2
+    (at.dir / "example.yaml").write_text(blocks[0])
+    r = at("validate", "--strict", "example")
+    assert (r.returncode, r.stderr) == (0, "")
+    assert decide(at, "example", "exec", "rm", "-fr", "build")["rule"] == "removal"
+    (at.dir / "sets/mirrors.yaml").write_text(blocks[1])
+    (at.dir / "uses.yaml").write_text(
+        "version: 1\nname: uses\nnetwork_rules:\n  - {name: m, domains: ['@mirrors'], decision: allow}\n"
+    )
+    assert decide(at, "uses", "dns", "mirror.example")["rule"] == "m"

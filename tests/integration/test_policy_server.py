@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies in a running server: what a session may ask for, what it is refused, versions that stay, and reading again."""
+
+import json
+import os
+import signal
+import time
+
+import harness
+import pytest
+
+POLICY = """\
+version: 1
+name: {name}
+description: For tests.
+default: {{files: {files}, network: deny, commands: allow}}
+command_rules:
+  - {{name: no-id, commands: [id], decision: deny, final: true, message: "{message}"}}
+  - {{name: ask-whoami, commands: [whoami], decision: approve, message: "wants {{path}}"}}
+network_rules:
+  - {{name: mirror, domains: [mirror.example, "*.mirror.example"], ports: [443, 8000-8010], decision: allow}}
+resource_limits:
+  max_memory_mb: 512
+  max_cpu_percent: 90
+  max_disk_mb: 100
+  max_network_mb: 50
+  pids_max: 200
+  io_read_bps_max: 50000000
+  io_write_bps_max: 40000000
+  command_timeout: 1m
+  session_timeout: 1h
+  idle_timeout: 10m
+  max_commands: 50
+  max_file_ops: 1000
+  max_net_ops: 100
+environment: {{allow: [LANG, "APP_*"], deny: [APP_SECRET]}}
+"""
+LIMITS = ["memory_limit", "cpu_limit", "pids_limit", "io_limit", "disk_limit", "network_limit"]
+
+
+def write(directory, name="mine", files="allow", message="id is not for you: {path}", text=None):
+    path = directory / f"{name}.yaml"
+    path.write_text(text or POLICY.format(name=name, files=files, message=message))
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture
+def policies(new_server):
+    """Makes servers whose policies are in a directory of their own."""
+
+    def factory(uid=0, config=None, start=True, **kw):
+        s = new_server(uid=uid, config=config, start=False, **kw)
+        s.policies = s.dir / "policies"
+        s.policies.mkdir()
+        s.policies.chmod(0o755)
+        s.merge(s.config, {"policies": {"dir": str(s.policies)}, "sandbox": {"allow_unenforced": LIMITS}})
+        write(s.policies)
+        if uid:
+            os.chown(s.policies, uid, uid)
+        return s.start() if start else s
+
+    return factory
+
+
+@pytest.fixture(scope="module")
+def shared(request):
+    """One server for everything that changes nothing."""
+    s = harness.Server(config={"sandbox": {"allow_unenforced": LIMITS}})
+    s.policies = s.dir / "policies"
+    s.policies.mkdir(mode=0o755)
+    s.merge(s.config, {"policies": {"dir": str(s.policies)}})
+    write(s.policies)
+    try:
+        s.start()
+        yield s
+        s.stop()
+        s.check_log()
+    finally:
+        s.cleanup()
+
+
+def at(record, dotted):
+    for part in dotted.split("."):
+        record = record[part]
+    return record
+
+
+def nest(dotted, value):
+    for part in reversed(dotted.split(".")):
+        value = {part: value}
+    return value
+
+
+def denied(answer, rule, target):
+    assert answer.status == 403, answer.body
+    error = answer.json["error"]
+    assert error["code"] == "E_POLICY_DENIED"
+    policy = error["policy"]
+    assert set(policy) == {"rule", "reason", "operation", "target", "final", "alternatives"}
+    assert (policy["rule"], policy["target"]) == (rule, target), policy
+    assert policy["reason"] and policy["operation"]
+    return policy
+
+
+# --- asked for at creation, by an agent ---
+
+CAPPED = [
+    ("timeout", "2h", "1h"),
+    ("idle_timeout", "20m", "10m"),
+    ("resource_limits.max_memory_mb", 513, 512),
+    ("resource_limits.max_cpu_percent", 91, 90),
+    ("resource_limits.max_disk_mb", 101, 100),
+    ("resource_limits.max_network_mb", 51, 50),
+    ("resource_limits.pids_max", 201, 200),
+    ("resource_limits.io_read_bps_max", 50000001, 50000000),
+    ("resource_limits.io_write_bps_max", 40000001, 40000000),
+    ("resource_limits.command_timeout", "61s", "1m"),
+    ("limits.max_commands", 51, 50),
+    ("limits.max_file_ops", 1001, 1000),
+    ("limits.max_net_ops", 101, 100),
+]
+
+
+def as_agent(server, wish):
+    """A session of uid 1000 on root's server: an agent, no admin."""
+    harness.ensure_user()
+    ws = server.workspace()
+    os.chown(ws, harness.USER_UID, harness.USER_UID)
+    body = json.dumps({"workspace": str(ws), "policy": "mine", **wish})
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import harness\n"
+        "c = harness.UnixConnection(sys.argv[2]); c.request('POST', '/api/v1/sessions', body=sys.argv[3])\n"
+        "r = c.getresponse(); print(r.status); print(r.read().decode())"
+    )
+    r = harness.subprocess.run(
+        ["python3", "-c", code, str(harness.TOP / "tests"), str(server.socket), body],
+        capture_output=True, text=True, user=harness.USER_UID, group=harness.USER_UID, extra_groups=[],
+        env={"PYTHONDONTWRITEBYTECODE": "1", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert r.returncode == 0, r.stderr
+    status, text = r.stdout.split("\n", 1)
+    return harness.Answer(int(status), text, {})
+
+
+@pytest.mark.parametrize(("field", "asked", "given"), CAPPED, ids=[c[0] for c in CAPPED])
+def test_ses_5_numbers_are_capped_and_shown(shared, field, asked, given):
+    a = as_agent(shared, nest(field, asked))
+    assert a.status == 201, a.body
+    assert a.json["agent_id"] == f"uid-{harness.USER_UID}"
+    assert at(a.json["config"], field) == given
+    assert a.json["capped"] == [field]
+    shared.call("DELETE", f"/api/v1/sessions/{a.json['id']}")
+
+
+def test_ses_5_what_is_within_is_as_asked(shared):
+    s = shared.session(policy="mine", timeout="30m", resource_limits={"command_timeout": "2s"})
+    assert (s.record["config"]["timeout"], s.record["capped"]) == ("30m", [])
+    assert s.exec("sleep", "20")["result"]["exit_code"] == 124
+    # what nobody asked for is the policy's
+    assert s.record["config"]["limits"]["max_commands"] == 50
+    s.destroy()
+
+
+def test_ses_5_the_policys_limits_hold(shared):
+    write(shared.policies, "few", text="version: 1\nname: few\ndefault: {files: allow, network: allow}\n"
+          "resource_limits: {max_commands: 2, command_timeout: 300ms}\n")  # fmt: skip
+    s = shared.session(policy="few")
+    assert s.exec("sleep", "20", timeout="10s")["result"]["error"]["code"] == "E_COMMAND_TIMEOUT"
+    s.exec("true")
+    a = shared.post(f"{s.path}/exec", {"command": "true"})
+    assert (a.status, a.code) == (429, "E_RESOURCE_LIMIT")
+    s.destroy()
+
+
+WIDER = [
+    ({"network": {"allowed_domains": ["other.example"]}}, "network_rules", "other.example"),
+    ({"network": {"allowed_domains": ["*.example"]}}, "network_rules", "*.example"),
+    ({"network": {"allowed_ports": [22]}}, "network_rules", "22"),
+    ({"network": {"allowed_ports": [443, 8011]}}, "network_rules", "8011"),
+    ({"environment": {"HOME": "/x"}}, "environment", "HOME"),
+    ({"environment": {"APP_SECRET": "x"}}, "environment", "APP_SECRET"),
+]
+
+
+@pytest.mark.parametrize(("wish", "rule", "target"), WIDER, ids=[w[2] for w in WIDER])
+def test_ses_3_what_is_beyond_the_policy_is_refused(shared, wish, rule, target):
+    d = denied(as_agent(shared, wish), rule, target)
+    assert d["alternatives"]
+    e = shared.get("/api/v1/events/search?type=policy_violation&limit=1000").json["events"][-1]
+    assert e["agent_id"] == f"uid-{harness.USER_UID}" and target in e["reason"] and e["decision"] == "deny"
+    assert "session_id" not in e
+
+
+def test_ses_3_what_the_policy_has_is_given(shared):
+    a = as_agent(shared, {"network": {"allowed_domains": ["mirror.example"], "allowed_ports": [443, 8000]},
+                          "environment": {"APP_X": "1", "LANG": "C"}})  # fmt: skip
+    assert a.status == 201, a.body
+    assert a.json["environment"]["APP_X"] == "1"
+    shared.call("DELETE", f"/api/v1/sessions/{a.json['id']}")
+
+
+def test_ses_3_patch_and_exec_only_narrow(shared):
+    s = shared.session(policy="mine")
+    denied(shared.call("PATCH", s.path, {"environment": {"APP_X": "1", "COLUMNS": "80"}}), "environment", "COLUMNS")
+    assert "APP_X" not in s.get()["environment"]
+    assert shared.call("PATCH", s.path, {"environment": {"APP_X": "1"}}).status == 200
+    for field, asked, _ in CAPPED:
+        a = shared.call("PATCH", s.path, nest(field, asked))
+        assert (a.status, a.code) == (400, "E_BAD_REQUEST"), (field, a.body)
+        assert a.json["error"]["details"][0]["field"] == field
+    denied(shared.post(f"{s.path}/exec", {"command": "true", "env": {"COLUMNS": "80"}}), "environment", "COLUMNS")
+    assert s.exec("sh", "-c", "echo $APP_Y", env={"APP_Y": "7"})["result"]["stdout"] == "7\n"
+    assert s.get()["command_count"] == 1
+    assert {e["type"] for e in s.history(decision="deny")} == {"policy_violation"}
+    r = shared.cli("exec", s.id, "--env", "COLUMNS=80", "--", "true")
+    assert r.returncode == 126 and b"rule: environment" in r.stderr
+    s.destroy()
+
+
+# --- one body for every denial ---
+
+
+def test_pol_4_a_denied_exec_has_its_denial_everywhere(shared):
+    s = shared.session(policy="mine")
+    headers = {"Idempotency-Key": "once"}
+    a = shared.post(f"{s.path}/exec", {"command": "id"}, headers=headers)
+    d = denied(a, "no-id", "/usr/bin/id")
+    assert d["final"] and d["reason"] == "id is not for you: /usr/bin/id" and d["operation"] == "exec"
+    again = shared.post(f"{s.path}/exec", {"command": "id"}, headers=headers).json["error"]
+    first = a.json["error"]
+    del first["request_id"], again["request_id"]
+    assert again == first
+    assert denied(shared.post(f"{s.path}/exec/stream", {"command": "id"}), "no-id", "/usr/bin/id") == d
+    stdio = harness.Stdio(s, {"command": "id"})
+    assert stdio.status == 403 and json.loads(stdio.buf)["error"]["policy"] == d
+    stdio.close()
+    record = s.get("/commands")["commands"][0]
+    assert record["error"]["code"] == "E_POLICY_DENIED" and record["error"]["policy"] == d
+    r = shared.cli("exec", s.id, "--", "id")
+    assert r.returncode == 126
+    for line in ("E_POLICY_DENIED", "rule: no-id (final)", "reason: id is not for you", "asked: exec /usr/bin/id"):
+        assert line in r.stderr.decode(), r.stderr
+    r = shared.cli("run", "--policy", "mine", "--workspace", s.workspace, "--", "id")
+    assert r.returncode == 126 and b"rule: no-id (final)" in r.stderr
+    s.destroy()
+
+
+def test_pol_4_a_nested_denial_is_listed(shared):
+    s = shared.session(policy="mine")
+    answer = s.script("id; env id; echo on")
+    assert answer["result"]["stdout"] == "on\n" and answer["result"]["error"] is None
+    blocked = answer["events"]["blocked_operations"]
+    assert [e["exec"]["path"] for e in blocked] == ["/usr/bin/id"] * 2
+    assert answer["events"]["totals"]["blocked"] == 2
+    for e in blocked:
+        assert e["policy"]["rule"] == "no-id" and e["policy"]["version"] == s.record["policy"]["version"]
+    s.destroy()
+
+
+def test_obs_1_violations_are_counted(policies):
+    s = policies()
+
+    def violations():
+        lines = s.get("/metrics").body.decode().splitlines()
+        return int(next(x for x in lines if x.startswith("agentsh_policy_violations_total ")).split()[1])
+
+    session = s.session(policy="mine")
+    assert violations() == 0
+    session.script("id")
+    assert violations() == 1
+    s.post(f"{session.path}/exec", {"command": "true", "env": {"COLUMNS": "80"}})
+    assert violations() == 2
+
+
+def test_pol_2_approve_is_denied_without_an_approver(shared):
+    s = shared.session(policy="mine")
+    d = denied(shared.post(f"{s.path}/exec", {"command": "whoami"}), "ask-whoami", "/usr/bin/whoami")
+    assert d["reason"] == "wants /usr/bin/whoami (no approver)" and not d["final"]
+    e = s.script("whoami")["events"]["blocked_operations"][0]
+    assert e["policy"]["approval"] == {"required": True, "mode": "enforced", "approval_id": None}
+    s.destroy()
+
+
+def test_cfg_1_approvals_mode(policies):
+    s = policies(config={"approvals": {"mode": "shadow"}})
+    session = s.session(policy="mine")
+    answer = session.exec("whoami")
+    assert answer["result"]["exit_code"] == 0, answer
+    e = answer["events"]["exec_operations"][0]
+    assert (e["decision"], e["policy"]["decision"], e["policy"]["effective_decision"]) == (
+        "allow",
+        "approve",
+        "allow",
+    )
+    assert e["policy"]["approval"] == {"required": True, "mode": "shadow", "approval_id": None}
+    denied(s.post(f"{session.path}/exec", {"command": "id"}), "no-id", "/usr/bin/id")
+    s = policies(config={"approvals": {"mode": "none"}})
+    denied(s.post(f"{s.session(policy='mine').path}/exec", {"command": "whoami"}), "ask-whoami", "/usr/bin/whoami")
+
+
+# --- which policy ---
+
+
+def test_ses_3_rules_about_files_need_the_workspace(policies):
+    s = policies()
+    write(s.policies, "files", files="deny")
+    wish = {"workspace": str(s.workspace()), "policy": "files"}
+    a = s.post("/api/v1/sessions", wish)
+    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules")
+    s = policies(start=False)
+    s.merge(s.config, {"sandbox": {"allow_unenforced": [*LIMITS, "file_rules"]}})
+    write(s.policies, "files", files="deny")
+    s.start()
+    walls = {w["wall"]: w["state"] for w in s.session(policy="files").record["enforcement"]}
+    assert walls["file_rules"] == "unavailable"
+    walls = {w["wall"]: w["state"] for w in s.session(policy="mine").record["enforcement"]}
+    assert walls["file_rules"] == "absent"
+
+
+def test_cfg_1_policies_dir_of_a_server(policies):
+    s = policies(config={"policies": {"default": "mine"}})
+    assert s.session().record["policy"]["name"] == "mine"
+    a = s.post("/api/v1/sessions", {"workspace": str(s.workspace()), "policy": "none-such"})
+    assert (a.status, a.code) == (400, "E_BAD_REQUEST") and "mine" in a.json["error"]["message"]
+    a = s.post("/api/v1/sessions", {"workspace": str(s.workspace()), "policy": "../mine"})
+    assert (a.status, a.code) == (400, "E_BAD_REQUEST")
+    write(s.policies, "open").chmod(0o666)
+    a = s.post("/api/v1/sessions", {"workspace": str(s.workspace()), "policy": "open"})
+    assert a.code == "E_FORBIDDEN", a.body
+
+
+def test_pol_7_the_effective_policy(shared):
+    s = shared.session(policy="mine", timeout="2h")
+    policy = s.record["policy"]
+    assert (
+        policy["name"] == "mine" and policy["version"].startswith("sha256:") and policy["summary"][0] == "For tests."
+    )
+    got = s.get("/policy")
+    assert (got["session_id"], got["policy"]["version"]) == (s.id, policy["version"])
+    assert [r["name"] for r in got["policy"]["command_rules"]] == ["no-id", "ask-whoami"]
+    assert got["config"]["timeout"] == "1h" and got["capped"] == ["timeout"]
+    r = shared.cli("policy", "show", "--effective", s.id)
+    assert r.returncode == 0, r.stderr
+    for part in (s.id, policy["version"], "For tests.", "lowered: timeout"):
+        assert part in r.stdout.decode()
+    r = shared.cli("policy", "show", "--effective", s.id, "--json")
+    assert json.loads(r.stdout) == got
+    s.destroy()
+    assert shared.cli("policy", "show", "--effective", "none-such").returncode == 125
+    assert s.get("/policy")["policy"]["version"] == policy["version"]  # also of an ended one
+
+
+def test_pol_7_effective_without_a_name_is_the_only_session(policies):
+    s = policies(uid=harness.USER_UID)
+    assert s.cli("policy", "show", "--effective").returncode == 125
+    session = s.session(policy="mine")
+    assert session.id in s.cli("policy", "show", "--effective").stdout.decode()
+    s.session()
+    r = s.cli("policy", "show", "--effective")
+    assert r.returncode == 125 and b"2 sessions" in r.stderr
+
+
+def test_pol_7_policies_are_listed(policies):
+    s = policies()
+    listed = {p["name"]: p for p in s.get("/api/v1/policies").json["policies"]}
+    assert {"mine", "default", "strict", "ci", "observe"} <= set(listed)
+    assert listed["mine"]["version"] is None and listed["observe"]["default"]
+    version = s.session(policy="mine").record["policy"]["version"]
+    listed = {p["name"]: p for p in s.get("/api/v1/policies").json["policies"]}
+    assert (listed["mine"]["version"], listed["mine"]["description"]) == (version, "For tests.")
+
+
+# --- versions, and reading again ---
+
+
+def reason(server, session):
+    return denied(server.post(f"{session.path}/exec", {"command": "id"}), "no-id", "/usr/bin/id")["reason"]
+
+
+def events(server, kind):
+    return server.get(f"/api/v1/events/search?type={kind}&limit=1000").json["events"]
+
+
+def test_pol_5_a_session_keeps_its_version(policies):
+    s = policies()
+    old = s.session(policy="mine")
+    write(s.policies, message="another text")
+    a = s.post("/api/v1/policies/reload")
+    assert a.status == 200 and (a.json["loaded"], a.json["failed"]) == (["mine"], [])
+    new = s.session(policy="mine")
+    assert old.get()["policy"]["version"] != new.record["policy"]["version"]
+    assert reason(s, old) == "id is not for you: /usr/bin/id" and reason(s, new) == "another text"
+    assert s.post("/api/v1/policies/reload").json["loaded"] == []
+    loaded = [e["policy"] for e in events(s, "policy_loaded")]
+    assert loaded == [{"name": "mine", "version": x.record["policy"]["version"]} for x in (old, new)]
+
+    # over the end of the API process, and of the whole server
+    records = [x.get()["policy"] for x in (old, new)]
+    pid = s.api_pid()
+    os.kill(pid, signal.SIGKILL)
+    harness.wait_for(lambda: s.api_pid() not in (None, pid), "a new API process")
+    harness.wait_for(lambda: ready(s), "it serves")
+    assert [x.get()["policy"] for x in (old, new)] == records
+    write(s.policies, message="a third text")
+    s.process.kill()
+    s.process.wait()
+    s.start()
+    assert [x.get()["policy"] for x in (old, new)] == records
+    assert reason(s, old) == "id is not for you: /usr/bin/id" and reason(s, new) == "another text"
+    denied(s.post(f"{old.path}/exec", {"command": "true", "env": {"COLUMNS": "80"}}), "environment", "COLUMNS")
+    assert reason(s, s.session(policy="mine")) == "a third text"
+    old.destroy()
+    assert old.get()["policy"] == records[0]
+
+
+def ready(server):
+    try:
+        return server.get("/ready").status == 200
+    except OSError:
+        return False
+
+
+def test_pol_5_a_broken_file_keeps_the_old_policy(policies):
+    s = policies()
+    first = s.session(policy="mine").record["policy"]
+    write(s.policies, text="version: 1\nname: mine\ncommand_rules:\n  - {name: x, decison: deny}\n")
+    a = s.post("/api/v1/policies/reload").json
+    assert a["loaded"] == [] and [f["name"] for f in a["failed"]] == ["mine"]
+    assert "mine.yaml:4" in a["failed"][0]["problem"]
+    assert s.session(policy="mine").record["policy"] == first
+    failed = events(s, "policy_reload_failed")
+    assert failed[0]["policy"]["name"] == "mine" and "mine.yaml:4" in failed[0]["reason"]
+    r = s.cli("policy", "reload")
+    assert r.returncode == 125 and b"the old 'mine' stays" in r.stderr
+    (s.policies / "mine.yaml").unlink()
+    s.process.send_signal(signal.SIGHUP)
+    harness.wait_for(lambda: len(events(s, "policy_reload_failed")) == 3, "SIGHUP says so, too")
+    assert s.session(policy="mine").record["policy"] == first
+    write(s.policies, message="well again")
+    s.process.send_signal(signal.SIGHUP)
+    harness.wait_for(lambda: len(events(s, "policy_loaded")) == 2, "SIGHUP loads it")
+    assert reason(s, s.session(policy="mine")) == "well again"
+    r = s.cli("policy", "reload")
+    assert r.returncode == 0 and b"nothing has changed" in r.stdout
+    log = s.log_text()
+    assert "a policy is broken; the old one stays" in log and "policy loaded" in log
+
+
+def test_pol_5_only_an_admin_makes_it_read_again(shared):
+    harness.ensure_user()
+    r = shared.cli("policy", "reload", uid=harness.USER_UID)
+    assert r.returncode == 125 and b"E_FORBIDDEN" in r.stderr
+
+
+def test_pol_5_many_reloads_under_load(policies):
+    """Sessions are made and refuse while the policy changes under them; each has one whole version."""
+    s = policies()
+    end = time.monotonic() + 3
+    n = 0
+    while time.monotonic() < end:
+        write(s.policies, message=f"text {n}")
+        s.post("/api/v1/policies/reload")
+        session = s.session(policy="mine")
+        assert reason(s, session) == f"text {n}"
+        session.destroy()
+        n += 1
+    assert n > 2
