@@ -119,8 +119,8 @@ def events(server):
         server.post(f"{session.path}/exec", {"command": "/bin/true"}, connection=c)
     c.close()
     made = session.get("/history?limit=1")["total"] - before
-    # queued, started, finished, ready->busy, busy->ready
-    row("events by real operations", f"{made} of {n} commands", f"{5 * n}: none lost", made == 5 * n)
+    # queued, started, exec, finished, ready->busy, busy->ready
+    row("events by real operations", f"{made} of {n} commands", f"{6 * n}: none lost", made == 6 * n)
     session.destroy()
 
 
