@@ -483,7 +483,7 @@ static void exe_1_a_brief_command_is_told_once(void **state)
 	msg_done(MSG_init_spawn, &ask);
 
 	/* The first process is over in time, another is not. */
-	kit_ask(&ask, "(exec >&- 2>&-; read x <&3) 3<&0 & exit 4");
+	kit_ask(&ask, "exec 3<&0; (exec >&- 2>&-; read x <&3) & exit 4");
 	ask.brief_ms = 60000;
 	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_exit);
 	assert_int_equal(run.exit.status, 4 << 8);

@@ -321,19 +321,19 @@ static void api_1_a_slow_header_gets_408(void **state)
 /* The deadline of a second request begins with that request. */
 static void api_1_the_header_deadline_is_per_request(void **state)
 {
-	const struct http_limits limits = {.header_timeout_ms = 300};
+	const struct http_limits limits = {.header_timeout_ms = 1000};
 	struct fixture f;
 	int fd;
 
 	fixture_start(&f, &limits, serve);
 	fd = fixture_connect(f.unix_fd);
 	fixture_send(fd, "GET /a HTTP/1.1\r\n");
-	fixture_run_ms(&f, 180);
+	fixture_run_ms(&f, 600);
 	fixture_send(fd, "Host: a\r\n\r\nGET /b HTTP/1.1\r\n");
-	fixture_run_ms(&f, 180);
+	fixture_run_ms(&f, 600);
 	fixture_send(fd, "Host: a\r\n\r\n");
 	fixture_expect(&f, fd, OK("/a", "2") OK("/b", "2"));
-	fixture_run_ms(&f, 360);
+	fixture_run_ms(&f, 1200);
 	assert_int_equal(http_server_connections(f.server), 1);
 	close(fd);
 	fixture_stop(&f);
@@ -341,26 +341,26 @@ static void api_1_the_header_deadline_is_per_request(void **state)
 
 static void api_1_an_idle_connection_is_closed(void **state)
 {
-	const struct http_limits limits = {.idle_timeout_ms = 300};
+	const struct http_limits limits = {.idle_timeout_ms = 1000};
 	struct fixture f;
 	int fresh, used;
 
 	fixture_start(&f, &limits, serve);
 	fresh = fixture_connect(f.unix_fd);
 	used = fixture_connect(f.unix_fd);
-	fixture_run_ms(&f, 180);
+	fixture_run_ms(&f, 600);
 	fixture_send(used, GET("/"));
 	fixture_expect(&f, used, OK("/", "1"));
-	fixture_run_ms(&f, 180);
+	fixture_run_ms(&f, 600);
 	fixture_expect_end(&f, fresh);
 	/* A request counts anew. */
 	assert_int_equal(http_server_connections(f.server), 1);
 	/* The application may take its time. */
 	fixture_send(used, GET("/hold"));
-	fixture_run_ms(&f, 600);
+	fixture_run_ms(&f, 1500);
 	answer_held(&f, "late");
 	fixture_expect(&f, used, OK("late", "4"));
-	fixture_run_ms(&f, 450);
+	fixture_run_ms(&f, 1500);
 	fixture_expect_end(&f, used);
 	close(fresh);
 	close(used);
