@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define CACHED 4096 /* decisions */
+#define CACHED 512 /* decisions */
 
 struct gate {
 	void *bytes;
