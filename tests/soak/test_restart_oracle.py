@@ -415,7 +415,7 @@ class Books:
             assert row["exit_code"] == 0 and row["signal"] is None, tuple(row)
             assert row["stdout_bytes"] == len(f"{cid} {place}\n") and row["stderr_bytes"] == 0, tuple(row)
             types = ["command_queued", "command_started", "command_finished"]
-            assert self.of_command[cid] == types, (cid, self.of_command[cid])
+            assert [t for t in self.of_command[cid] if t != "exec"] == types, (cid, self.of_command[cid])
         assert answers, cid
         for a in answers:
             assert a["command_id"] == cid
