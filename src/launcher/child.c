@@ -261,14 +261,14 @@ int child_start(struct launcher *l, struct err *err)
 
 /* Sealed copies of configuration and keys, as far as they exist; the number of descriptors or
  * -code. */
-static int copy_files(const struct settings *s, bool placeholder, int fd[2], struct err *err)
+static int copy_files(const struct settings *s, bool always, int fd[2], struct err *err)
 {
 	size_t n = 0;
 	int r = 0;
 
-	if (s->has_config || placeholder)
+	if (s->has_config || always)
 		r = settings_fd("config", &s->config_text, err, &fd[n]);
-	if (r == 0 && (s->has_config || placeholder))
+	if (r == 0 && (s->has_config || always))
 		n++;
 	if (r == 0 && s->has_keys)
 		r = settings_fd("keys", &s->keys_text, err, &fd[n]);

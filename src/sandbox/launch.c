@@ -14,8 +14,6 @@
 #include <signal.h>
 
 #define STACK_BYTES (64 * 1024)
-#define SHELL "/bin/sh"
-#define DEFAULT_PATH "/bin:/usr/bin"
 
 struct launch {
 	const struct init_spawn *ask;
@@ -23,7 +21,7 @@ struct launch {
 	const int *fd;
 	const char *dirs; /* PATH, or NULL: no search */
 	char *const *envp;
-	const char **script_argv;	/* SHELL, the file, the arguments after argv[0] */
+	const char **script_argv;	/* SPAWN_SHELL, the file, the arguments after argv[0] */
 	struct launch_failure *failure; /* errnum stays 0 once the exec has worked */
 };
 
@@ -39,7 +37,7 @@ static void try_exec(struct launch *l, const char *file)
 	if (errno != ENOEXEC)
 		return;
 	l->script_argv[1] = file;
-	execve(SHELL, (char *const *)l->script_argv, l->envp);
+	execve(SPAWN_SHELL, (char *const *)l->script_argv, l->envp);
 }
 
 static bool goes_on(int errnum)
@@ -112,7 +110,7 @@ static const char **make_script_argv(const struct strv *argv)
 {
 	const char **v = mem_resize(NULL, argv->n + 2, sizeof(*v));
 
-	v[0] = SHELL;
+	v[0] = SPAWN_SHELL;
 	for (size_t i = 1; i <= argv->n; i++) /* with the NULL at the end */
 		v[i + 1] = argv->v[i];
 	return v;
@@ -124,7 +122,7 @@ static const char *search_dirs(const struct init_spawn *ask)
 
 	if (!ask->search || strchr(ask->path, '/') != NULL)
 		return NULL;
-	return path != NULL ? path : DEFAULT_PATH;
+	return path != NULL ? path : SPAWN_PATH;
 }
 
 pid_t launch_command(const struct launch_ask *what, int *pidfd, struct launch_failure *failure)

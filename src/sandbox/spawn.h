@@ -15,6 +15,10 @@
  * spawn. */
 #define LEADER_NAME "lead-%u"
 
+/* Who decides about a first exec and who makes it must look for the program at the same places. */
+#define SPAWN_SHELL "/bin/sh"	   /* of a file that the kernel does not know */
+#define SPAWN_PATH "/bin:/usr/bin" /* without a PATH */
+
 enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
 /* Where a start failed, for leader_failed. */
 enum spawn_stage {

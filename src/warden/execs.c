@@ -25,7 +25,6 @@ struct lead {
 struct item {
 	STAILQ_ENTRY(item) next;
 	struct buf packed;
-	char policy[sizeof(((struct exec_told *)NULL)->policy)];
 };
 
 struct execs {
@@ -199,9 +198,6 @@ static void record(void *arg, const struct exec_record *rec)
 		e.decision = lent(decision_name(DECISION_deny));
 		e.reason = lent("another program than was decided on; killed");
 	}
-	if (rec->outcome == EXEC_REFUSED) {
-		gate_format_denial(x->gate, rec->verdict, &req->op, it->policy, sizeof(it->policy));
-	}
 	event_pack(&e, &it->packed);
 	pthread_mutex_lock(&x->lock);
 	empty = STAILQ_EMPTY(&x->items);
@@ -280,12 +276,11 @@ void execs_take(struct execs *x, exec_told_fn *fn, void *arg)
 	if (x == NULL)
 		return;
 	while ((it = next_item(x)) != NULL) {
-		struct exec_told told = {0};
+		struct event e;
 
-		memcpy(told.policy, it->policy, sizeof(told.policy));
-		ensure(event_unpack(it->packed.data, it->packed.len, &told.event, NULL) == 0);
-		fn(&told, arg);
-		event_done(&told.event);
+		ensure(event_unpack(it->packed.data, it->packed.len, &e, NULL) == 0);
+		fn(&e, arg);
+		event_done(&e);
 		buf_done(&it->packed);
 		free(it);
 	}
@@ -304,7 +299,7 @@ struct exec_counts execs_counts(const struct execs *x)
 	};
 }
 
-static void forget(const struct exec_told *t, void *arg)
+static void forget(const struct event *e, void *arg)
 {
 }
 

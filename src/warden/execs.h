@@ -33,12 +33,7 @@ void execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t
 pid_t execs_started(struct execs *x, uint32_t spawn);
 void execs_over(struct execs *x, uint32_t spawn); /* no process of the command is left */
 
-/* One exec that is over; the event's strings are owned. */
-struct exec_told {
-	struct event event;
-	char policy[1024]; /* of a refusal: the denial as a JSON object */
-};
 /* Calls fn for each that waits, in their order. */
-typedef void exec_told_fn(const struct exec_told *t, void *arg);
+typedef void exec_told_fn(const struct event *e, void *arg);
 void execs_take(struct execs *x, exec_told_fn *fn, void *arg);
 struct exec_counts execs_counts(const struct execs *x); /* NULL: none */

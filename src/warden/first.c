@@ -3,19 +3,17 @@
 #include "base/mem.h"
 #include "exec/exec.h"
 #include "gate/gate.h"
+#include "sandbox/spawn.h"
 #include "warden/core.h"
 #include <errno.h>
-
-#define SHELL "/bin/sh"
-#define DEFAULT_PATH "/bin:/usr/bin"
 
 /* As the kernel takes a file that it does not know: the shell's script. */
 static int look_by_shell(struct run *r, const char *file)
 {
-	struct exec_first_ask ask = {.root_fd = r->w->root_fd, .path = SHELL, .cwd = r->cwd};
+	struct exec_first_ask ask = {.root_fd = r->w->root_fd, .path = SPAWN_SHELL, .cwd = r->cwd};
 	struct strv v = {0};
 
-	strv_add(&v, SHELL);
+	strv_add(&v, SPAWN_SHELL);
 	strv_add(&v, file);
 	for (size_t i = 1; i < r->first_argv.n; i++)
 		strv_add(&v, r->first_argv.v[i]);
@@ -47,7 +45,7 @@ static int search(struct run *r, const struct init_spawn *sp)
 
 	if (!sp->search || strchr(sp->path, '/') != NULL)
 		return look(r, sp->path);
-	for (const char *dir = dirs != NULL ? dirs : DEFAULT_PATH;; dir++) {
+	for (const char *dir = dirs != NULL ? dirs : SPAWN_PATH;; dir++) {
 		const size_t len = strcspn(dir, ":");
 		cleanup_free char *path =
 			mem_printf("%.*s%s%s", (int)len, dir, len > 0 ? "/" : "", sp->path);

@@ -169,10 +169,10 @@ void warden_greet(struct warden *w)
 
 /* ---- execs ---- */
 
-static void on_exec(const struct exec_told *t, void *arg)
+static void on_exec(const struct event *told, void *arg)
 {
 	struct warden *w = arg;
-	struct event e = t->event;
+	struct event e = *told;
 	const struct run *r = e.command_id != NULL ? run_find(w, e.command_id) : NULL;
 
 	e.session_id = (char *)w->args->session_id;
