@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Latency and throughput of running `true`, several ways in interleaved rounds, so that noise hits
- * all alike.
+ * all alike. WISH is the body that asks for a session; a path stands for {"workspace": path}.
  *
- * usage: bench_exec latency ROUNDS SOCKET SESSION WORKSPACE AGENTSH NAME…   prints one JSON line
- * per way bench_exec clients N SECONDS SOCKET SESSION_PREFIX                  prints commands per
- * second, ours and native */
+ * usage: bench_exec latency ROUNDS SOCKET SESSION WISH AGENTSH WAY…   prints one JSON line per way
+ *        bench_exec clients N SECONDS SOCKET WISH    prints commands per second, ours and native */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,9 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#define REST_MS 100
+
 struct place {
-	const char *socket, *session, *workspace, *agentsh;
-	int fd; /* keep-alive connection */
+	const char *socket, *session, *wish, *agentsh;
+	int fd;		/* keep-alive connection */
+	char made[128]; /* session of way_create and way_destroy */
 };
 
 static _Noreturn void fail(const char *what)
@@ -110,22 +112,24 @@ static void way_bwrap(struct place *p)
 				    "--dev", "/dev", "--proc", "/proc", "/bin/true", NULL});
 }
 
-static void way_http(struct place *p)
+static void exec_by_http(struct place *p, const char *body)
 {
-	char path[256];
+	char path[256], answer[2048];
 
 	snprintf(path, sizeof(path), "/api/v1/sessions/%s/exec", p->session);
-	if (call(p->fd, "POST", path, "{\"command\":\"/bin/true\"}", NULL, 0) != 200)
+	if (call(p->fd, "POST", path, body, answer, sizeof(answer)) != 200 ||
+	    strstr(answer, "\"exit_code\":0,") == NULL)
 		fail("exec");
+}
+
+static void way_http(struct place *p)
+{
+	exec_by_http(p, "{\"command\":\"/bin/true\"}");
 }
 
 static void way_script(struct place *p)
 {
-	char path[256];
-
-	snprintf(path, sizeof(path), "/api/v1/sessions/%s/exec", p->session);
-	if (call(p->fd, "POST", path, "{\"script\":\"true\"}", NULL, 0) != 200)
-		fail("exec");
+	exec_by_http(p, "{\"script\":\"true\"}");
 }
 
 static void way_cli(struct place *p)
@@ -154,7 +158,7 @@ static void make(struct place *p, char id[128])
 {
 	char body[512], answer[512];
 
-	snprintf(body, sizeof(body), "{\"workspace\":\"%s\"}", p->workspace);
+	snprintf(body, sizeof(body), p->wish[0] == '{' ? "%s" : "{\"workspace\":\"%s\"}", p->wish);
 	if (call(p->fd, "POST", "/api/v1/sessions", body, answer, sizeof(answer)) != 201 ||
 	    sscanf(answer, "{\"id\":\"%100[^\"]", id) != 1)
 		fail("create");
@@ -177,14 +181,53 @@ static void way_session(struct place *p)
 	end(p, id);
 }
 
+static void way_create(struct place *p)
+{
+	make(p, p->made);
+}
+
+static void way_destroy(struct place *p)
+{
+	end(p, p->made);
+}
+
+/* Until what the destroy left is cleared away and the pool of sandboxes is full again. */
+static void rest(struct place *p)
+{
+	nanosleep(&(struct timespec){.tv_nsec = REST_MS * 1000000L}, NULL);
+}
+
+static void make_and_rest(struct place *p)
+{
+	make(p, p->made);
+	rest(p);
+}
+
+static void end_and_rest(struct place *p)
+{
+	end(p, p->made);
+	rest(p);
+}
+
 static const struct way {
 	const char *name;
 	void (*run)(struct place *p);
+	void (*before)(struct place *p), (*after)(struct place *p); /* not measured */
 } ways[] = {
-	{"native", way_native}, {"native-again", way_native}, {"sh", way_sh},
-	{"bwrap", way_bwrap},	{"http", way_http},	      {"script", way_script},
-	{"cli", way_cli},	{"cli-shell", way_cli_shell}, {"cli-version", way_version},
-	{"health", way_health}, {"session", way_session},
+	{"native", way_native},
+	{"native-again", way_native},
+	{"sh", way_sh},
+	{"bwrap", way_bwrap},
+	{"bwrap-again", way_bwrap},
+	{"http", way_http},
+	{"script", way_script},
+	{"cli", way_cli},
+	{"cli-shell", way_cli_shell},
+	{"cli-version", way_version},
+	{"health", way_health},
+	{"session", way_session},
+	{"create", way_create, NULL, end_and_rest},
+	{"destroy", way_destroy, make_and_rest, rest},
 };
 
 static int by_value(const void *a, const void *b)
@@ -204,7 +247,7 @@ static int latency(int argc, char **argv)
 {
 	int rounds = atoi(argv[0]), n = argc - 5;
 	struct place p = {
-		.socket = argv[1], .session = argv[2], .workspace = argv[3], .agentsh = argv[4]};
+		.socket = argv[1], .session = argv[2], .wish = argv[3], .agentsh = argv[4]};
 	const struct way *way[16];
 	double *t = calloc((size_t)rounds * 16, sizeof(double));
 	double *diff = calloc((size_t)rounds, sizeof(double));
@@ -225,11 +268,16 @@ static int latency(int argc, char **argv)
 		for (int i = 0; i < n; i++) {
 			int k = r & 1 ? n - 1 - i
 				      : i; /* there and back: no way is always the first */
-			double begin = now_us();
+			double begin;
 
+			if (way[k]->before != NULL)
+				way[k]->before(&p);
+			begin = now_us();
 			way[k]->run(&p);
 			if (r >= 0)
 				t[k * rounds + r] = now_us() - begin;
+			if (way[k]->after != NULL)
+				way[k]->after(&p);
 		}
 	}
 	dup2(out, 1);
@@ -298,7 +346,7 @@ static int clients(char **argv)
 	struct worker *w = calloc((size_t)n, sizeof(*w));
 
 	for (int i = 0; i < n; i++) {
-		w[i].p = (struct place){.socket = argv[2], .workspace = argv[3]};
+		w[i].p = (struct place){.socket = argv[2], .wish = argv[3]};
 		w[i].p.fd = dial(argv[2]);
 		make(&w[i].p, w[i].session);
 		w[i].p.session = w[i].session;
@@ -320,7 +368,7 @@ int main(int argc, char **argv)
 		return latency(argc - 2, argv + 2);
 	if (argc == 6 && strcmp(argv[1], "clients") == 0)
 		return clients(argv + 2);
-	fprintf(stderr, "usage: bench_exec latency ROUNDS SOCKET SESSION WORKSPACE AGENTSH WAY...\n"
-			"       bench_exec clients N SECONDS SOCKET WORKSPACE\n");
+	fprintf(stderr, "usage: bench_exec latency ROUNDS SOCKET SESSION WISH AGENTSH WAY...\n"
+			"       bench_exec clients N SECONDS SOCKET WISH\n");
 	return 2;
 }

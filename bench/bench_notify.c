@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What deciding an exec costs: vfork and exec of `true` plain, told and let go, read and resolved,
- * and verified at the exec stop; in interleaved rounds, so that noise hits all alike. Run by root
- * it measures as uid 1000, since nothing is fixed for root.
+/* What starting and deciding an exec costs: `true` by vfork, fork and posix_spawn from a small
+ * process without a filter; by vfork with one notification that is let go at once (the exec) and
+ * with two (the vfork too), read and resolved, and verified at the exec stop; in interleaved
+ * rounds, so that noise hits all alike. Run by root it measures as uid 1000, since nothing is fixed
+ * for root.
  *
- * usage: bench_notify ROUNDS EXECS   prints one JSON line: medians in us, and each less plain */
+ * usage: bench_notify ROUNDS EXECS   prints one JSON line: medians of wall and CPU time in us, and
+ * each one's CPU time less plain's */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "exec/exec.h"
@@ -11,8 +14,10 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,8 +27,10 @@
 #define NOBODY 1000
 #define ROUNDS_MAX 1000
 
-enum way { PLAIN, NOTIFIED, READ, VERIFIED, WAYS };
-static const char *const way_name[] = {"plain", "notified", "read_and_resolved", "verified"};
+enum way { PLAIN, PLAIN_AGAIN, FORK, SPAWN, NOTIFIED_ONCE, NOTIFIED, READ, VERIFIED, WAYS };
+static const char *const way_name[] = {
+	"plain",    "plain_again",	 "fork",    "posix_spawn", "notified_once",
+	"notified", "read_and_resolved", "verified"};
 
 extern char **environ;
 
@@ -33,11 +40,16 @@ static _Noreturn void fail(const char *what)
 	exit(1);
 }
 
-static double now_us(void)
+/* Time that has passed, and CPU time of the measured process with its children, or of ours. */
+struct cost {
+	double wall_us, cpu_us;
+};
+
+static double now_us(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
@@ -45,7 +57,12 @@ static double now_us(void)
 
 #define IS(nr, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), (yes), (no))
 
-static int filter(void)
+static bool has_filter(enum way way)
+{
+	return way >= NOTIFIED_ONCE;
+}
+
+static int filter(enum way way)
 {
 	static struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -61,19 +78,27 @@ static int filter(void)
 	};
 	const struct sock_fprog prog = {ARRAY_LEN(code), code};
 
+	if (way == NOTIFIED_ONCE)
+		code[3] = (struct sock_filter)IS(SYS_vfork, 4, 0); /* allowed */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return (int)syscall(
 		SYS_seccomp, SECCOMP_SET_MODE_FILTER,
 		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
 }
 
-static void run_once(void)
+static void run_once(enum way way)
 {
 	char path[] = PROGRAM, name[] = "true";
 	char *argv[] = {name, NULL};
-	const pid_t pid = vfork();
+	pid_t pid;
 	int status;
 
+	if (way == SPAWN) {
+		if (posix_spawn(&pid, path, NULL, NULL, argv, environ) != 0)
+			fail("posix_spawn");
+	} else {
+		pid = way == FORK ? fork() : vfork();
+	}
 	if (pid == 0) {
 		execve(path, argv, environ);
 		_exit(127);
@@ -82,19 +107,36 @@ static void run_once(void)
 		fail("exec of true");
 }
 
-/* Each message is a number of execs; each answer the microseconds of one. */
-static int serve(int sock)
+static double children_us(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_CHILDREN, &r);
+	return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1e6 +
+	       (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+}
+
+static struct cost spent(void)
+{
+	return (struct cost){now_us(CLOCK_MONOTONIC),
+			     now_us(CLOCK_PROCESS_CPUTIME_ID) + children_us()};
+}
+
+/* Each message is a number of execs; each answer what they cost together. */
+static int serve(int sock, enum way way)
 {
 	unsigned n;
 
 	while (read(sock, &n, sizeof(n)) == sizeof(n)) {
-		const double begin = now_us();
-		double each;
+		const struct cost begin = spent();
+		struct cost c;
 
 		for (unsigned i = 0; i < n; i++)
-			run_once();
-		each = (now_us() - begin) / n;
-		if (write(sock, &each, sizeof(each)) != sizeof(each))
+			run_once(way);
+		c = spent();
+		c.wall_us -= begin.wall_us;
+		c.cpu_us -= begin.cpu_us;
+		if (write(sock, &c, sizeof(c)) != sizeof(c))
 			return 1;
 	}
 	return 0;
@@ -102,12 +144,12 @@ static int serve(int sock)
 
 static _Noreturn void become_guest(enum way way, int sock)
 {
-	char number[16];
+	char number[2][16];
 	int listener;
 	char c;
 
-	if (way != PLAIN) {
-		listener = filter();
+	if (has_filter(way)) {
+		listener = filter(way);
 		if (listener < 0 || fdio_send(sock, "l", 1, &listener, 1) < 0)
 			fail("filter");
 		close(listener);
@@ -115,8 +157,9 @@ static _Noreturn void become_guest(enum way way, int sock)
 			_exit(1);
 	}
 	fcntl(sock, F_SETFD, 0);
-	snprintf(number, sizeof(number), "%d", sock);
-	execl("/proc/self/exe", "bench_notify", "guest", number, (char *)NULL);
+	snprintf(number[0], sizeof(number[0]), "%d", sock);
+	snprintf(number[1], sizeof(number[1]), "%d", way);
+	execl("/proc/self/exe", "bench_notify", "guest", number[0], number[1], (char *)NULL);
 	fail("exec of itself");
 }
 
@@ -132,9 +175,9 @@ static void no_record(void *arg, const struct exec_record *rec)
 {
 }
 
-static bool is_notified(void *arg, pid_t pid)
+static bool is_notified(void *arg, pid_t pid, uint64_t key)
 {
-	return *(enum way *)arg == NOTIFIED;
+	return *(enum way *)arg == NOTIFIED || *(enum way *)arg == NOTIFIED_ONCE;
 }
 
 static int start(enum way *way, struct exec_control **control)
@@ -154,7 +197,7 @@ static int start(enum way *way, struct exec_control **control)
 	if (fork() == 0)
 		become_guest(*way, sock[1]);
 	close(sock[1]);
-	if (*way == PLAIN)
+	if (!has_filter(*way))
 		return sock[0];
 	if (fdio_recv(sock[0], &c, 1, &listener, &nfds, NULL) != 1)
 		fail("listener");
@@ -176,44 +219,60 @@ static double median(double *v, int n)
 	return v[n / 2];
 }
 
+/* One turn of a way, per exec; the CPU time of the thread that decides is ours. */
+static struct cost take_turn(int sock, unsigned execs)
+{
+	const double begin = now_us(CLOCK_PROCESS_CPUTIME_ID);
+	struct cost c;
+
+	if (write(sock, &execs, sizeof(execs)) != sizeof(execs) ||
+	    read(sock, &c, sizeof(c)) != sizeof(c))
+		fail("the measured process");
+	c.cpu_us += now_us(CLOCK_PROCESS_CPUTIME_ID) - begin;
+	return (struct cost){c.wall_us / execs, c.cpu_us / execs};
+}
+
 static void measure(const int sock[WAYS], int rounds, unsigned execs)
 {
-	static double us[WAYS][ROUNDS_MAX], more[WAYS][ROUNDS_MAX];
+	static double wall[WAYS][ROUNDS_MAX], cpu[WAYS][ROUNDS_MAX], more[WAYS][ROUNDS_MAX];
 
 	for (int r = 0; r < rounds; r++) {
 		for (int i = 0; i < WAYS; i++) {
 			const int w = (i + r) % WAYS; /* none is always the first */
+			const struct cost c = take_turn(sock[w], execs);
 
-			if (write(sock[w], &execs, sizeof(execs)) != sizeof(execs) ||
-			    read(sock[w], &us[w][r], sizeof(double)) != sizeof(double))
-				fail(way_name[w]);
+			wall[w][r] = c.wall_us;
+			cpu[w][r] = c.cpu_us;
 		}
 		for (int w = 0; w < WAYS; w++)
-			more[w][r] = us[w][r] - us[PLAIN][r];
+			more[w][r] = cpu[w][r] - cpu[PLAIN][r];
 	}
 	printf("{");
 	for (int w = 0; w < WAYS; w++)
-		printf("%s\"%s_us\":%.1f,\"%s_more_us\":%.1f", w > 0 ? "," : "", way_name[w],
-		       median(us[w], rounds), way_name[w], median(more[w], rounds));
+		printf("%s\"%s_us\":%.1f,\"%s_cpu_us\":%.1f,\"%s_more_cpu_us\":%.1f",
+		       w > 0 ? "," : "", way_name[w], median(wall[w], rounds), way_name[w],
+		       median(cpu[w], rounds), way_name[w], median(more[w], rounds));
 }
 
 int main(int argc, char **argv)
 {
-	enum way way[WAYS] = {PLAIN, NOTIFIED, READ, VERIFIED};
+	enum way way[WAYS];
 	const int rounds = argc == 3 ? atoi(argv[1]) : 0, execs = argc == 3 ? atoi(argv[2]) : 0;
 	struct exec_control *control[WAYS] = {0};
 	int sock[WAYS];
 
-	if (argc == 3 && strcmp(argv[1], "guest") == 0)
-		return serve(atoi(argv[2]));
+	if (argc == 4 && strcmp(argv[1], "guest") == 0)
+		return serve(atoi(argv[2]), (enum way)atoi(argv[3]));
 	if (rounds < 1 || rounds > ROUNDS_MAX || execs < 1)
 		return 2;
 	if (geteuid() == 0 &&
 	    (setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
 	     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0))
 		fail("uid");
-	for (int w = 0; w < WAYS; w++)
+	for (int w = 0; w < WAYS; w++) {
+		way[w] = (enum way)w;
 		sock[w] = start(&way[w], &control[w]);
+	}
 	measure(sock, rounds, (unsigned)execs);
 	printf(",\"skipped\":%llu,\"verified\":%llu}\n",
 	       (unsigned long long)exec_control_count(control[READ], EXEC_SKIPPED),

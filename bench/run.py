@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmarks: medians of interleaved rounds and ratios within one run; each row has its goal.
 
-usage: ./dev bench [latency|clients|events|memory|size|policy]…"""
+usage: ./dev bench [SECTION]…   all sections if none is named"""
 
 import json
 import os
@@ -10,12 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
-os.environ["AGENTSH_BUILD_DIR"] = str(TOP / "build")
-sys.path.insert(0, str(TOP / "tests"))
-import harness  # noqa: E402
+from account import profile
+from designs import designs
+from table import BENCH, all_walls, harness, lines, note, row, rows
+from work import work
 
-BENCH = TOP / "build-bench"
 PROGRAMS = [
     "agentsh",
     "agentsh-server",
@@ -25,55 +24,26 @@ PROGRAMS = [
     "agentsh-state",
     "agentsh-probe",
 ]
-rows = []
 
 
-def row(name, value, goal, ok):
-    rows.append(ok)
-    print(f"{'ok  ' if ok else 'MISS'}  {name:44} {value:34} goal: {goal}", flush=True)
-
-
-def lines(*args):
-    out = subprocess.run([str(a) for a in args], capture_output=True, text=True)
-    if out.returncode != 0:
-        sys.exit(f"{args[0]}: {out.stderr}")
-    return [json.loads(line) for line in out.stdout.splitlines()]
+def measure(server, rounds, session, wish, ways):
+    """Runs the ways in turns; prints and returns what each took."""
+    os.environ["AGENTSH_SERVER"] = f"unix:{server.socket}"
+    args = [rounds, server.socket, session.id, json.dumps(wish), harness.AGENTSH, *ways]
+    got = {r["way"]: r for r in lines(BENCH / "bench_exec", "latency", *args)}
+    for way in ways:
+        r = got[way]
+        over = f"over {ways[0]} {r['over_first_us']:8.0f} us   p90 {r['p90_us']:8.0f} us"
+        print(f"      {way:14} median {r['median_us']:8.0f} us   {over}")
+    return got
 
 
 def latency(server):
-    session = server.session()
-    ways = [
-        "native",
-        "native-again",
-        "sh",
-        "http",
-        "script",
-        "cli",
-        "cli-shell",
-        "cli-version",
-        "session",
-        "bwrap",
-    ]
-    os.environ["AGENTSH_SERVER"] = f"unix:{server.socket}"
+    limits = all_walls(server)
+    session = server.session(**limits)
+    ways = ["native", "native-again", "sh", "http", "script", "cli", "cli-shell", "cli-version", "session", "bwrap"]
     rounds = os.environ.get("BENCH_ROUNDS", "400")
-    got = {
-        r["way"]: r
-        for r in lines(
-            BENCH / "bench_exec",
-            "latency",
-            rounds,
-            server.socket,
-            session.id,
-            session.workspace,
-            harness.AGENTSH,
-            *ways,
-        )
-    }
-    for way in ways:
-        r = got[way]
-        print(
-            f"      {way:14} median {r['median_us']:8.0f} us   over native {r['over_first_us']:8.0f} us   p90 {r['p90_us']:8.0f} us"
-        )
+    got = measure(server, rounds, session, {"workspace": str(server.workspace())}, ways)
     noise = abs(got["native-again"]["over_first_us"])
     row("A/A: native against native", f"{noise:.0f} us", "the noise", True)
     http = got["http"]["over_first_us"]
@@ -85,12 +55,27 @@ def latency(server):
         f"at most 3 x sh + own process = {limit:.0f} us",
         got["cli"]["median_us"] <= limit,
     )
+    both, bwrap = got["session"]["median_us"], got["bwrap"]["median_us"]
+    row("session create and destroy", f"{both:.0f} us", f"below bwrap's start = {bwrap:.0f} us", both < bwrap)
+    session.destroy()
+
+
+def sessions(server):
+    """Each create finds the pool full; the destroys are measured apart."""
+    limits = all_walls(server)
+    session = server.session(**limits)
+    wish = {"workspace": str(server.workspace()), **limits}
+    ways = ["bwrap", "bwrap-again", "create", "destroy"]
+    got = measure(server, 60, session, wish, ways)
+    bwrap, create = got["bwrap"]["median_us"], got["create"]["median_us"]
+    row("A/A: bwrap against bwrap", f"{abs(got['bwrap-again']['over_first_us']):.0f} us", "the noise", True)
     row(
-        "session create and destroy",
-        f"{got['session']['median_us']:.0f} us",
-        f"below bwrap's start = {got['bwrap']['median_us']:.0f} us",
-        got["session"]["median_us"] < got["bwrap"]["median_us"],
+        "session create, all walls, from the pool",
+        f"{create:.0f} us",
+        f"below bwrap = {bwrap:.0f} us",
+        create < bwrap,
     )
+    note("session destroy", f"{got['destroy']['median_us']:.0f} us")
     session.destroy()
 
 
@@ -150,7 +135,7 @@ def size(server):
     total = 0
     for name in PROGRAMS:
         out = server.dir / name
-        subprocess.run(["strip", "-o", out, TOP / "build" / name], check=True)
+        subprocess.run(["strip", "-o", out, harness.BUILD / name], check=True)
         print(f"      {name:16} {out.stat().st_size / 1024:8.0f} KB")
         total += out.stat().st_size
     row("stripped programs together", f"{total / 1e6:.2f} MB", "at most 3 MB", total <= 3e6)
@@ -163,21 +148,31 @@ def policy(server):
     row("load of 10,000 rules", f"{r['load_ms']:.0f} ms", "under 1000 ms", r["load_ms"] < 1000)
 
 
+SECTIONS = {
+    "size": size,
+    "memory": memory,
+    "latency": latency,
+    "sessions": sessions,
+    "clients": clients,
+    "work": work,
+    "events": events,
+    "policy": policy,
+    "designs": designs,
+    "profile": profile,
+}
+
+
 def main():
-    names = sys.argv[1:] or ["size", "memory", "latency", "clients", "events", "policy"]
+    names = sys.argv[1:] or list(SECTIONS)
+    unknown = [name for name in names if name not in SECTIONS]
+    if unknown:
+        sys.exit(f"no benchmark '{unknown[0]}' (known: {' '.join(SECTIONS)})")
     server = harness.Server(config={"logging": {"level": "warn"}})
     try:
         server.start()
         for name in names:
             print(f"== {name}")
-            {
-                "latency": latency,
-                "clients": clients,
-                "events": events,
-                "memory": memory,
-                "size": size,
-                "policy": policy,
-            }[name](server)
+            SECTIONS[name](server)
     finally:
         server.cleanup()
     return 0 if all(rows) else 1

@@ -187,10 +187,21 @@ class Server:
     def warden_pids(self):
         return [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if self.is_our_warden(p)]
 
+    def waiting_pids(self):
+        """Prepared sandboxes that are ready to be sessions."""
+        out = []
+        for pid in children_of(self.pid):
+            with contextlib.suppress(OSError):
+                if status_of(pid)["Name"] == "agentsh-waiting":
+                    out.append(pid)
+        return out
+
     def is_our_warden(self, pid):
         if program_of(pid) != "agentsh-warden":
             return False
         with contextlib.suppress(OSError):
+            if "--wait" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                return False  # one that has no session yet
             return any(str(self.dir) in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
         return False
 

@@ -44,7 +44,7 @@ LICENCES = {
     "libjansson4": "MIT",
     "libsqlite3-0": "public domain",
     "libyaml-0-2": "MIT",
-    "libssl3": "Apache-2.0",
+    "libnettle8": "LGPL-3+ or GPL-2+, linked dynamically",
     "libpcre2-8-0": "BSD-3-clause",
 }
 BAD_NAMES = re.compile(r"(^|_)(util|utils|misc|common|helper|helpers)(_|\.|$)")

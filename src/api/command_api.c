@@ -92,7 +92,7 @@ static void exec_wait(struct call *call, const struct exec_request *r)
 	struct waiting *w = mem_new(struct waiting);
 	const struct command_ask ask = {
 		.wish = &r->wish, .idempotency_key = r->key, .body_hash = r->hash};
-	const struct command_observer obs = {.done = exec_done, .arg = w, .early = true};
+	const struct command_observer obs = {.done = exec_done, .arg = w};
 
 	w->call = call;
 	w->detached = r->wish.detach;

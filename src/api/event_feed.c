@@ -56,7 +56,7 @@ struct event_feed *event_feed_open(struct store *store, const struct event_query
 
 struct batch {
 	struct event_feed *feed;
-	uint64_t committed;
+	uint64_t safe;
 	unsigned n;
 };
 
@@ -64,8 +64,8 @@ static void on_row(uint64_t seq, const char *json, size_t len, void *arg)
 {
 	struct batch *b = arg;
 
-	/* The query also sees the open turn, which may still be rolled back. */
-	if (seq > b->committed)
+	/* The query also sees the open turn. */
+	if (seq > b->safe)
 		return;
 	b->n++;
 	b->feed->last = seq;
@@ -89,6 +89,9 @@ bool event_feed_pump(struct event_feed *f)
 			log_error("events cannot be read", "error", err.message);
 			return false;
 		}
+		/* What is safe but not in the database yet cannot be read while that fails. */
+		if (b.n < FEED_BATCH && store_failing(f->store, NULL) < 0)
+			return false;
 		f->caught_up = b.n < FEED_BATCH;
 	}
 	return f->caught_up;

@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 #include "base/mem.h"
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <pthread.h>
+#include <nettle/memops.h>
+#include <nettle/sha2.h>
 
-/* OpenSSL 3 looks an algorithm up by name at each use; the event chain hashes every event. */
-static EVP_MD *sha256;
-
-static void fetch(void)
-{
-	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-	ensure(sha256 != NULL);
-}
-
+/* Of nettle, since it is small: to load and relocate libcrypto takes each process over a
+ * millisecond. */
 void hash_sha256(uint8_t out[HASH_LEN], const void *a, size_t na, const void *b, size_t nb)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	struct sha256_ctx ctx;
 
-	pthread_once(&once, fetch);
-	ensure(ctx != NULL && EVP_DigestInit_ex2(ctx, sha256, NULL) == 1);
-	ensure(na == 0 || EVP_DigestUpdate(ctx, a, na) == 1);
-	ensure(nb == 0 || EVP_DigestUpdate(ctx, b, nb) == 1);
-	ensure(EVP_DigestFinal_ex(ctx, out, NULL) == 1);
-	EVP_MD_CTX_free(ctx);
+	sha256_init(&ctx);
+	if (na > 0)
+		sha256_update(&ctx, na, a);
+	if (nb > 0)
+		sha256_update(&ctx, nb, b);
+	sha256_digest(&ctx, HASH_LEN, out);
 }
 
 void hash_hex(char out[HASH_HEX], const uint8_t in[HASH_LEN])
@@ -63,5 +54,5 @@ int hash_unhex(uint8_t *out, size_t n, const char *hex)
 
 int hash_equal(const void *a, const void *b, size_t n)
 {
-	return CRYPTO_memcmp(a, b, n) == 0;
+	return memeql_sec(a, b, n);
 }

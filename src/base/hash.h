@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* base/hash.h - SHA-256 (libcrypto) and hexadecimal. */
+/* base/hash.h - SHA-256 and hexadecimal. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

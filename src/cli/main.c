@@ -82,7 +82,7 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 	static const struct cli_command top = {.name = "", .operands = ""};
 	int i = 1;
 
-	while (i < argc && argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != '\0') {
+	while (argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != '\0') {
 		char *one[2] = {argv[i], i + 1 < argc ? argv[i + 1] : NULL};
 		bool pair = strchr(argv[i], '=') == NULL && strcmp(argv[i], "--help") != 0;
 		int r;

@@ -2,6 +2,7 @@
 /* Values of settings. Overrides and defaults are turned into the tree that a file would have given,
  * so that each type has one reader. */
 #include "base/mem.h"
+#include "base/path.h"
 #include "config/table.h"
 #include "model/wish.h"
 #include <arpa/inet.h>
@@ -275,13 +276,6 @@ static bool check_path_item(const struct config_row *row, const struct yaml *v,
 	return read_path(&any, v, NULL, p);
 }
 
-static bool lies_in(const char *path, const char *dir)
-{
-	const size_t n = strlen(dir);
-
-	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
-}
-
 /* Nothing that a reader would have to resolve: one path has one spelling. */
 static bool is_plain(const char *path)
 {
@@ -305,7 +299,7 @@ static bool check_view_item(const struct config_row *row, const struct yaml *v,
 			"must be a plain path below /, without '.', '..' or empty parts, is '%.*s'",
 			SHOWN, v->text);
 	for (const char *const *c = row->choices; *c != NULL; c++)
-		if (lies_in(v->text, *c) || lies_in(*c, v->text))
+		if (path_overlap(v->text, *c))
 			return wrong(p, v, "must keep apart from %s, is '%.*s'", *c, SHOWN,
 				     v->text);
 	return true;

@@ -53,6 +53,9 @@ void journal_reader_close(struct journal_reader *r);
 typedef void journal_event_fn(const struct event *e, uint64_t pos, void *arg);
 int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_event, void *arg,
 		  struct err *err);
+/* The producer has said where the head is: as long as there is something before it, it is not
+ * looked for in the file. */
+void journal_tell_head(struct journal_reader *r, uint64_t head);
 uint64_t journal_reader_pos(const struct journal_reader *r); /* read so far */
 void journal_ack(struct journal_reader *r);		     /* acknowledges all that was read */
 /* The same for what was read before pos (a journal_reader_pos of then): where reading has gone on

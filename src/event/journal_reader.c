@@ -13,6 +13,7 @@ struct journal_reader {
 	char *ring_id;
 	uint32_t size;
 	uint64_t pos;
+	uint64_t told; /* journal_tell_head */
 };
 
 /* A copy of the ring's bytes from pos on. */
@@ -99,13 +100,9 @@ static int read_head(const struct journal_reader *r, uint64_t *head, struct err 
 		if (i > 0 && now == last)
 			break;
 	}
-	if (last < now)
-		now = last;
-	if (now < r->pos || now - r->pos > r->size || now % RECORD_ALIGN != 0)
-		return broken(r, err, "the head is elsewhere");
 	/* The records that the head covers were written before it was. */
 	atomic_thread_fence(memory_order_acquire);
-	*head = now;
+	*head = last < now ? last : now;
 	return 0;
 }
 
@@ -214,12 +211,14 @@ int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_e
 {
 	struct err why = {0};
 	struct window w;
-	uint64_t head = 0;
+	uint64_t head = r->told;
 	unsigned n = 0;
-	int rc = read_head(r, &head, err);
+	int rc = head > r->pos ? 0 : read_head(r, &head, err);
 
 	if (rc < 0)
 		return rc;
+	if (head < r->pos || head - r->pos > r->size || head % RECORD_ALIGN != 0)
+		return broken(r, err, "the head is elsewhere");
 	w.pos = w.len = 0;
 	while (n < max && r->pos < head) {
 		struct event e;
@@ -238,6 +237,11 @@ int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_e
 	if (rc < 0 && n == 0)
 		return err_set(err, why.code, why.subject, "%s", why.message);
 	return (int)n;
+}
+
+void journal_tell_head(struct journal_reader *r, uint64_t head)
+{
+	r->told = head;
 }
 
 uint64_t journal_reader_pos(const struct journal_reader *r)

@@ -71,6 +71,49 @@ static void evt_2_a_head_that_cannot_be_is_an_error(void **state)
 	assert_int_equal(drain(p, 1), 0);
 }
 
+static void evt_2_a_told_head_is_read_to_and_then_looked_for(void **state)
+{
+	struct pair *p = *state;
+	const off_t at = offsetof(struct ring_page, head);
+	const size_t record = size_of(0);
+
+	for (uint64_t i = 0; i < 3; i++)
+		append(p, i, 0);
+	/* Up to there the file is not asked. */
+	set_u64(p->ring_fd, at, 4);
+	journal_tell_head(p->r, 2 * record);
+	assert_int_equal(drain(p, 1), 1);
+	assert_int_equal(drain(p, 100), 1);
+	assert_int_equal(drain(p, 100), -E_BAD_REQUEST);
+	set_u64(p->ring_fd, at, 3 * record);
+	assert_int_equal(drain(p, 100), 1);
+	/* An old word changes nothing. */
+	journal_tell_head(p->r, record);
+	assert_int_equal(drain(p, 100), 0);
+	append(p, 3, 0);
+	assert_int_equal(drain(p, 100), 1);
+}
+
+static void evt_2_a_told_head_that_cannot_be_is_an_error(void **state)
+{
+	struct pair *p = *state;
+	const size_t record = size_of(0);
+	const uint64_t heads[] = {record + 4, record + SIZE + 8, UINT64_MAX};
+	struct err err = {0};
+
+	append(p, 0, 0);
+	drain(p, 1);
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		journal_tell_head(p->r, heads[i]);
+		assert_int_equal(journal_drain(p->r, 1, on_event, p, &err), -E_BAD_REQUEST);
+		assert_non_null(strstr(err.message, "head"));
+	}
+	/* The farthest possible one gets as far as the records that are not there. */
+	journal_tell_head(p->r, record + SIZE);
+	assert_int_equal(journal_drain(p->r, 1, on_event, p, &err), -E_BAD_REQUEST);
+	assert_null(strstr(err.message, "head"));
+}
+
 static void evt_2_a_head_inside_a_record_is_an_error(void **state)
 {
 	struct pair *p = *state;
@@ -269,6 +312,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(evt_2_events_before_a_broken_record_are_delivered,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(evt_2_a_head_that_cannot_be_is_an_error, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(evt_2_a_told_head_is_read_to_and_then_looked_for,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(evt_2_a_told_head_that_cannot_be_is_an_error, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(evt_2_a_head_inside_a_record_is_an_error, setup,
 						teardown),

@@ -45,6 +45,16 @@ static const char *const migrations[] = {
 	/* What sessions are bound to, for as long as their rows are. */
 	"CREATE TABLE policies(version TEXT PRIMARY KEY, name TEXT, snapshot BLOB NOT NULL);"
 	"ALTER TABLE sessions ADD COLUMN capped TEXT;",
+
+	/* Up to where each living ring was read: one row a reading instead of one entry an event.
+	 */
+	"CREATE TABLE rings(ring TEXT PRIMARY KEY, pos INTEGER NOT NULL) WITHOUT ROWID;"
+	"INSERT INTO rings SELECT ring, max(pos) + 1 FROM events"
+	"  WHERE ring IS NOT NULL GROUP BY ring;"
+	"DROP INDEX events_ring;"
+	/* Files of the output have names of their own; NULL: the command's. */
+	"ALTER TABLE commands ADD COLUMN stdout_file TEXT;"
+	"ALTER TABLE commands ADD COLUMN stderr_file TEXT;",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 

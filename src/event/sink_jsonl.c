@@ -250,7 +250,7 @@ static void on_turn(void *arg)
 	flush(arg);
 }
 
-/* Only what is committed: a turn that is open now comes by itself, or is rolled back. */
+/* Only what is safe: a turn that is open now comes by itself. */
 static void on_row(uint64_t seq, const char *json, size_t len, void *arg)
 {
 	struct sink_jsonl *j = arg;
@@ -289,9 +289,16 @@ static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 			fall_behind(j, "database");
 		}
 		flush(j);
-		/* What the store does not have any more is not waited for. */
-		if (!j->behind && j->written == q.after_seq)
+		if (j->behind || j->written > q.after_seq)
+			continue;
+		/* What the store does not have any more is not waited for, but what it cannot bring
+		 * into the database now is. */
+		if (store_failing(j->store, NULL) < 0) {
+			errno = EIO;
+			fall_behind(j, "database");
+		} else {
 			j->written = store_last_seq(j->store);
+		}
 	}
 	if (j->behind)
 		return err_set(err, E_UNAVAILABLE, j->config.path, "cannot write '%s': %s",

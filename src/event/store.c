@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening and closing, statements, and the turn: one transaction from the first store_write to the
- * end of the loop's turn. */
+/* Opening and closing, statements, and the two ends of what was written: safe at the end of the
+ * loop's turn, in the database a little later. */
 #include "event/store.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -11,24 +11,35 @@
 #include <fcntl.h>
 
 #define BUSY_MS 5000
-/* Events of higher priority can keep the loop from ever reaching the low one; then the turn ends by
- * this. */
-#define TURN_LATE_US 10000
-#define WAL_KEPT "16777216" /* bytes that the WAL file keeps when it starts anew */
+#define QUIET_MS 2	       /* without a write: then they are committed together */
+#define PUT_OFF 4	       /* times that a write may put it off */
+#define RETRY_MS 1000	       /* after a failed commit */
+#define BATCH_MAX (256 * 1024) /* bytes that do not wait for it */
+#define WAL_KEPT "16777216"    /* bytes that the WAL file keeps when it starts anew */
 
-int store_fail(struct store *s, struct err *err)
+int store_fail(struct store *s)
 {
+	const bool failed = s->failed.code != E_OK;
 	const char *why = sqlite3_errcode(s->db) != SQLITE_OK ? sqlite3_errmsg(s->db)
 							      : "the transaction was rolled back";
 
-	if (s->failed.code == E_OK)
-		err_set(&s->failed, E_UNAVAILABLE, s->path, "the database cannot be written: %s",
-			why);
-	return err_set(err, E_UNAVAILABLE, s->path, "%s", s->failed.message);
+	err_set(&s->failed, E_UNAVAILABLE, s->path, "the database cannot be written: %s", why);
+	if (!failed)
+		log_error("the database cannot be written: nothing new is begun until it can",
+			  "error", why, "database", s->path);
+	return -E_UNAVAILABLE;
 }
 
-/* A cached statement as its last user left it, or NULL. */
-static sqlite3_stmt *get_stmt(struct store *s, const char *sql)
+int store_failing(const struct store *s, struct err *err)
+{
+	if (s->failed.code == E_OK)
+		return 0;
+	return err_set(err, s->failed.code, s->path, "%s", s->failed.message);
+}
+
+/* ---- statements ---- */
+
+sqlite3_stmt *store_cached(struct store *s, const char *sql)
 {
 	size_t i = ((uintptr_t)sql >> 3) * 0x9e3779b97f4a7c15ULL >> 32;
 	sqlite3_stmt *stmt = NULL;
@@ -47,144 +58,177 @@ static sqlite3_stmt *get_stmt(struct store *s, const char *sql)
 	return stmt;
 }
 
-/* BEGIN and COMMIT. */
-static void exec(struct store *s, const char *sql)
-{
-	sqlite3_stmt *stmt = get_stmt(s, sql);
-
-	if (sqlite3_step(stmt) != SQLITE_DONE)
-		store_fail(s, NULL);
-	sqlite3_reset(stmt);
-}
-
-/* Some failures make SQLite roll back by itself. What follows in the turn must not be committed row
- * by row. */
-static void begin_again_if_rolled_back(struct store *s)
-{
-	if (!s->open || !sqlite3_get_autocommit(s->db))
-		return;
-	store_fail(s, NULL);
-	exec(s, "BEGIN");
-}
-
-sqlite3 *store_write(struct store *s)
-{
-	const struct timeval late = {0, TURN_LATE_US};
-
-	ensure(s->base != NULL);
-	begin_again_if_rolled_back(s);
-	if (s->open)
-		return s->db;
-	s->open = true;
-	s->failed.code = E_OK;
-	exec(s, "BEGIN");
-	event_active(s->turn_end, EV_TIMEOUT, 0);
-	event_add(s->turn_late, &late);
-	return s->db;
-}
-
-sqlite3 *store_read(struct store *s)
-{
-	return s->db;
-}
-
 sqlite3_stmt *store_stmt(struct store *s, const char *sql)
 {
 	sqlite3_stmt *stmt;
 
-	begin_again_if_rolled_back(s);
-	stmt = get_stmt(s, sql);
+	store_apply(s);
+	stmt = store_cached(s, sql);
 	if (stmt == NULL)
-		store_fail(s, NULL);
+		return NULL;
 	sqlite3_reset(stmt);
 	sqlite3_clear_bindings(stmt);
 	return stmt;
 }
 
-int store_run(struct store *s, sqlite3_stmt *stmt, struct err *err)
+sqlite3 *store_db(struct store *s)
 {
-	int rc;
+	return s->db;
+}
 
-	do
-		rc = sqlite3_step(stmt);
-	while (rc == SQLITE_ROW);
-	if (rc == SQLITE_CONSTRAINT)
-		rc = err_set(err, E_CONFLICT, NULL, "%s", sqlite3_errmsg(s->db));
-	else if (rc != SQLITE_DONE)
-		rc = store_fail(s, err);
-	else
-		rc = 0;
-	sqlite3_reset(stmt);
-	sqlite3_clear_bindings(stmt);
-	return rc;
+/* ---- who waits ---- */
+
+static void add_waiter(struct waiters *list, store_done_fn *fn, void *arg)
+{
+	if ((list->n & (list->n - 1)) == 0)
+		list->v = mem_resize(list->v, list->n > 0 ? list->n * 2 : 8, sizeof(*list->v));
+	list->v[list->n++] = (struct waiter){fn, arg};
+}
+
+/* Taken out first: who is told may write and wait again. */
+static void tell(struct waiters *list)
+{
+	const struct waiters told = *list;
+
+	*list = (struct waiters){0};
+	for (size_t i = 0; i < told.n; i++)
+		told.v[i].fn(told.v[i].arg);
+	free(told.v);
 }
 
 void store_after(struct store *s, store_done_fn *fn, void *arg)
 {
-	if (!s->open) {
-		fn(NULL, arg);
-		return;
-	}
-	if ((s->nwaiters & (s->nwaiters - 1)) == 0)
-		s->waiters = mem_resize(s->waiters, s->nwaiters > 0 ? s->nwaiters * 2 : 8,
-					sizeof(*s->waiters));
-	s->waiters[s->nwaiters++] = (struct waiter){fn, arg};
+	if (s->in_turn || s->spilled)
+		add_waiter(&s->waiters, fn, arg);
+	else
+		fn(arg);
 }
 
-/* Ends the transaction one way or the other; s->failed tells which. */
-static void end_transaction(struct store *s)
+void store_after_commit(struct store *s, store_done_fn *fn, void *arg)
 {
-	begin_again_if_rolled_back(s);
-	if (s->failed.code == E_OK)
-		exec(s, "COMMIT");
-	if (s->failed.code == E_OK) {
-		s->committed = s->chain;
-		return;
-	}
-	if (!sqlite3_get_autocommit(s->db))
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	s->chain = s->committed;
+	if (s->nops > 0)
+		add_waiter(&s->committers, fn, arg);
+	else
+		fn(arg);
 }
 
-/* Everything is taken out of the store before anyone is called: they may write and wait again. */
-int store_commit(struct store *s, struct err *err)
+void store_release(struct store *s)
+{
+	tell(&s->waiters);
+	tell(&s->committers);
+}
+
+/* ---- the end of a turn ---- */
+
+static void commit_in(struct store *s, int ms)
+{
+	const struct timeval tv = {ms / 1000, ms % 1000 * 1000};
+
+	event_add(s->commit_due, &tv);
+}
+
+void store_turn(struct store *s)
+{
+	if (s->in_turn)
+		return;
+	s->in_turn = true;
+	event_active(s->turn_end, EV_TIMEOUT, 0);
+	s->fresh = true;
+	if (!event_pending(s->commit_due, EV_TIMEOUT, NULL)) {
+		s->put_off = 0;
+		commit_in(s, QUIET_MS);
+	}
+}
+
+/* From here on a SIGKILL takes nothing of it. */
+static void end_turn(struct store *s)
+{
+	if (!s->in_turn)
+		return;
+	s->in_turn = false;
+	event_del(s->turn_end);
+	redo_publish(s->redo);
+}
+
+/* Everything is safe: sinks first, so that who is told finds it there. */
+static void tell_all(struct store *s)
 {
 	struct pending_list events = STAILQ_HEAD_INITIALIZER(events);
-	struct err failed;
-	struct waiter *waiters;
-	size_t n;
 
-	if (!s->open)
-		return 0;
-	end_transaction(s);
-	event_del(s->turn_end);
-	event_del(s->turn_late);
-	failed = s->failed;
-	waiters = take(s->waiters);
-	n = s->nwaiters;
+	s->safe = s->chain.seq;
 	STAILQ_CONCAT(&events, &s->pending);
-	s->nwaiters = 0;
-	s->open = false;
+	store_deliver(s, &events);
+	tell(&s->waiters);
+}
 
-	if (failed.code == E_OK)
-		store_deliver(s, &events);
-	else
-		store_forget(&events);
-	for (size_t i = 0; i < n; i++)
-		waiters[i].fn(failed.code == E_OK ? NULL : &failed, waiters[i].arg);
-	free(waiters);
-	if (failed.code != E_OK)
-		return err_set(err, failed.code, failed.subject, "%s", failed.message);
+/* Brings everything into the database. On failure the transaction is gone and the writes stay. */
+static int write_all(struct store *s)
+{
+	sqlite3_stmt *stmt = store_cached(s, "COMMIT");
+	int rc = store_apply(s);
+
+	if (rc == 0)
+		rc = store_take_in(s);
+	if (rc == 0) {
+		const bool done = sqlite3_step(stmt) == SQLITE_DONE;
+
+		rc = done ? 0 : store_fail(s);
+		sqlite3_reset(stmt);
+	}
+	if (rc == 0)
+		return 0;
+	if (!sqlite3_get_autocommit(s->db))
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	s->in_transaction = false;
+	s->applied = 0;
+	return rc;
+}
+
+int store_commit(struct store *s, struct err *err)
+{
+	const bool failed = s->failed.code != E_OK;
+
+	end_turn(s);
+	if (s->nops > 0 && write_all(s) < 0) {
+		commit_in(s, RETRY_MS);
+		if (!s->spilled)
+			tell_all(s);
+		return err_set(err, s->failed.code, s->path, "%s", s->failed.message);
+	}
+	if (failed)
+		log_info("the database can be written again", "database", s->path);
+	s->failed.code = E_OK;
+	s->in_transaction = false;
+	event_del(s->commit_due);
+	redo_begin(s->redo, redo_generation(s->redo) + (s->nops > 0));
+	store_forget_writes(s);
+	tell_all(s);
+	tell(&s->committers);
 	return 0;
 }
 
 static void on_turn_end(evutil_socket_t fd, short what, void *arg)
 {
 	struct store *s = arg;
-	struct err err = {0};
 
-	if (store_commit(s, &err) < 0)
-		log_error("a turn was rolled back", "error", err.message, "database", s->path);
+	end_turn(s);
+	if (!s->spilled)
+		tell_all(s);
+	if ((s->spilled || s->bytes.len > BATCH_MAX) && s->failed.code == E_OK)
+		store_commit(s, NULL);
+}
+
+static void on_commit_due(evutil_socket_t fd, short what, void *arg)
+{
+	struct store *s = arg;
+
+	if (!s->fresh || s->put_off == PUT_OFF) {
+		store_commit(s, NULL);
+		return;
+	}
+	s->fresh = false;
+	s->put_off++;
+	commit_in(s, QUIET_MS);
 }
 
 /* After each commit; replaces SQLite's own checkpoints on this connection. */
@@ -195,6 +239,8 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int pages)
 	checkpointer_note(s->checkpointer, pages);
 	return SQLITE_OK;
 }
+
+/* ---- opened and closed ---- */
 
 static const char *remedy(int code)
 {
@@ -222,11 +268,19 @@ static int make_file(const char *path, struct err *err)
 {
 	const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
-	if (fd < 0)
+	if (fd == -1)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot open the database '%s'; %s",
 				 path, remedy(SQLITE_CANTOPEN));
 	close(fd);
 	return 0;
+}
+
+static int open_redo(struct store *s, struct err *err)
+{
+	cleanup_free char *path = mem_printf("%s-redo", s->path);
+	const int rc = redo_open(path, &s->redo, err);
+
+	return rc == 0 ? store_redo(s, err) : rc;
 }
 
 static int open_database(struct store *s, struct err *err)
@@ -249,8 +303,13 @@ static int open_database(struct store *s, struct err *err)
 	sqlite3_busy_timeout(s->db, BUSY_MS);
 	if (sqlite3_exec(s->db, setup, NULL, NULL, NULL) != SQLITE_OK)
 		return cannot_open(s, err);
-	return s->base != NULL ? schema_migrate(s->db, s->path, err)
-			       : schema_check(s->db, s->path, err);
+	if (s->base == NULL)
+		return schema_check(s->db, s->path, err);
+	/* What is left was written for the tables as they are. */
+	rc = open_redo(s, err);
+	if (rc == 0)
+		rc = schema_migrate(s->db, s->path, err);
+	return rc == 0 ? store_follow(s, err) : rc;
 }
 
 static int start(struct store *s, struct err *err)
@@ -261,11 +320,11 @@ static int start(struct store *s, struct err *err)
 		return rc;
 	sqlite3_wal_hook(s->db, on_wal, s);
 	s->turn_end = event_new(s->base, -1, 0, on_turn_end, s);
-	s->turn_late = event_new(s->base, -1, 0, on_turn_end, s);
-	ensure(s->turn_end != NULL && s->turn_late != NULL);
+	s->commit_due = event_new(s->base, -1, 0, on_commit_due, s);
+	ensure(s->turn_end != NULL && s->commit_due != NULL);
 	if (event_base_get_npriorities(s->base) > 1) {
 		event_priority_set(s->turn_end, 1);
-		event_priority_set(s->turn_late, 0);
+		event_priority_set(s->commit_due, 0); /* however busy the loop is */
 	}
 	return 0;
 }
@@ -298,22 +357,26 @@ void store_close(struct store *s)
 
 	if (s == NULL)
 		return;
-	while (s->open)
-		if (store_commit(s, &err) < 0)
-			log_error("a turn was rolled back", "error", err.message, "database",
-				  s->path);
+	/* Who is told may write again. What cannot be committed is left in the redo file. */
+	while (s->nops > 0 && store_commit(s, &err) == 0)
+		;
 	checkpointer_stop(s->checkpointer);
 	for (size_t i = 0; i < STORE_STATEMENTS; i++)
 		sqlite3_finalize(s->statements[i].stmt);
 	if (s->checkpointer != NULL)
 		sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_close(s->db);
+	redo_close(s->redo);
 	if (s->turn_end != NULL)
 		event_free(s->turn_end);
-	if (s->turn_late != NULL)
-		event_free(s->turn_late);
+	if (s->commit_due != NULL)
+		event_free(s->commit_due);
+	store_forget_events(&s->pending);
 	buf_done(&s->json);
-	free(s->waiters);
+	buf_done(&s->bytes);
+	free(s->ops);
+	free(s->waiters.v);
+	free(s->committers.v);
 	free(s->sinks);
 	free(s->path);
 	free(s);

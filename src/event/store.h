@@ -2,9 +2,12 @@
 /* event/store.h - the database: events with their hash chain, and the transaction that others write
  * rows in.
  *
- * API child, loop thread. SQLite in WAL mode, synchronous=NORMAL; one transaction per turn of the
- * loop (group commit): store_write opens it, a low-priority event at the end of the turn commits it
- * and then runs what waited. The WAL is checkpointed by a thread with its own connection, so that
+ * API child, loop thread. SQLite in WAL mode, synchronous=NORMAL. A write is noted in memory and in
+ * the redo file (redo.h), where a SIGKILL cannot reach it; from the end of the loop's turn on it is
+ * safe: sinks get its events, and who waits for that goes on (store_after). Into the database it
+ * goes with many others, after a pause of 2 ms or 10 ms at the latest, or before, if something is
+ * read that must see it. The WAL is
+ * checkpointed by a thread with its own connection, so that
  * the loop does not wait for fsync (checkpoint.h). Chain: hash(n) = SHA-256(hash(n-1) || canonical
  * bytes of n), hash(0) = 32 zero bytes; seq has no gaps. */
 #pragma once
@@ -24,32 +27,46 @@ int store_open(const char *path, struct event_base *base, const struct clock *cl
 	       struct store **out, struct err *err);
 void store_close(struct store *s); /* commits what is open */
 
-/* The connection for writing rows; opens the turn's transaction if none is open. Never commit on
- * it. Not for a store that was opened for reading. */
-sqlite3 *store_write(struct store *s);
-/* The connection for reading (sees committed and this turn's rows). */
-sqlite3 *store_read(struct store *s);
-/* Prepared statement, cached by the text's address (string literal); it comes reset and unbound.
- * Reset it yourself where you stop before SQLITE_DONE: a statement left standing holds back the
- * checkpoints. NULL if the file cannot be read any more (the turn has failed then; sqlite3
- * functions answer SQLITE_MISUSE to it). */
+/* One write: a statement (a string literal), its values in order, the end. It takes effect in the
+ * order of writing. A constraint that it breaks is logged and the write left out: who can meet one
+ * looks first. */
+void store_put(struct store *s, const char *sql);
+void store_put_text(struct store *s, const char *text); /* NULL: NULL */
+void store_put_int(struct store *s, int64_t v);
+void store_put_blob(struct store *s, const void *p, size_t n); /* p NULL: NULL */
+uint64_t store_put_end(struct store *s);		       /* its number, never 0 */
+/* Takes a write back if it has not been carried out, because another follows that says all of it:
+ * a row that changes often is written once a commit. What a SIGKILL leaves has both, in order, so
+ * the second must hold also where the first took effect. */
+bool store_take_back(struct store *s, uint64_t number);
+/* Prepared statement for reading, cached by the text's address (string literal); it comes reset and
+ * unbound, and sees all that was written. Reset it yourself where you stop before SQLITE_DONE: a
+ * statement left standing holds back the checkpoints. NULL if the file cannot be read any more
+ * (sqlite3 functions answer SQLITE_MISUSE to it). */
 sqlite3_stmt *store_stmt(struct store *s, const char *sql);
-/* Runs a statement that writes to its end, resets and unbinds it. A broken constraint is E_CONFLICT
- * and the turn goes on; any other failure is E_UNAVAILABLE and fails the whole turn. */
-int store_run(struct store *s, sqlite3_stmt *stmt, struct err *err);
-/* Runs after the commit of this turn's transaction (at once if none is open): err NULL, or why it
- * failed (all rows of the turn are rolled back, their effects must not be shown). In order of
- * registration. */
-typedef void store_done_fn(const struct err *err, void *arg);
+sqlite3 *store_db(struct store *s); /* for messages and tests */
+/* Runs at the end of the turn, when all that was written so far is safe from SIGKILL (at once if it
+ * is). In order of registration. */
+typedef void store_done_fn(void *arg);
 void store_after(struct store *s, store_done_fn *fn, void *arg);
-/* Commits now (shutdown, tests). */
+/* The same when it is in the database (at once if it is). */
+void store_after_commit(struct store *s, store_done_fn *fn, void *arg);
+/* Commits now (shutdown, tests). On failure nothing is lost: it is tried again, and meanwhile
+ * store_failing tells. */
 int store_commit(struct store *s, struct err *err);
+/* Whether the database cannot be written: -E_UNAVAILABLE, why. Nothing new should be begun then. */
+int store_failing(const struct store *s, struct err *err);
+/* Tells all who wait, whatever is safe: for an end without the loop. */
+void store_release(struct store *s);
 
-/* Gives the event its seq, canonical JSON and chain hash and inserts it. ring NULL: made by the API
- * child itself. A (ring, pos) that is there already is skipped silently. e->seq is set, and time_us
- * where it is 0. A failure fails the turn. */
-int store_event(struct store *s, struct event *e, const char *ring, uint64_t pos, struct err *err);
-/* Called after each commit for every event of the turn, in order: JSON text without trailing
+/* Gives the event its seq, canonical JSON and chain hash and writes it. ring NULL: made by the API
+ * child itself. e->seq is set, and time_us where it is 0. */
+void store_event(struct store *s, struct event *e, const char *ring, uint64_t pos);
+/* Up to where a ring's records are in the store; 0 if nothing of it is. */
+uint64_t store_ring_end(struct store *s, const char *ring);
+uint64_t store_put_ring_end(struct store *s, const char *ring, uint64_t pos); /* its number */
+void store_drop_ring(struct store *s, const char *ring);		      /* it is gone */
+/* Called at the end of a turn for every event of it, in order: JSON text without trailing
  * newline. Sinks come before what store_after registered, and never call store_commit. */
 typedef void store_sink_fn(uint64_t seq, const struct event *e, const char *json, size_t len,
 			   void *arg);
@@ -61,7 +78,7 @@ void store_add_turn(struct store *s, store_turn_fn *fn, void *arg);
 void store_remove_turn(struct store *s, store_turn_fn *fn, void *arg);
 /* The JSON of the event that store_event has just taken; until the next call. */
 const struct buf *store_last_json(const struct store *s);
-uint64_t store_last_seq(struct store *s);	/* of the last event that is committed */
+uint64_t store_last_seq(struct store *s);	/* of the last event that is safe */
 struct event_base *store_base(struct store *s); /* NULL if opened for reading */
 
 struct event_query {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events in the store: sequence, chain, row, and the sinks that are told after the commit. */
+/* Events in the store: sequence, chain, row, the ends of their rings, and the sinks. */
 #include "base/mem.h"
 #include "event/store_state.h"
 
@@ -19,13 +19,13 @@ int store_load_chain(struct store *s, struct err *err)
 		return -E_UNAVAILABLE;
 	}
 	sqlite3_reset(stmt);
-	s->committed = s->chain;
+	s->safe = s->chain.seq;
 	return 0;
 }
 
 uint64_t store_last_seq(struct store *s)
 {
-	return s->committed.seq;
+	return s->safe;
 }
 
 /* Bytes of all strings and pointers that an event owns. */
@@ -77,80 +77,73 @@ static void keep(struct store *s, const struct event *e)
 	STAILQ_INSERT_TAIL(&s->pending, p, link);
 }
 
-static void bind_text(sqlite3_stmt *stmt, int column, const char *text)
+static void put(struct store *s, const struct event *e, const char *ring, uint64_t pos)
 {
-	if (text != NULL)
-		sqlite3_bind_text(stmt, column, text, -1, SQLITE_STATIC);
+	store_put(s, "INSERT INTO events(seq, ring, pos, time_us, type, session_id, command_id, "
+		     "agent_id, decision, path, domain, body, hash) "
+		     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+	store_put_int(s, (int64_t)e->seq);
+	store_put_text(s, ring);
+	if (ring != NULL)
+		store_put_int(s, (int64_t)pos);
+	else
+		store_put_text(s, NULL);
+	store_put_int(s, (int64_t)e->time_us);
+	store_put_text(s, event_type_name((enum event_type)e->type));
+	store_put_text(s, e->session_id);
+	store_put_text(s, e->command_id);
+	store_put_text(s, e->agent_id);
+	store_put_text(s, e->decision);
+	store_put_text(s, e->path != NULL ? e->path : e->exec_path);
+	store_put_text(s, e->dns_domain != NULL ? e->dns_domain : e->tls_sni);
+	store_put_text(s, s->json.data);
+	store_put_blob(s, s->chain.hash, HASH_LEN);
+	store_put_end(s);
 }
 
-static int insert(struct store *s, const struct event *e, const char *ring, uint64_t pos,
-		  const uint8_t *hash, struct err *err)
-{
-	sqlite3_stmt *stmt = store_stmt(
-		s, "INSERT INTO events(seq, ring, pos, time_us, type, session_id, command_id, "
-		   "agent_id, decision, path, domain, body, hash) "
-		   "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)");
-
-	sqlite3_bind_int64(stmt, 1, (int64_t)e->seq);
-	if (ring != NULL) {
-		bind_text(stmt, 2, ring);
-		sqlite3_bind_int64(stmt, 3, (int64_t)pos);
-	}
-	sqlite3_bind_int64(stmt, 4, (int64_t)e->time_us);
-	bind_text(stmt, 5, event_type_name((enum event_type)e->type));
-	bind_text(stmt, 6, e->session_id);
-	bind_text(stmt, 7, e->command_id);
-	bind_text(stmt, 8, e->agent_id);
-	bind_text(stmt, 9, e->decision);
-	bind_text(stmt, 10, e->path != NULL ? e->path : e->exec_path);
-	bind_text(stmt, 11, e->dns_domain != NULL ? e->dns_domain : e->tls_sni);
-	sqlite3_bind_text(stmt, 12, s->json.data, (int)s->json.len, SQLITE_STATIC);
-	sqlite3_bind_blob(stmt, 13, hash, HASH_LEN, SQLITE_STATIC);
-	return store_run(s, stmt, err);
-}
-
-/* The seq of the row of (ring, pos); 0 if there is none. */
-static uint64_t find(struct store *s, const char *ring, uint64_t pos)
-{
-	sqlite3_stmt *stmt;
-	uint64_t seq = 0;
-
-	if (ring == NULL)
-		return 0;
-	stmt = store_stmt(s, "SELECT seq FROM events WHERE ring = ?1 AND pos = ?2");
-	bind_text(stmt, 1, ring);
-	sqlite3_bind_int64(stmt, 2, (int64_t)pos);
-	if (sqlite3_step(stmt) == SQLITE_ROW)
-		seq = (uint64_t)sqlite3_column_int64(stmt, 0);
-	sqlite3_reset(stmt);
-	return seq;
-}
-
-int store_event(struct store *s, struct event *e, const char *ring, uint64_t pos, struct err *err)
+void store_event(struct store *s, struct event *e, const char *ring, uint64_t pos)
 {
 	uint8_t hash[HASH_LEN];
-	int rc;
 
-	store_write(s);
-	if (s->failed.code != E_OK)
-		return store_fail(s, err);
 	if (e->time_us == 0)
 		e->time_us = (uint64_t)clock_wall_us(s->clock);
 	e->seq = s->chain.seq + 1;
 	buf_clear(&s->json);
 	event_format(e, &s->json);
 	hash_sha256(hash, s->chain.hash, HASH_LEN, s->json.data, s->json.len);
-	rc = insert(s, e, ring, pos, hash, err);
-	if (rc == -E_CONFLICT) {
-		e->seq = find(s, ring, pos);
-		return e->seq != 0 ? 0 : store_fail(s, err);
-	}
-	if (rc < 0)
-		return rc;
 	s->chain.seq = e->seq;
 	memcpy(s->chain.hash, hash, HASH_LEN);
+	put(s, e, ring, pos);
 	keep(s, e);
-	return 0;
+}
+
+/* ---- rings ---- */
+
+uint64_t store_ring_end(struct store *s, const char *ring)
+{
+	sqlite3_stmt *stmt = store_stmt(s, "SELECT pos FROM rings WHERE ring=?");
+	uint64_t pos = 0;
+
+	sqlite3_bind_text(stmt, 1, ring, -1, SQLITE_STATIC);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		pos = (uint64_t)sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	return pos;
+}
+
+uint64_t store_put_ring_end(struct store *s, const char *ring, uint64_t pos)
+{
+	store_put(s, "REPLACE INTO rings(ring, pos) VALUES(?, ?)");
+	store_put_text(s, ring);
+	store_put_int(s, (int64_t)pos);
+	return store_put_end(s);
+}
+
+void store_drop_ring(struct store *s, const char *ring)
+{
+	store_put(s, "DELETE FROM rings WHERE ring=?");
+	store_put_text(s, ring);
+	store_put_end(s);
 }
 
 const struct buf *store_last_json(const struct store *s)
@@ -158,7 +151,7 @@ const struct buf *store_last_json(const struct store *s)
 	return &s->json;
 }
 
-void store_forget(struct pending_list *events)
+void store_forget_events(struct pending_list *events)
 {
 	struct pending *p;
 
@@ -198,7 +191,7 @@ void store_deliver(struct store *s, struct pending_list *events)
 			s->sinks[i].turn(s->sinks[i].arg);
 	if (--s->delivering == 0)
 		sweep(s);
-	store_forget(events);
+	store_forget_events(events);
 }
 
 static void add(struct store *s, struct sink sink)

@@ -107,6 +107,7 @@ int store_query(struct store *s, const struct event_query *q, store_row_fn *fn, 
 	uint64_t n = 0;
 	int rc = 0;
 
+	store_apply(s);
 	add_where(&where, q);
 	if (total != NULL) {
 		buf_addf(&sql, "SELECT count(*), '' FROM events%s", where.data);

@@ -2,12 +2,14 @@
 /* event/store_state.h - the inside of struct store, for store*.c only. */
 #pragma once
 #include "event/checkpoint.h"
+#include "event/redo.h"
 #include "event/store.h"
 #include <sys/queue.h>
 
 #define STORE_STATEMENTS 256 /* slots of the cache; it may fill to three quarters */
 
-/* An event of this turn, kept for the sinks; one allocation with all that it points to. */
+/* An event that is not safe yet, kept for the sinks; one allocation with all that it points
+ * to. */
 struct pending {
 	STAILQ_ENTRY(pending) link;
 	struct event event;
@@ -19,6 +21,16 @@ STAILQ_HEAD(pending_list, pending);
 struct waiter {
 	store_done_fn *fn;
 	void *arg;
+};
+struct waiters {
+	struct waiter *v;
+	size_t n;
+};
+
+/* A write that the database does not have yet. */
+struct op {
+	const char *sql; /* NULL: taken back */
+	size_t at, len;	 /* in the store's bytes: the statement's text and the values */
 };
 
 /* Who is told of events (fn) or of the end of a turn that had some (turn). Both NULL: removed while
@@ -40,28 +52,49 @@ struct store {
 	const struct clock *clock;
 	struct checkpointer *checkpointer;
 	struct event_base *base;
-	struct event *turn_end, *turn_late; /* libevent's, not the model's */
+	struct event *turn_end, *commit_due; /* libevent's, not the model's */
 	struct {
 		const char *sql;
 		sqlite3_stmt *stmt;
 	} statements[STORE_STATEMENTS];
 	unsigned nstatements;
-	/* The turn. */
-	bool open;
-	struct err failed; /* code E_OK: not yet */
-	struct chain committed, chain;
+	/* What is not committed. */
+	struct redo *redo;
+	struct buf bytes;
+	struct op *ops;
+	size_t nops, room, applied; /* applied: in the open transaction */
+	uint64_t number;	    /* of the first of them */
+	bool in_transaction;
+	bool in_turn;	   /* something is to be published, somebody to be told */
+	bool spilled;	   /* there is a write that the redo file had no room for */
+	struct err failed; /* code E_OK: the last commit did not fail */
+	bool fresh;	   /* something was written since commit_due was last set */
+	unsigned put_off;  /* how often it was set again */
+	struct chain chain;
+	uint64_t safe; /* seq of the last event that is */
 	struct pending_list pending;
-	struct waiter *waiters;
-	size_t nwaiters;
+	struct waiters waiters, committers;
 	struct buf json;
 	struct sink *sinks;
 	size_t nsinks;
 	unsigned delivering; /* depth */
 };
 
-/* Marks the turn failed by what the connection says. Returns -E_UNAVAILABLE. */
-int store_fail(struct store *s, struct err *err);
+sqlite3_stmt *store_cached(struct store *s,
+			   const char *sql); /* as its last user left it, or NULL */
+void store_turn(struct store *s);	     /* there is something for the turn's end */
+/* Brings all writes into the open transaction, which is begun if there is none. On failure none is
+ * open, s->failed tells, and the writes wait. */
+int store_apply(struct store *s);
+int store_fail(struct store *s);    /* s->failed by what the connection says; -E_UNAVAILABLE */
+int store_take_in(struct store *s); /* the redo file's generation becomes the database's */
+void store_forget_writes(struct store *s);
+/* Carries out what the last process left, and begins a new generation. */
+int store_redo(struct store *s, struct err *err);
+/* Once there are tables: makes the database's generation the one before the redo file's, where it
+ * is not (a new database beside an old file), or what is written next would not be found. */
+int store_follow(struct store *s, struct err *err);
 void store_deliver(struct store *s,
 		   struct pending_list *events); /* to the sinks; empties the list */
-void store_forget(struct pending_list *events);
+void store_forget_events(struct pending_list *events);
 int store_load_chain(struct store *s, struct err *err);

@@ -2,36 +2,28 @@
 #include "event/store_test.h"
 #include "base/fdio.h"
 #include <fcntl.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 static void evt_5_the_chain_is_as_documented_and_goes_on_after_a_restart(void **state)
 {
 	struct world *w = *state;
 	uint8_t want[HASH_LEN] = {0};
-	uint64_t seq, bad = 99;
-	struct err err = {0};
 	sqlite3_stmt *stmt;
 
-	put(w, "s", NULL);
-	put(w, "s", NULL);
+	put(w, "s");
+	put(w, "s");
 	store_close(w->store);
 	open_store(w);
 	assert_int_equal(store_last_seq(w->store), 2);
-	put(w, "s", &seq);
-	assert_int_equal(seq, 3);
-	turn(w);
+	assert_int_equal(put(w, "s"), 3);
 	stmt = store_stmt(w->store, "SELECT body, hash FROM events ORDER BY seq");
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
 		hash_sha256(want, want, HASH_LEN, sqlite3_column_blob(stmt, 0),
 			    (size_t)sqlite3_column_bytes(stmt, 0));
 		assert_memory_equal(want, sqlite3_column_blob(stmt, 1), HASH_LEN);
 	}
-	assert_int_equal(store_verify(w->store, &bad, &err), 0);
-	assert_int_equal(bad, 0);
+	commit(w);
+	assert_chain(w, 3);
 }
 
 static void evt_5_tampering_shows_at_the_first_wrong_event(void **state)
@@ -50,66 +42,111 @@ static void evt_5_tampering_shows_at_the_first_wrong_event(void **state)
 	struct world *w = *state;
 
 	for (int i = 0; i < 5; i++)
-		put(w, "s", NULL);
-	turn(w);
+		put(w, "s");
+	commit(w);
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		uint64_t bad = 99;
 		struct err err = {0};
 
-		sqlite3_exec(store_read(w->store), "BEGIN", NULL, NULL, NULL);
-		assert_int_equal(sqlite3_exec(store_read(w->store), row[i].sql, NULL, NULL, NULL),
-				 0);
+		sqlite3_exec(store_db(w->store), "BEGIN", NULL, NULL, NULL);
+		assert_int_equal(sqlite3_exec(store_db(w->store), row[i].sql, NULL, NULL, NULL), 0);
 		assert_int_equal(store_verify(w->store, &bad, &err), 0);
 		assert_int_equal(bad, row[i].bad);
-		sqlite3_exec(store_read(w->store), "ROLLBACK", NULL, NULL, NULL);
+		sqlite3_exec(store_db(w->store), "ROLLBACK", NULL, NULL, NULL);
 	}
 }
 
-static void ses_8_an_event_of_a_ring_is_stored_once(void **state)
+static void evt_2_a_ring_ends_where_it_was_read_to(void **state)
 {
 	struct world *w = *state;
-	static const struct {
-		const char *ring;
-		uint64_t pos, seq;
-	} row[] = {{"a", 0, 1},	 {"a", 8, 2},  {"a", 0, 1}, {"b", 0, 3},
-		   {NULL, 0, 4}, {NULL, 0, 5}, {"a", 8, 2}, {"a", UINT32_MAX * 8ULL, 6}};
-	uint64_t bad = 99;
-	struct err err = {0};
 
-	store_add_sink(w->store, on_sink, w);
-	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-		struct event e = {.type = EVENT_exec};
-
-		assert_int_equal(store_event(w->store, &e, row[i].ring, row[i].pos, &err), 0);
-		assert_int_equal(e.seq, row[i].seq);
-		if (i == 4)
-			turn(w);
-	}
-	turn(w);
-	assert_string_equal(w->heard.data, "e1 e2 e3 e4 e5 e6 ");
-	assert_int_equal(store_verify(w->store, &bad, &err), 0);
-	assert_int_equal(bad, 0);
+	assert_int_equal(store_ring_end(w->store, "a"), 0);
+	store_put_ring_end(w->store, "a", 8);
+	store_put_ring_end(w->store, "b", 0);
+	assert_int_equal(store_ring_end(w->store, "a"), 8);
+	store_put_ring_end(w->store, "a", UINT32_MAX * 8ULL);
+	commit(w);
+	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
+	store_close(w->store);
+	open_store(w);
+	assert_int_equal(store_ring_end(w->store, "a"), UINT32_MAX * 8ULL);
+	assert_int_equal(store_ring_end(w->store, "b"), 0);
+	assert_int_equal(store_ring_end(w->store, "A"), 0);
+	/* One that is gone begins anew under its name. */
+	store_drop_ring(w->store, "a");
+	store_drop_ring(w->store, "never was");
+	assert_int_equal(store_ring_end(w->store, "a"), 0);
+	store_put_ring_end(w->store, "a", 16);
+	assert_int_equal(store_ring_end(w->store, "a"), 16);
+	commit(w);
+	assert_int_equal(outside(w, "SELECT pos FROM rings WHERE ring='a'"), 16);
+	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
 }
 
-static void ses_1_a_conflict_in_a_row_is_told_and_harms_nothing(void **state)
+static void evt_2_values_of_every_kind_arrive_as_they_were(void **state)
 {
 	struct world *w = *state;
-	static const char sql[] =
-		"INSERT INTO sessions(id, agent_id, state) VALUES(?1, 'a', 'ready')";
-	struct err err = {0};
+	static const char *const want[] = {"null,",    "text,''",      "text,'it''s'", "integer,",
+					   "blob,X''", "blob,X'00FF'", "null,"};
+	static const int64_t numbers[] = {0, -1, INT64_MIN, INT64_MAX};
+	static const char sql[] = "REPLACE INTO meta(key, value) VALUES('v', ?1)";
+	sqlite3_stmt *stmt;
 
-	store_write(w->store);
-	for (int i = 0; i < 3; i++) {
-		sqlite3_stmt *stmt = store_stmt(w->store, sql);
+	for (size_t i = 0; i < ARRAY_LEN(want) + ARRAY_LEN(numbers) - 1; i++) {
+		const size_t number = i >= 3 && i < 7 ? i - 3 : 0;
+		const size_t kind = i < 3 ? i : i < 7 ? 3 : i - 3;
+		char text[64];
 
-		assert_null(sqlite3_column_text(stmt, 0));
-		sqlite3_bind_text(stmt, 1, i < 2 ? "one" : "two", -1, SQLITE_STATIC);
-		assert_int_equal(store_run(w->store, stmt, &err), i == 1 ? -E_CONFLICT : 0);
+		store_put(w->store, sql);
+		switch (kind) {
+		case 3:
+			store_put_int(w->store, numbers[number]);
+			break;
+		case 4:
+		case 5:
+			store_put_blob(w->store, "\0\xff", kind == 4 ? 0 : 2);
+			break;
+		case 6:
+			store_put_blob(w->store, NULL, 2);
+			break;
+		default:
+			store_put_text(w->store, kind == 0 ? NULL : kind == 1 ? "" : "it's");
+		}
+		store_put_end(w->store);
+		stmt = store_stmt(w->store, "SELECT typeof(value) || ',' ||"
+					    " iif(value IS NULL, '', quote(value))"
+					    " FROM meta WHERE key='v'");
+		assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+		snprintf(text, sizeof(text), "%s", sqlite3_column_text(stmt, 0));
+		sqlite3_reset(stmt);
+		assert_memory_equal(text, want[kind], strlen(want[kind]));
+		if (kind != 3) {
+			assert_string_equal(text, want[kind]);
+			continue;
+		}
+		stmt = store_stmt(w->store, "SELECT value FROM meta WHERE key='v'");
+		assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+		assert_true(sqlite3_column_int64(stmt, 0) == numbers[number]);
+		sqlite3_reset(stmt);
 	}
-	store_after(w->store, on_done, w);
-	turn(w);
-	assert_string_equal(w->heard.data, "done ");
-	assert_int_equal(outside(w, "SELECT count(*) FROM sessions"), 2);
+}
+
+/* Nothing of a value stays for the next write by the same statement. */
+static void evt_2_a_value_that_is_not_given_is_null(void **state)
+{
+	struct world *w = *state;
+	static const char sql[] = "REPLACE INTO meta(key, value) VALUES(?, ?)";
+
+	for (int i = 0; i < 2; i++) {
+		store_put(w->store, sql);
+		store_put_text(w->store, i == 0 ? "a" : "b");
+		if (i == 0)
+			store_put_int(w->store, 5);
+		store_put_end(w->store);
+	}
+	commit(w);
+	assert_int_equal(outside(w, "SELECT value FROM meta WHERE key='a'"), 5);
+	assert_int_equal(outside(w, "SELECT value IS NULL FROM meta WHERE key='b'"), 1);
 }
 
 /* As many as the cache takes, besides those of this test and of opening and closing. */
@@ -144,11 +181,12 @@ static void ses_8_closing_commits_and_leaves_one_private_file(void **state)
 	struct stat st;
 	char wal[96];
 
-	put(w, "s", NULL);
+	put(w, "s");
 	store_after(w->store, on_done_write_again, w);
+	store_after_commit(w->store, on_commit, w);
 	store_close(w->store);
 	w->store = NULL;
-	assert_string_equal(w->heard.data, "again done ");
+	assert_heard(w, "again commit done ");
 	snprintf(wal, sizeof(wal), "%s-wal", w->path);
 	assert_int_equal(access(wal, F_OK), -1);
 	assert_int_equal(stat(w->path, &st), 0);
@@ -170,8 +208,8 @@ static void evt_4_a_store_is_read_offline_beside_the_server_and_without_it(void 
 	uint64_t bad = 99;
 	unsigned n = 0;
 
-	put(w, "s", NULL);
-	turn(w);
+	put(w, "s");
+	commit(w);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(store_open(w->path, NULL, &w->clock, &reader, &err), 0);
 		assert_null(store_base(reader));
@@ -180,7 +218,7 @@ static void evt_4_a_store_is_read_offline_beside_the_server_and_without_it(void 
 		assert_int_equal(store_verify(reader, &bad, &err), 0);
 		assert_int_equal(bad, 0);
 		assert_int_equal(
-			sqlite3_exec(store_read(reader), "DELETE FROM events", NULL, NULL, NULL),
+			sqlite3_exec(store_db(reader), "DELETE FROM events", NULL, NULL, NULL),
 			SQLITE_READONLY);
 		store_close(reader);
 		store_close(w->store);
@@ -206,12 +244,15 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 
 	store_close(w->store);
 	w->store = NULL;
-	set_version(w, 3);
+	set_version(w, 4);
 	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(
-		strstr(err.message, "has version 3, this program knows 2; install the newer"));
+		strstr(err.message, "has version 4, this program knows 3; install the newer"));
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "install the newer"));
+	set_version(w, 2);
+	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_non_null(strstr(err.message, "has version 2, this program needs 3; start the"));
 	set_version(w, 0);
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "start the server once"));
@@ -249,8 +290,9 @@ static void ses_8_the_tables_have_the_agreed_columns(void **state)
 		{"commands",
 		 "agent_id,id,session_id,state,idempotency_key,body_hash,request,result,created_us,"
 		 "started_us,finished_us,exit_code,signal,stdout_bytes,stderr_bytes,stdout_lines,"
-		 "stderr_lines,max_output,detach,n"},
+		 "stderr_lines,max_output,detach,n,stdout_file,stderr_file"},
 		{"meta", "key,value"},
+		{"rings", "ring,pos"},
 	};
 	struct world *w = *state;
 
@@ -286,10 +328,9 @@ static void evt_3_a_row_has_what_filters_need_beside_the_body(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		const char *const want[] = {row[i].path, row[i].domain, row[i].decision};
 		struct event e = row[i].e;
-		struct err err = {0};
 		sqlite3_stmt *stmt;
 
-		assert_int_equal(store_event(w->store, &e, "ring", i, &err), 0);
+		store_event(w->store, &e, "ring", i);
 		stmt = store_stmt(w->store,
 				  "SELECT path, domain, decision, type, ring, pos, time_us "
 				  "FROM events ORDER BY seq DESC LIMIT 1");
@@ -327,105 +368,92 @@ static void exe_4_an_idempotency_key_is_unique_per_agent(void **state)
 		snprintf(sql, sizeof(sql),
 			 "INSERT INTO commands(agent_id, id, idempotency_key) VALUES%s",
 			 row[i].values);
-		assert_int_equal(sqlite3_exec(store_write(w->store), sql, NULL, NULL, NULL),
+		assert_int_equal(sqlite3_exec(store_db(w->store), sql, NULL, NULL, NULL),
 				 row[i].rc);
 	}
 }
 
-static void on_committed(const struct err *err, void *data)
+/* What the step touches of version 2: rings are known by their events and an index. */
+static void cfg_1_version_2_becomes_3_and_its_rings_go_on(void **state)
 {
-	_Atomic uint64_t *shared = data;
-
-	if (err == NULL)
-		atomic_store(&shared[0], atomic_load(&shared[1]));
-}
-
-static _Noreturn void write_for_ever(const char *path, _Atomic uint64_t *shared, int ready)
-{
-	struct event_base *base = event_base_new();
-	struct store *s = NULL;
-	struct err err = {0};
-
-	if (store_open(path, base, &clock_system, &s, &err) < 0)
-		_exit(1);
-	for (unsigned n = 0;; n++) {
-		struct event e = {.type = EVENT_exec};
-
-		if (store_event(s, &e, NULL, 0, &err) < 0 || (n == 5 && write(ready, "r", 1) != 1))
-			_exit(1);
-		atomic_store(&shared[1], e.seq);
-		if (n % 4 == 3) {
-			store_after(s, on_committed, (void *)shared);
-			event_base_loop(base, EVLOOP_NONBLOCK);
-		}
-	}
-}
-
-static void ses_8_what_was_committed_survives_sigkill(void **state)
-{
+	static const char old[] =
+		"CREATE TABLE events(seq INTEGER PRIMARY KEY, ring TEXT, pos INTEGER,"
+		"  time_us INTEGER NOT NULL, type TEXT NOT NULL, session_id TEXT,"
+		"  command_id TEXT, agent_id TEXT, decision TEXT, path TEXT, domain TEXT,"
+		"  body TEXT NOT NULL, hash BLOB NOT NULL);"
+		"CREATE UNIQUE INDEX events_ring ON events(ring, pos) WHERE ring IS NOT NULL;"
+		"CREATE TABLE commands(agent_id TEXT, id TEXT, PRIMARY KEY(agent_id, id));"
+		"CREATE TABLE meta(key TEXT PRIMARY KEY, value);"
+		"INSERT INTO events(ring, pos, time_us, type, body, hash) VALUES"
+		"  ('a', 64, 0, 'exec', '{}', zeroblob(32)), ('a', 8, 0, 'exec', '{}', ''),"
+		"  ('b', 0, 0, 'exec', '{}', ''), (NULL, NULL, 0, 'exec', '{}', zeroblob(32));"
+		"PRAGMA user_version=2";
 	struct world *w = *state;
-	_Atomic uint64_t *shared =
-		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int ready[2];
-	char c;
+	sqlite3 *db = NULL;
 
 	store_close(w->store);
-	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
-	for (int round = 0; round < 8; round++) {
-		struct err err = {0};
-		uint64_t bad = 99;
-		const pid_t pid = fork();
-
-		if (pid == 0)
-			write_for_ever(w->path, shared, ready[1]);
-		assert_int_equal(read(ready[0], &c, 1), 1);
-		for (uint64_t goal = atomic_load(&shared[0]) + (uint64_t)round * 7;
-		     atomic_load(&shared[0]) < goal;)
-			;
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		open_store(w);
-		assert_true(store_last_seq(w->store) >= atomic_load(&shared[0]));
-		assert_true(store_last_seq(w->store) <= atomic_load(&shared[1]) + 1);
-		assert_int_equal(store_verify(w->store, &bad, &err), 0);
-		assert_int_equal(bad, 0);
-		store_close(w->store);
-	}
 	w->store = NULL;
-	close(ready[0]);
-	close(ready[1]);
-	munmap((void *)shared, 4096);
+	assert_int_equal(unlink(w->path), 0);
+	assert_int_equal(sqlite3_open(w->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	open_store(w);
+	assert_int_equal(outside(w, "PRAGMA user_version"), 3);
+	assert_int_equal(outside(w, "SELECT count(*) FROM sqlite_master WHERE name='events_ring'"),
+			 0);
+	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
+	/* Behind the last record's beginning: it is not read again, and what follows it is. */
+	assert_int_equal(store_ring_end(w->store, "a"), 65);
+	assert_int_equal(store_ring_end(w->store, "b"), 1);
+	assert_int_equal(put(w, "s"), 5);
 }
+
+static int deny(void *data, int action, const char *a, const char *b, const char *c, const char *d)
+{
+	return *(int *)data == 0 || action == *(int *)data ? SQLITE_DENY : SQLITE_OK;
+}
+
+/* As when the schema cannot be read any more. */
+static void evt_2_a_statement_that_cannot_be_had_is_no_crash(void **state)
+{
+	struct world *w = *state;
+	struct err err = {0};
+
+	hold(w);
+	put_meta(w, "k");
+	/* No statement at all, then none that inserts. */
+	for (int what = 0; what <= SQLITE_INSERT; what += SQLITE_INSERT) {
+		sqlite3_set_authorizer(store_db(w->store), deny, &what);
+		if (what == 0)
+			assert_null(store_stmt(w->store, "SELECT 1 FROM meta"));
+		assert_int_equal(store_ring_end(w->store, "a"), 0);
+		assert_int_equal(store_commit(w->store, &err), -E_UNAVAILABLE);
+		assert_int_equal(store_failing(w->store, &err), -E_UNAVAILABLE);
+	}
+	sqlite3_set_authorizer(store_db(w->store), NULL, NULL);
+	commit(w);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			evt_5_the_chain_is_as_documented_and_goes_on_after_a_restart, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(evt_5_tampering_shows_at_the_first_wrong_event,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(ses_8_an_event_of_a_ring_is_stored_once, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(ses_1_a_conflict_in_a_row_is_told_and_harms_nothing,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(ses_1_statements_are_cached_by_address, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(ses_8_closing_commits_and_leaves_one_private_file,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			evt_4_a_store_is_read_offline_beside_the_server_and_without_it, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(cfg_1_what_cannot_be_opened_is_named_with_a_remedy,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(ses_8_the_tables_have_the_agreed_columns, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_3_a_row_has_what_filters_need_beside_the_body,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(exe_4_an_idempotency_key_is_unique_per_agent, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(ses_8_what_was_committed_survives_sigkill, setup,
-						teardown),
+		TEST(evt_5_the_chain_is_as_documented_and_goes_on_after_a_restart),
+		TEST(evt_5_tampering_shows_at_the_first_wrong_event),
+		TEST(evt_2_a_ring_ends_where_it_was_read_to),
+		TEST(evt_2_values_of_every_kind_arrive_as_they_were),
+		TEST(evt_2_a_value_that_is_not_given_is_null),
+		TEST(ses_1_statements_are_cached_by_address),
+		TEST(ses_8_closing_commits_and_leaves_one_private_file),
+		TEST(evt_4_a_store_is_read_offline_beside_the_server_and_without_it),
+		TEST(cfg_1_what_cannot_be_opened_is_named_with_a_remedy),
+		TEST(cfg_1_version_2_becomes_3_and_its_rings_go_on),
+		TEST(ses_8_the_tables_have_the_agreed_columns),
+		TEST(evt_3_a_row_has_what_filters_need_beside_the_body),
+		TEST(exe_4_an_idempotency_key_is_unique_per_agent),
+		TEST(evt_2_a_statement_that_cannot_be_had_is_no_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * still, for its tests. */
 #pragma once
 #include "base/mem.h"
-#include "event/store.h"
+#include "event/store_state.h"
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static inline int setup(void **state)
 
 static inline int teardown(void **state)
 {
-	static const char *const tails[] = {"", "-wal", "-shm"};
+	static const char *const tails[] = {"", "-wal", "-shm", "-redo"};
 	struct world *w = *state;
 	char path[96];
 
@@ -72,21 +72,41 @@ static inline void turn(struct world *w)
 	event_base_loop(w->base, EVLOOP_NONBLOCK);
 }
 
+/* The turn's end, and the commit that would come a little later. */
+static inline void commit(struct world *w)
+{
+	turn(w);
+	assert_int_equal(store_commit(w->store, NULL), 0);
+}
+
+/* Nothing is committed by itself until the next commit, however slow the test is. */
+static inline void hold(struct world *w)
+{
+	const struct timeval later = {1000, 0};
+
+	event_add(w->store->commit_due, &later);
+}
+
 static inline char *arg(const char *s)
 {
 	return (char *)(uintptr_t)s;
 }
 
-static inline int put(struct world *w, const char *session, uint64_t *seq)
+static inline uint64_t put(struct world *w, const char *session)
 {
 	struct event e = {
 		.type = EVENT_exec, .session_id = arg(session), .exec_path = arg("/bin/x")};
-	struct err err = {0};
-	const int rc = store_event(w->store, &e, NULL, 0, &err);
 
-	if (seq != NULL)
-		*seq = e.seq;
-	return rc;
+	store_event(w->store, &e, NULL, 0);
+	return e.seq;
+}
+
+/* A row of meta. */
+static inline void put_meta(struct world *w, const char *key)
+{
+	store_put(w->store, "INSERT INTO meta(key, value) VALUES(?, 1)");
+	store_put_text(w->store, key);
+	store_put_end(w->store);
 }
 
 /* One number from the database as another process would see it. */
@@ -116,16 +136,51 @@ static inline void on_sink(uint64_t seq, const struct event *e, const char *json
 	buf_addf(&w->heard, "e%llu ", (unsigned long long)seq);
 }
 
-static inline void on_done(const struct err *err, void *data)
+static inline void on_done(void *data)
 {
-	buf_adds(&((struct world *)data)->heard, err == NULL ? "done " : "failed ");
+	buf_adds(&((struct world *)data)->heard, "done ");
 }
 
-static inline void on_done_write_again(const struct err *err, void *data)
+static inline void on_commit(void *data)
+{
+	buf_adds(&((struct world *)data)->heard, "commit ");
+}
+
+static inline void on_done_write_again(void *data)
 {
 	struct world *w = data;
 
 	buf_adds(&w->heard, "again ");
-	put(w, "s", NULL);
+	put(w, "s");
 	store_after(w->store, on_done, w);
+}
+
+/* What was told since the last call. */
+static inline void assert_heard(struct world *w, const char *want)
+{
+	buf_adds(&w->heard, "");
+	assert_string_equal(w->heard.data, want);
+	buf_clear(&w->heard);
+	w->heard.data[0] = '\0';
+}
+
+/* The chain is whole and ends with this event. */
+static inline void assert_chain(struct world *w, uint64_t last)
+{
+	struct err err = {0};
+	uint64_t bad = 99;
+
+	assert_int_equal(store_last_seq(w->store), last);
+	assert_int_equal(outside(w, "SELECT count(*) FROM events"), last);
+	assert_int_equal(store_verify(w->store, &bad, &err), 0);
+	assert_int_equal(bad, 0);
+}
+
+/* Runs the loop for so long, or until somebody breaks it off. */
+static inline void loop_for(struct world *w, int ms)
+{
+	const struct timeval tv = {ms / 1000, ms % 1000 * 1000};
+
+	event_base_loopexit(w->base, &tv);
+	event_base_dispatch(w->base);
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The turn: commit, sinks and waiters, and what happens when it fails. */
-#include "event/store_state.h"
+/* The turn's end and the commit: who is told when, and what goes together. */
+#include "base/log.h"
 #include "event/store_test.h"
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 
 static int setup_priorities(void **state)
 {
@@ -18,44 +17,341 @@ static void on_turn(void *data)
 	buf_adds(&((struct world *)data)->heard, "turn ");
 }
 
-static void evt_2_a_turn_is_one_commit_at_its_end(void **state)
+static void evt_2_sinks_and_waiters_are_told_at_the_turns_end(void **state)
 {
 	struct world *w = *state;
-	uint64_t seq;
 
 	store_add_sink(w->store, on_sink, w);
 	store_add_turn(w->store, on_turn, w);
+	store_after_commit(w->store, on_commit, w);
 	store_after(w->store, on_done, w);
-	assert_string_equal(w->heard.data, "done ");
-	buf_clear(&w->heard);
+	assert_heard(w, "commit done ");
 
-	assert_int_equal(put(w, "s", &seq), 0);
-	assert_int_equal(seq, 1);
+	hold(w);
+	assert_int_equal(put(w, "s"), 1);
+	store_after_commit(w->store, on_commit, w);
 	store_after(w->store, on_done, w);
-	assert_int_equal(put(w, "s", &seq), 0);
-	assert_int_equal(seq, 2);
+	assert_int_equal(put(w, "s"), 2);
 	store_after(w->store, on_done, w);
-	assert_int_equal(w->heard.len, 0);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 0);
+	assert_heard(w, "");
 	assert_int_equal(store_last_seq(w->store), 0);
 
 	turn(w);
+	assert_heard(w, "e1 e2 turn done done ");
+	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 0);
 	assert_int_equal(store_last_seq(w->store), 2);
-	assert_string_equal(w->heard.data, "e1 e2 turn done done ");
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 2);
+	/* Safe already; in the database not yet. */
+	store_after(w->store, on_done, w);
+	assert_heard(w, "done ");
+	store_after_commit(w->store, on_commit, w);
 	turn(w);
-	assert_string_equal(w->heard.data, "e1 e2 turn done done ");
+	assert_heard(w, "");
+
+	assert_int_equal(store_commit(w->store, NULL), 0);
+	assert_heard(w, "commit commit ");
+	assert_chain(w, 2);
+	store_after_commit(w->store, on_commit, w);
+	assert_heard(w, "commit ");
+	commit(w);
+	assert_heard(w, "");
 }
 
-static void evt_2_a_turn_without_events_tells_only_the_waiters(void **state)
+static void evt_2_a_commit_within_the_turn_tells_all_of_them(void **state)
+{
+	struct world *w = *state;
+
+	store_add_sink(w->store, on_sink, w);
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	assert_int_equal(store_commit(w->store, NULL), 0);
+	assert_heard(w, "e1 done commit ");
+	turn(w);
+	assert_heard(w, "");
+	assert_chain(w, 1);
+}
+
+static void evt_2_a_turn_without_events_tells_no_sink(void **state)
 {
 	struct world *w = *state;
 
 	store_add_turn(w->store, on_turn, w);
-	assert_ptr_equal(store_write(w->store), store_read(w->store));
+	put_meta(w, "k");
+	store_after_commit(w->store, on_commit, w);
+	commit(w);
+	assert_heard(w, "commit ");
+	assert_int_equal(outside(w, "SELECT value FROM meta WHERE key='k'"), 1);
+}
+
+static void on_commit_stop(void *data)
+{
+	struct world *w = data;
+
+	buf_adds(&w->heard, "commit ");
+	event_base_loopbreak(w->base);
+}
+
+static void evt_2_the_commit_comes_by_itself_after_a_pause(void **state)
+{
+	struct world *w = *state;
+	int64_t start = clock_mono_us(&clock_system), took;
+
+	put(w, "s");
 	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit_stop, w);
+	put(w, "s");
+	loop_for(w, 4000);
+	took = clock_mono_us(&clock_system) - start;
+	assert_heard(w, "done commit ");
+	assert_true(took >= 1900 && took < 2000000);
+	assert_chain(w, 2);
+	/* And then there is nothing to do. */
+	assert_false(event_pending(w->store->commit_due, EV_TIMEOUT, NULL));
+	assert_false(event_pending(w->store->turn_end, EV_TIMEOUT, NULL));
+}
+
+static int64_t due_us(struct world *w)
+{
+	struct timeval tv;
+
+	assert_true(event_pending(w->store->commit_due, EV_TIMEOUT, &tv));
+	return tv.tv_sec * 1000000LL + tv.tv_usec;
+}
+
+static void evt_2_later_writes_do_not_move_the_commit(void **state)
+{
+	struct world *w = *state;
+	int64_t first, later;
+
+	hold(w);
+	first = due_us(w);
+	for (int i = 0; i < 2; i++) {
+		put(w, "s");
+		turn(w);
+		later = due_us(w);
+		assert_true(later - first < 100000 && first - later < 100000);
+	}
+}
+
+/* The timer's end, whatever the time is. */
+static void pass(struct world *w)
+{
+	event_active(w->store->commit_due, EV_TIMEOUT, 0);
 	turn(w);
-	assert_string_equal(w->heard.data, "done ");
+	if (w->store->nops > 0)
+		hold(w);
+}
+
+static void evt_2_writes_put_the_commit_off_four_times(void **state)
+{
+	struct world *w = *state;
+
+	for (int round = 0; round < 2; round++) {
+		hold(w);
+		w->store->put_off = 0;
+		for (int i = 0; i < 5; i++) {
+			put_meta(w, (const char *[]){"a", "b", "c", "d", "e"}[i]);
+			store_after_commit(w->store, on_commit, w);
+			assert_heard(w, "");
+			pass(w);
+		}
+		assert_heard(w, "commit commit commit commit commit ");
+		sqlite3_exec(store_db(w->store), "DELETE FROM meta WHERE value=1", NULL, NULL,
+			     NULL);
+	}
+	/* Without another write it waits once. */
+	hold(w);
+	w->store->put_off = 0;
+	put_meta(w, "a");
+	store_after_commit(w->store, on_commit, w);
+	pass(w);
+	assert_heard(w, "");
+	pass(w);
+	assert_heard(w, "commit ");
+}
+
+static uint64_t put_value_of(struct world *w, int64_t v)
+{
+	store_put(w->store, "REPLACE INTO meta(key, value) VALUES('v', coalesce((SELECT value FROM"
+			    " meta WHERE key='v'), 0) + ?)");
+	store_put_int(w->store, v);
+	return store_put_end(w->store);
+}
+
+static void evt_2_a_write_is_taken_back_before_it_is_carried_out(void **state)
+{
+	static const char sum[] = "SELECT value FROM meta WHERE key='v'";
+	struct world *w = *state;
+	uint64_t n[6];
+
+	for (int round = 0; round < 2; round++) {
+		hold(w);
+		assert_false(store_take_back(w->store, 0));
+		for (int i = 0; i < 3; i++)
+			n[i] = put_value_of(w, i == 0 ? 1 : i == 1 ? 10 : 100);
+		assert_true(n[0] > 0 && n[1] == n[0] + 1 && n[2] == n[0] + 2);
+		assert_true(store_take_back(w->store, n[0]));
+		assert_false(store_take_back(w->store, n[0]));
+		assert_true(store_take_back(w->store, n[2]));
+		store_stmt(w->store, sum);
+		/* Carried out, though not committed. */
+		assert_false(store_take_back(w->store, n[1]));
+		assert_false(store_take_back(w->store, n[2]));
+		n[3] = put_value_of(w, 1000);
+		n[4] = put_value_of(w, 10000);
+		turn(w);
+		assert_true(store_take_back(w->store, n[3]));
+		commit(w);
+		assert_int_equal(outside(w, sum), (round + 1) * 10010);
+		assert_false(store_take_back(w->store, n[4]));
+		assert_false(store_take_back(w->store, n[3]));
+	}
+}
+
+static int64_t reads(struct world *w, const char *sql)
+{
+	sqlite3_stmt *stmt = store_stmt(w->store, sql);
+	int64_t n;
+
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	n = sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	return n;
+}
+
+static void evt_2_a_read_sees_what_is_not_committed(void **state)
+{
+	struct world *w = *state;
+	static const char sum[] = "SELECT count(*) FROM meta WHERE key LIKE 'k%'";
+
+	hold(w);
+	put_meta(w, "k1");
+	assert_int_equal(reads(w, sum), 1);
+	put_meta(w, "k2");
+	assert_int_equal(reads(w, sum), 2);
+	turn(w);
+	put_meta(w, "k3");
+	turn(w);
+	assert_int_equal(reads(w, sum), 3);
+	assert_int_equal(outside(w, sum), 0);
+	/* Each was brought in once. */
+	commit(w);
+	assert_int_equal(outside(w, sum), 3);
+	assert_int_equal(store_failing(w->store, NULL), 0);
+	assert_int_equal(reads(w, sum), 3);
+	put_meta(w, "k4");
+	commit(w);
+	assert_int_equal(outside(w, sum), 4);
+}
+
+#define BATCH_MAX (256 * 1024)
+static const char blob_sql[] = "INSERT INTO meta(key, value) VALUES(hex(randomblob(8)), ?)";
+
+/* A write of so many bytes, as the store counts them. */
+static void put_bytes(struct world *w, size_t n)
+{
+	const size_t len = n - sizeof(blob_sql) - 8;
+	cleanup_free char *blob = mem_alloc(len);
+
+	store_put(w->store, blob_sql);
+	store_put_blob(w->store, blob, len);
+	store_put_end(w->store);
+}
+
+static void evt_2_a_large_batch_does_not_wait(void **state)
+{
+	struct world *w = *state;
+
+	hold(w);
+	put_bytes(w, BATCH_MAX - 100);
+	put_bytes(w, 100);
+	assert_int_equal(w->store->bytes.len, BATCH_MAX);
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	turn(w);
+	assert_heard(w, "done ");
+	store_commit(w->store, NULL);
+	assert_heard(w, "commit ");
+
+	hold(w);
+	put_bytes(w, BATCH_MAX - 100);
+	put_bytes(w, 101);
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	assert_heard(w, "");
+	turn(w);
+	assert_heard(w, "done commit ");
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"), 4);
+}
+
+static void evt_2_memory_of_a_large_batch_is_given_back(void **state)
+{
+	struct world *w = *state;
+
+	/* One allocation of n + 1 bytes, for its closing zero; 512 KiB are kept. */
+	put_bytes(w, 512 * 1024 - 1);
+	commit(w);
+	assert_int_equal(w->store->bytes.cap, 512 * 1024);
+	put_bytes(w, 512 * 1024);
+	commit(w);
+	assert_int_equal(w->store->bytes.cap, 0);
+	for (int i = 0; i < 300; i++)
+		put(w, "s");
+	commit(w);
+	assert_chain(w, 300);
+}
+
+/* A record's own eight bytes, and the next one's begin. */
+#define FITS (REDO_SIZE - 8)
+
+static void evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit(void **state)
+{
+	struct world *w = *state;
+
+	hold(w);
+	put_bytes(w, FITS);
+	assert_false(w->store->spilled);
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	turn(w);
+	assert_heard(w, "done commit ");
+
+	hold(w);
+	put_bytes(w, FITS + 1);
+	assert_true(w->store->spilled);
+	put_meta(w, "k");
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	turn(w);
+	assert_heard(w, "done commit ");
+	assert_false(w->store->spilled);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"), 2);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
+}
+
+static void evt_2_a_broken_constraint_leaves_out_that_row_alone(void **state)
+{
+	struct world *w = *state;
+	char text[512] = "";
+	const int fd = memfd_create("log", MFD_CLOEXEC);
+
+	log_init("test", LOG_ERROR, LOG_TEXT, fd);
+	put_meta(w, "one");
+	put_meta(w, "one");
+	put_meta(w, "two");
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	commit(w);
+	log_init("test", LOG_ERROR, LOG_TEXT, 2);
+	assert_heard(w, "done ");
+	assert_int_equal(store_failing(w->store, NULL), 0);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key IN ('one','two')"), 2);
+	assert_chain(w, 1);
+	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "a row was refused by the database"));
+	assert_non_null(strstr(text, "UNIQUE constraint failed: meta.key"));
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	close(fd);
 }
 
 static void evt_2_a_waiter_may_write_and_wait_again(void **state)
@@ -63,25 +359,48 @@ static void evt_2_a_waiter_may_write_and_wait_again(void **state)
 	struct world *w = *state;
 
 	store_add_sink(w->store, on_sink, w);
-	put(w, "s", NULL);
+	put(w, "s");
 	store_after(w->store, on_done_write_again, w);
 	store_after(w->store, on_done_write_again, w);
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_string_equal(w->heard.data, "e1 again again ");
+	assert_heard(w, "e1 again again ");
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_string_equal(w->heard.data, "e1 again again e2 e3 done done ");
+	assert_heard(w, "e2 e3 done done ");
 	assert_int_equal(store_commit(w->store, NULL), 0);
+	assert_heard(w, "");
 }
 
 static void evt_2_many_waiters_keep_their_order(void **state)
 {
 	struct world *w = *state;
 
-	store_write(w->store);
-	for (int i = 0; i < 100; i++)
-		store_after(w->store, on_done, w);
+	hold(w);
+	put_meta(w, "k");
+	for (int i = 0; i < 100; i++) {
+		store_after(w->store, i == 60 ? on_turn : on_done, w);
+		store_after_commit(w->store, i == 70 ? on_turn : on_commit, w);
+	}
 	turn(w);
 	assert_int_equal(w->heard.len, 500);
+	assert_memory_equal(w->heard.data + 300, "turn ", 5);
+	buf_clear(&w->heard);
+	commit(w);
+	assert_int_equal(w->heard.len, 99 * 7 + 5);
+	assert_memory_equal(w->heard.data + 490, "turn ", 5);
+}
+
+static void ses_8_at_an_end_without_the_loop_all_are_told(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "s");
+	store_after_commit(w->store, on_commit, w);
+	store_after(w->store, on_done, w);
+	store_release(w->store);
+	assert_heard(w, "done commit ");
+	commit(w);
+	assert_heard(w, "");
+	assert_chain(w, 1);
 }
 
 static void remove_self(uint64_t seq, const struct event *e, const char *json, size_t len,
@@ -100,14 +419,14 @@ static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
 	struct world other = {0};
 
 	store_add_sink(w->store, remove_self, w);
-	put(w, "s", NULL);
-	put(w, "s", NULL);
-	turn(w);
+	put(w, "s");
+	put(w, "s");
+	commit(w);
 	/* The new one begins with the next turn. */
 	assert_string_equal(w->heard.data, "once1 ");
 	assert_int_equal(w->store->nsinks, 1);
-	put(w, "s", NULL);
-	turn(w);
+	put(w, "s");
+	commit(w);
 	assert_string_equal(w->heard.data, "once1 e3 ");
 	store_add_turn(w->store, on_turn, w);
 	store_remove_turn(w->store, on_turn, w);
@@ -115,8 +434,8 @@ static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
 	store_add_sink(w->store, on_sink, &other);
 	store_remove_sink(w->store, on_sink, w);
 	store_remove_sink(w->store, on_sink, w);
-	put(w, "s", NULL);
-	turn(w);
+	put(w, "s");
+	commit(w);
 	assert_string_equal(w->heard.data, "once1 e3 turn ");
 	assert_string_equal(other.heard.data, "e4 ");
 	buf_done(&other.heard);
@@ -142,137 +461,18 @@ static void evt_6_sinks_get_the_whole_event(void **state)
 	struct event e = {.type = EVENT_exec,
 			  .session_id = mem_strdup("s-1"),
 			  .exec_path = mem_strdup("/bin/x")};
-	struct err err = {0};
 
 	store_add_sink(w->store, check_copy, w);
 	strv_add(&e.exec_argv, "a");
 	strv_add(&e.exec_argv, "b");
-	assert_int_equal(store_event(w->store, &e, "ring", 0, &err), 0);
+	store_event(w->store, &e, "ring", 0);
 	assert_int_equal(e.time_us, 1767323045678901);
 	event_done(&e);
-	turn(w);
+	commit(w);
 	assert_string_equal(w->heard.data,
 			    "{\"seq\":1,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
 			    "\"type\":\"exec\",\"session_id\":\"s-1\",\"count\":1,\"exec\":"
 			    "{\"path\":\"/bin/x\",\"argv\":[\"a\",\"b\"],\"ppid\":0}}");
-}
-
-static void limit_pages(struct world *w, int more)
-{
-	char sql[64];
-	const int64_t pages = outside(w, "PRAGMA page_count");
-
-	snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld", (long long)(pages + more));
-	sqlite3_exec(store_read(w->store), sql, NULL, NULL, NULL);
-}
-
-static void on_done_keep(const struct err *err, void *data)
-{
-	struct world *w = data;
-
-	buf_addf(&w->heard, "%s: %s", err_row(err->code)->name, err->message);
-}
-
-static void evt_2_a_full_disk_rolls_the_turn_back(void **state)
-{
-	struct world *w = *state;
-	struct err err = {0};
-	uint64_t seq, bad;
-	int rc = 0;
-
-	put(w, "s", NULL);
-	turn(w);
-	store_add_sink(w->store, on_sink, w);
-	limit_pages(w, 2);
-	put(w, "s", NULL);
-	store_after(w->store, on_done_keep, w);
-	for (int i = 0; i < 1000 && rc == 0; i++)
-		rc = put(w, "s", NULL);
-	assert_int_equal(rc, -E_UNAVAILABLE);
-	assert_int_equal(put(w, "s", NULL), -E_UNAVAILABLE);
-	assert_int_equal(store_commit(w->store, &err), -E_UNAVAILABLE);
-	assert_string_equal(err.message,
-			    "the database cannot be written: database or disk is full");
-	assert_string_equal(
-		w->heard.data,
-		"E_UNAVAILABLE: the database cannot be written: database or disk is full");
-	assert_int_equal(store_last_seq(w->store), 1);
-
-	/* It works again once there is room, without a gap. */
-	buf_clear(&w->heard);
-	limit_pages(w, 1000);
-	assert_int_equal(put(w, "s", &seq), 0);
-	assert_int_equal(seq, 2);
-	store_after(w->store, on_done, w);
-	turn(w);
-	assert_string_equal(w->heard.data, "e2 done ");
-	assert_int_equal(store_verify(w->store, &bad, &err), 0);
-	assert_int_equal(bad, 0);
-}
-
-static void evt_2_a_failed_commit_rolls_the_turn_back(void **state)
-{
-	struct world *w = *state;
-	struct rlimit old, tight;
-	struct err err = {0};
-	struct stat st;
-	char wal[96];
-	uint64_t seq, bad;
-
-	put(w, "s", NULL);
-	turn(w);
-	store_add_sink(w->store, on_sink, w);
-	snprintf(wal, sizeof(wal), "%s-wal", w->path);
-	assert_int_equal(stat(wal, &st), 0);
-	getrlimit(RLIMIT_FSIZE, &old);
-	tight = old;
-	tight.rlim_cur = (rlim_t)st.st_size;
-	signal(SIGXFSZ, SIG_IGN);
-	setrlimit(RLIMIT_FSIZE, &tight);
-	assert_int_equal(put(w, "s", NULL), 0);
-	store_after(w->store, on_done, w);
-	assert_int_equal(store_commit(w->store, &err), -E_UNAVAILABLE);
-	setrlimit(RLIMIT_FSIZE, &old);
-	assert_string_equal(w->heard.data, "failed ");
-	assert_int_equal(store_last_seq(w->store), 1);
-	assert_int_equal(put(w, "s", &seq), 0);
-	assert_int_equal(seq, 2);
-	turn(w);
-	assert_string_equal(w->heard.data, "failed e2 ");
-	assert_int_equal(store_verify(w->store, &bad, &err), 0);
-	assert_int_equal(bad, 0);
-}
-
-static void evt_2_a_rollback_by_sqlite_itself_fails_the_whole_turn(void **state)
-{
-	struct world *w = *state;
-	static const char set[] = "INSERT OR ROLLBACK INTO meta VALUES('k', 1)";
-	struct err err = {0};
-	sqlite3_stmt *stmt;
-
-	store_add_sink(w->store, on_sink, w);
-	put(w, "s", NULL);
-	store_after(w->store, on_done, w);
-	assert_int_equal(sqlite3_exec(store_write(w->store), set, NULL, NULL, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(store_write(w->store), set, NULL, NULL, NULL),
-			 SQLITE_CONSTRAINT);
-	/* What is written now must not be committed row by row. */
-	stmt = store_stmt(w->store, "INSERT INTO meta VALUES('later', 1)");
-	assert_int_equal(store_run(w->store, stmt, &err), 0);
-	assert_int_equal(put(w, "s", NULL), -E_UNAVAILABLE);
-	turn(w);
-	assert_string_equal(w->heard.data, "failed ");
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta"), 0);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 0);
-
-	/* The same when it is the last thing of the turn. */
-	sqlite3_exec(store_write(w->store), set, NULL, NULL, NULL);
-	sqlite3_exec(store_write(w->store), set, NULL, NULL, NULL);
-	assert_int_equal(store_commit(w->store, &err), -E_UNAVAILABLE);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta"), 0);
-	put(w, "s", NULL);
-	turn(w);
-	assert_string_equal(w->heard.data, "failed e1 ");
 }
 
 static void on_high(evutil_socket_t fd, short what, void *data)
@@ -280,13 +480,13 @@ static void on_high(evutil_socket_t fd, short what, void *data)
 	buf_adds(&((struct world *)data)->heard, "high ");
 }
 
-static void evt_2_the_commit_comes_after_what_the_turn_still_has_to_do(void **state)
+static void evt_2_waiters_come_after_what_the_turn_still_has_to_do(void **state)
 {
 	struct world *w = *state;
 	struct event *high = event_new(w->base, -1, 0, on_high, w);
 
 	event_priority_set(high, 0);
-	store_write(w->store);
+	put_meta(w, "k");
 	store_after(w->store, on_done, w);
 	event_active(high, 0, 0);
 	turn(w);
@@ -297,11 +497,6 @@ static void evt_2_the_commit_comes_after_what_the_turn_still_has_to_do(void **st
 static void on_busy(evutil_socket_t fd, short what, void *data)
 {
 	(*(unsigned *)data)++;
-}
-
-static void on_done_stop(const struct err *err, void *data)
-{
-	event_base_loopbreak(((struct world *)data)->base);
 }
 
 static void evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever(void **state)
@@ -317,41 +512,42 @@ static void evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever(void **state)
 	busy = event_new(w->base, fds[0], EV_READ | EV_PERSIST, on_busy, &rounds);
 	event_priority_set(busy, 0);
 	event_add(busy, NULL);
-	store_write(w->store);
-	store_after(w->store, on_done_stop, w);
-	event_base_loop(w->base, 0);
+	put_meta(w, "k");
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit_stop, w);
+	loop_for(w, 4000);
+	assert_heard(w, "done commit ");
 	assert_true(rounds > 1);
 	event_free(busy);
 	close(fds[0]);
 	close(fds[1]);
 }
 
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST2(f) cmocka_unit_test_setup_teardown(f, setup_priorities, teardown)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(evt_2_a_turn_is_one_commit_at_its_end, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_turn_without_events_tells_only_the_waiters,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_waiter_may_write_and_wait_again, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_2_many_waiters_keep_their_order, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_6_sinks_come_and_go_while_they_are_told, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_6_sinks_get_the_whole_event, setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_full_disk_rolls_the_turn_back, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_failed_commit_rolls_the_turn_back, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(
-			evt_2_a_rollback_by_sqlite_itself_fails_the_whole_turn, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			evt_2_the_commit_comes_after_what_the_turn_still_has_to_do,
-			setup_priorities, teardown),
-		cmocka_unit_test_setup_teardown(
-			evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever, setup_priorities,
-			teardown),
+		TEST(evt_2_sinks_and_waiters_are_told_at_the_turns_end),
+		TEST(evt_2_a_commit_within_the_turn_tells_all_of_them),
+		TEST(evt_2_a_turn_without_events_tells_no_sink),
+		TEST(evt_2_the_commit_comes_by_itself_after_a_pause),
+		TEST(evt_2_writes_put_the_commit_off_four_times),
+		TEST(evt_2_a_write_is_taken_back_before_it_is_carried_out),
+		TEST(evt_2_later_writes_do_not_move_the_commit),
+		TEST(evt_2_a_read_sees_what_is_not_committed),
+		TEST(evt_2_a_large_batch_does_not_wait),
+		TEST(evt_2_memory_of_a_large_batch_is_given_back),
+		TEST(evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit),
+		TEST(evt_2_a_broken_constraint_leaves_out_that_row_alone),
+		TEST(evt_2_a_waiter_may_write_and_wait_again),
+		TEST(evt_2_many_waiters_keep_their_order),
+		TEST(ses_8_at_an_end_without_the_loop_all_are_told),
+		TEST(evt_6_sinks_come_and_go_while_they_are_told),
+		TEST(evt_6_sinks_get_the_whole_event),
+		TEST2(evt_2_waiters_come_after_what_the_turn_still_has_to_do),
+		TEST2(evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

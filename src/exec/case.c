@@ -20,6 +20,7 @@ struct exec_case *case_new(const struct seccomp_notif *n, int64_t now_us)
 	k->req.op.class = OP_EXEC;
 	k->req.op.exec.path = "";
 	k->req.pid = k->tid;
+	k->req.asked_us = now_us;
 	return k;
 }
 
@@ -86,6 +87,14 @@ static void fill_op(struct exec_case *k)
 	k->req.nchain = k->image.chain.n;
 }
 
+static int resolve(const struct image_name *name, const struct args *args, struct case_context *ctx,
+		   struct image *out)
+{
+	if (ctx->programs.root >= 0)
+		return known_resolve(&ctx->programs, name, args, out);
+	return image_resolve(name, args, &ctx->programs.names, out);
+}
+
 int case_read(struct exec_case *k, const struct seccomp_notif *n, struct case_context *ctx)
 {
 	const bool at = n->data.nr == SYS_execveat;
@@ -102,7 +111,7 @@ int case_read(struct exec_case *k, const struct seccomp_notif *n, struct case_co
 		return r;
 	name.path = k->path;
 	name.cwd = k->cwd;
-	r = image_resolve(&name, &k->args, &ctx->names, k->skippable, &k->image);
+	r = resolve(&name, &k->args, ctx, &k->image);
 	if (r != 0)
 		return r;
 	fill_op(k);
@@ -116,7 +125,7 @@ int case_find_target(struct exec_case *k, struct case_context *ctx)
 	const struct image_name name = {
 		.tid = k->tid, .path = k->verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
 	struct image found;
-	int r = image_resolve(&name, &k->args, &ctx->names, false, &found);
+	int r = resolve(&name, &k->args, ctx, &found);
 
 	if (r != 0)
 		return r;

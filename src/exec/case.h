@@ -2,7 +2,7 @@
 /* exec/case.h - one exec from its notification to its record; private to this folder. */
 #pragma once
 #include "exec/exec.h"
-#include "exec/image.h"
+#include "exec/known.h"
 #include "exec/share.h"
 #include <linux/seccomp.h>
 #include <sys/queue.h>
@@ -39,7 +39,7 @@ struct exec_case {
 /* What is known of the session's processes and files while execs are read. */
 struct case_context {
 	struct share share;
-	struct fixed_names names;
+	struct known_programs programs; /* root -1: each caller's own is looked for */
 	bool may_skip;
 };
 

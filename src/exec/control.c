@@ -43,7 +43,10 @@ static void on_notification(struct exec_control *c, const struct seccomp_notif *
 		hold_on_exec(c, n);
 		return;
 	case SYS_clone:
-		share_on_clone(&c->ctx.share, (pid_t)n->pid, n->data.args[0]);
+		if ((n->data.args[0] & CLONE_THREAD) != 0)
+			share_on_thread(&c->ctx.share, (pid_t)n->pid);
+		else
+			share_on_clone(&c->ctx.share, (pid_t)n->pid, n->data.args[0]);
 		break;
 #ifdef SYS_vfork
 	case SYS_vfork:
@@ -241,8 +244,9 @@ static void free_control(struct exec_control *c)
 	while ((r = take_resumed(c)) != NULL)
 		free(r);
 	share_done(&c->ctx.share);
-	fixed_names_done(&c->ctx.names);
+	known_done(&c->ctx.programs);
 	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->telling);
 	for (size_t i = 0; i < 3; i++)
 		mem_cleanup_fd((int[]){c->listener, c->wake_fd, c->child_fd} + i);
 	free(c);
@@ -258,9 +262,11 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 	c->listener = listener;
 	c->wake_fd = c->child_fd = -1;
 	c->ctx.may_skip = ops->may_skip;
+	c->ctx.programs.root = ops->root;
 	LIST_INIT(&c->cases);
 	STAILQ_INIT(&c->resumed);
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->telling, NULL);
 	r = trace_available();
 	if (r == 0)
 		r = listener_init(listener);
@@ -271,8 +277,8 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 		errno = r;
 		return err_errno(err, E_ENFORCEMENT, "exec_policy",
 				 "processes cannot be traced or the exec thread cannot start "
-				 "(ptrace refused by "
-				 "the container, or kernel.yama.ptrace_scope 3)");
+				 "(let the container use ptrace, lower kernel.yama.ptrace_scope, "
+				 "or list exec_policy in sandbox.allow_unenforced)");
 	}
 	*out = c;
 	return 0;
@@ -309,6 +315,12 @@ void exec_control_resume(struct exec_control *c, uint64_t pending, const struct 
 	pthread_mutex_unlock(&c->lock);
 	if (eventfd_write(c->wake_fd, 1) == -1)
 		ensure(errno == EAGAIN);
+}
+
+void exec_control_settle(struct exec_control *c)
+{
+	pthread_mutex_lock(&c->telling);
+	pthread_mutex_unlock(&c->telling);
 }
 
 uint64_t exec_control_count(const struct exec_control *c, enum exec_outcome outcome)

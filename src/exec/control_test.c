@@ -507,17 +507,47 @@ static void pol_4_bad_pointers_get_the_kernels_answer(void **state)
 	assert_int_equal(kit.record[0].argc, 1);
 }
 
-/* The first exec is ours: neither read nor asked about. */
-static void exe_2_the_first_exec_goes_at_once(void **state)
+static int guest_shows_key(void *arg)
 {
-	char *argv[] = {(char *)kit_path("evil"), (char *)"x", NULL};
+	char *argv[] = {(char *)"x", NULL};
 
-	kit_start(guest_exec, argv, false);
+	syscall(SYS_execve, kit_path("evil"), argv, environ, 0L, 0L, *(const uint64_t *)arg);
+	return KIT_NOT_RUN;
+}
+
+static int guest_shows_key_at(void *arg)
+{
+	char *argv[] = {(char *)"x", NULL};
+	const int fd = open(kit_path("evil"), O_PATH | O_CLOEXEC);
+
+	syscall(SYS_execveat, fd, "", argv, environ, AT_EMPTY_PATH, *(const uint64_t *)arg);
+	return KIT_NOT_RUN;
+}
+
+static int run_with_key(kit_guest_fn *fn, uint64_t key)
+{
+	kit_start(fn, &key, false);
 	kit.first = kit.guest;
 	kit_go();
-	assert_int_equal(kit_end(), 1);
+	return kit_end();
+}
+
+/* The first exec is ours: neither read nor asked about. It is known by what only we know. */
+static void exe_2_the_first_exec_goes_at_once(void **state)
+{
+	static const uint64_t wrong[] = {0, KIT_KEY + 1, KIT_KEY ^ UINT64_C(1) << 63,
+					 KIT_KEY & UINT32_MAX, KIT_KEY >> 32};
+
+	assert_int_equal(run_with_key(guest_shows_key, KIT_KEY), 1);
 	assert_int_equal(kit.nrecords, 0);
 	assert_int_equal(kit.decided, 0);
+	assert_int_equal(run_with_key(guest_shows_key_at, KIT_KEY), 1);
+	assert_int_equal(kit.decided, 0);
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		assert_int_equal(run_with_key(guest_shows_key, wrong[i]), KIT_NOT_RUN);
+		assert_int_equal(run_with_key(guest_shows_key_at, wrong[i]), KIT_NOT_RUN);
+		assert_int_equal(kit.count[EXEC_REFUSED], 1);
+	}
 }
 
 static int guest_sleeps(void *arg)

@@ -6,6 +6,7 @@
  * began with an exec. Its strings are on its stack and heap. */
 #include "exec/exec_testkit.h"
 #include <spawn.h>
+#include <stdatomic.h>
 
 extern char **environ;
 
@@ -64,6 +65,56 @@ static int do_threads(void)
 	if (pthread_create(&t, NULL, sleep_on, NULL) != 0)
 		return KIT_BROKEN;
 	return run(BY_VFORK, SYSTEM);
+}
+
+static void *wait_for_end(void *arg)
+{
+	char c;
+
+	return read(*(const int *)arg, &c, 1) == 0 ? NULL : arg;
+}
+
+/* A caller of vfork gets a thread, and loses it again. */
+static int do_passing_thread(void)
+{
+	int fd[2], r = run(BY_VFORK, SYSTEM);
+	pthread_t t;
+
+	if (pipe2(fd, O_CLOEXEC) < 0 || pthread_create(&t, NULL, wait_for_end, &fd[0]) != 0)
+		return KIT_BROKEN;
+	r += run(BY_VFORK, SYSTEM) + run(BY_SPAWN, SYSTEM);
+	close(fd[1]);
+	pthread_join(t, NULL);
+	return r + run(BY_VFORK, SYSTEM);
+}
+
+/* Copies are nobody else's, whatever threads the original has; but who has called vfork might have
+ * made the child by that. */
+static int do_copies_of_threads(void)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, sleep_on, NULL) != 0)
+		return KIT_BROKEN;
+	return run(BY_FORK, SYSTEM) + run(BY_VFORK, SYSTEM) + run(BY_FORK, SYSTEM);
+}
+
+static void *vfork_in_thread(void *arg)
+{
+	*(int *)arg = run(BY_VFORK, SYSTEM);
+	return NULL;
+}
+
+/* Its first thread is known as a caller that was alone. */
+static int do_vfork_of_second_thread(void)
+{
+	int first = run(BY_VFORK, SYSTEM), second = KIT_BROKEN;
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, vfork_in_thread, &second) != 0)
+		return KIT_BROKEN;
+	pthread_join(t, NULL);
+	return first + second;
 }
 
 static int do_shared_mapping(void)
@@ -179,6 +230,106 @@ static int do_stray(void)
 	return r;
 }
 
+struct couple {
+	pid_t parent;
+	atomic_int come; /* children of vfork that are there */
+	int i;
+};
+
+/* The second waits until it is killed; the first executes once their parent is dead. */
+static _Noreturn void be_left(const struct couple *c, int i)
+{
+	while (c->come < 2)
+		sched_yield();
+	if (i == 1) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		sleep_on(NULL);
+	}
+	kill(c->parent, SIGKILL);
+	while (getppid() == c->parent)
+		sched_yield();
+	execl(SYSTEM, "x", NULL);
+	_exit(KIT_NOT_RUN);
+}
+
+static void *vfork_of_couple(void *arg)
+{
+	struct couple *c = arg;
+	const int i = c->i++;
+	const pid_t pid = vfork();
+
+	if (pid == 0) {
+		c->come++;
+		be_left(c, i);
+	}
+	return NULL;
+}
+
+static int do_couple(void)
+{
+	static struct couple c;
+	pthread_t t;
+
+	c.parent = getpid();
+	for (int i = 0; i < 2; i++) {
+		if (pthread_create(&t, NULL, vfork_of_couple, &c) != 0)
+			return KIT_BROKEN;
+		while (c.come == i)
+			sched_yield();
+	}
+	sleep_on(NULL);
+	return KIT_BROKEN;
+}
+
+/* Two threads of a program call vfork; it is killed and leaves both children in one memory. */
+static int do_orphans(void)
+{
+	char program[128], guest[] = "guest", deed[] = "couple";
+	char *argv[] = {program, guest, deed, kit.dir, NULL};
+	pid_t pid;
+	int status = KIT_BROKEN;
+
+	snprintf(program, sizeof(program), "%s", kit_path("self"));
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	pid = fork();
+	if (pid == 0) {
+		execve(program, argv, environ);
+		_exit(KIT_NOT_RUN);
+	}
+	if (kit_status(pid) != 128 + SIGKILL)
+		return KIT_BROKEN;
+	while ((pid = wait(&status)) > 0 && WIFSIGNALED(status))
+		;
+	return pid > 0 ? WEXITSTATUS(status) : KIT_BROKEN;
+}
+
+static int stay(void *arg)
+{
+	sleep_on(arg);
+	return 0;
+}
+
+/* In the memory of who sleeps in vfork: makes a thread and ends without it. */
+static int leave_thread(void *arg)
+{
+	const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
+
+	if (clone(stay, stacks[1] + sizeof(stacks[1]), flags, arg) == -1)
+		return KIT_BROKEN;
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+/* A child of vfork ends, and a thread of it stays in the memory: one that nobody else counts. */
+static int do_left_thread(void)
+{
+	const pid_t pid = vfork_on(0, leave_thread, NULL);
+	const int r = run(BY_VFORK, SYSTEM) + run(BY_FORK, SYSTEM);
+
+	kill(pid, SIGKILL);
+	return kit_status(pid) == 128 + SIGKILL ? r : KIT_BROKEN;
+}
+
 static int do_hidden(void)
 {
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -221,13 +372,26 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } deeds[] = {
-	{"plain", do_plain},	       {"changeable", do_changeable},
-	{"relative", do_relative},     {"threads", do_threads},
-	{"shared", do_shared_mapping}, {"file", do_file_mapping},
-	{"clone_vm", do_clone_vm},     {"aio", do_aio},
-	{"nested", do_nested},	       {"stray", do_stray},
-	{"hidden", do_hidden},	       {"unreadable", do_unreadable},
-	{"loader", do_loader},	       {"script", do_script},
+	{"plain", do_plain},
+	{"changeable", do_changeable},
+	{"relative", do_relative},
+	{"threads", do_threads},
+	{"shared", do_shared_mapping},
+	{"file", do_file_mapping},
+	{"clone_vm", do_clone_vm},
+	{"aio", do_aio},
+	{"nested", do_nested},
+	{"stray", do_stray},
+	{"hidden", do_hidden},
+	{"unreadable", do_unreadable},
+	{"loader", do_loader},
+	{"script", do_script},
+	{"passing", do_passing_thread},
+	{"copies", do_copies_of_threads},
+	{"second", do_vfork_of_second_thread},
+	{"orphans", do_orphans},
+	{"couple", do_couple},
+	{"left", do_left_thread},
 };
 
 static int be_guest(const char *name, const char *dir)
@@ -288,6 +452,35 @@ static void pol_4_what_somebody_can_change_is_verified(void **state)
 	CHECK("aio", true, EXEC_VERIFIED);
 }
 
+static void pol_4_threads_of_who_calls_vfork_are_counted_each_time(void **state)
+{
+	CHECK("passing", true, EXEC_SKIPPED, EXEC_VERIFIED, EXEC_VERIFIED, EXEC_SKIPPED);
+	CHECK("second", true, EXEC_SKIPPED, EXEC_VERIFIED);
+}
+
+static void pol_4_a_copy_is_nobody_elses(void **state)
+{
+	CHECK("copies", true, EXEC_SKIPPED, EXEC_VERIFIED, EXEC_VERIFIED);
+}
+
+/* In a root that is known, where programs are remembered; those too can be compared. */
+static void pol_4_what_is_remembered_is_held_to_the_decision(void **state)
+{
+	kit.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	kit.root_known = true;
+	CHECK("plain", true, EXEC_SKIPPED, EXEC_SKIPPED, EXEC_SKIPPED);
+	assert_string_equal(kit.record[3].path, SYSTEM);
+	CHECK("plain", false, EXEC_VERIFIED, EXEC_VERIFIED, EXEC_VERIFIED);
+	assert_string_equal(kit.record[3].path, SYSTEM);
+	CHECK("passing", true, EXEC_SKIPPED, EXEC_VERIFIED, EXEC_VERIFIED, EXEC_SKIPPED);
+	CHECK("script", true, EXEC_SKIPPED);
+	CHECK("loader", true, EXEC_SKIPPED);
+	CHECK("changeable", true, EXEC_VERIFIED);
+	CHECK("relative", true, EXEC_VERIFIED);
+	kit.root_known = false;
+	close(kit.root);
+}
+
 static void pol_4_vfork_in_a_copy_is_verified_once(void **state)
 {
 	CHECK("nested", true, EXEC_VERIFIED, EXEC_SKIPPED);
@@ -296,6 +489,16 @@ static void pol_4_vfork_in_a_copy_is_verified_once(void **state)
 static void pol_4_a_grandchild_that_stays_in_the_memory_is_noticed(void **state)
 {
 	CHECK("stray", true, EXEC_VERIFIED, EXEC_VERIFIED);
+}
+
+static void pol_4_children_that_are_left_in_one_memory_are_verified(void **state)
+{
+	CHECK("orphans", true, EXEC_VERIFIED, EXEC_VERIFIED);
+}
+
+static void pol_4_a_thread_that_is_left_in_the_memory_is_noticed(void **state)
+{
+	CHECK("left", true, EXEC_VERIFIED, EXEC_VERIFIED);
 }
 
 static void pol_4_what_cannot_be_read_is_refused(void **state)
@@ -321,8 +524,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(pol_4_what_nobody_can_change_is_not_verified),
 		cmocka_unit_test(pol_4_without_the_walls_everything_is_verified),
 		cmocka_unit_test(pol_4_what_somebody_can_change_is_verified),
+		cmocka_unit_test(pol_4_threads_of_who_calls_vfork_are_counted_each_time),
+		cmocka_unit_test(pol_4_a_copy_is_nobody_elses),
+		cmocka_unit_test(pol_4_what_is_remembered_is_held_to_the_decision),
 		cmocka_unit_test(pol_4_vfork_in_a_copy_is_verified_once),
 		cmocka_unit_test(pol_4_a_grandchild_that_stays_in_the_memory_is_noticed),
+		cmocka_unit_test(pol_4_children_that_are_left_in_one_memory_are_verified),
+		cmocka_unit_test(pol_4_a_thread_that_is_left_in_the_memory_is_noticed),
 		cmocka_unit_test(pol_4_what_cannot_be_read_is_refused),
 	};
 

@@ -6,13 +6,15 @@
  * thread; the functions below are for the thread that started it.
  *
  * The filter must send execve and execveat here (WAIT_KILLABLE_RECV). may_skip needs walls against
- * all that lets somebody else write a caller's memory:
- *   sent     clone with CLONE_VM and without CLONE_THREAD, vfork, io_setup
- *   refused  clone3 (ENOSYS), ptrace, process_vm_writev, userfaultfd, io_uring_setup, new
- * namespaces closed   /proc/PID/mem for writing (a read-only /proc, or Landlock) What is sent is
- * let go at once and remembered. Without these walls every exec is verified. */
+ * all that lets somebody else write a caller's memory. Sent here: clone with CLONE_VM (but for
+ * the one by which our own leader makes a command: that shares with nobody but our own program),
+ * vfork, io_setup. Refused: clone3 (ENOSYS), ptrace, process_vm_writev, userfaultfd,
+ * io_uring_setup, new namespaces. Closed: /proc/PID/mem for writing (a read-only /proc, or
+ * Landlock). What is sent is let go at once and remembered. Without these walls every exec is
+ * verified. */
 #pragma once
 #include "base/err.h"
+#include "base/fields.h"
 #include "model/op.h"
 #include "model/verdict.h"
 #include <stdint.h>
@@ -30,7 +32,8 @@ struct exec_request {
 	const char *const *chain; /* resolved: the file, its interpreter, … */
 	size_t nchain;
 	const char *cwd;
-	pid_t pid, ppid; /* of the process, in our namespace */
+	pid_t pid, ppid;  /* of the process, in our namespace */
+	int64_t asked_us; /* when we were asked, on the monotonic clock; the caller lived then */
 };
 
 enum exec_outcome {
@@ -58,11 +61,15 @@ struct exec_control_ops {
 	void (*record)(void *arg, const struct exec_record *rec);
 	/* The caller of a waiting exec died; its id is not to be resumed any more. May be NULL. */
 	void (*gone)(void *arg, uint64_t pending);
-	/* True for the exec of our leader's child, which is in our memory and decided already. A
-	 * child of the leader that has not yet exec'd is not enough: orphans look the same. */
-	bool (*is_first_exec)(void *arg, pid_t pid);
+	/* True for the exec of our leader's child, which is in our memory and decided already. key
+	 * is what lies behind the call's arguments: only our leader knows what belongs there. It
+	 * is let go without a look; a key must be good for one exec. */
+	bool (*is_first_exec)(void *arg, pid_t pid, uint64_t key);
 	void *arg;
 	bool may_skip; /* the walls above stand */
+	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
+	 * namespaces. -1: each caller's own is looked up. */
+	int root;
 	/* ld.so may load a program that the session can replace after the decision. */
 	bool loader_any;
 };
@@ -76,24 +83,41 @@ void exec_control_stop(struct exec_control *c);
 /* Answers a waiting exec; an id that is not waiting is ignored. The verdict's strings live until
  * its record. */
 void exec_control_resume(struct exec_control *c, uint64_t pending, const struct verdict *v);
+/* Returns when every exec that went on, or failed, before the call is counted and recorded. */
+void exec_control_settle(struct exec_control *c);
 /* How many execs had this outcome; any thread. */
 uint64_t exec_control_count(const struct exec_control *c, enum exec_outcome outcome);
 const char *exec_outcome_name(enum exec_outcome outcome); /* "verified" */
 
 /* ---- the first exec of a command, which is decided before there is a process ---- */
 
+/* Looks, and remembers programs that nobody in the session can change. One thread's. */
+struct exec_looker;
+struct exec_looker *exec_looker_new(int root_fd); /* the session's root, borrowed */
+void exec_looker_free(struct exec_looker *l);	  /* NULL is fine */
+
 struct exec_first;
 struct exec_first_ask {
-	int root_fd; /* the session's root */
 	const char *path, *cwd;
 	char **argv; /* borrowed for the life of the result; argv[argc] is NULL */
 	size_t argc;
 };
 /* Which program the kernel would load. 0; or the errno that it would give; EPERM: it cannot be
- * read.
- */
-int exec_first_look(const struct exec_first_ask *ask, struct exec_first **out);
+ * read. */
+int exec_first_look(struct exec_looker *l, const struct exec_first_ask *ask,
+		    struct exec_first **out);
 const struct op *exec_first_op(const struct exec_first *f);
+/* Refuses what cannot be held to any decision: ld.so would load a file that can be replaced. NULL:
+ * nothing to object to. */
+const struct verdict *exec_first_objection(const struct exec_first *f);
+/* How it is executed so that it is what was looked at: by a path that always leads to the same
+ * file, else by the program's descriptor, with what a script's first line adds to argv. */
+struct exec_first_way {
+	int fd; /* -1: by path; borrowed, like all of it */
+	const char *path;
+	const struct strv *head; /* takes the place of argv[0]; empty: that stays */
+};
+struct exec_first_way exec_first_way(const struct exec_first *f);
 void exec_first_free(struct exec_first *f); /* NULL is fine */
 /* Parent of a process that has executed nothing since it was forked; 0 for any other. */
 pid_t exec_parent_of_unexecuted(pid_t pid);

@@ -39,6 +39,7 @@
 #define KIT_RECORDS 64
 #define KIT_BROKEN 99
 #define KIT_NOT_RUN 98 /* the guest's exec came back */
+#define KIT_KEY UINT64_C(0x123456789abcdef0)
 
 struct kit_record {
 	char path[256], called[256], script[256], argv[512], cwd[256], chain[512], ran[256];
@@ -55,6 +56,8 @@ static struct kit {
 	char dir[64];
 	struct exec_control *control;
 	struct exec_control_ops ops;
+	bool root_known; /* set by a test, with the root */
+	int root;
 	pid_t guest, keeper;  /* keeper: the guest's parent, ends as it does */
 	int go;		      /* the guest starts when this is written */
 	pthread_mutex_t lock; /* of what follows */
@@ -62,7 +65,7 @@ static struct kit {
 	struct kit_record record[KIT_RECORDS];
 	size_t nrecords;
 	uint64_t parked, gone; /* the last id of each */
-	pid_t first;	       /* is_first_exec says yes for it */
+	pid_t first;	       /* is_first_exec says yes for it and KIT_KEY */
 	const char *target;    /* of redirects */
 	int decided;
 	uint64_t count[EXEC_OUTCOMES]; /* of records */
@@ -162,9 +165,9 @@ static inline void kit_gone(void *arg, uint64_t pending)
 	pthread_mutex_unlock(&kit.lock);
 }
 
-static inline bool kit_first(void *arg, pid_t pid)
+static inline bool kit_first(void *arg, pid_t pid, uint64_t key)
 {
-	return pid == kit.first;
+	return pid == kit.first && key == KIT_KEY;
 }
 
 /* Waits until *value is at least n; the program's alarm is the limit. */
@@ -201,7 +204,7 @@ static inline int kit_filter(void)
 		KIT_IS(SYS_clone3, 6, 0),
 		KIT_IS(SYS_clone, 0, 3),
 		KIT_LOAD(KIT_ARG(0)),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, CLONE_VM | CLONE_THREAD),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, CLONE_VM),
 		KIT_IS(CLONE_VM, 1, 0),
 		KIT_ANSWER(SECCOMP_RET_ALLOW),
 		KIT_ANSWER(SECCOMP_RET_USER_NOTIF),
@@ -269,7 +272,8 @@ static inline void kit_start(kit_guest_fn *fn, void *arg, bool may_skip)
 					    .record = kit_record,
 					    .gone = kit_gone,
 					    .is_first_exec = kit_first,
-					    .may_skip = may_skip};
+					    .may_skip = may_skip,
+					    .root = kit.root_known ? kit.root : -1};
 	kit.nrecords = 0;
 	kit.parked = kit.gone = 0;
 	kit.decided = 0;

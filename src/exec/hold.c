@@ -16,6 +16,8 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#define FIRST_EXEC_KEY 5 /* the last argument that a system call can have; execs have fewer */
+
 static int64_t now_us(void)
 {
 	return clock_mono_us(&clock_system);
@@ -31,7 +33,7 @@ static const struct verdict cannot_hold = {.decision = DECISION_deny,
 					   .rule = "exec-control",
 					   .why = "the decision cannot be held",
 					   .final = true};
-static const struct verdict can_be_swapped = {
+const struct verdict hold_can_be_swapped = {
 	.decision = DECISION_deny,
 	.effective = DECISION_deny,
 	.rule = "exec-control",
@@ -58,11 +60,12 @@ static struct exec_case *find_tid(struct exec_control *c, pid_t tid)
 	return NULL;
 }
 
-static void answer(struct exec_control *c, struct exec_case *k, int errnum)
+/* False: the caller has died. */
+static bool answer(struct exec_control *c, struct exec_case *k, int errnum)
 {
 	k->let_go_us = now_us();
 	k->latency_us = (uint64_t)(k->let_go_us - k->began_us);
-	listener_send(c->listener, k->id, errnum);
+	return listener_send(c->listener, k->id, errnum) == 0;
 }
 
 /* The caller is stopped or not ours any more; its exec is over. */
@@ -72,11 +75,23 @@ static void finish(struct exec_control *c, struct exec_case *k, enum exec_outcom
 	hold_forget(c, k);
 }
 
-/* Ends a case whose exec did not come to a stop, but whose caller may still be seized: that stays
- * with the list until a stop lets us detach. */
-static void finish_running(struct exec_control *c, struct exec_case *k, enum exec_outcome outcome)
+/* Answers at once, and records while the caller is on its way already. Who died has not executed,
+ * and what was read may be another's. */
+static void answer_and_record(struct exec_control *c, struct exec_case *k, int errnum,
+			      enum exec_outcome outcome)
 {
-	record_case(c, k, outcome, NULL);
+	pthread_mutex_lock(&c->telling);
+	if (answer(c, k, errnum) || outcome != EXEC_SKIPPED)
+		record_case(c, k, outcome, NULL);
+	pthread_mutex_unlock(&c->telling);
+}
+
+static void refuse(struct exec_control *c, struct exec_case *k, const struct verdict *why)
+{
+	if (why != NULL)
+		k->verdict = *why;
+	answer_and_record(c, k, EACCES, EXEC_REFUSED);
+	/* A caller that is seized stays with the list until a stop lets us detach. */
 	if (!k->seized) {
 		hold_forget(c, k);
 		return;
@@ -84,14 +99,6 @@ static void finish_running(struct exec_control *c, struct exec_case *k, enum exe
 	k->state = CASE_LEFTOVER;
 	k->interrupted = true;
 	trace_interrupt(k->tid);
-}
-
-static void refuse(struct exec_control *c, struct exec_case *k, const struct verdict *why)
-{
-	if (why != NULL)
-		k->verdict = *why;
-	answer(c, k, EACCES);
-	finish_running(c, k, EXEC_REFUSED);
 }
 
 /* It has another image already: there is nothing to go back to. */
@@ -124,18 +131,28 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	answer(c, k, 0);
 }
 
+static bool loads_any(const struct exec_control *c, const struct exec_case *k)
+{
+	return k->image.swappable && !c->ops.loader_any;
+}
+
+/* Nothing but the verdict stands between it and its exec. */
+static bool goes_at_once(const struct exec_control *c, const struct exec_case *k)
+{
+	return (k->verdict.effective == DECISION_allow || k->verdict.effective == DECISION_log) &&
+	       k->skippable && !k->seized && !loads_any(c, k);
+}
+
 void hold_apply(struct exec_control *c, struct exec_case *k)
 {
-	const bool loads_any = k->image.swappable && !c->ops.loader_any;
-
 	switch (k->verdict.effective) {
 	case DECISION_allow:
 	case DECISION_log:
-		if (loads_any) {
-			refuse(c, k, &can_be_swapped);
-		} else if (k->skippable && !k->seized) {
-			answer(c, k, 0);
-			finish(c, k, EXEC_SKIPPED);
+		if (loads_any(c, k)) {
+			refuse(c, k, &hold_can_be_swapped);
+		} else if (goes_at_once(c, k)) {
+			answer_and_record(c, k, 0, EXEC_SKIPPED);
+			hold_forget(c, k);
 		} else {
 			let_go(c, k);
 		}
@@ -166,14 +183,32 @@ static void park(struct exec_control *c, struct exec_case *k, uint64_t pending)
 	c->nparked++;
 }
 
+/* It fails with what the kernel would say; nobody is told. */
+static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
+{
+	answer(c, k, errnum);
+	k->state = CASE_LEFTOVER;
+	if (!k->seized)
+		hold_forget(c, k);
+	else
+		k->interrupted = false; /* settled later: a search may go on */
+}
+
+/* If its caller is dead by now, what was read may be another's. Of one that goes at once the answer
+ * tells that. */
 static void decide(struct exec_control *c, struct exec_case *k)
 {
 	const uint64_t pending = c->ops.decide(c->ops.arg, &k->req, &k->verdict);
 
-	if (pending != 0)
+	if (!(pending == 0 && goes_at_once(c, k)) && !listener_valid(c->listener, k->id)) {
+		if (pending != 0 && c->ops.gone != NULL)
+			c->ops.gone(c->ops.arg, pending);
+		let_fail(c, k, ESRCH);
+	} else if (pending != 0) {
 		park(c, k, pending);
-	else
+	} else {
 		hold_apply(c, k);
+	}
 }
 
 /* The exec that the injected call makes: its program is looked up and compared like any other. */
@@ -209,7 +244,6 @@ static bool take_seizure(struct exec_control *c, struct exec_case *k)
 void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 {
 	struct exec_case *k = find_tid(c, (pid_t)n->pid);
-	struct peer_ids ids;
 	bool seized;
 	int r;
 
@@ -218,9 +252,7 @@ void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 		return;
 	}
 	seized = take_seizure(c, k);
-	if (c->ops.is_first_exec(c->ops.arg, (pid_t)n->pid)) {
-		if (c->ctx.may_skip && peer_ids((pid_t)n->pid, &ids) == 0)
-			share_is_private(&c->ctx.share, (pid_t)n->pid, &ids);
+	if (c->ops.is_first_exec(c->ops.arg, (pid_t)n->pid, n->data.args[FIRST_EXEC_KEY])) {
 		listener_send(c->listener, n->id, 0);
 		return;
 	}
@@ -228,20 +260,12 @@ void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 	k->seized = seized;
 	LIST_INSERT_HEAD(&c->cases, k, link);
 	r = case_read(k, n, &c->ctx);
-	if (!listener_valid(c->listener, n->id))
-		r = ESRCH; /* what was read may be another's */
-	if (r == 0) {
+	if (r == 0)
 		decide(c, k);
-	} else if (r == EPERM) {
+	else if (r == EPERM && listener_valid(c->listener, n->id))
 		refuse(c, k, &cannot_read);
-	} else {
-		answer(c, k, r);
-		k->state = CASE_LEFTOVER;
-		if (!seized)
-			hold_forget(c, k);
-		else
-			k->interrupted = false; /* settled later: a search may go on */
-	}
+	else
+		let_fail(c, k, r);
 }
 
 /* ---- stops ---- */
@@ -297,8 +321,10 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 		kill_case(c, k, trace_is_stopped(pid) ? EXEC_MISMATCHED : EXEC_FAILED);
 		return;
 	}
+	pthread_mutex_lock(&c->telling);
 	trace_detach(pid, 0);
 	finish(c, k, EXEC_VERIFIED);
+	pthread_mutex_unlock(&c->telling);
 }
 
 /* Any other stop: the exec has failed, and its caller runs on. */

@@ -25,7 +25,8 @@ struct resolver {
 	const struct image_name *name;
 	struct fixed_names *names;
 	int root;
-	bool is_fixed; /* so far */
+	bool is_fixed;	 /* so far */
+	bool last_fixed; /* the last file alone */
 };
 
 /* One file of the chain while it is looked at. */
@@ -354,7 +355,8 @@ static int follow(struct resolver *r, struct image *im, struct file *f)
 		e = make_absolute(r->name->cwd, s.name, &path);
 		if (e != 0)
 			return e;
-		r->is_fixed = r->is_fixed && s.name[0] == '/' && path_is_fixed(r, path);
+		r->last_fixed = s.name[0] == '/' && path_is_fixed(r, path);
+		r->is_fixed = r->is_fixed && r->last_fixed;
 		close(im->fd);
 		im->fd = open_path(r, path, 0);
 		if (im->fd < 0)
@@ -432,20 +434,23 @@ static int follow_loader(struct resolver *r, struct image *im, const struct args
 static int resolve(struct resolver *resolver, const struct args *args, struct image *out)
 {
 	struct resolver r = *resolver;
-	cleanup_free struct file *f = mem_new(struct file);
+	cleanup_free struct file *f = NULL;
 	struct image im = {.fd = -1};
-	int e = 0;
+	int e;
 
 	im.fd = r.root < 0 ? -EPERM : open_first(&r, &im.called);
-	if (im.fd < 0)
+	if (im.fd < 0) {
 		e = -im.fd;
-	if (e == 0) {
-		r.is_fixed = r.is_fixed && path_is_fixed(&r, im.called);
-		e = follow(&r, &im, f);
+		image_done(&im);
+		return e;
 	}
+	f = mem_new(struct file);
+	r.is_fixed = r.last_fixed = r.is_fixed && path_is_fixed(&r, im.called);
+	e = follow(&r, &im, f);
 	im.dev = f->st.st_dev;
 	im.ino = f->st.st_ino;
 	im.fixed = r.is_fixed;
+	im.program_fixed = r.last_fixed;
 	if (e == 0 && is_loader(&r, f))
 		e = follow_loader(&r, &im, args);
 	if (e != 0) {
@@ -456,21 +461,20 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 	return 0;
 }
 
-int image_resolve(const struct image_name *name, const struct args *args, struct fixed_names *names,
-		  bool prove, struct image *out)
+int image_resolve_at(int root, const struct image_name *name, const struct args *args,
+		     struct fixed_names *names, struct image *out)
 {
-	cleanup_fd int root = peer_open(name->tid, "root", O_PATH | O_DIRECTORY);
-	struct resolver r = {name, names, root, prove};
+	struct resolver r = {name, names, root, .is_fixed = true};
 
 	return resolve(&r, args, out);
 }
 
-int image_resolve_at(int root, const struct image_name *name, const struct args *args,
-		     struct image *out)
+int image_resolve(const struct image_name *name, const struct args *args, struct fixed_names *names,
+		  struct image *out)
 {
-	struct resolver r = {name, NULL, root, false};
+	cleanup_fd int root = peer_open(name->tid, "root", O_PATH | O_DIRECTORY);
 
-	return resolve(&r, args, out);
+	return image_resolve_at(root, name, args, names, out);
 }
 
 void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op)

@@ -99,13 +99,15 @@ static int look_first(const char *path, const char *cwd)
 {
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char *argv[] = {(char *)"x", NULL};
-	const struct exec_first_ask ask = {root, path, cwd, argv, 1};
+	const struct exec_first_ask ask = {path, cwd, argv, 1};
+	struct exec_looker *l = exec_looker_new(root);
 	struct exec_first *f = NULL;
-	int r = exec_first_look(&ask, &f);
+	int r = exec_first_look(l, &ask, &f);
 
 	if (r == 0)
 		assert_string_equal(exec_first_op(f)->exec.path, kit_path("good"));
 	exec_first_free(f);
+	exec_looker_free(l);
 	return r;
 }
 

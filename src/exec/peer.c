@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -77,6 +78,20 @@ long peer_threads(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	return stat(path, &st) == -1 ? -1 : (long)st.st_nlink - 2; /* a directory for each */
+}
+
+long peer_threads_at(int task)
+{
+	struct stat st;
+
+	return fstat(task, &st) == -1 ? -1 : (long)st.st_nlink - 2;
+}
+
+int peer_other_memory(pid_t tid, pid_t other)
+{
+	const long r = syscall(SYS_kcmp, tid, other, KCMP_VM, 0L, 0L);
+
+	return r < 0 ? -1 : r != 0;
 }
 
 pid_t peer_tgid(pid_t tid)

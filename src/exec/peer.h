@@ -22,8 +22,10 @@ struct peer_stat {
 	long threads;
 };
 int peer_stat(pid_t tid, struct peer_stat *out); /* 0 or an errno */
-long peer_threads(pid_t pid); /* of the process, cheaper than peer_stat; -1 if gone */
-pid_t peer_tgid(pid_t tid);   /* -1 if gone */
+long peer_threads(pid_t pid);	/* of the process, cheaper than peer_stat; -1 if gone */
+long peer_threads_at(int task); /* the same by /proc/PID/task, open; below 1 if gone */
+int peer_other_memory(pid_t tid, pid_t other); /* 0: they share it, 1: not, -1: nobody knows */
+pid_t peer_tgid(pid_t tid);		       /* -1 if gone */
 /* For args_memory_init; arg is a pid_t *. */
 int peer_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);
 /* Link of /proc/TID/NAME ("cwd", "exe", "fd/3") as text; 0 or an errno. */

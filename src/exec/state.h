@@ -23,7 +23,8 @@ struct exec_control {
 	pthread_t thread;
 	atomic_bool stopping;
 	atomic_uint_fast64_t count[EXEC_OUTCOMES];
-	pthread_mutex_t lock; /* of resumed */
+	pthread_mutex_t telling; /* held from when a caller goes on until that is recorded */
+	pthread_mutex_t lock;	 /* of resumed */
 	STAILQ_HEAD(, resumed) resumed;
 	/* the thread's own */
 	struct case_context ctx;
@@ -43,6 +44,8 @@ void record_case(struct exec_control *c, const struct exec_case *k, enum exec_ou
 		 const char *ran);
 
 /* ---- hold.c ---- */
+
+extern const struct verdict hold_can_be_swapped;
 
 /* A notification of execve or execveat. */
 void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n);

@@ -21,7 +21,7 @@ int gate_open(int policy_fd, struct gate **out, struct err *err)
 	struct stat st;
 	int r;
 
-	if (fstat(policy_fd, &st) < 0 || st.st_size <= 0)
+	if (fstat(policy_fd, &st) == -1)
 		return err_set(err, E_ENFORCEMENT, "exec_policy", "the policy cannot be read");
 	g.len = (size_t)st.st_size;
 	g.bytes = mmap(NULL, g.len, PROT_READ, MAP_SHARED, policy_fd, 0);
@@ -57,27 +57,42 @@ void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 	policy_decide(g->policy, g->cache, op, v);
 }
 
-static char *lent(const char *s)
-{
-	return (char *)s;
-}
-
 void gate_fill(const struct gate *g, const struct verdict *v, struct event *e)
 {
-	e->decision =
-		lent(decision_name(v->effective == DECISION_deny ? DECISION_deny : DECISION_allow));
-	e->policy_decision = lent(decision_name(v->decision));
-	e->policy_effective = lent(decision_name(v->effective));
-	e->policy_rule = lent(v->rule);
-	e->policy_version = lent(policy_version(g->policy));
+	e->decision = event_lend(
+		decision_name(v->effective == DECISION_deny ? DECISION_deny : DECISION_allow));
+	e->policy_decision = event_lend(decision_name(v->decision));
+	e->policy_effective = event_lend(decision_name(v->effective));
+	e->policy_rule = event_lend(v->rule);
+	e->policy_version = event_lend(policy_version(g->policy));
 }
 
-static bool format(const struct verdict *v, const struct op *op, const struct strv *alternatives,
-		   char *out, size_t size)
+/* The one place that knows all of it. */
+static void tell(const struct gate *g, const struct verdict *v, const struct op *op,
+		 struct denial *d)
+{
+	denial_init(d, v, op);
+	policy_alternatives(g->policy, op, &d->alternatives);
+}
+
+void gate_fill_denial(const struct gate *g, const struct verdict *v, const struct op *op,
+		      struct denial *d, struct event *e)
+{
+	if (verdict_allows(v))
+		return;
+	tell(g, v, op, d);
+	e->denied_op = d->operation;
+	e->denied_target = d->target;
+	e->denied_reason = d->reason;
+	e->denied_final = d->final;
+	e->alternatives = d->alternatives;
+}
+
+static bool format(const struct denial *d, char *out, size_t size)
 {
 	cleanup_buf struct buf b = {0};
 
-	verdict_format_denial(v, op, alternatives, &JW(&b));
+	denial_format(d, &JW(&b));
 	if (b.len >= size)
 		return false;
 	memcpy(out, b.data, b.len + 1);
@@ -87,11 +102,13 @@ static bool format(const struct verdict *v, const struct op *op, const struct st
 void gate_format_denial(const struct gate *g, const struct verdict *v, const struct op *op,
 			char *out, size_t size)
 {
-	struct strv alternatives = {0};
+	struct denial d;
 
 	out[0] = '\0';
-	policy_alternatives(g->policy, op, &alternatives);
-	if (!format(v, op, &alternatives, out, size))
-		format(v, op, NULL, out, size);
-	strv_done(&alternatives);
+	tell(g, v, op, &d);
+	if (!format(&d, out, size)) {
+		strv_done(&d.alternatives);
+		format(&d, out, size);
+	}
+	denial_done(&d);
 }

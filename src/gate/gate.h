@@ -18,6 +18,10 @@ const struct policy *gate_policy(const struct gate *g);
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v);
 /* decision, policy_… of the event; strings are borrowed from the verdict and the gate. */
 void gate_fill(const struct gate *g, const struct verdict *v, struct event *e);
+/* denied_… and alternatives of the event of a denial, borrowed from *d; nothing for what goes
+ * ahead. *d is the caller's to zero and to give to denial_done. */
+void gate_fill_denial(const struct gate *g, const struct verdict *v, const struct op *op,
+		      struct denial *d, struct event *e);
 /* The denial as a JSON object that fits into size bytes, for struct err's `policy`; sentences about
  * what is allowed instead are left out where they do not fit. */
 void gate_format_denial(const struct gate *g, const struct verdict *v, const struct op *op,

@@ -92,6 +92,7 @@ int found_scan(struct launcher *l, struct err *err)
 		if (ward_find(l, ids.v[i]) == NULL)
 			adopt(l, ids.v[i]);
 	groups_sweep(l);
+	groups_sweep_strangers(l);
 	strv_done(&ids);
 	return r;
 }

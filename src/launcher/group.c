@@ -17,6 +17,8 @@
 #define AGAIN_MS 10 /* doubles */
 #define AGAIN_MAX_MS 5000
 #define CLOSE_MS 2000
+/* Between its making and its first process a group of a living server is empty, much shorter. */
+#define STRANGERS_S 5
 
 struct grave {
 	STAILQ_ENTRY(grave) next;
@@ -129,6 +131,34 @@ void groups_sweep(struct launcher *l)
 	strv_done(&ids);
 }
 
+static void on_strangers(evutil_socket_t fd, short what, void *arg)
+{
+	struct launcher *l = arg;
+	struct strv *ids = &l->groups.strangers;
+
+	for (size_t i = 0; i < ids->n; i++)
+		if (cgroup_empty(&l->groups.host, ids->v[i]))
+			cgroup_remove(&l->groups.host, ids->v[i], 0, NULL);
+	strv_done(ids);
+}
+
+void groups_sweep_strangers(struct launcher *l)
+{
+	const struct timeval tv = {.tv_sec = STRANGERS_S};
+	struct groups *g = &l->groups;
+	struct strv ids = {0};
+
+	strv_done(&g->strangers);
+	cgroup_list(&g->host, "", &ids);
+	for (size_t i = 0; i < ids.n; i++)
+		if (strncmp(ids.v[i], g->prefix, strlen(g->prefix)) != 0 &&
+		    cgroup_empty(&g->host, ids.v[i]))
+			strv_add(&g->strangers, ids.v[i]);
+	strv_done(&ids);
+	if (g->strangers.n > 0 && g->later != NULL)
+		event_add(g->later, &tv);
+}
+
 void groups_open(struct launcher *l)
 {
 	const struct config *c = &l->settings.config;
@@ -138,7 +168,8 @@ void groups_open(struct launcher *l)
 	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", tag(l->place.runtime));
 	g->next = (uint64_t)clock_mono_us(&clock_system);
 	g->again = event_new(l->base, -1, 0, on_again, l);
-	ensure(g->again != NULL);
+	g->later = event_new(l->base, -1, 0, on_strangers, l);
+	ensure(g->again != NULL && g->later != NULL);
 }
 
 void groups_close(struct launcher *l)
@@ -154,5 +185,8 @@ void groups_close(struct launcher *l)
 	}
 	if (g->again != NULL)
 		event_free(g->again);
+	if (g->later != NULL)
+		event_free(g->later);
+	strv_done(&g->strangers);
 	cgroup_host_close(&g->host);
 }

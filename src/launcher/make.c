@@ -3,6 +3,7 @@
  * forked. The loop goes on; the answer follows when the stub's report pipe closes. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "event/journal.h"
 #include "launcher/state.h"
@@ -24,7 +25,7 @@ struct making {
 	int fd[4]; /* owned: warden link, ring, ack, policy for the API child */
 	int report_fd;
 	struct event *reported;
-	struct stub_report report; /* what was said so far */
+	struct orders_report report; /* what was said so far */
 };
 
 /* Everything between the wish and the fork; descriptors are owned. */
@@ -37,7 +38,7 @@ struct job {
 	struct strv walls;
 	char *real;
 	int tree, listener;
-	int api[2], init[2], report[2]; /* ours (or the warden's) first */
+	int api[2], report[2]; /* ours first */
 	int ring_rw, ring_ro, ack_rw, ack_ro;
 	struct cgroup_limits limits;
 	struct pooled *pooled; /* owned; NULL: a stub is forked */
@@ -46,9 +47,8 @@ struct job {
 
 static void job_done(struct job *j)
 {
-	const int fds[] = {j->tree,    j->listener, j->api[0],	  j->api[1],
-			   j->init[0], j->init[1],  j->ring_rw,	  j->ring_ro,
-			   j->ack_rw,  j->ack_ro,   j->report[0], j->report[1]};
+	const int fds[] = {j->tree,    j->listener, j->api[0], j->api[1],    j->ring_rw,
+			   j->ring_ro, j->ack_rw,   j->ack_ro, j->report[0], j->report[1]};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
@@ -173,17 +173,23 @@ static int prove(struct job *j, struct link_msg *m, struct err *err)
 
 /* ---- plan and workspace ---- */
 
-static void draw_view(struct sandbox_plan *plan, const struct launcher *l)
+void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 {
 	const struct config *c = &l->settings.config;
 
-	plan->root_inside = c->root_inside;
-	strv_copy(&plan->read_only_paths, &c->read_only_paths);
-	strv_copy(&plan->passthrough_paths, &c->passthrough_paths);
-	strv_copy(&plan->monitored_paths, &c->monitored_paths);
-	strv_copy(&plan->blocked_paths, &c->blocked_paths);
-	strv_add(&plan->kept_out, l->place.runtime);
-	strv_add(&plan->kept_out, c->base_dir);
+	*out = (struct sandbox_plan){
+		.privileged = l->privileged,
+		.state_program = mem_strdup(l->programs.state_path),
+		.exec_control = 1,
+		.root_inside = c->root_inside,
+	};
+	strv_copy(&out->unenforced, &c->allow_unenforced);
+	strv_copy(&out->read_only_paths, &c->read_only_paths);
+	strv_copy(&out->passthrough_paths, &c->passthrough_paths);
+	strv_copy(&out->monitored_paths, &c->monitored_paths);
+	strv_copy(&out->blocked_paths, &c->blocked_paths);
+	strv_add(&out->kept_out, l->place.runtime);
+	strv_add(&out->kept_out, c->base_dir);
 }
 
 static int draw_plan(struct job *j, struct err *err)
@@ -196,20 +202,16 @@ static int draw_plan(struct job *j, struct err *err)
 
 	if (r < 0)
 		return r;
-	j->plan = (struct sandbox_plan){
-		.session_id = mem_strdup(j->ask->session_id),
-		.hostname = mem_strdup(j->ask->session_id),
-		.uid = id.uid,
-		.gid = id.gid,
-		.owner_uid = owner.uid,
-		.owner_gid = owner.gid,
-		.privileged = l->privileged,
-		.idmap = id.idmap,
-		.state_program = mem_strdup(l->programs.state_path),
-		.exec_control = 1,
-	};
+	make_recipe(l, &j->plan);
+	strv_done(&j->plan.unenforced);
 	strv_copy(&j->plan.unenforced, &j->ask->unenforced);
-	draw_view(&j->plan, l);
+	j->plan.session_id = mem_strdup(j->ask->session_id);
+	j->plan.hostname = mem_strdup(j->ask->session_id);
+	j->plan.uid = id.uid;
+	j->plan.gid = id.gid;
+	j->plan.owner_uid = owner.uid;
+	j->plan.owner_gid = owner.gid;
+	j->plan.idmap = id.idmap;
 	return 0;
 }
 
@@ -248,14 +250,6 @@ static char *real_path(const char *path)
 	return real != NULL ? real : mem_strdup(path);
 }
 
-static bool lies_in(const char *path, const char *dir)
-{
-	const size_t n = strlen(dir);
-
-	return strcmp(dir, "/") == 0 ||
-	       (strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0'));
-}
-
 /* Whoever can write below the workspace, or put another directory in the place of one above these,
  * would be the server's master: its sockets, database, keys, configuration and policies. */
 static int check_own_places(const struct job *j, struct err *err)
@@ -276,7 +270,7 @@ static int check_own_places(const struct job *j, struct err *err)
 		if (own[i].path == NULL || own[i].path[0] != '/')
 			continue;
 		real = real_path(own[i].path);
-		if (lies_in(real, j->real) || (own[i].tree && lies_in(j->real, real)))
+		if (path_within(real, j->real) || (own[i].tree && path_within(j->real, real)))
 			return err_set(err, E_FORBIDDEN, j->real,
 				       "workspace %s would show %s, which is the server's; choose "
 				       "another directory",
@@ -333,14 +327,14 @@ static int limit_group(struct job *j, struct wall_report *report, struct err *er
 	char id[GROUP_ID_MAX];
 	const struct cgroup_ask ask = {id, j->limits, limits_required(j->ask)};
 
-	j->pooled = pool_take(j->l);
-	j->group = j->pooled != NULL ? pooled_group(j->pooled) : group_next(j->l);
+	if (j->pooled == NULL)
+		j->group = group_next(j->l);
 	group_id(j->l, j->group, id);
 	return j->pooled != NULL ? cgroup_limit(host, &ask, report, err)
 				 : cgroup_create(host, &ask, report, err);
 }
 
-/* A session without limits has no group. */
+/* A session without limits has no group, unless it comes from the pool. */
 static int set_limits(struct job *j, struct err *err)
 {
 	struct wall_report report;
@@ -352,6 +346,9 @@ static int set_limits(struct job *j, struct err *err)
 	limits_choose(&j->l->settings.config, j->ask, st.st_dev, &j->limits);
 	j->plan.scratch_mb = limits_scratch_mb(&j->l->settings.config, j->ask);
 	limits_narrow(&j->l->settings.config, j->policy.limit, &j->limits, &j->plan.scratch_mb);
+	j->pooled = pool_take(j->l, &j->plan);
+	if (j->pooled != NULL)
+		j->group = pooled_group(j->pooled);
 	if (!cgroup_limits_any(&j->limits))
 		return 0;
 	wall_report_init(&report);
@@ -383,8 +380,7 @@ static int make_files(struct job *j, struct err *err)
 	if (j->ring_ro == -1 || j->ack_ro == -1 || j->listener == -1 ||
 	    pipe2(j->report, O_CLOEXEC) < 0)
 		return err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s", id);
-	r = link_pair(j->api, err);
-	return r < 0 ? r : link_pair(j->init, err);
+	return link_pair(j->api, err);
 }
 
 /* ---- the fork, and the answer ---- */
@@ -437,53 +433,44 @@ static void begin_making(struct job *j, struct ward *w, uint32_t req)
 	w->state = WARD_MAKING;
 }
 
-/* Becomes the stub in the child; in the launcher *pid and *pidfd are the child's. */
-static int begin_stub(struct job *j, const struct stub *stub, pid_t *pid, int *pidfd,
-		      struct err *err)
+/* Tells one of the pool, or a new one, what session it is to be. */
+static int give_orders(struct job *j, struct err *err)
 {
-	if (j->pooled != NULL) {
-		const int r = pool_hand_over(j->pooled, stub, pid, pidfd, err);
+	const struct launcher *l = j->l;
+	const struct config *c = &l->settings.config;
+	const bool user = sandbox_user_namespace(&j->plan);
+	enum log_level level = LOG_INFO;
+	struct orders o = {
+		.session_id = (char *)j->ask->session_id,
+		.walls = j->walls,
+		.api_uid = l->privileged ? c->api_uid : geteuid(),
+		.log_format = strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
+	};
+	const int fd[ORDERS_FDS] = {
+		[ORDERS_LISTEN] = j->listener,	[ORDERS_API] = j->api[1],
+		[ORDERS_TREE] = j->tree,	[ORDERS_RING] = j->ring_rw,
+		[ORDERS_ACK] = j->ack_ro,	[ORDERS_POLICY] = j->policy.fd,
+		[ORDERS_REPORT] = j->report[1], [ORDERS_LOCK] = l->place.lock_fd,
+	};
 
-		if (r == 0)
-			j->pooled = NULL;
-		return r;
-	}
-	*pid = fork();
-	if (*pid < 0)
-		return err_errno(err, E_UNAVAILABLE, j->ask->session_id, "fork");
-	if (*pid == 0)
-		stub_main(stub);
-	*pidfd = proc_pidfd(*pid);
-	return 0;
+	log_level_parse(c->log_level, &level);
+	o.log_level = level;
+	if (j->pooled == NULL)
+		j->pooled = pool_make(j->l, &j->plan, j->group, user ? j->tree : -1, err);
+	return j->pooled == NULL ? -E_UNAVAILABLE
+				 : pool_hand_over(j->pooled, &o, &j->plan, fd, err);
 }
 
 static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
-	const struct stub stub = {
-		.l = j->l,
-		.plan = &j->plan,
-		.walls = &j->walls,
-		.session_id = j->ask->session_id,
-		.limits = j->limits,
-		.group = j->group,
-		.listen_fd = j->listener,
-		.api_fd = j->api[1],
-		.init_fd = j->init[0],
-		.init_link = j->init[1],
-		.tree_fd = j->tree,
-		.ring_fd = j->ring_rw,
-		.ack_fd = j->ack_ro,
-		.policy_fd = j->policy.fd,
-		.report_fd = j->report[1],
-		.lock_fd = j->l->place.lock_fd,
-	};
 	struct ward *w;
-	int pidfd = -1;
+	int pidfd;
 	pid_t pid;
-	int r = begin_stub(j, &stub, &pid, &pidfd, err);
+	int r = give_orders(j, err);
 
 	if (r < 0)
 		return r;
+	pid = pool_release(take(j->pooled), &pidfd);
 	w = ward_new(j->l, j->ask->session_id);
 	w->child = w->told = w->silent = true;
 	w->meta = (struct meta){.warden_pid = (uint64_t)pid,
@@ -492,7 +479,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 				.gid = j->plan.gid,
 				.owner_uid = j->who.uid,
 				.group = j->group};
-	if (pidfd == -1 || ward_watch(w, pidfd, err) < 0) {
+	if (ward_watch(w, pidfd, err) < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		ward_free(w);
@@ -513,6 +500,8 @@ static int create(struct job *j, struct link_msg *m, struct err *err)
 		r = prove(j, m, err);
 	if (r == 0)
 		r = draw_plan(j, err);
+	if (r == 0)
+		r = policies_shut(&j->policy, &j->plan, err);
 	if (r == 0)
 		r = open_workspace(j, err);
 	if (r == 0)
@@ -539,7 +528,6 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 			.tree = -1,
 			.listener = -1,
 			.api = {-1, -1},
-			.init = {-1, -1},
 			.report = {-1, -1},
 			.ring_rw = -1,
 			.ring_ro = -1,
@@ -587,12 +575,12 @@ static void answer(struct ward *w)
 	making_free(w);
 }
 
-_Static_assert(sizeof(struct stub_report) <= PIPE_BUF, "a report is one write");
+_Static_assert(sizeof(struct orders_report) <= PIPE_BUF, "a report is one write");
 
 /* Reads whole reports; 1 at the end of the pipe, 0 if more may come. */
 static int read_reports(struct making *k)
 {
-	struct stub_report got;
+	struct orders_report got;
 	ssize_t n;
 
 	while ((n = read(k->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {

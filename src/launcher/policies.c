@@ -5,7 +5,9 @@
  * told of everything that was read. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "launcher/state.h"
+#include "sandbox/landlock.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -172,6 +174,100 @@ int policies_cover(const struct policy_ref *ref, const struct launcher_create *a
 	munmap(bytes, len);
 	strv_done(&capped);
 	return r;
+}
+
+/* ---- places that are shut as a whole ---- */
+
+/* All of these operations are needed for the right to be of no use to anybody. */
+static const struct withheld {
+	enum landlock_access access;
+	enum op_file op[2];
+	size_t n;
+} rights[] = {
+	{LANDLOCK_READ, {OP_FILE_read}, 1},
+	{LANDLOCK_EXEC, {OP_FILE_execute}, 1},
+	{LANDLOCK_CHANGE, {OP_FILE_write}, 1},
+	{LANDLOCK_TRUNCATE, {OP_FILE_truncate}, 1},
+	{LANDLOCK_MAKE, {OP_FILE_create}, 1},
+	{LANDLOCK_REMOVE, {OP_FILE_delete}, 1},
+	{LANDLOCK_SYMLINK, {OP_FILE_symlink}, 1},
+	{LANDLOCK_MOVE, {OP_FILE_rename, OP_FILE_link}, 2},
+};
+
+static bool denies(const struct policy *p, const struct withheld *w, const char *place)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (!policy_denies_tree(p, w->op[i], place))
+			return false;
+	return true;
+}
+
+/* A right to a directory is one to all below it: what lies in another place that keeps it keeps it,
+ * too. */
+static bool can_be_shut(const struct policy *p, const struct withheld *w, const struct strv *places,
+			const char *place)
+{
+	if (!denies(p, w, place))
+		return false;
+	for (size_t i = 0; i < places->n; i++)
+		if (path_within(place, places->v[i]) && !denies(p, w, places->v[i]))
+			return false;
+	return true;
+}
+
+static void withhold(const struct policy *p, const struct strv *places, struct strv *out)
+{
+	for (size_t i = 0; i < places->n; i++) {
+		const char *place = places->v[i];
+		unsigned access = 0;
+
+		for (size_t k = 0; k < ARRAY_LEN(rights); k++)
+			if (can_be_shut(p, &rights[k], places, place))
+				access |= rights[k].access;
+		/* devices are no files of anybody's, and all of them may be read */
+		if (access != 0 && !path_within(place, "/dev")) {
+			cleanup_free char *text = mem_printf("%u %s", access, place);
+
+			strv_add(out, text);
+		}
+	}
+}
+
+static void add_places(struct strv *to, const struct strv *from)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		bool known = false;
+
+		for (size_t k = 0; k < to->n; k++)
+			known |= strcmp(to->v[k], from->v[i]) == 0;
+		if (!known)
+			strv_add(to, from->v[i]);
+	}
+}
+
+int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err)
+{
+	struct strv places = {0};
+	struct policy *p;
+	void *bytes = NULL;
+	size_t len = 0;
+	int r;
+
+	if (!ref->file_rules)
+		return 0;
+	r = open_snapshot(ref->fd, &bytes, &len, &p, err);
+	if (r < 0)
+		return r;
+	for (const char *const *at = sandbox_places; *at != NULL; at++)
+		strv_add(&places, *at);
+	add_places(&places, &plan->passthrough_paths);
+	add_places(&places, &plan->monitored_paths);
+	add_places(&places, &plan->read_only_paths);
+	withhold(p, &places, &plan->withheld);
+	strv_done(&places);
+	policy_close(p);
+	munmap(bytes, len);
+	return 0;
 }
 
 /* ---- read again ---- */

@@ -197,6 +197,60 @@ static void ses_5_the_smallest_limit_wins(void **state)
 	assert_int_equal(l.swap_bytes, 0);
 }
 
+static void expect_list(const struct strv *list, const char *text)
+{
+	cleanup_buf struct buf b = {0};
+
+	buf_adds(&b, "");
+	for (size_t i = 0; i < list->n; i++)
+		buf_addf(&b, "%s ", list->v[i]);
+	assert_string_equal(b.data, text);
+}
+
+static void expect_shut(struct rig *g, const char *rules, const char *withheld)
+{
+	static unsigned number;
+	char name[16];
+	struct sandbox_plan plan = {0};
+	struct policy_ref ref;
+	struct err err = {0};
+	cleanup_free char *text = mem_printf(OPEN "file_rules:\n%s", rules);
+
+	snprintf(name, sizeof(name), "p%u", number++);
+	write_policy(g, name, text);
+	assert_int_equal(policies_find(&g->l, name, &ref, &err), 0);
+	strv_add(&plan.read_only_paths, "/usr");
+	strv_add(&plan.passthrough_paths, "/data");
+	strv_add(&plan.passthrough_paths, "/data/in");
+	strv_add(&plan.passthrough_paths, "/usr/share");
+	strv_add(&plan.monitored_paths, "/workspace");
+	assert_int_equal(policies_shut(&ref, &plan, &err), 0);
+	expect_list(&plan.withheld, withheld);
+	sandbox_plan_done(&plan);
+}
+
+#define RULE(path, ops) \
+	"  - {name: n, paths: [\"" path "\"], operations: [" ops "], decision: deny}\n"
+
+/* A right to a directory is one to all below it, and rules shut what they shut wholly. */
+static void sbx_2_rules_shut_places_of_the_view(void **state)
+{
+	struct rig *g = *state;
+
+	expect_shut(g, RULE("/data/**", "write, create, delete"), "98 /data 98 /data/in ");
+	expect_shut(g, RULE("/data/**", "write"), "2 /data 2 /data/in ");
+	expect_shut(g, RULE("/data/**", "read, stat, list"), "1 /data 1 /data/in ");
+	expect_shut(g, RULE("/data/**", "rename"), "");
+	expect_shut(g, RULE("/data/**", "rename, link"), "256 /data 256 /data/in ");
+	expect_shut(g, RULE("/data/**", "\"*\""), "503 /data 503 /data/in ");
+	/* what lies in another place */
+	expect_shut(g, RULE("/data/in/**", "\"*\""), "");
+	expect_shut(g, RULE("/usr/**", "read"), "1 /usr/share 1 /usr ");
+	expect_shut(g, RULE("${WORKSPACE}/**", "truncate, symlink"), "144 /workspace ");
+	expect_shut(g, RULE("/dev/**", "\"*\""), "");
+	expect_shut(g, RULE("/data/x", "\"*\""), "");
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 
 int main(int argc, char **argv)
@@ -206,6 +260,7 @@ int main(int argc, char **argv)
 		T(pol_5_a_reload_takes_what_is_good_and_keeps_the_rest),
 		T(ses_3_what_is_beyond_the_policy_is_refused),
 		cmocka_unit_test(ses_5_the_smallest_limit_wins),
+		T(sbx_2_rules_shut_places_of_the_view),
 	};
 
 	rig_main(argv);

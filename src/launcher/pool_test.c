@@ -29,11 +29,22 @@ static size_t groups(const struct rig *g)
 	return n % trees == 0 ? n / trees : SIZE_MAX; /* one is being made */
 }
 
+static struct pooled *take_any(struct rig *g)
+{
+	struct sandbox_plan plan;
+	struct pooled *p;
+
+	make_recipe(&g->l, &plan);
+	p = pool_take(&g->l, &plan);
+	sandbox_plan_done(&plan);
+	return p;
+}
+
 static bool is_ready(struct rig *g, void *arg)
 {
 	struct pooled **p = arg;
 
-	*p = pool_take(&g->l);
+	*p = take_any(g);
 	return *p != NULL;
 }
 
@@ -90,10 +101,13 @@ static void sbx_4_as_many_are_prepared_as_are_wanted_and_none_is_left(void **sta
 	/* the taken one has a successor */
 	two = 3;
 	assert_true(rig_until(g, has_groups, &two));
+	/* a group goes when its init has gone, too */
 	pool_discard(p);
-	assert_int_equal(groups(g), 2);
+	two = 2;
+	assert_true(rig_until(g, has_groups, &two));
 	pool_stop(&g->l);
-	assert_int_equal(groups(g), 0);
+	two = 0;
+	assert_true(rig_until(g, has_groups, &two));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
@@ -109,7 +123,7 @@ static void sbx_4_none_is_prepared_where_the_configuration_says_so(void **state)
 		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
 		poll(NULL, 0, 5);
 	}
-	assert_null(pool_take(&g->l));
+	assert_null(take_any(g));
 	assert_int_equal(groups(g), 0);
 }
 
@@ -132,6 +146,86 @@ static void sbx_4_a_dead_one_is_replaced(void **state)
 	assert_int_not_equal(pooled_group(p), group);
 	pool_discard(p);
 	assert_true(rig_until(g, has_groups, &one));
+}
+
+static bool is_waiting(struct rig *g, void *arg)
+{
+	return pool_ready(&g->l) == *(const size_t *)arg;
+}
+
+/* A session of another recipe gets none; what is its own does not matter. */
+static void sbx_4_one_serves_its_own_recipe_only(void **state)
+{
+	struct rig *g = *state;
+	struct sandbox_plan plan;
+	size_t two = 2;
+	struct pooled *p;
+
+	if (!rig_root())
+		skip();
+	pool_start(&g->l);
+	assert_true(rig_until(g, is_waiting, &two));
+	make_recipe(&g->l, &plan);
+	strv_add(&plan.unenforced, "landlock");
+	assert_null(pool_take(&g->l, &plan));
+	strv_done(&plan.unenforced);
+	plan.session_id = mem_strdup("s1");
+	plan.uid = plan.gid = RIG_UID;
+	plan.scratch_mb = 3;
+	p = pool_take(&g->l, &plan);
+	assert_non_null(p);
+	pool_discard(p);
+	plan.root_inside = 1;
+	assert_null(pool_take(&g->l, &plan));
+	sandbox_plan_done(&plan);
+}
+
+/* What the host shows has changed: those that show the old are replaced. */
+static void sbx_4_a_stale_one_serves_nobody(void **state)
+{
+	struct rig *g = *state;
+	cleanup_free char *listed = mem_printf("%s/listed", g->dir);
+	struct strv *paths = &g->l.settings.config.read_only_paths;
+	size_t two = 2;
+
+	if (!rig_root())
+		skip();
+	assert_int_equal(mkdir(listed, 0755), 0);
+	strv_add(paths, listed);
+	pool_start(&g->l);
+	assert_true(rig_until(g, is_waiting, &two));
+	assert_int_equal(rmdir(listed), 0);
+	assert_null(take_any(g));
+	assert_int_equal(mkdir(listed, 0755), 0);
+	pool_discard(ready_one(g));
+}
+
+static pid_t first_child(pid_t pid)
+{
+	cleanup_free char *path = mem_printf("/proc/%d/task/%d/children", (int)pid, (int)pid);
+	cleanup_buf struct buf text = {0};
+
+	assert_int_equal(fdio_load_path(path, 4096, &text, NULL), 0);
+	return atoi(text.data);
+}
+
+/* One whose init ends is not waited for. */
+static void sbx_4_without_init_there_is_none(void **state)
+{
+	struct rig *g = *state;
+	size_t one = 1, none_left = 0;
+	pid_t init;
+
+	if (!rig_root())
+		skip();
+	g->l.settings.config.pool_size = 1;
+	pool_start(&g->l);
+	assert_true(rig_until(g, is_waiting, &one));
+	g->l.settings.config.pool_size = 0;
+	init = first_child(first_child(getpid()));
+	assert_true(init > 1);
+	assert_int_equal(kill(init, SIGKILL), 0);
+	assert_true(rig_until(g, is_waiting, &none_left));
 }
 
 /* What an earlier launcher left goes; what a session has stays. */
@@ -249,11 +343,6 @@ static void sbx_4_a_session_gets_a_group_that_goes_with_it(void **state)
 	end_session(g, w);
 }
 
-static bool is_waiting(struct rig *g, void *arg)
-{
-	return pool_ready(&g->l) == *(const size_t *)arg;
-}
-
 static void sbx_4_a_prepared_one_becomes_the_session(void **state)
 {
 	struct rig *g = *state;
@@ -330,6 +419,9 @@ int main(int argc, char **argv)
 		TEST(sbx_4_as_many_are_prepared_as_are_wanted_and_none_is_left),
 		TEST(sbx_4_none_is_prepared_where_the_configuration_says_so),
 		TEST(sbx_4_a_dead_one_is_replaced),
+		TEST(sbx_4_one_serves_its_own_recipe_only),
+		TEST(sbx_4_a_stale_one_serves_nobody),
+		TEST(sbx_4_without_init_there_is_none),
 		TEST(sbx_4_what_nobody_has_is_swept),
 		TEST(sbx_4_a_group_waits_for_its_processes),
 		TEST(sbx_4_a_session_gets_a_group_that_goes_with_it),

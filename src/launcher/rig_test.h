@@ -52,8 +52,14 @@ static inline uid_t rig_uid(void)
 
 static inline _Noreturn void fake_init(void)
 {
-	char byte;
+	char byte = SANDBOX_PREPARED;
+	int fd[2];
+	size_t nfds = 2;
 
+	fdio_send(INIT_ORDERS_FD, &byte, 1, NULL, 0);
+	while (fdio_recv(INIT_ORDERS_FD, &byte, 1, fd, &nfds, NULL) == -1)
+		if (errno != ECONNRESET)
+			_exit(1);
 	while (read(INIT_LINK_FD, &byte, 1) > 0)
 		;
 	_exit(0);

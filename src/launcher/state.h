@@ -4,9 +4,9 @@
  * options.c flags · settings.c configuration and keys · place.c directories, lock · listen.c
  * sockets · who.c who asks, and as whom a session runs · policies.c · meta.c ID.meta · files.c what
  * lies below RUNTIME/sessions · child.c the API child · talk.c its link · make.c, stub.c making a
- * session · limits.c what it may use · group.c its cgroup · pool.c stubs that are ready before they
- * are asked for · watch.c deaths and sweeping · found.c sessions of an earlier launcher or API
- * child · launcher.c loop, signals, stop. */
+ * session · limits.c what it may use · narrow.c less of it · group.c its cgroup · pool.c stubs that
+ * are ready before they are asked for · watch.c deaths and sweeping · found.c sessions of an
+ * earlier launcher or API child · launcher.c loop, signals, stop. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -17,6 +17,7 @@
 #include "model/wall.h"
 #include "policy/policy.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/orders.h"
 #include "sandbox/sandbox.h"
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -137,6 +138,8 @@ int policies_find(struct launcher *l, const char *name, struct policy_ref *out, 
  * E_POLICY_DENIED. */
 int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask,
 		   struct err *err);
+/* plan->withheld: what the policy's rules deny in the whole of a place of its view. */
+int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err);
 /* Compiles what is in use anew and tells the API child of what has changed and what could not. */
 void policies_reload(struct launcher *l, uint32_t ticket);
 /* launcher_ask; fails only if the message cannot be read. */
@@ -233,6 +236,8 @@ struct groups {
 	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
 	struct event *again;
 	int64_t again_ms;
+	struct strv strangers; /* of other servers, empty when this one started */
+	struct event *later;   /* to look at them once more */
 };
 
 /* ---- pool.c ---- */
@@ -241,6 +246,7 @@ TAILQ_HEAD(pooled_list, pooled);
 struct pool {
 	struct pooled_list list;
 	struct event *refill;
+	int mounts; /* tells that the host's mounts have changed; only with refill */
 };
 
 struct launcher {
@@ -297,6 +303,8 @@ void child_kill(struct launcher *l);
 
 /* ---- make.c, stub.c ---- */
 
+/* What the plans of this server's sessions have in common; owned by the caller. */
+void make_recipe(const struct launcher *l, struct sandbox_plan *out);
 /* Answers by launcher_created or launcher_refused, now or later. m's descriptors stay the caller's.
  * Fails only if the message cannot be read. */
 int make_session(struct launcher *l, struct link_msg *m, struct err *err);
@@ -307,25 +315,15 @@ void make_finish(struct ward *w);
 void make_abandon(struct ward *w);
 
 struct stub {
-	struct launcher *l;
+	const struct launcher *l;
 	const struct sandbox_plan *plan;
-	const struct strv *walls;
-	const char *session_id;
-	struct cgroup_limits limits;
-	uint64_t group; /* 0: none */
-	bool joined;	/* is in it already */
-	int listen_fd, api_fd, init_fd, init_link, tree_fd, ring_fd, ack_fd, policy_fd, report_fd,
-		lock_fd;
+	uint64_t group;	  /* 0: none */
+	bool makes_group; /* else it is there */
+	int tree_fd;	  /* where a user namespace is needed, else -1 */
+	int sock;	  /* for orders */
 };
-struct stub_report {
-	pid_t init_pid; /* > 0: init was started */
-	struct err err; /* code != 0: the end */
-};
-/* The forked child: starts init, becomes the warden. */
-_Noreturn void stub_main(const struct stub *s);
-/* The same in two steps: nothing of the launcher's is left but descriptors; then the rest. */
-int stub_leave_launcher(const struct launcher *l, struct err *err);
-_Noreturn void stub_go_on(const struct stub *s);
+/* The forked child: prepares the sandbox, waits for its orders and becomes the warden. */
+_Noreturn void stub_main(const struct stub *s, pid_t parent);
 
 /* ---- limits.c ---- */
 
@@ -341,6 +339,12 @@ uint32_t limits_scratch_mb(const struct config *c, const struct launcher_create 
 /* 1 << WALL_…: what must be up. */
 uint64_t limits_required(const struct launcher_create *ask);
 
+/* ---- narrow.c ---- */
+
+/* launcher_limit: narrower limits for a living session. Fails only if the message cannot be read.
+ */
+int narrow_session(struct launcher *l, struct link_msg *m, struct err *err);
+
 /* ---- group.c ---- */
 
 #define GROUP_ID_MAX 40
@@ -352,19 +356,28 @@ void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
 void group_drop(struct launcher *l, uint64_t number);
 /* Drops what no session and no stub has: left by an earlier launcher. */
 void groups_sweep(struct launcher *l);
+/* Notes the empty groups of other servers in the same cgroup; those that are still empty after a
+ * while belong to nobody any more and are removed. */
+void groups_sweep_strangers(struct launcher *l);
 
 /* ---- pool.c ---- */
 
 struct pooled;
 void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
 void pool_stop(struct launcher *l);
-/* One that is ready, or NULL. It is the caller's: handed over or discarded. */
-struct pooled *pool_take(struct launcher *l);
+/* One that is ready for such a session, or NULL. It is the caller's: handed over or discarded. */
+struct pooled *pool_take(struct launcher *l, const struct sandbox_plan *plan);
 uint64_t pooled_group(const struct pooled *p);
 void pool_discard(struct pooled *p); /* with its group; NULL is fine */
-/* Gives it the session to make; s->group is its own. *pid and *pidfd (owned) are its; it is gone
- * then. */
-int pool_hand_over(struct pooled *p, const struct stub *s, pid_t *pid, int *pidfd, struct err *err);
+/* One that is not prepared yet, for this plan, in a group that is there (0: none). NULL:
+ * E_UNAVAILABLE. */
+struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
+			 int tree_fd, struct err *err);
+/* Tells it of the session to make. */
+int pool_hand_over(const struct pooled *p, struct orders *o, const struct sandbox_plan *plan,
+		   const int fd[ORDERS_FDS], struct err *err);
+/* Lets go of one that was told: its pid, its pidfd (owned) in *pidfd. */
+pid_t pool_release(struct pooled *p, int *pidfd);
 bool pool_has(const struct launcher *l, uint64_t group);
 size_t pool_ready(const struct launcher *l); /* how many can be taken */
 

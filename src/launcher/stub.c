@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub: forked from the launcher, still privileged, starts init and becomes the warden. It says
- * over a pipe what went well and what did not; the pipe closes at exec, and that is the success. It
- * listens before it gives up its uid, so that whoever connects to the session's socket sees this
- * pid. */
+/* The stub: forked from the launcher, still privileged. It joins the group, starts init, waits for
+ * its orders (sandbox/orders.h), gives its power up and executes the warden: nothing of the
+ * warden's runs with power. What fails before is said when the orders come.
+ *
+ * It dies with the launcher (PDEATHSIG, and its socket ends), and holds none of its descriptors and
+ * not its lock. The orders bring the lock, so that the next launcher cannot look for sessions while
+ * this one is between being told and being found. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,14 +13,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/socket.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
-#define WARDEN_BACKLOG 16
-/* A session out of memory loses a command, not the one who tells of it. */
-#define WARDEN_OOM_SCORE "-900"
-
-int stub_leave_launcher(const struct launcher *l, struct err *err)
+static int leave_launcher(const struct launcher *l, struct err *err)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
@@ -33,14 +32,39 @@ int stub_leave_launcher(const struct launcher *l, struct err *err)
 	return 0;
 }
 
-static int be_found(const struct stub *s, struct err *err)
+static int compare(const void *a, const void *b)
 {
-	if (listen(s->listen_fd, WARDEN_BACKLOG) < 0)
-		return err_errno(err, E_UNAVAILABLE, s->session_id,
-				 "cannot listen for the session");
-	/* Only now: the next launcher must find this session, or it would never end. */
-	close(s->lock_fd);
-	return 0;
+	return *(const int *)a - *(const int *)b;
+}
+
+static void close_others(const struct stub *s)
+{
+	const struct launcher *l = s->l;
+	int keep[5 + CGROUP_TREES] = {s->sock, l->programs.warden_fd, l->programs.init_fd,
+				      l->programs.state_fd};
+	size_t n = 4;
+
+	if (s->tree_fd != -1)
+		keep[n++] = s->tree_fd;
+	for (size_t i = 0; i < l->groups.host.n; i++)
+		keep[n++] = l->groups.host.tree[i].dir;
+	qsort(keep, n, sizeof(keep[0]), compare);
+	fdio_close_except(keep, n);
+}
+
+static int make_group(const struct stub *s, const char *id, struct err *err)
+{
+	const struct cgroup_ask ask = {.id = id,
+				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
+						  .swap_bytes = CGROUP_NO_LIMIT,
+						  .cpu_percent = CGROUP_NO_LIMIT,
+						  .pids = CGROUP_NO_LIMIT,
+						  .io_read_bps = CGROUP_NO_LIMIT,
+						  .io_write_bps = CGROUP_NO_LIMIT}};
+	struct wall_report walls;
+
+	wall_report_init(&walls);
+	return cgroup_create(&s->l->groups.host, &ask, &walls, err);
 }
 
 /* Whatever is started from now on is held by the session's limits. */
@@ -53,19 +77,12 @@ static int enter_group(const struct stub *s, struct cgroup_files *files, struct 
 	if (s->group == 0)
 		return 0;
 	group_id(s->l, s->group, id);
-	r = s->joined ? 0 : cgroup_join(host, id, 0, err);
+	r = s->makes_group ? make_group(s, id, err) : 0;
 	if (r == 0)
-		cgroup_files_open(host, id, &s->limits, files);
+		r = cgroup_join(host, id, 0, err);
+	if (r == 0)
+		cgroup_files_open(host, id, files);
 	return r;
-}
-
-/* After init was started, whose children would have it too. A normal user may not. */
-static void spare_warden(void)
-{
-	cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0)
-		fdio_write_all(fd, WARDEN_OOM_SCORE, strlen(WARDEN_OOM_SCORE));
 }
 
 static int pass_on(int fd)
@@ -81,85 +98,84 @@ static int pass_files(const struct cgroup_files *f)
 	return pass_on(f->event) < 0 || pass_on(f->notify) < 0 ? -1 : 0;
 }
 
-static int become_warden(const struct stub *s, pid_t init_pid, const struct cgroup_files *files,
-			 struct err *err)
+static int become_warden(const struct stub *s, const struct launcher_warden *w,
+			 const struct cgroup_files *files, struct err *err)
 {
-	const struct launcher *l = s->l;
-	enum log_level level = LOG_INFO;
-	struct strv counters = {0};
-
-	cgroup_files_format(files, &counters);
-	log_level_parse(l->settings.config.log_level, &level);
-	const struct launcher_warden w = {
-		.session_id = s->session_id,
-		.listen_fd = s->listen_fd,
-		.api_fd = s->api_fd,
-		.init_fd = s->init_fd,
-		.ring_fd = s->ring_fd,
-		.ack_fd = s->ack_fd,
-		.state_prog_fd = l->programs.state_fd,
-		.policy_fd = s->policy_fd,
-		.init_pid = init_pid,
-		.api_uid = l->privileged ? l->settings.config.api_uid : geteuid(),
-		.walls = s->walls,
-		.counters = &counters,
-		.log_level = (int)level,
-		.log_format =
-			strcmp(l->settings.config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
-	};
-	const int keep[] = {w.listen_fd, w.api_fd,	  w.init_fd,  w.ring_fd,
-			    w.ack_fd,	 w.state_prog_fd, w.policy_fd};
+	const int keep[] = {w->listen_fd, w->api_fd,	    w->init_fd,	 w->ring_fd,
+			    w->ack_fd,	  w->state_prog_fd, w->policy_fd};
 	struct strv argv = {0};
 
-	l->warden_argv(&w, &argv);
+	s->l->warden_argv(w, &argv);
 	for (size_t i = 0; i < ARRAY_LEN(keep); i++)
 		if (pass_on(keep[i]) < 0)
-			return err_errno(err, E_INTERNAL, s->session_id,
+			return err_errno(err, E_INTERNAL, w->session_id,
 					 "cannot pass a descriptor");
 	if (pass_files(files) < 0)
-		return err_errno(err, E_INTERNAL, s->session_id, "cannot pass a counter");
-	return sandbox_become_warden(s->plan, l->programs.warden_fd, argv.v, err);
+		return err_errno(err, E_INTERNAL, w->session_id, "cannot pass a counter");
+	return sandbox_execute_warden(s->l->programs.warden_fd, argv.v, err);
 }
 
-static _Noreturn void give_up(const struct stub *s, const struct err *err)
+/* Waits, and is no longer the launcher's when the orders have come. */
+static _Noreturn void serve(const struct stub *s, const struct waiting *w, int init_fd,
+			    const struct cgroup_files *files)
 {
-	struct stub_report report = {.err = *err};
-
-	if (report.err.code == E_OK)
-		report.err.code = E_INTERNAL;
-	fdio_write_all(s->report_fd, &report, sizeof(report));
-	_exit(125);
-}
-
-void stub_go_on(const struct stub *s)
-{
-	const struct sandbox_start start = {s->plan, s->l->programs.init_fd, s->init_link,
-					    s->tree_fd};
-	struct stub_report report = {0};
+	struct strv counters = {0};
+	int fd[ORDERS_FDS];
 	struct err err = {0};
+	struct orders o;
+
+	cgroup_files_format(files, &counters);
+	orders_obey(w, &o, fd);
+	const struct launcher_warden warden = {
+		.session_id = o.session_id,
+		.listen_fd = fd[ORDERS_LISTEN],
+		.api_fd = fd[ORDERS_API],
+		.init_fd = init_fd,
+		.ring_fd = fd[ORDERS_RING],
+		.ack_fd = fd[ORDERS_ACK],
+		.state_prog_fd = s->l->programs.state_fd,
+		.policy_fd = fd[ORDERS_POLICY],
+		.init_pid = w->init.pid,
+		.api_uid = o.api_uid,
+		.log_level = (int)o.log_level,
+		.log_format = (int)o.log_format,
+		.walls = &o.walls,
+		.counters = &counters,
+	};
+
+	become_warden(s, &warden, files, &err);
+	orders_give_up(fd[ORDERS_REPORT], &err);
+}
+
+static int prepare(const struct stub *s, struct err *err)
+{
+	struct sandbox_start start = {s->plan, s->l->programs.init_fd, -1, s->tree_fd};
+	struct waiting w = {.sock = s->sock};
 	struct cgroup_files files = CGROUP_FILES_NONE;
-	pid_t init_pid = 0;
-	int r = be_found(s, &err);
+	int link[2];
+	int r = enter_group(s, &files, err);
 
 	if (r == 0)
-		r = enter_group(s, &files, &err);
+		r = link_pair(link, err);
+	if (r < 0)
+		return r;
+	start.init_link = link[1];
+	r = sandbox_prepare_init(&start, &w.init, err);
+	close(link[1]);
 	if (r == 0)
-		r = sandbox_start_init(&start, &init_pid, &err);
-	if (r == 0) {
-		report.init_pid = init_pid;
-		if (fdio_write_all(s->report_fd, &report, sizeof(report)) < 0)
-			_exit(125);
-		spare_warden();
-		become_warden(s, init_pid, &files, &err);
-	}
-	give_up(s, &err);
+		serve(s, &w, link[0], &files);
+	return r;
 }
 
-void stub_main(const struct stub *s)
+void stub_main(const struct stub *s, pid_t parent)
 {
 	struct err err = {0};
 
-	if (stub_leave_launcher(s->l, &err) < 0)
-		give_up(s, &err);
-	stub_go_on(s);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+		_exit(125);
+	if (leave_launcher(s->l, &err) == 0) {
+		close_others(s);
+		prepare(s, &err);
+	}
+	orders_refuse(s->sock, &err);
 }

@@ -211,7 +211,7 @@ static const struct {
 } handlers[] = {
 	{MSG_launcher_create, make_session}, {MSG_launcher_remove, on_remove},
 	{MSG_launcher_idle, on_idle},	     {MSG_launcher_ready, on_ready},
-	{MSG_launcher_ask, policies_ask},
+	{MSG_launcher_ask, policies_ask},    {MSG_launcher_limit, narrow_session},
 };
 
 static int take_message(struct launcher *l, struct link_msg *m, struct err *err)

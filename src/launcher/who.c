@@ -51,8 +51,10 @@ static int check_inode(const struct place *p, int fd, struct err *err)
 	struct stat st;
 
 	if (file == -1 && errno == EPERM)
-		return err_set(err, E_UNAVAILABLE, NULL,
-			       "cannot check who asks: the server needs CAP_NET_ADMIN");
+		return err_set(err, E_ENFORCEMENT, wall_name(WALL_process_separation),
+			       "%s: cannot check who asks (SIOCUNIXFILE); the server needs "
+			       "CAP_NET_ADMIN, or to be a normal user's",
+			       wall_name(WALL_process_separation));
 	if (file == -1 || fstat(file, &st) < 0 || st.st_dev != p->socket_dev ||
 	    st.st_ino != p->socket_ino)
 		return foreign(err, "accepted elsewhere");

@@ -535,7 +535,7 @@ static void ses_8_the_end_of_a_link_is_told(void **state)
 
 static void ses_8_a_full_socket_is_told(void **state)
 {
-	struct warden_command ack = {0};
+	struct warden_acks ack = {0};
 	struct warden_end end = {0};
 	struct err err = {0};
 	struct link_msg m;

@@ -7,7 +7,8 @@
 #include "model/wish.h"
 
 #define PATH_LEN 4096
-#define WORD_LEN 128  /* codes, names, modes */
+#define WORD_LEN 128 /* codes, names, modes */
+#define ACKS_LEN (1024 * (ID_MAX + 1))
 #define TEXT_LEN 4096 /* sentences for people */
 #define LIST_LEN (64 * 1024)
 /* A shell's own arguments stand before a script; the session's and the command's environment become
@@ -66,6 +67,15 @@ TABLE(launcher_policies,
 	STRV(launcher_policies, version, LIST_LEN), STRV(launcher_policies, description, LIST_LEN),
 	STRV(launcher_policies, loaded, LIST_LEN), STRV(launcher_policies, failed, LIST_LEN),
 	STRV(launcher_policies, why, LIST_LEN))
+TABLE(launcher_limit,
+	STR(launcher_limit, session_id, ID_MAX), U64(launcher_limit, max_memory_mb),
+	U64(launcher_limit, max_cpu_percent), U64(launcher_limit, pids_max),
+	U64(launcher_limit, max_disk_mb), U64(launcher_limit, io_read_bps_max),
+	U64(launcher_limit, io_write_bps_max))
+TABLE(launcher_limited,
+	STR(launcher_limited, session_id, ID_MAX), STR(launcher_limited, code, WORD_LEN),
+	STR(launcher_limited, subject, TEXT_LEN), STR(launcher_limited, message, TEXT_LEN),
+	STRV(launcher_limited, walls, LIST_LEN))
 TABLE(msg_empty, U32(msg_empty, unused))
 
 TABLE(warden_hello,
@@ -89,7 +99,8 @@ TABLE(warden_exec,
 	STRV(warden_exec, env, WISH_ENV_MAX), BYTES(warden_exec, stdin_data, WISH_STDIN_MAX),
 	U64(warden_exec, timeout_ms), U32(warden_exec, stdin_open), U32(warden_exec, flow),
 	U32(warden_exec, stdio), U32(warden_exec, cols), U32(warden_exec, rows),
-	U32(warden_exec, umask_plus1), U32(warden_exec, report_output))
+	U32(warden_exec, umask_plus1), U32(warden_exec, report_output),
+	STRV(warden_exec, acks, ACKS_LEN))
 TABLE(warden_started,
 	STR(warden_started, command_id, ID_MAX), U32(warden_started, pid),
 	U64(warden_started, time_us))
@@ -115,7 +126,7 @@ TABLE(warden_result,
 	STRV(warden_result, env_changed, WISH_ENV_MAX), STRV(warden_result, env, WISH_ENV_MAX),
 	STRV(warden_result, background, WISH_ENV_MAX), U64(warden_result, ring_end),
 	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result))
-TABLE(warden_command, STR(warden_command, command_id, ID_MAX))
+TABLE(warden_acks, STRV(warden_acks, command_ids, ACKS_LEN))
 TABLE(warden_stdin,
 	STR(warden_stdin, command_id, ID_MAX), BYTES(warden_stdin, data, 1024 * 1024),
 	U32(warden_stdin, eof))
@@ -128,7 +139,8 @@ TABLE(warden_kill,
 	U64(warden_kill, grace_ms), U32(warden_kill, tree), U32(warden_kill, client_gone))
 TABLE(warden_patch,
 	STRV(warden_patch, set, WISH_ENV_MAX), STRV(warden_patch, unset, WISH_ENV_MAX),
-	STR(warden_patch, cwd, PATH_LEN), U64(warden_patch, command_timeout_ms))
+	STR(warden_patch, cwd, PATH_LEN), U64(warden_patch, command_timeout_ms),
+	STRV(warden_patch, walls, LIST_LEN))
 TABLE(warden_settings,
 	U64(warden_settings, orphan_timeout_ms), U64(warden_settings, output_quota),
 	U32(warden_settings, full_ring_drops), U32(warden_settings, log_level),
@@ -142,7 +154,7 @@ TABLE(init_spawn,
 	STRV(init_spawn, env, SPAWN_ENV_LEN), STR(init_spawn, path, PATH_LEN),
 	STR(init_spawn, cwd, PATH_LEN), U32(init_spawn, umask), U32(init_spawn, stdio),
 	U32(init_spawn, cols), U32(init_spawn, rows), U32(init_spawn, new_session),
-	U32(init_spawn, search), U32(init_spawn, brief_ms))
+	U32(init_spawn, brief_ms), U64(init_spawn, key))
 TABLE(init_failed, STR(init_failed, wall, WORD_LEN), STR(init_failed, message, TEXT_LEN))
 TABLE(leader_started, U32(leader_started, unused))
 TABLE(leader_failed, U32(leader_failed, stage), U32(leader_failed, errnum))
@@ -158,7 +170,7 @@ TABLE(leader_exit,
 #define launcher_idle_fields msg_empty_fields
 #define launcher_ready_fields msg_empty_fields
 #define warden_bell_fields msg_empty_fields
-#define warden_ack_fields warden_command_fields
+#define warden_ack_fields warden_acks_fields
 #define leader_empty_fields leader_exit_fields
 #define leader_spawn_fields init_spawn_fields
 

@@ -25,7 +25,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	 * connection; created and found: warden link, ring, ack, and created the policy's snapshot; \
 	 * lost: a dead session's ring and ack, to drain; hup: log, config, keys. gone: a warden \
 	 * died; remove: sweep what a session left; idle: nothing lives, an auto-started server may \
-	 * end; policies: which there are, asked for or because some were read again. */ \
+	 * end; policies: which there are, asked for or because some were read again; limit: \
+	 * narrower limits for a living session. */ \
 	X(launcher_hello,      1, LAUNCHER, API, IN_NEW,  OPEN,   0, 15) \
 	X(launcher_create,     2, API, LAUNCHER, IN_OPEN, OPEN,   0, 1) \
 	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 4) \
@@ -41,6 +42,8 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(launcher_ready,     13, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_ask,       14, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_policies,  15, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_limit,     16, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
+	X(launcher_limited,   17, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	/* API child <-> warden. exec: stdout file, stderr file; taken: stdin bytes consumed; \
 	 * bell: the ring has records; settings: the log. */ \
 	X(warden_hello,       20, API, WARDEN,   IN_NEW,  OPEN,   0, 0) \
@@ -61,17 +64,17 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(warden_bell,        35, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
 	X(warden_settings,    36, API, WARDEN,   IN_LIVE, OPEN,   0, 1) \
 	/* warden <-> init. ready: root, state socket[, listener]; spawn: stdin, stdout, stderr, \
-	 * leader's link. */ \
+	 * leader's link[, the program]. */ \
 	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   2, 3) \
-	X(init_spawn,         41, WARDEN, INIT,  IN_OPEN, OPEN,   4, 4) \
+	X(init_spawn,         41, WARDEN, INIT,  IN_OPEN, OPEN,   4, 5) \
 	X(init_failed,        42, INIT, WARDEN,  IN_ANY,  ENDING, 0, 0) \
 	/* leader <-> warden. started: pidfd of the command; empty: no child is left; spawn: the \
-	 * next command's stdin, stdout, stderr. */ \
+	 * next command's stdin, stdout, stderr[, the program]. */ \
 	X(leader_started,     50, LEADER, WARDEN, IN_NEW | IN_OPEN, OPEN, 1, 1) \
 	X(leader_failed,      51, LEADER, WARDEN, IN_NEW | IN_OPEN, ENDING, 0, 0) \
 	X(leader_exit,        52, LEADER, WARDEN, IN_NEW | IN_OPEN, OPEN, 0, 0) \
 	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0) \
-	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 3)
+	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 4)
 // clang-format on
 
 enum msg_type {
@@ -157,6 +160,17 @@ struct launcher_policies {
 	struct strv loaded;			/* names of those that are new or have changed */
 	struct strv failed, why;		/* broken ones, whose old snapshot stays */
 };
+/* What a living session may use from now on; 0: as before. Answered in the order of the asking. */
+struct launcher_limit {
+	char *session_id;
+	uint64_t max_memory_mb, max_cpu_percent, pids_max, max_disk_mb, io_read_bps_max,
+		io_write_bps_max;
+};
+struct launcher_limited {
+	char *session_id;
+	char *code, *subject, *message; /* code NULL: done; else nothing has changed */
+	struct strv walls;		/* wall_pack, of what has changed */
+};
 struct msg_empty {
 	uint32_t unused;
 };
@@ -195,7 +209,9 @@ struct warden_exec {
 	uint32_t stdio;	     /* enum spawn_stdio */
 	uint32_t cols, rows, umask_plus1;
 	uint32_t report_output; /* send warden_output while it runs */
+	struct strv acks;	/* as warden_ack, to spare a message */
 };
+/* A command that is over at once is told by its result alone. */
 struct warden_started {
 	char *command_id;
 	uint32_t pid;
@@ -228,8 +244,8 @@ struct warden_result {
 	char *capture;		 /* "taken", "none", "refused: why" for scripts */
 	struct exec_counts execs;
 };
-struct warden_command {
-	char *command_id; /* warden_ack */
+struct warden_acks {
+	struct strv command_ids; /* their results are stored */
 };
 struct warden_stdin {
 	char *command_id;
@@ -257,6 +273,7 @@ struct warden_patch {
 	struct strv unset; /* NAME */
 	char *cwd;
 	uint64_t command_timeout_ms;
+	struct strv walls; /* wall_pack, of limits that have become narrower */
 };
 /* What may change while a session lives (SIGHUP). */
 struct warden_settings {
@@ -278,12 +295,12 @@ struct init_ready {
 struct init_spawn {
 	uint32_t id;
 	struct strv argv, env;
-	char *path; /* program to execute; looked up in env's PATH if it has no slash */
+	char *path; /* to execute; only a name if the program comes as a descriptor */
 	char *cwd;
 	uint32_t umask, stdio, cols, rows, new_session;
-	uint32_t search; /* 1: look up path in PATH */
 	/* A command that is over within this time is told by leader_exit alone. */
 	uint32_t brief_ms;
+	uint64_t key; /* the sixth argument of its exec, by which that is known */
 };
 struct init_failed {
 	char *wall, *message;

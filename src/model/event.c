@@ -13,6 +13,7 @@
 #define MAX_ARGS 128 /* arguments: each costs four bytes of its own */
 #define MAX_DOMAIN 256
 #define MAX_TEXT 512
+#define MAX_SENTENCES 768
 
 #define ROW(kind, name, max) FIELD(struct event, kind, name, max)
 #define U32(name) ROW(FIELD_U32, name, 0)
@@ -69,6 +70,11 @@ static const struct field rows[] = {
 	STR(counter, MAX_WORD),
 	U64(value),
 	STR(policy_name, MAX_RULE),
+	STR(denied_op, MAX_WORD),
+	STR(denied_target, MAX_EXEC_PATH),
+	STR(denied_reason, MAX_TEXT),
+	U32(denied_final),
+	ROW(FIELD_STRV, alternatives, MAX_SENTENCES),
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 
@@ -102,8 +108,7 @@ enum event_class event_class(enum event_type t)
 	return EVENT_CLASS_OTHER;
 }
 
-/* FNV-1a. It tells two cut values apart; it proves nothing. No SHA-256 here: wardens do without
- * libcrypto. */
+/* FNV-1a. It tells two cut values apart; it proves nothing. */
 #define FNV_START 0xcbf29ce484222325ULL
 static uint64_t fnv(uint64_t h, const char *s, size_t n)
 {
@@ -187,8 +192,10 @@ static void pack_cut(const struct event *e, struct buf *out)
 		if (fits(&rows[i], (const char *)e + at))
 			continue;
 		if (rows[i].type == FIELD_STRV) {
-			argv_cut(&e->exec_argv, rows[i].max, &owned.exec_argv);
-			copy.exec_argv = owned.exec_argv;
+			struct strv *list = (struct strv *)((char *)&owned + at);
+
+			argv_cut((const struct strv *)((const char *)e + at), rows[i].max, list);
+			*(struct strv *)((char *)&copy + at) = *list;
 			continue;
 		}
 		*str = cut(*str, rows[i].max, fnv(FNV_START, *str, strlen(*str)));

@@ -65,10 +65,20 @@ struct event {
 	char *counter;	/* what has grown: "oom_kills" */
 	uint64_t value; /* of the counter, since the session began; count is by how much it grew */
 	char *policy_name; /* policy_loaded, policy_reload_failed */
+	/* a denial, as in an error's body; denied_op NULL: it is none */
+	char *denied_op, *denied_target, *denied_reason;
+	uint32_t denied_final;
+	struct strv alternatives; /* sentences */
 };
 
+/* A string for a producer's event, which borrows it and never writes. */
+static inline char *event_lend(const char *s)
+{
+	return (char *)s;
+}
+
 #define EVENT_MAX \
-	16384 /* packed bytes; longer paths and argv are cut and end in "…#" + 16 hex digits */
+	20480 /* packed bytes; longer paths and argv are cut and end in "…#" + 16 hex digits */
 extern const struct fields event_fields;
 
 const char *event_type_name(enum event_type t);

@@ -148,6 +148,22 @@ static void format_approval(struct jw *w, const struct event *e)
 	jw_obj_end(w);
 }
 
+/* The same members as in the error of a first exec. */
+static void format_denial(struct jw *w, const struct event *e)
+{
+	if (e->denied_op == NULL)
+		return;
+	jw_kstr(w, "reason", e->denied_reason != NULL ? e->denied_reason : "");
+	jw_kstr(w, "operation", e->denied_op);
+	jw_kstr(w, "target", e->denied_target != NULL ? e->denied_target : "");
+	jw_kbool(w, "final", e->denied_final != 0);
+	jw_key(w, "alternatives");
+	jw_arr(w);
+	for (size_t i = 0; i < e->alternatives.n; i++)
+		jw_str(w, e->alternatives.v[i]);
+	jw_arr_end(w);
+}
+
 static void format_decision(struct jw *w, const struct event *e)
 {
 	text(w, "decision", e->decision);
@@ -159,6 +175,7 @@ static void format_decision(struct jw *w, const struct event *e)
 	text(w, "effective_decision", e->policy_effective);
 	text(w, "rule", e->policy_rule);
 	text(w, "version", e->policy_version);
+	format_denial(w, e);
 	format_approval(w, e);
 	jw_obj_end(w);
 }

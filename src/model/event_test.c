@@ -158,6 +158,36 @@ static void evt_1_network_and_exec_parts(void **state)
 		    "\"type\":\"net_connect\",\"count\":1,\"tls\":{\"sni\":\"s\"}}");
 }
 
+/* A denial has the same members as in an error's body. */
+static void evt_1_denials(void **state)
+{
+	char *other[] = {arg("a"), arg("b\"c"), NULL};
+
+	assert_json(&(struct event){.type = EVENT_exec,
+				    .time_us = T0,
+				    .decision = arg("deny"),
+				    .policy_decision = arg("deny"),
+				    .policy_rule = arg("no-id"),
+				    .denied_op = arg("exec"),
+				    .denied_target = arg("/usr/bin/id"),
+				    .denied_reason = arg("not id"),
+				    .denied_final = 1,
+				    .alternatives = {other, 2}},
+		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
+		    "\"type\":\"exec\",\"count\":1,\"decision\":\"deny\",\"policy\":{"
+		    "\"decision\":\"deny\",\"rule\":\"no-id\",\"reason\":\"not id\","
+		    "\"operation\":\"exec\",\"target\":\"/usr/bin/id\",\"final\":true,"
+		    "\"alternatives\":[\"a\",\"b\\\"c\"]}}");
+	assert_json(&(struct event){.type = EVENT_exec,
+				    .time_us = T0,
+				    .policy_decision = arg("deny"),
+				    .denied_op = arg("exec")},
+		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
+		    "\"type\":\"exec\",\"count\":1,\"policy\":{\"decision\":\"deny\","
+		    "\"reason\":\"\",\"operation\":\"exec\",\"target\":\"\",\"final\":false,"
+		    "\"alternatives\":[]}}");
+}
+
 static void evt_1_session_and_command_parts(void **state)
 {
 	assert_json(&(struct event){.type = EVENT_session_state,
@@ -367,6 +397,8 @@ static void evt_1_the_longest_of_everything_fits(void **state)
 		fill(&e, extra * 20000);
 		for (unsigned i = 0; i < 1000; i++)
 			strv_add(&e.exec_argv, "0123456789");
+		for (unsigned i = 0; i < 1000; i++)
+			strv_add(&e.alternatives, "0123456789");
 		buf_adds(&out, "before");
 		event_pack(&e, &out);
 		assert_in_range(out.len - 6, 15000, EVENT_MAX);
@@ -534,6 +566,7 @@ int main(void)
 		cmocka_unit_test(evt_1_parts_that_do_not_apply_are_absent),
 		cmocka_unit_test(evt_1_a_file_event_is_field_for_field_as_documented),
 		cmocka_unit_test(evt_1_network_and_exec_parts),
+		cmocka_unit_test(evt_1_denials),
 		cmocka_unit_test(evt_1_session_and_command_parts),
 		cmocka_unit_test(fil_2_an_operation_shows_when_any_of_it_applies),
 		cmocka_unit_test(evt_1_every_field_survives_packing),

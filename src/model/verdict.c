@@ -57,26 +57,47 @@ void verdict_format_reason(const struct verdict *v, const struct op *op, struct 
 		buf_addf(out, " (%s)", v->why);
 }
 
-void verdict_format_denial(const struct verdict *v, const struct op *op,
-			   const struct strv *alternatives, struct jw *w)
+/* Takes the text; never NULL. */
+static char *text_of(struct buf *b)
 {
-	cleanup_buf struct buf text = {0};
+	return b->data != NULL ? buf_take(b) : mem_strdup("");
+}
 
+void denial_init(struct denial *d, const struct verdict *v, const struct op *op)
+{
+	struct buf reason = {0}, operation = {0}, target = {0};
+
+	verdict_format_reason(v, op, &reason);
+	op_format_kind(op, &operation);
+	op_format_target(op, &target);
+	*d = (struct denial){.rule = v->rule,
+			     .reason = text_of(&reason),
+			     .operation = text_of(&operation),
+			     .target = text_of(&target),
+			     .final = v->final};
+}
+
+void denial_done(struct denial *d)
+{
+	free(d->reason);
+	free(d->operation);
+	free(d->target);
+	strv_done(&d->alternatives);
+	*d = (struct denial){0};
+}
+
+void denial_format(const struct denial *d, struct jw *w)
+{
 	jw_obj(w);
-	jw_kstr(w, "rule", v->rule);
-	verdict_format_reason(v, op, &text);
-	jw_kstr(w, "reason", text.data != NULL ? text.data : "");
-	buf_clear(&text);
-	op_format_kind(op, &text);
-	jw_kstr(w, "operation", text.data);
-	buf_clear(&text);
-	op_format_target(op, &text);
-	jw_kstr(w, "target", text.data != NULL ? text.data : "");
-	jw_kbool(w, "final", v->final);
+	jw_kstr(w, "rule", d->rule);
+	jw_kstr(w, "reason", d->reason);
+	jw_kstr(w, "operation", d->operation);
+	jw_kstr(w, "target", d->target);
+	jw_kbool(w, "final", d->final);
 	jw_key(w, "alternatives");
 	jw_arr(w);
-	for (size_t i = 0; alternatives != NULL && i < alternatives->n; i++)
-		jw_str(w, alternatives->v[i]);
+	for (size_t i = 0; i < d->alternatives.n; i++)
+		jw_str(w, d->alternatives.v[i]);
 	jw_arr_end(w);
 	jw_obj_end(w);
 }

@@ -4,6 +4,7 @@
  * Strings are borrowed from the policy that decided and live as long as it. */
 #pragma once
 #include "base/buf.h"
+#include "base/fields.h"
 #include "base/json.h"
 #include "model/op.h"
 #include <stdbool.h>
@@ -43,7 +44,15 @@ static inline bool verdict_allows(const struct verdict *v)
 }
 /* The reason as text for a person: the message with {path} and {args} filled in, else why. */
 void verdict_format_reason(const struct verdict *v, const struct op *op, struct buf *out);
-/* The object `policy` of an error: rule, reason, operation, target, final, alternatives (a list of
- * sentences that may be NULL). */
-void verdict_format_denial(const struct verdict *v, const struct op *op,
-			   const struct strv *alternatives, struct jw *w);
+/* What is said of a denial, the same in an error and in an event. */
+struct denial {
+	const char *rule;		   /* borrowed from the verdict */
+	char *reason, *operation, *target; /* owned */
+	bool final;
+	struct strv alternatives; /* what is allowed instead, as sentences */
+};
+/* Without alternatives: those are the policy's to tell. */
+void denial_init(struct denial *d, const struct verdict *v, const struct op *op);
+void denial_done(struct denial *d);
+/* The object `policy` of an error. */
+void denial_format(const struct denial *d, struct jw *w);

@@ -75,20 +75,23 @@ static void exe_2_a_denial_has_one_body(void **state)
 				  .effective = DECISION_deny,
 				  .final = true};
 	cleanup_buf struct buf out = {0};
-	struct strv other = {0};
+	struct denial d;
 	struct jw w = JW(&out);
 
-	strv_add(&other, "other files");
-	verdict_format_denial(&v, &op, &other, &w);
+	denial_init(&d, &v, &op);
+	strv_add(&d.alternatives, "other files");
+	denial_format(&d, &w);
 	assert_string_equal(out.data,
 			    "{\"rule\":\"deny-secrets\",\"reason\":\"secrets stay outside\","
 			    "\"operation\":\"file_read\",\"target\":\"/workspace/.env\","
 			    "\"final\":true,\"alternatives\":[\"other files\"]}");
-	strv_done(&other);
+	denial_done(&d);
 	buf_clear(&out);
 	w = JW(&out);
-	verdict_format_denial(&v, &op, NULL, &w);
+	denial_init(&d, &v, &op);
+	denial_format(&d, &w);
 	assert_non_null(strstr(out.data, "\"alternatives\":[]"));
+	denial_done(&d);
 }
 
 int main(void)

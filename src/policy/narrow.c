@@ -40,11 +40,6 @@ struct refusal {
 	const char *what;
 };
 
-static bool lets_through(const struct policy *p, enum decision d)
-{
-	return decision_permits(d) || (d == DECISION_approve && p->head->shadow != 0);
-}
-
 /* How a rule's domains stand to a pattern. */
 static void compare(const struct policy *p, const struct snapshot_rule *r, const char *domain,
 		    bool *covers, bool *meets)
@@ -66,7 +61,7 @@ static bool domain_within(const struct policy *p, const char *domain)
 
 	for (uint32_t i = 0; i < c->rules.n; i++) {
 		const struct snapshot_rule *r = snapshot_rule(p, OP_NET, i);
-		const bool lets = lets_through(p, (enum decision)r->decision);
+		const bool lets = policy_permits(p, (enum decision)r->decision);
 		bool covers, meets;
 
 		if (!(r->conditions & COND_DOMAINS) && (r->conditions & COND_CIDRS))
@@ -77,7 +72,7 @@ static bool domain_within(const struct policy *p, const char *domain)
 		if (!lets && meets && !(r->conditions & (COND_CIDRS | COND_PORTS | COND_PROTOCOLS)))
 			return false;
 	}
-	return lets_through(p, (enum decision)c->fallback);
+	return policy_permits(p, (enum decision)c->fallback);
 }
 
 static bool port_within(const struct policy *p, uint16_t port)
@@ -93,12 +88,12 @@ static bool port_within(const struct policy *p, uint16_t port)
 			       port <= p->ports[r->ports.at + k].high;
 		if (!has)
 			continue;
-		if (lets_through(p, (enum decision)r->decision))
+		if (policy_permits(p, (enum decision)r->decision))
 			return true;
 		if (r->conditions == COND_PORTS)
 			return false;
 	}
-	return lets_through(p, (enum decision)c->fallback);
+	return policy_permits(p, (enum decision)c->fallback);
 }
 
 static bool name_matches(const char *pattern, const char *name, size_t len)
@@ -138,21 +133,16 @@ static void format_variables(const struct policy *p, struct strv *out)
 /* False: it does not fit. */
 static bool format_denial(const struct refusal *r, const struct strv *alternatives, struct err *err)
 {
+	static char reason[] = "beyond the policy: what a session asks for only narrows it";
+	const struct denial d = {.rule = r->rule,
+				 .reason = reason,
+				 .operation = (char *)r->field,
+				 .target = (char *)r->what,
+				 .alternatives =
+					 alternatives != NULL ? *alternatives : (struct strv){0}};
 	cleanup_buf struct buf b = {0};
-	struct jw w = JW(&b);
 
-	jw_obj(&w);
-	jw_kstr(&w, "rule", r->rule);
-	jw_kstr(&w, "reason", "beyond the policy: what a session asks for only narrows it");
-	jw_kstr(&w, "operation", r->field);
-	jw_kstr(&w, "target", r->what);
-	jw_kbool(&w, "final", false);
-	jw_key(&w, "alternatives");
-	jw_arr(&w);
-	for (size_t i = 0; alternatives != NULL && i < alternatives->n; i++)
-		jw_str(&w, alternatives->v[i]);
-	jw_arr_end(&w);
-	jw_obj_end(&w);
+	denial_format(&d, &JW(&b));
 	if (b.len >= sizeof(err->policy))
 		return false;
 	memcpy(err->policy, b.data, b.len + 1);

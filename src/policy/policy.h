@@ -67,6 +67,11 @@ size_t policy_rules(const struct policy *p, enum op_class class);
 /* Whether the class can deny anything: it has a rule or a default that is not an allow. */
 bool policy_restricts(const struct policy *p, enum op_class class);
 
+/* Whether a rule denies the operation on every file below dir, which is plain. Only what is
+ * certain: false if any rule that is tried before it may allow one of them, and for a mere default.
+ */
+bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir);
+
 /* resource_limits of the policy. */
 /* clang-format off */
 #define POLICY_LIMIT_LIST(X) \

@@ -124,6 +124,13 @@ static inline const struct snapshot_rule *snapshot_rule(const struct policy *p, 
 	return &p->rules[p->head->class[class].rules.at + i];
 }
 
+/* Whether an operation with this decision goes ahead. */
+static inline bool policy_permits(const struct policy *p, enum decision d)
+{
+	return d == DECISION_allow || d == DECISION_log ||
+	       (d == DECISION_approve && p->head->shadow != 0);
+}
+
 /* How a deciding function tells what it found. */
 struct found {
 	uint32_t rule; /* of its class; SNAPSHOT_NONE: none matched */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub's last act: it becomes the warden, with nothing of the launcher's power and nothing of
- * its environment. */
+/* The stub's last acts: it gives up the launcher's power, and executes the warden with nothing of
+ * the launcher's environment. */
 #include "base/mem.h"
 #include "sandbox/identity.h"
 #include "sandbox/sandbox.h"
@@ -10,19 +10,12 @@
 /* Time zone for its log; the rest steers sanitizers in test builds. */
 static const char *const passed_on[] = {"TZ", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"};
 
-int sandbox_become_warden(const struct sandbox_plan *plan, int warden_fd, char *const argv[],
-			  struct err *err)
+int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err)
 {
-	const struct identity who = {plan->uid, plan->gid, plan->privileged != 0};
 	char *env[ARRAY_LEN(passed_on) + 1];
 	size_t n = 0;
-	bool bounded;
-	int r = identity_take(&who, &bounded, err);
+	int r;
 
-	if (r == 0)
-		r = identity_no_new_privs(err);
-	if (r < 0)
-		return r;
 	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++)
 		if (getenv(passed_on[i]) != NULL)
 			env[n++] = mem_printf("%s=%s", passed_on[i], getenv(passed_on[i]));
@@ -32,4 +25,13 @@ int sandbox_become_warden(const struct sandbox_plan *plan, int warden_fd, char *
 	while (n > 0)
 		free(env[--n]);
 	return r;
+}
+
+int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
+{
+	const struct identity who = {plan->uid, plan->gid, plan->privileged != 0};
+	bool bounded;
+	int r = identity_take(&who, &bounded, err);
+
+	return r < 0 ? r : identity_no_new_privs(err);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the stub is after it became the warden: the test lets it execute cat on its own status. */
+/* What a process is after it became a session's user: the test lets it execute cat on its own
+ * status. */
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,8 @@ static void run_cat(const struct sandbox_plan *plan, uid_t become_first, const c
 			_exit(2);
 		if (dup2(ends[1], STDOUT_FILENO) < 0)
 			_exit(3);
-		sandbox_become_warden(plan, cat, (char *const *)argv, NULL);
+		if (sandbox_become_user(plan, NULL) == 0)
+			sandbox_execute_warden(cat, (char *const *)argv, NULL);
 		_exit(4);
 	}
 	close(ends[1]);
@@ -110,15 +112,13 @@ static void sta_4_the_servers_environment_stays_behind(void **state)
 
 static void sbx_1_a_program_that_cannot_be_executed_is_an_error(void **state)
 {
-	const uid_t user = geteuid() == 0 ? 1000 : geteuid();
-	const struct sandbox_plan plan = {.uid = user};
 	const char *const argv[] = {"x", NULL};
 	int status;
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		struct err err = {0};
-		const int r = sandbox_become_warden(&plan, -1, (char *const *)argv, &err);
+		const int r = sandbox_execute_warden(-1, (char *const *)argv, &err);
 
 		_exit(r == -E_UNAVAILABLE && strstr(err.message, "Bad file") != NULL ? 0 : 1);
 	}

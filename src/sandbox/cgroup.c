@@ -62,7 +62,7 @@ void cgroup_refused(struct wall_report *walls, enum wall wall, const char *file)
 	wall_set(walls, wall, WALL_UNAVAILABLE, "%s: %s", file, strerror(errno));
 }
 
-static int load(int dir, const char *file, struct buf *out)
+int cgroup_load(int dir, const char *file, struct buf *out)
 {
 	cleanup_fd int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
 
@@ -101,9 +101,21 @@ dev_t cgroup_disk(dev_t dev)
 	if (faccessat(fd, "partition", F_OK, 0) < 0)
 		return dev;
 	/* a partition lies in its disk's directory, and limits are the disk's */
-	if (load(fd, "../dev", &text) < 0 || sscanf(text.data, "%u:%u", &ma, &mi) != 2)
+	if (cgroup_load(fd, "../dev", &text) < 0 || sscanf(text.data, "%u:%u", &ma, &mi) != 2)
 		return 0;
 	return makedev(ma, mi);
+}
+
+void cgroup_limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls,
+		       const char *note)
+{
+	if (l->pids == CGROUP_NO_LIMIT)
+		return;
+	if (cgroup_write(dir, "pids.max", "%llu", (unsigned long long)l->pids) < 0)
+		cgroup_refused(walls, WALL_pids_limit, "pids.max");
+	else
+		wall_set(walls, WALL_pids_limit, WALL_UP, "%llu processes and threads%s",
+			 (unsigned long long)l->pids, note);
 }
 
 /* ---- made and joined ---- */
@@ -143,6 +155,19 @@ bool cgroup_limits(const struct cgroup_limits *l, enum cgroup_controller c)
 	default:
 		return false;
 	}
+}
+
+unsigned cgroup_limited(const struct wall_report *walls)
+{
+	unsigned controllers = 0;
+
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++) {
+		const enum wall_state state = walls->wall[wall_of[c]].state;
+
+		if (state == WALL_UP || state == WALL_PARTIAL)
+			controllers |= 1u << c;
+	}
+	return controllers;
 }
 
 bool cgroup_limits_any(const struct cgroup_limits *l)
@@ -266,7 +291,7 @@ static void read_tree(const struct cgroup_host *host, size_t i, int dir,
 		if ((host->tree[i].controllers & 1u << row->controller) == 0)
 			continue;
 		/* rows of the same file stand together */
-		if (strcmp(loaded, row->file) != 0 && load(dir, row->file, &text) < 0)
+		if (strcmp(loaded, row->file) != 0 && cgroup_load(dir, row->file, &text) < 0)
 			buf_clear(&text);
 		loaded = row->file;
 		if (text.len > 0)
@@ -318,7 +343,7 @@ static void wait_for_one(const struct cgroup_host *host, size_t i, const char *i
 	char *end;
 	nfds_t n = 0;
 
-	if (dir == -1 || load(dir, "cgroup.procs", &text) < 0)
+	if (dir == -1 || cgroup_load(dir, "cgroup.procs", &text) < 0)
 		return;
 	for (const char *s = text.data; n < WAIT_PIDS; s = end) {
 		const long pid = strtol(s, &end, 10);
@@ -356,6 +381,23 @@ int cgroup_remove(const struct cgroup_host *host, const char *id, int timeout_ms
 }
 
 /* ---- what there is ---- */
+
+bool cgroup_empty(const struct cgroup_host *host, const char *id)
+{
+	cleanup_buf struct buf text = {0};
+	bool found = false;
+
+	for (size_t i = 0; i < host->n; i++) {
+		cleanup_fd int dir = cgroup_group(host, i, id);
+
+		if (dir == -1)
+			continue;
+		found = true;
+		if (cgroup_load(dir, "cgroup.procs", &text) < 0 || text.len > 0)
+			return false;
+	}
+	return found;
+}
 
 static void list_tree(int tree, const char *prefix, struct strv *ids)
 {

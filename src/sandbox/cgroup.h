@@ -66,6 +66,15 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		 struct wall_report *walls, struct err *err);
 /* Whether it asks for anything at all. */
 bool cgroup_limits_any(const struct cgroup_limits *l);
+/* What holds a living group now, by the kernel's own files. l->io_device is read: the disk that is
+ * asked about. E_NOT_FOUND: there is no such group. */
+int cgroup_limits_get(const struct cgroup_host *host, const char *id, struct cgroup_limits *l,
+		      struct err *err);
+/* cgroup_limit for a group at work: all or nothing. E_CONFLICT: more memory is in use than the
+ * limit would be; E_ENFORCEMENT as there. Either names the wall, and what was written is put back.
+ */
+int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
+		  struct wall_report *walls, struct err *err);
 /* Moves a process (0: the caller); what it starts later is in the group too. */
 int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err);
 
@@ -87,6 +96,9 @@ int cgroup_kill(const struct cgroup_host *host, const char *id, struct err *err)
  * end. A group that is not there is fine. E_UNAVAILABLE: it still has processes. */
 int cgroup_remove(const struct cgroup_host *host, const char *id, int timeout_ms, struct err *err);
 
+/* Whether it is there and has no process in any tree. */
+bool cgroup_empty(const struct cgroup_host *host, const char *id);
+
 /* The ids that begin with prefix, of all groups that there are; some may come more than once. */
 void cgroup_list(const struct cgroup_host *host, const char *prefix, struct strv *ids);
 
@@ -103,29 +115,40 @@ int cgroup_watch_open(const struct cgroup_host *host, const char *id, struct cgr
 void cgroup_watch_take(struct cgroup_watch *w);
 void cgroup_watch_close(struct cgroup_watch *w);
 
-/* What tells of hits, for a process that may not open it: the files of the counters, and what
- * becomes readable when one may have grown. Descriptors are owned. */
+/* What tells of hits and of what was used, for a process that may not open it: the files of the
+ * counters, and what becomes readable when a hit may have been counted. Descriptors are owned. */
 #define CGROUP_FILES 16
 struct cgroup_files {
 	size_t n;
 	struct {
 		int fd;
 		bool v2;
+		enum cgroup_controller controller;
+		bool hits, use;	  /* what it counts */
 		const char *name; /* of the file, static */
 	} file[CGROUP_FILES];
 	int event, notify; /* to be polled and read empty; -1: none */
 };
 #define CGROUP_FILES_NONE ((struct cgroup_files){.event = -1, .notify = -1})
-/* Of those that are limited by l. What cannot be opened is left out. */
-void cgroup_files_open(const struct cgroup_host *host, const char *id,
-		       const struct cgroup_limits *l, struct cgroup_files *out);
+/* Of every controller that the group has. What cannot be opened is left out. */
+void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cgroup_files *out);
 void cgroup_files_close(struct cgroup_files *f);
 /* "NUMBER NAME" of each, for an argument list. */
 void cgroup_files_format(const struct cgroup_files *f, struct strv *out);
 /* Takes one of them over; the descriptor is closed at exec. E_BAD_REQUEST. */
 int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err);
-/* Only hits: memory_hits, oom_kills, pids_hits, throttled, throttled_us. */
-void cgroup_files_read(const struct cgroup_files *f, struct cgroup_counters *out);
+/* Only hits, of these controllers (1 << CGROUP_…): memory_hits, oom_kills, pids_hits, throttled,
+ * throttled_us. */
+void cgroup_files_read(const struct cgroup_files *f, unsigned controllers,
+		       struct cgroup_counters *out);
+/* Only what was used: cpu_us, io_read_bytes, io_write_bytes, memory_peak_bytes. */
+void cgroup_files_use(const struct cgroup_files *f, struct cgroup_counters *out);
+/* From now on the peak is that of what comes (v1; v2 since Linux 6.12). 0, or -1 where it cannot
+ * be.
+ */
+int cgroup_files_reset_peak(const struct cgroup_files *f);
+/* 1 << CGROUP_… of the limits that a report says are up, or partly. */
+unsigned cgroup_limited(const struct wall_report *walls);
 
 /* The whole disk that a file system's device number belongs to; 0 where there is none (overlayfs,
  * btrfs, network). */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The counters of hits as open files: whoever is given them reads without any right of its own. A
- * control file is read anew from its start by each pread. */
+/* The counters as open files: whoever is given them reads without any right of its own. A control
+ * file is read anew from its start by each pread. */
 #include "base/mem.h"
 #include "sandbox/cgroup_version.h"
 #include <errno.h>
@@ -24,6 +24,23 @@ static bool is_hit(const struct cgroup_counter *row)
 	}
 }
 
+static bool is_peak(const struct cgroup_counter *row)
+{
+	return row->offset == offsetof(struct cgroup_counters, memory_peak_bytes);
+}
+
+static bool is_use(const struct cgroup_counter *row)
+{
+	switch (row->offset) {
+	case offsetof(struct cgroup_counters, cpu_us):
+	case offsetof(struct cgroup_counters, io_read_bytes):
+	case offsetof(struct cgroup_counters, io_write_bytes):
+		return true;
+	default:
+		return is_peak(row);
+	}
+}
+
 static const struct cgroup_version *version(bool v2)
 {
 	return v2 ? &cgroup_v2 : &cgroup_v1;
@@ -37,16 +54,22 @@ static bool has(const struct cgroup_files *f, bool v2, const char *name)
 	return false;
 }
 
-static void add(struct cgroup_files *f, int fd, bool v2, const char *name)
+static void add(struct cgroup_files *f, int fd, bool v2, const struct cgroup_counter *row)
 {
 	ensure(f->n < CGROUP_FILES);
 	f->file[f->n].fd = fd;
 	f->file[f->n].v2 = v2;
-	f->file[f->n++].name = name;
+	f->file[f->n].controller = row->controller;
+	f->file[f->n].hits = f->file[f->n].use = false;
+	for (size_t i = 0; i < version(v2)->ncounters; i++)
+		if (strcmp(version(v2)->counters[i].file, row->file) == 0) {
+			f->file[f->n].hits |= is_hit(&version(v2)->counters[i]);
+			f->file[f->n].use |= is_use(&version(v2)->counters[i]);
+		}
+	f->file[f->n++].name = row->file;
 }
 
-void cgroup_files_open(const struct cgroup_host *host, const char *id,
-		       const struct cgroup_limits *l, struct cgroup_files *out)
+void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cgroup_files *out)
 {
 	struct cgroup_watch watch;
 
@@ -61,12 +84,11 @@ void cgroup_files_open(const struct cgroup_host *host, const char *id,
 			int fd;
 
 			if ((host->tree[i].controllers & 1u << row->controller) == 0 ||
-			    !is_hit(row) || !cgroup_limits(l, row->controller) ||
-			    has(out, v2, row->file))
+			    !(is_hit(row) || is_use(row)) || has(out, v2, row->file))
 				continue;
-			fd = openat(dir, row->file, O_RDONLY | O_CLOEXEC);
+			fd = openat(dir, row->file, (is_peak(row) ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 			if (fd >= 0)
-				add(out, fd, v2, row->file);
+				add(out, fd, v2, row);
 		}
 	}
 	if (out->n == 0 || cgroup_watch_open(host, id, &watch, NULL) < 0)
@@ -142,7 +164,7 @@ int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err
 	if (poll != NULL && *poll == -1)
 		*poll = (int)fd;
 	else if (poll == NULL && row != NULL && f->n < CGROUP_FILES && !has(f, v2, row->file))
-		add(f, (int)fd, v2, row->file);
+		add(f, (int)fd, v2, row);
 	else
 		return err_set(err, E_BAD_REQUEST, "counter", "'%s' is no counter", text);
 	return 0;
@@ -150,22 +172,49 @@ int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err
 
 /* ---- read ---- */
 
-void cgroup_files_read(const struct cgroup_files *f, struct cgroup_counters *out)
+typedef bool row_fn(const struct cgroup_counter *row);
+
+/* Adds the counters of one file that are wanted. */
+static void read_one(const struct cgroup_files *f, size_t i, row_fn *wanted,
+		     struct cgroup_counters *out)
+{
+	const struct cgroup_version *v = version(f->file[i].v2);
+	char text[TEXT_MAX];
+	const ssize_t n = pread(f->file[i].fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	for (size_t k = 0; k < v->ncounters; k++)
+		if (wanted(&v->counters[k]) && strcmp(v->counters[k].file, f->file[i].name) == 0)
+			cgroup_count(&v->counters[k], text, out);
+}
+
+void cgroup_files_read(const struct cgroup_files *f, unsigned controllers,
+		       struct cgroup_counters *out)
 {
 	struct cgroup_counters sum = {0};
 
-	for (size_t i = 0; i < f->n; i++) {
-		const struct cgroup_version *v = version(f->file[i].v2);
-		char text[TEXT_MAX];
-		const ssize_t n = pread(f->file[i].fd, text, sizeof(text) - 1, 0);
-
-		if (n <= 0)
-			continue;
-		text[n] = '\0';
-		for (size_t k = 0; k < v->ncounters; k++)
-			if (is_hit(&v->counters[k]) &&
-			    strcmp(v->counters[k].file, f->file[i].name) == 0)
-				cgroup_count(&v->counters[k], text, &sum);
-	}
+	for (size_t i = 0; i < f->n; i++)
+		if (f->file[i].hits && (controllers & 1u << f->file[i].controller) != 0)
+			read_one(f, i, is_hit, &sum);
 	*out = sum;
+}
+
+void cgroup_files_use(const struct cgroup_files *f, struct cgroup_counters *out)
+{
+	struct cgroup_counters sum = {0};
+
+	for (size_t i = 0; i < f->n; i++)
+		if (f->file[i].use)
+			read_one(f, i, is_use, &sum);
+	*out = sum;
+}
+
+int cgroup_files_reset_peak(const struct cgroup_files *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->file[i].use && f->file[i].controller == CGROUP_MEMORY)
+			return pwrite(f->file[i].fd, "0", 1, 0) == 1 ? 0 : -1;
+	return -1;
 }

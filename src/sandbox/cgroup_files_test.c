@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#define ALL ((1u << CGROUP_CONTROLLERS) - 1)
+
 /* Plain files with the text that the kernel would give. */
 static int file_of(const char *text)
 {
@@ -40,17 +42,24 @@ static void sbx_4_counters_are_read_from_what_was_given(void **state)
 	parse(&f, file_of("4\n"), "1/memory.failcnt");
 	parse(&f, file_of("max 5\n"), "1/pids.events");
 	parse(&f, file_of("nr_periods 9\nnr_throttled 6\nthrottled_time 7000\n"), "1/cpu.stat");
-	cgroup_files_read(&f, &c);
+	cgroup_files_read(&f, ALL, &c);
 	assert_int_equal(c.oom_kills, 3);
 	assert_int_equal(c.memory_hits, 4);
 	assert_int_equal(c.pids_hits, 5);
 	assert_int_equal(c.throttled, 6);
 	assert_int_equal(c.throttled_us, 7);
+	/* only of those that are asked about */
+	cgroup_files_read(&f, 1u << CGROUP_PIDS, &c);
+	assert_int_equal(c.pids_hits, 5);
+	assert_int_equal(c.oom_kills + c.memory_hits + c.throttled, 0);
+	cgroup_files_read(&f, 1u << CGROUP_MEMORY, &c);
+	assert_int_equal(c.pids_hits, 0);
+	assert_int_equal(c.oom_kills, 3);
 	/* again, from the start of each file */
-	cgroup_files_read(&f, &c);
+	cgroup_files_read(&f, ALL, &c);
 	assert_int_equal(c.oom_kills, 3);
 	cgroup_files_close(&f);
-	cgroup_files_read(&f, &c);
+	cgroup_files_read(&f, ALL, &c);
 	assert_int_equal(c.oom_kills, 0);
 }
 
@@ -61,13 +70,43 @@ static void sbx_4_v2_counters_are_read_from_what_was_given(void **state)
 
 	parse(&f, file_of("low 0\nhigh 0\nmax 8\noom 1\noom_kill 2\n"), "2/memory.events");
 	parse(&f, file_of("usage_usec 1\nnr_throttled 3\nthrottled_usec 4\n"), "2/cpu.stat");
-	cgroup_files_read(&f, &c);
+	cgroup_files_read(&f, ALL, &c);
 	assert_int_equal(c.memory_hits, 8);
 	assert_int_equal(c.oom_kills, 2);
 	assert_int_equal(c.throttled, 3);
 	assert_int_equal(c.throttled_us, 4);
 	assert_int_equal(c.cpu_us, 0); /* no hit */
 	cgroup_files_close(&f);
+}
+
+static void exe_1_what_was_used_is_read_by_itself(void **state)
+{
+	struct cgroup_files f = CGROUP_FILES_NONE;
+	struct cgroup_counters c;
+
+	parse(&f, file_of("8000\n"), "1/cpuacct.usage");
+	parse(&f, file_of("4096\n"), "1/memory.max_usage_in_bytes");
+	parse(&f, file_of("8:0 Read 10\n8:0 Write 20\nTotal 30\n"),
+	      "1/blkio.throttle.io_service_bytes");
+	parse(&f, file_of("max 5\n"), "1/pids.events");
+	parse(&f, file_of("usage_usec 7\nnr_throttled 3\nthrottled_usec 4\n"), "2/cpu.stat");
+	cgroup_files_use(&f, &c);
+	assert_int_equal(c.cpu_us, 8 + 7);
+	assert_int_equal(c.memory_peak_bytes, 4096);
+	assert_int_equal(c.io_read_bytes, 10);
+	assert_int_equal(c.io_write_bytes, 20);
+	assert_int_equal(c.pids_hits + c.throttled + c.throttled_us, 0);
+	cgroup_files_read(&f, ALL, &c);
+	assert_int_equal(c.pids_hits, 5);
+	assert_int_equal(c.throttled, 3);
+	assert_int_equal(c.cpu_us + c.memory_peak_bytes + c.io_read_bytes, 0);
+	/* the file takes what is written to it */
+	assert_int_equal(cgroup_files_reset_peak(&f), 0);
+	cgroup_files_use(&f, &c);
+	assert_int_equal(c.memory_peak_bytes, 96);
+	assert_int_equal(c.cpu_us, 8 + 7);
+	cgroup_files_close(&f);
+	assert_int_equal(cgroup_files_reset_peak(&f), -1);
 }
 
 static void sbx_4_arguments_come_back_as_they_went(void **state)
@@ -137,6 +176,7 @@ static void sbx_4_hits_are_seen_through_the_files(void **state)
 	struct cgroup_host host;
 	struct wall_report walls;
 	struct strv ids = {0};
+	unsigned pids = 0;
 	pid_t pid;
 
 	cgroup_host_open(&host, NULL);
@@ -152,8 +192,10 @@ static void sbx_4_hits_are_seen_through_the_files(void **state)
 	strv_done(&ids);
 	cgroup_list(&host, "files-x", &ids);
 	assert_int_equal(ids.n, 0);
-	cgroup_files_open(&host, ask.id, &l, &f);
-	assert_int_equal(f.n, 1); /* only of what is limited */
+	cgroup_files_open(&host, ask.id, &f);
+	for (size_t i = 0; i < f.n; i++)
+		pids += f.file[i].controller == CGROUP_PIDS;
+	assert_int_equal(pids, 1);
 	pid = fork();
 	if (pid == 0) {
 		if (cgroup_join(&host, ask.id, 0, NULL) < 0)
@@ -165,14 +207,14 @@ static void sbx_4_hits_are_seen_through_the_files(void **state)
 			_exit(0);
 		if (pid > 0)
 			_exit(3);
-		cgroup_files_read(&f, &c);
+		cgroup_files_read(&f, ALL, &c);
 		_exit(c.pids_hits == 1 ? 0 : 4);
 	}
 	int status;
 
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	cgroup_files_read(&f, &c);
+	cgroup_files_read(&f, ALL, &c);
 	assert_int_equal(c.pids_hits, 1);
 	cgroup_files_close(&f);
 	assert_int_equal(cgroup_remove(&host, ask.id, 1000, NULL), 0);
@@ -215,15 +257,31 @@ static void sbx_4_limits_come_later(void **state)
 	cgroup_host_close(&host);
 }
 
+static void sbx_4_only_what_is_up_is_limited(void **state)
+{
+	struct wall_report walls;
+
+	wall_report_init(&walls);
+	assert_int_equal(cgroup_limited(&walls), 0);
+	wall_set(&walls, WALL_pids_limit, WALL_UP, "x");
+	wall_set(&walls, WALL_cpu_limit, WALL_UNAVAILABLE, "x");
+	assert_int_equal(cgroup_limited(&walls), 1u << CGROUP_PIDS);
+	wall_set(&walls, WALL_memory_limit, WALL_PARTIAL, "x");
+	wall_set(&walls, WALL_seccomp, WALL_UP, "x");
+	assert_int_equal(cgroup_limited(&walls), 1u << CGROUP_PIDS | 1u << CGROUP_MEMORY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_4_counters_are_read_from_what_was_given),
 		cmocka_unit_test(sbx_4_v2_counters_are_read_from_what_was_given),
+		cmocka_unit_test(exe_1_what_was_used_is_read_by_itself),
 		cmocka_unit_test(sbx_4_arguments_come_back_as_they_went),
 		cmocka_unit_test(sbx_4_what_is_no_counter_is_refused),
 		cmocka_unit_test(sbx_4_hits_are_seen_through_the_files),
 		cmocka_unit_test(sbx_4_limits_come_later),
+		cmocka_unit_test(sbx_4_only_what_is_up_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

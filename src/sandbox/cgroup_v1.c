@@ -51,13 +51,7 @@ static void limit_cpu(int dir, const struct cgroup_limits *l, struct wall_report
 
 static void limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls)
 {
-	if (l->pids == CGROUP_NO_LIMIT)
-		return;
-	if (cgroup_write(dir, "pids.max", "%llu", (unsigned long long)l->pids) < 0)
-		cgroup_refused(walls, WALL_pids_limit, "pids.max");
-	else
-		wall_set(walls, WALL_pids_limit, WALL_UP, "%llu processes and threads (cgroup v1)",
-			 (unsigned long long)l->pids);
+	cgroup_limit_pids(dir, l, walls, " (cgroup v1)");
 }
 
 static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report *walls)
@@ -91,6 +85,51 @@ static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report 
 		wall_set(walls, WALL_io_limit, WALL_PARTIAL,
 			 "cgroup v1 holds direct I/O only, not what the page cache writes");
 }
+
+static uint64_t disk_bps(int dir, const char *file, dev_t disk)
+{
+	cleanup_buf struct buf text = {0};
+	const char *line =
+		cgroup_load(dir, file, &text) < 0 ? NULL : cgroup_disk_line(text.data, disk);
+
+	return line == NULL ? CGROUP_NO_LIMIT : strtoull(line, NULL, 10);
+}
+
+static void limits(int dir, unsigned controllers, struct cgroup_limits *out)
+{
+	const dev_t disk = cgroup_disk(out->io_device);
+
+	if ((controllers & 1u << CGROUP_MEMORY) != 0) {
+		const uint64_t both = cgroup_number(dir, "memory.memsw.limit_in_bytes");
+
+		out->memory_bytes = cgroup_number(dir, "memory.limit_in_bytes");
+		out->swap_bytes = both < CGROUP_NO_LIMIT && out->memory_bytes <= both
+					  ? both - out->memory_bytes
+					  : CGROUP_NO_LIMIT;
+	}
+	if ((controllers & 1u << CGROUP_CPU) != 0) {
+		const uint64_t quota = cgroup_number(dir, "cpu.cfs_quota_us");
+
+		out->cpu_period_us = cgroup_number(dir, "cpu.cfs_period_us");
+		out->cpu_percent = cgroup_percent(quota, out->cpu_period_us);
+	}
+	if ((controllers & 1u << CGROUP_PIDS) != 0)
+		out->pids = cgroup_number(dir, "pids.max");
+	if ((controllers & 1u << CGROUP_IO) != 0 && disk != 0) {
+		out->io_read_bps = disk_bps(dir, "blkio.throttle.read_bps_device", disk);
+		out->io_write_bps = disk_bps(dir, "blkio.throttle.write_bps_device", disk);
+	}
+}
+
+static const struct cgroup_knob knobs[] = {
+	{CGROUP_MEMORY, "memory.limit_in_bytes", NULL},
+	{CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL},
+	{CGROUP_CPU, "cpu.cfs_period_us", NULL},
+	{CGROUP_CPU, "cpu.cfs_quota_us", NULL},
+	{CGROUP_PIDS, "pids.max", NULL},
+	{CGROUP_IO, "blkio.throttle.read_bps_device", "0"},
+	{CGROUP_IO, "blkio.throttle.write_bps_device", "0"},
+};
 
 #define AT(name) offsetof(struct cgroup_counters, name)
 #define NS_PER_US 1000
@@ -138,6 +177,9 @@ const struct cgroup_version cgroup_v1 = {
 		  [CGROUP_CPU] = limit_cpu,
 		  [CGROUP_PIDS] = limit_pids,
 		  [CGROUP_IO] = limit_io},
+	.limits = limits,
+	.knobs = knobs,
+	.nknobs = ARRAY_LEN(knobs),
 	.counters = counters,
 	.ncounters = ARRAY_LEN(counters),
 	.watch = watch,

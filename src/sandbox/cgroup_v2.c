@@ -55,13 +55,7 @@ static void limit_cpu(int dir, const struct cgroup_limits *l, struct wall_report
 
 static void limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls)
 {
-	if (l->pids == CGROUP_NO_LIMIT)
-		return;
-	if (cgroup_write(dir, "pids.max", "%llu", (unsigned long long)l->pids) < 0)
-		cgroup_refused(walls, WALL_pids_limit, "pids.max");
-	else
-		wall_set(walls, WALL_pids_limit, WALL_UP, "%llu processes and threads",
-			 (unsigned long long)l->pids);
+	cgroup_limit_pids(dir, l, walls, "");
 }
 
 static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report *walls)
@@ -82,6 +76,50 @@ static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report 
 			 "disk %u:%u, read %s, write %s bytes a second", major(disk), minor(disk),
 			 text(r, l->io_read_bps), text(w, l->io_write_bps));
 }
+
+/* The number behind a word; "max" is none. */
+static uint64_t number_of(const char *s, const char *word)
+{
+	const char *at = s != NULL ? strstr(s, word) : NULL;
+
+	if (at == NULL || at[strlen(word)] < '0' || at[strlen(word)] > '9')
+		return CGROUP_NO_LIMIT;
+	return strtoull(at + strlen(word), NULL, 10);
+}
+
+static void limits(int dir, unsigned controllers, struct cgroup_limits *out)
+{
+	const dev_t disk = cgroup_disk(out->io_device);
+	cleanup_buf struct buf file = {0};
+	unsigned long long quota, period;
+
+	if ((controllers & 1u << CGROUP_MEMORY) != 0) {
+		out->memory_bytes = cgroup_number(dir, "memory.max");
+		out->swap_bytes = cgroup_number(dir, "memory.swap.max");
+	}
+	if ((controllers & 1u << CGROUP_CPU) != 0 && cgroup_load(dir, "cpu.max", &file) == 0 &&
+	    sscanf(file.data, "%llu %llu", &quota, &period) == 2) {
+		out->cpu_period_us = period;
+		out->cpu_percent = cgroup_percent(quota, period);
+	}
+	if ((controllers & 1u << CGROUP_PIDS) != 0)
+		out->pids = cgroup_number(dir, "pids.max");
+	if ((controllers & 1u << CGROUP_IO) != 0 && disk != 0 &&
+	    cgroup_load(dir, "io.max", &file) == 0) {
+		const char *line = cgroup_disk_line(file.data, disk);
+
+		out->io_read_bps = number_of(line, "rbps=");
+		out->io_write_bps = number_of(line, "wbps=");
+	}
+}
+
+static const struct cgroup_knob knobs[] = {
+	{CGROUP_MEMORY, "memory.max", NULL},
+	{CGROUP_MEMORY, "memory.swap.max", NULL},
+	{CGROUP_CPU, "cpu.max", NULL},
+	{CGROUP_PIDS, "pids.max", NULL},
+	{CGROUP_IO, "io.max", "rbps=max wbps=max"},
+};
 
 #define AT(name) offsetof(struct cgroup_counters, name)
 
@@ -117,6 +155,9 @@ const struct cgroup_version cgroup_v2 = {
 		  [CGROUP_CPU] = limit_cpu,
 		  [CGROUP_PIDS] = limit_pids,
 		  [CGROUP_IO] = limit_io},
+	.limits = limits,
+	.knobs = knobs,
+	.nknobs = ARRAY_LEN(knobs),
 	.counters = counters,
 	.ncounters = ARRAY_LEN(counters),
 	.watch = watch,

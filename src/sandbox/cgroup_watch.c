@@ -44,7 +44,7 @@ int cgroup_watch_open(const struct cgroup_host *host, const char *id, struct cgr
 		const struct cgroup_version *v = host->tree[i].v2 ? &cgroup_v2 : &cgroup_v1;
 		cleanup_fd int dir = cgroup_group(host, i, id);
 
-		if (dir >= 0)
+		if (dir != -1)
 			r = v->watch(dir, host->tree[i].controllers, &made);
 	}
 	if (r == 0)

@@ -181,10 +181,10 @@ static void write_users(const struct inside *in, struct buf *passwd, struct buf 
 		buf_addf(group, "nogroup:x:%u:\n", NOBODY);
 }
 
-static int make_own(const struct inside *in, int etc, struct err *err)
+int inside_names(struct inside *in, struct err *err)
 {
 	cleanup_buf struct buf passwd = {0}, group = {0}, hosts = {0}, name = {0};
-	int r;
+	int r = 0;
 
 	write_users(in, &passwd, &group);
 	buf_addf(&hosts,
@@ -196,12 +196,10 @@ static int make_own(const struct inside *in, int etc, struct err *err)
 	} files[] = {{"passwd", passwd.data},
 		     {"group", group.data},
 		     {"hosts", hosts.data},
-		     {"hostname", name.data},
-		     {"nsswitch.conf", switches}};
+		     {"hostname", name.data}};
 
-	r = 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++)
-		r = inside_file(etc, files[i].path, files[i].text, err);
+		r = inside_file(in->etc_fd, files[i].path, files[i].text, err);
 	return r;
 }
 
@@ -209,14 +207,14 @@ int inside_etc(struct inside *in, struct err *err)
 {
 	struct mount_attr shut = {.attr_set = MNT_SHUT};
 	struct mount_attr open = {.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
-	cleanup_fd int etc = openat(in->root_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int r;
 
-	if (etc == -1)
+	in->etc_fd = openat(in->root_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->etc_fd == -1)
 		return err_errno(err, E_ENFORCEMENT, "/etc", "openat(/etc)");
-	r = show_host(etc, err);
+	r = show_host(in->etc_fd, err);
 	if (r == 0)
-		r = make_own(in, etc, err);
+		r = inside_file(in->etc_fd, "nsswitch.conf", switches, err);
 	/* All of them at once, and then the root itself, which is still being filled. */
 	if (r == 0 && (mount_setattr(in->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &shut,
 				     sizeof(shut)) < 0 ||

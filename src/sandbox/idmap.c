@@ -88,10 +88,41 @@ int idmap_open(const struct idmap *m, int *userns, struct err *err)
 	pid = clone(sleeper, stack + STACK_BYTES, CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (pid == -1)
-		return err_errno(err, E_ENFORCEMENT, "uid", "clone(CLONE_NEWUSER)");
+		return err_errno(err, E_ENFORCEMENT, "uid",
+				 "the workspace's owners cannot be mapped without a user namespace "
+				 "(raise user.max_user_namespaces, or list uid in "
+				 "sandbox.allow_unenforced): clone(CLONE_NEWUSER)");
 	r = fill(pid, m, userns, err);
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) == -1 && errno == EINTR)
 		;
 	return r;
+}
+
+/* Most sessions of a server have the same owner and uid. */
+static struct kept {
+	struct idmap map;
+	int userns; /* 0: none */
+} kept[IDMAP_KEPT];
+
+int idmap_kept(const struct idmap *m, int *userns, struct err *err)
+{
+	static size_t turn;
+	struct kept *k = &kept[turn];
+	int fd, r;
+
+	for (size_t i = 0; i < IDMAP_KEPT; i++)
+		if (kept[i].userns > 0 && memcmp(&kept[i].map, m, sizeof(*m)) == 0) {
+			*userns = kept[i].userns;
+			return 0;
+		}
+	r = idmap_open(m, &fd, err);
+	if (r < 0)
+		return r;
+	if (k->userns > 0)
+		close(k->userns);
+	*k = (struct kept){*m, fd};
+	turn = (turn + 1) % IDMAP_KEPT;
+	*userns = fd;
+	return 0;
 }

@@ -15,3 +15,6 @@ void idmap_format(struct buf *out, uint32_t a, uint32_t b);
 /* A descriptor for MOUNT_ATTR_IDMAP. Needs CAP_SETUID, CAP_SETGID and CAP_SETFCAP. E_ENFORCEMENT.
  */
 int idmap_open(const struct idmap *m, int *userns, struct err *err);
+/* The same, but kept here: *userns is borrowed until some other maps have been asked for. */
+#define IDMAP_KEPT 8
+int idmap_kept(const struct idmap *m, int *userns, struct err *err);

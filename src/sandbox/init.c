@@ -9,6 +9,7 @@
 #include "link/link.h"
 #include "sandbox/inside.h"
 #include "sandbox/leader.h"
+#include "sandbox/orders.h"
 #include "sandbox/plan.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +23,14 @@
 	"rule "                                                                                 \
 	"against it)"
 
-static const struct step {
+struct step {
 	int (*run)(struct inside *in, struct err *err);
 	enum wall wall;
 	bool optional; /* may fail where the configuration lets the wall be missing */
 	const char *remedy;
-} steps[] = {
+};
+/* Before it is known what session it will be. */
+static const struct step prepared[] = {
 	{inside_map_ids, WALL_user_namespace, false,
 	 "user namespaces must be allowed and /proc be mounted"},
 	{inside_root, WALL_mount_namespace, false, NO_MOUNTS},
@@ -37,6 +40,9 @@ static const struct step {
 	 "pid_namespace in sandbox.allow_unenforced"},
 	{inside_pivot, WALL_mount_namespace, false, NO_MOUNTS},
 	{inside_net, WALL_net_namespace, true, "or list net_namespace in sandbox.allow_unenforced"},
+};
+static const struct step bound[] = {
+	{inside_session, WALL_mount_namespace, false, NO_MOUNTS},
 	{inside_hostname, WALL_uts_namespace, true,
 	 "or list uts_namespace in sandbox.allow_unenforced"},
 	{inside_identity, WALL_capabilities, false,
@@ -127,32 +133,67 @@ static void clean_process(void)
 	prctl(PR_SET_NAME, "agentsh-init", 0, 0, 0);
 }
 
-static int load_plan(struct inside *in, int plan_fd, struct err *err)
+static int run_steps(struct inside *in, const struct step *steps, size_t n, struct err *err)
 {
-	const struct sandbox_plan *p = &in->plan;
-	int r = plan_load(plan_fd, &in->plan, &in->namespaces, err);
+	int r = 0;
 
-	close(plan_fd);
-	if (r < 0)
-		return r;
-	if (p->session_id == NULL || p->hostname == NULL || p->state_program == NULL)
-		return err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a name");
-	return 0;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = run_step(in, &steps[i], err);
+	return r;
 }
 
-static int set_up(struct inside *in, int plan_fd, struct err *err)
+static int prepare(struct inside *in, int plan_fd, struct err *err)
 {
 	int r;
 
 	clean_process();
-	r = load_plan(in, plan_fd, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(steps); i++)
-		r = run_step(in, &steps[i], err);
+	r = plan_load(plan_fd, &in->plan, &in->namespaces, err);
+	close(plan_fd);
+	if (r == 0 && in->plan.state_program == NULL)
+		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a program");
+	return r < 0 ? r : run_steps(in, prepared, ARRAY_LEN(prepared), err);
+}
+
+/* Waits for what session it is to be: the whole plan and its workspace. 1: none, the launcher has
+ * no use for us. */
+static int take_orders(struct inside *in, int orders, struct err *err)
+{
+	const char word = SANDBOX_PREPARED;
+	int fd[2];
+	size_t nfds = ARRAY_LEN(fd);
+	uint32_t ignored;
+	char byte;
+	int r;
+
+	fdio_send(orders, &word, 1, NULL, 0);
+	if (orders_recv(orders, &byte, fd, &nfds) != 1)
+		return 1;
+	close(orders);
+	if (nfds != ARRAY_LEN(fd))
+		return err_set(err, E_BAD_REQUEST, NULL, "the orders lack a descriptor");
+	sandbox_plan_done(&in->plan);
+	r = plan_load(fd[0], &in->plan, &ignored, err);
+	close(fd[0]);
+	if (in->tree_fd == -1)
+		in->tree_fd = fd[1];
+	else
+		close(fd[1]);
+	if (r == 0 && (in->plan.session_id == NULL || in->plan.hostname == NULL))
+		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a name");
+	return r;
+}
+
+static int bind_session(struct inside *in, struct err *err)
+{
+	int r = run_steps(in, bound, ARRAY_LEN(bound), err);
+
 	if (r < 0)
 		return r;
 	report_inherited(in);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_DUMPABLE");
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_process_separation),
+				 "init's memory could be read from inside; a filter around the "
+				 "server must let prctl(PR_SET_DUMPABLE) through");
 	return run_step(in, &filter, err);
 }
 
@@ -179,9 +220,10 @@ static void send_failed(struct link *l, struct err *err)
 	link_send(l, MSG_init_failed, 0, &failed, NULL, 0, NULL);
 }
 
-int sandbox_init_main(int link_fd, int plan_fd, int tree_fd)
+int sandbox_init_main(int link_fd, int plan_fd, int orders_fd)
 {
-	struct inside in = {.tree_fd = tree_fd, .root_fd = -1, .state_fd = -1, .listener_fd = -1};
+	struct inside in = {
+		.tree_fd = -1, .root_fd = -1, .etc_fd = -1, .state_fd = -1, .listener_fd = -1};
 	struct err err = {0};
 	struct link l;
 	int r;
@@ -189,15 +231,19 @@ int sandbox_init_main(int link_fd, int plan_fd, int tree_fd)
 	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
 	wall_report_init(&in.walls);
 	for (int i = 0; i < 3; i++)
-		fcntl((const int[]){link_fd, plan_fd, tree_fd}[i], F_SETFD, FD_CLOEXEC);
-	r = set_up(&in, plan_fd, &err);
+		fcntl((const int[]){link_fd, plan_fd, orders_fd}[i], F_SETFD, FD_CLOEXEC);
+	r = prepare(&in, plan_fd, &err);
+	if (r == 0)
+		r = take_orders(&in, orders_fd, &err);
+	if (r == 0)
+		r = bind_session(&in, &err);
 	if (r == 0)
 		r = send_ready(&l, &in, &err);
-	else
+	else if (r < 0)
 		send_failed(&l, &err);
 	inside_done(&in);
 	if (r == 0)
 		leader_serve(link_fd, &in.walls_of_commands);
 	link_done(&l);
-	return r == 0 ? 0 : 1;
+	return r < 0;
 }

@@ -23,6 +23,7 @@ struct inside {
 	uint32_t namespaces; /* CLONE_NEW… that the stub was given */
 	int tree_fd;	     /* owned; the workspace, detached once it is known */
 	int root_fd;	     /* owned; the new root's mount */
+	int etc_fd;	     /* owned; our own /etc, whatever is shown there */
 	int state_fd;	     /* owned; listener of captures */
 	int listener_fd;     /* owned; of execs, for the warden */
 	struct command_walls walls_of_commands;
@@ -42,6 +43,8 @@ int inside_map_ids(struct inside *in, struct err *err);
  * /run/agentsh. */
 int inside_root(struct inside *in, struct err *err);
 int inside_etc(struct inside *in, struct err *err);
+/* The files of /etc that only this session has. */
+int inside_names(struct inside *in, struct err *err);
 /* Binds what the file-system lists show: first, wide, what contains a place of ours, then, once
  * that stands, the rest. */
 int inside_view(struct inside *in, bool wide, struct err *err);
@@ -49,8 +52,10 @@ int inside_view(struct inside *in, bool wide, struct err *err);
 int inside_covers(struct inside *in, struct err *err);
 int inside_dev(struct inside *in, struct err *err);
 int inside_proc(struct inside *in, struct err *err);
-/* Leaves the old root for good, puts the workspace in its place and shuts the new root. */
+/* Leaves the old root for good. */
 int inside_pivot(struct inside *in, struct err *err);
+/* What is the session's own: names, home, space, workspace. Then the root is shut. */
+int inside_session(struct inside *in, struct err *err);
 /* Nothing but loopback. */
 int inside_net(struct inside *in, struct err *err);
 int inside_hostname(struct inside *in, struct err *err);

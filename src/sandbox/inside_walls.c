@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #define ALL (LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC)
@@ -34,6 +35,55 @@ static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/dev/tty", LANDLOCK_DEVICE, LANDLOCK_WRITE, true},
 	{AT_FDCWD, "/run/agentsh/bin", LANDLOCK_TREE, LANDLOCK_EXEC, true},
 };
+
+/* The parts of the root that are in no list, where not all of it may be read. */
+static const char *const readable[] = {"/etc", "/dev", "/proc", "/run"};
+
+/* What is withheld from a place. */
+static unsigned withheld_from(const struct strv *list, const char *path)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		char *at;
+		const unsigned long access = strtoul(list->v[i], &at, 10);
+
+		if (*at == ' ' && strcmp(at + 1, path) == 0)
+			return (unsigned)access;
+	}
+	return 0;
+}
+
+/* Takes away what the policy gives to nobody; returns how many rules there are then. Landlock only
+ * adds: where a part of the view is not to be read, the root is named part by part. */
+static size_t take_away(const struct sandbox_plan *p, struct landlock_rule *rules, size_t n)
+{
+	unsigned all = 0;
+
+	for (size_t i = 1; i < n; i++) {
+		const unsigned gone = withheld_from(&p->withheld, rules[i].path);
+
+		rules[i].access &= ~gone;
+		all |= gone;
+	}
+	if ((all & LANDLOCK_READ) == 0)
+		return n;
+	rules[0].access = LANDLOCK_LIST;
+	for (size_t i = 0; i < ARRAY_LEN(readable); i++)
+		rules[n++] = (struct landlock_rule){AT_FDCWD, readable[i], LANDLOCK_TREE,
+						    LANDLOCK_READ, true};
+	return n;
+}
+
+static void report_taken(struct inside *in)
+{
+	const enum wall_state state = in->walls.wall[WALL_landlock].state;
+	char detail[sizeof(in->walls.wall[0].detail)];
+
+	if (in->plan.withheld.n == 0)
+		return;
+	memcpy(detail, in->walls.wall[WALL_landlock].detail, sizeof(detail));
+	wall_set(&in->walls, WALL_landlock, state, "%.70s; %zu places less, by the policy's rules",
+		 detail, in->plan.withheld.n);
+}
 
 /* A list's entry may be a file, and may not be there. */
 static size_t add_list(struct landlock_rule *out, const struct strv *list, unsigned access)
@@ -61,8 +111,8 @@ static unsigned scopes(const struct inside *in)
 int inside_landlock(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
-	const size_t most = ARRAY_LEN(own) + p->read_only_paths.n + p->passthrough_paths.n +
-			    p->monitored_paths.n;
+	const size_t most = ARRAY_LEN(own) + ARRAY_LEN(readable) + p->read_only_paths.n +
+			    p->passthrough_paths.n + p->monitored_paths.n;
 	cleanup_free struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
 	struct landlock_ask ask = {.rules = rules, .scopes = scopes(in)};
 	size_t n = ARRAY_LEN(own);
@@ -73,10 +123,11 @@ int inside_landlock(struct inside *in, struct err *err)
 	n += add_list(rules + n, &p->read_only_paths, LANDLOCK_READ | LANDLOCK_EXEC);
 	n += add_list(rules + n, &p->passthrough_paths, ALL);
 	n += add_list(rules + n, &p->monitored_paths, ALL);
-	ask.nrules = n;
+	ask.nrules = take_away(p, rules, n);
 	r = landlock_prepare(&ask, &ruleset, &in->walls, err);
 	if (r < 0)
 		return r;
+	report_taken(in);
 	errno = landlock_enter(ruleset);
 	if (errno != 0)
 		return err_errno(err, E_ENFORCEMENT, "landlock", "landlock_restrict_self");
@@ -111,18 +162,30 @@ static bool asks_for_execs(struct inside *in)
 	return false;
 }
 
+/* Known to init, its leaders and the kernel; none of them can be read from inside. */
+static int make_secret(uint64_t *out, struct err *err)
+{
+	do {
+		if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+			return err_errno(err, E_ENFORCEMENT, wall_name(WALL_seccomp), "getrandom");
+	} while (*out == 0);
+	return 0;
+}
+
 int inside_seccomp(struct inside *in, struct err *err)
 {
 	struct seccomp_program program;
 	const bool asks = asks_for_execs(in);
-	int r;
+	int r = asks ? make_secret(&in->walls_of_commands.secret, err) : 0;
 
-	seccomp_build(asks, &program);
+	if (r < 0)
+		return r;
+	seccomp_build(asks, in->walls_of_commands.secret, &program);
 	r = seccomp_load(program.code, program.n, asks ? &in->listener_fd : NULL, err);
 	if (r < 0 && asks && strcmp(err->subject, "exec_policy") == 0 &&
 	    plan_may_lack(&in->plan, WALL_exec_policy)) {
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "%s", err->message);
-		seccomp_build(false, &program);
+		seccomp_build(false, 0, &program);
 		r = seccomp_load(program.code, program.n, NULL, err);
 	}
 	if (r == 0)

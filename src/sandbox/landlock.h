@@ -12,9 +12,17 @@
 #include <stdint.h>
 
 enum landlock_access {
-	LANDLOCK_READ = 1,  /* files and directories */
-	LANDLOCK_WRITE = 2, /* make, change, rename, remove; ioctl of devices */
+	LANDLOCK_READ = 1,   /* files and directories */
+	LANDLOCK_CHANGE = 2, /* files; ioctl of devices */
 	LANDLOCK_EXEC = 4,
+	LANDLOCK_LIST = 8, /* the names in directories; READ has it */
+	LANDLOCK_TRUNCATE = 16,
+	LANDLOCK_MAKE = 32, /* whatever is no link */
+	LANDLOCK_REMOVE = 64,
+	LANDLOCK_SYMLINK = 128,
+	LANDLOCK_MOVE = 256, /* between directories, hard links too */
+	LANDLOCK_WRITE = LANDLOCK_CHANGE | LANDLOCK_TRUNCATE | LANDLOCK_MAKE | LANDLOCK_REMOVE |
+			 LANDLOCK_SYMLINK | LANDLOCK_MOVE,
 };
 /* A rule for something that is not of its kind is an error: a path whose link leads to a directory
  * would open all below it. */

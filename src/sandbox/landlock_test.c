@@ -130,6 +130,16 @@ static void sbx_3_what_no_rule_names_is_shut(void **state)
 	assert_int_equal(expect_open(look, "open/other", O_WRONLY | O_CREAT), EACCES);
 }
 
+static void sbx_3_names_without_what_is_in_them(void **state)
+{
+	const struct landlock_rule names = TREE("open", LANDLOCK_LIST);
+
+	assert_int_equal(expect_open(names, "open", O_RDONLY | O_DIRECTORY), 0);
+	assert_int_equal(expect_open(names, "open/file", O_RDONLY), EACCES);
+	assert_int_equal(expect_open(names, "open/file", O_WRONLY), EACCES);
+	assert_int_equal(expect_open(names, "shut", O_RDONLY | O_DIRECTORY), EACCES);
+}
+
 static void sbx_3_a_descriptor_is_a_rule_too(void **state)
 {
 	cleanup_free char *path = at("open");
@@ -373,6 +383,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_3_what_no_rule_names_is_shut),
+		cmocka_unit_test(sbx_3_names_without_what_is_in_them),
 		cmocka_unit_test(sbx_3_a_descriptor_is_a_rule_too),
 		cmocka_unit_test(sbx_3_execution_is_a_right_of_its_own),
 		cmocka_unit_test(sbx_3_a_rule_is_of_its_kind),

@@ -3,25 +3,24 @@
  * that needs memory is made before, and the child makes system calls only. clone(2) and not clone3:
  * a filter lets the latter fail (seccomp cannot read its flags).
  *
- * The search is execvp's: ENOENT, ENOTDIR and EACCES go on with the next directory, EACCES is
- * remembered; a file that is no program the kernel knows is run by /bin/sh. */
+ * Who asks has looked for the program already: there is one exec, of a path that nobody can change
+ * or of a descriptor. Two secrets go where a system call has no argument any more: the session's
+ * with the clone (sandbox/seccomp.h), the command's key with the exec, by which the warden knows
+ * it. The child begins by forgetting the first: while it loads its program its registers can be
+ * read in /proc. The second is worth nothing by then. */
 #include "base/mem.h"
 #include "sandbox/leader.h"
+#include "sandbox/seccomp.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 #define STACK_BYTES (64 * 1024)
 
 struct launch {
-	const struct init_spawn *ask;
-	const struct command_walls *walls;
-	const int *fd;
-	const char *dirs; /* PATH, or NULL: no search */
+	const struct launch_ask *what;
 	char *const *envp;
-	const char **script_argv;	/* SPAWN_SHELL, the file, the arguments after argv[0] */
 	struct launch_failure *failure; /* errnum stays 0 once the exec has worked */
 };
 
@@ -31,127 +30,111 @@ static int fail(struct launch *l, enum spawn_stage stage)
 	return 127;
 }
 
-static void try_exec(struct launch *l, const char *file)
+static void execute(const struct launch *l)
 {
-	execve(file, l->ask->argv.v, l->envp);
-	if (errno != ENOEXEC)
-		return;
-	l->script_argv[1] = file;
-	execve(SPAWN_SHELL, (char *const *)l->script_argv, l->envp);
-}
+	const struct init_spawn *ask = l->what->spawn;
 
-static bool goes_on(int errnum)
-{
-	return errnum == ENOENT || errnum == EACCES || errnum == ENOTDIR;
-}
-
-/* dir/name, or name alone for an empty dir, as the search understands it. false: too long. */
-static bool join(char out[PATH_MAX], const char *dir, size_t len, const char *name)
-{
-	const size_t n = strlen(name);
-
-	if (len + 1 + n >= PATH_MAX)
-		return false;
-	memcpy(out, dir, len);
-	if (len > 0)
-		out[len++] = '/';
-	memcpy(out + len, name, n + 1);
-	return true;
-}
-
-static void search(struct launch *l)
-{
-	char file[PATH_MAX];
-	bool refused = false;
-
-	for (const char *dir = l->dirs;; dir++) {
-		const size_t len = strcspn(dir, ":");
-
-		/* Where there is nothing, the exec would be asked of the warden in vain. */
-		if (join(file, dir, len, l->ask->path) && faccessat(AT_FDCWD, file, F_OK, 0) == 0) {
-			try_exec(l, file);
-			if (!goes_on(errno))
-				return;
-			refused |= errno == EACCES;
-		}
-		dir += len;
-		if (*dir == '\0')
-			break;
-	}
-	errno = refused ? EACCES : ENOENT;
+	if (l->what->program >= 0)
+		syscall(SYS_execveat, l->what->program, "", ask->argv.v, l->envp, AT_EMPTY_PATH,
+			ask->key);
+	else
+		syscall(SYS_execve, ask->path, ask->argv.v, l->envp, 0L, 0L, ask->key);
 }
 
 static int child(void *arg)
 {
 	struct launch *l = arg;
-	const char *cwd = l->ask->cwd;
+	const struct init_spawn *ask = l->what->spawn;
 	sigset_t none;
 
-	if ((l->ask->new_session ? setsid() : setpgid(0, 0)) == -1)
+	if ((ask->new_session ? setsid() : setpgid(0, 0)) == -1)
 		return fail(l, SPAWN_STAGE_FORK);
-	if (cwd != NULL && chdir(cwd) < 0)
+	if (ask->cwd != NULL && chdir(ask->cwd) < 0)
 		return fail(l, SPAWN_STAGE_CWD);
 	for (int i = 0; i < 3; i++)
-		if (dup2(l->fd[i], i) == -1)
+		if (dup2(l->what->fd[i], i) == -1)
 			return fail(l, SPAWN_STAGE_STDIO);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	errno = rlimit_apply(&l->walls->limits);
-	if (errno != 0)
-		return fail(l, SPAWN_STAGE_LIMITS);
-	if (l->dirs != NULL)
-		search(l);
-	else
-		try_exec(l, l->ask->path);
+	execute(l);
 	return fail(l, SPAWN_STAGE_EXEC);
 }
 
-static const char **make_script_argv(const struct strv *argv)
+/* clone(2) whose child calls child(l) on a stack of its own and ends with what that returns; the
+ * result is the kernel's. The secret is read into its register and nowhere else. */
+static long clone_child(struct launch *l, const uint64_t *secret)
 {
-	const char **v = mem_resize(NULL, argv->n + 2, sizeof(*v));
-
-	v[0] = SPAWN_SHELL;
-	for (size_t i = 1; i <= argv->n; i++) /* with the NULL at the end */
-		v[i + 1] = argv->v[i];
-	return v;
-}
-
-static const char *search_dirs(const struct init_spawn *ask)
-{
-	const char *path = strv_env_get(&ask->env, "PATH");
-
-	if (!ask->search || strchr(ask->path, '/') != NULL)
-		return NULL;
-	return path != NULL ? path : SPAWN_PATH;
-}
-
-pid_t launch_command(const struct launch_ask *what, int *pidfd, struct launch_failure *failure)
-{
-	const struct init_spawn *ask = what->spawn;
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+#if defined(__x86_64__)
+	register long flags __asm__("rdi") = SECCOMP_OWN_CLONE;
+	register char *top __asm__("rsi") = stack + STACK_BYTES;
+	register long none1 __asm__("rdx") = 0;
+	register long none2 __asm__("r10") = 0;
+	register long none3 __asm__("r8") = 0;
+	register int (*fn)(void *) __asm__("r12") = child;
+	register struct launch *arg __asm__("r13") = l;
+	long r = SYS_clone;
+
+	__asm__ volatile("mov (%[secret]), %%r9\n\t"
+			 "syscall\n\t"
+			 "xor %%r9d, %%r9d\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %[arg], %%rdi\n\t"
+			 "call *%[fn]\n\t"
+			 "mov %%eax, %%edi\n\t"
+			 "mov %[leave], %%eax\n\t"
+			 "syscall\n\t"
+			 "hlt\n"
+			 "1:"
+			 : "+a"(r), "+r"(flags), "+r"(top)
+			 : "r"(none1), "r"(none2), "r"(none3), [fn] "r"(fn), [arg] "r"(arg),
+			   [secret] "r"(secret), [leave] "i"(SYS_exit)
+			 : "rcx", "r9", "r11", "memory", "cc");
+	return r;
+#elif defined(__aarch64__)
+	register long r __asm__("x0") = SECCOMP_OWN_CLONE;
+	register char *top __asm__("x1") = stack + STACK_BYTES;
+	register long none1 __asm__("x2") = 0;
+	register long none2 __asm__("x3") = 0;
+	register long none3 __asm__("x4") = 0;
+	register long number __asm__("x8") = SYS_clone;
+	register int (*fn)(void *) __asm__("x20") = child;
+	register struct launch *arg __asm__("x21") = l;
+
+	__asm__ volatile("ldr x5, [%[secret]]\n\t"
+			 "svc #0\n\t"
+			 "mov x5, #0\n\t"
+			 "cbnz x0, 1f\n\t"
+			 "mov x29, #0\n\t"
+			 "mov x0, %[arg]\n\t"
+			 "blr %[fn]\n\t"
+			 "mov x8, %[leave]\n\t"
+			 "svc #0\n\t"
+			 "brk #0\n"
+			 "1:"
+			 : "+r"(r), "+r"(top), "+r"(number)
+			 : "r"(none1), "r"(none2), "r"(none3), [fn] "r"(fn), [arg] "r"(arg),
+			   [secret] "r"(secret), [leave] "i"(SYS_exit)
+			 : "x5", "x30", "memory", "cc");
+	return r;
+#endif
+}
+
+pid_t launch_command(const struct launch_ask *what, struct launch_failure *failure)
+{
 	static char *const empty[] = {NULL};
-	struct launch l = {.ask = ask, .walls = what->walls, .fd = what->fd, .failure = failure};
-	int made = -1;
-	pid_t pid;
+	const struct init_spawn *ask = what->spawn;
+	struct launch l = {what, ask->env.n > 0 ? ask->env.v : empty, failure};
+	long pid;
 
 	*failure = (struct launch_failure){SPAWN_STAGE_EXEC, EINVAL};
 	if (ask->argv.n == 0 || ask->path == NULL || ask->path[0] == '\0')
 		return -1;
-	l.script_argv = make_script_argv(&ask->argv);
-	l.dirs = search_dirs(ask);
-	l.envp = ask->env.n > 0 ? ask->env.v : empty;
 	failure->errnum = 0;
-	pid = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &l,
-		    &made);
-	free(l.script_argv);
-	if (pid == -1) {
-		*failure = (struct launch_failure){SPAWN_STAGE_FORK, errno};
-		return -1;
-	}
-	if (failure->errnum != 0) {
-		close(made);
-		return -1;
-	}
-	*pidfd = made;
-	return pid;
+	pid = clone_child(&l, &what->walls->secret);
+	if (pid < 0)
+		*failure = (struct launch_failure){SPAWN_STAGE_FORK, (int)-pid};
+	return failure->errnum != 0 ? -1 : (pid_t)pid;
 }

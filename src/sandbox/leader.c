@@ -10,6 +10,7 @@
 #include "sandbox/leader.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "link/link.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 
 #define BLOCK_BYTES 512 /* getrusage(2) counts blocks of this size */
 #define LEADER_LINK 3	/* among the descriptors of a spawn */
+#define NO_UMASK ((mode_t)-1)
 
 /* ---- the leader ---- */
 
@@ -41,9 +43,9 @@ struct led {
 	const struct command_walls *walls;
 	struct link l;
 	int children; /* signalfd of SIGCHLD */
+	mode_t umask;
 	pid_t first;
-	int pidfd; /* of it; -1 once its start is told */
-	bool ended;
+	bool told_start, ended;
 	struct leader_exit end;
 };
 
@@ -79,33 +81,46 @@ static void reap(struct led *d)
 	d->end.empty = pid == -1;
 }
 
-static void tell(struct led *d, enum msg_type type, const void *obj, size_t nfds)
+static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
 {
-	if (link_send(&d->l, type, 0, obj, &d->pidfd, nfds, NULL) < 0)
+	if (link_send(&d->l, type, 0, obj, &fd, fd >= 0 ? 1 : 0, NULL) < 0)
 		_exit(1);
 }
 
+/* Its pid is its own until it is reaped. */
 static void tell_started(struct led *d)
 {
-	tell(d, MSG_leader_started, &(struct leader_started){0}, 1);
-	close(take_fd(d->pidfd));
+	cleanup_fd int pidfd = proc_pidfd(d->first);
+
+	tell(d, MSG_leader_started, &(struct leader_started){0}, pidfd);
+	d->told_start = true;
 }
 
-/* Sleeps until a child has changed; false: the time has passed. The warden does not write to a
- * leader at work: its link only closes. */
-static bool wait_for_child(const struct led *d, int timeout_ms)
+/* Sleeps until a child has changed. The warden does not write to a leader at work: its link only
+ * closes. */
+static void wait_for_child(const struct led *d)
 {
 	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
 	struct signalfd_siginfo info;
-	const int n = poll(p, ARRAY_LEN(p), timeout_ms);
 
-	if (n <= 0)
-		return n < 0;
+	if (poll(p, ARRAY_LEN(p), -1) < 0)
+		return;
 	if (p[1].revents != 0)
 		_exit(0);
 	if (read(d->children, &info, sizeof(info)) != sizeof(info))
 		_exit(1);
-	return true;
+}
+
+/* The same in one call, for a short while in which the link need not be looked at; false: the time
+ * has passed. */
+static bool child_is_brief(uint32_t ms)
+{
+	const struct timespec most = {ms / 1000, (long)(ms % 1000) * 1000000};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	return sigtimedwait(&set, NULL, &most) != -1 || errno != EAGAIN;
 }
 
 /* Until no process of the command is left. */
@@ -113,22 +128,20 @@ static void follow(struct led *d, uint32_t brief_ms)
 {
 	bool told = false;
 
-	if (brief_ms == 0)
-		tell_started(d);
-	for (;;) {
+	while (!d->end.empty) {
+		if (told || d->told_start) {
+			wait_for_child(d);
+		} else if (brief_ms == 0 || !child_is_brief(brief_ms)) {
+			tell_started(d);
+			continue;
+		}
 		reap(d);
 		if (d->ended && !told)
-			tell(d, MSG_leader_exit, &d->end, 0);
+			tell(d, MSG_leader_exit, &d->end, -1);
 		else if (d->end.empty)
-			tell(d, MSG_leader_empty, &d->end, 0);
-		if (d->end.empty)
-			break;
+			tell(d, MSG_leader_empty, &d->end, -1);
 		told = d->ended;
-		if (!wait_for_child(d, !told && d->pidfd >= 0 ? (int)brief_ms : -1))
-			tell_started(d);
 	}
-	mem_cleanup_fd(&d->pidfd);
-	d->pidfd = -1;
 }
 
 /* signalfd of SIGCHLD, which stays blocked; every other signal has its default here and in the
@@ -160,52 +173,68 @@ static int open_stdio(uint32_t kind, const int given[3], int out[3])
 	return out[0] == -1 ? -1 : 0;
 }
 
-/* A subreaper with a session of its own; done before the command is known. */
-static int prepare(void)
+/* A subreaper with a session of its own and the limits of commands, which they inherit; done before
+ * the command is known. */
+static int prepare(const struct command_walls *walls, struct launch_failure *failure)
 {
 	const int children = watch_children();
 
+	*failure = (struct launch_failure){SPAWN_STAGE_FORK, 0};
 	if (children == -1 || setsid() == -1 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
-		return -1;
+		failure->errnum = errno;
+	else if ((errno = rlimit_apply(&walls->limits)) != 0)
+		*failure = (struct launch_failure){SPAWN_STAGE_LIMITS, errno};
 	prctl(PR_SET_NAME, "agentsh-leader", 0, 0, 0);
 	return children;
 }
 
-/* One command from its start to its last process. */
-static void lead_one(struct led *d, const int fd[3], const struct init_spawn *ask)
+/* They are one behind the other, unless somebody has closed one before them. */
+static void close_given(const int *fd, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t end = i + 1;
+
+		while (end < n && fd[end] == fd[end - 1] + 1)
+			end++;
+		close_range((unsigned)fd[i], (unsigned)fd[end - 1], 0);
+		i = end;
+	}
+}
+
+/* One command from its start to its last process. fd: stdin, stdout, stderr[, the program]. */
+static void lead_one(struct led *d, const int *fd, size_t nfds, const struct init_spawn *ask)
 {
 	struct launch_failure failure;
 	int stdio[3];
 
-	d->ended = false;
+	d->told_start = d->ended = false;
 	d->end = (struct leader_exit){0};
 	if (open_stdio(ask->stdio, fd, stdio) < 0)
 		leave(&d->l, SPAWN_STAGE_STDIO, errno);
-	umask(ask->umask & 0777);
-	d->first = launch_command(&(struct launch_ask){ask, d->walls, stdio}, &d->pidfd, &failure);
+	if (d->umask != (ask->umask & 0777))
+		umask(d->umask = ask->umask & 0777);
+	d->first = launch_command(&(struct launch_ask){ask, d->walls, stdio, nfds > 3 ? fd[3] : -1},
+				  &failure);
 	if (d->first == -1)
 		leave(&d->l, failure.stage, failure.errnum);
 	/* A copy of the command's pipes here would keep them open behind its back. */
-	for (int i = 0; i < 3; i++)
-		close(fd[i]);
+	close_given(fd, nfds);
 	if (ask->stdio == SPAWN_NULL)
 		close(stdio[0]);
 	follow(d, ask->brief_ms);
 }
 
-static _Noreturn void lead(struct led *d, int link_fd, const int fd[3], struct init_spawn *ask)
+static _Noreturn void lead(struct led *d, const int *fd, size_t nfds, struct init_spawn *ask)
 {
 	struct link_msg m;
 
-	link_init(&d->l, link_fd, SIDE_LEADER, SIDE_WARDEN);
-	if (d->children == -1 || fcntl(link_fd, F_SETFL, 0) < 0)
-		leave(&d->l, SPAWN_STAGE_FORK, errno);
 	for (;;) {
-		lead_one(d, fd, ask);
+		lead_one(d, fd, nfds, ask);
 		msg_done(MSG_leader_spawn, ask);
 		if (link_recv(&d->l, &m, NULL) < 0 || link_unpack(&m, ask, NULL) < 0)
 			_exit(0);
 		fd = m.fd;
+		nfds = m.nfds;
 	}
 }
 
@@ -216,7 +245,8 @@ static _Noreturn void lead(struct led *d, int link_fd, const int fd[3], struct i
  * is wanted. A frame that is broken ends only this leader. */
 static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
 {
-	struct led d = {.walls = walls, .children = prepare(), .pidfd = -1};
+	struct launch_failure failure;
+	struct led d = {.walls = walls, .children = prepare(walls, &failure), .umask = NO_UMASK};
 	struct init_spawn ask;
 	struct link_msg m;
 	struct link l;
@@ -232,7 +262,14 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct comman
 	prctl(PR_SET_NAME, name, 0, 0, 0);
 	close(spare);
 	close(link_fd);
-	lead(&d, m.fd[LEADER_LINK], m.fd, &ask);
+	link_init(&d.l, m.fd[LEADER_LINK], SIDE_LEADER, SIDE_WARDEN);
+	if (failure.errnum == 0 && fcntl(d.l.fd, F_SETFL, 0) < 0)
+		failure.errnum = errno;
+	if (failure.errnum != 0)
+		leave(&d.l, failure.stage, failure.errnum);
+	m.nfds--;
+	memmove(m.fd + LEADER_LINK, m.fd + LEADER_LINK + 1, (m.nfds - LEADER_LINK) * sizeof(*m.fd));
+	lead(&d, m.fd, m.nfds, &ask);
 }
 
 /* Forks a spare leader; the returned pipe ends when it has got work or is dead. -1/errno. */

@@ -5,9 +5,10 @@
 #include "sandbox/spawn.h"
 #include <sys/types.h>
 
-/* What the child that becomes a command puts on itself, besides what init has. */
+/* What a leader puts on itself for its commands, besides what init has. */
 struct command_walls {
 	struct rlimit_plan limits;
+	uint64_t secret; /* of our own clone, see seccomp.h; 0: the filter has none */
 };
 
 /* init, once READY is sent: keeps a leader waiting for the next spawn; returns when the link
@@ -19,12 +20,12 @@ struct launch_failure {
 	enum spawn_stage stage;
 	int errnum;
 };
-/* Leader: starts the command by clone(CLONE_VM|CLONE_VFORK) and execve; *pidfd is close-on-exec.
- * Returns its pid, or -1 with *failure filled. The descriptors fd are above 2 and stay open here.
- */
+/* Leader: starts the command by clone(CLONE_VM|CLONE_VFORK) and execve. Returns its pid, or -1 with
+ * *failure filled. The descriptors are above 2, close-on-exec, and stay open here. */
 struct launch_ask {
 	const struct init_spawn *spawn;
 	const struct command_walls *walls;
 	const int *fd; /* stdin, stdout, stderr */
+	int program;   /* what is executed; -1: spawn->path */
 };
-pid_t launch_command(const struct launch_ask *ask, int *pidfd, struct launch_failure *failure);
+pid_t launch_command(const struct launch_ask *ask, struct launch_failure *failure);

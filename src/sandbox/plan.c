@@ -29,13 +29,27 @@ static const struct field rows[] = {
 	ROW(FIELD_STRV, kept_out, PATHS_MAX),
 	ROW(FIELD_U32, exec_control, 0),
 	ROW(FIELD_U32, scratch_mb, 0),
+	ROW(FIELD_STRV, withheld, PATHS_MAX),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};
 
+const char *const sandbox_places[] = {"/workspace", "/home/agent", "/tmp",
+				      "/var/tmp",   "/dev/shm",	   NULL};
+
 void sandbox_plan_done(struct sandbox_plan *p)
 {
 	fields_done(&sandbox_plan_fields, p);
+}
+
+void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
+{
+	struct sandbox_plan p = *plan;
+
+	p.session_id = p.hostname = NULL;
+	p.withheld = (struct strv){0};
+	p.uid = p.gid = p.owner_uid = p.owner_gid = p.idmap = p.scratch_mb = 0;
+	fields_pack(&sandbox_plan_fields, &p, out);
 }
 
 int plan_seal(const struct sandbox_plan *plan, uint32_t namespaces, int *fd, struct err *err)
@@ -80,7 +94,7 @@ bool plan_may_lack(const struct sandbox_plan *plan, enum wall w)
 	return false;
 }
 
-bool plan_user_namespace(const struct sandbox_plan *plan)
+bool sandbox_user_namespace(const struct sandbox_plan *plan)
 {
 	return !plan->privileged || (plan->root_inside && plan->uid != 0);
 }

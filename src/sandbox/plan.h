@@ -8,6 +8,3 @@
 int plan_seal(const struct sandbox_plan *plan, uint32_t namespaces, int *fd, struct err *err);
 int plan_load(int fd, struct sandbox_plan *plan, uint32_t *namespaces, struct err *err);
 bool plan_may_lack(const struct sandbox_plan *plan, enum wall w);
-/* Whether the session has a user namespace: a normal user's must, root's shows root inside by it.
- */
-bool plan_user_namespace(const struct sandbox_plan *plan);

@@ -103,7 +103,7 @@ static void sbx_1_who_has_a_user_namespace(void **state)
 						  .root_inside = rows[i].root_inside,
 						  .uid = rows[i].uid};
 
-		assert_int_equal(plan_user_namespace(&plan), rows[i].user);
+		assert_int_equal(sandbox_user_namespace(&plan), rows[i].user);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sandbox/rlimit.h - what one process of a command may use: setrlimit(2).
  *
- * init decides once, with the hard limits it has; the child that becomes a command applies. These
+ * init decides once, with the hard limits it has; a leader applies, for its commands. These
  * bound one process (processes: one user); what a session may use together is cgroup.h's. */
 #pragma once
 #include "base/err.h"

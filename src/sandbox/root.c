@@ -12,6 +12,7 @@
 #include "sandbox/capture.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
+#include "sandbox/scratch.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,16 +36,19 @@ static const char *const own_dirs[] = {"dev",	      "dev/pts",	 "dev/shm",	  "et
 static const struct {
 	const char *dir, *at;
 	mode_t mode;
-	bool own; /* the session's uid */
 } scratch[] = {
-	{"tmp", "tmp", 01777, false},
-	{"var-tmp", "var/tmp", 01777, false},
-	{"shm", "dev/shm", 01777, false},
-	{"home", INSIDE_HOME, 0700, true},
+	{"tmp", "tmp", 01777},
+	{"var-tmp", "var/tmp", 01777},
+	{"shm", "dev/shm", 01777},
+	{"home", INSIDE_HOME, 0700},
 };
 
 static const char *const root_options[] = {"mode", "0755", "size", "1m", NULL};
 #define SCRATCH_MB 1024 /* at most */
+static const char *const scratch_options[] = {"mode",	   "0700", "size", "1024m",
+					      "nr_inodes", "256k", NULL};
+static const struct mnt_fs scratch_fs = {"tmpfs", scratch_options,
+					 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 /* Device nodes live in the root itself, so it is the one mount without nodev. */
 static const struct mnt_fs root_fs = {"tmpfs", root_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
 
@@ -53,9 +57,10 @@ void inside_done(struct inside *in)
 	sandbox_plan_done(&in->plan);
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);
+	mem_cleanup_fd(&in->etc_fd);
 	mem_cleanup_fd(&in->state_fd);
 	mem_cleanup_fd(&in->listener_fd);
-	in->tree_fd = in->root_fd = in->state_fd = in->listener_fd = -1;
+	in->tree_fd = in->root_fd = in->etc_fd = in->state_fd = in->listener_fd = -1;
 }
 
 static int make_dir(int dir, const char *path, mode_t mode, struct err *err)
@@ -74,44 +79,19 @@ int inside_file(int dir, const char *path, const char *text, struct err *err)
 	return 0;
 }
 
-static int make_scratch_dir(const struct inside *in, int fs, size_t i, struct err *err)
-{
-	const char *dir = scratch[i].dir;
-
-	if (mkdirat(fs, dir, scratch[i].mode) < 0)
-		return err_errno(err, E_ENFORCEMENT, dir, "mkdirat(scratch/%s)", dir);
-	if (scratch[i].own && inside_by_root(in) &&
-	    fchownat(fs, dir, in->plan.uid, in->plan.gid, 0) < 0)
-		return err_errno(err, E_ENFORCEMENT, dir, "fchownat(scratch/%s)", dir);
-	return 0;
-}
-
 /* The file system stays at a place of its own, shut: to take a mount away costs more than all the
  * mounts that are made here. */
 static int make_scratch(struct inside *in, struct err *err)
 {
-	const uint32_t asked = in->plan.scratch_mb;
-	const unsigned mb = asked > 0 && asked < SCRATCH_MB ? asked : SCRATCH_MB;
-	char size[16];
-	const char *const options[] = {"mode", "0700", "size", size, "nr_inodes", "256k", NULL};
-	const struct mnt_fs scratch_fs = {"tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 	cleanup_fd int fs = -1;
-	int r;
-
-	snprintf(size, sizeof(size), "%um", mb);
-	r = mnt_make(&scratch_fs, &fs, err);
-	if (r == 0 && asked > 0)
-		wall_set(&in->walls, WALL_disk_limit, WALL_PARTIAL,
-			 "%u MB for /tmp, /var/tmp, /dev/shm and home together; the workspace is "
-			 "not limited",
-			 mb);
+	int r = mnt_make(&scratch_fs, &fs, err);
 
 	if (r == 0)
 		r = mnt_place(fs, in->root_fd, SCRATCH, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(scratch); i++) {
 		const struct mnt_bind bind = {fs, scratch[i].dir, in->root_fd, scratch[i].at, 0};
 
-		r = make_scratch_dir(in, fs, i, err);
+		r = make_dir(fs, scratch[i].dir, scratch[i].mode, err);
 		if (r == 0)
 			r = mnt_bind(&bind, err);
 	}
@@ -122,10 +102,8 @@ static int make_capture_dir(const struct inside *in, struct err *err)
 {
 	const struct mnt_bind bind = {AT_FDCWD, in->plan.state_program, in->root_fd,
 				      RELATIVE(CAPTURE_PROGRAM), MNT_SHUT};
-	int r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROOF), in->plan.session_id, err);
+	int r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROGRAM), "", err);
 
-	if (r == 0)
-		r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROGRAM), "", err);
 	if (r == 0)
 		r = mnt_bind(&bind, err);
 	if (r == 0 && (mkdirat(in->root_fd, INSIDE_VOID_DIR, 0) < 0 ||
@@ -146,7 +124,6 @@ static int clone_workspace(struct inside *in, struct err *err)
 	r = mnt_clone(AT_FDCWD, ".", &fd, err);
 	if (r < 0)
 		return r;
-	close(in->tree_fd);
 	in->tree_fd = fd;
 	return mnt_set(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "workspace", err);
 }
@@ -207,15 +184,43 @@ static int leave_old_root(int root, struct err *err)
 
 int inside_pivot(struct inside *in, struct err *err)
 {
-	struct mount_attr shut = {.attr_set = MOUNT_ATTR_RDONLY};
 	int r = leave_old_root(in->root_fd, err);
 
+	return r < 0 ? r : listen_for_captures(in, err);
+}
+
+/* ---- the session ---- */
+
+static int own_home(const struct inside *in, struct err *err)
+{
+	if (inside_by_root(in) &&
+	    fchownat(in->root_fd, INSIDE_HOME, in->plan.uid, in->plan.gid, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, INSIDE_HOME, "fchownat(/%s)", INSIDE_HOME);
+	return 0;
+}
+
+static int own_space(struct inside *in, struct err *err)
+{
+	const uint64_t mb = in->plan.scratch_mb < SCRATCH_MB ? in->plan.scratch_mb : SCRATCH_MB;
+
+	return mb == 0 ? 0 : scratch_set(in->root_fd, mb << 20, &in->walls, err);
+}
+
+int inside_session(struct inside *in, struct err *err)
+{
+	struct mount_attr shut = {.attr_set = MOUNT_ATTR_RDONLY};
+	int r = inside_names(in, err);
+
+	if (r == 0)
+		r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROOF), in->plan.session_id, err);
+	if (r == 0)
+		r = own_home(in, err);
+	if (r == 0)
+		r = own_space(in, err);
 	if (r == 0)
 		r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
 	if (r == 0)
 		r = inside_covers(in, err);
-	if (r == 0)
-		r = listen_for_captures(in, err);
 	if (r < 0)
 		return r;
 	if (mount_setattr(in->root_fd, "", AT_EMPTY_PATH, &shut, sizeof(shut)) < 0)

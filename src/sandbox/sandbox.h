@@ -6,6 +6,7 @@
  * init, becomes the warden) and by agentsh-init (inside). Each raising function writes its own
  * entry into the wall report. */
 #pragma once
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fields.h"
 #include "model/wall.h"
@@ -31,9 +32,21 @@ struct sandbox_plan {
 	struct strv kept_out;  /* the server's own directories, which no list may show */
 	uint32_t exec_control; /* every exec is asked of the warden */
 	uint32_t scratch_mb;   /* of /tmp, home and so on together; 0: no limit was asked for */
+	/* Rights that the policy gives to nobody in a place of the view (of the lists, or of
+	 * sandbox_places): "NUMBER PATH", the number of enum landlock_access. */
+	struct strv withheld;
 };
+/* Where every session may write, by name inside; ends with NULL. */
+extern const char *const sandbox_places[];
 extern const struct fields sandbox_plan_fields;
 void sandbox_plan_done(struct sandbox_plan *p);
+/* What of a plan must be known before anything is made, as bytes: two plans of the same recipe can
+ * have the same prepared sandbox. What is the session's own (names, ids, space) is not in it. */
+void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out);
+
+/* A number for what the host shows of the names that a recipe looks at, never 0: another one if a
+ * directory, file or link of them has been replaced. Mounts further below are not seen. */
+uint64_t sandbox_sight(const struct sandbox_plan *plan);
 
 /* Launcher: opens the workspace with the caller's fsuid/fsgid (when privileged), checks that it is
  * a directory owned by uid or listed, clones the tree (open_tree CLONE|RECURSIVE) and, with
@@ -57,14 +70,32 @@ struct sandbox_start {
 	int init_fd, init_link, tree_fd;
 };
 int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err);
-/* Stub: takes the session's uid, gids (no supplementary groups), drops every capability and the
- * bounding set, sets no_new_privs and securebits where it may, then execs the warden (fd) with
- * args. Only returns on failure. */
-int sandbox_become_warden(const struct sandbox_plan *plan, int warden_fd, char *const argv[],
-			  struct err *err);
+
+/* The same in two steps, so that the first can be done before a session is asked for. A prepared
+ * init has made what the plan's recipe says, and waits. It sends SANDBOX_PREPARED over orders when
+ * it does, and ends when orders does. Only where no user namespace is needed may the plan of the
+ * second step be another one of the same recipe, and tree_fd be -1 in the first. */
+#define SANDBOX_PREPARED 'p'
+struct sandbox_prepared {
+	pid_t pid;
+	int orders; /* owned */
+};
+int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
+			 struct err *err);
+int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
+		      int tree_fd, struct err *err);
+/* Whether the session has a user namespace: a normal user's must, root's shows root inside by it.
+ */
+bool sandbox_user_namespace(const struct sandbox_plan *plan);
+
+/* Stub: executes the warden (fd) with args and next to no environment. Only returns on failure. */
+int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err);
+/* Stub, before that: takes the session's uid, gids (no supplementary groups), drops
+ * every capability and the bounding set, sets no_new_privs and securebits where it may. */
+int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
 
 /* Descriptors of agentsh-init at its start. */
-enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_TREE_FD };
+enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_ORDERS_FD };
 /* agentsh-init: everything inside, in SESSION.md's order; then READY is sent and the loop runs
  * until the link closes. Returns the exit status of the program. */
-int sandbox_init_main(int link_fd, int plan_fd, int tree_fd);
+int sandbox_init_main(int link_fd, int plan_fd, int orders_fd);

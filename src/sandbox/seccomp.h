@@ -9,16 +9,25 @@
 #pragma once
 #include "base/err.h"
 #include <linux/filter.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SECCOMP_PROGRAM_MAX 512
 struct seccomp_program {
 	size_t n;
 	struct sock_filter code[SECCOMP_PROGRAM_MAX];
 };
-/* exec_notify: execve and execveat are asked of the listener, else they are allowed. */
-void seccomp_build(bool exec_notify, struct seccomp_program *out);
+/* How a leader makes the process of a command. It is told to nobody if its sixth argument, which
+ * clone does not have, is the session's secret: what shares its memory is our own program, and ends
+ * with an exec. Nobody else can know the secret: it is in the memory of init and of leaders only,
+ * which nobody may read. */
+#define SECCOMP_OWN_CLONE (CLONE_VM | CLONE_VFORK | SIGCHLD)
+/* exec_notify: execve, execveat and what shares memory are asked of the listener, but for our own
+ * clone with the secret (0: none has it); else they are allowed. */
+void seccomp_build(bool exec_notify, uint64_t secret, struct seccomp_program *out);
 
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a
  * listener (close-on-exec, owned by the caller), whose waiting callers only a fatal signal

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "sandbox/seccomp.h"
 #include "sandbox/seccomp_table.h"
+#include <asm/unistd.h>
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
@@ -99,19 +100,44 @@ static void add_row(struct seccomp_program *p, const struct seccomp_row *row)
 	}
 }
 
+/* Our own clone: the flags, and both halves of the secret. */
+static void add_own_clone(struct seccomp_program *p, uint64_t secret)
+{
+	const size_t at = offsetof(struct seccomp_data, args);
+	const struct {
+		size_t offset;
+		uint32_t value;
+	} tests[] = {
+		{at, SECCOMP_OWN_CLONE},
+		{at + 5 * sizeof(uint64_t), (uint32_t)secret},
+		{at + 5 * sizeof(uint64_t) + sizeof(uint32_t), (uint32_t)(secret >> 32)},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(tests); i++) {
+		const size_t left = ARRAY_LEN(tests) - 1 - i;
+
+		load(p, tests[i].offset);
+		add(p, BPF_JMP | BPF_JEQ | BPF_K, tests[i].value, 0, (uint8_t)(2 * left + 1));
+	}
+	give(p, SECCOMP_RET_ALLOW);
+}
+
 static bool in_use(const struct seccomp_row *row, bool exec_notify)
 {
 	return row->answer != SECCOMP_NOTIFY || exec_notify;
 }
 
 /* All rows of one call, which stand together in the table; returns how many they are. */
-static size_t add_call(struct seccomp_program *p, const struct seccomp_row *row, bool exec_notify)
+static size_t add_call(struct seccomp_program *p, const struct seccomp_row *row, bool exec_notify,
+		       uint64_t secret)
 {
 	const struct seccomp_row *const end = seccomp_rows + seccomp_nrows;
 	const size_t begin = p->n;
 	size_t n = 0;
 
 	add(p, BPF_JMP | BPF_JEQ | BPF_K, row->number, 0, OUT);
+	if (row->number == __NR_clone && exec_notify && secret != 0)
+		add_own_clone(p, secret);
 	do {
 		if (in_use(&row[n], exec_notify))
 			add_row(p, &row[n]);
@@ -128,14 +154,14 @@ static bool wanted(const struct seccomp_row *row, bool tested, bool exec_notify)
 	return (row->test[0].nvalues > 0) == tested && in_use(row, exec_notify);
 }
 
-void seccomp_build(bool exec_notify, struct seccomp_program *out)
+void seccomp_build(bool exec_notify, uint64_t secret, struct seccomp_program *out)
 {
 	out->n = 0;
 	add_head(out);
 	for (int tested = 1; tested >= 0; tested--)
 		for (size_t i = 0; i < seccomp_nrows;)
 			i += wanted(&seccomp_rows[i], tested, exec_notify)
-				     ? add_call(out, &seccomp_rows[i], exec_notify)
+				     ? add_call(out, &seccomp_rows[i], exec_notify, secret)
 				     : 1;
 	give(out, SECCOMP_RET_ALLOW);
 }

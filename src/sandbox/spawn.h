@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sandbox/spawn.h - how init starts a command: a leader per command, which starts the command by
- * vfork+exec.
+ * vfork+exec. The warden has found and decided the program by then.
  *
  * init keeps one spare leader forked in advance, so that a command does not wait for fork. The
  * leader is a subreaper with its own session; it gets the spawn message and its descriptors over a
@@ -14,10 +14,6 @@
 /* What a leader that init has just given calls itself until it speaks; with the number of its
  * spawn. */
 #define LEADER_NAME "lead-%u"
-
-/* Who decides about a first exec and who makes it must look for the program at the same places. */
-#define SPAWN_SHELL "/bin/sh"	   /* of a file that the kernel does not know */
-#define SPAWN_PATH "/bin:/usr/bin" /* without a PATH */
 
 enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
 /* Where a start failed, for leader_failed. */

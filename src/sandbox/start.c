@@ -5,6 +5,7 @@
  * nothing of a large launcher is copied. So the child only makes system calls and writes its
  * failure into one struct. Its working directory is the workspace: in unprivileged mode that is the
  * only way to carry a directory into the new mount namespace (root.c). */
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "sandbox/identity.h"
 #include "sandbox/inside.h"
@@ -14,12 +15,13 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define STACK_BYTES (64 * 1024)
 #define FIRST_FREE 64 /* above every number that is about to be taken */
-#define INIT_PROGRAM_FD (INIT_TREE_FD + 1)
+#define INIT_PROGRAM_FD (INIT_ORDERS_FD + 1)
 
 static const struct {
 	uint32_t flag;
@@ -34,7 +36,7 @@ static const struct {
 };
 
 struct birth {
-	int fd[4]; /* link, plan, tree, program: in the order of their numbers */
+	int fd[4]; /* link, plan, orders, program: in the order of their numbers */
 	int flags;
 	char *stack; /* of init */
 	pid_t pid;   /* of init; -1 with errno in errnum */
@@ -139,7 +141,7 @@ static uint32_t wanted(const struct sandbox_plan *plan, bool all)
 	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
 		if (all || namespaces[i].needed || !plan_may_lack(plan, namespaces[i].wall))
 			flags |= namespaces[i].flag;
-	return plan_user_namespace(plan) ? flags : flags & ~(uint32_t)CLONE_NEWUSER;
+	return sandbox_user_namespace(plan) ? flags : flags & ~(uint32_t)CLONE_NEWUSER;
 }
 
 static int at_once(void *arg)
@@ -187,11 +189,12 @@ static int no_namespaces(uint32_t flags, struct err *err)
 		"or run the server as root): clone");
 }
 
-static int start(const struct sandbox_start *s, uint32_t flags, pid_t *pid, struct err *err)
+static int start(const struct sandbox_start *s, uint32_t flags, int orders, pid_t *pid,
+		 struct err *err)
 {
 	cleanup_fd int plan_fd = -1;
 	const struct identity owner = {s->plan->uid, s->plan->gid, true};
-	const bool user = plan_user_namespace(s->plan);
+	const bool user = sandbox_user_namespace(s->plan);
 	struct birth b = {.flags = (int)flags,
 			  .keep_caps = user,
 			  .owner = user && s->plan->privileged ? &owner : NULL};
@@ -200,7 +203,7 @@ static int start(const struct sandbox_start *s, uint32_t flags, pid_t *pid, stru
 
 	if (r < 0)
 		return r;
-	memcpy(b.fd, (const int[]){s->init_link, plan_fd, s->tree_fd, s->init_fd}, sizeof(b.fd));
+	memcpy(b.fd, (const int[]){s->init_link, plan_fd, orders, s->init_fd}, sizeof(b.fd));
 	made = clone_init(&b);
 	if (made == -1)
 		return no_namespaces(flags, err);
@@ -213,16 +216,56 @@ static int start(const struct sandbox_start *s, uint32_t flags, pid_t *pid, stru
 	return 0;
 }
 
-int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err)
+int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
+			 struct err *err)
 {
 	const uint32_t all = wanted(s->plan, true), least = wanted(s->plan, false);
-	int r;
+	cleanup_fd int ours = -1, theirs = -1;
+	int pair[2], r;
 
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
+	ours = pair[0];
+	theirs = pair[1];
 	if (!s->plan->privileged && fchdir(s->tree_fd) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot enter the workspace");
-	r = start(s, all, pid, err);
+	r = start(s, all, theirs, &out->pid, err);
 	if (r == -E_ENFORCEMENT && least != all)
-		r = start(s, least, pid, err);
+		r = start(s, least, theirs, &out->pid, err);
 	ensure(chdir("/") == 0);
+	if (r == 0)
+		out->orders = take_fd(ours);
+	return r;
+}
+
+int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
+		      int tree_fd, struct err *err)
+{
+	const char byte = 0;
+	cleanup_fd int plan_fd = -1;
+	int r = plan_seal(plan, 0, &plan_fd, err);
+
+	if (r < 0)
+		return r;
+	/* What became of an init that has gone is in its link. */
+	if (fdio_send(p->orders, &byte, 1, (const int[]){plan_fd, tree_fd}, 2) < 0 &&
+	    errno != EPIPE && errno != ECONNRESET)
+		return err_errno(err, E_UNAVAILABLE, plan->session_id, "init takes no orders");
+	return 0;
+}
+
+int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err)
+{
+	struct sandbox_prepared p = {.orders = -1};
+	int r = sandbox_prepare_init(s, &p, err);
+
+	if (r < 0)
+		return r;
+	r = sandbox_bind_init(&p, s->plan, s->tree_fd, err);
+	close(p.orders);
+	if (r == 0)
+		*pid = p.pid;
+	else
+		waitpid(p.pid, NULL, 0);
 	return r;
 }

@@ -298,66 +298,6 @@ static void exe_8_a_failed_start_names_its_stage(void **state)
 	expect_failure(s, &ask, SPAWN_STAGE_EXEC, EINVAL);
 }
 
-/* Asks for a program by name with this PATH (NULL: none at all). */
-static void ask_search(struct init_spawn *ask, const char *name, const char *path)
-{
-	kit_ask(ask, "echo found $0");
-	free(ask->path);
-	ask->path = mem_strdup(name);
-	ask->search = 1;
-	if (path != NULL)
-		strv_env_set(&ask->env, "PATH", path);
-	else
-		strv_env_unset(&ask->env, "PATH");
-}
-
-static void expect_found(struct kit_session *s, struct init_spawn *ask, const char *output)
-{
-	struct kit_run run;
-
-	assert_int_equal(kit_spawn(s, ask, &run), MSG_leader_started);
-	kit_read_all(&run);
-	assert_string_equal(run.text.data, output);
-	kit_run_done(&run);
-	msg_done(MSG_init_spawn, ask);
-}
-
-static void exe_8_path_is_searched_as_by_execvp(void **state)
-{
-	struct kit_session *s = session(state);
-	struct init_spawn ask;
-
-	/* A file that may not be executed, and one that the kernel does not know. */
-	kit_expect(s,
-		   "mkdir -p /tmp/a /tmp/b; echo 'echo plain $1' > /tmp/a/sh; echo 'echo script $1 "
-		   "$2' > /tmp/b/odd; "
-		   "chmod 755 /tmp/b/odd; chmod 644 /tmp/a/sh; cp /tmp/b/odd odd",
-		   "");
-	ask_search(&ask, "sh", "/none:/etc/passwd:/tmp/a:/bin");
-	expect_found(s, &ask, "found sh\n");
-	ask_search(&ask, "sh", NULL);
-	expect_found(s, &ask, "found sh\n");
-	ask_search(&ask, "odd", "/tmp/a:/tmp/b");
-	expect_found(s, &ask, "script -c echo found $0\n");
-	ask_search(&ask, "odd", "/none:");
-	expect_found(s, &ask, "script -c echo found $0\n");
-	ask_search(&ask, "./odd", "/none");
-	expect_found(s, &ask, "script -c echo found $0\n");
-
-	ask_search(&ask, "sh", "/none:/tmp/a:/etc/passwd");
-	expect_failure(s, &ask, SPAWN_STAGE_EXEC, EACCES);
-	ask_search(&ask, "no-such-program", "/bin:/usr/bin");
-	expect_failure(s, &ask, SPAWN_STAGE_EXEC, ENOENT);
-	ask_search(&ask, "sh", "");
-	expect_failure(s, &ask, SPAWN_STAGE_EXEC, ENOENT);
-	ask_search(&ask, "sh", "/bin");
-	ask.search = 0;
-	expect_failure(s, &ask, SPAWN_STAGE_EXEC, ENOENT);
-	ask_search(&ask, "", "/bin");
-	expect_failure(s, &ask, SPAWN_STAGE_EXEC, EINVAL);
-	kit_expect(s, "rm odd", "");
-}
-
 static void exe_1_the_end_carries_status_and_counters(void **state)
 {
 	struct kit_session *s = session(state);
@@ -492,6 +432,66 @@ static void exe_1_a_brief_command_is_told_once(void **state)
 	kit_recv_exit(&run, MSG_leader_empty);
 	msg_done(MSG_init_spawn, &ask);
 	kit_run_done(&run);
+}
+
+/* EXE-8: whoever asks has searched; nothing is searched or tried here. */
+static void exe_8_one_file_is_tried(void **state)
+{
+	struct kit_session *s = session(state);
+	struct init_spawn ask;
+
+	static const struct {
+		const char *path;
+		int errnum;
+	} rows[] = {{"sh", ENOENT},
+		    {"/bin/no-such-program", ENOENT},
+		    {"/etc/passwd", EACCES},
+		    {"odd", ENOEXEC},
+		    {"", EINVAL}};
+
+	kit_expect(s, "echo 'echo script' > odd; chmod 755 odd", "");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		kit_ask(&ask, "echo found");
+		free(ask.path);
+		ask.path = mem_strdup(rows[i].path);
+		expect_failure(s, &ask, SPAWN_STAGE_EXEC, rows[i].errnum);
+	}
+	kit_expect(s, "rm odd", "");
+}
+
+/* POL-4: a descriptor is what is executed, whatever the path says. */
+static void pol_4_a_program_comes_as_a_descriptor(void **state)
+{
+	struct kit_session *s = session(state);
+	cleanup_fd int program = openat(s->root_fd, "usr/bin/env", O_RDONLY | O_CLOEXEC);
+	struct init_spawn ask;
+	struct kit_run run;
+	unsigned files;
+
+	assert_true(program >= 0);
+	kit_ask(&ask, "");
+	strv_done(&ask.argv);
+	strv_add(&ask.argv, "any");
+	strv_add(&ask.argv, "readlink");
+	strv_add(&ask.argv, "/proc/self/exe");
+	free(ask.path);
+	ask.path = mem_strdup("/nowhere");
+	kit_program = program;
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	kit_read_all(&run);
+	assert_string_equal(run.text.data, "/usr/bin/readlink\n");
+	kit_recv_exit(&run, MSG_leader_exit);
+	assert_int_equal(run.exit.status, 0);
+	files = count_files(run.leader_pid);
+	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_started);
+	kit_read_all(&run);
+	assert_string_equal(run.text.data, "/usr/bin/readlink\n");
+	kit_recv_exit(&run, MSG_leader_exit);
+	assert_int_equal(count_files(run.leader_pid), files);
+	kit_program = -1;
+	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_failed);
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
 }
 
 static void exe_5_a_command_does_not_hit_its_leader_with_kill_0(void **state)
@@ -788,7 +788,8 @@ int main(void)
 		cmocka_unit_test(exe_4_umask_cwd_and_argv0_are_as_asked),
 		cmocka_unit_test(exe_4_null_stdio_hears_and_says_nothing),
 		cmocka_unit_test(exe_8_a_failed_start_names_its_stage),
-		cmocka_unit_test(exe_8_path_is_searched_as_by_execvp),
+		cmocka_unit_test(exe_8_one_file_is_tried),
+		cmocka_unit_test(pol_4_a_program_comes_as_a_descriptor),
 		cmocka_unit_test(exe_1_the_end_carries_status_and_counters),
 		cmocka_unit_test(exe_5_orphans_stay_with_their_leader),
 		cmocka_unit_test(exe_1_a_leader_leads_again),

@@ -42,6 +42,7 @@ static int kit_init_fd = -1;
 static char kit_dir[64]; /* scratch, with our own copy of agentsh-state */
 static char kit_state[96];
 static char kit_workspace[96];
+static int kit_program = -1; /* goes with the next spawns; -1: their path is executed */
 
 static inline int kit_open_program(const char *name)
 {
@@ -240,8 +241,9 @@ static inline enum msg_type kit_spawn(struct kit_session *s, struct init_spawn *
 	assert_int_equal(link_pair(pair, &err), 0);
 	assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
 	link_init(&run->leader, pair[0], SIDE_WARDEN, SIDE_LEADER);
-	if (link_send(&s->init, MSG_init_spawn, 7, ask, (int[]){in[0], out[1], out[1], pair[1]}, 4,
-		      &err) < 0)
+	if (link_send(&s->init, MSG_init_spawn, 7, ask,
+		      (int[]){in[0], out[1], out[1], pair[1], kit_program},
+		      kit_program >= 0 ? 5 : 4, &err) < 0)
 		fail_msg("%s", err.message);
 	close(in[0]);
 	close(out[1]);
@@ -264,7 +266,8 @@ static inline enum msg_type kit_spawn_again(struct init_spawn *ask, struct kit_r
 	run->text.len = 0;
 	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-	if (link_send(&run->leader, MSG_leader_spawn, 7, ask, (int[]){in[0], out[1], out[1]}, 3,
+	if (link_send(&run->leader, MSG_leader_spawn, 7, ask,
+		      (int[]){in[0], out[1], out[1], kit_program}, kit_program >= 0 ? 4 : 3,
 		      &err) < 0)
 		fail_msg("%s", err.message);
 	close(in[0]);

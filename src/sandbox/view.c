@@ -7,9 +7,9 @@
  * to the session. /workspace is the workspace, not the host's directory of that name. */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
-#include "sandbox/within.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -48,7 +48,7 @@ struct view {
 static bool within_any(const char *path, const char *const *dirs, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (within(path, dirs[i]))
+		if (path_within(path, dirs[i]))
 			return true;
 	return false;
 }
@@ -103,7 +103,8 @@ static int check_mounts(const char *path, const char *real, struct err *err)
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
-		if (cut_mount(line, &point, &type) && is_machine_fs(type) && within(point, real))
+		if (cut_mount(line, &point, &type) && is_machine_fs(type) &&
+		    path_within(point, real))
 			return refuse(path, point, err);
 	}
 	return 0;
@@ -113,20 +114,20 @@ static int check(const struct view *v, const char *path, const char *real, struc
 {
 	const struct strv *own = &v->in->plan.kept_out;
 
-	if (within("/" INSIDE_HOME, path))
+	if (path_within("/" INSIDE_HOME, path))
 		return err_set(
 			err, E_ENFORCEMENT, path,
 			"the file-system lists must not show %s: the home of sessions is in it",
 			path);
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		if (within_overlap(real, refused[i]))
+		if (path_overlap(real, refused[i]))
 			return refuse(path, real, err);
 	if (within_any(real, plain_dirs, ARRAY_LEN(plain_dirs)))
 		return 0;
 	for (size_t i = 0; i < own->n; i++) {
 		cleanup_free char *dir = realpath(own->v[i], NULL);
 
-		if (dir != NULL && within_overlap(real, dir))
+		if (dir != NULL && path_overlap(real, dir))
 			return refuse(path, dir, err);
 	}
 	return check_mounts(path, real, err);
@@ -137,7 +138,7 @@ static int check(const struct view *v, const char *path, const char *real, struc
 static bool shown_elsewhere(const struct view *v, const char *real, size_t self)
 {
 	for (size_t i = 0; i < v->n; i++)
-		if (i != self && within(real, v->entry[i].path))
+		if (i != self && path_within(real, v->entry[i].path))
 			return true;
 	return false;
 }
@@ -233,7 +234,7 @@ static void add(struct view *v, const struct strv *paths, uint64_t attr)
 		const char *path = paths->v[i];
 		const bool shut = within_any(path, system_dirs, ARRAY_LEN(system_dirs));
 
-		if (!within(path, WORKSPACE))
+		if (!path_within(path, WORKSPACE))
 			v->entry[v->n++] = (struct entry){path, shut ? MNT_SHUT : attr};
 	}
 }
@@ -292,7 +293,7 @@ int inside_covers(struct inside *in, struct err *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < shut->n; i++)
-		if (within(shut->v[i], WORKSPACE))
+		if (path_within(shut->v[i], WORKSPACE))
 			r = cover(shut->v[i], false, err);
 	for (size_t i = 0; r == 0 && i < blocked->n; i++)
 		r = cover(blocked->v[i], true, err);

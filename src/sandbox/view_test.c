@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a session sees of the machine: /etc, the file-system lists, its network, root inside.
  * Sessions are made by root and by a normal user; each test makes its own. */
+#include "base/path.h"
 #include "sandbox/start_testkit.h"
-#include "sandbox/within.h"
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -45,23 +45,6 @@ static void expect_no_session(struct kit_session *s, const char *wall, const cha
 	link_done(&s->init);
 	assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
 	sandbox_plan_done(&s->plan);
-}
-
-static void sbx_1_within_knows_its_borders(void **state)
-{
-	static const struct {
-		const char *path, *dir;
-		bool in;
-	} rows[] = {
-		{"/usr", "/usr", true}, {"/usr/lib", "/usr", true},  {"/usrs", "/usr", false},
-		{"/us", "/usr", false}, {"/usr", "/usr/lib", false}, {"/anything", "/", true},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_int_equal(within(rows[i].path, rows[i].dir), rows[i].in);
-	assert_true(within_overlap("/a", "/a/b"));
-	assert_true(within_overlap("/a/b", "/a"));
-	assert_false(within_overlap("/a", "/ab"));
 }
 
 static void fil_6_the_home_of_sessions_is_not_covered(void **state)
@@ -398,7 +381,6 @@ static void sbx_5_a_normal_user_sees_the_same(void **state)
 static int run_group(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sbx_1_within_knows_its_borders),
 		cmocka_unit_test(sbx_1_etc_is_a_list_with_users_of_its_own),
 		cmocka_unit_test(sbx_1_only_loopback_is_there),
 		cmocka_unit_test(sbx_1_namespaces_are_other_than_ours),

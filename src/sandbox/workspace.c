@@ -3,10 +3,10 @@
  * checked is the directory that was opened, so that a path that changes in between gains nothing.
  */
 #include "base/mem.h"
+#include "base/path.h"
 #include "sandbox/idmap.h"
 #include "sandbox/mnt.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/within.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -125,7 +125,7 @@ static bool is_listed(const char *real, const struct strv *listed)
 	for (size_t i = 0; listed != NULL && i < listed->n; i++) {
 		cleanup_free char *dir = realpath(listed->v[i], NULL);
 
-		if (dir != NULL && within(real, dir))
+		if (dir != NULL && path_within(real, dir))
 			return true;
 	}
 	return false;
@@ -133,12 +133,13 @@ static bool is_listed(const char *real, const struct strv *listed)
 
 static int check_place(const char *real, struct err *err)
 {
-	if (within(real, SHARED_MEMORY))
+	if (path_within(real, SHARED_MEMORY))
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		if (within_overlap(real, refused[i]))
+		if (path_overlap(real, refused[i]))
 			return err_set(err, E_FORBIDDEN, real, "workspace %s %s %s", real,
-				       within(real, refused[i]) ? "is in" : "contains", refused[i]);
+				       path_within(real, refused[i]) ? "is in" : "contains",
+				       refused[i]);
 	return 0;
 }
 
@@ -167,8 +168,8 @@ static int map_owners(int tree, const struct sandbox_plan *plan, const char *rea
 {
 	const struct idmap ids = {plan->owner_uid, plan->owner_gid, plan->uid, plan->gid};
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
-	cleanup_fd int userns = -1;
-	int r = idmap_open(&ids, &userns, err);
+	int userns;
+	int r = idmap_kept(&ids, &userns, err);
 
 	if (r < 0)
 		return r;
@@ -186,11 +187,18 @@ static int clone_tree(int dir, const struct sandbox_plan *plan, const char *real
 		      struct err *err)
 {
 	cleanup_fd int tree = -1;
-	int r = mnt_clone(dir, "", &tree, err);
+	struct err why = {0};
+	int r = mnt_clone(dir, "", &tree, &why);
 
 	if (r == 0)
-		r = mnt_set(tree, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, real, err);
-	if (r == 0 && plan->idmap)
+		r = mnt_set(tree, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, real, &why);
+	if (r < 0)
+		return err_set(
+			err, E_ENFORCEMENT, wall_name(WALL_mount_namespace),
+			"%s: %s; a server of root's needs CAP_SYS_ADMIN and no filter around "
+			"it that refuses this, or run it as a normal user",
+			wall_name(WALL_mount_namespace), why.message);
+	if (plan->idmap)
 		r = map_owners(tree, plan, real, err);
 	if (r == 0)
 		*out = take_fd(tree);

@@ -221,8 +221,6 @@ static void format_time(struct jw *w, const char *key, int64_t us)
 
 void command_format(struct command *c, struct jw *w)
 {
-	const bool over = command_is_over(c);
-
 	jw_obj(w);
 	jw_kstr(w, "command_id", c->id);
 	jw_kstr(w, "session_id", c->s->id);
@@ -238,8 +236,8 @@ void command_format(struct command *c, struct jw *w)
 	jw_key(w, "error");
 	format_error(c, w);
 	for (int i = 1; i <= 2; i++) {
-		format_uint(w, stream_keys[i][2], over ? c->bytes[i] : command_file_size(c, i));
-		format_uint(w, stream_keys[i][3], over ? c->lines[i] : command_count_lines(c, i));
+		format_uint(w, stream_keys[i][2], command_bytes(c, i));
+		format_uint(w, stream_keys[i][3], command_lines(c, i));
 	}
 	jw_kbool(w, "detach", c->detach);
 	jw_obj_end(w);

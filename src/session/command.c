@@ -45,7 +45,7 @@ struct command *command_new(struct session *s, const char *id)
 	c->refs = 1;
 	memcpy(c->id, id, strnlen(id, ID_MAX));
 	c->exit_code = -1;
-	c->out_fd[0] = c->out_fd[1] = -1;
+	c->file[1] = c->file[2] = NO_FILE;
 	c->read_fd[1] = c->read_fd[2] = -1;
 	TAILQ_INIT(&c->observers);
 	return c;
@@ -55,13 +55,6 @@ struct command *command_ref(struct command *c)
 {
 	c->refs++;
 	return c;
-}
-
-void command_close_out(struct command *c)
-{
-	for (int i = 0; i < 2; i++)
-		if (c->out_fd[i] != -1)
-			close(take_fd(c->out_fd[i]));
 }
 
 void command_unref(struct command *c)
@@ -74,10 +67,12 @@ void command_unref(struct command *c)
 		TAILQ_REMOVE(&c->observers, o, next);
 		free(o);
 	}
-	command_close_out(c);
-	for (int i = 1; i <= 2; i++)
+	for (int i = 1; i <= 2; i++) {
+		if (c->file[i].fd != -1)
+			close(c->file[i].fd);
 		if (c->read_fd[i] != -1)
 			close(c->read_fd[i]);
+	}
 	msg_done(MSG_warden_exec, &c->exec);
 	outcome_done(&c->out);
 	buf_done(&c->early_stdin);
@@ -142,10 +137,8 @@ void command_event(struct command *c, enum event_type type, const char *reason)
 		.reason = (char *)reason,
 		.command_line = c->line,
 	};
-	struct err err = {0};
 
-	if (store_event(c->s->ss->deps.store, &e, NULL, 0, &err) < 0)
-		log_error("event not stored", "command_id", c->id, "error", err.message);
+	store_event(c->s->ss->deps.store, &e, NULL, 0);
 }
 
 /* ---- its request ---- */

@@ -242,14 +242,12 @@ static void never_was(struct session *s, const struct err *err)
 	session_unref(s);
 }
 
-static void inserted(const struct err *err, void *arg)
+static void inserted(void *arg)
 {
 	struct session *s = arg;
 
 	if (s->ss->freeing)
 		forget_proof(s);
-	else if (err != NULL)
-		never_was(s, err);
 	else
 		ask_launcher(s);
 	session_unref(s);
@@ -303,8 +301,10 @@ void session_create(struct sessions *ss, const struct caller *who, const struct 
 	char id[ID_MAX + 1] = "";
 	struct session *s;
 	struct err err = {0};
-	int r = check_wish(ss, who, wish, &err);
+	int r = store_failing(ss->deps.store, &err);
 
+	if (r == 0)
+		r = check_wish(ss, who, wish, &err);
 	if (r == 0)
 		r = check_caps(ss, who, &err);
 	if (r < 0) {
@@ -319,12 +319,13 @@ void session_create(struct sessions *ss, const struct caller *who, const struct 
 	s->create_done = done;
 	s->create_arg = arg;
 	r = prepare(s, who, wish, &err);
-	if (r == 0)
-		r = rows_session_insert(s, &err);
+	if (r == 0 && wish->id != NULL)
+		r = rows_session_free(ss, id, &err);
 	if (r < 0) {
 		forget_proof(s);
 		done(&err, NULL, arg);
 	} else {
+		rows_session_insert(s);
 		sessions_add(ss, s);
 		store_after(ss->deps.store, inserted, session_ref(s));
 	}
@@ -333,13 +334,10 @@ void session_create(struct sessions *ss, const struct caller *who, const struct 
 
 /* ---- answered ---- */
 
-static void deleted(const struct err *err, void *arg)
+static void deleted(void *arg)
 {
 	struct session *s = arg;
 
-	if (err != NULL)
-		log_error("a refused session's row stays", "session_id", s->id, "error",
-			  err->message);
 	if (!s->ss->freeing)
 		never_was(s, s->refusal);
 	session_unref(s);
@@ -396,17 +394,12 @@ void session_on_created(struct session *s, struct launcher_created *m, int fd[3]
 		session_over(s, err.message);
 }
 
-static void ready_committed(const struct err *err, void *arg)
+static void ready_committed(void *arg)
 {
 	struct session *s = arg;
 	session_done_fn *done = s->create_done;
 
 	if (s->over || s->ss->freeing) {
-		session_unref(s);
-		return;
-	}
-	if (err != NULL) {
-		session_over(s, "the database could not be written");
 		session_unref(s);
 		return;
 	}

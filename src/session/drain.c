@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a session's ring into the store. (ring, position) is unique there, so what is read twice
- * after a crash is stored, counted and shown once. */
+/* From a session's ring into the store. The store knows up to where that was done, so what is read
+ * twice after a crash is stored, counted and shown once. */
 #include "base/log.h"
 #include "base/proc.h"
 #include "session/internal.h"
@@ -11,9 +11,8 @@
 
 int session_open_ring(struct session *s, int fd[2], struct err *err)
 {
-	s->ring_fd = take_fd(fd[0]);
-	s->ack_fd = take_fd(fd[1]);
-	return journal_reader_open(s->ring_fd, s->ack_fd, s->id, &s->ring, err);
+	s->ring_end = s->state != SESSION_CREATING ? store_ring_end(s->ss->deps.store, s->id) : 0;
+	return journal_reader_open(take_fd(fd[0]), take_fd(fd[1]), s->id, &s->ring, err);
 }
 
 struct draining {
@@ -96,64 +95,41 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	struct draining *d = arg;
 	struct session *s = d->s;
 	struct store *store = s->ss->deps.store;
-	const uint64_t last = store_last_seq(store);
+	const bool stored = pos < s->ring_end;
 	struct event own = *e;
-	struct err err = {0};
 
 	own.session_id = s->id;
 	own.agent_id = s->agent_id;
-	if (store_event(store, &own, s->id, pos, &err) < 0)
-		return; /* fails the turn: drained() is told */
+	if (!stored)
+		store_event(store, &own, s->id, pos);
 	if (e->command_id == NULL)
 		d->c = NULL;
 	else if (d->c == NULL || strcmp(d->c->id, e->command_id) != 0)
 		d->c = command_find(s, e->command_id);
 	if (d->c != NULL && !d->c->over)
 		note(d->c, e);
-	if (own.seq > last)
+	if (!stored)
 		count(s, d->c, e);
 }
 
-/* Starts over at the acknowledged position. */
-static void rewind_ring(struct session *s)
+/* What is in the database need not stay in the ring, nor with the warden. */
+static void acknowledge(void *arg)
 {
-	int fd[2] = {fcntl(s->ring_fd, F_DUPFD_CLOEXEC, 3), fcntl(s->ack_fd, F_DUPFD_CLOEXEC, 3)};
-	struct command *c;
-	struct err err = {0};
+	struct session *s = arg;
 
-	journal_reader_close(take(s->ring));
-	if (session_open_ring(s, fd, &err) < 0)
-		log_error("the journal cannot be opened again", "session_id", s->id, "error",
-			  err.message);
-	s->totals = s->committed;
-	TAILQ_FOREACH (c, &s->commands, next)
-		c->recovered = true;
+	s->ack_due = false;
+	if (s->ring != NULL && !s->ss->freeing)
+		journal_ack_to(s->ring, s->ring_end);
+	warden_send_acks(s);
+	session_unref(s);
 }
 
-/* What one reading waits for: the commit of its own turn. A waiter before it may read again, into
- * the next turn; those records are not acknowledged by this one. */
-struct reading {
-	struct session *s;
-	uint64_t pos; /* behind its last record */
-};
-
-static void drained(const struct err *err, void *arg)
+void session_ack_later(struct session *s)
 {
-	struct reading *reading = arg;
-	struct session *s = reading->s;
-
-	if (s->ring != NULL && err != NULL) {
-		rewind_ring(s);
-		s->redrain = true;
-		if (!s->ss->freeing)
-			sessions_retry_later(s->ss);
-	} else if (s->ring != NULL) {
-		s->committed = s->totals;
-		if (reading->pos <= journal_reader_pos(s->ring)) /* not after a rewind */
-			journal_ack_to(s->ring, reading->pos);
-	}
-	session_unref(s);
-	free(reading);
+	if (s->ack_due)
+		return;
+	s->ack_due = true;
+	store_after_commit(s->ss->deps.store, acknowledge, session_ref(s));
 }
 
 static void broken(struct session *s, const struct err *err)
@@ -177,12 +153,13 @@ static int drain_some(struct session *s, unsigned max)
 		if (n > 0)
 			total += (unsigned)n;
 	} while (n == DRAIN_STEP && total < max);
-	if (total > 0) {
-		struct reading *reading = mem_new(struct reading);
-
-		*reading = (struct reading){session_ref(s), journal_reader_pos(s->ring)};
-		store_after(s->ss->deps.store, drained, reading);
+	if (journal_reader_pos(s->ring) > s->ring_end) {
+		s->ring_end = journal_reader_pos(s->ring);
+		store_take_back(s->ss->deps.store, s->ring_number);
+		s->ring_number = store_put_ring_end(s->ss->deps.store, s->id, s->ring_end);
 	}
+	if (total > 0)
+		session_ack_later(s);
 	if (n < 0)
 		broken(s, &err);
 	return n < 0 ? -1 : (int)total;
@@ -190,16 +167,11 @@ static int drain_some(struct session *s, unsigned max)
 
 void session_drain(struct session *s, uint64_t until)
 {
-	if (s->ring != NULL && journal_reader_pos(s->ring) < until)
-		drain_some(s, UINT32_MAX);
-}
-
-void session_redrain(struct session *s)
-{
-	if (!s->redrain)
+	if (s->ring == NULL || journal_reader_pos(s->ring) >= until)
 		return;
-	s->redrain = false;
-	session_drain(s, UINT64_MAX);
+	if (until != UINT64_MAX)
+		journal_tell_head(s->ring, until);
+	drain_some(s, UINT32_MAX);
 }
 
 static void on_bell(void *arg)
@@ -210,8 +182,12 @@ static void on_bell(void *arg)
 	s->bell_pending = false;
 	if (s->ring == NULL || s->over)
 		return;
+	if (store_failing(s->ss->deps.store, NULL) < 0) { /* they are safe where they are */
+		session_bell(s);
+		return;
+	}
 	n = drain_some(s, DRAIN_TURN);
-	if (n > 0 && memcmp(&s->totals, &s->committed, sizeof(s->totals)) != 0)
+	if (n > 0 && memcmp(&s->totals, &s->saved_totals, sizeof(s->totals)) != 0)
 		rows_session_save(s);
 	if (n >= DRAIN_TURN) {
 		s->bell_pending = true;

@@ -15,18 +15,14 @@ static int on_commit(void *arg)
 static void fail_commits(struct kit *k, bool on)
 {
 	refuse = on;
-	sqlite3_commit_hook(store_read(k->store), on_commit, NULL);
+	sqlite3_commit_hook(store_db(k->store), on_commit, NULL);
 	log_init("test", LOG_ERROR, LOG_TEXT, on ? open("/dev/null", O_WRONLY | O_CLOEXEC) : 2);
 }
 
-/* Lets the time for a second try pass. */
-static void wait_retry(struct kit *k)
+static void fail_commits_off(void)
 {
-	const struct timeval tv = {RETRY_MS / 1000, 200000};
-
-	event_base_loopexit(k->base, &tv);
-	event_base_dispatch(k->base);
-	kit_turn(k);
+	refuse = false;
+	log_init("test", LOG_ERROR, LOG_TEXT, 2);
 }
 
 static void wait_bell(struct kit *k)
@@ -35,6 +31,7 @@ static void wait_bell(struct kit *k)
 
 	event_base_loopexit(k->base, &tv);
 	event_base_dispatch(k->base);
+	store_commit(k->store, NULL);
 }
 
 static void evt_6_a_bell_brings_events_without_a_result(void **state)
@@ -119,7 +116,8 @@ static void evt_2_a_broken_ring_fails_its_session(void **state)
 	kit_seen_done(&o);
 }
 
-static void evt_2_a_result_that_cannot_be_stored_is_stored_later(void **state)
+/* What had begun goes on: it is safe in the redo file, and in the ring until it is committed. */
+static void evt_2_what_runs_while_the_disk_is_full_is_not_lost(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
@@ -141,15 +139,14 @@ static void evt_2_a_result_that_cannot_be_stored_is_stored_later(void **state)
 	r.env = (struct strv){env, 1};
 	fail_commits(k, true);
 	fake_send(k, f, MSG_warden_result, &r);
-	assert_int_equal(o.done, 0);
-	assert_int_equal(journal_acked(f->journal), 0);
-	kit_recv_nothing(&f->link);
-	fail_commits(k, false);
-	wait_retry(k);
 	assert_int_equal(o.done, 1);
-	kit_skip(&f->link, MSG_warden_ack);
 	assert_at(&o.answer, "result.exit_code", "3");
 	assert_at(&o.answer, "events.totals.file", "1");
+	assert_int_equal(journal_acked(f->journal), 0);
+	kit_recv_nothing(&f->link); /* nor does the warden forget it */
+	fail_commits(k, false);
+	kit_turn(k);
+	kit_skip(&f->link, MSG_warden_ack);
 	assert_int_equal(journal_acked(f->journal), journal_head(f->journal));
 	assert_events(k, "s1",
 		      "session_created session_state:ready command_queued session_state:busy "
@@ -165,174 +162,86 @@ static void evt_2_a_result_that_cannot_be_stored_is_stored_later(void **state)
 	kit_seen_done(&o);
 }
 
-/* EVT-2: who need not wait for the commit has his answer at once; the warden keeps the result until
- * it is stored. */
-static void evt_2_an_early_answer_does_not_wait_for_the_commit(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
-	struct seen_by early = {0}, late = {0};
-	struct command_observer obs = kit_observer(&early), other = kit_observer(&late);
-	struct command *c;
-	struct pollfd told = {.events = POLLIN};
-
-	obs.early = true;
-	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish}, &obs, &c);
-	command_add_observer(c, &other);
-	kit_turn(k);
-	fake_take_exec(f);
-	fake_start(k, f);
-	fail_commits(k, true);
-	fake_finish(k, f, 0, "text");
-	assert_int_equal(early.done, 1);
-	assert_at(&early.answer, "result.stdout", "text");
-	assert_int_equal(late.done, 0);
-	told.fd = f->link.fd;
-	assert_int_equal(poll(&told, 1, 0), 0); /* no ack */
-	fail_commits(k, false);
-	wait_retry(k);
-	assert_int_equal(late.done, 1);
-	assert_int_equal(early.done, 1);
-	assert_string_equal(early.answer.data, late.answer.data);
-	kit_skip(&f->link, MSG_warden_ack);
-	kit_seen_done(&early);
-	kit_seen_done(&late);
-}
-
-static void evt_2_a_command_that_cannot_be_stored_is_not_run(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
-	struct seen_by a = {0}, b = {0}, c = {0};
-
-	wish.command_id = (char *)"c1";
-	fail_commits(k, true);
-	kit_submit(k, "s1", &wish, &a);
-	assert_int_equal(a.done, 1);
-	assert_int_equal(a.err.code, E_UNAVAILABLE);
-	kit_recv_nothing(&f->link);
-	assert_string_equal(kit_state(k, "s1"), "ready");
-	assert_int_equal(kit_get(k, "s1")->totals.command_count, 0);
-	fail_commits(k, false);
-	kit_submit(k, "s1", &wish, &b); /* nothing of it stays, not even its files */
-	fail_commits(k, true);
-	wish.command_id = NULL;
-	kit_submit(k, "s1", &wish, &c);
-	assert_int_equal(c.err.code, E_UNAVAILABLE);
-	fail_commits(k, false);
-	fake_run(k, f, 0, "");
-	assert_int_equal(b.done, 1);
-	assert_int_equal(b.err.code, E_OK);
-	assert_string_equal(kit_state(k, "s1"), "ready");
-	kit_seen_done(&b);
-}
-
-static void evt_2_commands_of_one_failed_turn_are_all_refused(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
-	struct seen_by o[2] = {0};
-
-	fail_commits(k, true);
-	for (int i = 0; i < 2; i++) {
-		const struct command_observer obs = kit_observer(&o[i]);
-
-		command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish},
-			       &obs, NULL);
-	}
-	kit_turn(k);
-	assert_int_equal(o[0].err.code, E_UNAVAILABLE);
-	assert_int_equal(o[1].err.code, E_UNAVAILABLE);
-	fail_commits(k, false);
-	kit_turn(k);
-	kit_recv_nothing(&f->link);
-	assert_string_equal(kit_state(k, "s1"), "ready");
-	assert_events(k, "s1", "session_created session_state:ready");
-}
-
-/* Its predecessor's result comes in the turn that fails, so that it has the place when it is
- * undone. */
-static void evt_2_a_place_that_was_handed_on_is_given_back(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
-	struct seen_by a = {0}, b = {0};
-	const struct command_observer obs = kit_observer(&b);
-	struct warden_result r;
-
-	kit_submit(k, "s1", &wish, &a);
-	fake_take_exec(f);
-	fake_start(k, f);
-	r = fake_result(f, 0, "");
-	fail_commits(k, true);
-	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish}, &obs, NULL);
-	assert_int_equal(link_send(&f->link, MSG_warden_result, 0, &r, NULL, 0, NULL), 0);
-	warden_read(kit_get(k, "s1"));
-	kit_turn(k);
-	assert_int_equal(b.err.code, E_UNAVAILABLE);
-	assert_int_equal(a.done, 0);
-	fail_commits(k, false);
-	wait_retry(k);
-	assert_int_equal(a.done, 1);
-	assert_string_equal(kit_state(k, "s1"), "ready");
-	kit_skip(&f->link, MSG_warden_ack);
-	kit_recv_nothing(&f->link);
-	kit_seen_done(&a);
-}
-
-static void evt_2_a_session_that_cannot_be_stored_is_not_made(void **state)
-{
-	struct kit *k = *state;
-	struct session_wish wish = {.id = (char *)"s1", .workspace = (char *)"/w"};
-	struct told t = {0};
-
-	fail_commits(k, true);
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
-	kit_turn(k);
-	assert_int_equal(t.n, 1);
-	assert_int_equal(t.err.code, E_UNAVAILABLE);
-	kit_recv_nothing(&k->launcher);
-	assert_int_equal(sessions_live(k->ss), 0);
-	fail_commits(k, false);
-	kit_session(k, "s1");
-}
-
-static void evt_2_an_end_that_cannot_be_stored_is_stored_later(void **state)
+/* A server that ends meanwhile leaves all of it to the next. */
+static void ses_8_the_next_server_stores_what_the_last_could_not(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	const struct exec_wish wish = kit_wish("true");
 	struct seen_by o = {0};
-	struct told t = {0};
 
 	kit_submit(k, "s1", &wish, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
-	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &t);
-	kit_turn(k);
-	kit_skip(&f->link, MSG_warden_end);
 	fail_commits(k, true);
-	link_done(&f->link);
-	kit_turn(k);
-	assert_int_equal(t.n, 0);
-	assert_int_equal(o.done, 0);
-	kit_recv_nothing(&k->launcher);
-	fail_commits(k, false);
-	wait_retry(k);
-	assert_int_equal(t.n, 1);
+	fake_finish(k, f, 4, "");
 	assert_int_equal(o.done, 1);
-	assert_at(&o.record, "state", "killed");
-	kit_skip(&k->launcher, MSG_launcher_remove);
-	assert_string_equal(kit_state(k, "s1"), "stopped");
-	assert_events(
-		k, "s1",
-		"session_created session_state:ready command_queued session_state:busy "
-		"session_state:stopping command_started session_state:stopped session_destroyed");
+	kit_close_sessions(k);
+	fail_commits_off();
+	kit_open_sessions(k);
+	assert_row(k, o.id, "finished");
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_started command_finished session_state:ready");
+	kit_found_all(k);
 	kit_seen_done(&o);
+}
+
+/* Events of a ring wait there: the bell is put off. */
+static void evt_2_a_full_disk_leaves_events_in_the_ring(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	uint64_t end;
+
+	fail_commits(k, true);
+	session_event(kit_get(k, "s1"), EVENT_session_updated, NULL);
+	kit_turn(k);
+	fake_event(f, EVENT_file_read, "none", &end);
+	fake_send(k, f, MSG_warden_bell, &(struct msg_empty){0});
+	wait_bell(k);
+	assert_int_equal(kit_get(k, "s1")->totals.file_ops, 0);
+	fail_commits(k, false);
+	kit_turn(k);
+	wait_bell(k);
+	kit_turn(k);
+	assert_int_equal(kit_get(k, "s1")->totals.file_ops, 1);
+	assert_int_equal(journal_acked(f->journal), end);
+}
+
+static void evt_2_nothing_is_begun_while_the_disk_is_full(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct session_wish other = {.id = (char *)"s2", .workspace = (char *)"/w"};
+	struct seen_by a = {0}, b = {0};
+	struct told t = {0};
+
+	fail_commits(k, true);
+	session_event(kit_get(k, "s1"), EVENT_session_updated, NULL);
+	kit_turn(k);
+	kit_submit(k, "s1", &wish, &a);
+	assert_int_equal(a.done, 1);
+	assert_int_equal(a.err.code, E_UNAVAILABLE);
+	assert_non_null(strstr(a.err.message, "cannot be written"));
+	kit_recv_nothing(&f->link);
+	assert_string_equal(kit_state(k, "s1"), "ready");
+	assert_int_equal(kit_get(k, "s1")->totals.command_count, 0);
+	session_create(k->ss, &k->who, &other, kit_told, &t);
+	kit_turn(k);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_UNAVAILABLE);
+	kit_recv_nothing(&k->launcher);
+	assert_int_equal(sessions_live(k->ss), 1);
+	fail_commits(k, false);
+	kit_turn(k);
+	kit_submit(k, "s1", &wish, &b);
+	fake_run(k, f, 0, "");
+	assert_int_equal(b.done, 1);
+	assert_int_equal(b.err.code, E_OK);
+	kit_session(k, "s2");
+	kit_seen_done(&b);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
@@ -344,13 +253,10 @@ int main(void)
 		TEST(evt_2_an_answer_waits_for_all_its_events),
 		TEST(evt_2_a_long_ring_is_read_in_turns),
 		TEST(evt_2_a_broken_ring_fails_its_session),
-		TEST(evt_2_a_result_that_cannot_be_stored_is_stored_later),
-		TEST(evt_2_an_early_answer_does_not_wait_for_the_commit),
-		TEST(evt_2_a_command_that_cannot_be_stored_is_not_run),
-		TEST(evt_2_commands_of_one_failed_turn_are_all_refused),
-		TEST(evt_2_a_place_that_was_handed_on_is_given_back),
-		TEST(evt_2_a_session_that_cannot_be_stored_is_not_made),
-		TEST(evt_2_an_end_that_cannot_be_stored_is_stored_later),
+		TEST(evt_2_what_runs_while_the_disk_is_full_is_not_lost),
+		TEST(ses_8_the_next_server_stores_what_the_last_could_not),
+		TEST(evt_2_a_full_disk_leaves_events_in_the_ring),
+		TEST(evt_2_nothing_is_begun_while_the_disk_is_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,11 +3,11 @@
  *
  * Objects are counted: the registry holds a session until its end is in the store, a session holds
  * a command until its end is in the store, a command holds its session. Finders hand out objects
- * that live at least until the next turn. A change is made in memory, written as rows and events of
- * the turn's transaction, and shown (link, observers, done functions) by a store_after function. If
- * the commit fails, what had happened outside is written again later; what had not happened yet is
- * undone. `busy` is not in the rows: a session is busy while a command of it runs, and a command
- * runs (a row says `queued` until its end) when its warden says so. */
+ * that live at least until the next turn. A change is made in memory, written as rows and events,
+ * and shown (link, observers, done functions) by a store_after function, when no SIGKILL can undo
+ * it. While the database cannot be written nothing new is begun. `busy` is not in the rows: a
+ * session is busy while a command of it runs, and a command runs (a row says `queued` until its
+ * end) when its warden says so. */
 #pragma once
 #include "base/json.h"
 #include "base/mem.h"
@@ -22,7 +22,6 @@
 #define HELLO_MS 30000	/* a warden's first state */
 #define STOP_MS 25000	/* a warden's orderly end: its own deadlines are shorter */
 #define GONE_MS 250	/* the launcher's reason for an end that the link shows first */
-#define RETRY_MS 1000	/* after a failed commit */
 #define BELL_MS 5	/* records that come together are stored together */
 #define GONE_GRACE_MS 2000
 #define SESSION_BUCKETS 256
@@ -66,19 +65,30 @@ struct waiter {
 /* A PATCH under way; the working directory is tried first, alone, so that a bad one changes
  * nothing. */
 struct patch {
+	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
 	struct session_wish wish;
+	struct strv walls;   /* of the limits that the launcher has changed */
+	char *old_cwd;	     /* before this patch changed it; NULL: it did not */
+	struct err *refusal; /* the launcher's */
 	char request_id[ID_MAX + 1];
 	session_done_fn *done;
 	void *arg;
 };
 
 /* What the next warden_state answers. */
-enum expect_kind { EXPECT_HELLO, EXPECT_SETTLED, EXPECT_CWD, EXPECT_PATCH };
+enum expect_kind { EXPECT_HELLO, EXPECT_SETTLED, EXPECT_CWD, EXPECT_PATCH, EXPECT_UNDO };
 struct expect {
 	STAILQ_ENTRY(expect) next;
 	enum expect_kind kind;
 	struct patch *patch; /* owned; CWD and PATCH */
 };
+
+/* Where a command's output goes. */
+struct output_file {
+	char name[ID_MAX + 1];
+	int fd; /* for writing; -1: none, or not ours any more */
+};
+#define NO_FILE ((struct output_file){.fd = -1})
 
 struct session {
 	TAILQ_ENTRY(session) all;   /* registry or borrowed */
@@ -96,8 +106,9 @@ struct session {
 	struct strv capped;	    /* what was asked for and lowered: "timeout" */
 	struct wall_report walls;
 	struct totals totals;
-	struct totals committed; /* as the rows have them */
-	int64_t next_n;		 /* of its next command */
+	struct totals saved_totals;	   /* as the row has them */
+	uint64_t save_number, ring_number; /* of the last such writes */
+	int64_t next_n;			   /* of its next command */
 	/* while it lives */
 	bool registered;
 	bool settled; /* its warden has told all that it knows */
@@ -107,25 +118,26 @@ struct session {
 	bool lent;    /* to the turn */
 	bool env_dirty;
 	bool settings_due; /* they changed before its warden could be told */
-	bool bell_pending, redrain;
-	enum session_state end_from; /* the state before the last */
-	char *hint;		     /* why its warden ends, as far as known */
-	char *end_reason;	     /* of a destroy; also one that came while it was made */
+	bool bell_pending;
+	bool ack_due;	  /* of its ring, with the next commit */
+	char *hint;	  /* why its warden ends, as far as known */
+	char *end_reason; /* of a destroy; also one that came while it was made */
 	struct link link;
 	bool linked;
 	struct outbox outbox;
 	struct watch *readable, *timer, *bell;
 	watch_fn *timer_fn;
 	struct journal_reader *ring;
-	int ring_fd, ack_fd;	      /* the reader's, for opening it anew */
+	uint64_t ring_end;	      /* up to where it is in the store */
+	struct strv acks;	      /* results that its warden may forget, not told yet */
 	struct command_list commands; /* running and queued in order, and those whose end is not yet
 					 in the store */
 	struct command *running;      /* in the list */
 	STAILQ_HEAD(, expect) expects;
+	STAILQ_HEAD(, patch) limiting; /* the launcher changes their limits, in this order */
 	STAILQ_HEAD(, waiter) waiters;
-	struct exec_counts execs;  /* as far as they are in the metrics */
-	char spare_id[ID_MAX + 1]; /* "": none */
-	int spare_fd[2];
+	struct exec_counts execs;    /* as far as they are in the metrics */
+	struct output_file spare[3]; /* by stream, 1 and 2 */
 	/* while it is made */
 	session_done_fn *create_done;
 	void *create_arg;
@@ -156,9 +168,8 @@ struct outcome {
 };
 
 struct command {
-	TAILQ_ENTRY(command) next;  /* session's list or borrowed */
-	TAILQ_ENTRY(command) again; /* sessions' list of failed saves */
-	struct session *s;	    /* counted */
+	TAILQ_ENTRY(command) next; /* session's list or borrowed */
+	struct session *s;	   /* counted */
 	unsigned refs;
 	/* the row */
 	enum command_state state;
@@ -174,21 +185,20 @@ struct command {
 	char id[ID_MAX + 1];
 	bool detach;
 	/* while it lives */
-	bool listed;	/* in its session's list */
-	bool lent;	/* to the turn */
-	bool recovered; /* from a row: what came before this server is not in memory */
-	bool committed; /* its row is in the store */
+	uint64_t insert_number; /* of the write of its row */
+	bool listed;		/* in its session's list */
+	bool lent;		/* to the turn */
+	bool recovered;		/* from a row: what came before this server is not in memory */
+	bool committed;		/* its row is in the store */
 	bool sent;
 	bool over;	/* its end is decided */
 	bool ack;	/* its warden waits for an acknowledgement */
 	bool end_event; /* its end is in the journal */
-	bool made_busy; /* its place made the session busy */
 	bool ends_busy; /* its end makes the session ready */
-	bool retrying;
 	bool early_eof;
 	bool open_line[3];
 	char request_id[ID_MAX + 1];
-	int out_fd[2]; /* until it is sent */
+	struct output_file file[3]; /* by stream, 1 and 2 */
 	int read_fd[3];
 	char *line;		 /* for people */
 	struct err *refusal;	 /* what observers get instead of an answer */
@@ -217,10 +227,9 @@ struct sessions {
 	void *on_ready_arg;
 	void (*on_stopped)(void *arg);
 	void *on_stopped_arg;
-	struct watch *reaper, *sweep, *retry;
+	struct watch *reaper, *sweep;
 	struct session_list borrowed_sessions;
 	struct command_list borrowed_commands;
-	TAILQ_HEAD(, command) unsaved;
 	struct pinned_list policies; /* opened */
 	unsigned open_policies;
 	STAILQ_HEAD(, policies_waiter) policy_waiters;
@@ -234,7 +243,6 @@ void sessions_drop(struct session *s);				    /* gives it back */
 void sessions_check_ready(struct sessions *ss);
 void sessions_check_stopped(struct sessions *ss);
 void sessions_count(struct sessions *ss); /* live and its metric */
-void sessions_retry_later(struct sessions *ss);
 /* Gives the caller's reference to the turn: the object lives until the next one. */
 struct session *session_lend(struct session *s);
 struct command *command_lend(struct command *c);
@@ -261,7 +269,6 @@ void session_after(struct session *s, int64_t ms, watch_fn *fn); /* its one time
 void session_after_none(struct session *s);
 /* Decides the end: stopped if it was being stopped, else failed with hint, else why. */
 void session_over(struct session *s, const char *why);
-void session_save_end(struct session *s); /* writes the end (again) */
 void session_send_end(struct session *s);
 void session_tell_waiters(struct session *s, const struct err *err);
 void session_begin_stop(struct session *s, const char *reason, const char *request_id);
@@ -297,6 +304,8 @@ void limits_capped(const struct session_wish *asked, const struct session_wish *
 		   struct strv *capped);
 void session_patched(struct session *s, struct expect *x, const char *old_cwd);
 void session_patches_fail(struct session *s);
+/* The launcher's answer to the first of those that wait for it. */
+void session_on_limited(struct session *s, struct launcher_limited *m);
 
 /* warden_link.c */
 int warden_attach(struct session *s, int fd[3],
@@ -305,6 +314,7 @@ void warden_detach(struct session *s);
 void warden_tell_settings(struct session *s); /* with our stderr as its log */
 void warden_read(struct session *s);	      /* handles what has arrived */
 void warden_expect(struct session *s, enum expect_kind kind, struct patch *p);
+void warden_send_acks(struct session *s); /* what of s->acks no command took along */
 void warden_send(struct session *s, enum msg_type type,
 		 const void *obj); /* a lost link shows itself to the reader */
 
@@ -314,8 +324,8 @@ int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes r
  * commit.
  */
 void session_drain(struct session *s, uint64_t until);
-void session_redrain(struct session *s);
 void session_bell(struct session *s);
+void session_ack_later(struct session *s); /* of the ring and of results, after the commit */
 
 /* command.c */
 const char *command_state_name(enum command_state state);
@@ -331,8 +341,7 @@ void command_event(struct command *c, enum event_type type, const char *reason);
 char *command_line(const struct strv *argv, const char *script); /* for people, cut */
 char *command_directory(const struct session *s, const char *asked);
 void command_request_format(struct command *c); /* c->request from c->exec */
-void command_close_out(struct command *c);
-char *command_line_of(const char *request); /* from the row's JSON */
+char *command_line_of(const char *request);	/* from the row's JSON */
 void command_add_observer(struct command *c, const struct command_observer *obs);
 
 /* submit.c */
@@ -343,10 +352,10 @@ void command_promote(struct session *s); /* gives the free place to the next one
 void command_send_early(struct command *c); /* what was asked of it while it waited */
 
 /* spare.c */
-/* If it has none and can use one; `from` has been answered. */
-void spare_make(struct session *s, struct command *from);
-bool spare_take(struct session *s, char id[ID_MAX + 1], int fd[2]); /* false: there is none */
-void spare_drop(struct session *s);				    /* with its files */
+int spare_take(struct session *s, struct command *c, struct err *err); /* c->file */
+void spare_give(struct command *c); /* the files that it did not need; it is over */
+void spare_fill(struct session *s);
+void spare_drop(struct session *s); /* with its files */
 
 /* settle.c */
 void command_tell_done(struct command *c);
@@ -359,11 +368,12 @@ void command_on_refused(struct session *s, const struct warden_refused *m);
 void command_on_result(struct session *s, struct warden_result *m);
 /* Ends it without a result. refusal NULL: observers get an answer with the error in it. */
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse);
-void command_save(struct command *c); /* writes its end (again) */
 
 /* output.c */
-uint64_t command_file_size(struct command *c, int stream);
-uint64_t command_count_lines(struct command *c, int stream);
+void command_measure(
+	struct command *c); /* what its files hold is its output: nobody else counted */
+uint64_t command_bytes(struct command *c, int stream); /* so far, as the next two */
+uint64_t command_lines(struct command *c, int stream);
 uint64_t command_kept(struct command *c, int stream);
 bool command_read(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
 		  struct stream_page *page); /* false: its file is gone */
@@ -384,8 +394,9 @@ void answer_events(struct command *c, struct jw *w); /* the value of `events` */
 void answer_count(struct command *c);		     /* c->seen from the store */
 void answer_recall(struct command *c); /* start and end, as far as the store has events of them */
 
-/* rows.c: writes that fail fail their turn; who waits for the commit is told. */
-int rows_session_insert(struct session *s, struct err *err); /* E_CONFLICT */
+/* rows.c */
+void rows_session_insert(struct session *s);
+int rows_session_free(struct sessions *ss, const char *id, struct err *err); /* E_CONFLICT */
 void rows_session_save(struct session *s); /* state, times, cwd, totals, failure */
 void rows_session_save_env(struct session *s);
 void rows_session_save_config(struct session *s); /* config, walls, policy, workspace, owner */
@@ -404,10 +415,10 @@ int rows_cursor_parse(const char *cursor, int64_t *after,
 		      struct err *err); /* NULL and "": the start */
 
 /* rows_command.c */
-int rows_command_insert(struct command *c, struct err *err); /* E_CONFLICT */
+void rows_command_insert(struct command *c);
+int rows_command_free(struct session *s, const char *id, struct err *err); /* E_CONFLICT */
 void rows_command_finish(struct command *c);
 void rows_command_save_request(struct command *c);
-void rows_command_delete(struct command *c);
 /* E_NOT_FOUND. *out is a reference: the living command, or one made from its row. agent_id NULL:
  * any agent's. */
 int rows_command_load(struct sessions *ss, const char *agent_id, const char *id,

@@ -13,28 +13,30 @@ static uint64_t kept_of(const struct command *c, int stream)
 	return (uint64_t)(stream == 1 ? c->out.stdout_kept : c->out.stderr_kept);
 }
 
-/* -1: there is none (never made, swept, or empty and passed on to another command). */
-static int file_of(struct command *c, int stream)
+static int open_file(struct command *c, int stream)
 {
-	if (c->over && c->ack && kept_of(c, stream) == 0)
-		return -1;
-	if (c->read_fd[stream] == -1 && stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->id,
-							 stream, NULL, &c->read_fd[stream]) < 0)
+	if (c->read_fd[stream] == -1 &&
+	    stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
+			     NULL, &c->read_fd[stream]) < 0)
 		return -1;
 	return c->read_fd[stream];
 }
 
-uint64_t command_file_size(struct command *c, int stream)
+/* -1: there is none (never made, swept, or empty and another command's now). */
+static int file_of(struct command *c, int stream)
 {
-	const int fd = file_of(c, stream);
+	return command_is_over(c) && kept_of(c, stream) == 0 ? -1 : open_file(c, stream);
+}
+
+static uint64_t size_of(int fd)
+{
 	struct stat st;
 
 	return fd != -1 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-uint64_t command_count_lines(struct command *c, int stream)
+static uint64_t count_lines(struct command *c, int stream, int fd)
 {
-	const int fd = file_of(c, stream);
 	char *chunk = mem_alloc(COUNT_CHUNK);
 	ssize_t n;
 
@@ -48,11 +50,31 @@ uint64_t command_count_lines(struct command *c, int stream)
 	return c->counted_lines[stream] + c->open_line[stream];
 }
 
+void command_measure(struct command *c)
+{
+	for (int i = 1; i <= 2; i++) {
+		const int fd = open_file(c, i);
+
+		c->bytes[i] = size_of(fd);
+		c->lines[i] = count_lines(c, i, fd);
+	}
+	c->out.stdout_kept = (int64_t)c->bytes[1];
+	c->out.stderr_kept = (int64_t)c->bytes[2];
+}
+
 uint64_t command_kept(struct command *c, int stream)
 {
-	if (!command_is_over(c))
-		return command_file_size(c, stream);
-	return kept_of(c, stream);
+	return command_is_over(c) ? kept_of(c, stream) : size_of(file_of(c, stream));
+}
+
+uint64_t command_bytes(struct command *c, int stream)
+{
+	return command_is_over(c) ? c->bytes[stream] : size_of(file_of(c, stream));
+}
+
+uint64_t command_lines(struct command *c, int stream)
+{
+	return command_is_over(c) ? c->lines[stream] : count_lines(c, stream, file_of(c, stream));
 }
 
 uint64_t command_output_total(const struct command *c, int stream)
@@ -92,9 +114,9 @@ static void format_page(struct command *c, int stream, const struct stream_page 
 	encoding = jw_data(w, data->data != NULL ? data->data : "", data->len);
 	jw_kstr(w, "encoding", encoding);
 	jw_key(w, "total_bytes");
-	jw_uint(w, over ? c->bytes[stream] : command_file_size(c, stream));
+	jw_uint(w, command_bytes(c, stream));
 	jw_key(w, "total_lines");
-	jw_uint(w, over ? c->lines[stream] : command_count_lines(c, stream));
+	jw_uint(w, command_lines(c, stream));
 	jw_kint(w, "next_offset", (int64_t)page->next);
 	jw_kbool(w, "complete", over);
 	jw_kbool(w, "has_more", page->has_more);

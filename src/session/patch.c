@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* PATCH: what a client may change in a living session. Limits only become narrower. */
+/* PATCH: what a client may change in a living session. Limits only become narrower.
+ *
+ * Step by step, so that a refusal changes nothing: the working directory is tried by the warden,
+ * the limits are changed by the launcher (which puts them back if one fails, and then the directory
+ * is set back), and then comes what cannot be refused. */
 #include "session/internal.h"
 #include <inttypes.h>
 
@@ -26,6 +30,19 @@ static const struct limit {
 	LIMIT("limits.max_file_ops", max_file_ops, false),
 	LIMIT("limits.max_net_ops", max_net_ops, false),
 #undef LIMIT
+};
+
+/* What the launcher holds a session to. */
+static const struct {
+	size_t wish, ask; /* in struct session_wish, in struct launcher_limit */
+} held[] = {
+#define HELD(name_)                                                                          \
+	{                                                                                    \
+		offsetof(struct session_wish, name_), offsetof(struct launcher_limit, name_) \
+	}
+	HELD(max_memory_mb), HELD(max_cpu_percent), HELD(max_disk_mb),
+	HELD(pids_max),	     HELD(io_read_bps_max), HELD(io_write_bps_max),
+#undef HELD
 };
 
 static int64_t *value(const struct session_wish *w, const struct limit *l)
@@ -71,6 +88,9 @@ static int check(struct session *s, const struct session_wish *patch, const char
 static void patch_free(struct patch *p)
 {
 	session_wish_done(&p->wish);
+	strv_done(&p->walls);
+	free(p->old_cwd);
+	free(p->refusal);
 	free(p);
 }
 
@@ -121,17 +141,58 @@ static void send_rest(struct session *s, struct patch *p)
 {
 	struct warden_patch m = {.set = p->wish.environment,
 				 .unset = p->wish.unset,
-				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
+				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
+				 .walls = p->walls};
 
 	warden_send(s, MSG_warden_patch, &m);
 	warden_expect(s, EXPECT_PATCH, p);
 }
 
+/* Another PATCH may have come first. */
 static void apply_limits(struct session *s, const struct session_wish *patch)
 {
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
-		if (*value(patch, &limits[i]) != 0)
-			*value(&s->config, &limits[i]) = *value(patch, &limits[i]);
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const int64_t then = *value(patch, &limits[i]);
+		int64_t *now = value(&s->config, &limits[i]);
+
+		if (then != 0 && (*now == 0 || then < *now))
+			*now = then;
+	}
+}
+
+static void refuse(struct patch *p, const struct err *why)
+{
+	p->done(why, NULL, p->arg);
+	patch_free(p);
+}
+
+/* Asks the launcher for what it holds; true: its answer is to be waited for. */
+static bool ask_launcher(struct session *s, struct patch *p, struct err *err)
+{
+	struct launcher_limit m = {.session_id = s->id};
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(held); i++) {
+		const int64_t v = *(const int64_t *)((const char *)&p->wish + held[i].wish);
+
+		*(uint64_t *)((char *)&m + held[i].ask) = (uint64_t)v;
+		any |= v != 0;
+	}
+	return any && outbox_send(&s->ss->launcher, MSG_launcher_limit, &m, NULL, 0, err) == 0;
+}
+
+static void send_limits(struct session *s, struct patch *p)
+{
+	struct err err = {0};
+
+	if (ask_launcher(s, p, &err)) {
+		STAILQ_INSERT_TAIL(&s->limiting, p, next);
+	} else if (err.code != E_OK) {
+		refuse(p, &err);
+	} else {
+		apply_limits(s, &p->wish);
+		send_rest(s, p);
+	}
 }
 
 static void send_first(struct session *s, struct patch *p)
@@ -140,8 +201,7 @@ static void send_first(struct session *s, struct patch *p)
 	cleanup_free char *dir = NULL;
 
 	if (p->wish.working_dir == NULL) {
-		apply_limits(s, &p->wish);
-		send_rest(s, p);
+		send_limits(s, p);
 		return;
 	}
 	dir = clean(s->cwd, p->wish.working_dir);
@@ -186,23 +246,61 @@ static void refuse_cwd(struct session *s, struct patch *p)
 	err_detail(&err, "working_dir", "not a directory in the session: '%.100s'",
 		   p->wish.working_dir);
 	err_from_details(&err, s->id);
-	p->done(&err, NULL, p->arg);
-	patch_free(p);
+	refuse(p, &err);
 }
+
+/* ---- the launcher's answer ---- */
+
+/* The directory was changed already: it is set back, and then the refusal is told. */
+static void refuse_limits(struct session *s, struct patch *p, const struct launcher_limited *m)
+{
+	struct warden_patch back = {.cwd = p->old_cwd,
+				    .command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
+
+	p->refusal = mem_new(struct err);
+	err_set(p->refusal, err_code_by_name(m->code), m->subject, "%s",
+		m->message != NULL ? m->message : "the launcher refused it");
+	if (p->old_cwd == NULL || !s->linked) {
+		refuse(p, p->refusal);
+		return;
+	}
+	warden_send(s, MSG_warden_patch, &back);
+	warden_expect(s, EXPECT_UNDO, p);
+}
+
+void session_on_limited(struct session *s, struct launcher_limited *m)
+{
+	struct patch *p = STAILQ_FIRST(&s->limiting);
+
+	if (p == NULL)
+		return;
+	STAILQ_REMOVE_HEAD(&s->limiting, next);
+	if (m->code != NULL) {
+		refuse_limits(s, p, m);
+		return;
+	}
+	session_take_walls(s, &m->walls);
+	p->walls = m->walls;
+	m->walls = (struct strv){0};
+	apply_limits(s, &p->wish);
+	send_rest(s, p);
+}
+
+/* ---- the warden's last word ---- */
 
 struct patched {
 	struct session *s; /* counted */
 	struct patch *p;
 };
 
-static void committed(const struct err *err, void *arg)
+static void committed(void *arg)
 {
 	struct patched *done = arg;
 	struct session *s = done->s;
 	struct patch *p = done->p;
 
 	if (!s->ss->freeing)
-		p->done(err, err == NULL ? s : NULL, p->arg);
+		p->done(NULL, s, p->arg);
 	patch_free(p);
 	free(done);
 	session_unref(s);
@@ -230,20 +328,29 @@ void session_patched(struct session *s, struct expect *x, const char *old_cwd)
 
 	if (x->kind == EXPECT_PATCH) {
 		record(s, p);
+	} else if (x->kind == EXPECT_UNDO) {
+		refuse(p, p->refusal);
 	} else if (!went(s, old_cwd, p->wish.working_dir)) {
 		refuse_cwd(s, p);
 	} else {
-		apply_limits(s, &p->wish);
-		send_rest(s, p);
+		p->old_cwd = mem_strdup(old_cwd);
+		send_limits(s, p);
 	}
 }
 
 void session_patches_fail(struct session *s)
 {
 	struct expect *x;
+	struct patch *p;
 	struct err err = {0};
 
 	err_set(&err, E_SESSION_STOPPED, s->id, "session '%s' ended meanwhile", s->id);
+	while ((p = STAILQ_FIRST(&s->limiting)) != NULL) {
+		STAILQ_REMOVE_HEAD(&s->limiting, next);
+		if (!s->ss->freeing)
+			p->done(&err, NULL, p->arg);
+		patch_free(p);
+	}
 	while ((x = STAILQ_FIRST(&s->expects)) != NULL) {
 		STAILQ_REMOVE_HEAD(&s->expects, next);
 		if (x->patch != NULL && !s->ss->freeing)

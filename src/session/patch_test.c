@@ -158,6 +158,9 @@ static void ses_5_limits_only_become_narrower(void **state)
 	kit_recv_nothing(&f->link);
 	t = (struct told){0};
 	session_patch(kit_get(k, "s1"), &k->who, &narrower, kit_told, &t);
+	kit_skip(&k->launcher, MSG_launcher_limit);
+	kit_tell(k, MSG_launcher_limited, &(struct launcher_limited){.session_id = text("s1")},
+		 NULL, 0);
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_int_equal(m.command_timeout_ms, 299999);
 	msg_done(MSG_warden_patch, &m);
@@ -168,6 +171,122 @@ static void ses_5_limits_only_become_narrower(void **state)
 	assert_at(&r, "config.resource_limits.pids_max", "5");
 	assert_at(&r, "config.limits.max_commands", "9");
 	assert_at(&r, "config.timeout", "4h");
+}
+
+/* What holds a session is the launcher's to change, and nothing is recorded before it has. */
+static void ses_5_a_patch_asks_the_launcher(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {.pids_max = 5, .max_memory_mb = 7, .max_disk_mb = 3};
+	char *walls[] = {text("pids_limit\tup\t5 processes"), NULL};
+	struct launcher_limit ask;
+	struct launcher_limited answer = {.session_id = text("s1"), .walls = {walls, 1}};
+	struct told t = {0};
+	struct warden_patch m;
+	struct link_msg msg;
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_recv(&k->launcher, MSG_launcher_limit, &ask, &msg);
+	assert_string_equal(ask.session_id, "s1");
+	assert_int_equal(ask.pids_max, 5);
+	assert_int_equal(ask.max_memory_mb, 7);
+	assert_int_equal(ask.max_disk_mb, 3);
+	assert_int_equal(ask.max_cpu_percent + ask.io_read_bps_max + ask.io_write_bps_max, 0);
+	msg_done(MSG_launcher_limit, &ask);
+	kit_recv_nothing(&f->link);
+	assert_int_equal(kit_get(k, "s1")->config.pids_max, 0);
+	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
+	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
+	assert_int_equal(m.walls.n, 1);
+	assert_string_equal(m.walls.v[0], walls[0]);
+	msg_done(MSG_warden_patch, &m);
+	assert_int_equal(t.n, 0);
+	fake_state(k, f, "/workspace", &(struct strv){0});
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_OK);
+	assert_int_equal(kit_get(k, "s1")->config.pids_max, 5);
+	assert_int_equal(kit_get(k, "s1")->walls.wall[WALL_pids_limit].state, WALL_UP);
+	assert_string_equal(kit_get(k, "s1")->walls.wall[WALL_pids_limit].detail, "5 processes");
+	/* an answer that nobody waits for is none */
+	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
+	kit_recv_nothing(&f->link);
+}
+
+static void ses_5_a_refused_limit_changes_nothing(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {
+		.pids_max = 5, .timeout_ms = 1000, .working_dir = text("/workspace/src")};
+	struct launcher_limited answer = {.session_id = text("s1"),
+					  .code = text("E_CONFLICT"),
+					  .subject = text("memory_limit"),
+					  .message = text("in use")};
+	struct told t = {0};
+	struct warden_patch m;
+	struct link_msg msg;
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_skip(&f->link, MSG_warden_patch);
+	kit_recv_nothing(&k->launcher);
+	fake_state(k, f, "/workspace/src", &(struct strv){0});
+	kit_skip(&k->launcher, MSG_launcher_limit);
+	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
+	/* the directory is set back before the refusal is told */
+	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
+	assert_string_equal(m.cwd, "/workspace");
+	msg_done(MSG_warden_patch, &m);
+	assert_int_equal(t.n, 0);
+	fake_state(k, f, "/workspace", &(struct strv){0});
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_CONFLICT);
+	assert_string_equal(t.err.subject, "memory_limit");
+	assert_string_equal(t.err.message, "in use");
+	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 4 * 3600 * 1000);
+	assert_int_equal(kit_get(k, "s1")->config.pids_max, 0);
+	assert_events(k, "s1", "session_created session_state:ready");
+}
+
+/* Two at once: the narrower one stays, whichever is answered last. */
+static void ses_5_two_patches_keep_the_narrower(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish first = {.timeout_ms = 1000, .pids_max = 9};
+	struct session_wish second = {.timeout_ms = 2000, .pids_max = 8};
+	struct launcher_limited answer = {.session_id = text("s1")};
+	struct told a = {0}, b = {0};
+
+	session_patch(kit_get(k, "s1"), &k->who, &first, kit_told, &a);
+	session_patch(kit_get(k, "s1"), &k->who, &second, kit_told, &b);
+	for (int i = 0; i < 2; i++) {
+		kit_skip(&k->launcher, MSG_launcher_limit);
+		kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/workspace", &(struct strv){0});
+	}
+	assert_int_equal(a.n, 1);
+	assert_int_equal(b.n, 1);
+	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 1000);
+	assert_int_equal(kit_get(k, "s1")->config.pids_max, 8);
+}
+
+static void ses_2_a_patch_ends_with_its_session(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {.pids_max = 5};
+	struct told t = {0};
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_skip(&k->launcher, MSG_launcher_limit);
+	link_done(&f->link);
+	kit_tell(k, MSG_launcher_gone,
+		 &(struct launcher_gone){.session_id = text("s1"), .reason = text("killed")}, NULL,
+		 0);
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_SESSION_STOPPED);
 }
 
 static void ses_2_an_ended_session_is_not_changed(void **state)
@@ -202,6 +321,10 @@ int main(void)
 		TEST(ses_1_a_directory_that_is_not_there_changes_nothing),
 		TEST(ses_1_names_of_the_same_directory_are_no_failure),
 		TEST(ses_5_limits_only_become_narrower),
+		TEST(ses_5_a_patch_asks_the_launcher),
+		TEST(ses_5_a_refused_limit_changes_nothing),
+		TEST(ses_5_two_patches_keep_the_narrower),
+		TEST(ses_2_a_patch_ends_with_its_session),
 		TEST(ses_2_an_ended_session_is_not_changed),
 	};
 

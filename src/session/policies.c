@@ -16,13 +16,8 @@ struct pinned {
 	struct policy *p;
 	void *bytes;
 	size_t len;
+	bool saved;
 };
-
-/* An event borrows its strings. */
-static char *lent(const char *s)
-{
-	return (char *)s;
-}
 
 static void pinned_free(struct sessions *ss, struct pinned *pin)
 {
@@ -80,6 +75,8 @@ static struct pinned *load(struct sessions *ss, const char *version)
 		const size_t len = (size_t)sqlite3_column_bytes(r.stmt, 0);
 
 		rc = pin(ss, mem_dup(sqlite3_column_blob(r.stmt, 0), len), len, &found, &err);
+		if (rc == 0)
+			found->saved = true;
 		sqlite3_reset(r.stmt);
 	}
 	if (rc < 0)
@@ -129,39 +126,61 @@ int session_policy_take(struct session *s, int fd, struct err *err)
 
 void session_policy_save(struct session *s)
 {
-	const struct pinned *pin = find(s);
+	struct pinned *pin = find(s);
 	struct row r;
 
-	if (pin == NULL)
+	if (pin == NULL || pin->saved)
 		return;
+	pin->saved = true;
 	r = row_write(s->ss, "INSERT OR IGNORE INTO policies(version, name, snapshot)"
 			     " VALUES(?,?,?)");
 	put_text(&r, s->policy_version);
 	put_text(&r, s->policy_name);
 	put_blob(&r, pin->bytes, pin->len);
-	row_run(&r, NULL);
+	row_run(&r);
+}
+
+/* The parts of a denial's JSON, lent to the event by the document. NULL: there is none. */
+static json_t *lend_denial(const struct err *why, struct event *e)
+{
+	const json_t *list;
+	json_t *doc = NULL, *item;
+	size_t i;
+
+	if (why->policy[0] == '\0' || json_parse(why->policy, strlen(why->policy), &doc, NULL) < 0)
+		return NULL;
+	e->policy_rule = event_lend(json_string_value(json_object_get(doc, "rule")));
+	e->denied_reason = event_lend(json_string_value(json_object_get(doc, "reason")));
+	e->denied_op = event_lend(json_string_value(json_object_get(doc, "operation")));
+	e->denied_target = event_lend(json_string_value(json_object_get(doc, "target")));
+	e->denied_final = json_is_true(json_object_get(doc, "final"));
+	list = json_object_get(doc, "alternatives");
+	json_array_foreach(list, i, item) if (json_is_string(item))
+		strv_add(&e->alternatives, json_string_value(item));
+	return doc;
 }
 
 void policy_violation(struct session *s, const char *request_id, const struct err *why)
 {
 	static const char deny[] = "deny";
-	struct err err = {0};
 	struct event e = {.schema = EVENT_SCHEMA,
 			  .type = EVENT_policy_violation,
 			  .time_us = (uint64_t)sessions_now(s->ss),
 			  .count = 1,
 			  .session_id = s->state != SESSION_CREATING ? s->id : NULL,
 			  .agent_id = s->agent_id,
-			  .request_id = lent(request_id[0] != '\0' ? request_id : NULL),
-			  .decision = lent(deny),
+			  .request_id = event_lend(request_id[0] != '\0' ? request_id : NULL),
+			  .decision = event_lend(deny),
 			  .policy_name = s->policy_name,
-			  .policy_decision = lent(deny),
-			  .policy_effective = lent(deny),
+			  .policy_decision = event_lend(deny),
+			  .policy_effective = event_lend(deny),
 			  .policy_version = s->policy_version,
-			  .reason = lent(why->message)};
+			  .reason = event_lend(why->message)};
+	json_t *denial = lend_denial(why, &e);
 
-	if (store_event(s->ss->deps.store, &e, NULL, 0, &err) < 0)
-		log_error("event not stored", "agent_id", s->agent_id, "error", err.message);
+	store_event(s->ss->deps.store, &e, NULL, 0);
+	strv_done(&e.alternatives);
+	json_decref(denial);
 }
 
 int session_policy_env(struct session *s, const struct strv *env, const char *request_id,
@@ -269,17 +288,15 @@ static const char *version_of(const struct launcher_policies *m, const char *nam
 static void policy_event(struct sessions *ss, enum event_type type, const char *name,
 			 const char *version, const char *reason)
 {
-	struct err err = {0};
 	struct event e = {.schema = EVENT_SCHEMA,
 			  .type = type,
 			  .time_us = (uint64_t)sessions_now(ss),
 			  .count = 1,
-			  .policy_name = lent(name),
-			  .policy_version = lent(version),
-			  .reason = lent(reason)};
+			  .policy_name = event_lend(name),
+			  .policy_version = event_lend(version),
+			  .reason = event_lend(reason)};
 
-	if (store_event(ss->deps.store, &e, NULL, 0, &err) < 0)
-		log_error("event not stored", "policy", name, "error", err.message);
+	store_event(ss->deps.store, &e, NULL, 0);
 }
 
 void policies_on_launcher(struct sessions *ss, const struct launcher_policies *m)

@@ -62,12 +62,23 @@ void sessions_reap(struct sessions *ss)
 	}
 }
 
+static bool has_name(const struct output_file file[3], const char *name)
+{
+	return strcmp(file[1].name, name) == 0 || strcmp(file[2].name, name) == 0;
+}
+
 /* What a command that is not over writes, or the next one will. */
-static bool keep(const char *session, const char *command, void *arg)
+static bool keep(const char *session, const char *name, void *arg)
 {
 	struct session *s = sessions_find(arg, session);
+	const struct command *c;
 
-	return s != NULL && (command_find(s, command) != NULL || strcmp(s->spare_id, command) == 0);
+	if (s == NULL)
+		return false;
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (has_name(c->file, name))
+			return true;
+	return has_name(s->spare, name);
 }
 
 void sessions_sweep_output(struct sessions *ss)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of sessions. A write that fails fails its whole turn: who waits for the commit is told, so
- * that these functions need no result. */
+/* Rows of sessions. */
 #include "session/rows.h"
 #include "base/log.h"
 
@@ -58,7 +57,7 @@ static char *config_text(const struct session_wish *config)
 	return buf_take(&b);
 }
 
-int rows_session_insert(struct session *s, struct err *err)
+void rows_session_insert(struct session *s)
 {
 	struct row r =
 		row_write(s->ss, "INSERT INTO sessions(id, agent_id, owner_uid, state, created_us,"
@@ -66,7 +65,6 @@ int rows_session_insert(struct session *s, struct err *err)
 				 " command_count, file_ops, net_ops, bytes_read, bytes_written)"
 				 " VALUES(?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0)");
 	cleanup_free char *env = env_text(&s->env), *config = config_text(&s->config);
-	int rc;
 
 	put_text(&r, s->id);
 	put_text(&r, s->agent_id);
@@ -79,22 +77,32 @@ int rows_session_insert(struct session *s, struct err *err)
 	put_text(&r, s->cwd);
 	put_text(&r, env);
 	put_text(&r, config);
-	rc = row_run(&r, err);
-	if (rc == -E_CONFLICT)
-		return err_set(err, E_CONFLICT, s->id, "there is or was a session '%s' already",
-			       s->id);
+	row_run(&r);
+}
+
+int rows_session_free(struct sessions *ss, const char *id, struct err *err)
+{
+	struct row r = row_read(ss, "SELECT 1 FROM sessions WHERE id=?");
+	int rc;
+
+	put_text(&r, id);
+	rc = row_next(&r, err);
+	sqlite3_reset(r.stmt);
+	if (rc > 0)
+		rc = err_set(err, E_CONFLICT, id, "there is or was a session '%s' already", id);
 	return rc;
 }
 
 void rows_session_save(struct session *s)
 {
-	struct row r = row_write(
-		s->ss, "UPDATE sessions SET state=?, last_activity_us=?, ended_us=?, cwd=?,"
-		       " failure=?, command_count=?, file_ops=?, net_ops=?, bytes_read=?,"
-		       " bytes_written=? WHERE id=?");
 	/* busy is seen by a running command, not by the row */
 	const enum session_state state = s->state == SESSION_BUSY ? SESSION_READY : s->state;
+	struct row r;
 
+	store_take_back(s->ss->deps.store, s->save_number);
+	r = row_write(s->ss, "UPDATE sessions SET state=?, last_activity_us=?, ended_us=?, cwd=?,"
+			     " failure=?, command_count=?, file_ops=?, net_ops=?, bytes_read=?,"
+			     " bytes_written=? WHERE id=?");
 	put_text(&r, session_state_name(state));
 	put_int(&r, s->last_activity_us);
 	put_int(&r, s->ended_us);
@@ -106,7 +114,8 @@ void rows_session_save(struct session *s)
 	put_int(&r, s->totals.bytes_read);
 	put_int(&r, s->totals.bytes_written);
 	put_text(&r, s->id);
-	row_run(&r, NULL);
+	s->save_number = row_run(&r);
+	s->saved_totals = s->totals;
 }
 
 void rows_session_save_env(struct session *s)
@@ -116,7 +125,7 @@ void rows_session_save_env(struct session *s)
 
 	put_text(&r, env);
 	put_text(&r, s->id);
-	row_run(&r, NULL);
+	row_run(&r);
 }
 
 void rows_session_save_config(struct session *s)
@@ -135,7 +144,7 @@ void rows_session_save_config(struct session *s)
 	put_int(&r, s->owner_uid);
 	put_text(&r, capped);
 	put_text(&r, s->id);
-	row_run(&r, NULL);
+	row_run(&r);
 }
 
 void rows_session_delete(struct session *s)
@@ -143,7 +152,7 @@ void rows_session_delete(struct session *s)
 	struct row r = row_write(s->ss, "DELETE FROM sessions WHERE id=?");
 
 	put_text(&r, s->id);
-	row_run(&r, NULL);
+	row_run(&r);
 }
 
 /* ---- reading ---- */
@@ -231,7 +240,7 @@ static struct session *read_session(struct sessions *ss, struct row *r, int64_t 
 	capped = get_text(r);
 	if (capped != NULL)
 		split(capped, &s->capped);
-	s->committed = s->totals;
+	s->saved_totals = s->totals;
 	return s;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* session/rows.h - one statement at a time, its values in order. For rows*.c only. */
+/* session/rows.h - one statement at a time, its values in order. For rows*.c and policies.c. */
 #pragma once
 #include "session/internal.h"
 
 struct row {
 	struct sessions *ss;
-	sqlite3_stmt *stmt;
-	int next; /* value to put or get */
+	sqlite3_stmt *stmt; /* NULL: a write */
+	int next;	    /* value to put or get */
 };
 
 static inline struct row row_read(struct sessions *ss, const char *sql)
@@ -14,37 +14,44 @@ static inline struct row row_read(struct sessions *ss, const char *sql)
 	return (struct row){.ss = ss, .stmt = store_stmt(ss->deps.store, sql), .next = 1};
 }
 
+/* Until row_run no other write may begin. */
 static inline struct row row_write(struct sessions *ss, const char *sql)
 {
-	store_write(ss->deps.store);
-	return row_read(ss, sql);
+	store_put(ss->deps.store, sql);
+	return (struct row){.ss = ss};
 }
 
-/* The text is borrowed until the statement has run. */
+/* The text of a reading is borrowed until it has run. */
 static inline void put_text(struct row *r, const char *s)
 {
-	sqlite3_bind_text(r->stmt, r->next++, s, -1, SQLITE_STATIC);
+	if (r->stmt == NULL)
+		store_put_text(r->ss->deps.store, s);
+	else
+		sqlite3_bind_text(r->stmt, r->next++, s, -1, SQLITE_STATIC);
 }
 
 static inline void put_int(struct row *r, int64_t v)
 {
-	sqlite3_bind_int64(r->stmt, r->next++, v);
+	if (r->stmt == NULL)
+		store_put_int(r->ss->deps.store, v);
+	else
+		sqlite3_bind_int64(r->stmt, r->next++, v);
 }
 
-/* None is NULL. */
+/* Of a write; p NULL: NULL. */
 static inline void put_blob(struct row *r, const void *p, size_t n)
 {
-	sqlite3_bind_blob(r->stmt, r->next++, p, (int)n, SQLITE_STATIC);
+	store_put_blob(r->ss->deps.store, p, n);
 }
 
 static inline void put_null(struct row *r)
 {
-	sqlite3_bind_null(r->stmt, r->next++);
+	put_text(r, NULL);
 }
 
-static inline int row_run(struct row *r, struct err *err)
+static inline uint64_t row_run(struct row *r) /* its number */
 {
-	return store_run(r->ss->deps.store, r->stmt, err);
+	return store_put_end(r->ss->deps.store);
 }
 
 /* 1: a row is there to get from; 0: no more; -code. After 0 and -code the statement is reset. */
@@ -59,7 +66,7 @@ static inline int row_next(struct row *r, struct err *err)
 	if (rc == SQLITE_DONE)
 		return 0;
 	return err_set(err, E_UNAVAILABLE, NULL, "the database cannot be read: %s",
-		       sqlite3_errmsg(store_read(r->ss->deps.store)));
+		       sqlite3_errmsg(store_db(r->ss->deps.store)));
 }
 
 /* Valid until the next row_next; NULL for NULL. */

@@ -6,58 +6,92 @@
 
 /* ---- writing ---- */
 
-int rows_command_insert(struct command *c, struct err *err)
+/* The part of a row that never changes; its last column is n. */
+#define FIRST_COLUMNS                                                                           \
+	"agent_id, id, session_id, idempotency_key, body_hash, created_us, max_output, detach," \
+	" stdout_file, stderr_file, n"
+#define LAST_COLUMNS                                                                        \
+	"state, request, result, started_us, finished_us, exit_code, signal, stdout_bytes," \
+	" stderr_bytes, stdout_lines, stderr_lines"
+
+static void put_first(struct row *r, const struct command *c)
 {
-	struct row r = row_write(c->s->ss, "INSERT INTO commands(agent_id, id, session_id, state,"
-					   " idempotency_key, body_hash, request, created_us,"
-					   " max_output, detach, n) VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+	put_text(r, c->s->agent_id);
+	put_text(r, c->id);
+	put_text(r, c->s->id);
+	put_text(r, c->idempotency_key);
+	put_blob(r, c->idempotency_key != NULL ? c->body_hash : NULL, sizeof(c->body_hash));
+	put_int(r, c->created_us);
+	put_int(r, c->max_output);
+	put_int(r, c->detach);
+	put_text(r, c->file[1].name);
+	put_text(r, c->file[2].name);
+	put_int(r, c->n);
+}
+
+void rows_command_insert(struct command *c)
+{
+	struct row r = row_write(c->s->ss, "INSERT INTO commands(" FIRST_COLUMNS ", state, request)"
+					   " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+
+	put_first(&r, c);
+	put_text(&r, command_state_name(c->state));
+	put_text(&r, c->request);
+	c->insert_number = row_run(&r);
+}
+
+int rows_command_free(struct session *s, const char *id, struct err *err)
+{
+	struct row r = row_read(s->ss, "SELECT 1 FROM commands WHERE agent_id=? AND id=?");
 	int rc;
 
-	put_text(&r, c->s->agent_id);
-	put_text(&r, c->id);
-	put_text(&r, c->s->id);
-	put_text(&r, command_state_name(c->state));
-	put_text(&r, c->idempotency_key);
-	if (c->idempotency_key != NULL)
-		put_blob(&r, c->body_hash, sizeof(c->body_hash));
-	else
-		put_null(&r);
-	put_text(&r, c->request);
-	put_int(&r, c->created_us);
-	put_int(&r, c->max_output);
-	put_int(&r, c->detach);
-	put_int(&r, c->n);
-	rc = row_run(&r, err);
-	if (rc == -E_CONFLICT)
-		return err_set(err, E_CONFLICT, c->id, "there is a command '%s' already", c->id);
+	put_text(&r, s->agent_id);
+	put_text(&r, id);
+	rc = row_next(&r, err);
+	sqlite3_reset(r.stmt);
+	if (rc > 0)
+		rc = err_set(err, E_CONFLICT, id, "there is a command '%s' already", id);
 	return rc;
+}
+
+static void put_last(struct row *r, const struct command *c)
+{
+	cleanup_buf struct buf result = {0};
+
+	outcome_format(&c->out, &result);
+	put_text(r, command_state_name(c->state));
+	put_text(r, c->request);
+	put_text(r, result.data);
+	put_int(r, c->started_us);
+	put_int(r, c->finished_us);
+	if (c->exit_code >= 0)
+		put_int(r, c->exit_code);
+	else
+		put_null(r);
+	put_text(r, proc_signal_name(c->signal));
+	put_int(r, (int64_t)c->bytes[1]);
+	put_int(r, (int64_t)c->bytes[2]);
+	put_int(r, (int64_t)c->lines[1]);
+	put_int(r, (int64_t)c->lines[2]);
 }
 
 void rows_command_finish(struct command *c)
 {
-	struct row r = row_write(c->s->ss, "UPDATE commands SET state=?, result=?, started_us=?,"
-					   " finished_us=?, exit_code=?, signal=?, stdout_bytes=?,"
-					   " stderr_bytes=?, stdout_lines=?, stderr_lines=?"
-					   " WHERE agent_id=? AND id=?");
-	cleanup_buf struct buf result = {0};
+	struct row r;
 
-	outcome_format(&c->out, &result);
-	put_text(&r, command_state_name(c->state));
-	put_text(&r, result.data);
-	put_int(&r, c->started_us);
-	put_int(&r, c->finished_us);
-	if (c->exit_code >= 0)
-		put_int(&r, c->exit_code);
-	else
-		put_null(&r);
-	put_text(&r, proc_signal_name(c->signal));
-	put_int(&r, (int64_t)c->bytes[1]);
-	put_int(&r, (int64_t)c->bytes[2]);
-	put_int(&r, (int64_t)c->lines[1]);
-	put_int(&r, (int64_t)c->lines[2]);
-	put_text(&r, c->s->agent_id);
-	put_text(&r, c->id);
-	row_run(&r, NULL);
+	if (store_take_back(c->s->ss->deps.store, c->insert_number)) {
+		r = row_write(c->s->ss, "REPLACE INTO commands(" FIRST_COLUMNS ", " LAST_COLUMNS
+					") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+		put_first(&r, c);
+		put_last(&r, c);
+	} else {
+		r = row_write(c->s->ss, "UPDATE commands SET (" LAST_COLUMNS
+					") = (?,?,?,?,?,?,?,?,?,?,?) WHERE agent_id=? AND id=?");
+		put_last(&r, c);
+		put_text(&r, c->s->agent_id);
+		put_text(&r, c->id);
+	}
+	row_run(&r);
 }
 
 void rows_command_save_request(struct command *c)
@@ -68,16 +102,7 @@ void rows_command_save_request(struct command *c)
 	put_text(&r, c->request);
 	put_text(&r, c->s->agent_id);
 	put_text(&r, c->id);
-	row_run(&r, NULL);
-}
-
-void rows_command_delete(struct command *c)
-{
-	struct row r = row_write(c->s->ss, "DELETE FROM commands WHERE agent_id=? AND id=?");
-
-	put_text(&r, c->s->agent_id);
-	put_text(&r, c->id);
-	row_run(&r, NULL);
+	row_run(&r);
 }
 
 static void take_key(struct command *c)
@@ -87,7 +112,7 @@ static void take_key(struct command *c)
 
 	put_text(&r, c->s->agent_id);
 	put_text(&r, c->id);
-	row_run(&r, NULL);
+	row_run(&r);
 }
 
 /* ---- reading ---- */
@@ -96,7 +121,7 @@ static void take_key(struct command *c)
 	"session_id, id, state, idempotency_key, body_hash, request, result, created_us, "         \
 	"started_us,"                                                                              \
 	" finished_us, exit_code, signal, stdout_bytes, stderr_bytes, stdout_lines, stderr_lines," \
-	" max_output, detach, n"
+	" max_output, detach, n, stdout_file, stderr_file"
 
 static void read_result(struct command *c, const char *result)
 {
@@ -117,6 +142,14 @@ static void read_exit(struct command *c, struct row *r)
 	r->next++;
 	signal = get_text(r);
 	c->signal = signal != NULL ? proc_signal_by_name(signal) : 0;
+}
+
+/* Before they had names of their own they had the command's. */
+static void read_file(struct output_file *f, const struct command *c, const char *name)
+{
+	if (name == NULL)
+		name = c->id;
+	memcpy(f->name, name, strnlen(name, ID_MAX));
 }
 
 /* The row under r as a command of s. */
@@ -147,6 +180,8 @@ static struct command *read_command(struct session *s, struct row *r)
 	c->max_output = get_int(r);
 	c->detach = get_int(r) != 0;
 	c->n = get_int(r);
+	read_file(&c->file[1], c, get_text(r));
+	read_file(&c->file[2], c, get_text(r));
 	return c;
 }
 

@@ -31,11 +31,12 @@ struct session *session_new(struct sessions *ss, const char *id, const char *age
 	memcpy(s->id, id, strnlen(id, ID_MAX));
 	memcpy(s->agent_id, agent_id, strnlen(agent_id, ID_MAX));
 	s->next_n = 1;
-	s->proof_fd = s->ring_fd = s->ack_fd = s->link.fd = -1;
-	s->spare_fd[0] = s->spare_fd[1] = -1;
+	s->proof_fd = s->link.fd = -1;
+	s->spare[1] = s->spare[2] = NO_FILE;
 	wall_report_init(&s->walls);
 	TAILQ_INIT(&s->commands);
 	STAILQ_INIT(&s->expects);
+	STAILQ_INIT(&s->limiting);
 	STAILQ_INIT(&s->waiters);
 	return s;
 }
@@ -67,6 +68,7 @@ void session_unref(struct session *s)
 	free_waiters(s);
 	session_wish_done(&s->config);
 	strv_done(&s->capped);
+	strv_done(&s->acks);
 	free(s->asked);
 	strv_done(&s->env);
 	if (s->proof_fd != -1)
@@ -93,25 +95,16 @@ bool session_ended(const struct session *s)
 	return s->state == SESSION_STOPPED || s->state == SESSION_FAILED;
 }
 
-/* Producers only lend their strings to an event. */
-static char *lent(const char *s)
-{
-	return (char *)s;
-}
-
 static void put_event(struct session *s, struct event *e, const char *reason)
 {
-	struct err err = {0};
-
 	e->schema = EVENT_SCHEMA;
 	e->time_us = (uint64_t)sessions_now(s->ss);
 	e->session_id = s->id;
 	e->agent_id = s->agent_id;
 	e->request_id = s->request_id[0] != '\0' ? s->request_id : NULL;
 	e->count = 1;
-	e->reason = lent(reason);
-	if (store_event(s->ss->deps.store, e, NULL, 0, &err) < 0)
-		log_error("event not stored", "session_id", s->id, "error", err.message);
+	e->reason = event_lend(reason);
+	store_event(s->ss->deps.store, e, NULL, 0);
 }
 
 void session_event(struct session *s, enum event_type type, const char *reason)
@@ -125,8 +118,8 @@ void session_state_event(struct session *s, enum session_state from, enum sessio
 			 const char *reason)
 {
 	struct event e = {.type = EVENT_session_state,
-			  .state_from = lent(state_names[from]),
-			  .state_to = lent(state_names[to])};
+			  .state_from = event_lend(state_names[from]),
+			  .state_to = event_lend(state_names[to])};
 
 	put_event(s, &e, reason);
 }
@@ -179,19 +172,12 @@ static void remove_remains(struct session *s)
 	outbox_send(&s->ss->launcher, MSG_launcher_remove, &m, NULL, 0, NULL);
 }
 
-static void end_saved(const struct err *err, void *arg)
+static void end_saved(void *arg)
 {
 	struct session *s = arg;
 	struct sessions *ss = s->ss;
 
 	if (ss->freeing) {
-		session_unref(s);
-		return;
-	}
-	if (err != NULL) {
-		log_error("the end of a session is not stored yet", "session_id", s->id, "error",
-			  err->message);
-		sessions_retry_later(ss);
 		session_unref(s);
 		return;
 	}
@@ -210,16 +196,15 @@ static void end_saved(const struct err *err, void *arg)
 	sessions_check_stopped(ss);
 }
 
-void session_save_end(struct session *s)
+static void save_end(struct session *s)
 {
 	const char *reason = s->failure != NULL ? s->failure : s->end_reason;
 
-	session_redrain(s);
-	s->state = s->end_from;
 	session_set_state(s, s->failure != NULL ? SESSION_FAILED : SESSION_STOPPED, reason);
 	session_event(s, s->failure != NULL ? EVENT_session_failed : EVENT_session_destroyed,
 		      reason);
 	rows_session_save(s);
+	store_drop_ring(s->ss->deps.store, s->id);
 	store_after(s->ss->deps.store, end_saved, session_ref(s));
 }
 
@@ -277,14 +262,13 @@ void session_over(struct session *s, const char *why)
 		return;
 	}
 	session_drain(s, UINT64_MAX);
-	s->end_from = s->state;
 	if (s->state != SESSION_STOPPING)
 		s->failure = mem_strdup(s->hint != NULL ? s->hint : why);
 	s->ended_us = sessions_now(s->ss);
 	sessions_count(s->ss);
 	end_commands(s);
 	session_patches_fail(s);
-	session_save_end(s);
+	save_end(s);
 	session_unref(s);
 }
 
@@ -306,12 +290,10 @@ void session_send_end(struct session *s)
 	session_after(s, STOP_MS, stop_overdue);
 }
 
-static void stop_committed(const struct err *err, void *arg)
+static void stop_committed(void *arg)
 {
 	struct session *s = arg;
 
-	if (err != NULL)
-		log_error("a stop is not stored", "session_id", s->id, "error", err->message);
 	if (!s->over && !s->ss->freeing)
 		session_send_end(s);
 	session_unref(s);

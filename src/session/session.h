@@ -91,9 +91,6 @@ struct command_observer {
 	void (*done)(const struct err *err, struct command *c,
 		     void *arg); /* last call. err: refused before start */
 	void *arg;
-	/* done may come before the end is committed: the result is in the warden's hands and its
-	 * events are in the journal until then, whoever is killed. */
-	bool early;
 };
 struct command_ask {
 	const struct exec_wish *wish;

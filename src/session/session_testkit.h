@@ -150,6 +150,7 @@ static __attribute__((unused)) void kit_turn(struct kit *k)
 		kit_feed(k);
 		event_base_loop(k->base, EVLOOP_NONBLOCK);
 	}
+	store_commit(k->store, NULL); /* which would come a little later */
 }
 
 static void kit_guard(evutil_socket_t fd, short what, void *arg)

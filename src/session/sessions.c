@@ -80,7 +80,7 @@ static void sweep(void *arg)
 		TAILQ_REMOVE(&ss->borrowed_commands, c, next);
 		c->lent = false;
 		if (!ss->freeing)
-			spare_make(c->s, c); /* its answer is on its way */
+			spare_fill(c->s); /* its answer is on its way */
 		command_unref(c);
 	}
 	while ((s = TAILQ_FIRST(&ss->borrowed_sessions)) != NULL) {
@@ -116,32 +116,6 @@ void command_release(struct command *c)
 		command_lend(c);
 }
 
-/* ---- failed commits ---- */
-
-static void retry(void *arg)
-{
-	struct sessions *ss = arg;
-	struct command *c;
-	struct session *s;
-
-	TAILQ_FOREACH (s, &ss->all, all)
-		session_redrain(s);
-	while ((c = TAILQ_FIRST(&ss->unsaved)) != NULL) {
-		TAILQ_REMOVE(&ss->unsaved, c, again);
-		c->retrying = false;
-		command_save(c);
-		command_unref(c);
-	}
-	TAILQ_FOREACH (s, &ss->all, all)
-		if (s->over && !s->saved)
-			session_save_end(s);
-}
-
-void sessions_retry_later(struct sessions *ss)
-{
-	watch_after(ss->retry, RETRY_MS);
-}
-
 /* ---- made and freed ---- */
 
 static void load_command(struct command *c, void *arg)
@@ -163,7 +137,7 @@ static void load_session(struct session *s, int64_t rowid, void *arg)
 	if (rows_commands_open(s, load_command, NULL, &err) < 0 || rows_last_n(s, &last, &err) < 0)
 		log_error("commands not loaded", "session_id", s->id, "error", err.message);
 	s->next_n = last + 1;
-	s->totals.command_count = s->committed.command_count = last;
+	s->totals.command_count = s->saved_totals.command_count = last;
 	if (s->state == SESSION_READY && !TAILQ_EMPTY(&s->commands))
 		s->state = SESSION_BUSY;
 	session_unref(s);
@@ -178,11 +152,9 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	TAILQ_INIT(&ss->all);
 	TAILQ_INIT(&ss->borrowed_sessions);
 	TAILQ_INIT(&ss->borrowed_commands);
-	TAILQ_INIT(&ss->unsaved);
 	TAILQ_INIT(&ss->policies);
 	STAILQ_INIT(&ss->policy_waiters);
 	ss->sweep = watch_timer(deps->base, sweep, ss);
-	ss->retry = watch_timer(deps->base, retry, ss);
 	outbox_init(&ss->launcher, deps->base, deps->launcher);
 	r = rows_sessions_live(ss, load_session, NULL, err);
 	if (r < 0) {
@@ -210,21 +182,17 @@ void sessions_abandon(struct sessions *ss)
 	if (ss == NULL || ss->freeing)
 		return;
 	ss->freeing = true;
-	store_commit(ss->deps.store, NULL); /* what waits for it holds pointers to us */
+	store_commit(ss->deps.store, NULL);
+	store_release(ss->deps.store); /* what waits for it holds pointers to us */
 }
 
 void sessions_free(struct sessions *ss)
 {
 	struct session *s;
-	struct command *c;
 
 	if (ss == NULL)
 		return;
 	sessions_abandon(ss);
-	while ((c = TAILQ_FIRST(&ss->unsaved)) != NULL) {
-		TAILQ_REMOVE(&ss->unsaved, c, again);
-		command_unref(c);
-	}
 	while ((s = TAILQ_FIRST(&ss->all)) != NULL)
 		free_session(s);
 	sweep(ss);
@@ -232,7 +200,6 @@ void sessions_free(struct sessions *ss)
 	policies_close(ss);
 	reaper_stop(ss);
 	watch_free(ss->sweep);
-	watch_free(ss->retry);
 	outbox_done(&ss->launcher);
 	free(ss);
 }
@@ -311,6 +278,7 @@ union launcher_payload {
 	struct launcher_lost lost;
 	struct launcher_gone gone;
 	struct launcher_policies policies;
+	struct launcher_limited limited;
 	struct msg_empty empty;
 };
 
@@ -408,6 +376,14 @@ static void on_policies(struct sessions *ss, union launcher_payload *p, struct l
 	policies_on_launcher(ss, &p->policies);
 }
 
+static void on_limited(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+{
+	struct session *s = sessions_find(ss, p->limited.session_id);
+
+	if (s != NULL)
+		session_on_limited(s, &p->limited);
+}
+
 static const struct launcher_row {
 	enum msg_type type;
 	void (*fn)(struct sessions *ss, union launcher_payload *p, struct link_msg *m);
@@ -415,7 +391,7 @@ static const struct launcher_row {
 	{MSG_launcher_created, on_created},	{MSG_launcher_refused, on_refused},
 	{MSG_launcher_found, on_found},		{MSG_launcher_lost, on_lost},
 	{MSG_launcher_found_all, on_found_all}, {MSG_launcher_gone, on_gone},
-	{MSG_launcher_policies, on_policies},
+	{MSG_launcher_policies, on_policies},	{MSG_launcher_limited, on_limited},
 };
 
 void sessions_on_launcher(struct sessions *ss, struct link_msg *m)

@@ -1,40 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's end: by its result, by a refusal, or without either. It is written with the events
- * that belong to it; after the commit the warden may forget it and those who wait are told. */
+ * that belong to it; when that is safe the warden may forget it and those who wait are told. */
 #include "base/log.h"
 #include "session/internal.h"
 #include "terminal/stream.h"
 
 /* ---- observers ---- */
 
-/* An observer may leave while another is told. */
-static struct observer *first_of(const struct command *c, bool early)
-{
-	struct observer *o;
-
-	TAILQ_FOREACH (o, &c->observers, next)
-		if (!early || o->o.early)
-			break;
-	return o;
-}
-
-static void tell_done(struct command *c, bool early)
+void command_tell_done(struct command *c)
 {
 	struct observer *o;
 
 	command_ref(c);
-	while ((o = first_of(c, early)) != NULL) {
+	/* An observer may leave while another is told. */
+	while ((o = TAILQ_FIRST(&c->observers)) != NULL) {
 		TAILQ_REMOVE(&c->observers, o, next);
 		if (o->o.done != NULL)
 			o->o.done(c->refusal, c->refusal == NULL ? c : NULL, o->o.arg);
 		free(o);
 	}
 	command_unref(c);
-}
-
-void command_tell_done(struct command *c)
-{
-	tell_done(c, false);
 }
 
 void command_tell_done_one(struct command *c, const void *arg)
@@ -99,35 +84,20 @@ void command_on_taken(struct command *c, uint64_t total)
 
 /* ---- written ---- */
 
-static void try_again(struct command *c, const struct err *err)
-{
-	struct sessions *ss = c->s->ss;
-
-	log_error("a command's end is not stored yet", "command_id", c->id, "error", err->message);
-	c->s->env_dirty = true;
-	if (c->retrying)
-		return;
-	c->retrying = true;
-	command_ref(c);
-	TAILQ_INSERT_TAIL(&ss->unsaved, c, again);
-	sessions_retry_later(ss);
-}
-
-static void saved(const struct err *err, void *arg)
+static void saved(void *arg)
 {
 	struct command *c = arg;
 	struct session *s = c->s;
 	struct metrics *metrics = s->ss->deps.metrics;
-	struct warden_command ack = {.command_id = c->id};
 
-	if (s->ss->freeing || err != NULL) {
-		if (!s->ss->freeing)
-			try_again(c, err);
+	if (s->ss->freeing) {
 		command_unref(c);
 		return;
 	}
-	if (c->ack)
-		warden_send(s, MSG_warden_ack, &ack);
+	if (c->ack) {
+		strv_add(&s->acks, c->id);
+		session_ack_later(s);
+	}
 	metrics_add(metrics, METRIC_OUTPUT_BYTES,
 		    (uint64_t)(c->out.stdout_kept + c->out.stderr_kept));
 	if (!c->out.refused)
@@ -135,6 +105,7 @@ static void saved(const struct err *err, void *arg)
 				(double)(c->finished_us - c->created_us) / 1e6);
 	command_list_drop(c);
 	command_tell_done(c);
+	spare_give(c);
 	command_unref(c);
 }
 
@@ -149,7 +120,7 @@ static void count_events(struct command *c)
 	c->out.blocked = c->seen[SEEN_BLOCKED];
 }
 
-void command_save(struct command *c)
+static void save(struct command *c)
 {
 	struct session *s = c->s;
 
@@ -201,17 +172,6 @@ static void set_error(struct outcome *o, const struct err *why)
 	o->error_policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL;
 }
 
-/* What its file holds is its output; nobody else has counted. */
-static void measure(struct command *c)
-{
-	for (int i = 1; i <= 2; i++) {
-		c->bytes[i] = command_file_size(c, i);
-		c->lines[i] = command_count_lines(c, i);
-	}
-	c->out.stdout_kept = (int64_t)c->bytes[1];
-	c->out.stderr_kept = (int64_t)c->bytes[2];
-}
-
 void command_refusal_from_row(struct command *c)
 {
 	if (!c->out.refused || c->refusal != NULL)
@@ -237,9 +197,9 @@ void command_end(struct command *c, enum command_state state, const struct err *
 	if (refuse)
 		c->refusal = mem_dup(why, sizeof(*why));
 	if (c->sent || c->recovered)
-		measure(c);
+		command_measure(c);
 	else
-		stream_files_remove(s->ss->deps.output_dir, s->id, c->id);
+		spare_give(c);
 	free(c->out.working_dir);
 	c->out.working_dir = mem_strdup(s->cwd);
 	if (!c->end_event)
@@ -249,7 +209,7 @@ void command_end(struct command *c, enum command_state state, const struct err *
 			      why->message);
 	s->last_activity_us = c->finished_us;
 	vacate(c);
-	command_save(c);
+	save(c);
 	command_unref(c);
 }
 
@@ -335,11 +295,11 @@ static void take_shell_state(struct session *s, struct warden_result *m, bool en
 	}
 }
 
+/* It is in the database. */
 static void forget(struct session *s, const char *id)
 {
-	struct warden_command ack = {.command_id = (char *)id};
-
-	warden_send(s, MSG_warden_ack, &ack);
+	strv_add(&s->acks, id);
+	warden_send_acks(s);
 }
 
 /* The result of a command that is not in memory: stored before a crash and acknowledged only now,
@@ -395,7 +355,6 @@ void command_on_result(struct session *s, struct warden_result *m)
 	take_shell_state(s, m, env_changed);
 	s->last_activity_us = sessions_now(s->ss);
 	vacate(c);
-	command_save(c);
-	tell_done(c, true);
+	save(c);
 	command_unref(c);
 }

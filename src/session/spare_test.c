@@ -3,48 +3,41 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-static bool has_file(struct kit *k, const char *id)
+static bool has_file(struct kit *k, const char *name)
 {
-	cleanup_free char *path = mem_printf("s1/%s.out", id);
+	cleanup_free char *out = mem_printf("s1/%s.out", name),
+			  *err = mem_printf("s1/%s.err", name);
 
-	return faccessat(k->output_dir, path, F_OK, 0) == 0;
+	return faccessat(k->output_dir, out, F_OK, 0) == 0 ||
+	       faccessat(k->output_dir, err, F_OK, 0) == 0;
 }
 
-static void exe_1_the_next_id_and_its_files_are_made_ahead(void **state)
+static const struct output_file *spare(struct kit *k)
+{
+	return kit_get(k, "s1")->spare;
+}
+
+static void exe_1_the_next_files_are_made_ahead(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
-	struct seen_by a = {0}, b = {0}, c = {0};
-	char spare[ID_MAX + 1];
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by a = {0}, b = {0};
+	char name[ID_MAX + 1];
 
 	kit_submit(k, "s1", &wish, &a);
-	assert_string_equal(kit_get(k, "s1")->spare_id, "");
-	fake_run(k, f, 0, "");
-	memcpy(spare, kit_get(k, "s1")->spare_id, sizeof(spare));
-	assert_memory_equal(spare, "cmd-", 4);
-	assert_true(has_file(k, spare));
-	wish.command_id = (char *)"chosen";
+	assert_int_equal(spare(k)[1].fd, -1);
+	fake_run(k, f, 0, "text");
+	memcpy(name, spare(k)[1].name, sizeof(name));
+	assert_memory_equal(name, "out-", 4);
+	assert_true(has_file(k, name));
 	kit_submit(k, "s1", &wish, &b);
-	fake_run(k, f, 0, "");
-	assert_string_equal(kit_get(k, "s1")->spare_id, spare); /* is still there */
-	wish.command_id = NULL;
-	kit_submit(k, "s1", &wish, &c);
+	assert_string_equal(kit_get(k, "s1")->running->file[1].name, name);
 	fake_run(k, f, 0, "out");
-	assert_string_equal(c.id, spare);
-	assert_at(&c.answer, "result.stdout", "out");
-	assert_string_not_equal(kit_get(k, "s1")->spare_id, spare);
+	assert_at(&b.answer, "result.stdout", "out");
+	assert_string_not_equal(spare(k)[1].name, name);
 	kit_seen_done(&a);
 	kit_seen_done(&b);
-	kit_seen_done(&c);
-}
-
-static ino_t file_inode(struct kit *k, const char *id, const char *ending)
-{
-	cleanup_free char *path = mem_printf("s1/%s%s", id, ending);
-	struct stat st;
-
-	return fstatat(k->output_dir, path, &st, 0) == 0 ? st.st_ino : 0;
 }
 
 static void assert_output(struct kit *k, const char *id, const char *text)
@@ -60,31 +53,59 @@ static void assert_output(struct kit *k, const char *id, const char *text)
 
 /* EXE-3: a file into which nothing was written is the next command's; nobody reads that one's
  * output as his own. */
-static void exe_3_an_empty_file_is_passed_on(void **state)
+static void exe_3_an_empty_file_is_the_next_commands(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	const struct exec_wish wish = kit_wish("true");
 	struct seen_by a = {0}, b = {0};
-	ino_t out, errors;
+	struct output_file file[3];
 
 	kit_submit(k, "s1", &wish, &a);
-	out = file_inode(k, kit_get(k, "s1")->running->id, ".out");
-	errors = file_inode(k, kit_get(k, "s1")->running->id, ".err");
-	assert_true(out > 0 && errors > 0);
+	memcpy(file, kit_get(k, "s1")->running->file, sizeof(file));
 	fake_run(k, f, 0, "");
-	assert_false(has_file(k, a.id));
-	assert_int_equal(file_inode(k, kit_get(k, "s1")->spare_id, ".out"), out);
-	assert_int_equal(file_inode(k, kit_get(k, "s1")->spare_id, ".err"), errors);
+	for (int i = 1; i <= 2; i++) {
+		assert_string_equal(spare(k)[i].name, file[i].name);
+		assert_int_equal(spare(k)[i].fd, file[i].fd);
+	}
 	kit_submit(k, "s1", &wish, &b);
 	fake_run(k, f, 0, "secret");
 	assert_output(k, a.id, "");
 	assert_output(k, b.id, "secret");
-	assert_int_equal(file_inode(k, b.id, ".out"), out);
-	assert_int_not_equal(file_inode(k, kit_get(k, "s1")->spare_id, ".out"), out);
-	assert_int_equal(file_inode(k, kit_get(k, "s1")->spare_id, ".err"), errors);
+	assert_string_not_equal(spare(k)[1].name, file[1].name);
+	assert_string_equal(spare(k)[2].name, file[2].name);
+	/* the row knows where it is */
+	kit_close_sessions(k);
+	kit_open_sessions(k);
+	kit_found_all(k);
+	assert_output(k, a.id, "");
+	assert_output(k, b.id, "secret");
 	kit_seen_done(&a);
 	kit_seen_done(&b);
+}
+
+/* EXE-3: what it leaves running may still write. */
+static void exe_3_the_files_of_a_command_with_a_background_are_not_passed_on(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0};
+	char *kept[] = {(char *)"kept 5 sleep", NULL};
+	struct warden_result r;
+	char name[ID_MAX + 1];
+
+	kit_submit(k, "s1", &wish, &o);
+	memcpy(name, kit_get(k, "s1")->running->file[1].name, sizeof(name));
+	fake_take_exec(f);
+	fake_start(k, f);
+	r = fake_result(f, 0, "");
+	r.background = (struct strv){kept, 1};
+	fake_send(k, f, MSG_warden_result, &r);
+	assert_int_equal(o.done, 1);
+	assert_string_not_equal(spare(k)[1].name, name);
+	kit_skip(&f->link, MSG_warden_ack);
+	kit_seen_done(&o);
 }
 
 static void exe_3_the_files_of_no_command_go_with_the_session(void **state)
@@ -94,20 +115,23 @@ static void exe_3_the_files_of_no_command_go_with_the_session(void **state)
 	const struct exec_wish wish = kit_wish("true");
 	struct seen_by o = {0};
 	const struct timespec then[2] = {{1000, 0}, {1000, 0}};
-	char spare[ID_MAX + 1];
+	char name[3][ID_MAX + 1];
 
 	kit_submit(k, "s1", &wish, &o);
 	fake_run(k, f, 0, "");
-	memcpy(spare, kit_get(k, "s1")->spare_id, sizeof(spare));
-	assert_int_equal(futimens(kit_get(k, "s1")->spare_fd[0], then), 0);
-	assert_int_equal(futimens(kit_get(k, "s1")->spare_fd[1], then), 0);
+	for (int i = 1; i <= 2; i++) {
+		memcpy(name[i], spare(k)[i].name, sizeof(name[i]));
+		assert_int_equal(futimens(spare(k)[i].fd, then), 0);
+	}
 	sessions_sweep_output(k->ss);
-	assert_true(has_file(k, spare));
+	assert_true(has_file(k, name[1]));
+	assert_true(has_file(k, name[2]));
 	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
 	kit_turn(k);
 	link_done(&f->link);
 	kit_turn(k);
-	assert_false(has_file(k, spare));
+	assert_false(has_file(k, name[1]));
+	assert_false(has_file(k, name[2]));
 	kit_seen_done(&o);
 }
 
@@ -116,8 +140,9 @@ static void exe_3_the_files_of_no_command_go_with_the_session(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(exe_1_the_next_id_and_its_files_are_made_ahead),
-		TEST(exe_3_an_empty_file_is_passed_on),
+		TEST(exe_1_the_next_files_are_made_ahead),
+		TEST(exe_3_an_empty_file_is_the_next_commands),
+		TEST(exe_3_the_files_of_a_command_with_a_background_are_not_passed_on),
 		TEST(exe_3_the_files_of_no_command_go_with_the_session),
 	};
 

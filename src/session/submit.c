@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's way to its warden: submitted, its row written, queued, sent. */
 #include "session/internal.h"
-#include "terminal/stream.h"
 #include <inttypes.h>
 
 static void fill_exec(struct command *c, const struct command_ask *ask, const struct caller *who)
@@ -56,6 +55,8 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 	if (!s->registered || !s->settled || s->ss->stopping)
 		return err_set(err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			       s->id);
+	if (store_failing(s->ss->deps.store, err) < 0)
+		return -(int)err->code;
 	if (most > 0 && s->totals.command_count >= most)
 		return err_set(err, E_RESOURCE_LIMIT, s->id,
 			       "session '%s' has had its %" PRId64
@@ -80,82 +81,35 @@ static void occupy(struct command *c)
 	struct session *s = c->s;
 
 	s->running = c;
-	c->made_busy = s->state == SESSION_READY;
-	if (c->made_busy)
+	if (s->state == SESSION_READY)
 		session_set_state(s, SESSION_BUSY, NULL);
 }
 
-/* Gives the place back. The event that it made the session busy was rolled back with its row; one
- * of an earlier turn was not, and needs its counterpart. Nobody waits: who did would have had the
- * place before. */
-static void give_back(struct command *c)
-{
-	struct session *s = c->s;
-
-	s->running = NULL;
-	if (s->state == SESSION_BUSY && c->made_busy)
-		s->state = SESSION_READY;
-	else if (s->state == SESSION_BUSY)
-		session_set_state(s, SESSION_READY, NULL);
-}
-
-/* The commit failed: nothing of this has happened. */
-static void undo(struct command *c, const struct err *err)
-{
-	struct session *s = c->s;
-
-	c->over = true;
-	stream_files_remove(s->ss->deps.output_dir, s->id, c->id);
-	s->totals.command_count--;
-	if (s->running == c)
-		give_back(c);
-	c->refusal = mem_dup(err, sizeof(*err));
-	command_list_drop(c);
-	command_tell_done(c);
-}
-
-static void submitted(const struct err *err, void *arg)
+static void submitted(void *arg)
 {
 	struct command *c = arg;
 
-	if (c->s->ss->freeing || c->over) {
-		command_unref(c);
-		return;
+	if (!c->s->ss->freeing && !c->over) {
+		c->committed = true;
+		if (c->s->running == c)
+			command_send(c);
+		if (c->detach && !c->over)
+			command_tell_done(c);
 	}
-	if (err != NULL) {
-		undo(c, err);
-		command_unref(c);
-		return;
-	}
-	c->committed = true;
-	if (c->s->running == c)
-		command_send(c);
-	if (c->detach && !c->over)
-		command_tell_done(c);
 	command_unref(c);
 }
 
-/* Writes the row and makes the files; on failure nothing stays of either. */
-static int put_down(struct command *c, struct err *err)
+/* Takes the files and writes the row; on failure nothing stays of either. */
+static int put_down(struct command *c, bool named, struct err *err)
 {
-	const int dir = c->s->ss->deps.output_dir;
-	const bool made = c->out_fd[0] != -1;
-	int r = rows_command_insert(c, err);
+	int r = named ? rows_command_free(c->s, c->id, err) : 0;
 
-	if (r < 0) {
-		if (made)
-			stream_files_remove(dir, c->s->id, c->id);
-		return r;
-	}
-	if (!made)
-		r = stream_files_create(dir, c->s->id, c->id, c->out_fd, err);
-	if (r == -E_CONFLICT) {
-		/* No row has this id: a server that was killed before its commit left the files. */
-		stream_files_remove(dir, c->s->id, c->id);
-		r = stream_files_create(dir, c->s->id, c->id, c->out_fd, err);
-	}
-	if (r < 0)
-		rows_command_delete(c);
+	if (r == 0)
+		r = spare_take(c->s, c, err);
+	if (r == 0)
+		rows_command_insert(c);
+	else
+		spare_give(c);
 	return r;
 }
 
@@ -164,15 +118,13 @@ static struct command *make(struct session *s, const struct caller *who,
 {
 	const struct exec_wish *wish = ask->wish;
 	char id[ID_MAX + 1] = "";
-	int fd[2] = {-1, -1};
 	struct command *c;
 
 	if (wish->command_id != NULL)
 		memcpy(id, wish->command_id, strnlen(wish->command_id, ID_MAX));
-	else if (!spare_take(s, id, fd))
+	else
 		id_make(id, "cmd");
 	c = command_new(s, id);
-	memcpy(c->out_fd, fd, sizeof(fd));
 	c->created_us = sessions_now(s->ss);
 	c->max_output = wish->max_output_bytes;
 	c->detach = wish->detach;
@@ -241,7 +193,7 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	r = may_run(s, who, ask->wish, &err);
 	if (r == 0) {
 		c = make(s, who, ask);
-		r = put_down(c, &err);
+		r = put_down(c, ask->wish->command_id != NULL, &err);
 	}
 	if (r < 0) {
 		if (c != NULL)
@@ -268,13 +220,16 @@ void command_send(struct command *c)
 	struct session *s = c->s;
 	struct err err = {0}, why = {0};
 	cleanup_free char *dir = c->exec.cwd != NULL ? command_directory(s, c->exec.cwd) : NULL;
+	const int files[2] = {c->file[1].fd, c->file[2].fd};
 	int r;
 
 	if (dir != NULL) {
 		free(c->exec.cwd);
 		c->exec.cwd = take(dir);
 	}
-	r = outbox_send(&s->outbox, MSG_warden_exec, &c->exec, c->out_fd, 2, &err);
+	c->exec.acks = s->acks;
+	s->acks = (struct strv){0};
+	r = outbox_send(&s->outbox, MSG_warden_exec, &c->exec, files, 2, &err);
 	if (r == -E_INTERNAL) { /* over a message's limits */
 		err_set(&why, E_TOO_LARGE, c->id, "the command is too large: %s", err.message);
 		command_end(c, COMMAND_FINISHED, &why, true);

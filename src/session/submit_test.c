@@ -349,27 +349,6 @@ static void exe_1_a_command_over_the_links_limits_is_refused(void **state)
 	free(big);
 }
 
-static void exe_1_files_of_a_command_that_never_was_are_in_nobodys_way(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
-	struct seen_by o = {0};
-	int fd[2];
-
-	/* as a server leaves them that is killed before its commit */
-	assert_int_equal(stream_files_create(k->output_dir, "s1", "mine", fd, NULL), 0);
-	assert_int_equal(fdio_write_all(fd[0], "old", 3), 0);
-	close(fd[0]);
-	close(fd[1]);
-	wish.command_id = text("mine");
-	kit_submit(k, "s1", &wish, &o);
-	fake_run(k, f, 0, "new");
-	assert_int_equal(o.err.code, E_OK);
-	assert_at(&o.answer, "result.stdout", "new");
-	kit_seen_done(&o);
-}
-
 /* ---- Idempotency-Key ---- */
 
 static void exe_1_the_same_key_waits_for_the_same_answer(void **state)
@@ -478,7 +457,6 @@ int main(void)
 		TEST(exe_1_a_refusal_of_the_warden_is_the_answer),
 		TEST(ses_2_an_ended_session_runs_nothing),
 		TEST(exe_1_a_command_over_the_links_limits_is_refused),
-		TEST(exe_1_files_of_a_command_that_never_was_are_in_nobodys_way),
 		TEST(exe_1_the_same_key_waits_for_the_same_answer),
 		TEST(exe_1_a_key_means_one_request),
 		TEST(exe_1_a_key_is_forgotten_at_its_age),

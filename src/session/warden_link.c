@@ -11,6 +11,15 @@ void warden_send(struct session *s, enum msg_type type, const void *obj)
 		outbox_send(&s->outbox, type, obj, NULL, 0, NULL);
 }
 
+void warden_send_acks(struct session *s)
+{
+	struct warden_acks acks = {s->acks};
+
+	if (s->acks.n > 0)
+		warden_send(s, MSG_warden_ack, &acks);
+	strv_done(&s->acks);
+}
+
 void warden_expect(struct session *s, enum expect_kind kind, struct patch *p)
 {
 	struct expect *x = mem_new(struct expect);
@@ -19,6 +28,8 @@ void warden_expect(struct session *s, enum expect_kind kind, struct patch *p)
 	x->patch = p;
 	STAILQ_INSERT_TAIL(&s->expects, x, next);
 }
+
+static bool read_one(struct session *s);
 
 /* ---- hello ---- */
 
@@ -84,9 +95,14 @@ static void greeted_again(struct session *s)
 		session_drain(s, UINT64_MAX);
 }
 
+/* One message a turn: most come alone, and to see that there is no other takes a system call. */
 static void on_readable(void *arg)
 {
-	warden_read(arg);
+	struct session *s = arg;
+
+	session_ref(s);
+	read_one(s);
+	session_unref(s);
 }
 
 int warden_attach(struct session *s, int fd[3], struct err *err)
@@ -235,6 +251,7 @@ static void on_state(struct session *s, union warden_payload *p)
 		break;
 	case EXPECT_CWD:
 	case EXPECT_PATCH:
+	case EXPECT_UNDO:
 		session_patched(s, x, old_cwd);
 		break;
 	}
@@ -256,7 +273,12 @@ static void on_refused(struct session *s, union warden_payload *p)
 
 static void on_result(struct session *s, union warden_payload *p)
 {
+	struct command *c = command_find(s, p->result.command_id);
+
 	count_execs(s, &p->result.execs);
+	/* Of a brief command this is all that is told. */
+	if (c != NULL && !c->over && c->state == COMMAND_QUEUED)
+		command_on_started(c, p->result.started_us);
 	command_on_result(s, &p->result);
 }
 

@@ -35,20 +35,15 @@ struct stream_page {
 int stream_read(int fd, uint64_t offset, size_t limit, bool complete, void *out,
 		struct stream_page *page, struct err *err);
 
-/* The files of one command below a directory: DIR/SESSION/COMMAND.out and .err, 0600. */
-int stream_files_create(int dir_fd, const char *session, const char *command, int fd[2],
-			struct err *err); /* O_WRONLY|O_APPEND; E_CONFLICT if there */
-/* Gives an empty file, which one command did not need, to another; which: 1 stdout, 2 stderr.
- * false: it stays where it is. */
-bool stream_file_pass(int dir_fd, const char *session, const char *from, const char *to, int which);
-/* One file alone, else as stream_files_create. -1/errno. */
-int stream_file_create(int dir_fd, const char *session, const char *command, int which);
-int stream_file_open(int dir_fd, const char *session, const char *command, int which,
-		     struct err *err,
-		     int *fd); /* which: 1 stdout, 2 stderr; O_RDONLY; E_NOT_FOUND */
-void stream_files_remove(int dir_fd, const char *session, const char *command);
-/* Removes the oldest commands' files until at most quota bytes are left and none is older than
+/* Files below a directory: DIR/SESSION/NAME.out and .err, 0600; names are ids. which: 1 stdout, 2
+ * stderr. */
+int stream_file_create(int dir_fd, const char *session, const char *name,
+		       int which); /* O_WRONLY|O_APPEND, one that is there is refused. -1/errno */
+int stream_file_open(int dir_fd, const char *session, const char *name, int which, struct err *err,
+		     int *fd); /* O_RDONLY; E_NOT_FOUND */
+void stream_file_remove(int dir_fd, const char *session, const char *name, int which);
+/* Removes the oldest files until at most quota bytes are left and none is older than
  * max_age_ms; skips what `keep` says is running. Returns bytes removed. */
-typedef bool stream_keep_fn(const char *session, const char *command, void *arg);
+typedef bool stream_keep_fn(const char *session, const char *name, void *arg);
 uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t now_wall_us,
 		      stream_keep_fn *keep, void *arg);

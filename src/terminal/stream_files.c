@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files of commands: DIR/SESSION/COMMAND.out and .err. Only the API child calls this. */
+/* The files: DIR/SESSION/NAME.out and .err. Only the API child calls this. */
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -35,36 +35,6 @@ static int create_one(int dir_fd, const char *session, const char *name)
 	return openat(dir_fd, name, flags, 0600);
 }
 
-static int create_error(const char *command, struct err *err)
-{
-	return err_errno(err, errno == EEXIST ? E_CONFLICT : E_INTERNAL, command,
-			 "cannot make the output files of '%s'", command);
-}
-
-int stream_files_create(int dir_fd, const char *session, const char *command, int fd[2],
-			struct err *err)
-{
-	char name[2][NAME_MAX_LEN];
-	cleanup_fd int out = -1;
-	int errors;
-
-	if (!file_name(name[0], session, command, 0) || !file_name(name[1], session, command, 1))
-		return err_set(err, E_BAD_REQUEST, command, "not an id");
-	out = create_one(dir_fd, session, name[0]);
-	if (out < 0)
-		return create_error(command, err);
-	errors = create_one(dir_fd, session, name[1]);
-	if (errors < 0) {
-		const int r = create_error(command, err);
-
-		unlinkat(dir_fd, name[0], 0);
-		return r;
-	}
-	fd[0] = take_fd(out);
-	fd[1] = errors;
-	return 0;
-}
-
 int stream_file_create(int dir_fd, const char *session, const char *command, int which)
 {
 	char name[NAME_MAX_LEN];
@@ -73,14 +43,6 @@ int stream_file_create(int dir_fd, const char *session, const char *command, int
 		return create_one(dir_fd, session, name);
 	errno = EINVAL;
 	return -1;
-}
-
-bool stream_file_pass(int dir_fd, const char *session, const char *from, const char *to, int which)
-{
-	char old[NAME_MAX_LEN], new[NAME_MAX_LEN];
-
-	return file_name(old, session, from, which - 1) && file_name(new, session, to, which - 1) &&
-	       renameat2(dir_fd, old, dir_fd, new, RENAME_NOREPLACE) == 0;
 }
 
 int stream_file_open(int dir_fd, const char *session, const char *command, int which,
@@ -100,23 +62,22 @@ int stream_file_open(int dir_fd, const char *session, const char *command, int w
 	return 0;
 }
 
-void stream_files_remove(int dir_fd, const char *session, const char *command)
+void stream_file_remove(int dir_fd, const char *session, const char *name, int which)
 {
-	char name[NAME_MAX_LEN];
+	char path[NAME_MAX_LEN];
 
-	for (int i = 0; i < 2; i++)
-		if (file_name(name, session, command, i))
-			unlinkat(dir_fd, name, 0);
-	if (id_valid(session))
-		unlinkat(dir_fd, session,
-			 AT_REMOVEDIR); /* stays while another command's are there */
+	if (file_name(path, session, name, which - 1))
+		unlinkat(dir_fd, path, 0);
+	if (id_valid(session)) /* stays while others are there */
+		unlinkat(dir_fd, session, AT_REMOVEDIR);
 }
 
-/* One command in the store; both files together. */
+/* One file in the store. */
 struct entry {
-	char session[ID_MAX + 1], command[ID_MAX + 1];
+	char session[ID_MAX + 1], name[ID_MAX + 1];
+	int which;
 	uint64_t bytes;
-	int64_t written_us; /* the later of the two */
+	int64_t written_us;
 };
 struct entries {
 	struct entry *v;
@@ -133,19 +94,21 @@ static DIR *open_dir(int dir_fd, const char *name)
 	return d;
 }
 
-/* The command's name without its ending; false for what is not ours. */
-static bool command_name(char out[ID_MAX + 1], const char *file)
+/* Its name without the ending, and which of the two it is; 0 for what is not ours. */
+static int parse_name(char out[ID_MAX + 1], const char *file)
 {
 	const size_t n = strlen(file);
 
 	if (n <= ENDING_LEN || n - ENDING_LEN > ID_MAX)
-		return false;
-	if (strcmp(file + n - ENDING_LEN, ending[0]) != 0 &&
-	    strcmp(file + n - ENDING_LEN, ending[1]) != 0)
-		return false;
-	memcpy(out, file, n - ENDING_LEN);
-	out[n - ENDING_LEN] = '\0';
-	return id_valid(out);
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		if (strcmp(file + n - ENDING_LEN, ending[i]) != 0)
+			continue;
+		memcpy(out, file, n - ENDING_LEN);
+		out[n - ENDING_LEN] = '\0';
+		return id_valid(out) ? i + 1 : 0;
+	}
+	return 0;
 }
 
 static struct entry *add_entry(struct entries *es)
@@ -161,54 +124,26 @@ static struct entry *add_entry(struct entries *es)
 static void list_session(int dir_fd, const char *session, struct entries *es)
 {
 	DIR *d = open_dir(dir_fd, session);
-	char command[ID_MAX + 1];
+	char name[ID_MAX + 1];
 	struct dirent *de;
 	struct stat st;
 
 	if (d == NULL)
 		return;
 	while ((de = readdir(d)) != NULL) {
+		const int which = parse_name(name, de->d_name);
 		struct entry *e;
 
-		if (!command_name(command, de->d_name) ||
-		    fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (which == 0 || fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		e = add_entry(es);
 		memcpy(e->session, session, strlen(session) + 1);
-		memcpy(e->command, command, strlen(command) + 1);
+		memcpy(e->name, name, strlen(name) + 1);
+		e->which = which;
 		e->bytes = (uint64_t)st.st_size;
 		e->written_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
 	}
 	closedir(d);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-	const int r = strcmp(x->session, y->session);
-
-	return r != 0 ? r : strcmp(x->command, y->command);
-}
-
-/* Makes one entry of the two files of a command. */
-static void join(struct entries *es)
-{
-	size_t n = 0;
-
-	qsort(es->v, es->n, sizeof(*es->v), by_name);
-	for (size_t i = 1; i < es->n; i++) {
-		struct entry *last = &es->v[n];
-		const struct entry *e = &es->v[i];
-
-		if (by_name(last, e) != 0) {
-			es->v[++n] = *e;
-			continue;
-		}
-		last->bytes += e->bytes;
-		if (e->written_us > last->written_us)
-			last->written_us = e->written_us;
-	}
-	es->n = n + 1;
 }
 
 static int by_age(const void *a, const void *b)
@@ -234,7 +169,6 @@ uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t no
 	closedir(d);
 	if (es.n == 0)
 		return 0;
-	join(&es);
 	qsort(es.v, es.n, sizeof(*es.v), by_age);
 	for (size_t i = 0; i < es.n; i++)
 		total += es.v[i].bytes;
@@ -242,9 +176,9 @@ uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t no
 		const struct entry *e = &es.v[i];
 		const bool old = now_wall_us - e->written_us > max_age_ms * 1000;
 
-		if ((!old && total <= quota) || (keep != NULL && keep(e->session, e->command, arg)))
+		if ((!old && total <= quota) || (keep != NULL && keep(e->session, e->name, arg)))
 			continue;
-		stream_files_remove(dir_fd, e->session, e->command);
+		stream_file_remove(dir_fd, e->session, e->name, e->which);
 		total -= e->bytes;
 		removed += e->bytes;
 	}

@@ -37,19 +37,20 @@ static void on_exec(struct warden *w, struct link_msg *m)
 
 	if (link_unpack(m, &ask, &err) < 0)
 		api_hang_up(w);
-	else
+	else {
+		results_ack(&w->results, &ask.acks);
 		run_exec(w, &ask, m->req, m->fd);
+	}
 }
 
 static void on_ack(struct warden *w, struct link_msg *m)
 {
-	struct warden_command c;
+	struct warden_acks acks;
 
-	if (link_unpack(m, &c, NULL) < 0)
+	if (link_unpack(m, &acks, NULL) < 0)
 		return;
-	if (c.command_id != NULL)
-		results_ack(&w->results, c.command_id);
-	msg_done(MSG_warden_ack, &c);
+	results_ack(&w->results, &acks.command_ids);
+	msg_done(MSG_warden_ack, &acks);
 }
 
 static struct run *run_of(struct warden *w, const char *command_id)
@@ -122,6 +123,7 @@ static void patch(struct warden *w, const struct warden_patch *p)
 		env_chdir(m, p->cwd);
 	if (p->command_timeout_ms > 0)
 		w->settings.command_timeout_ms = p->command_timeout_ms;
+	limits_changed(w, &p->walls);
 }
 
 static void on_patch(struct warden *w, struct link_msg *m)

@@ -18,8 +18,9 @@ struct api {
 	struct link guest; /* connected, has not said hello; fd -1: none */
 	struct watch *readable, *writable, *guest_readable, *accepting;
 	struct watch *orphan, *bell;
-	bool hello;   /* was said; its contents are the warden's settings */
-	bool greeted; /* and init is ready: all may be told */
+	int64_t rung_us; /* the last bell */
+	bool hello;	 /* was said; its contents are the warden's settings */
+	bool greeted;	 /* and init is ready: all may be told */
 	bool tell_state, told_failure;
 	uint32_t state_req;
 	unsigned patches; /* states owed as answers */

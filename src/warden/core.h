@@ -18,7 +18,7 @@
 #define END_MS 5000			   /* for the last events and messages, and for init */
 #define RECORD_RETRY_MS 10		   /* while the ring is full */
 #define SUSPECT_MS 250			   /* init dies after the leaders that die with it */
-#define BELL_RETRY_MS 50		   /* while the reader has not read what it was told of */
+#define BELL_MS 50			   /* between two bells, unless it is urgent */
 
 enum warden_phase {
 	WARDEN_LIVE,
@@ -55,9 +55,10 @@ struct warden {
 	struct run_list runs; /* in the order of their requests */
 	struct leader_list idle;
 	/* execs */
-	struct gate *gate;   /* the loop's */
+	struct gate *gate; /* the loop's */
+	struct exec_looker *looker;
 	struct execs *execs; /* NULL: not watched */
-	struct watch *execs_wake;
+	struct watch *execs_wake, *execs_again;
 	int execs_fd;	   /* eventfd: there is something to take */
 	uint64_t commands; /* started so far */
 	struct api api;

@@ -22,18 +22,12 @@
 #define CODE_SIGNAL 128
 #define PATH_SHOWN 512
 
-/* Events borrow their strings. */
-static char *lent(const char *s)
-{
-	return (char *)s;
-}
-
 static struct event event_of(const struct run *r, enum event_type type)
 {
 	return (struct event){.schema = EVENT_SCHEMA,
 			      .type = type,
 			      .time_us = (uint64_t)clock_wall_us(r->w->clock),
-			      .session_id = lent(r->w->args->session_id),
+			      .session_id = event_lend(r->w->args->session_id),
 			      .command_id = r->ask.command_id,
 			      .agent_id = r->w->settings.agent_id,
 			      .request_id = r->ask.request_id,
@@ -151,14 +145,12 @@ static void deliver(struct run *r, struct warden_result *m)
 	w->memory.last_exit = m->exit_code;
 	e.has_exit = 1;
 	e.exit_code = m->exit_code;
-	e.signal = m->signal != 0 ? lent(proc_signal_name((int)m->signal)) : NULL;
+	e.signal = m->signal != 0 ? event_lend(proc_signal_name((int)m->signal)) : NULL;
 	e.duration_us = m->duration_us;
-	e.reason = lent(reasons[r->why]);
+	e.reason = event_lend(reasons[r->why]);
 	kept = results_add(&w->results, m);
 	kept->req = r->req;
-	kept->pid = (uint32_t)r->pid;
-	kept->tell_started = r->tell_started;
-	r->tell_started = r->tell_output = r->tell_taken = false;
+	r->tell_started = r->tell_output = r->tell_taken = false; /* the result tells it all */
 	record_event(&w->record, &e, on_recorded, kept);
 }
 
@@ -221,6 +213,7 @@ static void finish(struct run *r)
 	for (int i = 0; i < 2; i++)
 		output_drain(&r->out[i]);
 	limits_look(r->w);
+	limits_measure(r, &m);
 	explain_end(r, &m);
 	count_output(r, &m);
 	take_state(r, &m);
@@ -273,6 +266,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	r->exited = true;
 	r->end = *m;
 	r->empty = m->empty != 0;
+	execs_first_over(r->w->execs, r->spawn);
 	if (r->empty) {
 		finish(r);
 		run_retire(r);
@@ -314,7 +308,8 @@ void run_on_empty(struct run *r, const struct leader_exit *m)
 /* Its leader leaves when the link closes. */
 void run_abandon(struct run *r)
 {
-	run_tell_start(r);
+	if (!r->began)
+		run_tell_start(r);
 	finish(r);
 	run_retire(r);
 }

@@ -8,18 +8,26 @@
 #include "sandbox/capture.h"
 #include "sandbox/spawn.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/queue.h>
+#include <sys/random.h>
 
 #define DEPTH_MAX 4096 /* of a tree of processes */
+#define KEYS_AT_ONCE 32
+#define OWNERS 16
+#define PARENTS 16
+#define ITEMS_MAX 64 /* in the queue when the loop is woken before its time */
+_Static_assert(KEYS_AT_ONCE * sizeof(uint64_t) <= 256, "getrandom gives so much at once");
 
 struct lead {
 	LIST_ENTRY(lead) next;
 	uint32_t spawn;
 	pid_t leader; /* 0: not seen yet */
 	pid_t first;  /* the leader's child; 0: not seen yet */
-	bool started; /* its exec has worked: it is the command's own now */
+	uint64_t key; /* that its exec shows; 0: it has */
+	int64_t since_us;
 	char command_id[ID_MAX + 1];
 };
 struct item {
@@ -33,7 +41,25 @@ struct execs {
 	struct gate *gate;    /* the exec thread's */
 	pthread_mutex_t lock; /* of what follows */
 	LIST_HEAD(, lead) leads;
+	bool strays; /* processes of a command that is over may live */
 	STAILQ_HEAD(, item) items;
+	size_t nitems;
+	bool awaited; /* the loop comes without being woken */
+	/* the exec thread's */
+	struct owner {
+		pid_t pid; /* 0: free */
+		char command_id[ID_MAX + 1];
+	} owners[OWNERS]; /* of execs that are decided and not recorded */
+	unsigned next_owner;
+	struct parent {
+		pid_t pid; /* 0: free */
+		int pidfd; /* while it lives the pid is its own, and its command stays the same */
+		uint32_t spawn;
+	} parents[PARENTS]; /* of processes that executed, while there is more than one command */
+	unsigned next_parent;
+	/* the loop's */
+	uint64_t keys[KEYS_AT_ONCE];
+	size_t nkeys; /* left */
 };
 
 /* ---- whose process it is ---- */
@@ -57,58 +83,161 @@ static uint32_t spawn_of(const struct execs *x, pid_t pid)
 	return sscanf(name, LEADER_NAME, &spawn) == 1 ? spawn : 0;
 }
 
-/* With the lock. */
-static struct lead *lead_by(struct execs *x, pid_t leader, uint32_t spawn)
+/* The next three: the number of its spawn, and the command's id; 0: no. */
+
+/* A leader or a command's first process. */
+static uint32_t by_lead(struct execs *x, pid_t pid, char id[ID_MAX + 1])
+{
+	const struct lead *l;
+	uint32_t spawn = 0;
+
+	pthread_mutex_lock(&x->lock);
+	LIST_FOREACH (l, &x->leads, next)
+		if (l->leader == pid || l->first == pid) {
+			memcpy(id, l->command_id, sizeof(l->command_id));
+			spawn = l->spawn;
+			break;
+		}
+	pthread_mutex_unlock(&x->lock);
+	return spawn;
+}
+
+/* new_leader: becomes the leader of one that has none yet; 0: any will do. */
+static uint32_t by_spawn(struct execs *x, uint32_t spawn, pid_t new_leader, char id[ID_MAX + 1])
 {
 	struct lead *l;
 
+	pthread_mutex_lock(&x->lock);
 	LIST_FOREACH (l, &x->leads, next)
-		if (spawn == 0 ? l->leader == leader : l->leader == 0 && l->spawn == spawn)
-			return l;
+		if (l->spawn == spawn && (new_leader == 0 || l->leader == 0)) {
+			if (new_leader != 0)
+				l->leader = new_leader;
+			memcpy(id, l->command_id, sizeof(l->command_id));
+			break;
+		}
+	pthread_mutex_unlock(&x->lock);
+	return l != NULL ? spawn : 0;
+}
+
+static uint32_t by_ancestor(struct execs *x, pid_t at, char id[ID_MAX + 1])
+{
+	for (int i = 0; i < DEPTH_MAX && at > 1 && at != x->setup.init_pid; i++) {
+		uint32_t spawn = by_lead(x, at, id);
+		pid_t above;
+
+		if (spawn != 0)
+			return spawn;
+		above = proc_ppid(at);
+		if (above == x->setup.init_pid) {
+			spawn = spawn_of(x, at);
+			return spawn != 0 ? by_spawn(x, spawn, at, id) : 0;
+		}
+		at = above;
+	}
+	return 0;
+}
+
+static bool is_alive(int pidfd)
+{
+	struct pollfd p = {pidfd, POLLIN, 0};
+
+	return poll(&p, 1, 0) == 0;
+}
+
+static void forget_parent(struct parent *p)
+{
+	if (p->pid != 0)
+		close(p->pidfd);
+	*p = (struct parent){0};
+}
+
+static bool by_parent(struct execs *x, pid_t pid, char id[ID_MAX + 1])
+{
+	for (size_t i = 0; i < PARENTS; i++) {
+		struct parent *p = &x->parents[i];
+
+		if (p->pid != pid)
+			continue;
+		if (is_alive(p->pidfd) && by_spawn(x, p->spawn, 0, id) != 0)
+			return true;
+		forget_parent(p);
+	}
+	return false;
+}
+
+/* Walks up from the parent, which is remembered if it lived until the walk was over. */
+static bool by_walk(struct execs *x, pid_t parent, char id[ID_MAX + 1])
+{
+	cleanup_fd int pidfd = proc_pidfd(parent);
+	const uint32_t spawn = by_ancestor(x, parent, id);
+	struct parent *p = &x->parents[x->next_parent % PARENTS];
+
+	if (spawn == 0 || pidfd < 0 || !is_alive(pidfd))
+		return spawn != 0;
+	x->next_parent++;
+	forget_parent(p);
+	*p = (struct parent){parent, take_fd(pidfd), spawn};
+	return true;
+}
+
+/* Whether there is one command alone. It must have been there before the exec was asked for: then
+ * no process of an earlier one lived any more. */
+static bool is_only_one(struct execs *x, const struct exec_request *req, char id[ID_MAX + 1])
+{
+	const struct lead *l;
+	bool only;
+
+	pthread_mutex_lock(&x->lock);
+	l = LIST_FIRST(&x->leads);
+	only = l != NULL && LIST_NEXT(l, next) == NULL && l->since_us < req->asked_us && !x->strays;
+	if (only)
+		memcpy(id, l->command_id, sizeof(l->command_id));
+	pthread_mutex_unlock(&x->lock);
+	return only;
+}
+
+/* "" where there is none: it is an orphan of a command that is over. */
+static void find_command(struct execs *x, const struct exec_request *req, char id[ID_MAX + 1])
+{
+	const pid_t parent = req->ppid;
+
+	if (is_only_one(x, req, id) || by_lead(x, req->pid, id) != 0)
+		return;
+	if (parent > 1 && parent != x->setup.init_pid &&
+	    (by_lead(x, parent, id) != 0 || by_parent(x, parent, id) || by_walk(x, parent, id)))
+		return;
+	id[0] = '\0';
+}
+
+static struct owner *find_owner(struct execs *x, pid_t pid)
+{
+	for (size_t i = 0; i < OWNERS; i++)
+		if (x->owners[i].pid == pid)
+			return &x->owners[i];
 	return NULL;
 }
 
-static bool known_leader(struct execs *x, pid_t pid, char id[ID_MAX + 1])
+/* While the caller waits: once it goes on, those above it may end. */
+static void note_owner(struct execs *x, const struct exec_request *req)
 {
-	const struct lead *l;
+	struct owner *o = find_owner(x, req->pid); /* of one that died undecided */
 
-	pthread_mutex_lock(&x->lock);
-	l = lead_by(x, pid, 0);
-	if (l != NULL)
-		memcpy(id, l->command_id, sizeof(l->command_id));
-	pthread_mutex_unlock(&x->lock);
-	return l != NULL;
+	if (o == NULL)
+		o = &x->owners[x->next_owner++ % OWNERS];
+	o->pid = req->pid;
+	find_command(x, req, o->command_id);
 }
 
-static bool new_leader(struct execs *x, pid_t pid, char id[ID_MAX + 1])
+static void take_owner(struct execs *x, const struct exec_request *req, char id[ID_MAX + 1])
 {
-	const uint32_t spawn = spawn_of(x, pid);
-	struct lead *l = NULL;
+	struct owner *o = find_owner(x, req->pid);
 
-	if (spawn == 0)
-		return false;
-	pthread_mutex_lock(&x->lock);
-	l = lead_by(x, 0, spawn);
-	if (l != NULL) {
-		l->leader = pid;
-		memcpy(id, l->command_id, sizeof(l->command_id));
+	if (o == NULL) {
+		find_command(x, req, id);
+		return;
 	}
-	pthread_mutex_unlock(&x->lock);
-	return l != NULL;
-}
-
-/* Walks up to the leader; "" where there is none (it is an orphan of a command that is over). */
-static void find_command(struct execs *x, pid_t parent, char id[ID_MAX + 1])
-{
-	id[0] = '\0';
-	for (int i = 0; i < DEPTH_MAX && parent > 1 && parent != x->setup.init_pid; i++) {
-		const pid_t above = proc_ppid(parent);
-
-		if (known_leader(x, parent, id) ||
-		    (above == x->setup.init_pid && new_leader(x, parent, id)))
-			return;
-		parent = above;
-	}
+	memcpy(id, o->command_id, sizeof(o->command_id));
+	o->pid = 0;
 }
 
 /* ---- on the exec thread ---- */
@@ -132,35 +261,29 @@ static uint64_t decide(void *arg, const struct exec_request *req, struct verdict
 		*out = own_helper;
 		return 0;
 	}
+	note_owner(x, req);
 	gate_decide(x->gate, &req->op, out);
 	return 0;
 }
 
-/* Nothing of a command runs before its first exec, so the first that a child of its leader asks for
- * is ours; and what it asks for again until one has worked (a search along PATH). A process that
- * the command has forked and left behind has executed nothing either, but comes later. */
-static bool is_first_exec(void *arg, pid_t pid)
+/* The key has been in this process and in the leader, whose memory nobody may read. It is taken
+ * here: who finds it in the registers of a process that loads its program is too late. */
+static bool is_first_exec(void *arg, pid_t pid, uint64_t key)
 {
 	struct execs *x = arg;
-	const pid_t parent = exec_parent_of_unexecuted(pid);
-	char id[ID_MAX + 1];
 	struct lead *l;
-	bool ours;
 
-	if (parent <= 1 || (!known_leader(x, parent, id) && !new_leader(x, parent, id)))
+	if (key == 0)
 		return false;
 	pthread_mutex_lock(&x->lock);
-	l = lead_by(x, parent, 0);
-	ours = l != NULL && !l->started && (l->first == 0 || l->first == pid);
-	if (ours)
-		l->first = pid;
+	LIST_FOREACH (l, &x->leads, next)
+		if (l->key == key) {
+			l->key = 0;
+			l->first = pid;
+			break;
+		}
 	pthread_mutex_unlock(&x->lock);
-	return ours;
-}
-
-static char *lent(const char *s)
-{
-	return (char *)s;
+	return l != NULL;
 }
 
 /* Only the list is copied: the strings stay the request's. */
@@ -168,6 +291,26 @@ static void lend_argv(const struct exec_request *req, struct strv *out)
 {
 	out->v = (char **)(uintptr_t)req->argv;
 	out->n = req->argc;
+}
+
+/* Whether somebody may want to know at once. */
+static bool is_urgent(enum exec_outcome outcome)
+{
+	return outcome == EXEC_REFUSED || outcome == EXEC_MISMATCHED;
+}
+
+static void put_item(struct execs *x, struct item *it, bool urgent)
+{
+	bool wake;
+
+	pthread_mutex_lock(&x->lock);
+	STAILQ_INSERT_TAIL(&x->items, it, next);
+	x->nitems++;
+	wake = urgent || !x->awaited || x->nitems == ITEMS_MAX;
+	x->awaited = true;
+	pthread_mutex_unlock(&x->lock);
+	if (wake)
+		x->setup.wake(x->setup.arg);
 }
 
 static void record(void *arg, const struct exec_record *rec)
@@ -182,49 +325,69 @@ static void record(void *arg, const struct exec_record *rec)
 			  .pid = (uint32_t)req->pid,
 			  .count = 1,
 			  .latency_us = rec->latency_us,
-			  .exec_path = lent(req->op.exec.path),
-			  .exec_cwd = lent(req->cwd),
+			  .exec_path = event_lend(req->op.exec.path),
+			  .exec_cwd = event_lend(req->cwd),
 			  .exec_ppid = (uint32_t)req->ppid};
-	bool empty;
+	struct verdict v = *rec->verdict;
+	struct denial denial = {0};
 
 	if (rec->verdict->rule == own_helper.rule)
 		return;
 	it = mem_new(struct item);
-	find_command(x, req->ppid, id);
+	take_owner(x, req, id);
 	e.command_id = id[0] != '\0' ? id : NULL;
 	lend_argv(req, &e.exec_argv);
-	gate_fill(x->gate, rec->verdict, &e);
 	if (rec->outcome == EXEC_MISMATCHED) {
-		e.decision = lent(decision_name(DECISION_deny));
-		e.reason = lent("another program than was decided on; killed");
+		v.effective = DECISION_deny;
+		v.final = true;
+		v.message = NULL;
+		v.why = "another program than was decided on; killed";
 	}
+	gate_fill(x->gate, &v, &e);
+	gate_fill_denial(x->gate, &v, &req->op, &denial, &e);
 	event_pack(&e, &it->packed);
-	pthread_mutex_lock(&x->lock);
-	empty = STAILQ_EMPTY(&x->items);
-	STAILQ_INSERT_TAIL(&x->items, it, next);
-	pthread_mutex_unlock(&x->lock);
-	if (empty)
-		x->setup.wake(x->setup.arg);
+	denial_done(&denial);
+	put_item(x, it, is_urgent(rec->outcome));
 }
 
 /* ---- the face ---- */
 
-void execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader)
+static uint64_t next_key(struct execs *x)
+{
+	uint64_t key = 0;
+
+	while (key == 0) {
+		if (x->nkeys == 0) {
+			ensure(getrandom(x->keys, sizeof(x->keys), 0) == sizeof(x->keys));
+			x->nkeys = KEYS_AT_ONCE;
+		}
+		key = x->keys[--x->nkeys];
+		x->keys[x->nkeys] = 0;
+	}
+	return key;
+}
+
+uint64_t execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader)
 {
 	struct lead *l;
+	uint64_t key;
 
 	if (x == NULL)
-		return;
+		return 0;
+	key = next_key(x);
 	l = mem_new(struct lead);
 	l->spawn = spawn;
 	l->leader = leader;
+	l->key = key;
+	l->since_us = clock_mono_us(&clock_system);
 	snprintf(l->command_id, sizeof(l->command_id), "%s", command_id);
 	pthread_mutex_lock(&x->lock);
 	LIST_INSERT_HEAD(&x->leads, l, next);
 	pthread_mutex_unlock(&x->lock);
+	return key;
 }
 
-pid_t execs_started(struct execs *x, uint32_t spawn)
+pid_t execs_started(struct execs *x, uint32_t spawn, pid_t leader)
 {
 	struct lead *l;
 	pid_t first = 0;
@@ -234,14 +397,15 @@ pid_t execs_started(struct execs *x, uint32_t spawn)
 	pthread_mutex_lock(&x->lock);
 	LIST_FOREACH (l, &x->leads, next)
 		if (l->spawn == spawn) {
-			l->started = true;
+			if (leader != 0)
+				l->leader = leader;
 			first = l->first;
 		}
 	pthread_mutex_unlock(&x->lock);
 	return first;
 }
 
-void execs_over(struct execs *x, uint32_t spawn)
+void execs_first_over(struct execs *x, uint32_t spawn)
 {
 	struct lead *l;
 
@@ -250,11 +414,35 @@ void execs_over(struct execs *x, uint32_t spawn)
 	pthread_mutex_lock(&x->lock);
 	LIST_FOREACH (l, &x->leads, next)
 		if (l->spawn == spawn)
+			l->first = 0;
+	pthread_mutex_unlock(&x->lock);
+}
+
+static void end_lead(struct execs *x, uint32_t spawn, bool strays)
+{
+	struct lead *l;
+
+	if (x == NULL)
+		return;
+	pthread_mutex_lock(&x->lock);
+	x->strays |= strays;
+	LIST_FOREACH (l, &x->leads, next)
+		if (l->spawn == spawn)
 			break;
 	if (l != NULL)
 		LIST_REMOVE(l, next);
 	pthread_mutex_unlock(&x->lock);
 	free(l);
+}
+
+void execs_over(struct execs *x, uint32_t spawn)
+{
+	end_lead(x, spawn, false);
+}
+
+void execs_lost(struct execs *x, uint32_t spawn)
+{
+	end_lead(x, spawn, true);
 }
 
 static struct item *next_item(struct execs *x)
@@ -265,6 +453,7 @@ static struct item *next_item(struct execs *x)
 	it = STAILQ_FIRST(&x->items);
 	if (it != NULL)
 		STAILQ_REMOVE_HEAD(&x->items, next);
+	x->nitems -= it != NULL;
 	pthread_mutex_unlock(&x->lock);
 	return it;
 }
@@ -275,6 +464,8 @@ void execs_take(struct execs *x, exec_told_fn *fn, void *arg)
 
 	if (x == NULL)
 		return;
+	if (x->control != NULL)
+		exec_control_settle(x->control);
 	while ((it = next_item(x)) != NULL) {
 		struct event e;
 
@@ -284,6 +475,17 @@ void execs_take(struct execs *x, exec_told_fn *fn, void *arg)
 		buf_done(&it->packed);
 		free(it);
 	}
+}
+
+bool execs_pause(struct execs *x)
+{
+	bool empty;
+
+	pthread_mutex_lock(&x->lock);
+	empty = STAILQ_EMPTY(&x->items);
+	x->awaited = !empty;
+	pthread_mutex_unlock(&x->lock);
+	return empty;
 }
 
 struct exec_counts execs_counts(const struct execs *x)
@@ -309,8 +511,10 @@ void execs_close(struct execs *x)
 
 	if (x == NULL)
 		return;
-	exec_control_stop(x->control);
+	exec_control_stop(take(x->control));
 	execs_take(x, forget, NULL);
+	for (size_t i = 0; i < PARENTS; i++)
+		forget_parent(&x->parents[i]);
 	while ((l = LIST_FIRST(&x->leads)) != NULL) {
 		LIST_REMOVE(l, next);
 		free(l);
@@ -326,7 +530,8 @@ static int start(struct execs *x, struct err *err)
 					     .record = record,
 					     .is_first_exec = is_first_exec,
 					     .arg = x,
-					     .may_skip = x->setup.may_skip};
+					     .may_skip = x->setup.may_skip,
+					     .root = x->setup.root};
 	const int listener = x->setup.listener;
 	const int r = gate_open(x->setup.policy_fd, &x->gate, err);
 

@@ -3,9 +3,11 @@
  * loop.
  *
  * The exec thread decides and packs one event per exec into a queue; the loop's thread takes them
- * into the journal, at the latest before it tells of the command's end. A process belongs to the
- * command whose leader is its ancestor; a leader is known by the number of its spawn, which it
- * carries as its name, until it has spoken. */
+ * into the journal, at the latest before it tells of the command's end. It is woken for the first
+ * after a pause, for what was refused and for a long queue; while they come one after the other it
+ * takes them by the clock. A process belongs to the command whose leader or first process is its
+ * ancestor; a leader is known by the number of its spawn, which it carries as its name, until it
+ * has spoken. While there is one command alone, all are its own. */
 #pragma once
 #include "exec/exec.h"
 #include "link/msg.h"
@@ -14,8 +16,11 @@
 
 struct execs;
 
+#define EXECS_TAKE_MS 20 /* between two takes by the clock */
+
 struct execs_setup {
 	int policy_fd; /* borrowed */
+	int root;      /* the session's, borrowed; -1: see exec/exec.h */
 	int listener;  /* taken, also on failure */
 	pid_t init_pid;
 	bool may_skip;		 /* see exec/exec.h */
@@ -27,13 +32,21 @@ int execs_open(const struct execs_setup *s, struct execs **out, struct wall_repo
 	       struct err *err);
 void execs_close(struct execs *x); /* NULL is fine */
 
-/* The next three tell of leaders. Before the spawn; leader is 0 for one that init will give. */
-void execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader);
-/* The first exec has worked; the pid of its process, 0 if that was not seen. */
-pid_t execs_started(struct execs *x, uint32_t spawn);
-void execs_over(struct execs *x, uint32_t spawn); /* no process of the command is left */
+/* The next four tell of leaders. Before the spawn; leader is 0 for one that init will give.
+ * Returns the key that the first exec must show; nobody else learns it, and it is good once. 0:
+ * execs are not watched. */
+uint64_t execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader);
+/* The first exec has worked; the pid of its process, 0 if that was not seen. leader: who said so,
+ * 0 if it has not yet. */
+pid_t execs_started(struct execs *x, uint32_t spawn, pid_t leader);
+void execs_first_over(struct execs *x, uint32_t spawn); /* its pid may be another's now */
+void execs_over(struct execs *x, uint32_t spawn);	/* no process of the command is left */
+void execs_lost(struct execs *x, uint32_t spawn); /* over, but some of its processes may live on */
 
 /* Calls fn for each that waits, in their order. */
 typedef void exec_told_fn(const struct event *e, void *arg);
 void execs_take(struct execs *x, exec_told_fn *fn, void *arg);
+/* True: nothing waits, and the next will wake the loop. False: it is to come again by itself, as it
+ * is after each wake. */
+bool execs_pause(struct execs *x);
 struct exec_counts execs_counts(const struct execs *x); /* NULL: none */

@@ -3,59 +3,86 @@
 #include "base/mem.h"
 #include "exec/exec.h"
 #include "gate/gate.h"
-#include "sandbox/spawn.h"
 #include "warden/core.h"
+#include "warden/root.h"
 #include <errno.h>
 
-/* As the kernel takes a file that it does not know: the shell's script. */
-static int look_by_shell(struct run *r, const char *file)
+/* The search is execvp's: ENOENT, ENOTDIR and EACCES go on with the next directory, EACCES is
+ * remembered; a file that is no program the kernel knows is run by a shell. */
+#define SHELL_OF_ODD_FILES "/bin/sh"
+#define DEFAULT_PATH "/bin:/usr/bin"
+
+/* Puts head in the place of argv[0]. */
+static void put_before(struct strv *argv, const struct strv *head)
 {
-	struct exec_first_ask ask = {.root_fd = r->w->root_fd, .path = SPAWN_SHELL, .cwd = r->cwd};
 	struct strv v = {0};
 
-	strv_add(&v, SPAWN_SHELL);
-	strv_add(&v, file);
-	for (size_t i = 1; i < r->first_argv.n; i++)
-		strv_add(&v, r->first_argv.v[i]);
-	strv_done(&r->first_argv);
-	r->first_argv = v;
-	ask.argv = v.v;
-	ask.argc = v.n;
-	return exec_first_look(&ask, &r->first);
+	strv_copy(&v, head);
+	for (size_t i = 1; i < argv->n; i++)
+		strv_add(&v, argv->v[i]);
+	strv_done(argv);
+	*argv = v;
 }
 
 /* 0 or an errno. */
-static int look(struct run *r, const char *path)
+static int look_at(struct run *r, const char *path, struct exec_first **out)
 {
-	const struct exec_first_ask ask = {.root_fd = r->w->root_fd,
-					   .path = path,
-					   .cwd = r->cwd,
-					   .argv = r->first_argv.v,
-					   .argc = r->first_argv.n};
-	const int e = exec_first_look(&ask, &r->first);
+	const struct exec_first_ask ask = {
+		.path = path, .cwd = r->cwd, .argv = r->first_argv.v, .argc = r->first_argv.n};
 
-	return e == ENOEXEC ? look_by_shell(r, path) : e;
+	return exec_first_look(r->w->looker, &ask, out);
 }
 
-/* Along PATH, as the leader's child will search. */
-static int search(struct run *r, const struct init_spawn *sp)
+/* As the kernel's callers take a file that it does not know: the shell's script. */
+static int look_by_shell(struct run *r, struct init_spawn *sp, const char *file)
+{
+	struct strv head = {0};
+
+	strv_add(&head, SHELL_OF_ODD_FILES);
+	strv_add(&head, file);
+	put_before(&r->first_argv, &head);
+	put_before(&sp->argv, &head);
+	strv_done(&head);
+	return look_at(r, SHELL_OF_ODD_FILES, &r->first);
+}
+
+static bool goes_on(int e)
+{
+	return e == ENOENT || e == EACCES || e == ENOTDIR || e == ENAMETOOLONG;
+}
+
+/* 0 or an errno. A search ends with a file that needs the shell, even if there is none. */
+static int look(struct run *r, struct init_spawn *sp, const char *path)
+{
+	int e = look_at(r, path, &r->first);
+
+	if (e == ENOEXEC) {
+		e = look_by_shell(r, sp, path);
+		if (goes_on(e))
+			e = ENOEXEC;
+	}
+	return e;
+}
+
+static int search(struct run *r, struct init_spawn *sp)
 {
 	const char *dirs = strv_env_get(&sp->env, "PATH");
-	int e = ENOENT;
+	bool refused = false;
 
-	if (!sp->search || strchr(sp->path, '/') != NULL)
-		return look(r, sp->path);
-	for (const char *dir = dirs != NULL ? dirs : SPAWN_PATH;; dir++) {
+	if (strchr(sp->path, '/') != NULL)
+		return look(r, sp, sp->path);
+	for (const char *dir = dirs != NULL ? dirs : DEFAULT_PATH;; dir++) {
 		const size_t len = strcspn(dir, ":");
 		cleanup_free char *path =
 			mem_printf("%.*s%s%s", (int)len, dir, len > 0 ? "/" : "", sp->path);
+		const int e = look(r, sp, path);
 
-		e = look(r, path);
-		if (e != ENOENT && e != EACCES && e != ENOTDIR)
+		if (!goes_on(e))
 			return e;
+		refused |= e == EACCES;
 		dir += len;
 		if (*dir == '\0')
-			return e;
+			return refused ? EACCES : ENOENT;
 	}
 }
 
@@ -71,14 +98,10 @@ static void keep_argv(struct run *r, const struct init_spawn *sp)
 	strv_add(&r->first_argv, r->ask.script);
 }
 
-static char *lent(const char *s)
-{
-	return (char *)s;
-}
-
 void first_record(struct run *r)
 {
 	struct warden *w = r->w;
+	struct denial denial = {0};
 	const struct op *op;
 	struct event e;
 
@@ -88,19 +111,21 @@ void first_record(struct run *r)
 	e = (struct event){.schema = EVENT_SCHEMA,
 			   .type = EVENT_exec,
 			   .time_us = (uint64_t)r->wall_us,
-			   .session_id = lent(w->args->session_id),
+			   .session_id = event_lend(w->args->session_id),
 			   .command_id = r->ask.command_id,
 			   .agent_id = w->settings.agent_id,
 			   .request_id = r->ask.request_id,
 			   .pid = (uint32_t)r->pid,
 			   .count = 1,
 			   .latency_us = r->first_us,
-			   .exec_path = lent(op->exec.path),
+			   .exec_path = event_lend(op->exec.path),
 			   .exec_cwd = r->cwd,
 			   .exec_argv = {(char **)(uintptr_t)op->exec.argv, op->exec.argc},
 			   .exec_ppid = (uint32_t)r->root.pid};
 	gate_fill(w->gate, &r->verdict, &e);
+	gate_fill_denial(w->gate, &r->verdict, op, &denial, &e);
 	record_event(&w->record, &e, NULL, NULL);
+	denial_done(&denial);
 }
 
 static int deny(struct run *r, struct err *err)
@@ -115,7 +140,59 @@ static int deny(struct run *r, struct err *err)
 		       r->verdict.rule, op->exec.path, reason.data != NULL ? reason.data : "");
 }
 
-int first_decide(struct run *r, struct init_spawn *sp, struct err *err)
+/* It is there, but nobody could say what it is. */
+static int deny_unread(const struct run *r, const char *path, struct err *err)
+{
+	static const struct verdict v = {.decision = DECISION_deny,
+					 .effective = DECISION_deny,
+					 .rule = "exec-control",
+					 .why = "the program cannot be read",
+					 .final = true};
+	const struct op op = {.class = OP_EXEC, .exec = {.path = path}};
+
+	gate_format_denial(r->w->gate, &v, &op, err->policy, sizeof(err->policy));
+	return err_set(err, E_POLICY_DENIED, path,
+		       "%s cannot be read, so that nobody could say what it is", path);
+}
+
+/* A directory that cannot be entered comes first, as it would at the exec. */
+static int not_found(struct run *r, int e, struct first_way *way, struct err *err)
+{
+	errno = root_dir(r->w->root_fd, r->cwd);
+	if (errno != 0)
+		return err_errno(err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'",
+				 r->cwd);
+	*way = (struct first_way){e, -1};
+	return 0;
+}
+
+/* What is executed: the program that was decided on, or the one it is redirected to. */
+static int choose(struct run *r, struct init_spawn *sp, struct first_way *way, struct err *err)
+{
+	const struct exec_first *f = r->first;
+	struct exec_first_way by;
+	int e;
+
+	if (r->verdict.effective == DECISION_redirect) {
+		e = look_at(r, r->verdict.target, &r->target);
+		if (e != 0)
+			return not_found(r, e, way, err);
+		f = r->target;
+	}
+	if (exec_first_objection(f) != NULL) {
+		r->verdict = *exec_first_objection(f);
+		return deny(r, err);
+	}
+	by = exec_first_way(f);
+	free(sp->path);
+	sp->path = mem_strdup(by.path);
+	if (by.head->n > 0)
+		put_before(&sp->argv, by.head);
+	*way = (struct first_way){0, by.fd};
+	return 0;
+}
+
+int first_decide(struct run *r, struct init_spawn *sp, struct first_way *way, struct err *err)
 {
 	const int64_t began = clock_mono_us(r->w->clock);
 	int e;
@@ -123,27 +200,20 @@ int first_decide(struct run *r, struct init_spawn *sp, struct err *err)
 	keep_argv(r, sp);
 	e = search(r, sp);
 	if (e == EPERM)
-		return err_set(err, E_POLICY_DENIED, sp->path,
-			       "%s cannot be read, so that nobody "
-			       "could say what it is",
-			       sp->path);
+		return deny_unread(r, sp->path, err);
 	if (e != 0)
-		return 0;
+		return not_found(r, e, way, err);
 	gate_decide(r->w->gate, exec_first_op(r->first), &r->verdict);
 	r->first_us = (uint64_t)(clock_mono_us(r->w->clock) - began);
 	if (!verdict_allows(&r->verdict))
 		return deny(r, err);
-	if (r->verdict.effective == DECISION_redirect) {
-		free(sp->path);
-		sp->path = mem_strdup(r->verdict.target);
-		sp->search = 0;
-	}
-	return 0;
+	return choose(r, sp, way, err);
 }
 
 void first_done(struct run *r)
 {
 	exec_first_free(r->first);
-	r->first = NULL;
+	exec_first_free(r->target);
+	r->first = r->target = NULL;
 	strv_done(&r->first_argv);
 }

@@ -6,9 +6,14 @@
 
 struct run;
 
-/* Looks up what sp would execute in the session's root and asks the policy. A redirect changes
- * sp->path. E_POLICY_DENIED with the denial, which is recorded; what is not found is left to the
- * kernel to say. */
-int first_decide(struct run *r, struct init_spawn *sp, struct err *err);
+/* What is to be executed. */
+struct first_way {
+	int errnum; /* 0; or why nothing is */
+	int fd;	    /* the program, borrowed from the run; -1: sp->path leads to it */
+};
+/* Looks for sp->path, along PATH if it has no slash, in the session's root and asks the policy;
+ * changes sp->path and sp->argv to what must be executed so that it is what was decided.
+ * E_POLICY_DENIED with the denial, which is recorded. */
+int first_decide(struct run *r, struct init_spawn *sp, struct first_way *way, struct err *err);
 void first_record(struct run *r); /* it has been executed */
 void first_done(struct run *r);

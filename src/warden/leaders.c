@@ -53,31 +53,32 @@ static int open_link(struct run *r, int *theirs, struct err *err)
 	return 0;
 }
 
-static int ask_new(struct run *r, const struct init_spawn *ask, const int fd[3], struct err *err)
+static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)
 {
 	cleanup_fd int theirs = -1;
 	int code = open_link(r, &theirs, err);
 
 	if (code == 0) {
-		const int fds[] = {fd[0], fd[1], fd[2], theirs};
+		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
 
-		execs_expect(r->w->execs, ask->id, r->ask.command_id, 0);
-		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, ARRAY_LEN(fds), err);
+		ask->key = execs_expect(r->w->execs, ask->id, r->ask.command_id, 0);
+		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err);
 	}
 	if (code == 0)
 		watch_start(r->leader->watch);
 	return code;
 }
 
-int leader_ask(struct run *r, struct init_spawn *ask, const int fd[3], struct err *err)
+int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)
 {
 	struct leader *l;
 
 	while ((l = LIST_FIRST(&r->w->idle)) != NULL) {
 		LIST_REMOVE(l, next);
-		execs_expect(r->w->execs, ask->id, r->ask.command_id, l->pid);
-		if (leader_alive(l) &&
-		    link_send(&l->link, MSG_leader_spawn, 0, ask, fd, 3, NULL) == 0) {
+		ask->key = execs_expect(r->w->execs, ask->id, r->ask.command_id, l->pid);
+		/* To one that has died nothing can be sent. */
+		if (link_send(&l->link, MSG_leader_spawn, 0, ask, fd, fd[3] >= 0 ? 4 : 3, NULL) ==
+		    0) {
 			l->run = r;
 			r->leader = l;
 			return 0;

@@ -13,6 +13,8 @@ struct run;
 struct warden;
 struct watch;
 
+#define LEADER_FDS 4
+
 struct leader {
 	LIST_ENTRY(leader) next; /* while it is idle */
 	struct warden *w;
@@ -23,9 +25,9 @@ struct leader {
 };
 LIST_HEAD(leader_list, leader);
 
-/* Hands the command to an idle leader, or through init to a new one; r->leader is set. fd: stdin,
- * stdout, stderr, borrowed. */
-int leader_ask(struct run *r, struct init_spawn *ask, const int fd[3], struct err *err);
+/* Hands the command to an idle leader, or through init to a new one; r->leader and ask->key are
+ * set. fd: stdin, stdout, stderr and the program or -1, borrowed. */
+int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err);
 /* Its command has left nothing: it waits for the next, or leaves. NULL is fine. */
 void leader_rest(struct leader *l);
 void leader_free(struct leader *l); /* closes its link; NULL is fine */

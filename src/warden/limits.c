@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden/limits.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "warden/core.h"
 #include <inttypes.h>
+#include <sys/resource.h>
+
+#define LASTING_US 20000 /* what is over before is not worth the reading */
 
 #define COUNTER(name) offsetof(struct cgroup_counters, name)
 
@@ -40,14 +44,14 @@ static void tell(struct warden *w, size_t row, uint64_t grown, uint64_t total)
 		.schema = EVENT_SCHEMA,
 		.type = EVENT_resource_limit,
 		.time_us = (uint64_t)clock_wall_us(w->clock),
-		.session_id = (char *)w->args->session_id,
+		.session_id = event_lend(w->args->session_id),
 		.command_id = r != NULL ? r->ask.command_id : NULL,
 		.agent_id = w->settings.agent_id,
 		.request_id = r != NULL ? r->ask.request_id : NULL,
 		.count = grown < UINT32_MAX ? (uint32_t)grown : UINT32_MAX,
-		.reason = (char *)rows[row].reason,
-		.limit = (char *)wall_name(rows[row].wall),
-		.counter = (char *)rows[row].name,
+		.reason = event_lend(rows[row].reason),
+		.limit = event_lend(wall_name(rows[row].wall)),
+		.counter = event_lend(rows[row].name),
 		.value = total,
 	};
 
@@ -59,9 +63,9 @@ void limits_look(struct warden *w)
 	struct limits *l = &w->limits;
 	struct cgroup_counters now;
 
-	if (l->files.n == 0)
+	if (l->controllers == 0)
 		return;
-	cgroup_files_read(&l->files, &now);
+	cgroup_files_read(&l->files, l->controllers, &now);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const uint64_t was = value(&l->seen, rows[i].offset);
 		const uint64_t is = value(&now, rows[i].offset);
@@ -87,6 +91,77 @@ char *limits_met(const struct run *r)
 				  " fork%s failed",
 				  forks, forks == 1 ? "" : "s");
 	return NULL;
+}
+
+/* ---- what a command uses ---- */
+
+static uint64_t own_cpu_us(void)
+{
+	struct rusage use;
+
+	getrusage(RUSAGE_SELF, &use);
+	return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+static bool something_is_kept(const struct warden *w)
+{
+	const struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase == RUN_KEPT)
+			return true;
+	return false;
+}
+
+void limits_begin(struct run *r)
+{
+	const struct cgroup_files *f = &r->w->limits.files;
+	struct limits_use *u = &r->use;
+
+	if (f->n == 0 || u->begun || something_is_kept(r->w))
+		return;
+	u->begun = true;
+	u->peak = cgroup_files_reset_peak(f) == 0;
+	u->own_cpu_us = own_cpu_us();
+	cgroup_files_use(f, &u->at);
+}
+
+static void raise_to(uint64_t *value, uint64_t now, uint64_t before)
+{
+	if (now > before && now - before > *value)
+		*value = now - before;
+}
+
+/* What is left of it when the command is over are pages that files have filled: no memory of its
+ * own. After a reset the peak is what is in use. */
+static void measure_memory(const struct cgroup_files *f, const struct limits_use *u, uint64_t peak,
+			   struct warden_result *m)
+{
+	struct cgroup_counters left;
+	uint64_t base = u->at.memory_peak_bytes;
+
+	if (!u->peak || cgroup_files_reset_peak(f) < 0)
+		return;
+	cgroup_files_use(f, &left);
+	if (left.memory_peak_bytes > base)
+		base = left.memory_peak_bytes;
+	raise_to(&m->maxrss_kb, peak / 1024, base / 1024);
+}
+
+void limits_measure(struct run *r, struct warden_result *m)
+{
+	const struct cgroup_files *f = &r->w->limits.files;
+	const struct limits_use *u = &r->use;
+	struct cgroup_counters now;
+
+	if (!u->begun || m->duration_us < LASTING_US || something_is_kept(r->w))
+		return;
+	cgroup_files_use(f, &now);
+	raise_to(&m->cpu_us, now.cpu_us, u->at.cpu_us + (own_cpu_us() - u->own_cpu_us));
+	raise_to(&m->read_bytes, now.io_read_bytes, u->at.io_read_bytes);
+	raise_to(&m->write_bytes, now.io_write_bytes, u->at.io_write_bytes);
+	measure_memory(f, u, now.memory_peak_bytes, m);
 }
 
 /* ---- told by the kernel ---- */
@@ -115,6 +190,36 @@ static void on_notify(void *arg)
 	limits_look(w);
 }
 
+/* What nobody has limited yet cannot have been hit. */
+static unsigned limited(const struct warden *w)
+{
+	struct wall_report report;
+
+	wall_report_init(&report);
+	wall_unpack(&report, &w->walls, NULL);
+	return w->limits.files.n > 0 ? cgroup_limited(&report) : 0;
+}
+
+void limits_changed(struct warden *w, const struct strv *walls)
+{
+	struct wall_report report;
+	struct strv all = {0};
+	struct err err = {0};
+
+	if (walls->n == 0)
+		return;
+	wall_report_init(&report);
+	if (wall_unpack(&report, &w->walls, &err) < 0 || wall_unpack(&report, walls, &err) < 0) {
+		log_error("walls are not understood", "error", err.message);
+		return;
+	}
+	wall_pack(&report, &all);
+	strv_done(&w->walls);
+	w->walls = all;
+	limits_look(w); /* what was hit before */
+	w->limits.controllers = limited(w);
+}
+
 int limits_open(struct warden *w, struct err *err)
 {
 	struct limits *l = &w->limits;
@@ -126,6 +231,7 @@ int limits_open(struct warden *w, struct err *err)
 		if (r < 0)
 			return r;
 	}
+	l->controllers = limited(w);
 	if (l->files.event >= 0)
 		watch_start(l->event = watch_readable(w->loop, l->files.event, on_event, w));
 	if (l->files.notify >= 0)

@@ -2,26 +2,46 @@
 /* warden/limits.h - tells when the session's limits are hit.
  *
  * The warden may not open the cgroup's files; it was given them open. They are read when the kernel
- * says that something has grown, and at the start and the end of each command. What has grown since
- * is one event a counter. */
+ * says that something has grown, and at the start and the end of each command; those of controllers
+ * that limit nothing are not. What has grown since is one event a counter. */
 #pragma once
 #include "base/err.h"
 #include "sandbox/cgroup.h"
+#include <stdbool.h>
 
 struct warden;
 struct run;
+struct warden_result;
 struct watch;
+
+/* What was used when a command was seen to last. */
+struct limits_use {
+	bool begun;
+	bool peak; /* that of the memory is its own */
+	struct cgroup_counters at;
+	uint64_t own_cpu_us; /* of this process, which is in the group, too */
+};
 
 struct limits {
 	struct cgroup_files files;
+	unsigned controllers; /* 1 << CGROUP_…: those that are limited */
 	struct cgroup_counters seen;
 	struct watch *event, *notify;
 };
 /* From the arguments of the process. */
 int limits_open(struct warden *w, struct err *err);
 void limits_close(struct warden *w);
+/* What holds the session has become narrower, or is new: these entries (wall_pack) take the place
+ * of those that there were. */
+void limits_changed(struct warden *w, const struct strv *walls);
 /* Reads the counters and records what has grown. Costs nothing without limits. */
 void limits_look(struct warden *w);
+/* A command is not over at once: what it uses is counted from now on, where there is a cgroup. */
+void limits_begin(struct run *r);
+/* Raises m's cpu_us, maxrss_kb, read_bytes and write_bytes, which are the sum of what was waited
+ * for, by what the group has seen besides: processes that nobody waited for, memory of several at
+ * once. Only for a command that lasted, while nothing of an earlier one is kept. */
+void limits_measure(struct run *r, struct warden_result *m);
 /* What a command met since it started, for people: an OOM kill, forks that failed. NULL: nothing
  * that could have ended it. Owned by the caller. */
 char *limits_met(const struct run *r);

@@ -2,6 +2,7 @@
 #include "warden/output.h"
 #include "base/mem.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 
 #define CHUNK (64 * 1024)
@@ -75,6 +76,7 @@ void output_start(struct output *o, struct loop *loop, watch_fn *on_data, void *
 {
 	o->on_data = on_data;
 	o->arg = arg;
+	fcntl(o->fd, F_SETFL, O_NONBLOCK); /* a brief command's pipe is only drained */
 	o->watch = watch_readable(loop, o->fd, on_readable, o);
 	watch_start(o->watch);
 }

@@ -2,6 +2,7 @@
 #include "warden/record.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/verdict.h"
 
 struct parcel {
 	STAILQ_ENTRY(parcel) next;
@@ -65,10 +66,18 @@ static void keep(struct record *r, const struct event *e, record_fn *done, void 
 	STAILQ_INSERT_TAIL(&r->waiting, p, next);
 }
 
+/* Programs that are let go are many, and nobody waits for the news. */
+static bool is_urgent(const struct event *e)
+{
+	return e->type != EVENT_exec ||
+	       (e->decision != NULL && strcmp(e->decision, decision_name(DECISION_deny)) == 0);
+}
+
 void record_event(struct record *r, const struct event *e, record_fn *done, void *arg)
 {
 	uint64_t end = 0;
 
+	r->urgent |= is_urgent(e);
 	if (record_waits(r) || !append(r, e, &end))
 		keep(r, e, done, arg);
 	else if (done != NULL)
@@ -130,4 +139,6 @@ void record_bell_rung(struct record *r, uint64_t pos)
 {
 	if (pos > r->rung)
 		r->rung = pos;
+	if (!record_unread(r))
+		r->urgent = false;
 }

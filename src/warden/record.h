@@ -19,6 +19,7 @@ struct record {
 	bool drop;		 /* a full ring drops */
 	STAILQ_HEAD(, parcel) waiting;
 	uint64_t rung; /* head when the reader was last told */
+	bool urgent;   /* since then there was more than programs that were let go */
 };
 int record_open(struct record *r, int ring_fd, int ack_fd, struct err *err);
 void record_close(

@@ -164,6 +164,41 @@ static void evt_2_the_bell_rings_once(void **state)
 	assert_false(record_unread(&f->r));
 }
 
+static void put_exec(struct fixture *f, const char *decision, uint64_t *end)
+{
+	const struct event e = {.type = EVENT_exec,
+				.time_us = 1,
+				.pid = 1,
+				.count = 1,
+				.decision = event_lend(decision)};
+
+	record_event(&f->r, &e, on_end, end);
+}
+
+/* EVT-2: for programs that were let go the reader need not be told at once, for all else it must.
+ */
+static void evt_2_refusals_are_urgent(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first, end;
+
+	put_exec(f, "allow", &first);
+	assert_false(f->r.urgent);
+	put_exec(f, NULL, &end);
+	assert_false(f->r.urgent);
+	put_exec(f, "deny", &end);
+	assert_true(f->r.urgent);
+	record_bell_rung(&f->r, first);
+	assert_true(f->r.urgent);
+	record_bell_rung(&f->r, end);
+	assert_false(f->r.urgent);
+	put(f, 1, &end);
+	assert_true(f->r.urgent);
+	record_bell_rung(&f->r, end);
+	put_exec(f, "allow", &end);
+	assert_false(f->r.urgent);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
@@ -171,6 +206,7 @@ int main(void)
 		TEST(evt_2_a_full_ring_waits),
 		TEST(evt_2_or_drops),
 		TEST(evt_2_the_bell_rings_once),
+		TEST(evt_2_refusals_are_urgent),
 	};
 
 	return cmocka_run_group_tests_name("record", tests, NULL, NULL);

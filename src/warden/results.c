@@ -48,12 +48,14 @@ struct result *results_find(struct results *rs, const char *command_id)
 }
 
 /* One that was not told cannot have been stored. */
-void results_ack(struct results *rs, const char *command_id)
+void results_ack(struct results *rs, const struct strv *command_ids)
 {
-	struct result *r = results_find(rs, command_id);
+	for (size_t i = 0; i < command_ids->n; i++) {
+		struct result *r = results_find(rs, command_ids->v[i]);
 
-	if (r != NULL && r->told)
-		drop(rs, r);
+		if (r != NULL && r->told)
+			drop(rs, r);
+	}
 }
 
 struct result *results_next(struct results *rs)

@@ -13,9 +13,8 @@
 struct result {
 	TAILQ_ENTRY(result) next;
 	struct warden_result msg; /* owned */
-	uint32_t req, pid;
-	bool ready;	   /* its end is in the journal, ring_end is set */
-	bool tell_started; /* that it started has not been told yet */
+	uint32_t req;
+	bool ready; /* its end is in the journal, ring_end is set */
 	bool told;
 };
 TAILQ_HEAD(result_list, result);
@@ -29,7 +28,7 @@ void results_done(struct results *rs);
 /* Takes the message's contents. The result is not ready. */
 struct result *results_add(struct results *rs, struct warden_result *msg);
 struct result *results_find(struct results *rs, const char *command_id); /* NULL if unknown */
-void results_ack(struct results *rs, const char *command_id);		 /* an unknown id is fine */
+void results_ack(struct results *rs, const struct strv *command_ids);	 /* an unknown id is fine */
 /* The oldest that is ready and not told, or NULL. */
 struct result *results_next(struct results *rs);
 /* A new API child knows nothing. */

@@ -86,13 +86,15 @@ static void close_all(struct run *r)
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
-	if (r->spawn != 0)
-		execs_over(r->w->execs, r->spawn);
 	first_done(r);
-	if (r->exited && r->end.empty)
+	if (r->exited && r->end.empty) {
+		execs_over(r->w->execs, r->spawn);
 		leader_rest(r->leader);
-	else
+	} else {
+		if (r->spawn != 0)
+			execs_lost(r->w->execs, r->spawn);
 		leader_free(r->leader);
+	}
 	output_done(&r->out[0]);
 	output_done(&r->out[1]);
 	input_done(&r->in);

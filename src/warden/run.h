@@ -11,6 +11,7 @@
 #include "warden/capture_in.h"
 #include "warden/kill.h"
 #include "warden/leaders.h"
+#include "warden/limits.h"
 #include "warden/output.h"
 #include <sys/queue.h>
 
@@ -35,10 +36,11 @@ struct run {
 	char *cwd;  /* it starts in */
 	enum run_phase phase;
 	enum run_why why;
-	struct strv given;	  /* a script's environment at its start */
-	struct leader *leader;	  /* from the spawn on */
-	uint32_t spawn;		  /* its number; 0: none */
-	struct exec_first *first; /* what is executed first; NULL: not found, or not looked for */
+	struct strv given;	   /* a script's environment at its start */
+	struct leader *leader;	   /* from the spawn on */
+	uint32_t spawn;		   /* its number; 0: none */
+	struct exec_first *first;  /* what is executed first; NULL: not found, or not looked for */
+	struct exec_first *target; /* what that is redirected to; NULL: it is not */
 	struct strv first_argv;
 	struct verdict verdict; /* about it */
 	uint64_t first_us;	/* what that took */
@@ -53,10 +55,11 @@ struct run {
 	bool signal_tree;
 	int64_t mono_us, wall_us;      /* start */
 	struct cgroup_counters before; /* at the start */
+	struct limits_use use;	       /* once it is seen not to be brief */
 	struct output out[2];
 	struct input in;
 	struct captured captured;
-	bool exited, empty;
+	bool began, exited, empty;
 	struct leader_exit end;
 	struct strv background;
 	bool tell_started, tell_output, tell_taken;
@@ -97,5 +100,7 @@ void run_begin_kill(struct run *r, enum run_why why);
 void run_abandon(struct run *r);		  /* a start that hangs */
 void run_not_executed(struct run *r, int errnum); /* the exec failed: 126, 127 */
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before);
+/* It has executed something: its start and its first exec go into the journal, once. */
+void run_began(struct run *r);
 /* It is over. What it has is closed at the end of the turn, behind the answer. */
 void run_retire(struct run *r);

@@ -53,6 +53,7 @@ struct kit {
 	char events[65536]; /* "type command_id exit " of what was drained */
 	char execs[65536];  /* "path decision command_id rule;" of execs that were drained */
 	char line[2048];    /* the last command_line */
+	uint32_t pid;	    /* of the command that was started last */
 	unsigned made;	    /* command ids given */
 	struct warden_hello hello;
 	bool started; /* of the last wait */
@@ -154,7 +155,8 @@ static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, i
 		warden_args_format(args, &argv);
 		for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 			fcntl(*fds[i], F_SETFD, 0);
-		sandbox_become_warden(&k->plan, kit_warden_fd, argv.v, &err);
+		if (sandbox_become_user(&k->plan, &err) == 0)
+			sandbox_execute_warden(kit_warden_fd, argv.v, &err);
 	}
 	fprintf(stderr, "stub: %s\n", err.message);
 	_exit(125);
@@ -340,6 +342,8 @@ static inline void note_event(const struct event *e, uint64_t pos, void *arg)
 			 e->decision, e->command_id != NULL ? e->command_id : "-", e->policy_rule);
 		return;
 	}
+	if (e->type == EVENT_command_started)
+		k->pid = e->pid;
 	if (e->command_line != NULL)
 		snprintf(k->line, sizeof(k->line), "%s", e->command_line);
 	snprintf(k->events + n, sizeof(k->events) - n, "%s %s %d;", event_type_name(e->type),
@@ -414,7 +418,6 @@ struct kit_command {
 	int out[2]; /* memory files */
 	struct warden_result result;
 	struct warden_refused refused;
-	uint32_t pid;
 };
 
 static inline struct kit_command kit_command(struct kit *k)
@@ -452,7 +455,7 @@ static inline bool kit_step(struct kit *k, struct kit_command *c)
 	switch (m.type) {
 	case MSG_warden_started:
 		assert_int_equal(link_unpack(&m, &s, NULL), 0);
-		c->pid = s.pid;
+		assert_true(s.pid > 1);
 		k->started = true;
 		msg_done(m.type, &s);
 		break;
@@ -494,7 +497,8 @@ static inline bool kit_step(struct kit *k, struct kit_command *c)
 
 static inline void kit_ack(struct kit *k, const char *id)
 {
-	const struct warden_command ack = {(char *)(uintptr_t)id};
+	char *ids[] = {(char *)(uintptr_t)id, NULL};
+	const struct warden_acks ack = {{ids, 1}};
 
 	assert_int_equal(link_send(&k->api, MSG_warden_ack, 0, &ack, NULL, 0, NULL), 0);
 }

@@ -20,24 +20,33 @@
 
 /* ---- the leader's messages ---- */
 
-static void on_running(struct run *r)
+void run_began(struct run *r)
 {
-	const pid_t pid = execs_started(r->w->execs, r->spawn);
-
+	if (r->began)
+		return;
+	r->began = true;
 	if (r->pid == 0)
-		r->pid = pid;
-	r->root.pid = r->leader->pid;
-	r->phase = RUN_RUNNING;
+		r->pid = execs_started(r->w->execs, r->spawn, 0);
 	run_tell_start(r);
 	first_record(r);
 }
 
+static void on_running(struct run *r)
+{
+	r->pid = execs_started(r->w->execs, r->spawn, r->leader->pid);
+	if (r->pid == 0 && r->pidfd >= 0) { /* execs are not watched */
+		const pid_t pid = proc_pidfd_pid(r->pidfd);
+
+		r->pid = pid > 0 ? pid : 0;
+	}
+	r->root.pid = r->leader->pid;
+	r->phase = RUN_RUNNING;
+	run_began(r);
+}
+
 static void on_started(struct run *r, struct link_msg *m)
 {
-	const pid_t pid = proc_pidfd_pid(m->fd[0]);
-
 	r->pidfd = take_fd(m->fd[0]);
-	r->pid = pid > 0 ? pid : 0;
 	on_running(r);
 	capture_in_settle(r->w->captures);
 	if (r->why == WHY_TIMEOUT || r->why == WHY_SESSION_END) {
@@ -57,6 +66,8 @@ static void on_failed(struct run *r, const struct leader_failed *f)
 	const int errnum = (int)f->errnum;
 	struct err err = {0};
 
+	execs_over(r->w->execs, r->spawn);
+	r->spawn = 0;
 	if (f->stage == SPAWN_STAGE_EXEC) {
 		run_not_executed(r, errnum);
 		return;
@@ -143,22 +154,14 @@ static uint64_t timeout_of(const struct run *r)
 	return own == 0 || (cap > 0 && cap < own) ? cap : own;
 }
 
-/* Our end does not block; the command's must not know of that. */
-static int make_pipe(int ours, int fd[2])
-{
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return -1;
-	return fcntl(fd[ours], F_SETFL, O_NONBLOCK);
-}
-
 /* Descriptors of a spawn; the command's ends, closed when its leader has them. */
 struct spawn_fds {
-	int fd[3]; /* stdin, stdout, stderr */
+	int fd[LEADER_FDS]; /* stdin, stdout, stderr, the program, which is not ours to close */
 };
 
 static void close_spawn_fds(struct spawn_fds *s, int null_fd)
 {
-	for (size_t i = 0; i < ARRAY_LEN(s->fd); i++)
+	for (size_t i = 0; i < 3; i++)
 		if (s->fd[i] >= 0 && s->fd[i] != null_fd)
 			close(s->fd[i]);
 }
@@ -171,10 +174,11 @@ static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
 		s->fd[0] = r->w->null_fd;
 		return 0;
 	}
-	if (make_pipe(1, fd) < 0)
+	if (pipe2(fd, O_CLOEXEC) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
 	s->fd[0] = fd[0];
 	r->in.fd = fd[1];
+	fcntl(fd[1], F_SETFL, O_NONBLOCK); /* and not the command's end */
 	code = input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len, !r->ask.stdin_open,
 			 err);
 	bytes_done(&r->ask.stdin_data);
@@ -190,7 +194,7 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 			s->fd[i + 1] = r->w->null_fd;
 			continue;
 		}
-		if (make_pipe(0, fd) < 0)
+		if (pipe2(fd, O_CLOEXEC) < 0)
 			return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
 		r->out[i].fd = fd[0];
 		r->out[i].flow = r->ask.flow != 0;
@@ -216,7 +220,6 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	} else {
 		strv_copy(&sp->argv, &r->ask.argv);
 		sp->path = mem_strdup(r->ask.argv.v[0]);
-		sp->search = strchr(sp->path, '/') == NULL;
 		if (r->ask.argv0 != NULL) {
 			free(sp->argv.v[0]);
 			sp->argv.v[0] = mem_strdup(r->ask.argv0);
@@ -233,20 +236,6 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
 }
 
-static int ask_leader(struct run *r, const struct spawn_fds *s, struct err *err)
-{
-	struct init_spawn sp = {0};
-	int code;
-
-	build_spawn(r, &sp);
-	r->spawn = sp.id;
-	code = first_decide(r, &sp, err);
-	if (code == 0)
-		code = leader_ask(r, &sp, s->fd, err);
-	msg_done(MSG_init_spawn, &sp);
-	return code;
-}
-
 void run_listen(struct run *r)
 {
 	watch_stop(r->listen);
@@ -257,6 +246,7 @@ void run_listen(struct run *r)
 
 static void on_listen(void *arg)
 {
+	limits_begin(arg);
 	run_listen(arg);
 }
 
@@ -275,9 +265,24 @@ static void watch_run(struct run *r)
 	}
 }
 
+static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct err *err)
+{
+	struct spawn_fds s = {{-1, -1, -1, program}};
+	int code = open_stdin(r, &s, err);
+
+	if (code == 0)
+		code = open_outputs(r, &s, err);
+	r->spawn = sp->id;
+	if (code == 0)
+		code = leader_ask(r, sp, s.fd, err);
+	close_spawn_fds(&s, r->w->null_fd);
+	return code;
+}
+
 static void start_process(struct run *r)
 {
-	struct spawn_fds s = {{-1, -1, -1}};
+	struct first_way way = {0};
+	struct init_spawn sp = {0};
 	struct err err = {0};
 	int code;
 
@@ -285,14 +290,15 @@ static void start_process(struct run *r)
 		run_not_executed(r, ENAMETOOLONG);
 		return;
 	}
-	code = open_stdin(r, &s, &err);
-	if (code == 0)
-		code = open_outputs(r, &s, &err);
-	if (code == 0)
-		code = ask_leader(r, &s, &err);
-	close_spawn_fds(&s, r->w->null_fd);
+	build_spawn(r, &sp);
+	code = first_decide(r, &sp, &way, &err);
+	if (code == 0 && way.errnum == 0)
+		code = ask_leader(r, &sp, way.fd, &err);
+	msg_done(MSG_init_spawn, &sp);
 	if (code < 0)
 		run_refuse(r, &err);
+	else if (way.errnum != 0)
+		run_not_executed(r, way.errnum);
 	else
 		watch_run(r);
 }

@@ -66,19 +66,15 @@ static enum said say_refusal(struct warden *w, const struct refusal *r)
 	return say(w, MSG_warden_refused, r->req, &m);
 }
 
-static enum said say_started(struct warden *w, const char *id, uint32_t req, pid_t pid, uint64_t us)
-{
-	struct warden_started m = {(char *)id, (uint32_t)pid, us};
-
-	return say(w, MSG_warden_started, req, &m);
-}
-
 static enum said say_progress(struct warden *w, struct run *r)
 {
 	enum said s = SAID;
 
 	if (r->tell_started) {
-		s = say_started(w, r->ask.command_id, r->req, r->pid, (uint64_t)r->wall_us);
+		struct warden_started m = {r->ask.command_id, (uint32_t)r->pid,
+					   (uint64_t)r->wall_us};
+
+		s = say(w, MSG_warden_started, r->req, &m);
 		r->tell_started = s != SAID;
 	}
 	if (s == SAID && r->tell_output && r->phase < RUN_KEPT) {
@@ -99,14 +95,8 @@ static enum said say_progress(struct warden *w, struct run *r)
 
 static enum said say_result(struct warden *w, struct result *k)
 {
-	enum said s = SAID;
+	const enum said s = say(w, MSG_warden_result, k->req, &k->msg);
 
-	if (k->tell_started) {
-		s = say_started(w, k->msg.command_id, k->req, (pid_t)k->pid, k->msg.started_us);
-		k->tell_started = s != SAID;
-	}
-	if (s == SAID)
-		s = say(w, MSG_warden_result, k->req, &k->msg);
 	if (s == SAID) {
 		k->told = true;
 		record_bell_rung(&w->record, k->msg.ring_end); /* it makes the reader read */
@@ -163,18 +153,29 @@ static enum said say_patches(struct warden *w)
 	return s;
 }
 
-/* One for all records that the reader has not been told of; the next when it has read those. */
+static bool bell_is_due(const struct warden *w)
+{
+	return w->record.urgent || w->phase != WARDEN_LIVE ||
+	       clock_mono_us(w->clock) - w->api.rung_us >= BELL_MS * 1000;
+}
+
+/* One for all records that the reader has not been told of; the next when it has read those, and
+ * when it is time. */
 static enum said say_bell(struct warden *w)
 {
 	const struct msg_empty m = {0};
 	enum said s = SAID;
 
-	if (record_wants_bell(&w->record)) {
+	if (!record_unread(&w->record))
+		return SAID;
+	if (record_wants_bell(&w->record) && bell_is_due(w)) {
 		s = say(w, MSG_warden_bell, 0, &m);
-		if (s == SAID)
+		if (s == SAID) {
 			record_bell_rung(&w->record, journal_head(w->record.journal));
-	} else if (record_unread(&w->record)) {
-		watch_after_ms(w->api.bell, BELL_RETRY_MS);
+			w->api.rung_us = clock_mono_us(w->clock);
+		}
+	} else {
+		watch_after_ms(w->api.bell, BELL_MS);
 	}
 	return s;
 }

@@ -109,6 +109,8 @@ static void turn(void *arg)
 	struct warden *w = arg;
 	bool recorded, told;
 
+	if (w->phase == WARDEN_ENDING)
+		warden_take_execs(w);
 	recorded = record_flush(&w->record);
 	if (!recorded)
 		watch_after_ms(w->retry, RECORD_RETRY_MS);
@@ -173,8 +175,11 @@ static void on_exec(const struct event *told, void *arg)
 {
 	struct warden *w = arg;
 	struct event e = *told;
-	const struct run *r = e.command_id != NULL ? run_find(w, e.command_id) : NULL;
+	struct run *r = e.command_id != NULL ? run_find(w, e.command_id) : NULL;
 
+	/* Its leader may say later that it runs. */
+	if (r != NULL && r->phase == RUN_STARTING)
+		run_began(r);
 	e.session_id = (char *)w->args->session_id;
 	e.agent_id = w->settings.agent_id;
 	e.request_id = r != NULL ? r->ask.request_id : NULL;
@@ -191,8 +196,20 @@ static void on_execs(void *arg)
 	struct warden *w = arg;
 	uint64_t n;
 
-	if (read(w->execs_fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
-		warden_take_execs(w);
+	if (read(w->execs_fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
+		return;
+	warden_take_execs(w);
+	watch_after_ms(w->execs_again, EXECS_TAKE_MS);
+}
+
+static void on_execs_again(void *arg)
+{
+	struct warden *w = arg;
+
+	if (execs_pause(w->execs))
+		return;
+	warden_take_execs(w);
+	watch_after_ms(w->execs_again, EXECS_TAKE_MS);
 }
 
 /* On the exec thread. */
@@ -212,9 +229,12 @@ static bool memory_is_closed(const struct wall_report *walls)
 	return landlock == WALL_UP || landlock == WALL_PARTIAL;
 }
 
-static int watch_execs(struct warden *w, int listener, struct wall_report *walls, struct err *err)
+static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_report *walls,
+		       struct err *err)
 {
+	const int listener = take_fd(ready->fd[2]);
 	const struct execs_setup setup = {.policy_fd = w->args->policy_fd,
+					  .root = ready->fd[0],
 					  .listener = listener,
 					  .init_pid = w->args->init_pid,
 					  .may_skip = memory_is_closed(walls),
@@ -227,6 +247,7 @@ static int watch_execs(struct warden *w, int listener, struct wall_report *walls
 		return err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");
 	}
 	w->execs_wake = watch_readable(w->loop, w->execs_fd, on_execs, w);
+	w->execs_again = watch_timer(w->loop, on_execs_again, w);
 	watch_start(w->execs_wake);
 	return execs_open(&setup, &w->execs, walls, err);
 }
@@ -243,7 +264,7 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 	if (r == 0)
 		r = gate_open(w->args->policy_fd, &w->gate, err);
 	if (r == 0 && m->nfds > 2)
-		r = watch_execs(w, take_fd(m->fd[2]), &walls, err);
+		r = watch_execs(w, m, &walls, err);
 	wall_pack(&walls, &w->walls);
 	return r;
 }
@@ -270,6 +291,7 @@ static void on_ready(struct warden *w, struct link_msg *m)
 	}
 	msg_done(MSG_init_ready, &ready);
 	w->root_fd = take_fd(m->fd[0]);
+	w->looker = exec_looker_new(w->root_fd);
 	captures.listen_fd = take_fd(m->fd[1]);
 	w->null_fd = root_open(w->root_fd, "/dev/null");
 	if (w->null_fd < 0 || fcntl(w->null_fd, F_SETFL, 0) < 0) {
@@ -309,18 +331,19 @@ static void on_init(void *arg)
 
 /* ---- the process ---- */
 
-static void prepare_process(void)
+/* 0, or the errno of what would let its memory be read by others of its uid. */
+static int prepare_process(void)
 {
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ};
 	struct rlimit files;
 
 	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? errno : 0;
 }
 
 static int open_warden(struct warden *w, const struct warden_args *args, struct err *err)
@@ -360,13 +383,15 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 
 static void close_warden(struct warden *w)
 {
+	api_close(w); /* first: its end is the session's, for who waits for it */
 	run_free_all(w);
 	leaders_free_idle(w);
 	execs_close(w->execs);
 	gate_close(w->gate);
+	exec_looker_free(w->looker);
 	watch_free(w->execs_wake);
+	watch_free(w->execs_again);
 	mem_cleanup_fd(&w->execs_fd);
-	api_close(w);
 	capture_in_close(w->captures);
 	watch_free(w->init_readable);
 	watch_free(w->init_gone);
@@ -393,14 +418,20 @@ int warden_main(const struct warden_args *args)
 {
 	struct err err = {0};
 	struct warden w;
+	const int readable = prepare_process();
 	int status;
 
-	prepare_process();
 	if (open_warden(&w, args, &err) < 0) {
 		log_error("the warden cannot start", "session_id", args->session_id, "reason",
 			  err.message);
 		return 1;
 	}
+	if (readable != 0)
+		warden_fail(
+			&w,
+			"%s: the warden's memory could be read; a filter around the server must "
+			"let prctl(PR_SET_DUMPABLE) through: %s",
+			wall_name(WALL_process_separation), strerror(readable));
 	loop_run(w.loop);
 	status = w.failure != NULL;
 	close_warden(&w);

@@ -87,6 +87,37 @@ def test_pol_4_first_exec(stage, kind, attack):
     assert (r.returncode, r.stdout) == (126, b""), r
 
 
+FIRST = {
+    "first_link": "link",
+    "first_directory": "d/run",
+    "first_script": "script",
+    "first_interpreter": "by-link",
+}
+FIRST_TRIES = 200
+FIRST_SECONDS = 60  # the longest that the changes go on
+
+
+@own("test_pol_4_first_exec_race")
+def test_pol_4_first_exec_race(stage, kind, attack):
+    """Another command of the session changes what the first program is, between its decision and its exec."""
+    wish = {"command": f"/tmp/agentsh-race/{FIRST[attack.id]}", "args": ["("]}
+
+    def race(policy, tries):
+        s = stage.server.session(workspace=str(stage.workspace), policy=policy, background="keep")
+        s.script(
+            f"./races keep {attack.id.removeprefix('first_')} {FIRST_SECONDS} </dev/null >/dev/null 2>&1 &"
+            "while ! [ -e /tmp/agentsh-race/by-link ]; do sleep 0.01; done"
+        )
+        answers = [stage.server.post(f"{s.path}/exec", wish) for _ in range(tries)]
+        s.destroy()
+        return [a.status if a.status != 200 else a.json["result"]["exit_code"] for a in answers]
+
+    assert any(set(race("observe", 50)) >= {0, 2} for _ in range(10))  # both run where both may
+    seen = race("attack", FIRST_TRIES)
+    assert set(seen) == {0, 403}, seen
+    stage.unharmed()
+
+
 # What one shell exports, what a later one runs, and what shows that it worked.
 VARIABLES = {
     "ld_preload": ("export LD_PRELOAD=/nowhere.so", "/bin/true 2>&1", "nowhere.so"),

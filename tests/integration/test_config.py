@@ -173,6 +173,7 @@ def hup(server, config):
     server.config_file.write_text(json.dumps(server.config))
     server.process.send_signal(signal.SIGHUP)
     harness.wait_for(lambda: server.log_text().count("reloaded") > before, "it was read again")
+    assert "not replaced" not in server.log_text()
 
 
 def test_cfg_1_sighup_reaches_the_wardens(new_server):

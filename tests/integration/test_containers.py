@@ -230,11 +230,21 @@ def test_dep_2_container_lacks_what_it_says(name):
 REFUSED = {
     ("no_user_namespaces", "root"): ("E_ENFORCEMENT", "uid"),  # the workspace's idmapped mount needs one
     ("no_user_namespaces", "user"): ("E_ENFORCEMENT", "user_namespace"),
-    ("no_sys_admin", "root"): ("E_ENFORCEMENT", None),
+    ("no_sys_admin", "root"): ("E_ENFORCEMENT", "mount_namespace"),
     ("no_ptrace", "root"): ("E_ENFORCEMENT", "exec_policy"),
     ("no_ptrace", "user"): ("E_ENFORCEMENT", "exec_policy"),
-    ("engine_default", "root"): ("E_UNAVAILABLE", None),  # CAP_NET_ADMIN, to check who asks
+    ("engine_default", "root"): ("E_ENFORCEMENT", "process_separation"),  # CAP_NET_ADMIN, to check who asks
     ("engine_default", "user"): ("E_ENFORCEMENT", "user_namespace"),
+}
+# What the message must say that helps.
+REMEDY = {
+    ("no_user_namespaces", "root"): "allow_unenforced",
+    ("no_user_namespaces", "user"): "user.max_user_namespaces",
+    ("no_sys_admin", "root"): "CAP_SYS_ADMIN",
+    ("no_ptrace", "root"): "allow_unenforced",
+    ("no_ptrace", "user"): "allow_unenforced",
+    ("engine_default", "root"): "CAP_NET_ADMIN",
+    ("engine_default", "user"): "user.max_user_namespaces",
 }
 # A refusal that the configuration may lift: (container, server) -> sandbox.allow_unenforced.
 LIFTED = {
@@ -274,7 +284,8 @@ def test_sbx_5_container(contained, name, kind):
     a = server.post("/api/v1/sessions", {"workspace": str(server.workspace())})
     error = a.json["error"]
     assert (a.status, error["code"], error.get("subject")) == (503, *REFUSED[name, kind]), a.body
-    assert not server.warden_pids()
+    assert REMEDY[name, kind] in error["message"], error
+    harness.wait_for(lambda: not server.warden_pids(), "the warden is gone")
     if (name, kind) in LIFTED:
         unenforced = {"sandbox": {"allow_unenforced": LIFTED[name, kind]}}
         runs(contained(name, UIDS[kind], config=unenforced))

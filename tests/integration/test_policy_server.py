@@ -3,8 +3,10 @@
 
 import json
 import os
+import shutil
 import signal
 import time
+from pathlib import Path
 
 import harness
 import pytest
@@ -190,6 +192,7 @@ def test_ses_3_what_is_beyond_the_policy_is_refused(shared, wish, rule, target):
     e = shared.get("/api/v1/events/search?type=policy_violation&limit=1000").json["events"][-1]
     assert e["agent_id"] == f"uid-{harness.USER_UID}" and target in e["reason"] and e["decision"] == "deny"
     assert "session_id" not in e
+    assert {k: e["policy"][k] for k in d} == d
 
 
 def test_ses_3_what_the_policy_has_is_given(shared):
@@ -248,6 +251,7 @@ def test_pol_4_a_denied_exec_has_its_denial_everywhere(shared):
 
 def test_pol_4_a_nested_denial_is_listed(shared):
     s = shared.session(policy="mine")
+    first = denied(shared.post(f"{s.path}/exec", {"command": "id"}), "no-id", "/usr/bin/id")
     answer = s.script("id; env id; echo on")
     assert answer["result"]["stdout"] == "on\n" and answer["result"]["error"] is None
     blocked = answer["events"]["blocked_operations"]
@@ -255,6 +259,12 @@ def test_pol_4_a_nested_denial_is_listed(shared):
     assert answer["events"]["totals"]["blocked"] == 2
     for e in blocked:
         assert e["policy"]["rule"] == "no-id" and e["policy"]["version"] == s.record["policy"]["version"]
+        # one body everywhere
+        assert {k: e["policy"][k] for k in first} == first
+    told = [e for e in s.history(type="exec") if e["decision"] == "deny"]
+    assert len(told) == 3 and all({k: e["policy"][k] for k in first} == first for e in told)
+    allowed = next(e for e in s.history(type="exec") if e["decision"] == "allow")
+    assert "alternatives" not in allowed["policy"] and "final" not in allowed["policy"]
     s.destroy()
 
 
@@ -467,3 +477,63 @@ def test_pol_5_many_reloads_under_load(policies):
         session.destroy()
         n += 1
     assert n > 2
+
+
+# --- places that rules shut as a whole ---
+
+SHUT = """\
+version: 1
+name: shut
+default: {{files: allow, network: deny, commands: allow}}
+file_rules:
+  - {{name: keep, paths: ["{keep}/**", "${{WORKSPACE}}/**"], operations: [write, create, delete], decision: deny}}
+  - {{name: part, paths: ["{open}/part/**"], operations: ["*"], decision: deny, final: true}}
+  - {{name: hide, paths: ["{hide}/**"], operations: ["*"], decision: deny}}
+"""
+
+
+@pytest.fixture
+def places():
+    """A directory outside of all that a session may write to by itself."""
+    data = Path(f"/srv/agentsh-shut-{os.getpid()}")
+    for name in ("", "keep", "open", "open/part", "hide"):
+        (data / name).mkdir()
+        (data / name).chmod(0o777)
+        (data / name / "file").write_text(f"{name}\n")
+        (data / name / "file").chmod(0o666)
+    yield data
+    shutil.rmtree(data)
+
+
+TRY = """\
+cat keep/file
+(echo x >keep/file) || echo kept
+(touch keep/new || rm keep/file) || echo kept
+cat hide/file || echo hidden
+ls hide
+(echo x >hide/file) || echo kept
+echo written >open/file && cat open/file open/part/file
+(echo x >/workspace/new) || echo kept
+echo x >/tmp/x && cat /tmp/x /etc/hostname >/dev/null && echo works
+"""
+
+
+@pytest.mark.skipif(not os.access("/srv", os.W_OK), reason="needs a writable /srv")
+@pytest.mark.parametrize("uid", [0, harness.USER_UID], ids=["root", "user"])
+def test_sbx_2_a_tree_that_a_rule_shuts_has_no_landlock_right(policies, places, uid):
+    s = policies(uid=uid, start=False)
+    s.merge(s.config, {"filesystem": {"passthrough_paths": [str(places / n) for n in ("keep", "open", "hide")]}})
+    s.config["sandbox"]["allow_unenforced"] = [*LIMITS, "file_rules"]
+    write(s.policies, "shut", text=SHUT.format(keep=places / "keep", open=places / "open", hide=places / "hide"))
+    s.start()
+    session = s.session(policy="shut")
+    landlock = next(w for w in session.record["enforcement"] if w["wall"] == "landlock")
+    assert "3 places less, by the policy's rules" in landlock["detail"], landlock
+    tried = session.script(f"cd {places}; exec 2>/dev/null\n{TRY}")["result"]["stdout"].split()
+    # a part of a place is more than Landlock can shut
+    assert tried == ["keep", "kept", "kept", "hidden", "file", "kept", "written", "open/part", "kept", "works"]
+    assert (places / "keep" / "file").read_text() == "keep\n"
+    # the same view without such a policy: nothing is taken away
+    assert s.session(policy="mine").script(f"cd {places}\n{TRY}")["result"]["stdout"].split() == [
+        "keep", "hide", "file", "written", "open/part", "works",
+    ]  # fmt: skip

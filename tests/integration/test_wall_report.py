@@ -137,7 +137,7 @@ def injector(path, call, where, real, errnum=errno.EIO):
 
 @pytest.fixture
 def injected(tmp_path, new_server, monkeypatch):
-    """Makes servers whose agentsh-init (or, with whole, every process) is refused one system call."""
+    """Makes servers of which one program (agentsh-server: every process) is refused one system call."""
     tmp_path.chmod(0o755)
     for parent in tmp_path.parents:
         if parent.stat().st_mode & 0o077 == 0:
@@ -147,16 +147,16 @@ def injected(tmp_path, new_server, monkeypatch):
     shutil.copytree(RELEASE / "packaging", tmp_path / "packaging")
     monkeypatch.setattr(harness, "AGENTSH", tmp_path / "agentsh")
 
-    def factory(kind, call=None, where=ALWAYS, whole=False, unenforced=(), errnum=errno.EIO):
+    def factory(kind, call=None, where=ALWAYS, program="agentsh-init", unenforced=(), errnum=errno.EIO):
         config = {"sandbox": {"allow_unenforced": list(unenforced)}}
         server = new_server(uid=UIDS[kind], config=config, start=False)
         if call is not None:
-            program = tmp_path / ("agentsh-server" if whole else "agentsh-init")
-            real = program.with_name(f"{program.name}.real")
+            path = tmp_path / program
+            real = path.with_name(f"{program}.real")
             # beside the others, so that they find each other
             if not real.exists():
-                program.rename(real)
-            injector(program, call, where, real, errnum)
+                path.rename(real)
+            injector(path, call, where, real, errnum)
         return server.start()
 
     return factory
@@ -233,9 +233,12 @@ def test_sbx_5_what_init_cannot_raise_is_named(injected, name, kind):
     assert wall in error["message"], error
 
 
+@pytest.mark.parametrize("program", ["agentsh-init", "agentsh-warden"])
 @pytest.mark.parametrize("kind", UIDS)
-def test_sbx_5_a_session_that_could_be_dumped_is_not_made(injected, kind):
-    assert "PR_SET_DUMPABLE" in refused(injected(kind, *prctl(PR_SET_DUMPABLE)))["message"]
+def test_sbx_5_a_session_that_could_be_dumped_is_not_made(injected, kind, program):
+    error = refused(injected(kind, *prctl(PR_SET_DUMPABLE), program=program))
+    assert (error["code"], error.get("subject")) == ("E_ENFORCEMENT", "process_separation"), error
+    assert "a filter around the server must let prctl(PR_SET_DUMPABLE) through" in error["message"]
 
 
 @pytest.mark.parametrize("kind", UIDS)
@@ -264,7 +267,7 @@ def test_sbx_5_a_namespace_that_is_refused_is_named(injected, namespace, kind):
     if namespace == "user" and kind == "root":
         return  # root's server makes none
     flag = CLONE[namespace]
-    error = refused(injected(kind, "clone", argument(0, flag, flag), whole=True, errnum=errno.EPERM))
+    error = refused(injected(kind, "clone", argument(0, flag, flag), program="agentsh-server", errnum=errno.EPERM))
     assert (error["code"], error.get("subject")) == ("E_ENFORCEMENT", f"{namespace}_namespace"), error
 
 
@@ -273,7 +276,9 @@ def test_sbx_5_a_namespace_that_is_refused_is_named(injected, namespace, kind):
 def test_sbx_5_a_namespace_may_be_missing(injected, namespace, kind):
     wall, flag = f"{namespace}_namespace", CLONE[namespace]
     where = argument(0, flag, flag)
-    session = injected(kind, "clone", where, whole=True, unenforced=[wall], errnum=errno.EPERM).session()
+    session = injected(
+        kind, "clone", where, program="agentsh-server", unenforced=[wall], errnum=errno.EPERM
+    ).session()
     assert walls(session.record)[wall] == "unavailable"
     assert_true_report(session)
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A program whose path, argument or file changes while it is being decided: `races KIND TRIES`
  * prints how often the refused one ran. true is allowed and ends with 0, expr is not and ends with
- * 2 or 3 if its arguments are no expression; of sh, "exit 5" is allowed and "exit 7" is not. */
+ * 2 or 3 if its arguments are no expression; of sh, "exit 5" is allowed and "exit 7" is not.
+ * `races keep KIND SECONDS` only makes the changes, for others to run into. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -291,12 +292,28 @@ static void run(int tries)
 	       race->name, ran, fine, refused, killed, broken);
 }
 
+static void keep_on(int seconds)
+{
+	static struct flip f;
+	pthread_t t;
+
+	prepare_files();
+	alarm((unsigned)seconds);
+	if (pthread_create(&t, NULL, flip_on, &f) == 0)
+		pthread_join(t, NULL);
+}
+
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strcmp(kinds[i].name, argv[1]) == 0) {
+	const bool keep = argc == 4 && strcmp(argv[1], "keep") == 0;
+
+	for (size_t i = 0; (keep || argc == 3) && i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(kinds[i].name, argv[keep ? 2 : 1]) == 0) {
 			race = &kinds[i];
-			run(atoi(argv[2]));
+			if (keep)
+				keep_on(atoi(argv[3]));
+			else
+				run(atoi(argv[2]));
 		}
 	return 0;
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+#include "base/path.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void sbx_1_a_path_lies_in_a_directory(void **state)
+{
+	static const struct {
+		const char *path, *dir;
+		bool within, overlap;
+	} rows[] = {
+		{"/a", "/a", true, true},	{"/a/b", "/a", true, true},
+		{"/a/b/c", "/a", true, true},	{"/a", "/a/b", false, true},
+		{"/ab", "/a", false, false},	{"/a", "/ab", false, false},
+		{"/a/b", "/a/c", false, false}, {"/", "/", true, true},
+		{"/a", "/", true, true},	{"/", "/a", false, true},
+		{"/b/a", "/a", false, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(path_within(rows[i].path, rows[i].dir), rows[i].within);
+		assert_int_equal(path_overlap(rows[i].path, rows[i].dir), rows[i].overlap);
+		assert_int_equal(path_overlap(rows[i].dir, rows[i].path), rows[i].overlap);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sbx_1_a_path_lies_in_a_directory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

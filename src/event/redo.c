@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/redo.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "event/crc32c.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define MAGIC 0x314f444552534741ULL /* "AGSREDO1" */
+#define PAGE 4096
+#define ALIGN 8
+
+/* The first page; the records follow it. */
+struct head {
+	uint64_t magic;
+	_Atomic uint64_t generation;
+	_Atomic uint64_t end; /* of what is published */
+};
+
+struct record {
+	uint32_t len;
+	uint32_t crc; /* of len, generation, bytes */
+};
+
+struct redo {
+	struct head *head;
+	uint64_t end; /* of what is added */
+};
+
+static uint8_t *bytes_of(const struct redo *r)
+{
+	return (uint8_t *)r->head + PAGE;
+}
+
+static uint32_t crc_of(const struct redo *r, uint32_t len, const void *p)
+{
+	const uint64_t generation = redo_generation(r);
+	const uint32_t crc = crc32c(crc32c(0, &len, sizeof(len)), &generation, sizeof(generation));
+
+	return crc32c(crc, p, len);
+}
+
+static uint64_t size_of(uint64_t len)
+{
+	return (sizeof(struct record) + len + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+}
+
+static int refuse(const char *path, const char *why, struct err *err)
+{
+	return err_set(err, E_UNAVAILABLE, path,
+		       "'%s' %s: move it away to start without what it holds", path, why);
+}
+
+/* Preallocated: a write to the mapping must never meet a full disk, which would be a signal. */
+static int open_file(const char *path, struct err *err)
+{
+	cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot open '%s'", path);
+	if (st.st_size != 0 && st.st_size != PAGE + REDO_SIZE)
+		return refuse(path, "has another size than a redo file", err);
+	errno = posix_fallocate(fd, 0, PAGE + REDO_SIZE);
+	if (errno != 0) {
+		err_errno(err, E_UNAVAILABLE, path, "cannot write '%s'", path);
+		if (st.st_size == 0)
+			unlink(path);
+		return -E_UNAVAILABLE;
+	}
+	return take_fd(fd);
+}
+
+int redo_open(const char *path, struct redo **out, struct err *err)
+{
+	const int made = open_file(path, err);
+	cleanup_fd int fd = made;
+	struct redo *r;
+	void *p;
+
+	if (made < 0)
+		return made;
+	p = mmap(NULL, PAGE + REDO_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot map '%s'", path);
+	r = mem_new(struct redo);
+	r->head = p;
+	/* New, or the process that made it was killed before it came to this. */
+	if (r->head->magic == 0 && r->head->generation == 0 && r->head->end == 0)
+		r->head->magic = MAGIC;
+	if (r->head->magic != MAGIC || r->head->end > REDO_SIZE) {
+		redo_close(r);
+		return refuse(path, "is no redo file", err);
+	}
+	r->end = r->head->end;
+	*out = r;
+	return 0;
+}
+
+void redo_close(struct redo *r)
+{
+	if (r == NULL)
+		return;
+	munmap(r->head, PAGE + REDO_SIZE);
+	free(r);
+}
+
+uint64_t redo_generation(const struct redo *r)
+{
+	return atomic_load_explicit(&r->head->generation, memory_order_relaxed);
+}
+
+int redo_each(const struct redo *r, redo_fn *fn, void *arg, struct err *err)
+{
+	struct record rec;
+	int rc = 0;
+
+	for (uint64_t at = 0; rc == 0 && at < r->head->end; at += size_of(rec.len)) {
+		const uint8_t *p = bytes_of(r) + at;
+		const uint64_t rest = r->head->end - at;
+
+		memset(&rec, 0, sizeof(rec));
+		if (rest >= sizeof(rec))
+			memcpy(&rec, p, sizeof(rec));
+		if (rest < sizeof(rec) || size_of(rec.len) > rest ||
+		    rec.crc != crc_of(r, rec.len, p + sizeof(rec))) {
+			log_error("a redo file is broken: what follows in it is lost");
+			break;
+		}
+		rc = fn(p + sizeof(rec), rec.len, arg, err);
+	}
+	return rc;
+}
+
+void redo_begin(struct redo *r, uint64_t generation)
+{
+	/* In this order: killed between the two, nothing is there for the old one. */
+	atomic_store_explicit(&r->head->end, 0, memory_order_release);
+	atomic_store_explicit(&r->head->generation, generation, memory_order_release);
+	r->end = 0;
+}
+
+bool redo_add(struct redo *r, const void *p, size_t n)
+{
+	struct record rec;
+
+	if (n > REDO_SIZE || size_of(n) > REDO_SIZE - r->end)
+		return false;
+	rec.len = (uint32_t)n;
+	rec.crc = crc_of(r, rec.len, p);
+	memcpy(bytes_of(r) + r->end, &rec, sizeof(rec));
+	memcpy(bytes_of(r) + r->end + sizeof(rec), p, n);
+	r->end += size_of(n);
+	return true;
+}
+
+void redo_publish(struct redo *r)
+{
+	atomic_store_explicit(&r->head->end, r->end, memory_order_release);
+}

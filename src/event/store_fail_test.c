@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A database that cannot be written: nothing is lost, nothing comes twice, and it is told. */
+#include "base/log.h"
+#include "event/store_test.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define MANY 50 /* events that need more pages than are left */
+
+static int log_fd = -1;
+static unsigned attempts;
+
+static int setup_failing(void **state)
+{
+	log_fd = memfd_create("log", MFD_CLOEXEC);
+	log_init("test", LOG_INFO, LOG_TEXT, log_fd);
+	attempts = 0;
+	return setup(state);
+}
+
+static int teardown_failing(void **state)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	log_init("test", LOG_INFO, LOG_TEXT, 2);
+	close(log_fd);
+	return teardown(state);
+}
+
+/* How often the log says this. */
+static unsigned logged(const char *what)
+{
+	char text[8192] = "";
+	unsigned n = 0;
+
+	assert_true(pread(log_fd, text, sizeof(text) - 1, 0) >= 0);
+	for (const char *p = text; (p = strstr(p, what)) != NULL; p++)
+		n++;
+	return n;
+}
+
+/* ---- ways to fail, and back ---- */
+
+static void limit_pages(struct world *w, int64_t more)
+{
+	char sql[64];
+
+	snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld",
+		 (long long)(outside(w, "PRAGMA page_count") + more));
+	assert_int_equal(sqlite3_exec(store_db(w->store), sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+static void fill_disk(struct world *w, bool on)
+{
+	limit_pages(w, on ? 2 : 1000000);
+}
+
+static void limit_files(struct world *w, bool on)
+{
+	struct rlimit limit;
+	struct stat st;
+	char wal[96];
+
+	snprintf(wal, sizeof(wal), "%s-wal", w->path);
+	assert_int_equal(stat(wal, &st), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = on ? (rlim_t)st.st_size : limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static int on_hook(void *data)
+{
+	attempts++;
+	return 1;
+}
+
+static void refuse_commits(struct world *w, bool on)
+{
+	sqlite3_commit_hook(store_db(w->store), on ? on_hook : NULL, NULL);
+}
+
+static void lock_out(struct world *w, bool on)
+{
+	static sqlite3 *other;
+
+	if (on) {
+		sqlite3_busy_timeout(store_db(w->store), 0);
+		assert_int_equal(sqlite3_open(w->path, &other), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), 0);
+	} else {
+		sqlite3_close(other);
+	}
+}
+
+/* SQLite rolls back by itself, in the middle. */
+static void roll_back(struct world *w, bool on)
+{
+	const char *sql = on ? "CREATE TEMP TRIGGER no BEFORE INSERT ON main.events"
+			       " WHEN new.seq=9 BEGIN SELECT RAISE(ROLLBACK, 'not now'); END"
+			     : "DROP TRIGGER no";
+
+	assert_int_equal(sqlite3_exec(store_db(w->store), sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+typedef void trouble_fn(struct world *w, bool on);
+
+static void assert_failing(struct world *w, const char *why)
+{
+	struct err err = {0};
+
+	assert_int_equal(store_failing(w->store, &err), -E_UNAVAILABLE);
+	assert_int_equal(err.code, E_UNAVAILABLE);
+	assert_string_equal(err.subject, w->path);
+	assert_non_null(strstr(err.message, "the database cannot be written: "));
+	assert_non_null(strstr(err.message, why));
+}
+
+/* Everything that was written while it lasts is told of as safe, and comes once, in order. */
+static void suffer(struct world *w, trouble_fn *trouble, const char *why)
+{
+	struct buf want = {0};
+	struct err err = {0};
+
+	assert_int_equal(put(w, "s"), 1);
+	commit(w);
+	store_add_sink(w->store, on_sink, w);
+	assert_int_equal(store_failing(w->store, &err), 0);
+	trouble(w, true);
+	hold(w);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(put(w, "s"), i + 2);
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	assert_int_equal(store_commit(w->store, &err), -E_UNAVAILABLE);
+	assert_non_null(strstr(err.message, why));
+	for (int i = 2; i <= MANY + 1; i++)
+		buf_addf(&want, "e%d ", i);
+	buf_adds(&want, "done ");
+	assert_heard(w, want.data);
+	buf_done(&want);
+	assert_failing(w, why);
+	assert_int_equal(store_last_seq(w->store), MANY + 1);
+	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 1);
+	assert_true(sqlite3_get_autocommit(store_db(w->store)));
+
+	/* Who writes nevertheless loses nothing either. */
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	turn(w);
+	assert_heard(w, "e52 done ");
+	assert_int_equal(store_commit(w->store, NULL), -E_UNAVAILABLE);
+	assert_heard(w, "");
+	trouble(w, false);
+	commit(w);
+	assert_heard(w, "commit ");
+	assert_int_equal(store_failing(w->store, &err), 0);
+	assert_chain(w, MANY + 2);
+	put(w, "s");
+	commit(w);
+	assert_chain(w, MANY + 3);
+	assert_int_equal(logged("nothing new is begun until it can"), 1);
+	assert_int_equal(logged("the database can be written again"), 1);
+}
+
+static void evt_2_a_full_disk_loses_nothing(void **state)
+{
+	suffer(*state, fill_disk, "database or disk is full");
+}
+
+static void evt_2_a_file_that_cannot_grow_loses_nothing(void **state)
+{
+	suffer(*state, limit_files, "disk");
+}
+
+static void evt_2_a_refused_commit_loses_nothing(void **state)
+{
+	suffer(*state, refuse_commits, "constraint failed");
+	assert_int_equal(attempts, 2);
+}
+
+static void evt_2_a_locked_database_loses_nothing(void **state)
+{
+	suffer(*state, lock_out, "database is locked");
+}
+
+static void evt_2_a_rollback_by_sqlite_itself_loses_nothing(void **state)
+{
+	suffer(*state, roll_back, "not now");
+}
+
+/* As when a read meets an I/O error: the transaction is gone, and no write has failed. */
+static void evt_2_a_rollback_between_two_writes_loses_nothing(void **state)
+{
+	struct world *w = *state;
+
+	store_add_sink(w->store, on_sink, w);
+	hold(w);
+	for (int i = 0; i < 2; i++) {
+		put(w, "s");
+		store_stmt(w->store, "SELECT 1");
+		assert_false(sqlite3_get_autocommit(store_db(w->store)));
+		sqlite3_exec(store_db(w->store), "ROLLBACK", NULL, NULL, NULL);
+		if (i == 0)
+			put(w, "s");
+		/* The second time it is the last thing before the commit. */
+		commit(w);
+	}
+	assert_heard(w, "e1 e2 e3 ");
+	assert_chain(w, 3);
+	assert_int_equal(logged("error"), 0);
+}
+
+static void on_commit_stop(void *data)
+{
+	event_base_loopbreak(((struct world *)data)->base);
+}
+
+static void evt_2_it_is_tried_again_after_a_second(void **state)
+{
+	struct world *w = *state;
+	int64_t start = clock_mono_us(&clock_system), took;
+	struct timeval due;
+
+	refuse_commits(w, true);
+	put(w, "s");
+	store_after_commit(w->store, on_commit_stop, w);
+	while (attempts == 0)
+		event_base_loop(w->base, EVLOOP_ONCE);
+	assert_true(clock_mono_us(&clock_system) - start < 900000);
+	start = clock_mono_us(&clock_system);
+	/* What is written meanwhile does not hasten it. */
+	put(w, "s");
+	turn(w);
+	assert_true(event_pending(w->store->commit_due, EV_TIMEOUT, &due));
+	assert_int_equal(attempts, 1);
+	while (attempts == 1)
+		event_base_loop(w->base, EVLOOP_ONCE);
+	took = clock_mono_us(&clock_system) - start;
+	assert_true(took >= 950000 && took < 4000000);
+	refuse_commits(w, false);
+	start = clock_mono_us(&clock_system);
+	loop_for(w, 8000);
+	took = clock_mono_us(&clock_system) - start;
+	assert_true(took >= 950000 && took < 4000000);
+	assert_chain(w, 2);
+	assert_int_equal(store_failing(w->store, NULL), 0);
+}
+
+/* A write that the redo file cannot hold; n bytes of value. */
+static void put_large(struct world *w, const char *key, size_t n)
+{
+	cleanup_free char *blob = mem_alloc(n);
+
+	store_put(w->store, "INSERT INTO meta(key, value) VALUES(?, ?)");
+	store_put_text(w->store, key);
+	store_put_blob(w->store, blob, n);
+	store_put_end(w->store);
+}
+
+static void evt_2_a_large_batch_is_not_tried_in_every_turn(void **state)
+{
+	struct world *w = *state;
+
+	refuse_commits(w, true);
+	hold(w);
+	put_large(w, "a", 300 * 1024);
+	turn(w);
+	assert_int_equal(attempts, 1);
+	put_large(w, "b", 300 * 1024);
+	store_after(w->store, on_done, w);
+	turn(w);
+	assert_heard(w, "done ");
+	assert_int_equal(attempts, 1);
+	refuse_commits(w, false);
+	commit(w);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key IN ('a','b')"), 2);
+}
+
+static void evt_2_who_waits_for_more_than_the_redo_file_holds_waits_on(void **state)
+{
+	struct world *w = *state;
+
+	store_add_sink(w->store, on_sink, w);
+	refuse_commits(w, true);
+	hold(w);
+	put(w, "s");
+	put_large(w, "large", REDO_SIZE);
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	store_after_commit(w->store, on_commit, w);
+	turn(w);
+	assert_int_equal(attempts, 1);
+	assert_heard(w, "");
+	assert_failing(w, "constraint failed");
+	/* What follows is no safer, small as it is. */
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	turn(w);
+	store_after(w->store, on_done, w);
+	assert_int_equal(attempts, 1);
+	assert_int_equal(store_commit(w->store, NULL), -E_UNAVAILABLE);
+	assert_heard(w, "");
+	refuse_commits(w, false);
+	commit(w);
+	assert_heard(w, "e1 e2 e3 done done done commit ");
+	assert_chain(w, 3);
+	assert_int_equal(outside(w, "SELECT length(value) FROM meta WHERE key='large'"), REDO_SIZE);
+	/* And then all is as before. */
+	hold(w);
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	turn(w);
+	assert_heard(w, "e4 done ");
+	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 3);
+}
+
+static void evt_2_a_read_that_fails_to_bring_writes_in_tells(void **state)
+{
+	struct world *w = *state;
+	sqlite3_stmt *stmt;
+
+	lock_out(w, true);
+	hold(w);
+	put_meta(w, "k");
+	stmt = store_stmt(w->store, "SELECT count(*) FROM meta WHERE key='k'");
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	assert_int_equal(sqlite3_column_int(stmt, 0), 0);
+	sqlite3_reset(stmt);
+	assert_failing(w, "database is locked");
+	assert_int_equal(logged("nothing new is begun until it can"), 1);
+	lock_out(w, false);
+	stmt = store_stmt(w->store, "SELECT count(*) FROM meta WHERE key='k'");
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	assert_int_equal(sqlite3_column_int(stmt, 0), 1);
+	sqlite3_reset(stmt);
+	commit(w);
+	assert_int_equal(store_failing(w->store, NULL), 0);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
+}
+
+static void ses_8_what_was_written_before_a_failing_close_is_there_after_it(void **state)
+{
+	struct world *w = *state;
+
+	put(w, "s");
+	commit(w);
+	refuse_commits(w, true);
+	hold(w);
+	for (int i = 0; i < MANY; i++)
+		put(w, "s");
+	turn(w);
+	put(w, "s"); /* in a turn that does not end */
+	store_close(w->store);
+	assert_int_equal(attempts, 1);
+	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 1);
+	for (int i = 0; i < 2; i++) {
+		open_store(w);
+		assert_chain(w, MANY + 2);
+		store_close(w->store);
+	}
+	open_store(w);
+	assert_int_equal(put(w, "s"), MANY + 3);
+}
+
+/* Nobody was told of what only memory held. */
+static void ses_8_a_failing_close_leaves_what_was_safe(void **state)
+{
+	struct world *w = *state;
+
+	refuse_commits(w, true);
+	hold(w);
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	turn(w);
+	assert_heard(w, "done ");
+	put_large(w, "large", REDO_SIZE);
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	store_close(w->store);
+	assert_heard(w, "");
+	open_store(w);
+	assert_chain(w, 1);
+	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='large'"), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_failing, teardown_failing)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(evt_2_a_full_disk_loses_nothing),
+		TEST(evt_2_a_file_that_cannot_grow_loses_nothing),
+		TEST(evt_2_a_refused_commit_loses_nothing),
+		TEST(evt_2_a_locked_database_loses_nothing),
+		TEST(evt_2_a_rollback_by_sqlite_itself_loses_nothing),
+		TEST(evt_2_a_rollback_between_two_writes_loses_nothing),
+		TEST(evt_2_it_is_tried_again_after_a_second),
+		TEST(evt_2_a_large_batch_is_not_tried_in_every_turn),
+		TEST(evt_2_who_waits_for_more_than_the_redo_file_holds_waits_on),
+		TEST(evt_2_a_read_that_fails_to_bring_writes_in_tells),
+		TEST(ses_8_what_was_written_before_a_failing_close_is_there_after_it),
+		TEST(ses_8_a_failing_close_leaves_what_was_safe),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/known.h"
+#include "base/mem.h"
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+static void forget(struct known *k)
+{
+	free(k->path);
+	free(k->resolved);
+	*k = (struct known){0};
+}
+
+static struct known *place_of(struct known_programs *p, const char *path)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *path != '\0'; path++)
+		h = (h ^ (unsigned char)*path) * 16777619u;
+	return &p->known[h % KNOWN_PROGRAMS];
+}
+
+static bool read_mark(int dir, const char *path, struct known_mark *out)
+{
+	struct statx st;
+
+	if (statx(dir, path, AT_EMPTY_PATH, STATX_BASIC_STATS, &st) < 0)
+		return false;
+	memset(out, 0, sizeof(*out)); /* it is compared whole */
+	out->ino = st.stx_ino;
+	out->size = st.stx_size;
+	out->dev[0] = st.stx_dev_major;
+	out->dev[1] = st.stx_dev_minor;
+	out->changed.tv_sec = st.stx_ctime.tv_sec;
+	out->changed.tv_nsec = st.stx_ctime.tv_nsec;
+	out->written.tv_sec = st.stx_mtime.tv_sec;
+	out->written.tv_nsec = st.stx_mtime.tv_nsec;
+	return true;
+}
+
+static int open_bare(const struct known_programs *p, const char *path, uint64_t resolve)
+{
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
+
+	return (int)syscall(SYS_openat2, p->root, path, &how, sizeof(how));
+}
+
+static const char *below_root(const char *path)
+{
+	return path + strspn(path, "/");
+}
+
+/* statx has no RESOLVE_IN_ROOT, but for a plain path it is enough. */
+static bool is_same(const struct known_programs *p, const struct known *k)
+{
+	cleanup_fd int fd = k->plain ? -1 : open_bare(p, k->path, RESOLVE_IN_ROOT);
+	struct known_mark now;
+	const bool found = k->plain ? read_mark(p->root, below_root(k->path), &now)
+				    : fd >= 0 && read_mark(fd, "", &now);
+
+	return found && memcmp(&now, &k->mark, sizeof(now)) == 0;
+}
+
+/* Fills the image if the program is known and still the same. */
+static bool recall(struct known_programs *p, const char *path, struct image *out)
+{
+	struct known *k = place_of(p, path);
+
+	if (k->path == NULL || strcmp(k->path, path) != 0)
+		return false;
+	if (!is_same(p, k)) {
+		forget(k);
+		return false;
+	}
+	*out = (struct image){.fd = -1,
+			      .dev = makedev(k->mark.dev[0], k->mark.dev[1]),
+			      .ino = (ino_t)k->mark.ino,
+			      .fixed = true,
+			      .program_fixed = true};
+	out->called = mem_strdup(path);
+	strv_add(&out->chain, k->resolved);
+	return true;
+}
+
+/* The state of a script hangs on several files, that of ld.so on its arguments. */
+static void remember(struct known_programs *p, const char *path, const struct image *im)
+{
+	struct known *k = place_of(p, path);
+	cleanup_fd int fd = -1;
+
+	if (!im->fixed || im->chain.n != 1 || im->flags != 0)
+		return;
+	forget(k);
+	if (!read_mark(im->fd, "", &k->mark))
+		return;
+	fd = open_bare(p, below_root(path), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	k->plain = fd >= 0;
+	k->path = mem_strdup(path);
+	k->resolved = mem_strdup(im->chain.v[0]);
+}
+
+int known_resolve(struct known_programs *p, const struct image_name *name, const struct args *args,
+		  struct image *out)
+{
+	const bool plain = name->path[0] == '/' && name->flags == 0;
+	int r;
+
+	if (plain && recall(p, name->path, out))
+		return 0;
+	r = image_resolve_at(p->root, name, args, &p->names, out);
+	if (r == 0 && plain)
+		remember(p, name->path, out);
+	return r;
+}
+
+void known_done(struct known_programs *p)
+{
+	for (size_t i = 0; i < KNOWN_PROGRAMS; i++)
+		forget(&p->known[i]);
+	fixed_names_done(&p->names);
+}

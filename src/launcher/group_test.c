@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Real groups: without root and a cgroup that can be had there is nothing to see. */
+#include "launcher/rig_test.h"
+
+#define LEFT "0badcafe-1"
+#define USED "0badcafe-2"
+
+static int setup(void **state)
+{
+	const int r = rig_setup(state);
+	struct rig *g = *state;
+
+	groups_open(&g->l);
+	return r;
+}
+
+static bool no_cgroups(const struct rig *g)
+{
+	return !rig_root() || g->l.groups.host.n == 0;
+}
+
+static void make_group(struct rig *g, const char *id)
+{
+	const struct cgroup_ask ask = {.id = id,
+				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
+						  .swap_bytes = CGROUP_NO_LIMIT,
+						  .cpu_percent = CGROUP_NO_LIMIT,
+						  .pids = CGROUP_NO_LIMIT,
+						  .io_read_bps = CGROUP_NO_LIMIT,
+						  .io_write_bps = CGROUP_NO_LIMIT}};
+	struct wall_report walls;
+
+	wall_report_init(&walls);
+	assert_int_equal(cgroup_create(&g->l.groups.host, &ask, &walls, NULL), 0);
+}
+
+static bool exists(struct rig *g, const char *id)
+{
+	struct strv ids = {0};
+	size_t n;
+
+	cgroup_list(&g->l.groups.host, id, &ids);
+	n = ids.n;
+	strv_done(&ids);
+	return n > 0;
+}
+
+static bool left_is_gone(struct rig *g, void *arg)
+{
+	return !exists(g, LEFT);
+}
+
+static pid_t start_sleeper(struct rig *g, const char *id)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(60);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(cgroup_join(&g->l.groups.host, id, pid, NULL), 0);
+	return pid;
+}
+
+/* Other servers' groups: the empty one goes, after a while; one with a process stays, and so does
+ * one that got a process meanwhile. */
+static void ses_8_what_other_servers_left_is_removed(void **state)
+{
+	struct rig *g = *state;
+	char own[GROUP_ID_MAX];
+	pid_t pid;
+
+	if (no_cgroups(g))
+		skip();
+	group_id(&g->l, 7, own);
+	make_group(g, LEFT);
+	make_group(g, USED);
+	make_group(g, own);
+	assert_true(cgroup_empty(&g->l.groups.host, LEFT));
+	assert_false(cgroup_empty(&g->l.groups.host, "0badcafe-3"));
+	groups_sweep_strangers(&g->l);
+	assert_true(g->l.groups.strangers.n >= 2);
+	for (size_t i = 0; i < g->l.groups.strangers.n; i++)
+		assert_string_not_equal(g->l.groups.strangers.v[i], own);
+	event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+	assert_true(exists(g, LEFT));
+	pid = start_sleeper(g, USED);
+	assert_false(cgroup_empty(&g->l.groups.host, USED));
+	assert_true(rig_until(g, left_is_gone, NULL));
+	assert_true(exists(g, USED));
+	assert_true(exists(g, own));
+	assert_int_equal(g->l.groups.strangers.n, 0);
+	/* one that is in use is not even noted */
+	groups_sweep_strangers(&g->l);
+	for (size_t i = 0; i < g->l.groups.strangers.n; i++)
+		assert_string_not_equal(g->l.groups.strangers.v[i], USED);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(cgroup_remove(&g->l.groups.host, USED, 5000, NULL), 0);
+	assert_int_equal(cgroup_remove(&g->l.groups.host, own, 5000, NULL), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ses_8_what_other_servers_left_is_removed),
+	};
+
+	rig_main(argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

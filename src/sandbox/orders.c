@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/orders.h"
+#include "base/fdio.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define WARDEN_BACKLOG 16
+/* A session out of memory loses a command, not the one who tells of it. */
+#define WARDEN_OOM_SCORE "-900"
+#define PLAN_MAX (512 * 1024)
+#define WALLS_MAX (64 * 1024)
+#define ORDERS_MAX (PLAN_MAX + 2 * WALLS_MAX)
+#define FAILURE 125
+
+#define ROW(kind, name, max) FIELD(struct orders, kind, name, max)
+static const struct field rows[] = {
+	ROW(FIELD_STR, session_id, 64),	   ROW(FIELD_BYTES, plan, PLAN_MAX),
+	ROW(FIELD_STRV, walls, WALLS_MAX), ROW(FIELD_U32, api_uid, 0),
+	ROW(FIELD_U32, log_level, 0),	   ROW(FIELD_U32, log_format, 0),
+};
+static const struct fields orders_fields = {"orders", sizeof(struct orders), rows, ARRAY_LEN(rows)};
+/* One message carries the memory with the orders and the others. */
+_Static_assert(ORDERS_FDS + 1 <= FDIO_MAX_FDS, "see orders_send");
+
+void orders_done(struct orders *o)
+{
+	fields_done(&orders_fields, o);
+}
+
+int orders_send(int sock, struct orders *o, const struct sandbox_plan *plan,
+		const int fd[ORDERS_FDS], struct err *err)
+{
+	cleanup_buf struct buf packed = {0}, text = {0};
+	int all[ORDERS_FDS + 1];
+	const char byte = 0;
+	cleanup_fd int memory = -1;
+
+	fields_pack(&sandbox_plan_fields, plan, &packed);
+	o->plan = (struct bytes){(uint8_t *)packed.data, packed.len};
+	fields_pack(&orders_fields, o, &text);
+	o->plan = (struct bytes){0};
+	memory = fdio_sealed("agentsh-orders", text.data, text.len);
+	if (memory == -1)
+		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
+	memcpy(all, fd, ORDERS_FDS * sizeof(*fd));
+	all[ORDERS_FDS] = memory;
+	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0)
+		return err_errno(err, E_UNAVAILABLE, o->session_id,
+				 "the prepared sandbox does not answer");
+	return 0;
+}
+
+ssize_t orders_recv(int sock, char *byte, int *fd, size_t *nfds)
+{
+	const ssize_t n = fdio_recv(sock, byte, 1, fd, nfds, NULL);
+
+	return n == -1 && errno == ECONNRESET ? fdio_recv(sock, byte, 1, fd, nfds, NULL) : n;
+}
+
+/* *memory is the last descriptor. The launcher has no use for us: 0. */
+static void receive(int sock, int fd[ORDERS_FDS], int *memory)
+{
+	int all[ORDERS_FDS + 1];
+	size_t nfds = ARRAY_LEN(all);
+	char byte;
+
+	if (orders_recv(sock, &byte, all, &nfds) != 1 || nfds != ARRAY_LEN(all))
+		_exit(0);
+	memcpy(fd, all, ORDERS_FDS * sizeof(*fd));
+	*memory = all[ORDERS_FDS];
+}
+
+_Noreturn void orders_give_up(int report_fd, const struct err *why)
+{
+	struct orders_report report = {.err = *why};
+
+	if (report.err.code == E_OK)
+		report.err.code = E_INTERNAL;
+	fdio_write_all(report_fd, &report, sizeof(report));
+	_exit(FAILURE);
+}
+
+void orders_refuse(int sock, const struct err *why)
+{
+	const char word = ORDERS_FAILED;
+	int fd[ORDERS_FDS], memory;
+
+	fdio_send(sock, &word, 1, NULL, 0);
+	receive(sock, fd, &memory);
+	orders_give_up(fd[ORDERS_REPORT], why);
+}
+
+/* An init that has gone without being asked for is no reason to wait; one that was asked for has
+ * left its reason in its link. */
+static void await(const struct waiting *w)
+{
+	struct pollfd pfd[] = {{w->sock, POLLIN, 0}, {w->init.orders, POLLIN, 0}};
+	const char ready = ORDERS_READY;
+	char word;
+
+	for (;;) {
+		if (poll(pfd, ARRAY_LEN(pfd), -1) < 0 && errno != EINTR)
+			_exit(FAILURE);
+		if (pfd[0].revents != 0)
+			return;
+		if (pfd[1].revents == 0)
+			continue;
+		if (fdio_recv(w->init.orders, &word, 1, NULL, NULL, NULL) != 1 ||
+		    word != SANDBOX_PREPARED || fdio_send(w->sock, &ready, 1, NULL, 0) < 0)
+			_exit(FAILURE);
+		prctl(PR_SET_NAME, ORDERS_NAME, 0, 0, 0);
+	}
+}
+
+/* After init was started, whose children would have it too. A normal user may not. */
+static void spare_warden(void)
+{
+	cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		fdio_write_all(fd, WARDEN_OOM_SCORE, strlen(WARDEN_OOM_SCORE));
+}
+
+static int load(int memory, struct orders *o, struct sandbox_plan *plan, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	int r = fdio_load(memory, ORDERS_MAX, &text, err);
+
+	if (r == 0)
+		r = fields_unpack(&orders_fields, text.data, text.len, false, o, err);
+	if (r == 0)
+		r = fields_unpack(&sandbox_plan_fields, o->plan.data, o->plan.len, false, plan,
+				  err);
+	return r;
+}
+
+/* Whoever connects to the session's socket sees this pid: it listens before it gives up its uid. */
+static int be_found(const int fd[ORDERS_FDS], struct err *err)
+{
+	if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
+	    listen(fd[ORDERS_LISTEN], WARDEN_BACKLOG) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot listen for the session");
+	/* Only now: the next launcher must find this session, or it would never end. */
+	close(fd[ORDERS_LOCK]);
+	return 0;
+}
+
+void orders_obey(const struct waiting *w, struct orders *o, int fd[ORDERS_FDS])
+{
+	const struct orders_report report = {.init_pid = w->init.pid};
+	struct sandbox_plan plan;
+	struct err err = {0};
+	int memory, r;
+
+	await(w);
+	receive(w->sock, fd, &memory);
+	r = load(memory, o, &plan, &err);
+	if (r == 0)
+		r = be_found(fd, &err);
+	if (r == 0)
+		r = sandbox_bind_init(&w->init, &plan, fd[ORDERS_TREE], &err);
+	if (r == 0 && fdio_write_all(fd[ORDERS_REPORT], &report, sizeof(report)) < 0)
+		_exit(FAILURE);
+	if (r == 0) {
+		spare_warden();
+		r = sandbox_become_user(&plan, &err);
+	}
+	if (r < 0)
+		orders_give_up(fd[ORDERS_REPORT], &err);
+	close(fd[ORDERS_TREE]);
+	sandbox_plan_done(&plan);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tmpfs takes another size while it is used: fspick(2) of any place where it is mounted. The path
+ * leads through /proc/INIT/root, whose root is shut: nobody inside can put a link there. */
+#include "sandbox/scratch.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define PLACE "tmp" /* one of those that share it */
+
+int scratch_root(pid_t init)
+{
+	struct stat ours, theirs;
+	cleanup_fd int root = -1;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)init);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root == -1 || fstat(root, &theirs) < 0 || stat("/", &ours) < 0)
+		return -1;
+	if (theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino) {
+		errno = EBUSY;
+		return -1;
+	}
+	return take_fd(root);
+}
+
+/* -1/errno */
+static int space_of(int root, struct statfs *out)
+{
+	cleanup_fd int dir = openat(root, PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return dir == -1 ? -1 : fstatfs(dir, out);
+}
+
+int scratch_get(int root, uint64_t *bytes, struct err *err)
+{
+	struct statfs fs;
+
+	if (root == -1 || space_of(root, &fs) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_disk_limit),
+				 "%s: the session's scratch files cannot be reached (its space is "
+				 "set when it is made)",
+				 wall_name(WALL_disk_limit));
+	*bytes = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+	return 0;
+}
+
+static int resize(int root, uint64_t bytes)
+{
+	cleanup_fd int fs =
+		(int)syscall(SYS_fspick, root, PLACE,
+			     FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW | FSPICK_NO_AUTOMOUNT);
+	char size[24];
+
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)bytes);
+	if (fs == -1 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", size, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
+}
+
+int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err *err)
+{
+	const char *wall = wall_name(WALL_disk_limit);
+	const unsigned long long mb = bytes >> 20;
+	struct statfs fs;
+	uint64_t used;
+
+	if (resize(root, bytes) == 0) {
+		wall_set(walls, WALL_disk_limit, WALL_PARTIAL,
+			 "%llu MB for /tmp, /var/tmp, /dev/shm and home together; the workspace is "
+			 "not limited",
+			 mb);
+		return 0;
+	}
+	if (errno != EINVAL || space_of(root, &fs) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall,
+				 "%s: the space of a living session can only be changed by root's "
+				 "server",
+				 wall);
+	used = ((uint64_t)fs.f_blocks - (uint64_t)fs.f_bfree) * (uint64_t)fs.f_bsize;
+	return err_set(err, E_CONFLICT, wall,
+		       "%s: %llu MB are in use, more than the %llu MB that were asked for", wall,
+		       (unsigned long long)((used + (1u << 20) - 1) >> 20), mb);
+}

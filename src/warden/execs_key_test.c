@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The key of a first exec, with the real exec thread and a guest in the leader's place: what it
+ * opens, and how often. */
+#include "exec/exec_testkit.h"
+#include "policy/policy.h"
+#include "warden/execs.h"
+
+#define SPAWN 7
+#define LET_GO 1   /* false was executed */
+#define DENIED 126 /* it was not */
+
+static const char rules[] =
+	"version: 1\nname: test\ndefault: {files: allow, network: allow, commands: allow}\n"
+	"command_rules:\n  - {name: no, commands: [\"false\"], decision: deny}\n";
+
+static int make_policy(void)
+{
+	const struct policy_options o = {0};
+	cleanup_buf struct buf bytes = {0}, report = {0};
+	struct err err = {0};
+
+	if (policy_compile("test.yaml", rules, strlen(rules), &o, &report, &bytes, &err) < 0)
+		fail_msg("%s", report.data);
+	return fdio_sealed("policy", bytes.data, bytes.len);
+}
+
+/* A guest that executes false once for each key that it reads, in a child. */
+static int try_keys(void *arg)
+{
+	const int sock = *(const int *)arg;
+	uint64_t key;
+
+	while (read(sock, &key, sizeof(key)) == sizeof(key)) {
+		const pid_t pid = fork();
+		int status;
+
+		if (pid == 0) {
+			char *argv[] = {(char *)"false", NULL};
+
+			syscall(SYS_execve, "/usr/bin/false", argv, argv + 1, 0L, 0L, key);
+			_exit(DENIED);
+		}
+		status = kit_status(pid);
+		if (write(sock, &status, sizeof(status)) != sizeof(status))
+			return KIT_BROKEN;
+		if (write(sock, &pid, sizeof(pid)) != sizeof(pid))
+			return KIT_BROKEN;
+	}
+	return 0;
+}
+
+static struct fixture {
+	struct execs *execs;
+	int sock;
+	pid_t guest, last; /* last: the child of the last try */
+} f;
+
+static void wake(void *arg)
+{
+}
+
+static void begin(void)
+{
+	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake};
+	struct wall_report walls;
+	struct err err = {0};
+	int to[2], keys[2], listener = -1;
+	size_t nfds = 1;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, keys), 0);
+	kit.keeper = fork();
+	if (kit.keeper == 0) {
+		close(keys[0]);
+		kit_be_keeper(to[1], try_keys, &keys[1]);
+	}
+	close(to[1]);
+	close(keys[1]);
+	assert_int_equal(fdio_recv(to[0], &f.guest, sizeof(pid_t), &listener, &nfds, NULL),
+			 sizeof(pid_t));
+	kit.go = to[0];
+	f.sock = keys[0];
+	s.listener = listener;
+	s.policy_fd = make_policy();
+	wall_report_init(&walls);
+	if (execs_open(&s, &f.execs, &walls, &err) < 0)
+		fail_msg("%s", err.message);
+	close(s.policy_fd);
+	kit_go();
+}
+
+static void end(void)
+{
+	close(f.sock);
+	assert_int_equal(kit_wait(), 0);
+	execs_close(f.execs);
+}
+
+static int try_key(uint64_t key)
+{
+	int status = -1;
+
+	assert_int_equal(write(f.sock, &key, sizeof(key)), sizeof(key));
+	assert_int_equal(read(f.sock, &status, sizeof(status)), sizeof(status));
+	assert_int_equal(read(f.sock, &f.last, sizeof(f.last)), sizeof(f.last));
+	return status;
+}
+
+/* POL-4: a key lets one exec go, whatever the policy says of it, and no second one: also not of the
+ * same process. */
+static void pol_4_a_key_is_good_once(void **state)
+{
+	uint64_t key;
+
+	begin();
+	assert_int_equal(try_key(0), DENIED);
+	key = execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	assert_true(key != 0);
+	assert_int_equal(try_key(key + 1), DENIED);
+	assert_int_equal(try_key(key ^ UINT64_C(1) << 63), DENIED);
+	assert_int_equal(try_key(0), DENIED);
+	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), 0);
+	assert_int_equal(try_key(key), LET_GO);
+	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), f.last);
+	assert_int_equal(try_key(key), DENIED);
+	assert_int_equal(try_key(0), DENIED);
+	end();
+}
+
+/* POL-4: the key of a command that is over opens nothing; each command has its own. */
+static void pol_4_a_key_ends_with_its_command(void **state)
+{
+	uint64_t first, second;
+
+	begin();
+	first = execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	second = execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	assert_true(first != second);
+	execs_over(f.execs, SPAWN);
+	assert_int_equal(try_key(first), DENIED);
+	assert_int_equal(try_key(second), LET_GO);
+	assert_int_equal(execs_started(f.execs, SPAWN + 1, f.guest), f.last);
+	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), 0);
+	end();
+}
+
+/* More keys than are drawn at once. */
+static void pol_4_no_key_comes_twice(void **state)
+{
+	uint64_t keys[100];
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		keys[i] = execs_expect(f.execs, (uint32_t)i + 1, "cmd", 0);
+		assert_true(keys[i] != 0);
+		for (size_t k = 0; k < i; k++)
+			assert_true(keys[k] != keys[i]);
+	}
+	assert_int_equal(execs_expect(NULL, 1, "cmd", 0), 0);
+	end();
+}
+
+static int prepare(void **state)
+{
+	alarm(KIT_TIMEOUT_S);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pol_4_a_key_is_good_once),
+		cmocka_unit_test(pol_4_a_key_ends_with_its_command),
+		cmocka_unit_test(pol_4_no_key_comes_twice),
+	};
+
+	return cmocka_run_group_tests(tests, prepare, NULL);
+}

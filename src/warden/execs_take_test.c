@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/* When the loop is woken for execs, and whose they are; with the real exec thread and a guest. */
+#include "base/mem.h"
+#include "exec/exec_testkit.h"
+#include "policy/policy.h"
+#include "warden/execs.h"
+#include <stdatomic.h>
+
+#define SPAWN 7
+#define LONG_QUEUE 64
+
+static const char rules[] =
+	"version: 1\nname: test\ndefault: {files: allow, network: allow, commands: allow}\n"
+	"command_rules:\n  - {name: no, commands: [\"false\"], decision: deny}\n";
+
+static struct fixture {
+	struct execs *execs;
+	int sock;
+	pid_t guest;
+	atomic_uint wakes;
+	unsigned told;
+	char id[64]; /* of the command of the last that was told; "" if none */
+} f;
+
+/* A guest that executes true or false for each letter that it reads, in a child; for a T in a
+ * grandchild. */
+static int execute(void *arg)
+{
+	const int sock = *(const int *)arg;
+	char what;
+
+	while (read(sock, &what, 1) == 1) {
+		pid_t pid = fork();
+
+		if (pid == 0 && what == 'T') {
+			what = 't';
+			pid = fork();
+			if (pid != 0)
+				_exit(kit_status(pid));
+		}
+		if (pid == 0) {
+			execl(what == 't' ? "/usr/bin/true" : "/usr/bin/false", "x", NULL);
+			_exit(KIT_NOT_RUN);
+		}
+		kit_status(pid);
+		if (write(sock, &what, 1) != 1)
+			return KIT_BROKEN;
+	}
+	return 0;
+}
+
+static void wake(void *arg)
+{
+	atomic_fetch_add(&f.wakes, 1);
+}
+
+static int make_policy(void)
+{
+	const struct policy_options o = {0};
+	cleanup_buf struct buf bytes = {0}, report = {0};
+	struct err err = {0};
+
+	if (policy_compile("test.yaml", rules, strlen(rules), &o, &report, &bytes, &err) < 0)
+		fail_msg("%s", report.data);
+	return fdio_sealed("policy", bytes.data, bytes.len);
+}
+
+static int begin(void **state)
+{
+	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake};
+	struct wall_report walls;
+	struct err err = {0};
+	int to[2], letters[2];
+	size_t nfds = 1;
+
+	alarm(KIT_TIMEOUT_S);
+	f = (struct fixture){0};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, letters), 0);
+	kit.keeper = fork();
+	if (kit.keeper == 0) {
+		close(letters[0]);
+		kit_be_keeper(to[1], execute, &letters[1]);
+	}
+	close(to[1]);
+	close(letters[1]);
+	assert_int_equal(fdio_recv(to[0], &f.guest, sizeof(pid_t), &s.listener, &nfds, NULL),
+			 sizeof(pid_t));
+	kit.go = to[0];
+	f.sock = letters[0];
+	s.policy_fd = make_policy();
+	wall_report_init(&walls);
+	if (execs_open(&s, &f.execs, &walls, &err) < 0)
+		fail_msg("%s", err.message);
+	close(s.policy_fd);
+	kit_go();
+	return 0;
+}
+
+static int end(void **state)
+{
+	close(f.sock);
+	assert_int_equal(kit_wait(), 0);
+	execs_close(f.execs);
+	return 0;
+}
+
+static void try(char what, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(write(f.sock, &what, 1), 1);
+		assert_int_equal(read(f.sock, &what, 1), 1);
+	}
+}
+
+static void on_told(const struct event *e, void *arg)
+{
+	f.told++;
+	snprintf(f.id, sizeof(f.id), "%s", e->command_id != NULL ? e->command_id : "");
+}
+
+static void wait_for_wakes(unsigned n)
+{
+	while (atomic_load(&f.wakes) < n)
+		usleep(1000);
+	assert_int_equal(f.wakes, n);
+}
+
+static void take_all(unsigned n)
+{
+	f.told = 0;
+	execs_take(f.execs, on_told, NULL);
+	assert_int_equal(f.told, n);
+}
+
+/* EVT-2: the first wakes, the next only after a pause; a refusal wakes at once. */
+static void evt_2_programs_that_are_let_go_wake_once(void **state)
+{
+	try('t', 3);
+	take_all(3);
+	assert_int_equal(f.wakes, 1);
+	try('f', 1);
+	wait_for_wakes(2);
+	try('f', 1);
+	wait_for_wakes(3);
+	assert_false(execs_pause(f.execs));
+	take_all(2);
+	try('t', 1);
+	take_all(1);
+	assert_int_equal(f.wakes, 3);
+	assert_true(execs_pause(f.execs));
+	assert_true(execs_pause(f.execs));
+	try('t', 1);
+	wait_for_wakes(4);
+	assert_false(execs_pause(f.execs));
+	try('t', 1);
+	take_all(2);
+	assert_int_equal(f.wakes, 4);
+}
+
+/* EVT-2: a long queue is not left to the clock. */
+static void evt_2_a_long_queue_wakes(void **state)
+{
+	try('t', LONG_QUEUE - 1);
+	take_all(LONG_QUEUE - 1);
+	assert_int_equal(f.wakes, 1);
+	try('t', LONG_QUEUE - 1);
+	assert_int_equal(f.wakes, 1);
+	try('t', 1);
+	wait_for_wakes(2);
+	try('t', 1);
+	take_all(LONG_QUEUE + 1);
+	assert_int_equal(f.wakes, 2);
+}
+
+/* Of a child and of a grandchild, whose parent is seen once, and of a child again. */
+static void check_owner(const char *id)
+{
+	static const char who[] = "tTtT";
+
+	for (size_t i = 0; who[i] != '\0'; i++) {
+		f.id[0] = '?';
+		try(who[i], 1);
+		take_all(1);
+		assert_string_equal(f.id, id);
+	}
+}
+
+/* EVT-1: one command alone has all of them; where there are more, ancestors say whose they are. */
+static void evt_1_whose_an_exec_is(void **state)
+{
+	check_owner("");
+	execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	check_owner("cmd-1");
+	execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	check_owner("");
+	execs_started(f.execs, SPAWN, f.guest);
+	check_owner("cmd-1");
+	execs_over(f.execs, SPAWN);
+	check_owner("cmd-2");
+	execs_expect(f.execs, SPAWN + 2, "cmd-3", 0);
+	check_owner("");
+	execs_over(f.execs, SPAWN + 2);
+	execs_over(f.execs, SPAWN + 1);
+	check_owner("");
+}
+
+/* EVT-1: a parent that was seen is remembered, until its command is over. */
+static void evt_1_a_parent_is_remembered_with_its_command(void **state)
+{
+	execs_expect(f.execs, SPAWN, "cmd-1", kit.keeper);
+	execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	check_owner("cmd-1");
+	check_owner("cmd-1");
+	execs_over(f.execs, SPAWN);
+	execs_expect(f.execs, SPAWN + 2, "cmd-3", 0);
+	check_owner("");
+	execs_started(f.execs, SPAWN + 2, kit.keeper);
+	check_owner("cmd-3");
+}
+
+/* EVT-1: while processes of a command that is over may live, being alone proves nothing. */
+static void evt_1_what_could_not_be_ended_is_no_other_commands(void **state)
+{
+	execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	execs_lost(f.execs, SPAWN);
+	execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	check_owner("");
+	execs_started(f.execs, SPAWN + 1, f.guest);
+	check_owner("cmd-2");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(evt_2_programs_that_are_let_go_wake_once),
+		TEST(evt_2_a_long_queue_wakes),
+		TEST(evt_1_whose_an_exec_is),
+		TEST(evt_1_a_parent_is_remembered_with_its_command),
+		TEST(evt_1_what_could_not_be_ended_is_no_other_commands),
+	};
+
+	return cmocka_run_group_tests_name("execs_take", tests, NULL, NULL);
+}
