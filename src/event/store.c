@@ -104,6 +104,14 @@ void store_after(struct store *s, store_done_fn *fn, void *arg)
 		fn(arg);
 }
 
+void store_before_sinks(struct store *s, store_done_fn *fn, void *arg)
+{
+	if (s->in_turn || s->spilled)
+		add_waiter(&s->early, fn, arg);
+	else
+		fn(arg);
+}
+
 void store_after_commit(struct store *s, store_done_fn *fn, void *arg)
 {
 	if (s->nops > 0)
@@ -114,6 +122,7 @@ void store_after_commit(struct store *s, store_done_fn *fn, void *arg)
 
 void store_release(struct store *s)
 {
+	tell(&s->early);
 	tell(&s->waiters);
 	tell(&s->committers);
 }
@@ -150,15 +159,19 @@ static void end_turn(struct store *s)
 	redo_publish(s->redo);
 }
 
-/* Everything is safe: sinks first, so that who is told finds it there. */
+/* Everything is safe: sinks first, so that who is told finds it there. All are taken before anyone
+ * is told, who may write and wait again. */
 static void tell_all(struct store *s)
 {
 	struct pending_list events = STAILQ_HEAD_INITIALIZER(events);
+	struct waiters waiters = s->waiters;
 
+	s->waiters = (struct waiters){0};
 	s->safe = s->chain.seq;
 	STAILQ_CONCAT(&events, &s->pending);
+	tell(&s->early);
 	store_deliver(s, &events);
-	tell(&s->waiters);
+	tell(&waiters);
 }
 
 /* Brings everything into the database. On failure the transaction is gone and the writes stay. */
@@ -375,6 +388,7 @@ void store_close(struct store *s)
 	buf_done(&s->json);
 	buf_done(&s->bytes);
 	free(s->ops);
+	free(s->early.v);
 	free(s->waiters.v);
 	free(s->committers.v);
 	free(s->sinks);

@@ -49,6 +49,8 @@ sqlite3 *store_db(struct store *s); /* for messages and tests */
  * is). In order of registration. */
 typedef void store_done_fn(void *arg);
 void store_after(struct store *s, store_done_fn *fn, void *arg);
+/* The same before the sinks are told: for what nobody sees who could look there. */
+void store_before_sinks(struct store *s, store_done_fn *fn, void *arg);
 /* The same when it is in the database (at once if it is). */
 void store_after_commit(struct store *s, store_done_fn *fn, void *arg);
 /* Commits now (shutdown, tests). On failure nothing is lost: it is tried again, and meanwhile

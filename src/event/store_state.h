@@ -73,7 +73,7 @@ struct store {
 	struct chain chain;
 	uint64_t safe; /* seq of the last event that is */
 	struct pending_list pending;
-	struct waiters waiters, committers;
+	struct waiters early, waiters, committers;
 	struct buf json;
 	struct sink *sinks;
 	size_t nsinks;

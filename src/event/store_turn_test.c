@@ -370,6 +370,32 @@ static void evt_2_a_waiter_may_write_and_wait_again(void **state)
 	assert_heard(w, "");
 }
 
+static void on_early(void *data)
+{
+	struct world *w = data;
+
+	buf_adds(&w->heard, "early ");
+	put(w, "s");
+	store_after(w->store, on_done, w);
+}
+
+/* What an early one writes is the next turn's, and so is who waits for it. */
+static void evt_2_some_are_told_before_the_sinks(void **state)
+{
+	struct world *w = *state;
+
+	store_add_sink(w->store, on_sink, w);
+	store_before_sinks(w->store, on_done, w);
+	assert_string_equal(w->heard.data, "done ");
+	buf_clear(&w->heard);
+	hold(w);
+	put(w, "s");
+	store_after(w->store, on_done, w);
+	store_before_sinks(w->store, on_early, w);
+	turn(w);
+	assert_string_equal(w->heard.data, "early e1 done e2 done ");
+}
+
 static void evt_2_many_waiters_keep_their_order(void **state)
 {
 	struct world *w = *state;
@@ -542,6 +568,7 @@ int main(void)
 		TEST(evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit),
 		TEST(evt_2_a_broken_constraint_leaves_out_that_row_alone),
 		TEST(evt_2_a_waiter_may_write_and_wait_again),
+		TEST(evt_2_some_are_told_before_the_sinks),
 		TEST(evt_2_many_waiters_keep_their_order),
 		TEST(ses_8_at_an_end_without_the_loop_all_are_told),
 		TEST(evt_6_sinks_come_and_go_while_they_are_told),

@@ -212,7 +212,8 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	if (s->running == NULL)
 		occupy(c);
 	*out = c;
-	store_after(s->ss->deps.store, submitted, c);
+	/* Who has detached is answered then. */
+	(c->detach ? store_after : store_before_sinks)(s->ss->deps.store, submitted, c);
 }
 
 void command_send(struct command *c)

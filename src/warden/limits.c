@@ -37,6 +37,16 @@ static const struct run *running(const struct warden *w)
 	return NULL;
 }
 
+static bool something_is_kept(const struct warden *w)
+{
+	const struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase == RUN_KEPT)
+			return true;
+	return false;
+}
+
 static void tell(struct warden *w, size_t row, uint64_t grown, uint64_t total)
 {
 	const struct run *r = running(w);
@@ -74,6 +84,13 @@ void limits_look(struct warden *w)
 			tell(w, i, is - was, is);
 	}
 	l->seen = now;
+	l->looked = true;
+}
+
+void limits_before(struct warden *w)
+{
+	if (!w->limits.looked || something_is_kept(w))
+		limits_look(w);
 }
 
 char *limits_met(const struct run *r)
@@ -102,16 +119,6 @@ static uint64_t own_cpu_us(void)
 	getrusage(RUSAGE_SELF, &use);
 	return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 +
 	       (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-}
-
-static bool something_is_kept(const struct warden *w)
-{
-	const struct run *r;
-
-	TAILQ_FOREACH (r, &w->runs, next)
-		if (r->phase == RUN_KEPT)
-			return true;
-	return false;
 }
 
 void limits_begin(struct run *r)
@@ -218,6 +225,7 @@ void limits_changed(struct warden *w, const struct strv *walls)
 	w->walls = all;
 	limits_look(w); /* what was hit before */
 	w->limits.controllers = limited(w);
+	w->limits.looked = false; /* not at the new ones */
 }
 
 int limits_open(struct warden *w, struct err *err)

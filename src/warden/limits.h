@@ -2,8 +2,9 @@
 /* warden/limits.h - tells when the session's limits are hit.
  *
  * The warden may not open the cgroup's files; it was given them open. They are read when the kernel
- * says that something has grown, and at the start and the end of each command; those of controllers
- * that limit nothing are not. What has grown since is one event a counter. */
+ * says that something has grown, at the end of each command, and before one if something was left
+ * running; those of controllers that limit nothing are not. What has grown since is one event a
+ * counter. */
 #pragma once
 #include "base/err.h"
 #include "sandbox/cgroup.h"
@@ -26,6 +27,7 @@ struct limits {
 	struct cgroup_files files;
 	unsigned controllers; /* 1 << CGROUP_…: those that are limited */
 	struct cgroup_counters seen;
+	bool looked; /* seen is what was at a command's end */
 	struct watch *event, *notify;
 };
 /* From the arguments of the process. */
@@ -36,6 +38,8 @@ void limits_close(struct warden *w);
 void limits_changed(struct warden *w, const struct strv *walls);
 /* Reads the counters and records what has grown. Costs nothing without limits. */
 void limits_look(struct warden *w);
+/* The same before a command, unless nothing ran since the end of the last one. */
+void limits_before(struct warden *w);
 /* A command is not over at once: what it uses is counted from now on, where there is a cgroup. */
 void limits_begin(struct run *r);
 /* Raises m's cpu_us, maxrss_kb, read_bytes and write_bytes, which are the sum of what was waited

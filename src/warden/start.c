@@ -330,7 +330,7 @@ void run_start(struct run *r)
 	struct err err = {0};
 
 	w->commands++;
-	limits_look(w);
+	limits_before(w);
 	r->before = w->limits.seen;
 	r->mono_us = clock_mono_us(w->clock);
 	r->wall_us = clock_wall_us(w->clock);
