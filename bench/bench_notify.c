@@ -182,7 +182,8 @@ static bool is_notified(void *arg, pid_t pid, uint64_t key)
 
 static int start(enum way *way, struct exec_control **control)
 {
-	const struct exec_control_ops ops = {.decide = allow,
+	const struct exec_control_ops ops = {.root = -1,
+					     .decide = allow,
 					     .record = no_record,
 					     .is_first_exec = is_notified,
 					     .arg = way,
