@@ -53,12 +53,13 @@ LEAST = 0.9
 
 # What shows a module's behaviour beyond its unit tests.
 INTEGRATION = {
-    "api": ["test_api.py", "test_auth.py", "test_events.py", "test_exec.py"],
+    "api": ["test_api.py", "test_auth.py", "test_events.py", "test_exec.py", "test_config.py"],
     "cli": ["test_cli.py", "test_config.py"],
     "client": ["test_cli.py"],
     "config": ["test_config.py"],
     "event": ["test_events.py"],
     "launcher": ["test_processes.py", "test_sessions.py", "test_restart.py"],
+    "probe": ["test_doctor.py"],
     "prog": ["test_cli.py", "test_exec.py"],
     "sandbox": ["test_processes.py", "test_state.py", "test_exec.py"],
     "session": ["test_sessions.py", "test_exec.py", "test_output.py", "test_restart.py"],
