@@ -57,9 +57,8 @@ int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_e
  * looked for in the file. */
 void journal_tell_head(struct journal_reader *r, uint64_t head);
 uint64_t journal_reader_pos(const struct journal_reader *r); /* read so far */
-void journal_ack(struct journal_reader *r);		     /* acknowledges all that was read */
-/* The same for what was read before pos (a journal_reader_pos of then): where reading has gone on
- * since the commit. */
+/* Acknowledges what was read before pos (a journal_reader_pos of now or then: reading may have gone
+ * on since the commit). */
 void journal_ack_to(struct journal_reader *r, uint64_t pos);
 /* For fuzzers: validates one record's bytes as journal_drain does. */
 int journal_check_record(const void *p, size_t len, size_t *used, struct event *e, struct err *err);

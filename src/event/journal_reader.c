@@ -257,8 +257,3 @@ void journal_ack_to(struct journal_reader *r, uint64_t pos)
 	    (ssize_t)sizeof(both))
 		log_warn("cannot acknowledge events", "ring", r->ring_id);
 }
-
-void journal_ack(struct journal_reader *r)
-{
-	journal_ack_to(r, r->pos);
-}

@@ -22,7 +22,7 @@ static void evt_2_what_is_appended_comes_out_in_order(void **state)
 	assert_int_equal(journal_acked(p->j), 0);
 	journal_ack_to(p->r, 2 * size_of(0));
 	assert_int_equal(journal_acked(p->j), 2 * size_of(0));
-	journal_ack(p->r);
+	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_int_equal(journal_acked(p->j), journal_head(p->j));
 }
 
@@ -94,7 +94,7 @@ static void evt_2_the_end_of_the_ring_at_every_alignment(void **state)
 		const uint64_t before = journal_head(p->j);
 
 		assert_true(drain(p, 100000) > 0);
-		journal_ack(p->r);
+		journal_ack_to(p->r, journal_reader_pos(p->r));
 		assert_int_equal(append(p, n++, 16), 0);
 		/* It fits exactly, or goes behind the end. */
 		assert_int_equal(journal_head(p->j),
@@ -118,7 +118,7 @@ static void evt_2_many_laps_with_every_length(void **state)
 			assert_int_equal(append(p, n, (size_t)(n * 7 % 4200)), 0);
 		while (drain(p, 7) == 7)
 			;
-		journal_ack(p->r);
+		journal_ack_to(p->r, journal_reader_pos(p->r));
 	}
 	assert_int_equal(p->seen, n);
 }
@@ -138,7 +138,7 @@ static void evt_2_full_is_full_to_the_byte(void **state)
 	/* Room comes with the acknowledgement, and only as much as it gives. */
 	assert_int_equal(drain(p, 1), 1);
 	assert_int_equal(append(p, n + 1, 0), -E_RATE_LIMITED);
-	journal_ack(p->r);
+	journal_ack_to(p->r, journal_reader_pos(p->r));
 	head = SIZE + journal_reader_pos(p->r);
 	for (n = n + 1; append(p, n, 0) == 0; n++)
 		;
@@ -159,7 +159,7 @@ static void evt_2_a_filler_counts_as_used_room(void **state)
 	assert_int_equal(drain(p, 1), 1);
 	tail = journal_reader_pos(p->r);
 	assert_int_equal(append(p, n, 16), -E_RATE_LIMITED);
-	journal_ack(p->r);
+	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_true(tail >= record);
 	assert_int_equal(append(p, n, 16), 0);
 	assert_int_equal(journal_head(p->j), SIZE + record);
@@ -175,7 +175,7 @@ static void ses_8_a_reader_starts_again_at_what_was_acknowledged(void **state)
 	for (uint64_t i = 0; i < 10; i++)
 		append(p, i, 0);
 	assert_int_equal(drain(p, 4), 4);
-	journal_ack(p->r);
+	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_int_equal(drain(p, 4), 4);
 	journal_reader_close(p->r);
 	reader_open(p);
@@ -197,7 +197,7 @@ static void ses_8_a_producer_continues_at_the_head(void **state)
 		producer_open(p);
 		assert_int_equal(journal_head(p->j), head);
 		assert_int_equal(drain(p, 100), 5);
-		journal_ack(p->r);
+		journal_ack_to(p->r, journal_reader_pos(p->r));
 	}
 }
 
@@ -284,13 +284,13 @@ static void evt_2_drops_survive_a_full_ring_and_a_new_producer(void **state)
 	journal_count_drop(p->j);
 	/* Room for the event alone is not enough: the count comes first. */
 	drain(p, 1);
-	journal_ack(p->r);
+	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_int_equal(append(p, n, 0), -E_RATE_LIMITED);
 	journal_close(p->j);
 	producer_open(p);
 	while (drain(p, 100) > 0)
 		;
-	journal_ack(p->r);
+	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_int_equal(append(p, n, 0), 0);
 	drain(p, 100);
 	assert_int_equal(p->dropped, 3);
@@ -374,7 +374,7 @@ static void ses_8_a_killed_producer_leaves_whole_records(void **state)
 		clock_gettime(CLOCK_MONOTONIC, &start);
 		do {
 			assert_true(drain(p, 50) >= 0);
-			journal_ack(p->r);
+			journal_ack_to(p->r, journal_reader_pos(p->r));
 			clock_gettime(CLOCK_MONOTONIC, &now);
 		} while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec <
 			 life_ns);
@@ -384,7 +384,7 @@ static void ses_8_a_killed_producer_leaves_whole_records(void **state)
 			n = drain(p, 50);
 			assert_true(n >= 0);
 		}
-		journal_ack(p->r);
+		journal_ack_to(p->r, journal_reader_pos(p->r));
 		assert_in_range(p->next, *appended, *appended + 1);
 		*appended = p->next;
 		/* The reader is replaced as well. */

@@ -327,14 +327,3 @@ uint64_t exec_control_count(const struct exec_control *c, enum exec_outcome outc
 {
 	return atomic_load_explicit(&c->count[outcome], memory_order_relaxed);
 }
-
-const char *exec_outcome_name(enum exec_outcome outcome)
-{
-	static const char *const name[] = {
-		[EXEC_VERIFIED] = "verified", [EXEC_SKIPPED] = "skipped",
-		[EXEC_REFUSED] = "refused",   [EXEC_MISMATCHED] = "mismatched",
-		[EXEC_FAILED] = "failed",
-	};
-
-	return name[outcome];
-}

@@ -87,7 +87,6 @@ void exec_control_resume(struct exec_control *c, uint64_t pending, const struct 
 void exec_control_settle(struct exec_control *c);
 /* How many execs had this outcome; any thread. */
 uint64_t exec_control_count(const struct exec_control *c, enum exec_outcome outcome);
-const char *exec_outcome_name(enum exec_outcome outcome); /* "verified" */
 
 /* ---- the first exec of a command, which is decided before there is a process ---- */
 

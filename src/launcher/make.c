@@ -41,7 +41,7 @@ struct job {
 	int api[2], report[2]; /* ours first */
 	int ring_rw, ring_ro, ack_rw, ack_ro;
 	struct cgroup_limits limits;
-	struct pooled *pooled; /* owned; NULL: a stub is forked */
+	struct pooled *pooled; /* owned; NULL: none yet */
 	uint64_t group;	       /* owned; 0: none */
 };
 

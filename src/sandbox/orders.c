@@ -29,11 +29,6 @@ static const struct fields orders_fields = {"orders", sizeof(struct orders), row
 /* One message carries the memory with the orders and the others. */
 _Static_assert(ORDERS_FDS + 1 <= FDIO_MAX_FDS, "see orders_send");
 
-void orders_done(struct orders *o)
-{
-	fields_done(&orders_fields, o);
-}
-
 int orders_send(int sock, struct orders *o, const struct sandbox_plan *plan,
 		const int fd[ORDERS_FDS], struct err *err)
 {

@@ -49,7 +49,6 @@ int orders_send(int sock, struct orders *o, const struct sandbox_plan *plan,
  * for what was used up: TREE and LOCK. */
 #define ORDERS_NAME "agentsh-waiting"
 void orders_obey(const struct waiting *w, struct orders *o, int fd[ORDERS_FDS]);
-void orders_done(struct orders *o);
 /* Says why it cannot wait, when it is asked; or, behind orders_obey, why it cannot be a warden. */
 _Noreturn void orders_refuse(int sock, const struct err *why);
 _Noreturn void orders_give_up(int report_fd, const struct err *why);

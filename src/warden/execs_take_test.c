@@ -4,6 +4,7 @@
 #include "exec/exec_testkit.h"
 #include "policy/policy.h"
 #include "warden/execs.h"
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #define SPAWN 7
@@ -18,6 +19,7 @@ static struct fixture {
 	int sock;
 	pid_t guest;
 	atomic_uint wakes;
+	sem_t woken; /* once for each */
 	unsigned told;
 	char id[64]; /* of the command of the last that was told; "" if none */
 } f;
@@ -52,6 +54,7 @@ static int execute(void *arg)
 static void wake(void *arg)
 {
 	atomic_fetch_add(&f.wakes, 1);
+	sem_post(&f.woken);
 }
 
 static int make_policy(void)
@@ -75,6 +78,7 @@ static int begin(void **state)
 
 	alarm(KIT_TIMEOUT_S);
 	f = (struct fixture){0};
+	sem_init(&f.woken, 0, 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, letters), 0);
 	kit.keeper = fork();
@@ -122,7 +126,7 @@ static void on_told(const struct event *e, void *arg)
 static void wait_for_wakes(unsigned n)
 {
 	while (atomic_load(&f.wakes) < n)
-		usleep(1000);
+		sem_wait(&f.woken);
 	assert_int_equal(f.wakes, n);
 }
 
