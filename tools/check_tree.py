@@ -9,17 +9,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from programs import PROGRAMS
+
 TOP = Path(__file__).resolve().parent.parent
 SRC = TOP / "src"
-PROGRAMS = [
-    "agentsh",
-    "agentsh-server",
-    "agentsh-api",
-    "agentsh-warden",
-    "agentsh-init",
-    "agentsh-state",
-    "agentsh-probe",
-]
 STATIC = {"agentsh-init", "agentsh-state"}
 
 # A folder may include itself and folders of a lower number; never a sideways one.

@@ -146,12 +146,12 @@ def events_table():
     return table(["About", "Types"], [[group, " ".join(types)] for group, types in groups.items()])
 
 
-def seccomp_table():
+def seccomp_table(file="seccomp_table.c"):
     answers = {"EPERM": "`EPERM`", "ENOSYS": "`ENOSYS`", "NOTIFY": "the warden's"}
-    text = (TOP / "src/sandbox/seccomp_table.c").read_text()
+    text = (TOP / "src/sandbox" / file).read_text()
     rows = re.findall(r'\{CALL\((\w+)\), SECCOMP_(\w+), "([^"]*)",\s+"([^"]*)"', text)
     if len(rows) != text.count("{CALL("):
-        sys.exit("gen_reference.py: a row of seccomp_table.c cannot be read")
+        sys.exit(f"gen_reference.py: a row of {file} cannot be read")
     return table(
         ["System call", "When", "Answer", "Why"],
         [[f"`{name}`", when or "always", answers[answer], reason] for name, answer, when, reason in rows],
@@ -230,7 +230,10 @@ def files():
             events=events_table(),
         ),
     )
-    yield "docs/seccomp.md", marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table())
+    yield (
+        "docs/seccomp.md",
+        marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table(), bare=seccomp_table("seccomp_bare.c")),
+    )
     yield "docs/agentsh.1", marked("docs/agentsh.1", '.\\" {}', commands=roff_commands())
     completion = "packaging/completion/agentsh.bash"
     yield completion, marked(completion, "# {}", tables=bash_tables())

@@ -23,7 +23,7 @@ from pathlib import Path
 import vm_image
 from vm_image import STORE, TOP, Missing
 
-BUILD = TOP / "build"
+BUILD = Path(os.environ.get("AGENTSH_BUILD_DIR", TOP / "build"))
 CONSOLE_LINES = 40
 PROBE_SECONDS = 20
 # Emulated by QEMU 7.2, newer kernels crash at boot where they find CMPXCHG16B (seen with 6.12; not without it).
@@ -74,25 +74,36 @@ def qemu(accel, kernel, words, files, seconds):
         subprocess.run([str(a) for a in argv], timeout=seconds, stdin=subprocess.DEVNULL)
 
 
+def kvm_fails():
+    """Why KVM does not run a plain kernel here, or None: /dev/kvm alone does not say it."""
+    if Path("/sys/module/kvm_pvm").exists():
+        return "KVM is kvm_pvm, without help of the CPU: it runs only kernels built for it and decodes all others"
+    with tempfile.NamedTemporaryFile(dir=STORE) as console:
+        qemu("kvm", "6.1", ["agentsh.probe"], {"console": console.name}, PROBE_SECONDS)
+        if b"agentsh-vm: started" in console.read():
+            return None
+    return f"KVM did not start a Debian kernel within {PROBE_SECONDS} s"
+
+
 @functools.cache
 def accelerator():
-    """kvm where it runs a plain kernel, else tcg; tried once per machine, because /dev/kvm alone does not say it."""
+    """(kvm or tcg, why not kvm); found out once per machine."""
     wanted = os.environ.get("AGENTSH_VM_ACCEL")
     if wanted:
         if wanted not in CPUS:
             raise Missing(f"AGENTSH_VM_ACCEL is kvm or tcg, not {wanted!r}")
-        return wanted
+        return wanted, "asked for"
     if no_kvm():
         raise Missing(no_kvm())
     seen = STORE / "accelerator"
     machine = os.uname().release
-    if seen.exists() and seen.read_text().split()[0] == machine:
-        return seen.read_text().split()[1]
-    with tempfile.NamedTemporaryFile(dir=STORE) as console:
-        qemu("kvm", "6.1", ["agentsh.probe"], {"console": console.name}, PROBE_SECONDS)
-        accel = "kvm" if b"agentsh-vm: started" in console.read() else "tcg"
-    seen.write_text(f"{machine} {accel}\n")
-    return accel
+    known = seen.read_text().split(maxsplit=1) if seen.exists() else []
+    if known and known[0] == machine:
+        why = known[1] if len(known) > 1 else ""
+    else:
+        why = kvm_fails() or ""
+        seen.write_text(f"{machine} {why}")
+    return ("tcg", why) if why else ("kvm", "")
 
 
 def no_kvm():
@@ -128,7 +139,8 @@ def prepare():
                 raise
             note_of(name).write_text(f"the kernel '{name}' cannot be had here: {e}")
             print(f"vm: {note_of(name).read_text()}", file=sys.stderr)
-    print(f"vm: guests run by {accelerator()}", file=sys.stderr)
+    accel, why = accelerator()
+    print(f"vm: guests run by {accel}" + (f": {why}" if why else ""), file=sys.stderr)
 
 
 def unpack(data):
@@ -161,7 +173,7 @@ def run(guest, script, user=False, limit=120):
             "disks": [STORE / "root.ext4", work / "payload.ext4", work / "script"],
             "ports": {"output": work / "output", "results": work / "results"},
         }
-        qemu(accelerator(), row.kernel, words, files, limit + EXTRA_SECONDS)
+        qemu(accelerator()[0], row.kernel, words, files, limit + EXTRA_SECONDS)
         left = unpack((work / "results").read_bytes())
         status = left.pop(".status", None)
         return Outcome(

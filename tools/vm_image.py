@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from programs import PROGRAMS
+
 TOP = Path(__file__).resolve().parent.parent
 STORE = TOP / ".dev/vm"
 SUITE = "bookworm"
@@ -25,15 +27,6 @@ MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "ext4", "overlay", "fus
 # What tests call inside, and what is not named by the libraries of our programs.
 GUEST_PACKAGES = """bash busybox-static coreutils curl dash file findutils grep libcap2-bin passwd procps python3 socat
 strace util-linux""".split()
-PROGRAMS = [
-    "agentsh",
-    "agentsh-server",
-    "agentsh-api",
-    "agentsh-warden",
-    "agentsh-init",
-    "agentsh-state",
-    "agentsh-probe",
-]
 PYTEST = ["pytest", "_pytest", "pluggy", "iniconfig", "packaging"]
 ROOT_BYTES = 3 << 30  # sparse; what is left is the guest's disk space
 
@@ -259,6 +252,7 @@ def payload(image, build):
         (tree / "build").mkdir()
         for name in PROGRAMS:
             shutil.copy2(build / name, tree / "build")
+        shutil.copytree(build / "packaging", tree / "build/packaging")  # the policies that are found beside them
         for name in PYTEST:
             shutil.copytree(site / name, tree / "site" / name)
         shutil.copy2(site / "py.py", tree / "site")

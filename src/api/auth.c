@@ -70,6 +70,9 @@ int api_authenticate(struct api *api, struct http_request *req, struct caller *w
 	if (strcmp(api->config.auth_type, "none") != 0)
 		return err_set(err, E_UNAUTHENTICATED, NULL,
 			       "an API key is needed: Authorization: Bearer KEY");
+	/* A browser lets every page post to loopback, and then says in whose name. */
+	if (http_header(req, "Origin") != NULL)
+		return err_set(err, E_FORBIDDEN, "Origin", "a web page needs an API key");
 	snprintf(who->agent_id, sizeof(who->agent_id), "anonymous");
 	who->role = ROLE_AGENT;
 	who->uid = api->owner_uid;

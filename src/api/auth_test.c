@@ -92,6 +92,9 @@ static void api_3_tcp_needs_a_key(void **state)
 	assert_who(r, ON_TCP, "X-API-Key: agent-1\r\n", "agent-1 agent 1000 agent-1");
 	assert_who(r, ON_TCP, "X-API-Key: nope\r\n",
 		   "E_UNAUTHENTICATED: this API key is not known");
+	assert_who(r, ON_TCP, "Origin: null\r\n", "E_FORBIDDEN: a web page needs an API key");
+	assert_who(r, ON_TCP, "Origin: http://a\r\nX-API-Key: agent-1\r\n",
+		   "agent-1 agent 1000 agent-1");
 }
 
 /* Root and the server's owner are admins, any other user is an agent; nobody is approver. */

@@ -22,7 +22,8 @@ static int check_key(const char *key, struct err *err)
 			len = 0;
 	if (len == 0 || len > KEY_MAX)
 		return err_set(err, E_BAD_REQUEST, "Idempotency-Key",
-			       "Idempotency-Key must be 1 to %d printable characters", KEY_MAX);
+			       "Idempotency-Key must be 1 to %d printable characters, no spaces",
+			       KEY_MAX);
 	return 0;
 }
 

@@ -30,6 +30,11 @@ static struct launcher_ask asked(struct rig *r)
 	return m;
 }
 
+#define LISTED                                                                                     \
+	"\"policies\":[{\"name\":\"ci\",\"version\":null,\"description\":null,\"default\":false}," \
+	"{\"name\":\"observe\",\"version\":\"sha256:1\",\"description\":\"All is allowed.\","      \
+	"\"default\":true}]"
+
 static struct launcher_policies answer(uint32_t ticket)
 {
 	static char *names[] = {(char *)"ci", (char *)"observe", NULL};
@@ -54,10 +59,7 @@ static void pol_7_policies_are_listed(void **state)
 	kit_tell(r->k, MSG_launcher_policies, &m, NULL, 0);
 	rig_finish(r, &g);
 	assert_int_equal(g.status, 200);
-	assert_string_equal(g.body.data,
-			    "{\"policies\":[{\"name\":\"ci\",\"version\":null,\"description\":null,"
-			    "\"default\":false},{\"name\":\"observe\",\"version\":\"sha256:1\","
-			    "\"description\":\"All is allowed.\",\"default\":true}]}");
+	assert_string_equal(g.body.data, "{" LISTED "}");
 }
 
 static void pol_5_a_reload_tells_what_changed_and_what_is_broken(void **state)
@@ -75,10 +77,9 @@ static void pol_5_a_reload_tells_what_changed_and_what_is_broken(void **state)
 	kit_tell(r->k, MSG_launcher_policies, &m, NULL, 0);
 	rig_finish(r, &g);
 	assert_int_equal(g.status, 200);
-	assert_at(&g.body, "loaded.0", "observe");
-	assert_at(&g.body, "failed.0.name", "ci");
-	assert_at(&g.body, "failed.0.problem", "ci.yaml:1:1: error: no");
-	assert_at(&g.body, "policies.1.name", "observe");
+	assert_string_equal(g.body.data,
+			    "{\"loaded\":[\"observe\"],\"failed\":[{\"name\":\"ci\",\"problem\":"
+			    "\"ci.yaml:1:1: error: no\"}]," LISTED "}");
 }
 
 static void api_3_who_may_ask(void **state)

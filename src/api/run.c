@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 
 #define CONFIG_MAX (1024 * 1024)
+#define LEAVE_S 1 /* how long a stopping server waits for clients that read slowly */
 
 static int load_fd(int fd, const char *what, struct buf *out, struct err *err)
 {
@@ -156,11 +157,19 @@ static void on_hup(struct api *api, struct link_msg *m)
 	log_info("reloaded");
 }
 
+static void end_loop(void *arg)
+{
+	event_base_loopbreak(arg);
+}
+
+/* Everything has ended; clients get their last words. */
 static void leave(void *arg)
 {
+	const struct timeval most = {.tv_sec = LEAVE_S};
 	struct api *api = arg;
 
-	event_base_loopbreak(api->base);
+	event_base_loopexit(api->base, &most);
+	http_server_on_quiet(api->http, end_loop, api->base);
 }
 
 static void on_stop(struct api *api)

@@ -57,7 +57,9 @@ int json_parse(const char *text, size_t len, json_t **out, struct err *err)
 			  &e);
 	if (root == NULL)
 		return err_set(err, E_BAD_REQUEST, NULL, "JSON at %d:%d: %s", e.line, e.column,
-			       e.text);
+			       json_error_code(&e) == json_error_null_character
+				       ? "\\u0000 is not allowed"
+				       : e.text);
 	*out = root;
 	return 0;
 }

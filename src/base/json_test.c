@@ -84,7 +84,7 @@ static void api_1_bad_documents_are_refused_with_a_place(void **state)
 	bad_json("{} x", "JSON at 1:");
 	bad_json("{}{}", "JSON at 1:");
 	bad_json("{\"a\\u0000b\":1}", "NUL");
-	bad_json("{\"a\":\"\\u0000\"}", "JSON at");
+	bad_json("{\"a\":\"\\u0000\"}", "\\u0000 is not allowed");
 	bad_json("[1,]", "JSON at");
 	bad_json("[1e999]", "JSON at");
 	bad_json("[9223372036854775808]", "JSON at");

@@ -13,6 +13,8 @@ int proc_exe_is(pid_t pid, dev_t dev, ino_t ino); /* 1 yes, 0 no, -1/errno */
 /* All living (not zombie) descendants of root, root excluded, by /proc/PID/task/TID/children.
  * Returns the count; *out is malloc'ed by it (free). */
 size_t proc_descendants(pid_t root, pid_t **out);
+/* All children, zombies too; the same otherwise. */
+size_t proc_children(pid_t pid, pid_t **out);
 /* argv[0]-style one-line text of a process for people; "" if gone. */
 void proc_cmdline(pid_t pid, char *out, size_t n);
 /* Absolute path of the directory of the running program (no trailing slash); aborts if /proc is

@@ -150,7 +150,7 @@ static void zombie_parent(void)
 static void exe_5_descendants_are_all_found_and_zombies_are_not(void **state)
 {
 	const pid_t pid = start(zombie_parent);
-	cleanup_free pid_t *v = NULL, *none = NULL;
+	cleanup_free pid_t *v = NULL, *none = NULL, *children = NULL, *alone = NULL;
 	size_t n;
 
 	hear(2);
@@ -160,6 +160,9 @@ static void exe_5_descendants_are_all_found_and_zombies_are_not(void **state)
 	assert_int_equal(proc_ppid(v[0]), pid);
 	assert_int_equal(proc_ppid(v[1]), v[0]);
 	assert_int_equal(proc_ppid(v[2]), v[0]);
+	assert_int_equal(proc_children(pid, &children), 2); /* the branch and the zombie */
+	assert_true(among(children, 2, v[0]));
+	assert_int_equal(proc_children(v[1], &alone), 0);
 	end(pid);
 	assert_int_equal(proc_descendants(no_pid, &none), 0);
 }

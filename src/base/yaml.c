@@ -14,6 +14,7 @@ struct reader {
 	yaml_parser_t parser;
 	yaml_event_t event; /* the one that is looked at; owned */
 	unsigned depth;
+	const struct yaml_twice *twice; /* NULL: a key that stands twice ends it */
 	struct err *err;
 };
 
@@ -143,24 +144,52 @@ static int by_key(const void *a, const void *b)
 	return order != 0 ? order : (x > y) - (x < y);
 }
 
+static void drop_item(struct yaml_item *item)
+{
+	free(item->key);
+	yaml_free(item->value);
+}
+
+/* Tells of the items that are marked and takes them out. */
+static int tell_twice(struct reader *r, struct yaml *node, const bool *marked)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < node->n; i++) {
+		struct yaml_item *item = &node->item[i];
+
+		if (!marked[i]) {
+			node->item[kept++] = *item;
+			continue;
+		}
+		if (r->twice == NULL)
+			return err_set(r->err, E_BAD_REQUEST, r->name, "%s:%u:%u: " YAML_TWICE,
+				       r->name, item->key_line, item->key_column, item->key);
+		r->twice->tell(item, r->twice->arg);
+		drop_item(item);
+	}
+	node->n = kept;
+	return 0;
+}
+
 /* Sorted, because a file may have hundreds of thousands of keys. */
-static int check_duplicates(struct reader *r, const struct yaml *node)
+static int check_duplicates(struct reader *r, struct yaml *node)
 {
 	cleanup_free const struct yaml_item **sorted =
 		mem_resize(NULL, node->n, sizeof(struct yaml_item *));
-	const struct yaml_item *first = NULL;
+	cleanup_free bool *marked = NULL;
 
 	for (size_t i = 0; i < node->n; i++)
 		sorted[i] = &node->item[i];
 	qsort(sorted, node->n, sizeof(*sorted), by_key);
-	for (size_t i = 1; i < node->n; i++)
-		if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0 &&
-		    (first == NULL || sorted[i] < first))
-			first = sorted[i];
-	if (first == NULL)
-		return 0;
-	return err_set(r->err, E_BAD_REQUEST, r->name, "%s:%u:%u: key '%.64s' stands here twice",
-		       r->name, first->key_line, first->key_column, first->key);
+	for (size_t i = 1; i < node->n; i++) {
+		if (strcmp(sorted[i - 1]->key, sorted[i]->key) != 0)
+			continue;
+		if (marked == NULL)
+			marked = mem_alloc(node->n * sizeof(*marked));
+		marked[sorted[i] - node->item] = true;
+	}
+	return marked != NULL ? tell_twice(r, node, marked) : 0;
 }
 
 static int read_map(struct reader *r, struct yaml *node)
@@ -239,19 +268,38 @@ static int read_stream(struct reader *r, struct yaml **root)
 	return rc;
 }
 
+/* libyaml counts it as a column, and keys of the first line would stand deeper than the others. */
+static void skip_bom(struct reader *r)
+{
+	static const char bom[] = "\xef\xbb\xbf";
+
+	if (r->len >= sizeof(bom) - 1 && memcmp(r->text, bom, sizeof(bom) - 1) == 0) {
+		r->text += sizeof(bom) - 1;
+		r->len -= sizeof(bom) - 1;
+	}
+}
+
 int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out, struct err *err)
 {
-	struct reader r = {.name = name, .text = text, .len = len, .err = err};
+	return yaml_parse_telling(name, &(struct yaml_text){text, len, NULL}, out, err);
+}
+
+int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml **out,
+		       struct err *err)
+{
+	struct reader r = {
+		.name = name, .text = in->text, .len = in->len, .twice = in->twice, .err = err};
 	struct yaml *root = NULL;
 	int rc;
 
-	if (len > MAX_BYTES)
+	if (r.len > MAX_BYTES)
 		return err_set(err, E_TOO_LARGE, name, "%s:1:1: larger than %u bytes", name,
 			       MAX_BYTES);
+	skip_bom(&r);
 	ensure(yaml_parser_initialize(&r.parser));
 	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-	yaml_parser_set_input_string(&r.parser, (const yaml_char_t *)(text != NULL ? text : ""),
-				     len);
+	yaml_parser_set_input_string(&r.parser, (const yaml_char_t *)(r.text != NULL ? r.text : ""),
+				     r.len);
 	rc = read_stream(&r, &root);
 	yaml_event_delete(&r.event);
 	yaml_parser_delete(&r.parser);
@@ -266,10 +314,8 @@ void yaml_free(struct yaml *y)
 {
 	if (y == NULL)
 		return;
-	for (size_t i = 0; i < y->n; i++) {
-		free(y->item[i].key);
-		yaml_free(y->item[i].value);
-	}
+	for (size_t i = 0; i < y->n; i++)
+		drop_item(&y->item[i]);
 	free(y->item);
 	free(y->text);
 	free(y);

@@ -231,6 +231,50 @@ static const char *suggest(const char *word)
 	return yaml_suggest(word, list);
 }
 
+static void note(const struct yaml_item *item, void *arg)
+{
+	buf_addf(arg, "%u:%u %s, ", item->key_line, item->key_column, item->key);
+}
+
+static void pol_5_keys_that_stand_twice_are_all_told(void **state)
+{
+	static const char text[] = "a: 1\nb: {x: 1, x: 2}\na: 3\nc: 4\nb: 5\na: 6\n";
+	cleanup_buf struct buf told = {0};
+	const struct yaml_twice twice = {note, &told};
+	struct yaml_text in = {text, strlen(text), &twice};
+	struct yaml *y = NULL;
+	struct err err = {0};
+
+	assert_int_equal(yaml_parse_telling("f.yaml", &in, &y, &err), 0);
+	assert_string_equal(told.data, "2:11 x, 3:1 a, 5:1 b, 6:1 a, ");
+	assert_int_equal(y->n, 3);
+	assert_string_equal(y->item[0].value->text, "1");
+	assert_int_equal(y->item[1].value->n, 1);
+	assert_string_equal(y->item[2].key, "c");
+	yaml_free(y);
+	in.twice = NULL;
+	assert_int_equal(yaml_parse_telling("f.yaml", &in, &y, &err), -E_BAD_REQUEST);
+	assert_string_equal(err.message, "f.yaml:2:11: key 'x' stands here twice");
+}
+
+static void pol_5_a_byte_order_mark_is_passed_over(void **state)
+{
+	struct yaml *y = parse("\xef\xbb\xbf"
+			       "a: 1\nb: 2\n");
+
+	assert_int_equal(y->n, 2);
+	assert_string_equal(y->item[0].key, "a");
+	assert_int_equal(y->item[0].key_column, 1);
+	yaml_free(y);
+	y = parse("\xef\xbb\xbf");
+	assert_int_equal(y->kind, YAML_MAP);
+	yaml_free(y);
+	refused("\xef\xbb\xbf"
+		"a: 1\nb: \xff\n",
+		"f.yaml:2:4: ");
+	refused("\xef\xbb", "f.yaml:1:");
+}
+
 static void pol_5_misspelt_words_get_a_suggestion(void **state)
 {
 	const char *const close[] = {"abcdefgh", "abcdefgx", NULL};
@@ -279,6 +323,8 @@ int main(void)
 		cmocka_unit_test(cfg_1_no_bytes_at_all),
 		cmocka_unit_test(pol_5_size_is_bounded),
 		cmocka_unit_test(pol_5_many_keys),
+		cmocka_unit_test(pol_5_keys_that_stand_twice_are_all_told),
+		cmocka_unit_test(pol_5_a_byte_order_mark_is_passed_over),
 		cmocka_unit_test(pol_5_misspelt_words_get_a_suggestion),
 	};
 

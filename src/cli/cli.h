@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define CLI_FAILED 125
+#define CLI_PIPE 141 /* nobody reads what we write: as after SIGPIPE */
 #define CLI_USAGE 125
 
 /* Values of all options; each command's table says which it takes. */
@@ -60,11 +61,17 @@ int cli_main(int argc, char **argv);
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err);
 void cli_help(const struct cli_command *cmd, struct buf *out);
+/* The next command (after NULL: the first) whose name is this word and another; NULL: no more. */
+const struct cli_command *cli_group(const char *word, const struct cli_command *after);
+/* Help on such a group. */
+void cli_help_group(const char *word, struct buf *out);
 int cli_connect(struct cli *cli, struct err *err);
 /* Calls the API; the body is the answer's JSON text. */
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
 	     struct buf *answer, struct err *err);
 void cli_print(const struct buf *b);
+/* Whether nobody reads our stdout or stderr any more. */
+bool cli_reader_left(void);
 /* Exit status for an error. */
 int cli_status(const struct err *err);
 
@@ -84,6 +91,9 @@ struct config;
 int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *report,
 	       struct err *err);
 
+/* exec_body.c: E_BAD_REQUEST unless the value (may be NULL) is UTF-8: JSON would carry something
+ * else instead, and another command would run. */
+int cli_text(const char *what, const char *value, struct err *err);
 /* exec_body.c: NAME=VALUE strings as the object `key`. */
 int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err);
 /* The exec request from options and operands. Takes script, json_text or operands. */

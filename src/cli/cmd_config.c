@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "config/config.h"
+#include "policy/policy.h"
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -65,6 +66,18 @@ int cmd_config_show(struct cli *cli, struct err *err)
 	return r;
 }
 
+/* What a server checks that starts with it. */
+static int check_policies(const struct config *c, struct err *err)
+{
+	cleanup_free char *unknown = policy_unknown(c->policy_dir, &c->policy_selectable);
+	cleanup_free char *problem = NULL;
+
+	if (unknown == NULL)
+		return 0;
+	problem = mem_printf("policies.selectable: %s", unknown);
+	return config_wrong(c, problem, err);
+}
+
 int cmd_config_validate(struct cli *cli, struct err *err)
 {
 	struct config c = {0};
@@ -74,8 +87,12 @@ int cmd_config_validate(struct cli *cli, struct err *err)
 	if (cli->argc + (cli->v.config != NULL) > 1)
 		return err_set(err, E_BAD_REQUEST, NULL, "one file at a time");
 	r = cli_config(cli, cli->argc > 0 ? cli->argv[0] : cli->v.config, &c, &report, err);
-	if (report.len > 0)
+	if (report.len > 0) { /* the error is its first line */
 		fwrite(report.data, 1, report.len, stderr);
+		err_set(err, E_BAD_REQUEST, NULL, "the configuration is not valid");
+	}
+	if (r == 0)
+		r = check_policies(&c, err);
 	if (r == 0)
 		fputs(cli->v.json ? "{\"valid\":true}\n" : "The configuration is valid.\n", stdout);
 	config_done(&c);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define SET_UID "set_uid=./set-uid"
-#define DENYING_POLICY "default"
+#define DENYING_POLICY "doctor" /* shipped for this */
 
 struct doctor {
 	struct cli *cli;
@@ -47,14 +47,6 @@ static void control(struct doctor *d, const char *group, const struct strv *args
 	doctor_outside_signalled();
 }
 
-static bool listed(const struct strv *list, const char *name)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], name) == 0)
-			return true;
-	return false;
-}
-
 static void take_wall(struct doctor *d, enum wall w, enum wall_state state, const char *detail)
 {
 	struct doctor_wall *to = &d->report.wall[w];
@@ -64,7 +56,7 @@ static void take_wall(struct doctor *d, enum wall w, enum wall_state state, cons
 	to->state = state;
 	to->detail = mem_strdup(detail);
 	/* Nobody can ask for uids of their own but by starting the server as root. */
-	to->may_lack = w == WALL_process_separation || listed(&d->may_lack, wall_name(w));
+	to->may_lack = w == WALL_process_separation || wall_listed(&d->may_lack, w);
 }
 
 /* Programs that people know, of which the policy denies some. */
@@ -72,7 +64,8 @@ static void find_denied(struct doctor *d, const char *policy)
 {
 	static const char *const known[] = {
 		"/usr/bin/su",	    "/usr/bin/sudo",	"/usr/bin/mount",   "/usr/bin/chroot",
-		"/usr/sbin/chroot", "/usr/bin/unshare", "/usr/bin/nsenter", "/usr/bin/passwd"};
+		"/usr/sbin/chroot", "/usr/bin/unshare", "/usr/bin/nsenter", "/usr/bin/passwd",
+		"/usr/bin/true",    "/bin/true"};
 	struct cli_policies at = {0};
 	struct cli_policy p = {0};
 
@@ -106,8 +99,9 @@ static int try_programs(struct doctor *d, const struct doctor_place *p, struct e
 	return probe(d, p, "programs", &d->denied, err);
 }
 
-/* A policy that denies nothing leaves nothing to try; one that we ship may. It starts only where
- * all its rules can be enforced. */
+/* A policy that denies nothing leaves nothing to try. The one that we ship for it has rules about
+ * programs alone, so that it can start wherever the other could; but who is no admin may be refused
+ * it (policies.selectable). */
 static void try_denying_policy(struct doctor *d)
 {
 	struct doctor_place p;

@@ -252,6 +252,9 @@ static const struct {
 	 "start the container with --security-opt seccomp=unconfined (or a profile that allows "
 	 "clone, unshare, mount and pivot_root)"},
 	{WALL_user_namespace, not_root, "or run the server as root: it needs no user namespace"},
+	{WALL_user_namespace, not_root,
+	 "or list `namespaces` in sandbox.allow_unenforced: sessions then run in the machine's own "
+	 "namespaces, behind Landlock and seccomp alone"},
 	{WALL_mount_namespace, contained_root,
 	 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
 	 "--security-opt apparmor=unconfined"},

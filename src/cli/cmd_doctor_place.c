@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "cli/cmd_doctor.h"
 
-#define INSIDE_PROGRAM "/workspace/agentsh-probe"
+#define PROGRAM "agentsh-probe" /* in the workspace */
 #define OUTPUT_BYTES 65536
 
 /* Little, so that to overrun it costs little. */
@@ -86,12 +86,15 @@ void doctor_place_close(struct doctor_place *p)
 	*p = (struct doctor_place){0};
 }
 
-static void probe_body(const char *group, const struct strv *args, struct buf *body)
+/* A session begins in its workspace, wherever it sees that. */
+static void probe_body(const struct doctor_place *p, const char *group, const struct strv *args,
+		       struct buf *body)
 {
+	cleanup_free char *program = mem_printf("%s/%s", text_of(p->doc, "working_dir"), PROGRAM);
 	struct jw w = JW(body);
 
 	jw_obj(&w);
-	jw_kstr(&w, "command", INSIDE_PROGRAM);
+	jw_kstr(&w, "command", program);
 	jw_key(&w, "args");
 	jw_arr(&w);
 	jw_str(&w, group);
@@ -120,7 +123,7 @@ int doctor_place_run(const struct doctor_place *p, const char *group, const stru
 	const json_t *result;
 	int r;
 
-	probe_body(group, args, &body);
+	probe_body(p, group, args, &body);
 	r = cli_call(p->cli, "POST", path, &body, &answer, err);
 	if (r == 0)
 		r = json_parse(answer.data, answer.len, &doc, err);

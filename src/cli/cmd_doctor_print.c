@@ -21,7 +21,8 @@ static void find_remedies(const struct doctor_report *r, const struct doctor_hos
 			  struct strv *out)
 {
 	doctor_remedies(h, w, out);
-	if (r->wall[w].verdict == DOCTOR_MISSING)
+	/* to list a user namespace alone would help nobody */
+	if (r->wall[w].verdict == DOCTOR_MISSING && w != WALL_user_namespace)
 		strv_add(out, "or let it be missing: list it in sandbox.allow_unenforced");
 }
 

@@ -217,6 +217,112 @@ static void sbx_5_text_and_json_say_the_same(void **state)
 	doctor_report_done(&r);
 }
 
+static void expect_head(const struct doctor_host *h, const char *refusal, const char *head)
+{
+	struct doctor_report r = {.refusal = refusal != NULL ? mem_strdup(refusal) : NULL};
+	cleanup_buf struct buf text = {0};
+
+	doctor_judge(&r);
+	doctor_print(&r, h, &text);
+	if (strncmp(text.data, head, strlen(head)) != 0)
+		fail_msg("%s", text.data);
+	doctor_report_done(&r);
+}
+
+/* SBX-5: what is there and what is not. */
+static void sbx_5_facts_of_the_host_as_text(void **state)
+{
+	expect_head(&(const struct doctor_host){.kernel = "Linux 6.1",
+						.machine = "m",
+						.root = true,
+						.container = "none",
+						.vm = "kvm",
+						.cgroup = "v2",
+						.controllers = "cpu memory",
+						.landlock_abi = 6,
+						.lsms = "landlock",
+						.fuse = true},
+		    NULL,
+		    "Kernel:        Linux 6.1 m\n"
+		    "Server:        run by root\n"
+		    "Container:     none\n"
+		    "VM:            kvm\n"
+		    "cgroup:        v2 (cpu memory)\n"
+		    "Landlock ABI:  6\n"
+		    "LSMs:          landlock\n"
+		    "/dev/fuse:     yes\n"
+		    "\n"
+		    "WALL ");
+	expect_head(&(const struct doctor_host){.kernel = "Linux 5.15",
+						.machine = "m",
+						.container = "docker",
+						.vm = "none",
+						.cgroup = "none",
+						.lsms = "-"},
+		    "no such luck",
+		    "Kernel:        Linux 5.15 m\n"
+		    "Server:        run by a normal user\n"
+		    "Container:     docker\n"
+		    "VM:            none\n"
+		    "cgroup:        none (no controllers)\n"
+		    "Landlock ABI:  0, lacks all of it\n"
+		    "LSMs:          -\n"
+		    "/dev/fuse:     no\n"
+		    "\n"
+		    "No session can be made: no such luck\n"
+		    "\n"
+		    "WALL ");
+}
+
+/* The line of a wall, its blanks as one. */
+static char *row_of(const char *text, enum wall w)
+{
+	cleanup_free char *start = mem_printf("\n%s ", wall_name(w));
+	const char *line = strstr(text, start);
+	struct buf out = {0};
+
+	assert_non_null(line);
+	for (line++; *line != '\n' && *line != '\0'; line++)
+		if (*line != ' ' || line[1] != ' ')
+			buf_addc(&out, *line);
+	return buf_take(&out);
+}
+
+/* SBX-5: of a wall without an act the detail is shown, or that there is more below. */
+static void sbx_5_rows_of_walls(void **state)
+{
+	static const struct {
+		enum wall wall;
+		const char *row;
+	} rows[] = {
+		{WALL_user_namespace, "user_namespace absent absent - said"},
+		{WALL_pid_namespace, "pid_namespace partial partial - see below"},
+		{WALL_uts_namespace, "uts_namespace up ok read the name it is x"},
+		{WALL_net_namespace, "net_namespace up LIE connect it worked"},
+		{WALL_memory_limit, "memory_limit unavailable allowed - see below"},
+	};
+	const struct doctor_host h = {.cgroup = "v2"};
+	struct doctor_report r = {0};
+	cleanup_buf struct buf text = {0};
+
+	claim(&r, WALL_user_namespace, WALL_ABSENT, false);
+	claim(&r, WALL_pid_namespace, WALL_PARTIAL, false);
+	claim(&r, WALL_uts_namespace, WALL_UP, false);
+	claim(&r, WALL_net_namespace, WALL_UP, false);
+	claim(&r, WALL_memory_limit, WALL_UNAVAILABLE, true);
+	doctor_read_acts(&r, "uts_namespace\tdone\tread the name\tit worked\n", false);
+	doctor_read_acts(&r, "uts_namespace\trefused\tread the name\tit is x\n", true);
+	doctor_read_acts(&r, "net_namespace\tdone\tconnect\tit worked\n", true);
+	doctor_judge(&r);
+	doctor_print(&r, &h, &text);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *row = row_of(text.data, rows[i].wall);
+
+		assert_string_equal(row, rows[i].row);
+	}
+	doctor_report_done(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +333,8 @@ int main(void)
 		cmocka_unit_test(sbx_5_landlock_lacks),
 		cmocka_unit_test(sbx_5_remedies_follow_the_cause),
 		cmocka_unit_test(sbx_5_text_and_json_say_the_same),
+		cmocka_unit_test(sbx_5_facts_of_the_host_as_text),
+		cmocka_unit_test(sbx_5_rows_of_walls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

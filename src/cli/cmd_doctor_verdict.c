@@ -2,6 +2,7 @@
 /* From acts to verdicts. */
 #include "base/mem.h"
 #include "cli/cmd_doctor.h"
+#include "probe/probe.h"
 
 static const char *const outcomes[] = {
 	[DOCTOR_UNTRIED] = "untried", [DOCTOR_REFUSED] = "refused", [DOCTOR_DONE] = "done"};
@@ -92,6 +93,36 @@ void doctor_read_acts(struct doctor_report *r, const char *text, bool inside)
 		read_line(r, line, inside);
 }
 
+/* What other walls hold in a session that has no namespaces. */
+static const struct {
+	enum wall without, by;
+	const char *what;
+} held[] = {
+	{WALL_mount_namespace, WALL_landlock, PROBE_CANARY},
+	{WALL_pid_namespace, WALL_landlock, PROBE_SIGNAL},
+	{WALL_net_namespace, WALL_seccomp, PROBE_TCP},
+	{WALL_net_namespace, WALL_seccomp, PROBE_ABSTRACT},
+	{WALL_ipc_namespace, WALL_seccomp, PROBE_SYSV},
+	{WALL_ipc_namespace, WALL_seccomp, PROBE_POSIX},
+};
+
+/* Nothing else runs without a mount namespace. */
+static bool is_bare(const struct doctor_report *r)
+{
+	const struct doctor_wall *w = &r->wall[WALL_mount_namespace];
+
+	return r->refusal == NULL && w->known && w->state == WALL_UNAVAILABLE;
+}
+
+static bool is_held_by(const struct doctor_report *r, const struct doctor_act *a, enum wall w)
+{
+	for (size_t i = 0; is_bare(r) && i < ARRAY_LEN(held); i++)
+		if (held[i].without == a->wall && held[i].by == w &&
+		    strcmp(held[i].what, a->what) == 0)
+			return true;
+	return a->wall == w;
+}
+
 /* Of a wall that is said to be up. */
 static enum doctor_verdict judge_claim(const struct doctor_report *r, enum wall w)
 {
@@ -100,7 +131,7 @@ static enum doctor_verdict judge_claim(const struct doctor_report *r, enum wall 
 	for (size_t i = 0; i < r->nacts; i++) {
 		const struct doctor_act *a = &r->act[i];
 
-		if (a->wall != w)
+		if (!is_held_by(r, a, w))
 			continue;
 		if (a->inside == DOCTOR_DONE)
 			return DOCTOR_LIE;

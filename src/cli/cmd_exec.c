@@ -36,6 +36,8 @@ static int exec_shell(struct cli *cli, const char *path, const struct buf *body,
 
 	if (r == 0)
 		r = client_stdio(cli->client, &call, &answer, err);
+	if (r < 0 && cli_reader_left())
+		return CLI_PIPE; /* in silence, as a program ends by that signal */
 	if (r < 0)
 		return r;
 	/* A shell says why a command could not be started; so do we. */
@@ -61,8 +63,11 @@ static void print_lines(struct buf *line, const char *label, const char *data, s
 
 	buf_add(line, data, len);
 	while (line->len > 0 && (end = memchr(line->data, '\n', line->len)) != NULL) {
-		printf("[%s] %.*s\n", label, (int)(end - line->data), line->data);
-		buf_drop(line, (size_t)(end - line->data) + 1);
+		size_t len_of_line = (size_t)(end - line->data) + 1;
+
+		printf("[%s] ", label);
+		fwrite(line->data, 1, len_of_line, stdout); /* may hold NUL */
+		buf_drop(line, len_of_line);
 	}
 	fflush(stdout);
 }
@@ -118,7 +123,7 @@ static int on_message(const char *id, const char *name, const char *data, size_t
 	else if (strcmp(name, "result") == 0)
 		buf_add(&live->result, data, len);
 	json_decref(doc);
-	return 0;
+	return ferror(stdout);
 }
 
 static int exec_live(struct cli *cli, const char *path, const struct buf *body, struct err *err)
@@ -139,11 +144,10 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 			print_lines(&live.line[i], i == 0 ? "stdout" : "stderr", "\n", 1);
 		buf_done(&live.line[i]);
 	}
-	if (r == 0 && live.result.len == 0)
-		r = err_set(err, E_UNAVAILABLE, NULL,
-			    "the server ended the stream without a result");
-	if (r == 0)
-		r = cli_exit_code(live.result.data, live.result.len, err);
+	if (r == 0 && !ferror(stdout)) /* that is told at the end */
+		r = live.result.len > 0 ? cli_exit_code(live.result.data, live.result.len, err)
+					: err_set(err, E_UNAVAILABLE, NULL,
+						  "the server ended the stream without a result");
 	buf_done(&live.result);
 	return r;
 }
@@ -181,6 +185,9 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 
 	if (here == NULL)
 		return err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir);
+	r = cli_text("workspace", here, err);
+	if (r < 0)
+		return r;
 	jw_obj(&w);
 	if (id != NULL)
 		jw_kstr(&w, "id", id);

@@ -70,8 +70,8 @@ static int print_page(struct cli *cli, const char *base, struct page *p, struct 
 	next = (uint64_t)json_integer_value(json_object_get(doc, "next_offset"));
 	cli_print(&raw);
 	p->limit -= next - p->offset < p->limit ? next - p->offset : p->limit;
-	p->more =
-		json_is_true(json_object_get(doc, "has_more")) && next > p->offset && p->limit > 0;
+	p->more = json_is_true(json_object_get(doc, "has_more")) && next > p->offset &&
+		  p->limit > 0 && !ferror(stdout);
 	p->offset = next;
 	json_decref(doc);
 	return r;

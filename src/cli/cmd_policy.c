@@ -16,6 +16,7 @@ int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err)
 		policy_dirs_init(&p->dirs, c.policy_dir);
 		p->dir = mem_strdup(c.policy_dir);
 		p->fallback = mem_strdup(c.policy_default);
+		p->shadow = strcmp(c.approvals_mode, "shadow") == 0;
 	}
 	config_done(&c);
 	return r;
@@ -31,7 +32,7 @@ void cli_policy_close(struct cli_policies *p)
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err)
 {
-	const struct policy_options o = {.strict = at->strict};
+	const struct policy_options o = {.strict = at->strict, .shadow = at->shadow};
 	int r;
 
 	*out = (struct cli_policy){0};

@@ -2,6 +2,7 @@
 /* cli/cmd_policy.h - what the `policy` commands share. Private to this folder. */
 #pragma once
 #include "cli/cli.h"
+#include "exec/exec.h"
 #include "policy/policy.h"
 
 struct cli_policies {
@@ -9,6 +10,7 @@ struct cli_policies {
 	char *dir;	/* policies.dir; owned */
 	char *fallback; /* policies.default; owned */
 	bool strict;
+	bool shadow; /* approvals.mode: shadow */
 };
 struct cli_policy {
 	struct policy *p;
@@ -28,8 +30,12 @@ int cmd_policy_effective(struct cli *cli, struct err *err); /* cmd_policy_server
 
 /* policy_operation.c: an operation from the words of `policy test`. */
 struct cli_operation {
-	struct op op;
-	char *text[4]; /* owned; what op points to */
+	struct op op; /* points into the following, which is owned */
+	char *text[2];
+	char **argv;
+	int root; /* the looker's */
+	struct exec_looker *looker;
+	struct exec_first *first; /* of exec, where there is such a program */
 };
 int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct err *err);
 void cli_operation_done(struct cli_operation *o);

@@ -4,6 +4,7 @@
  * that know their default only in the program. */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/yaml.h"
 #include "cli/cmd_policy.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -215,7 +216,44 @@ static void list_sets(const struct cli_policies *at, bool json, struct buf *out)
 	strv_done(&names);
 }
 
-static int print_set(const struct cli_policies *at, const char *name, struct err *err)
+static void format_set(const struct yaml *set, const char *name, const char *file, struct jw *w)
+{
+	static const char *const words[] = {"description", "kind"};
+	const struct yaml *items = yaml_get(set, "items");
+
+	jw_obj(w);
+	jw_kstr(w, "name", name);
+	jw_kstr(w, "file", file);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		const struct yaml *word = yaml_get(set, words[i]);
+
+		jw_kstr(w, words[i], word != NULL ? word->text : NULL);
+	}
+	jw_key(w, "items");
+	jw_arr(w);
+	for (size_t i = 0; items != NULL && i < items->n; i++)
+		if (items->item[i].value->kind == YAML_SCALAR)
+			jw_str(w, items->item[i].value->text);
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+static int print_as_json(const char *name, const char *file, const struct buf *text,
+			 struct err *err)
+{
+	cleanup_buf struct buf out = {0};
+	struct yaml *set;
+	const int r = yaml_parse(file, text->data, text->len, &set, err);
+
+	if (r < 0)
+		return r;
+	format_set(set, name, file, &JW(&out));
+	yaml_free(set);
+	cli_print_json(&out);
+	return 0;
+}
+
+static int print_set(const struct cli_policies *at, const char *name, bool json, struct err *err)
 {
 	cleanup_free char *file = policy_find_file(&at->dirs, true, name);
 	cleanup_buf struct buf text = {0};
@@ -224,6 +262,8 @@ static int print_set(const struct cli_policies *at, const char *name, struct err
 	if (file == NULL)
 		return err_set(err, E_NOT_FOUND, name, "no set '%s' (agentsh policy sets)", name);
 	r = fdio_load_path(file, TEXT_MAX, &text, err);
+	if (r == 0 && json)
+		return print_as_json(name, file, &text, err);
 	if (r == 0 && text.len > 0)
 		cli_print(&text);
 	return r;
@@ -241,7 +281,7 @@ int cmd_policy_sets(struct cli *cli, struct err *err)
 	if (r == 0 && cli->v.refresh)
 		r = refresh(&at, err);
 	if (r == 0 && cli->argc == 1) {
-		r = print_set(&at, cli->argv[0], err);
+		r = print_set(&at, cli->argv[0], cli->v.json, err);
 	} else if (r == 0) {
 		list_sets(&at, cli->v.json, &out);
 		if (cli->v.json)

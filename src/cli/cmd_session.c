@@ -57,6 +57,10 @@ static int create_body(struct cli *cli, struct buf *body, struct err *err)
 	if (here == NULL && (v->workspace == NULL || v->workspace[0] != '/'))
 		return err_errno(err, E_BAD_REQUEST, v->workspace, "workspace %s",
 				 v->workspace ? v->workspace : ".");
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rows); i++)
+		r = cli_text(rows[i].key, rows[i].value, err);
+	if (r < 0)
+		return r;
 	jw_obj(&w);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].value != NULL)

@@ -3,6 +3,13 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
+int cli_text(const char *what, const char *value, struct err *err)
+{
+	if (value == NULL || json_is_text(value, strlen(value)))
+		return 0;
+	return err_set(err, E_BAD_REQUEST, what, "%s is not UTF-8: the API cannot carry it", what);
+}
+
 int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err)
 {
 	jw_key(w, key);
@@ -12,6 +19,8 @@ int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *e
 
 		if (eq == NULL)
 			return err_set(err, E_BAD_REQUEST, env->v[i], "--env needs NAME=VALUE");
+		if (cli_text("--env", env->v[i], err) < 0)
+			return -E_BAD_REQUEST;
 		cleanup_free char *name = mem_strndup(env->v[i], (size_t)(eq - env->v[i]));
 
 		jw_kstr(w, name, eq + 1);
@@ -54,6 +63,12 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 		buf_adds(out, v->json_text);
 		return 0;
 	}
+	for (int i = first; r == 0 && i < cli->argc; i++)
+		r = cli_text(i == first ? "the command" : "an argument", cli->argv[i], err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(rows); i++)
+		r = cli_text(rows[i].key, rows[i].value, err);
+	if (r < 0)
+		return r;
 	jw_obj(&w);
 	if (cli->argc > first) {
 		jw_kstr(&w, "command", cli->argv[first]);
@@ -95,7 +110,8 @@ int cli_exit_code(const char *json, size_t len, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (error != NULL) /* the server ended the stream with an error body */
+	/* The server ended the stream with an error body; a record has an error of its command. */
+	if (json_is_object(error) && json_object_get(doc, "command_id") == NULL)
 		r = err_set(err,
 			    err_code_by_name(json_string_value(json_object_get(error, "code"))),
 			    NULL, "%s", message != NULL ? message : "the server said no more");

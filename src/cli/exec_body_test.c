@@ -141,6 +141,31 @@ static void cli_1_env_object(void **state)
 	strv_done(&env);
 }
 
+/* What is no text is refused: it would arrive as something else. */
+static void cli_1_only_text_is_sent(void **state)
+{
+	char *argv[] = {(char *)"s", (char *)"ls", (char *)"a\xff", NULL};
+	const struct cli rows[] = {
+		{.argc = 3, .argv = argv},
+		{.argc = 1, .argv = argv, .v = {.script = "echo \xc3"}},
+		{.argc = 2, .argv = argv, .v = {.working_dir = "/\xfe"}},
+		{.argc = 2, .argv = argv, .v = {.argv0 = "\x80"}},
+	};
+	static const char *const subjects[] = {"an argument", "script", "working_dir", "argv0"};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_buf struct buf out = {0};
+		struct cli cli = rows[i];
+		struct err err = {0};
+
+		assert_int_equal(cli_exec_body(&cli, 1, &out, &err), -E_BAD_REQUEST);
+		assert_string_equal(err.subject, subjects[i]);
+		assert_int_equal(out.len, 0);
+	}
+	assert_int_equal(cli_text("x", NULL, NULL), 0);
+	assert_int_equal(cli_text("x", "\xc3\xa9", NULL), 0);
+}
+
 static void assert_exit(const char *json, int want)
 {
 	struct err err = {0};
@@ -169,6 +194,8 @@ static void exe_8_a_lost_command_is_a_failure(void **state)
 static void exe_8_a_detached_command_has_no_exit_code_yet(void **state)
 {
 	assert_exit("{\"command_id\":\"c\",\"state\":\"queued\",\"exit_code\":null}", 0);
+	assert_exit("{\"command_id\":\"c\",\"state\":\"queued\",\"error\":null}", 0);
+	assert_exit("{\"command_id\":\"c\",\"error\":{\"code\":\"E_COMMAND_KILLED\"}}", 0);
 }
 
 static void exe_8_an_error_body_is_an_error(void **state)
@@ -204,6 +231,7 @@ int main(void)
 		cmocka_unit_test(cli_1_a_whole_request_takes_no_other_option),
 		cmocka_unit_test(cli_1_env_needs_a_value),
 		cmocka_unit_test(cli_1_env_object),
+		cmocka_unit_test(cli_1_only_text_is_sent),
 		cmocka_unit_test(exe_8_the_exit_code_of_an_answer),
 		cmocka_unit_test(exe_8_a_lost_command_is_a_failure),
 		cmocka_unit_test(exe_8_a_detached_command_has_no_exit_code_yet),

@@ -3,9 +3,10 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "cli/cli.h"
-#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int cli_status(const struct err *err)
 {
@@ -15,6 +16,13 @@ int cli_status(const struct err *err)
 void cli_print(const struct buf *b)
 {
 	fwrite(b->data, 1, b->len, stdout);
+}
+
+bool cli_reader_left(void)
+{
+	struct pollfd p[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
+
+	return poll(p, 2, 0) > 0 && ((p[0].revents | p[1].revents) & POLLERR) != 0;
 }
 
 int cli_connect(struct cli *cli, struct err *err)
@@ -99,6 +107,25 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 	return i;
 }
 
+/* The first word alone, or with a second that is no command of its group. */
+static int no_command(int argc, char **argv, struct err *err)
+{
+	const struct cli_command *c = cli_group(argv[0], NULL);
+	cleanup_buf struct buf text = {0};
+
+	if (c == NULL)
+		return err_set(err, E_BAD_REQUEST, argv[0], "no command '%s' (agentsh help)",
+			       argv[0]);
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		cli_help_group(argv[0], &text);
+		cli_print(&text);
+		return 0;
+	}
+	for (; c != NULL; c = cli_group(argv[0], c))
+		buf_addf(&text, "%s%s", text.len > 0 ? ", " : "", strchr(c->name, ' ') + 1);
+	return err_set(err, E_BAD_REQUEST, argv[0], "%s: give one of %s", argv[0], text.data);
+}
+
 static int run(struct cli *cli, int argc, char **argv, struct err *err)
 {
 	int at = read_globals(cli, argc, argv, err), used = 0, r;
@@ -116,8 +143,7 @@ static int run(struct cli *cli, int argc, char **argv, struct err *err)
 		return cmd_version(cli, err);
 	cmd = find(argc - at, argv + at, &used);
 	if (cmd == NULL)
-		return err_set(err, E_BAD_REQUEST, argv[at], "no command '%s' (agentsh help)",
-			       argv[at]);
+		return no_command(argc - at, argv + at, err);
 	argc -= at + used;
 	argv += at + used;
 	if (cmd->raw) {
@@ -152,9 +178,10 @@ int cli_main(int argc, char **argv)
 		print_error(&err);
 		status = cli_status(&err);
 	}
-	if (fflush(stdout) != 0 && status == 0) {
-		fprintf(stderr, "agentsh: cannot write: %s\n", strerror(errno));
-		status = CLI_FAILED;
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) {
+		status = cli_reader_left() ? CLI_PIPE : CLI_FAILED;
+		if (status == CLI_FAILED)
+			fputs("agentsh: cannot write to stdout\n", stderr);
 	}
 	client_close(cli.client);
 	strv_done(&cli.v.env);
@@ -168,9 +195,12 @@ int cmd_help(struct cli *cli, struct err *err)
 	int used;
 	const struct cli_command *cmd = cli->argc > 0 ? find(cli->argc, cli->argv, &used) : NULL;
 
-	if (cli->argc > 0 && cmd == NULL)
+	if (cli->argc == 1 && cli_group(cli->argv[0], NULL) != NULL)
+		cli_help_group(cli->argv[0], &text);
+	else if (cli->argc > 0 && cmd == NULL)
 		return err_set(err, E_BAD_REQUEST, cli->argv[0], "no command '%s'", cli->argv[0]);
-	cli_help(cmd, &text);
+	else
+		cli_help(cmd, &text);
 	cli_print(&text);
 	return 0;
 }

@@ -112,6 +112,13 @@ static void cli_1_help_goes_to_stdout_and_usage_to_stderr(void **state)
 	run(&s, "session list --help");
 	assert_int_equal(s.status, 0);
 	assert_memory_equal(s.out.data, "usage: agentsh session list\n", 28);
+	for (int i = 0; i < 2; i++) {
+		run(&s, i == 0 ? "help session" : "session --help");
+		assert_int_equal(s.status, 0);
+		assert_memory_equal(s.out.data, "usage: agentsh session COMMAND\n", 31);
+		assert_non_null(strstr(s.out.data, "\n  session destroy "));
+		assert_null(strstr(s.out.data, "\n  policy "));
+	}
 	seen_done(&s);
 }
 
@@ -124,9 +131,13 @@ static void cli_1_mistakes_before_the_command(void **state)
 		       "agentsh: E_BAD_REQUEST: no command 'nonsense' (agentsh help)\n");
 	assert_refused("versionx",
 		       "agentsh: E_BAD_REQUEST: no command 'versionx' (agentsh help)\n");
-	assert_refused("session", "agentsh: E_BAD_REQUEST: no command 'session' (agentsh help)\n");
-	assert_refused("session nonsense",
-		       "agentsh: E_BAD_REQUEST: no command 'session' (agentsh help)\n");
+	assert_refused(
+		"session",
+		"agentsh: E_BAD_REQUEST: session: give one of create, list, info, destroy\n");
+	assert_refused("config nonsense",
+		       "agentsh: E_BAD_REQUEST: config: give one of show, validate, keys\n");
+	assert_refused("sessionx",
+		       "agentsh: E_BAD_REQUEST: no command 'sessionx' (agentsh help)\n");
 	assert_refused("help nonsense", "agentsh: E_BAD_REQUEST: no command 'nonsense'\n");
 }
 

@@ -89,6 +89,33 @@ static void help_options(const struct cli_option *table, struct buf *out)
 	}
 }
 
+static void help_everywhere(struct buf *out)
+{
+	buf_adds(out, "\neverywhere:\n");
+	help_options(cli_globals, out);
+	buf_adds(out, "\nexit codes: the command's own; 124 time-out, 125 agentsh failed, 126 "
+		      "denied or not\n"
+		      "executable, 127 not found, 128+n signal\n");
+}
+
+const struct cli_command *cli_group(const char *word, const struct cli_command *after)
+{
+	const size_t len = strlen(word);
+
+	for (after = after != NULL ? after + 1 : cli_commands; after->name != NULL; after++)
+		if (strncmp(after->name, word, len) == 0 && after->name[len] == ' ')
+			return after;
+	return NULL;
+}
+
+void cli_help_group(const char *word, struct buf *out)
+{
+	buf_addf(out, "usage: agentsh %s COMMAND\n\ncommands:\n", word);
+	for (const struct cli_command *c = NULL; (c = cli_group(word, c)) != NULL;)
+		buf_addf(out, "  %-18s %s\n", c->name, c->summary);
+	help_everywhere(out);
+}
+
 void cli_help(const struct cli_command *cmd, struct buf *out)
 {
 	if (cmd != NULL) {
@@ -104,9 +131,5 @@ void cli_help(const struct cli_command *cmd, struct buf *out)
 		for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
 			buf_addf(out, "  %-18s %s\n", c->name, c->summary);
 	}
-	buf_adds(out, "\neverywhere:\n");
-	help_options(cli_globals, out);
-	buf_adds(out, "\nexit codes: the command's own; 124 time-out, 125 agentsh failed, 126 "
-		      "denied or not\n"
-		      "executable, 127 not found, 128+n signal\n");
+	help_everywhere(out);
 }

@@ -2,16 +2,13 @@
 /* An operation from words: `file OP PATH`, `exec CMD ARG…`, `net HOST:PORT`, `dns NAME`.
  *
  * Paths are those of a session: relative ones begin in the workspace. A command is looked for in
- * the system's directories, which a session has as well, and resolved as the kernel would. */
-#include "base/fdio.h"
+ * the system's directories, which a session has as well, and looked at as one of a session's is. */
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
 #include <fcntl.h>
-#include <limits.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define WORKSPACE "/workspace"
-#define LINE_MAX_LEN 256
 
 /* Absolute, without "." and "..", by the text alone. */
 static char *plain(const char *path)
@@ -66,41 +63,35 @@ static char *find_command(const char *name)
 	return mem_printf("/usr/bin/%s", name);
 }
 
-static char *resolve(const char *path)
+/* As a session would look at it, in this machine's root. False: there is no such program here. */
+static bool look(struct cli_operation *o, int argc, char **argv)
 {
-	char *real = realpath(path, NULL);
+	struct exec_first_ask ask = {o->text[0], WORKSPACE, NULL, (size_t)argc};
 
-	return real != NULL ? real : mem_strdup(path);
-}
-
-/* The interpreter in the first line of a script; NULL if the file is none. */
-static char *interpreter(const char *path)
-{
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	char line[LINE_MAX_LEN + 1];
-	const ssize_t n = fd >= 0 ? fdio_read_full(fd, line, LINE_MAX_LEN) : -1;
-	char *p = line + 2;
-
-	if (n < 3 || line[0] != '#' || line[1] != '!')
-		return NULL;
-	line[n] = '\0';
-	p += strspn(p, " \t");
-	p[strcspn(p, " \t\n")] = '\0';
-	return p[0] == '/' ? resolve(p) : NULL;
+	ask.argv = o->argv = mem_resize(NULL, (size_t)argc + 1, sizeof(*o->argv));
+	memcpy(o->argv, argv, (size_t)argc * sizeof(*argv));
+	o->argv[argc] = NULL;
+	o->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	o->looker = exec_looker_new(o->root);
+	if (exec_first_look(o->looker, &ask, &o->first) != 0)
+		return false;
+	o->op = *exec_first_op(o->first);
+	return true;
 }
 
 static int read_exec_words(int argc, char **argv, struct cli_operation *o, struct err *err)
 {
+	char *real;
+
 	if (argc < 1 || argv[0][0] == '\0')
 		return err_set(err, E_BAD_REQUEST, NULL, "exec: a command is needed");
-	o->op.exec.called = o->text[0] = find_command(argv[0]);
-	o->op.exec.path = o->text[1] = resolve(o->text[0]);
-	o->text[2] = interpreter(o->text[1]);
-	if (o->text[2] != NULL) {
-		o->op.exec.script = o->text[1];
-		o->op.exec.path = o->text[2];
-	}
-	o->op.exec.argv = (const char *const *)argv;
+	o->text[0] = find_command(argv[0]);
+	if (look(o, argc, argv))
+		return 0;
+	real = realpath(o->text[0], NULL);
+	o->op.exec.called = o->text[0];
+	o->op.exec.path = o->text[1] = real != NULL ? real : mem_strdup(o->text[0]);
+	o->op.exec.argv = (const char *const *)o->argv;
 	o->op.exec.argc = (size_t)argc;
 	return 0;
 }
@@ -161,6 +152,11 @@ int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct 
 
 void cli_operation_done(struct cli_operation *o)
 {
+	exec_first_free(o->first);
+	if (o->looker != NULL)
+		close(o->root);
+	exec_looker_free(o->looker);
+	free(o->argv);
 	for (size_t i = 0; i < ARRAY_LEN(o->text); i++)
 		free(o->text[i]);
 }

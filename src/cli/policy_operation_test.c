@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -70,13 +71,15 @@ static void pol_7_hosts_and_ports(void **state)
 static void pol_4_commands_are_resolved_as_the_kernel_would(void **state)
 {
 	char dir[] = "/tmp/agentsh-op-XXXXXX";
-	cleanup_free char *script = NULL, *link = NULL, *shell = realpath("/bin/sh", NULL);
+	cleanup_free char *script = NULL, *link = NULL, *second = NULL,
+			  *shell = realpath("/bin/sh", NULL);
 	struct cli_operation o;
 	int fd;
 
 	assert_non_null(mkdtemp(dir));
 	script = mem_printf("%s/run", dir);
 	link = mem_printf("%s/link", dir);
+	second = mem_printf("%s/second", dir);
 	fd = open(script, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 	assert_int_equal(fdio_write_all(fd, "#! /bin/sh -e\n", 14), 0);
 	close(fd);
@@ -85,8 +88,30 @@ static void pol_4_commands_are_resolved_as_the_kernel_would(void **state)
 	assert_string_equal(o.op.exec.called, link);
 	assert_string_equal(o.op.exec.script, script);
 	assert_string_equal(o.op.exec.path, shell);
-	assert_int_equal(o.op.exec.argc, 3);
-	assert_string_equal(o.op.exec.argv[1], "-x");
+	/* as the kernel gives it: sh -e LINK -x y */
+	assert_int_equal(o.op.exec.argc, 5);
+	assert_string_equal(o.op.exec.argv[1], "-e");
+	assert_string_equal(o.op.exec.argv[2], link);
+	assert_string_equal(o.op.exec.argv[3], "-x");
+	assert_int_equal(op_exec_own(&o.op), 3);
+	cli_operation_done(&o);
+	/* a script of a script */
+	fd = open(second, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	assert_true(dprintf(fd, "#!%s\n", link) > 0);
+	close(fd);
+	o = read_words(WORDS((char *)"exec", second), 0);
+	assert_string_equal(o.op.exec.path, shell);
+	assert_string_equal(o.op.exec.script, second);
+	assert_int_equal(o.op.exec.nchain, 2);
+	assert_string_equal(o.op.exec.chain[1], script);
+	cli_operation_done(&o);
+	unlink(second);
+	o = read_words(
+		WORDS((char *)"exec", (char *)"/lib64/ld-linux-x86-64.so.2", (char *)"/bin/sh"), 0);
+	if (access("/lib64/ld-linux-x86-64.so.2", X_OK) == 0) {
+		assert_int_equal(o.op.exec.flags, OP_EXEC_LOADER);
+		assert_string_equal(o.op.exec.script, shell);
+	}
 	cli_operation_done(&o);
 	unlink(link);
 	unlink(script);

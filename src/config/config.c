@@ -10,11 +10,29 @@
 
 #define KEY_LEN 256
 
+/* By row; line 0: no file gave it. */
+struct config_place {
+	unsigned line, column;
+};
+
 struct walk {
 	struct report *report;
 	struct config *c; /* NULL: only check */
 	bool *given;	  /* by row; for two names of one key */
 };
+
+static void remember(struct config *c, const struct config_row *row, const struct yaml *value)
+{
+	if (c->places == NULL)
+		c->places = mem_alloc(config_row_count * sizeof(*c->places));
+	c->places[row - config_rows] = (struct config_place){value->line, value->column};
+}
+
+static void forget(struct config *c, const struct config_row *row)
+{
+	if (c->places != NULL)
+		c->places[row - config_rows] = (struct config_place){0};
+}
 
 static void check_value(struct walk *w, const struct config_row *row, const char *key,
 			const struct yaml_item *item)
@@ -27,6 +45,8 @@ static void check_value(struct walk *w, const struct config_row *row, const char
 	w->given[row - config_rows] = true;
 	if (!config_value_read(row, item->value, w->c, &p))
 		report_add(w->report, p.at->line, p.at->column, "%s: %s", row->key, p.text);
+	else if (w->c != NULL)
+		remember(w->c, row, item->value);
 }
 
 /* A known key in the wrong place is the best suggestion, else the nearest of this place. */
@@ -103,23 +123,34 @@ static void walk(struct report *r, const struct yaml *root, struct config *c)
 		report_add(r, root->line, root->column, "must be sections of keys");
 }
 
+static void tell_twice(const struct yaml_item *item, void *arg)
+{
+	report_add(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
+}
+
 int config_parse(const char *name, const char *text, size_t len, struct config *c,
 		 struct buf *report, struct err *err)
 {
 	struct report r = {name, report, err, 0};
 	struct err why = {0};
 	struct yaml *root;
-	int rc = yaml_parse(name, text, len, &root, &why);
+	const struct yaml_twice twice = {tell_twice, &r};
+	const struct yaml_text in = {text, len, &twice};
+	int rc = yaml_parse_telling(name, &in, &root, &why);
 
 	if (rc < 0) {
 		if (report != NULL)
 			buf_addf(report, "%s\n", why.message);
-		return err_set(err, why.code, name, "%s", why.message);
+		return r.count > 0 ? -E_BAD_REQUEST
+				   : err_set(err, why.code, name, "%s", why.message);
 	}
 	walk(&r, root, NULL);
 	rc = report_done(&r);
-	if (rc == 0)
+	if (rc == 0) {
 		walk(&r, root, c);
+		free(c->file);
+		c->file = mem_strdup(name);
+	}
 	yaml_free(root);
 	return rc;
 }
@@ -154,6 +185,7 @@ int config_override(const char *assignment, struct config *c, struct err *err)
 		return unknown_key(key, err);
 	if (!config_value_parse(row, assignment + len + 1, c, &p))
 		return err_set(err, E_BAD_REQUEST, key, "%s: %s", key, p.text);
+	forget(c, row);
 	return 0;
 }
 
@@ -272,6 +304,19 @@ static const char *check_view(const struct config *c)
 	return NULL;
 }
 
+int config_wrong(const struct config *c, const char *problem, struct err *err)
+{
+	cleanup_free char *key = mem_strndup(problem, strcspn(problem, ":"));
+	const struct config_row *row = config_row_find(key);
+	const struct config_place *at =
+		c->places != NULL ? &c->places[row - config_rows] : &(struct config_place){0};
+
+	if (at->line == 0)
+		return err_set(err, E_BAD_REQUEST, key, "%s", problem);
+	return err_set(err, E_BAD_REQUEST, key, "%s:%u:%u: %s", c->file, at->line, at->column,
+		       problem);
+}
+
 int config_check(const struct config *c, struct err *err)
 {
 	static const char *(*const checks[])(const struct config *) = {
@@ -279,12 +324,9 @@ int config_check(const struct config *c, struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		const char *problem = checks[i](c);
-		cleanup_free char *key = NULL;
 
-		if (problem == NULL)
-			continue;
-		key = mem_strndup(problem, strcspn(problem, ":"));
-		return err_set(err, E_BAD_REQUEST, key, "%s", problem);
+		if (problem != NULL)
+			return config_wrong(c, problem, err);
 	}
 	return 0;
 }
@@ -313,6 +355,7 @@ void config_keep(const struct config *was, struct config *is, struct strv *kept)
 		assignment = mem_printf("%s=%s", row->key, before);
 		strv_add(kept, assignment);
 		ensure(config_value_parse(row, before, is, &p)); /* it was read before */
+		forget(is, row);
 	}
 }
 
@@ -320,6 +363,8 @@ void config_done(struct config *c)
 {
 	for (size_t i = 0; i < config_row_count; i++)
 		config_value_done(&config_rows[i], c);
+	free(c->file);
+	free(c->places);
 	*c = (struct config){0};
 }
 

@@ -46,9 +46,10 @@ struct config {
 	/* filesystem: what of the machine sessions see */
 	struct strv monitored_paths, read_only_paths, passthrough_paths, blocked_paths;
 	/* policies */
-	char *policy_default; /* observe */
-	char *approvals_mode; /* none, shadow */
-	char *policy_dir;     /* default: /etc/agentsh/policies, user: ~/.config/agentsh/policies */
+	char *policy_default;	       /* observe */
+	struct strv policy_selectable; /* that a session may name, besides; empty: any */
+	char *approvals_mode;	       /* none, shadow */
+	char *policy_dir; /* default: /etc/agentsh/policies, user: ~/.config/agentsh/policies */
 	/* events */
 	char *full_ring; /* wait | drop */
 	int64_t ring_bytes;
@@ -61,6 +62,9 @@ struct config {
 	/* metrics */
 	bool metrics_enabled;
 	char *metrics_path;
+	/* For config_check: where values stand that a file gave. */
+	char *file;
+	struct config_place *places;
 };
 
 enum config_mode { CONFIG_SYSTEM, CONFIG_USER }; /* places by INTERFACE.md: root or a normal user */
@@ -78,8 +82,10 @@ int config_override(const char *assignment, struct config *c, struct err *err);
  * (AGENTSH_GRPC_ADDR is refused until gRPC exists). */
 int config_env(struct strv *overrides, struct err *err);
 /* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
- * other. */
+ * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);
+/* The same for a problem that others find: E_BAD_REQUEST "FILE:LINE:COLUMN: KEY: …" of "KEY: …". */
+int config_wrong(const struct config *c, const char *problem, struct err *err);
 void config_done(struct config *c);
 /* Between two readings of a running server: what only a restart can change becomes in `is` as it
  * was, and is added to kept as "key=value", fit for config_override. */

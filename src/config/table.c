@@ -23,7 +23,7 @@
 /* What no list of paths may show or touch. */
 static const char *const machine[] = {"/proc", "/sys", "/dev", "/run/agentsh", NULL};
 static const char *const our_own[] = {"/run/agentsh", NULL};
-static const char *const unenforced[] = {WALL_LIST(WALL_NAME) "uid", NULL};
+static const char *const unenforced[] = {WALL_LIST(WALL_NAME) WALL_NAMESPACES, "uid", NULL};
 
 // clang-format off
 const struct config_row config_rows[] = {
@@ -111,10 +111,11 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_sandbox_shell"},
 	{"sandbox.workspaces", CONFIG_PATHS, AT(workspaces), 0, 0, "", NULL,
 	 "Directories that anyone may use as a workspace, with all below them; else only the "
-	 "owner may.",
+	 "owner may. One of the system, such as /etc, must be listed by itself.",
 	 "test_cfg_1_sandbox_workspaces"},
 	{"sandbox.allow_unenforced", CONFIG_CHOICES, AT(allow_unenforced), 0, 0, "", unenforced,
-	 "Walls that a session may lack where this machine cannot raise them.",
+	 "Walls that a session may lack where this machine cannot raise them; `namespaces` stands for all "
+	 "seven. A normal user's session that can have none runs behind Landlock and seccomp alone.",
 	 "test_cfg_1_sandbox_allow_unenforced"},
 	{"sandbox.env_allow", CONFIG_NAMES, AT(env_allow), 0, 0, "PATH,USER,LANG,TERM,TZ,LC_*",
 	 NULL,
@@ -125,7 +126,7 @@ const struct config_row config_rows[] = {
 	 "Variables that every session gets.",
 	 "test_cfg_1_sandbox_env"},
 	{"sandbox.resource_limits.max_memory_mb", CONFIG_INT, AT(max_memory_mb), 0, TIB, "0", NULL,
-	 "Memory of a session; 0 for no limit.",
+	 "Memory of a session, its /tmp and home included (half of it at most); 0 for no limit.",
 	 "test_cfg_1_sandbox_resource_limits_max_memory_mb"},
 	{"sandbox.resource_limits.max_cpu_percent", CONFIG_INT, AT(max_cpu_percent), 0, 409600, "0",
 	 NULL,
@@ -196,6 +197,10 @@ const struct config_row config_rows[] = {
 	{"policies.default", CONFIG_NAME, AT(policy_default), 0, 0, "observe", NULL,
 	 "Policy of a session that names none.",
 	 "test_cfg_1_policies_default"},
+	{"policies.selectable", CONFIG_OURS, AT(policy_selectable), 0, 0, "", NULL,
+	 "Policies that an agent may name for its session, besides policies.default; another is refused. "
+	 "Empty for any. Admins may name any.",
+	 "test_cfg_1_policies_selectable"},
 
 	{"approvals.mode", CONFIG_CHOICE, AT(approvals_mode), 0, 0, "none", CHOICES("none", "shadow"),
 	 "What an approve of a policy does while nobody can be asked: none refuses it, shadow lets "

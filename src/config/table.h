@@ -19,6 +19,7 @@ enum config_type {
 	CONFIG_VIEW,	 /* struct strv of plain absolute paths, apart from all choices */
 	CONFIG_CHOICES,	 /* struct strv of choices */
 	CONFIG_NAMES,	 /* struct strv of names of variables, the last character may be '*' */
+	CONFIG_OURS,	 /* struct strv of names as of CONFIG_NAME */
 	CONFIG_ENV,	 /* struct strv "NAME=value" from a map */
 	CONFIG_TYPES
 };

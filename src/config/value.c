@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SHOWN 64 /* bytes of a wrong value in a message */
+#define SHOWN 64     /* bytes of a wrong value in a message */
+#define LIST_LEN 120 /* bytes of the choices there */
 #define ITEMS_MAX 1024
 #define ENV_LEN (64 * 1024)
 #define VIEW_LEN (32 * 1024)
@@ -152,10 +153,16 @@ static bool check_choice(const struct config_row *row, const struct yaml *v,
 		return wrong(p, v, "'%s' is not available in this version", text);
 	for (const char *const *c = row->choices; *c != NULL; c++)
 		buf_addf(&list, "%s%s", c == row->choices ? "" : c[1] != NULL ? ", " : " or ", *c);
+	if (list.len > LIST_LEN) {
+		while (list.data[--list.len] != ',' || list.len > LIST_LEN)
+			;
+		list.data[list.len] = '\0';
+		buf_adds(&list, ", …");
+	}
 	near = yaml_suggest(text, row->choices);
 	if (near != NULL)
 		return wrong(p, v, "unknown value '%.*s' (did you mean '%s'?)", SHOWN, text, near);
-	return wrong(p, v, "must be %.120s, is '%.*s'", list.data, SHOWN, text);
+	return wrong(p, v, "must be %s, is '%.*s'", list.data, SHOWN, text);
 }
 
 static bool read_choice(const struct config_row *row, const struct yaml *v, void *at,
@@ -323,6 +330,12 @@ static bool check_name_item(const struct config_row *row, const struct yaml *v,
 	return true;
 }
 
+static bool check_our_item(const struct config_row *row, const struct yaml *v,
+			   struct config_problem *p)
+{
+	return read_name(row, v, NULL, p);
+}
+
 typedef bool item_fn(const struct config_row *row, const struct yaml *v, struct config_problem *p);
 
 static bool read_items(const struct config_row *row, const struct yaml *v, void *at,
@@ -331,7 +344,8 @@ static bool read_items(const struct config_row *row, const struct yaml *v, void 
 	static item_fn *const checks[CONFIG_TYPES] = {[CONFIG_PATHS] = check_path_item,
 						      [CONFIG_VIEW] = check_view_item,
 						      [CONFIG_CHOICES] = check_choice,
-						      [CONFIG_NAMES] = check_name_item};
+						      [CONFIG_NAMES] = check_name_item,
+						      [CONFIG_OURS] = check_our_item};
 	size_t bytes = 0;
 
 	if (v->kind != YAML_LIST)
@@ -405,6 +419,7 @@ static const struct {
 	[CONFIG_VIEW] = {"list of paths", read_items},
 	[CONFIG_CHOICES] = {"list of words", read_items},
 	[CONFIG_NAMES] = {"list of names", read_items},
+	[CONFIG_OURS] = {"list of names", read_items},
 	[CONFIG_ENV] = {"names with values", read_env},
 };
 
@@ -421,7 +436,8 @@ bool config_value_read(const struct config_row *row, const struct yaml *value, s
 
 static bool is_list(enum config_type t)
 {
-	return t == CONFIG_PATHS || t == CONFIG_VIEW || t == CONFIG_CHOICES || t == CONFIG_NAMES;
+	return t == CONFIG_PATHS || t == CONFIG_VIEW || t == CONFIG_CHOICES || t == CONFIG_NAMES ||
+	       t == CONFIG_OURS;
 }
 
 static struct yaml *new_scalar(const char *text, size_t len)
@@ -515,6 +531,7 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 	case CONFIG_VIEW:
 	case CONFIG_CHOICES:
 	case CONFIG_NAMES:
+	case CONFIG_OURS:
 		format_items(at, w);
 		break;
 	case CONFIG_ENV:

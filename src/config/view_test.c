@@ -1,31 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The file-system lists: what may stand in them, their other names, and what does not go together.
  */
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-// clang-format on
-#include "base/mem.h"
-#include "config/config.h"
-
-static int set_up(void **state)
-{
-	struct config *c = mem_new(struct config);
-
-	assert_int_equal(config_defaults(CONFIG_SYSTEM, c, NULL), 0);
-	*state = c;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	config_done(*state);
-	free(*state);
-	return 0;
-}
+#include "config/config_testkit.h"
 
 static void fil_6_without_lists_the_system_is_seen(void **state)
 {
@@ -155,13 +131,12 @@ static void fil_6_lists_are_bounded(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(fil_6_without_lists_the_system_is_seen),
-		T(fil_6_only_plain_paths_apart_from_the_machine),
-		T(fil_6_lists_have_other_names),
-		T(fil_6_a_path_is_in_one_list_only),
-		T(fil_6_lists_are_bounded),
+		KIT_TEST(fil_6_without_lists_the_system_is_seen),
+		KIT_TEST(fil_6_only_plain_paths_apart_from_the_machine),
+		KIT_TEST(fil_6_lists_have_other_names),
+		KIT_TEST(fil_6_a_path_is_in_one_list_only),
+		KIT_TEST(fil_6_lists_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

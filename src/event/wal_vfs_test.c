@@ -13,7 +13,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+static unsigned syncs;
+
+/* SQLite calls one of these instead of the C library's. */
+#define EXPORTED __attribute__((visibility("default")))
+EXPORTED int fdatasync(int fd)
+{
+	syncs++;
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+EXPORTED int fsync(int fd)
+{
+	syncs++;
+	return (int)syscall(SYS_fsync, fd);
+}
 
 struct world {
 	char dir[64], path[128], wal[128];
@@ -159,14 +176,25 @@ static void evt_2_a_copy_of_the_files_is_whole(void **state)
 	run(w->db, "COMMIT");
 }
 
+/* EVT-2: what SQLite wants to be on the disk is asked of the disk. */
+static void evt_2_the_log_is_synced(void **state)
+{
+	struct world *w = *state;
+
+	syncs = 0;
+	run(w->db, "INSERT INTO t(y) VALUES(1)");
+	assert_int_equal(syncs, 0);
+	run(w->db, "PRAGMA synchronous=FULL; INSERT INTO t(y) VALUES(2)");
+	assert_int_equal(syncs, 1);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(evt_2_a_commit_is_seen_by_others),
-		T(evt_2_the_log_holds_whole_transactions),
-		T(evt_2_a_transaction_spills),
-		T(evt_2_a_copy_of_the_files_is_whole),
+		T(evt_2_a_commit_is_seen_by_others), T(evt_2_the_log_holds_whole_transactions),
+		T(evt_2_a_transaction_spills),	     T(evt_2_a_copy_of_the_files_is_whole),
+		T(evt_2_the_log_is_synced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

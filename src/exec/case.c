@@ -115,8 +115,8 @@ int case_read(struct exec_case *k, const struct seccomp_notif *n, struct case_co
 	if (r != 0)
 		return r;
 	fill_op(k);
-	k->skippable =
-		k->skippable && k->image.fixed && maps_private(k->tid, m.touched, m.ntouched);
+	k->skippable = k->skippable && k->image.fixed &&
+		       maps_private(k->tid, m.touched, m.ntouched, &ctx->programs.names);
 	return 0;
 }
 

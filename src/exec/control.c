@@ -3,6 +3,7 @@
  * cheaper than poll and receive), else it polls the listener, SIGCHLD of its tracees and the queue
  * of resumed execs. */
 #include "base/mem.h"
+#include "exec/attributes.h"
 #include "exec/listener.h"
 #include "exec/state.h"
 #include "exec/trace.h"
@@ -28,6 +29,37 @@
 #endif
 
 /* ---- notifications ---- */
+
+static bool still_waits(void *arg, uint64_t id)
+{
+	const struct exec_control *c = arg;
+
+	return listener_valid(c->listener, id);
+}
+
+static void on_socket(struct exec_control *c, const struct seccomp_notif *n)
+{
+	const int fd = c->ops.state_socket != NULL ? c->ops.state_socket(c->ops.arg, (pid_t)n->pid)
+						   : -EPERM;
+
+	if (fd < 0 || listener_give(c->listener, n->id, fd) != 0)
+		listener_send(c->listener, n->id, fd < 0 ? -fd : EPERM);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Calls that only the filter of a session without namespaces sends; what nobody knows is refused.
+ */
+static void on_other(struct exec_control *c, const struct seccomp_notif *n)
+{
+	const struct attributes_ask ask = {n, c->ops.own_trees, still_waits, c};
+	const int r = attributes_change(&ask);
+
+	if (r == 0)
+		listener_done(c->listener, n->id);
+	else
+		listener_send(c->listener, n->id, r);
+}
 
 static void on_notification(struct exec_control *c, const struct seccomp_notif *n)
 {
@@ -56,8 +88,14 @@ static void on_notification(struct exec_control *c, const struct seccomp_notif *
 	case SYS_io_setup:
 		c->ctx.share.lost = true; /* the kernel writes memory behind a sleeping caller */
 		break;
-	default:
+	case SYS_socket:
+		on_socket(c, n);
+		return;
+	case -1:
 		listener_send(c->listener, n->id, EACCES);
+		return;
+	default:
+		on_other(c, n);
 		return;
 	}
 	listener_send(c->listener, n->id, 0);

@@ -70,6 +70,12 @@ struct exec_control_ops {
 	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
 	 * namespaces. -1: each caller's own is looked up. */
 	int root;
+	/* For a session without namespaces, whose filter sends more (sandbox/seccomp_bare.c), else
+	 * NULL. own_trees: where chmod and utime are made for their callers; borrowed, real
+	 * paths. state_socket: a thread wants the socket by which a shell's state is told; a
+	 * connected one that it gets (taken), or -errno. */
+	const struct strv *own_trees;
+	int (*state_socket)(void *arg, pid_t tid);
 	/* ld.so may load a program that the session can replace after the decision. */
 	bool loader_any;
 };

@@ -14,6 +14,7 @@
 #define FUSE_MAGIC 0x65735546 /* its server decides, not the mode */
 #define PROC_MAGIC 0x9fa0     /* another for whoever looks */
 #define TMPFS_MAGIC 0x01021994
+#define WORKSPACE "workspace" /* in the session's root */
 #define MOUNTS_MAX (16 << 20)
 #define LINKS_MAX 40 /* MAXSYMLINKS of the kernel */
 
@@ -72,11 +73,25 @@ static void look_at_root(struct fixed_names *n, int root)
 		n->shut = st.st_dev;
 }
 
+static void look_at_workspace(struct fixed_names *n, int root)
+{
+	cleanup_fd int fd =
+		n->looked ? -1
+			  : openat(root, WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	n->looked = true;
+	if (fd < 0 || fstat(fd, &st) == -1)
+		return;
+	n->work_dev = st.st_dev;
+	n->work_ino = st.st_ino;
+}
+
 /* ---- walking ---- */
 
 struct walk {
-	int root, at;	     /* at is owned */
-	dev_t shut;	     /* of fixed_names */
+	int root, at; /* at is owned */
+	const struct fixed_names *names;
 	char rest[PATH_MAX]; /* still to go */
 	unsigned links;
 };
@@ -102,7 +117,11 @@ static bool follow_link(struct walk *w, int link)
 
 static bool is_fixed(const struct walk *w, int fd, const struct stat *st)
 {
-	return (w->shut != 0 && st->st_dev == w->shut) || fixed_file(fd, st);
+	const struct fixed_names *n = w->names;
+
+	if (n->work_ino != 0 && st->st_ino == n->work_ino && st->st_dev == n->work_dev)
+		return false;
+	return (n->shut != 0 && st->st_dev == n->shut) || fixed_file(fd, st);
 }
 
 /* One component further; false: not fixed, or not there. */
@@ -133,9 +152,9 @@ static bool step(struct walk *w)
 	return true;
 }
 
-static bool walk_path(int root, dev_t shut, const char *path)
+static bool walk_path(const struct fixed_names *n, int root, const char *path)
 {
-	struct walk w = {.root = root, .at = openat(root, ".", O_PATH | O_CLOEXEC), .shut = shut};
+	struct walk w = {.root = root, .at = openat(root, ".", O_PATH | O_CLOEXEC), .names = n};
 	struct stat st;
 	bool ok = w.at >= 0 && strlen(path) < sizeof(w.rest) && fstat(root, &st) == 0 &&
 		  is_fixed(&w, root, &st);
@@ -167,7 +186,8 @@ bool fixed_path(struct fixed_names *n, int root, const char *path)
 	if (*known != NULL && strcmp(*known, path) == 0)
 		return true;
 	look_at_root(n, root);
-	if (!walk_path(root, n->shut, path))
+	look_at_workspace(n, root);
+	if (!walk_path(n, root, path))
 		return false;
 	free(*known);
 	*known = mem_strdup(path);

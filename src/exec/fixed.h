@@ -14,10 +14,15 @@ bool fixed_file(int fd, const struct stat *st);
 struct fixed_names {
 	char *name[FIXED_NAMES]; /* owned */
 	dev_t shut;		 /* a root whose file system is read-only at every place; 0: none */
+	/* The workspace's directory. The system may show it at another place too, with an owner
+	 * who is not ours: modes say nothing of what is below it. */
+	bool looked;
+	dev_t work_dev;
+	ino_t work_ino; /* 0: there is none */
 };
 void fixed_names_done(struct fixed_names *n);
 /* True if an absolute path leads to the same file whenever it is looked up: every directory, link
- * and the file itself are fixed, or lie in the root's own tmpfs and no mount of that is writable:
- * in a user namespace the session's root belongs to our uid. A true answer stays true and is
- * remembered. */
+ * and the file itself are fixed, none is the workspace's, or they lie in the root's own tmpfs and
+ * no mount of that is writable: in a user namespace the session's root belongs to our uid. A true
+ * answer stays true and is remembered. */
 bool fixed_path(struct fixed_names *n, int root, const char *path);

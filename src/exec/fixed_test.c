@@ -72,7 +72,8 @@ static bool make_root(const char *root)
 	       write_text("/proc/self/gid_map", gids) && mkdir(root, 0755) == 0 &&
 	       mount("x", root, "tmpfs", 0, "mode=0755") == 0 && chdir(root) == 0 &&
 	       mkdir("usr", 0755) == 0 && mkdir("part", 0755) == 0 && mkdir("again", 0755) == 0 &&
-	       mkdir("proc", 0755) == 0 && symlink("usr/bin", "bin") == 0 &&
+	       mkdir("proc", 0755) == 0 && mkdir("workspace", 0755) == 0 &&
+	       symlink("usr/bin", "bin") == 0 &&
 	       mount("/usr", "usr", NULL, MS_BIND | MS_REC, NULL) == 0 &&
 	       mount("/proc", "proc", NULL, MS_BIND | MS_REC, NULL) == 0;
 }
@@ -112,7 +113,14 @@ static int look_at_own_root(void)
 		return 3;
 	if (in_root("/proc/self/cwd") || in_root("/proc/version"))
 		return 4; /* another for whoever looks */
-	return in_root("/usr/bin/does-not-exist") ? 5 : 0;
+	if (in_root("/usr/bin/does-not-exist"))
+		return 5;
+	/* The workspace is a part of the system, where its owner is another. */
+	if (mount("/usr/bin", "workspace", NULL, MS_BIND | MS_REC, NULL) < 0)
+		return KIT_BROKEN;
+	if (in_root("/usr/bin/true") || in_root("/bin/true") || in_root("/workspace/true"))
+		return 6;
+	return in_root("/usr/lib") ? 0 : 7;
 }
 
 static void pol_4_a_shut_root_of_ours_is_fixed(void **state)

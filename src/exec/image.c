@@ -436,6 +436,7 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 	struct resolver r = *resolver;
 	cleanup_free struct file *f = NULL;
 	struct image im = {.fd = -1};
+	bool named; /* the name of the first file always leads to it */
 	int e;
 
 	im.fd = r.root < 0 ? -EPERM : open_first(&r, &im.called);
@@ -445,10 +446,13 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 		return e;
 	}
 	f = mem_new(struct file);
-	r.is_fixed = r.last_fixed = r.is_fixed && path_is_fixed(&r, im.called);
+	named = r.is_fixed = r.last_fixed = r.is_fixed && path_is_fixed(&r, im.called);
 	e = follow(&r, &im, f);
 	im.dev = f->st.st_dev;
 	im.ino = f->st.st_ino;
+	/* What the session can write itself, it need not put another file in the place of. */
+	if (e == 0 && im.chain.n > 1 && !named && path_is_fixed(&r, im.chain.v[0]))
+		im.flags |= OP_EXEC_LOOSE;
 	im.fixed = r.is_fixed;
 	im.program_fixed = r.last_fixed;
 	if (e == 0 && is_loader(&r, f))
@@ -492,7 +496,10 @@ void image_fill_op(const struct image *im, const struct args *args, char ***argv
 	op->exec.argv = (const char *const *)v;
 	op->exec.path = im->chain.v[im->chain.n - 1];
 	op->exec.called = im->called;
-	op->exec.flags = im->flags;
+	op->exec.chain = (const char *const *)im->chain.v;
+	op->exec.nchain = im->chain.n - 1;
+	op->exec.own = im->head.n;
+	op->exec.flags = im->flags | (args->cut ? OP_EXEC_CUT : 0);
 	if (im->loads != NULL)
 		op->exec.script = im->loads;
 	else if (im->chain.n > 1)

@@ -137,6 +137,54 @@ static void pol_4_links_are_counted(void **state)
 	assert_int_equal(look_first(more, "/"), ELOOP);
 }
 
+static unsigned first_flags(const char *path)
+{
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char *argv[] = {(char *)"x", NULL};
+	const struct exec_first_ask ask = {path, "/usr/bin", argv, 1};
+	struct exec_looker *l = exec_looker_new(root);
+	struct exec_first *f = NULL;
+	unsigned flags;
+
+	assert_int_equal(exec_first_look(l, &ask, &f), 0);
+	flags = exec_first_op(f)->exec.flags;
+	assert_non_null(exec_first_op(f)->exec.script);
+	exec_first_free(f);
+	exec_looker_free(l);
+	return flags;
+}
+
+/* Whoever puts another file in the place of a link decides what the interpreter opens. */
+static void pol_4_a_script_by_a_name_that_can_change(void **state)
+{
+	char dir[] = "/tmp/agentsh-loose-XXXXXX";
+	cleanup_free char *link = NULL, *own = NULL;
+	const uid_t nobody = 65534;
+	int fd;
+
+	if (geteuid() == 0)
+		assert_int_equal(seteuid(nobody), 0);
+	assert_non_null(mkdtemp(dir));
+	link = mem_printf("%s/link", dir);
+	own = mem_printf("%s/own", dir);
+	fd = open(own, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	assert_int_equal(write(fd, "#!/bin/sh\n", 10), 10);
+	close(fd);
+	assert_int_equal(symlink("/usr/bin/ldd", link), 0);
+	assert_int_equal(first_flags("/usr/bin/ldd"), 0);
+	assert_int_equal(first_flags(link), OP_EXEC_LOOSE);
+	assert_int_equal(first_flags("./ldd"), OP_EXEC_LOOSE);
+	assert_int_equal(first_flags(own), 0); /* written by the caller anyway */
+	unlink(link);
+	assert_int_equal(symlink("own", link), 0);
+	assert_int_equal(first_flags(link), 0);
+	unlink(link);
+	unlink(own);
+	rmdir(dir);
+	if (getuid() == 0)
+		assert_int_equal(seteuid(0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +192,7 @@ int main(void)
 		cmocka_unit_test(pol_4_a_thread_with_another_directory),
 		cmocka_unit_test(pol_4_the_first_exec_has_no_process_yet),
 		cmocka_unit_test(pol_4_links_are_counted),
+		cmocka_unit_test(pol_4_a_script_by_a_name_that_can_change),
 	};
 
 	return cmocka_run_group_tests(tests, kit_prepare, kit_clean);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/listener.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -42,4 +43,21 @@ int listener_send(int fd, uint64_t id, int errnum)
 	if (errnum == 0)
 		r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	return ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &r) == -1 ? errno : 0;
+}
+
+int listener_done(int fd, uint64_t id)
+{
+	struct seccomp_notif_resp r = {.id = id};
+
+	return ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &r) == -1 ? errno : 0;
+}
+
+int listener_give(int fd, uint64_t id, int given)
+{
+	struct seccomp_notif_addfd a = {.id = id,
+					.flags = SECCOMP_ADDFD_FLAG_SEND,
+					.srcfd = (uint32_t)given,
+					.newfd_flags = O_CLOEXEC};
+
+	return ioctl(fd, SECCOMP_IOCTL_NOTIF_ADDFD, &a) == -1 ? errno : 0;
 }

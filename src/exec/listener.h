@@ -16,3 +16,7 @@ int listener_recv(int fd, union listener_notif *out);
 bool listener_valid(int fd, uint64_t id);
 /* 0 or an errno: ENOENT, the caller died. errnum 0 lets the call go on. */
 int listener_send(int fd, uint64_t id, int errnum);
+/* The same for a call that was made in the caller's place: it returns 0. */
+int listener_done(int fd, uint64_t id);
+/* Its call returns a copy of given, close-on-exec. 0 or an errno. */
+int listener_give(int fd, uint64_t id, int given);

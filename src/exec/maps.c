@@ -2,7 +2,6 @@
 #include "exec/maps.h"
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "exec/fixed.h"
 #include "exec/peer.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +83,7 @@ static int mapping_at(int maps, uint64_t page, struct buf *text, struct mapping 
 }
 
 /* A private mapping shows what is written to its file until the page is copied. */
-static bool file_is_fixed(pid_t tid, const struct mapping *m)
+static bool file_is_fixed(pid_t tid, const struct mapping *m, struct fixed_names *names)
 {
 	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
 	cleanup_fd int root = peer_open(tid, "root", O_PATH | O_DIRECTORY);
@@ -92,19 +91,19 @@ static bool file_is_fixed(pid_t tid, const struct mapping *m)
 	struct stat st;
 
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == m->inode && st.st_dev == m->dev &&
-	       fixed_file(fd, &st);
+	       fixed_path(names, root, m->name);
 }
 
-static bool is_private(pid_t tid, const struct mapping *m)
+static bool is_private(pid_t tid, const struct mapping *m, struct fixed_names *names)
 {
 	if (m->shared)
 		return false;
 	if (m->inode == 0)
 		return strncmp(m->name, "[v", 2) != 0; /* [vvar] is the kernel's clock */
-	return m->name[0] == '/' && file_is_fixed(tid, m);
+	return m->name[0] == '/' && file_is_fixed(tid, m, names);
 }
 
-bool maps_private(pid_t tid, const uint64_t *page, unsigned n)
+bool maps_private(pid_t tid, const uint64_t *page, unsigned n, struct fixed_names *names)
 {
 	cleanup_fd int maps = peer_open(tid, "maps", O_RDONLY);
 	cleanup_buf struct buf text = {0};
@@ -115,7 +114,7 @@ bool maps_private(pid_t tid, const uint64_t *page, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		if (page[i] >= m.start && page[i] < m.end)
 			continue;
-		if (mapping_at(maps, page[i], &text, &m) != 0 || !is_private(tid, &m))
+		if (mapping_at(maps, page[i], &text, &m) != 0 || !is_private(tid, &m, names))
 			return false;
 	}
 	return true;

@@ -60,12 +60,13 @@ static void pol_4_our_own_pages(void **state)
 	char on_stack = 0;
 	const uint64_t page[] = {page_of(&on_stack), page_of(alone), page_of(shared)};
 	const uint64_t none = EXEC_PAGE;
+	static struct fixed_names names;
 
-	assert_true(maps_private(getpid(), page, 2));
-	assert_false(maps_private(getpid(), page, 3));
-	assert_false(maps_private(getpid(), page + 2, 1));
-	assert_false(maps_private(getpid(), &none, 1));
-	assert_false(maps_private(getpid(), page, EXEC_PAGES_MAX + 1));
+	assert_true(maps_private(getpid(), page, 2, &names));
+	assert_false(maps_private(getpid(), page, 3, &names));
+	assert_false(maps_private(getpid(), page + 2, 1, &names));
+	assert_false(maps_private(getpid(), &none, 1, &names));
+	assert_false(maps_private(getpid(), page, EXEC_PAGES_MAX + 1, &names));
 	munmap(shared, EXEC_PAGE);
 	munmap(alone, EXEC_PAGE);
 }

@@ -65,6 +65,8 @@ void gate_fill(const struct gate *g, const struct verdict *v, struct event *e)
 	e->policy_effective = event_lend(decision_name(v->effective));
 	e->policy_rule = event_lend(v->rule);
 	e->policy_version = event_lend(policy_version(g->policy));
+	if (v->effective == DECISION_redirect)
+		e->real_path = event_lend(v->target);
 }
 
 /* The one place that knows all of it. */

@@ -9,6 +9,7 @@ static const char text[] = HEAD
 	"  - {name: no-id, commands: [id], decision: deny, final: true, message: \"not {path}\"}\n"
 	"  - {name: list, commands: [ls], decision: allow}\n"
 	"  - {name: print, commands: [cat], decision: allow}\n"
+	"  - {name: other, commands: [who], decision: redirect, redirect_to: /bin/echo}\n"
 	"  - {name: rest, commands: [\"*\"], decision: deny}\n";
 
 static struct gate *open_gate(void)
@@ -54,7 +55,7 @@ static void pol_4_a_denial_is_the_same_in_an_error_and_in_an_event(void **state)
 	assert_string_equal(e.denied_op, "exec");
 	assert_string_equal(e.denied_target, "/usr/bin/id");
 	assert_int_equal(e.denied_final, 1);
-	assert_int_equal(e.alternatives.n, 2);
+	assert_int_equal(e.alternatives.n, 3);
 	assert_non_null(strstr(error, "\"final\":true,\"alternatives\":["));
 	denial_done(&d);
 	gate_close(g);
@@ -93,8 +94,23 @@ static void pol_4_what_goes_ahead_has_no_denial(void **state)
 	gate_fill_denial(g, &v, &op, &d, &e);
 	assert_string_equal(e.decision, "allow");
 	assert_null(e.denied_op);
+	assert_null(e.real_path);
 	assert_int_equal(e.alternatives.n, 0);
 	denial_done(&d);
+	gate_close(g);
+}
+
+static void pol_2_the_event_of_a_redirect_says_what_runs(void **state)
+{
+	struct gate *g = open_gate();
+	const struct op op = exec_of("/usr/bin/who");
+	struct event e = {0};
+	struct verdict v;
+
+	gate_decide(g, &op, &v);
+	gate_fill(g, &v, &e);
+	assert_string_equal(e.policy_effective, "redirect");
+	assert_string_equal(e.real_path, "/bin/echo");
 	gate_close(g);
 }
 
@@ -119,6 +135,7 @@ int main(void)
 		cmocka_unit_test(pol_4_a_denial_is_the_same_in_an_error_and_in_an_event),
 		cmocka_unit_test(pol_4_alternatives_are_left_out_where_they_do_not_fit),
 		cmocka_unit_test(pol_4_what_goes_ahead_has_no_denial),
+		cmocka_unit_test(pol_2_the_event_of_a_redirect_says_what_runs),
 		cmocka_unit_test(pol_4_a_gate_needs_a_policy),
 	};
 

@@ -189,7 +189,7 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 		event_add(api->death, NULL);
 		return;
 	}
-	watch_reason(si.si_code, si.si_status, reason, sizeof(reason));
+	watch_reason("it", &si, reason, sizeof(reason));
 	log_write(l->stopping ? LOG_INFO : LOG_WARN, "the API child ended", "reason", reason, NULL);
 	event_free(api->death);
 	api->death = NULL;

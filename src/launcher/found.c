@@ -75,7 +75,8 @@ static void adopt(struct launcher *l, const char *id)
 		 stuck ? "the warden did not answer"
 		       : "the warden died while no server watched it");
 	log_info("session lost", "session_id", id, "reason", w->reason);
-	meta_kill(w->meta.init_pid, w->meta.init_start);
+	if (!own_dir_drop(l, id, &w->meta))
+		meta_kill(w->meta.init_pid, w->meta.init_start);
 	w->meta.group = 0; /* groups_sweep takes it */
 	/* A known one is told as lost; its ring is drained before it goes. */
 	files_remove(l->place.sessions_fd, id, false);
@@ -93,6 +94,7 @@ int found_scan(struct launcher *l, struct err *err)
 			adopt(l, ids.v[i]);
 	groups_sweep(l);
 	groups_sweep_strangers(l);
+	own_dirs_sweep(l);
 	strv_done(&ids);
 	return r;
 }

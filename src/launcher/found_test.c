@@ -67,7 +67,7 @@ static void ses_8_the_next_api_child_finds_living_and_dead(void **state)
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
 	found(g, "a");
-	lost(g, "b", "killed by signal KILL (9)", 2);
+	lost(g, "b", "the warden was killed by signal KILL (9)", 2);
 	found(g, "c");
 	rig_skip(g, MSG_launcher_found_all);
 	/* And it is told of deaths like the one before. */

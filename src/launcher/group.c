@@ -13,6 +13,8 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define AGAIN_MS 10 /* doubles */
 #define AGAIN_MAX_MS 5000
@@ -43,6 +45,39 @@ uint64_t group_next(struct launcher *l)
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
 {
 	snprintf(out, GROUP_ID_MAX, "%s%" PRIu64, l->groups.prefix, number);
+}
+
+void group_make(const struct launcher *l, uint64_t number)
+{
+	char id[GROUP_ID_MAX];
+	const struct cgroup_ask ask = {.id = id,
+				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
+						  .swap_bytes = CGROUP_NO_LIMIT,
+						  .cpu_percent = CGROUP_NO_LIMIT,
+						  .pids = CGROUP_NO_LIMIT,
+						  .io_read_bps = CGROUP_NO_LIMIT,
+						  .io_write_bps = CGROUP_NO_LIMIT}};
+	struct wall_report walls;
+
+	group_id(l, number, id);
+	wall_report_init(&walls);
+	ensure(cgroup_create(&l->groups.host, &ask, &walls, NULL) == 0);
+}
+
+pid_t group_fork(const struct launcher *l, uint64_t number, bool *born)
+{
+	char id[GROUP_ID_MAX];
+	pid_t pid = -1;
+
+	*born = true;
+	if (l->groups.bear) {
+		group_id(l, number, id);
+		pid = cgroup_fork(&l->groups.host, id);
+	}
+	if (pid >= 0)
+		return pid;
+	*born = false;
+	return fork();
 }
 
 static int remove_group(struct launcher *l, uint64_t number, int timeout_ms)
@@ -159,6 +194,26 @@ void groups_sweep_strangers(struct launcher *l)
 		event_add(g->later, &tv);
 }
 
+/* Tried, because a kernel, a filter or a group's type may be against it. */
+static bool can_bear(struct launcher *l)
+{
+	const uint64_t number = group_next(l);
+	char id[GROUP_ID_MAX];
+	pid_t pid;
+
+	if (!cgroup_bears(&l->groups.host))
+		return false;
+	group_make(l, number);
+	group_id(l, number, id);
+	pid = cgroup_fork(&l->groups.host, id);
+	if (pid == 0)
+		_exit(0);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	group_drop(l, number);
+	return pid > 0;
+}
+
 void groups_open(struct launcher *l)
 {
 	const struct config *c = &l->settings.config;
@@ -170,6 +225,7 @@ void groups_open(struct launcher *l)
 	g->again = event_new(l->base, -1, 0, on_again, l);
 	g->later = event_new(l->base, -1, 0, on_strangers, l);
 	ensure(g->again != NULL && g->later != NULL);
+	g->bear = can_bear(l);
 }
 
 void groups_close(struct launcher *l)

@@ -308,6 +308,7 @@ void launcher_done(struct launcher *l)
 		ward_free(w);
 	}
 	pool_stop(l);
+	strays_stop(l);
 	groups_close(l);
 	for (size_t i = 0; i < ARRAY_LEN(events); i++)
 		if (events[i] != NULL)

@@ -72,6 +72,22 @@ uint32_t limits_scratch_mb(const struct config *c, const struct launcher_create 
 	return mb == CGROUP_NO_LIMIT ? 0 : (uint32_t)mb;
 }
 
+void limits_share(uint64_t memory_bytes, struct wall_report *walls, uint32_t *scratch_mb)
+{
+	const enum wall_state state = walls->wall[WALL_memory_limit].state;
+	const uint64_t half = memory_bytes >> (MB + 1);
+	char detail[sizeof(walls->wall[0].detail)];
+
+	if (memory_bytes == CGROUP_NO_LIMIT || (state != WALL_UP && state != WALL_PARTIAL))
+		return;
+	memcpy(detail, walls->wall[WALL_memory_limit].detail, sizeof(detail));
+	wall_set(walls, WALL_memory_limit, state, "%.90s; /tmp and home count", detail);
+	if (*scratch_mb == 0 || half < *scratch_mb)
+		*scratch_mb = half < UINT32_MAX ? (uint32_t)half : UINT32_MAX;
+	if (*scratch_mb == 0)
+		*scratch_mb = 1;
+}
+
 uint64_t limits_required(const struct launcher_create *ask)
 {
 	uint64_t required = ask->required & limit_walls;

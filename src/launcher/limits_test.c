@@ -105,6 +105,44 @@ static void sbx_4_swap_is_limited_with_memory(void **state)
 	}
 }
 
+/* Half of it, from whichever side the smaller number comes. */
+static void sbx_4_scratch_files_leave_memory_to_processes(void **state)
+{
+	static const struct {
+		uint64_t memory;
+		enum wall_state wall;
+		uint32_t asked, got;
+	} rows[] = {{NONE, WALL_UP, 0, 0},
+		    {NONE, WALL_UP, 7, 7},
+		    {UINT64_C(64) << 20, WALL_UP, 0, 32},
+		    {UINT64_C(64) << 20, WALL_PARTIAL, 0, 32},
+		    {UINT64_C(64) << 20, WALL_UP, 31, 31},
+		    {UINT64_C(64) << 20, WALL_UP, 32, 32},
+		    {UINT64_C(64) << 20, WALL_UP, 33, 32},
+		    {UINT64_C(64) << 20, WALL_UNAVAILABLE, 0, 0},
+		    {UINT64_C(64) << 20, WALL_ABSENT, 33, 33},
+		    {UINT64_C(4) << 20, WALL_UP, 0, 2},
+		    {UINT64_C(3) << 20, WALL_UP, 0, 1},
+		    {UINT64_C(1) << 20, WALL_UP, 0, 1},
+		    {UINT64_C(1) << 20, WALL_UP, 9, 1},
+		    {UINT64_C(1) << 60, WALL_UP, 0, UINT32_MAX}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct wall_report walls;
+		uint32_t mb = rows[i].asked;
+		const bool said = rows[i].memory != NONE &&
+				  (rows[i].wall == WALL_UP || rows[i].wall == WALL_PARTIAL);
+
+		wall_report_init(&walls);
+		wall_set(&walls, WALL_memory_limit, rows[i].wall, "so much");
+		limits_share(rows[i].memory, &walls, &mb);
+		assert_int_equal(mb, rows[i].got);
+		assert_int_equal(walls.wall[WALL_memory_limit].state, rows[i].wall);
+		assert_string_equal(walls.wall[WALL_memory_limit].detail,
+				    said ? "so much; /tmp and home count" : "so much");
+	}
+}
+
 static void sbx_4_only_limits_that_may_not_be_missing_are_required(void **state)
 {
 	struct launcher_create ask = {.required = BIT(memory_limit) | BIT(cpu_limit) |
@@ -126,6 +164,7 @@ int main(void)
 		cmocka_unit_test(sbx_4_what_is_asked_for_stays_within_the_servers_own),
 		cmocka_unit_test(sbx_4_the_largest_wish_is_bounded),
 		cmocka_unit_test(sbx_4_swap_is_limited_with_memory),
+		cmocka_unit_test(sbx_4_scratch_files_leave_memory_to_processes),
 		cmocka_unit_test(sbx_4_only_limits_that_may_not_be_missing_are_required),
 	};
 

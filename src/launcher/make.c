@@ -3,7 +3,6 @@
  * forked. The loop goes on; the answer follows when the stub's report pipe closes. */
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "base/proc.h"
 #include "event/journal.h"
 #include "launcher/state.h"
@@ -34,6 +33,7 @@ struct job {
 	const struct launcher_create *ask;
 	struct who who;
 	struct policy_ref policy; /* its descriptor is borrowed */
+	int own_policy;		  /* owned; the same, where it is this session's alone; or -1 */
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
@@ -47,8 +47,9 @@ struct job {
 
 static void job_done(struct job *j)
 {
-	const int fds[] = {j->tree,    j->listener, j->api[0], j->api[1],    j->ring_rw,
-			   j->ring_ro, j->ack_rw,   j->ack_ro, j->report[0], j->report[1]};
+	const int fds[] = {j->tree,	 j->listener,  j->api[0],    j->api[1],
+			   j->ring_rw,	 j->ring_ro,   j->ack_rw,    j->ack_ro,
+			   j->report[0], j->report[1], j->own_policy};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
@@ -128,8 +129,6 @@ static int check_room(const struct job *j, struct err *err)
 static int check_wish(struct job *j, struct err *err)
 {
 	const struct launcher_create *a = j->ask;
-	const char *policy = a->policy != NULL ? a->policy : j->l->settings.config.policy_default;
-	int r;
 
 	if (!id_valid(a->session_id))
 		return err_set(err, E_BAD_REQUEST, "id", "not a session id");
@@ -144,7 +143,15 @@ static int check_wish(struct job *j, struct err *err)
 	    files_any(j->l->place.sessions_fd, a->session_id))
 		return err_set(err, E_CONFLICT, a->session_id, "session '%s' exists already",
 			       a->session_id);
-	r = check_room(j, err);
+	return check_room(j, err);
+}
+
+static int choose_policy(struct job *j, struct err *err)
+{
+	const struct config *c = &j->l->settings.config;
+	const char *policy = j->ask->policy != NULL ? j->ask->policy : c->policy_default;
+	int r = j->who.admin ? 0 : policies_selectable(c, policy, err);
+
 	if (r == 0)
 		r = policies_find(j->l, policy, &j->policy, err);
 	if (r == 0)
@@ -176,6 +183,7 @@ static int prove(struct job *j, struct link_msg *m, struct err *err)
 void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 {
 	const struct config *c = &l->settings.config;
+	const char *const own[] = {l->place.runtime, c->base_dir};
 
 	*out = (struct sandbox_plan){
 		.privileged = l->privileged,
@@ -188,8 +196,11 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 	strv_copy(&out->passthrough_paths, &c->passthrough_paths);
 	strv_copy(&out->monitored_paths, &c->monitored_paths);
 	strv_copy(&out->blocked_paths, &c->blocked_paths);
-	strv_add(&out->kept_out, l->place.runtime);
-	strv_add(&out->kept_out, c->base_dir);
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		cleanup_free char *real = realpath(own[i], NULL);
+
+		strv_add(&out->kept_out, real != NULL ? real : own[i]);
+	}
 }
 
 static int draw_plan(struct job *j, struct err *err)
@@ -232,53 +243,6 @@ static int open_workspace(struct job *j, struct err *err)
 	return r;
 }
 
-/* Where a path leads, also if its last parts do not exist; owned by the caller. */
-static char *real_path(const char *path)
-{
-	cleanup_free char *head = mem_strdup(path);
-	char *real = realpath(head, NULL), *slash;
-
-	while (real == NULL && (slash = strrchr(head, '/')) != NULL && slash != head) {
-		cleanup_free char *above = NULL;
-
-		*slash = '\0';
-		above = realpath(head, NULL);
-		if (above != NULL)
-			real = mem_printf("%s%s", strcmp(above, "/") == 0 ? "" : above,
-					  path + (slash - head));
-	}
-	return real != NULL ? real : mem_strdup(path);
-}
-
-/* Whoever can write below the workspace, or put another directory in the place of one above these,
- * would be the server's master: its sockets, database, keys, configuration and policies. */
-static int check_own_places(const struct job *j, struct err *err)
-{
-	const struct config *c = &j->l->settings.config;
-	const struct {
-		const char *path;
-		bool tree; /* nothing below it is anybody's workspace either */
-	} own[] = {
-		{j->l->place.runtime, true}, {c->base_dir, true},	{c->policy_dir, true},
-		{j->l->source.path, false},  {c->api_keys_file, false}, {c->events_db, false},
-		{c->jsonl_path, false},	     {c->log_output, false},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
-		cleanup_free char *real = NULL;
-
-		if (own[i].path == NULL || own[i].path[0] != '/')
-			continue;
-		real = real_path(own[i].path);
-		if (path_within(real, j->real) || (own[i].tree && path_within(j->real, real)))
-			return err_set(err, E_FORBIDDEN, j->real,
-				       "workspace %s would show %s, which is the server's; choose "
-				       "another directory",
-				       j->real, real);
-	}
-	return 0;
-}
-
 /* The owner decided as whom the session runs: it must be that of the directory that was opened. */
 static int check_workspace(const struct job *j, struct err *err)
 {
@@ -290,7 +254,29 @@ static int check_workspace(const struct job *j, struct err *err)
 	if (st.st_uid != expected)
 		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
 			       j->real);
-	return check_own_places(j, err);
+	return workspace_check(j->l, j->real, err);
+}
+
+/* Without namespaces the session sees the machine's own tree: its directories are there. */
+static int choose_view(struct job *j, struct err *err)
+{
+	struct sandbox_plan *p = &j->plan;
+	cleanup_free char *home = NULL;
+	int r;
+
+	if (!sandbox_must_be_bare(p))
+		return 0;
+	strays_start(j->l);
+	p->bare = 1;
+	p->workspace = mem_strdup(j->real);
+	r = own_dir_make(j->l, j->ask->session_id, &p->own_dir, err);
+	if (r < 0)
+		return r;
+	home = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_HOME);
+	r = policies_place(j->l, p->workspace, home, &j->policy, err);
+	if (r == 0)
+		j->own_policy = j->policy.fd;
+	return r;
 }
 
 static void report_separation(struct job *j)
@@ -334,7 +320,16 @@ static int limit_group(struct job *j, struct wall_report *report, struct err *er
 				 : cgroup_create(host, &ask, report, err);
 }
 
-/* A session without limits has no group, unless it comes from the pool. */
+/* Without limits it has a group for later ones, if it comes from the pool or can be born there: to
+ * join one takes longer than all the rest. */
+static void group_for_later(struct job *j)
+{
+	if (j->pooled != NULL || !j->l->groups.bear)
+		return;
+	j->group = group_next(j->l);
+	group_make(j->l, j->group);
+}
+
 static int set_limits(struct job *j, struct err *err)
 {
 	struct wall_report report;
@@ -349,14 +344,18 @@ static int set_limits(struct job *j, struct err *err)
 	j->pooled = pool_take(j->l, &j->plan);
 	if (j->pooled != NULL)
 		j->group = pooled_group(j->pooled);
-	if (!cgroup_limits_any(&j->limits))
+	if (!cgroup_limits_any(&j->limits)) {
+		group_for_later(j);
 		return 0;
+	}
 	wall_report_init(&report);
 	if (limit_group(j, &report, &why) < 0)
 		return err_set(err, why.code, why.subject,
 			       "%s (%s; the server needs a cgroup of its own, such as Delegate=yes "
 			       "of a systemd service, or %s in sandbox.allow_unenforced)",
 			       why.subject, why.message, why.subject);
+	if (!j->plan.bare)
+		limits_share(j->limits.memory_bytes, &report, &j->plan.scratch_mb);
 	wall_pack(&report, &j->walls);
 	return 0;
 }
@@ -492,6 +491,22 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 }
 
 /* Once a name was found free, its files are ours to remove. */
+static int fill(struct job *j, uint32_t req, struct err *err)
+{
+	int r;
+
+	report_separation(j);
+	r = set_limits(j, err);
+	if (r < 0)
+		return r;
+	r = make_files(j, err);
+	if (r == 0)
+		r = start_stub(j, req, err);
+	if (r < 0)
+		files_remove(j->l->place.sessions_fd, j->ask->session_id, true);
+	return r;
+}
+
 static int create(struct job *j, struct link_msg *m, struct err *err)
 {
 	int r = check_wish(j, err);
@@ -499,24 +514,22 @@ static int create(struct job *j, struct link_msg *m, struct err *err)
 	if (r == 0)
 		r = prove(j, m, err);
 	if (r == 0)
-		r = draw_plan(j, err);
+		r = choose_policy(j, err);
 	if (r == 0)
-		r = policies_shut(&j->policy, &j->plan, err);
+		r = draw_plan(j, err);
 	if (r == 0)
 		r = open_workspace(j, err);
 	if (r == 0)
 		r = check_workspace(j, err);
 	if (r < 0)
 		return r;
-	report_separation(j);
-	r = set_limits(j, err);
-	if (r < 0)
-		return r;
-	r = make_files(j, err);
+	r = choose_view(j, err);
 	if (r == 0)
-		r = start_stub(j, m->req, err);
+		r = policies_shut(&j->policy, &j->plan, err);
+	if (r == 0)
+		r = fill(j, m->req, err);
 	if (r < 0)
-		files_remove(j->l->place.sessions_fd, j->ask->session_id, true);
+		own_dir_drop(j->l, j->ask->session_id, &(struct meta){0});
 	return r;
 }
 
@@ -525,6 +538,7 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 	struct launcher_create ask;
 	struct job j = {.l = l,
 			.ask = &ask,
+			.own_policy = -1,
 			.tree = -1,
 			.listener = -1,
 			.api = {-1, -1},

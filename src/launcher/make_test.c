@@ -282,6 +282,35 @@ static void ses_3_what_may_be_missing_is_what_the_configuration_lists(void **sta
 	close(proof);
 }
 
+static void ses_3_only_admins_choose_any_policy(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_create ask = rig_wish(g, "s");
+	struct config *c = &g->l.settings.config;
+	int proof;
+
+	rig_greeted(g);
+	assert_int_equal(config_override("policies.default=strict", c, NULL), 0);
+	assert_int_equal(config_override("policies.selectable=ci", c, NULL), 0);
+	ask.policy = (char *)(uintptr_t) "observe";
+	if (rig_root()) {
+		proof = rig_client(g, RIG_UID, RIG_GID);
+		refused(g, &ask, proof, "E_POLICY_DENIED");
+		assert_false(files_any(g->l.place.sessions_fd, "s"));
+		/* what it may choose has rules that cannot be held here */
+		ask.policy = (char *)(uintptr_t) "ci";
+		refused(g, &ask, proof, "E_ENFORCEMENT");
+		ask.policy = NULL;
+		refused(g, &ask, proof, "E_ENFORCEMENT");
+		ask.policy = (char *)(uintptr_t) "observe";
+		close(proof);
+	}
+	proof = rig_client(g, geteuid(), getegid());
+	rig_ask(g, 1, &ask, proof);
+	rig_skip(g, MSG_launcher_created);
+	close(proof);
+}
+
 static void apr_4_without_a_proof_nobody_gets_a_session(void **state)
 {
 	struct rig *g = *state;
@@ -340,6 +369,8 @@ static void sbx_6_the_servers_own_directory_is_no_workspace(void **state)
 	ask.workspace = g->dir;
 	refused(g, &ask, proof, "E_FORBIDDEN");
 	ask.workspace = g->l.place.runtime;
+	refused(g, &ask, proof, "E_FORBIDDEN");
+	ask.workspace = (char *)(uintptr_t) "/etc";
 	refused(g, &ask, proof, "E_FORBIDDEN");
 	/* A path that only begins alike is another place. */
 	assert_int_equal(mkdir(beside, 0755), 0);
@@ -484,6 +515,7 @@ int main(int argc, char **argv)
 		T(sbx_1_with_run_as_owner_the_owner_runs_it),
 		T(ses_3_every_bad_wish_is_refused_and_leaves_nothing),
 		T(ses_3_what_may_be_missing_is_what_the_configuration_lists),
+		T(ses_3_only_admins_choose_any_policy),
 		T(apr_4_without_a_proof_nobody_gets_a_session),
 		T(apr_4_another_uids_workspace_is_refused),
 		T(sbx_6_the_servers_own_directory_is_no_workspace),

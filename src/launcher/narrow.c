@@ -127,8 +127,8 @@ static struct cgroup_limits wanted(struct change *c)
 	return to;
 }
 
-/* One that was made without limits is in no group of its own, and its processes stay where they
- * are. */
+/* One that was made without limits is in no group of its own where none was prepared and processes
+ * cannot be born in one; they stay where they are. */
 static int no_group(struct change *c, struct err *err)
 {
 	const uint64_t must = required(c);
@@ -167,6 +167,20 @@ static int change_group(struct change *c, struct err *err)
 	return cgroup_change(host, &ask, &c->report, err);
 }
 
+/* Less memory, less of it for scratch files; those that there are stay. */
+static void share_memory(struct change *c)
+{
+	uint32_t mb = 0;
+	struct err err = {0};
+
+	if (c->ask->max_memory_mb == 0 || c->root == -1)
+		return;
+	limits_share(c->ask->max_memory_mb << MB, &c->report, &mb);
+	if (mb > 0 && scratch_lower(c->root, (uint64_t)mb << MB, &c->report, &err) < 0)
+		log_warn("scratch space stays as it was", "session_id", c->w->id, "error",
+			 err.message);
+}
+
 /* The space first: it can be given back. */
 static int apply(struct change *c, struct err *err)
 {
@@ -186,6 +200,8 @@ static int apply(struct change *c, struct err *err)
 	r = change_group(c, err);
 	if (r < 0 && mb > 0)
 		scratch_set(c->root, before, &(struct wall_report){0}, NULL);
+	if (r == 0)
+		share_memory(c);
 	return r;
 }
 

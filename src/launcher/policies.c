@@ -53,19 +53,42 @@ static int seal(const struct buf *bytes, struct snapshot *s, struct err *err)
 	return 0;
 }
 
-static int compile(const struct launcher *l, const char *name, struct snapshot *s, struct err *err)
+static int compile_with(const struct launcher *l, const char *name, const struct policy_options *o,
+			struct snapshot *s, struct err *err)
 {
-	const struct policy_options o = options(l);
 	cleanup_buf struct buf bytes = {0}, report = {0};
 	struct policy_dirs dirs;
 	int r;
 
 	policy_dirs_init(&dirs, l->settings.config.policy_dir);
-	r = policy_load(&dirs, name, &o, &report, &bytes, err);
+	r = policy_load(&dirs, name, o, &report, &bytes, err);
 	policy_dirs_done(&dirs);
 	if (report.len > 0)
 		log_warn("policy", "name", name, "report", report.data);
 	return r < 0 ? r : seal(&bytes, s, err);
+}
+
+static int compile(const struct launcher *l, const char *name, struct snapshot *s, struct err *err)
+{
+	const struct policy_options o = options(l);
+
+	return compile_with(l, name, &o, s, err);
+}
+
+int policies_place(const struct launcher *l, const char *workspace, const char *home,
+		   struct policy_ref *ref, struct err *err)
+{
+	struct policy_options o = options(l);
+	struct snapshot s = {.ref = {.name = ref->name, .fd = -1}};
+	int r;
+
+	o.workspace = workspace;
+	o.home = home;
+	r = compile_with(l, ref->name, &o, &s, err);
+	free(s.description);
+	if (r == 0)
+		*ref = s.ref;
+	return r;
 }
 
 /* ---- told ---- */
@@ -176,6 +199,65 @@ int policies_cover(const struct policy_ref *ref, const struct launcher_create *a
 	return r;
 }
 
+/* ---- chosen ---- */
+
+static bool has(const struct strv *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* As policy/narrow.c tells of what is beyond a policy; what does not fit is left out. */
+static void format_choice(const struct config *c, const char *name, size_t shown, struct err *err)
+{
+	static char reason[] = "the configuration does not let a session choose this policy",
+		    operation[] = "policy";
+	struct denial d = {.rule = "policies.selectable",
+			   .reason = reason,
+			   .operation = operation,
+			   .target = (char *)(uintptr_t)name};
+	cleanup_buf struct buf b = {0}, text = {0};
+
+	buf_addf(&text, "policies %s", c->policy_default);
+	for (size_t i = 0; i < c->policy_selectable.n && i < shown; i++)
+		if (strcmp(c->policy_selectable.v[i], c->policy_default) != 0)
+			buf_addf(&text, ", %s", c->policy_selectable.v[i]);
+	if (c->policy_selectable.n > shown)
+		buf_addf(&text, " and %zu more", c->policy_selectable.n - shown);
+	strv_add(&d.alternatives, text.data);
+	denial_format(&d, &JW(&b));
+	strv_done(&d.alternatives);
+	if (b.len < sizeof(err->policy))
+		memcpy(err->policy, b.data, b.len + 1);
+	else if (shown > 0)
+		format_choice(c, name, shown / 2, err);
+}
+
+int policies_selectable(const struct config *c, const char *name, struct err *err)
+{
+	if (c->policy_selectable.n == 0 || strcmp(name, c->policy_default) == 0 ||
+	    has(&c->policy_selectable, name))
+		return 0;
+	format_choice(c, name, c->policy_selectable.n, err);
+	return err_set(err, E_POLICY_DENIED, name,
+		       "policy: '%s' is not one of those that a session may choose "
+		       "(policies.selectable)",
+		       name);
+}
+
+int policies_check(const struct config *c, struct err *err)
+{
+	cleanup_free char *unknown = policy_unknown(c->policy_dir, &c->policy_selectable);
+	cleanup_free char *problem = NULL;
+
+	if (unknown == NULL)
+		return 0;
+	problem = mem_printf("policies.selectable: %s", unknown);
+	return config_wrong(c, problem, err);
+}
+
 /* ---- places that are shut as a whole ---- */
 
 /* All of these operations are needed for the right to be of no use to anybody. */
@@ -245,6 +327,22 @@ static void add_places(struct strv *to, const struct strv *from)
 	}
 }
 
+/* Where the session may write because it is its own. */
+static void add_own_places(const struct sandbox_plan *plan, struct strv *to)
+{
+	static const char *const own[] = {SANDBOX_BARE_HOME, SANDBOX_BARE_TMP};
+
+	for (const char *const *at = sandbox_places; !plan->bare && *at != NULL; at++)
+		strv_add(to, *at);
+	if (plan->bare)
+		strv_add(to, plan->workspace);
+	for (size_t i = 0; plan->bare && i < ARRAY_LEN(own); i++) {
+		cleanup_free char *path = mem_printf("%s/%s", plan->own_dir, own[i]);
+
+		strv_add(to, path);
+	}
+}
+
 int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err)
 {
 	struct strv places = {0};
@@ -258,8 +356,7 @@ int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struc
 	r = open_snapshot(ref->fd, &bytes, &len, &p, err);
 	if (r < 0)
 		return r;
-	for (const char *const *at = sandbox_places; *at != NULL; at++)
-		strv_add(&places, *at);
+	add_own_places(plan, &places);
 	add_places(&places, &plan->passthrough_paths);
 	add_places(&places, &plan->monitored_paths);
 	add_places(&places, &plan->read_only_paths);

@@ -112,6 +112,63 @@ static void pol_5_a_reload_takes_what_is_good_and_keeps_the_rest(void **state)
 	msg_done(MSG_launcher_policies, &p);
 }
 
+static void ses_3_an_agent_chooses_among_the_listed_policies(void **state)
+{
+	struct rig *g = *state;
+	struct config *c = &g->l.settings.config;
+	struct err err = {0};
+
+	assert_int_equal(policies_selectable(c, "any", &err), 0);
+	strv_add(&c->policy_selectable, "a");
+	strv_add(&c->policy_selectable, "observe"); /* the default */
+	strv_add(&c->policy_selectable, "b");
+	assert_int_equal(policies_selectable(c, "a", &err), 0);
+	assert_int_equal(policies_selectable(c, "b", &err), 0);
+	assert_int_equal(policies_selectable(c, "observe", &err), 0);
+	assert_int_equal(policies_selectable(c, "any", &err), -E_POLICY_DENIED);
+	assert_string_equal(err.subject, "any");
+	assert_string_equal(
+		err.policy,
+		"{\"rule\":\"policies.selectable\",\"reason\":\"the configuration does not let a "
+		"session choose this policy\",\"operation\":\"policy\",\"target\":\"any\","
+		"\"final\":false,\"alternatives\":[\"policies observe, a, b\"]}");
+}
+
+/* What is allowed instead is cut to what an error has room for. */
+static void ses_3_a_long_list_of_policies(void **state)
+{
+	struct rig *g = *state;
+	struct config *c = &g->l.settings.config;
+	struct err err = {0};
+	char name[65];
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	for (int i = 0; i < 200; i++)
+		strv_add(&c->policy_selectable, name);
+	assert_int_equal(policies_selectable(c, "any", &err), -E_POLICY_DENIED);
+	assert_non_null(strstr(err.policy, " and 188 more\"]}"));
+}
+
+static void cfg_1_listed_policies_must_exist(void **state)
+{
+	static const char good[] = "policies:\n  selectable: [a]\n",
+			  bad[] = "policies:\n  selectable: [a, x]\n",
+			  said[] = "c.yaml:2:15: policies.selectable: no policy 'x'; there is 'a'";
+	struct rig *g = *state;
+	struct config *c = &g->l.settings.config;
+	struct err err = {0};
+
+	write_policy(g, "a", OPEN);
+	assert_int_equal(policies_check(c, &err), 0);
+	assert_int_equal(config_parse("c.yaml", good, strlen(good), c, NULL, &err), 0);
+	assert_int_equal(policies_check(c, &err), 0);
+	assert_int_equal(config_parse("c.yaml", bad, strlen(bad), c, NULL, &err), 0);
+	assert_int_equal(policies_check(c, &err), -E_BAD_REQUEST);
+	assert_string_equal(err.subject, "policies.selectable");
+	assert_memory_equal(err.message, said, strlen(said));
+}
+
 static char *text(const char *s)
 {
 	return (char *)s;
@@ -251,6 +308,43 @@ static void sbx_2_rules_shut_places_of_the_view(void **state)
 	expect_shut(g, RULE("/data/x", "\"*\""), "");
 }
 
+/* Without namespaces the workspace and the home are elsewhere, for the policy too. */
+static void sbx_5_a_policy_of_a_bare_session(void **state)
+{
+	struct rig *g = *state;
+	struct sandbox_plan plan = {.bare = 1};
+	struct policy_ref ref, own;
+	struct err err = {0};
+
+	write_policy(g, "placed",
+		     OPEN
+		     "file_rules:\n"
+		     "  - {name: a, paths: ['${WORKSPACE}/**'], operations: [truncate], decision: "
+		     "deny}\n"
+		     "  - {name: b, paths: ['${HOME}/**'], operations: [symlink], decision: "
+		     "deny}\n"
+		     "  - {name: c, paths: ['/workspace/**'], operations: [write], decision: "
+		     "deny}\n");
+	assert_int_equal(policies_find(&g->l, "placed", &ref, &err), 0);
+	own = ref;
+	assert_int_equal(policies_place(&g->l, "/home/me/a [b]", "/home/me/own/home", &own, &err),
+			 0);
+	assert_int_not_equal(own.fd, ref.fd);
+	assert_string_equal(own.name, ref.name);
+	assert_true(own.file_rules);
+	plan.workspace = mem_strdup("/home/me/a [b]");
+	plan.own_dir = mem_strdup("/home/me/own");
+	strv_add(&plan.monitored_paths, "/workspace");
+	assert_int_equal(policies_shut(&own, &plan, &err), 0);
+	expect_list(&plan.withheld, "16 /home/me/a [b] 128 /home/me/own/home 2 /workspace ");
+	close(own.fd);
+	write_policy(g, "placed", "nonsense\n");
+	own = ref;
+	assert_true(policies_place(&g->l, "/a", "/b", &own, &err) < 0);
+	assert_int_equal(own.fd, ref.fd);
+	sandbox_plan_done(&plan);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 
 int main(int argc, char **argv)
@@ -258,9 +352,13 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(pol_5_what_is_read_is_told),
 		T(pol_5_a_reload_takes_what_is_good_and_keeps_the_rest),
+		T(ses_3_an_agent_chooses_among_the_listed_policies),
+		T(ses_3_a_long_list_of_policies),
+		T(cfg_1_listed_policies_must_exist),
 		T(ses_3_what_is_beyond_the_policy_is_refused),
 		cmocka_unit_test(ses_5_the_smallest_limit_wins),
 		T(sbx_2_rules_shut_places_of_the_view),
+		T(sbx_5_a_policy_of_a_bare_session),
 	};
 
 	rig_main(argv);

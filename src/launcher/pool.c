@@ -36,7 +36,9 @@ static void refill_in(struct launcher *l, int ms)
 {
 	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
-	if (!l->stopping && l->pool.refill != NULL)
+	/* A time that is set stays: sessions that come one after the other must not put it off. */
+	if (!l->stopping && l->pool.refill != NULL &&
+	    !event_pending(l->pool.refill, EV_TIMEOUT, NULL))
 		event_add(l->pool.refill, &tv);
 }
 
@@ -126,7 +128,8 @@ static int fork_one(struct launcher *l, struct stub *stub, struct pooled **out, 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
 	stub->sock = pair[1];
-	pid = fork();
+	pid = stub->group != 0 && !stub->makes_group ? group_fork(l, stub->group, &stub->born_in_it)
+						     : fork();
 	if (pid == 0)
 		stub_main(stub, parent);
 	close(pair[1]);

@@ -141,6 +141,8 @@ int settings_load(const struct settings_source *src, struct settings *out, struc
 	if (r == 0)
 		r = config_check(&s.config, err);
 	if (r == 0)
+		r = policies_check(&s.config, err);
+	if (r == 0)
 		r = load_keys(src, &s, report, err);
 	if (r < 0) {
 		settings_done(&s);

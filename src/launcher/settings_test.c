@@ -100,6 +100,23 @@ static void cfg_1_flags_win_over_the_environment_and_that_over_the_file(void **s
 	unsetenv("AGENTSH_DATA_DIR");
 }
 
+static void cfg_1_a_list_of_policies_that_do_not_exist(void **state)
+{
+	const struct here *h = *state;
+	struct settings_source src = source(h->config, true);
+	struct settings s = {0};
+	struct err err = {0};
+
+	save(h->config, "policies:\n  selectable: [observe]\n");
+	assert_int_equal(settings_load(&src, &s, NULL, &err), 0);
+	settings_done(&s);
+	save(h->config, "policies:\n  selectable: [observe, none-such]\n");
+	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_BAD_REQUEST);
+	assert_non_null(strstr(err.message, "config.yaml:2:15: policies.selectable: no policy "
+					    "'none-such'"));
+	settings_source_done(&src);
+}
+
 static void cfg_1_a_relative_name_means_the_directory_of_the_start(void **state)
 {
 	const struct here *h = *state;
@@ -275,6 +292,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(cfg_1_flags_win_over_the_environment_and_that_over_the_file),
+		T(cfg_1_a_list_of_policies_that_do_not_exist),
 		T(cfg_1_a_relative_name_means_the_directory_of_the_start),
 		T(cfg_1_the_default_file_is_the_modes_own),
 		T(cfg_1_only_a_file_that_was_named_must_exist),

@@ -3,10 +3,11 @@
  *
  * options.c flags · settings.c configuration and keys · place.c directories, lock · listen.c
  * sockets · who.c who asks, and as whom a session runs · policies.c · meta.c ID.meta · files.c what
- * lies below RUNTIME/sessions · child.c the API child · talk.c its link · make.c, stub.c making a
- * session · limits.c what it may use · narrow.c less of it · group.c its cgroup · pool.c stubs that
- * are ready before they are asked for · watch.c deaths and sweeping · found.c sessions of an
- * earlier launcher or API child · launcher.c loop, signals, stop. */
+ * lies below RUNTIME/sessions · own_dir.c, strays.c what a session without namespaces has, and
+ * what it loses · child.c the API child · talk.c its link · workspace.c what is none · make.c,
+ * stub.c making a session · limits.c what it may use · narrow.c less of it · group.c its cgroup ·
+ * pool.c stubs that are ready before they are asked for · watch.c deaths and sweeping · found.c
+ * sessions of an earlier launcher or API child · launcher.c loop, signals, stop. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -19,6 +20,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/orders.h"
 #include "sandbox/sandbox.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
@@ -94,6 +96,7 @@ void place_done(struct place *p);
 struct who {
 	uid_t uid;
 	gid_t gid;
+	bool admin;
 };
 /* The peer of a connection that was accepted from our unix socket. E_UNAUTHENTICATED for any other
  * descriptor. */
@@ -134,10 +137,18 @@ struct policy_ref {
 /* Compiles it if it is not yet there. E_BAD_REQUEST: there is none of this name, or it is broken.
  */
 int policies_find(struct launcher *l, const char *name, struct policy_ref *out, struct err *err);
+/* The same policy for a session that has its workspace and home elsewhere. ref->fd is the caller's
+ * to close. */
+int policies_place(const struct launcher *l, const char *workspace, const char *home,
+		   struct policy_ref *ref, struct err *err);
 /* Whether the policy lets a session have the domains, ports and variables that it asks for.
  * E_POLICY_DENIED. */
 int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask,
 		   struct err *err);
+/* Whether whoever is no admin may choose this policy for a session. E_POLICY_DENIED. */
+int policies_selectable(const struct config *c, const char *name, struct err *err);
+/* Whether there are such policies as the configuration lists. E_BAD_REQUEST, with the place. */
+int policies_check(const struct config *c, struct err *err);
 /* plan->withheld: what the policy's rules deny in the whole of a place of its view. */
 int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err);
 /* Compiles what is in use anew and tells the API child of what has changed and what could not. */
@@ -176,6 +187,17 @@ int files_open(int dir, const char *id, enum ward_file kind, int flags); /* -1/e
 int files_bind(int dir, const char *id);
 int files_connect(int dir, const char *id);
 
+/* ---- own_dir.c: home and tmp of a session without namespaces ---- */
+
+/* *path is owned by the caller. */
+int own_dir_make(struct launcher *l, const char *id, char **path, struct err *err);
+/* Has them removed, if the session has any, once its init is dead. */
+bool own_dir_drop(struct launcher *l, const char *id, const struct meta *m);
+/* Those of sessions that no longer live. */
+void own_dirs_sweep(struct launcher *l);
+/* Removes all that is in a directory, however deep. */
+void own_dir_empty(int dir);
+
 /* ---- a session as the launcher sees it ---- */
 
 enum ward_state { WARD_MAKING, WARD_ALIVE, WARD_DEAD };
@@ -196,6 +218,7 @@ struct ward {
 	struct meta meta;
 	struct making *making; /* only while MAKING */
 	char reason[128];
+	uint64_t oom_kills; /* of a dead one, see struct launcher_gone */
 };
 
 /* ---- talk.c: the link to the API child ---- */
@@ -231,6 +254,7 @@ struct programs {
 struct grave;
 struct groups {
 	struct cgroup_host host;
+	bool bear;	 /* processes can be born in a group */
 	char prefix[16]; /* of the ids of this server's groups, whichever launcher made them */
 	uint64_t next;
 	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
@@ -239,6 +263,21 @@ struct groups {
 	struct strv strangers; /* of other servers, empty when this one started */
 	struct event *later;   /* to look at them once more */
 };
+
+/* ---- strays.c: what a session without namespaces has lost ---- */
+
+struct strays {
+	struct event *again; /* NULL: no such session was made */
+	unsigned looks;	     /* still to do */
+	unsigned quiet;	     /* of the last, without any */
+	pid_t *remover;	     /* owned; that remove directories */
+	size_t n;
+};
+void strays_start(struct launcher *l); /* from now on they come to us */
+void strays_stop(struct launcher *l);
+void strays_look(struct launcher *l); /* a warden is dead */
+void strays_expect(struct launcher *l,
+		   pid_t remover); /* a child of ours that removes directories */
 
 /* ---- pool.c ---- */
 
@@ -264,6 +303,7 @@ struct launcher {
 	SLIST_HEAD(, snapshot) policies;
 	struct groups groups;
 	struct pool pool;
+	struct strays strays;
 	size_t alive, total;
 	struct api_child api;
 	int signal_fd, log_fd;
@@ -301,6 +341,11 @@ void child_hello(struct launcher *l);
 void child_hup(struct launcher *l);
 void child_kill(struct launcher *l);
 
+/* ---- workspace.c ---- */
+
+/* Whether a directory, a real path, may be a workspace at all. E_FORBIDDEN. */
+int workspace_check(const struct launcher *l, const char *workspace, struct err *err);
+
 /* ---- make.c, stub.c ---- */
 
 /* What the plans of this server's sessions have in common; owned by the caller. */
@@ -319,8 +364,9 @@ struct stub {
 	const struct sandbox_plan *plan;
 	uint64_t group;	  /* 0: none */
 	bool makes_group; /* else it is there */
-	int tree_fd;	  /* where a user namespace is needed, else -1 */
-	int sock;	  /* for orders */
+	bool born_in_it;
+	int tree_fd; /* where a user namespace is needed, else -1 */
+	int sock;    /* for orders */
 };
 /* The forked child: prepares the sandbox, waits for its orders and becomes the warden. */
 _Noreturn void stub_main(const struct stub *s, pid_t parent);
@@ -336,6 +382,9 @@ void limits_narrow(const struct config *c, const int64_t policy[], struct cgroup
 		   uint32_t *scratch_mb);
 /* Space for scratch files in MB; 0: no limit was set. */
 uint32_t limits_scratch_mb(const struct config *c, const struct launcher_create *ask);
+/* Scratch files are the session's memory: where that is limited (by walls) they have half of it at
+ * most, and at least 1 MB; else nobody could end what fills it. *scratch_mb as above. */
+void limits_share(uint64_t memory_bytes, struct wall_report *walls, uint32_t *scratch_mb);
 /* 1 << WALL_…: what must be up. */
 uint64_t limits_required(const struct launcher_create *ask);
 
@@ -352,6 +401,10 @@ void groups_open(struct launcher *l);  /* once RUNTIME is known */
 void groups_close(struct launcher *l); /* waits a while for what is still dying */
 uint64_t group_next(struct launcher *l);
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX]);
+/* A group without limits. Never fails: where it cannot be made there is none. */
+void group_make(const struct launcher *l, uint64_t number);
+/* As fork; the child is born in the group (*born) where that can be. */
+pid_t group_fork(const struct launcher *l, uint64_t number, bool *born);
 /* Removes a group as soon as nobody is in it; what is, is killed. 0 is fine. */
 void group_drop(struct launcher *l, uint64_t number);
 /* Drops what no session and no stub has: left by an earlier launcher. */
@@ -392,8 +445,8 @@ void ward_kill(struct ward *w);
 /* What launcher_remove asks: a living one is killed first. */
 void ward_remove(struct ward *w);
 void wards_kill(struct launcher *l);
-/* Text for people of a wait status (si_code, si_status). */
-void watch_reason(int code, int status, char *out, size_t n);
+/* Text for people of a wait status (si_code, si_status); who: "the warden". */
+void watch_reason(const char *who, const siginfo_t *si, char *out, size_t n);
 
 /* ---- found.c ---- */
 

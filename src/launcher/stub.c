@@ -52,21 +52,6 @@ static void close_others(const struct stub *s)
 	fdio_close_except(keep, n);
 }
 
-static int make_group(const struct stub *s, const char *id, struct err *err)
-{
-	const struct cgroup_ask ask = {.id = id,
-				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
-						  .swap_bytes = CGROUP_NO_LIMIT,
-						  .cpu_percent = CGROUP_NO_LIMIT,
-						  .pids = CGROUP_NO_LIMIT,
-						  .io_read_bps = CGROUP_NO_LIMIT,
-						  .io_write_bps = CGROUP_NO_LIMIT}};
-	struct wall_report walls;
-
-	wall_report_init(&walls);
-	return cgroup_create(&s->l->groups.host, &ask, &walls, err);
-}
-
 /* Whatever is started from now on is held by the session's limits. */
 static int enter_group(const struct stub *s, struct cgroup_files *files, struct err *err)
 {
@@ -77,9 +62,9 @@ static int enter_group(const struct stub *s, struct cgroup_files *files, struct 
 	if (s->group == 0)
 		return 0;
 	group_id(s->l, s->group, id);
-	r = s->makes_group ? make_group(s, id, err) : 0;
-	if (r == 0)
-		r = cgroup_join(host, id, 0, err);
+	if (s->makes_group)
+		group_make(s->l, s->group);
+	r = s->born_in_it ? 0 : cgroup_join(host, id, 0, err);
 	if (r == 0)
 		cgroup_files_open(host, id, files);
 	return r;

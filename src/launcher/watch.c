@@ -49,23 +49,39 @@ void ward_free(struct ward *w)
 	free(w);
 }
 
-void watch_reason(int code, int status, char *out, size_t n)
+void watch_reason(const char *who, const siginfo_t *si, char *out, size_t n)
 {
-	const char *name = proc_signal_name(status);
+	const char *name = proc_signal_name(si->si_status);
 
-	if (code == CLD_EXITED)
-		snprintf(out, n, "exit status %d", status);
+	if (si->si_code == CLD_EXITED)
+		snprintf(out, n, "%s ended with exit status %d", who, si->si_status);
 	else
-		snprintf(out, n, "killed by signal %s (%d)", name != NULL ? name : "?", status);
+		snprintf(out, n, "%s was killed by signal %s (%d)", who, name != NULL ? name : "?",
+			 si->si_status);
+}
+
+/* Before its group is removed. Whether this death is one of them, is known by who counted the
+ * others. */
+static uint64_t oom_kills(const struct ward *w)
+{
+	struct cgroup_counters now = {0};
+	char id[GROUP_ID_MAX];
+
+	if (w->killed || w->meta.group == 0)
+		return 0;
+	group_id(w->l, w->meta.group, id);
+	return cgroup_read(&w->l->groups.host, id, &now, NULL) == 0 ? now.oom_kills : 0;
 }
 
 /* Kills what init may have kept: it ends by itself when its link closes, unless it is stopped or
- * stuck. */
+ * stuck. Without a PID namespace it needs a moment for it, and who removes its directories waits.
+ */
 static void sweep(struct ward *w)
 {
 	const int dir = w->l->place.sessions_fd;
 
-	meta_kill(w->meta.init_pid, w->meta.init_start);
+	if (!own_dir_drop(w->l, w->id, &w->meta))
+		meta_kill(w->meta.init_pid, w->meta.init_start);
 	group_drop(w->l, w->meta.group);
 	w->meta.group = 0;
 	/* whatever it had, nobody knows its number */
@@ -77,7 +93,8 @@ static void sweep(struct ward *w)
 static void tell_gone(struct ward *w)
 {
 	struct launcher_gone gone = {.session_id = mem_strdup(w->id),
-				     .reason = mem_strdup(w->reason)};
+				     .reason = mem_strdup(w->reason),
+				     .oom_kills = w->oom_kills};
 
 	talk_post(w->l, MSG_launcher_gone, 0, &gone, NULL, 0);
 }
@@ -96,6 +113,7 @@ static void died(struct ward *w)
 	w->state = WARD_DEAD;
 	log_info("warden ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
+	strays_look(l);
 	if (!w->silent && w->told)
 		tell_gone(w);
 	if (!w->silent && !w->told)
@@ -112,12 +130,15 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 
 	if (!w->child) {
 		snprintf(w->reason, sizeof(w->reason), "the warden ended");
+		w->oom_kills = oom_kills(w);
 	} else {
 		if (waitid(P_PIDFD, (id_t)w->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0) {
 			event_add(w->death, NULL);
 			return;
 		}
-		watch_reason(si.si_code, si.si_status, w->reason, sizeof(w->reason));
+		watch_reason("the warden", &si, w->reason, sizeof(w->reason));
+		if (si.si_code == CLD_KILLED && si.si_status == SIGKILL)
+			w->oom_kills = oom_kills(w);
 	}
 	died(w);
 }

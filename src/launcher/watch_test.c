@@ -36,7 +36,7 @@ static void ses_2_a_dead_warden_is_told_and_its_ring_kept(void **state)
 	other = rig_make(g, "t");
 	init = (pid_t)ward_find(&g->l, "s")->meta.init_pid;
 	proc_pidfd_signal(ward_find(&g->l, "s")->pidfd, SIGKILL);
-	gone(g, "s", "killed by signal KILL (9)");
+	gone(g, "s", "the warden was killed by signal KILL (9)");
 	assert_false(rig_file(g, "s.sock"));
 	assert_true(rig_file(g, "s.ring") && rig_file(g, "s.ack") && rig_file(g, "s.meta"));
 	assert_int_equal(ward_find(&g->l, "s")->state, WARD_DEAD);
@@ -65,7 +65,7 @@ static void ses_2_an_exit_status_is_the_reason(void **state)
 
 	rig_greeted(g);
 	m = rig_make(g, "exit3");
-	gone(g, "exit3", "exit status 3");
+	gone(g, "exit3", "the warden ended with exit status 3");
 	link_msg_done(&m);
 }
 
@@ -81,7 +81,7 @@ static void ses_8_a_stopped_init_goes_with_its_warden(void **state)
 	init = (pid_t)ward_find(&g->l, "s")->meta.init_pid;
 	assert_int_equal(kill(init, SIGSTOP), 0);
 	proc_pidfd_signal(ward_find(&g->l, "s")->pidfd, SIGKILL);
-	gone(g, "s", "killed by signal KILL (9)");
+	gone(g, "s", "the warden was killed by signal KILL (9)");
 	assert_true(rig_until(g, process_gone, &init));
 	link_msg_done(&m);
 }
@@ -94,7 +94,7 @@ static void ses_8_a_living_session_that_is_removed_is_killed(void **state)
 	rig_greeted(g);
 	m = rig_make(g, "s");
 	remove_session(g, "s");
-	gone(g, "s", "killed by signal KILL (9)");
+	gone(g, "s", "the warden was killed by signal KILL (9)");
 	assert_true(TAILQ_EMPTY(&g->l.wards));
 	assert_false(files_any(g->l.place.sessions_fd, "s"));
 	link_msg_done(&m);
@@ -103,16 +103,22 @@ static void ses_8_a_living_session_that_is_removed_is_killed(void **state)
 	link_msg_done(&m);
 }
 
-static void ses_2_reasons_are_for_people(void **state)
+static void expect_reason(const char *who, int code, int status, const char *expected)
 {
+	siginfo_t si = {.si_code = code};
 	char text[64];
 
-	watch_reason(CLD_EXITED, 0, text, sizeof(text));
-	assert_string_equal(text, "exit status 0");
-	watch_reason(CLD_KILLED, SIGSEGV, text, sizeof(text));
-	assert_string_equal(text, "killed by signal SEGV (11)");
-	watch_reason(CLD_DUMPED, SIGABRT, text, sizeof(text));
-	assert_string_equal(text, "killed by signal ABRT (6)");
+	si.si_status = status;
+	watch_reason(who, &si, text, sizeof(text));
+	assert_string_equal(text, expected);
+}
+
+static void ses_2_reasons_are_for_people(void **state)
+{
+	expect_reason("it", CLD_EXITED, 0, "it ended with exit status 0");
+	expect_reason("the warden", CLD_KILLED, SIGSEGV,
+		      "the warden was killed by signal SEGV (11)");
+	expect_reason("it", CLD_DUMPED, SIGABRT, "it was killed by signal ABRT (6)");
 }
 
 int main(int argc, char **argv)

@@ -69,7 +69,7 @@ static int peer_of(int fd, struct who *out, struct err *err)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
 	    cred.uid == (uid_t)-1)
 		return foreign(err, "its peer is unknown");
-	*out = (struct who){cred.uid, cred.gid};
+	*out = (struct who){cred.uid, cred.gid, cred.uid == 0 || cred.uid == getuid()};
 	return 0;
 }
 
@@ -89,7 +89,7 @@ int who_connected(const struct place *p, bool privileged, int fd, struct who *ou
 		r = peer_of(fd, out, err);
 	/* Root is admin on a user's server too, and can there only speak for that user. */
 	if (r == 0 && !privileged && out->uid == 0)
-		*out = (struct who){geteuid(), getegid()};
+		*out = (struct who){geteuid(), getegid(), true};
 	return r;
 }
 
@@ -124,7 +124,7 @@ int who_has_key(const struct api_keys *keys, const struct bytes *key, struct who
 		return err_set(err, E_UNAUTHENTICATED, NULL, "this API key is not known");
 	if (found->role == ROLE_APPROVER || found->uid == (uid_t)-1)
 		return err_set(err, E_FORBIDDEN, found->id, "this API key may not make sessions");
-	*out = (struct who){found->uid, who_primary_gid(found->uid)};
+	*out = (struct who){found->uid, who_primary_gid(found->uid), found->role == ROLE_ADMIN};
 	return 0;
 }
 

@@ -122,6 +122,7 @@ static void api_3_the_peer_of_our_socket_is_who_connected(void **state)
 	assert_int_equal(who_connected(&h->place, root(), fd, &who, &err), 0);
 	assert_int_equal(who.uid, root() ? PEER_UID : geteuid());
 	assert_int_equal(who.gid, root() ? PEER_GID : getegid());
+	assert_int_equal(who.admin, !root());
 	close(fd);
 	reap();
 }
@@ -214,6 +215,7 @@ static void apr_4_our_address_alone_is_no_proof(void **state)
 	struct who who;
 	assert_int_equal(who_connected(&h->place, false, fd, &who, NULL), 0);
 	assert_int_equal(who.uid, 0);
+	assert_true(who.admin);
 	refused(h, fd);
 }
 
@@ -259,6 +261,7 @@ static void api_3_a_key_speaks_for_its_uid(void **state)
 	assert_int_equal(who_has_key(&keys, &key, &who, &err), 0);
 	assert_int_equal(who.uid, 4000000000U);
 	assert_int_equal(who.gid, 4000000000U); /* nobody in the user database */
+	assert_false(who.admin);
 	rows[0].uid = UINT32_MAX;
 	assert_int_equal(who_has_key(&keys, &key, &who, &err), -E_FORBIDDEN);
 	rows[0].uid = 5;
@@ -267,6 +270,7 @@ static void api_3_a_key_speaks_for_its_uid(void **state)
 	rows[0].role = ROLE_ADMIN;
 	assert_int_equal(who_has_key(&keys, &key, &who, &err), 0);
 	assert_int_equal(who.uid, 5);
+	assert_true(who.admin);
 	key.len = 7;
 	assert_int_equal(who_has_key(&keys, &key, &who, &err), -E_UNAUTHENTICATED);
 	assert_int_equal(who_has_key(&(struct api_keys){0}, &key, &who, &err), -E_UNAUTHENTICATED);

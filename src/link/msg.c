@@ -59,7 +59,8 @@ TABLE(launcher_found, STR(launcher_found, session_id, ID_MAX))
 TABLE(launcher_lost,
 	STR(launcher_lost, session_id, ID_MAX), STR(launcher_lost, reason, TEXT_LEN))
 TABLE(launcher_gone,
-	STR(launcher_gone, session_id, ID_MAX), STR(launcher_gone, reason, TEXT_LEN))
+	STR(launcher_gone, session_id, ID_MAX), STR(launcher_gone, reason, TEXT_LEN),
+	U64(launcher_gone, oom_kills))
 TABLE(launcher_remove, STR(launcher_remove, session_id, ID_MAX))
 TABLE(launcher_ask, U32(launcher_ask, ticket), U32(launcher_ask, reload))
 TABLE(launcher_policies,
@@ -148,7 +149,9 @@ TABLE(warden_settings,
 TABLE(warden_end, STR(warden_end, reason, TEXT_LEN))
 TABLE(warden_failed, STR(warden_failed, reason, TEXT_LEN))
 
-TABLE(init_ready, STRV(init_ready, walls, LIST_LEN), U32(init_ready, pid))
+TABLE(init_ready, STRV(init_ready, walls, LIST_LEN), U32(init_ready, pid),
+	STR(init_ready, workspace, PATH_LEN), STR(init_ready, own_dir, PATH_LEN),
+	STR(init_ready, state_program, PATH_LEN), STRV(init_ready, writable, LIST_LEN))
 TABLE(init_spawn,
 	U32(init_spawn, id), STRV(init_spawn, argv, SPAWN_ARGS_LEN),
 	STRV(init_spawn, env, SPAWN_ENV_LEN), STR(init_spawn, path, PATH_LEN),

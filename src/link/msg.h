@@ -145,6 +145,7 @@ struct launcher_lost {
 };
 struct launcher_gone {
 	char *session_id, *reason;
+	uint64_t oom_kills; /* of the session's group in all, where a SIGKILL may be one of them */
 };
 struct launcher_remove {
 	char *session_id;
@@ -291,6 +292,9 @@ struct warden_failed {
 struct init_ready {
 	struct strv walls;
 	uint32_t pid;
+	/* Only of a session without namespaces: where things are on the machine. */
+	char *workspace, *own_dir, *state_program;
+	struct strv writable; /* trees, by real paths */
 };
 struct init_spawn {
 	uint32_t id;

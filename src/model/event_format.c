@@ -173,6 +173,8 @@ static void format_decision(struct jw *w, const struct event *e)
 	text(w, "name", e->policy_name);
 	text(w, "decision", e->policy_decision);
 	text(w, "effective_decision", e->policy_effective);
+	if (e->policy_decision != NULL && strcmp(e->policy_decision, "log") == 0)
+		jw_kbool(w, "attention", true);
 	text(w, "rule", e->policy_rule);
 	text(w, "version", e->policy_version);
 	format_denial(w, e);

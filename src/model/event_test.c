@@ -188,6 +188,18 @@ static void evt_1_denials(void **state)
 		    "\"alternatives\":[]}}");
 }
 
+static void pol_2_a_log_is_marked(void **state)
+{
+	assert_json(&(struct event){.type = EVENT_exec,
+				    .time_us = T0,
+				    .decision = arg("allow"),
+				    .policy_decision = arg("log"),
+				    .policy_effective = arg("allow")},
+		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
+		    "\"type\":\"exec\",\"count\":1,\"decision\":\"allow\",\"policy\":{"
+		    "\"decision\":\"log\",\"effective_decision\":\"allow\",\"attention\":true}}");
+}
+
 static void evt_1_session_and_command_parts(void **state)
 {
 	assert_json(&(struct event){.type = EVENT_session_state,
@@ -567,6 +579,7 @@ int main(void)
 		cmocka_unit_test(evt_1_a_file_event_is_field_for_field_as_documented),
 		cmocka_unit_test(evt_1_network_and_exec_parts),
 		cmocka_unit_test(evt_1_denials),
+		cmocka_unit_test(pol_2_a_log_is_marked),
 		cmocka_unit_test(evt_1_session_and_command_parts),
 		cmocka_unit_test(fil_2_an_operation_shows_when_any_of_it_applies),
 		cmocka_unit_test(evt_1_every_field_survives_packing),

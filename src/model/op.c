@@ -114,7 +114,7 @@ void op_format_args(const struct op *op, struct buf *out)
 
 	if (op->class != OP_EXEC)
 		return;
-	for (size_t i = 1; i < op->exec.argc && left > 0; i++) {
+	for (size_t i = op_exec_own(op); i < op->exec.argc && left > 0; i++) {
 		const size_t len = strlen(op->exec.argv[i]);
 		const size_t n = len < left ? len : left;
 

@@ -30,7 +30,13 @@ enum op_exec_flag {
 	OP_EXEC_MEMFD = 1 << 0,	  /* lives in memory only */
 	OP_EXEC_DELETED = 1 << 1, /* has no name any more */
 	OP_EXEC_LOADER = 1 << 2,  /* path is ld.so, script the program that it loads */
+	/* Not kinds of files, but how sure the rest is: */
+	OP_EXEC_CUT = 1 << 3,	/* there are more arguments than in argv */
+	OP_EXEC_LOOSE = 1 << 4, /* its interpreter will open the script by a name that can lead
+				   elsewhere by then, to a file that is the session's */
 };
+#define OP_EXEC_KINDS (OP_EXEC_MEMFD | OP_EXEC_DELETED | OP_EXEC_LOADER)
+#define OP_EXEC_CHAIN_MAX 6 /* files before the program; the kernel follows fewer */
 
 enum op_proto { OP_PROTO_TCP, OP_PROTO_UDP, OP_PROTO_ICMP, OP_PROTOS };
 
@@ -53,8 +59,14 @@ struct op {
 					       cwd, links not followed; NULL: as path */
 			const char *script; /* resolved file that path interprets (#!, ld.so), or
 					       NULL */
+			/* resolved, the files that lead to path by `#!`: the script, its
+			   interpreter if that is one too, … */
+			const char *const *chain;
+			size_t nchain; /* at most OP_EXEC_CHAIN_MAX */
 			const char *const *argv;
 			size_t argc;
+			size_t own;	/* argv from here on is the caller's, what is before is from
+					   `#!`; 0: all behind argv[0] is */
 			unsigned flags; /* enum op_exec_flag */
 		} exec;
 		struct {
@@ -80,6 +92,12 @@ void op_address_format(const struct op_address *a, struct buf *out);
 void op_format_kind(const struct op *op, struct buf *out);
 /* What it is about: the path, the program, HOST:PORT, the name. */
 void op_format_target(const struct op *op, struct buf *out);
-/* The arguments behind argv[0], joined by spaces and cut at OP_ARGS_SHOWN; "" for other classes. */
+/* Where the caller's own arguments begin in argv; argc or more: it gave none. */
+static inline size_t op_exec_own(const struct op *op)
+{
+	return op->exec.own > 0 ? op->exec.own : 1;
+}
+/* The caller's arguments behind argv[0], joined by spaces and cut at OP_ARGS_SHOWN; "" for other
+ * classes. */
 #define OP_ARGS_SHOWN 1024
 void op_format_args(const struct op *op, struct buf *out);

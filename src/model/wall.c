@@ -23,6 +23,22 @@ const char *wall_name(enum wall w)
 	return wall_names[w];
 }
 
+static bool is_namespace(enum wall w)
+{
+	return w <= WALL_cgroup_namespace;
+}
+_Static_assert(WALL_user_namespace == 0 && WALL_cgroup_namespace + 1 == WALL_capabilities,
+	       "namespaces come first in WALL_LIST");
+
+bool wall_listed(const struct strv *list, enum wall w)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], wall_name(w)) == 0 ||
+		    (is_namespace(w) && strcmp(list->v[i], WALL_NAMESPACES) == 0))
+			return true;
+	return false;
+}
+
 const char *wall_state_name(enum wall_state s)
 {
 	return state_names[s];

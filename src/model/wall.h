@@ -31,6 +31,11 @@ struct wall_report {
 	} wall[WALLS];
 };
 
+/* A word that stands for all walls that are namespaces, in lists of walls that may be missing. */
+#define WALL_NAMESPACES "namespaces"
+/* Whether a list names the wall, by its own name or that word. */
+bool wall_listed(const struct strv *list, enum wall w);
+
 const char *wall_name(enum wall w);
 const char *wall_state_name(enum wall_state s);
 void wall_report_init(struct wall_report *r);

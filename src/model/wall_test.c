@@ -146,9 +146,28 @@ static void exe_1_enforcement_is_an_array_with_every_wall(void **state)
 	buf_done(&out);
 }
 
+/* SBX-5: one word stands for all namespaces, and for nothing else. */
+static void sbx_5_a_word_for_all_namespaces(void **state)
+{
+	struct strv list = {0};
+
+	assert_false(wall_listed(&list, WALL_user_namespace));
+	strv_add(&list, "landlock");
+	strv_add(&list, "pid_namespace");
+	assert_true(wall_listed(&list, WALL_landlock));
+	assert_true(wall_listed(&list, WALL_pid_namespace));
+	assert_false(wall_listed(&list, WALL_mount_namespace));
+	strv_add(&list, WALL_NAMESPACES);
+	for (unsigned w = 0; w < WALLS; w++)
+		assert_int_equal(wall_listed(&list, (enum wall)w),
+				 w <= WALL_cgroup_namespace || w == WALL_landlock);
+	strv_done(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sbx_5_a_word_for_all_namespaces),
 		cmocka_unit_test(exe_1_every_wall_starts_absent_and_unasked),
 		cmocka_unit_test(exe_1_names_are_those_of_the_interface),
 		cmocka_unit_test(exe_1_what_was_set_survives_packing),

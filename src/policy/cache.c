@@ -68,6 +68,7 @@ static void make_key(struct policy_cache *c, const struct op *op)
 {
 	const uint8_t class = (uint8_t)op->class;
 	bool fits = true;
+	uint8_t short_numbers[2] = {0};
 
 	c->len = 0;
 	put(c, &fits, &class, 1);
@@ -77,10 +78,15 @@ static void make_key(struct policy_cache *c, const struct op *op)
 		put(c, &fits, op->file.path, strlen(op->file.path));
 		break;
 	case OP_EXEC:
+		short_numbers[0] = (uint8_t)op->exec.nchain;
+		short_numbers[1] = (uint8_t)op->exec.own; /* two for each of the chain at most */
 		put(c, &fits, &op->exec.flags, sizeof(op->exec.flags));
 		put_text(c, &fits, op->exec.path);
 		put_text(c, &fits, op->exec.called);
 		put_text(c, &fits, op->exec.script);
+		put(c, &fits, short_numbers, sizeof(short_numbers));
+		for (size_t i = 0; fits && i < op->exec.nchain; i++)
+			put_text(c, &fits, op->exec.chain[i]);
 		for (size_t i = 0; fits && i < op->exec.argc; i++)
 			put_text(c, &fits, op->exec.argv[i]);
 		break;

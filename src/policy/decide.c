@@ -131,7 +131,8 @@ static void conclude(const struct policy *p, unsigned class, const struct found 
 	v->column = r->column;
 	if (f->over) {
 		v->decision = v->effective = DECISION_deny;
-		v->why = "a pattern of this rule is over its limit";
+		v->why = "a pattern of this rule is over its limit: the arguments are too many, or "
+			 "comparing them takes too long";
 		return;
 	}
 	v->decision = (enum decision)r->decision;
@@ -204,5 +205,9 @@ void policy_decide(const struct policy *p, struct policy_cache *cache, const str
 	if (cache != NULL && !cached)
 		cache_put(cache, &f);
 	conclude(p, class, &f, v);
+	if (f.rule == SNAPSHOT_NONE && v->effective == DECISION_deny && op->class == OP_EXEC &&
+	    (op->exec.flags & OP_EXEC_LOOSE) != 0)
+		v->why = "no rule allows it by a name that can lead elsewhere (call it by its own "
+			 "absolute path)";
 	v->cached = cached;
 }

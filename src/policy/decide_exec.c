@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Commands.
  *
- * An exec has up to three files: what the kernel runs, what the caller named (maybe a symbolic
- * link to it), and the script that it interprets. A rule that refuses, asks or redirects matches if
- * any of them does, or the name in argv[0], or the applet of a multi-call program: no link, copy
- * of a name or wrapper leads around it. A rule that allows must not be talked into it by a name
- * that the agent can choose: a bare name counts only for files in the system's directories, which
- * a session cannot write; what the caller named counts only there; argv[0] only where it chooses
- * the applet; and what is no plain file (memfd, deleted, ld.so) only if the rule has its kind. */
+ * An exec has several files: what the kernel runs, what the caller named (maybe a symbolic link to
+ * it), the script that it interprets, and interpreters that are scripts themselves. A rule that
+ * refuses, asks or redirects matches if any of them does, or the name in argv[0], or the applet of
+ * a multi-call program: no link, copy of a name or wrapper leads around it. A rule that allows must
+ * not be talked into it by a name that the agent can choose: a bare name counts only for files in
+ * the system's directories, which a session cannot write; what the caller named counts only there;
+ * a script only if its name cannot lead elsewhere when its interpreter opens it; argv[0] only where
+ * it chooses the applet; and what is no plain file (memfd, deleted, ld.so) only if the rule has its
+ * kind. A rule about arguments that were not all seen is over its limit. */
 #include "base/mem.h"
 #include "policy/glob.h"
 #include "policy/regex.h"
 #include "policy/snapshot.h"
 
-#define FILES 3 /* path, called, script */
-#define NAMES 5 /* of the files, argv[0], the applet */
+enum { PATH, CALLED, SCRIPT, CHAIN };
+#define FILES (CHAIN + OP_EXEC_CHAIN_MAX)
+enum { ZEROTH = FILES, APPLET, NAMES }; /* behind the names of the files */
+#define ARGS_MAX ((size_t)192 * 1024)	/* bytes of arguments that are compared */
+#define ARGC_MAX 16384
 
 /* What the matcher sees of an op. */
 struct subject {
@@ -23,6 +28,7 @@ struct subject {
 	bool system[FILES];	 /* lies in a directory of the system */
 	const char *name[NAMES];
 	bool trusted[NAMES]; /* may make a rule allow */
+	bool unseen;	     /* has arguments that no pattern can be tried on */
 };
 
 static const char *const system_dirs[] = {"/usr/bin/", "/bin/",		  "/usr/sbin/",
@@ -36,7 +42,7 @@ static const char *base_name(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-static bool in_system(const char *path)
+bool decide_in_system(const char *path)
 {
 	const size_t len = (size_t)(base_name(path) - path);
 
@@ -88,16 +94,51 @@ static const char *applet(const struct op *op)
 	return NULL;
 }
 
+static bool has_too_many(const struct op *op)
+{
+	size_t left = ARGS_MAX;
+
+	if ((op->exec.flags & OP_EXEC_CUT) != 0 || op->exec.argc > ARGC_MAX)
+		return true;
+	for (size_t i = 1; i < op->exec.argc; i++) {
+		const size_t len = strlen(op->exec.argv[i]) + 1;
+
+		if (len > left)
+			return true;
+		left -= len;
+	}
+	return false;
+}
+
+/* A link that the agent made must not lend its name, a script not its own to another. */
+static bool may_allow(const struct subject *s, unsigned file)
+{
+	switch (file) {
+	case PATH:
+		return true;
+	case CALLED:
+		return s->system[CALLED];
+	case SCRIPT:
+		return (s->op->exec.flags & OP_EXEC_LOOSE) == 0;
+	default:
+		return false;
+	}
+}
+
 static void read_subject(const struct op *op, struct subject *s)
 {
-	const char *file[FILES] = {op->exec.path, op->exec.called, op->exec.script};
+	const char *file[FILES] = {
+		[PATH] = op->exec.path, [CALLED] = op->exec.called, [SCRIPT] = op->exec.script};
 	const bool multi = is_multi_call(base_name(op->exec.path));
 	const bool direct = multi && is_multi_call(zeroth(op));
 	/* coreutils obeys its option by any argv[0] that is no program of its own */
 	const bool option =
 		multi && op->exec.argc > 1 && coreutils_option(op->exec.argv[1]) != NULL;
 
-	*s = (struct subject){.op = op};
+	ensure(op->exec.nchain <= OP_EXEC_CHAIN_MAX);
+	for (size_t i = 0; i < op->exec.nchain; i++)
+		file[CHAIN + i] = op->exec.chain[i];
+	*s = (struct subject){.op = op, .unseen = has_too_many(op)};
 	for (unsigned i = 0; i < FILES; i++) {
 		if (file[i] == NULL)
 			continue;
@@ -105,32 +146,34 @@ static void read_subject(const struct op *op, struct subject *s)
 		if (!glob_plain_path(file[i]))
 			continue;
 		s->path[i] = file[i];
-		s->system[i] = in_system(file[i]);
-		s->trusted[i] = s->system[i] && !multi;
+		s->system[i] = decide_in_system(file[i]);
+		s->trusted[i] = s->system[i] && !multi && may_allow(s, i);
 	}
-	s->name[3] = zeroth(op);
-	s->trusted[3] = multi && !direct && !option && s->system[0];
+	s->name[ZEROTH] = zeroth(op);
+	s->trusted[ZEROTH] = multi && !direct && !option && s->system[PATH];
 	if (direct || option) {
-		s->name[4] = applet(op);
-		s->trusted[4] = direct && s->system[0];
+		s->name[APPLET] = applet(op);
+		s->trusted[APPLET] = direct && s->system[PATH];
 	}
 }
 
-static bool match_command(const char *pattern, const struct subject *s, bool permits)
+/* Which file or name it is; NAMES: none. */
+static unsigned match_command(const char *pattern, const struct subject *s, bool permits)
 {
+	unsigned i;
+
 	if (pattern[0] == '/' || strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0) {
-		for (unsigned i = 0; i < FILES; i++)
-			/* a link that the agent made must not lend its name */
-			if (s->path[i] != NULL && (!permits || i != 1 || s->system[i]) &&
+		for (i = 0; i < FILES; i++)
+			if (s->path[i] != NULL && (!permits || may_allow(s, i)) &&
 			    glob_match_path(pattern, s->path[i]))
-				return true;
-		return false;
+				return i;
+		return NAMES;
 	}
-	for (unsigned i = 0; i < NAMES; i++)
+	for (i = 0; i < NAMES; i++)
 		if (s->name[i] != NULL && (!permits || s->trusted[i]) &&
 		    glob_match_text(pattern, s->name[i]))
-			return true;
-	return false;
+			return i;
+	return NAMES;
 }
 
 /* "-rf": a dash and letters, nothing else. */
@@ -171,9 +214,9 @@ static bool match_args(const char *pattern, const struct snapshot_rule *r, const
 	if (r->flags && match_flags(pattern, v, n))
 		return true;
 	for (size_t i = 0; i < n; i++)
-		if (glob_match_text(pattern, v[i]) || glob_match_joined(pattern, v + i, n - i))
+		if (glob_match_text(pattern, v[i]))
 			return true;
-	return false;
+	return glob_match_rests(pattern, v, n);
 }
 
 static bool any_args(const struct policy *p, const struct snapshot_rule *r, const char *const *v,
@@ -199,12 +242,42 @@ static enum match_result any_regex(const struct policy *p, const struct snapshot
 }
 
 static bool any_script(const struct policy *p, const struct snapshot_rule *r,
-		       const struct subject *s)
+		       const struct subject *s, bool permits)
 {
-	for (uint32_t i = 0; s->path[2] != NULL && i < r->scripts.n; i++)
-		if (glob_match_path(snapshot_pattern(p, r->scripts.at + i), s->path[2]))
-			return true;
+	for (unsigned f = SCRIPT; f < FILES; f++)
+		for (uint32_t i = 0; s->path[f] != NULL && i < r->scripts.n; i++)
+			if ((!permits || may_allow(s, f)) &&
+			    glob_match_path(snapshot_pattern(p, r->scripts.at + i), s->path[f]))
+				return true;
 	return false;
+}
+
+static enum match_result match_line(const struct policy *p, const struct snapshot_rule *r,
+				    const char *const *v, size_t n)
+{
+	if ((r->conditions & COND_ARGS) && any_args(p, r, v, n))
+		return MATCH_YES;
+	return (r->conditions & COND_REGEX) ? any_regex(p, r, v, n) : MATCH_NO;
+}
+
+/* The arguments of the program, among which those of a script come last. A rule for the whole line
+ * means the script's if it names the script; one that restricts, either. */
+static enum match_result match_arguments(const struct policy *p, const struct snapshot_rule *r,
+					 const struct subject *s, bool names_script)
+{
+	const size_t argc = s->op->exec.argc, own = op_exec_own(s->op);
+	const char *const *v = s->op->exec.argv;
+	const bool permits = decision_permits((enum decision)r->decision);
+	enum match_result got = MATCH_NO;
+
+	if (s->unseen)
+		return MATCH_OVER;
+	if (!(r->args_whole && permits && names_script))
+		got = match_line(p, r, v + (argc > 0), argc - (argc > 0));
+	if (got == MATCH_NO && r->args_whole && own > 1 && own <= argc &&
+	    (names_script || !permits))
+		got = match_line(p, r, v + own, argc - own);
+	return got;
 }
 
 static enum match_result match_exec(const struct policy *p, const struct snapshot_rule *r,
@@ -212,22 +285,20 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 {
 	const struct subject *s = arg;
 	const bool permits = decision_permits((enum decision)r->decision);
-	const size_t n = s->op->exec.argc > 0 ? s->op->exec.argc - 1 : 0;
-	const char *const *v = n > 0 ? s->op->exec.argv + 1 : NULL;
-	const unsigned all = OP_EXEC_MEMFD | OP_EXEC_DELETED | OP_EXEC_LOADER;
+	const unsigned flags = s->op->exec.flags & OP_EXEC_KINDS;
+	unsigned which = PATH;
 
-	if ((r->conditions & COND_KINDS) ? (s->op->exec.flags & r->bits) == 0
-					 : permits && (s->op->exec.flags & all) != 0)
+	if ((r->conditions & COND_KINDS) ? (flags & r->bits) == 0 : permits && flags != 0)
 		return MATCH_NO;
-	if (pattern != SNAPSHOT_NONE && !match_command(snapshot_pattern(p, pattern), s, permits))
+	if (pattern != SNAPSHOT_NONE)
+		which = match_command(snapshot_pattern(p, pattern), s, permits);
+	if (which == NAMES)
 		return MATCH_NO;
-	if ((r->conditions & COND_SCRIPTS) && !any_script(p, r, s))
+	if ((r->conditions & COND_SCRIPTS) && !any_script(p, r, s, permits))
 		return MATCH_NO;
-	if ((r->conditions & COND_ARGS) && any_args(p, r, v, n))
-		return MATCH_YES;
-	if (r->conditions & COND_REGEX)
-		return any_regex(p, r, v, n);
-	return (r->conditions & COND_ARGS) ? MATCH_NO : MATCH_YES;
+	if (r->conditions & (COND_ARGS | COND_REGEX))
+		return match_arguments(p, r, s, s->path[SCRIPT] != NULL && which != PATH);
+	return MATCH_YES;
 }
 
 struct found decide_exec(const struct policy *p, const struct op *op)

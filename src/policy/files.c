@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/yaml.h"
 #include "policy/policy.h"
 #include <dirent.h>
 #include <errno.h>
@@ -42,6 +43,19 @@ char *policy_find_file(const struct policy_dirs *d, bool set, const char *name)
 	return NULL;
 }
 
+/* Whether everybody can put another file in its place. */
+static bool is_anybodys(const char *path)
+{
+	cleanup_free char *dir = mem_strdup(path);
+	char *slash = strrchr(dir, '/');
+	struct stat st;
+
+	if (slash != NULL)
+		slash[slash == dir] = '\0';
+	return stat(slash != NULL ? dir : ".", &st) == 0 && (st.st_mode & S_IWOTH) != 0 &&
+	       (st.st_mode & S_ISVTX) == 0;
+}
+
 /* Whoever can write the file makes the rules. */
 static int load_trusted(const char *path, struct buf *out, struct err *err)
 {
@@ -57,7 +71,25 @@ static int load_trusted(const char *path, struct buf *out, struct err *err)
 			       "%s must belong to root or to user %u and be writable by no other "
 			       "(chown, chmod go-w)",
 			       path, (unsigned)geteuid());
+	if (is_anybodys(path))
+		return err_set(err, E_FORBIDDEN, path,
+			       "the directory of %s is writable by everybody (chmod o-w)", path);
 	return fdio_load(fd, FILE_MAX, out, err);
+}
+
+static int no_set(const struct policy_dirs *d, const char *name, struct err *err)
+{
+	struct strv list = {0};
+	const char *near;
+	int rc;
+
+	policy_list(d, true, &list);
+	near = list.n > 0 ? yaml_suggest(name, (const char *const *)list.v) : NULL;
+	rc = near == NULL ? err_set(err, E_NOT_FOUND, name, "no set '%s'", name)
+			  : err_set(err, E_NOT_FOUND, name, "no set '%s' (did you mean '%s'?)",
+				    name, near);
+	strv_done(&list);
+	return rc;
 }
 
 static int give_set(const char *name, struct buf *text, struct buf *file, void *arg,
@@ -66,7 +98,7 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 	cleanup_free char *path = policy_find_file(arg, true, name);
 
 	if (path == NULL)
-		return err_set(err, E_NOT_FOUND, name, "no set '%s'", name);
+		return no_set(arg, name, err);
 	buf_adds(file, path);
 	return load_trusted(path, text, err);
 }
@@ -90,23 +122,46 @@ int policy_load_file(const struct policy_dirs *d, const char *path, const struct
 	return rc;
 }
 
+static char *format_unknown(const struct policy_dirs *d, const char *name)
+{
+	cleanup_buf struct buf names = {0};
+	struct strv list = {0};
+
+	policy_list(d, false, &list);
+	for (size_t i = 0; i < list.n; i++)
+		buf_addf(&names, "%s'%s'", i > 0 ? ", " : "", list.v[i]);
+	strv_done(&list);
+	return mem_printf("no policy '%s'; there is %s", name, names.len > 0 ? names.data : "none");
+}
+
+char *policy_unknown(const char *configured, const struct strv *names)
+{
+	struct policy_dirs dirs;
+	char *text = NULL;
+
+	policy_dirs_init(&dirs, configured);
+	for (size_t i = 0; text == NULL && i < names->n; i++) {
+		cleanup_free char *path = policy_find_file(&dirs, false, names->v[i]);
+
+		if (path == NULL)
+			text = format_unknown(&dirs, names->v[i]);
+	}
+	policy_dirs_done(&dirs);
+	return text;
+}
+
 int policy_load(const struct policy_dirs *d, const char *name, const struct policy_options *o,
 		struct buf *report, struct buf *out, struct err *err)
 {
 	cleanup_free char *path = policy_find_file(d, false, name);
 	const size_t before = out->len;
 	struct policy *p = NULL;
-	cleanup_buf struct buf names = {0};
-	struct strv list = {0};
 	int rc;
 
 	if (path == NULL) {
-		policy_list(d, false, &list);
-		for (size_t i = 0; i < list.n; i++)
-			buf_addf(&names, "%s'%s'", i > 0 ? ", " : "", list.v[i]);
-		strv_done(&list);
-		return err_set(err, E_BAD_REQUEST, name, "no policy '%s'; there is %s", name,
-			       names.len > 0 ? names.data : "none");
+		cleanup_free char *text = format_unknown(d, name);
+
+		return err_set(err, E_BAD_REQUEST, name, "%s", text);
 	}
 	rc = policy_load_file(d, path, o, report, out, err);
 	if (rc < 0)

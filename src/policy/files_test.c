@@ -105,6 +105,29 @@ static void pol_1_sets_are_found_beside(void **state)
 	policy_close(p);
 }
 
+static void pol_5_a_set_that_is_not_there_is_proposed(void **state)
+{
+	const struct policy_options o = {0};
+	struct place *at = *state;
+	cleanup_buf struct buf bytes = {0}, report = {0};
+
+	cleanup_free char *other = mem_printf("%s/second/sets/sets.yaml", at->top);
+
+	put(at, "second/sets/sets.yaml", "version: 1\nname: sets\nkind: paths\nitems: []\n");
+	put(at, "second/b.yaml",
+	    "version: 1\nname: b\nfile_rules:\n  - {name: r, paths: ['@sett'], decision: deny}\n");
+	assert_int_equal(policy_load(&at->dirs, "b", &o, &report, &bytes, NULL), -E_BAD_REQUEST);
+	assert_non_null(strstr(report.data, "/second/b.yaml:4:23: error: there is no set 'sett' "
+					    "(did you mean 'sets'?)\n"));
+	put(at, "second/b.yaml", "version: 1\nname: b\nname: b\n");
+	buf_clear(&report);
+	assert_int_equal(policy_load(&at->dirs, "b", &o, &report, &bytes, &(struct err){0}),
+			 -E_BAD_REQUEST);
+	assert_non_null(strstr(report.data, "/second/b.yaml:3:1: error: key 'name' stands here "
+					    "twice\n"));
+	unlink(other);
+}
+
 static void pol_7_names_are_listed_once(void **state)
 {
 	struct place *at = *state;
@@ -118,6 +141,8 @@ static void pol_7_names_are_listed_once(void **state)
 	policy_list(&at->dirs, true, &names);
 	assert_int_equal(names.n, 1);
 	strv_done(&names);
+	policy_list(&(const struct policy_dirs){0}, false, &names);
+	assert_int_equal(names.n, 0);
 }
 
 static void pol_7_what_is_not_there_is_named(void **state)
@@ -152,6 +177,11 @@ static void pol_7_a_file_that_others_can_write_is_refused(void **state)
 	}
 	assert_int_equal(chmod(path, 0600), 0);
 	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), 0);
+	assert_int_equal(chmod(at->dirs.dir.v[0], 0777), 0);
+	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), -E_FORBIDDEN);
+	assert_int_equal(chmod(at->dirs.dir.v[0], 01777), 0);
+	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), 0);
+	assert_int_equal(chmod(at->dirs.dir.v[0], 0755), 0);
 	assert_int_equal(policy_load_file(&at->dirs, at->top, &o, NULL, &bytes, &err),
 			 -E_FORBIDDEN);
 	if (geteuid() == 0) {
@@ -179,6 +209,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(pol_7_the_first_directory_wins, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pol_1_sets_are_found_beside, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pol_5_a_set_that_is_not_there_is_proposed, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(pol_7_names_are_listed_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pol_7_what_is_not_there_is_named, set_up,
 						tear_down),

@@ -129,7 +129,8 @@ static bool unit_matches(const struct unit *u, uint32_t c)
 	return u->kind == UNIT_ANY || (u->kind == UNIT_LITERAL ? u->c == c : class_has(u, c));
 }
 
-static bool match(const char *pat, const char *end, struct reader text)
+/* *starred: all before the first star was matched. */
+static bool match(const char *pat, const char *end, struct reader text, bool *starred)
 {
 	const char *star = NULL;
 	struct reader grown = {0}; /* where the text goes on behind the last star */
@@ -142,6 +143,7 @@ static bool match(const char *pat, const char *end, struct reader text)
 		if (pat < end && *pat == '*') {
 			star = ++pat;
 			grown = text;
+			*starred = true;
 			continue;
 		}
 		if (pat == end && ended(&text))
@@ -164,10 +166,10 @@ static bool match(const char *pat, const char *end, struct reader text)
 
 bool glob_match_text(const char *pattern, const char *text)
 {
-	return match(pattern, pattern + strlen(pattern), (struct reader){.p = text});
+	return match(pattern, pattern + strlen(pattern), (struct reader){.p = text}, &(bool){0});
 }
 
-bool glob_match_joined(const char *pattern, const char *const *v, size_t n)
+static bool match_joined(const char *pattern, const char *const *v, size_t n, bool *starred)
 {
 	static const char nothing[] = "";
 	struct reader text = {.p = n > 0 ? v[0] : nothing};
@@ -176,7 +178,24 @@ bool glob_match_joined(const char *pattern, const char *const *v, size_t n)
 		text.next = v + 1;
 		text.last = v + n;
 	}
-	return match(pattern, pattern + strlen(pattern), text);
+	return match(pattern, pattern + strlen(pattern), text, starred);
+}
+
+bool glob_match_joined(const char *pattern, const char *const *v, size_t n)
+{
+	return match_joined(pattern, v, n, &(bool){0});
+}
+
+/* All rests have the same end. If what stands before the first star fits and what stands behind it
+ * is not found from there on, it is not found from any later place. */
+bool glob_match_rests(const char *pattern, const char *const *v, size_t n)
+{
+	bool starred = false;
+
+	for (size_t i = 0; i < n && !starred; i++)
+		if (match_joined(pattern, v + i, n - i, &starred))
+			return true;
+	return false;
 }
 
 /* The component at *p (behind a slash or at the beginning); *p moves behind its slash. */
@@ -213,7 +232,7 @@ bool glob_match_path(const char *pattern, const char *path)
 		}
 		tc = component(&t, &nt);
 		if (*pat != '\0' && *text != '\0' &&
-		    match(pc, pc + np, (struct reader){.p = tc, .end = tc + nt})) {
+		    match(pc, pc + np, (struct reader){.p = tc, .end = tc + nt}, &(bool){0})) {
 			pat = p;
 			text = t;
 			continue;

@@ -21,6 +21,8 @@ bool glob_match_path(const char *pattern, const char *path);
 bool glob_match_text(const char *pattern, const char *text);
 /* The same on n strings as if they were joined by single spaces. */
 bool glob_match_joined(const char *pattern, const char *const *v, size_t n);
+/* On the last n, n - 1, …, 1 of them; costs no more than one of these. */
+bool glob_match_rests(const char *pattern, const char *const *v, size_t n);
 
 /* Absolute, and without empty, "." and ".." components; "/" is plain. */
 bool glob_plain_path(const char *path);

@@ -227,6 +227,44 @@ static void pol_5_relations_of_known_patterns(void **state)
 	assert_true(glob_text_overlaps("a\\*", "*\\*"));
 }
 
+/* The short way around against the long one, over all small patterns and texts. */
+static void pol_3_rests_of_joined_texts(void **state)
+{
+	static const char letters[] = "ab*? ";
+	static const char *const words[] = {"", "a", "b", "ab", "ba", "a b"};
+	char pattern[5] = {0};
+	unsigned yes = 0;
+
+	for (unsigned p = 0; p < 5 * 5 * 5 * 5; p++) {
+		for (unsigned k = 0, rest = p; k < 4; k++, rest /= 5)
+			pattern[k] = letters[rest % 5];
+		for (unsigned t = 0; t < 6 * 6 * 6; t++) {
+			const char *const v[] = {words[t % 6], words[t / 6 % 6], words[t / 36]};
+			bool want = false;
+
+			for (size_t i = 0; i < 3; i++)
+				want |= glob_match_joined(pattern, v + i, 3 - i);
+			if (glob_match_rests(pattern, v, 3) != want)
+				fail_msg("'%s' on '%s' '%s' '%s'", pattern, v[0], v[1], v[2]);
+			yes += want;
+		}
+	}
+	assert_true(yes > 1000);
+	assert_false(glob_match_rests("*", NULL, 0));
+}
+
+static void prf_1_many_arguments_take_no_minutes(void **state)
+{
+	static const char *v[16384];
+
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		v[i] = "push-xxxxxx";
+	assert_false(glob_match_rests("*bad*", v, ARRAY_LEN(v)));
+	assert_false(glob_match_rests("push*bad*", v, ARRAY_LEN(v)));
+	v[ARRAY_LEN(v) - 1] = "bad";
+	assert_true(glob_match_rests("push*bad*", v, ARRAY_LEN(v)));
+}
+
 static void pol_5_bad_patterns_are_named(void **state)
 {
 	static const char *const bad_paths[] = {
@@ -299,6 +337,8 @@ int main(void)
 		cmocka_unit_test(pol_3_fast_and_slow_agree),
 		cmocka_unit_test(pol_5_relations_keep_their_promises),
 		cmocka_unit_test(pol_5_relations_of_known_patterns),
+		cmocka_unit_test(pol_3_rests_of_joined_texts),
+		cmocka_unit_test(prf_1_many_arguments_take_no_minutes),
 		cmocka_unit_test(pol_5_bad_patterns_are_named),
 		cmocka_unit_test(fil_4_only_plain_paths_are_plain),
 		cmocka_unit_test(pol_1_an_escaped_text_matches_itself),

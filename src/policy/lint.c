@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "policy/domain.h"
 #include "policy/glob.h"
+#include "policy/snapshot.h"
 #include "policy/source.h"
 
 #define MAX_PAIRS 2500000U /* a policy of a thousand rules is compared in full */
@@ -65,6 +66,14 @@ static bool command_covers(const char *a, const char *b)
 	return glob_text_covers(a, slash != NULL ? slash + 1 : b);
 }
 
+/* A name that allows counts only in the system's directories. */
+static bool allowed_command_covers(const char *a, const char *b)
+{
+	if (strchr(a, '/') == NULL && strchr(b, '/') != NULL && !decide_in_system(b))
+		return false;
+	return command_covers(a, b);
+}
+
 static bool command_overlaps(const char *a, const char *b)
 {
 	const bool pa = strchr(a, '/') != NULL, pb = strchr(b, '/') != NULL;
@@ -72,6 +81,16 @@ static bool command_overlaps(const char *a, const char *b)
 	if (pa && pb)
 		return path_overlaps(a, b);
 	return glob_text_overlaps(pa ? strrchr(a, '/') + 1 : a, pb ? strrchr(b, '/') + 1 : b);
+}
+
+static bool allowed_command_overlaps(const char *a, const char *b)
+{
+	const char *slash = strrchr(b, '/');
+
+	if (strchr(a, '/') == NULL && slash != NULL && glob_is_literal(b, (size_t)(slash - b)) &&
+	    !decide_in_system(b))
+		return false;
+	return command_overlaps(a, b);
 }
 
 static bool any(struct linter *t, const struct strv *a, const char *b, pattern_fn *f)
@@ -160,7 +179,9 @@ static bool covers(struct linter *t, const struct source_rule *a, const struct s
 		       (!(a->conditions & COND_PORTS) || ports_cover(a, b, true)) &&
 		       (!(a->conditions & COND_PROTOCOLS) || (b->protocols & ~a->protocols) == 0);
 	return (!(a->conditions & COND_COMMANDS) ||
-		list_covers(t, &a->commands, &b->commands, command_covers)) &&
+		list_covers(t, &a->commands, &b->commands,
+			    decision_permits(a->decision) ? allowed_command_covers
+							  : command_covers)) &&
 	       (!(a->conditions & COND_SCRIPTS) ||
 		list_covers(t, &a->scripts, &b->scripts, path_covers)) &&
 	       (!(a->conditions & COND_KINDS) || (b->kinds & ~a->kinds) == 0) &&
@@ -186,7 +207,9 @@ static bool overlaps(struct linter *t, const struct source_rule *a, const struct
 	 * patterns for arguments can meet is not known. */
 	return (a->conditions & COND_KINDS) == (b->conditions & COND_KINDS) &&
 	       (both & (COND_ARGS | COND_REGEX)) == 0 && (both & COND_COMMANDS) != 0 &&
-	       list_overlaps(t, &a->commands, &b->commands, command_overlaps);
+	       list_overlaps(t, &a->commands, &b->commands,
+			     decision_permits(a->decision) ? allowed_command_overlaps
+							   : command_overlaps);
 }
 
 /* What rule b meets of the earlier rule a; true if it was reported. */

@@ -286,21 +286,43 @@ static void source_init(struct source *s, const char *file)
 		s->limit[i] = -1;
 }
 
+/* "FILE:LINE:COLUMN: TEXT" with the word that other problems have. */
+static void report_syntax(const char *file, const char *message, struct buf *report)
+{
+	const char *text = strncmp(message, file, strlen(file)) == 0
+				   ? strstr(message + strlen(file), ": ")
+				   : NULL;
+
+	if (text == NULL)
+		buf_addf(report, "%s: error: %s\n", file, message);
+	else
+		buf_addf(report, "%.*s: error%s\n", (int)(text - message), message, text);
+}
+
+static void tell_twice(const struct yaml_item *item, void *arg)
+{
+	problem(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
+}
+
 int source_load(const char *file, const char *text, size_t len, const struct policy_options *o,
 		struct buf *report, struct source *out, struct err *err)
 {
 	struct loader l = {.o = o,
 			   .p = {.file = file, .out = report, .err = err, .strict = o->strict},
 			   .to = out};
+	const struct yaml_twice twice = {tell_twice, &l.p};
+	const struct yaml_text in = {text, len, &twice};
+	struct err why = {0};
 	struct yaml *y = NULL;
 	int rc;
 
 	source_init(out, file);
-	rc = yaml_parse(file, text, len, &y, err);
+	rc = yaml_parse_telling(file, &in, &y, &why);
 	if (rc < 0) {
-		if (report != NULL && err != NULL)
-			buf_addf(report, "%s\n", err->message);
-		return rc;
+		if (report != NULL)
+			report_syntax(file, why.message, report);
+		return l.p.errors > 0 ? -E_BAD_REQUEST
+				      : err_set(err, why.code, why.subject, "%s", why.message);
 	}
 	if (y->kind == YAML_MAP)
 		load_top(&l, y);

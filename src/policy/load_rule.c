@@ -60,13 +60,31 @@ static void add_script(struct loader *l, const struct yaml *y, struct source_rul
 	add_path_to(l, y, &r->scripts);
 }
 
+/* /bin is a link to /usr/bin on most machines, and a program is known by its resolved path. */
+static void add_behind_link(struct strv *list)
+{
+	static const char *const links[] = {"/bin/", "/sbin/", "/lib/", "/lib64/"};
+	const char *last = list->v[list->n - 1];
+
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		if (strncmp(last, links[i], strlen(links[i])) == 0) {
+			cleanup_free char *behind = mem_printf("/usr%s", last);
+
+			strv_add(list, behind);
+			return;
+		}
+}
+
 static void add_command(struct loader *l, const struct yaml *y, struct source_rule *r)
 {
 	cleanup_free char *pattern = NULL;
+	const size_t before = r->commands.n;
 	const char *wrong;
 
 	if (strchr(text_of(y), '/') != NULL || strchr(text_of(y), '$') != NULL) {
 		add_path_to(l, y, &r->commands);
+		if (r->commands.n > before)
+			add_behind_link(&r->commands);
 		return;
 	}
 	if (!countable(l, y))

@@ -21,7 +21,7 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 		}
 	if (strcmp(name, "locked") == 0)
 		return err_set(err, E_FORBIDDEN, name, "locked.yaml is locked");
-	return err_set(err, E_NOT_FOUND, name, "no set");
+	return err_set(err, E_NOT_FOUND, name, "no set '%s'", name);
 }
 
 static const struct policy_options options = {.set = give_set};
@@ -48,10 +48,14 @@ static char *report_of(const char *text, const struct policy_options *o, int wan
 static const struct {
 	const char *text, *message;
 } wrong[] = {
+	{HEAD "name: b\nnonsense: 1\n",
+	 "error: key 'name' stands here twice\np:4:1: error: unknown key 'nonsense'"},
+	{HEAD "default: {files: deny, files: deny}\nx: [\n",
+	 "p:3:24: error: key 'files' stands here twice\np:5:1: error: "},
 	{"", "p:1:1: error: 'version: 1' is needed"},
 	{"", "p:1:1: error: 'name' is needed"},
 	{"[a]", "p:1:1: error: a policy is a map of keys"},
-	{"a: [", "p:2:1: did not find expected node content"},
+	{"a: [", "p:2:1: error: did not find expected node content"},
 	{"version: 2\nname: t\n", "p:1:10: error: only version 1 is known"},
 	{"version: one\nname: t\n", "p:1:10: error: 'version' must be a number"},
 	{"version: 1\nname: a b\n", "p:2:7: error: 'name' is made of letters"},
@@ -244,6 +248,19 @@ static const struct {
 	{HEAD "command_rules:\n  - {name: a, commands: [rm, ls], decision: allow}\n"
 	      "  - {name: b, commands: [rm, cp], decision: deny}\n",
 	 "deny 'b' comes too late"},
+	/* a name allows only what is in the system's directories */
+	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: allow}\n"
+	      "  - {name: b, commands: [/opt/x/git], decision: deny}\n",
+	 NULL},
+	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: allow}\n"
+	      "  - {name: b, commands: [/usr/bin/git], decision: deny}\n",
+	 "deny 'b' never takes effect"},
+	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: allow}\n"
+	      "  - {name: b, commands: ['/**/git'], decision: deny}\n",
+	 "deny 'b' comes too late"},
+	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: deny}\n"
+	      "  - {name: b, commands: [/opt/x/git], decision: allow}\n",
+	 "rule 'b' is never reached"},
 	{F("paths: ['@none', '/a'], decision: allow"), "p:4:23: warning: there is no set 'none'"},
 	{F("paths: ['@good'], decision: deny"), NULL},
 	{N("domains: ['@empty'], decision: allow"), NULL},

@@ -137,6 +137,9 @@ int policy_load_file(const struct policy_dirs *d, const char *path, const struct
 void policy_list(const struct policy_dirs *d, bool sets, struct strv *out);
 /* The file of a policy or set; NULL if there is none. The result is owned. */
 char *policy_find_file(const struct policy_dirs *d, bool set, const char *name);
+/* "no policy 'x'; there is 'a', 'b'" of the first of these that has no file there or among those
+ * that we ship; NULL if all have. The result is owned. */
+char *policy_unknown(const char *configured, const struct strv *names);
 
 /* The set of package registries: adds the host of every URL in the configuration of a package
  * manager (any text; comments are left out), each once. */

@@ -102,6 +102,7 @@ void set_each(struct loader *l, const char *kind, const struct yaml *y, item_fn 
 		       "allowed by it",
 		       name);
 	} else {
-		problem(&l->p, y->line, y->column, "there is no set '%s'", name);
+		problem(&l->p, y->line, y->column, "there is %s",
+			err.message[0] != '\0' ? err.message : "no set");
 	}
 }

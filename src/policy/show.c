@@ -11,6 +11,9 @@ static const char *const section[POLICY_RULE_CLASSES] = {
 static const char *const word[POLICY_RULE_CLASSES] = {
 	[OP_FILE] = "files", [OP_EXEC] = "commands", [OP_NET] = "network"};
 
+static const char *const others[POLICY_RULE_CLASSES] = {
+	[OP_FILE] = "other files", [OP_EXEC] = "other commands", [OP_NET] = "other destinations"};
+
 /* "a, b and 3 more" */
 static void format_patterns(const struct policy *p, const struct snapshot_span *s, struct buf *out)
 {
@@ -85,6 +88,8 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 		strv_add(out, text.data != NULL ? text.data : "");
 		n++;
 	}
+	if (decision_permits((enum decision)c->fallback))
+		strv_add(out, others[class]);
 }
 
 static const char *past(enum decision d)

@@ -110,7 +110,8 @@ static void exe_2_what_is_allowed_instead(void **state)
 	policy_alternatives(k.p, &write, &lines);
 	policy_alternatives(k.p, &dns, &lines);
 	policy_alternatives(k.p, &exec, &lines);
-	assert_int_equal(lines.n, 3);
+	assert_int_equal(lines.n, 4);
+	assert_string_equal(lines.v[3], "other commands");
 	assert_string_equal(lines.v[0], "read of /w/**");
 	assert_string_equal(lines.v[1], "a.example at 10.0.0.0/8 on port 1, 2-3");
 	assert_string_equal(lines.v[2], "a with arguments b");
@@ -125,8 +126,9 @@ static void exe_2_what_is_allowed_instead(void **state)
 		      "  - {name: e, commands: [y], decision: allow}\n",
 		 NULL);
 	policy_alternatives(k.p, &exec, &lines);
-	assert_int_equal(lines.n, 4);
+	assert_int_equal(lines.n, 5);
 	assert_string_equal(lines.v[0], "a, b, c, d, e, f");
+	assert_string_equal(lines.v[4], "other commands");
 	assert_string_equal(lines.v[1], "h, i, j, k, l, m and 1 more");
 	assert_string_equal(lines.v[2], "scripts /s");
 	strv_done(&lines);

@@ -13,6 +13,12 @@
 
 #define PROBE_DETAIL 160
 #define PROBE_SIGNAL "signal a process of the machine" /* an act whose victim is asked */
+/* Acts that other walls hold where there are no namespaces. */
+#define PROBE_CANARY "open a file beside the workspace"
+#define PROBE_TCP "connect to a port of the machine"
+#define PROBE_ABSTRACT "connect to an abstract socket"
+#define PROBE_SYSV "find a System V queue"
+#define PROBE_POSIX "open a POSIX queue"
 #define PROBE_DENIED 8
 #define PROBE_EUID "euid" /* the word for: status 1 if the uids differ */
 

@@ -12,7 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,24 +48,61 @@ static void sbx_5_files(void **state)
 	assert_string_equal(said, "ENOENT");
 }
 
-static void sbx_5_processes(void **state)
+/* What is opened is closed again, whatever its number. */
+static void sbx_5_nothing_stays_open(void **state)
 {
-	const pid_t pid = fork();
-	char text[16];
+	const int saved = dup(STDIN_FILENO);
 
+	close(STDIN_FILENO);
+	assert_int_equal(TRY(probe_places, "open a file", .canary = "/dev/null"), PROBE_DONE);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	assert_int_equal(TRY(probe_places, "connect to a port", .port = "1"), PROBE_REFUSED);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	dup2(saved, STDIN_FILENO);
+	close(saved);
+}
+
+/* A process that waits and whose command line is this. */
+static pid_t start_named(const char *name)
+{
+	int fd[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+	pid = fork();
 	if (pid == 0)
-		for (;;)
-			pause();
-	snprintf(text, sizeof(text), "%d", (int)pid);
-	assert_int_equal(TRY(probe_places, PROBE_SIGNAL, .pid = text), PROBE_DONE);
-	/* it is no agentsh */
-	assert_int_equal(TRY(probe_places, "read its command", .pid = text), PROBE_REFUSED);
+		_exit(execl("/bin/sleep", name, "600", NULL));
+	close(fd[1]);
+	/* until it has executed */
+	assert_int_equal(read(fd[0], &c, 1), 0);
+	close(fd[0]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void sbx_5_processes(void **state)
+{
+	const pid_t ours = start_named("agentsh"), other = start_named("sleep");
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)other);
+	assert_int_equal(TRY(probe_places, PROBE_SIGNAL, .pid = text), PROBE_DONE);
+	assert_int_equal(TRY(probe_places, "read its command", .pid = text), PROBE_REFUSED);
+	assert_string_equal(said, "the number is another process's");
+	end(other);
 	assert_int_equal(TRY(probe_places, PROBE_SIGNAL, .pid = text), PROBE_REFUSED);
 	assert_string_equal(said, "ESRCH");
 	assert_int_equal(TRY(probe_places, "read its command", .pid = text), PROBE_REFUSED);
 	assert_string_equal(said, "ENOENT");
+	snprintf(text, sizeof(text), "%d", (int)ours);
+	assert_int_equal(TRY(probe_places, "read its command", .pid = text), PROBE_DONE);
+	end(ours);
 }
 
 static void sbx_5_sockets(void **state)
@@ -130,6 +169,32 @@ static void sbx_5_names(void **state)
 			 PROBE_REFUSED);
 	assert_int_equal(TRY(probe_places, "share the machine's mounts", .mounts = link),
 			 PROBE_REFUSED);
+}
+
+static int see_no_cgroup(const void *arg)
+{
+	return unshare(CLONE_NEWCGROUP) == 0 &&
+			       TRY(probe_places, "see a cgroup", NULL) == PROBE_REFUSED
+		       ? 0
+		       : 1;
+}
+
+/* In a namespace of its own every path is /; elsewhere as the test itself reads it. */
+static void sbx_5_cgroups(void **state)
+{
+	char line[4096];
+	bool below = false;
+	FILE *f = fopen("/proc/self/cgroup", "re");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f) != NULL)
+		below |= strlen(line) > 3 && strcmp(line + strlen(line) - 3, ":/\n") != 0;
+	fclose(f);
+	assert_int_equal(TRY(probe_places, "see a cgroup", NULL),
+			 below ? PROBE_DONE : PROBE_REFUSED);
+	assert_int_equal(strcmp(said, "every path is /") == 0, !below);
+	if (geteuid() == 0)
+		assert_int_equal(probe_child(see_no_cgroup, NULL, said), PROBE_DONE);
 }
 
 static int drop_all(const void *arg)
@@ -204,6 +269,17 @@ static int usage(const char *a, const char *b)
 	return probe_main(b != NULL ? 3 : 2, argv);
 }
 
+/* With so many denied programs. */
+static int denied(int n)
+{
+	char name[] = "probe", group[] = "programs", one[] = "denied=/nonexistent";
+	char *argv[PROBE_DENIED + 4] = {name, group};
+
+	for (int i = 0; i < n; i++)
+		argv[2 + i] = one;
+	return probe_main(2 + n, argv);
+}
+
 static void sbx_5_usage(void **state)
 {
 	char name[] = "probe";
@@ -213,17 +289,20 @@ static void sbx_5_usage(void **state)
 	assert_int_equal(usage("moat", NULL), 2);
 	assert_int_equal(usage("programs", "moat=1"), 2);
 	assert_int_equal(usage("programs", NULL), 0);
+	assert_int_equal(denied(PROBE_DENIED), 0);
+	assert_int_equal(denied(PROBE_DENIED + 1), 2);
 	assert_int_equal(usage(PROBE_EUID, NULL), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sbx_5_files),	  cmocka_unit_test(sbx_5_processes),
-		cmocka_unit_test(sbx_5_sockets),  cmocka_unit_test(sbx_5_queues),
-		cmocka_unit_test(sbx_5_names),	  cmocka_unit_test(sbx_5_powers),
-		cmocka_unit_test(sbx_5_programs), cmocka_unit_test(sbx_5_children),
-		cmocka_unit_test(sbx_4_limits),	  cmocka_unit_test(sbx_5_usage),
+		cmocka_unit_test(sbx_5_files),	   cmocka_unit_test(sbx_5_nothing_stays_open),
+		cmocka_unit_test(sbx_5_processes), cmocka_unit_test(sbx_5_sockets),
+		cmocka_unit_test(sbx_5_queues),	   cmocka_unit_test(sbx_5_names),
+		cmocka_unit_test(sbx_5_cgroups),   cmocka_unit_test(sbx_5_powers),
+		cmocka_unit_test(sbx_5_programs),  cmocka_unit_test(sbx_5_children),
+		cmocka_unit_test(sbx_4_limits),	   cmocka_unit_test(sbx_5_usage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

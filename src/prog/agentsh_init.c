@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* agentsh-init: PID 1 of a session. Started by the stub with the link, the plan and a socket for
+/* agentsh-init: PID 1 of a session that has a PID namespace, the ancestor of all its processes
+ * anyway. Started by the stub with the link, the plan and a socket for
  * its orders as descriptors 3, 4, 5. */
 #include "sandbox/sandbox.h"
+#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
 int main(void)
 {
-	if (getpid() != 1) {
+	if (fcntl(INIT_PLAN_FD, F_GET_SEALS) <= 0) { /* only a plan is sealed */
 		fputs("agentsh-init: started by agentsh-server only\n", stderr);
 		return 2;
 	}

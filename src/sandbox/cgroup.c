@@ -10,9 +10,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 /* No control file of any kernel begins like this, whatever the id is. */
@@ -274,6 +277,20 @@ int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struc
 				      "cannot join the session's cgroup");
 	}
 	return r;
+}
+
+bool cgroup_bears(const struct cgroup_host *host)
+{
+	return host->n == 1 && host->tree[0].v2;
+}
+
+pid_t cgroup_fork(const struct cgroup_host *host, const char *id)
+{
+	cleanup_fd int dir = cgroup_group(host, 0, id);
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)dir};
+
+	return dir == -1 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
 /* ---- counters ---- */

@@ -77,6 +77,11 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		  struct wall_report *walls, struct err *err);
 /* Moves a process (0: the caller); what it starts later is in the group too. */
 int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err);
+/* As fork, and the child is born in the group: a join waits for the kernel's grace period, this
+ * does not. Only where cgroup_bears; -1/errno. */
+pid_t cgroup_fork(const struct cgroup_host *host, const char *id);
+/* Whether a session's group is one group, of v2. */
+bool cgroup_bears(const struct cgroup_host *host);
 
 struct cgroup_counters {
 	uint64_t memory_bytes, memory_peak_bytes;

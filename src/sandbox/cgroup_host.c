@@ -97,14 +97,20 @@ static void explain(struct cgroup_host *host, unsigned controllers, const char *
 			snprintf(host->why[c], CGROUP_WHY, "%s: %s", call, strerror(errno));
 }
 
-static bool alone_in(int dir)
+/* How many processes are in a group: 0, 1 if it is only this one, else 2. One that cannot be read
+ * has many. */
+static int crowd_in(int dir)
 {
-	cleanup_fd int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	cleanup_buf struct buf text = {0};
 
-	return fd != -1 && fdio_load(fd, TEXT_MAX, &text, NULL) == 0 && text.len > 0 &&
-	       strtol(text.data, NULL, 10) == getpid() &&
-	       strchr(text.data, '\n') == text.data + text.len - 1;
+	if (cgroup_load(dir, "cgroup.procs", &text) < 0)
+		return 2;
+	if (text.len == 0)
+		return 0;
+	return strtol(text.data, NULL, 10) == getpid() &&
+			       strchr(text.data, '\n') == text.data + text.len - 1
+		       ? 1
+		       : 2;
 }
 
 /* Our own group has a process, and is to have limited children: v2 allows one of the two. */
@@ -112,18 +118,25 @@ static void step_aside(int base)
 {
 	cleanup_fd int aside = -1;
 
-	if (!alone_in(base) || (mkdirat(base, SERVER, 0755) < 0 && errno != EEXIST))
+	if (crowd_in(base) != 1 || (mkdirat(base, SERVER, 0755) < 0 && errno != EEXIST))
 		return;
 	aside = openat(base, SERVER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (aside != -1)
 		cgroup_write(aside, "cgroup.procs", "0");
 }
 
-/* Hands the controllers of a v2 group on to its children; returns those that they have then. */
+/* Hands the controllers of a v2 group on to its children; returns those that they have then. A
+ * group with processes would hand on some (cpu, pids), and nobody could enter its children. */
 static unsigned hand_on(struct cgroup_host *host, int dir, unsigned wanted)
 {
 	unsigned given = 0;
 
+	/* only the root has no type */
+	if (faccessat(dir, "cgroup.type", F_OK, 0) == 0 && crowd_in(dir) > 0) {
+		errno = EBUSY;
+		explain(host, wanted, "the server's cgroup has other processes");
+		return 0;
+	}
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++) {
 		if ((wanted & 1u << c) == 0)
 			continue;

@@ -410,28 +410,39 @@ static void sbx_4_a_v2_group_is_killed_at_once(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void sbx_4_our_own_group(void **state)
+static void sbx_4_a_process_is_born_in_a_v2_group(void **state)
 {
-	static const char text[] = "9:name=systemd:/a\n4:memory:/m/x\n2:cpu,cpuacct:/both\n"
-				   "1:pids:/../../out\n0::/one:two\n";
-	static const struct {
-		const char *controller, *path;
-	} rows[] = {
-		{"memory", "/m/x"}, {"cpu", "/both"}, {"cpuacct", "/both"}, {"pids", "/"},
-		{"acct", "/"},	    {"mem", "/"},     {NULL, "/one:two"},
-	};
+	struct cgroup_host one = {.n = 1, .tree = {host.tree[0]}};
+	cleanup_free char *line = mem_printf("/session-%s\n", id);
+	cleanup_buf struct buf text = {0};
+	int status;
+	pid_t pid;
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		cleanup_free char *path = cgroup_own_path(text, rows[i].controller);
-
-		assert_string_equal(path, rows[i].path);
+	if (host.n == 0 || !host.tree[0].v2) {
+		print_message("# skipped: no cgroup v2 here\n");
+		skip();
 	}
-	for (size_t i = 0; i < 3; i++) {
-		cleanup_free char *path = cgroup_own_path(
-			((const char *const[]){"", "0::", "nonsense\n:"})[i], "memory");
-
-		assert_string_equal(path, "/");
+	assert_true(cgroup_bears(&one));
+	assert_int_equal(cgroup_fork(&one, id), -1);
+	assert_int_equal(errno, ENOENT);
+	create(&no_limits, 0);
+	pid = cgroup_fork(&one, id);
+	if (pid == 0) {
+		if (fdio_load_path("/proc/self/cgroup", 4096, &text, NULL) < 0)
+			_exit(1);
+		_exit(strstr(strstr(text.data, "0::"), line) != NULL ? 7 : 2);
 	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 7);
+	/* one group of several would not be all of it, and v1 has no such thing */
+	one.n = 2;
+	assert_false(cgroup_bears(&one));
+	one.n = 0;
+	assert_false(cgroup_bears(&one));
+	one.n = 1;
+	one.tree[0].v2 = false;
+	assert_false(cgroup_bears(&one));
 }
 
 /* ---- v2's files ---- */
@@ -601,7 +612,7 @@ int main(void)
 		GROUP_TEST(sbx_4_an_id_like_a_control_file),
 		GROUP_TEST(sbx_4_a_group_goes_when_its_processes_have),
 		GROUP_TEST(sbx_4_a_v2_group_is_killed_at_once),
-		cmocka_unit_test(sbx_4_our_own_group),
+		GROUP_TEST(sbx_4_a_process_is_born_in_a_v2_group),
 		FAKE_TEST(sbx_4_v2_limits),
 		FAKE_TEST(sbx_4_v2_asks_nothing_of_what_was_not_asked),
 		FAKE_TEST(sbx_4_v2_counters),

@@ -16,6 +16,8 @@ static const struct {
 	{"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
 	{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
 };
+const char *const inside_devices[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
+				      "/dev/urandom", "/dev/tty",  NULL};
 static const struct {
 	const char *target, *path;
 } links[] = {

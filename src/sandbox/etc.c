@@ -158,6 +158,34 @@ static int show_host(int etc, struct err *err)
 	return r;
 }
 
+/* ---- the same for who sees the machine's own /etc ---- */
+
+/* Ours where we make an /etc; everybody may read them. */
+static const char *const replaced[] = {"passwd", "group", "hosts", "hostname", "nsswitch.conf"};
+
+static void add_path(struct strv *out, const char *name)
+{
+	cleanup_free char *path = mem_printf("/etc/%s", name);
+
+	strv_add(out, path);
+}
+
+void inside_etc_paths(struct strv *out)
+{
+	DIR *dir = opendir("/etc");
+	const struct dirent *e;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL)
+		if (is_shown(e->d_name))
+			add_path(out, e->d_name);
+	if (dir != NULL)
+		closedir(dir);
+	for (size_t i = 0; i < ARRAY_LEN(shown_below); i++)
+		add_path(out, shown_below[i]);
+	for (size_t i = 0; i < ARRAY_LEN(replaced); i++)
+		add_path(out, replaced[i]);
+}
+
 /* ---- our own ---- */
 
 static const char switches[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"

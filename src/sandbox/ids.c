@@ -22,7 +22,7 @@ static int write_file(const char *path, const char *text, struct err *err)
 
 bool inside_by_root(const struct inside *in)
 {
-	return (in->namespaces & CLONE_NEWUSER) == 0;
+	return in->plan.privileged && (in->namespaces & CLONE_NEWUSER) == 0;
 }
 
 uint32_t inside_uid(const struct inside *in)

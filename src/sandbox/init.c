@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* agentsh-init: the steps in SESSION order, and the report of them.
  *
- * Invariants once READY is sent: PID 1, the session's uid, no capability, non-dumpable, no
- * descriptor of the host besides the link. It never waits for a child: SIGCHLD is ignored, so that
- * the kernel reaps for it. */
+ * Invariants once READY is sent: PID 1 (but for a bare session, where it is a subreaper), the
+ * session's uid, no capability, non-dumpable, no descriptor of the host besides the link. It never
+ * waits for a child: SIGCHLD is ignored, so that the kernel reaps for it. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "link/link.h"
@@ -53,6 +53,20 @@ static const struct step bound[] = {
 	{inside_landlock, WALL_landlock, true,
 	 "Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"},
 };
+/* Without namespaces: nothing is mounted, and what stands is not optional. */
+static const struct step bare[] = {
+	{bare_place, WALL_mount_namespace, false, "or run the server where namespaces can be had"},
+	{inside_identity, WALL_capabilities, false,
+	 "run the server as a user without capabilities"},
+	{inside_no_new_privs, WALL_no_new_privs, false, "without namespaces it must be up"},
+	{inside_limits, WALL_capabilities, false, "rlimits must be allowed to be lowered"},
+	{bare_separation, WALL_process_separation, false,
+	 "Linux 6.12, or list process_separation in sandbox.allow_unenforced"},
+	{bare_landlock, WALL_landlock, false,
+	 "without namespaces it must be up (Linux 5.13 with landlock among lsm=)"},
+};
+static const struct step bare_filter = {inside_seccomp, WALL_seccomp, false,
+					"without namespaces it must be up (CONFIG_SECCOMP_FILTER)"};
 /* Behind all that it would refuse. */
 static const struct step filter = {
 	inside_seccomp, WALL_seccomp, true,
@@ -151,7 +165,10 @@ static int prepare(struct inside *in, int plan_fd, struct err *err)
 	close(plan_fd);
 	if (r == 0 && in->plan.state_program == NULL)
 		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a program");
-	return r < 0 ? r : run_steps(in, prepared, ARRAY_LEN(prepared), err);
+	if (r == 0 && !in->plan.bare)
+		r = run_steps(in, prepared, ARRAY_LEN(prepared), err);
+	oom_open(&in->walls_of_commands.oom);
+	return r;
 }
 
 /* Waits for what session it is to be: the whole plan and its workspace. 1: none, the launcher has
@@ -185,21 +202,24 @@ static int take_orders(struct inside *in, int orders, struct err *err)
 
 static int bind_session(struct inside *in, struct err *err)
 {
-	int r = run_steps(in, bound, ARRAY_LEN(bound), err);
+	int r = in->plan.bare ? run_steps(in, bare, ARRAY_LEN(bare), err)
+			      : run_steps(in, bound, ARRAY_LEN(bound), err);
 
 	if (r < 0)
 		return r;
-	report_inherited(in);
+	if (!in->plan.bare)
+		report_inherited(in);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_process_separation),
 				 "init's memory could be read from inside; a filter around the "
 				 "server must let prctl(PR_SET_DUMPABLE) through");
-	return run_step(in, &filter, err);
+	return run_step(in, in->plan.bare ? &bare_filter : &filter, err);
 }
 
 static int send_ready(struct link *l, const struct inside *in, struct err *err)
 {
 	struct init_ready ready = {.pid = (uint32_t)getpid()};
+	const struct sandbox_plan *p = &in->plan;
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int fd[] = {root, in->state_fd, in->listener_fd};
 	const size_t nfds = in->listener_fd >= 0 ? 3 : 2;
@@ -207,6 +227,12 @@ static int send_ready(struct link *l, const struct inside *in, struct err *err)
 
 	if (root == -1)
 		return err_errno(err, E_INTERNAL, "/", "open(/)");
+	if (p->bare) {
+		ready.workspace = p->workspace;
+		ready.writable = in->writable;
+		ready.own_dir = p->own_dir;
+		ready.state_program = p->state_program;
+	}
 	wall_pack(&in->walls, &ready.walls);
 	r = link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err);
 	strv_done(&ready.walls);
@@ -242,8 +268,10 @@ int sandbox_init_main(int link_fd, int plan_fd, int orders_fd)
 	else if (r < 0)
 		send_failed(&l, &err);
 	inside_done(&in);
-	if (r == 0)
+	if (r == 0) {
 		leader_serve(link_fd, &in.walls_of_commands);
+		leader_end_children(&in.walls_of_commands);
+	}
 	link_done(&l);
 	return r < 0;
 }

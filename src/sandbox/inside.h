@@ -27,6 +27,7 @@ struct inside {
 	int state_fd;	     /* owned; listener of captures */
 	int listener_fd;     /* owned; of execs, for the warden */
 	struct command_walls walls_of_commands;
+	struct strv writable; /* of a bare session: real paths */
 };
 void inside_done(struct inside *in);
 /* No user namespace: root's own power made the others. */
@@ -65,5 +66,22 @@ int inside_no_new_privs(struct inside *in, struct err *err);
 int inside_limits(struct inside *in, struct err *err);
 /* Rules that say the same of files as the mounts, for init and all that it starts. */
 int inside_landlock(struct inside *in, struct err *err);
+/* What the policy gives to nobody in a place (LANDLOCK_…), and that some is withheld. */
+unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
+void inside_report_withheld(struct inside *in);
+extern const char *const inside_devices[]; /* the host's, for everybody; ends with NULL */
+/* Of view.c and etc.c, also where nothing is mounted: whether a list may show this path; whether it
+ * is read-only whatever list has it; what of /etc is shown, by absolute paths. */
+int inside_may_show(const struct sandbox_plan *plan, const char *path, const char *real,
+		    struct err *err);
+bool inside_is_system(const char *path);
+void inside_etc_paths(struct strv *out);
+
+/* inside_bare.c: the steps of a session without namespaces. */
+int bare_place(struct inside *in, struct err *err);
+int bare_check_proc(const char *mountinfo, struct err *err);
+int bare_separation(struct inside *in, struct err *err);
+int bare_landlock(struct inside *in, struct err *err);
+
 /* The filter, for init and all that it starts; execs are asked of listener_fd. The last step. */
 int inside_seccomp(struct inside *in, struct err *err);

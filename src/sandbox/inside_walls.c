@@ -39,9 +39,10 @@ static const struct landlock_rule own[] = {
 /* The parts of the root that are in no list, where not all of it may be read. */
 static const char *const readable[] = {"/etc", "/dev", "/proc", "/run"};
 
-/* What is withheld from a place. */
-static unsigned withheld_from(const struct strv *list, const char *path)
+unsigned inside_withheld(const struct sandbox_plan *plan, const char *path)
 {
+	const struct strv *list = &plan->withheld;
+
 	for (size_t i = 0; i < list->n; i++) {
 		char *at;
 		const unsigned long access = strtoul(list->v[i], &at, 10);
@@ -59,7 +60,7 @@ static size_t take_away(const struct sandbox_plan *p, struct landlock_rule *rule
 	unsigned all = 0;
 
 	for (size_t i = 1; i < n; i++) {
-		const unsigned gone = withheld_from(&p->withheld, rules[i].path);
+		const unsigned gone = inside_withheld(p, rules[i].path);
 
 		rules[i].access &= ~gone;
 		all |= gone;
@@ -73,7 +74,7 @@ static size_t take_away(const struct sandbox_plan *p, struct landlock_rule *rule
 	return n;
 }
 
-static void report_taken(struct inside *in)
+void inside_report_withheld(struct inside *in)
 {
 	const enum wall_state state = in->walls.wall[WALL_landlock].state;
 	char detail[sizeof(in->walls.wall[0].detail)];
@@ -127,7 +128,7 @@ int inside_landlock(struct inside *in, struct err *err)
 	r = landlock_prepare(&ask, &ruleset, &in->walls, err);
 	if (r < 0)
 		return r;
-	report_taken(in);
+	inside_report_withheld(in);
 	errno = landlock_enter(ruleset);
 	if (errno != 0)
 		return err_errno(err, E_ENFORCEMENT, "landlock", "landlock_restrict_self");
@@ -176,16 +177,17 @@ int inside_seccomp(struct inside *in, struct err *err)
 {
 	struct seccomp_program program;
 	const bool asks = asks_for_execs(in);
+	const unsigned bare = in->plan.bare ? SECCOMP_BARE : 0;
 	int r = asks ? make_secret(&in->walls_of_commands.secret, err) : 0;
 
 	if (r < 0)
 		return r;
-	seccomp_build(asks, in->walls_of_commands.secret, &program);
+	seccomp_build((asks ? SECCOMP_EXECS : 0) | bare, in->walls_of_commands.secret, &program);
 	r = seccomp_load(program.code, program.n, asks ? &in->listener_fd : NULL, err);
 	if (r < 0 && asks && strcmp(err->subject, "exec_policy") == 0 &&
 	    plan_may_lack(&in->plan, WALL_exec_policy)) {
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "%s", err->message);
-		seccomp_build(false, 0, &program);
+		seccomp_build(bare, 0, &program);
 		r = seccomp_load(program.code, program.n, NULL, err);
 	}
 	if (r == 0)

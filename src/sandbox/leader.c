@@ -11,6 +11,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/tree.h"
 #include "link/link.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +28,13 @@
 #define BLOCK_BYTES 512 /* getrusage(2) counts blocks of this size */
 #define LEADER_LINK 3	/* among the descriptors of a spawn */
 #define NO_UMASK ((mode_t)-1)
+#define CHILDREN_END_MS 10000
+
+void leader_end_children(const struct command_walls *walls)
+{
+	if (walls->bare)
+		tree_end_own(CHILDREN_END_MS);
+}
 
 /* ---- the leader ---- */
 
@@ -48,6 +56,13 @@ struct led {
 	bool told_start, ended;
 	struct leader_exit end;
 };
+
+/* The warden has gone, or has given the command up. */
+static _Noreturn void give_up(const struct led *d, int status)
+{
+	leader_end_children(d->walls);
+	_exit(status);
+}
 
 static uint64_t microseconds(const struct timeval *t)
 {
@@ -84,7 +99,7 @@ static void reap(struct led *d)
 static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
 {
 	if (link_send(&d->l, type, 0, obj, &fd, fd >= 0 ? 1 : 0, NULL) < 0)
-		_exit(1);
+		give_up(d, 1);
 }
 
 /* Its pid is its own until it is reaped. */
@@ -106,9 +121,9 @@ static void wait_for_child(const struct led *d)
 	if (poll(p, ARRAY_LEN(p), -1) < 0)
 		return;
 	if (p[1].revents != 0)
-		_exit(0);
+		give_up(d, 0);
 	if (read(d->children, &info, sizeof(info)) != sizeof(info))
-		_exit(1);
+		give_up(d, 1);
 }
 
 /* The same in one call, for a short while in which the link need not be looked at; false: the time
@@ -280,7 +295,7 @@ static int fork_spare(int link_fd, const struct command_walls *walls)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	pid = fork();
+	pid = oom_fork(&walls->oom);
 	if (pid == 0) {
 		close(ends[0]);
 		wait_for_spawn(link_fd, ends[1], walls);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sandbox/leader.h - init's side of leaders, and the exec itself; private to this folder. */
 #pragma once
+#include "sandbox/oom.h"
 #include "sandbox/rlimit.h"
 #include "sandbox/spawn.h"
 #include <sys/types.h>
@@ -8,9 +9,13 @@
 /* What a leader puts on itself for its commands, besides what init has. */
 struct command_walls {
 	struct rlimit_plan limits;
+	struct oom oom;
 	uint64_t secret; /* of our own clone, see seccomp.h; 0: the filter has none */
+	bool bare;	 /* no PID namespace: who leaves ends what is below it */
 };
 
+/* For a process of a bare session that ends: in the others the kernel sees to it. */
+void leader_end_children(const struct command_walls *walls);
 /* init, once READY is sent: keeps a leader waiting for the next spawn; returns when the link
  * closes. */
 void leader_serve(int link_fd, const struct command_walls *walls);

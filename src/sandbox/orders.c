@@ -4,7 +4,6 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,8 +11,6 @@
 #include <sys/socket.h>
 
 #define WARDEN_BACKLOG 16
-/* A session out of memory loses a command, not the one who tells of it. */
-#define WARDEN_OOM_SCORE "-900"
 #define PLAN_MAX (512 * 1024)
 #define WALLS_MAX (64 * 1024)
 #define ORDERS_MAX (PLAN_MAX + 2 * WALLS_MAX)
@@ -114,15 +111,6 @@ static void await(const struct waiting *w)
 	}
 }
 
-/* After init was started, whose children would have it too. A normal user may not. */
-static void spare_warden(void)
-{
-	cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0)
-		fdio_write_all(fd, WARDEN_OOM_SCORE, strlen(WARDEN_OOM_SCORE));
-}
-
 static int load(int memory, struct orders *o, struct sandbox_plan *plan, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
@@ -163,10 +151,8 @@ void orders_obey(const struct waiting *w, struct orders *o, int fd[ORDERS_FDS])
 		r = sandbox_bind_init(&w->init, &plan, fd[ORDERS_TREE], &err);
 	if (r == 0 && fdio_write_all(fd[ORDERS_REPORT], &report, sizeof(report)) < 0)
 		_exit(FAILURE);
-	if (r == 0) {
-		spare_warden();
+	if (r == 0)
 		r = sandbox_become_user(&plan, &err);
-	}
 	if (r < 0)
 		orders_give_up(fd[ORDERS_REPORT], &err);
 	close(fd[ORDERS_TREE]);

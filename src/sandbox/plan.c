@@ -30,6 +30,9 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, exec_control, 0),
 	ROW(FIELD_U32, scratch_mb, 0),
 	ROW(FIELD_STRV, withheld, PATHS_MAX),
+	ROW(FIELD_U32, bare, 0),
+	ROW(FIELD_STR, workspace, PATH_MAX),
+	ROW(FIELD_STR, own_dir, PATH_MAX),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};
@@ -46,7 +49,7 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
 {
 	struct sandbox_plan p = *plan;
 
-	p.session_id = p.hostname = NULL;
+	p.session_id = p.hostname = p.workspace = p.own_dir = NULL;
 	p.withheld = (struct strv){0};
 	p.uid = p.gid = p.owner_uid = p.owner_gid = p.idmap = p.scratch_mb = 0;
 	fields_pack(&sandbox_plan_fields, &p, out);
@@ -88,13 +91,10 @@ int plan_load(int fd, struct sandbox_plan *plan, uint32_t *namespaces, struct er
 
 bool plan_may_lack(const struct sandbox_plan *plan, enum wall w)
 {
-	for (size_t i = 0; i < plan->unenforced.n; i++)
-		if (strcmp(plan->unenforced.v[i], wall_name(w)) == 0)
-			return true;
-	return false;
+	return wall_listed(&plan->unenforced, w);
 }
 
 bool sandbox_user_namespace(const struct sandbox_plan *plan)
 {
-	return !plan->privileged || (plan->root_inside && plan->uid != 0);
+	return !plan->bare && (!plan->privileged || (plan->root_inside && plan->uid != 0));
 }

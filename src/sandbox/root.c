@@ -55,6 +55,7 @@ static const struct mnt_fs root_fs = {"tmpfs", root_options, MOUNT_ATTR_NOSUID |
 void inside_done(struct inside *in)
 {
 	sandbox_plan_done(&in->plan);
+	strv_done(&in->writable);
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);
 	mem_cleanup_fd(&in->etc_fd);

@@ -29,13 +29,22 @@ struct sandbox_plan {
 	/* The file-system lists: absolute paths, the same on the host and inside, besides those
 	 * below /workspace. Monitored paths are bound like passthrough. */
 	struct strv read_only_paths, passthrough_paths, monitored_paths, blocked_paths;
-	struct strv kept_out;  /* the server's own directories, which no list may show */
+	struct strv kept_out;  /* the server's own directories by their real paths: no list may show
+				  them, and where the system's do they are covered */
 	uint32_t exec_control; /* every exec is asked of the warden */
 	uint32_t scratch_mb;   /* of /tmp, home and so on together; 0: no limit was asked for */
 	/* Rights that the policy gives to nobody in a place of the view (of the lists, or of
 	 * sandbox_places): "NUMBER PATH", the number of enum landlock_access. */
 	struct strv withheld;
+	/* No namespaces are to be had, and the configuration lets all of them be missing: the
+	 * session runs in the host's own, behind Landlock and the filter. The next two are for it
+	 * alone. */
+	uint32_t bare;
+	char *workspace; /* its real path, which is where the session sees it */
+	char *own_dir;	 /* with SANDBOX_BARE_HOME and SANDBOX_BARE_TMP, the session's own */
 };
+#define SANDBOX_BARE_HOME "home"
+#define SANDBOX_BARE_TMP "tmp"
 /* Where every session may write, by name inside; ends with NULL. */
 extern const char *const sandbox_places[];
 extern const struct fields sandbox_plan_fields;
@@ -87,6 +96,10 @@ int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_pla
 /* Whether the session has a user namespace: a normal user's must, root's shows root inside by it.
  */
 bool sandbox_user_namespace(const struct sandbox_plan *plan);
+
+/* Launcher, for a plan of a normal user: whether the session has to be bare. It has not where
+ * namespaces can be had, and must not where unenforced does not name every one of them. */
+bool sandbox_must_be_bare(const struct sandbox_plan *plan);
 
 /* Stub: executes the warden (fd) with args and next to no environment. Only returns on failure. */
 int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err);

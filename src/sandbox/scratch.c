@@ -12,6 +12,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#define MB (UINT64_C(1) << 20)
+#define ATTEMPTS 3
 #define PLACE "tmp" /* one of those that share it */
 
 int scratch_root(pid_t init)
@@ -65,6 +67,11 @@ static int resize(int root, uint64_t bytes)
 	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
 }
 
+static uint64_t in_use(const struct statfs *fs)
+{
+	return ((uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree) * (uint64_t)fs->f_bsize;
+}
+
 int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err *err)
 {
 	const char *wall = wall_name(WALL_disk_limit);
@@ -84,8 +91,31 @@ int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err 
 				 "%s: the space of a living session can only be changed by root's "
 				 "server",
 				 wall);
-	used = ((uint64_t)fs.f_blocks - (uint64_t)fs.f_bfree) * (uint64_t)fs.f_bsize;
+	used = in_use(&fs);
 	return err_set(err, E_CONFLICT, wall,
 		       "%s: %llu MB are in use, more than the %llu MB that were asked for", wall,
-		       (unsigned long long)((used + (1u << 20) - 1) >> 20), mb);
+		       (unsigned long long)((used + MB - 1) / MB), mb);
+}
+
+int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct err *err)
+{
+	uint64_t is, to = bytes;
+	int r = 0;
+
+	/* It may fill while one looks. */
+	for (int i = 0; i < ATTEMPTS; i++) {
+		struct statfs fs;
+
+		r = scratch_get(root, &is, err);
+		if (r < 0 || is <= bytes)
+			return r;
+		if (space_of(root, &fs) == 0 && in_use(&fs) > bytes)
+			to = (in_use(&fs) + MB - 1) / MB * MB;
+		if (to >= is)
+			return 0;
+		r = scratch_set(root, to, walls, err);
+		if (r != -E_CONFLICT)
+			break;
+	}
+	return r;
 }

@@ -15,3 +15,5 @@ int scratch_root(pid_t init);
 int scratch_get(int root, uint64_t *bytes, struct err *err);
 /* Sets it and writes the entry of disk_limit. E_CONFLICT: more is in use; E_ENFORCEMENT. */
 int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err *err);
+/* The same as far as what is in use allows; nothing if it is not above that. */
+int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct err *err);

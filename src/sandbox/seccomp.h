@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SECCOMP_PROGRAM_MAX 512
+#define SECCOMP_PROGRAM_MAX 768
 struct seccomp_program {
 	size_t n;
 	struct sock_filter code[SECCOMP_PROGRAM_MAX];
@@ -25,9 +25,11 @@ struct seccomp_program {
  * with an exec. Nobody else can know the secret: it is in the memory of init and of leaders only,
  * which nobody may read. */
 #define SECCOMP_OWN_CLONE (CLONE_VM | CLONE_VFORK | SIGCHLD)
-/* exec_notify: execve, execveat and what shares memory are asked of the listener, but for our own
- * clone with the secret (0: none has it); else they are allowed. */
-void seccomp_build(bool exec_notify, uint64_t secret, struct seccomp_program *out);
+/* SECCOMP_EXECS: execve, execveat and what shares memory are asked of the listener, but for our own
+ * clone with the secret (0: none has it); else they are allowed. SECCOMP_BARE: the rows of
+ * seccomp_bare.c as well, for a session without namespaces. */
+enum { SECCOMP_EXECS = 1, SECCOMP_BARE = 2 };
+void seccomp_build(unsigned what, uint64_t secret, struct seccomp_program *out);
 
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a
  * listener (close-on-exec, owned by the caller), whose waiting callers only a fatal signal

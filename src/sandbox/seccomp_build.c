@@ -127,21 +127,26 @@ static bool in_use(const struct seccomp_row *row, bool exec_notify)
 	return row->answer != SECCOMP_NOTIFY || exec_notify;
 }
 
+struct table {
+	const struct seccomp_row *rows, *end;
+	bool exec_notify;
+	uint64_t secret;
+};
+
 /* All rows of one call, which stand together in the table; returns how many they are. */
-static size_t add_call(struct seccomp_program *p, const struct seccomp_row *row, bool exec_notify,
-		       uint64_t secret)
+static size_t add_call(struct seccomp_program *p, const struct seccomp_row *row,
+		       const struct table *t)
 {
-	const struct seccomp_row *const end = seccomp_rows + seccomp_nrows;
 	const size_t begin = p->n;
 	size_t n = 0;
 
 	add(p, BPF_JMP | BPF_JEQ | BPF_K, row->number, 0, OUT);
-	if (row->number == __NR_clone && exec_notify && secret != 0)
-		add_own_clone(p, secret);
+	if (row->number == __NR_clone && t->exec_notify && t->secret != 0)
+		add_own_clone(p, t->secret);
 	do {
-		if (in_use(&row[n], exec_notify))
+		if (in_use(&row[n], t->exec_notify))
 			add_row(p, &row[n]);
-	} while (row + ++n < end && row[n].number == row->number);
+	} while (row + ++n < t->end && row[n].number == row->number);
 	if (row->test[0].nvalues > 0)
 		give(p, SECCOMP_RET_ALLOW);
 	ensure(p->n - begin <= OUT);
@@ -154,14 +159,24 @@ static bool wanted(const struct seccomp_row *row, bool tested, bool exec_notify)
 	return (row->test[0].nvalues > 0) == tested && in_use(row, exec_notify);
 }
 
-void seccomp_build(bool exec_notify, uint64_t secret, struct seccomp_program *out)
+static void add_table(struct seccomp_program *p, const struct table *t)
 {
+	for (int tested = 1; tested >= 0; tested--)
+		for (const struct seccomp_row *row = t->rows; row < t->end;)
+			row += wanted(row, tested, t->exec_notify) ? add_call(p, row, t) : 1;
+}
+
+void seccomp_build(unsigned what, uint64_t secret, struct seccomp_program *out)
+{
+	const bool execs = (what & SECCOMP_EXECS) != 0;
+	const struct table all = {seccomp_rows, seccomp_rows + seccomp_nrows, execs, secret};
+	const struct table bare = {seccomp_bare_rows, seccomp_bare_rows + seccomp_bare_nrows, execs,
+				   secret};
+
 	out->n = 0;
 	add_head(out);
-	for (int tested = 1; tested >= 0; tested--)
-		for (size_t i = 0; i < seccomp_nrows;)
-			i += wanted(&seccomp_rows[i], tested, exec_notify)
-				     ? add_call(out, &seccomp_rows[i], exec_notify, secret)
-				     : 1;
+	if ((what & SECCOMP_BARE) != 0)
+		add_table(out, &bare);
+	add_table(out, &all);
 	give(out, SECCOMP_RET_ALLOW);
 }

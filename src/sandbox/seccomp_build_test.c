@@ -14,6 +14,7 @@
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -93,6 +94,45 @@ static void sbx_2_calls_newer_than_the_table_are_unknown(void **state)
 	assert_int_equal(ask(467, 0, 0, 0), NO);
 	assert_int_equal(ask(468, 0, 0, 0), YES);
 	assert_int_equal(ask(466, 0, 0, 0), YES);
+}
+
+static uint32_t ask4(int nr, uint64_t a2, uint64_t a3)
+{
+	return run(&(struct seccomp_data){nr, HERE, 0, {0, 0, a2, a3}});
+}
+
+static void sbx_2_no_file_gets_a_set_id_bit(void **state)
+{
+	static const int flags[] = {O_CREAT, O_CREAT | O_EXCL | O_RDWR, O_TMPFILE | O_RDWR};
+
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+		assert_int_equal(ask4(__NR_openat, (unsigned)flags[i], 04755), NO);
+		assert_int_equal(ask4(__NR_openat, (unsigned)flags[i], 02755), NO);
+		assert_int_equal(ask4(__NR_openat, (unsigned)flags[i], 01777), YES);
+#ifdef __NR_open
+		assert_int_equal(ask(__NR_open, 0, (unsigned)flags[i], 04000), NO);
+		assert_int_equal(ask(__NR_open, 0, (unsigned)flags[i], 0777), YES);
+#endif
+	}
+	/* what makes no file has no mode: the register has anything in it */
+	assert_int_equal(ask4(__NR_openat, O_RDONLY | O_DIRECTORY, 06000), YES);
+	assert_int_equal(ask(__NR_fchmod, 3, 04755, 0), NO);
+	assert_int_equal(ask(__NR_fchmod, 3, 02755, 0), YES);
+	assert_int_equal(ask(__NR_fchmodat, 3, 0, 04000), NO);
+	assert_int_equal(ask(__NR_fchmodat, 3, 0, 03777), YES);
+	assert_int_equal(ask(452, 3, 0, 04000), NO);
+	assert_int_equal(ask(452, 3, 04000, 03777), YES);
+	assert_int_equal(ask(__NR_mknodat, 3, 0, 02000), NO);
+	assert_int_equal(ask(__NR_mknodat, 3, 0, 0777), YES);
+#ifdef __NR_open
+	assert_int_equal(ask(__NR_chmod, 0, 06755, 0), NO);
+	assert_int_equal(ask(__NR_chmod, 0, 02755, 0), YES);
+	assert_int_equal(ask(__NR_creat, 0, 02755, 0), NO);
+	assert_int_equal(ask(__NR_creat, 0, 0755, 0), YES);
+	assert_int_equal(ask(__NR_mknod, 0, 04755, 0), NO);
+	assert_int_equal(ask(__NR_mknod, 0, 0755, 0), YES);
+#endif
+	assert_int_equal(ask(__NR_openat2, 0, 0, 0), UNKNOWN);
 }
 
 /* Every number that stands in no row is allowed, every unconditional row answers as it says. */
@@ -269,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_2_foreign_calls_kill),
 		cmocka_unit_test(sbx_2_calls_newer_than_the_table_are_unknown),
+		cmocka_unit_test(sbx_2_no_file_gets_a_set_id_bit),
 		cmocka_unit_test(sbx_2_the_program_is_the_table),
 		cmocka_unit_test(sbx_2_rows_are_documented),
 		cmocka_unit_test(sbx_2_terminal_injection),

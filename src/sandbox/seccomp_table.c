@@ -2,48 +2,25 @@
 /* Sources: the profile of the specification, the default profiles of container engines and of
  * systemd, and the escapes that were published against them. A row that stops a program people run
  * in a session is a bug. */
-#include "sandbox/seccomp_table.h"
 #include "base/mem.h"
+#include "sandbox/seccomp_rows.h"
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 /* Debian 12's headers are those of Linux 6.1. */
 #ifndef __NR_open_tree_attr
 #define __NR_open_tree_attr 467
 #endif
-_Static_assert(__NR_open_tree_attr == 467, "from 424 on numbers are the same everywhere");
-
-#define CALL(name) #name, __NR_##name
-#define VALUES(...)                                                       \
-	sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), UINT32_MAX, \
-	{                                                                 \
-		__VA_ARGS__                                               \
-	}
-#define IS(arg, ...)                        \
-	{                                   \
-		arg, 0, VALUES(__VA_ARGS__) \
-	}
-#define IS_NOT(arg, ...)                    \
-	{                                   \
-		arg, 1, VALUES(__VA_ARGS__) \
-	}
-#define ANY_BIT(arg, bits)       \
-	{                        \
-		arg, 1, 1, bits, \
-		{                \
-			0        \
-		}                \
-	}
-#define FIELD_IS(arg, bits, value) \
-	{                          \
-		arg, 0, 1, bits,   \
-		{                  \
-			value      \
-		}                  \
-	}
+#ifndef __NR_fchmodat2
+#define __NR_fchmodat2 452
+#endif
+_Static_assert(__NR_open_tree_attr == 467 && __NR_fchmodat2 == 452,
+	       "from 424 on numbers are the same everywhere");
 
 #define NAMESPACES                                                                                \
 	((uint32_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
@@ -52,8 +29,9 @@ _Static_assert(__NR_open_tree_attr == 467, "from 424 on numbers are the same eve
 	((uint32_t)(CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND | \
 		    CLONE_VM))
 #define QUERY_PERSONALITY UINT32_MAX
+#define MAKES_A_FILE ((uint32_t)(O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
+#define SET_ID ((uint32_t)(S_ISUID | S_ISGID))
 #define NETLINK_ROUTE_PROTOCOL 0
-#define SOCKET_TYPE 0xf
 
 /* clang-format off */
 const struct seccomp_row seccomp_rows[] = {
@@ -71,6 +49,12 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(ioctl), SECCOMP_EPERM, "TIOCSTI, TIOCLINUX, TIOCSETD",
 	 "types into a terminal as if a person did; loads line disciplines",
 	 {IS(1, TIOCSTI, TIOCLINUX, TIOCSETD)}},
+	{CALL(openat), SECCOMP_EPERM, "makes a file with a set-id bit", "whoever runs the file outside gets its owner's rights",
+	 {ANY_BIT(2, MAKES_A_FILE), ANY_BIT(3, SET_ID)}},
+#ifdef __NR_open
+	{CALL(open), SECCOMP_EPERM, "makes a file with a set-id bit", "whoever runs the file outside gets its owner's rights",
+	 {ANY_BIT(1, MAKES_A_FILE), ANY_BIT(2, SET_ID)}},
+#endif
 	{CALL(clone), SECCOMP_EPERM, "with a CLONE_NEW… flag", "a namespace gives capabilities in it",
 	 {ANY_BIT(0, NAMESPACES)}},
 	{CALL(clone), SECCOMP_NOTIFY, "with CLONE_VM, where programs are checked",
@@ -91,6 +75,18 @@ const struct seccomp_row seccomp_rows[] = {
 	 "turns off address randomisation and non-executable memory", {IS_NOT(0, 0, QUERY_PERSONALITY)}},
 	{CALL(seccomp), SECCOMP_EPERM, "with NEW_LISTENER", "a second listener would answer in the warden's place",
 	 {IS(0, SECCOMP_SET_MODE_FILTER), ANY_BIT(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)}},
+	/* The workspace is mounted elsewhere too, and its files belong to its owner, who may be root.
+	 * The set-group-ID bit of a directory is harmless, and chmod keeps it where it is. */
+	{CALL(fchmod), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
+	{CALL(fchmodat), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
+	{CALL(fchmodat2), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
+	{CALL(mknodat), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, SET_ID)}},
+#ifdef __NR_open
+	{CALL(chmod), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
+	{CALL(creat), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
+	{CALL(mknod), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
+#endif
+	{CALL(openat2), SECCOMP_ENOSYS, "", "the mode of a file that it makes lies in memory, where a filter cannot read it"},
 	{CALL(clone3), SECCOMP_ENOSYS, "", "its flags lie in memory, where a filter cannot read them"},
 
 	/* namespaces and mounts */

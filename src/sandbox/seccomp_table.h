@@ -40,3 +40,6 @@ struct seccomp_row {
 /* The rows of one call stand together. */
 extern const struct seccomp_row seccomp_rows[];
 extern const size_t seccomp_nrows;
+/* What is refused besides where a session has no namespaces; they come first. */
+extern const struct seccomp_row seccomp_bare_rows[];
+extern const size_t seccomp_bare_nrows;

@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -138,7 +139,7 @@ static uint32_t wanted(const struct sandbox_plan *plan, bool all)
 {
 	uint32_t flags = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
+	for (size_t i = 0; !plan->bare && i < ARRAY_LEN(namespaces); i++)
 		if (all || namespaces[i].needed || !plan_may_lack(plan, namespaces[i].wall))
 			flags |= namespaces[i].flag;
 	return sandbox_user_namespace(plan) ? flags : flags & ~(uint32_t)CLONE_NEWUSER;
@@ -171,7 +172,7 @@ static enum wall refused_one(uint32_t flags)
 	return user != 0 ? WALL_user_namespace : WALL_mount_namespace;
 }
 
-static int no_namespaces(uint32_t flags, struct err *err)
+static int no_namespaces(const struct sandbox_plan *plan, uint32_t flags, struct err *err)
 {
 	const int errnum = errno;
 	const enum wall wall = refused_one(flags);
@@ -186,7 +187,10 @@ static int no_namespaces(uint32_t flags, struct err *err)
 		err, E_ENFORCEMENT, wall_name(wall),
 		"no user namespace for the session (allow them: user.max_user_namespaces, "
 		"kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; "
-		"or run the server as root): clone");
+		"%s): clone",
+		plan->privileged ? "or set sandbox.root_inside to false"
+				 : "or run the server as root; or list " WALL_NAMESPACES
+				   " in sandbox.allow_unenforced, for Landlock and seccomp alone");
 }
 
 static int start(const struct sandbox_start *s, uint32_t flags, int orders, pid_t *pid,
@@ -206,7 +210,7 @@ static int start(const struct sandbox_start *s, uint32_t flags, int orders, pid_
 	memcpy(b.fd, (const int[]){s->init_link, plan_fd, orders, s->init_fd}, sizeof(b.fd));
 	made = clone_init(&b);
 	if (made == -1)
-		return no_namespaces(flags, err);
+		return no_namespaces(s->plan, flags, err);
 	if (b.call != NULL) {
 		waitpid(made, NULL, 0);
 		errno = b.errnum;
@@ -227,8 +231,12 @@ int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared 
 		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
 	ours = pair[0];
 	theirs = pair[1];
-	if (!s->plan->privileged && fchdir(s->tree_fd) < 0)
+	if (!s->plan->privileged && !s->plan->bare && fchdir(s->tree_fd) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot enter the workspace");
+	/* What init would leave behind is the warden's, which we will be. */
+	if (s->plan->bare && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_pid_namespace),
+				 "PR_SET_CHILD_SUBREAPER");
 	r = start(s, all, theirs, &out->pid, err);
 	if (r == -E_ENFORCEMENT && least != all)
 		r = start(s, least, theirs, &out->pid, err);

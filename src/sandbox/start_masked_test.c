@@ -5,17 +5,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-static bool ready;
-
-static void need_ready(void)
-{
-	if (!ready) {
-		print_message("# skipped: needs root to cover /proc, and agentsh-init and "
-			      "agentsh-state beside the test\n");
-		skip();
-	}
-}
-
 static void sbx_5_a_missing_wall_is_named_with_its_remedy(void **state)
 {
 	struct kit_session s = {0};
@@ -23,7 +12,7 @@ static void sbx_5_a_missing_wall_is_named_with_its_remedy(void **state)
 	struct link_msg m;
 	int status;
 
-	need_ready();
+	kit_session_of(state);
 	kit_plan(&s.plan, geteuid(), false);
 	kit_start(&s, geteuid(), &m);
 	assert_int_equal(m.type, MSG_init_failed);
@@ -42,7 +31,7 @@ static void sbx_5_a_wall_that_may_be_missing_is_reported(void **state)
 {
 	struct kit_session s = {0};
 
-	need_ready();
+	kit_session_of(state);
 	kit_plan(&s.plan, geteuid(), false);
 	strv_add(&s.plan.unenforced, "pid_namespace");
 	kit_open(&s, geteuid());
@@ -65,8 +54,8 @@ static int run_group(void)
 
 int main(void)
 {
-	ready = geteuid() == 0 && kit_prepare(KIT_USER) == 0 && unshare(CLONE_NEWNS) == 0 &&
-		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		mount("tmpfs", "/proc/fs", "tmpfs", MS_RDONLY, NULL) == 0;
+	kit_ready = geteuid() == 0 && kit_prepare(KIT_USER) == 0 && unshare(CLONE_NEWNS) == 0 &&
+		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		    mount("tmpfs", "/proc/fs", "tmpfs", MS_RDONLY, NULL) == 0;
 	return kit_run_as_user(run_group);
 }

@@ -346,3 +346,95 @@ static inline void kit_expect(struct kit_session *s, const char *script, const c
 			 run.text.data, output);
 	kit_run_done(&run);
 }
+
+/* ---- a group of tests with one session ---- */
+
+#define KIT_SESSION_UID 64999 /* of root's session */
+static bool kit_ready;	      /* false: the tests are skipped */
+
+static inline struct kit_session *kit_session_of(void **state)
+{
+	if (!kit_ready) {
+		print_message("# skipped: the wrong user, or agentsh-init and agentsh-state are "
+			      "not built beside the test\n");
+		skip();
+	}
+	return *state;
+}
+
+/* Root's, with a mapped workspace, or a normal user's own. */
+static inline int kit_group_open(void **state)
+{
+	const bool root = geteuid() == 0;
+	struct kit_session *s;
+
+	if (!kit_ready)
+		return 0;
+	s = mem_new(struct kit_session);
+	kit_plan(&s->plan, root ? KIT_SESSION_UID : geteuid(), root);
+	s->plan.idmap = root;
+	kit_open(s, geteuid());
+	*state = s;
+	return 0;
+}
+
+static inline int kit_group_close(void **state)
+{
+	if (!kit_ready)
+		return 0;
+	kit_close(*state);
+	free(*state);
+	return 0;
+}
+
+/* Of a group of root's; passes the exit status of the program through. */
+static inline int kit_finish(int failed)
+{
+	kit_clean();
+	return failed;
+}
+
+/* The script runs our helper and prints its exit code: who sends a capture is seen from outside,
+ * and is our program. */
+static inline void kit_expect_sender(struct kit_session *s, const char *script)
+{
+	cleanup_fd int conn = -1;
+	struct init_spawn ask;
+	struct kit_run run;
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	struct stat st;
+
+	kit_ask(&ask, script);
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	conn = accept4(s->state_fd, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(conn >= 0);
+	assert_int_equal(getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &who, &len), 0);
+	assert_int_equal(stat(kit_state, &st), 0);
+	assert_int_equal(proc_exe_is(who.pid, st.st_dev, st.st_ino), 1);
+	assert_int_equal(send(conn, "A", 1, MSG_NOSIGNAL), 1);
+	kit_read_all(&run);
+	assert_string_equal(run.text.data, "0\n");
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
+}
+
+/* The session's end takes a command and its leader, whatever they ignore. */
+static inline void kit_expect_end(struct kit_session *s)
+{
+	cleanup_fd int pidfd = -1, leader = -1;
+	struct init_spawn ask;
+	struct kit_run run;
+
+	kit_ask(&ask, "trap '' TERM HUP; while :; do read x; done < /dev/zero");
+	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	leader = proc_pidfd(run.leader_pid);
+	assert_true(leader >= 0);
+	pidfd = take_fd(run.pidfd);
+	shutdown(s->init.fd, SHUT_RDWR);
+	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, 10000), 1);
+	assert_int_equal(poll(&(struct pollfd){leader, POLLIN, 0}, 1, 10000), 1);
+	kit_expect_eof(&run);
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
+}

@@ -3,43 +3,9 @@
  * first. */
 #include "sandbox/start_testkit.h"
 
-static bool ready;
-
-static struct kit_session *session(void **state)
-{
-	if (!ready) {
-		print_message("# skipped: agentsh-init and agentsh-state are not built beside the "
-			      "test\n");
-		skip();
-	}
-	return *state;
-}
-
-static int open_session(void **state)
-{
-	struct kit_session *s;
-
-	if (!ready)
-		return 0;
-	s = mem_new(struct kit_session);
-	kit_plan(&s->plan, geteuid(), false);
-	kit_open(s, geteuid());
-	*state = s;
-	return 0;
-}
-
-static int close_session(void **state)
-{
-	if (!ready)
-		return 0;
-	kit_close(*state);
-	free(*state);
-	return 0;
-}
-
 static void sbx_5_walls_of_a_normal_user(void **state)
 {
-	const struct kit_session *s = session(state);
+	const struct kit_session *s = kit_session_of(state);
 	static const enum wall up[] = {
 		WALL_user_namespace, WALL_mount_namespace, WALL_pid_namespace,
 		WALL_ipc_namespace,  WALL_uts_namespace,   WALL_capabilities,
@@ -51,7 +17,7 @@ static void sbx_5_walls_of_a_normal_user(void **state)
 
 static void sbx_5_identity_is_the_users_without_power(void **state)
 {
-	struct kit_session *s = session(state);
+	struct kit_session *s = kit_session_of(state);
 	cleanup_free char *ids = mem_printf("Uid:\t%u\t%u\t%u\t%u\nCapPrm:\t0000000000000000\n"
 					    "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n"
 					    "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\n",
@@ -66,7 +32,7 @@ static void sbx_5_identity_is_the_users_without_power(void **state)
 
 static void sbx_5_mounts_are_as_roots(void **state)
 {
-	struct kit_session *s = session(state);
+	struct kit_session *s = kit_session_of(state);
 
 	kit_expect(
 		s,
@@ -87,7 +53,7 @@ static void sbx_5_mounts_are_as_roots(void **state)
 
 static void ses_3_workspace_files_belong_to_the_user(void **state)
 {
-	struct kit_session *s = session(state);
+	struct kit_session *s = kit_session_of(state);
 	cleanup_free char *path = mem_printf("%s/file", kit_workspace);
 	struct stat st;
 
@@ -102,31 +68,12 @@ static void ses_3_workspace_files_belong_to_the_user(void **state)
  * that. */
 static void sta_3_the_warden_sees_who_sends(void **state)
 {
-	struct kit_session *s = session(state);
-	cleanup_fd int conn = -1;
-	struct init_spawn ask;
-	struct kit_run run;
-	struct ucred who;
-	socklen_t len = sizeof(who);
-	struct stat st;
-
-	kit_ask(&ask, "/run/agentsh/bin/state; echo $?");
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
-	conn = accept4(s->state_fd, NULL, NULL, SOCK_CLOEXEC);
-	assert_true(conn >= 0);
-	assert_int_equal(getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &who, &len), 0);
-	assert_int_equal(stat(kit_state, &st), 0);
-	assert_int_equal(proc_exe_is(who.pid, st.st_dev, st.st_ino), 1);
-	assert_int_equal(send(conn, "A", 1, MSG_NOSIGNAL), 1);
-	kit_read_all(&run);
-	assert_string_equal(run.text.data, "0\n");
-	kit_run_done(&run);
-	msg_done(MSG_init_spawn, &ask);
+	kit_expect_sender(kit_session_of(state), "/run/agentsh/bin/state; echo $?");
 }
 
 static void exe_5_the_warden_can_kill_what_an_orphan_left(void **state)
 {
-	struct kit_session *s = session(state);
+	struct kit_session *s = kit_session_of(state);
 	struct init_spawn ask;
 	struct kit_run run;
 	pid_t *left;
@@ -145,18 +92,7 @@ static void exe_5_the_warden_can_kill_what_an_orphan_left(void **state)
 
 static void ses_8_everything_goes_with_the_link(void **state)
 {
-	struct kit_session *s = session(state);
-	cleanup_fd int pidfd = -1;
-	struct init_spawn ask;
-	struct kit_run run;
-
-	kit_ask(&ask, "trap '' TERM HUP; while :; do read x; done < /dev/zero");
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
-	pidfd = take_fd(run.pidfd);
-	shutdown(s->init.fd, SHUT_RDWR);
-	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, 10000), 1);
-	kit_run_done(&run);
-	msg_done(MSG_init_spawn, &ask);
+	kit_expect_end(kit_session_of(state));
 }
 
 static int run_group(void)
@@ -171,11 +107,11 @@ static int run_group(void)
 		cmocka_unit_test(ses_8_everything_goes_with_the_link),
 	};
 
-	return cmocka_run_group_tests(tests, open_session, close_session);
+	return cmocka_run_group_tests(tests, kit_group_open, kit_group_close);
 }
 
 int main(void)
 {
-	ready = kit_prepare(geteuid() == 0 ? KIT_USER : geteuid()) == 0;
+	kit_ready = kit_prepare(geteuid() == 0 ? KIT_USER : geteuid()) == 0;
 	return kit_run_as_user(run_group);
 }

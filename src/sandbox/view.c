@@ -110,9 +110,10 @@ static int check_mounts(const char *path, const char *real, struct err *err)
 	return 0;
 }
 
-static int check(const struct view *v, const char *path, const char *real, struct err *err)
+int inside_may_show(const struct sandbox_plan *plan, const char *path, const char *real,
+		    struct err *err)
 {
-	const struct strv *own = &v->in->plan.kept_out;
+	const struct strv *own = &plan->kept_out;
 
 	if (path_within("/" INSIDE_HOME, path))
 		return err_set(
@@ -219,7 +220,7 @@ static int show(const struct view *v, size_t i, struct err *err)
 	int r = resolve(e->path, real, &fd, err);
 
 	if (r == 0 && fd != -1)
-		r = check(v, e->path, real, err);
+		r = inside_may_show(&v->in->plan, e->path, real, err);
 	if (r < 0 || fd == -1)
 		return r;
 	if (strcmp(real, e->path) != 0 && shown_elsewhere(v, real, i))
@@ -227,15 +228,20 @@ static int show(const struct view *v, size_t i, struct err *err)
 	return bind_at(v->in->root_fd, fd, e, err);
 }
 
+bool inside_is_system(const char *path)
+{
+	return within_any(path, system_dirs, ARRAY_LEN(system_dirs));
+}
+
 static void add(struct view *v, const struct strv *paths, uint64_t attr)
 {
 	v->entry = mem_resize(v->entry, v->n + paths->n, sizeof(*v->entry));
 	for (size_t i = 0; i < paths->n; i++) {
 		const char *path = paths->v[i];
-		const bool shut = within_any(path, system_dirs, ARRAY_LEN(system_dirs));
 
 		if (!path_within(path, WORKSPACE))
-			v->entry[v->n++] = (struct entry){path, shut ? MNT_SHUT : attr};
+			v->entry[v->n++] =
+				(struct entry){path, inside_is_system(path) ? MNT_SHUT : attr};
 	}
 }
 
@@ -290,6 +296,7 @@ static int cover(const char *path, bool block, struct err *err)
 int inside_covers(struct inside *in, struct err *err)
 {
 	const struct strv *shut = &in->plan.read_only_paths, *blocked = &in->plan.blocked_paths;
+	const struct strv *own = &in->plan.kept_out;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < shut->n; i++)
@@ -297,5 +304,9 @@ int inside_covers(struct inside *in, struct err *err)
 			r = cover(shut->v[i], false, err);
 	for (size_t i = 0; r == 0 && i < blocked->n; i++)
 		r = cover(blocked->v[i], true, err);
+	/* What is the server's is refused in any other place (inside_may_show). */
+	for (size_t i = 0; r == 0 && i < own->n; i++)
+		if (within_any(own->v[i], plain_dirs, ARRAY_LEN(plain_dirs)))
+			r = cover(own->v[i], true, err);
 	return r;
 }

@@ -280,6 +280,27 @@ static void fil_6_the_machine_is_in_no_list(void **state)
 			  "/open/shut, which is the machine's or the server's");
 }
 
+/* FIL-6: a server that keeps its things below /opt or /usr shows them to nobody. */
+static void fil_6_the_servers_own_below_the_systems_is_covered(void **state)
+{
+	cleanup_free char *dir = mem_printf("/opt/agentsh-test-%d", (int)getpid());
+	cleanup_free char *script =
+		mem_printf("ls %s 2>/dev/null || echo shut; ls -d /opt/agentsh-test-*", dir);
+	cleanup_free char *expected = mem_printf("shut\n%s\n", dir);
+	struct kit_session s;
+
+	if (!by_root) /* cannot make one there */
+		return;
+	assert_int_equal(mkdir(dir, 0755), 0);
+	plan_for(&s);
+	strv_add(&s.plan.read_only_paths, "/opt");
+	strv_add(&s.plan.kept_out, dir);
+	kit_open(&s, 0);
+	kit_expect(&s, script, expected);
+	kit_close(&s);
+	rmdir(dir);
+}
+
 static void fil_6_a_proc_below_a_listed_path_is_found(void **state)
 {
 	struct kit_session s;
@@ -390,6 +411,7 @@ static int run_group(void)
 		cmocka_unit_test(fil_6_the_workspace_can_be_read_only_in_part),
 		cmocka_unit_test(fil_6_the_home_of_sessions_is_not_covered),
 		cmocka_unit_test(fil_6_the_machine_is_in_no_list),
+		cmocka_unit_test(fil_6_the_servers_own_below_the_systems_is_covered),
 		cmocka_unit_test(fil_6_a_proc_below_a_listed_path_is_found),
 		cmocka_unit_test(sbx_1_root_inside_is_only_a_name),
 		cmocka_unit_test(sbx_5_a_normal_user_sees_the_same), /* the last: it cleans up */

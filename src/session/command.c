@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's way to its warden: submitted, its row written, queued, sent. Its end is in settle.c.
  */
+#include "base/line.h"
 #include "base/log.h"
 #include "session/internal.h"
 #include <inttypes.h>
-
-#define LINE_MAX_LEN 500
 
 static const char *const state_names[] = {
 	[COMMAND_QUEUED] = "queued", [COMMAND_RUNNING] = "running", [COMMAND_FINISHED] = "finished",
@@ -143,22 +142,6 @@ void command_event(struct command *c, enum event_type type, const char *reason)
 
 /* ---- its request ---- */
 
-char *command_line(const struct strv *argv, const char *script)
-{
-	struct buf b = {0};
-
-	if (script != NULL)
-		buf_adds(&b, script);
-	for (size_t i = 0; i < argv->n && b.len <= LINE_MAX_LEN; i++)
-		buf_addf(&b, "%s%s", i > 0 ? " " : "", argv->v[i]);
-	if (b.len > LINE_MAX_LEN) {
-		b.len = json_text_cut(b.data, LINE_MAX_LEN);
-		b.data[b.len] = '\0';
-		buf_adds(&b, "…");
-	}
-	return buf_take(&b);
-}
-
 char *command_line_of(const char *request)
 {
 	json_t *doc = NULL, *item;
@@ -174,7 +157,7 @@ char *command_line_of(const char *request)
 		strv_add(&argv, word);
 	json_array_foreach(json_object_get(doc, "args"), i, item)
 		strv_add(&argv, json_string_value(item));
-	line = command_line(&argv, json_string_value(json_object_get(doc, "script")));
+	line = line_of(&argv, json_string_value(json_object_get(doc, "script")));
 	strv_done(&argv);
 	json_decref(doc);
 	return line;

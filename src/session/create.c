@@ -343,6 +343,14 @@ static void deleted(void *arg)
 	session_unref(s);
 }
 
+/* A wall could not be raised, and so there is no session. */
+static void tell_missing(struct session *s, const char *wall, const char *message)
+{
+	cleanup_free char *reason = mem_printf("%s: %s", wall, message);
+
+	session_event(s, EVENT_enforcement_failed, reason);
+}
+
 void session_on_refused(struct session *s, const struct launcher_refused *m)
 {
 	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
@@ -354,6 +362,8 @@ void session_on_refused(struct session *s, const struct launcher_refused *m)
 	denial_take(s->refusal, m->policy);
 	if (s->refusal->code == E_POLICY_DENIED)
 		policy_violation(s, s->request_id, s->refusal);
+	else if (s->refusal->code == E_ENFORCEMENT)
+		tell_missing(s, s->refusal->subject, s->refusal->message);
 	rows_session_delete(s);
 	store_after(s->ss->deps.store, deleted, session_ref(s));
 }
@@ -432,25 +442,34 @@ void session_on_ready(struct session *s)
 	store_after(s->ss->deps.store, ready_committed, session_ref(s));
 }
 
-/* A wall's name before the colon means that it could not be raised. */
-static bool names_wall(const char *why, size_t len)
+/* A wall's name before the colon means that it could not be raised; NULL: it was something else. */
+static const char *missing_wall(const char *why)
 {
-	for (unsigned w = 0; w < WALLS; w++)
-		if (strlen(wall_name((enum wall)w)) == len &&
-		    memcmp(wall_name((enum wall)w), why, len) == 0)
-			return true;
-	return false;
+	const size_t len = strcspn(why, ":");
+
+	for (unsigned w = 0; why[len] == ':' && w < WALLS; w++) {
+		const char *name = wall_name((enum wall)w);
+
+		if (strlen(name) == len && memcmp(name, why, len) == 0)
+			return name;
+	}
+	return NULL;
+}
+
+void session_create_ends(struct session *s, const char *why)
+{
+	if (s->create_done != NULL && missing_wall(why) != NULL)
+		session_event(s, EVENT_enforcement_failed, why);
 }
 
 void session_create_failed(struct session *s, const char *why)
 {
 	session_done_fn *done = s->create_done;
-	const size_t len = strcspn(why, ":");
-	cleanup_free char *wall = mem_strndup(why, len);
+	const char *wall = missing_wall(why);
 	struct err err = {0};
 
 	s->create_done = NULL;
-	if (why[len] == ':' && names_wall(why, len))
+	if (wall != NULL)
 		err_set(&err, E_ENFORCEMENT, wall, "session '%s' was not made: %s", s->id, why);
 	else
 		err_set(&err, s->end_reason != NULL ? E_SESSION_STOPPED : E_UNAVAILABLE, s->id,

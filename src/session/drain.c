@@ -102,6 +102,8 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	own.agent_id = s->agent_id;
 	if (!stored)
 		store_event(store, &own, s->id, pos);
+	if (e->counter != NULL && strcmp(e->counter, "oom_kills") == 0)
+		s->oom_kills = e->value;
 	if (e->command_id == NULL)
 		d->c = NULL;
 	else if (d->c == NULL || strcmp(d->c->id, e->command_id) != 0)

@@ -116,6 +116,73 @@ static void evt_2_a_broken_ring_fails_its_session(void **state)
 	kit_seen_done(&o);
 }
 
+static void tell_of_kills(struct fake *f, uint64_t n)
+{
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_resource_limit,
+			  .count = 1,
+			  .limit = event_lend("memory_limit"),
+			  .counter = event_lend("oom_kills"),
+			  .value = n};
+	uint64_t end;
+
+	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
+}
+
+static void expect_end(struct kit *k, uint64_t oom_kills, const char *reason, const char *events)
+{
+	cleanup_buf struct buf r = {0};
+	char id[] = "s1", killed[] = "killed";
+
+	kit_tell(k, MSG_launcher_gone, &(struct launcher_gone){id, killed, .oom_kills = oom_kills},
+		 NULL, 0);
+	session_format(kit_get(k, "s1"), &JW(&r));
+	assert_at(&r, "failure", reason);
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	assert_events(k, "s1", events);
+}
+
+#define OUT_OF_MEMORY "out of memory (memory_limit): the kernel killed the session's warden"
+#define MADE "session_created session_state:ready "
+#define FAILED "session_state:failed session_failed"
+
+static void sbx_4_a_kill_that_nobody_told_of_was_the_wardens(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+
+	wall_set(&kit_get(k, "s1")->walls, WALL_memory_limit, WALL_UP, "x");
+	tell_of_kills(f, 3);
+	expect_end(k, 4, OUT_OF_MEMORY, MADE "resource_limit resource_limit " FAILED);
+}
+
+static void sbx_4_the_first_kill_may_be_the_wardens(void **state)
+{
+	struct kit *k = *state;
+
+	link_done(&kit_session(k, "s1")->link);
+	kit_turn(k);
+	wall_set(&kit_get(k, "s1")->walls, WALL_memory_limit, WALL_PARTIAL, "x");
+	expect_end(k, 1, OUT_OF_MEMORY, MADE "resource_limit " FAILED);
+}
+
+static void sbx_4_kills_that_were_told_of_were_not_the_wardens(void **state)
+{
+	struct kit *k = *state;
+
+	tell_of_kills(kit_session(k, "s1"), 3);
+	wall_set(&kit_get(k, "s1")->walls, WALL_memory_limit, WALL_UP, "x");
+	expect_end(k, 3, "killed", MADE "resource_limit " FAILED);
+}
+
+static void sbx_4_without_a_limit_it_was_not_the_sessions_memory(void **state)
+{
+	struct kit *k = *state;
+
+	kit_session(k, "s1");
+	expect_end(k, 1, "killed", MADE FAILED);
+}
+
 /* What had begun goes on: it is safe in the redo file, and in the ring until it is committed. */
 static void evt_2_what_runs_while_the_disk_is_full_is_not_lost(void **state)
 {
@@ -253,6 +320,10 @@ int main(void)
 		TEST(evt_2_an_answer_waits_for_all_its_events),
 		TEST(evt_2_a_long_ring_is_read_in_turns),
 		TEST(evt_2_a_broken_ring_fails_its_session),
+		TEST(sbx_4_a_kill_that_nobody_told_of_was_the_wardens),
+		TEST(sbx_4_the_first_kill_may_be_the_wardens),
+		TEST(sbx_4_kills_that_were_told_of_were_not_the_wardens),
+		TEST(sbx_4_without_a_limit_it_was_not_the_sessions_memory),
 		TEST(evt_2_what_runs_while_the_disk_is_full_is_not_lost),
 		TEST(ses_8_the_next_server_stores_what_the_last_could_not),
 		TEST(evt_2_a_full_disk_leaves_events_in_the_ring),

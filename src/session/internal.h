@@ -129,6 +129,7 @@ struct session {
 	watch_fn *timer_fn;
 	struct journal_reader *ring;
 	uint64_t ring_end;	      /* up to where it is in the store */
+	uint64_t oom_kills;	      /* that its warden told of; UINT64_MAX: not known */
 	struct strv acks;	      /* results that its warden may forget, not told yet */
 	struct command_list commands; /* running and queued in order, and those whose end is not yet
 					 in the store */
@@ -262,6 +263,9 @@ void session_unref(struct session *s);
 bool session_ended(const struct session *s);
 /* Changes the state, with its event; the row is the caller's to write. */
 void session_set_state(struct session *s, enum session_state to, const char *reason);
+/* Its warden is dead, and its group has counted so many OOM kills. If that is more than the warden
+ * told of, it was one of them: that is the reason, and an event. */
+void session_out_of_memory(struct session *s, uint64_t oom_kills);
 void session_state_event(struct session *s, enum session_state from, enum session_state to,
 			 const char *reason);
 void session_event(struct session *s, enum event_type type, const char *reason);
@@ -277,6 +281,8 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 void session_on_created(struct session *s, struct launcher_created *m, int fd[3], int policy_fd);
 void session_on_refused(struct session *s, const struct launcher_refused *m);
 void session_on_ready(struct session *s); /* the first state of a fresh warden */
+/* Before its end is saved: tells of a wall that was missing; afterwards: tells who asked. */
+void session_create_ends(struct session *s, const char *why);
 void session_create_failed(struct session *s, const char *why);
 /* Takes the walls that a process of ours raised, then adds the ones of this folder. */
 void session_take_walls(struct session *s, const struct strv *walls);
@@ -338,7 +344,6 @@ void command_list_add(struct command *c);			 /* keeps a reference */
 void command_list_drop(struct command *c);
 bool command_is_over(const struct command *c);
 void command_event(struct command *c, enum event_type type, const char *reason);
-char *command_line(const struct strv *argv, const char *script); /* for people, cut */
 char *command_directory(const struct session *s, const char *asked);
 void command_request_format(struct command *c); /* c->request from c->exec */
 char *command_line_of(const char *request);	/* from the row's JSON */

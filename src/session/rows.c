@@ -217,6 +217,7 @@ static struct session *read_session(struct sessions *ss, struct row *r, int64_t 
 	*rowid = get_int(r);
 	id = get_text(r);
 	s = session_new(ss, id, get_text(r));
+	s->oom_kills = UINT64_MAX;
 	s->owner_uid = (uint32_t)get_int(r);
 	state = session_state_by_name(get_text(r));
 	s->state = state < 0 ? SESSION_FAILED : (enum session_state)state;

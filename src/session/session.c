@@ -3,6 +3,7 @@
  */
 #include "base/log.h"
 #include "session/internal.h"
+#include <signal.h>
 
 static const char *const state_names[] = {
 	[SESSION_CREATING] = "creating", [SESSION_READY] = "ready",	[SESSION_BUSY] = "busy",
@@ -124,6 +125,33 @@ void session_state_event(struct session *s, enum session_state from, enum sessio
 	put_event(s, &e, reason);
 }
 
+static void memory_event(struct session *s, uint64_t oom_kills)
+{
+	struct event e = {.type = EVENT_resource_limit,
+			  .command_id = s->running != NULL ? s->running->id : NULL,
+			  .limit = event_lend(wall_name(WALL_memory_limit)),
+			  .counter = event_lend("oom_kills"),
+			  .value = oom_kills};
+
+	put_event(s, &e, s->hint);
+}
+
+void session_out_of_memory(struct session *s, uint64_t oom_kills)
+{
+	const enum wall_state limit = s->walls.wall[WALL_memory_limit].state;
+
+	/* without a limit it was the machine's memory */
+	if (s->over || s->stray || oom_kills == 0 || (limit != WALL_UP && limit != WALL_PARTIAL))
+		return;
+	session_drain(s, UINT64_MAX);
+	if (s->over || oom_kills <= s->oom_kills)
+		return;
+	free(s->hint);
+	s->hint =
+		mem_strdup("out of memory (memory_limit): the kernel killed the session's warden");
+	memory_event(s, oom_kills);
+}
+
 void session_set_state(struct session *s, enum session_state to, const char *reason)
 {
 	session_state_event(s, s->state, to, reason);
@@ -176,6 +204,7 @@ static void end_saved(void *arg)
 {
 	struct session *s = arg;
 	struct sessions *ss = s->ss;
+	const char *reason = s->failure != NULL ? s->failure : s->end_reason;
 
 	if (ss->freeing) {
 		session_unref(s);
@@ -183,13 +212,13 @@ static void end_saved(void *arg)
 	}
 	s->saved = true;
 	log_info("session ended", "session_id", s->id, "state", state_names[s->state], "reason",
-		 s->failure != NULL ? s->failure : s->end_reason);
+		 reason);
 	metrics_observe(ss->deps.metrics, METRIC_SESSION_DURATION,
 			(double)(s->ended_us - s->created_us) / 1e6);
 	remove_remains(s);
 	sessions_drop(s);
 	if (s->create_done != NULL)
-		session_create_failed(s, s->failure != NULL ? s->failure : s->end_reason);
+		session_create_failed(s, reason);
 	session_tell_waiters(s, NULL);
 	session_unref(s);
 	sessions_check_ready(ss);
@@ -203,9 +232,18 @@ static void save_end(struct session *s)
 	session_set_state(s, s->failure != NULL ? SESSION_FAILED : SESSION_STOPPED, reason);
 	session_event(s, s->failure != NULL ? EVENT_session_failed : EVENT_session_destroyed,
 		      reason);
+	session_create_ends(s, reason);
 	rows_session_save(s);
 	store_drop_ring(s->ss->deps.store, s->id);
 	store_after(s->ss->deps.store, end_saved, session_ref(s));
+}
+
+/* The kernel ended it with its session. */
+static void die_with_session(struct command *c)
+{
+	c->signal = SIGKILL;
+	c->exit_code = 128 + SIGKILL;
+	c->out.duration_us = sessions_now(c->s->ss) - c->started_us;
 }
 
 /* What a command gets whose session ends under it. */
@@ -228,6 +266,8 @@ static void end_command(struct command *c)
 			"the session ended before its result was known");
 	if (c->recovered)
 		answer_recall(c);
+	if (c->started_us != 0 && c->exit_code < 0)
+		die_with_session(c);
 	command_end(c, c->started_us != 0 ? COMMAND_KILLED : COMMAND_LOST, &why, false);
 }
 

@@ -300,51 +300,74 @@ static void ses_2_destroyed_while_it_is_made(void **state)
 	assert_string_equal(kit_state(k, "s1"), "stopped");
 }
 
-static void ses_2_a_sandbox_that_fails_while_it_is_made(void **state)
+/* The warden says this while the session is made, and goes. */
+static struct told fail_while_made(struct kit *k, const char *id, const char *reason)
 {
-	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_wish wish = wish_of(id);
 	struct told t = {0};
 	struct fake *f;
 
 	session_create(k->ss, &k->who, &wish, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
-	f = fake_new(k, "s1");
+	f = fake_new(k, id);
 	fake_created(k, f);
 	kit_skip(&f->link, MSG_warden_hello);
-	fake_send(k, f, MSG_warden_failed,
-		  &(struct warden_failed){.reason = text("mount_namespace: not permitted")});
+	fake_send(k, f, MSG_warden_failed, &(struct warden_failed){.reason = text(reason)});
 	assert_int_equal(t.n, 0);
 	link_done(&f->link);
 	kit_turn(k);
 	assert_int_equal(t.n, 1);
+	return t;
+}
+
+static void ses_2_a_sandbox_that_fails_while_it_is_made(void **state)
+{
+	struct kit *k = *state;
+	const struct told t = fail_while_made(k, "s1", "mount_namespace: not permitted");
+
 	assert_int_equal(t.err.code, E_ENFORCEMENT);
 	assert_string_equal(t.err.subject, "mount_namespace");
 	assert_string_equal(t.err.message,
 			    "session 's1' was not made: mount_namespace: not permitted");
 	kit_skip(&k->launcher, MSG_launcher_remove);
 	assert_string_equal(kit_state(k, "s1"), "failed");
+	assert_events(k, "s1", "session_state:failed session_failed enforcement_failed");
 }
 
 static void ses_2_a_failure_that_is_no_walls_fault(void **state)
 {
+	static const char *const reasons[] = {"init: broken", "mount_namespaces: x",
+					      "mount_namespac: x", "mount_namespace"};
+	static const char *const ids[] = {"s1", "s2", "s3", "s4"};
+	struct kit *k = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
+		const struct told t = fail_while_made(k, ids[i], reasons[i]);
+
+		assert_int_equal(t.err.code, E_UNAVAILABLE);
+		assert_string_equal(t.err.subject, ids[i]);
+		kit_skip(&k->launcher, MSG_launcher_remove);
+	}
+}
+
+/* SBX-5: that a wall is missing is recorded, though there is no session. */
+static void sbx_5_a_missing_wall_is_an_event(void **state)
+{
 	struct kit *k = *state;
 	struct session_wish wish = wish_of("s1");
+	struct launcher_refused m = {.session_id = text("s1"),
+				     .code = text("E_ENFORCEMENT"),
+				     .subject = text("memory_limit"),
+				     .message = text("no group to be had")};
 	struct told t = {0};
-	struct fake *f;
 
 	session_create(k->ss, &k->who, &wish, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
-	f = fake_new(k, "s1");
-	fake_created(k, f);
-	kit_skip(&f->link, MSG_warden_hello);
-	fake_send(k, f, MSG_warden_failed, &(struct warden_failed){.reason = text("init: broken")});
-	link_done(&f->link);
-	kit_turn(k);
-	assert_int_equal(t.err.code, E_UNAVAILABLE);
-	assert_string_equal(t.err.subject, "s1");
+	kit_tell(k, MSG_launcher_refused, &m, NULL, 0);
+	assert_int_equal(t.err.code, E_ENFORCEMENT);
+	assert_events(k, "s1", "enforcement_failed");
 }
 
 /* ---- seen ---- */
@@ -664,6 +687,7 @@ int main(void)
 		TEST(ses_2_destroyed_while_it_is_made),
 		TEST(ses_2_a_sandbox_that_fails_while_it_is_made),
 		TEST(ses_2_a_failure_that_is_no_walls_fault),
+		TEST(sbx_5_a_missing_wall_is_an_event),
 		TEST(evt_1_events_name_the_request_that_made_them),
 		TEST(ses_1_others_do_not_see_it),
 		TEST(ses_1_the_list_has_pages_with_the_newest_last),

@@ -635,23 +635,24 @@ static __attribute__((unused)) char *kit_events(struct kit *k, const char *sessi
 		assert_string_equal(events_, expected);              \
 	} while (0)
 
-/* The state in a command's row. Owned. */
-static __attribute__((unused)) char *kit_row_state(struct kit *k, const char *id)
+/* The first column of a command's row. sql: a literal. Owned. */
+static __attribute__((unused)) char *kit_row(struct kit *k, const char *id, const char *sql)
 {
-	sqlite3_stmt *st = store_stmt(k->store, "SELECT state FROM commands WHERE id=?");
-	char *state;
+	sqlite3_stmt *st = store_stmt(k->store, sql);
+	char *text;
 
 	sqlite3_bind_text(st, 1, id, -1, SQLITE_STATIC);
 	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-	state = mem_strdup((const char *)sqlite3_column_text(st, 0));
+	text = mem_strdup((const char *)sqlite3_column_text(st, 0));
 	sqlite3_reset(st);
-	return state;
+	return text;
 }
 
-#define assert_row(k, id, expected)                               \
-	do {                                                      \
-		cleanup_free char *state_ = kit_row_state(k, id); \
-		assert_string_equal(state_, expected);            \
+#define assert_row(k, id, expected)                                              \
+	do {                                                                     \
+		cleanup_free char *state_ =                                      \
+			kit_row(k, id, "SELECT state FROM commands WHERE id=?"); \
+		assert_string_equal(state_, expected);                           \
 	} while (0)
 
 #define KIT_HASH_A ((const uint8_t *)"0123456789abcdef0123456789abcdef")

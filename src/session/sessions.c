@@ -366,6 +366,7 @@ static void on_gone(struct sessions *ss, union launcher_payload *p, struct link_
 	if (s->hint == NULL)
 		s->hint = mem_strdup(p->gone.reason);
 	session_ref(s);
+	session_out_of_memory(s, p->gone.oom_kills);
 	warden_read(s); /* its last words come first */
 	session_over(s, "its warden ended");
 	session_unref(s);

@@ -61,7 +61,8 @@ static void ses_2_a_dead_warden_answers_with_what_is_known(void **state)
 	assert_int_equal(a.done, 1);
 	assert_int_equal(a.err.code, E_OK);
 	assert_at(&a.record, "state", "killed");
-	assert_at(&a.answer, "result.exit_code", "null");
+	assert_at(&a.answer, "result.exit_code", "137");
+	assert_at(&a.answer, "result.signal", "KILL");
 	assert_at(&a.answer, "result.error.code", "E_UNAVAILABLE");
 	assert_at(&a.answer, "result.error.message", "the session failed: killed");
 	assert_at(&a.answer, "result.stdout", "two\nlines");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's way to its warden: submitted, its row written, queued, sent. */
+#include "base/line.h"
 #include "session/internal.h"
 #include <inttypes.h>
 
@@ -135,7 +136,7 @@ static struct command *make(struct session *s, const struct caller *who,
 		memcpy(c->body_hash, ask->body_hash, sizeof(c->body_hash));
 	}
 	fill_exec(c, ask, who);
-	c->line = command_line(&c->exec.argv, c->exec.script);
+	c->line = line_of(&c->exec.argv, c->exec.script);
 	command_request_format(c);
 	return c;
 }

@@ -167,7 +167,7 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 	struct fake *f = kit_session(k, "s1");
 	struct exec_wish wish = kit_wish("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
-	cleanup_buf struct buf r = {0};
+	cleanup_buf struct buf r = {0}, request = {0};
 	struct warden_result result;
 
 	kit_submit(k, "s1", &wish, &a);
@@ -187,6 +187,10 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 	fake_take_exec(f);
 	kit_skip(&f->link, MSG_warden_ack);
 	assert_string_equal(kit_state(k, "s1"), "busy");
+	/* where it runs is stored, for whoever reads it after a restart */
+	request.data = kit_row(k, f->command, "SELECT request FROM commands WHERE id=?");
+	request.len = strlen(request.data);
+	assert_at(&request, "working_dir", "/elsewhere");
 	fake_finish(k, f, 0, "");
 	assert_int_equal(b.done, 1);
 	assert_at(&b.answer, "request.working_dir", "/elsewhere");

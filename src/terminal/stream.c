@@ -23,11 +23,9 @@ void stream_done(struct stream *s)
 static void store(struct stream *s, const char *p, size_t n)
 {
 	while (n > 0) {
-		const ssize_t r = write(s->fd, p, n);
+		const ssize_t r = TEMP_FAILURE_RETRY(write(s->fd, p, n));
 
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0) {
+		if (r == -1) {
 			s->failed = errno;
 			return;
 		}

@@ -198,13 +198,35 @@ static void trm_10_the_longest_names(void **state)
 	assert_int_equal(unlinkat(p->fd, "s", AT_REMOVEDIR), -1);
 }
 
+/* EXE-3: descriptor 0 is as good as any. */
+static void exe_3_descriptor_0_is_a_file_too(void **state)
+{
+	const struct place *p = *state;
+	const int saved = dup(STDIN_FILENO);
+	struct err err = {0};
+	int fd = -1;
+
+	close(STDIN_FILENO);
+	assert_int_equal(stream_file_create(p->fd, "session-a", "cmd-a", 1), 0);
+	close(STDIN_FILENO);
+	assert_int_equal(stream_file_open(p->fd, "session-a", "cmd-a", 1, &err, &fd), 0);
+	assert_int_equal(fd, 0);
+	close(STDIN_FILENO);
+	/* it is given back after the directory was listed */
+	stream_sweep(p->fd, 0, 0, NOW_US, NULL, NULL);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	assert_false(there(p, "session-a", "cmd-a"));
+	dup2(saved, STDIN_FILENO);
+	close(saved);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_3_files_are_made_once), TEST(exe_3_names_cannot_leave_the_directory),
 		TEST(trm_10_sweep_by_age),	 TEST(trm_10_sweep_by_quota),
-		TEST(trm_10_the_longest_names),
+		TEST(trm_10_the_longest_names),	 TEST(exe_3_descriptor_0_is_a_file_too),
 	};
 
 	return cmocka_run_group_tests_name("stream_files", tests, NULL, NULL);

@@ -189,6 +189,21 @@ static void exe_3_a_broken_descriptor_is_an_error(void **state)
 	close(ends[1]);
 }
 
+/* EXE-3: descriptor 0 is as good as any: it is closed too. */
+static void exe_3_descriptor_0_is_closed(void **state)
+{
+	const int saved = dup(STDIN_FILENO);
+	struct stream s;
+
+	close(STDIN_FILENO);
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 5);
+	assert_int_equal(s.fd, STDIN_FILENO);
+	stream_done(&s);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+	dup2(saved, STDIN_FILENO);
+	close(saved);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +213,7 @@ int main(void)
 		cmocka_unit_test(exe_3_paging_ends),
 		cmocka_unit_test(exe_3_text_is_cut_at_characters),
 		cmocka_unit_test(exe_3_a_broken_descriptor_is_an_error),
+		cmocka_unit_test(exe_3_descriptor_0_is_closed),
 	};
 
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);

@@ -139,9 +139,8 @@ static struct connection *free_connection(struct capture_in *in)
 
 /* What was sent before the socket asked for credentials has them as well: nobody had accepted it
  * yet. The listener has the option set, so that the accepted socket is born with it. */
-static void take_connection(struct capture_in *in, int fd)
+static void take_connection(struct capture_in *in, int fd, pid_t pid)
 {
-	const pid_t pid = peer_of(fd);
 	bool later = false;
 	struct captured *to = pid > 0 ? in->s.owner(pid, &later, in->s.arg) : NULL;
 	struct connection *c = free_connection(in);
@@ -169,7 +168,21 @@ static void on_connection(void *arg)
 	const int fd = accept4(in->s.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd >= 0)
-		take_connection(in, fd);
+		take_connection(in, fd, peer_of(fd));
+}
+
+static void on_given(void *arg)
+{
+	struct capture_in *in = arg;
+	size_t nfds = 1;
+	pid_t pid = -1;
+	int fd = -1;
+	const ssize_t n = fdio_recv(in->s.listen_fd, &pid, sizeof(pid), &fd, &nfds, NULL);
+
+	if (n == (ssize_t)sizeof(pid) && nfds == 1)
+		take_connection(in, fd, pid);
+	else if (n >= 0 && nfds == 1)
+		close(fd);
 }
 
 int capture_in_open(const struct capture_in_setup *s, struct capture_in **out, struct err *err)
@@ -190,7 +203,7 @@ int capture_in_open(const struct capture_in_setup *s, struct capture_in **out, s
 	}
 	in->dev = st.st_dev;
 	in->ino = st.st_ino;
-	in->watch = watch_readable(s->loop, s->listen_fd, on_connection, in);
+	in->watch = watch_readable(s->loop, s->listen_fd, s->given ? on_given : on_connection, in);
 	watch_start(in->watch);
 	*out = in;
 	return 0;

@@ -34,6 +34,7 @@ struct capture_in;
 struct capture_in_setup {
 	struct loop *loop;
 	int listen_fd;	/* taken */
+	bool given;	/* its datagrams bring a connection and the pid of who has its other end */
 	int program_fd; /* O_PATH of agentsh-state, borrowed */
 	size_t max;	/* bytes of one capture */
 	capture_owner_fn *owner;

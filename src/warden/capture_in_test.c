@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Forked copies of this test play the shell's capture program and those who would like to be it. */
 #include "base/clock.h"
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "warden/capture_in.h"
 #include <fcntl.h>
@@ -54,6 +55,32 @@ static void wait_until(struct fixture *f, bool (*until)(struct fixture *f), int 
 	f->stop_us = clock_mono_us(&clock_system) + (int64_t)ms * 1000;
 	watch_after_ms(f->tick, 0);
 	loop_run(f->loop);
+}
+
+static int given_end = -1; /* where connections are handed in */
+
+/* As make_with, but nobody can connect: a socketpair brings connections. */
+static int make_given(void **state)
+{
+	struct fixture *f = mem_new(struct fixture);
+	cleanup_fd int program_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	struct capture_in_setup s = {.program_fd = program_fd,
+				     .given = true,
+				     .max = MAX_BYTES,
+				     .owner = owner,
+				     .arg = f};
+	int pair[2];
+
+	f->loop = loop_new(NULL, NULL);
+	f->tick = watch_timer(f->loop, on_tick, f);
+	f->owned = true;
+	s.loop = f->loop;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	s.listen_fd = pair[0];
+	given_end = pair[1];
+	*state = f;
+	return capture_in_open(&s, &f->in, NULL);
 }
 
 static int make_with(void **state, const char *program)
@@ -346,12 +373,70 @@ static void sta_5_connections_are_few_and_short(void **state)
 		assert_int_equal(status_of(pid[i]), 0);
 }
 
+/* The child gets one end, we hand the other in with a pid. */
+static pid_t given_sender(const char *const *datagrams, bool lie)
+{
+	const int on = 1;
+	int pair[2];
+	pid_t pid, said;
+	char c = 0;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+	fdio_nonblock(pair[0]);
+	pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		for (; *datagrams != NULL; datagrams++)
+			if (send(pair[1], *datagrams,
+				 strlen(*datagrams) + (**datagrams == CAPTURE_ENV),
+				 MSG_NOSIGNAL) < 0)
+				_exit(2);
+		_exit(recv(pair[1], &c, 1, 0) == 1 && c == CAPTURE_ACK ? 0 : 1);
+	}
+	close(pair[1]);
+	said = lie ? getpid() : pid;
+	assert_true(fdio_send(given_end, &said, sizeof(said), &pair[0], 1) >= 0);
+	close(pair[0]);
+	return pid;
+}
+
+/* STA-3: where nobody can connect, a connection is given; who sends is known all the same. */
+static void sta_3_a_given_connection_is_judged_alike(void **state)
+{
+	static const char *const whole[] = {"EA=1", "D/tmp", "F", NULL};
+	struct fixture *f = *state;
+	pid_t pid = given_sender(whole, false);
+
+	wait_until(f, is_taken, 5000);
+	assert_int_equal(status_of(pid), 0);
+	assert_string_equal(f->captured.env.v[0], "A=1");
+	f->captured.taken = false;
+	/* what comes from another than the one that it was given to */
+	pid = given_sender(whole, true);
+	wait_until(f, is_noted, 5000);
+	assert_int_equal(status_of(pid), 1);
+	assert_false(f->captured.taken);
+	/* no command's: hung up; nonsense without a connection: passed over */
+	f->owned = f->asked = false;
+	pid = given_sender(whole, false);
+	wait_until(f, is_asked, 5000);
+	assert_int_not_equal(status_of(pid), 0);
+	f->asked = false;
+	assert_int_equal(send(given_end, "x", 1, 0), 1);
+	wait_until(f, is_asked, 50);
+	assert_false(f->asked);
+	close(given_end);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 	const struct CMUnitTest tests[] = {
 		TEST(sta_3_the_last_capture_counts),
 		TEST(sta_5_bad_captures_leave_the_good_one),
+		cmocka_unit_test_setup_teardown(sta_3_a_given_connection_is_judged_alike,
+						make_given, unmake),
 		cmocka_unit_test_setup_teardown(sta_6_another_program_is_not_believed, make_other,
 						unmake),
 		TEST(sta_6_a_stranger_is_not_heard),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Time-outs, kills, floods, and the coming and going of the API child, through the real programs.
- */
+/* Time-outs, kills, floods, windows, and what is asked of a session, through the real programs. */
 #include "warden/session_testkit.h"
 
 #define STORM_GOES_ON_MS 300
@@ -13,16 +12,6 @@ static void send_kill(struct kit *k, const char *id, int sig, uint64_t grace_ms,
 				      .tree = tree};
 
 	assert_int_equal(link_send(&k->api, MSG_warden_kill, 0, &m, NULL, 0, NULL), 0);
-}
-
-static struct kit_command start_script(struct kit *k, const char *script, uint64_t timeout_ms)
-{
-	struct kit_command c = kit_command(k);
-
-	c.ask.script = mem_strdup(script);
-	c.ask.timeout_ms = timeout_ms;
-	kit_send(k, &c);
-	return c;
 }
 
 /* EXE-4: the time-out ends the whole tree, whatever it does, and answers with what was printed. */
@@ -40,7 +29,7 @@ static void exe_4_a_time_out_kills_the_tree(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
 		cleanup_free char *script = mem_printf("echo partial; %s", scripts[i]);
 		const int64_t begun = kit_now_ms();
-		struct kit_command c = start_script(k, script, STORM_GOES_ON_MS);
+		struct kit_command c = kit_start_script(k, script, STORM_GOES_ON_MS);
 		cleanup_free char *out = NULL;
 
 		kit_wait(k, &c);
@@ -68,7 +57,7 @@ static void exe_4_the_sessions_time_out_caps(void **state)
 	kit_of(state);
 	k = kit_open_with(&wish);
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
-		struct kit_command c = start_script(k, "sleep 7172", asked[i]);
+		struct kit_command c = kit_start_script(k, "sleep 7172", asked[i]);
 
 		kit_wait(k, &c);
 		assert_int_equal(c.result.exit_code, 124);
@@ -82,7 +71,7 @@ static void exe_4_the_sessions_time_out_caps(void **state)
 static void exe_4_a_fork_bomb_ends(void **state)
 {
 	struct kit *k = kit_of(state);
-	struct kit_command c = start_script(
+	struct kit_command c = kit_start_script(
 		k, "ulimit -u 200; f() { f 7173 & f 7173 & wait; }; f 2>/dev/null", 500);
 
 	kit_wait(k, &c);
@@ -95,8 +84,8 @@ static void exe_4_a_fork_bomb_ends(void **state)
 static void exe_5_a_signal_reaches_the_first_process(void **state)
 {
 	struct kit *k = kit_of(state);
-	struct kit_command c =
-		start_script(k, "trap 'echo got; exit 9' USR1; sleep 7174 & echo ready; wait", 0);
+	struct kit_command c = kit_start_script(
+		k, "trap 'echo got; exit 9' USR1; sleep 7174 & echo ready; wait", 0);
 	cleanup_free char *out = NULL;
 
 	c.ask.report_output = 1;
@@ -127,11 +116,11 @@ static void exe_5_kill_ends_everything(void **state)
 	struct kit *k = kit_of(state);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct kit_command c =
-			start_script(k,
-				     "trap '' TERM; (trap '' TERM; setsid sleep 7175) & echo x; "
-				     "sleep 7175; sleep 7175; sleep 7175",
-				     0);
+		struct kit_command c = kit_start_script(
+			k,
+			"trap '' TERM; (trap '' TERM; setsid sleep 7175) & echo x; "
+			"sleep 7175; sleep 7175; sleep 7175",
+			0);
 		int64_t begun;
 
 		kit_wait_started(k, &c);
@@ -272,227 +261,6 @@ static void exe_4_stdin_is_pumped(void **state)
 	kit_done(&c);
 }
 
-static int dial(const struct kit *k)
-{
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", k->socket);
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	return fd;
-}
-
-/* Leaves the warden as a killed API child would, and comes back as the next one. */
-static void reconnect(struct kit *k)
-{
-	link_done(&k->api);
-	link_init(&k->api, dial(k), SIDE_API, SIDE_WARDEN);
-	kit_say_hello(k);
-}
-
-/* SES-8: commands go on without an API child; what is not acknowledged is told again. */
-static void ses_8_the_api_child_is_replaced(void **state)
-{
-	struct kit *k = kit_of(state);
-	struct kit_command a = start_script(k, "export ONE=1; exit 4", 0);
-	struct kit_command b, again = {0};
-
-	while (!kit_step(k, &a))
-		;
-	b = start_script(k, "head -c 300000 /dev/zero; echo $ONE >&2; sleep 0.3; exit 5", 0);
-	b.ask.flow = 1;
-	kit_wait_started(k, &b);
-	reconnect(k);
-	assert_int_equal(k->state.fresh, 0);
-	assert_string_equal(strv_env_get(&k->state.env, "ONE"), "1");
-	assert_int_equal(k->state.commands, 2);
-	assert_int_equal(k->state.last_exit, 4);
-	/* First's result again, and that the second runs. */
-	k->started = false;
-	memcpy(again.id, a.id, sizeof(again.id));
-	again.out[0] = again.out[1] = -1;
-	while (again.result.command_id == NULL || !k->started)
-		kit_step(k, &again);
-	assert_int_equal(again.result.exit_code, 4);
-	kit_ack(k, a.id);
-	kit_wait(k, &b);
-	assert_int_equal(b.result.exit_code, 5);
-	assert_int_equal(b.result.stdout_bytes, 300000);
-	/* Both are acknowledged: nothing but the state comes now. */
-	reconnect(k);
-	kit_expect(k, "echo new", "new\n", 0);
-	kit_drain(k);
-	assert_non_null(strstr(k->events, "command_finished cmd-2 5;"));
-	kit_done(&a);
-	kit_done(&b);
-	msg_done(MSG_warden_result, &again.result);
-}
-
-/* SES-8: a window that nobody will widen any more does not stop a command. */
-static void ses_8_windows_end_with_the_api_child(void **state)
-{
-	struct kit *k = kit_of(state);
-	struct kit_command c = kit_command(k);
-
-	c.ask.script = mem_strdup("head -c 400000 /dev/zero");
-	c.ask.flow = 1;
-	kit_send(k, &c);
-	kit_wait_started(k, &c);
-	reconnect(k);
-	kit_wait(k, &c);
-	assert_int_equal(c.result.stdout_bytes, 400000);
-	kit_done(&c);
-}
-
-/* SES-8: whoever only knocks replaces nobody; a stranger is not let in. */
-static void ses_8_strangers_stay_outside(void **state)
-{
-	struct kit *k = kit_of(state);
-	const int knock = dial(k);
-	pid_t pid;
-	int status;
-
-	kit_expect(k, "echo a", "a\n", 0);
-	close(knock);
-	kit_expect(k, "echo b", "b\n", 0);
-	if (geteuid() != 0)
-		return;
-	pid = fork();
-	if (pid == 0) {
-		char c;
-		int fd;
-
-		if (setresuid(KIT_UID, KIT_UID, KIT_UID) < 0)
-			_exit(2);
-		fd = dial(k);
-		_exit(recv(fd, &c, 1, 0) == 0 ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	kit_expect(k, "echo c", "c\n", 0);
-}
-
-/* SES-8: without a server for the orphan time the session ends in order. */
-static void ses_8_an_orphan_ends(void **state)
-{
-	const struct kit_wish wish = {.orphan_ms = 200};
-	struct kit *k;
-
-	kit_of(state);
-	k = kit_open_with(&wish);
-	link_done(&k->api);
-	k->api.fd = -1;
-	assert_int_equal(kit_wait_warden(k), 0);
-	kit_free(k);
-}
-
-static void expect_failure(struct kit *k, const char *reason)
-{
-	struct warden_failed f = {0};
-
-	kit_recv_type(k, MSG_warden_failed, &f);
-	if (strstr(f.reason, reason) == NULL)
-		fail_msg("failed with '%s'", f.reason);
-	msg_done(MSG_warden_failed, &f);
-	assert_int_equal(kit_wait_warden(k), 1);
-	kit_free(k);
-}
-
-static pid_t only_child(pid_t parent)
-{
-	cleanup_free pid_t *all = NULL;
-	const size_t n = proc_descendants(parent, &all);
-
-	assert_true(n > 0);
-	return all[0];
-}
-
-/* SES-8: a killed init fails the session, with its reason, and nothing stays. */
-static void ses_8_a_killed_init_fails_the_session(void **state)
-{
-	const struct kit_wish wish = {0};
-	struct kit_command c;
-	struct kit *k;
-
-	kit_of(state);
-	k = kit_open_with(&wish);
-	c = start_script(k, "sleep 7176", 0);
-	kit_wait_started(k, &c);
-	kill(only_child(k->warden), SIGKILL);
-	expect_failure(k, "init was ended by signal 9");
-	assert_false(kit_alive("sleep 7176"));
-	kit_done(&c);
-}
-
-/* SES-8: so does a killed leader; a killed warden takes all with it. */
-static void ses_8_a_killed_leader_fails_the_session(void **state)
-{
-	const struct kit_wish wish = {0};
-	struct kit_command c;
-	struct kit *k;
-
-	kit_of(state);
-	k = kit_open_with(&wish);
-	c = start_script(k, "kill -9 $PPID; sleep 7177", 0);
-	expect_failure(k, "the leader of cmd-1 died");
-	assert_false(kit_alive("sleep 7177"));
-	kit_done(&c);
-
-	k = kit_open_with(&wish);
-	c = start_script(k, "sleep 7177", 0);
-	kit_wait_started(k, &c);
-	kill(k->warden, SIGKILL);
-	assert_int_equal(kit_wait_warden(k), 137);
-	for (int i = 0; kit_alive("sleep 7177") && i < 100; i++)
-		poll(NULL, 0, 10);
-	assert_false(kit_alive("sleep 7177"));
-	kit_free(k);
-	kit_done(&c);
-}
-
-static pid_t leader_of(struct kit *k)
-{
-	struct kit_command c = kit_script(k, "echo $PPID");
-	cleanup_free char *out = kit_text(&c, 0);
-	const pid_t inside = atoi(out);
-	pid_t *all, found = 0;
-	const size_t n = proc_descendants(only_child(k->warden), &all);
-
-	for (size_t i = 0; i < n; i++) {
-		cleanup_free char *path = mem_printf("/proc/%d/status", (int)all[i]);
-		cleanup_buf struct buf b = {0};
-		cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-		const char *at;
-		int host, own;
-
-		if (fd < 0 || fdio_load(fd, 1 << 16, &b, NULL) < 0 ||
-		    (at = strstr(b.data, "NSpid:")) == NULL)
-			continue;
-		if (sscanf(at, "NSpid: %d %d", &host, &own) == 2 && own == inside)
-			found = all[i];
-	}
-	free(all);
-	kit_done(&c);
-	return found;
-}
-
-/* EXE-1: a leader is used again; one that dies while it is idle is nobody's loss. */
-static void exe_1_a_dead_idle_leader_is_replaced(void **state)
-{
-	struct kit *k = kit_of(state);
-	const pid_t first = leader_of(k);
-	cleanup_fd int pidfd = -1;
-
-	assert_true(first > 0);
-	assert_int_equal(leader_of(k), first);
-	pidfd = proc_pidfd(first);
-	kill(first, SIGKILL);
-	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, KIT_WAIT_MS), 1);
-	for (int i = 0; i < 3; i++)
-		kit_expect(k, "echo fine", "fine\n", 0);
-	assert_int_not_equal(leader_of(k), first);
-}
-
 /* SES-2: an end kills what runs and still tells of it. */
 static void ses_2_an_end_tells_of_killed_commands(void **state)
 {
@@ -502,7 +270,7 @@ static void ses_2_an_end_tells_of_killed_commands(void **state)
 
 	kit_of(state);
 	k = kit_open_with(&wish);
-	c = start_script(k, "trap '' TERM; echo x; sleep 7178", 0);
+	c = kit_start_script(k, "trap '' TERM; echo x; sleep 7178", 0);
 	kit_wait_started(k, &c);
 	kit_end(k);
 	kit_wait(k, &c);
@@ -524,117 +292,6 @@ static void ses_2_an_end_tells_of_killed_commands(void **state)
 	assert_int_equal(kit_wait_warden(k), 0);
 	kit_free(k);
 	kit_done(&late);
-}
-
-/* EVT-2: a full ring holds the commands until it is read; nothing is lost, nothing overtakes. */
-static void evt_2_a_full_ring_waits(void **state)
-{
-	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
-	struct kit *k;
-	unsigned sent = 0, answered = 0;
-	struct kit_command c[400] = {0};
-
-	kit_of(state);
-	k = kit_open_with(&wish);
-	/* Long lines fill the ring soon. */
-	while (answered < 200) {
-		struct pollfd p = {k->api.fd, POLLIN, 0};
-
-		if (sent == answered && sent < 200) {
-			c[sent] = kit_command(k);
-			strv_add(&c[sent].ask.argv, "history");
-			strv_add(&c[sent].ask.argv, "0");
-			for (int i = 0; i < 100; i++)
-				strv_add(&c[sent].ask.argv, "a word of no use");
-			kit_send(k, &c[sent++]);
-		}
-		if (poll(&p, 1, 300) == 0) {
-			/* Held: no answer comes while the ring is full. */
-			kit_drain(k);
-			continue;
-		}
-		if (kit_step(k, &c[answered])) {
-			assert_int_equal(c[answered].result.exit_code, 1);
-			kit_ack(k, c[answered].id);
-			kit_done(&c[answered++]);
-		}
-	}
-	kit_drain(k);
-	for (unsigned i = 1; i <= 200; i++) {
-		cleanup_free char *pair =
-			mem_printf("command_started cmd-%u -1;command_finished cmd-%u 1;", i, i);
-
-		assert_non_null(strstr(k->events, pair));
-	}
-	assert_null(strstr(k->events, "events_dropped"));
-	kit_close((void **)&k);
-}
-
-static struct kit_command send_long(struct kit *k)
-{
-	struct kit_command c = kit_command(k);
-
-	strv_add(&c.ask.argv, "pwd");
-	for (int i = 0; i < 100; i++)
-		strv_add(&c.ask.argv, "a word of no use");
-	kit_send(k, &c);
-	return c;
-}
-
-/* EVT-2: only so many commands wait for a full ring. */
-static void evt_2_only_so_many_wait(void **state)
-{
-	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
-	struct pollfd p = {.events = POLLIN};
-	struct kit_command c[66];
-	struct kit *k;
-
-	kit_of(state);
-	k = kit_open_with(&wish);
-	p.fd = k->api.fd;
-	for (c[0] = send_long(k); poll(&p, 1, 500) > 0; c[0] = send_long(k)) {
-		kit_wait(k, &c[0]);
-		kit_done(&c[0]);
-	}
-	for (int i = 1; i < 66; i++)
-		c[i] = send_long(k);
-	kit_wait(k, &c[65]);
-	assert_string_equal(c[65].refused.code, "E_UNAVAILABLE");
-	kit_drain(k);
-	for (int i = 0; i < 65; i++) {
-		kit_wait(k, &c[i]);
-		assert_int_equal(c[i].result.exit_code, 0);
-	}
-	for (int i = 0; i < 66; i++)
-		kit_done(&c[i]);
-	kit_close((void **)&k);
-}
-
-/* EVT-2: or drops, and says how many. */
-static void evt_2_a_full_ring_drops_and_counts(void **state)
-{
-	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN, .drops = true};
-	struct kit *k;
-
-	kit_of(state);
-	k = kit_open_with(&wish);
-	for (unsigned i = 0; i < 300; i++) {
-		struct kit_command c = kit_command(k);
-
-		strv_add(&c.ask.argv, "pwd");
-		for (int w = 0; w < 100; w++)
-			strv_add(&c.ask.argv, "a word of no use");
-		kit_send(k, &c);
-		kit_wait(k, &c);
-		kit_done(&c);
-	}
-	kit_drain(k);
-	assert_null(strstr(k->events, "cmd-300 "));
-	kit_expect(k, "echo x", "x\n", 0);
-	kit_drain(k);
-	assert_non_null(strstr(k->events, "events_dropped"));
-	assert_non_null(strstr(k->events, "command_finished cmd-301 0;"));
-	kit_close((void **)&k);
 }
 
 /* SES-1: a patch changes the session's state; a bad one changes nothing; each is answered. */
@@ -724,17 +381,7 @@ int main(void)
 		cmocka_unit_test(exe_3_a_flood_is_bounded),
 		TEST(exe_6_output_waits_for_its_window),
 		TEST(exe_4_stdin_is_pumped),
-		TEST(ses_8_the_api_child_is_replaced),
-		TEST(ses_8_windows_end_with_the_api_child),
-		TEST(ses_8_strangers_stay_outside),
-		cmocka_unit_test(ses_8_an_orphan_ends),
-		cmocka_unit_test(ses_8_a_killed_init_fails_the_session),
-		cmocka_unit_test(ses_8_a_killed_leader_fails_the_session),
-		TEST(exe_1_a_dead_idle_leader_is_replaced),
 		cmocka_unit_test(ses_2_an_end_tells_of_killed_commands),
-		cmocka_unit_test(evt_2_a_full_ring_waits),
-		cmocka_unit_test(evt_2_only_so_many_wait),
-		cmocka_unit_test(evt_2_a_full_ring_drops_and_counts),
 		TEST(ses_1_a_patch_is_answered_with_the_state),
 		TEST(cfg_1_new_settings_are_taken),
 		TEST(ses_4_the_first_state),

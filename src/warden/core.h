@@ -4,6 +4,7 @@
 #pragma once
 #include "base/clock.h"
 #include "warden/api.h"
+#include "warden/bare.h"
 #include "warden/capture_in.h"
 #include "warden/env.h"
 #include "warden/execs.h"
@@ -41,6 +42,7 @@ struct warden {
 	bool ready, init_dead;
 	int root_fd, null_fd;
 	struct strv walls;
+	struct bare *bare; /* NULL: the session has namespaces */
 	struct capture_in *captures;
 	/* from hello */
 	struct warden_hello settings;

@@ -13,7 +13,7 @@ static const char *home(const struct builtin_call *c)
 {
 	const char *set = strv_env_get(&c->memory->env, "HOME");
 
-	return set != NULL ? set : ENV_HOME;
+	return set != NULL ? set : c->memory->home;
 }
 
 /* ~, ~/x, ~user, ~user/x; anything else, and an unknown user, stays as it is. */

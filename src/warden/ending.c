@@ -3,8 +3,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/tree.h"
 #include "warden/core.h"
-#include "warden/kill.h"
 #include "warden/root.h"
 #include <errno.h>
 #include <signal.h>
@@ -238,7 +238,7 @@ static void kill_step(void *arg)
 	if (run_hold_leader(r)) {
 		/* Stopped, it could neither reap nor speak. */
 		proc_pidfd_signal(r->root.pidfd, SIGCONT);
-		kill_round(&r->root);
+		tree_kill_round(&r->root);
 	}
 	r->rounds++;
 	watch_after_ms(r->retry, ms);
@@ -275,7 +275,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	if (r->phase == RUN_ENDING)
 		return;
 	if (r->why == WHY_ITSELF && run_hold_leader(r))
-		kill_list(&r->root, keep ? "kept" : "ended", &r->background);
+		tree_list(&r->root, keep ? "kept" : "ended", &r->background);
 	if (!keep) {
 		run_begin_kill(r, r->why);
 		return;

@@ -48,7 +48,10 @@ static void drop_own(struct strv *env)
 
 void memory_init(struct memory *m, const struct strv *env, const char *cwd, size_t env_max)
 {
-	*m = (struct memory){.env_max = env_max, .cwd = mem_strdup(cwd), .history_base = 1};
+	*m = (struct memory){.env_max = env_max,
+			     .home = mem_strdup(ENV_HOME),
+			     .cwd = mem_strdup(cwd),
+			     .history_base = 1};
 	strv_copy(&m->env, env);
 	wish_env_strip(&m->env);
 	drop_own(&m->env);
@@ -60,6 +63,7 @@ void memory_done(struct memory *m)
 	strv_done(&m->aliases);
 	strv_done(&m->dirs);
 	strv_done(&m->history);
+	free(m->home);
 	free(m->cwd);
 	free(m->oldpwd);
 	*m = (struct memory){0};
@@ -133,7 +137,7 @@ void env_build(const struct memory *m, const struct env_ask *ask, struct strv *o
 		drop_own(out);
 	}
 	if (strv_env_get(out, "HOME") == NULL)
-		strv_add(out, "HOME=" ENV_HOME);
+		strv_env_set(out, "HOME", m->home != NULL ? m->home : ENV_HOME);
 	strv_add(out, "AGENTSH_IN_SESSION=1");
 	strv_env_set(out, "AGENTSH_SESSION_ID", ask->session_id);
 	strv_env_set(out, "PWD", ask->cwd);

@@ -16,6 +16,7 @@
 
 struct memory {
 	struct strv env;
+	char *home;	       /* what HOME is if nobody sets it */
 	size_t env_max;	       /* bytes of env */
 	char *cwd, *oldpwd;    /* absolute; oldpwd may be NULL */
 	struct strv aliases;   /* "name=value" */

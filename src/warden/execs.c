@@ -242,14 +242,14 @@ static void take_owner(struct execs *x, const struct exec_request *req, char id[
 
 /* ---- on the exec thread ---- */
 
-/* Our own helper, which the shell runs at its end: nobody else's business. No path below
- * /run/agentsh can be changed from inside. */
+/* Our own helper, which the shell runs at its end: nobody else's business. Its path cannot be
+ * changed from inside. */
 static const struct verdict own_helper = {
 	.decision = DECISION_allow, .effective = DECISION_allow, .rule = "agentsh"};
 
-static bool is_own_helper(const struct op *op)
+static bool is_own_helper(const struct execs *x, const struct op *op)
 {
-	return strcmp(op->exec.path, CAPTURE_PROGRAM) == 0 && op->exec.script == NULL &&
+	return strcmp(op->exec.path, x->setup.helper) == 0 && op->exec.script == NULL &&
 	       op->exec.flags == 0;
 }
 
@@ -257,7 +257,7 @@ static uint64_t decide(void *arg, const struct exec_request *req, struct verdict
 {
 	struct execs *x = arg;
 
-	if (is_own_helper(&req->op)) {
+	if (is_own_helper(x, &req->op)) {
 		*out = own_helper;
 		return 0;
 	}
@@ -284,6 +284,13 @@ static bool is_first_exec(void *arg, pid_t pid, uint64_t key)
 		}
 	pthread_mutex_unlock(&x->lock);
 	return l != NULL;
+}
+
+static int state_socket(void *arg, pid_t tid)
+{
+	const struct execs *x = arg;
+
+	return x->setup.state_socket(x->setup.arg, tid);
 }
 
 /* Only the list is copied: the strings stay the request's. */
@@ -526,12 +533,15 @@ void execs_close(struct execs *x)
 
 static int start(struct execs *x, struct err *err)
 {
-	const struct exec_control_ops ops = {.decide = decide,
-					     .record = record,
-					     .is_first_exec = is_first_exec,
-					     .arg = x,
-					     .may_skip = x->setup.may_skip,
-					     .root = x->setup.root};
+	const struct exec_control_ops ops = {
+		.decide = decide,
+		.record = record,
+		.is_first_exec = is_first_exec,
+		.arg = x,
+		.may_skip = x->setup.may_skip,
+		.root = x->setup.root,
+		.own_trees = x->setup.own_trees,
+		.state_socket = x->setup.state_socket != NULL ? state_socket : NULL};
 	const int listener = x->setup.listener;
 	const int r = gate_open(x->setup.policy_fd, &x->gate, err);
 

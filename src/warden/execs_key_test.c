@@ -61,7 +61,7 @@ static void wake(void *arg)
 
 static void begin(void)
 {
-	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake};
+	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake, .helper = ""};
 	struct wall_report walls;
 	struct err err = {0};
 	int to[2], keys[2], listener = -1;

@@ -70,7 +70,7 @@ static int make_policy(void)
 
 static int begin(void **state)
 {
-	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake};
+	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake, .helper = ""};
 	struct wall_report walls;
 	struct err err = {0};
 	int to[2], letters[2];

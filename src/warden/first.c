@@ -131,13 +131,14 @@ void first_record(struct run *r)
 static int deny(struct run *r, struct err *err)
 {
 	const struct op *op = exec_first_op(r->first);
-	cleanup_buf struct buf reason = {0};
+	cleanup_buf struct buf reason = {0}, target = {0};
 
 	verdict_format_reason(&r->verdict, op, &reason);
+	op_format_target(op, &target);
 	gate_format_denial(r->w->gate, &r->verdict, op, err->policy, sizeof(err->policy));
 	first_record(r);
-	return err_set(err, E_POLICY_DENIED, op->exec.path, "rule '%s' denies %s: %s",
-		       r->verdict.rule, op->exec.path, reason.data != NULL ? reason.data : "");
+	return err_set(err, E_POLICY_DENIED, target.data, "rule '%s' denies %s: %s",
+		       r->verdict.rule, target.data, reason.data != NULL ? reason.data : "");
 }
 
 /* It is there, but nobody could say what it is. */

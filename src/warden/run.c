@@ -2,7 +2,7 @@
 /* Requests about commands: which are taken, found, fed, signalled. */
 #include "warden/run.h"
 #include "base/id.h"
-#include "base/json.h"
+#include "base/line.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -12,42 +12,6 @@
 #include <signal.h>
 
 #define HELD_MAX 64
-#define LINE_MAX_BYTES 1024
-
-/* ---- descriptions ---- */
-
-/* A word as it could be typed; cut with the whole line. */
-static void add_word(struct buf *out, const char *word)
-{
-	if (word[0] != '\0' && strpbrk(word, " \t\n\"'\\$`|&;()<>*?[]{}~#!") == NULL) {
-		buf_adds(out, word);
-		return;
-	}
-	buf_addc(out, '\'');
-	for (const char *p = word; *p != '\0' && out->len <= LINE_MAX_BYTES; p++) {
-		if (*p == '\'')
-			buf_adds(out, "'\\''");
-		else
-			buf_addc(out, *p);
-	}
-	buf_addc(out, '\'');
-}
-
-static char *describe(const struct warden_exec *ask)
-{
-	cleanup_buf struct buf b = {0};
-	size_t n;
-
-	if (ask->script != NULL)
-		buf_add(&b, ask->script, strnlen(ask->script, LINE_MAX_BYTES + 1));
-	for (size_t i = 0; ask->script == NULL && i < ask->argv.n && b.len <= LINE_MAX_BYTES; i++) {
-		if (i > 0)
-			buf_addc(&b, ' ');
-		add_word(&b, ask->argv.v[i]);
-	}
-	n = b.len > LINE_MAX_BYTES ? json_text_cut(b.data, LINE_MAX_BYTES) : b.len;
-	return mem_strndup(b.len > 0 ? b.data : "", n);
-}
 
 /* ---- making and finding ---- */
 
@@ -66,7 +30,7 @@ static struct run *make(struct warden *w, struct warden_exec *ask, uint32_t req,
 	r->ask = *ask;
 	*ask = (struct warden_exec){0};
 	r->req = req;
-	r->line = describe(&r->ask);
+	r->line = line_of(&r->ask.argv, r->ask.script);
 	r->cwd = directory_of(w, r->ask.cwd);
 	r->root.pidfd = r->pidfd = -1;
 	for (int i = 0; i < 2; i++)
@@ -259,7 +223,7 @@ void run_kill(struct run *r, const struct warden_kill *m)
 	if (!m->tree)
 		proc_pidfd_signal(r->pidfd, sig);
 	else if (run_hold_leader(r))
-		kill_signal_tree(&r->root, sig);
+		tree_signal(&r->root, sig);
 	if (m->grace_ms > 0) {
 		if (r->retry == NULL)
 			r->retry = watch_timer(r->w->loop, on_grace_over, r);

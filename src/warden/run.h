@@ -5,11 +5,11 @@
  * what the pipes hold is taken; what it left behind is ended (killed as a tree) or kept, by the
  * session's choice. */
 #pragma once
+#include "base/tree.h"
 #include "link/link.h"
 #include "model/verdict.h"
 #include "sandbox/cgroup.h"
 #include "warden/capture_in.h"
-#include "warden/kill.h"
 #include "warden/leaders.h"
 #include "warden/limits.h"
 #include "warden/output.h"
@@ -47,7 +47,7 @@ struct run {
 	struct watch *deadline, *retry, *listen;
 	int64_t give_up_us;
 	unsigned rounds;
-	struct kill_root root; /* the leader */
+	struct tree_root root; /* the leader */
 	pid_t pid;	       /* of the first process; 0: not known */
 	int pidfd;
 	int signal; /* asked for before there was a process; 0: none */

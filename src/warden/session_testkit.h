@@ -550,6 +550,18 @@ static inline struct kit_command kit_run_v(struct kit *k, const char *const *arg
 }
 #define kit_run(k, ...) kit_run_v(k, (const char *const[]){__VA_ARGS__, NULL})
 
+/* Does not wait for it. */
+static inline struct kit_command kit_start_script(struct kit *k, const char *script,
+						  uint64_t timeout_ms)
+{
+	struct kit_command c = kit_command(k);
+
+	c.ask.script = mem_strdup(script);
+	c.ask.timeout_ms = timeout_ms;
+	kit_send(k, &c);
+	return c;
+}
+
 static inline struct kit_command kit_script(struct kit *k, const char *script)
 {
 	struct kit_command c = kit_command(k);

@@ -50,7 +50,7 @@ static const char bash_lib[] =
 
 	/* trap -p as if we were not there. ERR is not visible inside a function. */
 	"__agentsh_list() { "
-	"local __agentsh_o; "
+	"local __agentsh_o IFS=' '; "
 	"__agentsh_o=$(builtin trap -p \"$@\" && echo x) || return; "
 	"__agentsh_o=${__agentsh_o%x}; "
 	"case \" $* \" in *\" ERR \"*|\"  \") "
@@ -114,7 +114,8 @@ static const char sh_second[] = BASIS_2
 
 	/* True outside subshells, which have the same $$. */
 	"__agentsh_main() { "
-	"__agentsh_p=$$; { read -r __agentsh_p __agentsh_x </proc/self/stat; } 2>/dev/null; "
+	"__agentsh_p=$$; { IFS=' ' read -r __agentsh_p __agentsh_x </proc/self/stat; } "
+	"2>/dev/null; "
 	"[ \"$__agentsh_p\" = \"$$\" ]; "
 	"}; "
 
@@ -190,16 +191,31 @@ static void add_sh(const struct shell_ask *ask, struct strv *argv, struct strv *
 	strv_add(argv, ask->script);
 }
 
-void shell_argv(const struct shell_ask *ask, struct strv *argv, struct strv *env)
+/* True for white space and comments alone. */
+static bool says_nothing(const char *script)
 {
-	const char *name = last_part(ask->shell);
+	for (;;) {
+		script += strspn(script, " \t\n");
+		if (*script != '#')
+			return *script == '\0';
+		script += strcspn(script, "\n");
+	}
+}
 
-	strv_add(argv, ask->argv0 != NULL ? ask->argv0 : name);
+void shell_argv(const struct shell_ask *asked, struct strv *argv, struct strv *env)
+{
+	const char *name = last_part(asked->shell);
+	struct shell_ask ask = *asked;
+
+	/* The script would end with the status that we begin with: an old failure, not its own. */
+	if (says_nothing(ask.script))
+		ask.last_exit = 0;
+	strv_add(argv, ask.argv0 != NULL ? ask.argv0 : name);
 	strv_add(argv, "-c");
 	if (strcmp(name, "bash") == 0)
-		add_bash(ask, argv, env);
+		add_bash(&ask, argv, env);
 	else
-		add_sh(ask, argv, env);
+		add_sh(&ask, argv, env);
 }
 
 static char *find_name(int root_fd, const char *name)

@@ -160,6 +160,7 @@ static const struct row for_all[] = {
 	{"set -u; export FOO=2; echo $NOPE; echo no", "/usr 2\n", OTHER_WORDS},
 	{"unset PATH; export FOO=3", "/usr 3\n", SAME},
 	{"IFS=0123456789; set -f; exit 12", PLAIN, SAME},
+	{"IFS=_a; trap 'echo x' EXIT; export FOO=1", "/usr 1\n/usr 1\n", SAME},
 	{"exec true", "", SAME},
 	{"kill -9 $$", "", SAME},
 	{"env | grep -c __agentsh", PLAIN, SAME},
@@ -225,6 +226,8 @@ static const struct row for_bash[] = {
 	{"set -E; trap 'echo E' ERR; f() { false; true; }; f; trap -p ERR; trap - ERR; false",
 	 PLAIN, SAME},
 	{"set -eE; trap 'echo err $LINENO $?' ERR\nf() {\n false\n}\nf", PLAIN, SAME},
+	{"IFS=x; trap 'echo E' ERR; trap -p INT ERR; trap 'echo F' EXIT; trap -p EXIT INT; trap",
+	 PLAIN PLAIN, SAME},
 	{"trap 'return 3' EXIT; true", PLAIN PLAIN, SAME},
 	{"shopt -s extglob nullglob; readonly FOO=ro; export FOO", "/usr ro\n", SAME},
 	{". /dev/stdin <<<'trap \"echo src\" EXIT'", PLAIN PLAIN, SAME},
@@ -306,6 +309,31 @@ static void sta_3_the_last_status_is_visible(void **state)
 		}
 }
 
+/* EXE-8: a script without a command does not end with the status of another. */
+static void exe_8_a_script_without_a_command_succeeds(void **state)
+{
+	static const char *const shells[] = {"/bin/bash", "/bin/dash"};
+	static const struct {
+		const char *script;
+		int status;
+	} rows[] = {{"", 0},
+		    {" \n\t", 0},
+		    {"# a\n  # b\n", 0},
+		    {"# a\n# false", 0},
+		    {"#\n(exit $?)", 85},
+		    {"x=1 # $?", 0}};
+
+	for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+		struct seen s = {0};
+
+		if (access(shells[i % 2], X_OK) < 0)
+			continue;
+		run_with_ours(shells[i % 2], rows[i / 2].script, 85, &s);
+		assert_int_equal(WEXITSTATUS(s.status), rows[i / 2].status);
+		seen_done(&s);
+	}
+}
+
 /* STA-5: a capture program that fails or is missing changes neither output nor status. */
 static void sta_5_a_failing_capture_is_silent(void **state)
 {
@@ -370,6 +398,7 @@ int main(void)
 		cmocka_unit_test(sta_3_dash_is_as_it_was),
 		cmocka_unit_test(sta_3_line_numbers_are_the_scripts),
 		cmocka_unit_test(sta_3_the_last_status_is_visible),
+		cmocka_unit_test(exe_8_a_script_without_a_command_succeeds),
 		cmocka_unit_test(sta_5_a_failing_capture_is_silent),
 		cmocka_unit_test(sta_3_the_shell_of_a_session),
 	};

@@ -211,8 +211,9 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 
 	env_build(&w->memory, &env, &sp->env);
 	if (r->ask.script != NULL) {
-		const struct shell_ask shell = {w->shell, r->ask.argv0, r->ask.script,
-						CAPTURE_PROGRAM, w->memory.last_exit};
+		const struct shell_ask shell = {
+			w->shell, r->ask.argv0, r->ask.script,
+			w->bare != NULL ? w->bare->capture : CAPTURE_PROGRAM, w->memory.last_exit};
 
 		strv_copy(&r->given, &sp->env);
 		shell_argv(&shell, &sp->argv, &sp->env);

@@ -136,6 +136,7 @@ static void on_init_gone(void *arg)
 	siginfo_t info = {0};
 
 	waitid(P_PIDFD, (id_t)w->init_pidfd, &info, WEXITED | WNOHANG);
+	bare_end(w->bare);
 	watch_stop(w->init_gone);
 	w->init_dead = true;
 	if (w->phase == WARDEN_CLOSING) {
@@ -160,8 +161,11 @@ void warden_greet(struct warden *w)
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
+		cleanup_free char *there = w->bare != NULL ? bare_directory(w->bare, cwd) : NULL;
 
-		memory_init(&w->memory, &h->env, cwd, h->env_max);
+		memory_init(&w->memory, &h->env, there != NULL ? there : cwd, h->env_max);
+		if (w->bare != NULL)
+			bare_settle(w->bare, &w->memory);
 		w->shell = shell_find(w->root_fd, h->shell);
 		w->settled = true;
 	}
@@ -233,13 +237,17 @@ static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_rep
 		       struct err *err)
 {
 	const int listener = take_fd(ready->fd[2]);
-	const struct execs_setup setup = {.policy_fd = w->args->policy_fd,
-					  .root = ready->fd[0],
-					  .listener = listener,
-					  .init_pid = w->args->init_pid,
-					  .may_skip = memory_is_closed(walls),
-					  .wake = wake_loop,
-					  .arg = w};
+	const struct execs_setup setup = {
+		.policy_fd = w->args->policy_fd,
+		.root = ready->fd[0],
+		.listener = listener,
+		.init_pid = w->args->init_pid,
+		.may_skip = memory_is_closed(walls),
+		.helper = w->bare != NULL ? w->bare->program : CAPTURE_PROGRAM,
+		.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
+		.state_socket = w->bare != NULL ? bare_state_socket : NULL,
+		.wake = wake_loop,
+		.arg = w};
 
 	w->execs_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->execs_fd < 0) {
@@ -283,7 +291,8 @@ static void on_ready(struct warden *w, struct link_msg *m)
 		warden_fail(w, "init: %s", err.message);
 		return;
 	}
-	if (open_gate(w, &ready.walls, m, &err) < 0) {
+	if (bare_open(&ready, w->args->state_prog_fd, &w->bare, &err) < 0 ||
+	    open_gate(w, &ready.walls, m, &err) < 0) {
 		warden_fail(w, "%s: %s", err.subject[0] != '\0' ? err.subject : "policy",
 			    err.message);
 		msg_done(MSG_init_ready, &ready);
@@ -293,6 +302,11 @@ static void on_ready(struct warden *w, struct link_msg *m)
 	w->root_fd = take_fd(m->fd[0]);
 	w->looker = exec_looker_new(w->root_fd);
 	captures.listen_fd = take_fd(m->fd[1]);
+	if (w->bare != NULL) {
+		close(captures.listen_fd);
+		captures.listen_fd = take_fd(w->bare->taken);
+		captures.given = true;
+	}
 	w->null_fd = root_open(w->root_fd, "/dev/null");
 	if (w->null_fd < 0 || fcntl(w->null_fd, F_SETFL, 0) < 0) {
 		warden_fail(w, "the session has no /dev/null: %s", strerror(errno));
@@ -393,6 +407,7 @@ static void close_warden(struct warden *w)
 	watch_free(w->execs_again);
 	mem_cleanup_fd(&w->execs_fd);
 	capture_in_close(w->captures);
+	bare_close(w->bare);
 	watch_free(w->init_readable);
 	watch_free(w->init_gone);
 	watch_free(w->deadline);

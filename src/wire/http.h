@@ -48,13 +48,15 @@ int http_server_listen(struct http_server *s, int fd, int tag, struct err *err);
 void http_server_limit(struct http_server *s, const struct http_limits *limits);
 /* Stops accepting; open connections finish their answer and close. */
 void http_server_drain(struct http_server *s);
+/* Calls fn once, when no connection has an answer to wait for or to send; maybe at once. */
+void http_server_on_quiet(struct http_server *s, void (*fn)(void *arg), void *arg);
 unsigned http_server_connections(const struct http_server *s);
 void http_server_free(struct http_server *s); /* closes all; on_close callbacks run */
 
 /* --- the request; valid until its answer has ended or on_close ran --- */
 const char *http_method(const struct http_request *req); /* "GET" */
-const char *http_path(const struct http_request *req);	 /* percent-decoded, no query; NUL and
-							    malformed escapes were refused */
+/* Percent-decoded, no query; malformed escapes and those of NUL and '/' were refused. */
+const char *http_path(const struct http_request *req);
 const char *
 http_query(const struct http_request *req,
 	   const char *name); /* decoded value, NULL if absent; twice is refused (400) */

@@ -46,6 +46,12 @@ bool http_conn_is_idle(const struct http_conn *c)
 	       http_conn_pending(c) == 0;
 }
 
+bool http_conn_is_quiet(const struct http_conn *c)
+{
+	return c->lingering || c->broken ||
+	       (!c->active && !c->closing && http_conn_pending(c) == 0);
+}
+
 void http_conn_poke(struct http_conn *c)
 {
 	event_active(&c->event, EV_TIMEOUT, 1);
@@ -138,17 +144,22 @@ static void enter(struct http_conn *c)
 
 static void leave(struct http_conn *c)
 {
+	struct http_server *s = c->server;
+
 	if (c->busy == 1 && !c->dead) {
 		if (can_step(c))
 			http_conn_poke(c);
 		update_wait(c);
 	}
-	if (--c->busy > 0 || !c->dead)
+	if (--c->busy > 0)
 		return;
-	http_parser_free(c->parser);
-	buf_done(&c->in);
-	buf_done(&c->out);
-	free(c);
+	if (c->dead) {
+		http_parser_free(c->parser);
+		buf_done(&c->in);
+		buf_done(&c->out);
+		free(c);
+	}
+	http_server_look(s);
 }
 
 /* Only between enter() and leave(). */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Connections: order, leaving clients, deadlines, limits. */
+#include "base/clock.h"
 #include "wire/http_fixture.h"
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -402,18 +403,20 @@ static void api_1_an_unread_answer_is_given_up(void **state)
 	const size_t len = 8 * 1024 * 1024;
 	cleanup_free char *big = mem_alloc(len);
 	struct fixture f;
+	int64_t begun;
 	int fd;
 
 	fixture_start(&f, &limits, serve);
 	fd = fixture_connect(f.unix_fd);
 	fixture_send(fd, GET("/hold"));
 	fixture_turn(&f);
+	begun = clock_mono_us(&clock_system);
 	http_reply(f.held, 200, NULL, big, len, NULL);
 	f.held = NULL;
-	fixture_run_ms(&f, 150);
-	assert_int_equal(http_server_connections(f.server), 1);
-	fixture_run_ms(&f, 300);
+	for (int i = 0; i < 1000 && http_server_connections(f.server) > 0; i++)
+		fixture_run_ms(&f, 5);
 	assert_int_equal(http_server_connections(f.server), 0);
+	assert_true(clock_mono_us(&clock_system) - begun >= 300000);
 	close(fd);
 	fixture_stop(&f);
 }
@@ -557,9 +560,14 @@ static void api_1_a_lack_of_descriptors_does_not_spin(void **state)
 
 /* --- the server's end --- */
 
+static void count_quiet(void *arg)
+{
+	(*(int *)arg)++;
+}
+
 static void api_1_a_draining_server_finishes_its_answers(void **state)
 {
-	int idle, busy, reading, late;
+	int idle, busy, reading, late, quiet = 0;
 	struct fixture f;
 
 	fixture_start(&f, &http_limits_default, serve);
@@ -570,6 +578,7 @@ static void api_1_a_draining_server_finishes_its_answers(void **state)
 	fixture_send(reading, "GET /r HTTP/1.1\r\n");
 	fixture_turn(&f);
 	http_server_drain(f.server);
+	http_server_on_quiet(f.server, count_quiet, &quiet);
 	fixture_expect_end(&f, idle);
 	late = fixture_connect(f.unix_fd);
 	fixture_turn(&f);
@@ -577,15 +586,53 @@ static void api_1_a_draining_server_finishes_its_answers(void **state)
 	fixture_send(reading, "Host: a\r\n\r\n");
 	fixture_expect(&f, reading, OK_CLOSE("/r", "2"));
 	fixture_expect_end(&f, reading);
+	assert_int_equal(quiet, 0);
 	answer_held(&f, "done");
 	fixture_expect(&f, busy, OK_CLOSE("done", "4"));
 	fixture_expect_end(&f, busy);
+	assert_int_equal(quiet, 1); /* though the clients have not closed */
+	http_server_on_quiet(f.server, count_quiet, &quiet);
+	assert_int_equal(quiet, 2);
 	close(reading);
 	close(busy);
 	fixture_turn(&f);
 	assert_int_equal(http_server_connections(f.server), 0);
 	close(idle);
 	close(late);
+	fixture_stop(&f);
+}
+
+/* Quiet is who owes nobody an answer: neither its beginning nor its rest. */
+static void api_1_an_answer_that_is_not_sent_yet_is_no_quiet(void **state)
+{
+	const size_t size = 8 << 20; /* more than the kernel takes at once */
+	cleanup_buf struct buf got = {0};
+	cleanup_free char *text = mem_alloc(size + 1);
+	struct fixture f;
+	int fd, quiet = 0;
+
+	memset(text, 'x', size);
+	text[size] = '\0';
+	fixture_start(&f, &http_limits_default, serve);
+	fd = fixture_connect(f.unix_fd);
+	fixture_send(fd, "GET /hold HTTP/1.1\r\n");
+	fixture_turn(&f);
+	http_server_on_quiet(f.server, count_quiet, &quiet);
+	assert_int_equal(quiet, 1);
+	fixture_send(fd, "Host: a\r\n\r\n");
+	fixture_turn(&f);
+	http_server_on_quiet(f.server, count_quiet, &quiet);
+	assert_int_equal(quiet, 1);
+	answer_held(&f, text);
+	fixture_turn(&f);
+	assert_int_equal(quiet, 1);
+	while (got.len < size) {
+		assert_int_equal(fixture_receive(fd, &got), 1);
+		fixture_turn(&f);
+	}
+	assert_int_equal(quiet, 2); /* though the connection stays */
+	assert_int_equal(http_server_connections(f.server), 1);
+	close(fd);
 	fixture_stop(&f);
 }
 
@@ -666,6 +713,7 @@ int main(void)
 		cmocka_unit_test(api_1_connections_over_the_limit_get_503),
 		cmocka_unit_test(api_1_a_lack_of_descriptors_does_not_spin),
 		cmocka_unit_test(api_1_a_draining_server_finishes_its_answers),
+		cmocka_unit_test(api_1_an_answer_that_is_not_sent_yet_is_no_quiet),
 		cmocka_unit_test(api_1_a_freed_server_tells_its_requests),
 		cmocka_unit_test(api_1_a_request_knows_its_listener),
 	};

@@ -110,6 +110,8 @@ struct http_server {
 	bool draining,
 		starved; /* starved: no descriptor for accept, listeners are off until retry */
 	struct event retry;
+	void (*on_quiet)(void *arg); /* NULL: nobody waits */
+	void *quiet_arg;
 	struct buf head, bad; /* scratch of one answer */
 	char date[32];
 	int64_t date_s;
@@ -117,6 +119,8 @@ struct http_server {
 };
 /* A connection has gone: accepting may go on. */
 void http_server_conn_gone(struct http_server *s, bool refused);
+/* A connection may have become quiet. */
+void http_server_look(struct http_server *s);
 
 /* What a connection waits for; decides its deadline. */
 enum http_wait {
@@ -174,6 +178,8 @@ void http_conn_resume(struct http_conn *c);
 /* The client has left: on_close runs, the connection is gone (or will be once busy falls to 0). */
 void http_conn_lost(struct http_conn *c);
 bool http_conn_is_idle(const struct http_conn *c);
+/* No answer is owed: nothing to wait for and nothing to send. */
+bool http_conn_is_quiet(const struct http_conn *c);
 
 /* --- http_reply.c --- */
 /* Refuses a malformed request and closes. */

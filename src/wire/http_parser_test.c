@@ -75,6 +75,7 @@ static const struct row bad_rows[] = {
 	ROW("escape with a bad second digit", "GET /%0G HTTP/1.1\r\n", 400),
 	ROW("escape with an underscore", "GET /%4_ HTTP/1.1\r\n", 400),
 	ROW("escaped NUL in the path", "GET /%00 HTTP/1.1\r\n", 400),
+	ROW("escaped slash in the path", "GET /a%2Fb HTTP/1.1\r\n", 400),
 	ROW("escaped NUL in a parameter", "GET /?a=%00 HTTP/1.1\r\n", 400),
 	ROW("bad escape in a parameter's name", "GET /?%zz=1 HTTP/1.1\r\n", 400),
 	ROW("parameter without name", "GET /?=1 HTTP/1.1\r\n", 400),
@@ -360,12 +361,12 @@ static void api_1_targets_are_decoded(void **state)
 
 	req = parse(
 		p,
-		"GET /a%2Fb+c/%C3%a4?q=1+2%2b3&&n%61me=%3D%26&flag& HTTP/1.1\r\nHost: a\r\n\r\n");
-	assert_string_equal(http_path(req), "/a/b+c/\xc3\xa4");
-	assert_string_equal(http_query(req, "q"), "1 2+3");
+		"GET /a%2Db+c/%C3%a4?q=1+2%2F3&&n%61me=%3D%26&flag& HTTP/1.1\r\nHost: a\r\n\r\n");
+	assert_string_equal(http_path(req), "/a-b+c/\xc3\xa4");
+	assert_string_equal(http_query(req, "q"), "1 2/3");
 	assert_string_equal(http_query(req, "name"), "=&");
 	http_query_each(req, count_parameter, &all);
-	assert_string_equal(all.data, "q=1 2+3;name==&;flag=;");
+	assert_string_equal(all.data, "q=1 2/3;name==&;flag=;");
 	assert_int_equal(http_fd(req), -1);
 	assert_int_equal(http_tag(req), -1);
 	http_parser_next(p);

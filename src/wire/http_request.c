@@ -3,19 +3,20 @@
 #include "wire/http_internal.h"
 #include <strings.h>
 
-/* Decodes a string in place. False for a malformed escape and for NUL. */
-static bool unescape(char *s, bool plus_is_space)
+/* Decodes a string in place. False for a malformed escape, for NUL, and in a path for a slash,
+ * which would cut the path otherwise than those before us see it. */
+static bool unescape(char *s, bool in_query)
 {
 	char *to = s;
 
 	for (; *s != '\0'; s++, to++) {
-		*to = *s == '+' && plus_is_space ? ' ' : *s;
+		*to = *s == '+' && in_query ? ' ' : *s;
 		if (*s != '%')
 			continue;
 		if (http_hex(s[1]) < 0 || http_hex(s[2]) < 0)
 			return false;
 		*to = (char)(http_hex(s[1]) << 4 | http_hex(s[2]));
-		if (*to == '\0')
+		if (*to == '\0' || (*to == '/' && !in_query))
 			return false;
 		s += 2;
 	}

@@ -171,6 +171,27 @@ void http_server_drain(struct http_server *s)
 	}
 }
 
+void http_server_look(struct http_server *s)
+{
+	void (*fn)(void *arg) = s->on_quiet;
+	struct http_conn *c;
+
+	if (fn == NULL)
+		return;
+	LIST_FOREACH (c, &s->conns, link)
+		if (!http_conn_is_quiet(c))
+			return;
+	s->on_quiet = NULL;
+	fn(s->quiet_arg);
+}
+
+void http_server_on_quiet(struct http_server *s, void (*fn)(void *arg), void *arg)
+{
+	s->on_quiet = fn;
+	s->quiet_arg = arg;
+	http_server_look(s);
+}
+
 unsigned http_server_connections(const struct http_server *s)
 {
 	return s->nconns;
@@ -184,6 +205,7 @@ void http_server_free(struct http_server *s)
 	if (s == NULL)
 		return;
 	s->draining = true;
+	s->on_quiet = NULL;
 	set_accepting(s, false);
 	while ((c = LIST_FIRST(&s->conns)) != NULL)
 		http_conn_lost(c);

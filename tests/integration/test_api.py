@@ -52,6 +52,7 @@ BAD = {
     "huge chunk size": (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400),
     "chunk without end": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n", 400),
     "bad escape": (b"GET /api/v1/sessions/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "slash escape": (b"GET /api%2fv1/sessions HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     "NUL escape": (b"GET /api/v1/sessions/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     "bad method": (b"G@T /health HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     "target without slash": (b"GET health HTTP/1.1\r\nHost: x\r\n\r\n", 400),

@@ -9,6 +9,7 @@ import subprocess
 import threading
 
 import harness
+import pytest
 
 
 def test_cli_1_session_commands(server):
@@ -121,6 +122,61 @@ def test_cli_1_stream(server, session):
     r = server.cli("exec", session.id, "--stream", "--script", "echo one; echo two >&2; printf three; exit 6")
     assert r.returncode == 6
     assert sorted(r.stdout.decode().splitlines()) == ["[stderr] two", "[stdout] one", "[stdout] three"]
+
+
+def test_cli_1_stream_passes_nul(server, session):
+    r = server.cli("exec", session.id, "--stream", "--script", r"printf 'a\0b\n'")
+    assert (r.returncode, r.stdout) == (0, b"[stdout] a\0b\n")
+
+
+def test_cli_1_what_is_no_text_is_refused(server, session):
+    for args in (["--", "printf", b"a\xff"], ["--script", b": \xff"], ["--env", b"X=\xff", "--", "true"]):
+        r = subprocess.run(
+            [harness.AGENTSH, "exec", session.id, "--output", "shell", *args],
+            capture_output=True, stdin=subprocess.DEVNULL, env=server.environment(), **server.as_user(),
+        )  # fmt: skip
+        assert r.returncode == 125 and b"is not UTF-8" in r.stderr and not r.stdout, args
+
+
+@pytest.mark.parametrize("how", ["--output=shell", "--stream"])
+def test_cli_1_a_reader_that_leaves_ends_the_command(server, session, how):
+    cid = "endless" + how.split("=")[0]
+    p = subprocess.Popen(
+        [harness.AGENTSH, "exec", session.id, how, "--command-id", cid, "--", "yes"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=server.environment(), **server.as_user(),
+    )  # fmt: skip
+    assert b"y\n" in p.stdout.readline()
+    p.stdout.close()
+    assert (p.wait(20), p.stderr.read()) == (128 + signal.SIGPIPE, b"")
+    p.stderr.close()
+    harness.wait_for(lambda: session.get(f"/commands/{cid}")["state"] == "killed", "killed")
+
+
+def test_cli_1_a_full_disk_is_told(server, session):
+    for args in (
+        ["session", "list"],
+        ["exec", session.id, "--", "true"],
+        ["exec", session.id, "--stream", "--", "yes"],
+    ):
+        with open("/dev/full", "w") as full:
+            r = subprocess.run(
+                [harness.AGENTSH, *args], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                env=server.environment(), timeout=20, **server.as_user(),
+            )  # fmt: skip
+        assert r.returncode == 125 and b"cannot write" in r.stderr, args
+
+
+def test_cli_1_detach_prints_the_record(server, session):
+    detach = ("exec", session.id, "--detach", "--idempotency-key", "once", "--", "sleep", "1000")
+    r = server.cli(*detach)
+    assert (r.returncode, r.stderr) == (0, b"")
+    record = json.loads(r.stdout)
+    assert record["state"] in ("queued", "running") and record["exit_code"] is None
+    server.cli("kill", record["command_id"], "--signal", "KILL")
+    harness.wait_for(lambda: session.get("/commands/" + record["command_id"])["state"] == "killed", "killed")
+    r = server.cli(*detach)
+    assert r.returncode == 0 and json.loads(r.stdout)["error"]["code"] == "E_COMMAND_KILLED"
 
 
 def test_exe_3_cli_output(server, session):

@@ -345,6 +345,39 @@ def test_cfg_1_sandbox_workspaces(new_server):
     assert r.returncode == 125 and b"E_FORBIDDEN" in r.stderr
 
 
+def test_sbx_6_a_directory_of_the_system_is_no_workspace(new_server, tmp_path):
+    """Not even root's, unless the configuration means it."""
+    tmp_path.chmod(0o755)
+    for part in ("shown", "listed", "own"):
+        (tmp_path / part).mkdir()
+    paths = [str(tmp_path / "shown"), str(tmp_path / "listed")]
+    s = new_server(
+        config={
+            "filesystem": {"read_only_passthrough_paths": ["/usr", "/bin", "/lib", "/lib64", "/opt", *paths]},
+            "sandbox": {"workspaces": ["/", paths[1]]},
+        }
+    )
+    for path in (
+        "/etc",
+        "/etc/cron.d",
+        "/usr",
+        "/boot",
+        "/var",
+        "/opt",
+        os.path.realpath("/bin"),
+        paths[0],
+        str(tmp_path),
+    ):
+        a = s.post("/api/v1/sessions", {"workspace": path})
+        assert (a.status, a.code) == (403, "E_FORBIDDEN"), (path, a.body)
+        # the directory of policies is in /etc
+        assert path == "/etc" or "sandbox.workspaces" in a.json["error"]["message"]
+    for path in (paths[1], tmp_path / "own"):
+        assert s.post("/api/v1/sessions", {"workspace": str(path)}).status == 201
+    a = s.post("/api/v1/sessions", {"workspace": str(s.dir)})
+    assert a.code == "E_FORBIDDEN" and "--workspace DIR" in a.json["error"]["message"]
+
+
 def test_cfg_1_sandbox_allow_unenforced(new_server):
     """A wall that cannot be raised (sethostname fails) stops the session, unless the configuration allows it."""
 

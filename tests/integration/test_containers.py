@@ -249,10 +249,12 @@ REMEDY = {
 # A refusal that the configuration may lift: (container, server) -> sandbox.allow_unenforced.
 LIFTED = {
     ("no_user_namespaces", "root"): ["uid"],
+    ("no_user_namespaces", "user"): ["namespaces"],
     ("no_ptrace", "root"): ["exec_policy"],
     ("no_ptrace", "user"): ["exec_policy"],
+    ("engine_default", "user"): ["namespaces"],
 }
-# What is up wherever a session runs.
+# What is up wherever a session runs, and instead where it has no namespaces.
 ALWAYS = {
     "mount_namespace",
     "pid_namespace",
@@ -262,12 +264,16 @@ ALWAYS = {
     "no_new_privs",
     "env_filter",
 }
+BARE = {"no_new_privs", "seccomp", "landlock", "exec_policy", "env_filter"}
 
 
-def runs(server):
+def runs(server, bare=False):
     s = server.session()
-    assert {e["wall"] for e in s.record["enforcement"] if e["state"] == "up"} >= ALWAYS
-    assert s.out("echo $((6 * 7)); echo made > /workspace/made") == "42\n"
+    up = {e["wall"] for e in s.record["enforcement"] if e["state"] == "up"}
+    assert up >= (BARE if bare else ALWAYS), up
+    assert ("mount_namespace" in up) != bare
+    assert s.out("cd; cd - > made-by; echo $((6 * 7)); echo made > made") == "42\n"
+    assert s.record["working_dir"] == (str(s.workspace) if bare else "/workspace")
     assert (s.workspace / "made").stat().st_uid == server.uid
     status = s.out("cat /proc/self/status")
     assert "NoNewPrivs:\t1\n" in status and "CapEff:\t0000000000000000\n" in status
@@ -288,4 +294,28 @@ def test_sbx_5_container(contained, name, kind):
     harness.wait_for(lambda: not server.warden_pids(), "the warden is gone")
     if (name, kind) in LIFTED:
         unenforced = {"sandbox": {"allow_unenforced": LIFTED[name, kind]}}
-        runs(contained(name, UIDS[kind], config=unenforced))
+        runs(contained(name, UIDS[kind], config=unenforced), "namespaces" in LIFTED[name, kind])
+
+
+# The table of docs/containers.md: what each row of CONTAINERS is called there.
+DOCUMENTED = {
+    "no_user_namespaces": "user namespaces",
+    "no_sys_admin": "CAP_SYS_ADMIN",
+    "no_fuse": "/dev/fuse",
+    "no_ptrace": "ptrace",
+    "engine_default": "all that an engine takes by default",
+}
+
+
+def documented(name, kind):
+    if (name, kind) not in REFUSED:
+        return "runs"
+    words = LIFTED.get((name, kind))
+    return f"refused: `{REFUSED[name, kind][1]}`" + (f"; runs with `{'`, `'.join(words)}`" if words else "")
+
+
+def test_dep_2_the_documented_table_is_this_one():
+    text = (harness.TOP / "docs/containers.md").read_text()
+    for name, title in DOCUMENTED.items():
+        row = f"| {title} | {documented(name, 'root')} | {documented(name, 'user')} |"
+        assert row in text, row

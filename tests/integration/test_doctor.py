@@ -182,11 +182,16 @@ def test_sbx_5_probe_is_installed_and_small(server):
     assert (r.returncode, r.stdout) == (2, b"")
 
 
-@pytest.mark.parametrize("config", [{}, {"policies": {"default": "default"}}], ids=["observe", "default"])
+DENYING = {
+    "policies": {"default": "default"},
+    "sandbox": {"allow_unenforced": ["file_rules", "network_rules", "pids_limit"]},
+}
+
+
+@pytest.mark.parametrize("config", [{}, DENYING], ids=["observe", "default"])
 def test_sbx_5_doctor_tries_a_denied_program(new_server, config):
     """Under the session's own policy, or one that denies something where this one does not."""
-    walls = ["file_rules", "network_rules", "pids_limit"]
-    server = new_server(harness.USER_UID, config={"sandbox": {"allow_unenforced": walls}, **config})
+    server = new_server(harness.USER_UID, config=config)
     status, report = doctor(server)
     w = report["by_wall"]["exec_policy"]
     assert (w["verdict"], [a["answer"] for a in w["acts"]]) == ("ok", ["EACCES"]), w

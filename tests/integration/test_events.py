@@ -153,6 +153,18 @@ def test_evt_3_search_is_for_admins(new_server):
     assert (a.status, a.code) == (403, "E_FORBIDDEN")
 
 
+def test_evt_6_a_stopping_server_ends_its_streams(new_server):
+    server = new_server()
+    s = server.session()
+    c = server.connect()
+    c.request("GET", s.path + "/events")
+    r = c.getresponse()
+    server.stop()
+    events = [e for _, e in events_of(r.read().decode())]  # raises if the last chunk is missing
+    assert [e["type"] for e in events][-1] == "session_destroyed"
+    c.close()
+
+
 def test_obs_1_metrics(server):
     s = server.session()
     s.exec("true")

@@ -49,9 +49,35 @@ SECRETS = [
     "/home/agent/.config/gh/hosts.yml",
     "/home/agent/.mozilla/firefox/x/logins.json",
     "/home/agent/.config/google-chrome/Default/Cookies",
+    "/home/agent/.config/google-chrome-beta/Default/Cookies",
+    "/home/agent/snap/chromium/common/x",
+    "/workspace/.env.staging",
+    "/workspace/.env.bak",
+    "/workspace/.env~",
+    "/workspace/id_dsa",
+    "/workspace/id_ed25519_sk",
+    "/workspace/.bash_history",
+    "/workspace/.config/rclone/rclone.conf",
+    "/workspace/.terraform.d/credentials.tfrc.json",
+    "/workspace/.m2/settings.xml",
     "/etc/shadow",
+    "/etc/shadow.bak",
+    "/etc/krb5.keytab",
 ]
-GIT = ["/workspace/.git/hooks/pre-commit", "/workspace/.git/config", "/workspace/sub/.git/hooks/x"]
+NO_SECRETS = [
+    "/workspace/.env.example",
+    "/workspace/.env.sample",
+    "/workspace/.env.template",
+    "/workspace/env",
+    "/workspace/.npmrc",
+]
+GIT = [
+    "/workspace/.git/hooks/pre-commit",
+    "/workspace/.git/config",
+    "/workspace/sub/.git/hooks/x",
+    "/workspace/.git/commondir",
+    "/workspace/.git/worktrees/w/config.worktree",
+]
 TOOLS = [
     ["gcc", "-c", "a.c"],
     ["git", "status"],
@@ -66,6 +92,16 @@ TOOLS = [
 TABLE = [
     *[(p, ["file", "read", s], "deny", "deny-secrets") for p in ("default", "strict", "ci") for s in SECRETS],
     *[("observe", ["file", "read", s], "allow", "default") for s in SECRETS],
+    *[(p, ["file", "read", s], "allow", None) for p in ("default", "strict", "ci") for s in NO_SECRETS],
+    # what git runs cannot be changed elsewhere and put back
+    *[
+        (p, ["file", o, g], "deny", "deny-git-move")
+        for p in ("default", "strict", "ci")
+        for g in ("/workspace/.git", "/workspace/sub/.git")
+        for o in ("rename", "symlink")
+    ],
+    *[(p, ["file", "create", "/workspace/.git"], "allow", None) for p in ("default", "strict", "ci")],
+    *[(p, ["file", "rename", "/workspace/.git/index.lock"], "allow", None) for p in ("default", "strict", "ci")],
     *[
         (p, ["file", o, g], "deny", "deny-git-control-writes")
         for p in ("default", "strict", "ci")
@@ -98,16 +134,43 @@ TABLE = [
     ("strict", ["exec", "curl", "x"], "deny", "default"),
     ("strict", ["exec", "npm", "install", "x"], "deny", "approve-package-install"),
     ("strict", ["exec", "npm", "test"], "allow", None),
+    ("strict", ["exec", "python3", "-m", "pip", "install", "x"], "deny", "approve-python-package-install"),
+    ("strict", ["exec", "python3", "-m", "pytest"], "allow", "allow-building"),
+    ("strict", ["exec", "/usr/lib/git-core/git-push", "x"], "deny", "approve-git-push-program"),
     ("strict", ["exec", "git", "push"], "deny", "approve-git-push"),
     ("default", ["exec", "npm", "install", "x"], "allow", "default"),
     ("default", ["exec", "rm", "-rf", "build"], "allow", "default"),
     ("default", ["exec", "rm", "-rf", "/"], "deny", "deny-remove-root"),
-    ("default", ["exec", "rm", "-r", "/usr"], "deny", "deny-remove-root"),
+    *[
+        ("default", ["exec", "rm", "-r", x], "deny", "deny-remove-root")
+        for x in (
+            "/usr",
+            "/usr/",
+            "//usr",
+            "/./usr//",
+            "/usr/*",
+            "//",
+            "/.",
+            "/..",
+            "/*",
+            "~",
+            "~/",
+            "~/*",
+            "--no-preserve-root",
+        )
+    ],
+    *[
+        ("default", ["exec", "rm", "-r", x], "allow", "default")
+        for x in ("/usr/x", ".", "..", "./usr", "a/", "/usrx", "*")
+    ],
     ("default", ["exec", "mkfs.ext4", "/dev/sda"], "deny", "deny-system"),
     ("default", ["exec", "git", "push", "--force"], "allow", "log-force-push"),
     ("ci", ["exec", "npm", "install", "x"], "allow", "default"),
     ("ci", ["exec", "npm", "publish"], "deny", "deny-publishing"),
     ("ci", ["exec", "git", "push"], "deny", "deny-git-push"),
+    ("ci", ["exec", "git", "send-pack", "x"], "deny", "deny-git-push"),
+    ("ci", ["exec", "/usr/lib/git-core/git-push", "x"], "deny", "deny-git-push-program"),
+    ("ci", ["exec", "git", "status"], "allow", "default"),
     *[(p, ["net", f"{REGISTRY}:443"], "allow", "allow-package-registries") for p in ("default", "ci")],
     *[(p, ["dns", REGISTRY], "allow", "allow-package-registries") for p in ("default", "ci")],
     *[(p, ["net", "169.254.169.254:80"], "deny", "deny-metadata") for p in ("default", "ci")],
@@ -142,7 +205,9 @@ def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
     )
     r = at("validate", "--strict")
     assert (r.returncode, r.stderr) == (0, "")
-    assert r.stdout.splitlines() == [f"The policy '{n}' is valid." for n in ("ci", "default", "observe", "strict")]
+    assert r.stdout.splitlines() == [
+        f"The policy '{n}' is valid." for n in ("ci", "default", "doctor", "observe", "strict")
+    ]
 
 
 def test_pol_7_test_prints_decision_rule_and_place(at):
@@ -200,6 +265,48 @@ def test_pol_5_validate_reports_everything_with_its_place(at):
     assert got["valid"] is False and len(got["problems"]) == 2 and r.returncode == 125
 
 
+def test_pol_5_a_set_that_is_nearly_right_is_proposed(at):
+    (at.dir / "typo.yaml").write_text(
+        "version: 1\nname: typo\nfile_rules:\n  - {name: a, paths: ['@secret'], decision: deny}\n"
+    )
+    r = at("validate", "typo")
+    assert "typo.yaml:4:23: error: there is no set 'secret' (did you mean 'secrets'?)" in r.stderr
+
+
+def test_pol_7_test_says_what_the_server_does_with_an_approve(at):
+    (at.dir / "ask.yaml").write_text(
+        "version: 1\nname: ask\ncommand_rules:\n  - {name: a, commands: [ls], decision: approve}\n"
+    )
+    config = at.dir / "config"
+    for mode, want in (("none", "deny"), ("shadow", "allow")):
+        config.write_text(f"policies: {{dir: {at.dir}}}\napprovals: {{mode: {mode}}}\n")
+        r = agentsh("policy", "test", "--config", config, "--policy", "ask", "--json", "exec", "ls")
+        got = json.loads(r.stdout)
+        assert (got["decision"], got["effective_decision"]) == ("approve", want)
+
+
+def test_pol_7_test_looks_at_a_program_as_a_session_does(at, tmp_path):
+    (at.dir / "mine.yaml").write_text(
+        "version: 1\nname: mine\ncommand_rules:\n"
+        "  - {name: ldd, commands: [ldd], decision: deny}\n"
+        "  - {name: ld, kinds: [loader], decision: deny}\n"
+        "  - {name: whole, commands: [own], args_pattern: ['a *'], args_whole: true, decision: deny}\n"
+    )
+    between, own = tmp_path / "between", tmp_path / "own"
+    between.write_text("#!/usr/bin/ldd\n")
+    own.write_text("#!/bin/sh -e\n")
+    for p in (between, own):
+        p.chmod(0o755)
+    assert decide(at, "mine", "exec", between)["rule"] == "ldd"
+    assert decide(at, "mine", "exec", own, "a", "b")["rule"] == "whole"
+    assert decide(at, "mine", "exec", own, "b", "a")["rule"] == "default"
+    loader = next(
+        (p for p in ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1") if os.path.exists(p)), None
+    )
+    if loader:
+        assert decide(at, "mine", "exec", loader, "/bin/true")["rule"] == "ld"
+
+
 def test_pol_5_strict_makes_warnings_errors(at):
     (at.dir / "late.yaml").write_text(
         "version: 1\nname: late\nfile_rules:\n  - {name: a, paths: ['/w/**'], decision: allow}\n"
@@ -215,7 +322,7 @@ def test_pol_7_list_and_show(at):
     (at.dir / "mine.yaml").write_text("version: 1\nname: mine\ndescription: my own\n")
     rows = at("list").stdout.splitlines()
     assert rows[0].split() == ["NAME", "FILE", "DESCRIPTION"]
-    assert [r.split()[0] for r in rows[1:]] == ["ci", "default", "mine", "observe", "strict"]
+    assert [r.split()[0] for r in rows[1:]] == ["ci", "default", "doctor", "mine", "observe", "strict"]
     got = {p["name"]: p for p in json.loads(at("list", "--json").stdout)["policies"]}
     assert got["mine"]["description"] == "my own" and got["mine"]["version"].startswith("sha256:")
     shown = json.loads(at("show", "--json", "strict").stdout)
@@ -224,7 +331,7 @@ def test_pol_7_list_and_show(at):
     text = at("show", "mine").stdout.splitlines()
     assert text[0] == "Name:     mine" and "files: all denied" in text
     r = at("show", "none")
-    assert r.returncode == 125 and "no policy 'none'; there is 'ci', 'default', 'mine'" in r.stderr
+    assert r.returncode == 125 and "no policy 'none'; there is 'ci', 'default', 'doctor', 'mine'" in r.stderr
 
 
 def test_pol_7_a_policy_that_others_can_write_is_refused(at):
@@ -252,6 +359,9 @@ def test_pol_1_sets_are_made_from_the_package_managers_settings(at, tmp_path):
     names = [s["name"] for s in json.loads(at("sets", "--json").stdout)["sets"]]
     assert names == ["git-control", "package-registries", "secrets"]
     assert at("sets", "none").returncode == 125
+    made = json.loads(at("sets", "--json", "package-registries").stdout)
+    assert set(made) == {"name", "file", "description", "kind", "items"}
+    assert (made["name"], made["kind"]) == ("package-registries", "domains") and "pip.set.example" in made["items"]
 
 
 def test_cfg_1_policies_dir(tmp_path):

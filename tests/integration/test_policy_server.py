@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies in a running server: what a session may ask for, what it is refused, versions that stay, and reading again."""
 
+import hashlib
 import json
 import os
 import shutil
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -268,6 +270,101 @@ def test_pol_4_a_nested_denial_is_listed(shared):
     s.destroy()
 
 
+ROUNDABOUT = """\
+version: 1
+name: {name}
+default: {{files: allow, network: deny, commands: {default}}}
+command_rules:
+{rules}
+"""
+
+
+@pytest.mark.parametrize("uid", [0, harness.USER_UID])
+def test_pol_4_a_refused_script_as_an_interpreter(policies, uid):
+    s = policies(uid)
+    rules = """\
+  - {name: no-ldd, commands: [ldd], decision: deny, final: true}
+  - {name: no-echo, commands: [echo], args_pattern: ["bad*"], decision: deny}
+"""
+    write(s.policies, "script", text=ROUNDABOUT.format(name="script", default="allow", rules=rules))
+    session = s.session(policy="script")
+    own = session.workspace / "own"
+    own.write_text("#!/usr/bin/ldd --version\n")
+    own.chmod(0o755)
+    os.chown(own, uid, uid)
+    assert session.script("/usr/bin/ldd --version")["result"]["exit_code"] == 126
+    nested = session.script("./own")
+    assert nested["result"]["exit_code"] == 126
+    assert [e["policy"]["rule"] for e in nested["events"]["blocked_operations"]] == ["no-ldd"]
+    assert session.script("env ./own")["result"]["exit_code"] == 126
+    a = s.post(f"{session.path}/exec", {"command": "./own"})
+    target = denied(a, "no-ldd", "/workspace/own")["target"]
+    assert a.json["error"]["subject"] == target and f"denies {target}:" in a.json["error"]["message"]
+    # arguments behind more than are looked at
+    many = "import subprocess; print(subprocess.run(['/bin/echo', *['x'] * {}, '{}']).returncode)"
+    assert session.exec("python3", "-c", many.format(16000, "good"))["result"]["exit_code"] == 0
+    for n in (16000, 17000, 60000):
+        answer = session.exec("python3", "-c", many.format(n, "bad"))
+        assert "PermissionError" in answer["result"]["stderr"], n
+        assert [e["policy"]["rule"] for e in answer["events"]["blocked_operations"]] == ["no-echo"]
+        assert s.post(f"{session.path}/exec", {"command": "echo", "args": ["x"] * n + ["bad"]}).status == 403
+
+
+@pytest.mark.parametrize("uid", [0, harness.USER_UID])
+def test_pol_4_an_allowed_script_by_a_name_that_can_change(policies, uid):
+    s = policies(uid)
+    rules = """\
+  - {name: tools, commands: [make, ln, "/usr/bin/ldd"], decision: allow}
+  - {name: own, commands: ["/workspace/own/*"], decision: allow}
+"""
+    write(s.policies, "tools", text=ROUNDABOUT.format(name="tools", default="deny", rules=rules))
+    session = s.session(policy="tools")
+    (session.workspace / "own").mkdir()
+    own = session.workspace / "own/x"
+    own.write_text("#!/bin/sh\necho own\n")
+    (session.workspace / "evil").write_text("echo evil\n")
+    (session.workspace / "Makefile").write_text("all: a b\na:\n\t./link --version\nb:\n\tln -sfn evil link\n")
+    for p in (own, own.parent, session.workspace / "Makefile"):
+        os.chown(p, uid, uid)
+    own.chmod(0o755)
+    link = session.workspace / "link"
+    os.symlink("/usr/bin/ldd", link)
+    os.lchown(link, uid, uid)
+    assert session.exec("ldd", "--version")["result"]["exit_code"] == 0
+    assert session.exec("./own/x")["result"]["stdout"] == "own\n"
+    d = denied(s.post(f"{session.path}/exec", {"command": "./link"}), "default", "/usr/bin/ldd")
+    assert "absolute path" in d["reason"]
+    # what runs beside it cannot put another script in its place
+    answer = session.exec("make", "-j2", "-s")
+    assert "evil" not in answer["result"]["stdout"] and answer["events"]["totals"]["blocked"] == 1
+
+
+@pytest.fixture
+def shown():
+    """A directory of root's that every session sees."""
+    path = Path(tempfile.mkdtemp(prefix="agentsh-test-", dir="/opt"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def test_pol_4_a_workspace_that_the_system_shows_as_well(policies, shown):
+    """Root's files seem to be fixed at their own place, and can be changed in /workspace."""
+    shutil.copy("/bin/true", shown / "tool")
+    os.symlink("/bin/true", shown / "link")
+    s = policies()
+
+    def verified():
+        lines = s.get("/metrics").body.decode().splitlines()
+        return int(next(x for x in lines if 'execs_total{outcome="verified"}' in x).split()[1])
+
+    session = s.session(policy="mine", workspace=str(shown))
+    for name in ("tool", "link"):
+        before = verified()
+        session.out(f"{shown}/{name}; true")
+        harness.wait_for(lambda n=before: verified() > n, f"{name} was verified", seconds=5)
+
+
 def test_obs_1_violations_are_counted(policies):
     s = policies()
 
@@ -310,6 +407,18 @@ def test_cfg_1_approvals_mode(policies):
     denied(s.post(f"{s.session(policy='mine').path}/exec", {"command": "whoami"}), "ask-whoami", "/usr/bin/whoami")
 
 
+def test_pol_2_the_event_of_a_redirect_says_what_ran(policies):
+    s = policies()
+    rules = "  - {name: other, commands: [whoami], decision: redirect, redirect_to: /bin/echo}"
+    write(s.policies, "other", text=ROUNDABOUT.format(name="other", default="allow", rules=rules))
+    session = s.session(policy="other")
+    for answer in (session.exec("whoami", "x"), session.script("whoami x; true")):
+        assert answer["result"]["stdout"] == "x\n"
+        e = next(e for e in answer["events"]["exec_operations"] if e["policy"]["rule"] == "other")
+        assert (e["exec"]["path"], e["real_path"]) == ("/usr/bin/whoami", "/bin/echo")
+        assert e["policy"]["effective_decision"] == "redirect"
+
+
 # --- which policy ---
 
 
@@ -339,6 +448,37 @@ def test_cfg_1_policies_dir_of_a_server(policies):
     write(s.policies, "open").chmod(0o666)
     a = s.post("/api/v1/sessions", {"workspace": str(s.workspace()), "policy": "open"})
     assert a.code == "E_FORBIDDEN", a.body
+
+
+def test_cfg_1_policies_selectable(policies):
+    """An agent may choose among the listed policies, an admin among all."""
+    keys = [
+        {"id": role, "agent_id": role, "role": role, "uid": uid, "sha256": hashlib.sha256(role.encode()).hexdigest()}
+        for role, uid in (("agent", harness.USER_UID), ("admin", 0))
+    ]
+    s = policies(config={"policies": {"default": "mine", "selectable": ["other"]}}, start=False, keys=keys)
+    write(s.policies, "other")
+    s.start()
+    for name in ("mine", "other"):
+        a = as_agent(s, {"policy": name})
+        assert (a.status, a.json["policy"]["name"]) == (201, name), a.body
+    for name in ("observe", "none-such"):
+        d = denied(as_agent(s, {"policy": name}), "policies.selectable", name)
+        assert (d["operation"], d["alternatives"]) == ("policy", ["policies mine, other"])
+    assert s.session(policy="observe").record["policy"]["name"] == "observe"  # root
+    for key, status in (("agent", 403), ("admin", 201)):
+        ws = s.workspace()
+        os.chown(ws, harness.USER_UID, harness.USER_UID)
+        a = s.post("/api/v1/sessions", {"workspace": str(ws), "policy": "observe"}, key=key)
+        assert a.status == status, a.body
+    r = s.cli("config", "validate", s.config_file)
+    assert r.returncode == 0, r.stderr
+    wrong = s.dir / "wrong.yaml"
+    wrong.write_text(f"policies:\n  dir: {s.policies}\n  selectable: [mine, theirs]\n")
+    r = s.cli("config", "validate", wrong)
+    assert r.returncode == 125 and f"{wrong}:3:15: policies.selectable: no policy 'theirs'" in r.stderr.decode()
+    r = s.cli("config", "show", "--config", s.config_file, "--json")
+    assert json.loads(r.stdout)["policies"]["selectable"] == ["other"]
 
 
 def test_pol_7_the_effective_policy(shared):

@@ -133,6 +133,45 @@ def test_ses_3_home_is_private_and_files_belong_to_the_owner(server, session):
     other.destroy()
 
 
+SET_ID = """
+import ctypes, errno, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+how = ctypes.create_string_buffer(struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0))
+ways = {
+    "chmod": lambda p: os.chmod(open(p, "w").name, 0o4755),
+    "fchmod": lambda p: os.fchmod(open(p, "w").fileno(), 0o4755),
+    "open": lambda p: os.open(p, os.O_CREAT | os.O_WRONLY, 0o4755),
+    "open_group": lambda p: os.open(p, os.O_CREAT | os.O_WRONLY, 0o2755),
+    "tmpfile": lambda p: os.open(".", os.O_TMPFILE | os.O_RDWR, 0o4755),
+    "mknod": lambda p: os.mknod(p, 0o104755),
+    "openat2": lambda p: check(libc.syscall(437, -100, p.encode(), how, 24)),
+    "fchmodat2": lambda p: check(libc.syscall(452, -100, open(p, "w").name.encode(), 0o4755, 0)),
+}
+def check(r):
+    if r < 0:
+        raise OSError(ctypes.get_errno(), "")
+for name, way in ways.items():
+    try:
+        way("set-" + name)
+        print(name, "done")
+    except OSError as e:
+        print(name, errno.errorcode[e.errno])
+"""
+
+
+def test_sbx_2_no_file_of_a_session_runs_as_its_owner(session):
+    """Root's sessions leave files of root's: one with the bit would be root for whoever runs it outside."""
+    answers = dict(line.split() for line in session.exec("python3", "-c", SET_ID)["result"]["stdout"].splitlines())
+    assert len(answers) == 8 and set(answers.values()) <= {"EPERM", "ENOSYS"}, answers
+    left = list(session.workspace.iterdir())
+    assert not [p for p in left if p.lstat().st_mode & 0o6000]
+    # a directory's bit is for groups that share it, and stays
+    session.out(
+        "mkdir shared && chmod 2775 shared && chmod 755 shared && umask 0 && touch shared/f && chmod 1777 shared"
+    )
+    assert (session.workspace / "shared").stat().st_mode & 0o7777 == 0o3777
+
+
 TOOLS = {
     "gcc": "printf '#include <stdio.h>\\nint main(void){puts(\"ok\");}' > m.c && gcc -o m m.c && ./m",
     "make": "printf 'all:\\n\\t@echo ok\\n' > Makefile && make -s",

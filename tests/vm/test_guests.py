@@ -12,7 +12,7 @@ TOP = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP / "tools"))
 import vm  # noqa: E402
 
-LIMIT = 300  # seconds for the checks of one guest; an emulated one is slow
+LIMIT = 600  # seconds for the checks of one guest; an emulated one is slow
 CHECKS = "python3 -m pytest -q -ra -o python_files='check_*.py' --junitxml=/results/junit.xml tests/vm/inside"
 # uid 1000 in a cgroup that was given to it: it makes a child, gives it controllers, and goes there.
 DELEGATED = """set -e

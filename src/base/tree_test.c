@@ -2,10 +2,11 @@
 /* Trees of real processes below a subreaper, as a leader is one. */
 #include "base/mem.h"
 #include "base/proc.h"
-#include "warden/kill.h"
+#include "base/tree.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 
 /* A leader that runs a script as its child and exits when it has no child. Returns when the script
  * has written a byte. */
-static struct kill_root lead(const char *script)
+static struct tree_root lead(const char *script)
 {
 	int ready[2];
 	char c;
@@ -41,17 +42,17 @@ static struct kill_root lead(const char *script)
 	close(ready[1]);
 	assert_int_equal(read(ready[0], &c, 1), 1);
 	close(ready[0]);
-	return (struct kill_root){pid, proc_pidfd(pid)};
+	return (struct tree_root){pid, proc_pidfd(pid)};
 }
 
 /* A busy machine needs rounds, a tree that escapes needs them for ever. */
-static void expect_end(struct kill_root leader)
+static void expect_end(struct tree_root leader)
 {
 	struct pollfd p = {leader.pidfd, POLLIN, 0};
 	unsigned rounds = 0;
 
 	do {
-		kill_round(&leader);
+		tree_kill_round(&leader);
 		assert_true(++rounds < 500);
 	} while (poll(&p, 1, 20) == 0);
 	assert_int_equal(waitpid(leader.pid, NULL, 0), leader.pid);
@@ -86,24 +87,24 @@ static void exe_4_a_storm_ends(void **state)
 
 static void exe_4_an_empty_tree(void **state)
 {
-	const struct kill_root leader = lead("echo; sleep 0.1");
+	const struct tree_root leader = lead("echo; sleep 0.1");
 
 	assert_int_equal(waitpid(leader.pid, NULL, 0), leader.pid);
-	assert_int_equal(kill_round(&leader), 0);
-	kill_signal_tree(&leader, SIGTERM);
+	assert_int_equal(tree_kill_round(&leader), 0);
+	tree_signal(&leader, SIGTERM);
 	close(leader.pidfd);
 }
 
 /* EXE-4: a pid that has been given to another since the leader died is nobody's tree. */
 static void exe_4_a_dead_leaders_tree_is_nobodys(void **state)
 {
-	const struct kill_root dead = lead("echo"), other = lead("echo; sleep 30");
-	const struct kill_root mixed = {other.pid, dead.pidfd};
+	const struct tree_root dead = lead("echo"), other = lead("echo; sleep 30");
+	const struct tree_root mixed = {other.pid, dead.pidfd};
 	struct strv list = {0};
 
 	assert_int_equal(waitpid(dead.pid, NULL, 0), dead.pid);
-	assert_int_equal(kill_round(&mixed), 0);
-	kill_list(&mixed, "ended", &list);
+	assert_int_equal(tree_kill_round(&mixed), 0);
+	tree_list(&mixed, "ended", &list);
 	assert_int_equal(list.n, 0);
 	close(dead.pidfd);
 	expect_end(other);
@@ -112,16 +113,16 @@ static void exe_4_a_dead_leaders_tree_is_nobodys(void **state)
 /* EXE-5: one signal to all, and nothing to the leader. */
 static void exe_5_a_signal_to_the_tree(void **state)
 {
-	const struct kill_root leader =
+	const struct tree_root leader =
 		lead("sleep 30 & (trap 'exit 0' USR1; echo; while :; do sleep 0.01; done)");
 	struct strv list = {0};
 	int status;
 
-	kill_list(&leader, "ended", &list);
+	tree_list(&leader, "ended", &list);
 	assert_true(list.n >= 2);
 	for (size_t i = 0; i < list.n; i++)
 		assert_memory_equal(list.v[i], "ended ", 6);
-	kill_signal_tree(&leader, SIGUSR1);
+	tree_signal(&leader, SIGUSR1);
 	assert_int_equal(waitpid(leader.pid, &status, 0), leader.pid);
 	assert_int_equal(status, 0);
 	close(leader.pidfd);
@@ -131,7 +132,7 @@ static void exe_5_a_signal_to_the_tree(void **state)
 /* SES-6: each process is named with pid and text; a long list is cut. */
 static void ses_6_the_list_is_cut(void **state)
 {
-	const struct kill_root leader =
+	const struct tree_root leader =
 		lead("i=0; while [ $i -lt 101 ]; do sleep 30 & i=$((i+1)); done; echo; sleep 30");
 	struct strv list = {0};
 	unsigned sleeping = 0;
@@ -142,7 +143,7 @@ static void ses_6_the_list_is_cut(void **state)
 	     i++) {
 		poll(NULL, 0, i > 0 ? 10 : 0);
 		strv_done(&list);
-		kill_list(&leader, "kept", &list);
+		tree_list(&leader, "kept", &list);
 		sleeping = 0;
 		for (size_t k = 0; k < list.n; k++)
 			sleeping += strstr(list.v[k], " sleep 30") != NULL;
@@ -154,6 +155,72 @@ static void ses_6_the_list_is_cut(void **state)
 	expect_end(leader);
 }
 
+/* EXE-4: a process ends what is below it, orphans of sessions of their own too. */
+static void exe_4_a_subreaper_ends_its_own(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int ready[2];
+		char c;
+
+		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+		if (pipe2(ready, O_CLOEXEC) < 0)
+			_exit(2);
+		if (fork() == 0) {
+			dup2(ready[1], 1);
+			execl("/bin/sh", "sh", "-c",
+			      "(setsid sh -c 'trap \"\" TERM; echo; sleep 60' &) ; sleep 60",
+			      (char *)NULL);
+			_exit(2);
+		}
+		if (read(ready[0], &c, 1) != 1 || !tree_end_own(20000))
+			_exit(2);
+		/* they are zombies now, every one of them ours */
+		while (wait(&status) > 0)
+			if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+				_exit(3);
+		_exit(errno == ECHILD && tree_end_own(0) ? 0 : 4);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* It runs as soon as it can, before us on the one processor: killed, it is dead at once. Without
+ * the right to do so it dies a little later. */
+static _Noreturn void be_swift(void)
+{
+	const struct sched_param first = {.sched_priority = 1};
+
+	sched_setscheduler(0, SCHED_FIFO, &first);
+	for (;;)
+		pause();
+}
+
+/* EXE-4: what was killed may be dead before the next look. */
+static void exe_4_children_that_die_at_once(void **state)
+{
+	cpu_set_t all, one;
+	int status;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	for (int i = 0; i < 5; i++) {
+		const pid_t pid = fork();
+
+		if (pid == 0)
+			be_swift();
+		sched_yield();
+		assert_true(tree_end_own(20000));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, SIGKILL);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,7 +230,9 @@ int main(void)
 		cmocka_unit_test(exe_4_a_dead_leaders_tree_is_nobodys),
 		cmocka_unit_test(exe_5_a_signal_to_the_tree),
 		cmocka_unit_test(ses_6_the_list_is_cut),
+		cmocka_unit_test(exe_4_a_subreaper_ends_its_own),
+		cmocka_unit_test(exe_4_children_that_die_at_once),
 	};
 
-	return cmocka_run_group_tests_name("kill", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("tree", tests, NULL, NULL);
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/kill.h"
+#include "base/tree.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #define PASSES 64    /* of a round; a tree that still grows gets another round */
 #define LIST_MAX 100 /* processes named in an answer */
 #define TEXT_LEN 120
+#define DEATH_MS 20 /* for what was killed, before the next look */
 
 struct pids {
 	pid_t *v; /* in order */
@@ -29,7 +32,7 @@ static bool has(const struct pids *s, pid_t pid)
 }
 
 /* A dead leader's pid may be another's by now: then the list is empty. */
-static struct pids below(const struct kill_root *leader)
+static struct pids below(const struct tree_root *leader)
 {
 	struct pids s = {0};
 
@@ -43,7 +46,7 @@ static struct pids below(const struct kill_root *leader)
 
 /* The pid may have been given to another process since it was listed: then its parent is not in the
  * tree. */
-static void send(pid_t pid, int sig, const struct pids *tree, const struct kill_root *leader)
+static void send(pid_t pid, int sig, const struct pids *tree, const struct tree_root *leader)
 {
 	cleanup_fd int fd = proc_pidfd(pid);
 	pid_t parent;
@@ -56,7 +59,7 @@ static void send(pid_t pid, int sig, const struct pids *tree, const struct kill_
 }
 
 /* Stops what is not in *stopped yet; returns how many that were. */
-static size_t stop_new(const struct kill_root *leader, struct pids *stopped)
+static size_t stop_new(const struct tree_root *leader, struct pids *stopped)
 {
 	const struct pids tree = below(leader);
 	size_t fresh = 0;
@@ -72,7 +75,7 @@ static size_t stop_new(const struct kill_root *leader, struct pids *stopped)
 	return fresh;
 }
 
-size_t kill_round(const struct kill_root *leader)
+size_t tree_kill_round(const struct tree_root *leader)
 {
 	struct pids tree = {0};
 	size_t n;
@@ -87,7 +90,7 @@ size_t kill_round(const struct kill_root *leader)
 	return n;
 }
 
-void kill_signal_tree(const struct kill_root *leader, int sig)
+void tree_signal(const struct tree_root *leader, int sig)
 {
 	const struct pids tree = below(leader);
 
@@ -115,7 +118,7 @@ static pid_t inner_pid(pid_t pid)
 	return (pid_t)strtol(end, NULL, 10);
 }
 
-void kill_list(const struct kill_root *leader, const char *word, struct strv *out)
+void tree_list(const struct tree_root *leader, const char *word, struct strv *out)
 {
 	const struct pids tree = below(leader);
 	char text[TEXT_LEN];
@@ -133,4 +136,38 @@ void kill_list(const struct kill_root *leader, const char *word, struct strv *ou
 		strv_add(out, line);
 	}
 	free(tree.v);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Until one of them is dead, or for a moment. */
+static void await_death(const struct tree_root *root)
+{
+	const struct pids tree = below(root);
+	cleanup_fd int fd = tree.n > 0 ? proc_pidfd(tree.v[0]) : -1;
+	struct pollfd p = {fd, POLLIN, 0};
+
+	if (fd >= 0)
+		poll(&p, 1, DEATH_MS);
+	free(tree.v);
+}
+
+bool tree_end_own(int limit_ms)
+{
+	cleanup_fd int self = proc_pidfd(getpid());
+	const struct tree_root root = {getpid(), self};
+	const int64_t until = now_ms() + limit_ms;
+
+	while (tree_kill_round(&root) > 0) {
+		if (now_ms() >= until)
+			return false;
+		await_death(&root);
+	}
+	return true;
 }

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/attributes.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "exec/args.h"
+#include "exec/peer.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <utime.h>
+
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#define NONE 6 /* no such argument; as a path: the descriptor itself is meant */
+#define OWN_FD "/proc/self/fd/"
+
+enum value { MODE, TIMESPEC, TIMEVAL, UTIMBUF };
+static const struct call {
+	int nr;
+	unsigned dir, path, value, flags; /* which argument */
+	enum value kind;
+} calls[] = {
+#ifdef SYS_chmod
+	{SYS_chmod, NONE, 0, 1, NONE, MODE},	 {SYS_utime, NONE, 0, 1, NONE, UTIMBUF},
+	{SYS_utimes, NONE, 0, 1, NONE, TIMEVAL},
+#endif
+	{SYS_fchmod, 0, NONE, 1, NONE, MODE},	 {SYS_fchmodat, 0, 1, 2, NONE, MODE},
+	{SYS_fchmodat2, 0, 1, 2, 3, MODE},	 {SYS_utimensat, 0, 1, 2, 3, TIMESPEC},
+};
+
+struct work {
+	const struct call *call;
+	pid_t tid;
+	int dirfd;
+	uint64_t path; /* 0: the descriptor itself */
+	uint64_t value;
+	unsigned flags;
+};
+
+static int read_bytes(pid_t tid, uint64_t addr, void *out, size_t n)
+{
+	const struct iovec to = {out, n}, from = {(void *)(uintptr_t)addr, n};
+
+	return process_vm_readv(tid, &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : EFAULT;
+}
+
+/* ---- which file ---- */
+
+/* Where a relative path begins, or the file of a descriptor; a descriptor or -errno. */
+static int open_base(const struct work *w, int flags)
+{
+	char name[32] = "cwd";
+	int fd;
+
+	if (w->dirfd != AT_FDCWD)
+		snprintf(name, sizeof(name), "fd/%d", w->dirfd);
+	fd = peer_open(w->tid, name, flags | O_PATH);
+	return fd == -ENOENT ? -EBADF : fd;
+}
+
+/* The caller's own descriptor by the name that libc uses; NULL: another path. */
+static const char *own_fd(const char *path)
+{
+	const size_t n = strlen(OWN_FD);
+	const char *digits = path + n;
+
+	if (strncmp(path, OWN_FD, n) != 0 || *digits == '\0' || strlen(digits) > 9 ||
+	    digits[strspn(digits, "0123456789")] != '\0')
+		return NULL;
+	return path + strlen("/proc/self/");
+}
+
+static int open_below(const struct work *w, const char *path)
+{
+	const bool stays = (w->flags & AT_SYMLINK_NOFOLLOW) != 0;
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC |
+					      (stays ? (unsigned)O_NOFOLLOW : 0),
+				     .resolve = RESOLVE_NO_MAGICLINKS};
+	cleanup_fd int base = path[0] == '/' ? -1 : open_base(w, O_DIRECTORY);
+	int fd;
+
+	if (path[0] != '/' && base < 0)
+		return base;
+	fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+	if (fd >= 0)
+		return fd;
+	/* another's magic link: nobody needs to change anything by it */
+	return errno == ELOOP ? -EPERM : -errno;
+}
+
+/* The file that the call names, without opening it for anything; a descriptor or -errno. */
+static int open_named(const struct work *w)
+{
+	cleanup_buf struct buf path = {0};
+	struct args_memory m;
+	pid_t tid = w->tid;
+	int r;
+
+	if (w->path == 0)
+		return open_base(w, 0);
+	args_memory_init(&m, peer_page, &tid);
+	r = args_string(&m, w->path, PATH_MAX, &path);
+	if (r != 0)
+		return r == E2BIG ? -ENAMETOOLONG : -EFAULT;
+	if (path.data[0] == '\0')
+		return (w->flags & AT_EMPTY_PATH) != 0 ? open_base(w, 0) : -ENOENT;
+	if (own_fd(path.data) != NULL)
+		return peer_open(w->tid, own_fd(path.data), O_PATH);
+	return open_below(w, path.data);
+}
+
+static bool is_own(const struct strv *trees, int fd)
+{
+	char self[64], real[PATH_MAX];
+	ssize_t n;
+
+	snprintf(self, sizeof(self), OWN_FD "%d", fd);
+	n = readlink(self, real, sizeof(real) - 1);
+	if (n <= 0 || trees == NULL)
+		return false;
+	real[n] = '\0';
+	for (size_t i = 0; i < trees->n; i++)
+		if (path_within(real, trees->v[i]))
+			return true;
+	return false;
+}
+
+/* ---- what is changed ---- */
+
+static int read_times(const struct work *w, struct timespec out[2])
+{
+	struct timeval tv[2];
+	struct utimbuf u;
+	int r;
+
+	switch (w->call->kind) {
+	case UTIMBUF:
+		r = read_bytes(w->tid, w->value, &u, sizeof(u));
+		out[0] = (struct timespec){.tv_sec = u.actime};
+		out[1] = (struct timespec){.tv_sec = u.modtime};
+		return r;
+	case TIMEVAL:
+		r = read_bytes(w->tid, w->value, tv, sizeof(tv));
+		for (int i = 0; r == 0 && i < 2; i++) {
+			if (tv[i].tv_usec < 0 || tv[i].tv_usec >= 1000000)
+				return EINVAL;
+			out[i] = (struct timespec){tv[i].tv_sec, tv[i].tv_usec * 1000};
+		}
+		return r;
+	default:
+		return read_bytes(w->tid, w->value, out, 2 * sizeof(*out));
+	}
+}
+
+/* Whoever runs the file outside would get its owner's rights; a directory only hands its group on.
+ */
+static bool gives_rights(mode_t mode, const struct stat *st)
+{
+	return (mode & S_ISUID) != 0 || ((mode & S_ISGID) != 0 && !S_ISDIR(st->st_mode));
+}
+
+static int set_mode(const struct work *w, int fd)
+{
+	char self[64];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return errno;
+	if (S_ISLNK(st.st_mode))
+		return EOPNOTSUPP;
+	if (gives_rights((mode_t)w->value, &st))
+		return EPERM;
+	snprintf(self, sizeof(self), OWN_FD "%d", fd);
+	return chmod(self, (mode_t)w->value & 07777) == -1 ? errno : 0;
+}
+
+static int set_times(int fd, const struct timespec *times)
+{
+	return utimensat(fd, "", times, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1 ? errno : 0;
+}
+
+static int change(const struct attributes_ask *ask, const struct work *w)
+{
+	const bool sets_times = w->call->kind != MODE;
+	struct timespec times[2] = {{0}};
+	const int fd = open_named(w);
+	int r = fd < 0 ? -fd : 0;
+
+	if (r == 0 && sets_times && w->value != 0)
+		r = read_times(w, times);
+	if (r == 0 && !is_own(ask->trees, fd))
+		r = EPERM;
+	if (r == 0 && !ask->still(ask->arg, ask->call->id))
+		r = EPERM;
+	if (r == 0)
+		r = sets_times ? set_times(fd, w->value != 0 ? times : NULL) : set_mode(w, fd);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+int attributes_change(const struct attributes_ask *ask)
+{
+	const __u64 *arg = ask->call->data.args;
+	struct work w = {.tid = (pid_t)ask->call->pid, .dirfd = AT_FDCWD};
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		if (calls[i].nr == ask->call->data.nr)
+			w.call = &calls[i];
+	if (w.call == NULL)
+		return ENOSYS;
+	w.path = w.call->path != NONE ? arg[w.call->path] : 0;
+	w.value = arg[w.call->value];
+	if (w.call->dir != NONE)
+		w.dirfd = (int)arg[w.call->dir];
+	if (w.call->flags != NONE)
+		w.flags = (unsigned)arg[w.call->flags];
+	if (w.path == 0 && w.dirfd == AT_FDCWD)
+		return w.call->path != NONE ? EFAULT : EBADF;
+	if (w.path == 0 && w.call->path != NONE && w.call->kind == MODE)
+		return EFAULT;
+	if ((w.flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0)
+		return EINVAL;
+	return change(ask, &w);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exec/attributes.h - chmod and utime, made in the caller's place; private to this folder.
+ *
+ * Landlock does not hold them, and a file that may only be read may be the user's own, so the
+ * filter of a session without namespaces sends them here. The path or descriptor is looked up once,
+ * the file that it led to is judged and changed: what the caller does to its memory meanwhile is
+ * nothing to us. Exec thread only. */
+#pragma once
+#include "base/fields.h"
+#include <linux/seccomp.h>
+
+/* 0: done; an errno: what the caller is told; EPERM for what lies in none of the trees (real paths;
+ * NULL: none). ENOSYS: not one of these calls. still: whether the caller still waits, asked before
+ * anything is changed. */
+struct attributes_ask {
+	const struct seccomp_notif *call;
+	const struct strv *trees;
+	bool (*still)(void *arg, uint64_t id);
+	void *arg;
+};
+int attributes_change(const struct attributes_ask *ask);

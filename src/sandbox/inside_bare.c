@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A session without namespaces: no view of its own, so that Landlock says what of the machine's is
+ * to be opened, and the filter what else is refused (seccomp_bare.c).
+ *
+ * Landlock only gives: what must not be had must lie in no tree that is given, or there is no
+ * session. Every path is opened once; what was opened is judged by its real name, and given. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "sandbox/inside.h"
+#include "sandbox/landlock.h"
+#include "sandbox/plan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#define ALL (LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC)
+#define RUN (LANDLOCK_READ | LANDLOCK_EXEC)
+#define SCOPES_ABI 6 /* see landlock.c */
+#define WORKSPACE "/" INSIDE_WORKSPACE
+#define MOUNTS_MAX (16 << 20)
+
+/* ---- what is not there is said ---- */
+
+static const struct {
+	enum wall wall;
+	const char *detail;
+} lacking[] = {
+	{WALL_user_namespace, "cannot be had here: the session has the user's own ids and groups"},
+	{WALL_mount_namespace, "the machine's own view: no /workspace, no /run/agentsh; Landlock "
+			       "opens system, workspace, own home and tmp"},
+	{WALL_pid_namespace, "the machine's own: names and arguments of its processes can be seen"},
+	{WALL_net_namespace, "the machine's own: no socket can be made in it"},
+	{WALL_ipc_namespace, "the machine's own: System V IPC and queues are refused"},
+	{WALL_uts_namespace, "the machine's own name"},
+	{WALL_cgroup_namespace, "/proc shows the machine's cgroup paths"},
+};
+
+static int take_null(struct inside *in, struct err *err)
+{
+	cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (null == -1 || dup2(null, i) == -1)
+			return err_errno(err, E_ENFORCEMENT, "/dev/null", "cannot use /dev/null");
+	/* Captures come through the warden: nothing listens here. */
+	in->state_fd = take_fd(null);
+	return 0;
+}
+
+/* Scratch space is the user's own disk. */
+static int lack_space(struct inside *in, struct err *err)
+{
+	if (in->plan.scratch_mb == 0)
+		return 0;
+	if (!plan_may_lack(&in->plan, WALL_disk_limit))
+		return err_set(err, E_ENFORCEMENT, NULL,
+			       "max_disk_mb needs a mount namespace, or disk_limit in "
+			       "sandbox.allow_unenforced");
+	wall_set(&in->walls, WALL_disk_limit, WALL_UNAVAILABLE,
+		 "own home and tmp are directories of the machine");
+	return 0;
+}
+
+/* Whether a line of mountinfo is a /proc that shows a process only to who may trace it. */
+static bool hides_processes(const char *line)
+{
+	const char *options = strstr(line, " - proc ");
+	const char *hidepid = options != NULL ? strstr(options, "hidepid=") : NULL;
+
+	return hidepid != NULL && strncmp(hidepid, "hidepid=0", 9) != 0 &&
+	       strncmp(hidepid, "hidepid=off", 11) != 0;
+}
+
+/* What cannot be seen cannot be ended, and there is no PID namespace that would see to it. */
+int bare_check_proc(const char *mountinfo, struct err *err)
+{
+	for (const char *line = mountinfo; line != NULL && *line != '\0';) {
+		const size_t n = strcspn(line, "\n");
+		cleanup_free char *one = mem_strndup(line, n);
+
+		if (hides_processes(one) && strstr(one, " /proc ") != NULL)
+			return err_set(err, E_ENFORCEMENT, "/proc",
+				       "/proc is mounted with hidepid: a session could hide "
+				       "processes from their end; mount it without");
+		line += n + (line[n] == '\n');
+	}
+	return 0;
+}
+
+static int check_proc(struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	int r = fdio_load_path("/proc/self/mountinfo", MOUNTS_MAX, &text, err);
+
+	return r < 0 ? r : bare_check_proc(text.data, err);
+}
+
+int bare_place(struct inside *in, struct err *err)
+{
+	int r = take_null(in, err);
+
+	if (r == 0)
+		r = check_proc(err);
+	if (r < 0)
+		return r;
+	if (in->plan.workspace == NULL || in->plan.own_dir == NULL)
+		return err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a directory");
+	if (chdir("/") < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "PR_SET_CHILD_SUBREAPER");
+	in->walls_of_commands.bare = true;
+	for (size_t i = 0; i < ARRAY_LEN(lacking); i++)
+		wall_set(&in->walls, lacking[i].wall, WALL_UNAVAILABLE, "%s", lacking[i].detail);
+	wall_set(&in->walls, WALL_network_rules, WALL_ABSENT,
+		 "there are no sockets at all: the filter refuses them");
+	return lack_space(in, err);
+}
+
+int bare_separation(struct inside *in, struct err *err)
+{
+	const int abi = landlock_abi();
+
+	if (abi >= SCOPES_ABI)
+		return 0;
+	if (!plan_may_lack(&in->plan, WALL_process_separation))
+		return err_set(err, E_ENFORCEMENT, NULL,
+			       "without a PID namespace, Landlock ABI %d lets a command signal "
+			       "every process of its user's",
+			       abi);
+	wall_set(&in->walls, WALL_process_separation, WALL_UNAVAILABLE,
+		 "all share uid %u, and with Landlock ABI %d a command can signal the server",
+		 in->plan.uid, abi);
+	return 0;
+}
+
+/* ---- what is opened ---- */
+
+struct grant {
+	int fd; /* owned */
+	char *name, *real;
+	unsigned access;
+	bool tree;
+};
+struct grants {
+	const struct inside *in;
+	struct grant *v;
+	size_t n;
+};
+
+static void grants_done(struct grants *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		close(g->v[i].fd);
+		free(g->v[i].name);
+		free(g->v[i].real);
+	}
+	free(g->v);
+}
+
+/* Opens without reading. *fd is -1 where the path leads nowhere. */
+static int look_up(const char *path, char real[PATH_MAX], int *fd, struct err *err)
+{
+	char self[64];
+	ssize_t n;
+
+	*fd = open(path, O_PATH | O_CLOEXEC);
+	if (*fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+		return 0;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", *fd);
+	n = *fd == -1 ? -1 : readlink(self, real, PATH_MAX - 1);
+	if (n <= 0)
+		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
+	real[n] = '\0';
+	return 0;
+}
+
+/* Takes fd. */
+static void put(struct grants *g, int fd, const char *name, const char *real, unsigned access)
+{
+	struct stat st;
+	const bool tree = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+
+	g->v = mem_resize(g->v, g->n + 1, sizeof(*g->v));
+	g->v[g->n++] = (struct grant){fd, mem_strdup(name), mem_strdup(real), access, tree};
+}
+
+enum missing { MAY_LACK, MUST_EXIST };
+static int give(struct grants *g, const char *path, unsigned access, enum missing m,
+		struct err *err)
+{
+	char real[PATH_MAX];
+	int fd = -1;
+	int r = look_up(path, real, &fd, err);
+
+	if (r < 0 || (fd == -1 && m == MAY_LACK))
+		return r;
+	if (fd == -1)
+		return err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
+	put(g, fd, path, real, access);
+	return 0;
+}
+
+/* Whoever reads these directories is the server's master. */
+static int check_kept_out(const struct grants *g, const char *path, const char *real,
+			  struct err *err)
+{
+	const struct strv *kept = &g->in->plan.kept_out;
+
+	for (size_t i = 0; i < kept->n; i++) {
+		cleanup_free char *dir = realpath(kept->v[i], NULL);
+
+		if (dir != NULL && path_overlap(real, dir))
+			return err_set(err, E_ENFORCEMENT, path,
+				       "without a mount namespace %s would show %s, which is the "
+				       "server's own",
+				       path, dir);
+	}
+	return 0;
+}
+
+static int give_listed(struct grants *g, const char *path, unsigned access, struct err *err)
+{
+	cleanup_fd int fd = -1;
+	char real[PATH_MAX];
+	int r = look_up(path, real, &fd, err);
+
+	if (r == 0 && fd != -1)
+		r = inside_may_show(&g->in->plan, path, real, err);
+	if (r == 0 && fd != -1)
+		r = check_kept_out(g, path, real, err);
+	if (r == 0 && fd != -1)
+		put(g, take_fd(fd), path, real, access);
+	return r;
+}
+
+/* What is below /workspace is the workspace's, and Landlock cannot shut a part of that. */
+static int give_list(struct grants *g, const struct strv *list, unsigned access, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < list->n; i++) {
+		const char *path = list->v[i];
+
+		if (!path_within(path, WORKSPACE))
+			r = give_listed(g, path, inside_is_system(path) ? RUN : access, err);
+		else if (access == RUN)
+			r = err_set(err, E_ENFORCEMENT, path,
+				    "%s of filesystem.read_only_passthrough_paths cannot be shut "
+				    "without a mount namespace",
+				    path);
+	}
+	return r;
+}
+
+static int give_etc(struct grants *g, struct err *err)
+{
+	struct strv paths = {0};
+	int r = 0;
+
+	inside_etc_paths(&paths);
+	for (size_t i = 0; r == 0 && i < paths.n; i++)
+		r = give(g, paths.v[i], LANDLOCK_READ, MAY_LACK, err);
+	strv_done(&paths);
+	return r;
+}
+
+static int give_own(struct grants *g, struct err *err)
+{
+	const struct sandbox_plan *p = &g->in->plan;
+	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_HOME);
+	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_TMP);
+	char real[PATH_MAX], self[64];
+	int fd = fcntl(g->in->tree_fd, F_DUPFD_CLOEXEC, 3);
+	ssize_t n;
+	int r;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	n = fd == -1 ? -1 : readlink(self, real, sizeof(real) - 1);
+	if (n <= 0)
+		return err_errno(err, E_ENFORCEMENT, p->workspace, "cannot look at %s",
+				 p->workspace);
+	real[n] = '\0';
+	put(g, fd, p->workspace, real, ALL);
+	/* Its name must lead to it, for that is how the session will know it. */
+	if (strcmp(real, p->workspace) != 0)
+		return err_set(err, E_ENFORCEMENT, p->workspace, "workspace %s has been moved",
+			       p->workspace);
+	r = give(g, home, ALL, MUST_EXIST, err);
+	return r < 0 ? r : give(g, tmp, ALL, MUST_EXIST, err);
+}
+
+static int give_fixed(struct grants *g, struct err *err)
+{
+	int r = give(g, "/proc", LANDLOCK_READ, MUST_EXIST, err);
+
+	if (r == 0)
+		r = give(g, g->in->plan.state_program, RUN, MUST_EXIST, err);
+	for (const char *const *at = inside_devices; r == 0 && *at != NULL; at++)
+		r = give(g, *at, LANDLOCK_READ | LANDLOCK_CHANGE, MAY_LACK, err);
+	return r < 0 ? r : give_etc(g, err);
+}
+
+/* ---- what cannot be held ---- */
+
+/* The path that a blocked one means here; NULL: there is none. Owned by the caller. */
+static char *blocked_here(const struct sandbox_plan *p, const char *path)
+{
+	cleanup_free char *mapped =
+		mem_printf("%s%s", path_within(path, WORKSPACE) ? p->workspace : "",
+			   path_within(path, WORKSPACE) ? path + strlen(WORKSPACE) : path);
+
+	return realpath(mapped, NULL);
+}
+
+static int check_blocked(const struct grants *g, struct err *err)
+{
+	const struct strv *blocked = &g->in->plan.blocked_paths;
+
+	for (size_t i = 0; i < blocked->n; i++) {
+		cleanup_free char *real = blocked_here(&g->in->plan, blocked->v[i]);
+
+		for (size_t k = 0; real != NULL && k < g->n; k++)
+			if (path_overlap(real, g->v[k].real))
+				return err_set(
+					err, E_ENFORCEMENT, blocked->v[i],
+					"%s of filesystem.blocked_paths cannot be taken out of %s "
+					"without a mount namespace",
+					blocked->v[i], g->v[k].name);
+	}
+	return 0;
+}
+
+/* The program that tells of a shell's state is allowed by its name: nobody inside may change it. */
+static int check_program(const struct grants *g, struct err *err)
+{
+	cleanup_free char *real = realpath(g->in->plan.state_program, NULL);
+
+	for (size_t i = 0; real != NULL && i < g->n; i++)
+		if ((g->v[i].access & LANDLOCK_CHANGE) != 0 && path_within(real, g->v[i].real))
+			return err_set(err, E_ENFORCEMENT, real,
+				       "the server's program %s lies in %s, where the session may "
+				       "write; install it elsewhere",
+				       real, g->v[i].name);
+	return 0;
+}
+
+static int collect(struct grants *g, struct err *err)
+{
+	const struct sandbox_plan *p = &g->in->plan;
+	int r = give_own(g, err);
+
+	if (r == 0)
+		r = give_list(g, &p->read_only_paths, RUN, err);
+	if (r == 0)
+		r = give_list(g, &p->passthrough_paths, ALL, err);
+	if (r == 0)
+		r = give_list(g, &p->monitored_paths, ALL, err);
+	if (r == 0)
+		r = give_fixed(g, err);
+	if (r == 0)
+		r = check_blocked(g, err);
+	return r < 0 ? r : check_program(g, err);
+}
+
+/* ---- the wall ---- */
+
+/* It is tried: whoever made us is outside of the domain. */
+static int check_scope(struct err *err)
+{
+	if (landlock_abi() >= SCOPES_ABI && (kill(getppid(), 0) == 0 || errno != EPERM))
+		return err_set(err, E_ENFORCEMENT, NULL, "a signal to the warden is not refused");
+	return 0;
+}
+
+static int raise_rules(struct inside *in, const struct grants *g, struct err *err)
+{
+	cleanup_free struct landlock_rule *rules = mem_resize(NULL, g->n, sizeof(*rules));
+	const struct landlock_ask ask = {.rules = rules,
+					 .nrules = g->n,
+					 .scopes = LANDLOCK_ABSTRACT_SOCKETS | LANDLOCK_SIGNALS};
+	cleanup_fd int ruleset = -1;
+	int r;
+
+	for (size_t i = 0; i < g->n; i++) {
+		const struct grant *one = &g->v[i];
+		const unsigned gone = inside_withheld(&in->plan, one->name);
+
+		rules[i] = (struct landlock_rule){one->fd, NULL,
+						  one->tree ? LANDLOCK_TREE : LANDLOCK_FILE,
+						  one->access & ~gone, false};
+		if (path_within(one->real, "/dev"))
+			rules[i].kind = LANDLOCK_DEVICE;
+		else if ((rules[i].access & LANDLOCK_CHANGE) != 0)
+			strv_add(&in->writable, one->real);
+	}
+	r = landlock_prepare(&ask, &ruleset, &in->walls, err);
+	if (r < 0)
+		return r;
+	inside_report_withheld(in);
+	errno = landlock_enter(ruleset);
+	if (errno != 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
+	return check_scope(err);
+}
+
+int bare_landlock(struct inside *in, struct err *err)
+{
+	struct grants g = {.in = in};
+	int r = collect(&g, err);
+
+	if (r == 0)
+		r = raise_rules(in, &g, err);
+	grants_done(&g);
+	close(take_fd(in->tree_fd));
+	return r;
+}

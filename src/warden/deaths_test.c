@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The coming and going of the API child, and the deaths of init, leaders and the warden, through
+ * the real programs. */
+#include "warden/session_testkit.h"
+
+static int dial(const struct kit *k)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", k->socket);
+	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+/* Leaves the warden as a killed API child would, and comes back as the next one. */
+static void reconnect(struct kit *k)
+{
+	link_done(&k->api);
+	link_init(&k->api, dial(k), SIDE_API, SIDE_WARDEN);
+	kit_say_hello(k);
+}
+
+/* SES-8: commands go on without an API child; what is not acknowledged is told again. */
+static void ses_8_the_api_child_is_replaced(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command a = kit_start_script(k, "export ONE=1; exit 4", 0);
+	struct kit_command b, again = {0};
+
+	while (!kit_step(k, &a))
+		;
+	b = kit_start_script(k, "head -c 300000 /dev/zero; echo $ONE >&2; sleep 0.3; exit 5", 0);
+	b.ask.flow = 1;
+	kit_wait_started(k, &b);
+	reconnect(k);
+	assert_int_equal(k->state.fresh, 0);
+	assert_string_equal(strv_env_get(&k->state.env, "ONE"), "1");
+	assert_int_equal(k->state.commands, 2);
+	assert_int_equal(k->state.last_exit, 4);
+	/* First's result again, and that the second runs. */
+	k->started = false;
+	memcpy(again.id, a.id, sizeof(again.id));
+	again.out[0] = again.out[1] = -1;
+	while (again.result.command_id == NULL || !k->started)
+		kit_step(k, &again);
+	assert_int_equal(again.result.exit_code, 4);
+	kit_ack(k, a.id);
+	kit_wait(k, &b);
+	assert_int_equal(b.result.exit_code, 5);
+	assert_int_equal(b.result.stdout_bytes, 300000);
+	/* Both are acknowledged: nothing but the state comes now. */
+	reconnect(k);
+	kit_expect(k, "echo new", "new\n", 0);
+	kit_drain(k);
+	assert_non_null(strstr(k->events, "command_finished cmd-2 5;"));
+	kit_done(&a);
+	kit_done(&b);
+	msg_done(MSG_warden_result, &again.result);
+}
+
+/* SES-8: a window that nobody will widen any more does not stop a command. */
+static void ses_8_windows_end_with_the_api_child(void **state)
+{
+	struct kit *k = kit_of(state);
+	struct kit_command c = kit_command(k);
+
+	c.ask.script = mem_strdup("head -c 400000 /dev/zero");
+	c.ask.flow = 1;
+	kit_send(k, &c);
+	kit_wait_started(k, &c);
+	reconnect(k);
+	kit_wait(k, &c);
+	assert_int_equal(c.result.stdout_bytes, 400000);
+	kit_done(&c);
+}
+
+/* SES-8: whoever only knocks replaces nobody; a stranger is not let in. */
+static void ses_8_strangers_stay_outside(void **state)
+{
+	struct kit *k = kit_of(state);
+	const int knock = dial(k);
+	pid_t pid;
+	int status;
+
+	kit_expect(k, "echo a", "a\n", 0);
+	close(knock);
+	kit_expect(k, "echo b", "b\n", 0);
+	if (geteuid() != 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		char c;
+		int fd;
+
+		if (setresuid(KIT_UID, KIT_UID, KIT_UID) < 0)
+			_exit(2);
+		fd = dial(k);
+		_exit(recv(fd, &c, 1, 0) == 0 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	kit_expect(k, "echo c", "c\n", 0);
+}
+
+/* SES-8: without a server for the orphan time the session ends in order. */
+static void ses_8_an_orphan_ends(void **state)
+{
+	const struct kit_wish wish = {.orphan_ms = 200};
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	link_done(&k->api);
+	k->api.fd = -1;
+	assert_int_equal(kit_wait_warden(k), 0);
+	kit_free(k);
+}
+
+static void expect_failure(struct kit *k, const char *reason)
+{
+	struct warden_failed f = {0};
+
+	kit_recv_type(k, MSG_warden_failed, &f);
+	if (strstr(f.reason, reason) == NULL)
+		fail_msg("failed with '%s'", f.reason);
+	msg_done(MSG_warden_failed, &f);
+	assert_int_equal(kit_wait_warden(k), 1);
+	kit_free(k);
+}
+
+static pid_t only_child(pid_t parent)
+{
+	cleanup_free pid_t *all = NULL;
+	const size_t n = proc_descendants(parent, &all);
+
+	assert_true(n > 0);
+	return all[0];
+}
+
+/* SES-8: a killed init fails the session, with its reason, and nothing stays. */
+static void ses_8_a_killed_init_fails_the_session(void **state)
+{
+	const struct kit_wish wish = {0};
+	struct kit_command c;
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	c = kit_start_script(k, "sleep 7176", 0);
+	kit_wait_started(k, &c);
+	kill(only_child(k->warden), SIGKILL);
+	expect_failure(k, "init was ended by signal 9");
+	assert_false(kit_alive("sleep 7176"));
+	kit_done(&c);
+}
+
+/* SES-8: so does a killed leader; a killed warden takes all with it. */
+static void ses_8_a_killed_leader_fails_the_session(void **state)
+{
+	const struct kit_wish wish = {0};
+	struct kit_command c;
+	struct kit *k;
+
+	kit_of(state);
+	k = kit_open_with(&wish);
+	c = kit_start_script(k, "kill -9 $PPID; sleep 7177", 0);
+	expect_failure(k, "the leader of cmd-1 died");
+	assert_false(kit_alive("sleep 7177"));
+	kit_done(&c);
+
+	k = kit_open_with(&wish);
+	c = kit_start_script(k, "sleep 7177", 0);
+	kit_wait_started(k, &c);
+	kill(k->warden, SIGKILL);
+	assert_int_equal(kit_wait_warden(k), 137);
+	for (int i = 0; kit_alive("sleep 7177") && i < 100; i++)
+		poll(NULL, 0, 10);
+	assert_false(kit_alive("sleep 7177"));
+	kit_free(k);
+	kit_done(&c);
+}
+
+static pid_t leader_of(struct kit *k)
+{
+	struct kit_command c = kit_script(k, "echo $PPID");
+	cleanup_free char *out = kit_text(&c, 0);
+	const pid_t inside = atoi(out);
+	pid_t *all, found = 0;
+	const size_t n = proc_descendants(only_child(k->warden), &all);
+
+	for (size_t i = 0; i < n; i++) {
+		cleanup_free char *path = mem_printf("/proc/%d/status", (int)all[i]);
+		cleanup_buf struct buf b = {0};
+		cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+		const char *at;
+		int host, own;
+
+		if (fd < 0 || fdio_load(fd, 1 << 16, &b, NULL) < 0 ||
+		    (at = strstr(b.data, "NSpid:")) == NULL)
+			continue;
+		if (sscanf(at, "NSpid: %d %d", &host, &own) == 2 && own == inside)
+			found = all[i];
+	}
+	free(all);
+	kit_done(&c);
+	return found;
+}
+
+/* EXE-1: a leader is used again; one that dies while it is idle is nobody's loss. */
+static void exe_1_a_dead_idle_leader_is_replaced(void **state)
+{
+	struct kit *k = kit_of(state);
+	const pid_t first = leader_of(k);
+	cleanup_fd int pidfd = -1;
+
+	assert_true(first > 0);
+	assert_int_equal(leader_of(k), first);
+	pidfd = proc_pidfd(first);
+	kill(first, SIGKILL);
+	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, KIT_WAIT_MS), 1);
+	for (int i = 0; i < 3; i++)
+		kit_expect(k, "echo fine", "fine\n", 0);
+	assert_int_not_equal(leader_of(k), first);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, kit_open, kit_close)
+	const struct CMUnitTest tests[] = {
+		TEST(ses_8_the_api_child_is_replaced),
+		TEST(ses_8_windows_end_with_the_api_child),
+		TEST(ses_8_strangers_stay_outside),
+		cmocka_unit_test(ses_8_an_orphan_ends),
+		cmocka_unit_test(ses_8_a_killed_init_fails_the_session),
+		cmocka_unit_test(ses_8_a_killed_leader_fails_the_session),
+		TEST(exe_1_a_dead_idle_leader_is_replaced),
+	};
+
+	return cmocka_run_group_tests_name("deaths", tests, kit_prepare, kit_clean);
+}
