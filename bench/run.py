@@ -3,7 +3,6 @@
 
 usage: ./dev bench [SECTION]…   all sections if none is named"""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from account import profile
 from designs import designs
-from table import BENCH, PROGRAMS, all_walls, awake, harness, lines, note, row, rows
+from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
 from work import work
 
 
@@ -36,14 +35,12 @@ def latency(server):
     session = server.session(**limits)
     wish = {"workspace": str(server.workspace())}
     rounds = os.environ.get("BENCH_ROUNDS", "400")
-    for place, state in ((contextlib.nullcontext, "as the machine is"), (awake, "processors kept awake")):
-        with place():
-            got = measure(server, rounds, session, wish, ["native", "native-again", "http"])
-        noise = abs(got["native-again"]["over_first_us"])
-        row("A/A: native against native", f"{noise:.0f} us, {state}", "the noise", True)
-        http = got["http"]["over_first_us"]
-        row("exec of true by HTTP over native", f"{http:.0f} us, {state}", "at most 500 us", http <= 500)
-        row("the same with all walls up", f"{http:.0f} us, {state}", "at most 600 us", http <= 600)
+    got = measure(server, rounds, session, wish, ["native", "native-again", "http"])
+    noise = abs(got["native-again"]["over_first_us"])
+    row("A/A: native against native", f"{noise:.0f} us", "the noise", True)
+    http = got["http"]["over_first_us"]
+    row("exec of true by HTTP over native", f"{http:.0f} us", "at most 500 us", http <= 500)
+    row("the same with all walls up", f"{http:.0f} us", "at most 600 us", http <= 600)
     got = measure(server, rounds, session, wish, ["native", "sh", "script", "cli", "cli-shell", "cli-version"])
     limit = 3 * got["sh"]["median_us"] + got["cli-version"]["median_us"]
     row(

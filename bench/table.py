@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all benchmarks share: the built programs, the table's rows, sessions with every wall."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -34,25 +33,6 @@ def lines(*args):
     if out.returncode != 0:
         sys.exit(f"{args[0]}: exit code {out.returncode}: {out.stderr}")
     return [json.loads(line) for line in out.stdout.splitlines()]
-
-
-SPIN = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-
-
-@contextlib.contextmanager
-def awake():
-    """Keeps every processor from sleeping, with work that gives way to all other: how long a virtual processor takes
-    to wake is the host's doing, not ours."""
-    spinners = []
-    try:
-        for cpu in sorted(os.sched_getaffinity(0)):
-            spinners.append(subprocess.Popen([sys.executable, "-c", SPIN]))
-            os.sched_setaffinity(spinners[-1].pid, {cpu})
-        yield
-    finally:
-        for s in spinners:
-            s.kill()
-            s.wait()
 
 
 def all_walls(server):
