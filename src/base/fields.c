@@ -262,6 +262,20 @@ void strv_add(struct strv *s, const char *str)
 	strv_push(s, mem_strdup(str));
 }
 
+bool strv_has(const struct strv *s, const char *str)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->v[i], str) == 0)
+			return true;
+	return false;
+}
+
+void strv_add_new(struct strv *s, const char *str)
+{
+	if (!strv_has(s, str))
+		strv_add(s, str);
+}
+
 void strv_done(struct strv *s)
 {
 	for (size_t i = 0; i < s->n; i++)

@@ -332,6 +332,22 @@ static void evt_1_bytes_own_their_copy(void **state)
 	bytes_done(&b);
 }
 
+static void sta_4_a_word_is_added_once(void **state)
+{
+	struct strv list = {0};
+
+	assert_false(strv_has(&list, "a"));
+	strv_add_new(&list, "a");
+	strv_add_new(&list, "ab");
+	strv_add_new(&list, "a");
+	assert_int_equal(list.n, 2);
+	assert_string_equal(list.v[1], "ab");
+	assert_true(strv_has(&list, "a"));
+	assert_true(strv_has(&list, "ab"));
+	assert_false(strv_has(&list, "b"));
+	strv_done(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +363,7 @@ int main(void)
 		cmocka_unit_test(evt_1_an_absent_string_needs_its_mark),
 		cmocka_unit_test(sta_4_environment_names_are_unique),
 		cmocka_unit_test(sta_4_lists_are_copied_whole),
+		cmocka_unit_test(sta_4_a_word_is_added_once),
 		cmocka_unit_test(evt_1_bytes_own_their_copy),
 	};
 

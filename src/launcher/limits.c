@@ -93,8 +93,7 @@ uint64_t limits_required(const struct launcher_create *ask)
 	uint64_t required = ask->required & limit_walls;
 
 	for (unsigned w = 0; w < WALLS; w++)
-		for (size_t i = 0; i < ask->unenforced.n; i++)
-			if (strcmp(ask->unenforced.v[i], wall_name((enum wall)w)) == 0)
-				required &= ~(UINT64_C(1) << w);
+		if (wall_listed(&ask->unenforced, (enum wall)w))
+			required &= ~(UINT64_C(1) << w);
 	return required;
 }

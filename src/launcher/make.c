@@ -65,20 +65,12 @@ static void job_done(struct job *j)
 
 /* ---- checks ---- */
 
-static bool listed(const struct strv *list, const char *name)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], name) == 0)
-			return true;
-	return false;
-}
-
 static int check_unenforced(const struct job *j, struct err *err)
 {
 	const struct strv *asked = &j->ask->unenforced;
 
 	for (size_t i = 0; i < asked->n; i++)
-		if (!listed(&j->l->settings.config.allow_unenforced, asked->v[i]))
+		if (!strv_has(&j->l->settings.config.allow_unenforced, asked->v[i]))
 			return err_set(err, E_FORBIDDEN, asked->v[i],
 				       "sandbox.allow_unenforced does not let '%s' be missing",
 				       asked->v[i]);
@@ -89,7 +81,7 @@ static int check_unenforced(const struct job *j, struct err *err)
 static int check_rules(const struct job *j, struct err *err)
 {
 	if (j->policy.file_rules &&
-	    !listed(&j->l->settings.config.allow_unenforced, wall_name(WALL_file_rules)))
+	    !strv_has(&j->l->settings.config.allow_unenforced, wall_name(WALL_file_rules)))
 		return err_set(
 			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
 			"the rules of policy '%s' about files cannot be enforced yet; choose "
@@ -235,7 +227,7 @@ static int open_workspace(struct job *j, struct err *err)
 
 	/* The only way to uid 0, without any capability, and only where root's own configuration
 	 * says so. */
-	if (r == -E_ENFORCEMENT && j->plan.idmap && listed(&c->allow_unenforced, "uid")) {
+	if (r == -E_ENFORCEMENT && j->plan.idmap && strv_has(&c->allow_unenforced, "uid")) {
 		j->plan.uid = j->plan.gid = 0;
 		j->plan.idmap = 0;
 		r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);

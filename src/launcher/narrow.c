@@ -82,14 +82,6 @@ static int check(struct change *c, struct err *err)
 	return 0;
 }
 
-static bool may_lack(const struct config *c, enum wall w)
-{
-	for (size_t i = 0; i < c->allow_unenforced.n; i++)
-		if (strcmp(c->allow_unenforced.v[i], wall_name(w)) == 0)
-			return true;
-	return false;
-}
-
 /* All that is asked for, unless the configuration lets it be missing and it was not there. */
 static uint64_t required(struct change *c)
 {
@@ -97,7 +89,7 @@ static uint64_t required(struct change *c)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (*limit(&c->now, &rows[i]) == CGROUP_NO_LIMIT &&
-		    may_lack(&c->l->settings.config, rows[i].wall))
+		    wall_listed(&c->l->settings.config.allow_unenforced, rows[i].wall))
 			walls &= ~(UINT64_C(1) << rows[i].wall);
 	return walls;
 }

@@ -201,14 +201,6 @@ int policies_cover(const struct policy_ref *ref, const struct launcher_create *a
 
 /* ---- chosen ---- */
 
-static bool has(const struct strv *list, const char *name)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], name) == 0)
-			return true;
-	return false;
-}
-
 /* As policy/narrow.c tells of what is beyond a policy; what does not fit is left out. */
 static void format_choice(const struct config *c, const char *name, size_t shown, struct err *err)
 {
@@ -238,7 +230,7 @@ static void format_choice(const struct config *c, const char *name, size_t shown
 int policies_selectable(const struct config *c, const char *name, struct err *err)
 {
 	if (c->policy_selectable.n == 0 || strcmp(name, c->policy_default) == 0 ||
-	    has(&c->policy_selectable, name))
+	    strv_has(&c->policy_selectable, name))
 		return 0;
 	format_choice(c, name, c->policy_selectable.n, err);
 	return err_set(err, E_POLICY_DENIED, name,

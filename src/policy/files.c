@@ -189,15 +189,12 @@ static void add_names(const char *path, struct strv *out)
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
 		const size_t len = strlen(e->d_name);
 		cleanup_free char *name = NULL;
-		size_t i = 0;
 
 		if (len <= 5 || strcmp(e->d_name + len - 5, ".yaml") != 0)
 			continue;
 		name = mem_strndup(e->d_name, len - 5);
-		while (i < out->n && strcmp(out->v[i], name) != 0)
-			i++;
-		if (i == out->n && id_valid(name))
-			strv_add(out, name);
+		if (id_valid(name))
+			strv_add_new(out, name);
 	}
 	if (dir != NULL)
 		closedir(dir);

@@ -27,14 +27,6 @@ static bool read_host(const char *p, const char *end, char out[DOMAIN_ROOM])
 	return domain_normal(text, out);
 }
 
-static void add_once(struct strv *list, const char *s)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], s) == 0)
-			return;
-	strv_add(list, s);
-}
-
 static void read_line(const char *p, const char *end, struct strv *hosts)
 {
 	char host[DOMAIN_ROOM];
@@ -48,7 +40,7 @@ static void read_line(const char *p, const char *end, struct strv *hosts)
 		p += 3;
 		if (read_host(p, end, host) && strchr(host, '.') != NULL &&
 		    !op_address_parse(host, &literal))
-			add_once(hosts, host);
+			strv_add_new(hosts, host);
 	}
 }
 

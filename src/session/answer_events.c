@@ -126,10 +126,7 @@ static void add_destination(struct network_summary *sum, const json_t *doc)
 		return;
 	text = mem_printf(strchr(addr, ':') != NULL ? "[%s]:%lld" : "%s:%lld", addr,
 			  (long long)json_integer_value(json_object_get(to, "remote_port")));
-	for (size_t i = 0; i < sum->destinations.n; i++)
-		if (strcmp(sum->destinations.v[i], text) == 0)
-			return;
-	strv_add(&sum->destinations, text);
+	strv_add_new(&sum->destinations, text);
 }
 
 static void sum_event(uint64_t seq, const char *json, size_t len, void *arg)

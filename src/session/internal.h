@@ -68,6 +68,7 @@ struct patch {
 	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
 	struct session_wish wish;
 	struct strv walls;   /* of the limits that the launcher has changed */
+	struct strv capped;  /* fields that were to be wider than they are */
 	char *old_cwd;	     /* before this patch changed it; NULL: it did not */
 	struct err *refusal; /* the launcher's */
 	char request_id[ID_MAX + 1];

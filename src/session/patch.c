@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* PATCH: what a client may change in a living session. Limits only become narrower.
+/* PATCH: what a client may change in a living session. Limits only become narrower; what would be
+ * wider stays as it is and is shown as capped.
  *
  * Step by step, so that a refusal changes nothing: the working directory is tried by the warden,
  * the limits are changed by the launcher (which puts them back if one fails, and then the directory
  * is set back), and then comes what cannot be refused. */
 #include "session/internal.h"
-#include <inttypes.h>
 
 static const struct limit {
 	const char *field;
@@ -64,34 +64,28 @@ void limits_capped(const struct session_wish *asked, const struct session_wish *
 			strv_add(capped, limits[i].field);
 }
 
-static int check(struct session *s, const struct session_wish *patch, const char *request_id,
-		 struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-		const int64_t now = *value(&s->config, &limits[i]);
-		const int64_t then = *value(patch, &limits[i]);
-		cleanup_buf struct buf text = {0};
-
-		if (then == 0 || now == 0 || then <= now)
-			continue;
-		if (limits[i].duration)
-			json_duration_format(&text, now);
-		else
-			buf_addf(&text, "%" PRId64, now);
-		err_detail(err, limits[i].field, "can only become narrower, is %s", text.data);
-	}
-	if (err->ndetails > 0)
-		return err_from_details(err, s->id);
-	return session_policy_env(s, &patch->environment, request_id, err);
-}
-
 static void patch_free(struct patch *p)
 {
 	session_wish_done(&p->wish);
 	strv_done(&p->walls);
+	strv_done(&p->capped);
 	free(p->old_cwd);
 	free(p->refusal);
 	free(p);
+}
+
+/* What is wider than what holds is asked for in vain, and that is said. */
+static void cap(const struct session *s, struct patch *p)
+{
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const int64_t now = *value(&s->config, &limits[i]);
+		int64_t *then = value(&p->wish, &limits[i]);
+
+		if (now == 0 || *then <= now)
+			continue;
+		*then = 0;
+		strv_add(&p->capped, limits[i].field);
+	}
 }
 
 static struct patch *patch_new(const struct session_wish *wish, const struct caller *who,
@@ -214,6 +208,7 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 		   session_done_fn *done, void *arg)
 {
 	struct err err = {0};
+	struct patch *p;
 	int r;
 
 	if (session_ended(s) || s->state == SESSION_STOPPING)
@@ -222,11 +217,14 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 		r = err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			    s->id);
 	else
-		r = check(s, patch, who->request_id, &err);
-	if (r < 0)
+		r = session_policy_env(s, &patch->environment, who->request_id, &err);
+	if (r < 0) {
 		done(&err, NULL, arg);
-	else
-		send_first(s, patch_new(patch, who, done, arg));
+		return;
+	}
+	p = patch_new(patch, who, done, arg);
+	cap(s, p);
+	send_first(s, p);
 }
 
 /* ---- the warden's answers ---- */
@@ -310,6 +308,8 @@ static void record(struct session *s, struct patch *p)
 {
 	struct patched *done = mem_new(struct patched);
 
+	for (size_t i = 0; i < p->capped.n; i++)
+		strv_add_new(&s->capped, p->capped.v[i]);
 	*done = (struct patched){session_ref(s), p};
 	s->last_activity_us = sessions_now(s->ss);
 	memcpy(s->request_id, p->request_id, sizeof(s->request_id));

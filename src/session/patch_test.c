@@ -147,15 +147,26 @@ static void ses_5_limits_only_become_narrower(void **state)
 	cleanup_buf struct buf r = {0};
 
 	kit_get(k, "s1")->config.max_memory_mb = 10;
-	t = patch(k, &wider);
-	assert_int_equal(t.err.code, E_BAD_REQUEST);
-	assert_int_equal(t.err.ndetails, 3);
-	assert_string_equal(t.err.details[0].field, "timeout");
-	assert_string_equal(t.err.details[0].problem, "can only become narrower, is 4h");
-	assert_string_equal(t.err.details[1].field, "resource_limits.command_timeout");
-	assert_string_equal(t.err.details[2].field, "resource_limits.max_memory_mb");
-	assert_string_equal(t.err.details[2].problem, "can only become narrower, is 10");
-	kit_recv_nothing(&f->link);
+	for (int i = 0; i < 2; i++) {
+		cleanup_buf struct buf shown = {0};
+
+		t = (struct told){0};
+		session_patch(kit_get(k, "s1"), &k->who, &wider, kit_told, &t);
+		kit_recv_nothing(&k->launcher);
+		kit_recv(&f->link, MSG_warden_patch, &m, &msg);
+		assert_int_equal(m.command_timeout_ms, 300000);
+		msg_done(MSG_warden_patch, &m);
+		fake_state(k, f, "/workspace", &(struct strv){0});
+		assert_int_equal(t.n, 1);
+		assert_int_equal(t.err.code, E_OK);
+		session_format(kit_get(k, "s1"), &JW(&shown));
+		assert_at(&shown, "config.timeout", "4h");
+		assert_at(&shown, "config.idle_timeout", "30m");
+		assert_at(&shown, "config.resource_limits.max_memory_mb", "10");
+		assert_at(&shown, "capped",
+			  "[\"timeout\",\"resource_limits.command_timeout\","
+			  "\"resource_limits.max_memory_mb\"]");
+	}
 	t = (struct told){0};
 	session_patch(kit_get(k, "s1"), &k->who, &narrower, kit_told, &t);
 	kit_skip(&k->launcher, MSG_launcher_limit);
