@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #define PROC_PATH 64
 
@@ -117,6 +118,7 @@ int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
 	return st.st_dev == dev && st.st_ino == ino;
 }
 
+#define WALK_MS 1000	    /* a storm of forks could hold a walk for as long as it lasts */
 #define PID_LIMIT (4 << 20) /* the kernel's PID_MAX_LIMIT */
 
 /* Pids in the order of arrival. A process that changes its parent during the walk comes twice,
@@ -125,7 +127,16 @@ struct pids {
 	pid_t *v;
 	size_t n, room;
 	uint8_t *seen;
+	int64_t until;
 };
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 /* Whether it came for the first time. */
 static bool pids_mark(struct pids *s, long pid)
@@ -157,20 +168,37 @@ static bool alive(pid_t pid)
 	return (st.state != 'Z' && st.state != 'X') || st.threads > 1;
 }
 
+/* Takes the numbers that are complete, each with a space behind it; returns where the rest begins.
+ */
+static char *add_numbers(struct pids *s, char *text, bool all)
+{
+	char *space;
+
+	for (; (space = strchr(text, ' ')) != NULL; text = space + 1) {
+		const long pid = strtol(text, NULL, 10);
+
+		if (pid > 0 && pid < PID_LIMIT && (all || alive((pid_t)pid)) && pids_mark(s, pid))
+			pids_add(s, (pid_t)pid);
+	}
+	return text;
+}
+
+/* A list that grows as fast as it is read has no end. */
 static void add_children(struct pids *s, const char *path, bool all)
 {
-	cleanup_buf struct buf text = {0};
-	char *p, *end;
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[4096 + 1] = "", *rest = text;
+	ssize_t n;
 
-	if (fdio_load_path(path, SIZE_MAX - 1, &text, NULL) < 0)
-		return;
-	for (p = text.data;; p = end) {
-		const long pid = strtol(p, &end, 10);
+	while (fd != -1 && now_ms() < s->until) {
+		const size_t kept = strlen(rest);
 
-		if (end == p)
+		memmove(text, rest, kept);
+		n = read(fd, text + kept, sizeof(text) - 1 - kept);
+		if (n <= 0)
 			return;
-		if (pid < PID_LIMIT && (all || alive((pid_t)pid)) && pids_mark(s, pid))
-			pids_add(s, (pid_t)pid);
+		text[kept + (size_t)n] = '\0';
+		rest = add_numbers(s, text, all);
 	}
 }
 
@@ -195,7 +223,7 @@ static void add_children_of_threads(struct pids *s, pid_t pid, bool all)
 
 size_t proc_children(pid_t pid, pid_t **out)
 {
-	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8)};
+	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
 
 	add_children_of_threads(&s, pid, true);
 	free(s.seen);
@@ -205,10 +233,10 @@ size_t proc_children(pid_t pid, pid_t **out)
 
 size_t proc_descendants(pid_t root, pid_t **out)
 {
-	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8)};
+	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
 
 	add_children_of_threads(&s, root, false);
-	for (size_t i = 0; i < s.n; i++)
+	for (size_t i = 0; i < s.n && now_ms() < s.until; i++)
 		add_children_of_threads(&s, s.v[i], false);
 	free(s.seen);
 	*out = s.v;

@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PASSES 64    /* of a round; a tree that still grows gets another round */
-#define LIST_MAX 100 /* processes named in an answer */
+#define PASSES 64     /* of a round; a tree that still grows gets another round */
+#define PASSES_MS 200 /* in a storm the stopped become many, and each pass looks at them all */
+#define LIST_MAX 100  /* processes named in an answer */
 #define TEXT_LEN 120
 #define DEATH_MS 20 /* for what was killed, before the next look */
 
@@ -18,6 +19,14 @@ struct pids {
 	pid_t *v; /* in order */
 	size_t n;
 };
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -77,10 +86,11 @@ static size_t stop_new(const struct tree_root *leader, struct pids *stopped)
 
 size_t tree_kill_round(const struct tree_root *leader)
 {
+	const int64_t until = now_ms() + PASSES_MS;
 	struct pids tree = {0};
 	size_t n;
 
-	for (int i = 0; i < PASSES; i++)
+	for (int i = 0; i < PASSES && now_ms() < until; i++)
 		if (stop_new(leader, &tree) == 0)
 			break;
 	for (size_t i = 0; i < tree.n; i++)
@@ -138,14 +148,6 @@ void tree_list(const struct tree_root *leader, const char *word, struct strv *ou
 	free(tree.v);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Until one of them is dead, or for a moment. */
 static void await_death(const struct tree_root *root)
 {
@@ -158,16 +160,71 @@ static void await_death(const struct tree_root *root)
 	free(tree.v);
 }
 
-bool tree_end_own(int limit_ms)
+/* The signal itself is still sent: another thread may wait for it. */
+void tree_leave_dead(void)
+{
+	const struct sigaction reaped = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
+
+	ensure(sigaction(SIGCHLD, &reaped, NULL) == 0);
+}
+
+bool tree_await_own(int limit_ms)
 {
 	cleanup_fd int self = proc_pidfd(getpid());
 	const struct tree_root root = {getpid(), self};
 	const int64_t until = now_ms() + limit_ms;
 
-	while (tree_kill_round(&root) > 0) {
-		if (now_ms() >= until)
-			return false;
+	for (;;) {
+		const struct pids tree = below(&root);
+
+		free(tree.v);
+		if (tree.n == 0 || now_ms() >= until)
+			return tree.n == 0;
 		await_death(&root);
 	}
-	return true;
+}
+
+/* Kills the caller's own children at once: whatever they leave becomes its own. Those that are
+ * stopped first are many where each forks and ends, and every look takes longer. Returns how many
+ * are not in *seen yet. */
+static size_t kill_children(struct pids *seen)
+{
+	static const struct pids none;
+	const struct tree_root self = {.pid = getpid()};
+	struct pids now = {0};
+	size_t fresh = 0;
+
+	now.n = proc_children(self.pid, &now.v);
+	for (size_t i = 0; i < now.n; i++)
+		if (!has(seen, now.v[i])) {
+			send(now.v[i], SIGKILL, &none, &self);
+			fresh++;
+		}
+	if (now.n > 1)
+		qsort(now.v, now.n, sizeof(*now.v), by_value);
+	free(seen->v);
+	*seen = now;
+	return fresh;
+}
+
+bool tree_end_own(int limit_ms)
+{
+	cleanup_fd int self = proc_pidfd(getpid());
+	const struct tree_root root = {getpid(), self};
+	const int64_t until = now_ms() + limit_ms;
+	struct pids seen = {0};
+	bool ended = false;
+
+	while (!ended) {
+		const bool fresh = kill_children(&seen) > 0;
+
+		if (!fresh)
+			ended = tree_kill_round(&root) == 0;
+		if (ended || now_ms() >= until)
+			break;
+		if (!fresh)
+			await_death(&root);
+	}
+	free(seen.v);
+	return ended;
 }

@@ -19,6 +19,11 @@ size_t tree_kill_round(const struct tree_root *leader);
 void tree_signal(const struct tree_root *leader, int sig);
 /* Adds "WORD PID text" for each living descendant, PID as in its own namespace. */
 void tree_list(const struct tree_root *leader, const char *word, struct strv *out);
+/* What ends below the calling process from now on is reaped by the kernel: a storm of forks would
+ * else leave its dead in the way of who ends it, and take all numbers of the machine. */
+void tree_leave_dead(void);
+/* Waits until nothing below the calling process lives. False: something still does. */
+bool tree_await_own(int limit_ms);
 /* Ends everything below the calling process, a subreaper that starts nothing
  * meanwhile. False: something still lives after limit_ms. */
 bool tree_end_own(int limit_ms);

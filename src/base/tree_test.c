@@ -221,6 +221,28 @@ static void exe_4_children_that_die_at_once(void **state)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
+/* SES-8: one waits for the end of what another ends, and nobody has to reap it. */
+static void ses_8_the_end_is_awaited_and_the_dead_are_gone(void **state)
+{
+	struct sigaction before;
+	pid_t pid;
+
+	assert_int_equal(sigaction(SIGCHLD, NULL, &before), 0);
+	assert_true(tree_await_own(0));
+	pid = fork();
+	if (pid == 0)
+		for (;;)
+			pause();
+	assert_false(tree_await_own(0));
+	assert_false(tree_await_own(30));
+	tree_leave_dead();
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_true(tree_await_own(20000));
+	assert_int_equal(waitpid(pid, NULL, 0), -1);
+	assert_int_equal(errno, ECHILD);
+	assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +254,7 @@ int main(void)
 		cmocka_unit_test(ses_6_the_list_is_cut),
 		cmocka_unit_test(exe_4_a_subreaper_ends_its_own),
 		cmocka_unit_test(exe_4_children_that_die_at_once),
+		cmocka_unit_test(ses_8_the_end_is_awaited_and_the_dead_are_gone),
 	};
 
 	return cmocka_run_group_tests_name("tree", tests, NULL, NULL);

@@ -51,17 +51,19 @@ static bool is_own_program(const struct launcher *l, pid_t pid)
 /* A child's pid is its own until it is waited for. */
 static void end(const struct launcher *l, pid_t pid)
 {
-	const bool patient = l->strays.looks > LOOKS - PATIENCE && is_own_program(l, pid);
+	const bool early = l->strays.looks > LOOKS - PATIENCE;
 	const struct tree_root root = {pid, proc_pidfd(pid)};
 
 	if (root.pidfd < 0)
 		return;
-	if (patient) {
+	if (early && is_own_program(l, pid)) {
 		/* whoever was ending it may have died in between */
 		proc_pidfd_signal(root.pidfd, SIGCONT);
 	} else {
-		tree_kill_round(&root);
+		/* what it has started is a child of ours then, unless it cannot die */
 		proc_pidfd_signal(root.pidfd, SIGKILL);
+		if (!early)
+			tree_kill_round(&root);
 	}
 	close(root.pidfd);
 }

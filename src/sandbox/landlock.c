@@ -179,3 +179,11 @@ int landlock_enter(int ruleset)
 {
 	return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? errno : 0;
 }
+
+int landlock_enter_scopes(unsigned scopes)
+{
+	const struct ruleset_attr attr = {.scoped = scopes};
+	cleanup_fd int made = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+
+	return made == -1 ? errno : landlock_enter(made);
+}

@@ -52,3 +52,6 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 		     struct err *err);
 /* In the child, behind no_new_privs: 0 or an errno. No memory is touched. */
 int landlock_enter(int ruleset);
+/* A further domain that only has scopes (ABI 6): what is in the caller's, but not in the new one,
+ * can no longer be reached by them. 0 or an errno. */
+int landlock_enter_scopes(unsigned scopes);

@@ -32,8 +32,10 @@
 
 void leader_end_children(const struct command_walls *walls)
 {
-	if (walls->bare)
-		tree_end_own(CHILDREN_END_MS);
+	if (!walls->bare)
+		return;
+	tree_leave_dead();
+	tree_end_own(CHILDREN_END_MS);
 }
 
 /* ---- the leader ---- */

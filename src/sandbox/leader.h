@@ -12,6 +12,7 @@ struct command_walls {
 	struct oom oom;
 	uint64_t secret; /* of our own clone, see seccomp.h; 0: the filter has none */
 	bool bare;	 /* no PID namespace: who leaves ends what is below it */
+	bool swept;	 /* when init ends, all is ended: see inside_bare.c */
 };
 
 /* For a process of a bare session that ends: in the others the kernel sees to it. */

@@ -7,7 +7,11 @@
  * does it for files of the session's own (exec/attributes.c). */
 #include "base/mem.h"
 #include "sandbox/seccomp_rows.h"
+#include <asm/ioctls.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/ioprio.h>
+#include <linux/msdos_fs.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -25,6 +29,8 @@
 _Static_assert(__NR_fchmodat2 == 452 && __NR_setxattrat == 463 && __NR_removexattrat == 466 &&
 		       __NR_file_setattr == 469,
 	       "from 424 on numbers are the same everywhere");
+
+#define IOCTL_TYPE ((uint32_t)_IOC_TYPEMASK << _IOC_TYPESHIFT)
 
 /* clang-format off */
 const struct seccomp_row seccomp_bare_rows[] = {
@@ -72,6 +78,17 @@ const struct seccomp_row seccomp_bare_rows[] = {
 	{CALL(removexattrat), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
 	{CALL(file_setattr), SECCOMP_EPERM, "", "changes files that cannot be opened"},
 	{CALL(truncate), SECCOMP_EPERM, "", "changes files that cannot be opened, before Landlock ABI 3"},
+	{CALL(ioctl), SECCOMP_EPERM, "TIOCSTI, TIOCLINUX, TIOCSETD",
+	 "types into a terminal as if a person did; loads line disciplines",
+	 {IS(1, TIOCSTI, TIOCLINUX, TIOCSETD)}},
+	{CALL(ioctl), SECCOMP_EPERM, "FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FAT_IOCTL_SET_ATTRIBUTES",
+	 "changes files that may only be read", {IS(1, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FAT_IOCTL_SET_ATTRIBUTES)}},
+	{CALL(ioctl), SECCOMP_EPERM, "type 'f' but FS_IOC_GETFLAGS and FS_IOC_FIEMAP",
+	 "changes files that may only be read: flags, encryption, verity",
+	 {FIELD_IS(1, IOCTL_TYPE, 'f' << _IOC_TYPESHIFT), IS_NOT(1, FS_IOC_GETFLAGS, FS_IOC_FIEMAP)}},
+	{CALL(ioctl), SECCOMP_EPERM, "type 0x94 (btrfs) but FICLONE, FICLONERANGE and FIDEDUPERANGE",
+	 "makes and removes subvolumes in directories that may only be read",
+	 {FIELD_IS(1, IOCTL_TYPE, 0x94 << _IOC_TYPESHIFT), IS_NOT(1, FICLONE, FICLONERANGE, FIDEDUPERANGE)}},
 
 	/* watches */
 	{CALL(inotify_add_watch), SECCOMP_EPERM, "", "tells what happens in directories that cannot be opened"},

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #define INSIDE_WORKSPACE "/workspace"
+#define SWEEP_MS 300 /* for the process that init leaves, which is much quicker */
 #define END_CHILDREN_MS 2000
 
 /* In quotes that a shell takes as they are. */
@@ -129,6 +130,9 @@ int bare_state_socket(void *arg, pid_t tid)
 
 void bare_end(const struct bare *b)
 {
-	if (b != NULL && !tree_end_own(END_CHILDREN_MS))
+	if (b == NULL)
+		return;
+	tree_leave_dead();
+	if (!tree_await_own(SWEEP_MS) && !tree_end_own(END_CHILDREN_MS))
 		log_warn("some processes of the session do not die");
 }

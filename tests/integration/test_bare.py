@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import harness
@@ -29,7 +30,7 @@ NAMESPACES = [
 PYTHON = "/usr/bin/python3"
 # Prints "ok" or the name of the error of one expression. libc: system calls that Python has no name for.
 TRY = """
-import ctypes, errno, os, resource, signal, socket, sys
+import ctypes, errno, fcntl, os, resource, signal, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def call(*args):
     r = libc.syscall(*args)
@@ -437,8 +438,9 @@ def test_sbx_3_lists_give_and_never_the_servers_own(bare):
         f"os.fchmod(os.open({str(more / 'read/file')!r}, os.O_RDONLY), 0o600)",
         f"os.utime(os.open({str(more / 'read/file')!r}, os.O_RDONLY))",
         f"os.fchown(os.open({str(more / 'read/file')!r}, os.O_RDONLY), -1, -1)",
+        f"fcntl.ioctl(os.open({str(more / 'read/file')!r}, os.O_RDONLY), 0x40086602, b'\\x40' + bytes(7))",
         f"os.setxattr(os.open({str(more / 'read/file')!r}, os.O_RDONLY), 'user.x', b'y')",
-    ) == ["ok"] * 3 + ["EACCES"] + ["EPERM"] * 4 + ["ENOSYS"]
+    ) == ["ok"] * 3 + ["EACCES"] + ["EPERM"] * 5 + ["ENOSYS"]
     s.destroy()
     server.stop()
     server.config["filesystem"]["passthrough_paths"] = [str(server.dir)]
@@ -614,6 +616,63 @@ def test_ses_8_nothing_outlives_init_and_warden(shared, victims):
     assert other.out("echo fine") == "fine\n"
     harness.wait_for(lambda: not own_dir(s).exists(), "its directories are gone", 5)
     other.destroy()
+
+
+# Processes that fork and end, each living a moment only; for some seconds at most.
+STORM = """
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    const time_t until = time(NULL) + 12;
+    for (int i = 0; i < atoi(argv[1]); i++)
+        if (fork() == 0) {
+            setsid();
+            while (time(NULL) < until)
+                if (fork() > 0)
+                    _exit(0);
+            _exit(0);
+        }
+    usleep(300000);
+    if (argc > 2)
+        kill(atoi(argv[2]), SIGKILL);
+    sleep(12);
+}
+"""
+
+
+@pytest.mark.parametrize("end", ["init", "destroy"])
+def test_ses_8_a_storm_of_forks_ends_with_the_session(shared, end):
+    s = shared.session()
+    (s.workspace / "storm.c").write_text(STORM)
+    s.out("gcc -O2 -o storm storm.c")
+    how = "100 $(cut -d' ' -f4 /proc/$PPID/stat)" if end == "init" else "30"
+    began = time.monotonic()
+    s.exec(script=f"exec ./storm {how}", detach=True, status=202)
+    if end == "init":
+        harness.wait_for(lambda: s.get()["state"] == "failed", "its own init is ended", 8)
+    else:
+        harness.wait_for(lambda: named(s, "storm") != [], "it runs")
+        s.destroy()
+    harness.wait_for(lambda: named(s, "storm") == [], "nothing of it is left", 2)
+    assert time.monotonic() - began < 9, "it has ended by itself"
+
+
+def test_sbx_3_who_ends_the_session_cannot_be_signalled(shared):
+    before = set(harness.descendants_of(shared.pid))
+    s = shared.session()
+    found = [p for p in set(harness.descendants_of(shared.pid)) - before if comm(p) == "agentsh-sweep"]
+    assert len(found) == 1
+    assert tries(s, f"os.kill({found[0]}, 9)", f"os.kill({found[0]}, signal.SIGSTOP)") == ["EPERM"] * 2
+    s.exec(script="kill -9 -1", detach=True, status=202)
+    harness.wait_for(lambda: s.get()["state"] == "failed", "the session has ended itself", 5)
+    harness.wait_for(lambda: not harness.alive(found[0]), "it has done its work", 5)
+
+
+def comm(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 def sleepers_below(pid):
