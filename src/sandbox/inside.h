@@ -70,6 +70,9 @@ int inside_landlock(struct inside *in, struct err *err);
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
 void inside_report_withheld(struct inside *in);
 extern const char *const inside_devices[]; /* the host's, for everybody; ends with NULL */
+/* Where a path really leads, opened without reading; *fd is -1 where it leads nowhere. real has
+ * room for PATH_MAX. */
+int inside_resolve(const char *path, char *real, int *fd, struct err *err);
 /* Of view.c and etc.c, also where nothing is mounted: whether a list may show this path; whether it
  * is read-only whatever list has it; what of /etc is shown, by absolute paths. */
 int inside_may_show(const struct sandbox_plan *plan, const char *path, const char *real,

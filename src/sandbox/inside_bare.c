@@ -164,23 +164,6 @@ static void grants_done(struct grants *g)
 	free(g->v);
 }
 
-/* Opens without reading. *fd is -1 where the path leads nowhere. */
-static int look_up(const char *path, char real[PATH_MAX], int *fd, struct err *err)
-{
-	char self[64];
-	ssize_t n;
-
-	*fd = open(path, O_PATH | O_CLOEXEC);
-	if (*fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
-		return 0;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", *fd);
-	n = *fd == -1 ? -1 : readlink(self, real, PATH_MAX - 1);
-	if (n <= 0)
-		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
-	real[n] = '\0';
-	return 0;
-}
-
 /* Takes fd. */
 static void put(struct grants *g, int fd, const char *name, const char *real, unsigned access)
 {
@@ -197,7 +180,7 @@ static int give(struct grants *g, const char *path, unsigned access, enum missin
 {
 	char real[PATH_MAX];
 	int fd = -1;
-	int r = look_up(path, real, &fd, err);
+	int r = inside_resolve(path, real, &fd, err);
 
 	if (r < 0 || (fd == -1 && m == MAY_LACK))
 		return r;
@@ -229,7 +212,7 @@ static int give_listed(struct grants *g, const char *path, unsigned access, stru
 {
 	cleanup_fd int fd = -1;
 	char real[PATH_MAX];
-	int r = look_up(path, real, &fd, err);
+	int r = inside_resolve(path, real, &fd, err);
 
 	if (r == 0 && fd != -1)
 		r = inside_may_show(&g->in->plan, path, real, err);

@@ -193,10 +193,10 @@ static int bind_at(int root, int fd, const struct entry *e, struct err *err)
 	return r < 0 ? r : mnt_cover(tree, at, e->path, err);
 }
 
-/* Where a path really leads: *fd is -1 where it leads nowhere. libc resolves it, because the kernel
- * would take a `..` that ends at "/" into the new root, which is mounted there; what was opened is
- * asked for its name, so that a link that changes in between gains nothing. */
-static int resolve(const char *path, char real[PATH_MAX], int *fd, struct err *err)
+/* libc resolves it, because the kernel would take a `..` that ends at "/" into the new root, which
+ * is mounted there; what was opened is asked for its name, so that a link that changes in between
+ * gains nothing. */
+int inside_resolve(const char *path, char *real, int *fd, struct err *err)
 {
 	char self[64];
 	ssize_t n;
@@ -217,7 +217,7 @@ static int show(const struct view *v, size_t i, struct err *err)
 	const struct entry *e = &v->entry[i];
 	cleanup_fd int fd = -1;
 	char real[PATH_MAX];
-	int r = resolve(e->path, real, &fd, err);
+	int r = inside_resolve(e->path, real, &fd, err);
 
 	if (r == 0 && fd != -1)
 		r = inside_may_show(&v->in->plan, e->path, real, err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden/bare.h"
 #include "base/fdio.h"
+#include "base/line.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -17,21 +18,6 @@
 #define SWEEP_MS 300 /* for the process that init leaves, which is much quicker */
 #define END_CHILDREN_MS 2000
 
-/* In quotes that a shell takes as they are. */
-static char *shell_word(const char *text)
-{
-	cleanup_buf struct buf b = {0};
-
-	buf_addc(&b, '\'');
-	for (const char *p = text; *p != '\0'; p++)
-		if (*p == '\'')
-			buf_adds(&b, "'\\''");
-		else
-			buf_addc(&b, *p);
-	buf_addc(&b, '\'');
-	return buf_take(&b);
-}
-
 static int open_pair(struct bare *b, struct err *err)
 {
 	int pair[2];
@@ -45,6 +31,7 @@ static int open_pair(struct bare *b, struct err *err)
 
 int bare_open(struct init_ready *ready, int program_fd, struct bare **out, struct err *err)
 {
+	struct buf word = {0};
 	struct bare *b;
 	struct stat st;
 	int r;
@@ -71,7 +58,8 @@ int bare_open(struct init_ready *ready, int program_fd, struct bare **out, struc
 		bare_close(b);
 		return r;
 	}
-	b->capture = shell_word(b->program);
+	line_add_word(&word, b->program, SIZE_MAX);
+	b->capture = buf_take(&word);
 	*out = b;
 	return 0;
 }
