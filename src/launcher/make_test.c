@@ -462,20 +462,34 @@ static void ses_2_an_init_that_cannot_start_is_an_answer(void **state)
 	broken_program(g, &g->l.programs.init_fd, "E_UNAVAILABLE");
 }
 
+/* Called in the stub: it gets no further. */
+static void never_a_warden(const struct launcher_warden *w, struct strv *argv)
+{
+	for (;;)
+		pause();
+}
+
+/* A session whose stub has its orders, and holds still. */
+static struct ward *begin_for_ever(struct rig *g, int proof)
+{
+	const struct launcher_create ask = rig_wish(g, "s");
+
+	g->l.warden_argv = never_a_warden;
+	rig_greeted(g);
+	rig_ask(g, 5, &ask, proof);
+	while (TAILQ_EMPTY(&g->l.wards))
+		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+	return TAILQ_FIRST(&g->l.wards);
+}
+
 static void ses_2_a_stub_that_dies_is_an_answer(void **state)
 {
 	struct rig *g = *state;
-	const struct launcher_create ask = rig_wish(g, "s");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct launcher_refused no;
 	struct link_msg m;
 
-	rig_greeted(g);
-	rig_ask(g, 5, &ask, proof);
-	/* Killed before the loop can look at its report. */
-	while (TAILQ_EMPTY(&g->l.wards))
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
-	proc_pidfd_signal(TAILQ_FIRST(&g->l.wards)->pidfd, SIGKILL);
+	proc_pidfd_signal(begin_for_ever(g, proof)->pidfd, SIGKILL);
 	m = rig_expect(g, MSG_launcher_refused);
 	assert_int_equal(m.req, 5);
 	assert_int_equal(link_unpack(&m, &no, NULL), 0);
@@ -490,15 +504,11 @@ static void ses_2_a_stub_that_dies_is_an_answer(void **state)
 static void ses_8_a_session_that_nobody_waits_for_is_dropped(void **state)
 {
 	struct rig *g = *state;
-	const struct launcher_create ask = rig_wish(g, "s");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
+	struct ward *w = begin_for_ever(g, proof);
 
-	rig_greeted(g);
-	rig_ask(g, 5, &ask, proof);
-	while (TAILQ_EMPTY(&g->l.wards))
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
-	assert_int_equal(TAILQ_FIRST(&g->l.wards)->state, WARD_MAKING);
-	make_abandon(TAILQ_FIRST(&g->l.wards));
+	assert_int_equal(w->state, WARD_MAKING);
+	make_abandon(w);
 	assert_true(rig_until(g, rig_no_wards, NULL));
 	assert_false(files_any(g->l.place.sessions_fd, "s"));
 	close(proof);

@@ -184,10 +184,16 @@ static inline int rig_teardown(void **state)
 {
 	struct rig *g = *state;
 	cleanup_free char *command = mem_printf("rm -rf '%s'", g->dir);
+	cleanup_free pid_t *children = NULL;
+	size_t n;
 
 	wards_kill(&g->l);
 	launcher_done(&g->l);
 	link_done(&g->api);
+	/* what a test that failed has left */
+	n = proc_children(getpid(), &children);
+	for (size_t i = 0; i < n; i++)
+		kill(children[i], SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 	free(g);

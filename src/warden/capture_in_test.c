@@ -415,7 +415,7 @@ static void sta_3_a_given_connection_is_judged_alike(void **state)
 	/* what comes from another than the one that it was given to */
 	pid = given_sender(whole, true);
 	wait_until(f, is_noted, 5000);
-	assert_int_equal(status_of(pid), 1);
+	assert_int_not_equal(status_of(pid), 0);
 	assert_false(f->captured.taken);
 	/* no command's: hung up; nonsense without a connection: passed over */
 	f->owned = f->asked = false;
