@@ -67,9 +67,12 @@ pid_t proc_pidfd_pid(int pidfd)
 	return pid > 0 ? (pid_t)pid : -1;
 }
 
+#define FLAG_EXITING 0x4 /* PF_EXITING of the kernel */
+
 struct stat_line {
 	char state;
 	int ppid, threads;
+	unsigned long flags;
 };
 
 /* Field n of stat(5), counted from 1; p is behind the second. NULL: there are fewer. */
@@ -96,6 +99,7 @@ static int read_stat(pid_t pid, struct stat_line *out)
 		return -1;
 	out->state = *field(p, 3);
 	out->ppid = (int)strtol(field(p, 4), NULL, 10);
+	out->flags = strtoul(field(p, 9), NULL, 10);
 	out->threads = (int)strtol(threads, NULL, 10);
 	return 0;
 }
@@ -105,6 +109,13 @@ pid_t proc_ppid(pid_t pid)
 	struct stat_line st;
 
 	return read_stat(pid, &st) == -1 ? -1 : st.ppid;
+}
+
+bool proc_ending(pid_t pid)
+{
+	struct stat_line st;
+
+	return read_stat(pid, &st) == -1 || (st.flags & FLAG_EXITING) != 0;
 }
 
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)

@@ -58,9 +58,12 @@ static void exe_5_a_pidfd_names_one_process(void **state)
 	assert_int_equal(proc_pidfd_pid(fd), pid);
 	assert_int_equal(proc_ppid(pid), getpid());
 	assert_int_equal(proc_pidfd_signal(fd, 0), 0);
+	assert_false(proc_ending(pid));
 	assert_int_equal(proc_pidfd_signal(fd, SIGKILL), 0);
 	assert_int_equal(poll(&p, 1, 10000), 1);
+	assert_true(proc_ending(pid));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(proc_ending(pid));
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 	assert_int_equal(proc_pidfd_pid(fd), -1);
 	assert_int_equal(proc_pidfd_signal(fd, SIGKILL), -1);

@@ -18,7 +18,6 @@
 #define ORPHAN_DEFAULT_MS (10 * 60 * 1000) /* until a hello says otherwise */
 #define END_MS 5000			   /* for the last events and messages, and for init */
 #define RECORD_RETRY_MS 10		   /* while the ring is full */
-#define SUSPECT_MS 250			   /* init dies after the leaders that die with it */
 #define BELL_MS 50			   /* between two bells, unless it is urgent */
 
 enum warden_phase {

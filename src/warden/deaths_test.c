@@ -174,7 +174,7 @@ static void ses_8_a_killed_leader_fails_the_session(void **state)
 	kit_wait_started(k, &c);
 	kill(k->warden, SIGKILL);
 	assert_int_equal(kit_wait_warden(k), 137);
-	for (int i = 0; kit_alive("sleep 7177") && i < 100; i++)
+	for (int i = 0; kit_alive("sleep 7177") && i < 2000; i++)
 		poll(NULL, 0, 10);
 	assert_false(kit_alive("sleep 7177"));
 	kit_free(k);

@@ -90,7 +90,8 @@ void warden_suspect(struct warden *w, const char *command_id)
 	if (w->suspect != NULL || w->phase == WARDEN_CLOSING)
 		return;
 	w->suspect = mem_strdup(command_id);
-	watch_after_ms(w->suspicion, SUSPECT_MS);
+	/* Those that die with init do so while it ends. */
+	watch_after_ms(w->suspicion, proc_ending(w->args->init_pid) ? END_MS : 0);
 }
 
 static bool all_over(const struct warden *w)
