@@ -38,6 +38,7 @@ class Command:
     operands: str
     summary: str
     options: list[Option]
+    examples: list[str]
 
 
 # --- what there is ---
@@ -60,14 +61,15 @@ def section(text, title):
 
 
 def command(name, summary):
-    operands = re.match(rf"usage: agentsh {name} ?(.*)", agentsh("help", *name.split())).group(1)
     text = agentsh(*name.split(), "--help")
+    operands = " ".join(re.match(rf"usage: agentsh {name} ?(.*(?:\n  .*)*)", text).group(1).split())
+    examples = section(text, "examples").splitlines()
     if name != "server":
-        return Command(name, operands, summary, options_of(section(text, "options")))
+        return Command(name, operands, summary, options_of(section(text, "options")), examples)
     # A program of its own, whose help has no sections; its usage says more about values.
     better = dict(re.findall(r"\[(--[\w-]+) (\S+)\]", text))
     options = [Option(o.name, better.get(o.name, o.value), o.text) for o in options_of(text)]
-    return Command(name, operands, summary, options)
+    return Command(name, operands, summary, options, examples)
 
 
 def commands():
@@ -147,7 +149,7 @@ def events_table():
 
 
 def seccomp_table(file="seccomp_table.c"):
-    answers = {"EPERM": "`EPERM`", "ENOSYS": "`ENOSYS`", "NOTIFY": "the warden's"}
+    answers = {"EPERM": "`EPERM`", "ENOSYS": "`ENOSYS`", "EOPNOTSUPP": "`EOPNOTSUPP`", "NOTIFY": "the warden's"}
     text = (TOP / "src/sandbox" / file).read_text()
     rows = re.findall(r'\{CALL\((\w+)\), SECCOMP_(\w+), "([^"]*)",\s+"([^"]*)"', text)
     if len(rows) != text.count("{CALL("):
@@ -179,6 +181,7 @@ def roff_commands():
         out += [f".Ss agentsh {c.name}", c.summary[0].upper() + roff(c.summary[1:]) + "."]
         out += [".Pp", f".Dl agentsh {c.name} {roff(c.operands)}"] if c.operands else []
         out += roff_options(c.options) if c.options else []
+        out += [".Pp", "For example:", ".Pp", *(f".Dl {roff(e.strip())}" for e in c.examples)] if c.examples else []
     out += [".Ss Everywhere", "These options stand before the command or among its own."]
     return "\n".join([*out, *roff_options(everywhere())])
 

@@ -53,7 +53,7 @@ declare -gA _agentsh_options=(
 	['version']='--json'
 )
 declare -gA _agentsh_operands=(
-	['server']='[--config FILE] [--log-level LEVEL] [--set KEY=VALUE]'
+	['server']='[--config FILE] [--log-level debug|info|warn|error] [--auto] [--ready-fd N] [--set KEY=VALUE]...'
 	['run']='[OPTIONS] -- CMD [ARG...]'
 	['session create']='[OPTIONS]'
 	['session info']='SESSION'
@@ -178,7 +178,7 @@ _agentsh() {
 		mapfile -t COMPREPLY < <(_agentsh_next "$name" "$cur")
 	elif [[ ${_agentsh_operands[$found]-} =~ ^\[?SESSION && $operands == 0 ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_agentsh_sessions "${words[0]}")" -- "$cur")
-	elif [[ ${_agentsh_operands[$found]-} == "[FILE]" && $operands == 0 ]]; then
+	elif [[ ${_agentsh_operands[$found]-} == "[FILE]" && $operands == 0 || ${_agentsh_operands[$found]-} == *"|FILE]..." ]]; then
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 	fi
 }

@@ -65,6 +65,8 @@ struct call {
 /* Answers and ends the call. */
 void call_reply(struct call *call, int status, struct buf *body);
 void call_fail(struct call *call, const struct err *err);
+/* Appends the error's body; without a subject of its own it is about the request's path. */
+void call_error(struct call *call, const struct err *err, struct buf *out);
 /* For answers that the handler sends itself: call_begun with the head, call_end behind its end. */
 void call_begun(struct call *call, int status);
 void call_end(struct call *call);
@@ -99,5 +101,3 @@ void api_on_request(struct http_request *req, void *arg);		      /* dispatch.c *
 void api_on_bad(int status, const char *reason, struct buf *body, void *arg); /* dispatch.c */
 int api_authenticate(struct api *api, struct http_request *req, struct caller *who,
 		     struct err *err);
-/* The error body that every surface has. */
-void api_error_format(const struct err *err, const char *request_id, struct buf *out);

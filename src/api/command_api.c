@@ -27,10 +27,18 @@ static int check_key(const char *key, struct err *err)
 	return 0;
 }
 
+/* Of what it says: neither white space nor the order of keys make another request. */
+static void hash_request(const struct call *call, const json_t *doc, uint8_t out[HASH_LEN])
+{
+	char *text = json_dumps(doc, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+	ensure(text != NULL);
+	hash_sha256(out, call->id, strlen(call->id) + 1, text, strlen(text));
+	free(text);
+}
+
 int api_exec_request(struct call *call, struct exec_request *out, struct err *err)
 {
-	size_t len;
-	const char *body = http_body(call->req, &len);
 	json_t *doc = NULL;
 	int r;
 
@@ -40,9 +48,10 @@ int api_exec_request(struct call *call, struct exec_request *out, struct err *er
 		r = check_key(out->key, err);
 		if (r < 0)
 			return r;
-		hash_sha256(out->hash, call->id, strlen(call->id) + 1, body, len);
 	}
 	r = call_json(call, false, &doc, err);
+	if (r == 0 && out->key != NULL)
+		hash_request(call, doc, out->hash);
 	if (r == 0)
 		r = exec_wish_read(doc, &out->wish, err);
 	json_decref(doc);

@@ -115,18 +115,20 @@ static void api_1_an_idempotency_key_is_printable_and_short(void **state)
 	}
 }
 
-/* The key covers the body and the session. */
+/* The key covers what the body says, and the session. */
 static void exe_1_an_idempotency_key_runs_once(void **state)
 {
 	struct rig *r = *state;
 	struct fake *f = kit_session(r->k, "s");
 	struct fake *other = kit_session(r->k, "t");
 	static const char key[] = "Idempotency-Key: k1\r\n";
-	cleanup_got struct got a = ask(r, "POST " S "/exec", key, "{\"command\":\"a\"}");
-	cleanup_got struct got b = ask(r, "POST " S "/exec", key, "{\"command\":\"a\"}");
-	cleanup_got struct got c = ask(r, "POST " S "/exec", key, "{\"command\":\"b\"}");
-	cleanup_got struct got d =
-		ask(r, "POST /api/v1/sessions/t/exec", key, "{\"command\":\"a\"}");
+	static const char body[] = "{\"command\":\"a\",\"args\":[\"b\",\"c\"]}";
+	static const char spaced[] = " {\"args\": [\"b\",\n\"\\u0063\"], \"command\": \"a\"}\n";
+	static const char turned[] = "{\"command\":\"a\",\"args\":[\"c\",\"b\"]}";
+	cleanup_got struct got a = ask(r, "POST " S "/exec", key, body);
+	cleanup_got struct got b = ask(r, "POST " S "/exec", key, spaced);
+	cleanup_got struct got c = ask(r, "POST " S "/exec", key, turned);
+	cleanup_got struct got d = ask(r, "POST /api/v1/sessions/t/exec", key, body);
 
 	rig_finish(r, &c);
 	rig_finish(r, &d);
@@ -136,7 +138,7 @@ static void exe_1_an_idempotency_key_runs_once(void **state)
 	rig_finish(r, &a);
 	rig_finish(r, &b);
 	assert_string_equal(a.body.data, b.body.data);
-	cleanup_got struct got e = ask(r, "POST " S "/exec", key, "{\"command\":\"a\"}");
+	cleanup_got struct got e = ask(r, "POST " S "/exec", key, spaced);
 
 	rig_finish(r, &e);
 	assert_at(&e.body, "result.stdout", "once\n");

@@ -2,6 +2,7 @@
 /* From a request to its handler: authenticate, find the row, resolve what the path names, check
  * ownership. */
 #include "api/handlers.h"
+#include "base/err_body.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include <inttypes.h>
@@ -72,12 +73,21 @@ void call_reply(struct call *call, int status, struct buf *body)
 	reply(call, status, body, NULL, NULL);
 }
 
+void call_error(struct call *call, const struct err *err, struct buf *out)
+{
+	struct err named = *err;
+
+	if (named.subject[0] == '\0')
+		snprintf(named.subject, sizeof(named.subject), "%s", http_path(call->req));
+	err_body_format(&named, call->who.request_id, out);
+}
+
 void call_fail(struct call *call, const struct err *err)
 {
 	cleanup_buf struct buf body = {0};
 	bool who = err->code == E_UNAUTHENTICATED;
 
-	api_error_format(err, call->who.request_id, &body);
+	call_error(call, err, &body);
 	reply(call, err_row(err->code)->http, &body, who ? "WWW-Authenticate" : NULL, "Bearer");
 }
 
@@ -104,11 +114,12 @@ void api_on_bad(int status, const char *reason, struct buf *body, void *arg)
 	err_set(&err, code, NULL, "%s", reason);
 	metrics_add(api->metrics, METRIC_REQUESTS, 1);
 	metrics_add(api->metrics, METRIC_REQUEST_ERRORS, 1);
-	api_error_format(&err, id, body);
+	err_body_format(&err, id, body);
 }
 
 /* Matches a path against a row's pattern; the parts in braces are copied out. A part longer than an
- * id cannot exist. */
+ * id is cut, and ends in what no id has. */
+#define CUT "…"
 static bool match(const char *pattern, const char *path, struct call *call)
 {
 	while (*pattern != '\0') {
@@ -122,9 +133,10 @@ static bool match(const char *pattern, const char *path, struct call *call)
 
 		if (len == 0)
 			return false;
-		snprintf(out, ID_MAX + 1, "%.*s", (int)len, path);
-		if (len > ID_MAX)
-			out[0] = '\0'; /* no such thing */
+		if (len <= ID_MAX)
+			snprintf(out, ID_MAX + 1, "%.*s", (int)len, path);
+		else
+			snprintf(out, ID_MAX + 1, "%.*s" CUT, (int)(ID_MAX - strlen(CUT)), path);
 		pattern = strchr(pattern, '}') + 1;
 		path += len;
 	}
@@ -227,7 +239,7 @@ static void refuse_path(struct call *call, const struct search *s)
 		return;
 	}
 	err_set(&err, E_METHOD_NOT_ALLOWED, http_path(call->req), "this path answers %s", s->allow);
-	api_error_format(&err, call->who.request_id, &body);
+	err_body_format(&err, call->who.request_id, &body);
 	reply(call, 405, &body, "Allow", s->allow);
 }
 
@@ -257,6 +269,8 @@ void api_on_request(struct http_request *req, void *arg)
 		s.method->handler(call);
 }
 
+#define JSON_TYPE "application/json" /* parameters may follow */
+
 int call_json(struct call *call, bool optional, json_t **out, struct err *err)
 {
 	const char *type = http_header(call->req, "Content-Type");
@@ -269,7 +283,8 @@ int call_json(struct call *call, bool optional, json_t **out, struct err *err)
 		*out = json_object();
 		return 0;
 	}
-	if (type != NULL && strncasecmp(type, "application/json", 16) != 0)
+	if (type != NULL && (strncasecmp(type, JSON_TYPE, strlen(JSON_TYPE)) != 0 ||
+			     strchr("; \t", type[strlen(JSON_TYPE)]) == NULL))
 		return err_set(err, E_BAD_REQUEST, type, "Content-Type must be application/json");
 	r = json_parse(body, len, &doc, err);
 	if (r < 0)

@@ -76,6 +76,17 @@ static void api_1_head_answers_as_get_without_a_body(void **state)
 	assert_call(*state, "", "GET /health", NULL, 200, "");
 }
 
+/* A name that is too long to be one is told as far as there is room. */
+static void assert_long_name(struct rig *r)
+{
+	cleanup_got struct got g = rig_connect(r, ON_TCP);
+	cleanup_free char *want = mem_printf("no session '%.*s…'", ID_MAX - 3, LONGEST);
+
+	rig_ask(&g, "GET " S "/" LONGEST "x", "X-API-Key: agent-1\r\n", NULL);
+	rig_finish(r, &g);
+	assert_at(&g.body, "error.message", want);
+}
+
 static void api_1_ids_in_paths(void **state)
 {
 	struct rig *r = *state;
@@ -85,6 +96,7 @@ static void api_1_ids_in_paths(void **state)
 	assert_call(r, "agent-1", "GET " S "/" LONGEST, NULL, 200, "");
 	assert_call(r, "agent-1", "GET " S "/" LONGEST "/commands", NULL, 200, "");
 	assert_call(r, "agent-1", "GET " S "/" LONGEST "x", NULL, 404, "E_SESSION_NOT_FOUND");
+	assert_long_name(r);
 	assert_call(r, "agent-1", "GET " S "/" LONGEST "/commands/" LONGEST "x", NULL, 404,
 		    "E_NOT_FOUND");
 	assert_call(r, "agent-1", "GET /api/v1/commands/nope", NULL, 404, "E_NOT_FOUND");
@@ -265,6 +277,7 @@ static void api_1_bodies_are_json_objects(void **state)
 	} rows[] = {
 		{"Content-Type: text/plain\r\n", "{}", type},
 		{"Content-Type: application/jso\r\n", "{}", type},
+		{"Content-Type: application/jsonx\r\n", "{}", type},
 		{"Content-Type: application/json\r\n", "[]", object},
 		{"Content-Type: APPLICATION/JSON; charset=utf-8\r\n", "[]", object},
 		{"", "[]", object}, /* without a type */
@@ -290,6 +303,8 @@ static void api_1_bodies_are_json_objects(void **state)
 		assert_at(&g.body, "error.code", "E_BAD_REQUEST");
 		if (rows[i].message[0] != '\0')
 			assert_at(&g.body, "error.message", rows[i].message);
+		if (rows[i].message == object) /* what has no subject is about its path */
+			assert_at(&g.body, "error.subject", S "/s");
 	}
 }
 
@@ -339,6 +354,7 @@ static void api_1_malformed_http_has_the_same_error_body(void **state)
 		api_on_bad(rows[i].status, "odd bytes", &body, &r->api);
 		assert_at(&body, "error.code", rows[i].code);
 		assert_at(&body, "error.message", "odd bytes");
+		assert_at(&body, "error.subject", "");
 		cleanup_free char *id = kit_at(&body, "error.request_id");
 
 		assert_memory_equal(id, "req-", 4);

@@ -4,6 +4,7 @@
 #include "api/handlers.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "model/verdict.h"
 #include "wire/sse.h"
 #include <event2/event.h>
 #include <inttypes.h>
@@ -197,14 +198,12 @@ static int64_t time_parameter(struct call *call, const char *name, struct err *e
 
 static const char *decision_parameter(struct call *call, struct err *err)
 {
-	static const char *const known[] = {"allow", "deny", "approve", "log", NULL};
 	const char *s = http_query(call->req, "decision");
+	enum decision d;
 
-	for (size_t i = 0; s != NULL && known[i] != NULL; i++)
-		if (strcmp(s, known[i]) == 0)
-			return s;
-	if (s != NULL)
-		err_detail(err, "decision", "allow, deny, approve or log, not '%.40s'", s);
+	if (s == NULL || decision_parse(s, &d))
+		return s;
+	err_detail(err, "decision", "allow, deny, approve, log or redirect, not '%.40s'", s);
 	return NULL;
 }
 

@@ -209,7 +209,7 @@ static void break_off(struct piping *p, const struct err *err)
 	cleanup_buf struct buf body = {0};
 
 	p->broken = true;
-	api_error_format(err, call->who.request_id, &body);
+	call_error(call, err, &body);
 	send_frame(p, STDIO_RESULT, body.data, body.len);
 	if (p->tail.live != NULL)
 		command_unobserve(p->tail.live, p, true);
@@ -312,7 +312,7 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 		return;
 	}
 	if (err != NULL) {
-		api_error_format(err, p->tail.call->who.request_id, &p->tail.result);
+		call_error(p->tail.call, err, &p->tail.result);
 		p->tail.done = true;
 	} else {
 		snprintf(p->tail.id, sizeof(p->tail.id), "%s", command_id(c));

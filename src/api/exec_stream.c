@@ -120,7 +120,7 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 		return;
 	}
 	if (err != NULL) {
-		api_error_format(err, s->tail.call->who.request_id, &s->tail.result);
+		call_error(s->tail.call, err, &s->tail.result);
 		s->tail.done = true;
 	} else {
 		snprintf(s->tail.id, sizeof(s->tail.id), "%s", command_id(c));

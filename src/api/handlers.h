@@ -26,8 +26,8 @@ extern const struct method api_metrics_method; /* methods.c: its path is the con
 method_fn api_openapi;
 void api_openapi_format(const struct config *config, struct buf *out);
 
-/* Reads the exec request of a call: body, Idempotency-Key. hash is SHA-256 of the body, or unset
- * without a key. */
+/* Reads the exec request of a call: body, Idempotency-Key. hash is SHA-256 of what the body
+ * says, or unset without a key. */
 struct exec_request {
 	struct exec_wish wish;
 	const char *key; /* borrowed from the request, or NULL */

@@ -188,7 +188,11 @@ static void on_launcher(evutil_socket_t fd, short what, void *arg)
 	struct err err = {0};
 	int r;
 
-	while ((r = link_recv(&api->launcher, &m, &err)) == 0) {
+	while ((r = link_recv(&api->launcher, &m, &err)) == 0 || r == -E_RESOURCE_LIMIT) {
+		if (r < 0) { /* whoever waits for it has a deadline */
+			log_error("a message of the launcher is lost", "error", err.message);
+			continue;
+		}
 		if (m.type == MSG_launcher_stop)
 			on_stop(api);
 		else if (m.type == MSG_launcher_hup)

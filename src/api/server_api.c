@@ -29,6 +29,7 @@ void api_ready(struct call *call)
 
 void api_metrics(struct call *call)
 {
+	const struct http_extra extra[] = {{"X-Request-Id", call->who.request_id}, {NULL, NULL}};
 	struct api *api = call->api;
 	cleanup_buf struct buf body = {0};
 
@@ -39,6 +40,6 @@ void api_metrics(struct call *call)
 			    (int64_t)sink_jsonl_behind(api->jsonl));
 	metrics_format(api->metrics, &body);
 	call_begun(call, 200);
-	http_reply(call->req, 200, "text/plain; version=0.0.4", body.data, body.len, NULL);
+	http_reply(call->req, 200, "text/plain; version=0.0.4", body.data, body.len, extra);
 	call_end(call);
 }

@@ -47,7 +47,7 @@ PART(detail, STR("field", 0), STR("problem", 0));
 static const struct shape denial = {"Denial",
 				    ROWS(STR("rule", 0), STR("reason", 0), STR("operation", 0),
 					 STR("target", 0), BOOL("final"), STR("alternatives", L))};
-PART(error, NAME("code", 0, code_of), STR("message", 0), STR("subject", M),
+PART(error, NAME("code", 0, code_of), STR("message", 0), STR("subject", 0),
      OBJ("details", L | M, detail), OBJ("policy", M, denial), STR("request_id", 0));
 const struct shape shape_error = {"Error", ROWS(OBJ("error", 0, error))};
 
@@ -78,9 +78,10 @@ PART(request, STR("command", N), STR("args", L), STR("script", N), STR("argv0", 
 PART(context, STR("working_dir", N), STR("command", N));
 PART(suggestion, STR("action", 0), STR("command", 0), STR("reason", 0));
 static const struct shape failure = {
-	"CommandError", ROWS(STR("code", 0), STR("message", 0), STR("subject", 0), STR("path", N),
-			     OBJ("policy", M, denial), OBJ("context", 0, context),
-			     OBJ("suggestions", L, suggestion), STR("similar_files", L))};
+	"CommandError",
+	ROWS(STR("code", 0), STR("message", 0), STR("subject", 0), STR("path", N),
+	     OBJ("policy", M, denial), OBJ("context", 0, context),
+	     OBJ("suggestions", L, suggestion), STR("similar_files", L), STR("request_id", N))};
 PART(left, INT("pid", 0), STR("command", 0), WORD("action", 0, "ended kept"));
 PART(pagination, INT("current_offset", 0), INT("current_limit", 0), BOOL("has_more"),
      STR("next_command", N));
@@ -132,8 +133,11 @@ PART(exec, STR("path", 0), STR("argv", L), STR("cwd", M), INT("ppid", 0));
 PART(change, STR("from", M), STR("to", M));
 PART(command, STR("line", M), INT("exit_code", M), STR("signal", M), NUM("duration_ms", M));
 PART(approval, BOOL("required"), WORD("mode", 0, "shadow enforced"), STR("approval_id", N));
-PART(verdict, STR("name", M), STR("decision", M), STR("effective_decision", M), STR("rule", M),
-     STR("version", M), OBJ("approval", M, approval));
+PART(verdict, STR("name", M), STR("decision", M), STR("effective_decision", M),
+     {"attention", SHAPE_BOOL, M}, STR("rule", M), STR("version", M), STR("reason", M),
+     STR("operation", M), STR("target", M), {"final", SHAPE_BOOL, M}, STR("alternatives", L | M),
+     OBJ("approval", M, approval));
+PART(resource, STR("limit", 0), STR("counter", M), INT("value", 0));
 const struct shape shape_event = {
 	"Event",
 	ROWS(INT("seq", 0), INT("schema", 0), TIME("timestamp", 0), NAME("type", 0, type_of),
@@ -141,8 +145,9 @@ const struct shape shape_event = {
 	     INT("count", 0), STR("path", M), STR("real_path", M), OBJ("operation", M, operation),
 	     OBJ("connection", M, connection), OBJ("dns", M, dns), OBJ("tls", M, tls),
 	     OBJ("exec", M, exec), OBJ("state", M, change), STR("reason", M),
-	     OBJ("command", M, command), STR("decision", M), OBJ("policy", M, verdict),
-	     INT("latency_us", M), STR("request_id", M), STR("trace_id", M))};
+	     OBJ("command", M, command), OBJ("resource", M, resource), STR("decision", M),
+	     OBJ("policy", M, verdict), INT("latency_us", M), STR("request_id", M),
+	     STR("trace_id", M))};
 const struct shape shape_events = {
 	"Events", ROWS(OBJ("events", L, shape_event), STR("next", 0), INT("total", 0))};
 

@@ -99,6 +99,7 @@ int err_from_details(struct err *err, const char *subject)
 		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "",
 					err->details[i].field);
 	}
-	return err_set(err, E_BAD_REQUEST, subject, "%u %s wrong: %s", err->ndetails,
+	return err_set(err, E_BAD_REQUEST, subject != NULL ? subject : err->details[0].field,
+		       "%u %s wrong: %s", err->ndetails,
 		       err->ndetails == 1 ? "field is" : "fields are", names);
 }

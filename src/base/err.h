@@ -76,5 +76,5 @@ int err_errno(struct err *err, enum err_code code, const char *subject, const ch
 void err_detail(struct err *err, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* If details were collected: sets E_BAD_REQUEST "N fields are wrong: a, b" and returns
- * -E_BAD_REQUEST; else 0. */
+ * -E_BAD_REQUEST; else 0. subject NULL: the first of them. */
 int err_from_details(struct err *err, const char *subject);

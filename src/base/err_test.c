@@ -103,6 +103,7 @@ static void api_1_details_become_one_error(void **state)
 	err_detail(&err, "a.b", "x");
 	assert_int_equal(err_from_details(&err, NULL), -E_BAD_REQUEST);
 	assert_string_equal(err.message, "2 fields are wrong: timeout, a.b");
+	assert_string_equal(err.subject, "timeout");
 }
 
 static void api_1_details_beyond_the_room_are_counted(void **state)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #define LOAD_CHUNK 65536
+#define OPEN_TRIES 32
 
 int fdio_write_all(int fd, const void *p, size_t n)
 {
@@ -138,6 +140,20 @@ int fdio_mkdirs(const char *path, mode_t mode, struct err *err)
 	return 0;
 }
 
+/* The kernel does not look again for "..": it cannot tell a rename in the way from any other. */
+int fdio_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve)
+{
+	const struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = resolve};
+	int fd = -1;
+
+	for (int i = 0; i < OPEN_TRIES; i++) {
+		fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+		if (fd >= 0 || errno != EAGAIN)
+			break;
+	}
+	return fd;
+}
+
 int fdio_nonblock(int fd)
 {
 	const int flags = fcntl(fd, F_GETFL);
@@ -229,6 +245,14 @@ static void read_control(struct msghdr *msg, struct received *got)
 	}
 }
 
+/* Whether a descriptor can be had. */
+static bool any_left(int fd)
+{
+	cleanup_fd int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy != -1;
+}
+
 ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct ucred *cred)
 {
 	union {
@@ -252,9 +276,13 @@ ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct uc
 	read_control(&msg, &got);
 	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || got.nfds > room ||
 	    (r == 0 && got.nfds > 0)) {
+		/* The kernel cuts off what we have no number for, too. */
+		const bool ours =
+			(msg.msg_flags & MSG_TRUNC) == 0 && got.nfds <= room && !any_left(sock);
+
 		for (size_t i = 0; i < got.nfds; i++)
 			close(got.fds[i]);
-		errno = EBADMSG;
+		errno = ours ? EMFILE : EBADMSG;
 		return -1;
 	}
 	if (got.nfds > 0)

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -375,6 +378,35 @@ static void raw_send(int sock, size_t bytes, int fd, size_t nfds)
 	assert_int_equal(sendmsg(sock, &msg, 0), bytes);
 }
 
+/* Our own want of descriptors is not the peer's fault, and the next message is as good as ever. */
+static void sbx_6_without_a_descriptor_left_a_message_is_lost_not_broken(void **state)
+{
+	int ends[2], fds[2];
+	char got[4] = "";
+	size_t n = 2, before;
+	struct rlimit old, none;
+
+	pair(ends);
+	before = count_fds();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	assert_int_equal(fdio_send(ends[0], "abc", 3, ends, 1), 0);
+	assert_int_equal(fdio_send(ends[0], "abcde", 5, ends, 1), 0);
+	assert_int_equal(fdio_send(ends[0], "def", 3, ends, 1), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(fdio_recv(ends[1], got, 4, fds, &n, NULL), -1);
+	assert_int_equal(errno, EMFILE);
+	assert_int_equal(fdio_recv(ends[1], got, 4, fds, &n, NULL), -1);
+	assert_int_equal(errno, EBADMSG); /* too long it is all the same */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(count_fds(), before);
+	assert_int_equal(fdio_recv(ends[1], got, 4, fds, &n, NULL), 3);
+	assert_int_equal(n, 1);
+	close(fds[0]);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void sbx_6_a_peer_cannot_fill_our_descriptor_table(void **state)
 {
 	int ends[2], fds[64];
@@ -456,6 +488,35 @@ static void sbx_1_what_cannot_be_sent_is_refused(void **state)
 	close(ends[0]);
 }
 
+/* POL-4: who renames somewhere else makes no path with ".." fail. */
+static void pol_4_renames_elsewhere_do_not_matter(void **state)
+{
+	cleanup_fd int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	pid_t pid;
+
+	assert_int_equal(mkdirat(top, "still", 0700), 0);
+	assert_int_equal(mkdirat(top, "first", 0700), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (renameat(top, "first", top, "second") == 0 &&
+		       renameat(top, "second", top, "first") == 0)
+			;
+		_exit(1);
+	}
+	for (int i = 0; i < 3000; i++) {
+		const int fd = fdio_openat2(top, "still/../still/..", O_PATH, RESOLVE_IN_ROOT);
+
+		assert_true(fd >= 0);
+		assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+		close(fd);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(fdio_openat2(top, "none", O_PATH, RESOLVE_IN_ROOT), -1);
+	assert_int_equal(errno, ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,10 +528,12 @@ int main(void)
 		cmocka_unit_test(ses_1_directories_are_made_with_their_parents),
 		cmocka_unit_test(ses_1_relative_directories),
 		cmocka_unit_test(pol_6_sealed_memory_cannot_change),
+		cmocka_unit_test(pol_4_renames_elsewhere_do_not_matter),
 		cmocka_unit_test(exe_4_nonblock_is_added),
 		cmocka_unit_test(sbx_1_only_the_kept_descriptors_stay_open),
 		cmocka_unit_test(sbx_1_descriptors_travel_close_on_exec),
 		cmocka_unit_test(sbx_1_truncation_is_an_error_and_leaks_nothing),
+		cmocka_unit_test(sbx_6_without_a_descriptor_left_a_message_is_lost_not_broken),
 		cmocka_unit_test(sbx_6_a_peer_cannot_fill_our_descriptor_table),
 		cmocka_unit_test(api_3_credentials_come_where_asked_for),
 		cmocka_unit_test(sbx_1_what_cannot_be_sent_is_refused),

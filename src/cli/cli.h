@@ -38,7 +38,9 @@ struct cli {
 	struct cli_values v;
 	int argc; /* operands that are left */
 	char **argv;
-	bool dashes; /* the operands stood behind "--" */
+	bool dashes;	    /* the operands stood behind "--" */
+	bool structured;    /* what it prints is JSON, an error too */
+	struct buf refusal; /* the last that the server sent instead of an answer */
 	struct client *client;
 };
 
@@ -50,7 +52,8 @@ struct cli_command {
 	const char *summary;
 	const struct cli_option *options; /* ends with name NULL; may be NULL */
 	cli_fn *run;
-	bool raw; /* everything behind the name is handed on unread */
+	bool raw;	      /* everything behind the name is handed on unread */
+	const char *examples; /* lines that begin with two spaces; may be NULL */
 };
 extern const struct cli_command cli_commands[]; /* ends with name NULL */
 extern const struct cli_option cli_globals[];
@@ -69,6 +72,10 @@ int cli_connect(struct cli *cli, struct err *err);
 /* Calls the API; the body is the answer's JSON text. */
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
 	     struct buf *answer, struct err *err);
+/* What is no id names nothing, and in a path it would be something else. E_SESSION_NOT_FOUND,
+ * E_NOT_FOUND. */
+int cli_session_name(const char *name, struct err *err);
+int cli_command_name(const char *name, struct err *err);
 void cli_print(const struct buf *b);
 /* Whether nobody reads our stdout or stderr any more. */
 bool cli_reader_left(void);

@@ -241,8 +241,9 @@ static void print(const struct doctor *d)
 	struct jw w = JW(&text);
 
 	doctor_host_read(&host);
-	/* Another's server may be root's, and only the server's power counts. */
-	if (d->report.wall[WALL_process_separation].known)
+	/* Another's server may be root's, and only the server's power counts. A refusal does not
+	 * tell whose it is. */
+	if (d->report.wall[WALL_process_separation].known && d->report.refusal == NULL)
 		host.root = d->report.wall[WALL_process_separation].state != WALL_UNAVAILABLE;
 	if (!d->cli->v.json) {
 		doctor_print(&d->report, &host, &text);

@@ -210,6 +210,10 @@ static bool not_root(const struct doctor_host *h)
 {
 	return !h->root;
 }
+static bool is_root(const struct doctor_host *h)
+{
+	return h->root;
+}
 static bool v2_user(const struct doctor_host *h)
 {
 	return !h->root && strcmp(h->cgroup, "v2") == 0;
@@ -252,17 +256,15 @@ static const struct {
 	 "start the container with --security-opt seccomp=unconfined (or a profile that allows "
 	 "clone, unshare, mount and pivot_root)"},
 	{WALL_user_namespace, not_root, "or run the server as root: it needs no user namespace"},
-	{WALL_user_namespace, not_root,
-	 "or list `namespaces` in sandbox.allow_unenforced: sessions then run in the machine's own "
-	 "namespaces, behind Landlock and seccomp alone"},
 	{WALL_mount_namespace, contained_root,
 	 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
 	 "--security-opt apparmor=unconfined"},
+	{WALL_mount_namespace, is_root, "or run the server as a normal user"},
 	{WALL_mount_namespace, apparmor_off,
 	 "AppArmor lets user namespaces be made but not mount: see the remedy of user_namespace"},
 	{WALL_pid_namespace, masked,
 	 "start the container with --security-opt systempaths=unconfined (a new /proc needs an "
-	 "unmasked one), or list pid_namespace in sandbox.allow_unenforced"},
+	 "unmasked one)"},
 	{WALL_capabilities, contained_root,
 	 "start the container with --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"},
 	{WALL_seccomp, no_seccomp, "a kernel with CONFIG_SECCOMP_FILTER"},
@@ -283,6 +285,10 @@ static const struct {
 			       "(--cgroupns=private with cgroup v2)"),
 	{WALL_process_separation, not_root,
 	 "run the server as root: only root can give processes uids of their own"},
+	{WALL_process_separation, contained_root,
+	 "start the container with --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt "
+	 "seccomp=unconfined --security-opt apparmor=unconfined"},
+	{WALL_process_separation, is_root, "or run the server as a normal user"},
 };
 
 void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out)

@@ -17,13 +17,34 @@ static bool needs_remedy(const struct doctor_wall *w)
 	       w->verdict >= DOCTOR_MISSING;
 }
 
+/* Whether a session is made without it if it alone is listed. */
+static bool can_be_listed(const struct doctor_host *h, enum wall w)
+{
+	return w != WALL_user_namespace && w != WALL_mount_namespace && w != WALL_capabilities &&
+	       (w != WALL_process_separation || !h->root);
+}
+
 static void find_remedies(const struct doctor_report *r, const struct doctor_host *h, enum wall w,
 			  struct strv *out)
 {
 	doctor_remedies(h, w, out);
-	/* to list a user namespace alone would help nobody */
-	if (r->wall[w].verdict == DOCTOR_MISSING && w != WALL_user_namespace)
+	if (r->wall[w].verdict != DOCTOR_MISSING)
+		return;
+	if (w == WALL_user_namespace && !h->root)
+		strv_add(out, "or list `namespaces` in sandbox.allow_unenforced: sessions then run "
+			      "in the machine's own namespaces, behind Landlock and seccomp alone");
+	else if (can_be_listed(h, w))
 		strv_add(out, "or let it be missing: list it in sandbox.allow_unenforced");
+}
+
+/* What the session said of the wall, without its name if that stands before it. */
+static const char *said(const struct doctor_wall *w, const char *name)
+{
+	const size_t len = strlen(name);
+
+	return strncmp(w->detail, name, len) == 0 && strncmp(w->detail + len, ": ", 2) == 0
+		       ? w->detail + len + 2
+		       : w->detail;
 }
 
 static void put_host(const struct doctor_host *h, struct buf *out)
@@ -80,7 +101,7 @@ static void put_remedies(const struct doctor_report *r, const struct doctor_host
 {
 	struct strv texts = {0};
 
-	buf_addf(out, "\n%s: %s\n", wall_name(w), r->wall[w].detail);
+	buf_addf(out, "\n%s: %s\n", wall_name(w), said(&r->wall[w], wall_name(w)));
 	find_remedies(r, h, w, &texts);
 	for (size_t i = 0; i < texts.n; i++) {
 		const char *mark = "- ";

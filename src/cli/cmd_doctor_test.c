@@ -172,8 +172,15 @@ static void sbx_5_remedies_follow_the_cause(void **state)
 	assert_true(advised(&h, WALL_cpu_limit, "mount"));
 	snprintf(h.container, sizeof(h.container), "docker");
 	assert_true(advised(&h, WALL_pid_namespace, "systempaths"));
+	assert_false(advised(&h, WALL_mount_namespace, "normal user"));
+	assert_true(advised(&h, WALL_process_separation, "as root"));
+	assert_false(advised(&h, WALL_process_separation, "NET_ADMIN"));
 	h.root = true;
 	assert_true(advised(&h, WALL_mount_namespace, "SYS_ADMIN"));
+	assert_true(advised(&h, WALL_mount_namespace, "normal user"));
+	assert_false(advised(&h, WALL_process_separation, "as root"));
+	assert_true(advised(&h, WALL_process_separation, "NET_ADMIN"));
+	assert_true(advised(&h, WALL_process_separation, "normal user"));
 	assert_false(advised(&h, WALL_user_namespace, "as root"));
 	assert_false(advised(&h, WALL_user_namespace, "profile agentsh"));
 }
@@ -215,6 +222,59 @@ static void sbx_5_text_and_json_say_the_same(void **state)
 	assert_true(json_is_null(json_object_get(one, "state")));
 	json_decref(doc);
 	doctor_report_done(&r);
+}
+
+/* How the report advises about a wall that no session was made for. */
+static void remedies_of(enum wall wall, bool root, bool may_lack, struct buf *text)
+{
+	const struct doctor_host h = {.cgroup = "v2",
+				      .container = "none",
+				      .landlock_abi = 7,
+				      .seccomp = true,
+				      .max_user_namespaces = 1,
+				      .root = root};
+	struct doctor_report r = {0};
+
+	claim(&r, wall, WALL_UNAVAILABLE, may_lack);
+	free(r.wall[wall].detail);
+	r.wall[wall].detail = mem_printf("%s: broken", wall_name(wall));
+	doctor_judge(&r);
+	doctor_print(&r, &h, text);
+	doctor_report_done(&r);
+}
+
+/* USERS 2: to list a wall is advised only where a session is then made. */
+static void sbx_5_only_what_helps_is_to_be_listed(void **state)
+{
+	static const struct {
+		enum wall wall;
+		bool root, may_lack;
+		const char *word; /* NULL: it is not advised */
+	} rows[] = {
+		{WALL_user_namespace, false, false, "or list `namespaces` in"},
+		{WALL_user_namespace, false, true, NULL},
+		{WALL_user_namespace, true, false, NULL},
+		{WALL_mount_namespace, true, false, NULL},
+		{WALL_mount_namespace, false, false, NULL},
+		{WALL_capabilities, true, false, NULL},
+		{WALL_process_separation, true, false, NULL},
+		{WALL_process_separation, false, false, "or let it be missing"},
+		{WALL_pid_namespace, true, false, "or let it be missing"},
+		{WALL_pid_namespace, true, true, NULL},
+		{WALL_landlock, true, false, "or let it be missing"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_buf struct buf text = {0};
+		cleanup_free char *named = mem_printf("\n%s: broken\n", wall_name(rows[i].wall));
+
+		remedies_of(rows[i].wall, rows[i].root, rows[i].may_lack, &text);
+		assert_non_null(strstr(text.data, named));
+		if (rows[i].word != NULL && strstr(text.data, rows[i].word) == NULL)
+			fail_msg("%zu: %s", i, text.data);
+		if (rows[i].word == NULL && strstr(text.data, "allow_unenforced") != NULL)
+			fail_msg("%zu: %s", i, text.data);
+	}
 }
 
 static void expect_head(const struct doctor_host *h, const char *refusal, const char *head)
@@ -332,6 +392,7 @@ int main(void)
 		cmocka_unit_test(sbx_5_lines_that_are_none_are_passed_over),
 		cmocka_unit_test(sbx_5_landlock_lacks),
 		cmocka_unit_test(sbx_5_remedies_follow_the_cause),
+		cmocka_unit_test(sbx_5_only_what_helps_is_to_be_listed),
 		cmocka_unit_test(sbx_5_text_and_json_say_the_same),
 		cmocka_unit_test(sbx_5_facts_of_the_host_as_text),
 		cmocka_unit_test(sbx_5_rows_of_walls),

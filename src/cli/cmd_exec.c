@@ -5,10 +5,11 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-static int print_answer(const struct buf *answer, struct err *err)
+static int print_answer(struct cli *cli, const struct buf *answer, struct err *err)
 {
 	cleanup_buf struct buf out = {0};
 
+	cli->structured = false; /* one document is enough */
 	cli_pretty(answer->data, answer->len, &out);
 	cli_print(&out);
 	return cli_exit_code(answer->data, answer->len, err);
@@ -19,7 +20,7 @@ static int exec_json(struct cli *cli, const char *path, const struct buf *body, 
 	cleanup_buf struct buf answer = {0};
 	int r = cli_call(cli, "POST", path, body, &answer, err);
 
-	return r < 0 ? r : print_answer(&answer, err);
+	return r < 0 ? r : print_answer(cli, &answer, err);
 }
 
 static int exec_shell(struct cli *cli, const char *path, const struct buf *body, struct err *err)
@@ -167,7 +168,10 @@ static int exec_in(struct cli *cli, const char *session, const struct buf *body,
 		   struct err *err)
 {
 	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", session);
+	const int r = cli_session_name(session, err);
 
+	if (r < 0)
+		return r;
 	if (cli->v.stream)
 		return exec_live(cli, path, body, err);
 	return shell ? exec_shell(cli, path, body, err) : exec_json(cli, path, body, err);
@@ -206,10 +210,56 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 	return r;
 }
 
+static int stop_at_first(const char *id, const char *name, const char *data, size_t len, void *arg)
+{
+	return 1;
+}
+
+/* Another client makes the session: its first event says that it is ready. If it never gets so, the
+ * stream ends, and the next call tells why. */
+static void await_session(struct cli *cli, const char *id)
+{
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/events?type=session_created", id);
+	const struct client_call call = {.method = "GET", .path = path, .last_event_id = "0"};
+
+	client_stream(cli->client, &call, stop_at_first, NULL, NULL);
+}
+
+static void forget_refusal(struct cli *cli, struct err *err)
+{
+	*err = (struct err){0};
+	buf_clear(&cli->refusal);
+}
+
+/* Several clients may want the same session at once: one makes it, the others use it. */
+static int exec_making(struct cli *cli, const struct buf *body, int shell, struct err *err)
+{
+	const char *id = cli->argv[0];
+	cleanup_buf struct buf made = {0};
+	int r = exec_in(cli, id, body, shell, err);
+
+	if (getenv("AGENTSH_NO_AUTO") != NULL)
+		return r;
+	if (r == -E_SESSION_NOT_FOUND) {
+		forget_refusal(cli, err);
+		r = make_session(cli, id, &made, err);
+		if (r < 0 && r != -E_CONFLICT)
+			return r;
+		forget_refusal(cli, err);
+		r = exec_in(cli, id, body, shell, err);
+	}
+	/* Said of the session, so that nothing has run. */
+	if (r == -E_UNAVAILABLE && strcmp(err->subject, id) == 0) {
+		forget_refusal(cli, err);
+		await_session(cli, id);
+		r = exec_in(cli, id, body, shell, err);
+	}
+	return r;
+}
+
 int cmd_exec(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf body = {0};
-	cleanup_buf struct buf made = {0};
 	int shell = output_kind(cli, "json", err), r;
 
 	if (shell < 0)
@@ -222,12 +272,8 @@ int cmd_exec(struct cli *cli, struct err *err)
 	r = cli_exec_body(cli, 1, &body, err);
 	if (r < 0)
 		return r;
-	r = exec_in(cli, cli->argv[0], &body, shell, err);
-	if (r != -E_SESSION_NOT_FOUND || getenv("AGENTSH_NO_AUTO") != NULL)
-		return r;
-	*err = (struct err){0};
-	r = make_session(cli, cli->argv[0], &made, err);
-	return r < 0 ? r : exec_in(cli, cli->argv[0], &body, shell, err);
+	cli->structured = shell == 0 && !cli->v.stream; /* from here on it is no mistake of usage */
+	return exec_making(cli, &body, shell, err);
 }
 
 int cmd_run(struct cli *cli, struct err *err)
@@ -240,6 +286,7 @@ int cmd_run(struct cli *cli, struct err *err)
 
 	if (r == 0)
 		r = cli_exec_body(cli, 0, &body, err);
+	cli->structured = r == 0 && shell == 0;
 	if (r == 0)
 		r = make_session(cli, NULL, &name, err);
 	if (r < 0)

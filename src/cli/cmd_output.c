@@ -13,8 +13,10 @@ static int session_of(struct cli *cli, const char *command, struct buf *out, str
 	cleanup_free char *path = mem_printf("/api/v1/commands/%s", command);
 	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
-	int r = cli_call(cli, "GET", path, NULL, &answer, err);
+	int r = cli_command_name(command, err);
 
+	if (r == 0)
+		r = cli_call(cli, "GET", path, NULL, &answer, err);
 	if (r == 0)
 		r = json_parse(answer.data, answer.len, &doc, err);
 	if (r == 0)
@@ -85,6 +87,10 @@ int cmd_output(struct cli *cli, struct err *err)
 
 	if (cli->argc != 1)
 		return err_set(err, E_BAD_REQUEST, NULL, "exactly one command is needed");
+	if (cli->v.stream_name != NULL && strcmp(cli->v.stream_name, "stdout") != 0 &&
+	    strcmp(cli->v.stream_name, "stderr") != 0)
+		return err_set(err, E_BAD_REQUEST, "stream",
+			       "--stream is stdout or stderr, not '%s'", cli->v.stream_name);
 	r = number("--offset", cli->v.offset, 0, &p.offset, err);
 	if (r == 0)
 		r = number("--limit", cli->v.limit, cli->v.json ? 10000 : UINT64_MAX, &p.limit,
@@ -116,10 +122,11 @@ int cmd_kill(struct cli *cli, struct err *err)
 		return err_set(err, E_BAD_REQUEST, NULL,
 			       "which command? agentsh kill [SESSION] COMMAND");
 	command = cli->argv[cli->argc - 1];
-	if (cli->argc == 2)
-		buf_adds(&session, cli->argv[0]);
-	else
+	if (cli->argc == 1)
 		r = session_of(cli, command, &session, err);
+	else if ((r = cli_session_name(cli->argv[0], err)) == 0 &&
+		 (r = cli_command_name(command, err)) == 0)
+		buf_adds(&session, cli->argv[0]);
 	if (r < 0)
 		return r;
 	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/kill/%s", session.data, command);
@@ -154,6 +161,12 @@ int cmd_events(struct cli *cli, struct err *err)
 
 	if (cli->argc != 1)
 		return err_set(err, E_BAD_REQUEST, NULL, "which session? agentsh events SESSION");
+	if (cli->v.type != NULL &&
+	    cli->v.type[strspn(cli->v.type, "abcdefghijklmnopqrstuvwxyz_,")] != '\0')
+		return err_set(err, E_BAD_REQUEST, "type", "unknown event type '%s'", cli->v.type);
+	r = cli_session_name(cli->argv[0], err);
+	if (r < 0)
+		return r;
 	cleanup_free char *path =
 		mem_printf("/api/v1/sessions/%s/events%s%s", cli->argv[0],
 			   cli->v.type ? "?type=" : "", cli->v.type ? cli->v.type : "");

@@ -29,6 +29,15 @@ void cli_policy_close(struct cli_policies *p)
 	free(p->fallback);
 }
 
+/* A word with a slash is a file, and one with a file's ending. */
+static bool is_file(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return strchr(name, '/') != NULL ||
+	       (dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
+}
+
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err)
 {
@@ -36,10 +45,8 @@ int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_
 	int r;
 
 	*out = (struct cli_policy){0};
-	/* a word with a slash is a file */
-	r = strchr(name, '/') != NULL
-		    ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
-		    : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
+	r = is_file(name) ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
+			  : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
 	if (r == 0)
 		r = policy_open(out->bytes.data, out->bytes.len, &out->p, err);
 	return r;
@@ -232,5 +239,7 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 		cli_print_json(&out);
 	strv_done(&names);
 	cli_policy_close(&at);
+	if (first != 0 && cli->v.json)
+		return CLI_FAILED; /* the report has said it */
 	return r != 0 ? r : first;
 }

@@ -20,7 +20,8 @@ struct cli_policy {
 /* From the configuration; cli_policy_close in any case. */
 int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err);
 void cli_policy_close(struct cli_policies *p);
-/* A policy by name, or a file (a word with a slash); cli_policy_done in any case. */
+/* A policy by name, or a file (a word with a slash or with the ending .yaml or .yml);
+ * cli_policy_done in any case. */
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err);
 void cli_policy_done(struct cli_policy *p);

@@ -42,8 +42,7 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	strv_done(&other);
 }
 
-static void format_text(const struct policy *p, const struct verdict *v, const struct op *op,
-			struct buf *out)
+static void format_text(const struct verdict *v, const struct op *op, struct buf *out)
 {
 	cleanup_buf struct buf text = {0};
 
@@ -54,8 +53,7 @@ static void format_text(const struct policy *p, const struct verdict *v, const s
 	if (v->file != NULL)
 		buf_addf(out, "Place:     %s:%u:%u\n", v->file, v->line, v->column);
 	else
-		buf_addf(out, "Place:     built in: '%s' has no default for this class\n",
-			 policy_name(p));
+		buf_adds(out, "Place:     built in\n");
 	op_format_target(op, &text);
 	buf_addf(out, "Target:    %s\n", text.data != NULL ? text.data : "");
 	if (v->target != NULL)
@@ -86,7 +84,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 			format_json(p.p, &v, &o.op, &out);
 			cli_print_json(&out);
 		} else {
-			format_text(p.p, &v, &o.op, &out);
+			format_text(&v, &o.op, &out);
 			cli_print(&out);
 		}
 	}

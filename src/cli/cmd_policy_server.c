@@ -73,6 +73,8 @@ int cmd_policy_effective(struct cli *cli, struct err *err)
 			       "policy show --effective: one session at most");
 	if (id == NULL)
 		r = only_session(cli, &id, err);
+	else
+		r = cli_session_name(id, err);
 	if (r < 0)
 		return r;
 	path = mem_printf("/api/v1/sessions/%s%s", id, cli->v.json ? "/policy" : "");

@@ -43,7 +43,9 @@ static const char *const files[] = {
 	"/etc/gemrc",
 	".gemrc",
 };
-static const char *const asked[][5] = {
+static const char *const asked[][6] = {
+	/* with what its environment says */
+	{"python3", "-m", "pip", "config", "list", NULL},
 	{"npm", "config", "get", "registry", NULL},
 	{"go", "env", "GOPROXY", NULL},
 	{"gem", "sources", NULL},
@@ -91,6 +93,8 @@ static void ask(const char *const *argv, struct buf *out)
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return;
 	posix_spawn_file_actions_init(&actions);
+	/* not where we are: what lies there may be an agent's */
+	posix_spawn_file_actions_addchdir_np(&actions, "/");
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
 	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);

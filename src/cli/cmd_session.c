@@ -11,10 +11,10 @@ static const char *text_of(const json_t *o, const char *key)
 	return s != NULL ? s : "";
 }
 
-static int need_one(struct cli *cli, const char *what, struct err *err)
+static int need_session(struct cli *cli, struct err *err)
 {
-	return cli->argc == 1 ? 0
-			      : err_set(err, E_BAD_REQUEST, NULL, "exactly one %s is needed", what);
+	return cli->argc == 1 ? cli_session_name(cli->argv[0], err)
+			      : err_set(err, E_BAD_REQUEST, NULL, "exactly one session is needed");
 }
 
 /* Prints the answer, or hands it over parsed. */
@@ -200,7 +200,7 @@ int cmd_session_info(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
-	int r = need_one(cli, "session", err);
+	int r = need_session(cli, err);
 	cleanup_free char *path = r == 0 ? mem_printf("/api/v1/sessions/%s", cli->argv[0]) : NULL;
 
 	if (r == 0)
@@ -217,7 +217,7 @@ int cmd_session_destroy(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
-	int r = need_one(cli, "session", err);
+	int r = need_session(cli, err);
 	cleanup_free char *path = r == 0 ? mem_printf("/api/v1/sessions/%s", cli->argv[0]) : NULL;
 
 	if (r == 0)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From argv to a command's row, and from its error to the exit status. */
+#include "base/err_body.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/yaml.h"
 #include "cli/cli.h"
 #include <poll.h>
 #include <signal.h>
@@ -41,7 +44,8 @@ int cli_call(struct cli *cli, const char *method, const char *path, const struct
 					 .path = path,
 					 .body = body ? body->data : NULL,
 					 .len = body ? body->len : 0,
-					 .idempotency_key = cli->v.idempotency_key};
+					 .idempotency_key = cli->v.idempotency_key,
+					 .refusal = &cli->refusal};
 	struct client_answer a = {0};
 	int r = cli_connect(cli, err);
 
@@ -51,6 +55,17 @@ int cli_call(struct cli *cli, const char *method, const char *path, const struct
 		buf_add(answer, a.body.data, a.body.len);
 	client_answer_done(&a);
 	return r;
+}
+
+int cli_session_name(const char *name, struct err *err)
+{
+	return id_valid(name) ? 0
+			      : err_set(err, E_SESSION_NOT_FOUND, name, "no session '%s'", name);
+}
+
+int cli_command_name(const char *name, struct err *err)
+{
+	return id_valid(name) ? 0 : err_set(err, E_NOT_FOUND, name, "no command '%s'", name);
 }
 
 /* The row whose name is the first one or two words; *used tells how many. */
@@ -84,6 +99,22 @@ static void print_error(const struct err *err)
 		fwrite(denial.data, 1, denial.len, stderr);
 }
 
+/* For who reads JSON: the server's own body, where it was the server that refused. */
+static void print_error_body(const struct cli *cli, const struct err *err)
+{
+	cleanup_buf struct buf own = {0}, out = {0};
+	json_t *sent = NULL;
+
+	if (cli->refusal.len > 0 &&
+	    json_parse(cli->refusal.data, cli->refusal.len, &sent, NULL) == 0)
+		buf_add(&own, cli->refusal.data, cli->refusal.len);
+	else
+		err_body_format(err, NULL, &own);
+	json_decref(sent);
+	cli_pretty(own.data, own.len, &out);
+	cli_print(&out);
+}
+
 /* Options before the command: --server, --api-key, --help, --version. */
 static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 {
@@ -92,7 +123,8 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 
 	while (argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != '\0') {
 		char *one[2] = {argv[i], i + 1 < argc ? argv[i + 1] : NULL};
-		bool pair = strchr(argv[i], '=') == NULL && strcmp(argv[i], "--help") != 0;
+		bool pair = strchr(argv[i], '=') == NULL && strcmp(argv[i], "--help") != 0 &&
+			    strcmp(argv[i], "-h") != 0;
 		int r;
 
 		if (strcmp(argv[i], "--version") == 0)
@@ -107,6 +139,26 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 	return i;
 }
 
+static int unknown_word(const char *word, struct err *err)
+{
+	struct strv known = {0};
+	const char *near;
+
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
+		cleanup_free char *first = mem_printf("%.*s", (int)strcspn(c->name, " "), c->name);
+
+		strv_add(&known, first);
+	}
+	near = yaml_suggest(word, (const char *const *)known.v);
+	if (near != NULL)
+		err_set(err, E_BAD_REQUEST, word,
+			"no command '%s' (did you mean '%s'? agentsh help)", word, near);
+	else
+		err_set(err, E_BAD_REQUEST, word, "no command '%s' (agentsh help)", word);
+	strv_done(&known);
+	return -E_BAD_REQUEST;
+}
+
 /* The first word alone, or with a second that is no command of its group. */
 static int no_command(int argc, char **argv, struct err *err)
 {
@@ -114,9 +166,8 @@ static int no_command(int argc, char **argv, struct err *err)
 	cleanup_buf struct buf text = {0};
 
 	if (c == NULL)
-		return err_set(err, E_BAD_REQUEST, argv[0], "no command '%s' (agentsh help)",
-			       argv[0]);
-	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		return unknown_word(argv[0], err);
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
 		cli_help_group(argv[0], &text);
 		cli_print(&text);
 		return 0;
@@ -174,6 +225,8 @@ int cli_main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	status = run(&cli, argc, argv, &err);
 	if (status < 0) {
+		if (cli.v.json || cli.structured)
+			print_error_body(&cli, &err);
 		fflush(stdout);
 		print_error(&err);
 		status = cli_status(&err);
@@ -184,6 +237,7 @@ int cli_main(int argc, char **argv)
 			fputs("agentsh: cannot write to stdout\n", stderr);
 	}
 	client_close(cli.client);
+	buf_done(&cli.refusal);
 	strv_done(&cli.v.env);
 	strv_done(&cli.v.set);
 	return status;
@@ -198,8 +252,12 @@ int cmd_help(struct cli *cli, struct err *err)
 	if (cli->argc == 1 && cli_group(cli->argv[0], NULL) != NULL)
 		cli_help_group(cli->argv[0], &text);
 	else if (cli->argc > 0 && cmd == NULL)
-		return err_set(err, E_BAD_REQUEST, cli->argv[0], "no command '%s'", cli->argv[0]);
-	else
+		return no_command(cli->argc, cli->argv, err);
+	else if (cmd != NULL && cmd->raw) { /* it knows its options itself */
+		cli->argc = 1;
+		cli->argv = (char *[]){(char[]){"--help"}, NULL};
+		return cmd->run(cli, err);
+	} else
 		cli_help(cmd, &text);
 	cli_print(&text);
 	return 0;

@@ -112,8 +112,14 @@ static void cli_1_help_goes_to_stdout_and_usage_to_stderr(void **state)
 	run(&s, "session list --help");
 	assert_int_equal(s.status, 0);
 	assert_memory_equal(s.out.data, "usage: agentsh session list\n", 28);
-	for (int i = 0; i < 2; i++) {
-		run(&s, i == 0 ? "help session" : "session --help");
+	run(&s, "-h");
+	assert_int_equal(s.status, 0);
+	assert_memory_equal(s.out.data, "usage: agentsh [", 16);
+	run(&s, "exec -h");
+	assert_int_equal(s.status, 0);
+	assert_non_null(strstr(s.out.data, "\nexamples:\n  agentsh exec demo -- make test\n"));
+	for (int i = 0; i < 3; i++) {
+		run(&s, i == 0 ? "help session" : i == 1 ? "session --help" : "session -h");
 		assert_int_equal(s.status, 0);
 		assert_memory_equal(s.out.data, "usage: agentsh session COMMAND\n", 31);
 		assert_non_null(strstr(s.out.data, "\n  session destroy "));
@@ -129,16 +135,32 @@ static void cli_1_mistakes_before_the_command(void **state)
 	assert_refused("- help", "agentsh: E_BAD_REQUEST: no command '-' (agentsh help)\n");
 	assert_refused("nonsense",
 		       "agentsh: E_BAD_REQUEST: no command 'nonsense' (agentsh help)\n");
-	assert_refused("versionx",
-		       "agentsh: E_BAD_REQUEST: no command 'versionx' (agentsh help)\n");
+	assert_refused("versionx", "agentsh: E_BAD_REQUEST: no command 'versionx' (did you mean "
+				   "'version'? agentsh help)\n");
+	assert_refused("sesion list", "agentsh: E_BAD_REQUEST: no command 'sesion' (did you mean "
+				      "'session'? agentsh help)\n");
 	assert_refused(
 		"session",
 		"agentsh: E_BAD_REQUEST: session: give one of create, list, info, destroy\n");
 	assert_refused("config nonsense",
 		       "agentsh: E_BAD_REQUEST: config: give one of show, validate, keys\n");
-	assert_refused("sessionx",
-		       "agentsh: E_BAD_REQUEST: no command 'sessionx' (agentsh help)\n");
-	assert_refused("help nonsense", "agentsh: E_BAD_REQUEST: no command 'nonsense'\n");
+	assert_refused("sessionx", "agentsh: E_BAD_REQUEST: no command 'sessionx' (did you mean "
+				   "'session'? agentsh help)\n");
+	assert_refused("help nonsense",
+		       "agentsh: E_BAD_REQUEST: no command 'nonsense' (agentsh help)\n");
+	assert_refused("help polcy", "agentsh: E_BAD_REQUEST: no command 'polcy' (did you mean "
+				     "'policy'? agentsh help)\n");
+	assert_refused(
+		"help session nonsense",
+		"agentsh: E_BAD_REQUEST: session: give one of create, list, info, destroy\n");
+	assert_refused("--servr x", "agentsh: E_BAD_REQUEST: no option --servr (did you mean "
+				    "--server? agentsh --help)\n");
+	assert_refused("session create --worspace=x",
+		       "agentsh: E_BAD_REQUEST: no option --worspace (did you mean --workspace? "
+		       "agentsh session create --help)\n");
+	assert_refused("version --api-keys x",
+		       "agentsh: E_BAD_REQUEST: no option --api-keys (did you mean --api-key? "
+		       "agentsh version --help)\n");
 }
 
 static void cli_1_surplus_words_are_refused(void **state)

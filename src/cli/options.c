@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
+#include "base/yaml.h"
 #include "cli/cli.h"
 
 static const struct cli_option *find(const struct cli_option *table, const char *name, size_t len)
@@ -22,11 +23,33 @@ static void store(struct cli_values *v, const struct cli_option *o, const char *
 		strv_add((struct strv *)at, value);
 }
 
+static void add_names(const struct cli_option *table, struct strv *out)
+{
+	for (; table != NULL && table->name != NULL; table++)
+		strv_add(out, table->name);
+}
+
+static int no_option(const struct cli_command *cmd, const char *arg, size_t len, struct err *err)
+{
+	cleanup_free char *name = mem_printf("%.*s", (int)len, arg);
+	struct strv known = {0};
+	const char *near;
+
+	add_names(cmd->options, &known);
+	add_names(cli_globals, &known);
+	near = yaml_suggest(name, (const char *const *)known.v);
+	err_set(err, E_BAD_REQUEST, arg, "no option %s (%s%s%sagentsh %s%s--help)", name,
+		near != NULL ? "did you mean " : "", near != NULL ? near : "",
+		near != NULL ? "? " : "", cmd->name, cmd->name[0] ? " " : "");
+	strv_done(&known);
+	return -E_BAD_REQUEST;
+}
+
 /* One option at argv[*i]; advances over its value. */
 static int read_option(const struct cli_command *cmd, struct cli *cli, int argc, char **argv,
 		       int *i, struct err *err)
 {
-	const char *arg = argv[*i];
+	const char *arg = strcmp(argv[*i], "-h") == 0 ? "--help" : argv[*i];
 	size_t len = strcspn(arg, "=");
 	const char *value = arg[len] == '=' ? arg + len + 1 : NULL;
 	const struct cli_option *o = find(cmd->options, arg, len);
@@ -34,8 +57,7 @@ static int read_option(const struct cli_command *cmd, struct cli *cli, int argc,
 	if (o == NULL)
 		o = find(cli_globals, arg, len);
 	if (o == NULL)
-		return err_set(err, E_BAD_REQUEST, arg, "no option %.*s (agentsh %s%s--help)",
-			       (int)len, arg, cmd->name, cmd->name[0] ? " " : "");
+		return no_option(cmd, arg, len, err);
 	if (o->kind == CLI_FLAG && value != NULL)
 		return err_set(err, E_BAD_REQUEST, arg, "%s takes no value", o->name);
 	if (o->kind != CLI_FLAG && value == NULL) {
@@ -125,6 +147,8 @@ void cli_help(const struct cli_command *cmd, struct buf *out)
 			buf_adds(out, "\noptions:\n");
 			help_options(cmd->options, out);
 		}
+		if (cmd->examples != NULL)
+			buf_addf(out, "\nexamples:\n%s", cmd->examples);
 	} else {
 		buf_adds(out, "usage: agentsh [--server ADDR] [--api-key KEY] COMMAND\n"
 			      "Runs commands of AI agents in guarded sessions.\n\ncommands:\n");

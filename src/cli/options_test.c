@@ -129,9 +129,10 @@ static void cli_1_wrong_options_are_named(void **state)
 	assert_refused("exec", "s --nope=1", "no option --nope (agentsh exec --help)");
 	assert_refused("session list", "--limit 5",
 		       "no option --limit (agentsh session list --help)");
-	assert_refused("session list", "--jso", "no option --jso (agentsh session list --help)");
+	assert_refused("session list", "--jso",
+		       "no option --jso (did you mean --json? agentsh session list --help)");
 	assert_refused("session list", "--jsonx",
-		       "no option --jsonx (agentsh session list --help)");
+		       "no option --jsonx (did you mean --json? agentsh session list --help)");
 	assert_refused("session list", "-j", "no option -j (agentsh session list --help)");
 	assert_refused("session list", "--json=1", "--json takes no value");
 	assert_refused("session list", "--help=", "--help takes no value");

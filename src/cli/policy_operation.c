@@ -4,6 +4,7 @@
  * Paths are those of a session: relative ones begin in the workspace. A command is looked for in
  * the system's directories, which a session has as well, and looked at as one of a session's is. */
 #include "base/mem.h"
+#include "base/yaml.h"
 #include "cli/cmd_policy.h"
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,11 +38,22 @@ static char *plain(const char *path)
 
 static int read_file_words(int argc, char **argv, struct cli_operation *o, struct err *err)
 {
-	if (argc != 2)
+	static const char *const known[] = {
+#define X(name) #name,
+		OP_FILE_LIST(X)
+#undef X
+			NULL};
+	const char *near;
+
+	if (argc != 2 || argv[1][0] == '\0')
 		return err_set(err, E_BAD_REQUEST, NULL,
 			       "file: an operation and a path are needed");
-	if (!op_file_parse(argv[0], &o->op.file.op))
-		return err_set(err, E_BAD_REQUEST, argv[0], "no file operation '%s'", argv[0]);
+	if (!op_file_parse(argv[0], &o->op.file.op)) {
+		near = yaml_suggest(argv[0], known);
+		return err_set(err, E_BAD_REQUEST, argv[0], "no file operation '%s'%s%s%s", argv[0],
+			       near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+			       near != NULL ? "'?)" : "");
+	}
 	o->op.file.path = o->text[0] = plain(argv[1]);
 	return 0;
 }
@@ -105,7 +117,8 @@ static int read_net_words(int argc, char **argv, struct cli_operation *o, struct
 	unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
 	size_t len = colon != NULL ? (size_t)(colon - host) : 0;
 
-	if (colon == NULL || port == 0 || port > UINT16_MAX || *end != '\0' || len == 0)
+	if (colon == NULL || colon[1] < '0' || colon[1] > '9' || port == 0 || port > UINT16_MAX ||
+	    *end != '\0' || len == 0)
 		return err_set(err, E_BAD_REQUEST, NULL, "net: HOST:PORT is needed");
 	if (host[0] == '[' && host[len - 1] == ']') {
 		host++;
@@ -113,14 +126,17 @@ static int read_net_words(int argc, char **argv, struct cli_operation *o, struct
 	}
 	o->text[0] = mem_strndup(host, len);
 	o->op.net.port = (uint16_t)port;
-	if (!op_address_parse(o->text[0], &o->op.net.address))
-		o->op.net.host = o->text[0];
-	return 0;
+	if (op_address_parse(o->text[0], &o->op.net.address))
+		return 0;
+	o->op.net.host = o->text[0];
+	return host == argv[0] ? 0
+			       : err_set(err, E_BAD_REQUEST, argv[0],
+					 "net: only an address stands in brackets");
 }
 
 static int read_dns_words(int argc, char **argv, struct cli_operation *o, struct err *err)
 {
-	if (argc != 1)
+	if (argc != 1 || argv[0][0] == '\0')
 		return err_set(err, E_BAD_REQUEST, NULL, "dns: a name is needed");
 	o->op.dns.name = argv[0];
 	o->op.dns.type = 1;

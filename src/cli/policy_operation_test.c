@@ -63,6 +63,12 @@ static void pol_7_hosts_and_ports(void **state)
 	read_words(WORDS((char *)"net", (char *)"a:0"), -E_BAD_REQUEST);
 	read_words(WORDS((char *)"net", (char *)":1"), -E_BAD_REQUEST);
 	read_words(WORDS((char *)"net", (char *)"a"), -E_BAD_REQUEST);
+	read_words(WORDS((char *)"net", (char *)"a: 1"), -E_BAD_REQUEST);
+	read_words(WORDS((char *)"net", (char *)"a:+1"), -E_BAD_REQUEST);
+	o = read_words(WORDS((char *)"net", (char *)"[a]:1"), -E_BAD_REQUEST);
+	cli_operation_done(&o);
+	read_words(WORDS((char *)"dns", (char *)""), -E_BAD_REQUEST);
+	read_words(WORDS((char *)"file", (char *)"read", (char *)""), -E_BAD_REQUEST);
 	o = read_words(WORDS((char *)"dns", (char *)"a.example"), 0);
 	assert_string_equal(o.op.dns.name, "a.example");
 	cli_operation_done(&o);

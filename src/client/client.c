@@ -194,8 +194,13 @@ int client_call(struct client *c, const struct client_call *call, struct client_
 
 	if (r == 0)
 		r = client_read_all(c, &head, &body, err);
-	if (r == 0 && head.status >= 400)
+	if (r == 0 && head.status >= 400) {
 		r = answer_error(head.status, &body, err);
+		if (call->refusal != NULL) {
+			buf_clear(call->refusal);
+			buf_add(call->refusal, body.data, body.len);
+		}
+	}
 	if (r == 0) {
 		*out = (struct client_answer){.status = head.status, .body = body};
 		body = (struct buf){0};

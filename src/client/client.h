@@ -29,6 +29,7 @@ struct client_call {
 	const void *body;
 	size_t len;
 	const char *idempotency_key, *accept, *last_event_id;
+	struct buf *refusal; /* gets the body of an answer with status >= 400; NULL: not wanted */
 };
 /* One call. An answer with status >= 400 is turned into *err (code, message, details of the body)
  * and fails. */

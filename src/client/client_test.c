@@ -185,7 +185,7 @@ static void cli_1_errors_keep_their_code_and_details(void **state)
 		 "the server answered with status 599", 0},
 	};
 	struct canned canned[ARRAY_LEN(rows)];
-	const struct client_call call = {.method = "DELETE", .path = "/"};
+	struct client_call call = {.method = "DELETE", .path = "/"};
 	struct server s;
 	struct client *c;
 
@@ -196,8 +196,13 @@ static void cli_1_errors_keep_their_code_and_details(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct client_answer a = {0};
 		struct err err = {.ndetails = 3};
+		cleanup_buf struct buf refusal = {0};
 
+		buf_adds(&refusal, "of another call");
+		call.refusal = i % 2 == 0 ? &refusal : NULL;
 		assert_int_equal(client_call(c, &call, &a, &err), -rows[i].code);
+		assert_string_equal(refusal.data, i % 2 == 0 ? strstr(rows[i].bytes, "\r\n\r\n") + 4
+							     : "of another call");
 		assert_int_equal(err.code, rows[i].code);
 		assert_string_equal(err.subject, rows[i].subject);
 		assert_string_equal(err.message, rows[i].message);

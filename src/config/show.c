@@ -89,6 +89,11 @@ void config_show(const struct config *c, bool json, struct buf *out)
 
 static void add_range(const struct config_row *row, struct buf *out)
 {
+	/* words that stand for themselves, paths that are refused, or one word besides any path */
+	const char *begin = row->type == CONFIG_VIEW   ? ", apart from "
+			    : row->type == CONFIG_PATH ? ", or "
+						       : ": ";
+
 	if (row->type == CONFIG_INT || row->type == CONFIG_UID)
 		buf_addf(out, ", %" PRId64 " to %" PRId64, row->min, row->max);
 	if (row->type == CONFIG_DURATION) {
@@ -98,7 +103,7 @@ static void add_range(const struct config_row *row, struct buf *out)
 		json_duration_format(out, row->max);
 	}
 	for (const char *const *s = row->choices; s != NULL && *s != NULL; s++)
-		buf_addf(out, "%s`%s`", s == row->choices ? ": " : ", ", *s);
+		buf_addf(out, "%s`%s`", s == row->choices ? begin : ", ", *s);
 }
 
 /* "{runtime}/x" for people. */
@@ -134,8 +139,11 @@ void config_reference(struct buf *out)
 	buf_adds(
 		out,
 		"# Configuration\n\n"
-		"Made from the table of settings; `agentsh config show` prints the values in use,\n"
-		"`agentsh config validate FILE` checks a file. A key `a.b` is written as `b` below "
+		"Made from the table of settings; `agentsh config show` prints what a server that "
+		"is "
+		"started now would\n"
+		"have, `agentsh config validate FILE` checks a file. A key `a.b` is written as `b` "
+		"below "
 		"`a:`.\n"
 		"Durations are written as `90s`, `5m`, `4h`. The last column names the test that "
 		"shows the key\n"

@@ -146,6 +146,11 @@ static void cfg_1_the_reference_names_every_key(void **state)
 			assert_non_null(strstr(out.data, end));
 		}
 	}
+	/* what the words of a row mean hangs on its type */
+	assert_non_null(strstr(out.data, "| word: `api_key`, `none` |"));
+	assert_non_null(strstr(out.data, "| `filesystem.blocked_paths` | list of paths, apart from "
+					 "`/run/agentsh` |"));
+	assert_non_null(strstr(out.data, "| `events.jsonl.path` | path, or `none` |"));
 	for (const char *s = out.data; (s = strstr(s, "\n## ")) != NULL; s++)
 		sections++;
 	assert_int_equal(sections, 11);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/redo.h"
+#include "base/claim.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "event/crc32c.h"
@@ -13,6 +14,7 @@
 #define MAGIC 0x314f444552534741ULL /* "AGSREDO1" */
 #define PAGE 4096
 #define ALIGN 8
+#define DYING_MS 2000 /* for the process before us, which may have been killed a moment ago */
 
 /* The first page; the records follow it. */
 struct head {
@@ -27,6 +29,7 @@ struct record {
 };
 
 struct redo {
+	int fd; /* claimed */
 	struct head *head;
 	uint64_t end; /* of what is added */
 };
@@ -55,6 +58,21 @@ static int refuse(const char *path, const char *why, struct err *err)
 		       "'%s' %s: move it away to start without what it holds", path, why);
 }
 
+/* Two that write one database would take each other's place in its order. */
+static int claim(int fd, const char *path, struct err *err)
+{
+	pid_t holder = 0;
+
+	if (claim_file(fd, DYING_MS, &holder) == 0)
+		return 0;
+	if (errno != EAGAIN)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot lock '%s'", path);
+	return err_set(err, E_UNAVAILABLE, path,
+		       "'%s' is in use by another server (process %d): give this one another "
+		       "sessions.base_dir or events.db",
+		       path, (int)holder);
+}
+
 /* Preallocated: a write to the mapping must never meet a full disk, which would be a signal. */
 static int open_file(const char *path, struct err *err)
 {
@@ -65,6 +83,8 @@ static int open_file(const char *path, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot open '%s'", path);
 	if (st.st_size != 0 && st.st_size != PAGE + REDO_SIZE)
 		return refuse(path, "has another size than a redo file", err);
+	if (claim(fd, path, err) < 0)
+		return -E_UNAVAILABLE;
 	errno = posix_fallocate(fd, 0, PAGE + REDO_SIZE);
 	if (errno != 0) {
 		err_errno(err, E_UNAVAILABLE, path, "cannot write '%s'", path);
@@ -88,6 +108,7 @@ int redo_open(const char *path, struct redo **out, struct err *err)
 	if (p == MAP_FAILED)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot map '%s'", path);
 	r = mem_new(struct redo);
+	r->fd = take_fd(fd);
 	r->head = p;
 	/* New, or the process that made it was killed before it came to this. */
 	if (r->head->magic == 0 && r->head->generation == 0 && r->head->end == 0)
@@ -106,6 +127,7 @@ void redo_close(struct redo *r)
 	if (r == NULL)
 		return;
 	munmap(r->head, PAGE + REDO_SIZE);
+	close(r->fd);
 	free(r);
 }
 

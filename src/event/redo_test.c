@@ -248,8 +248,11 @@ static void ses_8_what_is_published_survives_sigkill(void **state)
 {
 	struct world *w = *state;
 	int status = 0;
-	const pid_t pid = fork();
+	pid_t pid;
 
+	redo_close(w->redo);
+	w->redo = NULL;
+	pid = fork();
 	if (pid == 0)
 		write_and_die(w->path);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -381,6 +384,46 @@ static void cfg_1_what_cannot_be_opened_is_named(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* Calls redo_open in another process; the exit status is the error's code. */
+static int opened_elsewhere(const char *path, char *message, size_t n)
+{
+	int pipe_fd[2], status = -1;
+	pid_t pid;
+
+	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct redo *r = NULL;
+		struct err err = {0};
+		const int rc = redo_open(path, &r, &err);
+
+		_exit(write(pipe_fd[1], err.message, strlen(err.message) + 1) > 0 ? -rc : 99);
+	}
+	close(pipe_fd[1]);
+	assert_true(read(pipe_fd[0], message, n) > 0);
+	close(pipe_fd[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void ses_8_two_processes_do_not_write_one_database(void **state)
+{
+	struct world *w = *state;
+	char message[512] = "", holder[32];
+
+	snprintf(holder, sizeof(holder), "(process %d)", (int)getpid());
+	assert_int_equal(opened_elsewhere(w->path, message, sizeof(message)), E_UNAVAILABLE);
+	assert_non_null(strstr(message, w->path));
+	assert_non_null(strstr(message, holder));
+	assert_non_null(strstr(message, "sessions.base_dir"));
+	redo_close(w->redo);
+	w->redo = NULL;
+	assert_int_equal(opened_elsewhere(w->path, message, sizeof(message)), 0);
+	reopen(w); /* the other has ended */
+}
+
 static void ses_8_killed_while_it_was_made_it_is_made_anew(void **state)
 {
 	struct world *w = *state;
@@ -454,6 +497,7 @@ int main(void)
 		TEST(ses_8_a_broken_record_ends_it),
 		TEST(cfg_1_what_is_no_redo_file_is_refused_with_a_remedy),
 		TEST(cfg_1_what_cannot_be_opened_is_named),
+		TEST(ses_8_two_processes_do_not_write_one_database),
 		TEST(ses_8_killed_while_it_was_made_it_is_made_anew),
 		TEST(ses_8_it_is_private_and_has_its_room),
 		TEST(ses_8_without_room_no_file_is_left),

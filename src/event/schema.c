@@ -68,6 +68,11 @@ static int get_version(sqlite3 *db, const char *path, int *version, struct err *
 	else
 		rc = SQLITE_ERROR;
 	sqlite3_finalize(stmt);
+	if (rc == SQLITE_OK && *version < 0)
+		return err_set(err, E_UNAVAILABLE, path,
+			       "the database '%s' has version %d: it is damaged or not ours; move "
+			       "it away to start anew",
+			       path, *version);
 	if (rc != SQLITE_OK)
 		return err_set(err, E_UNAVAILABLE, path,
 			       "cannot read the database '%s': %s; move it away to start anew",

@@ -86,8 +86,8 @@ struct event_base *store_base(struct store *s); /* NULL if opened for reading */
 struct event_query {
 	const char *session_id, *command_id, *agent_id; /* NULL: any */
 	uint64_t types;					/* bit set of 1<<enum event_type; 0: any */
-	const char *decision;				/* NULL: any */
-	int64_t since_us, until_us;			/* 0: none; since <= time < until */
+	const char *decision; /* NULL: any; allow, deny: what was done; else what a rule said */
+	int64_t since_us, until_us; /* 0: none; since <= time < until */
 	uint64_t after_seq;
 	unsigned limit, offset; /* limit 0: all */
 	bool newest_first;

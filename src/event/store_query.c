@@ -25,6 +25,8 @@ static void add_types(struct buf *sql, uint64_t types)
 static void add_where(struct buf *sql, const struct event_query *q)
 {
 	const bool command = q->command_id != NULL, session = q->session_id != NULL;
+	const bool done = q->decision != NULL &&
+			  (strcmp(q->decision, "allow") == 0 || strcmp(q->decision, "deny") == 0);
 	const struct {
 		bool asked, other;
 		const char *text;
@@ -32,7 +34,9 @@ static void add_where(struct buf *sql, const struct event_query *q)
 		{command, false, "command_id = :command_id"},
 		{session, command, "session_id = :session_id"},
 		{q->agent_id != NULL, false, "agent_id = :agent_id"},
-		{q->decision != NULL, false, "decision = :decision"},
+		{done, false, "decision = :decision"},
+		{q->decision != NULL && !done, false,
+		 "instr(body, '\"decision\":\"' || :decision || '\",\"effective_decision\"') > 0"},
 		{q->since_us != 0, command || session, "time_us >= :since"},
 		{q->until_us != 0, command || session, "time_us < :until"},
 	};

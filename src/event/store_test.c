@@ -253,6 +253,10 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 	set_version(w, 2);
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "has version 2, this program needs 3; start the"));
+	set_version(w, -1);
+	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_non_null(strstr(err.message, "has version -1: it is damaged or not ours; move it"));
+	assert_int_equal(outside(w, "PRAGMA user_version"), -1);
 	set_version(w, 0);
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "start the server once"));

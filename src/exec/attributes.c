@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/attributes.h"
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "exec/args.h"
@@ -38,6 +39,7 @@ static const struct call {
 struct work {
 	const struct call *call;
 	pid_t tid;
+	int root; /* the ask's */
 	int dirfd;
 	uint64_t path; /* 0: the descriptor itself */
 	uint64_t value;
@@ -53,15 +55,22 @@ static int read_bytes(pid_t tid, uint64_t addr, void *out, size_t n)
 
 /* ---- which file ---- */
 
+static void base_link(const struct work *w, char out[32])
+{
+	if (w->dirfd == AT_FDCWD)
+		snprintf(out, 32, "cwd");
+	else
+		snprintf(out, 32, "fd/%d", w->dirfd);
+}
+
 /* Where a relative path begins, or the file of a descriptor; a descriptor or -errno. */
 static int open_base(const struct work *w, int flags)
 {
-	char name[32] = "cwd";
+	char link[32];
 	int fd;
 
-	if (w->dirfd != AT_FDCWD)
-		snprintf(name, sizeof(name), "fd/%d", w->dirfd);
-	fd = peer_open(w->tid, name, flags | O_PATH);
+	base_link(w, link);
+	fd = peer_open(w->tid, link, flags | O_PATH);
 	return fd == -ENOENT ? -EBADF : fd;
 }
 
@@ -77,18 +86,48 @@ static const char *own_fd(const char *path)
 	return path + strlen("/proc/self/");
 }
 
-static int open_below(const struct work *w, const char *path)
+/* path as a name in the callers' root: from the descriptor of a directory an absolute link would
+ * lead into ours. Who moves the directory meanwhile has another one of its own changed. 0 or an
+ * errno. */
+static int name_in_root(const struct work *w, const char *path, char **out)
 {
-	const bool stays = (w->flags & AT_SYMLINK_NOFOLLOW) != 0;
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC |
-					      (stays ? (unsigned)O_NOFOLLOW : 0),
-				     .resolve = RESOLVE_NO_MAGICLINKS};
+	char link[32], base[PATH_MAX] = "";
+	int r = 0;
+
+	if (path[0] != '/') {
+		base_link(w, link);
+		r = peer_link(w->tid, link, base, sizeof(base));
+		if (r == 0 && base[0] != '/')
+			r = ENOTDIR;
+	}
+	if (r != 0)
+		return r == ENOENT ? EBADF : r;
+	*out = mem_printf("%s/%s", base, path);
+	return 0;
+}
+
+static int open_in_root(const struct work *w, const char *path, unsigned flags)
+{
+	cleanup_free char *name = NULL;
+	const int r = name_in_root(w, path, &name);
+	int fd;
+
+	if (r != 0)
+		return -r;
+	fd = fdio_openat2(w->root, name, flags, RESOLVE_IN_ROOT);
+	if (fd >= 0)
+		return fd;
+	return errno == EXDEV ? -EPERM : -errno; /* a magic link, as below */
+}
+
+static int open_below(const struct work *w, const char *path, unsigned flags)
+{
 	cleanup_fd int base = path[0] == '/' ? -1 : open_base(w, O_DIRECTORY);
 	int fd;
 
 	if (path[0] != '/' && base < 0)
 		return base;
-	fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+	fd = fdio_openat2(base, path, flags, RESOLVE_NO_MAGICLINKS);
 	if (fd >= 0)
 		return fd;
 	/* another's magic link: nobody needs to change anything by it */
@@ -98,6 +137,8 @@ static int open_below(const struct work *w, const char *path)
 /* The file that the call names, without opening it for anything; a descriptor or -errno. */
 static int open_named(const struct work *w)
 {
+	const unsigned stays = (w->flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0;
+	const unsigned flags = O_PATH | O_CLOEXEC | stays;
 	cleanup_buf struct buf path = {0};
 	struct args_memory m;
 	pid_t tid = w->tid;
@@ -113,7 +154,7 @@ static int open_named(const struct work *w)
 		return (w->flags & AT_EMPTY_PATH) != 0 ? open_base(w, 0) : -ENOENT;
 	if (own_fd(path.data) != NULL)
 		return peer_open(w->tid, own_fd(path.data), O_PATH);
-	return open_below(w, path.data);
+	return w->root >= 0 ? open_in_root(w, path.data, flags) : open_below(w, path.data, flags);
 }
 
 static bool is_own(const struct strv *trees, int fd)
@@ -195,7 +236,7 @@ static int change(const struct attributes_ask *ask, const struct work *w)
 
 	if (r == 0 && sets_times && w->value != 0)
 		r = read_times(w, times);
-	if (r == 0 && !is_own(ask->trees, fd))
+	if (r == 0 && ask->root < 0 && !is_own(ask->trees, fd))
 		r = EPERM;
 	if (r == 0 && !ask->still(ask->arg, ask->call->id))
 		r = EPERM;
@@ -209,7 +250,7 @@ static int change(const struct attributes_ask *ask, const struct work *w)
 int attributes_change(const struct attributes_ask *ask)
 {
 	const __u64 *arg = ask->call->data.args;
-	struct work w = {.tid = (pid_t)ask->call->pid, .dirfd = AT_FDCWD};
+	struct work w = {.tid = (pid_t)ask->call->pid, .root = ask->root, .dirfd = AT_FDCWD};
 
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
 		if (calls[i].nr == ask->call->data.nr)

@@ -2,7 +2,8 @@
 /* exec/attributes.h - chmod and utime, made in the caller's place; private to this folder.
  *
  * Landlock does not hold them, and a file that may only be read may be the user's own, so the
- * filter of a session without namespaces sends them here. The path or descriptor is looked up once,
+ * filter of a session without namespaces sends them here; that of any other session sends a chmod
+ * with the set-group-ID bit, which only a directory gets. The path or descriptor is looked up once,
  * the file that it led to is judged and changed: what the caller does to its memory meanwhile is
  * nothing to us. Exec thread only. */
 #pragma once
@@ -14,6 +15,10 @@
  * anything is changed. */
 struct attributes_ask {
 	const struct seccomp_notif *call;
+	/* The callers' root, if they have one that is theirs: paths are looked up in it, and all
+	 * that they name there may be changed that their uid, which is ours, may change. Else -1.
+	 */
+	int root;
 	const struct strv *trees;
 	bool (*still)(void *arg, uint64_t id);
 	void *arg;

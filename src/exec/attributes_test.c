@@ -49,14 +49,23 @@ static bool still(void *arg, uint64_t id)
 #define CALL(nr, ...) change_in(&trees, nr, (__u64[6]){__VA_ARGS__})
 #define AT(x) ((__u64)(uintptr_t)(x))
 
-static int change_in(const struct strv *in, int nr, const __u64 arg[6])
+static int change_by(struct attributes_ask ask, int nr, const __u64 arg[6])
 {
 	struct seccomp_notif n = {.id = ID, .pid = (uint32_t)peer, .data = {.nr = nr}};
-	const struct attributes_ask ask = {&n, in, still, NULL};
 
 	memcpy(n.data.args, arg, sizeof(n.data.args));
+	ask.call = &n;
 	return attributes_change(&ask);
 }
+
+static int change_in(const struct strv *in, int nr, const __u64 arg[6])
+{
+	return change_by((struct attributes_ask){NULL, -1, in, still, NULL}, nr, arg);
+}
+
+#define CALL_AT(root, nr, ...)                                                \
+	change_by((struct attributes_ask){NULL, root, NULL, still, NULL}, nr, \
+		  (__u64[6]){__VA_ARGS__})
 
 static mode_t mode_of(const char *path)
 {
@@ -247,6 +256,45 @@ static void sbx_3_errors_are_the_kernels(void **state)
 	assert_int_equal(CALL(SYS_getpid, 0), ENOSYS);
 }
 
+/* SBX-2: a session with a root of its own: no name leads out of it, and only a directory gets the
+ * set-group-ID bit. */
+static void sbx_2_names_are_looked_up_in_the_callers_root(void **state)
+{
+	static const char in_root[] = "/file", up[] = "/../../outside", magic[] = "/proc/self/root";
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(CALL_AT(tree_fd, SYS_fchmodat, (__u64)AT_FDCWD, AT(in_root), 0611), 0);
+	assert_int_equal(mode_of(file), 0611);
+	assert_int_equal(CALL_AT(tree_fd, SYS_fchmodat, (__u64)AT_FDCWD, AT(up), 0666), ENOENT);
+	assert_int_equal(CALL_AT(tree_fd, SYS_fchmodat, (__u64)AT_FDCWD, AT(link_out), 0666),
+			 ENOENT);
+	assert_int_equal(CALL_AT(tree_fd, SYS_fchmodat, (__u64)AT_FDCWD, AT(outside), 0666),
+			 ENOENT);
+	assert_int_equal(mode_of(outside), 0600);
+	/* relative ones begin where the caller, or its descriptor, is */
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, (__u64)AT_FDCWD, AT(relative), 0612), 0);
+	assert_int_equal(mode_of(file), 0612);
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, (__u64)tree_fd, AT(relative), 0613), 0);
+	assert_int_equal(mode_of(file), 0613);
+	assert_int_equal(CALL_AT(tree_fd, SYS_fchmodat, (__u64)AT_FDCWD, AT(relative), 0666),
+			 ENOENT);
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, (__u64)pipe_fd[0], AT(relative), 0666),
+			 ENOTDIR);
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, 999, AT(relative), 0666), EBADF);
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, (__u64)AT_FDCWD, AT(magic), 0666), EPERM);
+	assert_int_equal(CALL_AT(root, SYS_FCHMODAT2, (__u64)AT_FDCWD, AT(link_in), 0666,
+				 AT_SYMLINK_NOFOLLOW),
+			 EOPNOTSUPP);
+	/* by a descriptor: no name is asked for */
+	assert_int_equal(CALL_AT(root, SYS_fchmod, (__u64)file_fd, 0614), 0);
+	assert_int_equal(CALL_AT(root, SYS_fchmod, (__u64)file_fd, 02755), EPERM);
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, (__u64)AT_FDCWD, AT(file), 02755), EPERM);
+	assert_int_equal(CALL_AT(root, SYS_fchmod, (__u64)pipe_fd[0], 02600), EPERM);
+	assert_int_equal(mode_of(file), 0614);
+	assert_int_equal(CALL_AT(root, SYS_fchmodat, (__u64)AT_FDCWD, AT(tree), 02711), 0);
+	assert_int_equal(mode_of(tree), 02711);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +304,7 @@ int main(void)
 		cmocka_unit_test(sbx_3_no_file_gives_its_owners_rights),
 		cmocka_unit_test(sbx_3_a_caller_that_is_gone_changes_nothing),
 		cmocka_unit_test(sbx_3_errors_are_the_kernels),
+		cmocka_unit_test(sbx_2_names_are_looked_up_in_the_callers_root),
 	};
 
 	return cmocka_run_group_tests(tests, open_all, close_all);

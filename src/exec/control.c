@@ -48,11 +48,11 @@ static void on_socket(struct exec_control *c, const struct seccomp_notif *n)
 		close(fd);
 }
 
-/* Calls that only the filter of a session without namespaces sends; what nobody knows is refused.
- */
+/* Changes of a file's attributes; what nobody knows is refused. */
 static void on_other(struct exec_control *c, const struct seccomp_notif *n)
 {
-	const struct attributes_ask ask = {n, c->ops.own_trees, still_waits, c};
+	const int root = c->ops.own_trees == NULL ? c->ops.root : -1;
+	const struct attributes_ask ask = {n, root, c->ops.own_trees, still_waits, c};
 	const int r = attributes_change(&ask);
 
 	if (r == 0)
@@ -224,6 +224,7 @@ static bool turn(struct exec_control *c)
 		alive = false;
 	if (tracees)
 		hold_settle(c);
+	hold_retry(c);
 	return alive;
 }
 
@@ -275,12 +276,17 @@ static int start_thread(struct exec_control *c)
 
 static void free_control(struct exec_control *c)
 {
+	struct deferred *d;
 	struct resumed *r;
 
 	while (!LIST_EMPTY(&c->cases))
 		hold_forget(c, LIST_FIRST(&c->cases));
 	while ((r = take_resumed(c)) != NULL)
 		free(r);
+	while ((d = STAILQ_FIRST(&c->deferred)) != NULL) {
+		STAILQ_REMOVE_HEAD(&c->deferred, link);
+		free(d);
+	}
 	share_done(&c->ctx.share);
 	known_done(&c->ctx.programs);
 	pthread_mutex_destroy(&c->lock);
@@ -303,6 +309,7 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 	c->ctx.programs.root = ops->root;
 	LIST_INIT(&c->cases);
 	STAILQ_INIT(&c->resumed);
+	STAILQ_INIT(&c->deferred);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->telling, NULL);
 	r = trace_available();

@@ -185,6 +185,64 @@ static void pol_4_a_thread_of_the_vforking_parent_cannot(void **state)
 	check(&(struct race){by_vfork_of_a_thread, false});
 }
 
+/* ---- many threads that execute at once ---- */
+
+#define EXECUTING 4
+#define STORM 120
+
+static pthread_barrier_t together;
+
+static void *execute_one(void *arg)
+{
+	char *const argv[] = {(char *)(uintptr_t)kit_path(arg), NULL};
+
+	pthread_barrier_wait(&together);
+	execv(argv[0], argv);
+	return NULL;
+}
+
+static _Noreturn void be_many(void)
+{
+	static char names[EXECUTING + 1][5] = {"good", "evil", "good", "none", "good"};
+	pthread_t t;
+
+	pthread_barrier_init(&together, NULL, EXECUTING + 1);
+	for (int i = 0; i < EXECUTING; i++)
+		if (pthread_create(&t, NULL, execute_one, names[i]) != 0)
+			_exit(KIT_BROKEN);
+	execute_one(names[EXECUTING]);
+	_exit(KIT_NOT_RUN);
+}
+
+/* In the guest: each is killed a bit later than the one before, and all must end. */
+static int guest_storm(void *arg)
+{
+	for (int i = 0; i < STORM; i++) {
+		const struct timespec later = {.tv_nsec = (i % 40) * 100000};
+		const pid_t pid = fork();
+		int status;
+
+		if (pid == 0)
+			be_many();
+		nanosleep(&later, NULL);
+		if (i % 3 != 0)
+			kill(pid, SIGKILL);
+		status = kit_status(pid);
+		if (status != 0 && status != KIT_NOT_RUN && status != 128 + SIGKILL)
+			return 1;
+	}
+	return 0;
+}
+
+/* POL-4: one of them takes the process over and the others die, traced or not: nobody waits for
+ * ever, neither for the process nor in its exec. */
+static void pol_4_threads_that_execute_at_once_all_end(void **state)
+{
+	assert_int_equal(kit_run(guest_storm, NULL, true), 0);
+	assert_true(kit.count[EXEC_VERIFIED] > 0);
+	assert_true(kit.count[EXEC_REFUSED] > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +250,7 @@ int main(void)
 		cmocka_unit_test(pol_4_a_process_with_the_same_memory_cannot),
 		cmocka_unit_test(pol_4_a_shared_mapping_cannot),
 		cmocka_unit_test(pol_4_a_thread_of_the_vforking_parent_cannot),
+		cmocka_unit_test(pol_4_threads_that_execute_at_once_all_end),
 	};
 
 	if (kit_become_user() < 0)

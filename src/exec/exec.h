@@ -72,8 +72,9 @@ struct exec_control_ops {
 	int root;
 	/* For a session without namespaces, whose filter sends more (sandbox/seccomp_bare.c), else
 	 * NULL. own_trees: where chmod and utime are made for their callers; borrowed, real
-	 * paths. state_socket: a thread wants the socket by which a shell's state is told; a
-	 * connected one that it gets (taken), or -errno. */
+	 * paths; without them, a chmod that is sent is made in root. state_socket: a thread wants
+	 * the socket by which a shell's state is told; a connected one that it gets (taken), or
+	 * -errno. */
 	const struct strv *own_trees;
 	int (*state_socket)(void *arg, pid_t tid);
 	/* ld.so may load a program that the session can replace after the decision. */

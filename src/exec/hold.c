@@ -2,7 +2,9 @@
 /* From the notification to the exec stop: a case is read, decided, let go under our eyes, compared.
  *
  * A case that is seized leaves the list only when its process was detached or reaped, so an empty
- * list means that this thread has no tracee. */
+ * list means that this thread has no tracee. One thread of a process is seized at a time: an exec
+ * waits until all other threads are gone, with a lock that seizing takes, and a traced one is gone
+ * when we have reaped it. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -68,13 +70,6 @@ static bool answer(struct exec_control *c, struct exec_case *k, int errnum)
 	return listener_send(c->listener, k->id, errnum) == 0;
 }
 
-/* The caller is stopped or not ours any more; its exec is over. */
-static void finish(struct exec_control *c, struct exec_case *k, enum exec_outcome outcome)
-{
-	record_case(c, k, outcome, NULL);
-	hold_forget(c, k);
-}
-
 /* Answers at once, and records while the caller is on its way already. Who died has not executed,
  * and what was read may be another's. */
 static void answer_and_record(struct exec_control *c, struct exec_case *k, int errnum,
@@ -117,9 +112,18 @@ static void kill_case(struct exec_control *c, struct exec_case *k, enum exec_out
 	k->interrupted = true;
 }
 
+/* Dead, or about to be. */
+static void keep_until_reaped(struct exec_case *k)
+{
+	k->state = CASE_LEFTOVER;
+	k->seized = k->interrupted = true;
+}
+
 /* Lets the exec go, to be compared at its stop. */
 static void let_go(struct exec_control *c, struct exec_case *k)
 {
+	/* What was seized before may be dead, and its id another's. */
+	k->seized = k->seized && trace_has(k->tid);
 	if (!k->seized && trace_seize(k->tid) != 0) {
 		refuse(c, k, &cannot_hold);
 		return;
@@ -241,6 +245,45 @@ static bool take_seizure(struct exec_control *c, struct exec_case *k)
 	return seized;
 }
 
+/* Whether another thread of the caller's process is seized. */
+static bool has_seized_other(const struct exec_control *c, pid_t tid)
+{
+	struct peer_ids ids = {0};
+	const struct exec_case *k;
+
+	LIST_FOREACH (k, &c->cases, link) {
+		if (!k->seized || k->tid == tid)
+			continue;
+		if (ids.pid == 0 && peer_ids(tid, &ids) != 0)
+			return false;
+		if (k->req.pid == ids.pid)
+			return true;
+	}
+	return false;
+}
+
+static void defer(struct exec_control *c, const struct seccomp_notif *n)
+{
+	struct deferred *d = mem_new(struct deferred);
+
+	d->notif = *n;
+	STAILQ_INSERT_TAIL(&c->deferred, d, link);
+}
+
+void hold_retry(struct exec_control *c)
+{
+	STAILQ_HEAD(, deferred) again = STAILQ_HEAD_INITIALIZER(again);
+	struct deferred *d;
+
+	STAILQ_CONCAT(&again, &c->deferred);
+	while ((d = STAILQ_FIRST(&again)) != NULL) {
+		STAILQ_REMOVE_HEAD(&again, link);
+		if (listener_valid(c->listener, d->notif.id))
+			hold_on_exec(c, &d->notif);
+		free(d);
+	}
+}
+
 void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 {
 	struct exec_case *k = find_tid(c, (pid_t)n->pid);
@@ -249,6 +292,10 @@ void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 
 	if (k != NULL && k->state == CASE_INJECTED) {
 		on_injected(c, k, n);
+		return;
+	}
+	if (has_seized_other(c, (pid_t)n->pid)) {
+		defer(c, n);
 		return;
 	}
 	seized = take_seizure(c, k);
@@ -293,6 +340,17 @@ static void pass_on(pid_t tid, int status)
 		ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, tid, NULL, NULL);
 }
 
+/* Its exec is over. left: it is not ours any more. */
+static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
+		      enum exec_outcome outcome)
+{
+	record_case(c, k, outcome, NULL);
+	if (left)
+		hold_forget(c, k);
+	else
+		keep_until_reaped(k);
+}
+
 static void on_exec_stop(struct exec_control *c, pid_t pid)
 {
 	const pid_t old = trace_old_tid(pid);
@@ -322,8 +380,7 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 		return;
 	}
 	pthread_mutex_lock(&c->telling);
-	trace_detach(pid, 0);
-	finish(c, k, EXEC_VERIFIED);
+	let_leave(c, k, trace_detach(pid, 0), EXEC_VERIFIED);
 	pthread_mutex_unlock(&c->telling);
 }
 
@@ -332,20 +389,23 @@ static void on_other_stop(struct exec_control *c, pid_t tid, int status)
 {
 	const bool plain = status >> 16 == 0; /* a signal is to be delivered */
 	struct exec_case *k = find_tid(c, tid);
+	bool left;
 
 	if (k != NULL && k->injected && k->state != CASE_LEFTOVER) {
 		pass_on(tid, status);
 		return;
 	}
-	trace_detach(tid, plain ? WSTOPSIG(status) : 0);
+	left = trace_detach(tid, plain ? WSTOPSIG(status) : 0);
+	if (k == NULL && !left)
+		leftover(c, tid);
 	if (k == NULL)
 		return;
 	if (k->state == CASE_LOADING)
-		finish(c, k, EXEC_FAILED);
-	else if (k->state == CASE_LEFTOVER)
+		let_leave(c, k, left, EXEC_FAILED);
+	else if (k->state == CASE_LEFTOVER && left)
 		hold_forget(c, k);
 	else
-		k->seized = false;
+		k->seized = !left;
 }
 
 void hold_reap(struct exec_control *c)
@@ -368,12 +428,21 @@ void hold_reap(struct exec_control *c)
 void hold_settle(struct exec_control *c)
 {
 	const int64_t before = now_us() - SETTLE_MS * 1000;
-	struct exec_case *k;
+	struct exec_case *k, *next;
 
-	LIST_FOREACH (k, &c->cases, link)
-		if (k->seized && k->state != CASE_PARKED && !k->interrupted &&
-		    k->let_go_us <= before && !trace_is_loading(k->tid)) {
-			k->interrupted = true;
-			trace_interrupt(k->tid);
+	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
+		next = LIST_NEXT(k, link);
+		if (!k->seized || k->state == CASE_PARKED || k->let_go_us > before ||
+		    trace_is_loading(k->tid))
+			continue;
+		if (!trace_has(k->tid)) {
+			/* An exec gives its thread the process's id, and it may die by that one. */
+			if (!trace_has(k->req.pid))
+				take_seizure(c, k);
+			continue;
 		}
+		if (!k->interrupted)
+			trace_interrupt(k->tid);
+		k->interrupted = true;
+	}
 }

@@ -77,13 +77,10 @@ static int open_self(const struct resolver *r, const char *link)
 }
 
 /* Exists and may be executed, but not read: then nobody knows what it is. */
-static int unreadable(const struct resolver *r, const struct open_how *how, const char *path)
+static int unreadable(const struct resolver *r, const char *path, uint64_t flags)
 {
-	struct open_how bare = *how;
-	cleanup_fd int fd = -1;
+	cleanup_fd int fd = fdio_openat2(r->root, path, O_PATH | flags, RESOLVE_IN_ROOT);
 
-	bare.flags = O_PATH | O_CLOEXEC | (how->flags & O_NOFOLLOW);
-	fd = (int)syscall(SYS_openat2, r->root, path, &bare, sizeof(bare));
 	if (fd < 0)
 		return -EACCES;
 	return syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0 ? -EPERM
@@ -159,19 +156,17 @@ static int replace_link(const struct resolver *r, const char *path, char **out)
  * a lease holds us. */
 static int open_plain(const struct resolver *r, const char *path, uint64_t flags)
 {
-	const struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags,
-				     .resolve = RESOLVE_IN_ROOT};
 	char buf[32];
 	const char *link = self_link(path, buf);
 	int fd;
 
 	if (link != NULL)
 		return open_self(r, link);
-	fd = (int)syscall(SYS_openat2, r->root, path, &how, sizeof(how));
+	fd = fdio_openat2(r->root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags, RESOLVE_IN_ROOT);
 	if (fd >= 0)
 		return fd;
 	if (errno == EACCES)
-		return unreadable(r, &how, path);
+		return unreadable(r, path, flags);
 	return errno == EWOULDBLOCK || errno == EXDEV ? -EPERM : -errno;
 }
 
@@ -372,7 +367,6 @@ static const char *const loader_paths[] = {
 
 static bool is_loader(const struct resolver *r, const struct file *f)
 {
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
 	const char *name = strrchr(f->path, '/');
 
 	name = name != NULL ? name + 1 : f->path;
@@ -381,8 +375,7 @@ static bool is_loader(const struct resolver *r, const struct file *f)
 	if (strstr(name, ".so") == NULL) /* a loader is installed as a library */
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(loader_paths); i++) {
-		cleanup_fd int fd =
-			(int)syscall(SYS_openat2, r->root, loader_paths[i], &how, sizeof(how));
+		cleanup_fd int fd = fdio_openat2(r->root, loader_paths[i], O_PATH, RESOLVE_IN_ROOT);
 		struct stat st;
 
 		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == f->st.st_dev &&

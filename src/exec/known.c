@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/known.h"
+#include "base/fdio.h"
 #include "base/mem.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 static void forget(struct known *k)
@@ -43,9 +43,7 @@ static bool read_mark(int dir, const char *path, struct known_mark *out)
 
 static int open_bare(const struct known_programs *p, const char *path, uint64_t resolve)
 {
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
-
-	return (int)syscall(SYS_openat2, p->root, path, &how, sizeof(how));
+	return fdio_openat2(p->root, path, O_PATH, resolve);
 }
 
 static const char *below_root(const char *path)

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 /* Linux 6.11; not in every header yet. */
@@ -85,9 +84,8 @@ static int mapping_at(int maps, uint64_t page, struct buf *text, struct mapping 
 /* A private mapping shows what is written to its file until the page is copied. */
 static bool file_is_fixed(pid_t tid, const struct mapping *m, struct fixed_names *names)
 {
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
 	cleanup_fd int root = peer_open(tid, "root", O_PATH | O_DIRECTORY);
-	cleanup_fd int fd = (int)syscall(SYS_openat2, root, m->name, &how, sizeof(how));
+	cleanup_fd int fd = fdio_openat2(root, m->name, O_PATH, RESOLVE_IN_ROOT);
 	struct stat st;
 
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == m->inode && st.st_dev == m->dev &&

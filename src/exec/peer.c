@@ -94,14 +94,25 @@ int peer_other_memory(pid_t tid, pid_t other)
 	return r < 0 ? -1 : r != 0;
 }
 
-pid_t peer_tgid(pid_t tid)
+/* A number of /proc/PID/status; field: with a newline before it. -1: none. */
+static pid_t status_number(pid_t tid, const char *field)
 {
 	char text[4096], *at;
 
 	if (read_text(tid, "status", text, sizeof(text)) != 0)
 		return -1;
-	at = strstr(text, "\nTgid:");
-	return at == NULL ? -1 : (pid_t)strtol(at + strlen("\nTgid:"), NULL, 10);
+	at = strstr(text, field);
+	return at == NULL ? -1 : (pid_t)strtol(at + strlen(field), NULL, 10);
+}
+
+pid_t peer_tgid(pid_t tid)
+{
+	return status_number(tid, "\nTgid:");
+}
+
+pid_t peer_tracer(pid_t tid)
+{
+	return status_number(tid, "\nTracerPid:");
 }
 
 int peer_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE])

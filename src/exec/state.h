@@ -17,6 +17,12 @@ struct resumed {
 	struct verdict verdict;
 };
 
+/* An exec that is looked at when another one of its process is over. */
+struct deferred {
+	STAILQ_ENTRY(deferred) link;
+	struct seccomp_notif notif;
+};
+
 struct exec_control {
 	struct exec_control_ops ops;
 	int listener, wake_fd, child_fd;
@@ -29,6 +35,7 @@ struct exec_control {
 	/* the thread's own */
 	struct case_context ctx;
 	LIST_HEAD(, exec_case) cases;
+	STAILQ_HEAD(, deferred) deferred; /* none if cases is empty */
 	unsigned nparked;
 	struct refusal {
 		pid_t pid;
@@ -57,3 +64,5 @@ void hold_forget(struct exec_control *c, struct exec_case *k);
 void hold_reap(struct exec_control *c);
 /* An exec that neither stopped nor is still under way has failed: a stop is asked for. */
 void hold_settle(struct exec_control *c);
+/* Looks at those that were deferred. */
+void hold_retry(struct exec_control *c);

@@ -36,9 +36,14 @@ int trace_seize(pid_t tid)
 	return ptrace(PTRACE_SEIZE, tid, NULL, options) == -1 ? errno : 0;
 }
 
-void trace_detach(pid_t tid, int sig)
+bool trace_has(pid_t tid)
 {
-	ptrace(PTRACE_DETACH, tid, NULL, (long)sig);
+	return peer_tracer(tid) == gettid();
+}
+
+bool trace_detach(pid_t tid, int sig)
+{
+	return ptrace(PTRACE_DETACH, tid, NULL, (long)sig) == 0;
 }
 
 void trace_interrupt(pid_t tid)

@@ -11,8 +11,11 @@
 int trace_available(void);
 /* From now on an exec stops the thread, and our end kills it. 0 or an errno. */
 int trace_seize(pid_t tid);
-/* Lets it run on without us, with a signal or 0. It must be stopped. */
-void trace_detach(pid_t tid, int sig);
+/* Whether it is this thread that traces it, dead or alive. */
+bool trace_has(pid_t tid);
+/* Lets it run on without us, with a signal or 0. It must be stopped. False: SIGKILL has ended its
+ * stop, and it is ours until it is reaped. */
+bool trace_detach(pid_t tid, int sig);
 /* At an exec stop: the thread id that the caller had before. */
 pid_t trace_old_tid(pid_t pid);
 /* False: something else ended its stop, as only SIGKILL can. */

@@ -37,9 +37,31 @@ static uint32_t tag(const char *s)
 	return h;
 }
 
+static void open_host(struct launcher *l)
+{
+	const char *parent = l->settings.config.cgroup_parent;
+
+	cgroup_host_open(&l->groups.host, parent[0] != '\0' ? parent : NULL);
+}
+
+/* The group of all sessions may have been removed while it was empty, by whoever shares it. */
 uint64_t group_next(struct launcher *l)
 {
+	if (!cgroup_host_alive(&l->groups.host)) {
+		log_warn("the cgroup of all sessions has gone and is made again");
+		cgroup_host_close(&l->groups.host);
+		open_host(l);
+	}
 	return l->groups.next++;
+}
+
+bool group_exists(const struct launcher *l, uint64_t number)
+{
+	struct cgroup_limits limits = {0};
+	char id[GROUP_ID_MAX];
+
+	group_id(l, number, id);
+	return number != 0 && cgroup_limits_get(&l->groups.host, id, &limits, NULL) == 0;
 }
 
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
@@ -216,10 +238,9 @@ static bool can_bear(struct launcher *l)
 
 void groups_open(struct launcher *l)
 {
-	const struct config *c = &l->settings.config;
 	struct groups *g = &l->groups;
 
-	cgroup_host_open(&g->host, c->cgroup_parent[0] != '\0' ? c->cgroup_parent : NULL);
+	open_host(l);
 	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", tag(l->place.runtime));
 	g->next = (uint64_t)clock_mono_us(&clock_system);
 	g->again = event_new(l->base, -1, 0, on_again, l);

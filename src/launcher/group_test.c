@@ -101,12 +101,61 @@ static void ses_8_what_other_servers_left_is_removed(void **state)
 	assert_int_equal(cgroup_remove(&g->l.groups.host, own, 5000, NULL), 0);
 }
 
+/* Whoever shares the group of all sessions may remove it while it is empty. */
+static void ses_8_the_group_of_all_sessions_is_made_again(void **state)
+{
+	struct rig *g = *state;
+	cleanup_free char *parent = mem_printf("agentsh-test-%d", (int)getpid());
+	char id[GROUP_ID_MAX];
+	uint64_t number;
+	size_t n;
+
+	if (no_cgroups(g))
+		skip();
+	n = g->l.groups.host.n;
+	cgroup_host_close(&g->l.groups.host);
+	free(g->l.settings.config.cgroup_parent);
+	g->l.settings.config.cgroup_parent = mem_strdup(parent);
+	cgroup_host_open(&g->l.groups.host, parent);
+	assert_int_equal(g->l.groups.host.n, n);
+	assert_true(cgroup_host_alive(&g->l.groups.host));
+	for (size_t i = 0; i < n; i++) {
+		cleanup_free char *link =
+			mem_printf("/proc/self/fd/%d", g->l.groups.host.tree[i].dir);
+		char path[PATH_MAX] = "";
+
+		assert_true(readlink(link, path, sizeof(path) - 1) > 0);
+		assert_int_equal(rmdir(path), 0);
+		assert_false(cgroup_host_alive(&g->l.groups.host));
+	}
+	number = group_next(&g->l);
+	assert_true(cgroup_host_alive(&g->l.groups.host));
+	assert_int_equal(g->l.groups.host.n, n);
+	assert_false(group_exists(&g->l, number));
+	assert_false(group_exists(&g->l, 0));
+	group_make(&g->l, number);
+	assert_true(group_exists(&g->l, number));
+	group_id(&g->l, number, id);
+	assert_int_equal(cgroup_remove(&g->l.groups.host, id, 5000, NULL), 0);
+	for (size_t i = 0; i < n; i++) {
+		cleanup_free char *link =
+			mem_printf("/proc/self/fd/%d", g->l.groups.host.tree[i].dir);
+		char path[PATH_MAX] = "";
+
+		assert_true(readlink(link, path, sizeof(path) - 1) > 0);
+		assert_int_equal(rmdir(path), 0);
+		*strrchr(path, '/') = '\0';
+		assert_int_equal(rmdir(path), 0);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_what_other_servers_left_is_removed),
+		TEST(ses_8_the_group_of_all_sessions_is_made_again),
 	};
 
 	rig_main(argv);

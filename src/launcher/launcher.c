@@ -249,13 +249,52 @@ static int take_place(struct launcher *l, bool *other, struct err *err)
 	return r;
 }
 
+/* The server on the socket has our state directory: waits until it answers, or has ended before
+ * (*taken). */
+static int await_owner(const struct launcher *l, char *socket, bool *taken, struct err *err)
+{
+	struct config c = l->settings.config;
+	struct place p = PLACE_NONE;
+	int r;
+
+	c.unix_socket = socket;
+	r = place_open(&c, l->privileged, &p, err);
+	if (r == 0)
+		r = place_await(&p, AWAIT_MS, taken, err);
+	place_done(&p);
+	return r;
+}
+
+/* The state directory, or the knowledge that a server elsewhere has it and serves (*other): whoever
+ * started us by itself is sent there. */
+static int take_state(struct launcher *l, bool *other, struct err *err)
+{
+	const struct config *c = &l->settings.config;
+	cleanup_free char *socket = NULL, *ignored = NULL;
+	bool ended = false;
+	int r = place_prepare(c, l->privileged, &l->place, err);
+
+	if (r == 0)
+		r = place_claim(c, l->privileged, &l->place, &socket, err);
+	if (r != -E_CONFLICT || !l->auto_start || socket == NULL ||
+	    strcmp(socket, l->place.socket) == 0)
+		return r;
+	r = await_owner(l, socket, &ended, err);
+	if (r == 0 && ended)
+		return place_claim(c, l->privileged, &l->place, &ignored, err);
+	if (r == 0) {
+		free(l->place.socket);
+		l->place.socket = take(socket);
+		*other = true;
+	}
+	return r;
+}
+
 static int serve(struct launcher *l, struct err *err)
 {
 	const struct config *c = &l->settings.config;
 	int r = open_programs(&l->programs, err);
 
-	if (r == 0)
-		r = place_prepare(c, l->privileged, &l->place, err);
 	if (r == 0)
 		r = watch_signals(l, err);
 	if (r == 0) {
@@ -364,6 +403,8 @@ int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *war
 		r = load_settings(&l, &err);
 	if (r == 0)
 		r = take_place(&l, &other, &err);
+	if (r == 0 && !other)
+		r = take_state(&l, &other, &err);
 	if (r == 0 && !other)
 		r = serve(&l, &err);
 	if (r == 0 && other)

@@ -2,6 +2,7 @@
 /* The listening sockets. They belong to the launcher, so that no connection is refused while the
  * API child is replaced. */
 #include "base/mem.h"
+#include "base/proc.h"
 #include "launcher/state.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,10 +14,25 @@
 
 #define BACKLOG 512
 
+/* Whether a living program has the socket. One that called listen is known by its connections: a
+ * killed server's API child may hold its socket for another moment, and does not count. */
+static bool lives(const struct sockaddr_un *a)
+{
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred cred = {0};
+	socklen_t len = sizeof(cred);
+
+	if (fd == -1 || connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0)
+		return errno == EPROTOTYPE;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.pid > 0 &&
+	       !proc_ending(cred.pid);
+}
+
 /* With the lock, a socket at our path is a dead server's. Anything else there is not ours to
  * remove. */
-static int clear_path(const char *path, struct err *err)
+static int clear_path(const struct sockaddr_un *a, struct err *err)
 {
+	const char *path = a->sun_path;
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
@@ -25,6 +41,11 @@ static int clear_path(const char *path, struct err *err)
 			       : err_errno(err, E_UNAVAILABLE, path, "cannot stat %s", path);
 	if (!S_ISSOCK(st.st_mode))
 		return err_set(err, E_CONFLICT, path, "%s exists and is not a socket", path);
+	if (lives(a))
+		return err_set(err, E_CONFLICT, path,
+			       "%s is another program's socket: choose another path for "
+			       "server.unix_socket",
+			       path);
 	if (unlink(path) < 0)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot remove %s", path);
 	return 0;
@@ -42,7 +63,7 @@ static int bind_unix(int fd, const char *path, mode_t mode, struct err *err)
 			       "server.unix_socket is longer than %zu bytes: %s",
 			       sizeof(a.sun_path) - 1, path);
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	r = clear_path(path, err);
+	r = clear_path(&a, err);
 	if (r < 0)
 		return r;
 	old = umask(0777);

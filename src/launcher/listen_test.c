@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "launcher/state.h"
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -86,6 +88,54 @@ static void api_3_what_is_not_a_socket_is_not_removed(void **state)
 	assert_int_equal(place_listen(&h->config, true, &h->place, &err), -E_CONFLICT);
 	assert_string_equal(err.subject, h->socket);
 	assert_int_equal(unlink(h->socket), 0);
+}
+
+/* Its clients would never find it again. */
+static void api_3_a_living_programs_socket_is_not_removed(void **state)
+{
+	static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM};
+	struct here *h = *state;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", h->socket);
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+		cleanup_fd int fd = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
+		struct err err = {0};
+
+		assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+		assert_true(types[i] == SOCK_DGRAM || listen(fd, 1) == 0);
+		assert_int_equal(place_listen(&h->config, true, &h->place, &err), -E_CONFLICT);
+		assert_non_null(strstr(err.message, "another program's socket"));
+		assert_int_equal(h->place.unix_fd, -1);
+		assert_int_equal(unlink(h->socket), 0); /* it was still there */
+	}
+}
+
+/* The process that called listen is dead; one that has the descriptor lives on. */
+static void ses_8_a_killed_servers_child_does_not_keep_the_socket(void **state)
+{
+	struct here *h = *state;
+	struct err err = {0};
+	int pair[2], status = -1;
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct place p = PLACE_NONE;
+
+		if (place_open(&h->config, false, &p, &err) < 0 ||
+		    place_listen(&h->config, false, &p, &err) < 0)
+			_exit(1);
+		_exit(fdio_send(pair[1], "x", 1, &p.unix_fd, 1) < 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(pair[1]); /* what was sent keeps the socket listening */
+	assert_int_equal(connect_unix(h->socket), 0);
+	assert_int_equal(place_listen(&h->config, false, &h->place, &err), 0);
+	close(pair[0]);
 }
 
 static void api_3_the_end_removes_our_socket_and_no_other(void **state)
@@ -221,6 +271,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(api_3_the_socket_is_for_everybody_or_for_one),
 		T(api_3_what_is_not_a_socket_is_not_removed),
+		T(api_3_a_living_programs_socket_is_not_removed),
+		T(ses_8_a_killed_servers_child_does_not_keep_the_socket),
 		T(api_3_the_end_removes_our_socket_and_no_other),
 		T(cfg_1_a_path_that_fits_and_one_that_does_not),
 		T(api_3_tcp_listens_on_loopback_and_says_where),

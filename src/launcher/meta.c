@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ID.meta: who belongs to a session, for the next launcher. One "key=number" a line, each key
- * exactly once. */
+ * exactly once; the last one only where it is not 0. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -24,13 +24,18 @@ static const struct {
 	{"gid", offsetof(struct meta, gid)},
 	{"owner_uid", offsetof(struct meta, owner_uid)},
 	{"group", offsetof(struct meta, group)},
+	{"late", offsetof(struct meta, late)},
 };
+#define ALWAYS (ARRAY_LEN(keys) - 1)
 
 void meta_format(const struct meta *m, struct buf *out)
 {
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		buf_addf(out, "%s=%llu\n", keys[i].name,
-			 *(const unsigned long long *)((const char *)m + keys[i].offset));
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const uint64_t v = *(const uint64_t *)((const char *)m + keys[i].offset);
+
+		if (i < ALWAYS || v != 0)
+			buf_addf(out, "%s=%llu\n", keys[i].name, (unsigned long long)v);
+	}
 }
 
 /* Reads "name=digits"; the key's index, or -1. */
@@ -70,7 +75,7 @@ int meta_parse(const char *text, size_t len, struct meta *out, struct err *err)
 		seen |= 1U << i;
 		text = nl + 1;
 	}
-	if (seen != (1U << ARRAY_LEN(keys)) - 1)
+	if ((seen | 1U << ALWAYS) != (1U << ARRAY_LEN(keys)) - 1)
 		return err_set(err, E_BAD_REQUEST, "meta", "a session's record lacks a key");
 	*out = m;
 	return 0;

@@ -122,13 +122,15 @@ static void ses_5_nothing_changes_if_one_cannot_be_had(void **state)
 	assert_int_equal(pids_of(g, "s1"), 50);
 }
 
-static void ses_5_a_session_without_a_group_gets_none(void **state)
+/* Where there are no groups at all. */
+static void ses_5_without_cgroups_there_is_no_group(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
 	struct launcher_limit ask = {.session_id = s1, .pids_max = 20};
 	struct launcher_limited got;
 
+	cgroup_host_close(&g->l.groups.host);
 	make(g, "s1", 0);
 	expect_code(g, &ask, "E_ENFORCEMENT", "pids_limit");
 	ask = (struct launcher_limit){.session_id = s1, .max_cpu_percent = 20};
@@ -163,7 +165,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_5_a_limit_becomes_narrower_and_never_wider),
 		TEST(ses_5_nothing_changes_if_one_cannot_be_had),
-		TEST(ses_5_a_session_without_a_group_gets_none),
+		TEST(ses_5_without_cgroups_there_is_no_group),
 		TEST(ses_5_who_is_not_there_has_no_limits),
 	};
 

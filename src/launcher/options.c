@@ -7,7 +7,7 @@
 #include <limits.h>
 
 const char launcher_usage[] =
-	"usage: agentsh-server [--config FILE] [--log-level debug|info|warn|error] [--auto]\n"
+	"usage: agentsh server [--config FILE] [--log-level debug|info|warn|error] [--auto]\n"
 	"                      [--ready-fd N] [--set KEY=VALUE]...\n"
 	"\n"
 	"  --config FILE    configuration; else $AGENTSH_CONFIG, else the default place if it "

@@ -291,7 +291,8 @@ int place_await(struct place *p, int timeout_ms, bool *taken, struct err *err)
 
 void place_done(struct place *p)
 {
-	const int fds[] = {p->unix_fd, p->tcp_fd, p->sessions_fd, p->runtime_fd, p->lock_fd};
+	const int fds[] = {p->unix_fd,	  p->tcp_fd,   p->sessions_fd,
+			   p->runtime_fd, p->claim_fd, p->lock_fd};
 	struct stat st;
 
 	if (p->unix_fd != -1 && p->socket_ino != 0 && lstat(p->socket, &st) == 0 &&

@@ -81,11 +81,15 @@ static void on_word(evutil_socket_t fd, short what, void *arg)
 	if (fdio_recv(p->sock, &word, 1, NULL, NULL, NULL) != 1)
 		return; /* its pidfd tells of its end */
 	p->ready = word == ORDERS_READY;
-	if (word != ORDERS_FAILED)
+	if (word != ORDERS_FAILED) {
+		l->pool.failing = false;
 		return;
-	log_warn("a sandbox could not be prepared");
+	}
+	if (!l->pool.failing)
+		log_warn("a sandbox could not be prepared; it is tried again each second");
+	l->pool.failing = true;
+	refill_in(l, REFILL_SLOW_MS); /* before the discarding, which would set a short time */
 	pool_discard(p);
-	refill_in(l, REFILL_SLOW_MS);
 }
 
 static void on_death(evutil_socket_t fd, short what, void *arg)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Real groups and forks: without root and a cgroup that can be had there is nothing to see. */
 #include "launcher/rig_test.h"
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 
 static int setup(void **state)
 {
@@ -226,6 +229,42 @@ static void sbx_4_without_init_there_is_none(void **state)
 	assert_true(init > 1);
 	assert_int_equal(kill(init, SIGKILL), 0);
 	assert_true(rig_until(g, is_waiting, &none_left));
+}
+
+static void set_sys_admin(bool on)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct caps[2];
+
+	assert_int_equal(syscall(SYS_capget, &head, caps), 0);
+	if (on)
+		caps[0].effective |= 1U << CAP_SYS_ADMIN;
+	else
+		caps[0].effective &= ~(1U << CAP_SYS_ADMIN);
+	assert_int_equal(syscall(SYS_capset, &head, caps), 0);
+}
+
+static bool is_failing(struct rig *g, void *arg)
+{
+	return g->l.pool.failing;
+}
+
+/* Where none can be prepared, the next is not tried before a second is over. */
+static void sbx_4_what_cannot_be_prepared_is_tried_slowly(void **state)
+{
+	struct rig *g = *state;
+	struct timeval before, due;
+
+	if (!rig_root())
+		skip();
+	gettimeofday(&before, NULL);
+	set_sys_admin(false);
+	pool_start(&g->l);
+	assert_true(rig_until(g, is_failing, NULL));
+	set_sys_admin(true);
+	assert_int_equal(event_pending(g->l.pool.refill, EV_TIMEOUT, &due), EV_TIMEOUT);
+	assert_true((due.tv_sec - before.tv_sec) * 1000 + (due.tv_usec - before.tv_usec) / 1000 >=
+		    900);
 }
 
 /* What an earlier launcher left goes; what a session has stays. */
@@ -470,6 +509,7 @@ int main(int argc, char **argv)
 		TEST(sbx_4_one_serves_its_own_recipe_only),
 		TEST(sbx_4_a_stale_one_serves_nobody),
 		TEST(sbx_4_without_init_there_is_none),
+		TEST(sbx_4_what_cannot_be_prepared_is_tried_slowly),
 		TEST(sbx_4_what_nobody_has_is_swept),
 		TEST(sbx_4_a_group_waits_for_its_processes),
 		TEST(sbx_4_a_session_gets_a_group_that_goes_with_it),

@@ -5,9 +5,10 @@
  * sockets · who.c who asks, and as whom a session runs · policies.c · meta.c ID.meta · files.c what
  * lies below RUNTIME/sessions · own_dir.c, strays.c what a session without namespaces has, and
  * what it loses · child.c the API child · talk.c its link · workspace.c what is none · make.c,
- * stub.c making a session · limits.c what it may use · narrow.c less of it · group.c its cgroup ·
- * pool.c stubs that are ready before they are asked for · watch.c deaths and sweeping · found.c
- * sessions of an earlier launcher or API child · launcher.c loop, signals, stop. */
+ * stub.c making a session · limits.c what it may use · narrow.c less of it · gather.c a cgroup for
+ * one that has none · group.c its cgroup · pool.c stubs that are ready before they are asked for ·
+ * watch.c deaths and sweeping · found.c sessions of an earlier launcher or API child · launcher.c
+ * loop, signals, stop. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -61,19 +62,24 @@ int settings_fd(const char *name, const struct buf *text, struct err *err, int *
 int settings_open_log(const struct settings *s, int *fd, struct err *err);
 void settings_start_log(const struct settings *s, int fd);
 
-/* ---- place.c, listen.c ---- */
+/* ---- place.c, claim.c, listen.c ---- */
 
 struct place {
 	char *runtime, *socket;
 	int runtime_fd, lock_fd, sessions_fd;
+	int claim_fd;	     /* of the state directory */
 	int unix_fd, tcp_fd; /* listening; tcp_fd -1: none */
 	char *http;	     /* "127.0.0.1:8080" as bound, or NULL */
 	dev_t socket_dev;
 	ino_t socket_ino;
 };
-#define PLACE_NONE       \
-	((struct place){ \
-		.runtime_fd = -1, .lock_fd = -1, .sessions_fd = -1, .unix_fd = -1, .tcp_fd = -1})
+#define PLACE_NONE                         \
+	((struct place){.runtime_fd = -1,  \
+			.lock_fd = -1,     \
+			.sessions_fd = -1, \
+			.claim_fd = -1,    \
+			.unix_fd = -1,     \
+			.tcp_fd = -1})
 /* Makes and opens RUNTIME. E_FORBIDDEN if others could change what lies in it. */
 int place_open(const struct config *c, bool privileged, struct place *p, struct err *err);
 /* Takes RUNTIME/server.lock. E_CONFLICT "already running (pid N)". */
@@ -83,6 +89,10 @@ int place_lock(struct place *p, struct err *err);
 int place_inherit(struct place *p, int timeout_ms, struct err *err);
 /* With the lock: RUNTIME/sessions and the state directory, which belongs to the API child. */
 int place_prepare(const struct config *c, bool privileged, struct place *p, struct err *err);
+/* After place_prepare: claims the state directory. E_CONFLICT if another server has it; *other is
+ * then the socket of that one, NULL if it cannot be told. */
+int place_claim(const struct config *c, bool privileged, struct place *p, char **other,
+		struct err *err);
 /* With the lock: binds and listens. */
 int place_listen(const struct config *c, bool privileged, struct place *p, struct err *err);
 /* Another launcher has the lock: waits until its socket answers (0) or the lock is ours after all
@@ -163,7 +173,10 @@ void policies_free(struct launcher *l);
 struct meta {
 	uint64_t warden_pid, warden_start, init_pid, init_start, uid, gid, owner_uid;
 	uint64_t group; /* number of its cgroup; 0: none */
+	uint64_t late;	/* enum late; read as 0 where it is missing */
 };
+/* Whether a session was in its group from the start, or was moved into it afterwards. */
+enum late { LATE_NOT, LATE_PARTLY, LATE_WHOLE };
 void meta_format(const struct meta *m, struct buf *out);
 int meta_parse(const char *text, size_t len, struct meta *out, struct err *err);
 int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
@@ -201,6 +214,7 @@ void own_dir_empty(int dir);
 /* ---- a session as the launcher sees it ---- */
 
 enum ward_state { WARD_MAKING, WARD_ALIVE, WARD_DEAD };
+struct gathering;
 struct making;
 struct ward {
 	TAILQ_ENTRY(ward) next;
@@ -215,8 +229,11 @@ struct ward {
 	int pidfd;    /* -1 when dead */
 	int probe_fd; /* connection made when it was adopted, for the first launcher_found; or -1 */
 	struct event *death;
+	struct event *leaving; /* its session is over: when it is killed at the latest */
 	struct meta meta;
 	struct making *making; /* only while MAKING */
+	struct gathering
+		*gathering; /* its processes are on their way into a group; NULL: none is */
 	char reason[128];
 	uint64_t oom_kills; /* of a dead one, see struct launcher_gone */
 };
@@ -285,7 +302,8 @@ TAILQ_HEAD(pooled_list, pooled);
 struct pool {
 	struct pooled_list list;
 	struct event *refill;
-	int mounts; /* tells that the host's mounts have changed; only with refill */
+	int mounts;   /* tells that the host's mounts have changed; only with refill */
+	bool failing; /* the last one that was tried could not be prepared, which was said */
 };
 
 struct launcher {
@@ -393,6 +411,19 @@ uint64_t limits_required(const struct launcher_create *ask);
 /* launcher_limit: narrower limits for a living session. Fails only if the message cannot be read.
  */
 int narrow_session(struct launcher *l, struct link_msg *m, struct err *err);
+/* Carries it out with the group that there is, and answers. */
+void narrow_now(struct launcher *l, const struct launcher_limit *ask, uint32_t req);
+/* Whether it asks for what only a group can hold. */
+bool narrow_needs_group(const struct launcher_limit *ask);
+
+/* ---- gather.c ---- */
+
+/* Begins to move a session into a group if it has none and needs one, or is on its way: then the
+ * ask is taken, and narrow_now answers it later. False: nothing is to be waited for. */
+bool gather_first(struct ward *w, struct launcher_limit *ask, uint32_t req);
+void gather_forget(struct ward *w);	/* who asked has gone */
+void gather_stop(struct ward *w);	/* ends it; who waits is answered now */
+pid_t gather_pid(const struct ward *w); /* of the child that moves it; -1: none */
 
 /* ---- group.c ---- */
 
@@ -400,6 +431,7 @@ int narrow_session(struct launcher *l, struct link_msg *m, struct err *err);
 void groups_open(struct launcher *l);  /* once RUNTIME is known */
 void groups_close(struct launcher *l); /* waits a while for what is still dying */
 uint64_t group_next(struct launcher *l);
+bool group_exists(const struct launcher *l, uint64_t number); /* there is none with 0 */
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX]);
 /* A group without limits. Never fails: where it cannot be made there is none. */
 void group_make(const struct launcher *l, uint64_t number);
@@ -442,9 +474,9 @@ struct ward *ward_new(struct launcher *l, const char *id);
 int ward_watch(struct ward *w, int pidfd, struct err *err);
 void ward_free(struct ward *w);
 void ward_kill(struct ward *w);
-/* What launcher_remove asks: a living one is killed first. */
+/* What launcher_remove asks: a living one has a moment to end by itself, then it is killed. */
 void ward_remove(struct ward *w);
-void wards_kill(struct launcher *l);
+void wards_kill(struct launcher *l); /* but those that are about to end */
 /* Text for people of a wait status (si_code, si_status); who: "the warden". */
 void watch_reason(const char *who, const siginfo_t *si, char *out, size_t n);
 

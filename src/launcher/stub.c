@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/state.h"
+#include "sandbox/rlimit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -110,6 +111,8 @@ static _Noreturn void serve(const struct stub *s, const struct waiting *w, int i
 	struct orders o;
 
 	cgroup_files_format(files, &counters);
+	/* init was born with what its commands may have; who sends it descriptors needs more. */
+	rlimit_raise_files();
 	orders_obey(w, &o, fd);
 	const struct launcher_warden warden = {
 		.session_id = o.session_id,

@@ -231,6 +231,11 @@ void talk_read(struct launcher *l)
 		struct link_msg m;
 
 		r = link_recv(&l->api.link, &m, &err);
+		if (r == -E_RESOURCE_LIMIT) { /* the API child gives up waiting for an answer */
+			log_error("a message of the API child is lost", "error", err.message);
+			r = 0;
+			continue;
+		}
 		if (r < 0)
 			break;
 		r = take_message(l, &m, &err);

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+/* For a warden whose session is over, which it tells first, to be gone by itself. */
+#define LEAVE_MS 300
+
 struct ward *ward_find(struct launcher *l, const char *id)
 {
 	struct ward *w;
@@ -36,8 +39,12 @@ struct ward *ward_new(struct launcher *l, const char *id)
 void ward_free(struct ward *w)
 {
 	ensure(w->making == NULL);
+	gather_forget(w);
+	gather_stop(w);
 	if (w->death != NULL)
 		event_free(w->death);
+	if (w->leaving != NULL)
+		event_free(w->leaving);
 	if (w->pidfd != -1) {
 		close(w->pidfd);
 		w->l->alive--;
@@ -111,6 +118,7 @@ static void died(struct ward *w)
 	if (w->making != NULL)
 		make_finish(w);
 	w->state = WARD_DEAD;
+	gather_stop(w);
 	log_info("warden ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
 	strays_look(l);
@@ -168,15 +176,33 @@ void ward_kill(struct ward *w)
 	proc_pidfd_signal(w->pidfd, SIGKILL);
 }
 
+static void on_stays(evutil_socket_t fd, short what, void *arg)
+{
+	ward_kill(arg);
+}
+
+static void let_leave(struct ward *w)
+{
+	const struct timeval tv = {.tv_usec = LEAVE_MS * 1000};
+
+	if (w->leaving != NULL)
+		return;
+	w->leaving = event_new(w->l->base, -1, 0, on_stays, w);
+	ensure(w->leaving != NULL);
+	event_add(w->leaving, &tv);
+}
+
 void ward_remove(struct ward *w)
 {
 	w->removed = true;
-	if (w->state != WARD_DEAD) {
+	if (w->state == WARD_DEAD) {
+		sweep(w);
+		ward_free(w);
+	} else if (w->state == WARD_ALIVE) {
+		let_leave(w);
+	} else {
 		ward_kill(w);
-		return;
 	}
-	sweep(w);
-	ward_free(w);
 }
 
 void wards_kill(struct launcher *l)
@@ -184,5 +210,6 @@ void wards_kill(struct launcher *l)
 	struct ward *w;
 
 	TAILQ_FOREACH (w, &l->wards, next)
-		ward_kill(w);
+		if (w->leaving == NULL)
+			ward_kill(w);
 }

@@ -103,6 +103,33 @@ static void ses_8_a_living_session_that_is_removed_is_killed(void **state)
 	link_msg_done(&m);
 }
 
+static bool is_leaving(struct rig *g, void *arg)
+{
+	return ((struct ward *)arg)->leaving != NULL;
+}
+
+/* A session is over before its warden is: that is not killed for being about to end. */
+static void ses_2_a_warden_ends_by_itself(void **state)
+{
+	struct rig *g = *state;
+	struct link_msg m;
+	struct ward *w;
+
+	rig_greeted(g);
+	m = rig_make(g, "s");
+	w = ward_find(&g->l, "s");
+	remove_session(g, "s");
+	assert_true(rig_until(g, is_leaving, w));
+	wards_kill(&g->l); /* a server that stops */
+	ward_remove(w);
+	assert_false(w->killed);
+	assert_int_equal(w->state, WARD_ALIVE);
+	kill((pid_t)w->meta.warden_pid, SIGTERM);
+	gone(g, "s", "the warden was killed by signal TERM (15)");
+	assert_true(TAILQ_EMPTY(&g->l.wards));
+	link_msg_done(&m);
+}
+
 static void expect_reason(const char *who, int code, int status, const char *expected)
 {
 	siginfo_t si = {.si_code = code};
@@ -129,6 +156,7 @@ int main(int argc, char **argv)
 		T(ses_2_an_exit_status_is_the_reason),
 		T(ses_8_a_stopped_init_goes_with_its_warden),
 		T(ses_8_a_living_session_that_is_removed_is_killed),
+		T(ses_2_a_warden_ends_by_itself),
 		cmocka_unit_test(ses_2_reasons_are_for_people),
 	};
 

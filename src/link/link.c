@@ -270,6 +270,10 @@ static int recv_error(struct err *err)
 		return err_set(err, E_NOT_FOUND, NULL, "link: closed by the peer");
 	case EBADMSG:
 		return bad(err, NULL, "frame too long or with too many descriptors");
+	case EMFILE: /* not the peer's fault */
+		return err_set(err, E_RESOURCE_LIMIT, NULL,
+			       "link: a message is lost, because this process has no file "
+			       "descriptor left (RLIMIT_NOFILE)");
 	default:
 		return err_errno(err, E_INTERNAL, NULL, "link: cannot receive");
 	}

@@ -47,7 +47,8 @@ int link_pair(int fd[2], struct err *err);
 int link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj, const int *fds,
 	      size_t nfds, struct err *err);
 /* Receives and checks one frame. 0; -E_NOT_FOUND at end of file; -E_RATE_LIMITED if it would block;
- * -E_BAD_REQUEST for a broken peer. Advances the state by the table. */
+ * -E_BAD_REQUEST for a broken peer; -E_RESOURCE_LIMIT if the frame is lost because there was no
+ * descriptor left for what came with it: the link goes on. Advances the state by the table. */
 int link_recv(struct link *l, struct link_msg *m, struct err *err);
 void link_msg_done(struct link_msg *m); /* closes descriptors not taken */
 /* Unpacks m->data into the struct of its type (msg_done frees it). */

@@ -76,7 +76,7 @@ TABLE(launcher_limit,
 TABLE(launcher_limited,
 	STR(launcher_limited, session_id, ID_MAX), STR(launcher_limited, code, WORD_LEN),
 	STR(launcher_limited, subject, TEXT_LEN), STR(launcher_limited, message, TEXT_LEN),
-	STRV(launcher_limited, walls, LIST_LEN))
+	STRV(launcher_limited, walls, LIST_LEN), STRV(launcher_limited, counters, LIST_LEN))
 TABLE(msg_empty, U32(msg_empty, unused))
 
 TABLE(warden_hello,
@@ -126,7 +126,8 @@ TABLE(warden_result,
 	U64(warden_result, write_bytes), STR(warden_result, cwd, PATH_LEN),
 	STRV(warden_result, env_changed, WISH_ENV_MAX), STRV(warden_result, env, WISH_ENV_MAX),
 	STRV(warden_result, background, WISH_ENV_MAX), U64(warden_result, ring_end),
-	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result))
+	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result),
+	STRV(warden_result, similar, LIST_LEN))
 TABLE(warden_acks, STRV(warden_acks, command_ids, ACKS_LEN))
 TABLE(warden_stdin,
 	STR(warden_stdin, command_id, ID_MAX), BYTES(warden_stdin, data, 1024 * 1024),
@@ -141,7 +142,7 @@ TABLE(warden_kill,
 TABLE(warden_patch,
 	STRV(warden_patch, set, WISH_ENV_MAX), STRV(warden_patch, unset, WISH_ENV_MAX),
 	STR(warden_patch, cwd, PATH_LEN), U64(warden_patch, command_timeout_ms),
-	STRV(warden_patch, walls, LIST_LEN))
+	STRV(warden_patch, walls, LIST_LEN), STRV(warden_patch, counters, LIST_LEN))
 TABLE(warden_settings,
 	U64(warden_settings, orphan_timeout_ms), U64(warden_settings, output_quota),
 	U32(warden_settings, full_ring_drops), U32(warden_settings, log_level),

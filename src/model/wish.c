@@ -55,9 +55,12 @@ static const struct json_field network_rows[] = {
 };
 
 static const struct json_field limit_rows[] = {
-	{"max_commands", JSON_FIELD_INT, SESSION(max_commands), 0, MAX_COUNT},
-	{"max_file_ops", JSON_FIELD_INT, SESSION(max_file_ops), 0, MAX_COUNT},
-	{"max_net_ops", JSON_FIELD_INT, SESSION(max_net_ops), 0, MAX_COUNT},
+	{"max_commands", JSON_FIELD_INT, SESSION(max_commands), 0, MAX_COUNT, NULL,
+	 SESSION(has_max_commands)},
+	{"max_file_ops", JSON_FIELD_INT, SESSION(max_file_ops), 0, MAX_COUNT, NULL,
+	 SESSION(has_max_file_ops)},
+	{"max_net_ops", JSON_FIELD_INT, SESSION(max_net_ops), 0, MAX_COUNT, NULL,
+	 SESSION(has_max_net_ops)},
 	{NULL},
 };
 

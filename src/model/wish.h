@@ -23,6 +23,8 @@ struct session_wish {
 	char *working_dir; /* PATCH only */
 	struct strv unset; /* PATCH only: names of variables to remove */
 	bool has_environment;
+	/* with 0: given all the same, and means that there be no limit */
+	bool has_max_commands, has_max_file_ops, has_max_net_ops;
 };
 /* The tables that read the bodies; for whoever describes them. */
 extern const struct json_field session_wish_fields[], session_patch_fields[], exec_wish_fields[];

@@ -116,6 +116,7 @@ static void ses_3_a_session_wish_is_read(void **state)
 	assert_true(w.has_environment);
 	assert_string_equal(strv_env_get(&w.environment, "LANG"), "C.UTF-8");
 	assert_true(w.max_commands == 1 && w.max_file_ops == 2 && w.max_net_ops == 3);
+	assert_true(w.has_max_commands && w.has_max_file_ops && w.has_max_net_ops);
 	session_wish_done(&w);
 	assert_null(w.id);
 }

@@ -119,7 +119,7 @@ static const char *literal_ending(const char *text)
 		       : NULL;
 }
 
-static void post_path(struct compiler *c, const char *text, uint32_t rule, uint32_t pattern)
+static COLD void post_path(struct compiler *c, const char *text, uint32_t rule, uint32_t pattern)
 {
 	const char *ending = literal_ending(text);
 	uint32_t rarest[2] = {0, UINT32_MAX};
@@ -153,7 +153,7 @@ static void post_domain(struct compiler *c, const char *text, uint32_t rule, uin
 		post(c, snapshot_hash(KEY_DOMAIN, name, strlen(name)), rule, pattern);
 }
 
-static void post_cidrs(struct compiler *c, const struct source_rule *r, uint32_t rule)
+static COLD void post_cidrs(struct compiler *c, const struct source_rule *r, uint32_t rule)
 {
 	for (size_t i = 0; i < r->ncidr; i++) {
 		const struct cidr *b = &r->cidr[i];
@@ -167,8 +167,8 @@ static void post_cidrs(struct compiler *c, const struct source_rule *r, uint32_t
 }
 
 /* Enters a rule under what it asks for first; the rest is matched when it is a candidate. */
-static void index_rule(struct compiler *c, enum op_class class, const struct source_rule *r,
-		       const struct snapshot_rule *out, uint32_t rule)
+static COLD void index_rule(struct compiler *c, enum op_class class, const struct source_rule *r,
+			    const struct snapshot_rule *out, uint32_t rule)
 {
 	static void (*const poster[])(struct compiler * c, const char *text, uint32_t rule,
 				      uint32_t pattern) = {
@@ -209,7 +209,7 @@ static void put_slot(struct snapshot_slot *slots, uint32_t n, const struct snaps
 }
 
 /* The entries of the class, sorted, as slots and postings. At least half of the slots are empty. */
-static void write_index(struct compiler *c, struct snapshot_class *class)
+static COLD void write_index(struct compiler *c, struct snapshot_class *class)
 {
 	struct entry *e = (struct entry *)(void *)c->entries.data;
 	const size_t n = c->entries.len / sizeof(*e);
@@ -241,8 +241,8 @@ static void write_index(struct compiler *c, struct snapshot_class *class)
 
 /* --- rules --- */
 
-static struct snapshot_rule make_rule(struct compiler *c, enum op_class class,
-				      const struct source_rule *r)
+static COLD struct snapshot_rule make_rule(struct compiler *c, enum op_class class,
+					   const struct source_rule *r)
 {
 	struct snapshot_rule out = {
 		.name = add_text(c, r->name),
@@ -275,7 +275,7 @@ static struct snapshot_rule make_rule(struct compiler *c, enum op_class class,
 	return out;
 }
 
-static void count_components(struct compiler *c, const struct source_rules *rules)
+static COLD void count_components(struct compiler *c, const struct source_rules *rules)
 {
 	memset(c->count, 0, COUNTS * sizeof(*c->count));
 	for (size_t i = 0; i < rules->n; i++) {
@@ -288,7 +288,7 @@ static void count_components(struct compiler *c, const struct source_rules *rule
 	}
 }
 
-static void compile_class(struct compiler *c, enum op_class class)
+static COLD void compile_class(struct compiler *c, enum op_class class)
 {
 	const struct source_rules *rules = &c->s->rules[class];
 	struct snapshot_class *out = &c->head.class[class];
@@ -315,7 +315,7 @@ static void compile_class(struct compiler *c, enum op_class class)
 }
 
 /* Lays the parts behind the head and signs the whole. */
-static void assemble(struct compiler *c, struct buf *out)
+static COLD void assemble(struct compiler *c, struct buf *out)
 {
 	static const char zero[8];
 	const size_t start = out->len, signed_from = offsetof(struct snapshot_head, shadow);

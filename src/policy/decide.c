@@ -146,16 +146,18 @@ static void conclude(const struct policy *p, unsigned class, const struct found 
 static bool read_host(const char *host, char room[DOMAIN_ROOM], struct decide_net *n)
 {
 	struct op_address literal;
+	bool named;
 
 	if (host == NULL || host[0] == '\0')
 		return true;
-	if (op_address_parse(host, &literal)) {
+	named = domain_normal(host, room);
+	if (op_address_parse(named ? room : host, &literal)) {
 		if (n->address.family == 0)
 			n->address = literal;
 		return true;
 	}
 	n->host = room;
-	return domain_normal(host, room);
+	return named;
 }
 
 static const char *search_net(const struct policy *p, const struct op *op, struct found *f)

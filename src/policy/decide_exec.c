@@ -31,8 +31,8 @@ struct subject {
 	bool unseen;	     /* has arguments that no pattern can be tried on */
 };
 
-static const char *const system_dirs[] = {"/usr/bin/", "/bin/",		  "/usr/sbin/",
-					  "/sbin/",    "/usr/local/bin/", "/usr/local/sbin/"};
+const char *const decide_system_dirs[] = {
+	"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/", "/usr/local/bin/", "/usr/local/sbin/", NULL};
 static const char *const multi_call[] = {"busybox", "toybox", "coreutils"};
 
 static const char *base_name(const char *path)
@@ -46,8 +46,8 @@ bool decide_in_system(const char *path)
 {
 	const size_t len = (size_t)(base_name(path) - path);
 
-	for (size_t i = 0; i < ARRAY_LEN(system_dirs); i++)
-		if (strlen(system_dirs[i]) == len && memcmp(system_dirs[i], path, len) == 0)
+	for (const char *const *dir = decide_system_dirs; *dir != NULL; dir++)
+		if (strlen(*dir) == len && memcmp(*dir, path, len) == 0)
 			return true;
 	return false;
 }
@@ -311,6 +311,8 @@ struct found decide_exec(const struct policy *p, const struct op *op)
 			   .best = {.rule = SNAPSHOT_NONE}};
 
 	read_subject(op, &subject);
+	if (p->regexes != NULL)
+		regexes_begin(p->regexes);
 	search_always(&s);
 	for (unsigned i = 0; i < NAMES; i++)
 		if (subject.name[i] != NULL)

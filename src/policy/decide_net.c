@@ -27,17 +27,6 @@ static bool has_address(const struct policy *p, const struct snapshot_rule *r,
 	return false;
 }
 
-/* What a rule asks for beside the name, for a lookup. */
-static bool lookup_counts(const struct snapshot_rule *r)
-{
-	const unsigned beside = r->conditions & (COND_CIDRS | COND_PORTS | COND_PROTOCOLS);
-
-	if (!decision_permits((enum decision)r->decision))
-		/* an approve for a port is what stands between the name and the agent */
-		return beside == 0 || (r->decision == DECISION_approve && !(beside & COND_CIDRS));
-	return (r->conditions & COND_DOMAINS) != 0 || !(beside & COND_CIDRS);
-}
-
 static enum match_result match_net(const struct policy *p, const struct snapshot_rule *r,
 				   uint32_t pattern, const void *arg)
 {
@@ -50,7 +39,8 @@ static enum match_result match_net(const struct policy *p, const struct snapshot
 			return MATCH_NO;
 	}
 	if (n->dns)
-		return lookup_counts(r) ? MATCH_YES : MATCH_NO;
+		return rule_is_for_lookups((enum decision)r->decision, r->conditions) ? MATCH_YES
+										      : MATCH_NO;
 	if ((r->conditions & COND_PORTS) && !has_port(p, r, n->port))
 		return MATCH_NO;
 	if ((r->conditions & COND_PROTOCOLS) && (r->bits & 1U << n->proto) == 0)

@@ -116,6 +116,24 @@ static void pol_3_what_is_no_name_is_denied(void **state)
 	kit_close(&k);
 }
 
+static void pol_3_an_address_as_a_host_is_an_address(void **state)
+{
+	struct kit k;
+
+	kit_open(&k,
+		 HEAD "network_rules:\n"
+		      "  - {name: ten, cidrs: [10.0.0.0/8], decision: deny}\n"
+		      "  - {name: six, cidrs: ['fd00::/8'], decision: deny}\n"
+		      "  - {name: all, domains: ['*'], decision: allow}\n",
+		 NULL);
+	assert_string_equal(kit_net(&k, "10.0.0.1", NULL, 1).rule, "ten");
+	assert_string_equal(kit_net(&k, "10.0.0.1.", NULL, 1).rule, "ten");
+	assert_string_equal(kit_net(&k, "::ffff:10.0.0.1", NULL, 1).rule, "ten");
+	assert_string_equal(kit_net(&k, "FD00::1", NULL, 1).rule, "six");
+	assert_string_equal(kit_net(&k, "10.0.0.1.example", NULL, 1).rule, "all");
+	kit_close(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +142,7 @@ int main(void)
 		cmocka_unit_test(net_7_protocols),
 		cmocka_unit_test(net_2_names_that_cannot_be_reached_are_not_looked_up),
 		cmocka_unit_test(pol_3_what_is_no_name_is_denied),
+		cmocka_unit_test(pol_3_an_address_as_a_host_is_an_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,15 +29,19 @@ void policy_dirs_done(struct policy_dirs *d)
 	strv_done(&d->dir);
 }
 
+/* What is there and cannot be read hides those behind it: the first directory is the operator's,
+ * and what we ship may be wider. */
 char *policy_find_file(const struct policy_dirs *d, bool set, const char *name)
 {
+	struct stat st;
+
 	if (!id_valid(name))
 		return NULL;
 	for (size_t i = 0; i < d->dir.n; i++) {
 		cleanup_free char *path =
 			mem_printf("%s/%s%s.yaml", d->dir.v[i], set ? "sets/" : "", name);
 
-		if (access(path, F_OK) == 0)
+		if (lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
 			return take(path);
 	}
 	return NULL;
@@ -97,10 +101,15 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 {
 	cleanup_free char *path = policy_find_file(arg, true, name);
 
+	int rc;
+
 	if (path == NULL)
 		return no_set(arg, name, err);
 	buf_adds(file, path);
-	return load_trusted(path, text, err);
+	rc = load_trusted(path, text, err);
+	if (rc == -E_NOT_FOUND) /* it is there: not to be taken for one that is missing */
+		return err_set(err, E_UNAVAILABLE, path, "cannot read the set %s", path);
+	return rc;
 }
 
 int policy_load_file(const struct policy_dirs *d, const char *path, const struct policy_options *o,

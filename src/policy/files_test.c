@@ -190,6 +190,30 @@ static void pol_7_a_file_that_others_can_write_is_refused(void **state)
 	}
 }
 
+/* One that cannot be read is not passed over for the next, which may be wider. */
+static void pol_7_a_file_that_cannot_be_read_hides_the_next(void **state)
+{
+	const struct policy_options o = {0};
+	struct place *at = *state;
+	cleanup_buf struct buf bytes = {0}, report = {0};
+	cleanup_free char *path = policy_find_file(&at->dirs, false, "a");
+	cleanup_free char *set = policy_find_file(&at->dirs, true, "s");
+	struct err err = {0};
+
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("nowhere", path), 0);
+	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), -E_NOT_FOUND);
+	assert_non_null(strstr(err.message, "/first/a.yaml"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), 0);
+	assert_int_equal(unlink(set), 0);
+	assert_int_equal(symlink("nowhere", set), 0);
+	put(at, "second/b.yaml",
+	    "version: 1\nname: b\nfile_rules:\n  - {name: r, paths: ['@s'], decision: allow}\n");
+	assert_int_equal(policy_load(&at->dirs, "b", &o, &report, &bytes, &err), -E_BAD_REQUEST);
+	assert_non_null(strstr(report.data, ":4:23: error: cannot read the set "));
+}
+
 static void pol_7_shipped_directories_come_last(void **state)
 {
 	struct policy_dirs d;
@@ -215,6 +239,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pol_7_what_is_not_there_is_named, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(pol_7_a_file_that_others_can_write_is_refused,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pol_7_a_file_that_cannot_be_read_hides_the_next,
 						set_up, tear_down),
 		cmocka_unit_test(pol_7_shipped_directories_come_last),
 	};

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define LAST_CHARACTER 0x10ffffU
+
 /* A text being read: a string up to end, or several joined by spaces. */
 struct reader {
 	const char *p, *end; /* of the string that is read; end NULL: up to its NUL */
@@ -107,6 +109,14 @@ static const char *class_character(const char *p, const char *to, uint32_t *c)
 	return p + len;
 }
 
+/* Reads the range (or the one character) at p and returns what stands behind it. */
+static const char *class_range(const char *p, const char *to, uint32_t *low, uint32_t *high)
+{
+	p = class_character(p, to, low);
+	*high = *low;
+	return p + 1 < to && *p == '-' ? class_character(p + 1, to, high) : p;
+}
+
 static bool class_has(const struct unit *u, uint32_t c)
 {
 	const char *p = u->in;
@@ -115,10 +125,7 @@ static bool class_has(const struct unit *u, uint32_t c)
 	while (p < u->to) {
 		uint32_t low, high;
 
-		p = class_character(p, u->to, &low);
-		high = low;
-		if (p + 1 < u->to && *p == '-')
-			p = class_character(p + 1, u->to, &high);
+		p = class_range(p, u->to, &low, &high);
 		found |= low <= c && c <= high;
 	}
 	return found != u->negated;
@@ -307,15 +314,24 @@ const char *glob_check_text(const char *pattern)
 	return len > GLOB_MAX ? "too long" : check(pattern, pattern + len);
 }
 
+/* Whether two stars follow each other, neither as a character nor in a class. */
+static bool has_double(const char *p, const char *end)
+{
+	struct unit u;
+
+	while (p < end && (p[0] != '*' || p + 1 == end || p[1] != '*'))
+		p = *p == '*' ? p + 1 : unit_read(p, end, &u);
+	return p < end;
+}
+
 static const char *check_component(const char *c, size_t len)
 {
 	if (len == 0)
 		return "an empty path component matches nothing";
 	if ((len == 1 && c[0] == '.') || (len == 2 && c[0] == '.' && c[1] == '.'))
 		return "'.' and '..' never match: paths are resolved before";
-	if (len > 2 && memmem(c, len, "**", 2) != NULL)
-		return "'**' must be a whole path component";
-	return check(c, c + len);
+	return len > 2 && has_double(c, c + len) ? "'**' must be a whole path component"
+						 : check(c, c + len);
 }
 
 const char *glob_check_path(const char *pattern)
@@ -347,14 +363,50 @@ const char *glob_check_path(const char *pattern)
 
 typedef bool relate_fn(const char *a, const char *ae, const char *b, const char *be);
 
-static bool unit_covers(const struct unit *a, const struct unit *b)
+/* Whether c is matched by b, and by a as well or not. */
+static bool tells(const struct unit *a, const struct unit *b, uint32_t c, bool both)
+{
+	return c != 0 && unit_matches(b, c) && unit_matches(a, c) == both;
+}
+
+/* Tries the characters at and beside every edge of u: between them nothing changes. */
+static COLD bool edge_tells(const struct unit *u, const struct unit *a, const struct unit *b,
+			    bool both)
+{
+	const char *p = u->kind == UNIT_CLASS ? u->in : NULL;
+
+	if (u->kind == UNIT_LITERAL)
+		return tells(a, b, u->c, both);
+	while (p != NULL && p < u->to) {
+		uint32_t low, high;
+
+		p = class_range(p, u->to, &low, &high);
+		if (tells(a, b, low - 1, both) || tells(a, b, low, both) ||
+		    tells(a, b, high, both) || tells(a, b, high + 1, both))
+			return true;
+	}
+	return false;
+}
+
+/* Whether some character is matched by b and by a as well (both), or by b alone. */
+static bool units_tell(const struct unit *a, const struct unit *b, bool both)
+{
+	return edge_tells(a, a, b, both) || edge_tells(b, a, b, both) ||
+	       tells(a, b, LAST_CHARACTER, both);
+}
+
+static COLD bool unit_covers(const struct unit *a, const struct unit *b)
 {
 	if (b->kind == UNIT_LITERAL)
 		return unit_matches(a, b->c);
-	if (a->kind == UNIT_ANY)
-		return true;
-	return a->kind == UNIT_CLASS && b->kind == UNIT_CLASS && a->negated == b->negated &&
-	       a->to - a->in == b->to - b->in && memcmp(a->in, b->in, (size_t)(a->to - a->in)) == 0;
+	return a->kind == UNIT_ANY || !units_tell(a, b, false);
+}
+
+static COLD bool units_meet(const struct unit *a, const struct unit *b)
+{
+	return a->kind == UNIT_LITERAL	 ? unit_matches(b, a->c)
+	       : b->kind == UNIT_LITERAL ? unit_matches(a, b->c)
+					 : units_tell(a, b, true);
 }
 
 /* Greedy as match(): a star of a takes as little of b as it can. */
@@ -389,32 +441,63 @@ static bool text_covers(const char *a, const char *ae, const char *b, const char
 	}
 }
 
-/* The literal beginning and end decide nearly all pairs; what they leave may overlap. */
-static bool text_overlaps(const char *a, const char *ae, const char *b, const char *be)
+/* Patterns whose literal beginnings or ends differ have nothing in common: most pairs. */
+static COLD bool ends_differ(const char *a, const char *ae, const char *b, const char *be)
 {
 	while (a < ae && b < be && *a != '*' && *b != '*') {
 		struct unit x, y;
 
 		a = unit_read(a, ae, &x);
 		b = unit_read(b, be, &y);
-		if (x.kind == UNIT_LITERAL ? !unit_matches(&y, x.c)
-					   : y.kind == UNIT_LITERAL && !unit_matches(&x, y.c))
-			return false;
-	}
-	if (a == ae || b == be) {
-		while (a < ae && *a == '*')
-			a++;
-		while (b < be && *b == '*')
-			b++;
-		return a == ae && b == be;
+		if (!units_meet(&x, &y))
+			return true;
 	}
 	/* A backslash could make the last byte mean something else. */
 	if (memchr(a, '\\', (size_t)(ae - a)) != NULL || memchr(b, '\\', (size_t)(be - b)) != NULL)
-		return true;
+		return false;
 	while (a < ae && b < be && strchr("*?]", ae[-1]) == NULL && strchr("*?]", be[-1]) == NULL)
 		if (*--ae != *--be)
-			return false;
-	return true;
+			return true;
+	return false;
+}
+
+/* Both at once: now[j] tells that what stands before a and the first j bytes of b can stand for the
+ * same text, then[j] the same for what stands before the next unit of a. */
+static COLD bool text_overlaps(const char *a, const char *ae, const char *b, const char *be)
+{
+	uint8_t rows[2][GLOB_MAX + 1], *now = rows[0], *then = rows[1], *back;
+	const size_t n = (size_t)(be - b);
+	struct unit x, y;
+
+	if (n > GLOB_MAX || ends_differ(a, ae, b, be))
+		return n > GLOB_MAX; /* it may: longer than any pattern is only a directory */
+	memset(now, 0, n + 1);
+	now[0] = 1;
+	for (;;) {
+		const bool any = a < ae && *a == '*';
+		const char *behind = any || a == ae ? a + 1 : unit_read(a, ae, &x);
+
+		memset(then, 0, n + 1);
+		for (size_t j = 0; j <= n; j++) {
+			const bool star = j < n && b[j] == '*';
+			const size_t next = j == n ? n
+					    : star ? j + 1
+						   : (size_t)(unit_read(b + j, be, &y) - b);
+
+			if (!now[j])
+				continue;
+			now[next] |= star || any;
+			then[j] |= star || any;
+			if (!star && !any && a < ae && j < n)
+				then[next] |= units_meet(&x, &y);
+		}
+		if (a == ae)
+			return now[n];
+		a = behind;
+		back = now;
+		now = then;
+		then = back;
+	}
 }
 
 struct parts {
@@ -423,20 +506,42 @@ struct parts {
 	size_t n;
 };
 
-static void split(const char *pattern, struct parts *out)
-{
-	const char *p = pattern + (*pattern == '/');
-
-	out->n = 0;
-	while (*p != '\0' && out->n < GLOB_COMPONENTS) {
-		out->c[out->n] = component(&p, &out->len[out->n]);
-		out->n++;
-	}
-}
-
 static bool part_double(const struct parts *p, size_t i)
 {
 	return is_double(p->c[i], p->len[i]);
+}
+
+static bool part_single(const struct parts *p, size_t i)
+{
+	return p->len[i] == 1 && p->c[i][0] == '*';
+}
+
+static void swap(struct parts *p, size_t i, size_t j)
+{
+	const char *c = p->c[i];
+	const size_t len = p->len[i];
+
+	p->c[i] = p->c[j];
+	p->len[i] = p->len[j];
+	p->c[j] = c;
+	p->len[j] = len;
+}
+
+/* "**" and then "*" is the same as "*" and then "**": doubles_last tells which is made of both. */
+static void split(const char *pattern, bool doubles_last, struct parts *out)
+{
+	const char *p = pattern + (*pattern == '/');
+
+	for (out->n = 0; *p != '\0' && out->n < GLOB_COMPONENTS; out->n++) {
+		out->c[out->n] = component(&p, &out->len[out->n]);
+		for (size_t i = out->n; i > 0; i--) {
+			const size_t single = doubles_last ? i : i - 1, twice = 2 * i - 1 - single;
+
+			if (!part_single(out, single) || !part_double(out, twice))
+				break;
+			swap(out, single, twice);
+		}
+	}
 }
 
 static bool related(const struct parts *a, size_t i, const struct parts *b, size_t j, relate_fn *f)
@@ -446,45 +551,53 @@ static bool related(const struct parts *a, size_t i, const struct parts *b, size
 
 /* reach[i][j]: the first i components of a and the first j of b can stand for the same beginning.
  * A "**" of b is matched by one of a only, if both_ways is false. */
-static bool walk(const char *a, const char *b, relate_fn *f, bool both_ways)
+static bool walk(const struct parts *a, const struct parts *b, relate_fn *f, bool both_ways)
 {
 	uint8_t reach[GLOB_COMPONENTS + 2][GLOB_COMPONENTS + 2];
-	struct parts pa, pb;
 
-	split(a, &pa);
-	split(b, &pb);
-	for (size_t i = 0; i < pa.n + 2; i++)
-		memset(reach[i], 0, pb.n + 2);
+	for (size_t i = 0; i < a->n + 2; i++)
+		memset(reach[i], 0, b->n + 2);
 	reach[0][0] = 1;
-	for (size_t i = 0; i <= pa.n; i++)
-		for (size_t j = 0; j <= pb.n; j++) {
-			const bool more_a = i < pa.n, more_b = j < pb.n;
+	for (size_t i = 0; i <= a->n; i++)
+		for (size_t j = 0; j <= b->n; j++) {
+			const bool more_a = i < a->n, more_b = j < b->n;
 
 			if (!reach[i][j])
 				continue;
-			if (more_a && part_double(&pa, i)) {
+			if (more_a && part_double(a, i)) {
 				reach[i + 1][j] = 1;
 				if (more_b)
 					reach[i][j + 1] = 1;
-			} else if (more_b && part_double(&pb, j)) {
+			} else if (more_b && part_double(b, j)) {
 				reach[i][j + 1] |= both_ways;
 				if (more_a)
 					reach[i + 1][j] |= both_ways;
-			} else if (more_a && more_b && related(&pa, i, &pb, j, f)) {
+			} else if (more_a && more_b && related(a, i, b, j, f)) {
 				reach[i + 1][j + 1] = 1;
 			}
 		}
-	return reach[pa.n][pb.n];
+	return reach[a->n][b->n];
 }
 
 bool glob_path_covers(const char *a, const char *b)
 {
-	return walk(a, b, text_covers, false);
+	struct parts pa, pb;
+
+	split(a, false, &pa);
+	split(b, true, &pb);
+	if (walk(&pa, &pb, text_covers, false))
+		return true;
+	split(a, true, &pa);
+	return walk(&pa, &pb, text_covers, false);
 }
 
 bool glob_path_overlaps(const char *a, const char *b)
 {
-	return walk(a, b, text_overlaps, true);
+	struct parts pa, pb;
+
+	split(a, false, &pa);
+	split(b, false, &pb);
+	return walk(&pa, &pb, text_overlaps, true);
 }
 
 bool glob_text_covers(const char *a, const char *b)

@@ -9,8 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GLOB_MAX 4096	   /* bytes of a pattern */
-#define GLOB_COMPONENTS 64 /* components of a path pattern */
+#define GLOB_MAX 4096		   /* bytes of a pattern */
+#define GLOB_COMPONENTS 64	   /* components of a path pattern */
+#define COLD __attribute__((cold)) /* of this folder: not for deciding, rather small than fast */
 
 /* NULL, or what is wrong with the pattern. */
 const char *glob_check_path(const char *pattern);
@@ -32,7 +33,7 @@ bool glob_is_literal(const char *pattern, size_t len);
 void glob_escape(const char *text, char *out);
 
 /* For warnings. covers: everything that b matches is matched by a (a "no" may be wrong); overlaps:
- * something may be matched by both (a "yes" may be wrong). */
+ * something is matched by both. */
 bool glob_path_covers(const char *a, const char *b);
 bool glob_path_overlaps(const char *a, const char *b);
 bool glob_text_covers(const char *a, const char *b);

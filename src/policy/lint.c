@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules that cannot take effect: one that an earlier rule covers is never reached; a deny behind an
+/* Rules that cannot take effect: one that earlier rules cover is never reached; a deny behind an
  * allow that it overlaps comes too late for the part they share. Every pair of rules of a class is
  * looked at, in the order in which they are tried (final ones first), until MAX_PAIRS of their
  * patterns were compared. */
@@ -8,16 +8,32 @@
 #include "policy/glob.h"
 #include "policy/snapshot.h"
 #include "policy/source.h"
+#include <stdio.h>
 
 #define MAX_PAIRS 2500000U /* a policy of a thousand rules is compared in full */
+#define COND_LINE (COND_ARGS | COND_REGEX)
+#define LOOKUPS (1U << OP_PROTOS) /* among the protocols of a network rule */
 
+struct linted {
+	const struct source_rule *r;
+	unsigned asks; /* conditions that leave anything out */
+	uint64_t bits; /* two rules without a common bit have nothing in common */
+};
 struct linter {
 	struct loader *l;
 	enum op_class class;
-	const struct source_rule **rule; /* in the order of trial */
-	uint64_t *bits;			 /* two rules without a common bit have nothing in common */
+	struct linted *rule; /* in the order of trial */
 	size_t n;
 	size_t pairs;
+};
+/* What the rules before have not matched yet of a rule: for each of its patterns (of its ports, if
+ * it has no patterns), which operations or protocols. */
+struct left {
+	unsigned counted; /* the condition that bits are of; 0: there is one for all */
+	uint32_t *bits;	  /* owned */
+	size_t n, open;	  /* open: how many are not 0 */
+	unsigned takers;
+	bool allowed; /* one of them allows */
 };
 
 typedef bool pattern_fn(const char *a, const char *b);
@@ -46,9 +62,20 @@ static bool literal_differs(const char *a, const char *b)
 	       strchr("*?[\\", *b) == NULL;
 }
 
+/* Where b begins or ends with any number of components, a must be as wide. */
+static bool is_narrower(const char *a, const char *b)
+{
+	const size_t na = strlen(a), nb = strlen(b);
+
+	if (strncmp(b + (*b == '/'), "**", 2) == 0 && a[*a == '/'] != '*')
+		return true;
+	return nb > 1 && strcmp(b + nb - 2, "**") == 0 && a[na - 1] != '*';
+}
+
 static bool path_covers(const char *a, const char *b)
 {
-	return !literal_differs(a, b) && !ending_differs(a, b) && glob_path_covers(a, b);
+	return !is_narrower(a, b) && !literal_differs(a, b) && !ending_differs(a, b) &&
+	       glob_path_covers(a, b);
 }
 
 static bool path_overlaps(const char *a, const char *b)
@@ -56,41 +83,52 @@ static bool path_overlaps(const char *a, const char *b)
 	return !literal_differs(a, b) && !ending_differs(a, b) && glob_path_overlaps(a, b);
 }
 
-/* A name covers a path that ends with it. */
+static bool is_path(const char *pattern)
+{
+	return strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;
+}
+
+/* A name covers a path that ends with it; a path covers a name only if it covers all. */
 static bool command_covers(const char *a, const char *b)
 {
 	const char *slash = strrchr(b, '/');
 
-	if (strchr(a, '/') != NULL)
-		return slash != NULL && path_covers(a, b);
+	if (is_path(a))
+		return is_path(b) ? path_covers(a, b) : path_covers(a, "**");
 	return glob_text_covers(a, slash != NULL ? slash + 1 : b);
 }
 
 /* A name that allows counts only in the system's directories. */
 static bool allowed_command_covers(const char *a, const char *b)
 {
-	if (strchr(a, '/') == NULL && strchr(b, '/') != NULL && !decide_in_system(b))
+	if (!is_path(a) && is_path(b) &&
+	    (!decide_in_system(b) || strcmp(strrchr(b, '/'), "/**") == 0))
 		return false;
 	return command_covers(a, b);
 }
 
-static bool command_overlaps(const char *a, const char *b)
+static COLD bool command_overlaps(const char *a, const char *b)
 {
-	const bool pa = strchr(a, '/') != NULL, pb = strchr(b, '/') != NULL;
+	const bool pa = is_path(a), pb = is_path(b);
 
 	if (pa && pb)
 		return path_overlaps(a, b);
-	return glob_text_overlaps(pa ? strrchr(a, '/') + 1 : a, pb ? strrchr(b, '/') + 1 : b);
+	return glob_text_overlaps(pa && strrchr(a, '/') != NULL ? strrchr(a, '/') + 1 : a,
+				  pb && strrchr(b, '/') != NULL ? strrchr(b, '/') + 1 : b);
 }
 
-static bool allowed_command_overlaps(const char *a, const char *b)
+static COLD bool allowed_command_overlaps(const char *a, const char *b)
 {
-	const char *slash = strrchr(b, '/');
+	char path[GLOB_MAX + 32];
 
-	if (strchr(a, '/') == NULL && slash != NULL && glob_is_literal(b, (size_t)(slash - b)) &&
-	    !decide_in_system(b))
-		return false;
-	return command_overlaps(a, b);
+	if (is_path(a) || !is_path(b))
+		return command_overlaps(a, b);
+	for (size_t i = 0; decide_system_dirs[i] != NULL; i++) {
+		snprintf(path, sizeof(path), "%s%s", decide_system_dirs[i], a);
+		if (path_overlaps(path, b))
+			return true;
+	}
+	return false;
 }
 
 static bool any(struct linter *t, const struct strv *a, const char *b, pattern_fn *f)
@@ -103,15 +141,6 @@ static bool any(struct linter *t, const struct strv *a, const char *b, pattern_f
 	return false;
 }
 
-/* Every pattern of b is covered by one of a. */
-static bool list_covers(struct linter *t, const struct strv *a, const struct strv *b, pattern_fn *f)
-{
-	for (size_t i = 0; i < b->n; i++)
-		if (!any(t, a, b->v[i], f))
-			return false;
-	return b->n > 0;
-}
-
 static bool list_overlaps(struct linter *t, const struct strv *a, const struct strv *b,
 			  pattern_fn *f)
 {
@@ -121,28 +150,47 @@ static bool list_overlaps(struct linter *t, const struct strv *a, const struct s
 	return false;
 }
 
-static bool same(const struct strv *a, const struct strv *b)
+/* Every pattern of b is covered by one of a. */
+static bool list_covers(struct linter *t, const struct strv *a, const struct strv *b, pattern_fn *f)
 {
-	for (size_t i = 0; i < a->n && i < b->n; i++)
-		if (strcmp(a->v[i], b->v[i]) != 0)
+	for (size_t i = 0; i < b->n; i++)
+		if (!any(t, a, b->v[i], f))
 			return false;
-	return a->n == b->n;
+	return b->n > 0;
 }
 
-static bool ports_cover(const struct source_rule *a, const struct source_rule *b, bool all)
+/* Every port of the range is in one of a's. */
+static bool range_within(const struct source_rule *a, const struct port_range *range)
 {
-	for (size_t j = 0; j < b->nport; j++) {
-		bool found = false;
+	uint32_t at = range->low;
+	bool found = true;
 
+	while (found && at <= range->high) {
+		found = false;
 		for (size_t i = 0; i < a->nport; i++)
-			found |= all ? a->port[i].low <= b->port[j].low &&
-						 b->port[j].high <= a->port[i].high
-				     : a->port[i].low <= b->port[j].high &&
-						 b->port[j].low <= a->port[i].high;
-		if (found != all)
-			return found;
+			if (a->port[i].low <= at && at <= a->port[i].high) {
+				at = a->port[i].high + 1U;
+				found = true;
+			}
 	}
-	return all;
+	return found;
+}
+
+static bool ports_cover(const struct source_rule *a, const struct source_rule *b)
+{
+	for (size_t i = 0; i < b->nport; i++)
+		if (!range_within(a, &b->port[i]))
+			return false;
+	return true;
+}
+
+static bool ports_overlap(const struct source_rule *a, const struct source_rule *b)
+{
+	for (size_t i = 0; i < a->nport; i++)
+		for (size_t j = 0; j < b->nport; j++)
+			if (a->port[i].low <= b->port[j].high && b->port[j].low <= a->port[i].high)
+				return true;
+	return false;
 }
 
 static bool cidrs_cover(const struct source_rule *a, const struct source_rule *b, bool all)
@@ -159,79 +207,247 @@ static bool cidrs_cover(const struct source_rule *a, const struct source_rule *b
 	return all;
 }
 
-/* Whether a has a condition that b lacks: it then matches less. */
-static bool asks_more(const struct source_rule *a, const struct source_rule *b)
+static bool has_text(const struct strv *list, const char *text)
 {
-	return (a->conditions & ~b->conditions) != 0;
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], text) == 0)
+			return true;
+	return false;
 }
 
-static bool covers(struct linter *t, const struct source_rule *a, const struct source_rule *b)
+/* A pattern of a that matches what the pattern of b does. What letters of flags b takes together,
+ * only the same takes, and what is for any argument. */
+static bool args_cover(struct linter *t, const struct source_rule *a, const struct source_rule *b,
+		       const char *pattern)
 {
-	if (asks_more(a, b))
+	if (b->flags && pattern[0] == '-' && glob_is_literal(pattern, strlen(pattern)))
+		return has_text(&a->args, "*") || (a->flags && has_text(&a->args, pattern));
+	return any(t, &a->args, pattern, glob_text_covers);
+}
+
+/* Either key of a rule is enough. */
+static COLD bool line_covers(struct linter *t, const struct source_rule *a,
+			     const struct source_rule *b)
+{
+	if (a->args_whole != b->args_whole)
 		return false;
-	if (t->class == OP_FILE)
-		return (b->operations & ~a->operations) == 0 &&
-		       list_covers(t, &a->paths, &b->paths, path_covers);
-	if (t->class == OP_NET)
-		return (!(a->conditions & COND_DOMAINS) ||
-			list_covers(t, &a->domains, &b->domains, domain_covers)) &&
-		       (!(a->conditions & COND_CIDRS) || cidrs_cover(a, b, true)) &&
-		       (!(a->conditions & COND_PORTS) || ports_cover(a, b, true)) &&
-		       (!(a->conditions & COND_PROTOCOLS) || (b->protocols & ~a->protocols) == 0);
-	return (!(a->conditions & COND_COMMANDS) ||
-		list_covers(t, &a->commands, &b->commands,
-			    decision_permits(a->decision) ? allowed_command_covers
-							  : command_covers)) &&
-	       (!(a->conditions & COND_SCRIPTS) ||
-		list_covers(t, &a->scripts, &b->scripts, path_covers)) &&
-	       (!(a->conditions & COND_KINDS) || (b->kinds & ~a->kinds) == 0) &&
-	       (!(a->conditions & COND_ARGS) || (same(&a->args, &b->args) && a->flags == b->flags &&
-						 a->args_whole == b->args_whole)) &&
-	       (!(a->conditions & COND_REGEX) || same(&a->regex, &b->regex));
+	for (size_t i = 0; i < b->regex.n; i++)
+		if (!has_text(&a->regex, b->regex.v[i]))
+			return false;
+	for (size_t i = 0; i < b->args.n; i++)
+		if (!args_cover(t, a, b, b->args.v[i]))
+			return false;
+	return true;
 }
 
-static bool overlaps(struct linter *t, const struct source_rule *a, const struct source_rule *b)
+/* Two that try every argument meet where an argument of each is given; a star in a pattern for the
+ * whole line leaves room for one. */
+static COLD bool lines_overlap(struct linter *t, const struct source_rule *a,
+			       const struct source_rule *b)
 {
-	const unsigned both = a->conditions & b->conditions;
+	const struct source_rule *whole = a->args_whole ? a : b;
 
-	if (t->class == OP_FILE)
-		return (a->operations & b->operations) != 0 &&
-		       list_overlaps(t, &a->paths, &b->paths, path_overlaps);
-	if (t->class == OP_NET)
-		return (!(both & COND_DOMAINS) ||
-			list_overlaps(t, &a->domains, &b->domains, domain_overlaps)) &&
-		       (!(both & COND_CIDRS) || cidrs_cover(a, b, false)) &&
-		       (!(both & COND_PORTS) || ports_cover(a, b, false)) &&
-		       (!(both & COND_PROTOCOLS) || (a->protocols & b->protocols) != 0);
-	/* An allow without 'kinds' does not match what a rule with 'kinds' is for; whether two
-	 * patterns for arguments can meet is not known. */
-	return (a->conditions & COND_KINDS) == (b->conditions & COND_KINDS) &&
-	       (both & (COND_ARGS | COND_REGEX)) == 0 && (both & COND_COMMANDS) != 0 &&
-	       list_overlaps(t, &a->commands, &b->commands,
-			     decision_permits(a->decision) ? allowed_command_overlaps
-							   : command_overlaps);
+	if (!whole->args_whole)
+		return true;
+	for (size_t i = 0; a->args_whole != b->args_whole && i < whole->args.n; i++)
+		if (strchr(whole->args.v[i], '*') != NULL)
+			return true;
+	return list_overlaps(t, &a->args, &b->args, glob_text_overlaps);
+}
+
+static const struct strv *subject(enum op_class class, const struct source_rule *r)
+{
+	return class == OP_FILE ? &r->paths : class == OP_EXEC ? &r->commands : &r->domains;
+}
+
+static const unsigned subject_of[POLICY_RULE_CLASSES] = {
+	[OP_FILE] = COND_PATHS, [OP_EXEC] = COND_COMMANDS, [OP_NET] = COND_DOMAINS};
+
+static pattern_fn *subject_covers(enum op_class class, const struct source_rule *r)
+{
+	if (class == OP_EXEC)
+		return decision_permits(r->decision) ? allowed_command_covers : command_covers;
+	return class == OP_FILE ? path_covers : domain_covers;
+}
+
+static pattern_fn *subject_overlaps(enum op_class class, const struct source_rule *r)
+{
+	if (class == OP_EXEC)
+		return decision_permits(r->decision) ? allowed_command_overlaps : command_overlaps;
+	return class == OP_FILE ? path_overlaps : domain_overlaps;
+}
+
+/* Operations of a file rule; protocols of a network rule, of which one has no ports, and whether it
+ * is for lookups. */
+static uint32_t bits_of(enum op_class class, const struct linted *x)
+{
+	const uint32_t ports = x->r->conditions & COND_PORTS ? 1U << OP_PROTO_ICMP : 0;
+	const uint32_t all = x->asks & COND_PROTOCOLS ? x->r->protocols : (1U << OP_PROTOS) - 1;
+
+	if (class != OP_NET)
+		return class == OP_FILE ? x->r->operations : 1;
+	return (all & ~ports) |
+	       (rule_is_for_lookups(x->r->decision, x->r->conditions) ? LOOKUPS : 0);
+}
+
+/* Whether a matches where b does, but for what left counts and those bits. */
+static COLD bool rest_covers(struct linter *t, const struct linted *a, const struct linted *b,
+			     unsigned counted)
+{
+	const unsigned more = a->asks & ~b->asks & ~(unsigned)(COND_PROTOCOLS | COND_LINE);
+	const unsigned asks = a->asks & ~counted;
+
+	/* an allow without 'kinds' is not for what has one */
+	if (more != 0 || (decision_permits(a->r->decision) && (b->asks & ~a->asks & COND_KINDS)))
+		return false;
+	return (!(asks & COND_CIDRS) || cidrs_cover(a->r, b->r, true)) &&
+	       (!(asks & COND_PORTS) || ports_cover(a->r, b->r)) &&
+	       (!(asks & COND_KINDS) || (b->r->kinds & ~a->r->kinds) == 0) &&
+	       (!(asks & COND_SCRIPTS) ||
+		list_covers(t, &a->r->scripts, &b->r->scripts, path_covers)) &&
+	       (!(asks & COND_LINE) || ((b->asks & COND_LINE) && line_covers(t, a->r, b->r)));
+}
+
+/* Whether a matches one of what is counted of b. */
+static bool item_covered(struct linter *t, const struct source_rule *a, const struct source_rule *b,
+			 unsigned counted, size_t i)
+{
+	if (counted == COND_PORTS)
+		return range_within(a, &b->port[i]);
+	return any(t, subject(t->class, a), subject(t->class, b)->v[i],
+		   subject_covers(t->class, a));
+}
+
+static COLD void left_init(struct linter *t, const struct linted *b, struct left *left)
+{
+	*left = (struct left){.counted = b->asks & subject_of[t->class]};
+	if (left->counted == 0)
+		left->counted = b->asks & COND_PORTS;
+	left->n = left->counted == 0		? 1
+		  : left->counted == COND_PORTS ? b->r->nport
+						: subject(t->class, b->r)->n;
+	left->open = left->n;
+	left->bits = mem_resize(NULL, left->n + 1, sizeof(*left->bits));
+	for (size_t i = 0; i < left->n; i++)
+		left->bits[i] = bits_of(t->class, b);
+}
+
+/* Takes away what a matches of what is left of b; true if that was the last of it but lookups. */
+static COLD bool take_from(struct linter *t, const struct linted *a, const struct linted *b,
+			   struct left *left)
+{
+	const uint32_t mine = bits_of(t->class, a), lookups = t->class == OP_NET ? LOOKUPS : 0;
+	const size_t before = left->open;
+	bool took = false;
+
+	if (!rest_covers(t, a, b, left->counted))
+		return false;
+	for (size_t i = 0; i < left->n; i++) {
+		const bool was_open = (left->bits[i] & ~lookups) != 0;
+
+		if ((left->bits[i] & mine) == 0 ||
+		    ((a->asks & left->counted) && !item_covered(t, a->r, b->r, left->counted, i)))
+			continue;
+		left->bits[i] &= ~mine;
+		left->open -= was_open && (left->bits[i] & ~lookups) == 0;
+		took = true;
+	}
+	left->takers += took;
+	left->allowed |= took && decision_permits(a->r->decision);
+	return left->open == 0 && before > 0;
+}
+
+static bool has_lookups(const struct left *left)
+{
+	for (size_t i = 0; i < left->n; i++)
+		if (left->bits[i] != 0)
+			return true;
+	return false;
+}
+
+static bool covers(struct linter *t, const struct linted *a, const struct linted *b)
+{
+	struct left left;
+	bool all;
+
+	left_init(t, b, &left);
+	all = take_from(t, a, b, &left);
+	free(left.bits);
+	return all;
+}
+
+static COLD bool overlaps(struct linter *t, const struct linted *a, const struct linted *b)
+{
+	const unsigned both = a->asks & b->asks, lookups = t->class == OP_NET ? LOOKUPS : 0;
+
+	if ((bits_of(t->class, a) & bits_of(t->class, b) & ~lookups) == 0 ||
+	    ((both & COND_CIDRS) && !cidrs_cover(a->r, b->r, false)) ||
+	    ((both & COND_PORTS) && !ports_overlap(a->r, b->r)))
+		return false;
+	/* an allow without 'kinds' is not for what has one */
+	if (t->class == OP_EXEC &&
+	    ((both & COND_KINDS) ? (a->r->kinds & b->r->kinds) == 0 : (b->asks & COND_KINDS) != 0))
+		return false;
+	if ((both & COND_SCRIPTS) &&
+	    !list_overlaps(t, &a->r->scripts, &b->r->scripts, path_overlaps))
+		return false;
+	if ((a->asks & COND_LINE) && (b->asks & COND_LINE) && !lines_overlap(t, a->r, b->r))
+		return false;
+	return !(both & subject_of[t->class]) ||
+	       list_overlaps(t, subject(t->class, a->r), subject(t->class, b->r),
+			     subject_overlaps(t->class, a->r));
+}
+
+/* Rule b, of which a takes the rest. What restricts commands matches by more names than what
+ * allows them: it is reached by those. */
+static COLD void tell_covered(struct linter *t, const struct source_rule *a,
+			      const struct source_rule *b, const struct left *left)
+{
+	struct problems *p = &t->l->p;
+	const char *or_final = b->decision == DECISION_deny ? ", or make it final" : "";
+
+	if (left->allowed && !decision_permits(b->decision) && t->class == OP_EXEC)
+		warning(p, b->line, b->column,
+			"%s '%s' comes too late: '%s' (line %u) allows it first; put it before "
+			"that%s",
+			decision_name(b->decision), b->name, a->name, a->line, or_final);
+	else if (t->class == OP_NET && has_lookups(left))
+		warning(p, b->line, b->column,
+			"rule '%s' is for lookups only: its connections are all matched first, the "
+			"last by '%s' (line %u)",
+			b->name, a->name, a->line);
+	else if (left->takers > 1)
+		warning(p, b->line, b->column,
+			"rule '%s' is never reached: the rules up to '%s' (line %u) match all of "
+			"it first",
+			b->name, a->name, a->line);
+	else if (left->allowed && b->decision == DECISION_deny)
+		warning(p, b->line, b->column,
+			"deny '%s' never takes effect: '%s' (line %u) allows all of it first; put "
+			"it before that, or make it final",
+			b->name, a->name, a->line);
+	else
+		warning(p, b->line, b->column,
+			"rule '%s' is never reached: '%s' (line %u) matches all of it first",
+			b->name, a->name, a->line);
 }
 
 /* What rule b meets of the earlier rule a; true if it was reported. */
-static bool compare(struct linter *t, const struct source_rule *a, const struct source_rule *b)
+static COLD bool compare(struct linter *t, const struct linted *a, const struct linted *b,
+			 struct left *left)
 {
-	struct problems *p = &t->l->p;
 	const bool late =
-		decision_permits(a->decision) && b->decision == DECISION_deny && !b->final;
+		decision_permits(a->r->decision) && b->r->decision == DECISION_deny && !b->r->final;
 
-	if (covers(t, a, b)) {
-		warning(p, b->line, b->column,
-			late ? "deny '%s' never takes effect: '%s' (line %u) allows all of it "
-			       "first; put it before that, or make it final"
-			     : "rule '%s' is never reached: '%s' (line %u) matches all of it first",
-			b->name, a->name, a->line);
+	if (take_from(t, a, b, left)) {
+		tell_covered(t, a->r, b->r, left);
 		return true;
 	}
 	if (late && overlaps(t, a, b) && !covers(t, b, a)) {
-		warning(p, b->line, b->column,
+		warning(&t->l->p, b->r->line, b->r->column,
 			"deny '%s' comes too late for what '%s' (line %u) allows first; put it "
 			"before that, or make it final",
-			b->name, a->name, a->line);
+			b->r->name, a->r->name, a->r->line);
 		return true;
 	}
 	return false;
@@ -248,7 +464,7 @@ static uint64_t bit_of(const char *s, size_t n)
 
 /* A name, the name of a path, a domain, or the first two components: what two patterns that meet
  * must share. All bits, where a special character is in the way. */
-static uint64_t pattern_bits(enum op_class class, const char *s)
+static COLD uint64_t pattern_bits(enum op_class class, const char *s)
 {
 	const char *second = s[0] == '/' ? strchr(s + 1, '/') : NULL, *name = strrchr(s, '/');
 	size_t len;
@@ -261,11 +477,9 @@ static uint64_t pattern_bits(enum op_class class, const char *s)
 	return glob_is_literal(name, strlen(name)) ? bit_of(name, strlen(name)) : UINT64_MAX;
 }
 
-static uint64_t rule_bits(enum op_class class, const struct source_rule *r)
+static COLD uint64_t rule_bits(enum op_class class, const struct source_rule *r)
 {
-	const struct strv *list = class == OP_FILE   ? &r->paths
-				  : class == OP_EXEC ? &r->commands
-						     : &r->domains;
+	const struct strv *list = subject(class, r);
 	uint64_t bits = list->n == 0 ? UINT64_MAX : 0;
 
 	for (size_t i = 0; i < list->n; i++)
@@ -273,39 +487,68 @@ static uint64_t rule_bits(enum op_class class, const struct source_rule *r)
 	return bits;
 }
 
+/* Without the conditions that everything meets. */
+static COLD unsigned rule_asks(enum op_class class, const struct source_rule *r)
+{
+	const struct port_range all = {1, UINT16_MAX};
+	unsigned asks = r->conditions;
+
+	if (class == OP_NET && range_within(r, &all))
+		asks &= ~(unsigned)COND_PORTS;
+	if (class == OP_NET && has_text(&r->domains, "*"))
+		asks &= ~(unsigned)COND_DOMAINS;
+	if (class == OP_NET && r->protocols == (1U << OP_PROTOS) - 1)
+		asks &= ~(unsigned)COND_PROTOCOLS;
+	if (class == OP_EXEC && !decision_permits(r->decision) &&
+	    (has_text(&r->commands, "*") || has_text(&r->commands, "**") ||
+	     has_text(&r->commands, "/**")))
+		asks &= ~(unsigned)COND_COMMANDS;
+	return asks;
+}
+
+/* Compares a rule with those before; false: it is too much. */
+static COLD bool lint_rule(struct linter *t, size_t j)
+{
+	const struct linted *b = &t->rule[j];
+	struct left left;
+	bool told = false;
+
+	left_init(t, b, &left);
+	for (size_t i = 0; i < j && !told && t->pairs <= MAX_PAIRS; i++) {
+		if ((t->rule[i].bits & b->bits) == 0)
+			continue;
+		t->pairs++;
+		told = compare(t, &t->rule[i], b, &left);
+	}
+	free(left.bits);
+	return t->pairs <= MAX_PAIRS;
+}
+
 static void lint_class(struct linter *t)
 {
 	for (size_t j = 1; j < t->n; j++)
-		for (size_t i = 0; i < j; i++) {
-			if ((t->bits[i] & t->bits[j]) == 0)
-				continue;
-			if (t->pairs > MAX_PAIRS) {
-				notice(&t->l->p, t->rule[j]->line, t->rule[j]->column,
-				       "too many rules: from here on they were not compared with "
-				       "those before");
-				return;
-			}
-			t->pairs++;
-			if (compare(t, t->rule[i], t->rule[j]))
-				break;
+		if (!lint_rule(t, j)) {
+			notice(&t->l->p, t->rule[j].r->line, t->rule[j].r->column,
+			       "too many rules: from here on they were not compared with those "
+			       "before");
+			return;
 		}
 }
 
-void source_lint(struct loader *l)
+COLD void source_lint(struct loader *l)
 {
 	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
 		const struct source_rules *rules = &l->to->rules[c];
-		cleanup_free const struct source_rule **order =
-			mem_resize(NULL, rules->n + 1, sizeof(struct source_rule *));
-		cleanup_free uint64_t *bits = mem_resize(NULL, rules->n + 1, sizeof(*bits));
-		struct linter t = {.l = l, .class = (enum op_class)c, .rule = order, .bits = bits};
+		cleanup_free struct linted *order =
+			mem_resize(NULL, rules->n + 1, sizeof(struct linted));
+		struct linter t = {.l = l, .class = (enum op_class)c, .rule = order};
 
 		for (unsigned final = 2; final-- > 0;)
 			for (size_t i = 0; i < rules->n; i++)
-				if (rules->v[i].final == final) {
-					bits[t.n] = rule_bits(t.class, &rules->v[i]);
-					order[t.n++] = &rules->v[i];
-				}
+				if (rules->v[i].final == final)
+					order[t.n++] = (struct linted){
+						&rules->v[i], rule_asks(t.class, &rules->v[i]),
+						rule_bits(t.class, &rules->v[i])};
 		lint_class(&t);
 	}
 }

@@ -237,7 +237,9 @@ static int by_name(const void *a, const void *b)
 				 *y = *(const struct source_rule *const *)b;
 	const int order = strcmp(x->name, y->name);
 
-	return order != 0 ? order : (x->line > y->line) - (x->line < y->line);
+	if (order != 0 || x->line != y->line)
+		return order != 0 ? order : x->line < y->line ? -1 : 1;
+	return (x->column > y->column) - (x->column < y->column);
 }
 
 static void check_names(struct loader *l)
@@ -286,22 +288,40 @@ static void source_init(struct source *s, const char *file)
 		s->limit[i] = -1;
 }
 
-/* "FILE:LINE:COLUMN: TEXT" with the word that other problems have. */
-static void report_syntax(const char *file, const char *message, struct buf *report)
-{
-	const char *text = strncmp(message, file, strlen(file)) == 0
-				   ? strstr(message + strlen(file), ": ")
-				   : NULL;
-
-	if (text == NULL)
-		buf_addf(report, "%s: error: %s\n", file, message);
-	else
-		buf_addf(report, "%.*s: error%s\n", (int)(text - message), message, text);
-}
-
 static void tell_twice(const struct yaml_item *item, void *arg)
 {
 	problem(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
+}
+
+/* "FILE:LINE:COLUMN: TEXT", of which problems have the parts. */
+static void tell_syntax(struct problems *p, const struct err *why)
+{
+	const size_t len = strlen(p->file);
+	const char *at = why->message + len;
+	char *end = NULL;
+	unsigned long line, column;
+
+	if (strncmp(why->message, p->file, len) != 0 || *at++ != ':') {
+		problem(p, 1, 1, "%s", why->message);
+		return;
+	}
+	line = strtoul(at, &end, 10);
+	column = strtoul(end + (*end == ':'), &end, 10);
+	problem(p, (unsigned)line, (unsigned)column, "%s", end + strspn(end, ": "));
+}
+
+struct yaml *source_read(struct problems *p, const char *text, size_t len)
+{
+	const struct yaml_twice twice = {tell_twice, p};
+	const struct yaml_text in = {text, len, &twice};
+	struct yaml *y = NULL;
+	struct err why = {0};
+
+	if (yaml_parse_telling(p->file, &in, &y, &why) < 0) {
+		tell_syntax(p, &why);
+		return NULL;
+	}
+	return y;
 }
 
 int source_load(const char *file, const char *text, size_t len, const struct policy_options *o,
@@ -310,23 +330,13 @@ int source_load(const char *file, const char *text, size_t len, const struct pol
 	struct loader l = {.o = o,
 			   .p = {.file = file, .out = report, .err = err, .strict = o->strict},
 			   .to = out};
-	const struct yaml_twice twice = {tell_twice, &l.p};
-	const struct yaml_text in = {text, len, &twice};
-	struct err why = {0};
-	struct yaml *y = NULL;
-	int rc;
+	struct yaml *y;
 
 	source_init(out, file);
-	rc = yaml_parse_telling(file, &in, &y, &why);
-	if (rc < 0) {
-		if (report != NULL)
-			report_syntax(file, why.message, report);
-		return l.p.errors > 0 ? -E_BAD_REQUEST
-				      : err_set(err, why.code, why.subject, "%s", why.message);
-	}
-	if (y->kind == YAML_MAP)
+	y = source_read(&l.p, text, len);
+	if (y != NULL && y->kind == YAML_MAP)
 		load_top(&l, y);
-	else
+	else if (y != NULL)
 		problem(&l.p, y->line, y->column, "a policy is a map of keys");
 	yaml_free(y);
 	if (l.p.errors == 0)

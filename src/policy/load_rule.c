@@ -122,11 +122,14 @@ static void add_regex(struct loader *l, const struct yaml *y, struct source_rule
 static void add_domain(struct loader *l, const struct yaml *y, struct source_rule *r)
 {
 	char normal[DOMAIN_ROOM];
+	struct op_address address;
 	const char *wrong;
 
 	if (!countable(l, y))
 		return;
 	wrong = domain_check(y->text, normal);
+	if (wrong == NULL && op_address_parse(normal, &address))
+		wrong = "an address is no name: it stands in 'cidrs'";
 	if (wrong != NULL)
 		pattern_problem(l, y, wrong);
 	else

@@ -11,6 +11,7 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 		 "version: 2\nname: bed\nkind: paths\nitms: [a]\nitems: ['a/b', '@good', [x]]\n"},
 		{"broken", "a: [\n"},
 		{"list", "[a]\n"},
+		{"twice", "version: 1\nname: twice\nname: x\nkind: paths\nitems: [x]\n"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
@@ -93,7 +94,7 @@ static const struct {
 	{F("paths: [[a]], decision: deny"), "error: 'item' must be a text"},
 	{F("paths: ['${HOM}/a'], decision: deny"),
 	 "error: unknown variable 'HOM' (did you mean 'HOME'?)"},
-	{F("paths: ['${HOME'], decision: deny"), "error: unknown variable 'HOME'"},
+	{F("paths: ['${HOME'], decision: deny"), "p:4:23: error: '${HOME': '${' without '}'"},
 	{F("paths: ['/a'], operations: [reed], decision: deny"),
 	 "error: unknown operation 'reed' (did you mean 'read'?)"},
 	{F("paths: ['/a'], decision: allow, final: true"), "error: only a deny can be final"},
@@ -126,11 +127,17 @@ static const struct {
 	{N("cidrs: [10.0.0.1/8], decision: deny"), "(did you mean '10.0.0.0/8'?)"},
 	{N("cidrs: [x], decision: deny"), "error: 'x': this is no address block"},
 	{N("domains: ['a*'], decision: deny"), "error: 'a*': a star stands alone"},
+	{N("domains: [10.0.0.1], decision: deny"), "error: '10.0.0.1': an address is no name"},
+	{N("domains: ['10.0.0.1.'], decision: deny"), "error: '10.0.0.1.': an address is no name"},
 	{N("protocols: [tpc], decision: deny"),
 	 "error: unknown protocol 'tpc' (did you mean 'tcp'?)"},
 	{HEAD "file_rules:\n  - {name: a, paths: ['/a'], decision: deny}\ncommand_rules:\n"
 	      "  - {name: a, commands: [a], decision: deny}\n",
 	 "p:6:5: error: a rule 'a' stands at line 4 already"},
+	{HEAD
+	 "file_rules: [{name: a, paths: ['/a'], decision: deny},\n"
+	 " {name: b, paths: ['/b'], decision: deny}, {name: b, paths: ['/c'], decision: deny}]\n",
+	 "p:4:44: error: a rule 'b' stands at line 4 already"},
 	{HEAD "resource_limits: []\n", "'resource_limits' is a map"},
 	{HEAD "resource_limits: {pid_max: 1}\n",
 	 "p:3:19: error: unknown limit 'pid_max' (did you mean 'pids_max'?)"},
@@ -154,7 +161,10 @@ static const struct {
 	{F("paths: ['@bad'], decision: deny"), "bad.yaml:5:9: error: 'a/b': a path pattern"},
 	{F("paths: ['@bad'], decision: deny"), "bad.yaml:5:16: error: a set cannot hold a set"},
 	{F("paths: ['@bad'], decision: deny"), "bad.yaml:5:25: error: 'item' must be a text"},
-	{F("paths: ['@broken'], decision: deny"), "broken.yaml:2:1: did not find"},
+	{F("paths: ['@broken', x], decision: deny"), "broken.yaml:2:1: error: did not find"},
+	{F("paths: ['@broken', x], decision: deny"), "p:4:34: error: 'x': a path pattern begins"},
+	{F("paths: ['@twice'], decision: deny"), "twice.yaml:3:1: error: key 'name' stands here"},
+	{F("paths: ['@twice'], decision: deny"), "twice.yaml:5:9: error: 'x': a path pattern"},
 	{F("paths: ['@list'], decision: deny"), "list.yaml:1:1: error: a set is a map of keys"},
 	{N("domains: ['@good'], decision: deny"), "error: 'kind: domains' is needed"},
 };
@@ -238,10 +248,7 @@ static const struct {
 	 NULL},
 	{HEAD "command_rules:\n  - {name: a, commands: ['r*'], decision: allow}\n"
 	      "  - {name: b, commands: [rm], args_pattern: [x], decision: deny}\n",
-	 "deny 'b' never takes effect"},
-	{HEAD "command_rules:\n  - {name: a, commands: [rm], args_pattern: [y], decision: allow}\n"
-	      "  - {name: b, commands: [rm], args_pattern: [x], decision: deny}\n",
-	 NULL},
+	 "deny 'b' comes too late: 'a' (line 4) allows it first"},
 	{HEAD "command_rules:\n  - {name: a, commands: [rm], args_pattern: [x], decision: deny}\n"
 	      "  - {name: b, commands: [/bin/rm], args_pattern: [x], decision: allow}\n",
 	 "rule 'b' is never reached"},
@@ -254,14 +261,14 @@ static const struct {
 	 NULL},
 	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: allow}\n"
 	      "  - {name: b, commands: [/usr/bin/git], decision: deny}\n",
-	 "deny 'b' never takes effect"},
+	 "deny 'b' comes too late: 'a' (line 4) allows it first"},
 	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: allow}\n"
 	      "  - {name: b, commands: ['/**/git'], decision: deny}\n",
 	 "deny 'b' comes too late"},
 	{HEAD "command_rules:\n  - {name: a, commands: [git], decision: deny}\n"
 	      "  - {name: b, commands: [/opt/x/git], decision: allow}\n",
 	 "rule 'b' is never reached"},
-	{F("paths: ['@none', '/a'], decision: allow"), "p:4:23: warning: there is no set 'none'"},
+	{F("paths: ['@none', '/a'], decision: allow"), "p:4:23: notice: there is no set 'none'"},
 	{F("paths: ['@good'], decision: deny"), NULL},
 	{N("domains: ['@empty'], decision: allow"), NULL},
 };

@@ -83,9 +83,13 @@ char *value_expand(struct loader *l, const struct yaml *y, bool glob)
 			buf_adds(&out, p);
 			return buf_take(&out);
 		}
-		value = end != NULL ? variable(l, at + 2, (size_t)(end - at - 2)) : NULL;
+		if (end == NULL) {
+			problem(&l->p, y->line, y->column, "'%.100s': '${' without '}'", y->text);
+			return NULL;
+		}
+		value = variable(l, at + 2, (size_t)(end - at - 2));
 		if (value == NULL) {
-			escaped = mem_strndup(at + 2, strcspn(at + 2, "}"));
+			escaped = mem_strndup(at + 2, (size_t)(end - at - 2));
 			problem_unknown(&l->p, y->line, y->column, "variable", escaped, known);
 			return NULL;
 		}

@@ -23,7 +23,7 @@ static int damaged(struct err *err, const char *what)
 	return err_set(err, E_BAD_REQUEST, NULL, "the policy snapshot is damaged: %s", what);
 }
 
-static const char *check_parts(const struct snapshot_head *h, size_t len)
+static COLD const char *check_parts(const struct snapshot_head *h, size_t len)
 {
 	size_t at = sizeof(*h);
 
@@ -49,7 +49,7 @@ static bool text_ok(const struct policy *p, uint32_t at)
 	return at < p->head->part[PART_TEXT].n && (at == 0 || p->text[at - 1] == '\0');
 }
 
-static bool texts_ok(const struct policy *p)
+static COLD bool texts_ok(const struct policy *p)
 {
 	const uint64_t n = p->head->part[PART_TEXT].n;
 
@@ -86,7 +86,8 @@ static bool domain_ok(const char *text)
 	return domain_check(text, normal) == NULL && strcmp(text, normal) == 0;
 }
 
-static bool patterns_ok(const struct policy *p, const struct snapshot_span *s, pattern_ok_fn *ok)
+static COLD bool patterns_ok(const struct policy *p, const struct snapshot_span *s,
+			     pattern_ok_fn *ok)
 {
 	if (!span_ok(s, p->head->part[PART_PATTERNS].n))
 		return false;
@@ -101,7 +102,7 @@ static bool any_text(const char *text)
 	return true;
 }
 
-static bool rule_ok(const struct policy *p, unsigned class, const struct snapshot_rule *r)
+static COLD bool rule_ok(const struct policy *p, unsigned class, const struct snapshot_rule *r)
 {
 	static pattern_ok_fn *const subject[] = {
 		[OP_FILE] = path_ok, [OP_EXEC] = command_ok, [OP_NET] = domain_ok};
@@ -127,7 +128,7 @@ static bool rule_ok(const struct policy *p, unsigned class, const struct snapsho
 }
 
 /* The postings of a span name rules of the class, in order, and patterns of theirs. */
-static bool postings_ok(const struct policy *p, unsigned class, const struct snapshot_span *s)
+static COLD bool postings_ok(const struct policy *p, unsigned class, const struct snapshot_span *s)
 {
 	const struct snapshot_class *c = &p->head->class[class];
 
@@ -149,7 +150,7 @@ static bool postings_ok(const struct policy *p, unsigned class, const struct sna
 	return true;
 }
 
-static const char *check_class(const struct policy *p, unsigned class)
+static COLD const char *check_class(const struct policy *p, unsigned class)
 {
 	const struct snapshot_class *c = &p->head->class[class];
 
@@ -169,7 +170,7 @@ static const char *check_class(const struct policy *p, unsigned class)
 	return NULL;
 }
 
-static const char *check_all(const struct policy *p)
+static COLD const char *check_all(const struct policy *p)
 {
 	const struct snapshot_head *h = p->head;
 	const char *wrong = NULL;
@@ -189,7 +190,7 @@ static const char *check_all(const struct policy *p)
 }
 
 /* Compiles the patterns that need it; which pattern is which regex is kept beside. */
-static int add_regexes(struct policy *p, struct err *err)
+static COLD int add_regexes(struct policy *p, struct err *err)
 {
 	const struct snapshot_class *c = &p->head->class[OP_EXEC];
 	size_t n = 0;
@@ -230,7 +231,7 @@ static void set_pointers(struct policy *p, const void *bytes)
 	p->text = base + p->head->part[PART_TEXT].at;
 }
 
-static const char *check_head(const struct snapshot_head *h, size_t len)
+static COLD const char *check_head(const struct snapshot_head *h, size_t len)
 {
 	const size_t from = offsetof(struct snapshot_head, shadow);
 	uint8_t digest[HASH_LEN];

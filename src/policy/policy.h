@@ -40,7 +40,8 @@ struct policy_options {
 };
 
 /* Compiles a policy file. Every problem goes to report (may be NULL), one line each,
- * "FILE:LINE:COLUMN: error: …" or "warning: …"; err gets the first error. out is appended to. */
+ * "FILE:LINE:COLUMN: error: …", "warning: …" or "notice: …"; err gets the first error. out is
+ * appended to. */
 int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
 		   struct buf *report, struct buf *out, struct err *err);
 

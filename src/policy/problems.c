@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/source.h"
 #include <stdio.h>
+#include <string.h>
 
 #define LINES_MAX 200 /* the last one counts the rest */
 #define TEXT_LEN 400
 
-static void add(struct problems *p, bool error, unsigned line, unsigned column, const char *text)
+/* level: "error", "warning", or "notice" where --strict does not count either. */
+static void add(struct problems *p, const char *level, unsigned line, unsigned column,
+		const char *text)
 {
-	if (error && p->errors++ == 0)
+	if (strcmp(level, "error") == 0 && p->errors++ == 0)
 		err_set(p->err, E_BAD_REQUEST, p->file, "%s:%u:%u: %s", p->file, line, column,
 			text);
 	if (p->out != NULL && p->shown < LINES_MAX)
-		buf_addf(p->out, "%s:%u:%u: %s: %s\n", p->file, line, column,
-			 error ? "error" : "warning", text);
+		buf_addf(p->out, "%s:%u:%u: %s: %s\n", p->file, line, column, level, text);
 	p->shown++;
 }
 
@@ -24,7 +26,7 @@ void problem(struct problems *p, unsigned line, unsigned column, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	add(p, true, line, column, text);
+	add(p, "error", line, column, text);
 }
 
 void warning(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
@@ -35,7 +37,7 @@ void warning(struct problems *p, unsigned line, unsigned column, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	add(p, p->strict, line, column, text);
+	add(p, p->strict ? "error" : "warning", line, column, text);
 }
 
 void notice(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
@@ -46,7 +48,7 @@ void notice(struct problems *p, unsigned line, unsigned column, const char *fmt,
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	add(p, false, line, column, text);
+	add(p, "notice", line, column, text);
 }
 
 void problem_unknown(struct problems *p, unsigned line, unsigned column, const char *what,

@@ -10,7 +10,10 @@
 #define HEAP_KIB 256
 #define ARENA ((size_t)640 * 1024)
 #define NESTING 32
-#define OPTIONS (PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY)
+#define SCANNED 16 /* characters that are passed over at the cost of a step */
+#define OPTIONS                                                                            \
+	(PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY | \
+	 PCRE2_AUTO_CALLOUT)
 
 struct arena {
 	size_t used;
@@ -24,6 +27,8 @@ struct regexes {
 	pcre2_match_context *limits;
 	pcre2_match_data *match;
 	char *joined; /* owned, REGEX_SUBJECT */
+	size_t left;  /* steps that the matches of this decision may still take */
+	size_t at;    /* where the last step was */
 };
 
 static void *arena_take(size_t n, void *arg)
@@ -40,6 +45,21 @@ static void *arena_take(size_t n, void *arg)
 
 static void arena_give(void *p, void *arg)
 {
+}
+
+/* Called before every item of a pattern. PCRE2's own limit is of one try at one place of the
+ * subject; this one is of all tries. */
+static int count_step(pcre2_callout_block *b, void *arg)
+{
+	struct regexes *r = arg;
+	const size_t scanned = b->current_position > r->at ? b->current_position - r->at : 0;
+	const size_t cost = 1 + scanned / SCANNED;
+
+	r->at = b->current_position;
+	if (cost > r->left)
+		return PCRE2_ERROR_MATCHLIMIT;
+	r->left -= cost;
+	return 0;
 }
 
 static int compile(const char *pattern, pcre2_code **out, struct err *err)
@@ -82,8 +102,15 @@ struct regexes *regexes_new(void)
 	pcre2_set_match_limit(r->limits, REGEX_STEPS);
 	pcre2_set_depth_limit(r->limits, REGEX_DEPTH);
 	pcre2_set_heap_limit(r->limits, HEAP_KIB);
+	pcre2_set_callout(r->limits, count_step, r);
+	regexes_begin(r);
 	r->joined = mem_alloc(REGEX_SUBJECT);
 	return r;
+}
+
+void regexes_begin(struct regexes *r)
+{
+	r->left = REGEX_TOTAL;
 }
 
 int regexes_add(struct regexes *r, const char *pattern, struct err *err)
@@ -117,6 +144,7 @@ enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, s
 
 	if (len > REGEX_SUBJECT)
 		return REGEX_OVER;
+	r->at = 0;
 	rc = pcre2_match(r->code[i], (PCRE2_SPTR)text, len, 0, 0, r->match, r->limits);
 	return rc >= 0 ? REGEX_YES : rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_OVER;
 }

@@ -9,7 +9,8 @@
 #include <stddef.h>
 
 #define REGEX_MAX 1024	      /* bytes of a pattern */
-#define REGEX_STEPS 20000     /* match limit */
+#define REGEX_STEPS 20000     /* match limit, of one try */
+#define REGEX_TOTAL 1000000   /* steps of all matches of a decision */
 #define REGEX_DEPTH 500	      /* depth limit */
 #define REGEX_SUBJECT 131072  /* bytes; what is longer is over the limit */
 #define REGEX_PATTERNS 100000 /* of a policy */
@@ -21,6 +22,8 @@ int regex_check(const char *pattern, struct err *err);
 struct regexes *regexes_new(void);
 int regexes_add(struct regexes *r, const char *pattern, struct err *err);
 void regexes_free(struct regexes *r); /* NULL is fine */
+/* The matches that follow are those of another decision. */
+void regexes_begin(struct regexes *r);
 enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, size_t len);
 /* Tries one string after the other, and all of them joined by spaces; or only these. */
 enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,

@@ -81,6 +81,39 @@ static void pol_1_arguments_one_by_one_and_joined(void **state)
 	free(big);
 }
 
+/* One try may stay below its limit, and a line has many places to try. */
+static void pol_1_all_matches_of_a_decision_have_one_limit(void **state)
+{
+	enum { RUN = 12, RUNS = 2000 };
+	struct regexes *r = regexes_new();
+	char *text = mem_alloc((RUN + 1) * RUNS + 1);
+	const char *v[] = {text + (RUN + 1) * (RUNS - 1), text};
+
+	for (size_t i = 0; i < (RUN + 1) * RUNS; i++)
+		text[i] = i % (RUN + 1) == RUN ? '!' : 'a';
+	regexes_add(r, "(a+)+$", NULL);
+	regexes_add(r, "[a-z]*1", NULL);
+	regexes_add(r, "z", NULL);
+	assert_int_equal(regexes_match(r, 0, text, RUN + 1), REGEX_NO);
+	assert_int_equal(regexes_match(r, 0, text, (RUN + 1) * RUNS), REGEX_OVER);
+	/* there is nothing left, until the next decision */
+	assert_int_equal(regexes_match(r, 0, text, RUN + 1), REGEX_OVER);
+	regexes_begin(r);
+	assert_int_equal(regexes_match(r, 0, text, RUN + 1), REGEX_NO);
+	assert_int_equal(regexes_match_args(r, 0, v, 1, false), REGEX_NO);
+	assert_int_equal(regexes_match_args(r, 0, v, 2, false), REGEX_OVER);
+	/* what is passed over counts as well */
+	regexes_begin(r);
+	memset(text, 'a', (RUN + 1) * RUNS);
+	memcpy(text + (RUN + 1) * RUNS - 2, " 1", 2);
+	assert_int_equal(regexes_match(r, 1, text, (RUN + 1) * RUNS / 10), REGEX_NO);
+	assert_int_equal(regexes_match(r, 1, text, (RUN + 1) * RUNS), REGEX_OVER);
+	regexes_begin(r);
+	assert_int_equal(regexes_match(r, 2, text, (RUN + 1) * RUNS), REGEX_NO);
+	regexes_free(r);
+	free(text);
+}
+
 /* Patterns that backtrack deeply use what was allocated before, again and again. */
 static void pol_6_deep_patterns_use_the_same_memory_again(void **state)
 {
@@ -91,6 +124,7 @@ static void pol_6_deep_patterns_use_the_same_memory_again(void **state)
 	regexes_add(r, "((((((((a*)*)*)*)*)*)*)*)c", NULL);
 	memset(text, 'a', sizeof(text));
 	for (unsigned i = 0; i < 2000; i++) {
+		regexes_begin(r);
 		regexes_match(r, i % 2, text, sizeof(text));
 		assert_int_equal(regexes_match(r, 0, "ac", 2), REGEX_YES);
 	}
@@ -103,6 +137,7 @@ int main(void)
 		cmocka_unit_test(pol_1_patterns_are_checked),
 		cmocka_unit_test(pol_1_what_costs_too_much_is_over_the_limit),
 		cmocka_unit_test(pol_1_arguments_one_by_one_and_joined),
+		cmocka_unit_test(pol_1_all_matches_of_a_decision_have_one_limit),
 		cmocka_unit_test(pol_6_deep_patterns_use_the_same_memory_again),
 	};
 

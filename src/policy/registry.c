@@ -8,18 +8,17 @@
 /* The host of a URL whose "//" ended before p; false if it has none. */
 static bool read_host(const char *p, const char *end, char out[DOMAIN_ROOM])
 {
-	const char *stop = p, *at;
+	const char *stop = p, *at, *colon;
 	char text[DOMAIN_ROOM];
 	size_t len;
 
-	while (stop < end && strchr("/ \t\"',|)>]?#", *stop) == NULL && *stop != '\0')
+	while (stop < end && strchr("/ \t\r\"',;|)<>]}?#", *stop) == NULL && *stop != '\0')
 		stop++;
 	at = memrchr(p, '@', (size_t)(stop - p));
 	if (at != NULL)
 		p = at + 1;
-	len = strcspn(p, ":");
-	if (len > (size_t)(stop - p))
-		len = (size_t)(stop - p);
+	colon = memchr(p, ':', (size_t)(stop - p));
+	len = (size_t)((colon != NULL ? colon : stop) - p);
 	if (len == 0 || len >= sizeof(text))
 		return false;
 	memcpy(text, p, len);
@@ -36,9 +35,12 @@ static void read_line(const char *p, const char *end, struct strv *hosts)
 		p++;
 	if (p < end && (*p == '#' || *p == ';'))
 		return;
+	for (const char *c = p + 1; c < end; c++)
+		if (*c == '#' && (c[-1] == ' ' || c[-1] == '\t'))
+			end = c; /* a comment */
 	while ((p = memmem(p, (size_t)(end - p), "://", 3)) != NULL) {
 		p += 3;
-		if (read_host(p, end, host) && strchr(host, '.') != NULL &&
+		if (read_host(p, end, host) && strcmp(host, "localhost") != 0 &&
 		    !op_address_parse(host, &literal))
 			strv_add_new(hosts, host);
 	}

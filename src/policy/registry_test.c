@@ -11,9 +11,13 @@ static void pol_1_hosts_are_read_from_settings(void **state)
 		"GOPROXY=https://three.example,direct|https://four.example\n"
 		"registry = \"sparse+https://five.example/\"\n"
 		"cdrom://[Debian]/ file:///etc/x http://localhost/ http://10.0.0.1/ http://\n"
+		"url = https://seven.example\r\n"
+		"<url>https://eight.example</url> deb http://nine/debian x # http://old.example\n"
+		"a#b=https://ten.example; https://${HOST}/\n"
 		"index-url = https://six.example";
-	static const char *const want[] = {"deb.one.example", "two.example",  "three.example",
-					   "four.example",    "five.example", "six.example"};
+	static const char *const want[] = {
+		"deb.one.example", "two.example",   "three.example", "four.example", "five.example",
+		"seven.example",   "eight.example", "nine",	     "ten.example",  "six.example"};
 	struct strv hosts = {0};
 
 	policy_registry_hosts(text, strlen(text), &hosts);

@@ -43,16 +43,11 @@ static void check_head(struct loader *l, const struct yaml *set, const char *nam
 static void read_set(struct loader *l, const char *name, const char *kind, const struct buf *text,
 		     item_fn *add, struct source_rule *r)
 {
-	struct yaml *set = NULL;
-	struct err err = {0};
+	struct yaml *set = source_read(&l->p, text->data != NULL ? text->data : "", text->len);
 	const struct yaml *items;
 
-	if (yaml_parse(l->p.file, text->data != NULL ? text->data : "", text->len, &set, &err) <
-	    0) {
-		/* the message has the position already */
-		problem(&l->p, 1, 1, "%s", err.message);
+	if (set == NULL)
 		return;
-	}
 	if (set->kind != YAML_MAP) {
 		problem(&l->p, set->line, set->column, "a set is a map of keys");
 		yaml_free(set);

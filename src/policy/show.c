@@ -14,6 +14,8 @@ static const char *const word[POLICY_RULE_CLASSES] = {
 static const char *const others[POLICY_RULE_CLASSES] = {
 	[OP_FILE] = "other files", [OP_EXEC] = "other commands", [OP_NET] = "other destinations"};
 
+static const char *const kinds[] = {"memfd", "deleted", "loader"};
+
 /* "a, b and 3 more" */
 static void format_patterns(const struct policy *p, const struct snapshot_span *s, struct buf *out)
 {
@@ -40,6 +42,19 @@ static void format_cidrs(const struct policy *p, const struct snapshot_rule *r, 
 		buf_adds(out, i > 0 ? ", " : "");
 		cidr_format(&p->cidrs[r->cidrs.at + i], out);
 	}
+	if (r->cidrs.n > PATTERNS_SHOWN)
+		buf_addf(out, " and %u more", r->cidrs.n - PATTERNS_SHOWN);
+}
+
+static void format_kinds(const struct snapshot_rule *r, struct buf *out)
+{
+	const char *between = out->len > 0 ? " as " : "programs of kind ";
+
+	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++)
+		if (r->bits & 1U << i) {
+			buf_addf(out, "%s%s", between, kinds[i]);
+			between = ", ";
+		}
 }
 
 /* What the rule is about, in a few words. */
@@ -51,9 +66,15 @@ static void format_subject(const struct policy *p, unsigned class, const struct 
 		buf_adds(out, r->subject.n > 0 ? " with scripts " : "scripts ");
 		format_patterns(p, &r->scripts, out);
 	}
+	if (class == OP_EXEC && r->bits != 0)
+		format_kinds(r, out);
 	if (r->args.n > 0) {
 		buf_adds(out, " with arguments ");
 		format_patterns(p, &r->args, out);
+	}
+	if (r->regex.n > 0) {
+		buf_adds(out, r->args.n > 0 ? " or like " : " with arguments like ");
+		format_patterns(p, &r->regex, out);
 	}
 	if (r->cidrs.n > 0) {
 		buf_adds(out, out->len > 0 ? " at " : "");
@@ -63,6 +84,13 @@ static void format_subject(const struct policy *p, unsigned class, const struct 
 		buf_adds(out, out->len > 0 ? " on port " : "port ");
 		format_ports(p, r, out);
 	}
+	for (unsigned i = 0, n = 0; class == OP_NET && i < OP_PROTOS; i++)
+		if (r->bits & 1U << i)
+			buf_addf(out, "%s%s",
+				 n++ > 0	? ", "
+				 : out->len > 0 ? " by "
+						: "",
+				 op_proto_name((enum op_proto)i));
 }
 
 static bool concerns(const struct snapshot_rule *r, const struct op *op)
@@ -145,7 +173,6 @@ static void format_list(const struct policy *p, const char *key, const struct sn
 
 static void format_bits(unsigned class, const struct snapshot_rule *r, struct jw *w)
 {
-	static const char *const kinds[] = {"memfd", "deleted", "loader"};
 	static const char *const key[POLICY_RULE_CLASSES] = {
 		[OP_FILE] = "operations", [OP_EXEC] = "kinds", [OP_NET] = "protocols"};
 	static const unsigned most[POLICY_RULE_CLASSES] = {

@@ -113,7 +113,7 @@ static void exe_2_what_is_allowed_instead(void **state)
 	assert_int_equal(lines.n, 4);
 	assert_string_equal(lines.v[3], "other commands");
 	assert_string_equal(lines.v[0], "read of /w/**");
-	assert_string_equal(lines.v[1], "a.example at 10.0.0.0/8 on port 1, 2-3");
+	assert_string_equal(lines.v[1], "a.example at 10.0.0.0/8 on port 1, 2-3 by udp");
 	assert_string_equal(lines.v[2], "a with arguments b");
 	strv_done(&lines);
 	kit_close(&k);
@@ -135,6 +135,43 @@ static void exe_2_what_is_allowed_instead(void **state)
 	kit_close(&k);
 }
 
+/* None is empty or says more than the rule. */
+static void exe_2_what_is_allowed_instead_is_whole(void **state)
+{
+	const struct op net = {.class = OP_NET, .net = {.host = "x", .port = 1}},
+			exec = {.class = OP_EXEC, .exec = {.path = "/x"}};
+	static const char *const want[] = {
+		"tcp, icmp",
+		"1.0.0.0/8, 2.0.0.0/8, 3.0.0.0/8, 4.0.0.0/8, 5.0.0.0/8, ::/8 and 1 more",
+		"programs of kind memfd, loader",
+		"a as deleted",
+		"b with arguments like ^x$",
+		"c with arguments y or like ^x$",
+		"other commands"};
+	struct strv lines = {0};
+	struct kit k;
+
+	kit_open(&k,
+		 HEAD "network_rules:\n"
+		      "  - {name: a, protocols: [icmp, tcp], decision: allow}\n"
+		      "  - {name: b, cidrs: [1.0.0.0/8, 2.0.0.0/8, 3.0.0.0/8, 4.0.0.0/8,\n"
+		      "     5.0.0.0/8, '::/8', 6.0.0.0/8], decision: allow}\n"
+		      "command_rules:\n"
+		      "  - {name: c, kinds: [memfd, loader], decision: allow}\n"
+		      "  - {name: d, commands: [a], kinds: [deleted], decision: allow}\n"
+		      "  - {name: e, commands: [b], args_regex: ['^x$'], decision: allow}\n"
+		      "  - {name: f, commands: [c], args_regex: ['^x$'], args_pattern: [y],\n"
+		      "     decision: allow}\n",
+		 NULL);
+	policy_alternatives(k.p, &net, &lines);
+	policy_alternatives(k.p, &exec, &lines);
+	assert_int_equal(lines.n, ARRAY_LEN(want));
+	for (size_t i = 0; i < lines.n; i++)
+		assert_string_equal(lines.v[i], want[i]);
+	strv_done(&lines);
+	kit_close(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +179,7 @@ int main(void)
 		cmocka_unit_test(pol_7_a_summary_for_who_works_under_it),
 		cmocka_unit_test(pol_7_a_long_policy_has_a_short_summary),
 		cmocka_unit_test(exe_2_what_is_allowed_instead),
+		cmocka_unit_test(exe_2_what_is_allowed_instead_is_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

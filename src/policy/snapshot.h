@@ -145,6 +145,7 @@ struct decide_net {
 };
 struct found decide_file(const struct policy *p, enum op_file op, const char *path);
 struct found decide_exec(const struct policy *p, const struct op *op);
+extern const char *const decide_system_dirs[]; /* NULL-ended; each ends with a slash */
 /* Whether the path is of a file right in a directory of the system's programs. */
 bool decide_in_system(const char *path);
 struct found decide_net(const struct policy *p, const struct decide_net *n);

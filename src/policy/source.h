@@ -90,6 +90,10 @@ int source_load(const char *file, const char *text, size_t len, const struct pol
 		struct buf *report, struct source *out, struct err *err);
 void source_done(struct source *s);
 
+/* Reads a file of keys and tells all that is wrong with its form, with its place; NULL if nothing
+ * can be made of it. */
+struct yaml *source_read(struct problems *p, const char *text, size_t len);
+
 /* load_rule.c */
 void rule_load(struct loader *l, enum op_class class, const struct yaml *y);
 void rule_done(struct source_rule *r);
@@ -119,4 +123,15 @@ void source_compile(const struct source *s, const struct policy_options *o, stru
 static inline bool decision_permits(enum decision d)
 {
 	return d == DECISION_allow || d == DECISION_log;
+}
+
+/* Whether a network rule that has the name counts for a lookup: see decide_net.c. */
+static inline bool rule_is_for_lookups(enum decision d, unsigned conditions)
+{
+	const unsigned beside = conditions & (COND_CIDRS | COND_PORTS | COND_PROTOCOLS);
+
+	if (!decision_permits(d))
+		/* an approve for a port is what stands between the name and the agent */
+		return beside == 0 || (d == DECISION_approve && !(beside & COND_CIDRS));
+	return (conditions & COND_DOMAINS) != 0 || !(beside & COND_CIDRS);
 }

@@ -14,10 +14,12 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define NAMES 7
 #define SKIPPED 77
+#define NOBODY 61234
 
 static void plan_with(struct sandbox_plan *p, unsigned names)
 {
@@ -86,6 +88,40 @@ static void sbx_5_never_for_root(void **state)
 	assert_int_equal(judged(NAMES, true, true), 0);
 }
 
+/* In a child, as a user who may have no process more. */
+static int judge_crowded(void)
+{
+	const struct rlimit none = {1, 1};
+	struct sandbox_prepared out = {.orders = -1};
+	struct sandbox_plan p;
+	struct sandbox_start start = {.plan = &p, .init_fd = -1, .init_link = -1};
+	struct err err = {0};
+
+	plan_with(&p, NAMES);
+	p.session_id = mem_strdup("s");
+	start.tree_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if ((geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0) ||
+	    setrlimit(RLIMIT_NPROC, &none) < 0)
+		return 1;
+	if (sandbox_must_be_bare(&p))
+		return 2;
+	if (sandbox_prepare_init(&start, &out, &err) != -E_UNAVAILABLE)
+		return 3;
+	return strstr(err.message, "RLIMIT_NPROC") != NULL ? 0 : 4;
+}
+
+/* SBX-5: else whoever fills the process table would decide about the next session's walls. */
+static void sbx_5_a_want_of_processes_takes_no_wall(void **state)
+{
+	int status;
+	const pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(judge_crowded());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* This machine has them, or the other tests of this folder would not run. */
 static void sbx_5_never_where_namespaces_work(void **state)
 {
@@ -127,6 +163,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_5_every_namespace_must_be_named),
 		cmocka_unit_test(sbx_5_never_for_root),
+		cmocka_unit_test(sbx_5_a_want_of_processes_takes_no_wall),
 		cmocka_unit_test(sbx_5_never_where_namespaces_work),
 		cmocka_unit_test(sbx_5_processes_must_be_seen),
 	};

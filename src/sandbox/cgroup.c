@@ -134,6 +134,11 @@ int cgroup_group(const struct cgroup_host *host, size_t tree, const char *id)
 	return openat(host->tree[tree].dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+char *cgroup_end_of_path(const char *id)
+{
+	return mem_printf("/" PREFIX "%s", id);
+}
+
 static int make_group(int dir, const char *name)
 {
 	if (mkdirat(dir, name, 0755) == 0)

@@ -41,6 +41,8 @@ struct cgroup_host {
  * is used. Never fails: what is missing has its reason in why. */
 void cgroup_host_open(struct cgroup_host *host, const char *parent);
 void cgroup_host_close(struct cgroup_host *host);
+/* Whether the group of all sessions is still there in every tree; else it is to be opened anew. */
+bool cgroup_host_alive(const struct cgroup_host *host);
 
 #define CGROUP_NO_LIMIT UINT64_MAX
 struct cgroup_limits {
@@ -77,6 +79,14 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		  struct wall_report *walls, struct err *err);
 /* Moves a process (0: the caller); what it starts later is in the group too. */
 int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err);
+struct cgroup_session {
+	pid_t warden, init;
+};
+/* Moves all that there is of a living session: the warden, whatever is below it and whatever is in
+ * init's PID namespace, also what they start meanwhile. Takes up to 3 s. E_ENFORCEMENT: some may be
+ * inside and some not; it can be tried again. */
+int cgroup_gather(const struct cgroup_host *host, const char *id,
+		  const struct cgroup_session *session, struct err *err);
 /* As fork, and the child is born in the group: a join waits for the kernel's grace period, this
  * does not. Only where cgroup_bears; -1/errno. */
 pid_t cgroup_fork(const struct cgroup_host *host, const char *id);

@@ -276,6 +276,14 @@ void cgroup_host_open(struct cgroup_host *host, const char *parent)
 			add_v1(host, c, parent, groups.data);
 }
 
+bool cgroup_host_alive(const struct cgroup_host *host)
+{
+	for (size_t i = 0; i < host->n; i++)
+		if (faccessat(host->tree[i].dir, "cgroup.procs", F_OK, 0) < 0)
+			return false;
+	return true;
+}
+
 void cgroup_host_close(struct cgroup_host *host)
 {
 	while (host->n > 0)

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #define ALL (LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC)
-#define OPEN_FILES 65536
+#define OPEN_FILES 65536 /* of a command; at most half of what its session's init may have */
 
 /* What every session has. All that is in its view may be read; to be written is what is its own. In
  * /proc nothing is: a process's memory is a file there. */
@@ -137,12 +137,20 @@ int inside_landlock(struct inside *in, struct err *err)
 
 int inside_limits(struct inside *in, struct err *err)
 {
-	const struct rlimit_ask ask = {.open_files = OPEN_FILES,
-				       .file_bytes = RLIMIT_NOT_ASKED,
-				       .locked_bytes = RLIMIT_NOT_ASKED,
-				       .processes = RLIMIT_NOT_ASKED};
+	struct rlimit_ask ask = {.open_files = OPEN_FILES,
+				 .file_bytes = RLIMIT_NOT_ASKED,
+				 .locked_bytes = RLIMIT_NOT_ASKED,
+				 .processes = RLIMIT_NOT_ASKED};
+	struct rlimit files;
+	int r;
 
-	return rlimit_prepare(&ask, &in->walls_of_commands.limits, err);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max / 2 < OPEN_FILES)
+		ask.open_files = files.rlim_max / 2;
+	r = rlimit_prepare(&ask, &in->walls_of_commands.limits, err);
+	if (r < 0)
+		return r;
+	errno = rlimit_raise_files();
+	return errno == 0 ? 0 : err_errno(err, E_ENFORCEMENT, "rlimit", "setrlimit(RLIMIT_NOFILE)");
 }
 
 /* Whether a filter around us refuses ptrace whatever it is about: then the warden could not hold

@@ -54,6 +54,8 @@ static int child(void *arg)
 	for (int i = 0; i < 3; i++)
 		if (dup2(l->what->fd[i], i) == -1)
 			return fail(l, SPAWN_STAGE_STDIO);
+	if ((errno = rlimit_apply_files(&l->what->walls->limits)) != 0)
+		return fail(l, SPAWN_STAGE_LIMITS);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execute(l);

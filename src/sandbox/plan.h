@@ -8,3 +8,5 @@
 int plan_seal(const struct sandbox_plan *plan, uint32_t namespaces, int *fd, struct err *err);
 int plan_load(int fd, struct sandbox_plan *plan, uint32_t *namespaces, struct err *err);
 bool plan_may_lack(const struct sandbox_plan *plan, enum wall w);
+/* Whether a clone failed for want of processes or memory: that is no refusal of a wall. */
+bool sandbox_crowded(int errnum);

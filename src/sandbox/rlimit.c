@@ -56,10 +56,31 @@ int rlimit_prepare(const struct rlimit_ask *ask, struct rlimit_plan *out, struct
 	return 0;
 }
 
-int rlimit_apply(const struct rlimit_plan *plan)
+static int apply(const struct rlimit_plan *plan, bool files)
 {
 	for (size_t i = 0; i < plan->n; i++)
-		if (setrlimit(plan->row[i].resource, &plan->row[i].limit) < 0)
+		if ((plan->row[i].resource == RLIMIT_NOFILE) == files &&
+		    setrlimit(plan->row[i].resource, &plan->row[i].limit) < 0)
 			return errno;
 	return 0;
+}
+
+int rlimit_apply(const struct rlimit_plan *plan)
+{
+	return apply(plan, false);
+}
+
+int rlimit_apply_files(const struct rlimit_plan *plan)
+{
+	return apply(plan, true);
+}
+
+int rlimit_raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return errno;
+	files.rlim_cur = files.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &files) < 0 ? errno : 0;
 }

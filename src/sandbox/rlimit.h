@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sandbox/rlimit.h - what one process of a command may use: setrlimit(2).
  *
- * init decides once, with the hard limits it has; a leader applies, for its commands. These
+ * init decides once, with the limits it has; a leader applies, for its commands. These
  * bound one process (processes: one user); what a session may use together is cgroup.h's. */
 #pragma once
 #include "base/err.h"
@@ -29,5 +29,11 @@ struct rlimit_plan {
 /* Core dumps, real-time and negative nice values are always shut off. E_ENFORCEMENT, subject
  * "rlimit". */
 int rlimit_prepare(const struct rlimit_ask *ask, struct rlimit_plan *out, struct err *err);
-/* In the child: 0 or an errno. No memory is touched. */
+/* In a leader, for all its commands: 0 or an errno. */
 int rlimit_apply(const struct rlimit_plan *plan);
+/* The open files, in the command itself: 0 or an errno; no memory is touched. Descriptors that are
+ * on their way in sockets are counted per user, and who has a limit above the count may send more
+ * (unix(7)): that must be our processes and no command. */
+int rlimit_apply_files(const struct rlimit_plan *plan);
+/* In init and whoever else sends descriptors: as many as it may. 0 or an errno. */
+int rlimit_raise_files(void);

@@ -15,7 +15,7 @@ static int raise_limits(const struct rlimit_ask *ask)
 
 	if (rlimit_prepare(ask, &plan, NULL) < 0)
 		return 250;
-	return rlimit_apply(&plan);
+	return rlimit_apply(&plan) | rlimit_apply_files(&plan);
 }
 
 static bool is(int resource, rlim_t soft, rlim_t hard)
@@ -149,9 +149,35 @@ static void sbx_4_the_kernel_holds_them(void **state)
 
 static int cannot_apply(const void *arg)
 {
-	const struct rlimit_plan plan = {1, {{RLIMIT_NOFILE, {2, 1}}}};
+	const struct rlimit_plan files = {1, {{RLIMIT_NOFILE, {2, 1}}}};
+	const struct rlimit_plan core = {1, {{RLIMIT_CORE, {2, 1}}}};
 
-	return rlimit_apply(&plan);
+	if (rlimit_apply(&files) != 0 || rlimit_apply_files(&core) != 0)
+		return 1; /* that was the other's */
+	return rlimit_apply(&core) == EINVAL ? rlimit_apply_files(&files) : 2;
+}
+
+static int own_files(const void *arg)
+{
+	const struct rlimit files = {20, 30};
+	struct rlimit_ask ask = nothing;
+	struct rlimit_plan plan;
+
+	ask.open_files = 25;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || rlimit_prepare(&ask, &plan, NULL) < 0)
+		return 1;
+	/* what was prepared before stays as it was */
+	if (rlimit_raise_files() != 0 || !is(RLIMIT_NOFILE, 30, 30))
+		return 2;
+	if (rlimit_apply(&plan) != 0 || !is(RLIMIT_NOFILE, 30, 30))
+		return 3;
+	return rlimit_apply_files(&plan) == 0 && is(RLIMIT_NOFILE, 20, 25) ? 0 : 4;
+}
+
+/* SBX-4: a leader may have more files than its commands. */
+static void sbx_4_open_files_are_the_commands_own(void **state)
+{
+	assert_int_equal(kid_run(own_files, NULL, true), 0);
 }
 
 static void sbx_4_a_limit_that_fails_is_an_errno(void **state)
@@ -167,6 +193,7 @@ int main(void)
 		cmocka_unit_test(sbx_4_a_hard_zero_stays),
 		cmocka_unit_test(sbx_4_the_kernel_holds_them),
 		cmocka_unit_test(sbx_4_a_limit_that_fails_is_an_errno),
+		cmocka_unit_test(sbx_4_open_files_are_the_commands_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,12 +21,15 @@
 #endif
 #ifndef __NR_setxattrat
 #define __NR_setxattrat 463
+#define __NR_getxattrat 464
+#define __NR_listxattrat 465
 #define __NR_removexattrat 466
 #endif
 #ifndef __NR_file_setattr
 #define __NR_file_setattr 469
 #endif
-_Static_assert(__NR_fchmodat2 == 452 && __NR_setxattrat == 463 && __NR_removexattrat == 466 &&
+_Static_assert(__NR_fchmodat2 == 452 && __NR_setxattrat == 463 && __NR_getxattrat == 464 &&
+		       __NR_listxattrat == 465 && __NR_removexattrat == 466 &&
 		       __NR_file_setattr == 469,
 	       "from 424 on numbers are the same everywhere");
 
@@ -68,14 +71,20 @@ const struct seccomp_row seccomp_bare_rows[] = {
 	{CALL(utimensat), SECCOMP_EPERM, "else", "changes files that cannot be opened", {ALWAYS}},
 	{CALL(fchownat), SECCOMP_EPERM, "", "changes files that cannot be opened"},
 	{CALL(fchown), SECCOMP_EPERM, "", "changes files that may only be read"},
-	{CALL(fsetxattr), SECCOMP_ENOSYS, "", "changes files that may only be read"},
-	{CALL(fremovexattr), SECCOMP_ENOSYS, "", "changes files that may only be read"},
-	{CALL(setxattr), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
-	{CALL(lsetxattr), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
-	{CALL(setxattrat), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
-	{CALL(removexattr), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
-	{CALL(lremovexattr), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
-	{CALL(removexattrat), SECCOMP_ENOSYS, "", "changes files that cannot be opened"},
+	{CALL(fsetxattr), SECCOMP_EOPNOTSUPP, "", "changes files that may only be read"},
+	{CALL(fremovexattr), SECCOMP_EOPNOTSUPP, "", "changes files that may only be read"},
+	{CALL(setxattr), SECCOMP_EOPNOTSUPP, "", "changes files that cannot be opened"},
+	{CALL(lsetxattr), SECCOMP_EOPNOTSUPP, "", "changes files that cannot be opened"},
+	{CALL(setxattrat), SECCOMP_EOPNOTSUPP, "", "changes files that cannot be opened"},
+	{CALL(removexattr), SECCOMP_EOPNOTSUPP, "", "changes files that cannot be opened"},
+	{CALL(lremovexattr), SECCOMP_EOPNOTSUPP, "", "changes files that cannot be opened"},
+	{CALL(removexattrat), SECCOMP_EOPNOTSUPP, "", "changes files that cannot be opened"},
+	{CALL(getxattr), SECCOMP_EOPNOTSUPP, "", "reads of files that cannot be opened"},
+	{CALL(lgetxattr), SECCOMP_EOPNOTSUPP, "", "reads of files that cannot be opened"},
+	{CALL(getxattrat), SECCOMP_EOPNOTSUPP, "", "reads of files that cannot be opened"},
+	{CALL(listxattr), SECCOMP_EOPNOTSUPP, "", "reads of files that cannot be opened"},
+	{CALL(llistxattr), SECCOMP_EOPNOTSUPP, "", "reads of files that cannot be opened"},
+	{CALL(listxattrat), SECCOMP_EOPNOTSUPP, "", "reads of files that cannot be opened"},
 	{CALL(file_setattr), SECCOMP_EPERM, "", "changes files that cannot be opened"},
 	{CALL(truncate), SECCOMP_EPERM, "", "changes files that cannot be opened, before Landlock ABI 3"},
 	{CALL(ioctl), SECCOMP_EPERM, "TIOCSTI, TIOCLINUX, TIOCSETD",

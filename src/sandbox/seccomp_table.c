@@ -76,13 +76,22 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(seccomp), SECCOMP_EPERM, "with NEW_LISTENER", "a second listener would answer in the warden's place",
 	 {IS(0, SECCOMP_SET_MODE_FILTER), ANY_BIT(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)}},
 	/* The workspace is mounted elsewhere too, and its files belong to its owner, who may be root.
-	 * The set-group-ID bit of a directory is harmless, and chmod keeps it where it is. */
+	 * The set-group-ID bit of a directory is harmless, and chmod keeps it where it is: the warden
+	 * looks what it is. */
 	{CALL(fchmod), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
+	{CALL(fchmod), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(1, S_ISGID)}},
+	{CALL(fchmod), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
 	{CALL(fchmodat), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
+	{CALL(fchmodat), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
+	{CALL(fchmodat), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
 	{CALL(fchmodat2), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
+	{CALL(fchmodat2), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
+	{CALL(fchmodat2), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
 	{CALL(mknodat), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, SET_ID)}},
 #ifdef __NR_open
 	{CALL(chmod), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
+	{CALL(chmod), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(1, S_ISGID)}},
+	{CALL(chmod), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
 	{CALL(creat), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
 	{CALL(mknod), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
 #endif

@@ -13,8 +13,9 @@
 
 enum seccomp_answer {
 	SECCOMP_EPERM,
-	SECCOMP_ENOSYS, /* libc then takes the older call */
-	SECCOMP_NOTIFY, /* the warden decides; allowed where the program is built without it */
+	SECCOMP_ENOSYS,	    /* libc then takes the older call */
+	SECCOMP_EOPNOTSUPP, /* as of a file system that has no such thing */
+	SECCOMP_NOTIFY,	    /* the warden decides; allowed where the program is built without it */
 };
 
 #define SECCOMP_TEST_VALUES 4

@@ -209,6 +209,10 @@ static int start(const struct sandbox_start *s, uint32_t flags, int orders, pid_
 		return r;
 	memcpy(b.fd, (const int[]){s->init_link, plan_fd, orders, s->init_fd}, sizeof(b.fd));
 	made = clone_init(&b);
+	if (made == -1 && sandbox_crowded(errno)) /* says nothing about namespaces */
+		return err_errno(err, E_UNAVAILABLE, "fork",
+				 "no process can be had for the session (limits: RLIMIT_NPROC, "
+				 "pids.max, memory): clone");
 	if (made == -1)
 		return no_namespaces(s->plan, flags, err);
 	if (b.call != NULL) {

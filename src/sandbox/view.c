@@ -16,7 +16,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define WORKSPACE "/" INSIDE_WORKSPACE
 #define MOUNTS_MAX (16 << 20)
@@ -171,8 +170,6 @@ static int make_parents(int root, const char *path, struct err *err)
 /* A place that an earlier bind brought may be a link: it is followed inside the new root only. */
 static int bind_at(int root, int fd, const struct entry *e, struct err *err)
 {
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-				     .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 	cleanup_fd int at = -1, tree = -1;
 	struct stat st;
 	int r = make_parents(root, e->path, err);
@@ -184,7 +181,7 @@ static int bind_at(int root, int fd, const struct entry *e, struct err *err)
 				  : mknodat(root, e->path + 1, S_IFREG | 0444, 0)) < 0 &&
 	     errno != EEXIST))
 		return err_errno(err, E_ENFORCEMENT, e->path, "no place for %s", e->path);
-	at = (int)syscall(SYS_openat2, root, e->path + 1, &how, sizeof(how));
+	at = fdio_openat2(root, e->path + 1, O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	if (at == -1)
 		return err_errno(err, E_ENFORCEMENT, e->path, "openat2(%s)", e->path);
 	r = mnt_clone(fd, "", &tree, err);

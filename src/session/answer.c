@@ -33,39 +33,6 @@ static void format_list(const struct strv *list, struct jw *w)
 	jw_arr_end(w);
 }
 
-static void format_error(const struct command *c, struct jw *w)
-{
-	const struct outcome *o = &c->out;
-	cleanup_free char *line = NULL;
-
-	if (o->error_code == NULL) {
-		jw_null(w);
-		return;
-	}
-	line = command_line_of(c->request);
-	jw_obj(w);
-	jw_kstr(w, "code", o->error_code);
-	jw_kstr(w, "message", o->error_message != NULL ? o->error_message : "");
-	jw_kstr(w, "subject", c->id);
-	jw_kstr(w, "path", o->error_path);
-	if (o->error_policy != NULL) {
-		jw_key(w, "policy");
-		jw_raw(w, o->error_policy, strlen(o->error_policy));
-	}
-	jw_key(w, "context");
-	jw_obj(w);
-	jw_kstr(w, "working_dir", o->working_dir);
-	jw_kstr(w, "command", line);
-	jw_obj_end(w);
-	jw_key(w, "suggestions");
-	jw_arr(w);
-	jw_arr_end(w);
-	jw_key(w, "similar_files");
-	jw_arr(w);
-	jw_arr_end(w);
-	jw_obj_end(w);
-}
-
 /* "ended 123 sleep 60" */
 static void format_background(const struct strv *list, struct jw *w)
 {
@@ -139,7 +106,7 @@ static void format_result(struct command *c, struct jw *w)
 	}
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
-	format_error(c, w);
+	answer_error(c, w);
 	jw_key(w, "background");
 	format_background(&c->out.background, w);
 	jw_key(w, "pagination");
@@ -234,7 +201,7 @@ void command_format(struct command *c, struct jw *w)
 	format_exit(c, w);
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
-	format_error(c, w);
+	answer_error(c, w);
 	for (int i = 1; i <= 2; i++) {
 		format_uint(w, stream_keys[i][2], command_bytes(c, i));
 		format_uint(w, stream_keys[i][3], command_lines(c, i));

@@ -246,7 +246,10 @@ static void exe_2_an_error_has_its_context(void **state)
 		  "{\"code\":\"E_COMMAND_NOT_FOUND\",\"message\":\"no such "
 		  "program\",\"subject\":\"c1\","
 		  "\"path\":\"/bin/nope\",\"context\":{\"working_dir\":\"/workspace\",\"command\":"
-		  "\"nope -x\"},\"suggestions\":[],\"similar_files\":[]}");
+		  "\"nope -x\"},\"suggestions\":[{\"action\":\"list_directory\",\"command\":\"ls "
+		  "/bin\","
+		  "\"reason\":\"See what files exist\"}],\"similar_files\":[],"
+		  "\"request_id\":\"req-1\"}");
 	assert_at(&a, "result.background.0",
 		  "{\"pid\":12,\"command\":\"sleep 60\",\"action\":\"ended\"}");
 	assert_at(&a, "result.background.1", "{\"pid\":13,\"command\":\"\",\"action\":\"kept\"}");

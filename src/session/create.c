@@ -8,6 +8,7 @@
 
 #define POLICY_OBSERVE "observe"
 #define START_DIR "/workspace"
+#define SESSION_FDS 24
 
 /* Words that stand where an id may stand: `agentsh events query`. */
 static const char *const reserved[] = {"query", "tail", "list", "watch", "show", "grants"};
@@ -38,6 +39,26 @@ static int check_wish(const struct sessions *ss, const struct caller *who,
 	return err_from_details(err, w->id);
 }
 
+/* What a session takes here (its link, ring and ack, its policy, the files of its commands), and
+ * the connections by which it is used. Without them it would be made and could not be reached. */
+static int check_descriptors(const struct sessions *ss, struct err *err)
+{
+	int fd[SESSION_FDS];
+	size_t n = 0;
+	bool all;
+
+	while (n < SESSION_FDS && (fd[n] = fcntl(ss->launcher.link->fd, F_DUPFD_CLOEXEC, 3)) != -1)
+		n++;
+	all = n == SESSION_FDS;
+	while (n > 0)
+		close(fd[--n]);
+	if (!all)
+		return err_set(err, E_RESOURCE_LIMIT, NULL,
+			       "the server has no file descriptors left for a session "
+			       "(RLIMIT_NOFILE)");
+	return 0;
+}
+
 static int check_caps(const struct sessions *ss, const struct caller *who, struct err *err)
 {
 	const struct config *config = ss->deps.config;
@@ -50,6 +71,8 @@ static int check_caps(const struct sessions *ss, const struct caller *who, struc
 	if (ss->live >= config->max_sessions)
 		return err_set(err, E_RESOURCE_LIMIT, NULL,
 			       "%u sessions live already (max_sessions)", ss->live);
+	if (check_descriptors(ss, err) < 0)
+		return -E_RESOURCE_LIMIT;
 	TAILQ_FOREACH (s, &ss->all, all)
 		own += !s->over && !s->stray && strcmp(s->agent_id, who->agent_id) == 0;
 	if (config->max_sessions_per_agent > 0 && own >= config->max_sessions_per_agent)

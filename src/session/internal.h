@@ -20,6 +20,7 @@
 
 #define CREATE_MS 30000 /* the launcher's answer */
 #define HELLO_MS 30000	/* a warden's first state */
+#define QUIET_MS 3000	/* found wardens of which nothing is heard: the others are served */
 #define STOP_MS 25000	/* a warden's orderly end: its own deadlines are shorter */
 #define GONE_MS 250	/* the launcher's reason for an end that the link shows first */
 #define BELL_MS 5	/* records that come together are stored together */
@@ -67,7 +68,10 @@ struct waiter {
 struct patch {
 	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
 	struct session_wish wish;
-	struct strv walls;   /* of the limits that the launcher has changed */
+	struct strv walls;    /* of the limits that the launcher has changed */
+	struct strv counters; /* of a group that is new; their descriptors are owned */
+	int fd[LIMITED_FDS];
+	size_t nfds;
 	struct strv capped;  /* fields that were to be wider than they are */
 	char *old_cwd;	     /* before this patch changed it; NULL: it did not */
 	struct err *refusal; /* the launcher's */
@@ -160,8 +164,10 @@ struct observer {
 struct outcome {
 	bool refused; /* never started: the error is the answer */
 	char *error_code, *error_message, *error_path;
-	char *error_policy; /* a denial as a JSON object */
-	char *working_dir;  /* of the session afterwards */
+	char *error_policy;  /* a denial as a JSON object */
+	char *request_id;    /* of an error: that of the request that the command came with */
+	struct strv similar; /* of a program that was not found: what is there instead */
+	char *working_dir;   /* of the session afterwards */
 	char *capture;
 	struct strv env_changed, background;
 	int64_t duration_us, cpu_us, maxrss_kb, read_bytes, write_bytes;
@@ -229,7 +235,7 @@ struct sessions {
 	void *on_ready_arg;
 	void (*on_stopped)(void *arg);
 	void *on_stopped_arg;
-	struct watch *reaper, *sweep;
+	struct watch *reaper, *sweep, *quiet;
 	struct session_list borrowed_sessions;
 	struct command_list borrowed_commands;
 	struct pinned_list policies; /* opened */
@@ -243,6 +249,7 @@ struct session *sessions_find(struct sessions *ss, const char *id); /* registere
 void sessions_add(struct sessions *ss, struct session *s);	    /* keeps a reference */
 void sessions_drop(struct session *s);				    /* gives it back */
 void sessions_check_ready(struct sessions *ss);
+void sessions_serve_rest(void *sessions); /* QUIET_MS have passed */
 void sessions_check_stopped(struct sessions *ss);
 void sessions_count(struct sessions *ss); /* live and its metric */
 /* Gives the caller's reference to the turn: the object lives until the next one. */
@@ -312,7 +319,7 @@ void limits_capped(const struct session_wish *asked, const struct session_wish *
 void session_patched(struct session *s, struct expect *x, const char *old_cwd);
 void session_patches_fail(struct session *s);
 /* The launcher's answer to the first of those that wait for it. */
-void session_on_limited(struct session *s, struct launcher_limited *m);
+void session_on_limited(struct session *s, struct launcher_limited *m, struct link_msg *msg);
 
 /* warden_link.c */
 int warden_attach(struct session *s, int fd[3],
@@ -324,6 +331,8 @@ void warden_expect(struct session *s, enum expect_kind kind, struct patch *p);
 void warden_send_acks(struct session *s); /* what of s->acks no command took along */
 void warden_send(struct session *s, enum msg_type type,
 		 const void *obj); /* a lost link shows itself to the reader */
+void warden_send_fds(struct session *s, enum msg_type type, const void *obj, const int *fds,
+		     size_t nfds); /* borrowed */
 
 /* drain.c */
 int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes ring and ack */
@@ -361,7 +370,8 @@ void command_send_early(struct command *c); /* what was asked of it while it wai
 int spare_take(struct session *s, struct command *c, struct err *err); /* c->file */
 void spare_give(struct command *c); /* the files that it did not need; it is over */
 void spare_fill(struct session *s);
-void spare_drop(struct session *s); /* with its files */
+void spare_drop(struct session *s);    /* with its files */
+void spares_drop(struct sessions *ss); /* of all sessions, for want of descriptors */
 
 /* settle.c */
 void command_tell_done(struct command *c);
@@ -388,6 +398,11 @@ bool command_read(struct command *c, int stream, uint64_t offset, size_t limit, 
 void outcome_done(struct outcome *o);
 void outcome_format(const struct outcome *o, struct buf *out);
 int outcome_parse(const char *json, struct outcome *o, struct err *err);
+
+/* answer_error.c */
+/* A command that failed, and to which something was denied: the last denial is its error. */
+void answer_blame(struct command *c);
+void answer_error(const struct command *c, struct jw *w); /* the value of `error` */
 
 /* answer_events.c */
 struct network_summary {

@@ -23,6 +23,8 @@ static const struct json_field rows[] = {
 	STR(error_message),
 	STR(error_path),
 	STR(error_policy),
+	STR(request_id),
+	STRV(similar),
 	STR(working_dir),
 	STR(capture),
 	STRV(env_changed),

@@ -6,6 +6,7 @@ static void ses_8_an_outcome_survives_its_row(void **state)
 	struct outcome o = {.refused = true,
 			    .error_code = mem_strdup("E_COMMAND_TIMEOUT"),
 			    .error_message = mem_strdup("it \"ran\" out of time"),
+			    .request_id = mem_strdup("req-1"),
 			    .working_dir = mem_strdup("/workspace"),
 			    .duration_us = 1,
 			    .cpu_us = 2,
@@ -23,12 +24,15 @@ static void ses_8_an_outcome_survives_its_row(void **state)
 	struct err err = {0};
 
 	strv_add(&o.env_changed, "FOO");
+	strv_add(&o.similar, "/usr/bin/python3");
 	strv_add(&o.background, "ended 12 sleep 60");
 	outcome_format(&o, &a);
 	assert_int_equal(outcome_parse(a.data, &back, &err), 0);
 	assert_true(back.refused);
 	assert_string_equal(back.error_message, "it \"ran\" out of time");
 	assert_null(back.error_path);
+	assert_string_equal(back.request_id, "req-1");
+	assert_string_equal(back.similar.v[0], "/usr/bin/python3");
 	assert_int_equal(back.stdout_kept, INT64_MAX);
 	assert_int_equal(back.blocked, 11);
 	outcome_format(&back, &b);

@@ -13,12 +13,19 @@ static uint64_t kept_of(const struct command *c, int stream)
 	return (uint64_t)(stream == 1 ? c->out.stdout_kept : c->out.stderr_kept);
 }
 
+static int try_open(struct command *c, int stream)
+{
+	return stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
+				NULL, &c->read_fd[stream]);
+}
+
+/* What cannot be opened although it is there: for want of descriptors, of which some only wait. */
 static int open_file(struct command *c, int stream)
 {
-	if (c->read_fd[stream] == -1 &&
-	    stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
-			     NULL, &c->read_fd[stream]) < 0)
-		return -1;
+	if (c->read_fd[stream] == -1 && try_open(c, stream) == -E_UNAVAILABLE) {
+		spares_drop(c->s->ss);
+		try_open(c, stream);
+	}
 	return c->read_fd[stream];
 }
 

@@ -10,25 +10,31 @@
 static const struct limit {
 	const char *field;
 	size_t offset;
-	bool duration;
+	size_t given; /* where 0 may be given, for no limit: that it was. 0: it may not */
 } limits[] = {
-#define LIMIT(field_, name_, duration_)                                 \
-	{                                                               \
-		field_, offsetof(struct session_wish, name_), duration_ \
+#define LIMIT(field_, name_)                                    \
+	{                                                       \
+		field_, offsetof(struct session_wish, name_), 0 \
 	}
-	LIMIT("timeout", timeout_ms, true),
-	LIMIT("idle_timeout", idle_timeout_ms, true),
-	LIMIT("resource_limits.command_timeout", command_timeout_ms, true),
-	LIMIT("resource_limits.max_memory_mb", max_memory_mb, false),
-	LIMIT("resource_limits.max_cpu_percent", max_cpu_percent, false),
-	LIMIT("resource_limits.max_disk_mb", max_disk_mb, false),
-	LIMIT("resource_limits.max_network_mb", max_network_mb, false),
-	LIMIT("resource_limits.pids_max", pids_max, false),
-	LIMIT("resource_limits.io_read_bps_max", io_read_bps_max, false),
-	LIMIT("resource_limits.io_write_bps_max", io_write_bps_max, false),
-	LIMIT("limits.max_commands", max_commands, false),
-	LIMIT("limits.max_file_ops", max_file_ops, false),
-	LIMIT("limits.max_net_ops", max_net_ops, false),
+#define COUNT(name_)                                                    \
+	{                                                               \
+		"limits." #name_, offsetof(struct session_wish, name_), \
+			offsetof(struct session_wish, has_##name_)      \
+	}
+	LIMIT("timeout", timeout_ms),
+	LIMIT("idle_timeout", idle_timeout_ms),
+	LIMIT("resource_limits.command_timeout", command_timeout_ms),
+	LIMIT("resource_limits.max_memory_mb", max_memory_mb),
+	LIMIT("resource_limits.max_cpu_percent", max_cpu_percent),
+	LIMIT("resource_limits.max_disk_mb", max_disk_mb),
+	LIMIT("resource_limits.max_network_mb", max_network_mb),
+	LIMIT("resource_limits.pids_max", pids_max),
+	LIMIT("resource_limits.io_read_bps_max", io_read_bps_max),
+	LIMIT("resource_limits.io_write_bps_max", io_write_bps_max),
+	COUNT(max_commands),
+	COUNT(max_file_ops),
+	COUNT(max_net_ops),
+#undef COUNT
 #undef LIMIT
 };
 
@@ -50,24 +56,46 @@ static int64_t *value(const struct session_wish *w, const struct limit *l)
 	return (int64_t *)((const char *)w + l->offset);
 }
 
+static bool *given(const struct session_wish *w, const struct limit *l)
+{
+	return (bool *)((const char *)w + l->given);
+}
+
 void limits_copy(struct session_wish *to, const struct session_wish *from)
 {
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		*value(to, &limits[i]) = *value(from, &limits[i]);
+		if (limits[i].given != 0)
+			*given(to, &limits[i]) = *given(from, &limits[i]);
+	}
+}
+
+/* Whether what is asked for is more than what holds, which is not 0. */
+static bool wider(const struct session_wish *asked, const struct limit *l, int64_t now)
+{
+	const int64_t then = *value(asked, l);
+
+	return then > now || (then == 0 && l->given != 0 && *given(asked, l));
 }
 
 void limits_capped(const struct session_wish *asked, const struct session_wish *now,
 		   struct strv *capped)
 {
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
-		if (*value(now, &limits[i]) < *value(asked, &limits[i]))
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const int64_t v = *value(now, &limits[i]);
+
+		if (v != 0 && wider(asked, &limits[i], v))
 			strv_add(capped, limits[i].field);
+	}
 }
 
 static void patch_free(struct patch *p)
 {
 	session_wish_done(&p->wish);
 	strv_done(&p->walls);
+	strv_done(&p->counters);
+	while (p->nfds > 0)
+		close(p->fd[--p->nfds]);
 	strv_done(&p->capped);
 	free(p->old_cwd);
 	free(p->refusal);
@@ -81,7 +109,7 @@ static void cap(const struct session *s, struct patch *p)
 		const int64_t now = *value(&s->config, &limits[i]);
 		int64_t *then = value(&p->wish, &limits[i]);
 
-		if (now == 0 || *then <= now)
+		if (now == 0 || !wider(&p->wish, &limits[i], now))
 			continue;
 		*then = 0;
 		strv_add(&p->capped, limits[i].field);
@@ -136,9 +164,10 @@ static void send_rest(struct session *s, struct patch *p)
 	struct warden_patch m = {.set = p->wish.environment,
 				 .unset = p->wish.unset,
 				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
-				 .walls = p->walls};
+				 .walls = p->walls,
+				 .counters = p->counters};
 
-	warden_send(s, MSG_warden_patch, &m);
+	warden_send_fds(s, MSG_warden_patch, &m, p->fd, p->nfds);
 	warden_expect(s, EXPECT_PATCH, p);
 }
 
@@ -175,18 +204,35 @@ static bool ask_launcher(struct session *s, struct patch *p, struct err *err)
 	return any && outbox_send(&s->ss->launcher, MSG_launcher_limit, &m, NULL, 0, err) == 0;
 }
 
-static void send_limits(struct session *s, struct patch *p)
+/* The first of those that wait, until one has to be answered by the launcher: what is wider than
+ * the one before is known only then. */
+static void send_next(struct session *s)
 {
-	struct err err = {0};
+	struct patch *p;
 
-	if (ask_launcher(s, p, &err)) {
-		STAILQ_INSERT_TAIL(&s->limiting, p, next);
-	} else if (err.code != E_OK) {
-		refuse(p, &err);
-	} else {
+	while ((p = STAILQ_FIRST(&s->limiting)) != NULL) {
+		struct err err = {0};
+
+		cap(s, p);
+		if (ask_launcher(s, p, &err))
+			return;
+		STAILQ_REMOVE_HEAD(&s->limiting, next);
+		if (err.code != E_OK) {
+			refuse(p, &err);
+			continue;
+		}
 		apply_limits(s, &p->wish);
 		send_rest(s, p);
 	}
+}
+
+static void send_limits(struct session *s, struct patch *p)
+{
+	const bool alone = STAILQ_EMPTY(&s->limiting);
+
+	STAILQ_INSERT_TAIL(&s->limiting, p, next);
+	if (alone)
+		send_next(s);
 }
 
 static void send_first(struct session *s, struct patch *p)
@@ -223,7 +269,6 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 		return;
 	}
 	p = patch_new(patch, who, done, arg);
-	cap(s, p);
 	send_first(s, p);
 }
 
@@ -266,22 +311,34 @@ static void refuse_limits(struct session *s, struct patch *p, const struct launc
 	warden_expect(s, EXPECT_UNDO, p);
 }
 
-void session_on_limited(struct session *s, struct launcher_limited *m)
+static void take_limits(struct session *s, struct patch *p, struct launcher_limited *m,
+			struct link_msg *msg)
+{
+	session_take_walls(s, &m->walls);
+	p->walls = m->walls;
+	m->walls = (struct strv){0};
+	p->counters = m->counters;
+	m->counters = (struct strv){0};
+	for (; p->nfds < msg->nfds && p->nfds < LIMITED_FDS; p->nfds++)
+		p->fd[p->nfds] = take_fd(msg->fd[p->nfds]);
+	apply_limits(s, &p->wish);
+	send_rest(s, p);
+}
+
+void session_on_limited(struct session *s, struct launcher_limited *m, struct link_msg *msg)
 {
 	struct patch *p = STAILQ_FIRST(&s->limiting);
 
 	if (p == NULL)
 		return;
 	STAILQ_REMOVE_HEAD(&s->limiting, next);
-	if (m->code != NULL) {
+	session_ref(s);
+	if (m->code != NULL)
 		refuse_limits(s, p, m);
-		return;
-	}
-	session_take_walls(s, &m->walls);
-	p->walls = m->walls;
-	m->walls = (struct strv){0};
-	apply_limits(s, &p->wish);
-	send_rest(s, p);
+	else
+		take_limits(s, p, m, msg);
+	send_next(s);
+	session_unref(s);
 }
 
 /* ---- the warden's last word ---- */

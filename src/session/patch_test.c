@@ -184,6 +184,39 @@ static void ses_5_limits_only_become_narrower(void **state)
 	assert_at(&r, "config.timeout", "4h");
 }
 
+/* 0 of a count stands for no limit: wider than any, and nothing new where there is none. */
+static void ses_5_no_limit_is_the_widest(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {.max_commands = 9}, none = {.has_max_commands = true};
+	const struct session_wish now = {.max_commands = 9}, unlimited = {0};
+	cleanup_buf struct buf r = {0};
+	struct strv capped = {0};
+
+	for (int i = 0; i < 3; i++) {
+		struct told t = {0};
+
+		session_patch(kit_get(k, "s1"), &k->who, i == 1 ? &wish : &none, kit_told, &t);
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/workspace", &(struct strv){0});
+		assert_int_equal(t.n, 1);
+		assert_int_equal(t.err.code, E_OK);
+		assert_int_equal(kit_get(k, "s1")->config.max_commands, i == 0 ? 0 : 9);
+		assert_int_equal(kit_get(k, "s1")->capped.n, i == 2);
+	}
+	session_format(kit_get(k, "s1"), &JW(&r));
+	assert_at(&r, "capped", "[\"limits.max_commands\"]");
+	/* and the same when a session is made */
+	limits_capped(&none, &unlimited, &capped);
+	limits_capped(&unlimited, &now, &capped);
+	assert_int_equal(capped.n, 0);
+	limits_capped(&none, &now, &capped);
+	assert_int_equal(capped.n, 1);
+	assert_string_equal(capped.v[0], "limits.max_commands");
+	strv_done(&capped);
+}
+
 /* What holds a session is the launcher's to change, and nothing is recorded before it has. */
 static void ses_5_a_patch_asks_the_launcher(void **state)
 {
@@ -222,6 +255,41 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	/* an answer that nobody waits for is none */
 	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
 	kit_recv_nothing(&f->link);
+}
+
+/* The counters of a group that is new go on to the warden, in their order. */
+static void ses_5_counters_are_handed_on(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish wish = {.pids_max = 5};
+	char *names[] = {text("1/pids.events"), text("event"), NULL};
+	struct launcher_limited answer = {.session_id = text("s1"), .counters = {names, 2}};
+	const int fd[] = {STDIN_FILENO, STDERR_FILENO};
+	struct told t = {0};
+	struct warden_patch m;
+	struct link_msg msg;
+	struct stat a, b;
+
+	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	kit_skip(&k->launcher, MSG_launcher_limit);
+	kit_tell(k, MSG_launcher_limited, &answer, fd, 2);
+	assert_int_equal(link_recv(&f->link, &msg, NULL), 0);
+	assert_int_equal(msg.type, MSG_warden_patch);
+	assert_int_equal(link_unpack(&msg, &m, NULL), 0);
+	assert_int_equal(m.counters.n, 2);
+	assert_string_equal(m.counters.v[1], "event");
+	assert_int_equal(msg.nfds, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(fstat(fd[i], &a), 0);
+		assert_int_equal(fstat(msg.fd[i], &b), 0);
+		assert_true(a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+	}
+	link_msg_done(&msg);
+	msg_done(MSG_warden_patch, &m);
+	fake_state(k, f, "/workspace", &(struct strv){0});
+	assert_int_equal(t.n, 1);
+	assert_int_equal(t.err.code, E_OK);
 }
 
 static void ses_5_a_refused_limit_changes_nothing(void **state)
@@ -283,6 +351,34 @@ static void ses_5_two_patches_keep_the_narrower(void **state)
 	assert_int_equal(kit_get(k, "s1")->config.pids_max, 8);
 }
 
+/* One that is wider than the one before it is capped, though both were asked for at once. */
+static void ses_5_a_wider_patch_behind_a_narrower_is_capped(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct session_wish first = {.pids_max = 8}, second = {.pids_max = 9};
+	struct launcher_limited answer = {.session_id = text("s1")};
+	struct told a = {0}, b = {0};
+
+	session_patch(kit_get(k, "s1"), &k->who, &first, kit_told, &a);
+	session_patch(kit_get(k, "s1"), &k->who, &second, kit_told, &b);
+	kit_skip(&k->launcher, MSG_launcher_limit);
+	kit_recv_nothing(&k->launcher);
+	kit_recv_nothing(&f->link);
+	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
+	kit_recv_nothing(&k->launcher);
+	for (int i = 0; i < 2; i++) {
+		kit_skip(&f->link, MSG_warden_patch);
+		fake_state(k, f, "/workspace", &(struct strv){0});
+	}
+	assert_int_equal(a.n, 1);
+	assert_int_equal(b.n, 1);
+	assert_int_equal(b.err.code, E_OK);
+	assert_int_equal(kit_get(k, "s1")->config.pids_max, 8);
+	assert_int_equal(kit_get(k, "s1")->capped.n, 1);
+	assert_string_equal(kit_get(k, "s1")->capped.v[0], "resource_limits.pids_max");
+}
+
 static void ses_2_a_patch_ends_with_its_session(void **state)
 {
 	struct kit *k = *state;
@@ -332,9 +428,12 @@ int main(void)
 		TEST(ses_1_a_directory_that_is_not_there_changes_nothing),
 		TEST(ses_1_names_of_the_same_directory_are_no_failure),
 		TEST(ses_5_limits_only_become_narrower),
+		TEST(ses_5_no_limit_is_the_widest),
 		TEST(ses_5_a_patch_asks_the_launcher),
+		TEST(ses_5_counters_are_handed_on),
 		TEST(ses_5_a_refused_limit_changes_nothing),
 		TEST(ses_5_two_patches_keep_the_narrower),
+		TEST(ses_5_a_wider_patch_behind_a_narrower_is_capped),
 		TEST(ses_2_a_patch_ends_with_its_session),
 		TEST(ses_2_an_ended_session_is_not_changed),
 	};

@@ -89,7 +89,9 @@ int rows_session_free(struct sessions *ss, const char *id, struct err *err)
 	rc = row_next(&r, err);
 	sqlite3_reset(r.stmt);
 	if (rc > 0)
-		rc = err_set(err, E_CONFLICT, id, "there is or was a session '%s' already", id);
+		rc = err_set(err, E_CONFLICT, id,
+			     "there is or was a session '%s' already: names are not used again",
+			     id);
 	return rc;
 }
 

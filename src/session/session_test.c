@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session_wish_testkit.h"
+#include <sys/resource.h>
 
 /* ---- made ---- */
 
@@ -209,6 +210,25 @@ static void ses_5_caps_hold_at_their_number(void **state)
 	assert_int_equal(create(k, &b).n, 0);
 	snprintf(k->who.agent_id, sizeof(k->who.agent_id), "agent-3");
 	assert_int_equal(create(k, &c).err.code, E_RESOURCE_LIMIT);
+}
+
+/* It is refused before it is made: nothing would be left to reach it by. */
+static void ses_5_without_descriptors_there_is_no_new_session(void **state)
+{
+	struct kit *k = *state;
+	struct session_wish a = wish_of("s1");
+	struct rlimit old, none;
+	struct told t;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	t = create(k, &a);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(t.err.code, E_RESOURCE_LIMIT);
+	assert_non_null(strstr(t.err.message, "RLIMIT_NOFILE"));
+	kit_recv_nothing(&k->launcher);
+	assert_int_equal(create(k, &a).n, 0);
 }
 
 static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
@@ -457,6 +477,7 @@ int main(void)
 		TEST(ses_3_bad_wishes_are_named),
 		TEST(ses_3_an_environment_over_the_limit_is_refused),
 		TEST(ses_5_caps_hold_at_their_number),
+		TEST(ses_5_without_descriptors_there_is_no_new_session),
 		TEST(ses_1_a_refusal_is_told_as_it_is_and_frees_the_id),
 		TEST(ses_2_destroyed_while_it_is_made),
 		TEST(ses_2_a_sandbox_that_fails_while_it_is_made),

@@ -155,6 +155,7 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	TAILQ_INIT(&ss->policies);
 	STAILQ_INIT(&ss->policy_waiters);
 	ss->sweep = watch_timer(deps->base, sweep, ss);
+	ss->quiet = watch_timer(deps->base, sessions_serve_rest, ss);
 	outbox_init(&ss->launcher, deps->base, deps->launcher);
 	r = rows_sessions_live(ss, load_session, NULL, err);
 	if (r < 0) {
@@ -200,6 +201,7 @@ void sessions_free(struct sessions *ss)
 	policies_close(ss);
 	reaper_stop(ss);
 	watch_free(ss->sweep);
+	watch_free(ss->quiet);
 	outbox_done(&ss->launcher);
 	free(ss);
 }
@@ -231,18 +233,40 @@ void sessions_on_ready(struct sessions *ss, void (*fn)(void *arg), void *arg)
 		fn(arg);
 }
 
+static void become_ready(struct sessions *ss)
+{
+	watch_stop(ss->quiet);
+	ss->ready = true;
+	if (ss->on_ready != NULL)
+		ss->on_ready(ss->on_ready_arg);
+}
+
+void sessions_serve_rest(void *sessions)
+{
+	struct sessions *ss = sessions;
+	struct session *s;
+
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (!s->settled && !s->stray)
+			log_warn("a warden does not answer: its session waits for it", "session_id",
+				 s->id);
+	become_ready(ss);
+}
+
+/* A silent warden keeps the others waiting only until nothing is heard of any. */
 void sessions_check_ready(struct sessions *ss)
 {
 	struct session *s;
 
 	if (ss->ready || !ss->found_all || ss->freeing)
 		return;
-	TAILQ_FOREACH (s, &ss->all, all)
-		if (!s->settled && !s->stray)
-			return;
-	ss->ready = true;
-	if (ss->on_ready != NULL)
-		ss->on_ready(ss->on_ready_arg);
+	TAILQ_FOREACH (s, &ss->all, all) {
+		if (s->settled || s->stray)
+			continue;
+		watch_after(ss->quiet, QUIET_MS);
+		return;
+	}
+	become_ready(ss);
 }
 
 /* ---- the end of all ---- */
@@ -382,7 +406,7 @@ static void on_limited(struct sessions *ss, union launcher_payload *p, struct li
 	struct session *s = sessions_find(ss, p->limited.session_id);
 
 	if (s != NULL)
-		session_on_limited(s, &p->limited);
+		session_on_limited(s, &p->limited, m);
 }
 
 static const struct launcher_row {

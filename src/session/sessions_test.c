@@ -117,6 +117,42 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 	assert_int_equal(sessions_live(k->ss), 2);
 }
 
+/* A warden that is stopped or stuck is nothing that another session notices. */
+static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
+{
+	struct kit *k = *state;
+	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o = {0}, again = {0}, other = {0};
+	struct err err = {0};
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(a);
+	restart(k);
+	found(k, a);
+	found(k, b);
+	kit_found_all(k);
+	answer_hello(k, b);
+	answer_patch(k, b);
+	assert_false(sessions_ready(k->ss));
+	sessions_serve_rest(k->ss);
+	assert_true(sessions_ready(k->ss));
+	kit_submit(k, "s2", &wish, &other);
+	assert_int_equal(other.err.code, E_OK);
+	kit_submit(k, "s1", &wish, &again);
+	assert_int_equal(again.err.code, E_UNAVAILABLE);
+	/* Whether it runs is not known: it is not taken for one that never did. */
+	assert_int_equal(command_kill(kit_get(k, "s1")->commands.tqh_first, NULL, 0, &err),
+			 -E_UNAVAILABLE);
+	answer_hello(k, a);
+	fake_send(k, a, MSG_warden_started,
+		  &(struct warden_started){.command_id = text("c1"), .time_us = KIT_START_US});
+	answer_patch(k, a);
+	assert_int_equal(command_kill(kit_get(k, "s1")->running, NULL, 0, &err), 0);
+	kit_seen_done(&o);
+	kit_seen_done(&other);
+}
+
 /* Nobody was told of it, and what its policy narrows is not known. */
 static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 {
@@ -640,6 +676,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_nothing_to_find_is_ready_at_once),
 		TEST(ses_8_ready_when_every_found_warden_has_told_all),
+		TEST(ses_8_a_silent_warden_keeps_only_its_session_waiting),
 		TEST(ses_8_a_session_that_was_being_made_is_ended),
 		TEST(ses_8_hello_brings_the_row_for_a_warden_that_never_had_one),
 		TEST(ses_8_a_running_command_goes_on),

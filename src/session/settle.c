@@ -125,6 +125,9 @@ static void save(struct command *c)
 	struct session *s = c->s;
 
 	count_events(c);
+	answer_blame(c);
+	if (c->out.error_code != NULL && c->request_id[0] != '\0')
+		c->out.request_id = mem_strdup(c->request_id);
 	rows_command_finish(c);
 	if (s->env_dirty)
 		rows_session_save_env(s);
@@ -268,6 +271,7 @@ static void take_result(struct command *c, struct warden_result *m)
 		.error_code = take_str(&m->error_code),
 		.error_message = take_str(&m->error_message),
 		.error_path = take_str(&m->error_path),
+		.similar = take_strv(&m->similar),
 		.working_dir = mem_strdup(m->cwd != NULL ? m->cwd : c->s->cwd),
 		.capture = take_str(&m->capture),
 		.env_changed = take_strv(&m->env_changed),

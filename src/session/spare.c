@@ -11,7 +11,7 @@ static int make_file(struct session *s, struct output_file *f, int stream, struc
 	id_make(f->name, "out");
 	f->fd = stream_file_create(s->ss->deps.output_dir, s->id, f->name, stream);
 	if (f->fd < 0)
-		return err_errno(err, E_INTERNAL, s->id, "cannot make a file for the output");
+		return err_errno(err, E_UNAVAILABLE, s->id, "cannot make a file for the output");
 	return 0;
 }
 
@@ -36,6 +36,15 @@ static bool wanted(const struct session *s)
 	       s->state != SESSION_STOPPING;
 }
 
+/* Descriptors and inodes that wait for a command are given up for one that has come. */
+static int make_at_any_cost(struct session *s, struct output_file *f, int stream, struct err *err)
+{
+	if (make_file(s, f, stream, NULL) == 0)
+		return 0;
+	spares_drop(s->ss);
+	return make_file(s, f, stream, err);
+}
+
 int spare_take(struct session *s, struct command *c, struct err *err)
 {
 	int r = 0;
@@ -44,7 +53,7 @@ int spare_take(struct session *s, struct command *c, struct err *err)
 		if (s->spare[i].fd != -1)
 			move(&c->file[i], &s->spare[i]);
 		else
-			r = make_file(s, &c->file[i], i, err);
+			r = make_at_any_cost(s, &c->file[i], i, err);
 	return r;
 }
 
@@ -83,4 +92,12 @@ void spare_drop(struct session *s)
 {
 	for (int i = 1; i <= 2; i++)
 		discard(s, &s->spare[i], i);
+}
+
+void spares_drop(struct sessions *ss)
+{
+	struct session *s;
+
+	TAILQ_FOREACH (s, &ss->all, all)
+		spare_drop(s);
 }

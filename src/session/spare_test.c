@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session_testkit.h"
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -135,12 +137,76 @@ static void exe_3_the_files_of_no_command_go_with_the_session(void **state)
 	kit_seen_done(&o);
 }
 
+/* A process that has no descriptor left. */
+struct numbers {
+	int fd[1024];
+	size_t n;
+	struct rlimit old;
+};
+
+static struct numbers take_all(rlim_t limit)
+{
+	struct numbers all = {.n = 0};
+	struct rlimit few;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all.old), 0);
+	few = (struct rlimit){.rlim_cur = limit, .rlim_max = all.old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (all.n < ARRAY_LEN(all.fd) && (all.fd[all.n] = fcntl(2, F_DUPFD_CLOEXEC, 3)) != -1)
+		all.n++;
+	return all;
+}
+
+static void release(struct numbers *all)
+{
+	while (all->n > 0)
+		close(all->fd[--all->n]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all->old), 0);
+}
+
+/* Without a descriptor left, those that wait for other sessions' next commands are there for one
+ * that has come. */
+static void exe_1_files_made_ahead_give_way_to_a_command(void **state)
+{
+	static const char *const ids[] = {"s1", "s2", "s3"};
+	struct kit *k = *state;
+	const struct exec_wish wish = kit_wish("true");
+	struct seen_by o[4] = {0};
+	struct fake *f[3];
+	struct numbers all;
+
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+		f[i] = kit_session(k, ids[i]);
+		kit_submit(k, ids[i], &wish, &o[i]);
+		fake_run(k, f[i], 0, "");
+	}
+	spare_drop(kit_get(k, "s1"));
+	assert_int_not_equal(kit_get(k, "s2")->spare[1].fd, -1);
+	all = take_all(512);
+	kit_submit(k, "s1", &wish, &o[3]);
+	release(&all);
+	assert_int_equal(o[3].err.code, E_OK);
+	for (size_t i = 1; i < ARRAY_LEN(ids); i++)
+		assert_int_equal(kit_get(k, ids[i])->spare[1].fd, -1);
+	fake_run(k, f[0], 0, "ran");
+	assert_at(&o[3].answer, "result.stdout", "ran");
+	/* and to what one has written */
+	spare_fill(kit_get(k, "s2"));
+	all = take_all(512);
+	assert_output(k, o[3].id, "ran");
+	release(&all);
+	assert_int_equal(kit_get(k, "s2")->spare[1].fd, -1);
+	for (size_t i = 0; i < ARRAY_LEN(o); i++)
+		kit_seen_done(&o[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(exe_1_the_next_files_are_made_ahead),
+		TEST(exe_1_files_made_ahead_give_way_to_a_command),
 		TEST(exe_3_an_empty_file_is_the_next_commands),
 		TEST(exe_3_the_files_of_a_command_with_a_background_are_not_passed_on),
 		TEST(exe_3_the_files_of_no_command_go_with_the_session),

@@ -82,7 +82,7 @@ int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, stru
 
 	if (command_is_over(c))
 		return err_set(err, E_CONFLICT, c->id, "command '%s' is over", c->id);
-	if (!c->s->linked)
+	if (!c->s->linked || !c->s->settled) /* whether it runs is not known */
 		return err_set(err, E_UNAVAILABLE, c->id, "session '%s' is not within reach now",
 			       c->s->id);
 	if (c->sent)
@@ -111,7 +111,7 @@ static void client_gone(struct command *c)
 				.tree = 1,
 				.client_gone = 1};
 
-	if (c->sent)
+	if (c->sent || c->recovered)
 		warden_send(c->s, MSG_warden_kill, &m);
 	else
 		drop(c, SIGHUP, "the client left before it was started");

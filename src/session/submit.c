@@ -141,7 +141,7 @@ static struct command *make(struct session *s, const struct caller *who,
 	return c;
 }
 
-static void answer_error(const struct command_observer *obs, const struct err *err)
+static void tell_error(const struct command_observer *obs, const struct err *err)
 {
 	if (obs->done != NULL)
 		obs->done(err, NULL, obs->arg);
@@ -158,13 +158,13 @@ static bool replay(struct session *s, const struct command_ask *ask,
 	if (r == -E_NOT_FOUND)
 		return false;
 	if (r < 0) {
-		answer_error(obs, &err);
+		tell_error(obs, &err);
 		return true;
 	}
 	if (c->s != s || memcmp(c->body_hash, ask->body_hash, sizeof(c->body_hash)) != 0) {
 		err_set(&err, E_CONFLICT, ask->idempotency_key,
 			"this Idempotency-Key was used for another request, command '%s'", c->id);
-		answer_error(obs, &err);
+		tell_error(obs, &err);
 	} else if (c->listed) {
 		*out = c;
 		command_add_observer(c, obs);
@@ -199,7 +199,7 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	if (r < 0) {
 		if (c != NULL)
 			command_unref(c);
-		answer_error(obs, &err);
+		tell_error(obs, &err);
 		return;
 	}
 	ensure(c != NULL);

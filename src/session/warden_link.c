@@ -5,10 +5,16 @@
 
 #define READ_TURN 64 /* messages of one warden in a row */
 
-void warden_send(struct session *s, enum msg_type type, const void *obj)
+void warden_send_fds(struct session *s, enum msg_type type, const void *obj, const int *fds,
+		     size_t nfds)
 {
 	if (s->linked && !s->ss->freeing)
-		outbox_send(&s->outbox, type, obj, NULL, 0, NULL);
+		outbox_send(&s->outbox, type, obj, fds, nfds, NULL);
+}
+
+void warden_send(struct session *s, enum msg_type type, const void *obj)
+{
+	warden_send_fds(s, type, obj, NULL, 0);
 }
 
 void warden_send_acks(struct session *s)
@@ -76,8 +82,7 @@ void warden_tell_settings(struct session *s)
 	m.log_level = level;
 	m.log_format = strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	s->settings_due = false;
-	if (s->linked && !s->ss->freeing)
-		outbox_send(&s->outbox, MSG_warden_settings, &m, &log, 1, NULL);
+	warden_send_fds(s, MSG_warden_settings, &m, &log, 1);
 }
 
 /* A warden of an earlier server: a patch that changes nothing is answered behind everything that

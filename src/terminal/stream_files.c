@@ -56,7 +56,7 @@ int stream_file_open(int dir_fd, const char *session, const char *command, int w
 		return err_set(err, E_NOT_FOUND, command, "no output of '%s'", command);
 	got = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (got < 0)
-		return err_errno(err, errno == ENOENT ? E_NOT_FOUND : E_INTERNAL, command,
+		return err_errno(err, errno == ENOENT ? E_NOT_FOUND : E_UNAVAILABLE, command,
 				 "no output of '%s'", command);
 	*fd = got;
 	return 0;

@@ -6,6 +6,7 @@
 #include "base/tree.h"
 #include "warden/core.h"
 #include "warden/root.h"
+#include "warden/similar.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -327,6 +328,8 @@ void run_not_executed(struct run *r, int errnum)
 			     missing && strchr(what, '/') == NULL ? "command not found"
 								  : strerror(errnum)));
 	m.error_path = mem_strndup(what, strnlen(what, PATH_SHOWN));
+	if (missing && r->ask.script == NULL)
+		similar_programs(r, what, &m.similar);
 	count_output(r, &m);
 	deliver(r, &m);
 	run_retire(r);

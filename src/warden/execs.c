@@ -533,15 +533,15 @@ void execs_close(struct execs *x)
 
 static int start(struct execs *x, struct err *err)
 {
-	const struct exec_control_ops ops = {
-		.decide = decide,
-		.record = record,
-		.is_first_exec = is_first_exec,
-		.arg = x,
-		.may_skip = x->setup.may_skip,
-		.root = x->setup.root,
-		.own_trees = x->setup.own_trees,
-		.state_socket = x->setup.state_socket != NULL ? state_socket : NULL};
+	struct exec_control_ops ops = {.decide = decide,
+				       .record = record,
+				       .is_first_exec = is_first_exec,
+				       .arg = x,
+				       .may_skip = x->setup.may_skip,
+				       .root = x->setup.root,
+				       .own_trees = x->setup.own_trees,
+				       .state_socket =
+					       x->setup.state_socket != NULL ? state_socket : NULL};
 	const int listener = x->setup.listener;
 	const int r = gate_open(x->setup.policy_fd, &x->gate, err);
 
@@ -549,6 +549,7 @@ static int start(struct execs *x, struct err *err)
 		close(listener);
 		return r;
 	}
+	ops.loader_any = !policy_restricts(gate_policy(x->gate), OP_EXEC);
 	return exec_control_start(&ops, listener, &x->control, err);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden/first.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "exec/exec.h"
 #include "gate/gate.h"
 #include "warden/core.h"
@@ -98,6 +99,14 @@ static void keep_argv(struct run *r, const struct init_spawn *sp)
 	strv_add(&r->first_argv, r->ask.script);
 }
 
+/* The leader's pid; one that has not said a word yet is its child's parent. 0: not known. */
+static uint32_t parent_of(const struct run *r)
+{
+	const pid_t pid = r->root.pid == 0 && r->pid > 0 ? proc_ppid(r->pid) : r->root.pid;
+
+	return pid > 0 ? (uint32_t)pid : 0;
+}
+
 void first_record(struct run *r)
 {
 	struct warden *w = r->w;
@@ -121,7 +130,7 @@ void first_record(struct run *r)
 			   .exec_path = event_lend(op->exec.path),
 			   .exec_cwd = r->cwd,
 			   .exec_argv = {(char **)(uintptr_t)op->exec.argv, op->exec.argc},
-			   .exec_ppid = (uint32_t)r->root.pid};
+			   .exec_ppid = parent_of(r)};
 	gate_fill(w->gate, &r->verdict, &e);
 	gate_fill_denial(w->gate, &r->verdict, op, &denial, &e);
 	record_event(&w->record, &e, NULL, NULL);
@@ -180,7 +189,7 @@ static int choose(struct run *r, struct init_spawn *sp, struct first_way *way, s
 			return not_found(r, e, way, err);
 		f = r->target;
 	}
-	if (exec_first_objection(f) != NULL) {
+	if (exec_first_objection(f) != NULL && policy_restricts(gate_policy(r->w->gate), OP_EXEC)) {
 		r->verdict = *exec_first_objection(f);
 		return deny(r, err);
 	}

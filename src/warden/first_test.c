@@ -102,6 +102,17 @@ static void pol_4_programs_of_the_workspace_run(void **state)
 }
 
 /* POL-4: a loader opens its program itself, when nobody looks any more. */
+static int open_denying(void **state)
+{
+	const struct kit_wish wish = {
+		.timeout_ms = 60000,
+		.rules = "command_rules:\n  - {name: d, commands: [nothing], decision: deny}\n"};
+
+	if (kit_ready)
+		*state = kit_open_with(&wish);
+	return 0;
+}
+
 static void pol_4_a_loader_must_load_what_stays(void **state)
 {
 	struct kit *k = kit_of(state);
@@ -119,6 +130,16 @@ static void pol_4_a_loader_must_load_what_stays(void **state)
 	assert_non_null(strstr(k->execs, " deny "));
 	assert_non_null(strstr(k->execs, "exec-control;"));
 	kit_expect(k, "rm tool", "", 0);
+}
+
+/* Where no program is denied there is nothing to walk around. */
+static void pol_4_a_loader_loads_anything_where_nothing_is_denied(void **state)
+{
+	struct kit *k = kit_of(state);
+
+	kit_expect(k, "cp /bin/true tool", "", 0);
+	kit_expect_argv(k, "", "", 0, LOADER, "/workspace/tool");
+	kit_expect(k, LOADER " ./tool && rm tool", "", 0);
 }
 
 /* EXE-8: a program that is replaced between two commands is looked at anew. */
@@ -143,8 +164,10 @@ int main(void)
 						kit_close),
 		cmocka_unit_test_setup_teardown(pol_4_programs_of_the_workspace_run, kit_open,
 						kit_close),
-		cmocka_unit_test_setup_teardown(pol_4_a_loader_must_load_what_stays, kit_open,
+		cmocka_unit_test_setup_teardown(pol_4_a_loader_must_load_what_stays, open_denying,
 						kit_close),
+		cmocka_unit_test_setup_teardown(
+			pol_4_a_loader_loads_anything_where_nothing_is_denied, kit_open, kit_close),
 		cmocka_unit_test_setup_teardown(pol_4_a_replaced_program_is_seen, kit_open,
 						kit_close),
 	};

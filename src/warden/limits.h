@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* warden/limits.h - tells when the session's limits are hit.
  *
- * The warden may not open the cgroup's files; it was given them open. They are read when the kernel
- * says that something has grown, at the end of each command, and before one if something was left
- * running; those of controllers that limit nothing are not. What has grown since is one event a
- * counter. */
+ * The warden may not open the cgroup's files; it is given them open, at its start or later. They
+ * are read when the kernel says that something has grown, at the end of each command, and before
+ * one if something was left running; those of controllers that limit nothing are not. What has
+ * grown since is one event a counter. */
 #pragma once
 #include "base/err.h"
 #include "sandbox/cgroup.h"
@@ -33,6 +33,9 @@ struct limits {
 /* From the arguments of the process. */
 int limits_open(struct warden *w, struct err *err);
 void limits_close(struct warden *w);
+/* The counters of a group that the session was moved into: names (cgroup_files_format, without the
+ * numbers) of descriptors; those that are taken are -1 then. Who has some keeps them. */
+void limits_take(struct warden *w, const struct strv *names, int *fd, size_t nfds);
 /* What holds the session has become narrower, or is new: these entries (wall_pack) take the place
  * of those that there were. */
 void limits_changed(struct warden *w, const struct strv *walls);

@@ -100,8 +100,11 @@ void output_drain(struct output *o)
 {
 	int held = 0;
 
-	if (o->fd < 0 || ioctl(o->fd, FIONREAD, &held) < 0)
+	if (o->fd < 0 || ioctl(o->fd, FIONREAD, &held) < 0 || held == 0)
 		return;
+	/* A process can open the other end for reading, and take what was counted. */
+	if (o->watch == NULL)
+		fcntl(o->fd, F_SETFL, O_NONBLOCK);
 	while (o->fd >= 0 && held > 0) {
 		const ssize_t n = move(o, (size_t)held);
 

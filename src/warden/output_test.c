@@ -92,6 +92,24 @@ static void exe_6_the_window_is_exact(void **state)
 	output_done(&f->o);
 }
 
+/* EXE-4: a command can open its own pipe for reading and take what was counted; a read that waits
+ * for more would hold the warden, and with it every time-out. */
+static void exe_4_a_drain_does_not_wait_for_what_another_took(void **state)
+{
+	struct fixture *f = *state;
+
+	open_output(f, 1 << 30);
+	assert_int_equal(fcntl(f->o.fd, F_SETFL, 0), 0); /* as it is before it is watched */
+	output_drain(&f->o);
+	assert_int_equal(f->o.stream.bytes, 0);
+	fill(f->theirs, 1);
+	output_drain(&f->o);
+	assert_int_equal(f->o.stream.bytes, 1);
+	assert_true((fcntl(f->o.fd, F_GETFL) & O_NONBLOCK) != 0);
+	close(f->theirs);
+	output_done(&f->o);
+}
+
 static void exe_6_without_flow_all_is_taken(void **state)
 {
 	struct fixture *f = *state;
@@ -213,8 +231,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 	const struct CMUnitTest tests[] = {
-		TEST(exe_6_the_window_is_exact),     TEST(exe_6_without_flow_all_is_taken),
-		TEST(exe_3_a_drain_does_not_wait),   TEST(exe_4_input_waits_for_the_command),
+		TEST(exe_6_the_window_is_exact),
+		TEST(exe_6_without_flow_all_is_taken),
+		TEST(exe_4_a_drain_does_not_wait_for_what_another_took),
+		TEST(exe_3_a_drain_does_not_wait),
+		TEST(exe_4_input_waits_for_the_command),
 		TEST(exe_4_input_that_nobody_reads),
 	};
 

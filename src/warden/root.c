@@ -8,7 +8,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define PASSWD_MAX (1024 * 1024)
 
@@ -42,9 +41,7 @@ char *root_tidy(const char *path)
 
 static int open_in(int root_fd, const char *path, unsigned flags)
 {
-	const struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-
-	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	return fdio_openat2(root_fd, path, flags, RESOLVE_IN_ROOT);
 }
 
 static int open_dir(int root_fd, const char *path)

@@ -25,6 +25,7 @@ void run_began(struct run *r)
 	if (r->began)
 		return;
 	r->began = true;
+	r->root.pid = r->leader->pid; /* 0: it has not said a word yet */
 	if (r->pid == 0)
 		r->pid = execs_started(r->w->execs, r->spawn, 0);
 	run_tell_start(r);

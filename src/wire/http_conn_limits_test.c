@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Connections: deadlines, refusals, limits. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "wire/http_conn_testkit.h"
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 /* --- deadlines --- */
@@ -243,10 +245,13 @@ static void api_1_connections_over_the_limit_get_503(void **state)
 
 static void api_1_a_lack_of_descriptors_does_not_spin(void **state)
 {
+	cleanup_fd int log = memfd_create("log", MFD_CLOEXEC);
 	struct rlimit old, none;
 	struct fixture f;
+	char text[512] = "";
 	int first, second;
 
+	log_init("test", LOG_WARN, LOG_TEXT, log);
 	fixture_start(&f, &http_limits_default, serve);
 	first = fixture_connect(f.unix_fd);
 	fixture_turn(&f);
@@ -261,9 +266,16 @@ static void api_1_a_lack_of_descriptors_does_not_spin(void **state)
 	/* Others are served meanwhile. */
 	fixture_send(first, GET("/1"));
 	fixture_expect(&f, first, OK("/1", "2"));
+	/* The end of a connection is a reason to try again, but not to say it again. */
+	close(first);
+	fixture_turn(&f);
+	assert_int_equal(http_server_connections(f.server), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	fixture_expect(&f, second, OK("/2", "2"));
-	close(first);
+	log_init("test", LOG_DEBUG, LOG_TEXT, STDERR_FILENO);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "accept failed"));
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
 	close(second);
 	fixture_stop(&f);
 }

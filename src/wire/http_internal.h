@@ -107,8 +107,9 @@ struct http_server {
 	LIST_HEAD(, http_conn) conns;
 	SLIST_HEAD(, http_listener) listeners;
 	unsigned nconns, nrefused; /* being served; only being told that there are too many */
-	bool draining,
-		starved; /* starved: no descriptor for accept, listeners are off until retry */
+	bool draining;
+	bool starved; /* no descriptor for accept: listeners are off until retry */
+	bool hungry;  /* the log was told of it, and there are still some that wait */
 	struct event retry;
 	void (*on_quiet)(void *arg); /* NULL: nobody waits */
 	void *quiet_arg;

@@ -45,8 +45,9 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
  * it would spin. */
 static void starve(struct http_server *s)
 {
-	log_warn("accept failed, trying again later", "error", strerror(errno));
-	s->starved = true;
+	if (!s->hungry)
+		log_warn("accept failed, trying again until it works", "error", strerror(errno));
+	s->starved = s->hungry = true;
 	set_accepting(s, false);
 	event_add(&s->retry, &(struct timeval){0, RETRY_US});
 }
@@ -107,6 +108,8 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			starve(l->server);
+		else if (errno == EAGAIN)
+			l->server->hungry = false;
 		/* Any other failure is that of one client, or there is none left. */
 		return;
 	}

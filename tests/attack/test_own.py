@@ -203,6 +203,48 @@ def test_sbx_6_daemon(stage, kind, attack):
     s.destroy()
 
 
+FILL = """
+import errno, resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+pairs, sent = [], 0
+while True:
+    pairs.append(socket.socketpair())
+    pairs[-1][0].setblocking(False)
+    try:
+        while True:
+            socket.send_fds(pairs[-1][0], [b"x"], [0] * 250)
+            sent += 250
+    except BlockingIOError:
+        continue
+    except OSError as e:
+        print(errno.errorcode[e.errno], most, sent, flush=True)
+        break
+sys.stdin.read()
+"""
+
+
+@own("test_sbx_6_in_flight")
+def test_sbx_6_in_flight(stage, kind, attack):
+    """The kernel counts descriptors that are on their way per user; who may have more open files may send more."""
+    s = stage.server.session()
+    held = harness.Stdio(s, {"command": "python3", "args": ["-c", FILL]})
+    said, most, sent = next(f[1] for f in iter(held.frame, None) if f[0] == held.STDOUT).decode().split()
+    assert said == "ETOOMANYREFS" and int(sent) > 0
+    one = subprocess.run(
+        ["sh", "-c", f'ulimit -n {most} && exec python3 -c "$0"', FILL],
+        user=stage.session_uid, group=stage.session_uid, extra_groups=[], cwd="/", stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert one.stdout.split() == ["ETOOMANYREFS", most, "0"], one  # it is all used up
+    assert stage.other.exec("sleep", "0.05")["result"]["exit_code"] == 0
+    new = stage.server.session()
+    assert new.out("sleep 0.05; echo runs") == "runs\n"
+    new.destroy()
+    held.close()
+    s.destroy()
+
+
 @own("test_sbx_6_linked_workspace", kinds=("root",))
 def test_sbx_6_linked_workspace(stage, kind, attack):
     secret = Path(tempfile.mkdtemp(prefix="agentsh-secret-", dir="/var/tmp"))

@@ -113,8 +113,9 @@ def test_api_1_bad_json(root_server, body):
 
 
 def test_api_1_wrong_content_type(root_server):
-    a = root_server.post("/api/v1/sessions", b"{}", headers={"Content-Type": "text/plain"})
-    assert (a.status, a.code) == (400, "E_BAD_REQUEST")
+    for kind in ("text/plain", "application/jsonx"):
+        a = root_server.post("/api/v1/sessions", b"{}", headers={"Content-Type": kind})
+        assert (a.status, a.code) == (400, "E_BAD_REQUEST"), kind
 
 
 def test_api_1_unknown_paths_and_methods(root_server):
@@ -141,8 +142,26 @@ def test_api_1_health_ready_request_id(root_server):
     assert root_server.get("/ready").json["ready"] is True
     a = root_server.get("/health", headers={"X-Request-Id": "mine-1"})
     assert a.headers["X-Request-Id"] == "mine-1"
+    a = root_server.get("/metrics", headers={"X-Request-Id": "mine-2"})
+    assert a.headers["X-Request-Id"] == "mine-2"
     a = root_server.get("/api/v1/sessions/none", headers={"X-Request-Id": "mine-2"})
     assert a.json["error"]["request_id"] == "mine-2"
+
+
+@pytest.mark.parametrize(
+    "call, subject",
+    [
+        (("GET", "/api/v1/sessions/none"), "none"),
+        (("GET", "/api/v1/sessions?limit=x"), "limit"),
+        (("GET", "/api/v1/sessions/" + "x" * 65), "x" * 61 + "…"),
+        (("POST", "/api/v1/sessions", b"[]"), "/api/v1/sessions"),
+        (("POST", "/api/v1/sessions", {"timeout": "abc", "colour": 1}), "timeout"),
+        (("GET", "/nope"), "/nope"),
+    ],
+)
+def test_api_1_an_error_says_what_it_is_about(root_server, call, subject):
+    error = root_server.call(*call).json["error"]
+    assert error["subject"] == subject and error["message"] and error["request_id"]
 
 
 def test_api_1_slow_clients_do_not_hold_others(root_server):

@@ -271,196 +271,6 @@ def test_sbx_1_files_belong_to_the_user(session):
         assert (st.st_uid, st.st_gid) == (harness.USER_UID, harness.USER_UID)
 
 
-# --- files ---
-def test_sbx_3_the_users_own_files_are_refused(shared, session):
-    secret = shared.dir / "home" / ".ssh"
-    secret.mkdir(parents=True, exist_ok=True)
-    (secret / "id").write_text("secret")
-    for path in (secret, secret / "id", secret.parent):
-        os.chown(path, harness.USER_UID, harness.USER_UID)
-    inside = session.out(f"{PYTHON} -c 'print(1)'")  # the tool itself works
-    assert inside == "1\n"
-    there = str(secret / "id")
-    database = str(shared.state / "agentsh.db")
-    moves = tries(session, f"os.rename({there!r}, 'x')", f"os.link({there!r}, 'x')")
-    assert set(moves) <= {"EACCES", "EXDEV", "EPERM"} and not (session.workspace / "x").exists()
-    assert (
-        tries(
-            session,
-            f"open({there!r})",
-            f"open({there!r}, 'w')",
-            f"os.listdir({str(secret)!r})",
-            f"os.unlink({there!r})",
-            f"open({str(secret)!r} + '/new', 'w')",
-            f"open({database!r})",
-            f"open({str(shared.config_file)!r})",
-            f"os.listdir({str(shared.runtime)!r})",
-            f"os.listdir({str(shared.state)!r})",
-            f"os.listdir({str(shared.state / 'own')!r})",
-        )
-        == ["EACCES"] * 10
-    )
-
-
-def test_sbx_3_nothing_is_written_outside(session):
-    assert (
-        tries(
-            session,
-            "open('/tmp/agentsh-outside', 'w')",
-            "open('/var/tmp/agentsh-outside', 'w')",
-            "open('/dev/shm/agentsh-outside', 'w')",
-            "os.listdir('/tmp')",
-            "os.listdir('/')",
-            "open('/etc/shadow')",
-            "open('/proc/self/mem', 'r+b')",
-            "open('/proc/self/oom_score_adj', 'w')",
-            "open('/dev/null', 'w')",
-            "open('/proc/self/stat')",
-            "open('/etc/os-release')",
-            "open('/etc/passwd')",
-        )
-        == ["EACCES"] * 8 + ["ok"] * 4
-    )
-
-
-def test_sbx_3_attributes_only_of_own_files(shared, session):
-    """Landlock does not hold chmod and its like by path: the warden makes them."""
-    outside = shared.dir / "outside"
-    outside.write_text("x")
-    os.chown(outside, harness.USER_UID, harness.USER_UID)
-    outside.chmod(0o600)
-    os.utime(outside, (1, 1))
-    session.out(f"echo x > own; mkdir d; ln -s {outside} way; ln -s own near")
-    there = str(outside)
-    assert tries(
-        session,
-        f"os.chmod({there!r}, 0o644)",
-        "os.chmod('way', 0o644)",
-        f"os.utime({there!r}, (2, 2))",
-        "os.utime('way', (2, 2))",
-        f"os.utime({there!r})",
-        f"os.chmod('/proc/self/cwd/../' + {outside.parent.name!r} + '/outside', 0o644)",
-        f"call(90, {there.encode()!r}, 0o644)",
-        f"call(132, {there.encode()!r}, None)",
-        f"call(235, {there.encode()!r}, None)",
-        f"call(268, -100, {there.encode()!r}, 0o644)",
-        f"call(452, os.open({there!r}, os.O_PATH), b'', 0o644, 0x1000)",
-        f"call(90, b'/proc/self/fd/%d' % os.open({there!r}, os.O_PATH), 0o644)",
-        f"call(280, os.open({there!r}, os.O_PATH), b'', None, 0x1000)",
-        f"os.chown({there!r}, -1, {harness.USER_UID})",
-        f"os.truncate({there!r}, 0)",
-        f"os.setxattr({there!r}, 'user.x', b'y')",
-    ) == ["EPERM"] * 15 + ["ENOSYS"]
-    st = outside.stat()
-    assert (st.st_mode & 0o777, st.st_mtime, st.st_size) == (0o600, 1, 1)
-    with pytest.raises(OSError):
-        os.getxattr(outside, "user.x")
-    assert tries(
-        session,
-        "os.chmod('own', 0o751)",
-        "os.chmod('near', 0o711)",
-        "os.utime('own', (5, 6))",
-        "os.chmod('d', 0o700, dir_fd=os.open('.', os.O_RDONLY))",
-        "os.utime('near', (7, 8), follow_symlinks=False)",
-        "os.fchmod(os.open('own', os.O_RDONLY), 0o640)",
-        "os.utime(os.open('own', os.O_RDONLY), (9, 9))",
-        "os.chmod('d', 0o2750)",
-        "os.chmod('own', 0o4755)",
-        "os.chmod('own', 0o2755)",
-        "os.fchmod(os.open('own', os.O_RDONLY), 0o4755)",
-        "os.fchmod(77, 0o700)",
-        "os.fchmod(os.pipe()[0], 0o700)",
-        "os.chmod('gone', 0o700)",
-        "os.chmod(b'x' * 5000, 0o700)",
-        "call(90, ctypes.c_void_p(0), 0o700)",
-        "os.chmod('own/below', 0o700)",
-    ) == ["ok"] * 8 + ["EPERM"] * 3 + ["EBADF", "EPERM", "ENOENT", "ENAMETOOLONG", "EFAULT", "ENOTDIR"]
-    own = session.workspace / "own"
-    assert (own.stat().st_mode & 0o777, own.stat().st_mtime) == (0o640, 9)
-    assert os.lstat(session.workspace / "near").st_mtime == 8
-
-
-def test_sbx_3_one_session_is_not_anothers(shared, session):
-    other = shared.session()
-    other.out("echo mine > ~/secret; echo mine > secret")
-    paths = [own_dir(other) / "home" / "secret", other.workspace / "secret"]
-    assert [p.read_text() for p in paths] == ["mine\n"] * 2
-    assert (
-        tries(session, *[f"open({str(p)!r})" for p in paths], *[f"open({str(p)!r}, 'w')" for p in paths])
-        == ["EACCES"] * 4
-    )
-    assert tries(session, *[f"os.chmod({str(p)!r}, 0o777)" for p in paths]) == ["EPERM"] * 2
-    other.destroy()
-
-
-def test_sbx_3_what_landlock_cannot_take_away_is_refused(bare):
-    server = bare(config={"filesystem": {"blocked_paths": ["/workspace/hidden"]}})
-    assert server.session().out("echo fine") == "fine\n"  # there is nothing to block
-    workspace = server.workspace()
-    (workspace / "hidden").mkdir()
-    subject, message = refusal_of(server, workspace)
-    assert subject == "landlock" and "blocked_paths" in message
-    server = bare(config={"filesystem": {"blocked_paths": ["/usr/share"]}})
-    assert "blocked_paths" in refusal(server)[1]
-    server = bare(
-        config={"filesystem": {"read_only_passthrough_paths": ["/usr", "/bin", "/lib", "/lib64", "/workspace/x"]}}
-    )
-    assert "read_only" in refusal(server)[1]
-
-
-def refusal_of(server, workspace):
-    a = server.post("/api/v1/sessions", {"workspace": str(workspace)})
-    assert (a.status, a.code) == (503, "E_ENFORCEMENT"), a.body
-    return a.json["error"]["subject"], a.json["error"]["message"]
-
-
-def test_sbx_3_lists_give_and_never_the_servers_own(bare):
-    server = bare(start=False)
-    more = server.dir / "more"
-    for name in ("read", "write"):
-        (more / name).mkdir(parents=True)
-        (more / name / "file").write_text("text")
-        for path in (more / name, more / name / "file"):
-            os.chown(path, harness.USER_UID, harness.USER_UID)
-    lists = {
-        "read_only_passthrough_paths": ["/usr", "/bin", "/lib", "/lib64", str(more / "read")],
-        "passthrough_paths": [str(more / "write")],
-    }
-    server.merge(server.config, {"filesystem": lists})
-    s = server.start().session()
-    assert tries(
-        s,
-        f"open({str(more / 'read/file')!r})",
-        f"open({str(more / 'write/file')!r}, 'w')",
-        f"os.chmod({str(more / 'write/file')!r}, 0o600)",
-        f"open({str(more / 'read/file')!r}, 'w')",
-        f"os.chmod({str(more / 'read/file')!r}, 0o600)",
-        f"os.fchmod(os.open({str(more / 'read/file')!r}, os.O_RDONLY), 0o600)",
-        f"os.utime(os.open({str(more / 'read/file')!r}, os.O_RDONLY))",
-        f"os.fchown(os.open({str(more / 'read/file')!r}, os.O_RDONLY), -1, -1)",
-        f"fcntl.ioctl(os.open({str(more / 'read/file')!r}, os.O_RDONLY), 0x40086602, b'\\x40' + bytes(7))",
-        f"os.setxattr(os.open({str(more / 'read/file')!r}, os.O_RDONLY), 'user.x', b'y')",
-    ) == ["ok"] * 3 + ["EACCES"] + ["EPERM"] * 5 + ["ENOSYS"]
-    s.destroy()
-    server.stop()
-    server.config["filesystem"]["passthrough_paths"] = [str(server.dir)]
-    server.start()
-    assert "server's own" in refusal(server)[1]
-
-
-def test_sbx_3_a_program_outside_does_not_run(shared, session):
-    there = shared.dir / "program"
-    there.write_bytes(Path("/bin/true").read_bytes())
-    script = shared.dir / "script"
-    script.write_text("#!/bin/sh\necho ran\n")
-    for path in (there, script):
-        path.chmod(0o755)
-        r = session.exec(str(path))["result"]
-        assert r["exit_code"] in (2, 126) and r["stdout"] == "", r
-        assert session.script(str(path))["result"]["exit_code"] in (2, 126)
-    assert session.out(f"cp {'/bin/true'} here; ./here; echo $?") == "0\n"
-
-
 # --- the filter ---
 def test_net_1_no_sockets_at_all(shared, session):
     assert tries(
@@ -663,7 +473,12 @@ def test_ses_8_a_storm_of_forks_ends_with_the_session(shared, end):
 def test_sbx_3_who_ends_the_session_cannot_be_signalled(shared):
     before = set(harness.descendants_of(shared.pid))
     s = shared.session()
-    found = [p for p in set(harness.descendants_of(shared.pid)) - before if comm(p) == "agentsh-sweep"]
+
+    def sweepers():
+        return [p for p in set(harness.descendants_of(shared.pid)) - before if comm(p) == "agentsh-sweep"]
+
+    # it takes its name by itself, and the session does not wait for that
+    found = harness.wait_for(sweepers, "it is there", 5)
     assert len(found) == 1
     assert tries(s, f"os.kill({found[0]}, 9)", f"os.kill({found[0]}, signal.SIGSTOP)") == ["EPERM"] * 2
     s.exec(script="kill -9 -1", detach=True, status=202)
@@ -672,7 +487,9 @@ def test_sbx_3_who_ends_the_session_cannot_be_signalled(shared):
 
 
 def comm(pid):
-    return Path(f"/proc/{pid}/comm").read_text().strip()
+    with contextlib.suppress(OSError):  # gone
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def sleepers_below(pid):

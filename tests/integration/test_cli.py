@@ -31,6 +31,51 @@ def test_cli_1_session_commands(server):
     assert r.returncode == 125 and b"E_SESSION_NOT_FOUND" in r.stderr and r.stdout == b""
 
 
+def test_cli_1_who_reads_json_gets_errors_as_json(server, session):
+    for args, code in (
+        (("session", "info", "no-such", "--json"), "E_SESSION_NOT_FOUND"),
+        (("output", "no-such", "--json"), "E_NOT_FOUND"),
+        (("exec", session.id, "--timeout", "soon", "--", "true"), "E_BAD_REQUEST"),
+        (("run", "--output", "json", "--workspace", "/no/such", "--", "true"), "E_BAD_REQUEST"),
+    ):
+        r = server.cli(*args)
+        error = json.loads(r.stdout)["error"]
+        assert r.returncode == 125 and error["code"] == code and error["message"], args
+        assert ("request_id" in error) == (args[0] != "run")  # that is found out here
+        assert code.encode() in r.stderr
+    r = server.cli("--server", "/no/such.sock", "exec", "x", "--", "true")
+    assert json.loads(r.stdout)["error"]["code"] == "E_UNAVAILABLE" and r.returncode == 125
+    for args in (("--output", "shell", "--", "x"), ("--stream", "--", "x")):
+        r = server.cli("exec", session.id, "--timeout", "soon", *args)
+        assert r.stdout == b"" and b"E_BAD_REQUEST" in r.stderr, args
+
+
+def test_cli_1_what_is_no_id_names_nothing(server, session):
+    for name in (
+        "",
+        "a b",
+        "..",
+        "ä",
+        f"{session.id}?",
+        f"{session.id}/commands",
+        f"%{ord(session.id[0]):x}",
+        "x" * 65,
+    ):
+        for args in (("session", "info", name), ("session", "destroy", name), ("events", name), ("kill", name, "c")):
+            r = server.cli(*args)
+            assert (r.returncode, r.stdout) == (125, b""), args
+            assert f"E_SESSION_NOT_FOUND: no session '{name}'".encode() in r.stderr, args
+        r = server.cli("output", name)
+        assert r.returncode == 125 and f"E_NOT_FOUND: no command '{name}'".encode() in r.stderr
+        r = server.cli("exec", name, "--", "true")  # nor can it be made
+        assert json.loads(r.stdout)["error"]["code"] == "E_BAD_REQUEST" and b"must match" in r.stderr
+    r = server.cli("events", session.id, "--type", "exec&limit=1")
+    assert r.returncode == 125 and b"unknown event type" in r.stderr
+    r = server.cli("output", "c", "--stream", "stderr&offset=1")
+    assert r.returncode == 125 and b"--stream is stdout or stderr" in r.stderr
+    assert session.get()["state"] == "ready"
+
+
 def test_cli_1_session_list_format(new_server):
     server = new_server()
     a = server.session(id="s-1")
@@ -220,7 +265,9 @@ def test_cli_1_help_version_and_mistakes(server):
     text = server.cli("help").stdout.decode()
     for name in ("server", "run", "session create", "exec", "output", "kill", "events", "config show"):
         assert name in text
-        assert b"usage: agentsh" in server.cli(*name.split(), "--help").stdout or name == "server"
+        assert b"usage: agentsh" in server.cli(*name.split(), "--help").stdout
+        assert server.cli("help", *name.split()).stdout == server.cli(*name.split(), "-h").stdout or name == "server"
+    assert server.cli("help", "server").stdout == server.cli("server", "--help").stdout
     for args in (["nonsense"], ["session", "nonsense"], ["exec"], ["exec", "s", "--nope"], ["exec", "s"], []):
         r = server.cli(*args)
         assert r.returncode == 125 and r.stderr and not r.stdout, args
@@ -302,6 +349,37 @@ def test_cli_1_run_needs_nothing(tmp_path):
         harness.wait_for(lambda: not server_pids(tmp_path), "the server ends")
 
 
+def test_cli_1_one_server_of_a_user_wherever_it_was_started(tmp_path):
+    """XDG_RUNTIME_DIR differs between a login, cron and su; the state is the user's all the same."""
+    harness.ensure_user()
+    for part in (tmp_path, *tmp_path.parents[:2]):
+        os.chmod(part, 0o755)
+    env = user_environment(tmp_path, 1000)
+    elsewhere = tmp_path / "elsewhere"
+    ws = tmp_path / "ws"
+    for path in (elsewhere, ws):
+        path.mkdir(mode=0o700)
+        os.chown(path, 1000, 1000)
+
+    def cli(*args, **more):
+        r = subprocess.run(
+            [harness.AGENTSH, *args], capture_output=True, env={**env, **more}, cwd=ws, timeout=60, user=1000,
+            group=1000, extra_groups=[], stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert r.returncode == 0, r.stderr
+        return r.stdout.decode()
+
+    try:
+        sid = cli("session", "create", "--workspace", ws).split()[-1]
+        assert cli("run", "--", "echo", "found", XDG_RUNTIME_DIR=str(elsewhere)) == "found\n"
+        assert len(server_pids(tmp_path)) == 1
+        assert sid in cli("session", "list", XDG_RUNTIME_DIR=str(elsewhere))
+    finally:
+        for pid in server_pids(tmp_path):
+            os.kill(pid, signal.SIGTERM)
+        harness.wait_for(lambda: not server_pids(tmp_path), "the server ends")
+
+
 def test_cli_1_an_auto_started_server_ends_when_idle(tmp_path):
     harness.ensure_user()
     for part in (tmp_path, *tmp_path.parents[:2]):
@@ -347,3 +425,21 @@ def test_cli_1_exec_makes_a_missing_session(server):
     )  # fmt: skip
     assert (r.returncode, r.stdout) == (0, b"/workspace\n"), r.stderr
     assert server.get("/api/v1/sessions/made-by-exec").json["workspace"] == str(ws)
+
+
+def test_cli_1_clients_that_want_a_session_at_once_share_it(server):
+    """exec makes the session it names; of several at a time one makes it, and the others wait for it."""
+    workspace = server.workspace()
+    for turn in range(3):
+        name = f"shared-{server.uid}-{turn}"
+        clients = [
+            subprocess.Popen(
+                [harness.AGENTSH, "exec", name, "--output", "shell", "--", "echo", str(i)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=server.environment(), cwd=workspace, **server.as_user(),
+            )
+            for i in range(6)
+        ]  # fmt: skip
+        answers = [(*c.communicate(timeout=60), c.returncode) for c in clients]
+        assert answers == [(f"{i}\n".encode(), b"", 0) for i in range(6)]
+        assert server.cli("session", "destroy", name).returncode == 0

@@ -167,9 +167,33 @@ def test_sbx_5_doctor_in_a_container_without_user_namespaces(contained):  # noqa
     assert any("user.max_user_namespaces" in text for text in w["remedies"]), w
 
 
+@pytest.mark.parametrize(
+    ("name", "wall", "capability"),
+    [("no_sys_admin", "mount_namespace", "SYS_ADMIN"), ("engine_default", "process_separation", "NET_ADMIN")],
+)
+def test_sbx_5_doctor_of_root_in_a_container(contained, name, wall, capability):  # noqa: F811
+    """No word in allow_unenforced lifts these refusals (docs/containers.md), so none is proposed."""
+    status, report = doctor(contained(name, 0))
+    assert (status, report["host"]["server_root"], verdicts(report)[wall]) == (1, True, "missing")
+    remedies = " ".join(report["by_wall"][wall]["remedies"])
+    assert "as a normal user" in remedies and "allow_unenforced" not in remedies, remedies
+    assert "as root" not in remedies, remedies
+    assert (report["host"]["container"] == "none") != (f"--cap-add {capability}" in remedies), remedies
+
+
+def test_sbx_4_a_sandbox_that_cannot_be_prepared_is_told_once(contained):  # noqa: F811
+    server = contained("no_sys_admin", 0)
+    said = "a sandbox could not be prepared"
+    harness.wait_for(lambda: said in server.log_text(), "it is told")
+    for _ in range(3):
+        assert server.post("/api/v1/sessions", {"workspace": str(server.workspace())}).status == 503
+    assert server.log_text().count(said) == 1
+
+
 def test_sbx_5_doctor_without_a_server_says_so(server):
     r = server.cli("--server", "unix:/nonexistent/socket", "doctor", "--json")
-    assert (r.returncode, r.stdout) == (125, b"") and b"/nonexistent/socket" in r.stderr, r
+    assert r.returncode == 125 and b"/nonexistent/socket" in r.stderr, r
+    assert json.loads(r.stdout)["error"]["code"] == "E_UNAVAILABLE"
     assert left_over()[0] == []
 
 

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 
 import harness
+import pytest
 
 
 def events_of(raw):
@@ -47,6 +48,56 @@ def test_evt_3_history_filters(server, session):
     assert session.get("/history?decision=deny")["total"] == 0
     for query in ("type=nonsense", "decision=maybe", "since=yesterday", "limit=x", "nope=1"):
         assert server.get(f"{session.path}/history?{query}").status == 400, query
+
+
+POLICY = """\
+version: 1
+name: mixed
+default: {files: allow, network: allow, commands: allow}
+command_rules:
+  - {name: no-id, commands: [id], decision: deny, message: "who you are is known"}
+  - {name: ask-date, commands: [date], decision: approve}
+  - {name: mark-uname, commands: [uname], decision: log}
+  - {name: other-host, commands: [hostname], decision: redirect, redirect_to: /bin/true}
+"""
+
+
+@pytest.fixture
+def mixed(new_server):
+    server = new_server(start=False)
+    directory = server.dir / "policies"
+    directory.mkdir(mode=0o755)
+    (directory / "mixed.yaml").write_text(POLICY)
+    server.merge(server.config, {"policies": {"dir": str(directory)}})
+    return server.start().session(policy="mixed")
+
+
+def test_evt_3_history_by_what_a_rule_said(mixed):
+    mixed.script("id; date; uname; hostname; true")
+    for decision, program in (
+        ("deny", "id date"),
+        ("approve", "date"),
+        ("log", "uname"),
+        ("redirect", "hostname"),
+        ("allow", "bash uname hostname"),
+    ):
+        found = [e["exec"]["path"].rsplit("/", 1)[1] for e in mixed.history(decision=decision)]
+        assert found == program.split(), decision
+
+
+def test_exe_2_a_denial_inside_is_told_in_the_result(mixed):
+    answer = mixed.script("id")
+    error = answer["result"]["error"]
+    assert answer["result"]["exit_code"] == 126 and error["code"] == "E_POLICY_DENIED"
+    assert error["path"] == "/usr/bin/id" and error["subject"] == answer["command_id"]
+    assert error["policy"]["rule"] == "no-id" and error["policy"]["reason"] == "who you are is known"
+    blocked = answer["events"]["blocked_operations"][0]["policy"]
+    assert error["policy"] == {k: blocked[k] for k in error["policy"]}
+    assert mixed.get(f"/commands/{answer['command_id']}")["error"] == error
+    assert mixed.script("id; true")["result"]["error"] is None  # it did not fail by it
+    r = mixed.server.cli("exec", mixed.id, "--", "id")
+    body = json.loads(r.stdout)  # the same, before a process was started
+    assert r.returncode == 126 and body["error"]["policy"] == error["policy"] and b"no-id" in r.stderr
 
 
 def test_evt_6_sse_live_and_resume(server, session):

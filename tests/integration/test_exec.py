@@ -74,6 +74,27 @@ def test_exe_8_exit_codes(session, argv, code, sig, error):
     assert (r["error"] or {}).get("code") == error
 
 
+def test_exe_2_a_missing_program_has_context_and_help(session):
+    (session.workspace / "build.sh").write_text("#!/bin/sh\n")
+    (session.workspace / "build.sh").chmod(0o755)
+    error = session.exec("./biuld.sh")["result"]["error"]
+    assert error["path"] == "./biuld.sh" and error["similar_files"] == ["/workspace/build.sh"]
+    assert [s["command"] for s in error["suggestions"]] == ["ls /workspace"]
+    assert {tuple(s) for s in error["suggestions"]} == {("action", "command", "reason")}
+    assert error["request_id"].startswith("req-")
+    answer = session.exec("./biuld.sh", working_dir="/tmp")
+    error = answer["result"]["error"]
+    assert error["context"] == {"working_dir": "/tmp", "command": "./biuld.sh"} and error["similar_files"] == []
+    assert session.get(f"/commands/{answer['command_id']}")["error"] == error
+
+
+def test_exe_1_the_first_exec_knows_its_parent(session):
+    # An exec that follows at once is seen before the leader says that its command runs.
+    for _ in range(10):
+        first, second = session.exec("env", "env", "true")["events"]["exec_operations"][:2]
+        assert first["pid"] == second["pid"] and first["exec"]["ppid"] == second["exec"]["ppid"] > 0
+
+
 def test_exe_4_stdin_env_cwd_argv0(session):
     assert session.exec("cat", stdin="hello\n")["result"]["stdout"] == "hello\n"
     data = bytes(range(256))
@@ -223,6 +244,12 @@ def test_exe_1_idempotency_key(server, session):
     assert len({a.json["command_id"] for a in answers}) == 1
     assert {a.json["result"]["stdout"] for a in answers} == {"done\n"}
     assert (session.workspace / "runs").read_text() == "run\n"
+    # what it says counts, not how it is written
+    body = {"detach": False, **body}
+    first = server.post(f"{session.path}/exec", body, headers={"Idempotency-Key": key + "-2"}).json
+    body = dict(reversed(body.items()))
+    again = server.post(f"{session.path}/exec", body, headers={"Idempotency-Key": key + "-2"}).json
+    assert again["command_id"] == first["command_id"]
     other = server.post(f"{session.path}/exec", {"command": "true"}, headers={"Idempotency-Key": key})
     assert (other.status, other.code) == (409, "E_CONFLICT")
 

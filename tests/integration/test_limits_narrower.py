@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits that become narrower while the session lives."""
 
+import os
+
 import pytest
-from cgroups import control_file, hits, narrow, needs_cgroups, walls
+from cgroups import control_file, groups_of, hits, narrow, needs_cgroups, walls
 from harness import USER_UID, Session, wait_for
 
 
@@ -73,6 +75,80 @@ def test_ses_5_one_from_the_pool_has_a_group_for_later(new_server):
     assert a.status == 200 and entries(a)["pids_limit"]["state"] == "up", a.body
     r = s.exec("python3", "-c", FORKS, timeout="20s")["result"]
     assert int(r["stdout"]) < 25 and r["error"]["code"] == "E_RESOURCE_LIMIT", r
+
+
+def processes_of(server, session):
+    """The warden and everything in the session's PID namespace."""
+    meta = dict(line.split("=") for line in (server.runtime / f"sessions/{session.id}.meta").read_text().split())
+    space = os.readlink(f"/proc/{meta['init_pid']}/ns/pid")
+    found = {meta["warden_pid"]}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/ns/pid") == space:
+                found.add(pid)
+        except OSError:
+            pass
+    return found
+
+
+WITHOUT_POOL = {"sandbox": {"pool_size": 0}}
+FAMILY = "for i in 1 2 3; do sh -c 'sleep 100 & wait' & done; touch started; wait"
+
+
+@needs_cgroups
+def test_ses_5_one_without_a_group_is_moved_into_one(new_server):
+    """Made on the spot without limits: with cgroup v1 it has no group until it needs one."""
+    server = new_server(config=WITHOUT_POOL)
+    s = server.session()
+    other = server.session()
+    running = s.exec("sh", "-c", FAMILY, detach=True, status=202)["command_id"]
+    wait_for(lambda: (s.workspace / "started").exists(), "the command has its processes")
+    a = narrow(server, s, pids_max=40)
+    assert a.status == 200 and entries(a)["pids_limit"]["state"] == "up", a.body
+    assert control_file(server, s, "pids.max") == "40\n"
+    inside = processes_of(server, s)
+    assert len(inside) >= 10 and inside <= set(control_file(server, s, "cgroup.procs").split())
+    assert not processes_of(server, other) & set(control_file(server, s, "cgroup.procs").split())
+    assert server.post(f"{s.path}/kill/{running}", {"signal": "KILL"}).status == 200
+    # from now on it is one like others: held, told of, narrower
+    r = s.exec("python3", "-c", FORKS, timeout="20s")["result"]
+    assert int(r["stdout"]) < 40 and r["error"]["code"] == "E_RESOURCE_LIMIT", r
+    assert hits(s, "failed_forks")
+    a = narrow(server, s, pids_max=30, max_cpu_percent=50)
+    assert a.status == 200 and "50 %" in entries(a)["cpu_limit"]["detail"], a.body
+    capped(narrow(server, s, pids_max=31), "pids_max", 30)
+    s.destroy()
+    other.destroy()
+    wait_for(lambda: not groups_of(server), "its group is removed")
+
+
+@needs_cgroups
+def test_ses_5_memory_of_one_that_was_moved(new_server):
+    server = new_server(config=WITHOUT_POOL)
+    s = server.session()
+    a = narrow(server, s, max_memory_mb=160)
+    wall = entries(a)["memory_limit"]
+    assert a.status == 200 and wall["state"] in ("up", "partial") and "160 MB" in wall["detail"], a.body
+    assert wall["state"] == "up" or "in use before" in wall["detail"], wall
+    r = s.exec("python3", "-c", "x = bytearray(250 << 20)", timeout="30s")["result"]
+    assert r["error"]["code"] == "E_RESOURCE_LIMIT" and "OOM kill" in r["error"]["message"], r
+    assert hits(s, "oom_kills")
+
+
+@needs_cgroups
+def test_ses_8_one_that_was_moved_survives_the_server(new_server):
+    server = new_server(config=WITHOUT_POOL)
+    s = server.session()
+    assert narrow(server, s, pids_max=40).status == 200
+    server.process.kill()
+    server.process.wait()
+    server.start()
+    assert control_file(server, s, "pids.max") == "40\n"
+    assert narrow(server, s, pids_max=30).status == 200
+    r = s.exec("python3", "-c", FORKS, timeout="20s")["result"]
+    assert int(r["stdout"]) < 30 and r["error"]["code"] == "E_RESOURCE_LIMIT", r
+    s.destroy()
+    wait_for(lambda: not groups_of(server), "its group is removed")
 
 
 @needs_cgroups
@@ -178,6 +254,23 @@ def test_ses_5_a_refused_limit_leaves_the_directory(root_server):
     assert a.json["error"]["subject"] == "disk_limit" and "10 MB are in use" in a.json["error"]["message"], a.body
     assert s.get()["working_dir"] == "/workspace" and s.out("pwd") == "/workspace\n"
     assert "300 MB" in {w["wall"]: w for w in s.get()["enforcement"]}["memory_limit"]["detail"]
+    s.destroy()
+
+
+def test_ses_5_no_limit_is_wider_than_any(server):
+    s = server.session()
+
+    def limit(n):
+        a = server.call("PATCH", s.path, {"limits": {"max_commands": n}})
+        assert a.status == 200, a.body
+        return a.json["config"]["limits"]["max_commands"], a.json.get("capped", [])
+
+    assert limit(0) == limit(None) == (0, [])
+    assert limit(5) == limit(None) == (5, [])
+    assert limit(0) == (5, ["limits.max_commands"])
+    # where 0 would make no sense it is refused
+    a = server.call("PATCH", s.path, {"resource_limits": {"pids_max": 0}})
+    assert (a.status, a.code) == (400, "E_BAD_REQUEST") and "resource_limits.pids_max" in str(a.json), a.body
     s.destroy()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import harness
 import pytest
+from cgroups import needs_cgroups
 from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
@@ -193,3 +194,37 @@ def test_api_1_a_failed_session_is_as_described(api):
             os.kill(pid, signal.SIGKILL)
     harness.wait_for(lambda: session.get()["state"] == "failed", "it fails")
     assert api.call("GET", session.path).json["failure"]
+
+
+POLICY = """\
+version: 1
+name: mixed
+default: {files: allow, network: allow, commands: allow}
+command_rules:
+  - {name: no-id, commands: [id], decision: deny}
+  - {name: ask-date, commands: [date], decision: approve}
+  - {name: mark-uname, commands: [uname], decision: log}
+  - {name: other-host, commands: [hostname], decision: redirect, redirect_to: /bin/true}
+"""
+
+
+def test_api_1_decisions_are_as_described(new_server):
+    server = new_server(start=False)
+    directory = server.dir / "policies"
+    directory.mkdir(mode=0o755)
+    (directory / "mixed.yaml").write_text(POLICY)
+    server.merge(server.config, {"policies": {"dir": str(directory)}})
+    api = Described(server.start())
+    path = server.session(policy="mixed").path
+    api.call("POST", f"{path}/exec", {"command": "id"}, 403)
+    answer = api.call("POST", f"{path}/exec", {"script": "uname; hostname; date; id"}).json
+    assert answer["result"]["error"]["code"] == "E_POLICY_DENIED"
+    events = api.call("GET", f"{path}/history?type=exec").json["events"]
+    assert {e["policy"]["decision"] for e in events} == {"allow", "deny", "approve", "log", "redirect"}
+
+
+@needs_cgroups
+def test_api_1_a_limit_is_as_described(api):
+    path = api.server.session(resource_limits={"pids_max": 20}).path
+    api.call("POST", f"{path}/exec", {"command": "sh", "args": ["-c", "for i in $(seq 40); do sleep 1 & done"]})
+    assert api.call("GET", f"{path}/history?type=resource_limit").json["events"]

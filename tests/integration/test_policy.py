@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies by the command line: shipped ones with what each allows and denies, checks of files, named sets."""
+"""Policies by the command line: shipped ones with what each allows and denies, and at work, checks of files, sets."""
 
 import json
 import os
@@ -128,6 +128,14 @@ TABLE = [
     ("observe", ["exec", "sudo", "id"], "allow", "default"),
     ("default", ["file", "delete", "/workspace/a"], "allow", "allow-workspace"),
     ("strict", ["file", "delete", "/workspace/a"], "deny", "approve-workspace-delete"),
+    *[
+        ("strict", ["file", "delete", f"/workspace/{f}"], "allow", "allow-tool-deletes")
+        for f in (".git/index.lock", "sub/.git/refs/heads/x.lock", ".git/objects/ab/tmp_obj_x", ".a.c.swp", "a.c~")
+    ],
+    *[
+        ("strict", ["file", "delete", f"/workspace/{f}"], "deny", "approve-workspace-delete")
+        for f in (".git/objects/ab/cd", ".git/index", "yarn.lock")
+    ],
     ("default", ["exec", "/workspace/a.out"], "allow", "default"),
     ("strict", ["exec", "/workspace/a.out"], "deny", "default"),
     ("strict", ["exec", "/workspace/ls"], "deny", "default"),
@@ -138,6 +146,22 @@ TABLE = [
     ("strict", ["exec", "python3", "-m", "pytest"], "allow", "allow-building"),
     ("strict", ["exec", "/usr/lib/git-core/git-push", "x"], "deny", "approve-git-push-program"),
     ("strict", ["exec", "git", "push"], "deny", "approve-git-push"),
+    # words of the caller's own that begin like a command's
+    *[
+        ("strict", ["exec", *words], "allow", None)
+        for words in (
+            ["git", "commit", "-m", "push it"],
+            ["git", "commit", "-m", "remote control"],
+            ["git", "remote", "-v"],
+            ["cargo", "test", "add_one"],
+            ["npm", "run", "get-data"],
+        )
+    ],
+    ("strict", ["exec", "git", "-C", "x", "push"], "deny", "approve-git-push"),
+    ("strict", ["exec", "git", "remote", "add", "x", "y"], "deny", "approve-git-push"),
+    ("strict", ["exec", "git", "remote", "set-url", "x", "y"], "deny", "approve-git-push"),
+    ("strict", ["exec", "npm", "i", "x"], "deny", "approve-package-install"),
+    ("strict", ["exec", "go", "get", "x"], "deny", "approve-package-install"),
     ("default", ["exec", "npm", "install", "x"], "allow", "default"),
     ("default", ["exec", "rm", "-rf", "build"], "allow", "default"),
     ("default", ["exec", "rm", "-rf", "/"], "deny", "deny-remove-root"),
@@ -171,6 +195,12 @@ TABLE = [
     ("ci", ["exec", "git", "send-pack", "x"], "deny", "deny-git-push"),
     ("ci", ["exec", "/usr/lib/git-core/git-push", "x"], "deny", "deny-git-push-program"),
     ("ci", ["exec", "git", "status"], "allow", "default"),
+    ("ci", ["exec", "git", "-c", "a=b", "push", "x"], "deny", "deny-git-push"),
+    ("ci", ["exec", "git", "commit", "-m", "push it"], "allow", "default"),
+    ("ci", ["exec", "npm", "pub"], "deny", "deny-publishing"),
+    ("ci", ["exec", "cargo", "publish", "--dry-run"], "deny", "deny-publishing"),
+    ("ci", ["exec", "cargo", "test", "push_back"], "allow", "default"),
+    ("ci", ["exec", "npm", "run", "publish-docs"], "allow", "default"),
     *[(p, ["net", f"{REGISTRY}:443"], "allow", "allow-package-registries") for p in ("default", "ci")],
     *[(p, ["dns", REGISTRY], "allow", "allow-package-registries") for p in ("default", "ci")],
     *[(p, ["net", "169.254.169.254:80"], "deny", "deny-metadata") for p in ("default", "ci")],
@@ -197,6 +227,25 @@ def test_pol_1_shipped_policies_decide_as_their_tables_say(at):
         if got["effective_decision"] != want or (rule is not None and got["rule"] != rule):
             wrong.append((policy, words, want, rule, got["effective_decision"], got["rule"]))
     assert not wrong
+
+
+WORK = """\
+set -e
+git init -q . && echo one >a && git add a && git -c user.name=a -c user.email=b commit -qm 'push it'
+sed -i s/one/two/ a && git -c user.name=a -c user.email=b commit -qam two && git log --format=%s
+printf 'int main(void) { return 0; }' >m.c && gcc m.c -o m && printf 'x: a\\n\\t@echo made\\n' >Makefile && make -s
+python3 -c 'import subprocess; subprocess.run(["ls", "m"])'
+find . -name a -exec cat {} + | xargs echo
+"""
+
+
+@pytest.mark.parametrize("policy", ["default", "strict", "ci", "observe"])
+def test_pol_1_a_coding_agent_works_under_every_shipped_policy(new_server, policy):
+    limits = ["memory_limit", "cpu_limit", "pids_limit", "io_limit", "disk_limit", "network_limit"]
+    s = new_server(config={"sandbox": {"allow_unenforced": [*limits, "file_rules"]}})
+    done = s.session(policy=policy).script(f"exec 2>&1\n{WORK}")
+    assert done["result"]["stdout"].split("\n") == ["two", "push it", "made", "m", "two", ""], done["result"]
+    assert done["events"]["blocked_operations"] == []
 
 
 def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
@@ -227,7 +276,16 @@ def test_pol_7_test_prints_decision_rule_and_place(at):
         "Target:    /workspace/x/.env",
         "Reason:    not /workspace/x/.env",
     ]
-    # a file anywhere, and the default policy
+    r = at("test", "--policy", "mine", "file", "reed", "x")
+    assert "no file operation 'reed' (did you mean 'read'?)" in r.stderr
+    # what cannot be decided is refused by no place of a file
+    r = at("test", "--policy", "observe", "dns", "a b")
+    assert r.stdout.splitlines()[:3] == ["Decision:  deny", "Rule:      default", "Place:     built in"]
+    # a file anywhere, also without a slash, and the default policy
+    r = subprocess.run(
+        [harness.AGENTSH, "policy", "validate", "mine.yaml"], cwd=at.dir, capture_output=True, text=True
+    )
+    assert (r.returncode, r.stdout) == (0, "The policy 'mine.yaml' is valid.\n")
     assert decide(at, at.dir / "mine.yaml", "file", "read", "/a")["rule"] == "default"
     r = at("test", "--json", "file", "read", "/a")
     assert json.loads(r.stdout)["policy"] == "observe"
@@ -243,7 +301,12 @@ def test_pol_7_test_prints_decision_rule_and_place(at):
         ["net", "a"],
         ["net", "a:0"],
         ["net", "a:65536"],
+        ["net", "a: 80"],
+        ["net", "a:+80"],
+        ["net", "[a]:80"],
         ["dns"],
+        ["dns", ""],
+        ["file", "read", ""],
         ["x"],
     ],
 )
@@ -307,6 +370,39 @@ def test_pol_7_test_looks_at_a_program_as_a_session_does(at, tmp_path):
         assert decide(at, "mine", "exec", loader, "/bin/true")["rule"] == "ld"
 
 
+SPECIFIED = """\
+version: 1
+name: specified
+description: Standard policy for AI agent execution
+file_rules:
+  - {name: allow-workspace-read, paths: ["/workspace/**"], operations: [read, open, stat, list], decision: allow}
+  - {name: allow-workspace-write, paths: ["/workspace/**"], operations: [write, create], decision: allow}
+  - {name: approve-workspace-delete, paths: ["/workspace/**"], operations: [delete], decision: approve}
+  - {name: allow-tmp, paths: ["/tmp/**", "/var/tmp/**"], operations: ["*"], decision: allow}
+  - {name: deny-etc, paths: ["/etc/**"], operations: ["*"], decision: deny}
+  - {name: deny-sensitive, paths: ["/home/**/.ssh/**", "**/.env"], operations: ["*"], decision: deny}
+  - {name: default-deny-file, paths: ["**"], operations: ["*"], decision: deny}
+network_rules:
+  - {name: allow-https, ports: [443], decision: allow}
+  - {name: allow-http, ports: [80], decision: allow}
+  - {name: block-internal, cidrs: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"], decision: deny}
+  - {name: default-deny-network, domains: ["*"], decision: deny}
+command_rules:
+  - {name: allow-safe-commands, commands: [ls, cat, head, tail, grep, find, pwd, echo], decision: allow}
+  - {name: approve-package-install, commands: [npm, pip], args_pattern: ["install*", "add*"], decision: approve}
+  - {name: deny-dangerous, commands: [rm, dd, mkfs, fdisk], args_pattern: ["-rf*", "-r *"], decision: deny}
+"""
+
+
+def test_pol_5_the_policy_of_the_specification_is_warned_of_where_it_leaks(at):
+    (at.dir / "specified.yaml").write_text(SPECIFIED)
+    r = at("validate", "specified")
+    assert r.returncode == 0
+    # its denies of all the rest are as they should be
+    assert re.findall(r"deny '([a-z-]+)' comes too late", r.stderr) == ["deny-sensitive", "block-internal"]
+    assert len(r.stderr.splitlines()) == 2
+
+
 def test_pol_5_strict_makes_warnings_errors(at):
     (at.dir / "late.yaml").write_text(
         "version: 1\nname: late\nfile_rules:\n  - {name: a, paths: ['/w/**'], decision: allow}\n"
@@ -349,11 +445,13 @@ def test_pol_1_sets_are_made_from_the_package_managers_settings(at, tmp_path):
         "[global]\nindex-url = https://pip.set.example/simple\n# https://no.example\n"
     )
     (home / ".npmrc").write_text("registry=https://npm.set.example/\n")
-    r = at("sets", "--refresh", env={"HOME": str(home)})
+    r = at("sets", "--refresh", env={"HOME": str(home), "PIP_EXTRA_INDEX_URL": "https://env.set.example/x"})
     assert r.returncode == 0, r.stderr
     assert "package-registries" in r.stdout
     made = at("sets", "package-registries").stdout
     assert '"pip.set.example"' in made and '"npm.set.example"' in made and "no.example" not in made
+    if subprocess.run(["python3", "-m", "pip", "--version"], capture_output=True).returncode == 0:
+        assert '"env.set.example"' in made
     assert (at.dir / "sets/package-registries.yaml").stat().st_mode & 0o777 == 0o644
     assert decide(at, "ci", "net", "pip.set.example:443")["rule"] == "allow-package-registries"
     names = [s["name"] for s in json.loads(at("sets", "--json").stdout)["sets"]]
@@ -362,6 +460,26 @@ def test_pol_1_sets_are_made_from_the_package_managers_settings(at, tmp_path):
     made = json.loads(at("sets", "--json", "package-registries").stdout)
     assert set(made) == {"name", "file", "description", "kind", "items"}
     assert (made["name"], made["kind"]) == ("package-registries", "domains") and "pip.set.example" in made["items"]
+
+
+def test_pol_1_what_lies_around_does_not_make_the_set(at, tmp_path):
+    """Package managers obey settings of the directory that they are asked in: it may be an agent's."""
+    bin, here = tmp_path / "bin", tmp_path / "here"
+    here.mkdir()
+    bin.mkdir()
+    (bin / "npm").write_text("#!/bin/sh\necho https://npm.set.example/$PWD\ncat .npmrc\n")
+    (bin / "npm").chmod(0o755)
+    (here / ".npmrc").write_text("registry=https://agent.example/\n")
+    (here / "pip/_internal/models").mkdir(parents=True)
+    (here / "pip/_internal/models/index.py").write_text(f"open('{tmp_path}/ran', 'w')\n")
+    r = subprocess.run(
+        [harness.AGENTSH, "policy", "sets", "--refresh", "--set", f"policies.dir={at.dir}"],
+        cwd=here, capture_output=True, text=True, env={"HOME": str(tmp_path), "PATH": f"{bin}:/usr/bin:/bin"},
+    )  # fmt: skip
+    assert r.returncode == 0, r.stderr
+    made = json.loads(at("sets", "--json", "package-registries").stdout)["items"]
+    assert "npm.set.example" in made and "agent.example" not in made
+    assert not (tmp_path / "ran").exists()
 
 
 def test_cfg_1_policies_dir(tmp_path):

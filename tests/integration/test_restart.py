@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 import time
 import uuid
@@ -195,3 +196,82 @@ def test_ses_8_many_kills_under_load(new_server):
     for s in sessions:
         s.destroy()
     harness.wait_for(lambda: not server.warden_pids(), "the wardens end")
+
+
+def test_ses_8_a_stopped_warden_keeps_only_its_own_session_waiting(new_server):
+    """After a restart the other sessions are served although one warden says nothing."""
+    server = new_server()
+    stuck = server.session()
+    warden = server.warden_pids()[0]
+    other = server.session()
+    c = stuck.exec(script="sleep 1000", detach=True, status=202)
+    harness.wait_for(lambda: stuck.get("/commands/" + c["command_id"])["state"] == "running", "running")
+    os.kill(warden, signal.SIGSTOP)
+    try:
+        kill_launcher(server)  # start() waits for the ready line, which a stopped warden must not hold back for long
+        assert other.out("echo served") == "served\n"
+        a = server.post(f"{stuck.path}/exec", {"command": "true"})
+        assert (a.status, a.code) == (503, "E_UNAVAILABLE")
+        a = server.post(f"{stuck.path}/kill/{c['command_id']}", {})
+        assert (a.status, a.code) == (503, "E_UNAVAILABLE")  # not taken for one that never ran
+    finally:
+        os.kill(warden, signal.SIGCONT)
+    harness.wait_for(lambda: stuck.get("/commands/" + c["command_id"])["state"] == "running", "it answers")
+    assert stuck.get()["queue"]["running"] == c["command_id"]
+
+
+def test_ses_8_one_server_for_a_state_directory(new_server):
+    """Another socket is no reason to write the same database, nor to take its sessions for lost."""
+    first = new_server()
+    s = first.session()
+    second = new_server(config={"sessions": {"base_dir": str(first.state)}}, start=False)
+    second.start(wait=False)
+    assert second.process.wait(harness.DEADLINE) == 125
+    assert f"{first.state} is in use by another server (pid {first.pid} on {first.socket})" in second.log_text()
+    # the same database by its own key
+    third = new_server(config={"events": {"db": str(first.state / "agentsh.db")}}, start=False)
+    third.start(wait=False)
+    assert third.process.wait(harness.DEADLINE) == 125
+    assert "is in use by another server (process" in third.log_text()
+    assert s.out("echo unharmed") == "unharmed\n"
+    kill_launcher(first)  # what a killed server held is free at once
+    assert s.out("echo again") == "again\n"
+    seqs = [e["seq"] for e in first.get("/api/v1/events/search?limit=1000").json["events"]]
+    assert seqs == list(range(1, len(seqs) + 1))
+    first.stop()
+    second.start()
+
+
+def test_ses_8_the_socket_of_a_living_program_is_not_taken(new_server):
+    server = new_server(start=False)
+    server.runtime.mkdir()
+    with socket.socket(socket.AF_UNIX) as theirs, socket.socket(socket.AF_UNIX) as client:
+        theirs.bind(str(server.socket))
+        theirs.listen()
+        server.start(wait=False)
+        assert server.process.wait(harness.DEADLINE) == 125
+        assert f"{server.socket} is another program's socket" in server.log_text()
+        client.connect(str(server.socket))
+    server.start()  # it is nobody's now
+
+
+def test_ses_5_without_descriptors_sessions_are_refused_and_the_others_live(new_server):
+    server = new_server(start=False)
+    server.command = ["prlimit", "--nofile=100:100"]
+    server.start()
+    ws = str(server.workspace())
+    c = server.connect()
+    made = []
+    while (a := server.post("/api/v1/sessions", {"workspace": ws}, connection=c)).status == 201:
+        made.append(a.json["id"])
+        assert len(made) < 100
+    assert (a.status, a.code) == (429, "E_RESOURCE_LIMIT") and "RLIMIT_NOFILE" in a.json["error"]["message"]
+    api = server.api_pid()
+    for sid in made[:3]:
+        a = server.call("DELETE", f"/api/v1/sessions/{sid}", connection=c)
+        assert a.status == 200, a.body
+    for sid in made[3:]:  # what each keeps ready for its next command gives way
+        a = server.post(f"/api/v1/sessions/{sid}/exec", {"script": "echo lives"}, connection=c)
+        assert a.status == 200 and a.json["result"]["stdout"] == "lives\n", a.body
+    c.close()
+    assert server.api_pid() == api

@@ -142,6 +142,10 @@ ways = {
     "fchmod": lambda p: os.fchmod(open(p, "w").fileno(), 0o4755),
     "open": lambda p: os.open(p, os.O_CREAT | os.O_WRONLY, 0o4755),
     "open_group": lambda p: os.open(p, os.O_CREAT | os.O_WRONLY, 0o2755),
+    "chmod_group": lambda p: os.chmod(open(p, "w").name, 0o2755),
+    "fchmod_group": lambda p: os.fchmod(os.open(p, os.O_CREAT | os.O_WRONLY, 0o644), 0o2755),
+    "link_group": lambda p: (open(p, "w"), os.symlink(p, p + "-link"), os.chmod("/workspace/" + p + "-link", 0o2755)),
+    "fchmodat2_group": lambda p: check(libc.syscall(452, -100, open(p, "w").name.encode(), 0o2755, 0)),
     "tmpfile": lambda p: os.open(".", os.O_TMPFILE | os.O_RDWR, 0o4755),
     "mknod": lambda p: os.mknod(p, 0o104755),
     "openat2": lambda p: check(libc.syscall(437, -100, p.encode(), how, 24)),
@@ -159,10 +163,10 @@ for name, way in ways.items():
 """
 
 
-def test_sbx_2_no_file_of_a_session_runs_as_its_owner(session):
-    """Root's sessions leave files of root's: one with the bit would be root for whoever runs it outside."""
+def test_sbx_2_no_file_of_a_session_runs_as_its_owner(server, session):
+    """Root's sessions leave files of root's: one with a bit would be root, or of its group, for whoever runs it outside."""
     answers = dict(line.split() for line in session.exec("python3", "-c", SET_ID)["result"]["stdout"].splitlines())
-    assert len(answers) == 8 and set(answers.values()) <= {"EPERM", "ENOSYS"}, answers
+    assert len(answers) == 12 and set(answers.values()) <= {"EPERM", "ENOSYS"}, answers
     left = list(session.workspace.iterdir())
     assert not [p for p in left if p.lstat().st_mode & 0o6000]
     # a directory's bit is for groups that share it, and stays
@@ -170,6 +174,16 @@ def test_sbx_2_no_file_of_a_session_runs_as_its_owner(session):
         "mkdir shared && chmod 2775 shared && chmod 755 shared && umask 0 && touch shared/f && chmod 1777 shared"
     )
     assert (session.workspace / "shared").stat().st_mode & 0o7777 == 0o3777
+    # by every name that it has inside, and by none that leads to the machine's own directory
+    outside = server.workspace()
+    session.out(
+        f"mkdir a a/b && cd a/b && ln -s /workspace/a away && ln -s {outside} out && chmod 2711 ../b away && "
+        f"! chmod 2711 out && ! chmod 2711 /proc/self/root/{outside} && "
+        "python3 -c 'import os; d = os.open(\"/workspace/a/b\", os.O_RDONLY); os.fchmod(d, 0o2712)'"
+    )
+    assert (session.workspace / "a").stat().st_mode & 0o7777 == 0o2711
+    assert (session.workspace / "a/b").stat().st_mode & 0o7777 == 0o2712
+    assert outside.stat().st_mode & 0o7777 == 0o755
 
 
 TOOLS = {

@@ -186,6 +186,36 @@ static int unchangeable(void)
 	return r;
 }
 
+/* A file without a name: nothing is left where it succeeds. */
+static int set_id(int at_birth, mode_t later)
+{
+	const int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0700 | at_birth);
+	struct stat st;
+
+	if (fd == -1)
+		return at_birth != 0 ? errno : BROKEN;
+	if (later != 0 && fchmod(fd, 0755 | later) < 0)
+		return errno;
+	if (fstat(fd, &st) < 0)
+		return BROKEN;
+	return (st.st_mode & (S_ISUID | S_ISGID)) != 0 ? 0 : EPERM;
+}
+
+static int set_uid_bit(void)
+{
+	return set_id(0, S_ISUID);
+}
+
+static int set_gid_bit(void)
+{
+	return set_id(0, S_ISGID);
+}
+
+static int born_set_uid(void)
+{
+	return set_id(S_ISUID, 0);
+}
+
 static int device_in_workspace(void)
 {
 	return try_open(place("NODE_IN_WORKSPACE"), O_RDWR);
@@ -257,6 +287,9 @@ const struct attack file_attacks[] = {
 	{"chown", give_away},
 	{"file_capability", own_capability},
 	{"immutable", unchangeable},
+	{"set_uid_bit", set_uid_bit},
+	{"set_gid_bit", set_gid_bit},
+	{"born_set_uid", born_set_uid},
 	{"workspace_device", device_in_workspace},
 	{"leaked_descriptor", leaked_descriptor},
 	{"server_database", server_database},

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/api.h"
+#include "base/err_body.h"
+#include "base/json.h"
 #include <string.h>
 
-void api_error_format(const struct err *err, const char *request_id, struct buf *out)
+void err_body_format(const struct err *err, const char *request_id, struct buf *out)
 {
 	struct jw w = JW(out);
 
@@ -11,8 +12,7 @@ void api_error_format(const struct err *err, const char *request_id, struct buf 
 	jw_obj(&w);
 	jw_kstr(&w, "code", err_row(err->code)->name);
 	jw_kstr(&w, "message", err->message[0] ? err->message : err_row(err->code)->text);
-	if (err->subject[0])
-		jw_kstr(&w, "subject", err->subject);
+	jw_kstr(&w, "subject", err->subject);
 	if (err->ndetails > 0) {
 		jw_key(&w, "details");
 		jw_arr(&w);
@@ -28,7 +28,8 @@ void api_error_format(const struct err *err, const char *request_id, struct buf 
 		jw_key(&w, "policy");
 		jw_raw(&w, err->policy, strlen(err->policy));
 	}
-	jw_kstr(&w, "request_id", request_id);
+	if (request_id != NULL)
+		jw_kstr(&w, "request_id", request_id);
 	jw_obj_end(&w);
 	jw_obj_end(&w);
 }

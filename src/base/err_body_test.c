@@ -6,13 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
-#include "api/api.h"
+#include "base/err_body.h"
+#include "base/json.h"
 
 static void assert_body(const struct err *err, const char *want)
 {
 	cleanup_buf struct buf out = {0};
 
-	api_error_format(err, "req-1", &out);
+	err_body_format(err, "req-1", &out);
 	assert_string_equal(out.data, want);
 }
 
@@ -38,18 +39,22 @@ static void pol_2_a_denial_stands_in_the_body(void **state)
 
 static void api_1_what_does_not_apply_is_absent(void **state)
 {
+	cleanup_buf struct buf local = {0};
 	struct err err = {0};
 
 	err_set(&err, E_CONFLICT, NULL, "twice");
 	assert_body(&err, "{\"error\":{\"code\":\"E_CONFLICT\",\"message\":\"twice\","
-			  "\"request_id\":\"req-1\"}}");
+			  "\"subject\":\"\",\"request_id\":\"req-1\"}}");
+	err_body_format(&err, NULL, &local);
+	assert_string_equal(local.data, "{\"error\":{\"code\":\"E_CONFLICT\",\"message\":\"twice\","
+					"\"subject\":\"\"}}");
 }
 
 static void api_1_an_error_without_words_has_its_rows_text(void **state)
 {
 	assert_body(&(struct err){.code = E_RATE_LIMITED},
 		    "{\"error\":{\"code\":\"E_RATE_LIMITED\",\"message\":\"too many requests\","
-		    "\"request_id\":\"req-1\"}}");
+		    "\"subject\":\"\",\"request_id\":\"req-1\"}}");
 }
 
 static void api_1_details_name_field_and_problem(void **state)
@@ -62,7 +67,8 @@ static void api_1_details_name_field_and_problem(void **state)
 	assert_body(
 		&err,
 		"{\"error\":{\"code\":\"E_BAD_REQUEST\","
-		"\"message\":\"2 fields are wrong: timeout, id\",\"details\":["
+		"\"message\":\"2 fields are wrong: timeout, "
+		"id\",\"subject\":\"timeout\",\"details\":["
 		"{\"field\":\"timeout\",\"problem\":\"not a duration: 'abc'\"},"
 		"{\"field\":\"id\",\"problem\":\"bad \\\"id\\\"\"}],\"request_id\":\"req-1\"}}");
 }
@@ -77,7 +83,7 @@ static void api_1_details_are_bounded(void **state)
 	for (int i = 0; i < ERR_DETAILS + 3; i++)
 		err_detail(&err, "f", "%d", i);
 	err_from_details(&err, NULL);
-	api_error_format(&err, "req-1", &out);
+	err_body_format(&err, "req-1", &out);
 	assert_int_equal(json_parse(out.data, out.len, &doc, NULL), 0);
 	assert_int_equal(json_array_size(json_object_get(json_object_get(doc, "error"), "details")),
 			 ERR_DETAILS);

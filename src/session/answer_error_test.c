@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_testkit.h"
+
+static char *text(const char *s)
+{
+	return (char *)s;
+}
+
+/* The error of a command that was not executed, in its answer and, the same, in its record. */
+static void expect_help(struct kit *k, const char *dir, const char *code, const char *path,
+			const char *want)
+{
+	struct fake *f = &k->warden[0];
+	struct exec_wish wish = kit_wish("prog");
+	struct seen_by o = {0};
+	struct warden_result r;
+	cleanup_free char *answer = NULL, *record = NULL;
+
+	wish.working_dir = text(dir);
+	kit_submit(k, f->id, &wish, &o);
+	fake_take_exec(f);
+	r = fake_result(f, 0, "");
+	r.exit_code = 127;
+	r.error_code = text(code);
+	r.error_message = text("no");
+	r.error_path = text(path);
+	fake_send(k, f, MSG_warden_result, &r);
+	kit_skip(&f->link, MSG_warden_ack);
+	assert_at(&o.answer, "result.error.context.working_dir", dir != NULL ? dir : "/workspace");
+	assert_at(&o.answer, "result.error.suggestions", want);
+	answer = kit_at(&o.answer, "result.error");
+	record = kit_at(&o.record, "error");
+	assert_string_equal(answer, record);
+	kit_seen_done(&o);
+}
+
+#define HELP(action, command, reason) \
+	"[{\"action\":\"" action "\",\"command\":\"" command "\",\"reason\":\"" reason "\"}]"
+#define LIST(dir) HELP("list_directory", "ls " dir, "See what files exist")
+#define LOOK(path) HELP("show_file", "ls -ld " path, "See what it is and who may execute it")
+
+static void exe_2_what_may_help_is_suggested(void **state)
+{
+	static const char missing[] = "E_COMMAND_NOT_FOUND", shut[] = "E_COMMAND_NOT_EXECUTABLE";
+	struct kit *k = *state;
+
+	kit_session(k, "s1");
+	expect_help(k, NULL, missing, "prog",
+		    HELP("show_path", "echo \\\"$PATH\\\"", "See where programs are looked for"));
+	expect_help(k, NULL, missing, "./prog", LIST("/workspace"));
+	expect_help(k, "/tmp/a b", missing, "./prog", LIST("'/tmp/a b'"));
+	expect_help(k, "/tmp", missing, "./sub/prog", LIST("/tmp/sub"));
+	expect_help(k, "/tmp", missing, "sub/prog", LIST("/tmp/sub"));
+	expect_help(k, "/", missing, "sub/prog", LIST("/sub"));
+	expect_help(k, NULL, missing, "/prog", LIST("/"));
+	expect_help(k, NULL, missing, "/opt/prog", LIST("/opt"));
+	expect_help(k, NULL, shut, "/opt/prog", LOOK("/opt/prog"));
+	expect_help(k, NULL, shut, "prog", "[]");
+	expect_help(k, NULL, missing, NULL, "[]");
+	expect_help(k, NULL, "E_COMMAND_TIMEOUT", "/opt/prog", "[]");
+}
+
+static void exe_2_similar_programs_are_passed_on(void **state)
+{
+	static char *near[] = {(char *)"/usr/bin/python3", NULL};
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct exec_wish wish = kit_wish("pyhton3");
+	struct seen_by o = {0};
+	struct warden_result r;
+
+	kit_submit(k, "s1", &wish, &o);
+	fake_take_exec(f);
+	r = fake_result(f, 0, "");
+	r.exit_code = 127;
+	r.error_code = text("E_COMMAND_NOT_FOUND");
+	r.similar = (struct strv){near, 1};
+	fake_send(k, f, MSG_warden_result, &r);
+	assert_at(&o.answer, "result.error.similar_files", "[\"/usr/bin/python3\"]");
+	kit_seen_done(&o);
+}
+
+/* ---- denials inside a command ---- */
+
+static void put_exec(struct fake *f, const char *decision, const char *path)
+{
+	static char *other[] = {(char *)"other commands", NULL};
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_exec,
+			  .time_us = KIT_START_US,
+			  .count = 1,
+			  .command_id = f->command,
+			  .exec_path = text(path),
+			  .decision = text(decision),
+			  .policy_decision = text(decision),
+			  .policy_effective = text(decision),
+			  .policy_rule = text("no-id")};
+	uint64_t end;
+
+	if (strcmp(decision, "deny") == 0) {
+		e.denied_reason = text("not here");
+		e.denied_op = text("exec");
+		e.denied_target = text(path);
+		e.alternatives = (struct strv){other, 1};
+	}
+	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
+}
+
+struct met {
+	unsigned exit_code;
+	int denied;		/* how many */
+	const char *error_code; /* the warden's */
+	const char *want;	/* code of the answer's; NULL: none */
+};
+
+static void expect_met(struct kit *k, const struct met *m)
+{
+	struct fake *f = &k->warden[0];
+	struct exec_wish wish = kit_wish("sh");
+	struct seen_by o = {0};
+	struct warden_result r;
+
+	kit_submit(k, f->id, &wish, &o);
+	fake_take_exec(f);
+	put_exec(f, "allow", "/bin/sh");
+	for (int i = 0; i < m->denied; i++)
+		put_exec(f, "deny", i == 0 ? "/bin/first" : "/bin/id");
+	put_exec(f, "allow", "/bin/true");
+	r = fake_result(f, 0, "");
+	r.exit_code = m->exit_code;
+	r.error_code = text(m->error_code);
+	fake_send(k, f, MSG_warden_result, &r);
+	kit_skip(&f->link, MSG_warden_ack);
+	if (m->want == NULL)
+		assert_at(&o.answer, "result.error", "null");
+	else
+		assert_at(&o.answer, "result.error.code", m->want);
+	if (m->want != NULL && m->error_code == NULL) {
+		assert_at(&o.answer, "result.error.message",
+			  "rule 'no-id' denies /bin/id: not here");
+		assert_at(&o.answer, "result.error.path", "/bin/id");
+		assert_at(&o.answer, "result.error.policy",
+			  "{\"rule\":\"no-id\",\"reason\":\"not here\",\"operation\":\"exec\","
+			  "\"target\":\"/bin/id\",\"final\":false,"
+			  "\"alternatives\":[\"other commands\"]}");
+		assert_at(&o.answer, "result.error.suggestions.0.command",
+			  "agentsh policy show --effective s1");
+		assert_at(&o.answer, "result.error.request_id", "req-1");
+		assert_at(&o.record, "error.code", m->want);
+	}
+	kit_seen_done(&o);
+}
+
+static void exe_2_a_denial_inside_is_the_error_of_what_failed_by_it(void **state)
+{
+	static const struct met rows[] = {
+		{0, 2, NULL, NULL},
+		{1, 2, NULL, "E_POLICY_DENIED"},
+		{126, 3, NULL, "E_POLICY_DENIED"},
+		{126, 0, NULL, NULL},
+		{124, 2, "E_COMMAND_TIMEOUT", "E_COMMAND_TIMEOUT"},
+	};
+	struct kit *k = *state;
+
+	kit_session(k, "s1");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		expect_met(k, &rows[i]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(exe_2_what_may_help_is_suggested),
+		TEST(exe_2_similar_programs_are_passed_on),
+		TEST(exe_2_a_denial_inside_is_the_error_of_what_failed_by_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/similar.h"
+#include "base/mem.h"
+#include "base/yaml.h"
+#include "gate/gate.h"
+#include "warden/core.h"
+#include "warden/root.h"
+#include <dirent.h>
+
+#define DIRS_MAX 32
+#define NAMES_MAX 4096 /* of one directory: the loop waits for them */
+
+/* What a session may not list is not told by a detour. */
+static bool may_list(const struct run *r, const char *dir)
+{
+	const struct op op = {.class = OP_FILE, .file = {OP_FILE_list, dir}};
+	struct verdict v;
+
+	gate_decide(r->w->gate, &op, &v);
+	return v.effective == DECISION_allow;
+}
+
+static void list_names(int root_fd, const char *dir, struct strv *names)
+{
+	const int fd = root_open(root_fd, dir);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *e;
+
+	while (d != NULL && names->n < NAMES_MAX && (e = readdir(d)) != NULL)
+		strv_add(names, e->d_name);
+	if (d != NULL)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+}
+
+static void look_in(const struct run *r, const char *dir, const char *name, struct strv *out)
+{
+	struct strv names = {0};
+	const char *near = NULL;
+
+	if (may_list(r, dir))
+		list_names(r->w->root_fd, dir, &names);
+	if (names.n > 0)
+		near = yaml_suggest(name, (const char *const *)names.v);
+	if (near != NULL) {
+		cleanup_free char *path =
+			mem_printf("%s/%s", strcmp(dir, "/") == 0 ? "" : dir, near);
+
+		if (root_executable(r->w->root_fd, path))
+			strv_add_new(out, path);
+	}
+	strv_done(&names);
+}
+
+/* dir as it really is, once. */
+static void add_dir(const struct run *r, const char *dir, size_t len, struct strv *dirs)
+{
+	cleanup_free char *given = mem_strndup(dir, len);
+	cleanup_free char *joined = root_join(r->cwd, given);
+	cleanup_free char *real = root_real(r->w->root_fd, joined);
+
+	if (real != NULL && dirs->n < DIRS_MAX)
+		strv_add_new(dirs, real);
+}
+
+void similar_programs(const struct run *r, const char *missing, struct strv *out)
+{
+	const char *slash = strrchr(missing, '/'), *asked = strv_env_get(&r->ask.env, "PATH");
+	const char *dir = asked != NULL ? asked : strv_env_get(&r->w->memory.env, "PATH");
+	struct strv dirs = {0};
+
+	/* Without namespaces we see more than the session. */
+	if (r->w->bare != NULL)
+		return;
+	if (slash != NULL) {
+		add_dir(r, missing, (size_t)(slash - missing) + 1, &dirs);
+	} else {
+		for (; dir != NULL && *dir != '\0'; dir += *dir == ':') {
+			const size_t len = strcspn(dir, ":");
+
+			add_dir(r, dir, len, &dirs);
+			dir += len;
+		}
+	}
+	for (size_t i = 0; i < dirs.n; i++)
+		look_in(r, dirs.v[i], slash != NULL ? slash + 1 : missing, out);
+	strv_done(&dirs);
+}

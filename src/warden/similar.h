@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/similar.h - programs that somebody may have meant whose name is nearly another's. */
+#pragma once
+#include "base/fields.h"
+
+struct run;
+
+/* Adds absolute paths in the session, at most one of each directory in which the missing program
+ * was looked for and which the policy lets be listed. */
+void similar_programs(const struct run *r, const char *missing, struct strv *out);
