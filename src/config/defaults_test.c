@@ -28,7 +28,7 @@ static void cfg_1_defaults_of_the_system(void **state)
 	assert_string_equal(c->run_as, "caller");
 	assert_int_equal(c->workspaces.n, 0);
 	assert_int_equal(c->env_allow.n, 6);
-	assert_string_equal(c->env_allow.v[5], "LC_*");
+	assert_string_equal(c->env_allow.v[5], "TZ");
 	assert_int_equal(c->max_memory_mb, 0);
 	assert_int_equal(c->command_timeout_ms, 5 * 60 * 1000);
 	assert_string_equal(c->policy_default, "observe");

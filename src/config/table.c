@@ -117,9 +117,9 @@ const struct config_row config_rows[] = {
 	 "Walls that a session may lack where this machine cannot raise them; `namespaces` stands for all "
 	 "seven. A normal user's session that can have none runs behind Landlock and seccomp alone.",
 	 "test_cfg_1_sandbox_allow_unenforced"},
-	{"sandbox.env_allow", CONFIG_NAMES, AT(env_allow), 0, 0, "PATH,USER,LANG,TERM,TZ,LC_*",
+	{"sandbox.env_allow", CONFIG_NAMES, AT(env_allow), 0, 0, "PATH,USER,LOGNAME,LANG,TERM,TZ",
 	 NULL,
-	 "Which of the variables with a default of agentsh's own (PATH, USER, LANG, TERM, TZ, LC_*) a "
+	 "Which of the variables with a default of agentsh's own (PATH, USER, LOGNAME, LANG, TERM, TZ) a "
 	 "session gets. The server's own environment never reaches a session.",
 	 "test_cfg_1_sandbox_env_allow"},
 	{"sandbox.env", CONFIG_ENV, AT(env_set), 0, 0, "", NULL,
@@ -188,7 +188,8 @@ const struct config_row config_rows[] = {
 	 "of the system stay read-only.",
 	 "test_cfg_1_filesystem_passthrough_paths"},
 	{"filesystem.blocked_paths", CONFIG_VIEW, AT(blocked_paths), 0, 0, "", our_own,
-	 "Paths that exist when a session begins and that it cannot open, also below /workspace.",
+	 "Paths that exist when a session begins and that it cannot open, also below /workspace. It "
+	 "cannot rename the directories above them either.",
 	 "test_cfg_1_filesystem_blocked_paths"},
 
 	{"policies.dir", CONFIG_PATH, AT(policy_dir), 1, PATH_LEN, "{config}/policies", NULL,

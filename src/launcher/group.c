@@ -72,13 +72,7 @@ void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
 void group_make(const struct launcher *l, uint64_t number)
 {
 	char id[GROUP_ID_MAX];
-	const struct cgroup_ask ask = {.id = id,
-				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
-						  .swap_bytes = CGROUP_NO_LIMIT,
-						  .cpu_percent = CGROUP_NO_LIMIT,
-						  .pids = CGROUP_NO_LIMIT,
-						  .io_read_bps = CGROUP_NO_LIMIT,
-						  .io_write_bps = CGROUP_NO_LIMIT}};
+	const struct cgroup_ask ask = {.id = id, .limits = CGROUP_UNLIMITED};
 	struct wall_report walls;
 
 	group_id(l, number, id);

@@ -21,13 +21,7 @@ static bool no_cgroups(const struct rig *g)
 
 static void make_group(struct rig *g, const char *id)
 {
-	const struct cgroup_ask ask = {.id = id,
-				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
-						  .swap_bytes = CGROUP_NO_LIMIT,
-						  .cpu_percent = CGROUP_NO_LIMIT,
-						  .pids = CGROUP_NO_LIMIT,
-						  .io_read_bps = CGROUP_NO_LIMIT,
-						  .io_write_bps = CGROUP_NO_LIMIT}};
+	const struct cgroup_ask ask = {.id = id, .limits = CGROUP_UNLIMITED};
 	struct wall_report walls;
 
 	wall_report_init(&walls);

@@ -53,6 +53,13 @@ struct cgroup_limits {
 	uint64_t io_read_bps, io_write_bps;
 	dev_t io_device; /* st_dev of the workspace */
 };
+#define CGROUP_UNLIMITED                                                        \
+	(struct cgroup_limits)                                                  \
+	{                                                                       \
+		.memory_bytes = CGROUP_NO_LIMIT, .swap_bytes = CGROUP_NO_LIMIT, \
+		.cpu_percent = CGROUP_NO_LIMIT, .pids = CGROUP_NO_LIMIT,        \
+		.io_read_bps = CGROUP_NO_LIMIT, .io_write_bps = CGROUP_NO_LIMIT \
+	}
 struct cgroup_ask {
 	const char *id;
 	struct cgroup_limits limits;

@@ -224,12 +224,7 @@ static void sbx_4_hits_are_seen_through_the_files(void **state)
 /* A group that was made before gets its limits later; nothing is made that is not there. */
 static void sbx_4_limits_come_later(void **state)
 {
-	struct cgroup_limits none = {.memory_bytes = CGROUP_NO_LIMIT,
-				     .swap_bytes = CGROUP_NO_LIMIT,
-				     .cpu_percent = CGROUP_NO_LIMIT,
-				     .pids = CGROUP_NO_LIMIT,
-				     .io_read_bps = CGROUP_NO_LIMIT,
-				     .io_write_bps = CGROUP_NO_LIMIT};
+	struct cgroup_limits none = CGROUP_UNLIMITED;
 	struct cgroup_ask ask = {.id = "later-test", .limits = none};
 	struct cgroup_host host;
 	struct wall_report walls;

@@ -109,13 +109,7 @@ static int gather(const struct session *s, struct err *err)
 
 static void make_group(void)
 {
-	const struct cgroup_ask ask = {.id = id,
-				       .limits = {.memory_bytes = CGROUP_NO_LIMIT,
-						  .swap_bytes = CGROUP_NO_LIMIT,
-						  .cpu_percent = CGROUP_NO_LIMIT,
-						  .pids = CGROUP_NO_LIMIT,
-						  .io_read_bps = CGROUP_NO_LIMIT,
-						  .io_write_bps = CGROUP_NO_LIMIT}};
+	const struct cgroup_ask ask = {.id = id, .limits = CGROUP_UNLIMITED};
 	struct wall_report walls;
 
 	wall_report_init(&walls);

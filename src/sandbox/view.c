@@ -271,13 +271,51 @@ int inside_view(struct inside *in, bool wide, struct err *err)
 
 /* ---- covers, seen from inside ---- */
 
-static int cover(const char *path, bool block, struct err *err)
+/* A mount cannot be renamed. */
+static int hold(const char *dir, struct err *err)
 {
+	cleanup_fd int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1;
+	struct statx st;
+	int r;
+
+	if (at == -1 || statx(at, "", AT_EMPTY_PATH, 0, &st) < 0)
+		return err_errno(err, E_ENFORCEMENT, dir, "cannot look at %s", dir);
+	if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+		return 0;
+	r = mnt_clone(at, "", &tree, err);
+	return r < 0 ? r : mnt_cover(tree, at, dir, err);
+}
+
+static bool is_in_list(const struct strv *list, const char *path)
+{
+	return !inside_is_system(path) && within_any(path, (const char *const *)list->v, list->n);
+}
+
+/* By another name of a directory above it, the next session would find the path uncovered. */
+static int hold_above(const struct sandbox_plan *p, const char *path, struct err *err)
+{
+	cleanup_free char *real = realpath(path, NULL);
+	int r = 0;
+
+	for (char *end = real; r == 0 && end != NULL && (end = strchr(end + 1, '/')) != NULL;) {
+		*end = '\0';
+		if (path_within(real, WORKSPACE) || is_in_list(&p->passthrough_paths, real) ||
+		    is_in_list(&p->monitored_paths, real))
+			r = hold(real, err);
+		*end = '/';
+	}
+	return r;
+}
+
+static int cover(const struct sandbox_plan *p, const char *path, bool block, struct err *err)
+{
+	int r = hold_above(p, path, err);
 	cleanup_fd int at = open(path, O_PATH | O_CLOEXEC), tree = -1;
 	const char *from = path;
 	struct stat st;
-	int r;
 
+	if (r < 0)
+		return r;
 	if (at == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0;
 	if (at == -1 || fstat(at, &st) < 0)
@@ -298,12 +336,12 @@ int inside_covers(struct inside *in, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < shut->n; i++)
 		if (path_within(shut->v[i], WORKSPACE))
-			r = cover(shut->v[i], false, err);
+			r = cover(&in->plan, shut->v[i], false, err);
 	for (size_t i = 0; r == 0 && i < blocked->n; i++)
-		r = cover(blocked->v[i], true, err);
+		r = cover(&in->plan, blocked->v[i], true, err);
 	/* What is the server's is refused in any other place (inside_may_show). */
 	for (size_t i = 0; r == 0 && i < own->n; i++)
 		if (within_any(own->v[i], plain_dirs, ARRAY_LEN(plain_dirs)))
-			r = cover(own->v[i], true, err);
+			r = cover(&in->plan, own->v[i], true, err);
 	return r;
 }

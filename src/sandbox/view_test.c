@@ -240,6 +240,40 @@ static void fil_6_blocked_paths_cannot_be_opened(void **state)
 	rmdir(keys);
 }
 
+static void run_plain(const char *script)
+{
+	struct kit_session s;
+
+	plan_for(&s);
+	open_planned(&s);
+	kit_expect(&s, script, "");
+	kit_close(&s);
+}
+
+/* FIL-6: what was moved with the directory above it would be found open by the next session. */
+static void fil_6_what_is_covered_stays_where_it_is(void **state)
+{
+	static const char *const paths[] = {"/workspace/a/b/secret", "/workspace/a/b/other",
+					    "/workspace/a/none"};
+	struct kit_session s;
+
+	run_plain("mkdir -p a/b a/c; echo x > a/b/secret; echo y > a/b/other");
+	for (int i = 0; i < 2; i++) {
+		plan_for(&s);
+		for (size_t k = 0; k < ARRAY_LEN(paths); k++)
+			strv_add(&s.plan.blocked_paths, paths[k]);
+		strv_add(&s.plan.read_only_paths, "/workspace/a/c");
+		open_planned(&s);
+		kit_expect(&s,
+			   "exec 2>/dev/null; mv a z && echo moved; mv a/b a/z && echo moved; "
+			   "mv a/c a/z && echo moved; cat a/b/secret a/b/other; echo > a/c/x && "
+			   "echo wrote; echo new > a/b/n && mv a/b/n a/n && cat a/n && rm a/n",
+			   "new\n");
+		kit_close(&s);
+	}
+	run_plain("rm -r a");
+}
+
 static void fil_6_the_workspace_can_be_read_only_in_part(void **state)
 {
 	cleanup_free char *dir = mem_printf("%s/shut", kit_workspace);
@@ -408,6 +442,7 @@ static int run_group(void)
 		cmocka_unit_test(fil_6_lists_say_what_is_seen_and_how),
 		cmocka_unit_test(fil_6_the_system_stays_read_only_in_every_list),
 		cmocka_unit_test(fil_6_blocked_paths_cannot_be_opened),
+		cmocka_unit_test(fil_6_what_is_covered_stays_where_it_is),
 		cmocka_unit_test(fil_6_the_workspace_can_be_read_only_in_part),
 		cmocka_unit_test(fil_6_the_home_of_sessions_is_not_covered),
 		cmocka_unit_test(fil_6_the_machine_is_in_no_list),

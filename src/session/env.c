@@ -9,7 +9,6 @@ static const char *const defaults[][2] = {
 	{"USER", "agent"},
 	{"LOGNAME", "agent"},
 	{"LANG", "C.UTF-8"},
-	{"LC_ALL", "C.UTF-8"},
 	{"TERM", "dumb"},
 	{"TZ", "UTC"},
 };

@@ -10,7 +10,7 @@ static struct strv list(char **v, size_t n)
 
 static void sta_4_the_servers_own_environment_stays_outside(void **state)
 {
-	struct config config = {.env_allow = LIST(T("PATH"), T("SECRET"), T("LC_*"))};
+	struct config config = {.env_allow = LIST(T("PATH"), T("SECRET"), T("TER*"))};
 	struct strv env = {0};
 
 	setenv("PATH", "/evil", 1);
@@ -19,7 +19,7 @@ static void sta_4_the_servers_own_environment_stays_outside(void **state)
 	assert_string_equal(strv_env_get(&env, "PATH"),
 			    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 	assert_null(strv_env_get(&env, "SECRET"));
-	assert_string_equal(strv_env_get(&env, "LC_ALL"), "C.UTF-8");
+	assert_string_equal(strv_env_get(&env, "TERM"), "dumb");
 	assert_null(strv_env_get(&env, "LANG"));
 	assert_int_equal(env.n, 2);
 	strv_done(&env);
@@ -34,7 +34,7 @@ static void sta_4_an_allowed_name_is_not_a_beginning(void **state)
 	assert_int_equal(env.n, 0);
 	config.env_allow = LIST(T("*"));
 	session_env(&config, &(struct strv){0}, &env);
-	assert_int_equal(env.n, 7);
+	assert_int_equal(env.n, 6);
 	strv_done(&env);
 }
 
