@@ -1,58 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
-#include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/place_testkit.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
-
-#define API_UID 61234
-
-struct here {
-	char dir[64], base[96], lock[112], socket[96];
-	struct config config;
-};
-
-static bool privileged(void)
-{
-	return geteuid() == 0;
-}
-
-static int setup(void **state)
-{
-	struct here *h = mem_new(struct here);
-
-	snprintf(h->dir, sizeof(h->dir), "/tmp/agentsh-claim-XXXXXX");
-	if (mkdtemp(h->dir) == NULL || chmod(h->dir, 0755) < 0)
-		return -1;
-	snprintf(h->socket, sizeof(h->socket), "%s/run/agentsh.sock", h->dir);
-	snprintf(h->base, sizeof(h->base), "%s/state", h->dir);
-	snprintf(h->lock, sizeof(h->lock), "%s/server.lock", h->base);
-	h->config.unix_socket = h->socket;
-	h->config.base_dir = h->base;
-	h->config.http_addr = (char *)(uintptr_t) "";
-	h->config.api_uid = API_UID;
-	*state = h;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct here *h = *state;
-	cleanup_free char *command = mem_printf("rm -rf '%s'", h->dir);
-	const int r = system(command);
-
-	free(h);
-	return r;
-}
 
 static int claim(const struct here *h, struct place *p, char **other, struct err *err)
 {

@@ -1,60 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/place_testkit.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
-
-#define API_UID 61234
-
-struct here {
-	char dir[64];
-	char socket[96], base[96];
-	struct config config;
-};
-
-static int setup(void **state)
-{
-	struct here *h = mem_new(struct here);
-
-	snprintf(h->dir, sizeof(h->dir), "/tmp/agentsh-place-XXXXXX");
-	if (mkdtemp(h->dir) == NULL || chmod(h->dir, 0755) < 0)
-		return -1;
-	snprintf(h->socket, sizeof(h->socket), "%s/a/run/agentsh.sock", h->dir);
-	snprintf(h->base, sizeof(h->base), "%s/state/agentsh", h->dir);
-	h->config.unix_socket = h->socket;
-	h->config.base_dir = h->base;
-	h->config.http_addr = (char *)(uintptr_t) "";
-	h->config.api_uid = API_UID;
-	*state = h;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct here *h = *state;
-	cleanup_free char *command = mem_printf("rm -rf '%s'", h->dir);
-	const int r = system(command);
-
-	free(h);
-	return r;
-}
-
-static bool privileged(void)
-{
-	return geteuid() == 0;
-}
 
 static mode_t mode_of(const char *dir, const char *name)
 {
