@@ -364,7 +364,7 @@ const char *yaml_suggest(const char *word, const char *const *candidates)
 	const char *best = NULL;
 	size_t least_so_far = MAX_DISTANCE + 1;
 
-	if (strlen(word) > MAX_WORD)
+	if (strlen(word) > MAX_WORD || candidates == NULL)
 		return NULL;
 	for (; *candidates != NULL; candidates++) {
 		const size_t len = strlen(*candidates);

@@ -298,6 +298,7 @@ static void pol_5_misspelt_words_get_a_suggestion(void **state)
 	assert_string_equal(yaml_suggest("abcdefgy", close), "abcdefgh");
 	assert_string_equal(yaml_suggest("abcdefgx", close), "abcdefgx");
 	assert_null(yaml_suggest("a", letters));
+	assert_null(yaml_suggest("a", NULL)); /* an empty list */
 	assert_string_equal(yaml_suggest("abd", letters), "abc");
 	assert_string_equal(yaml_suggest("bac", letters), "abc");
 

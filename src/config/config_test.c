@@ -60,6 +60,40 @@ static void cfg_1_a_file_is_applied_over_the_defaults(void **state)
 	assert_int_equal(kit_parse(c, "", NULL, NULL), 0);
 }
 
+/* Every section of the table, and each that has only other names, answers an unknown key. */
+static void cfg_1_an_unknown_key_of_every_section_is_named(void **state)
+{
+	static const char *const sections[] = {
+		"server",     "server.auth",  "logging",
+		"sessions",   "sandbox",      "sandbox.resource_limits",
+		"filesystem", "policies",     "approvals",
+		"events",     "events.jsonl", "output",
+		"commands",   "metrics",      "monitoring"};
+
+	for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
+		const char *dot = strchr(sections[i], '.');
+		const int n = dot != NULL ? (int)(dot - sections[i]) : 0;
+		cleanup_free char *text = mem_printf(
+			"%.*s%s%s: {qwertyuiop: 1}%s", n, sections[i], dot != NULL ? ": {" : "",
+			dot != NULL ? dot + 1 : sections[i], dot != NULL ? "}" : "");
+		cleanup_free char *want = mem_printf("unknown key '%s.qwertyuiop'", sections[i]);
+		struct err err = {0};
+
+		assert_int_equal(kit_parse(*state, text, NULL, &err), -E_BAD_REQUEST);
+		if (strstr(err.message, want) == NULL)
+			fail_msg("%s: %s", text, err.message);
+	}
+}
+
+static void cfg_1_a_section_of_other_names_suggests_them(void **state)
+{
+	struct err err = {0};
+
+	assert_int_equal(kit_parse(*state, "monitoring: {passthrouhg: [/srv]}", NULL, &err),
+			 -E_BAD_REQUEST);
+	assert_non_null(strstr(err.message, "did you mean 'passthrough'"));
+}
+
 /* Both ends of every range are allowed, and nothing beyond them. */
 static void cfg_1_ranges_include_their_ends(void **state)
 {
@@ -371,6 +405,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		KIT_TEST(cfg_1_a_file_is_applied_over_the_defaults),
+		KIT_TEST(cfg_1_an_unknown_key_of_every_section_is_named),
+		KIT_TEST(cfg_1_a_section_of_other_names_suggests_them),
 		KIT_TEST(cfg_1_ranges_include_their_ends),
 		KIT_TEST(cfg_1_paths_are_bounded),
 		KIT_TEST(cfg_1_lists_are_bounded),

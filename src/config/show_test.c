@@ -53,9 +53,10 @@ static void cfg_1_words_of_a_section(void **state)
 	struct strv words = {0};
 
 	config_row_words("", &words);
-	assert_int_equal(words.n, 11);
+	assert_int_equal(words.n, 12);
 	assert_string_equal(words.v[0], "server");
 	assert_string_equal(words.v[10], "metrics");
+	assert_string_equal(words.v[11], "monitoring");
 	strv_done(&words);
 	config_row_words("server.auth", &words);
 	assert_int_equal(words.n, 2);
@@ -64,6 +65,10 @@ static void cfg_1_words_of_a_section(void **state)
 	config_row_words("events", &words);
 	assert_int_equal(words.n, 4);
 	assert_string_equal(words.v[3], "jsonl");
+	strv_done(&words);
+	config_row_words("monitoring", &words); /* has only other names */
+	assert_int_equal(words.n, 3);
+	assert_string_equal(words.v[0], "full_monitor");
 	strv_done(&words);
 }
 

@@ -269,8 +269,9 @@ static const struct {
 
 /* Keys and sections of the specification that do not exist yet. */
 static const char *const later[] = {
-	"server.grpc_addr", "server.tls",      "logging.audit",
-	"sandbox.fuse",	    "sandbox.network", "approvals.timeout",
+	"server.grpc_addr",	  "server.tls",	     "logging.audit",
+	"sandbox.fuse",		  "sandbox.network", "approvals.timeout",
+	"approvals.notification", "monitoring.mode", "monitoring.hybrid",
 };
 
 static const struct {
@@ -331,15 +332,14 @@ void config_row_words(const char *prefix, struct strv *out)
 {
 	const size_t skip = prefix[0] != '\0' ? strlen(prefix) + 1 : 0;
 
-	for (size_t i = 0; i < config_row_count; i++) {
+	for (size_t i = 0; i < config_row_count + ARRAY_LEN(other_names); i++) {
+		const char *key = i < config_row_count ? config_rows[i].key
+						       : other_names[i - config_row_count].other;
 		cleanup_free char *word = NULL;
 
-		if (!below(config_rows[i].key, prefix))
+		if (!below(key, prefix))
 			continue;
-		word = mem_strndup(config_rows[i].key + skip,
-				   strcspn(config_rows[i].key + skip, "."));
-		/* rows of a section stand together */
-		if (out->n == 0 || strcmp(out->v[out->n - 1], word) != 0)
-			strv_add(out, word);
+		word = mem_strndup(key + skip, strcspn(key + skip, "."));
+		strv_add_new(out, word);
 	}
 }

@@ -47,7 +47,7 @@ bool config_row_section(const char *prefix);
 bool config_row_later(const char *key);
 /* Whether a later version has this value for the row. */
 bool config_value_later(const struct config_row *row, const char *value);
-/* Every word that may follow a prefix ("" for the first word). */
+/* Every word that may follow a prefix ("" for the first word), also of other names. */
 void config_row_words(const char *prefix, struct strv *out);
 
 #define CONFIG_PROBLEM 256

@@ -33,6 +33,25 @@ def test_cfg_1_every_error_in_one_pass(tmp_path):
     assert validate("server: [\n", tmp_path).returncode == 125
 
 
+def test_cfg_1_an_unknown_key_of_a_section_with_only_other_names(new_server, tmp_path):
+    """In the file of `config validate`, of a start, and of SIGHUP in a running server, which goes on as it was."""
+    text = "monitoring:\n  full_monitr: [/workspace]\n  other: 1\n"
+    r = validate(text, tmp_path)
+    assert r.returncode == 125, r
+    assert "c.yaml:2:3: unknown key 'monitoring.full_monitr' (did you mean 'full_monitor'?)" in r.stderr
+    assert "c.yaml:3:3: unknown key 'monitoring.other'" in r.stderr
+    s = new_server(config={"monitoring": {"other": 1}}, start=False)
+    s.start(wait=False)
+    assert s.process.wait(30) == 125 and "monitoring.other" in s.log_text(), s.log_text()
+    s = new_server()
+    before = s.api_pid()
+    s.config_file.write_text(json.dumps({**s.config, "monitoring": {"other": 1}, "metrics": {"path": "/numbers"}}))
+    s.process.send_signal(signal.SIGHUP)
+    harness.wait_for(lambda: "the old configuration stays" in s.log_text(), "it was refused", show=s.log_text)
+    assert s.process.poll() is None and s.api_pid() == before
+    assert s.get("/metrics").status == 200 and s.get("/numbers").status == 404
+
+
 def test_cfg_1_keys_that_do_not_exist_yet_are_said_so(tmp_path):
     r = validate("server:\n  grpc_addr: 127.0.0.1:9090\n", tmp_path)
     assert r.returncode == 125 and "not available" in r.stderr
