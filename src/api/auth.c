@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who asks: a key in the header, else the peer of a unix connection, else (TCP with auth.type none)
- * anonymous. */
+ * the user of server.auth.none_as, or anonymous on a normal user's server. */
 #include "api/api.h"
 #include "base/mem.h"
 #include <stdio.h>
@@ -73,9 +73,12 @@ int api_authenticate(struct api *api, struct http_request *req, struct caller *w
 	/* A browser lets every page post to loopback, and then says in whose name. */
 	if (http_header(req, "Origin") != NULL)
 		return err_set(err, E_FORBIDDEN, "Origin", "a web page needs an API key");
-	snprintf(who->agent_id, sizeof(who->agent_id), "anonymous");
 	who->role = ROLE_AGENT;
-	who->uid = api->owner_uid;
+	who->uid = api->privileged ? api->config.none_as : api->owner_uid;
+	if (api->privileged)
+		snprintf(who->agent_id, sizeof(who->agent_id), "uid-%u", who->uid);
+	else
+		snprintf(who->agent_id, sizeof(who->agent_id), "anonymous");
 	who->conn_fd = http_fd(req);
 	return 0;
 }

@@ -89,6 +89,9 @@ static void api_3_tcp_needs_a_key(void **state)
 		   "E_UNAUTHENTICATED: an API key is needed: Authorization: Bearer KEY");
 	r->api.config.auth_type = (char *)"none";
 	assert_who(r, ON_TCP, NULL, "anonymous agent 4242  conn");
+	r->api.privileged = true;
+	r->api.config.none_as = 1234;
+	assert_who(r, ON_TCP, NULL, "uid-1234 agent 1234  conn");
 	assert_who(r, ON_TCP, "X-API-Key: agent-1\r\n", "agent-1 agent 1000 agent-1");
 	assert_who(r, ON_TCP, "X-API-Key: nope\r\n",
 		   "E_UNAUTHENTICATED: this API key is not known");

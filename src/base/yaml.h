@@ -41,6 +41,6 @@ int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml
 /* NULL is fine. libyaml exports a function of this name, hence another symbol. */
 void yaml_free(struct yaml *y) __asm__("agentsh_yaml_free");
 const struct yaml *yaml_get(const struct yaml *map, const char *key); /* NULL if absent or no map */
-/* The closest of the NULL-ended candidates (NULL is an empty list) by edit distance (<= 3, and under
- * half its length), else NULL. */
+/* The closest of the NULL-ended candidates (NULL is an empty list) by edit distance (<= 3, and
+ * under half its length), else NULL. */
 const char *yaml_suggest(const char *word, const char *const *candidates);

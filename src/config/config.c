@@ -245,6 +245,16 @@ static const char *check_http(const struct config *c)
 	if (strcmp(c->auth_type, "api_key") == 0 && c->api_keys_file[0] == '\0')
 		return "server.auth.api_keys_file: is needed by server.http_addr, "
 		       "unless server.auth.type is none";
+	if (strcmp(c->auth_type, "none") != 0)
+		return NULL;
+	if (c->system && c->none_as == 0)
+		return "server.auth.none_as: must name a user id other than 0, because "
+		       "server.auth.type none lets every local user ask at server.http_addr";
+	if (c->system && c->none_as == c->api_uid)
+		return "server.auth.none_as: must not be server.api_uid, which talks to the "
+		       "network";
+	if (!c->system && c->none_as != 0 && c->none_as != geteuid())
+		return "server.auth.none_as: a normal user's server speaks for that user only";
 	return NULL;
 }
 
@@ -304,14 +314,30 @@ static const char *check_view(const struct config *c)
 	return NULL;
 }
 
+/* The first key of the text that a file gave: where two settings do not fit, one of them may be a
+ * default. NULL: the file gave none of them. */
+static const struct config_place *place_of(const struct config *c, const char *text)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_.";
+
+	for (; c->places != NULL && *text != '\0'; text += strcspn(text, letters)) {
+		const size_t n = strspn(text, letters);
+		cleanup_free char *key = mem_strndup(text, n);
+		const struct config_row *row = config_row_find(key);
+
+		if (row != NULL && c->places[row - config_rows].line != 0)
+			return &c->places[row - config_rows];
+		text += n;
+	}
+	return NULL;
+}
+
 int config_wrong(const struct config *c, const char *problem, struct err *err)
 {
 	cleanup_free char *key = mem_strndup(problem, strcspn(problem, ":"));
-	const struct config_row *row = config_row_find(key);
-	const struct config_place *at =
-		c->places != NULL ? &c->places[row - config_rows] : &(struct config_place){0};
+	const struct config_place *at = place_of(c, problem);
 
-	if (at->line == 0)
+	if (at == NULL)
 		return err_set(err, E_BAD_REQUEST, key, "%s", problem);
 	return err_set(err, E_BAD_REQUEST, key, "%s:%u:%u: %s", c->file, at->line, at->column,
 		       problem);

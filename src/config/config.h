@@ -19,6 +19,7 @@ struct config {
 	char *http_addr;   /* "" = none; "127.0.0.1:8080" */
 	uint32_t api_uid;  /* 64998 */
 	char *auth_type;   /* "api_key" | "none", for TCP; the unix socket has peer credentials */
+	uint32_t none_as;  /* for which TCP clients without a key speak under none; 0: not said */
 	char *api_keys_file;
 	int64_t max_request_bytes, max_connections;
 	int64_t auto_idle_ms; /* server.auto_idle: an auto-started server ends after this; 60s */
@@ -62,6 +63,7 @@ struct config {
 	/* metrics */
 	bool metrics_enabled;
 	char *metrics_path;
+	bool system; /* made by config_defaults for CONFIG_SYSTEM */
 	/* For config_check: where values stand that a file gave. */
 	char *file;
 	struct config_place *places;
@@ -84,7 +86,8 @@ int config_env(struct strv *overrides, struct err *err);
 /* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
  * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);
-/* The same for a problem that others find: E_BAD_REQUEST "FILE:LINE:COLUMN: KEY: …" of "KEY: …". */
+/* The same for a problem that others find: E_BAD_REQUEST "FILE:LINE:COLUMN: KEY: …" of "KEY: …".
+ * The place is that of the first key in the text that the file gave. */
 int config_wrong(const struct config *c, const char *problem, struct err *err);
 void config_done(struct config *c);
 /* Between two readings of a running server: what only a restart can change becomes in `is` as it

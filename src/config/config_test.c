@@ -11,6 +11,7 @@ static void cfg_1_a_file_is_applied_over_the_defaults(void **state)
 				   "  api_uid: 5000\n"
 				   "  auth:\n"
 				   "    type: none\n"
+				   "    none_as: 1000\n"
 				   "logging: {level: debug, format: json}\n"
 				   "sessions:\n"
 				   "sandbox:\n"
@@ -56,6 +57,7 @@ static void cfg_1_a_file_is_applied_over_the_defaults(void **state)
 	assert_string_equal(c->policy_selectable.v[1], "ci-2");
 	assert_false(c->metrics_enabled);
 	assert_int_equal(c->max_sessions, 1000);
+	assert_int_equal(c->none_as, 1000);
 	assert_int_equal(config_check(c, NULL), 0);
 	assert_int_equal(kit_parse(c, "", NULL, NULL), 0);
 }
@@ -270,14 +272,18 @@ static void cfg_1_addresses(void **state)
 
 static void cfg_1_settings_must_fit_each_other(void **state)
 {
+#define NONE "server.http_addr=127.0.0.1:80", "server.auth.type=none"
 	static const struct {
-		const char *set[3];
+		const char *set[4];
 		const char *subject; /* NULL: fine */
 	} row[] = {
 		{{"server.http_addr=127.0.0.1:80"}, "server.auth.api_keys_file"},
-		{{"server.http_addr=127.0.0.1:80", "server.auth.type=none"}, NULL},
+		{{"server.http_addr=127.0.0.1:80", "server.auth.type=none"}, "server.auth.none_as"},
+		{{NONE, "server.auth.none_as=0"}, "server.auth.none_as"},
+		{{NONE, "server.auth.none_as=64998"}, "server.auth.none_as"},
+		{{NONE, "server.auth.none_as=1000"}, NULL},
 		{{"server.http_addr=127.255.0.9:80", "server.auth.api_keys_file=/k"}, NULL},
-		{{"server.http_addr=[::1]:80", "server.auth.type=none"}, NULL},
+		{{"server.http_addr=[::1]:80", "server.auth.api_keys_file=/k"}, NULL},
 		{{"server.http_addr=0.0.0.0:80", "server.auth.type=none"}, "server.http_addr"},
 		{{"server.http_addr=126.255.255.255:80", "server.auth.type=none"},
 		 "server.http_addr"},
@@ -302,6 +308,7 @@ static void cfg_1_settings_must_fit_each_other(void **state)
 		{{"metrics.path=/m?x"}, "metrics.path"},
 	};
 
+#undef NONE
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		struct config c;
 		struct err err = {0};
@@ -334,6 +341,34 @@ static void cfg_1_what_does_not_fit_is_named_by_its_place(void **state)
 	assert_memory_equal(err.message, "server.http_addr: only", 22);
 	assert_int_equal(config_override("server.http_addr=", c, NULL), 0);
 	assert_int_equal(config_check(c, &err), 0);
+}
+
+/* The key that a message names first may be the default that something given does not fit. */
+static void cfg_1_a_default_that_does_not_fit_is_named_by_what_was_given(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} row[] = {
+		{"\noutput: {quota: 4096}", "f:2:17: output.command_quota: must not"},
+		{"server: {http_addr: 127.0.0.1:80}",
+		 "f:1:21: server.auth.api_keys_file: is needed"},
+		{"server:\n  auth: {type: none}\n  http_addr: 127.0.0.1:80",
+		 "f:2:16: server.auth.none_as: must name"},
+		{"server: {api_uid: 64999}", "f:1:19: sandbox.session_uid: must not"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct config c;
+		struct err err = {0};
+
+		assert_int_equal(config_defaults(CONFIG_SYSTEM, &c, NULL), 0);
+		assert_int_equal(
+			config_parse("f", row[i].text, strlen(row[i].text), &c, NULL, NULL), 0);
+		assert_int_equal(config_check(&c, &err), -E_BAD_REQUEST);
+		if (strncmp(err.message, row[i].message, strlen(row[i].message)) != 0)
+			fail_msg("%s: %s", row[i].text, err.message);
+		config_done(&c);
+	}
 }
 
 static void cfg_1_long_lists_of_choices_are_cut_at_a_word(void **state)
@@ -415,6 +450,7 @@ int main(void)
 		cmocka_unit_test(cfg_1_addresses),
 		cmocka_unit_test(cfg_1_settings_must_fit_each_other),
 		KIT_TEST(cfg_1_what_does_not_fit_is_named_by_its_place),
+		KIT_TEST(cfg_1_a_default_that_does_not_fit_is_named_by_what_was_given),
 		KIT_TEST(cfg_1_long_lists_of_choices_are_cut_at_a_word),
 		cmocka_unit_test(cfg_1_environment_variables),
 		KIT_TEST(cfg_1_what_needs_a_restart_is_kept),

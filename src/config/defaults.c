@@ -91,7 +91,7 @@ static char *expand(const char *text, const struct places *at)
 int config_defaults(enum config_mode mode, struct config *out, struct err *err)
 {
 	struct places at = {0};
-	struct config c = {0};
+	struct config c = {.system = mode == CONFIG_SYSTEM};
 	int r = find_places(mode, &at, err);
 
 	for (size_t i = 0; r == 0 && i < config_row_count; i++) {

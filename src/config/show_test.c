@@ -59,7 +59,7 @@ static void cfg_1_words_of_a_section(void **state)
 	assert_string_equal(words.v[11], "monitoring");
 	strv_done(&words);
 	config_row_words("server.auth", &words);
-	assert_int_equal(words.n, 2);
+	assert_int_equal(words.n, 3);
 	assert_string_equal(words.v[0], "type");
 	strv_done(&words);
 	config_row_words("events", &words);
@@ -91,9 +91,9 @@ static void cfg_1_what_is_shown_can_be_read(void **state)
 	assert_string_equal(first.data, second.data);
 	assert_non_null(
 		strstr(first.data, "server:\n  unix_socket: \"/run/agentsh/agentsh.sock\"\n"));
-	assert_non_null(
-		strstr(first.data,
-		       "  auth:\n    type: \"api_key\"\n    api_keys_file: \"\"\n  max_request"));
+	assert_non_null(strstr(first.data,
+			       "  auth:\n    type: \"api_key\"\n    none_as: 0\n    api_keys_file: "
+			       "\"\"\n  max_request"));
 	assert_non_null(strstr(first.data, "\nevents:\n"));
 	assert_non_null(strstr(first.data, "  jsonl:\n    path: \"\"\n"));
 	assert_non_null(strstr(first.data, "  auto_idle: \"1500ms\"\n"));
@@ -116,7 +116,7 @@ static void cfg_1_it_is_shown_as_json(void **state)
 		fail_msg("%s", err.message);
 	assert_int_equal(json_object_size(obj), 11);
 	section = json_object_get(json_object_get(obj, "server"), "auth");
-	assert_int_equal(json_object_size(section), 2);
+	assert_int_equal(json_object_size(section), 3);
 	assert_string_equal(json_string_value(json_object_get(section, "type")), "api_key");
 	section = json_object_get(json_object_get(obj, "sandbox"), "resource_limits");
 	assert_string_equal(json_string_value(json_object_get(section, "command_timeout")), "5m");

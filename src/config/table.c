@@ -42,6 +42,11 @@ const struct config_row config_rows[] = {
 	 CHOICES("api_key", "none"),
 	 "How clients over TCP prove who they are. On the Unix socket the kernel tells.",
 	 "test_cfg_1_server_auth_type"},
+	{"server.auth.none_as", CONFIG_UID, AT(none_as), 0, UID_LAST, "0", NULL,
+	 "User id for which every TCP client without a key speaks where server.auth.type is none. A "
+	 "server that root starts needs it, and it must not be 0. A normal user's server always speaks "
+	 "for that user.",
+	 "test_cfg_1_server_auth_none_as"},
 	{"server.auth.api_keys_file", CONFIG_PATH, AT(api_keys_file), 0, PATH_LEN, "", NULL,
 	 "File with the API keys: `keys: [{id, agent_id, role, uid, sha256}]`.",
 	 "test_cfg_1_server_auth_api_keys_file"},

@@ -65,9 +65,9 @@ static void cfg_1_what_was_made_at_start_needs_a_restart(void **state)
 	static const char *const keys[] = {"server.unix_socket", "server.http_addr",
 					   "server.api_uid",	 "sessions.base_dir",
 					   "events.db",		 "events.jsonl.path"};
-	static const char *const sets[] = {"server.auth.type=none", "server.http_addr=127.0.0.1:1",
-					   "server.api_uid=61111", "events.db=/new/db",
-					   "events.jsonl.path=none"};
+	static const char *const sets[] = {
+		"server.auth.type=none", "server.auth.none_as=1000", "server.http_addr=127.0.0.1:1",
+		"server.api_uid=61111",	 "events.db=/new/db",	     "events.jsonl.path=none"};
 	struct rig *g = *state;
 	cleanup_free char *log = mem_printf("%s/log", g->dir);
 	cleanup_free char *output = mem_printf("logging.output=%s", log);

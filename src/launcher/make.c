@@ -153,10 +153,12 @@ static int choose_policy(struct job *j, struct err *err)
 	return r < 0 ? r : policies_cover(&j->policy, j->ask, err);
 }
 
-/* Exactly one proof. With auth.type none a TCP connection speaks for the server's owner. */
+/* Exactly one proof. With auth.type none a TCP connection speaks for server.auth.none_as; on a
+ * normal user's server, for that user. config_check has seen to it that this is not root. */
 static int prove(struct job *j, struct link_msg *m, struct err *err)
 {
 	const struct launcher *l = j->l;
+	uid_t speaker;
 
 	if (j->ask->key.len > 0)
 		return who_has_key(&l->settings.keys, &j->ask->key, &j->who, err);
@@ -166,7 +168,10 @@ static int prove(struct job *j, struct link_msg *m, struct err *err)
 	if (strcmp(l->settings.config.auth_type, "none") != 0 ||
 	    who_by_tcp(&l->place, m->fd[0], NULL) < 0)
 		return who_connected(&l->place, l->privileged, m->fd[0], &j->who, err);
-	j->who = (struct who){l->owner_uid, who_primary_gid(l->owner_uid)};
+	speaker = l->privileged ? l->settings.config.none_as : l->owner_uid;
+	if (l->privileged && speaker == 0)
+		return err_set(err, E_UNAUTHENTICATED, NULL, "server.auth.none_as is not set");
+	j->who = (struct who){speaker, who_primary_gid(speaker)};
 	return 0;
 }
 

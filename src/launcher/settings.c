@@ -117,19 +117,31 @@ static int load_config(const struct settings_source *src, struct settings *s, st
 	return r;
 }
 
+/* The same error, with the place of the key that named the file. */
+static int at_key(const struct config *c, const char *key, const struct err *why, struct err *err)
+{
+	cleanup_free char *problem = mem_printf("%s: %s", key, why->message);
+
+	config_wrong(c, problem, err);
+	if (err != NULL)
+		err->code = why->code;
+	return -(int)why->code;
+}
+
 static int load_keys(const struct settings_source *src, struct settings *s, struct buf *report,
 		     struct err *err)
 {
 	const char *path = s->config.api_keys_file;
+	struct err why = {0};
 	int r;
 
 	if (path == NULL || path[0] == '\0')
 		return 0;
-	r = read_file(path, src->mode, true, &s->keys_text, &s->has_keys, err);
-	if (r == 0)
-		r = api_keys_parse(path, s->keys_text.len > 0 ? s->keys_text.data : "",
-				   s->keys_text.len, &s->keys, report, err);
-	return r;
+	r = read_file(path, src->mode, true, &s->keys_text, &s->has_keys, &why);
+	if (r < 0)
+		return at_key(&s->config, "server.auth.api_keys_file", &why, err);
+	return api_keys_parse(path, s->keys_text.len > 0 ? s->keys_text.data : "", s->keys_text.len,
+			      &s->keys, report, err);
 }
 
 int settings_load(const struct settings_source *src, struct settings *out, struct buf *report,
@@ -176,14 +188,17 @@ int settings_open_log(const struct settings *s, int *fd, struct err *err)
 {
 	const char *path = s->config.log_output;
 	cleanup_fd int made = -1;
+	struct err why = {0};
 
 	if (path == NULL || path[0] == '\0' || strcmp(path, "stderr") == 0) {
 		*fd = STDERR_FILENO;
 		return 0;
 	}
 	made = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0640);
-	if (made == -1)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot open logging.output %s", path);
+	if (made == -1) {
+		err_errno(&why, E_UNAVAILABLE, path, "cannot open %s", path);
+		return at_key(&s->config, "logging.output", &why, err);
+	}
 	*fd = take_fd(made);
 	return 0;
 }

@@ -49,11 +49,14 @@ static void write_words(const uint8_t *data, size_t len, struct buf *out)
 
 	if (words.n == 0)
 		add_words("", &words);
-	for (size_t i = 0; i < len; i++)
-		if (data[i] < 128 || i + 1 == len)
+	for (size_t i = 0; i < len; i++) {
+		if (data[i] < 128 || i + 1 == len) {
 			buf_add(out, &data[i], 1);
-		else
-			buf_adds(out, words.v[((data[i] & 127u) * 256u + data[++i]) % words.n]);
+			continue;
+		}
+		i++;
+		buf_adds(out, words.v[((data[i - 1] & 127u) * 256u + data[i]) % words.n]);
+	}
 }
 
 /* The whole way that a start and a SIGHUP take: a file, its checks, and what it names. */

@@ -45,9 +45,7 @@ def test_cfg_1_an_unknown_key_of_a_section_with_only_other_names(new_server, tmp
     assert s.process.wait(30) == 125 and "monitoring.other" in s.log_text(), s.log_text()
     s = new_server()
     before = s.api_pid()
-    s.config_file.write_text(json.dumps({**s.config, "monitoring": {"other": 1}, "metrics": {"path": "/numbers"}}))
-    s.process.send_signal(signal.SIGHUP)
-    harness.wait_for(lambda: "the old configuration stays" in s.log_text(), "it was refused", show=s.log_text)
+    hup_refused(s, {"monitoring": {"other": 1}, "metrics": {"path": "/numbers"}}, "monitoring.other")
     assert s.process.poll() is None and s.api_pid() == before
     assert s.get("/metrics").status == 200 and s.get("/numbers").status == 404
 
@@ -99,7 +97,7 @@ def test_cfg_1_server_unix_socket(new_server):
 
 
 def test_cfg_1_server_http_addr(new_server):
-    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}})
+    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none", "none_as": 1000}}})
     assert http_get(s, "/health") == 200
 
 
@@ -112,10 +110,64 @@ def http_get(server, path):
 
 
 def test_cfg_1_server_auth_type(new_server):
-    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}})
+    s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none", "none_as": 1000}}})
     assert http_get(s, "/api/v1/sessions") == 200
     s = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "api_key"}}}, keys=[])
     assert http_get(s, "/api/v1/sessions") == 401
+
+
+def test_cfg_1_server_auth_none_as(new_server):
+    """With auth.type none every local user can ask; a root server says for which user, and it is not root."""
+    none = {"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}}
+    for more in ({}, {"server": {"auth": {"none_as": 0}}}):
+        s = new_server(config=none, start=False)
+        s.merge(s.config, more)
+        s.start(wait=False)
+        assert s.process.wait(30) == 125
+        assert "server.auth.none_as: must name a user id other than 0" in s.log_text(), s.log_text()
+    harness.ensure_user()
+    s = new_server(config={"server": {**none["server"], "auth": {"type": "none", "none_as": 1000}}})
+    tcp = http.client.HTTPConnection("127.0.0.1", int(s.ready_line.rsplit(":", 1)[1]), timeout=60)
+    roots, theirs = s.workspace(), s.workspace()
+    roots.chmod(0o700)
+    os.chown(theirs, 1000, 1000)
+    a = s.post("/api/v1/sessions", {"workspace": str(roots)}, connection=tcp)
+    assert (a.status, a.code) == (403, "E_FORBIDDEN"), a.body
+    a = s.post("/api/v1/sessions", {"workspace": str(theirs)}, connection=tcp)
+    assert a.status == 201 and (a.json["owner_uid"], a.json["agent_id"]) == (1000, "uid-1000"), a.body
+    path = f"/api/v1/sessions/{a.json['id']}"
+    r = s.post(f"{path}/exec", {"script": "touch made; id -u"}, connection=tcp).json["result"]
+    assert r["exit_code"] == 0, r
+    assert (theirs / "made").stat().st_uid == 1000
+    assert s.cli("session", "info", a.json["id"], uid=1000).returncode == 0  # it is that user's
+    mine = s.session()  # root's own, by the unix socket
+    assert s.get(mine.path, connection=tcp).status == 404
+    hup_refused(s, {"server": {"auth": {"none_as": 0}}}, "server.auth.none_as")
+    # a normal user's server speaks for that user, and only for that user
+    s = new_server(uid=1000, config=none)
+    tcp = http.client.HTTPConnection("127.0.0.1", int(s.ready_line.rsplit(":", 1)[1]), timeout=60)
+    a = s.post("/api/v1/sessions", {"workspace": str(s.workspace())}, connection=tcp)
+    assert a.status == 201 and (a.json["owner_uid"], a.json["agent_id"]) == (1000, "anonymous"), a.body
+    s = new_server(
+        uid=1000, config={"server": {**none["server"], "auth": {"type": "none", "none_as": 1}}}, start=False
+    )
+    s.start(wait=False)
+    assert s.process.wait(30) == 125 and "server.auth.none_as" in s.log_text()
+
+
+def hup_refused(server, config, word):
+    """A running server that is told to read a wrong configuration stays as it was and says why."""
+    before = server.log_text().count("the old configuration stays")
+    server.config_file.write_text(json.dumps(merged(server.config, config)))
+    server.process.send_signal(signal.SIGHUP)
+    harness.wait_for(lambda: server.log_text().count("the old configuration stays") > before, "it was refused")
+    assert word in server.log_text().rsplit("the old configuration stays", 1)[1]
+
+
+def merged(config, more):
+    out = json.loads(json.dumps(config))
+    harness.Server.merge(out, more)
+    return out
 
 
 def test_cfg_1_server_auth_api_keys_file(new_server):

@@ -393,10 +393,12 @@ def test_exe_4_stdio_client_gone(session):
 
 def test_exe_4_stdio_client_gone_on_tcp(new_server):
     """A silent command: nothing is written to the client that would show that it has gone."""
-    server = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none"}}})
+    server = new_server(config={"server": {"http_addr": "127.0.0.1:0", "auth": {"type": "none", "none_as": 1000}}})
     port = int(server.ready_line.rsplit(":", 1)[1])
     tcp = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    made = server.post("/api/v1/sessions", {"workspace": str(server.workspace())}, connection=tcp)
+    workspace = server.workspace()
+    os.chown(workspace, 1000, 1000)
+    made = server.post("/api/v1/sessions", {"workspace": str(workspace)}, connection=tcp)
     tcp.close()
     session = harness.Session(server, made.json)
 
