@@ -268,6 +268,7 @@ static COLD struct snapshot_rule make_rule(struct compiler *c, enum op_class cla
 	out.scripts = add_patterns(c, &r->scripts);
 	out.args = add_patterns(c, &r->args);
 	out.regex = add_patterns(c, &r->regex);
+	out.groups = add_patterns(c, &r->groups);
 	if (r->ncidr > 0)
 		buf_add(&c->part[PART_CIDRS], r->cidr, r->ncidr * sizeof(*r->cidr));
 	if (r->nport > 0)

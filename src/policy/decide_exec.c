@@ -11,6 +11,7 @@
  * it chooses the applet; and what is no plain file (memfd, deleted, ld.so) only if the rule has its
  * kind. A rule about arguments that were not all seen is over its limit. */
 #include "base/mem.h"
+#include "policy/flags.h"
 #include "policy/glob.h"
 #include "policy/regex.h"
 #include "policy/snapshot.h"
@@ -176,54 +177,60 @@ static unsigned match_command(const char *pattern, const struct subject *s, bool
 	return NAMES;
 }
 
-/* "-rf": a dash and letters, nothing else. */
-static bool is_cluster(const char *s)
+/* Whether a rule's groups say that something else stands for the letter, and it is given. */
+static bool synonym_given(const struct policy *p, const struct snapshot_rule *r,
+			  const struct flags_line *line, char letter)
 {
-	if (*s++ != '-' || *s == '\0')
-		return false;
-	while ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9'))
-		s++;
-	return *s == '\0';
-}
+	const char option[] = {'-', letter};
 
-/* Whether the flag is given in one of the arguments, alone or among others, before "--". */
-static bool has_flag(const char *const *v, size_t n, char flag)
-{
-	for (size_t i = 0; i < n && strcmp(v[i], "--") != 0; i++)
-		if (v[i][0] == '-' && v[i][1] != '-' && v[i][1] != '\0' &&
-		    strchr(v[i] + 1, flag) != NULL)
+	for (uint32_t i = 0; i < r->groups.n; i++) {
+		const char *group = snapshot_pattern(p, r->groups.at + i);
+
+		if (flags_group_has(group, option, sizeof(option)) &&
+		    flags_group_given(line, group))
 			return true;
+	}
 	return false;
 }
 
-static bool match_flags(const char *pattern, const char *const *v, size_t n)
+static bool match_letters(const struct policy *p, const struct snapshot_rule *r,
+			  const struct flags_line *line, const char *letters, size_t n)
 {
-	if (!is_cluster(pattern))
-		return false;
-	for (pattern++; *pattern != '\0'; pattern++)
-		if (!has_flag(v, n, *pattern))
+	for (size_t i = 0; i < n; i++)
+		if (!flags_letter_given(line, letters[i]) && !synonym_given(p, r, line, letters[i]))
 			return false;
 	return true;
 }
 
-static bool match_args(const char *pattern, const struct snapshot_rule *r, const char *const *v,
-		       size_t n)
+static bool match_groups(const struct policy *p, const struct snapshot_rule *r,
+			 const struct flags_line *line)
 {
-	if (r->args_whole)
-		return glob_match_joined(pattern, v, n);
-	if (r->flags && match_flags(pattern, v, n))
-		return true;
-	for (size_t i = 0; i < n; i++)
-		if (glob_match_text(pattern, v[i]))
-			return true;
-	return glob_match_rests(pattern, v, n);
+	for (uint32_t i = 0; i < r->groups.n; i++)
+		if (!flags_group_given(line, snapshot_pattern(p, r->groups.at + i)))
+			return false;
+	return true;
 }
 
-static bool any_args(const struct policy *p, const struct snapshot_rule *r, const char *const *v,
-		     size_t n)
+static bool match_args(const struct policy *p, const struct snapshot_rule *r, const char *pattern,
+		       const struct flags_line *line)
+{
+	const size_t letters = r->flags ? flags_letters(pattern) : 0;
+
+	if (r->args_whole)
+		return glob_match_joined(pattern, line->v, line->n);
+	if (letters > 0)
+		return match_letters(p, r, line, pattern + 1, letters);
+	for (size_t i = 0; i < line->n; i++)
+		if (glob_match_text(pattern, line->v[i]))
+			return true;
+	return glob_match_rests(pattern, line->v, line->n);
+}
+
+static bool any_args(const struct policy *p, const struct snapshot_rule *r,
+		     const struct flags_line *line)
 {
 	for (uint32_t i = 0; i < r->args.n; i++)
-		if (match_args(snapshot_pattern(p, r->args.at + i), r, v, n))
+		if (match_args(p, r, snapshot_pattern(p, r->args.at + i), line))
 			return true;
 	return false;
 }
@@ -255,13 +262,19 @@ static bool any_script(const struct policy *p, const struct snapshot_rule *r,
 static enum match_result match_line(const struct policy *p, const struct snapshot_rule *r,
 				    const char *const *v, size_t n)
 {
-	if ((r->conditions & COND_ARGS) && any_args(p, r, v, n))
+	const struct flags_line line = {v, n, !decision_permits((enum decision)r->decision)};
+
+	if ((r->conditions & COND_FLAGS) && !match_groups(p, r, &line))
+		return MATCH_NO;
+	if ((r->conditions & (COND_ARGS | COND_REGEX)) == 0 ||
+	    ((r->conditions & COND_ARGS) && any_args(p, r, &line)))
 		return MATCH_YES;
 	return (r->conditions & COND_REGEX) ? any_regex(p, r, v, n) : MATCH_NO;
 }
 
 /* The arguments of the program, among which those of a script come last. A rule for the whole line
- * means the script's if it names the script; one that restricts, either. */
+ * means the script's if it names the script; one that restricts, either. Options of a script are
+ * looked for among its own too, because those of its interpreter may end with "--". */
 static enum match_result match_arguments(const struct policy *p, const struct snapshot_rule *r,
 					 const struct subject *s, bool names_script)
 {
@@ -274,7 +287,7 @@ static enum match_result match_arguments(const struct policy *p, const struct sn
 		return MATCH_OVER;
 	if (!(r->args_whole && permits && names_script))
 		got = match_line(p, r, v + (argc > 0), argc - (argc > 0));
-	if (got == MATCH_NO && r->args_whole && own > 1 && own <= argc &&
+	if (got == MATCH_NO && (r->args_whole || r->flags) && own > 1 && own <= argc &&
 	    (names_script || !permits))
 		got = match_line(p, r, v + own, argc - own);
 	return got;
@@ -296,7 +309,7 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 		return MATCH_NO;
 	if ((r->conditions & COND_SCRIPTS) && !any_script(p, r, s, permits))
 		return MATCH_NO;
-	if (r->conditions & (COND_ARGS | COND_REGEX))
+	if (r->conditions & (COND_ARGS | COND_REGEX | COND_FLAGS))
 		return match_arguments(p, r, s, s->path[SCRIPT] != NULL && which != PATH);
 	return MATCH_YES;
 }

@@ -5,6 +5,7 @@
  * patterns were compared. */
 #include "base/mem.h"
 #include "policy/domain.h"
+#include "policy/flags.h"
 #include "policy/glob.h"
 #include "policy/snapshot.h"
 #include "policy/source.h"
@@ -215,14 +216,49 @@ static bool has_text(const struct strv *list, const char *text)
 	return false;
 }
 
-/* A pattern of a that matches what the pattern of b does. What letters of flags b takes together,
- * only the same takes, and what is for any argument. */
+/* Letters of short options that a pattern of the rule stands for; 0: it is compared as text. */
+static size_t letters_of(const struct source_rule *r, const char *pattern)
+{
+	return r->flags && !r->args_whole ? flags_letters(pattern) : 0;
+}
+
+/* A pattern of a that matches what the pattern of b does. Where letters are given is an argument
+ * that begins with a dash; letters are covered by fewer of them, and by nothing else. */
 static bool args_cover(struct linter *t, const struct source_rule *a, const struct source_rule *b,
 		       const char *pattern)
 {
-	if (b->flags && pattern[0] == '-' && glob_is_literal(pattern, strlen(pattern)))
-		return has_text(&a->args, "*") || (a->flags && has_text(&a->args, pattern));
-	return any(t, &a->args, pattern, glob_text_covers);
+	const size_t letters = letters_of(b, pattern);
+
+	for (size_t i = 0; i < a->args.n; i++) {
+		const char *of_a = a->args.v[i];
+		const size_t n = letters_of(a, of_a);
+
+		t->pairs++;
+		if (n == 0 && glob_text_covers(of_a, letters > 0 ? "-*" : pattern))
+			return true;
+		/* groups of b stand for its letters, too */
+		for (size_t k = 0; n > 0 && letters > 0 && b->groups.n == 0; k++) {
+			if (k == n)
+				return true;
+			if (memchr(pattern + 1, of_a[1 + k], letters) == NULL)
+				break;
+		}
+	}
+	return false;
+}
+
+/* Wherever all groups of b are given, all of a are. */
+static bool groups_cover(const struct source_rule *a, const struct source_rule *b)
+{
+	for (size_t i = 0; i < a->groups.n; i++) {
+		size_t k = 0;
+
+		while (k < b->groups.n && !flags_group_covers(a->groups.v[i], b->groups.v[k]))
+			k++;
+		if (k == b->groups.n)
+			return false;
+	}
+	return true;
 }
 
 /* Either key of a rule is enough. */
@@ -305,6 +341,7 @@ static COLD bool rest_covers(struct linter *t, const struct linted *a, const str
 	       (!(asks & COND_KINDS) || (b->r->kinds & ~a->r->kinds) == 0) &&
 	       (!(asks & COND_SCRIPTS) ||
 		list_covers(t, &a->r->scripts, &b->r->scripts, path_covers)) &&
+	       (!(asks & COND_FLAGS) || groups_cover(a->r, b->r)) &&
 	       (!(asks & COND_LINE) || ((b->asks & COND_LINE) && line_covers(t, a->r, b->r)));
 }
 

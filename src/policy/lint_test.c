@@ -135,9 +135,38 @@ static const struct {
 	{C(R("a", "commands: [rm], args_pattern: ['*'], decision: deny")
 		   R("b", "commands: [rm], args_pattern: ['-r'], flags: true, decision: allow")),
 	 "rule 'b' is never reached"},
+	{C(R("a", "commands: [rm], args_pattern: ['-*'], decision: deny")
+		   R("b", "commands: [rm], args_pattern: ['r*'], flags: true, decision: deny")),
+	 "'flags: true' changes nothing"},
+	/* as text it is also behind "--", where options have ended */
 	{C(R("a", "commands: [rm], args_pattern: ['-rf'], flags: true, decision: deny")
 		   R("b", "commands: [rm], args_pattern: ['-rf'], decision: allow")),
+	 NULL},
+	{C(R("a", "commands: [rm], args_pattern: ['-r*'], flags: true, decision: deny")
+		   R("b", "commands: [rm], args_pattern: ['-fr'], flags: true, decision: allow")),
 	 "rule 'b' is never reached"},
+	{C(R("a", "commands: [rm], args_pattern: ['-rf*'], flags: true, decision: deny")
+		   R("b", "commands: [rm], args_pattern: ['-r *'], flags: true, decision: allow")),
+	 NULL},
+	{C(R("a", "commands: [rm], flags: [['-r', '-R']], decision: deny")
+		   R("b", "commands: [rm], flags: [['-f'], ['-R']], decision: allow")),
+	 "rule 'b' is never reached"},
+	{C(R("a", "commands: [rm], flags: [['-r']], decision: deny")
+		   R("b", "commands: [rm], flags: [['-r', '-R']], decision: allow")),
+	 NULL},
+	{C(R("a", "commands: [rm], flags: [['-r'], ['-f']], decision: deny")
+		   R("b", "commands: [rm], flags: [['-r']], decision: allow")),
+	 NULL},
+	{C(R("a", "commands: [rm], flags: [['-r']], args_pattern: [x], decision: deny")
+		   R("b", "commands: [rm], flags: [['-r']], decision: allow")),
+	 NULL},
+	{C(R("a", "commands: [rm], args_pattern: ['-r'], flags: true, decision: deny")
+		   R("b", "commands: [rm], flags: [['-r', '--rec']], args_pattern: ['-r'],"
+			  " decision: allow")),
+	 NULL},
+	{C(R("a", "commands: [rm], decision: allow")
+		   R("b", "commands: [rm], flags: [['-r']], decision: deny")),
+	 "deny 'b' comes too late: 'a'"},
 };
 
 static void pol_5_warnings_are_true(void **state)
@@ -203,6 +232,10 @@ static void add_exec_rule(struct buf *b)
 					   ", args_pattern: [a]",
 					   ", args_pattern: ['*']",
 					   ", args_pattern: [a, '-b'], flags: true",
+					   ", args_pattern: ['-bc*'], flags: true",
+					   ", flags: [['-b', '--bb']]",
+					   ", flags: [['-b', '--bb'], ['-c']]",
+					   ", flags: [['-b', '--bb']], args_pattern: ['-b']",
 					   ", args_pattern: [a], args_regex: [b]",
 					   ", args_pattern: ['a*'], args_whole: true"};
 
@@ -250,18 +283,28 @@ static void reach_exec(struct kit *k, struct strv *reached)
 {
 	static const char *const paths[] = {"/usr/bin/x", "/usr/bin/y", "/w/x", "/w/z",
 					    "/usr/lib/x", "/usr/bin/q", "/x"};
-	static const char *const lines[][3] = {{"x"},	    {"q", "a"},	  {"q", "b"},
-					       {"q", "-b"}, {"q", "-ab"}, {"q", "ab", "a"},
-					       {"q", ""}};
+	static const char *const lines[][3] = {{"x"},
+					       {"q", "a"},
+					       {"q", "b"},
+					       {"q", "-b"},
+					       {"q", "-ab"},
+					       {"q", "ab", "a"},
+					       {"q", ""},
+					       {"q", "-b", "-c"},
+					       {"q", "-bc"},
+					       {"q", "--bb"},
+					       {"q", "--b", "-c"},
+					       {"q", "--", "-b"},
+					       {"q", "--bb", "-c"}};
 	struct verdict v;
 
 	for (size_t i = 0; i < ARRAY_LEN(paths) * ARRAY_LEN(lines) * 2; i++) {
 		struct op op = {.class = OP_EXEC, .exec = {.path = paths[i % 7]}};
-		const char *const *argv = lines[i / 7 % 7];
+		const char *const *argv = lines[i / 7 % ARRAY_LEN(lines)];
 
 		op.exec.argv = argv;
 		op.exec.argc = argv[1] == NULL ? 1 : argv[2] == NULL ? 2 : 3;
-		op.exec.flags = i / 49 == 0 ? 0 : OP_EXEC_MEMFD;
+		op.exec.flags = i < 7 * ARRAY_LEN(lines) ? 0 : OP_EXEC_MEMFD;
 		policy_decide(k->p, NULL, &op, &v);
 		strv_add_new(reached, v.rule);
 	}

@@ -3,6 +3,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "policy/domain.h"
+#include "policy/flags.h"
 #include "policy/glob.h"
 #include "policy/regex.h"
 #include "policy/source.h"
@@ -265,9 +266,46 @@ static void read_final(struct loader *l, const struct yaml *y, struct source_rul
 		problem(&l->p, y->line, y->column, "only a deny can be final");
 }
 
+static void add_group(struct loader *l, const struct yaml *y, struct source_rule *r)
+{
+	cleanup_buf struct buf group = {0};
+
+	if (y->kind != YAML_LIST || y->n == 0) {
+		problem(&l->p, y->line, y->column,
+			"'flags' is true or a list of lists, of each of which one must be given: "
+			"[[\"-r\", \"--recursive\"], [\"-f\", \"--force\"]]");
+		return;
+	}
+	for (size_t i = 0; i < y->n; i++) {
+		const struct yaml *option = y->item[i].value;
+		const char *wrong;
+
+		if (!countable(l, option))
+			return;
+		wrong = flags_check(option->text);
+		if (wrong == NULL && strlen(option->text) > FLAGS_OPTION_MAX)
+			wrong = "an option is this long nowhere";
+		if (wrong != NULL) {
+			pattern_problem(l, option, wrong);
+			return;
+		}
+		buf_addf(&group, "%s%s", i > 0 ? " " : "", option->text);
+	}
+	strv_add(&r->groups, group.data);
+}
+
 static void read_flags(struct loader *l, const struct yaml *y, struct source_rule *r)
 {
-	value_bool(l, "flags", y, &r->flags);
+	if (y->kind != YAML_LIST) {
+		value_bool(l, "flags", y, &r->flags);
+		return;
+	}
+	if (!value_list(l, "flags", y))
+		return;
+	r->flags = true;
+	r->conditions |= COND_FLAGS;
+	for (size_t i = 0; i < y->n; i++)
+		add_group(l, y->item[i].value, r);
 }
 
 static void read_whole(struct loader *l, const struct yaml *y, struct source_rule *r)
@@ -389,6 +427,14 @@ static void read_key(struct loader *l, const struct yaml_item *item, enum op_cla
 			key->item(l, y->item[i].value, r);
 }
 
+static bool has_letters(const struct strv *patterns)
+{
+	for (size_t i = 0; i < patterns->n; i++)
+		if (flags_letters(patterns->v[i]) > 0)
+			return true;
+	return false;
+}
+
 /* What a rule must have beside valid keys. */
 static void check_whole(struct loader *l, enum op_class class, const struct source_rule *r)
 {
@@ -402,17 +448,23 @@ static void check_whole(struct loader *l, enum op_class class, const struct sour
 		[OP_NET] = {COND_DOMAINS | COND_CIDRS | COND_PORTS | COND_PROTOCOLS,
 			    "'domains', 'cidrs', 'ports' or 'protocols'"},
 	};
+	const bool letters = r->flags && !(r->conditions & COND_FLAGS);
 
 	if ((r->conditions & needed[class].one_of) == 0)
 		problem(&l->p, r->line, r->column, "a %s rule needs %s", class_words[class],
 			needed[class].words);
 	if (r->decision == DECISION_redirect && r->redirect_to == NULL)
 		problem(&l->p, r->line, r->column, "a redirect needs 'redirect_to'");
-	if ((r->flags || r->args_whole) && (r->conditions & (COND_ARGS | COND_REGEX)) == 0)
+	if (((letters || r->args_whole) && (r->conditions & (COND_ARGS | COND_REGEX)) == 0))
 		problem(&l->p, r->line, r->column,
-			"'flags' and 'args_whole' need 'args_pattern' or 'args_regex'");
-	if (r->flags && r->args_whole)
-		problem(&l->p, r->line, r->column, "'flags' and 'args_whole' exclude each other");
+			"'flags: true' and 'args_whole' need 'args_pattern' or 'args_regex'");
+	else if (letters && r->args_whole)
+		problem(&l->p, r->line, r->column,
+			"'flags: true' and 'args_whole' exclude each other");
+	else if (letters && !has_letters(&r->args))
+		warning(&l->p, r->line, r->column,
+			"'flags: true' changes nothing: it is for patterns of a dash and letters, "
+			"such as '-rf*'");
 }
 
 void rule_load(struct loader *l, enum op_class class, const struct yaml *y)
@@ -453,6 +505,7 @@ void rule_done(struct source_rule *r)
 	strv_done(&r->scripts);
 	strv_done(&r->args);
 	strv_done(&r->regex);
+	strv_done(&r->groups);
 	strv_done(&r->domains);
 	free(r->cidr);
 	free(r->port);

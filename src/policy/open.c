@@ -3,6 +3,7 @@
  * that a damaged one is refused and deciding needs no checks. */
 #include "base/mem.h"
 #include "policy/domain.h"
+#include "policy/flags.h"
 #include "policy/glob.h"
 #include "policy/regex.h"
 #include "policy/snapshot.h"
@@ -118,6 +119,7 @@ static COLD bool rule_ok(const struct policy *p, unsigned class, const struct sn
 		return false;
 	if (!patterns_ok(p, &r->subject, subject[class]) || !patterns_ok(p, &r->scripts, path_ok) ||
 	    !patterns_ok(p, &r->args, glob_ok) || !patterns_ok(p, &r->regex, any_text) ||
+	    !patterns_ok(p, &r->groups, flags_group_ok) ||
 	    !span_ok(&r->cidrs, p->head->part[PART_CIDRS].n) ||
 	    !span_ok(&r->ports, p->head->part[PART_PORTS].n))
 		return false;

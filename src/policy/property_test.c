@@ -29,8 +29,9 @@ static const char *const commands[] = {"rm",  "ls",  "/usr/bin/ls", "/w/**",
 				       "py*", "git", "/w/bin/x"};
 static const char *const programs[] = {"/usr/bin/rm",  "/usr/bin/ls", "/w/ls",		 "/w/bin/x",
 				       "/usr/bin/py3", "/bin/git",    "/usr/bin/busybox"};
-static const char *const arg_patterns[] = {"install*", "-rf", "* x", "a", "-r *"};
-static const char *const args[] = {"install", "-rf", "-r", "-f", "x", "a", "--", "-fr"};
+static const char *const arg_patterns[] = {"install*", "-rf", "* x", "a", "-r *", "-fr*"};
+static const char *const args[] = {"install", "-rf", "-r",  "-f",    "x",
+				   "a",	      "--",  "-fr", "--rec", "--recursive"};
 static const char *const domain_patterns[] = {"*", "a.example", "*.a.example", "*.example",
 					      "b.test"};
 static const char *const hosts[] = {"a.example", "X.A.example.", "example", "b.test", "c.b.test"};
@@ -42,6 +43,7 @@ static const char *const addresses[] = {"10.1.2.3", "10.9.9.9", "8.8.8.8",
 struct rule {
 	enum decision decision;
 	bool final, flags, whole;
+	unsigned groups;     /* of flags; 2: -f, too */
 	unsigned operations; /* 0: all */
 	unsigned n;	     /* of patterns */
 	const char *pattern[3];
@@ -163,9 +165,32 @@ static bool slow_flag(const struct op *op, char flag)
 	return false;
 }
 
+/* "-r -R --recursive" or "-f". */
+static bool slow_group(const struct rule *r, const struct op *op, bool f)
+{
+	if (slow_flag(op, f ? 'f' : 'r') || (!f && slow_flag(op, 'R')))
+		return true;
+	for (size_t i = 1; !f && i < op->exec.argc && strcmp(op->exec.argv[i], "--") != 0; i++)
+		if (strcmp(op->exec.argv[i], "--recursive") == 0 ||
+		    (!permits(r) && strcmp(op->exec.argv[i], "--rec") == 0))
+			return true;
+	return false;
+}
+
+/* Short options that a pattern of a rule with flags stands for. */
+static bool slow_letter(const struct rule *r, const struct op *op, char letter)
+{
+	return slow_flag(op, letter) ||
+	       (r->groups > (letter == 'f') && slow_group(r, op, letter == 'f'));
+}
+
 static bool slow_args(const struct rule *r, const struct op *op)
 {
 	char joined[256];
+
+	if ((r->groups > 0 && !slow_group(r, op, false)) ||
+	    (r->groups > 1 && !slow_group(r, op, true)))
+		return false;
 
 	for (unsigned k = 0; k < r->nargs; k++) {
 		if (r->whole) {
@@ -174,9 +199,12 @@ static bool slow_args(const struct rule *r, const struct op *op)
 				return true;
 			continue;
 		}
-		if (r->flags && strcmp(r->arg[k], "-rf") == 0 && slow_flag(op, 'r') &&
-		    slow_flag(op, 'f'))
-			return true;
+		if ((r->flags || r->groups > 0) && r->arg[k][0] == '-') {
+			if (slow_letter(r, op, 'r') &&
+			    (strchr(r->arg[k], 'f') == NULL || slow_letter(r, op, 'f')))
+				return true;
+			continue;
+		}
 		for (size_t i = 1; i < op->exec.argc; i++) {
 			join(op, i, joined);
 			if (slow_name(r->arg[k], op->exec.argv[i]) || slow_name(r->arg[k], joined))
@@ -289,6 +317,7 @@ static struct rule random_rule(enum op_class class)
 			r.arg[i] = PICK(arg_patterns);
 		r.flags = r.nargs > 0 && dice(2) == 0;
 		r.whole = r.nargs > 0 && !r.flags && dice(3) == 0;
+		r.groups = r.flags ? 0 : dice(3);
 		r.kinds = dice(5) == 0;
 		if (r.kinds && dice(2) == 0)
 			r.n = 0;
@@ -325,6 +354,9 @@ static void write_rule(const struct rule *r, enum op_class class, unsigned i, st
 	write_list(out, "cidrs", &r->block, r->block != NULL);
 	if (r->flags)
 		buf_adds(out, "    flags: true\n");
+	if (r->groups > 0)
+		buf_addf(out, "    flags: [[-r, -R, --recursive]%s]\n",
+			 r->groups > 1 ? ", [-f]" : "");
 	if (r->whole)
 		buf_adds(out, "    args_whole: true\n");
 	if (r->kinds)

@@ -76,6 +76,9 @@ static void format_subject(const struct policy *p, unsigned class, const struct 
 		buf_adds(out, r->args.n > 0 ? " or like " : " with arguments like ");
 		format_patterns(p, &r->regex, out);
 	}
+	for (uint32_t i = 0; i < r->groups.n && i < PATTERNS_SHOWN; i++)
+		buf_addf(out, "%s%s", i > 0 ? " and " : " with one of ",
+			 snapshot_pattern(p, r->groups.at + i));
 	if (r->cidrs.n > 0) {
 		buf_adds(out, out->len > 0 ? " at " : "");
 		format_cidrs(p, r, out);
@@ -221,6 +224,23 @@ static void format_net_parts(const struct policy *p, const struct snapshot_rule 
 	}
 }
 
+static void format_groups(const struct policy *p, const struct snapshot_rule *r, struct jw *w)
+{
+	jw_key(w, "flags");
+	jw_arr(w);
+	for (uint32_t i = 0; i < r->groups.n; i++) {
+		const char *at = snapshot_pattern(p, r->groups.at + i);
+
+		jw_arr(w);
+		for (size_t len; *at != '\0'; at += len + (at[len] == ' ')) {
+			len = strcspn(at, " ");
+			jw_strn(w, at, len);
+		}
+		jw_arr_end(w);
+	}
+	jw_arr_end(w);
+}
+
 static void format_rule(const struct policy *p, unsigned class, const struct snapshot_rule *r,
 			struct jw *w)
 {
@@ -235,7 +255,9 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 	format_list(p, "args_regex", &r->regex, w);
 	format_net_parts(p, r, w);
 	format_bits(class, r, w);
-	if (r->flags)
+	if (r->groups.n > 0)
+		format_groups(p, r, w);
+	else if (r->flags)
 		jw_kbool(w, "flags", true);
 	if (r->args_whole)
 		jw_kbool(w, "args_whole", true);

@@ -13,7 +13,7 @@
 #include "policy/cidr.h"
 #include "policy/source.h"
 
-#define SNAPSHOT_MAGIC "agshpol1"
+#define SNAPSHOT_MAGIC "agshpol2"
 #define SNAPSHOT_NONE UINT32_MAX
 
 struct snapshot_span {
@@ -37,7 +37,7 @@ struct snapshot_rule {
 	uint32_t conditions;
 	uint32_t bits; /* operations, kinds or protocols; a network rule has no kinds */
 	/* of PART_PATTERNS: subject is paths, commands or domains */
-	struct snapshot_span subject, scripts, args, regex;
+	struct snapshot_span subject, scripts, args, regex, groups;
 	struct snapshot_span cidrs, ports;
 };
 struct snapshot_slot {

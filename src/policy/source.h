@@ -22,7 +22,8 @@ enum condition {
 	COND_CIDRS = 1 << 7,
 	COND_PORTS = 1 << 8,
 	COND_PROTOCOLS = 1 << 9,
-	COND_ALL = (1 << 10) - 1,
+	COND_FLAGS = 1 << 10,
+	COND_ALL = (1 << 11) - 1,
 };
 
 struct port_range {
@@ -32,13 +33,15 @@ struct source_rule {
 	char *name, *message, *redirect_to; /* owned */
 	unsigned line, column;
 	enum decision decision;
-	bool final, flags, args_whole;
+	bool final, args_whole;
+	bool flags;	     /* a pattern like -rf* is for short options: see flags.h */
 	unsigned conditions; /* enum condition */
 	uint32_t operations; /* bits of enum op_file */
 	uint32_t kinds;	     /* enum op_exec_flag */
 	uint32_t protocols;  /* bits of enum op_proto */
 	struct strv paths, commands, scripts, args, regex, domains;
-	struct cidr *cidr; /* owned */
+	struct strv groups; /* of options, one of each must be given: see flags.h */
+	struct cidr *cidr;  /* owned */
 	size_t ncidr;
 	struct port_range *port; /* owned */
 	size_t nport;

@@ -19,6 +19,7 @@ static const char text[] =
 	"  - {name: e, commands: [rm, '/w/*', 'py*'], args_pattern: ['-rf*'], decision: deny}\n"
 	"  - {name: f, commands: [x], args_regex: ['^a+$'], scripts: ['/w/**'], decision: log}\n"
 	"  - {name: g, commands: [y], decision: redirect, redirect_to: /bin/true}\n"
+	"  - {name: h, commands: [x], flags: [[-r, --rec], [-f]], decision: deny}\n"
 	"resource_limits: {pids_max: 5}\nenvironment: {allow: [A, 'B*'], deny: [C]}\n";
 
 static void use(const struct policy *p)

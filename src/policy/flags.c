@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/flags.h"
+#include <string.h>
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+size_t flags_letters(const char *pattern)
+{
+	const char *p = pattern + 1, *end;
+
+	if (pattern[0] != '-')
+		return 0;
+	while (is_letter(*p))
+		p++;
+	end = p + strspn(p, " ");
+	if (*end != '*')
+		return *p == '\0' ? (size_t)(p - pattern - 1) : 0;
+	return end[strspn(end, "*")] == '\0' ? (size_t)(p - pattern - 1) : 0;
+}
+
+const char *flags_check(const char *option)
+{
+	const char *p = option + 2;
+
+	if (option[0] == '-' && is_letter(option[1]))
+		return option[2] == '\0' ? NULL
+					 : "one letter stands behind a dash; several are a group "
+					   "each, and an argument such as -delete is for "
+					   "'args_pattern'";
+	if (strncmp(option, "--", 2) != 0 || !is_letter(*p))
+		return "an option is a dash and a letter, or two dashes and a name";
+	while (is_letter(*p) || *p == '-' || *p == '_' || *p == '.')
+		p++;
+	return *p == '\0' ? NULL : "an option has no value here: write '--name' for '--name=value'";
+}
+
+/* The next option of a group; *len is 0 at the end. */
+static const char *next_option(const char *at, size_t *len)
+{
+	at += *len + (at[*len] == ' ');
+	*len = strcspn(at, " ");
+	return at;
+}
+
+bool flags_group_ok(const char *group)
+{
+	char option[FLAGS_OPTION_MAX + 1];
+	size_t len = 0;
+	bool some = false;
+
+	if (group[0] == ' ')
+		return false;
+	for (group = next_option(group, &len); len > 0; group = next_option(group, &len)) {
+		if (len >= sizeof(option))
+			return false;
+		memcpy(option, group, len);
+		option[len] = '\0';
+		if (flags_check(option) != NULL)
+			return false;
+		some = true;
+	}
+	return some && *group == '\0';
+}
+
+bool flags_group_has(const char *group, const char *option, size_t option_len)
+{
+	size_t len = 0;
+
+	for (group = next_option(group, &len); len > 0; group = next_option(group, &len))
+		if (len == option_len && memcmp(group, option, len) == 0)
+			return true;
+	return false;
+}
+
+bool flags_group_covers(const char *a, const char *b)
+{
+	size_t len = 0;
+
+	for (b = next_option(b, &len); len > 0; b = next_option(b, &len))
+		if (!flags_group_has(a, b, len))
+			return false;
+	return true;
+}
+
+bool flags_letter_given(const struct flags_line *line, char letter)
+{
+	for (size_t i = 0; i < line->n && strcmp(line->v[i], "--") != 0; i++)
+		if (line->v[i][0] == '-' && line->v[i][1] != '-' && line->v[i][1] != '\0' &&
+		    strchr(line->v[i] + 1, letter) != NULL)
+			return true;
+	return false;
+}
+
+/* The option has two dashes. */
+static bool long_given(const struct flags_line *line, const char *option, size_t len)
+{
+	for (size_t i = 0; i < line->n && strcmp(line->v[i], "--") != 0; i++) {
+		const size_t given = strcspn(line->v[i], "=");
+
+		if (given > 2 && memcmp(line->v[i], option, given < len ? given : len) == 0 &&
+		    (given == len || (line->abbreviated && given < len)))
+			return true;
+	}
+	return false;
+}
+
+bool flags_group_given(const struct flags_line *line, const char *group)
+{
+	size_t len = 0;
+
+	for (group = next_option(group, &len); len > 0; group = next_option(group, &len))
+		if (len == 2 ? flags_letter_given(line, group[1]) : long_given(line, group, len))
+			return true;
+	return false;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* policy/flags.h - options on a command line, for `flags` of a rule. Private to this folder.
+ *
+ * A group is a text of options that mean the same, one space apart: "-r -R --recursive". Options
+ * end at "--". Which letter takes a value is not known: each letter behind a single dash counts. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FLAGS_OPTION_MAX 127 /* bytes of an option */
+
+/* How many letters a pattern for short options has ("-rf", "-rf*", "-r *"), from pattern + 1 on;
+ * 0: the pattern is not one. */
+size_t flags_letters(const char *pattern);
+/* What is wrong with an option of a group; NULL: nothing. */
+const char *flags_check(const char *option);
+/* The same for a whole group of a snapshot. */
+bool flags_group_ok(const char *group);
+bool flags_group_has(const char *group, const char *option, size_t len);
+/* Every option of b is one of a's: where b is given, a is. */
+bool flags_group_covers(const char *a, const char *b);
+
+/* Arguments, and whether an abbreviated long option counts ("--recurs"). It does where a rule
+ * restricts: a program may take it for the whole one. */
+struct flags_line {
+	const char *const *v;
+	size_t n;
+	bool abbreviated;
+};
+bool flags_letter_given(const struct flags_line *line, char letter);
+bool flags_group_given(const struct flags_line *line, const char *group);
