@@ -30,12 +30,12 @@ _agentsh_commands=(
 )
 declare -gA _agentsh_options=(
 	['server']='--config=FILE --log-level=debug|info|warn|error --auto --ready-fd=N --set=KEY=VALUE'
-	['run']='--workspace=DIR --policy=NAME --output=shell|json --script=TEXT --timeout=DURATION --env=NAME=VALUE'
+	['run']='--workspace=DIR --policy=NAME --output=shell|text|json --script=TEXT --timeout=DURATION --env=NAME=VALUE --quiet'
 	['session create']='--workspace=DIR --policy=NAME --id=ID --timeout=DURATION --idle-timeout=DURATION --background=end|keep --env=NAME=VALUE --json'
 	['session list']='--json'
 	['session info']='--json'
 	['session destroy']='--json'
-	['exec']='--output=json|shell --script=TEXT --json=REQUEST --timeout=DURATION --stream --detach --no-queue --argv0=NAME --working-dir=DIR --env=NAME=VALUE --command-id=ID --idempotency-key=KEY'
+	['exec']='--output=text|json|shell --script=TEXT --json=REQUEST --timeout=DURATION --stream --detach --no-queue --argv0=NAME --working-dir=DIR --env=NAME=VALUE --command-id=ID --idempotency-key=KEY --quiet'
 	['output']='--stream=stdout|stderr --offset=BYTES --limit=BYTES --json'
 	['kill']='--signal=NAME --grace=DURATION --json'
 	['events']='--type=A,B --after=SEQ'

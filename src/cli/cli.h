@@ -22,7 +22,8 @@ struct cli_values {
 		*idempotency_key;
 	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
 	struct strv env, set;
-	bool json, stream, no_queue, detach, help, strict, refresh, effective;
+	bool json, stream, no_queue, detach, help, strict, refresh, effective, quiet, create, all,
+		follow;
 };
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };
@@ -88,6 +89,17 @@ void cli_pretty(const char *json, size_t len, struct buf *out);
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out);
 /* "1234" -> "1,234" */
 void cli_thousands(int64_t n, struct buf *out);
+
+/* The text at the key; "" if there is none. */
+const char *cli_string(const json_t *obj, const char *key);
+/* Appends the text with control characters written as \\xNN: what a session named must not steer a
+ * terminal. NULL adds nothing. */
+void cli_visible(const char *text, struct buf *out);
+
+/* summary.c: what policy refused inside the command, one line per rule and target. */
+void cli_refusals(const json_t *answer, struct buf *out);
+/* summary.c: the answer of exec in about six lines, without the output. */
+void cli_summary(const json_t *answer, struct buf *out);
 
 /* denial.c: the object `policy` of an error as lines for a person; what is none adds nothing. */
 void cli_denial(const char *json, struct buf *out);

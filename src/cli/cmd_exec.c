@@ -5,25 +5,88 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-static int print_answer(struct cli *cli, const struct buf *answer, struct err *err)
-{
-	cleanup_buf struct buf out = {0};
+enum form {
+	FORM_JSON,  /* the answer as it is */
+	FORM_SHELL, /* stdin, stdout and stderr pass through */
+	FORM_TEXT,  /* stdout, stderr, then a summary */
+};
 
-	cli->structured = false; /* one document is enough */
-	cli_pretty(answer->data, answer->len, &out);
-	cli_print(&out);
-	return cli_exit_code(answer->data, answer->len, err);
+/* What a person wants to know of the answer beside the output. */
+static void tell(const struct cli *cli, const char *json, size_t len, enum form form)
+{
+	cleanup_buf struct buf notes = {0};
+	cleanup_buf struct buf summary = {0};
+	json_t *doc = NULL;
+
+	if (json_parse(json, len, &doc, NULL) < 0)
+		return;
+	/* A shell says why a command could not be started; so do we. */
+	const char *message = json_string_value(json_object_get(
+		json_object_get(json_object_get(doc, "result"), "error"), "message"));
+
+	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet)))
+		buf_addf(&notes, "agentsh: %s\n", message);
+	if (!cli->v.quiet)
+		cli_refusals(doc, &notes);
+	if (form == FORM_TEXT && !cli->v.quiet) {
+		/* the output may end within a line */
+		fputs(json_object_get(doc, "result") != NULL ? "\n" : "", stdout);
+		fflush(stdout);
+		cli_summary(doc, &summary);
+	}
+	if (notes.len > 0)
+		fwrite(notes.data, 1, notes.len, stderr);
+	if (summary.len > 0)
+		cli_print(&summary);
+	json_decref(doc);
 }
 
-static int exec_json(struct cli *cli, const char *path, const struct buf *body, struct err *err)
+static void print_stream(const json_t *result, const char *name, FILE *to)
+{
+	cleanup_free char *encoding = mem_printf("%s_encoding", name);
+	cleanup_free char *truncated = mem_printf("%s_truncated", name);
+	const char *data = json_string_value(json_object_get(result, name));
+	const char *coded = json_string_value(json_object_get(result, encoding));
+	cleanup_buf struct buf raw = {0};
+
+	if (data == NULL)
+		return;
+	if (coded == NULL || strcmp(coded, "base64") != 0)
+		buf_add(&raw, data, json_string_length(json_object_get(result, name)));
+	else if (json_unbase64(&raw, data, strlen(data), NULL) < 0)
+		return;
+	fwrite(raw.data, 1, raw.len, to);
+	fflush(to);
+	if (json_is_true(json_object_get(result, truncated)))
+		fprintf(stderr, "\nagentsh: %s goes on; 'agentsh output' prints all of it\n", name);
+}
+
+/* One call, whose answer has the output in it. */
+static int exec_call(struct cli *cli, const char *path, const struct buf *body, enum form form,
+		     struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
+	cleanup_buf struct buf out = {0};
+	json_t *doc = NULL;
 	int r = cli_call(cli, "POST", path, body, &answer, err);
 
-	return r < 0 ? r : print_answer(cli, &answer, err);
+	if (r < 0)
+		return r;
+	cli->structured = false; /* one document is enough */
+	if (form == FORM_JSON) {
+		cli_pretty(answer.data, answer.len, &out);
+		cli_print(&out);
+	} else if (json_parse(answer.data, answer.len, &doc, NULL) == 0) {
+		print_stream(json_object_get(doc, "result"), "stdout", stdout);
+		print_stream(json_object_get(doc, "result"), "stderr", stderr);
+		json_decref(doc);
+		tell(cli, answer.data, answer.len, form);
+	}
+	return cli_exit_code(answer.data, answer.len, err);
 }
 
-static int exec_shell(struct cli *cli, const char *path, const struct buf *body, struct err *err)
+static int exec_stdio(struct cli *cli, const char *path, const struct buf *body, enum form form,
+		      struct err *err)
 {
 	const struct client_call call = {.method = "POST",
 					 .path = path,
@@ -31,8 +94,6 @@ static int exec_shell(struct cli *cli, const char *path, const struct buf *body,
 					 .len = body->len,
 					 .idempotency_key = cli->v.idempotency_key};
 	cleanup_buf struct buf answer = {0};
-	json_t *doc = NULL;
-	const char *message;
 	int r = cli_connect(cli, err);
 
 	if (r == 0)
@@ -41,14 +102,7 @@ static int exec_shell(struct cli *cli, const char *path, const struct buf *body,
 		return CLI_PIPE; /* in silence, as a program ends by that signal */
 	if (r < 0)
 		return r;
-	/* A shell says why a command could not be started; so do we. */
-	if (json_parse(answer.data, answer.len, &doc, err) == 0) {
-		message = json_string_value(json_object_get(
-			json_object_get(json_object_get(doc, "result"), "error"), "message"));
-		if (message != NULL)
-			fprintf(stderr, "agentsh: %s\n", message);
-	}
-	json_decref(doc);
+	tell(cli, answer.data, answer.len, form);
 	return cli_exit_code(answer.data, answer.len, err);
 }
 
@@ -145,6 +199,8 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 			print_lines(&live.line[i], i == 0 ? "stdout" : "stderr", "\n", 1);
 		buf_done(&live.line[i]);
 	}
+	if (r == 0 && live.result.len > 0)
+		tell(cli, live.result.data, live.result.len, FORM_JSON);
 	if (r == 0 && !ferror(stdout)) /* that is told at the end */
 		r = live.result.len > 0 ? cli_exit_code(live.result.data, live.result.len, err)
 					: err_set(err, E_UNAVAILABLE, NULL,
@@ -153,28 +209,37 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 	return r;
 }
 
-static int output_kind(const struct cli *cli, const char *fallback, struct err *err)
+/* enum form, or an error. `fallback` is the form without --output. */
+static int form_of(const struct cli *cli, enum form fallback, struct err *err)
 {
-	const char *o = cli->v.output ? cli->v.output : fallback;
+	static const char *const names[] = {
+		[FORM_JSON] = "json", [FORM_SHELL] = "shell", [FORM_TEXT] = "text"};
+	const char *o = cli->v.output;
 
-	if (strcmp(o, "json") == 0)
-		return 0;
-	if (strcmp(o, "shell") == 0)
-		return 1;
-	return err_set(err, E_BAD_REQUEST, o, "--output is json or shell, not '%s'", o);
+	if (o == NULL)
+		return (int)fallback;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(o, names[i]) == 0)
+			return (int)i;
+	return err_set(err, E_BAD_REQUEST, o, "--output is json, shell or text, not '%s'", o);
 }
 
-static int exec_in(struct cli *cli, const char *session, const struct buf *body, int shell,
+static int exec_in(struct cli *cli, const char *session, const struct buf *body, enum form form,
 		   struct err *err)
 {
 	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", session);
+	/* A stdio stream takes none of these. */
+	const bool one_call =
+		cli->v.json_text != NULL || cli->v.detach || cli->v.idempotency_key != NULL;
 	const int r = cli_session_name(session, err);
 
 	if (r < 0)
 		return r;
 	if (cli->v.stream)
 		return exec_live(cli, path, body, err);
-	return shell ? exec_shell(cli, path, body, err) : exec_json(cli, path, body, err);
+	return form == FORM_JSON || (form == FORM_TEXT && one_call)
+		       ? exec_call(cli, path, body, form, err)
+		       : exec_stdio(cli, path, body, form, err);
 }
 
 static int make_session(struct cli *cli, const char *id, struct buf *name, struct err *err)
@@ -232,11 +297,11 @@ static void forget_refusal(struct cli *cli, struct err *err)
 }
 
 /* Several clients may want the same session at once: one makes it, the others use it. */
-static int exec_making(struct cli *cli, const struct buf *body, int shell, struct err *err)
+static int exec_making(struct cli *cli, const struct buf *body, enum form form, struct err *err)
 {
 	const char *id = cli->argv[0];
 	cleanup_buf struct buf made = {0};
-	int r = exec_in(cli, id, body, shell, err);
+	int r = exec_in(cli, id, body, form, err);
 
 	if (getenv("AGENTSH_NO_AUTO") != NULL)
 		return r;
@@ -246,13 +311,13 @@ static int exec_making(struct cli *cli, const struct buf *body, int shell, struc
 		if (r < 0 && r != -E_CONFLICT)
 			return r;
 		forget_refusal(cli, err);
-		r = exec_in(cli, id, body, shell, err);
+		r = exec_in(cli, id, body, form, err);
 	}
 	/* Said of the session, so that nothing has run. */
 	if (r == -E_UNAVAILABLE && strcmp(err->subject, id) == 0) {
 		forget_refusal(cli, err);
 		await_session(cli, id);
-		r = exec_in(cli, id, body, shell, err);
+		r = exec_in(cli, id, body, form, err);
 	}
 	return r;
 }
@@ -260,10 +325,10 @@ static int exec_making(struct cli *cli, const struct buf *body, int shell, struc
 int cmd_exec(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf body = {0};
-	int shell = output_kind(cli, "json", err), r;
+	int form = form_of(cli, isatty(STDOUT_FILENO) ? FORM_TEXT : FORM_JSON, err), r;
 
-	if (shell < 0)
-		return shell;
+	if (form < 0)
+		return form;
 	if (cli->v.stream && cli->v.output != NULL)
 		return err_set(err, E_BAD_REQUEST, NULL, "give either --stream or --output");
 	if (cli->argc < 1)
@@ -272,8 +337,9 @@ int cmd_exec(struct cli *cli, struct err *err)
 	r = cli_exec_body(cli, 1, &body, err);
 	if (r < 0)
 		return r;
-	cli->structured = shell == 0 && !cli->v.stream; /* from here on it is no mistake of usage */
-	return exec_making(cli, &body, shell, err);
+	cli->structured =
+		form == FORM_JSON && !cli->v.stream; /* from here on it is no mistake of usage */
+	return exec_making(cli, &body, (enum form)form, err);
 }
 
 int cmd_run(struct cli *cli, struct err *err)
@@ -282,16 +348,16 @@ int cmd_run(struct cli *cli, struct err *err)
 	cleanup_buf struct buf name = {0};
 	cleanup_buf struct buf ignored = {0};
 	struct err end = {0};
-	int shell = output_kind(cli, "shell", err), r = shell < 0 ? shell : 0;
+	int form = form_of(cli, FORM_SHELL, err), r = form < 0 ? form : 0;
 
 	if (r == 0)
 		r = cli_exec_body(cli, 0, &body, err);
-	cli->structured = r == 0 && shell == 0;
+	cli->structured = r == 0 && form == FORM_JSON;
 	if (r == 0)
 		r = make_session(cli, NULL, &name, err);
 	if (r < 0)
 		return r;
-	r = exec_in(cli, name.data, &body, shell, err);
+	r = exec_in(cli, name.data, &body, (enum form)form, err);
 	cleanup_free char *path = mem_printf("/api/v1/sessions/%s", name.data);
 
 	if (cli_call(cli, "DELETE", path, NULL, &ignored, &end) < 0)

@@ -4,13 +4,6 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s != NULL ? s : "";
-}
-
 static int need_session(struct cli *cli, struct err *err)
 {
 	return cli->argc == 1 ? cli_session_name(cli->argv[0], err)
@@ -85,7 +78,7 @@ int cmd_session_create(struct cli *cli, struct err *err)
 	if (r == 0)
 		r = answer_json(cli, &answer, &doc, err);
 	if (doc != NULL)
-		printf("Session created: %s\n", text_of(doc, "id"));
+		printf("Session created: %s\n", cli_string(doc, "id"));
 	json_decref(doc);
 	return r;
 }
@@ -104,14 +97,14 @@ static void print_list(const json_t *sessions)
 		cells[n] = head[n];
 	json_array_foreach(sessions, i, s)
 	{
-		to_second(text_of(s, "created"), made[i][0]);
+		to_second(cli_string(s, "created"), made[i][0]);
 		snprintf(made[i][1], 32, "%lld",
 			 (long long)json_integer_value(json_object_get(s, "command_count")));
-		cells[n++] = text_of(s, "id");
-		cells[n++] = text_of(s, "state");
+		cells[n++] = cli_string(s, "id");
+		cells[n++] = cli_string(s, "state");
 		cells[n++] = made[i][0];
 		cells[n++] = made[i][1];
-		cells[n++] = text_of(s, "workspace");
+		cells[n++] = cli_string(s, "workspace");
 	}
 	cli_columns(cells, 5, rows, &out);
 	cli_print(&out);
@@ -138,7 +131,7 @@ static int list_all(struct cli *cli, json_t **all, struct err *err)
 		if (r == 0)
 			json_array_extend(list, json_object_get(page, "sessions"));
 		free(cursor);
-		cursor = mem_strdup(text_of(page, "next"));
+		cursor = mem_strdup(cli_string(page, "next"));
 		json_decref(page);
 	} while (r == 0 && cursor[0] != '\0');
 	if (r == 0)
@@ -188,8 +181,8 @@ static void print_info(const json_t *s)
 		if (rows[i].kind == 2)
 			cli_thousands(json_integer_value(json_object_get(s, rows[i].key)), &value);
 		else if (rows[i].kind == 1)
-			to_second(text_of(s, rows[i].key), time);
-		buf_adds(&value, rows[i].kind == 0   ? text_of(s, rows[i].key)
+			to_second(cli_string(s, rows[i].key), time);
+		buf_adds(&value, rows[i].kind == 0   ? cli_string(s, rows[i].key)
 				 : rows[i].kind == 1 ? time
 						     : "");
 		printf("%-15s%s\n", rows[i].label, value.data);
@@ -225,7 +218,7 @@ int cmd_session_destroy(struct cli *cli, struct err *err)
 	if (r == 0)
 		r = answer_json(cli, &answer, &doc, err);
 	if (doc != NULL)
-		printf("Session destroyed: %s\n", text_of(doc, "id"));
+		printf("Session destroyed: %s\n", cli_string(doc, "id"));
 	json_decref(doc);
 	return r;
 }

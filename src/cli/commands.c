@@ -40,8 +40,9 @@ static const struct cli_option create_options[] = {
 	END,
 };
 static const struct cli_option exec_options[] = {
-	TEXT("--output", output, "json|shell",
-	     "json: the structured answer (default); shell: stdin, stdout, stderr pass through"),
+	TEXT("--output", output, "text|json|shell",
+	     "text (default on a terminal): output and a summary; json (default elsewhere): the "
+	     "structured answer; shell: stdin, stdout, stderr pass through"),
 	TEXT("--script", script, "TEXT", "run this text by the session's shell"),
 	TEXT("--json", json_text, "REQUEST", "the whole request as JSON"),
 	TEXT("--timeout", timeout, "DURATION",
@@ -54,17 +55,19 @@ static const struct cli_option exec_options[] = {
 	LIST("--env", env, "NAME=VALUE", "for this command only; may be repeated"),
 	TEXT("--command-id", command_id, "ID", "name of the command (default: made up)"),
 	TEXT("--idempotency-key", idempotency_key, "KEY", "never run twice for the same key"),
+	FLAG("--quiet", quiet, "no summary, and no list of what policy refused inside the command"),
 	END,
 };
 static const struct cli_option run_options[] = {
 	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
 	TEXT("--policy", policy, "NAME", "policy of the session"),
-	TEXT("--output", output, "shell|json",
-	     "shell (default): pass through; json: the structured answer"),
+	TEXT("--output", output, "shell|text|json",
+	     "shell (default): pass through; text: and a summary; json: the structured answer"),
 	TEXT("--script", script, "TEXT", "run this text by the session's shell"),
 	TEXT("--timeout", timeout, "DURATION",
 	     "e.g. 90s, 5m; at most the session's command_timeout"),
 	LIST("--env", env, "NAME=VALUE", "may be repeated"),
+	FLAG("--quiet", quiet, "no list of what policy refused inside the command"),
 	END,
 };
 static const struct cli_option output_options[] = {

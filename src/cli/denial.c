@@ -3,13 +3,6 @@
 #include "cli/cli.h"
 #include <string.h>
 
-static const char *text_at(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s != NULL ? s : "";
-}
-
 void cli_denial(const char *json, struct buf *out)
 {
 	const json_t *one;
@@ -18,12 +11,12 @@ void cli_denial(const char *json, struct buf *out)
 
 	if (json_parse(json, strlen(json), &doc, NULL) < 0)
 		return;
-	buf_addf(out, "agentsh:   rule: %s%s\n", text_at(doc, "rule"),
+	buf_addf(out, "agentsh:   rule: %s%s\n", cli_string(doc, "rule"),
 		 json_is_true(json_object_get(doc, "final")) ? " (final)" : "");
-	if (text_at(doc, "reason")[0] != '\0')
-		buf_addf(out, "agentsh:   reason: %s\n", text_at(doc, "reason"));
-	buf_addf(out, "agentsh:   asked: %s %s\n", text_at(doc, "operation"),
-		 text_at(doc, "target"));
+	if (cli_string(doc, "reason")[0] != '\0')
+		buf_addf(out, "agentsh:   reason: %s\n", cli_string(doc, "reason"));
+	buf_addf(out, "agentsh:   asked: %s %s\n", cli_string(doc, "operation"),
+		 cli_string(doc, "target"));
 	json_array_foreach(json_object_get(doc, "alternatives"), i, one) if (json_is_string(one))
 		buf_addf(out, "agentsh:   allowed: %s\n", json_string_value(one));
 	json_decref(doc);

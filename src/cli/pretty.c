@@ -86,3 +86,26 @@ void cli_thousands(int64_t n, struct buf *out)
 			buf_addc(out, ',');
 	}
 }
+
+void cli_visible(const char *text, struct buf *out)
+{
+	for (; text != NULL && *text != '\0'; text++) {
+		const unsigned char c = (unsigned char)*text;
+
+		/* C1 control characters are two bytes in UTF-8 */
+		if (c < 0x20 || c == 0x7f)
+			buf_addf(out, "\\x%02x", c);
+		else if (c == 0xc2 && (unsigned char)text[1] >= 0x80 &&
+			 (unsigned char)text[1] < 0xa0)
+			buf_addf(out, "\\x%02x", (unsigned char)*++text);
+		else
+			buf_addc(out, *text);
+	}
+}
+
+const char *cli_string(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s != NULL ? s : "";
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command's answer for a person: what policy refused, and a summary of about six lines. */
+#include "base/mem.h"
+#include "cli/cli.h"
+
+static double number_at(const json_t *obj, const char *key)
+{
+	return json_number_value(json_object_get(obj, key));
+}
+
+static bool same_refusal(const json_t *a, const json_t *b)
+{
+	return strcmp(cli_string(a, "rule"), cli_string(b, "rule")) == 0 &&
+	       strcmp(cli_string(a, "target"), cli_string(b, "target")) == 0;
+}
+
+/* How often this refusal is in the list; 0: an earlier entry has told it. */
+static long long times(const json_t *blocked, size_t at)
+{
+	const json_t *policy = json_object_get(json_array_get(blocked, at), "policy");
+	const json_t *e;
+	long long n = 0;
+	size_t i;
+
+	json_array_foreach(blocked, i, e)
+	{
+		if (!same_refusal(json_object_get(e, "policy"), policy))
+			continue;
+		if (i < at)
+			return 0;
+		n += json_integer_value(json_object_get(e, "count"));
+	}
+	return n;
+}
+
+void cli_refusals(const json_t *answer, struct buf *out)
+{
+	const json_t *events = json_object_get(answer, "events");
+	const json_t *blocked = json_object_get(events, "blocked_operations");
+	const long long total =
+		json_integer_value(json_object_get(json_object_get(events, "totals"), "blocked"));
+	const json_t *e;
+	long long told = 0;
+	size_t i;
+
+	json_array_foreach(blocked, i, e)
+	{
+		const json_t *policy = json_object_get(e, "policy");
+		const long long n = times(blocked, i);
+
+		if (n == 0)
+			continue;
+		told += n;
+		buf_adds(out, "agentsh: refused: ");
+		cli_visible(cli_string(policy, "operation"), out);
+		buf_addc(out, ' ');
+		cli_visible(cli_string(policy, "target"), out);
+		buf_adds(out, " (rule ");
+		cli_visible(cli_string(policy, "rule"), out);
+		if (n > 1)
+			buf_addf(out, ", %lld times", n);
+		buf_adds(out, cli_string(policy, "reason")[0] != '\0' ? "): " : ")");
+		cli_visible(cli_string(policy, "reason"), out);
+		buf_addc(out, '\n');
+	}
+	if (total > told)
+		buf_addf(out, "agentsh: refused: %lld more, see %s\n", total - told,
+			 cli_string(events, "query"));
+}
+
+/* "1.5 s", "12 ms" */
+static void add_time(double ms, struct buf *out)
+{
+	if (ms >= 1000)
+		buf_addf(out, "%.2f s", ms / 1000);
+	else
+		buf_addf(out, "%.*f ms", ms < 10 ? 1 : 0, ms);
+}
+
+static void add_exit(const json_t *answer, struct buf *out)
+{
+	const json_t *result = json_object_get(answer, "result");
+	const json_t *used = json_object_get(answer, "resources");
+	const json_t *code = json_object_get(result, "exit_code");
+	const char *error = cli_string(json_object_get(result, "error"), "message");
+
+	if (json_is_integer(code))
+		buf_addf(out, "exit:        %lld", (long long)json_integer_value(code));
+	else
+		buf_addf(out, "exit:        unknown (%s)", cli_string(answer, "command_state"));
+	if (cli_string(result, "signal")[0] != '\0')
+		buf_addf(out, " (signal %s)", cli_string(result, "signal"));
+	buf_adds(out, ", ");
+	add_time(number_at(result, "duration_ms"), out);
+	buf_adds(out, ", CPU ");
+	add_time(number_at(used, "cpu_time_ms"), out);
+	buf_addf(out, ", memory %.1f MB\n", number_at(used, "memory_peak_mb"));
+	if (error[0] != '\0') {
+		buf_adds(out, "error:       ");
+		cli_visible(error, out);
+		buf_addc(out, '\n');
+	}
+}
+
+/* Names of the walls from `at` on that have its state and detail; none: an earlier wall has told
+ * them. */
+static void add_alike(const json_t *walls, size_t at, struct buf *out)
+{
+	const json_t *first = json_array_get(walls, at), *w;
+	const char *gap = "";
+	size_t i;
+
+	json_array_foreach(walls, i, w)
+	{
+		if (strcmp(cli_string(w, "state"), cli_string(first, "state")) != 0 ||
+		    strcmp(cli_string(w, "detail"), cli_string(first, "detail")) != 0)
+			continue;
+		if (i < at)
+			return;
+		buf_addf(out, "%s%s", gap, cli_string(w, "wall"));
+		gap = ", ";
+	}
+}
+
+static void add_walls(const json_t *walls, struct buf *out)
+{
+	cleanup_buf struct buf up = {0};
+	cleanup_buf struct buf not_up = {0};
+	const json_t *w;
+	size_t i;
+
+	json_array_foreach(walls, i, w)
+	{
+		cleanup_buf struct buf names = {0};
+
+		if (strcmp(cli_string(w, "state"), "up") == 0) {
+			buf_addf(&up, "%s%s", up.len > 0 ? ", " : "", cli_string(w, "wall"));
+			continue;
+		}
+		add_alike(walls, i, &names);
+		if (names.len == 0)
+			continue;
+		buf_addf(&not_up, "%s%s %s (", not_up.len > 0 ? "; " : "", names.data,
+			 cli_string(w, "state"));
+		cli_visible(cli_string(w, "detail"), &not_up);
+		buf_addc(&not_up, ')');
+	}
+	buf_addf(out, "walls up:    %s\n", up.len > 0 ? up.data : "none");
+	if (not_up.len > 0)
+		buf_addf(out, "not up:      %s\n", not_up.data);
+}
+
+static void add_kept(const json_t *answer, struct buf *out)
+{
+	const json_t *state = json_object_get(answer, "state");
+	const json_t *result = json_object_get(answer, "result");
+	const json_t *one;
+	size_t i;
+
+	buf_adds(out, "kept:        directory ");
+	cli_visible(cli_string(state, "working_dir"), out);
+	json_array_foreach(json_object_get(state, "environment_changed"), i, one)
+	{
+		buf_adds(out, i == 0 ? "; variables " : ", ");
+		cli_visible(json_string_value(one), out);
+	}
+	buf_addf(out, "; output: agentsh output %s\n", cli_string(answer, "command_id"));
+	json_array_foreach(json_object_get(result, "warnings"), i, one)
+	{
+		buf_adds(out, "warning:     ");
+		cli_visible(json_string_value(one), out);
+		buf_addc(out, '\n');
+	}
+}
+
+void cli_summary(const json_t *answer, struct buf *out)
+{
+	const json_t *totals = json_object_get(json_object_get(answer, "events"), "totals");
+
+	if (json_object_get(answer, "result") == NULL) {
+		buf_addf(out, "Command started: %s\n", cli_string(answer, "command_id"));
+		return;
+	}
+	add_exit(answer, out);
+	buf_addf(out, "programs:    %lld run, %lld refused\n",
+		 (long long)json_integer_value(json_object_get(totals, "exec")),
+		 (long long)json_integer_value(json_object_get(totals, "blocked")));
+	add_walls(json_object_get(answer, "enforcement"), out);
+	add_kept(answer, out);
+}
