@@ -188,11 +188,11 @@ static void cli_1_exec_refuses_what_does_not_fit(void **state)
 	assert_refused("exec",
 		       "agentsh: E_BAD_REQUEST: which session? agentsh exec SESSION -- CMD\n");
 	assert_refused("exec s --output xml -- true",
-		       "agentsh: E_BAD_REQUEST: --output is json or shell, not 'xml'\n");
+		       "agentsh: E_BAD_REQUEST: --output is json, shell or text, not 'xml'\n");
 	assert_refused("exec s --stream --output shell -- true",
 		       "agentsh: E_BAD_REQUEST: give either --stream or --output\n");
 	assert_refused("run --output xml -- true",
-		       "agentsh: E_BAD_REQUEST: --output is json or shell, not 'xml'\n");
+		       "agentsh: E_BAD_REQUEST: --output is json, shell or text, not 'xml'\n");
 	assert_refused("output c --offset x",
 		       "agentsh: E_BAD_REQUEST: --offset: not a number: 'x'\n");
 	assert_refused("output c --offset=",

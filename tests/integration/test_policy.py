@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import harness
@@ -261,6 +262,22 @@ def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
     assert r.stdout.splitlines() == [
         f"The policy '{n}' is valid." for n in ("ci", "default", "doctor", "observe", "strict")
     ]
+
+
+def test_pol_5_shipped_policies_can_be_used_whatever_the_mode_of_their_sources(tmp_path):
+    """A tarball, or a umask of 002, leaves sources that their group can write; a server refuses such a policy."""
+    tree, build, root = tmp_path / "tree", tmp_path / "build", tmp_path / "root"
+    shutil.copytree(harness.TOP / "packaging/policies", tree / "packaging/policies")
+    (tree / "meson.build").write_text("project('policies')\nsubdir('packaging/policies')\n")
+    for file in tree.rglob("*.yaml"):
+        file.chmod(0o664)
+    for command in (["meson", "setup", build, tree], ["ninja", "-C", build], ["meson", "install", "-C", build]):
+        subprocess.run(
+            command, check=True, capture_output=True, umask=0o002, env={**os.environ, "DESTDIR": str(root)}
+        )
+    for place in (build, root):
+        modes = {f.name: oct(f.stat().st_mode & 0o777) for f in place.rglob("policies/**/*.yaml")}
+        assert set(modes) == {f.name for f in tree.rglob("*.yaml")} and set(modes.values()) == {"0o644"}, modes
 
 
 def test_pol_7_test_prints_decision_rule_and_place(at):
