@@ -6,12 +6,19 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-static int by_key(struct api *api, const char *secret, struct caller *who, struct err *err)
+static int by_key(struct api *api, struct http_request *req, const char *secret, struct caller *who,
+		  struct err *err)
 {
 	const struct api_key *key = api_keys_find(&api->keys, secret, strlen(secret));
+	cleanup_free char *peer = NULL;
 
 	if (key == NULL)
 		return err_set(err, E_UNAUTHENTICATED, NULL, "this API key is not known");
+	peer = mem_printf("key-%s", key->id);
+	if (!http_set_peer(req, peer))
+		return err_set(err, E_UNAVAILABLE, key->id,
+			       "this API key has its share of the server's connections open "
+			       "already: close some of them");
 	snprintf(who->agent_id, sizeof(who->agent_id), "%s", key->agent_id);
 	snprintf(who->key, sizeof(who->key), "%s", secret);
 	who->role = key->role;
@@ -64,7 +71,7 @@ int api_authenticate(struct api *api, struct http_request *req, struct caller *w
 		return r;
 	who->conn_fd = -1;
 	if (secret != NULL)
-		return by_key(api, secret, who, err);
+		return by_key(api, req, secret, who, err);
 	if (api->listener_unix[http_tag(req)])
 		return by_peer(api, http_fd(req), who, err);
 	if (strcmp(api->config.auth_type, "none") != 0)

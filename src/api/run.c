@@ -67,10 +67,12 @@ static void set_log(struct api *api)
 	log_set(level, strcmp(api->config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT);
 }
 
-static struct http_limits http_limits_of(const struct config *c)
+static struct http_limits http_limits_of(const struct api *api)
 {
+	const struct config *c = &api->config;
 	struct http_limits limits = http_limits_default;
 
+	limits.owner_uid = api->owner_uid;
 	limits.max_body = (size_t)c->max_request_bytes;
 	limits.max_connections = (unsigned)c->max_connections;
 	return limits;
@@ -130,7 +132,7 @@ static int take_config(struct api *api, int fd, struct err *err)
 	config_done(&api->config);
 	api->config = c;
 	set_log(api);
-	limits = http_limits_of(&c);
+	limits = http_limits_of(api);
 	http_server_limit(api->http, &limits);
 	lines = jsonl_of(&c, NULL);
 	if (api->jsonl != NULL)
@@ -278,7 +280,7 @@ static int open_store(struct api *api, struct err *err)
 
 static int start(struct api *api, struct err *err)
 {
-	const struct http_limits limits = http_limits_of(&api->config);
+	const struct http_limits limits = http_limits_of(api);
 	int r;
 
 	api->base = event_base_new();

@@ -55,7 +55,8 @@ const struct config_row config_rows[] = {
 	 "Largest body of a request.",
 	 "test_cfg_1_server_max_request_bytes"},
 	{"server.max_connections", CONFIG_INT, AT(max_connections), 1, 65536, "1024", NULL,
-	 "Most connections at a time; more are refused.",
+	 "Most connections at a time; more are refused. Each user and each API key may have a quarter of "
+	 "them; 16 are kept for root and the server's owner.",
 	 "test_cfg_1_server_max_connections"},
 	{"server.auto_idle", CONFIG_DURATION, AT(auto_idle_ms), 1, YEARS, "60s", NULL,
 	 "A server that the CLI started by itself ends after this time without session and "

@@ -11,7 +11,10 @@
  * Transfer-Encoding in 1.0, bad chunk sizes and trailers, chunk extensions over a limit, too many
  * or too long headers [431], too long target [414], body over the limit [413], Expect other than
  * 100-continue [417]. A header that is not complete by an absolute deadline [408], a body below a
- * minimum rate [408], and idle connections are closed. */
+ * minimum rate [408], and idle connections are closed.
+ *
+ * Connections are shared out by peer: a user of a unix socket, or what http_set_peer names. One
+ * that has its share, and everyone while all are taken, gets 503, and the connection is closed. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -28,6 +31,7 @@ struct http_limits {
 	int header_timeout_ms, idle_timeout_ms;
 	int body_min_rate, body_grace_ms; /* bytes a second after the first 5 s */
 	unsigned max_connections;
+	uint32_t owner_uid;	  /* may have as many connections as root may */
 	size_t max_pending_write; /* a streamed answer with more than this pending counts as left by
 				     its client */
 };				  /* 0 anywhere: the default */
@@ -70,6 +74,9 @@ bool http_wants_upgrade(const struct http_request *req, const char *protocol);
 int http_fd(
 	const struct http_request *req); /* the connection, for SO_PEERCRED and passing; borrowed */
 int http_tag(const struct http_request *req); /* of the listener */
+/* Counts the connection as this peer's from now on (TCP clients without a name are one peer).
+ * False: that one has its share; the connection closes after the answer, which should be a 503. */
+bool http_set_peer(struct http_request *req, const char *name);
 void http_set_data(struct http_request *req, void *data);
 void *http_data(const struct http_request *req);
 /* Called once if the client leaves before the answer has ended; the request is gone when it

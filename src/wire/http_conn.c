@@ -46,6 +46,13 @@ bool http_conn_is_idle(const struct http_conn *c)
 	       http_conn_pending(c) == 0;
 }
 
+bool http_conn_is_unfinished(const struct http_conn *c)
+{
+	const bool begun = c->parser->started || (c->nrequests == 0 && !c->peer->trusted);
+
+	return begun && !c->active && !c->closing && !c->broken && http_conn_pending(c) == 0;
+}
+
 bool http_conn_is_quiet(const struct http_conn *c)
 {
 	return c->lingering || c->broken ||
@@ -173,7 +180,11 @@ static void drop(struct http_conn *c)
 	event_del(&c->timer);
 	LIST_REMOVE(c, link);
 	close(c->fd);
-	http_server_conn_gone(c->server, c->refused);
+	if (c->peer != NULL)
+		http_peer_leave(c);
+	else
+		c->server->nrefused--;
+	http_server_conn_gone(c->server);
 }
 
 /* Only between enter() and leave(). */
@@ -491,14 +502,24 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	leave(c);
 }
 
-void http_conn_start(struct http_server *s, int fd, int tag, bool refused)
+void http_conn_evict(struct http_conn *c, const char *reason)
 {
+	enter(c);
+	http_peer_leave(c);
+	c->server->nrefused++;
+	http_refuse(c, 503, reason);
+	leave(c);
+}
+
+void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
+		     const char *refusal)
+{
+	struct http_server *s = l->server;
 	struct http_conn *c = mem_new(struct http_conn);
 
 	c->server = s;
 	c->fd = fd;
-	c->tag = tag;
-	c->refused = refused;
+	c->tag = l->tag;
 	c->readable = true;
 	c->wait_since_us = now_us();
 	c->parser = http_parser_new(&s->limits);
@@ -509,8 +530,12 @@ void http_conn_start(struct http_server *s, int fd, int tag, bool refused)
 	LIST_INSERT_HEAD(&s->conns, c, link);
 	ensure(event_add(&c->event, NULL) == 0);
 	enter(c);
-	if (refused)
-		http_refuse(c, 503, "too many connections");
+	if (refusal == NULL) {
+		http_peer_join(c, p);
+	} else {
+		s->nrefused++;
+		http_refuse(c, 503, refusal);
+	}
 	work(c, 0);
 	leave(c);
 }

@@ -106,7 +106,9 @@ struct http_server {
 	void *arg;
 	LIST_HEAD(, http_conn) conns;
 	SLIST_HEAD(, http_listener) listeners;
-	unsigned nconns, nrefused; /* being served; only being told that there are too many */
+	LIST_HEAD(, http_peer) peers;
+	unsigned nconns, ntrusted; /* being served; those of root and the owner */
+	unsigned nrefused;	   /* only being told that there are too many */
 	bool draining;
 	bool starved; /* no descriptor for accept: listeners are off until retry */
 	bool hungry;  /* the log was told of it, and there are still some that wait */
@@ -119,9 +121,28 @@ struct http_server {
 	char *scratch; /* HTTP_READ_SIZE */
 };
 /* A connection has gone: accepting may go on. */
-void http_server_conn_gone(struct http_server *s, bool refused);
+void http_server_conn_gone(struct http_server *s);
 /* A connection may have become quiet. */
 void http_server_look(struct http_server *s);
+
+/* --- http_peer.c --- */
+#define HTTP_PEER_NAME 96
+struct http_peer {
+	LIST_ENTRY(http_peer) link;
+	char name[HTTP_PEER_NAME];
+	unsigned conns;
+	bool trusted; /* root or the owner */
+	bool held;    /* in use without a connection */
+};
+/* Whose an accepted connection is; held, until http_peer_release. */
+struct http_peer *http_peer_of(struct http_server *s, int fd, bool tcp);
+/* NULL if the peer may have one more connection, maybe because another one was closed for it; else
+ * why not. */
+const char *http_peer_room(struct http_server *s, const struct http_peer *p);
+void http_peer_join(struct http_conn *c, struct http_peer *p);
+/* A peer that has no connection and is not held is freed. */
+void http_peer_leave(struct http_conn *c);
+void http_peer_release(struct http_peer *p);
 
 /* What a connection waits for; decides its deadline. */
 enum http_wait {
@@ -136,6 +157,7 @@ enum http_wait {
 struct http_conn {
 	LIST_ENTRY(http_conn) link;
 	struct http_server *server;
+	struct http_peer *peer; /* NULL: it is refused and counts apart */
 	struct http_parser *parser;
 	int fd, tag;
 	struct event event;    /* EV_READ|EV_CLOSED, edge-triggered, always on */
@@ -157,10 +179,16 @@ struct http_conn {
 	bool chunked;			 /* the streamed answer is framed by chunks */
 	bool raw, raw_ended, held;	 /* upgraded; end was told; on_data has left bytes */
 	bool above;			 /* pending has been above the low mark */
-	bool closing, lingering, broken, dead, refused;
+	bool closing, lingering, broken, dead;
 };
-/* Takes fd. refused: it gets a 503 and counts apart. */
-void http_conn_start(struct http_server *s, int fd, int tag, bool refused);
+/* Takes fd. refusal: it gets a 503 with this reason and counts apart; NULL: it is served. */
+void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
+		     const char *refusal);
+/* Refuses a connection that is unfinished. */
+void http_conn_evict(struct http_conn *c, const char *reason);
+/* A request has begun to come and has not come wholly; or, unless it is trusted, the first one of a
+ * connection that is served. */
+bool http_conn_is_unfinished(const struct http_conn *c);
 /* Writes at once what the kernel takes and keeps the rest. A failure shows up later as a lost
  * client. */
 void http_conn_send(struct http_conn *c, const struct iovec *iov, int n);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #define ACCEPT_TURN 64	/* connections accepted before others get their turn */
-#define MAX_REFUSED 64	/* connections over the limit that are told so at a time */
+#define MAX_REFUSED 64	/* at least so many that are refused may read their answer at a time */
 #define RETRY_US 100000 /* until accept is tried again without descriptors */
 
 static void no_body(int status, const char *reason, struct buf *body, void *arg)
@@ -52,12 +52,8 @@ static void starve(struct http_server *s)
 	event_add(&s->retry, &(struct timeval){0, RETRY_US});
 }
 
-void http_server_conn_gone(struct http_server *s, bool refused)
+void http_server_conn_gone(struct http_server *s)
 {
-	if (refused)
-		s->nrefused--;
-	else
-		s->nconns--;
 	feed_again(s);
 }
 
@@ -77,22 +73,30 @@ static void set_tcp(int fd)
 		setsockopt(fd, rows[i].level, rows[i].name, &rows[i].value, sizeof(rows[i].value));
 }
 
+/* The one that has had most time to read its answer gives way. */
+static void drop_refused(struct http_server *s)
+{
+	struct http_conn *c, *oldest = NULL;
+
+	LIST_FOREACH (c, &s->conns, link)
+		if (c->peer == NULL)
+			oldest = c;
+	if (oldest != NULL)
+		http_conn_lost(oldest);
+}
+
 static void admit(struct http_listener *l, int fd)
 {
 	struct http_server *s = l->server;
-	const bool refused = s->nconns >= s->limits.max_connections;
+	struct http_peer *p = http_peer_of(s, fd, l->tcp);
+	const char *refusal = http_peer_room(s, p);
 
-	if (refused && s->nrefused >= MAX_REFUSED) {
-		close(fd);
-		return;
-	}
-	if (refused)
-		s->nrefused++;
-	else
-		s->nconns++;
+	if (s->nrefused >= MAX_REFUSED && s->nrefused >= s->limits.max_connections)
+		drop_refused(s);
 	if (l->tcp)
 		set_tcp(fd);
-	http_conn_start(s, fd, l->tag, refused);
+	http_conn_start(l, fd, p, refusal);
+	http_peer_release(p);
 }
 
 static void on_accept(evutil_socket_t listener, short what, void *arg)
@@ -129,6 +133,7 @@ struct http_server *http_server_new(struct event_base *base, const struct http_l
 	s->arg = arg;
 	s->scratch = mem_alloc(HTTP_READ_SIZE);
 	LIST_INIT(&s->conns);
+	LIST_INIT(&s->peers);
 	SLIST_INIT(&s->listeners);
 	evtimer_assign(&s->retry, base, on_retry, s);
 	return s;
