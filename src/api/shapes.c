@@ -89,8 +89,8 @@ PART(result, INT("exit_code", N), STR("signal", N), STR("stdout", 0), STR("stder
      WORD("stdout_encoding", 0, ENCODINGS), WORD("stderr_encoding", 0, ENCODINGS),
      BOOL("stdout_truncated"), INT("stdout_total_bytes", 0), INT("stdout_total_lines", 0),
      BOOL("stderr_truncated"), INT("stderr_total_bytes", 0), INT("stderr_total_lines", 0),
-     NUM("duration_ms", 0), OBJ("error", N, failure), OBJ("background", L, left),
-     OBJ("pagination", 0, pagination));
+     NUM("duration_ms", 0), OBJ("error", N, failure), STR("warnings", L),
+     OBJ("background", L, left), OBJ("pagination", 0, pagination));
 PART(totals, INT("file", 0), INT("network", 0), INT("exec", 0), INT("blocked", 0));
 PART(operations, OBJ("file_operations", L, shape_event), OBJ("network_operations", L, shape_event),
      OBJ("exec_operations", L, shape_event), OBJ("blocked_operations", L, shape_event),

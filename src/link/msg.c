@@ -127,7 +127,7 @@ TABLE(warden_result,
 	STRV(warden_result, env_changed, WISH_ENV_MAX), STRV(warden_result, env, WISH_ENV_MAX),
 	STRV(warden_result, background, WISH_ENV_MAX), U64(warden_result, ring_end),
 	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result),
-	STRV(warden_result, similar, LIST_LEN))
+	STRV(warden_result, similar, LIST_LEN), STRV(warden_result, warnings, WISH_ENV_MAX))
 TABLE(warden_acks, STRV(warden_acks, command_ids, ACKS_LEN))
 TABLE(warden_stdin,
 	STR(warden_stdin, command_id, ID_MAX), BYTES(warden_stdin, data, 1024 * 1024),

@@ -248,7 +248,8 @@ struct warden_result {
 	uint64_t ring_end;	 /* journal position of its last event */
 	char *capture;		 /* "taken", "none", "refused: why" for scripts */
 	struct exec_counts execs;
-	struct strv similar; /* paths of programs whose names are nearly that of a missing one */
+	struct strv similar;  /* paths of programs whose names are nearly that of a missing one */
+	struct strv warnings; /* sentences */
 };
 struct warden_acks {
 	struct strv command_ids; /* their results are stored */

@@ -49,6 +49,14 @@ struct exec_wish {
 int exec_wish_read(const json_t *obj, struct exec_wish *out, struct err *err);
 void exec_wish_done(struct exec_wish *w);
 
+/* Variables that make a program run code which its arguments do not name. A name that ends in '*'
+ * is a beginning; programs are patterns of those that read it, one space apart, NULL: any. */
+struct wish_env_loader {
+	const char *name, *programs;
+};
+extern const struct wish_env_loader wish_env_loaders[]; /* ends with a NULL name */
+bool wish_env_loads_code(const char *name, size_t len);
+
 /* Variables that never cross into a command: STA-4. */
 bool wish_env_dangerous(const char *name, size_t len);
 /* [A-Za-z_][A-Za-z0-9_]* */

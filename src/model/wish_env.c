@@ -12,6 +12,24 @@ static const char *const dangerous[] = {
 	"BASHOPTS", "CDPATH",	 "BASH_FUNC_*",	   "PS4",    "BASH_XTRACEFD",
 };
 
+#define GIT "git*"
+#define JAVA "java*"
+#define NODE "node* npm npx pnpm yarn"
+#define PERL "perl*"
+#define PYTHON "python* pip*"
+#define RUBY "ruby* gem"
+const struct wish_env_loader wish_env_loaders[] = {
+	{"GCONV_PATH", NULL},	    {"LOCPATH", NULL},		{"GLIBC_TUNABLES", NULL},
+	{"OPENSSL_CONF", NULL},	    {"OPENSSL_MODULES", NULL},	{"OPENSSL_ENGINES", NULL},
+	{"PYTHONPATH", PYTHON},	    {"PYTHONHOME", PYTHON},	{"PYTHONSTARTUP", PYTHON},
+	{"PYTHONINSPECT", PYTHON},  {"PYTHONUSERBASE", PYTHON}, {"PERL5*", PERL},
+	{"PERLLIB", PERL},	    {"NODE_OPTIONS", NODE},	{"NODE_PATH", NODE},
+	{"RUBYOPT", RUBY},	    {"RUBYLIB", RUBY},		{"JAVA_TOOL_OPTIONS", JAVA},
+	{"JDK_JAVA_OPTIONS", JAVA}, {"_JAVA_OPTIONS", JAVA},	{"GIT_SSH*", GIT},
+	{"GIT_EXEC_PATH", GIT},	    {"GIT_EXTERNAL_DIFF", GIT}, {"GIT_CONFIG_*", GIT},
+	{"GIT_ASKPASS", GIT},	    {"LESSOPEN", "less"},	{NULL, NULL},
+};
+
 static bool matches(const char *pattern, const char *name, size_t len)
 {
 	const size_t n = strlen(pattern);
@@ -25,6 +43,14 @@ bool wish_env_dangerous(const char *name, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dangerous); i++)
 		if (matches(dangerous[i], name, len))
+			return true;
+	return false;
+}
+
+bool wish_env_loads_code(const char *name, size_t len)
+{
+	for (const struct wish_env_loader *v = wish_env_loaders; v->name != NULL; v++)
+		if (matches(v->name, name, len))
 			return true;
 	return false;
 }

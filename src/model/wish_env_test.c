@@ -26,6 +26,27 @@ static void sta_4_the_list_of_dangerous_names(void **state)
 	assert_false(wish_env_dangerous("ENV=x", 2));
 }
 
+static void sta_4_the_list_of_names_that_load_code(void **state)
+{
+	static const char *const loads[] = {
+		"GCONV_PATH",	     "LOCPATH",		 "OPENSSL_CONF",      "OPENSSL_MODULES",
+		"OPENSSL_ENGINES",   "PYTHONPATH",	 "PYTHONHOME",	      "PYTHONSTARTUP",
+		"PYTHONINSPECT",     "PYTHONUSERBASE",	 "PERL5LIB",	      "PERL5OPT",
+		"PERL5DB",	     "PERLLIB",		 "NODE_OPTIONS",      "NODE_PATH",
+		"RUBYOPT",	     "RUBYLIB",		 "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS",
+		"_JAVA_OPTIONS",     "GIT_SSH",		 "GIT_SSH_COMMAND",   "GIT_EXEC_PATH",
+		"GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0",  "GIT_CONFIG_GLOBAL",
+		"GIT_ASKPASS",	     "LESSOPEN",	 "GLIBC_TUNABLES"};
+	static const char *const plain[] = {"",	    "PATH",	      "PYTHON",	 "PYTHONUNBUFFERED",
+					    "PERL", "NODE_ENV",	      "GIT_DIR", "GIT_CONFIG",
+					    "LESS", "GIT_AUTHOR_NAME"};
+
+	for (size_t i = 0; i < ARRAY_LEN(loads); i++)
+		assert_true(wish_env_loads_code(loads[i], strlen(loads[i])));
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		assert_false(wish_env_loads_code(plain[i], strlen(plain[i])));
+}
+
 static void sta_4_names_of_variables(void **state)
 {
 	static const char *const good[] = {"A", "z", "_", "Z9", "a_0", "AZaz_09"};
@@ -66,6 +87,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sta_4_the_list_of_dangerous_names),
+		cmocka_unit_test(sta_4_the_list_of_names_that_load_code),
 		cmocka_unit_test(sta_4_names_of_variables),
 		cmocka_unit_test(sta_4_strip_keeps_order_and_counts),
 	};

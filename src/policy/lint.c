@@ -572,6 +572,57 @@ static void lint_class(struct linter *t)
 		}
 }
 
+/* Whether requests may set the variable, or one of those that begin so. */
+static bool may_be_set(const struct source *s, const char *name)
+{
+	bool may = !s->has_env_allow;
+
+	for (size_t i = 0; i < s->env_allow.n; i++)
+		may |= glob_text_overlaps(s->env_allow.v[i], name);
+	for (size_t i = 0; i < s->env_deny.n; i++)
+		may &= !glob_text_covers(s->env_deny.v[i], name);
+	return may;
+}
+
+static bool reads(const struct source_rule *r, const struct wish_env_loader *v)
+{
+	cleanup_free char *programs = mem_strdup(v->programs);
+	char *save = NULL;
+
+	for (char *p = programs != NULL ? strtok_r(programs, " ", &save) : NULL; p != NULL;
+	     p = strtok_r(NULL, " ", &save))
+		for (size_t i = 0; i < r->commands.n; i++)
+			if (command_overlaps(r->commands.v[i], p))
+				return true;
+	return false;
+}
+
+/* Rules about arguments of a program that runs other code than these name, because of a variable.
+ * Where commands are denied by default, a session goes without: policy_drops_env. */
+static COLD void lint_variables(struct loader *l)
+{
+	const struct source_rules *rules = &l->to->rules[OP_EXEC];
+
+	if (!decision_permits(l->to->fallback[OP_EXEC]))
+		return;
+	for (size_t i = 0; i < rules->n; i++) {
+		const struct source_rule *r = &rules->v[i];
+		cleanup_buf struct buf names = {0};
+
+		if (decision_permits(r->decision) || !(r->conditions & (COND_LINE | COND_FLAGS)))
+			continue;
+		for (const struct wish_env_loader *v = wish_env_loaders; v->name != NULL; v++)
+			if (may_be_set(l->to, v->name) && reads(r, v))
+				buf_addf(&names, "%s%s", names.len > 0 ? ", " : "", v->name);
+		if (names.len > 0)
+			warning(&l->p, r->line, r->column,
+				"the arguments of rule '%s' can be walked around by variables that "
+				"load code (%.200s); name them in environment.deny, or have "
+				"default: {commands: deny}",
+				r->name, names.data);
+	}
+}
+
 COLD void source_lint(struct loader *l)
 {
 	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
@@ -588,4 +639,5 @@ COLD void source_lint(struct loader *l)
 						rule_bits(t.class, &rules->v[i])};
 		lint_class(&t);
 	}
+	lint_variables(l);
 }

@@ -108,23 +108,23 @@ static const struct {
 		   R("b", "scripts: ['/w/bad/*'], decision: deny")),
 	 "deny 'b' comes too late"},
 	/* arguments: every pattern is tried on every argument, and one of both keys is enough */
-	{C(R("a", "commands: [git], args_pattern: ['push*'], decision: allow")
-		   R("b", "commands: [git], args_pattern: ['push -f*'], decision: deny")),
+	{C(R("a", "commands: [hg], args_pattern: ['push*'], decision: allow")
+		   R("b", "commands: [hg], args_pattern: ['push -f*'], decision: deny")),
 	 "deny 'b' comes too late: 'a'"},
-	{C(R("a", "commands: [git], args_pattern: [status], decision: allow")
-		   R("b", "commands: [git], args_pattern: [push], decision: deny")),
+	{C(R("a", "commands: [hg], args_pattern: [status], decision: allow")
+		   R("b", "commands: [hg], args_pattern: [push], decision: deny")),
 	 "deny 'b' comes too late for what 'a'"},
-	{C(R("a", "commands: [git], args_pattern: [status], args_whole: true, decision: allow")
-		   R("b", "commands: [git], args_pattern: [push], decision: deny")),
+	{C(R("a", "commands: [hg], args_pattern: [status], args_whole: true, decision: allow")
+		   R("b", "commands: [hg], args_pattern: [push], decision: deny")),
 	 NULL},
-	{C(R("a", "commands: [git], args_pattern: ['status *'], args_whole: true, decision: allow")
-		   R("b", "commands: [git], args_pattern: [push], decision: deny")),
+	{C(R("a", "commands: [hg], args_pattern: ['status *'], args_whole: true, decision: allow")
+		   R("b", "commands: [hg], args_pattern: [push], decision: deny")),
 	 "deny 'b' comes too late for what 'a'"},
-	{C(R("a", "commands: [git], args_pattern: [a], decision: deny")
-		   R("b", "commands: [git], args_pattern: [a], args_regex: [b], decision: allow")),
+	{C(R("a", "commands: [hg], args_pattern: [a], decision: deny")
+		   R("b", "commands: [hg], args_pattern: [a], args_regex: [b], decision: allow")),
 	 NULL},
-	{C(R("a", "commands: [git], args_pattern: [a], args_regex: [b], decision: deny")
-		   R("b", "commands: [git], args_pattern: [a], decision: allow")),
+	{C(R("a", "commands: [hg], args_pattern: [a], args_regex: [b], decision: deny")
+		   R("b", "commands: [hg], args_pattern: [a], decision: allow")),
 	 "rule 'b' is never reached"},
 	{C(R("a", "commands: [rm], args_pattern: ['-rf'], decision: deny")
 		   R("b", "commands: [rm], args_pattern: ['-rf'], flags: true, decision: allow")),
@@ -163,6 +163,25 @@ static const struct {
 	{C(R("a", "commands: [rm], args_pattern: ['-r'], flags: true, decision: deny")
 		   R("b", "commands: [rm], flags: [['-r', '--rec']], args_pattern: ['-r'],"
 			  " decision: allow")),
+	 NULL},
+	/* variables that load code, where commands are allowed by default */
+	{C(R("a", "commands: [git], args_pattern: [push], decision: deny")),
+	 "can be walked around by variables that load code (GIT_SSH*, GIT_EXEC_PATH, "
+	 "GIT_EXTERNAL_DIFF, GIT_CONFIG_*, GIT_ASKPASS)"},
+	{C(R("a", "commands: ['/usr/bin/python3.11'], flags: [[-c]], decision: approve")),
+	 "(PYTHONPATH, "},
+	{C(R("a", "commands: [less], args_regex: [x], decision: deny")), "(LESSOPEN)"},
+	{C(R("a", "commands: [git], args_pattern: [push], decision: log")), NULL},
+	{C(R("a", "commands: [git], decision: deny")), NULL},
+	{C(R("a", "commands: [rm], args_pattern: [x], decision: deny")), NULL},
+	{C(R("a", "commands: [less], args_pattern: [x], decision: deny")) "environment: {deny: "
+									  "[LESS*]}\n",
+	 NULL},
+	{C(R("a", "commands: [less], args_pattern: [x], decision: deny")) "environment: {allow: "
+									  "[LANG]}\n",
+	 NULL},
+	{C(R("a",
+	     "commands: [less], args_pattern: [x], decision: deny")) "default: {commands: deny}\n",
 	 NULL},
 	{C(R("a", "commands: [rm], decision: allow")
 		   R("b", "commands: [rm], flags: [['-r']], decision: deny")),

@@ -184,6 +184,12 @@ int policy_narrow_env(const struct policy *p, const struct strv *env, struct err
 	return 0;
 }
 
+bool policy_drops_env(const struct policy *p, const char *name, size_t len)
+{
+	return !policy_permits(p, (enum decision)p->head->class[OP_EXEC].fallback) &&
+	       wish_env_loads_code(name, len) && !in_list(p, &p->head->env_allow, name, len);
+}
+
 static int check_domains(const struct policy *p, const struct strv *domains, struct err *err)
 {
 	char normal[DOMAIN_ROOM];

@@ -147,6 +147,34 @@ static void ses_3_variables_beyond_the_policy_are_refused(void **state)
 	kit_close(&k);
 }
 
+static void sta_4_variables_that_load_code(void **state)
+{
+	static const struct {
+		const char *text;
+		bool path, git; /* PYTHONPATH and GIT_SSH are dropped */
+	} rows[] = {
+		{HEAD, false, false},
+		{HEAD "default: {commands: log}\n", false, false},
+		{HEAD "default: {commands: deny}\n", true, true},
+		{HEAD "default: {commands: approve}\n", true, true},
+		{HEAD "default: {commands: deny}\nenvironment: {allow: [LANG]}\n", true, true},
+		{HEAD "default: {commands: deny}\nenvironment: {allow: [PYTHONPATH]}\n", false,
+		 true},
+		{HEAD "default: {commands: deny}\nenvironment: {allow: ['GIT_*']}\n", true, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct kit k;
+
+		kit_open(&k, rows[i].text, NULL);
+		if (policy_drops_env(k.p, "PYTHONPATH=x", 10) != rows[i].path ||
+		    policy_drops_env(k.p, "GIT_SSH", 7) != rows[i].git)
+			fail_msg("%s", rows[i].text);
+		assert_false(policy_drops_env(k.p, "LANG", 4));
+		kit_close(&k);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +182,7 @@ int main(void)
 		cmocka_unit_test(ses_3_domains_beyond_the_policy_are_refused),
 		cmocka_unit_test(ses_3_ports_beyond_the_policy_are_refused),
 		cmocka_unit_test(ses_3_variables_beyond_the_policy_are_refused),
+		cmocka_unit_test(sta_4_variables_that_load_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,10 @@ int policy_narrow(const struct policy *p, struct session_wish *w, struct strv *c
 /* The same for the variables of a PATCH or an exec. */
 int policy_narrow_env(const struct policy *p, const struct strv *env, struct err *err);
 
+/* Whether a session goes without the variable: it can load code into a program that is allowed, the
+ * policy denies commands by default, and its environment.allow does not name it. */
+bool policy_drops_env(const struct policy *p, const char *name, size_t len);
+
 /* What is allowed instead, as short sentences; never how to change the policy. */
 void policy_alternatives(const struct policy *p, const struct op *op, struct strv *out);
 /* A few sentences about the policy for whoever works under it. */

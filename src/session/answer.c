@@ -107,6 +107,8 @@ static void format_result(struct command *c, struct jw *w)
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
 	answer_error(c, w);
+	jw_key(w, "warnings");
+	format_list(&c->out.warnings, w);
 	jw_key(w, "background");
 	format_background(&c->out.background, w);
 	jw_key(w, "pagination");

@@ -169,7 +169,7 @@ struct outcome {
 	struct strv similar; /* of a program that was not found: what is there instead */
 	char *working_dir;   /* of the session afterwards */
 	char *capture;
-	struct strv env_changed, background;
+	struct strv env_changed, background, warnings;
 	int64_t duration_us, cpu_us, maxrss_kb, read_bytes, write_bytes;
 	int64_t stdout_kept, stderr_kept;
 	int64_t file, network, exec, blocked; /* events, by list */

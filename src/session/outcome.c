@@ -29,6 +29,7 @@ static const struct json_field rows[] = {
 	STR(capture),
 	STRV(env_changed),
 	STRV(background),
+	STRV(warnings),
 	INT(duration_us),
 	INT(cpu_us),
 	INT(maxrss_kb),

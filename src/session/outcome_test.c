@@ -26,6 +26,7 @@ static void ses_8_an_outcome_survives_its_row(void **state)
 	strv_add(&o.env_changed, "FOO");
 	strv_add(&o.similar, "/usr/bin/python3");
 	strv_add(&o.background, "ended 12 sleep 60");
+	strv_add(&o.warnings, "something was left out");
 	outcome_format(&o, &a);
 	assert_int_equal(outcome_parse(a.data, &back, &err), 0);
 	assert_true(back.refused);
@@ -33,6 +34,7 @@ static void ses_8_an_outcome_survives_its_row(void **state)
 	assert_null(back.error_path);
 	assert_string_equal(back.request_id, "req-1");
 	assert_string_equal(back.similar.v[0], "/usr/bin/python3");
+	assert_string_equal(back.warnings.v[0], "something was left out");
 	assert_int_equal(back.stdout_kept, INT64_MAX);
 	assert_int_equal(back.blocked, 11);
 	outcome_format(&back, &b);

@@ -276,6 +276,7 @@ static void take_result(struct command *c, struct warden_result *m)
 		.capture = take_str(&m->capture),
 		.env_changed = take_strv(&m->env_changed),
 		.background = take_strv(&m->background),
+		.warnings = take_strv(&m->warnings),
 		.duration_us = (int64_t)m->duration_us,
 		.cpu_us = (int64_t)m->cpu_us,
 		.maxrss_kb = (int64_t)m->maxrss_kb,

@@ -27,7 +27,7 @@ static int by_text(const void *a, const void *b)
 /* The environment as a command would get it, by name. */
 static void whole_env(const struct builtin_call *c, struct strv *out)
 {
-	const struct env_ask ask = {c->session_id, c->cwd, c->request};
+	const struct env_ask ask = {c->session_id, c->cwd, c->request, &c->memory->dropped};
 
 	env_build(c->memory, &ask, out);
 	qsort(out->v, out->n, sizeof(*out->v), by_text);

@@ -129,6 +129,24 @@ static enum event_type end_event(const struct warden_result *m)
 	return EVENT_command_finished;
 }
 
+/* Each name once, those of the session and those of the command. */
+static void tell_dropped(struct run *r, struct strv *warnings)
+{
+	struct memory *memory = &r->w->memory;
+
+	for (size_t i = 0; i < r->dropped.n; i++)
+		strv_add_new(&memory->dropped, r->dropped.v[i]);
+	for (size_t i = 0; i < memory->dropped.n; i++) {
+		cleanup_free char *text = mem_printf(
+			"%s was dropped: it can load code into a program, and the policy '%s' "
+			"denies commands by default; its environment.allow does not name it",
+			memory->dropped.v[i], policy_name(memory->policy));
+
+		strv_add(warnings, text);
+	}
+	strv_done(&memory->dropped);
+}
+
 /* Completes m, records the end and hands it over; m is empty afterwards. */
 static void deliver(struct run *r, struct warden_result *m)
 {
@@ -141,6 +159,7 @@ static void deliver(struct run *r, struct warden_result *m)
 	m->finished_us = e.time_us;
 	m->cwd = mem_strdup(w->memory.cwd);
 	m->execs = execs_counts(w->execs);
+	tell_dropped(r, &m->warnings);
 	if (m->env_changed.n > 0)
 		strv_copy(&m->env, &w->memory.env);
 	w->memory.last_exit = m->exit_code;

@@ -57,8 +57,38 @@ void memory_init(struct memory *m, const struct strv *env, const char *cwd, size
 	drop_own(&m->env);
 }
 
+/* Removes what the policy drops; dropped gets the names, each once, and may be NULL. */
+static void drop_loaders(const struct memory *m, struct strv *env, struct strv *dropped)
+{
+	size_t kept = 0;
+
+	if (m->policy == NULL || env->n == 0)
+		return;
+	for (size_t i = 0; i < env->n; i++) {
+		const size_t len = name_len(env->v[i]);
+
+		if (!policy_drops_env(m->policy, env->v[i], len)) {
+			env->v[kept++] = env->v[i];
+			continue;
+		}
+		env->v[i][len] = '\0';
+		if (dropped != NULL)
+			strv_add_new(dropped, env->v[i]);
+		free(env->v[i]);
+	}
+	env->v[kept] = NULL;
+	env->n = kept;
+}
+
+void memory_bind(struct memory *m, const struct policy *p)
+{
+	m->policy = p;
+	drop_loaders(m, &m->env, &m->dropped);
+}
+
 void memory_done(struct memory *m)
 {
+	strv_done(&m->dropped);
 	strv_done(&m->env);
 	strv_done(&m->aliases);
 	strv_done(&m->dirs);
@@ -100,6 +130,10 @@ int env_set(struct memory *m, const char *name, const char *value, struct err *e
 
 	if (is_own(name, strlen(name)) || wish_env_dangerous(name, strlen(name)))
 		return 0;
+	if (m->policy != NULL && policy_drops_env(m->policy, name, strlen(name))) {
+		strv_add_new(&m->dropped, name);
+		return 0;
+	}
 	if (env_bytes(&m->env) - less + add > m->env_max)
 		return err_set(err, E_TOO_LARGE, name,
 			       "the environment would have more than %zu bytes", m->env_max);
@@ -134,6 +168,7 @@ void env_build(const struct memory *m, const struct env_ask *ask, struct strv *o
 		for (size_t i = 0; i < ask->request->n; i++)
 			set_entry(out, ask->request->v[i]);
 		wish_env_strip(out);
+		drop_loaders(m, out, ask->dropped);
 		drop_own(out);
 	}
 	if (strv_env_get(out, "HOME") == NULL)
@@ -207,6 +242,7 @@ int env_apply(struct memory *m, const struct strv *given, struct strv *captured,
 	if (captured->n > ENV_VARS_MAX)
 		return err_set(err, E_TOO_LARGE, NULL, "more than %d variables", ENV_VARS_MAX);
 	wish_env_strip(captured);
+	drop_loaders(m, captured, &m->dropped);
 	strv_copy(&env, &m->env);
 	unset_missing(&env, given, captured);
 	differing(captured, given, &set);

@@ -7,6 +7,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "policy/policy.h"
 
 #define ENV_HOME "/home/agent"
 #define ENV_VARS_MAX 2048
@@ -24,11 +25,15 @@ struct memory {
 	struct strv history;   /* the last HISTORY_MAX lines */
 	uint64_t history_base; /* number of the first of them */
 	uint32_t last_exit;
+	const struct policy *policy; /* borrowed; NULL: it drops nothing */
+	struct strv dropped;	     /* names that it dropped since the last command's result */
 };
 
 /* Copies; dangerous variables are stripped. */
 void memory_init(struct memory *m, const struct strv *env, const char *cwd, size_t env_max);
 void memory_done(struct memory *m);
+/* From now on the policy says which variables load code and are dropped: policy_drops_env. */
+void memory_bind(struct memory *m, const struct policy *p);
 void memory_remember(struct memory *m, const char *line); /* into the history, cut */
 
 bool env_name_valid(const char *name, size_t len); /* as a shell's identifier */
@@ -45,6 +50,7 @@ struct env_ask {
 	const char *session_id;
 	const char *cwd;	    /* of this command */
 	const struct strv *request; /* for this command only; may be NULL */
+	struct strv *dropped;	    /* gets names that the policy drops; may be NULL */
 };
 /* The whole environment of one command. */
 void env_build(const struct memory *m, const struct env_ask *ask, struct strv *out);

@@ -72,6 +72,7 @@ static void free_run(struct warden *w, struct run *r)
 	close_all(r);
 	msg_done(MSG_warden_exec, &r->ask);
 	strv_done(&r->given);
+	strv_done(&r->dropped);
 	strv_done(&r->background);
 	captured_done(&r->captured);
 	free(r->line);

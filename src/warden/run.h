@@ -37,6 +37,7 @@ struct run {
 	enum run_phase phase;
 	enum run_why why;
 	struct strv given;	   /* a script's environment at its start */
+	struct strv dropped;	   /* names of its request's variables: policy_drops_env */
 	struct leader *leader;	   /* from the spawn on */
 	uint32_t spawn;		   /* its number; 0: none */
 	struct exec_first *first;  /* what is executed first; NULL: not found, or not looked for */

@@ -208,7 +208,7 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 static void build_spawn(struct run *r, struct init_spawn *sp)
 {
 	struct warden *w = r->w;
-	const struct env_ask env = {w->args->session_id, r->cwd, &r->ask.env};
+	const struct env_ask env = {w->args->session_id, r->cwd, &r->ask.env, &r->dropped};
 
 	env_build(&w->memory, &env, &sp->env);
 	if (r->ask.script != NULL) {

@@ -167,6 +167,7 @@ void warden_greet(struct warden *w)
 		memory_init(&w->memory, &h->env, there != NULL ? there : cwd, h->env_max);
 		if (w->bare != NULL)
 			bare_settle(w->bare, &w->memory);
+		memory_bind(&w->memory, gate_policy(w->gate));
 		w->shell = shell_find(w->root_fd, h->shell);
 		w->settled = true;
 	}
