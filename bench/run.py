@@ -12,6 +12,7 @@ from pathlib import Path
 
 from account import profile
 from designs import designs
+from history import history
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
 from work import work
 
@@ -151,6 +152,7 @@ SECTIONS = {
     "clients": clients,
     "work": work,
     "events": events,
+    "history": history,
     "policy": policy,
     "designs": designs,
     "profile": profile,

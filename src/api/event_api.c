@@ -99,6 +99,13 @@ static void on_drain(struct http_request *req, void *arg)
 	event_feed_pump(s->feed);
 }
 
+static void on_answered(void *arg)
+{
+	struct subscription *s = arg;
+
+	event_feed_pump(s->feed);
+}
+
 /* Also catches up where the feed fell behind without ever filling the socket. */
 static void on_keepalive(evutil_socket_t fd, short what, void *arg)
 {
@@ -159,24 +166,10 @@ void api_events_stream(struct call *call)
 	call->work = s;
 	call->work_free = subscription_left;
 	http_on_drain(call->req, on_drain, s);
-	s->feed = event_feed_open(call->api->store, &q, after,
-				  &(struct event_feed_ops){emit, can_send, s});
+	s->feed = event_feed_open(
+		call->api->store, &q, after,
+		&(struct event_feed_ops){emit, can_send, on_answered, call->who.agent_id, s});
 	event_feed_pump(s->feed);
-}
-
-struct rows {
-	struct jw *w;
-	uint64_t last;
-	unsigned n;
-};
-
-static void add_row(uint64_t seq, const char *json, size_t len, void *arg)
-{
-	struct rows *r = arg;
-
-	jw_raw(r->w, json, len);
-	r->last = seq;
-	r->n++;
 }
 
 /* "1h" back from now, or RFC 3339. */
@@ -207,6 +200,27 @@ static const char *decision_parameter(struct call *call, struct err *err)
 	return NULL;
 }
 
+/* A place in the sequence, and behind a colon how many matches are still to be skipped. */
+static void cursor_parameter(struct call *call, struct event_query *q, struct err *err)
+{
+	const char *s = http_query(call->req, "cursor");
+	unsigned long long seq = 0;
+	unsigned skip = 0;
+	char end = '\0';
+	int n;
+
+	if (s == NULL)
+		return;
+	n = strspn(s, "0123456789:") == strlen(s) && strlen(s) < 30
+		    ? sscanf(s, "%19llu:%9u%c", &seq, &skip, &end)
+		    : 0;
+	if (n < 1 || n > 2 || seq > INT64_MAX || (n == 1) != (strchr(s, ':') == NULL))
+		err_detail(err, "cursor", "not a 'next' of an answer: '%.40s'", s);
+	q->after_seq = seq;
+	if (n == 2)
+		q->offset = skip;
+}
+
 static int read_query(struct call *call, struct event_query *q, struct err *err)
 {
 	const char *types = http_query(call->req, "type");
@@ -218,40 +232,66 @@ static int read_query(struct call *call, struct event_query *q, struct err *err)
 	q->until_us = time_parameter(call, "until", err);
 	q->limit = call_limit(call, HISTORY_DEFAULT, HISTORY_MAX, err);
 	q->offset = (unsigned)call_number(call, "offset", 0, UINT32_MAX, err);
-	q->after_seq = call_number(call, "cursor", 0, INT64_MAX, err);
+	cursor_parameter(call, q, err);
 	r = err_from_details(err, NULL);
 	if (r == 0 && types != NULL)
 		r = event_types_parse(types, &q->types, err);
 	return r;
 }
 
-static void answer_query(struct call *call, struct event_query *q)
+static void on_history(const struct event_answer *answer, void *arg)
 {
+	const struct event_page *page = &answer->page;
+	struct call *call = arg;
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
-	struct rows rows = {.w = &w};
-	uint64_t total = 0;
-	char next[24] = "";
-	struct err err = {0};
+	char next[40] = "";
 
-	if (read_query(call, q, &err) < 0) {
-		call_fail(call, &err);
+	call->work = NULL;
+	if (answer->err.code != E_OK) {
+		call_fail(call, &answer->err);
 		return;
 	}
+	if (page->next != 0 && page->skip > 0)
+		snprintf(next, sizeof(next), "%" PRIu64 ":%u", page->next, page->skip);
+	else if (page->next != 0)
+		snprintf(next, sizeof(next), "%" PRIu64, page->next);
 	jw_obj(&w);
 	jw_key(&w, "events");
 	jw_arr(&w);
-	if (store_query(call->api->store, q, add_row, &rows, &total, &err) < 0) {
+	if (answer->n > 0)
+		jw_raw(&w, answer->events.data, answer->events.len);
+	jw_arr_end(&w);
+	jw_kstr(&w, "next", next);
+	jw_kint(&w, "total", (int64_t)page->total);
+	jw_kbool(&w, "total_exact", page->total_exact);
+	jw_kbool(&w, "partial", page->partial);
+	jw_obj_end(&w);
+	call_reply(call, 200, &body);
+}
+
+static void history_left(struct call *call, bool gone)
+{
+	store_ask_cancel(call->work);
+}
+
+static void answer_query(struct call *call, struct event_query *q)
+{
+	struct store_ask *ask = NULL;
+	struct err err = {0};
+
+	if (read_query(call, q, &err) < 0 ||
+	    store_ask(call->api->store, q,
+		      &(struct store_asking){.caller = call->who.agent_id,
+					     .count = true,
+					     .fn = on_history,
+					     .arg = call},
+		      &ask, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}
-	jw_arr_end(&w);
-	if (rows.n > 0 && rows.n == q->limit && q->offset + rows.n < total)
-		snprintf(next, sizeof(next), "%" PRIu64, rows.last);
-	jw_kstr(&w, "next", next);
-	jw_kint(&w, "total", (int64_t)total);
-	jw_obj_end(&w);
-	call_reply(call, 200, &body);
+	call->work = ask;
+	call->work_free = history_left;
 }
 
 void api_events_history(struct call *call)

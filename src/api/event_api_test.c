@@ -40,12 +40,19 @@ static char *ids(const struct got *g)
 	return buf_take(&out);
 }
 
-#define assert_ids(r, g, want)                    \
-	do {                                      \
-		rig_turn(r, g);                   \
-		cleanup_free char *ids_ = ids(g); \
-		assert_string_equal(ids_, want);  \
-	} while (0)
+/* Waits until the stream has these and no others. */
+static void assert_ids(struct rig *r, struct got *g, const char *want)
+{
+	for (int i = 0; i < RIG_MOMENTS; i++) {
+		rig_turn(r, g);
+		cleanup_free char *got = ids(g);
+
+		if (strcmp(got, want) == 0)
+			return;
+		rig_moment(r, g);
+	}
+	fail_msg("not %s in: %s", want, g->body.data);
+}
 
 static void evt_6_the_stream_begins_now(void **state)
 {
@@ -245,15 +252,31 @@ static void assert_history(struct rig *r, const char *query, const char *seqs, c
 	assert_string_equal(got.data, seqs);
 	assert_at(&g.body, "next", next);
 	assert_at(&g.body, "total", total);
+	assert_at(&g.body, "total_exact", "true");
+	assert_at(&g.body, "partial", "false");
 }
 
 static void evt_3_history(void **state)
 {
 	struct rig *r = *state;
-	static const char *const bad[] = {"limit=0",	  "limit=10001",       "offset=x",
-					  "cursor=x",	  "offset=4294967296", "type=nope",
-					  "decision=no",  "since=yesterday",   "until=x",
-					  "session_id=s", "newest=true"};
+	static const char *const bad[] = {"limit=0",
+					  "limit=10001",
+					  "offset=x",
+					  "cursor=x",
+					  "offset=4294967296",
+					  "type=nope",
+					  "decision=no",
+					  "since=yesterday",
+					  "until=x",
+					  "session_id=s",
+					  "newest=true",
+					  "cursor=3:",
+					  "cursor=:1",
+					  "cursor=3:1:1",
+					  "cursor=",
+					  "cursor=-1",
+					  "cursor=9223372036854775808",
+					  "cursor=3:1234567890"};
 
 	kit_session(r->k, "s"); /* 1 and 2 at the start, the others a second later */
 	add(r, EVENT_exec, "s", "allow");
@@ -263,6 +286,8 @@ static void evt_3_history(void **state)
 	assert_history(r, "?limit=4", "1 2 3 5 ", "", "4");
 	assert_history(r, "?limit=3", "1 2 3 ", "3", "4");
 	assert_history(r, "?limit=3&cursor=3", "5 ", "", "1");
+	assert_history(r, "?limit=3&cursor=0:2", "3 5 ", "", "4");
+	assert_history(r, "?limit=3&cursor=2:1&offset=9", "5 ", "", "2");
 	assert_history(r, "?limit=2&offset=1", "2 3 ", "3", "4");
 	assert_history(r, "?limit=2&offset=2", "3 5 ", "", "4");
 	assert_history(r, "?limit=2&offset=9", "", "", "4");
@@ -280,6 +305,24 @@ static void evt_3_history(void **state)
 
 		assert_call(r, "agent-1", what, NULL, 400, "E_BAD_REQUEST");
 	}
+}
+
+/* A client that leaves takes its question back; the next one is answered. */
+static void evt_3_a_client_that_leaves_during_a_query(void **state)
+{
+	struct rig *r = *state;
+
+	kit_session(r->k, "s");
+	for (int i = 0; i < 3; i++) {
+		struct got g = rig_connect(r, ON_TCP);
+
+		add(r, EVENT_exec, "s", NULL);
+		rig_ask(&g, "GET " S "/history", KEY, NULL);
+		if (i > 0)
+			rig_turn(r, &g);
+		got_done(&g);
+	}
+	assert_history(r, "?type=exec", "3 4 5 ", "", "3");
 }
 
 static void evt_3_history_of_a_command(void **state)
@@ -329,6 +372,7 @@ int main(void)
 		TEST(evt_6_head_of_a_stream_ends),
 		TEST(evt_6_a_slow_reader_misses_nothing),
 		TEST(evt_3_history),
+		TEST(evt_3_a_client_that_leaves_during_a_query),
 		TEST(evt_3_history_of_a_command),
 		TEST(evt_3_search_sees_all_sessions),
 	};

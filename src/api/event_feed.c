@@ -2,16 +2,31 @@
 #include "api/event_feed.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include <event2/event.h>
 
 #define FEED_BATCH 64
+#define KEPT_MAX (64 * 1024) /* bytes of events */
+#define RETRY_S 1	     /* after the store could not be read */
 
 struct event_feed {
 	struct store *store;
 	char *session_id, *command_id; /* owned, or NULL */
 	uint64_t types;
-	uint64_t last;	/* given so far */
-	bool caught_up; /* everything committed before was given */
+	uint64_t last; /* given so far */
+	/* Events behind `last` are missing in `kept`: they are in the store. */
+	bool gap;
+	bool overrun; /* kept had no room since the store was asked */
+	struct buf kept;
+	size_t kept_at;	       /* those before were given */
+	struct store_ask *ask; /* NULL: none is open */
+	struct event *again;   /* libevent's */
 	struct event_feed_ops ops;
+};
+
+/* In front of a kept event's bytes. */
+struct kept {
+	uint64_t seq;
+	size_t len;
 };
 
 static bool matches(const struct event_feed *f, const struct event *e)
@@ -25,18 +40,48 @@ static bool matches(const struct event_feed *f, const struct event *e)
 	       (e->command_id != NULL && strcmp(e->command_id, f->command_id) == 0);
 }
 
+static void drop_kept(struct event_feed *f)
+{
+	buf_clear(&f->kept);
+	f->kept_at = 0;
+}
+
+static void emit(struct event_feed *f, uint64_t seq, const char *json, size_t len)
+{
+	if (seq <= f->last)
+		return;
+	f->last = seq;
+	f->ops.emit(seq, json, len, f->ops.arg);
+}
+
 static void on_event(uint64_t seq, const struct event *e, const char *json, size_t len, void *arg)
 {
 	struct event_feed *f = arg;
+	const struct kept head = {seq, len};
 
-	if (!f->caught_up || seq <= f->last || !matches(f, e))
+	if (seq <= f->last || !matches(f, e))
 		return;
-	if (!f->ops.ready(f->ops.arg)) {
-		f->caught_up = false;
+	if (event_feed_pump(f) && f->ops.ready(f->ops.arg)) {
+		emit(f, seq, json, len);
 		return;
 	}
-	f->last = seq;
-	f->ops.emit(seq, json, len, f->ops.arg);
+	if (f->overrun || (f->gap && f->ask == NULL))
+		return;
+	if (f->kept.len + sizeof(head) + len <= KEPT_MAX) {
+		buf_add(&f->kept, &head, sizeof(head));
+		buf_add(&f->kept, json, len);
+		return;
+	}
+	drop_kept(f);
+	f->gap = true;
+	f->overrun = f->ask != NULL;
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct event_feed *f = arg;
+
+	f->ops.answered(f->ops.arg);
 }
 
 struct event_feed *event_feed_open(struct store *store, const struct event_query *filter,
@@ -49,52 +94,76 @@ struct event_feed *event_feed_open(struct store *store, const struct event_query
 	f->command_id = mem_strdup(filter->command_id);
 	f->types = filter->types;
 	f->last = after_seq;
+	f->gap = after_seq < store_last_seq(store);
 	f->ops = *ops;
+	f->again = event_new(store_base(store), -1, 0, on_again, f);
+	ensure(f->again != NULL);
 	store_add_sink(store, on_event, f);
 	return f;
 }
 
-struct batch {
-	struct event_feed *feed;
-	uint64_t safe;
-	unsigned n;
-};
-
-static void on_row(uint64_t seq, const char *json, size_t len, void *arg)
+static void read_again(struct event_feed *f, const struct err *err)
 {
-	struct batch *b = arg;
+	const struct timeval later = {.tv_sec = RETRY_S};
 
-	/* The query also sees the open turn. */
-	if (seq > b->safe)
+	log_error("events cannot be read", "error", err->message);
+	event_add(f->again, &later);
+}
+
+static void on_answer(const struct event_answer *answer, void *arg)
+{
+	struct event_feed *f = arg;
+
+	f->ask = NULL;
+	if (answer->err.code != E_OK) {
+		drop_kept(f);
+		read_again(f, &answer->err);
 		return;
-	b->n++;
-	b->feed->last = seq;
-	b->feed->ops.emit(seq, json, len, b->feed->ops.arg);
+	}
+	for (size_t i = 0; i < answer->n; i++)
+		emit(f, answer->row[i].seq, answer->events.data + answer->row[i].at,
+		     answer->row[i].len);
+	if (answer->page.next > f->last)
+		f->last = answer->page.next; /* nothing that matches lies before it */
+	f->gap = answer->page.next != 0 || f->overrun;
+	if (f->gap)
+		drop_kept(f);
+	f->ops.answered(f->ops.arg);
+}
+
+static void ask_store(struct event_feed *f)
+{
+	const struct event_query q = {.session_id = f->session_id,
+				      .command_id = f->command_id,
+				      .types = f->types,
+				      .after_seq = f->last,
+				      .limit = FEED_BATCH};
+	struct err err = {0};
+
+	if (f->ask != NULL || event_pending(f->again, EV_TIMEOUT, NULL))
+		return;
+	f->overrun = false;
+	if (store_ask(f->store, &q,
+		      &(struct store_asking){
+			      .caller = f->ops.caller, .patient = true, .fn = on_answer, .arg = f},
+		      &f->ask, &err) < 0)
+		read_again(f, &err);
 }
 
 bool event_feed_pump(struct event_feed *f)
 {
-	const struct event_query base = {.session_id = f->session_id,
-					 .command_id = f->command_id,
-					 .types = f->types,
-					 .limit = FEED_BATCH};
+	struct kept head;
 
-	while (!f->caught_up && f->ops.ready(f->ops.arg)) {
-		struct event_query q = base;
-		struct batch b = {f, store_last_seq(f->store), 0};
-		struct err err = {0};
-
-		q.after_seq = f->last;
-		if (store_query(f->store, &q, on_row, &b, NULL, &err) < 0) {
-			log_error("events cannot be read", "error", err.message);
-			return false;
-		}
-		/* What is safe but not in the database yet cannot be read while that fails. */
-		if (b.n < FEED_BATCH && store_failing(f->store, NULL) < 0)
-			return false;
-		f->caught_up = b.n < FEED_BATCH;
+	while (!f->gap && f->kept_at < f->kept.len && f->ops.ready(f->ops.arg)) {
+		memcpy(&head, f->kept.data + f->kept_at, sizeof(head));
+		f->kept_at += sizeof(head) + head.len;
+		emit(f, head.seq, f->kept.data + f->kept_at - head.len, head.len);
 	}
-	return f->caught_up;
+	if (!f->gap && f->kept_at == f->kept.len)
+		drop_kept(f);
+	if (f->gap && f->ops.ready(f->ops.arg))
+		ask_store(f);
+	return !f->gap && f->kept.len == 0;
 }
 
 void event_feed_close(struct event_feed *f)
@@ -102,6 +171,9 @@ void event_feed_close(struct event_feed *f)
 	if (f == NULL)
 		return;
 	store_remove_sink(f->store, on_event, f);
+	store_ask_cancel(f->ask);
+	event_free(f->again);
+	buf_done(&f->kept);
 	free(f->session_id);
 	free(f->command_id);
 	free(f);

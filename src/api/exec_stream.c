@@ -88,6 +88,11 @@ static void on_drain(struct http_request *req, void *arg)
 	pump(arg);
 }
 
+static void on_answered(void *arg)
+{
+	pump(arg);
+}
+
 static void begin(struct streaming *s)
 {
 	struct call *call = s->tail.call;
@@ -157,8 +162,9 @@ void api_exec_stream(struct call *call)
 	snprintf(s->tail.id, sizeof(s->tail.id), "%s", r.wish.command_id);
 	call->work = s;
 	call->work_free = streaming_left;
-	s->feed = event_feed_open(call->api->store, &(struct event_query){.command_id = s->tail.id},
-				  last, &(struct event_feed_ops){emit, can_send, s});
+	s->feed = event_feed_open(
+		call->api->store, &(struct event_query){.command_id = s->tail.id}, last,
+		&(struct event_feed_ops){emit, can_send, on_answered, call->who.agent_id, s});
 	command_submit(
 		call->session, &call->who,
 		&(struct command_ask){

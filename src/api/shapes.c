@@ -148,8 +148,9 @@ const struct shape shape_event = {
 	     OBJ("command", M, command), OBJ("resource", M, resource), STR("decision", M),
 	     OBJ("policy", M, verdict), INT("latency_us", M), STR("request_id", M),
 	     STR("trace_id", M))};
-const struct shape shape_events = {
-	"Events", ROWS(OBJ("events", L, shape_event), STR("next", 0), INT("total", 0))};
+const struct shape shape_events = {"Events",
+				   ROWS(OBJ("events", L, shape_event), STR("next", 0),
+					INT("total", 0), BOOL("total_exact"), BOOL("partial"))};
 
 /* ---- policies ---- */
 

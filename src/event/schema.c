@@ -55,6 +55,14 @@ static const char *const migrations[] = {
 	/* Files of the output have names of their own; NULL: the command's. */
 	"ALTER TABLE commands ADD COLUMN stdout_file TEXT;"
 	"ALTER TABLE commands ADD COLUMN stderr_file TEXT;",
+
+	/* Filters of queries that are answered in the order of seq. */
+	"CREATE INDEX events_session_type ON events(session_id, type)"
+	"  WHERE session_id IS NOT NULL;"
+	"CREATE INDEX events_session_decision ON events(session_id, decision)"
+	"  WHERE session_id IS NOT NULL AND decision IS NOT NULL;"
+	"CREATE INDEX events_type ON events(type);"
+	"CREATE INDEX events_decision ON events(decision) WHERE decision IS NOT NULL;",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 

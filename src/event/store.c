@@ -206,6 +206,7 @@ int store_commit(struct store *s, struct err *err)
 		commit_in(s, RETRY_MS);
 		if (!s->spilled)
 			tell_all(s);
+		readers_release(s->readers, false);
 		return err_set(err, s->failed.code, s->path, "%s", s->failed.message);
 	}
 	if (failed)
@@ -217,6 +218,8 @@ int store_commit(struct store *s, struct err *err)
 	store_forget_writes(s);
 	tell_all(s);
 	tell(&s->committers);
+	if (s->nops == 0)
+		readers_release(s->readers, true);
 	return 0;
 }
 
@@ -329,6 +332,8 @@ static int start(struct store *s, struct err *err)
 {
 	int rc = checkpointer_start(s->path, &s->checkpointer, err);
 
+	if (rc == 0)
+		rc = readers_new(s->path, s->base, &s->readers, err);
 	if (rc < 0)
 		return rc;
 	sqlite3_wal_hook(s->db, on_wal, s);
@@ -373,6 +378,7 @@ void store_close(struct store *s)
 	/* Who is told may write again. What cannot be committed is left in the redo file. */
 	while (s->nops > 0 && store_commit(s, &err) == 0)
 		;
+	readers_stop(s->readers);
 	checkpointer_stop(s->checkpointer);
 	for (size_t i = 0; i < STORE_STATEMENTS; i++)
 		sqlite3_finalize(s->statements[i].stmt);

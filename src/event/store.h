@@ -93,10 +93,46 @@ struct event_query {
 	bool newest_first;
 };
 /* Calls fn for each match in order of seq; *total (may be NULL) counts all matches without limit
- * and offset. */
+ * and offset. On the loop and without a budget: only for what an index finds and a limit bounds. */
 typedef void store_row_fn(uint64_t seq, const char *json, size_t len, void *arg);
 int store_query(struct store *s, const struct event_query *q, store_row_fn *fn, void *arg,
 		uint64_t *total, struct err *err);
+
+/* How far a query came. */
+struct event_page {
+	uint64_t next;	/* after_seq for what follows; 0: nothing does */
+	unsigned skip;	/* offset for what follows */
+	uint64_t total; /* matches without limit and offset, as far as they were counted */
+	bool total_exact;
+	bool partial; /* the budget ended it before the limit */
+};
+struct event_answer {
+	struct err err;	   /* E_OK: what follows holds */
+	struct buf events; /* JSON, with a comma between two */
+	struct event_row {
+		uint64_t seq;
+		size_t at, len; /* in events */
+	} * row;
+	size_t n;
+	struct event_page page;
+};
+/* Asks on one of two threads with connections of their own, within the budget of query.h, once all
+ * that was written before is in the database. fn is called once on the loop, never from here; the
+ * answer is gone when it returns. q is copied. */
+struct store_ask;
+struct store_asking {
+	const char *caller; /* callers take turns */
+	bool count;	    /* page.total is wanted */
+	/* While the database cannot be written: wait until it can, and not only for the next try
+	 * to write it. */
+	bool patient;
+	void (*fn)(const struct event_answer *answer, void *arg);
+	void *arg;
+};
+/* Fails with E_UNAVAILABLE if this caller has too many waiting already (never where patient). */
+int store_ask(struct store *s, const struct event_query *q, const struct store_asking *how,
+	      struct store_ask **out, struct err *err);
+void store_ask_cancel(struct store_ask *a); /* before fn was called; NULL is fine */
 /* Recomputes the chain; *bad is the first wrong seq, 0 if all is well. */
 int store_verify(struct store *s, uint64_t *bad, struct err *err);
 /* Parses "a,b" into a bit set ("" is 0: any); unknown types are E_BAD_REQUEST with a suggestion. */

@@ -13,7 +13,7 @@ struct world {
 	struct event_base *base;
 	struct store *store;
 	struct buf found;
-	char sql[1024]; /* the last statement that was run */
+	char sql[8192]; /* the last statement that was run */
 };
 
 static char *arg(const char *s)
@@ -210,13 +210,27 @@ static void evt_3_filters_are_served_by_indexes_in_order(void **state)
 		struct event_query q;
 		const char *want;
 	} row[] = {
-		{{.session_id = "s1"}, "USING INDEX events_session (session_id=? AND rowid>?)"},
+		{{.session_id = "s1"},
+		 "USING INDEX events_session (session_id=? AND rowid>? AND rowid<?)"},
 		{{.session_id = "s1", .newest_first = true, .limit = 5},
-		 "USING INDEX events_session"},
-		{{.session_id = "s1", .since_us = 1, .until_us = 2, .decision = "deny"},
-		 "USING INDEX events_session"},
+		 "USING INDEX events_session ("},
+		{{.session_id = "s1", .since_us = 1, .until_us = 900, .decision = "deny"},
+		 "USING INTEGER PRIMARY KEY (rowid=?)"},
+		{{.session_id = "s1", .types = BIT(exec), .decision = "deny"},
+		 "USING INDEX events_session_decision (session_id=? AND decision=? AND rowid>?"},
+		{{.session_id = "s1", .types = BIT(exec), .decision = "allow"},
+		 "USING INDEX events_session_type (session_id=? AND type=? AND rowid>?"},
+		{{.session_id = "s1", .types = BIT(exec) | BIT(file_open)}, "MERGE (UNION ALL)"},
+		{{.session_id = "s1", .decision = "allow"}, "USING INDEX events_session_decision"},
+		{{.session_id = "s1", .decision = "log"}, "USING INDEX events_session ("},
 		{{.session_id = "s1", .agent_id = "a", .types = BIT(exec), .after_seq = 9},
-		 "USING INDEX events_session"},
+		 "USING INDEX events_session_type"},
+		{{.session_id = "s1", .types = UINT64_MAX}, "USING INDEX events_session ("},
+		{{.types = BIT(exec)}, "USING INDEX events_type (type=? AND rowid>?"},
+		{{.types = BIT(exec), .decision = "deny"},
+		 "USING INDEX events_decision (decision=? AND rowid>?"},
+		{{.decision = "allow"}, "USING INDEX events_decision"},
+		{{.since_us = 1}, "USING COVERING INDEX events_time (time_us>? AND time_us<?)"},
 		{{.session_id = "s1", .command_id = "c1"}, "USING INDEX events_command"},
 		{{.command_id = "c1", .since_us = 1}, "USING INDEX events_command"},
 		{{.after_seq = 7}, "USING INTEGER PRIMARY KEY"},

@@ -2,6 +2,7 @@
 /* event/store_state.h - the inside of struct store, for store*.c only. */
 #pragma once
 #include "event/checkpoint.h"
+#include "event/readers.h"
 #include "event/redo.h"
 #include "event/store.h"
 #include <sys/queue.h>
@@ -51,6 +52,7 @@ struct store {
 	char *path;
 	const struct clock *clock;
 	struct checkpointer *checkpointer;
+	struct readers *readers;
 	struct event_base *base;
 	struct event *turn_end, *commit_due; /* libevent's, not the model's */
 	struct {

@@ -226,3 +226,78 @@ def test_obs_1_metrics(server):
     assert int(values['agentsh_events_by_type_total{type="command_finished"}']) >= 1
     assert any(k.startswith("agentsh_command_latency_seconds_bucket") for k in values)
     s.destroy()
+
+
+MANY = 120000
+
+
+def fill(db, session):
+    """Many allowed execs, and a refused one at the very end, as if a server had written them."""
+    with sqlite3.connect(db) as c:
+        last, agent = c.execute("SELECT seq, agent_id FROM events ORDER BY seq DESC").fetchone()
+        body = '{{"seq":{},"type":"exec","session_id":"{}","decision":"{}"}}'
+
+        def rows():
+            for n in range(last + 1, last + MANY + 1):
+                decision = "deny" if n == last + MANY else "allow"
+                yield n, n, session, agent, decision, body.format(n, session, decision), bytes(32)
+
+        c.executemany("INSERT INTO events VALUES(?,NULL,NULL,?,'exec',?,NULL,?,?,'',NULL,?,?)", rows())
+    c.close()
+    return last + MANY
+
+
+def pages(s, query):
+    cursor, out = "", []
+    while True:
+        out.append(s.get(f"/history?{query}{cursor}"))
+        if not out[-1]["next"]:
+            return out
+        assert not cursor.endswith("=" + out[-1]["next"])
+        cursor = f"&cursor={out[-1]['next']}"
+
+
+def test_evt_3_a_long_history_is_answered_in_parts(new_server):
+    server = new_server()
+    s = server.session()
+    s.exec("true")
+    server.stop()
+    last = fill(server.state / "agentsh.db", s.id)
+    server.start()
+    first = s.get("/history?type=exec&limit=10")
+    assert len(first["events"]) == 10 and first["partial"] is False
+    assert first["total"] == 10000 and first["total_exact"] is False and first["next"]
+    # An index finds it at once.
+    found = s.get("/history?decision=deny")
+    assert [e["seq"] for e in found["events"]] == [last] and found["total"] == 1
+    assert found["total_exact"] is True and found["partial"] is False and found["next"] == ""
+    # What no index has is looked for in parts, in which nothing is missed and nothing comes twice.
+    parts = pages(s, "decision=redirect")
+    assert len(parts) >= 3 and all(p["partial"] for p in parts[:-1]) and not parts[-1]["partial"]
+    assert sum(len(p["events"]) for p in parts) == 0 and parts[-1]["total_exact"] is True
+    both = pages(s, "type=exec,command_started&limit=10000&since=1970-01-01T00:00:00Z")
+    seen = [e["seq"] for p in both for e in p["events"]]
+    assert seen == sorted(set(seen)) and len(seen) == MANY + 2
+    # An offset that the first part does not reach goes on in the next ones.
+    far = pages(s, f"type=exec&limit=10&offset={MANY - 5}")
+    assert len(far) >= 2 and [e["seq"] for p in far for e in p["events"]] == list(range(last - 5, last + 1))
+
+
+def test_evt_6_a_stream_catches_up_with_a_long_history(new_server):
+    server = new_server()
+    server.session()
+    server.stop()
+    last = fill(server.state / "agentsh.db", "long")
+    server.start()
+    s = server.session(id="long")
+    seqs = []
+    c = server.connect()
+    c.request("GET", f"{s.path}/events?type=exec", headers={"Last-Event-ID": "0"})
+    answer = c.getresponse()
+    for line in answer:
+        if line.startswith(b"id: "):
+            seqs.append(int(line[4:]))
+        if seqs and seqs[-1] == last:
+            break
+    c.close()
+    assert seqs == list(range(last - MANY + 1, last + 1))

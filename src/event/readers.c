@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/readers.h"
+#include "base/mem.h"
+#include "event/query.h"
+#include "event/store_state.h"
+#include <event2/event.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define THREADS 2
+#define WAITING_MAX 32 /* asks of one caller */
+#define BUSY_MS 1000
+#define NICE 5 /* below the loop: who waits for a query waits for more than a moment */
+
+enum ask_state { ASK_WAITS, ASK_QUEUED, ASK_RUNS, ASK_ANSWERED };
+
+struct store_ask {
+	TAILQ_ENTRY(store_ask) link;
+	struct readers *readers;
+	enum ask_state state;
+	struct event_query q; /* its strings are owned */
+	struct store_asking how;
+	atomic_bool cancelled; /* fn must not be called */
+	uint64_t turn;	       /* in the order of answering */
+	struct event_answer answer;
+};
+TAILQ_HEAD(asks, store_ask);
+
+struct readers {
+	char *path;
+	struct event *answered; /* libevent's */
+	int fd;			/* eventfd: there are answers */
+	pthread_t thread[THREADS];
+	unsigned nthreads;
+	struct asks waiting; /* for a commit; the loop's */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	/* Below the lock. */
+	struct asks queued, running, done;
+	uint64_t turn; /* of the ask that was begun last */
+	bool stop;
+};
+
+static char **query_strings(struct event_query *q, size_t i)
+{
+	const char **all[] = {&q->session_id, &q->command_id, &q->agent_id, &q->decision};
+
+	return i < ARRAY_LEN(all) ? (char **)(uintptr_t)all[i] : NULL;
+}
+
+static void ask_free(struct store_ask *a)
+{
+	char **s;
+
+	for (size_t i = 0; (s = query_strings(&a->q, i)) != NULL; i++)
+		free(*s);
+	free((char *)(uintptr_t)a->how.caller);
+	buf_done(&a->answer.events);
+	free(a->answer.row);
+	free(a);
+}
+
+/* ---- the threads ---- */
+
+static void add_row(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	struct event_answer *answer = arg;
+
+	if ((answer->n & (answer->n - 1)) == 0)
+		answer->row = mem_resize(answer->row, answer->n > 0 ? answer->n * 2 : 8,
+					 sizeof(*answer->row));
+	if (answer->n > 0)
+		buf_addc(&answer->events, ',');
+	answer->row[answer->n++] = (struct event_row){seq, answer->events.len, len};
+	buf_add(&answer->events, json, len);
+}
+
+static int connect_to(const char *path, sqlite3 **db, struct err *err)
+{
+	sqlite3 *made = NULL;
+	int rc;
+
+	if (*db != NULL)
+		return 0;
+	rc = sqlite3_open_v2(path, &made, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_busy_timeout(made, BUSY_MS);
+	if (rc == SQLITE_OK) {
+		*db = made;
+		return 0;
+	}
+	err_set(err, E_UNAVAILABLE, path, "the database cannot be read: %s", sqlite3_errmsg(made));
+	sqlite3_close(made);
+	return -E_UNAVAILABLE;
+}
+
+static void answer(const char *path, sqlite3 **db, struct store_ask *a)
+{
+	const struct query_budget budget = {QUERY_ROWS, QUERY_US, QUERY_BYTES, QUERY_COUNTED,
+					    &a->cancelled};
+	struct event_answer *to = &a->answer;
+
+	if (connect_to(path, db, &to->err) == 0)
+		query_run(*db, &a->q, &budget, a->how.count, add_row, to, &to->page, &to->err);
+}
+
+/* The one with the lowest turn, the first of these. */
+static struct store_ask *take_next(struct readers *r)
+{
+	struct store_ask *next = TAILQ_FIRST(&r->queued), *a;
+
+	TAILQ_FOREACH (a, &r->queued, link)
+		if (a->turn < next->turn)
+			next = a;
+	TAILQ_REMOVE(&r->queued, next, link);
+	TAILQ_INSERT_TAIL(&r->running, next, link);
+	next->state = ASK_RUNS;
+	r->turn = next->turn;
+	return next;
+}
+
+static void *work(void *arg)
+{
+	struct readers *r = arg;
+	const uint64_t one = 1;
+	sqlite3 *db = NULL;
+
+	setpriority(PRIO_PROCESS, 0, NICE); /* of this thread */
+	pthread_mutex_lock(&r->lock);
+	for (;;) {
+		struct store_ask *a;
+
+		while (!r->stop && TAILQ_EMPTY(&r->queued))
+			pthread_cond_wait(&r->wake, &r->lock);
+		if (r->stop)
+			break;
+		a = take_next(r);
+		pthread_mutex_unlock(&r->lock);
+		answer(r->path, &db, a);
+		pthread_mutex_lock(&r->lock);
+		TAILQ_REMOVE(&r->running, a, link);
+		TAILQ_INSERT_TAIL(&r->done, a, link);
+		a->state = ASK_ANSWERED;
+		ensure(write(r->fd, &one, sizeof(one)) == sizeof(one));
+	}
+	pthread_mutex_unlock(&r->lock);
+	sqlite3_close(db);
+	return NULL;
+}
+
+/* Signals are the loop's business. True if there is at least one thread. */
+static bool start_threads(struct readers *r)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	while (r->nthreads < THREADS && pthread_create(&r->thread[r->nthreads], NULL, work, r) == 0)
+		r->nthreads++;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r->nthreads > 0;
+}
+
+/* ---- the loop ---- */
+
+static void on_answered(evutil_socket_t fd, short what, void *arg)
+{
+	struct readers *r = arg;
+	struct asks done = TAILQ_HEAD_INITIALIZER(done);
+	struct store_ask *a;
+	uint64_t n;
+
+	if (read(fd, &n, sizeof(n)) < 0)
+		return;
+	pthread_mutex_lock(&r->lock);
+	TAILQ_CONCAT(&done, &r->done, link);
+	pthread_mutex_unlock(&r->lock);
+	/* Who is told may cancel one that comes later. */
+	while ((a = TAILQ_FIRST(&done)) != NULL) {
+		TAILQ_REMOVE(&done, a, link);
+		if (!atomic_load(&a->cancelled))
+			a->how.fn(&a->answer, a->how.arg);
+		ask_free(a);
+	}
+}
+
+static bool same_caller(const struct store_ask *a, const struct store_ask *b)
+{
+	return strcmp(a->how.caller, b->how.caller) == 0;
+}
+
+/* Its turn comes after those of its caller's other asks, and not before the one begun last. */
+static void enqueue(struct readers *r, struct store_ask *a)
+{
+	const struct asks *lists[] = {&r->queued, &r->running};
+	const struct store_ask *other;
+
+	pthread_mutex_lock(&r->lock);
+	a->turn = r->turn;
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		TAILQ_FOREACH (other, lists[i], link)
+			if (same_caller(other, a) && other->turn >= a->turn)
+				a->turn = other->turn + 1;
+	a->state = ASK_QUEUED;
+	TAILQ_INSERT_TAIL(&r->queued, a, link);
+	pthread_mutex_unlock(&r->lock);
+	pthread_cond_signal(&r->wake);
+}
+
+static unsigned waiting_of(struct readers *r, const char *caller)
+{
+	const struct asks *lists[] = {&r->waiting, &r->queued};
+	const struct store_ask *a;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		TAILQ_FOREACH (a, lists[i], link)
+			n += strcmp(a->how.caller, caller) == 0;
+	pthread_mutex_unlock(&r->lock);
+	return n;
+}
+
+int store_ask(struct store *s, const struct event_query *q, const struct store_asking *how,
+	      struct store_ask **out, struct err *err)
+{
+	struct readers *r = s->readers;
+	struct store_ask *a;
+	char **text;
+
+	if (!how->patient && waiting_of(r, how->caller) >= WAITING_MAX)
+		return err_set(err, E_UNAVAILABLE, how->caller,
+			       "%d queries of '%s' wait already; ask again when they are answered",
+			       WAITING_MAX, how->caller);
+	if (!start_threads(r))
+		return err_set(err, E_UNAVAILABLE, s->path,
+			       "no thread can be started for queries; ask again later, or raise "
+			       "the limit of tasks");
+	a = mem_new(struct store_ask);
+	a->readers = r;
+	a->q = *q;
+	for (size_t i = 0; (text = query_strings(&a->q, i)) != NULL; i++)
+		*text = mem_strdup(*text);
+	a->how = *how;
+	a->how.caller = mem_strdup(how->caller);
+	if (s->nops == 0 || (s->failed.code != E_OK && !how->patient))
+		enqueue(r, a);
+	else
+		TAILQ_INSERT_TAIL(&r->waiting, a, link);
+	*out = a;
+	return 0;
+}
+
+void store_ask_cancel(struct store_ask *a)
+{
+	struct readers *r = a != NULL ? a->readers : NULL;
+	bool unlinked;
+
+	if (a == NULL)
+		return;
+	pthread_mutex_lock(&r->lock);
+	unlinked = a->state == ASK_WAITS || a->state == ASK_QUEUED;
+	if (unlinked)
+		TAILQ_REMOVE(a->state == ASK_WAITS ? &r->waiting : &r->queued, a, link);
+	atomic_store(&a->cancelled, true);
+	pthread_mutex_unlock(&r->lock);
+	if (unlinked)
+		ask_free(a);
+}
+
+void readers_release(struct readers *r, bool committed)
+{
+	struct store_ask *a, *next;
+
+	for (a = TAILQ_FIRST(&r->waiting); a != NULL; a = next) {
+		next = TAILQ_NEXT(a, link);
+		if (!committed && a->how.patient)
+			continue;
+		TAILQ_REMOVE(&r->waiting, a, link);
+		enqueue(r, a);
+	}
+}
+
+int readers_new(const char *path, struct event_base *base, struct readers **out, struct err *err)
+{
+	const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct readers *r;
+
+	if (fd < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot make an eventfd for '%s'", path);
+	r = mem_new(struct readers);
+	r->fd = fd;
+	r->path = mem_strdup(path);
+	TAILQ_INIT(&r->waiting);
+	TAILQ_INIT(&r->queued);
+	TAILQ_INIT(&r->running);
+	TAILQ_INIT(&r->done);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->wake, NULL);
+	r->answered = event_new(base, r->fd, EV_READ | EV_PERSIST, on_answered, r);
+	ensure(r->answered != NULL);
+	if (event_base_get_npriorities(base) > 1)
+		event_priority_set(r->answered, 0);
+	event_add(r->answered, NULL);
+	*out = r;
+	return 0;
+}
+
+void readers_stop(struct readers *r)
+{
+	struct asks *lists[4];
+	struct store_ask *a;
+
+	if (r == NULL)
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	TAILQ_FOREACH (a, &r->running, link)
+		atomic_store(&a->cancelled, true);
+	pthread_mutex_unlock(&r->lock);
+	pthread_cond_broadcast(&r->wake);
+	for (unsigned i = 0; i < r->nthreads; i++)
+		pthread_join(r->thread[i], NULL);
+	lists[0] = &r->waiting;
+	lists[1] = &r->queued;
+	lists[2] = &r->running;
+	lists[3] = &r->done;
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		while ((a = TAILQ_FIRST(lists[i])) != NULL) {
+			TAILQ_REMOVE(lists[i], a, link);
+			ask_free(a);
+		}
+	event_free(r->answered);
+	close(r->fd);
+	pthread_cond_destroy(&r->wake);
+	pthread_mutex_destroy(&r->lock);
+	free(r->path);
+	free(r);
+}
