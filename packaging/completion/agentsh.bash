@@ -4,6 +4,10 @@
 
 # generated: tables
 _agentsh_commands=(
+	'server stop'
+	'server status'
+	'server reload'
+	'server logs'
 	'server'
 	'run'
 	'session create'
@@ -29,13 +33,14 @@ _agentsh_commands=(
 	'help'
 )
 declare -gA _agentsh_options=(
+	['server status']='--json'
 	['server']='--config=FILE --log-level=debug|info|warn|error --auto --ready-fd=N --set=KEY=VALUE'
 	['run']='--workspace=DIR --policy=NAME --output=shell|text|json --script=TEXT --timeout=DURATION --env=NAME=VALUE --quiet'
 	['session create']='--workspace=DIR --policy=NAME --id=ID --timeout=DURATION --idle-timeout=DURATION --background=end|keep --env=NAME=VALUE --json'
-	['session list']='--json'
+	['session list']='--all --json'
 	['session info']='--json'
 	['session destroy']='--json'
-	['exec']='--output=text|json|shell --script=TEXT --json=REQUEST --timeout=DURATION --stream --detach --no-queue --argv0=NAME --working-dir=DIR --env=NAME=VALUE --command-id=ID --idempotency-key=KEY --quiet'
+	['exec']='--output=text|json|shell --script=TEXT --json=REQUEST --timeout=DURATION --stream --detach --no-queue --argv0=NAME --working-dir=DIR --env=NAME=VALUE --command-id=ID --idempotency-key=KEY --create --quiet'
 	['output']='--stream=stdout|stderr --offset=BYTES --limit=BYTES --json'
 	['kill']='--signal=NAME --grace=DURATION --json'
 	['events']='--type=A,B --after=SEQ'
@@ -74,7 +79,7 @@ _agentsh_everywhere='--server=ADDR --api-key=KEY --help'
 
 # Sessions that have not ended; a server is never started for it.
 _agentsh_sessions() {
-	AGENTSH_NO_AUTO=1 "${1:-agentsh}" session list 2>/dev/null | awk 'NR > 1 && $2 != "stopped" && $2 != "failed" { print $1 }'
+	AGENTSH_NO_AUTO=1 "${1:-agentsh}" session list 2>/dev/null | awk 'NR > 1 { print $1 }'
 }
 
 # The words that may stand for a value: "a|b" is one of these, DIR and FILE are paths.
@@ -141,7 +146,7 @@ _agentsh_look() {
 			if wants=$(_agentsh_takes "$word" "$_agentsh_everywhere ${_agentsh_options[${found:-none}]-}"); then
 				((++i < last)) && wants=''
 			fi
-		elif [[ -n $found ]]; then
+		elif [[ -n $found && -z $(_agentsh_next "$found" "$word") ]]; then
 			((++operands))
 		else
 			name="${name:+$name }$word"
@@ -174,7 +179,7 @@ _agentsh() {
 		mapfile -t COMPREPLY < <(for word in $options; do compgen -W "${word%%=*}" -- "$cur"; done | sort)
 	elif [[ $found == help ]]; then
 		mapfile -t COMPREPLY < <(_agentsh_next "${words[*]:2:operands}" "$cur")
-	elif [[ -z $found ]]; then
+	elif [[ -z $found || $found == server ]]; then
 		mapfile -t COMPREPLY < <(_agentsh_next "$name" "$cur")
 	elif [[ ${_agentsh_operands[$found]-} =~ ^\[?SESSION && $operands == 0 ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_agentsh_sessions "${words[0]}")" -- "$cur")

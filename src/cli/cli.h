@@ -22,8 +22,7 @@ struct cli_values {
 		*idempotency_key;
 	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
 	struct strv env, set;
-	bool json, stream, no_queue, detach, help, strict, refresh, effective, quiet, create, all,
-		follow;
+	bool json, stream, no_queue, detach, help, strict, refresh, effective, quiet, create, all;
 };
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };
@@ -40,6 +39,7 @@ struct cli {
 	int argc; /* operands that are left */
 	char **argv;
 	bool dashes;	    /* the operands stood behind "--" */
+	bool no_auto;	    /* never start a server */
 	bool structured;    /* what it prints is JSON, an error too */
 	struct buf refusal; /* the last that the server sent instead of an answer */
 	struct client *client;
@@ -120,7 +120,8 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err);
 /* Exit code of an exec answer (JSON text). */
 int cli_exit_code(const char *json, size_t len, struct err *err);
 
-cli_fn cmd_server, cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;
+cli_fn cmd_server, cmd_server_stop, cmd_server_status, cmd_server_reload, cmd_server_logs;
+cli_fn cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;
 cli_fn cmd_session_create, cmd_session_list, cmd_session_info, cmd_session_destroy;
 cli_fn cmd_doctor;
 cli_fn cmd_config_show, cmd_config_validate, cmd_config_keys;

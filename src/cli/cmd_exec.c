@@ -303,7 +303,11 @@ static int exec_making(struct cli *cli, const struct buf *body, enum form form, 
 	cleanup_buf struct buf made = {0};
 	int r = exec_in(cli, id, body, form, err);
 
-	if (getenv("AGENTSH_NO_AUTO") != NULL)
+	if (!cli->v.create && r == -E_SESSION_NOT_FOUND)
+		return err_set(err, E_SESSION_NOT_FOUND, id,
+			       "no session '%s' (agentsh session list; exec --create makes it)",
+			       id);
+	if (!cli->v.create)
 		return r;
 	if (r == -E_SESSION_NOT_FOUND) {
 		forget_refusal(cli, err);

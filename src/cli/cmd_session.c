@@ -83,20 +83,37 @@ int cmd_session_create(struct cli *cli, struct err *err)
 	return r;
 }
 
-static void print_list(const json_t *sessions)
+static bool has_ended(const json_t *session)
+{
+	const char *state = cli_string(session, "state");
+
+	return strcmp(state, "stopped") == 0 || strcmp(state, "failed") == 0;
+}
+
+/* Newest first. Times of one form and zone compare as text. */
+static int by_age(const void *a, const void *b)
+{
+	return strcmp(cli_string(*(json_t *const *)b, "created"),
+		      cli_string(*(json_t *const *)a, "created"));
+}
+
+static void print_list(const json_t *sessions, bool all)
 {
 	static const char *const head[] = {"ID", "STATE", "CREATED", "COMMANDS", "WORKSPACE"};
-	size_t rows = json_array_size(sessions) + 1, n = 0;
-	const char **cells = mem_resize(NULL, rows * 5, sizeof(char *));
-	char(*made)[2][32] = mem_resize(NULL, rows, sizeof(*made));
+	const size_t most = json_array_size(sessions);
+	json_t **shown = mem_resize(NULL, most + 1, sizeof(*shown));
+	const char **cells = mem_resize(NULL, (most + 1) * 5, sizeof(char *));
+	char(*made)[2][32] = mem_resize(NULL, most + 1, sizeof(*made));
 	cleanup_buf struct buf out = {0};
-	size_t i;
+	size_t i, rows = 0, n = 0;
 	json_t *s;
 
+	json_array_foreach(sessions, i, s) if (all || !has_ended(s)) shown[rows++] = s;
+	qsort(shown, rows, sizeof(*shown), by_age);
 	for (; n < 5; n++)
 		cells[n] = head[n];
-	json_array_foreach(sessions, i, s)
-	{
+	for (i = 0; i < rows; i++) {
+		s = shown[i];
 		to_second(cli_string(s, "created"), made[i][0]);
 		snprintf(made[i][1], 32, "%lld",
 			 (long long)json_integer_value(json_object_get(s, "command_count")));
@@ -106,8 +123,9 @@ static void print_list(const json_t *sessions)
 		cells[n++] = made[i][1];
 		cells[n++] = cli_string(s, "workspace");
 	}
-	cli_columns(cells, 5, rows, &out);
+	cli_columns(cells, 5, rows + 1, &out);
 	cli_print(&out);
+	free(shown);
 	free(cells);
 	free(made);
 }
@@ -153,7 +171,7 @@ int cmd_session_list(struct cli *cli, struct err *err)
 	}
 	r = list_all(cli, &all, err);
 	if (r == 0)
-		print_list(all);
+		print_list(all, cli->v.all);
 	json_decref(all);
 	return r;
 }

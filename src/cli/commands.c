@@ -28,6 +28,11 @@ const struct cli_option cli_globals[] = {
 };
 static const struct cli_option json_only[] = {FLAG("--json", json, "print the API's answer"), END};
 static const struct cli_option as_json[] = {FLAG("--json", json, "as JSON"), END};
+static const struct cli_option list_options[] = {
+	FLAG("--all", all, "those that have ended, too"),
+	FLAG("--json", json, "print the API's answer, with all sessions"),
+	END,
+};
 static const struct cli_option create_options[] = {
 	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
 	TEXT("--policy", policy, "NAME", "policy of the session"),
@@ -55,6 +60,7 @@ static const struct cli_option exec_options[] = {
 	LIST("--env", env, "NAME=VALUE", "for this command only; may be repeated"),
 	TEXT("--command-id", command_id, "ID", "name of the command (default: made up)"),
 	TEXT("--idempotency-key", idempotency_key, "KEY", "never run twice for the same key"),
+	FLAG("--create", create, "make the session if there is none, in the current directory"),
 	FLAG("--quiet", quiet, "no summary, and no list of what policy refused inside the command"),
 	END,
 };
@@ -138,20 +144,32 @@ static const struct cli_option doctor_options[] = {
 };
 
 const struct cli_command cli_commands[] = {
-	{"server", "[OPTIONS]", "start the server in the foreground", NULL, cmd_server, true},
+	{"server stop", "", "end the server that commands use, and its sessions", NULL,
+	 cmd_server_stop, false, "  agentsh server stop\n"},
+	{"server status", "", "tell which server commands use; exit 0 ready, 1 not ready, 3 none",
+	 as_json, cmd_server_status, false,
+	 "  agentsh server status --json\n"
+	 "  agentsh --server unix:/run/agentsh/agentsh.sock server status\n"},
+	{"server reload", "", "make the server read configuration, keys and policies again", NULL,
+	 cmd_server_reload, false, "  agentsh server reload\n"},
+	{"server logs", "", "print the server's log", NULL, cmd_server_logs, false,
+	 "  agentsh server logs | tail\n"},
+	{"server", "[OPTIONS]", "start a server in the foreground", NULL, cmd_server, true},
 	{"run", "[OPTIONS] -- CMD [ARG...]", "run one command in a session of its own", run_options,
 	 cmd_run, false,
 	 "  agentsh run -- make test\n"
 	 "  agentsh run --workspace ~/project --output json --script 'cd src && make'\n"},
 	{"session create", "[OPTIONS]", "create a session", create_options, cmd_session_create,
 	 false, "  agentsh session create --id demo --workspace ~/project\n"},
-	{"session list", "", "list sessions", json_only, cmd_session_list, false},
+	{"session list", "", "list living sessions, the newest first", list_options,
+	 cmd_session_list, false, "  agentsh session list --all\n"},
 	{"session info", "SESSION", "show a session", json_only, cmd_session_info, false},
 	{"session destroy", "SESSION", "end a session", json_only, cmd_session_destroy, false},
 	{"exec", "SESSION [OPTIONS] -- CMD [ARG...]", "run a command in a session", exec_options,
 	 cmd_exec, false,
 	 "  agentsh exec demo -- make test\n"
 	 "  agentsh exec demo --output shell --script 'cd src && export CC=clang'\n"
+	 "  agentsh exec demo --create -- make test\n"
 	 "  agentsh exec demo --detach --command-id build -- make\n"},
 	{"output", "COMMAND", "print what a command wrote", output_options, cmd_output, false,
 	 "  agentsh output build --stream stderr\n"},

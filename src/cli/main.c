@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From argv to a command's row, and from its error to the exit status. */
 #include "base/err_body.h"
+#include "base/fdio.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "base/yaml.h"
 #include "cli/cli.h"
+#include "config/config.h"
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int cli_status(const struct err *err)
@@ -28,13 +31,55 @@ bool cli_reader_left(void)
 	return poll(p, 2, 0) > 0 && ((p[0].revents | p[1].revents) & POLLERR) != 0;
 }
 
+/* A user's command may reach another user's server, as a rule the system's. Says so on stderr, once
+ * for each server: a file in the runtime directory remembers which one was told. */
+static void tell_whose(const struct cli *cli)
+{
+	const char *named = cli->v.server != NULL ? cli->v.server : getenv("AGENTSH_SERVER");
+	struct client_peer peer;
+	struct config config = {0};
+	struct stat st;
+	char seen[64] = "", told[64] = "";
+
+	if (geteuid() == 0 || (named != NULL && named[0] != '\0') ||
+	    client_peer(cli->client, &peer, NULL) < 0 || peer.uid == geteuid() ||
+	    stat(peer.socket, &st) < 0)
+		return;
+	snprintf(seen, sizeof(seen), "%llu %lld", (unsigned long long)st.st_ino,
+		 (long long)st.st_ctime);
+	if (config_defaults(CONFIG_USER, &config, NULL) == 0) {
+		cleanup_free char *dir = config_runtime_dir(&config);
+		cleanup_free char *path = mem_printf("%s/told-server", dir);
+
+		fdio_mkdirs(dir, 0700, NULL);
+		cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd >= 0 && pread(fd, told, sizeof(told) - 1, 0) >= 0 &&
+		    strcmp(told, seen) != 0 && ftruncate(fd, 0) == 0)
+			fdio_write_all(fd, seen, strlen(seen));
+	}
+	config_done(&config);
+	if (strcmp(told, seen) != 0)
+		fprintf(stderr,
+			"agentsh: using the server of uid %u at %s; no server of your own is "
+			"running\n",
+			(unsigned)peer.uid, peer.socket);
+}
+
 int cli_connect(struct cli *cli, struct err *err)
 {
 	const struct client_options o = {.server = cli->v.server,
 					 .api_key = cli->v.api_key ? cli->v.api_key
-								   : getenv("AGENTSH_API_KEY")};
+								   : getenv("AGENTSH_API_KEY"),
+					 .no_auto = cli->no_auto};
+	int r;
 
-	return cli->client != NULL ? 0 : client_open(&o, &cli->client, err);
+	if (cli->client != NULL)
+		return 0;
+	r = client_open(&o, &cli->client, err);
+	if (r == 0)
+		tell_whose(cli);
+	return r;
 }
 
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
@@ -249,7 +294,7 @@ int cmd_help(struct cli *cli, struct err *err)
 	int used;
 	const struct cli_command *cmd = cli->argc > 0 ? find(cli->argc, cli->argv, &used) : NULL;
 
-	if (cli->argc == 1 && cli_group(cli->argv[0], NULL) != NULL)
+	if (cli->argc == 1 && cmd == NULL && cli_group(cli->argv[0], NULL) != NULL)
 		cli_help_group(cli->argv[0], &text);
 	else if (cli->argc > 0 && cmd == NULL)
 		return no_command(cli->argc, cli->argv, err);
@@ -270,21 +315,4 @@ int cmd_version(struct cli *cli, struct err *err)
 	else
 		printf("agentsh %s\n", AGENTSH_VERSION);
 	return 0;
-}
-
-/* The server is a program of its own; this process becomes it. */
-int cmd_server(struct cli *cli, struct err *err)
-{
-	cleanup_free char *path = NULL;
-	struct strv argv = {0};
-	int r = proc_sibling("agentsh-server", &path, err);
-
-	if (r < 0)
-		return r;
-	strv_add(&argv, "agentsh-server");
-	for (int i = 0; i < cli->argc; i++)
-		strv_add(&argv, cli->argv[i]);
-	execv(path, argv.v);
-	strv_done(&argv);
-	return err_errno(err, E_UNAVAILABLE, path, "cannot start %s", path);
 }

@@ -28,6 +28,23 @@ void client_close(struct client *c)
 	free(c);
 }
 
+int client_peer(const struct client *c, struct client_peer *out, struct err *err)
+{
+	struct ucred who = {0};
+	socklen_t len = sizeof(who);
+
+	if (c->address.path == NULL)
+		return err_set(err, E_BAD_REQUEST, NULL,
+			       "this needs the server's unix socket, not its TCP address");
+	/* of the process that called listen() */
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid == 0)
+		return err_set(err, E_UNAVAILABLE, c->address.path,
+			       "the process that listens on %s cannot be seen from here",
+			       c->address.path);
+	*out = (struct client_peer){c->address.path, who.pid, who.uid};
+	return 0;
+}
+
 /* --- the request --- */
 
 static int add_header(struct buf *b, const char *name, const char *value, struct err *err)

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct client;
 struct client_options {
@@ -18,6 +19,15 @@ struct client_options {
  * E_UNAVAILABLE with the remedy. */
 int client_open(const struct client_options *o, struct client **out, struct err *err);
 void client_close(struct client *c);
+
+/* The process that listens where a client has just been connected. */
+struct client_peer {
+	const char *socket; /* borrowed from the client */
+	pid_t pid;
+	uid_t uid;
+};
+/* E_BAD_REQUEST over TCP; E_UNAVAILABLE if its process cannot be seen from here. */
+int client_peer(const struct client *c, struct client_peer *out, struct err *err);
 
 struct client_answer {
 	int status;

@@ -307,6 +307,8 @@ static int serve(struct launcher *l, struct err *err)
 		r = child_start(l, err);
 	if (r == 0)
 		pool_start(l);
+	if (r == 0 && l->auto_start)
+		config_watch_start(l);
 	return r;
 }
 
@@ -337,6 +339,7 @@ void launcher_done(struct launcher *l)
 			   l->signal_fd,	l->log_fd > STDERR_FILENO ? l->log_fd : -1};
 	struct event *const events[] = {l->signals, l->deadline, l->api.again, l->api.death};
 
+	config_watch_stop(l);
 	child_kill(l);
 	talk_stop(l);
 	while (!TAILQ_EMPTY(&l->wards)) {
@@ -376,6 +379,7 @@ void launcher_init(struct launcher *l)
 		.signal_fd = -1,
 		.ready_fd = -1,
 		.log_fd = STDERR_FILENO,
+		.config_watch = {.fd = -1, .dir = -1},
 	};
 	TAILQ_INIT(&l->wards);
 	TAILQ_INIT(&l->pool.list);

@@ -16,7 +16,9 @@ const char launcher_usage[] =
 	"  --auto           end when idle; if a server is there already, wait for it and say so\n"
 	"  --ready-fd N     write \"ready SOCKET\" to descriptor N when ready, and close it\n"
 	"  --set KEY=VALUE  overrides one key of the configuration\n"
-	"  --help, --version\n";
+	"  --help, --version\n"
+	"\n"
+	"A server that runs: agentsh server stop | status | reload | logs\n";
 
 typedef int apply_fn(struct launcher_options *o, const char *value, struct err *err);
 

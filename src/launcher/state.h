@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct event;
@@ -306,6 +307,12 @@ struct pool {
 	bool failing; /* the last one that was tried could not be prepared, which was said */
 };
 
+struct config_watch {
+	int fd, dir; /* inotify, and its only watch; -1: none */
+	struct event *event;
+	struct stat seen; /* the file as it was read; zeros: there was none */
+};
+
 struct launcher {
 	struct event_base *base;
 	bool privileged, auto_start, stopping;
@@ -326,9 +333,14 @@ struct launcher {
 	struct api_child api;
 	int signal_fd, log_fd;
 	struct event *signals, *deadline;
+	struct config_watch config_watch;
 	struct rlimit nofile; /* as it was given to us */
 	int status;
 };
+
+/* --- config_watch.c: only for a server that a command has started --- */
+void config_watch_start(struct launcher *l);
+void config_watch_stop(struct launcher *l);
 
 /* Takes the API child's end: from now on messages flow. */
 int talk_start(struct launcher *l, int fd, struct err *err);

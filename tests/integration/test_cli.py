@@ -67,7 +67,9 @@ def test_cli_1_what_is_no_id_names_nothing(server, session):
             assert f"E_SESSION_NOT_FOUND: no session '{name}'".encode() in r.stderr, args
         r = server.cli("output", name)
         assert r.returncode == 125 and f"E_NOT_FOUND: no command '{name}'".encode() in r.stderr
-        r = server.cli("exec", name, "--", "true")  # nor can it be made
+        r = server.cli("exec", name, "--", "true")
+        assert json.loads(r.stdout)["error"]["code"] == "E_SESSION_NOT_FOUND" and r.returncode == 125
+        r = server.cli("exec", name, "--create", "--", "true")  # nor can it be made
         assert json.loads(r.stdout)["error"]["code"] == "E_BAD_REQUEST" and b"must match" in r.stderr
     r = server.cli("events", session.id, "--type", "exec&limit=1")
     assert r.returncode == 125 and b"unknown event type" in r.stderr
@@ -78,8 +80,8 @@ def test_cli_1_what_is_no_id_names_nothing(server, session):
 
 def test_cli_1_session_list_format(new_server):
     server = new_server()
-    a = server.session(id="s-1")
     b = server.session(id="a-much-longer-name")
+    a = server.session(id="s-1")
     a.exec("true")
     lines = server.cli("session", "list").stdout.decode().splitlines()
     width = len("a-much-longer-name") + 2
@@ -92,6 +94,11 @@ def test_cli_1_session_list_format(new_server):
         "s-1",
         b.id,
     }
+    server.cli("session", "destroy", a.id)
+    lines = server.cli("session", "list").stdout.decode().splitlines()
+    assert [line.split()[0] for line in lines] == ["ID", b.id]
+    lines = server.cli("session", "list", "--all").stdout.decode().splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [["s-1", "stopped"], [b.id, "ready"]]
 
 
 def test_cli_1_exec_json(server, session):
@@ -121,8 +128,9 @@ def test_exe_8_cli_exit_codes(server, session):
                 argv,
                 output,
             )
-    r = server.cli("exec", "no-such-session", "--", "true", env={"AGENTSH_NO_AUTO": "1"})
-    assert r.returncode == 125 and b"E_SESSION_NOT_FOUND" in r.stderr
+    r = server.cli("exec", "no-such-session", "--", "true")
+    assert r.returncode == 125 and b"E_SESSION_NOT_FOUND" in r.stderr and b"--create" in r.stderr
+    assert server.get("/api/v1/sessions/no-such-session").status == 404
 
 
 def test_cli_1_exec_shell_passes_through(server, session):
@@ -417,10 +425,10 @@ def test_cli_1_no_auto(tmp_path):
     assert not server_pids(tmp_path)
 
 
-def test_cli_1_exec_makes_a_missing_session(server):
+def test_cli_1_exec_makes_a_missing_session_with_create(server):
     ws = server.workspace()
     r = subprocess.run(
-        [harness.AGENTSH, "exec", "made-by-exec", "--output", "shell", "--", "pwd"], capture_output=True, cwd=ws,
+        [harness.AGENTSH, "exec", "made-by-exec", "--create", "--output", "shell", "--", "pwd"], capture_output=True, cwd=ws,
         env=server.environment(), stdin=subprocess.DEVNULL, **server.as_user(),
     )  # fmt: skip
     assert (r.returncode, r.stdout) == (0, b"/workspace\n"), r.stderr
@@ -428,13 +436,13 @@ def test_cli_1_exec_makes_a_missing_session(server):
 
 
 def test_cli_1_clients_that_want_a_session_at_once_share_it(server):
-    """exec makes the session it names; of several at a time one makes it, and the others wait for it."""
+    """exec --create makes the session it names; of several at a time one makes it, and the others wait for it."""
     workspace = server.workspace()
     for turn in range(3):
         name = f"shared-{server.uid}-{turn}"
         clients = [
             subprocess.Popen(
-                [harness.AGENTSH, "exec", name, "--output", "shell", "--", "echo", str(i)],
+                [harness.AGENTSH, "exec", name, "--create", "--output", "shell", "--", "echo", str(i)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=server.environment(), cwd=workspace, **server.as_user(),
             )
