@@ -159,8 +159,10 @@ int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct 
 	*out = (struct cli_operation){0};
 	for (size_t i = 0; argc > 0 && i < ARRAY_LEN(classes); i++)
 		if (strcmp(argv[0], classes[i].word) == 0) {
+			const int skip = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
+
 			out->op.class = classes[i].class;
-			return classes[i].read(argc - 1, argv + 1, out, err);
+			return classes[i].read(argc - skip, argv + skip, out, err);
 		}
 	return err_set(err, E_BAD_REQUEST, argc > 0 ? argv[0] : NULL,
 		       "policy test: file OP PATH, exec CMD [ARG...], net HOST:PORT or dns NAME");

@@ -23,6 +23,13 @@ struct snapshot {
 	char *name, *description;
 };
 
+/* What a list tells of a policy that no session has used. */
+struct unused {
+	SLIST_ENTRY(unused) next;
+	uint64_t stamp; /* of its file and of all sets */
+	char *name, *version, *description;
+};
+
 static struct policy_options options(const struct launcher *l)
 {
 	return (struct policy_options){
@@ -103,32 +110,107 @@ static const struct snapshot *find(const struct launcher *l, const char *name)
 	return NULL;
 }
 
-/* Which there are, by their files, and what is known of those in use. */
-static void list(const struct launcher *l, struct launcher_policies *m)
+/* Changes when a file is written or replaced. */
+static uint64_t stamp_of(const struct policy_dirs *dirs, bool set, const char *name, uint64_t seed)
+{
+	cleanup_free char *file = policy_find_file(dirs, set, name);
+	struct stat st = {0};
+	const uint64_t prime = UINT64_C(1099511628211);
+
+	if (file == NULL || stat(file, &st) < 0)
+		return seed * prime;
+	seed = (seed ^ (uint64_t)st.st_ino) * prime;
+	seed = (seed ^ (uint64_t)st.st_size) * prime;
+	seed = (seed ^ (uint64_t)st.st_ctim.tv_sec) * prime;
+	return (seed ^ (uint64_t)st.st_ctim.tv_nsec) * prime;
+}
+
+static void unused_clear(struct unused *u)
+{
+	free(u->version);
+	free(u->description);
+	u->version = u->description = NULL;
+}
+
+/* A policy that no session has used: read for the list, and again when its file changes. One that
+ * cannot be read has neither version nor description. */
+static const struct unused *look_at(struct launcher *l, const struct policy_dirs *dirs,
+				    const char *name, uint64_t sets)
+{
+	const uint64_t stamp = stamp_of(dirs, false, name, sets);
+	const struct policy_options o = options(l);
+	cleanup_buf struct buf bytes = {0};
+	struct policy *p = NULL;
+	struct unused *u;
+
+	SLIST_FOREACH (u, &l->unused, next)
+		if (strcmp(u->name, name) == 0)
+			break;
+	if (u != NULL && u->stamp == stamp)
+		return u;
+	if (u == NULL) {
+		u = mem_new(struct unused);
+		u->name = mem_strdup(name);
+		SLIST_INSERT_HEAD(&l->unused, u, next);
+	}
+	unused_clear(u);
+	u->stamp = stamp;
+	if (policy_load(dirs, name, &o, NULL, &bytes, NULL) == 0 &&
+	    policy_open(bytes.data, bytes.len, &p, NULL) == 0) {
+		u->version = mem_strdup(policy_version(p));
+		u->description = mem_strdup(policy_description(p));
+	}
+	policy_close(p);
+	return u;
+}
+
+static void forget_unused(struct launcher *l)
+{
+	struct unused *u;
+
+	while ((u = SLIST_FIRST(&l->unused)) != NULL) {
+		SLIST_REMOVE_HEAD(&l->unused, next);
+		unused_clear(u);
+		free(u->name);
+		free(u);
+	}
+}
+
+/* Which there are, by their files; whole: with version and description of those that no session
+ * has used. */
+static void list(struct launcher *l, bool whole, struct launcher_policies *m)
 {
 	struct policy_dirs dirs;
+	struct strv sets = {0};
+	uint64_t stamp = 1;
 
 	policy_dirs_init(&dirs, l->settings.config.policy_dir);
 	policy_list(&dirs, false, &m->name);
-	policy_dirs_done(&dirs);
+	policy_list(&dirs, true, &sets);
+	for (size_t i = 0; whole && i < sets.n; i++)
+		stamp = stamp_of(&dirs, true, sets.v[i], stamp);
 	while (m->name.n > TOLD_MAX)
 		free(m->name.v[--m->name.n]);
 	for (size_t i = 0; i < m->name.n; i++) {
 		const struct snapshot *s = find(l, m->name.v[i]);
-		cleanup_free char *text =
-			mem_strndup(s != NULL && s->description != NULL ? s->description : "",
-				    DESCRIPTION_TOLD);
+		const struct unused *u =
+			s == NULL && whole ? look_at(l, &dirs, m->name.v[i], stamp) : NULL;
+		const char *version = s != NULL ? s->ref.version : u != NULL ? u->version : NULL;
+		const char *about = s != NULL ? s->description : u != NULL ? u->description : NULL;
+		cleanup_free char *text = mem_strndup(about != NULL ? about : "", DESCRIPTION_TOLD);
 
-		strv_add(&m->version, s != NULL ? s->ref.version : "");
+		strv_add(&m->version, version != NULL ? version : "");
 		strv_add(&m->description, text);
 	}
+	strv_done(&sets);
+	policy_dirs_done(&dirs);
 }
 
 static void tell_loaded(struct launcher *l, const char *name)
 {
 	struct launcher_policies m = {0};
 
-	list(l, &m);
+	list(l, false, &m);
 	strv_add(&m.loaded, name);
 	talk_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
 }
@@ -391,11 +473,12 @@ void policies_reload(struct launcher *l, uint32_t ticket)
 	struct launcher_policies m = {.ticket = ticket};
 	struct snapshot *s;
 
+	forget_unused(l); /* what they are compiled with may be another */
 	SLIST_FOREACH (s, &l->policies, next)
 		reload_one(l, s, &m);
 	if (ticket == 0 && m.loaded.n + m.failed.n == 0)
 		return; /* nobody asked, and nothing is new */
-	list(l, &m);
+	list(l, ticket != 0, &m);
 	talk_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
 }
 
@@ -412,7 +495,7 @@ int policies_ask(struct launcher *l, struct link_msg *m, struct err *err)
 		return 0;
 	}
 	answer.ticket = ask.ticket;
-	list(l, &answer);
+	list(l, true, &answer);
 	talk_post(l, MSG_launcher_policies, 0, &answer, NULL, 0);
 	return 0;
 }
@@ -421,6 +504,7 @@ void policies_free(struct launcher *l)
 {
 	struct snapshot *s;
 
+	forget_unused(l);
 	while ((s = SLIST_FIRST(&l->policies)) != NULL) {
 		SLIST_REMOVE_HEAD(&l->policies, next);
 		close(s->ref.fd);

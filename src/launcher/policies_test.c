@@ -112,6 +112,59 @@ static void pol_5_a_reload_takes_what_is_good_and_keeps_the_rest(void **state)
 	msg_done(MSG_launcher_policies, &p);
 }
 
+/* Listing compiles a policy that no session has used, and again once its file or a set changes. */
+static void pol_7_unused_policies_are_listed_whole(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_policies p;
+	struct policy_ref ref;
+	struct err err = {0};
+	cleanup_free char *before = NULL, *set = NULL;
+	int fd;
+
+	rig_greeted(g);
+	write_policy(g, "a", OPEN "description: one\n");
+	write_policy(g, "b", OPEN "descripton: broken\n");
+	ask(g, 1, 0);
+	p = told(g);
+	assert_string_equal(p.description.v[0], "one");
+	assert_string_equal(version_of(&p, "b"), "");
+	assert_string_equal(p.description.v[1], "");
+	before = mem_strdup(version_of(&p, "a"));
+	assert_int_equal(strlen(before), strlen("sha256:") + 64);
+	msg_done(MSG_launcher_policies, &p);
+
+	write_policy(g, "a",
+		     OPEN "description: two\n"
+			  "network_rules: [{name: n, domains: ['@s'], decision: allow}]\n");
+	ask(g, 2, 0);
+	p = told(g);
+	assert_string_equal(p.description.v[0], "two");
+	assert_string_not_equal(version_of(&p, "a"), before);
+	free(before);
+	before = mem_strdup(version_of(&p, "a"));
+	msg_done(MSG_launcher_policies, &p);
+
+	set = mem_printf("%s/policies/sets", g->dir);
+	mkdir(set, 0755);
+	free(set);
+	set = mem_printf("%s/policies/sets/s.yaml", g->dir);
+	fd = open(set, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	dprintf(fd, "version: 1\nname: s\nkind: domains\nitems: [x.example]\n");
+	close(fd);
+	ask(g, 3, 0);
+	p = told(g);
+	assert_string_not_equal(version_of(&p, "a"), before);
+	free(before);
+	before = mem_strdup(version_of(&p, "a"));
+	msg_done(MSG_launcher_policies, &p);
+
+	/* it is the version that a session gets */
+	assert_int_equal(policies_find(&g->l, "a", &ref, &err), 0);
+	assert_string_equal(ref.version, before);
+}
+
 static void ses_3_an_agent_chooses_among_the_listed_policies(void **state)
 {
 	struct rig *g = *state;
@@ -353,6 +406,7 @@ int main(int argc, char **argv)
 		T(pol_5_what_is_read_is_told),
 		T(pol_5_a_reload_takes_what_is_good_and_keeps_the_rest),
 		T(ses_3_an_agent_chooses_among_the_listed_policies),
+		T(pol_7_unused_policies_are_listed_whole),
 		T(ses_3_a_long_list_of_policies),
 		T(cfg_1_listed_policies_must_exist),
 		T(ses_3_what_is_beyond_the_policy_is_refused),

@@ -326,6 +326,7 @@ struct launcher {
 	launcher_warden_argv_fn *warden_argv;
 	TAILQ_HEAD(, ward) wards;
 	SLIST_HEAD(, snapshot) policies;
+	SLIST_HEAD(, unused) unused; /* policies that were only listed */
 	struct groups groups;
 	struct pool pool;
 	struct strays strays;

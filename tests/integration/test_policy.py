@@ -302,6 +302,14 @@ def test_pol_7_test_prints_decision_rule_and_place(at):
     # what cannot be decided is refused by no place of a file
     r = at("test", "--policy", "observe", "dns", "a b")
     assert r.stdout.splitlines()[:3] == ["Decision:  deny", "Rule:      default", "Place:     built in"]
+    # "--" ends our own words, once
+    for words in (["exec", "--", "id", "-u"], ["--", "exec", "id", "-u"], ["exec", "id", "-u"]):
+        assert decide(at, "observe", *words)["target"] == "/usr/bin/id"
+    (at.dir / "dashes.yaml").write_text(
+        "version: 1\nname: dashes\ncommand_rules:\n  - {name: d, commands: [echo], args_pattern: ['--'], decision: deny}\n"
+    )
+    assert decide(at, "dashes", "exec", "--", "echo", "--")["rule"] == "d"
+    assert decide(at, "dashes", "exec", "--", "echo")["rule"] == "default"
     # a file anywhere, also without a slash, and the default policy
     r = subprocess.run(
         [harness.AGENTSH, "policy", "validate", "mine.yaml"], cwd=at.dir, capture_output=True, text=True

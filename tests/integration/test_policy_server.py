@@ -517,10 +517,15 @@ def test_pol_7_policies_are_listed(policies):
     s = policies()
     listed = {p["name"]: p for p in s.get("/api/v1/policies").json["policies"]}
     assert {"mine", "default", "strict", "ci", "observe"} <= set(listed)
-    assert listed["mine"]["version"] is None and listed["observe"]["default"]
+    assert listed["observe"]["default"]
+    assert all(p["version"].startswith("sha256:") and p["description"] for p in listed.values()), listed
+    assert listed["strict"]["description"].startswith("Only the named programs run")
     version = s.session(policy="mine").record["policy"]["version"]
-    listed = {p["name"]: p for p in s.get("/api/v1/policies").json["policies"]}
     assert (listed["mine"]["version"], listed["mine"]["description"]) == (version, "For tests.")
+    write(s.policies, "other", text="version: 1\nname: other\nnonsense: true\n")
+    again = {p["name"]: p for p in s.get("/api/v1/policies").json["policies"]}
+    assert (again["other"]["version"], again["other"]["description"]) == (None, None)
+    assert again["mine"] == listed["mine"]
 
 
 # --- versions, and reading again ---
