@@ -347,7 +347,7 @@ class Stdio:
             self.sock.connect(str(session.server.socket))
         body = json.dumps(wish).encode()
         head = (
-            f"POST {session.path}/exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: agentsh-stdio/1\r\n"
+            f"POST {session.path}/exec HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: agentsh-stdio/1\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self.sock.sendall(head.encode() + body)

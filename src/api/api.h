@@ -99,5 +99,8 @@ extern const size_t api_nmethods;
 
 void api_on_request(struct http_request *req, void *arg);		      /* dispatch.c */
 void api_on_bad(int status, const char *reason, struct buf *body, void *arg); /* dispatch.c */
+/* On TCP, which is loopback: only a loopback name or address may stand in Host. A browser that was
+ * led here by the name of a page's own host sends that name. E_FORBIDDEN. */
+int api_check_host(const struct api *api, const struct http_request *req, struct err *err);
 int api_authenticate(struct api *api, struct http_request *req, struct caller *who,
 		     struct err *err);

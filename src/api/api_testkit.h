@@ -161,7 +161,9 @@ static UNUSED_TOO void rig_ask(struct got *g, const char *what, const char *head
 {
 	cleanup_buf struct buf out = {0};
 
-	buf_addf(&out, "%s HTTP/1.1\r\nHost: x\r\n%s", what, headers != NULL ? headers : "");
+	buf_addf(&out, "%s HTTP/1.1\r\n%s%s", what,
+		 headers != NULL && strncmp(headers, "Host:", 5) == 0 ? "" : "Host: localhost\r\n",
+		 headers != NULL ? headers : "");
 	if (body != NULL)
 		buf_addf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
 			 strlen(body));

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "base/mem.h"
 #include <stdio.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 static int by_key(struct api *api, struct http_request *req, const char *secret, struct caller *who,
@@ -60,6 +61,27 @@ static int find_secret(struct http_request *req, const char **secret, struct err
 	}
 	*secret = bearer != NULL ? bearer : plain;
 	return 0;
+}
+
+int api_check_host(const struct api *api, const struct http_request *req, struct err *err)
+{
+	static const char six[] = "[::1]";
+	const char *host = http_header(req, "Host");
+	cleanup_free char *name = NULL;
+	const char *port;
+
+	if (host == NULL || api->listener_unix[http_tag(req)])
+		return 0;
+	port = host + (strncmp(host, six, strlen(six)) == 0 ? strlen(six) : strcspn(host, ":"));
+	name = mem_strndup(host, (size_t)(port - host));
+	if ((strcasecmp(name, "localhost") == 0 || strcmp(name, six) == 0 ||
+	     config_is_loopback(name)) &&
+	    (*port == '\0' || (*port == ':' && port[1 + strspn(port + 1, "0123456789")] == '\0')))
+		return 0;
+	return err_set(err, E_FORBIDDEN, "Host",
+		       "'%.100s' is not a name of this machine alone: use localhost or an address "
+		       "of loopback",
+		       host);
 }
 
 int api_authenticate(struct api *api, struct http_request *req, struct caller *who, struct err *err)

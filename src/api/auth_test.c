@@ -9,7 +9,7 @@ static void who_am_i(struct http_request *req, void *arg)
 	struct err err = {0};
 	cleanup_buf struct buf out = {0};
 
-	if (api_authenticate(arg, req, &who, &err) < 0)
+	if (api_check_host(arg, req, &err) < 0 || api_authenticate(arg, req, &who, &err) < 0)
 		buf_addf(&out, "%s: %s", err_row(err.code)->name, err.message);
 	else
 		buf_addf(&out, "%s %s %u %s%s", who.agent_id, role_name(who.role), who.uid, who.key,
@@ -53,6 +53,51 @@ static void api_3_a_key_says_who_asks(void **state)
 	assert_who(*state, ON_TCP, "X-API-Key: admin-1\r\n", "admin-1 admin 1000 admin-1");
 	assert_who(*state, ON_TCP, "X-API-Key: approver-1\r\n",
 		   "approver-1 approver 1000 approver-1");
+}
+
+/* A page of another host that a browser was led to us by sends that host's name. */
+static void api_3_only_loopback_names_are_hosts_on_tcp(void **state)
+{
+	static const char *const good[] = {"localhost",	  "LocalHost:80", "127.0.0.1",
+					   "127.1.2.3:9", "[::1]",	  "[::1]:8080"};
+	static const char *const bad[] = {"evil.example",
+					  "evil.example:80",
+					  "localhost.evil.example",
+					  "127.0.0.1.evil.example",
+					  "10.0.0.1",
+					  "[::2]",
+					  "[::1",
+					  "[::1]x",
+					  "::1",
+					  "[localhost]",
+					  "[127.0.0.1]",
+					  "localhost:8o",
+					  "localhost.",
+					  "0.0.0.0",
+					  "2130706433"};
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		cleanup_free char *headers =
+			mem_printf("Host: %s\r\nX-API-Key: agent-1\r\n", good[i]);
+
+		assert_who(*state, ON_TCP, headers, "agent-1 agent 1000 agent-1");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		cleanup_free char *headers =
+			mem_printf("Host: %s\r\nX-API-Key: agent-1\r\n", bad[i]);
+		cleanup_free char *want =
+			mem_printf("E_FORBIDDEN: '%s' is not a name of this machine alone: use "
+				   "localhost or an address of loopback",
+				   bad[i]);
+		cleanup_got struct got g = rig_connect(*state, ON_TCP);
+
+		rig_ask(&g, "GET /", headers, NULL);
+		rig_finish(*state, &g);
+		if (g.status != 400) /* what is no host at all is refused before */
+			assert_string_equal(g.body.data, want);
+		assert_who(*state, ON_UNIX, "Host: evil.example\r\nX-API-Key: agent-1\r\n",
+			   "agent-1 agent 1000 agent-1");
+	}
 }
 
 /* A wrong key is never a reason to look at the peer instead. */
@@ -133,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(api_3_a_key_says_who_asks),
 		TEST(api_3_wrong_keys),
+		TEST(api_3_only_loopback_names_are_hosts_on_tcp),
 		TEST(api_3_tcp_needs_a_key),
 		TEST(api_3_a_unix_peer_is_its_uid),
 	};

@@ -212,14 +212,20 @@ static int resolve(struct call *call, struct err *err)
 static int admit(struct call *call, struct err *err)
 {
 	const struct method *m = call->method;
+	const bool numbers =
+		m == &api_metrics_method && !call->api->listener_unix[http_tag(call->req)];
 	struct query_check qc = {m->query, err};
 	int r;
 
-	if (m->roles != 0) {
+	if (m->roles != 0 || numbers) {
 		r = api_authenticate(call->api, call->req, &call->who, err);
 		if (r < 0)
 			return r;
-		if ((m->roles & (1u << call->who.role)) == 0)
+		if (numbers && call->who.key[0] == '\0')
+			return err_set(
+				err, E_UNAUTHENTICATED, NULL,
+				"metrics over TCP need an API key: Authorization: Bearer KEY");
+		if (m->roles != 0 && (m->roles & (1u << call->who.role)) == 0)
 			return err_set(err, E_FORBIDDEN, m->rpc, "the role '%s' may not do this",
 				       role_name(call->who.role));
 	}
@@ -261,7 +267,9 @@ void api_on_request(struct http_request *req, void *arg)
 	http_on_close(req, on_gone, call);
 	find_method(call, http_method(req), http_path(req), &s);
 	call->method = s.method;
-	if (s.method == NULL)
+	if (api_check_host(call->api, req, &err) < 0)
+		call_fail(call, &err);
+	else if (s.method == NULL)
 		refuse_path(call, &s);
 	else if (admit(call, &err) < 0)
 		call_fail(call, &err);

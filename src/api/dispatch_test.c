@@ -66,7 +66,7 @@ static void api_1_a_path_names_what_it_answers(void **state)
 static void api_1_head_answers_as_get_without_a_body(void **state)
 {
 	cleanup_got struct got g = rig_call(*state, "", "HEAD /health", NULL);
-	cleanup_got struct got m = rig_call(*state, "", "HEAD /metrics", NULL);
+	cleanup_got struct got m = rig_call(*state, "agent-1", "HEAD /metrics", NULL);
 	char value[256];
 
 	assert_int_equal(g.status, 200);
@@ -107,12 +107,41 @@ static void api_1_metrics_stand_where_the_configuration_says(void **state)
 {
 	struct rig *r = *state;
 
-	assert_call(r, "", "GET /metrics", NULL, 200, "");
+	assert_call(r, "agent-1", "GET /metrics", NULL, 200, "");
 	r->api.config.metrics_path = (char *)"/numbers";
 	assert_call(r, "", "GET /metrics", NULL, 404, "E_NOT_FOUND");
-	assert_call(r, "", "GET /numbers", NULL, 200, "");
+	assert_call(r, "agent-1", "GET /numbers", NULL, 200, "");
 	r->api.config.metrics_enabled = false;
 	assert_call(r, "", "GET /numbers", NULL, 404, "E_NOT_FOUND");
+}
+
+/* The numbers of all agents are not for everyone who can connect to the port. */
+static void api_3_metrics_over_tcp_need_a_key(void **state)
+{
+	struct rig *r = *state;
+	cleanup_got struct got g = rig_connect(r, ON_UNIX);
+
+	assert_call(r, "", "GET /metrics", NULL, 401, "E_UNAUTHENTICATED");
+	assert_call(r, "nope", "GET /metrics", NULL, 401, "E_UNAUTHENTICATED");
+	r->api.config.auth_type = (char *)"none";
+	assert_call(r, "", "GET " S, NULL, 200, "");
+	assert_call(r, "", "GET /metrics", NULL, 401, "E_UNAUTHENTICATED");
+	assert_call(r, "approver-1", "GET /metrics", NULL, 200, "");
+	rig_ask(&g, "GET /metrics", NULL, NULL);
+	rig_finish(r, &g);
+	assert_int_equal(g.status, 200);
+}
+
+static void api_3_every_path_needs_a_loopback_host(void **state)
+{
+	struct rig *r = *state;
+	cleanup_got struct got g = rig_connect(r, ON_TCP);
+
+	rig_ask(&g, "GET /health", "Host: evil.example\r\n", NULL);
+	rig_finish(r, &g);
+	assert_int_equal(g.status, 403);
+	assert_at(&g.body, "error.code", "E_FORBIDDEN");
+	assert_at(&g.body, "error.subject", "Host");
 }
 
 /* Every row: nobody gets in without a credential, and a role that is not named does not either. */
@@ -368,7 +397,7 @@ static void obs_1_answers_are_counted(void **state)
 	struct rig *r = *state;
 
 	assert_call(r, "", "GET /health", NULL, 200, "");
-	assert_call(r, "", "GET /metrics", NULL, 200, "");
+	assert_call(r, "agent-1", "GET /metrics", NULL, 200, "");
 	assert_int_equal(rig_metric(r, "agentsh_http_requests_total"), 2);
 	assert_int_equal(rig_metric(r, "agentsh_http_request_errors_total"), 0);
 	assert_call(r, "", "GET /nope", NULL, 404, "");
@@ -426,6 +455,8 @@ int main(void)
 		TEST(api_1_head_answers_as_get_without_a_body),
 		TEST(api_1_ids_in_paths),
 		TEST(api_1_metrics_stand_where_the_configuration_says),
+		TEST(api_3_metrics_over_tcp_need_a_key),
+		TEST(api_3_every_path_needs_a_loopback_host),
 		TEST(api_3_roles_of_every_row),
 		TEST(api_3_what_is_not_ones_own_is_not_found),
 		TEST(api_3_a_command_of_another_session_is_not_found),

@@ -85,7 +85,7 @@ int cli_status(const struct err *err);
 
 /* pretty.c: indents valid JSON by two spaces without changing any value. */
 void cli_pretty(const char *json, size_t len, struct buf *out);
-/* Columns as wide as their widest cell, two spaces apart, left-aligned. */
+/* Columns as wide as their widest cell, two spaces apart, left-aligned; cells are made visible. */
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out);
 /* "1234" -> "1,234" */
 void cli_thousands(int64_t n, struct buf *out);

@@ -132,16 +132,18 @@ static void print_event(const json_t *e)
 	const char *type = json_string_value(json_object_get(e, "type"));
 	const char *path = json_string_value(json_object_get(e, "path"));
 	const json_t *net = json_object_get(e, "connection");
+	cleanup_buf struct buf shown = {0};
 	json_int_t bytes =
 		json_integer_value(json_object_get(json_object_get(e, "operation"), "bytes"));
 
 	if (type == NULL)
 		return;
+	buf_reserve(&shown, 0);
+	cli_visible(path, &shown);
 	if (strncmp(type, "file_", 5) == 0 && bytes > 0)
-		printf("[file] %s: %s (%lld bytes)\n", type + 5, path ? path : "",
-		       (long long)bytes);
+		printf("[file] %s: %s (%lld bytes)\n", type + 5, shown.data, (long long)bytes);
 	else if (strncmp(type, "file_", 5) == 0)
-		printf("[file] %s: %s\n", type + 5, path ? path : "");
+		printf("[file] %s: %s\n", type + 5, shown.data);
 	else if (strncmp(type, "net_", 4) == 0)
 		printf("[net] %s: %s:%lld\n", type + 4,
 		       json_string_value(json_object_get(net, "remote_addr")),

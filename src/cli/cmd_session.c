@@ -200,9 +200,10 @@ static void print_info(const json_t *s)
 			cli_thousands(json_integer_value(json_object_get(s, rows[i].key)), &value);
 		else if (rows[i].kind == 1)
 			to_second(cli_string(s, rows[i].key), time);
-		buf_adds(&value, rows[i].kind == 0   ? cli_string(s, rows[i].key)
-				 : rows[i].kind == 1 ? time
-						     : "");
+		cli_visible(rows[i].kind == 0	? cli_string(s, rows[i].key)
+			    : rows[i].kind == 1 ? time
+						: "",
+			    &value);
 		printf("%-15s%s\n", rows[i].label, value.data);
 	}
 }

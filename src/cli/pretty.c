@@ -56,23 +56,25 @@ void cli_pretty(const char *json, size_t len, struct buf *out)
 
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out)
 {
-	for (size_t r = 0; r < rows; r++) {
-		for (size_t c = 0; c < columns; c++) {
-			const char *cell = cells[r * columns + c];
-			size_t width = 0;
+	cleanup_free size_t *width = mem_alloc((columns + 1) * sizeof(*width));
+	struct strv shown = {0};
 
-			for (size_t k = 0; k < rows; k++) {
-				size_t w = strlen(cells[k * columns + c]);
+	for (size_t i = 0; i < rows * columns; i++) {
+		cleanup_buf struct buf cell = {0};
+		size_t *w = &width[i % columns];
 
-				width = w > width ? w : width;
-			}
-			if (c + 1 == columns)
-				buf_adds(out, cell);
-			else
-				buf_addf(out, "%-*s", (int)width + 2, cell);
-		}
-		buf_addc(out, '\n');
+		buf_reserve(&cell, 0);
+		cli_visible(cells[i], &cell);
+		strv_add(&shown, cell.data);
+		*w = cell.len > *w ? cell.len : *w;
 	}
+	for (size_t i = 0; i < shown.n; i++) {
+		if ((i + 1) % columns == 0)
+			buf_addf(out, "%s\n", shown.v[i]);
+		else
+			buf_addf(out, "%-*s", (int)width[i % columns] + 2, shown.v[i]);
+	}
+	strv_done(&shown);
 }
 
 void cli_thousands(int64_t n, struct buf *out)

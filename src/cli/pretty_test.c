@@ -71,6 +71,17 @@ static void cli_1_columns_are_as_wide_as_their_widest_cell(void **state)
 				      "b            stopped  end\n");
 }
 
+/* What a session has named must not steer the terminal of who lists it. */
+static void cli_1_columns_show_control_characters(void **state)
+{
+	const char *const cells[] = {"a\x1b[2Jb", "x", "\xc2\x9b\x7f\n\t", "\xc3\xa9"};
+	cleanup_buf struct buf out = {0};
+
+	cli_columns(cells, 2, 2, &out);
+	assert_string_equal(out.data, "a\\x1b[2Jb         x\n"
+				      "\\x9b\\x7f\\x0a\\x09  \xc3\xa9\n");
+}
+
 static void cli_1_one_column_is_not_padded(void **state)
 {
 	const char *const cells[] = {"a", "long", "b"};
@@ -125,6 +136,7 @@ int main(void)
 		cmocka_unit_test(cli_1_pretty_drops_old_space),
 		cmocka_unit_test(cli_1_pretty_survives_too_many_ends),
 		cmocka_unit_test(cli_1_columns_are_as_wide_as_their_widest_cell),
+		cmocka_unit_test(cli_1_columns_show_control_characters),
 		cmocka_unit_test(cli_1_one_column_is_not_padded),
 		cmocka_unit_test(cli_1_thousands),
 	};

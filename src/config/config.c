@@ -221,14 +221,10 @@ int config_env(struct strv *overrides, struct err *err)
 	return 0;
 }
 
-static bool loopback(const char *address)
+bool config_is_loopback(const char *host)
 {
-	char host[INET6_ADDRSTRLEN];
 	unsigned char bytes[16];
-	unsigned port;
 
-	if (config_address_split(address, host, sizeof(host), &port) < 0)
-		return false;
 	if (inet_pton(AF_INET, host, bytes) == 1)
 		return bytes[0] == 127;
 	return inet_pton(AF_INET6, host, bytes) == 1 &&
@@ -237,9 +233,13 @@ static bool loopback(const char *address)
 
 static const char *check_http(const struct config *c)
 {
+	char host[INET6_ADDRSTRLEN];
+	unsigned port;
+
 	if (c->http_addr[0] == '\0')
 		return NULL;
-	if (!loopback(c->http_addr))
+	if (config_address_split(c->http_addr, host, sizeof(host), &port) < 0 ||
+	    !config_is_loopback(host))
 		return "server.http_addr: only a loopback address is allowed, TLS does not exist "
 		       "yet";
 	if (strcmp(c->auth_type, "api_key") == 0 && c->api_keys_file[0] == '\0')

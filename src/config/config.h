@@ -99,6 +99,8 @@ void config_show(const struct config *c, bool json, struct buf *out);
 void config_reference(struct buf *out);
 /* {"keys": [{key, type, default, help, test, restart}]} */
 void config_keys(struct jw *w);
+/* Whether an IP address (without a port) is one of the loopback interface. */
+bool config_is_loopback(const char *host);
 /* Path of RUNTIME: the directory of unix_socket (owned by the caller). */
 char *config_runtime_dir(const struct config *c);
 

@@ -133,8 +133,7 @@ static int check_wish(struct job *j, struct err *err)
 			       "background is end or keep, not '%s'", a->background);
 	if (ward_find(j->l, a->session_id) != NULL ||
 	    files_any(j->l->place.sessions_fd, a->session_id))
-		return err_set(err, E_CONFLICT, a->session_id, "session '%s' exists already",
-			       a->session_id);
+		return err_set(err, E_CONFLICT, a->session_id, "the id is taken");
 	return check_room(j, err);
 }
 

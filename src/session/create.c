@@ -318,6 +318,16 @@ static int prepare(struct session *s, const struct caller *who, const struct ses
 	return take_proof(s, who, err);
 }
 
+int session_id_taken(const char *id, struct err *err)
+{
+	char stem[ID_MAX - 15], other[ID_MAX + 1]; /* id_make adds 13 characters */
+
+	snprintf(stem, sizeof(stem), "%s", id);
+	id_make(other, stem);
+	err_detail(err, "id", "the id is taken; '%s' is free", other);
+	return err_set(err, E_CONFLICT, id, "the id is taken; '%s' is free", other);
+}
+
 void session_create(struct sessions *ss, const struct caller *who, const struct session_wish *wish,
 		    session_done_fn *done, void *arg)
 {
@@ -382,6 +392,8 @@ void session_on_refused(struct session *s, const struct launcher_refused *m)
 	s->refusal = mem_new(struct err);
 	err_set(s->refusal, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject,
 		"%s", m->message != NULL ? m->message : "the launcher refused it");
+	if (s->refusal->code == E_CONFLICT && strcmp(s->refusal->subject, s->id) == 0)
+		session_id_taken(s->id, s->refusal);
 	denial_take(s->refusal, m->policy);
 	if (s->refusal->code == E_POLICY_DENIED)
 		policy_violation(s, s->request_id, s->refusal);

@@ -417,6 +417,8 @@ void answer_recall(struct command *c); /* start and end, as far as the store has
 
 /* rows.c */
 void rows_session_insert(struct session *s);
+/* create.c: E_CONFLICT, the same for every cause, with a free id. */
+int session_id_taken(const char *id, struct err *err);
 int rows_session_free(struct sessions *ss, const char *id, struct err *err); /* E_CONFLICT */
 void rows_session_save(struct session *s); /* state, times, cwd, totals, failure */
 void rows_session_save_env(struct session *s);

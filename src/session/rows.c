@@ -89,9 +89,7 @@ int rows_session_free(struct sessions *ss, const char *id, struct err *err)
 	rc = row_next(&r, err);
 	sqlite3_reset(r.stmt);
 	if (rc > 0)
-		rc = err_set(err, E_CONFLICT, id,
-			     "there is or was a session '%s' already: names are not used again",
-			     id);
+		rc = session_id_taken(id, err);
 	return rc;
 }
 

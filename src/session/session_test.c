@@ -138,6 +138,8 @@ static void ses_1_an_id_is_used_once(void **state)
 	t = create(k, &wish);
 	assert_int_equal(t.err.code, E_CONFLICT);
 	assert_string_equal(t.err.subject, "s1");
+	assert_memory_equal(t.err.message, "the id is taken; 's1-", 21);
+	assert_string_equal(t.err.details[0].problem, t.err.message);
 	kit_recv_nothing(&k->launcher);
 }
 

@@ -183,3 +183,34 @@ def test_cfg_1_a_configuration_others_can_write_is_refused(new_server):
         [harness.AGENTSH, "server", "--config", s.config_file], capture_output=True, text=True, timeout=20
     )
     assert r.returncode != 0 and "written by others" in r.stderr
+
+
+def test_api_3_on_tcp_only_a_loopback_host_is_answered(new_server):
+    """A page of another host cannot reach the server by a name of its own (DNS rebinding)."""
+    s = server_with_keys(new_server, config={"server": {"http_addr": "127.0.0.1:0"}})
+    port = int(s.ready_line.rsplit(":", 1)[1])
+
+    def ask(host, path="/api/v1/sessions"):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        return s.get(path, connection=c, key="secret-1", headers={"Host": host})
+
+    for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:1"):
+        assert ask(host).status == 200, host
+    for path in ("/api/v1/sessions", "/health", "/no/such"):
+        a = ask("rebound.example", path)
+        assert (a.status, a.code) == (403, "E_FORBIDDEN"), path
+    assert s.get("/api/v1/sessions", headers={"Host": "rebound.example"}).status == 200  # on the unix socket
+
+
+def test_api_3_metrics_on_tcp_need_a_key(new_server):
+    s = server_with_keys(new_server, config={"server": {"http_addr": "127.0.0.1:0"}})
+
+    def ask(**more):
+        c = http.client.HTTPConnection("127.0.0.1", int(s.ready_line.rsplit(":", 1)[1]), timeout=10)
+        return s.get("/metrics", connection=c, **more)
+
+    assert (ask().status, ask().code) == (401, "E_UNAUTHENTICATED")
+    assert ask(key="wrong").status == 401
+    a = ask(key="secret-1")
+    assert a.status == 200 and b"agentsh_" in a.body
+    assert s.get("/metrics").status == 200

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions as clients see them: create, list, get, patch, destroy, limits, states."""
 
+import os
 import re
 
 import harness
@@ -58,6 +59,58 @@ def test_ses_1_taken_id_is_a_conflict(server):
     s = server.session(id="taken")
     a = server.post("/api/v1/sessions", {"id": "taken", "workspace": str(s.workspace)})
     assert (a.status, a.code) == (409, "E_CONFLICT")
+    s.destroy()
+
+
+def test_ses_1_a_conflict_says_the_same_for_every_cause_and_proposes_a_free_id(server):
+    """Another one's, one's own, one that has ended, and one of which only files are left."""
+    longest = "x" * 64
+    mine, ended, long = (server.session(id=name) for name in ("my-id", "ended-id", longest))
+    ended.destroy()
+    (server.runtime / "sessions/left-id.ring").write_text("")
+    said = set()
+    for uid in (0, 2002) if server.uid == 0 else (server.uid,):  # a normal user's server answers no other user
+        for name in ("my-id", "ended-id", "left-id", longest):
+            connection = connect_as(server, uid)
+            ws = server.workspace()
+            os.chown(ws, uid, -1)
+            wish = {"id": name, "workspace": str(ws)}
+            a = server.post("/api/v1/sessions", wish, connection=connection)
+            assert (a.status, a.code) == (409, "E_CONFLICT"), a.body
+            error = a.json["error"]
+            free = re.fullmatch(r"the id is taken; '([^']*)' is free", error["message"])[1]
+            assert free.startswith(name[:40]) and error["subject"] == name
+            assert error["details"] == [{"field": "id", "problem": error["message"]}]
+            said.add(error["message"].replace(free, "F"))
+            assert server.post("/api/v1/sessions", {**wish, "id": free}, connection=connection).status == 201
+    assert said == {"the id is taken; 'F' is free"}
+    (server.runtime / "sessions/left-id.ring").unlink()
+    for s in (mine, long):
+        s.destroy()
+
+
+def connect_as(server, uid):
+    c = server.connect()
+    os.seteuid(uid)  # the kernel notes who connects
+    try:
+        c.connect()
+    finally:
+        os.seteuid(0)
+    return c
+
+
+def test_cli_1_tables_show_control_characters(server):
+    """A directory that was named to steer the terminal of who lists sessions."""
+    ws = server.workspace() / "a\x1b]0;title\x07\x9bb"
+    ws.mkdir()
+    os.chown(ws, server.uid, server.uid)
+    s = server.session(workspace=str(ws))
+    s.script("mkdir $'d\\e[31m'; cd $'d\\e[31m'")
+    for command in (("session", "list"), ("session", "info", s.id)):
+        out = server.cli(*command).stdout
+        assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", out), out
+    assert b"a\\x1b]0;title\\x07\\x9bb" in server.cli("session", "list").stdout
+    assert b"d\\x1b[31m" in server.cli("session", "info", s.id).stdout
     s.destroy()
 
 
