@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums up a test run: passed, failed, skipped with reasons; fails on a skip that is not in tests/allowed_skips.
 
-With --matrix prints requirement -> tests -> result for every requirement of docs/requirements.md."""
+With --matrix prints requirement -> verdict -> tests -> result for every requirement of docs/requirements.md."""
 
 import argparse
 import fnmatch
@@ -46,20 +46,28 @@ def pytest_results():
 
 
 def requirements():
+    """Id -> verdict: "met", "partly: …" or "not yet"."""
     text = (TOP / "docs/requirements.md").read_text()
-    return re.findall(r"^\| ([A-Z]{3}-\d+) \| (.*?) \|", text, re.M)
+    return dict(re.findall(r"^\| ([A-Z]{3}-\d+) \| .* \| ([^|]*) \|$", text, re.M))
+
+
+def requirement_of(test):
+    """The id that a test's name begins with, or None."""
+    m = ID.match(test)
+    return f"{m[1].upper()}-{m[2]}" if m else None
 
 
 def print_matrix(results):
     by_id = defaultdict(list)
     for name, state, _ in results:
-        m = ID.match(name.split("::")[-1])
-        if m:
-            by_id[f"{m[1].upper()}-{m[2]}"].append((name, state))
-    for rid, _ in requirements():
+        by_id[requirement_of(name.split("::")[-1])].append((name, state))
+    for rid, verdict in requirements().items():
         tests = by_id.get(rid, [])
         counts = {s: sum(1 for _, t in tests if t == s) for s in ("passed", "failed", "skipped")}
-        print(f"{rid:8} {len(tests):4} tests  " + "  ".join(f"{v} {k}" for k, v in counts.items() if v))
+        print(
+            f"{rid:8} {verdict.split(':')[0]:8} {len(tests):4} tests  "
+            + "  ".join(f"{v} {k}" for k, v in counts.items() if v)
+        )
         for name, state in tests:
             print(f"           {state:8} {name}")
 

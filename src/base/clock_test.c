@@ -37,7 +37,7 @@ static void refused(const char *s)
 	assert_int_equal(us, 77);
 }
 
-static void trm_11_a_fixed_clock_stands_still(void **state)
+static void ses_5_a_fixed_clock_stands_still(void **state)
 {
 	struct clock c = {.fixed_us = 123};
 
@@ -45,7 +45,7 @@ static void trm_11_a_fixed_clock_stands_still(void **state)
 	assert_int_equal(clock_wall_us(&c), 123);
 }
 
-static void trm_11_the_system_clock_runs(void **state)
+static void ses_5_the_system_clock_runs(void **state)
 {
 	const int64_t a = clock_mono_us(&clock_system), b = clock_mono_us(&clock_system);
 	const int64_t now = (int64_t)time(NULL) * 1000000;
@@ -188,8 +188,8 @@ static void evt_4_what_is_no_time_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trm_11_a_fixed_clock_stands_still),
-		cmocka_unit_test(trm_11_the_system_clock_runs),
+		cmocka_unit_test(ses_5_a_fixed_clock_stands_still),
+		cmocka_unit_test(ses_5_the_system_clock_runs),
 		cmocka_unit_test(api_1_times_are_rfc_3339_utc),
 		cmocka_unit_test(api_1_years_have_four_digits),
 		cmocka_unit_test(api_1_the_calendar_agrees_with_libc),

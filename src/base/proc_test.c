@@ -246,7 +246,7 @@ static void exe_5_many_children(void **state)
 	end(pid);
 }
 
-static void trm_8_command_lines_are_one_line(void **state)
+static void ses_6_command_lines_are_one_line(void **state)
 {
 	char text[64], cut[8], one[1];
 	int status;
@@ -278,7 +278,7 @@ static void named_zombie(void)
 	prctl(PR_SET_NAME, "ghost");
 }
 
-static void trm_8_a_zombie_has_its_name(void **state)
+static void ses_6_a_zombie_has_its_name(void **state)
 {
 	const pid_t pid = start(named_zombie);
 	char text[64], cut[4];
@@ -292,7 +292,7 @@ static void trm_8_a_zombie_has_its_name(void **state)
 	end(pid);
 }
 
-static void dep_1_siblings_are_found_beside_us(void **state)
+static void cli_1_siblings_are_found_beside_us(void **state)
 {
 	const char *dir = proc_self_dir();
 	cleanup_free char *path = NULL, *want = mem_printf("%s/unit-base-proc_test", dir);
@@ -360,9 +360,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(exe_5_children_of_threads_are_found),
 		cmocka_unit_test(sbx_6_a_process_without_its_leader_cannot_hide),
 		cmocka_unit_test(exe_5_many_children),
-		cmocka_unit_test(trm_8_command_lines_are_one_line),
-		cmocka_unit_test(trm_8_a_zombie_has_its_name),
-		cmocka_unit_test(dep_1_siblings_are_found_beside_us),
+		cmocka_unit_test(ses_6_command_lines_are_one_line),
+		cmocka_unit_test(ses_6_a_zombie_has_its_name),
+		cmocka_unit_test(cli_1_siblings_are_found_beside_us),
 		cmocka_unit_test(exe_5_signals_have_names),
 		cmocka_unit_test(exe_5_signals_are_found_by_name_and_number),
 	};

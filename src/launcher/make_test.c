@@ -311,7 +311,7 @@ static void ses_3_only_admins_choose_any_policy(void **state)
 	close(proof);
 }
 
-static void apr_4_without_a_proof_nobody_gets_a_session(void **state)
+static void api_3_without_a_proof_nobody_gets_a_session(void **state)
 {
 	struct rig *g = *state;
 	struct launcher_create ask = rig_wish(g, "s");
@@ -329,7 +329,7 @@ static void apr_4_without_a_proof_nobody_gets_a_session(void **state)
 	close(null);
 }
 
-static void apr_4_another_uids_workspace_is_refused(void **state)
+static void api_3_another_uids_workspace_is_refused(void **state)
 {
 	struct rig *g = *state;
 	struct launcher_create ask = rig_wish(g, "s");
@@ -526,8 +526,8 @@ int main(int argc, char **argv)
 		T(ses_3_every_bad_wish_is_refused_and_leaves_nothing),
 		T(ses_3_what_may_be_missing_is_what_the_configuration_lists),
 		T(ses_3_only_admins_choose_any_policy),
-		T(apr_4_without_a_proof_nobody_gets_a_session),
-		T(apr_4_another_uids_workspace_is_refused),
+		T(api_3_without_a_proof_nobody_gets_a_session),
+		T(api_3_another_uids_workspace_is_refused),
 		T(sbx_6_the_servers_own_directory_is_no_workspace),
 		T(ses_1_an_id_is_taken_until_its_files_are_gone),
 		T(ses_5_there_is_an_end_to_the_number_of_sessions),

@@ -138,7 +138,7 @@ static void refused(const struct here *h, int fd)
 		close(fd);
 }
 
-static void apr_4_no_other_descriptor_is_a_proof(void **state)
+static void api_3_no_other_descriptor_is_a_proof(void **state)
 {
 	const struct here *h = *state;
 	int pair[2];
@@ -172,7 +172,7 @@ static int accept_elsewhere(const char *path)
 	return accept4(l, NULL, NULL, SOCK_CLOEXEC);
 }
 
-static void apr_4_a_connection_to_another_socket_is_no_proof(void **state)
+static void api_3_a_connection_to_another_socket_is_no_proof(void **state)
 {
 	const struct here *h = *state;
 	cleanup_free char *other = mem_printf("%s/other.sock", h->dir);
@@ -186,7 +186,7 @@ static void apr_4_a_connection_to_another_socket_is_no_proof(void **state)
 
 /* In a mount namespace of its own a process can bind our path a second time: the name is the same,
  * the inode is not. */
-static void apr_4_our_address_alone_is_no_proof(void **state)
+static void api_3_our_address_alone_is_no_proof(void **state)
 {
 	const struct here *h = *state;
 	int pair[2], fd, status;
@@ -357,9 +357,9 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(api_3_the_peer_of_our_socket_is_who_connected),
-		T(apr_4_no_other_descriptor_is_a_proof),
-		T(apr_4_a_connection_to_another_socket_is_no_proof),
-		T(apr_4_our_address_alone_is_no_proof),
+		T(api_3_no_other_descriptor_is_a_proof),
+		T(api_3_a_connection_to_another_socket_is_no_proof),
+		T(api_3_our_address_alone_is_no_proof),
 		T(api_3_a_tcp_connection_of_ours_is_told_from_others),
 		T(api_3_a_key_speaks_for_its_uid),
 		T(sbx_1_as_whom_a_session_runs),

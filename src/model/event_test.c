@@ -242,7 +242,7 @@ static void evt_1_session_and_command_parts(void **state)
 		    "\"exit_code\":0,\"duration_ms\":0}}");
 }
 
-static void fil_2_an_operation_shows_when_any_of_it_applies(void **state)
+static void evt_1_an_operation_shows_when_any_of_it_applies(void **state)
 {
 	static const struct {
 		struct event e;
@@ -581,7 +581,7 @@ int main(void)
 		cmocka_unit_test(evt_1_denials),
 		cmocka_unit_test(pol_2_a_log_is_marked),
 		cmocka_unit_test(evt_1_session_and_command_parts),
-		cmocka_unit_test(fil_2_an_operation_shows_when_any_of_it_applies),
+		cmocka_unit_test(evt_1_an_operation_shows_when_any_of_it_applies),
 		cmocka_unit_test(evt_1_every_field_survives_packing),
 		cmocka_unit_test(evt_1_a_producer_may_leave_schema_and_count),
 		cmocka_unit_test(evt_1_values_at_their_limit_stay_whole_and_longer_ones_are_cut),

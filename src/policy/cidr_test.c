@@ -45,7 +45,7 @@ static void pol_3_blocks_of_both_families(void **state)
 	assert_true(matches("::/0", "fd00::1"));
 }
 
-static void net_4_mapped_addresses_are_v4(void **state)
+static void pol_3_mapped_addresses_are_v4(void **state)
 {
 	struct cidr c = block("::ffff:10.0.0.0/104");
 
@@ -123,7 +123,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pol_3_blocks_of_both_families),
-		cmocka_unit_test(net_4_mapped_addresses_are_v4),
+		cmocka_unit_test(pol_3_mapped_addresses_are_v4),
 		cmocka_unit_test(pol_5_bad_blocks_are_named),
 		cmocka_unit_test(pol_5_coverage),
 		cmocka_unit_test(pol_6_blocks_that_parsing_never_gives_are_invalid),

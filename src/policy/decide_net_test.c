@@ -48,7 +48,7 @@ static void pol_3_domains_ports_and_blocks_together(void **state)
 	kit_close(&k);
 }
 
-static void net_4_a_final_block_stands_before_a_domain(void **state)
+static void pol_1_a_final_block_stands_before_a_domain(void **state)
 {
 	struct kit k;
 
@@ -61,7 +61,7 @@ static void net_4_a_final_block_stands_before_a_domain(void **state)
 	kit_close(&k);
 }
 
-static void net_7_protocols(void **state)
+static void pol_1_protocols(void **state)
 {
 	struct kit k;
 	struct op op = {.class = OP_NET, .net = {.port = 123, .proto = OP_PROTO_UDP}};
@@ -73,7 +73,7 @@ static void net_7_protocols(void **state)
 	kit_close(&k);
 }
 
-static void net_2_names_that_cannot_be_reached_are_not_looked_up(void **state)
+static void pol_1_names_that_cannot_be_reached_are_not_looked_up(void **state)
 {
 	struct kit k;
 
@@ -138,9 +138,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pol_3_domains_ports_and_blocks_together),
-		cmocka_unit_test(net_4_a_final_block_stands_before_a_domain),
-		cmocka_unit_test(net_7_protocols),
-		cmocka_unit_test(net_2_names_that_cannot_be_reached_are_not_looked_up),
+		cmocka_unit_test(pol_1_a_final_block_stands_before_a_domain),
+		cmocka_unit_test(pol_1_protocols),
+		cmocka_unit_test(pol_1_names_that_cannot_be_reached_are_not_looked_up),
 		cmocka_unit_test(pol_3_what_is_no_name_is_denied),
 		cmocka_unit_test(pol_3_an_address_as_a_host_is_an_address),
 	};

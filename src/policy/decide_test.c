@@ -65,7 +65,7 @@ static void pol_2_log_is_allowed_and_marked(void **state)
 	kit_close(&k);
 }
 
-static void apr_1_approve_is_a_deny_unless_shadow(void **state)
+static void pol_2_approve_is_a_deny_unless_shadow(void **state)
 {
 	const struct policy_options shadow = {.shadow = true};
 	struct kit k;
@@ -88,7 +88,7 @@ static void apr_1_approve_is_a_deny_unless_shadow(void **state)
 	kit_close(&k);
 }
 
-static void fil_4_a_path_that_is_not_plain_is_denied(void **state)
+static void pol_3_a_path_that_is_not_plain_is_denied(void **state)
 {
 	struct kit k;
 
@@ -185,8 +185,8 @@ int main(void)
 		cmocka_unit_test(pol_1_first_match_wins_and_the_rest_is_denied),
 		cmocka_unit_test(pol_1_a_final_deny_stands_before_all_others),
 		cmocka_unit_test(pol_2_log_is_allowed_and_marked),
-		cmocka_unit_test(apr_1_approve_is_a_deny_unless_shadow),
-		cmocka_unit_test(fil_4_a_path_that_is_not_plain_is_denied),
+		cmocka_unit_test(pol_2_approve_is_a_deny_unless_shadow),
+		cmocka_unit_test(pol_3_a_path_that_is_not_plain_is_denied),
 		cmocka_unit_test(pol_1_defaults_per_class),
 		cmocka_unit_test(pol_6_deciding_does_not_allocate),
 	};

@@ -253,7 +253,7 @@ static void pol_3_rests_of_joined_texts(void **state)
 	assert_false(glob_match_rests("*", NULL, 0));
 }
 
-static void prf_1_many_arguments_take_no_minutes(void **state)
+static void pol_3_many_arguments_take_no_minutes(void **state)
 {
 	static const char *v[16384];
 
@@ -301,7 +301,7 @@ static void pol_5_bad_patterns_are_named(void **state)
 	assert_null(glob_check_text("a b/*"));
 }
 
-static void fil_4_only_plain_paths_are_plain(void **state)
+static void pol_3_only_plain_paths_are_plain(void **state)
 {
 	static const char *const plain[] = {"/", "/a", "/a/b", "/.a", "/..a", "/a/...", "/a b"};
 	static const char *const not [] = {"",	  "a",	  "//",	   "/a/",   "/a//b", "/.",
@@ -338,9 +338,9 @@ int main(void)
 		cmocka_unit_test(pol_5_relations_keep_their_promises),
 		cmocka_unit_test(pol_5_relations_of_known_patterns),
 		cmocka_unit_test(pol_3_rests_of_joined_texts),
-		cmocka_unit_test(prf_1_many_arguments_take_no_minutes),
+		cmocka_unit_test(pol_3_many_arguments_take_no_minutes),
 		cmocka_unit_test(pol_5_bad_patterns_are_named),
-		cmocka_unit_test(fil_4_only_plain_paths_are_plain),
+		cmocka_unit_test(pol_3_only_plain_paths_are_plain),
 		cmocka_unit_test(pol_1_an_escaped_text_matches_itself),
 	};
 

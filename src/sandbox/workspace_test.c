@@ -216,7 +216,7 @@ static void ses_3_the_callers_primary_group_counts(void **state)
 	assert_int_equal(ask_as(path, CALLER, 0, NULL).r, 0);
 }
 
-static void fil_4_places_of_the_machine_are_refused(void **state)
+static void ses_3_places_of_the_machine_are_refused(void **state)
 {
 	static const char *const paths[] = {"/",	   "/proc",	"/proc/self", "/sys",
 					    "/sys/kernel", "/dev",	"/dev/pts",   "/run",
@@ -232,7 +232,7 @@ static void fil_4_places_of_the_machine_are_refused(void **state)
 	assert_int_equal(ask_as("/usr", 0, 0, NULL).r, 0);
 }
 
-static void fil_4_the_reason_tells_in_from_contains(void **state)
+static void ses_3_the_reason_tells_in_from_contains(void **state)
 {
 	struct answer a;
 
@@ -323,8 +323,8 @@ int main(void)
 		cmocka_unit_test(ses_3_root_may_use_any_directory),
 		cmocka_unit_test(ses_3_the_caller_must_reach_it_himself),
 		cmocka_unit_test(ses_3_the_callers_primary_group_counts),
-		cmocka_unit_test(fil_4_places_of_the_machine_are_refused),
-		cmocka_unit_test(fil_4_the_reason_tells_in_from_contains),
+		cmocka_unit_test(ses_3_places_of_the_machine_are_refused),
+		cmocka_unit_test(ses_3_the_reason_tells_in_from_contains),
 		cmocka_unit_test(ses_3_owners_are_mapped_in_the_tree),
 		cmocka_unit_test(sbx_1_where_owners_cannot_be_mapped_the_wall_is_named),
 		cmocka_unit_test(sbx_5_a_normal_user_gets_a_plain_directory),

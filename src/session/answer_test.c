@@ -373,7 +373,7 @@ static void evt_1_lists_are_capped_with_totals(void **state)
 	}
 }
 
-static void net_5_destinations_are_capped(void **state)
+static void exe_1_destinations_are_capped(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
@@ -435,7 +435,7 @@ int main(void)
 		TEST(exe_2_an_error_has_its_context),
 		TEST(evt_1_operations_are_listed_by_kind),
 		TEST(evt_1_lists_are_capped_with_totals),
-		TEST(net_5_destinations_are_capped),
+		TEST(exe_1_destinations_are_capped),
 		TEST(evt_1_another_sessions_events_are_not_mixed_in),
 	};
 

@@ -36,10 +36,6 @@ static const char *reason(const struct session *s, int64_t now)
 		return "it was idle for its idle_timeout";
 	if (used_up(s->totals.command_count, c->max_commands) && idle(s))
 		return "it has had its max_commands";
-	if (used_up(s->totals.file_ops, c->max_file_ops))
-		return "it has had its max_file_ops";
-	if (used_up(s->totals.net_ops, c->max_net_ops))
-		return "it has had its max_net_ops";
 	return NULL;
 }
 

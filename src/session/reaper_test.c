@@ -75,36 +75,6 @@ static void ses_5_a_running_command_is_activity(void **state)
 	kit_seen_done(&o);
 }
 
-static void ses_5_counts_are_limits(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct session *s = kit_get(k, "s1");
-
-	s->config.max_file_ops = 5;
-	s->totals.file_ops = 4;
-	s->config.max_net_ops = 3;
-	s->totals.net_ops = 2;
-	s->config.max_commands = 2;
-	s->totals.command_count = 1;
-	reap(k);
-	assert_string_equal(kit_state(k, "s1"), "ready");
-	s->totals.file_ops = 5;
-	reap(k);
-	assert_ends(k, f, "it has had its max_file_ops");
-}
-
-static void ses_5_net_ops_are_a_limit(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-
-	kit_get(k, "s1")->config.max_net_ops = 3;
-	kit_get(k, "s1")->totals.net_ops = 3;
-	reap(k);
-	assert_ends(k, f, "it has had its max_net_ops");
-}
-
 static void ses_5_the_last_command_may_finish(void **state)
 {
 	struct kit *k = *state;
@@ -177,8 +147,6 @@ int main(void)
 		TEST(ses_5_a_session_ends_at_its_timeout),
 		TEST(ses_5_idle_counts_from_the_last_activity),
 		TEST(ses_5_a_running_command_is_activity),
-		TEST(ses_5_counts_are_limits),
-		TEST(ses_5_net_ops_are_a_limit),
 		TEST(ses_5_the_last_command_may_finish),
 		TEST(ses_5_the_reaper_comes_by_itself),
 		TEST(exe_3_old_output_is_swept_but_not_a_running_commands),

@@ -140,7 +140,7 @@ static bool keep_c2(const char *session, const char *command, void *arg)
 }
 
 /* TRM-10: what is older than the age goes, at the very microsecond; a running command stays. */
-static void trm_10_sweep_by_age(void **state)
+static void exe_3_sweep_by_age(void **state)
 {
 	const struct place *p = *state;
 	int asked = 0;
@@ -161,7 +161,7 @@ static void trm_10_sweep_by_age(void **state)
 }
 
 /* TRM-10: the oldest go until exactly the quota is left; foreign files are left alone. */
-static void trm_10_sweep_by_quota(void **state)
+static void exe_3_sweep_by_quota(void **state)
 {
 	const struct place *p = *state;
 
@@ -182,7 +182,7 @@ static void trm_10_sweep_by_quota(void **state)
 }
 
 /* TRM-10: the longest id is an id, one more character is not. */
-static void trm_10_the_longest_names(void **state)
+static void exe_3_the_longest_names(void **state)
 {
 	static const char longest[] =
 		"c123456789012345678901234567890123456789012345678901234567890123";
@@ -225,8 +225,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_3_files_are_made_once), TEST(exe_3_names_cannot_leave_the_directory),
-		TEST(trm_10_sweep_by_age),	 TEST(trm_10_sweep_by_quota),
-		TEST(trm_10_the_longest_names),	 TEST(exe_3_descriptor_0_is_a_file_too),
+		TEST(exe_3_sweep_by_age),	 TEST(exe_3_sweep_by_quota),
+		TEST(exe_3_the_longest_names),	 TEST(exe_3_descriptor_0_is_a_file_too),
 	};
 
 	return cmocka_run_group_tests_name("stream_files", tests, NULL, NULL);

@@ -272,7 +272,7 @@ def test_sbx_1_files_belong_to_the_user(session):
 
 
 # --- the filter ---
-def test_net_1_no_sockets_at_all(shared, session):
+def test_sbx_5_no_sockets_at_all(shared, session):
     assert tries(
         session,
         "socket.socket()",

@@ -94,9 +94,9 @@ def test_cli_1_reload_reads_the_configuration_again_and_names_its_errors(home):
     harness.wait_for(
         lambda: "configuration read again" in home.agentsh("server", "logs").stdout, "the server reloads"
     )
-    home.write_config("loging: {}\n")
+    home.write_config("logging: {colour: red}\n")
     r = home.agentsh("server", "reload")
-    assert r.returncode == 125 and "loging" in r.stderr and "did you mean" in r.stderr
+    assert r.returncode == 125 and "colour" in r.stderr
     assert home.status()["ready"]
 
 

@@ -264,6 +264,18 @@ def test_ses_4_record_has_every_field(server, session):
     assert session.get()["last_activity"] > r["last_activity"]
 
 
+def test_ses_4_what_is_not_intercepted_is_not_counted(server, session):
+    """Nothing intercepts files and the network yet: their totals are 0 whatever a command did, not guessed."""
+    session.out("echo x >f; cat f; (exec 3<>/dev/tcp/127.0.0.1/9) 2>/dev/null; true")
+    r = session.get()
+    totals = ("total_file_ops", "total_net_ops", "total_bytes_read", "total_bytes_written")
+    assert {name: r[name] for name in totals} == dict.fromkeys(totals, 0) and r["command_count"] == 1
+    shown = dict(
+        line.split(":", 1) for line in server.cli("session", "info", session.id).stdout.decode().splitlines()
+    )
+    assert [shown[name].strip() for name in ("Commands", "File Ops", "Net Ops")] == ["1", "0", "0"]
+
+
 def test_ses_5_server_caps(new_server):
     s = new_server(config={"sessions": {"max_sessions": 1, "default_timeout": "1h"}})
     one = s.session(timeout="9h")
