@@ -44,16 +44,16 @@ static const char *code_of(unsigned i)
 /* ---- errors ---- */
 
 PART(detail, STR("field", 0), STR("problem", 0));
-static const struct shape denial = {"Denial",
-				    ROWS(STR("rule", 0), STR("reason", 0), STR("operation", 0),
-					 STR("target", 0), BOOL("final"), STR("alternatives", L))};
+static const struct shape denial = {"Denial", ROWS(STR("rule", 0), STR("reason", 0),
+						   STR("operation", 0), STR("target", 0),
+						   BOOL("final"), STR("alternatives", L | M))};
 PART(error, NAME("code", 0, code_of), STR("message", 0), STR("subject", 0),
      OBJ("details", L | M, detail), OBJ("policy", M, denial), STR("request_id", 0));
 const struct shape shape_error = {"Error", ROWS(OBJ("error", 0, error))};
 
 /* ---- sessions ---- */
 
-PART(policy, STR("name", 0), STR("version", N), STR("summary", L));
+PART(policy, STR("name", 0), STR("version", N), STR("summary", L), STR("unenforced", L));
 PART(queue, ID("running", N), INT("waiting", 0));
 static const struct shape wall = {"Wall", ROWS(NAME("wall", 0, wall_of),
 					       WORD("state", 0, "absent up partial unavailable"),

@@ -39,12 +39,30 @@ static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
 	return at;
 }
 
+/* libyaml says of a tab only that nothing can begin with it. The mark is behind or at it. */
+static bool at_tab(const struct reader *r, yaml_mark_t at)
+{
+	const char *line = r->text, *end = r->text + r->len;
+
+	for (size_t i = 0; i < at.line && line < end; i++) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+
+		line = newline != NULL ? newline + 1 : end;
+	}
+	while (line < end && *line == ' ')
+		line++;
+	return line < end && *line == '\t';
+}
+
 /* Replaces r->event by the next. */
 static int next(struct reader *r)
 {
 	yaml_event_delete(&r->event);
 	if (yaml_parser_parse(&r->parser, &r->event))
 		return 0;
+	if (r->parser.error != YAML_READER_ERROR && at_tab(r, r->parser.problem_mark))
+		return refuse(r, r->parser.problem_mark,
+			      "a tab stands here: YAML is indented with spaces");
 	return refuse(r,
 		      r->parser.error == YAML_READER_ERROR
 			      ? mark_of_offset(r, r->parser.problem_offset)

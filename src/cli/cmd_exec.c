@@ -244,6 +244,22 @@ static int exec_in(struct cli *cli, const char *session, const struct buf *body,
 		       : exec_stdio(cli, path, body, form, err);
 }
 
+/* Rules of the session's policy that the server does not enforce. */
+static void tell_unenforced(const json_t *record)
+{
+	const json_t *policy = json_object_get(record, "policy"), *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(policy, "unenforced"), i, one)
+	{
+		cleanup_buf struct buf text = {0};
+
+		cli_visible(json_string_value(one), &text);
+		fprintf(stderr, "agentsh: policy '%s': %s\n", cli_string(policy, "name"),
+			text.data != NULL ? text.data : "");
+	}
+}
+
 static int make_session(struct cli *cli, const char *id, struct buf *name, struct err *err)
 {
 	const char *dir = cli->v.workspace ? cli->v.workspace : ".";
@@ -273,6 +289,8 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 		r = json_parse(answer.data, answer.len, &doc, err);
 	if (r == 0)
 		buf_adds(name, json_string_value(json_object_get(doc, "id")));
+	if (r == 0 && id == NULL)
+		tell_unenforced(doc);
 	json_decref(doc);
 	return r;
 }

@@ -59,6 +59,18 @@ void cli_policy_done(struct cli_policy *p)
 	buf_done(&p->report);
 }
 
+void cli_policy_unenforced(const struct policy *p, unsigned classes)
+{
+	for (unsigned c = 0; c < OP_CLASSES; c++) {
+		cleanup_buf struct buf text = {0};
+
+		if (classes & 1U << c)
+			policy_unenforced(p, (enum op_class)c, &text);
+		if (text.len > 0)
+			fprintf(stderr, "agentsh: policy '%s': %s\n", policy_name(p), text.data);
+	}
+}
+
 static void list_json(const struct cli_policies *at, const struct strv *names, struct jw *w)
 {
 	jw_obj(w);
@@ -186,6 +198,8 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 
 	if (!cli->v.json && p.report.len > 0)
 		fwrite(p.report.data, 1, p.report.len, stderr);
+	if (r == 0)
+		cli_policy_unenforced(p.p, 1U << OP_FILE | 1U << OP_NET);
 	if (cli->v.json) {
 		jw_obj(w);
 		jw_kstr(w, "name", name);
@@ -206,7 +220,8 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 	} else if (r == 0) {
 		printf("The policy '%s' is valid.\n", name);
 	}
-	if (r < 0 && err->code == E_OK)
+	/* what the report has said is not said again */
+	if (r < 0 && p.report.len == 0 && err->code == E_OK)
 		*err = own;
 	cli_policy_done(&p);
 	return r;
@@ -239,7 +254,7 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 		cli_print_json(&out);
 	strv_done(&names);
 	cli_policy_close(&at);
-	if (first != 0 && cli->v.json)
+	if (first != 0 && (cli->v.json || err->code == E_OK))
 		return CLI_FAILED; /* the report has said it */
 	return r != 0 ? r : first;
 }

@@ -25,6 +25,8 @@ void cli_policy_close(struct cli_policies *p);
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err);
 void cli_policy_done(struct cli_policy *p);
+/* Says on stderr which rules of these classes (bits of enum op_class) are not enforced. */
+void cli_policy_unenforced(const struct policy *p, unsigned classes);
 void cli_print_json(const struct buf *json); /* indented */
 
 int cmd_policy_effective(struct cli *cli, struct err *err); /* cmd_policy_server.c */

@@ -28,13 +28,15 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	buf_clear(&text);
 	op_format_target(op, &text);
 	jw_kstr(&w, "target", text.data != NULL ? text.data : "");
-	jw_key(&w, "alternatives");
-	jw_arr(&w);
 	if (!verdict_allows(v))
 		policy_alternatives(p, op, &other);
-	for (size_t i = 0; i < other.n; i++)
-		jw_str(&w, other.v[i]);
-	jw_arr_end(&w);
+	if (other.n > 0) {
+		jw_key(&w, "alternatives");
+		jw_arr(&w);
+		for (size_t i = 0; i < other.n; i++)
+			jw_str(&w, other.v[i]);
+		jw_arr_end(&w);
+	}
 	jw_kstr(&w, "policy", policy_name(p));
 	jw_kstr(&w, "version", policy_version(p));
 	jw_kbool(&w, "cached", v->cached);
@@ -80,6 +82,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 				    err);
 	if (r == 0) {
 		policy_decide(p.p, NULL, &o.op, &v);
+		cli_policy_unenforced(p.p, 1U << o.op.class);
 		if (cli->v.json) {
 			format_json(p.p, &v, &o.op, &out);
 			cli_print_json(&out);

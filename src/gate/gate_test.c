@@ -55,7 +55,7 @@ static void pol_4_a_denial_is_the_same_in_an_error_and_in_an_event(void **state)
 	assert_string_equal(e.denied_op, "exec");
 	assert_string_equal(e.denied_target, "/usr/bin/id");
 	assert_int_equal(e.denied_final, 1);
-	assert_int_equal(e.alternatives.n, 3);
+	assert_int_equal(e.alternatives.n, 2);
 	assert_non_null(strstr(error, "\"final\":true,\"alternatives\":["));
 	denial_done(&d);
 	gate_close(g);
@@ -75,7 +75,8 @@ static void pol_4_alternatives_are_left_out_where_they_do_not_fit(void **state)
 	gate_format_denial(g, &v, &op, less, len + 1);
 	assert_string_equal(less, whole);
 	gate_format_denial(g, &v, &op, less, len);
-	assert_non_null(strstr(less, "\"alternatives\":[]}"));
+	assert_null(strstr(less, "alternatives"));
+	assert_non_null(strstr(less, "\"final\":true}"));
 	gate_format_denial(g, &v, &op, none, sizeof(none));
 	assert_string_equal(none, "");
 	gate_close(g);

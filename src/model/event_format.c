@@ -157,6 +157,8 @@ static void format_denial(struct jw *w, const struct event *e)
 	jw_kstr(w, "operation", e->denied_op);
 	jw_kstr(w, "target", e->denied_target != NULL ? e->denied_target : "");
 	jw_kbool(w, "final", e->denied_final != 0);
+	if (e->alternatives.n == 0)
+		return;
 	jw_key(w, "alternatives");
 	jw_arr(w);
 	for (size_t i = 0; i < e->alternatives.n; i++)

@@ -184,8 +184,7 @@ static void evt_1_denials(void **state)
 				    .denied_op = arg("exec")},
 		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
 		    "\"type\":\"exec\",\"count\":1,\"policy\":{\"decision\":\"deny\","
-		    "\"reason\":\"\",\"operation\":\"exec\",\"target\":\"\",\"final\":false,"
-		    "\"alternatives\":[]}}");
+		    "\"reason\":\"\",\"operation\":\"exec\",\"target\":\"\",\"final\":false}}");
 }
 
 static void pol_2_a_log_is_marked(void **state)

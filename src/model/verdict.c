@@ -94,10 +94,12 @@ void denial_format(const struct denial *d, struct jw *w)
 	jw_kstr(w, "operation", d->operation);
 	jw_kstr(w, "target", d->target);
 	jw_kbool(w, "final", d->final);
-	jw_key(w, "alternatives");
-	jw_arr(w);
-	for (size_t i = 0; i < d->alternatives.n; i++)
-		jw_str(w, d->alternatives.v[i]);
-	jw_arr_end(w);
+	if (d->alternatives.n > 0) {
+		jw_key(w, "alternatives");
+		jw_arr(w);
+		for (size_t i = 0; i < d->alternatives.n; i++)
+			jw_str(w, d->alternatives.v[i]);
+		jw_arr_end(w);
+	}
 	jw_obj_end(w);
 }

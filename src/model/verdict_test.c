@@ -90,7 +90,7 @@ static void exe_2_a_denial_has_one_body(void **state)
 	w = JW(&out);
 	denial_init(&d, &v, &op);
 	denial_format(&d, &w);
-	assert_non_null(strstr(out.data, "\"alternatives\":[]"));
+	assert_null(strstr(out.data, "alternatives"));
 	denial_done(&d);
 }
 

@@ -83,15 +83,18 @@ static int load_trusted(const char *path, struct buf *out, struct err *err)
 
 static int no_set(const struct policy_dirs *d, const char *name, struct err *err)
 {
+	cleanup_buf struct buf choices = {0};
 	struct strv list = {0};
 	const char *near;
 	int rc;
 
 	policy_list(d, true, &list);
 	near = list.n > 0 ? yaml_suggest(name, (const char *const *)list.v) : NULL;
-	rc = near == NULL ? err_set(err, E_NOT_FOUND, name, "no set '%s'", name)
-			  : err_set(err, E_NOT_FOUND, name, "no set '%s' (did you mean '%s'?)",
-				    name, near);
+	for (size_t i = 0; i < list.n; i++)
+		buf_addf(&choices, "%s%s", i == 0 ? "; choices: " : ", ", list.v[i]);
+	rc = err_set(err, E_NOT_FOUND, name, "no set '%s'%s%s%s%s", name,
+		     near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+		     near != NULL ? "'?)" : "", choices.len > 0 ? choices.data : "");
 	strv_done(&list);
 	return rc;
 }

@@ -93,16 +93,12 @@ static void load_default(struct loader *l, const struct yaml *y)
 
 static const struct {
 	const char *name, *other;
-	bool duration;
+	const char *unit; /* NULL: a duration */
 	int64_t low, high;
 } limits[POLICY_LIMITS] = {
-#define n false
-#define d true
 #define X(name, other, unit, low, high) {#name, other, unit, low, high},
 	POLICY_LIMIT_LIST(X)
 #undef X
-#undef n
-#undef d
 };
 
 const char *policy_limit_name(enum policy_limit l)
@@ -121,20 +117,20 @@ static void load_limit(struct loader *l, const struct yaml *y, unsigned i)
 			limits[i].name, limits[i].other);
 		return;
 	}
-	if (limits[i].duration) {
+	if (limits[i].unit == NULL) {
 		if (!value_text(l, limits[i].name, y, &text))
 			return;
 		if (json_duration_parse(text, &v, &err) < 0) {
 			problem(&l->p, y->line, y->column, "'%s': %s", limits[i].name, err.message);
 			return;
 		}
-	} else if (!value_int(l, limits[i].name, y, &v)) {
+	} else if (!value_number(l, limits[i].name, limits[i].unit, y, &v)) {
 		return;
 	}
 	if (v < limits[i].low || v > limits[i].high)
-		problem(&l->p, y->line, y->column, "'%s' is %lld to %lld%s", limits[i].name,
+		problem(&l->p, y->line, y->column, "'%s' is %lld to %lld %s", limits[i].name,
 			(long long)limits[i].low, (long long)limits[i].high,
-			limits[i].duration ? " ms" : "");
+			limits[i].unit != NULL ? limits[i].unit : "ms");
 	else
 		l->to->limit[i] = v;
 }

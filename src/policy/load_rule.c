@@ -40,12 +40,28 @@ static bool countable(struct loader *l, const struct yaml *y)
 	return l->patterns <= POLICY_MAX_PATTERNS && value_text(l, "item", y, &text);
 }
 
+/* A path that does not begin at the root: what was meant depends on how it begins. */
+static void relative_problem(struct loader *l, const struct yaml *y, const char *wrong)
+{
+	static const struct {
+		const char *begin, *meant;
+	} forms[] = {{"~/", "${HOME}/"}, {"./", "${WORKSPACE}/"}, {"", "**/"}};
+	unsigned i = 0;
+
+	while (strncmp(y->text, forms[i].begin, strlen(forms[i].begin)) != 0)
+		i++;
+	problem(&l->p, y->line, y->column, "'%.100s': %s (did you mean '%s%.100s'?)", y->text,
+		wrong, forms[i].meant, y->text + strlen(forms[i].begin));
+}
+
 static void add_path_to(struct loader *l, const struct yaml *y, struct strv *to)
 {
 	cleanup_free char *pattern = countable(l, y) ? value_expand(l, y, true) : NULL;
 	const char *wrong = pattern != NULL ? glob_check_path(pattern) : NULL;
 
-	if (wrong != NULL)
+	if (wrong != NULL && pattern[0] != '/' && strncmp(pattern, "**", 2) != 0)
+		relative_problem(l, y, wrong);
+	else if (wrong != NULL)
 		pattern_problem(l, y, wrong);
 	else if (pattern != NULL)
 		strv_add(to, pattern);

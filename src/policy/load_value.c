@@ -27,7 +27,8 @@ bool value_bool(struct loader *l, const char *key, const struct yaml *y, bool *o
 	return true;
 }
 
-bool value_int(struct loader *l, const char *key, const struct yaml *y, int64_t *out)
+bool value_number(struct loader *l, const char *key, const char *unit, const struct yaml *y,
+		  int64_t *out)
 {
 	char *end = NULL;
 	long long v = 0;
@@ -37,11 +38,18 @@ bool value_int(struct loader *l, const char *key, const struct yaml *y, int64_t 
 		v = strtoll(y->text, &end, 10);
 	}
 	if (end == NULL || *end != '\0' || errno != 0) {
-		problem(&l->p, y->line, y->column, "'%s' must be a number", key);
+		problem(&l->p, y->line, y->column, "'%s' must be a number%s%s%s", key,
+			unit != NULL ? " of " : "", unit != NULL ? unit : "",
+			unit != NULL ? ", without the unit" : "");
 		return false;
 	}
 	*out = v;
 	return true;
+}
+
+bool value_int(struct loader *l, const char *key, const struct yaml *y, int64_t *out)
+{
+	return value_number(l, key, NULL, y, out);
 }
 
 bool value_list(struct loader *l, const char *key, const struct yaml *y)

@@ -120,9 +120,9 @@ static void format_variables(const struct policy *p, struct strv *out)
 	const struct snapshot_span *allow = &p->head->env_allow;
 	cleanup_buf struct buf text = {0};
 
-	if (!p->head->has_env_allow)
+	if (allow->n == 0)
 		return;
-	buf_adds(&text, allow->n > 0 ? "variables " : "no variables");
+	buf_adds(&text, "variables ");
 	for (uint32_t i = 0; i < allow->n && i < VARIABLES_SHOWN; i++)
 		buf_addf(&text, "%s%s", i > 0 ? ", " : "", snapshot_pattern(p, allow->at + i));
 	if (allow->n > VARIABLES_SHOWN)

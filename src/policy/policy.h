@@ -76,23 +76,23 @@ bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir
 /* resource_limits of the policy. */
 /* clang-format off */
 #define POLICY_LIMIT_LIST(X) \
-	/* name, other name, unit (n number, d duration in ms), lowest, highest */ \
-	X(max_memory_mb, "memory_max_mb", n, 1, INT64_C(1) << 40) \
-	X(memory_swap_max_mb, NULL, n, 0, INT64_C(1) << 40) \
-	X(max_cpu_percent, "cpu_quota_percent", n, 1, 409600) \
-	X(cpu_period_us, NULL, n, 1000, 1000000) \
-	X(io_read_bps_max, NULL, n, 1, INT64_C(1) << 50) \
-	X(io_write_bps_max, NULL, n, 1, INT64_C(1) << 50) \
-	X(pids_max, NULL, n, 1, INT64_C(1) << 22) \
-	X(net_bandwidth_mbps, NULL, n, 1, 1000000) \
-	X(max_disk_mb, NULL, n, 1, INT64_C(1) << 40) \
-	X(max_network_mb, NULL, n, 1, INT64_C(1) << 40) \
-	X(command_timeout, NULL, d, 1, INT64_C(315360000000)) \
-	X(session_timeout, NULL, d, 1, INT64_C(315360000000)) \
-	X(idle_timeout, NULL, d, 1, INT64_C(315360000000)) \
-	X(max_commands, NULL, n, 1, INT64_C(1) << 40) \
-	X(max_file_ops, NULL, n, 1, INT64_C(1) << 40) \
-	X(max_net_ops, NULL, n, 1, INT64_C(1) << 40)
+	/* name, other name, unit of a number (NULL: a duration, in ms), lowest, highest */ \
+	X(max_memory_mb, "memory_max_mb", "MB", 1, INT64_C(1) << 40) \
+	X(memory_swap_max_mb, NULL, "MB", 0, INT64_C(1) << 40) \
+	X(max_cpu_percent, "cpu_quota_percent", "percent of one CPU", 1, 409600) \
+	X(cpu_period_us, NULL, "microseconds", 1000, 1000000) \
+	X(io_read_bps_max, NULL, "bytes per second", 1, INT64_C(1) << 50) \
+	X(io_write_bps_max, NULL, "bytes per second", 1, INT64_C(1) << 50) \
+	X(pids_max, NULL, "processes", 1, INT64_C(1) << 22) \
+	X(net_bandwidth_mbps, NULL, "megabits per second", 1, 1000000) \
+	X(max_disk_mb, NULL, "MB", 1, INT64_C(1) << 40) \
+	X(max_network_mb, NULL, "MB", 1, INT64_C(1) << 40) \
+	X(command_timeout, NULL, NULL, 1, INT64_C(315360000000)) \
+	X(session_timeout, NULL, NULL, 1, INT64_C(315360000000)) \
+	X(idle_timeout, NULL, NULL, 1, INT64_C(315360000000)) \
+	X(max_commands, NULL, "commands", 1, INT64_C(1) << 40) \
+	X(max_file_ops, NULL, "operations", 1, INT64_C(1) << 40) \
+	X(max_net_ops, NULL, "operations", 1, INT64_C(1) << 40)
 /* clang-format on */
 enum policy_limit {
 #define X(name, other, unit, low, high) POLICY_LIMIT_##name,
@@ -116,8 +116,12 @@ int policy_narrow_env(const struct policy *p, const struct strv *env, struct err
  * policy denies commands by default, and its environment.allow does not name it. */
 bool policy_drops_env(const struct policy *p, const char *name, size_t len);
 
-/* What is allowed instead, as short sentences; never how to change the policy. */
+/* What rules allow instead, as short sentences; never how to change the policy, and nothing where
+ * only a default allows. */
 void policy_alternatives(const struct policy *p, const struct op *op, struct strv *out);
+/* One sentence about the rules of the class that this version does not enforce, by name, with what
+ * to do; nothing is added where there are none. */
+void policy_unenforced(const struct policy *p, enum op_class class, struct buf *out);
 /* A few sentences about the policy for whoever works under it. */
 void policy_summary(const struct policy *p, struct strv *out);
 /* The whole policy as one JSON object, rules in the order in which they are tried. */

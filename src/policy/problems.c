@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
 #include "policy/source.h"
 #include <stdio.h>
 #include <string.h>
 
 #define LINES_MAX 200 /* the last one counts the rest */
 #define TEXT_LEN 400
+#define CHOICES_MAX 20 /* more of them are not listed */
 
 /* level: "error", "warning", or "notice" where --strict does not count either. */
 static void add(struct problems *p, const char *level, unsigned line, unsigned column,
@@ -55,12 +57,16 @@ void problem_unknown(struct problems *p, unsigned line, unsigned column, const c
 		     const char *word, const char *const *known)
 {
 	const char *near = yaml_suggest(word, known);
+	cleanup_buf struct buf choices = {0};
+	size_t n = 0;
 
-	if (near != NULL)
-		problem(p, line, column, "unknown %s '%.100s' (did you mean '%s'?)", what, word,
-			near);
-	else
-		problem(p, line, column, "unknown %s '%.100s'", what, word);
+	while (known[n] != NULL)
+		n++;
+	for (size_t i = 0; i < n && n <= CHOICES_MAX; i++)
+		buf_addf(&choices, "%s%s", i == 0 ? "; choices: " : ", ", known[i]);
+	problem(p, line, column, "unknown %s '%.100s'%s%s%s%s", what, word,
+		near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+		near != NULL ? "'?)" : "", choices.len > 0 ? choices.data : "");
 }
 
 int problems_done(struct problems *p)

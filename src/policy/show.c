@@ -5,14 +5,12 @@
 
 #define ALTERNATIVES 4
 #define PATTERNS_SHOWN 6
+#define NAMES_SHOWN 12
 
 static const char *const section[POLICY_RULE_CLASSES] = {
 	[OP_FILE] = "file_rules", [OP_EXEC] = "command_rules", [OP_NET] = "network_rules"};
 static const char *const word[POLICY_RULE_CLASSES] = {
 	[OP_FILE] = "files", [OP_EXEC] = "commands", [OP_NET] = "network"};
-
-static const char *const others[POLICY_RULE_CLASSES] = {
-	[OP_FILE] = "other files", [OP_EXEC] = "other commands", [OP_NET] = "other destinations"};
 
 static const char *const kinds[] = {"memfd", "deleted", "loader"};
 
@@ -119,8 +117,35 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 		strv_add(out, text.data != NULL ? text.data : "");
 		n++;
 	}
-	if (decision_permits((enum decision)c->fallback))
-		strv_add(out, others[class]);
+}
+
+void policy_unenforced(const struct policy *p, enum op_class class, struct buf *out)
+{
+	static const char *const remedy[POLICY_RULE_CLASSES] = {
+		[OP_FILE] = "nothing decides on single files yet, only a place that is denied as a "
+			    "whole is shut; keep files away from sessions by "
+			    "filesystem.blocked_paths of the server's configuration",
+		[OP_NET] = "nothing decides on connections yet; what a session can reach stands in "
+			   "its wall report",
+	};
+	const unsigned c = class == OP_DNS ? OP_NET : class;
+	const struct snapshot_class *rules = &p->head->class[c];
+	const uint32_t n = rules->rules.n;
+	/* without an interceptor nothing leaves a session: a mere default is no surprise */
+	const bool fallback = c == OP_FILE && !decision_permits((enum decision)rules->fallback);
+
+	if (remedy[c] == NULL || (n == 0 && !fallback))
+		return;
+	buf_addf(out, "%s rules are not enforced here: ", c == OP_FILE ? "file" : "network");
+	for (uint32_t i = 0; i < n && i < NAMES_SHOWN; i++)
+		buf_addf(out, "%s%s", i > 0 ? ", " : "",
+			 snapshot_text(p, snapshot_rule(p, c, i)->name));
+	if (n > NAMES_SHOWN)
+		buf_addf(out, " and %u more", n - NAMES_SHOWN);
+	if (fallback)
+		buf_addf(out, "%sdefault: %s", n > 0 ? ", " : "",
+			 decision_name((enum decision)rules->fallback));
+	buf_addf(out, "; %s", remedy[c]);
 }
 
 static const char *past(enum decision d)

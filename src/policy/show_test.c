@@ -110,8 +110,7 @@ static void exe_2_what_is_allowed_instead(void **state)
 	policy_alternatives(k.p, &write, &lines);
 	policy_alternatives(k.p, &dns, &lines);
 	policy_alternatives(k.p, &exec, &lines);
-	assert_int_equal(lines.n, 4);
-	assert_string_equal(lines.v[3], "other commands");
+	assert_int_equal(lines.n, 3);
 	assert_string_equal(lines.v[0], "read of /w/**");
 	assert_string_equal(lines.v[1], "a.example at 10.0.0.0/8 on port 1, 2-3 by udp");
 	assert_string_equal(lines.v[2], "a with arguments b");
@@ -126,13 +125,64 @@ static void exe_2_what_is_allowed_instead(void **state)
 		      "  - {name: e, commands: [y], decision: allow}\n",
 		 NULL);
 	policy_alternatives(k.p, &exec, &lines);
-	assert_int_equal(lines.n, 5);
+	assert_int_equal(lines.n, 4); /* and never more than these */
 	assert_string_equal(lines.v[0], "a, b, c, d, e, f");
-	assert_string_equal(lines.v[4], "other commands");
 	assert_string_equal(lines.v[1], "h, i, j, k, l, m and 1 more");
 	assert_string_equal(lines.v[2], "scripts /s");
 	strv_done(&lines);
 	kit_close(&k);
+}
+
+static void pol_4_a_default_that_allows_names_nothing(void **state)
+{
+	const struct op exec = {.class = OP_EXEC, .exec = {.path = "/x"}};
+	struct strv lines = {0};
+	struct kit k;
+
+	kit_open(&k, HEAD "command_rules: [{name: a, commands: [x], decision: deny}]\n", NULL);
+	policy_alternatives(k.p, &exec, &lines);
+	assert_int_equal(lines.n, 0);
+	kit_close(&k);
+}
+
+static void pol_7_rules_that_are_not_enforced_are_named(void **state)
+{
+	static const struct {
+		const char *text, *files, *net;
+	} rows[] = {
+		{HEAD "default: {files: allow, network: allow}\n", NULL, NULL},
+		{HEAD "default: {files: allow}\n", NULL, NULL},
+		{HEAD, "file rules are not enforced here: default: deny; ", NULL},
+		{HEAD "file_rules: [{name: a, paths: ['/a'], decision: deny},\n"
+		      "             {name: b, paths: ['/b'], decision: allow}]\n"
+		      "network_rules: [{name: n, ports: [1], decision: deny}]\n",
+		 "file rules are not enforced here: a, b, default: deny; ",
+		 "network rules are not enforced here: n; "},
+		{HEAD "default: {files: allow}\n"
+		      "file_rules: [{name: a, paths: ['/a'], decision: deny}]\n",
+		 "file rules are not enforced here: a; ", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *want[] = {rows[i].files, rows[i].net, rows[i].net, NULL};
+		static const enum op_class classes[] = {OP_FILE, OP_NET, OP_DNS, OP_EXEC};
+		struct kit k;
+
+		kit_open(&k, rows[i].text, NULL);
+		for (size_t c = 0; c < ARRAY_LEN(classes); c++) {
+			cleanup_buf struct buf out = {0};
+
+			policy_unenforced(k.p, classes[c], &out);
+			if (want[c] == NULL ? out.len > 0
+					    : out.data == NULL || strncmp(out.data, want[c],
+									  strlen(want[c])) != 0)
+				fail_msg("%s: %s", rows[i].text,
+					 out.data != NULL ? out.data : "nothing");
+			if (want[c] != NULL && c == 0)
+				assert_non_null(strstr(out.data, "filesystem.blocked_paths"));
+		}
+		kit_close(&k);
+	}
 }
 
 /* None is empty or says more than the rule. */
@@ -146,8 +196,7 @@ static void exe_2_what_is_allowed_instead_is_whole(void **state)
 		"programs of kind memfd, loader",
 		"a as deleted",
 		"b with arguments like ^x$",
-		"c with arguments y or like ^x$",
-		"other commands"};
+		"c with arguments y or like ^x$"};
 	struct strv lines = {0};
 	struct kit k;
 
@@ -180,6 +229,8 @@ int main(void)
 		cmocka_unit_test(pol_7_a_long_policy_has_a_short_summary),
 		cmocka_unit_test(exe_2_what_is_allowed_instead),
 		cmocka_unit_test(exe_2_what_is_allowed_instead_is_whole),
+		cmocka_unit_test(pol_4_a_default_that_allows_names_nothing),
+		cmocka_unit_test(pol_7_rules_that_are_not_enforced_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

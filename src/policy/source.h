@@ -105,6 +105,9 @@ void rule_done(struct source_rule *r);
 bool value_text(struct loader *l, const char *key, const struct yaml *y, const char **out);
 bool value_bool(struct loader *l, const char *key, const struct yaml *y, bool *out);
 bool value_int(struct loader *l, const char *key, const struct yaml *y, int64_t *out);
+/* The same for a number of something: "MB". */
+bool value_number(struct loader *l, const char *key, const char *unit, const struct yaml *y,
+		  int64_t *out);
 bool value_list(struct loader *l, const char *key, const struct yaml *y);
 /* Replaces ${NAME}; the values are escaped for a pattern if glob is set. NULL: reported. */
 char *value_expand(struct loader *l, const struct yaml *y, bool glob);

@@ -14,17 +14,28 @@ static void format_list(const struct strv *list, struct jw *w)
 static void format_policy(struct session *s, struct jw *w)
 {
 	const struct policy *p = session_policy(s);
-	struct strv summary = {0};
+	static const enum op_class classes[] = {OP_FILE, OP_NET};
+	struct strv summary = {0}, unenforced = {0};
 
 	if (p != NULL)
 		policy_summary(p, &summary);
+	for (size_t i = 0; p != NULL && i < ARRAY_LEN(classes); i++) {
+		cleanup_buf struct buf text = {0};
+
+		policy_unenforced(p, classes[i], &text);
+		if (text.len > 0)
+			strv_add(&unenforced, text.data);
+	}
 	jw_obj(w);
 	jw_kstr(w, "name", s->policy_name);
 	jw_kstr(w, "version", s->policy_version);
 	jw_key(w, "summary");
 	format_list(&summary, w);
+	jw_key(w, "unenforced");
+	format_list(&unenforced, w);
 	jw_obj_end(w);
 	strv_done(&summary);
+	strv_done(&unenforced);
 }
 
 static void format_queue(const struct session *s, struct jw *w)

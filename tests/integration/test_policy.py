@@ -258,7 +258,16 @@ def test_pol_5_shipped_policies_are_valid_without_a_warning(at):
         f"version: 1\nname: package-registries\nkind: domains\nitems: [{REGISTRY}]\n"
     )
     r = at("validate", "--strict")
-    assert (r.returncode, r.stderr) == (0, "")
+    assert r.returncode == 0
+    # nothing is wrong with them; what is not enforced yet is said
+    assert re.findall(r"^agentsh: policy '(\w+)': (\w+) rules are not enforced here: (\S+),", r.stderr, re.M) == [
+        ("ci", "file", "deny-secrets"),
+        ("ci", "network", "deny-metadata"),
+        ("default", "file", "deny-secrets"),
+        ("default", "network", "deny-metadata"),
+        ("strict", "file", "deny-secrets"),
+    ]
+    assert len(r.stderr.splitlines()) == 5 and r.stderr.count("filesystem.blocked_paths") == 3
     assert r.stdout.splitlines() == [
         f"The policy '{n}' is valid." for n in ("ci", "default", "doctor", "observe", "strict")
     ]
@@ -355,6 +364,42 @@ def test_pol_5_validate_reports_everything_with_its_place(at):
     r = at("validate", "--json", "bad")
     got = json.loads(r.stdout)["policies"][0]
     assert got["valid"] is False and len(got["problems"]) == 2 and r.returncode == 125
+
+
+def test_pol_5_an_error_is_printed_once_with_the_choices(at):
+    (at.dir / "bad.yaml").write_text(
+        "version: 1\nname: bad\nfile_rules:\n  - {name: a, paths: [.env], decision: block}\n"
+        "  - {name: b, paths: ['@none'], decision: deny}\nresource_limits: {max_memory_mb: 2GB}\n"
+    )
+    r = at("validate", "bad")
+    place = f"{at.dir}/bad.yaml"
+    assert (r.returncode, r.stdout) == (125, "")
+    assert r.stderr.splitlines() == [
+        f"{place}:4:40: error: unknown decision 'block'; choices: allow, deny, approve, log",
+        f"{place}:4:23: error: '.env': a path pattern begins with '/' or '**/' (did you mean '**/.env'?)",
+        f"{place}:5:23: error: there is no set 'none'; choices: git-control, secrets",
+        f"{place}:6:34: error: 'max_memory_mb' must be a number of MB, without the unit",
+    ]
+    (at.dir / "bad.yaml").write_text(
+        "version: 1\nname: bad\nfile_rules:\n\t- {name: a, paths: ['/a'], decision: deny}\n"
+    )
+    r = at("validate", "bad")
+    assert r.returncode == 125
+    assert r.stderr == f"{place}:4:1: error: a tab stands here: YAML is indented with spaces\n"
+    r = at("validate", "none-such")  # what stands in no report is still said
+    assert r.returncode == 125 and r.stderr.startswith("agentsh: E_BAD_REQUEST: no policy 'none-such'; there is ")
+
+
+def test_pol_7_test_says_what_is_not_enforced(at):
+    r = at("test", "--policy", "default", "file", "read", "/workspace/.env")
+    assert r.stderr.startswith("agentsh: policy 'default': file rules are not enforced here: deny-secrets, ")
+    assert r.stderr.count("\n") == 1 and "filesystem.blocked_paths" in r.stderr
+    for words in (["net", "a.example:443"], ["dns", "a.example"]):
+        r = at("test", "--policy", "default", "--json", *words)
+        assert json.loads(r.stdout)["decision"]
+        assert r.stderr.startswith("agentsh: policy 'default': network rules are not enforced here: deny-metadata, ")
+    assert at("test", "--policy", "default", "exec", "id").stderr == ""
+    assert at("test", "--policy", "observe", "file", "read", "/x").stderr == ""
 
 
 def test_pol_5_a_set_that_is_nearly_right_is_proposed(at):
@@ -527,7 +572,7 @@ def test_pol_5_the_examples_of_the_manual_are_valid(at):
     assert len(blocks) == 2
     (at.dir / "example.yaml").write_text(blocks[0])
     r = at("validate", "--strict", "example")
-    assert (r.returncode, r.stderr) == (0, "")
+    assert r.returncode == 0 and not re.search("error:|warning:|notice:", r.stderr)
     assert decide(at, "example", "exec", "rm", "-fr", "build")["rule"] == "removal"
     (at.dir / "sets/mirrors.yaml").write_text(blocks[1])
     (at.dir / "uses.yaml").write_text(

@@ -101,7 +101,8 @@ def denied(answer, rule, target):
     error = answer.json["error"]
     assert error["code"] == "E_POLICY_DENIED"
     policy = error["policy"]
-    assert set(policy) == {"rule", "reason", "operation", "target", "final", "alternatives"}
+    assert set(policy) - {"alternatives"} == {"rule", "reason", "operation", "target", "final"}
+    assert policy.get("alternatives") != []  # real ones, or none at all
     assert (policy["rule"], policy["target"]) == (rule, target), policy
     assert policy["reason"] and policy["operation"]
     return policy
@@ -511,6 +512,25 @@ def test_pol_7_effective_without_a_name_is_the_only_session(policies):
     s.session()
     r = s.cli("policy", "show", "--effective")
     assert r.returncode == 125 and b"2 sessions" in r.stderr
+
+
+def test_pol_7_run_says_which_rules_are_not_enforced(policies):
+    s = policies(start=False)
+    s.merge(s.config, {"sandbox": {"allow_unenforced": [*LIMITS, "file_rules"]}})
+    s.start()
+    write(s.policies, "loose", text="version: 1\nname: loose\ndefault: {files: allow}\n"
+          "file_rules: [{name: no-env, paths: ['**/.env'], decision: deny}]\n"
+          "network_rules: [{name: no-web, ports: [80], decision: deny}]\n")  # fmt: skip
+    r = s.cli("run", "--workspace", s.workspace(), "--policy", "loose", "--", "echo", "hello")
+    assert (r.returncode, r.stdout) == (0, b"hello\n")
+    files, net = r.stderr.decode().splitlines()
+    assert files.startswith("agentsh: policy 'loose': file rules are not enforced here: no-env; ")
+    assert "filesystem.blocked_paths" in files
+    assert net.startswith("agentsh: policy 'loose': network rules are not enforced here: no-web; ")
+    record = s.session(policy="loose").record
+    assert [f"agentsh: policy 'loose': {x}" for x in record["policy"]["unenforced"]] == [files, net]
+    r = s.cli("run", "--workspace", s.workspace(), "--policy", "observe", "--", "echo", "hello")
+    assert (r.returncode, r.stderr) == (0, b"")
 
 
 def test_pol_7_policies_are_listed(policies):
