@@ -137,6 +137,17 @@ static int check_wish(struct job *j, struct err *err)
 	return check_room(j, err);
 }
 
+/* What no configuration can let be missing: the client asked for it by itself. */
+static int check_asked(const struct job *j, struct err *err)
+{
+	static const enum wall none[] = {WALL_file_rules, WALL_network_rules};
+
+	for (size_t i = 0; i < ARRAY_LEN(none); i++)
+		if (j->ask->required & UINT64_C(1) << none[i])
+			return wall_refuse(none[i], err);
+	return 0;
+}
+
 static int choose_policy(struct job *j, struct err *err)
 {
 	const struct config *c = &j->l->settings.config;
@@ -149,7 +160,9 @@ static int choose_policy(struct job *j, struct err *err)
 		r = check_unenforced(j, err);
 	if (r == 0)
 		r = check_rules(j, err);
-	return r < 0 ? r : policies_cover(&j->policy, j->ask, err);
+	if (r == 0)
+		r = policies_cover(&j->policy, j->ask, err);
+	return r < 0 ? r : check_asked(j, err);
 }
 
 /* Exactly one proof. With auth.type none a TCP connection speaks for server.auth.none_as; on a

@@ -125,7 +125,7 @@ struct launcher_create {
 	/* What the session may use, 0: as the server says; the launcher lowers them to its own. */
 	uint64_t max_memory_mb, max_cpu_percent, pids_max, max_disk_mb, io_read_bps_max,
 		io_write_bps_max;
-	uint64_t required; /* 1 << WALL_…: limits that the client itself asked for */
+	uint64_t required; /* 1 << WALL_…: what the client itself asked for */
 	/* What the policy must cover; the names of the variables are enough. */
 	struct strv domains, ports, variables;
 };

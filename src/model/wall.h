@@ -36,6 +36,9 @@ struct wall_report {
 /* Whether a list names the wall, by its own name or that word. */
 bool wall_listed(const struct strv *list, enum wall w);
 
+/* The refusal of a request that needs a wall which this version cannot raise: E_ENFORCEMENT with
+ * what asked for it and the remedy. w is file_rules or network_rules. */
+int wall_refuse(enum wall w, struct err *err);
 const char *wall_name(enum wall w);
 const char *wall_state_name(enum wall_state s);
 void wall_report_init(struct wall_report *r);

@@ -88,16 +88,22 @@ static int64_t narrower(int64_t a, int64_t b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* 1 << WALL_… of the limits that the client asks for by itself: without them it gets no session. */
+/* 1 << WALL_… of what the client asks for by itself: without them it gets no session. */
 static uint64_t required_by(const struct session_wish *w)
 {
 	const struct {
 		int64_t value;
 		enum wall wall;
 	} rows[] = {
-		{w->max_memory_mb, WALL_memory_limit}, {w->max_cpu_percent, WALL_cpu_limit},
-		{w->pids_max, WALL_pids_limit},	       {w->io_read_bps_max, WALL_io_limit},
+		{w->max_memory_mb, WALL_memory_limit},
+		{w->max_cpu_percent, WALL_cpu_limit},
+		{w->pids_max, WALL_pids_limit},
+		{w->io_read_bps_max, WALL_io_limit},
 		{w->io_write_bps_max, WALL_io_limit},
+		{w->max_file_ops, WALL_file_rules},
+		{w->max_net_ops, WALL_network_rules},
+		{(int64_t)(w->allowed_domains.n + w->blocked_domains.n + w->allowed_ports.n),
+		 WALL_network_rules},
 	};
 	uint64_t walls = 0;
 
@@ -167,15 +173,7 @@ static void set_network_limit(struct session *s)
 
 static void set_own_walls(struct session *s)
 {
-	const struct session_wish *c = &s->config;
-
 	set_network_limit(s);
-	if (c->allowed_domains.n + c->blocked_domains.n + c->allowed_ports.n > 0 &&
-	    ours(s, WALL_network_rules))
-		wall_set(&s->walls, WALL_network_rules, WALL_UNAVAILABLE,
-			 "network: asked for (%zu domains, %zu ports), this version cannot enforce "
-			 "it",
-			 c->allowed_domains.n + c->blocked_domains.n, c->allowed_ports.n);
 	wall_set(&s->walls, WALL_env_filter, WALL_UP,
 		 "built from an allow-list, without the server's own variables");
 }

@@ -262,6 +262,9 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 	else if (!s->registered || !s->settled || s->over)
 		r = err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			    s->id);
+	else if (patch->max_file_ops > 0 || patch->max_net_ops > 0)
+		r = wall_refuse(patch->max_file_ops > 0 ? WALL_file_rules : WALL_network_rules,
+				&err);
 	else
 		r = session_policy_env(s, &patch->environment, who->request_id, &err);
 	if (r < 0) {

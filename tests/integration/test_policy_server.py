@@ -122,8 +122,6 @@ CAPPED = [
     ("resource_limits.io_write_bps_max", 40000001, 40000000),
     ("resource_limits.command_timeout", "61s", "1m"),
     ("limits.max_commands", 51, 50),
-    ("limits.max_file_ops", 1001, 1000),
-    ("limits.max_net_ops", 101, 100),
 ]
 
 
@@ -199,9 +197,16 @@ def test_ses_3_what_is_beyond_the_policy_is_refused(shared, wish, rule, target):
 
 
 def test_ses_3_what_the_policy_has_is_given(shared):
-    a = as_agent(shared, {"network": {"allowed_domains": ["mirror.example"], "allowed_ports": [443, 8000]},
-                          "environment": {"APP_X": "1", "LANG": "C"}})  # fmt: skip
+    # within the policy, and yet there is no network to have it in
+    a = as_agent(shared, {"network": {"allowed_domains": ["mirror.example"], "allowed_ports": [443, 8000]}})
+    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "network_rules"), a.body
+    for limit, wall in (("max_file_ops", "file_rules"), ("max_net_ops", "network_rules")):
+        a = as_agent(shared, {"limits": {limit: 50}})
+        assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", wall), a.body
+    a = as_agent(shared, {"environment": {"APP_X": "1", "LANG": "C"}})
     assert a.status == 201, a.body
+    # what the policy itself sets stays, and is shown
+    assert a.json["config"]["limits"] == {"max_commands": 50, "max_file_ops": 1000, "max_net_ops": 100}
     assert a.json["environment"]["APP_X"] == "1"
     shared.call("DELETE", f"/api/v1/sessions/{a.json['id']}")
 

@@ -241,12 +241,38 @@ def test_ses_3_a_policy_must_exist_and_be_enforceable(server):
     assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules")
 
 
-def test_ses_3_what_cannot_be_enforced_is_said_so(server):
-    s = server.session(network={"allowed_domains": ["github.com"]})
-    walls = {w["wall"]: w for w in s.record["enforcement"]}
-    assert walls["network_rules"]["state"] == "unavailable", walls["network_rules"]
-    assert walls["cpu_limit"]["state"] == "absent"
-    assert s.record["config"]["network"]["allowed_domains"] == ["github.com"]
+UNHELD = [
+    ({"network": {"allowed_domains": ["github.com"]}}, "network_rules"),
+    ({"network": {"blocked_domains": ["github.com"]}}, "network_rules"),
+    ({"network": {"allowed_ports": [443]}}, "network_rules"),
+    ({"limits": {"max_net_ops": 1}}, "network_rules"),
+    ({"limits": {"max_file_ops": 1}}, "file_rules"),
+]
+
+
+@pytest.mark.parametrize(
+    ("wish", "wall"), UNHELD, ids=[f"{k}.{n}" for w, _ in UNHELD for k, v in w.items() for n in v]
+)
+def test_ses_3_what_nothing_can_hold_is_refused(server, wish, wall):
+    a = server.post("/api/v1/sessions", {"id": "unheld", "workspace": str(server.workspace()), **wish})
+    assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", wall), a.body
+    assert "leave" in a.json["error"]["message"]
+    assert server.get("/api/v1/sessions/unheld").status == 404
+    if "limits" in wish:
+        s = server.session()
+        a = server.call("PATCH", s.path, {**wish, "timeout": "1m"})
+        assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", wall), a.body
+        assert s.get()["config"]["timeout"] != "1m"
+        s.destroy()
+
+
+def test_ses_3_what_asks_for_nothing_is_given(server):
+    none = {"allowed_domains": [], "blocked_domains": [], "allowed_ports": []}
+    s = server.session(network=none, limits={"max_file_ops": 0, "max_net_ops": 0, "max_commands": 7})
+    walls = {w["wall"]: w["state"] for w in s.record["enforcement"]}
+    assert walls["network_rules"] == walls["cpu_limit"] == "absent"
+    assert s.record["config"]["limits"] == {"max_commands": 7, "max_file_ops": 0, "max_net_ops": 0}
+    assert server.call("PATCH", s.path, {"limits": {"max_file_ops": 0, "max_commands": 6}}).status == 200
     s.destroy()
 
 
