@@ -3,6 +3,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -187,7 +188,7 @@ bool tree_await_own(int limit_ms)
 /* Kills the caller's own children at once: whatever they leave becomes its own. Those that are
  * stopped first are many where each forks and ends, and every look takes longer. Returns how many
  * are not in *seen yet. */
-static size_t kill_children(struct pids *seen)
+static size_t kill_children(struct pids *seen, pid_t except)
 {
 	static const struct pids none;
 	const struct tree_root self = {.pid = getpid()};
@@ -196,7 +197,7 @@ static size_t kill_children(struct pids *seen)
 
 	now.n = proc_children(self.pid, &now.v);
 	for (size_t i = 0; i < now.n; i++)
-		if (!has(seen, now.v[i])) {
+		if (now.v[i] != except && !has(seen, now.v[i])) {
 			send(now.v[i], SIGKILL, &none, &self);
 			fresh++;
 		}
@@ -207,7 +208,7 @@ static size_t kill_children(struct pids *seen)
 	return fresh;
 }
 
-bool tree_end_own(int limit_ms)
+bool tree_end_own(int limit_ms, pid_t except)
 {
 	cleanup_fd int self = proc_pidfd(getpid());
 	const struct tree_root root = {getpid(), self};
@@ -216,10 +217,11 @@ bool tree_end_own(int limit_ms)
 	bool ended = false;
 
 	while (!ended) {
-		const bool fresh = kill_children(&seen) > 0;
+		const bool fresh = kill_children(&seen, except) > 0;
 
 		if (!fresh)
-			ended = tree_kill_round(&root) == 0;
+			ended = tree_kill_round(&root) <=
+				(except != 0 && kill(except, 0) < 0 && errno == EPERM);
 		if (ended || now_ms() >= until)
 			break;
 		if (!fresh)

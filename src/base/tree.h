@@ -25,5 +25,6 @@ void tree_leave_dead(void);
 /* Waits until nothing below the calling process lives. False: something still does. */
 bool tree_await_own(int limit_ms);
 /* Ends everything below the calling process, a subreaper that starts nothing
- * meanwhile. False: something still lives after limit_ms. */
-bool tree_end_own(int limit_ms);
+ * meanwhile. One child that cannot be signalled may be left out (0: none). False: something still
+ * lives after limit_ms. */
+bool tree_end_own(int limit_ms, pid_t except);

@@ -175,14 +175,14 @@ static void exe_4_a_subreaper_ends_its_own(void **state)
 			      (char *)NULL);
 			_exit(2);
 		}
-		if (read(ready[0], &c, 1) != 1 || !tree_end_own(20000))
+		if (read(ready[0], &c, 1) != 1 || !tree_end_own(20000, 0))
 			_exit(2);
 		/* they are zombies now, every one of them ours; the shell that left the other
 		 * behind may have ended by itself */
 		while (wait(&status) > 0)
 			if (status != 0 && status != SIGKILL)
 				_exit(3);
-		_exit(errno == ECHILD && tree_end_own(0) ? 0 : 4);
+		_exit(errno == ECHILD && tree_end_own(0, 0) ? 0 : 4);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -215,7 +215,7 @@ static void exe_4_children_that_die_at_once(void **state)
 		if (pid == 0)
 			be_swift();
 		sched_yield();
-		assert_true(tree_end_own(20000));
+		assert_true(tree_end_own(20000, 0));
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_int_equal(status, SIGKILL);
 	}

@@ -148,6 +148,11 @@ uint64_t journal_acked(const struct journal *j)
 	return pos == ~not_pos && pos <= j->head ? pos : j->acked;
 }
 
+uint64_t journal_room(const struct journal *j)
+{
+	return j->size - (j->head - journal_acked(j));
+}
+
 static void write_filler(struct journal *j, uint64_t at, uint64_t rest)
 {
 	struct record r = {RECORD_FILLER | (uint32_t)rest, 0, at};

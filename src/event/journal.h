@@ -36,6 +36,7 @@ void journal_close(struct journal *j);
 int journal_append(struct journal *j, const struct event *e, uint64_t *end, struct err *err);
 uint64_t journal_head(const struct journal *j);
 uint64_t journal_acked(const struct journal *j);
+uint64_t journal_room(const struct journal *j); /* bytes that are free now */
 /* Counts a drop; the next successful append is preceded by an events_dropped event with the count.
  */
 void journal_count_drop(struct journal *j);

@@ -174,6 +174,7 @@ TABLE(leader_exit,
 #define launcher_idle_fields msg_empty_fields
 #define launcher_ready_fields msg_empty_fields
 #define warden_bell_fields msg_empty_fields
+#define init_ended_fields msg_empty_fields
 #define warden_ack_fields warden_acks_fields
 #define leader_empty_fields leader_exit_fields
 #define leader_spawn_fields init_spawn_fields

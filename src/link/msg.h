@@ -69,6 +69,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   2, 3) \
 	X(init_spawn,         41, WARDEN, INIT,  IN_OPEN, OPEN,   4, 5) \
 	X(init_failed,        42, INIT, WARDEN,  IN_ANY,  ENDING, 0, 0) \
+	X(init_ended,         43, INIT, WARDEN,  IN_OPEN, OPEN,   0, 0) \
 	/* leader <-> warden. started: pidfd of the command; empty: no child is left; spawn: the \
 	 * next command's stdin, stdout, stderr[, the program]. */ \
 	X(leader_started,     50, LEADER, WARDEN, IN_NEW | IN_OPEN, OPEN, 1, 1) \

@@ -269,8 +269,8 @@ int sandbox_init_main(int link_fd, int plan_fd, int orders_fd)
 		send_failed(&l, &err);
 	inside_done(&in);
 	if (r == 0) {
-		leader_serve(link_fd, &in.walls_of_commands);
-		if (!in.walls_of_commands.swept)
+		leader_serve(&l, &in.walls_of_commands);
+		if (in.walls_of_commands.sweeper == 0)
 			leader_end_children(&in.walls_of_commands);
 	}
 	link_done(&l);

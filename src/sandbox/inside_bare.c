@@ -384,7 +384,7 @@ static int leave_sweeper(struct inside *in, struct err *err)
 		return err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
 	if (kill(pid, 0) == 0 || errno != EPERM)
 		return err_set(err, E_ENFORCEMENT, NULL, "a signal to the sweeper is not refused");
-	in->walls_of_commands.swept = true;
+	in->walls_of_commands.sweeper = pid;
 	return 0;
 }
 

@@ -6,7 +6,7 @@
  *
  * A leader that dies is noticed by the warden (end of its link), a spare one that dies (a command
  * may kill everything that has its uid) by init; a spawn that it had not yet read is still there
- * for the next. */
+ * for the next. What a dead leader led has become init's: the warden asks init to end it all. */
 #include "sandbox/leader.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -35,7 +35,7 @@ void leader_end_children(const struct command_walls *walls)
 	if (!walls->bare)
 		return;
 	tree_leave_dead();
-	tree_end_own(CHILDREN_END_MS);
+	tree_end_own(CHILDREN_END_MS, walls->sweeper);
 }
 
 /* ---- the leader ---- */
@@ -170,7 +170,8 @@ static int watch_children(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+	if (sigaction(SIGCHLD, &plain, NULL) < 0 || signal(INIT_END_ALL, SIG_DFL) == SIG_ERR ||
+	    sigprocmask(SIG_SETMASK, &set, NULL) < 0)
 		return -1;
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
@@ -326,10 +327,46 @@ static void refuse(int link_fd, int errnum)
 	buf_done(&from.in);
 }
 
-void leader_serve(int link_fd, const struct command_walls *walls)
+static volatile sig_atomic_t end_asked;
+
+static void on_end_asked(int sig)
 {
+	end_asked = sig;
+}
+
+/* kill(-1) of a PID namespace's init meets no fork that is under way. */
+static void end_all(struct link *l, const struct command_walls *walls)
+{
+	end_asked = 0;
+	if (getpid() == 1) {
+		kill(-1, SIGKILL);
+		while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
+			;
+	} else {
+		tree_end_own(CHILDREN_END_MS, walls->sweeper);
+	}
+	link_send(l, MSG_init_ended, 0, &(struct msg_empty){0}, NULL, 0, NULL);
+}
+
+/* INIT_END_ALL comes only while init waits; *open is the mask for that. */
+static void take_end_signal(sigset_t *open)
+{
+	const struct sigaction act = {.sa_handler = on_end_asked};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, INIT_END_ALL);
+	sigprocmask(SIG_BLOCK, &set, open);
+	sigaction(INIT_END_ALL, &act, NULL);
+}
+
+void leader_serve(struct link *l, const struct command_walls *walls)
+{
+	const int link_fd = l->fd;
+	sigset_t open;
 	int spare = -1;
 
+	take_end_signal(&open);
 	for (;;) {
 		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}};
 
@@ -339,8 +376,13 @@ void leader_serve(int link_fd, const struct command_walls *walls)
 		 * does. */
 		p[0].events = spare == -1 ? POLLIN : 0;
 		p[1].fd = spare;
-		while (poll(p, ARRAY_LEN(p), -1) == -1)
+		while (end_asked == 0 && ppoll(p, ARRAY_LEN(p), NULL, &open) == -1)
 			;
+		if (end_asked != 0) {
+			end_all(l, walls);
+			mem_cleanup_fd(&spare);
+			continue;
+		}
 		if ((p[0].revents & ~POLLIN) != 0)
 			return;
 		if (spare != -1) {

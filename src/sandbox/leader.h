@@ -12,14 +12,15 @@ struct command_walls {
 	struct oom oom;
 	uint64_t secret; /* of our own clone, see seccomp.h; 0: the filter has none */
 	bool bare;	 /* no PID namespace: who leaves ends what is below it */
-	bool swept;	 /* when init ends, all is ended: see inside_bare.c */
+	pid_t sweeper;	 /* init's child that ends all when init ends: see inside_bare.c; 0: none */
 };
 
 /* For a process of a bare session that ends: in the others the kernel sees to it. */
 void leader_end_children(const struct command_walls *walls);
-/* init, once READY is sent: keeps a leader waiting for the next spawn; returns when the link
- * closes. */
-void leader_serve(int link_fd, const struct command_walls *walls);
+/* init, once READY is sent: keeps a leader waiting for the next spawn, and ends everything when the
+ * warden asks for it (INIT_END_ALL); returns when the link closes. */
+struct link;
+void leader_serve(struct link *l, const struct command_walls *walls);
 
 /* Where and why a start failed. */
 struct launch_failure {

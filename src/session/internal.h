@@ -384,6 +384,9 @@ void command_on_refused(struct session *s, const struct warden_refused *m);
 void command_on_result(struct session *s, struct warden_result *m);
 /* Ends it without a result. refusal NULL: observers get an answer with the error in it. */
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse);
+/* session.c: it was sent to its warden, and no result will come. Killed if the journal shows its
+ * start (or cannot be read), else lost: it was never handed to a leader. */
+void command_end_unknown(struct command *c, const char *why);
 
 /* output.c */
 void command_measure(

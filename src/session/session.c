@@ -238,18 +238,32 @@ static void save_end(struct session *s)
 	store_after(s->ss->deps.store, end_saved, session_ref(s));
 }
 
-/* The kernel ended it with its session. */
-static void die_with_session(struct command *c)
+void command_end_unknown(struct command *c, const char *why)
 {
-	c->signal = SIGKILL;
-	c->exit_code = 128 + SIGKILL;
-	c->out.duration_us = sessions_now(c->s->ss) - c->started_us;
+	struct err err = {0};
+	/* Without the journal it is not known whether a leader was told. */
+	const bool handed = c->started_us != 0 || c->s->ring == NULL;
+
+	if (!handed) {
+		err_set(&err, E_UNAVAILABLE, c->id, "it was not started and will not be: %s", why);
+		command_end(c, COMMAND_LOST, &err, false);
+		return;
+	}
+	if (c->exit_code < 0) { /* the kernel ended it with its session */
+		c->signal = SIGKILL;
+		c->exit_code = 128 + SIGKILL;
+		if (c->started_us != 0)
+			c->out.duration_us = sessions_now(c->s->ss) - c->started_us;
+	}
+	err_set(&err, E_COMMAND_KILLED, c->id, "ended without a result; it may have run: %s", why);
+	command_end(c, COMMAND_KILLED, &err, false);
 }
 
 /* What a command gets whose session ends under it. */
 static void end_command(struct command *c)
 {
 	struct session *s = c->s;
+	cleanup_free char *reason = NULL;
 	struct err why = {0};
 
 	if (!c->sent && !c->recovered) {
@@ -259,16 +273,11 @@ static void end_command(struct command *c)
 		command_end(c, COMMAND_KILLED, &why, true);
 		return;
 	}
-	if (s->failure != NULL)
-		err_set(&why, E_UNAVAILABLE, s->id, "the session failed: %s", s->failure);
-	else
-		err_set(&why, E_UNAVAILABLE, s->id,
-			"the session ended before its result was known");
 	if (c->recovered)
 		answer_recall(c);
-	if (c->started_us != 0 && c->exit_code < 0)
-		die_with_session(c);
-	command_end(c, c->started_us != 0 ? COMMAND_KILLED : COMMAND_LOST, &why, false);
+	if (s->failure != NULL)
+		reason = mem_printf("the session failed: %s", s->failure);
+	command_end_unknown(c, reason != NULL ? reason : "the session ended");
 }
 
 static void end_commands(struct session *s)

@@ -179,23 +179,6 @@ static void count_execs(struct session *s, const struct exec_counts *now)
 	metrics_execs(m, METRIC_EXEC_FAILED, grown(&last->failed, now->failed));
 }
 
-/* The warden does not know it: it never ran. If the journal says that it did, its result is still
- * on its way (it waits for room in the ring). */
-static void lose(struct command *c)
-{
-	struct err why = {0};
-
-	answer_recall(c);
-	if (c->started_us != 0) {
-		command_on_started(c, (uint64_t)c->started_us);
-		return;
-	}
-	err_set(&why, E_UNAVAILABLE, c->id,
-		"the server stopped before it could be started or its result was lost; it was not "
-		"run again");
-	command_end(c, COMMAND_LOST, &why, false);
-}
-
 /* The warden has told all that it knows. */
 static void settled(struct session *s)
 {
@@ -207,8 +190,11 @@ static void settled(struct session *s)
 		session_send_end(s);
 	} else {
 		TAILQ_FOREACH (c, &s->commands, next)
-			if (c->recovered && !c->over && !c->sent)
-				lose(c);
+			if (c->recovered && !c->over &&
+			    !c->sent) { /* the warden does not know it */
+				answer_recall(c);
+				command_end_unknown(c, "the server stopped");
+			}
 	}
 	sessions_check_ready(s->ss);
 }

@@ -121,6 +121,6 @@ void bare_end(const struct bare *b)
 	if (b == NULL)
 		return;
 	tree_leave_dead();
-	if (!tree_await_own(SWEEP_MS) && !tree_end_own(END_CHILDREN_MS))
+	if (!tree_await_own(SWEEP_MS) && !tree_end_own(END_CHILDREN_MS, 0))
 		log_warn("some processes of the session do not die");
 }

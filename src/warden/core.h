@@ -38,6 +38,7 @@ struct warden {
 	int init_pidfd;
 	struct watch *suspicion;
 	char *suspect; /* a dead leader, while init may be found dead */
+	bool sweeping; /* init was asked to end all that runs; nothing is started meanwhile */
 	bool ready, init_dead;
 	int root_fd, null_fd;
 	struct strv walls;
@@ -71,8 +72,8 @@ void warden_greet(struct warden *w);
 void warden_end(struct warden *w, const char *reason);
 /* Execs that happened, into the journal. */
 void warden_take_execs(struct warden *w);
-/* The leader of this command died unasked: the session fails, as init's victim if init is dead as
- * well. */
+/* The leader of this command died unasked: with init, and then the session fails; else by a command
+ * (kill -9 -1), and then everything that runs is ended and told as killed. The session goes on. */
 void warden_suspect(struct warden *w, const char *command_id);
 /* Ends because something broke. The first reason counts. */
 void warden_fail(struct warden *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

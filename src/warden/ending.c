@@ -37,14 +37,16 @@ static struct event event_of(const struct run *r, enum event_type type)
 			      .command_line = r->line};
 }
 
-void run_tell_start(struct run *r)
+void run_record_start(struct run *r)
 {
 	struct event e = event_of(r, EVENT_command_started);
 
-	e.time_us = (uint64_t)r->wall_us; /* a brief command is told of at its end */
+	if (r->recorded)
+		return;
+	r->recorded = true;
+	e.time_us = (uint64_t)r->wall_us;
 	e.exec_cwd = r->cwd;
 	record_event(&r->w->record, &e, NULL, NULL);
-	r->tell_started = true;
 }
 
 /* ---- the result ---- */
@@ -55,6 +57,7 @@ static const char *const reasons[] = {
 	[WHY_KILL] = "killed on request",
 	[WHY_CLIENT_GONE] = "the client went away",
 	[WHY_SESSION_END] = "the session ended",
+	[WHY_LEADER] = "its leader was killed: ended without a result; it may have run",
 };
 
 static void set_error(struct warden_result *m, enum err_code code, char *message)
@@ -325,11 +328,23 @@ void run_on_empty(struct run *r, const struct leader_exit *m)
 
 /* ---- ends without a process ---- */
 
+void run_leader_died(struct run *r)
+{
+	r->orphaned = r->empty = true;
+	if (r->phase == RUN_KEPT) {
+		for (int i = 0; i < 2; i++)
+			output_drain(&r->out[i]);
+	} else {
+		if (!r->exited && r->why == WHY_ITSELF)
+			r->why = WHY_LEADER;
+		finish(r);
+	}
+	run_retire(r);
+}
+
 /* Its leader leaves when the link closes. */
 void run_abandon(struct run *r)
 {
-	if (!r->began)
-		run_tell_start(r);
 	finish(r);
 	run_retire(r);
 }
@@ -341,7 +356,7 @@ void run_not_executed(struct run *r, int errnum)
 	struct warden_result m = {.exit_code = missing ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE,
 				  .duration_us = duration_us(r)};
 
-	run_tell_start(r);
+	run_record_start(r);
 	set_error(&m, missing ? E_COMMAND_NOT_FOUND : E_COMMAND_NOT_EXECUTABLE,
 		  mem_printf("%.*s: %s", PATH_SHOWN, what,
 			     missing && strchr(what, '/') == NULL ? "command not found"
@@ -358,7 +373,7 @@ void run_finish_builtin(struct run *r, int status, const struct strv *env_before
 {
 	struct warden_result m = {.exit_code = (uint32_t)status};
 
-	run_tell_start(r);
+	run_record_start(r);
 	m.duration_us = duration_us(r);
 	count_output(r, &m);
 	env_changes(env_before, &r->w->memory.env, &m.env_changed);

@@ -28,6 +28,7 @@ struct lead {
 	pid_t first;  /* the leader's child; 0: not seen yet */
 	uint64_t key; /* that its exec shows; 0: it has */
 	int64_t since_us;
+	const struct event *event; /* of that exec, borrowed */
 	char command_id[ID_MAX + 1];
 };
 struct item {
@@ -267,19 +268,28 @@ static uint64_t decide(void *arg, const struct exec_request *req, struct verdict
 }
 
 /* The key has been in this process and in the leader, whose memory nobody may read. It is taken
- * here: who finds it in the registers of a process that loads its program is too late. */
+ * here: who finds it in the registers of a process that loads its program is too late. The event is
+ * in the journal when this returns; the lock keeps it alive. */
 static bool is_first_exec(void *arg, pid_t pid, uint64_t key)
 {
 	struct execs *x = arg;
 	struct lead *l;
+	pid_t parent;
 
 	if (key == 0)
 		return false;
 	pthread_mutex_lock(&x->lock);
 	LIST_FOREACH (l, &x->leads, next)
 		if (l->key == key) {
+			struct event e = *l->event;
+
 			l->key = 0;
 			l->first = pid;
+			e.time_us = (uint64_t)clock_wall_us(&clock_system);
+			e.pid = (uint32_t)pid;
+			parent = l->leader != 0 ? l->leader : proc_ppid(pid);
+			e.exec_ppid = parent > 0 ? (uint32_t)parent : 0;
+			x->setup.first(x->setup.arg, &e);
 			break;
 		}
 	pthread_mutex_unlock(&x->lock);
@@ -374,7 +384,7 @@ static uint64_t next_key(struct execs *x)
 	return key;
 }
 
-uint64_t execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader)
+uint64_t execs_expect(struct execs *x, uint32_t spawn, pid_t leader, const struct event *first)
 {
 	struct lead *l;
 	uint64_t key;
@@ -387,7 +397,8 @@ uint64_t execs_expect(struct execs *x, uint32_t spawn, const char *command_id, p
 	l->leader = leader;
 	l->key = key;
 	l->since_us = clock_mono_us(&clock_system);
-	snprintf(l->command_id, sizeof(l->command_id), "%s", command_id);
+	l->event = first;
+	snprintf(l->command_id, sizeof(l->command_id), "%s", first->command_id);
 	pthread_mutex_lock(&x->lock);
 	LIST_INSERT_HEAD(&x->leads, l, next);
 	pthread_mutex_unlock(&x->lock);

@@ -2,12 +2,13 @@
 /* warden/execs.h - the session's execs: decided by the policy on a thread of their own, told to the
  * loop.
  *
- * The exec thread decides and packs one event per exec into a queue; the loop's thread takes them
- * into the journal, at the latest before it tells of the command's end. It is woken for the first
- * after a pause, for what was refused and for a long queue; while they come one after the other it
- * takes them by the clock. A process belongs to the command whose leader or first process is its
- * ancestor; a leader is known by the number of its spawn, which it carries as its name, until it
- * has spoken. While there is one command alone, all are its own. */
+ * The exec thread decides; it records a command's first exec itself, before it lets it go, and
+ * packs one event for each other exec into a queue; the loop's thread takes them into the journal,
+ * at the latest before it tells of the command's end. It is woken for the first after a pause, for
+ * what was refused and for a long queue; while they come one after the other it takes them by the
+ * clock. A process belongs to the command whose leader or first process is its ancestor; a leader
+ * is known by the number of its spawn, which it carries as its name, until it has spoken. While
+ * there is one command alone, all are its own. */
 #pragma once
 #include "exec/exec.h"
 #include "link/msg.h"
@@ -29,6 +30,8 @@ struct execs_setup {
 	const struct strv *own_trees;
 	int (*state_socket)(void *arg, pid_t tid);
 	void (*wake)(void *arg); /* exec thread: there is something to take */
+	/* Exec thread: a command's first exec, into the journal before it is let go. */
+	void (*first)(void *arg, const struct event *e);
 	void *arg;
 };
 /* Starts the thread and writes the wall's entry. */
@@ -36,10 +39,11 @@ int execs_open(const struct execs_setup *s, struct execs **out, struct wall_repo
 	       struct err *err);
 void execs_close(struct execs *x); /* NULL is fine */
 
-/* The next four tell of leaders. Before the spawn; leader is 0 for one that init will give.
+/* The next four tell of leaders. Before the spawn; leader is 0 for one that init will give. first
+ * is the event of the first exec, without the pids; it is borrowed until execs_over or execs_lost.
  * Returns the key that the first exec must show; nobody else learns it, and it is good once. 0:
  * execs are not watched. */
-uint64_t execs_expect(struct execs *x, uint32_t spawn, const char *command_id, pid_t leader);
+uint64_t execs_expect(struct execs *x, uint32_t spawn, pid_t leader, const struct event *first);
 /* The first exec has worked; the pid of its process, 0 if that was not seen. leader: who said so,
  * 0 if it has not yet. */
 pid_t execs_started(struct execs *x, uint32_t spawn, pid_t leader);

@@ -99,53 +99,46 @@ static void keep_argv(struct run *r, const struct init_spawn *sp)
 	strv_add(&r->first_argv, r->ask.script);
 }
 
-/* The leader's pid; one that has not said a word yet is its child's parent. 0: not known. */
-static uint32_t parent_of(const struct run *r)
+/* Without the agent, which the API child knows: a later hello may replace that string. */
+static struct event event_of_first(const struct run *r)
 {
-	const pid_t pid = r->root.pid == 0 && r->pid > 0 ? proc_ppid(r->pid) : r->root.pid;
+	const struct op *op = exec_first_op(r->first);
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_exec,
+			  .time_us = (uint64_t)r->wall_us,
+			  .session_id = event_lend(r->w->args->session_id),
+			  .command_id = r->ask.command_id,
+			  .request_id = r->ask.request_id,
+			  .count = 1,
+			  .latency_us = r->first_us,
+			  .exec_path = event_lend(op->exec.path),
+			  .exec_cwd = r->cwd,
+			  .exec_argv = {(char **)(uintptr_t)op->exec.argv, op->exec.argc}};
 
-	return pid > 0 ? (uint32_t)pid : 0;
+	gate_fill(r->w->gate, &r->verdict, &e);
+	return e;
 }
 
-void first_record(struct run *r)
+void first_expect(struct run *r)
 {
-	struct warden *w = r->w;
-	struct denial denial = {0};
-	const struct op *op;
-	struct event e;
-
-	if (r->first == NULL)
-		return;
-	op = exec_first_op(r->first);
-	e = (struct event){.schema = EVENT_SCHEMA,
-			   .type = EVENT_exec,
-			   .time_us = (uint64_t)r->wall_us,
-			   .session_id = event_lend(w->args->session_id),
-			   .command_id = r->ask.command_id,
-			   .agent_id = w->settings.agent_id,
-			   .request_id = r->ask.request_id,
-			   .pid = (uint32_t)r->pid,
-			   .count = 1,
-			   .latency_us = r->first_us,
-			   .exec_path = event_lend(op->exec.path),
-			   .exec_cwd = r->cwd,
-			   .exec_argv = {(char **)(uintptr_t)op->exec.argv, op->exec.argc},
-			   .exec_ppid = parent_of(r)};
-	gate_fill(w->gate, &r->verdict, &e);
-	gate_fill_denial(w->gate, &r->verdict, op, &denial, &e);
-	record_event(&w->record, &e, NULL, NULL);
-	denial_done(&denial);
+	r->first_event = event_of_first(r);
+	if (r->w->execs == NULL)
+		record_event(&r->w->record, &r->first_event, NULL, NULL);
 }
 
 static int deny(struct run *r, struct err *err)
 {
 	const struct op *op = exec_first_op(r->first);
 	cleanup_buf struct buf reason = {0}, target = {0};
+	struct event e = event_of_first(r);
+	struct denial denial = {0};
 
 	verdict_format_reason(&r->verdict, op, &reason);
 	op_format_target(op, &target);
 	gate_format_denial(r->w->gate, &r->verdict, op, err->policy, sizeof(err->policy));
-	first_record(r);
+	gate_fill_denial(r->w->gate, &r->verdict, op, &denial, &e);
+	record_event(&r->w->record, &e, NULL, NULL);
+	denial_done(&denial);
 	return err_set(err, E_POLICY_DENIED, target.data, "rule '%s' denies %s: %s",
 		       r->verdict.rule, target.data, reason.data != NULL ? reason.data : "");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/first.h - a command's first exec: decided before init or a leader is asked, recorded when
- * it has happened. Every later exec is execs.h's. */
+/* warden/first.h - a command's first exec: decided before init or a leader is asked, recorded
+ * before it happens. Every later exec is execs.h's. */
 #pragma once
 #include "link/msg.h"
 
@@ -15,5 +15,7 @@ struct first_way {
  * changes sp->path and sp->argv to what must be executed so that it is what was decided.
  * E_POLICY_DENIED with the denial, which is recorded. */
 int first_decide(struct run *r, struct init_spawn *sp, struct first_way *way, struct err *err);
-void first_record(struct run *r); /* it has been executed */
+/* Just before a leader is told: prepares the event, which the exec thread records when the exec
+ * comes; where execs are not watched it is recorded now. */
+void first_expect(struct run *r);
 void first_done(struct run *r);

@@ -7,6 +7,14 @@
 
 #define IDLE_MAX 2
 
+static void take_message(struct leader *l, struct link_msg *m)
+{
+	if (l->pid == 0)
+		l->pid = m->cred.pid;
+	run_on_leader(l->run, m);
+	link_msg_done(m);
+}
+
 /* What an idle leader says is its end. One message a turn: asking whether there is another would
  * cost as much as being told. */
 static void on_readable(void *arg)
@@ -23,14 +31,21 @@ static void on_readable(void *arg)
 		LIST_REMOVE(l, next);
 		leader_free(l);
 	} else if (code < 0) {
+		watch_stop(l->watch);
 		warden_suspect(l->w, l->run->ask.command_id);
-		run_retire(l->run);
 	} else {
-		if (l->pid == 0)
-			l->pid = m.cred.pid;
-		run_on_leader(l->run, &m);
-		link_msg_done(&m);
+		take_message(l, &m);
 	}
+}
+
+bool leader_settle(struct leader *l)
+{
+	struct link_msg m;
+	int code = 0;
+
+	while (l->run->phase != RUN_DEAD && (code = link_recv(&l->link, &m, NULL)) == 0)
+		take_message(l, &m);
+	return code == 0 || code == -E_RATE_LIMITED;
 }
 
 /* A leader says three short things: it needs no wide buffers. */
@@ -61,7 +76,7 @@ static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FD
 	if (code == 0) {
 		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
 
-		ask->key = execs_expect(r->w->execs, ask->id, r->ask.command_id, 0);
+		ask->key = execs_expect(r->w->execs, ask->id, 0, &r->first_event);
 		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err);
 	}
 	if (code == 0)
@@ -75,7 +90,7 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 
 	while ((l = LIST_FIRST(&r->w->idle)) != NULL) {
 		LIST_REMOVE(l, next);
-		ask->key = execs_expect(r->w->execs, ask->id, r->ask.command_id, l->pid);
+		ask->key = execs_expect(r->w->execs, ask->id, l->pid, &r->first_event);
 		/* To one that has died nothing can be sent. */
 		if (link_send(&l->link, MSG_leader_spawn, 0, ask, fd, fd[3] >= 0 ? 4 : 3, NULL) ==
 		    0) {

@@ -33,3 +33,5 @@ void leader_rest(struct leader *l);
 void leader_free(struct leader *l); /* closes its link; NULL is fine */
 void leaders_free_idle(struct warden *w);
 bool leader_alive(const struct leader *l);
+/* At the end of everything: takes what it has still said; false: it is dead. */
+bool leader_settle(struct leader *l);

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "model/verdict.h"
 
+#define ROOM (4 * (EVENT_MAX + 64)) /* bytes for three events and the end of the ring */
+
 struct parcel {
 	STAILQ_ENTRY(parcel) next;
 	struct buf packed;
@@ -15,6 +17,7 @@ int record_open(struct record *r, int ring_fd, int ack_fd, struct err *err)
 {
 	*r = (struct record){0};
 	STAILQ_INIT(&r->waiting);
+	pthread_mutex_init(&r->lock, NULL);
 	return journal_open(ring_fd, ack_fd, &r->journal, err);
 }
 
@@ -37,6 +40,7 @@ void record_close(struct record *r)
 	}
 	journal_close(r->journal);
 	r->journal = NULL;
+	pthread_mutex_destroy(&r->lock);
 }
 
 /* True once it is settled: appended, or given up. */
@@ -77,11 +81,14 @@ void record_event(struct record *r, const struct event *e, record_fn *done, void
 {
 	uint64_t end = 0;
 
-	r->urgent |= is_urgent(e);
-	if (record_waits(r) || !append(r, e, &end))
+	pthread_mutex_lock(&r->lock);
+	if (is_urgent(e))
+		r->urgent = true;
+	if (!STAILQ_EMPTY(&r->waiting) || !append(r, e, &end))
 		keep(r, e, done, arg);
 	else if (done != NULL)
 		done(end, arg);
+	pthread_mutex_unlock(&r->lock);
 }
 
 static bool append_parcel(struct record *r, const struct parcel *p, uint64_t *end)
@@ -100,45 +107,89 @@ bool record_flush(struct record *r)
 	struct parcel *p;
 	uint64_t end = 0;
 
-	while ((p = STAILQ_FIRST(&r->waiting)) != NULL) {
-		if (!append_parcel(r, p, &end))
-			return false;
+	pthread_mutex_lock(&r->lock);
+	while ((p = STAILQ_FIRST(&r->waiting)) != NULL && append_parcel(r, p, &end)) {
 		STAILQ_REMOVE_HEAD(&r->waiting, next);
 		if (p->done != NULL)
 			p->done(end, p->arg);
 		parcel_free(p);
 	}
-	return true;
+	pthread_mutex_unlock(&r->lock);
+	return p == NULL;
 }
 
-bool record_waits(const struct record *r)
+bool record_waits(struct record *r)
 {
-	return !STAILQ_EMPTY(&r->waiting);
+	bool waits;
+
+	pthread_mutex_lock(&r->lock);
+	waits = !STAILQ_EMPTY(&r->waiting);
+	pthread_mutex_unlock(&r->lock);
+	return waits;
+}
+
+uint64_t record_head(struct record *r)
+{
+	uint64_t head;
+
+	pthread_mutex_lock(&r->lock);
+	head = journal_head(r->journal);
+	pthread_mutex_unlock(&r->lock);
+	return head;
+}
+
+bool record_has_room(struct record *r)
+{
+	bool room;
+
+	pthread_mutex_lock(&r->lock);
+	room = STAILQ_EMPTY(&r->waiting) && journal_room(r->journal) >= ROOM;
+	pthread_mutex_unlock(&r->lock);
+	return room;
 }
 
 void record_forget(struct record *r, const void *arg)
 {
 	struct parcel *p;
 
+	pthread_mutex_lock(&r->lock);
 	STAILQ_FOREACH(p, &r->waiting, next)
 	if (p->arg == arg)
 		p->done = NULL;
+	pthread_mutex_unlock(&r->lock);
 }
 
-bool record_unread(const struct record *r)
+static bool is_unread(const struct record *r)
 {
 	return journal_head(r->journal) > r->rung;
 }
 
-bool record_wants_bell(const struct record *r)
+bool record_unread(struct record *r)
 {
-	return record_unread(r) && journal_acked(r->journal) >= r->rung;
+	bool unread;
+
+	pthread_mutex_lock(&r->lock);
+	unread = is_unread(r);
+	pthread_mutex_unlock(&r->lock);
+	return unread;
+}
+
+bool record_wants_bell(struct record *r)
+{
+	bool wants;
+
+	pthread_mutex_lock(&r->lock);
+	wants = is_unread(r) && journal_acked(r->journal) >= r->rung;
+	pthread_mutex_unlock(&r->lock);
+	return wants;
 }
 
 void record_bell_rung(struct record *r, uint64_t pos)
 {
+	pthread_mutex_lock(&r->lock);
 	if (pos > r->rung)
 		r->rung = pos;
-	if (!record_unread(r))
+	if (!is_unread(r))
 		r->urgent = false;
+	pthread_mutex_unlock(&r->lock);
 }

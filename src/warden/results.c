@@ -68,12 +68,23 @@ struct result *results_next(struct results *rs)
 	return NULL;
 }
 
+struct result *results_next_unready(struct results *rs)
+{
+	struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next)
+		if (!r->ready && r->tell_started)
+			return r;
+	return NULL;
+}
+
 void results_tell_again(struct results *rs)
 {
 	struct result *r;
 
 	TAILQ_FOREACH (r, &rs->list, next) {
 		r->told = false;
+		r->tell_started = true;
 		r->req = 0;
 	}
 }

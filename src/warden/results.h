@@ -16,6 +16,7 @@ struct result {
 	uint32_t req;
 	bool ready; /* its end is in the journal, ring_end is set */
 	bool told;
+	bool tell_started; /* to a new API child, while it is not ready */
 };
 TAILQ_HEAD(result_list, result);
 struct results {
@@ -31,6 +32,8 @@ struct result *results_find(struct results *rs, const char *command_id); /* NULL
 void results_ack(struct results *rs, const struct strv *command_ids);	 /* an unknown id is fine */
 /* The oldest that is ready and not told, or NULL. */
 struct result *results_next(struct results *rs);
+/* The oldest that is not ready and still to be told of as started, or NULL. */
+struct result *results_next_unready(struct results *rs);
 /* A new API child knows nothing. */
 void results_tell_again(struct results *rs);
 bool results_full(const struct results *rs);

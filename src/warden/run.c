@@ -50,8 +50,10 @@ static void close_all(struct run *r)
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
-	first_done(r);
-	if (r->exited && r->end.empty) {
+	if (r->orphaned) {
+		execs_over(r->w->execs, r->spawn);
+		leader_free(r->leader);
+	} else if (r->exited && r->end.empty) {
 		execs_over(r->w->execs, r->spawn);
 		leader_rest(r->leader);
 	} else {
@@ -59,6 +61,7 @@ static void close_all(struct run *r)
 			execs_lost(r->w->execs, r->spawn);
 		leader_free(r->leader);
 	}
+	first_done(r); /* behind the end of its lead, which borrows from it */
 	output_done(&r->out[0]);
 	output_done(&r->out[1]);
 	input_done(&r->in);
@@ -147,11 +150,16 @@ void run_start_held(struct warden *w)
 {
 	struct run *r;
 
+	if (w->sweeping)
+		return;
 	TAILQ_FOREACH (r, &w->runs, next) {
-		if (record_waits(&w->record))
+		if (r->phase != RUN_HELD)
+			continue;
+		if (!record_has_room(&w->record)) {
+			watch_after_ms(w->retry, RECORD_RETRY_MS);
 			return;
-		if (r->phase == RUN_HELD)
-			run_start(r);
+		}
+		run_start(r);
 	}
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 #include "base/tree.h"
 #include "link/link.h"
+#include "model/event.h"
 #include "model/verdict.h"
 #include "sandbox/cgroup.h"
 #include "warden/capture_in.h"
@@ -25,7 +26,7 @@ enum run_phase {
 	RUN_KEPT,   /* told; background processes live on and their output is taken */
 	RUN_DEAD,   /* freed at the end of the turn */
 };
-enum run_why { WHY_ITSELF, WHY_TIMEOUT, WHY_KILL, WHY_CLIENT_GONE, WHY_SESSION_END };
+enum run_why { WHY_ITSELF, WHY_TIMEOUT, WHY_KILL, WHY_CLIENT_GONE, WHY_SESSION_END, WHY_LEADER };
 
 struct run {
 	TAILQ_ENTRY(run) next;
@@ -43,8 +44,9 @@ struct run {
 	struct exec_first *first;  /* what is executed first; NULL: not found, or not looked for */
 	struct exec_first *target; /* what that is redirected to; NULL: it is not */
 	struct strv first_argv;
-	struct verdict verdict; /* about it */
-	uint64_t first_us;	/* what that took */
+	struct verdict verdict;	  /* about it */
+	struct event first_event; /* of that exec, without the pids; it borrows from this run */
+	uint64_t first_us;	  /* what that took */
 	struct watch *deadline, *retry, *listen;
 	int64_t give_up_us;
 	unsigned rounds;
@@ -60,6 +62,8 @@ struct run {
 	struct output out[2];
 	struct input in;
 	struct captured captured;
+	bool recorded; /* its start is in the journal */
+	bool orphaned; /* its leader is dead, and all that it led */
 	bool began, exited, empty;
 	struct leader_exit end;
 	struct strv background;
@@ -94,14 +98,15 @@ void run_listen(struct run *r); /* takes its output as it comes */
 bool run_hold_leader(struct run *r);
 
 /* ending.c: from the end of the first process to the result. */
-void run_tell_start(struct run *r);			       /* the event and the message */
+void run_record_start(struct run *r);			       /* into the journal, once */
 void run_on_exit(struct run *r, const struct leader_exit *m);  /* leader_exit */
 void run_on_empty(struct run *r, const struct leader_exit *m); /* leader_empty */
 void run_begin_kill(struct run *r, enum run_why why);
 void run_abandon(struct run *r);		  /* a start that hangs */
+void run_leader_died(struct run *r);		  /* and all that it led */
 void run_not_executed(struct run *r, int errnum); /* the exec failed: 126, 127 */
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before);
-/* It has executed something: its start and its first exec go into the journal, once. */
+/* It has executed something: the API child is told, once. */
 void run_began(struct run *r);
 /* It is over. What it has is closed at the end of the turn, behind the answer. */
 void run_retire(struct run *r);

@@ -28,8 +28,7 @@ void run_began(struct run *r)
 	r->root.pid = r->leader->pid; /* 0: it has not said a word yet */
 	if (r->pid == 0)
 		r->pid = execs_started(r->w->execs, r->spawn, 0);
-	run_tell_start(r);
-	first_record(r);
+	r->tell_started = true;
 }
 
 static void on_running(struct run *r)
@@ -275,8 +274,12 @@ static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct 
 	if (code == 0)
 		code = open_outputs(r, &s, err);
 	r->spawn = sp->id;
-	if (code == 0)
+	if (code == 0) {
+		/* Whatever happens from here on, the journal says that it may have run. */
+		run_record_start(r);
+		first_expect(r);
 		code = leader_ask(r, sp, s.fd, err);
+	}
 	close_spawn_fds(&s, r->w->null_fd);
 	return code;
 }

@@ -48,7 +48,7 @@ static enum said say_state(struct warden *w, uint32_t req)
 				 .walls = w->walls,
 				 .commands = w->commands,
 				 .last_exit = w->memory.last_exit,
-				 .ring_pos = journal_head(w->record.journal),
+				 .ring_pos = record_head(&w->record),
 				 .execs = execs_counts(w->execs)};
 
 	return say(w, MSG_warden_state, req, &m);
@@ -135,6 +135,12 @@ static enum said say_commands(struct warden *w)
 
 	for (r = TAILQ_FIRST(&w->runs); s == SAID && r != NULL; r = TAILQ_NEXT(r, next))
 		s = say_progress(w, r);
+	while (s == SAID && (k = results_next_unready(&w->results)) != NULL) {
+		struct warden_started m = {k->msg.command_id, 0, k->msg.started_us};
+
+		s = say(w, MSG_warden_started, 0, &m);
+		k->tell_started = s != SAID;
+	}
 	while (s == SAID && (k = results_next(&w->results)) != NULL)
 		s = say_result(w, k);
 	return s;
@@ -163,6 +169,7 @@ static bool bell_is_due(const struct warden *w)
  * when it is time. */
 static enum said say_bell(struct warden *w)
 {
+	const uint64_t head = record_head(&w->record); /* the exec thread may append meanwhile */
 	const struct msg_empty m = {0};
 	enum said s = SAID;
 
@@ -171,7 +178,7 @@ static enum said say_bell(struct warden *w)
 	if (record_wants_bell(&w->record) && bell_is_due(w)) {
 		s = say(w, MSG_warden_bell, 0, &m);
 		if (s == SAID) {
-			record_bell_rung(&w->record, journal_head(w->record.journal));
+			record_bell_rung(&w->record, head);
 			w->api.rung_us = clock_mono_us(w->clock);
 		}
 	} else {

@@ -7,6 +7,7 @@
 #include "base/proc.h"
 #include "gate/gate.h"
 #include "model/wish.h"
+#include "sandbox/spawn.h"
 #include "warden/core.h"
 #include "warden/root.h"
 #include "warden/shell.h"
@@ -82,16 +83,43 @@ static void on_suspicion(void *arg)
 {
 	struct warden *w = arg;
 
-	warden_fail(w, "the leader of %s died", w->suspect);
+	if (w->sweeping)
+		warden_fail(w, "a leader was killed, and what it left does not die");
+	else
+		warden_fail(w, "the leader of %s died", w->suspect);
 }
 
 void warden_suspect(struct warden *w, const char *command_id)
 {
-	if (w->suspect != NULL || w->phase == WARDEN_CLOSING)
+	if (w->suspect != NULL || w->sweeping || w->phase == WARDEN_CLOSING)
 		return;
-	w->suspect = mem_strdup(command_id);
+	watch_after_ms(w->suspicion, END_MS);
 	/* Those that die with init do so while it ends. */
-	watch_after_ms(w->suspicion, proc_ending(w->args->init_pid) ? END_MS : 0);
+	if (proc_ending(w->args->init_pid)) {
+		w->suspect = mem_strdup(command_id);
+		return;
+	}
+	log_warn("a leader was killed: all that the session runs is ended", "session_id",
+		 w->args->session_id, "command_id", command_id);
+	w->sweeping = true;
+	proc_pidfd_signal(w->init_pidfd, INIT_END_ALL);
+}
+
+/* Nothing of the session runs any more. A command that no leader has read yet still waits in init's
+ * link, for the next leader. */
+static void swept(struct warden *w)
+{
+	struct run *r;
+
+	if (!w->sweeping)
+		return;
+	w->sweeping = false;
+	watch_stop(w->suspicion);
+	leaders_free_idle(w);
+	warden_take_execs(w);
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->leader != NULL && r->phase != RUN_DEAD && !leader_settle(r->leader))
+			run_leader_died(r);
 }
 
 static bool all_over(const struct warden *w)
@@ -227,6 +255,14 @@ static void wake_loop(void *arg)
 		ensure(errno == EAGAIN);
 }
 
+/* On the exec thread. */
+static void record_first(void *arg, const struct event *e)
+{
+	struct warden *w = arg;
+
+	record_event(&w->record, e, NULL, NULL);
+}
+
 /* What may write another's memory is closed: /proc by Landlock, the rest by the filter. */
 static bool memory_is_closed(const struct wall_report *walls)
 {
@@ -249,6 +285,7 @@ static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_rep
 		.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
 		.state_socket = w->bare != NULL ? bare_state_socket : NULL,
 		.wake = wake_loop,
+		.first = record_first,
 		.arg = w};
 
 	w->execs_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -337,6 +374,8 @@ static void on_init(void *arg)
 	}
 	if (m.type == MSG_init_ready) {
 		on_ready(w, &m);
+	} else if (m.type == MSG_init_ended) {
+		swept(w);
 	} else if (link_unpack(&m, &failed, &err) == 0) {
 		warden_fail(w, "%s: %s", failed.wall != NULL ? failed.wall : "init",
 			    failed.message != NULL ? failed.message : "failed");

@@ -532,3 +532,28 @@ def test_ses_8_a_restart_keeps_the_session(bare):
     )
     s.destroy()
     harness.wait_for(lambda: list((server.state / "own").iterdir()) == [], "and these go with it", 5)
+
+
+def test_ses_8_a_killed_leader_ends_its_command_and_not_the_session(shared):
+    s = shared.session()
+    s.exec(script="export STAYS=yes")
+    for _ in range(20):
+        a = s.exec(script="sleep 1000 & kill -9 $PPID")
+        assert (a["result"]["exit_code"], a["result"]["error"]["code"]) == (137, "E_COMMAND_KILLED"), a
+        assert [e["type"] for e in s.history(command_id=a["command_id"])][-1] == "command_killed"
+        assert s.out("echo $STAYS") == "yes\n"
+    s.destroy()
+
+
+def test_ses_8_a_command_that_kills_init_is_killed_and_not_lost(shared):
+    """Without a PID namespace kill -9 -1 reaches init: the session fails, and the record says what happened."""
+    s = shared.session()
+    (s.workspace / "work").touch()
+    os.chown(s.workspace / "work", shared.uid, shared.uid)
+    a = s.exec("perl", "-e", 'unlink("work"); kill 9, -1')
+    assert not (s.workspace / "work").exists()
+    assert "ended without a result; it may have run" in a["result"]["error"]["message"], a
+    assert s.get(f"/commands/{a['command_id']}")["state"] == "killed"
+    types = [e["type"] for e in s.history(command_id=a["command_id"])]
+    assert types.index("command_started") < types.index("exec") < types.index("command_killed")
+    assert s.get()["state"] == "failed"
