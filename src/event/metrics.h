@@ -18,6 +18,8 @@
 	  "bytes of command output kept")                                                        \
 	X(POLICY_VIOLATIONS, counter, "agentsh_policy_violations_total",                         \
 	  "operations that policy refused")                                                      \
+	X(CAPTURES_REFUSED, counter, "agentsh_captures_refused_total",                           \
+	  "shell states that were not believed or not readable, and dropped")                    \
 	X(REQUESTS, counter, "agentsh_http_requests_total", "HTTP requests answered")            \
 	X(REQUEST_ERRORS, counter, "agentsh_http_request_errors_total",                          \
 	  "HTTP requests answered with 4xx or 5xx")                                              \

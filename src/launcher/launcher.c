@@ -187,32 +187,31 @@ static int settle(struct launcher *l, struct err *err)
 	return 0;
 }
 
-static int open_program(const char *name, int flags, int *fd, char **path, struct err *err)
+static int open_program(const char *name, int *fd, struct err *err)
 {
 	cleanup_free char *found = NULL;
 	const int r = proc_sibling(name, &found, err);
 
 	if (r < 0)
 		return r;
-	*fd = open(found, flags | O_CLOEXEC);
+	*fd = open(found, O_RDONLY | O_CLOEXEC);
 	if (*fd == -1)
 		return err_errno(err, E_UNAVAILABLE, found, "cannot open %s", found);
-	if (path != NULL)
-		*path = take(found);
 	return 0;
 }
 
-/* Held open, so that one launcher uses one version of all of them. */
+/* Held open, so that one launcher uses one version of them. agentsh-state is bound by its path: the
+ * kernel attaches no file that was replaced, and its warden knows it by what is bound. */
 static int open_programs(struct programs *p, struct err *err)
 {
-	int r = open_program("agentsh-api", O_RDONLY, &p->api_fd, NULL, err);
+	int r = open_program("agentsh-api", &p->api_fd, err);
 
 	if (r == 0)
-		r = open_program("agentsh-warden", O_RDONLY, &p->warden_fd, NULL, err);
+		r = open_program("agentsh-warden", &p->warden_fd, err);
 	if (r == 0)
-		r = open_program("agentsh-init", O_RDONLY, &p->init_fd, NULL, err);
+		r = open_program("agentsh-init", &p->init_fd, err);
 	if (r == 0)
-		r = open_program("agentsh-state", O_PATH, &p->state_fd, &p->state_path, err);
+		r = proc_sibling("agentsh-state", &p->state_path, err);
 	return r;
 }
 
@@ -334,9 +333,8 @@ void launcher_say_ready(struct launcher *l)
 
 void launcher_done(struct launcher *l)
 {
-	const int fds[] = {l->programs.api_fd,	l->programs.warden_fd,
-			   l->programs.init_fd, l->programs.state_fd,
-			   l->signal_fd,	l->log_fd > STDERR_FILENO ? l->log_fd : -1};
+	const int fds[] = {l->programs.api_fd, l->programs.warden_fd, l->programs.init_fd,
+			   l->signal_fd, l->log_fd > STDERR_FILENO ? l->log_fd : -1};
 	struct event *const events[] = {l->signals, l->deadline, l->api.again, l->api.death};
 
 	config_watch_stop(l);
@@ -374,7 +372,7 @@ void launcher_init(struct launcher *l)
 		.place = PLACE_NONE,
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
-		.programs = {-1, -1, -1, -1, NULL},
+		.programs = {-1, -1, -1, NULL},
 		.api = {.pidfd = -1, .link = {.fd = -1}},
 		.signal_fd = -1,
 		.ready_fd = -1,

@@ -29,7 +29,7 @@ extern const char launcher_usage[];
 /* What a warden is started with; descriptors are inherited by number. */
 struct launcher_warden {
 	const char *session_id;
-	int listen_fd, api_fd, init_fd, ring_fd, ack_fd, state_prog_fd, policy_fd;
+	int listen_fd, api_fd, init_fd, ring_fd, ack_fd, policy_fd;
 	pid_t init_pid;
 	uid_t api_uid;
 	int log_level, log_format; /* enums of base/log.h */

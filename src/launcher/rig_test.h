@@ -99,8 +99,8 @@ static inline _Noreturn void fake_warden(char **argv)
 
 static inline void rig_warden_argv(const struct launcher_warden *w, struct strv *argv)
 {
-	const long numbers[] = {w->listen_fd, w->api_fd,	w->init_fd,  w->ring_fd,
-				w->ack_fd,    w->state_prog_fd, w->init_pid, w->api_uid};
+	const long numbers[] = {w->listen_fd, w->api_fd,   w->init_fd, w->ring_fd,
+				w->ack_fd,    w->init_pid, w->api_uid};
 
 	strv_add(argv, "fake-warden");
 	strv_add(argv, w->session_id);
@@ -147,8 +147,7 @@ static inline void rig_place(struct rig *g)
 
 static inline void rig_programs(struct launcher *l)
 {
-	int *const fds[] = {&l->programs.api_fd, &l->programs.warden_fd, &l->programs.init_fd,
-			    &l->programs.state_fd};
+	int *const fds[] = {&l->programs.api_fd, &l->programs.warden_fd, &l->programs.init_fd};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		*fds[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

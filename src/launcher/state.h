@@ -263,8 +263,8 @@ struct api_child {
 };
 
 struct programs {
-	int api_fd, warden_fd, init_fd, state_fd;
-	char *state_path;
+	int api_fd, warden_fd, init_fd;
+	char *state_path; /* of what is there when a session is made */
 };
 
 /* ---- group.c: cgroups, told apart by a number each ---- */

@@ -41,9 +41,8 @@ static int compare(const void *a, const void *b)
 static void close_others(const struct stub *s)
 {
 	const struct launcher *l = s->l;
-	int keep[5 + CGROUP_TREES] = {s->sock, l->programs.warden_fd, l->programs.init_fd,
-				      l->programs.state_fd};
-	size_t n = 4;
+	int keep[4 + CGROUP_TREES] = {s->sock, l->programs.warden_fd, l->programs.init_fd};
+	size_t n = 3;
 
 	if (s->tree_fd != -1)
 		keep[n++] = s->tree_fd;
@@ -87,8 +86,8 @@ static int pass_files(const struct cgroup_files *f)
 static int become_warden(const struct stub *s, const struct launcher_warden *w,
 			 const struct cgroup_files *files, struct err *err)
 {
-	const int keep[] = {w->listen_fd, w->api_fd,	    w->init_fd,	 w->ring_fd,
-			    w->ack_fd,	  w->state_prog_fd, w->policy_fd};
+	const int keep[] = {w->listen_fd, w->api_fd, w->init_fd,
+			    w->ring_fd,	  w->ack_fd, w->policy_fd};
 	struct strv argv = {0};
 
 	s->l->warden_argv(w, &argv);
@@ -121,7 +120,6 @@ static _Noreturn void serve(const struct stub *s, const struct waiting *w, int i
 		.init_fd = init_fd,
 		.ring_fd = fd[ORDERS_RING],
 		.ack_fd = fd[ORDERS_ACK],
-		.state_prog_fd = s->l->programs.state_fd,
 		.policy_fd = fd[ORDERS_POLICY],
 		.init_pid = w->init.pid,
 		.api_uid = o.api_uid,

@@ -13,7 +13,6 @@ static void warden_argv(const struct launcher_warden *w, struct strv *argv)
 		.init_fd = w->init_fd,
 		.ring_fd = w->ring_fd,
 		.ack_fd = w->ack_fd,
-		.state_prog_fd = w->state_prog_fd,
 		.policy_fd = w->policy_fd,
 		.init_pid = w->init_pid,
 		.api_uid = w->api_uid,

@@ -102,6 +102,7 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	own.agent_id = s->agent_id;
 	if (!stored)
 		store_event(store, &own, s->id, pos);
+	s->events_dropped |= e->type == EVENT_events_dropped;
 	if (e->counter != NULL && strcmp(e->counter, "oom_kills") == 0)
 		s->oom_kills = e->value;
 	if (e->command_id == NULL)

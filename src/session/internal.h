@@ -134,6 +134,7 @@ struct session {
 	watch_fn *timer_fn;
 	struct journal_reader *ring;
 	uint64_t ring_end;	      /* up to where it is in the store */
+	bool events_dropped;	      /* its journal has gaps */
 	uint64_t oom_kills;	      /* that its warden told of; UINT64_MAX: not known */
 	struct strv acks;	      /* results that its warden may forget, not told yet */
 	struct command_list commands; /* running and queued in order, and those whose end is not yet

@@ -241,21 +241,24 @@ static void save_end(struct session *s)
 void command_end_unknown(struct command *c, const char *why)
 {
 	struct err err = {0};
-	/* Without the journal it is not known whether a leader was told. */
-	const bool handed = c->started_us != 0 || c->s->ring == NULL;
+	/* Without a whole journal it is not known whether a leader was told. */
+	const bool handed = c->started_us != 0 || c->s->ring == NULL || c->s->events_dropped;
 
 	if (!handed) {
 		err_set(&err, E_UNAVAILABLE, c->id, "it was not started and will not be: %s", why);
 		command_end(c, COMMAND_LOST, &err, false);
 		return;
 	}
-	if (c->exit_code < 0) { /* the kernel ended it with its session */
+	if (c->exit_code >= 0) { /* the journal knows its end */
+		err_set(&err, E_UNAVAILABLE, c->id, "%s", why);
+	} else { /* the kernel ended it with its session */
 		c->signal = SIGKILL;
 		c->exit_code = 128 + SIGKILL;
 		if (c->started_us != 0)
 			c->out.duration_us = sessions_now(c->s->ss) - c->started_us;
+		err_set(&err, E_COMMAND_KILLED, c->id,
+			"ended without a result; it may have run: %s", why);
 	}
-	err_set(&err, E_COMMAND_KILLED, c->id, "ended without a result; it may have run: %s", why);
 	command_end(c, COMMAND_KILLED, &err, false);
 }
 

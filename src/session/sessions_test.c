@@ -1,76 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the next server finds. */
 #include "base/log.h"
-#include "session/session_testkit.h"
+#include "session/session_found_testkit.h"
 #include <sys/stat.h>
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
-
-static void restart(struct kit *k)
-{
-	kit_close_sessions(k);
-	kit_open_sessions(k);
-}
-
-static void found(struct kit *k, struct fake *f)
-{
-	int fd[3];
-
-	fake_connect(f, fd);
-	kit_tell(k, MSG_launcher_found, &(struct launcher_found){.session_id = f->id}, fd, 3);
-	close(fd[0]);
-}
-
-/* Answers the hello; the patch that asks for the rest is answered last. */
-static void answer_hello(struct kit *k, struct fake *f)
-{
-	kit_skip(&f->link, MSG_warden_hello);
-	kit_recv_nothing(&f->link);
-	fake_state(k, f, "/workspace/now", &(struct strv){0});
-	kit_skip(&f->link, MSG_warden_settings);
-	kit_skip(&f->link, MSG_warden_patch);
-}
-
-static void answer_patch(struct kit *k, struct fake *f)
-{
-	fake_state(k, f, "/workspace/now", &(struct strv){0});
-}
 
 static void on_ready(void *arg)
 {
 	++*(unsigned *)arg;
-}
-
-/* One submitted command; its id is chosen. */
-static void submit(struct kit *k, const char *session, const char *id, struct seen_by *o)
-{
-	struct exec_wish wish = kit_wish("true");
-
-	wish.command_id = text(id);
-	kit_submit(k, session, &wish, o);
-}
-
-static struct buf record_of(struct kit *k, const char *id)
-{
-	struct buf b = {0};
-	struct command *c = NULL;
-
-	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
-	command_format(c, &JW(&b));
-	return b;
-}
-
-static struct buf answer_of(struct kit *k, const char *id)
-{
-	struct buf b = {0};
-	struct command *c = NULL;
-
-	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
-	command_format_answer(c, &JW(&b));
-	return b;
 }
 
 static void ses_8_nothing_to_find_is_ready_at_once(void **state)
@@ -415,110 +351,6 @@ static void ses_8_what_the_warden_never_saw_is_lost(void **state)
 	kit_seen_done(&c);
 }
 
-static void ses_8_a_result_that_waits_for_the_ring_is_not_lost(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct seen_by o = {0};
-	cleanup_buf struct buf r = {0};
-	uint64_t end;
-
-	submit(k, "s1", "c1", &o);
-	fake_take_exec(f);
-	fake_event(f, EVENT_command_started, "c1", &end);
-	restart(k);
-	found(k, f);
-	answer_hello(k, f);
-	answer_patch(k, f);
-	kit_found_all(k);
-	r = record_of(k, "c1");
-	assert_at(&r, "state", "running");
-	assert_string_equal(kit_state(k, "s1"), "busy");
-	fake_finish(k, f, 4, "");
-	buf_done(&r);
-	r = record_of(k, "c1");
-	assert_at(&r, "exit_code", "4");
-	assert_string_equal(kit_state(k, "s1"), "ready");
-}
-
-static void ses_8_a_lost_command_with_a_late_result_was_not_lost(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct seen_by o = {0};
-	cleanup_buf struct buf r = {0};
-
-	submit(k, "s1", "c1", &o);
-	fake_take_exec(f);
-	restart(k);
-	found(k, f);
-	answer_hello(k, f);
-	answer_patch(k, f);
-	kit_found_all(k);
-	fake_finish(k, f, 4, "");
-	kit_skip(&f->link, MSG_warden_ack);
-	r = record_of(k, "c1");
-	assert_at(&r, "state", "finished");
-	assert_at(&r, "exit_code", "4");
-	fake_send(k, f, MSG_warden_result,
-		  &(struct warden_result){.command_id = text("unknown")}); /* is forgotten */
-	kit_skip(&f->link, MSG_warden_ack);
-}
-
-static void ses_8_sessions_without_processes_have_failed(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct seen_by o = {0};
-	cleanup_buf struct buf r = {0}, c = {0};
-
-	submit(k, "s1", "c1", &o);
-	fake_take_exec(f);
-	restart(k);
-	kit_found_all(k);
-	assert_true(sessions_ready(k->ss));
-	session_format(kit_get(k, "s1"), &JW(&r));
-	assert_at(&r, "state", "failed");
-	assert_at(&r, "failure", "the session's processes were gone when the server started");
-	c = record_of(k, "c1");
-	assert_at(&c, "state", "lost");
-	kit_skip(&k->launcher, MSG_launcher_remove);
-	assert_events(k, "s1",
-		      "session_created session_state:ready command_queued session_state:busy "
-		      "command_killed session_state:failed session_failed");
-}
-
-static void ses_8_the_journal_of_a_dead_session_is_drained(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct seen_by a = {0};
-	cleanup_buf struct buf r = {0}, answer = {0};
-	uint64_t end;
-
-	submit(k, "s1", "c1", &a);
-	fake_take_exec(f);
-	fake_event(f, EVENT_command_started, "c1", &end);
-	fake_event(f, EVENT_exec, "c1", &end);
-	fake_event(f, EVENT_command_finished, "c1", &end);
-	restart(k);
-	kit_tell(k, MSG_launcher_lost,
-		 &(struct launcher_lost){.session_id = f->id, .reason = text("the warden died")},
-		 (int[]){f->ring_fd, f->ack_fd}, 2);
-	kit_found_all(k);
-	session_format(kit_get(k, "s1"), &JW(&r));
-	assert_at(&r, "failure", "the warden died");
-	answer = answer_of(k, "c1");
-	assert_at(&answer, "command_state", "killed");
-	assert_at(&answer, "result.exit_code", "7");
-	assert_at(&answer, "result.error.message", "the session failed: the warden died");
-	assert_at(&answer, "events.totals.exec", "1");
-	assert_at(&answer, "events.exec_operations.0.type", "exec");
-	assert_events(k, "s1",
-		      "session_created session_state:ready command_queued session_state:busy "
-		      "command_started exec command_finished session_state:failed session_failed");
-}
-
 /* What the journal no longer holds, the store still knows. */
 static void ses_8_a_started_command_of_a_dead_session_was_killed(void **state)
 {
@@ -684,10 +516,6 @@ int main(void)
 		TEST(ses_8_a_result_that_is_told_twice_is_stored_once),
 		TEST(pol_4_execs_before_this_server_are_not_counted),
 		TEST(ses_8_what_the_warden_never_saw_is_lost),
-		TEST(ses_8_a_result_that_waits_for_the_ring_is_not_lost),
-		TEST(ses_8_a_lost_command_with_a_late_result_was_not_lost),
-		TEST(ses_8_sessions_without_processes_have_failed),
-		TEST(ses_8_the_journal_of_a_dead_session_is_drained),
 		TEST(ses_8_a_started_command_of_a_dead_session_was_killed),
 		TEST(ses_8_a_stop_is_finished_by_the_next_server),
 		TEST(ses_8_a_warden_without_a_row_is_ended),

@@ -356,6 +356,11 @@ void command_on_result(struct session *s, struct warden_result *m)
 	}
 	env_changed = m->env_changed.n > 0;
 	c->over = c->sent = true;
+	if (m->capture != NULL && strncmp(m->capture, "refused", strlen("refused")) == 0) {
+		log_warn("a shell's state was refused", "session_id", s->id, "command_id", c->id,
+			 "reason", m->capture);
+		metrics_add(s->ss->deps.metrics, METRIC_CAPTURES_REFUSED, 1);
+	}
 	take_result(c, m);
 	take_shell_state(s, m, env_changed);
 	s->last_activity_us = sessions_now(s->ss);

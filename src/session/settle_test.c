@@ -63,8 +63,9 @@ static void ses_2_a_dead_warden_answers_with_what_is_known(void **state)
 	assert_at(&a.record, "state", "killed");
 	assert_at(&a.answer, "result.exit_code", "137");
 	assert_at(&a.answer, "result.signal", "KILL");
-	assert_at(&a.answer, "result.error.code", "E_UNAVAILABLE");
-	assert_at(&a.answer, "result.error.message", "the session failed: killed");
+	assert_at(&a.answer, "result.error.code", "E_COMMAND_KILLED");
+	assert_at(&a.answer, "result.error.message",
+		  "ended without a result; it may have run: the session failed: killed");
 	assert_at(&a.answer, "result.stdout", "two\nlines");
 	assert_at(&a.answer, "result.stdout_total_bytes", "9");
 	assert_at(&a.answer, "result.stdout_total_lines", "2");

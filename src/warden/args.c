@@ -20,7 +20,6 @@ static const struct {
 	{"init", offsetof(struct warden_args, init_fd), true},
 	{"ring", offsetof(struct warden_args, ring_fd), true},
 	{"ack", offsetof(struct warden_args, ack_fd), true},
-	{"state_program", offsetof(struct warden_args, state_prog_fd), true},
 	{"policy", offsetof(struct warden_args, policy_fd), true},
 	{"init_pid", offsetof(struct warden_args, init_pid), false},
 	{"api_uid", offsetof(struct warden_args, api_uid), false},

@@ -15,7 +15,6 @@ static struct warden_args plain(void)
 				    .init_fd = 2,
 				    .ring_fd = 0,
 				    .ack_fd = 1,
-				    .state_prog_fd = 2,
 				    .init_pid = 4711,
 				    .api_uid = 4294967294U};
 }
@@ -38,7 +37,6 @@ static void ses_1_arguments_there_and_back(void **state)
 	assert_int_equal(b.listen_fd, 0);
 	assert_int_equal(b.api_fd, 1);
 	assert_int_equal(b.init_fd, 2);
-	assert_int_equal(b.state_prog_fd, 2);
 	assert_int_equal(b.init_pid, 4711);
 	assert_int_equal(b.api_uid, 4294967294U);
 	assert_int_equal(b.walls.n, 2);

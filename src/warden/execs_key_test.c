@@ -9,6 +9,9 @@
 #define LET_GO 1   /* false was executed */
 #define DENIED 126 /* it was not */
 
+static const struct event cmd = {.command_id = (char *)"cmd"};
+static const struct event cmd_1 = {.command_id = (char *)"cmd-1"};
+static const struct event cmd_2 = {.command_id = (char *)"cmd-2"};
 static const char rules[] =
 	"version: 1\nname: test\ndefault: {files: allow, network: allow, commands: allow}\n"
 	"command_rules:\n  - {name: no, commands: [\"false\"], decision: deny}\n";
@@ -53,15 +56,23 @@ static struct fixture {
 	struct execs *execs;
 	int sock;
 	pid_t guest, last; /* last: the child of the last try */
+	struct event recorded;
 } f;
 
 static void wake(void *arg)
 {
 }
 
+/* On the exec thread, while the caller waits in its exec. */
+static void on_first(void *arg, const struct event *e)
+{
+	f.recorded = *e;
+}
+
 static void begin(void)
 {
-	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake, .helper = ""};
+	struct execs_setup s = {
+		.root = -1, .init_pid = getpid(), .wake = wake, .first = on_first, .helper = ""};
 	struct wall_report walls;
 	struct err err = {0};
 	int to[2], keys[2], listener = -1;
@@ -114,13 +125,17 @@ static void pol_4_a_key_is_good_once(void **state)
 
 	begin();
 	assert_int_equal(try_key(0), DENIED);
-	key = execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	key = execs_expect(f.execs, SPAWN, 0, &cmd_1);
 	assert_true(key != 0);
 	assert_int_equal(try_key(key + 1), DENIED);
 	assert_int_equal(try_key(key ^ UINT64_C(1) << 63), DENIED);
 	assert_int_equal(try_key(0), DENIED);
 	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), 0);
+	assert_null(f.recorded.command_id);
 	assert_int_equal(try_key(key), LET_GO);
+	assert_string_equal(f.recorded.command_id, "cmd-1");
+	assert_int_equal(f.recorded.pid, f.last);
+	assert_int_equal(f.recorded.exec_ppid, f.guest);
 	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), f.last);
 	assert_int_equal(try_key(key), DENIED);
 	assert_int_equal(try_key(0), DENIED);
@@ -133,8 +148,8 @@ static void pol_4_a_key_ends_with_its_command(void **state)
 	uint64_t first, second;
 
 	begin();
-	first = execs_expect(f.execs, SPAWN, "cmd-1", 0);
-	second = execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	first = execs_expect(f.execs, SPAWN, 0, &cmd_1);
+	second = execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
 	assert_true(first != second);
 	execs_over(f.execs, SPAWN);
 	assert_int_equal(try_key(first), DENIED);
@@ -151,12 +166,12 @@ static void pol_4_no_key_comes_twice(void **state)
 
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		keys[i] = execs_expect(f.execs, (uint32_t)i + 1, "cmd", 0);
+		keys[i] = execs_expect(f.execs, (uint32_t)i + 1, 0, &cmd);
 		assert_true(keys[i] != 0);
 		for (size_t k = 0; k < i; k++)
 			assert_true(keys[k] != keys[i]);
 	}
-	assert_int_equal(execs_expect(NULL, 1, "cmd", 0), 0);
+	assert_int_equal(execs_expect(NULL, 1, 0, &cmd), 0);
 	end();
 }
 

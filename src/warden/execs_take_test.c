@@ -10,6 +10,9 @@
 #define SPAWN 7
 #define LONG_QUEUE 64
 
+static const struct event cmd_1 = {.command_id = (char *)"cmd-1"};
+static const struct event cmd_2 = {.command_id = (char *)"cmd-2"};
+static const struct event cmd_3 = {.command_id = (char *)"cmd-3"};
 static const char rules[] =
 	"version: 1\nname: test\ndefault: {files: allow, network: allow, commands: allow}\n"
 	"command_rules:\n  - {name: no, commands: [\"false\"], decision: deny}\n";
@@ -194,15 +197,15 @@ static void check_owner(const char *id)
 static void evt_1_whose_an_exec_is(void **state)
 {
 	check_owner("");
-	execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	execs_expect(f.execs, SPAWN, 0, &cmd_1);
 	check_owner("cmd-1");
-	execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
 	check_owner("");
 	execs_started(f.execs, SPAWN, f.guest);
 	check_owner("cmd-1");
 	execs_over(f.execs, SPAWN);
 	check_owner("cmd-2");
-	execs_expect(f.execs, SPAWN + 2, "cmd-3", 0);
+	execs_expect(f.execs, SPAWN + 2, 0, &cmd_3);
 	check_owner("");
 	execs_over(f.execs, SPAWN + 2);
 	execs_over(f.execs, SPAWN + 1);
@@ -212,12 +215,12 @@ static void evt_1_whose_an_exec_is(void **state)
 /* EVT-1: a parent that was seen is remembered, until its command is over. */
 static void evt_1_a_parent_is_remembered_with_its_command(void **state)
 {
-	execs_expect(f.execs, SPAWN, "cmd-1", kit.keeper);
-	execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	execs_expect(f.execs, SPAWN, kit.keeper, &cmd_1);
+	execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
 	check_owner("cmd-1");
 	check_owner("cmd-1");
 	execs_over(f.execs, SPAWN);
-	execs_expect(f.execs, SPAWN + 2, "cmd-3", 0);
+	execs_expect(f.execs, SPAWN + 2, 0, &cmd_3);
 	check_owner("");
 	execs_started(f.execs, SPAWN + 2, kit.keeper);
 	check_owner("cmd-3");
@@ -226,9 +229,9 @@ static void evt_1_a_parent_is_remembered_with_its_command(void **state)
 /* EVT-1: while processes of a command that is over may live, being alone proves nothing. */
 static void evt_1_what_could_not_be_ended_is_no_other_commands(void **state)
 {
-	execs_expect(f.execs, SPAWN, "cmd-1", 0);
+	execs_expect(f.execs, SPAWN, 0, &cmd_1);
 	execs_lost(f.execs, SPAWN);
-	execs_expect(f.execs, SPAWN + 1, "cmd-2", 0);
+	execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
 	check_owner("");
 	execs_started(f.execs, SPAWN + 1, f.guest);
 	check_owner("cmd-2");

@@ -143,7 +143,7 @@ bool record_has_room(struct record *r)
 	bool room;
 
 	pthread_mutex_lock(&r->lock);
-	room = STAILQ_EMPTY(&r->waiting) && journal_room(r->journal) >= ROOM;
+	room = r->drop || (STAILQ_EMPTY(&r->waiting) && journal_room(r->journal) >= ROOM);
 	pthread_mutex_unlock(&r->lock);
 	return room;
 }

@@ -36,7 +36,7 @@ void record_event(struct record *r, const struct event *e, record_fn *done, void
 bool record_flush(struct record *r);
 bool record_waits(struct record *r);
 uint64_t record_head(struct record *r); /* the position behind the last event */
-/* Whether the next few events fit, whatever they say. */
+/* Whether the next few events fit, whatever they say, or the ring drops. */
 bool record_has_room(struct record *r);
 /* What waits has lost the object behind arg: it is appended without a call. */
 void record_forget(struct record *r, const void *arg);

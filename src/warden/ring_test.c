@@ -62,7 +62,7 @@ static void evt_2_only_so_many_wait(void **state)
 {
 	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
 	struct pollfd p = {.events = POLLIN};
-	struct kit_command c[66];
+	struct kit_command c[65];
 	struct kit *k;
 
 	kit_of(state);
@@ -72,16 +72,16 @@ static void evt_2_only_so_many_wait(void **state)
 		kit_wait(k, &c[0]);
 		kit_done(&c[0]);
 	}
-	for (int i = 1; i < 66; i++)
+	for (int i = 1; i < 65; i++)
 		c[i] = send_long(k);
-	kit_wait(k, &c[65]);
-	assert_string_equal(c[65].refused.code, "E_UNAVAILABLE");
+	kit_wait(k, &c[64]);
+	assert_string_equal(c[64].refused.code, "E_UNAVAILABLE");
 	kit_drain(k);
-	for (int i = 0; i < 65; i++) {
+	for (int i = 0; i < 64; i++) {
 		kit_wait(k, &c[i]);
 		assert_int_equal(c[i].result.exit_code, 0);
 	}
-	for (int i = 0; i < 66; i++)
+	for (int i = 0; i < 65; i++)
 		kit_done(&c[i]);
 	kit_close((void **)&k);
 }

@@ -140,8 +140,8 @@ static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, i
 				      int tree)
 {
 	const struct sandbox_start start = {&k->plan, kit_init_fd, init_link, tree};
-	const int *fds[] = {&args->listen_fd, &args->api_fd,	    &args->init_fd,  &args->ring_fd,
-			    &args->ack_fd,    &args->state_prog_fd, &args->policy_fd};
+	const int *fds[] = {&args->listen_fd, &args->api_fd, &args->init_fd,
+			    &args->ring_fd,   &args->ack_fd, &args->policy_fd};
 	struct strv argv = {0};
 	struct err err = {0};
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -276,7 +276,6 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	args.listen_fd = kit_listen(k);
 	args.api_fd = api[1];
 	args.init_fd = init[0];
-	args.state_prog_fd = open(k->plan.state_program, O_PATH | O_CLOEXEC);
 	args.policy_fd = kit_policy(wish->rules);
 	args.api_uid = geteuid() == 0 ? KIT_API_UID : geteuid();
 	strv_add(&args.walls, "process_separation\tup\tby the test");
@@ -291,7 +290,6 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	close(args.listen_fd);
 	close(args.ring_fd);
 	close(args.ack_fd);
-	close(args.state_prog_fd);
 	close(args.policy_fd);
 	strv_done(&args.walls);
 	link_init(&k->api, api[0], SIDE_API, SIDE_WARDEN);
@@ -342,7 +340,7 @@ static inline void note_event(const struct event *e, uint64_t pos, void *arg)
 			 e->decision, e->command_id != NULL ? e->command_id : "-", e->policy_rule);
 		return;
 	}
-	if (e->type == EVENT_command_started)
+	if (e->type == EVENT_command_finished)
 		k->pid = e->pid;
 	if (e->command_line != NULL)
 		snprintf(k->line, sizeof(k->line), "%s", e->command_line);

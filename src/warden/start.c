@@ -344,13 +344,10 @@ void run_start(struct run *r)
 	if (r->ask.script == NULL && r->ask.argv.n == 0) {
 		err_set(&err, E_BAD_REQUEST, "command", "there is nothing to execute");
 		run_refuse(r, &err);
+	} else if (r->ask.cwd != NULL && (errno = root_dir(w->root_fd, r->cwd)) != 0) {
+		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
+		run_refuse(r, &err);
 	} else if (r->ask.script == NULL && builtin_is(&r->ask.argv)) {
-		if (r->ask.cwd != NULL && (errno = root_dir(w->root_fd, r->cwd)) != 0) {
-			err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'",
-				  r->cwd);
-			run_refuse(r, &err);
-			return;
-		}
 		run_builtin(r);
 	} else {
 		start_process(r);

@@ -319,10 +319,10 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 static void on_ready(struct warden *w, struct link_msg *m)
 {
 	struct capture_in_setup captures = {.loop = w->loop,
-					    .program_fd = w->args->state_prog_fd,
 					    .max = WISH_ENV_MAX + ENV_PATH_MAX,
 					    .owner = run_owner_of,
 					    .arg = w};
+	cleanup_fd int program = -1;
 	struct init_ready ready;
 	struct err err = {0};
 
@@ -330,7 +330,12 @@ static void on_ready(struct warden *w, struct link_msg *m)
 		warden_fail(w, "init: %s", err.message);
 		return;
 	}
-	if (bare_open(&ready, w->args->state_prog_fd, &w->bare, &err) < 0 ||
+	/* What init has bound, or the session will execute: the file that the server was started
+	 * with may have been replaced since. A session cannot change either. */
+	program = ready.workspace != NULL ? open(ready.state_program, O_PATH | O_CLOEXEC)
+					  : root_open(m->fd[0], CAPTURE_PROGRAM);
+	captures.program_fd = program;
+	if (bare_open(&ready, program, &w->bare, &err) < 0 ||
 	    open_gate(w, &ready.walls, m, &err) < 0) {
 		warden_fail(w, "%s: %s", err.subject[0] != '\0' ? err.subject : "policy",
 			    err.message);

@@ -20,8 +20,7 @@ struct warden_args {
 	int api_fd;    /* first API link */
 	int init_fd;   /* link to init */
 	int ring_fd, ack_fd;
-	int state_prog_fd; /* O_PATH of agentsh-state: its inode is the proof of a capture */
-	int policy_fd;	   /* the sealed snapshot of its policy */
+	int policy_fd; /* the sealed snapshot of its policy */
 	pid_t init_pid;
 	uid_t api_uid;
 	int log_level, log_format; /* enums of base/log.h */

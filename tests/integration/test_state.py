@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shell state: what comes back after a script, what does not, and what cannot be forged."""
 
+import os
+import shutil
+
+import harness
 import pytest
 
 
@@ -272,3 +276,34 @@ def test_shm_3_the_proof_is_there_and_read_only(session):
     assert session.out("cat /run/agentsh/session").strip() == session.id
     assert session.exec(script="echo x >> /run/agentsh/session")["result"]["exit_code"] != 0
     assert session.exec(script="umount /run/agentsh")["result"]["exit_code"] != 0
+
+
+@pytest.mark.parametrize("uid", [0, harness.USER_UID])
+def test_sta_1_programs_that_are_replaced_under_a_running_server(new_server, monkeypatch, tmp_path, uid):
+    """What a package upgrade does: new files are renamed over the old ones."""
+    for parent in [tmp_path, *tmp_path.parents[:2]]:
+        parent.chmod(0o755)
+    for path in harness.BUILD.glob("agentsh*"):
+        if path.is_file() and os.access(path, os.X_OK):
+            shutil.copy(path, tmp_path / path.name)
+    shutil.copytree(harness.BUILD / "packaging", tmp_path / "packaging")
+    monkeypatch.setattr(harness, "AGENTSH", tmp_path / "agentsh")
+    server = new_server(uid)
+    old = server.session()
+    for _ in range(2):
+        for path in tmp_path.glob("agentsh*"):
+            shutil.copy(path, tmp_path / "new")
+            os.rename(tmp_path / "new", path)
+        for s in (old, server.session(), server.session()):
+            s.exec(script="cd /tmp; export KEPT=yes")
+            assert s.out("echo $KEPT $PWD") == "yes /tmp\n"
+    assert "agentsh_captures_refused_total 0" in server.get("/metrics").body.decode()
+
+
+def test_sta_1_a_refused_state_is_logged_and_counted(new_server):
+    server = new_server()
+    s = server.session()
+    s.exec(script="export KEPT=no; for i in 1 2 3 4; do export BIG$i=$(printf %0100000d 0); done")
+    assert "a shell's state was refused" in server.log_text()
+    assert "agentsh_captures_refused_total 1" in server.get("/metrics").body.decode()
+    assert s.out("echo $KEPT") == "\n"
