@@ -28,7 +28,8 @@ def test_evt_1_lifecycle_events(session):
     for e in mine:
         assert e["schema"] == 1 and e["session_id"] == session.id and e["count"] == 1
         assert e["agent_id"] == session.record["agent_id"] and e["timestamp"].endswith("Z")
-    assert mine[3]["command"]["exit_code"] == 0 and mine[1]["pid"] == mine[2]["pid"] > 0
+    assert mine[3]["command"]["exit_code"] == 0 and mine[3]["pid"] == mine[2]["pid"] > 0
+    assert "pid" not in mine[1]  # it is recorded before there is a process
     seqs = [e["seq"] for e in session.history()]
     assert seqs == sorted(seqs) and len(set(seqs)) == len(seqs)
 
