@@ -254,7 +254,7 @@ void command_end_unknown(struct command *c, const char *why)
 	} else { /* the kernel ended it with its session */
 		c->signal = SIGKILL;
 		c->exit_code = 128 + SIGKILL;
-		if (c->started_us != 0)
+		if (c->started_us != 0 && sessions_now(c->s->ss) > c->started_us)
 			c->out.duration_us = sessions_now(c->s->ss) - c->started_us;
 		err_set(&err, E_COMMAND_KILLED, c->id,
 			"ended without a result; it may have run: %s", why);
