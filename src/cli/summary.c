@@ -165,6 +165,15 @@ static void add_kept(const json_t *answer, struct buf *out)
 		cli_visible(json_string_value(one), out);
 	}
 	buf_addf(out, "; output: agentsh output %s\n", cli_string(answer, "command_id"));
+	json_array_foreach(json_object_get(result, "background"), i, one)
+	{
+		buf_addf(out, "background:  process %lld ",
+			 (long long)json_integer_value(json_object_get(one, "pid")));
+		cli_visible(cli_string(one, "action"), out);
+		buf_adds(out, ": ");
+		cli_visible(cli_string(one, "command"), out);
+		buf_addc(out, '\n');
+	}
 	json_array_foreach(json_object_get(result, "warnings"), i, one)
 	{
 		buf_adds(out, "warning:     ");
