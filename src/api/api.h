@@ -102,5 +102,7 @@ void api_on_bad(int status, const char *reason, struct buf *body, void *arg); /*
 /* On TCP, which is loopback: only a loopback name or address may stand in Host. A browser that was
  * led here by the name of a page's own host sends that name. E_FORBIDDEN. */
 int api_check_host(const struct api *api, const struct http_request *req, struct err *err);
+/* Before all else: E_FORBIDDEN for a process of a session of root's server. */
+int api_admit_peer(const struct api *api, struct http_request *req, struct err *err);
 int api_authenticate(struct api *api, struct http_request *req, struct caller *who,
 		     struct err *err);

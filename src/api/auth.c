@@ -42,6 +42,20 @@ static int by_peer(struct api *api, int fd, struct caller *who, struct err *err)
 	return 0;
 }
 
+int api_admit_peer(const struct api *api, struct http_request *req, struct err *err)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (!api->privileged || !api->listener_unix[http_tag(req)] ||
+	    getsockopt(http_fd(req), SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
+	    !uid_range_has(&api->config.session_uids, peer.uid))
+		return 0;
+	return err_set(err, E_FORBIDDEN, NULL,
+		       "uid %u belongs to a session, and sessions may not use this server",
+		       peer.uid);
+}
+
 /* "Authorization: Bearer KEY" or "X-API-Key: KEY"; both with different keys is refused. */
 static int find_secret(struct http_request *req, const char **secret, struct err *err)
 {

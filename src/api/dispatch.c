@@ -267,7 +267,7 @@ void api_on_request(struct http_request *req, void *arg)
 	http_on_close(req, on_gone, call);
 	find_method(call, http_method(req), http_path(req), &s);
 	call->method = s.method;
-	if (api_check_host(call->api, req, &err) < 0)
+	if (api_check_host(call->api, req, &err) < 0 || api_admit_peer(call->api, req, &err) < 0)
 		call_fail(call, &err);
 	else if (s.method == NULL)
 		refuse_path(call, &s);

@@ -260,9 +260,12 @@ static const char *check_http(const struct config *c)
 
 static const char *check_uids(const struct config *c)
 {
-	return c->api_uid == c->session_uid ? "sandbox.session_uid: must not be server.api_uid, "
-					      "which talks to the network"
-					    : NULL;
+	const struct uid_range *r = &c->session_uids;
+
+	return r->first == r->last && r->first == c->api_uid
+		       ? "sandbox.session_uids: must not be server.api_uid, which talks to the "
+			 "network"
+		       : NULL;
 }
 
 static const char *check_quota(const struct config *c)

@@ -13,6 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct uid_range {
+	uint32_t first, last;
+};
+/* Whether all ids of the range exist in this process's user namespace, as uids and as gids. */
+bool uid_range_exists(const struct uid_range *r);
+/* The highest ids that exist, at most n; {0, 0} if there are none besides 0. */
+struct uid_range uid_range_highest(uint32_t n);
+bool uid_range_has(const struct uid_range *r, uint32_t uid);
+
 struct config {
 	/* server */
 	char *unix_socket; /* default: system /run/agentsh/agentsh.sock, user: runtime dir */
@@ -30,10 +39,10 @@ struct config {
 	int64_t max_sessions, max_sessions_per_agent, default_timeout_ms, default_idle_timeout_ms,
 		cleanup_interval_ms, orphan_timeout_ms, max_queue;
 	/* sandbox */
-	uint32_t session_uid;	      /* 64999 */
-	char *run_as;		      /* caller | owner */
-	bool root_inside;	      /* shows the session's uid as 0 inside */
-	char *shell;		      /* "" = bash else sh */
+	struct uid_range session_uids; /* one for each session of root's server */
+	char *run_as;		       /* caller | owner */
+	bool root_inside;	       /* shows the session's uid as 0 inside */
+	char *shell;		       /* "" = bash else sh */
 	struct strv workspaces;	      /* directories (and below) that anyone may use as workspace */
 	struct strv allow_unenforced; /* wall names, and "uid" */
 	struct strv env_allow;	      /* names taken from the server's own: PATH USER LC_* … */

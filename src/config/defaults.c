@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#define UIDS_FEWER 4096
+
 struct places {
 	char *runtime, *state, *config; /* owned */
 };
@@ -102,6 +104,8 @@ int config_defaults(enum config_mode mode, struct config *out, struct err *err)
 			r = err_set(err, E_BAD_REQUEST, config_rows[i].key, "%s: %s",
 				    config_rows[i].key, p.text);
 	}
+	if (r == 0 && !uid_range_exists(&c.session_uids))
+		c.session_uids = uid_range_highest(UIDS_FEWER);
 	free(at.runtime);
 	free(at.state);
 	free(at.config);

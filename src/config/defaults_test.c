@@ -24,7 +24,7 @@ static void cfg_1_defaults_of_the_system(void **state)
 	assert_int_equal(c->cleanup_interval_ms, 60 * 1000);
 	assert_int_equal(c->orphan_timeout_ms, 10 * 60 * 1000);
 	assert_int_equal(c->max_queue, 64);
-	assert_int_equal(c->session_uid, 64999);
+	assert_true(uid_range_exists(&c->session_uids));
 	assert_string_equal(c->run_as, "caller");
 	assert_int_equal(c->workspaces.n, 0);
 	assert_int_equal(c->env_allow.n, 6);

@@ -102,9 +102,11 @@ const struct config_row config_rows[] = {
 	 "Most commands that wait in one session.",
 	 "test_cfg_1_sessions_max_queue"},
 
-	{"sandbox.session_uid", CONFIG_UID, AT(session_uid), 1, UID_LAST, "64999", NULL,
-	 "User id of sessions whose owner is root: no session runs as root.",
-	 "test_cfg_1_sandbox_session_uid"},
+	{"sandbox.session_uids", CONFIG_UIDS, AT(session_uids), 1, UID_LAST, "1900000000-1900065535", NULL,
+	 "User ids of sessions, `A-B`, where the server is started by root: each session gets one of its "
+	 "own, as uid and as gid. Where this range does not exist (/proc/self/uid_map) the default is the "
+	 "highest 4,096 ids that do.",
+	 "test_cfg_1_sandbox_session_uids"},
 	{"sandbox.run_as", CONFIG_CHOICE, AT(run_as), 0, 0, "caller", CHOICES("caller", "owner"),
 	 "Whose user id a session gets: of who asks for it, or of who owns the workspace.",
 	 "test_cfg_1_sandbox_run_as"},
@@ -268,6 +270,7 @@ static const struct {
 } other_names[] = {
 	{"sandbox.resource_limits.memory_max_mb", "sandbox.resource_limits.max_memory_mb"},
 	{"sandbox.resource_limits.cpu_quota_percent", "sandbox.resource_limits.max_cpu_percent"},
+	{"sandbox.session_uid", "sandbox.session_uids"},
 	{"monitoring.full_monitor", "filesystem.monitored_paths"},
 	{"monitoring.read_only_passthrough", "filesystem.read_only_passthrough_paths"},
 	{"monitoring.passthrough", "filesystem.passthrough_paths"},

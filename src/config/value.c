@@ -239,6 +239,32 @@ static bool read_uid(const struct config_row *row, const struct yaml *v, void *a
 	return true;
 }
 
+/* One number is a range of one. */
+static bool read_uids(const struct config_row *row, const struct yaml *v, void *at,
+		      struct config_problem *p)
+{
+	const char *text = scalar(v, "user ids such as 100000-165535", p);
+	const size_t len = text != NULL ? strcspn(text, "-") : 0;
+	struct yaml part = {.kind = YAML_SCALAR};
+	int64_t first, last;
+
+	if (text == NULL)
+		return false;
+	part.text = mem_strndup(text, len);
+	first = number(&part);
+	free(part.text);
+	part.text = mem_strdup(text[len] == '-' ? text + len + 1 : text);
+	last = number(&part);
+	free(part.text);
+	if (first < row->min || last > row->max || first > last)
+		return wrong(p, v,
+			     "must be A-B, user ids from %" PRId64 " to %" PRId64 ", is '%.*s'",
+			     row->min, row->max, SHOWN, text);
+	if (at != NULL)
+		*(struct uid_range *)at = (struct uid_range){(uint32_t)first, (uint32_t)last};
+	return true;
+}
+
 static bool read_bool(const struct config_row *row, const struct yaml *v, void *at,
 		      struct config_problem *p)
 {
@@ -413,6 +439,7 @@ static const struct {
 	[CONFIG_NAME] = {"name", read_name},
 	[CONFIG_INT] = {"number", read_int},
 	[CONFIG_UID] = {"user id", read_uid},
+	[CONFIG_UIDS] = {"range of user ids", read_uids},
 	[CONFIG_BOOL] = {"true or false", read_bool},
 	[CONFIG_DURATION] = {"duration", read_duration},
 	[CONFIG_PATHS] = {"list of paths", read_items},
@@ -521,6 +548,14 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 	case CONFIG_UID:
 		jw_uint(w, *(const uint32_t *)at);
 		break;
+	case CONFIG_UIDS: {
+		const struct uid_range *r = at;
+		char text[32];
+
+		snprintf(text, sizeof(text), "%u-%u", r->first, r->last);
+		jw_str(w, text);
+		break;
+	}
 	case CONFIG_BOOL:
 		jw_bool(w, *(const bool *)at);
 		break;

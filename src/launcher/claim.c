@@ -15,8 +15,7 @@
 #define NAME "server.lock"
 #define DYING_MS 50 /* for a server that was killed a moment ago */
 
-/* With the rights of the directory's owner: what he may have put there gives him nothing. */
-static int open_lock(const char *path, bool privileged, uid_t uid)
+int place_state_file(const char *path, bool privileged, uid_t uid)
 {
 	int fd;
 
@@ -57,7 +56,7 @@ int place_claim(const struct config *c, bool privileged, struct place *p, char *
 {
 	cleanup_free char *path = mem_printf("%s/%s", c->base_dir, NAME);
 	cleanup_free char *line = mem_printf("%s\n", p->socket);
-	cleanup_fd int fd = open_lock(path, privileged, c->api_uid);
+	cleanup_fd int fd = place_state_file(path, privileged, c->api_uid);
 	struct stat st;
 	pid_t holder = 0;
 

@@ -91,6 +91,15 @@ static void log_kept(const struct strv *kept)
 	}
 }
 
+static void warn_of_one_uid(const struct launcher *l)
+{
+	const struct uid_range *r = &l->settings.config.session_uids;
+
+	if (l->privileged && r->first == r->last)
+		log_warn("sandbox.session_uids has one id: a session can use up what the kernel "
+			 "gives to a user, and so stop the others; give a range");
+}
+
 void launcher_reload(struct launcher *l)
 {
 	cleanup_buf struct buf report = {0};
@@ -119,6 +128,7 @@ void launcher_reload(struct launcher *l)
 	l->settings = s;
 	log_info("configuration read again");
 	log_kept(&s.kept);
+	warn_of_one_uid(l);
 	pool_start(l); /* those that wait have the old settings */
 	child_hup(l);
 	policies_reload(l, 0);
@@ -227,8 +237,10 @@ static int load_settings(struct launcher *l, struct err *err)
 	}
 	if (r == 0)
 		r = settings_open_log(&l->settings, &l->log_fd, err);
-	if (r == 0)
+	if (r == 0) {
 		settings_start_log(&l->settings, l->log_fd);
+		warn_of_one_uid(l);
+	}
 	return r;
 }
 
@@ -294,6 +306,7 @@ static int serve(struct launcher *l, struct err *err)
 	const struct config *c = &l->settings.config;
 	int r = open_programs(&l->programs, err);
 
+	uids_open(l);
 	if (r == 0)
 		r = watch_signals(l, err);
 	if (r == 0) {
@@ -350,6 +363,7 @@ void launcher_done(struct launcher *l)
 	pool_stop(l);
 	strays_stop(l);
 	groups_close(l);
+	uids_close(l);
 	for (size_t i = 0; i < ARRAY_LEN(events); i++)
 		if (events[i] != NULL)
 			event_free(events[i]);
@@ -374,6 +388,7 @@ void launcher_init(struct launcher *l)
 		.owner_uid = getuid(),
 		.programs = {-1, -1, -1, NULL},
 		.api = {.pidfd = -1, .link = {.fd = -1}},
+		.uids = {.fd = -1},
 		.signal_fd = -1,
 		.ready_fd = -1,
 		.log_fd = STDERR_FILENO,

@@ -31,14 +31,18 @@ struct making {
 struct job {
 	struct launcher *l;
 	const struct launcher_create *ask;
-	struct who who;
+	struct who who, owner; /* who asks; of the workspace */
+	struct identity id;
 	struct policy_ref policy; /* its descriptor is borrowed */
 	int own_policy;		  /* owned; the same, where it is this session's alone; or -1 */
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
-	int tree, listener;
-	int api[2], report[2]; /* ours first */
+	int tree, userns, listener;
+	struct sandbox_trees view;
+	char fs[SANDBOX_FS];	  /* that cannot be mapped; "" */
+	struct pooled *candidate; /* borrowed; the pool's, if it has one for this session */
+	int api[2], report[2];	  /* ours first */
 	int ring_rw, ring_ro, ack_rw, ack_ro;
 	struct cgroup_limits limits;
 	struct pooled *pooled; /* owned; NULL: none yet */
@@ -47,9 +51,9 @@ struct job {
 
 static void job_done(struct job *j)
 {
-	const int fds[] = {j->tree,	 j->listener,  j->api[0],    j->api[1],
-			   j->ring_rw,	 j->ring_ro,   j->ack_rw,    j->ack_ro,
-			   j->report[0], j->report[1], j->own_policy};
+	const int fds[] = {j->tree,   j->userns,    j->listener,  j->api[0],
+			   j->api[1], j->ring_rw,   j->ring_ro,	  j->ack_rw,
+			   j->ack_ro, j->report[0], j->report[1], j->own_policy};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
@@ -58,6 +62,7 @@ static void job_done(struct job *j)
 		pool_discard(j->pooled);
 	else
 		group_drop(j->l, j->group);
+	sandbox_trees_done(&j->view);
 	sandbox_plan_done(&j->plan);
 	strv_done(&j->walls);
 	free(j->real);
@@ -215,47 +220,91 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 static int draw_plan(struct job *j, struct err *err)
 {
 	struct launcher *l = j->l;
-	const struct who owner = who_owns(j->ask->workspace, l->privileged, j->who);
-	const struct identity_ask ask = {l->privileged, &l->settings.config, j->who, owner};
-	struct identity id;
-	const int r = identity_choose(&ask, &id, err);
+	struct sandbox_plan *p = &j->plan;
+	int r;
 
+	j->owner = who_owns(j->ask->workspace, l->privileged, j->who);
+	r = identity_choose(
+		&(struct identity_ask){l->privileged, &l->settings.config, j->who, j->owner},
+		&j->id, err);
 	if (r < 0)
 		return r;
-	make_recipe(l, &j->plan);
-	strv_done(&j->plan.unenforced);
-	strv_copy(&j->plan.unenforced, &j->ask->unenforced);
-	j->plan.session_id = mem_strdup(j->ask->session_id);
-	j->plan.hostname = mem_strdup(j->ask->session_id);
-	j->plan.uid = id.uid;
-	j->plan.gid = id.gid;
-	j->plan.owner_uid = owner.uid;
-	j->plan.owner_gid = owner.gid;
-	j->plan.idmap = id.idmap;
+	make_recipe(l, p);
+	strv_done(&p->unenforced);
+	strv_copy(&p->unenforced, &j->ask->unenforced);
+	p->session_id = mem_strdup(j->ask->session_id);
+	p->hostname = mem_strdup(j->ask->session_id);
+	p->uid = j->id.self.uid;
+	p->gid = j->id.self.gid;
+	p->owner_uid = j->id.files.uid;
+	p->owner_gid = j->id.files.gid;
 	return 0;
 }
 
-static int open_workspace(struct job *j, struct err *err)
+/* A uid of its own, and the namespace by which the workspace's owner and that uid change places. */
+static int separate(struct job *j, struct err *err)
+{
+	struct sandbox_plan *p = &j->plan;
+	struct idmap map;
+	uint32_t uid = 0;
+	int r = 0;
+
+	if (!p->privileged)
+		return 0;
+	j->candidate = pool_find(j->l, p);
+	if (j->candidate != NULL)
+		uid = pooled_uid(j->candidate);
+	else
+		r = uids_allot(j->l, &uid, err);
+	if (r < 0)
+		return r;
+	p->uid = p->gid = uid;
+	p->idmap = 1;
+	map = (struct idmap){p->owner_uid, p->owner_gid, uid, uid};
+	if (j->candidate != NULL)
+		j->userns = pooled_userns(j->candidate, &map);
+	return j->userns != -1 ? 0 : sandbox_idmap(&map, &j->userns, err);
+}
+
+static int open_trees(struct job *j, struct err *err)
 {
 	const struct config *c = &j->l->settings.config;
 	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->who.uid, j->who.gid,
-						  &c->workspaces};
+						  &c->workspaces,    j->userns,	 j->fs};
 	int r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);
 
-	/* The only way to uid 0, without any capability, and only where root's own configuration
-	 * says so. */
-	if (r == -E_ENFORCEMENT && j->plan.idmap && strv_has(&c->allow_unenforced, "uid")) {
-		j->plan.uid = j->plan.gid = 0;
-		j->plan.idmap = 0;
-		r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);
-	}
+	if (r == 0 && j->plan.privileged)
+		r = sandbox_view(&j->plan, &ask, &j->view, err);
 	return r;
 }
 
-/* The owner decided as whom the session runs: it must be that of the directory that was opened. */
+/* Where the owners of files cannot be mapped the session runs as who asks for it. Uid 0, without
+ * any capability, only where root's own configuration says so. */
+static int open_workspace(struct job *j, struct err *err)
+{
+	const struct config *c = &j->l->settings.config;
+	int r = separate(j, err);
+
+	if (r == 0)
+		r = open_trees(j, err);
+	if (r != -E_ENFORCEMENT || strcmp(err->subject, "uid") != 0 || !j->plan.idmap ||
+	    (j->id.self.uid == 0 && !strv_has(&c->allow_unenforced, "uid")))
+		return r;
+	j->plan.uid = j->id.self.uid;
+	j->plan.gid = j->id.self.uid == 0 ? 0 : j->id.self.gid;
+	j->plan.idmap = 0;
+	mem_cleanup_fd(&j->tree);
+	j->tree = -1;
+	free(take(j->real));
+	return open_trees(j, err);
+}
+
+/* The owner decided whose files the session has: it must be that of the directory that was opened.
+ */
 static int check_workspace(const struct job *j, struct err *err)
 {
-	const uid_t expected = j->plan.idmap ? j->plan.uid : j->plan.owner_uid;
+	const bool mapped = j->plan.idmap && j->owner.uid == j->plan.owner_uid;
+	const uid_t expected = mapped ? j->plan.uid : j->owner.uid;
 	struct stat st;
 
 	if (fstat(j->tree, &st) < 0)
@@ -292,6 +341,7 @@ static void report_separation(struct job *j)
 {
 	const struct sandbox_plan *p = &j->plan;
 	const uint32_t api = j->l->settings.config.api_uid;
+	const struct uid_range *range = &j->l->settings.config.session_uids;
 	struct wall_report report;
 
 	wall_report_init(&report);
@@ -299,9 +349,15 @@ static void report_separation(struct job *j)
 		wall_set(&report, WALL_process_separation, WALL_UNAVAILABLE,
 			 "server, warden and session share uid %u: only root can keep them apart",
 			 p->uid);
-	else if (p->uid == 0)
+	else if (!p->idmap)
 		wall_set(&report, WALL_process_separation, WALL_PARTIAL,
-			 "session uid 0 without capabilities, as is the launcher; api uid %u", api);
+			 "uid %u%s, shared with others: %s cannot be idmapped; api uid %u", p->uid,
+			 p->uid == 0 ? " without capabilities" : "",
+			 j->fs[0] != '\0' ? j->fs : "without user namespaces a mount", api);
+	else if (range->first == range->last)
+		wall_set(&report, WALL_process_separation, WALL_PARTIAL,
+			 "session uid %u, shared by all sessions: sandbox.session_uids has one id",
+			 p->uid);
 	else
 		wall_set(&report, WALL_process_separation, WALL_UP,
 			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
@@ -350,9 +406,11 @@ static int set_limits(struct job *j, struct err *err)
 	limits_choose(&j->l->settings.config, j->ask, st.st_dev, &j->limits);
 	j->plan.scratch_mb = limits_scratch_mb(&j->l->settings.config, j->ask);
 	limits_narrow(&j->l->settings.config, j->policy.limit, &j->limits, &j->plan.scratch_mb);
-	j->pooled = pool_take(j->l, &j->plan);
-	if (j->pooled != NULL)
+	if (j->candidate != NULL) {
+		pool_take(j->candidate);
+		j->pooled = take(j->candidate);
 		j->group = pooled_group(j->pooled);
+	}
 	if (!cgroup_limits_any(&j->limits)) {
 		group_for_later(j);
 		return 0;
@@ -398,13 +456,21 @@ static void making_free(struct ward *w)
 	struct making *k = w->making;
 
 	w->making = NULL;
-	event_free(k->reported);
+	if (k->reported != NULL)
+		event_free(k->reported);
 	close(k->report_fd);
 	for (size_t i = 0; i < ARRAY_LEN(k->fd); i++)
 		if (k->fd[i] != -1)
 			close(k->fd[i]);
 	msg_done(MSG_launcher_created, &k->answer);
 	free(k);
+}
+
+static void refuse(struct ward *w, const struct err *why)
+{
+	talk_refuse(w->l, w->making->req, w->id, why);
+	making_free(w);
+	ward_kill(w);
 }
 
 static void on_reported(evutil_socket_t fd, short what, void *arg)
@@ -435,10 +501,14 @@ static void begin_making(struct job *j, struct ward *w, uint32_t req)
 	k->report_fd = take_fd(j->report[0]);
 	fdio_nonblock(k->report_fd);
 	k->reported = event_new(w->l->base, k->report_fd, EV_READ | EV_PERSIST, on_reported, w);
-	ensure(k->reported != NULL);
-	event_add(k->reported, NULL);
 	w->making = k;
 	w->state = WARD_MAKING;
+	if (k->reported == NULL || event_add(k->reported, NULL) < 0) {
+		const struct err full = {.code = E_UNAVAILABLE,
+					 .message = "cannot hear of a new session: " LOOP_FULL};
+
+		refuse(w, &full);
+	}
 }
 
 /* Tells one of the pool, or a new one, what session it is to be. */
@@ -466,7 +536,7 @@ static int give_orders(struct job *j, struct err *err)
 	if (j->pooled == NULL)
 		j->pooled = pool_make(j->l, &j->plan, j->group, user ? j->tree : -1, err);
 	return j->pooled == NULL ? -E_UNAVAILABLE
-				 : pool_hand_over(j->pooled, &o, &j->plan, fd, err);
+				 : pool_hand_over(j->pooled, &o, &j->plan, fd, &j->view, err);
 }
 
 static int start_stub(struct job *j, uint32_t req, struct err *err)
@@ -549,6 +619,7 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 			.ask = &ask,
 			.own_policy = -1,
 			.tree = -1,
+			.userns = -1,
 			.listener = -1,
 			.api = {-1, -1},
 			.report = {-1, -1},
@@ -566,13 +637,6 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 	job_done(&j);
 	msg_done(MSG_launcher_create, &ask);
 	return 0;
-}
-
-static void refuse(struct ward *w, const struct err *why)
-{
-	talk_refuse(w->l, w->making->req, w->id, why);
-	making_free(w);
-	ward_kill(w);
 }
 
 static void answer(struct ward *w)

@@ -23,7 +23,10 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 	assert_string_equal(made.policy_name, "observe");
 	assert_memory_equal(made.policy_version, "sha256:", 7);
 	assert_int_equal(made.owner_uid, rig_uid());
-	assert_int_equal(made.session_uid, rig_uid());
+	if (rig_root())
+		assert_true(uid_range_has(&g->l.settings.config.session_uids, made.session_uid));
+	else
+		assert_int_equal(made.session_uid, rig_uid());
 	wall_report_init(&walls);
 	assert_int_equal(wall_unpack(&walls, &made.walls, NULL), 0);
 	assert_int_equal(walls.wall[WALL_process_separation].state,
@@ -36,20 +39,22 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 
 	text = rig_hear(m.fd[0]);
 	assert_non_null(strstr(text, "id=s.1 "));
-	snprintf(expect, sizeof(expect), "Uid:\t%u\t%u\t%u\t%u\n", rig_uid(), rig_uid(), rig_uid(),
-		 rig_uid());
+	snprintf(expect, sizeof(expect), "Uid:\t%u\t%u\t%u\t%u\n", made.session_uid,
+		 made.session_uid, made.session_uid, made.session_uid);
 	assert_non_null(strstr(text, expect));
 	assert_non_null(strstr(text, "CapPrm:\t0000000000000000\n"));
 	assert_non_null(strstr(text, "CapEff:\t0000000000000000\n"));
 	assert_non_null(strstr(text, "NoNewPrivs:\t1\n"));
 	if (rig_root()) {
-		assert_non_null(strstr(text, "Gid:\t1234\t1234\t1234\t1234\n"));
+		snprintf(expect, sizeof(expect), "Gid:\t%u\t%u\t%u\t%u\n", made.session_uid,
+			 made.session_uid, made.session_uid, made.session_uid);
+		assert_non_null(strstr(text, expect));
 		assert_non_null(strstr(text, "Groups:\t \n"));
 		assert_non_null(strstr(text, "CapBnd:\t0000000000000000\n"));
 	}
 
 	assert_int_equal(meta_load(g->l.place.sessions_fd, "s.1", &meta, NULL), 0);
-	assert_int_equal(meta.uid, rig_uid());
+	assert_int_equal(meta.uid, made.session_uid);
 	assert_int_equal(meta.owner_uid, rig_uid());
 	assert_int_equal(proc_ppid((pid_t)meta.init_pid), meta.warden_pid);
 	assert_int_equal(meta_start_time((pid_t)meta.init_pid), meta.init_start);
@@ -105,9 +110,9 @@ static void sbx_1_root_never_runs_as_root(void **state)
 
 		assert_int_equal(link_unpack(&m, &made, NULL), 0);
 		assert_int_equal(made.owner_uid, 0);
-		assert_int_equal(made.session_uid, c->session_uid);
-		assert_int_equal(made.session_gid, c->session_uid);
-		snprintf(expect, sizeof(expect), "Uid:\t%u\t", c->session_uid);
+		assert_true(uid_range_has(&c->session_uids, made.session_uid));
+		assert_int_equal(made.session_gid, made.session_uid);
+		snprintf(expect, sizeof(expect), "Uid:\t%u\t", made.session_uid);
 		assert_non_null(strstr(rig_hear(m.fd[0]), expect));
 		msg_done(MSG_launcher_created, &made);
 	} else {
@@ -165,7 +170,35 @@ static void sbx_1_uid_0_without_capabilities_only_where_configured(void **state)
 	assert_int_equal(umount2(g->workspace, MNT_DETACH), 0);
 }
 
-static void sbx_1_with_run_as_owner_the_owner_runs_it(void **state)
+/* Where owners cannot be mapped a normal user's session has that user's uid, which the wall says.
+ */
+static void sbx_1_without_idmapped_mounts_a_session_has_its_callers_uid(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_created made;
+	struct wall_report walls;
+	struct link_msg m;
+
+	if (!rig_root() || mount("none", g->workspace, "ramfs", 0, NULL) < 0)
+		skip();
+	assert_int_equal(chown(g->workspace, RIG_UID, RIG_GID), 0);
+	rig_greeted(g);
+	m = rig_make(g, "s");
+	assert_int_equal(link_unpack(&m, &made, NULL), 0);
+	assert_int_equal(made.session_uid, RIG_UID);
+	assert_int_equal(made.session_gid, RIG_GID);
+	wall_report_init(&walls);
+	assert_int_equal(wall_unpack(&walls, &made.walls, NULL), 0);
+	assert_int_equal(walls.wall[WALL_process_separation].state, WALL_PARTIAL);
+	assert_non_null(strstr(walls.wall[WALL_process_separation].detail, "ramfs"));
+	assert_non_null(strstr(rig_hear(m.fd[0]), "Uid:\t1000\t1000\t1000\t1000\n"));
+	msg_done(MSG_launcher_created, &made);
+	link_msg_done(&m);
+	assert_int_equal(umount2(g->workspace, MNT_DETACH), 0);
+}
+
+/* The launcher's plan is the session's; here it is seen by whose files root's session gets. */
+static void sbx_1_with_run_as_owner_it_acts_for_the_owner(void **state)
 {
 	struct rig *g = *state;
 	struct launcher_create ask = rig_wish(g, "s");
@@ -182,7 +215,8 @@ static void sbx_1_with_run_as_owner_the_owner_runs_it(void **state)
 	m = rig_expect(g, MSG_launcher_created);
 	assert_int_equal(link_unpack(&m, &made, NULL), 0);
 	assert_int_equal(made.owner_uid, 0);
-	assert_int_equal(made.session_uid, RIG_UID);
+	assert_true(uid_range_has(&g->l.settings.config.session_uids, made.session_uid));
+	assert_int_equal(g->l.pool.owner_uid, RIG_UID);
 	msg_done(MSG_launcher_created, &made);
 	link_msg_done(&m);
 	close(proof);
@@ -341,11 +375,12 @@ static void api_3_another_uids_workspace_is_refused(void **state)
 	rig_greeted(g);
 	proof = rig_client(g, RIG_UID + 1, RIG_GID);
 	refused(g, &ask, proof, "E_FORBIDDEN");
-	/* Listed, it is open to all; the session is the caller's. */
+	/* Listed, it is open to all; the files are the caller's. */
 	assert_int_equal(config_override(set, &g->l.settings.config, NULL), 0);
 	rig_ask(g, 1, &ask, proof);
 	rig_skip(g, MSG_launcher_created);
-	assert_int_equal(ward_find(&g->l, "s")->meta.uid, RIG_UID + 1);
+	assert_int_equal(ward_find(&g->l, "s")->meta.owner_uid, RIG_UID + 1);
+	assert_int_equal(g->l.pool.owner_uid, RIG_UID + 1);
 	close(proof);
 	proof = rig_client(g, g->l.settings.config.api_uid, RIG_GID);
 	ask.session_id = (char *)(uintptr_t) "t";
@@ -521,7 +556,8 @@ int main(int argc, char **argv)
 		T(sbx_6_a_warden_inherits_what_it_is_told_of_and_nothing_else),
 		T(sbx_1_root_never_runs_as_root),
 		T(sbx_1_uid_0_without_capabilities_only_where_configured),
-		T(sbx_1_with_run_as_owner_the_owner_runs_it),
+		T(sbx_1_without_idmapped_mounts_a_session_has_its_callers_uid),
+		T(sbx_1_with_run_as_owner_it_acts_for_the_owner),
 		T(ses_3_every_bad_wish_is_refused_and_leaves_nothing),
 		T(ses_3_what_may_be_missing_is_what_the_configuration_lists),
 		T(ses_3_only_admins_choose_any_policy),

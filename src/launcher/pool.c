@@ -25,6 +25,9 @@ struct pooled {
 	pid_t pid;
 	int pidfd, sock;
 	uint64_t group;
+	struct idmap map;  /* its session's uid and gid, and whose files it may get; shown_uid 0:
+			      none */
+	int userns;	   /* owned; for that map; -1: none */
 	struct buf recipe; /* owned; that of its plan */
 	uint64_t sight;	   /* what the host showed */
 	bool ready;
@@ -58,6 +61,7 @@ static void pooled_free(struct pooled *p)
 		event_free(p->death);
 	mem_cleanup_fd(&p->pidfd);
 	mem_cleanup_fd(&p->sock);
+	mem_cleanup_fd(&p->userns);
 	buf_done(&p->recipe);
 	free(p);
 }
@@ -75,10 +79,11 @@ static void on_word(evutil_socket_t fd, short what, void *arg)
 {
 	struct pooled *p = arg;
 	struct launcher *l = p->l;
+	size_t nfds = 1;
 	char word;
 
 	event_del(p->readable);
-	if (fdio_recv(p->sock, &word, 1, NULL, NULL, NULL) != 1)
+	if (fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL) != 1)
 		return; /* its pidfd tells of its end */
 	p->ready = word == ORDERS_READY;
 	if (word != ORDERS_FAILED) {
@@ -130,7 +135,7 @@ static int fork_one(struct launcher *l, struct stub *stub, struct pooled **out, 
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot talk to a new sandbox");
 	stub->sock = pair[1];
 	pid = stub->group != 0 && !stub->makes_group ? group_fork(l, stub->group, &stub->born_in_it)
 						     : fork();
@@ -142,9 +147,20 @@ static int fork_one(struct launcher *l, struct stub *stub, struct pooled **out, 
 		return err_errno(err, E_UNAVAILABLE, NULL, "fork");
 	}
 	p = mem_new(struct pooled);
-	*p = (struct pooled){.l = l, .pid = pid, .sock = pair[0], .group = stub->group};
+	*p = (struct pooled){.l = l,
+			     .pid = pid,
+			     .sock = pair[0],
+			     .group = stub->group,
+			     .map = stub->map,
+			     .userns = -1};
 	p->pidfd = proc_pidfd(pid);
-	ensure(p->pidfd >= 0);
+	if (p->pidfd < 0) {
+		err_errno(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: pidfd_open");
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		pooled_free(p);
+		return -E_UNAVAILABLE;
+	}
 	*out = p;
 	return 0;
 }
@@ -163,9 +179,14 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	struct stub stub = {
 		.l = l, .plan = plan, .group = group_next(l), .makes_group = true, .tree_fd = -1};
 	const uint64_t sight = sandbox_sight(plan);
+	uint32_t uid = 0;
 	struct pooled *p;
-	const int r = fork_one(l, &stub, &p, err);
+	int r = uids_allot(l, &uid, err);
 
+	if (r < 0)
+		return r;
+	stub.map = (struct idmap){l->pool.owner_uid, l->pool.owner_gid, uid, uid};
+	r = fork_one(l, &stub, &p, err);
 	if (r < 0)
 		return r;
 	p->sight = sight;
@@ -174,9 +195,12 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	TAILQ_INSERT_TAIL(&l->pool.list, p, next);
 	p->readable = event_new(l->base, p->sock, EV_READ | EV_PERSIST, on_word, p);
 	p->death = event_new(l->base, p->pidfd, EV_READ, on_death, p);
-	ensure(p->readable != NULL && p->death != NULL);
-	event_add(p->readable, NULL);
-	event_add(p->death, NULL);
+	if (p->readable == NULL || p->death == NULL || event_add(p->readable, NULL) < 0 ||
+	    event_add(p->death, NULL) < 0) {
+		err_set(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: " LOOP_FULL);
+		pool_discard(p);
+		return -E_UNAVAILABLE;
+	}
 	return 0;
 }
 
@@ -267,25 +291,56 @@ void pool_stop(struct launcher *l)
 	empty(l);
 }
 
-struct pooled *pool_take(struct launcher *l, const struct sandbox_plan *plan)
+struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)
 {
 	cleanup_buf struct buf recipe = {0};
-	struct pooled *p;
+	struct pooled *p, *found = NULL;
 	uint64_t sight;
 
+	/* Of the next session the same is expected. */
+	l->pool.owner_uid = plan->owner_uid;
+	l->pool.owner_gid = plan->owner_gid;
 	if (TAILQ_EMPTY(&l->pool.list) || sandbox_user_namespace(plan))
 		return NULL;
 	if (mounts_changed(l))
 		age(l);
 	sight = sandbox_sight(plan);
 	sandbox_recipe(plan, &recipe);
+	TAILQ_FOREACH (p, &l->pool.list, next) {
+		const bool owner =
+			p->map.disk_uid == plan->owner_uid && p->map.disk_gid == plan->owner_gid;
+
+		if (p->ready && p->sight == sight && same(&p->recipe, &recipe) &&
+		    (found == NULL || owner))
+			found = p;
+	}
+	return found;
+}
+
+void pool_take(struct pooled *p)
+{
+	refill_in(p->l, REFILL_MS);
+	unlist(p);
+}
+
+uint32_t pooled_uid(const struct pooled *p)
+{
+	return p->map.shown_uid;
+}
+
+int pooled_userns(struct pooled *p, const struct idmap *map)
+{
+	return memcmp(&p->map, map, sizeof(*map)) == 0 ? take_fd(p->userns) : -1;
+}
+
+bool pool_has_uid(const struct launcher *l, uint32_t uid)
+{
+	const struct pooled *p;
+
 	TAILQ_FOREACH (p, &l->pool.list, next)
-		if (p->ready && p->sight == sight && same(&p->recipe, &recipe))
-			break;
-	refill_in(l, REFILL_MS);
-	if (p != NULL)
-		unlist(p);
-	return p;
+		if (p->map.shown_uid == uid)
+			return true;
+	return false;
 }
 
 uint64_t pooled_group(const struct pooled *p)
@@ -314,9 +369,9 @@ size_t pool_ready(const struct launcher *l)
 }
 
 int pool_hand_over(const struct pooled *p, struct orders *o, const struct sandbox_plan *plan,
-		   const int fd[ORDERS_FDS], struct err *err)
+		   const int fd[ORDERS_FDS], const struct sandbox_trees *view, struct err *err)
 {
-	return orders_send(p->sock, o, plan, fd, err);
+	return orders_send(p->sock, o, plan, fd, view, err);
 }
 
 pid_t pool_release(struct pooled *p, int *pidfd)

@@ -38,7 +38,9 @@ static struct pooled *take_any(struct rig *g)
 	struct pooled *p;
 
 	make_recipe(&g->l, &plan);
-	p = pool_take(&g->l, &plan);
+	p = pool_find(&g->l, &plan);
+	if (p != NULL)
+		pool_take(p);
 	sandbox_plan_done(&plan);
 	return p;
 }
@@ -170,17 +172,46 @@ static void sbx_4_one_serves_its_own_recipe_only(void **state)
 	assert_true(rig_until(g, is_waiting, &two));
 	make_recipe(&g->l, &plan);
 	strv_add(&plan.unenforced, "landlock");
-	assert_null(pool_take(&g->l, &plan));
+	assert_null(pool_find(&g->l, &plan));
 	strv_done(&plan.unenforced);
 	plan.session_id = mem_strdup("s1");
 	plan.uid = plan.gid = RIG_UID;
 	plan.scratch_mb = 3;
-	p = pool_take(&g->l, &plan);
+	p = pool_find(&g->l, &plan);
 	assert_non_null(p);
+	pool_take(p);
 	pool_discard(p);
 	plan.root_inside = 1;
-	assert_null(pool_take(&g->l, &plan));
+	assert_null(pool_find(&g->l, &plan));
 	sandbox_plan_done(&plan);
+}
+
+/* The uid and the map for the last owner are there before a session is asked for. */
+static void sbx_6_each_has_a_uid_and_its_map(void **state)
+{
+	struct rig *g = *state;
+	struct pooled *p, *q;
+	struct idmap map = {RIG_UID, RIG_GID};
+	cleanup_fd int userns = -1;
+	size_t two = 2;
+
+	if (!rig_root())
+		skip();
+	g->l.pool.owner_uid = RIG_UID;
+	g->l.pool.owner_gid = RIG_GID;
+	pool_start(&g->l);
+	assert_true(rig_until(g, is_waiting, &two));
+	p = take_any(g);
+	q = take_any(g);
+	assert_true(uid_range_has(&g->l.settings.config.session_uids, pooled_uid(p)));
+	assert_int_not_equal(pooled_uid(p), pooled_uid(q));
+	map.shown_uid = map.shown_gid = pooled_uid(q);
+	assert_int_equal(pooled_userns(p, &map), -1);
+	userns = pooled_userns(q, &map);
+	assert_true(userns >= 0);
+	assert_int_equal(pooled_userns(q, &map), -1);
+	pool_discard(p);
+	pool_discard(q);
 }
 
 /* What the host shows has changed: those that show the old are replaced. */
@@ -507,6 +538,7 @@ int main(int argc, char **argv)
 		TEST(sbx_4_none_is_prepared_where_the_configuration_says_so),
 		TEST(sbx_4_a_dead_one_is_replaced),
 		TEST(sbx_4_one_serves_its_own_recipe_only),
+		TEST(sbx_6_each_has_a_uid_and_its_map),
 		TEST(sbx_4_a_stale_one_serves_nobody),
 		TEST(sbx_4_without_init_there_is_none),
 		TEST(sbx_4_what_cannot_be_prepared_is_tried_slowly),

@@ -152,6 +152,11 @@ int settings_load(const struct settings_source *src, struct settings *out, struc
 
 	if (r == 0)
 		r = config_check(&s.config, err);
+	if (r == 0 && src->mode == CONFIG_SYSTEM && !uid_range_exists(&s.config.session_uids))
+		r = config_wrong(&s.config,
+				 "sandbox.session_uids: not all of these ids exist here (see "
+				 "/proc/self/uid_map)",
+				 err);
 	if (r == 0)
 		r = policies_check(&s.config, err);
 	if (r == 0)

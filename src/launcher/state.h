@@ -8,7 +8,7 @@
  * stub.c making a session · limits.c what it may use · narrow.c less of it · gather.c a cgroup for
  * one that has none · group.c its cgroup · pool.c stubs that are ready before they are asked for ·
  * watch.c deaths and sweeping · found.c sessions of an earlier launcher or API child · launcher.c
- * loop, signals, stop. */
+ * loop, signals, stop · uids.c a uid for each session. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -31,6 +31,9 @@
 struct event;
 struct event_base;
 struct launcher;
+
+/* Why a descriptor cannot be added to the loop. */
+#define LOOP_FULL "epoll_ctl failed (fs.epoll.max_user_watches counts the watches of this user)"
 
 /* ---- settings.c ---- */
 
@@ -94,6 +97,9 @@ int place_prepare(const struct config *c, bool privileged, struct place *p, stru
  * then the socket of that one, NULL if it cannot be told. */
 int place_claim(const struct config *c, bool privileged, struct place *p, char **other,
 		struct err *err);
+/* Opens or makes a file of the state directory with the rights of the directory's owner: what he
+ * may have put there gives him nothing. -1/errno. */
+int place_state_file(const char *path, bool privileged, uid_t owner);
 /* With the lock: binds and listens. */
 int place_listen(const struct config *c, bool privileged, struct place *p, struct err *err);
 /* Another launcher has the lock: waits until its socket answers (0) or the lock is ours after all
@@ -124,16 +130,27 @@ struct identity_ask {
 	struct who owner; /* of the workspace */
 };
 struct identity {
-	uid_t uid;
-	gid_t gid;
-	bool idmap;
+	struct who self;  /* as whom the session runs where the owners of files cannot be mapped */
+	struct who files; /* whose the files are that it makes */
 };
-/* As whom the session runs. E_FORBIDDEN for uids that nobody may speak for. */
+/* For whom the session acts. E_FORBIDDEN for uids that nobody may speak for. */
 int identity_choose(const struct identity_ask *ask, struct identity *out, struct err *err);
 /* Owner of a path as the caller sees it; the caller itself where that fails (then opening it will
  * fail, too). */
 struct who who_owns(const char *path, bool privileged, struct who caller);
 gid_t who_primary_gid(uid_t uid);
+
+/* ---- uids.c ---- */
+
+struct uids {
+	int fd; /* where the next one is kept; -1: nowhere */
+	uint32_t next;
+};
+/* With the state directory: reads which uid is next. */
+void uids_open(struct launcher *l);
+/* A uid that no process has. E_RESOURCE_LIMIT: there is none left. */
+int uids_allot(struct launcher *l, uint32_t *uid, struct err *err);
+void uids_close(struct launcher *l);
 
 /* ---- policies.c ---- */
 
@@ -303,6 +320,7 @@ TAILQ_HEAD(pooled_list, pooled);
 struct pool {
 	struct pooled_list list;
 	struct event *refill;
+	uint32_t owner_uid, owner_gid; /* of the last session's files */
 	int mounts;   /* tells that the host's mounts have changed; only with refill */
 	bool failing; /* the last one that was tried could not be prepared, which was said */
 };
@@ -330,6 +348,7 @@ struct launcher {
 	struct groups groups;
 	struct pool pool;
 	struct strays strays;
+	struct uids uids;
 	size_t alive, total;
 	struct api_child api;
 	int signal_fd, log_fd;
@@ -396,8 +415,9 @@ struct stub {
 	uint64_t group;	  /* 0: none */
 	bool makes_group; /* else it is there */
 	bool born_in_it;
-	int tree_fd; /* where a user namespace is needed, else -1 */
-	int sock;    /* for orders */
+	int tree_fd;	  /* where a user namespace is needed, else -1 */
+	struct idmap map; /* to be made ahead; shown_uid 0: none */
+	int sock;	  /* for orders */
 };
 /* The forked child: prepares the sandbox, waits for its orders and becomes the warden. */
 _Noreturn void stub_main(const struct stub *s, pid_t parent);
@@ -463,9 +483,14 @@ void groups_sweep_strangers(struct launcher *l);
 struct pooled;
 void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
 void pool_stop(struct launcher *l);
-/* One that is ready for such a session, or NULL. It is the caller's: handed over or discarded. */
-struct pooled *pool_take(struct launcher *l, const struct sandbox_plan *plan);
+/* One that is ready for such a session, or NULL. It stays in the pool until it is taken. */
+struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan);
+/* From now on it is the caller's: handed over or discarded. */
+void pool_take(struct pooled *p);
 uint64_t pooled_group(const struct pooled *p);
+uint32_t pooled_uid(const struct pooled *p); /* that its session gets */
+/* The namespace for such a map, owned by the caller; -1: it has none. */
+int pooled_userns(struct pooled *p, const struct idmap *map);
 void pool_discard(struct pooled *p); /* with its group; NULL is fine */
 /* One that is not prepared yet, for this plan, in a group that is there (0: none). NULL:
  * E_UNAVAILABLE. */
@@ -473,10 +498,11 @@ struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, ui
 			 int tree_fd, struct err *err);
 /* Tells it of the session to make. */
 int pool_hand_over(const struct pooled *p, struct orders *o, const struct sandbox_plan *plan,
-		   const int fd[ORDERS_FDS], struct err *err);
+		   const int fd[ORDERS_FDS], const struct sandbox_trees *view, struct err *err);
 /* Lets go of one that was told: its pid, its pidfd (owned) in *pidfd. */
 pid_t pool_release(struct pooled *p, int *pidfd);
 bool pool_has(const struct launcher *l, uint64_t group);
+bool pool_has_uid(const struct launcher *l, uint32_t uid);
 size_t pool_ready(const struct launcher *l); /* how many can be taken */
 
 /* ---- watch.c ---- */

@@ -135,8 +135,8 @@ static _Noreturn void serve(const struct stub *s, const struct waiting *w, int i
 
 static int prepare(const struct stub *s, struct err *err)
 {
-	struct sandbox_start start = {s->plan, s->l->programs.init_fd, -1, s->tree_fd};
-	struct waiting w = {.sock = s->sock};
+	struct sandbox_start start = {s->plan, s->l->programs.init_fd, -1, s->tree_fd, NULL};
+	struct waiting w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
 	int link[2];
 	int r = enter_group(s, &files, err);
@@ -148,6 +148,9 @@ static int prepare(const struct stub *s, struct err *err)
 	start.init_link = link[1];
 	r = sandbox_prepare_init(&start, &w.init, err);
 	close(link[1]);
+	/* Where there is none, the launcher says so to the session that needs it. */
+	if (r == 0 && s->map.shown_uid != 0)
+		sandbox_idmap(&s->map, &w.userns, NULL);
 	if (r == 0)
 		serve(s, &w, link[0], &files);
 	return r;

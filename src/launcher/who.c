@@ -156,7 +156,8 @@ static int check_speaker(const struct identity_ask *ask, struct err *err)
 			       "this server runs as uid %u and makes sessions for that uid only, "
 			       "not for uid %u",
 			       geteuid(), uid);
-	if (ask->privileged && (uid == ask->config->api_uid || uid == ask->config->session_uid))
+	if (ask->privileged &&
+	    (uid == ask->config->api_uid || uid_range_has(&ask->config->session_uids, uid)))
 		return err_set(err, E_FORBIDDEN, NULL, "uid %u belongs to agentsh itself", uid);
 	return 0;
 }
@@ -170,15 +171,16 @@ int identity_choose(const struct identity_ask *ask, struct identity *out, struct
 	if (r < 0)
 		return r;
 	if (!ask->privileged) {
-		*out = (struct identity){geteuid(), getegid(), false};
+		run = (struct who){geteuid(), getegid()};
+		*out = (struct identity){run, run};
 		return 0;
 	}
 	if (strcmp(c->run_as, "owner") == 0 && ask->owner.uid != run.uid)
 		run = (struct who){ask->owner.uid, who_primary_gid(ask->owner.uid)};
-	if (run.uid == c->api_uid)
-		return err_set(err, E_FORBIDDEN, NULL, "the workspace belongs to server.api_uid %u",
-			       run.uid);
-	*out = run.uid == 0 ? (struct identity){c->session_uid, c->session_uid, true}
-			    : (struct identity){run.uid, run.gid, false};
+	if (run.uid == c->api_uid || uid_range_has(&c->session_uids, run.uid))
+		return err_set(err, E_FORBIDDEN, NULL,
+			       "the workspace belongs to uid %u, which is agentsh's own", run.uid);
+	/* Root acts for who owns the workspace; nobody else may. */
+	*out = (struct identity){run, run.uid == 0 ? ask->owner : run};
 	return 0;
 }

@@ -48,7 +48,7 @@ static int setup(void **state)
 	h->config.http_addr = (char *)(uintptr_t) "127.0.0.1:0";
 	h->config.run_as = (char *)(uintptr_t) "caller";
 	h->config.api_uid = API_UID;
-	h->config.session_uid = SESSION_UID;
+	h->config.session_uids = (struct uid_range){SESSION_UID, SESSION_UID + 9};
 	*state = h;
 	if (place_open(&h->config, root(), &h->place, NULL) < 0)
 		return -1;
@@ -276,28 +276,38 @@ static void api_3_a_key_speaks_for_its_uid(void **state)
 	assert_int_equal(who_has_key(&(struct api_keys){0}, &key, &who, &err), -E_UNAUTHENTICATED);
 }
 
-static void sbx_1_as_whom_a_session_runs(void **state)
+static void sbx_1_for_whom_a_session_acts(void **state)
 {
 	struct here *h = *state;
 	static const struct {
 		const char *run_as;
 		struct who who, owner;
 		int result;
-		struct identity id;
+		struct identity id; /* itself, and whose files it has */
 	} rows[] = {
-		{"caller", {1000, 100}, {1000, 100}, 0, {1000, 100, false}},
-		{"caller", {1000, 100}, {2000, 200}, 0, {1000, 100, false}},
-		{"caller", {1000, 100}, {0, 0}, 0, {1000, 100, false}},
-		{"caller", {0, 0}, {0, 0}, 0, {SESSION_UID, SESSION_UID, true}},
-		{"caller", {0, 0}, {1000, 100}, 0, {SESSION_UID, SESSION_UID, true}},
-		{"owner", {1000, 100}, {1000, 5}, 0, {1000, 100, false}},
-		{"owner", {1000, 100}, {4000000000U, 5}, 0, {4000000000U, 4000000000U, false}},
-		{"owner", {1000, 100}, {0, 0}, 0, {SESSION_UID, SESSION_UID, true}},
-		{"owner", {0, 0}, {4000000000U, 5}, 0, {4000000000U, 4000000000U, false}},
-		{"owner", {1000, 100}, {API_UID, 5}, -E_FORBIDDEN, {0}},
-		{"caller", {API_UID, API_UID}, {1000, 100}, -E_FORBIDDEN, {0}},
-		{"caller", {SESSION_UID, SESSION_UID}, {1000, 100}, -E_FORBIDDEN, {0}},
-		{"owner", {API_UID, API_UID}, {1000, 100}, -E_FORBIDDEN, {0}},
+		{"caller", {1000, 100}, {1000, 100}, 0, {{1000, 100}, {1000, 100}}},
+		{"caller", {1000, 100}, {2000, 200}, 0, {{1000, 100}, {1000, 100}}},
+		{"caller", {1000, 100}, {0, 0}, 0, {{1000, 100}, {1000, 100}}},
+		{"caller", {0, 0}, {0, 0}, 0, {{0, 0}, {0, 0}}},
+		{"caller", {0, 0}, {1000, 100}, 0, {{0, 0}, {1000, 100}}},
+		{"owner", {1000, 100}, {1000, 5}, 0, {{1000, 100}, {1000, 100}}},
+		{"owner",
+		 {1000, 100},
+		 {4000000000U, 5},
+		 0,
+		 {{4000000000U, 4000000000U}, {4000000000U, 4000000000U}}},
+		{"owner", {1000, 100}, {0, 0}, 0, {{0, 0}, {0, 0}}},
+		{"owner",
+		 {0, 0},
+		 {4000000000U, 5},
+		 0,
+		 {{4000000000U, 4000000000U}, {4000000000U, 4000000000U}}},
+		{"owner", {1000, 100}, {API_UID, 5}, -E_FORBIDDEN, {{0}, {0}}},
+		{"owner", {1000, 100}, {SESSION_UID + 9, 5}, -E_FORBIDDEN, {{0}, {0}}},
+		{"caller", {API_UID, API_UID}, {1000, 100}, -E_FORBIDDEN, {{0}, {0}}},
+		{"caller", {SESSION_UID, SESSION_UID}, {1000, 100}, -E_FORBIDDEN, {{0}, {0}}},
+		{"caller", {SESSION_UID + 9, 1}, {1000, 100}, -E_FORBIDDEN, {{0}, {0}}},
+		{"owner", {API_UID, API_UID}, {1000, 100}, -E_FORBIDDEN, {{0}, {0}}},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -307,9 +317,10 @@ static void sbx_1_as_whom_a_session_runs(void **state)
 
 		h->config.run_as = (char *)(uintptr_t)rows[i].run_as;
 		assert_int_equal(identity_choose(&ask, &id, &err), rows[i].result);
-		assert_int_equal(id.uid, rows[i].id.uid);
-		assert_int_equal(id.gid, rows[i].id.gid);
-		assert_int_equal(id.idmap, rows[i].id.idmap);
+		assert_int_equal(id.self.uid, rows[i].id.self.uid);
+		assert_int_equal(id.self.gid, rows[i].id.self.gid);
+		assert_int_equal(id.files.uid, rows[i].id.files.uid);
+		assert_int_equal(id.files.gid, rows[i].id.files.gid);
 	}
 }
 
@@ -321,9 +332,9 @@ static void sbx_5_a_users_server_serves_that_user_only(void **state)
 	struct err err = {0};
 
 	assert_int_equal(identity_choose(&ask, &id, &err), 0);
-	assert_int_equal(id.uid, geteuid());
-	assert_int_equal(id.gid, getegid());
-	assert_false(id.idmap);
+	assert_int_equal(id.self.uid, geteuid());
+	assert_int_equal(id.self.gid, getegid());
+	assert_int_equal(id.files.uid, geteuid());
 	ask.who.uid = geteuid() + 1;
 	assert_int_equal(identity_choose(&ask, &id, &err), -E_FORBIDDEN);
 }
@@ -362,7 +373,7 @@ int main(void)
 		T(api_3_our_address_alone_is_no_proof),
 		T(api_3_a_tcp_connection_of_ours_is_told_from_others),
 		T(api_3_a_key_speaks_for_its_uid),
-		T(sbx_1_as_whom_a_session_runs),
+		T(sbx_1_for_whom_a_session_acts),
 		T(sbx_5_a_users_server_serves_that_user_only),
 		T(sbx_1_the_owner_is_what_the_caller_can_see),
 	};

@@ -5,6 +5,9 @@
 #include "sandbox/idmap.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/path.h"
+#include "sandbox/mnt.h"
+#include "sandbox/sandbox.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -76,7 +79,7 @@ static int fill(pid_t pid, const struct idmap *m, int *userns, struct err *err)
 	return 0;
 }
 
-int idmap_open(const struct idmap *m, int *userns, struct err *err)
+int sandbox_idmap(const struct idmap *m, int *userns, struct err *err)
 {
 	cleanup_free char *stack = mem_alloc(STACK_BYTES);
 	sigset_t all, old;
@@ -99,30 +102,57 @@ int idmap_open(const struct idmap *m, int *userns, struct err *err)
 	return r;
 }
 
-/* Most sessions of a server have the same owner and uid. */
-static struct kept {
-	struct idmap map;
-	int userns; /* 0: none */
-} kept[IDMAP_KEPT];
+/* ---- trees ---- */
 
-int idmap_kept(const struct idmap *m, int *userns, struct err *err)
+static bool maps(int dir, const char *path, struct mount_attr *attr)
 {
-	static size_t turn;
-	struct kept *k = &kept[turn];
-	int fd, r;
+	cleanup_fd int tree = open_tree(dir, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-	for (size_t i = 0; i < IDMAP_KEPT; i++)
-		if (kept[i].userns > 0 && memcmp(&kept[i].map, m, sizeof(*m)) == 0) {
-			*userns = kept[i].userns;
-			return 0;
+	return tree == -1 || mount_setattr(tree, "", AT_EMPTY_PATH, attr, sizeof(*attr)) == 0;
+}
+
+/* The type of the first file system at or below a path that cannot be mapped. */
+static void find_unmapped(const char *real, struct mount_attr *attr, char out[IDMAP_FS])
+{
+	cleanup_buf struct buf text = {0};
+	char *next, *point, *type;
+	size_t longest = 0;
+
+	snprintf(out, IDMAP_FS, "unknown");
+	if (fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, NULL) < 0)
+		return;
+	for (char *line = text.data; line != NULL && *line != '\0'; line = next) {
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		if (!mnt_cut(line, &point, &type))
+			continue;
+		if (path_within(real, point) && strlen(point) >= longest) {
+			longest = strlen(point);
+			snprintf(out, IDMAP_FS, "%s", type);
+		} else if (path_within(point, real) && maps(AT_FDCWD, real, attr) &&
+			   !maps(AT_FDCWD, point, attr)) {
+			snprintf(out, IDMAP_FS, "%s", type);
+			return;
 		}
-	r = idmap_open(m, &fd, err);
-	if (r < 0)
-		return r;
-	if (k->userns > 0)
-		close(k->userns);
-	*k = (struct kept){*m, fd};
-	turn = (turn + 1) % IDMAP_KEPT;
-	*userns = fd;
-	return 0;
+	}
+}
+
+int idmap_tree(int tree, int userns, const char *real, char fs[IDMAP_FS], struct err *err)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns};
+	char type[IDMAP_FS];
+	int errnum;
+
+	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) == 0)
+		return 0;
+	errnum = errno;
+	find_unmapped(real, &attr, type);
+	if (fs != NULL)
+		memcpy(fs, type, sizeof(type));
+	errno = errnum;
+	return err_errno(err, E_ENFORCEMENT, "uid",
+			 "the owners of %s cannot be mapped (its file system, %s, has no idmapped "
+			 "mounts; use another one, or list uid in sandbox.allow_unenforced)",
+			 real, type);
 }

@@ -46,7 +46,7 @@ static void ses_3_the_namespace_outlives_its_maker(void **state)
 		print_message("# skipped: needs root\n");
 		skip();
 	}
-	if (idmap_open(&m, &userns, &err) < 0)
+	if (sandbox_idmap(&m, &userns, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_int_equal(fcntl(userns, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
@@ -67,40 +67,11 @@ static void ses_3_the_namespace_outlives_its_maker(void **state)
 	close(userns);
 }
 
-static int keep(uint32_t shown)
-{
-	const struct idmap m = {0, 0, shown, shown};
-	struct err err = {0};
-	int userns = -1;
-
-	if (idmap_kept(&m, &userns, &err) < 0)
-		fail_msg("%s", err.message);
-	assert_int_equal(fcntl(userns, F_GETFD), FD_CLOEXEC);
-	return userns;
-}
-
-static void ses_3_a_namespace_is_made_once(void **state)
-{
-	int first;
-
-	if (geteuid() != 0)
-		skip();
-	first = keep(2000);
-	for (uint32_t i = 1; i < IDMAP_KEPT; i++)
-		assert_int_not_equal(keep(2000 + i), first);
-	assert_int_equal(keep(2000), first);
-	/* one more takes the place of the oldest */
-	keep(2000 + IDMAP_KEPT);
-	assert_int_equal(fcntl(first, F_GETFD), -1);
-	assert_int_equal(keep(2001), keep(2001));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ses_3_two_ids_change_places_and_the_rest_stay),
 		cmocka_unit_test(ses_3_the_namespace_outlives_its_maker),
-		cmocka_unit_test(ses_3_a_namespace_is_made_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,12 +185,14 @@ static int take_orders(struct inside *in, int orders, struct err *err)
 	fdio_send(orders, &word, 1, NULL, 0);
 	if (orders_recv(orders, &byte, fd, &nfds) != 1)
 		return 1;
-	close(orders);
 	if (nfds != ARRAY_LEN(fd))
 		return err_set(err, E_BAD_REQUEST, NULL, "the orders lack a descriptor");
 	sandbox_plan_done(&in->plan);
 	r = plan_load(fd[0], &in->plan, &ignored, err);
 	close(fd[0]);
+	if (r == 0)
+		r = trees_receive(orders, sandbox_view_count(&in->plan), &in->view, err);
+	close(orders);
 	if (in->tree_fd == -1)
 		in->tree_fd = fd[1];
 	else

@@ -20,12 +20,13 @@
 struct inside {
 	struct sandbox_plan plan;
 	struct wall_report walls;
-	uint32_t namespaces; /* CLONE_NEW… that the stub was given */
-	int tree_fd;	     /* owned; the workspace, detached once it is known */
-	int root_fd;	     /* owned; the new root's mount */
-	int etc_fd;	     /* owned; our own /etc, whatever is shown there */
-	int state_fd;	     /* owned; listener of captures */
-	int listener_fd;     /* owned; of execs, for the warden */
+	uint32_t namespaces;	   /* CLONE_NEW… that the stub was given */
+	int tree_fd;		   /* owned; the workspace, detached once it is known */
+	int root_fd;		   /* owned; the new root's mount */
+	int etc_fd;		   /* owned; our own /etc, whatever is shown there */
+	struct sandbox_trees view; /* owned; of the file-system lists, to be placed last */
+	int state_fd;		   /* owned; listener of captures */
+	int listener_fd;	   /* owned; of execs, for the warden */
 	struct command_walls walls_of_commands;
 	struct strv writable; /* of a bare session: real paths */
 };
@@ -49,7 +50,9 @@ int inside_names(struct inside *in, struct err *err);
 /* Binds what the file-system lists show: first, wide, what contains a place of ours, then, once
  * that stands, the rest. */
 int inside_view(struct inside *in, bool wide, struct err *err);
-/* After the pivot: covers what they block, and shuts what is read-only in the workspace. */
+/* After the pivot: places the trees that came with the orders. */
+int inside_view_late(struct inside *in, struct err *err);
+/* After that: covers what they block, and shuts what is read-only in the workspace. */
 int inside_covers(struct inside *in, struct err *err);
 int inside_dev(struct inside *in, struct err *err);
 int inside_proc(struct inside *in, struct err *err);

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 int mnt_make(const struct mnt_fs *fs, int *fd, struct err *err)
@@ -104,4 +105,21 @@ int mnt_show(const struct mnt_bind *b, struct err *err)
 	if (r == 0)
 		r = make_place(fd, b->root, b->at, err);
 	return r < 0 ? r : mnt_place(fd, b->root, b->at, err);
+}
+
+bool mnt_cut(char *line, char **point, char **type)
+{
+	char *dash = strstr(line, " - ");
+
+	for (int i = 0; i < 4 && line != NULL; i++) {
+		line = strchr(line, ' ');
+		line = line != NULL ? line + 1 : NULL;
+	}
+	if (line == NULL || dash == NULL || line > dash)
+		return false;
+	line[strcspn(line, " ")] = '\0';
+	*point = line;
+	*type = dash + 3;
+	(*type)[strcspn(*type, " ")] = '\0';
+	return true;
 }

@@ -6,6 +6,7 @@
  * wall. Linux 5.12 is the oldest that works. */
 #pragma once
 #include "base/err.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mount.h>
 
@@ -41,3 +42,6 @@ int mnt_bind(const struct mnt_bind *b, struct err *err);
 /* The same where the place may not be there yet: it is made, a directory or a file as what is
  * shown. What does not exist or cannot be reached is left out. With attr 0 nothing is set. */
 int mnt_show(const struct mnt_bind *b, struct err *err);
+/* Cuts one line of /proc/self/mountinfo into its mount point and, behind " - ", its type. */
+bool mnt_cut(char *line, char **point, char **type);
+#define MNT_LIST_MAX (16 << 20)

@@ -27,7 +27,7 @@ static const struct fields orders_fields = {"orders", sizeof(struct orders), row
 _Static_assert(ORDERS_FDS + 1 <= FDIO_MAX_FDS, "see orders_send");
 
 int orders_send(int sock, struct orders *o, const struct sandbox_plan *plan,
-		const int fd[ORDERS_FDS], struct err *err)
+		const int fd[ORDERS_FDS], const struct sandbox_trees *view, struct err *err)
 {
 	cleanup_buf struct buf packed = {0}, text = {0};
 	int all[ORDERS_FDS + 1];
@@ -43,7 +43,8 @@ int orders_send(int sock, struct orders *o, const struct sandbox_plan *plan,
 		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
 	memcpy(all, fd, ORDERS_FDS * sizeof(*fd));
 	all[ORDERS_FDS] = memory;
-	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0)
+	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0 ||
+	    trees_send(sock, view, sandbox_view_count(plan)) < 0)
 		return err_errno(err, E_UNAVAILABLE, o->session_id,
 				 "the prepared sandbox does not answer");
 	return 0;
@@ -54,6 +55,41 @@ ssize_t orders_recv(int sock, char *byte, int *fd, size_t *nfds)
 	const ssize_t n = fdio_recv(sock, byte, 1, fd, nfds, NULL);
 
 	return n == -1 && errno == ECONNRESET ? fdio_recv(sock, byte, 1, fd, nfds, NULL) : n;
+}
+
+int trees_send(int sock, const struct sandbox_trees *t, size_t n)
+{
+	const char byte = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const int fd = t != NULL && i < t->n ? t->fd[i] : -1;
+
+		if (fdio_send(sock, &byte, 1, &fd, fd != -1) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err)
+{
+	*out = (struct sandbox_trees){.fd = mem_resize(NULL, n, sizeof(*out->fd))};
+	for (; out->n < n; out->n++) {
+		size_t nfds = 1;
+		char byte;
+
+		out->fd[out->n] = -1;
+		if (orders_recv(sock, &byte, &out->fd[out->n], &nfds) != 1)
+			return err_set(err, E_BAD_REQUEST, NULL, "the orders lack a tree");
+	}
+	return 0;
+}
+
+void sandbox_trees_done(struct sandbox_trees *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		mem_cleanup_fd(&t->fd[i]);
+	free(t->fd);
+	*t = (struct sandbox_trees){0};
 }
 
 /* *memory is the last descriptor. The launcher has no use for us: 0. */
@@ -105,8 +141,11 @@ static void await(const struct waiting *w)
 		if (pfd[1].revents == 0)
 			continue;
 		if (fdio_recv(w->init.orders, &word, 1, NULL, NULL, NULL) != 1 ||
-		    word != SANDBOX_PREPARED || fdio_send(w->sock, &ready, 1, NULL, 0) < 0)
+		    word != SANDBOX_PREPARED ||
+		    fdio_send(w->sock, &ready, 1, &w->userns, w->userns != -1) < 0)
 			_exit(FAILURE);
+		if (w->userns != -1)
+			close(w->userns);
 		prctl(PR_SET_NAME, ORDERS_NAME, 0, 0, 0);
 	}
 }
@@ -138,6 +177,7 @@ static int be_found(const int fd[ORDERS_FDS], struct err *err)
 void orders_obey(const struct waiting *w, struct orders *o, int fd[ORDERS_FDS])
 {
 	const struct orders_report report = {.init_pid = w->init.pid};
+	struct sandbox_trees view = {0};
 	struct sandbox_plan plan;
 	struct err err = {0};
 	int memory, r;
@@ -146,9 +186,12 @@ void orders_obey(const struct waiting *w, struct orders *o, int fd[ORDERS_FDS])
 	receive(w->sock, fd, &memory);
 	r = load(memory, o, &plan, &err);
 	if (r == 0)
+		r = trees_receive(w->sock, sandbox_view_count(&plan), &view, &err);
+	if (r == 0)
 		r = be_found(fd, &err);
 	if (r == 0)
-		r = sandbox_bind_init(&w->init, &plan, fd[ORDERS_TREE], &err);
+		r = sandbox_bind_init(&w->init, &plan, fd[ORDERS_TREE], &view, &err);
+	sandbox_trees_done(&view);
 	if (r == 0 && fdio_write_all(fd[ORDERS_REPORT], &report, sizeof(report)) < 0)
 		_exit(FAILURE);
 	if (r == 0)

@@ -12,7 +12,8 @@
 
 /* What a stub waits with. */
 struct waiting {
-	int sock; /* from where the orders come */
+	int sock;   /* from where the orders come */
+	int userns; /* owned; goes with ORDERS_READY; -1: none */
 	struct sandbox_prepared init;
 };
 
@@ -41,9 +42,9 @@ struct orders_report {
 #define ORDERS_READY 'r'
 #define ORDERS_FAILED 'f'
 
-/* Launcher. o->plan is made from the plan. */
+/* Launcher. o->plan is made from the plan; view may be NULL. */
 int orders_send(int sock, struct orders *o, const struct sandbox_plan *plan,
-		const int fd[ORDERS_FDS], struct err *err);
+		const int fd[ORDERS_FDS], const struct sandbox_trees *view, struct err *err);
 /* Stub: waits (saying READY when init is), binds init and becomes the session's user. Only returns
  * when it is; else the process ends. When it is ready its name is ORDERS_NAME. fd stay open, but
  * for what was used up: TREE and LOCK. */
@@ -52,6 +53,10 @@ void orders_obey(const struct waiting *w, struct orders *o, int fd[ORDERS_FDS]);
 /* Says why it cannot wait, when it is asked; or, behind orders_obey, why it cannot be a warden. */
 _Noreturn void orders_refuse(int sock, const struct err *why);
 _Noreturn void orders_give_up(int report_fd, const struct err *why);
+
+/* n messages with a tree each, or without. trees_send: -1/errno; NULL: all without. */
+int trees_send(int sock, const struct sandbox_trees *t, size_t n);
+int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err);
 
 /* fdio_recv of one byte. A peer that closed with something unread makes a receive fail in front of
  * what it had sent: only the second end is the end. */

@@ -38,8 +38,8 @@ static void begin(struct scene *s, bool refuses)
 	pair(init);
 	s->pid = fork();
 	if (s->pid == 0) {
-		const struct waiting w = {.sock = sock[1],
-					  .init = {.pid = 4711, .orders = init[1]}};
+		const struct waiting w = {
+			.sock = sock[1], .userns = -1, .init = {.pid = 4711, .orders = init[1]}};
 		struct err why = {0};
 		struct orders o;
 		int fd[ORDERS_FDS];
@@ -89,7 +89,7 @@ static int give(struct scene *s)
 		[ORDERS_RING] = api[1],	     [ORDERS_ACK] = api[1], [ORDERS_POLICY] = api[1],
 		[ORDERS_REPORT] = report[1], [ORDERS_LOCK] = api[1]};
 
-	r = orders_send(s->sock, &o, &plan, fd, NULL);
+	r = orders_send(s->sock, &o, &plan, fd, NULL, NULL);
 	assert_null(o.plan.data);
 	close(listener);
 	close(report[1]);

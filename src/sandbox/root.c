@@ -56,6 +56,7 @@ void inside_done(struct inside *in)
 {
 	sandbox_plan_done(&in->plan);
 	strv_done(&in->writable);
+	sandbox_trees_done(&in->view);
 	mem_cleanup_fd(&in->tree_fd);
 	mem_cleanup_fd(&in->root_fd);
 	mem_cleanup_fd(&in->etc_fd);
@@ -220,6 +221,8 @@ int inside_session(struct inside *in, struct err *err)
 		r = own_space(in, err);
 	if (r == 0)
 		r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
+	if (r == 0)
+		r = inside_view_late(in, err);
 	if (r == 0)
 		r = inside_covers(in, err);
 	if (r < 0)

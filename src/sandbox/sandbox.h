@@ -19,9 +19,9 @@ struct sandbox_plan {
 	char *hostname;	   /* inside: the session id, cut */
 	uint32_t uid, gid; /* of warden, init and every process of the session: never 0 with a
 			      privileged launcher */
-	uint32_t owner_uid, owner_gid; /* of the workspace's files */
+	uint32_t owner_uid, owner_gid; /* whose files in the workspace are the session's own */
 	uint32_t privileged;	       /* 0: user namespace, all with our own uid */
-	uint32_t idmap;		       /* workspace mount maps owner 0 <-> uid */
+	uint32_t idmap;		       /* mounts of the host map owner <-> uid */
 	struct strv unenforced;	       /* walls that may be missing, by configuration */
 	char *state_program;  /* path on the host of agentsh-state, bound read-only into the session
 			       */
@@ -57,6 +57,15 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out);
  * directory, file or link of them has been replaced. Mounts further below are not seen. */
 uint64_t sandbox_sight(const struct sandbox_plan *plan);
 
+/* The user namespace of an idmapped mount, in which the owner's ids and the session's change
+ * places. Needs CAP_SETUID, CAP_SETGID and CAP_SETFCAP. It takes longer than all mounts of a
+ * session together. E_ENFORCEMENT "uid". */
+struct idmap {
+	uint32_t disk_uid, disk_gid;   /* as in the file system */
+	uint32_t shown_uid, shown_gid; /* as the session's processes have it */
+};
+int sandbox_idmap(const struct idmap *m, int *userns, struct err *err);
+
 /* Launcher: opens the workspace with the caller's fsuid/fsgid (when privileged), checks that it is
  * a directory owned by uid or listed, clones the tree (open_tree CLONE|RECURSIVE) and, with
  * plan->idmap, maps owners. *tree_fd is a detached mount, *real its real path. E_FORBIDDEN,
@@ -66,9 +75,24 @@ struct sandbox_workspace_ask {
 	const char *path;
 	uint32_t uid, gid;
 	const struct strv *listed; /* from the configuration */
+	int userns;		   /* with plan->idmap: of sandbox_idmap */
+	char *fs; /* SANDBOX_FS bytes for the file system that cannot be mapped; or NULL */
 };
+#define SANDBOX_FS 32
 int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
 		      int *tree_fd, char **real, struct err *err);
+
+/* Launcher of root: what a session sees of the host by the file-system lists and may write to, as
+ * detached trees, one per path; the owners are mapped as those of the workspace. -1: the path does
+ * not exist. A session's init cannot make them: it has no host any more when its uid is known. */
+struct sandbox_trees {
+	int *fd; /* owned */
+	size_t n;
+};
+int sandbox_view(const struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
+		 struct sandbox_trees *out, struct err *err);
+size_t sandbox_view_count(const struct sandbox_plan *plan);
+void sandbox_trees_done(struct sandbox_trees *t);
 
 /* Stub, still privileged: clones init (agentsh-init by init_fd, an O_RDONLY|O_CLOEXEC descriptor of
  * the program) into new namespaces with init_link as its link (SIDE_INIT) and the tree; returns its
@@ -77,6 +101,7 @@ int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sand
 struct sandbox_start {
 	const struct sandbox_plan *plan;
 	int init_fd, init_link, tree_fd;
+	const struct sandbox_trees *view; /* NULL: none */
 };
 int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err);
 
@@ -92,7 +117,7 @@ struct sandbox_prepared {
 int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
 			 struct err *err);
 int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
-		      int tree_fd, struct err *err);
+		      int tree_fd, const struct sandbox_trees *view, struct err *err);
 /* Whether the session has a user namespace: a normal user's must, root's shows root inside by it.
  */
 bool sandbox_user_namespace(const struct sandbox_plan *plan);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "sandbox/identity.h"
 #include "sandbox/inside.h"
+#include "sandbox/orders.h"
 #include "sandbox/plan.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -244,14 +245,15 @@ int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared 
 	r = start(s, all, theirs, &out->pid, err);
 	if (r == -E_ENFORCEMENT && least != all)
 		r = start(s, least, theirs, &out->pid, err);
-	ensure(chdir("/") == 0);
+	if (chdir("/") < 0 && r == 0) /* init ends with its orders */
+		r = err_errno(err, E_UNAVAILABLE, NULL, "chdir(/)");
 	if (r == 0)
 		out->orders = take_fd(ours);
 	return r;
 }
 
 int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
-		      int tree_fd, struct err *err)
+		      int tree_fd, const struct sandbox_trees *view, struct err *err)
 {
 	const char byte = 0;
 	cleanup_fd int plan_fd = -1;
@@ -259,9 +261,11 @@ int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_pla
 
 	if (r < 0)
 		return r;
+	r = fdio_send(p->orders, &byte, 1, (const int[]){plan_fd, tree_fd}, 2);
+	if (r == 0)
+		r = trees_send(p->orders, view, sandbox_view_count(plan));
 	/* What became of an init that has gone is in its link. */
-	if (fdio_send(p->orders, &byte, 1, (const int[]){plan_fd, tree_fd}, 2) < 0 &&
-	    errno != EPIPE && errno != ECONNRESET)
+	if (r < 0 && errno != EPIPE && errno != ECONNRESET)
 		return err_errno(err, E_UNAVAILABLE, plan->session_id, "init takes no orders");
 	return 0;
 }
@@ -273,7 +277,7 @@ int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *er
 
 	if (r < 0)
 		return r;
-	r = sandbox_bind_init(&p, s->plan, s->tree_fd, err);
+	r = sandbox_bind_init(&p, s->plan, s->tree_fd, s->view, err);
 	close(p.orders);
 	if (r == 0)
 		*pid = p.pid;

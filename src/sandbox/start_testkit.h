@@ -140,23 +140,31 @@ static inline void kit_plan(struct sandbox_plan *p, uint32_t uid, bool privilege
  */
 static inline void kit_start(struct kit_session *s, uint32_t asker, struct link_msg *m)
 {
-	const struct sandbox_workspace_ask ask = {kit_workspace, asker, asker, NULL};
+	struct sandbox_workspace_ask ask = {kit_workspace, asker, asker, NULL, -1, NULL};
+	const struct idmap map = {s->plan.owner_uid, s->plan.owner_gid, s->plan.uid, s->plan.gid};
+	struct sandbox_trees view = {0};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
-	struct sandbox_start start = {&s->plan, kit_init_fd, -1, -1};
+	struct sandbox_start start = {&s->plan, kit_init_fd, -1, -1, &view};
 	struct err err = {0};
 	int pair[2];
 
 	s->root_fd = s->state_fd = -1;
+	if (s->plan.idmap && sandbox_idmap(&map, &ask.userns, &err) < 0)
+		fail_msg("%s", err.message);
 	if (sandbox_workspace(&ask, &s->plan, &tree, &real, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_string_equal(real, kit_workspace);
+	if (s->plan.privileged)
+		sandbox_view(&s->plan, &ask, &view, NULL); /* init says what is wrong */
 	assert_int_equal(link_pair(pair, &err), 0);
 	start.init_link = pair[1];
 	start.tree_fd = tree;
 	if (sandbox_start_init(&start, &s->pid, &err) < 0)
 		fail_msg("%s", err.message);
 	close(pair[1]);
+	sandbox_trees_done(&view);
+	mem_cleanup_fd(&ask.userns);
 	link_init(&s->init, pair[0], SIDE_WARDEN, SIDE_INIT);
 	if (link_recv(&s->init, m, &err) < 0)
 		fail_msg("no message from init: %s", err.message);

@@ -8,6 +8,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "sandbox/idmap.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <sys/stat.h>
 
 #define WORKSPACE "/" INSIDE_WORKSPACE
-#define MOUNTS_MAX (16 << 20)
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 /* Neither these nor what contains them. */
@@ -41,7 +41,7 @@ struct entry {
 struct view {
 	struct entry *entry; /* owned */
 	size_t n;
-	const struct inside *in;
+	const struct sandbox_plan *plan;
 };
 
 static bool within_any(const char *path, const char *const *dirs, size_t n)
@@ -63,24 +63,6 @@ static int refuse(const char *path, const char *real, struct err *err)
 		path, real);
 }
 
-/* Cuts one line of mountinfo into its mount point and, behind " - ", its type. */
-static bool cut_mount(char *line, char **point, char **type)
-{
-	char *dash = strstr(line, " - ");
-
-	for (int i = 0; i < 4 && line != NULL; i++) {
-		line = strchr(line, ' ');
-		line = line != NULL ? line + 1 : NULL;
-	}
-	if (line == NULL || dash == NULL || line > dash)
-		return false;
-	line[strcspn(line, " ")] = '\0';
-	*point = line;
-	*type = dash + 3;
-	(*type)[strcspn(*type, " ")] = '\0';
-	return true;
-}
-
 static bool is_machine_fs(const char *type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(machine_fs); i++)
@@ -94,7 +76,7 @@ static int check_mounts(const char *path, const char *real, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
 	char *next, *point, *type;
-	int r = fdio_load_path("/proc/self/mountinfo", MOUNTS_MAX, &text, err);
+	int r = fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, err);
 
 	if (r < 0)
 		return r;
@@ -102,8 +84,7 @@ static int check_mounts(const char *path, const char *real, struct err *err)
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
-		if (cut_mount(line, &point, &type) && is_machine_fs(type) &&
-		    path_within(point, real))
+		if (mnt_cut(line, &point, &type) && is_machine_fs(type) && path_within(point, real))
 			return refuse(path, point, err);
 	}
 	return 0;
@@ -168,26 +149,30 @@ static int make_parents(int root, const char *path, struct err *err)
 }
 
 /* A place that an earlier bind brought may be a link: it is followed inside the new root only. */
-static int bind_at(int root, int fd, const struct entry *e, struct err *err)
+static int put(int root, int tree, const char *path, struct err *err)
 {
-	cleanup_fd int at = -1, tree = -1;
+	cleanup_fd int at = -1;
 	struct stat st;
-	int r = make_parents(root, e->path, err);
+	int r = make_parents(root, path, err);
 
 	if (r < 0)
 		return r;
-	if (fstat(fd, &st) < 0 ||
-	    ((S_ISDIR(st.st_mode) ? mkdirat(root, e->path + 1, 0755)
-				  : mknodat(root, e->path + 1, S_IFREG | 0444, 0)) < 0 &&
+	if (fstat(tree, &st) < 0 ||
+	    ((S_ISDIR(st.st_mode) ? mkdirat(root, path + 1, 0755)
+				  : mknodat(root, path + 1, S_IFREG | 0444, 0)) < 0 &&
 	     errno != EEXIST))
-		return err_errno(err, E_ENFORCEMENT, e->path, "no place for %s", e->path);
-	at = fdio_openat2(root, e->path + 1, O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+		return err_errno(err, E_ENFORCEMENT, path, "no place for %s", path);
+	at = fdio_openat2(root, path + 1, O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	if (at == -1)
-		return err_errno(err, E_ENFORCEMENT, e->path, "openat2(%s)", e->path);
-	r = mnt_clone(fd, "", &tree, err);
-	if (r == 0)
-		r = mnt_set(tree, e->attr, e->path, err);
-	return r < 0 ? r : mnt_cover(tree, at, e->path, err);
+		return err_errno(err, E_ENFORCEMENT, path, "openat2(%s)", path);
+	return mnt_cover(tree, at, path, err);
+}
+
+static int clone_entry(int fd, const struct entry *e, int *tree, struct err *err)
+{
+	int r = mnt_clone(fd, "", tree, err);
+
+	return r < 0 ? r : mnt_set(*tree, e->attr, e->path, err);
 }
 
 /* libc resolves it, because the kernel would take a `..` that ends at "/" into the new root, which
@@ -207,22 +192,6 @@ int inside_resolve(const char *path, char *real, int *fd, struct err *err)
 		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
 	real[n] = '\0';
 	return 0;
-}
-
-static int show(const struct view *v, size_t i, struct err *err)
-{
-	const struct entry *e = &v->entry[i];
-	cleanup_fd int fd = -1;
-	char real[PATH_MAX];
-	int r = inside_resolve(e->path, real, &fd, err);
-
-	if (r == 0 && fd != -1)
-		r = inside_may_show(&v->in->plan, e->path, real, err);
-	if (r < 0 || fd == -1)
-		return r;
-	if (strcmp(real, e->path) != 0 && shown_elsewhere(v, real, i))
-		return make_link(v->in->root_fd, e->path, real, err);
-	return bind_at(v->in->root_fd, fd, e, err);
 }
 
 bool inside_is_system(const char *path)
@@ -247,6 +216,63 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
 }
 
+static void list(struct view *v, const struct sandbox_plan *p)
+{
+	*v = (struct view){.plan = p};
+	add(v, &p->read_only_paths, MNT_SHUT);
+	add(v, &p->passthrough_paths, WRITABLE);
+	add(v, &p->monitored_paths, WRITABLE);
+	if (v->n > 0)
+		qsort(v->entry, v->n, sizeof(*v->entry), by_path);
+}
+
+/* Comes as a tree with the orders: what may be written, where root made the session, and what is
+ * shown below that. */
+static bool is_late(const struct view *v, size_t i)
+{
+	for (size_t k = 0; v->plan->privileged && k < v->n; k++)
+		if (v->entry[k].attr == WRITABLE && path_within(v->entry[i].path, v->entry[k].path))
+			return true;
+	return false;
+}
+
+/* *fd is -1 if there is nothing to bind: the path leads nowhere, or, *link, to what another entry
+ * shows. */
+static int look(const struct view *v, size_t i, int *fd, char *real, bool *link, struct err *err)
+{
+	const struct entry *e = &v->entry[i];
+	int r = inside_resolve(e->path, real, fd, err);
+
+	*link = false;
+	if (r < 0 || *fd == -1)
+		return r;
+	r = inside_may_show(v->plan, e->path, real, err);
+	*link = r == 0 && strcmp(real, e->path) != 0 && shown_elsewhere(v, real, i);
+	if (r < 0 || *link) {
+		close(*fd);
+		*fd = -1;
+	}
+	return r;
+}
+
+static int show(const struct view *v, size_t i, int root, struct err *err)
+{
+	const struct entry *e = &v->entry[i];
+	cleanup_fd int fd = -1, tree = -1;
+	char real[PATH_MAX];
+	bool link;
+	int r = look(v, i, &fd, real, &link, err);
+
+	if (r == 0 && link)
+		r = make_parents(root, e->path, err);
+	if (r == 0 && link)
+		return make_link(root, e->path, real, err);
+	if (r < 0 || fd == -1 || is_late(v, i))
+		return r;
+	r = clone_entry(fd, e, &tree, err);
+	return r < 0 ? r : put(root, tree, e->path, err);
+}
+
 static bool is_wide(const char *path)
 {
 	return strcmp(path, "/var") == 0;
@@ -254,17 +280,90 @@ static bool is_wide(const char *path)
 
 int inside_view(struct inside *in, bool wide, struct err *err)
 {
-	struct view v = {.in = in};
+	struct view v;
 	int r = 0;
 
-	add(&v, &in->plan.read_only_paths, MNT_SHUT);
-	add(&v, &in->plan.passthrough_paths, WRITABLE);
-	add(&v, &in->plan.monitored_paths, WRITABLE);
-	if (v.n > 0)
-		qsort(v.entry, v.n, sizeof(*v.entry), by_path);
+	list(&v, &in->plan);
 	for (size_t i = 0; r == 0 && i < v.n; i++)
 		if (is_wide(v.entry[i].path) == wide)
-			r = show(&v, i, err);
+			r = show(&v, i, in->root_fd, err);
+	free(v.entry);
+	return r;
+}
+
+/* ---- trees that come with the orders ---- */
+
+size_t sandbox_view_count(const struct sandbox_plan *plan)
+{
+	struct view v;
+	size_t n = 0;
+
+	list(&v, plan);
+	for (size_t i = 0; i < v.n; i++)
+		n += is_late(&v, i);
+	free(v.entry);
+	return n;
+}
+
+static int open_late(const struct view *v, size_t i, const struct sandbox_workspace_ask *ask,
+		     int *out, struct err *err)
+{
+	const struct entry *e = &v->entry[i];
+	cleanup_fd int fd = -1, tree = -1;
+	char real[PATH_MAX];
+	bool link;
+	int r = look(v, i, &fd, real, &link, err);
+
+	if (r < 0 || fd == -1)
+		return r;
+	r = clone_entry(fd, e, &tree, err);
+	if (r == 0 && v->plan->idmap && e->attr == WRITABLE)
+		r = idmap_tree(tree, ask->userns, real, ask->fs, err);
+	if (r == 0)
+		*out = take_fd(tree);
+	return r;
+}
+
+int sandbox_view(const struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
+		 struct sandbox_trees *out, struct err *err)
+{
+	struct view v;
+	int r = 0;
+
+	list(&v, plan);
+	*out = (struct sandbox_trees){.fd = mem_resize(NULL, v.n, sizeof(*out->fd))};
+	for (size_t i = 0; r == 0 && i < v.n; i++)
+		if (is_late(&v, i)) {
+			out->fd[out->n] = -1;
+			r = open_late(&v, i, ask, &out->fd[out->n], err);
+			out->n++;
+		}
+	free(v.entry);
+	if (r < 0)
+		sandbox_trees_done(out);
+	return r;
+}
+
+int inside_view_late(struct inside *in, struct err *err)
+{
+	const struct sandbox_trees *t = &in->view;
+	struct view v;
+	size_t n = 0;
+	int r = 0;
+
+	list(&v, &in->plan);
+	for (size_t i = 0; r == 0 && i < v.n; i++) {
+		cleanup_fd int own = -1; /* our place in a wide one: stays on top of it */
+
+		if (!is_late(&v, i) || n >= t->n || t->fd[n++] == -1)
+			continue;
+		if (is_wide(v.entry[i].path))
+			r = mnt_clone(in->root_fd, "var/tmp", &own, err);
+		if (r == 0)
+			r = put(in->root_fd, t->fd[n - 1], v.entry[i].path, err);
+		if (r == 0 && own != -1)
+			r = mnt_place(own, in->root_fd, "var/tmp", err);
+	}
 	free(v.entry);
 	return r;
 }

@@ -47,12 +47,16 @@ static int eyes_borrow(struct eyes *e, uint32_t uid, uint32_t gid, struct err *e
 	return 0;
 }
 
-static void eyes_return(struct eyes *e)
+/* -1/errno: the groups, which a privileged process does not need, are gone. */
+static int eyes_return(struct eyes *e)
 {
+	int r;
+
 	syscall(SYS_setfsuid, e->fsuid);
 	syscall(SYS_setfsgid, e->fsgid);
-	ensure(syscall(SYS_setgroups, (size_t)e->n, e->groups) == 0);
+	r = (int)syscall(SYS_setgroups, (size_t)e->n, e->groups);
 	free(e->groups);
+	return r;
 }
 
 /* ---- opening and checking ---- */
@@ -91,8 +95,10 @@ static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, in
 	}
 	fd = open(ask->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	errnum = errno;
-	if (privileged)
-		eyes_return(&eyes);
+	if (privileged && eyes_return(&eyes) < 0) {
+		mem_cleanup_fd(&fd);
+		return err_errno(err, E_UNAVAILABLE, NULL, "setgroups");
+	}
 	errno = errnum;
 	if (fd == -1)
 		return open_error(ask->path, err);
@@ -164,26 +170,8 @@ static int check(int fd, const struct sandbox_workspace_ask *ask, const char *re
 
 /* ---- the tree ---- */
 
-static int map_owners(int tree, const struct sandbox_plan *plan, const char *real, struct err *err)
-{
-	const struct idmap ids = {plan->owner_uid, plan->owner_gid, plan->uid, plan->gid};
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
-	int userns;
-	int r = idmap_kept(&ids, &userns, err);
-
-	if (r < 0)
-		return r;
-	attr.userns_fd = (uint64_t)userns;
-	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
-		return err_errno(
-			err, E_ENFORCEMENT, "uid",
-			"the owners of %s cannot be mapped (its file system has no idmapped "
-			"mounts; use another one, or list uid in sandbox.allow_unenforced)",
-			real);
-	return 0;
-}
-
-static int clone_tree(int dir, const struct sandbox_plan *plan, const char *real, int *out,
+static int clone_tree(int dir, const struct sandbox_plan *plan,
+		      const struct sandbox_workspace_ask *ask, const char *real, int *out,
 		      struct err *err)
 {
 	cleanup_fd int tree = -1;
@@ -199,7 +187,7 @@ static int clone_tree(int dir, const struct sandbox_plan *plan, const char *real
 			"it that refuses this, or run it as a normal user",
 			wall_name(WALL_mount_namespace), why.message);
 	if (plan->idmap)
-		r = map_owners(tree, plan, real, err);
+		r = idmap_tree(tree, ask->userns, real, ask->fs, err);
 	if (r == 0)
 		*out = take_fd(tree);
 	return r;
@@ -220,7 +208,7 @@ int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sand
 		return -E_INTERNAL;
 	r = check(dir, ask, name, err);
 	if (r == 0 && privileged)
-		r = clone_tree(dir, plan, name, tree_fd, err);
+		r = clone_tree(dir, plan, ask, name, tree_fd, err);
 	else if (r == 0)
 		*tree_fd = take_fd(dir);
 	if (r == 0)

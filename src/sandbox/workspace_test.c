@@ -247,13 +247,14 @@ static void ses_3_owners_are_mapped_in_the_tree(void **state)
 {
 	const struct sandbox_plan plan = {.privileged = 1, .idmap = 1, .uid = 64999, .gid = 64998};
 	cleanup_free char *path = below("shut");
-	const struct sandbox_workspace_ask a = {path, 0, 0, NULL};
+	struct sandbox_workspace_ask a = {path, 0, 0, NULL};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
 	struct err err = {0};
 	struct stat st;
 
 	need_root();
+	assert_int_equal(sandbox_idmap(&(struct idmap){0, 0, 64999, 64998}, &a.userns, &err), 0);
 	if (sandbox_workspace(&a, &plan, &tree, &real, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_int_equal(fstat(tree, &st), 0);
@@ -261,26 +262,35 @@ static void ses_3_owners_are_mapped_in_the_tree(void **state)
 	assert_int_equal(st.st_gid, 64998);
 	assert_int_equal(fstatat(tree, "mine", &st, 0), 0);
 	assert_int_equal(st.st_uid, CALLER);
+	close(a.userns);
 }
 
 static void sbx_1_where_owners_cannot_be_mapped_the_wall_is_named(void **state)
 {
 	const struct sandbox_plan plan = {.privileged = 1, .idmap = 1, .uid = 64999, .gid = 64999};
 	cleanup_free char *path = below("ram");
-	const struct sandbox_workspace_ask a = {path, 0, 0, NULL};
+	char fs[SANDBOX_FS] = "";
+	struct sandbox_workspace_ask a = {path, 0, 0, NULL, -1, fs};
 	struct err err = {0};
 	char *real = NULL;
 	int tree = -1;
 
 	need_root();
+	assert_int_equal(sandbox_idmap(&(struct idmap){0, 0, 64999, 64999}, &a.userns, &err), 0);
 	make_dir("ram", 0755, 0, 0);
 	assert_int_equal(mount("ramfs", path, "ramfs", 0, NULL), 0);
 	assert_int_equal(sandbox_workspace(&a, &plan, &tree, &real, &err), -E_ENFORCEMENT);
 	assert_string_equal(err.subject, "uid");
 	assert_non_null(strstr(err.message, "list uid in sandbox.allow_unenforced"));
+	assert_string_equal(fs, "ramfs");
 	assert_int_equal(tree, -1);
 	assert_null(real);
+	/* also where it is mounted further below */
+	a.path = top;
+	assert_int_equal(sandbox_workspace(&a, &plan, &tree, &real, &err), -E_ENFORCEMENT);
+	assert_string_equal(fs, "ramfs");
 	assert_int_equal(umount(path), 0);
+	close(a.userns);
 }
 
 static void sbx_5_a_normal_user_gets_a_plain_directory(void **state)
