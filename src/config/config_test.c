@@ -355,7 +355,8 @@ static void cfg_1_a_default_that_does_not_fit_is_named_by_what_was_given(void **
 		 "f:1:21: server.auth.api_keys_file: is needed"},
 		{"server:\n  auth: {type: none}\n  http_addr: 127.0.0.1:80",
 		 "f:2:16: server.auth.none_as: must name"},
-		{"server: {api_uid: 64999}", "f:1:19: sandbox.session_uid: must not"},
+		{"server: {api_uid: 64999}\nsandbox: {session_uid: 64999}",
+		 "f:2:24: sandbox.session_uids: must not"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {

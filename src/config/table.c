@@ -108,7 +108,8 @@ const struct config_row config_rows[] = {
 	 "highest 4,096 ids that do.",
 	 "test_cfg_1_sandbox_session_uids"},
 	{"sandbox.run_as", CONFIG_CHOICE, AT(run_as), 0, 0, "caller", CHOICES("caller", "owner"),
-	 "Whose user id a session gets: of who asks for it, or of who owns the workspace.",
+	 "Whose files a session's are: of who asks for it (if root asks, of who owns the workspace), or "
+	 "always of who owns the workspace.",
 	 "test_cfg_1_sandbox_run_as"},
 	{"sandbox.root_inside", CONFIG_BOOL, AT(root_inside), 0, 0, "false", NULL,
 	 "Show a session's user id as 0 to itself, for tools that insist on root. It has no more power "

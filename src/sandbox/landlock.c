@@ -112,7 +112,9 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, int abi, stru
 	attr.parent_fd = rule->dir;
 	if (rule->path != NULL) {
 		attr.parent_fd = opened = openat(rule->dir, rule->path, O_PATH | O_CLOEXEC);
-		if (opened == -1 && rule->may_lack && (errno == ENOENT || errno == ENOTDIR))
+		/* What the session's user cannot reach needs no rule. */
+		if (opened == -1 && rule->may_lack &&
+		    (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 			return 0;
 		if (opened == -1)
 			return failed(err, rule, "open");

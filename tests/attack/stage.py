@@ -20,7 +20,7 @@ import harness
 import manifest
 
 HERE = Path(__file__).resolve().parent
-SESSION_UID = 64999  # sandbox.session_uid
+SESSION_UID = 64999  # one that the host has as well: the hardest case
 CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]
 PROGRAMS = {
     "attacks": [p.name for p in (HERE / "programs").glob("*.c") if p.stem not in ("races", "privileged")],
@@ -249,7 +249,7 @@ class Stage:
             keys=[key],
             config={
                 "filesystem": {"passthrough_paths": [str(self.host.shown)]},
-                "sandbox": {"resource_limits": LIMITS},
+                "sandbox": {"resource_limits": LIMITS, "session_uids": f"{SESSION_UID}-{SESSION_UID}"},
             },
         )
         policies = server.dir / "policies"

@@ -93,14 +93,16 @@ def test_api_3_tcp_needs_a_key(new_server):
         assert c.getresponse().status == status
         c.close()
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    body = json.dumps({"workspace": owned(s, 1000)})
+    ws = owned(s, 1000)
+    body = json.dumps({"workspace": ws})
     c.request("POST", "/api/v1/sessions", body, {"Authorization": "Bearer secret-1"})
     r = c.getresponse()
     record = json.loads(r.read())
     assert r.status == 201, record
-    c.request("POST", f"/api/v1/sessions/{record['id']}/exec", json.dumps({"command": "id", "args": ["-u"]}),
+    c.request("POST", f"/api/v1/sessions/{record['id']}/exec", json.dumps({"command": "touch", "args": ["made"]}),
               {"Authorization": "Bearer secret-1"})  # fmt: skip
-    assert json.loads(c.getresponse().read())["result"]["stdout"] == "1000\n"
+    assert json.loads(c.getresponse().read())["result"]["exit_code"] == 0
+    assert os.stat(f"{ws}/made").st_uid == 1000
     c.close()
 
 
@@ -133,12 +135,14 @@ def call_as(server, uid, method, path, body=None):
 
 def test_api_3_unix_peers(new_server):
     s = server_with_keys(new_server)
-    status, record = call_as(s, 1000, "POST", "/api/v1/sessions", {"workspace": owned(s, 1000)})
+    ws = owned(s, 1000)
+    status, record = call_as(s, 1000, "POST", "/api/v1/sessions", {"workspace": ws})
     assert status == 201 and record["agent_id"] == "uid-1000" and record["owner_uid"] == 1000
     status, answer = call_as(
-        s, 1000, "POST", f"/api/v1/sessions/{record['id']}/exec", {"command": "id", "args": ["-u"]}
+        s, 1000, "POST", f"/api/v1/sessions/{record['id']}/exec", {"command": "touch", "args": ["made"]}
     )
-    assert answer["result"]["stdout"] == "1000\n"
+    assert answer["result"]["exit_code"] == 0
+    assert os.stat(f"{ws}/made").st_uid == 1000
     assert call_as(s, 1001, "GET", f"/api/v1/sessions/{record['id']}")[0] == 404
     assert s.get(f"/api/v1/sessions/{record['id']}").status == 200  # root is admin
     assert call_as(s, 1000, "GET", "/api/v1/events/search")[0] == 403

@@ -384,9 +384,28 @@ def test_cfg_1_sessions_max_queue(new_server):
     assert (a.status, a.code) == (429, "E_RESOURCE_LIMIT")
 
 
-def test_cfg_1_sandbox_session_uid(new_server):
+def test_cfg_1_sandbox_session_uids(new_server):
+    s = new_server(config={"sandbox": {"session_uids": "1900100000-1900100009"}})
+    uids = [int(s.session().out("id -u")) for _ in range(3)]
+    assert len(set(uids)) == 3 and all(1900100000 <= uid <= 1900100009 for uid in uids), uids
+    assert "has one id" not in s.log_text()
+
+
+def test_cfg_1_one_session_uid_is_shared_with_a_warning(new_server):
     s = new_server(config={"sandbox": {"session_uid": 54322}})
-    assert s.session().out("id -u") == "54322\n"
+    sessions = [s.session(), s.session()]
+    assert [x.out("id -u; id -g") for x in sessions] == ["54322\n54322\n"] * 2
+    wall = next(w for w in sessions[0].record["enforcement"] if w["wall"] == "process_separation")
+    assert wall["state"] == "partial" and "shared by all sessions" in wall["detail"]
+    assert "sandbox.session_uids has one id" in s.log_text()
+
+
+@pytest.mark.parametrize("value", ["5-4", "0-9", "x", "1-", "-1", "1-4294967295", "1 - 2"])
+def test_cfg_1_a_wrong_range_of_session_uids_is_refused(new_server, value):
+    s = new_server(start=False, config={"sandbox": {"session_uids": value}})
+    s.start(wait=False)
+    assert s.process.wait(harness.DEADLINE) != 0
+    assert "sandbox.session_uids: must be A-B" in s.log_text()
 
 
 def test_cfg_1_sandbox_run_as(new_server):
@@ -394,7 +413,8 @@ def test_cfg_1_sandbox_run_as(new_server):
     s = new_server(config={"sandbox": {"run_as": "owner"}})
     ws = s.workspace()
     os.chown(ws, 1000, 1000)
-    assert s.session(workspace=str(ws)).out("id -u") == "1000\n"
+    assert s.session(workspace=str(ws)).out("touch made") == ""
+    assert ((ws / "made").stat().st_uid, (ws / "made").stat().st_gid) == (1000, 1000)
 
 
 @pytest.mark.parametrize("shell, name", [("/bin/sh", "sh"), ("/bin/bash", "bash")])
