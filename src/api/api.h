@@ -21,6 +21,7 @@
 #define API_LISTENERS 8
 
 struct pending;
+struct held;
 struct api {
 	struct event_base *base;
 	struct link launcher;
@@ -28,7 +29,12 @@ struct api {
 	bool privileged;       /* the launcher is root's */
 	struct strv overrides; /* of flags and environment, for the next reading of the file */
 	struct api_keys keys;
+	/* NULL while the disk is too full to open it: then only the server's own state is
+	 * answered, no_store says why, and what the launcher tells is held. sessions is NULL too.
+	 */
 	struct store *store;
+	struct err no_store;
+	STAILQ_HEAD(, held) held;
 	struct sink_jsonl *jsonl; /* NULL: off */
 	struct metrics *metrics;
 	struct sessions *sessions;
@@ -39,7 +45,8 @@ struct api {
 	size_t nlisteners;
 	uint32_t owner_uid;
 	bool auto_started, stopping, failed;
-	struct event *link_event, *idle_timer, *poll_timer;
+	bool listening;
+	struct event *link_event, *idle_timer, *open_timer;
 	int64_t idle_since_us;
 	LIST_HEAD(, pending) pending; /* creates, patches and destroys without an answer yet */
 };

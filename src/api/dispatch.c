@@ -229,6 +229,9 @@ static int admit(struct call *call, struct err *err)
 			return err_set(err, E_FORBIDDEN, m->rpc, "the role '%s' may not do this",
 				       role_name(call->who.role));
 	}
+	if (call->api->store == NULL && m->handler != api_health && m->handler != api_ready &&
+	    m->handler != api_metrics)
+		return api_writable(call->api, err);
 	http_query_each(call->req, check_query, &qc);
 	r = err_from_details(err, NULL);
 	return r < 0 ? r : resolve(call, err);

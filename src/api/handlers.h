@@ -20,6 +20,8 @@ void api_exec_stdio(struct call *call);
 /* event_api.c */
 method_fn api_events_stream, api_events_history, api_events_search;
 /* server_api.c */
+/* Whether the database can be written, as far as is known: 0 or -E_UNAVAILABLE, why. */
+int api_writable(const struct api *api, struct err *err);
 method_fn api_health, api_ready, api_metrics;
 extern const struct method api_metrics_method; /* methods.c: its path is the configuration's */
 /* openapi.c */

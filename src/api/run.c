@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 
 #define CONFIG_MAX (1024 * 1024)
+#define OPEN_AGAIN_S 1
 #define LEAVE_S 1 /* how long a stopping server waits for clients that read slowly */
 
 static int load_fd(int fd, const char *what, struct buf *out, struct err *err)
@@ -155,7 +156,8 @@ static void on_hup(struct api *api, struct link_msg *m)
 		api_keys_done(&api->keys);
 	if (api->jsonl != NULL && sink_jsonl_reopen(api->jsonl, &err) < 0)
 		log_error("the JSONL file cannot be reopened", "error", err.message);
-	sessions_reconfigure(api->sessions);
+	if (api->sessions != NULL)
+		sessions_reconfigure(api->sessions);
 	log_info("reloaded");
 }
 
@@ -180,7 +182,43 @@ static void on_stop(struct api *api)
 		return;
 	api->stopping = true;
 	http_server_drain(api->http);
-	sessions_stop(api->sessions, leave, api);
+	if (api->sessions != NULL)
+		sessions_stop(api->sessions, leave, api);
+	else
+		leave(api);
+}
+
+/* ---- what comes before the store is open ---- */
+
+struct held {
+	STAILQ_ENTRY(held) link;
+	struct link_msg m;
+};
+
+/* Descriptors too: a warden that is connected to us does not take itself for an orphan. */
+static void hold(struct api *api, struct link_msg *m)
+{
+	struct held *h = mem_new(struct held);
+
+	h->m = *m;
+	h->m.data = mem_dup(m->data, m->len);
+	m->nfds = 0;
+	STAILQ_INSERT_TAIL(&api->held, h, link);
+}
+
+/* To the sessions, or away where there are none. */
+static void release(struct api *api)
+{
+	struct held *h;
+
+	while ((h = STAILQ_FIRST(&api->held)) != NULL) {
+		STAILQ_REMOVE_HEAD(&api->held, link);
+		if (api->sessions != NULL)
+			sessions_on_launcher(api->sessions, &h->m);
+		link_msg_done(&h->m);
+		free((void *)(uintptr_t)h->m.data);
+		free(h);
+	}
 }
 
 static void on_launcher(evutil_socket_t fd, short what, void *arg)
@@ -199,8 +237,10 @@ static void on_launcher(evutil_socket_t fd, short what, void *arg)
 			on_stop(api);
 		else if (m.type == MSG_launcher_hup)
 			on_hup(api, &m);
-		else
+		else if (api->sessions != NULL)
 			sessions_on_launcher(api->sessions, &m);
+		else
+			hold(api, &m);
 		link_msg_done(&m);
 	}
 	if (r == -E_RATE_LIMITED)
@@ -212,11 +252,13 @@ static void on_launcher(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(api->base); /* the wardens live on */
 }
 
-static void on_ready(void *arg)
+static void listen_all(struct api *api)
 {
-	struct api *api = arg;
 	struct err err = {0};
 
+	if (api->listening)
+		return;
+	api->listening = true;
 	for (size_t i = 0; i < api->nlisteners; i++) {
 		if (http_server_listen(api->http, api->listener[i], (int)i, &err) < 0) {
 			log_error("cannot listen", "error", err.message);
@@ -224,6 +266,14 @@ static void on_ready(void *arg)
 			event_base_loopbreak(api->base);
 		}
 	}
+}
+
+static void on_ready(void *arg)
+{
+	struct api *api = arg;
+	struct err err = {0};
+
+	listen_all(api);
 	link_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, &err);
 	log_info("ready");
 }
@@ -235,8 +285,8 @@ static void on_idle_tick(evutil_socket_t fd, short what, void *arg)
 	int64_t now = clock_mono_us(&clock_system);
 	struct err err = {0};
 
-	if (sessions_live(api->sessions) > 0 || http_server_connections(api->http) > 0 ||
-	    api->stopping)
+	if (api->sessions == NULL || sessions_live(api->sessions) > 0 ||
+	    http_server_connections(api->http) > 0 || api->stopping)
 		api->idle_since_us = now;
 	else if (now - api->idle_since_us >= api->config.auto_idle_ms * 1000)
 		link_send(&api->launcher, MSG_launcher_idle, 0, &(struct msg_empty){0}, NULL, 0,
@@ -253,6 +303,17 @@ static void count_event(uint64_t seq, const struct event *e, const char *json, s
 		metrics_add(api->metrics, METRIC_EVENTS_DROPPED, e->count);
 	if (e->decision != NULL && strcmp(e->decision, "deny") == 0)
 		metrics_add(api->metrics, METRIC_POLICY_VIOLATIONS, 1);
+}
+
+static void close_store(struct api *api)
+{
+	sink_jsonl_close(api->jsonl);
+	store_close(api->store);
+	if (api->output_dir >= 0)
+		close(api->output_dir);
+	api->jsonl = NULL;
+	api->store = NULL;
+	api->output_dir = -1;
 }
 
 static int open_store(struct api *api, struct err *err)
@@ -272,10 +333,67 @@ static int open_store(struct api *api, struct err *err)
 		store_add_sink(api->store, count_event, api);
 	if (r == 0 && strcmp(lines, "none") != 0)
 		r = sink_jsonl_open(api->store, &clock_system, &jc, &api->jsonl, err);
+	if (r == 0)
+		api->output_dir = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r == 0 && api->output_dir < 0)
+		r = err_errno(err, E_UNAVAILABLE, output, "cannot open");
+	if (r < 0)
+		close_store(api);
+	return r;
+}
+
+static int start_sessions(struct api *api, struct err *err)
+{
+	const int r = sessions_new(&(struct sessions_deps){.base = api->base,
+							   .clock = &clock_system,
+							   .config = &api->config,
+							   .store = api->store,
+							   .metrics = api->metrics,
+							   .launcher = &api->launcher,
+							   .output_dir = api->output_dir},
+				   &api->sessions, err);
+
 	if (r < 0)
 		return r;
-	api->output_dir = open(output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return api->output_dir < 0 ? err_errno(err, E_UNAVAILABLE, output, "cannot open") : 0;
+	sessions_on_ready(api->sessions, on_ready, api);
+	release(api);
+	return 0;
+}
+
+/* Opens the store and starts the sessions. A full disk is no failure: it is tried again. */
+static int open_or_wait(struct api *api, struct err *err)
+{
+	const struct timeval later = {.tv_sec = OPEN_AGAIN_S};
+	const bool waiting = api->no_store.code != E_OK;
+	int r = open_store(api, err);
+
+	if (r == -E_RESOURCE_LIMIT) {
+		api->no_store = *err;
+		if (!waiting)
+			log_error("the database cannot be opened: every request is refused until "
+				  "it can",
+				  "error", err->message);
+		listen_all(api);
+		event_add(api->open_timer, &later);
+		return 0;
+	}
+	if (r == 0)
+		r = start_sessions(api, err);
+	if (r == 0 && waiting)
+		log_info("the database is open");
+	return r;
+}
+
+static void on_open_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct api *api = arg;
+	struct err err = {0};
+
+	if (api->stopping || open_or_wait(api, &err) == 0)
+		return;
+	log_error("cannot open the database", "error", err.message);
+	api->failed = true;
+	event_base_loopbreak(api->base);
 }
 
 static int start(struct api *api, struct err *err)
@@ -286,23 +404,13 @@ static int start(struct api *api, struct err *err)
 	api->base = event_base_new();
 	event_base_priority_init(api->base,
 				 2); /* 0: everything; 1: the store's commit at the end of a turn */
-	r = open_store(api, err);
-	if (r < 0)
-		return r;
 	api->metrics = metrics_new();
 	metrics_add(api->metrics, METRIC_API_RESTARTS, 1);
 	api->http = http_server_new(api->base, &limits, api_on_request, api_on_bad, api);
-	r = sessions_new(&(struct sessions_deps){.base = api->base,
-						 .clock = &clock_system,
-						 .config = &api->config,
-						 .store = api->store,
-						 .metrics = api->metrics,
-						 .launcher = &api->launcher,
-						 .output_dir = api->output_dir},
-			 &api->sessions, err);
+	api->open_timer = event_new(api->base, -1, 0, on_open_again, api);
+	r = open_or_wait(api, err);
 	if (r < 0)
 		return r;
-	sessions_on_ready(api->sessions, on_ready, api);
 	fdio_nonblock(api->launcher.fd);
 	api->link_event =
 		event_new(api->base, api->launcher.fd, EV_READ | EV_PERSIST, on_launcher, api);
@@ -320,13 +428,17 @@ static int start(struct api *api, struct err *err)
 
 static void finish(struct api *api)
 {
-	sessions_abandon(api->sessions); /* our end is no client that went away */
+	if (api->sessions != NULL)
+		sessions_abandon(api->sessions); /* our end is no client that went away */
 	http_server_free(api->http);
 	api_pending_free(api);
 	sessions_free(api->sessions);
-	sink_jsonl_close(api->jsonl);
-	store_close(api->store);
+	api->sessions = NULL;
+	release(api);
+	close_store(api);
 	metrics_free(api->metrics);
+	if (api->open_timer != NULL)
+		event_free(api->open_timer);
 	if (api->idle_timer != NULL)
 		event_free(api->idle_timer);
 	if (api->link_event != NULL)
@@ -336,8 +448,6 @@ static void finish(struct api *api)
 	link_done(&api->launcher);
 	for (size_t i = 0; i < api->nlisteners; i++)
 		close(api->listener[i]);
-	if (api->output_dir >= 0)
-		close(api->output_dir);
 	api_keys_done(&api->keys);
 	config_done(&api->config);
 	strv_done(&api->overrides);
@@ -345,7 +455,7 @@ static void finish(struct api *api)
 
 int api_main(int link_fd)
 {
-	struct api api = {.output_dir = -1};
+	struct api api = {.output_dir = -1, .held = STAILQ_HEAD_INITIALIZER(api.held)};
 	struct link_msg m;
 	struct err err = {0};
 	int r;

@@ -13,16 +13,28 @@ void api_health(struct call *call)
 	call_reply(call, 200, &body);
 }
 
+int api_writable(const struct api *api, struct err *err)
+{
+	if (api->store == NULL)
+		return err_set(err, E_UNAVAILABLE, api->no_store.subject, "%s",
+			       api->no_store.message);
+	return store_failing(api->store, err);
+}
+
 void api_ready(struct call *call)
 {
 	struct api *api = call->api;
-	bool ready = sessions_ready(api->sessions) && !api->stopping;
+	struct err why = {0};
+	const int writable = api_writable(api, &why);
+	bool ready = writable == 0 && sessions_ready(api->sessions) && !api->stopping;
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
 
 	jw_obj(&w);
 	jw_kbool(&w, "ready", ready);
-	jw_kint(&w, "sessions", sessions_live(api->sessions));
+	jw_kint(&w, "sessions", api->sessions != NULL ? sessions_live(api->sessions) : 0);
+	if (writable < 0)
+		jw_kstr(&w, "reason", why.message);
 	jw_obj_end(&w);
 	call_reply(call, ready ? 200 : 503, &body);
 }
@@ -34,7 +46,9 @@ void api_metrics(struct call *call)
 	cleanup_buf struct buf body = {0};
 
 	metrics_set(api->metrics, METRIC_UP, 1);
-	metrics_set(api->metrics, METRIC_SESSIONS_ACTIVE, sessions_live(api->sessions));
+	metrics_set(api->metrics, METRIC_STORE_WRITABLE, api_writable(api, NULL) == 0);
+	if (api->sessions != NULL)
+		metrics_set(api->metrics, METRIC_SESSIONS_ACTIVE, sessions_live(api->sessions));
 	if (api->jsonl != NULL)
 		metrics_set(api->metrics, METRIC_EVENTS_JSONL_BEHIND,
 			    (int64_t)sink_jsonl_behind(api->jsonl));

@@ -163,7 +163,8 @@ const struct shape shape_reload = {"PolicyReload", ROWS(STR("loaded", L), OBJ("f
 /* ---- the server ---- */
 
 const struct shape shape_health = {"Health", ROWS(STR("status", 0), STR("version", 0))};
-const struct shape shape_ready = {"Ready", ROWS(BOOL("ready"), INT("sessions", 0))};
+const struct shape shape_ready = {"Ready",
+				  ROWS(BOOL("ready"), INT("sessions", 0), STR("reason", M))};
 
 const struct shape *const api_shapes[] = {
 	&shape_error,  &denial,	      &shape_session,  &shape_sessions, &wall,

@@ -49,6 +49,11 @@ int err_set(struct err *err, enum err_code code, const char *subject, const char
 	return fill(err, code, subject, message);
 }
 
+enum err_code err_disk(enum err_code other)
+{
+	return errno == ENOSPC || errno == EDQUOT || errno == EIO ? E_RESOURCE_LIMIT : other;
+}
+
 int err_errno(struct err *err, enum err_code code, const char *subject, const char *fmt, ...)
 {
 	char message[sizeof(err->message)] = "", text[128];

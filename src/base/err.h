@@ -69,7 +69,10 @@ enum err_code err_code_by_name(const char *name);
  * details. */
 int err_set(struct err *err, enum err_code code, const char *subject, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* The same, with ": strerror(errno)" appended. */
+/* The code for a call that failed on a file, by errno: E_RESOURCE_LIMIT if the disk is full or
+ * failing, which may pass, else the other one. */
+enum err_code err_disk(enum err_code other);
+/* As err_set, with ": strerror(errno)" appended. */
 int err_errno(struct err *err, enum err_code code, const char *subject, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Adds one field's problem; the message stays for err_set. */

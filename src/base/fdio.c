@@ -134,7 +134,8 @@ int fdio_mkdirs(const char *path, mode_t mode, struct err *err)
 		kept = *end;
 		*end = '\0';
 		if (make_dir(part, mode) == -1)
-			return err_errno(err, E_INTERNAL, path, "cannot make directory %s", part);
+			return err_errno(err, err_disk(E_INTERNAL), path,
+					 "cannot make directory %s", part);
 		*end = kept;
 	} while (end[strspn(end, "/")] != '\0');
 	return 0;

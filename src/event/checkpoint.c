@@ -2,6 +2,7 @@
 #include "event/checkpoint.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "event/schema.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -115,11 +116,11 @@ int checkpointer_start(const char *path, struct checkpointer **out, struct err *
 	int rc = sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
 	if (rc != SQLITE_OK) {
-		err_set(err, E_UNAVAILABLE, path, "cannot open the database '%s': %s", path,
-			sqlite3_errmsg(c->db));
+		rc = err_set(err, schema_code(c->db), path, "cannot open the database '%s': %s",
+			     path, sqlite3_errmsg(c->db));
 		sqlite3_close(c->db);
 		free(c);
-		return -E_UNAVAILABLE;
+		return rc;
 	}
 	sqlite3_busy_timeout(c->db, RESTART_PATIENCE_MS);
 	sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);

@@ -8,6 +8,8 @@
 
 #define METRIC_LIST(X)                                                                           \
 	X(UP, gauge, "agentsh_up", "1 while the server answers")                                 \
+	X(STORE_WRITABLE, gauge, "agentsh_store_writable",                                       \
+	  "0 while the database cannot be written: nothing new is begun")                        \
 	X(SESSIONS_ACTIVE, gauge, "agentsh_sessions_active", "sessions that have not ended")     \
 	X(EVENTS, counter, "agentsh_events_total", "events stored")                              \
 	X(EVENTS_DROPPED, counter, "agentsh_events_dropped_total", "events lost to a full ring") \

@@ -80,17 +80,19 @@ static int open_file(const char *path, struct err *err)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot open '%s'", path);
+		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot open '%s'", path);
 	if (st.st_size != 0 && st.st_size != PAGE + REDO_SIZE)
 		return refuse(path, "has another size than a redo file", err);
 	if (claim(fd, path, err) < 0)
 		return -E_UNAVAILABLE;
 	errno = posix_fallocate(fd, 0, PAGE + REDO_SIZE);
 	if (errno != 0) {
-		err_errno(err, E_UNAVAILABLE, path, "cannot write '%s'", path);
+		const int rc =
+			err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot write '%s'", path);
+
 		if (st.st_size == 0)
 			unlink(path);
-		return -E_UNAVAILABLE;
+		return rc;
 	}
 	return take_fd(fd);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/schema.h"
 #include "base/mem.h"
+#include <errno.h>
 
 /* Element n leads from version n to n + 1. What was released is never changed, only followed. */
 static const char *const migrations[] = {
@@ -66,6 +67,16 @@ static const char *const migrations[] = {
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 
+enum err_code schema_code(sqlite3 *db)
+{
+	const int code = sqlite3_errcode(db) & 0xff;
+
+	if (code == SQLITE_FULL || code == SQLITE_IOERR)
+		return E_RESOURCE_LIMIT;
+	errno = sqlite3_system_errno(db);
+	return code == SQLITE_CANTOPEN ? err_disk(E_UNAVAILABLE) : E_UNAVAILABLE;
+}
+
 static int get_version(sqlite3 *db, const char *path, int *version, struct err *err)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -82,7 +93,7 @@ static int get_version(sqlite3 *db, const char *path, int *version, struct err *
 			       "it away to start anew",
 			       path, *version);
 	if (rc != SQLITE_OK)
-		return err_set(err, E_UNAVAILABLE, path,
+		return err_set(err, schema_code(db), path,
 			       "cannot read the database '%s': %s; move it away to start anew",
 			       path, sqlite3_errmsg(db));
 	return 0;
@@ -128,7 +139,7 @@ static int step(sqlite3 *db, const char *path, bool *more, struct err *err)
 	sqlite3_snprintf(sizeof(done), done, "PRAGMA user_version=%d", version + 1);
 	if (sqlite3_exec(db, migrations[version], NULL, NULL, NULL) != SQLITE_OK ||
 	    sqlite3_exec(db, done, NULL, NULL, NULL) != SQLITE_OK)
-		return err_set(err, E_UNAVAILABLE, path,
+		return err_set(err, schema_code(db), path,
 			       "cannot bring the database '%s' to version %d: %s", path,
 			       version + 1, sqlite3_errmsg(db));
 	return 0;
@@ -142,14 +153,15 @@ int schema_migrate(sqlite3 *db, const char *path, struct err *err)
 		int rc;
 
 		if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-			return err_set(err, E_UNAVAILABLE, path,
+			return err_set(err, schema_code(db), path,
 				       "cannot write the database '%s': %s; is another server "
 				       "using it, or the disk full or read-only?",
 				       path, sqlite3_errmsg(db));
 		rc = step(db, path, &more, err);
 		if (rc == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-			rc = err_set(err, E_UNAVAILABLE, path, "cannot write the database '%s': %s",
-				     path, sqlite3_errmsg(db));
+			rc = err_set(err, schema_code(db), path,
+				     "cannot write the database '%s': %s", path,
+				     sqlite3_errmsg(db));
 		if (rc < 0) {
 			sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
 			return rc;

@@ -9,3 +9,6 @@
 int schema_migrate(sqlite3 *db, const char *path, struct err *err);
 /* For reading: any version but ours is E_UNAVAILABLE. */
 int schema_check(sqlite3 *db, const char *path, struct err *err);
+/* The code for what failed last on a connection: E_RESOURCE_LIMIT if the disk is full or failing,
+ * which may pass, else E_UNAVAILABLE. */
+enum err_code schema_code(sqlite3 *db);

@@ -85,7 +85,7 @@ static int read_tail(int fd, const char *path, uint64_t size, struct standing *s
 	char *end, *start;
 
 	if (fdio_pread_full(fd, tail, n, size - n) != (ssize_t)n)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot read '%s'", path);
+		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot read '%s'", path);
 	end = memrchr(tail, '\n', n);
 	if (end == NULL)
 		return n == size ? 0 : foreign(path, err);
@@ -104,7 +104,7 @@ static int inspect(int fd, const char *path, const struct clock *clock, struct s
 	int rc;
 
 	if (fstat(fd, &st) < 0)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot read '%s'", path);
+		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot read '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, E_UNAVAILABLE, path, "'%s' is no regular file", path);
 	rc = read_tail(fd, path, (uint64_t)st.st_size, &s, err);
@@ -121,7 +121,8 @@ static int open_log(const char *path, struct err *err)
 	const int fd =
 		open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 
-	return fd >= 0 ? fd : err_errno(err, E_UNAVAILABLE, path, "cannot open '%s'", path);
+	return fd >= 0 ? fd
+		       : err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot open '%s'", path);
 }
 
 static char *rotated(const struct sink_jsonl *j, unsigned n)
@@ -358,7 +359,7 @@ static int start(struct sink_jsonl *j, struct err *err)
 		 j->config.path);
 	j->written = store_last_seq(j->store);
 	if (j->size > 0 && rotate(j) < 0)
-		return err_errno(err, E_UNAVAILABLE, j->config.path, "cannot rotate '%s'",
+		return err_errno(err, err_disk(E_UNAVAILABLE), j->config.path, "cannot rotate '%s'",
 				 j->config.path);
 	j->drop_last = false;
 	return 0;

@@ -275,7 +275,7 @@ static const char *remedy(int code)
 
 static int cannot_open(struct store *s, struct err *err)
 {
-	return err_set(err, E_UNAVAILABLE, s->path, "cannot open the database '%s': %s; %s",
+	return err_set(err, schema_code(s->db), s->path, "cannot open the database '%s': %s; %s",
 		       s->path, sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
 }
 
@@ -285,8 +285,9 @@ static int make_file(const char *path, struct err *err)
 	const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	if (fd == -1)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot open the database '%s'; %s",
-				 path, remedy(SQLITE_CANTOPEN));
+		return err_errno(err, err_disk(E_UNAVAILABLE), path,
+				 "cannot open the database '%s'; %s", path,
+				 remedy(SQLITE_CANTOPEN));
 	close(fd);
 	return 0;
 }

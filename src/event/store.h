@@ -22,7 +22,8 @@ struct store;
 
 /* Opens or makes the database, migrates by user_version (migrations of other modules' tables
  * included in one list). base may be NULL (offline reading: read-only). Fails with E_UNAVAILABLE
- * naming path and remedy; a newer user_version than ours is refused. */
+ * naming path and remedy; a newer user_version than ours is refused. E_RESOURCE_LIMIT: the disk is
+ * full or failing, which may pass. */
 int store_open(const char *path, struct event_base *base, const struct clock *clock,
 	       struct store **out, struct err *err);
 void store_close(struct store *s); /* commits what is open */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Events in the store: sequence, chain, row, the ends of their rings, and the sinks. */
 #include "base/mem.h"
+#include "event/schema.h"
 #include "event/store_state.h"
 
 int store_load_chain(struct store *s, struct err *err)
@@ -13,10 +14,13 @@ int store_load_chain(struct store *s, struct err *err)
 		s->chain.seq = (uint64_t)sqlite3_column_int64(stmt, 0);
 		memcpy(s->chain.hash, sqlite3_column_blob(stmt, 1), HASH_LEN);
 	} else if (rc != SQLITE_DONE) {
-		err_set(err, E_UNAVAILABLE, s->path, "cannot read the database '%s': %s", s->path,
-			rc == SQLITE_ROW ? "the last event has no hash" : sqlite3_errmsg(s->db));
+		const int failed = err_set(err, schema_code(s->db), s->path,
+					   "cannot read the database '%s': %s", s->path,
+					   rc == SQLITE_ROW ? "the last event has no hash"
+							    : sqlite3_errmsg(s->db));
+
 		sqlite3_reset(stmt);
-		return -E_UNAVAILABLE;
+		return failed;
 	}
 	sqlite3_reset(stmt);
 	s->safe = s->chain.seq;

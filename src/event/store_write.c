@@ -2,6 +2,7 @@
 /* Writes: noted as bytes, in memory and in the redo file alike, and carried out later. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "event/schema.h"
 #include "event/store_state.h"
 
 #define BYTES_KEPT (512 * 1024) /* memory that stays for the next writes */
@@ -211,18 +212,20 @@ static int again(const void *p, size_t n, void *arg, struct err *err)
 	int rc;
 
 	if (text == n || sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL) != SQLITE_OK)
-		return err_set(err, E_UNAVAILABLE, s->path,
+		return err_set(err, schema_code(s->db), s->path,
 			       "what was not yet in the database '%s' cannot be brought there: %s",
 			       s->path, text == n ? "it is damaged" : sqlite3_errmsg(s->db));
 	rc = run(s, stmt, sql + text + 1, n - text - 1);
+	if (rc < 0)
+		rc = err_set(err, schema_code(s->db), s->path, "%s", s->failed.message);
 	sqlite3_finalize(stmt);
-	return rc < 0 ? err_set(err, s->failed.code, s->path, "%s", s->failed.message) : 0;
+	return rc;
 }
 
 static int cannot_read(struct store *s, struct err *err)
 {
-	return err_set(err, E_UNAVAILABLE, s->path, "cannot read the database '%s': %s", s->path,
-		       sqlite3_errmsg(s->db));
+	return err_set(err, schema_code(s->db), s->path, "cannot read the database '%s': %s",
+		       s->path, sqlite3_errmsg(s->db));
 }
 
 /* The last generation that the database took in, and whether it has tables yet. */
@@ -262,7 +265,7 @@ int store_take_in(struct store *s)
 
 static int cannot_write(struct store *s, struct err *err)
 {
-	return err_set(err, E_UNAVAILABLE, s->path, "the database '%s' cannot be written: %s",
+	return err_set(err, schema_code(s->db), s->path, "the database '%s' cannot be written: %s",
 		       s->path, sqlite3_errmsg(s->db));
 }
 

@@ -2,12 +2,17 @@
 #include "event/wal_vfs.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include <errno.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define NAME "agentsh-wal"
 #define KEPT_MAX (64 * 1024) /* the VFS below takes less than 128 KiB at a time */
 #define FRAME_HEAD 24
@@ -148,14 +153,51 @@ static const sqlite3_io_methods methods = {.iVersion = 1,
 					   .xSectorSize = wal_sector,
 					   .xDeviceCharacteristics = wal_traits};
 
-/* Files that are no log are opened as if we were not there. */
+/* ---- the database ---- */
+
+static sqlite3_io_methods database_methods; /* those of the VFS below, but for one */
+static int (*map_below)(sqlite3_file *f, int region, int size, int extend, void volatile **out);
+
+/* SQLite writes one byte to each 4 KiB of the file that it maps. Where blocks are smaller the rest
+ * is a hole, and a write to it on a full disk is SIGBUS. Here it becomes an error (Linux 5.14). */
+static int map_shared(sqlite3_file *f, int region, int size, int extend, void volatile **out)
+{
+	const int rc = map_below(f, region, size, extend, out);
+
+	if (rc != SQLITE_OK || *out == NULL ||
+	    madvise((void *)*out, (size_t)size, MADV_POPULATE_WRITE) == 0 || errno != EFAULT)
+		return rc;
+	*out = NULL;
+	return SQLITE_IOERR_SHMSIZE;
+}
+
+static void replace_map(sqlite3_file *f)
+{
+	const sqlite3_io_methods *real = f->pMethods;
+
+	if (real == NULL || real->iVersion < 2)
+		return;
+	if (map_below == NULL) {
+		map_below = real->xShmMap;
+		database_methods = *real;
+		database_methods.xShmMap = map_shared;
+	}
+	if (real->xShmMap == map_below)
+		f->pMethods = &database_methods;
+}
+
+/* Files that are neither log nor database are opened as if we were not there. */
 static int vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, int flags, int *out)
 {
 	struct wal_file *w = file_of(f);
 	int rc;
 
-	if ((flags & SQLITE_OPEN_WAL) == 0)
-		return below->xOpen(below, name, f, flags, out);
+	if ((flags & SQLITE_OPEN_WAL) == 0) {
+		rc = below->xOpen(below, name, f, flags, out);
+		if (rc == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB) != 0)
+			replace_map(f);
+		return rc;
+	}
 	*w = (struct wal_file){0};
 	rc = below->xOpen(below, name, &w->real, flags, out);
 	if (w->real.pMethods != NULL)

@@ -229,6 +229,13 @@ static void on_writable(void *arg)
 
 /* ---- coming and going ---- */
 
+static void await_server(struct warden *w)
+{
+	watch_after_ms(w->api.orphan, w->settings.orphan_timeout_ms > 0
+					      ? w->settings.orphan_timeout_ms
+					      : ORPHAN_DEFAULT_MS);
+}
+
 void api_hang_up(struct warden *w)
 {
 	struct api *a = &w->api;
@@ -241,8 +248,7 @@ void api_hang_up(struct warden *w)
 	a->patches = 0;
 	api_drop_refusals(a);
 	run_unbind_all(w);
-	watch_after_ms(a->orphan, w->settings.orphan_timeout_ms > 0 ? w->settings.orphan_timeout_ms
-								    : ORPHAN_DEFAULT_MS);
+	await_server(w);
 }
 
 /* A new API child is told of every command anew. */
@@ -291,6 +297,8 @@ static void on_guest(void *arg)
 		return;
 	if (n <= 0) {
 		drop_guest(a);
+		if (a->link.fd < 0)
+			await_server(w);
 		return;
 	}
 	a->guest.fd = -1;
@@ -325,6 +333,7 @@ static void on_connection(void *arg)
 	}
 	drop_guest(a);
 	link_init(&a->guest, fd, SIDE_WARDEN, SIDE_API);
+	watch_stop(a->orphan); /* while it stays: a server that cannot speak yet is one */
 	a->guest_readable = watch_readable(w->loop, fd, on_guest, w);
 	watch_start(a->guest_readable);
 }
