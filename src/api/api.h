@@ -45,6 +45,7 @@ struct api {
 	size_t nlisteners;
 	uint32_t owner_uid;
 	bool auto_started, stopping, failed;
+	uint64_t dropped; /* events lost, as told by stored events */
 	bool listening;
 	struct event *link_event, *idle_timer, *open_timer;
 	int64_t idle_since_us;

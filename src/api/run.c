@@ -300,7 +300,7 @@ static void count_event(uint64_t seq, const struct event *e, const char *json, s
 
 	metrics_event(api->metrics, e->type);
 	if (e->type == EVENT_events_dropped)
-		metrics_add(api->metrics, METRIC_EVENTS_DROPPED, e->count);
+		api->dropped += e->count;
 	if (e->decision != NULL && strcmp(e->decision, "deny") == 0)
 		metrics_add(api->metrics, METRIC_POLICY_VIOLATIONS, 1);
 }

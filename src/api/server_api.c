@@ -47,8 +47,11 @@ void api_metrics(struct call *call)
 
 	metrics_set(api->metrics, METRIC_UP, 1);
 	metrics_set(api->metrics, METRIC_STORE_WRITABLE, api_writable(api, NULL) == 0);
-	if (api->sessions != NULL)
+	if (api->sessions != NULL) {
 		metrics_set(api->metrics, METRIC_SESSIONS_ACTIVE, sessions_live(api->sessions));
+		metrics_raise(api->metrics, METRIC_EVENTS_DROPPED,
+			      (int64_t)(api->dropped + sessions_dropped(api->sessions)));
+	}
 	if (api->jsonl != NULL)
 		metrics_set(api->metrics, METRIC_EVENTS_JSONL_BEHIND,
 			    (int64_t)sink_jsonl_behind(api->jsonl));

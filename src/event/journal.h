@@ -57,6 +57,8 @@ int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_e
 /* The producer has said where the head is: as long as there is something before it, it is not
  * looked for in the file. */
 void journal_tell_head(struct journal_reader *r, uint64_t head);
+/* Events lost that no event of the ring tells of, as its producer says. */
+uint64_t journal_reader_dropped(const struct journal_reader *r);
 uint64_t journal_reader_pos(const struct journal_reader *r); /* read so far */
 /* Acknowledges what was read before pos (a journal_reader_pos of now or then: reading may have gone
  * on since the commit). */

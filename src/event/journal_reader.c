@@ -88,9 +88,8 @@ static int broken(const struct journal_reader *r, struct err *err, const char *w
 /* The kernel may copy the eight bytes while they change and need not do it at once, so a value
  * counts when it was read twice alike. Should the producer outrun that, the lower of two is a place
  * that it has passed. */
-static int read_head(const struct journal_reader *r, uint64_t *head, struct err *err)
+static int read_number(const struct journal_reader *r, uint64_t at, uint64_t *out, struct err *err)
 {
-	const uint64_t at = offsetof(struct ring_page, head);
 	uint64_t last = 0, now = 0;
 
 	for (int i = 0; i < 16; i++) {
@@ -102,8 +101,15 @@ static int read_head(const struct journal_reader *r, uint64_t *head, struct err 
 	}
 	/* The records that the head covers were written before it was. */
 	atomic_thread_fence(memory_order_acquire);
-	*head = last < now ? last : now;
+	*out = last < now ? last : now;
 	return 0;
+}
+
+uint64_t journal_reader_dropped(const struct journal_reader *r)
+{
+	uint64_t n;
+
+	return read_number(r, offsetof(struct ring_page, dropped), &n, NULL) == 0 ? n : 0;
 }
 
 /* Bytes at r->pos up to the head or the end of the ring; at least a whole record if there is one.
@@ -213,7 +219,7 @@ int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_e
 	struct window w;
 	uint64_t head = r->told;
 	unsigned n = 0;
-	int rc = head > r->pos ? 0 : read_head(r, &head, err);
+	int rc = head > r->pos ? 0 : read_number(r, offsetof(struct ring_page, head), &head, err);
 
 	if (rc < 0)
 		return rc;

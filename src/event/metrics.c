@@ -76,6 +76,12 @@ void metrics_set(struct metrics *m, enum metric id, int64_t v)
 	m->value[id] = v;
 }
 
+void metrics_raise(struct metrics *m, enum metric id, int64_t v)
+{
+	if (v > m->value[id])
+		m->value[id] = v;
+}
+
 void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds)
 {
 	struct histogram *h = &m->histogram[id];

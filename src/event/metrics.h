@@ -62,6 +62,7 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
 void metrics_add(struct metrics *m, enum metric id, uint64_t n);
 void metrics_set(struct metrics *m, enum metric id, int64_t v);
+void metrics_raise(struct metrics *m, enum metric id, int64_t v); /* never lowers it */
 void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds);
 void metrics_event(struct metrics *m,
 		   enum event_type type); /* agentsh_events_by_type_total{type="…"} and the total */

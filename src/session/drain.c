@@ -168,6 +168,13 @@ static int drain_some(struct session *s, unsigned max)
 	return n < 0 ? -1 : (int)total;
 }
 
+uint32_t session_dropped(const struct session *s)
+{
+	const uint64_t n = s->ring != NULL ? journal_reader_dropped(s->ring) : 0;
+
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 void session_drain(struct session *s, uint64_t until)
 {
 	if (s->ring == NULL || journal_reader_pos(s->ring) >= until)

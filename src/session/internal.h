@@ -340,6 +340,7 @@ int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes r
 /* Reads the ring into the store unless that was done up to `until`; the acknowledgement follows the
  * commit.
  */
+uint32_t session_dropped(const struct session *s); /* events lost that no event tells of yet */
 void session_drain(struct session *s, uint64_t until);
 void session_bell(struct session *s);
 void session_ack_later(struct session *s); /* of the ring and of results, after the commit */

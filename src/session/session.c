@@ -103,7 +103,7 @@ static void put_event(struct session *s, struct event *e, const char *reason)
 	e->session_id = s->id;
 	e->agent_id = s->agent_id;
 	e->request_id = s->request_id[0] != '\0' ? s->request_id : NULL;
-	e->count = 1;
+	e->count = e->count > 0 ? e->count : 1;
 	e->reason = event_lend(reason);
 	store_event(s->ss->deps.store, e, NULL, 0);
 }
@@ -299,6 +299,15 @@ static void end_stray(struct session *s)
 	sessions_drop(s);
 }
 
+/* What the warden had no more room to tell. */
+static void tell_dropped(struct session *s)
+{
+	struct event e = {.type = EVENT_events_dropped, .count = session_dropped(s)};
+
+	if (e.count > 0)
+		put_event(s, &e, "the ring was full");
+}
+
 void session_over(struct session *s, const char *why)
 {
 	if (s->over)
@@ -314,6 +323,7 @@ void session_over(struct session *s, const char *why)
 		return;
 	}
 	session_drain(s, UINT64_MAX);
+	tell_dropped(s);
 	if (s->state != SESSION_STOPPING)
 		s->failure = mem_strdup(s->hint != NULL ? s->hint : why);
 	s->ended_us = sessions_now(s->ss);

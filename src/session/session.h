@@ -52,6 +52,8 @@ void sessions_on_launcher(struct sessions *ss, struct link_msg *m);
 bool sessions_ready(const struct sessions *ss);
 void sessions_on_ready(struct sessions *ss, void (*fn)(void *arg), void *arg);
 unsigned sessions_live(const struct sessions *ss);
+/* Events that living sessions have lost and no stored event tells of yet. */
+uint64_t sessions_dropped(const struct sessions *ss);
 /* SIGHUP: the configuration has changed in place, and stderr may be another log; every warden is
  * told. */
 void sessions_reconfigure(struct sessions *ss);

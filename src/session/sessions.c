@@ -63,6 +63,16 @@ unsigned sessions_live(const struct sessions *ss)
 	return ss->live;
 }
 
+uint64_t sessions_dropped(const struct sessions *ss)
+{
+	const struct session *s;
+	uint64_t n = 0;
+
+	TAILQ_FOREACH (s, &ss->all, all)
+		n += s->over ? 0 : session_dropped(s);
+	return n;
+}
+
 bool session_visible(const struct caller *who, const char *agent_id)
 {
 	return who->role == ROLE_ADMIN || strcmp(who->agent_id, agent_id) == 0;

@@ -617,6 +617,13 @@ def flood_events(session):
     return [e for e in session.history(limit=10000) if e.get("command_id", "").startswith("flood-")]
 
 
+def dropped_metric(server):
+    text = server.get("/metrics").body.decode()
+    return next(
+        int(line.split()[1]) for line in text.splitlines() if line.startswith("agentsh_events_dropped_total ")
+    )
+
+
 def test_cfg_1_events_full_ring(new_server):
     """wait: a command is held while its events have no room, and nothing is lost."""
     s, session, ran = fill_ring(new_server, "wait", 400)
@@ -638,12 +645,28 @@ def test_cfg_1_events_full_ring_drop(new_server):
     s, session, ran = fill_ring(new_server, "drop", 250)
     assert ran == 250
     next_api(s)
+    assert dropped_metric(s) > 0  # before any event tells of it
     assert session.out("echo goes on") == "goes on\n"  # the count stands before the next event that has room
     harness.wait_for(lambda: session.history(type="events_dropped"), "the count is stored")
     kept, dropped = flood_events(session), [e["count"] for e in session.history(type="events_dropped")]
     assert 40 < len(kept) < 750 and len(dropped) == 1
     assert len(kept) + dropped[0] == 750
-    assert f"agentsh_events_dropped_total {dropped[0]}\n" in s.get("/metrics").body.decode()
+    assert dropped_metric(s) == dropped[0]
+
+
+@pytest.mark.parametrize("end", ["destroyed", "killed"])
+def test_evt_2_what_was_dropped_is_told_when_the_session_ends(new_server, end):
+    s, session, ran = fill_ring(new_server, "drop", 250)
+    if end == "killed":
+        for pid in s.warden_pids():
+            os.kill(pid, signal.SIGKILL)
+    next_api(s)
+    if end == "destroyed":
+        session.destroy()
+    harness.wait_for(lambda: session.history(type="events_dropped"), "the count is stored")
+    kept, dropped = flood_events(session), [e["count"] for e in session.history(type="events_dropped")]
+    assert len(dropped) == 1 and len(kept) + dropped[0] == 3 * ran
+    assert dropped_metric(s) == dropped[0]
 
 
 def test_cfg_1_events_ring_bytes(new_server):
