@@ -232,8 +232,13 @@ void command_send(struct command *c)
 	c->exec.acks = s->acks;
 	s->acks = (struct strv){0};
 	r = outbox_send(&s->outbox, MSG_warden_exec, &c->exec, files, 2, &err);
-	if (r == -E_INTERNAL) { /* over a message's limits */
+	if (r == -E_INTERNAL && s->link.state == LINK_ENDING)
+		err_set(&why, E_SESSION_STOPPED, s->id, "session '%s' is ending", s->id);
+	else if (r == -E_INTERNAL && msg_oversized(msg_row(MSG_warden_exec), &c->exec) != NULL)
 		err_set(&why, E_TOO_LARGE, c->id, "the command is too large: %s", err.message);
+	else if (r == -E_INTERNAL)
+		err_set(&why, E_UNAVAILABLE, c->id, "the command cannot be sent: %s", err.message);
+	if (why.code != E_OK) {
 		command_end(c, COMMAND_FINISHED, &why, true);
 		return;
 	}

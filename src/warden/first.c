@@ -161,6 +161,8 @@ static int deny_unread(const struct run *r, const char *path, struct err *err)
 /* A directory that cannot be entered comes first, as it would at the exec. */
 static int not_found(struct run *r, int e, struct first_way *way, struct err *err)
 {
+	if (proc_ending(r->w->args->init_pid))
+		return err_set(err, E_SESSION_STOPPED, NULL, "the session ends: init died");
 	errno = root_dir(r->w->root_fd, r->cwd);
 	if (errno != 0)
 		return err_errno(err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'",

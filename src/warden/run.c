@@ -132,7 +132,12 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *warden)
 
 void run_refuse(struct run *r, const struct err *err)
 {
-	api_refuse(r->w, r->ask.command_id, r->req, err);
+	const struct err ends = {.code = E_SESSION_STOPPED,
+				 .message = "the session ends: init died"};
+
+	/* With init the session's root is gone, so that any other reason would be wrong. */
+	api_refuse(r->w, r->ask.command_id, r->req,
+		   proc_ending(r->w->args->init_pid) ? &ends : err);
 	run_retire(r);
 }
 

@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 
 import harness
 import pytest
@@ -365,3 +366,31 @@ def test_ses_7_per_agent_cap(new_server):
 def test_ses_7_agent_id_in_the_body_must_match(server):
     a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), "agent_id": "somebody-else"})
     assert a.status in (400, 403)
+
+
+def test_ses_2_a_session_whose_init_has_just_died_has_ended(new_server):
+    """Whatever is asked of it: its root is gone, and none of the reasons that this looks like is the right one."""
+    server = new_server()
+    wishes = [
+        {"command": "true"},
+        {"script": "echo x"},
+        {"command": "true", "working_dir": "/workspace"},
+        {"command": "cd", "args": ["/"], "working_dir": "/workspace"},
+    ]
+    for n in range(40):
+        s = server.session()
+        s.exec("true")
+        warden = next(w for w in server.warden_pids() if harness.children_of(w))
+        init = harness.children_of(warden)[0]
+        c = server.connect()
+        c.connect()
+        os.kill(init, signal.SIGKILL)
+        for _ in range(3):
+            a = server.post(f"{s.path}/exec", wishes[n % len(wishes)], connection=c)
+            if a.status == 200:  # it was begun before
+                error = a.json["result"]["error"] or {"code": "E_UNAVAILABLE"}
+                assert error["code"] in ("E_UNAVAILABLE", "E_COMMAND_KILLED"), a.body
+            else:
+                assert (a.status, a.code) == (410, "E_SESSION_STOPPED"), a.body
+        server.call("DELETE", s.path)
+        harness.wait_for(lambda w=warden: not harness.alive(w), "the warden's end")
