@@ -93,7 +93,7 @@ static void exec_done(const struct err *err, struct command *c, void *arg)
 	if (wait->detached)
 		command_format(c, &w);
 	else
-		command_format_answer(c, &w);
+		command_format_answer(c, NULL, &w);
 	call_reply(wait->call, wait->detached ? 202 : 200, &body);
 }
 
@@ -167,7 +167,7 @@ void api_command_output(struct call *call)
 	if (which == 0)
 		err_detail(&err, "stream", "stdout or stderr, not '%.40s'", stream);
 	if (err_from_details(&err, NULL) < 0 ||
-	    command_output(call->command, which, offset, limit, &w, NULL, &err) < 0)
+	    command_output(call->command, which, offset, limit, &w, &err) < 0)
 		call_fail(call, &err);
 	else
 		call_reply(call, 200, &body);

@@ -55,34 +55,20 @@ static bool send_output(struct piping *p, int stream)
 {
 	uint64_t room = p->credit[stream] - p->tail.sent[stream];
 	cleanup_buf struct buf raw = {0};
-	struct err err = {0};
 
-	if (room == 0)
-		return false;
-	if (exec_tail_read(&p->tail, stream, room < TAIL_CHUNK ? room : TAIL_CHUNK, false, &raw,
-			   &err) < 0 ||
-	    raw.len == 0)
+	if (room > 0)
+		exec_tail_read(&p->tail, stream, room < TAIL_CHUNK ? room : TAIL_CHUNK, false,
+			       &raw);
+	if (raw.len == 0)
 		return false;
 	send_frame(p, stream == 1 ? STDIO_STDOUT : STDIO_STDERR, raw.data, raw.len);
 	return true;
 }
 
-/* Has everything that the command wrote been sent? */
-static bool all_sent(struct piping *p)
-{
-	struct command *c;
-	struct err err = {0};
-
-	if (command_get(p->tail.call->api->sessions, &p->tail.call->who, NULL, p->tail.id, &c,
-			&err) < 0)
-		return true;
-	return p->tail.sent[1] >= command_output_total(c, 1) &&
-	       p->tail.sent[2] >= command_output_total(c, 2);
-}
-
 static void pump(struct piping *p)
 {
 	struct call *call = p->tail.call;
+	const struct buf *result;
 	bool more[2] = {true, true};
 
 	if (!p->tail.begun)
@@ -90,9 +76,10 @@ static void pump(struct piping *p)
 	for (int turn = 0; (more[0] || more[1]) && http_pending(call->req) < PENDING_MAX; turn ^= 1)
 		if (more[turn])
 			more[turn] = send_output(p, turn + 1);
-	if (!p->tail.done || !all_sent(p))
+	if (!p->tail.done || !exec_tail_all_sent(&p->tail))
 		return;
-	send_frame(p, STDIO_RESULT, p->tail.result.data, p->tail.result.len);
+	result = exec_tail_result(&p->tail);
+	send_frame(p, STDIO_RESULT, result->data, result->len);
 	http_stream_end(call->req);
 	call_end(call);
 }
@@ -306,18 +293,12 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 {
 	struct piping *p = arg;
 
-	p->tail.live = NULL;
 	if (err != NULL && !p->tail.begun) {
+		p->tail.live = NULL;
 		call_fail(p->tail.call, err);
 		return;
 	}
-	if (err != NULL) {
-		call_error(p->tail.call, err, &p->tail.result);
-		p->tail.done = true;
-	} else {
-		snprintf(p->tail.id, sizeof(p->tail.id), "%s", command_id(c));
-		exec_tail_finish(&p->tail, c);
-	}
+	exec_tail_finish(&p->tail, err, c);
 	begin(p);
 	pump(p);
 }

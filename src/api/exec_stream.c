@@ -44,18 +44,18 @@ static void emit(uint64_t seq, const char *json, size_t len, void *arg)
 }
 
 /* One message of at most a chunk; false when there is nothing to send now. */
-static bool send_output(struct streaming *s, int stream, struct err *err)
+static bool send_output(struct streaming *s, int stream)
 {
-	uint64_t offset = s->tail.sent[stream];
 	cleanup_buf struct buf raw = {0};
 	cleanup_buf struct buf json = {0};
 	struct jw w = JW(&json);
 	const char *encoding;
 
-	if (exec_tail_read(&s->tail, stream, TAIL_CHUNK, true, &raw, err) < 0 || raw.len == 0)
+	exec_tail_read(&s->tail, stream, TAIL_CHUNK, true, &raw);
+	if (raw.len == 0)
 		return false;
 	jw_obj(&w);
-	jw_kint(&w, "offset", (int64_t)offset);
+	jw_kint(&w, "offset", (int64_t)(s->tail.sent[stream] - raw.len));
 	jw_key(&w, "data");
 	encoding = jw_data(&w, raw.data, raw.len);
 	jw_kstr(&w, "encoding", encoding);
@@ -67,18 +67,19 @@ static bool send_output(struct streaming *s, int stream, struct err *err)
 static void pump(struct streaming *s)
 {
 	struct call *call = s->tail.call;
-	struct err err = {0};
+	const struct buf *result;
 	bool more[2] = {true, true}, caught_up;
 
 	if (!s->tail.begun)
 		return;
 	for (int turn = 0; can_send(s) && (more[0] || more[1]); turn ^= 1)
 		if (more[turn])
-			more[turn] = send_output(s, turn + 1, &err);
+			more[turn] = send_output(s, turn + 1);
 	caught_up = event_feed_pump(s->feed);
-	if (!s->tail.done || more[0] || more[1] || !caught_up)
+	if (!s->tail.done || !exec_tail_all_sent(&s->tail) || !caught_up)
 		return;
-	send_message(s, "result", s->tail.result.data, s->tail.result.len);
+	result = exec_tail_result(&s->tail);
+	send_message(s, "result", result->data, result->len);
 	http_stream_end(call->req);
 	call_end(call);
 }
@@ -119,18 +120,12 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 {
 	struct streaming *s = arg;
 
-	s->tail.live = NULL;
 	if (err != NULL && !s->tail.begun) {
+		s->tail.live = NULL;
 		call_fail(s->tail.call, err);
 		return;
 	}
-	if (err != NULL) {
-		call_error(s->tail.call, err, &s->tail.result);
-		s->tail.done = true;
-	} else {
-		snprintf(s->tail.id, sizeof(s->tail.id), "%s", command_id(c));
-		exec_tail_finish(&s->tail, c);
-	}
+	exec_tail_finish(&s->tail, err, c);
 	begin(s);
 	pump(s);
 }

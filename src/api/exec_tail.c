@@ -1,41 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/exec_tail.h"
 #include "base/mem.h"
+#include <inttypes.h>
 #include <stdio.h>
 
-int exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, struct buf *out,
-		   struct err *err)
-{
-	struct command *c = t->live;
-	size_t before = out->len, got;
-	int r = 0;
+static const char *const names[] = {[1] = "stdout", [2] = "stderr"};
 
-	if (c == NULL)
-		r = command_get(t->call->api->sessions, &t->call->who, NULL, t->id, &c, err);
-	if (r == 0)
-		r = command_output(c, stream, t->sent[stream], max, NULL, out, err);
-	if (r < 0)
+/* Where the next bytes are: behind a part that was dropped, if there is one at this place. */
+static int read_on(struct exec_tail *t, struct command *c, int stream, size_t max, struct buf *out,
+		   uint64_t *next, struct err *err)
+{
+	const size_t before = out->len;
+	const uint64_t at = t->sent[stream];
+	int r = command_follow(c, stream, at, max, out, next, err);
+
+	if (r < 0 || out->len > before || *next == at)
 		return r;
+	if (t->unread.code == E_OK)
+		err_set(&t->unread, E_RESOURCE_LIMIT, command_id(c),
+			"the bytes %" PRIu64 " to %" PRIu64
+			" of %s were dropped: they came behind output.command_quota while this "
+			"reader was not attached, or could not be written",
+			at, *next - 1, names[stream]);
+	t->sent[stream] = *next;
+	return command_follow(c, stream, *next, max, out, next, err);
+}
+
+void exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, struct buf *out)
+{
+	struct command *c = t->live != NULL ? t->live : t->ended;
+	const size_t before = out->len;
+	uint64_t next = t->sent[stream];
+	struct err err = {0};
+	size_t got;
+
+	if (c == NULL || t->broken[stream])
+		return;
+	if (read_on(t, c, stream, max, out, &next, &err) < 0) {
+		t->broken[stream] = true;
+		if (t->unread.code == E_OK)
+			t->unread = err;
+		command_has_read(c, t, stream, UINT64_MAX); /* it must not wait for this reader */
+		return;
+	}
 	got = out->len - before;
 	if (whole && got > 0 && t->live != NULL && json_text_cut(out->data + before, got) == 0)
 		got = 0;
 	out->len = before + got;
 	t->sent[stream] += got;
-	return 0;
+	command_has_read(c, t, stream, t->sent[stream]);
 }
 
-void exec_tail_finish(struct exec_tail *t, struct command *c)
+bool exec_tail_all_sent(struct exec_tail *t)
+{
+	for (int i = 1; i <= 2 && t->ended != NULL; i++)
+		if (!t->broken[i] && t->sent[i] < command_bytes(t->ended, i))
+			return false;
+	return true;
+}
+
+void exec_tail_finish(struct exec_tail *t, const struct err *err, struct command *c)
+{
+	t->live = NULL;
+	t->done = true;
+	if (err != NULL) {
+		call_error(t->call, err, &t->result);
+		return;
+	}
+	t->ended = command_ref(c);
+	snprintf(t->id, sizeof(t->id), "%s", command_id(c));
+}
+
+const struct buf *exec_tail_result(struct exec_tail *t)
 {
 	struct jw w = JW(&t->result);
 
-	command_format_answer(c, &w);
-	t->live = NULL;
-	t->done = true;
+	if (t->ended != NULL)
+		command_format_answer(t->ended, t->unread.code != E_OK ? &t->unread : NULL, &w);
+	return &t->result;
 }
 
 void exec_tail_done(struct exec_tail *t, bool gone)
 {
 	if (gone && t->live != NULL)
 		command_unobserve(t->live, t, true);
+	if (t->ended != NULL)
+		command_unref(t->ended);
 	buf_done(&t->result);
 }

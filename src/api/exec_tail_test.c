@@ -48,12 +48,21 @@ static void wrote(struct tailed *t, int stream, const char *text)
 	assert_int_equal(fdio_write_all(t->f->out[stream - 1], text, strlen(text)), 0);
 }
 
-/* The command ends; nothing holds it any longer. */
+static void ended(struct tailed *t)
+{
+	struct command *c = NULL;
+
+	assert_int_equal(command_get(t->r->k->ss, &t->r->k->who, NULL, t->tail.id, &c, NULL), 0);
+	exec_tail_finish(&t->tail, NULL, c);
+	assert_true(t->tail.done);
+	assert_null(t->tail.live);
+}
+
 static void finish(struct tailed *t)
 {
 	fake_finish(t->r->k, t->f, 0, "");
 	assert_int_equal(t->seen.done, 1);
-	t->tail.live = NULL;
+	ended(t);
 }
 
 static void assert_read(struct tailed *t, int stream, size_t max, bool whole, const char *want)
@@ -61,7 +70,8 @@ static void assert_read(struct tailed *t, int stream, size_t max, bool whole, co
 	cleanup_buf struct buf out = {0};
 
 	buf_adds(&out, "before ");
-	assert_int_equal(exec_tail_read(&t->tail, stream, max, whole, &out, NULL), 0);
+	exec_tail_read(&t->tail, stream, max, whole, &out);
+	assert_int_equal(t->tail.unread.code, E_OK);
 	assert_int_equal(out.len, strlen("before ") + strlen(want));
 	assert_memory_equal(out.data + strlen("before "), want, strlen(want));
 }
@@ -92,23 +102,38 @@ static void exe_6_reading_goes_on_after_the_end(void **state)
 
 	assert_read(t, 1, 4, false, "0123");
 	fake_send(t->r->k, t->f, MSG_warden_result, &end);
-	t->tail.live = NULL;
+	ended(t);
 	kit_turn(t->r->k);
 	assert_read(t, 1, 4, false, "4567");
+	assert_false(exec_tail_all_sent(&t->tail));
 	assert_read(t, 1, 4, false, "89");
+	assert_true(exec_tail_all_sent(&t->tail));
 	assert_read(t, 1, 4, false, "");
 }
 
-static void exe_6_what_is_not_there_fails(void **state)
+/* EXE-3: a file that is shorter than what was written to it is an error of the result, not an empty
+ * output; a reader of it holds nothing up. */
+static void exe_3_a_damaged_file_is_named_in_the_result(void **state)
 {
 	struct tailed *t = *state;
+	const struct warden_result end = fake_result(t->f, 0, "0123456789");
 	cleanup_buf struct buf out = {0};
-	struct err err = {0};
+	const struct buf *result;
 
-	finish(t);
-	snprintf(t->tail.id, sizeof(t->tail.id), "cmd-none");
-	assert_int_equal(exec_tail_read(&t->tail, 1, 10, false, &out, &err), -E_NOT_FOUND);
-	assert_int_equal(t->tail.sent[1], 0);
+	assert_read(t, 1, 4, false, "0123");
+	fake_send(t->r->k, t->f, MSG_warden_result, &end);
+	ended(t);
+	assert_int_equal(ftruncate(t->f->out[0], 7), 0);
+	exec_tail_read(&t->tail, 1, 100, false, &out);
+	assert_int_equal(out.len, 0);
+	assert_int_equal(t->tail.unread.code, E_INTERNAL);
+	assert_true(exec_tail_all_sent(&t->tail));
+	result = exec_tail_result(&t->tail);
+	assert_at(result, "result.error.code", "E_INTERNAL");
+	assert_at(
+		result, "result.error.message",
+		"the output's file is damaged: it ends at byte 7, and 10 bytes were written to it");
+	assert_at(result, "result.exit_code", "0");
 }
 
 /* A character that has come in part waits for its rest; bytes that are no text wait for nothing. */
@@ -149,22 +174,20 @@ static void exe_6_a_last_part_of_a_character_comes(void **state)
 	assert_read(t, 1, 100, true, "abc");
 	assert_read(t, 1, 100, true, "");
 	fake_send(t->r->k, t->f, MSG_warden_result, &end);
-	t->tail.live = NULL;
+	ended(t);
 	assert_read(t, 1, 100, true, "\xf0\x9f\x98");
 }
 
 static void exe_6_the_answer_is_kept(void **state)
 {
 	struct tailed *t = *state;
-	struct command *c = NULL;
+	const struct buf *result;
 
 	fake_finish(t->r->k, t->f, 5, "x");
-	assert_int_equal(command_get(t->r->k->ss, &t->r->k->who, NULL, t->tail.id, &c, NULL), 0);
-	exec_tail_finish(&t->tail, c);
-	assert_true(t->tail.done);
-	assert_null(t->tail.live);
-	assert_at(&t->tail.result, "result.exit_code", "5");
-	assert_at(&t->tail.result, "result.stdout", "x");
+	ended(t);
+	result = exec_tail_result(&t->tail);
+	assert_at(result, "result.exit_code", "5");
+	assert_at(result, "result.stdout", "x");
 }
 
 /* The reader leaves: its command is told only if it was the client that went. */
@@ -175,6 +198,8 @@ static void exe_6_leaving(void **state)
 	const struct command_observer obs = {.arg = &t->tail};
 
 	command_unobserve(c, &t->seen, false);
+	kit_skip(&t->f->link, MSG_warden_window); /* no reader is left */
+	kit_skip(&t->f->link, MSG_warden_window);
 	command_add_observer(c, &obs);
 	exec_tail_done(&t->tail, false);
 	kit_recv_nothing(&t->f->link);
@@ -192,7 +217,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_6_output_is_read_as_it_comes),
 		TEST(exe_6_reading_goes_on_after_the_end),
-		TEST(exe_6_what_is_not_there_fails),
+		TEST(exe_3_a_damaged_file_is_named_in_the_result),
 		TEST(exe_6_characters_are_kept_whole),
 		TEST(exe_6_parts_of_characters_come_where_whole_ones_are_not_asked_for),
 		TEST(exe_6_a_last_part_of_a_character_comes),

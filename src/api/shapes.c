@@ -117,10 +117,10 @@ const struct shape shape_command = {
 const struct shape shape_commands = {"Commands",
 				     ROWS(OBJ("commands", L, shape_command), STR("next", 0))};
 const struct shape shape_output = {
-	"Output",
-	ROWS(ID("command_id", 0), WORD("stream", 0, "stdout stderr"), INT("offset", 0),
-	     STR("data", 0), WORD("encoding", 0, ENCODINGS), INT("total_bytes", 0),
-	     INT("total_lines", 0), INT("next_offset", 0), BOOL("complete"), BOOL("has_more"))};
+	"Output", ROWS(ID("command_id", 0), WORD("stream", 0, "stdout stderr"), INT("offset", 0),
+		       STR("data", 0), WORD("encoding", 0, ENCODINGS), INT("total_bytes", 0),
+		       INT("total_lines", 0), INT("kept_bytes", 0), INT("next_offset", 0),
+		       BOOL("complete"), BOOL("has_more"))};
 
 /* ---- events ---- */
 

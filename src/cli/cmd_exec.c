@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include <inttypes.h>
 #include <stdio.h>
 
 enum form {
@@ -106,9 +107,13 @@ static int exec_stdio(struct cli *cli, const char *path, const struct buf *body,
 	return cli_exit_code(answer.data, answer.len, err);
 }
 
+#define LINE_MAX_BYTES 65536 /* a longer line is printed in pieces */
+
 /* --stream: lines "[stdout] text", "[file] write: path (n bytes)", "[net] connect: host:port". */
 struct live {
 	struct buf line[2];
+	uint64_t received[2];
+	bool begun;
 	struct buf result;
 };
 
@@ -123,6 +128,12 @@ static void print_lines(struct buf *line, const char *label, const char *data, s
 		printf("[%s] ", label);
 		fwrite(line->data, 1, len_of_line, stdout); /* may hold NUL */
 		buf_drop(line, len_of_line);
+	}
+	if (line->len >= LINE_MAX_BYTES) {
+		printf("[%s] ", label);
+		fwrite(line->data, 1, line->len, stdout);
+		putchar('\n');
+		buf_clear(line);
 	}
 	fflush(stdout);
 }
@@ -163,6 +174,7 @@ static void print_output(struct live *live, int stream, const json_t *doc)
 		buf_adds(&raw, data);
 	else if (json_unbase64(&raw, data, strlen(data), NULL) < 0)
 		return;
+	live->received[stream - 1] += raw.len;
 	print_lines(&live->line[stream - 1], stream == 1 ? "stdout" : "stderr", raw.data, raw.len);
 }
 
@@ -171,6 +183,7 @@ static int on_message(const char *id, const char *name, const char *data, size_t
 	struct live *live = arg;
 	json_t *doc = NULL;
 
+	live->begun = true;
 	if (name == NULL || json_parse(data, len, &doc, NULL) < 0)
 		return 0;
 	if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0)
@@ -203,10 +216,13 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 	}
 	if (r == 0 && live.result.len > 0)
 		tell(cli, live.result.data, live.result.len, FORM_JSON);
-	if (r == 0 && !ferror(stdout)) /* that is told at the end */
-		r = live.result.len > 0 ? cli_exit_code(live.result.data, live.result.len, err)
-					: err_set(err, E_UNAVAILABLE, NULL,
-						  "the server ended the stream without a result");
+	if (r == 0 && live.result.len > 0 && !ferror(stdout))
+		r = cli_exit_code(live.result.data, live.result.len, err);
+	else if ((r == 0 || live.begun) && !ferror(stdout)) /* which is told at the end */
+		r = err_set(err, E_UNAVAILABLE, NULL,
+			    "the server went away before the command's result, after %" PRIu64
+			    " bytes of stdout and %" PRIu64 " of stderr",
+			    live.received[0], live.received[1]);
 	buf_done(&live.result);
 	return r;
 }

@@ -42,6 +42,20 @@ struct page {
 	bool more;
 };
 
+/* Said once, behind the last byte that there is. */
+static void name_dropped(const json_t *page, uint64_t next)
+{
+	const json_t *kept_bytes = json_object_get(page, "kept_bytes");
+	const uint64_t kept = (uint64_t)json_integer_value(kept_bytes);
+	const uint64_t total = (uint64_t)json_integer_value(json_object_get(page, "total_bytes"));
+
+	if (kept_bytes != NULL && kept < total && next >= kept && !ferror(stdout))
+		fprintf(stderr,
+			"agentsh: of %" PRIu64 " bytes of %s the first %" PRIu64
+			" are kept (output.command_quota)\n",
+			total, json_string_value(json_object_get(page, "stream")), kept);
+}
+
 static int print_page(struct cli *cli, const char *base, struct page *p, struct err *err)
 {
 	uint64_t want = cli->v.json ? p->limit : p->limit < PAGE ? p->limit : PAGE;
@@ -75,6 +89,8 @@ static int print_page(struct cli *cli, const char *base, struct page *p, struct 
 	p->more = json_is_true(json_object_get(doc, "has_more")) && next > p->offset &&
 		  p->limit > 0 && !ferror(stdout);
 	p->offset = next;
+	if (!p->more)
+		name_dropped(doc, next);
 	json_decref(doc);
 	return r;
 }

@@ -33,6 +33,7 @@ struct output {
 	size_t written_max; /* at a time */
 	size_t granted;	    /* bytes the server may still send */
 	size_t owed;	    /* bytes written, not yet granted again */
+	uint64_t received;
 };
 
 struct passing {
@@ -118,6 +119,7 @@ static int on_output(struct passing *s, struct output *o, const uint8_t *p, size
 		return err_set(s->err, E_UNAVAILABLE, NULL,
 			       "the server sent more %s than its credit", o->name);
 	o->granted -= n;
+	o->received += n;
 	buf_add(&o->pending, p, n);
 	return 0;
 }
@@ -173,7 +175,9 @@ static int read_socket(struct passing *s)
 		return 0;
 	if (n <= 0)
 		return err_set(s->err, E_UNAVAILABLE, NULL,
-			       "the server went away before the command's result");
+			       "the server went away before the command's result, after %" PRIu64
+			       " bytes of stdout and %" PRIu64 " of stderr",
+			       s->output[0].received, s->output[1].received);
 	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
 }
 

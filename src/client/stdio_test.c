@@ -471,7 +471,9 @@ static void exe_4_a_server_that_fails_is_told(void **state)
 	static const struct {
 		const char *path, *out, *want;
 	} rows[] = {
-		{"/vanish", "last words", "-10 the server went away before the command's result"},
+		{"/vanish", "last words",
+		 "-10 the server went away before the command's result, after 10 bytes of stdout "
+		 "and 0 of stderr"},
 		{"/flood", "", "-10 the server sent more stderr than its credit"},
 		{"/nonsense", "", "-1 unexpected frame type 5"},
 		{"/badcontrol", "", "-10 the server's control frame is malformed"},

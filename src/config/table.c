@@ -243,7 +243,8 @@ const struct config_row config_rows[] = {
 
 	{"output.command_quota", CONFIG_INT, AT(output_command_quota), 4 * KIB, TIB, "268435456",
 	 NULL,
-	 "Output that is kept of one command; what comes beyond it is counted and thrown away.",
+	 "Output that is kept of one command. What comes beyond it is passed on to a reader that is "
+	 "attached, and counted.",
 	 "test_cfg_1_output_command_quota"},
 	{"output.quota", CONFIG_INT, AT(output_quota), 4 * KIB, 1024 * TIB, "4294967296", NULL,
 	 "Output that is kept in all; the oldest goes first.",

@@ -112,7 +112,10 @@ TABLE(warden_refused,
 	STR(warden_refused, policy, TEXT_LEN))
 TABLE(warden_output,
 	STR(warden_output, command_id, ID_MAX), U64(warden_output, stdout_bytes),
-	U64(warden_output, stderr_bytes))
+	U64(warden_output, stderr_bytes), U64(warden_output, stdout_kept),
+	U64(warden_output, stderr_kept), U64(warden_output, stdout_from),
+	U64(warden_output, stderr_from), U64(warden_output, stdout_lines),
+	U64(warden_output, stderr_lines))
 TABLE(warden_result,
 	STR(warden_result, command_id, ID_MAX), U32(warden_result, exit_code),
 	U32(warden_result, signal), STR(warden_result, error_code, WORD_LEN),
@@ -127,7 +130,8 @@ TABLE(warden_result,
 	STRV(warden_result, env_changed, WISH_ENV_MAX), STRV(warden_result, env, WISH_ENV_MAX),
 	STRV(warden_result, background, WISH_ENV_MAX), U64(warden_result, ring_end),
 	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result),
-	STRV(warden_result, similar, LIST_LEN), STRV(warden_result, warnings, WISH_ENV_MAX))
+	STRV(warden_result, similar, LIST_LEN), STRV(warden_result, warnings, WISH_ENV_MAX),
+	U64(warden_result, stdout_from), U64(warden_result, stderr_from))
 TABLE(warden_acks, STRV(warden_acks, command_ids, ACKS_LEN))
 TABLE(warden_stdin,
 	STR(warden_stdin, command_id, ID_MAX), BYTES(warden_stdin, data, 1024 * 1024),
@@ -135,7 +139,7 @@ TABLE(warden_stdin,
 TABLE(warden_taken, STR(warden_taken, command_id, ID_MAX), U64(warden_taken, total))
 TABLE(warden_window,
 	STR(warden_window, command_id, ID_MAX), U32(warden_window, stream),
-	U64(warden_window, allowed))
+	U64(warden_window, allowed), U64(warden_window, read))
 TABLE(warden_kill,
 	STR(warden_kill, command_id, ID_MAX), U32(warden_kill, signal),
 	U64(warden_kill, grace_ms), U32(warden_kill, tree), U32(warden_kill, client_gone))

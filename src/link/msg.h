@@ -214,7 +214,7 @@ struct warden_exec {
 	uint32_t flow;	     /* output waits for warden_window */
 	uint32_t stdio;	     /* enum spawn_stdio */
 	uint32_t cols, rows, umask_plus1;
-	uint32_t report_output; /* send warden_output while it runs */
+	uint32_t report_output; /* a reader is attached: warden_output while it runs */
 	struct strv acks;	/* as warden_ack, to spare a message */
 };
 /* A command that is over at once is told by its result alone. */
@@ -227,9 +227,11 @@ struct warden_refused {
 	char *command_id, *code, *subject, *message, *rule, *reason;
 	char *policy; /* the denial as a JSON object */
 };
+/* Of each stream: bytes produced, those that the file keeps, where the ring begins, lines. */
 struct warden_output {
 	char *command_id;
 	uint64_t stdout_bytes, stderr_bytes;
+	uint64_t stdout_kept, stderr_kept, stdout_from, stderr_from, stdout_lines, stderr_lines;
 };
 struct warden_result {
 	char *command_id;
@@ -251,6 +253,7 @@ struct warden_result {
 	struct exec_counts execs;
 	struct strv similar;  /* paths of programs whose names are nearly that of a missing one */
 	struct strv warnings; /* sentences */
+	uint64_t stdout_from, stderr_from; /* as in warden_output */
 };
 struct warden_acks {
 	struct strv command_ids; /* their results are stored */
@@ -268,6 +271,7 @@ struct warden_window {
 	char *command_id;
 	uint32_t stream;  /* 1 stdout, 2 stderr */
 	uint64_t allowed; /* total bytes that may be produced */
+	uint64_t read;	  /* the slowest reader's position; UINT64_MAX: there is no reader */
 };
 struct warden_kill {
 	char *command_id;

@@ -2,7 +2,6 @@
 /* The exec answer and the command record of the interface, field for field. */
 #include "base/proc.h"
 #include "session/internal.h"
-#include "terminal/stream.h"
 
 static const char *const stream_keys[3][4] = {
 	[1] = {"stdout", "stdout_truncated", "stdout_total_bytes", "stdout_total_lines"},
@@ -53,15 +52,16 @@ static void format_background(const struct strv *list, struct jw *w)
 	jw_arr_end(w);
 }
 
-static void format_pagination(const struct command *c, const struct stream_page page[3],
-			      struct jw *w)
+static void format_pagination(struct command *c, const uint64_t next_offset[3], struct jw *w)
 {
-	const int more = page[1].has_more ? 1 : page[2].has_more ? 2 : 0;
+	const int more = next_offset[1] < command_kept(c, 1)   ? 1
+			 : next_offset[2] < command_kept(c, 2) ? 2
+							       : 0;
 	cleanup_free char *next =
 		more == 0 ? NULL
 			  : mem_printf("agentsh output %s%s --offset=%llu --limit=%lld", c->id,
 				       more == 2 ? " --stream=stderr" : "",
-				       (unsigned long long)page[more].next,
+				       (unsigned long long)next_offset[more],
 				       (long long)(c->max_output > 0 ? c->max_output : 10000));
 
 	jw_obj(w);
@@ -72,28 +72,35 @@ static void format_pagination(const struct command *c, const struct stream_page 
 	jw_obj_end(w);
 }
 
-/* Without a byte kept there is no need to open its file. */
-static void read_page(struct command *c, int stream, struct buf *data, struct stream_page *page)
+/* The answer names what could not be read, beside what the command met itself. */
+static void add_error(struct outcome *o, const struct err *unread)
 {
-	const uint64_t kept = command_kept(c, stream);
+	char *both = o->error_code == NULL
+			     ? mem_strdup(unread->message)
+			     : mem_printf("%s; %s", o->error_message, unread->message);
 
-	*page = (struct stream_page){0};
-	if (kept > 0 && c->max_output > 0)
-		command_read(c, stream, 0, (size_t)c->max_output, data, page);
-	page->has_more = page->next < kept;
+	if (o->error_code == NULL)
+		o->error_code = mem_strdup(err_row(unread->code)->name);
+	free(o->error_message);
+	o->error_message = both;
 }
 
-static void format_result(struct command *c, struct jw *w)
+static void format_result(struct command *c, const struct err *unread, struct jw *w)
 {
 	cleanup_buf struct buf out = {0}, errors = {0};
 	struct buf *data[3] = {NULL, &out, &errors};
-	struct stream_page page[3];
+	uint64_t next[3] = {0};
 	const char *encoding[3];
+	struct err err = {0};
 
 	jw_obj(w);
 	format_exit(c, w);
 	for (int i = 1; i <= 2; i++) {
-		read_page(c, i, data[i], &page[i]);
+		/* Without a byte kept there is no need to open its file. */
+		if (command_kept(c, i) > 0 && c->max_output > 0 &&
+		    command_read_first(c, i, (size_t)c->max_output, data[i], &next[i], &err) < 0 &&
+		    unread == NULL)
+			unread = &err;
 		jw_key(w, stream_keys[i][0]);
 		encoding[i] = jw_data(w, data[i]->len > 0 ? data[i]->data : "", data[i]->len);
 	}
@@ -105,6 +112,8 @@ static void format_result(struct command *c, struct jw *w)
 		format_uint(w, stream_keys[i][3], c->lines[i]);
 	}
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
+	if (unread != NULL)
+		add_error(&c->out, unread);
 	jw_key(w, "error");
 	answer_error(c, w);
 	jw_key(w, "warnings");
@@ -112,7 +121,7 @@ static void format_result(struct command *c, struct jw *w)
 	jw_key(w, "background");
 	format_background(&c->out.background, w);
 	jw_key(w, "pagination");
-	format_pagination(c, page, w);
+	format_pagination(c, next, w);
 	jw_obj_end(w);
 }
 
@@ -153,7 +162,7 @@ static void format_state(const struct outcome *o, struct jw *w)
 	jw_obj_end(w);
 }
 
-void command_format_answer(struct command *c, struct jw *w)
+void command_format_answer(struct command *c, const struct err *unread, struct jw *w)
 {
 	struct network_summary sum = {0};
 
@@ -167,7 +176,7 @@ void command_format_answer(struct command *c, struct jw *w)
 	jw_key(w, "request");
 	jw_raw(w, c->request, strlen(c->request));
 	jw_key(w, "result");
-	format_result(c, w);
+	format_result(c, unread, w);
 	jw_key(w, "events");
 	answer_events(c, w);
 	jw_key(w, "network_summary");

@@ -46,6 +46,7 @@ struct command *command_new(struct session *s, const char *id)
 	c->exit_code = -1;
 	c->file[1] = c->file[2] = NO_FILE;
 	c->read_fd[1] = c->read_fd[2] = -1;
+	c->told_read[1] = c->told_read[2] = UINT64_MAX;
 	TAILQ_INIT(&c->observers);
 	return c;
 }

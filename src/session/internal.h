@@ -16,6 +16,7 @@
 #include "session/outbox.h"
 #include "session/session.h"
 #include "session/watch.h"
+#include "terminal/stream.h"
 #include <sys/queue.h>
 
 #define CREATE_MS 30000 /* the launcher's answer */
@@ -51,7 +52,6 @@ struct totals {
 	int64_t command_count, file_ops, net_ops, bytes_read, bytes_written;
 };
 
-struct stream_page;
 TAILQ_HEAD(command_list, command);
 TAILQ_HEAD(session_list, session);
 TAILQ_HEAD(pinned_list, pinned);
@@ -159,6 +159,7 @@ struct session {
 struct observer {
 	TAILQ_ENTRY(observer) next;
 	struct command_observer o;
+	uint64_t read[3]; /* by stream, 1 and 2 */
 };
 
 /* What a finished command left; the row's `result`. */
@@ -214,6 +215,8 @@ struct command {
 	struct warden_exec exec; /* until it is sent */
 	struct buf early_stdin;	 /* what came before it was sent */
 	uint64_t window[3];
+	uint64_t told_read[3];		/* the slowest reader's position, as its warden knows it */
+	struct stream_extent extent[3]; /* as its warden says; it counts past the quota */
 	uint64_t counted[3], counted_lines[3]; /* of its files, as far as somebody asked */
 	int64_t seen[SEEN_KINDS];
 	/* The first of them as the answer lists them: complete while n is seen, up to LISTED_MAX.
@@ -349,8 +352,6 @@ void session_ack_later(struct session *s); /* of the ring and of results, after 
 const char *command_state_name(enum command_state state);
 int command_state_by_name(const char *name);
 struct command *command_new(struct session *s, const char *id);
-struct command *command_ref(struct command *c);
-void command_unref(struct command *c);
 struct command *command_find(struct session *s, const char *id); /* in its list; NULL */
 void command_list_add(struct command *c);			 /* keeps a reference */
 void command_list_drop(struct command *c);
@@ -366,7 +367,8 @@ void command_send(struct command *c);
 void command_promote(struct session *s); /* gives the free place to the next one */
 
 /* steer.c */
-void command_send_early(struct command *c); /* what was asked of it while it waited */
+void command_send_early(struct command *c);   /* what was asked of it while it waited */
+void command_tell_readers(struct command *c); /* to its warden: how far they are, if that matters */
 
 /* spare.c */
 int spare_take(struct session *s, struct command *c, struct err *err); /* c->file */
@@ -380,7 +382,7 @@ void command_tell_done(struct command *c);
 void command_tell_done_one(struct command *c, const void *arg);
 void command_refusal_from_row(struct command *c);
 void command_on_started(struct command *c, uint64_t time_us);
-void command_on_output(struct command *c);
+void command_on_output(struct command *c, const struct warden_output *m);
 void command_on_taken(struct command *c, uint64_t total);
 void command_on_refused(struct session *s, const struct warden_refused *m);
 void command_on_result(struct session *s, struct warden_result *m);
@@ -393,11 +395,11 @@ void command_end_unknown(struct command *c, const char *why);
 /* output.c */
 void command_measure(
 	struct command *c); /* what its files hold is its output: nobody else counted */
-uint64_t command_bytes(struct command *c, int stream); /* so far, as the next two */
-uint64_t command_lines(struct command *c, int stream);
+uint64_t command_lines(struct command *c, int stream); /* so far, as the next one */
 uint64_t command_kept(struct command *c, int stream);
-bool command_read(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
-		  struct stream_page *page); /* false: its file is gone */
+/* Up to limit bytes of what is kept, from the start. An output that was swept is empty. */
+int command_read_first(struct command *c, int stream, size_t limit, struct buf *out, uint64_t *next,
+		       struct err *err);
 
 /* outcome.c */
 void outcome_done(struct outcome *o);

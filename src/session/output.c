@@ -2,7 +2,6 @@
 /* What a command wrote: read from its files by offset, while it runs and afterwards. */
 #include "base/fdio.h"
 #include "session/internal.h"
-#include "terminal/stream.h"
 #include <sys/stat.h>
 
 #define PAGE_MAX (10 * 1024 * 1024)
@@ -13,26 +12,30 @@ static uint64_t kept_of(const struct command *c, int stream)
 	return (uint64_t)(stream == 1 ? c->out.stdout_kept : c->out.stderr_kept);
 }
 
-static int try_open(struct command *c, int stream)
+static int try_open(struct command *c, int stream, struct err *err)
 {
 	return stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
-				NULL, &c->read_fd[stream]);
+				err, &c->read_fd[stream]);
 }
 
 /* What cannot be opened although it is there: for want of descriptors, of which some only wait. */
-static int open_file(struct command *c, int stream)
+static int open_file(struct command *c, int stream, struct err *err)
 {
-	if (c->read_fd[stream] == -1 && try_open(c, stream) == -E_UNAVAILABLE) {
+	int r = c->read_fd[stream] != -1 ? 0 : try_open(c, stream, err);
+
+	if (r == -E_UNAVAILABLE) {
 		spares_drop(c->s->ss);
-		try_open(c, stream);
+		r = try_open(c, stream, err);
 	}
-	return c->read_fd[stream];
+	return r;
 }
 
 /* -1: there is none (never made, swept, or empty and another command's now). */
 static int file_of(struct command *c, int stream)
 {
-	return command_is_over(c) && kept_of(c, stream) == 0 ? -1 : open_file(c, stream);
+	if (!command_is_over(c) || kept_of(c, stream) > 0)
+		open_file(c, stream, NULL);
+	return c->read_fd[stream];
 }
 
 static uint64_t size_of(int fd)
@@ -42,69 +45,143 @@ static uint64_t size_of(int fd)
 	return fd != -1 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static uint64_t count_lines(struct command *c, int stream, int fd)
+/* A file that holds all that was produced tells it by its size, which may also have grown since the
+ * command's end. */
+static struct stream_extent extent_of(struct command *c, int stream)
 {
-	char *chunk = mem_alloc(COUNT_CHUNK);
-	ssize_t n;
+	struct stream_extent x = c->extent[stream];
+	uint64_t size;
 
-	while (fd != -1 && (n = fdio_pread_full(fd, chunk, COUNT_CHUNK, c->counted[stream])) > 0) {
+	if (x.bytes <= x.kept && command_is_over(c))
+		x = (struct stream_extent){c->bytes[stream], kept_of(c, stream), c->bytes[stream]};
+	if (x.bytes > x.kept)
+		return x;
+	size = size_of(file_of(c, stream));
+	x.bytes = x.kept = x.from = size > x.kept ? size : x.kept;
+	return x;
+}
+
+static uint64_t count_lines(struct command *c, int stream, uint64_t end)
+{
+	const int fd = file_of(c, stream);
+	char *chunk = mem_alloc(COUNT_CHUNK);
+	uint64_t *at = &c->counted[stream];
+
+	while (fd != -1 && *at < end) {
+		const uint64_t left = end - *at;
+		const size_t part = left < COUNT_CHUNK ? (size_t)left : COUNT_CHUNK;
+		const ssize_t n = fdio_pread_full(fd, chunk, part, *at);
+
+		if (n <= 0)
+			break;
 		for (ssize_t i = 0; i < n; i++)
 			c->counted_lines[stream] += chunk[i] == '\n';
-		c->counted[stream] += (uint64_t)n;
+		*at += (uint64_t)n;
 		c->open_line[stream] = chunk[n - 1] != '\n';
 	}
 	free(chunk);
 	return c->counted_lines[stream] + c->open_line[stream];
 }
 
+static uint64_t lines_of(struct command *c, int stream, const struct stream_extent *x)
+{
+	return x->bytes > x->kept ? c->lines[stream] : count_lines(c, stream, x->kept);
+}
+
 void command_measure(struct command *c)
 {
-	for (int i = 1; i <= 2; i++) {
-		const int fd = open_file(c, i);
+	const uint64_t quota = (uint64_t)c->s->ss->deps.config->output_command_quota;
 
-		c->bytes[i] = size_of(fd);
-		c->lines[i] = count_lines(c, i, fd);
+	for (int i = 1; i <= 2; i++) {
+		struct stream_extent x;
+
+		open_file(c, i, NULL);
+		x = extent_of(c, i);
+		if (x.bytes == x.kept &&
+		    x.kept > quota) /* the rest is a ring that nothing tells of */
+			x.bytes = x.kept = quota;
+		c->lines[i] = lines_of(c, i, &x);
+		c->bytes[i] = x.bytes;
+		*(i == 1 ? &c->out.stdout_kept : &c->out.stderr_kept) = (int64_t)x.kept;
 	}
-	c->out.stdout_kept = (int64_t)c->bytes[1];
-	c->out.stderr_kept = (int64_t)c->bytes[2];
 }
 
 uint64_t command_kept(struct command *c, int stream)
 {
-	return command_is_over(c) ? kept_of(c, stream) : size_of(file_of(c, stream));
+	return command_is_over(c) ? kept_of(c, stream) : extent_of(c, stream).kept;
 }
 
 uint64_t command_bytes(struct command *c, int stream)
 {
-	return command_is_over(c) ? c->bytes[stream] : size_of(file_of(c, stream));
+	return command_is_over(c) ? c->bytes[stream] : extent_of(c, stream).bytes;
 }
 
 uint64_t command_lines(struct command *c, int stream)
 {
-	return command_is_over(c) ? c->lines[stream] : count_lines(c, stream, file_of(c, stream));
+	struct stream_extent x;
+
+	if (command_is_over(c))
+		return c->lines[stream];
+	x = extent_of(c, stream);
+	return lines_of(c, stream, &x);
 }
 
-uint64_t command_output_total(const struct command *c, int stream)
+static int fill_page(struct command *c, int stream, const struct stream_extent *x, size_t limit,
+		     struct buf *out, struct stream_page *page, struct err *err)
 {
-	/* opening its file changes nothing that a caller can see */
-	return command_kept((struct command *)c, stream);
-}
+	const uint64_t offset = page->offset;
+	int r;
 
-bool command_read(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
-		  struct stream_page *page)
-{
-	const int fd = file_of(c, stream);
-
-	*page = (struct stream_page){.offset = offset, .next = offset};
-	if (fd == -1)
-		return false;
+	page->next = offset;
+	page->has_more = !command_is_over(c);
+	if (x->bytes == 0)
+		return 0;
+	r = open_file(c, stream, err);
+	if (r == -E_NOT_FOUND && x->kept > 0)
+		return err_set(err, E_NOT_FOUND, c->id, "the output of '%s' is kept no longer",
+			       c->id);
+	if (r < 0 && x->kept > 0)
+		return r;
 	buf_reserve(out, limit);
-	if (stream_read(fd, offset, limit, command_is_over(c), out->data + out->len, page, NULL) <
-	    0)
-		return false;
+	r = stream_read(c->read_fd[stream], x, offset, limit, command_is_over(c),
+			out->data + out->len, page, err);
+	if (r < 0)
+		return r;
 	out->len += page->len;
 	out->data[out->len] = '\0';
-	return true;
+	return 0;
+}
+
+/* The ring is for those who follow. */
+static struct stream_extent kept_part(struct command *c, int stream)
+{
+	const struct stream_extent x = extent_of(c, stream);
+
+	return (struct stream_extent){x.kept, x.kept, x.kept};
+}
+
+int command_read_first(struct command *c, int stream, size_t limit, struct buf *out, uint64_t *next,
+		       struct err *err)
+{
+	const struct stream_extent x = kept_part(c, stream);
+	struct stream_page page = {0};
+	const int r = fill_page(c, stream, &x, limit, out, &page, err);
+
+	if (r == 0)
+		*next = page.next;
+	return r == -E_NOT_FOUND ? 0 : r;
+}
+
+int command_follow(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
+		   uint64_t *next, struct err *err)
+{
+	const struct stream_extent x = extent_of(c, stream);
+	struct stream_page page = {.offset = offset};
+	const int r = fill_page(c, stream, &x, limit, out, &page, err);
+
+	if (r == 0)
+		*next = page.next;
+	return r;
 }
 
 static void format_page(struct command *c, int stream, const struct stream_page *page,
@@ -124,6 +201,8 @@ static void format_page(struct command *c, int stream, const struct stream_page 
 	jw_uint(w, command_bytes(c, stream));
 	jw_key(w, "total_lines");
 	jw_uint(w, command_lines(c, stream));
+	jw_key(w, "kept_bytes");
+	jw_uint(w, command_kept(c, stream));
 	jw_kint(w, "next_offset", (int64_t)page->next);
 	jw_kbool(w, "complete", over);
 	jw_kbool(w, "has_more", page->has_more);
@@ -131,23 +210,21 @@ static void format_page(struct command *c, int stream, const struct stream_page 
 }
 
 int command_output(struct command *c, int stream, uint64_t offset, uint64_t limit, struct jw *w,
-		   struct buf *raw, struct err *err)
+		   struct err *err)
 {
-	cleanup_buf struct buf own = {0};
-	struct buf *out = raw != NULL ? raw : &own;
-	struct stream_page page;
+	cleanup_buf struct buf data = {0};
+	struct stream_page page = {.offset = offset};
+	struct stream_extent x;
+	int r;
 
 	if (stream != 1 && stream != 2)
 		return err_set(err, E_BAD_REQUEST, c->id, "no stream %d", stream);
+	x = kept_part(c, stream);
 	if (limit > PAGE_MAX)
 		limit = PAGE_MAX;
-	if (!command_read(c, stream, offset, (size_t)limit, out, &page)) {
-		if (command_kept(c, stream) > 0)
-			return err_set(err, E_NOT_FOUND, c->id,
-				       "the output of '%s' is kept no longer", c->id);
-		page.has_more = !command_is_over(c);
-	}
-	if (raw == NULL)
-		format_page(c, stream, &page, out, w);
+	r = fill_page(c, stream, &x, (size_t)limit, &data, &page, err);
+	if (r < 0)
+		return r;
+	format_page(c, stream, &page, &data, w);
 	return 0;
 }

@@ -119,6 +119,7 @@ static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
 	struct command *c;
 	cleanup_buf struct buf out = {0};
 	struct err err = {0};
+	uint64_t next = 0;
 
 	kit_submit(k, "s1", &wish, &a);
 	fake_run(k, f, 0, "old");
@@ -131,10 +132,10 @@ static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
 	assert_int_equal(futimes(f->out[1], then), 0);
 	sessions_sweep_output(k->ss);
 	assert_int_equal(command_get(k->ss, &k->who, NULL, a.id, &c, NULL), 0);
-	assert_int_equal(command_output(c, 1, 0, 100, NULL, &out, &err), -E_NOT_FOUND);
-	assert_int_equal(command_output(c, 2, 0, 100, NULL, &out, &err), 0); /* never had any */
+	assert_int_equal(command_follow(c, 1, 0, 100, &out, &next, &err), -E_NOT_FOUND);
+	assert_int_equal(command_follow(c, 2, 0, 100, &out, &next, &err), 0); /* never had any */
 	assert_int_equal(command_get(k->ss, &k->who, NULL, f->command, &c, NULL), 0);
-	assert_int_equal(command_output(c, 1, 0, 100, NULL, &out, &err), 0);
+	assert_int_equal(command_follow(c, 1, 0, 100, &out, &next, &err), 0);
 	assert_string_equal(out.data, "new");
 	kit_seen_done(&a);
 }

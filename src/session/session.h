@@ -85,10 +85,12 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 void session_destroy(struct session *s, const struct caller *who, const char *reason,
 		     session_done_fn *done, void *arg);
 
-/* What a caller of exec sees; each may be NULL. All run on the loop; `command` is borrowed. */
+/* What a caller of exec sees; each may be NULL. All run on the loop; `command` is borrowed. An
+ * observer with `output` is a reader: past output.command_quota the slowest one holds the command,
+ * and it says by command_has_read how far it is. */
 struct command_observer {
 	void (*started)(struct command *c, void *arg);
-	void (*output)(struct command *c, void *arg); /* totals grew: command_output_total */
+	void (*output)(struct command *c, void *arg); /* totals grew: command_output */
 	void (*stdin_taken)(struct command *c, uint64_t total, void *arg);
 	void (*done)(const struct err *err, struct command *c,
 		     void *arg); /* last call. err: refused before start */
@@ -110,12 +112,16 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 void command_unobserve(struct command *c, const void *arg, bool gone);
 void command_stdin(struct command *c, const void *p, size_t n, bool eof);
 void command_window(struct command *c, int stream, uint64_t allowed);
+void command_has_read(struct command *c, const void *arg, int stream, uint64_t position);
 int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, struct err *err);
-uint64_t command_output_total(const struct command *c,
-			      int stream); /* 1, 2: bytes in the file so far */
+uint64_t command_bytes(struct command *c, int stream); /* produced so far by stream 1 or 2 */
 const char *command_id(const struct command *c);
-/* The whole exec answer (INTERFACE.md), from the row; only when finished. */
-void command_format_answer(struct command *c, struct jw *w);
+/* Keeps it beyond its time, until the last reference is given back. */
+struct command *command_ref(struct command *c);
+void command_unref(struct command *c);
+/* The whole exec answer (INTERFACE.md), from the row; only when finished. unread: why its output
+ * could not be passed on, or NULL. */
+void command_format_answer(struct command *c, const struct err *unread, struct jw *w);
 /* The command record: id, state, times, exit, totals. */
 void command_format(struct command *c, struct jw *w);
 /* Finds a command of the caller's; session NULL: any of the caller's sessions. E_NOT_FOUND.
@@ -124,9 +130,13 @@ int command_get(struct sessions *ss, const struct caller *who, struct session *s
 		struct command **out, struct err *err);
 int command_list(struct session *s, const char *cursor, unsigned limit, struct jw *w,
 		 struct err *err);
-/* Reads output by offset: fills the JSON object of INTERFACE.md. raw != NULL: appends the bytes
- * there instead (stream, stdio). */
+/* Reads what is kept by offset: fills the JSON object of INTERFACE.md. */
 int command_output(struct command *c, int stream, uint64_t offset, uint64_t limit, struct jw *w,
-		   struct buf *raw, struct err *err);
+		   struct err *err);
+/* The same for a reader that follows the command: appends the bytes to out, past the quota too.
+ * *next is the offset behind them; behind bytes that were dropped, if *next grows and out does not.
+ */
+int command_follow(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
+		   uint64_t *next, struct err *err);
 /* POST kill. Answers when the signal has been sent: E_CONFLICT if it is over. */
 int command_kill(struct command *c, const char *signal, int64_t grace_ms, struct err *err);

@@ -63,6 +63,6 @@ static inline struct buf answer_of(struct kit *k, const char *id)
 	struct command *c = NULL;
 
 	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
-	command_format_answer(c, &JW(&b));
+	command_format_answer(c, NULL, &JW(&b));
 	return b;
 }

@@ -110,7 +110,7 @@ static __attribute__((unused)) void kit_done(const struct err *err, struct comma
 	buf_clear(&o->record);
 	command_format(c, &JW(&o->record));
 	if (command_is_over(c))
-		command_format_answer(c, &JW(&o->answer));
+		command_format_answer(c, NULL, &JW(&o->answer));
 }
 
 static __attribute__((unused)) struct command_observer kit_observer(struct seen_by *o)

@@ -3,7 +3,6 @@
  * that belong to it; when that is safe the warden may forget it and those who wait are told. */
 #include "base/log.h"
 #include "session/internal.h"
-#include "terminal/stream.h"
 
 /* ---- observers ---- */
 
@@ -60,10 +59,22 @@ void command_on_started(struct command *c, uint64_t time_us)
 	}
 }
 
-void command_on_output(struct command *c)
+/* A warden of the version before has no ring, and tells what it keeps only at the end. */
+static void take_extent(struct stream_extent *x, uint64_t bytes, uint64_t kept, uint64_t from)
+{
+	*x = (struct stream_extent){bytes, kept, from < kept || kept == 0 ? bytes : from};
+}
+
+void command_on_output(struct command *c, const struct warden_output *m)
 {
 	struct observer *o, *next;
 
+	if (m->stdout_kept > 0)
+		take_extent(&c->extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
+	if (m->stderr_kept > 0)
+		take_extent(&c->extent[2], m->stderr_bytes, m->stderr_kept, m->stderr_from);
+	c->lines[1] = m->stdout_lines;
+	c->lines[2] = m->stderr_lines;
 	for (o = TAILQ_FIRST(&c->observers); o != NULL; o = next) {
 		next = TAILQ_NEXT(o, next);
 		if (o->o.output != NULL)
@@ -267,6 +278,8 @@ static void take_result(struct command *c, struct warden_result *m)
 	c->bytes[2] = m->stderr_bytes;
 	c->lines[1] = m->stdout_lines;
 	c->lines[2] = m->stderr_lines;
+	take_extent(&c->extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
+	take_extent(&c->extent[2], m->stderr_bytes, m->stderr_kept, m->stderr_from);
 	*o = (struct outcome){
 		.error_code = take_str(&m->error_code),
 		.error_message = take_str(&m->error_message),

@@ -47,9 +47,10 @@ static void assert_output(struct kit *k, const char *id, const char *text)
 	struct command *c = NULL;
 	cleanup_buf struct buf raw = {0};
 	struct err err = {0};
+	uint64_t next = 0;
 
 	assert_int_equal(command_get(k->ss, &k->who, kit_get(k, "s1"), id, &c, &err), 0);
-	assert_int_equal(command_output(c, 1, 0, 100, NULL, &raw, &err), 0);
+	assert_int_equal(command_follow(c, 1, 0, 100, &raw, &next, &err), 0);
 	assert_string_equal(raw.data != NULL ? raw.data : "", text);
 }
 

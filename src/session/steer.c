@@ -23,12 +23,48 @@ static void send_stdin(struct command *c, const char *p, size_t n, bool eof)
 	} while (at < n);
 }
 
+/* UINT64_MAX: there is no reader. */
+static uint64_t slowest_reader(const struct command *c, int stream)
+{
+	const struct observer *o;
+	uint64_t least = UINT64_MAX;
+
+	TAILQ_FOREACH (o, &c->observers, next)
+		if (o->o.output != NULL && o->read[stream] < least)
+			least = o->read[stream];
+	return least;
+}
+
 static void send_window(struct command *c, int stream)
 {
-	struct warden_window m = {
-		.command_id = c->id, .stream = (uint32_t)stream, .allowed = c->window[stream]};
+	struct warden_window m = {.command_id = c->id,
+				  .stream = (uint32_t)stream,
+				  .allowed = c->window[stream],
+				  .read = slowest_reader(c, stream)};
 
+	c->told_read[stream] = m.read;
 	warden_send(c->s, MSG_warden_window, &m);
+}
+
+/* In steps that keep a command running that is STREAM_WINDOW ahead. */
+void command_tell_readers(struct command *c)
+{
+	for (int i = 1; i <= 2 && c->sent && !c->over; i++) {
+		const uint64_t now = slowest_reader(c, i), told = c->told_read[i];
+
+		if (now < told || now - told >= STREAM_WINDOW / 4)
+			send_window(c, i);
+	}
+}
+
+void command_has_read(struct command *c, const void *arg, int stream, uint64_t position)
+{
+	struct observer *o;
+
+	TAILQ_FOREACH (o, &c->observers, next)
+		if (o->o.arg == arg)
+			o->read[stream] = position;
+	command_tell_readers(c);
 }
 
 void command_send_early(struct command *c)
@@ -36,6 +72,7 @@ void command_send_early(struct command *c)
 	for (int i = 1; i <= 2; i++)
 		if (c->window[i] > 0)
 			send_window(c, i);
+	command_tell_readers(c);
 	if (c->early_stdin.len > 0 || c->early_eof)
 		send_stdin(c, c->early_stdin.data, c->early_stdin.len, c->early_eof);
 	buf_done(&c->early_stdin);
@@ -131,4 +168,6 @@ void command_unobserve(struct command *c, const void *arg, bool gone)
 	if (gone && TAILQ_EMPTY(&c->observers) && !c->detach && !command_is_over(c) &&
 	    !c->s->ss->freeing)
 		client_gone(c);
+	else
+		command_tell_readers(c);
 }

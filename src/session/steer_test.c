@@ -128,6 +128,8 @@ static void exe_6_a_client_that_leaves_hangs_up(void **state)
 	fake_take_exec(f);
 	fake_start(k, f);
 	command_unobserve(c, &o, false);
+	kit_skip(&f->link, MSG_warden_window); /* it has no reader now, and no reason to end */
+	kit_skip(&f->link, MSG_warden_window);
 	kit_recv_nothing(&f->link);
 	fake_finish(k, f, 0, "");
 	kit_skip(&f->link, MSG_warden_ack);
@@ -209,8 +211,49 @@ static void exe_6_detached_and_still_observed_ones_run_on(void **state)
 	command_add_observer(c, &(struct command_observer){.arg = &a});
 	command_unobserve(c, &a, true);
 	fake_take_exec(f);
+	kit_skip(&f->link, MSG_warden_window); /* nothing reads them any more */
+	kit_skip(&f->link, MSG_warden_window);
 	kit_recv_nothing(&f->link);
 	kit_seen_done(&d);
+}
+
+static void assert_read_to(struct fake *f, unsigned stream, uint64_t read)
+{
+	struct warden_window w;
+	struct link_msg m;
+
+	kit_recv(&f->link, MSG_warden_window, &w, &m);
+	assert_int_equal(w.stream, stream);
+	assert_int_equal(w.read, read);
+	msg_done(MSG_warden_window, &w);
+}
+
+/* EXE-6: the warden knows the slowest of several readers, in steps that keep the command running;
+ * one that leaves holds nothing up. */
+static void exe_6_the_slowest_reader_counts(void **state)
+{
+	const uint64_t step = STREAM_WINDOW / 4;
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct seen_by a = {0}, b = {0};
+	struct command *c = kit_submit_key(k, "s1", "key", KIT_HASH_A, &a);
+
+	fake_take_exec(f);
+	command_has_read(c, &a, 1, step - 1);
+	kit_recv_nothing(&f->link);
+	command_has_read(c, &a, 1, step);
+	assert_read_to(f, 1, step);
+	kit_submit_key(k, "s1", "key", KIT_HASH_A, &b);
+	assert_read_to(f, 1, 0);
+	command_has_read(c, &a, 1, 5 * step);
+	kit_recv_nothing(&f->link);
+	command_has_read(c, &b, 1, 2 * step);
+	assert_read_to(f, 1, 2 * step);
+	command_unobserve(c, &b, true);
+	assert_read_to(f, 1, 5 * step);
+	command_unobserve(c, &a, false);
+	assert_read_to(f, 1, UINT64_MAX);
+	assert_read_to(f, 2, UINT64_MAX);
 }
 
 /* Closing the clients' connections on the way out must not end what runs. */
@@ -330,6 +373,7 @@ int main(void)
 		TEST(exe_6_a_waiting_command_is_dropped_with_its_client),
 		TEST(exe_6_gone_in_the_turn_of_the_request),
 		TEST(exe_6_detached_and_still_observed_ones_run_on),
+		TEST(exe_6_the_slowest_reader_counts),
 		TEST(ses_8_the_servers_own_end_is_no_client_that_left),
 		TEST(exe_6_stdin_and_windows_wait_for_their_command),
 		TEST(exe_6_an_end_of_stdin_alone_is_sent),

@@ -168,6 +168,9 @@ static bool replay(struct session *s, const struct command_ask *ask,
 	} else if (c->listed) {
 		*out = c;
 		command_add_observer(c, obs);
+		command_tell_readers(c);
+		if (c->state == COMMAND_RUNNING && obs->started != NULL)
+			obs->started(c, obs->arg); /* a reader that holds it must read */
 		if (ask->wish->detach && c->committed)
 			command_tell_done_one(c, obs->arg);
 	} else {
@@ -203,7 +206,9 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 		return;
 	}
 	ensure(c != NULL);
-	c->exec.report_output = obs->output != NULL || ask->flow;
+	c->exec.report_output = obs->output != NULL;
+	if (obs->output != NULL)
+		c->told_read[1] = c->told_read[2] = 0;
 	s->next_n++;
 	s->totals.command_count++;
 	s->last_activity_us = c->created_us;

@@ -278,7 +278,7 @@ static void on_output(struct session *s, union warden_payload *p)
 	struct command *c = command_find(s, p->output.command_id);
 
 	if (c != NULL && !c->over)
-		command_on_output(c);
+		command_on_output(c, &p->output);
 }
 
 static void on_taken(struct session *s, union warden_payload *p)

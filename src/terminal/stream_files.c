@@ -25,7 +25,7 @@ static bool file_name(char out[NAME_MAX_LEN], const char *session, const char *c
 
 static int create_one(int dir_fd, const char *session, const char *name)
 {
-	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	int fd = openat(dir_fd, name, flags, 0600);
 
 	if (fd >= 0 || errno != ENOENT)
@@ -55,9 +55,14 @@ int stream_file_open(int dir_fd, const char *session, const char *command, int w
 	if (!file_name(name, session, command, which - 1))
 		return err_set(err, E_NOT_FOUND, command, "no output of '%s'", command);
 	got = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (got < 0 && errno == ENOENT)
+		return err_set(err, E_NOT_FOUND, command, "no output of '%s'", command);
 	if (got < 0)
-		return err_errno(err, errno == ENOENT ? E_NOT_FOUND : E_UNAVAILABLE, command,
-				 "no output of '%s'", command);
+		return err_errno(err,
+				 errno == EMFILE || errno == ENFILE || errno == ENOMEM
+					 ? E_UNAVAILABLE
+					 : E_INTERNAL,
+				 command, "the output cannot be opened");
 	*fd = got;
 	return 0;
 }

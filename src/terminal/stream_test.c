@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -106,10 +107,14 @@ static void exe_3_a_failed_write_is_remembered(void **state)
 
 static struct stream_page page_of(int fd, uint64_t offset, size_t limit, bool complete, char *out)
 {
+	struct stream_extent x = {0};
 	struct stream_page page;
 	struct err err = {0};
+	struct stat st;
 
-	assert_int_equal(stream_read(fd, offset, limit, complete, out, &page, &err), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	x.bytes = x.kept = x.from = (uint64_t)st.st_size;
+	assert_int_equal(stream_read(fd, &x, offset, limit, complete, out, &page, &err), 0);
 	assert_int_equal(page.offset, offset);
 	assert_int_equal(page.next, offset + page.len);
 	return page;
@@ -177,16 +182,109 @@ static void exe_3_a_broken_descriptor_is_an_error(void **state)
 {
 	struct stream_page page = {.len = 77};
 	struct err err = {0};
-	int ends[2];
-	char out[1];
+	const struct stream_extent x = {10, 10, 10};
+	cleanup_fd int dir = open("/", O_RDONLY | O_CLOEXEC);
+	cleanup_fd int torn = memory_file("1234567", 7);
+	char out[10];
 
-	assert_int_equal(stream_read(-1, 0, 1, true, out, &page, &err), -E_INTERNAL);
+	assert_int_equal(stream_read(-1, &x, 0, 1, true, out, &page, &err), -E_INTERNAL);
 	assert_int_equal(page.len, 77);
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	assert_int_equal(stream_read(ends[0], 0, 1, true, out, &page, &err), 0);
-	assert_int_equal(page.len, 0);
-	close(ends[0]);
-	close(ends[1]);
+	assert_int_equal(stream_read(dir, &x, 0, 1, true, out, &page, &err), -E_INTERNAL);
+	assert_int_equal(stream_read(torn, &x, 0, 7, true, out, &page, &err), 0);
+	assert_int_equal(page.len, 7);
+	assert_int_equal(stream_read(torn, &x, 0, 8, true, out, &page, &err), -E_INTERNAL);
+	assert_string_equal(err.message, "the output's file is damaged: it ends at byte 7, and 8 "
+					 "bytes were written to it");
+}
+
+/* Bytes that can be told apart by their offset. */
+static void produce(struct stream *s, uint64_t n)
+{
+	unsigned char part[1000];
+
+	for (uint64_t done = 0; done < n;) {
+		const size_t m = n - done < sizeof(part) ? (size_t)(n - done) : sizeof(part);
+
+		for (size_t i = 0; i < m; i++)
+			part[i] = (unsigned char)((s->bytes + i) % 251);
+		stream_append(s, part, m);
+		done += m;
+	}
+}
+
+static struct stream_page check(const struct stream *s, uint64_t offset, size_t limit)
+{
+	const struct stream_extent x = {s->bytes, s->kept, s->from};
+	cleanup_free unsigned char *out = mem_alloc(limit);
+	struct stream_page page;
+	struct err err = {0};
+
+	assert_int_equal(stream_read(s->fd, &x, offset, limit, true, out, &page, &err), 0);
+	for (size_t i = 0; i < page.len; i++)
+		assert_int_equal(out[i], (offset + i) % 251);
+	return page;
+}
+
+/* EXE-6: behind the quota the ring has the last bytes at their offsets, over every wrap and across
+ * the end of the part that is kept; the file does not grow with them. */
+static void exe_6_a_window_behind_the_quota(void **state)
+{
+	struct stream s;
+	struct stat st;
+	struct stream_page p;
+
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 5000);
+	s.window = true;
+	produce(&s, 4990);
+	produce(&s, 1000);
+	p = check(&s, 4000, 1500);
+	assert_int_equal(p.len, 1500);
+	assert_true(p.has_more);
+	for (int i = 0; i < 7; i++) {
+		produce(&s, STREAM_WINDOW + 1234);
+		p = check(&s, s.bytes - STREAM_RING / 2, STREAM_RING);
+		assert_int_equal(p.len, STREAM_RING / 2);
+		assert_false(p.has_more);
+	}
+	assert_int_equal(s.kept, 5000);
+	assert_int_equal(s.from, 5000);
+	assert_int_equal(fstat(s.fd, &st), 0);
+	assert_int_equal(st.st_size, 5000 + STREAM_RING);
+	/* One that is too late stops at what is kept, and goes on behind the gap. */
+	p = check(&s, 4990, 100);
+	assert_int_equal(p.len, 10);
+	assert_true(p.has_more);
+	p = check(&s, 5000, 100);
+	assert_int_equal(p.len, 0);
+	assert_int_equal(p.next, s.bytes - STREAM_RING);
+	p = check(&s, p.next, 100);
+	assert_int_equal(p.len, 100);
+	stream_done(&s);
+}
+
+/* EXE-6: what comes while there is no reader is counted, and never taken for what the ring had. */
+static void exe_6_without_a_reader_the_ring_is_empty(void **state)
+{
+	struct stream s;
+	struct stream_page p;
+
+	stream_init(&s, memfd_create("stream", MFD_CLOEXEC), 5000);
+	s.window = true;
+	produce(&s, 6000);
+	s.window = false;
+	produce(&s, 100);
+	assert_int_equal(s.bytes, 6100);
+	p = check(&s, 5500, 100);
+	assert_int_equal(p.len, 0);
+	assert_int_equal(p.next, 6100);
+	assert_false(p.has_more);
+	s.window = true;
+	produce(&s, 10);
+	p = check(&s, 5000, 100);
+	assert_int_equal(p.next, 6100);
+	p = check(&s, 6100, 100);
+	assert_int_equal(p.len, 10);
+	stream_done(&s);
 }
 
 /* EXE-3: descriptor 0 is as good as any: it is closed too. */
@@ -214,6 +312,8 @@ int main(void)
 		cmocka_unit_test(exe_3_text_is_cut_at_characters),
 		cmocka_unit_test(exe_3_a_broken_descriptor_is_an_error),
 		cmocka_unit_test(exe_3_descriptor_0_is_closed),
+		cmocka_unit_test(exe_6_a_window_behind_the_quota),
+		cmocka_unit_test(exe_6_without_a_reader_the_ring_is_empty),
 	};
 
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);

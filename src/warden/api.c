@@ -79,8 +79,8 @@ static void on_window(struct warden *w, struct link_msg *m)
 	if (link_unpack(m, &win, NULL) < 0)
 		return;
 	r = run_of(w, win.command_id);
-	if (r != NULL && (win.stream == 1 || win.stream == 2))
-		output_window(&r->out[win.stream - 1], win.allowed);
+	if (r != NULL)
+		run_window(r, &win);
 	msg_done(MSG_warden_window, &win);
 }
 
@@ -260,7 +260,7 @@ static void mark_all(struct warden *w)
 	TAILQ_FOREACH (r, &w->runs, next) {
 		r->req = 0;
 		r->tell_started = r->phase < RUN_KEPT; /* or will: it is not lost */
-		r->tell_output = r->ask.report_output != 0;
+		r->tell_output = run_reports_output(r);
 	}
 }
 

@@ -107,6 +107,8 @@ static void count_output(const struct run *r, struct warden_result *m)
 	m->stderr_lines = stream_lines(err);
 	m->stdout_kept = out->kept;
 	m->stderr_kept = err->kept;
+	m->stdout_from = out->from;
+	m->stderr_from = err->from;
 	if (failed != 0 && m->error_code == NULL) {
 		const char *name = strerrorname_np(failed);
 
@@ -308,6 +310,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	watch_stop(r->deadline);
 	run_listen(r);
 	r->phase = RUN_KEPT;
+	run_unbind(r); /* no reader waits for what is written from now on */
 }
 
 void run_on_empty(struct run *r, const struct leader_exit *m)

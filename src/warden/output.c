@@ -12,7 +12,7 @@ static char chunk[CHUNK];
 
 void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota)
 {
-	*o = (struct output){.fd = pipe_fd, .allowed = OUTPUT_FIRST_WINDOW};
+	*o = (struct output){.fd = pipe_fd, .allowed = OUTPUT_FIRST_WINDOW, .read = OUTPUT_UNREAD};
 	stream_init(&o->stream, file_fd, quota);
 }
 
@@ -47,11 +47,21 @@ static ssize_t move(struct output *o, size_t max)
 	return n;
 }
 
+/* A stream that cannot be written holds nothing for a reader to wait for: the rest is counted. */
 static uint64_t room(const struct output *o)
 {
-	if (!o->flow)
+	const struct stream *s = &o->stream;
+	uint64_t most = o->flow ? o->allowed : UINT64_MAX;
+
+	if (s->failed != 0)
 		return TURN_MAX;
-	return o->allowed > o->stream.bytes ? o->allowed - o->stream.bytes : 0;
+	if (o->read != OUTPUT_UNREAD) {
+		const uint64_t ahead = o->read + STREAM_WINDOW;
+		const uint64_t held_at = ahead > s->quota ? ahead : s->quota;
+
+		most = held_at < most ? held_at : most;
+	}
+	return most > s->bytes ? most - s->bytes : 0;
 }
 
 /* Runs until the pipe is empty, the window is used up or others should have their turn. */
@@ -81,10 +91,12 @@ void output_start(struct output *o, struct loop *loop, watch_fn *on_data, void *
 	watch_start(o->watch);
 }
 
-void output_window(struct output *o, uint64_t allowed)
+void output_window(struct output *o, uint64_t allowed, uint64_t read)
 {
 	if (allowed > o->allowed)
 		o->allowed = allowed;
+	o->read = read;
+	o->stream.window = read != OUTPUT_UNREAD;
 	if (o->watch != NULL && room(o) > 0)
 		watch_start(o->watch);
 }
@@ -92,8 +104,7 @@ void output_window(struct output *o, uint64_t allowed)
 void output_unbind(struct output *o)
 {
 	o->flow = false;
-	if (o->watch != NULL)
-		watch_start(o->watch);
+	output_window(o, 0, OUTPUT_UNREAD);
 }
 
 void output_drain(struct output *o)

@@ -7,6 +7,7 @@
 #include "warden/loop.h"
 
 #define OUTPUT_FIRST_WINDOW (64 * 1024) /* what may be produced before the first window */
+#define OUTPUT_UNREAD UINT64_MAX	/* the position of a reader that is not there */
 #define INPUT_MAX (16 * 1024 * 1024)	/* that waits for the command */
 
 struct output {
@@ -15,14 +16,18 @@ struct output {
 	struct watch *watch;
 	bool flow;	  /* allowed counts */
 	uint64_t allowed; /* bytes that may be produced */
+	uint64_t read;	  /* position of the slowest reader, or OUTPUT_UNREAD */
 	watch_fn *on_data;
 	void *arg;
 };
 /* Takes both descriptors. on_data is called when the totals have grown. */
 void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota);
 void output_start(struct output *o, struct loop *loop, watch_fn *on_data, void *arg);
-void output_window(struct output *o, uint64_t allowed); /* never shrinks */
-void output_unbind(struct output *o);			/* from now on without windows */
+/* allowed never shrinks. Past the stream's quota the command is held STREAM_WINDOW bytes ahead of
+ * `read`. */
+void output_window(struct output *o, uint64_t allowed, uint64_t read);
+/* From now on there is neither a window nor a reader. */
+void output_unbind(struct output *o);
 /* Takes what the pipe holds now, windows or not. */
 void output_drain(struct output *o);
 void output_close(struct output *o); /* the pipe; the stream's numbers stay */

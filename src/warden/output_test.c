@@ -2,6 +2,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "warden/output.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -79,9 +80,9 @@ static void exe_6_the_window_is_exact(void **state)
 	f->stop_at = 10;
 	loop_run(f->loop);
 	assert_int_equal(f->o.stream.bytes, 10);
-	output_window(&f->o, 5);
+	output_window(&f->o, 5, OUTPUT_UNREAD);
 	assert_int_equal(f->o.allowed, 10);
-	output_window(&f->o, 11);
+	output_window(&f->o, 11, OUTPUT_UNREAD);
 	f->stop_at = 11;
 	loop_run(f->loop);
 	assert_int_equal(f->o.stream.bytes, 11);
@@ -137,6 +138,42 @@ static void exe_6_without_flow_all_is_taken(void **state)
 	output_close(&f->o);
 	assert_int_equal(f->o.fd, -1);
 	output_drain(&f->o);
+	output_done(&f->o);
+}
+
+/* EXE-6: behind the quota the reader's position holds the command; no reader, or a file that takes
+ * nothing more, holds nothing. */
+static void exe_6_a_reader_holds_the_command_behind_the_quota(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t quota = 4096;
+
+	open_output(f, quota);
+	assert_true(fcntl(f->theirs, F_SETPIPE_SZ, 1 << 20) >= 1 << 20);
+	output_window(&f->o, 0, 0);
+	for (int i = 0; i < 16; i++)
+		fill(f->theirs, 65536);
+	output_start(&f->o, f->loop, on_data, f);
+	f->stop_at = STREAM_WINDOW; /* 0 is read: so much is held for it */
+	loop_run(f->loop);
+	fill(f->theirs, 65536);
+	output_window(&f->o, 0, 1000);
+	f->stop_at = STREAM_WINDOW + 1000;
+	loop_run(f->loop);
+	assert_int_equal(f->o.stream.bytes, STREAM_WINDOW + 1000);
+	assert_int_equal(f->o.stream.from, quota);
+	output_unbind(&f->o);
+	f->stop_at = STREAM_WINDOW + 65536;
+	loop_run(f->loop);
+	assert_int_equal(f->o.stream.from, STREAM_WINDOW + 65536);
+	output_window(&f->o, 0, 0);
+	f->o.stream.failed = ENOSPC;
+	fill(f->theirs, 65536);
+	output_window(&f->o, 0, 0);
+	f->stop_at = STREAM_WINDOW + 2 * 65536;
+	loop_run(f->loop);
+	assert_int_equal(f->o.stream.kept, quota);
+	close(f->theirs);
 	output_done(&f->o);
 }
 
@@ -235,6 +272,7 @@ int main(void)
 		TEST(exe_6_without_flow_all_is_taken),
 		TEST(exe_4_a_drain_does_not_wait_for_what_another_took),
 		TEST(exe_3_a_drain_does_not_wait),
+		TEST(exe_6_a_reader_holds_the_command_behind_the_quota),
 		TEST(exe_4_input_waits_for_the_command),
 		TEST(exe_4_input_that_nobody_reads),
 	};

@@ -33,8 +33,12 @@ static struct run *make(struct warden *w, struct warden_exec *ask, uint32_t req,
 	r->line = line_of(&r->ask.argv, r->ask.script);
 	r->cwd = directory_of(w, r->ask.cwd);
 	r->root.pidfd = r->pidfd = -1;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		output_init(&r->out[i], -1, take_fd(fd[i]), w->settings.output_quota);
+		r->out[i].flow = r->ask.flow != 0;
+		if (r->ask.report_output != 0)
+			output_window(&r->out[i], 0, 0);
+	}
 	input_init(&r->in, -1);
 	TAILQ_INSERT_TAIL(&w->runs, r, next);
 	return r;
@@ -222,6 +226,8 @@ void run_kill(struct run *r, const struct warden_kill *m)
 
 	if (r->phase == RUN_ENDING || sig <= 0 || sig >= _NSIG)
 		return;
+	if (m->client_gone)
+		run_unbind(r);
 	if (sig == SIGKILL || m->grace_ms > 0)
 		r->why = m->client_gone ? WHY_CLIENT_GONE : WHY_KILL;
 	if (r->phase != RUN_RUNNING) {
@@ -263,11 +269,35 @@ void run_kill_all(struct warden *w)
 	}
 }
 
+void run_window(struct run *r, const struct warden_window *m)
+{
+	if (m->stream != 1 && m->stream != 2)
+		return;
+	if (m->read == OUTPUT_UNREAD)
+		output_unbind(&r->out[m->stream - 1]);
+	else
+		output_window(&r->out[m->stream - 1], m->allowed, m->read);
+	/* One that came later has to be told as well. */
+	r->ask.report_output |= m->read != OUTPUT_UNREAD;
+}
+
+bool run_reports_output(const struct run *r)
+{
+	const struct stream *out = &r->out[0].stream, *errors = &r->out[1].stream;
+
+	return r->ask.report_output != 0 || out->bytes > out->kept || errors->bytes > errors->kept;
+}
+
+void run_unbind(struct run *r)
+{
+	for (int i = 0; i < 2; i++)
+		output_unbind(&r->out[i]);
+}
+
 void run_unbind_all(struct warden *w)
 {
 	struct run *r;
 
 	TAILQ_FOREACH (r, &w->runs, next)
-		for (int i = 0; i < 2; i++)
-			output_unbind(&r->out[i]);
+		run_unbind(r);
 }

@@ -80,8 +80,14 @@ void run_stdin(struct run *r, const struct warden_stdin *m);
 void run_kill(struct run *r, const struct warden_kill *m);
 /* Ends every command, background processes too. */
 void run_kill_all(struct warden *w);
-/* The API child went away: nobody gives windows any more. */
-void run_unbind_all(struct warden *w);
+/* There is no reader any more: output past the quota is counted and dropped. */
+void run_unbind(struct run *r);
+void run_unbind_all(struct warden *w); /* the API child went away */
+/* Where the reader of stream 1 or 2 is, and what may be produced. */
+void run_window(struct run *r, const struct warden_window *m);
+/* Whether the API child must be told of output as it comes: a reader waits for it, or the file's
+ * size does not tell the total. */
+bool run_reports_output(const struct run *r);
 void run_free_dead(struct warden *w);
 void run_free_all(struct warden *w); /* at the end of the process */
 struct captured *run_owner_of(pid_t pid, bool *later, void *warden);

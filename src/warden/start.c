@@ -122,7 +122,7 @@ static void on_data(void *arg)
 {
 	struct run *r = arg;
 
-	r->tell_output = r->ask.report_output != 0;
+	r->tell_output = run_reports_output(r);
 }
 
 static void on_taken(void *arg)
@@ -197,7 +197,6 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 		if (pipe2(fd, O_CLOEXEC) < 0)
 			return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
 		r->out[i].fd = fd[0];
-		r->out[i].flow = r->ask.flow != 0;
 		s->fd[i + 1] = fd[1];
 	}
 	return 0;

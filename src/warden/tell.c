@@ -78,8 +78,18 @@ static enum said say_progress(struct warden *w, struct run *r)
 		r->tell_started = s != SAID;
 	}
 	if (s == SAID && r->tell_output && r->phase < RUN_KEPT) {
-		struct warden_output m = {r->ask.command_id, r->out[0].stream.bytes,
-					  r->out[1].stream.bytes};
+		const struct stream *out = &r->out[0].stream, *errors = &r->out[1].stream;
+		struct warden_output m = {
+			.command_id = r->ask.command_id,
+			.stdout_bytes = out->bytes,
+			.stderr_bytes = errors->bytes,
+			.stdout_kept = out->kept,
+			.stderr_kept = errors->kept,
+			.stdout_from = out->from,
+			.stderr_from = errors->from,
+			.stdout_lines = stream_lines(out),
+			.stderr_lines = stream_lines(errors),
+		};
 
 		s = say(w, MSG_warden_output, r->req, &m);
 		r->tell_output = s != SAID;

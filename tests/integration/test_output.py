@@ -3,6 +3,7 @@
 
 import base64
 import hashlib
+import os
 
 import harness
 
@@ -133,3 +134,32 @@ def test_exe_3_output_outlives_the_session(server):
     assert (
         hashlib.sha256(data).digest() == hashlib.sha256("".join(f"{i}\n" for i in range(1, 3001)).encode()).digest()
     )
+
+
+def test_exe_3_a_damaged_output_file_is_an_error(server):
+    """Output that cannot be read is never told as an empty output."""
+    session = server.session()
+    wish = {"script": "seq 1 3000", "headers": {"Idempotency-Key": session.id}}
+    cid = session.exec(**wish)["command_id"]
+    url = f"{session.path}/output/{cid}"
+    (file,) = (f for f in (server.state / "output" / session.id).glob("*.out") if f.stat().st_size == 13893)
+
+    def check(status, code, message):
+        a = server.get(url)
+        assert (a.status, a.code) == (status, code) and message in a.json["error"]["message"], a.body
+        r = session.exec(**wish)["result"]
+        assert r["exit_code"] == 0 and r["stdout"] == "" and r["stdout_total_bytes"] == 13893
+        return r["error"]
+
+    os.truncate(file, 100)
+    error = check(500, "E_INTERNAL", "the output's file is damaged: it ends at byte 100")
+    assert error["code"] == "E_INTERNAL" and "it ends at byte 100" in error["message"]
+    file.rename(file.with_suffix(".away"))
+    assert check(404, "E_NOT_FOUND", "kept no longer") is None
+    file.mkdir(0o755)  # can be opened, and every read fails
+    error = check(500, "E_INTERNAL", "the output cannot be read: Is a directory")
+    assert error["code"] == "E_INTERNAL" and "cannot be read" in error["message"]
+    file.rmdir()
+    file.symlink_to("/dev/null")  # cannot be opened
+    assert check(500, "E_INTERNAL", "the output cannot be opened")["code"] == "E_INTERNAL"
+    session.destroy()
