@@ -49,7 +49,7 @@ def at_a_terminal(server, *args):
             except OSError:  # the last one who had it open has closed it
                 break
             text += more
-        return client.wait(harness.DEADLINE), text.decode().replace("\r\n", "\n")
+        return client.wait(harness.DEADLINE), text.decode(errors="replace").replace("\r\n", "\n")
 
 
 def test_cli_1_a_terminal_shows_output_and_a_summary(person):
@@ -84,6 +84,9 @@ def test_cli_1_a_terminal_shows_errors_and_commands_that_run_on(person):
     assert code == 0 and re.search(r"^background:  process \d+ ended: sleep 60$", text, re.M), text
     code, text = at_a_terminal(person, "exec", session.id, "--json", '{"command": "echo", "args": ["asked"]}')
     assert code == 0 and text.startswith("asked\n\nexit:        0, ")
+    request = json.dumps({"script": "head -c 20000 /dev/zero | tr '\\0' x; printf '\\377' >&2"})
+    code, text = at_a_terminal(person, "exec", session.id, "--json", request)
+    assert code == 0 and text.startswith("x" * 10000) and "agentsh: stdout goes on; 'agentsh output'" in text
     code, text = at_a_terminal(person, "exec", session.id, "--quiet", "--", "echo", "alone")
     assert (code, text) == (0, "alone\n")
     code, text = at_a_terminal(person, "exec", session.id, "--output", "json", "--", "echo", "asked")
