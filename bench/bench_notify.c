@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What starting and deciding an exec costs: `true` by vfork, fork and posix_spawn from a small
- * process without a filter; by vfork with one notification that is let go at once (the exec) and
- * with two (the vfork too), read and resolved, and verified at the exec stop; in interleaved
- * rounds, so that noise hits all alike. Run by root it measures as uid 1000, since nothing is fixed
- * for root.
+ * process without a filter; by vfork with a notification that is let go at once, and read, resolved
+ * and verified at the exec stop; in interleaved rounds, so that noise hits all alike. Run by root
+ * it measures as uid 1000, since nothing is fixed for root.
  *
  * usage: bench_notify ROUNDS EXECS   prints one JSON line: medians of wall and CPU time in us, and
  * each one's CPU time less plain's */
@@ -13,7 +12,6 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -27,10 +25,9 @@
 #define NOBODY 1000
 #define ROUNDS_MAX 1000
 
-enum way { PLAIN, PLAIN_AGAIN, FORK, SPAWN, NOTIFIED_ONCE, NOTIFIED, READ, VERIFIED, WAYS };
-static const char *const way_name[] = {
-	"plain",    "plain_again",	 "fork",    "posix_spawn", "notified_once",
-	"notified", "read_and_resolved", "verified"};
+enum way { PLAIN, PLAIN_AGAIN, FORK, SPAWN, NOTIFIED, VERIFIED, WAYS };
+static const char *const way_name[] = {"plain",	      "plain_again", "fork",
+				       "posix_spawn", "notified",    "verified"};
 
 extern char **environ;
 
@@ -59,27 +56,20 @@ static double now_us(clockid_t clock)
 
 static bool has_filter(enum way way)
 {
-	return way >= NOTIFIED_ONCE;
+	return way >= NOTIFIED;
 }
 
-static int filter(enum way way)
+static int filter(void)
 {
 	static struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		IS(SYS_execve, 7, 0),
-		IS(SYS_execveat, 6, 0),
-		IS(SYS_vfork, 5, 0),
-		IS(SYS_clone, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, CLONE_VM | CLONE_THREAD),
-		IS(CLONE_VM, 1, 0),
+		IS(SYS_execve, 2, 0),
+		IS(SYS_execveat, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
 	};
 	const struct sock_fprog prog = {ARRAY_LEN(code), code};
 
-	if (way == NOTIFIED_ONCE)
-		code[3] = (struct sock_filter)IS(SYS_vfork, 4, 0); /* allowed */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return (int)syscall(
 		SYS_seccomp, SECCOMP_SET_MODE_FILTER,
@@ -149,7 +139,7 @@ static _Noreturn void become_guest(enum way way, int sock)
 	char c;
 
 	if (has_filter(way)) {
-		listener = filter(way);
+		listener = filter();
 		if (listener < 0 || fdio_send(sock, "l", 1, &listener, 1) < 0)
 			fail("filter");
 		close(listener);
@@ -177,7 +167,7 @@ static void no_record(void *arg, const struct exec_record *rec)
 
 static bool is_notified(void *arg, pid_t pid, uint64_t key)
 {
-	return *(enum way *)arg == NOTIFIED || *(enum way *)arg == NOTIFIED_ONCE;
+	return *(enum way *)arg == NOTIFIED;
 }
 
 static int start(enum way *way, struct exec_control **control)
@@ -186,8 +176,7 @@ static int start(enum way *way, struct exec_control **control)
 					     .decide = allow,
 					     .record = no_record,
 					     .is_first_exec = is_notified,
-					     .arg = way,
-					     .may_skip = *way == READ};
+					     .arg = way};
 	int sock[2], listener;
 	struct err err = {0};
 	size_t nfds = 1;
@@ -275,8 +264,7 @@ int main(int argc, char **argv)
 		sock[w] = start(&way[w], &control[w]);
 	}
 	measure(sock, rounds, (unsigned)execs);
-	printf(",\"skipped\":%llu,\"verified\":%llu}\n",
-	       (unsigned long long)exec_control_count(control[READ], EXEC_SKIPPED),
+	printf(",\"verified\":%llu}\n",
 	       (unsigned long long)exec_control_count(control[VERIFIED], EXEC_VERIFIED));
 	for (int w = 0; w < WAYS; w++) {
 		close(sock[w]);

@@ -47,10 +47,8 @@ PAIRS = [
             ("vfork again (A/A)", "plain_again_cpu_us", "plain_cpu_us"),
             ("fork", "fork_cpu_us", "plain_cpu_us"),
             ("posix_spawn", "posix_spawn_cpu_us", "plain_cpu_us"),
-            ("vfork, one notification", "notified_once_cpu_us", "plain_cpu_us"),
-            ("vfork, two notifications", "notified_cpu_us", "plain_cpu_us"),
-            ("vfork, two, read and resolved", "read_and_resolved_cpu_us", "plain_cpu_us"),
-            ("vfork, two, verified at the exec stop", "verified_cpu_us", "plain_cpu_us"),
+            ("vfork, a notification of the exec, let go at once", "notified_cpu_us", "plain_cpu_us"),
+            ("vfork, read, resolved and verified at the exec stop", "verified_cpu_us", "plain_cpu_us"),
         ],
     ),
     (

@@ -40,7 +40,6 @@ enum metric {
 /* What became of an exec: agentsh_execs_total{outcome="…"}. */
 #define METRIC_EXEC_LIST(X)         \
 	X(VERIFIED, "verified")     \
-	X(SKIPPED, "skipped")       \
 	X(REFUSED, "refused")       \
 	X(MISMATCHED, "mismatched") \
 	X(FAILED, "failed")

@@ -76,12 +76,10 @@ static void pol_4_execs_by_outcome(void **state)
 		       "agentsh_execs_total{outcome=\"verified\"} 0");
 	metrics_execs(m, METRIC_EXEC_VERIFIED, 5000000000);
 	metrics_execs(m, METRIC_EXEC_VERIFIED, 2);
-	metrics_execs(m, METRIC_EXEC_SKIPPED, 3);
 	metrics_execs(m, METRIC_EXEC_REFUSED, 4);
 	metrics_execs(m, METRIC_EXEC_MISMATCHED, 5);
 	metrics_execs(m, METRIC_EXEC_FAILED, 6);
 	assert_line(m, "agentsh_execs_total{outcome=\"verified\"} 5000000002");
-	assert_line(m, "agentsh_execs_total{outcome=\"skipped\"} 3");
 	assert_line(m, "agentsh_execs_total{outcome=\"refused\"} 4");
 	assert_line(m, "agentsh_execs_total{outcome=\"mismatched\"} 5");
 	assert_line(m, "agentsh_execs_total{outcome=\"failed\"} 6");

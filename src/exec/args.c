@@ -12,20 +12,8 @@ void args_memory_init(struct args_memory *m, int (*read)(void *, uint64_t, uint8
 	m->read = read;
 	m->arg = arg;
 	m->next = 0;
-	m->ntouched = 0;
 	for (size_t i = 0; i < ARRAY_LEN(m->cache); i++)
 		m->cache[i].at = 0;
-}
-
-static void touch(struct args_memory *m, uint64_t page)
-{
-	for (unsigned i = 0; i < m->ntouched && i < EXEC_PAGES_MAX; i++)
-		if (m->touched[i] == page)
-			return;
-	if (m->ntouched < EXEC_PAGES_MAX)
-		m->touched[m->ntouched++] = page;
-	else
-		m->ntouched = EXEC_PAGES_MAX + 1;
 }
 
 static int page_at(struct args_memory *m, uint64_t page, const uint8_t **out)
@@ -46,7 +34,6 @@ static int page_at(struct args_memory *m, uint64_t page, const uint8_t **out)
 	if (r != 0)
 		return r;
 	p->at = page;
-	touch(m, page);
 	*out = p->byte;
 	return 0;
 }

@@ -13,7 +13,6 @@
 #define EXEC_ARGV_MAX (6 * 1024 * 1024)		 /* the kernel's limit of strings and pointers */
 #define EXEC_ARGS_KEPT (EXEC_STRING_MAX * 3 / 2) /* so argv[0] is always whole */
 #define EXEC_ARGC_KEPT 16384
-#define EXEC_PAGES_MAX 16 /* more than these are not followed */
 
 /* Memory that is read by whole pages. */
 struct args_memory {
@@ -25,8 +24,6 @@ struct args_memory {
 		uint8_t byte[EXEC_PAGE];
 	} cache[4];
 	unsigned next;
-	uint64_t touched[EXEC_PAGES_MAX];
-	unsigned ntouched; /* EXEC_PAGES_MAX + 1: too many */
 };
 void args_memory_init(struct args_memory *m, int (*read)(void *, uint64_t, uint8_t[EXEC_PAGE]),
 		      void *arg);

@@ -59,7 +59,6 @@ static void pol_4_a_string_ends_at_its_nul_or_its_limit(void **state)
 	assert_int_equal(args_string(m, BASE + EXEC_PAGE - 3, 7, &out), 0);
 	assert_int_equal(out.len, 7);
 	assert_string_equal(out.data, "abcdef");
-	assert_int_equal(m->ntouched, 2);
 	assert_int_equal(args_string(m, BASE + EXEC_PAGE - 3, 6, &out), E2BIG);
 	assert_int_equal(reads, 2); /* the pages are kept */
 	memset(memory, 'x', memory_size);
@@ -181,22 +180,6 @@ static void pol_4_the_sum_sees_every_byte(void **state)
 	assert_memory_not_equal(a.hash, c.hash, HASH_LEN);
 }
 
-static void pol_4_pages_are_remembered_up_to_a_number(void **state)
-{
-	cleanup_buf struct buf out = {0};
-	struct args_memory *m = fresh((EXEC_PAGES_MAX + 2) * EXEC_PAGE);
-
-	for (int round = 0; round < 2; round++)
-		for (size_t i = 0; i < EXEC_PAGES_MAX; i++)
-			assert_int_equal(args_string(m, BASE + i * EXEC_PAGE, 1, &out), 0);
-	assert_int_equal(m->ntouched, EXEC_PAGES_MAX);
-	assert_int_equal(m->touched[0], BASE);
-	assert_int_equal(args_string(m, BASE + EXEC_PAGES_MAX * EXEC_PAGE, 1, &out), 0);
-	assert_int_equal(m->ntouched, EXEC_PAGES_MAX + 1);
-	assert_int_equal(args_string(m, BASE + (EXEC_PAGES_MAX + 1) * EXEC_PAGE, 1, &out), 0);
-	assert_int_equal(m->ntouched, EXEC_PAGES_MAX + 1);
-}
-
 /* ---- #! ---- */
 
 static int parse(const char *text, size_t n, struct shebang *s)
@@ -315,7 +298,6 @@ int main(void)
 		cmocka_unit_test(pol_4_no_argv_is_one_empty_argument),
 		cmocka_unit_test(pol_4_arguments_are_cut_at_the_limits),
 		cmocka_unit_test(pol_4_the_sum_sees_every_byte),
-		cmocka_unit_test(pol_4_pages_are_remembered_up_to_a_number),
 		cmocka_unit_test(pol_4_the_first_line_is_read_as_the_kernel_does),
 		cmocka_unit_test(pol_4_a_cut_name_is_no_interpreter),
 		cmocka_unit_test(pol_4_the_loaders_program_is_found),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/case.h"
 #include "base/mem.h"
-#include "exec/maps.h"
 #include "exec/peer.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +36,8 @@ void case_free(struct exec_case *k)
 	free(k);
 }
 
-/* 0 or EPERM. First of all whether the memory is the caller's alone: what nobody else can write
- * now, nobody can write until the exec is over. */
-static int read_process(struct exec_case *k, struct case_context *ctx)
+/* 0 or EPERM. */
+static int read_process(struct exec_case *k)
 {
 	char cwd[PATH_MAX];
 	struct peer_ids ids;
@@ -48,7 +46,6 @@ static int read_process(struct exec_case *k, struct case_context *ctx)
 		return EPERM;
 	k->req.pid = ids.pid;
 	k->req.ppid = ids.ppid;
-	k->skippable = ctx->may_skip && share_is_private(&ctx->share, k->tid, &ids);
 	if (peer_link(k->tid, "cwd", cwd, sizeof(cwd)) != 0)
 		return EPERM;
 	k->cwd = mem_strdup(cwd);
@@ -87,22 +84,22 @@ static void fill_op(struct exec_case *k)
 	k->req.nchain = k->image.chain.n;
 }
 
-static int resolve(const struct image_name *name, const struct args *args, struct case_context *ctx,
-		   struct image *out)
+static int resolve(const struct image_name *name, const struct args *args,
+		   struct known_programs *programs, struct image *out)
 {
-	if (ctx->programs.root >= 0)
-		return known_resolve(&ctx->programs, name, args, out);
-	return image_resolve(name, args, &ctx->programs.names, out);
+	if (programs->root >= 0)
+		return known_resolve(programs, name, args, out);
+	return image_resolve(name, args, &programs->names, out);
 }
 
-int case_read(struct exec_case *k, const struct seccomp_notif *n, struct case_context *ctx)
+int case_read(struct exec_case *k, const struct seccomp_notif *n, struct known_programs *programs)
 {
 	const bool at = n->data.nr == SYS_execveat;
 	struct image_name name = {.tid = k->tid,
 				  .dirfd = at ? (int)n->data.args[0] : AT_FDCWD,
 				  .flags = at ? (unsigned)n->data.args[4] : 0};
 	struct args_memory m;
-	int r = read_process(k, ctx);
+	int r = read_process(k);
 
 	args_memory_init(&m, peer_page, &k->tid);
 	if (r == 0)
@@ -111,21 +108,19 @@ int case_read(struct exec_case *k, const struct seccomp_notif *n, struct case_co
 		return r;
 	name.path = k->path;
 	name.cwd = k->cwd;
-	r = resolve(&name, &k->args, ctx, &k->image);
+	r = resolve(&name, &k->args, programs, &k->image);
 	if (r != 0)
 		return r;
 	fill_op(k);
-	k->skippable = k->skippable && k->image.fixed &&
-		       maps_private(k->tid, m.touched, m.ntouched, &ctx->programs.names);
 	return 0;
 }
 
-int case_find_target(struct exec_case *k, struct case_context *ctx)
+int case_find_target(struct exec_case *k, struct known_programs *programs)
 {
 	const struct image_name name = {
 		.tid = k->tid, .path = k->verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
 	struct image found;
-	int r = resolve(&name, &k->args, ctx, &found);
+	int r = resolve(&name, &k->args, programs, &found);
 
 	if (r != 0)
 		return r;

@@ -3,7 +3,6 @@
 #pragma once
 #include "exec/exec.h"
 #include "exec/known.h"
-#include "exec/share.h"
 #include <linux/seccomp.h>
 #include <sys/queue.h>
 
@@ -24,7 +23,6 @@ struct exec_case {
 	int pidfd; /* PARKED: tells of its death; else -1 */
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
-	bool skippable;
 	int64_t began_us, let_go_us;
 	uint64_t latency_us;
 	struct args args;
@@ -36,17 +34,11 @@ struct exec_case {
 	struct verdict verdict;
 };
 
-/* What is known of the session's processes and files while execs are read. */
-struct case_context {
-	struct share share;
-	struct known_programs programs; /* root -1: each caller's own is looked for */
-	bool may_skip;
-};
-
 struct exec_case *case_new(const struct seccomp_notif *n, int64_t now_us);
 void case_free(struct exec_case *k);
 /* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; else the errno that the
- * kernel would give. k->req names what is known in every case. */
-int case_read(struct exec_case *k, const struct seccomp_notif *n, struct case_context *ctx);
+ * kernel would give. k->req names what is known in every case. Where
+ * programs->root is -1, the caller's own root is looked up. */
+int case_read(struct exec_case *k, const struct seccomp_notif *n, struct known_programs *programs);
 /* Looks up the target of a redirect in the caller's root. 0 or an errno. */
-int case_find_target(struct exec_case *k, struct case_context *ctx);
+int case_find_target(struct exec_case *k, struct known_programs *programs);

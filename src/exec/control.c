@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -68,26 +67,13 @@ static void on_notification(struct exec_control *c, const struct seccomp_notif *
 	switch (known ? n->data.nr : -1) {
 	case SYS_execveat:
 		if ((n->data.args[4] & AT_EXECVE_CHECK) != 0)
-			break;
-		hold_on_exec(c, n);
+			listener_send(c->listener, n->id, 0);
+		else
+			hold_on_exec(c, n);
 		return;
 	case SYS_execve:
 		hold_on_exec(c, n);
 		return;
-	case SYS_clone:
-		if ((n->data.args[0] & CLONE_THREAD) != 0)
-			share_on_thread(&c->ctx.share, (pid_t)n->pid);
-		else
-			share_on_clone(&c->ctx.share, (pid_t)n->pid, n->data.args[0]);
-		break;
-#ifdef SYS_vfork
-	case SYS_vfork:
-		share_on_clone(&c->ctx.share, (pid_t)n->pid, CLONE_VM | CLONE_VFORK);
-		break;
-#endif
-	case SYS_io_setup:
-		c->ctx.share.lost = true; /* the kernel writes memory behind a sleeping caller */
-		break;
 	case SYS_socket:
 		on_socket(c, n);
 		return;
@@ -98,7 +84,6 @@ static void on_notification(struct exec_control *c, const struct seccomp_notif *
 		on_other(c, n);
 		return;
 	}
-	listener_send(c->listener, n->id, 0);
 }
 
 /* ---- waiting execs ---- */
@@ -287,8 +272,7 @@ static void free_control(struct exec_control *c)
 		STAILQ_REMOVE_HEAD(&c->deferred, link);
 		free(d);
 	}
-	share_done(&c->ctx.share);
-	known_done(&c->ctx.programs);
+	known_done(&c->programs);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->telling);
 	for (size_t i = 0; i < 3; i++)
@@ -305,8 +289,7 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 	c->ops = *ops;
 	c->listener = listener;
 	c->wake_fd = c->child_fd = -1;
-	c->ctx.may_skip = ops->may_skip;
-	c->ctx.programs.root = ops->root;
+	c->programs.root = ops->root;
 	LIST_INIT(&c->cases);
 	STAILQ_INIT(&c->resumed);
 	STAILQ_INIT(&c->deferred);

@@ -20,7 +20,7 @@ static void pol_4_one_exec_is_one_record(void **state)
 			NULL};
 	char cwd[256];
 
-	assert_int_equal(kit_run(guest_exec, argv, false), 0);
+	assert_int_equal(kit_run(guest_exec, argv), 0);
 	assert_int_equal(kit.nrecords, 1);
 	assert_string_equal(kit.record[0].path, argv[0]);
 	assert_string_equal(kit.record[0].called, argv[0]);
@@ -41,7 +41,7 @@ static void pol_4_a_denied_program_is_eacces(void **state)
 {
 	char *argv[] = {(char *)kit_path("evil"), (char *)"x", NULL};
 
-	assert_int_equal(kit_run(guest_exec, argv, false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_exec, argv), KIT_NOT_RUN);
 	assert_int_equal(kit.nrecords, 1);
 	assert_int_equal(kit.record[0].outcome, EXEC_REFUSED);
 	assert_int_equal(kit.record[0].decision, DECISION_deny);
@@ -51,7 +51,7 @@ static void pol_4_a_logged_program_runs(void **state)
 {
 	char *argv[] = {(char *)kit_path("watched"), (char *)"x", NULL};
 
-	assert_int_equal(kit_run(guest_exec, argv, false), 0);
+	assert_int_equal(kit_run(guest_exec, argv), 0);
 	assert_int_equal(kit.record[0].decision, DECISION_log);
 	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED);
 }
@@ -79,7 +79,7 @@ static void pol_4_what_does_not_exist_is_no_event(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char *argv[] = {(char *)cases[i].path, (char *)"x", NULL};
 
-		assert_int_equal(kit_run(guest_exec, argv, false), cases[i].want);
+		assert_int_equal(kit_run(guest_exec, argv), cases[i].want);
 		assert_int_equal(kit.nrecords, 0);
 		assert_int_equal(kit.decided, 0);
 	}
@@ -94,7 +94,7 @@ static void pol_4_scripts_are_followed(void **state)
 
 	snprintf(text, sizeof(text), "#! %s  -a b \n", kit_path("good"));
 	kit_write("script", text, 0755);
-	assert_int_equal(kit_run(guest_exec, one, false), 0);
+	assert_int_equal(kit_run(guest_exec, one), 0);
 	assert_int_equal(kit.nrecords, 1);
 	assert_string_equal(kit.record[0].path, kit_path("good"));
 	assert_string_equal(kit.record[0].script, one[0]);
@@ -104,7 +104,7 @@ static void pol_4_scripts_are_followed(void **state)
 
 	snprintf(text, sizeof(text), "#!%s", kit_path("script"));
 	kit_write("outer", text, 0755);
-	assert_int_equal(kit_run(guest_exec, two, false), 0);
+	assert_int_equal(kit_run(guest_exec, two), 0);
 	snprintf(want, sizeof(want), "%s|-a b|%s|%s|arg", kit_path("good"), kit_path("script"),
 		 two[0]);
 	assert_string_equal(kit.record[0].argv, want);
@@ -128,7 +128,7 @@ static void pol_4_the_chain_ends_where_the_kernel_ends(void **state)
 			snprintf(name, sizeof(name), "s%d", i);
 			kit_write(name, text, 0755);
 		}
-		assert_int_equal(kit_run(guest_exec, argv, false), n == 5 ? 0 : ELOOP);
+		assert_int_equal(kit_run(guest_exec, argv), n == 5 ? 0 : ELOOP);
 		assert_int_equal(kit.nrecords, n == 5);
 	}
 }
@@ -140,7 +140,7 @@ static void pol_4_a_script_of_a_denied_interpreter_is_denied(void **state)
 
 	snprintf(text, sizeof(text), "#!%s\n", kit_path("evil"));
 	kit_write("innocent", text, 0755);
-	assert_int_equal(kit_run(guest_exec, argv, false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_exec, argv), KIT_NOT_RUN);
 	assert_int_equal(kit.record[0].outcome, EXEC_REFUSED);
 }
 
@@ -156,16 +156,16 @@ static void pol_4_the_loader_is_decided_by_its_program(void **state)
 	char *none[] = {(char *)loader, (char *)loader, (char *)"--version", NULL};
 	char *bare[] = {(char *)loader, (char *)loader, (char *)"true", NULL};
 
-	assert_int_equal(kit_run(guest_exec, evil, false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_exec, evil), KIT_NOT_RUN);
 	assert_string_equal(kit.record[0].script, kit_path("evil"));
 	assert_int_equal(kit.record[0].flags, OP_EXEC_LOADER);
 	assert_int_equal(kit.record[0].decision, DECISION_deny);
-	assert_int_equal(kit_run(guest_exec, good, false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_exec, good), KIT_NOT_RUN);
 	assert_string_equal(kit.record[0].script, kit_path("good"));
-	assert_int_equal(kit_run(guest_exec, look, false), 0);
-	assert_int_equal(kit_run(guest_exec, none, false), 0);
-	assert_int_equal(kit_run(guest_exec, bare, false), KIT_NOT_RUN);
-	kit_start(guest_exec, good, false);
+	assert_int_equal(kit_run(guest_exec, look), 0);
+	assert_int_equal(kit_run(guest_exec, none), 0);
+	assert_int_equal(kit_run(guest_exec, bare), KIT_NOT_RUN);
+	kit_start(guest_exec, good);
 	exec_control_stop(take(kit.control)); /* without the thread: no exec at all */
 	kit_go();
 	assert_int_equal(kit_wait(), ENOSYS);
@@ -199,10 +199,10 @@ static int guest_deleted(void *arg)
 
 static void pol_4_files_without_a_name_are_told(void **state)
 {
-	assert_int_equal(kit_run(guest_memfd, (void *)kit_path("good"), false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_memfd, (void *)kit_path("good")), KIT_NOT_RUN);
 	assert_int_equal(kit.record[0].flags, OP_EXEC_MEMFD);
 	kit_copy("/usr/bin/true", "soon", 0755);
-	assert_int_equal(kit_run(guest_deleted, (void *)kit_path("soon"), false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_deleted, (void *)kit_path("soon")), KIT_NOT_RUN);
 	assert_int_equal(kit.record[0].flags, OP_EXEC_DELETED);
 }
 
@@ -243,7 +243,7 @@ static void pol_4_every_way_to_name_a_file(void **state)
 	kit_write("fdscript", text, 0755);
 	assert_int_equal(symlink("good", kit_path("link")), 0);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(kit_run(guest_relative, (void *)(uintptr_t)cases[i].how, false),
+		assert_int_equal(kit_run(guest_relative, (void *)(uintptr_t)cases[i].how),
 				 cases[i].want);
 		assert_int_equal(kit.nrecords, cases[i].want == 0);
 		if (cases[i].want == 0) {
@@ -280,15 +280,14 @@ static void pol_4_paths_are_those_of_the_callers_root(void **state)
 	if (geteuid() != 0)
 		skip(); /* mounting */
 	assert_int_equal(mkdir(kit_path("root"), 0755), 0);
-	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "/bin/true", false), 0);
+	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "/bin/true"), 0);
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
 	assert_string_equal(kit.record[0].called, "/bin/true");
 	assert_string_equal(kit.record[0].cwd, "/usr");
 	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED);
-	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "bin/../../bin/true", false),
-			 0);
+	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "bin/../../bin/true"), 0);
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
-	assert_int_equal(kit_run(guest_elsewhere, (void *)kit_path("good"), false), ENOENT);
+	assert_int_equal(kit_run(guest_elsewhere, (void *)kit_path("good")), ENOENT);
 }
 
 /* ---- waiting ---- */
@@ -328,7 +327,7 @@ static void wait_records(size_t n)
 static void pol_4_a_waiting_exec_stops_nobody_else(void **state)
 {
 	for (int deny = 0; deny < 2; deny++) {
-		kit_start(guest_held_and_other, NULL, false);
+		kit_start(guest_held_and_other, NULL);
 		kit_go();
 		kit_wait_u64(&kit.parked, 1);
 		wait_records(3);
@@ -345,7 +344,7 @@ static void pol_4_a_waiting_exec_stops_nobody_else(void **state)
 
 static void pol_4_a_dead_caller_does_not_wait(void **state)
 {
-	kit_start(guest_held_and_other, kit.dir, false);
+	kit_start(guest_held_and_other, kit.dir);
 	kit_go();
 	kit_wait_u64(&kit.gone, 1);
 	assert_int_equal(kit.gone, kit.parked);
@@ -370,7 +369,7 @@ static void pol_4_a_redirect_runs_the_other_program(void **state)
 		 kit_path("out"));
 	kit_write("instead", text, 0755);
 	kit.target = kit_path("instead");
-	assert_int_equal(kit_run(guest_exec, argv, false), 0);
+	assert_int_equal(kit_run(guest_exec, argv), 0);
 	assert_int_equal(kit.nrecords, 1);
 	assert_int_equal(kit.record[0].decision, DECISION_redirect);
 	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED);
@@ -380,7 +379,7 @@ static void pol_4_a_redirect_runs_the_other_program(void **state)
 	assert_string_equal(out.data, text);
 
 	kit.target = kit_path("missing");
-	assert_int_equal(kit_run(guest_exec, argv, false), KIT_NOT_RUN);
+	assert_int_equal(kit_run(guest_exec, argv), KIT_NOT_RUN);
 	assert_int_equal(kit.record[0].outcome, EXEC_REFUSED);
 }
 
@@ -411,7 +410,7 @@ static void pol_4_a_failed_exec_does_not_hang(void **state)
 	kit_copy("/usr/bin/true", "broken", 0755);
 	assert_int_equal(truncate(kit_path("broken"), 100), 0);
 	for (int slow = 0; slow < 2; slow++) {
-		assert_int_equal(kit_run(guest_fails, slow ? kit.dir : NULL, false), 0);
+		assert_int_equal(kit_run(guest_fails, slow ? kit.dir : NULL), 0);
 		assert_int_equal(kit.nrecords, 3);
 		assert_int_equal(kit.record[0].outcome, EXEC_FAILED);
 		assert_int_equal(kit.record[1].outcome, EXEC_REFUSED);
@@ -441,7 +440,7 @@ static int guest_thread(void *arg)
 /* The thread takes over the group's id; the record names the process. */
 static void pol_4_a_thread_executes(void **state)
 {
-	assert_int_equal(kit_run(guest_thread, NULL, false), 0);
+	assert_int_equal(kit_run(guest_thread, NULL), 0);
 	assert_int_equal(kit.nrecords, 1);
 	assert_int_equal(kit.record[0].pid, kit.guest);
 	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED);
@@ -457,7 +456,7 @@ static void pol_4_a_path_search_is_one_refusal(void **state)
 	kit_copy("/usr/bin/false", "second/evil", 0755);
 	snprintf(path, sizeof(path), "PATH=/nowhere:%s:%s/second; evil; good; evil; exit 7",
 		 kit.dir, kit.dir);
-	assert_int_equal(kit_run(guest_exec, argv, false), 7);
+	assert_int_equal(kit_run(guest_exec, argv), 7);
 	assert_int_equal(kit.nrecords, 4);
 	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED); /* sh */
 	assert_int_equal(kit.record[1].outcome, EXEC_REFUSED);
@@ -480,7 +479,7 @@ static int guest_long(void *arg)
 
 static void pol_4_long_arguments_are_cut_and_still_compared(void **state)
 {
-	assert_int_equal(kit_run(guest_long, NULL, false), 0);
+	assert_int_equal(kit_run(guest_long, NULL), 0);
 	assert_true(kit.record[0].cut);
 	assert_int_equal(kit.record[0].argc, 2);
 	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED);
@@ -501,7 +500,7 @@ static int guest_bad_memory(void *arg)
 
 static void pol_4_bad_pointers_get_the_kernels_answer(void **state)
 {
-	assert_int_equal(kit_run(guest_bad_memory, NULL, false), 0);
+	assert_int_equal(kit_run(guest_bad_memory, NULL), 0);
 	assert_int_equal(kit.nrecords, 1); /* no argv at all */
 	assert_string_equal(kit.record[0].argv, "");
 	assert_int_equal(kit.record[0].argc, 1);
@@ -526,7 +525,7 @@ static int guest_shows_key_at(void *arg)
 
 static int run_with_key(kit_guest_fn *fn, uint64_t key)
 {
-	kit_start(fn, &key, false);
+	kit_start(fn, &key);
 	kit.first = kit.guest;
 	kit_go();
 	return kit_end();
@@ -559,13 +558,13 @@ static int guest_sleeps(void *arg)
 
 static void exe_2_the_thread_can_be_stopped_at_any_time(void **state)
 {
-	kit_start(guest_sleeps, NULL, false);
+	kit_start(guest_sleeps, NULL);
 	exec_control_stop(take(kit.control));
 	kill(kit.guest, SIGKILL);
 	assert_int_equal(kit_wait(), 128 + SIGKILL);
 	exec_control_stop(NULL);
 
-	kit_start(guest_held_and_other, NULL, false); /* with one that waits */
+	kit_start(guest_held_and_other, NULL); /* with one that waits */
 	kit_go();
 	kit_wait_u64(&kit.parked, 1);
 	exec_control_stop(take(kit.control));

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec/exec.h - every execve and execveat of a session, read, decided and held to the decision.
  *
- * One thread of the warden receives the session's seccomp notifications and traces what must be
- * verified (ptrace belongs to a thread, so receiver and tracer are one). The callbacks run on that
- * thread; the functions below are for the thread that started it.
+ * One thread of the warden receives the session's seccomp notifications and traces each exec that
+ * it lets go (ptrace belongs to a thread, so receiver and tracer are one). The callbacks run on
+ * that thread; the functions below are for the thread that started it.
  *
- * The filter must send execve and execveat here (WAIT_KILLABLE_RECV). may_skip needs walls against
- * all that lets somebody else write a caller's memory. Sent here: clone with CLONE_VM (but for
- * the one by which our own leader makes a command: that shares with nobody but our own program),
- * vfork, io_setup. Refused: clone3 (ENOSYS), ptrace, process_vm_writev, userfaultfd,
- * io_uring_setup, new namespaces. Closed: /proc/PID/mem for writing (a read-only /proc, or
- * Landlock). What is sent is let go at once and remembered. Without these walls every exec is
- * verified. */
+ * The filter must send execve and execveat here (WAIT_KILLABLE_RECV). Every exec is verified at its
+ * stop, except the first one of a command. A caller's strings can always change between our read
+ * and the kernel's: by another thread, by a shared mapping, or by the kernel itself, which replaces
+ * pages after MADV_FREE and in MAP_DROPPABLE mappings by zeros when memory is short. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -38,7 +35,6 @@ struct exec_request {
 
 enum exec_outcome {
 	EXEC_VERIFIED,	 /* ran; compared at the exec stop */
-	EXEC_SKIPPED,	 /* ran; nothing but the caller could have changed it */
 	EXEC_REFUSED,	 /* EACCES, and never ran */
 	EXEC_MISMATCHED, /* something else than was decided; killed before its first instruction */
 	EXEC_FAILED,	 /* let go, and failed in the kernel or its caller died */
@@ -66,7 +62,6 @@ struct exec_control_ops {
 	 * is let go without a look; a key must be good for one exec. */
 	bool (*is_first_exec)(void *arg, pid_t pid, uint64_t key);
 	void *arg;
-	bool may_skip; /* the walls above stand */
 	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
 	 * namespaces. -1: each caller's own is looked up. */
 	int root;

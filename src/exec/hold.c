@@ -62,30 +62,21 @@ static struct exec_case *find_tid(struct exec_control *c, pid_t tid)
 	return NULL;
 }
 
-/* False: the caller has died. */
-static bool answer(struct exec_control *c, struct exec_case *k, int errnum)
+static void answer(struct exec_control *c, struct exec_case *k, int errnum)
 {
 	k->let_go_us = now_us();
 	k->latency_us = (uint64_t)(k->let_go_us - k->began_us);
-	return listener_send(c->listener, k->id, errnum) == 0;
-}
-
-/* Answers at once, and records while the caller is on its way already. Who died has not executed,
- * and what was read may be another's. */
-static void answer_and_record(struct exec_control *c, struct exec_case *k, int errnum,
-			      enum exec_outcome outcome)
-{
-	pthread_mutex_lock(&c->telling);
-	if (answer(c, k, errnum) || outcome != EXEC_SKIPPED)
-		record_case(c, k, outcome, NULL);
-	pthread_mutex_unlock(&c->telling);
+	listener_send(c->listener, k->id, errnum);
 }
 
 static void refuse(struct exec_control *c, struct exec_case *k, const struct verdict *why)
 {
 	if (why != NULL)
 		k->verdict = *why;
-	answer_and_record(c, k, EACCES, EXEC_REFUSED);
+	pthread_mutex_lock(&c->telling);
+	answer(c, k, EACCES);
+	record_case(c, k, EXEC_REFUSED, NULL);
+	pthread_mutex_unlock(&c->telling);
 	/* A caller that is seized stays with the list until a stop lets us detach. */
 	if (!k->seized) {
 		hold_forget(c, k);
@@ -135,34 +126,18 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	answer(c, k, 0);
 }
 
-static bool loads_any(const struct exec_control *c, const struct exec_case *k)
-{
-	return k->image.swappable && !c->ops.loader_any;
-}
-
-/* Nothing but the verdict stands between it and its exec. */
-static bool goes_at_once(const struct exec_control *c, const struct exec_case *k)
-{
-	return (k->verdict.effective == DECISION_allow || k->verdict.effective == DECISION_log) &&
-	       k->skippable && !k->seized && !loads_any(c, k);
-}
-
 void hold_apply(struct exec_control *c, struct exec_case *k)
 {
 	switch (k->verdict.effective) {
 	case DECISION_allow:
 	case DECISION_log:
-		if (loads_any(c, k)) {
+		if (k->image.swappable && !c->ops.loader_any)
 			refuse(c, k, &hold_can_be_swapped);
-		} else if (goes_at_once(c, k)) {
-			answer_and_record(c, k, 0, EXEC_SKIPPED);
-			hold_forget(c, k);
-		} else {
+		else
 			let_go(c, k);
-		}
 		return;
 	case DECISION_redirect:
-		if (k->verdict.target == NULL || case_find_target(k, &c->ctx) != 0)
+		if (k->verdict.target == NULL || case_find_target(k, &c->programs) != 0)
 			refuse(c, k, &cannot_hold);
 		else
 			let_go(c, k);
@@ -183,7 +158,6 @@ static void park(struct exec_control *c, struct exec_case *k, uint64_t pending)
 	}
 	k->pending = pending;
 	k->state = CASE_PARKED;
-	k->skippable = false; /* it is long until the kernel looks */
 	c->nparked++;
 }
 
@@ -198,13 +172,12 @@ static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
 		k->interrupted = false; /* settled later: a search may go on */
 }
 
-/* If its caller is dead by now, what was read may be another's. Of one that goes at once the answer
- * tells that. */
+/* If its caller is dead by now, what was read may be another's. */
 static void decide(struct exec_control *c, struct exec_case *k)
 {
 	const uint64_t pending = c->ops.decide(c->ops.arg, &k->req, &k->verdict);
 
-	if (!(pending == 0 && goes_at_once(c, k)) && !listener_valid(c->listener, k->id)) {
+	if (!listener_valid(c->listener, k->id)) {
 		if (pending != 0 && c->ops.gone != NULL)
 			c->ops.gone(c->ops.arg, pending);
 		let_fail(c, k, ESRCH);
@@ -219,7 +192,7 @@ static void decide(struct exec_control *c, struct exec_case *k)
 static void on_injected(struct exec_control *c, struct exec_case *k, const struct seccomp_notif *n)
 {
 	k->id = n->id;
-	if (case_find_target(k, &c->ctx) != 0) {
+	if (case_find_target(k, &c->programs) != 0) {
 		listener_send(c->listener, n->id, EACCES);
 		return;
 	}
@@ -306,7 +279,7 @@ void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 	k = case_new(n, now_us());
 	k->seized = seized;
 	LIST_INSERT_HEAD(&c->cases, k, link);
-	r = case_read(k, n, &c->ctx);
+	r = case_read(k, n, &c->programs);
 	if (r == 0)
 		decide(c, k);
 	else if (r == EPERM && listener_valid(c->listener, n->id))

@@ -33,7 +33,7 @@ static void check(const struct named *n)
 	char path[256];
 
 	write_path(n, path);
-	if (kit_run(guest_exec, (void *)(uintptr_t)n, true) != n->want)
+	if (kit_run(guest_exec, (void *)(uintptr_t)n) != n->want)
 		fail_msg("%s: another result", path);
 	assert_int_equal(kit.nrecords, n->file != NULL);
 	if (n->file == NULL)
@@ -87,11 +87,10 @@ static int guest_thread(void *arg)
 
 static void pol_4_a_thread_with_another_directory(void **state)
 {
-	assert_int_equal(kit_run(guest_thread, (void *)(uintptr_t) "/proc/self/cwd/good", true), 0);
+	assert_int_equal(kit_run(guest_thread, (void *)(uintptr_t) "/proc/self/cwd/good"), 0);
 	assert_string_equal(kit.record[0].path, kit_path("good"));
 	assert_int_equal(
-		kit_run(guest_thread, (void *)(uintptr_t) "/proc/thread-self/cwd/bin/true", true),
-		0);
+		kit_run(guest_thread, (void *)(uintptr_t) "/proc/thread-self/cwd/bin/true"), 0);
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
 }
 

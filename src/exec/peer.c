@@ -3,10 +3,8 @@
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kcmp.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -69,29 +67,6 @@ int peer_stat(pid_t tid, struct peer_stat *out)
 		return EPROTO;
 	*out = (struct peer_stat){ppid, (flags & PF_FORKNOEXEC) == 0, threads};
 	return 0;
-}
-
-long peer_threads(pid_t pid)
-{
-	char path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	return stat(path, &st) == -1 ? -1 : (long)st.st_nlink - 2; /* a directory for each */
-}
-
-long peer_threads_at(int task)
-{
-	struct stat st;
-
-	return fstat(task, &st) == -1 ? -1 : (long)st.st_nlink - 2;
-}
-
-int peer_other_memory(pid_t tid, pid_t other)
-{
-	const long r = syscall(SYS_kcmp, tid, other, KCMP_VM, 0L, 0L);
-
-	return r < 0 ? -1 : r != 0;
 }
 
 /* A number of /proc/PID/status; field: with a newline before it. -1: none. */
@@ -163,10 +138,10 @@ static int ids_of_stat(pid_t tid, struct peer_ids *out)
 
 int peer_ids(pid_t tid, struct peer_ids *out)
 {
-	struct peer_ids ids = {.threads = peer_threads(tid)};
-	int r = ids.threads < 1 ? ESRCH : ids_of_pidfd(tid, &ids);
+	struct peer_ids ids;
+	int r = ids_of_pidfd(tid, &ids);
 
-	if (r != 0 && ids.threads >= 1) /* an older kernel */
+	if (r != 0) /* an older kernel */
 		r = ids_of_stat(tid, &ids);
 	if (r == 0)
 		*out = ids;

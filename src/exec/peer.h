@@ -12,7 +12,6 @@
 /* Who it is; cheap. */
 struct peer_ids {
 	pid_t pid, ppid; /* of the process */
-	long threads;
 };
 int peer_ids(pid_t tid, struct peer_ids *out); /* 0 or an errno */
 /* The same and more; costs as much as all else that is read of an exec. */
@@ -22,11 +21,8 @@ struct peer_stat {
 	long threads;
 };
 int peer_stat(pid_t tid, struct peer_stat *out); /* 0 or an errno */
-long peer_threads(pid_t pid);	/* of the process, cheaper than peer_stat; -1 if gone */
-long peer_threads_at(int task); /* the same by /proc/PID/task, open; below 1 if gone */
-int peer_other_memory(pid_t tid, pid_t other); /* 0: they share it, 1: not, -1: nobody knows */
-pid_t peer_tgid(pid_t tid);		       /* -1 if gone */
-pid_t peer_tracer(pid_t tid);		       /* the thread that traces it; 0: none, -1 if gone */
+pid_t peer_tgid(pid_t tid);			 /* -1 if gone */
+pid_t peer_tracer(pid_t tid); /* the thread that traces it; 0: none, -1 if gone */
 /* For args_memory_init; arg is a pid_t *. */
 int peer_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);
 /* Link of /proc/TID/NAME ("cwd", "exe", "fd/3") as text; 0 or an errno. */

@@ -33,7 +33,7 @@ struct exec_control {
 	pthread_mutex_t lock;	 /* of resumed */
 	STAILQ_HEAD(, resumed) resumed;
 	/* the thread's own */
-	struct case_context ctx;
+	struct known_programs programs;
 	LIST_HEAD(, exec_case) cases;
 	STAILQ_HEAD(, deferred) deferred; /* none if cases is empty */
 	unsigned nparked;

@@ -21,8 +21,8 @@
 #define STR(type, name, max) FIELD(struct type, FIELD_STR, name, max)
 #define BYTES(type, name, max) FIELD(struct type, FIELD_BYTES, name, max)
 #define STRV(type, name, max) FIELD(struct type, FIELD_STRV, name, max)
-#define EXECS(type)                                                                    \
-	U64(type, execs.verified), U64(type, execs.skipped), U64(type, execs.refused), \
+#define EXECS(type)                                                                   \
+	U64(type, execs.verified), U64(type, execs.unused), U64(type, execs.refused), \
 		U64(type, execs.mismatched), U64(type, execs.failed)
 #define TABLE(type, ...)                                                                     \
 	static const struct field type##_rows[] = {__VA_ARGS__};                             \

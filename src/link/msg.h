@@ -192,7 +192,7 @@ struct warden_hello {
 };
 /* Execs of the session so far, by what became of them. */
 struct exec_counts {
-	uint64_t verified, skipped, refused, mismatched, failed;
+	uint64_t verified, unused, refused, mismatched, failed;
 };
 /* One per living or unacknowledged command follows as warden_started / warden_result after this. */
 struct warden_state {

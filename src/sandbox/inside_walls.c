@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #define ALL (LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC)
@@ -171,31 +170,19 @@ static bool asks_for_execs(struct inside *in)
 	return false;
 }
 
-/* Known to init, its leaders and the kernel; none of them can be read from inside. */
-static int make_secret(uint64_t *out, struct err *err)
-{
-	do {
-		if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
-			return err_errno(err, E_ENFORCEMENT, wall_name(WALL_seccomp), "getrandom");
-	} while (*out == 0);
-	return 0;
-}
-
 int inside_seccomp(struct inside *in, struct err *err)
 {
 	struct seccomp_program program;
 	const bool asks = asks_for_execs(in);
 	const unsigned bare = in->plan.bare ? SECCOMP_BARE : 0;
-	int r = asks ? make_secret(&in->walls_of_commands.secret, err) : 0;
+	int r;
 
-	if (r < 0)
-		return r;
-	seccomp_build((asks ? SECCOMP_EXECS : 0) | bare, in->walls_of_commands.secret, &program);
+	seccomp_build((asks ? SECCOMP_EXECS : 0) | bare, &program);
 	r = seccomp_load(program.code, program.n, asks ? &in->listener_fd : NULL, err);
 	if (r < 0 && asks && strcmp(err->subject, "exec_policy") == 0 &&
 	    plan_may_lack(&in->plan, WALL_exec_policy)) {
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "%s", err->message);
-		seccomp_build(bare, 0, &program);
+		seccomp_build(bare, &program);
 		r = seccomp_load(program.code, program.n, NULL, err);
 	}
 	if (r == 0)

@@ -4,15 +4,14 @@
  * a filter lets the latter fail (seccomp cannot read its flags).
  *
  * Who asks has looked for the program already: there is one exec, of a path that nobody can change
- * or of a descriptor. Two secrets go where a system call has no argument any more: the session's
- * with the clone (sandbox/seccomp.h), the command's key with the exec, by which the warden knows
- * it. The child begins by forgetting the first: while it loads its program its registers can be
- * read in /proc. The second is worth nothing by then. */
+ * or of a descriptor. The command's key, by which the warden knows it, goes where the exec has no
+ * argument any more. It is good once, so that nothing is lost if it is read in /proc while the
+ * child loads its program. */
 #include "base/mem.h"
 #include "sandbox/leader.h"
-#include "sandbox/seccomp.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
@@ -62,81 +61,20 @@ static int child(void *arg)
 	return fail(l, SPAWN_STAGE_EXEC);
 }
 
-/* clone(2) whose child calls child(l) on a stack of its own and ends with what that returns; the
- * result is the kernel's. The secret is read into its register and nowhere else. */
-static long clone_child(struct launch *l, const uint64_t *secret)
-{
-	static char stack[STACK_BYTES] __attribute__((aligned(16)));
-#if defined(__x86_64__)
-	register long flags __asm__("rdi") = SECCOMP_OWN_CLONE;
-	register char *top __asm__("rsi") = stack + STACK_BYTES;
-	register long none1 __asm__("rdx") = 0;
-	register long none2 __asm__("r10") = 0;
-	register long none3 __asm__("r8") = 0;
-	register int (*fn)(void *) __asm__("r12") = child;
-	register struct launch *arg __asm__("r13") = l;
-	long r = SYS_clone;
-
-	__asm__ volatile("mov (%[secret]), %%r9\n\t"
-			 "syscall\n\t"
-			 "xor %%r9d, %%r9d\n\t"
-			 "test %%rax, %%rax\n\t"
-			 "jnz 1f\n\t"
-			 "xor %%ebp, %%ebp\n\t"
-			 "mov %[arg], %%rdi\n\t"
-			 "call *%[fn]\n\t"
-			 "mov %%eax, %%edi\n\t"
-			 "mov %[leave], %%eax\n\t"
-			 "syscall\n\t"
-			 "hlt\n"
-			 "1:"
-			 : "+a"(r), "+r"(flags), "+r"(top)
-			 : "r"(none1), "r"(none2), "r"(none3), [fn] "r"(fn), [arg] "r"(arg),
-			   [secret] "r"(secret), [leave] "i"(SYS_exit)
-			 : "rcx", "r9", "r11", "memory", "cc");
-	return r;
-#elif defined(__aarch64__)
-	register long r __asm__("x0") = SECCOMP_OWN_CLONE;
-	register char *top __asm__("x1") = stack + STACK_BYTES;
-	register long none1 __asm__("x2") = 0;
-	register long none2 __asm__("x3") = 0;
-	register long none3 __asm__("x4") = 0;
-	register long number __asm__("x8") = SYS_clone;
-	register int (*fn)(void *) __asm__("x20") = child;
-	register struct launch *arg __asm__("x21") = l;
-
-	__asm__ volatile("ldr x5, [%[secret]]\n\t"
-			 "svc #0\n\t"
-			 "mov x5, #0\n\t"
-			 "cbnz x0, 1f\n\t"
-			 "mov x29, #0\n\t"
-			 "mov x0, %[arg]\n\t"
-			 "blr %[fn]\n\t"
-			 "mov x8, %[leave]\n\t"
-			 "svc #0\n\t"
-			 "brk #0\n"
-			 "1:"
-			 : "+r"(r), "+r"(top), "+r"(number)
-			 : "r"(none1), "r"(none2), "r"(none3), [fn] "r"(fn), [arg] "r"(arg),
-			   [secret] "r"(secret), [leave] "i"(SYS_exit)
-			 : "x5", "x30", "memory", "cc");
-	return r;
-#endif
-}
-
 pid_t launch_command(const struct launch_ask *what, struct launch_failure *failure)
 {
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
 	static char *const empty[] = {NULL};
 	const struct init_spawn *ask = what->spawn;
 	struct launch l = {what, ask->env.n > 0 ? ask->env.v : empty, failure};
-	long pid;
+	pid_t pid;
 
 	*failure = (struct launch_failure){SPAWN_STAGE_EXEC, EINVAL};
 	if (ask->argv.n == 0 || ask->path == NULL || ask->path[0] == '\0')
 		return -1;
 	failure->errnum = 0;
-	pid = clone_child(&l, &what->walls->secret);
+	pid = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
 	if (pid < 0)
-		*failure = (struct launch_failure){SPAWN_STAGE_FORK, (int)-pid};
-	return failure->errnum != 0 ? -1 : (pid_t)pid;
+		*failure = (struct launch_failure){SPAWN_STAGE_FORK, errno};
+	return failure->errnum != 0 ? -1 : pid;
 }

@@ -10,9 +10,8 @@
 struct command_walls {
 	struct rlimit_plan limits;
 	struct oom oom;
-	uint64_t secret; /* of our own clone, see seccomp.h; 0: the filter has none */
-	bool bare;	 /* no PID namespace: who leaves ends what is below it */
-	pid_t sweeper;	 /* init's child that ends all when init ends: see inside_bare.c; 0: none */
+	bool bare;     /* no PID namespace: who leaves ends what is below it */
+	pid_t sweeper; /* init's child that ends all when init ends: see inside_bare.c; 0: none */
 };
 
 /* For a process of a bare session that ends: in the others the kernel sees to it. */

@@ -9,8 +9,6 @@
 #pragma once
 #include "base/err.h"
 #include <linux/filter.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,16 +18,10 @@ struct seccomp_program {
 	size_t n;
 	struct sock_filter code[SECCOMP_PROGRAM_MAX];
 };
-/* How a leader makes the process of a command. It is told to nobody if its sixth argument, which
- * clone does not have, is the session's secret: what shares its memory is our own program, and ends
- * with an exec. Nobody else can know the secret: it is in the memory of init and of leaders only,
- * which nobody may read. */
-#define SECCOMP_OWN_CLONE (CLONE_VM | CLONE_VFORK | SIGCHLD)
-/* SECCOMP_EXECS: execve, execveat and what shares memory are asked of the listener, but for our own
- * clone with the secret (0: none has it); else they are allowed. SECCOMP_BARE: the rows of
- * seccomp_bare.c as well, for a session without namespaces. */
+/* SECCOMP_EXECS: execve and execveat are asked of the listener; else they are allowed.
+ * SECCOMP_BARE: the rows of seccomp_bare.c as well, for a session without namespaces. */
 enum { SECCOMP_EXECS = 1, SECCOMP_BARE = 2 };
-void seccomp_build(unsigned what, uint64_t secret, struct seccomp_program *out);
+void seccomp_build(unsigned what, struct seccomp_program *out);
 
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a
  * listener (close-on-exec, owned by the caller), whose waiting callers only a fatal signal

@@ -124,7 +124,7 @@ static int count_wrong(void)
 	struct seccomp_program program;
 	int wrong = 0;
 
-	seccomp_build(SECCOMP_BARE, 0, &program);
+	seccomp_build(SECCOMP_BARE, &program);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    seccomp_load(program.code, program.n, NULL, NULL) < 0)
 		return FAILURES_SHOWN;

@@ -101,28 +101,6 @@ static void add_row(struct seccomp_program *p, const struct seccomp_row *row)
 	}
 }
 
-/* Our own clone: the flags, and both halves of the secret. */
-static void add_own_clone(struct seccomp_program *p, uint64_t secret)
-{
-	const size_t at = offsetof(struct seccomp_data, args);
-	const struct {
-		size_t offset;
-		uint32_t value;
-	} tests[] = {
-		{at, SECCOMP_OWN_CLONE},
-		{at + 5 * sizeof(uint64_t), (uint32_t)secret},
-		{at + 5 * sizeof(uint64_t) + sizeof(uint32_t), (uint32_t)(secret >> 32)},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(tests); i++) {
-		const size_t left = ARRAY_LEN(tests) - 1 - i;
-
-		load(p, tests[i].offset);
-		add(p, BPF_JMP | BPF_JEQ | BPF_K, tests[i].value, 0, (uint8_t)(2 * left + 1));
-	}
-	give(p, SECCOMP_RET_ALLOW);
-}
-
 static bool in_use(const struct seccomp_row *row, bool exec_notify)
 {
 	return row->answer != SECCOMP_NOTIFY || exec_notify;
@@ -131,7 +109,6 @@ static bool in_use(const struct seccomp_row *row, bool exec_notify)
 struct table {
 	const struct seccomp_row *rows, *end;
 	bool exec_notify;
-	uint64_t secret;
 };
 
 /* All rows of one call, which stand together in the table; returns how many they are. */
@@ -142,8 +119,6 @@ static size_t add_call(struct seccomp_program *p, const struct seccomp_row *row,
 	size_t n = 0;
 
 	add(p, BPF_JMP | BPF_JEQ | BPF_K, row->number, 0, OUT);
-	if (row->number == __NR_clone && t->exec_notify && t->secret != 0)
-		add_own_clone(p, t->secret);
 	do {
 		if (in_use(&row[n], t->exec_notify))
 			add_row(p, &row[n]);
@@ -167,12 +142,12 @@ static void add_table(struct seccomp_program *p, const struct table *t)
 			row += wanted(row, tested, t->exec_notify) ? add_call(p, row, t) : 1;
 }
 
-void seccomp_build(unsigned what, uint64_t secret, struct seccomp_program *out)
+void seccomp_build(unsigned what, struct seccomp_program *out)
 {
 	const bool execs = (what & SECCOMP_EXECS) != 0;
-	const struct table all = {seccomp_rows, seccomp_rows + seccomp_nrows, execs, secret};
-	const struct table bare = {seccomp_bare_rows, seccomp_bare_rows + seccomp_bare_nrows, execs,
-				   secret};
+	const struct table all = {seccomp_rows, seccomp_rows + seccomp_nrows, execs};
+	const struct table bare = {seccomp_bare_rows, seccomp_bare_rows + seccomp_bare_nrows,
+				   execs};
 
 	out->n = 0;
 	add_head(out);

@@ -38,12 +38,6 @@ const struct seccomp_row seccomp_rows[] = {
 	/* programs */
 	{CALL(execve), SECCOMP_NOTIFY, "where programs are checked", "the policy decides about programs"},
 	{CALL(execveat), SECCOMP_NOTIFY, "where programs are checked", "the policy decides about programs"},
-#ifdef __NR_vfork
-	{CALL(vfork), SECCOMP_NOTIFY, "where programs are checked",
-	 "goes on at once; whose memory is shared decides whether an exec can be raced"},
-#endif
-	{CALL(io_setup), SECCOMP_NOTIFY, "where programs are checked",
-	 "goes on at once; the kernel then writes memory behind its caller's back"},
 
 	/* calls that are refused for some arguments only; the frequent ones first */
 	{CALL(ioctl), SECCOMP_EPERM, "TIOCSTI, TIOCLINUX, TIOCSETD",
@@ -57,9 +51,6 @@ const struct seccomp_row seccomp_rows[] = {
 #endif
 	{CALL(clone), SECCOMP_EPERM, "with a CLONE_NEW… flag", "a namespace gives capabilities in it",
 	 {ANY_BIT(0, NAMESPACES)}},
-	{CALL(clone), SECCOMP_NOTIFY, "with CLONE_VM, where programs are checked",
-	 "goes on at once; whose memory is shared decides whether an exec can be raced",
-	 {ANY_BIT(0, CLONE_VM)}},
 	{CALL(socket), SECCOMP_EPERM, "family is not UNIX, INET, INET6 or NETLINK",
 	 "vsock reaches the host, packet sockets the wire; the other families are little-tested kernel code",
 	 {IS_NOT(0, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)}},

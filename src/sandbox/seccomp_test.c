@@ -17,7 +17,7 @@ static struct seccomp_program program;
 
 static int build(void **state)
 {
-	seccomp_build(false, 0, &program);
+	seccomp_build(false, &program);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int exec_behind_listener(const void *arg)
 	int listener = -1, status;
 	pid_t pid;
 
-	seccomp_build(true, 0, &program);
+	seccomp_build(true, &program);
 	if (seccomp_load(program.code, program.n, &listener, NULL) < 0)
 		return 252;
 	if (fcntl(listener, F_GETFD) != FD_CLOEXEC)

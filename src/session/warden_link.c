@@ -173,7 +173,6 @@ static void count_execs(struct session *s, const struct exec_counts *now)
 	struct exec_counts *last = &s->execs;
 
 	metrics_execs(m, METRIC_EXEC_VERIFIED, grown(&last->verified, now->verified));
-	metrics_execs(m, METRIC_EXEC_SKIPPED, grown(&last->skipped, now->skipped));
 	metrics_execs(m, METRIC_EXEC_REFUSED, grown(&last->refused, now->refused));
 	metrics_execs(m, METRIC_EXEC_MISMATCHED, grown(&last->mismatched, now->mismatched));
 	metrics_execs(m, METRIC_EXEC_FAILED, grown(&last->failed, now->failed));

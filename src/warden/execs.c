@@ -512,7 +512,6 @@ struct exec_counts execs_counts(const struct execs *x)
 		return (struct exec_counts){0};
 	return (struct exec_counts){
 		.verified = exec_control_count(x->control, EXEC_VERIFIED),
-		.skipped = exec_control_count(x->control, EXEC_SKIPPED),
 		.refused = exec_control_count(x->control, EXEC_REFUSED),
 		.mismatched = exec_control_count(x->control, EXEC_MISMATCHED),
 		.failed = exec_control_count(x->control, EXEC_FAILED),
@@ -548,7 +547,6 @@ static int start(struct execs *x, struct err *err)
 				       .record = record,
 				       .is_first_exec = is_first_exec,
 				       .arg = x,
-				       .may_skip = x->setup.may_skip,
 				       .root = x->setup.root,
 				       .own_trees = x->setup.own_trees,
 				       .state_socket =
@@ -578,9 +576,8 @@ int execs_open(const struct execs_setup *s, struct execs **out, struct wall_repo
 		execs_close(x);
 		return r;
 	}
-	wall_set(walls, WALL_exec_policy, WALL_UP, "policy %s, %zu rules; %s",
-		 policy_name(gate_policy(x->gate)), policy_rules(gate_policy(x->gate), OP_EXEC),
-		 s->may_skip ? "verified where it could be raced" : "each verified");
+	wall_set(walls, WALL_exec_policy, WALL_UP, "policy %s, %zu rules",
+		 policy_name(gate_policy(x->gate)), policy_rules(gate_policy(x->gate), OP_EXEC));
 	*out = x;
 	return 0;
 }

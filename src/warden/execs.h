@@ -24,7 +24,6 @@ struct execs_setup {
 	int root;      /* the session's, borrowed; -1: see exec/exec.h */
 	int listener;  /* taken, also on failure */
 	pid_t init_pid;
-	bool may_skip;	    /* see exec/exec.h */
 	const char *helper; /* our program that tells of a shell's state; borrowed */
 	/* Of a session without namespaces, see exec/exec.h; else NULL. */
 	const struct strv *own_trees;

@@ -263,14 +263,6 @@ static void record_first(void *arg, const struct event *e)
 	record_event(&w->record, e, NULL, NULL);
 }
 
-/* What may write another's memory is closed: /proc by Landlock, the rest by the filter. */
-static bool memory_is_closed(const struct wall_report *walls)
-{
-	const enum wall_state landlock = walls->wall[WALL_landlock].state;
-
-	return landlock == WALL_UP || landlock == WALL_PARTIAL;
-}
-
 static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_report *walls,
 		       struct err *err)
 {
@@ -280,7 +272,6 @@ static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_rep
 		.root = ready->fd[0],
 		.listener = listener,
 		.init_pid = w->args->init_pid,
-		.may_skip = memory_is_closed(walls),
 		.helper = w->bare != NULL ? w->bare->program : CAPTURE_PROGRAM,
 		.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
 		.state_socket = w->bare != NULL ? bare_state_socket : NULL,

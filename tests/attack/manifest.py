@@ -348,6 +348,8 @@ ATTACKS += [
       "EACCES|SIGKILL", "policy", test="test_pol_4_race"),
     A("race_interpreter", "an interpreter's link that changes", "changes where a script's interpreter leads", "rules",
       "exec_policy", "EACCES|SIGKILL", "policy", test="test_pol_4_race"),
+    A("race_given_back", "a path in a page after MADV_FREE", "has the kernel cut the path, when memory is short", "rules",
+      "exec_policy", "EACCES|SIGKILL", "policy", test="test_pol_4_dropped_pages"),
     A("first_link", "a link that the command of a request is", "changes where the command's link leads, from another command",
       "rules", "exec_policy", "403", "policy", test="test_pol_4_first_exec_race"),
     A("first_directory", "directories that change places around the command", "changes a directory of the command's path",

@@ -2,7 +2,8 @@
 /* A program whose path, argument or file changes while it is being decided: `races KIND TRIES`
  * prints how often the refused one ran. true is allowed and ends with 0, expr is not and ends with
  * 2 or 3 if its arguments are no expression; of sh, "exit 5" is allowed and "exit 7" is not.
- * `races keep KIND SECONDS` only makes the changes, for others to run into. */
+ * `races keep KIND SECONDS` only makes the changes, for others to run into; `races keep pressure
+ * SECONDS` makes memory short, which the kind given_back needs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,8 +16,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NOT_RUN 98
@@ -24,6 +27,7 @@
 #define PATH_RAN 2
 #define DIR "/tmp/agentsh-race"
 #define ARGUMENT_RAN 7
+#define PAGE 4096
 
 extern char **environ;
 
@@ -37,7 +41,8 @@ struct kind {
 	void (*start)(struct flip *f);
 	void (*once)(struct flip *f); /* one change */
 	const char *path;
-	bool other; /* another process makes the changes: the flip lies in shared memory */
+	bool other;    /* another process makes the changes: the flip lies in shared memory */
+	int fine, ran; /* exit status of the allowed program and of the refused one */
 };
 
 static const struct kind *race;
@@ -219,16 +224,82 @@ static void beside_a_process(struct flip *f)
 	_exit(NOT_RUN);
 }
 
+/* ---- pages that the kernel takes ---- */
+
+#define PRESSED (128 << 20) /* more than the session's limit */
+#define STEP (64 * PAGE)
+#define GAP_MOST 1536	    /* pages */
+#define PADDING (16 * 1024) /* few pages, read again and again */
+#define PADDED 330
+#define KEPT "/usr/bin/sh"
+#define LONGER "/usr/bin/sha256sum"
+
+/* Takes memory and gives it back at once, again and again: the kernel drops the oldest pages that
+ * were given back. */
+static void press(struct flip *f)
+{
+	static _Alignas(PAGE) char at[PRESSED];
+
+	(void)f;
+	for (size_t i = 0; i < PRESSED; i += STEP) {
+		memset(at + i, 1, STEP);
+		madvise(at + i, STEP, MADV_FREE);
+	}
+}
+
+/* Until the kernel has dropped a page, or five seconds have passed; pages go in the order in which
+ * they were given back. */
+static void await_drop(char *page)
+{
+	const time_t end = time(NULL) + 5;
+	unsigned char there = 1;
+
+	while (mincore(page, PAGE, &there) == 0 && (there & 1) != 0 && time(NULL) < end)
+		sched_yield();
+}
+
+/* The path's end lies in the last page that is given back; the first one tells when it is soon its
+ * turn. The arguments are long, so that reading them takes time. */
+static void given_back(struct flip *f)
+{
+	char name[] = "x", option[] = "-c", script[] = "exit 7", padding[PADDING];
+	const size_t gap = 1 + (size_t)getpid() % GAP_MOST, last = 1 + gap;
+	char *at = mmap(NULL, (last + 1) * PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *argv[4 + PADDED] = {name, option, script};
+	char *path = at + last * PAGE - strlen(KEPT);
+
+	if (at == MAP_FAILED)
+		_exit(BROKEN);
+	(void)f;
+	memset(padding, 'x', PADDING - 1);
+	padding[PADDING - 1] = '\0';
+	for (int i = 0; i < PADDED; i++)
+		argv[3 + i] = padding;
+	setrlimit(RLIMIT_STACK, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}); /* room for them */
+	memset(at, 1, gap * PAGE);
+	strcpy(path, LONGER);
+	if (madvise(at, gap * PAGE, MADV_FREE) < 0 ||
+	    madvise(at + last * PAGE, PAGE, MADV_FREE) < 0)
+		_exit(BROKEN);
+	await_drop(at);
+	execve(path, argv, environ);
+	_exit(NOT_RUN);
+}
+
 static const struct kind kinds[] = {
-	{"thread", beside_a_thread, change_path, "/usr/bin/true", false},
-	{"clone_vm", beside_a_process, change_path, "/usr/bin/true", false},
-	{"shared", alone, change_path, "/usr/bin/true", true},
-	{"mapped_file", from_private_file, change_mapped_file, "", true},
-	{"argument", beside_a_thread, change_argument, "/bin/sh", false},
-	{"link", alone, change_link, DIR "/link", true},
-	{"directory", alone, change_directory, DIR "/d/run", true},
-	{"script", alone, change_script, DIR "/script", true},
-	{"interpreter", alone, change_interpreter, DIR "/by-link", true},
+	{"thread", beside_a_thread, change_path, "/usr/bin/true", false, 0, PATH_RAN},
+	{"clone_vm", beside_a_process, change_path, "/usr/bin/true", false, 0, PATH_RAN},
+	{"shared", alone, change_path, "/usr/bin/true", true, 0, PATH_RAN},
+	{"mapped_file", from_private_file, change_mapped_file, "", true, 0, PATH_RAN},
+	{"argument", beside_a_thread, change_argument, "/bin/sh", false, 5, ARGUMENT_RAN},
+	{"link", alone, change_link, DIR "/link", true, 0, PATH_RAN},
+	{"directory", alone, change_directory, DIR "/d/run", true, 0, PATH_RAN},
+	{"script", alone, change_script, DIR "/script", true, 0, PATH_RAN},
+	{"interpreter", alone, change_interpreter, DIR "/by-link", true, 0, PATH_RAN},
+	/* sha256sum finds no list of sums */
+	{"given_back", given_back, NULL, "", false, 1, ARGUMENT_RAN},
+	{"pressure", NULL, press, "", false, 0, 0},
 };
 
 static int status_of(pid_t pid)
@@ -273,7 +344,6 @@ static void run(int tries)
 {
 	struct flip *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE,
 			      (race->other ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
-	const bool shell = race->once == change_argument;
 	int ran = 0, fine = 0, refused = 0, killed = 0, broken = 0;
 
 	prepare_files();
@@ -281,8 +351,8 @@ static void run(int tries)
 	for (int i = 0; i < tries; i++) {
 		const int status = once(f);
 
-		ran += shell ? status == ARGUMENT_RAN : status == PATH_RAN;
-		fine += status == (shell ? 5 : 0);
+		ran += status == race->ran;
+		fine += status == race->fine;
 		refused += status == NOT_RUN;
 		killed += status == 128 + SIGKILL;
 		broken += status == BROKEN;
