@@ -37,7 +37,7 @@ struct config {
 	/* sessions */
 	char *base_dir; /* state: database, output; default by mode */
 	int64_t max_sessions, max_sessions_per_agent, default_timeout_ms, default_idle_timeout_ms,
-		cleanup_interval_ms, orphan_timeout_ms, max_queue;
+		cleanup_interval_ms, orphan_timeout_ms, stop_grace_ms, max_queue;
 	/* sandbox */
 	struct uid_range session_uids; /* one for each session of root's server */
 	char *run_as;		       /* caller | owner */

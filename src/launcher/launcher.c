@@ -46,7 +46,8 @@ void launcher_stop(struct launcher *l, const char *why)
 	}
 	log_info("stopping", "reason", why);
 	l->stopping = true;
-	event_add(l->deadline, &(struct timeval){.tv_sec = STOP_S});
+	event_add(l->deadline,
+		  &(struct timeval){.tv_sec = STOP_S + l->settings.config.stop_grace_ms / 1000});
 	if (l->api.pid != 0) {
 		talk_kick(l);
 		return;

@@ -151,7 +151,7 @@ TABLE(warden_settings,
 	U64(warden_settings, orphan_timeout_ms), U64(warden_settings, output_quota),
 	U32(warden_settings, full_ring_drops), U32(warden_settings, log_level),
 	U32(warden_settings, log_format))
-TABLE(warden_end, STR(warden_end, reason, TEXT_LEN))
+TABLE(warden_end, STR(warden_end, reason, TEXT_LEN), U64(warden_end, grace_ms))
 TABLE(warden_failed, STR(warden_failed, reason, TEXT_LEN))
 
 TABLE(init_ready, STRV(init_ready, walls, LIST_LEN), U32(init_ready, pid),

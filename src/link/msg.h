@@ -296,6 +296,7 @@ struct warden_settings {
 };
 struct warden_end {
 	char *reason;
+	uint64_t grace_ms; /* between TERM and KILL to all that runs; 0: KILL at once */
 };
 struct warden_failed {
 	char *reason;

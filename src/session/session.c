@@ -346,10 +346,11 @@ static void stop_overdue(void *arg)
 
 void session_send_end(struct session *s)
 {
-	struct warden_end m = {.reason = s->end_reason};
+	const int64_t grace_ms = s->ss->stopping ? s->ss->deps.config->stop_grace_ms : 0;
+	struct warden_end m = {.reason = s->end_reason, .grace_ms = (uint64_t)grace_ms};
 
 	warden_send(s, MSG_warden_end, &m);
-	session_after(s, STOP_MS, stop_overdue);
+	session_after(s, STOP_MS + grace_ms, stop_overdue);
 }
 
 static void stop_committed(void *arg)

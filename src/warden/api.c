@@ -161,7 +161,7 @@ static void on_end(struct warden *w, struct link_msg *m)
 
 	if (link_unpack(m, &e, NULL) < 0)
 		return;
-	warden_end(w, e.reason != NULL ? e.reason : "ended");
+	warden_end(w, e.reason != NULL ? e.reason : "ended", e.grace_ms);
 	msg_done(MSG_warden_end, &e);
 }
 
@@ -340,7 +340,7 @@ static void on_connection(void *arg)
 
 static void on_orphaned(void *arg)
 {
-	warden_end(arg, "no server came back in time");
+	warden_end(arg, "no server came back in time", 0);
 }
 
 static void on_bell_retry(void *arg)

@@ -34,7 +34,8 @@ struct warden {
 	char *failure; /* why it fails; NULL: it does not */
 	/* init */
 	struct link init;
-	struct watch *init_readable, *init_gone, *deadline, *retry;
+	struct watch *init_readable, *init_gone, *deadline, *retry, *grace;
+	bool in_grace; /* it ends, and what runs has been asked to end */
 	int init_pidfd;
 	struct watch *suspicion;
 	char *suspect; /* a dead leader, while init may be found dead */
@@ -68,8 +69,9 @@ struct warden {
 
 /* Answers a hello once init is ready. */
 void warden_greet(struct warden *w);
-/* Ends in order: commands are killed and told, then init goes, then the process. */
-void warden_end(struct warden *w, const char *reason);
+/* Ends in order: commands get TERM, after the grace (0: at once) they are killed, and are told;
+ * then init goes, then the process. */
+void warden_end(struct warden *w, const char *reason, uint64_t grace_ms);
 /* Execs that happened, into the journal. */
 void warden_take_execs(struct warden *w);
 /* The leader of this command died unasked: with init, and then the session fails; else by a command

@@ -297,7 +297,8 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 		run_retire(r);
 		return;
 	}
-	if (r->phase == RUN_ENDING)
+	/* While the session ends with a grace, what is left has been asked to end as well. */
+	if (r->phase == RUN_ENDING || r->w->in_grace)
 		return;
 	if (r->why == WHY_ITSELF && run_hold_leader(r))
 		tree_list(&r->root, keep ? "kept" : "ended", &r->background);

@@ -251,15 +251,29 @@ void run_kill(struct run *r, const struct warden_kill *m)
 	}
 }
 
+static const struct err session_ends = {.code = E_SESSION_STOPPED, .message = "the session ends"};
+
+void run_terminate_all(struct warden *w)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next) {
+		if (r->phase == RUN_HELD)
+			run_refuse(r, &session_ends);
+		else if (r->phase < RUN_ENDING && r->why == WHY_ITSELF)
+			r->why = WHY_SESSION_END;
+		if ((r->phase == RUN_RUNNING || r->phase == RUN_KEPT) && run_hold_leader(r))
+			tree_signal(&r->root, SIGTERM);
+	}
+}
+
 void run_kill_all(struct warden *w)
 {
 	struct run *r;
 
 	TAILQ_FOREACH (r, &w->runs, next) {
-		const struct err ended = {.code = E_SESSION_STOPPED, .message = "the session ends"};
-
 		if (r->phase == RUN_HELD)
-			run_refuse(r, &ended);
+			run_refuse(r, &session_ends);
 		else if (r->phase == RUN_STARTING)
 			r->why = WHY_SESSION_END;
 		else if (r->phase == RUN_RUNNING)

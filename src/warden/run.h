@@ -78,6 +78,8 @@ void run_start_held(struct warden *w);
 struct run *run_find(struct warden *w, const char *command_id); /* not over; NULL */
 void run_stdin(struct run *r, const struct warden_stdin *m);
 void run_kill(struct run *r, const struct warden_kill *m);
+/* Asks every process of every command to end (TERM); what has not begun is not begun. */
+void run_terminate_all(struct warden *w);
 /* Ends every command, background processes too. */
 void run_kill_all(struct warden *w);
 /* There is no reader any more: output past the quota is counted and dropped. */

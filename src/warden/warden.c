@@ -49,14 +49,28 @@ static void on_deadline(void *arg)
 	}
 }
 
-void warden_end(struct warden *w, const char *reason)
+static void on_grace_over(void *arg)
+{
+	struct warden *w = arg;
+
+	w->in_grace = false;
+	run_kill_all(w);
+}
+
+void warden_end(struct warden *w, const char *reason, uint64_t grace_ms)
 {
 	if (w->phase != WARDEN_LIVE)
 		return;
 	log_info("session ends", "session_id", w->args->session_id, "reason", reason);
 	w->phase = WARDEN_ENDING;
-	watch_after_ms(w->deadline, 2 * END_MS);
-	run_kill_all(w);
+	watch_after_ms(w->deadline, 2 * END_MS + grace_ms);
+	if (grace_ms == 0) {
+		run_kill_all(w);
+		return;
+	}
+	w->in_grace = true;
+	run_terminate_all(w);
+	watch_after_ms(w->grace, grace_ms);
 }
 
 /* Whatever runs cannot be told of any more: init's end takes it. */
@@ -423,6 +437,7 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 	link_init(&w->init, args->init_fd, SIDE_WARDEN, SIDE_INIT);
 	w->deadline = watch_timer(w->loop, on_deadline, w);
 	w->retry = watch_timer(w->loop, on_retry, w);
+	w->grace = watch_timer(w->loop, on_grace_over, w);
 	w->suspicion = watch_timer(w->loop, on_suspicion, w);
 	w->init_readable = watch_readable(w->loop, args->init_fd, on_init, w);
 	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);
@@ -449,6 +464,7 @@ static void close_warden(struct warden *w)
 	watch_free(w->init_gone);
 	watch_free(w->deadline);
 	watch_free(w->retry);
+	watch_free(w->grace);
 	watch_free(w->suspicion);
 	link_done(&w->init);
 	mem_cleanup_fd(&w->init_pidfd);
