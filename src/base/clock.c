@@ -28,7 +28,13 @@ static int64_t system_wall(const struct clock *c)
 	return system_us(CLOCK_REALTIME);
 }
 
-const struct clock clock_system = {.mono_us = system_mono, .wall_us = system_wall};
+static int64_t system_boot(const struct clock *c)
+{
+	return system_us(CLOCK_BOOTTIME);
+}
+
+const struct clock clock_system = {
+	.mono_us = system_mono, .wall_us = system_wall, .boot_us = system_boot};
 
 int64_t clock_mono_us(const struct clock *c)
 {
@@ -37,7 +43,12 @@ int64_t clock_mono_us(const struct clock *c)
 
 int64_t clock_wall_us(const struct clock *c)
 {
-	return c->wall_us != NULL ? c->wall_us(c) : c->fixed_us;
+	return c->wall_us != NULL ? c->wall_us(c) : c->fixed_us + c->stepped_us;
+}
+
+int64_t clock_boot_us(const struct clock *c)
+{
+	return c->boot_us != NULL ? c->boot_us(c) : c->fixed_us;
 }
 
 struct date {

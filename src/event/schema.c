@@ -64,6 +64,10 @@ static const char *const migrations[] = {
 	"  WHERE session_id IS NOT NULL AND decision IS NOT NULL;"
 	"CREATE INDEX events_type ON events(type);"
 	"CREATE INDEX events_decision ON events(decision) WHERE decision IS NOT NULL;",
+
+	/* By CLOCK_BOOTTIME, for time-outs: the wall clock may be stepped. */
+	"ALTER TABLE sessions ADD COLUMN created_boot_us INTEGER;"
+	"ALTER TABLE sessions ADD COLUMN active_boot_us INTEGER;",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 

@@ -302,7 +302,9 @@ static int prepare(struct session *s, const struct caller *who, const struct ses
 {
 	copy_wish(s, wish);
 	s->owner_uid = who->uid;
-	s->created_us = s->last_activity_us = sessions_now(s->ss);
+	session_is_active(s);
+	s->created_us = s->last_activity_us;
+	s->created_boot_us = s->active_boot_us;
 	s->workspace = mem_strdup(s->config.workspace);
 	s->policy_name = mem_strdup(s->config.policy);
 	s->cwd = mem_strdup(START_DIR);

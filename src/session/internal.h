@@ -105,6 +105,7 @@ struct session {
 	enum session_state state;
 	uint32_t owner_uid;
 	int64_t created_us, last_activity_us, ended_us;
+	int64_t created_boot_us, active_boot_us; /* the same by CLOCK_BOOTTIME, for time-outs */
 	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure NULL: none */
 	struct strv env;
 	struct session_wish config; /* as asked, narrowed */
@@ -246,6 +247,8 @@ struct sessions {
 	unsigned open_policies;
 	STAILQ_HEAD(, policies_waiter) policy_waiters;
 	uint32_t last_ticket;
+	/* The wall clock has been this much ahead of CLOCK_BOOTTIME, to a minute, since then. */
+	int64_t wall_ahead_us, steady_since_us;
 };
 
 /* sessions.c */
@@ -265,6 +268,10 @@ static inline int64_t sessions_now(const struct sessions *ss)
 {
 	return clock_wall_us(ss->deps.clock);
 }
+static inline int64_t sessions_boot(const struct sessions *ss)
+{
+	return clock_boot_us(ss->deps.clock);
+}
 
 /* session.c */
 const char *session_state_name(enum session_state state);
@@ -275,6 +282,7 @@ void session_unref(struct session *s);
 bool session_ended(const struct session *s);
 /* Changes the state, with its event; the row is the caller's to write. */
 void session_set_state(struct session *s, enum session_state to, const char *reason);
+void session_is_active(struct session *s); /* its idle time begins anew */
 /* Its warden is dead, and its group has counted so many OOM kills. If that is more than the warden
  * told of, it was one of them: that is the reason, and an event. */
 void session_out_of_memory(struct session *s, uint64_t oom_kills);
@@ -465,6 +473,9 @@ int rows_last_n(struct session *s, int64_t *out, struct err *err); /* 0: it has 
 /* reaper.c */
 void sessions_reap(struct sessions *ss); /* one round; the timer calls it */
 void sessions_sweep_output(struct sessions *ss);
+/* Whether the wall clock has agreed with CLOCK_BOOTTIME for the last hour: only then is anything
+ * forgotten by an age that the wall clock tells. */
+bool sessions_wall_is_steady(struct sessions *ss);
 void reaper_start(struct sessions *ss);
 void reaper_again(struct sessions *ss); /* the interval has changed */
 void reaper_stop(struct sessions *ss);

@@ -371,7 +371,7 @@ static void record(struct session *s, struct patch *p)
 	for (size_t i = 0; i < p->capped.n; i++)
 		strv_add_new(&s->capped, p->capped.v[i]);
 	*done = (struct patched){session_ref(s), p};
-	s->last_activity_us = sessions_now(s->ss);
+	session_is_active(s);
 	memcpy(s->request_id, p->request_id, sizeof(s->request_id));
 	session_event(s, EVENT_session_updated, NULL);
 	s->request_id[0] = '\0';

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What time ends: sessions that are idle, too old or used up, and output that nobody may keep
  * longer. */
+#include "base/fdio.h"
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/rows.h"
 #include "terminal/stream.h"
 
 static bool idle(const struct session *s)
@@ -30,9 +31,9 @@ static const char *reason(const struct session *s, int64_t now)
 {
 	const struct session_wish *c = &s->config;
 
-	if (past(s->created_us, c->timeout_ms, now))
+	if (past(s->created_boot_us, c->timeout_ms, now))
 		return "its timeout has passed";
-	if (past(s->last_activity_us, c->idle_timeout_ms, now) && idle(s))
+	if (past(s->active_boot_us, c->idle_timeout_ms, now) && idle(s))
 		return "it was idle for its idle_timeout";
 	if (used_up(s->totals.command_count, c->max_commands) && idle(s))
 		return "it has had its max_commands";
@@ -41,7 +42,7 @@ static const char *reason(const struct session *s, int64_t now)
 
 void sessions_reap(struct sessions *ss)
 {
-	const int64_t now = sessions_now(ss);
+	const int64_t now = sessions_boot(ss);
 	struct session *s;
 
 	TAILQ_FOREACH (s, &ss->all, all) {
@@ -57,6 +58,71 @@ void sessions_reap(struct sessions *ss)
 		session_begin_stop(s, why, "");
 	}
 }
+
+/* ---- the wall clock ---- */
+
+#define STEADY_US (INT64_C(3600) * 1000000)
+#define AGREES_US (INT64_C(60) * 1000000)
+#define AGE_ANY (INT64_MAX / 1000) /* no file is older */
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+/* Whether what an earlier API process saw is of this boot. */
+static bool is_this_boot(const char *text, size_t len)
+{
+	cleanup_buf struct buf id = {0};
+
+	return fdio_load_path(BOOT_ID, 64, &id, NULL) == 0 && id.len > len &&
+	       strncmp(id.data, text, len) == 0;
+}
+
+static void load_steadiness(struct sessions *ss)
+{
+	struct row r = row_read(ss, "SELECT value FROM meta WHERE key='wall_clock'");
+	const int64_t now = sessions_boot(ss);
+	long long ahead, since;
+	int used = 0;
+
+	ss->wall_ahead_us = INT64_MAX / 2; /* not known */
+	if (row_next(&r, NULL) > 0) {
+		const char *text = get_text(&r);
+
+		if (text != NULL && sscanf(text, "%*s%n %lld %lld", &used, &ahead, &since) == 2 &&
+		    is_this_boot(text, (size_t)used) && since <= now) {
+			ss->wall_ahead_us = ahead;
+			ss->steady_since_us = since;
+		}
+	}
+	sqlite3_reset(r.stmt);
+}
+
+static void save_steadiness(struct sessions *ss)
+{
+	cleanup_buf struct buf id = {0};
+	cleanup_free char *text = NULL;
+	struct row r;
+
+	if (fdio_load_path(BOOT_ID, 64, &id, NULL) < 0)
+		return;
+	text = mem_printf("%.*s %lld %lld", (int)strcspn(id.data, "\n"), id.data,
+			  (long long)ss->wall_ahead_us, (long long)ss->steady_since_us);
+	r = row_write(ss, "INSERT OR REPLACE INTO meta(key, value) VALUES('wall_clock', ?)");
+	put_text(&r, text);
+	row_run(&r);
+}
+
+bool sessions_wall_is_steady(struct sessions *ss)
+{
+	const int64_t now = sessions_boot(ss), ahead = sessions_now(ss) - now;
+
+	if (ahead > ss->wall_ahead_us + AGREES_US || ahead < ss->wall_ahead_us - AGREES_US) {
+		ss->wall_ahead_us = ahead;
+		ss->steady_since_us = now;
+		save_steadiness(ss);
+	}
+	return now - ss->steady_since_us >= STEADY_US;
+}
+
+/* ---- output ---- */
 
 static bool has_name(const struct output_file file[3], const char *name)
 {
@@ -81,7 +147,8 @@ void sessions_sweep_output(struct sessions *ss)
 {
 	const struct config *config = ss->deps.config;
 
-	stream_sweep(ss->deps.output_dir, (uint64_t)config->output_quota, config->output_max_age_ms,
+	stream_sweep(ss->deps.output_dir, (uint64_t)config->output_quota,
+		     sessions_wall_is_steady(ss) ? config->output_max_age_ms : AGE_ANY,
 		     sessions_now(ss), keep, ss);
 }
 
@@ -96,6 +163,8 @@ static void round_of(void *arg)
 
 void reaper_start(struct sessions *ss)
 {
+	load_steadiness(ss);
+	sessions_wall_is_steady(ss);
 	ss->reaper = watch_timer(ss->deps.base, round_of, ss);
 	watch_after(ss->reaper, ss->deps.config->cleanup_interval_ms);
 }

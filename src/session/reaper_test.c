@@ -3,6 +3,7 @@
 #include <sys/time.h>
 
 #define MS INT64_C(1000)
+#define HOUR (3600 * 1000 * MS)
 
 static void reap(struct kit *k)
 {
@@ -35,6 +36,24 @@ static void ses_5_a_session_ends_at_its_timeout(void **state)
 	assert_ends(k, f, "its timeout has passed");
 	reap(k); /* once */
 	kit_recv_nothing(&f->link);
+}
+
+/* SES-5: the wall clock may be stepped to any time; time-outs do not see it. */
+static void ses_5_a_step_of_the_wall_clock_ends_nothing(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	static const int64_t hours[] = {1000, -1000, 0, -1000};
+
+	for (size_t i = 0; i < ARRAY_LEN(hours); i++) {
+		k->clock.stepped_us = hours[i] * 3600 * 1000 * MS;
+		k->clock.fixed_us += MS;
+		reap(k);
+		assert_string_equal(kit_state(k, "s1"), "ready");
+	}
+	k->clock.fixed_us += k->config.default_idle_timeout_ms * MS;
+	reap(k);
+	assert_ends(k, f, "it was idle for its idle_timeout");
 }
 
 static void ses_5_idle_counts_from_the_last_activity(void **state)
@@ -130,6 +149,7 @@ static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
 	assert_int_equal(fdio_write_all(f->out[0], "new", 3), 0);
 	assert_int_equal(futimes(f->out[0], then), 0);
 	assert_int_equal(futimes(f->out[1], then), 0);
+	k->clock.fixed_us += HOUR;
 	sessions_sweep_output(k->ss);
 	assert_int_equal(command_get(k->ss, &k->who, NULL, a.id, &c, NULL), 0);
 	assert_int_equal(command_follow(c, 1, 0, 100, &out, &next, &err), -E_NOT_FOUND);
@@ -140,17 +160,61 @@ static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
 	kit_seen_done(&a);
 }
 
+static bool has_output(struct kit *k, const char *id)
+{
+	cleanup_buf struct buf out = {0};
+	struct command *c;
+
+	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
+	return command_output(c, 1, 0, 100, NULL, &out, NULL) == 0;
+}
+
+/* EXE-3: by its age output is removed only when the wall clock has agreed with CLOCK_BOOTTIME, to a
+ * minute, for an hour; the next API process goes on counting. */
+static void exe_3_output_stays_while_the_wall_clock_cannot_be_believed(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	const struct timeval then[2] = {{1000, 0}, {1000, 0}};
+	struct seen_by o = {0};
+
+	kit_submit(k, "s1", &wish, &o);
+	fake_run(k, f, 0, "old");
+	assert_int_equal(futimes(f->out[0], then), 0);
+	assert_false(sessions_wall_is_steady(k->ss));
+	k->clock.fixed_us += HOUR - 1;
+	sessions_sweep_output(k->ss);
+	assert_true(has_output(k, o.id));
+	k->clock.stepped_us = 61 * 1000 * MS;
+	sessions_sweep_output(k->ss);
+	k->clock.fixed_us += HOUR - 1;
+	k->clock.stepped_us += 59 * 1000 * MS;
+	sessions_sweep_output(k->ss);
+	assert_true(has_output(k, o.id));
+	kit_close_sessions(k);
+	kit_open_sessions(k);
+	assert_false(sessions_wall_is_steady(k->ss));
+	k->clock.fixed_us++;
+	assert_true(sessions_wall_is_steady(k->ss));
+	sessions_sweep_output(k->ss);
+	assert_false(has_output(k, o.id));
+	kit_seen_done(&o);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ses_5_a_session_ends_at_its_timeout),
+		TEST(ses_5_a_step_of_the_wall_clock_ends_nothing),
 		TEST(ses_5_idle_counts_from_the_last_activity),
 		TEST(ses_5_a_running_command_is_activity),
 		TEST(ses_5_the_last_command_may_finish),
 		TEST(ses_5_the_reaper_comes_by_itself),
 		TEST(exe_3_old_output_is_swept_but_not_a_running_commands),
+		TEST(exe_3_output_stays_while_the_wall_clock_cannot_be_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

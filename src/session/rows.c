@@ -62,8 +62,9 @@ void rows_session_insert(struct session *s)
 	struct row r =
 		row_write(s->ss, "INSERT INTO sessions(id, agent_id, owner_uid, state, created_us,"
 				 " last_activity_us, workspace, policy_name, cwd, env, config,"
+				 " created_boot_us, active_boot_us,"
 				 " command_count, file_ops, net_ops, bytes_read, bytes_written)"
-				 " VALUES(?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0)");
+				 " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0)");
 	cleanup_free char *env = env_text(&s->env), *config = config_text(&s->config);
 
 	put_text(&r, s->id);
@@ -77,6 +78,8 @@ void rows_session_insert(struct session *s)
 	put_text(&r, s->cwd);
 	put_text(&r, env);
 	put_text(&r, config);
+	put_int(&r, s->created_boot_us);
+	put_int(&r, s->active_boot_us);
 	row_run(&r);
 }
 
@@ -100,11 +103,13 @@ void rows_session_save(struct session *s)
 	struct row r;
 
 	store_take_back(s->ss->deps.store, s->save_number);
-	r = row_write(s->ss, "UPDATE sessions SET state=?, last_activity_us=?, ended_us=?, cwd=?,"
+	r = row_write(s->ss, "UPDATE sessions SET state=?, last_activity_us=?, active_boot_us=?,"
+			     " ended_us=?, cwd=?,"
 			     " failure=?, command_count=?, file_ops=?, net_ops=?, bytes_read=?,"
 			     " bytes_written=? WHERE id=?");
 	put_text(&r, session_state_name(state));
 	put_int(&r, s->last_activity_us);
+	put_int(&r, s->active_boot_us);
 	put_int(&r, s->ended_us);
 	put_text(&r, s->cwd);
 	put_text(&r, s->failure);
@@ -161,7 +166,7 @@ void rows_session_delete(struct session *s)
 	"rowid, id, agent_id, owner_uid, state, created_us, last_activity_us, ended_us, "          \
 	"workspace,"                                                                               \
 	" policy_name, policy_version, cwd, env, config, walls, failure, command_count, file_ops," \
-	" net_ops, bytes_read, bytes_written, capped"
+	" net_ops, bytes_read, bytes_written, capped, created_boot_us, active_boot_us"
 
 static void split(const char *text, struct strv *list)
 {
@@ -241,6 +246,14 @@ static struct session *read_session(struct sessions *ss, struct row *r, int64_t 
 	capped = get_text(r);
 	if (capped != NULL)
 		split(capped, &s->capped);
+	s->created_boot_us = get_int(r);
+	s->active_boot_us = get_int(r);
+	if (s->created_boot_us == 0) { /* a row of an earlier version */
+		const int64_t ahead = sessions_now(ss) - sessions_boot(ss);
+
+		s->created_boot_us = s->created_us - ahead;
+		s->active_boot_us = s->last_activity_us - ahead;
+	}
 	s->saved_totals = s->totals;
 	return s;
 }

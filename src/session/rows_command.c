@@ -252,7 +252,8 @@ int rows_command_by_key(struct session *s, const char *key, struct command **out
 	if (rc < 0)
 		return rc;
 	ensure(c != NULL);
-	if (!command_is_over(c) || sessions_now(s->ss) - c->created_us < age_us) {
+	if (!command_is_over(c) || sessions_now(s->ss) - c->created_us < age_us ||
+	    !sessions_wall_is_steady(s->ss)) {
 		*out = c;
 		return 0;
 	}

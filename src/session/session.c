@@ -225,6 +225,12 @@ static void end_saved(void *arg)
 	sessions_check_stopped(ss);
 }
 
+void session_is_active(struct session *s)
+{
+	s->last_activity_us = sessions_now(s->ss);
+	s->active_boot_us = sessions_boot(s->ss);
+}
+
 static void save_end(struct session *s)
 {
 	const char *reason = s->failure != NULL ? s->failure : s->end_reason;

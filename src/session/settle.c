@@ -221,7 +221,7 @@ void command_end(struct command *c, enum command_state state, const struct err *
 			      state == COMMAND_FINISHED ? EVENT_command_finished
 							: EVENT_command_killed,
 			      why->message);
-	s->last_activity_us = c->finished_us;
+	session_is_active(s);
 	vacate(c);
 	save(c);
 	command_unref(c);
@@ -376,7 +376,7 @@ void command_on_result(struct session *s, struct warden_result *m)
 	}
 	take_result(c, m);
 	take_shell_state(s, m, env_changed);
-	s->last_activity_us = sessions_now(s->ss);
+	session_is_active(s);
 	vacate(c);
 	save(c);
 	command_unref(c);

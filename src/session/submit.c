@@ -211,7 +211,7 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 		c->told_read[1] = c->told_read[2] = 0;
 	s->next_n++;
 	s->totals.command_count++;
-	s->last_activity_us = c->created_us;
+	session_is_active(s);
 	command_list_add(c);
 	command_add_observer(c, obs);
 	command_event(c, EVENT_command_queued, NULL);

@@ -766,8 +766,19 @@ def test_cfg_1_output_quota(new_server):
     assert s.get(f"{session.path}/output/{ids[2]}").status == 200
 
 
+def believe_the_clock(server):
+    """As if the API process had seen the wall clock agree with CLOCK_BOOTTIME for two hours."""
+    server.stop()
+    boot_us = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+    text = f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {time.time_ns() // 1000 - boot_us} {boot_us - 7200_000_000}"
+    with contextlib.closing(sqlite3.connect(server.state / "agentsh.db")) as db, db:
+        db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('wall_clock', ?)", [text])
+    return server.start()
+
+
 def test_cfg_1_output_max_age(new_server):
     s = new_server(config={"output": {"max_age": "1s"}, "sessions": {"cleanup_interval": "200ms"}})
+    believe_the_clock(s)
     session = s.session()
     cid = session.exec("echo", "old")["command_id"]
     assert session.output(cid)["data"] == "old\n"
@@ -776,6 +787,7 @@ def test_cfg_1_output_max_age(new_server):
 
 def test_cfg_1_commands_idempotency_age(new_server):
     s = new_server(config={"commands": {"idempotency_age": "1s"}, "sessions": {"cleanup_interval": "200ms"}})
+    believe_the_clock(s)
     session = s.session()
     body = {"script": "echo x >> runs"}
     first = s.post(f"{session.path}/exec", body, headers={"Idempotency-Key": "k"}).json["command_id"]
