@@ -454,6 +454,7 @@ static void ses_8_it_is_carried_out_before_the_tables_change(void **state)
 		"  command_id TEXT, agent_id TEXT, decision TEXT, path TEXT, domain TEXT,"
 		"  body TEXT NOT NULL, hash BLOB NOT NULL);"
 		"CREATE UNIQUE INDEX events_ring ON events(ring, pos) WHERE ring IS NOT NULL;"
+		"CREATE TABLE sessions(id TEXT PRIMARY KEY);"
 		"CREATE TABLE commands(agent_id TEXT, id TEXT, PRIMARY KEY(agent_id, id));"
 		"CREATE TABLE meta(key TEXT PRIMARY KEY, value);"
 		"PRAGMA user_version=2";

@@ -244,15 +244,15 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 
 	store_close(w->store);
 	w->store = NULL;
-	set_version(w, 5);
+	set_version(w, 6);
 	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(
-		strstr(err.message, "has version 5, this program knows 4; install the newer"));
+		strstr(err.message, "has version 6, this program knows 5; install the newer"));
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "install the newer"));
 	set_version(w, 2);
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
-	assert_non_null(strstr(err.message, "has version 2, this program needs 4; start the"));
+	assert_non_null(strstr(err.message, "has version 2, this program needs 5; start the"));
 	set_version(w, -1);
 	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "has version -1: it is damaged or not ours; move it"));
@@ -289,7 +289,8 @@ static void ses_8_the_tables_have_the_agreed_columns(void **state)
 			   "domain,body,hash"},
 		{"sessions", "id,agent_id,owner_uid,state,created_us,last_activity_us,ended_us,"
 			     "workspace,policy_name,policy_version,cwd,env,config,walls,failure,"
-			     "command_count,file_ops,net_ops,bytes_read,bytes_written,capped"},
+			     "command_count,file_ops,net_ops,bytes_read,bytes_written,capped,"
+			     "created_boot_us,active_boot_us"},
 		{"policies", "version,name,snapshot"},
 		{"commands",
 		 "agent_id,id,session_id,state,idempotency_key,body_hash,request,result,created_us,"
@@ -378,7 +379,7 @@ static void exe_4_an_idempotency_key_is_unique_per_agent(void **state)
 }
 
 /* What the steps touch of version 2: rings are known by their events and an index. */
-static void cfg_1_version_2_becomes_4_and_its_rings_go_on(void **state)
+static void cfg_1_version_2_becomes_5_and_its_rings_go_on(void **state)
 {
 	static const char old[] =
 		"CREATE TABLE events(seq INTEGER PRIMARY KEY, ring TEXT, pos INTEGER,"
@@ -386,6 +387,7 @@ static void cfg_1_version_2_becomes_4_and_its_rings_go_on(void **state)
 		"  command_id TEXT, agent_id TEXT, decision TEXT, path TEXT, domain TEXT,"
 		"  body TEXT NOT NULL, hash BLOB NOT NULL);"
 		"CREATE UNIQUE INDEX events_ring ON events(ring, pos) WHERE ring IS NOT NULL;"
+		"CREATE TABLE sessions(id TEXT PRIMARY KEY);"
 		"CREATE TABLE commands(agent_id TEXT, id TEXT, PRIMARY KEY(agent_id, id));"
 		"CREATE TABLE meta(key TEXT PRIMARY KEY, value);"
 		"INSERT INTO events(ring, pos, time_us, type, body, hash) VALUES"
@@ -402,7 +404,7 @@ static void cfg_1_version_2_becomes_4_and_its_rings_go_on(void **state)
 	assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 	open_store(w);
-	assert_int_equal(outside(w, "PRAGMA user_version"), 4);
+	assert_int_equal(outside(w, "PRAGMA user_version"), 5);
 	assert_int_equal(outside(w, "SELECT count(*) FROM sqlite_master WHERE name='events_ring'"),
 			 0);
 	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
@@ -456,7 +458,7 @@ int main(void)
 		TEST(ses_8_closing_commits_and_leaves_one_private_file),
 		TEST(evt_4_a_store_is_read_offline_beside_the_server_and_without_it),
 		TEST(cfg_1_what_cannot_be_opened_is_named_with_a_remedy),
-		TEST(cfg_1_version_2_becomes_4_and_its_rings_go_on),
+		TEST(cfg_1_version_2_becomes_5_and_its_rings_go_on),
 		TEST(ses_8_the_tables_have_the_agreed_columns),
 		TEST(evt_3_a_row_has_what_filters_need_beside_the_body),
 		TEST(exe_4_an_idempotency_key_is_unique_per_agent),

@@ -56,7 +56,7 @@ static void ses_8_tables_cover_their_structs(void **state)
 static void sbx_6_a_malformed_payload_does_not_unpack(void **state)
 {
 	static const uint8_t cut[] = {9, 0, 0, 0, 'x'};
-	static const uint8_t newer[] = {1, 0, 0, 0, 'x', 1, 2, 3};
+	static const uint8_t newer[] = {1, 0, 0, 0, 'x', 7, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3};
 	struct link_msg m = {.type = MSG_warden_end, .data = cut, .len = sizeof(cut)};
 	struct warden_end end;
 	struct err err = {0};
@@ -69,6 +69,7 @@ static void sbx_6_a_malformed_payload_does_not_unpack(void **state)
 	m.len = sizeof(newer);
 	assert_int_equal(link_unpack(&m, &end, &err), 0);
 	assert_string_equal(end.reason, "x");
+	assert_int_equal(end.grace_ms, 7);
 	msg_done(MSG_warden_end, &end);
 	m.len = 0;
 	assert_int_equal(link_unpack(&m, &end, &err), 0);

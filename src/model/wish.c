@@ -425,6 +425,13 @@ int exec_wish_read(const json_t *obj, struct exec_wish *out, struct err *err)
 
 	if (err == NULL)
 		err = &own;
+	if (json_string_length(json_object_get(obj, "script")) > WISH_SCRIPT_MAX) {
+		err_detail(err, "script",
+			   "has more than %d bytes; write it to a file and execute that, or give "
+			   "it to a shell as stdin",
+			   WISH_SCRIPT_MAX);
+		return err_from_details(err, NULL);
+	}
 	r = json_read(obj, exec_wish_fields, &f, err);
 	if (r == 0) {
 		check_exec(&f, err);

@@ -364,16 +364,35 @@ static void committed(void *arg)
 	session_unref(s);
 }
 
+/* "working_dir, environment.COLOUR, timeout": what was asked for and not capped. */
+static void format_changes(const struct patch *p, struct buf *out)
+{
+	const struct session_wish *w = &p->wish;
+
+	if (w->working_dir != NULL)
+		buf_adds(out, "working_dir");
+	for (size_t i = 0; i < w->environment.n; i++)
+		buf_addf(out, "%senvironment.%.*s", out->len > 0 ? ", " : "",
+			 (int)strcspn(w->environment.v[i], "="), w->environment.v[i]);
+	for (size_t i = 0; i < w->unset.n; i++)
+		buf_addf(out, "%senvironment.%s", out->len > 0 ? ", " : "", w->unset.v[i]);
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		if (*value(w, &limits[i]) != 0)
+			buf_addf(out, "%s%s", out->len > 0 ? ", " : "", limits[i].field);
+}
+
 static void record(struct session *s, struct patch *p)
 {
 	struct patched *done = mem_new(struct patched);
+	cleanup_buf struct buf changes = {0};
 
 	for (size_t i = 0; i < p->capped.n; i++)
 		strv_add_new(&s->capped, p->capped.v[i]);
 	*done = (struct patched){session_ref(s), p};
 	session_is_active(s);
 	memcpy(s->request_id, p->request_id, sizeof(s->request_id));
-	session_event(s, EVENT_session_updated, NULL);
+	format_changes(p, &changes);
+	session_event(s, EVENT_session_updated, changes.data);
 	s->request_id[0] = '\0';
 	session_take_walls(s, &(struct strv){0});
 	rows_session_save(s);

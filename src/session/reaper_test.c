@@ -166,7 +166,7 @@ static bool has_output(struct kit *k, const char *id)
 	struct command *c;
 
 	assert_int_equal(command_get(k->ss, &k->who, NULL, id, &c, NULL), 0);
-	return command_output(c, 1, 0, 100, NULL, &out, NULL) == 0;
+	return command_output(c, 1, 0, 100, &JW(&out), NULL) == 0;
 }
 
 /* EXE-3: by its age output is removed only when the wall clock has agreed with CLOCK_BOOTTIME, to a

@@ -202,6 +202,22 @@ static void take_directory(struct run *r, const char *cwd)
 	m->cwd = mem_strdup(cwd);
 }
 
+static const char state_refused[] =
+	"the working directory and the variables that the script leaves were not taken over: they "
+	"could not be read or are too large";
+static const char state_missing[] =
+	"the working directory and the variables that the script leaves were not taken over: no "
+	"process could be started at its end (ulimit -u or -n in the script?), which may also have "
+	"changed its exit code; or its EXIT trap was replaced";
+
+/* A script with a syntax error in its first line ends with 2 before anything of it, or of ours,
+ * runs.
+ */
+static bool unreadable(const struct run *r, const struct warden_result *m)
+{
+	return m->exit_code == 2 && strstr(r->ask.script, "ulimit") == NULL;
+}
+
 /* The old state stands after a kill, after `exec`, and when the capture was not ours. */
 static void take_state(struct run *r, struct warden_result *m)
 {
@@ -214,6 +230,8 @@ static void take_state(struct run *r, struct warden_result *m)
 	if (r->why != WHY_ITSELF || m->signal != 0 || !c->taken) {
 		m->capture = c->note[0] != '\0' ? mem_printf("refused: %s", c->note)
 						: mem_strdup("none");
+		if (r->why == WHY_ITSELF && m->signal == 0 && !r->replaced && !unreadable(r, m))
+			strv_add(&m->warnings, c->note[0] != '\0' ? state_refused : state_missing);
 		return;
 	}
 	strv_copy(&before, &r->w->memory.env);

@@ -124,6 +124,7 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *warden)
 	const pid_t parent = proc_ppid(pid);
 	struct run *r;
 
+	warden_take_execs(w); /* what was executed before comes before */
 	TAILQ_FOREACH (r, &w->runs, next) {
 		if (r->ask.script == NULL)
 			continue;

@@ -64,6 +64,7 @@ struct run {
 	struct captured captured;
 	bool recorded; /* its start is in the journal */
 	bool orphaned; /* its leader is dead, and all that it led */
+	bool replaced; /* its first process has executed another program */
 	bool began, exited, empty;
 	struct leader_exit end;
 	struct strv background;

@@ -101,6 +101,7 @@ static const char bash_lib[] =
 	"declare -ft trap __agentsh_list __agentsh_set";
 
 static const char sh_first[] = "unset __agentsh; " BASIS_1;
+static const char sh_plain[] = BASIS_2 "trap -- \"$__agentsh_0\" EXIT; ";
 static const char sh_second[] = BASIS_2
 	"__agentsh_1='" ENDS_WITH_HANDLER "'; "
 
@@ -180,6 +181,18 @@ static void add_bash(const struct shell_ask *ask, struct strv *argv, struct strv
 	strv_add(argv, text);
 }
 
+/* Without a word of traps the script needs no alias, which only an eval of it would see; messages
+ * of dash would begin with "eval:". */
+static void add_plain_sh(const struct shell_ask *ask, struct strv *argv, struct strv *env)
+{
+	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u", sh_first, ask->capture,
+					     sh_plain, ask->last_exit);
+	cleanup_free char *text = mem_printf("eval \"$__agentsh\";%s", ask->script);
+
+	strv_env_set(env, "__agentsh", ours);
+	strv_add(argv, text);
+}
+
 static void add_sh(const struct shell_ask *ask, struct strv *argv, struct strv *env)
 {
 	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u;$__agentsh_s\"", sh_first,
@@ -214,6 +227,8 @@ void shell_argv(const struct shell_ask *asked, struct strv *argv, struct strv *e
 	strv_add(argv, "-c");
 	if (strcmp(name, "bash") == 0)
 		add_bash(&ask, argv, env);
+	else if (strstr(ask.script, "trap") == NULL)
+		add_plain_sh(&ask, argv, env);
 	else
 		add_sh(&ask, argv, env);
 }

@@ -241,9 +241,9 @@ static const struct row for_bash[] = {
 };
 
 static const struct row for_dash[] = {
-	{"echo 'open", PLAIN, OTHER_WORDS},
-	{"if then", PLAIN, OTHER_WORDS},
-	{"true\nnosuch\necho a", PLAIN, OTHER_WORDS},
+	{"echo 'open", "", SAME},
+	{"if then", "", SAME},
+	{"true\nnosuch\necho a", PLAIN, SAME},
 	{"kill -TERM $$", "", SAME},
 	{"trap -p; echo no", PLAIN, SAME},
 	{"alias x='echo y'\nx", PLAIN, SAME},
@@ -277,7 +277,7 @@ static void sta_3_line_numbers_are_the_scripts(void **state)
 	static const struct {
 		const char *shell, *message;
 	} rows[] = {{"/bin/bash", "bash: line 3: nosuch: command not found\n"},
-		    {"/bin/dash", "dash: 3: eval: nosuch: not found\n"}};
+		    {"/bin/dash", "dash: 3: nosuch: not found\n"}};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct seen s = {0};

@@ -228,6 +228,11 @@ static void on_exec(const struct event *told, void *arg)
 	/* Its leader may say later that it runs. */
 	if (r != NULL && r->phase == RUN_STARTING)
 		run_began(r);
+	/* After `exec` the shell's old state stands, also if its helper was called before. */
+	if (r != NULL && e.pid == (uint32_t)r->pid && strcmp(e.decision, "deny") != 0) {
+		r->replaced = true;
+		captured_done(&r->captured);
+	}
 	e.session_id = (char *)w->args->session_id;
 	e.agent_id = w->settings.agent_id;
 	e.request_id = r != NULL ? r->ask.request_id : NULL;

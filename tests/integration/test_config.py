@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import time
@@ -363,38 +364,6 @@ def test_cfg_1_sessions_cleanup_interval(new_server):
     s = new_server(config={"sessions": {"cleanup_interval": "100ms"}})
     idle = s.session(idle_timeout="200ms")
     harness.wait_for(lambda: idle.get()["state"] == "stopped", "the idle session ends")
-
-
-def run_until_ready(session, script):
-    """Starts a script that makes a file named ready."""
-    session.exec(script=script, detach=True, status=202)
-    harness.wait_for((session.workspace / "ready").exists, "it is ready")
-
-
-def test_cfg_1_sessions_stop_grace(new_server):
-    """TERM, a grace, KILL: also for what the first process leaves behind, and for all sessions at once."""
-    s = new_server(config={"sessions": {"stop_grace": "3s"}})
-    polite, parent, kept = s.session(), s.session(), s.session(background="keep")
-    run_until_ready(polite, "trap 'echo saved > saved; exit' TERM; touch ready; while :; do sleep 0.05; done")
-    late = """$SIG{TERM} = sub { select(undef, undef, undef, 0.3); open(F, ">saved"); exit }; """
-    slow = f"perl -e '{late} open(F, \">ready\"); sleep 1000'"
-    run_until_ready(parent, f"{slow}; true")
-    run_until_ready(kept, f"({slow}) > /dev/null 2>&1 & while [ ! -e ready ]; do sleep 0.01; done")
-    s.stop()
-    assert all((x.workspace / "saved").exists() for x in (polite, parent, kept))
-
-
-def test_ses_8_what_ignores_term_is_killed(new_server):
-    s = new_server(config={"sessions": {"stop_grace": "200ms"}})
-    stubborn = s.session()
-    command = "trap '' TERM; touch ready; while :; do sleep 0.05; done"
-    run_until_ready(stubborn, command)
-    cid = stubborn.get()["queue"]["running"]
-    s.stop()
-    s.start()
-    record = s.get(f"/api/v1/commands/{cid}").json
-    assert (record["state"], record["signal"]) == ("killed", "KILL")
-    assert "the session ended" in record["error"]["message"]
 
 
 def test_cfg_1_sessions_orphan_timeout(new_server):

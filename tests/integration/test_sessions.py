@@ -135,7 +135,8 @@ def test_ses_1_patch_environment_and_cwd(server, session):
     assert a.status == 200, a.body
     assert a.json["working_dir"] == "/tmp" and a.json["environment"]["COLOUR"] == "blue"
     assert session.out('echo "$COLOUR $PWD"') == "blue /tmp\n"
-    assert any(e["type"] == "session_updated" for e in session.history())
+    (updated,) = session.history(type="session_updated")
+    assert updated["reason"] == "working_dir, environment.COLOUR"
     bad = server.call("PATCH", session.path, {"cwd": "/no/such/place"})
     assert bad.status == 400, bad.body
     assert session.get()["working_dir"] == "/tmp"
@@ -394,3 +395,35 @@ def test_ses_2_a_session_whose_init_has_just_died_has_ended(new_server):
                 assert (a.status, a.code) == (410, "E_SESSION_STOPPED"), a.body
         server.call("DELETE", s.path)
         harness.wait_for(lambda w=warden: not harness.alive(w), "the warden's end")
+
+
+def run_until_ready(session, script):
+    """Starts a script that makes a file named ready."""
+    session.exec(script=script, detach=True, status=202)
+    harness.wait_for((session.workspace / "ready").exists, "it is ready")
+
+
+def test_cfg_1_sessions_stop_grace(new_server):
+    """TERM, a grace, KILL: also for what the first process leaves behind, and for all sessions at once."""
+    s = new_server(config={"sessions": {"stop_grace": "3s"}})
+    polite, parent, kept = s.session(), s.session(), s.session(background="keep")
+    run_until_ready(polite, "trap 'echo saved > saved; exit' TERM; touch ready; while :; do sleep 0.05; done")
+    late = """$SIG{TERM} = sub { select(undef, undef, undef, 0.3); open(F, ">saved"); exit }; """
+    slow = f"perl -e '{late} open(F, \">ready\"); sleep 1000'"
+    run_until_ready(parent, f"{slow}; true")
+    run_until_ready(kept, f"({slow}) > /dev/null 2>&1 & while [ ! -e ready ]; do sleep 0.01; done")
+    s.stop()
+    assert all((x.workspace / "saved").exists() for x in (polite, parent, kept))
+
+
+def test_ses_8_what_ignores_term_is_killed(new_server):
+    s = new_server(config={"sessions": {"stop_grace": "200ms"}})
+    stubborn = s.session()
+    command = "trap '' TERM; touch ready; while :; do sleep 0.05; done"
+    run_until_ready(stubborn, command)
+    cid = stubborn.get()["queue"]["running"]
+    s.stop()
+    s.start()
+    record = s.get(f"/api/v1/commands/{cid}").json
+    assert (record["state"], record["signal"]) == ("killed", "KILL")
+    assert "the session ended" in record["error"]["message"]

@@ -307,3 +307,34 @@ def test_sta_1_a_refused_state_is_logged_and_counted(new_server):
     assert "a shell's state was refused" in server.log_text()
     assert "agentsh_captures_refused_total 1" in server.get("/metrics").body.decode()
     assert s.out("echo $KEPT") == "\n"
+
+
+def test_sta_1_a_state_that_cannot_be_taken_is_told(shell_session):
+    """Under ulimit -u 1 a shell cannot even start what takes its state, and ends with a code of its own."""
+    r = shell_session.exec(script='cd /tmp; case $BASH_VERSION in "") ulimit -p 1 ;; *) ulimit -u 1 ;; esac')
+    assert r["state"]["working_dir"] == "/workspace", r
+    assert any("not taken over" in w and "exit code" in w for w in r["result"]["warnings"]), r
+    r = shell_session.exec(script="cd /tmp; ulimit -n 4; (exit 7)")
+    assert r["result"]["exit_code"] == 7, r
+    assert (r["state"]["working_dir"] == "/tmp") != any("not taken over" in w for w in r["result"]["warnings"]), r
+    assert shell_session.exec("true")["result"]["warnings"] == []
+
+
+def test_sta_1_exec_leaves_the_state_as_it_was(shell_session):
+    r = shell_session.exec(script="cd /tmp; export A=1; /run/agentsh/bin/state; exec true")
+    assert (r["result"]["exit_code"], r["state"]["working_dir"], r["result"]["warnings"]) == (0, "/workspace", [])
+    assert shell_session.out("echo $A $PWD") == "/workspace\n"
+
+
+def test_exe_1_messages_of_the_shell_name_nothing_of_ours(shell_session):
+    for script in ("no-such-program", "echo x\nno-such-program", "cd /no/such", "echo ${X?is missing}", "if"):
+        r = shell_session.exec(script=script)["result"]
+        assert r["exit_code"] != 0 and r["stderr"] and "eval" not in r["stderr"], r
+
+
+def test_exe_1_a_script_that_is_too_long_is_told_the_way_out(new_server):
+    s = new_server().session()
+    text = "#" + "x" * 96 * 1024
+    a = s.exec(script=text, status=400)
+    assert "stdin" in a["error"]["details"][0]["problem"] and "file" in a["error"]["details"][0]["problem"], a
+    assert s.exec("sh", stdin=text + "\necho done")["result"]["stdout"] == "done\n"
