@@ -39,19 +39,18 @@ static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
 	return at;
 }
 
-/* libyaml says of a tab only that nothing can begin with it. The mark is behind or at it. */
+/* libyaml says of a tab only that no token can begin with it. */
 static bool at_tab(const struct reader *r, yaml_mark_t at)
 {
-	const char *line = r->text, *end = r->text + r->len;
+	size_t i = 0;
 
-	for (size_t i = 0; i < at.line && line < end; i++) {
-		const char *newline = memchr(line, '\n', (size_t)(end - line));
-
-		line = newline != NULL ? newline + 1 : end;
-	}
-	while (line < end && *line == ' ')
-		line++;
-	return line < end && *line == '\t';
+	for (size_t line = 0; i < r->len && line < at.line; i++)
+		line += r->text[i] == '\n';
+	for (size_t column = 0; i < r->len && column < at.column; column++)
+		do
+			i++;
+		while (i < r->len && ((unsigned char)r->text[i] & 0xc0) == 0x80);
+	return i < r->len && r->text[i] == '\t';
 }
 
 /* Replaces r->event by the next. */

@@ -305,7 +305,7 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 		r = json_parse(answer.data, answer.len, &doc, err);
 	if (r == 0)
 		buf_adds(name, json_string_value(json_object_get(doc, "id")));
-	if (r == 0 && id == NULL)
+	if (r == 0 && id == NULL && !cli->v.quiet)
 		tell_unenforced(doc);
 	json_decref(doc);
 	return r;

@@ -73,7 +73,9 @@ static const struct cli_option run_options[] = {
 	TEXT("--timeout", timeout, "DURATION",
 	     "e.g. 90s, 5m; at most the session's command_timeout"),
 	LIST("--env", env, "NAME=VALUE", "may be repeated"),
-	FLAG("--quiet", quiet, "no list of what policy refused inside the command"),
+	FLAG("--quiet", quiet,
+	     "no list of what policy refused inside the command, nor of rules that are not "
+	     "enforced"),
 	END,
 };
 static const struct cli_option output_options[] = {

@@ -534,8 +534,9 @@ def test_pol_7_run_says_which_rules_are_not_enforced(policies):
     assert net.startswith("agentsh: policy 'loose': network rules are not enforced here: no-web; ")
     record = s.session(policy="loose").record
     assert [f"agentsh: policy 'loose': {x}" for x in record["policy"]["unenforced"]] == [files, net]
-    r = s.cli("run", "--workspace", s.workspace(), "--policy", "observe", "--", "echo", "hello")
-    assert (r.returncode, r.stderr) == (0, b"")
+    for quiet in (["--quiet", "--policy", "loose"], ["--policy", "observe"]):
+        r = s.cli("run", "--workspace", s.workspace(), *quiet, "--", "echo", "hello")
+        assert (r.returncode, r.stdout, r.stderr) == (0, b"hello\n", b"")
 
 
 def test_pol_7_policies_are_listed(policies):
