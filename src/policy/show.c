@@ -133,8 +133,12 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	const uint32_t n = rules->rules.n;
 	/* without an interceptor nothing leaves a session: a mere default is no surprise */
 	const bool fallback = c == OP_FILE && !decision_permits((enum decision)rules->fallback);
+	/* nothing counts what it bounds */
+	const enum policy_limit limit =
+		c == OP_FILE ? POLICY_LIMIT_max_file_ops : POLICY_LIMIT_max_net_ops;
+	const bool limited = policy_limit(p, limit) >= 0;
 
-	if (remedy[c] == NULL || (n == 0 && !fallback))
+	if (remedy[c] == NULL || (n == 0 && !fallback && !limited))
 		return;
 	buf_addf(out, "%s rules are not enforced here: ", c == OP_FILE ? "file" : "network");
 	for (uint32_t i = 0; i < n && i < NAMES_SHOWN; i++)
@@ -145,6 +149,9 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	if (fallback)
 		buf_addf(out, "%sdefault: %s", n > 0 ? ", " : "",
 			 decision_name((enum decision)rules->fallback));
+	if (limited)
+		buf_addf(out, "%sresource_limits.%s", n > 0 || fallback ? ", " : "",
+			 policy_limit_name(limit));
 	buf_addf(out, "; %s", remedy[c]);
 }
 

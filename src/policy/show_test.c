@@ -161,6 +161,11 @@ static void pol_7_rules_that_are_not_enforced_are_named(void **state)
 		{HEAD "default: {files: allow}\n"
 		      "file_rules: [{name: a, paths: ['/a'], decision: deny}]\n",
 		 "file rules are not enforced here: a; ", NULL},
+		{HEAD "default: {files: allow}\n"
+		      "network_rules: [{name: n, ports: [1], decision: deny}]\n"
+		      "resource_limits: {max_file_ops: 1, max_net_ops: 1}\n",
+		 "file rules are not enforced here: resource_limits.max_file_ops; ",
+		 "network rules are not enforced here: n, resource_limits.max_net_ops; "},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -207,6 +207,8 @@ def test_ses_3_what_the_policy_has_is_given(shared):
     assert a.status == 201, a.body
     # what the policy itself sets stays, and is shown
     assert a.json["config"]["limits"] == {"max_commands": 50, "max_file_ops": 1000, "max_net_ops": 100}
+    said = " ".join(a.json["policy"]["unenforced"])
+    assert "resource_limits.max_file_ops" in said and "resource_limits.max_net_ops" in said
     assert a.json["environment"]["APP_X"] == "1"
     shared.call("DELETE", f"/api/v1/sessions/{a.json['id']}")
 
