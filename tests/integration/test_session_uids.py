@@ -138,7 +138,7 @@ def test_sbx_6_a_session_uid_gets_403_on_everything(users_server):
                 assert (r.stdout == "403") == (expect == "403"), (path, uid, more, r.stdout)
 
 
-def test_ses_9_after_a_restart_no_living_session_loses_its_uid(new_server):
+def test_ses_8_after_a_restart_no_living_session_loses_its_uid(new_server):
     s = new_server(config={"sandbox": {"session_uids": "1900200000-1900200003", "pool_size": 0}})
     old = [s.session(), s.session()]
     uids = {x.out("id -u") for x in old}
