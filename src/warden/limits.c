@@ -3,10 +3,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "warden/core.h"
+#include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 #define LASTING_US 20000 /* what is over before is not worth the reading */
+#define SCRATCH_MS 1000	 /* between two looks at the scratch space */
+#define SCRATCH_PLACE "tmp"
 
 #define COUNTER(name) offsetof(struct cgroup_counters, name)
 
@@ -27,9 +32,9 @@ static uint64_t value(const struct cgroup_counters *c, size_t offset)
 }
 
 /* Commands run one after the other; one that is kept in the background has been told of. */
-static const struct run *running(const struct warden *w)
+static struct run *running(const struct warden *w)
 {
-	const struct run *r;
+	struct run *r;
 
 	TAILQ_FOREACH (r, &w->runs, next)
 		if (r->phase == RUN_STARTING || r->phase == RUN_RUNNING || r->phase == RUN_ENDING)
@@ -47,7 +52,7 @@ static bool something_is_kept(const struct warden *w)
 	return false;
 }
 
-static void tell(struct warden *w, size_t row, uint64_t grown, uint64_t total)
+static void tell(struct warden *w, const struct event *what)
 {
 	const struct run *r = running(w);
 	const struct event e = {
@@ -58,30 +63,91 @@ static void tell(struct warden *w, size_t row, uint64_t grown, uint64_t total)
 		.command_id = r != NULL ? r->ask.command_id : NULL,
 		.agent_id = w->settings.agent_id,
 		.request_id = r != NULL ? r->ask.request_id : NULL,
-		.count = grown < UINT32_MAX ? (uint32_t)grown : UINT32_MAX,
-		.reason = event_lend(rows[row].reason),
-		.limit = event_lend(wall_name(rows[row].wall)),
-		.counter = event_lend(rows[row].name),
-		.value = total,
+		.count = what->count,
+		.reason = what->reason,
+		.limit = what->limit,
+		.counter = what->counter,
+		.value = what->value,
 	};
 
 	record_event(&w->record, &e, NULL, NULL);
 }
+
+/* ---- scratch space ---- */
+
+static bool nearly_none(uint64_t free_units, uint64_t all)
+{
+	return all > 0 && free_units < (all + 99) / 100;
+}
+
+/* One event for each command that saw it full. */
+static void look_at_scratch(struct warden *w)
+{
+	struct run *r = running(w);
+	struct event e = {.count = 1,
+			  .reason = event_lend("less than 1 % of the scratch space is free"),
+			  .limit = event_lend(wall_name(WALL_disk_limit)),
+			  .counter = event_lend("free_bytes")};
+	struct statfs fs;
+
+	if (r == NULL || r->scratch_full || w->limits.scratch_fd < 0 ||
+	    fstatfs(w->limits.scratch_fd, &fs) < 0 ||
+	    !(nearly_none((uint64_t)fs.f_bavail, (uint64_t)fs.f_blocks) ||
+	      nearly_none((uint64_t)fs.f_ffree, (uint64_t)fs.f_files)))
+		return;
+	r->scratch_full = true;
+	w->limits.scratch_mb = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize >> 20;
+	e.value = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	tell(w, &e);
+}
+
+static void on_tick(void *arg)
+{
+	struct warden *w = arg;
+
+	look_at_scratch(w);
+	if (running(w) != NULL)
+		watch_after_ms(w->limits.tick, SCRATCH_MS);
+}
+
+/* A session without namespaces uses directories of the machine, which have no limit of their own.
+ */
+void limits_watch_scratch(struct warden *w)
+{
+	cleanup_fd int fd =
+		openat(w->root_fd, SCRATCH_PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
+
+	if (w->bare != NULL || fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+		return;
+	w->limits.tick = watch_timer(w->loop, on_tick, w);
+	w->limits.scratch_fd = take_fd(fd);
+}
+
+/* ---- counters of the group ---- */
 
 void limits_look(struct warden *w)
 {
 	struct limits *l = &w->limits;
 	struct cgroup_counters now;
 
+	look_at_scratch(w);
 	if (l->controllers == 0)
 		return;
 	cgroup_files_read(&l->files, l->controllers, &now);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const uint64_t was = value(&l->seen, rows[i].offset);
 		const uint64_t is = value(&now, rows[i].offset);
+		const struct event e = {
+			.count = is - was < UINT32_MAX ? (uint32_t)(is - was) : UINT32_MAX,
+			.reason = event_lend(rows[i].reason),
+			.limit = event_lend(wall_name(rows[i].wall)),
+			.counter = event_lend(rows[i].name),
+			.value = is,
+		};
 
 		if (is > was)
-			tell(w, i, is - was, is);
+			tell(w, &e);
 	}
 	l->seen = now;
 	l->looked = true;
@@ -107,6 +173,12 @@ char *limits_met(const struct run *r)
 		return mem_printf("the session has reached its limit of processes, and %" PRIu64
 				  " fork%s failed",
 				  forks, forks == 1 ? "" : "s");
+	if (r->scratch_full && (!r->exited || r->end.status != 0))
+		return mem_printf("the session's scratch space (/tmp, /var/tmp, /dev/shm and home) "
+				  "is full: less than 1 %% of %" PRIu64
+				  " MB is free; remove files there, or ask for more "
+				  "(resource_limits.max_disk_mb)",
+				  r->w->limits.scratch_mb);
 	return NULL;
 }
 
@@ -126,6 +198,8 @@ void limits_begin(struct run *r)
 	const struct cgroup_files *f = &r->w->limits.files;
 	struct limits_use *u = &r->use;
 
+	if (r->w->limits.scratch_fd >= 0)
+		watch_after_ms(r->w->limits.tick, SCRATCH_MS);
 	if (f->n == 0 || u->begun || something_is_kept(r->w))
 		return;
 	u->begun = true;
@@ -276,5 +350,7 @@ void limits_close(struct warden *w)
 {
 	watch_free(w->limits.event);
 	watch_free(w->limits.notify);
+	watch_free(w->limits.tick);
+	mem_cleanup_fd(&w->limits.scratch_fd);
 	cgroup_files_close(&w->limits.files);
 }

@@ -59,6 +59,7 @@ struct run {
 	int64_t mono_us, wall_us;      /* start */
 	struct cgroup_counters before; /* at the start */
 	struct limits_use use;	       /* once it is seen not to be brief */
+	bool scratch_full;	       /* was seen while it ran */
 	struct output out[2];
 	struct input in;
 	struct captured captured;

@@ -368,6 +368,7 @@ static void on_ready(struct warden *w, struct link_msg *m)
 	} else if (capture_in_open(&captures, &w->captures, &err) < 0) {
 		warden_fail(w, "%s", err.message);
 	} else {
+		limits_watch_scratch(w);
 		w->ready = true;
 		warden_greet(w);
 	}
@@ -423,6 +424,7 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 	*w = (struct warden){.args = args,
 			     .clock = &clock_system,
 			     .root_fd = -1,
+			     .limits = {.scratch_fd = -1},
 			     .null_fd = -1,
 			     .execs_fd = -1,
 			     .loop = loop_new(turn, w)};

@@ -50,7 +50,8 @@ def test_sbx_4_scratch_files_cannot_take_all_memory(root_server):
     assert walls(s)["disk_limit"]["detail"].startswith("80 MB for /tmp"), walls(s)["disk_limit"]
     for place in ("/tmp", "/dev/shm", "~"):
         r = s.script(f"dd if=/dev/zero of={place}/x bs=1M count=200", timeout="30s")["result"]
-        assert r["exit_code"] == 1 and "No space left" in r["stderr"] and r["error"] is None, r
+        assert r["exit_code"] == 1 and "No space left" in r["stderr"], r
+        assert r["error"]["code"] == "E_RESOURCE_LIMIT" and "scratch space" in r["error"]["message"], r
         assert s.out(f"rm {place}/x; echo alive") == "alive\n"
     # with all of it in use, what needs too much is ended, and only that
     s.script("dd if=/dev/zero of=/tmp/x bs=1M count=200", timeout="30s")
@@ -215,6 +216,43 @@ def test_sbx_4_scratch_space_is_bounded(server):
     r = s.script("head -c 6000000 /dev/zero >/tmp/a && head -c 6000000 /dev/zero >~/b")["result"]
     assert r["exit_code"] != 0 and "No space left" in r["stderr"], r
     assert s.out("rm -f /tmp/a ~/b; head -c 6000000 /dev/zero >/tmp/a; wc -c </tmp/a").strip() == "6000000"
+    s.destroy()
+
+
+def test_sbx_4_full_scratch_space_is_told(server):
+    s = server.session(resource_limits={"max_disk_mb": 8})
+
+    def told(r):
+        return [e for e in s.history(type="resource_limit") if e["command_id"] == r["command_id"]]
+
+    r = s.script("head -c 6000000 /dev/zero >/tmp/a")
+    assert r["result"]["exit_code"] == 0 and r["result"]["error"] is None and not told(r)
+    r = s.script("cat /dev/zero >~/b")
+    error = r["result"]["error"]
+    assert r["result"]["exit_code"] == 1 and error["code"] == "E_RESOURCE_LIMIT", r
+    assert "scratch space" in error["message"] and "8 MB" in error["message"]
+    (event,) = told(r)
+    assert event["resource"]["limit"] == "disk_limit" and "less than 1 %" in event["reason"], event
+    r = s.script("true")  # full still, and no reason to fail
+    assert r["result"]["error"] is None and len(told(r)) == 1
+    r = s.script("rm ~/b; exit 3")
+    assert r["result"]["exit_code"] == 3 and r["result"]["error"] is None and not told(r)
+    s.destroy()
+
+
+def test_sbx_4_scratch_space_that_is_full_for_a_while_is_told(server):
+    s = server.session(resource_limits={"max_disk_mb": 8})
+    r = s.exec(
+        script="cat /dev/zero >/tmp/a; while [ ! -e seen ]; do sleep 0.1; done; rm /tmp/a; exit 4",
+        command_id=f"a-while-{s.id}",
+        detach=True,
+        status=202,
+    )
+    wait_for(lambda: s.history(type="resource_limit"), "the event comes while it runs")
+    (s.workspace / "seen").touch()
+    wait_for(lambda: s.get(f"/commands/{r['command_id']}")["state"] == "finished", "it ends")
+    error = s.get(f"/commands/{r['command_id']}")["error"]
+    assert error["code"] == "E_RESOURCE_LIMIT" and len(s.history(type="resource_limit")) == 1
     s.destroy()
 
 
