@@ -127,6 +127,18 @@ def test_evt_6_sse_live_and_resume(server, session):
     c.close()
 
 
+def test_evt_6_resume_gives_exactly_the_next_event(server):
+    """From every event of a session: what follows it, none twice and none missing."""
+    s = server.session()
+    s.script("true; false")
+    s.destroy()
+    seqs = [e["seq"] for e in s.history()]
+    assert len(seqs) > 5
+    for n in range(len(seqs) - 1):
+        a = server.get(f"{s.path}/events", headers={"Last-Event-ID": str(seqs[n])})  # ends with the last event
+        assert [seq for seq, _ in events_of(a.body.decode())] == seqs[n + 1 :], seqs[n]
+
+
 def test_evt_6_the_stream_ends_with_the_session(server):
     s = server.session()
     c = server.connect(timeout=20)
@@ -166,6 +178,20 @@ def test_evt_2_jsonl_rotates_and_reopens(new_server):
     harness.wait_for((server.state / "events.jsonl").exists, "the file is made again")
     s.exec("true")
     assert (server.state / "events.jsonl").read_text()
+
+
+def test_evt_2_rotation_keeps_as_many_files_as_it_says(new_server):
+    server = new_server(config={"events": {"jsonl": {"max_bytes": 4096, "keep": 3}}})
+    names = ["events.jsonl.3", "events.jsonl.2", "events.jsonl.1", "events.jsonl"]  # the oldest first
+    s = server.session()
+    for _ in range(30):
+        s.exec("true")
+    s.destroy()
+    assert sorted(f.name for f in server.state.glob("events.jsonl*")) == sorted(names)
+    lines = [json.loads(line) for name in names for line in (server.state / name).read_text().splitlines()]
+    seqs = [e["seq"] for e in lines]
+    assert seqs == list(range(seqs[0], seqs[0] + len(seqs))) and lines[-1] == s.history()[-1]
+    assert seqs[0] > 1  # so that some have gone
 
 
 def test_evt_2_the_chain_can_be_recomputed(server):
