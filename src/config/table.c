@@ -253,11 +253,13 @@ const struct config_row config_rows[] = {
 	 "Output that is kept in all; the oldest goes first.",
 	 "test_cfg_1_output_quota"},
 	{"output.max_age", CONFIG_DURATION, AT(output_max_age_ms), 1, YEARS, "168h", NULL,
-	 "How long the output of a finished command is kept.",
+	 "How long the output of a finished command is kept. It is deleted by age only when the wall "
+	 "clock has agreed with the time since boot for an hour.",
 	 "test_cfg_1_output_max_age"},
 
 	{"commands.idempotency_age", CONFIG_DURATION, AT(idempotency_age_ms), 1, YEARS, "24h", NULL,
-	 "How long an Idempotency-Key is remembered.",
+	 "How long an Idempotency-Key is remembered; longer while the wall clock was stepped within the "
+	 "last hour.",
 	 "test_cfg_1_commands_idempotency_age"},
 
 	{"metrics.enabled", CONFIG_BOOL, AT(metrics_enabled), 0, 0, "true", NULL,
