@@ -16,12 +16,12 @@ static int read_on(struct exec_tail *t, struct command *c, int stream, size_t ma
 
 	if (r < 0 || out->len > before || *next == at)
 		return r;
-	if (t->unread.code == E_OK)
-		err_set(&t->unread, E_RESOURCE_LIMIT, command_id(c),
-			"the bytes %" PRIu64 " to %" PRIu64
-			" of %s were dropped: they came behind output.command_quota while this "
-			"reader was not attached, or could not be written",
-			at, *next - 1, names[stream]);
+	if (t->gap_stream == 0) {
+		t->gap_stream = stream;
+		t->gap_from = t->gap_to = at;
+	}
+	if (t->gap_stream == stream && t->gap_to == at)
+		t->gap_to = *next;
 	t->sent[stream] = *next;
 	return command_follow(c, stream, *next, max, out, next, err);
 }
@@ -75,6 +75,12 @@ const struct buf *exec_tail_result(struct exec_tail *t)
 {
 	struct jw w = JW(&t->result);
 
+	if (t->unread.code == E_OK && t->gap_stream != 0)
+		err_set(&t->unread, E_RESOURCE_LIMIT, t->id,
+			"the bytes %" PRIu64 " to %" PRIu64
+			" of %s were dropped: they came behind output.command_quota while this "
+			"reader was not attached, or could not be written",
+			t->gap_from, t->gap_to - 1, names[t->gap_stream]);
 	if (t->ended != NULL)
 		command_format_answer(t->ended, t->unread.code != E_OK ? &t->unread : NULL, &w);
 	return &t->result;

@@ -16,7 +16,9 @@ struct exec_tail {
 	char id[ID_MAX + 1];
 	uint64_t sent[3];  /* by stream number */
 	bool broken[3];	   /* it cannot be read any more */
-	struct err unread; /* the first part that could not be given; its code is E_OK if none */
+	struct err unread; /* why a stream is broken; its code is E_OK if none is */
+	int gap_stream;	   /* of the first part that was dropped; 0: none was */
+	uint64_t gap_from, gap_to;
 	bool begun;	   /* the answer's head was sent */
 	bool done;	   /* exec_tail_result tells the answer */
 	struct buf result; /* of one that was refused */

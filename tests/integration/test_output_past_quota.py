@@ -115,7 +115,7 @@ def test_exe_6_stdio_and_sse_pass_all(small):
 
 def held(session, cid):
     """Whether the command is past the quota and blocked in a write."""
-    started = session.history(command_id=cid, type="command_started")
+    started = session.history(command_id=cid, type="exec")
     if not started or session.output(cid)["total_bytes"] <= QUOTA:
         return False
     with open(f"/proc/{started[0]['pid']}/wchan") as f:
