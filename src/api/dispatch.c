@@ -258,6 +258,7 @@ void api_on_request(struct http_request *req, void *arg)
 	const char *asked = http_header(req, "X-Request-Id");
 	struct search s = {0};
 	struct err err = {0};
+	int r;
 
 	call->api = arg;
 	call->req = req;
@@ -270,11 +271,12 @@ void api_on_request(struct http_request *req, void *arg)
 	http_on_close(req, on_gone, call);
 	find_method(call, http_method(req), http_path(req), &s);
 	call->method = s.method;
-	if (api_check_host(call->api, req, &err) < 0 || api_admit_peer(call->api, req, &err) < 0)
-		call_fail(call, &err);
-	else if (s.method == NULL)
+	r = api_check_host(call->api, req, &err);
+	if (r == 0)
+		r = api_admit_peer(call->api, req, &err);
+	if (r == 0 && s.method == NULL)
 		refuse_path(call, &s);
-	else if (admit(call, &err) < 0)
+	else if (r < 0 || admit(call, &err) < 0)
 		call_fail(call, &err);
 	else
 		s.method->handler(call);

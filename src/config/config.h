@@ -36,6 +36,7 @@ struct config {
 	char *log_level, *log_format, *log_output;
 	/* sessions */
 	char *base_dir; /* state: database, output; default by mode */
+	int64_t agent_max_lifetime_ms, agent_idle_timeout_ms; /* 0: no limit of its own */
 	int64_t max_sessions, max_sessions_per_agent, default_timeout_ms, default_idle_timeout_ms,
 		cleanup_interval_ms, orphan_timeout_ms, stop_grace_ms, max_queue;
 	/* sandbox */

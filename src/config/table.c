@@ -84,6 +84,15 @@ const struct config_row config_rows[] = {
 	 NULL,
 	 "Most sessions at a time of one agent; 0 for no limit of its own.",
 	 "test_cfg_1_sessions_max_sessions_per_agent"},
+	{"sessions.agent_max_lifetime", CONFIG_DURATION, AT(agent_max_lifetime_ms), 0, YEARS, "0s", NULL,
+	 "Longest life of a session that an agent makes; 0s for no limit of its own. The smallest of this, "
+	 "sessions.default_timeout, the policy's session_timeout and the request's timeout holds.",
+	 "test_cfg_1_sessions_agent_max_lifetime"},
+	{"sessions.agent_idle_timeout", CONFIG_DURATION, AT(agent_idle_timeout_ms), 0, YEARS, "0s", NULL,
+	 "A session that an agent makes ends after this time without a command; 0s for no limit of its "
+	 "own. The smallest of this, sessions.default_idle_timeout, the policy's idle_timeout and the "
+	 "request's idle_timeout holds.",
+	 "test_cfg_1_sessions_agent_idle_timeout"},
 	{"sessions.default_timeout", CONFIG_DURATION, AT(default_timeout_ms), 1, YEARS, "4h", NULL,
 	 "Longest life of a session; a request may ask for less.",
 	 "test_cfg_1_sessions_default_timeout"},

@@ -133,8 +133,10 @@ static void copy_wish(struct session *s, const struct session_wish *w)
 	strv_copy(&c->allowed_ports, &w->allowed_ports);
 	strv_copy(&c->environment, &w->environment);
 	wish_env_strip(&c->environment);
-	c->timeout_ms = narrower(w->timeout_ms, config->default_timeout_ms);
-	c->idle_timeout_ms = narrower(w->idle_timeout_ms, config->default_idle_timeout_ms);
+	c->timeout_ms = narrower(narrower(w->timeout_ms, config->default_timeout_ms),
+				 config->agent_max_lifetime_ms);
+	c->idle_timeout_ms = narrower(narrower(w->idle_timeout_ms, config->default_idle_timeout_ms),
+				      config->agent_idle_timeout_ms);
 	c->command_timeout_ms = narrower(w->command_timeout_ms, config->command_timeout_ms);
 	c->max_memory_mb = narrower(w->max_memory_mb, config->max_memory_mb);
 	c->max_cpu_percent = narrower(w->max_cpu_percent, config->max_cpu_percent);

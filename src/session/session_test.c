@@ -163,6 +163,35 @@ static void ses_5_the_smallest_timeout_wins(void **state)
 	assert_at(&r, "config.idle_timeout", "30m");
 }
 
+/* Of request, agent's limit and server the smallest wins; the policy's is taken in
+ * session_on_created.
+ */
+static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
+{
+	static const struct {
+		int64_t asked, agent, server, want;
+	} rows[] = {
+		{0, 0, 9000, 9000},	  {0, 8000, 9000, 8000},    {0, 9000, 8000, 8000},
+		{7000, 8000, 9000, 7000}, {8000, 7000, 9000, 7000}, {9000, 8000, 7000, 7000},
+	};
+	struct kit *k = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *id = mem_printf("s%zu", i);
+		cleanup_free char *want = mem_printf("%llds", (long long)rows[i].want / 1000);
+		struct session_wish wish = wish_of(id);
+		cleanup_buf struct buf r = {0};
+
+		k->config.default_timeout_ms = k->config.default_idle_timeout_ms = rows[i].server;
+		k->config.agent_max_lifetime_ms = k->config.agent_idle_timeout_ms = rows[i].agent;
+		wish.timeout_ms = wish.idle_timeout_ms = rows[i].asked;
+		create(k, &wish);
+		r = record_of(k, id);
+		assert_at(&r, "config.timeout", want);
+		assert_at(&r, "config.idle_timeout", want);
+	}
+}
+
 static void ses_1_an_id_is_used_once(void **state)
 {
 	struct kit *k = *state;
@@ -510,6 +539,7 @@ int main(void)
 		TEST(ses_3_what_was_asked_for_is_required),
 		TEST(ses_3_what_cannot_be_enforced_is_reported),
 		TEST(ses_5_the_smallest_timeout_wins),
+		TEST(ses_7_an_agents_limits_narrow_its_time_outs),
 		TEST(ses_1_an_id_is_used_once),
 		TEST(ses_1_an_id_is_made_where_none_is_asked),
 		TEST(ses_3_bad_wishes_are_named),

@@ -350,6 +350,41 @@ def test_cfg_1_sessions_max_sessions_per_agent(new_server):
     assert s.post("/api/v1/sessions", {"workspace": str(s.workspace())}).code == "E_RESOURCE_LIMIT"
 
 
+def agents_limit(new_server, tmp_path, key, agent, policy):
+    """Of request, policy, agent's limit and server the smallest wins."""
+    (tmp_path / "brief.yaml").write_text(
+        f"version: 1\nname: brief\ndefault: {{files: allow, commands: allow}}\nresource_limits: {{{policy}: 20m}}\n"
+    )
+    tmp_path.chmod(0o755)
+    s = new_server(
+        config={
+            "policies": {"dir": str(tmp_path)},
+            "sessions": {agent: "25m", "default_timeout": "30m", "default_idle_timeout": "30m"},
+        }
+    )
+    assert s.session().record["config"][key] == "25m"
+    assert s.session(**{key: "40m"}).record["config"][key] == "25m"
+    assert s.session(**{key: "15m"}).record["config"][key] == "15m"
+    assert s.session(policy="brief").record["config"][key] == "20m"
+    assert s.session(policy="brief", **{key: "21m"}).record["config"][key] == "20m"
+    assert s.session(policy="brief", **{key: "10m"}).record["config"][key] == "10m"
+    hup(s, {"sessions": {agent: "5m"}})
+    assert s.session(policy="brief", **{key: "10m"}).record["config"][key] == "5m"
+    hup(s, {"sessions": {agent: "0s"}})
+    assert s.session().record["config"][key] == "30m"
+    hup(s, {"sessions": {agent: "100ms", "cleanup_interval": "50ms"}})
+    ends = s.session()
+    harness.wait_for(lambda: ends.get()["state"] == "stopped", "the agent's session ends")
+
+
+def test_cfg_1_sessions_agent_max_lifetime(new_server, tmp_path):
+    agents_limit(new_server, tmp_path, "timeout", "agent_max_lifetime", "session_timeout")
+
+
+def test_cfg_1_sessions_agent_idle_timeout(new_server, tmp_path):
+    agents_limit(new_server, tmp_path, "idle_timeout", "agent_idle_timeout", "idle_timeout")
+
+
 def test_cfg_1_sessions_default_timeout(new_server):
     assert new_server(config={"sessions": {"default_timeout": "2h"}}).session().record["config"]["timeout"] == "2h"
 
