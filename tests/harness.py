@@ -172,6 +172,16 @@ class Server:
         if not self.ready_line.startswith("agentsh: ready"):
             raise AssertionError(f"the server did not get ready: {self.ready_line!r}\n{self.log_text()}")
 
+    def refuses_to_reload(self, config, word):
+        """Told to read a wrong configuration, it stays as it was and says why."""
+        before = self.log_text().count("the old configuration stays")
+        wrong = json.loads(json.dumps(self.config))
+        self.merge(wrong, config)
+        self.config_file.write_text(json.dumps(wrong))
+        self.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: self.log_text().count("the old configuration stays") > before, "it was refused")
+        assert word in self.log_text().rsplit("the old configuration stays", 1)[1]
+
     def log_text(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
@@ -397,6 +407,12 @@ class Stdio:
 
     def close(self):
         self.sock.close()
+
+
+def validate_config(text, directory):
+    f = directory / "c.yaml"
+    f.write_text(text)
+    return subprocess.run([AGENTSH, "config", "validate", f], capture_output=True, text=True)
 
 
 def ensure_user():

@@ -4,6 +4,7 @@
 usage: tools/gen_reference.py [--check]
 
   docs/configuration.md                 whole, from `agentsh config keys`
+  packaging/config.yaml                 whole, from the same
   docs/api.md                           methods, errors, walls, event types: from src/
   docs/seccomp.md                       refused system calls: from src/
   docs/agentsh.1                        commands and their options: from `agentsh help` and `agentsh COMMAND --help`
@@ -14,10 +15,12 @@ hand. With --check nothing is written, and the exit status is 1 if a file is not
 those in build/, or in AGENTSH_BUILD_DIR."""
 
 import difflib
+import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -220,8 +223,40 @@ def marked(path, comment, **parts):
     return text
 
 
+def default_of(row):
+    """A default of the table as a file has it; JSON is YAML as well."""
+    places = {"{runtime}": "/run/agentsh", "{state}": "/var/lib/agentsh", "{config}": "/etc/agentsh"}
+    text = re.sub(r"^\{\w+\}", lambda m: places[m[0]], row["default"])
+    if row["type"].startswith("list of"):
+        return json.dumps(text.split(",") if text else [])
+    if row["type"] == "names with values":
+        return json.dumps(dict(pair.split("=", 1) for pair in text.split(",") if pair))
+    return text if row["type"] in ("number", "user id", "true or false", "duration") else json.dumps(text)
+
+
+def example_config():
+    lines = [
+        "# Configuration of agentsh: /etc/agentsh/config.yaml for the system's server, ~/.config/agentsh/config.yaml for a user's.",
+        "# Every line that begins with '#' and a key shows the default of a server that root starts: take the '#' away and",
+        "# change the value. `agentsh config validate FILE` checks a file, `agentsh config show` prints what holds.",
+    ]
+    above = []
+    for row in json.loads(agentsh("config", "keys", "--json"))["keys"]:
+        *sections, key = row["key"].split(".")
+        for depth, name in enumerate(sections):
+            if above[: depth + 1] != sections[: depth + 1]:
+                lines += [""] * (depth == 0) + ["  " * depth + name + ":"]
+        above = sections
+        indent = "  " * len(sections)
+        note = row["help"] + (" Needs a restart." if row["restart"] else "")
+        lines += [f"{indent}# {line}" for line in textwrap.wrap(note, 100)]
+        lines.append(f"{indent}#{key}: {default_of(row)}")
+    return "\n".join(lines) + "\n"
+
+
 def files():
     yield "docs/configuration.md", agentsh("config", "keys")
+    yield "packaging/config.yaml", example_config()
     yield (
         "docs/api.md",
         marked(

@@ -61,7 +61,7 @@ INTEGRATION = {
     ],
     "cli": ["test_cli.py", "test_config.py", "test_policy.py", "test_doctor.py"],
     "client": ["test_cli.py"],
-    "config": ["test_config.py"],
+    "config": ["test_config.py", "test_config_file.py"],
     "event": ["test_events.py"],
     "exec": ["test_policy.py"],
     "launcher": [

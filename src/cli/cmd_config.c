@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/fdio.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "config/config.h"
 #include "policy/policy.h"
 #include <stdio.h>
 #include <sys/stat.h>
-
-#define CONFIG_MAX (1024 * 1024)
 
 /* The file a server started now would read; NULL if there is none. */
 static char *usual_place(enum config_mode mode)
@@ -32,23 +29,14 @@ int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *
 	enum config_mode mode = geteuid() == 0 ? CONFIG_SYSTEM : CONFIG_USER;
 	cleanup_free char *usual = file != NULL ? NULL : usual_place(mode);
 	const char *path = file != NULL ? file : usual;
-	cleanup_buf struct buf text = {0};
-	struct strv overrides = {0};
 	int r = config_defaults(mode, c, err);
 
-	if (r == 0 && path != NULL)
-		r = fdio_load_path(path, CONFIG_MAX, &text, err);
-	if (r == 0 && path != NULL)
-		r = config_parse(path, text.data ? text.data : "", text.len, c, report, err);
 	if (r == 0)
-		r = config_env(&overrides, err);
-	for (size_t i = 0; r == 0 && i < overrides.n; i++)
-		r = config_override(overrides.v[i], c, err);
+		r = config_load(path, c, report, err);
 	for (size_t i = 0; r == 0 && i < cli->v.set.n; i++)
 		r = config_override(cli->v.set.v[i], c, err);
 	if (r == 0)
 		r = config_check(c, err);
-	strv_done(&overrides);
 	return r;
 }
 

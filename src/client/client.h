@@ -14,9 +14,9 @@ struct client_options {
 	const char *api_key; /* NULL: none */
 	bool no_auto;	     /* never start a server */
 };
-/* Finds the server (flag, AGENTSH_SERVER, the user's runtime directory, /run/agentsh), else starts
- * one (agentsh-server --auto, waits for its ready pipe) unless no_auto or AGENTSH_NO_AUTO.
- * E_UNAVAILABLE with the remedy. */
+/* Finds the server (flag, AGENTSH_SERVER, the socket of AGENTSH_CONFIG and then no other one, the
+ * user's runtime directory, /run/agentsh), else starts one (agentsh-server --auto, waits for its
+ * ready pipe) unless no_auto or AGENTSH_NO_AUTO. E_UNAVAILABLE with the remedy. */
 int client_open(const struct client_options *o, struct client **out, struct err *err);
 void client_close(struct client *c);
 

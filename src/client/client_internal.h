@@ -53,6 +53,7 @@ struct client_places {
 	const char *sockets[3]; /* in order of preference, ends with NULL */
 	const char *dir;	/* for a started server's log */
 	const char *program;	/* agentsh-server; NULL: found beside us */
+	bool only;		/* a server that is started must listen at the first socket */
 };
 int client_open_at(const struct client_options *o, const struct client_places *places,
 		   struct client **out, struct err *err);

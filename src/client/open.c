@@ -54,6 +54,13 @@ static int start_one(const struct client_options *o, const struct client_places 
 			r = client_start(program, places->dir, &socket, err);
 		if (r != 0)
 			return r;
+		if (places->only && strcmp(socket, places->sockets[0]) != 0)
+			return err_set(
+				err, E_CONFLICT, socket,
+				"the server at %s has the data directory that AGENTSH_CONFIG "
+				"names: use that server (AGENTSH_SERVER=%s), or name another "
+				"sessions.base_dir",
+				socket, socket);
 		if (open_named(o, socket, out, NULL) == 0)
 			return 0;
 	}
@@ -82,10 +89,24 @@ int client_open_at(const struct client_options *o, const struct client_places *p
 	return start_one(o, places, out, err);
 }
 
+/* The settings of the server that AGENTSH_CONFIG describes. It starts in another directory than
+ * ours.
+ */
+static int load_config(const char *file, struct config *c, struct err *err)
+{
+	cleanup_free char *path = realpath(file, NULL);
+
+	if (path == NULL)
+		return err_errno(err, E_BAD_REQUEST, file, "AGENTSH_CONFIG: cannot open %s", file);
+	setenv("AGENTSH_CONFIG", path, 1);
+	return config_load(path, c, NULL, err);
+}
+
 int client_open(const struct client_options *o, struct client **out, struct err *err)
 {
 	const bool root = geteuid() == 0;
 	const char *name = o->server != NULL ? o->server : getenv("AGENTSH_SERVER");
+	const char *file = getenv("AGENTSH_CONFIG");
 	struct client_places places = {.sockets = {system_socket}};
 	cleanup_free char *dir = NULL;
 	struct config config = {0};
@@ -94,16 +115,19 @@ int client_open(const struct client_options *o, struct client **out, struct err 
 
 	if (name != NULL && *name != '\0')
 		return open_named(o, name, out, err);
+	places.only = file != NULL && *file != '\0';
 	if (config_defaults(root ? CONFIG_SYSTEM : CONFIG_USER, &config, &problem) != 0) {
 		/* Without a place of our own there is only the system's server. */
-		if (open_named(o, system_socket, out, NULL) == 0)
+		if (!places.only && open_named(o, system_socket, out, NULL) == 0)
 			return 0;
 		return err_set(err, problem.code, problem.subject, "%s", problem.message);
 	}
+	r = places.only ? load_config(file, &config, err) : 0;
 	places.sockets[0] = config.unix_socket;
-	places.sockets[1] = root ? NULL : system_socket;
+	places.sockets[1] = root || places.only ? NULL : system_socket;
 	places.dir = dir = config_runtime_dir(&config);
-	r = client_open_at(o, &places, out, err);
+	if (r == 0)
+		r = client_open_at(o, &places, out, err);
 	config_done(&config);
 	return r;
 }

@@ -2,6 +2,7 @@
 /* A file is walked twice: first every value is only checked and every problem reported, then, if
  * there was none, stored. So a wrong file changes nothing. */
 #include "config/config.h"
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "config/report.h"
 #include "config/table.h"
@@ -9,10 +10,12 @@
 #include <stdio.h>
 
 #define KEY_LEN 256
+#define FILE_MAX (1024 * 1024)
 
 /* By row; line 0: no file gave it. */
 struct config_place {
 	unsigned line, column;
+	bool given; /* by a file or an override */
 };
 
 struct walk {
@@ -21,17 +24,51 @@ struct walk {
 	bool *given;	  /* by row; for two names of one key */
 };
 
-static void remember(struct config *c, const struct config_row *row, const struct yaml *value)
+/* Line 0 for what an override gave. */
+static void remember(struct config *c, const struct config_row *row, unsigned line, unsigned column)
 {
 	if (c->places == NULL)
 		c->places = mem_alloc(config_row_count * sizeof(*c->places));
-	c->places[row - config_rows] = (struct config_place){value->line, value->column};
+	c->places[row - config_rows] = (struct config_place){line, column, true};
 }
 
-static void forget(struct config *c, const struct config_row *row)
+static struct strv *list_of(const struct config_row *row, struct config *c)
 {
-	if (c->places != NULL)
-		c->places[row - config_rows] = (struct config_place){0};
+	return (struct strv *)(void *)((char *)c + row->offset);
+}
+
+/* A default path gives way to a list that was given and has it, too: of two that may not share one
+ * (check_view) the operator has named one. */
+static void yield_defaults(struct config *c)
+{
+	static const char *const keys[] = {"filesystem.monitored_paths",
+					   "filesystem.read_only_passthrough_paths",
+					   "filesystem.passthrough_paths"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct config_row *row = config_row_find(keys[i]);
+		struct strv all = {0};
+		struct config_problem p;
+
+		if (c->places == NULL || c->places[row - config_rows].given)
+			continue;
+		ensure(config_value_parse(row, row->fallback, c, &p)); /* as config_defaults did */
+		all = *list_of(row, c);
+		*list_of(row, c) = (struct strv){0};
+		for (size_t k = 0; k < all.n; k++) {
+			bool taken = false;
+
+			for (size_t j = 0; j < ARRAY_LEN(keys); j++) {
+				const struct config_row *other = config_row_find(keys[j]);
+
+				taken |= c->places[other - config_rows].given &&
+					 strv_has(list_of(other, c), all.v[k]);
+			}
+			if (!taken || strcmp(all.v[k], "/workspace") == 0)
+				strv_add(list_of(row, c), all.v[k]);
+		}
+		strv_done(&all);
+	}
 }
 
 static void check_value(struct walk *w, const struct config_row *row, const char *key,
@@ -46,7 +83,7 @@ static void check_value(struct walk *w, const struct config_row *row, const char
 	if (!config_value_read(row, item->value, w->c, &p))
 		report_add(w->report, p.at->line, p.at->column, "%s: %s", row->key, p.text);
 	else if (w->c != NULL)
-		remember(w->c, row, item->value);
+		remember(w->c, row, item->value->line, item->value->column);
 }
 
 /* A known key in the wrong place is the best suggestion, else the nearest of this place. */
@@ -71,6 +108,15 @@ static void report_key(struct walk *w, const char *prefix, const char *key,
 }
 
 static void walk_map(struct walk *w, const char *prefix, const struct yaml *map);
+
+/* A section that says of itself that it is not wanted. */
+static bool is_off(const struct yaml *section)
+{
+	const struct yaml *enabled = yaml_get(section, "enabled");
+
+	return enabled != NULL && enabled->kind == YAML_SCALAR && !enabled->quoted &&
+	       strcmp(enabled->text, "false") == 0;
+}
 
 static void walk_section(struct walk *w, const char *key, const struct yaml *value)
 {
@@ -97,6 +143,8 @@ static void walk_item(struct walk *w, const char *prefix, const struct yaml_item
 	else if (dotted && config_row_find(key) != NULL)
 		report_add(w->report, item->key_line, item->key_column,
 			   "'%s' must be written as keys below each other, without dots", key);
+	else if (config_row_later(key) && is_off(item->value))
+		; /* `tls: {enabled: false}` asks for nothing */
 	else if (config_row_later(key))
 		report_add(w->report, item->key_line, item->key_column,
 			   "'%s' is not available in this version", key);
@@ -148,6 +196,7 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 	rc = report_done(&r);
 	if (rc == 0) {
 		walk(&r, root, c);
+		yield_defaults(c);
 		free(c->file);
 		c->file = mem_strdup(name);
 	}
@@ -185,7 +234,8 @@ int config_override(const char *assignment, struct config *c, struct err *err)
 		return unknown_key(key, err);
 	if (!config_value_parse(row, assignment + len + 1, c, &p))
 		return err_set(err, E_BAD_REQUEST, key, "%s: %s", key, p.text);
-	forget(c, row);
+	remember(c, row, 0, 0);
+	yield_defaults(c);
 	return 0;
 }
 
@@ -219,6 +269,23 @@ int config_env(struct strv *overrides, struct err *err)
 		strv_add(overrides, found.v[i]);
 	strv_done(&found);
 	return 0;
+}
+
+int config_load(const char *path, struct config *c, struct buf *report, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	struct strv overrides = {0};
+	int r = path != NULL ? fdio_load_path(path, FILE_MAX, &text, err) : 0;
+
+	if (r == 0 && path != NULL)
+		r = config_parse(path, text.data != NULL ? text.data : "", text.len, c, report,
+				 err);
+	if (r == 0)
+		r = config_env(&overrides, err);
+	for (size_t i = 0; r == 0 && i < overrides.n; i++)
+		r = config_override(overrides.v[i], c, err);
+	strv_done(&overrides);
+	return r;
 }
 
 bool config_is_loopback(const char *host)
@@ -384,7 +451,7 @@ void config_keep(const struct config *was, struct config *is, struct strv *kept)
 		assignment = mem_printf("%s=%s", row->key, before);
 		strv_add(kept, assignment);
 		ensure(config_value_parse(row, before, is, &p)); /* it was read before */
-		forget(is, row);
+		remember(is, row, 0, 0);
 	}
 }
 

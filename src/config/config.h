@@ -93,6 +93,9 @@ int config_override(const char *assignment, struct config *c, struct err *err);
 /* Collects overrides from the environment: AGENTSH_LOG_LEVEL, AGENTSH_HTTP_ADDR, AGENTSH_DATA_DIR
  * (AGENTSH_GRPC_ADDR is refused until gRPC exists). */
 int config_env(struct strv *overrides, struct err *err);
+/* The file (NULL: none) and then the environment, over *c: as a server that is started now would.
+ */
+int config_load(const char *path, struct config *c, struct buf *report, struct err *err);
 /* Cross-checks: loopback-only TCP without TLS, auth.type with http_addr, ranges that depend on each
  * other. The message begins with the place of a value that a file gave. */
 int config_check(const struct config *c, struct err *err);

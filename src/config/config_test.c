@@ -87,6 +87,37 @@ static void cfg_1_an_unknown_key_of_every_section_is_named(void **state)
 	}
 }
 
+/* A section that is not there yet may say that it is off. */
+static void cfg_1_what_has_not_come_yet_is_said_so_unless_it_is_off(void **state)
+{
+	static const struct {
+		const char *text, *message; /* NULL: fine */
+	} row[] = {
+		{"server: {tls: {enabled: false}}", NULL},
+		{"server: {tls: {enabled: false, cert_file: /x}}", NULL},
+		{"logging: {audit: {enabled: false}}", NULL},
+		{"server: {tls: {enabled: true}}", "'server.tls' is not available"},
+		{"server: {tls: {enabled: \"false\"}}", "'server.tls' is not available"},
+		{"server: {tls: {enabled: [false]}}", "'server.tls' is not available"},
+		{"server: {tls: false}", "'server.tls' is not available"},
+		{"approvals: {notification: {type: webhook}}",
+		 "'approvals.notification' is not available"},
+		{"approvals: {notifications: 1}", "unknown key 'approvals.notifications'"},
+		{"monitoring: {mode: hybrid}", "'monitoring.mode' is not available"},
+		{"monitoring: {hybrid: {ebpf_monitor: [/tmp]}}",
+		 "'monitoring.hybrid' is not available"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct err err = {0};
+		const int r = kit_parse(*state, row[i].text, NULL, &err);
+
+		if (r != (row[i].message != NULL ? -E_BAD_REQUEST : 0) ||
+		    (r < 0 && strstr(err.message, row[i].message) == NULL))
+			fail_msg("%s: %s", row[i].text, err.message);
+	}
+}
+
 static void cfg_1_a_section_of_other_names_suggests_them(void **state)
 {
 	struct err err = {0};
@@ -443,6 +474,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		KIT_TEST(cfg_1_a_file_is_applied_over_the_defaults),
 		KIT_TEST(cfg_1_an_unknown_key_of_every_section_is_named),
+		KIT_TEST(cfg_1_what_has_not_come_yet_is_said_so_unless_it_is_off),
 		KIT_TEST(cfg_1_a_section_of_other_names_suggests_them),
 		KIT_TEST(cfg_1_ranges_include_their_ends),
 		KIT_TEST(cfg_1_paths_are_bounded),

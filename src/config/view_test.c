@@ -61,6 +61,32 @@ static void fil_6_only_plain_paths_apart_from_the_machine(void **state)
 		}
 }
 
+static void fil_6_a_default_gives_way_to_a_list_that_was_given(void **state)
+{
+	static const char file[] = "filesystem: {passthrough_paths: [/opt, /srv]}";
+	static const char both[] = "filesystem: {passthrough_paths: [/opt], "
+				   "read_only_passthrough_paths: [/usr, /opt]}";
+	struct config *c = *state;
+
+	assert_int_equal(kit_parse(c, file, NULL, NULL), 0);
+	assert_int_equal(config_check(c, NULL), 0);
+	assert_int_equal(c->read_only_paths.n, 7);
+	assert_false(strv_has(&c->read_only_paths, "/opt"));
+	assert_true(strv_has(&c->read_only_paths, "/usr"));
+	/* an override says otherwise, and the default is whole again */
+	assert_int_equal(config_override("filesystem.passthrough_paths=/srv", c, NULL), 0);
+	assert_true(strv_has(&c->read_only_paths, "/opt"));
+	assert_int_equal(config_override("filesystem.monitored_paths=/workspace,/usr", c, NULL), 0);
+	assert_int_equal(config_check(c, NULL), 0);
+	assert_false(strv_has(&c->read_only_paths, "/usr"));
+	assert_int_equal(
+		config_override("filesystem.read_only_passthrough_paths=/workspace", c, NULL), 0);
+	assert_true(strv_has(&c->monitored_paths, "/workspace"));
+	/* two lists that were given do not */
+	assert_int_equal(kit_parse(c, both, NULL, NULL), 0);
+	assert_int_equal(config_check(c, NULL), -E_BAD_REQUEST);
+}
+
 static void fil_6_lists_have_other_names(void **state)
 {
 	static const char file[] =
@@ -134,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		KIT_TEST(fil_6_without_lists_the_system_is_seen),
 		KIT_TEST(fil_6_only_plain_paths_apart_from_the_machine),
+		KIT_TEST(fil_6_a_default_gives_way_to_a_list_that_was_given),
 		KIT_TEST(fil_6_lists_have_other_names),
 		KIT_TEST(fil_6_a_path_is_in_one_list_only),
 		KIT_TEST(fil_6_lists_are_bounded),

@@ -413,6 +413,53 @@ def test_cli_1_an_auto_started_server_ends_when_idle(tmp_path):
     harness.wait_for(lambda: not server_pids(tmp_path), "the idle server ends", 20)
 
 
+def test_cli_1_the_server_that_agentsh_config_names_is_used_and_no_other(tmp_path):
+    """It is started if it does not run, although another one of the same user does."""
+    harness.ensure_user()
+    for part in (tmp_path, *tmp_path.parents[:2]):
+        os.chmod(part, 0o755)
+    env = user_environment(tmp_path, 1000)
+    ws = tmp_path / "ws"
+    config = tmp_path / "other.yaml"
+    broken = tmp_path / "broken.yaml"
+    shared = tmp_path / "shared.yaml"
+    config.write_text(
+        f"server: {{unix_socket: {tmp_path}/other/s.sock}}\nsessions: {{base_dir: {tmp_path}/other/state}}\n"
+    )
+    broken.write_text("server: {unix_sockt: /x}\n")
+    shared.write_text(f"server: {{unix_socket: {tmp_path}/third/s.sock}}\n")
+    ws.mkdir()
+    for path in (ws, config, broken, shared, tmp_path):
+        os.chown(path, 1000, 1000)
+
+    def cli(*args, **more):
+        return subprocess.run(
+            [harness.AGENTSH, *args], capture_output=True, text=True, env=env | more,
+            user=1000, group=1000, extra_groups=[], cwd=tmp_path, timeout=60,
+        )  # fmt: skip
+
+    try:
+        usual = cli("session", "create", "--workspace", str(ws)).stdout.split()[-1]
+        r = cli("session", "create", "--workspace", str(ws), AGENTSH_CONFIG="other.yaml", AGENTSH_NO_AUTO="1")
+        assert r.returncode == 125 and f"{tmp_path}/other/s.sock" in r.stderr, r.stderr
+        r = cli("session", "create", "--workspace", str(ws), AGENTSH_CONFIG="other.yaml")
+        assert r.returncode == 0, r.stderr
+        assert len(server_pids(tmp_path)) == 2 and (tmp_path / "other/s.sock").is_socket()
+        assert usual not in cli("session", "list", AGENTSH_CONFIG=str(config)).stdout
+        assert r.stdout.split()[-1] in cli("session", "list", AGENTSH_CONFIG=str(config)).stdout
+        assert usual in cli("session", "list").stdout
+        for file, said in (("broken.yaml", "unix_sockt"), ("no-such.yaml", "no-such.yaml")):
+            r = cli("session", "list", AGENTSH_CONFIG=file)
+            assert r.returncode == 125 and said in r.stderr, r.stderr
+        r = cli("session", "list", AGENTSH_CONFIG="shared.yaml")  # the data directory is the first one's
+        assert r.returncode == 125 and "sessions.base_dir" in r.stderr, r.stderr
+        assert len(server_pids(tmp_path)) == 2
+    finally:
+        for pid in server_pids(tmp_path):
+            os.kill(pid, signal.SIGTERM)
+        harness.wait_for(lambda: not server_pids(tmp_path), "the servers end")
+
+
 def test_cli_1_no_auto(tmp_path):
     harness.ensure_user()
     for part in (tmp_path, *tmp_path.parents[:2]):

@@ -11,76 +11,11 @@ import signal
 import socket
 import sqlite3
 import struct
-import subprocess
 import time
 from pathlib import Path
 
 import harness
 import pytest
-
-
-def validate(text, tmp_path):
-    f = tmp_path / "c.yaml"
-    f.write_text(text)
-    return subprocess.run([harness.AGENTSH, "config", "validate", f], capture_output=True, text=True)
-
-
-def test_cfg_1_every_error_in_one_pass(tmp_path):
-    r = validate("server:\n  unix_sockt: /x\nsessions:\n  max_sessions: many\nlogging:\n  level: loud\n", tmp_path)
-    assert r.returncode == 125
-    for part in ("c.yaml:2:3", "unix_socket", "c.yaml:4:17", "c.yaml:6:10"):
-        assert part in r.stderr, (part, r.stderr)
-    assert validate("server: {}\n", tmp_path).returncode == 0
-    assert validate("server: [\n", tmp_path).returncode == 125
-
-
-def test_cfg_1_an_unknown_key_of_a_section_with_only_other_names(new_server, tmp_path):
-    """In the file of `config validate`, of a start, and of SIGHUP in a running server, which goes on as it was."""
-    text = "monitoring:\n  full_monitr: [/workspace]\n  other: 1\n"
-    r = validate(text, tmp_path)
-    assert r.returncode == 125, r
-    assert "c.yaml:2:3: unknown key 'monitoring.full_monitr' (did you mean 'full_monitor'?)" in r.stderr
-    assert "c.yaml:3:3: unknown key 'monitoring.other'" in r.stderr
-    s = new_server(config={"monitoring": {"other": 1}}, start=False)
-    s.start(wait=False)
-    assert s.process.wait(30) == 125 and "monitoring.other" in s.log_text(), s.log_text()
-    s = new_server()
-    before = s.api_pid()
-    hup_refused(s, {"monitoring": {"other": 1}, "metrics": {"path": "/numbers"}}, "monitoring.other")
-    assert s.process.poll() is None and s.api_pid() == before
-    assert s.get("/metrics").status == 200 and s.get("/numbers").status == 404
-
-
-def test_cfg_1_keys_that_do_not_exist_yet_are_said_so(tmp_path):
-    r = validate("server:\n  grpc_addr: 127.0.0.1:9090\n", tmp_path)
-    assert r.returncode == 125 and "not available" in r.stderr
-
-
-def test_cfg_1_show(tmp_path):
-    f = tmp_path / "c.yaml"
-    f.write_text("sessions: {max_sessions: 7}\n")
-    r = subprocess.run([harness.AGENTSH, "config", "show", "--config", f, "--json"], capture_output=True, text=True)
-    assert json.loads(r.stdout)["sessions"]["max_sessions"] == 7
-    r = subprocess.run(
-        [harness.AGENTSH, "config", "show", "--config", f], capture_output=True, text=True,
-        env={"AGENTSH_LOG_LEVEL": "error", "AGENTSH_DATA_DIR": "/x/y", "HOME": "/"},
-    )  # fmt: skip
-    assert 'level: "error"' in r.stdout and "/x/y" in r.stdout
-    f2 = tmp_path / "again.yaml"
-    f2.write_text(r.stdout)
-    assert subprocess.run([harness.AGENTSH, "config", "validate", f2]).returncode == 0
-
-
-def test_cfg_1_environment_variables(new_server):
-    s = new_server(start=False)
-    f = s.config_file
-    r = subprocess.run([harness.AGENTSH, "config", "show", "--json"], capture_output=True, text=True,
-                       env={"AGENTSH_HTTP_ADDR": "127.0.0.1:7777", "AGENTSH_CONFIG": "/no/such", "HOME": "/"})  # fmt: skip
-    assert r.returncode == 125 and "/no/such" in r.stderr
-    f.write_text("{}")
-    r = subprocess.run([harness.AGENTSH, "config", "show", "--json"], capture_output=True, text=True,
-                       env={"AGENTSH_CONFIG": str(f), "AGENTSH_GRPC_ADDR": "x:1", "HOME": "/"})  # fmt: skip
-    assert r.returncode == 125 and "gRPC" in r.stderr or "GRPC" in r.stderr
 
 
 def walls(session):
@@ -143,7 +78,7 @@ def test_cfg_1_server_auth_none_as(new_server):
     assert s.cli("session", "info", a.json["id"], uid=1000).returncode == 0  # it is that user's
     mine = s.session()  # root's own, by the unix socket
     assert s.get(mine.path, connection=tcp).status == 404
-    hup_refused(s, {"server": {"auth": {"none_as": 0}}}, "server.auth.none_as")
+    s.refuses_to_reload({"server": {"auth": {"none_as": 0}}}, "server.auth.none_as")
     # a normal user's server speaks for that user, and only for that user
     s = new_server(uid=1000, config=none)
     tcp = http.client.HTTPConnection("127.0.0.1", int(s.ready_line.rsplit(":", 1)[1]), timeout=60)
@@ -154,21 +89,6 @@ def test_cfg_1_server_auth_none_as(new_server):
     )
     s.start(wait=False)
     assert s.process.wait(30) == 125 and "server.auth.none_as" in s.log_text()
-
-
-def hup_refused(server, config, word):
-    """A running server that is told to read a wrong configuration stays as it was and says why."""
-    before = server.log_text().count("the old configuration stays")
-    server.config_file.write_text(json.dumps(merged(server.config, config)))
-    server.process.send_signal(signal.SIGHUP)
-    harness.wait_for(lambda: server.log_text().count("the old configuration stays") > before, "it was refused")
-    assert word in server.log_text().rsplit("the old configuration stays", 1)[1]
-
-
-def merged(config, more):
-    out = json.loads(json.dumps(config))
-    harness.Server.merge(out, more)
-    return out
 
 
 def test_cfg_1_server_auth_api_keys_file(new_server):
@@ -572,8 +492,8 @@ def test_cfg_1_policies_default(new_server, tmp_path):
     s = new_server(config={"policies": {"dir": str(tmp_path), "default": "mine"}})
     assert s.session().record["policy"]["name"] == "mine"
     assert s.session(policy="observe").record["policy"]["name"] == "observe"
-    assert validate("policies: {default: any-name.1}\n", tmp_path).returncode == 0
-    assert validate("policies: {default: ../mine}\n", tmp_path).returncode == 125
+    assert harness.validate_config("policies: {default: any-name.1}\n", tmp_path).returncode == 0
+    assert harness.validate_config("policies: {default: ../mine}\n", tmp_path).returncode == 125
 
 
 class LinkOf:
