@@ -55,6 +55,9 @@ struct exec_control_ops {
 	 * exec_control_resume with it. Strings of the verdict live until its record. */
 	uint64_t (*decide)(void *arg, const struct exec_request *req, struct verdict *out);
 	void (*record)(void *arg, const struct exec_record *rec);
+	/* An exec fails before it is decided, with the errno that the kernel would give: there is
+	 * no such program, or it cannot be executed. May be NULL. */
+	void (*failed)(void *arg, const struct exec_request *req, int errnum);
 	/* The caller of a waiting exec died; its id is not to be resumed any more. May be NULL. */
 	void (*gone)(void *arg, uint64_t pending);
 	/* True for the exec of our leader's child, which is in our memory and decided already. key

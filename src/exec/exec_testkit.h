@@ -122,7 +122,7 @@ static inline uint64_t kit_decide(void *arg, const struct exec_request *req, str
 	    (req->op.exec.flags & (OP_EXEC_MEMFD | OP_EXEC_DELETED)) != 0)
 		out->decision = out->effective = DECISION_deny;
 	else if (kit_ends(path, "/other"))
-		out->decision = out->effective = DECISION_redirect, out->target = kit.target;
+		out->decision = DECISION_redirect, out->target = kit.target;
 	else if (kit_ends(path, "/watched"))
 		out->decision = DECISION_log;
 	return 0;

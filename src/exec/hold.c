@@ -128,23 +128,17 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 
 void hold_apply(struct exec_control *c, struct exec_case *k)
 {
-	switch (k->verdict.effective) {
-	case DECISION_allow:
-	case DECISION_log:
-		if (k->image.swappable && !c->ops.loader_any)
-			refuse(c, k, &hold_can_be_swapped);
-		else
-			let_go(c, k);
-		return;
-	case DECISION_redirect:
-		if (k->verdict.target == NULL || case_find_target(k, &c->programs) != 0)
-			refuse(c, k, &cannot_hold);
-		else
-			let_go(c, k);
-		return;
-	default:
+	const struct verdict *v = &k->verdict;
+
+	if (!verdict_allows(v))
 		refuse(c, k, NULL);
-	}
+	else if (verdict_redirects(v) &&
+		 (v->target == NULL || case_find_target(k, &c->programs) != 0))
+		refuse(c, k, &cannot_hold);
+	else if (!verdict_redirects(v) && k->image.swappable && !c->ops.loader_any)
+		refuse(c, k, &hold_can_be_swapped);
+	else
+		let_go(c, k);
 }
 
 static void park(struct exec_control *c, struct exec_case *k, uint64_t pending)
@@ -280,12 +274,15 @@ void hold_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 	k->seized = seized;
 	LIST_INSERT_HEAD(&c->cases, k, link);
 	r = case_read(k, n, &c->programs);
-	if (r == 0)
+	if (r == 0) {
 		decide(c, k);
-	else if (r == EPERM && listener_valid(c->listener, n->id))
+	} else if (r == EPERM && listener_valid(c->listener, n->id)) {
 		refuse(c, k, &cannot_read);
-	else
+	} else {
+		if (c->ops.failed != NULL && listener_valid(c->listener, n->id))
+			c->ops.failed(c->ops.arg, &k->req, r);
 		let_fail(c, k, r);
+	}
 }
 
 /* ---- stops ---- */
@@ -328,7 +325,7 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 {
 	const pid_t old = trace_old_tid(pid);
 	struct exec_case *k = find_tid(c, old), *gone = old != pid ? find_tid(c, pid) : NULL;
-	const bool redirect = k != NULL && k->verdict.effective == DECISION_redirect;
+	const bool redirect = k != NULL && verdict_redirects(&k->verdict);
 
 	if (gone != NULL) /* the group's first thread, whose id is taken over */
 		take_seizure(c, gone);

@@ -230,9 +230,11 @@ static int look(int fd, struct file *f)
 
 static unsigned file_flags(const struct file *f)
 {
+	const unsigned set_id = (f->st.st_mode & (S_ISUID | S_ISGID)) != 0 ? OP_EXEC_SETID : 0;
+
 	if (strncmp(f->path, "/memfd:", 7) == 0 && f->st.st_nlink == 0)
-		return OP_EXEC_MEMFD;
-	return f->st.st_nlink == 0 ? OP_EXEC_DELETED : 0;
+		return set_id | OP_EXEC_MEMFD;
+	return set_id | (f->st.st_nlink == 0 ? OP_EXEC_DELETED : 0);
 }
 
 /* The kernel runs this machine's programs (and 32-bit ones of its family, whose calls the filter

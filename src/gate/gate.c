@@ -59,13 +59,12 @@ void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 
 void gate_fill(const struct gate *g, const struct verdict *v, struct event *e)
 {
-	e->decision = event_lend(
-		decision_name(v->effective == DECISION_deny ? DECISION_deny : DECISION_allow));
+	e->decision = event_lend(decision_name(v->effective));
 	e->policy_decision = event_lend(decision_name(v->decision));
 	e->policy_effective = event_lend(decision_name(v->effective));
 	e->policy_rule = event_lend(v->rule);
 	e->policy_version = event_lend(policy_version(g->policy));
-	if (v->effective == DECISION_redirect)
+	if (verdict_redirects(v))
 		e->real_path = event_lend(v->target);
 }
 

@@ -110,7 +110,7 @@ static void pol_2_the_event_of_a_redirect_says_what_runs(void **state)
 
 	gate_decide(g, &op, &v);
 	gate_fill(g, &v, &e);
-	assert_string_equal(e.policy_effective, "redirect");
+	assert_string_equal(e.policy_effective, "allow");
 	assert_string_equal(e.real_path, "/bin/echo");
 	gate_close(g);
 }

@@ -32,6 +32,7 @@ enum op_exec_flag {
 	OP_EXEC_LOADER = 1 << 2,  /* path is ld.so, script the program that it loads */
 	/* Not kinds of files, but how sure the rest is: */
 	OP_EXEC_CUT = 1 << 3,	/* there are more arguments than in argv */
+	OP_EXEC_SETID = 1 << 5, /* one of its files has a set-user-ID or set-group-ID bit */
 	OP_EXEC_LOOSE = 1 << 4, /* its interpreter will open the script by a name that can lead
 				   elsewhere by then, to a file that is the session's */
 };

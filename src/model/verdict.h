@@ -21,8 +21,8 @@ enum decision {
 
 struct verdict {
 	enum decision decision; /* as the rule has it */
-	/* What is done: allow (also for log), deny, or redirect. An approve is a deny for want of
-	 * an approver, and an allow in shadow mode. */
+	/* What is done: allow (also for log and redirect) or deny. An approve is a deny for want
+	 * of an approver, and an allow in shadow mode. */
 	enum decision effective;
 	const char *rule;    /* its name; "default" if no rule matched */
 	const char *message; /* the rule's text with {path} and {args}, or NULL */
@@ -37,10 +37,14 @@ struct verdict {
 
 const char *decision_name(enum decision d);
 bool decision_parse(const char *name, enum decision *out); /* false: no such decision */
-/* Whether the operation goes ahead: allow and redirect do. */
 static inline bool verdict_allows(const struct verdict *v)
 {
-	return v->effective != DECISION_deny;
+	return v->effective == DECISION_allow;
+}
+/* Whether target runs in the place of the program. */
+static inline bool verdict_redirects(const struct verdict *v)
+{
+	return v->decision == DECISION_redirect && verdict_allows(v);
 }
 /* The reason as text for a person: the message with {path} and {args} filled in, else why. */
 void verdict_format_reason(const struct verdict *v, const struct op *op, struct buf *out);

@@ -22,13 +22,16 @@ static void pol_2_decisions_have_names(void **state)
 
 static void pol_2_only_a_deny_stops(void **state)
 {
-	struct verdict v = {.effective = DECISION_allow};
+	struct verdict v = {.decision = DECISION_log, .effective = DECISION_allow};
 
 	assert_true(verdict_allows(&v));
-	v.effective = DECISION_redirect;
+	assert_false(verdict_redirects(&v));
+	v.decision = DECISION_redirect;
 	assert_true(verdict_allows(&v));
+	assert_true(verdict_redirects(&v));
 	v.effective = DECISION_deny;
 	assert_false(verdict_allows(&v));
+	assert_false(verdict_redirects(&v));
 }
 
 static void check(const struct verdict *v, const struct op *op, const char *want)

@@ -94,7 +94,7 @@ static void denied(struct verdict *v, const char *why)
 /* What an approve comes to, and why something is refused. */
 static void set_effect(const struct policy *p, struct verdict *v, const char *why)
 {
-	v->effective = v->decision == DECISION_log ? DECISION_allow : v->decision;
+	v->effective = v->decision == DECISION_deny ? DECISION_deny : DECISION_allow;
 	if (v->decision == DECISION_approve) {
 		v->shadow = p->head->shadow != 0;
 		v->effective = v->shadow ? DECISION_allow : DECISION_deny;
@@ -107,6 +107,14 @@ static const char *text_or_null(const struct policy *p, uint32_t at)
 {
 	return at != 0 ? snapshot_text(p, at) : NULL;
 }
+
+static const struct verdict no_privilege = {
+	.decision = DECISION_deny,
+	.effective = DECISION_deny,
+	.rule = POLICY_NO_PRIVILEGE,
+	.message = "{path} cannot raise privilege in a session: run the command without it; the "
+		   "session's state stays as it was",
+	.final = true};
 
 static void conclude(const struct policy *p, unsigned class, const struct found *f,
 		     struct verdict *v)
@@ -123,6 +131,10 @@ static void conclude(const struct policy *p, unsigned class, const struct found 
 		if (c->line == 0)
 			v->file = NULL;
 		set_effect(p, v, "no rule allows it");
+		return;
+	}
+	if (f->rule == SNAPSHOT_NO_PRIVILEGE) {
+		*v = no_privilege;
 		return;
 	}
 	r = snapshot_rule(p, class, f->rule);

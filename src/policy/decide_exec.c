@@ -9,7 +9,10 @@
  * the system's directories, which a session cannot write; what the caller named counts only there;
  * a script only if its name cannot lead elsewhere when its interpreter opens it; argv[0] only where
  * it chooses the applet; and what is no plain file (memfd, deleted, ld.so) only if the rule has its
- * kind. A rule about arguments that were not all seen is over its limit. */
+ * kind. A rule about arguments that were not all seen is over its limit.
+ *
+ * Before all rules comes the built-in one, no-privilege: no program of a session can raise its
+ * privilege, so those that are for it are refused with a reason, also where all is allowed. */
 #include "base/mem.h"
 #include "policy/flags.h"
 #include "policy/glob.h"
@@ -156,6 +159,22 @@ static void read_subject(const struct op *op, struct subject *s)
 		s->name[APPLET] = applet(op);
 		s->trusted[APPLET] = direct && s->system[PATH];
 	}
+}
+
+/* For the names of files and applets; argv[0] counts only where it chooses the applet. */
+static bool raises_privilege(const struct subject *s)
+{
+	static const char *const raising[] = {"sudo", "su", "doas", "pkexec"};
+	const bool multi = is_multi_call(s->name[PATH]);
+
+	if ((s->op->exec.flags & OP_EXEC_SETID) != 0)
+		return true;
+	for (unsigned i = 0; i < NAMES; i++)
+		for (size_t j = 0; j < ARRAY_LEN(raising); j++)
+			if (s->name[i] != NULL && (i != ZEROTH || multi) &&
+			    strcmp(s->name[i], raising[j]) == 0)
+				return true;
+	return false;
 }
 
 /* Which file or name it is; NAMES: none. */
@@ -324,6 +343,8 @@ struct found decide_exec(const struct policy *p, const struct op *op)
 			   .best = {.rule = SNAPSHOT_NONE}};
 
 	read_subject(op, &subject);
+	if (raises_privilege(&subject))
+		return (struct found){.rule = SNAPSHOT_NO_PRIVILEGE};
 	if (p->regexes != NULL)
 		regexes_begin(p->regexes);
 	search_always(&s);

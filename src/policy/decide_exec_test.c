@@ -379,6 +379,47 @@ static void pol_1_regular_expressions_and_their_limit(void **state)
 	kit_close(&k);
 }
 
+/* STA-6: before every rule, also one that allows. */
+static void sta_6_what_raises_privilege_is_refused(void **state)
+{
+	static const char *const refused[][3] = {
+		{"/usr/bin/sudo", NULL, "sudo id"},
+		{"/bin/su", NULL, "su"},
+		{"/workspace/doas", NULL, "doas id"},
+		{"/opt/x/pkexec", NULL, "pkexec id"},
+		{"/usr/bin/perl", "/workspace/sudo", "perl /workspace/sudo"},
+		{"/bin/busybox", NULL, "busybox su"},
+		{"/bin/busybox", NULL, "su -c id"},
+	};
+	struct op set_id = {.class = OP_EXEC, .exec = {.path = "/usr/bin/mount"}};
+	struct verdict v;
+	struct kit k;
+
+	kit_open(&k,
+		 HEAD "default: {commands: allow}\n"
+		      "command_rules:\n"
+		      "  - {name: all, commands: ['**'], decision: allow}\n",
+		 NULL);
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+		v = kit_exec(&k, refused[i][0], refused[i][1], refused[i][2]);
+		assert_string_equal(v.rule, POLICY_NO_PRIVILEGE);
+		assert_int_equal(v.effective, DECISION_deny);
+		assert_true(v.final);
+		assert_non_null(strstr(v.message, "cannot raise privilege"));
+	}
+	policy_decide(k.p, NULL, &set_id, &v);
+	assert_true(verdict_allows(&v));
+	set_id.exec.flags = OP_EXEC_SETID;
+	policy_decide(k.p, NULL, &set_id, &v);
+	assert_string_equal(v.rule, POLICY_NO_PRIVILEGE);
+	/* names that only resemble one, and argv[0] */
+	v = kit_exec(&k, "/usr/bin/sum", NULL, "sum");
+	assert_true(verdict_allows(&v));
+	v = kit_exec(&k, "/usr/bin/bash", NULL, "-su -c id");
+	assert_true(verdict_allows(&v));
+	kit_close(&k);
+}
+
 static void exe_2_a_redirect_names_its_program(void **state)
 {
 	struct kit k;
@@ -391,7 +432,7 @@ static void exe_2_a_redirect_names_its_program(void **state)
 		 NULL);
 	v = kit_exec(&k, "/usr/bin/rm", NULL, "rm x");
 	assert_int_equal(v.decision, DECISION_redirect);
-	assert_int_equal(v.effective, DECISION_redirect);
+	assert_int_equal(v.effective, DECISION_allow);
 	assert_string_equal(v.target, "/home/agent/bin/rm*");
 	v = kit_exec(&k, "/usr/bin/ls", NULL, "ls");
 	assert_null(v.target);
@@ -413,6 +454,7 @@ int main(void)
 		cmocka_unit_test(exe_2_files_that_are_not_plain),
 		cmocka_unit_test(pol_1_argument_patterns),
 		cmocka_unit_test(pol_1_regular_expressions_and_their_limit),
+		cmocka_unit_test(sta_6_what_raises_privilege_is_refused),
 		cmocka_unit_test(exe_2_a_redirect_names_its_program),
 	};
 

@@ -50,6 +50,10 @@ int policy_compile(const char *file, const char *text, size_t len, const struct 
 int policy_open(const void *bytes, size_t len, struct policy **out, struct err *err);
 void policy_close(struct policy *p); /* NULL is fine */
 
+/* Refuses, before all rules and with every policy, programs that are for raising privilege: sudo,
+ * su, doas, pkexec and files with a set-id bit. */
+#define POLICY_NO_PRIVILEGE "no-privilege"
+
 /* Decides. Never fails: what cannot be decided (a path that is not plain, a pattern over its
  * limit) is denied and v->why tells. cache may be NULL; one that was filled by another version
  * is emptied first. */

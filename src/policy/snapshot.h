@@ -15,6 +15,7 @@
 
 #define SNAPSHOT_MAGIC "agshpol2"
 #define SNAPSHOT_NONE UINT32_MAX
+#define SNAPSHOT_NO_PRIVILEGE (UINT32_MAX - 1) /* the built-in rule */
 
 struct snapshot_span {
 	uint32_t at; /* index of the first */
@@ -133,7 +134,7 @@ static inline bool policy_permits(const struct policy *p, enum decision d)
 
 /* How a deciding function tells what it found. */
 struct found {
-	uint32_t rule; /* of its class; SNAPSHOT_NONE: none matched */
+	uint32_t rule; /* of its class; SNAPSHOT_NONE: none matched; SNAPSHOT_NO_PRIVILEGE */
 	bool over;     /* a pattern of that rule was over its limit */
 };
 struct decide_net {

@@ -42,6 +42,21 @@ static void on_denied(uint64_t seq, const char *json, size_t len, void *arg)
 	json_decref(doc);
 }
 
+/* A shell that looks for a program executes nothing if it finds none. */
+static void blame_search(struct command *c)
+{
+	json_t *request = NULL;
+
+	if (c->out.error_code == NULL && c->exit_code == err_row(E_COMMAND_NOT_FOUND)->exit &&
+	    json_parse(c->request, strlen(c->request), &request, NULL) == 0 &&
+	    text_at(request, "script") != NULL) {
+		c->out.error_code = mem_strdup(err_row(E_COMMAND_NOT_FOUND)->name);
+		c->out.error_message = mem_strdup(
+			"the shell ended with 127: it did not find a command of the script");
+	}
+	json_decref(request);
+}
+
 void answer_blame(struct command *c)
 {
 	const struct event_query q = {.session_id = c->s->id,
@@ -52,6 +67,7 @@ void answer_blame(struct command *c)
 
 	if (c->out.error_code == NULL && c->exit_code > 0 && c->out.blocked > 0)
 		store_query(c->s->ss->deps.store, &q, on_denied, &c->out, NULL, NULL);
+	blame_search(c);
 }
 
 /* ---- what may help ---- */

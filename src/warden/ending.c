@@ -66,6 +66,31 @@ static void set_error(struct warden_result *m, enum err_code code, char *message
 	m->error_message = message;
 }
 
+/* The program that could not be executed: missing (127) or not executable (126). */
+static void explain_exec(const struct run *r, const char *what, int errnum, struct warden_result *m)
+{
+	const bool missing = m->exit_code == CODE_NOT_FOUND;
+
+	set_error(m, missing ? E_COMMAND_NOT_FOUND : E_COMMAND_NOT_EXECUTABLE,
+		  mem_printf("%.*s: %s", PATH_SHOWN, what,
+			     missing && strchr(what, '/') == NULL ? "command not found"
+								  : strerror(errnum)));
+	m->error_path = mem_strndup(what, strnlen(what, PATH_SHOWN));
+	if (missing && (r->ask.script == NULL || strcmp(what, r->w->shell) != 0))
+		similar_programs(r, what, &m->similar);
+}
+
+/* A shell, env or xargs ends with 127 or 126 if it could not execute the last program. */
+static void explain_nested(const struct run *r, struct warden_result *m)
+{
+	const bool tells = m->exit_code == CODE_NOT_FOUND || m->exit_code == CODE_NOT_EXECUTABLE;
+	cleanup_free char *what = NULL;
+	const int errnum = tells ? execs_last_failure(r->w->execs, r->spawn, &what) : 0;
+
+	if (errnum != 0)
+		explain_exec(r, what, errnum, m);
+}
+
 /* exit_code, signal and error from the wait status and the reason of the end. */
 static void explain_end(const struct run *r, struct warden_result *m)
 {
@@ -93,6 +118,8 @@ static void explain_end(const struct run *r, struct warden_result *m)
 			  mem_printf("ended by signal %s%s%s%s", name != NULL ? name : "?",
 				     reasons[r->why] != NULL ? ": " : "",
 				     reasons[r->why] != NULL ? reasons[r->why] : "", left));
+	} else {
+		explain_nested(r, m);
 	}
 }
 
@@ -218,13 +245,24 @@ static bool unreadable(const struct run *r, const struct warden_result *m)
 	return m->exit_code == 2 && strstr(r->ask.script, "ulimit") == NULL;
 }
 
-/* The old state stands after a kill, after `exec`, and when the capture was not ours. */
+/* The old state stands after a kill, after `exec`, after a refusal of a program that raises
+ * privilege, and when the capture was not ours. */
 static void take_state(struct run *r, struct warden_result *m)
 {
 	struct captured *c = &r->captured;
 	struct strv before = {0};
 	struct err err = {0};
 
+	if (r->privileged != NULL) {
+		cleanup_free char *text = mem_printf(
+			"the session's state stays as it was before this command, because %s was "
+			"refused (" POLICY_NO_PRIVILEGE ")",
+			r->privileged);
+
+		strv_add(&m->warnings, text);
+		m->capture = r->ask.script != NULL ? mem_strdup("none") : NULL;
+		return;
+	}
 	if (r->ask.script == NULL)
 		return;
 	if (r->why != WHY_ITSELF || m->signal != 0 || !c->taken) {
@@ -373,19 +411,13 @@ void run_abandon(struct run *r)
 
 void run_not_executed(struct run *r, int errnum)
 {
-	const bool missing = errnum == ENOENT;
 	const char *what = r->ask.script != NULL ? r->w->shell : r->ask.argv.v[0];
-	struct warden_result m = {.exit_code = missing ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE,
+	struct warden_result m = {.exit_code =
+					  errnum == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE,
 				  .duration_us = duration_us(r)};
 
 	run_record_start(r);
-	set_error(&m, missing ? E_COMMAND_NOT_FOUND : E_COMMAND_NOT_EXECUTABLE,
-		  mem_printf("%.*s: %s", PATH_SHOWN, what,
-			     missing && strchr(what, '/') == NULL ? "command not found"
-								  : strerror(errnum)));
-	m.error_path = mem_strndup(what, strnlen(what, PATH_SHOWN));
-	if (missing && r->ask.script == NULL)
-		similar_programs(r, what, &m.similar);
+	explain_exec(r, what, errnum, &m);
 	count_output(r, &m);
 	deliver(r, &m);
 	run_retire(r);

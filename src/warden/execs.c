@@ -7,6 +7,7 @@
 #include "gate/gate.h"
 #include "sandbox/capture.h"
 #include "sandbox/spawn.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #define KEYS_AT_ONCE 32
 #define OWNERS 16
 #define PARENTS 16
+#define FAILED_PATH 256
 #define ITEMS_MAX 64 /* in the queue when the loop is woken before its time */
 _Static_assert(KEYS_AT_ONCE * sizeof(uint64_t) <= 256, "getrandom gives so much at once");
 
@@ -30,6 +32,11 @@ struct lead {
 	int64_t since_us;
 	const struct event *event; /* of that exec, borrowed */
 	char command_id[ID_MAX + 1];
+	struct {
+		int errnum; /* 0: the last exec did not fail */
+		pid_t pid;
+		char path[FAILED_PATH];
+	} failed;
 };
 struct item {
 	STAILQ_ENTRY(item) next;
@@ -330,6 +337,48 @@ static void put_item(struct execs *x, struct item *it, bool urgent)
 		x->setup.wake(x->setup.arg);
 }
 
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* errnum 0: an exec that did not fail. Of a search in several directories only the name is kept; a
+ * file that is there but cannot be executed counts more than one that is missing. */
+static void note_failure(struct execs *x, const char *command_id, const struct exec_request *req,
+			 int errnum)
+{
+	const char *path = req->op.exec.path;
+	struct lead *l;
+
+	pthread_mutex_lock(&x->lock);
+	LIST_FOREACH (l, &x->leads, next) {
+		const bool searched = l->failed.errnum != 0 && l->failed.pid == req->pid &&
+				      strcmp(last_part(l->failed.path), last_part(path)) == 0 &&
+				      strcmp(l->failed.path, path) != 0;
+
+		if (strcmp(l->command_id, command_id) != 0)
+			continue;
+		if (errnum == 0 || !searched || l->failed.errnum != EACCES)
+			l->failed.errnum = errnum;
+		l->failed.pid = req->pid;
+		snprintf(l->failed.path, sizeof(l->failed.path), "%s",
+			 searched ? last_part(path) : path);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* A file of an unknown format is not a failure: the shell runs it as a script. */
+static void failed(void *arg, const struct exec_request *req, int errnum)
+{
+	struct execs *x = arg;
+	char id[ID_MAX + 1];
+
+	find_command(x, req, id);
+	note_failure(x, id, req, errnum == ENOEXEC ? 0 : errnum);
+}
+
 static void record(void *arg, const struct exec_record *rec)
 {
 	struct execs *x = arg;
@@ -352,6 +401,7 @@ static void record(void *arg, const struct exec_record *rec)
 		return;
 	it = mem_new(struct item);
 	take_owner(x, req, id);
+	note_failure(x, id, req, 0);
 	e.command_id = id[0] != '\0' ? id : NULL;
 	lend_argv(req, &e.exec_argv);
 	if (rec->outcome == EXEC_MISMATCHED) {
@@ -463,6 +513,25 @@ void execs_lost(struct execs *x, uint32_t spawn)
 	end_lead(x, spawn, true);
 }
 
+int execs_last_failure(struct execs *x, uint32_t spawn, char **path)
+{
+	const struct lead *l;
+	int errnum = 0;
+
+	if (x == NULL)
+		return 0;
+	pthread_mutex_lock(&x->lock);
+	LIST_FOREACH (l, &x->leads, next)
+		if (l->spawn == spawn)
+			break;
+	if (l != NULL && l->failed.errnum != 0) {
+		errnum = l->failed.errnum;
+		*path = mem_strdup(l->failed.path);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return errnum;
+}
+
 static struct item *next_item(struct execs *x)
 {
 	struct item *it;
@@ -545,6 +614,7 @@ static int start(struct execs *x, struct err *err)
 {
 	struct exec_control_ops ops = {.decide = decide,
 				       .record = record,
+				       .failed = failed,
 				       .is_first_exec = is_first_exec,
 				       .arg = x,
 				       .root = x->setup.root,

@@ -50,6 +50,11 @@ void execs_first_over(struct execs *x, uint32_t spawn); /* its pid may be anothe
 void execs_over(struct execs *x, uint32_t spawn);	/* no process of the command is left */
 void execs_lost(struct execs *x, uint32_t spawn); /* over, but some of its processes may live on */
 
+/* The last exec of a running command, if it failed because the program was missing or could not be
+ * executed: its errno and its path, or its name if several directories were searched. 0: it did not
+ * fail. *path is the caller's to free. */
+int execs_last_failure(struct execs *x, uint32_t spawn, char **path);
+
 /* Calls fn for each that waits, in their order. */
 typedef void exec_told_fn(const struct event *e, void *arg);
 void execs_take(struct execs *x, exec_told_fn *fn, void *arg);

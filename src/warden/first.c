@@ -178,7 +178,7 @@ static int choose(struct run *r, struct init_spawn *sp, struct first_way *way, s
 	struct exec_first_way by;
 	int e;
 
-	if (r->verdict.effective == DECISION_redirect) {
+	if (verdict_redirects(&r->verdict)) {
 		e = look_at(r, r->verdict.target, &r->target);
 		if (e != 0)
 			return not_found(r, e, way, err);

@@ -82,6 +82,7 @@ static void free_run(struct warden *w, struct run *r)
 	strv_done(&r->dropped);
 	strv_done(&r->background);
 	captured_done(&r->captured);
+	free(r->privileged);
 	free(r->line);
 	free(r->cwd);
 	free(r);

@@ -63,9 +63,10 @@ struct run {
 	struct output out[2];
 	struct input in;
 	struct captured captured;
-	bool recorded; /* its start is in the journal */
-	bool orphaned; /* its leader is dead, and all that it led */
-	bool replaced; /* its first process has executed another program */
+	char *privileged; /* a program that POLICY_NO_PRIVILEGE refused; NULL: none */
+	bool recorded;	  /* its start is in the journal */
+	bool orphaned;	  /* its leader is dead, and all that it led */
+	bool replaced;	  /* its first process has executed another program */
 	bool began, exited, empty;
 	struct leader_exit end;
 	struct strv background;

@@ -457,3 +457,27 @@ def test_exe_1_signal_names(session):
     for name in ("HUP", "INT", "QUIT", "ABRT", "PIPE"):
         r = session.exec("sh", "-c", f"kill -{name} $$")["result"]
         assert (r["signal"], r["exit_code"]) == (name, 128 + getattr(signal, f"SIG{name}"))
+
+
+# Inside a command: what is executed, its exit status, the error's code and path.
+NESTED = [
+    ("./none", 127, "E_COMMAND_NOT_FOUND", "./none"),
+    ("env no-such-program", 127, "E_COMMAND_NOT_FOUND", "no-such-program"),
+    ("env ./closed", 126, "E_COMMAND_NOT_EXECUTABLE", "./closed"),
+    ("sh -c ./closed", 126, "E_COMMAND_NOT_EXECUTABLE", "./closed"),
+    ("no-such-program", 127, "E_COMMAND_NOT_FOUND", None),
+    ("./none || true; exit 3", 3, None, None),
+    ("./none || true; sh -c 'exit 127'; true", 0, None, None),
+    ("env ./none || sh -c 'exit 126'", 126, None, None),
+]
+
+
+@pytest.mark.parametrize("script, code, error, path", NESTED)
+def test_exe_2_a_nested_exec_that_fails_is_the_error(session, script, code, error, path):
+    (session.workspace / "closed").write_text("#!/bin/sh\n")
+    (session.workspace / "closed").chmod(0o644)
+    r = session.script(script)["result"]
+    assert r["exit_code"] == code
+    assert (r["error"] and (r["error"]["code"], r["error"]["path"])) == (error and (error, path))
+    if path:
+        assert path in r["error"]["message"] and r["error"]["suggestions"]

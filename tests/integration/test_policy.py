@@ -124,9 +124,9 @@ TABLE = [
     ],
     *[(p, ["file", "read", "/root/x"], "deny", "default") for p in ("default", "strict", "ci")],
     *[(p, ["file", "read", "../root/x"], "deny", "default") for p in ("default", "strict", "ci")],
-    *[(p, ["exec", "sudo", "id"], "deny", "deny-privilege") for p in ("default", "strict", "ci")],
-    *[(p, ["exec", "/workspace/su"], "deny", "deny-privilege") for p in ("default", "strict", "ci")],
-    ("observe", ["exec", "sudo", "id"], "allow", "default"),
+    *[(p, ["exec", "sudo", "id"], "deny", "no-privilege") for p in ("default", "strict", "ci", "observe")],
+    *[(p, ["exec", "/workspace/su"], "deny", "no-privilege") for p in ("default", "strict", "ci", "observe")],
+    *[(p, ["exec", "unshare", "true"], "deny", "deny-privilege") for p in ("default", "strict", "ci")],
     ("default", ["file", "delete", "/workspace/a"], "allow", "allow-workspace"),
     ("strict", ["file", "delete", "/workspace/a"], "deny", "approve-workspace-delete"),
     *[
