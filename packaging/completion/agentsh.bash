@@ -34,7 +34,7 @@ _agentsh_commands=(
 )
 declare -gA _agentsh_options=(
 	['server status']='--json'
-	['server']='--config=FILE --log-level=debug|info|warn|error --auto --ready-fd=N --set=KEY=VALUE'
+	['server']='--config=FILE --log-level=debug|info|warn|error --auto --ready-fd=N --set=KEY=VALUE --accept-loss'
 	['run']='--workspace=DIR --policy=NAME --output=shell|text|json --script=TEXT --timeout=DURATION --env=NAME=VALUE --quiet'
 	['session create']='--workspace=DIR --policy=NAME --id=ID --timeout=DURATION --idle-timeout=DURATION --background=end|keep --env=NAME=VALUE --json'
 	['session list']='--all --json'
@@ -58,7 +58,7 @@ declare -gA _agentsh_options=(
 	['version']='--json'
 )
 declare -gA _agentsh_operands=(
-	['server']='[--config FILE] [--log-level debug|info|warn|error] [--auto] [--ready-fd N] [--set KEY=VALUE]...'
+	['server']='[--config FILE] [--log-level debug|info|warn|error] [--auto] [--ready-fd N] [--set KEY=VALUE]... [--accept-loss]'
 	['run']='[OPTIONS] -- CMD [ARG...]'
 	['session create']='[OPTIONS]'
 	['session info']='SESSION'

@@ -26,6 +26,7 @@ struct api {
 	struct event_base *base;
 	struct link launcher;
 	struct config config;
+	bool accept_loss;      /* of what a damaged redo file held */
 	bool privileged;       /* the launcher is root's */
 	struct strv overrides; /* of flags and environment, for the next reading of the file */
 	struct api_keys keys;

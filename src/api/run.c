@@ -97,6 +97,7 @@ static int on_hello(struct api *api, struct link_msg *m, struct err *err)
 	api->owner_uid = hello.owner_uid;
 	api->auto_started = hello.auto_started;
 	api->privileged = hello.privileged != 0;
+	api->accept_loss = hello.accept_loss != 0;
 	api->overrides = hello.overrides;
 	hello.overrides = (struct strv){0};
 	r = load_config(api, hello.has_config && m->nfds > 0 ? m->fd[next++] : -1, &api->config,
@@ -307,6 +308,8 @@ static void count_event(uint64_t seq, const struct event *e, const char *json, s
 
 static void close_store(struct api *api)
 {
+	if (api->jsonl != NULL)
+		sink_jsonl_finish(api->jsonl);
 	sink_jsonl_close(api->jsonl);
 	store_close(api->store);
 	if (api->output_dir >= 0)
@@ -328,7 +331,8 @@ static int open_store(struct api *api, struct err *err)
 	int r = fdio_mkdirs(output, 0700, err);
 
 	if (r == 0)
-		r = store_open(db, api->base, &clock_system, &api->store, err);
+		r = (api->accept_loss ? store_open_lossy : store_open)(db, api->base, &clock_system,
+								       &api->store, err);
 	if (r == 0)
 		store_add_sink(api->store, count_event, api);
 	if (r == 0 && strcmp(lines, "none") != 0)

@@ -111,6 +111,21 @@ pid_t proc_ppid(pid_t pid)
 	return read_stat(pid, &st) == -1 ? -1 : st.ppid;
 }
 
+bool proc_chrooted(void)
+{
+	struct statx root, first;
+
+	if (statx(AT_FDCWD, "/", 0, STATX_INO, &root) == -1)
+		return false;
+	if ((root.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0 &&
+	    (root.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0)
+		return true;
+	/* A chroot to a mount's root; the first process is most often not in it. */
+	return statx(AT_FDCWD, "/proc/1/root/", 0, STATX_INO, &first) == 0 &&
+	       (root.stx_ino != first.stx_ino || root.stx_dev_major != first.stx_dev_major ||
+		root.stx_dev_minor != first.stx_dev_minor);
+}
+
 bool proc_ending(pid_t pid)
 {
 	struct stat_line st;

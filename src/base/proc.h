@@ -9,6 +9,7 @@ int proc_pidfd(pid_t pid);		   /* pidfd_open; -1/errno */
 int proc_pidfd_signal(int pidfd, int sig); /* 0 or -1/errno */
 pid_t proc_pidfd_pid(int pidfd); /* pid in our namespace from fdinfo; -1 gone or outside */
 pid_t proc_ppid(pid_t pid);	 /* -1 if gone */
+bool proc_chrooted(void);	 /* our root is not that of our mount namespace */
 bool proc_ending(pid_t pid);	 /* on its way out, dead or gone */
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino); /* 1 yes, 0 no, -1/errno */
 /* All living (not zombie) descendants of root, root excluded, by /proc/PID/task/TID/children; in a

@@ -152,8 +152,8 @@ int redo_each(const struct redo *r, redo_fn *fn, void *arg, struct err *err)
 			memcpy(&rec, p, sizeof(rec));
 		if (rest < sizeof(rec) || size_of(rec.len) > rest ||
 		    rec.crc != crc_of(r, rec.len, p + sizeof(rec))) {
-			log_error("a redo file is broken: what follows in it is lost");
-			break;
+			return err_set(err, E_CONFLICT, NULL, "a record at %llu is damaged",
+				       (unsigned long long)at);
 		}
 		rc = fn(p + sizeof(rec), rec.len, arg, err);
 	}

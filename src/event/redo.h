@@ -6,7 +6,7 @@
  * kill leaves whole groups. The file belongs to one generation: the database stores the number of
  * the last one that it has taken in, in the same transaction. What is found at a start is the
  * generation that follows it and is carried out, or older and has been. After a power failure the
- * file is as old or as new as the kernel left it: a record with a wrong checksum ends it. */
+ * file is as old or as new as the kernel left it: a record with a wrong checksum is damage. */
 #pragma once
 #include "base/err.h"
 #include <stdbool.h>

@@ -353,6 +353,9 @@ static int start(struct sink_jsonl *j, struct err *err)
 	if (cut_tail(j) < 0)
 		return err_errno(err, E_UNAVAILABLE, j->config.path, "cannot write '%s'",
 				 j->config.path);
+	/* Numbers that were given out are not given out again. */
+	if (j->written > store_last_seq(j->store) && store_last_seq(j->store) > 0)
+		store_skip_to(j->store, j->written);
 	if (j->written <= store_last_seq(j->store))
 		return 0;
 	log_warn("the JSONL file is ahead of the database; a new one is begun", "path",
@@ -389,6 +392,13 @@ int sink_jsonl_open(struct store *store, const struct clock *clock,
 	catch_up(j, UINT_MAX, NULL);
 	*out = j;
 	return 0;
+}
+
+void sink_jsonl_finish(struct sink_jsonl *j)
+{
+	store_commit(j->store, NULL);
+	if (sink_jsonl_behind(j) > 0)
+		catch_up(j, UINT_MAX, NULL);
 }
 
 void sink_jsonl_close(struct sink_jsonl *j)

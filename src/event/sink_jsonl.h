@@ -21,6 +21,8 @@ struct sink_jsonl_config {
 int sink_jsonl_open(struct store *store, const struct clock *clock,
 		    const struct sink_jsonl_config *config, struct sink_jsonl **out,
 		    struct err *err);
+/* For an orderly end: commits, and writes what the file does not have yet. */
+void sink_jsonl_finish(struct sink_jsonl *j);
 void sink_jsonl_close(struct sink_jsonl *j);
 /* Goes on in the file that is at the path now; if that fails, in the old one. */
 int sink_jsonl_reopen(struct sink_jsonl *j, struct err *err);

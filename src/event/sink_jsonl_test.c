@@ -424,22 +424,47 @@ static void ses_8_an_empty_file_is_judged_by_the_one_before(void **state)
 	assert_string_equal(lines(w, 1), "1 2 3 ");
 }
 
-static void ses_8_a_file_ahead_of_the_database_is_rotated_away(void **state)
+/* The numbers of events that the database has lost are not given out again; one event tells. */
+static void ses_8_events_go_on_above_a_file_that_is_ahead(void **state)
 {
 	struct world *w = *state;
 
 	put(w, 2);
 	close_sink(w);
+	append(w,
+	       "{\"seq\":3,\"schema\":1,\"lost\":true}\n{\"seq\":4,\"schema\":1,\"lost\":true}\n");
+	open_sink(w);
+	put(w, 1);
+	assert_string_equal(lines(w, 0), "1 2 3 4 5 6 ");
+	/* As far as the database: nothing to do. */
+	close_sink(w);
+	open_sink(w);
+	assert_string_equal(lines(w, 0), "1 2 3 4 5 6 ");
+}
+
+/* A new database has nothing to do with an old file. */
+static void ses_8_a_file_of_another_database_is_rotated_away(void **state)
+{
+	struct world *w = *state;
+
+	close_sink(w);
 	append(w, "{\"seq\":3,\"schema\":1,\"lost\":true}\n");
 	open_sink(w);
 	assert_string_equal(lines(w, 0), "");
 	put(w, 1);
-	assert_string_equal(lines(w, 0), "3 ");
-	assert_string_equal(lines(w, 1), "1 2 3 ");
-	/* As far as the database: nothing to do. */
-	close_sink(w);
-	open_sink(w);
-	assert_string_equal(lines(w, 0), "3 ");
+	assert_string_equal(lines(w, 0), "1 ");
+	assert_string_equal(lines(w, 1), "3 ");
+}
+
+/* An orderly end leaves nothing to the next start. */
+static void evt_2_an_orderly_end_brings_the_file_up_to_date(void **state)
+{
+	struct world *w = *state;
+	struct event e = {.type = EVENT_exec, .count = 1};
+
+	store_event(w->store, &e, NULL, 0);
+	sink_jsonl_finish(w->sink);
+	assert_string_equal(lines(w, 0), "1 ");
 }
 
 static void fill_disk(struct world *w, rlim_t room)
@@ -608,7 +633,11 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(ses_8_an_empty_file_is_judged_by_the_one_before,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(ses_8_a_file_ahead_of_the_database_is_rotated_away,
+		cmocka_unit_test_setup_teardown(ses_8_a_file_of_another_database_is_rotated_away,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(evt_2_an_orderly_end_brings_the_file_up_to_date,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(ses_8_events_go_on_above_a_file_that_is_ahead,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			evt_2_a_full_disk_leaves_whole_lines_and_is_made_up_for, setup, teardown),

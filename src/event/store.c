@@ -348,12 +348,13 @@ static int start(struct store *s, struct err *err)
 	return 0;
 }
 
-int store_open(const char *path, struct event_base *base, const struct clock *clock,
-	       struct store **out, struct err *err)
+static int open_as(bool lossy, const char *path, struct event_base *base, const struct clock *clock,
+		   struct store **out, struct err *err)
 {
 	struct store *s = mem_new(struct store);
 	int rc;
 
+	s->lossy = lossy;
 	s->path = mem_strdup(path);
 	s->base = base;
 	s->clock = clock;
@@ -368,6 +369,18 @@ int store_open(const char *path, struct event_base *base, const struct clock *cl
 	else
 		*out = s;
 	return rc;
+}
+
+int store_open(const char *path, struct event_base *base, const struct clock *clock,
+	       struct store **out, struct err *err)
+{
+	return open_as(false, path, base, clock, out, err);
+}
+
+int store_open_lossy(const char *path, struct event_base *base, const struct clock *clock,
+		     struct store **out, struct err *err)
+{
+	return open_as(true, path, base, clock, out, err);
 }
 
 void store_close(struct store *s)

@@ -26,6 +26,10 @@ struct store;
  * full or failing, which may pass. */
 int store_open(const char *path, struct event_base *base, const struct clock *clock,
 	       struct store **out, struct err *err);
+/* The same where the operator lets what a damaged redo file held be lost; else that is
+ * E_UNAVAILABLE. */
+int store_open_lossy(const char *path, struct event_base *base, const struct clock *clock,
+		     struct store **out, struct err *err);
 void store_close(struct store *s); /* commits what is open */
 
 /* One write: a statement (a string literal), its values in order, the end. It takes effect in the
@@ -81,7 +85,10 @@ void store_add_turn(struct store *s, store_turn_fn *fn, void *arg);
 void store_remove_turn(struct store *s, store_turn_fn *fn, void *arg);
 /* The JSON of the event that store_event has just taken; until the next call. */
 const struct buf *store_last_json(const struct store *s);
-uint64_t store_last_seq(struct store *s);	/* of the last event that is safe */
+uint64_t store_last_seq(struct store *s); /* of the last event that is safe */
+/* Events up to seq were given out and are lost: the next one comes behind it, and the first tells
+ * of the gap. Before any other event. */
+void store_skip_to(struct store *s, uint64_t seq);
 struct event_base *store_base(struct store *s); /* NULL if opened for reading */
 
 struct event_query {

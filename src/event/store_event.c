@@ -32,6 +32,19 @@ uint64_t store_last_seq(struct store *s)
 	return s->safe;
 }
 
+void store_skip_to(struct store *s, uint64_t seq)
+{
+	char reason[] = "lost before they were in the database";
+	const uint64_t lost = seq - s->chain.seq;
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_events_dropped,
+			  .count = lost < UINT32_MAX ? (uint32_t)lost : UINT32_MAX,
+			  .reason = reason};
+
+	s->safe = s->chain.seq = seq;
+	store_event(s, &e, NULL, 0);
+}
+
 /* Bytes of all strings and pointers that an event owns. */
 static size_t owned_bytes(const struct event *e)
 {

@@ -36,7 +36,7 @@ static bool logged(const char *what)
 	return what != NULL ? strstr(text, what) != NULL : text[0] != '\0';
 }
 
-#define LOST "another state of it, and is lost"
+#define LOST "belongs to another one, and is lost"
 
 static void close_store(struct world *w)
 {
@@ -262,6 +262,40 @@ static void ses_8_what_was_committed_is_not_carried_out_again(void **state)
 	buf_done(&before);
 }
 
+/* Refused, unless the operator accepts the loss. */
+static void open_with_loss(struct world *w, const char *why)
+{
+	struct err err = {0};
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(store_open(w->path, w->base, &w->clock, &w->store, &err),
+				 -E_UNAVAILABLE);
+		assert_non_null(strstr(err.message, why));
+		assert_non_null(strstr(err.message, "--accept-loss"));
+	}
+	assert_int_equal(store_open_lossy(w->path, w->base, &w->clock, &w->store, &err), 0);
+}
+
+/* What stands before the damage is kept. */
+static void ses_8_a_damaged_redo_file_is_not_passed_over(void **state)
+{
+	struct world *w = *state;
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s-redo", w->path);
+	close_store(w);
+	live(w, write_and_end_the_turn);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "x", 1, 4096 + 8), 1);
+	close(fd);
+	open_with_loss(w, "is damaged");
+	assert_true(logged("is lost in part"));
+	assert_chain(w, 0);
+	close_store(w);
+	open_store(w); /* once is enough */
+}
+
 static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 {
 	static const struct {
@@ -283,14 +317,17 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		close_store(w);
 		last = generation(w);
 		leave(w, (uint64_t)(last + row[i].ahead), count_sql, sizeof(count_sql));
-		open_store(w);
+		if (row[i].lost)
+			open_with_loss(w, "another state of the database");
+		else
+			open_store(w);
 		/* One that neither the file nor the database has had. */
 		assert_int_equal(redo_generation(w->store->redo),
 				 last + 1 + (row[i].ahead > 0 ? row[i].ahead : 0));
 		assert_int_equal(redo_generation(w->store->redo), generation(w) + 1);
 		n += row[i].carried_out;
 		assert_int_equal(counted(w), n);
-		assert_int_equal(logged(LOST), row[i].lost);
+		assert_int_equal(logged("is lost in part"), row[i].lost);
 		/* What is written from now on is found, whatever was before. */
 		close_store(w);
 		live(w, read_only);
@@ -483,6 +520,7 @@ int main(void)
 		TEST(ses_8_an_open_transaction_is_carried_out_once),
 		TEST(ses_8_what_a_waiter_was_told_survives_sigkill),
 		TEST(ses_8_what_was_committed_is_not_carried_out_again),
+		TEST(ses_8_a_damaged_redo_file_is_not_passed_over),
 		TEST(ses_8_only_the_generation_that_follows_is_carried_out),
 		TEST(ses_8_an_empty_file_of_another_generation_is_no_loss),
 		TEST(ses_8_a_new_database_begins_beside_an_old_redo_file),

@@ -50,6 +50,7 @@ struct chain {
 struct store {
 	sqlite3 *db;
 	char *path;
+	bool lossy; /* the operator lets damage be */
 	const struct clock *clock;
 	struct checkpointer *checkpointer;
 	struct readers *readers;

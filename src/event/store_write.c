@@ -269,12 +269,27 @@ static int cannot_write(struct store *s, struct err *err)
 		       s->path, sqlite3_errmsg(s->db));
 }
 
+/* Part of what was written and told is not to be had any more. */
+static int damaged(struct store *s, const char *how, struct err *err)
+{
+	if (!s->lossy)
+		return err_set(err, E_UNAVAILABLE, s->path,
+			       "'%s-redo' %s, and with it what was not yet in the database; to go "
+			       "on without that, start the server once with --accept-loss",
+			       s->path, how);
+	log_error("what was not yet in the database is lost in part", "database", s->path, "cause",
+		  how);
+	return 0;
+}
+
 static int carry_out(struct store *s, struct err *err)
 {
 	int rc = sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK
 			 ? redo_each(s->redo, again, s, err)
 			 : cannot_write(s, err);
 
+	if (rc == -E_CONFLICT)
+		rc = damaged(s, "is damaged", err);
 	if (rc == 0 &&
 	    (store_take_in(s) < 0 || sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK))
 		rc = cannot_write(s, err);
@@ -299,9 +314,11 @@ int store_redo(struct store *s, struct err *err)
 		return rc;
 	if (tables && left == last + 1)
 		rc = carry_out(s, err);
+	else if (left > last && redo_each(s->redo, found, NULL, NULL) != 0 && tables)
+		rc = damaged(s, "belongs to another state of the database", err);
 	else if (left > last && redo_each(s->redo, found, NULL, NULL) != 0)
-		log_error("what was to be added to the database belongs to another one, or to "
-			  "another state of it, and is lost",
+		log_error("what was to be added to the database belongs to another one, and is "
+			  "lost",
 			  "database", s->path);
 	if (rc == 0)
 		redo_begin(s->redo, (left > last ? left : last) + 1);

@@ -284,6 +284,7 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 		       struct err *err)
 {
 	struct exec_control *c = mem_new(struct exec_control);
+	bool traced;
 	int r;
 
 	c->ops = *ops;
@@ -296,6 +297,7 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->telling, NULL);
 	r = trace_available();
+	traced = r == 0;
 	if (r == 0)
 		r = listener_init(listener);
 	if (r == 0)
@@ -303,10 +305,12 @@ int exec_control_start(const struct exec_control_ops *ops, int listener, struct 
 	if (r != 0) {
 		free_control(c);
 		errno = r;
-		return err_errno(err, E_ENFORCEMENT, "exec_policy",
-				 "processes cannot be traced or the exec thread cannot start "
-				 "(let the container use ptrace, lower kernel.yama.ptrace_scope, "
-				 "or list exec_policy in sandbox.allow_unenforced)");
+		return err_errno(err, E_ENFORCEMENT, "exec_policy", "%s",
+				 traced ? "the exec thread cannot be started (raise the limit of "
+					  "processes: ulimit -u, pids.max, TasksMax=)"
+					: "processes cannot be traced (let the container use "
+					  "ptrace, lower kernel.yama.ptrace_scope, or list "
+					  "exec_policy in sandbox.allow_unenforced)");
 	}
 	*out = c;
 	return 0;

@@ -289,6 +289,7 @@ void child_hello(struct launcher *l)
 		.version = LINK_VERSION,
 		.privileged = l->privileged,
 		.auto_started = l->auto_start,
+		.accept_loss = l->accept_loss && !l->ready,
 		.owner_uid = l->owner_uid,
 		.state_dir = mem_strdup(s->config.base_dir),
 		.runtime_dir = mem_strdup(l->place.runtime),

@@ -259,5 +259,6 @@ void groups_close(struct launcher *l)
 	if (g->later != NULL)
 		event_free(g->later);
 	strv_done(&g->strangers);
+	cgroup_host_remove(&g->host);
 	cgroup_host_close(&g->host);
 }

@@ -412,6 +412,7 @@ int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *war
 
 	launcher_init(&l);
 	l.auto_start = o->auto_start;
+	l.accept_loss = o->accept_loss;
 	l.warden_argv = warden_argv;
 	l.ready_fd = o->ready_fd;
 	r = settings_source_init(o, l.privileged ? CONFIG_SYSTEM : CONFIG_USER, &l.source, &err);

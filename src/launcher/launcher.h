@@ -16,6 +16,7 @@ struct launcher_options {
 	char *config_path;     /* --config, else AGENTSH_CONFIG, else NULL: the mode's default if it
 				  exists */
 	struct strv overrides; /* "key=value" of --set and --log-level, in their order */
+	bool accept_loss;      /* --accept-loss: go on without what a damaged redo file held */
 	bool auto_start; /* --auto: a server that ends when idle, and is content with another one */
 	int ready_fd;	 /* --ready-fd, or -1 */
 	bool help, version;

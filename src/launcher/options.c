@@ -8,7 +8,7 @@
 
 const char launcher_usage[] =
 	"usage: agentsh server [--config FILE] [--log-level debug|info|warn|error] [--auto]\n"
-	"                      [--ready-fd N] [--set KEY=VALUE]...\n"
+	"                      [--ready-fd N] [--set KEY=VALUE]... [--accept-loss]\n"
 	"\n"
 	"  --config FILE    configuration; else $AGENTSH_CONFIG, else the default place if it "
 	"exists\n"
@@ -16,6 +16,8 @@ const char launcher_usage[] =
 	"  --auto           end when idle; if a server is there already, wait for it and say so\n"
 	"  --ready-fd N     write \"ready SOCKET\" to descriptor N when ready, and close it\n"
 	"  --set KEY=VALUE  overrides one key of the configuration\n"
+	"  --accept-loss    go on without the last events and rows if the file that held them "
+	"is damaged\n"
 	"  --help, --version\n"
 	"\n"
 	"A server that runs: agentsh server stop | status | reload | logs\n";
@@ -46,6 +48,12 @@ static int set_log_level(struct launcher_options *o, const char *value, struct e
 static int set_auto(struct launcher_options *o, const char *value, struct err *err)
 {
 	o->auto_start = true;
+	return 0;
+}
+
+static int set_accept_loss(struct launcher_options *o, const char *value, struct err *err)
+{
+	o->accept_loss = true;
 	return 0;
 }
 
@@ -98,7 +106,7 @@ static const struct flag {
 	{"--config", true, set_config},	   {"--log-level", true, set_log_level},
 	{"--auto", false, set_auto},	   {"--ready-fd", true, set_ready_fd},
 	{"--set", true, set_override},	   {"--help", false, set_help},
-	{"--version", false, set_version},
+	{"--version", false, set_version}, {"--accept-loss", false, set_accept_loss},
 };
 
 /* Finds the flag of arg, which may be "--flag=value"; *inner points behind the '=' or is NULL. */

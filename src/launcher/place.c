@@ -210,6 +210,7 @@ static int give_dir(int fd, const char *path, uid_t uid, struct err *err)
 static int make_state_dir(const struct config *c, bool privileged, struct err *err)
 {
 	const char *path = c->base_dir;
+	cleanup_free char *real = NULL;
 	cleanup_fd int fd = -1;
 	int r;
 
@@ -220,6 +221,12 @@ static int make_state_dir(const struct config *c, bool privileged, struct err *e
 	if (r < 0)
 		return r;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd == -1 && (real = realpath(path, NULL)) != NULL && strcmp(real, path) != 0)
+		return err_set(
+			err, E_UNAVAILABLE, path,
+			"sessions.base_dir %s is a symbolic link: name the directory that it "
+			"leads to, %s",
+			path, real);
 	if (fd == -1)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot open %s", path);
 	return privileged ? give_dir(fd, path, c->api_uid, err) : 0;

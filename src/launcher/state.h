@@ -333,7 +333,7 @@ struct config_watch {
 
 struct launcher {
 	struct event_base *base;
-	bool privileged, auto_start, stopping;
+	bool privileged, auto_start, accept_loss, stopping;
 	bool ready;   /* the API child has listened once, and we have said so */
 	int ready_fd; /* where to say so, or -1 */
 	uid_t owner_uid;

@@ -36,7 +36,8 @@ TABLE(launcher_hello,
 	STRV(launcher_hello, listeners, LIST_LEN),
 	STR(launcher_hello, state_dir, PATH_LEN), STR(launcher_hello, runtime_dir, PATH_LEN),
 	STRV(launcher_hello, overrides, LIST_LEN),
-	U32(launcher_hello, has_config), U32(launcher_hello, has_keys))
+	U32(launcher_hello, has_config), U32(launcher_hello, has_keys),
+	U32(launcher_hello, accept_loss))
 TABLE(launcher_create,
 	STR(launcher_create, session_id, ID_MAX), STR(launcher_create, workspace, PATH_LEN),
 	STR(launcher_create, policy, ID_MAX), BYTES(launcher_create, key, 128),

@@ -117,6 +117,7 @@ struct launcher_hello {
 	char *state_dir, *runtime_dir;
 	struct strv overrides; /* "key=value" from flags and environment, applied over the file */
 	uint32_t has_config, has_keys; /* whether these descriptors come first */
+	uint32_t accept_loss;	       /* of what a damaged redo file held */
 };
 struct launcher_create {
 	char *session_id, *workspace, *policy;

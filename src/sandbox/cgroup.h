@@ -41,6 +41,9 @@ struct cgroup_host {
  * is used. Never fails: what is missing has its reason in why. */
 void cgroup_host_open(struct cgroup_host *host, const char *parent);
 void cgroup_host_close(struct cgroup_host *host);
+/* Removes the group of all sessions where it is empty; another server that shares it makes it
+ * again. */
+void cgroup_host_remove(struct cgroup_host *host);
 /* Whether the group of all sessions is still there in every tree; else it is to be opened anew. */
 bool cgroup_host_alive(const struct cgroup_host *host);
 

@@ -284,6 +284,17 @@ bool cgroup_host_alive(const struct cgroup_host *host)
 	return true;
 }
 
+void cgroup_host_remove(struct cgroup_host *host)
+{
+	for (size_t i = 0; i < host->n; i++) {
+		cleanup_fd int base =
+			openat(host->tree[i].dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (base != -1)
+			unlinkat(base, OURS, AT_REMOVEDIR);
+	}
+}
+
 void cgroup_host_close(struct cgroup_host *host)
 {
 	while (host->n > 0)

@@ -90,6 +90,8 @@ int sandbox_idmap(const struct idmap *m, int *userns, struct err *err)
 	sigprocmask(SIG_SETMASK, &all, &old);
 	pid = clone(sleeper, stack + STACK_BYTES, CLONE_VM | CLONE_NEWUSER | SIGCHLD, NULL);
 	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (pid == -1 && mnt_chrooted("uid", err))
+		return -E_ENFORCEMENT;
 	if (pid == -1)
 		return err_errno(err, E_ENFORCEMENT, "uid",
 				 "the workspace's owners cannot be mapped without a user namespace "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/mnt.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -122,4 +123,17 @@ bool mnt_cut(char *line, char **point, char **type)
 	*type = dash + 3;
 	(*type)[strcspn(*type, " ")] = '\0';
 	return true;
+}
+
+bool mnt_chrooted(const char *subject, struct err *err)
+{
+	const int errnum = errno;
+	const bool is = (errnum == EPERM || errnum == EINVAL) && proc_chrooted();
+
+	errno = errnum;
+	if (is)
+		err_set(err, E_ENFORCEMENT, subject,
+			"the server runs in a chroot, where the kernel makes no user namespace and "
+			"no new root; start it outside, or in a container with a root of its own");
+	return is;
 }

@@ -45,3 +45,6 @@ int mnt_show(const struct mnt_bind *b, struct err *err);
 /* Cuts one line of /proc/self/mountinfo into its mount point and, behind " - ", its type. */
 bool mnt_cut(char *line, char **point, char **type);
 #define MNT_LIST_MAX (16 << 20)
+/* Whether a call for a namespace or a mount has failed (errno) because the server runs in a chroot;
+ * err says so then (E_ENFORCEMENT), and is untouched else. */
+bool mnt_chrooted(const char *subject, struct err *err);

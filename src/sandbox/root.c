@@ -135,7 +135,9 @@ int inside_root(struct inside *in, struct err *err)
 	int r;
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_errno(err, E_ENFORCEMENT, "/", "mount(/, private)");
+		return mnt_chrooted("/", err)
+			       ? -E_ENFORCEMENT
+			       : err_errno(err, E_ENFORCEMENT, "/", "mount(/, private)");
 	r = clone_workspace(in, err);
 	if (r == 0)
 		r = mnt_make(&root_fs, &in->root_fd, err);

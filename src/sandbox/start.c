@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "sandbox/identity.h"
 #include "sandbox/inside.h"
+#include "sandbox/mnt.h"
 #include "sandbox/orders.h"
 #include "sandbox/plan.h"
 #include <errno.h>
@@ -179,6 +180,8 @@ static int no_namespaces(const struct sandbox_plan *plan, uint32_t flags, struct
 	const enum wall wall = refused_one(flags);
 
 	errno = errnum;
+	if ((flags & CLONE_NEWUSER) != 0 && mnt_chrooted(wall_name(wall), err))
+		return -E_ENFORCEMENT;
 	if (wall != WALL_user_namespace)
 		return err_errno(err, E_ENFORCEMENT, wall_name(wall),
 				 "no %s for the session (it needs CAP_SYS_ADMIN and room below "

@@ -406,6 +406,7 @@ def test_ses_8_the_group_of_all_sessions_is_made_again(new_server):
         assert walls(s)["pids_limit"]["state"] == "up" and control_file(server, s, "pids.max") == "50\n"
         s.destroy()
         server.stop()
+        assert not [p for p, _, _ in os.walk(CGROUP) if p.endswith(f"/{name}/agentsh")]
     finally:
         remove_groups(name)
 

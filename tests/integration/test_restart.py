@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import threading
 import time
 import uuid
@@ -275,3 +276,70 @@ def test_ses_5_without_descriptors_sessions_are_refused_and_the_others_live(new_
         assert a.status == 200 and a.json["result"]["stdout"] == "lives\n", a.body
     c.close()
     assert server.api_pid() == api
+
+
+def jsonl(server):
+    return [json.loads(line) for line in (server.state / "events.jsonl").read_text().splitlines()]
+
+
+def test_ses_8_a_damaged_redo_file_needs_a_word_of_the_operator(new_server):
+    """Numbers that JSONL has are not given out again, and what was lost is told."""
+    server = new_server()
+    s = server.session()
+    s.exec("true")
+    api = server.api_pid()
+    # Nothing gets into the database any more, but all that happens is told and safe from SIGKILL.
+    with sqlite3.connect(server.state / "agentsh.db", isolation_level=None) as db:
+        stored = db.execute("SELECT max(seq) FROM events").fetchone()[0]
+        db.execute("BEGIN IMMEDIATE")
+        c = server.connect()
+        c.request("POST", f"{s.path}/exec", '{"command": "true"}', {"Content-Type": "application/json"})
+        harness.wait_for(lambda: jsonl(server)[-1]["seq"] > stored, "events in JSONL")
+        os.kill(server.pid, signal.SIGKILL)
+        server.process.wait()
+        harness.wait_for(lambda: not harness.alive(api), "the end of the API process")
+        c.close()
+        highest = jsonl(server)[-1]["seq"]
+        db.execute("ROLLBACK")
+    db.close()
+    with open(server.state / "agentsh.db-redo", "r+b") as f:
+        f.seek(4096 + 8)
+        f.write(b"damaged")
+    for pid in server.warden_pids():
+        os.kill(pid, signal.SIGKILL)
+    server.start(wait=False)
+    assert server.process.wait(timeout=harness.DEADLINE) != 0
+    assert "is damaged" in server.log_text() and "--accept-loss" in server.log_text()
+    server.start("--accept-loss")
+    server.session().exec("true")
+    seqs = [e["seq"] for e in jsonl(server)]
+    assert seqs == sorted(set(seqs))
+    first = next(e for e in jsonl(server) if e["seq"] > highest)
+    assert first["type"] == "events_dropped" and first["seq"] == highest + 1 and first["count"] == highest - stored
+    server.stop()
+    assert "is damaged" in server.log_text()
+    server.log.write_text("")  # errors were meant to be there
+    server.start()
+
+
+def test_evt_2_a_stop_brings_jsonl_up_to_date(new_server):
+    server = new_server()
+    for _ in range(5):
+        server.session().exec("true")
+    server.stop()
+    with sqlite3.connect(server.state / "agentsh.db") as db:
+        last = db.execute("SELECT max(seq) FROM events").fetchone()[0]
+    db.close()
+    assert [e["seq"] for e in jsonl(server)] == list(range(1, last + 1))
+
+
+def test_cfg_1_a_symlinked_state_directory_is_named(new_server):
+    server = new_server(start=False)
+    real = server.dir / "real"
+    real.mkdir()
+    server.state.symlink_to(real)
+    server.start(wait=False)
+    assert server.process.wait(timeout=harness.DEADLINE) != 0
+    assert f"is a symbolic link: name the directory that it leads to, {real}" in server.log_text()
+    server.state.unlink()
+    server.start()
