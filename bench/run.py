@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmarks: medians of interleaved rounds and ratios within one run; each row has its goal.
 
-usage: ./dev bench [SECTION]…   all sections if none is named"""
+usage: ./dev bench [SECTION]…   all sections if none is named
+       ./dev bench compare BUILD_A BUILD_B work|clients [ROUNDS]"""
 
 import json
 import os
@@ -11,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from account import profile
+from compare import compare
 from designs import designs
 from history import history
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
@@ -161,6 +163,8 @@ SECTIONS = {
 
 def main():
     names = sys.argv[1:] or list(SECTIONS)
+    if names[0] == "compare":
+        return compare(names[1:])
     unknown = [name for name in names if name not in SECTIONS]
     if unknown:
         sys.exit(f"no benchmark '{unknown[0]}' (known: {' '.join(SECTIONS)})")
