@@ -419,7 +419,9 @@ static int start(struct api *api, struct err *err)
 	api->link_event =
 		event_new(api->base, api->launcher.fd, EV_READ | EV_PERSIST, on_launcher, api);
 	event_priority_set(api->link_event, 0);
-	event_add(api->link_event, NULL);
+	if (event_add(api->link_event, NULL) < 0)
+		return err_set(err, E_UNAVAILABLE, NULL,
+			       "cannot watch the launcher's link (fs.epoll.max_user_watches)");
 	if (api->auto_started) {
 		const struct timeval every = {.tv_sec = 1};
 

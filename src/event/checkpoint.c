@@ -130,9 +130,17 @@ int checkpointer_start(const char *path, struct checkpointer **out, struct err *
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	ensure(start_thread(c) == 0);
-	*out = c;
-	return 0;
+	rc = start_thread(c);
+	if (rc == 0) {
+		*out = c;
+		return 0;
+	}
+	pthread_cond_destroy(&c->wake);
+	pthread_mutex_destroy(&c->lock);
+	sqlite3_close(c->db);
+	free(c);
+	errno = rc;
+	return err_errno(err, E_UNAVAILABLE, path, "no thread can be had for '%s'", path);
 }
 
 void checkpointer_stop(struct checkpointer *c)

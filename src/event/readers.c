@@ -304,7 +304,12 @@ int readers_new(const char *path, struct event_base *base, struct readers **out,
 	ensure(r->answered != NULL);
 	if (event_base_get_npriorities(base) > 1)
 		event_priority_set(r->answered, 0);
-	event_add(r->answered, NULL);
+	if (event_add(r->answered, NULL) < 0) {
+		readers_stop(r);
+		return err_set(err, E_UNAVAILABLE, path,
+			       "cannot watch the readers of '%s' (fs.epoll.max_user_watches)",
+			       path);
+	}
 	*out = r;
 	return 0;
 }

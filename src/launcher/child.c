@@ -211,7 +211,8 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-static void watch_child(struct launcher *l, pid_t pid, int pidfd)
+/* -1: its death cannot be watched. */
+static int watch_child(struct launcher *l, pid_t pid, int pidfd)
 {
 	struct api_child *api = &l->api;
 
@@ -221,8 +222,8 @@ static void watch_child(struct launcher *l, pid_t pid, int pidfd)
 	api->death = event_new(l->base, pidfd, EV_READ, on_death, l);
 	if (api->again == NULL)
 		api->again = event_new(l->base, -1, 0, on_again, l);
-	ensure(api->death != NULL && api->again != NULL);
-	event_add(api->death, NULL);
+	ensure(api->death != NULL && api->again != NULL); /* only memory can be missing */
+	return event_add(api->death, NULL);
 }
 
 int child_start(struct launcher *l, struct err *err)
@@ -251,7 +252,15 @@ int child_start(struct launcher *l, struct err *err)
 		waitpid(pid, NULL, 0);
 		return -E_UNAVAILABLE;
 	}
-	watch_child(l, pid, pidfd);
+	if (watch_child(l, pid, pidfd) < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		event_free(take(l->api.death));
+		mem_cleanup_fd(&l->api.pidfd);
+		l->api.pidfd = -1;
+		l->api.pid = 0;
+		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch the API child: " LOOP_FULL);
+	}
 	TAILQ_FOREACH (w, &l->wards, next)
 		w->told = false;
 	r = talk_start(l, take_fd(ours), err);

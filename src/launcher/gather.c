@@ -169,10 +169,16 @@ static int begin(struct ward *w)
 	STAILQ_INIT(&g->asking);
 	g->pid = pid;
 	g->pidfd = proc_pidfd(pid);
-	ensure(g->pidfd >= 0);
-	g->done = event_new(w->l->base, g->pidfd, EV_READ, on_done, w);
-	ensure(g->done != NULL);
-	event_add(g->done, NULL);
+	g->done = g->pidfd < 0 ? NULL : event_new(w->l->base, g->pidfd, EV_READ, on_done, w);
+	if (g->done == NULL || event_add(g->done, NULL) < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		if (g->done != NULL)
+			event_free(g->done);
+		mem_cleanup_fd(&g->pidfd);
+		free(g);
+		return -1;
+	}
 	w->gathering = g;
 	return 0;
 }

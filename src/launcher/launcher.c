@@ -163,7 +163,8 @@ static int watch_signals(struct launcher *l, struct err *err)
 	l->signals = event_new(l->base, l->signal_fd, EV_READ | EV_PERSIST, on_signal, l);
 	l->deadline = event_new(l->base, -1, 0, on_deadline, l);
 	ensure(l->signals != NULL && l->deadline != NULL);
-	event_add(l->signals, NULL);
+	if (event_add(l->signals, NULL) < 0)
+		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch for signals: " LOOP_FULL);
 	return 0;
 }
 

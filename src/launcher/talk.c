@@ -37,7 +37,8 @@ int talk_start(struct launcher *l, int fd, struct err *err)
 	api->readable = event_new(l->base, fd, EV_READ | EV_PERSIST, on_readable, l);
 	api->writable = event_new(l->base, fd, EV_WRITE, on_writable, l);
 	ensure(api->readable != NULL && api->writable != NULL);
-	event_add(api->readable, NULL);
+	if (event_add(api->readable, NULL) < 0)
+		return err_set(err, E_UNAVAILABLE, NULL, "cannot hear the API child: " LOOP_FULL);
 	return 0;
 }
 
@@ -69,8 +70,9 @@ void talk_kick(struct launcher *l)
 {
 	if (l->api.link.fd == -1)
 		return;
-	event_del(l->api.readable);
+	/* First the one, then the other: what epoll has of it stays, and needs no room. */
 	event_add(l->api.writable, NULL);
+	event_del(l->api.readable);
 }
 
 void talk_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
@@ -187,8 +189,8 @@ void talk_pump(struct launcher *l)
 	if (r == 0)
 		event_add(l->api.writable, NULL);
 	if (r > 0) {
-		event_del(l->api.writable);
 		event_add(l->api.readable, NULL);
+		event_del(l->api.writable);
 	}
 }
 

@@ -159,7 +159,8 @@ int ward_watch(struct ward *w, int pidfd, struct err *err)
 		if (death != NULL)
 			event_free(death);
 		close(pidfd);
-		return err_set(err, E_INTERNAL, w->id, "cannot watch the warden of %s", w->id);
+		return err_set(err, E_UNAVAILABLE, w->id,
+			       "cannot watch the warden of %s: " LOOP_FULL, w->id);
 	}
 	w->death = death;
 	w->pidfd = pidfd;

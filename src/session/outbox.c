@@ -50,9 +50,13 @@ static int keep(struct outbox *o, enum msg_type type, const void *obj, const int
 		parcel_free(p);
 		return err_set(err, E_UNAVAILABLE, NULL, "the peer does not read its messages");
 	}
+	if (watch_start(o->writable) < 0) {
+		parcel_free(p);
+		return err_set(err, E_UNAVAILABLE, NULL,
+			       "the peer cannot be watched (fs.epoll.max_user_watches)");
+	}
 	o->bytes += p->packed.len;
 	STAILQ_INSERT_TAIL(&o->parcels, p, next);
-	watch_start(o->writable);
 	return 0;
 }
 
@@ -86,7 +90,7 @@ static void flush(void *arg)
 		struct err err = {0};
 
 		if (full(send_parcel(o, p, &err), &err)) {
-			watch_start(o->writable);
+			watch_start(o->writable); /* beside the reader of the same descriptor */
 			return;
 		}
 		STAILQ_REMOVE_HEAD(&o->parcels, next);

@@ -120,6 +120,10 @@ int warden_attach(struct session *s, int fd[3], struct err *err)
 	s->linked = true;
 	outbox_init(&s->outbox, s->ss->deps.base, &s->link);
 	s->readable = watch_readable(s->ss->deps.base, s->link.fd, on_readable, s);
+	if (s->readable == NULL)
+		return err_set(err, E_UNAVAILABLE, s->id,
+			       "cannot watch the warden's link: all that "
+			       "fs.epoll.max_user_watches lets this user have is taken");
 	r = session_open_ring(s, fd + 1, err);
 	if (r == 0)
 		say_hello(s);

@@ -30,8 +30,10 @@ struct watch *watch_readable(struct event_base *base, int fd, watch_fn *fn, void
 {
 	struct watch *w = make(base, fd, EV_READ | EV_PERSIST, fn, arg);
 
-	watch_start(w);
-	return w;
+	if (watch_start(w) == 0)
+		return w;
+	watch_free(w);
+	return NULL;
 }
 
 struct watch *watch_writable(struct event_base *base, int fd, watch_fn *fn, void *arg)
@@ -44,20 +46,22 @@ struct watch *watch_timer(struct event_base *base, watch_fn *fn, void *arg)
 	return make(base, -1, 0, fn, arg);
 }
 
-void watch_start(struct watch *w)
+int watch_start(struct watch *w)
 {
-	ensure(event_add(w->ev, NULL) == 0);
+	return event_add(w->ev, NULL);
 }
 
 void watch_after(struct watch *w, int64_t ms)
 {
 	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
-	ensure(event_add(w->ev, &tv) == 0);
+	ensure(event_add(w->ev, &tv) == 0); /* a timer needs memory only */
 }
 
 void watch_stop(struct watch *w)
 {
+	if (w == NULL)
+		return;
 	event_del(w->ev);
 }
 

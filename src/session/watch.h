@@ -10,13 +10,14 @@ struct event_base;
 struct watch;
 typedef void watch_fn(void *arg);
 
-/* Calls fn whenever fd (borrowed) is readable; runs at once. */
+/* Calls fn whenever fd (borrowed) is readable; runs at once. NULL: epoll has no room for it
+ * (fs.epoll.max_user_watches). */
 struct watch *watch_readable(struct event_base *base, int fd, watch_fn *fn, void *arg);
 /* Calls fn once after each watch_start, when fd (borrowed) is writable. */
 struct watch *watch_writable(struct event_base *base, int fd, watch_fn *fn, void *arg);
 /* Calls fn once after each watch_after. */
 struct watch *watch_timer(struct event_base *base, watch_fn *fn, void *arg);
-void watch_start(struct watch *w);
+int watch_start(struct watch *w);	       /* -1: no room */
 void watch_after(struct watch *w, int64_t ms); /* replaces an earlier time */
-void watch_stop(struct watch *w);
-void watch_free(struct watch *w); /* NULL is fine */
+void watch_stop(struct watch *w);	       /* NULL is fine */
+void watch_free(struct watch *w);	       /* NULL is fine */

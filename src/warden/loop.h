@@ -5,6 +5,7 @@
  * `turn`, where what the callback left to do is done once: answers are flushed, dead objects freed.
  */
 #pragma once
+#include "base/err.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,8 +13,11 @@ struct loop;
 struct watch;
 typedef void watch_fn(void *arg);
 
-/* turn may be NULL. Aborts if the kernel gives no epoll. */
+/* turn may be NULL. NULL/errno: the kernel gives no epoll. */
 struct loop *loop_new(watch_fn *turn, void *arg);
+/* Whether another descriptor can be watched: what epoll takes is limited per user. E_RESOURCE_LIMIT
+ * names the limit. A watch that is started all the same works, but is looked at every 10 ms. */
+int loop_room(const struct loop *l, struct err *err);
 void loop_free(struct loop *l); /* after all its watches */
 void loop_run(struct loop *l);	/* until loop_stop */
 void loop_stop(struct loop *l);

@@ -166,6 +166,13 @@ static void close_spawn_fds(struct spawn_fds *s, int null_fd)
 			close(s->fd[i]);
 }
 
+static int no_pipe(struct err *err)
+{
+	return err_errno(err, E_RESOURCE_LIMIT, "pipe",
+			 "no pipe can be had for the command (limits: fs.pipe-user-pages-hard of "
+			 "its user, fs.file-max, RLIMIT_NOFILE)");
+}
+
 static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
 {
 	int fd[2], code;
@@ -175,7 +182,7 @@ static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
 		return 0;
 	}
 	if (pipe2(fd, O_CLOEXEC) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
+		return no_pipe(err);
 	s->fd[0] = fd[0];
 	r->in.fd = fd[1];
 	fcntl(fd[1], F_SETFL, O_NONBLOCK); /* and not the command's end */
@@ -195,7 +202,7 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 			continue;
 		}
 		if (pipe2(fd, O_CLOEXEC) < 0)
-			return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
+			return no_pipe(err);
 		r->out[i].fd = fd[0];
 		s->fd[i + 1] = fd[1];
 	}
@@ -292,6 +299,10 @@ static void start_process(struct run *r)
 
 	if (r->ask.script == NULL && strlen(r->ask.argv.v[0]) >= ENV_PATH_MAX) {
 		run_not_executed(r, ENAMETOOLONG);
+		return;
+	}
+	if (loop_room(r->w->loop, &err) < 0) {
+		run_refuse(r, &err);
 		return;
 	}
 	build_spawn(r, &sp);

@@ -430,7 +430,10 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 			     .limits = {.scratch_fd = -1},
 			     .null_fd = -1,
 			     .execs_fd = -1,
+			     .init_pidfd = -1,
 			     .loop = loop_new(turn, w)};
+	if (w->loop == NULL)
+		return err_errno(err, E_UNAVAILABLE, NULL, "no epoll can be had");
 	TAILQ_INIT(&w->runs);
 	LIST_INIT(&w->idle);
 	results_init(&w->results);

@@ -14,6 +14,7 @@
  * and leave(): the outermost leave() decides what comes next, and frees a connection that died
  * underneath. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "wire/http_internal.h"
 #include <errno.h>
@@ -511,6 +512,29 @@ void http_conn_evict(struct http_conn *c, const char *reason)
 	leave(c);
 }
 
+/* For a connection that the loop cannot watch: what has come of its request is read away, so that
+ * it can read the answer. */
+static void turn_away(const struct http_server *s, int fd)
+{
+	static const char reason[] =
+		"connections cannot be watched: what fs.epoll.max_user_watches "
+		"lets the server's user have is taken";
+	cleanup_buf struct buf body = {0}, text = {0};
+	char sink[4096];
+
+	log_warn(reason);
+	s->on_bad(503, reason, &body, s->arg);
+	buf_addf(&text,
+		 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+		 "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+		 body.len);
+	buf_add(&text, body.data, body.len);
+	(void)!send(fd, text.data, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) > 0)
+		;
+	close(fd);
+}
+
 void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 		     const char *refusal)
 {
@@ -527,8 +551,13 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	event_assign(&c->event, s->base, fd, EV_READ | EV_CLOSED | EV_PERSIST | EV_ET, on_event, c);
 	event_assign(&c->writable, s->base, fd, EV_WRITE | EV_PERSIST | EV_ET, on_writable, c);
 	evtimer_assign(&c->timer, s->base, on_timer, c);
+	if (event_add(&c->event, NULL) < 0) {
+		http_parser_free(c->parser);
+		free(c);
+		turn_away(s, fd);
+		return;
+	}
 	LIST_INSERT_HEAD(&s->conns, c, link);
-	ensure(event_add(&c->event, NULL) == 0);
 	enter(c);
 	if (refusal == NULL) {
 		http_peer_join(c, p);

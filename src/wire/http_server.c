@@ -15,15 +15,18 @@ static void no_body(int status, const char *reason, struct buf *body, void *arg)
 {
 }
 
-static void set_accepting(struct http_server *s, bool on)
+/* False: a listener cannot be watched. */
+static bool set_accepting(struct http_server *s, bool on)
 {
 	struct http_listener *l;
+	bool good = true;
 
 	SLIST_FOREACH (l, &s->listeners, link)
-		if (on)
-			event_add(&l->event, NULL);
-		else
+		if (!on)
 			event_del(&l->event);
+		else if (event_add(&l->event, NULL) < 0)
+			good = false;
+	return good;
 }
 
 static void feed_again(struct http_server *s)
@@ -32,8 +35,10 @@ static void feed_again(struct http_server *s)
 		return;
 	s->starved = false;
 	event_del(&s->retry);
-	if (!s->draining)
-		set_accepting(s, true);
+	if (!s->draining && !set_accepting(s, true)) {
+		s->starved = true;
+		event_add(&s->retry, &(struct timeval){0, RETRY_US});
+	}
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
