@@ -119,7 +119,7 @@ struct doctor_host {
 	bool fuse, seccomp, masked_proc;
 	/* -1 where the kernel has no such setting */
 	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,
-		yama_ptrace_scope;
+		yama_ptrace_scope, file_max;
 };
 void doctor_host_read(struct doctor_host *h);
 /* What each ABI of Landlock lacks, "" for nothing. */

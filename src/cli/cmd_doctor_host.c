@@ -159,6 +159,7 @@ void doctor_host_read(struct doctor_host *h)
 	h->unprivileged_userns_clone = setting("/proc/sys/kernel/unprivileged_userns_clone");
 	h->apparmor_restrict_userns =
 		setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
+	h->file_max = setting("/proc/sys/fs/file-max");
 	h->yama_ptrace_scope = setting("/proc/sys/kernel/yama/ptrace_scope");
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define COLUMNS 5
+#define FILES_ENOUGH 10000000L
 #define FAILS_OUTSIDE " (fails outside too)"
 
 static const char *const outcomes[] = {
@@ -61,6 +62,13 @@ static void put_host(const struct doctor_host *h, struct buf *out)
 		 lacks[0] != '\0' ? ", lacks " : "", lacks);
 	buf_addf(out, "LSMs:          %s\n", h->lsms);
 	buf_addf(out, "/dev/fuse:     %s\n", h->fuse ? "yes" : "no");
+	if (h->file_max > 0 && h->file_max < FILES_ENOUGH)
+		buf_addf(
+			out,
+			"Warning:       fs.file-max is %ld: a few sessions can open all files that "
+			"the machine may have; sysctl -w fs.file-max=%ld (keep it in "
+			"/etc/sysctl.d/)\n",
+			h->file_max, FILES_ENOUGH);
 }
 
 /* The rows of one wall: its name stands before the first act only. */
@@ -157,6 +165,7 @@ static void host_json(const struct doctor_host *h, struct jw *w)
 	jw_kint(w, "unprivileged_userns_clone", h->unprivileged_userns_clone);
 	jw_kint(w, "apparmor_restrict_unprivileged_userns", h->apparmor_restrict_userns);
 	jw_kint(w, "yama_ptrace_scope", h->yama_ptrace_scope);
+	jw_kint(w, "file_max", h->file_max);
 	jw_obj_end(w);
 }
 

@@ -342,6 +342,14 @@ static const char *check_quota(const struct config *c)
 		       : NULL;
 }
 
+static const char *check_files(const struct config *c)
+{
+	return c->open_files > c->open_files_max
+		       ? "sandbox.resource_limits.open_files: must not be larger than "
+			 "sandbox.resource_limits.open_files_max"
+		       : NULL;
+}
+
 static const char *check_ring(const struct config *c)
 {
 	return c->ring_bytes % 4096 != 0 ? "events.ring_bytes: must be a multiple of 4096" : NULL;
@@ -416,7 +424,8 @@ int config_wrong(const struct config *c, const char *problem, struct err *err)
 int config_check(const struct config *c, struct err *err)
 {
 	static const char *(*const checks[])(const struct config *) = {
-		check_http, check_uids, check_quota, check_ring, check_metrics, check_view};
+		check_http, check_uids,	   check_quota, check_files,
+		check_ring, check_metrics, check_view};
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		const char *problem = checks[i](c);

@@ -52,8 +52,9 @@ struct config {
 		command_timeout_ms;
 	int64_t memory_swap_max_mb; /* where max_memory_mb is set */
 	int64_t cpu_period_us, io_read_bps_max, io_write_bps_max;
-	char *cgroup_parent; /* "" = the server's own group */
-	int64_t pool_size;   /* of sandboxes prepared in advance */
+	char *cgroup_parent;		    /* "" = the server's own group */
+	int64_t open_files, open_files_max; /* RLIMIT_NOFILE of a command, soft and hard */
+	int64_t pool_size;		    /* of sandboxes prepared in advance */
 	/* filesystem: what of the machine sessions see */
 	struct strv monitored_paths, read_only_paths, passthrough_paths, blocked_paths;
 	/* policies */

@@ -186,6 +186,14 @@ const struct config_row config_rows[] = {
 	 "Bytes a second that a session writes to the workspace's disk; 0 for no limit. With cgroup v1 "
 	 "only direct I/O is held.",
 	 "test_cfg_1_sandbox_resource_limits_io_write_bps_max"},
+	{"sandbox.resource_limits.open_files", CONFIG_INT, AT(open_files), 16, 1048576, "4096", NULL,
+	 "Files that a process of a session may have open; it may raise this to open_files_max itself.",
+	 "test_cfg_1_sandbox_resource_limits_open_files"},
+	{"sandbox.resource_limits.open_files_max", CONFIG_INT, AT(open_files_max), 16, 1048576, "65536",
+	 NULL,
+	 "The most files that a process of a session may have open, and at most half of what the server "
+	 "itself may.",
+	 "test_cfg_1_sandbox_resource_limits_open_files_max"},
 	{"sandbox.cgroup_parent", CONFIG_PATH, AT(cgroup_parent), 0, PATH_LEN, "", NULL,
 	 "The control group below which those of sessions are made, from the root of the cgroup trees; "
 	 "empty for the server's own.",
@@ -209,8 +217,9 @@ const struct config_row config_rows[] = {
 	 "of the system stay read-only.",
 	 "test_cfg_1_filesystem_passthrough_paths"},
 	{"filesystem.blocked_paths", CONFIG_VIEW, AT(blocked_paths), 0, 0, "", our_own,
-	 "Paths that exist when a session begins and that it cannot open, also below /workspace. It "
-	 "cannot rename the directories above them either.",
+	 "Paths that exist when a session begins and that it cannot open: by this name, below /workspace, "
+	 "and where the workspace contains the host's path. It cannot rename the directories above them "
+	 "either. A workspace that lies in one is refused.",
 	 "test_cfg_1_filesystem_blocked_paths"},
 
 	{"policies.dir", CONFIG_PATH, AT(policy_dir), 1, PATH_LEN, "{config}/policies", NULL,

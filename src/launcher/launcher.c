@@ -309,6 +309,7 @@ static int serve(struct launcher *l, struct err *err)
 	int r = open_programs(&l->programs, err);
 
 	uids_open(l);
+	workspace_guard(&l->guarded);
 	if (r == 0)
 		r = watch_signals(l, err);
 	if (r == 0) {
@@ -377,6 +378,7 @@ void launcher_done(struct launcher *l)
 	if (l->api.pidfd != -1)
 		close(l->api.pidfd);
 	free(l->programs.state_path);
+	strv_done(&l->guarded);
 	policies_free(l);
 	settings_done(&l->settings);
 	settings_source_done(&l->source);

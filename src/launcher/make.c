@@ -204,6 +204,8 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out)
 		.state_program = mem_strdup(l->programs.state_path),
 		.exec_control = 1,
 		.root_inside = c->root_inside,
+		.open_files = (uint32_t)c->open_files,
+		.open_files_max = (uint32_t)c->open_files_max,
 	};
 	strv_copy(&out->unenforced, &c->allow_unenforced);
 	strv_copy(&out->read_only_paths, &c->read_only_paths);
@@ -301,7 +303,7 @@ static int open_workspace(struct job *j, struct err *err)
 
 /* The owner decided whose files the session has: it must be that of the directory that was opened.
  */
-static int check_workspace(const struct job *j, struct err *err)
+static int check_workspace(struct job *j, struct err *err)
 {
 	const bool mapped = j->plan.idmap && j->owner.uid == j->plan.owner_uid;
 	const uid_t expected = mapped ? j->plan.uid : j->owner.uid;
@@ -312,7 +314,7 @@ static int check_workspace(const struct job *j, struct err *err)
 	if (st.st_uid != expected)
 		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
 			       j->real);
-	return workspace_check(j->l, j->real, err);
+	return workspace_check(j->l, j->real, &j->plan, err);
 }
 
 /* Without namespaces the session sees the machine's own tree: its directories are there. */
@@ -324,6 +326,12 @@ static int choose_view(struct job *j, struct err *err)
 
 	if (!sandbox_must_be_bare(p))
 		return 0;
+	if (p->shut_inside.n > 0)
+		return err_set(
+			err, E_ENFORCEMENT, p->shut_inside.v[0],
+			"%s is the server's or in its PATH, and cannot be shut without a mount "
+			"namespace; choose another workspace",
+			p->shut_inside.v[0]);
 	strays_start(j->l);
 	p->bare = 1;
 	p->workspace = mem_strdup(j->real);

@@ -341,6 +341,7 @@ struct launcher {
 	struct settings settings;
 	struct place place;
 	struct programs programs;
+	struct strv guarded; /* of workspace_guard */
 	launcher_warden_argv_fn *warden_argv;
 	TAILQ_HEAD(, ward) wards;
 	SLIST_HEAD(, snapshot) policies;
@@ -393,8 +394,13 @@ void child_kill(struct launcher *l);
 
 /* ---- workspace.c ---- */
 
-/* Whether a directory, a real path, may be a workspace at all. E_FORBIDDEN. */
-int workspace_check(const struct launcher *l, const char *workspace, struct err *err);
+/* Whether a directory, a real path, may be a workspace at all. E_FORBIDDEN. What it contains and
+ * a session must not change or see goes to plan. */
+int workspace_check(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+		    struct err *err);
+/* At start: the directories from where the server's programs, their libraries and what is found by
+ * its PATH come, by their real paths. */
+void workspace_guard(struct strv *out);
 
 /* ---- make.c, stub.c ---- */
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which directories are nobody's workspace, whoever owns them: the server's own and the system's.
  * sandbox/workspace.c has checked the kernel's (/proc, /sys, /dev) and the owner before. */
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/proc.h"
 #include "launcher/state.h"
 #include <limits.h>
 
@@ -118,7 +120,118 @@ static int check_shown(const struct launcher *l, const char *workspace, const st
 	return r;
 }
 
-int workspace_check(const struct launcher *l, const char *workspace, struct err *err)
+/* ---- programs ---- */
+
+#define MAPS_MAX (4 << 20)
+
+static void guard(struct strv *out, const char *dir, size_t len)
+{
+	cleanup_free char *path = mem_strndup(dir, len);
+	cleanup_free char *real = path[0] == '/' ? realpath(path, NULL) : NULL;
+
+	/* "/" is above every workspace. */
+	if (real != NULL && strcmp(real, "/") != 0)
+		strv_add_new(out, real);
+}
+
+static void guard_path(struct strv *out, const char *list)
+{
+	for (const char *s = list; s != NULL && *s != '\0';) {
+		const size_t len = strcspn(s, ":");
+
+		guard(out, s, len);
+		s += len + (s[len] == ':');
+	}
+}
+
+/* Our own libraries; those of our other programs come from the same directories. */
+static void guard_libraries(struct strv *out)
+{
+	cleanup_buf struct buf maps = {0};
+	char *next;
+
+	if (fdio_load_path("/proc/self/maps", MAPS_MAX, &maps, NULL) < 0 || maps.len == 0)
+		return;
+	for (char *line = maps.data; line != NULL; line = next) {
+		char *path, *slash;
+
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		path = strchr(line, '/');
+		slash = path != NULL ? strrchr(path, '/') : NULL;
+		if (slash != NULL && slash > path)
+			guard(out, path, (size_t)(slash - path));
+	}
+}
+
+void workspace_guard(struct strv *out)
+{
+	static const char *const programs[] = {"agentsh-api", "agentsh-warden", "agentsh-init",
+					       "agentsh-state"};
+
+	guard(out, proc_self_dir(), strlen(proc_self_dir()));
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+		cleanup_free char *path = NULL;
+
+		if (proc_sibling(programs[i], &path, NULL) == 0)
+			guard(out, path, (size_t)(strrchr(path, '/') - path));
+	}
+	guard_libraries(out);
+	guard_path(out, getenv("LD_LIBRARY_PATH"));
+	guard_path(out, getenv("PATH"));
+}
+
+static void add_inside(struct strv *out, const char *workspace, const char *real)
+{
+	cleanup_free char *inside = mem_printf(
+		"/workspace%s", real + (strcmp(workspace, "/") == 0 ? 0 : strlen(workspace)));
+
+	strv_add_new(out, inside);
+}
+
+/* What is replaced there would be run by the server's user, maybe root, at the next start. */
+static int check_programs(const struct launcher *l, const char *workspace,
+			  struct sandbox_plan *plan, struct err *err)
+{
+	for (size_t i = 0; i < l->guarded.n; i++) {
+		const char *dir = l->guarded.v[i];
+
+		if (path_within(workspace, dir))
+			return err_set(err, E_FORBIDDEN, workspace,
+				       "workspace %s lies in %s, from where the server takes "
+				       "programs or libraries: choose a directory apart from it",
+				       workspace, dir);
+		if (path_within(dir, workspace))
+			add_inside(&plan->shut_inside, workspace, dir);
+	}
+	return 0;
+}
+
+/* A blocked path of the host is blocked by its name in the workspace, too. */
+static int check_blocked(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+			 struct err *err)
+{
+	const struct strv *blocked = &l->settings.config.blocked_paths;
+
+	for (size_t i = 0; i < blocked->n; i++) {
+		cleanup_free char *real = realpath(blocked->v[i], NULL);
+
+		if (real == NULL || path_within(blocked->v[i], "/workspace"))
+			continue;
+		if (path_within(workspace, real))
+			return err_set(err, E_FORBIDDEN, workspace,
+				       "workspace %s lies in %s, which filesystem.blocked_paths "
+				       "blocks: choose another directory",
+				       workspace, blocked->v[i]);
+		if (path_within(real, workspace))
+			add_inside(&plan->blocked_inside, workspace, real);
+	}
+	return 0;
+}
+
+int workspace_check(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+		    struct err *err)
 {
 	const struct config *c = &l->settings.config;
 	int r = check_own_places(l, workspace, err);
@@ -127,5 +240,9 @@ int workspace_check(const struct launcher *l, const char *workspace, struct err 
 		r = check_system(l, workspace, err);
 	if (r == 0)
 		r = check_shown(l, workspace, &c->read_only_paths, err);
-	return r < 0 ? r : check_shown(l, workspace, &c->passthrough_paths, err);
+	if (r == 0)
+		r = check_shown(l, workspace, &c->passthrough_paths, err);
+	if (r == 0)
+		r = check_programs(l, workspace, plan, err);
+	return r < 0 ? r : check_blocked(l, workspace, plan, err);
 }

@@ -3,11 +3,13 @@
 
 static int check(struct rig *g, const char *workspace)
 {
+	struct sandbox_plan plan = {0};
 	struct err err = {0};
-	const int r = workspace_check(&g->l, workspace, &err);
+	const int r = workspace_check(&g->l, workspace, &plan, &err);
 
 	if (r < 0)
 		assert_string_equal(err.subject, workspace);
+	sandbox_plan_done(&plan);
 	return r;
 }
 
@@ -98,12 +100,57 @@ static void sbx_6_the_servers_own_are_never_meant(void **state)
 {
 	struct rig *g = *state;
 	cleanup_free char *list = mem_printf("sandbox.workspaces=%s", g->l.place.runtime);
+	struct sandbox_plan plan = {0};
 	struct err err = {0};
 
 	set(g, list);
-	assert_int_equal(workspace_check(&g->l, g->l.place.runtime, &err), -E_FORBIDDEN);
+	assert_int_equal(workspace_check(&g->l, g->l.place.runtime, &plan, &err), -E_FORBIDDEN);
 	assert_non_null(strstr(err.message, "--workspace DIR"));
 	assert_non_null(strstr(err.message, "sessions.base_dir"));
+}
+
+static void sbx_6_what_the_server_runs_is_guarded(void **state)
+{
+	struct rig *g = *state;
+	struct sandbox_plan plan = {0};
+	cleanup_free char *bin = mem_printf("%s/work/bin", g->dir);
+	cleanup_free char *below = mem_printf("%s/work/bin/x", g->dir);
+	cleanup_free char *path = mem_printf("%s:relative:/nothing:%s:/", bin, bin);
+	cleanup_free char *old = mem_strdup(getenv("PATH"));
+	struct err err = {0};
+
+	assert_int_equal(mkdir(bin, 0755), 0);
+	setenv("PATH", path, 1);
+	workspace_guard(&g->l.guarded);
+	setenv("PATH", old, 1);
+	assert_true(strv_has(&g->l.guarded, bin));
+	assert_true(strv_has(&g->l.guarded, proc_self_dir()));
+	assert_false(strv_has(&g->l.guarded, "/"));
+	assert_int_equal(check(g, bin), -E_FORBIDDEN);
+	assert_int_equal(check(g, below), -E_FORBIDDEN);
+	assert_int_equal(workspace_check(&g->l, g->workspace, &plan, &err), 0);
+	assert_int_equal(plan.shut_inside.n, 1);
+	assert_string_equal(plan.shut_inside.v[0], "/workspace/bin");
+	sandbox_plan_done(&plan);
+}
+
+static void fil_6_blocked_host_paths_hold_in_the_workspace(void **state)
+{
+	struct rig *g = *state;
+	cleanup_free char *secret = mem_printf("%s/secret", g->workspace);
+	cleanup_free char *below = mem_printf("%s/secret/project", g->workspace);
+	cleanup_free char *list = mem_printf("filesystem.blocked_paths=%s,/workspace/x", secret);
+	struct sandbox_plan plan = {0};
+	struct err err = {0};
+
+	assert_int_equal(mkdir(secret, 0755), 0);
+	set(g, list);
+	assert_int_equal(workspace_check(&g->l, g->workspace, &plan, &err), 0);
+	assert_int_equal(plan.blocked_inside.n, 1);
+	assert_string_equal(plan.blocked_inside.v[0], "/workspace/secret");
+	assert_int_equal(check(g, secret), -E_FORBIDDEN);
+	assert_int_equal(check(g, below), -E_FORBIDDEN);
+	sandbox_plan_done(&plan);
 }
 
 int main(int argc, char **argv)
@@ -114,6 +161,8 @@ int main(int argc, char **argv)
 		T(sbx_6_a_shown_path_is_where_it_leads),
 		T(sbx_6_a_workspace_that_the_configuration_means),
 		T(sbx_6_the_servers_own_are_never_meant),
+		T(sbx_6_what_the_server_runs_is_guarded),
+		T(fil_6_blocked_host_paths_hold_in_the_workspace),
 	};
 
 	rig_main(argv);

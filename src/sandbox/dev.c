@@ -25,7 +25,8 @@ static const struct {
 	{"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
 	{"pts/ptmx", "dev/ptmx"},
 };
-static const char *const pts_options[] = {"mode", "0600", "ptmxmode", "0666", NULL};
+/* The kernel has 4,096 terminals for all (kernel.pty.max). */
+static const char *const pts_options[] = {"mode", "0600", "ptmxmode", "0666", "max", "64", NULL};
 
 /* A node where we may make one, else the host's own by a bind. */
 static int make_node(const struct inside *in, size_t i, struct err *err)

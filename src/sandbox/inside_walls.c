@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 
 #define ALL (LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC)
-#define OPEN_FILES 65536 /* of a command; at most half of what its session's init may have */
+#define OPEN_FILES 4096
+#define OPEN_FILES_MAX 65536
 
 /* What every session has. All that is in its view may be read; to be written is what is its own. In
  * /proc nothing is: a process's memory is a file there. */
@@ -136,14 +137,18 @@ int inside_landlock(struct inside *in, struct err *err)
 
 int inside_limits(struct inside *in, struct err *err)
 {
-	struct rlimit_ask ask = {.open_files = OPEN_FILES,
+	const struct sandbox_plan *p = &in->plan;
+	struct rlimit_ask ask = {.open_files =
+					 p->open_files_max > 0 ? p->open_files_max : OPEN_FILES_MAX,
+				 .open_files_soft = p->open_files > 0 ? p->open_files : OPEN_FILES,
 				 .file_bytes = RLIMIT_NOT_ASKED,
 				 .locked_bytes = RLIMIT_NOT_ASKED,
 				 .processes = RLIMIT_NOT_ASKED};
 	struct rlimit files;
 	int r;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max / 2 < OPEN_FILES)
+	/* At most half of what its session's init may have. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max / 2 < ask.open_files)
 		ask.open_files = files.rlim_max / 2;
 	r = rlimit_prepare(&ask, &in->walls_of_commands.limits, err);
 	if (r < 0)

@@ -27,6 +27,10 @@ static const struct field rows[] = {
 	ROW(FIELD_STRV, monitored_paths, PATHS_MAX),
 	ROW(FIELD_STRV, blocked_paths, PATHS_MAX),
 	ROW(FIELD_STRV, kept_out, PATHS_MAX),
+	ROW(FIELD_STRV, shut_inside, PATHS_MAX),
+	ROW(FIELD_STRV, blocked_inside, PATHS_MAX),
+	ROW(FIELD_U32, open_files, 0),
+	ROW(FIELD_U32, open_files_max, 0),
 	ROW(FIELD_U32, exec_control, 0),
 	ROW(FIELD_U32, scratch_mb, 0),
 	ROW(FIELD_STRV, withheld, PATHS_MAX),
@@ -50,7 +54,7 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
 	struct sandbox_plan p = *plan;
 
 	p.session_id = p.hostname = p.workspace = p.own_dir = NULL;
-	p.withheld = (struct strv){0};
+	p.withheld = p.shut_inside = p.blocked_inside = (struct strv){0};
 	p.uid = p.gid = p.owner_uid = p.owner_gid = p.idmap = p.scratch_mb = 0;
 	fields_pack(&sandbox_plan_fields, &p, out);
 }

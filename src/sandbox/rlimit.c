@@ -48,7 +48,10 @@ int rlimit_prepare(const struct rlimit_ask *ask, struct rlimit_plan *out, struct
 		plan.row[plan.n].limit.rlim_max = least(value, now.rlim_max);
 		/* A soft core limit of 0, many shells' default, is the one that pipes ignore. */
 		plan.row[plan.n].limit.rlim_cur =
-			least(rows[i].resource == RLIMIT_CORE ? value : now.rlim_cur,
+			least(rows[i].resource == RLIMIT_CORE ? value
+			      : rows[i].resource == RLIMIT_NOFILE && ask->open_files_soft > 0
+				      ? ask->open_files_soft
+				      : now.rlim_cur,
 			      plan.row[plan.n].limit.rlim_max);
 		plan.n++;
 	}

@@ -12,12 +12,13 @@
 #define RLIMIT_NOT_ASKED UINT64_MAX
 #define RLIMIT_ROWS_MAX 8
 
-/* RLIMIT_NOT_ASKED leaves one as it is. None is ever raised. */
+/* RLIMIT_NOT_ASKED leaves one as it is. No hard limit is ever raised. */
 struct rlimit_ask {
 	uint64_t open_files;
-	uint64_t file_bytes;   /* of the largest file */
-	uint64_t locked_bytes; /* of memory that cannot be swapped */
-	uint64_t processes;    /* of this uid, in this user namespace */
+	uint64_t file_bytes;	  /* of the largest file */
+	uint64_t locked_bytes;	  /* of memory that cannot be swapped */
+	uint64_t processes;	  /* of this uid, in this user namespace */
+	uint64_t open_files_soft; /* 0: the one that is there */
 };
 struct rlimit_plan {
 	size_t n;

@@ -29,10 +29,14 @@ struct sandbox_plan {
 	/* The file-system lists: absolute paths, the same on the host and inside, besides those
 	 * below /workspace. Monitored paths are bound like passthrough. */
 	struct strv read_only_paths, passthrough_paths, monitored_paths, blocked_paths;
-	struct strv kept_out;  /* the server's own directories by their real paths: no list may show
-				  them, and where the system's do they are covered */
-	uint32_t exec_control; /* every exec is asked of the warden */
-	uint32_t scratch_mb;   /* of /tmp, home and so on together; 0: no limit was asked for */
+	struct strv kept_out; /* the server's own directories by their real paths: no list may show
+				 them, and where the system's do they are covered */
+	/* This session's own, by names below /workspace: host paths of the lists or of the server's
+	 * programs that its workspace contains. */
+	struct strv shut_inside, blocked_inside;
+	uint32_t open_files, open_files_max; /* RLIMIT_NOFILE of a command; 0: the default */
+	uint32_t exec_control;		     /* every exec is asked of the warden */
+	uint32_t scratch_mb; /* of /tmp, home and so on together; 0: no limit was asked for */
 	/* Rights that the policy gives to nobody in a place of the view (of the lists, or of
 	 * sandbox_places): "NUMBER PATH", the number of enum landlock_access. */
 	struct strv withheld;

@@ -436,8 +436,12 @@ int inside_covers(struct inside *in, struct err *err)
 	for (size_t i = 0; r == 0 && i < shut->n; i++)
 		if (path_within(shut->v[i], WORKSPACE))
 			r = cover(&in->plan, shut->v[i], false, err);
+	for (size_t i = 0; r == 0 && i < in->plan.shut_inside.n; i++)
+		r = cover(&in->plan, in->plan.shut_inside.v[i], false, err);
 	for (size_t i = 0; r == 0 && i < blocked->n; i++)
 		r = cover(&in->plan, blocked->v[i], true, err);
+	for (size_t i = 0; r == 0 && i < in->plan.blocked_inside.n; i++)
+		r = cover(&in->plan, in->plan.blocked_inside.v[i], true, err);
 	/* What is the server's is refused in any other place (inside_may_show). */
 	for (size_t i = 0; r == 0 && i < own->n; i++)
 		if (within_any(own->v[i], plain_dirs, ARRAY_LEN(plain_dirs)))

@@ -373,6 +373,26 @@ def test_cfg_1_sandbox_run_as(new_server):
     assert ((ws / "made").stat().st_uid, (ws / "made").stat().st_gid) == (1000, 1000)
 
 
+def test_cfg_1_sandbox_resource_limits_open_files(new_server):
+    s = new_server()
+    assert s.session().out("ulimit -Sn") == "4096\n"
+    s = new_server(config={"sandbox": {"resource_limits": {"open_files": 100}}})
+    assert s.session().out("ulimit -Sn") == "100\n"
+
+
+def test_cfg_1_sandbox_resource_limits_open_files_max(new_server):
+    s = new_server()
+    assert 4096 <= int(s.session().out("ulimit -Hn")) <= 65536
+    s = new_server(config={"sandbox": {"resource_limits": {"open_files": 100, "open_files_max": 200}}})
+    session = s.session()
+    assert session.out("ulimit -Sn; ulimit -Hn; ulimit -n 200; ulimit -n") == "100\n200\n200\n"
+    assert session.script("ulimit -n 201")["result"]["exit_code"] != 0
+    s = new_server(start=False, config={"sandbox": {"resource_limits": {"open_files": 300, "open_files_max": 200}}})
+    s.start(wait=False)
+    assert s.process.wait(harness.DEADLINE) != 0
+    assert "sandbox.resource_limits.open_files: must not be larger" in s.log_text()
+
+
 @pytest.mark.parametrize("shell, name", [("/bin/sh", "sh"), ("/bin/bash", "bash")])
 def test_cfg_1_sandbox_shell(new_server, shell, name):
     s = new_server(config={"sandbox": {"shell": shell}})

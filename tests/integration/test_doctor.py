@@ -103,6 +103,10 @@ def test_sbx_5_doctor_facts_of_the_host(root_server):
     assert (host["cgroup"] == "v2") == os.path.exists("/sys/fs/cgroup/cgroup.controllers")
     assert host["max_user_namespaces"] == int(Path("/proc/sys/user/max_user_namespaces").read_text())
     assert host["server_root"] is True
+    files = int(Path("/proc/sys/fs/file-max").read_text())
+    assert host["file_max"] == files
+    table = root_server.cli("doctor").stdout.decode()
+    assert (f"fs.file-max is {files}" in table) == (files < 10_000_000)
 
 
 @pytest.mark.parametrize("name", ["sethostname", "landlock_create_ruleset", "seccomp_listener"])
