@@ -261,7 +261,7 @@ def test_sbx_3_tools_of_every_day(session):
     assert session.out(f"{PYTHON} -c 'import tempfile,os; print(os.path.dirname(tempfile.mktemp()))'").strip() == str(
         own_dir(session) / "tmp"
     )
-    assert session.out("echo a | tee b | cat; mkfifo f; (cat f &); echo through > f") == "a\nthrough\n"
+    assert session.out("echo a | tee b | cat; mkfifo f; cat f & echo through > f; wait") == "a\nthrough\n"
 
 
 def test_sbx_1_files_belong_to_the_user(session):
