@@ -192,7 +192,9 @@ def test_exe_5_kill(server, session):
     harness.wait_for((session.workspace / "up").exists, "the command is up")
     a = server.post(f"{session.path}/kill/{c['command_id']}", {"signal": "USR1", "grace": "10s"})
     assert a.status == 200, a.body
-    harness.wait_for(lambda: session.get("/commands/" + c["command_id"])["state"] != "running", "it ends")
+    harness.wait_for(
+        lambda: session.get("/commands/" + c["command_id"])["state"] not in ("queued", "running"), "it ends"
+    )
     record = session.get("/commands/" + c["command_id"])
     assert record["exit_code"] == 3, record
     again = server.post(f"{session.path}/kill/{c['command_id']}", {})
