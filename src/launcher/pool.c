@@ -314,6 +314,8 @@ struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)
 		    (found == NULL || owner))
 			found = p;
 	}
+	if (found == NULL) /* those that are there are out of date, or not ready yet */
+		refill_in(l, REFILL_MS);
 	return found;
 }
 
