@@ -64,9 +64,10 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(warden_failed,      34, WARDEN, API,   IN_ANY,  ENDING, 0, 0) \
 	X(warden_bell,        35, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
 	X(warden_settings,    36, API, WARDEN,   IN_LIVE, OPEN,   0, 1) \
-	/* warden <-> init. ready: root, state socket[, listener]; spawn: stdin, stdout, stderr, \
+	/* warden <-> init. ready: root, state socket, an eventfd that makes init end all that \
+	 * runs (its link is read by the spare leader)[, listener]; spawn: stdin, stdout, stderr, \
 	 * leader's link[, the program]. */ \
-	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   2, 3) \
+	X(init_ready,         40, INIT, WARDEN,  IN_NEW,  OPEN,   3, 4) \
 	X(init_spawn,         41, WARDEN, INIT,  IN_OPEN, OPEN,   4, 5) \
 	X(init_failed,        42, INIT, WARDEN,  IN_ANY,  ENDING, 0, 0) \
 	X(init_ended,         43, INIT, WARDEN,  IN_OPEN, OPEN,   0, 0) \

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -218,17 +219,19 @@ static int bind_session(struct inside *in, struct err *err)
 	return run_step(in, in->plan.bare ? &bare_filter : &filter, err);
 }
 
-static int send_ready(struct link *l, const struct inside *in, struct err *err)
+static int send_ready(struct link *l, const struct inside *in, int end_fd, struct err *err)
 {
 	struct init_ready ready = {.pid = (uint32_t)getpid()};
 	const struct sandbox_plan *p = &in->plan;
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const int fd[] = {root, in->state_fd, in->listener_fd};
-	const size_t nfds = in->listener_fd >= 0 ? 3 : 2;
+	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};
+	const size_t nfds = in->listener_fd >= 0 ? 4 : 3;
 	int r;
 
 	if (root == -1)
 		return err_errno(err, E_INTERNAL, "/", "open(/)");
+	if (end_fd == -1)
+		return err_errno(err, E_INTERNAL, NULL, "eventfd");
 	if (p->bare) {
 		ready.workspace = p->workspace;
 		ready.writable = in->writable;
@@ -252,6 +255,7 @@ int sandbox_init_main(int link_fd, int plan_fd, int orders_fd)
 {
 	struct inside in = {
 		.tree_fd = -1, .root_fd = -1, .etc_fd = -1, .state_fd = -1, .listener_fd = -1};
+	cleanup_fd int end_fd = -1;
 	struct err err = {0};
 	struct link l;
 	int r;
@@ -265,13 +269,14 @@ int sandbox_init_main(int link_fd, int plan_fd, int orders_fd)
 		r = take_orders(&in, orders_fd, &err);
 	if (r == 0)
 		r = bind_session(&in, &err);
+	end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r == 0)
-		r = send_ready(&l, &in, &err);
+		r = send_ready(&l, &in, end_fd, &err);
 	else if (r < 0)
 		send_failed(&l, &err);
 	inside_done(&in);
 	if (r == 0) {
-		leader_serve(&l, &in.walls_of_commands);
+		leader_serve(&l, end_fd, &in.walls_of_commands);
 		if (in.walls_of_commands.sweeper == 0)
 			leader_end_children(&in.walls_of_commands);
 	}

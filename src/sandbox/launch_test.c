@@ -54,10 +54,10 @@ static int open_session(void **state)
 	session.plan.exec_control = 1;
 	kit_start(&session, 0, &m);
 	assert_int_equal(m.type, MSG_init_ready);
-	assert_int_equal(m.nfds, 3);
+	assert_int_equal(m.nfds, 4);
 	session.root_fd = take_fd(m.fd[0]);
 	session.state_fd = take_fd(m.fd[1]);
-	heard.fd = take_fd(m.fd[2]);
+	heard.fd = take_fd(m.fd[3]);
 	assert_int_equal(pthread_create(&heard.thread, NULL, listen_on, NULL), 0);
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -170,8 +171,7 @@ static int watch_children(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	if (sigaction(SIGCHLD, &plain, NULL) < 0 || signal(INIT_END_ALL, SIG_DFL) == SIG_ERR ||
-	    sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -1;
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
@@ -327,17 +327,9 @@ static void refuse(int link_fd, int errnum)
 	buf_done(&from.in);
 }
 
-static volatile sig_atomic_t end_asked;
-
-static void on_end_asked(int sig)
-{
-	end_asked = sig;
-}
-
 /* kill(-1) of a PID namespace's init meets no fork that is under way. */
 static void end_all(struct link *l, const struct command_walls *walls)
 {
-	end_asked = 0;
 	if (getpid() == 1) {
 		kill(-1, SIGKILL);
 		while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
@@ -348,27 +340,14 @@ static void end_all(struct link *l, const struct command_walls *walls)
 	link_send(l, MSG_init_ended, 0, &(struct msg_empty){0}, NULL, 0, NULL);
 }
 
-/* INIT_END_ALL comes only while init waits; *open is the mask for that. */
-static void take_end_signal(sigset_t *open)
-{
-	const struct sigaction act = {.sa_handler = on_end_asked};
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, INIT_END_ALL);
-	sigprocmask(SIG_BLOCK, &set, open);
-	sigaction(INIT_END_ALL, &act, NULL);
-}
-
-void leader_serve(struct link *l, const struct command_walls *walls)
+void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
 {
 	const int link_fd = l->fd;
-	sigset_t open;
 	int spare = -1;
 
-	take_end_signal(&open);
 	for (;;) {
-		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}};
+		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}, {end_fd, POLLIN, 0}};
+		eventfd_t asked;
 
 		if (spare == -1)
 			spare = fork_spare(link_fd, walls);
@@ -376,9 +355,9 @@ void leader_serve(struct link *l, const struct command_walls *walls)
 		 * does. */
 		p[0].events = spare == -1 ? POLLIN : 0;
 		p[1].fd = spare;
-		while (end_asked == 0 && ppoll(p, ARRAY_LEN(p), NULL, &open) == -1)
+		while (poll(p, ARRAY_LEN(p), -1) == -1)
 			;
-		if (end_asked != 0) {
+		if (p[2].revents == POLLIN && eventfd_read(end_fd, &asked) == 0) {
 			end_all(l, walls);
 			mem_cleanup_fd(&spare);
 			continue;

@@ -17,9 +17,9 @@ struct command_walls {
 /* For a process of a bare session that ends: in the others the kernel sees to it. */
 void leader_end_children(const struct command_walls *walls);
 /* init, once READY is sent: keeps a leader waiting for the next spawn, and ends everything when the
- * warden asks for it (INIT_END_ALL); returns when the link closes. */
+ * warden asks for it by end_fd; returns when the link closes. */
 struct link;
-void leader_serve(struct link *l, const struct command_walls *walls);
+void leader_serve(struct link *l, int end_fd, const struct command_walls *walls);
 
 /* Where and why a start failed. */
 struct launch_failure {

@@ -10,15 +10,10 @@
 #pragma once
 #include "base/err.h"
 #include "link/msg.h"
-#include <signal.h>
 
 /* What a leader that init has just given calls itself until it speaks; with the number of its
  * spawn. */
 #define LEADER_NAME "lead-%u"
-
-/* The warden's signal to init: end everything that runs. init answers with init_ended. (Its link is
- * read by the spare leader.) */
-#define INIT_END_ALL SIGUSR1
 
 enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
 /* Where a start failed, for leader_failed. */

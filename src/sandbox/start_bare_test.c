@@ -34,7 +34,7 @@ static void bare_open_session(struct kit_session *s)
 		assert_int_equal(link_unpack(&m, &failed, NULL), 0);
 		fail_msg("init failed: %s: %s", failed.wall, failed.message);
 	}
-	assert_int_equal(m.nfds, 2);
+	assert_int_equal(m.nfds, 3);
 	s->root_fd = take_fd(m.fd[0]);
 	s->state_fd = take_fd(m.fd[1]);
 	assert_int_equal(link_unpack(&m, &ready, NULL), 0);

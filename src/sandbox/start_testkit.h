@@ -182,7 +182,7 @@ static inline void kit_open(struct kit_session *s, uint32_t asker)
 		fail_msg("init failed: %s: %s", failed.wall, failed.message);
 	}
 	assert_int_equal(m.type, MSG_init_ready);
-	assert_int_equal(m.nfds, 2);
+	assert_int_equal(m.nfds, 3);
 	s->root_fd = take_fd(m.fd[0]);
 	s->state_fd = take_fd(m.fd[1]);
 	assert_int_equal(link_unpack(&m, &ready, NULL), 0);

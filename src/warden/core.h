@@ -37,6 +37,7 @@ struct warden {
 	struct watch *init_readable, *init_gone, *deadline, *retry, *grace;
 	bool in_grace; /* it ends, and what runs has been asked to end */
 	int init_pidfd;
+	int end_fd; /* eventfd: init ends all that runs, and answers with init_ended */
 	struct watch *suspicion;
 	char *suspect; /* a dead leader, while init may be found dead */
 	bool sweeping; /* init was asked to end all that runs; nothing is started meanwhile */

@@ -7,7 +7,6 @@
 #include "base/proc.h"
 #include "gate/gate.h"
 #include "model/wish.h"
-#include "sandbox/spawn.h"
 #include "warden/core.h"
 #include "warden/root.h"
 #include "warden/shell.h"
@@ -116,7 +115,7 @@ void warden_suspect(struct warden *w, const char *command_id)
 	log_warn("a leader was killed: all that the session runs is ended", "session_id",
 		 w->args->session_id, "command_id", command_id);
 	w->sweeping = true;
-	proc_pidfd_signal(w->init_pidfd, INIT_END_ALL);
+	eventfd_write(w->end_fd, 1);
 }
 
 /* Nothing of the session runs any more. A command that no leader has read yet still waits in init's
@@ -288,7 +287,7 @@ static void record_first(void *arg, const struct event *e)
 static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_report *walls,
 		       struct err *err)
 {
-	const int listener = take_fd(ready->fd[2]);
+	const int listener = take_fd(ready->fd[3]);
 	const struct execs_setup setup = {
 		.policy_fd = w->args->policy_fd,
 		.root = ready->fd[0],
@@ -323,7 +322,7 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 	r = wall_unpack(&walls, ready, err);
 	if (r == 0)
 		r = gate_open(w->args->policy_fd, &w->gate, err);
-	if (r == 0 && m->nfds > 2)
+	if (r == 0 && m->nfds > 3)
 		r = watch_execs(w, m, &walls, err);
 	wall_pack(&walls, &w->walls);
 	return r;
@@ -359,6 +358,7 @@ static void on_ready(struct warden *w, struct link_msg *m)
 	w->root_fd = take_fd(m->fd[0]);
 	w->looker = exec_looker_new(w->root_fd);
 	captures.listen_fd = take_fd(m->fd[1]);
+	w->end_fd = take_fd(m->fd[2]);
 	if (w->bare != NULL) {
 		close(captures.listen_fd);
 		captures.listen_fd = take_fd(w->bare->taken);
@@ -429,6 +429,7 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 			     .root_fd = -1,
 			     .limits = {.scratch_fd = -1},
 			     .null_fd = -1,
+			     .end_fd = -1,
 			     .execs_fd = -1,
 			     .init_pidfd = -1,
 			     .loop = loop_new(turn, w)};
@@ -483,6 +484,7 @@ static void close_warden(struct warden *w)
 	mem_cleanup_fd(&w->init_pidfd);
 	mem_cleanup_fd(&w->root_fd);
 	mem_cleanup_fd(&w->null_fd);
+	mem_cleanup_fd(&w->end_fd);
 	limits_close(w);
 	record_close(&w->record);
 	results_done(&w->results);

@@ -62,6 +62,10 @@ def test_ses_8_waiting_and_running_commands_when_everything_is_killed(session):
     assert session.get(f"/commands/{running}")["state"] == "killed"
 
 
+def test_ses_8_no_signal_of_a_command_makes_init_end_what_runs(session):
+    assert session.out("for i in $(seq 64); do kill -$i 1 2>/dev/null; done; echo still") == "still\n"
+
+
 @pytest.mark.parametrize("victim", ["agentsh-warden", "agentsh-init"])
 def test_ses_8_handed_over_and_without_a_result_is_killed(server, victim):
     before = set(server.warden_pids())
