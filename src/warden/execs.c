@@ -33,7 +33,8 @@ struct lead {
 	const struct event *event; /* of that exec, borrowed */
 	char command_id[ID_MAX + 1];
 	struct {
-		int errnum; /* 0: the last exec did not fail */
+		int errnum;   /* 0: the last exec did not fail */
+		bool refused; /* by the policy, and this is not its errnum */
 		pid_t pid;
 		char path[FAILED_PATH];
 	} failed;
@@ -344,24 +345,28 @@ static const char *last_part(const char *path)
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* errnum 0: an exec that did not fail. Of a search in several directories only the name is kept; a
- * file that is there but cannot be executed counts more than one that is missing. */
+/* errnum 0: an exec that did not fail, or was refused. Of a search in several directories only the
+ * name is kept; a refusal counts more than a file that is there but cannot be executed, and that
+ * more than one that is missing. */
 static void note_failure(struct execs *x, const char *command_id, const struct exec_request *req,
-			 int errnum)
+			 int errnum, bool refused)
 {
-	const char *path = req->op.exec.path;
+	const char *path = req->op.exec.called != NULL ? req->op.exec.called : req->op.exec.path;
 	struct lead *l;
 
 	pthread_mutex_lock(&x->lock);
 	LIST_FOREACH (l, &x->leads, next) {
-		const bool searched = l->failed.errnum != 0 && l->failed.pid == req->pid &&
+		const bool searched = (l->failed.errnum != 0 || l->failed.refused) &&
+				      l->failed.pid == req->pid &&
 				      strcmp(last_part(l->failed.path), last_part(path)) == 0 &&
 				      strcmp(l->failed.path, path) != 0;
 
-		if (strcmp(l->command_id, command_id) != 0)
+		if (strcmp(l->command_id, command_id) != 0 ||
+		    (l->failed.refused && searched && errnum != 0))
 			continue;
 		if (errnum == 0 || !searched || l->failed.errnum != EACCES)
 			l->failed.errnum = errnum;
+		l->failed.refused = refused;
 		l->failed.pid = req->pid;
 		snprintf(l->failed.path, sizeof(l->failed.path), "%s",
 			 searched ? last_part(path) : path);
@@ -376,7 +381,7 @@ static void failed(void *arg, const struct exec_request *req, int errnum)
 	char id[ID_MAX + 1];
 
 	find_command(x, req, id);
-	note_failure(x, id, req, errnum == ENOEXEC ? 0 : errnum);
+	note_failure(x, id, req, errnum == ENOEXEC ? 0 : errnum, false);
 }
 
 static void record(void *arg, const struct exec_record *rec)
@@ -401,7 +406,7 @@ static void record(void *arg, const struct exec_record *rec)
 		return;
 	it = mem_new(struct item);
 	take_owner(x, req, id);
-	note_failure(x, id, req, 0);
+	note_failure(x, id, req, 0, rec->outcome == EXEC_REFUSED);
 	e.command_id = id[0] != '\0' ? id : NULL;
 	lend_argv(req, &e.exec_argv);
 	if (rec->outcome == EXEC_MISMATCHED) {

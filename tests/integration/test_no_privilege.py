@@ -32,11 +32,13 @@ def test_sta_6_a_program_that_raises_privilege_is_refused_first_and_nested(serve
         policy = refused(server, session, name)
         assert (policy["rule"], policy["final"]) == ("no-privilege", True)
         assert "cannot raise privilege" in policy["reason"] and "state stays as it was" in policy["reason"]
-        answer = session.exec("env", f"./{name}", "id")
-        assert answer["result"]["exit_code"] == 126
-        error = answer["result"]["error"]
-        assert (error["code"], error["policy"]["rule"]) == ("E_POLICY_DENIED", "no-privilege")
-        assert [e["policy"]["rule"] for e in answer["events"]["blocked_operations"]] == ["no-privilege"]
+        # the second goes on with the next directory after the refusal
+        for word, path in ((f"./{name}", "/usr/bin"), (name, "/usr/bin:/workspace:/nowhere")):
+            answer = session.exec("env", word, "id", env={"PATH": path})
+            assert answer["result"]["exit_code"] == 126
+            error = answer["result"]["error"]
+            assert (error["code"], error["policy"]["rule"]) == ("E_POLICY_DENIED", "no-privilege")
+            assert [e["policy"]["rule"] for e in answer["events"]["blocked_operations"]] == ["no-privilege"]
 
 
 def test_sta_6_links_scripts_and_applets_lead_around_it_no_more(session):
