@@ -72,19 +72,6 @@ static void format_pagination(struct command *c, const uint64_t next_offset[3], 
 	jw_obj_end(w);
 }
 
-/* The answer names what could not be read, beside what the command met itself. */
-static void add_error(struct outcome *o, const struct err *unread)
-{
-	char *both = o->error_code == NULL
-			     ? mem_strdup(unread->message)
-			     : mem_printf("%s; %s", o->error_message, unread->message);
-
-	if (o->error_code == NULL)
-		o->error_code = mem_strdup(err_row(unread->code)->name);
-	free(o->error_message);
-	o->error_message = both;
-}
-
 static void format_result(struct command *c, const struct err *unread, struct jw *w)
 {
 	cleanup_buf struct buf out = {0}, errors = {0};
@@ -112,10 +99,8 @@ static void format_result(struct command *c, const struct err *unread, struct jw
 		format_uint(w, stream_keys[i][3], c->lines[i]);
 	}
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
-	if (unread != NULL)
-		add_error(&c->out, unread);
 	jw_key(w, "error");
-	answer_error(c, w);
+	answer_error(c, unread, w);
 	jw_key(w, "warnings");
 	format_list(&c->out.warnings, w);
 	jw_key(w, "background");
@@ -212,7 +197,7 @@ void command_format(struct command *c, struct jw *w)
 	format_exit(c, w);
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
-	answer_error(c, w);
+	answer_error(c, NULL, w);
 	for (int i = 1; i <= 2; i++) {
 		format_uint(w, stream_keys[i][2], command_bytes(c, i));
 		format_uint(w, stream_keys[i][3], command_lines(c, i));

@@ -130,7 +130,8 @@ static void format_help(const struct help_row *row, const struct command *c, con
 
 static void format_suggestions(const struct command *c, const char *cwd, struct jw *w)
 {
-	const enum err_code code = err_code_by_name(c->out.error_code);
+	const enum err_code code =
+		c->out.error_code != NULL ? err_code_by_name(c->out.error_code) : E_OK;
 	const char *path = c->out.error_path;
 
 	jw_arr(w);
@@ -141,23 +142,32 @@ static void format_suggestions(const struct command *c, const char *cwd, struct 
 	jw_arr_end(w);
 }
 
-void answer_error(const struct command *c, struct jw *w)
+void answer_error(const struct command *c, const struct err *unread, struct jw *w)
 {
 	const struct outcome *o = &c->out;
+	const char *code = o->error_code, *message = o->error_message;
 	cleanup_free char *line = NULL;
+	cleanup_free char *both = NULL;
 	json_t *request = NULL;
 	const char *cwd = NULL;
 
-	if (o->error_code == NULL) {
+	if (code == NULL && unread == NULL) {
 		jw_null(w);
 		return;
+	}
+	if (unread != NULL && code != NULL)
+		message = both =
+			mem_printf("%s; %s", message != NULL ? message : "", unread->message);
+	if (code == NULL) {
+		code = err_row(unread->code)->name;
+		message = unread->message;
 	}
 	if (json_parse(c->request, strlen(c->request), &request, NULL) == 0)
 		cwd = text_at(request, "working_dir");
 	line = command_line_of(c->request);
 	jw_obj(w);
-	jw_kstr(w, "code", o->error_code);
-	jw_kstr(w, "message", o->error_message != NULL ? o->error_message : "");
+	jw_kstr(w, "code", code);
+	jw_kstr(w, "message", message != NULL ? message : "");
 	jw_kstr(w, "subject", c->id);
 	jw_kstr(w, "path", o->error_path);
 	if (o->error_policy != NULL) {

@@ -417,7 +417,9 @@ int outcome_parse(const char *json, struct outcome *o, struct err *err);
 /* answer_error.c */
 /* A command that failed, and to which something was denied: the last denial is its error. */
 void answer_blame(struct command *c);
-void answer_error(const struct command *c, struct jw *w); /* the value of `error` */
+/* The value of `error`: what the command met, and what could not be read for this answer (or NULL).
+ */
+void answer_error(const struct command *c, const struct err *unread, struct jw *w);
 
 /* answer_events.c */
 struct network_summary {

@@ -186,12 +186,15 @@ def test_exe_6_a_reader_that_comes_late_is_told_of_the_gap(small):
     harness.wait_for(lambda: session.output("late")["total_bytes"] == len(SEQ), "all was produced and dropped")
     p = session.output("late", offset=QUOTA)
     assert (p["data"], p["kept_bytes"], p["total_lines"], p["complete"]) == ("", QUOTA, LAST, False)
-    late = Sse(small, session, wish, key="late")
-    while late.next["stdout"] < QUOTA:
-        late.message()
+    readers = [Sse(small, session, wish, key="late") for _ in range(2)]
+    for late in readers:
+        while late.next["stdout"] < QUOTA:
+            late.message()
     open_gate(session)
-    late.finish()
+    for late in readers:
+        late.finish()
     first.join()
+    assert readers[0].result["result"] == late.result["result"]  # one reader's gap is not added to another's
     assert late.gaps == [(QUOTA, len(SEQ))] and late.data["stdout"] == SEQ[:QUOTA] + b"1\n2\n3\n4\n5\n"
     error = late.result["result"]["error"]
     assert (
