@@ -184,8 +184,10 @@ struct http_conn {
 /* Takes fd. refusal: it gets a 503 with this reason and counts apart; NULL: it is served. */
 void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 		     const char *refusal);
-/* Refuses a connection that is unfinished. */
+/* Refuses a connection that is waiting. */
 void http_conn_evict(struct http_conn *c, const char *reason);
+/* For a request, or for the rest of one. */
+bool http_conn_is_waiting(const struct http_conn *c);
 /* A request has begun to come and has not come wholly; or, unless it is trusted, the first one of a
  * connection that is served. */
 bool http_conn_is_unfinished(const struct http_conn *c);

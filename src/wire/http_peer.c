@@ -94,15 +94,17 @@ static bool is_better(const struct http_conn *a, const struct http_conn *b)
 	return a->wait_since_us < b->wait_since_us;
 }
 
-/* Makes room by closing the oldest unfinished request of the peer that has most, or of `only`.
- * False: there is none. A newcomer that is not trusted cannot take the place of one that is. */
+/* Makes room by closing the oldest unfinished request of the peer that has most, or what has waited
+ * longest of `only`. False: there is none. A newcomer that is not trusted cannot take the place of
+ * one that is. */
 static bool make_room(struct http_server *s, const struct http_peer *only, bool trusted)
 {
 	struct http_conn *c, *oldest = NULL;
 
 	LIST_FOREACH (c, &s->conns, link)
-		if (c->peer != NULL && (only == NULL || c->peer == only) &&
-		    (trusted || !c->peer->trusted) && http_conn_is_unfinished(c) &&
+		if (c->peer != NULL && (trusted || !c->peer->trusted) &&
+		    (only == NULL ? http_conn_is_unfinished(c)
+				  : c->peer == only && http_conn_is_waiting(c)) &&
 		    is_better(c, oldest))
 			oldest = c;
 	if (oldest == NULL)

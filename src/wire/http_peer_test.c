@@ -13,7 +13,7 @@ static void serve_named(struct fixture *f, struct http_request *req)
 	if (strncmp(http_path(req), "/as/", 4) == 0 && !http_set_peer(req, http_path(req)))
 		http_reply(req, 503, "text/plain", "", 0, NULL);
 	else
-		say(req, http_path(req));
+		serve(f, req);
 }
 
 static void start(struct fixture *f)
@@ -75,16 +75,28 @@ static void api_1_unfinished_requests_on_tcp_do_not_keep_others_out(void **state
 static void api_1_a_peer_over_its_share_gets_503(void **state)
 {
 	struct fixture f;
-	int fd[7];
+	struct http_request *held[2];
+	int fd[5], idle;
 
 	start(&f);
 	for (int i = 0; i < 2; i++) {
-		fd[i] = connect_and_send(&f, f.tcp_fd, GET("/x"));
-		fixture_expect(&f, fd[i], OK("/x", "2"));
+		fd[i] = connect_and_send(&f, f.tcp_fd, GET("/hold"));
+		held[i] = f.held;
+		f.held = NULL;
 	}
-	fd[2] = connect_and_send(&f, f.tcp_fd, GET("/x")); /* the others are finished */
+	fd[2] = connect_and_send(&f, f.tcp_fd, GET("/x")); /* the others are being served */
 	fixture_expect(&f, fd[2], REFUSED);
 	fixture_expect_end(&f, fd[2]);
+	for (int i = 0; i < 2; i++) {
+		say(held[i], "/hold");
+		fixture_expect(&f, fd[i], OK("/hold", "5"));
+	}
+	/* One that waits for another request gives way where peers have no name yet. */
+	idle = fd[0];
+	fd[0] = connect_and_send(&f, f.tcp_fd, GET("/x"));
+	fixture_expect(&f, idle, REFUSED);
+	fixture_expect(&f, fd[0], OK("/x", "2"));
+	close(idle);
 	/* A name moves the connection to another peer, which has a share of its own. */
 	fixture_send(fd[0], GET("/as/a"));
 	fixture_expect(&f, fd[0], OK("/as/a", "5"));

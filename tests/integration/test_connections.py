@@ -127,10 +127,14 @@ def test_api_1_a_tcp_client_with_a_key_gets_through_those_without(new_server):
     for c in idle:
         with contextlib.suppress(OSError):
             c.sendall(HALF)
+    served = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(20)]
+    for c in served:  # these stay open between two requests
+        assert s.get("/health", connection=c).status == 200
     for _ in range(20):
         c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         assert s.get("/api/v1/sessions", connection=c, key="s").status == 200
         c.close()
+    close(served)
     for c in idle:
         c.close()
     mine = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(17)]
