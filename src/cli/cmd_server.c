@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #define STOP_MS 30000 /* beyond the server's own deadline */
+#define ANSWER_MS 5000
 #define NOT_READY 1
 #define NOT_RUNNING 3
 
@@ -204,7 +205,7 @@ struct status {
 	bool ready, by_auto, has_peer;
 	struct client_peer peer;
 	long long sessions;
-	char *version, *log; /* owned */
+	char *version, *log; /* owned; without a version it has not answered */
 };
 
 /* /health and /ready; the latter's body says the same where it is refused. */
@@ -254,8 +255,11 @@ static void format_status(const struct status *s, bool json, struct buf *out)
 		cli_pretty(line.data, line.len, out);
 		return;
 	}
-	buf_addf(out, "Server:   %s, version %s, %lld living sessions\n",
-		 s->ready ? "ready" : "running, not ready", s->version, s->sessions);
+	if (s->version == NULL)
+		buf_adds(out, "Server:   running, does not answer\n");
+	else
+		buf_addf(out, "Server:   %s, version %s, %lld living sessions\n",
+			 s->ready ? "ready" : "running, not ready", s->version, s->sessions);
 	if (s->has_peer)
 		buf_addf(out, "Socket:   %s\nProcess:  %d, uid %u, %s\n", s->peer.socket,
 			 (int)s->peer.pid, (unsigned)s->peer.uid,
@@ -289,8 +293,9 @@ int cmd_server_status(struct cli *cli, struct err *err)
 		s.by_auto = is_auto(&args);
 		s.log = log_of(cli, s.peer.socket, &args);
 	}
+	client_set_patience(cli->client, ANSWER_MS);
 	r = ask_status(cli, &s, err);
-	if (r == 0) {
+	if (r == 0 || (r == -E_UNAVAILABLE && s.has_peer && cli->refusal.len == 0)) {
 		format_status(&s, cli->v.json, &out);
 		cli_print(&out);
 		r = s.ready ? 0 : NOT_READY;

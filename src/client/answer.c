@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "client/client_internal.h"
 #include <errno.h>
+#include <poll.h>
 #include <strings.h>
 #include <sys/socket.h>
 
@@ -39,8 +40,11 @@ static int malformed(const char *what, struct err *err)
 /* Waits for more bytes; *got is 0 at the end. */
 static int receive(struct client *c, size_t *got, struct err *err)
 {
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
 	ssize_t n;
 
+	if (c->patience_ms > 0 && TEMP_FAILURE_RETRY(poll(&p, 1, c->patience_ms)) == 0)
+		return err_set(err, E_UNAVAILABLE, NULL, "the server does not answer");
 	buf_drop(&c->in, c->in_at);
 	c->in_at = 0;
 	buf_reserve(&c->in, READ_SIZE);

@@ -45,6 +45,11 @@ int client_peer(const struct client *c, struct client_peer *out, struct err *err
 	return 0;
 }
 
+void client_set_patience(struct client *c, int ms)
+{
+	c->patience_ms = ms;
+}
+
 /* --- the request --- */
 
 static int add_header(struct buf *b, const char *name, const char *value, struct err *err)

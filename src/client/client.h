@@ -29,6 +29,9 @@ struct client_peer {
 /* E_BAD_REQUEST over TCP; E_UNAVAILABLE if its process cannot be seen from here. */
 int client_peer(const struct client *c, struct client_peer *out, struct err *err);
 
+/* How long to wait for each part of an answer; by default for ever, as commands may take long. */
+void client_set_patience(struct client *c, int ms);
+
 struct client_answer {
 	int status;
 	struct buf body;

@@ -40,6 +40,7 @@ struct client {
 	int fd;	       /* -1: not connected */
 	struct buf in; /* received, not consumed */
 	size_t in_at;
+	int patience_ms; /* 0: without end */
 };
 
 /* --- start.c --- */

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 
 import harness
@@ -163,6 +164,18 @@ def test_cli_1_a_user_is_told_once_that_the_server_is_the_systems(home):
     assert (status["uid"], status["auto"], status["ready"]) == (0, False, True)
     assert "belongs to uid 0: only that user and root can do this" in (place / "stop").read_text()
     assert (place / "stop").read_text().endswith("stop 125\n")
+
+
+def test_cli_1_a_server_that_does_not_answer_is_told_so(new_server):
+    server = new_server()
+    api = server.api_pid()
+    os.kill(api, signal.SIGSTOP)
+    try:
+        r = server.cli("server", "status")
+    finally:
+        os.kill(api, signal.SIGCONT)
+    assert r.returncode == 1 and r.stdout.decode().startswith("Server:   running, does not answer\n")
+    assert f"Process:  {server.pid}, ".encode() in r.stdout
 
 
 def test_cli_1_logs_of_a_server_in_the_foreground(new_server):
