@@ -25,8 +25,11 @@ static void tell(const struct cli *cli, const char *json, size_t len, enum form 
 	const char *message = json_string_value(json_object_get(
 		json_object_get(json_object_get(doc, "result"), "error"), "message"));
 
-	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet)))
-		buf_addf(&notes, "agentsh: %s\n", message);
+	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet))) {
+		buf_adds(&notes, "agentsh: ");
+		cli_visible(message, &notes);
+		buf_addc(&notes, '\n');
+	}
 	if (!cli->v.quiet)
 		cli_refusals(doc, &notes);
 	if (form == FORM_TEXT && !cli->v.quiet) {

@@ -11,13 +11,24 @@ void cli_denial(const char *json, struct buf *out)
 
 	if (json_parse(json, strlen(json), &doc, NULL) < 0)
 		return;
-	buf_addf(out, "agentsh:   rule: %s%s\n", cli_string(doc, "rule"),
-		 json_is_true(json_object_get(doc, "final")) ? " (final)" : "");
+	buf_adds(out, "agentsh:   rule: ");
+	cli_visible(cli_string(doc, "rule"), out);
+	if (json_is_true(json_object_get(doc, "final")))
+		buf_adds(out, " (final)");
 	if (cli_string(doc, "reason")[0] != '\0')
-		buf_addf(out, "agentsh:   reason: %s\n", cli_string(doc, "reason"));
-	buf_addf(out, "agentsh:   asked: %s %s\n", cli_string(doc, "operation"),
-		 cli_string(doc, "target"));
-	json_array_foreach(json_object_get(doc, "alternatives"), i, one) if (json_is_string(one))
-		buf_addf(out, "agentsh:   allowed: %s\n", json_string_value(one));
+		buf_adds(out, "\nagentsh:   reason: ");
+	cli_visible(cli_string(doc, "reason"), out);
+	buf_adds(out, "\nagentsh:   asked: ");
+	cli_visible(cli_string(doc, "operation"), out);
+	buf_addc(out, ' ');
+	cli_visible(cli_string(doc, "target"), out);
+	json_array_foreach(json_object_get(doc, "alternatives"), i, one)
+	{
+		if (!json_is_string(one))
+			continue;
+		buf_adds(out, "\nagentsh:   allowed: ");
+		cli_visible(json_string_value(one), out);
+	}
+	buf_addc(out, '\n');
 	json_decref(doc);
 }

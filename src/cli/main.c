@@ -132,16 +132,21 @@ static const struct cli_command *find(int argc, char **argv, int *used)
 
 static void print_error(const struct err *err)
 {
-	cleanup_buf struct buf denial = {0};
+	cleanup_buf struct buf out = {0};
 
-	fprintf(stderr, "agentsh: %s: %s\n", err_row(err->code)->name, err->message);
-	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++)
-		fprintf(stderr, "agentsh:   %s: %s\n", err->details[i].field,
-			err->details[i].problem);
+	buf_addf(&out, "agentsh: %s: ", err_row(err->code)->name);
+	cli_visible(err->message, &out);
+	buf_addc(&out, '\n');
+	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++) {
+		buf_adds(&out, "agentsh:   ");
+		cli_visible(err->details[i].field, &out);
+		buf_adds(&out, ": ");
+		cli_visible(err->details[i].problem, &out);
+		buf_addc(&out, '\n');
+	}
 	if (err->policy[0] != '\0')
-		cli_denial(err->policy, &denial);
-	if (denial.len > 0)
-		fwrite(denial.data, 1, denial.len, stderr);
+		cli_denial(err->policy, &out);
+	fwrite(out.data, 1, out.len, stderr);
 }
 
 /* For who reads JSON: the server's own body, where it was the server that refused. */

@@ -112,6 +112,14 @@ def test_cli_1_tables_show_control_characters(server):
         assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", out), out
     assert b"a\\x1b]0;title\\x07\\x9bb" in server.cli("session", "list").stdout
     assert b"d\\x1b[31m" in server.cli("session", "info", s.id).stdout
+    odd = "no\x1b[2Jsuch"
+    for command in (
+        ("exec", s.id, "--output", "shell", "--", odd),
+        ("exec", odd, "--output", "shell", "--", "true"),
+        ("policy", "show", odd),
+    ):
+        said = server.cli(*command).stderr
+        assert b"no\\x1b[2Jsuch" in said and b"\x1b" not in said, said
     s.destroy()
 
 
