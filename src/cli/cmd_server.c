@@ -281,6 +281,8 @@ int cmd_server_status(struct cli *cli, struct err *err)
 	if (r == -E_UNAVAILABLE) {
 		if (cli->v.json)
 			puts("{\n  \"running\": false\n}");
+		else if (cli->v.server != NULL || getenv("AGENTSH_SERVER") != NULL)
+			printf("No server is running: %s\n", err->message);
 		else
 			puts("No server is running; a command that needs one starts it.");
 		return NOT_RUNNING;

@@ -30,7 +30,9 @@ static int open_named(const struct client_options *o, const char *name, struct c
 	if (r != 0)
 		return r;
 	fd = address_dial(&address);
-	if (fd == -1)
+	if (fd == -1 && (errno == EACCES || errno == EPERM))
+		r = err_errno(err, E_FORBIDDEN, name, "the server at %s is out of reach", name);
+	else if (fd == -1)
 		r = err_errno(err, E_UNAVAILABLE, name, "no server at %s", name);
 	else
 		*out = new_client(o, &address, fd);

@@ -166,6 +166,20 @@ def test_cli_1_a_user_is_told_once_that_the_server_is_the_systems(home):
     assert (place / "stop").read_text().endswith("stop 125\n")
 
 
+def test_cli_1_a_server_out_of_reach_is_not_told_as_none(new_server):
+    harness.ensure_user()
+    server = new_server()
+    os.chmod(server.runtime, 0o700)
+    for command in ("stop", "status", "reload", "logs"):
+        r = server.cli("server", command, uid=USER)
+        assert (r.returncode, r.stdout) == (125, b"") and b"E_FORBIDDEN" in r.stderr, (command, r)
+    server.stop()
+    r = server.cli("server", "status")
+    assert r.returncode == 3 and r.stdout.decode().startswith(
+        f"No server is running: no server at unix:{server.socket}"
+    )
+
+
 def test_cli_1_a_server_that_does_not_answer_is_told_so(new_server):
     server = new_server()
     api = server.api_pid()
