@@ -154,7 +154,8 @@ int json_duration_parse(const char *s, int64_t *ms, struct err *err)
 		if (unit < next || unit >= ARRAY_LEN(units) ||
 		    __builtin_mul_overflow(v, units[unit].ms, &v) ||
 		    __builtin_add_overflow(total, v, &total))
-			return err_set(err, E_BAD_REQUEST, NULL, "not a duration: '%.64s'", s);
+			return err_set(err, E_BAD_REQUEST, NULL,
+				       "not a duration: '%.64s' (write 90s or 5m)", s);
 		next = unit + 1;
 	} while (*p != '\0');
 	*ms = total;

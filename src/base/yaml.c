@@ -7,6 +7,9 @@
 #define MAX_BYTES (4U * 1024 * 1024)
 #define MAX_WORD 64
 #define MAX_DISTANCE 3
+#define NO_ALIASES                                                             \
+	"anchors and aliases are not supported (a value that begins with '*' " \
+	"or '&' must be quoted)"
 
 struct reader {
 	const char *name, *text;
@@ -62,6 +65,9 @@ static int next(struct reader *r)
 	if (r->parser.error != YAML_READER_ERROR && at_tab(r, r->parser.problem_mark))
 		return refuse(r, r->parser.problem_mark,
 			      "a tab stands here: YAML is indented with spaces");
+	if (r->parser.context != NULL && strcmp(r->parser.context, "while scanning an alias") == 0)
+		return refuse(r, r->parser.context_mark,
+			      "a value that begins with '*' must be quoted, such as '**/.env'");
 	return refuse(r,
 		      r->parser.error == YAML_READER_ERROR
 			      ? mark_of_offset(r, r->parser.problem_offset)
@@ -90,7 +96,7 @@ static int check_properties(struct reader *r, const yaml_char_t *anchor, const y
 	size_t i = 0;
 
 	if (anchor != NULL)
-		return refuse(r, r->event.start_mark, "anchors and aliases are not supported");
+		return refuse(r, r->event.start_mark, NO_ALIASES);
 	if (tag == NULL)
 		return 0;
 	while (i < ARRAY_LEN(tags) &&
@@ -142,7 +148,7 @@ static int read_key(struct reader *r, struct yaml_item *item)
 	int rc;
 
 	if (r->event.type == YAML_ALIAS_EVENT)
-		return refuse(r, r->event.start_mark, "anchors and aliases are not supported");
+		return refuse(r, r->event.start_mark, NO_ALIASES);
 	if (r->event.type != YAML_SCALAR_EVENT)
 		return refuse(r, r->event.start_mark, "a key must be a scalar");
 	item->key_line = (unsigned)r->event.start_mark.line + 1;
@@ -246,7 +252,7 @@ static int read_node(struct reader *r, struct yaml **out)
 	while (i < ARRAY_LEN(kinds) && kinds[i].event != r->event.type)
 		i++;
 	if (i == ARRAY_LEN(kinds))
-		return refuse(r, r->event.start_mark, "anchors and aliases are not supported");
+		return refuse(r, r->event.start_mark, NO_ALIASES);
 	if (r->depth == MAX_DEPTH)
 		return refuse(r, r->event.start_mark, "nested too deeply");
 	*out = mem_new(struct yaml);

@@ -128,7 +128,10 @@ static void pol_5_quotes_and_tags_tell_strings(void **state)
 static void pol_5_what_is_not_supported_is_refused_with_its_place(void **state)
 {
 	refused("a: &x 1\nb: 2\n", "f.yaml:1:4: anchors and aliases are not supported");
-	refused("a: *x\n", "f.yaml:1:4: anchors and aliases are not supported");
+	refused("a: *x\n", "f.yaml:1:4: anchors and aliases are not supported (a value that begins "
+			   "with '*' or '&' must be quoted)");
+	refused("a: [**/.env]\n", "f.yaml:1:5: a value that begins with '*' must be quoted");
+	refused("a:\n  - *\n", "f.yaml:2:5: a value that begins with '*' must be quoted");
 	refused("*x : 1\n", "f.yaml:1:1: anchors and aliases are not supported");
 	refused("a: &x [1]\n", "f.yaml:1:4: anchors and aliases are not supported");
 	refused("&x a: 1\n", "f.yaml:1:1: anchors and aliases are not supported");
