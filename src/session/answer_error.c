@@ -52,7 +52,7 @@ static void blame_search(struct command *c)
 	    text_at(request, "script") != NULL) {
 		c->out.error_code = mem_strdup(err_row(E_COMMAND_NOT_FOUND)->name);
 		c->out.error_message = mem_strdup(
-			"the shell ended with 127: it did not find a command of the script");
+			"the shell ended with 127, as it does when it does not find a command");
 	}
 	json_decref(request);
 }

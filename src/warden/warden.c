@@ -232,9 +232,10 @@ static void on_exec(const struct event *told, void *arg)
 		r->replaced = true;
 		captured_done(&r->captured);
 	}
-	if (r != NULL && r->privileged == NULL && e.policy_rule != NULL && e.exec_path != NULL &&
-	    strcmp(e.policy_rule, POLICY_NO_PRIVILEGE) == 0)
-		r->privileged = mem_strdup(e.exec_path);
+	/* Of a script or of what ld.so loads, exec_path is the program that would run it. */
+	if (r != NULL && r->privileged == NULL && e.policy_rule != NULL &&
+	    e.denied_target != NULL && strcmp(e.policy_rule, POLICY_NO_PRIVILEGE) == 0)
+		r->privileged = mem_strdup(e.denied_target);
 	e.session_id = (char *)w->args->session_id;
 	e.agent_id = w->settings.agent_id;
 	e.request_id = r != NULL ? r->ask.request_id : NULL;

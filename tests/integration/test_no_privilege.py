@@ -45,9 +45,13 @@ def test_sta_6_links_scripts_and_applets_lead_around_it_no_more(session):
     (session.workspace / "other").symlink_to("su")
     (session.workspace / "script").write_text("#!/workspace/doas\n")
     (session.workspace / "script").chmod(0o755)
-    for name in ("other", "script"):
+    (session.workspace / "d").mkdir()
+    (session.workspace / "d" / "su").write_text("#!/bin/sh\n")
+    (session.workspace / "d" / "su").chmod(0o755)
+    for name, refused in (("other", "su"), ("script", "script"), ("d/su", "d/su")):
         answer = session.script(f"./{name}")
         assert answer["result"]["error"]["policy"]["rule"] == "no-privilege", answer
+        assert f" /workspace/{refused} was refused" in answer["result"]["warnings"][0], answer
     # argv[0] alone is only a name
     assert session.script("exec -a sudo ./plain")["result"]["exit_code"] == 0
 
