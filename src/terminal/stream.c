@@ -103,7 +103,8 @@ static int read_pieces(int fd, uint64_t kept, uint64_t offset, size_t n, char *o
 			return err_set(err, E_INTERNAL, NULL,
 				       "the output's file is damaged: it ends at byte %" PRIu64
 				       ", and %" PRIu64 " bytes were written to it",
-				       fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0, at + part);
+				       fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0,
+				       at + part > kept ? at + part : kept);
 		done += part;
 	}
 	return 0;
