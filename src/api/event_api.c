@@ -204,21 +204,21 @@ static const char *decision_parameter(struct call *call, struct err *err)
 static void cursor_parameter(struct call *call, struct event_query *q, struct err *err)
 {
 	const char *s = http_query(call->req, "cursor");
-	unsigned long long seq = 0;
-	unsigned skip = 0;
+	unsigned long long seq = 0, skip = 0;
 	char end = '\0';
 	int n;
 
 	if (s == NULL)
 		return;
-	n = strspn(s, "0123456789:") == strlen(s) && strlen(s) < 30
-		    ? sscanf(s, "%19llu:%9u%c", &seq, &skip, &end)
+	n = strspn(s, "0123456789:") == strlen(s) && strlen(s) <= 30
+		    ? sscanf(s, "%19llu:%10llu%c", &seq, &skip, &end)
 		    : 0;
-	if (n < 1 || n > 2 || seq > INT64_MAX || (n == 1) != (strchr(s, ':') == NULL))
+	if (n < 1 || n > 2 || seq > INT64_MAX || skip > UINT32_MAX ||
+	    (n == 1) != (strchr(s, ':') == NULL))
 		err_detail(err, "cursor", "not a 'next' of an answer: '%.40s'", s);
 	q->after_seq = seq;
 	if (n == 2)
-		q->offset = skip;
+		q->offset = (unsigned)skip;
 }
 
 static int read_query(struct call *call, struct event_query *q, struct err *err)

@@ -276,7 +276,7 @@ static void evt_3_history(void **state)
 					  "cursor=",
 					  "cursor=-1",
 					  "cursor=9223372036854775808",
-					  "cursor=3:1234567890"};
+					  "cursor=3:4294967296"};
 
 	kit_session(r->k, "s"); /* 1 and 2 at the start, the others a second later */
 	add(r, EVENT_exec, "s", "allow");
@@ -288,6 +288,7 @@ static void evt_3_history(void **state)
 	assert_history(r, "?limit=3&cursor=3", "5 ", "", "1");
 	assert_history(r, "?limit=3&cursor=0:2", "3 5 ", "", "4");
 	assert_history(r, "?limit=3&cursor=2:1&offset=9", "5 ", "", "2");
+	assert_history(r, "?limit=3&cursor=2:4294967295", "", "", "2");
 	assert_history(r, "?limit=2&offset=1", "2 3 ", "3", "4");
 	assert_history(r, "?limit=2&offset=2", "3 5 ", "", "4");
 	assert_history(r, "?limit=2&offset=9", "", "", "4");

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define THREADS 2
-#define WAITING_MAX 32 /* asks of one caller */
 #define BUSY_MS 1000
 #define NICE 5 /* below the loop: who waits for a query waits for more than a moment */
 
@@ -210,20 +209,6 @@ static void enqueue(struct readers *r, struct store_ask *a)
 	pthread_cond_signal(&r->wake);
 }
 
-static unsigned waiting_of(struct readers *r, const char *caller)
-{
-	const struct asks *lists[] = {&r->waiting, &r->queued};
-	const struct store_ask *a;
-	unsigned n = 0;
-
-	pthread_mutex_lock(&r->lock);
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		TAILQ_FOREACH (a, lists[i], link)
-			n += strcmp(a->how.caller, caller) == 0;
-	pthread_mutex_unlock(&r->lock);
-	return n;
-}
-
 int store_ask(struct store *s, const struct event_query *q, const struct store_asking *how,
 	      struct store_ask **out, struct err *err)
 {
@@ -231,10 +216,6 @@ int store_ask(struct store *s, const struct event_query *q, const struct store_a
 	struct store_ask *a;
 	char **text;
 
-	if (!how->patient && waiting_of(r, how->caller) >= WAITING_MAX)
-		return err_set(err, E_UNAVAILABLE, how->caller,
-			       "%d queries of '%s' wait already; ask again when they are answered",
-			       WAITING_MAX, how->caller);
 	if (!start_threads(r))
 		return err_set(err, E_UNAVAILABLE, s->path,
 			       "no thread can be started for queries; ask again later, or raise "
