@@ -254,10 +254,12 @@ static int separate(struct job *j, struct err *err)
 	if (!p->privileged)
 		return 0;
 	j->candidate = pool_find(j->l, p);
-	if (j->candidate != NULL)
+	if (j->candidate != NULL) {
 		uid = pooled_uid(j->candidate);
-	else
+	} else if (uids_allot(j->l, &uid, NULL) < 0) {
+		pool_empty(j->l); /* what is only prepared gives its ids back */
 		r = uids_allot(j->l, &uid, err);
+	}
 	if (r < 0)
 		return r;
 	p->uid = p->gid = uid;

@@ -254,7 +254,7 @@ static void on_refill(evutil_socket_t fd, short what, void *arg)
 	sandbox_plan_done(&plan);
 }
 
-static void empty(struct launcher *l)
+void pool_empty(struct launcher *l)
 {
 	while (!TAILQ_EMPTY(&l->pool.list))
 		pool_discard(TAILQ_FIRST(&l->pool.list));
@@ -276,7 +276,7 @@ void pool_start(struct launcher *l)
 		log_warn("no sandbox is prepared: /proc/self/mountinfo cannot be read");
 		return;
 	}
-	empty(l);
+	pool_empty(l);
 	refill_in(l, REFILL_MS);
 }
 
@@ -288,7 +288,7 @@ void pool_stop(struct launcher *l)
 	l->pool.refill = NULL;
 	mem_cleanup_fd(&l->pool.mounts);
 	l->pool.mounts = -1;
-	empty(l);
+	pool_empty(l);
 }
 
 struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)

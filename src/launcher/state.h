@@ -489,6 +489,7 @@ void groups_sweep_strangers(struct launcher *l);
 struct pooled;
 void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
 void pool_stop(struct launcher *l);
+void pool_empty(struct launcher *l); /* and fills it again soon */
 /* One that is ready for such a session, or NULL. It stays in the pool until it is taken. */
 struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan);
 /* From now on it is the caller's: handed over or discarded. */

@@ -138,6 +138,15 @@ def test_sbx_6_a_session_uid_gets_403_on_everything(users_server):
                 assert (r.stdout == "403") == (expect == "403"), (path, uid, more, r.stdout)
 
 
+def test_sbx_6_prepared_sandboxes_give_their_ids_to_sessions(new_server, tmp_path):
+    s = new_server(config={"sandbox": {"session_uids": "1900210000-1900210001", "pool_size": 2}})
+    harness.wait_for(lambda: len(s.waiting_pids()) == 2, "the pool is filled")
+    # What was prepared serves no session once the host's mounts have changed.
+    subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path], check=True)
+    subprocess.run(["umount", tmp_path], check=True)
+    assert {s.session().out("id -u") for _ in range(2)} == {"1900210000\n", "1900210001\n"}
+
+
 def test_ses_8_after_a_restart_no_living_session_loses_its_uid(new_server):
     s = new_server(config={"sandbox": {"session_uids": "1900200000-1900200003", "pool_size": 0}})
     old = [s.session(), s.session()]
