@@ -49,14 +49,14 @@ bool http_conn_is_idle(const struct http_conn *c)
 
 bool http_conn_is_waiting(const struct http_conn *c)
 {
-	return !c->active && !c->closing && !c->broken && http_conn_pending(c) == 0;
+	return !c->active && !c->broken && (!c->closing || http_conn_pending(c) > 0);
 }
 
 bool http_conn_is_unfinished(const struct http_conn *c)
 {
 	const bool begun = c->parser->started || (c->nrequests == 0 && !c->peer->trusted);
 
-	return begun && http_conn_is_waiting(c);
+	return begun && http_conn_is_waiting(c) && http_conn_pending(c) == 0;
 }
 
 bool http_conn_is_quiet(const struct http_conn *c)

@@ -186,7 +186,7 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 		     const char *refusal);
 /* Refuses a connection that is waiting. */
 void http_conn_evict(struct http_conn *c, const char *reason);
-/* For a request, or for the rest of one. */
+/* For a request, for the rest of one, or for its client to read an answer. */
 bool http_conn_is_waiting(const struct http_conn *c);
 /* A request has begun to come and has not come wholly; or, unless it is trusted, the first one of a
  * connection that is served. */

@@ -86,9 +86,12 @@ void http_peer_leave(struct http_conn *c)
 	free_unused(p);
 }
 
-/* Whether a should be closed rather than b: of the peer that has more, and the older one. */
+/* Whether a should be closed rather than b: without an answer on its way, of the peer that has
+ * more, and the older one. */
 static bool is_better(const struct http_conn *a, const struct http_conn *b)
 {
+	if (b != NULL && (http_conn_pending(a) > 0) != (http_conn_pending(b) > 0))
+		return http_conn_pending(a) == 0;
 	if (b == NULL || a->peer->conns != b->peer->conns)
 		return b == NULL || a->peer->conns > b->peer->conns;
 	return a->wait_since_us < b->wait_since_us;
@@ -109,7 +112,11 @@ static bool make_room(struct http_server *s, const struct http_peer *only, bool 
 			oldest = c;
 	if (oldest == NULL)
 		return false;
-	http_conn_evict(oldest, FULL);
+	if (http_conn_pending(oldest) > 0)
+		http_conn_lost(
+			oldest); /* it does not read its answer, nor would it read a refusal */
+	else
+		http_conn_evict(oldest, FULL);
 	return true;
 }
 

@@ -72,6 +72,31 @@ static void api_1_unfinished_requests_on_tcp_do_not_keep_others_out(void **state
 	fixture_stop(&f);
 }
 
+static void api_1_answers_that_are_not_read_do_not_keep_others_out(void **state)
+{
+	const size_t len = 32 << 20; /* more than the kernel keeps */
+	cleanup_free char *big = mem_alloc(len);
+	struct fixture f;
+	int fd[4];
+
+	start(&f);
+	for (int i = 0; i < 2; i++) {
+		fd[i] = connect_and_send(&f, f.tcp_fd, GET("/hold"));
+		http_reply(f.held, 200, NULL, big, len, NULL);
+		f.held = NULL;
+	}
+	fd[2] = connect_and_send(&f, f.tcp_fd, GET("/as/a"));
+	fixture_expect(&f, fd[2], OK("/as/a", "5"));
+	/* One that only waits goes first. */
+	fd[3] = connect_and_send(&f, f.tcp_fd, HALF);
+	close(fd[2]);
+	fd[2] = connect_and_send(&f, f.tcp_fd, GET("/as/a"));
+	fixture_expect(&f, fd[3], REFUSED);
+	fixture_expect(&f, fd[2], OK("/as/a", "5"));
+	close_all(fd, 4);
+	fixture_stop(&f);
+}
+
 static void api_1_a_peer_over_its_share_gets_503(void **state)
 {
 	struct fixture f;
@@ -187,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(api_1_unfinished_requests_on_tcp_do_not_keep_others_out),
+		cmocka_unit_test(api_1_answers_that_are_not_read_do_not_keep_others_out),
 		cmocka_unit_test(api_1_a_peer_over_its_share_gets_503),
 		cmocka_unit_test(api_1_some_connections_are_kept_for_the_owner),
 		cmocka_unit_test(api_1_a_full_server_closes_the_oldest_unfinished_request),
