@@ -349,7 +349,7 @@ def test_cfg_1_policies_default(new_server, tmp_path):
 class LinkOf:
     """The API process's own link to the warden of its only session, for use while that process stands still."""
 
-    EXEC, ACK = 22, 27
+    EXEC, RESULT, ACK = 22, 26, 27
     PIDFD_GETFD = 438  # the same number on every machine
     LAUNCHER_LINK = "3"
 
@@ -385,6 +385,16 @@ class LinkOf:
     def ack(self, command_id):
         self.send(self.ACK, self.text(command_id))
 
+    def await_result(self, command_id):
+        """Everything about the command has been given to the journal by then."""
+        self.sock.setblocking(True)
+        self.sock.settimeout(harness.DEADLINE)
+        while True:
+            data = self.sock.recv(1 << 16)
+            assert data, "the warden has closed its link"
+            if struct.unpack_from("<H", data, 6)[0] == self.RESULT and command_id.encode() in data:
+                return
+
 
 def fill_ring(new_server, mode, most):
     """Commands run while nobody takes their events, until one of them waits or there were enough. The session's
@@ -407,6 +417,8 @@ def fill_ring(new_server, mode, most):
         link.exec(f"flood-{n}", "sh", "-c", "printf x >> /workspace/done", "a long line " * 80)
         if not ran(n + 1, 2):
             break
+        if mode == "drop":
+            link.await_result(f"flood-{n}")
         link.ack(f"flood-{n}")
     return s, session, done.stat().st_size
 

@@ -58,11 +58,17 @@ while not os.path.exists("stop"):
 USES = "import fcntl, os, select; e = select.epoll(); r, w = os.pipe(); e.register(r); fcntl.fcntl(r, 1031, 1 << 20)"
 
 
-def hog(session):
-    """Leaves a process behind that has all, until the file `stop` is there."""
+def hog(session, connection=None):
+    """Leaves a process behind that has all, until the file `stop` is there. The connection is kept from being idle."""
+
+    def is_full():
+        if connection:
+            session.server.get("/health", connection=connection)
+        return (session.workspace / "full").exists()
+
     (session.workspace / "hog.py").write_text(HOG)
     assert session.out("/usr/bin/python3 hog.py > log 2>&1 &") == ""
-    harness.wait_for(lambda: (session.workspace / "full").exists(), "all is taken", 120, lambda: log(session))
+    harness.wait_for(is_full, "all is taken", 120, lambda: log(session))
 
 
 def log(session):
@@ -102,7 +108,7 @@ def test_sbx_6_on_a_normal_users_server_no_warden_aborts(new_server):
     wardens, api = set(s.warden_pids()), s.api_pid()
     before = s.connect()
     assert s.get("/health", connection=before).status == 200
-    hog(greedy)
+    hog(greedy, before)
     refused(s, greedy, before)
     refused(s, other, before)
     a = s.get("/health")
