@@ -18,12 +18,15 @@ static void tell(const struct cli *cli, const char *json, size_t len, enum form 
 	cleanup_buf struct buf notes = {0};
 	cleanup_buf struct buf summary = {0};
 	json_t *doc = NULL;
+	const json_t *result, *one;
+	const char *message;
+	size_t i;
 
 	if (json_parse(json, len, &doc, NULL) < 0)
 		return;
+	result = json_object_get(doc, "result");
 	/* A shell says why a command could not be started; so do we. */
-	const char *message = json_string_value(json_object_get(
-		json_object_get(json_object_get(doc, "result"), "error"), "message"));
+	message = json_string_value(json_object_get(json_object_get(result, "error"), "message"));
 
 	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet))) {
 		buf_adds(&notes, "agentsh: ");
@@ -32,9 +35,16 @@ static void tell(const struct cli *cli, const char *json, size_t len, enum form 
 	}
 	if (!cli->v.quiet)
 		cli_refusals(doc, &notes);
+	if (form == FORM_SHELL && !cli->v.quiet)
+		json_array_foreach(json_object_get(result, "warnings"), i, one)
+		{
+			buf_adds(&notes, "agentsh: ");
+			cli_visible(json_string_value(one), &notes);
+			buf_addc(&notes, '\n');
+		}
 	if (form == FORM_TEXT && !cli->v.quiet) {
 		/* the output may end within a line */
-		fputs(json_object_get(doc, "result") != NULL ? "\n" : "", stdout);
+		fputs(result != NULL ? "\n" : "", stdout);
 		fflush(stdout);
 		cli_summary(doc, &summary);
 	}

@@ -74,3 +74,11 @@ def test_sta_6_policy_test_agrees(server, policy, name):
         r = server.cli("policy", "test", "--policy", policy, "--json", "exec", *words)
         got = json.loads(r.stdout)
         assert (got["effective_decision"], got["rule"]) == ("deny", "no-privilege"), r
+
+
+def test_sta_6_a_shell_user_is_told_that_the_state_stays(server, session):
+    args = ("exec", session.id, "--output", "shell", "--script", "cd /; ./workspace/su; true")
+    told = server.cli(*args).stderr.decode()
+    assert (
+        "/workspace/su was refused" in told and "was refused" not in server.cli(*args, "--quiet").stderr.decode()
+    ), told
