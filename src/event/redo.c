@@ -54,8 +54,10 @@ static uint64_t size_of(uint64_t len)
 
 static int refuse(const char *path, const char *why, struct err *err)
 {
-	return err_set(err, E_UNAVAILABLE, path,
-		       "'%s' %s: move it away to start without what it holds", path, why);
+	return err_set(err, E_CONFLICT, path,
+		       "'%s' %s: to go on without what it holds, start the server once with "
+		       "--accept-loss",
+		       path, why);
 }
 
 /* Two that write one database would take each other's place in its order. */

@@ -16,8 +16,8 @@
 #define REDO_SIZE (1024 * 1024) /* bytes for records */
 
 struct redo;
-/* Opens or makes the file and claims it: one that is no redo file, or that another process uses, is
- * E_UNAVAILABLE, with path and remedy. */
+/* Opens or makes the file and claims it: one that is no redo file is E_CONFLICT, one that another
+ * process uses E_UNAVAILABLE, with path and remedy. */
 int redo_open(const char *path, struct redo **out, struct err *err);
 void redo_close(struct redo *r);
 uint64_t redo_generation(const struct redo *r);

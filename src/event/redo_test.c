@@ -327,16 +327,21 @@ static void ses_8_a_damaged_record_is_told(void **state)
 	}
 }
 
-static void assert_refused(struct world *w, const char *path, const char *why)
+static void assert_refused_as(enum err_code code, const char *path, const char *why)
 {
 	struct redo *other = NULL;
 	struct err err = {0};
 
-	assert_int_equal(redo_open(path, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(redo_open(path, &other, &err), -(int)code);
 	assert_null(other);
 	assert_string_equal(err.subject, path);
 	assert_non_null(strstr(err.message, path));
 	assert_non_null(strstr(err.message, why));
+}
+
+static void assert_refused(struct world *w, const char *path, const char *why)
+{
+	assert_refused_as(E_UNAVAILABLE, path, why);
 }
 
 static void cfg_1_what_is_no_redo_file_is_refused_with_a_remedy(void **state)
@@ -352,20 +357,21 @@ static void cfg_1_what_is_no_redo_file_is_refused_with_a_remedy(void **state)
 		if (i == 0)
 			reopen(w);
 		else
-			assert_refused(w, w->path, "is no redo file: move it away");
+			assert_refused_as(E_CONFLICT, w->path, "is no redo file: to go on");
 	}
 	patch(w, (char[8]){0}, 8, AT_END);
 	patch(w, "AGSREDO2", 8, 0);
-	assert_refused(w, w->path, "is no redo file: move it away");
+	assert_refused_as(E_CONFLICT, w->path, "is no redo file: to go on");
 	/* Any byte of the head that is not zero makes it somebody else's. */
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		patch(w, (char[24]){0}, 24, 0);
 		patch(w, "\1", 1, at[i]);
-		assert_refused(w, w->path, "is no redo file: move it away");
+		assert_refused_as(E_CONFLICT, w->path, "is no redo file: to go on");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		assert_int_equal(truncate(w->path, sizes[i]), 0);
-		assert_refused(w, w->path, "has another size than a redo file: move it away");
+		assert_refused_as(E_CONFLICT, w->path,
+				  "has another size than a redo file: to go on");
 		assert_int_equal(stat(w->path, &st), 0);
 		assert_int_equal(st.st_size, sizes[i]);
 	}

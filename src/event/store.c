@@ -9,6 +9,7 @@
 #include "event/wal_vfs.h"
 #include <event2/event.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 #define BUSY_MS 5000
 #define QUIET_MS 2	       /* without a write: then they are committed together */
@@ -295,9 +296,23 @@ static int make_file(const char *path, struct err *err)
 static int open_redo(struct store *s, struct err *err)
 {
 	cleanup_free char *path = mem_printf("%s-redo", s->path);
-	const int rc = redo_open(path, &s->redo, err);
+	cleanup_free char *aside = mem_printf("%s.damaged", path);
+	struct err why = {0};
+	int rc = redo_open(path, &s->redo, &why);
 
-	return rc == 0 ? store_redo(s, err) : rc;
+	if (rc == -E_CONFLICT && s->lossy) {
+		if (rename(path, aside) < 0)
+			return err_errno(err, E_UNAVAILABLE, path, "cannot rename '%s' to '%s'",
+					 path, aside);
+		log_error("what was not yet in the database is lost: its file is damaged and was "
+			  "put aside",
+			  "file", aside);
+		rc = redo_open(path, &s->redo, &why);
+	}
+	if (rc < 0)
+		return err_set(err, rc == -E_CONFLICT ? E_UNAVAILABLE : why.code, path, "%s",
+			       why.message);
+	return store_redo(s, err);
 }
 
 static int open_database(struct store *s, struct err *err)

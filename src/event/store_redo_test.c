@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static int log_fd = -1;
@@ -296,6 +297,37 @@ static void ses_8_a_damaged_redo_file_is_not_passed_over(void **state)
 	open_store(w); /* once is enough */
 }
 
+/* Cut short or overwritten as a whole: it is put aside. */
+static void ses_8_a_file_that_is_no_redo_file_is_put_aside(void **state)
+{
+	static const struct {
+		off_t size;
+		const char *why;
+	} row[] = {{5000, "has another size"}, {4096 + REDO_SIZE, "is no redo file"}};
+	struct world *w = *state;
+	char path[96], aside[112];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s-redo", w->path);
+	snprintf(aside, sizeof(aside), "%s.damaged", path);
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		int fd;
+
+		close_store(w);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		assert_int_equal(pwrite(fd, "garbage!", 8, 0), 8);
+		assert_int_equal(ftruncate(fd, row[i].size), 0);
+		close(fd);
+		open_with_loss(w, row[i].why);
+		assert_true(logged("put aside"));
+		assert_int_equal(stat(aside, &st), 0);
+		assert_int_equal(st.st_size, row[i].size);
+		assert_int_equal(unlink(aside), 0);
+		close_store(w);
+		open_store(w); /* once is enough */
+	}
+}
+
 static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 {
 	static const struct {
@@ -521,6 +553,7 @@ int main(void)
 		TEST(ses_8_what_a_waiter_was_told_survives_sigkill),
 		TEST(ses_8_what_was_committed_is_not_carried_out_again),
 		TEST(ses_8_a_damaged_redo_file_is_not_passed_over),
+		TEST(ses_8_a_file_that_is_no_redo_file_is_put_aside),
 		TEST(ses_8_only_the_generation_that_follows_is_carried_out),
 		TEST(ses_8_an_empty_file_of_another_generation_is_no_loss),
 		TEST(ses_8_a_new_database_begins_beside_an_old_redo_file),
