@@ -181,6 +181,20 @@ static int hold_stdio(void)
 	return fd == -1 ? -1 : close(fd);
 }
 
+/* Sessions may have half of what we may have: root asks the kernel for more than most systems give
+ * (fs.nr_open is the end of it). Without CAP_SYS_RESOURCE what is there stays. */
+static void raise_open_files(struct rlimit *files)
+{
+	static const rlim_t wanted[] = {1048576, 131072};
+
+	for (size_t i = 0; i < ARRAY_LEN(wanted) && files->rlim_max < wanted[i]; i++) {
+		const struct rlimit more = {files->rlim_cur, wanted[i]};
+
+		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+			*files = more;
+	}
+}
+
 static int settle(struct launcher *l, struct err *err)
 {
 	struct rlimit most;
@@ -189,6 +203,8 @@ static int settle(struct launcher *l, struct err *err)
 	if (hold_stdio() < 0 || close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0 ||
 	    getrlimit(RLIMIT_NOFILE, &l->nofile) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the process");
+	if (l->privileged)
+		raise_open_files(&l->nofile);
 	/* A descriptor or more per session. The stub puts the limit back. */
 	most = l->nofile;
 	most.rlim_cur = most.rlim_max;
