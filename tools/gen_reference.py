@@ -112,7 +112,7 @@ def names(path, macro):
     """The names of an X-macro list."""
     text = (TOP / path).read_text()
     body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)+.*)", text).group(1)
-    return re.findall(r"X\((\w+)\)", body)
+    return re.findall(r"X\((\w+)", body)
 
 
 # --- Markdown ---

@@ -141,10 +141,10 @@ PART(resource, STR("limit", 0), STR("counter", M), INT("value", 0));
 const struct shape shape_event = {
 	"Event",
 	ROWS(INT("seq", 0), INT("schema", 0), TIME("timestamp", 0), NAME("type", 0, type_of),
-	     ID("session_id", M), ID("command_id", M), ID("agent_id", M), INT("pid", M),
-	     INT("count", 0), STR("path", M), STR("real_path", M), OBJ("operation", M, operation),
-	     OBJ("connection", M, connection), OBJ("dns", M, dns), OBJ("tls", M, tls),
-	     OBJ("exec", M, exec), OBJ("state", M, change), STR("reason", M),
+	     INT("type_number", M), ID("session_id", M), ID("command_id", M), ID("agent_id", M),
+	     INT("pid", M), INT("count", 0), STR("path", M), STR("real_path", M),
+	     OBJ("operation", M, operation), OBJ("connection", M, connection), OBJ("dns", M, dns),
+	     OBJ("tls", M, tls), OBJ("exec", M, exec), OBJ("state", M, change), STR("reason", M),
 	     OBJ("command", M, command), OBJ("resource", M, resource), STR("decision", M),
 	     OBJ("policy", M, verdict), INT("latency_us", M), STR("request_id", M),
 	     STR("trace_id", M))};

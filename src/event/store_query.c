@@ -53,7 +53,7 @@ int store_verify(struct store *s, uint64_t *bad, struct err *err)
 static int unknown_type(const char *word, struct err *err)
 {
 	static const char *const names[] = {
-#define X(name) #name,
+#define X(name, number, class) #name,
 		EVENT_TYPES(X)
 #undef X
 			NULL};

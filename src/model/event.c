@@ -78,34 +78,31 @@ static const struct field rows[] = {
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 
-static const char *const type_names[EVENT_TYPE_COUNT] = {
-#define X(name) [EVENT_##name] = #name,
+static const struct {
+	const char *name;
+	enum event_class class;
+} types[EVENT_TYPE_COUNT] = {
+#define X(name, number, class) [number] = {#name, EVENT_CLASS_##class},
 	EVENT_TYPES(X)
 #undef X
 };
 
 const char *event_type_name(enum event_type t)
 {
-	return type_names[t];
+	return types[t].name;
 }
 
 int event_type_by_name(const char *s)
 {
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
-		if (strcmp(type_names[t], s) == 0)
+		if (strcmp(types[t].name, s) == 0)
 			return t;
 	return -1;
 }
 
 enum event_class event_class(enum event_type t)
 {
-	if (t == EVENT_exec)
-		return EVENT_CLASS_EXEC;
-	if (t >= EVENT_file_open && t <= EVENT_symlink_read)
-		return EVENT_CLASS_FILE;
-	if (t >= EVENT_dns_query && t <= EVENT_unix_connect)
-		return EVENT_CLASS_NETWORK;
-	return EVENT_CLASS_OTHER;
+	return types[t].class;
 }
 
 /* FNV-1a. It tells two cut values apart; it proves nothing. */
@@ -213,6 +210,8 @@ void event_pack(const struct event *e, struct buf *out)
 
 	full.schema = e->schema != 0 ? e->schema : EVENT_SCHEMA;
 	full.count = e->count != 0 ? e->count : 1;
+	if (e->type_number != 0)
+		full.type = e->type_number;
 	for (size_t i = 0; i < ARRAY_LEN(rows) && whole; i++)
 		whole = fits(&rows[i], (const char *)&full + rows[i].offset);
 	if (whole)
@@ -234,15 +233,18 @@ int event_unpack(const void *data, size_t len, struct event *e, struct err *err)
 		return rc;
 	if (got.schema == 0)
 		rc = err_set(err, E_BAD_REQUEST, NULL, "event.schema: 0");
-	else if (got.type >= EVENT_TYPE_COUNT)
-		rc = err_set(err, E_BAD_REQUEST, NULL, "event.type: unknown type %u", got.type);
 	else if (got.count == 0)
 		rc = err_set(err, E_BAD_REQUEST, NULL, "event.count: 0");
-	if (rc < 0)
+	if (rc < 0) {
 		event_done(&got);
-	else
-		*e = got;
-	return rc;
+		return rc;
+	}
+	if (got.type >= EVENT_TYPE_COUNT || got.type == EVENT_unknown) {
+		got.type_number = got.type;
+		got.type = EVENT_unknown;
+	}
+	*e = got;
+	return 0;
 }
 
 void event_done(struct event *e)

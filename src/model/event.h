@@ -9,33 +9,43 @@
 #include "base/json.h"
 
 #define EVENT_SCHEMA 1
+/* Name, number and class. Rings and wardens of other versions know a type by its number: a new type
+ * takes the next number, and the row of a type that is no longer recorded stays. */
 /* clang-format off */
 #define EVENT_TYPES(X) \
-	X(session_created) X(session_state) X(session_updated) X(session_destroyed) \
-	X(session_failed) X(command_queued) X(command_started) X(command_finished) \
-	X(command_killed) X(command_timeout) X(exec) X(file_open) X(file_read) \
-	X(file_write) X(file_create) X(file_delete) X(file_rename) X(file_stat) \
-	X(file_chmod) X(file_chown) X(file_truncate) X(file_link) X(file_mknod) \
-	X(file_xattr) X(file_soft_deleted) X(dir_create) X(dir_delete) X(dir_list) \
-	X(symlink_create) X(symlink_read) X(dns_query) X(net_connect) X(net_close) \
-	X(net_blocked) X(unix_connect) X(policy_loaded) X(policy_reload_failed) \
-	X(policy_violation) X(approval_requested) X(approval_resolved) X(resource_limit) \
-	X(resource_sample) X(terminal_opened) X(terminal_input) X(terminal_signal) \
-	X(terminal_closed) X(events_dropped) X(enforcement_failed)
+	X(session_created, 0, OTHER) X(session_state, 1, OTHER) X(session_updated, 2, OTHER) \
+	X(session_destroyed, 3, OTHER) X(session_failed, 4, OTHER) X(command_queued, 5, OTHER) \
+	X(command_started, 6, OTHER) X(command_finished, 7, OTHER) X(command_killed, 8, OTHER) \
+	X(command_timeout, 9, OTHER) X(exec, 10, EXEC) X(file_open, 11, FILE) \
+	X(file_read, 12, FILE) X(file_write, 13, FILE) X(file_create, 14, FILE) \
+	X(file_delete, 15, FILE) X(file_rename, 16, FILE) X(file_stat, 17, FILE) \
+	X(file_chmod, 18, FILE) X(file_chown, 19, FILE) X(file_truncate, 20, FILE) \
+	X(file_link, 21, FILE) X(file_mknod, 22, FILE) X(file_xattr, 23, FILE) \
+	X(file_soft_deleted, 24, FILE) X(dir_create, 25, FILE) X(dir_delete, 26, FILE) \
+	X(dir_list, 27, FILE) X(symlink_create, 28, FILE) X(symlink_read, 29, FILE) \
+	X(dns_query, 30, NETWORK) X(net_connect, 31, NETWORK) X(net_close, 32, NETWORK) \
+	X(net_blocked, 33, NETWORK) X(unix_connect, 34, NETWORK) X(policy_loaded, 35, OTHER) \
+	X(policy_reload_failed, 36, OTHER) X(policy_violation, 37, OTHER) \
+	X(approval_requested, 38, OTHER) X(approval_resolved, 39, OTHER) \
+	X(resource_limit, 40, OTHER) X(resource_sample, 41, OTHER) X(terminal_opened, 42, OTHER) \
+	X(terminal_input, 43, OTHER) X(terminal_signal, 44, OTHER) X(terminal_closed, 45, OTHER) \
+	X(events_dropped, 46, OTHER) X(enforcement_failed, 47, OTHER) X(unknown, 48, OTHER)
 /* clang-format on */
 
 enum event_type {
-#define X(name) EVENT_##name,
+#define X(name, number, class) EVENT_##name = (number),
 	EVENT_TYPES(X)
 #undef X
 		EVENT_TYPE_COUNT
 };
+enum event_class { EVENT_CLASS_OTHER, EVENT_CLASS_FILE, EVENT_CLASS_NETWORK, EVENT_CLASS_EXEC };
 
 struct event {
 	uint64_t seq; /* given by the store, 0 before */
 	uint32_t schema;
-	uint32_t type;	  /* enum event_type */
-	uint64_t time_us; /* wall clock */
+	uint32_t type;	      /* enum event_type */
+	uint32_t type_number; /* EVENT_unknown: the number that a newer producer gave the type */
+	uint64_t time_us;     /* wall clock */
 	char *session_id, *command_id, *agent_id, *request_id, *trace_id;
 	uint32_t pid, count; /* count of folded repeats, at least 1 */
 	uint64_t latency_us;
@@ -83,11 +93,10 @@ extern const struct fields event_fields;
 
 const char *event_type_name(enum event_type t);
 int event_type_by_name(const char *s); /* -1 if unknown */
-enum event_class { EVENT_CLASS_OTHER, EVENT_CLASS_FILE, EVENT_CLASS_NETWORK, EVENT_CLASS_EXEC };
 enum event_class event_class(enum event_type t);
 /* Packs into out, cutting what is too long; never over EVENT_MAX. */
 void event_pack(const struct event *e, struct buf *out);
-/* Lenient about newer fields, strict about all else; unknown type is E_BAD_REQUEST. */
+/* Lenient about newer fields and types (EVENT_unknown), strict about all else. */
 int event_unpack(const void *data, size_t len, struct event *e, struct err *err);
 void event_done(struct event *e);
 /* The JSON object of INTERFACE.md: the canonical bytes that the chain hashes and clients read. */

@@ -194,6 +194,8 @@ void event_format(const struct event *e, struct buf *out)
 	jw_key(&w, "timestamp");
 	jw_time_us(&w, (int64_t)e->time_us);
 	jw_kstr(&w, "type", event_type_name((enum event_type)e->type));
+	if (e->type_number != 0)
+		number(&w, "type_number", e->type_number);
 	text(&w, "session_id", e->session_id);
 	text(&w, "command_id", e->command_id);
 	text(&w, "agent_id", e->agent_id);

@@ -76,6 +76,40 @@ static void evt_2_an_answer_waits_for_all_its_events(void **state)
 	kit_seen_done(&o);
 }
 
+static void keep_json(uint64_t seq, const char *json, size_t len, void *arg)
+{
+	buf_add(arg, json, len);
+}
+
+/* A warden of a newer version may record types that this one does not know. */
+static void evt_1_an_unknown_type_is_stored_shown_and_read_past(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	const struct exec_wish wish = kit_wish("true");
+	const struct event_query q = {.types = UINT64_C(1) << EVENT_unknown};
+	struct event e = {.type = EVENT_unknown, .type_number = 4711, .path = event_lend("/p")};
+	cleanup_buf struct buf json = {0};
+	struct seen_by o = {0};
+	uint64_t end;
+
+	kit_submit(k, "s1", &wish, &o);
+	fake_take_exec(f);
+	fake_start(k, f);
+	e.command_id = f->command;
+	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
+	fake_finish(k, f, 0, "");
+	assert_int_equal(o.done, 1);
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "command_started unknown command_finished session_state:ready");
+	assert_int_equal(store_query(k->store, &q, keep_json, &json, NULL, NULL), 0);
+	assert_at(&json, "type_number", "4711");
+	assert_at(&json, "path", "/p");
+	assert_at(&json, "session_id", "s1");
+	kit_seen_done(&o);
+}
+
 static void evt_2_a_long_ring_is_read_in_turns(void **state)
 {
 	struct kit *k = *state;
@@ -318,6 +352,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(evt_6_a_bell_brings_events_without_a_result),
 		TEST(evt_2_an_answer_waits_for_all_its_events),
+		TEST(evt_1_an_unknown_type_is_stored_shown_and_read_past),
 		TEST(evt_2_a_long_ring_is_read_in_turns),
 		TEST(evt_2_a_broken_ring_fails_its_session),
 		TEST(sbx_4_a_kill_that_nobody_told_of_was_the_wardens),
