@@ -199,7 +199,6 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 	talk_end(l);
 	for (w = TAILQ_FIRST(&l->wards); w != NULL; w = next) {
 		next = TAILQ_NEXT(w, next);
-		gather_forget(w);
 		if (w->making != NULL)
 			make_abandon(w);
 	}

@@ -13,7 +13,6 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define AGAIN_MS 10 /* doubles */
@@ -55,15 +54,6 @@ uint64_t group_next(struct launcher *l)
 	return l->groups.next++;
 }
 
-bool group_exists(const struct launcher *l, uint64_t number)
-{
-	struct cgroup_limits limits = {0};
-	char id[GROUP_ID_MAX];
-
-	group_id(l, number, id);
-	return number != 0 && cgroup_limits_get(&l->groups.host, id, &limits, NULL) == 0;
-}
-
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
 {
 	snprintf(out, GROUP_ID_MAX, "%s%" PRIu64, l->groups.prefix, number);
@@ -83,13 +73,11 @@ void group_make(const struct launcher *l, uint64_t number)
 pid_t group_fork(const struct launcher *l, uint64_t number, bool *born)
 {
 	char id[GROUP_ID_MAX];
-	pid_t pid = -1;
+	pid_t pid;
 
-	*born = true;
-	if (l->groups.bear) {
-		group_id(l, number, id);
-		pid = cgroup_fork(&l->groups.host, id);
-	}
+	group_id(l, number, id);
+	*born = true; /* in the child's memory, too */
+	pid = cgroup_bears(&l->groups.host) ? cgroup_fork(&l->groups.host, id) : -1;
 	if (pid >= 0)
 		return pid;
 	*born = false;
@@ -210,26 +198,6 @@ void groups_sweep_strangers(struct launcher *l)
 		event_add(g->later, &tv);
 }
 
-/* Tried, because a kernel, a filter or a group's type may be against it. */
-static bool can_bear(struct launcher *l)
-{
-	const uint64_t number = group_next(l);
-	char id[GROUP_ID_MAX];
-	pid_t pid;
-
-	if (!cgroup_bears(&l->groups.host))
-		return false;
-	group_make(l, number);
-	group_id(l, number, id);
-	pid = cgroup_fork(&l->groups.host, id);
-	if (pid == 0)
-		_exit(0);
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
-	group_drop(l, number);
-	return pid > 0;
-}
-
 void groups_open(struct launcher *l)
 {
 	struct groups *g = &l->groups;
@@ -240,7 +208,6 @@ void groups_open(struct launcher *l)
 	g->again = event_new(l->base, -1, 0, on_again, l);
 	g->later = event_new(l->base, -1, 0, on_strangers, l);
 	ensure(g->again != NULL && g->later != NULL);
-	g->bear = can_bear(l);
 }
 
 void groups_close(struct launcher *l)

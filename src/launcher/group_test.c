@@ -125,11 +125,10 @@ static void ses_8_the_group_of_all_sessions_is_made_again(void **state)
 	number = group_next(&g->l);
 	assert_true(cgroup_host_alive(&g->l.groups.host));
 	assert_int_equal(g->l.groups.host.n, n);
-	assert_false(group_exists(&g->l, number));
-	assert_false(group_exists(&g->l, 0));
-	group_make(&g->l, number);
-	assert_true(group_exists(&g->l, number));
 	group_id(&g->l, number, id);
+	assert_false(cgroup_empty(&g->l.groups.host, id));
+	group_make(&g->l, number);
+	assert_true(cgroup_empty(&g->l.groups.host, id));
 	assert_int_equal(cgroup_remove(&g->l.groups.host, id, 5000, NULL), 0);
 	for (size_t i = 0; i < n; i++) {
 		cleanup_free char *link =

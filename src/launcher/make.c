@@ -382,34 +382,15 @@ static void report_separation(struct job *j)
 
 /* ---- limits ---- */
 
-static int limit_group(struct job *j, struct wall_report *report, struct err *err)
+static int set_limits(struct job *j, struct err *err)
 {
 	const struct cgroup_host *host = &j->l->groups.host;
 	char id[GROUP_ID_MAX];
-	const struct cgroup_ask ask = {id, j->limits, limits_required(j->ask)};
-
-	if (j->pooled == NULL)
-		j->group = group_next(j->l);
-	group_id(j->l, j->group, id);
-	return j->pooled != NULL ? cgroup_limit(host, &ask, report, err)
-				 : cgroup_create(host, &ask, report, err);
-}
-
-/* Without limits it has a group for later ones, if it comes from the pool or can be born there: to
- * join one takes longer than all the rest. */
-static void group_for_later(struct job *j)
-{
-	if (j->pooled != NULL || !j->l->groups.bear)
-		return;
-	j->group = group_next(j->l);
-	group_make(j->l, j->group);
-}
-
-static int set_limits(struct job *j, struct err *err)
-{
+	struct cgroup_ask ask = {.id = id, .required = limits_required(j->ask)};
 	struct wall_report report;
 	struct err why = {0};
 	struct stat st;
+	int r;
 
 	if (fstat(j->tree, &st) < 0)
 		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
@@ -419,14 +400,14 @@ static int set_limits(struct job *j, struct err *err)
 	if (j->candidate != NULL) {
 		pool_take(j->candidate);
 		j->pooled = take(j->candidate);
-		j->group = pooled_group(j->pooled);
 	}
-	if (!cgroup_limits_any(&j->limits)) {
-		group_for_later(j);
-		return 0;
-	}
+	j->group = j->pooled != NULL ? pooled_group(j->pooled) : group_next(j->l);
+	group_id(j->l, j->group, id);
+	ask.limits = j->limits;
 	wall_report_init(&report);
-	if (limit_group(j, &report, &why) < 0)
+	r = j->pooled != NULL ? cgroup_limit(host, &ask, &report, &why)
+			      : cgroup_create(host, &ask, &report, &why);
+	if (r < 0)
 		return err_set(err, why.code, why.subject,
 			       "%s (%s; the server needs a cgroup of its own, such as Delegate=yes "
 			       "of a systemd service, or %s in sandbox.allow_unenforced)",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ID.meta: who belongs to a session, for the next launcher. One "key=number" a line, each key
- * exactly once; the last one only where it is not 0. */
+ * exactly once. The version before may have written "late": 1 if it was about to move the session
+ * into a group, of which nobody knows whether it holds all of the session. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -24,17 +25,14 @@ static const struct {
 	{"gid", offsetof(struct meta, gid)},
 	{"owner_uid", offsetof(struct meta, owner_uid)},
 	{"group", offsetof(struct meta, group)},
-	{"late", offsetof(struct meta, late)},
 };
-#define ALWAYS (ARRAY_LEN(keys) - 1)
 
 void meta_format(const struct meta *m, struct buf *out)
 {
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const uint64_t v = *(const uint64_t *)((const char *)m + keys[i].offset);
 
-		if (i < ALWAYS || v != 0)
-			buf_addf(out, "%s=%llu\n", keys[i].name, (unsigned long long)v);
+		buf_addf(out, "%s=%llu\n", keys[i].name, (unsigned long long)v);
 	}
 }
 
@@ -63,11 +61,19 @@ int meta_parse(const char *text, size_t len, struct meta *out, struct err *err)
 	const char *end = text + len;
 	struct meta m = {0};
 	unsigned seen = 0;
+	bool moving = false;
 
 	while (text < end) {
 		const char *nl = memchr(text, '\n', (size_t)(end - text));
 		uint64_t v;
-		const int i = nl == NULL ? -1 : parse_line(text, (size_t)(nl - text), &v);
+		int i;
+
+		if (nl == text + 6 && memcmp(text, "late=", 5) == 0) {
+			moving = text[5] == '1';
+			text = nl + 1;
+			continue;
+		}
+		i = nl == NULL ? -1 : parse_line(text, (size_t)(nl - text), &v);
 
 		if (i < 0 || (seen & 1U << i) != 0)
 			return err_set(err, E_BAD_REQUEST, "meta", "not a session's record");
@@ -75,8 +81,10 @@ int meta_parse(const char *text, size_t len, struct meta *out, struct err *err)
 		seen |= 1U << i;
 		text = nl + 1;
 	}
-	if ((seen | 1U << ALWAYS) != (1U << ARRAY_LEN(keys)) - 1)
+	if (seen != (1U << ARRAY_LEN(keys)) - 1)
 		return err_set(err, E_BAD_REQUEST, "meta", "a session's record lacks a key");
+	if (moving)
+		m.group = 0;
 	*out = m;
 	return 0;
 }

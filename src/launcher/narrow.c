@@ -119,59 +119,21 @@ static struct cgroup_limits wanted(struct change *c)
 	return to;
 }
 
-/* One that was made without limits is in no group of its own where none was prepared and processes
- * cannot be born in one; what gather.c could not move stays where it is. */
-static int no_group(struct change *c, struct err *err)
-{
-	const uint64_t must = required(c);
-
-	for (unsigned w = 0; w < WALLS; w++) {
-		if ((c->walls & UINT64_C(1) << w) == 0)
-			continue;
-		if ((must & UINT64_C(1) << w) != 0)
-			return err_set(err, E_ENFORCEMENT, wall_name(w),
-				       "%s: the session was made without limits and has no cgroup, "
-				       "and could not be moved into one now",
-				       wall_name(w));
-		wall_set(&c->report, w, WALL_UNAVAILABLE, "the session was made without a cgroup");
-	}
-	return 0;
-}
-
-/* A process takes the memory that it has with it into no group. */
-static void admit_earlier_memory(struct change *c)
-{
-	char detail[sizeof(c->report.wall[0].detail)];
-
-	if (c->w->meta.late != LATE_WHOLE || c->report.wall[WALL_memory_limit].state != WALL_UP)
-		return;
-	memcpy(detail, c->report.wall[WALL_memory_limit].detail, sizeof(detail));
-	wall_set(&c->report, WALL_memory_limit, WALL_PARTIAL,
-		 "%.60s; not what was in use before it", detail);
-}
-
 static int change_group(struct change *c, struct err *err)
 {
 	const struct cgroup_host *host = &c->l->groups.host;
 	char id[GROUP_ID_MAX];
 	struct cgroup_ask ask = {.id = id};
-	bool held = c->w->meta.group != 0 && c->w->meta.late != LATE_PARTLY;
 	int r;
 
 	group_id(c->l, c->w->meta.group, id);
-	if (held)
-		held = cgroup_limits_get(host, id, &c->now, NULL) == 0;
+	cgroup_limits_get(host, id, &c->now, NULL); /* without a group nothing holds the session */
 	r = check(c, err);
 	if (r < 0 || c->walls == 0)
 		return r;
-	if (!held && host->n > 0)
-		return no_group(c, err);
 	ask.limits = wanted(c);
 	ask.required = required(c);
-	r = cgroup_change(host, &ask, &c->report, err);
-	if (r == 0)
-		admit_earlier_memory(c);
-	return r;
+	return cgroup_change(host, &ask, &c->report, err);
 }
 
 /* Less memory, less of it for scratch files; those that there are stay. */
@@ -239,72 +201,24 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 	return r;
 }
 
-bool narrow_needs_group(const struct launcher_limit *ask)
-{
-	const struct change c = {.ask = ask};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (asked(&c, &rows[i]) != 0)
-			return true;
-	return false;
-}
-
-/* The counters of a group that the warden was not born in: it knows of none, or has them already.
- * Returns how many descriptors there are, which are the caller's. */
-static size_t open_counters(const struct ward *w, struct strv *names, int fd[LIMITED_FDS])
-{
-	struct cgroup_files files;
-	struct strv texts = {0};
-	char id[GROUP_ID_MAX];
-	size_t n = 0;
-
-	if (w == NULL || w->meta.late != LATE_WHOLE)
-		return 0;
-	group_id(w->l, w->meta.group, id);
-	cgroup_files_open(&w->l->groups.host, id, &files);
-	cgroup_files_format(&files, &texts);
-	ensure(texts.n <= LIMITED_FDS);
-	for (; n < texts.n; n++) {
-		char *name;
-
-		fd[n] = (int)strtol(texts.v[n], &name, 10);
-		strv_add(names, name + 1);
-	}
-	strv_done(&texts);
-	return n;
-}
-
-void narrow_now(struct launcher *l, const struct launcher_limit *ask, uint32_t req)
-{
-	const char *id = id_valid(ask->session_id) ? ask->session_id : "";
-	struct launcher_limited answer = {.session_id = mem_strdup(id)};
-	struct err why = {0};
-	int fd[LIMITED_FDS];
-	size_t n = 0;
-
-	if (narrow(l, ask, &answer.walls, &why) < 0) {
-		answer.code = mem_strdup(err_row(why.code)->name);
-		answer.subject = mem_strdup(why.subject);
-		answer.message = mem_strdup(why.message);
-		log_info("limits refused", "session_id", id, "code", answer.code, "error",
-			 answer.message);
-	} else {
-		n = open_counters(ward_find(l, id), &answer.counters, fd);
-	}
-	talk_post(l, MSG_launcher_limited, req, &answer, fd, n);
-}
-
 int narrow_session(struct launcher *l, struct link_msg *m, struct err *err)
 {
+	struct launcher_limited answer = {0};
+	struct err why = {0};
 	struct launcher_limit ask;
 	const int r = link_unpack(m, &ask, err);
-	struct ward *w;
 
 	if (r < 0)
 		return r;
-	w = id_valid(ask.session_id) ? ward_find(l, ask.session_id) : NULL;
-	if (w == NULL || w->state != WARD_ALIVE || w->killed || !gather_first(w, &ask, m->req))
-		narrow_now(l, &ask, m->req);
+	answer.session_id = mem_strdup(id_valid(ask.session_id) ? ask.session_id : "");
+	if (narrow(l, &ask, &answer.walls, &why) < 0) {
+		answer.code = mem_strdup(err_row(why.code)->name);
+		answer.subject = mem_strdup(why.subject);
+		answer.message = mem_strdup(why.message);
+		log_info("limits refused", "session_id", answer.session_id, "code", answer.code,
+			 "error", answer.message);
+	}
+	talk_post(l, MSG_launcher_limited, m->req, &answer, NULL, 0);
 	msg_done(MSG_launcher_limit, &ask);
 	return 0;
 }

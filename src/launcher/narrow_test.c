@@ -122,6 +122,35 @@ static void ses_5_nothing_changes_if_one_cannot_be_had(void **state)
 	assert_int_equal(pids_of(g, "s1"), 50);
 }
 
+/* Made by a server that gave it no group; or another has removed the group. */
+static void ses_5_a_session_without_a_group_gets_no_limits(void **state)
+{
+	char s1[] = "s1";
+	struct rig *g = *state;
+	const struct launcher_limit ask = {.session_id = s1, .pids_max = 20};
+
+	if (no_cgroups(g))
+		skip();
+	make(g, "s1", 0);
+	group_drop(&g->l, ward_find(&g->l, "s1")->meta.group);
+	ward_find(&g->l, "s1")->meta.group = 0;
+	expect_code(g, &ask, "E_ENFORCEMENT", "pids_limit");
+}
+
+static void ses_5_a_session_made_without_limits_gets_them(void **state)
+{
+	char s1[] = "s1";
+	struct rig *g = *state;
+	const struct launcher_limit ask = {.session_id = s1, .pids_max = 20};
+
+	if (no_cgroups(g))
+		skip();
+	make(g, "s1", 0);
+	assert_true(pids_of(g, "s1") == CGROUP_NO_LIMIT);
+	expect_code(g, &ask, NULL, NULL);
+	assert_int_equal(pids_of(g, "s1"), 20);
+}
+
 /* Where there are no groups at all. */
 static void ses_5_without_cgroups_there_is_no_group(void **state)
 {
@@ -165,6 +194,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_5_a_limit_becomes_narrower_and_never_wider),
 		TEST(ses_5_nothing_changes_if_one_cannot_be_had),
+		TEST(ses_5_a_session_without_a_group_gets_no_limits),
+		TEST(ses_5_a_session_made_without_limits_gets_them),
 		TEST(ses_5_without_cgroups_there_is_no_group),
 		TEST(ses_5_who_is_not_there_has_no_limits),
 	};

@@ -5,10 +5,10 @@
  * sockets · who.c who asks, and as whom a session runs · policies.c · meta.c ID.meta · files.c what
  * lies below RUNTIME/sessions · own_dir.c, strays.c what a session without namespaces has, and
  * what it loses · child.c the API child · talk.c its link · workspace.c what is none · make.c,
- * stub.c making a session · limits.c what it may use · narrow.c less of it · gather.c a cgroup for
- * one that has none · group.c its cgroup · pool.c stubs that are ready before they are asked for ·
- * watch.c deaths and sweeping · found.c sessions of an earlier launcher or API child · launcher.c
- * loop, signals, stop · uids.c a uid for each session. */
+ * stub.c making a session · limits.c what it may use · narrow.c less of it · group.c its
+ * cgroup · pool.c stubs that are ready before they are asked for · watch.c deaths and sweeping ·
+ * found.c sessions of an earlier launcher or API child · launcher.c loop, signals, stop · uids.c a
+ * uid for each session. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -191,10 +191,7 @@ void policies_free(struct launcher *l);
 struct meta {
 	uint64_t warden_pid, warden_start, init_pid, init_start, uid, gid, owner_uid;
 	uint64_t group; /* number of its cgroup; 0: none */
-	uint64_t late;	/* enum late; read as 0 where it is missing */
 };
-/* Whether a session was in its group from the start, or was moved into it afterwards. */
-enum late { LATE_NOT, LATE_PARTLY, LATE_WHOLE };
 void meta_format(const struct meta *m, struct buf *out);
 int meta_parse(const char *text, size_t len, struct meta *out, struct err *err);
 int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
@@ -232,7 +229,6 @@ void own_dir_empty(int dir);
 /* ---- a session as the launcher sees it ---- */
 
 enum ward_state { WARD_MAKING, WARD_ALIVE, WARD_DEAD };
-struct gathering;
 struct making;
 struct ward {
 	TAILQ_ENTRY(ward) next;
@@ -250,8 +246,6 @@ struct ward {
 	struct event *leaving; /* its session is over: when it is killed at the latest */
 	struct meta meta;
 	struct making *making; /* only while MAKING */
-	struct gathering
-		*gathering; /* its processes are on their way into a group; NULL: none is */
 	char reason[128];
 	uint64_t oom_kills; /* of a dead one, see struct launcher_gone */
 };
@@ -289,7 +283,6 @@ struct programs {
 struct grave;
 struct groups {
 	struct cgroup_host host;
-	bool bear;	 /* processes can be born in a group */
 	char prefix[16]; /* of the ids of this server's groups, whichever launcher made them */
 	uint64_t next;
 	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
@@ -450,19 +443,6 @@ uint64_t limits_required(const struct launcher_create *ask);
 /* launcher_limit: narrower limits for a living session. Fails only if the message cannot be read.
  */
 int narrow_session(struct launcher *l, struct link_msg *m, struct err *err);
-/* Carries it out with the group that there is, and answers. */
-void narrow_now(struct launcher *l, const struct launcher_limit *ask, uint32_t req);
-/* Whether it asks for what only a group can hold. */
-bool narrow_needs_group(const struct launcher_limit *ask);
-
-/* ---- gather.c ---- */
-
-/* Begins to move a session into a group if it has none and needs one, or is on its way: then the
- * ask is taken, and narrow_now answers it later. False: nothing is to be waited for. */
-bool gather_first(struct ward *w, struct launcher_limit *ask, uint32_t req);
-void gather_forget(struct ward *w);	/* who asked has gone */
-void gather_stop(struct ward *w);	/* ends it; who waits is answered now */
-pid_t gather_pid(const struct ward *w); /* of the child that moves it; -1: none */
 
 /* ---- group.c ---- */
 
@@ -470,7 +450,6 @@ pid_t gather_pid(const struct ward *w); /* of the child that moves it; -1: none 
 void groups_open(struct launcher *l);  /* once RUNTIME is known */
 void groups_close(struct launcher *l); /* waits a while for what is still dying */
 uint64_t group_next(struct launcher *l);
-bool group_exists(const struct launcher *l, uint64_t number); /* there is none with 0 */
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX]);
 /* A group without limits. Never fails: where it cannot be made there is none. */
 void group_make(const struct launcher *l, uint64_t number);

@@ -36,8 +36,7 @@ static bool is_known(const struct launcher *l, pid_t pid)
 	if (pid == l->api.pid || is_remover(&l->strays, pid))
 		return true;
 	TAILQ_FOREACH (w, &l->wards, next)
-		if (gather_pid(w) == pid ||
-		    (w->child && w->pidfd != -1 && w->meta.warden_pid == (uint64_t)pid))
+		if (w->child && w->pidfd != -1 && w->meta.warden_pid == (uint64_t)pid)
 			return true;
 	return false;
 }

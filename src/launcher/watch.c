@@ -39,8 +39,6 @@ struct ward *ward_new(struct launcher *l, const char *id)
 void ward_free(struct ward *w)
 {
 	ensure(w->making == NULL);
-	gather_forget(w);
-	gather_stop(w);
 	if (w->death != NULL)
 		event_free(w->death);
 	if (w->leaving != NULL)
@@ -118,7 +116,6 @@ static void died(struct ward *w)
 	if (w->making != NULL)
 		make_finish(w);
 	w->state = WARD_DEAD;
-	gather_stop(w);
 	log_info("warden ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
 	strays_look(l);

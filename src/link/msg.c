@@ -77,7 +77,7 @@ TABLE(launcher_limit,
 TABLE(launcher_limited,
 	STR(launcher_limited, session_id, ID_MAX), STR(launcher_limited, code, WORD_LEN),
 	STR(launcher_limited, subject, TEXT_LEN), STR(launcher_limited, message, TEXT_LEN),
-	STRV(launcher_limited, walls, LIST_LEN), STRV(launcher_limited, counters, LIST_LEN))
+	STRV(launcher_limited, walls, LIST_LEN))
 TABLE(msg_empty, U32(msg_empty, unused))
 
 TABLE(warden_hello,

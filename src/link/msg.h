@@ -19,7 +19,6 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 #define IN_ENDING 4
 #define IN_LIVE (IN_OPEN | IN_ENDING)
 #define IN_ANY (IN_NEW | IN_LIVE)
-#define LIMITED_FDS 15
 // clang-format off
 #define MSG_TABLE(X) \
 	/* API child <-> launcher. Descriptors: hello: config, keys, listeners; create: the asking \
@@ -27,7 +26,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	 * lost: a dead session's ring and ack, to drain; hup: log, config, keys. gone: a warden \
 	 * died; remove: sweep what a session left; idle: nothing lives, an auto-started server may \
 	 * end; policies: which there are, asked for or because some were read again; limit: \
-	 * narrower limits for a living session; limited: counters of a group that is new. */ \
+	 * narrower limits for a living session. */ \
 	X(launcher_hello,      1, LAUNCHER, API, IN_NEW,  OPEN,   0, 15) \
 	X(launcher_create,     2, API, LAUNCHER, IN_OPEN, OPEN,   0, 1) \
 	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 4) \
@@ -44,9 +43,9 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(launcher_ask,       14, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_policies,  15, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_limit,     16, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
-	X(launcher_limited,   17, LAUNCHER, API, IN_LIVE, OPEN,   0, LIMITED_FDS) \
+	X(launcher_limited,   17, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	/* API child <-> warden. exec: stdout file, stderr file; taken: stdin bytes consumed; \
-	 * bell: the ring has records; settings: the log; patch: the counters of limited. */ \
+	 * bell: the ring has records; settings: the log; patch: descriptors of the version before, which are closed. */ \
 	X(warden_hello,       20, API, WARDEN,   IN_NEW,  OPEN,   0, 0) \
 	X(warden_state,       21, WARDEN, API,   IN_NEW | IN_OPEN, OPEN, 0, 0) \
 	X(warden_exec,        22, API, WARDEN,   IN_OPEN, OPEN,   2, 2) \
@@ -59,7 +58,7 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(warden_taken,       29, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
 	X(warden_window,      30, API, WARDEN,   IN_OPEN, OPEN,   0, 0) \
 	X(warden_kill,        31, API, WARDEN,   IN_OPEN, OPEN,   0, 0) \
-	X(warden_patch,       32, API, WARDEN,   IN_OPEN, OPEN,   0, LIMITED_FDS) \
+	X(warden_patch,       32, API, WARDEN,   IN_OPEN, OPEN,   0, 15) \
 	X(warden_end,         33, API, WARDEN,   IN_OPEN, ENDING, 0, 0) \
 	X(warden_failed,      34, WARDEN, API,   IN_ANY,  ENDING, 0, 0) \
 	X(warden_bell,        35, WARDEN, API,   IN_LIVE, OPEN,   0, 0) \
@@ -175,9 +174,6 @@ struct launcher_limited {
 	char *session_id;
 	char *code, *subject, *message; /* code NULL: done; else nothing has changed */
 	struct strv walls;		/* wall_pack, of what has changed */
-	/* Of a session that was made without a group: names of the descriptors (sandbox/cgroup.h)
-	 */
-	struct strv counters;
 };
 struct msg_empty {
 	uint32_t unused;
@@ -288,7 +284,7 @@ struct warden_patch {
 	char *cwd;
 	uint64_t command_timeout_ms;
 	struct strv walls;    /* wall_pack, of limits that have become narrower */
-	struct strv counters; /* those of launcher_limited */
+	struct strv counters; /* unused; the version before sends them */
 };
 /* What may change while a session lives (SIGHUP). */
 struct warden_settings {

@@ -134,11 +134,6 @@ int cgroup_group(const struct cgroup_host *host, size_t tree, const char *id)
 	return openat(host->tree[tree].dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-char *cgroup_end_of_path(const char *id)
-{
-	return mem_printf("/" PREFIX "%s", id);
-}
-
 static int make_group(int dir, const char *name)
 {
 	if (mkdirat(dir, name, 0755) == 0)
@@ -209,7 +204,7 @@ static unsigned limit_tree(const struct cgroup_host *host, size_t i, const struc
 		if (dir >= 0)
 			v->limit[c](dir, &ask->limits, walls);
 		else if (cgroup_limits(&ask->limits, c))
-			cgroup_refused(walls, wall_of[c], "the session's cgroup cannot be made");
+			cgroup_refused(walls, wall_of[c], "the session's cgroup");
 	}
 	return done;
 }

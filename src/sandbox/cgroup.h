@@ -89,14 +89,6 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		  struct wall_report *walls, struct err *err);
 /* Moves a process (0: the caller); what it starts later is in the group too. */
 int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err);
-struct cgroup_session {
-	pid_t warden, init;
-};
-/* Moves all that there is of a living session: the warden, whatever is below it and whatever is in
- * init's PID namespace, also what they start meanwhile. Takes up to 3 s. E_ENFORCEMENT: some may be
- * inside and some not; it can be tried again. */
-int cgroup_gather(const struct cgroup_host *host, const char *id,
-		  const struct cgroup_session *session, struct err *err);
 /* As fork, and the child is born in the group: a join waits for the kernel's grace period, this
  * does not. Only where cgroup_bears; -1/errno. */
 pid_t cgroup_fork(const struct cgroup_host *host, const char *id);

@@ -62,8 +62,6 @@ int cgroup_notify(struct cgroup_watch *w, int dir, const char *file);
 void cgroup_refused(struct wall_report *walls, enum wall wall, const char *file);
 /* The session's group in one tree; -1/errno. */
 int cgroup_group(const struct cgroup_host *host, size_t tree, const char *id);
-/* What the path of the session's group ends with in every tree. The caller frees it. */
-char *cgroup_end_of_path(const char *id);
 /* Our own group by the text of /proc/self/cgroup, whose lines are "number:controllers:path"; NULL
  * means v2, which has no controllers there. "/" where there is none, or it lies outside of our
  * namespace. The caller frees it. */

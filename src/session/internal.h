@@ -68,10 +68,7 @@ struct waiter {
 struct patch {
 	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
 	struct session_wish wish;
-	struct strv walls;    /* of the limits that the launcher has changed */
-	struct strv counters; /* of a group that is new; their descriptors are owned */
-	int fd[LIMITED_FDS];
-	size_t nfds;
+	struct strv walls;   /* of the limits that the launcher has changed */
 	struct strv capped;  /* fields that were to be wider than they are */
 	char *old_cwd;	     /* before this patch changed it; NULL: it did not */
 	struct err *refusal; /* the launcher's */
@@ -331,7 +328,7 @@ void limits_capped(const struct session_wish *asked, const struct session_wish *
 void session_patched(struct session *s, struct expect *x, const char *old_cwd);
 void session_patches_fail(struct session *s);
 /* The launcher's answer to the first of those that wait for it. */
-void session_on_limited(struct session *s, struct launcher_limited *m, struct link_msg *msg);
+void session_on_limited(struct session *s, struct launcher_limited *m);
 
 /* warden_link.c */
 int warden_attach(struct session *s, int fd[3],

@@ -93,9 +93,6 @@ static void patch_free(struct patch *p)
 {
 	session_wish_done(&p->wish);
 	strv_done(&p->walls);
-	strv_done(&p->counters);
-	while (p->nfds > 0)
-		close(p->fd[--p->nfds]);
 	strv_done(&p->capped);
 	free(p->old_cwd);
 	free(p->refusal);
@@ -164,10 +161,9 @@ static void send_rest(struct session *s, struct patch *p)
 	struct warden_patch m = {.set = p->wish.environment,
 				 .unset = p->wish.unset,
 				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
-				 .walls = p->walls,
-				 .counters = p->counters};
+				 .walls = p->walls};
 
-	warden_send_fds(s, MSG_warden_patch, &m, p->fd, p->nfds);
+	warden_send(s, MSG_warden_patch, &m);
 	warden_expect(s, EXPECT_PATCH, p);
 }
 
@@ -314,21 +310,7 @@ static void refuse_limits(struct session *s, struct patch *p, const struct launc
 	warden_expect(s, EXPECT_UNDO, p);
 }
 
-static void take_limits(struct session *s, struct patch *p, struct launcher_limited *m,
-			struct link_msg *msg)
-{
-	session_take_walls(s, &m->walls);
-	p->walls = m->walls;
-	m->walls = (struct strv){0};
-	p->counters = m->counters;
-	m->counters = (struct strv){0};
-	for (; p->nfds < msg->nfds && p->nfds < LIMITED_FDS; p->nfds++)
-		p->fd[p->nfds] = take_fd(msg->fd[p->nfds]);
-	apply_limits(s, &p->wish);
-	send_rest(s, p);
-}
-
-void session_on_limited(struct session *s, struct launcher_limited *m, struct link_msg *msg)
+void session_on_limited(struct session *s, struct launcher_limited *m)
 {
 	struct patch *p = STAILQ_FIRST(&s->limiting);
 
@@ -336,10 +318,15 @@ void session_on_limited(struct session *s, struct launcher_limited *m, struct li
 		return;
 	STAILQ_REMOVE_HEAD(&s->limiting, next);
 	session_ref(s);
-	if (m->code != NULL)
+	if (m->code != NULL) {
 		refuse_limits(s, p, m);
-	else
-		take_limits(s, p, m, msg);
+	} else {
+		session_take_walls(s, &m->walls);
+		p->walls = m->walls;
+		m->walls = (struct strv){0};
+		apply_limits(s, &p->wish);
+		send_rest(s, p);
+	}
 	send_next(s);
 	session_unref(s);
 }

@@ -257,41 +257,6 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	kit_recv_nothing(&f->link);
 }
 
-/* The counters of a group that is new go on to the warden, in their order. */
-static void ses_5_counters_are_handed_on(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {.pids_max = 5};
-	char *names[] = {text("1/pids.events"), text("event"), NULL};
-	struct launcher_limited answer = {.session_id = text("s1"), .counters = {names, 2}};
-	const int fd[] = {STDIN_FILENO, STDERR_FILENO};
-	struct told t = {0};
-	struct warden_patch m;
-	struct link_msg msg;
-	struct stat a, b;
-
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
-	kit_skip(&k->launcher, MSG_launcher_limit);
-	kit_tell(k, MSG_launcher_limited, &answer, fd, 2);
-	assert_int_equal(link_recv(&f->link, &msg, NULL), 0);
-	assert_int_equal(msg.type, MSG_warden_patch);
-	assert_int_equal(link_unpack(&msg, &m, NULL), 0);
-	assert_int_equal(m.counters.n, 2);
-	assert_string_equal(m.counters.v[1], "event");
-	assert_int_equal(msg.nfds, 2);
-	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(fstat(fd[i], &a), 0);
-		assert_int_equal(fstat(msg.fd[i], &b), 0);
-		assert_true(a.st_dev == b.st_dev && a.st_ino == b.st_ino);
-	}
-	link_msg_done(&msg);
-	msg_done(MSG_warden_patch, &m);
-	fake_state(k, f, "/workspace", &(struct strv){0});
-	assert_int_equal(t.n, 1);
-	assert_int_equal(t.err.code, E_OK);
-}
-
 static void ses_5_a_refused_limit_changes_nothing(void **state)
 {
 	struct kit *k = *state;
@@ -430,7 +395,6 @@ int main(void)
 		TEST(ses_5_limits_only_become_narrower),
 		TEST(ses_5_no_limit_is_the_widest),
 		TEST(ses_5_a_patch_asks_the_launcher),
-		TEST(ses_5_counters_are_handed_on),
 		TEST(ses_5_a_refused_limit_changes_nothing),
 		TEST(ses_5_two_patches_keep_the_narrower),
 		TEST(ses_5_a_wider_patch_behind_a_narrower_is_capped),

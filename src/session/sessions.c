@@ -416,7 +416,7 @@ static void on_limited(struct sessions *ss, union launcher_payload *p, struct li
 	struct session *s = sessions_find(ss, p->limited.session_id);
 
 	if (s != NULL)
-		session_on_limited(s, &p->limited, m);
+		session_on_limited(s, &p->limited);
 }
 
 static const struct launcher_row {

@@ -132,7 +132,6 @@ static void on_patch(struct warden *w, struct link_msg *m)
 
 	if (link_unpack(m, &p, NULL) < 0)
 		return;
-	limits_take(w, &p.counters, m->fd, m->nfds);
 	patch(w, &p);
 	msg_done(MSG_warden_patch, &p);
 	w->api.patches++;

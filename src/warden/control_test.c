@@ -324,53 +324,44 @@ static void ses_1_a_patch_is_answered_with_the_state(void **state)
 	msg_done(MSG_warden_patch, &p);
 }
 
-static int file_with(const char *text)
+/* SES-5: counters of what is not limited are not read; with a limit that comes later they are. */
+static void ses_5_counters_are_read_once_there_is_a_limit(void **state)
 {
-	const int fd = memfd_create("counter", MFD_CLOEXEC);
-
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	return fd;
-}
-
-/* SES-5: a session that is moved into a group gets the counters later, once. */
-static void ses_5_counters_may_come_later(void **state)
-{
-	struct kit *k = kit_of(state);
+	const int file = memfd_create("counter", 0), event = eventfd(0, EFD_NONBLOCK);
+	char *names[] = {mem_printf("%d 1/pids.events", file), mem_printf("%d event", event), NULL};
+	const struct strv counters = {names, 2};
+	const struct kit_wish wish = {.counters = &counters};
 	struct warden_patch p = {0};
 	struct warden_state s = {0};
-	int fd[] = {file_with("max 3\n"), file_with("no counter"),
-		    eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-	const int other[] = {file_with("max 9\n")};
+	struct kit *k;
 
-	strv_add(&p.counters, "1/pids.events");
-	strv_add(&p.counters, "1/no.such");
-	strv_add(&p.counters, "event");
+	kit_of(state);
+	assert_int_equal(write(file, "max 3\n", 6), 6);
+	k = kit_open_with(&wish);
+	kit_expect(k, "true", "", 0);
+	kit_drain(k);
+	assert_null(strstr(k->events, "resource_limit "));
 	strv_add(&p.walls, "pids_limit\tup\t5 processes");
-	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, fd, 3, NULL), 0);
+	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, NULL, 0, NULL), 0);
 	kit_recv_type(k, MSG_warden_state, &s);
 	msg_done(MSG_warden_state, &s);
 	kit_expect(k, "true", "", 0);
 	kit_drain(k);
 	assert_non_null(strstr(k->events, "resource_limit "));
 	k->events[0] = '\0';
-	/* who has counters keeps them */
-	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, other, 1, NULL), 0);
-	kit_recv_type(k, MSG_warden_state, &s);
-	msg_done(MSG_warden_state, &s);
-	kit_expect(k, "true", "", 0);
-	kit_drain(k);
-	assert_null(strstr(k->events, "resource_limit "));
-	/* and hears of them */
-	assert_int_equal(pwrite(fd[0], "max 4\n", 6, 0), 6);
-	assert_int_equal(write(fd[2], &(uint64_t){1}, 8), 8);
+	/* the kernel says that one has grown */
+	assert_int_equal(pwrite(file, "max 4\n", 6, 0), 6);
+	assert_int_equal(write(event, &(uint64_t){1}, 8), 8);
 	for (int i = 0; i < 1000 && strstr(k->events, "resource_limit ") == NULL; i++) {
 		poll(NULL, 0, 10);
 		kit_drain(k);
 	}
 	assert_non_null(strstr(k->events, "resource_limit "));
-	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
-		close(fd[i]);
-	close(other[0]);
+	kit_close((void **)&k);
+	close(file);
+	close(event);
+	free(names[0]);
+	free(names[1]);
 	msg_done(MSG_warden_patch, &p);
 }
 
@@ -434,7 +425,7 @@ int main(void)
 		TEST(exe_4_stdin_is_pumped),
 		cmocka_unit_test(ses_2_an_end_tells_of_killed_commands),
 		TEST(ses_1_a_patch_is_answered_with_the_state),
-		TEST(ses_5_counters_may_come_later),
+		cmocka_unit_test(ses_5_counters_are_read_once_there_is_a_limit),
 		TEST(cfg_1_new_settings_are_taken),
 		TEST(ses_4_the_first_state),
 	};

@@ -302,34 +302,6 @@ void limits_changed(struct warden *w, const struct strv *walls)
 	w->limits.looked = false; /* not at the new ones */
 }
 
-static void listen_to(struct warden *w)
-{
-	struct limits *l = &w->limits;
-
-	if (l->files.event >= 0)
-		watch_start(l->event = watch_readable(w->loop, l->files.event, on_event, w));
-	if (l->files.notify >= 0)
-		watch_start(l->notify = watch_readable(w->loop, l->files.notify, on_notify, w));
-}
-
-void limits_take(struct warden *w, const struct strv *names, int *fd, size_t nfds)
-{
-	struct limits *l = &w->limits;
-	struct err err = {0};
-
-	if (l->files.n > 0)
-		return;
-	for (size_t i = 0; i < names->n && i < nfds; i++) {
-		cleanup_free char *text = mem_printf("%d %s", fd[i], names->v[i]);
-
-		if (cgroup_files_parse(&l->files, text, &err) < 0)
-			log_error("a counter is not understood", "error", err.message);
-		else
-			fd[i] = -1;
-	}
-	listen_to(w);
-}
-
 int limits_open(struct warden *w, struct err *err)
 {
 	struct limits *l = &w->limits;
@@ -342,7 +314,10 @@ int limits_open(struct warden *w, struct err *err)
 			return r;
 	}
 	l->controllers = limited(w);
-	listen_to(w);
+	if (l->files.event >= 0)
+		watch_start(l->event = watch_readable(w->loop, l->files.event, on_event, w));
+	if (l->files.notify >= 0)
+		watch_start(l->notify = watch_readable(w->loop, l->files.notify, on_notify, w));
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* warden/limits.h - tells when the session's limits are hit.
  *
- * The warden may not open the cgroup's files; it is given them open, at its start or later. They
- * are read when the kernel says that something has grown, at the end of each command, and before
+ * The warden may not open the cgroup's files; it is given them open at its start. They are
+ * read when the kernel says that something has grown, at the end of each command, and before
  * one if something was left running; those of controllers that limit nothing are not. What has
  * grown since is one event a counter.
  *
@@ -41,9 +41,6 @@ int limits_open(struct warden *w, struct err *err);
 void limits_close(struct warden *w);
 /* Once the session's root is there: its scratch space is watched, if it has a size of its own. */
 void limits_watch_scratch(struct warden *w);
-/* The counters of a group that the session was moved into: names (cgroup_files_format, without the
- * numbers) of descriptors; those that are taken are -1 then. Who has some keeps them. */
-void limits_take(struct warden *w, const struct strv *names, int *fd, size_t nfds);
 /* What holds the session has become narrower, or is new: these entries (wall_pack) take the place
  * of those that there were. */
 void limits_changed(struct warden *w, const struct strv *walls);

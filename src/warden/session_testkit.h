@@ -237,7 +237,8 @@ struct kit_wish {
 	uint64_t orphan_ms, timeout_ms, quota, env_max;
 	const char *shell;
 	bool no_hello;
-	const char *rules; /* of the policy */
+	const char *rules;	     /* of the policy */
+	const struct strv *counters; /* as in warden_args; NULL: none */
 };
 
 static inline int kit_policy(const char *rules)
@@ -279,6 +280,8 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	args.policy_fd = kit_policy(wish->rules);
 	args.api_uid = geteuid() == 0 ? KIT_API_UID : geteuid();
 	strv_add(&args.walls, "process_separation\tup\tby the test");
+	if (wish->counters != NULL)
+		args.counters = *wish->counters;
 	k->warden = fork();
 	if (k->warden == 0) {
 		close(api[0]);

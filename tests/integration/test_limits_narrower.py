@@ -65,18 +65,6 @@ def test_ses_5_a_limit_that_was_not_there_is_told_when_it_is_hit(root_server):
     s.destroy()
 
 
-@needs_cgroups
-def test_ses_5_one_from_the_pool_has_a_group_for_later(new_server):
-    server = new_server()
-    wait_for(lambda: len(server.waiting_pids()) == 2, "two sandboxes are prepared")
-    s = server.session()
-    assert walls(s)["pids_limit"]["state"] == "absent"
-    a = narrow(server, s, pids_max=25)
-    assert a.status == 200 and entries(a)["pids_limit"]["state"] == "up", a.body
-    r = s.exec("python3", "-c", FORKS, timeout="20s")["result"]
-    assert int(r["stdout"]) < 25 and r["error"]["code"] == "E_RESOURCE_LIMIT", r
-
-
 def processes_of(server, session):
     """The warden and everything in the session's PID namespace."""
     meta = dict(line.split("=") for line in (server.runtime / f"sessions/{session.id}.meta").read_text().split())
@@ -91,26 +79,33 @@ def processes_of(server, session):
     return found
 
 
-WITHOUT_POOL = {"sandbox": {"pool_size": 0}}
 FAMILY = "for i in 1 2 3; do sh -c 'sleep 100 & wait' & done; touch started; wait"
 
 
+def pool_of(new_server, size):
+    server = new_server(config={"sandbox": {"pool_size": size}})
+    wait_for(lambda: len(server.waiting_pids()) == size, f"{size} sandboxes are prepared")
+    return server
+
+
 @needs_cgroups
-def test_ses_5_one_without_a_group_is_moved_into_one(new_server):
-    """Made on the spot without limits: with cgroup v1 it has no group until it needs one."""
-    server = new_server(config=WITHOUT_POOL)
+@pytest.mark.parametrize("pool", [0, 2])
+def test_ses_5_a_session_without_limits_has_a_group_for_later_ones(new_server, pool):
+    server = pool_of(new_server, pool)
     s = server.session()
     other = server.session()
+    assert walls(s)["pids_limit"]["state"] == "absent"
     running = s.exec("sh", "-c", FAMILY, detach=True, status=202)["command_id"]
     wait_for(lambda: (s.workspace / "started").exists(), "the command has its processes")
+    in_group = lambda: set(control_file(server, s, "cgroup.procs").split())  # noqa: E731
+    # a process that is ending leaves the group before /proc
+    wait_for(lambda: 10 <= len(processes_of(server, s)) <= len(in_group()), "all are in the group")
+    assert processes_of(server, s) <= in_group()
+    assert not processes_of(server, other) & in_group()
     a = narrow(server, s, pids_max=40)
     assert a.status == 200 and entries(a)["pids_limit"]["state"] == "up", a.body
     assert control_file(server, s, "pids.max") == "40\n"
-    inside = processes_of(server, s)
-    assert len(inside) >= 10 and inside <= set(control_file(server, s, "cgroup.procs").split())
-    assert not processes_of(server, other) & set(control_file(server, s, "cgroup.procs").split())
     assert server.post(f"{s.path}/kill/{running}", {"signal": "KILL"}).status == 200
-    # from now on it is one like others: held, told of, narrower
     r = s.exec("python3", "-c", FORKS, timeout="20s")["result"]
     assert int(r["stdout"]) < 40 and r["error"]["code"] == "E_RESOURCE_LIMIT", r
     assert hits(s, "failed_forks")
@@ -119,25 +114,25 @@ def test_ses_5_one_without_a_group_is_moved_into_one(new_server):
     capped(narrow(server, s, pids_max=31), "pids_max", 30)
     s.destroy()
     other.destroy()
-    wait_for(lambda: not groups_of(server), "its group is removed")
+    # only those of prepared sandboxes are left
+    wait_for(lambda: len(groups_of(server)) == len(server.waiting_pids()) == pool, "its group is removed")
 
 
 @needs_cgroups
-def test_ses_5_memory_of_one_that_was_moved(new_server):
-    server = new_server(config=WITHOUT_POOL)
+def test_ses_5_memory_of_a_session_made_without_limits(new_server):
+    server = pool_of(new_server, 0)
     s = server.session()
     a = narrow(server, s, max_memory_mb=160)
     wall = entries(a)["memory_limit"]
-    assert a.status == 200 and wall["state"] in ("up", "partial") and "160 MB" in wall["detail"], a.body
-    assert wall["state"] == "up" or "in use before" in wall["detail"], wall
+    assert a.status == 200 and wall["state"] == "up" and "160 MB" in wall["detail"], a.body
     r = s.exec("python3", "-c", "x = bytearray(250 << 20)", timeout="30s")["result"]
     assert r["error"]["code"] == "E_RESOURCE_LIMIT" and "OOM kill" in r["error"]["message"], r
     assert hits(s, "oom_kills")
 
 
 @needs_cgroups
-def test_ses_8_one_that_was_moved_survives_the_server(new_server):
-    server = new_server(config=WITHOUT_POOL)
+def test_ses_8_later_limits_survive_the_server(new_server):
+    server = pool_of(new_server, 0)
     s = server.session()
     assert narrow(server, s, pids_max=40).status == 200
     server.process.kill()
