@@ -153,57 +153,61 @@ uint64_t journal_room(const struct journal *j)
 	return j->size - (j->head - journal_acked(j));
 }
 
-static void write_filler(struct journal *j, uint64_t at, uint64_t rest)
-{
-	struct record r = {RECORD_FILLER | (uint32_t)rest, 0, at};
-
-	r.crc = record_crc(&r, NULL, 0);
-	memcpy(ring_bytes(j) + at % j->size, &r, sizeof(r));
-}
-
-/* Writes e behind *at, which moves on; nobody sees it before the head does. */
-static int put(struct journal *j, const struct event *e, uint64_t *at, struct err *err)
+/* Writes an event behind *at, which moves on; nobody sees it before the head does. */
+static int put(struct journal *j, const struct buf *packed, uint64_t *at, struct err *err)
 {
 	const uint64_t rest = j->size - *at % j->size;
+	const size_t need = record_size(packed->len);
 	uint64_t start = *at;
 	struct record r;
-	size_t need;
 
-	buf_clear(&j->scratch);
-	event_pack(e, &j->scratch);
-	need = record_size(j->scratch.len);
 	if (need > rest)
 		start += rest;
 	if (start + need - j->acked > j->size)
 		return err_set(err, E_RATE_LIMITED, NULL, "the ring is full");
 	/* A rest too short for a record's head is skipped without one. */
-	if (start != *at && rest >= sizeof(r))
-		write_filler(j, *at, rest);
-	r = (struct record){(uint32_t)j->scratch.len, 0, start};
-	r.crc = record_crc(&r, j->scratch.data, j->scratch.len);
+	if (start != *at && rest >= sizeof(r)) {
+		r = (struct record){RECORD_FILLER | (uint32_t)rest, 0, *at};
+		r.crc = record_crc(&r, NULL, 0);
+		memcpy(ring_bytes(j) + *at % j->size, &r, sizeof(r));
+	}
+	r = (struct record){(uint32_t)packed->len, 0, start};
+	r.crc = record_crc(&r, packed->data, packed->len);
 	memcpy(ring_bytes(j) + start % j->size, &r, sizeof(r));
-	memcpy(ring_bytes(j) + start % j->size + sizeof(r), j->scratch.data, j->scratch.len);
+	memcpy(ring_bytes(j) + start % j->size + sizeof(r), packed->data, packed->len);
 	*at = start + need;
 	return 0;
 }
 
-static int put_dropped(struct journal *j, const struct event *next, uint64_t dropped, uint64_t *at,
+/* Tells of the events that were dropped before the next one. */
+static int put_dropped(struct journal *j, const struct buf *next, uint64_t dropped, uint64_t *at,
 		       struct err *err)
 {
-	char reason[] = "the ring was full";
-	const struct event e = {
-		.type = EVENT_events_dropped,
-		.time_us = next->time_us,
-		.session_id = next->session_id,
-		.agent_id = next->agent_id,
-		.count = dropped < UINT32_MAX ? (uint32_t)dropped : UINT32_MAX,
-		.reason = reason,
-	};
+	cleanup_buf struct buf packed = {0};
+	struct event after, e = {
+				    .type = EVENT_events_dropped,
+				    .count = dropped < UINT32_MAX ? (uint32_t)dropped : UINT32_MAX,
+				    .reason = event_lend("the ring was full"),
+			    };
 
-	return put(j, &e, at, err);
+	ensure(event_unpack(next->data, next->len, &after, NULL) == 0);
+	e.time_us = after.time_us;
+	e.session_id = after.session_id;
+	e.agent_id = after.agent_id;
+	event_pack(&e, &packed);
+	event_done(&after);
+	return put(j, &packed, at, err);
 }
 
 int journal_append(struct journal *j, const struct event *e, uint64_t *end, struct err *err)
+{
+	buf_clear(&j->scratch);
+	event_pack(e, &j->scratch);
+	return journal_append_packed(j, &j->scratch, end, err);
+}
+
+int journal_append_packed(struct journal *j, const struct buf *packed, uint64_t *end,
+			  struct err *err)
 {
 	const uint64_t dropped = atomic_load_explicit(&j->ring->dropped, memory_order_relaxed);
 	uint64_t at = j->head;
@@ -211,9 +215,9 @@ int journal_append(struct journal *j, const struct event *e, uint64_t *end, stru
 
 	j->acked = journal_acked(j);
 	if (dropped > 0)
-		rc = put_dropped(j, e, dropped, &at, err);
+		rc = put_dropped(j, packed, dropped, &at, err);
 	if (rc == 0)
-		rc = put(j, e, &at, err);
+		rc = put(j, packed, &at, err);
 	if (rc < 0)
 		return rc;
 	j->head = at;

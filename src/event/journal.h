@@ -34,6 +34,9 @@ void journal_close(struct journal *j);
 /* Appends; returns the position behind the record in *end. -E_RATE_LIMITED when the ring is full
  * (the caller waits for an ack or drops and counts). The event's strings are borrowed. */
 int journal_append(struct journal *j, const struct event *e, uint64_t *end, struct err *err);
+/* The same for an event that event_pack has packed. */
+int journal_append_packed(struct journal *j, const struct buf *packed, uint64_t *end,
+			  struct err *err);
 uint64_t journal_head(const struct journal *j);
 uint64_t journal_acked(const struct journal *j);
 uint64_t journal_room(const struct journal *j); /* bytes that are free now */

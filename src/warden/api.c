@@ -148,7 +148,7 @@ static void on_settings(struct warden *w, struct link_msg *m)
 	w->settings.orphan_timeout_ms = s.orphan_timeout_ms;
 	w->settings.output_quota = s.output_quota;
 	w->settings.full_ring_drops = s.full_ring_drops;
-	w->record.drop = s.full_ring_drops != 0;
+	w->recorder.drop = s.full_ring_drops != 0;
 	log_set((enum log_level)s.log_level, (enum log_format)s.log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);

@@ -3,6 +3,7 @@
  * includes it. */
 #pragma once
 #include "base/clock.h"
+#include "event/recorder.h"
 #include "warden/api.h"
 #include "warden/bare.h"
 #include "warden/capture_in.h"
@@ -10,7 +11,6 @@
 #include "warden/execs.h"
 #include "warden/limits.h"
 #include "warden/loop.h"
-#include "warden/record.h"
 #include "warden/results.h"
 #include "warden/run.h"
 #include "warden/warden.h"
@@ -53,7 +53,7 @@ struct warden {
 	char *shell;
 	/* the session */
 	struct memory memory;
-	struct record record;
+	struct recorder recorder;
 	struct limits limits;
 	struct results results;
 	struct run_list runs; /* in the order of their requests */

@@ -46,7 +46,7 @@ void run_record_start(struct run *r)
 	r->recorded = true;
 	e.time_us = (uint64_t)r->wall_us;
 	e.exec_cwd = r->cwd;
-	record_event(&r->w->record, &e, NULL, NULL);
+	recorder_event(&r->w->recorder, &e, NULL, NULL);
 }
 
 /* ---- the result ---- */
@@ -203,7 +203,7 @@ static void deliver(struct run *r, struct warden_result *m)
 	kept = results_add(&w->results, m);
 	kept->req = r->req;
 	r->tell_started = r->tell_output = r->tell_taken = false; /* the result tells it all */
-	record_event(&w->record, &e, on_recorded, kept);
+	recorder_event(&w->recorder, &e, on_recorded, kept);
 }
 
 static uint64_t duration_us(const struct run *r)

@@ -123,7 +123,7 @@ void first_expect(struct run *r)
 {
 	r->first_event = event_of_first(r);
 	if (r->w->execs == NULL)
-		record_event(&r->w->record, &r->first_event, NULL, NULL);
+		recorder_event(&r->w->recorder, &r->first_event, NULL, NULL);
 }
 
 static int deny(struct run *r, struct err *err)
@@ -137,7 +137,7 @@ static int deny(struct run *r, struct err *err)
 	op_format_target(op, &target);
 	gate_format_denial(r->w->gate, &r->verdict, op, err->policy, sizeof(err->policy));
 	gate_fill_denial(r->w->gate, &r->verdict, op, &denial, &e);
-	record_event(&r->w->record, &e, NULL, NULL);
+	recorder_event(&r->w->recorder, &e, NULL, NULL);
 	denial_done(&denial);
 	return err_set(err, E_POLICY_DENIED, target.data, "rule '%s' denies %s: %s",
 		       r->verdict.rule, target.data, reason.data != NULL ? reason.data : "");

@@ -70,7 +70,7 @@ static void tell(struct warden *w, const struct event *what)
 		.value = what->value,
 	};
 
-	record_event(&w->record, &e, NULL, NULL);
+	recorder_event(&w->recorder, &e, NULL, NULL);
 }
 
 /* ---- scratch space ---- */

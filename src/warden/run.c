@@ -166,7 +166,7 @@ void run_start_held(struct warden *w)
 	TAILQ_FOREACH (r, &w->runs, next) {
 		if (r->phase != RUN_HELD)
 			continue;
-		if (!record_has_room(&w->record)) {
+		if (!recorder_has_room(&w->recorder)) {
 			watch_after_ms(w->retry, RECORD_RETRY_MS);
 			return;
 		}

@@ -48,7 +48,7 @@ static enum said say_state(struct warden *w, uint32_t req)
 				 .walls = w->walls,
 				 .commands = w->commands,
 				 .last_exit = w->memory.last_exit,
-				 .ring_pos = record_head(&w->record),
+				 .ring_pos = recorder_head(&w->recorder),
 				 .execs = execs_counts(w->execs)};
 
 	return say(w, MSG_warden_state, req, &m);
@@ -109,7 +109,7 @@ static enum said say_result(struct warden *w, struct result *k)
 
 	if (s == SAID) {
 		k->told = true;
-		record_bell_rung(&w->record, k->msg.ring_end); /* it makes the reader read */
+		recorder_rung(&w->recorder, k->msg.ring_end); /* it makes the reader read */
 	}
 	return s;
 }
@@ -171,7 +171,7 @@ static enum said say_patches(struct warden *w)
 
 static bool bell_is_due(const struct warden *w)
 {
-	return w->record.urgent || w->phase != WARDEN_LIVE ||
+	return w->recorder.urgent || w->phase != WARDEN_LIVE ||
 	       clock_mono_us(w->clock) - w->api.rung_us >= BELL_MS * 1000;
 }
 
@@ -179,16 +179,17 @@ static bool bell_is_due(const struct warden *w)
  * when it is time. */
 static enum said say_bell(struct warden *w)
 {
-	const uint64_t head = record_head(&w->record); /* the exec thread may append meanwhile */
 	const struct msg_empty m = {0};
+	uint64_t head;
+	const enum recorder_bell bell = recorder_bell(&w->recorder, &head);
 	enum said s = SAID;
 
-	if (!record_unread(&w->record))
+	if (bell == RECORDER_BELL_NONE)
 		return SAID;
-	if (record_wants_bell(&w->record) && bell_is_due(w)) {
+	if (bell == RECORDER_BELL_DUE && bell_is_due(w)) {
 		s = say(w, MSG_warden_bell, 0, &m);
 		if (s == SAID) {
-			record_bell_rung(&w->record, head);
+			recorder_rung(&w->recorder, head);
 			w->api.rung_us = clock_mono_us(w->clock);
 		}
 	} else {

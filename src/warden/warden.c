@@ -153,7 +153,7 @@ static void turn(void *arg)
 
 	if (w->phase == WARDEN_ENDING)
 		warden_take_execs(w);
-	recorded = record_flush(&w->record);
+	recorded = recorder_flush(&w->recorder);
 	if (!recorded)
 		watch_after_ms(w->retry, RECORD_RETRY_MS);
 	else if (w->phase == WARDEN_LIVE)
@@ -199,7 +199,7 @@ void warden_greet(struct warden *w)
 		return;
 	if (h->env_max == 0 || h->env_max > WISH_ENV_MAX)
 		h->env_max = WISH_ENV_MAX;
-	w->record.drop = h->full_ring_drops != 0;
+	w->recorder.drop = h->full_ring_drops != 0;
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
@@ -239,7 +239,7 @@ static void on_exec(const struct event *told, void *arg)
 	e.session_id = (char *)w->args->session_id;
 	e.agent_id = w->settings.agent_id;
 	e.request_id = r != NULL ? r->ask.request_id : NULL;
-	record_event(&w->record, &e, NULL, NULL);
+	recorder_event(&w->recorder, &e, NULL, NULL);
 }
 
 void warden_take_execs(struct warden *w)
@@ -282,7 +282,7 @@ static void record_first(void *arg, const struct event *e)
 {
 	struct warden *w = arg;
 
-	record_event(&w->record, e, NULL, NULL);
+	recorder_event(&w->recorder, e, NULL, NULL);
 }
 
 static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_report *walls,
@@ -440,7 +440,7 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 	LIST_INIT(&w->idle);
 	results_init(&w->results);
 	strv_copy(&w->walls, &args->walls);
-	r = record_open(&w->record, args->ring_fd, args->ack_fd, err);
+	r = recorder_open(&w->recorder, args->ring_fd, args->ack_fd, err);
 	if (r == 0)
 		r = limits_open(w, err);
 	if (r < 0)
@@ -487,7 +487,7 @@ static void close_warden(struct warden *w)
 	mem_cleanup_fd(&w->null_fd);
 	mem_cleanup_fd(&w->end_fd);
 	limits_close(w);
-	record_close(&w->record);
+	recorder_close(&w->recorder);
 	results_done(&w->results);
 	memory_done(&w->memory);
 	msg_done(MSG_warden_hello, &w->settings);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
-#include "warden/record.h"
+#include "event/recorder.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 struct fixture {
 	char dir[64];
-	struct record r;
+	struct recorder r;
 	struct journal_reader *reader;
 	unsigned read, dropped;
 	uint32_t last_pid;
@@ -32,7 +32,7 @@ static int make(void **state)
 	ring = mem_printf("%s/ring", f->dir);
 	ack = mem_printf("%s/ack", f->dir);
 	if (journal_create(ring, ack, JOURNAL_RING_MIN, &ring_fd, &ack_fd, &err) < 0 ||
-	    record_open(&f->r, ring_fd, ack_fd, &err) < 0 ||
+	    recorder_open(&f->r, ring_fd, ack_fd, &err) < 0 ||
 	    journal_reader_open(ring_fd, ack_fd, "r", &f->reader, &err) < 0)
 		return -1;
 	*state = f;
@@ -44,8 +44,8 @@ static int unmake(void **state)
 	struct fixture *f = *state;
 	cleanup_free char *command = mem_printf("rm -rf '%s'", f->dir);
 
-	record_close(&f->r);
-	record_close(&f->r);
+	recorder_close(&f->r);
+	recorder_close(&f->r);
 	journal_reader_close(f->reader);
 	free(f);
 	return system(command);
@@ -65,7 +65,7 @@ static void put(struct fixture *f, uint32_t pid, uint64_t *end)
 				.count = 1,
 				.command_line = line};
 
-	record_event(&f->r, &e, end != NULL ? on_end : NULL, end);
+	recorder_event(&f->r, &e, end != NULL ? on_end : NULL, end);
 }
 
 static void on_event(const struct event *e, uint64_t pos, void *arg)
@@ -92,23 +92,20 @@ static void drain(struct fixture *f)
 static void evt_2_a_full_ring_waits(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t first = 0, last = 0, forgotten = 0;
+	uint64_t first = 0, last = 0;
 	uint32_t pid = 0;
 
 	put(f, ++pid, &first);
 	assert_int_equal(first, journal_head(f->r.journal));
-	while (!record_waits(&f->r))
+	while (recorder_flush(&f->r))
 		put(f, ++pid, NULL);
-	put(f, ++pid, &forgotten);
 	put(f, ++pid, &last);
-	record_forget(&f->r, &forgotten);
-	assert_false(record_flush(&f->r));
+	assert_false(recorder_has_room(&f->r));
+	assert_false(recorder_flush(&f->r));
 	assert_int_equal(last, 0);
 	drain(f);
-	assert_int_equal(f->read, pid - 3);
-	assert_true(record_flush(&f->r));
-	assert_false(record_waits(&f->r));
-	assert_int_equal(forgotten, 0);
+	assert_int_equal(f->read, pid - 2);
+	assert_true(recorder_flush(&f->r));
 	assert_int_equal(last, journal_head(f->r.journal));
 	drain(f);
 	assert_int_equal(f->read, pid);
@@ -132,7 +129,7 @@ static void evt_2_or_drops(void **state)
 	}
 	for (int i = 0; i < 10; i++)
 		put(f, ++pid, &end);
-	assert_false(record_waits(&f->r));
+	assert_true(recorder_flush(&f->r));
 	assert_int_equal(end, journal_head(f->r.journal));
 	drain(f);
 	assert_true(f->read < pid);
@@ -146,22 +143,21 @@ static void evt_2_or_drops(void **state)
 static void evt_2_the_bell_rings_once(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t end;
+	uint64_t head, end;
 
-	assert_false(record_wants_bell(&f->r));
-	assert_false(record_unread(&f->r));
+	assert_int_equal(recorder_bell(&f->r, &head), RECORDER_BELL_NONE);
 	put(f, 1, &end);
-	assert_true(record_wants_bell(&f->r));
-	record_bell_rung(&f->r, end);
-	assert_false(record_wants_bell(&f->r));
+	assert_int_equal(recorder_bell(&f->r, &head), RECORDER_BELL_DUE);
+	assert_int_equal(head, end);
+	recorder_rung(&f->r, end);
+	assert_int_equal(recorder_bell(&f->r, &head), RECORDER_BELL_NONE);
 	put(f, 2, &end);
-	assert_false(record_wants_bell(&f->r));
-	assert_true(record_unread(&f->r));
+	assert_int_equal(recorder_bell(&f->r, &head), RECORDER_BELL_LATER);
 	drain(f);
-	assert_true(record_wants_bell(&f->r));
-	record_bell_rung(&f->r, end);
-	record_bell_rung(&f->r, 0);
-	assert_false(record_unread(&f->r));
+	assert_int_equal(recorder_bell(&f->r, &head), RECORDER_BELL_DUE);
+	recorder_rung(&f->r, end);
+	recorder_rung(&f->r, 0);
+	assert_int_equal(recorder_bell(&f->r, &head), RECORDER_BELL_NONE);
 }
 
 static void put_exec(struct fixture *f, const char *decision, uint64_t *end)
@@ -172,7 +168,7 @@ static void put_exec(struct fixture *f, const char *decision, uint64_t *end)
 				.count = 1,
 				.decision = event_lend(decision)};
 
-	record_event(&f->r, &e, on_end, end);
+	recorder_event(&f->r, &e, on_end, end);
 }
 
 /* EVT-2: for programs that were let go the reader need not be told at once, for all else it must.
@@ -188,26 +184,53 @@ static void evt_2_refusals_are_urgent(void **state)
 	assert_false(f->r.urgent);
 	put_exec(f, "deny", &end);
 	assert_true(f->r.urgent);
-	record_bell_rung(&f->r, first);
+	recorder_rung(&f->r, first);
 	assert_true(f->r.urgent);
-	record_bell_rung(&f->r, end);
+	recorder_rung(&f->r, end);
 	assert_false(f->r.urgent);
 	put(f, 1, &end);
 	assert_true(f->r.urgent);
-	record_bell_rung(&f->r, end);
+	recorder_rung(&f->r, end);
 	put_exec(f, "allow", &end);
 	assert_false(f->r.urgent);
+}
+
+#define EACH 300
+
+static void *put_many(void *arg)
+{
+	for (uint32_t pid = 1; pid <= EACH; pid++)
+		put(arg, pid, NULL);
+	return NULL;
+}
+
+static void add_pid(const struct event *e, uint64_t pos, void *arg)
+{
+	*(uint64_t *)arg += e->pid;
+}
+
+/* EVT-2: threads of one process share its ring. */
+static void evt_2_threads_append_whole_events(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t sum = 0;
+	pthread_t other;
+
+	assert_int_equal(pthread_create(&other, NULL, put_many, f), 0);
+	put_many(f);
+	assert_int_equal(pthread_join(other, NULL), 0);
+	assert_int_equal(journal_drain(f->reader, 3 * EACH, add_pid, &sum, NULL), 2 * EACH);
+	assert_int_equal(sum, EACH * (EACH + 1));
 }
 
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 	const struct CMUnitTest tests[] = {
-		TEST(evt_2_a_full_ring_waits),
-		TEST(evt_2_or_drops),
-		TEST(evt_2_the_bell_rings_once),
-		TEST(evt_2_refusals_are_urgent),
+		TEST(evt_2_a_full_ring_waits),		 TEST(evt_2_or_drops),
+		TEST(evt_2_the_bell_rings_once),	 TEST(evt_2_refusals_are_urgent),
+		TEST(evt_2_threads_append_whole_events),
 	};
 
-	return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("recorder", tests, NULL, NULL);
 }
