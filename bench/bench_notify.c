@@ -170,7 +170,7 @@ static bool is_notified(void *arg, pid_t pid, uint64_t key)
 	return *(enum way *)arg == NOTIFIED;
 }
 
-static int start(enum way *way, struct exec_control **control)
+static int start(enum way *way, struct exec_control **control, struct listener **thread)
 {
 	const struct exec_control_ops ops = {.root = -1,
 					     .decide = allow,
@@ -178,6 +178,7 @@ static int start(enum way *way, struct exec_control **control)
 					     .is_first_exec = is_notified,
 					     .arg = way};
 	int sock[2], listener;
+	struct listener_handler handler;
 	struct err err = {0};
 	size_t nfds = 1;
 	char c;
@@ -191,7 +192,10 @@ static int start(enum way *way, struct exec_control **control)
 		return sock[0];
 	if (fdio_recv(sock[0], &c, 1, &listener, &nfds, NULL) != 1)
 		fail("listener");
-	if (exec_control_start(&ops, listener, control, &err) < 0 || write(sock[0], "g", 1) != 1)
+	if (exec_control_open(&ops, control, &err) < 0)
+		fail(err.message);
+	handler = exec_control_handler(*control);
+	if (listener_start(&handler, 1, listener, thread, &err) < 0 || write(sock[0], "g", 1) != 1)
 		fail(err.message);
 	return sock[0];
 }
@@ -249,6 +253,7 @@ int main(int argc, char **argv)
 	enum way way[WAYS];
 	const int rounds = argc == 3 ? atoi(argv[1]) : 0, execs = argc == 3 ? atoi(argv[2]) : 0;
 	struct exec_control *control[WAYS] = {0};
+	struct listener *thread[WAYS] = {0};
 	int sock[WAYS];
 
 	if (argc == 4 && strcmp(argv[1], "guest") == 0)
@@ -261,14 +266,15 @@ int main(int argc, char **argv)
 		fail("uid");
 	for (int w = 0; w < WAYS; w++) {
 		way[w] = (enum way)w;
-		sock[w] = start(&way[w], &control[w]);
+		sock[w] = start(&way[w], &control[w], &thread[w]);
 	}
 	measure(sock, rounds, (unsigned)execs);
 	printf(",\"verified\":%llu}\n",
 	       (unsigned long long)exec_control_count(control[VERIFIED], EXEC_VERIFIED));
 	for (int w = 0; w < WAYS; w++) {
 		close(sock[w]);
-		exec_control_stop(control[w]);
+		listener_stop(thread[w]);
+		exec_control_close(control[w]);
 	}
 	return 0;
 }

@@ -20,7 +20,7 @@ STATIC = {"agentsh-init", "agentsh-state"}
 LAYERS = {
     **dict.fromkeys(["base", "probe"], 0),
     "model": 1,
-    **dict.fromkeys(["config", "policy", "event", "link", "terminal", "wire"], 2),
+    **dict.fromkeys(["config", "policy", "event", "link", "listener", "terminal", "wire"], 2),
     "sandbox": 2,
     "gate": 3,
     **dict.fromkeys(["fs", "net", "exec"], 4),

@@ -271,3 +271,32 @@ int attributes_change(const struct attributes_ask *ask)
 		return EINVAL;
 	return change(ask, &w);
 }
+
+/* ---- as the listener's handler ---- */
+
+static bool still_waits(void *arg, uint64_t id)
+{
+	return listener_valid(arg, id);
+}
+
+static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg)
+{
+	const struct attributes *a = arg;
+	const struct attributes_ask ask = {n, a->root, a->trees, still_waits, l};
+	const int r = attributes_change(&ask);
+
+	if (r == 0)
+		listener_done(l, n->id);
+	else
+		listener_send(l, n->id, r);
+}
+
+struct listener_handler attributes_handler(struct attributes *a)
+{
+	static int numbers[ARRAY_LEN(calls)];
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		numbers[i] = calls[i].nr;
+	return (struct listener_handler){
+		.calls = numbers, .ncalls = ARRAY_LEN(numbers), .on = on_call, .arg = a};
+}

@@ -8,6 +8,7 @@
  * nothing to us. Exec thread only. */
 #pragma once
 #include "base/fields.h"
+#include "listener/listener.h"
 #include <linux/seccomp.h>
 
 /* 0: done; an errno: what the caller is told; EPERM for what lies in none of the trees (real paths;
@@ -24,3 +25,10 @@ struct attributes_ask {
 	void *arg;
 };
 int attributes_change(const struct attributes_ask *ask);
+
+/* The calls as a handler of the listener. */
+struct attributes {
+	int root;		  /* as above */
+	const struct strv *trees; /* borrowed */
+};
+struct listener_handler attributes_handler(struct attributes *a);

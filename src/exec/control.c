@@ -1,89 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The exec thread. It blocks in the receiving ioctl while nothing is under way (five to ten times
- * cheaper than poll and receive), else it polls the listener, SIGCHLD of its tracees and the queue
- * of resumed execs. */
+/* Exec control as a handler of the listener: execve and execveat, and what waits or is traced. */
 #include "base/mem.h"
-#include "exec/attributes.h"
-#include "exec/listener.h"
 #include "exec/state.h"
 #include "exec/trace.h"
 #include <errno.h>
-#include <linux/audit.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 
-#define WAKE SIGRTMIN  /* ends a blocking receive */
-#define STOP_TICK_MS 5 /* between two signals to a thread that is to end */
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#endif
 #ifndef AT_EXECVE_CHECK
 #define AT_EXECVE_CHECK 0x10000 /* Linux 6.14: asks, and executes nothing */
 #endif
 
-/* ---- notifications ---- */
-
-static bool still_waits(void *arg, uint64_t id)
+static void on_exec(struct listener *l, const struct seccomp_notif *n, void *arg)
 {
-	const struct exec_control *c = arg;
+	struct exec_control *c = arg;
 
-	return listener_valid(c->listener, id);
-}
-
-static void on_socket(struct exec_control *c, const struct seccomp_notif *n)
-{
-	const int fd = c->ops.state_socket != NULL ? c->ops.state_socket(c->ops.arg, (pid_t)n->pid)
-						   : -EPERM;
-
-	if (fd < 0 || listener_give(c->listener, n->id, fd) != 0)
-		listener_send(c->listener, n->id, fd < 0 ? -fd : EPERM);
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Changes of a file's attributes; what nobody knows is refused. */
-static void on_other(struct exec_control *c, const struct seccomp_notif *n)
-{
-	const int root = c->ops.own_trees == NULL ? c->ops.root : -1;
-	const struct attributes_ask ask = {n, root, c->ops.own_trees, still_waits, c};
-	const int r = attributes_change(&ask);
-
-	if (r == 0)
-		listener_done(c->listener, n->id);
+	if (c->listener == NULL) /* it stays the same; other threads see it with a waiting exec */
+		c->listener = l;
+	if (n->data.nr == SYS_execveat && (n->data.args[4] & AT_EXECVE_CHECK) != 0)
+		listener_send(l, n->id, 0);
 	else
-		listener_send(c->listener, n->id, r);
-}
-
-static void on_notification(struct exec_control *c, const struct seccomp_notif *n)
-{
-	const bool known = n->pid != 0 && n->data.arch == NATIVE_ARCH;
-
-	switch (known ? n->data.nr : -1) {
-	case SYS_execveat:
-		if ((n->data.args[4] & AT_EXECVE_CHECK) != 0)
-			listener_send(c->listener, n->id, 0);
-		else
-			hold_on_exec(c, n);
-		return;
-	case SYS_execve:
 		hold_on_exec(c, n);
-		return;
-	case SYS_socket:
-		on_socket(c, n);
-		return;
-	case -1:
-		listener_send(c->listener, n->id, EACCES);
-		return;
-	default:
-		on_other(c, n);
-		return;
-	}
 }
 
 /* ---- waiting execs ---- */
@@ -113,10 +51,7 @@ static struct resumed *take_resumed(struct exec_control *c)
 static void on_resumed(struct exec_control *c)
 {
 	struct resumed *r;
-	uint64_t n;
 
-	if (read(c->wake_fd, &n, sizeof(n)) != sizeof(n))
-		return;
 	while ((r = take_resumed(c)) != NULL) {
 		struct exec_case *k = find_pending(c, r->pending);
 
@@ -154,116 +89,103 @@ static void drop_dead(struct exec_control *c)
 	}
 }
 
-/* ---- the loop ---- */
+/* ---- as the listener's handler ---- */
 
-/* False: nobody is left who could ask. */
-static bool receive(struct exec_control *c)
+static size_t under_way(void *arg, struct pollfd *p, size_t room, int *timeout_ms)
 {
-	struct pollfd p = {c->listener, POLLIN, 0};
-	union listener_notif n;
-	int r = listener_recv(c->listener, &n);
-
-	if (r == 0)
-		on_notification(c, &n.notif);
-	else if (r == ENOENT)
-		return poll(&p, 1, 0) <= 0 || (p.revents & POLLHUP) == 0;
-	return r == 0 || r == EINTR || r == ENOENT;
-}
-
-enum { POLL_LISTENER, POLL_CHILD, POLL_WAKE, POLL_FIXED };
-
-static size_t fill_poll(struct exec_control *c, struct pollfd *p, bool *tracees)
-{
+	struct exec_control *c = arg;
 	struct exec_case *k;
-	size_t n = POLL_FIXED;
+	size_t n = 0;
 
-	p[POLL_LISTENER] = (struct pollfd){c->listener, POLLIN, 0};
-	p[POLL_CHILD] = (struct pollfd){c->child_fd, POLLIN, 0};
-	p[POLL_WAKE] = (struct pollfd){c->wake_fd, POLLIN, 0};
+	if (LIST_EMPTY(&c->cases))
+		return 0;
+	p[n++] = (struct pollfd){c->child_fd, POLLIN, 0};
 	LIST_FOREACH (k, &c->cases, link) {
-		if (k->state == CASE_PARKED)
+		if (k->state == CASE_PARKED && n < room)
 			p[n++] = (struct pollfd){k->pidfd, POLLIN, 0};
-		*tracees |= k->seized;
+		if (k->seized)
+			*timeout_ms = SETTLE_MS;
 	}
 	return n;
 }
 
-/* One turn while something is under way. */
-static bool turn(struct exec_control *c)
+static void turn(struct listener *l, void *arg)
 {
-	struct pollfd p[POLL_FIXED + PARKED_MAX];
-	struct signalfd_siginfo info;
-	bool tracees = false, alive = true;
-	const size_t n = fill_poll(c, p, &tracees);
+	struct exec_control *c = arg;
+	struct signalfd_siginfo info[2]; /* the thread's and the process's */
 
-	poll(p, n, tracees ? SETTLE_MS : -1);
-	if ((p[POLL_CHILD].revents & POLLIN) != 0)
-		while (read(c->child_fd, &info, sizeof(info)) > 0)
-			;
+	if (read(c->child_fd, info, sizeof(info)) < 0)
+		ensure(errno == EAGAIN);
 	hold_reap(c);
 	on_resumed(c);
 	drop_dead(c);
-	if ((p[POLL_LISTENER].revents & POLLIN) != 0)
-		alive = receive(c);
-	else if ((p[POLL_LISTENER].revents & POLLHUP) != 0)
-		alive = false;
-	if (tracees)
-		hold_settle(c);
+	hold_settle(c);
 	hold_retry(c);
-	return alive;
 }
 
-static void *run(void *arg)
+static void end(void *arg)
 {
 	struct exec_control *c = arg;
 	struct exec_case *k;
-	bool alive = true;
 
-	prctl(PR_SET_NAME, "exec", 0, 0, 0);
-	while (alive && !atomic_load(&c->stopping))
-		alive = LIST_EMPTY(&c->cases) ? receive(c) : turn(c);
-	/* Execs that nobody decides must fail (ENOSYS) and not wait for ever. */
-	close(take_fd(c->listener));
 	LIST_FOREACH (k, &c->cases, link)
 		if (k->state == CASE_PARKED && c->ops.gone != NULL)
 			c->ops.gone(c->ops.arg, k->pending);
-	return NULL;
+}
+
+struct listener_handler exec_control_handler(struct exec_control *c)
+{
+	static const int calls[] = {SYS_execve, SYS_execveat};
+
+	return (struct listener_handler){calls, ARRAY_LEN(calls), on_exec, under_way, turn, end, c};
 }
 
 /* ---- the face ---- */
 
-static void ignore(int sig)
+int exec_control_open(const struct exec_control_ops *ops, struct exec_control **out,
+		      struct err *err)
 {
-	(void)sig;
-}
-
-static int start_thread(struct exec_control *c)
-{
-	const struct sigaction wake = {.sa_handler = ignore}; /* no SA_RESTART: it interrupts */
-	sigset_t all, child, old;
+	struct exec_control *c = mem_new(struct exec_control);
+	sigset_t child;
 	int r;
 
+	c->ops = *ops;
+	c->programs.root = ops->root;
+	LIST_INIT(&c->cases);
+	STAILQ_INIT(&c->resumed);
+	STAILQ_INIT(&c->deferred);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->telling, NULL);
+	/* A thread that takes SIGCHLD would take it away from the descriptor. */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, NULL);
 	c->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->child_fd == -1 || c->wake_fd == -1 || sigaction(WAKE, &wake, NULL) == -1)
-		return errno;
-	sigfillset(&all);
-	sigdelset(&all, WAKE);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&c->thread, NULL, run, c);
-	/* A thread that takes SIGCHLD would take it away from the descriptor. */
-	sigaddset(&old, SIGCHLD);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (c->child_fd == -1) {
+		r = err_errno(err, E_ENFORCEMENT, "exec_policy",
+			      "no descriptor can be had for the exec thread");
+	} else {
+		errno = trace_available();
+		r = errno == 0 ? 0
+			       : err_errno(err, E_ENFORCEMENT, "exec_policy",
+					   "processes cannot be traced (let the container use "
+					   "ptrace, lower kernel.yama.ptrace_scope, or list "
+					   "exec_policy in sandbox.allow_unenforced)");
+	}
+	if (r < 0)
+		exec_control_close(c);
+	else
+		*out = c;
 	return r;
 }
 
-static void free_control(struct exec_control *c)
+void exec_control_close(struct exec_control *c)
 {
 	struct deferred *d;
 	struct resumed *r;
 
+	if (c == NULL)
+		return;
 	while (!LIST_EMPTY(&c->cases))
 		hold_forget(c, LIST_FIRST(&c->cases));
 	while ((r = take_resumed(c)) != NULL)
@@ -275,65 +197,8 @@ static void free_control(struct exec_control *c)
 	known_done(&c->programs);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->telling);
-	for (size_t i = 0; i < 3; i++)
-		mem_cleanup_fd((int[]){c->listener, c->wake_fd, c->child_fd} + i);
+	mem_cleanup_fd(&c->child_fd);
 	free(c);
-}
-
-int exec_control_start(const struct exec_control_ops *ops, int listener, struct exec_control **out,
-		       struct err *err)
-{
-	struct exec_control *c = mem_new(struct exec_control);
-	bool traced;
-	int r;
-
-	c->ops = *ops;
-	c->listener = listener;
-	c->wake_fd = c->child_fd = -1;
-	c->programs.root = ops->root;
-	LIST_INIT(&c->cases);
-	STAILQ_INIT(&c->resumed);
-	STAILQ_INIT(&c->deferred);
-	pthread_mutex_init(&c->lock, NULL);
-	pthread_mutex_init(&c->telling, NULL);
-	r = trace_available();
-	traced = r == 0;
-	if (r == 0)
-		r = listener_init(listener);
-	if (r == 0)
-		r = start_thread(c);
-	if (r != 0) {
-		free_control(c);
-		errno = r;
-		return err_errno(err, E_ENFORCEMENT, "exec_policy", "%s",
-				 traced ? "the exec thread cannot be started (raise the limit of "
-					  "processes: ulimit -u, pids.max, TasksMax=)"
-					: "processes cannot be traced (let the container use "
-					  "ptrace, lower kernel.yama.ptrace_scope, or list "
-					  "exec_policy in sandbox.allow_unenforced)");
-	}
-	*out = c;
-	return 0;
-}
-
-void exec_control_stop(struct exec_control *c)
-{
-	struct timespec until;
-
-	if (c == NULL)
-		return;
-	atomic_store(&c->stopping, true);
-	if (eventfd_write(c->wake_fd, 1) == -1)
-		ensure(errno == EAGAIN);
-	/* A signal that comes just before the receive is lost: hence again. */
-	do {
-		pthread_kill(c->thread, WAKE);
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += STOP_TICK_MS * 1000000;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-	} while (pthread_timedjoin_np(c->thread, NULL, &until) == ETIMEDOUT);
-	free_control(c);
 }
 
 void exec_control_resume(struct exec_control *c, uint64_t pending, const struct verdict *v)
@@ -345,8 +210,7 @@ void exec_control_resume(struct exec_control *c, uint64_t pending, const struct 
 	pthread_mutex_lock(&c->lock);
 	STAILQ_INSERT_TAIL(&c->resumed, r, link);
 	pthread_mutex_unlock(&c->lock);
-	if (eventfd_write(c->wake_fd, 1) == -1)
-		ensure(errno == EAGAIN);
+	listener_wake(c->listener);
 }
 
 void exec_control_settle(struct exec_control *c)

@@ -166,7 +166,7 @@ static void pol_4_the_loader_is_decided_by_its_program(void **state)
 	assert_int_equal(kit_run(guest_exec, none), 0);
 	assert_int_equal(kit_run(guest_exec, bare), KIT_NOT_RUN);
 	kit_start(guest_exec, good);
-	exec_control_stop(take(kit.control)); /* without the thread: no exec at all */
+	kit_stop(); /* without the thread: no exec at all */
 	kit_go();
 	assert_int_equal(kit_wait(), ENOSYS);
 }
@@ -559,15 +559,16 @@ static int guest_sleeps(void *arg)
 static void exe_2_the_thread_can_be_stopped_at_any_time(void **state)
 {
 	kit_start(guest_sleeps, NULL);
-	exec_control_stop(take(kit.control));
+	kit_stop();
 	kill(kit.guest, SIGKILL);
 	assert_int_equal(kit_wait(), 128 + SIGKILL);
-	exec_control_stop(NULL);
+	listener_stop(NULL);
+	exec_control_close(NULL);
 
 	kit_start(guest_held_and_other, NULL); /* with one that waits */
 	kit_go();
 	kit_wait_u64(&kit.parked, 1);
-	exec_control_stop(take(kit.control));
+	kit_stop();
 	assert_int_equal(kit_wait(), KIT_BROKEN);
 }
 

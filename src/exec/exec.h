@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec/exec.h - every execve and execveat of a session, read, decided and held to the decision.
  *
- * One thread of the warden receives the session's seccomp notifications and traces each exec that
- * it lets go (ptrace belongs to a thread, so receiver and tracer are one). The callbacks run on
- * that thread; the functions below are for the thread that started it.
+ * The listener's thread receives the session's seccomp notifications and traces each exec that it
+ * lets go (ptrace belongs to a thread, so receiver and tracer are one). The callbacks run on that
+ * thread; the functions below are for the thread that started it.
  *
- * The filter must send execve and execveat here (WAIT_KILLABLE_RECV). Every exec is verified at its
+ * The filter must send execve and execveat here. Every exec is verified at its
  * stop, except the first one of a command. A caller's strings can always change between our read
  * and the kernel's: by another thread, by a shared mapping, or by the kernel itself, which replaces
  * pages after MADV_FREE and in MAP_DROPPABLE mappings by zeros when memory is short. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "listener/listener.h"
 #include "model/op.h"
 #include "model/verdict.h"
 #include <stdint.h>
@@ -68,23 +69,17 @@ struct exec_control_ops {
 	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
 	 * namespaces. -1: each caller's own is looked up. */
 	int root;
-	/* For a session without namespaces, whose filter sends more (sandbox/seccomp_bare.c), else
-	 * NULL. own_trees: where chmod and utime are made for their callers; borrowed, real
-	 * paths; without them, a chmod that is sent is made in root. state_socket: a thread wants
-	 * the socket by which a shell's state is told; a connected one that it gets (taken), or
-	 * -errno. */
-	const struct strv *own_trees;
-	int (*state_socket)(void *arg, pid_t tid);
 	/* ld.so may load a program that the session can replace after the decision. */
 	bool loader_any;
 };
 
-/* Starts the thread and takes listener, also when it fails. ops is copied. Blocks SIGCHLD and
- * handles SIGRTMIN in the process: called before there are other threads. */
-int exec_control_start(const struct exec_control_ops *ops, int listener, struct exec_control **out,
-		       struct err *err);
-/* Ends the thread: execs that wait fail, tracees that are not yet verified die. NULL is fine. */
-void exec_control_stop(struct exec_control *c);
+/* ops is copied. Blocks SIGCHLD in the calling thread: called before there are other threads. */
+int exec_control_open(const struct exec_control_ops *ops, struct exec_control **out,
+		      struct err *err);
+/* For listener_start. When the listener stops, execs that wait fail. */
+struct listener_handler exec_control_handler(struct exec_control *c);
+/* When the listener has stopped: tracees that are not yet verified die. NULL is fine. */
+void exec_control_close(struct exec_control *c);
 /* Answers a waiting exec; an id that is not waiting is ignored. The verdict's strings live until
  * its record. */
 void exec_control_resume(struct exec_control *c, uint64_t pending, const struct verdict *v);

@@ -55,6 +55,7 @@ struct kit_record {
 static struct kit {
 	char dir[64];
 	struct exec_control *control;
+	struct listener *listener;
 	struct exec_control_ops ops;
 	bool root_known; /* set by a test, with the root */
 	int root;
@@ -259,6 +260,7 @@ static inline _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg
 /* Starts the guest and the exec thread; the guest waits for kit_go. */
 static inline void kit_start(kit_guest_fn *fn, void *arg)
 {
+	struct listener_handler handler;
 	int sock[2], listener = -1;
 	size_t nfds = 1;
 
@@ -282,7 +284,15 @@ static inline void kit_start(kit_guest_fn *fn, void *arg)
 			 sizeof(pid_t));
 	assert_int_equal(nfds, 1);
 	kit.go = sock[0];
-	assert_int_equal(exec_control_start(&kit.ops, listener, &kit.control, NULL), 0);
+	assert_int_equal(exec_control_open(&kit.ops, &kit.control, NULL), 0);
+	handler = exec_control_handler(kit.control);
+	assert_int_equal(listener_start(&handler, 1, listener, &kit.listener, NULL), 0);
+}
+
+static inline void kit_stop(void)
+{
+	listener_stop(take(kit.listener));
+	exec_control_close(take(kit.control));
 }
 
 static inline void kit_go(void)
@@ -303,7 +313,7 @@ static inline int kit_end(void)
 {
 	const int status = kit_wait();
 
-	exec_control_stop(take(kit.control));
+	kit_stop();
 	return status;
 }
 

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "exec/listener.h"
 #include "exec/peer.h"
 #include "exec/state.h"
 #include "exec/trace.h"

@@ -11,6 +11,7 @@
 #include "exec/peer.h"
 #include "exec/state.h"
 #include "exec/trace.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,9 +27,19 @@ static void record(void *arg, const struct exec_record *rec)
 static int make(void **state)
 {
 	memset(recorded, 0, sizeof(recorded));
-	c = (struct exec_control){.ops = {.record = record}, .listener = -1};
+	c = (struct exec_control){.ops = {.record = record}};
+	/* not a listener: its thread ends at once, and answers go nowhere */
+	assert_int_equal(
+		listener_start(NULL, 0, open("/dev/null", O_RDWR | O_CLOEXEC), &c.listener, NULL),
+		0);
 	LIST_INIT(&c.cases);
 	STAILQ_INIT(&c.deferred);
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	listener_stop(c.listener);
 	return 0;
 }
 
@@ -136,7 +147,7 @@ static void pol_4_the_dead_are_not_detached(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup(f, make)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 	const struct CMUnitTest tests[] = {
 		TEST(pol_4_who_was_seized_before_is_seized_again),
 		TEST(pol_4_who_is_not_ours_is_forgotten),

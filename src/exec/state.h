@@ -3,6 +3,7 @@
  * private to this folder. */
 #pragma once
 #include "exec/case.h"
+#include "listener/listener.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -25,9 +26,8 @@ struct deferred {
 
 struct exec_control {
 	struct exec_control_ops ops;
-	int listener, wake_fd, child_fd;
-	pthread_t thread;
-	atomic_bool stopping;
+	struct listener *listener; /* from the first exec on */
+	int child_fd;		   /* signalfd: a tracee has stopped or ended */
 	atomic_uint_fast64_t count[EXEC_OUTCOMES];
 	pthread_mutex_t telling; /* held from when a caller goes on until that is recorded */
 	pthread_mutex_t lock;	 /* of resumed */

@@ -29,7 +29,7 @@ void bare_close(struct bare *b); /* NULL is fine */
 char *bare_directory(const struct bare *b, const char *path);
 /* Where the session's home and temporary files are, unless it was told otherwise. */
 void bare_settle(const struct bare *b, struct memory *m);
-/* For exec_control_ops; arg is the warden. */
+/* For execs_setup; arg is the warden. */
 int bare_state_socket(void *arg, pid_t tid);
 /* init is dead: ends all that it has left. */
 void bare_end(const struct bare *b);

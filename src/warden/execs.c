@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "exec/attributes.h"
 #include "gate/gate.h"
 #include "sandbox/capture.h"
 #include "sandbox/spawn.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 
 #define DEPTH_MAX 4096 /* of a tree of processes */
 #define KEYS_AT_ONCE 32
@@ -46,6 +48,8 @@ struct item {
 
 struct execs {
 	struct execs_setup setup;
+	struct listener *listener;
+	struct attributes attributes;
 	struct exec_control *control;
 	struct gate *gate;    /* the exec thread's */
 	pthread_mutex_t lock; /* of what follows */
@@ -304,11 +308,16 @@ static bool is_first_exec(void *arg, pid_t pid, uint64_t key)
 	return l != NULL;
 }
 
-static int state_socket(void *arg, pid_t tid)
+/* Any socket that our state program asks for is the one by which it sends the shell's state. */
+static void on_socket(struct listener *l, const struct seccomp_notif *n, void *arg)
 {
 	const struct execs *x = arg;
+	const int fd = x->setup.state_socket(x->setup.arg, (pid_t)n->pid);
 
-	return x->setup.state_socket(x->setup.arg, tid);
+	if (fd < 0 || listener_give(l, n->id, fd) != 0)
+		listener_send(l, n->id, fd < 0 ? -fd : EPERM);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Only the list is copied: the strings stay the request's. */
@@ -602,7 +611,8 @@ void execs_close(struct execs *x)
 
 	if (x == NULL)
 		return;
-	exec_control_stop(take(x->control));
+	listener_stop(x->listener);
+	exec_control_close(take(x->control));
 	execs_take(x, forget, NULL);
 	for (size_t i = 0; i < PARENTS; i++)
 		forget_parent(&x->parents[i]);
@@ -617,24 +627,32 @@ void execs_close(struct execs *x)
 
 static int start(struct execs *x, struct err *err)
 {
+	static const int socket_call[] = {SYS_socket};
 	struct exec_control_ops ops = {.decide = decide,
 				       .record = record,
 				       .failed = failed,
 				       .is_first_exec = is_first_exec,
 				       .arg = x,
-				       .root = x->setup.root,
-				       .own_trees = x->setup.own_trees,
-				       .state_socket =
-					       x->setup.state_socket != NULL ? state_socket : NULL};
-	const int listener = x->setup.listener;
-	const int r = gate_open(x->setup.policy_fd, &x->gate, err);
+				       .root = x->setup.root};
+	struct listener_handler handlers[3];
+	int r = gate_open(x->setup.policy_fd, &x->gate, err);
 
+	if (r == 0) {
+		ops.loader_any = !policy_restricts(gate_policy(x->gate), OP_EXEC);
+		r = exec_control_open(&ops, &x->control, err);
+	}
 	if (r < 0) {
-		close(listener);
+		close(x->setup.listener);
 		return r;
 	}
-	ops.loader_any = !policy_restricts(gate_policy(x->gate), OP_EXEC);
-	return exec_control_start(&ops, listener, &x->control, err);
+	x->attributes = (struct attributes){x->setup.own_trees == NULL ? x->setup.root : -1,
+					    x->setup.own_trees};
+	handlers[0] = exec_control_handler(x->control);
+	handlers[1] = attributes_handler(&x->attributes);
+	handlers[2] = (struct listener_handler){
+		.calls = socket_call, .ncalls = 1, .on = on_socket, .arg = x};
+	return listener_start(handlers, x->setup.state_socket != NULL ? 3 : 2, x->setup.listener,
+			      &x->listener, err);
 }
 
 int execs_open(const struct execs_setup *s, struct execs **out, struct wall_report *walls,

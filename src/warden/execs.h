@@ -25,7 +25,9 @@ struct execs_setup {
 	int listener;  /* taken, also on failure */
 	pid_t init_pid;
 	const char *helper; /* our program that tells of a shell's state; borrowed */
-	/* Of a session without namespaces, see exec/exec.h; else NULL. */
+	/* Of a session without namespaces, whose filter sends more (sandbox/seccomp_bare.c), else
+	 * NULL. own_trees: where chmod and utime are made for their callers; borrowed, real paths.
+	 * state_socket: a thread asks for a socket; the connected one that it gets, or -errno. */
 	const struct strv *own_trees;
 	int (*state_socket)(void *arg, pid_t tid);
 	void (*wake)(void *arg); /* exec thread: there is something to take */
