@@ -230,9 +230,8 @@ static void on_writable(void *arg)
 
 static void await_server(struct warden *w)
 {
-	watch_after_ms(w->api.orphan, w->settings.orphan_timeout_ms > 0
-					      ? w->settings.orphan_timeout_ms
-					      : ORPHAN_DEFAULT_MS);
+	watch_after(w->api.orphan, w->settings.orphan_timeout_ms > 0 ? w->settings.orphan_timeout_ms
+								     : ORPHAN_DEFAULT_MS);
 }
 
 void api_hang_up(struct warden *w)

@@ -6,8 +6,8 @@
  * full socket therefore costs no memory and never blocks. */
 #pragma once
 #include "base/err.h"
+#include "base/loop.h"
 #include "link/link.h"
-#include "warden/loop.h"
 #include <sys/queue.h>
 
 struct warden;

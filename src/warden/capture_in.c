@@ -158,7 +158,7 @@ static void take_connection(struct capture_in *in, int fd, pid_t pid)
 	c->watch = watch_readable(in->s.loop, fd, on_datagrams, c);
 	c->deadline = watch_timer(in->s.loop, on_deadline, c);
 	watch_start(c->watch);
-	watch_after_ms(c->deadline, CAPTURE_DEADLINE_MS);
+	watch_after(c->deadline, CAPTURE_DEADLINE_MS);
 	on_datagrams(c);
 }
 

@@ -8,8 +8,8 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "base/loop.h"
 #include "sandbox/capture.h"
-#include "warden/loop.h"
 #include <sys/stat.h>
 #include <sys/types.h>
 

@@ -46,14 +46,14 @@ static void on_tick(void *arg)
 	if (f->until(f) || clock_mono_us(&clock_system) > f->stop_us)
 		loop_stop(f->loop);
 	else
-		watch_after_ms(f->tick, 2);
+		watch_after(f->tick, 2);
 }
 
 static void wait_until(struct fixture *f, bool (*until)(struct fixture *f), int ms)
 {
 	f->until = until;
 	f->stop_us = clock_mono_us(&clock_system) + (int64_t)ms * 1000;
-	watch_after_ms(f->tick, 0);
+	watch_after(f->tick, 0);
 	loop_run(f->loop);
 }
 

@@ -3,6 +3,7 @@
  * includes it. */
 #pragma once
 #include "base/clock.h"
+#include "base/loop.h"
 #include "event/recorder.h"
 #include "warden/api.h"
 #include "warden/bare.h"
@@ -10,7 +11,6 @@
 #include "warden/env.h"
 #include "warden/execs.h"
 #include "warden/limits.h"
-#include "warden/loop.h"
 #include "warden/results.h"
 #include "warden/run.h"
 #include "warden/warden.h"

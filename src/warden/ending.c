@@ -322,7 +322,7 @@ static void kill_step(void *arg)
 		tree_kill_round(&r->root);
 	}
 	r->rounds++;
-	watch_after_ms(r->retry, ms);
+	watch_after(r->retry, ms);
 }
 
 void run_begin_kill(struct run *r, enum run_why why)

@@ -107,7 +107,7 @@ static void on_tick(void *arg)
 
 	look_at_scratch(w);
 	if (running(w) != NULL)
-		watch_after_ms(w->limits.tick, SCRATCH_MS);
+		watch_after(w->limits.tick, SCRATCH_MS);
 }
 
 /* A session without namespaces uses directories of the machine, which have no limit of their own.
@@ -199,7 +199,7 @@ void limits_begin(struct run *r)
 	struct limits_use *u = &r->use;
 
 	if (r->w->limits.scratch_fd >= 0)
-		watch_after_ms(r->w->limits.tick, SCRATCH_MS);
+		watch_after(r->w->limits.tick, SCRATCH_MS);
 	if (f->n == 0 || u->begun || something_is_kept(r->w))
 		return;
 	u->begun = true;

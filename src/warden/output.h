@@ -3,8 +3,8 @@
  * it. */
 #pragma once
 #include "base/buf.h"
+#include "base/loop.h"
 #include "terminal/stream.h"
-#include "warden/loop.h"
 
 #define OUTPUT_FIRST_WINDOW (64 * 1024) /* what may be produced before the first window */
 #define OUTPUT_UNREAD UINT64_MAX	/* the position of a reader that is not there */

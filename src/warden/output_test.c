@@ -220,6 +220,7 @@ static void exe_4_input_waits_for_the_command(void **state)
 	ssize_t n;
 
 	open_input(f);
+	f->stop_at = 100001;
 	assert_int_equal(input_add(&f->in, "a", 1, false, &err), 0);
 	assert_int_equal(f->in.taken, 1);
 	input_start(&f->in, f->loop, on_taken, f);
@@ -229,7 +230,6 @@ static void exe_4_input_waits_for_the_command(void **state)
 	assert_int_equal(f->calls, 1);
 	n = read(f->theirs, big, 65536);
 	assert_true(n > 0);
-	f->stop_at = 100001;
 	loop_run(f->loop);
 	assert_int_equal(f->in.fd, -1);
 	assert_int_equal(fdio_read_full(f->theirs, big, 100000), 100001 - n);

@@ -167,7 +167,7 @@ void run_start_held(struct warden *w)
 		if (r->phase != RUN_HELD)
 			continue;
 		if (!recorder_has_room(&w->recorder)) {
-			watch_after_ms(w->retry, RECORD_RETRY_MS);
+			watch_after(w->retry, RECORD_RETRY_MS);
 			return;
 		}
 		run_start(r);
@@ -249,7 +249,7 @@ void run_kill(struct run *r, const struct warden_kill *m)
 	if (m->grace_ms > 0) {
 		if (r->retry == NULL)
 			r->retry = watch_timer(r->w->loop, on_grace_over, r);
-		watch_after_ms(r->retry, m->grace_ms);
+		watch_after(r->retry, m->grace_ms);
 	}
 }
 

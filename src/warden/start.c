@@ -142,7 +142,7 @@ static void on_deadline(void *arg)
 		run_abandon(r);
 	else if (r->phase == RUN_STARTING) {
 		r->why = WHY_TIMEOUT; /* it is killed as soon as it is there */
-		watch_after_ms(r->deadline, ABANDON_MS);
+		watch_after(r->deadline, ABANDON_MS);
 	}
 }
 
@@ -264,11 +264,11 @@ static void watch_run(struct run *r)
 
 	r->phase = RUN_STARTING;
 	r->listen = watch_timer(loop, on_listen, r);
-	watch_after_ms(r->listen, LISTEN_MS);
+	watch_after(r->listen, LISTEN_MS);
 	input_start(&r->in, loop, on_taken, r);
 	if (timeout > 0) {
 		r->deadline = watch_timer(loop, on_deadline, r);
-		watch_after_ms(r->deadline, timeout);
+		watch_after(r->deadline, timeout);
 	}
 }
 

@@ -193,7 +193,7 @@ static enum said say_bell(struct warden *w)
 			w->api.rung_us = clock_mono_us(w->clock);
 		}
 	} else {
-		watch_after_ms(w->api.bell, BELL_MS);
+		watch_after(w->api.bell, BELL_MS);
 	}
 	return s;
 }

@@ -29,7 +29,7 @@ static void close_init(struct warden *w)
 	watch_free(w->init_readable);
 	w->init_readable = NULL;
 	link_done(&w->init);
-	watch_after_ms(w->deadline, END_MS);
+	watch_after(w->deadline, END_MS);
 	if (w->init_dead)
 		loop_stop(w->loop);
 }
@@ -44,7 +44,7 @@ static void on_deadline(void *arg)
 		close_init(w);
 	} else {
 		proc_pidfd_signal(w->init_pidfd, SIGKILL);
-		watch_after_ms(w->deadline, END_MS);
+		watch_after(w->deadline, END_MS);
 	}
 }
 
@@ -62,14 +62,14 @@ void warden_end(struct warden *w, const char *reason, uint64_t grace_ms)
 		return;
 	log_info("session ends", "session_id", w->args->session_id, "reason", reason);
 	w->phase = WARDEN_ENDING;
-	watch_after_ms(w->deadline, 2 * END_MS + grace_ms);
+	watch_after(w->deadline, 2 * END_MS + grace_ms);
 	if (grace_ms == 0) {
 		run_kill_all(w);
 		return;
 	}
 	w->in_grace = true;
 	run_terminate_all(w);
-	watch_after_ms(w->grace, grace_ms);
+	watch_after(w->grace, grace_ms);
 }
 
 /* Whatever runs cannot be told of any more: init's end takes it. */
@@ -87,7 +87,7 @@ void warden_fail(struct warden *w, const char *fmt, ...)
 	w->failure = buf_take(&b);
 	log_error("session failed", "session_id", w->args->session_id, "reason", w->failure);
 	w->phase = WARDEN_ENDING;
-	watch_after_ms(w->deadline, END_MS);
+	watch_after(w->deadline, END_MS);
 	TAILQ_FOREACH (r, &w->runs, next)
 		run_retire(r);
 }
@@ -106,7 +106,7 @@ void warden_suspect(struct warden *w, const char *command_id)
 {
 	if (w->suspect != NULL || w->sweeping || w->phase == WARDEN_CLOSING)
 		return;
-	watch_after_ms(w->suspicion, END_MS);
+	watch_after(w->suspicion, END_MS);
 	/* Those that die with init do so while it ends. */
 	if (proc_ending(w->args->init_pid)) {
 		w->suspect = mem_strdup(command_id);
@@ -155,7 +155,7 @@ static void turn(void *arg)
 		warden_take_execs(w);
 	recorded = recorder_flush(&w->recorder);
 	if (!recorded)
-		watch_after_ms(w->retry, RECORD_RETRY_MS);
+		watch_after(w->retry, RECORD_RETRY_MS);
 	else if (w->phase == WARDEN_LIVE)
 		run_start_held(w);
 	told = api_flush(w);
@@ -255,7 +255,7 @@ static void on_execs(void *arg)
 	if (read(w->execs_fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
 		return;
 	warden_take_execs(w);
-	watch_after_ms(w->execs_again, EXECS_TAKE_MS);
+	watch_after(w->execs_again, EXECS_TAKE_MS);
 }
 
 static void on_execs_again(void *arg)
@@ -265,7 +265,7 @@ static void on_execs_again(void *arg)
 	if (execs_pause(w->execs))
 		return;
 	warden_take_execs(w);
-	watch_after_ms(w->execs_again, EXECS_TAKE_MS);
+	watch_after(w->execs_again, EXECS_TAKE_MS);
 }
 
 /* On the exec thread. */
