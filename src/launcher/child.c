@@ -8,7 +8,6 @@
 #include "base/proc.h"
 #include "launcher/state.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -139,7 +138,7 @@ static _Noreturn void run_child(const struct launcher *l, int link, pid_t parent
 	_exit(125);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
 	struct launcher *l = arg;
 	struct err err = {0};
@@ -147,14 +146,14 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 	if (l->stopping || child_start(l, &err) == 0)
 		return;
 	log_error("cannot start the API child", "error", err.message);
-	event_add(l->api.again, &(struct timeval){.tv_sec = 1});
+	watch_after(l->api.again, 1000);
 }
 
 /* At once, unless it keeps dying at once. */
 static void restart(struct launcher *l, bool fast)
 {
 	struct api_child *api = &l->api;
-	struct timeval after = {0};
+	uint64_t after_s = 0;
 
 	/* It never came up and nobody depends on us: better to say so than to try for ever. */
 	if (!l->ready && l->alive == 0) {
@@ -171,12 +170,12 @@ static void restart(struct launcher *l, bool fast)
 			launcher_stop(l, "the API child does not stay");
 			return;
 		}
-		after.tv_sec = doublings < 5 ? 1 << doublings : AGAIN_MAX_S;
+		after_s = doublings < 5 ? 1U << doublings : AGAIN_MAX_S;
 	}
-	event_add(api->again, &after);
+	watch_after(api->again, after_s * 1000);
 }
 
-static void on_death(evutil_socket_t fd, short what, void *arg)
+static void on_death(void *arg)
 {
 	struct launcher *l = arg;
 	struct api_child *api = &l->api;
@@ -185,14 +184,11 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 	char reason[64];
 	struct ward *w, *next;
 
-	if (waitid(P_PIDFD, (id_t)api->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0) {
-		event_add(api->death, NULL);
+	if (waitid(P_PIDFD, (id_t)api->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
 		return;
-	}
 	watch_reason("it", &si, reason, sizeof(reason));
 	log_write(l->stopping ? LOG_INFO : LOG_WARN, "the API child ended", "reason", reason, NULL);
-	event_free(api->death);
-	api->death = NULL;
+	watch_free(take(api->death));
 	close(api->pidfd);
 	api->pidfd = -1;
 	api->pid = 0;
@@ -218,11 +214,10 @@ static int watch_child(struct launcher *l, pid_t pid, int pidfd)
 	api->pid = pid;
 	api->pidfd = pidfd;
 	api->started_us = clock_mono_us(&clock_system);
-	api->death = event_new(l->base, pidfd, EV_READ, on_death, l);
+	api->death = watch_readable(l->loop, pidfd, on_death, l);
 	if (api->again == NULL)
-		api->again = event_new(l->base, -1, 0, on_again, l);
-	ensure(api->death != NULL && api->again != NULL); /* only memory can be missing */
-	return event_add(api->death, NULL);
+		api->again = watch_timer(l->loop, on_again, l);
+	return watch_start(api->death);
 }
 
 int child_start(struct launcher *l, struct err *err)
@@ -254,7 +249,7 @@ int child_start(struct launcher *l, struct err *err)
 	if (watch_child(l, pid, pidfd) < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		event_free(take(l->api.death));
+		watch_free(take(l->api.death));
 		mem_cleanup_fd(&l->api.pidfd);
 		l->api.pidfd = -1;
 		l->api.pid = 0;

@@ -40,7 +40,7 @@ static void start(struct rig *g, const char *mode)
 {
 	struct err err = {0};
 
-	g->l.deadline = event_new(g->l.base, -1, 0, NULL, NULL);
+	g->l.deadline = watch_timer(g->l.loop, loop_kit_nothing, NULL);
 	g->l.ready = true; /* one has listened before */
 	strv_add(&g->l.source.overrides, mode);
 	assert_int_equal(child_start(&g->l, &err), 0);
@@ -131,7 +131,7 @@ static void ses_8_a_killed_api_child_is_replaced(void **state)
 		assert_true(rig_until(g, dead, &first));
 		first = 0;
 		assert_true(rig_until(g, dead, &first) && rig_until(g, executed, NULL));
-		assert_false(event_pending(g->l.api.again, EV_TIMEOUT, NULL));
+		assert_int_equal(watch_due_us(g->l.api.again), 0);
 	}
 }
 
@@ -143,7 +143,6 @@ static bool fast_deaths(struct rig *g, void *arg)
 static void ses_8_one_that_keeps_dying_is_given_time(void **state)
 {
 	struct rig *g = *state;
-	struct timeval at;
 	unsigned n = 4;
 
 	start(g, "die");
@@ -152,9 +151,9 @@ static void ses_8_one_that_keeps_dying_is_given_time(void **state)
 	assert_true(rig_until(g, fast_deaths, &n));
 	assert_int_equal(g->l.api.fast_deaths, 5);
 	assert_int_equal(g->l.api.pid, 0);
-	assert_true(event_pending(g->l.api.again, EV_TIMEOUT, &at));
+	assert_true(watch_due_us(g->l.api.again) > 0);
 	for (int i = 0; i < 20; i++)
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	assert_int_equal(g->l.api.pid, 0);
 	assert_false(g->l.stopping);
 }
@@ -165,7 +164,7 @@ static void cli_1_an_auto_started_server_gives_up_instead(void **state)
 
 	g->l.auto_start = true;
 	start(g, "die");
-	event_base_dispatch(g->l.base);
+	loop_run(g->l.loop);
 	assert_true(g->l.stopping);
 	assert_int_equal(g->l.api.fast_deaths, 5);
 	assert_int_equal(g->l.status, 125);
@@ -177,7 +176,7 @@ static void ses_8_a_server_that_never_came_up_ends(void **state)
 
 	start(g, "die");
 	g->l.ready = false;
-	event_base_dispatch(g->l.base);
+	loop_run(g->l.loop);
 	assert_true(g->l.stopping);
 	assert_int_equal(g->l.api.fast_deaths, 0);
 	assert_int_equal(g->l.status, 125);
@@ -207,7 +206,7 @@ static void ses_8_a_stop_ends_child_and_loop(void **state)
 
 	start(g, "wait");
 	launcher_stop(&g->l, "test");
-	event_base_dispatch(g->l.base);
+	loop_run(g->l.loop);
 	assert_int_equal(g->l.api.pid, 0);
 	assert_int_equal(g->l.status, 0);
 }
@@ -220,10 +219,10 @@ static void ses_8_a_second_stop_does_not_wait(void **state)
 	assert_true(rig_until(g, executed, NULL));
 	launcher_stop(&g->l, "test");
 	for (int i = 0; i < 20; i++)
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	assert_int_not_equal(g->l.api.pid, 0);
 	launcher_stop(&g->l, "test");
-	event_base_dispatch(g->l.base);
+	loop_run(g->l.loop);
 	assert_int_equal(g->l.api.pid, 0);
 }
 
@@ -241,7 +240,7 @@ static void ses_8_no_warden_outlives_a_stop(void **state)
 	talk_stop(&g->l);
 	start(g, "wait");
 	launcher_stop(&g->l, "test");
-	event_base_dispatch(g->l.base);
+	loop_run(g->l.loop);
 	assert_int_equal(g->l.alive, 0);
 	assert_false(rig_file(g, "s.sock"));
 	assert_true(rig_file(g, "s.ring")); /* for the next server to drain */

@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "launcher/state.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
@@ -54,7 +53,7 @@ static void arm(struct config_watch *w, const char *file)
 	w->dir = wd;
 }
 
-static void on_change(evutil_socket_t fd, short what, void *arg)
+static void on_change(void *arg)
 {
 	struct launcher *l = arg;
 	struct config_watch *w = &l->config_watch;
@@ -84,9 +83,8 @@ void config_watch_start(struct launcher *l)
 			 strerror(errno));
 		return;
 	}
-	w->event = event_new(l->base, w->fd, EV_READ | EV_PERSIST, on_change, l);
-	if (w->event != NULL)
-		event_add(w->event, NULL);
+	w->changed = watch_readable(l->loop, w->fd, on_change, l);
+	watch_start(w->changed);
 	arm(w, l->source.path);
 	w->seen = look(l->source.path);
 }
@@ -95,8 +93,7 @@ void config_watch_stop(struct launcher *l)
 {
 	struct config_watch *w = &l->config_watch;
 
-	if (w->event != NULL)
-		event_free(w->event);
+	watch_free(w->changed);
 	if (w->fd >= 0)
 		close(w->fd);
 	*w = (struct config_watch){.fd = -1, .dir = -1};

@@ -212,7 +212,7 @@ static void ses_8_a_thousand_lost_sessions_are_all_told(void **state)
 	rig_connect(g);
 	/* The API child does not read yet. */
 	for (int i = 0; i < 100; i++)
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	rig_skip(g, MSG_launcher_hello);
 	for (int i = 0; i < many; i++)
 		rig_skip(g, MSG_launcher_lost);

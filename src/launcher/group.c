@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/state.h"
-#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -98,14 +97,12 @@ static int remove_group(struct launcher *l, uint64_t number, int timeout_ms)
 static void try_later(struct launcher *l)
 {
 	struct groups *g = &l->groups;
-	const struct timeval tv = {.tv_sec = g->again_ms / 1000,
-				   .tv_usec = g->again_ms % 1000 * 1000};
 
-	event_add(g->again, &tv);
+	watch_after(g->again, g->again_ms);
 	g->again_ms = g->again_ms * 2 < AGAIN_MAX_MS ? g->again_ms * 2 : AGAIN_MAX_MS;
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
 	struct launcher *l = arg;
 	struct groups *g = &l->groups;
@@ -170,7 +167,7 @@ void groups_sweep(struct launcher *l)
 	strv_done(&ids);
 }
 
-static void on_strangers(evutil_socket_t fd, short what, void *arg)
+static void on_strangers(void *arg)
 {
 	struct launcher *l = arg;
 	struct strv *ids = &l->groups.strangers;
@@ -183,7 +180,6 @@ static void on_strangers(evutil_socket_t fd, short what, void *arg)
 
 void groups_sweep_strangers(struct launcher *l)
 {
-	const struct timeval tv = {.tv_sec = STRANGERS_S};
 	struct groups *g = &l->groups;
 	struct strv ids = {0};
 
@@ -195,7 +191,7 @@ void groups_sweep_strangers(struct launcher *l)
 			strv_add(&g->strangers, ids.v[i]);
 	strv_done(&ids);
 	if (g->strangers.n > 0 && g->later != NULL)
-		event_add(g->later, &tv);
+		watch_after(g->later, STRANGERS_S * 1000);
 }
 
 void groups_open(struct launcher *l)
@@ -205,9 +201,8 @@ void groups_open(struct launcher *l)
 	open_host(l);
 	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", tag(l->place.runtime));
 	g->next = (uint64_t)clock_mono_us(&clock_system);
-	g->again = event_new(l->base, -1, 0, on_again, l);
-	g->later = event_new(l->base, -1, 0, on_strangers, l);
-	ensure(g->again != NULL && g->later != NULL);
+	g->again = watch_timer(l->loop, on_again, l);
+	g->later = watch_timer(l->loop, on_strangers, l);
 }
 
 void groups_close(struct launcher *l)
@@ -221,10 +216,8 @@ void groups_close(struct launcher *l)
 			log_warn("a session's cgroup cannot be removed");
 		free(grave);
 	}
-	if (g->again != NULL)
-		event_free(g->again);
-	if (g->later != NULL)
-		event_free(g->later);
+	watch_free(g->again);
+	watch_free(g->later);
 	strv_done(&g->strangers);
 	cgroup_host_remove(&g->host);
 	cgroup_host_close(&g->host);

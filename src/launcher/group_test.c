@@ -77,7 +77,7 @@ static void ses_8_what_other_servers_left_is_removed(void **state)
 	assert_true(g->l.groups.strangers.n >= 2);
 	for (size_t i = 0; i < g->l.groups.strangers.n; i++)
 		assert_string_not_equal(g->l.groups.strangers.v[i], own);
-	event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+	loop_settle(g->l.loop);
 	assert_true(exists(g, LEFT));
 	pid = start_sleeper(g, USED);
 	assert_false(cgroup_empty(&g->l.groups.host, USED));

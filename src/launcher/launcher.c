@@ -7,7 +7,6 @@
 #include "base/proc.h"
 #include "launcher/state.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
@@ -24,18 +23,18 @@
 
 /* ---- stop ---- */
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(void *arg)
 {
 	struct launcher *l = arg;
 
 	if (l->api.pid == 0) {
 		log_error("some wardens cannot be ended");
-		event_base_loopbreak(l->base);
+		loop_stop(l->loop);
 		return;
 	}
 	log_warn("the API child does not end: killed");
 	child_kill(l);
-	event_add(l->deadline, &(struct timeval){.tv_sec = KILL_S});
+	watch_after(l->deadline, KILL_S * 1000);
 }
 
 void launcher_stop(struct launcher *l, const char *why)
@@ -46,8 +45,7 @@ void launcher_stop(struct launcher *l, const char *why)
 	}
 	log_info("stopping", "reason", why);
 	l->stopping = true;
-	event_add(l->deadline,
-		  &(struct timeval){.tv_sec = STOP_S + l->settings.config.stop_grace_ms / 1000});
+	watch_after(l->deadline, STOP_S * 1000 + (uint64_t)l->settings.config.stop_grace_ms);
 	if (l->api.pid != 0) {
 		talk_kick(l);
 		return;
@@ -68,7 +66,7 @@ bool launcher_stop_tell(struct launcher *l)
 void launcher_maybe_end(struct launcher *l)
 {
 	if (l->stopping && l->api.pid == 0 && l->alive == 0)
-		event_base_loopbreak(l->base);
+		loop_stop(l->loop);
 }
 
 /* ---- signals ---- */
@@ -135,7 +133,7 @@ void launcher_reload(struct launcher *l)
 	policies_reload(l, 0);
 }
 
-static void on_signal(evutil_socket_t fd, short what, void *arg)
+static void on_signal(void *arg)
 {
 	struct launcher *l = arg;
 	struct signalfd_siginfo si;
@@ -160,10 +158,9 @@ static int watch_signals(struct launcher *l, struct err *err)
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0 ||
 	    (l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "signalfd");
-	l->signals = event_new(l->base, l->signal_fd, EV_READ | EV_PERSIST, on_signal, l);
-	l->deadline = event_new(l->base, -1, 0, on_deadline, l);
-	ensure(l->signals != NULL && l->deadline != NULL);
-	if (event_add(l->signals, NULL) < 0)
+	l->signals = watch_readable(l->loop, l->signal_fd, on_signal, l);
+	l->deadline = watch_timer(l->loop, on_deadline, l);
+	if (watch_start(l->signals) < 0)
 		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch for signals: " LOOP_FULL);
 	return 0;
 }
@@ -367,7 +364,7 @@ void launcher_done(struct launcher *l)
 {
 	const int fds[] = {l->programs.api_fd, l->programs.warden_fd, l->programs.init_fd,
 			   l->signal_fd, l->log_fd > STDERR_FILENO ? l->log_fd : -1};
-	struct event *const events[] = {l->signals, l->deadline, l->api.again, l->api.death};
+	struct watch *const watches[] = {l->signals, l->deadline, l->api.again, l->api.death};
 
 	config_watch_stop(l);
 	child_kill(l);
@@ -383,10 +380,9 @@ void launcher_done(struct launcher *l)
 	strays_stop(l);
 	groups_close(l);
 	uids_close(l);
-	for (size_t i = 0; i < ARRAY_LEN(events); i++)
-		if (events[i] != NULL)
-			event_free(events[i]);
-	event_base_free(l->base);
+	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
+		watch_free(watches[i]);
+	loop_free(l->loop);
 	place_done(&l->place);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
@@ -418,8 +414,8 @@ void launcher_init(struct launcher *l)
 	TAILQ_INIT(&l->pool.list);
 	STAILQ_INIT(&l->groups.graves);
 	STAILQ_INIT(&l->api.letters);
-	l->base = event_base_new();
-	ensure(l->base != NULL);
+	l->loop = loop_new(NULL, NULL);
+	ensure(l->loop != NULL);
 }
 
 int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *warden_argv)
@@ -448,7 +444,7 @@ int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *war
 	if (r == 0 && other)
 		launcher_say_ready(&l);
 	if (r == 0 && !other)
-		event_base_dispatch(l.base);
+		loop_run(l.loop);
 	if (r < 0) {
 		fprintf(stderr, "agentsh-server: %s\n", err.message);
 		l.status = err_row(err.code)->exit;

@@ -53,7 +53,7 @@ static void cfg_1_a_broken_file_changes_nothing(void **state)
 		launcher_reload(&g->l);
 		assert_int_equal(g->l.settings.config.max_sessions, before);
 		for (int turn = 0; turn < 5; turn++)
-			event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+			loop_settle(g->l.loop);
 		assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), -E_RATE_LIMITED);
 	}
 }
@@ -131,14 +131,14 @@ static void ses_8_the_loop_ends_when_nothing_is_left(void **state)
 	struct rig *g = *state;
 	struct link_msg m;
 
-	g->l.deadline = event_new(g->l.base, -1, 0, NULL, NULL);
+	g->l.deadline = watch_timer(g->l.loop, loop_kit_nothing, NULL);
 	rig_greeted(g);
 	m = rig_make(g, "s");
 	link_msg_done(&m);
 	/* No API child any more: wardens are killed at once. */
 	talk_stop(&g->l);
 	launcher_stop(&g->l, "test");
-	assert_int_equal(event_base_dispatch(g->l.base), 0);
+	loop_run(g->l.loop);
 	assert_int_equal(g->l.alive, 0);
 }
 

@@ -7,7 +7,6 @@
 #include "event/journal.h"
 #include "launcher/state.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -23,7 +22,7 @@ struct making {
 	struct launcher_created answer; /* owned */
 	int fd[4]; /* owned: warden link, ring, ack, policy for the API child */
 	int report_fd;
-	struct event *reported;
+	struct watch *reported;
 	struct orders_report report; /* what was said so far */
 };
 
@@ -447,8 +446,7 @@ static void making_free(struct ward *w)
 	struct making *k = w->making;
 
 	w->making = NULL;
-	if (k->reported != NULL)
-		event_free(k->reported);
+	watch_free(k->reported);
 	close(k->report_fd);
 	for (size_t i = 0; i < ARRAY_LEN(k->fd); i++)
 		if (k->fd[i] != -1)
@@ -462,11 +460,6 @@ static void refuse(struct ward *w, const struct err *why)
 	talk_refuse(w->l, w->making->req, w->id, why);
 	making_free(w);
 	ward_kill(w);
-}
-
-static void on_reported(evutil_socket_t fd, short what, void *arg)
-{
-	make_finish(arg);
 }
 
 /* Moves what the answer needs from the job to the ward. */
@@ -491,10 +484,10 @@ static void begin_making(struct job *j, struct ward *w, uint32_t req)
 	k->fd[3] = fcntl(j->policy.fd, F_DUPFD_CLOEXEC, 3);
 	k->report_fd = take_fd(j->report[0]);
 	fdio_nonblock(k->report_fd);
-	k->reported = event_new(w->l->base, k->report_fd, EV_READ | EV_PERSIST, on_reported, w);
+	k->reported = watch_readable(w->l->loop, k->report_fd, make_finish, w);
 	w->making = k;
 	w->state = WARD_MAKING;
-	if (k->reported == NULL || event_add(k->reported, NULL) < 0) {
+	if (watch_start(k->reported) < 0) {
 		const struct err full = {.code = E_UNAVAILABLE,
 					 .message = "cannot hear of a new session: " LOOP_FULL};
 
@@ -670,8 +663,9 @@ static int read_reports(struct making *k)
 	return n == 0;
 }
 
-void make_finish(struct ward *w)
+void make_finish(void *ward)
 {
+	struct ward *w = ward;
 	struct making *k = w->making;
 	const bool ended = read_reports(k) == 1;
 

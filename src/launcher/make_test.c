@@ -512,7 +512,7 @@ static struct ward *begin_for_ever(struct rig *g, int proof)
 	rig_greeted(g);
 	rig_ask(g, 5, &ask, proof);
 	while (TAILQ_EMPTY(&g->l.wards))
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	return TAILQ_FIRST(&g->l.wards);
 }
 

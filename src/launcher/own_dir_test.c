@@ -11,7 +11,6 @@
 #include "base/proc.h"
 #include "launcher/state.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -43,7 +42,7 @@ static int close_all(void **state)
 	cleanup_free char *command = mem_printf("rm -rf %s", dir);
 
 	strays_stop(&l);
-	event_base_free(l.base);
+	loop_free(l.loop);
 	free(l.settings.config.base_dir);
 	close(l.programs.init_fd);
 	return system(command);
@@ -69,7 +68,7 @@ static size_t left_over(void)
 static void turn_until_left(size_t n)
 {
 	for (int i = 0; i < TURNS && left_over() != n; i++)
-		event_base_loop(l.base, EVLOOP_ONCE);
+		loop_turn(l.loop);
 	assert_int_equal(left_over(), n);
 }
 
@@ -254,11 +253,11 @@ static void ses_8_strays_are_ended(void **state)
 	/* until it has executed it is one of our own programs, which gets its time */
 	strays_look(&l);
 	for (int i = 0; i < TURNS && meta_start_time(stray) != 0; i++)
-		event_base_loop(l.base, EVLOOP_ONCE);
+		loop_turn(l.loop);
 	assert_int_equal(meta_start_time(stray), 0);
 	/* and it looks no longer than there is something */
 	for (int i = 0; i < TURNS && l.strays.looks > 0; i++)
-		event_base_loop(l.base, EVLOOP_ONCE);
+		loop_turn(l.loop);
 	assert_int_equal(l.strays.looks, 0);
 }
 
@@ -275,7 +274,7 @@ static void ses_8_the_known_are_left_alone(void **state)
 	strays_expect(&l, helper);
 	strays_look(&l);
 	for (int i = 0; i < TURNS && l.strays.looks > 0; i++)
-		event_base_loop(l.base, EVLOOP_ONCE);
+		loop_turn(l.loop);
 	assert_true(is_ours(api) && is_ours(warden) && is_ours(helper));
 	assert_int_equal(kill(api, 0) + kill(warden, 0) + kill(helper, 0), 0);
 	l.api.pid = 0;
@@ -283,7 +282,7 @@ static void ses_8_the_known_are_left_alone(void **state)
 	kill(helper, SIGKILL);
 	strays_look(&l);
 	for (int i = 0; i < TURNS && (l.strays.looks > 0 || l.strays.n > 0); i++)
-		event_base_loop(l.base, EVLOOP_ONCE);
+		loop_turn(l.loop);
 	assert_int_equal(meta_start_time(api) + meta_start_time(warden) + meta_start_time(helper),
 			 0);
 }

@@ -62,7 +62,7 @@ static void pol_5_what_is_read_is_told(void **state)
 	assert_int_equal(again.fd, ref.fd);
 	assert_int_equal(policies_find(&g->l, "none", &ref, &err), -E_BAD_REQUEST);
 	for (int turn = 0; turn < 5; turn++)
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), -E_RATE_LIMITED);
 }
 

@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/state.h"
-#include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -32,17 +31,14 @@ struct pooled {
 	uint64_t sight;	   /* what the host showed */
 	bool ready;
 	bool listed; /* in the pool */
-	struct event *readable, *death;
+	struct watch *readable, *death;
 };
 
-static void refill_in(struct launcher *l, int ms)
+static void refill_in(struct launcher *l, unsigned ms)
 {
-	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-
 	/* A time that is set stays: sessions that come one after the other must not put it off. */
-	if (!l->stopping && l->pool.refill != NULL &&
-	    !event_pending(l->pool.refill, EV_TIMEOUT, NULL))
-		event_add(l->pool.refill, &tv);
+	if (!l->stopping && l->pool.refill != NULL && watch_due_us(l->pool.refill) == 0)
+		watch_after(l->pool.refill, ms);
 }
 
 static void unlist(struct pooled *p)
@@ -55,10 +51,8 @@ static void unlist(struct pooled *p)
 static void pooled_free(struct pooled *p)
 {
 	unlist(p);
-	if (p->readable != NULL)
-		event_free(p->readable);
-	if (p->death != NULL)
-		event_free(p->death);
+	watch_free(p->readable);
+	watch_free(p->death);
 	mem_cleanup_fd(&p->pidfd);
 	mem_cleanup_fd(&p->sock);
 	mem_cleanup_fd(&p->userns);
@@ -75,14 +69,14 @@ static void age(struct launcher *l)
 		p->sight = 0;
 }
 
-static void on_word(evutil_socket_t fd, short what, void *arg)
+static void on_word(void *arg)
 {
 	struct pooled *p = arg;
 	struct launcher *l = p->l;
 	size_t nfds = 1;
 	char word;
 
-	event_del(p->readable);
+	watch_stop(p->readable);
 	if (fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL) != 1)
 		return; /* its pidfd tells of its end */
 	p->ready = word == ORDERS_READY;
@@ -97,7 +91,7 @@ static void on_word(evutil_socket_t fd, short what, void *arg)
 	pool_discard(p);
 }
 
-static void on_death(evutil_socket_t fd, short what, void *arg)
+static void on_death(void *arg)
 {
 	struct pooled *p = arg;
 	struct launcher *l = p->l;
@@ -193,10 +187,9 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	sandbox_recipe(plan, &p->recipe);
 	p->listed = true;
 	TAILQ_INSERT_TAIL(&l->pool.list, p, next);
-	p->readable = event_new(l->base, p->sock, EV_READ | EV_PERSIST, on_word, p);
-	p->death = event_new(l->base, p->pidfd, EV_READ, on_death, p);
-	if (p->readable == NULL || p->death == NULL || event_add(p->readable, NULL) < 0 ||
-	    event_add(p->death, NULL) < 0) {
+	p->readable = watch_readable(l->loop, p->sock, on_word, p);
+	p->death = watch_readable(l->loop, p->pidfd, on_death, p);
+	if (watch_start(p->readable) < 0 || watch_start(p->death) < 0) {
 		err_set(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: " LOOP_FULL);
 		pool_discard(p);
 		return -E_UNAVAILABLE;
@@ -233,7 +226,7 @@ static void discard_others(struct launcher *l, const struct sandbox_plan *plan)
 	}
 }
 
-static void on_refill(evutil_socket_t fd, short what, void *arg)
+static void on_refill(void *arg)
 {
 	struct launcher *l = arg;
 	const struct pooled *p;
@@ -268,7 +261,7 @@ void pool_start(struct launcher *l)
 		return;
 	}
 	if (l->pool.refill == NULL) {
-		l->pool.refill = event_new(l->base, -1, 0, on_refill, l);
+		l->pool.refill = watch_timer(l->loop, on_refill, l);
 		l->pool.mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	}
 	ensure(l->pool.refill != NULL);
@@ -284,7 +277,7 @@ void pool_stop(struct launcher *l)
 {
 	if (l->pool.refill == NULL)
 		return;
-	event_free(l->pool.refill);
+	watch_free(l->pool.refill);
 	l->pool.refill = NULL;
 	mem_cleanup_fd(&l->pool.mounts);
 	l->pool.mounts = -1;

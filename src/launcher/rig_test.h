@@ -4,11 +4,11 @@
  * of the link, unless child.c is what it tests. */
 #pragma once
 #include "base/fdio.h"
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/state.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
@@ -215,7 +215,7 @@ static inline bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *ar
 	while (!done(g, arg)) {
 		if (rig_now_ms() > deadline)
 			return false;
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_pass(g->l.loop);
 		sched_yield();
 	}
 	return true;

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "base/loop.h"
 #include "config/config.h"
 #include "launcher/launcher.h"
 #include "link/link.h"
@@ -28,12 +29,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-struct event;
-struct event_base;
 struct launcher;
-
-/* Why a descriptor cannot be added to the loop. */
-#define LOOP_FULL "epoll_ctl failed (fs.epoll.max_user_watches counts the watches of this user)"
 
 /* ---- settings.c ---- */
 
@@ -242,8 +238,8 @@ struct ward {
 	bool killed;  /* by us: its death is on the way */
 	int pidfd;    /* -1 when dead */
 	int probe_fd; /* connection made when it was adopted, for the first launcher_found; or -1 */
-	struct event *death;
-	struct event *leaving; /* its session is over: when it is killed at the latest */
+	struct watch *death;
+	struct watch *leaving; /* its session is over: when it is killed at the latest */
 	struct meta meta;
 	struct making *making; /* only while MAKING */
 	char reason[128];
@@ -265,7 +261,7 @@ struct api_child {
 	pid_t pid; /* 0: none */
 	int pidfd;
 	struct link link; /* fd -1: none */
-	struct event *readable, *writable, *death, *again;
+	struct watch *readable, *writable, *death, *again;
 	STAILQ_HEAD(, letter) letters;
 	bool telling; /* found_all is still owed */
 	bool stop_told;
@@ -286,16 +282,16 @@ struct groups {
 	char prefix[16]; /* of the ids of this server's groups, whichever launcher made them */
 	uint64_t next;
 	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
-	struct event *again;
-	int64_t again_ms;
+	struct watch *again;
+	uint64_t again_ms;
 	struct strv strangers; /* of other servers, empty when this one started */
-	struct event *later;   /* to look at them once more */
+	struct watch *later;   /* to look at them once more */
 };
 
 /* ---- strays.c: what a session without namespaces has lost ---- */
 
 struct strays {
-	struct event *again; /* NULL: no such session was made */
+	struct watch *again; /* NULL: no such session was made */
 	unsigned looks;	     /* still to do */
 	unsigned quiet;	     /* of the last, without any */
 	pid_t *remover;	     /* owned; that remove directories */
@@ -312,7 +308,7 @@ void strays_expect(struct launcher *l,
 TAILQ_HEAD(pooled_list, pooled);
 struct pool {
 	struct pooled_list list;
-	struct event *refill;
+	struct watch *refill;
 	uint32_t owner_uid, owner_gid; /* of the last session's files */
 	int mounts;   /* tells that the host's mounts have changed; only with refill */
 	bool failing; /* the last one that was tried could not be prepared, which was said */
@@ -320,12 +316,12 @@ struct pool {
 
 struct config_watch {
 	int fd, dir; /* inotify, and its only watch; -1: none */
-	struct event *event;
+	struct watch *changed;
 	struct stat seen; /* the file as it was read; zeros: there was none */
 };
 
 struct launcher {
-	struct event_base *base;
+	struct loop *loop;
 	bool privileged, auto_start, accept_loss, stopping;
 	bool ready;   /* the API child has listened once, and we have said so */
 	int ready_fd; /* where to say so, or -1 */
@@ -346,7 +342,7 @@ struct launcher {
 	size_t alive, total;
 	struct api_child api;
 	int signal_fd, log_fd;
-	struct event *signals, *deadline;
+	struct watch *signals, *deadline;
 	struct config_watch config_watch;
 	struct rlimit nofile; /* as it was given to us */
 	int status;
@@ -404,7 +400,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out);
 int make_session(struct launcher *l, struct link_msg *m, struct err *err);
 /* Reads the stub's reports; answers once they end. A dead ward (pidfd -1) has nothing more to say.
  */
-void make_finish(struct ward *w);
+void make_finish(void *ward);
 /* The API child that asked has gone. */
 void make_abandon(struct ward *w);
 

@@ -10,7 +10,6 @@
 #include "base/proc.h"
 #include "base/tree.h"
 #include "launcher/state.h"
-#include <event2/event.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -99,13 +98,11 @@ static void look(struct launcher *l)
 
 static void look_again(struct launcher *l)
 {
-	const struct timeval tv = {.tv_usec = LOOK_MS * 1000};
-
 	if (l->strays.looks > 0 || l->strays.n > 0)
-		event_add(l->strays.again, &tv);
+		watch_after(l->strays.again, LOOK_MS);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
 	struct launcher *l = arg;
 
@@ -117,8 +114,7 @@ void strays_start(struct launcher *l)
 {
 	if (l->strays.again != NULL)
 		return;
-	l->strays.again = event_new(l->base, -1, 0, on_again, l);
-	ensure(l->strays.again != NULL);
+	l->strays.again = watch_timer(l->loop, on_again, l);
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
@@ -143,8 +139,7 @@ void strays_look(struct launcher *l)
 
 void strays_stop(struct launcher *l)
 {
-	if (l->strays.again != NULL)
-		event_free(l->strays.again);
+	watch_free(l->strays.again);
 	free(l->strays.remover);
 	l->strays = (struct strays){0};
 }

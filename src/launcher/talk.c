@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/state.h"
-#include <event2/event.h>
 
 static void letter_free(struct letter *letter)
 {
@@ -16,12 +15,12 @@ static void letter_free(struct letter *letter)
 	free(letter);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_readable(void *arg)
 {
 	talk_read(arg);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+static void on_writable(void *arg)
 {
 	talk_pump(arg);
 }
@@ -34,10 +33,9 @@ int talk_start(struct launcher *l, int fd, struct err *err)
 	STAILQ_INIT(&api->letters);
 	if (fdio_nonblock(fd) < 0)
 		return err_errno(err, E_INTERNAL, NULL, "cannot prepare the API child's link");
-	api->readable = event_new(l->base, fd, EV_READ | EV_PERSIST, on_readable, l);
-	api->writable = event_new(l->base, fd, EV_WRITE, on_writable, l);
-	ensure(api->readable != NULL && api->writable != NULL);
-	if (event_add(api->readable, NULL) < 0)
+	api->readable = watch_readable(l->loop, fd, on_readable, l);
+	api->writable = watch_writable(l->loop, fd, on_writable, l);
+	if (watch_start(api->readable) < 0)
 		return err_set(err, E_UNAVAILABLE, NULL, "cannot hear the API child: " LOOP_FULL);
 	return 0;
 }
@@ -59,9 +57,8 @@ void talk_stop(struct launcher *l)
 	if (api->link.fd == -1)
 		return;
 	drop_letters(api);
-	event_free(api->readable);
-	event_free(api->writable);
-	api->readable = api->writable = NULL;
+	watch_free(take(api->readable));
+	watch_free(take(api->writable));
 	api->telling = api->stop_told = false;
 	link_done(&api->link);
 }
@@ -71,8 +68,8 @@ void talk_kick(struct launcher *l)
 	if (l->api.link.fd == -1)
 		return;
 	/* First the one, then the other: what epoll has of it stays, and needs no room. */
-	event_add(l->api.writable, NULL);
-	event_del(l->api.readable);
+	watch_start(l->api.writable);
+	watch_stop(l->api.readable);
 }
 
 void talk_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
@@ -187,10 +184,10 @@ void talk_pump(struct launcher *l)
 		r = send_first(l);
 	while (r > 0 && (!STAILQ_EMPTY(&l->api.letters) || found_tell(l) || launcher_stop_tell(l)));
 	if (r == 0)
-		event_add(l->api.writable, NULL);
+		watch_start(l->api.writable);
 	if (r > 0) {
-		event_add(l->api.readable, NULL);
-		event_del(l->api.writable);
+		watch_start(l->api.readable);
+		watch_stop(l->api.writable);
 	}
 }
 

@@ -101,7 +101,7 @@ static void api_1_a_child_that_does_not_read_does_not_make_us_grow(void **state)
 	rig_greeted(g);
 	for (int turn = 0; turn < 2000; turn++) {
 		sent += fdio_send(g->api.fd, &h, sizeof(h), NULL, 0) == 0;
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	}
 	STAILQ_FOREACH(letter, &g->l.api.letters, next)
 	queued++;
@@ -162,14 +162,14 @@ static void say_idle(struct rig *g)
 	assert_int_equal(
 		link_send(&g->api, MSG_launcher_idle, 0, &(struct msg_empty){0}, NULL, 0, NULL), 0);
 	for (int i = 0; i < 20; i++)
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 }
 
 static void cli_1_only_an_auto_started_server_ends_when_idle(void **state)
 {
 	struct rig *g = *state;
 
-	g->l.deadline = event_new(g->l.base, -1, 0, NULL, NULL);
+	g->l.deadline = watch_timer(g->l.loop, loop_kit_nothing, NULL);
 	g->l.api.pid = 1; /* not to be killed here: no pidfd */
 	rig_greeted(g);
 	say_idle(g);
@@ -187,7 +187,7 @@ static void ses_8_the_stop_comes_after_the_greeting(void **state)
 {
 	struct rig *g = *state;
 
-	g->l.deadline = event_new(g->l.base, -1, 0, NULL, NULL);
+	g->l.deadline = watch_timer(g->l.loop, loop_kit_nothing, NULL);
 	g->l.api.pid = 1;
 	rig_connect(g);
 	launcher_stop(&g->l, "test");
@@ -197,7 +197,7 @@ static void ses_8_the_stop_comes_after_the_greeting(void **state)
 	/* Once. */
 	talk_kick(&g->l);
 	for (int i = 0; i < 20; i++)
-		event_base_loop(g->l.base, EVLOOP_NONBLOCK);
+		loop_settle(g->l.loop);
 	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), -E_RATE_LIMITED);
 	g->l.api.pid = 0;
 }

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/state.h"
-#include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -39,10 +38,8 @@ struct ward *ward_new(struct launcher *l, const char *id)
 void ward_free(struct ward *w)
 {
 	ensure(w->making == NULL);
-	if (w->death != NULL)
-		event_free(w->death);
-	if (w->leaving != NULL)
-		event_free(w->leaving);
+	watch_free(w->death);
+	watch_free(w->leaving);
 	if (w->pidfd != -1) {
 		close(w->pidfd);
 		w->l->alive--;
@@ -108,8 +105,7 @@ static void died(struct ward *w)
 {
 	struct launcher *l = w->l;
 
-	event_free(w->death);
-	w->death = NULL;
+	watch_free(take(w->death));
 	close(w->pidfd);
 	w->pidfd = -1;
 	l->alive--;
@@ -128,7 +124,7 @@ static void died(struct ward *w)
 	launcher_maybe_end(l);
 }
 
-static void on_death(evutil_socket_t fd, short what, void *arg)
+static void on_death(void *arg)
 {
 	struct ward *w = arg;
 	siginfo_t si = {0};
@@ -137,10 +133,8 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 		snprintf(w->reason, sizeof(w->reason), "the warden ended");
 		w->oom_kills = oom_kills(w);
 	} else {
-		if (waitid(P_PIDFD, (id_t)w->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0) {
-			event_add(w->death, NULL);
+		if (waitid(P_PIDFD, (id_t)w->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
 			return;
-		}
 		watch_reason("the warden", &si, w->reason, sizeof(w->reason));
 		if (si.si_code == CLD_KILLED && si.si_status == SIGKILL)
 			w->oom_kills = oom_kills(w);
@@ -150,11 +144,10 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
 
 int ward_watch(struct ward *w, int pidfd, struct err *err)
 {
-	struct event *death = event_new(w->l->base, pidfd, EV_READ, on_death, w);
+	struct watch *death = watch_readable(w->l->loop, pidfd, on_death, w);
 
-	if (death == NULL || event_add(death, NULL) < 0) {
-		if (death != NULL)
-			event_free(death);
+	if (watch_start(death) < 0) {
+		watch_free(death);
 		close(pidfd);
 		return err_set(err, E_UNAVAILABLE, w->id,
 			       "cannot watch the warden of %s: " LOOP_FULL, w->id);
@@ -174,20 +167,9 @@ void ward_kill(struct ward *w)
 	proc_pidfd_signal(w->pidfd, SIGKILL);
 }
 
-static void on_stays(evutil_socket_t fd, short what, void *arg)
+static void on_stays(void *arg)
 {
 	ward_kill(arg);
-}
-
-static void let_leave(struct ward *w)
-{
-	const struct timeval tv = {.tv_usec = LEAVE_MS * 1000};
-
-	if (w->leaving != NULL)
-		return;
-	w->leaving = event_new(w->l->base, -1, 0, on_stays, w);
-	ensure(w->leaving != NULL);
-	event_add(w->leaving, &tv);
 }
 
 void ward_remove(struct ward *w)
@@ -197,7 +179,10 @@ void ward_remove(struct ward *w)
 		sweep(w);
 		ward_free(w);
 	} else if (w->state == WARD_ALIVE) {
-		let_leave(w);
+		if (w->leaving != NULL)
+			return;
+		w->leaving = watch_timer(w->l->loop, on_stays, w);
+		watch_after(w->leaving, LEAVE_MS);
 	} else {
 		ward_kill(w);
 	}

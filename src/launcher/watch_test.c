@@ -50,7 +50,7 @@ static void ses_2_a_dead_warden_is_told_and_its_ring_kept(void **state)
 	remove_session(g, "../../etc");
 	remove_session(g, "");
 	while (ward_find(&g->l, "s") != NULL)
-		event_base_loop(g->l.base, EVLOOP_ONCE);
+		loop_turn(g->l.loop);
 	assert_false(files_any(g->l.place.sessions_fd, "s"));
 	assert_true(files_any(g->l.place.sessions_fd, "t"));
 	assert_int_equal(g->l.total, 1);
