@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
 #include "config/config.h"
+#include "gate/gate.h"
 #include "probe/probe.h"
 #include <stdio.h>
 
@@ -80,6 +81,7 @@ static void find_denied(struct doctor *d, const char *policy)
 			if (access(known[i], X_OK) == 0 &&
 			    cli_operation_read(3, words, &o, NULL) == 0) {
 				policy_decide(p.p, NULL, &o.op, &v);
+				gate_resolve(&v, false);
 				if (!verdict_allows(&v))
 					strv_add(&d->denied, arg);
 			}

@@ -2,6 +2,7 @@
 /* `policy test`: the function that decides at run time, asked beforehand. */
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
+#include "gate/gate.h"
 
 static void format_json(const struct policy *p, const struct verdict *v, const struct op *op,
 			struct buf *out)
@@ -82,6 +83,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 				    err);
 	if (r == 0) {
 		policy_decide(p.p, NULL, &o.op, &v);
+		gate_resolve(&v, false);
 		cli_policy_unenforced(p.p, 1U << o.op.class);
 		if (cli->v.json) {
 			format_json(p.p, &v, &o.op, &out);

@@ -52,9 +52,18 @@ const struct policy *gate_policy(const struct gate *g)
 	return g->policy;
 }
 
+void gate_resolve(struct verdict *v, bool approver)
+{
+	if (v->effective != DECISION_approve || (approver && !v->shadow))
+		return;
+	v->effective = v->shadow ? DECISION_allow : DECISION_deny;
+	v->why = v->shadow ? NULL : "no approver";
+}
+
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 {
 	policy_decide(g->policy, g->cache, op, v);
+	gate_resolve(v, false);
 }
 
 void gate_fill(const struct gate *g, const struct verdict *v, struct event *e)

@@ -15,6 +15,9 @@ int gate_open(int policy_fd, struct gate **out, struct err *err);
 void gate_close(struct gate *g); /* NULL is fine */
 const struct policy *gate_policy(const struct gate *g);
 
+/* What an approve of the policy comes to: an allow in shadow mode; else an approve where there is
+ * an approver, and a denial where there is none. Everything else stays as it is. */
+void gate_resolve(struct verdict *v, bool approver);
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v);
 /* decision, policy_… of the event; strings are borrowed from the verdict and the gate. */
 void gate_fill(const struct gate *g, const struct verdict *v, struct event *e);

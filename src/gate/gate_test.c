@@ -115,6 +115,32 @@ static void pol_2_the_event_of_a_redirect_says_what_runs(void **state)
 	gate_close(g);
 }
 
+/* What `policy test` says and what is done is made by the same function. */
+static void pol_2_an_approve_without_an_approver_is_a_denial(void **state)
+{
+	struct verdict v = {.decision = DECISION_approve, .effective = DECISION_approve};
+
+	gate_resolve(&v, true);
+	assert_int_equal(v.effective, DECISION_approve);
+	gate_resolve(&v, false);
+	assert_int_equal(v.decision, DECISION_approve);
+	assert_int_equal(v.effective, DECISION_deny);
+	assert_string_equal(v.why, "no approver");
+}
+
+static void pol_2_an_approve_in_shadow_mode_goes_ahead(void **state)
+{
+	for (int approver = 0; approver < 2; approver++) {
+		struct verdict v = {.decision = DECISION_approve,
+				    .effective = DECISION_approve,
+				    .shadow = true};
+
+		gate_resolve(&v, approver != 0);
+		assert_int_equal(v.effective, DECISION_allow);
+		assert_null(v.why);
+	}
+}
+
 static void pol_4_a_gate_needs_a_policy(void **state)
 {
 	const int fd = memfd_create("policy", MFD_CLOEXEC);
@@ -137,6 +163,8 @@ int main(void)
 		cmocka_unit_test(pol_4_alternatives_are_left_out_where_they_do_not_fit),
 		cmocka_unit_test(pol_4_what_goes_ahead_has_no_denial),
 		cmocka_unit_test(pol_2_the_event_of_a_redirect_says_what_runs),
+		cmocka_unit_test(pol_2_an_approve_without_an_approver_is_a_denial),
+		cmocka_unit_test(pol_2_an_approve_in_shadow_mode_goes_ahead),
 		cmocka_unit_test(pol_4_a_gate_needs_a_policy),
 	};
 

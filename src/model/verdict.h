@@ -21,8 +21,8 @@ enum decision {
 
 struct verdict {
 	enum decision decision; /* as the rule has it */
-	/* What is done: allow (also for log and redirect) or deny. An approve is a deny for want
-	 * of an approver, and an allow in shadow mode. */
+	/* What is done: allow (also for log and redirect), deny, or approve: somebody is to be
+	 * asked. The gate turns an approve into one of the others (gate_resolve). */
 	enum decision effective;
 	const char *rule;    /* its name; "default" if no rule matched */
 	const char *message; /* the rule's text with {path} and {args}, or NULL */
@@ -31,7 +31,7 @@ struct verdict {
 	unsigned line, column;
 	const char *target; /* absolute path of the program, for redirect; else NULL */
 	bool final;	    /* a deny that no other rule can change */
-	bool shadow;	    /* an approve that was let through, because approvals only watch */
+	bool shadow;	    /* an approve that is let through, because approvals only watch */
 	bool cached;
 };
 

@@ -91,15 +91,13 @@ static void denied(struct verdict *v, const char *why)
 			      .why = why};
 }
 
-/* What an approve comes to, and why something is refused. */
+/* why: of a denial. What an approve comes to is for the gate to say. */
 static void set_effect(const struct policy *p, struct verdict *v, const char *why)
 {
-	v->effective = v->decision == DECISION_deny ? DECISION_deny : DECISION_allow;
-	if (v->decision == DECISION_approve) {
-		v->shadow = p->head->shadow != 0;
-		v->effective = v->shadow ? DECISION_allow : DECISION_deny;
-		why = "no approver";
-	}
+	const bool asks = v->decision == DECISION_approve;
+
+	v->effective = asks || v->decision == DECISION_deny ? v->decision : DECISION_allow;
+	v->shadow = asks && p->head->shadow != 0;
 	v->why = v->effective == DECISION_deny ? why : NULL;
 }
 
