@@ -25,25 +25,7 @@ struct subscription {
 
 #define ENDS (1ULL << EVENT_session_destroyed | 1ULL << EVENT_session_failed)
 
-/* The bit of a session's last event, or 0. */
-static uint64_t end_type(const char *json, size_t len)
-{
-	static const struct {
-		const char *text;
-		uint64_t bit;
-	} ends[] = {
-		{"\"type\":\"session_destroyed\"", 1ULL << EVENT_session_destroyed},
-		{"\"type\":\"session_failed\"", 1ULL << EVENT_session_failed},
-	};
-	size_t head = len < 200 ? len : 200; /* the type stands near the front */
-
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (memmem(json, head, ends[i].text, strlen(ends[i].text)) != NULL)
-			return ends[i].bit;
-	return 0;
-}
-
-static void take_seq(uint64_t seq, const char *json, size_t len, void *arg)
+static void take_seq(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	*(uint64_t *)arg = seq;
 }
@@ -74,11 +56,11 @@ static bool can_send(void *arg)
 	return http_pending(s->call->req) < PENDING_MAX;
 }
 
-static void emit(uint64_t seq, const char *json, size_t len, void *arg)
+static void emit(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct subscription *s = arg;
 	cleanup_buf struct buf out = {0};
-	uint64_t end = end_type(json, len);
+	const uint64_t end = 1ULL << type & ENDS;
 	char id[24];
 
 	if (end == 0 || s->types == 0 || (s->types & end) != 0) {

@@ -26,6 +26,7 @@ struct event_feed {
 /* In front of a kept event's bytes. */
 struct kept {
 	uint64_t seq;
+	enum event_type type;
 	size_t len;
 };
 
@@ -46,23 +47,25 @@ static void drop_kept(struct event_feed *f)
 	f->kept_at = 0;
 }
 
-static void emit(struct event_feed *f, uint64_t seq, const char *json, size_t len)
+static void emit(struct event_feed *f, uint64_t seq, enum event_type type, const char *json,
+		 size_t len)
 {
 	if (seq <= f->last)
 		return;
 	f->last = seq;
-	f->ops.emit(seq, json, len, f->ops.arg);
+	f->ops.emit(seq, type, json, len, f->ops.arg);
 }
 
 static void on_event(uint64_t seq, const struct event *e, const char *json, size_t len, void *arg)
 {
 	struct event_feed *f = arg;
-	const struct kept head = {seq, len};
+	const enum event_type type = (enum event_type)e->type;
+	const struct kept head = {seq, type, len};
 
 	if (seq <= f->last || !matches(f, e))
 		return;
 	if (event_feed_pump(f) && f->ops.ready(f->ops.arg)) {
-		emit(f, seq, json, len);
+		emit(f, seq, type, json, len);
 		return;
 	}
 	if (f->overrun || (f->gap && f->ask == NULL))
@@ -121,8 +124,8 @@ static void on_answer(const struct event_answer *answer, void *arg)
 		return;
 	}
 	for (size_t i = 0; i < answer->n; i++)
-		emit(f, answer->row[i].seq, answer->events.data + answer->row[i].at,
-		     answer->row[i].len);
+		emit(f, answer->row[i].seq, answer->row[i].type,
+		     answer->events.data + answer->row[i].at, answer->row[i].len);
 	if (answer->page.next > f->last)
 		f->last = answer->page.next; /* nothing that matches lies before it */
 	f->gap = answer->page.next != 0 || f->overrun;
@@ -157,7 +160,7 @@ bool event_feed_pump(struct event_feed *f)
 	while (!f->gap && f->kept_at < f->kept.len && f->ops.ready(f->ops.arg)) {
 		memcpy(&head, f->kept.data + f->kept_at, sizeof(head));
 		f->kept_at += sizeof(head) + head.len;
-		emit(f, head.seq, f->kept.data + f->kept_at - head.len, head.len);
+		emit(f, head.seq, head.type, f->kept.data + f->kept_at - head.len, head.len);
 	}
 	if (!f->gap && f->kept_at == f->kept.len)
 		drop_kept(f);

@@ -10,7 +10,7 @@
 struct event_feed;
 struct event_feed_ops {
 	/* Gives one event; must not close the feed. */
-	void (*emit)(uint64_t seq, const char *json, size_t len, void *arg);
+	void (*emit)(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg);
 	bool (*ready)(void *arg); /* may more be given now? */
 	/* The store has answered: time to pump again. May close the feed. */
 	void (*answered)(void *arg);

@@ -18,7 +18,7 @@ static void on_answered(void *data)
 	((struct reader *)data)->answered = true;
 }
 
-static void emit(uint64_t seq, const char *json, size_t len, void *data)
+static void emit(uint64_t seq, enum event_type type, const char *json, size_t len, void *data)
 {
 	struct reader *r = data;
 	char field[32];

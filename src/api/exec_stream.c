@@ -38,7 +38,7 @@ static bool can_send(void *arg)
 	return s->tail.begun && http_pending(s->tail.call->req) < PENDING_MAX;
 }
 
-static void emit(uint64_t seq, const char *json, size_t len, void *arg)
+static void emit(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	send_message(arg, "event", json, len);
 }

@@ -42,11 +42,7 @@ static void format_list(const struct launcher_policies *m, const char *fallback,
 
 static void format_reload(const struct launcher_policies *m, struct jw *w)
 {
-	jw_key(w, "loaded");
-	jw_arr(w);
-	for (size_t i = 0; i < m->loaded.n; i++)
-		jw_str(w, m->loaded.v[i]);
-	jw_arr_end(w);
+	jw_kstrv(w, "loaded", &m->loaded);
 	jw_key(w, "failed");
 	jw_arr(w);
 	for (size_t i = 0; i < m->failed.n; i++) {

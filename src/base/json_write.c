@@ -221,6 +221,15 @@ void jw_kstr(struct jw *w, const char *key, const char *s)
 	jw_str(w, s);
 }
 
+void jw_kstrv(struct jw *w, const char *key, const struct strv *list)
+{
+	jw_key(w, key);
+	jw_arr(w);
+	for (size_t i = 0; i < list->n; i++)
+		jw_str(w, list->v[i]);
+	jw_arr_end(w);
+}
+
 void jw_kint(struct jw *w, const char *key, int64_t v)
 {
 	jw_key(w, key);

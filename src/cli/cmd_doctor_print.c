@@ -202,11 +202,7 @@ static void wall_json(const struct doctor_report *r, const struct doctor_host *h
 	jw_kstr(w, "verdict", doctor_verdict_name(one->verdict));
 	jw_key(w, "acts");
 	acts_json(r, wall, w);
-	jw_key(w, "remedies");
-	jw_arr(w);
-	for (size_t i = 0; i < texts.n; i++)
-		jw_str(w, texts.v[i]);
-	jw_arr_end(w);
+	jw_kstrv(w, "remedies", &texts);
 	jw_obj_end(w);
 	strv_done(&texts);
 }

@@ -32,11 +32,7 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	if (!verdict_allows(v))
 		policy_alternatives(p, op, &other);
 	if (other.n > 0) {
-		jw_key(&w, "alternatives");
-		jw_arr(&w);
-		for (size_t i = 0; i < other.n; i++)
-			jw_str(&w, other.v[i]);
-		jw_arr_end(&w);
+		jw_kstrv(&w, "alternatives", &other);
 	}
 	jw_kstr(&w, "policy", policy_name(p));
 	jw_kstr(&w, "version", policy_version(p));

@@ -19,6 +19,7 @@ enum filter {
 	BY_RULE = 128,	   /* what a rule said */
 	BY_TIME = 256,
 	BY_SHORT_TIME = 512, /* with BY_TIME */
+	WITHOUT_DENIED = 1024,
 };
 
 #define TIME "time_us >= :since AND time_us < :until"
@@ -53,6 +54,7 @@ static const struct {
 	{BY_AGENT, 0, "agent_id = :agent_id"},
 	{BY_TIME, BY_SHORT_TIME, TIME},
 	{BY_DECISION, BY_DECISION | BY_DENIAL, "decision = :decision"},
+	{WITHOUT_DENIED, 0, "decision IS NOT 'deny'"},
 	{BY_RULE, 0,
 	 "instr(body, '\"decision\":\"' || :decision || '\",\"effective_decision\"') > 0"},
 };
@@ -85,7 +87,8 @@ static unsigned filters_of(const struct event_query *q)
 	       (q->agent_id != NULL ? BY_AGENT : 0) | (q->types != 0 ? BY_TYPE : 0) |
 	       (few ? BY_FEW_TYPES : 0) | (denial ? BY_DENIAL : 0) | (done ? BY_DECISION : 0) |
 	       (q->decision != NULL && !done ? BY_RULE : 0) |
-	       (q->since_us != 0 || q->until_us != 0 ? BY_TIME : 0);
+	       (q->since_us != 0 || q->until_us != 0 ? BY_TIME : 0) |
+	       (q->without_denied ? WITHOUT_DENIED : 0);
 }
 
 /* "type IN ('exec','file_open')" */
@@ -119,14 +122,16 @@ static void choose_way(struct walk *w, unsigned filters)
 	}
 }
 
-/* One SELECT; what: the second column of a row that matches, which is NULL where it does not. */
-static void add_select(const struct walk *w, const char *what, const char *type, struct buf *sql)
+/* One SELECT. The second column is what for a row that matches, and NULL for one that does not;
+ * more columns follow it. */
+static void add_select(const struct walk *w, const char *what, const char *more, const char *type,
+		       struct buf *sql)
 {
 	buf_adds(sql, "SELECT seq, ");
 	if (w->rest.len > 0)
-		buf_addf(sql, "CASE WHEN %s THEN %s END", w->rest.data, what);
+		buf_addf(sql, "CASE WHEN %s THEN %s END%s", w->rest.data, what, more);
 	else
-		buf_adds(sql, what);
+		buf_addf(sql, "%s%s", what, more);
 	buf_addf(sql, " FROM events%s WHERE %s AND seq > :after AND seq < :before", w->way->index,
 		 w->way->where);
 	if (type != NULL)
@@ -134,18 +139,18 @@ static void add_select(const struct walk *w, const char *what, const char *type,
 }
 
 /* Several types are merged: SQLite steps through one SELECT for each of them side by side. */
-static void add_selects(const struct walk *w, const char *what, struct buf *sql)
+static void add_selects(const struct walk *w, const char *what, const char *more, struct buf *sql)
 {
 	const char *before = "";
 
 	if ((w->way->filters & BY_FEW_TYPES) == 0) {
-		add_select(w, what, NULL, sql);
+		add_select(w, what, more, NULL, sql);
 		return;
 	}
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
 		if (w->q->types >> t & 1) {
 			buf_adds(sql, before);
-			add_select(w, what, event_type_name((enum event_type)t), sql);
+			add_select(w, what, more, event_type_name((enum event_type)t), sql);
 			before = " UNION ALL ";
 		}
 }
@@ -217,6 +222,14 @@ static bool is_spent(struct walk *w)
 		(b->cancelled != NULL && atomic_load(b->cancelled)));
 }
 
+/* Of a version that knew more types than this one: unknown. */
+static enum event_type type_of(sqlite3_stmt *stmt)
+{
+	const int type = event_type_by_name((const char *)sqlite3_column_text(stmt, 2));
+
+	return type < 0 ? EVENT_unknown : (enum event_type)type;
+}
+
 /* Gives what is asked for; sets all of page but what the count adds. *full: the limit is reached,
  * and page->next is where. */
 static int give(struct walk *w, store_row_fn *fn, void *arg, struct event_page *page, bool *full,
@@ -229,7 +242,7 @@ static int give(struct walk *w, store_row_fn *fn, void *arg, struct event_page *
 	unsigned given = 0;
 	int rc;
 
-	add_selects(w, "body", &sql);
+	add_selects(w, "body", ", type", &sql);
 	buf_addf(&sql, " ORDER BY seq%s", w->q->newest_first ? " DESC" : "");
 	rc = prepare(w, sql.data, &stmt, err);
 	if (rc < 0)
@@ -245,7 +258,7 @@ static int give(struct walk *w, store_row_fn *fn, void *arg, struct event_page *
 			if (page->skip > 0) {
 				page->skip--;
 			} else {
-				fn(page->next, json, len, arg);
+				fn(page->next, type_of(stmt), json, len, arg);
 				bytes += len;
 				*full = ++given == w->q->limit;
 			}
@@ -273,7 +286,7 @@ static int count_rest(struct walk *w, struct event_page *page, struct err *err)
 	bool spent = false;
 	int rc;
 
-	add_selects(w, "1", &sql);
+	add_selects(w, "1", "", &sql);
 	rc = prepare(w, sql.data, &stmt, err);
 	if (rc < 0)
 		return rc;

@@ -26,7 +26,7 @@ struct seen {
 	unsigned n;
 };
 
-static void on_row(uint64_t seq, const char *json, size_t len, void *data)
+static void on_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *data)
 {
 	struct seen *s = data;
 
@@ -64,6 +64,8 @@ static void evt_3_a_total_is_counted_to_a_limit(void **state)
 		{{.limit = EVENTS + 1}, 50, EVENTS, true},
 		{{.limit = 10, .offset = 80, .decision = "deny"}, 199, 199, false},
 		{{.limit = 10, .offset = 80, .decision = "deny"}, 200, 200, true},
+		{{.limit = 10, .without_denied = true}, EVENTS, 800, true},
+		{{.limit = 10, .session_id = "a", .without_denied = true}, EVENTS, 267, true},
 	};
 	struct world *w = *state;
 

@@ -64,7 +64,7 @@ static void ask_free(struct store_ask *a)
 
 /* ---- the threads ---- */
 
-static void add_row(uint64_t seq, const char *json, size_t len, void *arg)
+static void add_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct event_answer *answer = arg;
 
@@ -73,7 +73,7 @@ static void add_row(uint64_t seq, const char *json, size_t len, void *arg)
 					 sizeof(*answer->row));
 	if (answer->n > 0)
 		buf_addc(&answer->events, ',');
-	answer->row[answer->n++] = (struct event_row){seq, answer->events.len, len};
+	answer->row[answer->n++] = (struct event_row){seq, answer->events.len, len, type};
 	buf_add(&answer->events, json, len);
 }
 

@@ -252,7 +252,7 @@ static void on_turn(void *arg)
 }
 
 /* Only what is safe: a turn that is open now comes by itself. */
-static void on_row(uint64_t seq, const char *json, size_t len, void *arg)
+static void on_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct sink_jsonl *j = arg;
 

@@ -95,6 +95,7 @@ struct event_query {
 	const char *session_id, *command_id, *agent_id; /* NULL: any */
 	uint64_t types;					/* bit set of 1<<enum event_type; 0: any */
 	const char *decision; /* NULL: any; allow, deny: what was done; else what a rule said */
+	bool without_denied;  /* operations that were refused do not match */
 	int64_t since_us, until_us; /* 0: none; since <= time < until */
 	uint64_t after_seq;
 	unsigned limit, offset; /* limit 0: all */
@@ -102,7 +103,8 @@ struct event_query {
 };
 /* Calls fn for each match in order of seq; *total (may be NULL) counts all matches without limit
  * and offset. On the loop and without a budget: only for what an index finds and a limit bounds. */
-typedef void store_row_fn(uint64_t seq, const char *json, size_t len, void *arg);
+typedef void store_row_fn(uint64_t seq, enum event_type type, const char *json, size_t len,
+			  void *arg);
 int store_query(struct store *s, const struct event_query *q, store_row_fn *fn, void *arg,
 		uint64_t *total, struct err *err);
 
@@ -120,6 +122,7 @@ struct event_answer {
 	struct event_row {
 		uint64_t seq;
 		size_t at, len; /* in events */
+		enum event_type type;
 	} * row;
 	size_t n;
 	struct event_page page;

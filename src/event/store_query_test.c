@@ -89,7 +89,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void on_row(uint64_t seq, const char *json, size_t len, void *data)
+static void on_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *data)
 {
 	char start[32];
 	const int n = snprintf(start, sizeof(start), "{\"seq\":%llu,", (unsigned long long)seq);

@@ -194,7 +194,7 @@ static void ses_8_closing_commits_and_leaves_one_private_file(void **state)
 	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 2);
 }
 
-static void count_row(uint64_t seq, const char *json, size_t len, void *data)
+static void count_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *data)
 {
 	(*(unsigned *)data)++;
 }

@@ -105,6 +105,16 @@ enum event_class event_class(enum event_type t)
 	return types[t].class;
 }
 
+uint64_t event_types_of(enum event_class class)
+{
+	uint64_t set = 0;
+
+	for (unsigned t = 0; t < EVENT_TYPE_COUNT; t++)
+		if (types[t].class == class)
+			set |= UINT64_C(1) << t;
+	return set;
+}
+
 /* FNV-1a. It tells two cut values apart; it proves nothing. */
 #define FNV_START 0xcbf29ce484222325ULL
 static uint64_t fnv(uint64_t h, const char *s, size_t n)

@@ -94,6 +94,7 @@ extern const struct fields event_fields;
 const char *event_type_name(enum event_type t);
 int event_type_by_name(const char *s); /* -1 if unknown */
 enum event_class event_class(enum event_type t);
+uint64_t event_types_of(enum event_class class); /* bit set of 1<<enum event_type */
 /* Packs into out, cutting what is too long; never over EVENT_MAX. */
 void event_pack(const struct event *e, struct buf *out);
 /* Lenient about newer fields and types (EVENT_unknown), strict about all else. */

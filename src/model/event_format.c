@@ -91,11 +91,7 @@ static void format_exec(struct jw *w, const struct event *e)
 		return;
 	open_part(w, "exec");
 	jw_kstr(w, "path", e->exec_path);
-	jw_key(w, "argv");
-	jw_arr(w);
-	for (size_t i = 0; i < e->exec_argv.n; i++)
-		jw_str(w, e->exec_argv.v[i]);
-	jw_arr_end(w);
+	jw_kstrv(w, "argv", &e->exec_argv);
 	text(w, "cwd", e->exec_cwd);
 	number(w, "ppid", e->exec_ppid);
 	jw_obj_end(w);
@@ -159,11 +155,7 @@ static void format_denial(struct jw *w, const struct event *e)
 	jw_kbool(w, "final", e->denied_final != 0);
 	if (e->alternatives.n == 0)
 		return;
-	jw_key(w, "alternatives");
-	jw_arr(w);
-	for (size_t i = 0; i < e->alternatives.n; i++)
-		jw_str(w, e->alternatives.v[i]);
-	jw_arr_end(w);
+	jw_kstrv(w, "alternatives", &e->alternatives);
 }
 
 static void format_decision(struct jw *w, const struct event *e)

@@ -95,11 +95,7 @@ void denial_format(const struct denial *d, struct jw *w)
 	jw_kstr(w, "target", d->target);
 	jw_kbool(w, "final", d->final);
 	if (d->alternatives.n > 0) {
-		jw_key(w, "alternatives");
-		jw_arr(w);
-		for (size_t i = 0; i < d->alternatives.n; i++)
-			jw_str(w, d->alternatives.v[i]);
-		jw_arr_end(w);
+		jw_kstrv(w, "alternatives", &d->alternatives);
 	}
 	jw_obj_end(w);
 }

@@ -24,14 +24,6 @@ static void format_exit(const struct command *c, struct jw *w)
 	jw_kstr(w, "signal", proc_signal_name(c->signal)); /* 0 has no name */
 }
 
-static void format_list(const struct strv *list, struct jw *w)
-{
-	jw_arr(w);
-	for (size_t i = 0; i < list->n; i++)
-		jw_str(w, list->v[i]);
-	jw_arr_end(w);
-}
-
 /* "ended 123 sleep 60" */
 static void format_background(const struct strv *list, struct jw *w)
 {
@@ -101,8 +93,7 @@ static void format_result(struct command *c, const struct err *unread, struct jw
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
 	answer_error(c, unread, w);
-	jw_key(w, "warnings");
-	format_list(&c->out.warnings, w);
+	jw_kstrv(w, "warnings", &c->out.warnings);
 	jw_key(w, "background");
 	format_background(&c->out.background, w);
 	jw_key(w, "pagination");
@@ -110,21 +101,7 @@ static void format_result(struct command *c, const struct err *unread, struct jw
 	jw_obj_end(w);
 }
 
-static void format_network(const struct network_summary *sum, struct jw *w)
-{
-	jw_obj(w);
-	jw_kint(w, "connections", sum->connections);
-	jw_kint(w, "dns_queries", sum->dns_queries);
-	jw_kint(w, "bytes_sent", sum->sent);
-	jw_kint(w, "bytes_received", sum->received);
-	jw_kint(w, "blocked_connections", sum->blocked);
-	jw_key(w, "unique_destinations");
-	format_list(&sum->destinations, w);
-	jw_obj_end(w);
-}
-
-static void format_resources(const struct outcome *o, const struct network_summary *sum,
-			     struct jw *w)
+static void format_resources(const struct outcome *o, struct jw *w)
 {
 	const double mb = 1024 * 1024;
 
@@ -133,8 +110,8 @@ static void format_resources(const struct outcome *o, const struct network_summa
 	jw_kreal(w, "memory_peak_mb", (double)o->maxrss_kb / 1024);
 	jw_kreal(w, "disk_read_mb", (double)o->read_bytes / mb);
 	jw_kreal(w, "disk_write_mb", (double)o->write_bytes / mb);
-	jw_kreal(w, "net_sent_kb", (double)sum->sent / 1024);
-	jw_kreal(w, "net_received_kb", (double)sum->received / 1024);
+	jw_kreal(w, "net_sent_kb", (double)o->net.sent / 1024);
+	jw_kreal(w, "net_received_kb", (double)o->net.received / 1024);
 	jw_obj_end(w);
 }
 
@@ -142,16 +119,12 @@ static void format_state(const struct outcome *o, struct jw *w)
 {
 	jw_obj(w);
 	jw_kstr(w, "working_dir", o->working_dir);
-	jw_key(w, "environment_changed");
-	format_list(&o->env_changed, w);
+	jw_kstrv(w, "environment_changed", &o->env_changed);
 	jw_obj_end(w);
 }
 
 void command_format_answer(struct command *c, const struct err *unread, struct jw *w)
 {
-	struct network_summary sum = {0};
-
-	answer_network(c, &sum);
 	jw_obj(w);
 	jw_kstr(w, "command_id", c->id);
 	jw_kstr(w, "session_id", c->s->id);
@@ -165,15 +138,14 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	jw_key(w, "events");
 	answer_events(c, w);
 	jw_key(w, "network_summary");
-	format_network(&sum, w);
+	answer_network(&c->out.net, w);
 	jw_key(w, "resources");
-	format_resources(&c->out, &sum, w);
+	format_resources(&c->out, w);
 	jw_key(w, "state");
 	format_state(&c->out, w);
 	jw_key(w, "enforcement");
 	wall_format(&c->s->walls, w);
 	jw_obj_end(w);
-	network_summary_done(&sum);
 }
 
 static void format_time(struct jw *w, const char *key, int64_t us)

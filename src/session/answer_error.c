@@ -5,69 +5,24 @@
 
 #define WORD_MAX 4096
 
-static const char *text_at(const json_t *doc, const char *key)
-{
-	return json_string_value(json_object_get(doc, key));
-}
-
-/* ---- what a denial inside the command did to it ---- */
-
-static void take_denial(struct outcome *o, const json_t *policy)
-{
-	static const char *const kept[] = {"rule",   "reason", "operation",
-					   "target", "final",  "alternatives"};
-	json_t *own = json_object();
-
-	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
-		json_object_set(own, kept[i], json_object_get(policy, kept[i]));
-	o->error_code = mem_strdup(err_row(E_POLICY_DENIED)->name);
-	o->error_message = mem_printf("rule '%s' denies %s: %s", text_at(policy, "rule"),
-				      text_at(policy, "target"), text_at(policy, "reason"));
-	o->error_path = mem_strdup(text_at(policy, "target"));
-	o->error_policy = json_dumps(own, JSON_COMPACT | JSON_PRESERVE_ORDER);
-	json_decref(own);
-}
-
-static void on_denied(uint64_t seq, const char *json, size_t len, void *arg)
-{
-	json_t *doc = NULL;
-	const json_t *policy;
-
-	if (json_parse(json, len, &doc, NULL) < 0)
-		return;
-	policy = json_object_get(doc, "policy");
-	if (text_at(policy, "rule") != NULL && text_at(policy, "target") != NULL &&
-	    text_at(policy, "reason") != NULL)
-		take_denial(arg, policy);
-	json_decref(doc);
-}
-
-/* A shell that looks for a program executes nothing if it finds none. */
-static void blame_search(struct command *c)
-{
-	json_t *request = NULL;
-
-	if (c->out.error_code == NULL && c->exit_code == err_row(E_COMMAND_NOT_FOUND)->exit &&
-	    json_parse(c->request, strlen(c->request), &request, NULL) == 0 &&
-	    text_at(request, "script") != NULL) {
-		c->out.error_code = mem_strdup(err_row(E_COMMAND_NOT_FOUND)->name);
-		c->out.error_message = mem_strdup(
-			"the shell ended with 127, as it does when it does not find a command");
-	}
-	json_decref(request);
-}
-
 void answer_blame(struct command *c)
 {
-	const struct event_query q = {.session_id = c->s->id,
-				      .command_id = c->id,
-				      .decision = "deny",
-				      .limit = 1,
-				      .newest_first = true};
+	struct outcome *o = &c->out;
 
-	if (c->out.error_code == NULL && c->exit_code > 0 && c->out.blocked > 0)
-		store_query(c->s->ss->deps.store, &q, on_denied, &c->out, NULL, NULL);
-	blame_search(c);
+	if (o->error_code == NULL && c->exit_code > 0 && o->blocked > 0 &&
+	    c->denial.message.len > 0) {
+		o->error_code = mem_strdup(err_row(E_POLICY_DENIED)->name);
+		o->error_message = buf_take(&c->denial.message);
+		o->error_path = buf_take(&c->denial.path);
+		o->error_policy = buf_take(&c->denial.policy);
+	}
+	/* A shell that does not find a program executes nothing. */
+	if (o->error_code == NULL && c->is_script &&
+	    c->exit_code == err_row(E_COMMAND_NOT_FOUND)->exit) {
+		o->error_code = mem_strdup(err_row(E_COMMAND_NOT_FOUND)->name);
+		o->error_message = mem_strdup(
+			"the shell ended with 127, as it does when it does not find a command");
+	}
 }
 
 /* ---- what may help ---- */
@@ -105,11 +60,12 @@ static char *directory_of(const char *path, const char *cwd)
 	return mem_printf("%s/%.*s", strcmp(cwd, "/") == 0 ? "" : cwd, (int)(slash - path), path);
 }
 
-static void format_help(const struct help_row *row, const struct command *c, const char *cwd,
-			struct jw *w)
+static void format_help(const struct help_row *row, const struct command *c, struct jw *w)
 {
 	const char *path = c->out.error_path;
-	cleanup_free char *dir = row->about == ABOUT_DIRECTORY ? directory_of(path, cwd) : NULL;
+	cleanup_free char *dir = row->about == ABOUT_DIRECTORY
+					 ? directory_of(path, c->cwd != NULL ? c->cwd : "")
+					 : NULL;
 	const char *const words[] = {[ABOUT_PATH] = path,
 				     [ABOUT_DIRECTORY] = dir,
 				     [ABOUT_SESSION] = c->s->id,
@@ -128,7 +84,7 @@ static void format_help(const struct help_row *row, const struct command *c, con
 	jw_obj_end(w);
 }
 
-static void format_suggestions(const struct command *c, const char *cwd, struct jw *w)
+static void format_suggestions(const struct command *c, struct jw *w)
 {
 	const enum err_code code =
 		c->out.error_code != NULL ? err_code_by_name(c->out.error_code) : E_OK;
@@ -138,18 +94,15 @@ static void format_suggestions(const struct command *c, const char *cwd, struct 
 	for (size_t i = 0; path != NULL && i < ARRAY_LEN(help_rows); i++)
 		if (help_rows[i].code == code &&
 		    help_rows[i].by_path == (strchr(path, '/') != NULL))
-			format_help(&help_rows[i], c, cwd, w);
+			format_help(&help_rows[i], c, w);
 	jw_arr_end(w);
 }
 
-void answer_error(const struct command *c, const struct err *unread, struct jw *w)
+void answer_error(struct command *c, const struct err *unread, struct jw *w)
 {
 	const struct outcome *o = &c->out;
 	const char *code = o->error_code, *message = o->error_message;
-	cleanup_free char *line = NULL;
 	cleanup_free char *both = NULL;
-	json_t *request = NULL;
-	const char *cwd = NULL;
 
 	if (code == NULL && unread == NULL) {
 		jw_null(w);
@@ -162,9 +115,7 @@ void answer_error(const struct command *c, const struct err *unread, struct jw *
 		code = err_row(unread->code)->name;
 		message = unread->message;
 	}
-	if (json_parse(c->request, strlen(c->request), &request, NULL) == 0)
-		cwd = text_at(request, "working_dir");
-	line = command_line_of(c->request);
+	command_read_request(c);
 	jw_obj(w);
 	jw_kstr(w, "code", code);
 	jw_kstr(w, "message", message != NULL ? message : "");
@@ -176,17 +127,12 @@ void answer_error(const struct command *c, const struct err *unread, struct jw *
 	}
 	jw_key(w, "context");
 	jw_obj(w);
-	jw_kstr(w, "working_dir", cwd);
-	jw_kstr(w, "command", line);
+	jw_kstr(w, "working_dir", c->cwd);
+	jw_kstr(w, "command", c->line);
 	jw_obj_end(w);
 	jw_key(w, "suggestions");
-	format_suggestions(c, cwd != NULL ? cwd : "", w);
-	jw_key(w, "similar_files");
-	jw_arr(w);
-	for (size_t i = 0; i < o->similar.n; i++)
-		jw_str(w, o->similar.v[i]);
-	jw_arr_end(w);
+	format_suggestions(c, w);
+	jw_kstrv(w, "similar_files", &o->similar);
 	jw_kstr(w, "request_id", o->request_id);
 	jw_obj_end(w);
-	json_decref(request);
 }

@@ -1,23 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the store knows about one command: the lists of an answer, its network summary, its traces
- * after a restart. */
-#include "base/log.h"
-#include "base/proc.h"
+/* The lists of a command's operations in its answer: the events as the store has them. */
 #include "session/internal.h"
-
-#define DENIED_MAX 1000 /* refused ones that a list is searched past */
-#define SUMMARY_MAX 10000
-#define DESTINATIONS_MAX 100
-
-static uint64_t types_of(enum event_class class)
-{
-	uint64_t types = 0;
-
-	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
-		if (event_class((enum event_type)t) == class)
-			types |= UINT64_C(1) << t;
-	return types;
-}
 
 static const struct list_row {
 	const char *key, *total;
@@ -37,39 +20,27 @@ static int64_t total_of(const struct command *c, enum seen kind)
 	return *(const int64_t *)((const char *)&c->out + list_rows[kind].offset);
 }
 
-static void run(struct command *c, struct event_query *q, store_row_fn *fn, void *arg,
-		uint64_t *total)
+struct event_query answer_list_query(enum seen kind)
 {
-	struct err err = {0};
+	struct event_query q = {.limit = LISTED_MAX};
 
-	q->session_id = c->s->id;
-	q->command_id = c->id;
-	if (store_query(c->s->ss->deps.store, q, fn, arg, total, &err) < 0)
-		log_error("events not read", "command_id", c->id, "error", err.message);
+	if (kind == SEEN_BLOCKED)
+		q.decision = "deny";
+	else
+		q.types = event_types_of(list_rows[kind].class);
+	q.without_denied = kind != SEEN_BLOCKED;
+	return q;
 }
-
-/* ---- lists ---- */
 
 struct list {
 	struct jw *w;
-	bool blocked;
 	unsigned n;
 };
 
-/* The decision itself stands behind a comma; that of its `policy` part behind a brace. */
-static bool is_denied(const char *json, size_t len)
-{
-	static const char text[] = ",\"decision\":\"deny\"";
-
-	return memmem(json, len, text, sizeof(text) - 1) != NULL;
-}
-
-static void list_event(uint64_t seq, const char *json, size_t len, void *arg)
+static void list_event(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct list *l = arg;
 
-	if (l->n >= LISTED_MAX || (!l->blocked && is_denied(json, len)))
-		return;
 	jw_raw(l->w, json, len);
 	l->n++;
 }
@@ -85,16 +56,10 @@ static bool in_memory(const struct command *c, enum seen kind)
 
 static bool format_events(struct command *c, enum seen kind, struct jw *w)
 {
-	struct list l = {.w = w, .blocked = kind == SEEN_BLOCKED};
-	struct event_query q = {.limit = LISTED_MAX};
+	struct list l = {.w = w};
+	struct event_query q = answer_list_query(kind);
 	const int64_t total = total_of(c, kind);
 
-	if (l.blocked)
-		q.decision = "deny";
-	else
-		q.types = types_of(list_rows[kind].class);
-	if (!l.blocked && c->out.blocked > 0)
-		q.limit += DENIED_MAX;
 	jw_key(w, list_rows[kind].key);
 	jw_arr(w);
 	if (in_memory(c, kind)) {
@@ -103,70 +68,11 @@ static bool format_events(struct command *c, enum seen kind, struct jw *w)
 			       c->listed_events[kind].json.len);
 		l.n = c->listed_events[kind].n;
 	} else if (total > 0) {
-		run(c, &q, list_event, &l, NULL);
+		command_query(c, &q, list_event, &l, NULL);
 	}
 	jw_arr_end(w);
 	return total > l.n;
 }
-
-/* ---- network ---- */
-
-static int64_t number_at(const json_t *doc, const char *part, const char *key)
-{
-	return json_integer_value(json_object_get(json_object_get(doc, part), key));
-}
-
-static void add_destination(struct network_summary *sum, const json_t *doc)
-{
-	const json_t *to = json_object_get(doc, "connection");
-	const char *addr = json_string_value(json_object_get(to, "remote_addr"));
-	cleanup_free char *text = NULL;
-
-	if (addr == NULL || sum->destinations.n >= DESTINATIONS_MAX)
-		return;
-	text = mem_printf(strchr(addr, ':') != NULL ? "[%s]:%lld" : "%s:%lld", addr,
-			  (long long)json_integer_value(json_object_get(to, "remote_port")));
-	strv_add_new(&sum->destinations, text);
-}
-
-static void sum_event(uint64_t seq, const char *json, size_t len, void *arg)
-{
-	struct network_summary *sum = arg;
-	json_t *doc = NULL;
-	const char *type;
-	int64_t n;
-
-	if (json_parse(json, len, &doc, NULL) < 0)
-		return;
-	type = json_string_value(json_object_get(doc, "type"));
-	n = json_integer_value(json_object_get(doc, "count"));
-	sum->sent += number_at(doc, "connection", "bytes_sent");
-	sum->received += number_at(doc, "connection", "bytes_received");
-	if (strcmp(type, "net_blocked") == 0 || is_denied(json, len)) {
-		sum->blocked += n;
-	} else if (strcmp(type, "dns_query") == 0) {
-		sum->dns_queries += n;
-	} else if (strcmp(type, "net_connect") == 0) {
-		sum->connections += n;
-		add_destination(sum, doc);
-	}
-	json_decref(doc);
-}
-
-void network_summary_done(struct network_summary *sum)
-{
-	strv_done(&sum->destinations);
-}
-
-void answer_network(struct command *c, struct network_summary *sum)
-{
-	struct event_query q = {.types = types_of(EVENT_CLASS_NETWORK), .limit = SUMMARY_MAX};
-
-	if (c->out.network + c->out.blocked > 0)
-		run(c, &q, sum_event, sum, NULL);
-}
-
-/* ---- both ---- */
 
 void answer_events(struct command *c, struct jw *w)
 {
@@ -187,66 +93,20 @@ void answer_events(struct command *c, struct jw *w)
 	jw_obj_end(w);
 }
 
-/* ---- after a restart ---- */
-
-static void count_event(uint64_t seq, const char *json, size_t len, void *arg)
+void network_summary_done(struct network_summary *sum)
 {
-	uint64_t *denied = arg;
-
-	*denied += is_denied(json, len);
+	strv_done(&sum->destinations);
+	*sum = (struct network_summary){0};
 }
 
-void answer_count(struct command *c)
+void answer_network(const struct network_summary *sum, struct jw *w)
 {
-	for (enum seen kind = 0; kind < SEEN_KINDS; kind++) {
-		struct event_query q = {.limit = UINT32_MAX};
-		uint64_t total = 0, denied = 0;
-
-		if (kind == SEEN_BLOCKED) {
-			q.decision = "deny";
-			q.limit = 1;
-		} else {
-			q.types = types_of(list_rows[kind].class);
-		}
-		run(c, &q, count_event, &denied, &total);
-		c->seen[kind] = (int64_t)(kind == SEEN_BLOCKED ? total : total - denied);
-	}
-}
-
-static void recall_event(uint64_t seq, const char *json, size_t len, void *arg)
-{
-	struct command *c = arg;
-	const json_t *part;
-	json_t *doc = NULL;
-	const char *type, *time, *signal;
-	int64_t us = 0;
-
-	if (json_parse(json, len, &doc, NULL) < 0)
-		return;
-	type = json_string_value(json_object_get(doc, "type"));
-	time = json_string_value(json_object_get(doc, "timestamp"));
-	part = json_object_get(doc, "command");
-	if (strcmp(type, "command_started") == 0) {
-		if (clock_parse(time, &us) == 0)
-			c->started_us = us;
-	} else if (json_object_get(part, "exit_code") != NULL) {
-		c->end_event = true;
-		c->exit_code = json_integer_value(json_object_get(part, "exit_code"));
-		signal = json_string_value(json_object_get(part, "signal"));
-		c->signal = signal != NULL ? proc_signal_by_name(signal) : 0;
-		c->out.duration_us =
-			(int64_t)(json_number_value(json_object_get(part, "duration_ms")) * 1000);
-	}
-	json_decref(doc);
-}
-
-void answer_recall(struct command *c)
-{
-	struct event_query q = {.types = UINT64_C(1) << EVENT_command_started |
-					 UINT64_C(1) << EVENT_command_finished |
-					 UINT64_C(1) << EVENT_command_killed |
-					 UINT64_C(1) << EVENT_command_timeout,
-				.limit = 16};
-
-	run(c, &q, recall_event, c, NULL);
+	jw_obj(w);
+	jw_kint(w, "connections", sum->connections);
+	jw_kint(w, "dns_queries", sum->dns_queries);
+	jw_kint(w, "bytes_sent", sum->sent);
+	jw_kint(w, "bytes_received", sum->received);
+	jw_kint(w, "blocked_connections", sum->blocked);
+	jw_kstrv(w, "unique_destinations", &sum->destinations);
+	jw_obj_end(w);
 }

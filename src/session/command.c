@@ -81,6 +81,11 @@ void command_unref(struct command *c)
 	free(c->idempotency_key);
 	free(c->request);
 	free(c->line);
+	free(c->cwd);
+	network_summary_done(&c->net);
+	buf_done(&c->denial.policy);
+	buf_done(&c->denial.message);
+	buf_done(&c->denial.path);
 	free(c->refusal);
 	session_unref(c->s);
 	free(c);
@@ -143,25 +148,27 @@ void command_event(struct command *c, enum event_type type, const char *reason)
 
 /* ---- its request ---- */
 
-char *command_line_of(const char *request)
+void command_read_request(struct command *c)
 {
 	json_t *doc = NULL, *item;
 	struct strv argv = {0};
-	const char *word;
-	char *line;
+	const char *word, *script;
 	size_t i;
 
-	if (json_parse(request, strlen(request), &doc, NULL) < 0)
-		return mem_strdup("");
+	if (c->line != NULL)
+		return;
+	json_parse(c->request, strlen(c->request), &doc, NULL);
 	word = json_string_value(json_object_get(doc, "command"));
 	if (word != NULL)
 		strv_add(&argv, word);
 	json_array_foreach(json_object_get(doc, "args"), i, item)
 		strv_add(&argv, json_string_value(item));
-	line = line_of(&argv, json_string_value(json_object_get(doc, "script")));
+	script = json_string_value(json_object_get(doc, "script"));
+	c->line = line_of(&argv, script);
+	c->cwd = mem_strdup(json_string_value(json_object_get(doc, "working_dir")));
+	c->is_script = script != NULL;
 	strv_done(&argv);
 	json_decref(doc);
-	return line;
 }
 
 char *command_directory(const struct session *s, const char *asked)
@@ -174,10 +181,12 @@ char *command_directory(const struct session *s, const char *asked)
 void command_request_format(struct command *c)
 {
 	const struct warden_exec *x = &c->exec;
-	cleanup_free char *dir = command_directory(c->s, x->cwd);
 	struct buf b = {0};
 	struct jw w = JW(&b);
 
+	free(c->cwd);
+	c->cwd = command_directory(c->s, x->cwd);
+	c->is_script = x->script != NULL;
 	jw_obj(&w);
 	jw_kstr(&w, "command", x->argv.n > 0 ? x->argv.v[0] : NULL);
 	jw_key(&w, "args");
@@ -187,7 +196,7 @@ void command_request_format(struct command *c)
 	jw_arr_end(&w);
 	jw_kstr(&w, "script", x->script);
 	jw_kstr(&w, "argv0", x->argv0);
-	jw_kstr(&w, "working_dir", dir);
+	jw_kstr(&w, "working_dir", c->cwd);
 	jw_key(&w, "timeout");
 	if (x->timeout_ms > 0)
 		jw_duration_ms(&w, (int64_t)x->timeout_ms);

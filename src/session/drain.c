@@ -3,9 +3,11 @@
  * twice after a crash is stored, counted and shown once. */
 #include "base/log.h"
 #include "base/proc.h"
+#include "model/verdict.h"
 #include "session/internal.h"
 #include <fcntl.h>
 
+#define DESTINATIONS_MAX 100
 #define DRAIN_STEP 1024
 #define DRAIN_TURN 8192 /* records of a bell; the rest waits for the next turn */
 
@@ -20,8 +22,7 @@ struct draining {
 	struct command *c; /* of the last event */
 };
 
-/* What the journal tells about a command's life counts even if it was stored before. */
-static void note(struct command *c, const struct event *e)
+void command_note_life(struct command *c, const struct event *e)
 {
 	switch (e->type) {
 	case EVENT_command_started:
@@ -43,6 +44,57 @@ static void note(struct command *c, const struct event *e)
 	}
 }
 
+static bool is_denied(const struct event *e)
+{
+	return e->decision != NULL && strcmp(e->decision, "deny") == 0;
+}
+
+void command_note_network(struct command *c, const struct event *e)
+{
+	struct network_summary *sum = &c->net;
+	const int64_t n = e->count > 0 ? e->count : 1;
+
+	if (event_class((enum event_type)e->type) != EVENT_CLASS_NETWORK)
+		return;
+	sum->sent += (int64_t)e->bytes_sent;
+	sum->received += (int64_t)e->bytes_received;
+	if (e->type == EVENT_net_blocked || is_denied(e)) {
+		sum->blocked += n;
+	} else if (e->type == EVENT_dns_query) {
+		sum->dns_queries += n;
+	} else if (e->type == EVENT_net_connect) {
+		sum->connections += n;
+		if (e->remote_addr != NULL && sum->destinations.n < DESTINATIONS_MAX) {
+			cleanup_free char *to = mem_printf(
+				strchr(e->remote_addr, ':') != NULL ? "[%s]:%u" : "%s:%u",
+				e->remote_addr, e->remote_port);
+
+			strv_add_new(&sum->destinations, to);
+		}
+	}
+}
+
+void command_note_denial(struct command *c, const struct event *e)
+{
+	const struct denial d = {.rule = e->policy_rule,
+				 .reason = e->denied_reason,
+				 .operation = e->denied_op,
+				 .target = e->denied_target,
+				 .final = e->denied_final != 0,
+				 .alternatives = e->alternatives};
+
+	if (!is_denied(e))
+		return;
+	buf_clear(&c->denial.policy);
+	buf_clear(&c->denial.message);
+	buf_clear(&c->denial.path);
+	if (d.rule == NULL || d.operation == NULL || d.target == NULL || d.reason == NULL)
+		return;
+	denial_format(&d, &JW(&c->denial.policy));
+	buf_addf(&c->denial.message, "rule '%s' denies %s: %s", d.rule, d.target, d.reason);
+	buf_adds(&c->denial.path, d.target);
+}
+
 static enum seen seen_as(const struct event *e)
 {
 	static const enum seen by_class[] = {[EVENT_CLASS_OTHER] = SEEN_KINDS,
@@ -50,7 +102,7 @@ static enum seen seen_as(const struct event *e)
 					     [EVENT_CLASS_NETWORK] = SEEN_NETWORK,
 					     [EVENT_CLASS_EXEC] = SEEN_EXEC};
 
-	if (e->decision != NULL && strcmp(e->decision, "deny") == 0)
+	if (is_denied(e))
 		return SEEN_BLOCKED;
 	return by_class[event_class((enum event_type)e->type)];
 }
@@ -86,6 +138,8 @@ static void count(struct session *s, struct command *c, const struct event *e)
 	if (c != NULL && seen < SEEN_KINDS) {
 		c->seen[seen]++;
 		list(c, seen, store_last_json(s->ss->deps.store));
+		command_note_network(c, e);
+		command_note_denial(c, e);
 	}
 }
 
@@ -109,8 +163,9 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 		d->c = NULL;
 	else if (d->c == NULL || strcmp(d->c->id, e->command_id) != 0)
 		d->c = command_find(s, e->command_id);
+	/* What the journal says of a command's life holds even if it was stored before. */
 	if (d->c != NULL && !d->c->over)
-		note(d->c, e);
+		command_note_life(d->c, e);
 	if (!stored)
 		count(s, d->c, e);
 }

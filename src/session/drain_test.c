@@ -76,7 +76,7 @@ static void evt_2_an_answer_waits_for_all_its_events(void **state)
 	kit_seen_done(&o);
 }
 
-static void keep_json(uint64_t seq, const char *json, size_t len, void *arg)
+static void keep_json(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	buf_add(arg, json, len);
 }

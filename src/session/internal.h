@@ -160,6 +160,12 @@ struct observer {
 	uint64_t read[3]; /* by stream, 1 and 2 */
 };
 
+/* What the events of a command say about the network. */
+struct network_summary {
+	int64_t connections, dns_queries, sent, received, blocked;
+	struct strv destinations; /* different ones, a bounded number */
+};
+
 /* What a finished command left; the row's `result`. */
 struct outcome {
 	bool refused; /* never started: the error is the answer */
@@ -173,6 +179,7 @@ struct outcome {
 	int64_t duration_us, cpu_us, maxrss_kb, read_bytes, write_bytes;
 	int64_t stdout_kept, stderr_kept;
 	int64_t file, network, exec, blocked; /* events, by list */
+	struct network_summary net;
 };
 
 struct command {
@@ -182,7 +189,7 @@ struct command {
 	/* the row */
 	enum command_state state;
 	char *idempotency_key; /* NULL: none */
-	char *request;	       /* JSON */
+	char *request;	       /* JSON, as answers show it */
 	int64_t created_us, started_us, finished_us;
 	int64_t exit_code;	     /* -1: none */
 	uint64_t bytes[3], lines[3]; /* by stream, 1 and 2 */
@@ -208,7 +215,11 @@ struct command {
 	char request_id[ID_MAX + 1];
 	struct output_file file[3]; /* by stream, 1 and 2 */
 	int read_fd[3];
-	char *line;		 /* for people */
+	/* What the request says, for errors and events: known from the start to a command that
+	 * this server was asked for, else read from the row (command_read_request). */
+	char *line; /* for people */
+	char *cwd;
+	bool is_script;
 	struct err *refusal;	 /* what observers get instead of an answer */
 	struct warden_exec exec; /* until it is sent */
 	struct buf early_stdin;	 /* what came before it was sent */
@@ -217,6 +228,10 @@ struct command {
 	struct stream_extent extent[3]; /* as its warden says; it counts past the quota */
 	uint64_t counted[3], counted_lines[3]; /* of its files, as far as somebody asked */
 	int64_t seen[SEEN_KINDS];
+	struct network_summary net;
+	struct {
+		struct buf policy, message, path; /* of the last denial; message empty: none */
+	} denial;
 	/* The first of them as the answer lists them: complete while n is seen, up to LISTED_MAX.
 	 */
 	struct {
@@ -344,6 +359,9 @@ void warden_send_fds(struct session *s, enum msg_type type, const void *obj, con
 		     size_t nfds); /* borrowed */
 
 /* drain.c */
+/* What an event says about a command. */
+typedef void command_note_fn(struct command *c, const struct event *e);
+command_note_fn command_note_life, command_note_network, command_note_denial;
 int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes ring and ack */
 /* Reads the ring into the store unless that was done up to `until`; the acknowledgement follows the
  * commit.
@@ -364,7 +382,7 @@ bool command_is_over(const struct command *c);
 void command_event(struct command *c, enum event_type type, const char *reason);
 char *command_directory(const struct session *s, const char *asked);
 void command_request_format(struct command *c); /* c->request from c->exec */
-char *command_line_of(const char *request);	/* from the row's JSON */
+void command_read_request(struct command *c);	/* line, cwd and is_script from c->request */
 void command_add_observer(struct command *c, const struct command_observer *obs);
 
 /* submit.c */
@@ -416,18 +434,20 @@ int outcome_parse(const char *json, struct outcome *o, struct err *err);
 void answer_blame(struct command *c);
 /* The value of `error`: what the command met, and what could not be read for this answer (or NULL).
  */
-void answer_error(const struct command *c, const struct err *unread, struct jw *w);
+void answer_error(struct command *c, const struct err *unread, struct jw *w);
 
 /* answer_events.c */
-struct network_summary {
-	int64_t connections, dns_queries, sent, received, blocked;
-	struct strv destinations;
-};
-void answer_network(struct command *c, struct network_summary *sum); /* adds to a zeroed one */
 void network_summary_done(struct network_summary *sum);
-void answer_events(struct command *c, struct jw *w); /* the value of `events` */
-void answer_count(struct command *c);		     /* c->seen from the store */
-void answer_recall(struct command *c); /* start and end, as far as the store has events of them */
+void answer_network(const struct network_summary *sum, struct jw *w); /* `network_summary` */
+void answer_events(struct command *c, struct jw *w);		      /* the value of `events` */
+struct event_query answer_list_query(enum seen kind);		      /* for one of its lists */
+
+/* recall.c */
+void command_query(struct command *c, struct event_query *q, store_row_fn *fn, void *arg,
+		   uint64_t *total);			 /* among its events; a failure is logged */
+void command_recall_life(struct command *c);		 /* start and end */
+void command_recall_operations(struct command *c);	 /* c->seen, c->net and c->denial */
+void denial_lend(const json_t *policy, struct event *e); /* alternatives are owned by e */
 
 /* rows.c */
 void rows_session_insert(struct session *s);

@@ -30,6 +30,60 @@ static void ses_8_a_result_that_waits_for_the_ring_is_not_lost(void **state)
 	assert_string_equal(kit_state(k, "s1"), "ready");
 }
 
+/* SES-8: the server that ended has stored the first events; the answer counts and names them all.
+ */
+static void ses_8_an_answer_after_a_restart_tells_of_what_was_before(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct event denied = {.type = EVENT_exec,
+			       .count = 1,
+			       .exec_path = text("/bin/id"),
+			       .decision = text("deny"),
+			       .policy_decision = text("deny"),
+			       .policy_rule = text("no-id"),
+			       .denied_op = text("exec"),
+			       .denied_reason = text("not here"),
+			       .denied_target = text("/bin/id")};
+	struct event con = {.type = EVENT_net_connect,
+			    .count = 2,
+			    .remote_addr = text("10.0.0.1"),
+			    .remote_port = 80,
+			    .bytes_sent = 5};
+	struct event blocked = {.type = EVENT_net_blocked, .count = 1};
+	struct seen_by o = {0};
+	cleanup_buf struct buf r = {0};
+	uint64_t end;
+
+	submit(k, "s1", "c1", &o);
+	fake_take_exec(f);
+	denied.command_id = con.command_id = blocked.command_id = text("c1");
+	fake_event(f, EVENT_command_started, "c1", &end);
+	assert_int_equal(journal_append(f->journal, &con, &end, NULL), 0);
+	assert_int_equal(journal_append(f->journal, &denied, &end, NULL), 0);
+	fake_send(k, f, MSG_warden_bell, &(struct msg_empty){0});
+	while (store_ring_end(k->store, "s1") < end)
+		event_base_loop(k->base, EVLOOP_ONCE);
+	restart(k);
+	found(k, f);
+	answer_hello(k, f);
+	fake_send(k, f, MSG_warden_started,
+		  &(struct warden_started){.command_id = text("c1"), .time_us = KIT_START_US + 5});
+	answer_patch(k, f);
+	kit_found_all(k);
+	assert_int_equal(journal_append(f->journal, &blocked, &end, NULL), 0);
+	fake_finish(k, f, 1, "");
+	r = answer_of(k, "c1");
+	assert_at(&r, "events.totals", "{\"file\":0,\"network\":2,\"exec\":0,\"blocked\":1}");
+	assert_at(&r, "network_summary",
+		  "{\"connections\":2,\"dns_queries\":0,\"bytes_sent\":5,\"bytes_received\":0,"
+		  "\"blocked_connections\":1,\"unique_destinations\":[\"10.0.0.1:80\"]}");
+	assert_at(&r, "result.error.message", "rule 'no-id' denies /bin/id: not here");
+	assert_at(&r, "result.error.policy",
+		  "{\"rule\":\"no-id\",\"reason\":\"not here\",\"operation\":\"exec\","
+		  "\"target\":\"/bin/id\",\"final\":false}");
+}
+
 /* SES-8: the journal shows that it was handed over, and its warden does not know it any more. */
 static void ses_8_a_command_that_may_have_run_is_not_lost(void **state)
 {
@@ -138,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_a_result_that_waits_for_the_ring_is_not_lost),
+		TEST(ses_8_an_answer_after_a_restart_tells_of_what_was_before),
 		TEST(ses_8_a_command_that_may_have_run_is_not_lost),
 		TEST(ses_8_a_lost_command_with_a_late_result_was_not_lost),
 		TEST(ses_8_sessions_without_processes_have_failed),

@@ -41,6 +41,15 @@ static const struct json_field rows[] = {
 	INT(network),
 	INT(exec),
 	INT(blocked),
+	{"net_connections", JSON_FIELD_INT, offsetof(struct outcome, net.connections), 0,
+	 INT64_MAX},
+	{"net_dns_queries", JSON_FIELD_INT, offsetof(struct outcome, net.dns_queries), 0,
+	 INT64_MAX},
+	{"net_sent", JSON_FIELD_INT, offsetof(struct outcome, net.sent), 0, INT64_MAX},
+	{"net_received", JSON_FIELD_INT, offsetof(struct outcome, net.received), 0, INT64_MAX},
+	{"net_blocked", JSON_FIELD_INT, offsetof(struct outcome, net.blocked), 0, INT64_MAX},
+	{"net_destinations", JSON_FIELD_STRV, offsetof(struct outcome, net.destinations), 0,
+	 LISTS_MAX},
 	{NULL},
 };
 
@@ -48,14 +57,6 @@ void outcome_done(struct outcome *o)
 {
 	json_read_done(rows, o);
 	*o = (struct outcome){0};
-}
-
-static void format_list(const struct strv *list, struct jw *w)
-{
-	jw_arr(w);
-	for (size_t i = 0; i < list->n; i++)
-		jw_str(w, list->v[i]);
-	jw_arr_end(w);
 }
 
 /* Nothing and none are left out: they are what a reader gets for what is missing. */
@@ -69,10 +70,8 @@ static void format_field(const struct json_field *row, const void *at, struct jw
 		jw_kstr(w, row->name, *(char *const *)at);
 	if (row->kind == JSON_FIELD_INT && *(const int64_t *)at != 0)
 		jw_kint(w, row->name, *(const int64_t *)at);
-	if (row->kind == JSON_FIELD_STRV && list->n > 0) {
-		jw_key(w, row->name);
-		format_list(list, w);
-	}
+	if (row->kind == JSON_FIELD_STRV && list->n > 0)
+		jw_kstrv(w, row->name, list);
 }
 
 void outcome_format(const struct outcome *o, struct buf *out)

@@ -140,26 +140,6 @@ void session_policy_save(struct session *s)
 	row_run(&r);
 }
 
-/* The parts of a denial's JSON, lent to the event by the document. NULL: there is none. */
-static json_t *lend_denial(const struct err *why, struct event *e)
-{
-	const json_t *list;
-	json_t *doc = NULL, *item;
-	size_t i;
-
-	if (why->policy[0] == '\0' || json_parse(why->policy, strlen(why->policy), &doc, NULL) < 0)
-		return NULL;
-	e->policy_rule = event_lend(json_string_value(json_object_get(doc, "rule")));
-	e->denied_reason = event_lend(json_string_value(json_object_get(doc, "reason")));
-	e->denied_op = event_lend(json_string_value(json_object_get(doc, "operation")));
-	e->denied_target = event_lend(json_string_value(json_object_get(doc, "target")));
-	e->denied_final = json_is_true(json_object_get(doc, "final"));
-	list = json_object_get(doc, "alternatives");
-	json_array_foreach(list, i, item) if (json_is_string(item))
-		strv_add(&e->alternatives, json_string_value(item));
-	return doc;
-}
-
 void policy_violation(struct session *s, const char *request_id, const struct err *why)
 {
 	static const char deny[] = "deny";
@@ -176,8 +156,11 @@ void policy_violation(struct session *s, const char *request_id, const struct er
 			  .policy_effective = event_lend(deny),
 			  .policy_version = s->policy_version,
 			  .reason = event_lend(why->message)};
-	json_t *denial = lend_denial(why, &e);
+	json_t *denial = NULL;
 
+	if (why->policy[0] != '\0' &&
+	    json_parse(why->policy, strlen(why->policy), &denial, NULL) == 0)
+		denial_lend(denial, &e);
 	store_event(s->ss->deps.store, &e, NULL, 0);
 	strv_done(&e.alternatives);
 	json_decref(denial);
@@ -229,11 +212,7 @@ int session_policy_format(struct session *s, struct jw *w, struct err *err)
 	policy_format(p, w);
 	jw_key(w, "config");
 	session_wish_format(&s->config, w);
-	jw_key(w, "capped");
-	jw_arr(w);
-	for (size_t i = 0; i < s->capped.n; i++)
-		jw_str(w, s->capped.v[i]);
-	jw_arr_end(w);
+	jw_kstrv(w, "capped", &s->capped);
 	jw_obj_end(w);
 	return 0;
 }

@@ -190,7 +190,7 @@ struct counted {
 	unsigned n;
 };
 
-static void look(uint64_t seq, const char *json, size_t len, void *arg)
+static void look(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct counted *c = arg;
 

@@ -3,14 +3,6 @@
 #include "policy/policy.h"
 #include "session/internal.h"
 
-static void format_list(const struct strv *list, struct jw *w)
-{
-	jw_arr(w);
-	for (size_t i = 0; i < list->n; i++)
-		jw_str(w, list->v[i]);
-	jw_arr_end(w);
-}
-
 static void format_policy(struct session *s, struct jw *w)
 {
 	const struct policy *p = session_policy(s);
@@ -29,10 +21,8 @@ static void format_policy(struct session *s, struct jw *w)
 	jw_obj(w);
 	jw_kstr(w, "name", s->policy_name);
 	jw_kstr(w, "version", s->policy_version);
-	jw_key(w, "summary");
-	format_list(&summary, w);
-	jw_key(w, "unenforced");
-	format_list(&unenforced, w);
+	jw_kstrv(w, "summary", &summary);
+	jw_kstrv(w, "unenforced", &unenforced);
 	jw_obj_end(w);
 	strv_done(&summary);
 	strv_done(&unenforced);
@@ -107,8 +97,7 @@ void session_format(struct session *s, struct jw *w)
 	env_format(&s->env, w);
 	jw_key(w, "config");
 	session_wish_format(&s->config, w);
-	jw_key(w, "capped");
-	format_list(&s->capped, w);
+	jw_kstrv(w, "capped", &s->capped);
 	format_totals(&s->totals, w);
 	jw_key(w, "queue");
 	format_queue(s, w);

@@ -283,7 +283,7 @@ static void end_command(struct command *c)
 		return;
 	}
 	if (c->recovered)
-		answer_recall(c);
+		command_recall_life(c);
 	if (s->failure != NULL)
 		reason = mem_printf("the session failed: %s", s->failure);
 	command_end_unknown(c, reason != NULL ? reason : "the session ended");

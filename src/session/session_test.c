@@ -477,7 +477,7 @@ static void ses_1_the_list_has_pages_with_the_newest_last(void **state)
 	assert_string_equal(err.details[0].field, "cursor");
 }
 
-static void requests(uint64_t seq, const char *json, size_t len, void *arg)
+static void requests(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	static const char key[] = "\"request_id\":\"req-";
 	const char *at = memmem(json, len, key, sizeof(key) - 1);

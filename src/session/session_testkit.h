@@ -602,16 +602,16 @@ static __attribute__((unused)) char *kit_at(const struct buf *json, const char *
 		assert_string_equal(at_, expected);          \
 	} while (0)
 
-static void kit_list_event(uint64_t seq, const char *json, size_t len, void *arg)
+static void kit_list_event(uint64_t seq, enum event_type type, const char *json, size_t len,
+			   void *arg)
 {
 	const struct buf one = {.data = (char *)json, .len = len};
 	struct buf *out = arg;
-	cleanup_free char *type = kit_at(&one, "type");
 
 	if (out->len > 0)
 		buf_addc(out, ' ');
-	buf_adds(out, type);
-	if (strcmp(type, "session_state") == 0) {
+	buf_adds(out, event_type_name(type));
+	if (type == EVENT_session_state) {
 		cleanup_free char *to = kit_at(&one, "state.to");
 
 		buf_addf(out, ":%s", to);

@@ -132,7 +132,7 @@ static void load_command(struct command *c, void *arg)
 {
 	c->recovered = true;
 	c->committed = true;
-	c->line = command_line_of(c->request);
+	command_read_request(c);
 	command_list_add(c);
 	command_unref(c);
 }

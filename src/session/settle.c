@@ -124,11 +124,14 @@ static void saved(void *arg)
 static void count_events(struct command *c)
 {
 	if (c->recovered)
-		answer_count(c);
+		command_recall_operations(c);
 	c->out.file = c->seen[SEEN_FILE];
 	c->out.network = c->seen[SEEN_NETWORK];
 	c->out.exec = c->seen[SEEN_EXEC];
 	c->out.blocked = c->seen[SEEN_BLOCKED];
+	network_summary_done(&c->out.net);
+	c->out.net = c->net;
+	c->net = (struct network_summary){0};
 }
 
 static void save(struct command *c)
@@ -341,7 +344,7 @@ static struct command *find_stored(struct session *s, const char *id)
 	}
 	log_warn("a command was not lost after all", "session_id", s->id, "command_id", id);
 	c->recovered = c->committed = true;
-	c->line = command_line_of(c->request);
+	command_read_request(c);
 	command_list_add(c);
 	command_unref(c);
 	return c;

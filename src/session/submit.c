@@ -255,7 +255,7 @@ void command_send(struct command *c)
 
 void command_promote(struct session *s)
 {
-	cleanup_free char *before = NULL;
+	cleanup_free char *cwd = NULL;
 	struct command *c;
 
 	if (s->running != NULL || s->over || s->state == SESSION_STOPPING || s->ss->freeing)
@@ -266,10 +266,11 @@ void command_promote(struct session *s)
 	if (c == NULL)
 		return;
 	occupy(c);
-	before = mem_strdup(c->request);
-	command_request_format(c); /* the one before may have left another directory */
-	if (strcmp(before, c->request) != 0)
+	cwd = command_directory(s, c->exec.cwd);
+	if (strcmp(cwd, c->cwd) != 0) { /* the command before it left the session there */
+		command_request_format(c);
 		rows_command_save_request(c);
+	}
 	if (c->committed)
 		command_send(c);
 }

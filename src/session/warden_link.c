@@ -195,7 +195,7 @@ static void settled(struct session *s)
 		TAILQ_FOREACH (c, &s->commands, next)
 			if (c->recovered && !c->over &&
 			    !c->sent) { /* the warden does not know it */
-				answer_recall(c);
+				command_recall_life(c);
 				command_end_unknown(c, "the server stopped");
 			}
 	}
