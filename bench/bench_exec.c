@@ -20,8 +20,8 @@
 
 #define REST_MS 100
 
-struct place {
-	const char *socket, *session, *wish, *agentsh;
+struct runtime {
+	const char *socket, *session, *request, *agentsh;
 	int fd;		/* keep-alive connection */
 	char made[128]; /* session of way_create and way_destroy */
 };
@@ -96,23 +96,23 @@ static void spawn_wait(const char *const argv[])
 		fail(argv[0]);
 }
 
-static void way_native(struct place *p)
+static void way_native(struct runtime *p)
 {
 	spawn_wait((const char *[]){"/bin/true", NULL});
 }
 
-static void way_sh(struct place *p)
+static void way_sh(struct runtime *p)
 {
 	spawn_wait((const char *[]){"/bin/sh", "-c", "true", NULL});
 }
 
-static void way_bwrap(struct place *p)
+static void way_bwrap(struct runtime *p)
 {
 	spawn_wait((const char *[]){"/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/",
 				    "--dev", "/dev", "--proc", "/proc", "/bin/true", NULL});
 }
 
-static void exec_by_http(struct place *p, const char *body)
+static void exec_by_http(struct runtime *p, const char *body)
 {
 	char path[256], answer[2048];
 
@@ -122,49 +122,50 @@ static void exec_by_http(struct place *p, const char *body)
 		fail("exec");
 }
 
-static void way_http(struct place *p)
+static void way_http(struct runtime *p)
 {
 	exec_by_http(p, "{\"command\":\"/bin/true\"}");
 }
 
-static void way_script(struct place *p)
+static void way_script(struct runtime *p)
 {
 	exec_by_http(p, "{\"script\":\"true\"}");
 }
 
-static void way_cli(struct place *p)
+static void way_cli(struct runtime *p)
 {
 	spawn_wait((const char *[]){p->agentsh, "exec", p->session, "--", "/bin/true", NULL});
 }
 
-static void way_cli_shell(struct place *p)
+static void way_cli_shell(struct runtime *p)
 {
 	spawn_wait((const char *[]){p->agentsh, "exec", p->session, "--output", "shell", "--",
 				    "/bin/true", NULL});
 }
 
-static void way_version(struct place *p)
+static void way_version(struct runtime *p)
 {
 	spawn_wait((const char *[]){p->agentsh, "version", NULL});
 }
 
-static void way_health(struct place *p)
+static void way_health(struct runtime *p)
 {
 	if (call(p->fd, "GET", "/health", "", NULL, 0) != 200)
 		fail("health");
 }
 
-static void make(struct place *p, char id[128])
+static void make(struct runtime *p, char id[128])
 {
 	char body[512], answer[512];
 
-	snprintf(body, sizeof(body), p->wish[0] == '{' ? "%s" : "{\"workspace\":\"%s\"}", p->wish);
+	snprintf(body, sizeof(body), p->request[0] == '{' ? "%s" : "{\"workspace\":\"%s\"}",
+		 p->request);
 	if (call(p->fd, "POST", "/api/v1/sessions", body, answer, sizeof(answer)) != 201 ||
 	    sscanf(answer, "{\"id\":\"%100[^\"]", id) != 1)
 		fail("create");
 }
 
-static void end(struct place *p, const char *id)
+static void end(struct runtime *p, const char *id)
 {
 	char path[256];
 
@@ -173,7 +174,7 @@ static void end(struct place *p, const char *id)
 		fail("destroy");
 }
 
-static void way_session(struct place *p)
+static void way_session(struct runtime *p)
 {
 	char id[128];
 
@@ -181,29 +182,29 @@ static void way_session(struct place *p)
 	end(p, id);
 }
 
-static void way_create(struct place *p)
+static void way_create(struct runtime *p)
 {
 	make(p, p->made);
 }
 
-static void way_destroy(struct place *p)
+static void way_destroy(struct runtime *p)
 {
 	end(p, p->made);
 }
 
 /* Until what the destroy left is cleared away and the pool of sandboxes is full again. */
-static void rest(struct place *p)
+static void rest(struct runtime *p)
 {
 	nanosleep(&(struct timespec){.tv_nsec = REST_MS * 1000000L}, NULL);
 }
 
-static void make_and_rest(struct place *p)
+static void make_and_rest(struct runtime *p)
 {
 	make(p, p->made);
 	rest(p);
 }
 
-static void end_and_rest(struct place *p)
+static void end_and_rest(struct runtime *p)
 {
 	end(p, p->made);
 	rest(p);
@@ -211,8 +212,8 @@ static void end_and_rest(struct place *p)
 
 static const struct way {
 	const char *name;
-	void (*run)(struct place *p);
-	void (*before)(struct place *p), (*after)(struct place *p); /* not measured */
+	void (*run)(struct runtime *p);
+	void (*before)(struct runtime *p), (*after)(struct runtime *p); /* not measured */
 } ways[] = {
 	{"native", way_native},
 	{"native-again", way_native},
@@ -246,8 +247,8 @@ static double median(double *v, int n)
 static int latency(int argc, char **argv)
 {
 	int rounds = atoi(argv[0]), n = argc - 5;
-	struct place p = {
-		.socket = argv[1], .session = argv[2], .wish = argv[3], .agentsh = argv[4]};
+	struct runtime p = {
+		.socket = argv[1], .session = argv[2], .request = argv[3], .agentsh = argv[4]};
 	const struct way *way[16];
 	double *t = calloc((size_t)rounds * 16, sizeof(double));
 	double *diff = calloc((size_t)rounds, sizeof(double));
@@ -299,7 +300,7 @@ static int latency(int argc, char **argv)
 
 struct worker {
 	pthread_t thread;
-	struct place p;
+	struct runtime p;
 	char session[128];
 	double until;
 	bool native;
@@ -346,7 +347,7 @@ static int clients(char **argv)
 	struct worker *w = calloc((size_t)n, sizeof(*w));
 
 	for (int i = 0; i < n; i++) {
-		w[i].p = (struct place){.socket = argv[2], .wish = argv[3]};
+		w[i].p = (struct runtime){.socket = argv[2], .request = argv[3]};
 		w[i].p.fd = dial(argv[2]);
 		make(&w[i].p, w[i].session);
 		w[i].p.session = w[i].session;

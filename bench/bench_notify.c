@@ -155,7 +155,7 @@ static _Noreturn void become_guest(enum way way, int sock)
 
 /* ---- the measuring process ---- */
 
-static uint64_t allow(void *arg, const struct exec_request *req, struct verdict *out)
+static uint64_t allow(void *arg, const struct exec_attempt *req, struct verdict *out)
 {
 	*out = (struct verdict){DECISION_allow, DECISION_allow, .rule = "bench"};
 	return 0;

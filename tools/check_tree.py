@@ -20,16 +20,16 @@ STATIC = {"agentsh-init", "agentsh-state"}
 LAYERS = {
     **dict.fromkeys(["base", "probe"], 0),
     "model": 1,
-    **dict.fromkeys(["config", "policy", "event", "link", "listener", "terminal", "wire"], 2),
+    **dict.fromkeys(["config", "policy", "event", "link", "listener", "cgroup", "spawn", "terminal", "wire"], 2),
     "sandbox": 2,
     "gate": 3,
     **dict.fromkeys(["fs", "net", "exec"], 4),
-    **dict.fromkeys(["warden", "session", "approval", "launcher", "client"], 5),
+    **dict.fromkeys(["warden", "command", "shell", "session", "approval", "launcher", "client"], 5),
     **dict.fromkeys(["api", "cli", "acmd", "shim"], 6),
     "prog": 7,
 }
 # The processes speak through link: these neighbours of the same layer may use it.
-SIDEWAYS = {("sandbox", "link")}
+SIDEWAYS = {("sandbox", "link"), ("sandbox", "cgroup"), ("spawn", "link"), ("spawn", "sandbox"), ("warden", "shell")}
 
 # Licences of libraries that we link: package -> why it may be linked.
 LICENCES = {

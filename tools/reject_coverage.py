@@ -18,7 +18,7 @@ TOP = Path(__file__).resolve().parent.parent
 FILES = [
     *sorted(TOP.glob("src/wire/http*.c")),
     *sorted(TOP.glob("src/base/json*.c")),
-    TOP / "src/model/wish.c",
+    TOP / "src/model/request.c",
     *(TOP / f"src/api/{name}.c" for name in ("auth", "dispatch", "command_api", "session_api", "event_api")),
     *(TOP / f"src/api/{name}.c" for name in ("exec_stdio", "exec_stream")),
 ]

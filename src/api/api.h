@@ -20,7 +20,7 @@
 #define API_PREFIX "/api/v1"
 #define API_LISTENERS 8
 
-struct pending;
+struct pending_call;
 struct held;
 struct api {
 	struct event_base *base;
@@ -50,7 +50,7 @@ struct api {
 	bool listening;
 	struct event *link_event, *idle_timer, *open_timer;
 	int64_t idle_since_us;
-	LIST_HEAD(, pending) pending; /* creates, patches and destroys without an answer yet */
+	LIST_HEAD(, pending_call) pending; /* creates, patches and destroys without an answer yet */
 };
 
 /* Runs until the launcher's link closes or it says stop; the exit status. */

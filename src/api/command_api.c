@@ -37,7 +37,7 @@ static void hash_request(const struct call *call, const json_t *doc, uint8_t out
 	free(text);
 }
 
-int api_exec_request(struct call *call, struct exec_request *out, struct err *err)
+int api_exec_call(struct call *call, struct exec_call *out, struct err *err)
 {
 	json_t *doc = NULL;
 	int r;
@@ -53,18 +53,18 @@ int api_exec_request(struct call *call, struct exec_request *out, struct err *er
 	if (r == 0 && out->key != NULL)
 		hash_request(call, doc, out->hash);
 	if (r == 0)
-		r = exec_wish_read(doc, &out->wish, err);
+		r = exec_request_read(doc, &out->request, err);
 	json_decref(doc);
 	return r;
 }
 
-void api_exec_request_done(struct exec_request *r)
+void api_exec_call_done(struct exec_call *r)
 {
-	exec_wish_done(&r->wish);
+	exec_request_done(&r->request);
 }
 
 /* A plain exec that waits for its result. */
-struct waiting {
+struct waiting_call {
 	struct call *call;
 	struct command *command;
 	bool detached;
@@ -72,7 +72,7 @@ struct waiting {
 
 static void waiting_left(struct call *call, bool gone)
 {
-	struct waiting *w = call->work;
+	struct waiting_call *w = call->work;
 
 	if (gone && w->command != NULL)
 		command_unobserve(w->command, w, true);
@@ -81,7 +81,7 @@ static void waiting_left(struct call *call, bool gone)
 
 static void exec_done(const struct err *err, struct command *c, void *arg)
 {
-	struct waiting *wait = arg;
+	struct waiting_call *wait = arg;
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
 
@@ -97,15 +97,15 @@ static void exec_done(const struct err *err, struct command *c, void *arg)
 	call_reply(wait->call, wait->detached ? 202 : 200, &body);
 }
 
-static void exec_wait(struct call *call, const struct exec_request *r)
+static void exec_wait(struct call *call, const struct exec_call *r)
 {
-	struct waiting *w = mem_new(struct waiting);
+	struct waiting_call *w = mem_new(struct waiting_call);
 	const struct command_ask ask = {
-		.wish = &r->wish, .idempotency_key = r->key, .body_hash = r->hash};
+		.request = &r->request, .idempotency_key = r->key, .body_hash = r->hash};
 	const struct command_observer obs = {.done = exec_done, .arg = w};
 
 	w->call = call;
-	w->detached = r->wish.detach;
+	w->detached = r->request.detach;
 	call->work = w;
 	call->work_free = waiting_left;
 	command_submit(call->session, &call->who, &ask, &obs, &w->command);
@@ -113,20 +113,20 @@ static void exec_wait(struct call *call, const struct exec_request *r)
 
 void api_exec(struct call *call)
 {
-	struct exec_request r;
+	struct exec_call r;
 	struct err err = {0};
 
 	if (http_wants_upgrade(call->req, STDIO_PROTOCOL)) {
 		api_exec_stdio(call);
 		return;
 	}
-	if (api_exec_request(call, &r, &err) < 0)
+	if (api_exec_call(call, &r, &err) < 0)
 		call_fail(call, &err);
-	else if (r.wish.stream_output)
+	else if (r.request.stream_output)
 		api_exec_stream(call);
 	else
 		exec_wait(call, &r);
-	api_exec_request_done(&r);
+	api_exec_call_done(&r);
 }
 
 void api_command_list(struct call *call)
@@ -173,21 +173,21 @@ void api_command_output(struct call *call)
 		call_reply(call, 200, &body);
 }
 
-struct kill_wish {
+struct kill_request {
 	char *signal;
 	int64_t grace_ms;
 	bool has_grace;
 };
 const struct json_field api_kill_fields[] = {
-	{"signal", JSON_FIELD_STR, offsetof(struct kill_wish, signal), 1, 16, NULL, 0},
-	{"grace", JSON_FIELD_DURATION, offsetof(struct kill_wish, grace_ms), 0, GRACE_MAX_MS, NULL,
-	 offsetof(struct kill_wish, has_grace)},
+	{"signal", JSON_FIELD_STR, offsetof(struct kill_request, signal), 1, 16, NULL, 0},
+	{"grace", JSON_FIELD_DURATION, offsetof(struct kill_request, grace_ms), 0, GRACE_MAX_MS,
+	 NULL, offsetof(struct kill_request, has_grace)},
 	{NULL},
 };
 
 void api_command_kill(struct call *call)
 {
-	struct kill_wish wish = {0};
+	struct kill_request request = {0};
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
 	json_t *doc = NULL;
@@ -195,16 +195,16 @@ void api_command_kill(struct call *call)
 	int r = call_json(call, true, &doc, &err);
 
 	if (r == 0)
-		r = json_read(doc, api_kill_fields, &wish, &err);
+		r = json_read(doc, api_kill_fields, &request, &err);
 	if (r == 0)
-		r = command_kill(call->command, wish.signal != NULL ? wish.signal : "TERM",
-				 wish.has_grace ? wish.grace_ms : GRACE_DEFAULT_MS, &err);
+		r = command_kill(call->command, request.signal != NULL ? request.signal : "TERM",
+				 request.has_grace ? request.grace_ms : GRACE_DEFAULT_MS, &err);
 	if (r == 0) {
 		command_format(call->command, &w);
 		call_reply(call, 200, &body);
 	} else {
 		call_fail(call, &err);
 	}
-	json_read_done(api_kill_fields, &wish);
+	json_read_done(api_kill_fields, &request);
 	json_decref(doc);
 }

@@ -143,13 +143,14 @@ static bool match(const char *pattern, const char *path, struct call *call)
 	return *path == '\0';
 }
 
-struct search {
+struct method_search {
 	const struct method *method;
 	bool path_known;
 	char allow[64];
 };
 
-static void find_method(struct call *call, const char *verb, const char *path, struct search *s)
+static void find_method(struct call *call, const char *verb, const char *path,
+			struct method_search *s)
 {
 	const struct config *config = &call->api->config;
 
@@ -237,7 +238,7 @@ static int admit(struct call *call, struct err *err)
 	return r < 0 ? r : resolve(call, err);
 }
 
-static void refuse_path(struct call *call, const struct search *s)
+static void refuse_path(struct call *call, const struct method_search *s)
 {
 	cleanup_buf struct buf body = {0};
 	struct err err = {0};
@@ -256,7 +257,7 @@ void api_on_request(struct http_request *req, void *arg)
 {
 	struct call *call = mem_new(struct call);
 	const char *asked = http_header(req, "X-Request-Id");
-	struct search s = {0};
+	struct method_search s = {0};
 	struct err err = {0};
 	int r;
 

@@ -184,12 +184,12 @@ static void api_3_what_is_not_ones_own_is_not_found(void **state)
 {
 	struct rig *r = *state;
 	struct fake *f = kit_session(r->k, "mine");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	static const char *const paths[] = {"",		"/commands",	"/events",
 					    "/history", "/commands/%s", "/output/%s"};
 
-	kit_submit(r->k, "mine", &wish, &o);
+	kit_submit(r->k, "mine", &request, &o);
 	fake_run(r->k, f, 0, "x\n");
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		cleanup_buf struct buf what = {0};
@@ -226,11 +226,11 @@ static void api_3_a_command_of_another_session_is_not_found(void **state)
 {
 	struct rig *r = *state;
 	struct fake *f = kit_session(r->k, "one");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
 	kit_session(r->k, "two");
-	kit_submit(r->k, "one", &wish, &o);
+	kit_submit(r->k, "one", &request, &o);
 	fake_run(r->k, f, 0, "");
 	cleanup_free char *right = mem_printf("GET " S "/one/commands/%s", o.id);
 	cleanup_free char *wrong = mem_printf("GET " S "/two/commands/%s", o.id);

@@ -330,10 +330,10 @@ static void evt_3_history_of_a_command(void **state)
 {
 	struct rig *r = *state;
 	struct fake *f = kit_session(r->k, "s");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
-	kit_submit(r->k, "s", &wish, &o);
+	kit_submit(r->k, "s", &request, &o);
 	fake_run(r->k, f, 0, "");
 	cleanup_free char *what = mem_printf("GET " S "/history?command_id=%s", o.id);
 	cleanup_got struct got g = rig_call(r, "agent-1", what, NULL);

@@ -305,16 +305,16 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 
 void api_exec_stdio(struct call *call)
 {
-	struct exec_request r;
+	struct exec_call r;
 	struct err err = {0};
 	struct piping *p;
 
-	if (api_exec_request(call, &r, &err) == 0 && (r.wish.detach || r.key != NULL))
+	if (api_exec_call(call, &r, &err) == 0 && (r.request.detach || r.key != NULL))
 		err_set(&err, E_BAD_REQUEST, "detach",
 			"a stdio stream takes neither detach nor Idempotency-Key");
 	if (err.code != E_OK) {
 		call_fail(call, &err);
-		api_exec_request_done(&r);
+		api_exec_call_done(&r);
 		return;
 	}
 	p = mem_new(struct piping);
@@ -322,13 +322,14 @@ void api_exec_stdio(struct call *call)
 	p->credit[1] = p->credit[2] = STDIO_WINDOW;
 	call->work = p;
 	call->work_free = piping_left;
-	command_submit(call->session, &call->who,
-		       &(struct command_ask){.wish = &r.wish, .stdin_open = true, .flow = true},
-		       &(struct command_observer){.started = on_started,
-						  .output = on_output,
-						  .stdin_taken = on_taken,
-						  .done = on_done,
-						  .arg = p},
-		       &p->tail.live);
-	api_exec_request_done(&r);
+	command_submit(
+		call->session, &call->who,
+		&(struct command_ask){.request = &r.request, .stdin_open = true, .flow = true},
+		&(struct command_observer){.started = on_started,
+					   .output = on_output,
+					   .stdin_taken = on_taken,
+					   .done = on_done,
+					   .arg = p},
+		&p->tail.live);
+	api_exec_call_done(&r);
 }

@@ -9,21 +9,21 @@
 
 #define PENDING_MAX (256 * 1024)
 
-struct streaming {
+struct exec_streaming {
 	struct exec_tail tail; /* first: the observer's argument */
 	struct event_feed *feed;
 };
 
 static void streaming_left(struct call *call, bool gone)
 {
-	struct streaming *s = call->work;
+	struct exec_streaming *s = call->work;
 
 	event_feed_close(s->feed);
 	exec_tail_done(&s->tail, gone);
 	free(s);
 }
 
-static void send_message(struct streaming *s, const char *name, const char *data, size_t len)
+static void send_message(struct exec_streaming *s, const char *name, const char *data, size_t len)
 {
 	cleanup_buf struct buf out = {0};
 
@@ -33,7 +33,7 @@ static void send_message(struct streaming *s, const char *name, const char *data
 
 static bool can_send(void *arg)
 {
-	struct streaming *s = arg;
+	struct exec_streaming *s = arg;
 
 	return s->tail.begun && http_pending(s->tail.call->req) < PENDING_MAX;
 }
@@ -44,7 +44,7 @@ static void emit(uint64_t seq, enum event_type type, const char *json, size_t le
 }
 
 /* One message of at most a chunk; false when there is nothing to send now. */
-static bool send_output(struct streaming *s, int stream)
+static bool send_output(struct exec_streaming *s, int stream)
 {
 	cleanup_buf struct buf raw = {0};
 	cleanup_buf struct buf json = {0};
@@ -64,7 +64,7 @@ static bool send_output(struct streaming *s, int stream)
 	return true;
 }
 
-static void pump(struct streaming *s)
+static void pump(struct exec_streaming *s)
 {
 	struct call *call = s->tail.call;
 	const struct buf *result;
@@ -94,7 +94,7 @@ static void on_answered(void *arg)
 	pump(arg);
 }
 
-static void begin(struct streaming *s)
+static void begin(struct exec_streaming *s)
 {
 	struct call *call = s->tail.call;
 
@@ -118,7 +118,7 @@ static void on_output(struct command *c, void *arg)
 
 static void on_done(const struct err *err, struct command *c, void *arg)
 {
-	struct streaming *s = arg;
+	struct exec_streaming *s = arg;
 
 	if (err != NULL && !s->tail.begun) {
 		s->tail.live = NULL;
@@ -132,29 +132,29 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 
 void api_exec_stream(struct call *call)
 {
-	struct exec_request r;
+	struct exec_call r;
 	struct err err = {0};
-	struct streaming *s;
+	struct exec_streaming *s;
 	uint64_t last = store_last_seq(call->api->store);
 
-	if (api_exec_request(call, &r, &err) == 0 && r.wish.detach)
+	if (api_exec_call(call, &r, &err) == 0 && r.request.detach)
 		err_set(&err, E_BAD_REQUEST, "detach",
 			"a stream has no detach: it ends with the command");
 	if (err.code != E_OK) {
 		call_fail(call, &err);
-		api_exec_request_done(&r);
+		api_exec_call_done(&r);
 		return;
 	}
-	if (r.wish.command_id ==
+	if (r.request.command_id ==
 	    NULL) { /* chosen here, so that its events can be followed from the first */
 		char id[ID_MAX + 1];
 
 		id_make(id, "cmd");
-		r.wish.command_id = mem_strdup(id);
+		r.request.command_id = mem_strdup(id);
 	}
-	s = mem_new(struct streaming);
+	s = mem_new(struct exec_streaming);
 	s->tail.call = call;
-	snprintf(s->tail.id, sizeof(s->tail.id), "%s", r.wish.command_id);
+	snprintf(s->tail.id, sizeof(s->tail.id), "%s", r.request.command_id);
 	call->work = s;
 	call->work_free = streaming_left;
 	s->feed = event_feed_open(
@@ -163,9 +163,9 @@ void api_exec_stream(struct call *call)
 	command_submit(
 		call->session, &call->who,
 		&(struct command_ask){
-			.wish = &r.wish, .idempotency_key = r.key, .body_hash = r.hash},
+			.request = &r.request, .idempotency_key = r.key, .body_hash = r.hash},
 		&(struct command_observer){
 			.started = on_started, .output = on_output, .done = on_done, .arg = s},
 		&s->tail.live);
-	api_exec_request_done(&r);
+	api_exec_call_done(&r);
 }

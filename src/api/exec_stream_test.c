@@ -94,13 +94,13 @@ static void exe_6_only_events_of_this_command(void **state)
 	struct fake *f = kit_session(r->k, "s");
 	struct fake *other = kit_session(r->k, "t");
 	cleanup_got struct got g = ask(r, "", "{\"command\":\"a\",\"command_id\":\"mine\"}");
-	const struct exec_wish wish = kit_wish("b");
+	const struct exec_request request = kit_request("b");
 	struct seen_by o = {0};
 
 	fake_take_exec(f);
 	assert_string_equal(f->command, "mine");
 	fake_start(r->k, f);
-	kit_submit(r->k, "t", &wish, &o);
+	kit_submit(r->k, "t", &request, &o);
 	fake_run(r->k, other, 0, "");
 	fake_finish(r->k, f, 0, "");
 	rig_finish(r, &g);

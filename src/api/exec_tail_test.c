@@ -15,7 +15,7 @@ struct tailed {
 static int setup(void **state)
 {
 	struct tailed *t = mem_new(struct tailed);
-	const struct exec_wish wish = kit_wish("a");
+	const struct exec_request request = kit_request("a");
 	void *rig = NULL;
 
 	rig_setup(&rig);
@@ -23,7 +23,7 @@ static int setup(void **state)
 	t->f = kit_session(t->r->k, "s");
 	t->call = (struct call){.api = &t->r->api, .who = t->r->k->who};
 	t->tail = (struct exec_tail){.call = &t->call,
-				     .live = kit_submit(t->r->k, "s", &wish, &t->seen)};
+				     .live = kit_submit(t->r->k, "s", &request, &t->seen)};
 	snprintf(t->tail.id, sizeof(t->tail.id), "%s", command_id(t->tail.live));
 	fake_take_exec(t->f);
 	fake_start(t->r->k, t->f);

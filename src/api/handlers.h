@@ -30,10 +30,10 @@ void api_openapi_format(const struct config *config, struct buf *out);
 
 /* Reads the exec request of a call: body, Idempotency-Key. hash is SHA-256 of what the body
  * says, or unset without a key. */
-struct exec_request {
-	struct exec_wish wish;
+struct exec_call {
+	struct exec_request request;
 	const char *key; /* borrowed from the request, or NULL */
 	uint8_t hash[32];
 };
-int api_exec_request(struct call *call, struct exec_request *out, struct err *err);
-void api_exec_request_done(struct exec_request *r);
+int api_exec_call(struct call *call, struct exec_call *out, struct err *err);
+void api_exec_call_done(struct exec_call *r);

@@ -167,9 +167,9 @@ static void write_value(struct jw *w, const struct shape_row *row)
 		write_ref(w, row->shape->name);
 	} else if (row->kind == SHAPE_OBJ) {
 		write_rows(w, row->shape->rows);
-	} else if (row->kind == SHAPE_WISH) {
+	} else if (row->kind == SHAPE_REQUEST) {
 		jw_kstr(w, "type", "object");
-		write_fields(w, row->wish, NULL);
+		write_fields(w, row->request, NULL);
 	} else if (row->kind == SHAPE_MAP) {
 		jw_kstr(w, "type", "object");
 		write_env(w, false);

@@ -6,13 +6,13 @@
 #define LIST_MAX 1000
 
 /* A pending create, patch or destroy: the client may leave before the answer. */
-struct pending {
-	LIST_ENTRY(pending) next;
+struct pending_call {
+	LIST_ENTRY(pending_call) next;
 	struct call *call; /* NULL once the client has left */
 	int status;
 };
 
-static void pending_free(struct pending *p)
+static void pending_free(struct pending_call *p)
 {
 	LIST_REMOVE(p, next);
 	free(p);
@@ -26,7 +26,7 @@ void api_pending_free(struct api *api)
 
 static void pending_left(struct call *call, bool gone)
 {
-	struct pending *p = call->work;
+	struct pending_call *p = call->work;
 
 	if (gone)
 		p->call = NULL; /* on_done frees it */
@@ -34,9 +34,9 @@ static void pending_left(struct call *call, bool gone)
 		pending_free(p);
 }
 
-static struct pending *pending_new(struct call *call, int status)
+static struct pending_call *pending_new(struct call *call, int status)
 {
-	struct pending *p = mem_new(struct pending);
+	struct pending_call *p = mem_new(struct pending_call);
 
 	p->call = call;
 	p->status = status;
@@ -57,7 +57,7 @@ static void reply_session(struct call *call, int status, struct session *s)
 
 static void on_done(const struct err *err, struct session *s, void *arg)
 {
-	struct pending *p = arg;
+	struct pending_call *p = arg;
 	struct call *call = p->call;
 
 	if (call == NULL)
@@ -70,19 +70,19 @@ static void on_done(const struct err *err, struct session *s, void *arg)
 
 void api_session_create(struct call *call)
 {
-	struct session_wish wish = {0};
+	struct session_request request = {0};
 	json_t *body = NULL;
 	struct err err = {0};
 	int r = call_json(call, false, &body, &err);
 
 	if (r == 0)
-		r = session_wish_read(body, &wish, &err);
+		r = session_request_read(body, &request, &err);
 	if (r < 0)
 		call_fail(call, &err);
 	else
-		session_create(call->api->sessions, &call->who, &wish, on_done,
+		session_create(call->api->sessions, &call->who, &request, on_done,
 			       pending_new(call, 201));
-	session_wish_done(&wish);
+	session_request_done(&request);
 	json_decref(body);
 }
 
@@ -108,7 +108,7 @@ void api_session_get(struct call *call)
 
 void api_session_patch(struct call *call)
 {
-	struct session_wish patch = {0};
+	struct session_request patch = {0};
 	json_t *body = NULL;
 	struct err err = {0};
 	int r = call_json(call, false, &body, &err);
@@ -119,7 +119,7 @@ void api_session_patch(struct call *call)
 		call_fail(call, &err);
 	else
 		session_patch(call->session, &call->who, &patch, on_done, pending_new(call, 200));
-	session_wish_done(&patch);
+	session_request_done(&patch);
 	json_decref(body);
 }
 

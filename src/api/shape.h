@@ -14,11 +14,11 @@ enum shape_kind {
 	SHAPE_INT,
 	SHAPE_NUM,
 	SHAPE_BOOL,
-	SHAPE_MAP,  /* names with texts */
-	SHAPE_WORD, /* one of words */
-	SHAPE_NAME, /* one of what name(0), name(1) … give, up to NULL */
-	SHAPE_OBJ,  /* a shape */
-	SHAPE_WISH, /* what a table of fields writes back */
+	SHAPE_MAP,     /* names with texts */
+	SHAPE_WORD,    /* one of words */
+	SHAPE_NAME,    /* one of what name(0), name(1) … give, up to NULL */
+	SHAPE_OBJ,     /* a shape */
+	SHAPE_REQUEST, /* what a table of fields writes back */
 	SHAPE_KINDS
 };
 #define SHAPE_LIST 1u  /* an array of it */
@@ -33,7 +33,7 @@ struct shape_row {
 	const char *words; /* WORD: separated by spaces */
 	const char *(*of)(unsigned i);
 	const struct shape *shape;
-	const struct json_field *wish;
+	const struct json_field *request;
 };
 struct shape {
 	const char *name;

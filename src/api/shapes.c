@@ -63,11 +63,11 @@ const struct shape shape_session = {
 	ROWS(ID("id", 0), WORD("state", 0, STATES_SESSION), TIME("created", 0),
 	     TIME("last_activity", 0), TIME("ended", N), ID("agent_id", 0), INT("owner_uid", 0),
 	     STR("workspace", 0), OBJ("policy", 0, policy), STR("working_dir", 0),
-	     {"environment", SHAPE_MAP}, {"config", SHAPE_WISH, .wish = session_wish_fields},
-	     STR("capped", L), INT("command_count", 0), INT("total_file_ops", 0),
-	     INT("total_net_ops", 0), INT("total_bytes_read", 0), INT("total_bytes_written", 0),
-	     OBJ("queue", 0, queue), STR("failure", N), OBJ("enforcement", L, wall),
-	     {"endpoints", SHAPE_MAP})};
+	     {"environment", SHAPE_MAP},
+	     {"config", SHAPE_REQUEST, .request = session_request_fields}, STR("capped", L),
+	     INT("command_count", 0), INT("total_file_ops", 0), INT("total_net_ops", 0),
+	     INT("total_bytes_read", 0), INT("total_bytes_written", 0), OBJ("queue", 0, queue),
+	     STR("failure", N), OBJ("enforcement", L, wall), {"endpoints", SHAPE_MAP})};
 const struct shape shape_sessions = {"Sessions",
 				     ROWS(OBJ("sessions", L, shape_session), STR("next", 0))};
 
@@ -174,9 +174,10 @@ const struct shape *const api_shapes[] = {
 
 /* ---- requests ---- */
 
-const struct shape_body body_session = {"SessionRequest", session_wish_fields, "workspace", false};
+const struct shape_body body_session = {"SessionRequest", session_request_fields, "workspace",
+					false};
 const struct shape_body body_patch = {"SessionPatch", session_patch_fields, NULL, false};
-const struct shape_body body_exec = {"ExecRequest", exec_wish_fields, NULL, false};
+const struct shape_body body_exec = {"ExecRequest", exec_request_fields, NULL, false};
 const struct shape_body body_kill = {"KillRequest", api_kill_fields, NULL, true};
 const struct shape_body *const api_bodies[] = {&body_session, &body_patch, &body_exec, &body_kill,
 					       NULL};

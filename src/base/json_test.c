@@ -13,7 +13,7 @@ struct limits {
 	int64_t pids, timeout_ms;
 	bool pids_seen;
 };
-struct wish {
+struct request {
 	int64_t first; /* keeps 0 free as "no seen" */
 	char *name;
 	int64_t count;
@@ -36,22 +36,22 @@ static const struct json_field limit_rows[] = {
 	 .max = 60000},
 	{0},
 };
-#define ROW(name_, kind_, at_, ...)                                                             \
-	{                                                                                       \
-		.name = name_, .kind = kind_, .offset = offsetof(struct wish, at_), __VA_ARGS__ \
+#define ROW(name_, kind_, at_, ...)                                                                \
+	{                                                                                          \
+		.name = name_, .kind = kind_, .offset = offsetof(struct request, at_), __VA_ARGS__ \
 	}
 static const struct json_field rows[] = {
 	ROW("name", JSON_FIELD_STR, name, .min = 2, .max = 4),
 	ROW("count", JSON_FIELD_INT, count, .min = -3, .max = 3,
-	    .seen = offsetof(struct wish, count_seen)),
+	    .seen = offsetof(struct request, count_seen)),
 	ROW("flag", JSON_FIELD_BOOL, flag),
 	ROW("idle", JSON_FIELD_DURATION, idle_ms, .min = 0, .max = INT64_MAX),
 	ROW("args", JSON_FIELD_STRV, args, .max = 6),
 	ROW("env", JSON_FIELD_ENV, env, .max = 8),
 	ROW("ports", JSON_FIELD_PORTS, ports),
 	ROW("limits", JSON_FIELD_OBJ, limits, .sub = limit_rows,
-	    .seen = offsetof(struct wish, limits_seen)),
-	ROW("any", JSON_FIELD_ANY, first, .seen = offsetof(struct wish, any_seen)),
+	    .seen = offsetof(struct request, limits_seen)),
+	ROW("any", JSON_FIELD_ANY, first, .seen = offsetof(struct request, any_seen)),
 	{0},
 };
 
@@ -140,7 +140,7 @@ static void api_1_depth_is_bounded(void **state)
 	buf_done(&wide);
 }
 
-static int read_text(const char *text, struct wish *w, struct err *err)
+static int read_text(const char *text, struct request *w, struct err *err)
 {
 	json_t *v = NULL;
 	int rc;
@@ -153,7 +153,7 @@ static int read_text(const char *text, struct wish *w, struct err *err)
 
 static void ses_3_a_whole_object_is_read(void **state)
 {
-	struct wish w = {0};
+	struct request w = {0};
 
 	assert_int_equal(
 		read_text(
@@ -185,7 +185,7 @@ static void ses_3_a_whole_object_is_read(void **state)
 
 static void ses_3_null_is_not_given(void **state)
 {
-	struct wish w = {.count = 9, .name = mem_strdup("kept"), .limits = {.pids = 5}};
+	struct request w = {.count = 9, .name = mem_strdup("kept"), .limits = {.pids = 5}};
 
 	assert_int_equal(read_text("{\"name\":null,\"count\":null,\"flag\":null,\"args\":null,"
 				   "\"env\":null,\"ports\":null,\"limits\":null,\"idle\":null,"
@@ -201,7 +201,7 @@ static void ses_3_null_is_not_given(void **state)
 
 static void ses_1_a_given_value_replaces(void **state)
 {
-	struct wish w = {.name = mem_strdup("old")};
+	struct request w = {.name = mem_strdup("old")};
 
 	strv_add(&w.args, "old");
 	assert_int_equal(read_text("{\"name\":\"new\",\"args\":[\"n\"]}", &w, NULL), 0);
@@ -216,7 +216,7 @@ static void ses_1_a_given_value_replaces(void **state)
 /* One wrong field; nothing else of the object may be stored. */
 static void wrong(const char *text, const char *field, const char *problem)
 {
-	struct wish w = {.count = 9}, before = w;
+	struct request w = {.count = 9}, before = w;
 	struct err err = {0};
 
 	if (read_text(text, &w, &err) != -E_BAD_REQUEST)
@@ -230,7 +230,7 @@ static void wrong(const char *text, const char *field, const char *problem)
 
 static void right(const char *text)
 {
-	struct wish w = {0};
+	struct request w = {0};
 
 	if (read_text(text, &w, NULL) != 0)
 		fail_msg("refused: %s", text);
@@ -301,7 +301,7 @@ static void api_1_the_number_of_ports_is_bounded(void **state)
 
 static void api_1_every_wrong_field_is_named(void **state)
 {
-	struct wish w = {0};
+	struct request w = {0};
 	struct err err = {0};
 
 	assert_int_equal(
@@ -315,7 +315,7 @@ static void api_1_every_wrong_field_is_named(void **state)
 
 static void api_1_earlier_details_do_not_fail_a_good_object(void **state)
 {
-	struct wish w = {0};
+	struct request w = {0};
 	struct err err = {0};
 
 	err_detail(&err, "earlier", "x");
@@ -326,7 +326,7 @@ static void api_1_earlier_details_do_not_fail_a_good_object(void **state)
 
 static void api_1_only_objects_are_read(void **state)
 {
-	struct wish w = {0};
+	struct request w = {0};
 	struct err err = {0};
 
 	assert_int_equal(read_text("[]", &w, &err), -E_BAD_REQUEST);
@@ -337,7 +337,7 @@ static void api_1_only_objects_are_read(void **state)
 static void api_1_long_unknown_keys_are_cut(void **state)
 {
 	cleanup_buf struct buf b = {0};
-	struct wish w = {0};
+	struct request w = {0};
 	struct err err = {0};
 
 	buf_adds(&b, "{\"limits\":{\"");

@@ -149,7 +149,7 @@ int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
 
 /* Pids in the order of arrival. A process that changes its parent during the walk comes twice,
  * hence a bit for each. */
-struct pids {
+struct proc_pids {
 	pid_t *v;
 	size_t n, room;
 	uint8_t *seen;
@@ -165,7 +165,7 @@ static int64_t now_ms(void)
 }
 
 /* Whether it came for the first time. */
-static bool pids_mark(struct pids *s, long pid)
+static bool pids_mark(struct proc_pids *s, long pid)
 {
 	uint8_t *byte = &s->seen[pid / 8];
 	const uint8_t bit = (uint8_t)(1U << pid % 8);
@@ -175,7 +175,7 @@ static bool pids_mark(struct pids *s, long pid)
 	return first;
 }
 
-static void pids_add(struct pids *s, pid_t pid)
+static void pids_add(struct proc_pids *s, pid_t pid)
 {
 	if (s->n == s->room) {
 		s->room = s->room * 2 + 64;
@@ -196,7 +196,7 @@ static bool alive(pid_t pid)
 
 /* Takes the numbers that are complete, each with a space behind it; returns where the rest begins.
  */
-static char *add_numbers(struct pids *s, char *text, bool all)
+static char *add_numbers(struct proc_pids *s, char *text, bool all)
 {
 	char *space;
 
@@ -210,7 +210,7 @@ static char *add_numbers(struct pids *s, char *text, bool all)
 }
 
 /* A list that grows as fast as it is read has no end. */
-static void add_children(struct pids *s, const char *path, bool all)
+static void add_children(struct proc_pids *s, const char *path, bool all)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char text[4096 + 1] = "", *rest = text;
@@ -228,7 +228,7 @@ static void add_children(struct pids *s, const char *path, bool all)
 	}
 }
 
-static void add_children_of_threads(struct pids *s, pid_t pid, bool all)
+static void add_children_of_threads(struct proc_pids *s, pid_t pid, bool all)
 {
 	char path[PROC_PATH];
 	struct dirent *e;
@@ -249,7 +249,7 @@ static void add_children_of_threads(struct pids *s, pid_t pid, bool all)
 
 size_t proc_children(pid_t pid, pid_t **out)
 {
-	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
+	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
 
 	add_children_of_threads(&s, pid, true);
 	free(s.seen);
@@ -259,7 +259,7 @@ size_t proc_children(pid_t pid, pid_t **out)
 
 size_t proc_descendants(pid_t root, pid_t **out)
 {
-	struct pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
+	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
 
 	add_children_of_threads(&s, root, false);
 	for (size_t i = 0; i < s.n && now_ms() < s.until; i++)

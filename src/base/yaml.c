@@ -11,7 +11,7 @@
 	"anchors and aliases are not supported (a value that begins with '*' " \
 	"or '&' must be quoted)"
 
-struct reader {
+struct yaml_reader {
 	const char *name, *text;
 	size_t len;
 	yaml_parser_t parser;
@@ -21,14 +21,14 @@ struct reader {
 	struct err *err;
 };
 
-static int refuse(struct reader *r, yaml_mark_t at, const char *what)
+static int refuse(struct yaml_reader *r, yaml_mark_t at, const char *what)
 {
 	return err_set(r->err, E_BAD_REQUEST, r->name, "%s:%zu:%zu: %s", r->name, at.line + 1,
 		       at.column + 1, what);
 }
 
 /* libyaml gives bytes that are no UTF-8 an offset only. */
-static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
+static yaml_mark_t mark_of_offset(const struct yaml_reader *r, size_t offset)
 {
 	yaml_mark_t at = {0};
 
@@ -43,7 +43,7 @@ static yaml_mark_t mark_of_offset(const struct reader *r, size_t offset)
 }
 
 /* libyaml says of a tab only that no token can begin with it. */
-static bool at_tab(const struct reader *r, yaml_mark_t at)
+static bool at_tab(const struct yaml_reader *r, yaml_mark_t at)
 {
 	size_t i = 0;
 
@@ -57,7 +57,7 @@ static bool at_tab(const struct reader *r, yaml_mark_t at)
 }
 
 /* Replaces r->event by the next. */
-static int next(struct reader *r)
+static int next(struct yaml_reader *r)
 {
 	yaml_event_delete(&r->event);
 	if (yaml_parser_parse(&r->parser, &r->event))
@@ -90,8 +90,8 @@ static const struct {
 	{YAML_MAP_TAG, YAML_MAP, false},
 };
 
-static int check_properties(struct reader *r, const yaml_char_t *anchor, const yaml_char_t *tag,
-			    struct yaml *node)
+static int check_properties(struct yaml_reader *r, const yaml_char_t *anchor,
+			    const yaml_char_t *tag, struct yaml *node)
 {
 	size_t i = 0;
 
@@ -108,9 +108,9 @@ static int check_properties(struct reader *r, const yaml_char_t *anchor, const y
 	return 0;
 }
 
-static int read_node(struct reader *r, struct yaml **out);
+static int read_node(struct yaml_reader *r, struct yaml **out);
 
-static int read_scalar(struct reader *r, struct yaml *node)
+static int read_scalar(struct yaml_reader *r, struct yaml *node)
 {
 	const char *value = (const char *)r->event.data.scalar.value;
 	const size_t len = r->event.data.scalar.length;
@@ -132,7 +132,7 @@ static struct yaml_item *add_item(struct yaml *node)
 	return &node->item[node->n++];
 }
 
-static int read_list(struct reader *r, struct yaml *node)
+static int read_list(struct yaml_reader *r, struct yaml *node)
 {
 	int rc = check_properties(r, r->event.data.sequence_start.anchor,
 				  r->event.data.sequence_start.tag, node);
@@ -142,7 +142,7 @@ static int read_list(struct reader *r, struct yaml *node)
 	return rc;
 }
 
-static int read_key(struct reader *r, struct yaml_item *item)
+static int read_key(struct yaml_reader *r, struct yaml_item *item)
 {
 	struct yaml key = {.kind = YAML_SCALAR};
 	int rc;
@@ -174,7 +174,7 @@ static void drop_item(struct yaml_item *item)
 }
 
 /* Tells of the items that are marked and takes them out. */
-static int tell_twice(struct reader *r, struct yaml *node, const bool *marked)
+static int tell_twice(struct yaml_reader *r, struct yaml *node, const bool *marked)
 {
 	size_t kept = 0;
 
@@ -196,7 +196,7 @@ static int tell_twice(struct reader *r, struct yaml *node, const bool *marked)
 }
 
 /* Sorted, because a file may have hundreds of thousands of keys. */
-static int check_duplicates(struct reader *r, struct yaml *node)
+static int check_duplicates(struct yaml_reader *r, struct yaml *node)
 {
 	cleanup_free const struct yaml_item **sorted =
 		mem_resize(NULL, node->n, sizeof(struct yaml_item *));
@@ -215,7 +215,7 @@ static int check_duplicates(struct reader *r, struct yaml *node)
 	return marked != NULL ? tell_twice(r, node, marked) : 0;
 }
 
-static int read_map(struct reader *r, struct yaml *node)
+static int read_map(struct yaml_reader *r, struct yaml *node)
 {
 	int rc = check_properties(r, r->event.data.mapping_start.anchor,
 				  r->event.data.mapping_start.tag, node);
@@ -235,7 +235,7 @@ static int read_map(struct reader *r, struct yaml *node)
 static const struct {
 	yaml_event_type_t event;
 	enum yaml_kind kind;
-	int (*read)(struct reader *r, struct yaml *node);
+	int (*read)(struct yaml_reader *r, struct yaml *node);
 } kinds[] = {
 	{YAML_SCALAR_EVENT, YAML_SCALAR, read_scalar},
 	{YAML_SEQUENCE_START_EVENT, YAML_LIST, read_list},
@@ -244,7 +244,7 @@ static const struct {
 
 /* Reads the node that begins with r->event. *out is set even on failure, so that its owner frees
  * what there is. */
-static int read_node(struct reader *r, struct yaml **out)
+static int read_node(struct yaml_reader *r, struct yaml **out)
 {
 	size_t i = 0;
 	int rc;
@@ -271,7 +271,7 @@ static bool nothing(const struct yaml *root)
 	       (root->kind == YAML_SCALAR && !root->quoted && root->text[0] == '\0');
 }
 
-static int read_stream(struct reader *r, struct yaml **root)
+static int read_stream(struct yaml_reader *r, struct yaml **root)
 {
 	int rc = next(r); /* the start of the stream */
 
@@ -292,7 +292,7 @@ static int read_stream(struct reader *r, struct yaml **root)
 }
 
 /* libyaml counts it as a column, and keys of the first line would stand deeper than the others. */
-static void skip_bom(struct reader *r)
+static void skip_bom(struct yaml_reader *r)
 {
 	static const char bom[] = "\xef\xbb\xbf";
 
@@ -310,7 +310,7 @@ int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out
 int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml **out,
 		       struct err *err)
 {
-	struct reader r = {
+	struct yaml_reader r = {
 		.name = name, .text = in->text, .len = in->len, .twice = in->twice, .err = err};
 	struct yaml *root = NULL;
 	int rc;

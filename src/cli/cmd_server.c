@@ -86,7 +86,8 @@ static char *log_of(struct cli *cli, const char *socket, const struct strv *args
 
 	if (cli_config(cli, config_of(args), &c, NULL, NULL) == 0 && c.log_output[0] == '/')
 		path = mem_strdup(c.log_output);
-	else if (is_auto(args) && slash != NULL) /* client/start.c puts it beside the socket */
+	else if (is_auto(args) &&
+		 slash != NULL) /* client/start_server.c puts it beside the socket */
 		path = mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
 	config_done(&c);
 	return take(path);

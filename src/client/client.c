@@ -230,7 +230,7 @@ int client_call(struct client *c, const struct client_call *call, struct client_
 	return r;
 }
 
-struct streaming {
+struct client_streaming {
 	struct sse_parser parser;
 	client_sse_fn *fn;
 	void *arg;
@@ -239,7 +239,7 @@ struct streaming {
 
 static void on_message(const char *id, const char *name, const char *data, size_t len, void *arg)
 {
-	struct streaming *s = arg;
+	struct client_streaming *s = arg;
 
 	if (!s->stopped)
 		s->stopped = s->fn(id, name, data, len, s->arg) != 0;
@@ -247,7 +247,7 @@ static void on_message(const char *id, const char *name, const char *data, size_
 
 static int on_bytes(const char *p, size_t n, void *arg, struct err *err)
 {
-	struct streaming *s = arg;
+	struct client_streaming *s = arg;
 
 	if (sse_parse(&s->parser, p, n, on_message, s) < 0)
 		return err_set(err, E_TOO_LARGE, NULL, "a message of the server is too large");
@@ -257,7 +257,7 @@ static int on_bytes(const char *p, size_t n, void *arg, struct err *err)
 int client_stream(struct client *c, const struct client_call *call, client_sse_fn *fn, void *arg,
 		  struct err *err)
 {
-	struct streaming s = {.fn = fn, .arg = arg};
+	struct client_streaming s = {.fn = fn, .arg = arg};
 	struct client_call sse = *call;
 	struct answer_head head;
 	int r;

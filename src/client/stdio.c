@@ -26,7 +26,7 @@
 #define CREDIT_STEP 16384 /* bytes written before we say so */
 #define READ_SIZE 65536
 
-struct output {
+struct client_output {
 	int fd;
 	const char *name;
 	struct buf pending;
@@ -40,7 +40,7 @@ struct passing {
 	struct client *c;
 	struct stdio_parser parser;
 	struct buf send;
-	struct output output[2];
+	struct client_output output[2];
 	int64_t stdin_credit;
 	bool stdin_open, done;
 	int signals; /* signalfd */
@@ -56,7 +56,7 @@ static void send_control(struct passing *s, const char *json)
 	stdio_frame(&s->send, STDIO_CONTROL, json, strlen(json));
 }
 
-static void grant(struct passing *s, struct output *o)
+static void grant(struct passing *s, struct client_output *o)
 {
 	char text[80];
 
@@ -113,7 +113,7 @@ static void read_signal(struct passing *s)
 
 /* --- from the server --- */
 
-static int on_output(struct passing *s, struct output *o, const uint8_t *p, size_t n)
+static int on_output(struct passing *s, struct client_output *o, const uint8_t *p, size_t n)
 {
 	if (n > o->granted)
 		return err_set(s->err, E_UNAVAILABLE, NULL,
@@ -181,7 +181,7 @@ static int read_socket(struct passing *s)
 	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
 }
 
-static int write_output(struct passing *s, struct output *o)
+static int write_output(struct passing *s, struct client_output *o)
 {
 	const size_t part = client_smaller(o->pending.len, o->written_max);
 	const ssize_t n = TEMP_FAILURE_RETRY(write(o->fd, o->pending.data, part));
@@ -233,7 +233,7 @@ static int turn(struct passing *s)
 
 /* The stream has ended: what is left is written, blocking and interruptible as any program's
  * output. */
-static int finish_output(struct passing *s, struct output *o)
+static int finish_output(struct passing *s, struct client_output *o)
 {
 	struct pollfd p = {.fd = o->fd, .events = POLLOUT};
 	int r = 0;
@@ -287,15 +287,15 @@ static int pass_streams(struct passing *s)
 	return r != 0 ? r : w;
 }
 
-static void init_output(struct output *o, int fd, const char *name)
+static void init_output(struct client_output *o, int fd, const char *name)
 {
 	struct stat st;
 	const bool file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 
-	*o = (struct output){.fd = fd,
-			     .name = name,
-			     .written_max = file ? READ_SIZE : PIPE_BUF,
-			     .granted = STDIO_WINDOW};
+	*o = (struct client_output){.fd = fd,
+				    .name = name,
+				    .written_max = file ? READ_SIZE : PIPE_BUF,
+				    .granted = STDIO_WINDOW};
 }
 
 int client_stdio(struct client *c, const struct client_call *call, struct buf *answer,

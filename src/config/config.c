@@ -18,7 +18,7 @@ struct config_place {
 	bool given; /* by a file or an override */
 };
 
-struct walk {
+struct config_walk {
 	struct report *report;
 	struct config *c; /* NULL: only check */
 	bool *given;	  /* by row; for two names of one key */
@@ -71,7 +71,7 @@ static void yield_defaults(struct config *c)
 	}
 }
 
-static void check_value(struct walk *w, const struct config_row *row, const char *key,
+static void check_value(struct config_walk *w, const struct config_row *row, const char *key,
 			const struct yaml_item *item)
 {
 	struct config_problem p;
@@ -87,7 +87,7 @@ static void check_value(struct walk *w, const struct config_row *row, const char
 }
 
 /* A known key in the wrong place is the best suggestion, else the nearest of this place. */
-static void report_key(struct walk *w, const char *prefix, const char *key,
+static void report_key(struct config_walk *w, const char *prefix, const char *key,
 		       const struct yaml_item *item)
 {
 	struct strv words = {0};
@@ -107,7 +107,7 @@ static void report_key(struct walk *w, const char *prefix, const char *key,
 	strv_done(&words);
 }
 
-static void walk_map(struct walk *w, const char *prefix, const struct yaml *map);
+static void walk_map(struct config_walk *w, const char *prefix, const struct yaml *map);
 
 /* A section that says of itself that it is not wanted. */
 static bool is_off(const struct yaml *section)
@@ -118,7 +118,7 @@ static bool is_off(const struct yaml *section)
 	       strcmp(enabled->text, "false") == 0;
 }
 
-static void walk_section(struct walk *w, const char *key, const struct yaml *value)
+static void walk_section(struct config_walk *w, const char *key, const struct yaml *value)
 {
 	/* a section whose keys are all commented out */
 	const bool nothing = value->kind == YAML_SCALAR && !value->quoted && value->text[0] == '\0';
@@ -130,7 +130,7 @@ static void walk_section(struct walk *w, const char *key, const struct yaml *val
 			   key);
 }
 
-static void walk_item(struct walk *w, const char *prefix, const struct yaml_item *item)
+static void walk_item(struct config_walk *w, const char *prefix, const struct yaml_item *item)
 {
 	const bool dotted = strchr(item->key, '.') != NULL;
 	const struct config_row *row;
@@ -154,7 +154,7 @@ static void walk_item(struct walk *w, const char *prefix, const struct yaml_item
 		report_key(w, prefix, key, item);
 }
 
-static void walk_map(struct walk *w, const char *prefix, const struct yaml *map)
+static void walk_map(struct config_walk *w, const char *prefix, const struct yaml *map)
 {
 	for (size_t i = 0; i < map->n; i++)
 		walk_item(w, prefix, &map->item[i]);
@@ -163,7 +163,7 @@ static void walk_map(struct walk *w, const char *prefix, const struct yaml *map)
 static void walk(struct report *r, const struct yaml *root, struct config *c)
 {
 	cleanup_free bool *given = mem_alloc(config_row_count * sizeof(*given));
-	struct walk w = {r, c, given};
+	struct config_walk w = {r, c, given};
 
 	if (root->kind == YAML_MAP)
 		walk_map(&w, "", root);

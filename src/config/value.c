@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "config/table.h"
-#include "model/wish.h"
+#include "model/request.h"
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -347,11 +347,11 @@ static bool check_name_item(const struct config_row *row, const struct yaml *v,
 	if (text == NULL)
 		return false;
 	len = strlen(text);
-	if (wish_env_dangerous(text, len))
+	if (request_env_dangerous(text, len))
 		return wrong(p, v, "'%.*s' never comes into a session", SHOWN, text);
 	if (len > 0 && text[len - 1] == '*')
 		len--;
-	if (!wish_env_name(text, len))
+	if (!request_env_name(text, len))
 		return wrong(p, v, "not the name of a variable: '%.*s'", SHOWN, text);
 	return true;
 }
@@ -399,9 +399,9 @@ static bool check_variable(const struct yaml_item *item, struct config_problem *
 
 	if (scalar(item->value, "text", p) == NULL)
 		return false;
-	if (wish_env_dangerous(item->key, len))
+	if (request_env_dangerous(item->key, len))
 		return wrong(p, item->value, "'%.*s' never comes into a session", SHOWN, item->key);
-	if (!wish_env_name(item->key, len))
+	if (!request_env_name(item->key, len))
 		return wrong(p, item->value, "not the name of a variable: '%.*s'", SHOWN,
 			     item->key);
 	return true;

@@ -159,7 +159,7 @@ static int put(struct journal *j, const struct buf *packed, uint64_t *at, struct
 	const uint64_t rest = j->size - *at % j->size;
 	const size_t need = record_size(packed->len);
 	uint64_t start = *at;
-	struct record r;
+	struct ring_record r;
 
 	if (need > rest)
 		start += rest;
@@ -167,11 +167,11 @@ static int put(struct journal *j, const struct buf *packed, uint64_t *at, struct
 		return err_set(err, E_RATE_LIMITED, NULL, "the ring is full");
 	/* A rest too short for a record's head is skipped without one. */
 	if (start != *at && rest >= sizeof(r)) {
-		r = (struct record){RECORD_FILLER | (uint32_t)rest, 0, *at};
+		r = (struct ring_record){RECORD_FILLER | (uint32_t)rest, 0, *at};
 		r.crc = record_crc(&r, NULL, 0);
 		memcpy(ring_bytes(j) + *at % j->size, &r, sizeof(r));
 	}
-	r = (struct record){(uint32_t)packed->len, 0, start};
+	r = (struct ring_record){(uint32_t)packed->len, 0, start};
 	r.crc = record_crc(&r, packed->data, packed->len);
 	memcpy(ring_bytes(j) + start % j->size, &r, sizeof(r));
 	memcpy(ring_bytes(j) + start % j->size + sizeof(r), packed->data, packed->len);

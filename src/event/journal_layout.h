@@ -28,14 +28,14 @@ struct ack_page {
 #define RECORD_ALIGN 8
 #define RECORD_FILLER \
 	0x80000000U /* in len: skips len bytes, this head included, to the end of the ring */
-struct record {
+struct ring_record {
 	uint32_t len; /* of the body */
 	uint32_t crc; /* of len, pos and body */
 	uint64_t pos;
 };
-#define RECORD_MAX (sizeof(struct record) + EVENT_MAX)
+#define RECORD_MAX (sizeof(struct ring_record) + EVENT_MAX)
 
-static inline uint32_t record_crc(const struct record *r, const void *body, size_t n)
+static inline uint32_t record_crc(const struct ring_record *r, const void *body, size_t n)
 {
 	const uint32_t crc = crc32c(crc32c(0, &r->len, sizeof(r->len)), &r->pos, sizeof(r->pos));
 
@@ -45,5 +45,5 @@ static inline uint32_t record_crc(const struct record *r, const void *body, size
 /* Bytes that a record with this body takes. */
 static inline size_t record_size(size_t body)
 {
-	return (sizeof(struct record) + body + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
+	return (sizeof(struct ring_record) + body + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
 }

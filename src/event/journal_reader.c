@@ -134,7 +134,7 @@ static int look(const struct journal_reader *r, uint64_t head, struct window *w,
 }
 
 /* Checks the frame of a record of at most len bytes; NULL or what is wrong with it. */
-static const char *check_frame(const uint8_t *p, size_t len, struct record *r)
+static const char *check_frame(const uint8_t *p, size_t len, struct ring_record *r)
 {
 	size_t body;
 
@@ -153,7 +153,7 @@ static const char *check_frame(const uint8_t *p, size_t len, struct record *r)
 
 int journal_check_record(const void *p, size_t len, size_t *used, struct event *e, struct err *err)
 {
-	struct record rec;
+	struct ring_record rec;
 	const char *problem = check_frame(p, len, &rec);
 	int rc;
 
@@ -172,7 +172,7 @@ static uint64_t skip(const struct journal_reader *r, const uint8_t *bytes, size_
 		     const char **problem)
 {
 	const uint64_t rest = r->size - r->pos % r->size;
-	struct record rec;
+	struct ring_record rec;
 
 	if (rest < sizeof(rec))
 		return rest;

@@ -143,7 +143,7 @@ static void evt_2_a_record_of_an_earlier_lap_does_not_pass(void **state)
 
 static void write_record(struct pair *p, uint64_t pos, uint32_t len, const void *body, size_t n)
 {
-	struct record r = {len, 0, pos};
+	struct ring_record r = {len, 0, pos};
 
 	r.crc = record_crc(&r, body, n);
 	assert_int_equal(pwrite(p->ring_fd, &r, sizeof(r), (off_t)(JOURNAL_PAGE + pos % SIZE)),

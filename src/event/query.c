@@ -59,7 +59,7 @@ static const struct {
 	 "instr(body, '\"decision\":\"' || :decision || '\",\"effective_decision\"') > 0"},
 };
 
-struct walk {
+struct query_walk {
 	sqlite3 *db;
 	const struct event_query *q;
 	const struct query_budget *budget; /* or NULL */
@@ -104,7 +104,7 @@ static void add_types(struct buf *sql, uint64_t types)
 	buf_adds(sql, "')");
 }
 
-static void choose_way(struct walk *w, unsigned filters)
+static void choose_way(struct query_walk *w, unsigned filters)
 {
 	const char *before = "";
 
@@ -124,8 +124,8 @@ static void choose_way(struct walk *w, unsigned filters)
 
 /* One SELECT. The second column is what for a row that matches, and NULL for one that does not;
  * more columns follow it. */
-static void add_select(const struct walk *w, const char *what, const char *more, const char *type,
-		       struct buf *sql)
+static void add_select(const struct query_walk *w, const char *what, const char *more,
+		       const char *type, struct buf *sql)
 {
 	buf_adds(sql, "SELECT seq, ");
 	if (w->rest.len > 0)
@@ -139,7 +139,8 @@ static void add_select(const struct walk *w, const char *what, const char *more,
 }
 
 /* Several types are merged: SQLite steps through one SELECT for each of them side by side. */
-static void add_selects(const struct walk *w, const char *what, const char *more, struct buf *sql)
+static void add_selects(const struct query_walk *w, const char *what, const char *more,
+			struct buf *sql)
 {
 	const char *before = "";
 
@@ -171,7 +172,8 @@ static void bind_int(sqlite3_stmt *stmt, const char *name, int64_t value)
 		sqlite3_bind_int64(stmt, i, value);
 }
 
-static int prepare(const struct walk *w, const char *sql, sqlite3_stmt **stmt, struct err *err)
+static int prepare(const struct query_walk *w, const char *sql, sqlite3_stmt **stmt,
+		   struct err *err)
 {
 	const struct event_query *q = w->q;
 
@@ -189,7 +191,7 @@ static int prepare(const struct walk *w, const char *sql, sqlite3_stmt **stmt, s
 }
 
 /* Whether the time range has so few rows that they are looked up one by one. */
-static int is_short(const struct walk *w, bool *is, struct err *err)
+static int is_short(const struct query_walk *w, bool *is, struct err *err)
 {
 	cleanup_buf struct buf sql = {0};
 	sqlite3_stmt *stmt = NULL;
@@ -208,7 +210,7 @@ static int is_short(const struct walk *w, bool *is, struct err *err)
 /* ---- the rows ---- */
 
 /* Counts one more row. */
-static bool is_spent(struct walk *w)
+static bool is_spent(struct query_walk *w)
 {
 	const struct query_budget *b = w->budget;
 
@@ -232,8 +234,8 @@ static enum event_type type_of(sqlite3_stmt *stmt)
 
 /* Gives what is asked for; sets all of page but what the count adds. *full: the limit is reached,
  * and page->next is where. */
-static int give(struct walk *w, store_row_fn *fn, void *arg, struct event_page *page, bool *full,
-		struct err *err)
+static int give(struct query_walk *w, store_row_fn *fn, void *arg, struct event_page *page,
+		bool *full, struct err *err)
 {
 	const size_t most = w->budget != NULL ? w->budget->bytes : SIZE_MAX;
 	cleanup_buf struct buf sql = {0};
@@ -277,7 +279,7 @@ static int give(struct walk *w, store_row_fn *fn, void *arg, struct event_page *
 }
 
 /* Counts what lies behind the last row that was given. */
-static int count_rest(struct walk *w, struct event_page *page, struct err *err)
+static int count_rest(struct query_walk *w, struct event_page *page, struct err *err)
 {
 	const uint64_t given = page->total,
 		       most = w->budget != NULL ? w->budget->counted : UINT64_MAX;
@@ -312,7 +314,7 @@ static int count_rest(struct walk *w, struct event_page *page, struct err *err)
 int query_run(sqlite3 *db, const struct event_query *q, const struct query_budget *budget,
 	      bool count, store_row_fn *fn, void *arg, struct event_page *page, struct err *err)
 {
-	struct walk w = {.db = db, .q = q, .budget = budget};
+	struct query_walk w = {.db = db, .q = q, .budget = budget};
 	struct event_page got = {0};
 	unsigned filters = filters_of(q);
 	bool full = false, is = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/redo.h"
-#include "base/claim.h"
+#include "base/file_lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "event/crc32c.h"
@@ -17,20 +17,20 @@
 #define DYING_MS 2000 /* for the process before us, which may have been killed a moment ago */
 
 /* The first page; the records follow it. */
-struct head {
+struct redo_head {
 	uint64_t magic;
 	_Atomic uint64_t generation;
 	_Atomic uint64_t end; /* of what is published */
 };
 
-struct record {
+struct redo_record {
 	uint32_t len;
 	uint32_t crc; /* of len, generation, bytes */
 };
 
 struct redo {
 	int fd; /* claimed */
-	struct head *head;
+	struct redo_head *head;
 	uint64_t end; /* of what is added */
 };
 
@@ -49,7 +49,7 @@ static uint32_t crc_of(const struct redo *r, uint32_t len, const void *p)
 
 static uint64_t size_of(uint64_t len)
 {
-	return (sizeof(struct record) + len + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+	return (sizeof(struct redo_record) + len + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
 }
 
 static int refuse(const char *path, const char *why, struct err *err)
@@ -65,7 +65,7 @@ static int claim(int fd, const char *path, struct err *err)
 {
 	pid_t holder = 0;
 
-	if (claim_file(fd, DYING_MS, &holder) == 0)
+	if (file_lock_take(fd, DYING_MS, &holder) == 0)
 		return 0;
 	if (errno != EAGAIN)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot lock '%s'", path);
@@ -142,7 +142,7 @@ uint64_t redo_generation(const struct redo *r)
 
 int redo_each(const struct redo *r, redo_fn *fn, void *arg, struct err *err)
 {
-	struct record rec;
+	struct redo_record rec;
 	int rc = 0;
 
 	for (uint64_t at = 0; rc == 0 && at < r->head->end; at += size_of(rec.len)) {
@@ -172,7 +172,7 @@ void redo_begin(struct redo *r, uint64_t generation)
 
 bool redo_add(struct redo *r, const void *p, size_t n)
 {
-	struct record rec;
+	struct redo_record rec;
 
 	if (n > REDO_SIZE || size_of(n) > REDO_SIZE - r->end)
 		return false;

@@ -83,7 +83,7 @@ static void add_waiter(struct waiters *list, store_done_fn *fn, void *arg)
 {
 	if ((list->n & (list->n - 1)) == 0)
 		list->v = mem_resize(list->v, list->n > 0 ? list->n * 2 : 8, sizeof(*list->v));
-	list->v[list->n++] = (struct waiter){fn, arg};
+	list->v[list->n++] = (struct commit_waiter){fn, arg};
 }
 
 /* Taken out first: who is told may write and wait again. */

@@ -74,7 +74,7 @@ static char *copy_string(char **to, const char *s)
 static void keep(struct store *s, const struct event *e)
 {
 	const size_t own = owned_bytes(e);
-	struct pending *p = mem_resize(NULL, sizeof(*p) + own + s->json.len + 1, 1);
+	struct store_pending *p = mem_resize(NULL, sizeof(*p) + own + s->json.len + 1, 1);
 	char *at = (char *)(p + 1), **argv = (char **)(p + 1);
 
 	p->event = *e;
@@ -170,7 +170,7 @@ const struct buf *store_last_json(const struct store *s)
 
 void store_forget_events(struct pending_list *events)
 {
-	struct pending *p;
+	struct store_pending *p;
 
 	while ((p = STAILQ_FIRST(events)) != NULL) {
 		STAILQ_REMOVE_HEAD(events, link);
@@ -193,7 +193,7 @@ static void sweep(struct store *s)
 void store_deliver(struct store *s, struct pending_list *events)
 {
 	const size_t n = s->nsinks;
-	struct pending *p;
+	struct store_pending *p;
 
 	if (STAILQ_EMPTY(events))
 		return;

@@ -11,25 +11,25 @@
 
 /* An event that is not safe yet, kept for the sinks; one allocation with all that it points
  * to. */
-struct pending {
-	STAILQ_ENTRY(pending) link;
+struct store_pending {
+	STAILQ_ENTRY(store_pending) link;
 	struct event event;
 	const char *json;
 	size_t len;
 };
-STAILQ_HEAD(pending_list, pending);
+STAILQ_HEAD(pending_list, store_pending);
 
-struct waiter {
+struct commit_waiter {
 	store_done_fn *fn;
 	void *arg;
 };
 struct waiters {
-	struct waiter *v;
+	struct commit_waiter *v;
 	size_t n;
 };
 
 /* A write that the database does not have yet. */
-struct op {
+struct store_op {
 	const char *sql; /* NULL: taken back */
 	size_t at, len;	 /* in the store's bytes: the statement's text and the values */
 };
@@ -64,7 +64,7 @@ struct store {
 	/* What is not committed. */
 	struct redo *redo;
 	struct buf bytes;
-	struct op *ops;
+	struct store_op *ops;
 	size_t nops, room, applied; /* applied: in the open transaction */
 	uint64_t number;	    /* of the first of them */
 	bool in_transaction;

@@ -23,7 +23,7 @@ void store_put(struct store *s, const char *sql)
 		s->room = s->room > 0 ? s->room * 2 : 64;
 		s->ops = mem_resize(s->ops, s->room, sizeof(*s->ops));
 	}
-	s->ops[s->nops] = (struct op){sql, s->bytes.len, 0};
+	s->ops[s->nops] = (struct store_op){sql, s->bytes.len, 0};
 	buf_add(&s->bytes, sql, strlen(sql) + 1);
 }
 
@@ -59,7 +59,7 @@ void store_put_blob(struct store *s, const void *p, size_t n)
 
 uint64_t store_put_end(struct store *s)
 {
-	struct op *op = &s->ops[s->nops++];
+	struct store_op *op = &s->ops[s->nops++];
 
 	op->len = s->bytes.len - op->at;
 	if (!s->spilled)
@@ -70,7 +70,8 @@ uint64_t store_put_end(struct store *s)
 
 bool store_take_back(struct store *s, uint64_t number)
 {
-	struct op *op = number > s->number + s->applied ? &s->ops[number - s->number - 1] : NULL;
+	struct store_op *op =
+		number > s->number + s->applied ? &s->ops[number - s->number - 1] : NULL;
 
 	if (op == NULL || op->sql == NULL)
 		return false;
@@ -158,7 +159,7 @@ static int run(struct store *s, sqlite3_stmt *stmt, const char *values, size_t n
 	return 0;
 }
 
-static int run_op(struct store *s, const struct op *op)
+static int run_op(struct store *s, const struct store_op *op)
 {
 	size_t text;
 

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "exec/args.h"
-#include "exec/peer.h"
+#include "exec/caller.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +23,7 @@
 #define OWN_FD "/proc/self/fd/"
 
 enum value { MODE, TIMESPEC, TIMEVAL, UTIMBUF };
-static const struct call {
+static const struct attribute_call {
 	int nr;
 	unsigned dir, path, value, flags; /* which argument */
 	enum value kind;
@@ -37,7 +37,7 @@ static const struct call {
 };
 
 struct work {
-	const struct call *call;
+	const struct attribute_call *call;
 	pid_t tid;
 	int root; /* the ask's */
 	int dirfd;
@@ -70,7 +70,7 @@ static int open_base(const struct work *w, int flags)
 	int fd;
 
 	base_link(w, link);
-	fd = peer_open(w->tid, link, flags | O_PATH);
+	fd = caller_open(w->tid, link, flags | O_PATH);
 	return fd == -ENOENT ? -EBADF : fd;
 }
 
@@ -96,7 +96,7 @@ static int name_in_root(const struct work *w, const char *path, char **out)
 
 	if (path[0] != '/') {
 		base_link(w, link);
-		r = peer_link(w->tid, link, base, sizeof(base));
+		r = caller_link(w->tid, link, base, sizeof(base));
 		if (r == 0 && base[0] != '/')
 			r = ENOTDIR;
 	}
@@ -146,14 +146,14 @@ static int open_named(const struct work *w)
 
 	if (w->path == 0)
 		return open_base(w, 0);
-	args_memory_init(&m, peer_page, &tid);
+	args_memory_init(&m, caller_page, &tid);
 	r = args_string(&m, w->path, PATH_MAX, &path);
 	if (r != 0)
 		return r == E2BIG ? -ENAMETOOLONG : -EFAULT;
 	if (path.data[0] == '\0')
 		return (w->flags & AT_EMPTY_PATH) != 0 ? open_base(w, 0) : -ENOENT;
 	if (own_fd(path.data) != NULL)
-		return peer_open(w->tid, own_fd(path.data), O_PATH);
+		return caller_open(w->tid, own_fd(path.data), O_PATH);
 	return w->root >= 0 ? open_in_root(w, path.data, flags) : open_below(w, path.data, flags);
 }
 

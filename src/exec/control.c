@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Exec control as a handler of the listener: execve and execveat, and what waits or is traced. */
 #include "base/mem.h"
-#include "exec/state.h"
+#include "exec/exec_thread.h"
 #include "exec/trace.h"
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static void on_exec(struct listener *l, const struct seccomp_notif *n, void *arg
 	if (n->data.nr == SYS_execveat && (n->data.args[4] & AT_EXECVE_CHECK) != 0)
 		listener_send(l, n->id, 0);
 	else
-		hold_on_exec(c, n);
+		verify_on_exec(c, n);
 }
 
 /* ---- waiting execs ---- */
@@ -60,7 +60,7 @@ static void on_resumed(struct exec_control *c)
 			k->state = CASE_READ;
 			k->pending = 0;
 			k->verdict = r->verdict;
-			hold_apply(c, k);
+			verify_apply(c, k);
 		}
 		free(r);
 	}
@@ -81,7 +81,7 @@ static void drop_dead(struct exec_control *c)
 			c->ops.gone(c->ops.arg, k->pending);
 		record_case(c, k, EXEC_FAILED, NULL);
 		if (!k->seized) {
-			hold_forget(c, k);
+			verify_forget(c, k);
 			continue;
 		}
 		k->state = CASE_LEFTOVER; /* until it is reaped */
@@ -116,11 +116,11 @@ static void turn(struct listener *l, void *arg)
 
 	if (read(c->child_fd, info, sizeof(info)) < 0)
 		ensure(errno == EAGAIN);
-	hold_reap(c);
+	verify_reap(c);
 	on_resumed(c);
 	drop_dead(c);
-	hold_settle(c);
-	hold_retry(c);
+	verify_settle(c);
+	verify_retry(c);
 }
 
 static void end(void *arg)
@@ -187,14 +187,14 @@ void exec_control_close(struct exec_control *c)
 	if (c == NULL)
 		return;
 	while (!LIST_EMPTY(&c->cases))
-		hold_forget(c, LIST_FIRST(&c->cases));
+		verify_forget(c, LIST_FIRST(&c->cases));
 	while ((r = take_resumed(c)) != NULL)
 		free(r);
 	while ((d = STAILQ_FIRST(&c->deferred)) != NULL) {
 		STAILQ_REMOVE_HEAD(&c->deferred, link);
 		free(d);
 	}
-	known_done(&c->programs);
+	program_cache_done(&c->programs);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->telling);
 	mem_cleanup_fd(&c->child_fd);

@@ -16,7 +16,7 @@ extern char **environ;
 #endif
 
 /* A group of cgroup v1 or v2 with a file that reclaims its memory. */
-static const struct place {
+static const struct runtime {
 	const char *above, *file, *text;
 } places[] = {
 	{"/sys/fs/cgroup/memory", "memory.force_empty", "0"},
@@ -60,7 +60,7 @@ static void reclaim(void)
 }
 
 /* Every decision comes when the strings were read and the kernel has not yet read them. */
-static uint64_t decide(void *arg, const struct exec_request *req, struct verdict *out)
+static uint64_t decide(void *arg, const struct exec_attempt *req, struct verdict *out)
 {
 	const bool allowed = kit_ends(req->op.exec.path, "/sha256sum");
 	const enum decision d = allowed ? DECISION_allow : DECISION_deny;

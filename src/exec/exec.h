@@ -22,7 +22,7 @@ struct exec_control;
 
 /* One exec as it was asked for. Borrowed: lives for the call that it is handed to. The record of
  * one that could not be read has what is known: an empty path, no argv. */
-struct exec_request {
+struct exec_attempt {
 	struct op op;		  /* OP_EXEC; argv is what the kernel will give to op.exec.path */
 	const char *const *argv;  /* as the caller gave it */
 	size_t argc;		  /* of argv */
@@ -44,7 +44,7 @@ enum exec_outcome {
 
 /* What became of it; once per exec. Repeated refusals of a PATH search are one. */
 struct exec_record {
-	const struct exec_request *req;
+	const struct exec_attempt *req;
 	const struct verdict *verdict;
 	enum exec_outcome outcome;
 	const char *ran;     /* MISMATCHED: the program that was loaded, if it could be read */
@@ -54,11 +54,11 @@ struct exec_record {
 struct exec_control_ops {
 	/* Fills *out and returns 0, or returns an id that is not 0: the exec waits for
 	 * exec_control_resume with it. Strings of the verdict live until its record. */
-	uint64_t (*decide)(void *arg, const struct exec_request *req, struct verdict *out);
+	uint64_t (*decide)(void *arg, const struct exec_attempt *req, struct verdict *out);
 	void (*record)(void *arg, const struct exec_record *rec);
 	/* An exec fails before it is decided, with the errno that the kernel would give: there is
 	 * no such program, or it cannot be executed. May be NULL. */
-	void (*failed)(void *arg, const struct exec_request *req, int errnum);
+	void (*failed)(void *arg, const struct exec_attempt *req, int errnum);
 	/* The caller of a waiting exec died; its id is not to be resumed any more. May be NULL. */
 	void (*gone)(void *arg, uint64_t pending);
 	/* True for the exec of our leader's child, which is in our memory and decided already. key

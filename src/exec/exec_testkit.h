@@ -69,7 +69,7 @@ static struct kit {
 	pid_t first;	       /* is_first_exec says yes for it and KIT_KEY */
 	const char *target;    /* of redirects */
 	/* in the place of kit_decide, if a test sets it */
-	uint64_t (*decide)(void *arg, const struct exec_request *req, struct verdict *out);
+	uint64_t (*decide)(void *arg, const struct exec_attempt *req, struct verdict *out);
 	int decided;
 	uint64_t count[EXEC_OUTCOMES]; /* of records */
 } kit = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
@@ -104,7 +104,7 @@ static inline bool kit_ends(const char *s, const char *end)
 
 /* evil and expr are denied, held waits, other is redirected, watched is logged, memory and deleted
  * files are denied. */
-static inline uint64_t kit_decide(void *arg, const struct exec_request *req, struct verdict *out)
+static inline uint64_t kit_decide(void *arg, const struct exec_attempt *req, struct verdict *out)
 {
 	static uint64_t last;
 	const char *path = req->op.exec.script != NULL ? req->op.exec.script : req->op.exec.path;

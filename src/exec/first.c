@@ -2,15 +2,15 @@
 /* A command's first exec comes from our own program, which nobody may read or trace: it is looked
  * at from outside, before there is a process. */
 #include "base/mem.h"
+#include "exec/caller.h"
 #include "exec/exec.h"
+#include "exec/exec_thread.h"
 #include "exec/image.h"
-#include "exec/known.h"
-#include "exec/peer.h"
-#include "exec/state.h"
+#include "exec/program_cache.h"
 #include <fcntl.h>
 
 struct exec_looker {
-	struct known_programs programs;
+	struct program_cache programs;
 };
 struct exec_first {
 	char *path; /* owned; as it was asked for */
@@ -32,7 +32,7 @@ void exec_looker_free(struct exec_looker *l)
 {
 	if (l == NULL)
 		return;
-	known_done(&l->programs);
+	program_cache_done(&l->programs);
 	free(l);
 }
 
@@ -47,7 +47,7 @@ int exec_first_look(struct exec_looker *l, const struct exec_first_ask *ask,
 
 	f->args.v = ask->argv;
 	f->args.n = f->args.argc = ask->argc;
-	r = known_resolve(&l->programs, &name, &f->args, &f->image);
+	r = program_cache_resolve(&l->programs, &name, &f->args, &f->image);
 	if (r != 0) {
 		free(f);
 		return r;
@@ -66,7 +66,7 @@ const struct op *exec_first_op(const struct exec_first *f)
 
 const struct verdict *exec_first_objection(const struct exec_first *f)
 {
-	return f->image.swappable ? &hold_can_be_swapped : NULL;
+	return f->image.swappable ? &verify_can_be_swapped : NULL;
 }
 
 struct exec_first_way exec_first_way(const struct exec_first *f)
@@ -76,7 +76,7 @@ struct exec_first_way exec_first_way(const struct exec_first *f)
 
 	if (im->fixed)
 		return (struct exec_first_way){-1, f->path, &nothing};
-	return (struct exec_first_way){im->program_fixed ? -1 : im->fd,
+	return (struct exec_first_way){im->program_immutable ? -1 : im->fd,
 				       im->head.n > 0 ? im->head.v[0] : im->called, &im->head};
 }
 
@@ -92,7 +92,7 @@ void exec_first_free(struct exec_first *f)
 
 pid_t exec_parent_of_unexecuted(pid_t pid)
 {
-	struct peer_stat st;
+	struct caller_stat st;
 
-	return peer_stat(pid, &st) == 0 && !st.exec_done ? st.ppid : 0;
+	return caller_stat(pid, &st) == 0 && !st.exec_done ? st.ppid : 0;
 }

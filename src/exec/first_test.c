@@ -5,7 +5,7 @@
 #include "exec/exec_testkit.h"
 #include <sys/resource.h>
 
-static char fixed_root[] = "/tmp/agentsh-first-XXXXXX"; /* root's; "" if we are not root */
+static char immutable_root[] = "/tmp/agentsh-first-XXXXXX"; /* root's; "" if we are not root */
 static int helper = -1; /* takes lines for sh, answers with a byte */
 
 static struct exec_first *look_in(struct exec_looker *l, const char *path, int expected)
@@ -152,9 +152,9 @@ static void look_once(struct exec_looker *l, const char *path)
 
 static struct exec_looker *root_looker(int *root)
 {
-	if (fixed_root[0] == '\0')
+	if (immutable_root[0] == '\0')
 		skip();
-	*root = open(fixed_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	*root = open(immutable_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(*root >= 0);
 	return exec_looker_new(*root);
 }
@@ -251,7 +251,7 @@ static void serve(int sock)
 	char line[256];
 	ssize_t n;
 
-	if (chdir(fixed_root) < 0)
+	if (chdir(immutable_root) < 0)
 		_exit(1);
 	while ((n = read(sock, line, sizeof(line) - 1)) > 0) {
 		char answer;
@@ -262,7 +262,7 @@ static void serve(int sock)
 			_exit(1);
 	}
 	if (chdir("/") == 0) {
-		cleanup_free char *clean = mem_printf("rm -rf %s", fixed_root);
+		cleanup_free char *clean = mem_printf("rm -rf %s", immutable_root);
 
 		_exit(system(clean));
 	}
@@ -274,9 +274,9 @@ static int prepare(void **state)
 	int sock[2];
 
 	if (geteuid() != 0) {
-		fixed_root[0] = '\0';
+		immutable_root[0] = '\0';
 	} else {
-		if (mkdtemp(fixed_root) == NULL || chmod(fixed_root, 0755) < 0 ||
+		if (mkdtemp(immutable_root) == NULL || chmod(immutable_root, 0755) < 0 ||
 		    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
 			return -1;
 		if (fork() == 0) {

@@ -7,7 +7,7 @@
 #include "exec/image.h"
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "exec/peer.h"
+#include "exec/caller.h"
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +23,10 @@
 
 struct resolver {
 	const struct image_name *name;
-	struct fixed_names *names;
+	struct immutable_paths *names;
 	int root;
-	bool is_fixed;	 /* so far */
-	bool last_fixed; /* the last file alone */
+	bool is_immutable; /* so far */
+	bool last_fixed;   /* the last file alone */
 };
 
 /* One file of the chain while it is looked at. */
@@ -73,7 +73,7 @@ static int open_self(const struct resolver *r, const char *link)
 		return -ENOENT;
 	if (link[0] == 'f' && strspn(link + 3, "0123456789") != strlen(link + 3))
 		return -ENOENT;
-	return peer_open(r->name->tid, link, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	return caller_open(r->name->tid, link, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
 /* Exists and may be executed, but not read: then nobody knows what it is. */
@@ -125,7 +125,7 @@ static int own_directory(const struct resolver *r, bool process, char out[PATH_M
 	const pid_t tid = r->name->tid;
 
 	if (tid != 0)
-		return peer_link(process ? peer_tgid(tid) : tid, "cwd", out, PATH_MAX);
+		return caller_link(process ? caller_tgid(tid) : tid, "cwd", out, PATH_MAX);
 	snprintf(out, PATH_MAX, "%s", r->name->cwd);
 	return 0;
 }
@@ -274,15 +274,15 @@ static int open_first(struct resolver *r, char **called)
 	if (n->path[0] == '\0') {
 		if ((n->flags & AT_EMPTY_PATH) == 0 || n->dirfd < 0)
 			return -ENOENT;
-		r->is_fixed = false;
+		r->is_immutable = false;
 		*called = mem_printf("/dev/fd/%d", n->dirfd);
 		return open_self(r, link);
 	}
 	snprintf(base, sizeof(base), "%s", n->cwd);
 	if (n->path[0] != '/') {
-		r->is_fixed =
+		r->is_immutable =
 			false; /* directories may be shared with others: CLONE_FS, CLONE_FILES */
-		if (n->dirfd != AT_FDCWD && peer_link(n->tid, link, base, sizeof(base)) != 0)
+		if (n->dirfd != AT_FDCWD && caller_link(n->tid, link, base, sizeof(base)) != 0)
 			return -EBADF;
 	}
 	e = make_absolute(base, n->path, called);
@@ -315,12 +315,12 @@ static void push_head(struct image *im, const struct shebang *s, const char *scr
 	im->head = next;
 }
 
-static bool path_is_fixed(const struct resolver *r, const char *path)
+static bool path_is_immutable(const struct resolver *r, const char *path)
 {
 	char buf[32];
 
 	return self_link(path, buf) == NULL && r->names != NULL &&
-	       fixed_path(r->names, r->root, path);
+	       immutable_path(r->names, r->root, path);
 }
 
 /* Follows `#!` from the file in im->fd until a program. 0 or an errno. */
@@ -352,8 +352,8 @@ static int follow(struct resolver *r, struct image *im, struct file *f)
 		e = make_absolute(r->name->cwd, s.name, &path);
 		if (e != 0)
 			return e;
-		r->last_fixed = s.name[0] == '/' && path_is_fixed(r, path);
-		r->is_fixed = r->is_fixed && r->last_fixed;
+		r->last_fixed = s.name[0] == '/' && path_is_immutable(r, path);
+		r->is_immutable = r->is_immutable && r->last_fixed;
 		close(im->fd);
 		im->fd = open_path(r, path, 0);
 		if (im->fd < 0)
@@ -418,7 +418,8 @@ static int follow_loader(struct resolver *r, struct image *im, const struct args
 	if (e == 0 || e == EACCES) {
 		im->loads = mem_strdup(f->path);
 		im->flags |= file_flags(f);
-		im->swappable = call.runs && !(call.program[0] == '/' && path_is_fixed(r, path));
+		im->swappable =
+			call.runs && !(call.program[0] == '/' && path_is_immutable(r, path));
 		e = 0;
 	}
 	free(f);
@@ -441,15 +442,15 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 		return e;
 	}
 	f = mem_new(struct file);
-	named = r.is_fixed = r.last_fixed = r.is_fixed && path_is_fixed(&r, im.called);
+	named = r.is_immutable = r.last_fixed = r.is_immutable && path_is_immutable(&r, im.called);
 	e = follow(&r, &im, f);
 	im.dev = f->st.st_dev;
 	im.ino = f->st.st_ino;
 	/* What the session can write itself, it need not put another file in the place of. */
-	if (e == 0 && im.chain.n > 1 && !named && path_is_fixed(&r, im.chain.v[0]))
+	if (e == 0 && im.chain.n > 1 && !named && path_is_immutable(&r, im.chain.v[0]))
 		im.flags |= OP_EXEC_LOOSE;
-	im.fixed = r.is_fixed;
-	im.program_fixed = r.last_fixed;
+	im.fixed = r.is_immutable;
+	im.program_immutable = r.last_fixed;
 	if (e == 0 && is_loader(&r, f))
 		e = follow_loader(&r, &im, args);
 	if (e != 0) {
@@ -461,17 +462,17 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 }
 
 int image_resolve_at(int root, const struct image_name *name, const struct args *args,
-		     struct fixed_names *names, struct image *out)
+		     struct immutable_paths *names, struct image *out)
 {
-	struct resolver r = {name, names, root, .is_fixed = true};
+	struct resolver r = {name, names, root, .is_immutable = true};
 
 	return resolve(&r, args, out);
 }
 
-int image_resolve(const struct image_name *name, const struct args *args, struct fixed_names *names,
-		  struct image *out)
+int image_resolve(const struct image_name *name, const struct args *args,
+		  struct immutable_paths *names, struct image *out)
 {
-	cleanup_fd int root = peer_open(name->tid, "root", O_PATH | O_DIRECTORY);
+	cleanup_fd int root = caller_open(name->tid, "root", O_PATH | O_DIRECTORY);
 
 	return image_resolve_at(root, name, args, names, out);
 }

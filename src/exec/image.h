@@ -6,7 +6,7 @@
 #include "base/fields.h"
 #include "exec/args.h"
 #include "exec/exec.h"
-#include "exec/fixed.h"
+#include "exec/immutable_paths.h"
 #include <sys/types.h>
 
 /* The file as the system call names it. */
@@ -23,23 +23,24 @@ struct image {
 		 * -1: nobody in the session can change it */
 	dev_t dev;
 	ino_t ino;
-	struct strv chain;  /* resolved paths: the file, its interpreter, …, the program */
-	struct strv head;   /* what stands for argv[0] in the new image, if `#!` was followed */
-	char *called;	    /* absolute, links not followed */
-	char *loads;	    /* resolved program that ld.so is given, or NULL */
-	unsigned flags;	    /* enum op_exec_flag */
-	bool fixed;	    /* all of it will be the same when the kernel looks */
-	bool program_fixed; /* so will at least the program, by its name: head's first, or called */
-	bool swappable;	    /* ld.so runs a file that the session can replace */
+	struct strv chain;	/* resolved paths: the file, its interpreter, …, the program */
+	struct strv head;	/* what stands for argv[0] in the new image, if `#!` was followed */
+	char *called;		/* absolute, links not followed */
+	char *loads;		/* resolved program that ld.so is given, or NULL */
+	unsigned flags;		/* enum op_exec_flag */
+	bool fixed;		/* all of it will be the same when the kernel looks */
+	bool program_immutable; /* so will at least the program, by its name: head's first, or
+				   called */
+	bool swappable;		/* ld.so runs a file that the session can replace */
 };
 void image_done(struct image *im);
 /* 0; or the errno that the kernel would give; or EPERM: it cannot be read. *out is untouched unless
  * 0. */
-int image_resolve(const struct image_name *name, const struct args *args, struct fixed_names *names,
-		  struct image *out);
+int image_resolve(const struct image_name *name, const struct args *args,
+		  struct immutable_paths *names, struct image *out);
 /* The same below a root that is open already; tid is 0 if it is for nobody in particular. */
 int image_resolve_at(int root, const struct image_name *name, const struct args *args,
-		     struct fixed_names *names, struct image *out);
+		     struct immutable_paths *names, struct image *out);
 /* What the policy sees of it: the program that the kernel loads, and the file that it interprets.
  * *argv is made and belongs to the caller. */
 void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op);

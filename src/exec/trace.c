@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/trace.h"
 #include "base/mem.h"
-#include "exec/peer.h"
+#include "exec/caller.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,7 +38,7 @@ int trace_seize(pid_t tid)
 
 bool trace_has(pid_t tid)
 {
-	return peer_tracer(tid) == gettid();
+	return caller_tracer(tid) == gettid();
 }
 
 bool trace_detach(pid_t tid, int sig)
@@ -69,7 +69,7 @@ bool trace_is_stopped(pid_t pid)
 
 bool trace_is_loading(pid_t tid)
 {
-	cleanup_fd int fd = peer_open(tid, "syscall", O_RDONLY);
+	cleanup_fd int fd = caller_open(tid, "syscall", O_RDONLY);
 	char text[16] = "";
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
@@ -129,7 +129,7 @@ static bool stream_matches(int fd, const struct buf *want, struct args_sum *rest
 
 bool trace_matches(pid_t pid, const struct image *image, const char *argv0, const struct args *args)
 {
-	cleanup_fd int fd = peer_open(pid, "cmdline", O_RDONLY);
+	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
 	cleanup_buf struct buf want = {0};
 	struct args_sum rest;
 

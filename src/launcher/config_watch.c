@@ -7,7 +7,7 @@
  * whether the file is another one than before is asked of the file itself. */
 #include "base/log.h"
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>

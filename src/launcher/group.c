@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -144,9 +144,9 @@ void group_drop(struct launcher *l, uint64_t number)
 
 static bool in_use(const struct launcher *l, uint64_t number)
 {
-	const struct ward *w;
+	const struct session_entry *w;
 
-	TAILQ_FOREACH (w, &l->wards, next)
+	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->meta.group == number)
 			return true;
 	return pool_has(l, number);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -33,24 +33,24 @@ static void on_deadline(void *arg)
 		return;
 	}
 	log_warn("the API child does not end: killed");
-	child_kill(l);
+	api_child_kill(l);
 	watch_after(l->deadline, KILL_S * 1000);
 }
 
 void launcher_stop(struct launcher *l, const char *why)
 {
 	if (l->stopping) {
-		child_kill(l);
+		api_child_kill(l);
 		return;
 	}
 	log_info("stopping", "reason", why);
 	l->stopping = true;
 	watch_after(l->deadline, STOP_S * 1000 + (uint64_t)l->settings.config.stop_grace_ms);
 	if (l->api.pid != 0) {
-		talk_kick(l);
+		api_link_kick(l);
 		return;
 	}
-	wards_kill(l);
+	entries_kill(l);
 	launcher_maybe_end(l);
 }
 
@@ -59,7 +59,7 @@ bool launcher_stop_tell(struct launcher *l)
 	if (!l->stopping || l->api.telling || l->api.stop_told)
 		return false;
 	l->api.stop_told = true;
-	talk_post(l, MSG_launcher_stop, 0, &(struct msg_empty){0}, NULL, 0);
+	api_link_post(l, MSG_launcher_stop, 0, &(struct msg_empty){0}, NULL, 0);
 	return true;
 }
 
@@ -129,7 +129,7 @@ void launcher_reload(struct launcher *l)
 	log_kept(&s.kept);
 	warn_of_one_uid(l);
 	pool_start(l); /* those that wait have the old settings */
-	child_hup(l);
+	api_child_hup(l);
 	policies_reload(l, 0);
 }
 
@@ -263,14 +263,14 @@ static int load_settings(struct launcher *l, struct err *err)
 static int take_place(struct launcher *l, bool *other, struct err *err)
 {
 	bool taken = true;
-	int r = place_open(&l->settings.config, l->privileged, &l->place, err);
+	int r = runtime_open(&l->settings.config, l->privileged, &l->place, err);
 
 	if (r == 0)
-		r = place_lock(&l->place, err);
+		r = runtime_lock(&l->place, err);
 	if (r == -E_CONFLICT && l->auto_start)
-		r = place_await(&l->place, AWAIT_MS, &taken, err);
+		r = runtime_await(&l->place, AWAIT_MS, &taken, err);
 	else if (r == -E_CONFLICT)
-		r = place_inherit(&l->place, AWAIT_MS, err);
+		r = runtime_inherit(&l->place, AWAIT_MS, err);
 	*other = !taken;
 	return r;
 }
@@ -280,14 +280,14 @@ static int take_place(struct launcher *l, bool *other, struct err *err)
 static int await_owner(const struct launcher *l, char *socket, bool *taken, struct err *err)
 {
 	struct config c = l->settings.config;
-	struct place p = PLACE_NONE;
+	struct runtime p = RUNTIME_NONE;
 	int r;
 
 	c.unix_socket = socket;
-	r = place_open(&c, l->privileged, &p, err);
+	r = runtime_open(&c, l->privileged, &p, err);
 	if (r == 0)
-		r = place_await(&p, AWAIT_MS, taken, err);
-	place_done(&p);
+		r = runtime_await(&p, AWAIT_MS, taken, err);
+	runtime_done(&p);
 	return r;
 }
 
@@ -298,16 +298,16 @@ static int take_state(struct launcher *l, bool *other, struct err *err)
 	const struct config *c = &l->settings.config;
 	cleanup_free char *socket = NULL, *ignored = NULL;
 	bool ended = false;
-	int r = place_prepare(c, l->privileged, &l->place, err);
+	int r = runtime_prepare(c, l->privileged, &l->place, err);
 
 	if (r == 0)
-		r = place_claim(c, l->privileged, &l->place, &socket, err);
+		r = runtime_claim(c, l->privileged, &l->place, &socket, err);
 	if (r != -E_CONFLICT || !l->auto_start || socket == NULL ||
 	    strcmp(socket, l->place.socket) == 0)
 		return r;
 	r = await_owner(l, socket, &ended, err);
 	if (r == 0 && ended)
-		return place_claim(c, l->privileged, &l->place, &ignored, err);
+		return runtime_claim(c, l->privileged, &l->place, &ignored, err);
 	if (r == 0) {
 		free(l->place.socket);
 		l->place.socket = take(socket);
@@ -327,12 +327,12 @@ static int serve(struct launcher *l, struct err *err)
 		r = watch_signals(l, err);
 	if (r == 0) {
 		groups_open(l);
-		r = found_scan(l, err);
+		r = adopt_scan(l, err);
 	}
 	if (r == 0)
-		r = place_listen(c, l->privileged, &l->place, err);
+		r = runtime_listen(c, l->privileged, &l->place, err);
 	if (r == 0)
-		r = child_start(l, err);
+		r = api_child_start(l, err);
 	if (r == 0)
 		pool_start(l);
 	if (r == 0 && l->auto_start)
@@ -342,7 +342,7 @@ static int serve(struct launcher *l, struct err *err)
 
 void launcher_say_ready(struct launcher *l)
 {
-	const struct place *p = &l->place;
+	const struct runtime *p = &l->place;
 	const int ready_fd = l->ready_fd;
 
 	if (l->ready)
@@ -367,23 +367,23 @@ void launcher_done(struct launcher *l)
 	struct watch *const watches[] = {l->signals, l->deadline, l->api.again, l->api.death};
 
 	config_watch_stop(l);
-	child_kill(l);
-	talk_stop(l);
-	while (!TAILQ_EMPTY(&l->wards)) {
-		struct ward *w = TAILQ_FIRST(&l->wards);
+	api_child_kill(l);
+	api_link_stop(l);
+	while (!TAILQ_EMPTY(&l->entries)) {
+		struct session_entry *w = TAILQ_FIRST(&l->entries);
 
 		if (w->making != NULL)
 			make_abandon(w);
-		ward_free(w);
+		entry_free(w);
 	}
 	pool_stop(l);
-	strays_stop(l);
+	orphans_stop(l);
 	groups_close(l);
 	uids_close(l);
 	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
 		watch_free(watches[i]);
 	loop_free(l->loop);
-	place_done(&l->place);
+	runtime_done(&l->place);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
 			close(fds[i]);
@@ -399,7 +399,7 @@ void launcher_done(struct launcher *l)
 void launcher_init(struct launcher *l)
 {
 	*l = (struct launcher){
-		.place = PLACE_NONE,
+		.place = RUNTIME_NONE,
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
 		.programs = {-1, -1, -1, NULL},
@@ -410,7 +410,7 @@ void launcher_init(struct launcher *l)
 		.log_fd = STDERR_FILENO,
 		.config_watch = {.fd = -1, .dir = -1},
 	};
-	TAILQ_INIT(&l->wards);
+	TAILQ_INIT(&l->entries);
 	TAILQ_INIT(&l->pool.list);
 	STAILQ_INIT(&l->groups.graves);
 	STAILQ_INIT(&l->api.letters);

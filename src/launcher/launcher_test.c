@@ -96,7 +96,7 @@ static void cfg_1_what_was_made_at_start_needs_a_restart(void **state)
 	}
 	m = rig_expect(g, MSG_launcher_hup);
 	link_msg_done(&m);
-	child_hello(&g->l);
+	api_child_hello(&g->l);
 	assert_non_null(STAILQ_FIRST(&g->l.api.letters));
 	hello = *(struct launcher_hello *)STAILQ_FIRST(&g->l.api.letters)->obj;
 	for (size_t i = 0; i < hello.overrides.n; i++)
@@ -136,7 +136,7 @@ static void ses_8_the_loop_ends_when_nothing_is_left(void **state)
 	m = rig_make(g, "s");
 	link_msg_done(&m);
 	/* No API child any more: wardens are killed at once. */
-	talk_stop(&g->l);
+	api_link_stop(&g->l);
 	launcher_stop(&g->l, "test");
 	loop_run(g->l.loop);
 	assert_int_equal(g->l.alive, 0);
@@ -195,7 +195,7 @@ static void install(struct rig *g)
 		assert_int_equal(symlink("agentsh-server", path), 0);
 	}
 	/* The rig's own launcher gives way. */
-	place_done(&g->l.place);
+	runtime_done(&g->l.place);
 	write_config(g, "run/agentsh.sock", "state", "");
 }
 

@@ -3,7 +3,7 @@
  * API child is replaced. */
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -51,7 +51,7 @@ static int clear_path(const struct sockaddr_un *a, struct err *err)
 	return 0;
 }
 
-/* Nobody can connect before the chmod, which comes after listen: place_await is woken by it. */
+/* Nobody can connect before the chmod, which comes after listen: runtime_await is woken by it. */
 static int bind_unix(int fd, const char *path, mode_t mode, struct err *err)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -74,7 +74,7 @@ static int bind_unix(int fd, const char *path, mode_t mode, struct err *err)
 	return 0;
 }
 
-static int listen_unix(struct place *p, bool privileged, struct err *err)
+static int listen_unix(struct runtime *p, bool privileged, struct err *err)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
@@ -147,7 +147,7 @@ static char *format_tcp(const union address *a)
 			  ntohs(a->v4.sin_port));
 }
 
-static int listen_tcp(struct place *p, const char *text, struct err *err)
+static int listen_tcp(struct runtime *p, const char *text, struct err *err)
 {
 	cleanup_fd int fd = -1;
 	const int on = 1;
@@ -172,7 +172,7 @@ static int listen_tcp(struct place *p, const char *text, struct err *err)
 	return 0;
 }
 
-int place_listen(const struct config *c, bool privileged, struct place *p, struct err *err)
+int runtime_listen(const struct config *c, bool privileged, struct runtime *p, struct err *err)
 {
 	const bool tcp = c->http_addr != NULL && c->http_addr[0] != '\0';
 	/* TCP first: if it fails, a unix socket that worked a moment ago has not been touched. */

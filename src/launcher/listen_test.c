@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@
 struct here {
 	char dir[64], socket[96];
 	struct config config;
-	struct place place;
+	struct runtime place;
 };
 
 static int setup(void **state)
@@ -34,7 +34,7 @@ static int setup(void **state)
 	h->config.unix_socket = h->socket;
 	h->config.http_addr = (char *)(uintptr_t) "";
 	*state = h;
-	return place_open(&h->config, false, &h->place, NULL);
+	return runtime_open(&h->config, false, &h->place, NULL);
 }
 
 static int teardown(void **state)
@@ -42,7 +42,7 @@ static int teardown(void **state)
 	struct here *h = *state;
 	int r;
 
-	place_done(&h->place);
+	runtime_done(&h->place);
 	r = rmdir(h->dir);
 	free(h);
 	return r;
@@ -63,7 +63,7 @@ static void api_3_the_socket_is_for_everybody_or_for_one(void **state)
 	struct err err = {0};
 	struct stat st;
 
-	assert_int_equal(place_listen(&h->config, false, &h->place, &err), 0);
+	assert_int_equal(runtime_listen(&h->config, false, &h->place, &err), 0);
 	assert_int_equal(stat(h->socket, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(st.st_ino, h->place.socket_ino);
@@ -73,7 +73,7 @@ static void api_3_the_socket_is_for_everybody_or_for_one(void **state)
 	close(h->place.unix_fd);
 	h->place.unix_fd = -1;
 	/* A dead server's socket is replaced. */
-	assert_int_equal(place_listen(&h->config, true, &h->place, &err), 0);
+	assert_int_equal(runtime_listen(&h->config, true, &h->place, &err), 0);
 	assert_int_equal(stat(h->socket, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0666);
 	assert_int_equal(connect_unix(h->socket), 0);
@@ -85,7 +85,7 @@ static void api_3_what_is_not_a_socket_is_not_removed(void **state)
 	struct err err = {0};
 
 	close(open(h->socket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-	assert_int_equal(place_listen(&h->config, true, &h->place, &err), -E_CONFLICT);
+	assert_int_equal(runtime_listen(&h->config, true, &h->place, &err), -E_CONFLICT);
 	assert_string_equal(err.subject, h->socket);
 	assert_int_equal(unlink(h->socket), 0);
 }
@@ -104,7 +104,7 @@ static void api_3_a_living_programs_socket_is_not_removed(void **state)
 
 		assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
 		assert_true(types[i] == SOCK_DGRAM || listen(fd, 1) == 0);
-		assert_int_equal(place_listen(&h->config, true, &h->place, &err), -E_CONFLICT);
+		assert_int_equal(runtime_listen(&h->config, true, &h->place, &err), -E_CONFLICT);
 		assert_non_null(strstr(err.message, "another program's socket"));
 		assert_int_equal(h->place.unix_fd, -1);
 		assert_int_equal(unlink(h->socket), 0); /* it was still there */
@@ -123,10 +123,10 @@ static void ses_8_a_killed_servers_child_does_not_keep_the_socket(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		struct place p = PLACE_NONE;
+		struct runtime p = RUNTIME_NONE;
 
-		if (place_open(&h->config, false, &p, &err) < 0 ||
-		    place_listen(&h->config, false, &p, &err) < 0)
+		if (runtime_open(&h->config, false, &p, &err) < 0 ||
+		    runtime_listen(&h->config, false, &p, &err) < 0)
 			_exit(1);
 		_exit(fdio_send(pair[1], "x", 1, &p.unix_fd, 1) < 0);
 	}
@@ -134,7 +134,7 @@ static void ses_8_a_killed_servers_child_does_not_keep_the_socket(void **state)
 	assert_int_equal(status, 0);
 	close(pair[1]); /* what was sent keeps the socket listening */
 	assert_int_equal(connect_unix(h->socket), 0);
-	assert_int_equal(place_listen(&h->config, false, &h->place, &err), 0);
+	assert_int_equal(runtime_listen(&h->config, false, &h->place, &err), 0);
 	close(pair[0]);
 }
 
@@ -142,17 +142,17 @@ static void api_3_the_end_removes_our_socket_and_no_other(void **state)
 {
 	struct here *h = *state;
 	struct err err = {0};
-	struct place second = PLACE_NONE;
+	struct runtime second = RUNTIME_NONE;
 
-	assert_int_equal(place_listen(&h->config, false, &h->place, &err), 0);
+	assert_int_equal(runtime_listen(&h->config, false, &h->place, &err), 0);
 	assert_int_equal(unlink(h->socket), 0);
-	assert_int_equal(place_open(&h->config, false, &second, &err), 0);
+	assert_int_equal(runtime_open(&h->config, false, &second, &err), 0);
 	/* Held open, so that the file system does not give the same inode again. */
-	assert_int_equal(place_listen(&h->config, false, &second, &err), 0);
+	assert_int_equal(runtime_listen(&h->config, false, &second, &err), 0);
 	h->place.socket_ino = second.socket_ino + 1;
-	place_done(&h->place);
+	runtime_done(&h->place);
 	assert_int_equal(connect_unix(h->socket), 0);
-	place_done(&second);
+	runtime_done(&second);
 	assert_int_equal(access(h->socket, F_OK), -1);
 }
 
@@ -168,14 +168,14 @@ static void cfg_1_a_path_that_fits_and_one_that_does_not(void **state)
 	memcpy(path, h->socket, strlen(h->socket));
 	path[most] = '\0';
 	c.unix_socket = path;
-	place_done(&h->place);
-	assert_int_equal(place_open(&c, false, &h->place, &err), 0);
-	assert_int_equal(place_listen(&c, false, &h->place, &err), 0);
-	place_done(&h->place);
+	runtime_done(&h->place);
+	assert_int_equal(runtime_open(&c, false, &h->place, &err), 0);
+	assert_int_equal(runtime_listen(&c, false, &h->place, &err), 0);
+	runtime_done(&h->place);
 	path[most] = 'x';
 	path[most + 1] = '\0';
-	assert_int_equal(place_open(&c, false, &h->place, &err), 0);
-	assert_int_equal(place_listen(&c, false, &h->place, &err), -E_BAD_REQUEST);
+	assert_int_equal(runtime_open(&c, false, &h->place, &err), 0);
+	assert_int_equal(runtime_listen(&c, false, &h->place, &err), -E_BAD_REQUEST);
 	assert_string_equal(err.subject, "server.unix_socket");
 }
 
@@ -194,7 +194,7 @@ static void api_3_tcp_listens_on_loopback_and_says_where(void **state)
 		struct err err = {0};
 
 		h->config.http_addr = (char *)(uintptr_t)rows[i].addr;
-		if (place_listen(&h->config, false, &h->place, &err) < 0) {
+		if (runtime_listen(&h->config, false, &h->place, &err) < 0) {
 			assert_string_equal(rows[i].addr, "[::1]:0"); /* no IPv6 here */
 			assert_int_equal(err.code, E_UNAVAILABLE);
 			continue;
@@ -240,7 +240,8 @@ static void api_3_other_tcp_addresses_are_refused(void **state)
 		struct err err = {0};
 
 		h->config.http_addr = (char *)(uintptr_t)rows[i];
-		assert_int_equal(place_listen(&h->config, false, &h->place, &err), -E_BAD_REQUEST);
+		assert_int_equal(runtime_listen(&h->config, false, &h->place, &err),
+				 -E_BAD_REQUEST);
 		assert_string_equal(err.subject, "server.http_addr");
 		assert_int_equal(h->place.tcp_fd, -1);
 		assert_int_equal(access(h->socket, F_OK), -1);
@@ -261,7 +262,7 @@ static void api_3_a_port_in_use_is_named(void **state)
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 	addr = mem_printf("127.0.0.1:%u", ntohs(a.sin_port));
 	h->config.http_addr = addr;
-	assert_int_equal(place_listen(&h->config, false, &h->place, &err), -E_UNAVAILABLE);
+	assert_int_equal(runtime_listen(&h->config, false, &h->place, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, addr));
 }
 

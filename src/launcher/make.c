@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A session is made: every wish is checked here as if the API child were hostile, then a stub is
+/* A session is made: every request is checked here as if the API child were hostile, then a stub is
  * forked. The loop goes on; the answer follows when the stub's report pipe closes. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "event/journal.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,15 +23,15 @@ struct making {
 	int fd[4]; /* owned: warden link, ring, ack, policy for the API child */
 	int report_fd;
 	struct watch *reported;
-	struct orders_report report; /* what was said so far */
+	struct assignment_report report; /* what was said so far */
 };
 
-/* Everything between the wish and the fork; descriptors are owned. */
+/* Everything between the request and the fork; descriptors are owned. */
 struct job {
 	struct launcher *l;
 	const struct launcher_create *ask;
-	struct who who, owner; /* who asks; of the workspace */
-	struct identity id;
+	struct requester who, owner; /* who asks; of the workspace */
+	struct session_identity id;
 	struct policy_ref policy; /* its descriptor is borrowed */
 	int own_policy;		  /* owned; the same, where it is this session's alone; or -1 */
 	struct sandbox_plan plan; /* strings owned */
@@ -97,10 +97,10 @@ static int check_rules(const struct job *j, struct err *err)
 /* One that the API child has let go of is on its way out and counts no more. */
 static size_t living(const struct launcher *l)
 {
-	const struct ward *w;
+	const struct session_entry *w;
 	size_t n = l->alive;
 
-	TAILQ_FOREACH (w, &l->wards, next)
+	TAILQ_FOREACH (w, &l->entries, next)
 		n -= w->removed && w->pidfd != -1;
 	return n;
 }
@@ -122,7 +122,7 @@ static int check_room(const struct job *j, struct err *err)
 	return 0;
 }
 
-static int check_wish(struct job *j, struct err *err)
+static int check_request(struct job *j, struct err *err)
 {
 	const struct launcher_create *a = j->ask;
 
@@ -135,8 +135,8 @@ static int check_wish(struct job *j, struct err *err)
 	    strcmp(a->background, "keep") != 0)
 		return err_set(err, E_BAD_REQUEST, "background",
 			       "background is end or keep, not '%s'", a->background);
-	if (ward_find(j->l, a->session_id) != NULL ||
-	    files_any(j->l->place.sessions_fd, a->session_id))
+	if (entry_find(j->l, a->session_id) != NULL ||
+	    session_files_any(j->l->place.sessions_fd, a->session_id))
 		return err_set(err, E_CONFLICT, a->session_id, "the id is taken");
 	return check_room(j, err);
 }
@@ -177,17 +177,17 @@ static int prove(struct job *j, struct link_msg *m, struct err *err)
 	uid_t speaker;
 
 	if (j->ask->key.len > 0)
-		return who_has_key(&l->settings.keys, &j->ask->key, &j->who, err);
+		return requester_has_key(&l->settings.keys, &j->ask->key, &j->who, err);
 	if (m->nfds != 1)
 		return err_set(err, E_UNAUTHENTICATED, NULL,
 			       "neither a key nor a connection proves who asks");
 	if (strcmp(l->settings.config.auth_type, "none") != 0 ||
-	    who_by_tcp(&l->place, m->fd[0], NULL) < 0)
-		return who_connected(&l->place, l->privileged, m->fd[0], &j->who, err);
+	    requester_by_tcp(&l->place, m->fd[0], NULL) < 0)
+		return requester_connected(&l->place, l->privileged, m->fd[0], &j->who, err);
 	speaker = l->privileged ? l->settings.config.none_as : l->owner_uid;
 	if (l->privileged && speaker == 0)
 		return err_set(err, E_UNAUTHENTICATED, NULL, "server.auth.none_as is not set");
-	j->who = (struct who){speaker, who_primary_gid(speaker)};
+	j->who = (struct requester){speaker, requester_primary_gid(speaker)};
 	return 0;
 }
 
@@ -224,7 +224,7 @@ static int draw_plan(struct job *j, struct err *err)
 	struct sandbox_plan *p = &j->plan;
 	int r;
 
-	j->owner = who_owns(j->ask->workspace, l->privileged, j->who);
+	j->owner = requester_owns(j->ask->workspace, l->privileged, j->who);
 	r = identity_choose(
 		&(struct identity_ask){l->privileged, &l->settings.config, j->who, j->owner},
 		&j->id, err);
@@ -333,7 +333,7 @@ static int choose_view(struct job *j, struct err *err)
 			"%s is the server's or in its PATH, and cannot be shut without a mount "
 			"namespace; choose another workspace",
 			p->shut_inside.v[0]);
-	strays_start(j->l);
+	orphans_start(j->l);
 	p->bare = 1;
 	p->workspace = mem_strdup(j->real);
 	r = own_dir_make(j->l, j->ask->session_id, &p->own_dir, err);
@@ -430,9 +430,9 @@ static int make_files(struct job *j, struct err *err)
 
 	if (r < 0)
 		return r;
-	j->ring_ro = files_open(l->place.sessions_fd, id, FILE_RING, O_RDONLY);
-	j->ack_ro = files_open(l->place.sessions_fd, id, FILE_ACK, O_RDONLY);
-	j->listener = files_bind(l->place.sessions_fd, id);
+	j->ring_ro = session_files_open(l->place.sessions_fd, id, FILE_RING, O_RDONLY);
+	j->ack_ro = session_files_open(l->place.sessions_fd, id, FILE_ACK, O_RDONLY);
+	j->listener = session_files_bind(l->place.sessions_fd, id);
 	if (j->ring_ro == -1 || j->ack_ro == -1 || j->listener == -1 ||
 	    pipe2(j->report, O_CLOEXEC) < 0)
 		return err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s", id);
@@ -441,7 +441,7 @@ static int make_files(struct job *j, struct err *err)
 
 /* ---- the fork, and the answer ---- */
 
-static void making_free(struct ward *w)
+static void making_free(struct session_entry *w)
 {
 	struct making *k = w->making;
 
@@ -455,15 +455,15 @@ static void making_free(struct ward *w)
 	free(k);
 }
 
-static void refuse(struct ward *w, const struct err *why)
+static void refuse(struct session_entry *w, const struct err *why)
 {
-	talk_refuse(w->l, w->making->req, w->id, why);
+	api_link_refuse(w->l, w->making->req, w->id, why);
 	making_free(w);
-	ward_kill(w);
+	entry_kill(w);
 }
 
-/* Moves what the answer needs from the job to the ward. */
-static void begin_making(struct job *j, struct ward *w, uint32_t req)
+/* Moves what the answer needs from the job to the session_entry. */
+static void begin_making(struct job *j, struct session_entry *w, uint32_t req)
 {
 	struct making *k = mem_new(struct making);
 
@@ -486,7 +486,7 @@ static void begin_making(struct job *j, struct ward *w, uint32_t req)
 	fdio_nonblock(k->report_fd);
 	k->reported = watch_readable(w->l->loop, k->report_fd, make_finish, w);
 	w->making = k;
-	w->state = WARD_MAKING;
+	w->state = ENTRY_MAKING;
 	if (watch_start(k->reported) < 0) {
 		const struct err full = {.code = E_UNAVAILABLE,
 					 .message = "cannot hear of a new session: " LOOP_FULL};
@@ -502,17 +502,17 @@ static int give_orders(struct job *j, struct err *err)
 	const struct config *c = &l->settings.config;
 	const bool user = sandbox_user_namespace(&j->plan);
 	enum log_level level = LOG_INFO;
-	struct orders o = {
+	struct assignment o = {
 		.session_id = (char *)j->ask->session_id,
 		.walls = j->walls,
 		.api_uid = l->privileged ? c->api_uid : geteuid(),
 		.log_format = strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
 	};
-	const int fd[ORDERS_FDS] = {
-		[ORDERS_LISTEN] = j->listener,	[ORDERS_API] = j->api[1],
-		[ORDERS_TREE] = j->tree,	[ORDERS_RING] = j->ring_rw,
-		[ORDERS_ACK] = j->ack_ro,	[ORDERS_POLICY] = j->policy.fd,
-		[ORDERS_REPORT] = j->report[1], [ORDERS_LOCK] = l->place.lock_fd,
+	const int fd[ASSIGNMENT_FDS] = {
+		[ASSIGNMENT_LISTEN] = j->listener,  [ASSIGNMENT_API] = j->api[1],
+		[ASSIGNMENT_TREE] = j->tree,	    [ASSIGNMENT_RING] = j->ring_rw,
+		[ASSIGNMENT_ACK] = j->ack_ro,	    [ASSIGNMENT_POLICY] = j->policy.fd,
+		[ASSIGNMENT_REPORT] = j->report[1], [ASSIGNMENT_LOCK] = l->place.lock_fd,
 	};
 
 	log_level_parse(c->log_level, &level);
@@ -525,7 +525,7 @@ static int give_orders(struct job *j, struct err *err)
 
 static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
-	struct ward *w;
+	struct session_entry *w;
 	int pidfd;
 	pid_t pid;
 	int r = give_orders(j, err);
@@ -533,7 +533,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	if (r < 0)
 		return r;
 	pid = pool_release(take(j->pooled), &pidfd);
-	w = ward_new(j->l, j->ask->session_id);
+	w = entry_new(j->l, j->ask->session_id);
 	w->child = w->told = w->silent = true;
 	w->meta = (struct meta){.warden_pid = (uint64_t)pid,
 				.warden_start = meta_start_time(pid),
@@ -541,10 +541,10 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 				.gid = j->plan.gid,
 				.owner_uid = j->who.uid,
 				.group = j->group};
-	if (ward_watch(w, pidfd, err) < 0) {
+	if (entry_watch(w, pidfd, err) < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		ward_free(w);
+		entry_free(w);
 		return err_set(err, E_UNAVAILABLE, j->ask->session_id,
 			       "cannot watch the new warden");
 	}
@@ -566,13 +566,13 @@ static int fill(struct job *j, uint32_t req, struct err *err)
 	if (r == 0)
 		r = start_stub(j, req, err);
 	if (r < 0)
-		files_remove(j->l->place.sessions_fd, j->ask->session_id, true);
+		session_files_remove(j->l->place.sessions_fd, j->ask->session_id, true);
 	return r;
 }
 
 static int create(struct job *j, struct link_msg *m, struct err *err)
 {
-	int r = check_wish(j, err);
+	int r = check_request(j, err);
 
 	if (r == 0)
 		r = prove(j, m, err);
@@ -617,13 +617,13 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 	if (r < 0)
 		return r;
 	if (create(&j, m, &why) < 0)
-		talk_refuse(l, m->req, ask.session_id, &why);
+		api_link_refuse(l, m->req, ask.session_id, &why);
 	job_done(&j);
 	msg_done(MSG_launcher_create, &ask);
 	return 0;
 }
 
-static void answer(struct ward *w)
+static void answer(struct session_entry *w)
 {
 	struct making *k = w->making;
 	struct launcher_created created = k->answer;
@@ -638,20 +638,20 @@ static void answer(struct ward *w)
 	}
 	log_info("session made", "session_id", w->id);
 	k->answer = (struct launcher_created){0};
-	w->state = WARD_ALIVE;
+	w->state = ENTRY_ALIVE;
 	w->silent = false;
-	talk_post(w->l, MSG_launcher_created, k->req, &created, k->fd,
-		  ARRAY_LEN(k->fd) - (k->fd[3] == -1));
+	api_link_post(w->l, MSG_launcher_created, k->req, &created, k->fd,
+		      ARRAY_LEN(k->fd) - (k->fd[3] == -1));
 	memset(k->fd, -1, sizeof(k->fd));
 	making_free(w);
 }
 
-_Static_assert(sizeof(struct orders_report) <= PIPE_BUF, "a report is one write");
+_Static_assert(sizeof(struct assignment_report) <= PIPE_BUF, "a report is one write");
 
 /* Reads whole reports; 1 at the end of the pipe, 0 if more may come. */
 static int read_reports(struct making *k)
 {
-	struct orders_report got;
+	struct assignment_report got;
 	ssize_t n;
 
 	while ((n = read(k->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {
@@ -663,9 +663,9 @@ static int read_reports(struct making *k)
 	return n == 0;
 }
 
-void make_finish(void *ward)
+void make_finish(void *session_entry)
 {
-	struct ward *w = ward;
+	struct session_entry *w = session_entry;
 	struct making *k = w->making;
 	const bool ended = read_reports(k) == 1;
 
@@ -684,8 +684,8 @@ void make_finish(void *ward)
 	}
 }
 
-void make_abandon(struct ward *w)
+void make_abandon(struct session_entry *w)
 {
 	making_free(w);
-	ward_kill(w);
+	entry_kill(w);
 }

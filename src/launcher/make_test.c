@@ -91,7 +91,7 @@ static void sbx_6_a_warden_inherits_what_it_is_told_of_and_nothing_else(void **s
 static void sbx_1_root_never_runs_as_root(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	const struct config *c = &g->l.settings.config;
 	struct link_msg m = {0};
 	int proof;
@@ -133,7 +133,7 @@ static void sbx_1_root_never_runs_as_root(void **state)
 static void sbx_1_uid_0_without_capabilities_only_where_configured(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	struct launcher_created made;
 	struct launcher_refused no;
 	struct wall_report walls;
@@ -201,7 +201,7 @@ static void sbx_1_without_idmapped_mounts_a_session_has_its_callers_uid(void **s
 static void sbx_1_with_run_as_owner_it_acts_for_the_owner(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	struct launcher_created made;
 	struct link_msg m;
 	int proof;
@@ -240,7 +240,7 @@ static void refused(struct rig *g, const struct launcher_create *ask, int proof,
 	link_msg_done(&m);
 }
 
-static void ses_3_every_bad_wish_is_refused_and_leaves_nothing(void **state)
+static void ses_3_every_bad_request_is_refused_and_leaves_nothing(void **state)
 {
 	struct rig *g = *state;
 	const struct {
@@ -289,8 +289,8 @@ static void ses_3_every_bad_wish_is_refused_and_leaves_nothing(void **state)
 	rig_greeted(g);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		refused(g, &rows[i].ask, proof, rows[i].code);
-		assert_true(TAILQ_EMPTY(&g->l.wards));
-		assert_false(files_any(g->l.place.sessions_fd, "s"));
+		assert_true(TAILQ_EMPTY(&g->l.entries));
+		assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	}
 	close(proof);
 }
@@ -298,7 +298,7 @@ static void ses_3_every_bad_wish_is_refused_and_leaves_nothing(void **state)
 static void ses_3_what_may_be_missing_is_what_the_configuration_lists(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 
 	rig_greeted(g);
@@ -318,7 +318,7 @@ static void ses_3_what_may_be_missing_is_what_the_configuration_lists(void **sta
 static void ses_3_only_admins_choose_any_policy(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	struct config *c = &g->l.settings.config;
 	int proof;
 
@@ -329,7 +329,7 @@ static void ses_3_only_admins_choose_any_policy(void **state)
 	if (rig_root()) {
 		proof = rig_client(g, RIG_UID, RIG_GID);
 		refused(g, &ask, proof, "E_POLICY_DENIED");
-		assert_false(files_any(g->l.place.sessions_fd, "s"));
+		assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 		/* what it may choose has rules that cannot be held here */
 		ask.policy = (char *)(uintptr_t) "ci";
 		refused(g, &ask, proof, "E_ENFORCEMENT");
@@ -347,7 +347,7 @@ static void ses_3_only_admins_choose_any_policy(void **state)
 static void api_3_without_a_proof_nobody_gets_a_session(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	uint8_t key[128];
 
@@ -358,14 +358,14 @@ static void api_3_without_a_proof_nobody_gets_a_session(void **state)
 	refused(g, &ask, g->l.place.unix_fd, "E_UNAUTHENTICATED");
 	ask.key = (struct bytes){key, sizeof(key)};
 	refused(g, &ask, -1, "E_UNAUTHENTICATED");
-	assert_true(TAILQ_EMPTY(&g->l.wards));
+	assert_true(TAILQ_EMPTY(&g->l.entries));
 	close(null);
 }
 
 static void api_3_another_uids_workspace_is_refused(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	cleanup_free char *set = NULL;
 	int proof;
 
@@ -379,7 +379,7 @@ static void api_3_another_uids_workspace_is_refused(void **state)
 	assert_int_equal(config_override(set, &g->l.settings.config, NULL), 0);
 	rig_ask(g, 1, &ask, proof);
 	rig_skip(g, MSG_launcher_created);
-	assert_int_equal(ward_find(&g->l, "s")->meta.owner_uid, RIG_UID + 1);
+	assert_int_equal(entry_find(&g->l, "s")->meta.owner_uid, RIG_UID + 1);
 	assert_int_equal(g->l.pool.owner_uid, RIG_UID + 1);
 	close(proof);
 	proof = rig_client(g, g->l.settings.config.api_uid, RIG_GID);
@@ -391,7 +391,7 @@ static void api_3_another_uids_workspace_is_refused(void **state)
 static void sbx_6_the_servers_own_directory_is_no_workspace(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	cleanup_free char *beside = NULL;
 	int proof;
 
@@ -419,7 +419,7 @@ static void sbx_6_the_servers_own_directory_is_no_workspace(void **state)
 static void ses_1_an_id_is_taken_until_its_files_are_gone(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct link_msg m;
 
@@ -437,7 +437,7 @@ static void ses_1_an_id_is_taken_until_its_files_are_gone(void **state)
 static void ses_5_there_is_an_end_to_the_number_of_sessions(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "c");
+	struct launcher_create ask = rig_request(g, "c");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct link_msg m;
 
@@ -457,7 +457,7 @@ static void ses_5_there_is_an_end_to_the_number_of_sessions(void **state)
 static void ses_8_a_stopping_server_makes_no_sessions(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s");
+	struct launcher_create ask = rig_request(g, "s");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 
 	rig_greeted(g);
@@ -468,7 +468,7 @@ static void ses_8_a_stopping_server_makes_no_sessions(void **state)
 
 static void broken_program(struct rig *g, int *program, const char *code)
 {
-	const struct launcher_create ask = rig_wish(g, "s");
+	const struct launcher_create ask = rig_request(g, "s");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 
 	rig_greeted(g);
@@ -476,7 +476,7 @@ static void broken_program(struct rig *g, int *program, const char *code)
 	*program = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	refused(g, &ask, proof, code);
 	assert_true(rig_until(g, rig_no_wards, NULL));
-	assert_false(files_any(g->l.place.sessions_fd, "s"));
+	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	assert_int_equal(g->l.alive, 0);
 	assert_int_equal(g->l.total, 0);
 	close(proof);
@@ -503,17 +503,17 @@ static void never_a_warden(const struct launcher_warden *w, struct strv *argv)
 		pause();
 }
 
-/* A session whose stub has its orders, and holds still. */
-static struct ward *begin_for_ever(struct rig *g, int proof)
+/* A session whose stub has its assignment, and holds still. */
+static struct session_entry *begin_for_ever(struct rig *g, int proof)
 {
-	const struct launcher_create ask = rig_wish(g, "s");
+	const struct launcher_create ask = rig_request(g, "s");
 
 	g->l.warden_argv = never_a_warden;
 	rig_greeted(g);
 	rig_ask(g, 5, &ask, proof);
-	while (TAILQ_EMPTY(&g->l.wards))
+	while (TAILQ_EMPTY(&g->l.entries))
 		loop_settle(g->l.loop);
-	return TAILQ_FIRST(&g->l.wards);
+	return TAILQ_FIRST(&g->l.entries);
 }
 
 static void ses_2_a_stub_that_dies_is_an_answer(void **state)
@@ -531,7 +531,7 @@ static void ses_2_a_stub_that_dies_is_an_answer(void **state)
 	msg_done(MSG_launcher_refused, &no);
 	link_msg_done(&m);
 	assert_true(rig_until(g, rig_no_wards, NULL));
-	assert_false(files_any(g->l.place.sessions_fd, "s"));
+	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	close(proof);
 }
 
@@ -539,12 +539,12 @@ static void ses_8_a_session_that_nobody_waits_for_is_dropped(void **state)
 {
 	struct rig *g = *state;
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
-	struct ward *w = begin_for_ever(g, proof);
+	struct session_entry *w = begin_for_ever(g, proof);
 
-	assert_int_equal(w->state, WARD_MAKING);
+	assert_int_equal(w->state, ENTRY_MAKING);
 	make_abandon(w);
 	assert_true(rig_until(g, rig_no_wards, NULL));
-	assert_false(files_any(g->l.place.sessions_fd, "s"));
+	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	close(proof);
 }
 
@@ -558,7 +558,7 @@ int main(int argc, char **argv)
 		T(sbx_1_uid_0_without_capabilities_only_where_configured),
 		T(sbx_1_without_idmapped_mounts_a_session_has_its_callers_uid),
 		T(sbx_1_with_run_as_owner_it_acts_for_the_owner),
-		T(ses_3_every_bad_wish_is_refused_and_leaves_nothing),
+		T(ses_3_every_bad_request_is_refused_and_leaves_nothing),
 		T(ses_3_what_may_be_missing_is_what_the_configuration_lists),
 		T(ses_3_only_admins_choose_any_policy),
 		T(api_3_without_a_proof_nobody_gets_a_session),

@@ -5,7 +5,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -91,12 +91,12 @@ int meta_parse(const char *text, size_t len, struct meta *out, struct err *err)
 
 int meta_save(int dir, const char *id, const struct meta *m, struct err *err)
 {
-	char tmp[WARD_NAME_MAX], name[WARD_NAME_MAX];
+	char tmp[SESSION_FILE_NAME_MAX], name[SESSION_FILE_NAME_MAX];
 	cleanup_buf struct buf text = {0};
 	cleanup_fd int fd = -1;
 
-	files_name(tmp, id, FILE_NEW);
-	files_name(name, id, FILE_META);
+	session_files_name(tmp, id, FILE_NEW);
+	session_files_name(name, id, FILE_META);
 	meta_format(m, &text);
 	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd == -1 || fdio_write_all(fd, text.data, text.len) < 0 ||
@@ -108,7 +108,7 @@ int meta_save(int dir, const char *id, const struct meta *m, struct err *err)
 
 int meta_load(int dir, const char *id, struct meta *out, struct err *err)
 {
-	cleanup_fd int fd = files_open(dir, id, FILE_META, O_RDONLY);
+	cleanup_fd int fd = session_files_open(dir, id, FILE_META, O_RDONLY);
 	cleanup_buf struct buf text = {0};
 	int r;
 

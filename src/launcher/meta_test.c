@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -113,7 +113,7 @@ static void ses_8_a_saved_record_is_whole_and_private(void **state)
 	assert_int_equal(fstatat(fd, "s.1.meta", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(fstatat(fd, "s.1.new", &st, 0), -1);
-	files_remove(fd, "s.1", true);
+	session_files_remove(fd, "s.1", true);
 	assert_int_equal(rmdir(dir), 0);
 }
 

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -157,12 +157,12 @@ static void remove_later(struct launcher *l, int parent, const char *name, const
 {
 	pid_t pid;
 
-	strays_start(l);
+	orphans_start(l);
 	pid = fork();
 	if (pid == 0)
 		remove_now(parent, name, m);
 	if (pid > 0)
-		strays_expect(l, pid);
+		orphans_expect(l, pid);
 	else
 		log_warn("a session's directory is left to the next start", "name", name);
 }
@@ -192,9 +192,9 @@ void own_dirs_sweep(struct launcher *l)
 		return;
 	take_fd(own);
 	while ((e = readdir(dir)) != NULL) {
-		const struct ward *w = ward_find(l, e->d_name);
+		const struct session_entry *w = entry_find(l, e->d_name);
 
-		if (dots(e->d_name) || (w != NULL && w->state != WARD_DEAD))
+		if (dots(e->d_name) || (w != NULL && w->state != ENTRY_DEAD))
 			continue;
 		remove_later(l, parent, e->d_name, w != NULL ? &w->meta : &nobody);
 	}

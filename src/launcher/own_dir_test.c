@@ -9,7 +9,7 @@
 // clang-format on
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,7 +41,7 @@ static int close_all(void **state)
 {
 	cleanup_free char *command = mem_printf("rm -rf %s", dir);
 
-	strays_stop(&l);
+	orphans_stop(&l);
 	loop_free(l.loop);
 	free(l.settings.config.base_dir);
 	close(l.programs.init_fd);
@@ -157,15 +157,15 @@ static void ses_8_only_the_livings_stay(void **state)
 {
 	cleanup_free char *a = made("alive"), *b = made("dead"), *c = made("unknown");
 	cleanup_free char *old = mem_printf("%s/own/.old.1", dir);
-	struct ward *alive = ward_new(&l, "alive"), *dead = ward_new(&l, "dead");
+	struct session_entry *alive = entry_new(&l, "alive"), *dead = entry_new(&l, "dead");
 
 	assert_int_equal(mkdir(old, 0700), 0);
-	alive->state = WARD_ALIVE;
+	alive->state = ENTRY_ALIVE;
 	own_dirs_sweep(&l);
 	turn_until_left(1);
 	assert_int_equal(access(a, F_OK), 0);
-	ward_free(dead);
-	ward_free(alive);
+	entry_free(dead);
+	entry_free(alive);
 	own_dirs_sweep(&l);
 	turn_until_left(0);
 	assert_int_equal(access(b, F_OK) + access(c, F_OK), -2);
@@ -199,7 +199,7 @@ static void ses_8_the_directories_go_after_init(void **state)
 	free(made("s"));
 	m.init_pid = (uint64_t)init;
 	m.init_start = meta_start_time(init);
-	strays_expect(&l, init); /* it is known */
+	orphans_expect(&l, init); /* it is known */
 	assert_true(own_dir_drop(&l, "s", &m));
 	poll(NULL, 0, 50);
 	assert_int_equal(left_over(), 1);
@@ -207,19 +207,19 @@ static void ses_8_the_directories_go_after_init(void **state)
 	turn_until_left(0);
 }
 
-/* ---- strays ---- */
+/* ---- orphans ---- */
 
 /* A child that leaves a process behind, which comes to us; it is stopped, or not. */
 static pid_t lose_one(bool execute)
 {
 	int said[2];
-	pid_t child, stray = 0;
+	pid_t child, unclaimed = 0;
 
 	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
 	child = fork();
 	if (child == 0) {
-		stray = fork();
-		if (stray == 0) {
+		unclaimed = fork();
+		if (unclaimed == 0) {
 			setsid();
 			prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 			if (execute)
@@ -227,15 +227,15 @@ static pid_t lose_one(bool execute)
 			for (;;)
 				pause();
 		}
-		if (write(said[1], &stray, sizeof(stray)) != (ssize_t)sizeof(stray))
+		if (write(said[1], &unclaimed, sizeof(unclaimed)) != (ssize_t)sizeof(unclaimed))
 			_exit(1);
 		_exit(0);
 	}
 	close(said[1]);
-	assert_int_equal(read(said[0], &stray, sizeof(stray)), (ssize_t)sizeof(stray));
+	assert_int_equal(read(said[0], &unclaimed, sizeof(unclaimed)), (ssize_t)sizeof(unclaimed));
 	close(said[0]);
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	return stray;
+	return unclaimed;
 }
 
 static bool is_ours(pid_t pid)
@@ -245,43 +245,43 @@ static bool is_ours(pid_t pid)
 
 static void ses_8_strays_are_ended(void **state)
 {
-	pid_t stray;
+	pid_t unclaimed;
 
-	strays_start(&l);
-	stray = lose_one(true);
-	assert_true(is_ours(stray));
+	orphans_start(&l);
+	unclaimed = lose_one(true);
+	assert_true(is_ours(unclaimed));
 	/* until it has executed it is one of our own programs, which gets its time */
-	strays_look(&l);
-	for (int i = 0; i < TURNS && meta_start_time(stray) != 0; i++)
+	orphans_look(&l);
+	for (int i = 0; i < TURNS && meta_start_time(unclaimed) != 0; i++)
 		loop_turn(l.loop);
-	assert_int_equal(meta_start_time(stray), 0);
+	assert_int_equal(meta_start_time(unclaimed), 0);
 	/* and it looks no longer than there is something */
-	for (int i = 0; i < TURNS && l.strays.looks > 0; i++)
+	for (int i = 0; i < TURNS && l.orphans.looks > 0; i++)
 		loop_turn(l.loop);
-	assert_int_equal(l.strays.looks, 0);
+	assert_int_equal(l.orphans.looks, 0);
 }
 
 static void ses_8_the_known_are_left_alone(void **state)
 {
 	const pid_t api = lose_one(true), warden = lose_one(true), helper = lose_one(true);
-	struct ward *w = ward_new(&l, "s");
+	struct session_entry *w = entry_new(&l, "s");
 
 	l.api.pid = api;
 	w->child = true;
 	w->pidfd = proc_pidfd(warden);
 	l.alive++;
 	w->meta.warden_pid = (uint64_t)warden;
-	strays_expect(&l, helper);
-	strays_look(&l);
-	for (int i = 0; i < TURNS && l.strays.looks > 0; i++)
+	orphans_expect(&l, helper);
+	orphans_look(&l);
+	for (int i = 0; i < TURNS && l.orphans.looks > 0; i++)
 		loop_turn(l.loop);
 	assert_true(is_ours(api) && is_ours(warden) && is_ours(helper));
 	assert_int_equal(kill(api, 0) + kill(warden, 0) + kill(helper, 0), 0);
 	l.api.pid = 0;
-	ward_free(w);
+	entry_free(w);
 	kill(helper, SIGKILL);
-	strays_look(&l);
-	for (int i = 0; i < TURNS && (l.strays.looks > 0 || l.strays.n > 0); i++)
+	orphans_look(&l);
+	for (int i = 0; i < TURNS && (l.orphans.looks > 0 || l.orphans.n > 0); i++)
 		loop_turn(l.loop);
 	assert_int_equal(meta_start_time(api) + meta_start_time(warden) + meta_start_time(helper),
 			 0);

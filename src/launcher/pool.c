@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,11 +24,11 @@ struct pooled {
 	pid_t pid;
 	int pidfd, sock;
 	uint64_t group;
-	struct idmap map;  /* its session's uid and gid, and whose files it may get; shown_uid 0:
-			      none */
-	int userns;	   /* owned; for that map; -1: none */
-	struct buf recipe; /* owned; that of its plan */
-	uint64_t sight;	   /* what the host showed */
+	struct idmap map;     /* its session's uid and gid, and whose files it may get; shown_uid 0:
+				 none */
+	int userns;	      /* owned; for that map; -1: none */
+	struct buf recipe;    /* owned; that of its plan */
+	uint64_t fingerprint; /* what the host showed */
 	bool ready;
 	bool listed; /* in the pool */
 	struct watch *readable, *death;
@@ -66,7 +66,7 @@ static void age(struct launcher *l)
 	struct pooled *p;
 
 	TAILQ_FOREACH (p, &l->pool.list, next)
-		p->sight = 0;
+		p->fingerprint = 0;
 }
 
 static void on_word(void *arg)
@@ -79,8 +79,8 @@ static void on_word(void *arg)
 	watch_stop(p->readable);
 	if (fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL) != 1)
 		return; /* its pidfd tells of its end */
-	p->ready = word == ORDERS_READY;
-	if (word != ORDERS_FAILED) {
+	p->ready = word == ASSIGNMENT_READY;
+	if (word != ASSIGNMENT_FAILED) {
 		l->pool.failing = false;
 		return;
 	}
@@ -172,7 +172,7 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 {
 	struct stub stub = {
 		.l = l, .plan = plan, .group = group_next(l), .makes_group = true, .tree_fd = -1};
-	const uint64_t sight = sandbox_sight(plan);
+	const uint64_t fingerprint = sandbox_fingerprint(plan);
 	uint32_t uid = 0;
 	struct pooled *p;
 	int r = uids_allot(l, &uid, err);
@@ -183,7 +183,7 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	r = fork_one(l, &stub, &p, err);
 	if (r < 0)
 		return r;
-	p->sight = sight;
+	p->fingerprint = fingerprint;
 	sandbox_recipe(plan, &p->recipe);
 	p->listed = true;
 	TAILQ_INSERT_TAIL(&l->pool.list, p, next);
@@ -212,7 +212,7 @@ static bool same(const struct buf *a, const struct buf *b)
 
 static void discard_others(struct launcher *l, const struct sandbox_plan *plan)
 {
-	const uint64_t sight = sandbox_sight(plan);
+	const uint64_t fingerprint = sandbox_fingerprint(plan);
 	cleanup_buf struct buf recipe = {0};
 	struct pooled *p, *next;
 
@@ -221,7 +221,7 @@ static void discard_others(struct launcher *l, const struct sandbox_plan *plan)
 		age(l);
 	for (p = TAILQ_FIRST(&l->pool.list); p != NULL; p = next) {
 		next = TAILQ_NEXT(p, next);
-		if (p->sight != sight || !same(&p->recipe, &recipe))
+		if (p->fingerprint != fingerprint || !same(&p->recipe, &recipe))
 			pool_discard(p);
 	}
 }
@@ -288,7 +288,7 @@ struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)
 {
 	cleanup_buf struct buf recipe = {0};
 	struct pooled *p, *found = NULL;
-	uint64_t sight;
+	uint64_t fingerprint;
 
 	/* Of the next session the same is expected. */
 	l->pool.owner_uid = plan->owner_uid;
@@ -297,13 +297,13 @@ struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)
 		return NULL;
 	if (mounts_changed(l))
 		age(l);
-	sight = sandbox_sight(plan);
+	fingerprint = sandbox_fingerprint(plan);
 	sandbox_recipe(plan, &recipe);
 	TAILQ_FOREACH (p, &l->pool.list, next) {
 		const bool owner =
 			p->map.disk_uid == plan->owner_uid && p->map.disk_gid == plan->owner_gid;
 
-		if (p->ready && p->sight == sight && same(&p->recipe, &recipe) &&
+		if (p->ready && p->fingerprint == fingerprint && same(&p->recipe, &recipe) &&
 		    (found == NULL || owner))
 			found = p;
 	}
@@ -363,10 +363,10 @@ size_t pool_ready(const struct launcher *l)
 	return n;
 }
 
-int pool_hand_over(const struct pooled *p, struct orders *o, const struct sandbox_plan *plan,
-		   const int fd[ORDERS_FDS], const struct sandbox_trees *view, struct err *err)
+int pool_hand_over(const struct pooled *p, struct assignment *o, const struct sandbox_plan *plan,
+		   const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view, struct err *err)
 {
-	return orders_send(p->sock, o, plan, fd, view, err);
+	return assignment_send(p->sock, o, plan, fd, view, err);
 }
 
 pid_t pool_release(struct pooled *p, int *pidfd)

@@ -303,7 +303,7 @@ static void sbx_4_what_nobody_has_is_swept(void **state)
 	char id[GROUP_ID_MAX];
 	const struct cgroup_ask ask = {.id = id, .limits = few_pids(10)};
 	struct wall_report walls;
-	struct ward *w;
+	struct session_entry *w;
 
 	if (none(g))
 		skip();
@@ -312,12 +312,12 @@ static void sbx_4_what_nobody_has_is_swept(void **state)
 		group_id(&g->l, n, id);
 		assert_int_equal(cgroup_create(&g->l.groups.host, &ask, &walls, NULL), 0);
 	}
-	w = ward_new(&g->l, "s1");
+	w = entry_new(&g->l, "s1");
 	w->meta.group = 2;
 	assert_int_equal(groups(g), 2);
 	groups_sweep(&g->l);
 	assert_int_equal(groups(g), 1);
-	ward_remove(w);
+	entry_remove(w);
 	assert_int_equal(groups(g), 0);
 }
 
@@ -352,7 +352,7 @@ static void sbx_4_a_group_waits_for_its_processes(void **state)
 
 static struct link_msg make_limited(struct rig *g, const char *id, uint64_t pids)
 {
-	struct launcher_create ask = rig_wish(g, id);
+	struct launcher_create ask = rig_request(g, id);
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct link_msg m;
 
@@ -380,13 +380,13 @@ static bool limited_to(const struct rig *g, uint64_t group, const char *max)
 	return false;
 }
 
-static void end_session(struct rig *g, struct ward *w)
+static void end_session(struct rig *g, struct session_entry *w)
 {
 	size_t zero = 0;
 
 	g->l.settings.config.pool_size = 0;
 	pool_start(&g->l);
-	ward_remove(w);
+	entry_remove(w);
 	assert_true(rig_until(g, rig_no_wards, NULL));
 	assert_true(rig_until(g, has_groups, &zero));
 }
@@ -396,14 +396,14 @@ static void sbx_4_a_session_gets_a_group_that_goes_with_it(void **state)
 	struct rig *g = *state;
 	struct link_msg m;
 	struct meta saved;
-	struct ward *w;
+	struct session_entry *w;
 
 	if (none(g))
 		skip();
 	rig_greeted(g);
 	m = make_limited(g, "s1", 33);
 	link_msg_done(&m);
-	w = ward_find(&g->l, "s1");
+	w = entry_find(&g->l, "s1");
 	assert_true(w->meta.group > 0);
 	assert_true(limited_to(g, w->meta.group, "33\n"));
 	assert_int_equal(meta_load(g->l.place.sessions_fd, "s1", &saved, NULL), 0);
@@ -415,7 +415,7 @@ static void sbx_4_a_prepared_one_becomes_the_session(void **state)
 {
 	struct rig *g = *state;
 	struct link_msg m;
-	struct ward *w;
+	struct session_entry *w;
 	size_t one = 1;
 	uint64_t group;
 
@@ -430,7 +430,7 @@ static void sbx_4_a_prepared_one_becomes_the_session(void **state)
 	/* it holds nothing but what a warden has, and it outlives us */
 	assert_non_null(strstr(rig_hear(m.fd[0]), "id=s1 "));
 	link_msg_done(&m);
-	w = ward_find(&g->l, "s1");
+	w = entry_find(&g->l, "s1");
 	assert_int_equal(w->meta.group, group);
 	assert_true(limited_to(g, group, "34\n"));
 	end_session(g, w);
@@ -469,12 +469,12 @@ static void expect_in_group(const struct rig *g, uint64_t pid, uint64_t group)
 static void expect_a_group(struct rig *g)
 {
 	struct link_msg m;
-	struct ward *w;
+	struct session_entry *w;
 
 	rig_greeted(g);
 	m = rig_make(g, "s1");
 	link_msg_done(&m);
-	w = ward_find(&g->l, "s1");
+	w = entry_find(&g->l, "s1");
 	assert_true(w->meta.group > 0);
 	assert_int_equal(groups(g), 1);
 	expect_in_group(g, w->meta.warden_pid, w->meta.group);
@@ -496,11 +496,11 @@ static void sbx_4_a_session_is_born_in_a_v2_group(void **state)
 	expect_a_group(*state);
 }
 
-/* What the client asked for is refused by name; the server's own wish is not. */
+/* What the client asked for is refused by name; the server's own request is not. */
 static void sbx_4_a_limit_that_cannot_be_had_is_named(void **state)
 {
 	struct rig *g = *state;
-	struct launcher_create ask = rig_wish(g, "s1");
+	struct launcher_create ask = rig_request(g, "s1");
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct launcher_refused refused;
 	struct link_msg m;
@@ -518,7 +518,7 @@ static void sbx_4_a_limit_that_cannot_be_had_is_named(void **state)
 	assert_non_null(strstr(refused.message, "no such thing"));
 	msg_done(MSG_launcher_refused, &refused);
 	link_msg_done(&m);
-	assert_null(ward_find(&g->l, "s1"));
+	assert_null(entry_find(&g->l, "s1"));
 	ask.required = 0;
 	rig_ask(g, 20, &ask, proof);
 	rig_skip(g, MSG_launcher_created);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* launcher/rig_test.h - a launcher for tests: real places, links and forks; the other programs are
  * the test itself, told apart by argv[0] (rig_main). The test plays the API child at the other end
- * of the link, unless child.c is what it tests. */
+ * of the link, unless api_child.c is what it tests. */
 #pragma once
 #include "base/fdio.h"
 #include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -56,8 +56,8 @@ static inline _Noreturn void fake_init(void)
 	int fd[2];
 	size_t nfds = 2;
 
-	fdio_send(INIT_ORDERS_FD, &byte, 1, NULL, 0);
-	while (fdio_recv(INIT_ORDERS_FD, &byte, 1, fd, &nfds, NULL) == -1)
+	fdio_send(INIT_ASSIGNMENT_FD, &byte, 1, NULL, 0);
+	while (fdio_recv(INIT_ASSIGNMENT_FD, &byte, 1, fd, &nfds, NULL) == -1)
 		if (errno != ECONNRESET)
 			_exit(1);
 	while (read(INIT_LINK_FD, &byte, 1) > 0)
@@ -139,10 +139,10 @@ static inline void rig_place(struct rig *g)
 
 		assert_int_equal(config_override(text, c, &err), 0);
 	}
-	assert_int_equal(place_open(c, g->l.privileged, &g->l.place, &err), 0);
-	assert_int_equal(place_lock(&g->l.place, &err), 0);
-	assert_int_equal(place_prepare(c, g->l.privileged, &g->l.place, &err), 0);
-	assert_int_equal(place_listen(c, g->l.privileged, &g->l.place, &err), 0);
+	assert_int_equal(runtime_open(c, g->l.privileged, &g->l.place, &err), 0);
+	assert_int_equal(runtime_lock(&g->l.place, &err), 0);
+	assert_int_equal(runtime_prepare(c, g->l.privileged, &g->l.place, &err), 0);
+	assert_int_equal(runtime_listen(c, g->l.privileged, &g->l.place, &err), 0);
 }
 
 static inline void rig_programs(struct launcher *l)
@@ -186,7 +186,7 @@ static inline int rig_teardown(void **state)
 	cleanup_free pid_t *children = NULL;
 	size_t n;
 
-	wards_kill(&g->l);
+	entries_kill(&g->l);
 	launcher_done(&g->l);
 	link_done(&g->api);
 	/* what a test that failed has left */
@@ -224,18 +224,18 @@ static inline bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *ar
 /* A new API child's end, played by the test. */
 static inline void rig_connect(struct rig *g)
 {
-	struct ward *w;
+	struct session_entry *w;
 	int pair[2];
 
-	talk_stop(&g->l);
+	api_link_stop(&g->l);
 	link_done(&g->api);
 	assert_int_equal(link_pair(pair, NULL), 0);
 	assert_int_equal(fdio_nonblock(pair[1]), 0);
 	link_init(&g->api, pair[1], SIDE_API, SIDE_LAUNCHER);
-	TAILQ_FOREACH (w, &g->l.wards, next)
+	TAILQ_FOREACH (w, &g->l.entries, next)
 		w->told = false;
-	assert_int_equal(talk_start(&g->l, pair[0], NULL), 0);
-	child_hello(&g->l);
+	assert_int_equal(api_link_start(&g->l, pair[0], NULL), 0);
+	api_child_hello(&g->l);
 }
 
 static inline bool rig_received(struct rig *g, void *arg)
@@ -312,7 +312,7 @@ static inline void rig_ask(struct rig *g, uint32_t req, const struct launcher_cr
 		0);
 }
 
-static inline struct launcher_create rig_wish(struct rig *g, const char *id)
+static inline struct launcher_create rig_request(struct rig *g, const char *id)
 {
 	return (struct launcher_create){.session_id = (char *)(uintptr_t)id,
 					.workspace = g->workspace,
@@ -322,7 +322,7 @@ static inline struct launcher_create rig_wish(struct rig *g, const char *id)
 /* Makes a session for the workspace's owner; the answer's message with its three descriptors. */
 static inline struct link_msg rig_make(struct rig *g, const char *id)
 {
-	const struct launcher_create ask = rig_wish(g, id);
+	const struct launcher_create ask = rig_request(g, id);
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct link_msg m;
 
@@ -356,5 +356,5 @@ static inline bool rig_file(const struct rig *g, const char *name)
 
 static inline bool rig_no_wards(struct rig *g, void *arg)
 {
-	return TAILQ_EMPTY(&g->l.wards);
+	return TAILQ_EMPTY(&g->l.entries);
 }

@@ -3,7 +3,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

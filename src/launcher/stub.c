@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The stub: forked from the launcher, still privileged. It joins the group, starts init, waits for
- * its orders (sandbox/orders.h), gives its power up and executes the warden: nothing of the
- * warden's runs with power. What fails before is said when the orders come.
+ * its assignment (spawn/assignment.h), gives its power up and executes the warden: nothing of the
+ * warden's runs with power. What fails before is said when the assignment comes.
  *
  * It dies with the launcher (PDEATHSIG, and its socket ends), and holds none of its descriptors and
- * not its lock. The orders bring the lock, so that the next launcher cannot look for sessions while
- * this one is between being told and being found. */
+ * not its lock. The assignment brings the lock, so that the next launcher cannot look for sessions
+ * while this one is between being told and being found. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include "sandbox/rlimit.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -100,27 +100,27 @@ static int become_warden(const struct stub *s, const struct launcher_warden *w,
 	return sandbox_execute_warden(s->l->programs.warden_fd, argv.v, err);
 }
 
-/* Waits, and is no longer the launcher's when the orders have come. */
-static _Noreturn void serve(const struct stub *s, const struct waiting *w, int init_fd,
+/* Waits, and is no longer the launcher's when the assignment has come. */
+static _Noreturn void serve(const struct stub *s, const struct waiting_stub *w, int init_fd,
 			    const struct cgroup_files *files)
 {
 	struct strv counters = {0};
-	int fd[ORDERS_FDS];
+	int fd[ASSIGNMENT_FDS];
 	struct err err = {0};
-	struct orders o;
+	struct assignment o;
 
 	cgroup_files_format(files, &counters);
 	/* init was born with what its commands may have; who sends it descriptors needs more. */
 	rlimit_raise_files();
-	orders_obey(w, &o, fd);
+	assignment_apply(w, &o, fd);
 	const struct launcher_warden warden = {
 		.session_id = o.session_id,
-		.listen_fd = fd[ORDERS_LISTEN],
-		.api_fd = fd[ORDERS_API],
+		.listen_fd = fd[ASSIGNMENT_LISTEN],
+		.api_fd = fd[ASSIGNMENT_API],
 		.init_fd = init_fd,
-		.ring_fd = fd[ORDERS_RING],
-		.ack_fd = fd[ORDERS_ACK],
-		.policy_fd = fd[ORDERS_POLICY],
+		.ring_fd = fd[ASSIGNMENT_RING],
+		.ack_fd = fd[ASSIGNMENT_ACK],
+		.policy_fd = fd[ASSIGNMENT_POLICY],
 		.init_pid = w->init.pid,
 		.api_uid = o.api_uid,
 		.log_level = (int)o.log_level,
@@ -130,13 +130,13 @@ static _Noreturn void serve(const struct stub *s, const struct waiting *w, int i
 	};
 
 	become_warden(s, &warden, files, &err);
-	orders_give_up(fd[ORDERS_REPORT], &err);
+	assignment_give_up(fd[ASSIGNMENT_REPORT], &err);
 }
 
 static int prepare(const struct stub *s, struct err *err)
 {
 	struct sandbox_start start = {s->plan, s->l->programs.init_fd, -1, s->tree_fd, NULL};
-	struct waiting w = {.sock = s->sock, .userns = -1};
+	struct waiting_stub w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
 	int link[2];
 	int r = enter_group(s, &files, err);
@@ -166,5 +166,5 @@ void stub_main(const struct stub *s, pid_t parent)
 		close_others(s);
 		prepare(s, &err);
 	}
-	orders_refuse(s->sock, &err);
+	assignment_refuse(s->sock, &err);
 }

@@ -15,14 +15,14 @@
 #define GROWTH_BYTES (64 * 1024)
 
 /* Little-endian on the wire. The length is the payload's, wherever it travels. */
-struct head {
+struct frame_head {
 	uint32_t magic;
 	uint16_t version, type;
 	uint32_t req, len, flags, reserved;
 };
-_Static_assert(sizeof(struct head) == 24, "the frame's head has no padding");
+_Static_assert(sizeof(struct frame_head) == 24, "the frame's head has no padding");
 
-#define ROOM (sizeof(struct head) + LINK_INLINE)
+#define ROOM (sizeof(struct frame_head) + LINK_INLINE)
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
 void link_init(struct link *l, int fd, enum link_side self, enum link_side peer)
@@ -107,9 +107,9 @@ static int send_error(const struct msg_row *row, struct err *err)
 /* Moves the payload behind the head into a memfd and passes that after the other descriptors. */
 static int send_memfd(struct link *l, const struct buf *frame, const int *fds, size_t nfds)
 {
-	const size_t len = frame->len - sizeof(struct head);
+	const size_t len = frame->len - sizeof(struct frame_head);
 	cleanup_fd int payload =
-		fdio_sealed("agentsh-link", frame->data + sizeof(struct head), len);
+		fdio_sealed("agentsh-link", frame->data + sizeof(struct frame_head), len);
 	int all[FDIO_MAX_FDS];
 
 	if (payload == -1)
@@ -117,17 +117,17 @@ static int send_memfd(struct link *l, const struct buf *frame, const int *fds, s
 	if (nfds > 0)
 		memcpy(all, fds, nfds * sizeof(*all));
 	all[nfds] = payload;
-	return fdio_send(l->fd, frame->data, sizeof(struct head), all, nfds + 1);
+	return fdio_send(l->fd, frame->data, sizeof(struct frame_head), all, nfds + 1);
 }
 
 int link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj, const int *fds,
 	      size_t nfds, struct err *err)
 {
 	const struct msg_row *row = msg_row(type);
-	struct head head = {.magic = htole32(MAGIC),
-			    .version = htole16(LINK_VERSION),
-			    .type = htole16((uint16_t)type),
-			    .req = htole32(req)};
+	struct frame_head head = {.magic = htole32(MAGIC),
+				  .version = htole16(LINK_VERSION),
+				  .type = htole16((uint16_t)type),
+				  .req = htole32(req)};
 	cleanup_buf struct buf frame = {0};
 	size_t len;
 	int r;
@@ -157,15 +157,16 @@ static int bad(struct err *err, const char *subject, const char *problem)
 	return err_set(err, E_BAD_REQUEST, subject, "link: %s", problem);
 }
 
-static int check_head(const void *datagram, size_t len, struct head *out, struct err *err)
+static int check_head(const void *datagram, size_t len, struct frame_head *out, struct err *err)
 {
-	struct head h;
+	struct frame_head h;
 
 	if (len < sizeof(h))
 		return bad(err, NULL, "frame shorter than its head");
 	memcpy(&h, datagram, sizeof(h));
-	h = (struct head){le32toh(h.magic), le16toh(h.version), le16toh(h.type),    le32toh(h.req),
-			  le32toh(h.len),   le32toh(h.flags),	le32toh(h.reserved)};
+	h = (struct frame_head){le32toh(h.magic),   le16toh(h.version), le16toh(h.type),
+				le32toh(h.req),	    le32toh(h.len),	le32toh(h.flags),
+				le32toh(h.reserved)};
 	if (h.magic != MAGIC)
 		return bad(err, NULL, "not a frame");
 	if (h.version != LINK_VERSION)
@@ -188,7 +189,7 @@ static bool may_come(const struct link *l, const struct msg_row *row)
 	return false;
 }
 
-static int check_frame(const struct link *l, const struct head *h, size_t len, size_t nfds,
+static int check_frame(const struct link *l, const struct frame_head *h, size_t len, size_t nfds,
 		       struct err *err)
 {
 	const struct msg_row *row = msg_row(h->type);
@@ -215,7 +216,7 @@ static int check_frame(const struct link *l, const struct head *h, size_t len, s
 
 int link_check(const struct link *l, const void *datagram, size_t len, size_t nfds, struct err *err)
 {
-	struct head h = {0};
+	struct frame_head h = {0};
 	const int r = check_head(datagram, len, &h, err);
 
 	return r < 0 ? r : check_frame(l, &h, len, nfds, err);
@@ -240,7 +241,7 @@ static int load_payload(struct link *l, int fd, size_t len, struct err *err)
 
 static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct err *err)
 {
-	struct head h = {0};
+	struct frame_head h = {0};
 	int r = check_head(l->in.data, len, &h, err);
 
 	if (r == 0)

@@ -4,7 +4,7 @@
 #include "link/msg.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "model/wish.h"
+#include "model/request.h"
 
 #define PATH_LEN 4096
 #define WORD_LEN 128 /* codes, names, modes */
@@ -13,8 +13,8 @@
 #define LIST_LEN (64 * 1024)
 /* A shell's own arguments stand before a script; the session's and the command's environment become
  * one. */
-#define SPAWN_ARGS_LEN (WISH_ARGS_MAX + WISH_SCRIPT_MAX + LIST_LEN)
-#define SPAWN_ENV_LEN (2 * WISH_ENV_MAX + LIST_LEN)
+#define SPAWN_ARGS_LEN (REQUEST_ARGS_MAX + REQUEST_SCRIPT_MAX + LIST_LEN)
+#define SPAWN_ENV_LEN (2 * REQUEST_ENV_MAX + LIST_LEN)
 
 #define U32(type, name) FIELD(struct type, FIELD_U32, name, 0)
 #define U64(type, name) FIELD(struct type, FIELD_U64, name, 0)
@@ -46,7 +46,7 @@ TABLE(launcher_create,
 	U64(launcher_create, pids_max), U64(launcher_create, max_disk_mb),
 	U64(launcher_create, io_read_bps_max), U64(launcher_create, io_write_bps_max),
 	U64(launcher_create, required), STRV(launcher_create, domains, LIST_LEN),
-	STRV(launcher_create, ports, LIST_LEN), STRV(launcher_create, variables, WISH_ENV_MAX))
+	STRV(launcher_create, ports, LIST_LEN), STRV(launcher_create, variables, REQUEST_ENV_MAX))
 TABLE(launcher_created,
 	STR(launcher_created, session_id, ID_MAX), STR(launcher_created, workspace, PATH_LEN),
 	STR(launcher_created, policy_name, ID_MAX), STR(launcher_created, policy_version, WORD_LEN),
@@ -81,7 +81,7 @@ TABLE(launcher_limited,
 TABLE(msg_empty, U32(msg_empty, unused))
 
 TABLE(warden_hello,
-	U32(warden_hello, version), STRV(warden_hello, env, WISH_ENV_MAX),
+	U32(warden_hello, version), STRV(warden_hello, env, REQUEST_ENV_MAX),
 	STR(warden_hello, cwd, PATH_LEN), STR(warden_hello, shell, PATH_LEN),
 	U64(warden_hello, orphan_timeout_ms), U64(warden_hello, command_timeout_ms),
 	U64(warden_hello, output_quota), U64(warden_hello, env_max),
@@ -90,15 +90,15 @@ TABLE(warden_hello,
 TABLE(warden_state,
 	U32(warden_state, version), U32(warden_state, fresh),
 	STR(warden_state, session_id, ID_MAX), STR(warden_state, cwd, PATH_LEN),
-	STRV(warden_state, env, WISH_ENV_MAX), STRV(warden_state, aliases, WISH_ENV_MAX),
-	STRV(warden_state, dir_stack, WISH_ENV_MAX), STRV(warden_state, walls, LIST_LEN),
+	STRV(warden_state, env, REQUEST_ENV_MAX), STRV(warden_state, aliases, REQUEST_ENV_MAX),
+	STRV(warden_state, dir_stack, REQUEST_ENV_MAX), STRV(warden_state, walls, LIST_LEN),
 	U64(warden_state, commands), U32(warden_state, last_exit), U64(warden_state, ring_pos),
 	EXECS(warden_state))
 TABLE(warden_exec,
-	STR(warden_exec, command_id, ID_MAX), STR(warden_exec, script, WISH_SCRIPT_MAX),
+	STR(warden_exec, command_id, ID_MAX), STR(warden_exec, script, REQUEST_SCRIPT_MAX),
 	STR(warden_exec, argv0, PATH_LEN), STR(warden_exec, cwd, PATH_LEN),
-	STR(warden_exec, request_id, ID_MAX), STRV(warden_exec, argv, WISH_ARGS_MAX + PATH_LEN),
-	STRV(warden_exec, env, WISH_ENV_MAX), BYTES(warden_exec, stdin_data, WISH_STDIN_MAX),
+	STR(warden_exec, request_id, ID_MAX), STRV(warden_exec, argv, REQUEST_ARGS_MAX + PATH_LEN),
+	STRV(warden_exec, env, REQUEST_ENV_MAX), BYTES(warden_exec, stdin_data, REQUEST_STDIN_MAX),
 	U64(warden_exec, timeout_ms), U32(warden_exec, stdin_open), U32(warden_exec, flow),
 	U32(warden_exec, stdio), U32(warden_exec, cols), U32(warden_exec, rows),
 	U32(warden_exec, umask_plus1), U32(warden_exec, report_output),
@@ -128,10 +128,10 @@ TABLE(warden_result,
 	U64(warden_result, stderr_kept), U64(warden_result, cpu_us),
 	U64(warden_result, maxrss_kb), U64(warden_result, read_bytes),
 	U64(warden_result, write_bytes), STR(warden_result, cwd, PATH_LEN),
-	STRV(warden_result, env_changed, WISH_ENV_MAX), STRV(warden_result, env, WISH_ENV_MAX),
-	STRV(warden_result, background, WISH_ENV_MAX), U64(warden_result, ring_end),
+	STRV(warden_result, env_changed, REQUEST_ENV_MAX), STRV(warden_result, env, REQUEST_ENV_MAX),
+	STRV(warden_result, background, REQUEST_ENV_MAX), U64(warden_result, ring_end),
 	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result),
-	STRV(warden_result, similar, LIST_LEN), STRV(warden_result, warnings, WISH_ENV_MAX),
+	STRV(warden_result, similar, LIST_LEN), STRV(warden_result, warnings, REQUEST_ENV_MAX),
 	U64(warden_result, stdout_from), U64(warden_result, stderr_from))
 TABLE(warden_acks, STRV(warden_acks, command_ids, ACKS_LEN))
 TABLE(warden_stdin,
@@ -145,7 +145,7 @@ TABLE(warden_kill,
 	STR(warden_kill, command_id, ID_MAX), U32(warden_kill, signal),
 	U64(warden_kill, grace_ms), U32(warden_kill, tree), U32(warden_kill, client_gone))
 TABLE(warden_patch,
-	STRV(warden_patch, set, WISH_ENV_MAX), STRV(warden_patch, unset, WISH_ENV_MAX),
+	STRV(warden_patch, set, REQUEST_ENV_MAX), STRV(warden_patch, unset, REQUEST_ENV_MAX),
 	STR(warden_patch, cwd, PATH_LEN), U64(warden_patch, command_timeout_ms),
 	STRV(warden_patch, walls, LIST_LEN), STRV(warden_patch, counters, LIST_LEN))
 TABLE(warden_settings,

@@ -124,7 +124,7 @@ static struct cache_entry *set_of(const struct policy_cache *c)
 }
 
 bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
-	       struct found *out)
+	       struct rule_found *out)
 {
 	const struct cache_entry *e;
 
@@ -139,13 +139,13 @@ bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *
 	e = set_of(c);
 	for (unsigned i = 0; i < WAYS; i++, e++)
 		if (e->hash == c->hash && e->len == c->len && memcmp(e->key, c->key, c->len) == 0) {
-			*out = (struct found){e->rule, e->over != 0};
+			*out = (struct rule_found){e->rule, e->over != 0};
 			return true;
 		}
 	return false;
 }
 
-void cache_put(struct policy_cache *c, const struct found *f)
+void cache_put(struct policy_cache *c, const struct rule_found *f)
 {
 	struct cache_entry *e = set_of(c);
 	unsigned way = 0;

@@ -6,7 +6,7 @@
 
 #define COUNTS 65536 /* of components, by hash: how common each is */
 
-struct entry { /* of the index, before it is sorted */
+struct index_entry { /* of the index, before it is sorted */
 	uint32_t hash;
 	struct snapshot_posting to;
 };
@@ -16,7 +16,7 @@ struct compiler {
 	struct buf part[PARTS];
 	uint32_t *count; /* owned */
 	/* of the class that is compiled */
-	struct buf entries; /* struct entry */
+	struct buf entries; /* struct index_entry */
 	struct buf always;  /* struct snapshot_posting */
 };
 
@@ -96,7 +96,7 @@ static void rarest_component(struct compiler *c, const char *name, size_t len, u
 
 static void post(struct compiler *c, uint32_t hash, uint32_t rule, uint32_t pattern)
 {
-	const struct entry e = {hash, {rule, pattern}};
+	const struct index_entry e = {hash, {rule, pattern}};
 
 	buf_add(&c->entries, &e, sizeof(e));
 }
@@ -190,7 +190,7 @@ static COLD void index_rule(struct compiler *c, enum op_class class, const struc
 
 static int by_hash(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct index_entry *x = a, *y = b;
 
 	if (x->hash != y->hash)
 		return x->hash < y->hash ? -1 : 1;
@@ -211,7 +211,7 @@ static void put_slot(struct snapshot_slot *slots, uint32_t n, const struct snaps
 /* The entries of the class, sorted, as slots and postings. At least half of the slots are empty. */
 static COLD void write_index(struct compiler *c, struct snapshot_class *class)
 {
-	struct entry *e = (struct entry *)(void *)c->entries.data;
+	struct index_entry *e = (struct index_entry *)(void *)c->entries.data;
 	const size_t n = c->entries.len / sizeof(*e);
 	cleanup_free struct snapshot_slot *slots = NULL;
 	uint32_t room = 4;

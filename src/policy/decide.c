@@ -6,7 +6,7 @@
 #include "policy/glob.h"
 #include "policy/snapshot.h"
 
-static void scan(struct search *s, const struct snapshot_span *span)
+static void scan(struct rule_search *s, const struct snapshot_span *span)
 {
 	const struct snapshot_posting *at = &s->p->postings[span->at], *end = at + span->n;
 
@@ -16,18 +16,18 @@ static void scan(struct search *s, const struct snapshot_span *span)
 						     at->pattern, s->arg);
 
 		if (m != MATCH_NO) {
-			s->best = (struct found){at->rule, m == MATCH_OVER};
+			s->best = (struct rule_found){at->rule, m == MATCH_OVER};
 			return;
 		}
 	}
 }
 
-void search_always(struct search *s)
+void search_always(struct rule_search *s)
 {
 	scan(s, &s->p->head->class[s->class].always);
 }
 
-void search_key(struct search *s, uint32_t hash)
+void search_key(struct rule_search *s, uint32_t hash)
 {
 	const struct snapshot_span *span = &s->p->head->class[s->class].slots;
 	const struct snapshot_slot *slots = &s->p->slots[span->at];
@@ -44,7 +44,7 @@ void search_key(struct search *s, uint32_t hash)
 	}
 }
 
-void search_path(struct search *s, const char *path)
+void search_path(struct rule_search *s, const char *path)
 {
 	const char *at = path + 1, *name = strrchr(path, '/'), *dot = strrchr(name, '.');
 
@@ -69,14 +69,14 @@ static enum match_result match_file(const struct policy *p, const struct snapsho
 		       : MATCH_NO;
 }
 
-struct found decide_file(const struct policy *p, enum op_file kind, const char *path)
+struct rule_found decide_file(const struct policy *p, enum op_file kind, const char *path)
 {
 	const struct op op = {.class = OP_FILE, .file = {kind, path}};
-	struct search s = {.p = p,
-			   .class = OP_FILE,
-			   .match = match_file,
-			   .arg = &op,
-			   .best = {.rule = SNAPSHOT_NONE}};
+	struct rule_search s = {.p = p,
+				.class = OP_FILE,
+				.match = match_file,
+				.arg = &op,
+				.best = {.rule = SNAPSHOT_NONE}};
 
 	search_always(&s);
 	search_path(&s, path);
@@ -114,7 +114,7 @@ static const struct verdict no_privilege = {
 		   "session's state stays as it was",
 	.final = true};
 
-static void conclude(const struct policy *p, unsigned class, const struct found *f,
+static void conclude(const struct policy *p, unsigned class, const struct rule_found *f,
 		     struct verdict *v)
 {
 	const struct snapshot_class *c = &p->head->class[class];
@@ -170,7 +170,7 @@ static bool read_host(const char *host, char room[DOMAIN_ROOM], struct decide_ne
 	return named;
 }
 
-static const char *search_net(const struct policy *p, const struct op *op, struct found *f)
+static const char *search_net(const struct policy *p, const struct op *op, struct rule_found *f)
 {
 	char room[DOMAIN_ROOM];
 	struct decide_net n = {.dns = op->class == OP_DNS};
@@ -187,7 +187,7 @@ static const char *search_net(const struct policy *p, const struct op *op, struc
 	return NULL;
 }
 
-static const char *search(const struct policy *p, const struct op *op, struct found *f)
+static const char *search(const struct policy *p, const struct op *op, struct rule_found *f)
 {
 	if (op->class == OP_NET || op->class == OP_DNS)
 		return search_net(p, op, f);
@@ -199,7 +199,7 @@ void policy_decide(const struct policy *p, struct policy_cache *cache, const str
 		   struct verdict *v)
 {
 	const unsigned class = op->class == OP_DNS ? OP_NET : op->class;
-	struct found f = {.rule = SNAPSHOT_NONE};
+	struct rule_found f = {.rule = SNAPSHOT_NONE};
 	const char *wrong = NULL;
 	bool cached;
 

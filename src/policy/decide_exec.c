@@ -333,18 +333,18 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 	return MATCH_YES;
 }
 
-struct found decide_exec(const struct policy *p, const struct op *op)
+struct rule_found decide_exec(const struct policy *p, const struct op *op)
 {
 	struct subject subject;
-	struct search s = {.p = p,
-			   .class = OP_EXEC,
-			   .match = match_exec,
-			   .arg = &subject,
-			   .best = {.rule = SNAPSHOT_NONE}};
+	struct rule_search s = {.p = p,
+				.class = OP_EXEC,
+				.match = match_exec,
+				.arg = &subject,
+				.best = {.rule = SNAPSHOT_NONE}};
 
 	read_subject(op, &subject);
 	if (raises_privilege(&subject))
-		return (struct found){.rule = SNAPSHOT_NO_PRIVILEGE};
+		return (struct rule_found){.rule = SNAPSHOT_NO_PRIVILEGE};
 	if (p->regexes != NULL)
 		regexes_begin(p->regexes);
 	search_always(&s);

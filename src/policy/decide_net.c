@@ -51,7 +51,7 @@ static enum match_result match_net(const struct policy *p, const struct snapshot
 }
 
 /* Looks the address up under every length that a block of the policy has. */
-static void search_address(struct search *s, const struct op_address *a)
+static void search_address(struct rule_search *s, const struct op_address *a)
 {
 	const struct snapshot_head *h = s->p->head;
 	const uint64_t v4[3] = {h->bits4};
@@ -69,13 +69,13 @@ static void search_address(struct search *s, const struct op_address *a)
 		}
 }
 
-struct found decide_net(const struct policy *p, const struct decide_net *n)
+struct rule_found decide_net(const struct policy *p, const struct decide_net *n)
 {
-	struct search s = {.p = p,
-			   .class = OP_NET,
-			   .match = match_net,
-			   .arg = n,
-			   .best = {.rule = SNAPSHOT_NONE}};
+	struct rule_search s = {.p = p,
+				.class = OP_NET,
+				.match = match_net,
+				.arg = n,
+				.best = {.rule = SNAPSHOT_NONE}};
 
 	search_always(&s);
 	for (const char *at = n->host; at != NULL; at = strchr(at, '.')) {

@@ -10,7 +10,7 @@
 #define LAST_CHARACTER 0x10ffffU
 
 /* A text being read: a string up to end, or several joined by spaces. */
-struct reader {
+struct glob_reader {
 	const char *p, *end; /* of the string that is read; end NULL: up to its NUL */
 	const char *const *next, *const *last;
 };
@@ -35,13 +35,13 @@ static uint32_t character(const char *p, const char *end, int *len)
 				     (u[3] & 0x3fU);
 }
 
-static bool ended(const struct reader *r)
+static bool ended(const struct glob_reader *r)
 {
 	return (r->end != NULL ? r->p == r->end : *r->p == '\0') && r->next == r->last;
 }
 
 /* The next character of a text that has not ended. */
-static uint32_t read_one(struct reader *r)
+static uint32_t read_one(struct glob_reader *r)
 {
 	uint32_t c;
 	int len;
@@ -137,13 +137,13 @@ static bool unit_matches(const struct unit *u, uint32_t c)
 }
 
 /* *starred: all before the first star was matched. */
-static bool match(const char *pat, const char *end, struct reader text, bool *starred)
+static bool match(const char *pat, const char *end, struct glob_reader text, bool *starred)
 {
 	const char *star = NULL;
-	struct reader grown = {0}; /* where the text goes on behind the last star */
+	struct glob_reader grown = {0}; /* where the text goes on behind the last star */
 
 	for (;;) {
-		struct reader ahead = text;
+		struct glob_reader ahead = text;
 		const char *behind = pat;
 		struct unit u;
 
@@ -173,13 +173,14 @@ static bool match(const char *pat, const char *end, struct reader text, bool *st
 
 bool glob_match_text(const char *pattern, const char *text)
 {
-	return match(pattern, pattern + strlen(pattern), (struct reader){.p = text}, &(bool){0});
+	return match(pattern, pattern + strlen(pattern), (struct glob_reader){.p = text},
+		     &(bool){0});
 }
 
 static bool match_joined(const char *pattern, const char *const *v, size_t n, bool *starred)
 {
 	static const char nothing[] = "";
-	struct reader text = {.p = n > 0 ? v[0] : nothing};
+	struct glob_reader text = {.p = n > 0 ? v[0] : nothing};
 
 	if (n > 1) {
 		text.next = v + 1;
@@ -239,7 +240,7 @@ bool glob_match_path(const char *pattern, const char *path)
 		}
 		tc = component(&t, &nt);
 		if (*pat != '\0' && *text != '\0' &&
-		    match(pc, pc + np, (struct reader){.p = tc, .end = tc + nt}, &(bool){0})) {
+		    match(pc, pc + np, (struct glob_reader){.p = tc, .end = tc + nt}, &(bool){0})) {
 			pat = p;
 			text = t;
 			continue;

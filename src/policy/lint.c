@@ -584,7 +584,7 @@ static bool may_be_set(const struct source *s, const char *name)
 	return may;
 }
 
-static bool reads(const struct source_rule *r, const struct wish_env_loader *v)
+static bool reads(const struct source_rule *r, const struct request_env_loader *v)
 {
 	cleanup_free char *programs = mem_strdup(v->programs);
 	char *save = NULL;
@@ -611,7 +611,7 @@ static COLD void lint_variables(struct loader *l)
 
 		if (decision_permits(r->decision) || !(r->conditions & (COND_LINE | COND_FLAGS)))
 			continue;
-		for (const struct wish_env_loader *v = wish_env_loaders; v->name != NULL; v++)
+		for (const struct request_env_loader *v = request_env_loaders; v->name != NULL; v++)
 			if (may_be_set(l->to, v->name) && reads(r, v))
 				buf_addf(&names, "%s%s", names.len > 0 ? ", " : "", v->name);
 		if (names.len > 0)

@@ -175,7 +175,7 @@ static void load_names(struct loader *l, const char *key, const struct yaml *y, 
 		const size_t len = item->kind == YAML_SCALAR ? strlen(item->text) : 0;
 		const size_t star = len > 0 && item->text[len - 1] == '*';
 
-		if (len > 0 && (len == star || wish_env_name(item->text, len - star)))
+		if (len > 0 && (len == star || request_env_name(item->text, len - star)))
 			strv_add(out, item->text);
 		else
 			problem(&l->p, item->line, item->column,

@@ -15,8 +15,8 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "model/op.h"
+#include "model/request.h"
 #include "model/verdict.h"
-#include "model/wish.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -111,7 +111,7 @@ int64_t policy_limit(const struct policy *p, enum policy_limit l);
 /* Narrows what a client asks of a session: numbers and durations are capped in place (0 takes the
  * policy's value) and each that was lowered is added to capped as "resource_limits.pids_max";
  * a domain, port or variable beyond the policy is E_POLICY_DENIED and w stays as it was. */
-int policy_narrow(const struct policy *p, struct session_wish *w, struct strv *capped,
+int policy_narrow(const struct policy *p, struct session_request *w, struct strv *capped,
 		  struct err *err);
 /* The same for the variables of a PATCH or an exec. */
 int policy_narrow_env(const struct policy *p, const struct strv *env, struct err *err);

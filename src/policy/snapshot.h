@@ -133,7 +133,7 @@ static inline bool policy_permits(const struct policy *p, enum decision d)
 }
 
 /* How a deciding function tells what it found. */
-struct found {
+struct rule_found {
 	uint32_t rule; /* of its class; SNAPSHOT_NONE: none matched; SNAPSHOT_NO_PRIVILEGE */
 	bool over;     /* a pattern of that rule was over its limit */
 };
@@ -144,29 +144,30 @@ struct decide_net {
 	enum op_proto proto;
 	bool dns; /* a lookup: no address and no port yet */
 };
-struct found decide_file(const struct policy *p, enum op_file op, const char *path);
-struct found decide_exec(const struct policy *p, const struct op *op);
+struct rule_found decide_file(const struct policy *p, enum op_file op, const char *path);
+struct rule_found decide_exec(const struct policy *p, const struct op *op);
 extern const char *const decide_system_dirs[]; /* NULL-ended; each ends with a slash */
 /* Whether the path is of a file right in a directory of the system's programs. */
 bool decide_in_system(const char *path);
-struct found decide_net(const struct policy *p, const struct decide_net *n);
+struct rule_found decide_net(const struct policy *p, const struct decide_net *n);
 
 /* Candidates of an index entry are offered in the order of trial; a match ends the scan. */
 enum match_result { MATCH_NO, MATCH_YES, MATCH_OVER };
 typedef enum match_result candidate_fn(const struct policy *p, const struct snapshot_rule *r,
 				       uint32_t pattern, const void *arg);
-struct search {
+struct rule_search {
 	const struct policy *p;
 	enum op_class class;
 	candidate_fn *match;
 	const void *arg;
-	struct found best;
+	struct rule_found best;
 };
-void search_always(struct search *s);
-void search_key(struct search *s, uint32_t hash);
-void search_path(struct search *s, const char *path); /* a plain one */
+void search_always(struct rule_search *s);
+void search_key(struct rule_search *s, uint32_t hash);
+void search_path(struct rule_search *s, const char *path); /* a plain one */
 
 /* cache.c */
 bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
-	       struct found *out);
-void cache_put(struct policy_cache *c, const struct found *f); /* for the last op that was asked */
+	       struct rule_found *out);
+void cache_put(struct policy_cache *c,
+	       const struct rule_found *f); /* for the last op that was asked */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* agentsh-init: PID 1 of a session that has a PID namespace, the ancestor of all its processes
  * anyway. Started by the stub with the link, the plan and a socket for
- * its orders as descriptors 3, 4, 5. */
+ * its assignment as descriptors 3, 4, 5. */
 #include "sandbox/sandbox.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,5 +12,5 @@ int main(void)
 		fputs("agentsh-init: started by agentsh-server only\n", stderr);
 		return 2;
 	}
-	return sandbox_init_main(INIT_LINK_FD, INIT_PLAN_FD, INIT_ORDERS_FD);
+	return sandbox_init_main(INIT_LINK_FD, INIT_PLAN_FD, INIT_ASSIGNMENT_FD);
 }

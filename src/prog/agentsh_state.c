@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* agentsh-state: a session's shell runs it as its last act; it tells environment and working
  * directory to the warden. */
-#include "sandbox/capture.h"
+#include "spawn/capture.h"
 #include <unistd.h>
 
 int main(void)

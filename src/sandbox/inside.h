@@ -7,8 +7,8 @@
  * the path. */
 #pragma once
 #include "base/err.h"
-#include "sandbox/leader.h"
 #include "sandbox/sandbox.h"
+#include "spawn/leader.h"
 
 #define INSIDE_WORKSPACE "workspace"
 #define INSIDE_HOME "home/agent"
@@ -50,7 +50,7 @@ int inside_names(struct inside *in, struct err *err);
 /* Binds what the file-system lists show: first, wide, what contains a place of ours, then, once
  * that stands, the rest. */
 int inside_view(struct inside *in, bool wide, struct err *err);
-/* After the pivot: places the trees that came with the orders. */
+/* After the pivot: places the trees that came with the assignment. */
 int inside_view_late(struct inside *in, struct err *err);
 /* After that: covers what they block, and shuts what is read-only in the workspace. */
 int inside_covers(struct inside *in, struct err *err);

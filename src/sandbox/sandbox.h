@@ -59,7 +59,7 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out);
 
 /* A number for what the host shows of the names that a recipe looks at, never 0: another one if a
  * directory, file or link of them has been replaced. Mounts further below are not seen. */
-uint64_t sandbox_sight(const struct sandbox_plan *plan);
+uint64_t sandbox_fingerprint(const struct sandbox_plan *plan);
 
 /* The user namespace of an idmapped mount, in which the owner's ids and the session's change
  * places. Needs CAP_SETUID, CAP_SETGID and CAP_SETFCAP. It takes longer than all mounts of a
@@ -110,13 +110,13 @@ struct sandbox_start {
 int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err);
 
 /* The same in two steps, so that the first can be done before a session is asked for. A prepared
- * init has made what the plan's recipe says, and waits. It sends SANDBOX_PREPARED over orders when
- * it does, and ends when orders does. Only where no user namespace is needed may the plan of the
- * second step be another one of the same recipe, and tree_fd be -1 in the first. */
+ * init has made what the plan's recipe says, and waits. It sends SANDBOX_PREPARED over assignment
+ * when it does, and ends when assignment does. Only where no user namespace is needed may the plan
+ * of the second step be another one of the same recipe, and tree_fd be -1 in the first. */
 #define SANDBOX_PREPARED 'p'
 struct sandbox_prepared {
 	pid_t pid;
-	int orders; /* owned */
+	int assignment; /* owned */
 };
 int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
 			 struct err *err);
@@ -137,7 +137,7 @@ int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err);
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
 
 /* Descriptors of agentsh-init at its start. */
-enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_ORDERS_FD };
+enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_ASSIGNMENT_FD };
 /* agentsh-init: everything inside, in SESSION.md's order; then READY is sent and the loop runs
  * until the link closes. Returns the exit status of the program. */
-int sandbox_init_main(int link_fd, int plan_fd, int orders_fd);
+int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd);

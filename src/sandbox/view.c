@@ -34,12 +34,12 @@ static const char *const machine_fs[] = {"proc",   "sysfs",    "devtmpfs", "devp
 					 "cgroup", "cgroup2",  "debugfs",  "tracefs",
 					 "bpf",	   "configfs", "efivarfs", "securityfs"};
 
-struct entry {
+struct view_entry {
 	const char *path; /* borrowed from the plan */
 	uint64_t attr;
 };
 struct view {
-	struct entry *entry; /* owned */
+	struct view_entry *entry; /* owned */
 	size_t n;
 	const struct sandbox_plan *plan;
 };
@@ -168,7 +168,7 @@ static int put(int root, int tree, const char *path, struct err *err)
 	return mnt_cover(tree, at, path, err);
 }
 
-static int clone_entry(int fd, const struct entry *e, int *tree, struct err *err)
+static int clone_entry(int fd, const struct view_entry *e, int *tree, struct err *err)
 {
 	int r = mnt_clone(fd, "", tree, err);
 
@@ -207,13 +207,13 @@ static void add(struct view *v, const struct strv *paths, uint64_t attr)
 
 		if (!path_within(path, WORKSPACE))
 			v->entry[v->n++] =
-				(struct entry){path, inside_is_system(path) ? MNT_SHUT : attr};
+				(struct view_entry){path, inside_is_system(path) ? MNT_SHUT : attr};
 	}
 }
 
 static int by_path(const void *a, const void *b)
 {
-	return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
+	return strcmp(((const struct view_entry *)a)->path, ((const struct view_entry *)b)->path);
 }
 
 static void list(struct view *v, const struct sandbox_plan *p)
@@ -226,8 +226,8 @@ static void list(struct view *v, const struct sandbox_plan *p)
 		qsort(v->entry, v->n, sizeof(*v->entry), by_path);
 }
 
-/* Comes as a tree with the orders: what may be written, where root made the session, and what is
- * shown below that. */
+/* Comes as a tree with the assignment: what may be written, where root made the session, and what
+ * is shown below that. */
 static bool is_late(const struct view *v, size_t i)
 {
 	for (size_t k = 0; v->plan->privileged && k < v->n; k++)
@@ -240,7 +240,7 @@ static bool is_late(const struct view *v, size_t i)
  * shows. */
 static int look(const struct view *v, size_t i, int *fd, char *real, bool *link, struct err *err)
 {
-	const struct entry *e = &v->entry[i];
+	const struct view_entry *e = &v->entry[i];
 	int r = inside_resolve(e->path, real, fd, err);
 
 	*link = false;
@@ -257,7 +257,7 @@ static int look(const struct view *v, size_t i, int *fd, char *real, bool *link,
 
 static int show(const struct view *v, size_t i, int root, struct err *err)
 {
-	const struct entry *e = &v->entry[i];
+	const struct view_entry *e = &v->entry[i];
 	cleanup_fd int fd = -1, tree = -1;
 	char real[PATH_MAX];
 	bool link;
@@ -291,7 +291,7 @@ int inside_view(struct inside *in, bool wide, struct err *err)
 	return r;
 }
 
-/* ---- trees that come with the orders ---- */
+/* ---- trees that come with the assignment ---- */
 
 size_t sandbox_view_count(const struct sandbox_plan *plan)
 {
@@ -308,7 +308,7 @@ size_t sandbox_view_count(const struct sandbox_plan *plan)
 static int open_late(const struct view *v, size_t i, const struct sandbox_workspace_ask *ask,
 		     int *out, struct err *err)
 {
-	const struct entry *e = &v->entry[i];
+	const struct view_entry *e = &v->entry[i];
 	cleanup_fd int fd = -1, tree = -1;
 	char real[PATH_MAX];
 	bool link;
@@ -447,4 +447,12 @@ int inside_covers(struct inside *in, struct err *err)
 		if (within_any(own->v[i], plain_dirs, ARRAY_LEN(plain_dirs)))
 			r = cover(&in->plan, own->v[i], true, err);
 	return r;
+}
+
+void sandbox_trees_done(struct sandbox_trees *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		mem_cleanup_fd(&t->fd[i]);
+	free(t->fd);
+	*t = (struct sandbox_trees){0};
 }

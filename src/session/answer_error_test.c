@@ -11,13 +11,13 @@ static void expect_help(struct kit *k, const char *dir, const char *code, const 
 			const char *want)
 {
 	struct fake *f = &k->warden[0];
-	struct exec_wish wish = kit_wish("prog");
+	struct exec_request request = kit_request("prog");
 	struct seen_by o = {0};
 	struct warden_result r;
 	cleanup_free char *answer = NULL, *record = NULL;
 
-	wish.working_dir = text(dir);
-	kit_submit(k, f->id, &wish, &o);
+	request.working_dir = text(dir);
+	kit_submit(k, f->id, &request, &o);
 	fake_take_exec(f);
 	r = fake_result(f, 0, "");
 	r.exit_code = 127;
@@ -65,11 +65,11 @@ static void exe_2_similar_programs_are_passed_on(void **state)
 	static char *near[] = {(char *)"/usr/bin/python3", NULL};
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("pyhton3");
+	struct exec_request request = kit_request("pyhton3");
 	struct seen_by o = {0};
 	struct warden_result r;
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	r = fake_result(f, 0, "");
 	r.exit_code = 127;
@@ -116,11 +116,11 @@ struct met {
 static void expect_met(struct kit *k, const struct met *m)
 {
 	struct fake *f = &k->warden[0];
-	struct exec_wish wish = kit_wish("sh");
+	struct exec_request request = kit_request("sh");
 	struct seen_by o = {0};
 	struct warden_result r;
 
-	kit_submit(k, f->id, &wish, &o);
+	kit_submit(k, f->id, &request, &o);
 	fake_take_exec(f);
 	put_exec(f, "allow", "/bin/sh");
 	for (int i = 0; i < m->denied; i++)

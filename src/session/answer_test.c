@@ -9,7 +9,7 @@ static char *text(const char *s)
 /* Runs one command whose result the caller may change before it is sent. */
 typedef void change_fn(struct warden_result *r);
 
-static struct buf run(struct kit *k, const struct exec_wish *wish, const char *out,
+static struct buf run(struct kit *k, const struct exec_request *request, const char *out,
 		      change_fn *change)
 {
 	struct fake *f = &k->warden[0];
@@ -17,7 +17,7 @@ static struct buf run(struct kit *k, const struct exec_wish *wish, const char *o
 	struct warden_result r;
 	struct buf answer;
 
-	kit_submit(k, f->id, wish, &o);
+	kit_submit(k, f->id, request, &o);
 	fake_take_exec(f);
 	r = fake_result(f, 0, out);
 	if (change != NULL)
@@ -90,14 +90,14 @@ static void exe_1_every_field_of_the_interface_is_there(void **state)
 		"enforcement.0.detail",
 	};
 	struct kit *k = *state;
-	struct exec_wish wish = kit_wish("npm");
+	struct exec_request request = kit_request("npm");
 	char *args[] = {text("install"), NULL};
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
-	wish.args = (struct strv){args, 1};
-	wish.command_id = text("c1");
-	a = run(k, &wish, "out\n", NULL);
+	request.args = (struct strv){args, 1};
+	request.command_id = text("c1");
+	a = run(k, &request, "out\n", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		free(kit_at(&a, fields[i]));
 	assert_at(&a, "command_id", "c1");
@@ -125,13 +125,13 @@ static void exe_1_every_field_of_the_interface_is_there(void **state)
 static void exe_1_a_script_has_no_arguments(void **state)
 {
 	struct kit *k = *state;
-	struct exec_wish wish = kit_wish(NULL);
+	struct exec_request request = kit_request(NULL);
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
 	kit_get(k, "s1")->config.command_timeout_ms = 0;
-	wish.script = text("cd /tmp && ls");
-	a = run(k, &wish, "", NULL);
+	request.script = text("cd /tmp && ls");
+	a = run(k, &request, "", NULL);
 	assert_at(&a, "request",
 		  "{\"command\":null,\"args\":[],\"script\":\"cd /tmp && ls\","
 		  "\"argv0\":null,\"working_dir\":\"/workspace\",\"timeout\":null}");
@@ -140,30 +140,30 @@ static void exe_1_a_script_has_no_arguments(void **state)
 static void exe_3_output_is_cut_at_its_limit(void **state)
 {
 	struct kit *k = *state;
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	cleanup_buf struct buf a = {0}, b = {0}, c = {0}, d = {0};
 
 	kit_session(k, "s1");
-	wish.command_id = text("c1");
-	wish.max_output_bytes = 4;
-	a = run(k, &wish, "abcd", NULL);
+	request.command_id = text("c1");
+	request.max_output_bytes = 4;
+	a = run(k, &request, "abcd", NULL);
 	assert_at(&a, "result.stdout", "abcd");
 	assert_at(&a, "result.stdout_truncated", "false");
 	assert_at(&a, "result.pagination.has_more", "false");
-	wish.command_id = text("c2");
-	b = run(k, &wish, "abcde", NULL);
+	request.command_id = text("c2");
+	b = run(k, &request, "abcde", NULL);
 	assert_at(&b, "result.stdout", "abcd");
 	assert_at(&b, "result.stdout_truncated", "true");
 	assert_at(&b, "result.stdout_total_bytes", "5");
 	assert_at(&b, "result.pagination.has_more", "true");
 	assert_at(&b, "result.pagination.next_command", "agentsh output c2 --offset=4 --limit=4");
-	wish.command_id = text("c3");
-	c = run(k, &wish, "abc\xc3\xa4", NULL); /* not in the middle of a character */
+	request.command_id = text("c3");
+	c = run(k, &request, "abc\xc3\xa4", NULL); /* not in the middle of a character */
 	assert_at(&c, "result.stdout", "abc");
 	assert_at(&c, "result.pagination.next_command", "agentsh output c3 --offset=3 --limit=4");
-	wish.command_id = text("c4");
-	wish.max_output_bytes = 0;
-	d = run(k, &wish, "x", NULL);
+	request.command_id = text("c4");
+	request.max_output_bytes = 0;
+	d = run(k, &request, "x", NULL);
 	assert_at(&d, "result.stdout", "");
 	assert_at(&d, "result.stdout_truncated", "true");
 	assert_at(&d, "result.pagination.next_command",
@@ -178,11 +178,11 @@ static void more_than_kept(struct warden_result *r)
 static void exe_3_what_the_quota_dropped_is_not_promised(void **state)
 {
 	struct kit *k = *state;
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
-	a = run(k, &wish, "kept", more_than_kept);
+	a = run(k, &request, "kept", more_than_kept);
 	assert_at(&a, "result.stdout", "kept");
 	assert_at(&a, "result.stdout_truncated", "true");
 	assert_at(&a, "result.stdout_total_bytes", "100");
@@ -193,13 +193,13 @@ static void exe_3_errors_are_paged_by_their_name(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	struct warden_result r;
 
-	wish.command_id = text("c1");
-	wish.max_output_bytes = 2;
-	kit_submit(k, "s1", &wish, &o);
+	request.command_id = text("c1");
+	request.max_output_bytes = 2;
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	assert_int_equal(fdio_write_all(f->out[1], "\xff\xfe\xfd", 3), 0);
 	r = fake_result(f, 0, "");
@@ -233,14 +233,14 @@ static void with_error(struct warden_result *r)
 static void exe_2_an_error_has_its_context(void **state)
 {
 	struct kit *k = *state;
-	struct exec_wish wish = kit_wish("nope");
+	struct exec_request request = kit_request("nope");
 	char *args[] = {text("-x"), NULL};
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
-	wish.args = (struct strv){args, 1};
-	wish.command_id = text("c1");
-	a = run(k, &wish, "", with_error);
+	request.args = (struct strv){args, 1};
+	request.command_id = text("c1");
+	a = run(k, &request, "", with_error);
 	assert_at(&a, "result.exit_code", "127");
 	assert_at(&a, "result.error",
 		  "{\"code\":\"E_COMMAND_NOT_FOUND\",\"message\":\"no such "
@@ -272,7 +272,7 @@ static void evt_1_operations_are_listed_by_kind(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	struct event read = {.type = EVENT_file_read,
 			     .count = 2,
@@ -305,7 +305,7 @@ static void evt_1_operations_are_listed_by_kind(void **state)
 	struct event blocked = {.type = EVENT_net_blocked, .count = 1, .decision = text("deny")};
 	struct session *s;
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	put(f, &read);
 	put(f, &write);
@@ -345,7 +345,7 @@ static void evt_1_lists_are_capped_with_totals(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 
 	for (int n = 100; n <= 101; n++) {
 		struct seen_by o = {0};
@@ -354,7 +354,7 @@ static void evt_1_lists_are_capped_with_totals(void **state)
 		struct event exec = {.type = EVENT_exec, .exec_path = text("/bin/true")};
 		json_t *doc = NULL;
 
-		kit_submit(k, "s1", &wish, &o);
+		kit_submit(k, "s1", &request, &o);
 		fake_take_exec(f);
 		put(f, &denied);
 		for (int i = 0; i < n; i++)
@@ -377,12 +377,12 @@ static void exe_1_destinations_are_capped(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	struct event con = {.type = EVENT_net_connect, .count = 1, .remote_addr = text("10.0.0.1")};
 	json_t *doc = NULL;
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	for (con.remote_port = 1; con.remote_port <= 101; con.remote_port++)
 		put(f, &con);
@@ -401,14 +401,14 @@ static void evt_1_another_sessions_events_are_not_mixed_in(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1"), *g = kit_session(k, "s2");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	struct event forged = {
 		.type = EVENT_exec, .session_id = text("s1"), .agent_id = text("agent-9")};
 	struct event exec = {.type = EVENT_exec};
 
-	wish.command_id = text("c1");
-	kit_submit(k, "s1", &wish, &o);
+	request.command_id = text("c1");
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	memcpy(g->command, "c1", 3);
 	put(g, &forged);

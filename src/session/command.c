@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A command's way to its warden: submitted, its row written, queued, sent. Its end is in settle.c.
+/* A command's way to its warden: submitted, its row written, queued, sent. Its end is in
+ * command_end.c.
  */
 #include "base/line.h"
 #include "base/log.h"
@@ -237,7 +238,7 @@ int command_get(struct sessions *ss, const struct caller *who, struct session *s
 	return 0;
 }
 
-struct listing {
+struct command_listing {
 	struct jw *w;
 	unsigned n, limit;
 	int64_t last;
@@ -246,7 +247,7 @@ struct listing {
 
 static void list_command(struct command *c, void *arg)
 {
-	struct listing *l = arg;
+	struct command_listing *l = arg;
 
 	if (l->n == l->limit) {
 		l->more = true;
@@ -261,7 +262,7 @@ static void list_command(struct command *c, void *arg)
 int command_list(struct session *s, const char *cursor, unsigned limit, struct jw *w,
 		 struct err *err)
 {
-	struct listing l = {.w = w, .limit = limit};
+	struct command_listing l = {.w = w, .limit = limit};
 	cleanup_free char *next = NULL;
 	int64_t after = 0;
 	int r = rows_cursor_parse(cursor, &after, err);

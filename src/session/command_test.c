@@ -10,7 +10,7 @@ static void exe_1_others_do_not_find_it(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct caller other = k->who, admin = k->who;
 	struct seen_by o = {0};
 	struct command *c = NULL;
@@ -20,8 +20,8 @@ static void exe_1_others_do_not_find_it(void **state)
 	snprintf(other.agent_id, sizeof(other.agent_id), "agent-2");
 	snprintf(admin.agent_id, sizeof(admin.agent_id), "root");
 	admin.role = ROLE_ADMIN;
-	wish.command_id = text("mine");
-	kit_submit(k, "s1", &wish, &o);
+	request.command_id = text("mine");
+	kit_submit(k, "s1", &request, &o);
 	for (int i = 0; i < 2; i++) { /* alive, then from its row */
 		assert_int_equal(command_get(k->ss, &other, NULL, "mine", &c, &err), -E_NOT_FOUND);
 		assert_int_equal(command_get(k->ss, &other, kit_get(k, "s1"), "mine", &c, &err),
@@ -48,7 +48,7 @@ static void exe_1_commands_are_listed_in_pages(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o[3] = {0};
 	static const char *const ids[] = {"c", "b", "a"};
 	cleanup_buf struct buf one = {0}, two = {0};
@@ -56,8 +56,8 @@ static void exe_1_commands_are_listed_in_pages(void **state)
 	struct err err = {0};
 
 	for (int i = 0; i < 3; i++) {
-		wish.command_id = text(ids[i]);
-		kit_submit(k, "s1", &wish, &o[i]);
+		request.command_id = text(ids[i]);
+		kit_submit(k, "s1", &request, &o[i]);
 	}
 	fake_take_exec(f);
 	fake_finish(k, f, 0, "");

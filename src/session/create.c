@@ -21,8 +21,8 @@ static bool is_reserved(const char *id)
 	return false;
 }
 
-static int check_wish(const struct sessions *ss, const struct caller *who,
-		      const struct session_wish *w, struct err *err)
+static int check_request(const struct sessions *ss, const struct caller *who,
+			 const struct session_request *w, struct err *err)
 {
 	const char *policy = w->policy != NULL ? w->policy : ss->deps.config->policy_default;
 
@@ -74,7 +74,7 @@ static int check_caps(const struct sessions *ss, const struct caller *who, struc
 	if (check_descriptors(ss, err) < 0)
 		return -E_RESOURCE_LIMIT;
 	TAILQ_FOREACH (s, &ss->all, all)
-		own += !s->over && !s->stray && strcmp(s->agent_id, who->agent_id) == 0;
+		own += !s->over && !s->unclaimed && strcmp(s->agent_id, who->agent_id) == 0;
 	if (config->max_sessions_per_agent > 0 && own >= config->max_sessions_per_agent)
 		return err_set(err, E_RESOURCE_LIMIT, who->agent_id,
 			       "'%s' has %" PRId64 " sessions already (max_sessions_per_agent)",
@@ -89,7 +89,7 @@ static int64_t narrower(int64_t a, int64_t b)
 }
 
 /* 1 << WALL_… of what the client asks for by itself: without them it gets no session. */
-static uint64_t required_by(const struct session_wish *w)
+static uint64_t required_by(const struct session_request *w)
 {
 	const struct {
 		int64_t value;
@@ -113,10 +113,10 @@ static uint64_t required_by(const struct session_wish *w)
 	return walls;
 }
 
-static void copy_wish(struct session *s, const struct session_wish *w)
+static void copy_request(struct session *s, const struct session_request *w)
 {
 	const struct config *config = s->ss->deps.config;
-	struct session_wish *c = &s->config;
+	struct session_request *c = &s->config;
 
 	*c = *w;
 	c->id = mem_strdup(s->id);
@@ -132,7 +132,7 @@ static void copy_wish(struct session *s, const struct session_wish *w)
 	strv_copy(&c->blocked_domains, &w->blocked_domains);
 	strv_copy(&c->allowed_ports, &w->allowed_ports);
 	strv_copy(&c->environment, &w->environment);
-	wish_env_strip(&c->environment);
+	request_env_strip(&c->environment);
 	c->timeout_ms = narrower(narrower(w->timeout_ms, config->default_timeout_ms),
 				 config->agent_max_lifetime_ms);
 	c->idle_timeout_ms = narrower(narrower(w->idle_timeout_ms, config->default_idle_timeout_ms),
@@ -146,7 +146,7 @@ static void copy_wish(struct session *s, const struct session_wish *w)
 	c->io_read_bps_max = narrower(w->io_read_bps_max, config->io_read_bps_max);
 	c->io_write_bps_max = narrower(w->io_write_bps_max, config->io_write_bps_max);
 	s->required = required_by(w);
-	s->asked = mem_new(struct session_wish);
+	s->asked = mem_new(struct session_request);
 	limits_copy(s->asked, w);
 }
 
@@ -299,10 +299,10 @@ static size_t strv_bytes(const struct strv *v)
 	return n;
 }
 
-static int prepare(struct session *s, const struct caller *who, const struct session_wish *wish,
-		   struct err *err)
+static int prepare(struct session *s, const struct caller *who,
+		   const struct session_request *request, struct err *err)
 {
-	copy_wish(s, wish);
+	copy_request(s, request);
 	s->owner_uid = who->uid;
 	session_is_active(s);
 	s->created_us = s->last_activity_us;
@@ -312,9 +312,9 @@ static int prepare(struct session *s, const struct caller *who, const struct ses
 	s->cwd = mem_strdup(START_DIR);
 	memcpy(s->request_id, who->request_id, sizeof(s->request_id));
 	session_env(s->ss->deps.config, &s->config.environment, &s->env);
-	if (strv_bytes(&s->env) > WISH_ENV_MAX) {
+	if (strv_bytes(&s->env) > REQUEST_ENV_MAX) {
 		err_detail(err, "environment", "has more than %d bytes with the defaults",
-			   WISH_ENV_MAX);
+			   REQUEST_ENV_MAX);
 		return err_from_details(err, s->id);
 	}
 	return take_proof(s, who, err);
@@ -330,8 +330,8 @@ int session_id_taken(const char *id, struct err *err)
 	return err_set(err, E_CONFLICT, id, "the id is taken; '%s' is free", other);
 }
 
-void session_create(struct sessions *ss, const struct caller *who, const struct session_wish *wish,
-		    session_done_fn *done, void *arg)
+void session_create(struct sessions *ss, const struct caller *who,
+		    const struct session_request *request, session_done_fn *done, void *arg)
 {
 	char id[ID_MAX + 1] = "";
 	struct session *s;
@@ -339,22 +339,22 @@ void session_create(struct sessions *ss, const struct caller *who, const struct 
 	int r = store_failing(ss->deps.store, &err);
 
 	if (r == 0)
-		r = check_wish(ss, who, wish, &err);
+		r = check_request(ss, who, request, &err);
 	if (r == 0)
 		r = check_caps(ss, who, &err);
 	if (r < 0) {
 		done(&err, NULL, arg);
 		return;
 	}
-	if (wish->id != NULL)
-		memcpy(id, wish->id, strlen(wish->id));
+	if (request->id != NULL)
+		memcpy(id, request->id, strlen(request->id));
 	else
 		id_make(id, "session");
 	s = session_new(ss, id, who->agent_id);
 	s->create_done = done;
 	s->create_arg = arg;
-	r = prepare(s, who, wish, &err);
-	if (r == 0 && wish->id != NULL)
+	r = prepare(s, who, request, &err);
+	if (r == 0 && request->id != NULL)
 		r = rows_session_free(ss, id, &err);
 	if (r < 0) {
 		forget_proof(s);

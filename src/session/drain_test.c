@@ -61,11 +61,11 @@ static void evt_2_an_answer_waits_for_all_its_events(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	uint64_t end;
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	for (int i = 0; i < 2500; i++) /* more than one step reads */
 		fake_event(f, EVENT_file_read, f->command, &end);
@@ -86,14 +86,14 @@ static void evt_1_an_unknown_type_is_stored_shown_and_read_past(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	const struct event_query q = {.types = UINT64_C(1) << EVENT_unknown};
 	struct event e = {.type = EVENT_unknown, .type_number = 4711, .path = event_lend("/p")};
 	cleanup_buf struct buf json = {0};
 	struct seen_by o = {0};
 	uint64_t end;
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	e.command_id = f->command;
@@ -132,11 +132,11 @@ static void evt_2_a_broken_ring_fails_its_session(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	cleanup_buf struct buf r = {0};
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	assert_int_equal(pwrite(f->ring_fd, "\xff\xff\xff\xff", 4, JOURNAL_PAGE), 4);
@@ -222,7 +222,7 @@ static void evt_2_what_runs_while_the_disk_is_full_is_not_lost(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	char *env[] = {(char *)"A=1", NULL}, *names[] = {(char *)"A", NULL};
 	struct warden_result r;
@@ -230,7 +230,7 @@ static void evt_2_what_runs_while_the_disk_is_full_is_not_lost(void **state)
 	uint64_t end;
 	cleanup_buf struct buf record = {0};
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	read.command_id = f->command;
@@ -268,10 +268,10 @@ static void ses_8_the_next_server_stores_what_the_last_could_not(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	fail_commits(k, true);
@@ -314,15 +314,15 @@ static void evt_2_nothing_is_begun_while_the_disk_is_full(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
-	struct session_wish other = {.id = (char *)"s2", .workspace = (char *)"/w"};
+	const struct exec_request request = kit_request("true");
+	struct session_request other = {.id = (char *)"s2", .workspace = (char *)"/w"};
 	struct seen_by a = {0}, b = {0};
 	struct told t = {0};
 
 	fail_commits(k, true);
 	session_event(kit_get(k, "s1"), EVENT_session_updated, NULL);
 	kit_turn(k);
-	kit_submit(k, "s1", &wish, &a);
+	kit_submit(k, "s1", &request, &a);
 	assert_int_equal(a.done, 1);
 	assert_int_equal(a.err.code, E_UNAVAILABLE);
 	assert_non_null(strstr(a.err.message, "cannot be written"));
@@ -337,7 +337,7 @@ static void evt_2_nothing_is_begun_while_the_disk_is_full(void **state)
 	assert_int_equal(sessions_live(k->ss), 1);
 	fail_commits(k, false);
 	kit_turn(k);
-	kit_submit(k, "s1", &wish, &b);
+	kit_submit(k, "s1", &request, &b);
 	fake_run(k, f, 0, "");
 	assert_int_equal(b.done, 1);
 	assert_int_equal(b.err.code, E_OK);

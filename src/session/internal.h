@@ -57,8 +57,8 @@ TAILQ_HEAD(session_list, session);
 TAILQ_HEAD(pinned_list, pinned);
 
 /* Who waits for a session's end. */
-struct waiter {
-	STAILQ_ENTRY(waiter) next;
+struct end_waiter {
+	STAILQ_ENTRY(end_waiter) next;
 	session_done_fn *done;
 	void *arg;
 };
@@ -67,7 +67,7 @@ struct waiter {
  * nothing. */
 struct patch {
 	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
-	struct session_wish wish;
+	struct session_request request;
 	struct strv walls;   /* of the limits that the launcher has changed */
 	struct strv capped;  /* fields that were to be wider than they are */
 	char *old_cwd;	     /* before this patch changed it; NULL: it did not */
@@ -105,8 +105,8 @@ struct session {
 	int64_t created_boot_us, active_boot_us; /* the same by CLOCK_BOOTTIME, for time-outs */
 	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure NULL: none */
 	struct strv env;
-	struct session_wish config; /* as asked, narrowed */
-	struct strv capped;	    /* what was asked for and lowered: "timeout" */
+	struct session_request config; /* as asked, narrowed */
+	struct strv capped;	       /* what was asked for and lowered: "timeout" */
 	struct wall_report walls;
 	struct totals totals;
 	struct totals saved_totals;	   /* as the row has them */
@@ -114,11 +114,11 @@ struct session {
 	int64_t next_n;			   /* of its next command */
 	/* while it lives */
 	bool registered;
-	bool settled; /* its warden has told all that it knows */
-	bool stray;   /* a warden without a row: only to be ended */
-	bool over;    /* its end is decided */
-	bool saved;   /* its end is in the store */
-	bool lent;    /* to the turn */
+	bool settled;	/* its warden has told all that it knows */
+	bool unclaimed; /* a warden without a row: only to be ended */
+	bool over;	/* its end is decided */
+	bool saved;	/* its end is in the store */
+	bool lent;	/* to the turn */
 	bool env_dirty;
 	bool settings_due; /* they changed before its warden could be told */
 	bool bell_pending;
@@ -140,7 +140,7 @@ struct session {
 	struct command *running;      /* in the list */
 	STAILQ_HEAD(, expect) expects;
 	STAILQ_HEAD(, patch) limiting; /* the launcher changes their limits, in this order */
-	STAILQ_HEAD(, waiter) waiters;
+	STAILQ_HEAD(, end_waiter) waiters;
 	struct exec_counts execs;    /* as far as they are in the metrics */
 	struct output_file spare[3]; /* by stream, 1 and 2 */
 	/* while it is made */
@@ -148,9 +148,9 @@ struct session {
 	void *create_arg;
 	int proof_fd;
 	char *proof_key;
-	struct err *refusal;	    /* the launcher's */
-	uint64_t required;	    /* 1 << WALL_…: limits that it may not be made without */
-	struct session_wish *asked; /* its numbers only */
+	struct err *refusal;	       /* the launcher's */
+	uint64_t required;	       /* 1 << WALL_…: limits that it may not be made without */
+	struct session_request *asked; /* its numbers only */
 	char request_id[ID_MAX + 1];
 };
 
@@ -245,7 +245,7 @@ struct sessions {
 	struct sessions_deps deps;
 	struct session_list all;
 	LIST_HEAD(, session) bucket[SESSION_BUCKETS];
-	unsigned live; /* registered, not stray, end not decided */
+	unsigned live; /* registered, not unclaimed, end not decided */
 	struct outbox launcher;
 	bool found_all, ready, stopping, freeing;
 	void (*on_ready)(void *arg);
@@ -336,9 +336,9 @@ void policies_forget_waiters(struct sessions *ss);
 void policies_close(struct sessions *ss);
 
 /* patch.c */
-void limits_copy(struct session_wish *to, const struct session_wish *from);
+void limits_copy(struct session_request *to, const struct session_request *from);
 /* Adds to capped what now is smaller than it was asked for. */
-void limits_capped(const struct session_wish *asked, const struct session_wish *now,
+void limits_capped(const struct session_request *asked, const struct session_request *now,
 		   struct strv *capped);
 void session_patched(struct session *s, struct expect *x, const char *old_cwd);
 void session_patches_fail(struct session *s);
@@ -389,18 +389,18 @@ void command_add_observer(struct command *c, const struct command_observer *obs)
 void command_send(struct command *c);
 void command_promote(struct session *s); /* gives the free place to the next one */
 
-/* steer.c */
+/* signal_command.c */
 void command_send_early(struct command *c);   /* what was asked of it while it waited */
 void command_tell_readers(struct command *c); /* to its warden: how far they are, if that matters */
 
-/* spare.c */
+/* spare_files.c */
 int spare_take(struct session *s, struct command *c, struct err *err); /* c->file */
 void spare_give(struct command *c); /* the files that it did not need; it is over */
 void spare_fill(struct session *s);
 void spare_drop(struct session *s);    /* with its files */
 void spares_drop(struct sessions *ss); /* of all sessions, for want of descriptors */
 
-/* settle.c */
+/* command_end.c */
 void command_tell_done(struct command *c);
 void command_tell_done_one(struct command *c, const void *arg);
 void command_refusal_from_row(struct command *c);

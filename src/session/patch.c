@@ -12,14 +12,14 @@ static const struct limit {
 	size_t offset;
 	size_t given; /* where 0 may be given, for no limit: that it was. 0: it may not */
 } limits[] = {
-#define LIMIT(field_, name_)                                    \
-	{                                                       \
-		field_, offsetof(struct session_wish, name_), 0 \
+#define LIMIT(field_, name_)                                       \
+	{                                                          \
+		field_, offsetof(struct session_request, name_), 0 \
 	}
-#define COUNT(name_)                                                    \
-	{                                                               \
-		"limits." #name_, offsetof(struct session_wish, name_), \
-			offsetof(struct session_wish, has_##name_)      \
+#define COUNT(name_)                                                       \
+	{                                                                  \
+		"limits." #name_, offsetof(struct session_request, name_), \
+			offsetof(struct session_request, has_##name_)      \
 	}
 	LIMIT("timeout", timeout_ms),
 	LIMIT("idle_timeout", idle_timeout_ms),
@@ -40,28 +40,28 @@ static const struct limit {
 
 /* What the launcher holds a session to. */
 static const struct {
-	size_t wish, ask; /* in struct session_wish, in struct launcher_limit */
+	size_t request, ask; /* in struct session_request, in struct launcher_limit */
 } held[] = {
-#define HELD(name_)                                                                          \
-	{                                                                                    \
-		offsetof(struct session_wish, name_), offsetof(struct launcher_limit, name_) \
+#define HELD(name_)                                                                             \
+	{                                                                                       \
+		offsetof(struct session_request, name_), offsetof(struct launcher_limit, name_) \
 	}
 	HELD(max_memory_mb), HELD(max_cpu_percent), HELD(max_disk_mb),
 	HELD(pids_max),	     HELD(io_read_bps_max), HELD(io_write_bps_max),
 #undef HELD
 };
 
-static int64_t *value(const struct session_wish *w, const struct limit *l)
+static int64_t *value(const struct session_request *w, const struct limit *l)
 {
 	return (int64_t *)((const char *)w + l->offset);
 }
 
-static bool *given(const struct session_wish *w, const struct limit *l)
+static bool *given(const struct session_request *w, const struct limit *l)
 {
 	return (bool *)((const char *)w + l->given);
 }
 
-void limits_copy(struct session_wish *to, const struct session_wish *from)
+void limits_copy(struct session_request *to, const struct session_request *from)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		*value(to, &limits[i]) = *value(from, &limits[i]);
@@ -71,14 +71,14 @@ void limits_copy(struct session_wish *to, const struct session_wish *from)
 }
 
 /* Whether what is asked for is more than what holds, which is not 0. */
-static bool wider(const struct session_wish *asked, const struct limit *l, int64_t now)
+static bool wider(const struct session_request *asked, const struct limit *l, int64_t now)
 {
 	const int64_t then = *value(asked, l);
 
 	return then > now || (then == 0 && l->given != 0 && *given(asked, l));
 }
 
-void limits_capped(const struct session_wish *asked, const struct session_wish *now,
+void limits_capped(const struct session_request *asked, const struct session_request *now,
 		   struct strv *capped)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -91,7 +91,7 @@ void limits_capped(const struct session_wish *asked, const struct session_wish *
 
 static void patch_free(struct patch *p)
 {
-	session_wish_done(&p->wish);
+	session_request_done(&p->request);
 	strv_done(&p->walls);
 	strv_done(&p->capped);
 	free(p->old_cwd);
@@ -104,26 +104,26 @@ static void cap(const struct session *s, struct patch *p)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		const int64_t now = *value(&s->config, &limits[i]);
-		int64_t *then = value(&p->wish, &limits[i]);
+		int64_t *then = value(&p->request, &limits[i]);
 
-		if (now == 0 || !wider(&p->wish, &limits[i], now))
+		if (now == 0 || !wider(&p->request, &limits[i], now))
 			continue;
 		*then = 0;
 		strv_add(&p->capped, limits[i].field);
 	}
 }
 
-static struct patch *patch_new(const struct session_wish *wish, const struct caller *who,
+static struct patch *patch_new(const struct session_request *request, const struct caller *who,
 			       session_done_fn *done, void *arg)
 {
 	struct patch *p = mem_new(struct patch);
 
-	limits_copy(&p->wish, wish);
-	p->wish.working_dir = mem_strdup(wish->working_dir);
-	p->wish.has_environment = wish->has_environment;
-	strv_copy(&p->wish.environment, &wish->environment);
-	wish_env_strip(&p->wish.environment);
-	strv_copy(&p->wish.unset, &wish->unset);
+	limits_copy(&p->request, request);
+	p->request.working_dir = mem_strdup(request->working_dir);
+	p->request.has_environment = request->has_environment;
+	strv_copy(&p->request.environment, &request->environment);
+	request_env_strip(&p->request.environment);
+	strv_copy(&p->request.unset, &request->unset);
 	memcpy(p->request_id, who->request_id, sizeof(p->request_id));
 	p->done = done;
 	p->arg = arg;
@@ -158,8 +158,8 @@ static char *clean(const char *base, const char *path)
 
 static void send_rest(struct session *s, struct patch *p)
 {
-	struct warden_patch m = {.set = p->wish.environment,
-				 .unset = p->wish.unset,
+	struct warden_patch m = {.set = p->request.environment,
+				 .unset = p->request.unset,
 				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
 				 .walls = p->walls};
 
@@ -168,7 +168,7 @@ static void send_rest(struct session *s, struct patch *p)
 }
 
 /* Another PATCH may have come first. */
-static void apply_limits(struct session *s, const struct session_wish *patch)
+static void apply_limits(struct session *s, const struct session_request *patch)
 {
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		const int64_t then = *value(patch, &limits[i]);
@@ -192,7 +192,7 @@ static bool ask_launcher(struct session *s, struct patch *p, struct err *err)
 	bool any = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(held); i++) {
-		const int64_t v = *(const int64_t *)((const char *)&p->wish + held[i].wish);
+		const int64_t v = *(const int64_t *)((const char *)&p->request + held[i].request);
 
 		*(uint64_t *)((char *)&m + held[i].ask) = (uint64_t)v;
 		any |= v != 0;
@@ -217,7 +217,7 @@ static void send_next(struct session *s)
 			refuse(p, &err);
 			continue;
 		}
-		apply_limits(s, &p->wish);
+		apply_limits(s, &p->request);
 		send_rest(s, p);
 	}
 }
@@ -236,17 +236,17 @@ static void send_first(struct session *s, struct patch *p)
 	struct warden_patch m = {.command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
 	cleanup_free char *dir = NULL;
 
-	if (p->wish.working_dir == NULL) {
+	if (p->request.working_dir == NULL) {
 		send_limits(s, p);
 		return;
 	}
-	dir = clean(s->cwd, p->wish.working_dir);
+	dir = clean(s->cwd, p->request.working_dir);
 	m.cwd = dir;
 	warden_send(s, MSG_warden_patch, &m);
 	warden_expect(s, EXPECT_CWD, p);
 }
 
-void session_patch(struct session *s, const struct caller *who, const struct session_wish *patch,
+void session_patch(struct session *s, const struct caller *who, const struct session_request *patch,
 		   session_done_fn *done, void *arg)
 {
 	struct err err = {0};
@@ -286,7 +286,7 @@ static void refuse_cwd(struct session *s, struct patch *p)
 	struct err err = {0};
 
 	err_detail(&err, "working_dir", "not a directory in the session: '%.100s'",
-		   p->wish.working_dir);
+		   p->request.working_dir);
 	err_from_details(&err, s->id);
 	refuse(p, &err);
 }
@@ -324,7 +324,7 @@ void session_on_limited(struct session *s, struct launcher_limited *m)
 		session_take_walls(s, &m->walls);
 		p->walls = m->walls;
 		m->walls = (struct strv){0};
-		apply_limits(s, &p->wish);
+		apply_limits(s, &p->request);
 		send_rest(s, p);
 	}
 	send_next(s);
@@ -354,7 +354,7 @@ static void committed(void *arg)
 /* "working_dir, environment.COLOUR, timeout": what was asked for and not capped. */
 static void format_changes(const struct patch *p, struct buf *out)
 {
-	const struct session_wish *w = &p->wish;
+	const struct session_request *w = &p->request;
 
 	if (w->working_dir != NULL)
 		buf_adds(out, "working_dir");
@@ -396,7 +396,7 @@ void session_patched(struct session *s, struct expect *x, const char *old_cwd)
 		record(s, p);
 	} else if (x->kind == EXPECT_UNDO) {
 		refuse(p, p->refusal);
-	} else if (!went(s, old_cwd, p->wish.working_dir)) {
+	} else if (!went(s, old_cwd, p->request.working_dir)) {
 		refuse_cwd(s, p);
 	} else {
 		p->old_cwd = mem_strdup(old_cwd);

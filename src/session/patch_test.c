@@ -7,11 +7,11 @@ static char *text(const char *s)
 }
 
 /* One that is refused at once. */
-static struct told patch(struct kit *k, const struct session_wish *wish)
+static struct told patch(struct kit *k, const struct session_request *request)
 {
 	struct told t = {0};
 
-	session_patch(kit_get(k, "s1"), &k->who, wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, request, kit_told, &t);
 	kit_turn(k);
 	return t;
 }
@@ -23,14 +23,14 @@ static void ses_1_environment_is_merged_by_the_warden(void **state)
 	char *env[] = {text("A=1"), text("BASH_ENV=x"), NULL};
 	char *after[] = {text("A=1"), text("LANG=C"), NULL};
 	char *gone[] = {text("OLD"), NULL};
-	struct session_wish wish = {
+	struct session_request request = {
 		.environment = {env, 2}, .unset = {gone, 1}, .has_environment = true};
 	struct told t = {0};
 	struct warden_patch m;
 	struct link_msg msg;
 	cleanup_buf struct buf r = {0};
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_int_equal(m.set.n, 1);
 	assert_string_equal(m.set.v[0], "A=1");
@@ -55,13 +55,13 @@ static void ses_1_the_directory_is_tried_first(void **state)
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	char *env[] = {text("A=1"), NULL};
-	struct session_wish wish = {
+	struct session_request request = {
 		.environment = {env, 1}, .working_dir = text("src/./x/.."), .timeout_ms = 1000};
 	struct told t = {0};
 	struct warden_patch m;
 	struct link_msg msg;
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_string_equal(m.cwd, "/workspace/src");
 	assert_int_equal(m.set.n, 0);
@@ -82,10 +82,10 @@ static void ses_1_a_directory_that_is_not_there_changes_nothing(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {.working_dir = text("/nowhere"), .timeout_ms = 1000};
+	struct session_request request = {.working_dir = text("/nowhere"), .timeout_ms = 1000};
 	struct told t = {0};
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_skip(&f->link, MSG_warden_patch);
 	fake_state(k, f, "/workspace", &(struct strv){0});
 	assert_int_equal(t.n, 1);
@@ -105,10 +105,10 @@ static void ses_1_names_of_the_same_directory_are_no_failure(void **state)
 	struct fake *f = kit_session(k, "s1");
 
 	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		struct session_wish wish = {.working_dir = text(same[i])};
+		struct session_request request = {.working_dir = text(same[i])};
 		struct told t = {0};
 
-		session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+		session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 		kit_skip(&f->link, MSG_warden_patch);
 		fake_state(k, f, "/workspace", &(struct strv){0});
 		kit_skip(&f->link, MSG_warden_patch);
@@ -116,10 +116,10 @@ static void ses_1_names_of_the_same_directory_are_no_failure(void **state)
 		assert_int_equal(t.err.code, E_OK);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(root); i++) {
-		struct session_wish wish = {.working_dir = text(root[i])};
+		struct session_request request = {.working_dir = text(root[i])};
 		struct told t = {0};
 
-		session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+		session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 		kit_skip(&f->link, MSG_warden_patch);
 		fake_state(k, f, "/", &(struct strv){0});
 		kit_skip(&f->link, MSG_warden_patch);
@@ -132,15 +132,15 @@ static void ses_5_limits_only_become_narrower(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wider = {.timeout_ms = 4 * 3600 * 1000 + 1,
-				     .idle_timeout_ms = 30 * 60 * 1000,
-				     .command_timeout_ms = 300001,
-				     .max_memory_mb = 11};
-	struct session_wish narrower = {.timeout_ms = 4 * 3600 * 1000,
-					.command_timeout_ms = 299999,
-					.max_memory_mb = 10,
-					.pids_max = 5,
-					.max_commands = 9};
+	struct session_request wider = {.timeout_ms = 4 * 3600 * 1000 + 1,
+					.idle_timeout_ms = 30 * 60 * 1000,
+					.command_timeout_ms = 300001,
+					.max_memory_mb = 11};
+	struct session_request narrower = {.timeout_ms = 4 * 3600 * 1000,
+					   .command_timeout_ms = 299999,
+					   .max_memory_mb = 10,
+					   .pids_max = 5,
+					   .max_commands = 9};
 	struct warden_patch m;
 	struct link_msg msg;
 	struct told t;
@@ -189,15 +189,15 @@ static void ses_5_no_limit_is_the_widest(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {.max_commands = 9}, none = {.has_max_commands = true};
-	const struct session_wish now = {.max_commands = 9}, unlimited = {0};
+	struct session_request request = {.max_commands = 9}, none = {.has_max_commands = true};
+	const struct session_request now = {.max_commands = 9}, unlimited = {0};
 	cleanup_buf struct buf r = {0};
 	struct strv capped = {0};
 
 	for (int i = 0; i < 3; i++) {
 		struct told t = {0};
 
-		session_patch(kit_get(k, "s1"), &k->who, i == 1 ? &wish : &none, kit_told, &t);
+		session_patch(kit_get(k, "s1"), &k->who, i == 1 ? &request : &none, kit_told, &t);
 		kit_skip(&f->link, MSG_warden_patch);
 		fake_state(k, f, "/workspace", &(struct strv){0});
 		assert_int_equal(t.n, 1);
@@ -222,7 +222,7 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {.pids_max = 5, .max_memory_mb = 7, .max_disk_mb = 3};
+	struct session_request request = {.pids_max = 5, .max_memory_mb = 7, .max_disk_mb = 3};
 	char *walls[] = {text("pids_limit\tup\t5 processes"), NULL};
 	struct launcher_limit ask;
 	struct launcher_limited answer = {.session_id = text("s1"), .walls = {walls, 1}};
@@ -230,7 +230,7 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	struct warden_patch m;
 	struct link_msg msg;
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_recv(&k->launcher, MSG_launcher_limit, &ask, &msg);
 	assert_string_equal(ask.session_id, "s1");
 	assert_int_equal(ask.pids_max, 5);
@@ -261,7 +261,7 @@ static void ses_5_a_refused_limit_changes_nothing(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {
+	struct session_request request = {
 		.pids_max = 5, .timeout_ms = 1000, .working_dir = text("/workspace/src")};
 	struct launcher_limited answer = {.session_id = text("s1"),
 					  .code = text("E_CONFLICT"),
@@ -271,7 +271,7 @@ static void ses_5_a_refused_limit_changes_nothing(void **state)
 	struct warden_patch m;
 	struct link_msg msg;
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_skip(&f->link, MSG_warden_patch);
 	kit_recv_nothing(&k->launcher);
 	fake_state(k, f, "/workspace/src", &(struct strv){0});
@@ -297,8 +297,8 @@ static void ses_5_two_patches_keep_the_narrower(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish first = {.timeout_ms = 1000, .pids_max = 9};
-	struct session_wish second = {.timeout_ms = 2000, .pids_max = 8};
+	struct session_request first = {.timeout_ms = 1000, .pids_max = 9};
+	struct session_request second = {.timeout_ms = 2000, .pids_max = 8};
 	struct launcher_limited answer = {.session_id = text("s1")};
 	struct told a = {0}, b = {0};
 
@@ -321,7 +321,7 @@ static void ses_5_a_wider_patch_behind_a_narrower_is_capped(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish first = {.pids_max = 8}, second = {.pids_max = 9};
+	struct session_request first = {.pids_max = 8}, second = {.pids_max = 9};
 	struct launcher_limited answer = {.session_id = text("s1")};
 	struct told a = {0}, b = {0};
 
@@ -348,10 +348,10 @@ static void ses_2_a_patch_ends_with_its_session(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {.pids_max = 5};
+	struct session_request request = {.pids_max = 5};
 	struct told t = {0};
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &t);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_skip(&k->launcher, MSG_launcher_limit);
 	link_done(&f->link);
 	kit_tell(k, MSG_launcher_gone,
@@ -365,13 +365,13 @@ static void ses_2_an_ended_session_is_not_changed(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_wish wish = {.timeout_ms = 1};
+	struct session_request request = {.timeout_ms = 1};
 	struct told first = {0}, t;
 
-	session_patch(kit_get(k, "s1"), &k->who, &wish, kit_told, &first);
+	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &first);
 	kit_skip(&f->link, MSG_warden_patch);
 	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
-	t = patch(k, &wish);
+	t = patch(k, &request);
 	assert_int_equal(t.err.code, E_SESSION_STOPPED);
 	kit_skip(&f->link, MSG_warden_end);
 	assert_int_equal(first.n, 0);
@@ -379,7 +379,7 @@ static void ses_2_an_ended_session_is_not_changed(void **state)
 	kit_turn(k);
 	assert_int_equal(first.n, 1);
 	assert_int_equal(first.err.code, E_SESSION_STOPPED);
-	t = patch(k, &wish);
+	t = patch(k, &request);
 	assert_int_equal(t.err.code, E_SESSION_STOPPED);
 }
 

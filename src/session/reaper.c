@@ -29,7 +29,7 @@ static bool used_up(int64_t used, int64_t limit)
 /* Why a session must end; NULL: it may go on. */
 static const char *reason(const struct session *s, int64_t now)
 {
-	const struct session_wish *c = &s->config;
+	const struct session_request *c = &s->config;
 
 	if (past(s->created_boot_us, c->timeout_ms, now))
 		return "its timeout has passed";
@@ -77,7 +77,7 @@ static bool is_this_boot(const char *text, size_t len)
 
 static void load_steadiness(struct sessions *ss)
 {
-	struct row r = row_read(ss, "SELECT value FROM meta WHERE key='wall_clock'");
+	struct db_row r = row_read(ss, "SELECT value FROM meta WHERE key='wall_clock'");
 	const int64_t now = sessions_boot(ss);
 	long long ahead, since;
 	int used = 0;
@@ -99,7 +99,7 @@ static void save_steadiness(struct sessions *ss)
 {
 	cleanup_buf struct buf id = {0};
 	cleanup_free char *text = NULL;
-	struct row r;
+	struct db_row r;
 
 	if (fdio_load_path(BOOT_ID, 64, &id, NULL) < 0)
 		return;

@@ -60,11 +60,11 @@ static void ses_5_idle_counts_from_the_last_activity(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
 	k->clock.fixed_us += 1000 * MS;
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_run(k, f, 0, "");
 	k->clock.fixed_us += k->config.default_idle_timeout_ms * MS - 1;
 	reap(k);
@@ -79,11 +79,11 @@ static void ses_5_a_running_command_is_activity(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
-	wish.detach = true;
-	kit_submit(k, "s1", &wish, &o);
+	request.detach = true;
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	k->clock.fixed_us += 2 * k->config.default_idle_timeout_ms * MS;
 	reap(k);
@@ -98,11 +98,11 @@ static void ses_5_the_last_command_may_finish(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
 	kit_get(k, "s1")->config.max_commands = 1;
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	reap(k);
 	assert_string_equal(kit_state(k, "s1"), "busy");
 	fake_run(k, f, 0, "");
@@ -132,7 +132,7 @@ static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0};
 	const struct timeval then[2] = {{1000, 0}, {1000, 0}};
 	struct command *c;
@@ -140,11 +140,11 @@ static void exe_3_old_output_is_swept_but_not_a_running_commands(void **state)
 	struct err err = {0};
 	uint64_t next = 0;
 
-	kit_submit(k, "s1", &wish, &a);
+	kit_submit(k, "s1", &request, &a);
 	fake_run(k, f, 0, "old");
 	assert_int_equal(futimes(f->out[0], then), 0);
 	assert_int_equal(futimes(f->out[1], then), 0);
-	kit_submit(k, "s1", &wish, &b);
+	kit_submit(k, "s1", &request, &b);
 	fake_take_exec(f);
 	assert_int_equal(fdio_write_all(f->out[0], "new", 3), 0);
 	assert_int_equal(futimes(f->out[0], then), 0);
@@ -175,11 +175,11 @@ static void exe_3_output_stays_while_the_wall_clock_cannot_be_believed(void **st
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	const struct timeval then[2] = {{1000, 0}, {1000, 0}};
 	struct seen_by o = {0};
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_run(k, f, 0, "old");
 	assert_int_equal(futimes(f->out[0], then), 0);
 	assert_false(sessions_wall_is_steady(k->ss));

@@ -48,18 +48,18 @@ static char *env_text(const struct strv *env)
 	return buf_take(&b);
 }
 
-static char *config_text(const struct session_wish *config)
+static char *config_text(const struct session_request *config)
 {
 	struct buf b = {0};
 	struct jw w = JW(&b);
 
-	session_wish_format(config, &w);
+	session_request_format(config, &w);
 	return buf_take(&b);
 }
 
 void rows_session_insert(struct session *s)
 {
-	struct row r =
+	struct db_row r =
 		row_write(s->ss, "INSERT INTO sessions(id, agent_id, owner_uid, state, created_us,"
 				 " last_activity_us, workspace, policy_name, cwd, env, config,"
 				 " created_boot_us, active_boot_us,"
@@ -85,7 +85,7 @@ void rows_session_insert(struct session *s)
 
 int rows_session_free(struct sessions *ss, const char *id, struct err *err)
 {
-	struct row r = row_read(ss, "SELECT 1 FROM sessions WHERE id=?");
+	struct db_row r = row_read(ss, "SELECT 1 FROM sessions WHERE id=?");
 	int rc;
 
 	put_text(&r, id);
@@ -100,7 +100,7 @@ void rows_session_save(struct session *s)
 {
 	/* busy is seen by a running command, not by the row */
 	const enum session_state state = s->state == SESSION_BUSY ? SESSION_READY : s->state;
-	struct row r;
+	struct db_row r;
 
 	store_take_back(s->ss->deps.store, s->save_number);
 	r = row_write(s->ss, "UPDATE sessions SET state=?, last_activity_us=?, active_boot_us=?,"
@@ -125,7 +125,7 @@ void rows_session_save(struct session *s)
 
 void rows_session_save_env(struct session *s)
 {
-	struct row r = row_write(s->ss, "UPDATE sessions SET env=? WHERE id=?");
+	struct db_row r = row_write(s->ss, "UPDATE sessions SET env=? WHERE id=?");
 	cleanup_free char *env = env_text(&s->env);
 
 	put_text(&r, env);
@@ -135,9 +135,9 @@ void rows_session_save_env(struct session *s)
 
 void rows_session_save_config(struct session *s)
 {
-	struct row r = row_write(s->ss, "UPDATE sessions SET config=?, walls=?, policy_name=?,"
-					" policy_version=?, workspace=?, owner_uid=?, capped=?"
-					" WHERE id=?");
+	struct db_row r = row_write(s->ss, "UPDATE sessions SET config=?, walls=?, policy_name=?,"
+					   " policy_version=?, workspace=?, owner_uid=?, capped=?"
+					   " WHERE id=?");
 	cleanup_free char *config = config_text(&s->config), *walls = join_walls(&s->walls);
 	cleanup_free char *capped = join(&s->capped);
 
@@ -154,7 +154,7 @@ void rows_session_save_config(struct session *s)
 
 void rows_session_delete(struct session *s)
 {
-	struct row r = row_write(s->ss, "DELETE FROM sessions WHERE id=?");
+	struct db_row r = row_write(s->ss, "DELETE FROM sessions WHERE id=?");
 
 	put_text(&r, s->id);
 	row_run(&r);
@@ -187,12 +187,12 @@ static void split_walls(const char *text, struct wall_report *walls, struct err 
 	strv_done(&list);
 }
 
-static void parse_config(const char *text, struct session_wish *config, struct err *err)
+static void parse_config(const char *text, struct session_request *config, struct err *err)
 {
 	json_t *doc = NULL;
 
 	if (json_parse(text, strlen(text), &doc, err) == 0)
-		session_wish_read(doc, config, err);
+		session_request_read(doc, config, err);
 	json_decref(doc);
 }
 
@@ -213,7 +213,7 @@ static void read_texts(struct session *s, const char *env, const char *config, c
 			  err.message);
 }
 
-static struct session *read_session(struct sessions *ss, struct row *r, int64_t *rowid)
+static struct session *read_session(struct sessions *ss, struct db_row *r, int64_t *rowid)
 {
 	struct session *s;
 	const char *id, *env, *config, *walls, *capped;
@@ -259,10 +259,10 @@ static struct session *read_session(struct sessions *ss, struct row *r, int64_t 
 }
 
 /* Collected first: fn may run statements of its own, also this one. */
-static int each_session(struct sessions *ss, struct row *r, rows_session_fn *fn, void *arg,
+static int each_session(struct sessions *ss, struct db_row *r, rows_session_fn *fn, void *arg,
 			struct err *err)
 {
-	struct found {
+	struct session_found {
 		struct session *s;
 		int64_t rowid;
 	} *found = NULL;
@@ -287,7 +287,7 @@ static void take_one(struct session *s, int64_t rowid, void *arg)
 
 int rows_session_load(struct sessions *ss, const char *id, struct session **out, struct err *err)
 {
-	struct row r = row_read(ss, "SELECT " SESSION_COLUMNS " FROM sessions WHERE id=?");
+	struct db_row r = row_read(ss, "SELECT " SESSION_COLUMNS " FROM sessions WHERE id=?");
 	struct session *s = NULL;
 	int rc;
 
@@ -303,8 +303,8 @@ int rows_session_load(struct sessions *ss, const char *id, struct session **out,
 
 int rows_sessions_live(struct sessions *ss, rows_session_fn *fn, void *arg, struct err *err)
 {
-	struct row r = row_read(ss, "SELECT " SESSION_COLUMNS
-				    " FROM sessions WHERE state NOT IN ('stopped', 'failed')");
+	struct db_row r = row_read(ss, "SELECT " SESSION_COLUMNS
+				       " FROM sessions WHERE state NOT IN ('stopped', 'failed')");
 
 	return each_session(ss, &r, fn, arg, err);
 }
@@ -312,7 +312,7 @@ int rows_sessions_live(struct sessions *ss, rows_session_fn *fn, void *arg, stru
 int rows_sessions_page(struct sessions *ss, const struct rows_page *p, rows_session_fn *fn,
 		       void *arg, struct err *err)
 {
-	struct row r;
+	struct db_row r;
 
 	if (p->agent_id != NULL) {
 		r = row_read(ss,

@@ -3,26 +3,26 @@
 #pragma once
 #include "session/internal.h"
 
-struct row {
+struct db_row {
 	struct sessions *ss;
 	sqlite3_stmt *stmt; /* NULL: a write */
 	int next;	    /* value to put or get */
 };
 
-static inline struct row row_read(struct sessions *ss, const char *sql)
+static inline struct db_row row_read(struct sessions *ss, const char *sql)
 {
-	return (struct row){.ss = ss, .stmt = store_stmt(ss->deps.store, sql), .next = 1};
+	return (struct db_row){.ss = ss, .stmt = store_stmt(ss->deps.store, sql), .next = 1};
 }
 
 /* Until row_run no other write may begin. */
-static inline struct row row_write(struct sessions *ss, const char *sql)
+static inline struct db_row row_write(struct sessions *ss, const char *sql)
 {
 	store_put(ss->deps.store, sql);
-	return (struct row){.ss = ss};
+	return (struct db_row){.ss = ss};
 }
 
 /* The text of a reading is borrowed until it has run. */
-static inline void put_text(struct row *r, const char *s)
+static inline void put_text(struct db_row *r, const char *s)
 {
 	if (r->stmt == NULL)
 		store_put_text(r->ss->deps.store, s);
@@ -30,7 +30,7 @@ static inline void put_text(struct row *r, const char *s)
 		sqlite3_bind_text(r->stmt, r->next++, s, -1, SQLITE_STATIC);
 }
 
-static inline void put_int(struct row *r, int64_t v)
+static inline void put_int(struct db_row *r, int64_t v)
 {
 	if (r->stmt == NULL)
 		store_put_int(r->ss->deps.store, v);
@@ -39,23 +39,23 @@ static inline void put_int(struct row *r, int64_t v)
 }
 
 /* Of a write; p NULL: NULL. */
-static inline void put_blob(struct row *r, const void *p, size_t n)
+static inline void put_blob(struct db_row *r, const void *p, size_t n)
 {
 	store_put_blob(r->ss->deps.store, p, n);
 }
 
-static inline void put_null(struct row *r)
+static inline void put_null(struct db_row *r)
 {
 	put_text(r, NULL);
 }
 
-static inline uint64_t row_run(struct row *r) /* its number */
+static inline uint64_t row_run(struct db_row *r) /* its number */
 {
 	return store_put_end(r->ss->deps.store);
 }
 
 /* 1: a row is there to get from; 0: no more; -code. After 0 and -code the statement is reset. */
-static inline int row_next(struct row *r, struct err *err)
+static inline int row_next(struct db_row *r, struct err *err)
 {
 	const int rc = sqlite3_step(r->stmt);
 
@@ -70,12 +70,12 @@ static inline int row_next(struct row *r, struct err *err)
 }
 
 /* Valid until the next row_next; NULL for NULL. */
-static inline const char *get_text(struct row *r)
+static inline const char *get_text(struct db_row *r)
 {
 	return (const char *)sqlite3_column_text(r->stmt, r->next++);
 }
 
-static inline int64_t get_int(struct row *r)
+static inline int64_t get_int(struct db_row *r)
 {
 	return sqlite3_column_int64(r->stmt, r->next++);
 }

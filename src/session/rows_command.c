@@ -14,7 +14,7 @@
 	"state, request, result, started_us, finished_us, exit_code, signal, stdout_bytes," \
 	" stderr_bytes, stdout_lines, stderr_lines"
 
-static void put_first(struct row *r, const struct command *c)
+static void put_first(struct db_row *r, const struct command *c)
 {
 	put_text(r, c->s->agent_id);
 	put_text(r, c->id);
@@ -31,8 +31,9 @@ static void put_first(struct row *r, const struct command *c)
 
 void rows_command_insert(struct command *c)
 {
-	struct row r = row_write(c->s->ss, "INSERT INTO commands(" FIRST_COLUMNS ", state, request)"
-					   " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	struct db_row r =
+		row_write(c->s->ss, "INSERT INTO commands(" FIRST_COLUMNS ", state, request)"
+				    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
 
 	put_first(&r, c);
 	put_text(&r, command_state_name(c->state));
@@ -42,7 +43,7 @@ void rows_command_insert(struct command *c)
 
 int rows_command_free(struct session *s, const char *id, struct err *err)
 {
-	struct row r = row_read(s->ss, "SELECT 1 FROM commands WHERE agent_id=? AND id=?");
+	struct db_row r = row_read(s->ss, "SELECT 1 FROM commands WHERE agent_id=? AND id=?");
 	int rc;
 
 	put_text(&r, s->agent_id);
@@ -54,7 +55,7 @@ int rows_command_free(struct session *s, const char *id, struct err *err)
 	return rc;
 }
 
-static void put_last(struct row *r, const struct command *c)
+static void put_last(struct db_row *r, const struct command *c)
 {
 	cleanup_buf struct buf result = {0};
 
@@ -77,7 +78,7 @@ static void put_last(struct row *r, const struct command *c)
 
 void rows_command_finish(struct command *c)
 {
-	struct row r;
+	struct db_row r;
 
 	if (store_take_back(c->s->ss->deps.store, c->insert_number)) {
 		r = row_write(c->s->ss, "REPLACE INTO commands(" FIRST_COLUMNS ", " LAST_COLUMNS
@@ -96,7 +97,7 @@ void rows_command_finish(struct command *c)
 
 void rows_command_save_request(struct command *c)
 {
-	struct row r =
+	struct db_row r =
 		row_write(c->s->ss, "UPDATE commands SET request=? WHERE agent_id=? AND id=?");
 
 	put_text(&r, c->request);
@@ -107,7 +108,7 @@ void rows_command_save_request(struct command *c)
 
 static void take_key(struct command *c)
 {
-	struct row r = row_write(
+	struct db_row r = row_write(
 		c->s->ss, "UPDATE commands SET idempotency_key=NULL WHERE agent_id=? AND id=?");
 
 	put_text(&r, c->s->agent_id);
@@ -132,7 +133,7 @@ static void read_result(struct command *c, const char *result)
 			  err.message);
 }
 
-static void read_exit(struct command *c, struct row *r)
+static void read_exit(struct command *c, struct db_row *r)
 {
 	const char *signal;
 
@@ -153,7 +154,7 @@ static void read_file(struct output_file *f, const struct command *c, const char
 }
 
 /* The row under r as a command of s. */
-static struct command *read_command(struct session *s, struct row *r)
+static struct command *read_command(struct session *s, struct db_row *r)
 {
 	struct command *c;
 	const void *hash;
@@ -196,7 +197,7 @@ static struct session *session_of(struct sessions *ss, struct session *own, cons
 }
 
 /* One row or none; *out is a reference. */
-static int one(struct sessions *ss, struct session *own, struct row *r, struct command **out,
+static int one(struct sessions *ss, struct session *own, struct db_row *r, struct command **out,
 	       struct err *err)
 {
 	struct command *c = NULL;
@@ -224,7 +225,7 @@ static int one(struct sessions *ss, struct session *own, struct row *r, struct c
 int rows_command_load(struct sessions *ss, const char *agent_id, const char *id,
 		      struct command **out, struct err *err)
 {
-	struct row r;
+	struct db_row r;
 
 	if (agent_id != NULL) {
 		r = row_read(ss,
@@ -241,8 +242,8 @@ int rows_command_load(struct sessions *ss, const char *agent_id, const char *id,
 int rows_command_by_key(struct session *s, const char *key, struct command **out, struct err *err)
 {
 	const int64_t age_us = s->ss->deps.config->idempotency_age_ms * 1000;
-	struct row r = row_read(s->ss, "SELECT " COMMAND_COLUMNS
-				       " FROM commands WHERE agent_id=? AND idempotency_key=?");
+	struct db_row r = row_read(s->ss, "SELECT " COMMAND_COLUMNS
+					  " FROM commands WHERE agent_id=? AND idempotency_key=?");
 	struct command *c = NULL;
 	int rc;
 
@@ -263,10 +264,10 @@ int rows_command_by_key(struct session *s, const char *key, struct command **out
 }
 
 /* Collected first: fn may run statements of its own. */
-static int each_command(struct session *s, struct row *r, rows_command_fn *fn, void *arg,
+static int each_command(struct session *s, struct db_row *r, rows_command_fn *fn, void *arg,
 			struct err *err)
 {
-	struct found {
+	struct command_found {
 		struct command *c;
 	} *found = NULL;
 	size_t n = 0;
@@ -288,7 +289,7 @@ static int each_command(struct session *s, struct row *r, rows_command_fn *fn, v
 
 int rows_commands_open(struct session *s, rows_command_fn *fn, void *arg, struct err *err)
 {
-	struct row r =
+	struct db_row r =
 		row_read(s->ss, "SELECT " COMMAND_COLUMNS " FROM commands WHERE session_id=? AND"
 				" state IN ('queued', 'running') ORDER BY n");
 
@@ -299,7 +300,7 @@ int rows_commands_open(struct session *s, rows_command_fn *fn, void *arg, struct
 int rows_commands_page(struct session *s, int64_t after, unsigned limit, rows_command_fn *fn,
 		       void *arg, struct err *err)
 {
-	struct row r =
+	struct db_row r =
 		row_read(s->ss, "SELECT " COMMAND_COLUMNS
 				" FROM commands WHERE session_id=? AND n>? ORDER BY n LIMIT ?");
 
@@ -311,7 +312,7 @@ int rows_commands_page(struct session *s, int64_t after, unsigned limit, rows_co
 
 int rows_last_n(struct session *s, int64_t *out, struct err *err)
 {
-	struct row r = row_read(s->ss, "SELECT max(n) FROM commands WHERE session_id=?");
+	struct db_row r = row_read(s->ss, "SELECT max(n) FROM commands WHERE session_id=?");
 	int rc;
 
 	put_text(&r, s->id);

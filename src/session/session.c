@@ -50,7 +50,7 @@ struct session *session_ref(struct session *s)
 
 static void free_waiters(struct session *s)
 {
-	struct waiter *w;
+	struct end_waiter *w;
 
 	while ((w = STAILQ_FIRST(&s->waiters)) != NULL) {
 		STAILQ_REMOVE_HEAD(&s->waiters, next);
@@ -67,7 +67,7 @@ void session_unref(struct session *s)
 	watch_free(s->timer);
 	watch_free(s->bell);
 	free_waiters(s);
-	session_wish_done(&s->config);
+	session_request_done(&s->config);
 	strv_done(&s->capped);
 	strv_done(&s->acks);
 	free(s->asked);
@@ -141,7 +141,8 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 	const enum wall_state limit = s->walls.wall[WALL_memory_limit].state;
 
 	/* without a limit it was the machine's memory */
-	if (s->over || s->stray || oom_kills == 0 || (limit != WALL_UP && limit != WALL_PARTIAL))
+	if (s->over || s->unclaimed || oom_kills == 0 ||
+	    (limit != WALL_UP && limit != WALL_PARTIAL))
 		return;
 	session_drain(s, UINT64_MAX);
 	if (s->over || oom_kills <= s->oom_kills)
@@ -183,7 +184,7 @@ void session_after_none(struct session *s)
 
 void session_tell_waiters(struct session *s, const struct err *err)
 {
-	struct waiter *w;
+	struct end_waiter *w;
 
 	while ((w = STAILQ_FIRST(&s->waiters)) != NULL) {
 		STAILQ_REMOVE_HEAD(&s->waiters, next);
@@ -323,7 +324,7 @@ void session_over(struct session *s, const char *why)
 	session_after_none(s);
 	warden_detach(s);
 	spare_drop(s);
-	if (s->stray) {
+	if (s->unclaimed) {
 		end_stray(s);
 		session_unref(s);
 		return;
@@ -394,7 +395,7 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 void session_destroy(struct session *s, const struct caller *who, const char *reason,
 		     session_done_fn *done, void *arg)
 {
-	struct waiter *w;
+	struct end_waiter *w;
 	struct err err = {0};
 
 	if (session_ended(s) && (s->saved || !s->registered)) {
@@ -406,7 +407,7 @@ void session_destroy(struct session *s, const struct caller *who, const char *re
 		done(&err, NULL, arg);
 		return;
 	}
-	w = mem_new(struct waiter);
+	w = mem_new(struct end_waiter);
 	w->done = done;
 	w->arg = arg;
 	STAILQ_INSERT_TAIL(&s->waiters, w, next);

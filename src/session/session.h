@@ -13,7 +13,7 @@
 #include "event/metrics.h"
 #include "event/store.h"
 #include "link/link.h"
-#include "model/wish.h"
+#include "model/request.h"
 #include <sys/types.h>
 
 struct event_base;
@@ -62,8 +62,8 @@ void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg);
 
 /* Answers exactly one of: err, session. */
 typedef void session_done_fn(const struct err *err, struct session *s, void *arg);
-void session_create(struct sessions *ss, const struct caller *who, const struct session_wish *wish,
-		    session_done_fn *done, void *arg);
+void session_create(struct sessions *ss, const struct caller *who,
+		    const struct session_request *request, session_done_fn *done, void *arg);
 /* Finds a session of the caller's (admin: any), live or ended. E_SESSION_NOT_FOUND. Borrowed until
  * the next turn. */
 int session_get(struct sessions *ss, const struct caller *who, const char *id, struct session **out,
@@ -79,7 +79,7 @@ int session_policy_format(struct session *s, struct jw *w, struct err *err);
  * one of: err, m. */
 typedef void policies_done_fn(const struct err *err, const struct launcher_policies *m, void *arg);
 void policies_ask(struct sessions *ss, bool reload, policies_done_fn *done, void *arg);
-void session_patch(struct session *s, const struct caller *who, const struct session_wish *patch,
+void session_patch(struct session *s, const struct caller *who, const struct session_request *patch,
 		   session_done_fn *done, void *arg);
 /* Ends it (idempotent: an ended one answers its final record). */
 void session_destroy(struct session *s, const struct caller *who, const char *reason,
@@ -97,14 +97,14 @@ struct command_observer {
 	void *arg;
 };
 struct command_ask {
-	const struct exec_wish *wish;
+	const struct exec_request *request;
 	const char *idempotency_key; /* NULL or the header */
 	const uint8_t *body_hash;    /* 32 bytes of the body, with a key */
 	bool stdin_open, flow;	     /* stdio stream */
 };
 /* Submits; the observer's done is called exactly once, maybe before this returns. *out (may be
  * NULL) is the handle for the next functions, valid until done returns or command_unobserve. With
- * wish->detach, done comes when the row is committed and the command sent. */
+ * request->detach, done comes when the row is committed and the command sent. */
 void command_submit(struct session *s, const struct caller *who, const struct command_ask *ask,
 		    const struct command_observer *obs, struct command **out);
 /* The observer leaves. gone: the client went away: HUP, grace, KILL unless detached; a queued

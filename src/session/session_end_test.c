@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How sessions end: asked for, by a failure, with the server. */
-#include "session/session_wish_testkit.h"
+#include "session/session_request_testkit.h"
 
 static void ses_2_destroy_ends_in_order(void **state)
 {
@@ -153,11 +153,11 @@ static void ses_8_stopping_the_server_ends_every_session(void **state)
 {
 	struct kit *k = *state;
 	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
-	struct session_wish wish = wish_of("s3");
+	struct session_request request = request_of("s3");
 	unsigned n = 0;
 	struct told t = {0};
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	sessions_stop(k->ss, stopped, &n);
@@ -177,8 +177,8 @@ static void ses_8_stopping_the_server_ends_every_session(void **state)
 	link_done(&b->link);
 	kit_turn(k);
 	assert_int_equal(n, 1);
-	wish = wish_of("s4");
-	assert_int_equal(create(k, &wish).err.code, E_UNAVAILABLE);
+	request = request_of("s4");
+	assert_int_equal(create(k, &request).err.code, E_UNAVAILABLE);
 }
 
 static void ses_8_stopping_without_sessions_is_done_at_once(void **state)

@@ -41,10 +41,10 @@ static inline void answer_patch(struct kit *k, struct fake *f)
 /* One submitted command; its id is chosen. */
 static inline void submit(struct kit *k, const char *session, const char *id, struct seen_by *o)
 {
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 
-	wish.command_id = text(id);
-	kit_submit(k, session, &wish, o);
+	request.command_id = text(id);
+	kit_submit(k, session, &request, o);
 }
 
 static inline struct buf record_of(struct kit *k, const char *id)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_wish_testkit.h"
+#include "session/session_request_testkit.h"
 #include <sys/resource.h>
 
 /* ---- made ---- */
@@ -7,13 +7,13 @@
 static void ses_1_the_launcher_is_asked_with_the_proof(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	struct launcher_create m;
 	struct link_msg msg;
 	struct told t = {0};
 
-	wish.background = text("keep");
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	request.background = text("keep");
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_recv_nothing(&k->launcher); /* not before the row is safe */
 	kit_turn(k);
 	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
@@ -32,14 +32,14 @@ static void ses_1_the_launcher_is_asked_with_the_proof(void **state)
 static void ses_1_a_unix_connection_is_passed_as_the_proof(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	struct launcher_create m;
 	struct link_msg msg;
 	struct told t = {0};
 
 	k->who.key[0] = '\0';
 	k->who.conn_fd = k->output_dir;
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
 	assert_int_equal(m.key.len, 0);
@@ -103,31 +103,32 @@ static void ses_3_what_was_asked_for_is_required(void **state)
 	char *some[] = {text("443"), NULL};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct session_wish wish = wish_of("s1");
+		struct session_request request = request_of("s1");
 		struct launcher_create m;
 		struct link_msg msg;
 
-		wish.max_file_ops = rows[i].file_ops;
-		wish.max_net_ops = rows[i].net_ops;
-		wish.allowed_domains.v = wish.blocked_domains.v = wish.allowed_ports.v = some;
-		wish.allowed_domains.n = rows[i].domain;
-		wish.blocked_domains.n = rows[i].blocked;
-		wish.allowed_ports.n = rows[i].port;
-		wish.id = mem_printf("s%zu", i);
-		session_create(k->ss, &k->who, &wish, kit_told, &(struct told){0});
+		request.max_file_ops = rows[i].file_ops;
+		request.max_net_ops = rows[i].net_ops;
+		request.allowed_domains.v = request.blocked_domains.v = request.allowed_ports.v =
+			some;
+		request.allowed_domains.n = rows[i].domain;
+		request.blocked_domains.n = rows[i].blocked;
+		request.allowed_ports.n = rows[i].port;
+		request.id = mem_printf("s%zu", i);
+		session_create(k->ss, &k->who, &request, kit_told, &(struct told){0});
 		kit_turn(k);
 		kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
 		assert_int_equal(m.required, rows[i].walls);
 		msg_done(MSG_launcher_create, &m);
 		link_msg_done(&msg);
-		free(wish.id);
+		free(request.id);
 	}
 }
 
 static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	struct told t = {0};
 	struct fake *f;
 	cleanup_buf struct buf r = {0};
@@ -135,9 +136,9 @@ static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 		"{\"wall\":\"env_filter\",\"state\":\"up\",\"detail\":\"built from an "
 		"allow-list, without the server's own variables\"}";
 
-	wish.max_memory_mb = 2048;
-	wish.pids_max = 100;
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	request.max_memory_mb = 2048;
+	request.pids_max = 100;
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	f = fake_new(k, "s1");
@@ -152,12 +153,12 @@ static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 static void ses_5_the_smallest_timeout_wins(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	cleanup_buf struct buf r = {0};
 
-	wish.timeout_ms = k->config.default_timeout_ms - 1;
-	wish.idle_timeout_ms = k->config.default_idle_timeout_ms + 1;
-	create(k, &wish);
+	request.timeout_ms = k->config.default_timeout_ms - 1;
+	request.idle_timeout_ms = k->config.default_idle_timeout_ms + 1;
+	create(k, &request);
 	r = record_of(k, "s1");
 	assert_at(&r, "config.timeout", "14399999ms");
 	assert_at(&r, "config.idle_timeout", "30m");
@@ -179,13 +180,13 @@ static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cleanup_free char *id = mem_printf("s%zu", i);
 		cleanup_free char *want = mem_printf("%llds", (long long)rows[i].want / 1000);
-		struct session_wish wish = wish_of(id);
+		struct session_request request = request_of(id);
 		cleanup_buf struct buf r = {0};
 
 		k->config.default_timeout_ms = k->config.default_idle_timeout_ms = rows[i].server;
 		k->config.agent_max_lifetime_ms = k->config.agent_idle_timeout_ms = rows[i].agent;
-		wish.timeout_ms = wish.idle_timeout_ms = rows[i].asked;
-		create(k, &wish);
+		request.timeout_ms = request.idle_timeout_ms = rows[i].asked;
+		create(k, &request);
 		r = record_of(k, id);
 		assert_at(&r, "config.timeout", want);
 		assert_at(&r, "config.idle_timeout", want);
@@ -195,11 +196,11 @@ static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
 static void ses_1_an_id_is_used_once(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	struct told t;
 
 	kit_session(k, "s1");
-	t = create(k, &wish);
+	t = create(k, &request);
 	assert_int_equal(t.err.code, E_CONFLICT);
 	assert_string_equal(t.err.subject, "s1");
 	assert_memory_equal(t.err.message, "the id is taken; 's1-", 21);
@@ -210,22 +211,22 @@ static void ses_1_an_id_is_used_once(void **state)
 static void ses_1_an_id_is_made_where_none_is_asked(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of(NULL);
+	struct session_request request = request_of(NULL);
 	struct launcher_create m;
 	struct link_msg msg;
 
-	create(k, &wish);
+	create(k, &request);
 	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
 	assert_memory_equal(m.session_id, "session-", 8);
 	msg_done(MSG_launcher_create, &m);
 }
 
-static void ses_3_bad_wishes_are_named(void **state)
+static void ses_3_bad_request_are_named(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = {
+	struct session_request request = {
 		.id = text("query"), .agent_id = text("agent-2"), .policy = text("a/b")};
-	struct told t = create(k, &wish);
+	struct told t = create(k, &request);
 
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
@@ -234,27 +235,27 @@ static void ses_3_bad_wishes_are_named(void **state)
 	assert_string_equal(t.err.details[1].field, "workspace");
 	assert_string_equal(t.err.details[2].field, "agent_id");
 	assert_string_equal(t.err.details[3].field, "policy");
-	wish = wish_of("s1");
-	wish.workspace = text("relative");
-	t = create(k, &wish);
+	request = request_of("s1");
+	request.workspace = text("relative");
+	t = create(k, &request);
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
-	wish = wish_of("s1");
-	wish.agent_id = text("agent-1");
-	wish.policy = text("observe");
-	assert_int_equal(create(k, &wish).n, 0);
+	request = request_of("s1");
+	request.agent_id = text("agent-1");
+	request.policy = text("observe");
+	assert_int_equal(create(k, &request).n, 0);
 }
 
 static void ses_3_an_environment_over_the_limit_is_refused(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
-	char *pair = mem_alloc(WISH_ENV_MAX), *env[] = {pair, NULL};
+	struct session_request request = request_of("s1");
+	char *pair = mem_alloc(REQUEST_ENV_MAX), *env[] = {pair, NULL};
 	struct told t;
 
-	memset(pair, 'x', WISH_ENV_MAX - 1);
+	memset(pair, 'x', REQUEST_ENV_MAX - 1);
 	pair[1] = '=';
-	wish.environment = (struct strv){env, 1};
-	t = create(k, &wish);
+	request.environment = (struct strv){env, 1};
+	t = create(k, &request);
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
 	assert_string_equal(t.err.details[0].field, "environment");
 	free(pair);
@@ -263,7 +264,7 @@ static void ses_3_an_environment_over_the_limit_is_refused(void **state)
 static void ses_5_caps_hold_at_their_number(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish a = wish_of("s1"), b = wish_of("s2"), c = wish_of("s3");
+	struct session_request a = request_of("s1"), b = request_of("s2"), c = request_of("s3");
 	struct told t;
 
 	k->config.max_sessions = 2;
@@ -282,7 +283,7 @@ static void ses_5_caps_hold_at_their_number(void **state)
 static void ses_5_without_descriptors_there_is_no_new_session(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish a = wish_of("s1");
+	struct session_request a = request_of("s1");
 	struct rlimit old, none;
 	struct told t;
 
@@ -300,7 +301,7 @@ static void ses_5_without_descriptors_there_is_no_new_session(void **state)
 static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	struct launcher_refused m = {.session_id = text("s1"),
 				     .code = text("E_FORBIDDEN"),
 				     .subject = text("/srv/project"),
@@ -308,7 +309,7 @@ static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
 	struct told t = {0};
 	struct session *s;
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	kit_tell(k, MSG_launcher_refused, &m, NULL, 0);
@@ -324,7 +325,7 @@ static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
 static void ses_2_destroyed_while_it_is_made(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish a = wish_of("s1"), b = wish_of("s2");
+	struct session_request a = request_of("s1"), b = request_of("s2");
 	struct launcher_refused refused = {.session_id = text("s2"), .code = text("E_FORBIDDEN")};
 	struct told made = {0}, ended = {0}, other = {0}, gone = {0};
 	struct fake *f;
@@ -353,11 +354,11 @@ static void ses_2_destroyed_while_it_is_made(void **state)
 /* The warden says this while the session is made, and goes. */
 static struct told fail_while_made(struct kit *k, const char *id, const char *reason)
 {
-	struct session_wish wish = wish_of(id);
+	struct session_request request = request_of(id);
 	struct told t = {0};
 	struct fake *f;
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	f = fake_new(k, id);
@@ -405,14 +406,14 @@ static void ses_2_a_failure_that_is_no_walls_fault(void **state)
 static void sbx_5_a_missing_wall_is_an_event(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = wish_of("s1");
+	struct session_request request = request_of("s1");
 	struct launcher_refused m = {.session_id = text("s1"),
 				     .code = text("E_ENFORCEMENT"),
 				     .subject = text("memory_limit"),
 				     .message = text("no group to be had")};
 	struct told t = {0};
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	kit_tell(k, MSG_launcher_refused, &m, NULL, 0);
@@ -490,14 +491,14 @@ static void evt_1_events_name_the_request_that_made_them(void **state)
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	const struct event_query q = {.session_id = "s1"};
-	const struct exec_wish wish = kit_wish("true");
-	struct session_wish patch = {.timeout_ms = 1};
+	const struct exec_request request = kit_request("true");
+	struct session_request patch = {.timeout_ms = 1};
 	struct seen_by o = {0};
 	struct told t = {0};
 	cleanup_buf struct buf b = {0};
 
 	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-2");
-	kit_submit(k, "s1", &wish, &o); /* queued; busy is nobody's request */
+	kit_submit(k, "s1", &request, &o); /* queued; busy is nobody's request */
 	fake_run(k, f, 0, "");
 	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-3");
 	session_patch(kit_get(k, "s1"), &k->who, &patch, kit_told, &t);
@@ -542,7 +543,7 @@ int main(void)
 		TEST(ses_7_an_agents_limits_narrow_its_time_outs),
 		TEST(ses_1_an_id_is_used_once),
 		TEST(ses_1_an_id_is_made_where_none_is_asked),
-		TEST(ses_3_bad_wishes_are_named),
+		TEST(ses_3_bad_request_are_named),
 		TEST(ses_3_an_environment_over_the_limit_is_refused),
 		TEST(ses_5_caps_hold_at_their_number),
 		TEST(ses_5_without_descriptors_there_is_no_new_session),

@@ -430,11 +430,11 @@ static __attribute__((unused)) void fake_greet(struct kit *k, struct fake *f)
 /* A session from the request to its first state. */
 static __attribute__((unused)) struct fake *kit_session(struct kit *k, const char *id)
 {
-	struct session_wish wish = {.id = (char *)id, .workspace = (char *)"/srv/project"};
+	struct session_request request = {.id = (char *)id, .workspace = (char *)"/srv/project"};
 	struct told t = {0};
 	struct fake *f;
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	assert_int_equal(t.n, 0);
 	kit_skip(&k->launcher, MSG_launcher_create);
@@ -463,19 +463,21 @@ static __attribute__((unused)) const char *kit_state(struct kit *k, const char *
 
 /* ---- commands ---- */
 
-static __attribute__((unused)) struct exec_wish kit_wish(const char *command)
+static __attribute__((unused)) struct exec_request kit_request(const char *command)
 {
-	return (struct exec_wish){
+	return (struct exec_request){
 		.command = (char *)command, .max_output_bytes = 10000, .queue = true};
 }
 
-static __attribute__((unused)) struct command *
-kit_submit(struct kit *k, const char *session, const struct exec_wish *wish, struct seen_by *o)
+static __attribute__((unused)) struct command *kit_submit(struct kit *k, const char *session,
+							  const struct exec_request *request,
+							  struct seen_by *o)
 {
 	const struct command_observer obs = kit_observer(o);
 	struct command *c;
 
-	command_submit(kit_get(k, session), &k->who, &(struct command_ask){.wish = wish}, &obs, &c);
+	command_submit(kit_get(k, session), &k->who, &(struct command_ask){.request = request},
+		       &obs, &c);
 	kit_turn(k);
 	return c;
 }
@@ -663,14 +665,14 @@ static __attribute__((unused)) struct command *kit_submit_key(struct kit *k, con
 							      const char *key, const uint8_t *hash,
 							      struct seen_by *o)
 {
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	const struct command_observer obs = kit_observer(o);
 	struct command *c;
 
-	command_submit(
-		kit_get(k, session), &k->who,
-		&(struct command_ask){.wish = &wish, .idempotency_key = key, .body_hash = hash},
-		&obs, &c);
+	command_submit(kit_get(k, session), &k->who,
+		       &(struct command_ask){
+			       .request = &request, .idempotency_key = key, .body_hash = hash},
+		       &obs, &c);
 	kit_turn(k);
 	return c;
 }

@@ -31,7 +31,7 @@ void sessions_count(struct sessions *ss)
 
 	ss->live = 0;
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (!s->stray && !s->over)
+		if (!s->unclaimed && !s->over)
 			ss->live++;
 	metrics_set(ss->deps.metrics, METRIC_SESSIONS_ACTIVE, ss->live);
 }
@@ -257,7 +257,7 @@ void sessions_serve_rest(void *sessions)
 	struct session *s;
 
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (!s->settled && !s->stray)
+		if (!s->settled && !s->unclaimed)
 			log_warn("a warden does not answer: its session waits for it", "session_id",
 				 s->id);
 	become_ready(ss);
@@ -271,7 +271,7 @@ void sessions_check_ready(struct sessions *ss)
 	if (ss->ready || !ss->found_all || ss->freeing)
 		return;
 	TAILQ_FOREACH (s, &ss->all, all) {
-		if (s->settled || s->stray)
+		if (s->settled || s->unclaimed)
 			continue;
 		watch_after(ss->quiet, QUIET_MS);
 		return;
@@ -339,7 +339,7 @@ static struct session *adopt_stray(struct sessions *ss, const char *id)
 	struct session *s = session_new(ss, id, "");
 
 	log_warn("a session without a living row is ended", "session_id", id);
-	s->stray = true;
+	s->unclaimed = true;
 	s->state = SESSION_STOPPING;
 	s->end_reason = mem_strdup("the server does not know this session");
 	sessions_add(ss, s);
@@ -373,7 +373,7 @@ static void on_lost(struct sessions *ss, union launcher_payload *p, struct link_
 		s = adopt_stray(ss, p->lost.session_id);
 	if (s->linked || s->over)
 		return;
-	if (m->nfds == 2 && !s->stray && session_open_ring(s, m->fd, &err) < 0)
+	if (m->nfds == 2 && !s->unclaimed && session_open_ring(s, m->fd, &err) < 0)
 		log_error("the journal of a dead session cannot be read", "session_id", s->id,
 			  "error", err.message);
 	session_over(s, p->lost.reason != NULL ? p->lost.reason : "its warden was gone");
@@ -462,13 +462,13 @@ int session_get(struct sessions *ss, const struct caller *who, const char *id, s
 		if (r == 0)
 			session_lend(s);
 	}
-	if (s == NULL || s->stray || !session_visible(who, s->agent_id))
+	if (s == NULL || s->unclaimed || !session_visible(who, s->agent_id))
 		return err_set(err, E_SESSION_NOT_FOUND, id, "no session '%.64s'", id);
 	*out = s;
 	return 0;
 }
 
-struct listing {
+struct session_listing {
 	struct jw *w;
 	unsigned n, limit;
 	int64_t last;
@@ -477,7 +477,7 @@ struct listing {
 
 static void list_session(struct session *s, int64_t rowid, void *arg)
 {
-	struct listing *l = arg;
+	struct session_listing *l = arg;
 	struct session *live = sessions_find(s->ss, s->id);
 
 	if (l->n == l->limit) {
@@ -493,7 +493,7 @@ static void list_session(struct session *s, int64_t rowid, void *arg)
 int session_list(struct sessions *ss, const struct caller *who, const char *cursor, unsigned limit,
 		 struct jw *w, struct err *err)
 {
-	struct listing l = {.w = w, .limit = limit};
+	struct session_listing l = {.w = w, .limit = limit};
 	struct rows_page page = {.agent_id = who->role == ROLE_ADMIN ? NULL : who->agent_id,
 				 .limit = limit + 1};
 	char next[24] = "";

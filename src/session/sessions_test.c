@@ -12,14 +12,14 @@ static void on_ready(void *arg)
 static void ses_8_nothing_to_find_is_ready_at_once(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = {.workspace = text("/w")};
+	struct session_request request = {.workspace = text("/w")};
 	struct told t = {0};
 	unsigned ready = 0;
 
 	restart(k);
 	sessions_on_ready(k->ss, on_ready, &ready);
 	assert_false(sessions_ready(k->ss));
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	assert_int_equal(t.err.code, E_UNAVAILABLE);
 	kit_found_all(k);
 	assert_int_equal(ready, 1);
@@ -31,7 +31,7 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 {
 	struct kit *k = *state;
 	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
 	restart(k);
@@ -40,7 +40,7 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 	kit_found_all(k);
 	answer_hello(k, a);
 	assert_false(sessions_ready(k->ss));
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	assert_int_equal(o.err.code, E_UNAVAILABLE);
 	answer_patch(k, a);
 	assert_false(sessions_ready(k->ss));
@@ -58,7 +58,7 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 {
 	struct kit *k = *state;
 	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0}, again = {0}, other = {0};
 	struct err err = {0};
 
@@ -73,9 +73,9 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 	assert_false(sessions_ready(k->ss));
 	sessions_serve_rest(k->ss);
 	assert_true(sessions_ready(k->ss));
-	kit_submit(k, "s2", &wish, &other);
+	kit_submit(k, "s2", &request, &other);
 	assert_int_equal(other.err.code, E_OK);
-	kit_submit(k, "s1", &wish, &again);
+	kit_submit(k, "s1", &request, &again);
 	assert_int_equal(again.err.code, E_UNAVAILABLE);
 	/* Whether it runs is not known: it is not taken for one that never did. */
 	assert_int_equal(command_kill(kit_get(k, "s1")->commands.tqh_first, NULL, 0, &err),
@@ -93,10 +93,10 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = {.id = text("s1"), .workspace = text("/w")};
+	struct session_request request = {.id = text("s1"), .workspace = text("/w")};
 	struct fake *f;
 
-	session_create(k->ss, &k->who, &wish, kit_told, &(struct told){0});
+	session_create(k->ss, &k->who, &request, kit_told, &(struct told){0});
 	kit_turn(k);
 	f = fake_new(k, "s1");
 	restart(k); /* the launcher went on alone */
@@ -110,14 +110,14 @@ static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **state)
 {
 	struct kit *k = *state;
-	struct session_wish wish = {
+	struct session_request request = {
 		.id = text("s1"), .workspace = text("/w"), .background = text("keep")};
 	struct told t = {0};
 	struct warden_hello hello;
 	struct link_msg m;
 	struct fake *f;
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	f = fake_new(k, "s1");
@@ -131,7 +131,7 @@ static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **st
 	assert_int_equal(hello.command_timeout_ms, 300000);
 	assert_int_equal(hello.orphan_timeout_ms, k->config.orphan_timeout_ms);
 	assert_int_equal(hello.output_quota, k->config.output_command_quota);
-	assert_int_equal(hello.env_max, WISH_ENV_MAX);
+	assert_int_equal(hello.env_max, REQUEST_ENV_MAX);
 	kit_recv_nothing(&f->link);
 	fake_state(k, f, "/workspace", &hello.env);
 	msg_done(MSG_warden_hello, &hello);
@@ -312,11 +312,12 @@ static void ses_8_what_the_warden_never_saw_is_lost(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
 	struct command_observer obs = kit_observer(&a);
 	const uint8_t hash[32] = {0};
-	const struct command_ask ask = {.wish = &wish, .idempotency_key = "key", .body_hash = hash};
+	const struct command_ask ask = {
+		.request = &request, .idempotency_key = "key", .body_hash = hash};
 	cleanup_buf struct buf answer = {0};
 
 	command_submit(kit_get(k, "s1"), &k->who, &ask, &obs, NULL);
@@ -396,14 +397,14 @@ static void ses_8_a_stop_is_finished_by_the_next_server(void **state)
 static void ses_8_a_warden_without_a_row_is_ended(void **state)
 {
 	struct kit *k = *state;
-	struct fake *f = fake_new(k, "stray");
+	struct fake *f = fake_new(k, "unclaimed");
 	struct session *s;
 
 	restart(k);
 	found(k, f);
 	kit_found_all(k);
 	assert_true(sessions_ready(k->ss)); /* nobody waits for it */
-	assert_int_equal(session_get(k->ss, &k->who, "stray", &s, NULL), -E_SESSION_NOT_FOUND);
+	assert_int_equal(session_get(k->ss, &k->who, "unclaimed", &s, NULL), -E_SESSION_NOT_FOUND);
 	assert_int_equal(sessions_live(k->ss), 0);
 	answer_hello(k, f);
 	answer_patch(k, f);
@@ -411,7 +412,7 @@ static void ses_8_a_warden_without_a_row_is_ended(void **state)
 	link_done(&f->link);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_remove);
-	assert_events(k, "stray", "");
+	assert_events(k, "unclaimed", "");
 }
 
 static void ses_8_a_warden_that_dies_while_it_is_greeted(void **state)
@@ -481,10 +482,10 @@ static void cfg_1_wardens_are_told_of_new_settings(void **state)
 					   "logging.level=debug", "logging.format=json"};
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1"), *late;
-	struct session_wish wish = {.id = text("s2"), .workspace = text("/srv/project")};
+	struct session_request request = {.id = text("s2"), .workspace = text("/srv/project")};
 	struct told t = {0};
 
-	session_create(k->ss, &k->who, &wish, kit_told, &t);
+	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)

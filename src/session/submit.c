@@ -6,26 +6,27 @@
 
 static void fill_exec(struct command *c, const struct command_ask *ask, const struct caller *who)
 {
-	const struct exec_wish *wish = ask->wish;
+	const struct exec_request *request = ask->request;
 	const int64_t most = c->s->config.command_timeout_ms;
 	struct warden_exec *x = &c->exec;
 
 	x->command_id = mem_strdup(c->id);
 	x->request_id = who->request_id[0] != '\0' ? mem_strdup(who->request_id) : NULL;
-	x->script = mem_strdup(wish->script);
-	x->argv0 = mem_strdup(wish->argv0);
-	x->cwd = mem_strdup(wish->working_dir);
-	if (wish->command != NULL) {
-		strv_add(&x->argv, wish->command);
-		for (size_t i = 0; i < wish->args.n; i++)
-			strv_add(&x->argv, wish->args.v[i]);
+	x->script = mem_strdup(request->script);
+	x->argv0 = mem_strdup(request->argv0);
+	x->cwd = mem_strdup(request->working_dir);
+	if (request->command != NULL) {
+		strv_add(&x->argv, request->command);
+		for (size_t i = 0; i < request->args.n; i++)
+			strv_add(&x->argv, request->args.v[i]);
 	}
-	strv_copy(&x->env, &wish->env);
-	wish_env_strip(&x->env);
-	bytes_set(&x->stdin_data, wish->stdin_data.data, wish->stdin_data.len);
-	x->timeout_ms = (uint64_t)(wish->timeout_ms == 0 || (most != 0 && most < wish->timeout_ms)
-					   ? most
-					   : wish->timeout_ms);
+	strv_copy(&x->env, &request->env);
+	request_env_strip(&x->env);
+	bytes_set(&x->stdin_data, request->stdin_data.data, request->stdin_data.len);
+	x->timeout_ms =
+		(uint64_t)(request->timeout_ms == 0 || (most != 0 && most < request->timeout_ms)
+				   ? most
+				   : request->timeout_ms);
 	x->stdin_open = ask->stdin_open;
 	x->flow = ask->flow;
 }
@@ -42,7 +43,7 @@ static unsigned waiting(const struct session *s)
 	return n;
 }
 
-static int may_run(struct session *s, const struct caller *who, const struct exec_wish *wish,
+static int may_run(struct session *s, const struct caller *who, const struct exec_request *request,
 		   struct err *err)
 {
 	const struct config *config = s->ss->deps.config;
@@ -63,11 +64,11 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 			       "session '%s' has had its %" PRId64
 			       " commands (limits.max_commands)",
 			       s->id, most);
-	if (session_policy_env(s, &wish->env, who->request_id, err) < 0)
+	if (session_policy_env(s, &request->env, who->request_id, err) < 0)
 		return -(int)err->code;
 	if (s->running == NULL)
 		return 0;
-	if (!wish->queue)
+	if (!request->queue)
 		return err_set(err, E_SESSION_BUSY, s->id, "session '%s' runs '%s'", s->id,
 			       s->running->id);
 	if (waiting(s) >= config->max_queue)
@@ -117,18 +118,18 @@ static int put_down(struct command *c, bool named, struct err *err)
 static struct command *make(struct session *s, const struct caller *who,
 			    const struct command_ask *ask)
 {
-	const struct exec_wish *wish = ask->wish;
+	const struct exec_request *request = ask->request;
 	char id[ID_MAX + 1] = "";
 	struct command *c;
 
-	if (wish->command_id != NULL)
-		memcpy(id, wish->command_id, strnlen(wish->command_id, ID_MAX));
+	if (request->command_id != NULL)
+		memcpy(id, request->command_id, strnlen(request->command_id, ID_MAX));
 	else
 		id_make(id, "cmd");
 	c = command_new(s, id);
 	c->created_us = sessions_now(s->ss);
-	c->max_output = wish->max_output_bytes;
-	c->detach = wish->detach;
+	c->max_output = request->max_output_bytes;
+	c->detach = request->detach;
 	c->n = s->next_n;
 	memcpy(c->request_id, who->request_id, sizeof(c->request_id));
 	if (ask->idempotency_key != NULL) {
@@ -171,7 +172,7 @@ static bool replay(struct session *s, const struct command_ask *ask,
 		command_tell_readers(c);
 		if (c->state == COMMAND_RUNNING && obs->started != NULL)
 			obs->started(c, obs->arg); /* a reader that holds it must read */
-		if (ask->wish->detach && c->committed)
+		if (ask->request->detach && c->committed)
 			command_tell_done_one(c, obs->arg);
 	} else {
 		command_refusal_from_row(c);
@@ -194,10 +195,10 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	*out = NULL;
 	if (ask->idempotency_key != NULL && replay(s, ask, obs, out))
 		return;
-	r = may_run(s, who, ask->wish, &err);
+	r = may_run(s, who, ask->request, &err);
 	if (r == 0) {
 		c = make(s, who, ask);
-		r = put_down(c, ask->wish->command_id != NULL, &err);
+		r = put_down(c, ask->request->command_id != NULL, &err);
 	}
 	if (r < 0) {
 		if (c != NULL)

@@ -12,20 +12,21 @@ static void exe_1_the_row_is_safe_before_the_warden_hears(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("npm");
+	struct exec_request request = kit_request("npm");
 	struct seen_by o = {0};
 	const struct command_observer obs = kit_observer(&o);
 	struct warden_exec x;
 	struct link_msg m;
 	char *args[] = {text("install"), NULL}, *env[] = {text("A=1"), text("LD_PRELOAD=x"), NULL};
 
-	wish.args = (struct strv){args, 1};
-	wish.env = (struct strv){env, 2};
-	wish.working_dir = text("src");
-	wish.timeout_ms = 1000;
-	wish.argv0 = text("zero");
-	wish.stdin_data = (struct bytes){(uint8_t *)text("in"), 2};
-	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.wish = &wish}, &obs, NULL);
+	request.args = (struct strv){args, 1};
+	request.env = (struct strv){env, 2};
+	request.working_dir = text("src");
+	request.timeout_ms = 1000;
+	request.argv0 = text("zero");
+	request.stdin_data = (struct bytes){(uint8_t *)text("in"), 2};
+	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.request = &request}, &obs,
+		       NULL);
 	kit_recv_nothing(&f->link);
 	kit_turn(k);
 	kit_recv(&f->link, MSG_warden_exec, &x, &m);
@@ -62,14 +63,14 @@ static void exe_4_a_timeout_is_capped_by_the_session(void **state)
 	struct fake *f = kit_session(k, "s1");
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct exec_wish wish = kit_wish("true");
+		struct exec_request request = kit_request("true");
 		struct seen_by o = {0};
 		struct warden_exec x;
 		struct link_msg m;
 
-		wish.timeout_ms = rows[i].asked;
+		request.timeout_ms = rows[i].asked;
 		kit_get(k, "s1")->config.command_timeout_ms = rows[i].session;
-		kit_submit(k, "s1", &wish, &o);
+		kit_submit(k, "s1", &request, &o);
 		kit_recv(&f->link, MSG_warden_exec, &x, &m);
 		assert_int_equal(x.timeout_ms, rows[i].given);
 		snprintf(f->command, sizeof(f->command), "%s", x.command_id);
@@ -86,10 +87,10 @@ static void exe_1_a_result_is_answered_after_its_events_are_stored(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	assert_int_equal(o.started, 1);
@@ -115,13 +116,13 @@ static void sta_3_directory_and_environment_are_the_sessions_afterwards(void **s
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	const struct exec_wish wish = kit_wish("true");
+	const struct exec_request request = kit_request("true");
 	char *env[] = {text("FOO=bar"), NULL}, *names[] = {text("FOO"), NULL};
 	struct warden_result r;
 	struct seen_by o = {0};
 	cleanup_buf struct buf record = {0};
 
-	kit_submit(k, "s1", &wish, &o);
+	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	r = fake_result(f, 0, "");
@@ -131,7 +132,7 @@ static void sta_3_directory_and_environment_are_the_sessions_afterwards(void **s
 	fake_send(k, f, MSG_warden_result, &r);
 	assert_at(&o.answer, "state.working_dir", "/workspace/sub");
 	assert_at(&o.answer, "state.environment_changed", "[\"FOO\"]");
-	assert_at(&o.answer, "request.working_dir", "/workspace");
+	assert_at(&o.answer, "stored.working_dir", "/workspace");
 	session_format(kit_get(k, "s1"), &JW(&record));
 	assert_at(&record, "working_dir", "/workspace/sub");
 	assert_at(&record, "environment", "{\"FOO\":\"bar\"}");
@@ -142,19 +143,19 @@ static void exe_1_a_chosen_id_is_used_once(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
 
 	kit_session(k, "s2");
-	wish.command_id = text("mine");
-	kit_submit(k, "s1", &wish, &a);
-	kit_submit(k, "s1", &wish, &b);
+	request.command_id = text("mine");
+	kit_submit(k, "s1", &request, &a);
+	kit_submit(k, "s1", &request, &b);
 	assert_int_equal(b.done, 1);
 	assert_int_equal(b.err.code, E_CONFLICT);
 	assert_string_equal(b.err.subject, "mine");
 	fake_run(k, f, 0, "");
 	assert_string_equal(a.id, "mine");
-	kit_submit(k, "s2", &wish, &c);
+	kit_submit(k, "s2", &request, &c);
 	assert_int_equal(c.err.code, E_CONFLICT);
 	assert_string_equal(kit_state(k, "s2"), "ready");
 	assert_events(k, "s2", "session_created session_state:ready");
@@ -165,14 +166,14 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
-	cleanup_buf struct buf r = {0}, request = {0};
+	cleanup_buf struct buf r = {0}, stored = {0};
 	struct warden_result result;
 
-	kit_submit(k, "s1", &wish, &a);
-	kit_submit(k, "s1", &wish, &b);
-	kit_submit(k, "s1", &wish, &c);
+	kit_submit(k, "s1", &request, &a);
+	kit_submit(k, "s1", &request, &b);
+	kit_submit(k, "s1", &request, &c);
 	fake_take_exec(f);
 	kit_recv_nothing(&f->link);
 	session_format(kit_get(k, "s1"), &JW(&r));
@@ -188,12 +189,12 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 	kit_skip(&f->link, MSG_warden_ack);
 	assert_string_equal(kit_state(k, "s1"), "busy");
 	/* where it runs is stored, for whoever reads it after a restart */
-	request.data = kit_row(k, f->command, "SELECT request FROM commands WHERE id=?");
-	request.len = strlen(request.data);
-	assert_at(&request, "working_dir", "/elsewhere");
+	stored.data = kit_row(k, f->command, "SELECT stored FROM commands WHERE id=?");
+	stored.len = strlen(stored.data);
+	assert_at(&stored, "working_dir", "/elsewhere");
 	fake_finish(k, f, 0, "");
 	assert_int_equal(b.done, 1);
-	assert_at(&b.answer, "request.working_dir", "/elsewhere");
+	assert_at(&b.answer, "stored.working_dir", "/elsewhere");
 	fake_take_exec(f);
 	fake_finish(k, f, 0, "");
 	assert_int_equal(c.done, 1);
@@ -211,17 +212,17 @@ static void ses_2_who_does_not_queue_is_told_busy(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
 
-	wish.queue = false;
-	kit_submit(k, "s1", &wish, &a);
+	request.queue = false;
+	kit_submit(k, "s1", &request, &a);
 	fake_take_exec(f);
 	assert_int_equal(a.done, 0);
-	kit_submit(k, "s1", &wish, &b);
+	kit_submit(k, "s1", &request, &b);
 	assert_int_equal(b.err.code, E_SESSION_BUSY);
 	fake_finish(k, f, 0, "");
-	kit_submit(k, "s1", &wish, &c);
+	kit_submit(k, "s1", &request, &c);
 	assert_int_equal(c.done, 0);
 	kit_seen_done(&a);
 }
@@ -229,13 +230,13 @@ static void ses_2_who_does_not_queue_is_told_busy(void **state)
 static void ses_5_the_queue_is_bounded(void **state)
 {
 	struct kit *k = *state;
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by o[4] = {0};
 
 	k->config.max_queue = 2;
 	kit_session(k, "s1");
 	for (int i = 0; i < 4; i++)
-		kit_submit(k, "s1", &wish, &o[i]);
+		kit_submit(k, "s1", &request, &o[i]);
 	assert_int_equal(o[2].done, 0);
 	assert_int_equal(o[3].err.code, E_RESOURCE_LIMIT);
 }
@@ -244,15 +245,15 @@ static void ses_5_max_commands_is_the_last_one(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
 
 	kit_get(k, "s1")->config.max_commands = 2;
-	kit_submit(k, "s1", &wish, &a);
+	kit_submit(k, "s1", &request, &a);
 	fake_run(k, f, 0, "");
-	kit_submit(k, "s1", &wish, &b);
+	kit_submit(k, "s1", &request, &b);
 	fake_run(k, f, 0, "");
-	kit_submit(k, "s1", &wish, &c);
+	kit_submit(k, "s1", &request, &c);
 	assert_int_equal(b.err.code, E_OK);
 	assert_int_equal(c.err.code, E_RESOURCE_LIMIT);
 	kit_seen_done(&a);
@@ -263,13 +264,13 @@ static void exe_1_detached_is_answered_once_it_is_sent(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("sleep");
+	struct exec_request request = kit_request("sleep");
 	struct seen_by a = {0}, b = {0};
 	struct command *c;
 
-	wish.detach = true;
-	kit_submit(k, "s1", &wish, &a);
-	kit_submit(k, "s1", &wish, &b);
+	request.detach = true;
+	kit_submit(k, "s1", &request, &a);
+	kit_submit(k, "s1", &request, &b);
 	assert_int_equal(a.done, 1);
 	assert_int_equal(b.done, 1);
 	assert_at(&a.record, "state", "queued");
@@ -321,16 +322,16 @@ static void ses_2_an_ended_session_runs_nothing(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
+	struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0};
 
 	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
-	kit_submit(k, "s1", &wish, &a);
+	kit_submit(k, "s1", &request, &a);
 	assert_int_equal(a.err.code, E_SESSION_STOPPED);
 	kit_skip(&f->link, MSG_warden_end);
 	link_done(&f->link);
 	kit_turn(k);
-	kit_submit(k, "s1", &wish, &b);
+	kit_submit(k, "s1", &request, &b);
 	assert_int_equal(b.err.code, E_SESSION_STOPPED);
 	assert_int_equal(b.done, 1);
 }
@@ -339,13 +340,13 @@ static void exe_1_a_command_over_the_links_limits_is_refused(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct exec_wish wish = kit_wish("true");
-	char *big = mem_alloc(2 * WISH_ARGS_MAX), *args[] = {big, NULL};
+	struct exec_request request = kit_request("true");
+	char *big = mem_alloc(2 * REQUEST_ARGS_MAX), *args[] = {big, NULL};
 	struct seen_by o = {0};
 
-	memset(big, 'x', 2 * WISH_ARGS_MAX - 1);
-	wish.args = (struct strv){args, 1};
-	kit_submit(k, "s1", &wish, &o);
+	memset(big, 'x', 2 * REQUEST_ARGS_MAX - 1);
+	request.args = (struct strv){args, 1};
+	kit_submit(k, "s1", &request, &o);
 	assert_int_equal(o.done, 1);
 	assert_int_equal(o.err.code, E_TOO_LARGE);
 	assert_string_equal(kit_state(k, "s1"), "ready");

@@ -55,7 +55,7 @@ static void say_hello(struct session *s)
 		.orphan_timeout_ms = (uint64_t)config->orphan_timeout_ms,
 		.command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
 		.output_quota = (uint64_t)config->output_command_quota,
-		.env_max = WISH_ENV_MAX,
+		.env_max = REQUEST_ENV_MAX,
 		.full_ring_drops = strcmp(config->full_ring, "drop") == 0,
 		.keep_background =
 			s->config.background != NULL && strcmp(s->config.background, "keep") == 0,
@@ -96,7 +96,7 @@ static void greeted_again(struct session *s)
 	warden_tell_settings(s);
 	warden_send(s, MSG_warden_patch, &nothing);
 	warden_expect(s, EXPECT_SETTLED, NULL);
-	if (!s->stray)
+	if (!s->unclaimed)
 		session_drain(s, UINT64_MAX);
 }
 
@@ -189,7 +189,7 @@ static void settled(struct session *s)
 
 	s->settled = true;
 	session_after_none(s);
-	if (s->stray || s->state == SESSION_STOPPING) {
+	if (s->unclaimed || s->state == SESSION_STOPPING) {
 		session_send_end(s);
 	} else {
 		TAILQ_FOREACH (c, &s->commands, next)

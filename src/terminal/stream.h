@@ -6,9 +6,9 @@
  *
  * The first `quota` bytes are kept at their own offsets. Behind them the file has a ring of
  * STREAM_RING bytes: while a reader is attached, later bytes go there, and the writer stays within
- * STREAM_WINDOW of the reader's position (warden/output.c). Without a reader they are only counted.
- * The ring is larger than the window because at a command's end the warden takes what the pipe
- * holds, up to 1 MiB (the default of fs.pipe-max-size), wherever the reader is. */
+ * STREAM_WINDOW of the reader's position (warden/output_writer.c). Without a reader they are only
+ * counted. The ring is larger than the window because at a command's end the warden takes what the
+ * pipe holds, up to 1 MiB (the default of fs.pipe-max-size), wherever the reader is. */
 #pragma once
 #include "base/err.h"
 #include <stdint.h>

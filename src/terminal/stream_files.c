@@ -78,14 +78,14 @@ void stream_file_remove(int dir_fd, const char *session, const char *name, int w
 }
 
 /* One file in the store. */
-struct entry {
+struct file_entry {
 	char session[ID_MAX + 1], name[ID_MAX + 1];
 	int which;
 	uint64_t bytes;
 	int64_t written_us;
 };
 struct entries {
-	struct entry *v;
+	struct file_entry *v;
 	size_t n, cap;
 };
 
@@ -116,13 +116,13 @@ static int parse_name(char out[ID_MAX + 1], const char *file)
 	return 0;
 }
 
-static struct entry *add_entry(struct entries *es)
+static struct file_entry *add_entry(struct entries *es)
 {
 	if (es->n == es->cap) {
 		es->cap = es->cap > 0 ? 2 * es->cap : 64;
 		es->v = mem_resize(es->v, es->cap, sizeof(*es->v));
 	}
-	es->v[es->n] = (struct entry){0};
+	es->v[es->n] = (struct file_entry){0};
 	return &es->v[es->n++];
 }
 
@@ -137,7 +137,7 @@ static void list_session(int dir_fd, const char *session, struct entries *es)
 		return;
 	while ((de = readdir(d)) != NULL) {
 		const int which = parse_name(name, de->d_name);
-		struct entry *e;
+		struct file_entry *e;
 
 		if (which == 0 || fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
@@ -153,7 +153,7 @@ static void list_session(int dir_fd, const char *session, struct entries *es)
 
 static int by_age(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct file_entry *x = a, *y = b;
 
 	return (x->written_us > y->written_us) - (x->written_us < y->written_us);
 }
@@ -178,7 +178,7 @@ uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t no
 	for (size_t i = 0; i < es.n; i++)
 		total += es.v[i].bytes;
 	for (size_t i = 0; i < es.n; i++) {
-		const struct entry *e = &es.v[i];
+		const struct file_entry *e = &es.v[i];
 		const bool old = now_wall_us - e->written_us > max_age_ms * 1000;
 
 		if ((!old && total <= quota) || (keep != NULL && keep(e->session, e->name, arg)))

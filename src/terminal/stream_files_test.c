@@ -12,14 +12,14 @@
 
 #define NOW_US INT64_C(2000000000000000)
 
-struct place {
+struct runtime {
 	char path[64];
 	int fd;
 };
 
 static int make_place(void **state)
 {
-	struct place *p = mem_new(struct place);
+	struct runtime *p = mem_new(struct runtime);
 
 	snprintf(p->path, sizeof(p->path), "/tmp/stream_files.XXXXXX");
 	if (mkdtemp(p->path) == NULL)
@@ -31,7 +31,7 @@ static int make_place(void **state)
 
 static int remove_place(void **state)
 {
-	struct place *p = *state;
+	struct runtime *p = *state;
 	char cmd[96];
 	int r;
 
@@ -42,7 +42,7 @@ static int remove_place(void **state)
 	return r;
 }
 
-static void make_pair(const struct place *p, const char *session, const char *name, int fd[2])
+static void make_pair(const struct runtime *p, const char *session, const char *name, int fd[2])
 {
 	for (int i = 0; i < 2; i++) {
 		fd[i] = stream_file_create(p->fd, session, name, i + 1);
@@ -51,7 +51,7 @@ static void make_pair(const struct place *p, const char *session, const char *na
 }
 
 /* Both files with so many bytes each, last written so many microseconds before NOW_US. */
-static void put(const struct place *p, const char *session, const char *command, size_t bytes,
+static void put(const struct runtime *p, const char *session, const char *command, size_t bytes,
 		int64_t age_us)
 {
 	const int64_t us = NOW_US - age_us;
@@ -67,7 +67,7 @@ static void put(const struct place *p, const char *session, const char *command,
 	}
 }
 
-static bool there(const struct place *p, const char *session, const char *command)
+static bool there(const struct runtime *p, const char *session, const char *command)
 {
 	struct err err = {0};
 	int fd;
@@ -83,7 +83,7 @@ static bool there(const struct place *p, const char *session, const char *comman
 /* EXE-3: files are private, appended to, made once, and read back by stream. */
 static void exe_3_files_are_made_once(void **state)
 {
-	const struct place *p = *state;
+	const struct runtime *p = *state;
 	struct err err = {0};
 	struct stat st;
 	int fd[2], back;
@@ -120,7 +120,7 @@ static void exe_3_files_are_made_once(void **state)
 /* EXE-3: names that are no ids never reach the file system. */
 static void exe_3_names_cannot_leave_the_directory(void **state)
 {
-	const struct place *p = *state;
+	const struct runtime *p = *state;
 	struct err err = {0};
 	int fd = -1;
 
@@ -142,7 +142,7 @@ static bool keep_c2(const char *session, const char *command, void *arg)
 /* TRM-10: what is older than the age goes, at the very microsecond; a running command stays. */
 static void exe_3_sweep_by_age(void **state)
 {
-	const struct place *p = *state;
+	const struct runtime *p = *state;
 	int asked = 0;
 
 	assert_int_equal(stream_sweep(p->fd, 1000, 1000, NOW_US, keep_c2, &asked), 0);
@@ -163,7 +163,7 @@ static void exe_3_sweep_by_age(void **state)
 /* TRM-10: the oldest go until exactly the quota is left; foreign files are left alone. */
 static void exe_3_sweep_by_quota(void **state)
 {
-	const struct place *p = *state;
+	const struct runtime *p = *state;
 
 	put(p, "a", "new", 30, 1000);
 	put(p, "b", "mid", 20, 2000);
@@ -186,7 +186,7 @@ static void exe_3_the_longest_names(void **state)
 {
 	static const char longest[] =
 		"c123456789012345678901234567890123456789012345678901234567890123";
-	const struct place *p = *state;
+	const struct runtime *p = *state;
 
 	put(p, longest, longest, 5, 0);
 	assert_int_equal(mkdirat(p->fd, "s", 0700), 0);
@@ -201,7 +201,7 @@ static void exe_3_the_longest_names(void **state)
 /* EXE-3: descriptor 0 is as good as any. */
 static void exe_3_descriptor_0_is_a_file_too(void **state)
 {
-	const struct place *p = *state;
+	const struct runtime *p = *state;
 	const int saved = dup(STDIN_FILENO);
 	struct err err = {0};
 	int fd = -1;

@@ -51,12 +51,12 @@ static void exe_4_a_time_out_kills_the_tree(void **state)
 /* EXE-4: the session's limit caps the request's. */
 static void exe_4_the_sessions_time_out_caps(void **state)
 {
-	const struct kit_wish wish = {.timeout_ms = 200};
+	const struct kit_request request = {.timeout_ms = 200};
 	static const uint64_t asked[] = {0, 60000};
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
 		struct kit_command c = kit_start_script(k, "sleep 7172", asked[i]);
 
@@ -158,13 +158,13 @@ static long warden_peak_kb(const struct kit *k)
 /* EXE-3: 100 MB are counted, the quota is kept, memory does not grow. */
 static void exe_3_a_flood_is_bounded(void **state)
 {
-	const struct kit_wish wish = {.quota = 1000000};
+	const struct kit_request request = {.quota = 1000000};
 	struct kit *k;
 	struct kit_command c;
 	long before;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	kit_expect(k, "true", "", 0);
 	before = warden_peak_kb(k);
 	c = kit_command(k);
@@ -265,12 +265,12 @@ static void exe_4_stdin_is_pumped(void **state)
 /* SES-2: an end kills what runs and still tells of it. */
 static void ses_2_an_end_tells_of_killed_commands(void **state)
 {
-	const struct kit_wish wish = {0};
+	const struct kit_request request = {0};
 	struct kit_command c, late;
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	c = kit_start_script(k, "trap '' TERM; echo x; sleep 7178", 0);
 	kit_wait_started(k, &c);
 	kit_end(k);
@@ -284,7 +284,7 @@ static void ses_2_an_end_tells_of_killed_commands(void **state)
 	kit_done(&c);
 
 	/* One that is asked for afterwards is not the link's business any more. */
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	late = kit_command(k);
 	strv_add(&late.ask.argv, "true");
 	kit_end(k);
@@ -330,14 +330,14 @@ static void ses_5_counters_are_read_once_there_is_a_limit(void **state)
 	const int file = memfd_create("counter", 0), event = eventfd(0, EFD_NONBLOCK);
 	char *names[] = {mem_printf("%d 1/pids.events", file), mem_printf("%d event", event), NULL};
 	const struct strv counters = {names, 2};
-	const struct kit_wish wish = {.counters = &counters};
+	const struct kit_request request = {.counters = &counters};
 	struct warden_patch p = {0};
 	struct warden_state s = {0};
 	struct kit *k;
 
 	kit_of(state);
 	assert_int_equal(write(file, "max 3\n", 6), 6);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	kit_expect(k, "true", "", 0);
 	kit_drain(k);
 	assert_null(strstr(k->events, "resource_limit "));

@@ -5,14 +5,14 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "event/recorder.h"
-#include "warden/api.h"
-#include "warden/bare.h"
-#include "warden/capture_in.h"
-#include "warden/env.h"
+#include "shell/capture_in.h"
+#include "shell/shell_memory.h"
+#include "warden/bare_session.h"
 #include "warden/execs.h"
-#include "warden/limits.h"
+#include "warden/limit_counters.h"
 #include "warden/results.h"
 #include "warden/run.h"
+#include "warden/server_link.h"
 #include "warden/warden.h"
 
 #define ORPHAN_DEFAULT_MS (10 * 60 * 1000) /* until a hello says otherwise */
@@ -52,7 +52,7 @@ struct warden {
 	bool fresh;   /* by the API child that is linked now */
 	char *shell;
 	/* the session */
-	struct memory memory;
+	struct shell_memory memory;
 	struct recorder recorder;
 	struct limits limits;
 	struct results results;
@@ -65,7 +65,7 @@ struct warden {
 	struct watch *execs_wake, *execs_again;
 	int execs_fd;	   /* eventfd: there is something to take */
 	uint64_t commands; /* started so far */
-	struct api api;
+	struct server_link api;
 };
 
 /* Answers a hello once init is ready. */

@@ -106,11 +106,11 @@ static void ses_8_strangers_stay_outside(void **state)
 /* SES-8: without a server for the orphan time the session ends in order. */
 static void ses_8_an_orphan_ends(void **state)
 {
-	const struct kit_wish wish = {.orphan_ms = 200};
+	const struct kit_request request = {.orphan_ms = 200};
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	link_done(&k->api);
 	k->api.fd = -1;
 	assert_int_equal(kit_wait_warden(k), 0);
@@ -141,12 +141,12 @@ static pid_t only_child(pid_t parent)
 /* SES-8: a killed init fails the session, with its reason, and nothing stays. */
 static void ses_8_a_killed_init_fails_the_session(void **state)
 {
-	const struct kit_wish wish = {0};
+	const struct kit_request request = {0};
 	struct kit_command c;
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	c = kit_start_script(k, "sleep 7176", 0);
 	kit_wait_started(k, &c);
 	kill(only_child(k->warden), SIGKILL);
@@ -159,12 +159,12 @@ static void ses_8_a_killed_init_fails_the_session(void **state)
  * a killed warden takes all with it. */
 static void ses_8_a_killed_leader_ends_its_command(void **state)
 {
-	const struct kit_wish wish = {0};
+	const struct kit_request request = {0};
 	struct kit_command c;
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	c = kit_start_script(k, "kill -9 $PPID; sleep 7177", 0);
 	kit_wait(k, &c);
 	assert_int_equal(c.result.exit_code, 137);

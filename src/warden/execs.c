@@ -6,8 +6,8 @@
 #include "base/proc.h"
 #include "exec/attributes.h"
 #include "gate/gate.h"
-#include "sandbox/capture.h"
-#include "sandbox/spawn.h"
+#include "spawn/capture.h"
+#include "spawn/spawn.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -54,7 +54,7 @@ struct execs {
 	struct gate *gate;    /* the exec thread's */
 	pthread_mutex_t lock; /* of what follows */
 	LIST_HEAD(, lead) leads;
-	bool strays; /* processes of a command that is over may live */
+	bool orphans; /* processes of a command that is over may live */
 	STAILQ_HEAD(, item) items;
 	size_t nitems;
 	bool awaited; /* the loop comes without being woken */
@@ -195,14 +195,15 @@ static bool by_walk(struct execs *x, pid_t parent, char id[ID_MAX + 1])
 
 /* Whether there is one command alone. It must have been there before the exec was asked for: then
  * no process of an earlier one lived any more. */
-static bool is_only_one(struct execs *x, const struct exec_request *req, char id[ID_MAX + 1])
+static bool is_only_one(struct execs *x, const struct exec_attempt *req, char id[ID_MAX + 1])
 {
 	const struct lead *l;
 	bool only;
 
 	pthread_mutex_lock(&x->lock);
 	l = LIST_FIRST(&x->leads);
-	only = l != NULL && LIST_NEXT(l, next) == NULL && l->since_us < req->asked_us && !x->strays;
+	only = l != NULL && LIST_NEXT(l, next) == NULL && l->since_us < req->asked_us &&
+	       !x->orphans;
 	if (only)
 		memcpy(id, l->command_id, sizeof(l->command_id));
 	pthread_mutex_unlock(&x->lock);
@@ -210,7 +211,7 @@ static bool is_only_one(struct execs *x, const struct exec_request *req, char id
 }
 
 /* "" where there is none: it is an orphan of a command that is over. */
-static void find_command(struct execs *x, const struct exec_request *req, char id[ID_MAX + 1])
+static void find_command(struct execs *x, const struct exec_attempt *req, char id[ID_MAX + 1])
 {
 	const pid_t parent = req->ppid;
 
@@ -231,7 +232,7 @@ static struct owner *find_owner(struct execs *x, pid_t pid)
 }
 
 /* While the caller waits: once it goes on, those above it may end. */
-static void note_owner(struct execs *x, const struct exec_request *req)
+static void note_owner(struct execs *x, const struct exec_attempt *req)
 {
 	struct owner *o = find_owner(x, req->pid); /* of one that died undecided */
 
@@ -241,7 +242,7 @@ static void note_owner(struct execs *x, const struct exec_request *req)
 	find_command(x, req, o->command_id);
 }
 
-static void take_owner(struct execs *x, const struct exec_request *req, char id[ID_MAX + 1])
+static void take_owner(struct execs *x, const struct exec_attempt *req, char id[ID_MAX + 1])
 {
 	struct owner *o = find_owner(x, req->pid);
 
@@ -266,7 +267,7 @@ static bool is_own_helper(const struct execs *x, const struct op *op)
 	       op->exec.flags == 0;
 }
 
-static uint64_t decide(void *arg, const struct exec_request *req, struct verdict *out)
+static uint64_t decide(void *arg, const struct exec_attempt *req, struct verdict *out)
 {
 	struct execs *x = arg;
 
@@ -321,7 +322,7 @@ static void on_socket(struct listener *l, const struct seccomp_notif *n, void *a
 }
 
 /* Only the list is copied: the strings stay the request's. */
-static void lend_argv(const struct exec_request *req, struct strv *out)
+static void lend_argv(const struct exec_attempt *req, struct strv *out)
 {
 	out->v = (char **)(uintptr_t)req->argv;
 	out->n = req->argc;
@@ -357,7 +358,7 @@ static const char *last_part(const char *path)
 /* errnum 0: an exec that did not fail, or was refused. Of a search in several directories only the
  * name is kept; a refusal counts more than a file that is there but cannot be executed, and that
  * more than one that is missing. */
-static void note_failure(struct execs *x, const char *command_id, const struct exec_request *req,
+static void note_failure(struct execs *x, const char *command_id, const struct exec_attempt *req,
 			 int errnum, bool refused)
 {
 	const char *path = req->op.exec.called != NULL ? req->op.exec.called : req->op.exec.path;
@@ -384,7 +385,7 @@ static void note_failure(struct execs *x, const char *command_id, const struct e
 }
 
 /* A file of an unknown format is not a failure: the shell runs it as a script. */
-static void failed(void *arg, const struct exec_request *req, int errnum)
+static void failed(void *arg, const struct exec_attempt *req, int errnum)
 {
 	struct execs *x = arg;
 	char id[ID_MAX + 1];
@@ -396,7 +397,7 @@ static void failed(void *arg, const struct exec_request *req, int errnum)
 static void record(void *arg, const struct exec_record *rec)
 {
 	struct execs *x = arg;
-	const struct exec_request *req = rec->req;
+	const struct exec_attempt *req = rec->req;
 	struct item *it;
 	char id[ID_MAX + 1];
 	struct event e = {.schema = EVENT_SCHEMA,
@@ -500,14 +501,14 @@ void execs_first_over(struct execs *x, uint32_t spawn)
 	pthread_mutex_unlock(&x->lock);
 }
 
-static void end_lead(struct execs *x, uint32_t spawn, bool strays)
+static void end_lead(struct execs *x, uint32_t spawn, bool orphans)
 {
 	struct lead *l;
 
 	if (x == NULL)
 		return;
 	pthread_mutex_lock(&x->lock);
-	x->strays |= strays;
+	x->orphans |= orphans;
 	LIST_FOREACH (l, &x->leads, next)
 		if (l->spawn == spawn)
 			break;

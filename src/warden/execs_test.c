@@ -10,10 +10,10 @@ static const char rules[] =
 
 static struct kit *open_strict(void **state)
 {
-	const struct kit_wish wish = {.rules = rules};
+	const struct kit_request request = {.rules = rules};
 
 	kit_of(state);
-	return kit_open_with(&wish);
+	return kit_open_with(&request);
 }
 
 /* POL-4: the first program is refused before there is a process, with rule and reason. */
@@ -107,13 +107,13 @@ static void pol_2_a_redirect_runs_the_other_program(void **state)
 /* STA-6: our helper is in no event and under no rule. */
 static void sta_6_the_helper_is_under_no_rule(void **state)
 {
-	const struct kit_wish wish = {
+	const struct kit_request request = {
 		.rules = "command_rules:\n  - {name: shell, commands: [bash], decision: allow}\n"
 			 "  - {name: none, commands: [\"*\"], decision: deny}\n"};
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	kit_expect(k, "cd /tmp", "", 0);
 	kit_expect(k, "echo $PWD", "/tmp\n", 0);
 	kit_drain(k);

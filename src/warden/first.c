@@ -4,8 +4,8 @@
 #include "base/proc.h"
 #include "exec/exec.h"
 #include "gate/gate.h"
+#include "shell/session_root.h"
 #include "warden/core.h"
-#include "warden/root.h"
 #include <errno.h>
 
 /* The search is execvp's: ENOENT, ENOTDIR and EACCES go on with the next directory, EACCES is

@@ -104,12 +104,12 @@ static void pol_4_programs_of_the_workspace_run(void **state)
 /* POL-4: a loader opens its program itself, when nobody looks any more. */
 static int open_denying(void **state)
 {
-	const struct kit_wish wish = {
+	const struct kit_request request = {
 		.timeout_ms = 60000,
 		.rules = "command_rules:\n  - {name: d, commands: [nothing], decision: deny}\n"};
 
 	if (kit_ready)
-		*state = kit_open_with(&wish);
+		*state = kit_open_with(&request);
 	return 0;
 }
 

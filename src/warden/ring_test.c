@@ -5,13 +5,13 @@
 /* EVT-2: a full ring holds the commands until it is read; nothing is lost, nothing overtakes. */
 static void evt_2_a_full_ring_waits(void **state)
 {
-	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
+	const struct kit_request request = {.ring = JOURNAL_RING_MIN};
 	struct kit *k;
 	unsigned sent = 0, answered = 0;
 	struct kit_command c[400] = {0};
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	/* Long lines fill the ring soon. */
 	while (answered < 200) {
 		struct pollfd p = {k->api.fd, POLLIN, 0};
@@ -60,13 +60,13 @@ static struct kit_command send_long(struct kit *k)
 /* EVT-2: only so many commands wait for a full ring. */
 static void evt_2_only_so_many_wait(void **state)
 {
-	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN};
+	const struct kit_request request = {.ring = JOURNAL_RING_MIN};
 	struct pollfd p = {.events = POLLIN};
 	struct kit_command c[65];
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	p.fd = k->api.fd;
 	for (c[0] = send_long(k); poll(&p, 1, 500) > 0; c[0] = send_long(k)) {
 		kit_wait(k, &c[0]);
@@ -89,11 +89,11 @@ static void evt_2_only_so_many_wait(void **state)
 /* EVT-2: or drops, and says how many. */
 static void evt_2_a_full_ring_drops_and_counts(void **state)
 {
-	const struct kit_wish wish = {.ring = JOURNAL_RING_MIN, .drops = true};
+	const struct kit_request request = {.ring = JOURNAL_RING_MIN, .drops = true};
 	struct kit *k;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	for (unsigned i = 0; i < 300; i++) {
 		struct kit_command c = kit_command(k);
 

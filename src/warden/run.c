@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "shell/session_root.h"
 #include "warden/core.h"
 #include "warden/first.h"
-#include "warden/root.h"
 #include <signal.h>
 
 #define HELD_MAX 64
@@ -142,8 +142,8 @@ void run_refuse(struct run *r, const struct err *err)
 				 .message = "the session ends: init died"};
 
 	/* With init the session's root is gone, so that any other reason would be wrong. */
-	api_refuse(r->w, r->ask.command_id, r->req,
-		   proc_ending(r->w->args->init_pid) ? &ends : err);
+	server_link_refuse(r->w, r->ask.command_id, r->req,
+			   proc_ending(r->w->args->init_pid) ? &ends : err);
 	run_retire(r);
 }
 
@@ -195,7 +195,7 @@ void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2]
 	struct err err = {0};
 
 	if (admit(w, ask, &err) < 0) {
-		api_refuse(w, ask->command_id, req, &err);
+		server_link_refuse(w, ask->command_id, req, &err);
 		msg_done(MSG_warden_exec, ask);
 		return;
 	}

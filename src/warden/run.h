@@ -5,15 +5,15 @@
  * what the pipes hold is taken; what it left behind is ended (killed as a tree) or kept, by the
  * session's choice. */
 #pragma once
-#include "base/tree.h"
+#include "base/process_tree.h"
+#include "cgroup/cgroup.h"
 #include "link/link.h"
 #include "model/event.h"
 #include "model/verdict.h"
-#include "sandbox/cgroup.h"
-#include "warden/capture_in.h"
+#include "shell/capture_in.h"
 #include "warden/leaders.h"
-#include "warden/limits.h"
-#include "warden/output.h"
+#include "warden/limit_counters.h"
+#include "warden/output_writer.h"
 #include <sys/queue.h>
 
 struct warden;
@@ -74,7 +74,7 @@ struct run {
 };
 TAILQ_HEAD(run_list, run);
 
-/* Takes the request and both output files. What is refused is told by api_refuse. */
+/* Takes the request and both output files. What is refused is told by server_link_refuse. */
 void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2]);
 /* Starts what was held, as far as the journal lets. */
 void run_start_held(struct warden *w);
@@ -108,7 +108,7 @@ void run_listen(struct run *r); /* takes its output as it comes */
 /* The leader with a pidfd, from now on; false: it is dead. */
 bool run_hold_leader(struct run *r);
 
-/* ending.c: from the end of the first process to the result. */
+/* command_ending.c: from the end of the first process to the result. */
 void run_record_start(struct run *r);			       /* into the journal, once */
 void run_on_exit(struct run *r, const struct leader_exit *m);  /* leader_exit */
 void run_on_empty(struct run *r, const struct leader_exit *m); /* leader_empty */

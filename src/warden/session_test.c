@@ -199,11 +199,11 @@ static void sta_3_any_end_of_a_script(void **state)
 	static const char *const shells[] = {"bash", "sh"};
 
 	for (size_t s = 0; s < ARRAY_LEN(shells); s++) {
-		const struct kit_wish wish = {.shell = shells[s]};
+		const struct kit_request request = {.shell = shells[s]};
 		struct kit *k;
 
 		kit_of(state);
-		k = kit_open_with(&wish);
+		k = kit_open_with(&request);
 		for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
 			cleanup_buf struct buf text = {0};
 			const char *at = strstr(scripts[i], "%d");
@@ -262,12 +262,12 @@ static void sta_4_dangerous_variables_are_stripped(void **state)
  * bounds. */
 static void sta_5_forged_captures_change_nothing(void **state)
 {
-	const struct kit_wish wish = {.env_max = 4096};
+	const struct kit_request request = {.env_max = 4096};
 	struct kit *k;
 	struct kit_command c;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	/* A grandchild, then the end without a capture of our own. */
 	c = kit_script(k, "(FORGED=1 /run/agentsh/bin/state; :); (( /bin/sh -c 'FORGED=2 "
 			  "/run/agentsh/bin/state; true' )); exec true");
@@ -357,13 +357,13 @@ static void ses_6_background_processes_end(void **state)
 /* SES-6: kept ones live, their output goes on, and they end with the session. */
 static void ses_6_background_processes_are_kept(void **state)
 {
-	const struct kit_wish wish = {.keep = true};
+	const struct kit_request request = {.keep = true};
 	struct kit_command c;
 	struct kit *k;
 	int pid;
 
 	kit_of(state);
-	k = kit_open_with(&wish);
+	k = kit_open_with(&request);
 	c = kit_script(k, "mkfifo f; (cat f; echo late; exec sleep 6163) & echo first");
 	assert_true(c.result.background.n >= 1);
 	assert_int_equal(sscanf(c.result.background.v[0], "kept %d", &pid), 1);

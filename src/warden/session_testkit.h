@@ -20,7 +20,7 @@
 #include "link/link.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/spawn.h"
+#include "spawn/spawn.h"
 #include "warden/warden.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -231,7 +231,7 @@ static inline void kit_say_hello(struct kit *k)
 	kit_recv_type(k, MSG_warden_state, &k->state);
 }
 
-struct kit_wish {
+struct kit_request {
 	uint32_t ring; /* bytes; 0: the default */
 	bool keep, drops;
 	uint64_t orphan_ms, timeout_ms, quota, env_max;
@@ -256,7 +256,7 @@ static inline int kit_policy(const char *rules)
 	return fdio_sealed("policy", bytes.data, bytes.len);
 }
 
-static inline struct kit *kit_open_with(const struct kit_wish *wish)
+static inline struct kit *kit_open_with(const struct kit_request *request)
 {
 	struct kit *k = mem_new(struct kit);
 	cleanup_free char *workspace = mem_printf("%s/workspace", kit_dir);
@@ -271,17 +271,17 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	kit_plan(k);
 	if (sandbox_workspace(&ask, &k->plan, &tree, &real, &err) < 0)
 		fail_msg("%s", err.message);
-	kit_journal(k, wish->ring > 0 ? wish->ring : JOURNAL_RING_DEFAULT, &args);
+	kit_journal(k, request->ring > 0 ? request->ring : JOURNAL_RING_DEFAULT, &args);
 	assert_int_equal(link_pair(api, &err), 0);
 	assert_int_equal(link_pair(init, &err), 0);
 	args.listen_fd = kit_listen(k);
 	args.api_fd = api[1];
 	args.init_fd = init[0];
-	args.policy_fd = kit_policy(wish->rules);
+	args.policy_fd = kit_policy(request->rules);
 	args.api_uid = geteuid() == 0 ? KIT_API_UID : geteuid();
 	strv_add(&args.walls, "process_separation\tup\tby the test");
-	if (wish->counters != NULL)
-		args.counters = *wish->counters;
+	if (request->counters != NULL)
+		args.counters = *request->counters;
 	k->warden = fork();
 	if (k->warden == 0) {
 		close(api[0]);
@@ -296,27 +296,27 @@ static inline struct kit *kit_open_with(const struct kit_wish *wish)
 	close(args.policy_fd);
 	strv_done(&args.walls);
 	link_init(&k->api, api[0], SIDE_API, SIDE_WARDEN);
-	k->hello = (struct warden_hello){.version = LINK_VERSION,
-					 .orphan_timeout_ms =
-						 wish->orphan_ms > 0 ? wish->orphan_ms : 10000,
-					 .command_timeout_ms = wish->timeout_ms,
-					 .output_quota = wish->quota > 0 ? wish->quota : 1 << 30,
-					 .env_max = wish->env_max,
-					 .keep_background = wish->keep,
-					 .full_ring_drops = wish->drops};
+	k->hello = (struct warden_hello){
+		.version = LINK_VERSION,
+		.orphan_timeout_ms = request->orphan_ms > 0 ? request->orphan_ms : 10000,
+		.command_timeout_ms = request->timeout_ms,
+		.output_quota = request->quota > 0 ? request->quota : 1 << 30,
+		.env_max = request->env_max,
+		.keep_background = request->keep,
+		.full_ring_drops = request->drops};
 	strv_add(&k->hello.env, KIT_PATH);
 	strv_add(&k->hello.env, "LANG=C.UTF-8");
 	k->hello.cwd = mem_strdup("/workspace");
-	k->hello.shell = mem_strdup(wish->shell);
+	k->hello.shell = mem_strdup(request->shell);
 	k->hello.agent_id = mem_strdup("agent-1");
-	if (!wish->no_hello)
+	if (!request->no_hello)
 		kit_say_hello(k);
 	return k;
 }
 
 static inline int kit_open(void **state)
 {
-	const struct kit_wish plain = {.timeout_ms = 60000};
+	const struct kit_request plain = {.timeout_ms = 60000};
 
 	if (kit_ready)
 		*state = kit_open_with(&plain);

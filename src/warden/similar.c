@@ -3,8 +3,8 @@
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "gate/gate.h"
+#include "shell/session_root.h"
 #include "warden/core.h"
-#include "warden/root.h"
 #include <dirent.h>
 
 #define DIRS_MAX 32

@@ -6,10 +6,10 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "gate/gate.h"
-#include "model/wish.h"
+#include "model/request.h"
+#include "shell/session_root.h"
+#include "shell/shell.h"
 #include "warden/core.h"
-#include "warden/root.h"
-#include "warden/shell.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -158,7 +158,7 @@ static void turn(void *arg)
 		watch_after(w->retry, RECORD_RETRY_MS);
 	else if (w->phase == WARDEN_LIVE)
 		run_start_held(w);
-	told = api_flush(w);
+	told = server_link_flush(w);
 	run_free_dead(w);
 	if (w->phase == WARDEN_ENDING && all_over(w) && recorded && told &&
 	    (w->suspect == NULL || w->failure != NULL))
@@ -197,18 +197,18 @@ void warden_greet(struct warden *w)
 
 	if (!w->ready || !w->api.hello || w->api.greeted)
 		return;
-	if (h->env_max == 0 || h->env_max > WISH_ENV_MAX)
-		h->env_max = WISH_ENV_MAX;
+	if (h->env_max == 0 || h->env_max > REQUEST_ENV_MAX)
+		h->env_max = REQUEST_ENV_MAX;
 	w->recorder.drop = h->full_ring_drops != 0;
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
 		cleanup_free char *there = w->bare != NULL ? bare_directory(w->bare, cwd) : NULL;
 
-		memory_init(&w->memory, &h->env, there != NULL ? there : cwd, h->env_max);
+		shell_memory_init(&w->memory, &h->env, there != NULL ? there : cwd, h->env_max);
 		if (w->bare != NULL)
 			bare_settle(w->bare, &w->memory);
-		memory_bind(&w->memory, gate_policy(w->gate));
+		shell_memory_bind(&w->memory, gate_policy(w->gate));
 		w->shell = shell_find(w->root_fd, h->shell);
 		w->settled = true;
 	}
@@ -332,7 +332,7 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 static void on_ready(struct warden *w, struct link_msg *m)
 {
 	struct capture_in_setup captures = {.loop = w->loop,
-					    .max = WISH_ENV_MAX + ENV_PATH_MAX,
+					    .max = REQUEST_ENV_MAX + ENV_PATH_MAX,
 					    .owner = run_owner_of,
 					    .arg = w};
 	cleanup_fd int program = -1;
@@ -458,13 +458,13 @@ static int open_warden(struct warden *w, const struct warden_args *args, struct 
 	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);
 	watch_start(w->init_readable);
 	watch_start(w->init_gone);
-	api_open(w);
+	server_link_open(w);
 	return 0;
 }
 
 static void close_warden(struct warden *w)
 {
-	api_close(w); /* first: its end is the session's, for who waits for it */
+	server_link_close(w); /* first: its end is the session's, for who waits for it */
 	run_free_all(w);
 	leaders_free_idle(w);
 	execs_close(w->execs);
@@ -489,7 +489,7 @@ static void close_warden(struct warden *w)
 	limits_close(w);
 	recorder_close(&w->recorder);
 	results_done(&w->results);
-	memory_done(&w->memory);
+	shell_memory_done(&w->memory);
 	msg_done(MSG_warden_hello, &w->settings);
 	strv_done(&w->walls);
 	free(w->shell);

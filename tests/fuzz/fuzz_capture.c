@@ -3,7 +3,7 @@
  * bytes. Whatever is accepted must hold what the warden relies on: pairs with unique names, an
  * absolute directory. */
 #include "base/mem.h"
-#include "sandbox/capture.h"
+#include "spawn/capture.h"
 
 #define MAX 65536
 

@@ -3,7 +3,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "config/table.h"
-#include "launcher/state.h"
+#include "launcher/launcher_state.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

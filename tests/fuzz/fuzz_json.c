@@ -6,7 +6,7 @@
 struct limits {
 	int64_t pids, timeout_ms;
 };
-struct wish {
+struct request {
 	char *name;
 	int64_t count, idle_ms;
 	bool flag, seen;
@@ -20,15 +20,15 @@ static const struct json_field limit_rows[] = {
 	{0},
 };
 static const struct json_field rows[] = {
-	{"name", JSON_FIELD_STR, offsetof(struct wish, name), 1, 32, NULL, 0},
-	{"count", JSON_FIELD_INT, offsetof(struct wish, count), -5, 5, NULL,
-	 offsetof(struct wish, seen)},
-	{"flag", JSON_FIELD_BOOL, offsetof(struct wish, flag), 0, 0, NULL, 0},
-	{"idle", JSON_FIELD_DURATION, offsetof(struct wish, idle_ms), 0, 86400000, NULL, 0},
-	{"args", JSON_FIELD_STRV, offsetof(struct wish, args), 0, 256, NULL, 0},
-	{"env", JSON_FIELD_ENV, offsetof(struct wish, env), 0, 256, NULL, 0},
-	{"ports", JSON_FIELD_PORTS, offsetof(struct wish, ports), 0, 0, NULL, 0},
-	{"limits", JSON_FIELD_OBJ, offsetof(struct wish, limits), 0, 0, limit_rows, 0},
+	{"name", JSON_FIELD_STR, offsetof(struct request, name), 1, 32, NULL, 0},
+	{"count", JSON_FIELD_INT, offsetof(struct request, count), -5, 5, NULL,
+	 offsetof(struct request, seen)},
+	{"flag", JSON_FIELD_BOOL, offsetof(struct request, flag), 0, 0, NULL, 0},
+	{"idle", JSON_FIELD_DURATION, offsetof(struct request, idle_ms), 0, 86400000, NULL, 0},
+	{"args", JSON_FIELD_STRV, offsetof(struct request, args), 0, 256, NULL, 0},
+	{"env", JSON_FIELD_ENV, offsetof(struct request, env), 0, 256, NULL, 0},
+	{"ports", JSON_FIELD_PORTS, offsetof(struct request, ports), 0, 0, NULL, 0},
+	{"limits", JSON_FIELD_OBJ, offsetof(struct request, limits), 0, 0, limit_rows, 0},
 	{"any", JSON_FIELD_ANY, 0, 0, 0, NULL, 0},
 	{0},
 };
@@ -55,7 +55,7 @@ static void write_again(const uint8_t *data, size_t size)
 	json_decref(again);
 }
 
-static void read_list_again(const struct wish *w)
+static void read_list_again(const struct request *w)
 {
 	int64_t ms = -1;
 	cleanup_buf struct buf text = {0};
@@ -68,7 +68,7 @@ static void read_list_again(const struct wish *w)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct wish w = {0};
+	struct request w = {0};
 	struct err err = {0};
 	json_t *root = NULL;
 

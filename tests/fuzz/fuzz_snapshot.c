@@ -36,7 +36,7 @@ static void use(const struct policy *p)
 		{.class = OP_DNS, .dns = {"b.example", 1}},
 	};
 	cleanup_buf struct buf out = {0};
-	struct session_wish wish = {0};
+	struct session_request request = {0};
 	struct strv lines = {0};
 	struct jw w = JW(&out);
 
@@ -50,10 +50,10 @@ static void use(const struct policy *p)
 	policy_summary(p, &lines);
 	buf_clear(&out);
 	policy_format(p, &w);
-	strv_add(&wish.allowed_domains, "*.a.example");
-	strv_add(&wish.environment, "A=1");
-	policy_narrow(p, &wish, &lines, NULL);
-	session_wish_done(&wish);
+	strv_add(&request.allowed_domains, "*.a.example");
+	strv_add(&request.environment, "A=1");
+	policy_narrow(p, &request, &lines, NULL);
+	session_request_done(&request);
 	strv_done(&lines);
 }
 

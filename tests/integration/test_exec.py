@@ -117,7 +117,7 @@ def test_exe_4_missing_working_dir_is_refused(server, session):
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "request",
     [
         {},
         {"command": "true", "script": "true"},

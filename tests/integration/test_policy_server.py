@@ -186,7 +186,7 @@ WIDER = [
 ]
 
 
-@pytest.mark.parametrize(("wish", "rule", "target"), WIDER, ids=[w[2] for w in WIDER])
+@pytest.mark.parametrize(("request", "rule", "target"), WIDER, ids=[w[2] for w in WIDER])
 def test_ses_3_what_is_beyond_the_policy_is_refused(shared, wish, rule, target):
     d = denied(as_agent(shared, wish), rule, target)
     assert d["alternatives"]

@@ -261,7 +261,7 @@ UNHELD = [
 
 
 @pytest.mark.parametrize(
-    ("wish", "wall"), UNHELD, ids=[f"{k}.{n}" for w, _ in UNHELD for k, v in w.items() for n in v]
+    ("request", "wall"), UNHELD, ids=[f"{k}.{n}" for w, _ in UNHELD for k, v in w.items() for n in v]
 )
 def test_ses_3_what_nothing_can_hold_is_refused(server, wish, wall):
     a = server.post("/api/v1/sessions", {"id": "unheld", "workspace": str(server.workspace()), **wish})

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/process_tree.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#define PASSES 64     /* of a round; a tree that still grows gets another round */
+#define PASSES_MS 200 /* in a storm the stopped become many, and each pass looks at them all */
+#define LIST_MAX 100  /* processes named in an answer */
+#define TEXT_LEN 120
+#define DEATH_MS 20 /* for what was killed, before the next look */
+
+struct tree_pids {
+	pid_t *v; /* in order */
+	size_t n;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static bool has(const struct tree_pids *s, pid_t pid)
+{
+	return s->n > 0 && bsearch(&pid, s->v, s->n, sizeof(pid), by_value) != NULL;
+}
+
+/* A dead leader's pid may be another's by now: then the list is empty. */
+static struct tree_pids below(const struct tree_root *leader)
+{
+	struct tree_pids s = {0};
+
+	s.n = proc_descendants(leader->pid, &s.v);
+	if (proc_pidfd_signal(leader->pidfd, 0) < 0)
+		s.n = 0;
+	if (s.n > 1)
+		qsort(s.v, s.n, sizeof(*s.v), by_value);
+	return s;
+}
+
+/* The pid may have been given to another process since it was listed: then its parent is not in the
+ * tree. */
+static void send(pid_t pid, int sig, const struct tree_pids *tree, const struct tree_root *leader)
+{
+	cleanup_fd int fd = proc_pidfd(pid);
+	pid_t parent;
+
+	if (fd < 0)
+		return;
+	parent = proc_ppid(pid);
+	if (parent == leader->pid || has(tree, parent))
+		proc_pidfd_signal(fd, sig);
+}
+
+/* Stops what is not in *stopped yet; returns how many that were. */
+static size_t stop_new(const struct tree_root *leader, struct tree_pids *stopped)
+{
+	const struct tree_pids tree = below(leader);
+	size_t fresh = 0;
+
+	for (size_t i = 0; i < tree.n; i++) {
+		if (has(stopped, tree.v[i]))
+			continue;
+		send(tree.v[i], SIGSTOP, &tree, leader);
+		fresh++;
+	}
+	free(stopped->v);
+	*stopped = tree;
+	return fresh;
+}
+
+size_t tree_kill_round(const struct tree_root *leader)
+{
+	const int64_t until = now_ms() + PASSES_MS;
+	struct tree_pids tree = {0};
+	size_t n;
+
+	for (int i = 0; i < PASSES && now_ms() < until; i++)
+		if (stop_new(leader, &tree) == 0)
+			break;
+	for (size_t i = 0; i < tree.n; i++)
+		send(tree.v[i], SIGKILL, &tree, leader);
+	n = tree.n;
+	free(tree.v);
+	return n;
+}
+
+void tree_signal(const struct tree_root *leader, int sig)
+{
+	const struct tree_pids tree = below(leader);
+
+	for (size_t i = 0; i < tree.n; i++)
+		send(tree.v[i], sig, &tree, leader);
+	free(tree.v);
+}
+
+/* The number in the innermost pid namespace: the last of the line NSpid. */
+static pid_t inner_pid(pid_t pid)
+{
+	cleanup_buf struct buf text = {0};
+	char path[64];
+	const char *line, *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (fdio_load_path(path, 64 * 1024, &text, NULL) < 0)
+		return pid;
+	line = strstr(text.data, "\nNSpid:");
+	if (line == NULL)
+		return pid;
+	end = line + 1 + strcspn(line + 1, "\n");
+	while (end > line && end[-1] >= '0' && end[-1] <= '9')
+		end--;
+	return (pid_t)strtol(end, NULL, 10);
+}
+
+void tree_list(const struct tree_root *leader, const char *word, struct strv *out)
+{
+	const struct tree_pids tree = below(leader);
+	char text[TEXT_LEN];
+
+	for (size_t i = 0; i < tree.n && i < LIST_MAX; i++) {
+		cleanup_free char *line = NULL;
+
+		proc_cmdline(tree.v[i], text, sizeof(text));
+		line = mem_printf("%s %d %s", word, (int)inner_pid(tree.v[i]), text);
+		strv_add(out, line);
+	}
+	if (tree.n > LIST_MAX) {
+		cleanup_free char *line = mem_printf("%s 0 and %zu more", word, tree.n - LIST_MAX);
+
+		strv_add(out, line);
+	}
+	free(tree.v);
+}
+
+/* Until one of them is dead, or for a moment. */
+static void await_death(const struct tree_root *root)
+{
+	const struct tree_pids tree = below(root);
+	cleanup_fd int fd = tree.n > 0 ? proc_pidfd(tree.v[0]) : -1;
+	struct pollfd p = {fd, POLLIN, 0};
+
+	if (fd >= 0)
+		poll(&p, 1, DEATH_MS);
+	free(tree.v);
+}
+
+/* The signal itself is still sent: another thread may wait for it. */
+void tree_leave_dead(void)
+{
+	const struct sigaction reaped = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
+
+	ensure(sigaction(SIGCHLD, &reaped, NULL) == 0);
+}
+
+bool tree_await_own(int limit_ms)
+{
+	cleanup_fd int self = proc_pidfd(getpid());
+	const struct tree_root root = {getpid(), self};
+	const int64_t until = now_ms() + limit_ms;
+
+	for (;;) {
+		const struct tree_pids tree = below(&root);
+
+		free(tree.v);
+		if (tree.n == 0 || now_ms() >= until)
+			return tree.n == 0;
+		await_death(&root);
+	}
+}
+
+/* Kills the caller's own children at once: whatever they leave becomes its own. Those that are
+ * stopped first are many where each forks and ends, and every look takes longer. Returns how many
+ * are not in *seen yet. */
+static size_t kill_children(struct tree_pids *seen, pid_t except)
+{
+	static const struct tree_pids none;
+	const struct tree_root self = {.pid = getpid()};
+	struct tree_pids now = {0};
+	size_t fresh = 0;
+
+	now.n = proc_children(self.pid, &now.v);
+	for (size_t i = 0; i < now.n; i++)
+		if (now.v[i] != except && !has(seen, now.v[i])) {
+			send(now.v[i], SIGKILL, &none, &self);
+			fresh++;
+		}
+	if (now.n > 1)
+		qsort(now.v, now.n, sizeof(*now.v), by_value);
+	free(seen->v);
+	*seen = now;
+	return fresh;
+}
+
+bool tree_end_own(int limit_ms, pid_t except)
+{
+	cleanup_fd int self = proc_pidfd(getpid());
+	const struct tree_root root = {getpid(), self};
+	const int64_t until = now_ms() + limit_ms;
+	struct tree_pids seen = {0};
+	bool ended = false;
+
+	while (!ended) {
+		const bool fresh = kill_children(&seen, except) > 0;
+
+		if (!fresh)
+			ended = tree_kill_round(&root) <=
+				(except != 0 && kill(except, 0) < 0 && errno == EPERM);
+		if (ended || now_ms() >= until)
+			break;
+		if (!fresh)
+			await_death(&root);
+	}
+	free(seen.v);
+	return ended;
+}

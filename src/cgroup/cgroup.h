@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgroup/cgroup.h - what a session may use together: memory, swap, CPU, processes, disk bandwidth.
+ *
+ * Runs in the launcher, privileged, one thread. A host has one cgroup v2 tree, or several v1 trees
+ * with a controller or two each, or both (hybrid); each controller is used where it is. A session's
+ * group has the name "session-ID" in every tree, below "agentsh" in the server's own group, so that
+ * what holds the server holds its sessions. Nothing is remembered here: a launcher that was started
+ * anew in the same place finds a group by its id. */
+#pragma once
+#include "base/err.h"
+#include "base/fields.h"
+#include "model/wall.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum cgroup_controller {
+	CGROUP_MEMORY,
+	CGROUP_CPU,
+	CGROUP_CPUACCT, /* v1: counts what v2's cpu counts */
+	CGROUP_PIDS,
+	CGROUP_IO,
+	CGROUP_CONTROLLERS
+};
+
+#define CGROUP_TREES (CGROUP_CONTROLLERS + 1)
+#define CGROUP_WHY 100
+struct cgroup_host {
+	size_t n;
+	struct {
+		int dir; /* owned; the group of all sessions */
+		bool v2;
+		unsigned controllers; /* 1 << CGROUP_… */
+	} tree[CGROUP_TREES];
+	char why[CGROUP_CONTROLLERS][CGROUP_WHY]; /* a controller that no tree has: the reason */
+};
+/* Finds the trees and makes the group of all sessions in each. parent: a path from the trees'
+ * roots; NULL: the server's own group. A v2 group cannot have both processes and limited children:
+ * if this process is alone in its group it moves to "agentsh-server" below it, else the group above
+ * is used. Never fails: what is missing has its reason in why. */
+void cgroup_host_open(struct cgroup_host *host, const char *parent);
+void cgroup_host_close(struct cgroup_host *host);
+/* Removes the group of all sessions where it is empty; another server that shares it makes it
+ * again. */
+void cgroup_host_remove(struct cgroup_host *host);
+/* Whether the group of all sessions is still there in every tree; else it is to be opened anew. */
+bool cgroup_host_alive(const struct cgroup_host *host);
+
+#define CGROUP_NO_LIMIT UINT64_MAX
+struct cgroup_limits {
+	uint64_t memory_bytes, swap_bytes;
+	uint64_t cpu_percent; /* of one CPU */
+	uint64_t cpu_period_us;
+	uint64_t pids;
+	uint64_t io_read_bps, io_write_bps;
+	dev_t io_device; /* st_dev of the workspace */
+};
+#define CGROUP_UNLIMITED                                                        \
+	(struct cgroup_limits)                                                  \
+	{                                                                       \
+		.memory_bytes = CGROUP_NO_LIMIT, .swap_bytes = CGROUP_NO_LIMIT, \
+		.cpu_percent = CGROUP_NO_LIMIT, .pids = CGROUP_NO_LIMIT,        \
+		.io_read_bps = CGROUP_NO_LIMIT, .io_write_bps = CGROUP_NO_LIMIT \
+	}
+struct cgroup_ask {
+	const char *id;
+	struct cgroup_limits limits;
+	uint64_t required; /* 1 << WALL_…: must be up, or partial */
+};
+/* Makes the session's group with its limits and writes the entries memory_limit, cpu_limit,
+ * pids_limit and io_limit of those that were asked for. E_ENFORCEMENT names a required wall that
+ * cannot be had; nothing is left then. */
+int cgroup_create(const struct cgroup_host *host, const struct cgroup_ask *ask,
+		  struct wall_report *walls, struct err *err);
+/* The same for a group that was made before, whoever is in it; it stays whatever happens. */
+int cgroup_limit(const struct cgroup_host *host, const struct cgroup_ask *ask,
+		 struct wall_report *walls, struct err *err);
+/* Whether it asks for anything at all. */
+bool cgroup_limits_any(const struct cgroup_limits *l);
+/* What holds a living group now, by the kernel's own files. l->io_device is read: the disk that is
+ * asked about. E_NOT_FOUND: there is no such group. */
+int cgroup_limits_get(const struct cgroup_host *host, const char *id, struct cgroup_limits *l,
+		      struct err *err);
+/* cgroup_limit for a group at work: all or nothing. E_CONFLICT: more memory is in use than the
+ * limit would be; E_ENFORCEMENT as there. Either names the wall, and what was written is put back.
+ */
+int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
+		  struct wall_report *walls, struct err *err);
+/* Moves a process (0: the caller); what it starts later is in the group too. */
+int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err);
+/* As fork, and the child is born in the group: a join waits for the kernel's grace period, this
+ * does not. Only where cgroup_bears; -1/errno. */
+pid_t cgroup_fork(const struct cgroup_host *host, const char *id);
+/* Whether a session's group is one group, of v2. */
+bool cgroup_bears(const struct cgroup_host *host);
+
+struct cgroup_counters {
+	uint64_t memory_bytes, memory_peak_bytes;
+	uint64_t memory_hits; /* times that it would have gone over the limit; v1: not on every
+				 kernel */
+	uint64_t oom_kills;
+	uint64_t pids, pids_hits; /* hits: forks that failed */
+	uint64_t cpu_us, throttled, throttled_us;
+	uint64_t io_read_bytes, io_write_bytes;
+};
+/* What no controller counts is 0. E_NOT_FOUND. */
+int cgroup_read(const struct cgroup_host *host, const char *id, struct cgroup_counters *out,
+		struct err *err);
+/* SIGKILL to all at once, by v2's cgroup.kill. E_UNAVAILABLE where there is none. */
+int cgroup_kill(const struct cgroup_host *host, const char *id, struct err *err);
+/* Removes the group from every tree, waiting up to timeout_ms (0: not at all) for its processes to
+ * end. A group that is not there is fine. E_UNAVAILABLE: it still has processes. */
+int cgroup_remove(const struct cgroup_host *host, const char *id, int timeout_ms, struct err *err);
+
+/* Whether it is there and has no process in any tree. */
+bool cgroup_empty(const struct cgroup_host *host, const char *id);
+
+/* The ids that begin with prefix, of all groups that there are; some may come more than once. */
+void cgroup_list(const struct cgroup_host *host, const char *prefix, struct strv *ids);
+
+/* A descriptor that becomes readable when a counter of hits or kills may have grown: take, then
+ * cgroup_read and compare. v1 tells of processes on some kernels only: compare at a command's end
+ * too.
+ */
+struct cgroup_watch {
+	int fd;		   /* to poll */
+	int event, notify; /* inner ones */
+};
+int cgroup_watch_open(const struct cgroup_host *host, const char *id, struct cgroup_watch *w,
+		      struct err *err);
+void cgroup_watch_take(struct cgroup_watch *w);
+void cgroup_watch_close(struct cgroup_watch *w);
+
+/* What tells of hits and of what was used, for a process that may not open it: the files of the
+ * counters, and what becomes readable when a hit may have been counted. Descriptors are owned. */
+#define CGROUP_FILES 16
+struct cgroup_files {
+	size_t n;
+	struct {
+		int fd;
+		bool v2;
+		enum cgroup_controller controller;
+		bool hits, use;	  /* what it counts */
+		const char *name; /* of the file, static */
+	} file[CGROUP_FILES];
+	int event, notify; /* to be polled and read empty; -1: none */
+};
+#define CGROUP_FILES_NONE ((struct cgroup_files){.event = -1, .notify = -1})
+/* Of every controller that the group has. What cannot be opened is left out. */
+void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cgroup_files *out);
+void cgroup_files_close(struct cgroup_files *f);
+/* "NUMBER NAME" of each, for an argument list. */
+void cgroup_files_format(const struct cgroup_files *f, struct strv *out);
+/* Takes one of them over; the descriptor is closed at exec. E_BAD_REQUEST. */
+int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err);
+/* Only hits, of these controllers (1 << CGROUP_…): memory_hits, oom_kills, pids_hits, throttled,
+ * throttled_us. */
+void cgroup_files_read(const struct cgroup_files *f, unsigned controllers,
+		       struct cgroup_counters *out);
+/* Only what was used: cpu_us, io_read_bytes, io_write_bytes, memory_peak_bytes. */
+void cgroup_files_use(const struct cgroup_files *f, struct cgroup_counters *out);
+/* From now on the peak is that of what comes (v1; v2 since Linux 6.12). 0, or -1 where it cannot
+ * be.
+ */
+int cgroup_files_reset_peak(const struct cgroup_files *f);
+/* 1 << CGROUP_… of the limits that a report says are up, or partly. */
+unsigned cgroup_limited(const struct wall_report *walls);
+
+/* The whole disk that a file system's device number belongs to; 0 where there is none (overlayfs,
+ * btrfs, network). */
+dev_t cgroup_disk(dev_t dev);

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Limits of groups at work: real ones in whatever trees this machine has, and v2's files in a
+ * directory that looks like a group. */
+#include "base/child_testkit.h"
+#include "base/fdio.h"
+#include "base/id.h"
+#include "cgroup/cgroup_version.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define NONE CGROUP_NO_LIMIT
+
+static const struct cgroup_limits no_limits = {NONE, NONE, NONE, 100000, NONE, NONE, NONE, 0};
+static struct cgroup_host host;
+static char id[ID_MAX + 1];
+static struct wall_report walls;
+
+static bool has(enum cgroup_controller c)
+{
+	for (size_t i = 0; i < host.n; i++)
+		if ((host.tree[i].controllers & 1u << c) != 0)
+			return true;
+	return false;
+}
+
+static int make_group(void **state)
+{
+	const struct cgroup_ask ask = {id, no_limits, 0};
+
+	id_make(id, "change");
+	wall_report_init(&walls);
+	cgroup_host_open(&host, NULL);
+	if (!has(CGROUP_MEMORY) || !has(CGROUP_CPU) || !has(CGROUP_PIDS))
+		return 0;
+	return cgroup_create(&host, &ask, &walls, NULL);
+}
+
+static int remove_group(void **state)
+{
+	const int r = cgroup_remove(&host, id, 10000, NULL);
+
+	cgroup_host_close(&host);
+	return r;
+}
+
+static void need_group(void)
+{
+	struct cgroup_limits l = no_limits;
+
+	if (cgroup_limits_get(&host, id, &l, NULL) < 0) {
+		print_message("# skipped: no cgroup with memory, cpu and pids\n");
+		skip();
+	}
+}
+
+static struct cgroup_limits limits(void)
+{
+	struct cgroup_limits l = no_limits;
+
+	assert_int_equal(cgroup_limits_get(&host, id, &l, NULL), 0);
+	return l;
+}
+
+static void change(const struct cgroup_limits *to)
+{
+	const struct cgroup_ask ask = {id, *to, UINT64_C(1) << WALL_memory_limit};
+	struct err err = {0};
+
+	if (cgroup_change(&host, &ask, &walls, &err) < 0)
+		fail_msg("%s: %s", err.subject, err.message);
+}
+
+static void ses_5_a_group_says_what_holds_it(void **state)
+{
+	struct cgroup_limits to = no_limits, l;
+
+	need_group();
+	l = limits();
+	assert_int_equal(l.memory_bytes, NONE);
+	assert_int_equal(l.swap_bytes, NONE);
+	assert_int_equal(l.cpu_percent, NONE);
+	assert_int_equal(l.pids, NONE);
+	assert_int_equal(l.io_read_bps, NONE);
+	to.memory_bytes = 300 * MIB;
+	to.swap_bytes = 5 * MIB;
+	to.pids = 77;
+	to.cpu_percent = 33;
+	to.cpu_period_us = 20010; /* no multiple of 100: the quota is rounded */
+	change(&to);
+	l = limits();
+	assert_int_equal(l.memory_bytes, 300 * MIB);
+	if (walls.wall[WALL_memory_limit].state == WALL_UP)
+		assert_int_equal(l.swap_bytes, 5 * MIB);
+	assert_int_equal(l.pids, 77);
+	assert_int_equal(l.cpu_percent, 33);
+	assert_int_equal(l.cpu_period_us, 20010);
+	/* and what is asked for later */
+	to.memory_bytes = 200 * MIB;
+	to.pids = 76;
+	change(&to);
+	assert_int_equal(limits().memory_bytes, 200 * MIB);
+	assert_int_equal(limits().pids, 76);
+	assert_non_null(strstr(walls.wall[WALL_pids_limit].detail, "76 "));
+}
+
+static void ses_5_no_group_has_no_limits(void **state)
+{
+	struct cgroup_limits l = no_limits;
+
+	assert_int_equal(cgroup_limits_get(&host, "change-nobody", &l, NULL), -E_NOT_FOUND);
+}
+
+/* One limit that cannot be had: the others are as before, limited or not. */
+static void ses_5_what_was_written_is_put_back(void **state)
+{
+	struct cgroup_limits to = no_limits;
+	struct cgroup_ask ask = {.id = id, .required = UINT64_C(1) << WALL_io_limit};
+	struct wall_report before;
+	struct err err = {0};
+
+	need_group();
+	to.memory_bytes = 300 * MIB;
+	to.swap_bytes = 4 * MIB;
+	to.pids = 50;
+	change(&to);
+	before = walls;
+	ask.limits = to;
+	ask.limits.memory_bytes = 100 * MIB;
+	ask.limits.swap_bytes = 0;
+	ask.limits.pids = 20;
+	ask.limits.cpu_percent = 10;
+	ask.limits.io_write_bps = MIB;
+	ask.limits.io_device = makedev(0, 40); /* on no disk */
+	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), -E_ENFORCEMENT);
+	assert_string_equal(err.subject, "io_limit");
+	assert_int_equal(limits().memory_bytes, 300 * MIB);
+	if (walls.wall[WALL_memory_limit].state == WALL_UP)
+		assert_int_equal(limits().swap_bytes, 4 * MIB);
+	assert_int_equal(limits().pids, 50);
+	assert_int_equal(limits().cpu_percent, NONE);
+	assert_memory_equal(&walls, &before, sizeof(walls));
+}
+
+/* A child in the group that holds memory until it is killed. */
+static pid_t start_holder(uint64_t bytes)
+{
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
+
+		alarm(KID_SECONDS);
+		if (cgroup_join(&host, id, 0, NULL) < 0 || p == MAP_FAILED)
+			_exit(1);
+		for (uint64_t i = 0; i < bytes; i += 4096)
+			p[i] = 1;
+		if (write(ready[1], "x", 1) != 1)
+			_exit(2);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void ses_5_memory_in_use_is_a_conflict(void **state)
+{
+	struct cgroup_limits to = no_limits;
+	struct cgroup_ask ask = {.id = id, .required = UINT64_C(1) << WALL_memory_limit};
+	struct err err = {0};
+	pid_t pid;
+
+	need_group();
+	to.memory_bytes = 200 * MIB;
+	to.swap_bytes = 0;
+	change(&to);
+	pid = start_holder(64 * MIB);
+	ask.limits = to;
+	ask.limits.memory_bytes = 16 * MIB;
+	ask.limits.pids = 5;
+	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), -E_CONFLICT);
+	assert_string_equal(err.subject, "memory_limit");
+	assert_non_null(strstr(err.message, " MB are in use, more than the 16 MB"));
+	assert_int_equal(limits().memory_bytes, 200 * MIB);
+	assert_int_equal(limits().pids, NONE);
+	assert_int_equal(kill(pid, 0), 0);
+	/* room enough is no conflict */
+	ask.limits.memory_bytes = 128 * MIB;
+	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), 0);
+	assert_int_equal(limits().memory_bytes, 128 * MIB);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- v2's files ---- */
+
+static char fake[] = "/tmp/cgroup-change-XXXXXX";
+static char *fake_group;
+static int fake_dir = -1;
+static struct cgroup_host one;
+
+static int open_fake(void **state)
+{
+	wall_report_init(&walls);
+	snprintf(fake + strlen(fake) - 6, 7, "XXXXXX");
+	if (mkdtemp(fake) == NULL)
+		return -1;
+	fake_group = mem_printf("%s/session-x", fake);
+	one = (struct cgroup_host){.n = 1};
+	one.tree[0].dir = open(fake, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	one.tree[0].v2 = true;
+	one.tree[0].controllers = (1u << CGROUP_CONTROLLERS) - 1;
+	if (mkdir(fake_group, 0755) < 0)
+		return -1;
+	fake_dir = open(fake_group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return 0;
+}
+
+static int close_fake(void **state)
+{
+	cleanup_free char *command = mem_printf("rm -rf '%s'", fake);
+
+	close(fake_dir);
+	cgroup_host_close(&one);
+	free(fake_group);
+	return system(command);
+}
+
+static void put(const char *file, const char *text)
+{
+	cleanup_fd int fd = openat(fake_dir, file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	assert_int_equal(fdio_write_all(fd, text, strlen(text)), 0);
+}
+
+static void expect_file(const char *file, const char *begin)
+{
+	cleanup_buf struct buf b = {0};
+
+	assert_int_equal(cgroup_load(fake_dir, file, &b), 0);
+	if (strncmp(b.data, begin, strlen(begin)) != 0)
+		fail_msg("%s: '%s', not '%s'", file, b.data, begin);
+}
+
+static dev_t a_disk(void)
+{
+	struct stat st;
+
+	return stat("/", &st) == 0 && cgroup_disk(st.st_dev) != 0 ? st.st_dev : 0;
+}
+
+static void put_disk(const char *rest)
+{
+	const dev_t disk = cgroup_disk(a_disk());
+	cleanup_free char *text = mem_printf("9%u:0 rbps=1 wbps=1\n%u:%u %s\n", major(disk),
+					     major(disk), minor(disk), rest);
+
+	put("io.max", text);
+}
+
+static void ses_5_v2_says_what_holds_a_group(void **state)
+{
+	struct cgroup_limits l = {.io_device = a_disk()};
+
+	put("memory.max", "max\n");
+	put("memory.swap.max", "1048576\n");
+	put("cpu.max", "max 100000\n");
+	put("pids.max", "12\n");
+	put_disk("rbps=max wbps=2000 riops=max wiops=max");
+	assert_int_equal(cgroup_limits_get(&one, "x", &l, NULL), 0);
+	assert_int_equal(l.memory_bytes, NONE);
+	assert_int_equal(l.swap_bytes, MIB);
+	assert_int_equal(l.cpu_percent, NONE);
+	assert_int_equal(l.pids, 12);
+	assert_int_equal(l.io_read_bps, NONE);
+	if (a_disk() != 0)
+		assert_int_equal(l.io_write_bps, 2000);
+	put("memory.max", "4096\n");
+	put("cpu.max", "15000 100000\n");
+	assert_int_equal(cgroup_limits_get(&one, "x", &l, NULL), 0);
+	assert_int_equal(l.memory_bytes, 4096);
+	assert_int_equal(l.cpu_percent, 15);
+	assert_int_equal(l.cpu_period_us, 100000);
+}
+
+static void ses_5_v2_puts_back(void **state)
+{
+	struct cgroup_ask ask = {"x", no_limits, UINT64_C(1) << WALL_cpu_limit};
+	struct err err = {0};
+
+	put("memory.current", "1000\n");
+	put("memory.max", "67108864\n");
+	put("memory.swap.max", "max\n");
+	put("pids.max", "max\n");
+	put_disk("rbps=7 wbps=max riops=max wiops=max");
+	ask.limits.memory_bytes = 32 * MIB;
+	ask.limits.swap_bytes = 0;
+	ask.limits.pids = 3;
+	ask.limits.cpu_percent = 10; /* there is no cpu.max */
+	ask.limits.io_read_bps = 5;
+	ask.limits.io_device = a_disk();
+	assert_int_equal(cgroup_change(&one, &ask, &walls, &err), -E_ENFORCEMENT);
+	assert_string_equal(err.subject, "cpu_limit");
+	expect_file("memory.max", "67108864");
+	expect_file("memory.swap.max", "max");
+	expect_file("pids.max", "max");
+	if (a_disk() != 0) {
+		const dev_t disk = cgroup_disk(a_disk());
+		cleanup_free char *line = mem_printf("%u:%u rbps=7 wbps=max riops=max wiops=max",
+						     major(disk), minor(disk));
+
+		expect_file("io.max", line);
+	}
+	assert_int_equal(walls.wall[WALL_pids_limit].state, WALL_ABSENT);
+}
+
+/* v2 would kill for it. */
+static void ses_5_v2_refuses_what_is_in_use(void **state)
+{
+	struct cgroup_ask ask = {"x", no_limits, UINT64_C(1) << WALL_memory_limit};
+	struct err err = {0};
+
+	put("memory.current", "33554433\n");
+	put("memory.reclaim", "");
+	put("memory.max", "max\n");
+	ask.limits.memory_bytes = 32 * MIB;
+	assert_int_equal(cgroup_change(&one, &ask, &walls, &err), -E_CONFLICT);
+	assert_string_equal(err.subject, "memory_limit");
+	assert_non_null(strstr(err.message, "32 MB are in use"));
+	expect_file("memory.reclaim", "1");
+	expect_file("memory.max", "max");
+	put("memory.current", "33554432\n");
+	assert_int_equal(cgroup_change(&one, &ask, &walls, &err), 0);
+	expect_file("memory.max", "33554432");
+}
+
+static void ses_5_a_line_is_found_by_its_disk(void **state)
+{
+	static const char text[] = "18:0 1\n8:01 2\n8:0 3\n8:16 4";
+
+	assert_string_equal(cgroup_disk_line(text, makedev(8, 16)), "4");
+	assert_int_equal(strtol(cgroup_disk_line(text, makedev(8, 0)), NULL, 10), 3);
+	assert_null(cgroup_disk_line(text, makedev(8, 1)));
+	assert_null(cgroup_disk_line("", makedev(8, 1)));
+}
+
+static void ses_5_a_quota_is_the_percentage_that_was_asked_for(void **state)
+{
+	assert_int_equal(cgroup_percent(10000, 100000), 10);
+	assert_int_equal(cgroup_percent(UINT64_C(33) * 1010 / 100, 1010), 33);
+	assert_int_equal(cgroup_percent(200000, 100000), 200);
+	assert_int_equal(cgroup_percent(NONE, 100000), NONE);
+	assert_int_equal(cgroup_percent(1, NONE), NONE);
+	assert_int_equal(cgroup_percent(1, 0), NONE);
+}
+
+#define GROUP_TEST(f) cmocka_unit_test_setup_teardown(f, make_group, remove_group)
+#define FAKE_TEST(f) cmocka_unit_test_setup_teardown(f, open_fake, close_fake)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		GROUP_TEST(ses_5_a_group_says_what_holds_it),
+		GROUP_TEST(ses_5_no_group_has_no_limits),
+		GROUP_TEST(ses_5_what_was_written_is_put_back),
+		GROUP_TEST(ses_5_memory_in_use_is_a_conflict),
+		FAKE_TEST(ses_5_v2_says_what_holds_a_group),
+		FAKE_TEST(ses_5_v2_puts_back),
+		FAKE_TEST(ses_5_v2_refuses_what_is_in_use),
+		cmocka_unit_test(ses_5_a_line_is_found_by_its_disk),
+		cmocka_unit_test(ses_5_a_quota_is_the_percentage_that_was_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

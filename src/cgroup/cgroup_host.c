@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which trees there are, told apart by statfs, and which controllers each has. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "cgroup/cgroup_version.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#define ROOT "/sys/fs/cgroup"
+#define OURS "agentsh"
+#define SERVER "agentsh-server"
+#define TEXT_MAX 65536
+
+/* A tree on its way into the host. */
+struct cgroup_found {
+	const char *mount;
+	const char *parent; /* as the caller gave it */
+	bool v2;
+	unsigned controllers;
+	char *own; /* the server's own group, from the tree's root */
+};
+
+static bool is_a(const char *path, long magic)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && (long)fs.f_type == magic;
+}
+
+static bool has_word(const char *text, const char *word, const char *separators)
+{
+	const size_t len = strlen(word);
+
+	for (const char *s = text + strspn(text, separators); *s != '\0';) {
+		const size_t n = strcspn(s, separators);
+
+		if (n == len && memcmp(s, word, n) == 0)
+			return true;
+		s += n;
+		s += strspn(s, separators);
+	}
+	return false;
+}
+
+char *cgroup_own_path(const char *text, const char *controller)
+{
+	while (*text != '\0') {
+		const size_t len = strcspn(text, "\n");
+		cleanup_free char *line = mem_strndup(text, len);
+		char *names = strchr(line, ':');
+		char *path = names != NULL ? strchr(names + 1, ':') : NULL;
+
+		if (path != NULL) {
+			*path++ = '\0';
+			names++;
+			if ((controller == NULL ? *names == '\0'
+						: has_word(names, controller, ",")) &&
+			    strncmp(path, "/..", 3) != 0)
+				return mem_strdup(path);
+		}
+		text += len + (text[len] == '\n');
+	}
+	return mem_strdup("/");
+}
+
+static int open_at(const char *mount, const char *path)
+{
+	cleanup_free char *whole = mem_printf("%s/%s", mount, path);
+
+	return open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The group below which ours is to be. */
+static int open_base(const struct cgroup_found *f)
+{
+	int fd;
+
+	if (f->parent != NULL) {
+		cleanup_free char *path = mem_printf("%s/%s", f->mount, f->parent);
+
+		fdio_mkdirs(path, 0755, NULL);
+		return open_at(f->mount, f->parent);
+	}
+	fd = open_at(f->mount, f->own);
+	/* A container may see its group as the root, and the host's path in /proc. */
+	return fd == -1 && errno == ENOENT ? open_at(f->mount, "") : fd;
+}
+
+static void explain(struct cgroup_host *host, unsigned controllers, const char *call)
+{
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
+		if ((controllers & 1u << c) != 0)
+			snprintf(host->why[c], CGROUP_WHY, "%s: %s", call, strerror(errno));
+}
+
+/* How many processes are in a group: 0, 1 if it is only this one, else 2. One that cannot be read
+ * has many. */
+static int crowd_in(int dir)
+{
+	cleanup_buf struct buf text = {0};
+
+	if (cgroup_load(dir, "cgroup.procs", &text) < 0)
+		return 2;
+	if (text.len == 0)
+		return 0;
+	return strtol(text.data, NULL, 10) == getpid() &&
+			       strchr(text.data, '\n') == text.data + text.len - 1
+		       ? 1
+		       : 2;
+}
+
+/* Our own group has a process, and is to have limited children: v2 allows one of the two. */
+static void step_aside(int base)
+{
+	cleanup_fd int aside = -1;
+
+	if (crowd_in(base) != 1 || (mkdirat(base, SERVER, 0755) < 0 && errno != EEXIST))
+		return;
+	aside = openat(base, SERVER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (aside != -1)
+		cgroup_write(aside, "cgroup.procs", "0");
+}
+
+/* Hands the controllers of a v2 group on to its children; returns those that they have then. A
+ * group with processes would hand on some (cpu, pids), and nobody could enter its children. */
+static unsigned hand_on(struct cgroup_host *host, int dir, unsigned wanted)
+{
+	unsigned given = 0;
+
+	/* only the root has no type */
+	if (faccessat(dir, "cgroup.type", F_OK, 0) == 0 && crowd_in(dir) > 0) {
+		errno = EBUSY;
+		explain(host, wanted, "the server's cgroup has other processes");
+		return 0;
+	}
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++) {
+		if ((wanted & 1u << c) == 0)
+			continue;
+		if (cgroup_write(dir, "cgroup.subtree_control", "+%s", cgroup_v2.controller[c]) ==
+		    0)
+			given |= 1u << c;
+		else
+			explain(host, 1u << c, "cgroup.subtree_control (is it delegated to us?)");
+	}
+	return given;
+}
+
+/* Which v2 group can have limited children: our own if we are alone in it or it is the root, else
+ * the one above, as where the service manager puts a delegated service's processes into a group of
+ * their own (DelegateSubgroup=). Takes the place of *base. */
+static unsigned choose_base(struct cgroup_host *host, const struct cgroup_found *f, int *base)
+{
+	const char *name = strrchr(f->own, '/');
+	unsigned given, more;
+	int above;
+
+	if (f->parent == NULL)
+		step_aside(*base);
+	given = hand_on(host, *base, f->controllers);
+	if (given == f->controllers || f->parent != NULL || name == NULL || name[1] == '\0')
+		return given;
+	above = openat(*base, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (above == -1)
+		return given;
+	more = hand_on(host, above, f->controllers & ~given);
+	if (more == 0 || given != 0) {
+		close(above);
+		return given;
+	}
+	close(*base);
+	*base = above;
+	return more;
+}
+
+static void add_tree(struct cgroup_host *host, const struct cgroup_found *f)
+{
+	cleanup_fd int base = open_base(f);
+	unsigned has = f->controllers;
+	int dir;
+
+	if (base == -1) {
+		explain(host, has, "open of the server's cgroup");
+		return;
+	}
+	if (f->v2)
+		has = choose_base(host, f, &base);
+	if (mkdirat(base, OURS, 0755) < 0 && errno != EEXIST) {
+		explain(host, has, "mkdir in the server's cgroup");
+		return;
+	}
+	dir = openat(base, OURS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir == -1) {
+		explain(host, has, "open of " OURS " in the server's cgroup");
+		return;
+	}
+	if (f->v2)
+		has = hand_on(host, dir, has);
+	host->tree[host->n].dir = dir;
+	host->tree[host->n].v2 = f->v2;
+	host->tree[host->n++].controllers = has;
+}
+
+/* cpu and cpuacct are often one tree with two names. */
+static bool same_tree(struct cgroup_host *host, const char *path, unsigned controller)
+{
+	struct stat a, b;
+
+	if (stat(path, &a) < 0)
+		return false;
+	for (size_t i = 0; i < host->n; i++)
+		if (!host->tree[i].v2 && fstat(host->tree[i].dir, &b) == 0 &&
+		    a.st_dev == b.st_dev) {
+			host->tree[i].controllers |= controller;
+			return true;
+		}
+	return false;
+}
+
+static unsigned controllers_at(const char *mount)
+{
+	cleanup_free char *path = mem_printf("%s/cgroup.controllers", mount);
+	cleanup_buf struct buf text = {0};
+	unsigned has = 0;
+
+	if (fdio_load_path(path, TEXT_MAX, &text, NULL) < 0)
+		return 0;
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
+		if (cgroup_v2.controller[c] != NULL && text.len > 0 &&
+		    has_word(text.data, cgroup_v2.controller[c], " \n"))
+			has |= 1u << c;
+	return has;
+}
+
+static void add_v2(struct cgroup_host *host, const char *mount, const char *parent,
+		   const char *groups)
+{
+	cleanup_free char *own = cgroup_own_path(groups, NULL);
+	char *name = strrchr(own, '/');
+
+	/* where the launcher before us stepped aside */
+	if (name != NULL && strcmp(name + 1, SERVER) == 0)
+		*name = '\0';
+	if (is_a(mount, CGROUP2_SUPER_MAGIC))
+		add_tree(host,
+			 &(struct cgroup_found){mount, parent, true, controllers_at(mount), own});
+}
+
+static void add_v1(struct cgroup_host *host, unsigned c, const char *parent, const char *groups)
+{
+	cleanup_free char *mount = mem_printf(ROOT "/%s", cgroup_v1.controller[c]);
+	cleanup_free char *own = cgroup_own_path(groups, cgroup_v1.controller[c]);
+
+	if (is_a(mount, CGROUP_SUPER_MAGIC) && !same_tree(host, mount, 1u << c))
+		add_tree(host, &(struct cgroup_found){mount, parent, false, 1u << c, own});
+}
+
+void cgroup_host_open(struct cgroup_host *host, const char *parent)
+{
+	cleanup_buf struct buf groups = {0};
+
+	*host = (struct cgroup_host){0};
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
+		snprintf(host->why[c], CGROUP_WHY, "no controller '%s' below " ROOT,
+			 cgroup_v1.controller[c]);
+	buf_adds(&groups, "");
+	fdio_load_path("/proc/self/cgroup", TEXT_MAX, &groups, NULL);
+	add_v2(host, ROOT, parent, groups.data);
+	if (host->n > 0)
+		return;
+	add_v2(host, ROOT "/unified", parent, groups.data);
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
+		if (host->n == 0 || (host->tree[0].controllers & 1u << c) == 0)
+			add_v1(host, c, parent, groups.data);
+}
+
+bool cgroup_host_alive(const struct cgroup_host *host)
+{
+	for (size_t i = 0; i < host->n; i++)
+		if (faccessat(host->tree[i].dir, "cgroup.procs", F_OK, 0) < 0)
+			return false;
+	return true;
+}
+
+void cgroup_host_remove(struct cgroup_host *host)
+{
+	for (size_t i = 0; i < host->n; i++) {
+		cleanup_fd int base =
+			openat(host->tree[i].dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (base != -1)
+			unlinkat(base, OURS, AT_REMOVEDIR);
+	}
+}
+
+void cgroup_host_close(struct cgroup_host *host)
+{
+	while (host->n > 0)
+		close(host->tree[--host->n].dir);
+}

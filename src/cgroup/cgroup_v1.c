@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgroup v1: Documentation/admin-guide/cgroup-v1 of the kernel. */
+#include "base/mem.h"
+#include "cgroup/cgroup_version.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/sysmacros.h>
+
+#define MB(bytes) ((unsigned long long)((bytes) >> 20))
+
+/* memsw bounds memory and swap together and may not be below memory, so it comes second. */
+static void limit_memory(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	const uint64_t memory = l->memory_bytes, swap = l->swap_bytes;
+
+	if (memory == CGROUP_NO_LIMIT) {
+		if (swap != CGROUP_NO_LIMIT)
+			wall_set(walls, WALL_memory_limit, WALL_UNAVAILABLE,
+				 "cgroup v1 limits swap only together with memory");
+		return;
+	}
+	if (cgroup_write(dir, "memory.limit_in_bytes", "%llu", (unsigned long long)memory) < 0)
+		cgroup_refused(walls, WALL_memory_limit, "memory.limit_in_bytes");
+	else if (swap == CGROUP_NO_LIMIT)
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB (cgroup v1)", MB(memory));
+	else if (cgroup_write(dir, "memory.memsw.limit_in_bytes", "%llu",
+			      (unsigned long long)memory + swap) < 0)
+		wall_set(walls, WALL_memory_limit, WALL_PARTIAL,
+			 "%llu MB; swap is not limited: boot with swapaccount=1", MB(memory));
+	else
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB, swap %llu MB (cgroup v1)",
+			 MB(memory), MB(swap));
+}
+
+static void limit_cpu(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	if (l->cpu_percent == CGROUP_NO_LIMIT)
+		return;
+	if (cgroup_write(dir, "cpu.cfs_period_us", "%llu", (unsigned long long)l->cpu_period_us) <
+	    0)
+		cgroup_refused(walls, WALL_cpu_limit, "cpu.cfs_period_us");
+	else if (cgroup_write(dir, "cpu.cfs_quota_us", "%llu",
+			      (unsigned long long)(l->cpu_percent * l->cpu_period_us / 100)) < 0)
+		cgroup_refused(walls, WALL_cpu_limit, "cpu.cfs_quota_us");
+	else
+		wall_set(walls, WALL_cpu_limit, WALL_UP, "%llu %% of a CPU (cgroup v1)",
+			 (unsigned long long)l->cpu_percent);
+}
+
+static void limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	cgroup_limit_pids(dir, l, walls, " (cgroup v1)");
+}
+
+static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	const struct {
+		const char *file;
+		uint64_t bps;
+	} rows[] = {
+		{"blkio.throttle.read_bps_device", l->io_read_bps},
+		{"blkio.throttle.write_bps_device", l->io_write_bps},
+	};
+	const dev_t disk = cgroup_disk(l->io_device);
+	bool asked = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].bps == CGROUP_NO_LIMIT)
+			continue;
+		asked = true;
+		if (disk == 0)
+			break;
+		if (cgroup_write(dir, rows[i].file, "%u:%u %llu", major(disk), minor(disk),
+				 (unsigned long long)rows[i].bps) < 0) {
+			cgroup_refused(walls, WALL_io_limit, rows[i].file);
+			return;
+		}
+	}
+	if (asked && disk == 0)
+		wall_set(walls, WALL_io_limit, WALL_UNAVAILABLE,
+			 "the workspace's file system is on no disk of its own");
+	else if (asked)
+		wall_set(walls, WALL_io_limit, WALL_PARTIAL,
+			 "cgroup v1 holds direct I/O only, not what the page cache writes");
+}
+
+static uint64_t disk_bps(int dir, const char *file, dev_t disk)
+{
+	cleanup_buf struct buf text = {0};
+	const char *line =
+		cgroup_load(dir, file, &text) < 0 ? NULL : cgroup_disk_line(text.data, disk);
+
+	return line == NULL ? CGROUP_NO_LIMIT : strtoull(line, NULL, 10);
+}
+
+static void limits(int dir, unsigned controllers, struct cgroup_limits *out)
+{
+	const dev_t disk = cgroup_disk(out->io_device);
+
+	if ((controllers & 1u << CGROUP_MEMORY) != 0) {
+		const uint64_t both = cgroup_number(dir, "memory.memsw.limit_in_bytes");
+
+		out->memory_bytes = cgroup_number(dir, "memory.limit_in_bytes");
+		out->swap_bytes = both < CGROUP_NO_LIMIT && out->memory_bytes <= both
+					  ? both - out->memory_bytes
+					  : CGROUP_NO_LIMIT;
+	}
+	if ((controllers & 1u << CGROUP_CPU) != 0) {
+		const uint64_t quota = cgroup_number(dir, "cpu.cfs_quota_us");
+
+		out->cpu_period_us = cgroup_number(dir, "cpu.cfs_period_us");
+		out->cpu_percent = cgroup_percent(quota, out->cpu_period_us);
+	}
+	if ((controllers & 1u << CGROUP_PIDS) != 0)
+		out->pids = cgroup_number(dir, "pids.max");
+	if ((controllers & 1u << CGROUP_IO) != 0 && disk != 0) {
+		out->io_read_bps = disk_bps(dir, "blkio.throttle.read_bps_device", disk);
+		out->io_write_bps = disk_bps(dir, "blkio.throttle.write_bps_device", disk);
+	}
+}
+
+static const struct cgroup_knob knobs[] = {
+	{CGROUP_MEMORY, "memory.limit_in_bytes", NULL},
+	{CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL},
+	{CGROUP_CPU, "cpu.cfs_period_us", NULL},
+	{CGROUP_CPU, "cpu.cfs_quota_us", NULL},
+	{CGROUP_PIDS, "pids.max", NULL},
+	{CGROUP_IO, "blkio.throttle.read_bps_device", "0"},
+	{CGROUP_IO, "blkio.throttle.write_bps_device", "0"},
+};
+
+#define AT(name) offsetof(struct cgroup_counters, name)
+#define NS_PER_US 1000
+
+static const struct cgroup_counter counters[] = {
+	{CGROUP_MEMORY, "memory.usage_in_bytes", NULL, AT(memory_bytes), 1},
+	{CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, AT(memory_peak_bytes), 1},
+	{CGROUP_MEMORY, "memory.failcnt", NULL, AT(memory_hits), 1},
+	/* the one that is hit if no swap is allowed; Linux 6.18 leaves both at 0 */
+	{CGROUP_MEMORY, "memory.memsw.failcnt", NULL, AT(memory_hits), 1},
+	{CGROUP_MEMORY, "memory.oom_control", "oom_kill ", AT(oom_kills), 1},
+	{CGROUP_PIDS, "pids.current", NULL, AT(pids), 1},
+	{CGROUP_PIDS, "pids.events", "max ", AT(pids_hits), 1},
+	{CGROUP_CPUACCT, "cpuacct.usage", NULL, AT(cpu_us), NS_PER_US},
+	{CGROUP_CPU, "cpu.stat", "nr_throttled ", AT(throttled), 1},
+	{CGROUP_CPU, "cpu.stat", "throttled_time ", AT(throttled_us), NS_PER_US},
+	{CGROUP_IO, "blkio.throttle.io_service_bytes", "Read ", AT(io_read_bytes), 1},
+	{CGROUP_IO, "blkio.throttle.io_service_bytes", "Write ", AT(io_write_bytes), 1},
+};
+
+/* memory.oom_control tells by eventfd only; pids.events by inotify as in v2, but not on every
+ * kernel (6.18 is silent). */
+static int watch(int dir, unsigned controllers, struct cgroup_watch *w)
+{
+	cleanup_fd int oom = -1;
+
+	if ((controllers & 1u << CGROUP_PIDS) != 0 && cgroup_notify(w, dir, "pids.events") < 0)
+		return -1;
+	if ((controllers & 1u << CGROUP_MEMORY) == 0)
+		return 0;
+	oom = openat(dir, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (oom == -1 || w->event == -1)
+		return -1;
+	return cgroup_write(dir, "cgroup.event_control", "%d %d", w->event, oom);
+}
+
+const struct cgroup_version cgroup_v1 = {
+	.controller = {[CGROUP_MEMORY] = "memory",
+		       [CGROUP_CPU] = "cpu",
+		       [CGROUP_CPUACCT] = "cpuacct",
+		       [CGROUP_PIDS] = "pids",
+		       [CGROUP_IO] = "blkio"},
+	.limit = {[CGROUP_MEMORY] = limit_memory,
+		  [CGROUP_CPU] = limit_cpu,
+		  [CGROUP_PIDS] = limit_pids,
+		  [CGROUP_IO] = limit_io},
+	.limits = limits,
+	.knobs = knobs,
+	.nknobs = ARRAY_LEN(knobs),
+	.counters = counters,
+	.ncounters = ARRAY_LEN(counters),
+	.watch = watch,
+};

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgroup v2: Documentation/admin-guide/cgroup-v2.rst of the kernel. */
+#include "base/mem.h"
+#include "cgroup/cgroup_version.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/sysmacros.h>
+
+#define MB(bytes) ((unsigned long long)((bytes) >> 20))
+#define LIMIT_TEXT 24
+
+/* A number, or "max" for none. */
+static const char *text(char out[LIMIT_TEXT], uint64_t value)
+{
+	if (value == CGROUP_NO_LIMIT)
+		return "max";
+	snprintf(out, LIMIT_TEXT, "%llu", (unsigned long long)value);
+	return out;
+}
+
+static void limit_memory(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	const uint64_t memory = l->memory_bytes, swap = l->swap_bytes;
+	char a[LIMIT_TEXT], b[LIMIT_TEXT];
+
+	if (memory == CGROUP_NO_LIMIT && swap == CGROUP_NO_LIMIT)
+		return;
+	if (cgroup_write(dir, "memory.max", "%s", text(a, memory)) < 0)
+		cgroup_refused(walls, WALL_memory_limit, "memory.max");
+	else if (swap == CGROUP_NO_LIMIT)
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB", MB(memory));
+	else if (cgroup_write(dir, "memory.swap.max", "%s", text(b, swap)) < 0)
+		wall_set(walls, WALL_memory_limit,
+			 memory == CGROUP_NO_LIMIT ? WALL_UNAVAILABLE : WALL_PARTIAL,
+			 "swap is not limited: the kernel does not account it");
+	else if (memory == CGROUP_NO_LIMIT)
+		wall_set(walls, WALL_memory_limit, WALL_UP, "swap %llu MB", MB(swap));
+	else
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB, swap %llu MB", MB(memory),
+			 MB(swap));
+}
+
+static void limit_cpu(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	if (l->cpu_percent == CGROUP_NO_LIMIT)
+		return;
+	if (cgroup_write(dir, "cpu.max", "%llu %llu",
+			 (unsigned long long)(l->cpu_percent * l->cpu_period_us / 100),
+			 (unsigned long long)l->cpu_period_us) < 0)
+		cgroup_refused(walls, WALL_cpu_limit, "cpu.max");
+	else
+		wall_set(walls, WALL_cpu_limit, WALL_UP, "%llu %% of a CPU",
+			 (unsigned long long)l->cpu_percent);
+}
+
+static void limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	cgroup_limit_pids(dir, l, walls, "");
+}
+
+static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+{
+	const dev_t disk = cgroup_disk(l->io_device);
+	char r[LIMIT_TEXT], w[LIMIT_TEXT];
+
+	if (l->io_read_bps == CGROUP_NO_LIMIT && l->io_write_bps == CGROUP_NO_LIMIT)
+		return;
+	if (disk == 0)
+		wall_set(walls, WALL_io_limit, WALL_UNAVAILABLE,
+			 "the workspace's file system is on no disk of its own");
+	else if (cgroup_write(dir, "io.max", "%u:%u rbps=%s wbps=%s", major(disk), minor(disk),
+			      text(r, l->io_read_bps), text(w, l->io_write_bps)) < 0)
+		cgroup_refused(walls, WALL_io_limit, "io.max");
+	else
+		wall_set(walls, WALL_io_limit, WALL_UP,
+			 "disk %u:%u, read %s, write %s bytes a second", major(disk), minor(disk),
+			 text(r, l->io_read_bps), text(w, l->io_write_bps));
+}
+
+/* The number behind a word; "max" is none. */
+static uint64_t number_of(const char *s, const char *word)
+{
+	const char *at = s != NULL ? strstr(s, word) : NULL;
+
+	if (at == NULL || at[strlen(word)] < '0' || at[strlen(word)] > '9')
+		return CGROUP_NO_LIMIT;
+	return strtoull(at + strlen(word), NULL, 10);
+}
+
+static void limits(int dir, unsigned controllers, struct cgroup_limits *out)
+{
+	const dev_t disk = cgroup_disk(out->io_device);
+	cleanup_buf struct buf file = {0};
+	unsigned long long quota, period;
+
+	if ((controllers & 1u << CGROUP_MEMORY) != 0) {
+		out->memory_bytes = cgroup_number(dir, "memory.max");
+		out->swap_bytes = cgroup_number(dir, "memory.swap.max");
+	}
+	if ((controllers & 1u << CGROUP_CPU) != 0 && cgroup_load(dir, "cpu.max", &file) == 0 &&
+	    sscanf(file.data, "%llu %llu", &quota, &period) == 2) {
+		out->cpu_period_us = period;
+		out->cpu_percent = cgroup_percent(quota, period);
+	}
+	if ((controllers & 1u << CGROUP_PIDS) != 0)
+		out->pids = cgroup_number(dir, "pids.max");
+	if ((controllers & 1u << CGROUP_IO) != 0 && disk != 0 &&
+	    cgroup_load(dir, "io.max", &file) == 0) {
+		const char *line = cgroup_disk_line(file.data, disk);
+
+		out->io_read_bps = number_of(line, "rbps=");
+		out->io_write_bps = number_of(line, "wbps=");
+	}
+}
+
+static const struct cgroup_knob knobs[] = {
+	{CGROUP_MEMORY, "memory.max", NULL},
+	{CGROUP_MEMORY, "memory.swap.max", NULL},
+	{CGROUP_CPU, "cpu.max", NULL},
+	{CGROUP_PIDS, "pids.max", NULL},
+	{CGROUP_IO, "io.max", "rbps=max wbps=max"},
+};
+
+#define AT(name) offsetof(struct cgroup_counters, name)
+
+static const struct cgroup_counter counters[] = {
+	{CGROUP_MEMORY, "memory.current", NULL, AT(memory_bytes), 1},
+	{CGROUP_MEMORY, "memory.peak", NULL, AT(memory_peak_bytes), 1}, /* Linux 5.19 */
+	{CGROUP_MEMORY, "memory.events", "max ", AT(memory_hits), 1},
+	{CGROUP_MEMORY, "memory.events", "oom_kill ", AT(oom_kills), 1},
+	{CGROUP_PIDS, "pids.current", NULL, AT(pids), 1},
+	{CGROUP_PIDS, "pids.events", "max ", AT(pids_hits), 1},
+	{CGROUP_CPU, "cpu.stat", "usage_usec ", AT(cpu_us), 1},
+	{CGROUP_CPU, "cpu.stat", "nr_throttled ", AT(throttled), 1},
+	{CGROUP_CPU, "cpu.stat", "throttled_usec ", AT(throttled_us), 1},
+	{CGROUP_IO, "io.stat", "rbytes=", AT(io_read_bytes), 1},
+	{CGROUP_IO, "io.stat", "wbytes=", AT(io_write_bytes), 1},
+};
+
+static int watch(int dir, unsigned controllers, struct cgroup_watch *w)
+{
+	if ((controllers & 1u << CGROUP_MEMORY) != 0 && cgroup_notify(w, dir, "memory.events") < 0)
+		return -1;
+	if ((controllers & 1u << CGROUP_PIDS) != 0 && cgroup_notify(w, dir, "pids.events") < 0)
+		return -1;
+	return 0;
+}
+
+const struct cgroup_version cgroup_v2 = {
+	.controller = {[CGROUP_MEMORY] = "memory",
+		       [CGROUP_CPU] = "cpu",
+		       [CGROUP_PIDS] = "pids",
+		       [CGROUP_IO] = "io"},
+	.limit = {[CGROUP_MEMORY] = limit_memory,
+		  [CGROUP_CPU] = limit_cpu,
+		  [CGROUP_PIDS] = limit_pids,
+		  [CGROUP_IO] = limit_io},
+	.limits = limits,
+	.knobs = knobs,
+	.nknobs = ARRAY_LEN(knobs),
+	.counters = counters,
+	.ncounters = ARRAY_LEN(counters),
+	.watch = watch,
+};

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/exec_case.h"
+#include "base/mem.h"
+#include "exec/caller.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/syscall.h>
+
+struct exec_case *exec_case_new(const struct seccomp_notif *n, int64_t now_us)
+{
+	struct exec_case *k = mem_new(struct exec_case);
+
+	k->tid = (pid_t)n->pid;
+	k->id = n->id;
+	k->pidfd = -1;
+	k->began_us = now_us;
+	k->image.fd = k->target.fd = -1;
+	k->req.op.class = OP_EXEC;
+	k->req.op.exec.path = "";
+	k->req.pid = k->tid;
+	k->req.asked_us = now_us;
+	return k;
+}
+
+void exec_case_free(struct exec_case *k)
+{
+	if (k->pidfd >= 0)
+		close(k->pidfd);
+	args_done(&k->args);
+	image_done(&k->image);
+	image_done(&k->target);
+	free(k->argv);
+	free(k->path);
+	free(k->cwd);
+	free(k);
+}
+
+/* 0 or EPERM. */
+static int read_process(struct exec_case *k)
+{
+	char cwd[PATH_MAX];
+	struct caller_ids ids;
+
+	if (caller_ids(k->tid, &ids) != 0)
+		return EPERM;
+	k->req.pid = ids.pid;
+	k->req.ppid = ids.ppid;
+	if (caller_link(k->tid, "cwd", cwd, sizeof(cwd)) != 0)
+		return EPERM;
+	k->cwd = mem_strdup(cwd);
+	k->req.cwd = k->cwd;
+	return 0;
+}
+
+/* An errno of reading memory: what the kernel would say of it too, or EPERM. */
+static int memory_error(int r)
+{
+	return r == EFAULT || r == E2BIG ? r : EPERM;
+}
+
+static int read_strings(struct exec_case *k, const __u64 *arg, struct args_memory *m)
+{
+	cleanup_buf struct buf path = {0};
+	int r = args_string(m, arg[0], PATH_MAX, &path);
+
+	if (r != 0)
+		return r == E2BIG ? ENAMETOOLONG : memory_error(r);
+	k->path = buf_take(&path);
+	k->req.op.exec.path = k->path;
+	r = args_read(m, arg[1], &k->args);
+	if (r != 0)
+		return memory_error(r);
+	k->req.argv = (const char *const *)k->args.v;
+	k->req.argc = k->args.n;
+	k->req.argv_cut = k->args.cut;
+	return 0;
+}
+
+static void fill_op(struct exec_case *k)
+{
+	image_fill_op(&k->image, &k->args, &k->argv, &k->req.op);
+	k->req.chain = (const char *const *)k->image.chain.v;
+	k->req.nchain = k->image.chain.n;
+}
+
+static int resolve(const struct image_name *name, const struct args *args,
+		   struct program_cache *programs, struct image *out)
+{
+	if (programs->root >= 0)
+		return program_cache_resolve(programs, name, args, out);
+	return image_resolve(name, args, &programs->names, out);
+}
+
+int exec_case_read(struct exec_case *k, const struct seccomp_notif *n,
+		   struct program_cache *programs)
+{
+	const bool at = n->data.nr == SYS_execveat;
+	struct image_name name = {.tid = k->tid,
+				  .dirfd = at ? (int)n->data.args[0] : AT_FDCWD,
+				  .flags = at ? (unsigned)n->data.args[4] : 0};
+	struct args_memory m;
+	int r = read_process(k);
+
+	args_memory_init(&m, caller_page, &k->tid);
+	if (r == 0)
+		r = read_strings(k, n->data.args + (at ? 1 : 0), &m);
+	if (r != 0)
+		return r;
+	name.path = k->path;
+	name.cwd = k->cwd;
+	r = resolve(&name, &k->args, programs, &k->image);
+	if (r != 0)
+		return r;
+	fill_op(k);
+	return 0;
+}
+
+int exec_case_find_target(struct exec_case *k, struct program_cache *programs)
+{
+	const struct image_name name = {
+		.tid = k->tid, .path = k->verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
+	struct image found;
+	int r = resolve(&name, &k->args, programs, &found);
+
+	if (r != 0)
+		return r;
+	image_done(&k->target);
+	k->target = found;
+	return 0;
+}

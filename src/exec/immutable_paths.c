@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/immutable_paths.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#define FUSE_MAGIC 0x65735546 /* its server decides, not the mode */
+#define PROC_MAGIC 0x9fa0     /* another for whoever looks */
+#define TMPFS_MAGIC 0x01021994
+#define WORKSPACE "workspace" /* in the session's root */
+#define MOUNTS_MAX (16 << 20)
+#define LINKS_MAX 40 /* MAXSYMLINKS of the kernel */
+
+bool immutable_file(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	if (st->st_uid == geteuid() || fstatfs(fd, &fs) == -1 || fs.f_type == FUSE_MAGIC ||
+	    fs.f_type == PROC_MAGIC)
+		return false;
+	return syscall(SYS_faccessat2, fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == -1 &&
+	       errno == EACCES;
+}
+
+/* ---- a root that is ours ---- */
+
+/* Whether a line of mountinfo ("ID PARENT MAJOR:MINOR ROOT POINT OPTIONS …") is a writable mount of
+ * this file system; one that cannot be read counts as such. */
+static bool is_writable_mount(const char *line, dev_t dev)
+{
+	unsigned ma, mi;
+	char options[3];
+
+	if (sscanf(line, "%*d %*d %u:%u %*s %*s %2s", &ma, &mi, options) != 3)
+		return true;
+	return makedev(ma, mi) == dev && strcmp(options, "ro") != 0;
+}
+
+/* Whether nothing of a file system can be written by whoever cannot mount, since every mount of it
+ * is read-only. Mounts that no path leads to are not seen; the session has no descriptor of one. */
+static bool is_shut(dev_t dev)
+{
+	cleanup_buf struct buf text = {0};
+	char *next;
+
+	if (fdio_load_path("/proc/self/mountinfo", MOUNTS_MAX, &text, NULL) < 0)
+		return false;
+	for (char *line = text.data; line != NULL && *line != '\0'; line = next) {
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		if (is_writable_mount(line, dev))
+			return false;
+	}
+	return true;
+}
+
+/* A tmpfs is nowhere but in its mounts; a disk may be mounted in other namespaces too. */
+static void look_at_root(struct immutable_paths *n, int root)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(root, &st) == 0 && st.st_dev != n->shut && st.st_uid == geteuid() &&
+	    fstatfs(root, &fs) == 0 && fs.f_type == TMPFS_MAGIC && is_shut(st.st_dev))
+		n->shut = st.st_dev;
+}
+
+static void look_at_workspace(struct immutable_paths *n, int root)
+{
+	cleanup_fd int fd =
+		n->looked ? -1
+			  : openat(root, WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	n->looked = true;
+	if (fd < 0 || fstat(fd, &st) == -1)
+		return;
+	n->work_dev = st.st_dev;
+	n->work_ino = st.st_ino;
+}
+
+/* ---- walking ---- */
+
+struct path_walk {
+	int root, at; /* at is owned */
+	const struct immutable_paths *names;
+	char rest[PATH_MAX]; /* still to go */
+	unsigned links;
+};
+
+/* Puts a link's text before what is left. */
+static bool follow_link(struct path_walk *w, int link)
+{
+	char text[PATH_MAX];
+	const ssize_t len = readlinkat(link, "", text, sizeof(text));
+	const size_t left = strlen(w->rest);
+
+	if (len <= 0 || ++w->links > LINKS_MAX || (size_t)len + 1 + left >= sizeof(w->rest))
+		return false;
+	memmove(w->rest + len + 1, w->rest, left + 1);
+	memcpy(w->rest, text, (size_t)len);
+	w->rest[len] = '/';
+	if (text[0] != '/')
+		return true;
+	close(w->at);
+	w->at = openat(w->root, ".", O_PATH | O_CLOEXEC);
+	return w->at >= 0;
+}
+
+static bool is_immutable(const struct path_walk *w, int fd, const struct stat *st)
+{
+	const struct immutable_paths *n = w->names;
+
+	if (n->work_ino != 0 && st->st_ino == n->work_ino && st->st_dev == n->work_dev)
+		return false;
+	return (n->shut != 0 && st->st_dev == n->shut) || immutable_file(fd, st);
+}
+
+/* One component further; false: not fixed, or not there. */
+static bool step(struct path_walk *w)
+{
+	const size_t skip = strspn(w->rest, "/");
+	const size_t len = strcspn(w->rest + skip, "/");
+	char name[NAME_MAX + 1];
+	cleanup_fd int next = -1;
+	struct stat st;
+
+	if (len > NAME_MAX)
+		return false;
+	memcpy(name, w->rest + skip, len);
+	name[len] = '\0';
+	memmove(w->rest, w->rest + skip + len, strlen(w->rest + skip + len) + 1);
+	if (len == 0)
+		return true;
+	next = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (next < 0 || fstat(next, &st) == -1)
+		return false;
+	if (S_ISLNK(st.st_mode))
+		return follow_link(w, next);
+	if (!is_immutable(w, next, &st))
+		return false;
+	close(w->at);
+	w->at = take_fd(next);
+	return true;
+}
+
+static bool walk_path(const struct immutable_paths *n, int root, const char *path)
+{
+	struct path_walk w = {
+		.root = root, .at = openat(root, ".", O_PATH | O_CLOEXEC), .names = n};
+	struct stat st;
+	bool ok = w.at >= 0 && strlen(path) < sizeof(w.rest) && fstat(root, &st) == 0 &&
+		  is_immutable(&w, root, &st);
+
+	if (ok)
+		snprintf(w.rest, sizeof(w.rest), "%s", path);
+	while (ok && w.rest[0] != '\0')
+		ok = step(&w);
+	if (w.at >= 0)
+		close(w.at);
+	return ok;
+}
+
+static unsigned slot(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *s != '\0'; s++)
+		h = (h ^ (unsigned char)*s) * 16777619u;
+	return h % IMMUTABLE_PATHS;
+}
+
+bool immutable_path(struct immutable_paths *n, int root, const char *path)
+{
+	char **known = &n->name[slot(path)];
+
+	if (path[0] != '/')
+		return false;
+	if (*known != NULL && strcmp(*known, path) == 0)
+		return true;
+	look_at_root(n, root);
+	look_at_workspace(n, root);
+	if (!walk_path(n, root, path))
+		return false;
+	free(*known);
+	*known = mem_strdup(path);
+	return true;
+}
+
+void immutable_paths_done(struct immutable_paths *n)
+{
+	for (size_t i = 0; i < IMMUTABLE_PATHS; i++)
+		free(n->name[i]);
+	*n = (struct immutable_paths){0};
+}

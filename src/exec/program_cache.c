@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/program_cache.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+static void forget(struct known *k)
+{
+	free(k->path);
+	free(k->resolved);
+	*k = (struct known){0};
+}
+
+static struct known *place_of(struct program_cache *p, const char *path)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *path != '\0'; path++)
+		h = (h ^ (unsigned char)*path) * 16777619u;
+	return &p->known[h % PROGRAM_CACHE_MAX];
+}
+
+static bool read_mark(int dir, const char *path, struct program_cache_mark *out)
+{
+	struct statx st;
+
+	if (statx(dir, path, AT_EMPTY_PATH, STATX_BASIC_STATS, &st) < 0)
+		return false;
+	memset(out, 0, sizeof(*out)); /* it is compared whole */
+	out->ino = st.stx_ino;
+	out->size = st.stx_size;
+	out->dev[0] = st.stx_dev_major;
+	out->dev[1] = st.stx_dev_minor;
+	out->changed.tv_sec = st.stx_ctime.tv_sec;
+	out->changed.tv_nsec = st.stx_ctime.tv_nsec;
+	out->written.tv_sec = st.stx_mtime.tv_sec;
+	out->written.tv_nsec = st.stx_mtime.tv_nsec;
+	return true;
+}
+
+static int open_bare(const struct program_cache *p, const char *path, uint64_t resolve)
+{
+	return fdio_openat2(p->root, path, O_PATH, resolve);
+}
+
+static const char *below_root(const char *path)
+{
+	return path + strspn(path, "/");
+}
+
+/* statx has no RESOLVE_IN_ROOT, but for a plain path it is enough. */
+static bool is_same(const struct program_cache *p, const struct known *k)
+{
+	cleanup_fd int fd = k->plain ? -1 : open_bare(p, k->path, RESOLVE_IN_ROOT);
+	struct program_cache_mark now;
+	const bool found = k->plain ? read_mark(p->root, below_root(k->path), &now)
+				    : fd >= 0 && read_mark(fd, "", &now);
+
+	return found && memcmp(&now, &k->mark, sizeof(now)) == 0;
+}
+
+/* Fills the image if the program is known and still the same. */
+static bool recall(struct program_cache *p, const char *path, struct image *out)
+{
+	struct known *k = place_of(p, path);
+
+	if (k->path == NULL || strcmp(k->path, path) != 0)
+		return false;
+	if (!is_same(p, k)) {
+		forget(k);
+		return false;
+	}
+	*out = (struct image){.fd = -1,
+			      .dev = makedev(k->mark.dev[0], k->mark.dev[1]),
+			      .ino = (ino_t)k->mark.ino,
+			      .fixed = true,
+			      .program_immutable = true};
+	out->called = mem_strdup(path);
+	strv_add(&out->chain, k->resolved);
+	return true;
+}
+
+/* The state of a script hangs on several files, that of ld.so on its arguments. */
+static void remember(struct program_cache *p, const char *path, const struct image *im)
+{
+	struct known *k = place_of(p, path);
+	cleanup_fd int fd = -1;
+
+	if (!im->fixed || im->chain.n != 1 || im->flags != 0)
+		return;
+	forget(k);
+	if (!read_mark(im->fd, "", &k->mark))
+		return;
+	fd = open_bare(p, below_root(path), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	k->plain = fd >= 0;
+	k->path = mem_strdup(path);
+	k->resolved = mem_strdup(im->chain.v[0]);
+}
+
+int program_cache_resolve(struct program_cache *p, const struct image_name *name,
+			  const struct args *args, struct image *out)
+{
+	const bool plain = name->path[0] == '/' && name->flags == 0;
+	int r;
+
+	if (plain && recall(p, name->path, out))
+		return 0;
+	r = image_resolve_at(p->root, name, args, &p->names, out);
+	if (r == 0 && plain)
+		remember(p, name->path, out);
+	return r;
+}
+
+void program_cache_done(struct program_cache *p)
+{
+	for (size_t i = 0; i < PROGRAM_CACHE_MAX; i++)
+		forget(&p->known[i]);
+	immutable_paths_done(&p->names);
+}

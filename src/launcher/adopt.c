@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions that are older than the API child, or than ourselves.
+ *
+ * A warden lives if its socket accepts a connection. SO_PEERCRED of that connection is whoever
+ * called listen(): the stub, which became the warden under the same pid. A session without ID.meta
+ * was never answered for: nobody knows it, and it goes. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "launcher/launcher_state.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+static int list_sessions(struct launcher *l, struct strv *ids, struct err *err)
+{
+	cleanup_fd int fd = openat(l->place.sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (dir == NULL)
+		return err_errno(err, E_UNAVAILABLE, l->place.runtime, "cannot read %s/sessions",
+				 l->place.runtime);
+	take_fd(fd);
+	while ((e = readdir(dir)) != NULL) {
+		char id[ID_MAX + 1];
+		enum session_file kind;
+
+		if (session_files_parse(e->d_name, id, &kind) == 0)
+			strv_add(ids, id);
+	}
+	closedir(dir);
+	return 0;
+}
+
+/* The pidfd is the peer's if the connection still stands after it was opened: then the pid was not
+ * reused. */
+static int peer_pidfd(int conn)
+{
+	struct pollfd pfd = {conn, 0, 0};
+	struct ucred cred = {0};
+	socklen_t len = sizeof(cred);
+	cleanup_fd int pidfd = -1;
+
+	if (getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
+		return -1;
+	pidfd = proc_pidfd(cred.pid);
+	if (pidfd == -1 || poll(&pfd, 1, 0) < 0 || (pfd.revents & (POLLHUP | POLLERR)) != 0)
+		return -1;
+	return take_fd(pidfd);
+}
+
+static void adopt(struct launcher *l, const char *id)
+{
+	struct session_entry *w = entry_new(l, id);
+	const bool known = meta_load(l->place.sessions_fd, id, &w->meta, NULL) == 0;
+	cleanup_fd int conn = session_files_connect(l->place.sessions_fd, id);
+	const bool stuck = conn == -1 && errno == EAGAIN;
+	const int pidfd = conn == -1 ? -1 : peer_pidfd(conn);
+
+	if (pidfd != -1 && entry_watch(w, pidfd, NULL) == 0) {
+		log_info("session found", "session_id", id);
+		w->probe_fd = take_fd(conn);
+		w->silent = !known;
+		if (!known)
+			entry_kill(w);
+		return;
+	}
+	if (stuck)
+		meta_kill(w->meta.warden_pid, w->meta.warden_start);
+	snprintf(w->reason, sizeof(w->reason), "%s",
+		 stuck ? "the warden did not answer"
+		       : "the warden died while no server watched it");
+	log_info("session lost", "session_id", id, "reason", w->reason);
+	if (!own_dir_drop(l, id, &w->meta))
+		meta_kill(w->meta.init_pid, w->meta.init_start);
+	w->meta.group = 0; /* groups_sweep takes it */
+	/* A known one is told as lost; its ring is drained before it goes. */
+	session_files_remove(l->place.sessions_fd, id, false);
+	if (!known)
+		entry_remove(w);
+}
+
+int adopt_scan(struct launcher *l, struct err *err)
+{
+	struct strv ids = {0};
+	const int r = list_sessions(l, &ids, err);
+
+	for (size_t i = 0; r == 0 && i < ids.n; i++)
+		if (entry_find(l, ids.v[i]) == NULL)
+			adopt(l, ids.v[i]);
+	groups_sweep(l);
+	groups_sweep_strangers(l);
+	own_dirs_sweep(l);
+	strv_done(&ids);
+	return r;
+}
+
+static void tell_lost(struct session_entry *w)
+{
+	struct launcher_lost lost = {.session_id = mem_strdup(w->id),
+				     .reason = mem_strdup(w->reason)};
+	const int dir = w->l->place.sessions_fd;
+	int fd[2] = {session_files_open(dir, w->id, FILE_RING, O_RDONLY),
+		     session_files_open(dir, w->id, FILE_ACK, O_RDWR)};
+	const bool both = fd[0] != -1 && fd[1] != -1;
+
+	w->told = true;
+	for (size_t i = 0; i < ARRAY_LEN(fd) && !both; i++)
+		if (fd[i] != -1)
+			close(fd[i]);
+	api_link_post(w->l, MSG_launcher_lost, 0, &lost, fd, both ? ARRAY_LEN(fd) : 0);
+}
+
+/* A warden that cannot be reached is of no use: it is killed, and lost once it is dead. */
+static bool tell_found(struct session_entry *w)
+{
+	const int dir = w->l->place.sessions_fd;
+	int fd[3] = {take_fd(w->probe_fd), session_files_open(dir, w->id, FILE_RING, O_RDONLY),
+		     session_files_open(dir, w->id, FILE_ACK, O_RDWR)};
+
+	if (fd[0] == -1)
+		fd[0] = session_files_connect(dir, w->id);
+	if (fd[0] != -1 && fd[1] != -1 && fd[2] != -1) {
+		struct launcher_found found = {.session_id = mem_strdup(w->id)};
+
+		w->told = true;
+		api_link_post(w->l, MSG_launcher_found, 0, &found, fd, ARRAY_LEN(fd));
+		return true;
+	}
+	log_warn("a warden cannot be reached", "session_id", w->id, "error", strerror(errno));
+	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
+		if (fd[i] != -1)
+			close(fd[i]);
+	entry_kill(w);
+	return false;
+}
+
+bool adopt_tell(struct launcher *l)
+{
+	bool waiting = false;
+	struct session_entry *w;
+
+	if (!l->api.telling)
+		return false;
+	TAILQ_FOREACH (w, &l->entries, next) {
+		if (w->told || w->silent || w->making != NULL)
+			continue;
+		if (w->state == ENTRY_DEAD) {
+			tell_lost(w);
+			return true;
+		}
+		if (!w->killed && tell_found(w))
+			return true;
+		waiting = true; /* for a death that is on its way */
+	}
+	if (waiting)
+		return false;
+	l->api.telling = false;
+	api_link_post(l, MSG_launcher_found_all, 0, &(struct msg_empty){0}, NULL, 0);
+	return true;
+}

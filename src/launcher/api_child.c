@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The API child: started with no privilege, told everything by its link, replaced when it dies. It
+ * dies with us (PDEATHSIG, set after the change of uid, which would clear it) and learns of our end
+ * by its link as well. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "launcher/launcher_state.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define LINK_FD 3
+#define EXEC_FD_MIN 16 /* out of the way of stdio and LINK_FD */
+#define FAST_US 1000000
+#define FAST_MAX 5
+#define AGAIN_MAX_S 32
+
+extern char **environ;
+
+/* What the child needs of our environment: places, and what test builds are steered by. */
+static const char *const env_needed[] = {"HOME",	 "XDG_RUNTIME_DIR", "TMPDIR",
+					 "LOGNAME",	 "ASAN_OPTIONS",    "LSAN_OPTIONS",
+					 "UBSAN_OPTIONS"};
+
+/* "NAME" or "PREFIX*" */
+static bool matches(const char *pattern, const char *var, size_t n)
+{
+	const size_t len = strlen(pattern);
+
+	if (len > 0 && pattern[len - 1] == '*')
+		return n >= len - 1 && memcmp(pattern, var, len - 1) == 0;
+	return n == len && memcmp(pattern, var, n) == 0;
+}
+
+static bool may_pass(const struct strv *allow, const char *var)
+{
+	const size_t n = strcspn(var, "=");
+
+	for (size_t i = 0; i < ARRAY_LEN(env_needed); i++)
+		if (matches(env_needed[i], var, n))
+			return true;
+	for (size_t i = 0; i < allow->n; i++)
+		if (matches(allow->v[i], var, n))
+			return true;
+	return false;
+}
+
+/* Sessions take over what sandbox.env_allow names; nothing else of ours leaves this process. */
+static void filter_env(const struct strv *allow, struct strv *out)
+{
+	for (char **e = environ; *e != NULL; e++)
+		if (may_pass(allow, *e))
+			strv_add(out, *e);
+}
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	const struct __user_cap_data_struct none[2] = {0};
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_capset, &head, none);
+}
+
+/* The bounding set first: emptying it needs CAP_SETPCAP. EINVAL is past the last capability of this
+ * kernel. */
+static int take_api_uid(uid_t uid)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
+	if (errno != EINVAL || setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
+		return -1;
+	return 0;
+}
+
+/* stdin and stdout to nowhere, stderr to the log, the link at its number; all else closes at exec.
+ */
+static int arrange_fds(const struct launcher *l, int link, int *exec_fd)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	*exec_fd = fcntl(l->programs.api_fd, F_DUPFD_CLOEXEC, EXEC_FD_MIN);
+	if (*exec_fd == -1 || null == -1 || dup2(null, STDIN_FILENO) < 0 ||
+	    dup2(null, STDOUT_FILENO) < 0)
+		return -1;
+	if (l->log_fd != STDERR_FILENO && dup2(l->log_fd, STDERR_FILENO) < 0)
+		return -1;
+	return link == LINK_FD ? fcntl(link, F_SETFD, 0) : dup2(link, LINK_FD);
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	/* A terminal's ^C and hang-up go to the whole group; the launcher passes on what they mean.
+	 */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void run_child(const struct launcher *l, int link, pid_t parent)
+{
+	char number[16];
+	char *argv[] = {(char[]){"agentsh-api"}, (char[]){"--link-fd"}, number, NULL};
+	struct strv env = {0};
+	int exec_fd = -1;
+
+	snprintf(number, sizeof(number), "%d", LINK_FD);
+	close(l->place.lock_fd);
+	filter_env(&l->settings.config.env_allow, &env);
+	reset_signals();
+	if (arrange_fds(l, link, &exec_fd) < 0 ||
+	    (l->privileged && take_api_uid(l->settings.config.api_uid) < 0) ||
+	    drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
+		log_error("cannot prepare the API child", "error", strerror(errno));
+		_exit(125);
+	}
+	if (getppid() != parent) /* died before PDEATHSIG was set */
+		_exit(125);
+	syscall(SYS_execveat, exec_fd, "", argv, env.n > 0 ? env.v : (char *[]){NULL},
+		AT_EMPTY_PATH);
+	log_error("cannot execute agentsh-api", "error", strerror(errno));
+	_exit(125);
+}
+
+static void on_again(void *arg)
+{
+	struct launcher *l = arg;
+	struct err err = {0};
+
+	if (l->stopping || api_child_start(l, &err) == 0)
+		return;
+	log_error("cannot start the API child", "error", err.message);
+	watch_after(l->api.again, 1000);
+}
+
+/* At once, unless it keeps dying at once. */
+static void restart(struct launcher *l, bool fast)
+{
+	struct api_child *api = &l->api;
+	uint64_t after_s = 0;
+
+	/* It never came up and nobody depends on us: better to say so than to try for ever. */
+	if (!l->ready && l->alive == 0) {
+		l->status = err_row(E_UNAVAILABLE)->exit;
+		launcher_stop(l, "the API child cannot start");
+		return;
+	}
+	api->fast_deaths = fast ? api->fast_deaths + 1 : 0;
+	if (api->fast_deaths >= FAST_MAX) {
+		const unsigned doublings = api->fast_deaths - FAST_MAX;
+
+		if (l->auto_start) {
+			l->status = err_row(E_UNAVAILABLE)->exit;
+			launcher_stop(l, "the API child does not stay");
+			return;
+		}
+		after_s = doublings < 5 ? 1U << doublings : AGAIN_MAX_S;
+	}
+	watch_after(api->again, after_s * 1000);
+}
+
+static void on_death(void *arg)
+{
+	struct launcher *l = arg;
+	struct api_child *api = &l->api;
+	const bool fast = clock_mono_us(&clock_system) - api->started_us < FAST_US;
+	siginfo_t si = {0};
+	char reason[64];
+	struct session_entry *w, *next;
+
+	if (waitid(P_PIDFD, (id_t)api->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
+		return;
+	death_reason("it", &si, reason, sizeof(reason));
+	log_write(l->stopping ? LOG_INFO : LOG_WARN, "the API child ended", "reason", reason, NULL);
+	watch_free(take(api->death));
+	close(api->pidfd);
+	api->pidfd = -1;
+	api->pid = 0;
+	api_link_end(l);
+	for (w = TAILQ_FIRST(&l->entries); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, next);
+		if (w->making != NULL)
+			make_abandon(w);
+	}
+	if (!l->stopping)
+		restart(l, fast);
+	if (l->stopping) {
+		entries_kill(l);
+		launcher_maybe_end(l);
+	}
+}
+
+/* -1: its death cannot be watched. */
+static int watch_child(struct launcher *l, pid_t pid, int pidfd)
+{
+	struct api_child *api = &l->api;
+
+	api->pid = pid;
+	api->pidfd = pidfd;
+	api->started_us = clock_mono_us(&clock_system);
+	api->death = watch_readable(l->loop, pidfd, on_death, l);
+	if (api->again == NULL)
+		api->again = watch_timer(l->loop, on_again, l);
+	return watch_start(api->death);
+}
+
+int api_child_start(struct launcher *l, struct err *err)
+{
+	const pid_t parent = getpid();
+	cleanup_fd int ours = -1;
+	cleanup_fd int theirs = -1;
+	int pair[2], pidfd, r;
+	struct session_entry *w;
+	pid_t pid;
+
+	r = link_pair(pair, err);
+	if (r < 0)
+		return r;
+	ours = pair[0];
+	theirs = pair[1];
+	pid = fork();
+	if (pid < 0)
+		return err_errno(err, E_UNAVAILABLE, "agentsh-api", "fork");
+	if (pid == 0)
+		run_child(l, theirs, parent);
+	pidfd = proc_pidfd(pid);
+	if (pidfd == -1) {
+		err_errno(err, E_UNAVAILABLE, "agentsh-api", "pidfd_open");
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return -E_UNAVAILABLE;
+	}
+	if (watch_child(l, pid, pidfd) < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		watch_free(take(l->api.death));
+		mem_cleanup_fd(&l->api.pidfd);
+		l->api.pidfd = -1;
+		l->api.pid = 0;
+		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch the API child: " LOOP_FULL);
+	}
+	TAILQ_FOREACH (w, &l->entries, next)
+		w->told = false;
+	r = api_link_start(l, take_fd(ours), err);
+	if (r == 0)
+		api_child_hello(l);
+	return r;
+}
+
+/* Sealed copies of configuration and keys, as far as they exist; the number of descriptors or
+ * -code. */
+static int copy_files(const struct settings *s, bool always, int fd[2], struct err *err)
+{
+	size_t n = 0;
+	int r = 0;
+
+	if (s->has_config || always)
+		r = settings_fd("config", &s->config_text, err, &fd[n]);
+	if (r == 0 && (s->has_config || always))
+		n++;
+	if (r == 0 && s->has_keys)
+		r = settings_fd("keys", &s->keys_text, err, &fd[n]);
+	if (r == 0 && s->has_keys)
+		n++;
+	if (r == 0)
+		return (int)n;
+	if (n > 0)
+		close(fd[0]);
+	return r;
+}
+
+void api_child_hello(struct launcher *l)
+{
+	const struct settings *s = &l->settings;
+	struct launcher_hello hello = {
+		.version = LINK_VERSION,
+		.privileged = l->privileged,
+		.auto_started = l->auto_start,
+		.accept_loss = l->accept_loss && !l->ready,
+		.owner_uid = l->owner_uid,
+		.state_dir = mem_strdup(s->config.base_dir),
+		.runtime_dir = mem_strdup(l->place.runtime),
+		.has_config = s->has_config,
+		.has_keys = s->has_keys,
+	};
+	cleanup_free char *unix_name = mem_printf("unix %s", l->place.socket);
+	struct err err = {0};
+	int fd[4];
+	int n = copy_files(s, false, fd, &err);
+
+	if (n < 0) {
+		log_error("cannot greet the API child", "error", err.message);
+		msg_done(MSG_launcher_hello, &hello);
+		api_child_kill(l);
+		return;
+	}
+	strv_copy(&hello.overrides, &l->source.overrides);
+	for (size_t i = 0; i < s->kept.n; i++)
+		strv_add(&hello.overrides, s->kept.v[i]);
+	strv_add(&hello.listeners, unix_name);
+	fd[n++] = fcntl(l->place.unix_fd, F_DUPFD_CLOEXEC, 3);
+	if (l->place.tcp_fd != -1) {
+		cleanup_free char *tcp_name = mem_printf("tcp %s", l->place.http);
+
+		strv_add(&hello.listeners, tcp_name);
+		fd[n++] = fcntl(l->place.tcp_fd, F_DUPFD_CLOEXEC, 3);
+	}
+	l->api.telling = true;
+	api_link_post(l, MSG_launcher_hello, 0, &hello, fd, (size_t)n);
+}
+
+void api_child_hup(struct launcher *l)
+{
+	struct err err = {0};
+	/* The log, the configuration (an empty one holds its place), the keys if there are any. */
+	int fd[3] = {fcntl(l->log_fd, F_DUPFD_CLOEXEC, 3), -1, -1};
+	const int n = fd[0] < 0 ? err_errno(&err, E_INTERNAL, NULL, "cannot pass the log")
+				: copy_files(&l->settings, true, fd + 1, &err);
+
+	if (n < 0) {
+		log_error("cannot tell the API child of the new configuration", "error",
+			  err.message);
+		if (fd[0] >= 0)
+			close(fd[0]);
+		return;
+	}
+	api_link_post(l, MSG_launcher_hup, 0, &(struct msg_empty){0}, fd, (size_t)n + 1);
+}
+
+void api_child_kill(struct launcher *l)
+{
+	if (l->api.pidfd != -1)
+		proc_pidfd_signal(l->api.pidfd, SIGKILL);
+}

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: Apache-2.0
+/* launcher/launcher_state.h - what the files of this folder share; nobody else includes it.
+ *
+ * options.c flags · settings.c configuration and keys · runtime_dir.c directories, lock · listen.c
+ * sockets · requester.c who asks, and as whom a session runs · policies.c · meta.c ID.meta ·
+ * files.c what lies below RUNTIME/sessions · own_dir.c, orphans.c what a session without namespaces
+ * has, and what it loses · api_child.c the API child · api_link.c its link · workspace.c what is
+ * none · make.c, stub.c making a session · limits.c what it may use · narrow.c less of it · group.c
+ * its cgroup · pool.c stubs that are ready before they are asked for · watch.c deaths and sweeping
+ * · adopt.c sessions of an earlier launcher or API child · launcher.c loop, signals, stop · uids.c
+ * a uid for each session. */
+#pragma once
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/loop.h"
+#include "cgroup/cgroup.h"
+#include "config/config.h"
+#include "launcher/launcher.h"
+#include "link/link.h"
+#include "model/wall.h"
+#include "policy/policy.h"
+#include "sandbox/sandbox.h"
+#include "spawn/assignment.h"
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct launcher;
+
+/* ---- settings.c ---- */
+
+struct settings_source {
+	enum config_mode mode;
+	char *path;	       /* absolute; NULL: none */
+	bool must_exist;       /* named by flag or variable */
+	struct strv overrides; /* environment, then flags */
+};
+/* One consistent reading of the files; SIGHUP makes another one. */
+struct settings {
+	struct config config;
+	struct api_keys keys;
+	struct buf config_text, keys_text;
+	bool has_config, has_keys;
+	struct strv
+		kept; /* "key=value" of what only a restart can change, as it was at the start */
+};
+int settings_source_init(const struct launcher_options *o, enum config_mode mode,
+			 struct settings_source *out, struct err *err);
+void settings_source_done(struct settings_source *s);
+/* Reads and checks everything. All problems of a file, one a line, go to report. */
+int settings_load(const struct settings_source *src, struct settings *out, struct buf *report,
+		  struct err *err);
+void settings_done(struct settings *s);
+/* Sealed copies of the files' bytes, each with an offset of its own; owned by the caller. */
+int settings_fd(const char *name, const struct buf *text, struct err *err, int *fd);
+/* stderr, or the file of logging.output, opened for appending; *fd > 2 is owned. It is the stderr
+ * of the API child and of wardens as well. */
+int settings_open_log(const struct settings *s, int *fd, struct err *err);
+void settings_start_log(const struct settings *s, int fd);
+
+/* ---- runtime_dir.c, claim.c, listen.c ---- */
+
+struct runtime {
+	char *runtime, *socket;
+	int runtime_fd, lock_fd, sessions_fd;
+	int claim_fd;	     /* of the state directory */
+	int unix_fd, tcp_fd; /* listening; tcp_fd -1: none */
+	char *http;	     /* "127.0.0.1:8080" as bound, or NULL */
+	dev_t socket_dev;
+	ino_t socket_ino;
+};
+#define RUNTIME_NONE                         \
+	((struct runtime){.runtime_fd = -1,  \
+			  .lock_fd = -1,     \
+			  .sessions_fd = -1, \
+			  .claim_fd = -1,    \
+			  .unix_fd = -1,     \
+			  .tcp_fd = -1})
+/* Makes and opens RUNTIME. E_FORBIDDEN if others could change what lies in it. */
+int runtime_open(const struct config *c, bool privileged, struct runtime *p, struct err *err);
+/* Takes RUNTIME/server.lock. E_CONFLICT "already running (pid N)". */
+int runtime_lock(struct runtime *p, struct err *err);
+/* The same after E_CONFLICT: while the holder is dead and only a child that it had just forked
+ * keeps the lock, waits for it. E_CONFLICT if the holder lives, or after timeout_ms. */
+int runtime_inherit(struct runtime *p, int timeout_ms, struct err *err);
+/* With the lock: RUNTIME/sessions and the state directory, which belongs to the API child. */
+int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, struct err *err);
+/* After runtime_prepare: claims the state directory. E_CONFLICT if another server has it; *other is
+ * then the socket of that one, NULL if it cannot be told. */
+int runtime_claim(const struct config *c, bool privileged, struct runtime *p, char **other,
+		  struct err *err);
+/* Opens or makes a file of the state directory with the rights of the directory's owner: what he
+ * may have put there gives him nothing. -1/errno. */
+int runtime_state_file(const char *path, bool privileged, uid_t owner);
+/* With the lock: binds and listens. */
+int runtime_listen(const struct config *c, bool privileged, struct runtime *p, struct err *err);
+/* Another launcher has the lock: waits until its socket answers (0) or the lock is ours after all
+ * (*taken). E_UNAVAILABLE after timeout_ms. */
+int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err);
+/* Removes the socket, if it is ours, and closes everything. */
+void runtime_done(struct runtime *p);
+
+/* ---- requester.c ---- */
+
+struct requester {
+	uid_t uid;
+	gid_t gid;
+	bool admin;
+};
+/* The peer of a connection that was accepted from our unix socket. E_UNAUTHENTICATED for any other
+ * descriptor. */
+int requester_connected(const struct runtime *p, bool privileged, int fd, struct requester *out,
+			struct err *err);
+/* A connection to our TCP listener: proves nothing but that, for auth.type none. */
+int requester_by_tcp(const struct runtime *p, int fd, struct err *err);
+int requester_has_key(const struct api_keys *keys, const struct bytes *key, struct requester *out,
+		      struct err *err);
+
+struct identity_ask {
+	bool privileged;
+	const struct config *config;
+	struct requester who;	/* proven */
+	struct requester owner; /* of the workspace */
+};
+struct session_identity {
+	struct requester
+		self; /* as whom the session runs where the owners of files cannot be mapped */
+	struct requester files; /* whose the files are that it makes */
+};
+/* For whom the session acts. E_FORBIDDEN for uids that nobody may speak for. */
+int identity_choose(const struct identity_ask *ask, struct session_identity *out, struct err *err);
+/* Owner of a path as the caller sees it; the caller itself where that fails (then opening it will
+ * fail, too). */
+struct requester requester_owns(const char *path, bool privileged, struct requester caller);
+gid_t requester_primary_gid(uid_t uid);
+
+/* ---- uids.c ---- */
+
+struct uids {
+	int fd; /* where the next one is kept; -1: nowhere */
+	uint32_t next;
+};
+/* With the state directory: reads which uid is next. */
+void uids_open(struct launcher *l);
+/* A uid that no process has. E_RESOURCE_LIMIT: there is none left. */
+int uids_allot(struct launcher *l, uint32_t *uid, struct err *err);
+void uids_close(struct launcher *l);
+
+/* ---- policies.c ---- */
+
+/* A compiled policy; borrowed from the launcher until its next reload. */
+struct policy_ref {
+	const char *name;
+	char version[80]; /* "sha256:…" */
+	int fd;		  /* the sealed snapshot */
+	bool file_rules;  /* it restricts what files may be touched */
+	int64_t limit[POLICY_LIMITS];
+};
+/* Compiles it if it is not yet there. E_BAD_REQUEST: there is none of this name, or it is broken.
+ */
+int policies_find(struct launcher *l, const char *name, struct policy_ref *out, struct err *err);
+/* The same policy for a session that has its workspace and home elsewhere. ref->fd is the caller's
+ * to close. */
+int policies_place(const struct launcher *l, const char *workspace, const char *home,
+		   struct policy_ref *ref, struct err *err);
+/* Whether the policy lets a session have the domains, ports and variables that it asks for.
+ * E_POLICY_DENIED. */
+int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask,
+		   struct err *err);
+/* Whether whoever is no admin may choose this policy for a session. E_POLICY_DENIED. */
+int policies_selectable(const struct config *c, const char *name, struct err *err);
+/* Whether there are such policies as the configuration lists. E_BAD_REQUEST, with the place. */
+int policies_check(const struct config *c, struct err *err);
+/* plan->withheld: what the policy's rules deny in the whole of a place of its view. */
+int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err);
+/* Compiles what is in use anew and tells the API child of what has changed and what could not. */
+void policies_reload(struct launcher *l, uint32_t ticket);
+/* launcher_ask; fails only if the message cannot be read. */
+int policies_ask(struct launcher *l, struct link_msg *m, struct err *err);
+void policies_free(struct launcher *l);
+
+/* ---- meta.c ---- */
+
+/* RUNTIME/sessions/ID.meta: written before a creation is answered. */
+struct meta {
+	uint64_t warden_pid, warden_start, init_pid, init_start, uid, gid, owner_uid;
+	uint64_t group; /* number of its cgroup; 0: none */
+};
+void meta_format(const struct meta *m, struct buf *out);
+int meta_parse(const char *text, size_t len, struct meta *out, struct err *err);
+int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
+int meta_load(int dir, const char *id, struct meta *out, struct err *err);
+uint64_t meta_start_time(pid_t pid); /* clock ticks since boot; 0 if it has gone */
+/* Kills pid if it is still the process that started then. */
+void meta_kill(uint64_t pid, uint64_t start);
+
+/* ---- files.c ---- */
+
+enum session_file { FILE_SOCK, FILE_RING, FILE_ACK, FILE_META, FILE_NEW, SESSION_FILES };
+#define SESSION_FILE_NAME_MAX (ID_MAX + 8)
+void session_files_name(char out[SESSION_FILE_NAME_MAX], const char *id, enum session_file kind);
+/* "ID.kind" to its parts; -1 if it is no such name. */
+int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file *kind);
+bool session_files_any(int dir, const char *id);
+/* Removes what a dead session cannot use (socket, half-written record), or all. */
+void session_files_remove(int dir, const char *id, bool all);
+int session_files_open(int dir, const char *id, enum session_file kind, int flags); /* -1/errno */
+/* Binds ID.sock (not yet listening); connects to it. -1/errno */
+int session_files_bind(int dir, const char *id);
+int session_files_connect(int dir, const char *id);
+
+/* ---- own_dir.c: home and tmp of a session without namespaces ---- */
+
+/* *path is owned by the caller. */
+int own_dir_make(struct launcher *l, const char *id, char **path, struct err *err);
+/* Has them removed, if the session has any, once its init is dead. */
+bool own_dir_drop(struct launcher *l, const char *id, const struct meta *m);
+/* Those of sessions that no longer live. */
+void own_dirs_sweep(struct launcher *l);
+/* Removes all that is in a directory, however deep. */
+void own_dir_empty(int dir);
+
+/* ---- a session as the launcher sees it ---- */
+
+enum entry_state { ENTRY_MAKING, ENTRY_ALIVE, ENTRY_DEAD };
+struct making;
+struct session_entry {
+	TAILQ_ENTRY(session_entry) next;
+	struct launcher *l;
+	char id[ID_MAX + 1];
+	enum entry_state state;
+	bool child;   /* ours to reap; false: adopted */
+	bool told;    /* the living API child knows of it */
+	bool silent;  /* nobody was ever told: leaves no trace */
+	bool removed; /* the API child wants nothing more of it */
+	bool killed;  /* by us: its death is on the way */
+	int pidfd;    /* -1 when dead */
+	int probe_fd; /* connection made when it was adopted, for the first launcher_found; or -1 */
+	struct watch *death;
+	struct watch *leaving; /* its session is over: when it is killed at the latest */
+	struct meta meta;
+	struct making *making; /* only while MAKING */
+	char reason[128];
+	uint64_t oom_kills; /* of a dead one, see struct launcher_gone */
+};
+
+/* ---- api_link.c: the link to the API child ---- */
+
+struct letter {
+	STAILQ_ENTRY(letter) next;
+	enum msg_type type;
+	uint32_t req;
+	void *obj; /* owned, with its parts */
+	int fd[FDIO_MAX_FDS];
+	size_t nfds;
+};
+
+struct api_child {
+	pid_t pid; /* 0: none */
+	int pidfd;
+	struct link link; /* fd -1: none */
+	struct watch *readable, *writable, *death, *again;
+	STAILQ_HEAD(, letter) letters;
+	bool telling; /* found_all is still owed */
+	bool stop_told;
+	int64_t started_us;
+	unsigned fast_deaths; /* in a row */
+};
+
+struct programs {
+	int api_fd, warden_fd, init_fd;
+	char *state_path; /* of what is there when a session is made */
+};
+
+/* ---- group.c: cgroups, told apart by a number each ---- */
+
+struct grave;
+struct groups {
+	struct cgroup_host host;
+	char prefix[16]; /* of the ids of this server's groups, whichever launcher made them */
+	uint64_t next;
+	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
+	struct watch *again;
+	uint64_t again_ms;
+	struct strv strangers; /* of other servers, empty when this one started */
+	struct watch *later;   /* to look at them once more */
+};
+
+/* ---- orphans.c: what a session without namespaces has lost ---- */
+
+struct orphans {
+	struct watch *again; /* NULL: no such session was made */
+	unsigned looks;	     /* still to do */
+	unsigned quiet;	     /* of the last, without any */
+	pid_t *remover;	     /* owned; that remove directories */
+	size_t n;
+};
+void orphans_start(struct launcher *l); /* from now on they come to us */
+void orphans_stop(struct launcher *l);
+void orphans_look(struct launcher *l); /* a warden is dead */
+void orphans_expect(struct launcher *l,
+		    pid_t remover); /* a child of ours that removes directories */
+
+/* ---- pool.c ---- */
+
+TAILQ_HEAD(pooled_list, pooled);
+struct pool {
+	struct pooled_list list;
+	struct watch *refill;
+	uint32_t owner_uid, owner_gid; /* of the last session's files */
+	int mounts;   /* tells that the host's mounts have changed; only with refill */
+	bool failing; /* the last one that was tried could not be prepared, which was said */
+};
+
+struct config_watch {
+	int fd, dir; /* inotify, and its only watch; -1: none */
+	struct watch *changed;
+	struct stat seen; /* the file as it was read; zeros: there was none */
+};
+
+struct launcher {
+	struct loop *loop;
+	bool privileged, auto_start, accept_loss, stopping;
+	bool ready;   /* the API child has listened once, and we have said so */
+	int ready_fd; /* where to say so, or -1 */
+	uid_t owner_uid;
+	struct settings_source source;
+	struct settings settings;
+	struct runtime place;
+	struct programs programs;
+	struct strv guarded; /* of workspace_guard */
+	launcher_warden_argv_fn *warden_argv;
+	TAILQ_HEAD(, session_entry) entries;
+	SLIST_HEAD(, snapshot) policies;
+	SLIST_HEAD(, unused) unused; /* policies that were only listed */
+	struct groups groups;
+	struct pool pool;
+	struct orphans orphans;
+	struct uids uids;
+	size_t alive, total;
+	struct api_child api;
+	int signal_fd, log_fd;
+	struct watch *signals, *deadline;
+	struct config_watch config_watch;
+	struct rlimit nofile; /* as it was given to us */
+	int status;
+};
+
+/* --- config_watch.c: only for a server that a command has started --- */
+void config_watch_start(struct launcher *l);
+void config_watch_stop(struct launcher *l);
+
+/* Takes the API child's end: from now on messages flow. */
+int api_link_start(struct launcher *l, int fd, struct err *err);
+void api_link_stop(struct launcher *l);
+/* The child is dead or dying: its last words count (sessions to remove), then the link is closed.
+ */
+void api_link_end(struct launcher *l);
+/* Queues a message; the struct's owned parts and the descriptors are taken. Without a link it is
+ * dropped. */
+void api_link_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
+		   size_t nfds);
+/* Sends what is queued and owed as far as the socket takes it; reading rests while something is
+ * left. */
+void api_link_pump(struct launcher *l);
+/* Wakes api_link_pump: something may be owed. */
+void api_link_kick(struct launcher *l);
+void api_link_refuse(struct launcher *l, uint32_t req, const char *id, const struct err *why);
+/* Reads everything that the API child has sent, until it would block, ends or is broken. */
+void api_link_read(struct launcher *l);
+
+/* Prints the ready line once; called when the API child listens. */
+void launcher_say_ready(struct launcher *l);
+
+/* ---- api_child.c ---- */
+
+int api_child_start(struct launcher *l, struct err *err);
+void api_child_hello(struct launcher *l);
+void api_child_hup(struct launcher *l);
+void api_child_kill(struct launcher *l);
+
+/* ---- workspace.c ---- */
+
+/* Whether a directory, a real path, may be a workspace at all. E_FORBIDDEN. What it contains and
+ * a session must not change or see goes to plan. */
+int workspace_check(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+		    struct err *err);
+/* At start: the directories from where the server's programs, their libraries and what is found by
+ * its PATH come, by their real paths. */
+void workspace_guard(struct strv *out);
+
+/* ---- make.c, stub.c ---- */
+
+/* What the plans of this server's sessions have in common; owned by the caller. */
+void make_recipe(const struct launcher *l, struct sandbox_plan *out);
+/* Answers by launcher_created or launcher_refused, now or later. m's descriptors stay the caller's.
+ * Fails only if the message cannot be read. */
+int make_session(struct launcher *l, struct link_msg *m, struct err *err);
+/* Reads the stub's reports; answers once they end. A dead session_entry (pidfd -1) has nothing more
+ * to say.
+ */
+void make_finish(void *session_entry);
+/* The API child that asked has gone. */
+void make_abandon(struct session_entry *w);
+
+struct stub {
+	const struct launcher *l;
+	const struct sandbox_plan *plan;
+	uint64_t group;	  /* 0: none */
+	bool makes_group; /* else it is there */
+	bool born_in_it;
+	int tree_fd;	  /* where a user namespace is needed, else -1 */
+	struct idmap map; /* to be made ahead; shown_uid 0: none */
+	int sock;	  /* for assignment */
+};
+/* The forked child: prepares the sandbox, waits for its assignment and becomes the warden. */
+_Noreturn void stub_main(const struct stub *s, pid_t parent);
+
+/* ---- limits.c ---- */
+
+/* What the session may use: what it asks for, within the server's own limits. device: st_dev of the
+ * workspace. */
+void limits_choose(const struct config *c, const struct launcher_create *ask, dev_t device,
+		   struct cgroup_limits *out);
+/* Lowers what was chosen to the limits of a policy (enum policy_limit). */
+void limits_narrow(const struct config *c, const int64_t policy[], struct cgroup_limits *l,
+		   uint32_t *scratch_mb);
+/* Space for scratch files in MB; 0: no limit was set. */
+uint32_t limits_scratch_mb(const struct config *c, const struct launcher_create *ask);
+/* Scratch files are the session's memory: where that is limited (by walls) they have half of it at
+ * most, and at least 1 MB; else nobody could end what fills it. *scratch_mb as above. */
+void limits_share(uint64_t memory_bytes, struct wall_report *walls, uint32_t *scratch_mb);
+/* 1 << WALL_…: what must be up. */
+uint64_t limits_required(const struct launcher_create *ask);
+
+/* ---- narrow.c ---- */
+
+/* launcher_limit: narrower limits for a living session. Fails only if the message cannot be read.
+ */
+int narrow_session(struct launcher *l, struct link_msg *m, struct err *err);
+
+/* ---- group.c ---- */
+
+#define GROUP_ID_MAX 40
+void groups_open(struct launcher *l);  /* once RUNTIME is known */
+void groups_close(struct launcher *l); /* waits a while for what is still dying */
+uint64_t group_next(struct launcher *l);
+void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX]);
+/* A group without limits. Never fails: where it cannot be made there is none. */
+void group_make(const struct launcher *l, uint64_t number);
+/* As fork; the child is born in the group (*born) where that can be. */
+pid_t group_fork(const struct launcher *l, uint64_t number, bool *born);
+/* Removes a group as soon as nobody is in it; what is, is killed. 0 is fine. */
+void group_drop(struct launcher *l, uint64_t number);
+/* Drops what no session and no stub has: left by an earlier launcher. */
+void groups_sweep(struct launcher *l);
+/* Notes the empty groups of other servers in the same cgroup; those that are still empty after a
+ * while belong to nobody any more and are removed. */
+void groups_sweep_strangers(struct launcher *l);
+
+/* ---- pool.c ---- */
+
+struct pooled;
+void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
+void pool_stop(struct launcher *l);
+void pool_empty(struct launcher *l); /* and fills it again soon */
+/* One that is ready for such a session, or NULL. It stays in the pool until it is taken. */
+struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan);
+/* From now on it is the caller's: handed over or discarded. */
+void pool_take(struct pooled *p);
+uint64_t pooled_group(const struct pooled *p);
+uint32_t pooled_uid(const struct pooled *p); /* that its session gets */
+/* The namespace for such a map, owned by the caller; -1: it has none. */
+int pooled_userns(struct pooled *p, const struct idmap *map);
+void pool_discard(struct pooled *p); /* with its group; NULL is fine */
+/* One that is not prepared yet, for this plan, in a group that is there (0: none). NULL:
+ * E_UNAVAILABLE. */
+struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
+			 int tree_fd, struct err *err);
+/* Tells it of the session to make. */
+int pool_hand_over(const struct pooled *p, struct assignment *o, const struct sandbox_plan *plan,
+		   const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view, struct err *err);
+/* Lets go of one that was told: its pid, its pidfd (owned) in *pidfd. */
+pid_t pool_release(struct pooled *p, int *pidfd);
+bool pool_has(const struct launcher *l, uint64_t group);
+bool pool_has_uid(const struct launcher *l, uint32_t uid);
+size_t pool_ready(const struct launcher *l); /* how many can be taken */
+
+/* ---- watch.c ---- */
+
+struct session_entry *entry_find(struct launcher *l, const char *id);
+struct session_entry *entry_new(struct launcher *l, const char *id);
+/* Watches pidfd (taken). */
+int entry_watch(struct session_entry *w, int pidfd, struct err *err);
+void entry_free(struct session_entry *w);
+void entry_kill(struct session_entry *w);
+/* What launcher_remove asks: a living one has a moment to end by itself, then it is killed. */
+void entry_remove(struct session_entry *w);
+void entries_kill(struct launcher *l); /* but those that are about to end */
+/* Text for people of a wait status (si_code, si_status); who: "the warden". */
+void death_reason(const char *who, const siginfo_t *si, char *out, size_t n);
+
+/* ---- adopt.c ---- */
+
+/* Reads RUNTIME/sessions at start: living wardens are adopted, the rest is lost. */
+int adopt_scan(struct launcher *l, struct err *err);
+/* Posts the next session that the API child does not know, else found_all; false if nothing is
+ * owed. */
+bool adopt_tell(struct launcher *l);
+
+/* ---- launcher.c ---- */
+
+void launcher_init(struct launcher *l); /* an empty one with a loop; launcher_done frees */
+void launcher_done(struct launcher *l);
+
+void launcher_stop(struct launcher *l, const char *why);
+/* Posts launcher_stop, once, when the API child knows every session; false if nothing is owed. */
+bool launcher_stop_tell(struct launcher *l);
+/* SIGHUP: reads the files again; what cannot be used changes nothing and is logged. */
+void launcher_reload(struct launcher *l);
+/* Ends the loop once the API child and every warden have gone. */
+void launcher_maybe_end(struct launcher *l);

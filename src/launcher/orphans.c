@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Processes that a session without namespaces has lost: where its warden and its init were both
+ * killed, what they had comes to the launcher, as the nearest subreaper, and is ended here.
+ * Besides, the processes that remove its directories are waited for.
+ *
+ * Only once such a session was made is the launcher a subreaper. Then it looks through its children
+ * for a while after every warden's death. Whom it does not know is nobody's; but init and leaders
+ * that still live end what is below them themselves, and get the time for it. */
+#include "base/mem.h"
+#include "base/proc.h"
+#include "base/process_tree.h"
+#include "launcher/launcher_state.h"
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define LOOK_MS 20
+#define LOOKS 500    /* at most after a death: longer than an init may take */
+#define PATIENCE 250 /* looks, for an init or leader */
+#define QUIET 10     /* looks without a unclaimed: there are no more to come */
+
+static bool is_remover(const struct orphans *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->remover[i] == pid)
+			return true;
+	return false;
+}
+
+static bool is_known(const struct launcher *l, pid_t pid)
+{
+	const struct session_entry *w;
+
+	if (pid == l->api.pid || is_remover(&l->orphans, pid))
+		return true;
+	TAILQ_FOREACH (w, &l->entries, next)
+		if (w->child && w->pidfd != -1 && w->meta.warden_pid == (uint64_t)pid)
+			return true;
+	return false;
+}
+
+static bool is_own_program(const struct launcher *l, pid_t pid)
+{
+	struct stat st;
+
+	return fstat(l->programs.init_fd, &st) == 0 && proc_exe_is(pid, st.st_dev, st.st_ino) == 1;
+}
+
+/* A child's pid is its own until it is waited for. */
+static void end(const struct launcher *l, pid_t pid)
+{
+	const bool early = l->orphans.looks > LOOKS - PATIENCE;
+	const struct tree_root root = {pid, proc_pidfd(pid)};
+
+	if (root.pidfd < 0)
+		return;
+	if (early && is_own_program(l, pid)) {
+		/* whoever was ending it may have died in between */
+		proc_pidfd_signal(root.pidfd, SIGCONT);
+	} else {
+		/* what it has started is a child of ours then, unless it cannot die */
+		proc_pidfd_signal(root.pidfd, SIGKILL);
+		if (!early)
+			tree_kill_round(&root);
+	}
+	close(root.pidfd);
+}
+
+static void reap_removers(struct orphans *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (waitpid(s->remover[i], NULL, WNOHANG) == 0)
+			s->remover[kept++] = s->remover[i];
+	s->n = kept;
+}
+
+static void look(struct launcher *l)
+{
+	cleanup_free pid_t *child = NULL;
+	const size_t n = proc_children(getpid(), &child);
+	bool any = false;
+
+	reap_removers(&l->orphans);
+	for (size_t i = 0; i < n; i++)
+		if (!is_known(l, child[i]) && waitpid(child[i], NULL, WNOHANG) == 0) {
+			end(l, child[i]);
+			any = true;
+		}
+	l->orphans.quiet = any ? 0 : l->orphans.quiet + 1;
+	if (l->orphans.quiet > QUIET)
+		l->orphans.looks = 0;
+	else if (l->orphans.looks > 0)
+		l->orphans.looks--;
+}
+
+static void look_again(struct launcher *l)
+{
+	if (l->orphans.looks > 0 || l->orphans.n > 0)
+		watch_after(l->orphans.again, LOOK_MS);
+}
+
+static void on_again(void *arg)
+{
+	struct launcher *l = arg;
+
+	look(l);
+	look_again(l);
+}
+
+void orphans_start(struct launcher *l)
+{
+	if (l->orphans.again != NULL)
+		return;
+	l->orphans.again = watch_timer(l->loop, on_again, l);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+void orphans_expect(struct launcher *l, pid_t remover)
+{
+	struct orphans *s = &l->orphans;
+
+	s->remover = mem_resize(s->remover, s->n + 1, sizeof(*s->remover));
+	s->remover[s->n++] = remover;
+	look_again(l);
+}
+
+void orphans_look(struct launcher *l)
+{
+	if (l->orphans.again == NULL)
+		return;
+	l->orphans.looks = LOOKS;
+	l->orphans.quiet = 0;
+	look(l);
+	look_again(l);
+}
+
+void orphans_stop(struct launcher *l)
+{
+	watch_free(l->orphans.again);
+	free(l->orphans.remover);
+	l->orphans = (struct orphans){0};
+}

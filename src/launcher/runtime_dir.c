@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/* RUNTIME (the directory of the unix socket), its lock, its sessions; and the state directory of
+ * the API child. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "launcher/launcher_state.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/fsuid.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+/* Whoever may write here could put his own sockets and files in the place of ours. */
+static int check_dir(int fd, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, E_INTERNAL, path, "cannot stat %s", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, E_FORBIDDEN, path,
+			       "%s belongs to uid %u, not to uid %u: choose another directory for "
+			       "server.unix_socket",
+			       path, st.st_uid, geteuid());
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return err_set(
+			err, E_FORBIDDEN, path,
+			"%s can be written by others: chmod go-w %s, or choose another directory "
+			"for server.unix_socket",
+			path, path);
+	return 0;
+}
+
+static int make_dirs(const char *path, mode_t mode, struct err *err)
+{
+	const mode_t old = umask(0022);
+	const int r = fdio_mkdirs(path, mode, err);
+
+	umask(old);
+	return r;
+}
+
+int runtime_open(const struct config *c, bool privileged, struct runtime *p, struct err *err)
+{
+	struct runtime made = RUNTIME_NONE;
+	int r;
+
+	if (c->unix_socket[0] != '/')
+		return err_set(err, E_BAD_REQUEST, "server.unix_socket",
+			       "server.unix_socket must be an absolute path, not '%s'",
+			       c->unix_socket);
+	made.socket = mem_strdup(c->unix_socket);
+	made.runtime = config_runtime_dir(c);
+	r = make_dirs(made.runtime, privileged ? 0755 : 0700, err);
+	if (r == 0) {
+		made.runtime_fd = open(made.runtime, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = made.runtime_fd == -1 ? err_errno(err, E_UNAVAILABLE, made.runtime,
+						      "cannot open %s", made.runtime)
+					  : check_dir(made.runtime_fd, made.runtime, err);
+	}
+	if (r < 0) {
+		runtime_done(&made);
+		return r;
+	}
+	*p = made;
+	return 0;
+}
+
+static int open_lock(struct runtime *p, struct err *err)
+{
+	if (p->lock_fd == -1)
+		p->lock_fd = openat(p->runtime_fd, "server.lock",
+				    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0644);
+	if (p->lock_fd == -1)
+		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot open %s/server.lock",
+				 p->runtime);
+	return 0;
+}
+
+int runtime_lock(struct runtime *p, struct err *err)
+{
+	char text[16] = "";
+	int r = open_lock(p, err);
+
+	if (r < 0)
+		return r;
+	if (flock(p->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		/* The holder may not have written its pid yet. */
+		if (pread(p->lock_fd, text, sizeof(text) - 1, 0) <= 0 || text[0] == '\n')
+			snprintf(text, sizeof(text), "?");
+		text[strcspn(text, "\n")] = '\0';
+		return err_set(err, E_CONFLICT, p->socket, "already running (pid %s) on %s", text,
+			       p->socket);
+	}
+	snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (ftruncate(p->lock_fd, 0) < 0 ||
+	    pwrite(p->lock_fd, text, strlen(text), 0) != (ssize_t)strlen(text))
+		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot write %s/server.lock",
+				 p->runtime);
+	return 0;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Whether the server that the lock file names is dead; its pid may not be there yet. */
+static bool holder_died(const struct runtime *p)
+{
+	char text[16] = "";
+	cleanup_fd int pidfd = -1;
+	struct pollfd pfd = {-1, POLLIN, 0};
+	pid_t pid;
+
+	if (pread(p->lock_fd, text, sizeof(text) - 1, 0) <= 0 || (pid = atoi(text)) <= 0)
+		return false;
+	pfd.fd = pidfd = proc_pidfd(pid);
+	return pidfd == -1 ? errno == ESRCH : poll(&pfd, 1, 0) == 1;
+}
+
+/* What wakes us: a child lets go of the lock file, or the next server writes its pid into it. */
+int runtime_inherit(struct runtime *p, int timeout_ms, struct err *err)
+{
+	const int64_t deadline = now_ms() + timeout_ms;
+	cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char events[4096];
+
+	if (fd == -1 || inotify_add_watch(fd, p->runtime, IN_CLOSE_WRITE | IN_MODIFY) < 0)
+		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
+	for (;;) {
+		struct pollfd pfd = {fd, POLLIN, 0};
+		const int r = runtime_lock(p, err);
+		const int64_t left = deadline - now_ms();
+
+		if (r != -E_CONFLICT || left <= 0 || !holder_died(p))
+			return r;
+		poll(&pfd, 1, (int)left);
+		while (read(fd, events, sizeof(events)) > 0)
+			;
+	}
+}
+
+static bool empty_dir(int fd)
+{
+	cleanup_fd int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = own == -1 ? NULL : fdopendir(own);
+	const struct dirent *e;
+	bool empty = true;
+
+	if (dir == NULL)
+		return false;
+	take_fd(own);
+	while (empty && (e = readdir(dir)) != NULL)
+		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+	closedir(dir);
+	return empty;
+}
+
+/* Whether uid can walk to the directory: setfsuid takes the file capabilities away for the moment.
+ */
+static bool can_reach(const char *path, uid_t uid)
+{
+	cleanup_fd int fd = -1;
+
+	setfsgid(uid);
+	setfsuid(uid);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	setfsuid(geteuid());
+	setfsgid(getegid());
+	return fd != -1;
+}
+
+/* An existing directory of somebody else's is never given away: a slip in the configuration could
+ * name /home. */
+static int give_dir(int fd, const char *path, uid_t uid, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, E_INTERNAL, path, "cannot stat %s", path);
+	if (st.st_uid != uid && !empty_dir(fd))
+		return err_set(err, E_FORBIDDEN, path,
+			       "sessions.base_dir %s is not empty and belongs to uid %u, not to "
+			       "server.api_uid %u: chown -R %u %s, or choose another directory",
+			       path, st.st_uid, uid, uid, path);
+	if (fchown(fd, uid, uid) < 0 || fchmod(fd, 0700) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot give %s to uid %u", path, uid);
+	if (!can_reach(path, uid))
+		return err_set(
+			err, E_UNAVAILABLE, path,
+			"uid %u (server.api_uid) cannot reach sessions.base_dir %s: a directory "
+			"above it is closed to others",
+			uid, path);
+	return 0;
+}
+
+static int make_state_dir(const struct config *c, bool privileged, struct err *err)
+{
+	const char *path = c->base_dir;
+	cleanup_free char *real = NULL;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (path[0] != '/')
+		return err_set(err, E_BAD_REQUEST, "sessions.base_dir",
+			       "sessions.base_dir must be an absolute path, not '%s'", path);
+	r = make_dirs(path, privileged ? 0755 : 0700, err);
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd == -1 && (real = realpath(path, NULL)) != NULL && strcmp(real, path) != 0)
+		return err_set(
+			err, E_UNAVAILABLE, path,
+			"sessions.base_dir %s is a symbolic link: name the directory that it "
+			"leads to, %s",
+			path, real);
+	if (fd == -1)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot open %s", path);
+	return privileged ? give_dir(fd, path, c->api_uid, err) : 0;
+}
+
+int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, struct err *err)
+{
+	cleanup_free char *path = mem_printf("%s/sessions", p->runtime);
+	int r;
+
+	if (mkdirat(p->runtime_fd, "sessions", 0700) < 0 && errno != EEXIST)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot make %s", path);
+	p->sessions_fd =
+		openat(p->runtime_fd, "sessions", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (p->sessions_fd == -1 || fchmod(p->sessions_fd, 0700) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot open %s", path);
+	r = check_dir(p->sessions_fd, path, err);
+	return r < 0 ? r : make_state_dir(c, privileged, err);
+}
+
+static bool answers(const char *path)
+{
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	if (fd == -1 || strlen(path) >= sizeof(a.sun_path))
+		return false;
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	/* A full backlog is a sign of life, too. */
+	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
+}
+
+/* What wakes us: the winner's chmod after listen() (IN_ATTRIB), or its end (the lock file is
+ * closed). */
+int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err)
+{
+	const int64_t deadline = now_ms() + timeout_ms;
+	cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char events[4096];
+
+	if (fd == -1 || inotify_add_watch(fd, p->runtime,
+					  IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_CLOSE_WRITE) < 0)
+		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
+	for (;;) {
+		struct pollfd pfd = {fd, POLLIN, 0};
+		int64_t left;
+		int r;
+
+		if (answers(p->socket)) {
+			*taken = false;
+			return 0;
+		}
+		r = runtime_lock(p, err);
+		if (r != -E_CONFLICT) {
+			*taken = r == 0;
+			return r;
+		}
+		left = deadline - now_ms();
+		if (left <= 0)
+			return err_set(
+				err, E_UNAVAILABLE, p->socket,
+				"another server holds %s/server.lock and does not answer on %s",
+				p->runtime, p->socket);
+		poll(&pfd, 1, (int)left);
+		while (read(fd, events, sizeof(events)) > 0)
+			;
+	}
+}
+
+void runtime_done(struct runtime *p)
+{
+	const int fds[] = {p->unix_fd,	  p->tcp_fd,   p->sessions_fd,
+			   p->runtime_fd, p->claim_fd, p->lock_fd};
+	struct stat st;
+
+	if (p->unix_fd != -1 && p->socket_ino != 0 && lstat(p->socket, &st) == 0 &&
+	    st.st_dev == p->socket_dev && st.st_ino == p->socket_ino)
+		unlink(p->socket);
+	/* The lock last: whoever gets it finds no trace of us. */
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] != -1)
+			close(fds[i]);
+	free(p->runtime);
+	free(p->socket);
+	free(p->http);
+	*p = RUNTIME_NONE;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A uid for each session of root's server, from sandbox.session_uids.
+ *
+ * The kernel counts epoll and inotify watches, pipe pages, signals and processes per uid: sessions
+ * with one uid could use up what the others need. Ids are given in turn, so that one is not used
+ * again soon; the next one is kept in STATE/session_uid over restarts. A server that finds none
+ * there begins anywhere in the range: two servers of one machine rarely meet. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "launcher/launcher_state.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#define NAME "session_uid"
+#define NOBODY 65534 /* also stands for every id that a user namespace lacks */
+
+void uids_open(struct launcher *l)
+{
+	const struct config *c = &l->settings.config;
+	cleanup_free char *path = mem_printf("%s/%s", c->base_dir, NAME);
+	char text[16] = "";
+
+	if (!l->privileged)
+		return;
+	l->uids.fd = runtime_state_file(path, l->privileged, c->api_uid);
+	/* Its owner may write anything there: a number is only a hint. */
+	if (l->uids.fd != -1 && fdio_pread_full(l->uids.fd, text, sizeof(text) - 1, 0) > 0)
+		l->uids.next = (uint32_t)strtoul(text, NULL, 10);
+}
+
+static bool is_taken(const struct launcher *l, uint32_t uid)
+{
+	const struct session_entry *w;
+
+	if (uid == l->settings.config.api_uid || uid == NOBODY || pool_has_uid(l, uid))
+		return true;
+	TAILQ_FOREACH (w, &l->entries, next)
+		if (w->meta.uid == uid && w->state != ENTRY_DEAD)
+			return true;
+	/* Looks at every process of the machine, but only if the kernel knows the uid at all. */
+	errno = 0;
+	return getpriority(PRIO_USER, uid) != -1 || errno != ESRCH;
+}
+
+static void keep_next(struct launcher *l, uint32_t next)
+{
+	char text[16];
+	const int n = snprintf(text, sizeof(text), "%010u\n", next);
+
+	l->uids.next = next;
+	if (l->uids.fd != -1)
+		(void)!pwrite(l->uids.fd, text, (size_t)n, 0);
+}
+
+int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
+{
+	const struct uid_range *r = &l->settings.config.session_uids;
+	const uint64_t count = (uint64_t)r->last - r->first + 1;
+	uint64_t at = (uint64_t)l->uids.next - r->first, tries = count;
+
+	if (count == 1 && r->first != 0) { /* all sessions share it, as was asked for */
+		*uid = r->first;
+		return 0;
+	}
+	if (!uid_range_has(r, l->uids.next) && getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
+		at = 0;
+	for (at %= count; tries > 0; tries--, at = (at + 1) % count)
+		if (r->first + at != 0 && !is_taken(l, (uint32_t)(r->first + at))) {
+			*uid = (uint32_t)(r->first + at);
+			keep_next(l, (uint32_t)(r->first + (at + 1) % count));
+			return 0;
+		}
+	return err_set(err, E_RESOURCE_LIMIT, "sandbox.session_uids",
+		       "every id of sandbox.session_uids (%u-%u) is in use: end some sessions, or "
+		       "widen the range",
+		       r->first, r->last);
+}
+
+void uids_close(struct launcher *l)
+{
+	mem_cleanup_fd(&l->uids.fd);
+	l->uids.fd = -1;
+}

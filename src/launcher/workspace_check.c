@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which directories are nobody's workspace, whoever owns them: the server's own and the system's.
+ * sandbox/workspace_tree.c has checked the kernel's (/proc, /sys, /dev) and the owner before. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/proc.h"
+#include "launcher/launcher_state.h"
+#include <limits.h>
+
+/* Where a path leads, also if its last parts do not exist; owned by the caller. */
+static char *real_path(const char *path)
+{
+	cleanup_free char *head = mem_strdup(path);
+	char *real = realpath(head, NULL), *slash;
+
+	while (real == NULL && (slash = strrchr(head, '/')) != NULL && slash != head) {
+		cleanup_free char *above = NULL;
+
+		*slash = '\0';
+		above = realpath(head, NULL);
+		if (above != NULL)
+			real = mem_printf("%s%s", strcmp(above, "/") == 0 ? "" : above,
+					  path + (slash - head));
+	}
+	return real != NULL ? real : mem_strdup(path);
+}
+
+/* Whoever can write below the workspace, or put another directory in the place of one above these,
+ * would be the server's master: its sockets, database, keys, configuration and policies. */
+static int check_own_places(const struct launcher *l, const char *workspace, struct err *err)
+{
+	const struct config *c = &l->settings.config;
+	const struct {
+		const char *path;
+		bool tree; /* nothing below it is anybody's workspace either */
+	} own[] = {
+		{l->place.runtime, true}, {c->base_dir, true},	     {c->policy_dir, true},
+		{l->source.path, false},  {c->api_keys_file, false}, {c->events_db, false},
+		{c->jsonl_path, false},	  {c->log_output, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		cleanup_free char *real = NULL;
+
+		if (own[i].path == NULL || own[i].path[0] != '/')
+			continue;
+		real = real_path(own[i].path);
+		if (path_within(real, workspace) || (own[i].tree && path_within(workspace, real)))
+			return err_set(err, E_FORBIDDEN, workspace,
+				       "workspace %s would show %s, which is the server's: choose "
+				       "a directory apart from it (cd into a project, or "
+				       "--workspace DIR), or move the server's by its "
+				       "configuration (sessions.base_dir, server.unix_socket, "
+				       "policies.dir)",
+				       workspace, real);
+	}
+	return 0;
+}
+
+/* A workspace that the configuration lists by itself, or in such a place: whoever lists what is
+ * above the place does not have it in mind. */
+static bool meant(const struct launcher *l, const char *workspace, const char *place)
+{
+	const struct strv *list = &l->settings.config.workspaces;
+
+	for (size_t i = 0; i < list->n; i++) {
+		cleanup_free char *real = real_path(list->v[i]);
+
+		if (strcmp(real, workspace) == 0 ||
+		    (path_within(workspace, real) && path_within(real, place)))
+			return true;
+	}
+	return false;
+}
+
+static int refuse(const struct launcher *l, const char *workspace, const char *place,
+		  struct err *err)
+{
+	if (meant(l, workspace, place))
+		return 0;
+	return err_set(err, E_FORBIDDEN, workspace,
+		       "workspace %s would let the session write to %s, which is the system's: "
+		       "choose another directory, or list this one in sandbox.workspaces",
+		       workspace, place);
+}
+
+/* What the machine is run by, and what a session sees as read-only, is no session's to change, not
+ * even root's. Projects may lie in such places, but not in /etc and /boot. */
+static int check_system(const struct launcher *l, const char *workspace, struct err *err)
+{
+	static const struct {
+		const char *path;
+		bool tree;
+	} system[] = {{"/etc", true}, {"/boot", true}, {"/var", false}, {"/run", false}};
+
+	for (size_t i = 0; i < ARRAY_LEN(system); i++)
+		if (path_within(system[i].path, workspace) ||
+		    (system[i].tree && path_within(workspace, system[i].path))) {
+			const int r = refuse(l, workspace, system[i].path, err);
+
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}
+
+static int check_shown(const struct launcher *l, const char *workspace, const struct strv *paths,
+		       struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < paths->n; i++) {
+		cleanup_free char *real = real_path(paths->v[i]);
+
+		/* that name is each session's own workspace */
+		if (strcmp(paths->v[i], "/workspace") != 0 && path_within(real, workspace))
+			r = refuse(l, workspace, real, err);
+	}
+	return r;
+}
+
+/* ---- programs ---- */
+
+#define MAPS_MAX (4 << 20)
+
+static void guard(struct strv *out, const char *dir, size_t len)
+{
+	cleanup_free char *path = mem_strndup(dir, len);
+	cleanup_free char *real = path[0] == '/' ? realpath(path, NULL) : NULL;
+
+	/* "/" is above every workspace. */
+	if (real != NULL && strcmp(real, "/") != 0)
+		strv_add_new(out, real);
+}
+
+static void guard_path(struct strv *out, const char *list)
+{
+	for (const char *s = list; s != NULL && *s != '\0';) {
+		const size_t len = strcspn(s, ":");
+
+		guard(out, s, len);
+		s += len + (s[len] == ':');
+	}
+}
+
+/* Our own libraries; those of our other programs come from the same directories. */
+static void guard_libraries(struct strv *out)
+{
+	cleanup_buf struct buf maps = {0};
+	char *next;
+
+	if (fdio_load_path("/proc/self/maps", MAPS_MAX, &maps, NULL) < 0 || maps.len == 0)
+		return;
+	for (char *line = maps.data; line != NULL; line = next) {
+		char *path, *slash;
+
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		path = strchr(line, '/');
+		slash = path != NULL ? strrchr(path, '/') : NULL;
+		if (slash != NULL && slash > path)
+			guard(out, path, (size_t)(slash - path));
+	}
+}
+
+void workspace_guard(struct strv *out)
+{
+	static const char *const programs[] = {"agentsh-api", "agentsh-warden", "agentsh-init",
+					       "agentsh-state"};
+
+	guard(out, proc_self_dir(), strlen(proc_self_dir()));
+	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+		cleanup_free char *path = NULL;
+
+		if (proc_sibling(programs[i], &path, NULL) == 0)
+			guard(out, path, (size_t)(strrchr(path, '/') - path));
+	}
+	guard_libraries(out);
+	guard_path(out, getenv("LD_LIBRARY_PATH"));
+	guard_path(out, getenv("PATH"));
+}
+
+static void add_inside(struct strv *out, const char *workspace, const char *real)
+{
+	cleanup_free char *inside = mem_printf(
+		"/workspace%s", real + (strcmp(workspace, "/") == 0 ? 0 : strlen(workspace)));
+
+	strv_add_new(out, inside);
+}
+
+/* What is replaced there would be run by the server's user, maybe root, at the next start. */
+static int check_programs(const struct launcher *l, const char *workspace,
+			  struct sandbox_plan *plan, struct err *err)
+{
+	for (size_t i = 0; i < l->guarded.n; i++) {
+		const char *dir = l->guarded.v[i];
+
+		if (path_within(workspace, dir))
+			return err_set(err, E_FORBIDDEN, workspace,
+				       "workspace %s lies in %s, from where the server takes "
+				       "programs or libraries: choose a directory apart from it",
+				       workspace, dir);
+		if (path_within(dir, workspace))
+			add_inside(&plan->shut_inside, workspace, dir);
+	}
+	return 0;
+}
+
+/* A blocked path of the host is blocked by its name in the workspace, too. */
+static int check_blocked(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+			 struct err *err)
+{
+	const struct strv *blocked = &l->settings.config.blocked_paths;
+
+	for (size_t i = 0; i < blocked->n; i++) {
+		cleanup_free char *real = realpath(blocked->v[i], NULL);
+
+		if (real == NULL || path_within(blocked->v[i], "/workspace"))
+			continue;
+		if (path_within(workspace, real))
+			return err_set(err, E_FORBIDDEN, workspace,
+				       "workspace %s lies in %s, which filesystem.blocked_paths "
+				       "blocks: choose another directory",
+				       workspace, blocked->v[i]);
+		if (path_within(real, workspace))
+			add_inside(&plan->blocked_inside, workspace, real);
+	}
+	return 0;
+}
+
+int workspace_check(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+		    struct err *err)
+{
+	const struct config *c = &l->settings.config;
+	int r = check_own_places(l, workspace, err);
+
+	if (r == 0)
+		r = check_system(l, workspace, err);
+	if (r == 0)
+		r = check_shown(l, workspace, &c->read_only_paths, err);
+	if (r == 0)
+		r = check_shown(l, workspace, &c->passthrough_paths, err);
+	if (r == 0)
+		r = check_programs(l, workspace, plan, err);
+	return r < 0 ? r : check_blocked(l, workspace, plan, err);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The session's root: a tmpfs that is shut at the end, with /etc (etc.c), what the file-system
+ * lists show (view.c), one bounded scratch file system behind every writable place besides the
+ * workspace, and /run/agentsh.
+ *
+ * The new root is attached on top of "/" (a place that always exists); our own root and working
+ * directory stay below it, so that absolute paths mean the host until pivot_root. Mounts are moved
+ * only onto attached ones and cloned only from attached ones: kernels before 6.15 refuse anything
+ * else. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "sandbox/inside.h"
+#include "sandbox/mnt.h"
+#include "sandbox/scratch.h"
+#include "spawn/capture.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#define BACKLOG 64
+#define SCRATCH "run/agentsh/.scratch"
+/* Relative to the root, where a path is handed to a call with a directory descriptor. */
+#define RELATIVE(path) (&(path)[1])
+
+static const char *const own_dirs[] = {"dev",	      "dev/pts",	 "dev/shm",	  "etc",
+				       "home",	      INSIDE_HOME,	 "proc",	  "run",
+				       "run/agentsh", "run/agentsh/bin", SCRATCH,	  "tmp",
+				       "var",	      "var/tmp",	 INSIDE_WORKSPACE};
+
+/* Places in the scratch file system; all of them share its bound. */
+static const struct {
+	const char *dir, *at;
+	mode_t mode;
+} scratch[] = {
+	{"tmp", "tmp", 01777},
+	{"var-tmp", "var/tmp", 01777},
+	{"shm", "dev/shm", 01777},
+	{"home", INSIDE_HOME, 0700},
+};
+
+static const char *const root_options[] = {"mode", "0755", "size", "1m", NULL};
+#define SCRATCH_MB 1024 /* at most */
+static const char *const scratch_options[] = {"mode",	   "0700", "size", "1024m",
+					      "nr_inodes", "256k", NULL};
+static const struct mnt_fs scratch_fs = {"tmpfs", scratch_options,
+					 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+/* Device nodes live in the root itself, so it is the one mount without nodev. */
+static const struct mnt_fs root_fs = {"tmpfs", root_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+
+void inside_done(struct inside *in)
+{
+	sandbox_plan_done(&in->plan);
+	strv_done(&in->writable);
+	sandbox_trees_done(&in->view);
+	mem_cleanup_fd(&in->tree_fd);
+	mem_cleanup_fd(&in->root_fd);
+	mem_cleanup_fd(&in->etc_fd);
+	mem_cleanup_fd(&in->state_fd);
+	mem_cleanup_fd(&in->listener_fd);
+	in->tree_fd = in->root_fd = in->etc_fd = in->state_fd = in->listener_fd = -1;
+}
+
+static int make_dir(int dir, const char *path, mode_t mode, struct err *err)
+{
+	if (mkdirat(dir, path, mode) < 0 && errno != EEXIST)
+		return err_errno(err, E_ENFORCEMENT, path, "mkdirat(%s)", path);
+	return 0;
+}
+
+int inside_file(int dir, const char *path, const char *text, struct err *err)
+{
+	cleanup_fd int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+	if (fd == -1 || fdio_write_all(fd, text, strlen(text)) < 0)
+		return err_errno(err, E_ENFORCEMENT, path, "cannot make /%s", path);
+	return 0;
+}
+
+/* The file system stays at a place of its own, shut: to take a mount away costs more than all the
+ * mounts that are made here. */
+static int make_scratch(struct inside *in, struct err *err)
+{
+	cleanup_fd int fs = -1;
+	int r = mnt_make(&scratch_fs, &fs, err);
+
+	if (r == 0)
+		r = mnt_place(fs, in->root_fd, SCRATCH, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(scratch); i++) {
+		const struct mnt_bind bind = {fs, scratch[i].dir, in->root_fd, scratch[i].at, 0};
+
+		r = make_dir(fs, scratch[i].dir, scratch[i].mode, err);
+		if (r == 0)
+			r = mnt_bind(&bind, err);
+	}
+	return r < 0 ? r : mnt_set(fs, MOUNT_ATTR_RDONLY, SCRATCH, err);
+}
+
+static int make_capture_dir(const struct inside *in, struct err *err)
+{
+	const struct mnt_bind bind = {AT_FDCWD, in->plan.state_program, in->root_fd,
+				      RELATIVE(CAPTURE_PROGRAM), MNT_SHUT};
+	int r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROGRAM), "", err);
+
+	if (r == 0)
+		r = mnt_bind(&bind, err);
+	if (r == 0 && (mkdirat(in->root_fd, INSIDE_VOID_DIR, 0) < 0 ||
+		       mknodat(in->root_fd, INSIDE_VOID_FILE, S_IFREG, 0) < 0))
+		r = err_errno(err, E_ENFORCEMENT, CAPTURE_DIR, "cannot fill " CAPTURE_DIR);
+	return r;
+}
+
+/* The directory that a descriptor names cannot be cloned once the namespace is new, but our working
+ * directory, which the stub set to it, was carried over by the kernel (copy_mnt_ns). */
+static int clone_workspace(struct inside *in, struct err *err)
+{
+	int fd = -1;
+	int r;
+
+	if (in->plan.privileged)
+		return 0;
+	r = mnt_clone(AT_FDCWD, ".", &fd, err);
+	if (r < 0)
+		return r;
+	in->tree_fd = fd;
+	return mnt_set(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "workspace", err);
+}
+
+int inside_root(struct inside *in, struct err *err)
+{
+	int r;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return mnt_chrooted("/", err)
+			       ? -E_ENFORCEMENT
+			       : err_errno(err, E_ENFORCEMENT, "/", "mount(/, private)");
+	r = clone_workspace(in, err);
+	if (r == 0)
+		r = mnt_make(&root_fs, &in->root_fd, err);
+	if (r == 0)
+		r = mnt_place(in->root_fd, AT_FDCWD, "/", err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own_dirs); i++)
+		r = make_dir(in->root_fd, own_dirs[i], 0755, err);
+	if (r == 0)
+		r = inside_etc(in, err);
+	if (r == 0)
+		r = inside_view(in, true, err);
+	if (r == 0)
+		r = make_scratch(in, err);
+	if (r == 0)
+		r = inside_view(in, false, err);
+	if (r == 0)
+		r = make_capture_dir(in, err);
+	return r;
+}
+
+static int listen_for_captures(struct inside *in, struct err *err)
+{
+	const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const int on = 1;
+
+	if (fd == -1 || bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    chmod(CAPTURE_SOCKET, 0666) < 0 || listen(fd, BACKLOG) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return err_errno(err, E_ENFORCEMENT, CAPTURE_SOCKET, "cannot listen at %s",
+				 CAPTURE_SOCKET);
+	in->state_fd = take_fd(fd);
+	return 0;
+}
+
+/* pivot_root(2): with "." twice the old root is stacked on the new one, and is what "." means to
+ * umount2. */
+static int leave_old_root(int root, struct err *err)
+{
+	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "umount2(the old root)");
+	if (chdir("/") < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "chdir(/)");
+	return 0;
+}
+
+int inside_pivot(struct inside *in, struct err *err)
+{
+	int r = leave_old_root(in->root_fd, err);
+
+	return r < 0 ? r : listen_for_captures(in, err);
+}
+
+/* ---- the session ---- */
+
+static int own_home(const struct inside *in, struct err *err)
+{
+	if (inside_by_root(in) &&
+	    fchownat(in->root_fd, INSIDE_HOME, in->plan.uid, in->plan.gid, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, INSIDE_HOME, "fchownat(/%s)", INSIDE_HOME);
+	return 0;
+}
+
+static int own_space(struct inside *in, struct err *err)
+{
+	const uint64_t mb = in->plan.scratch_mb < SCRATCH_MB ? in->plan.scratch_mb : SCRATCH_MB;
+
+	return mb == 0 ? 0 : scratch_set(in->root_fd, mb << 20, &in->walls, err);
+}
+
+int inside_session(struct inside *in, struct err *err)
+{
+	struct mount_attr shut = {.attr_set = MOUNT_ATTR_RDONLY};
+	int r = inside_names(in, err);
+
+	if (r == 0)
+		r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROOF), in->plan.session_id, err);
+	if (r == 0)
+		r = own_home(in, err);
+	if (r == 0)
+		r = own_space(in, err);
+	if (r == 0)
+		r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
+	if (r == 0)
+		r = inside_view_late(in, err);
+	if (r == 0)
+		r = inside_covers(in, err);
+	if (r < 0)
+		return r;
+	if (mount_setattr(in->root_fd, "", AT_EMPTY_PATH, &shut, sizeof(shut)) < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "mount_setattr(/, read-only)");
+	close(take_fd(in->tree_fd));
+	wall_set(&in->walls, WALL_mount_namespace, WALL_UP,
+		 "own root: read-only system, a list of /etc, own /tmp and home, workspace at /%s",
+		 INSIDE_WORKSPACE);
+	return 0;
+}

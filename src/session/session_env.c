@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A new session's environment. Nothing of the server's own environment is ever in it (STA-4, [2
+ * §6.2]). */
+#include "session/internal.h"
+
+/* What is ours to give; the configuration's allow-list says which of it a session gets. */
+static const char *const defaults[][2] = {
+	{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+	{"USER", "agent"},
+	{"LOGNAME", "agent"},
+	{"LANG", "C.UTF-8"},
+	{"TERM", "dumb"},
+	{"TZ", "UTC"},
+};
+
+/* A name that ends in '*' allows all that begin with it. */
+static bool allowed(const struct strv *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		const size_t n = strlen(list->v[i]);
+
+		if (n > 0 && list->v[i][n - 1] == '*' ? strncmp(list->v[i], name, n - 1) == 0
+						      : strcmp(list->v[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void set_all(struct strv *env, const struct strv *add)
+{
+	for (size_t i = 0; i < add->n; i++) {
+		const size_t len = strcspn(add->v[i], "=");
+		cleanup_free char *name = mem_strndup(add->v[i], len);
+
+		if (add->v[i][len] == '=')
+			strv_env_set(env, name, add->v[i] + len + 1);
+	}
+}
+
+void session_env(const struct config *config, const struct strv *asked, struct strv *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
+		if (allowed(&config->env_allow, defaults[i][0]))
+			strv_env_set(out, defaults[i][0], defaults[i][1]);
+	set_all(out, &config->env_set);
+	set_all(out, asked);
+	request_env_strip(out);
+}
+
+void env_format(const struct strv *env, struct jw *w)
+{
+	jw_obj(w);
+	for (size_t i = 0; i < env->n; i++) {
+		const size_t len = strcspn(env->v[i], "=");
+		cleanup_free char *name = mem_strndup(env->v[i], len);
+
+		jw_kstr(w, name, env->v[i] + len + (env->v[i][len] == '='));
+	}
+	jw_obj_end(w);
+}
+
+int env_parse(const char *json, struct strv *out, struct err *err)
+{
+	/* a field of its own name, because the table reads objects */
+	static const struct json_field rows[] = {{"env", JSON_FIELD_ENV, 0, 0, 2 * REQUEST_ENV_MAX},
+						 {NULL}};
+	json_t *doc = NULL, *outer;
+	int r = json_parse(json, strlen(json), &doc, err);
+
+	if (r < 0)
+		return r;
+	outer = json_pack("{s:o}", "env", doc);
+	r = json_read(outer, rows, out, err);
+	json_decref(outer);
+	return r;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The session record of the interface. */
+#include "policy/policy.h"
+#include "session/internal.h"
+
+static void format_policy(struct session *s, struct jw *w)
+{
+	const struct policy *p = session_policy(s);
+	static const enum op_class classes[] = {OP_FILE, OP_NET};
+	struct strv summary = {0}, unenforced = {0};
+
+	if (p != NULL)
+		policy_summary(p, &summary);
+	for (size_t i = 0; p != NULL && i < ARRAY_LEN(classes); i++) {
+		cleanup_buf struct buf text = {0};
+
+		policy_unenforced(p, classes[i], &text);
+		if (text.len > 0)
+			strv_add(&unenforced, text.data);
+	}
+	jw_obj(w);
+	jw_kstr(w, "name", s->policy_name);
+	jw_kstr(w, "version", s->policy_version);
+	jw_kstrv(w, "summary", &summary);
+	jw_kstrv(w, "unenforced", &unenforced);
+	jw_obj_end(w);
+	strv_done(&summary);
+	strv_done(&unenforced);
+}
+
+static void format_queue(const struct session *s, struct jw *w)
+{
+	const struct command *c;
+	int64_t waiting = 0;
+
+	TAILQ_FOREACH (c, &s->commands, next)
+		waiting += !c->over && c != s->running;
+	jw_obj(w);
+	jw_kstr(w, "running", s->running != NULL ? s->running->id : NULL);
+	jw_kint(w, "waiting", waiting);
+	jw_obj_end(w);
+}
+
+static void format_endpoints(const struct session *s, struct jw *w)
+{
+	static const char *const rows[][2] = {
+		{"self", ""},
+		{"exec", "/exec"},
+		{"exec_stream", "/exec/stream"},
+		{"commands", "/commands"},
+		{"output", "/output"},
+		{"kill", "/kill"},
+		{"events", "/events"},
+		{"history", "/history"},
+		{"policy", "/policy"},
+	};
+
+	jw_obj(w);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *path = mem_printf("/api/v1/sessions/%s%s", s->id, rows[i][1]);
+
+		jw_kstr(w, rows[i][0], path);
+	}
+	jw_obj_end(w);
+}
+
+static void format_totals(const struct totals *t, struct jw *w)
+{
+	jw_kint(w, "command_count", t->command_count);
+	jw_kint(w, "total_file_ops", t->file_ops);
+	jw_kint(w, "total_net_ops", t->net_ops);
+	jw_kint(w, "total_bytes_read", t->bytes_read);
+	jw_kint(w, "total_bytes_written", t->bytes_written);
+}
+
+static void format_time(struct jw *w, const char *key, int64_t us)
+{
+	jw_key(w, key);
+	jw_time_us(w, us);
+}
+
+void session_format(struct session *s, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "id", s->id);
+	jw_kstr(w, "state", session_state_name(s->state));
+	format_time(w, "created", s->created_us);
+	format_time(w, "last_activity", s->last_activity_us);
+	format_time(w, "ended", s->ended_us);
+	jw_kstr(w, "agent_id", s->agent_id);
+	jw_kint(w, "owner_uid", s->owner_uid);
+	jw_kstr(w, "workspace", s->workspace);
+	jw_key(w, "policy");
+	format_policy(s, w);
+	jw_kstr(w, "working_dir", s->cwd);
+	jw_key(w, "environment");
+	env_format(&s->env, w);
+	jw_key(w, "config");
+	session_request_format(&s->config, w);
+	jw_kstrv(w, "capped", &s->capped);
+	format_totals(&s->totals, w);
+	jw_key(w, "queue");
+	format_queue(s, w);
+	jw_kstr(w, "failure", s->failure);
+	jw_key(w, "enforcement");
+	wall_format(&s->walls, w);
+	jw_key(w, "endpoints");
+	format_endpoints(s, w);
+	jw_obj_end(w);
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Policies that sessions are bound to. Each snapshot is in the database by its version, so that a
+ * session has the one that it began with, whatever becomes of the files and of the server. Opened
+ * ones are kept for a while: nobody holds one beyond a call. */
+#include "base/fdio.h"
+#include "base/log.h"
+#include "policy/policy.h"
+#include "session/rows.h"
+#include <sys/stat.h>
+
+#define OPEN_MAX 16
+#define SNAPSHOT_MAX ((size_t)64 * 1024 * 1024)
+
+struct pinned {
+	TAILQ_ENTRY(pinned) next; /* the last used one first */
+	struct policy *p;
+	void *bytes;
+	size_t len;
+	bool saved;
+};
+
+static void pinned_free(struct sessions *ss, struct pinned *pin)
+{
+	TAILQ_REMOVE(&ss->policies, pin, next);
+	ss->open_policies--;
+	policy_close(pin->p);
+	free(pin->bytes);
+	free(pin);
+}
+
+/* Takes the bytes. */
+static int pin(struct sessions *ss, void *bytes, size_t len, struct pinned **out, struct err *err)
+{
+	struct policy *p;
+	const int r = policy_open(bytes, len, &p, err);
+	struct pinned *made;
+
+	if (r < 0) {
+		free(bytes);
+		return r;
+	}
+	if (ss->open_policies == OPEN_MAX)
+		pinned_free(ss, TAILQ_LAST(&ss->policies, pinned_list));
+	made = mem_new(struct pinned);
+	*made = (struct pinned){.p = p, .bytes = bytes, .len = len};
+	TAILQ_INSERT_HEAD(&ss->policies, made, next);
+	ss->open_policies++;
+	*out = made;
+	return 0;
+}
+
+static struct pinned *find_open(struct sessions *ss, const char *version)
+{
+	struct pinned *pin;
+
+	TAILQ_FOREACH (pin, &ss->policies, next)
+		if (strcmp(policy_version(pin->p), version) == 0) {
+			TAILQ_REMOVE(&ss->policies, pin, next);
+			TAILQ_INSERT_HEAD(&ss->policies, pin, next);
+			return pin;
+		}
+	return NULL;
+}
+
+static struct pinned *load(struct sessions *ss, const char *version)
+{
+	struct db_row r = row_read(ss, "SELECT snapshot FROM policies WHERE version=?");
+	struct pinned *found = NULL;
+	struct err err = {0};
+	int rc;
+
+	put_text(&r, version);
+	rc = row_next(&r, &err);
+	if (rc > 0) {
+		const size_t len = (size_t)sqlite3_column_bytes(r.stmt, 0);
+
+		rc = pin(ss, mem_dup(sqlite3_column_blob(r.stmt, 0), len), len, &found, &err);
+		if (rc == 0)
+			found->saved = true;
+		sqlite3_reset(r.stmt);
+	}
+	if (rc < 0)
+		log_error("a policy cannot be read", "version", version, "error", err.message);
+	return found;
+}
+
+static struct pinned *find(struct session *s)
+{
+	struct pinned *pin;
+
+	if (s->policy_version == NULL)
+		return NULL;
+	pin = find_open(s->ss, s->policy_version);
+	return pin != NULL ? pin : load(s->ss, s->policy_version);
+}
+
+const struct policy *session_policy(struct session *s)
+{
+	const struct pinned *pin = find(s);
+
+	return pin != NULL ? pin->p : NULL;
+}
+
+int session_policy_take(struct session *s, int fd, struct err *err)
+{
+	struct pinned *pinned;
+	struct stat st;
+	void *bytes;
+	int r;
+
+	if (find(s) != NULL)
+		return 0;
+	if (s->policy_version == NULL || fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0 ||
+	    (size_t)st.st_size > SNAPSHOT_MAX)
+		return err_set(err, E_INTERNAL, s->id, "its policy is missing");
+	bytes = mem_alloc((size_t)st.st_size);
+	if (fdio_pread_full(fd, bytes, (size_t)st.st_size, 0) != st.st_size) {
+		free(bytes);
+		return err_errno(err, E_INTERNAL, s->id, "its policy cannot be read");
+	}
+	r = pin(s->ss, bytes, (size_t)st.st_size, &pinned, err);
+	if (r == 0 && strcmp(policy_version(pinned->p), s->policy_version) != 0)
+		r = err_set(err, E_INTERNAL, s->id, "its policy is another one");
+	return r;
+}
+
+void session_policy_save(struct session *s)
+{
+	struct pinned *pin = find(s);
+	struct db_row r;
+
+	if (pin == NULL || pin->saved)
+		return;
+	pin->saved = true;
+	r = row_write(s->ss, "INSERT OR IGNORE INTO policies(version, name, snapshot)"
+			     " VALUES(?,?,?)");
+	put_text(&r, s->policy_version);
+	put_text(&r, s->policy_name);
+	put_blob(&r, pin->bytes, pin->len);
+	row_run(&r);
+}
+
+void policy_violation(struct session *s, const char *request_id, const struct err *why)
+{
+	static const char deny[] = "deny";
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_policy_violation,
+			  .time_us = (uint64_t)sessions_now(s->ss),
+			  .count = 1,
+			  .session_id = s->state != SESSION_CREATING ? s->id : NULL,
+			  .agent_id = s->agent_id,
+			  .request_id = event_lend(request_id[0] != '\0' ? request_id : NULL),
+			  .decision = event_lend(deny),
+			  .policy_name = s->policy_name,
+			  .policy_decision = event_lend(deny),
+			  .policy_effective = event_lend(deny),
+			  .policy_version = s->policy_version,
+			  .reason = event_lend(why->message)};
+	json_t *denial = NULL;
+
+	if (why->policy[0] != '\0' &&
+	    json_parse(why->policy, strlen(why->policy), &denial, NULL) == 0)
+		denial_lend(denial, &e);
+	store_event(s->ss->deps.store, &e, NULL, 0);
+	strv_done(&e.alternatives);
+	json_decref(denial);
+}
+
+int session_policy_env(struct session *s, const struct strv *env, const char *request_id,
+		       struct err *err)
+{
+	const struct policy *p = env->n > 0 ? session_policy(s) : NULL;
+	int r;
+
+	if (env->n == 0)
+		return 0;
+	if (p == NULL)
+		return err_set(err, E_UNAVAILABLE, s->id, "the policy of session '%s' is not known",
+			       s->id);
+	r = policy_narrow_env(p, env, err);
+	if (r < 0)
+		policy_violation(s, request_id, err);
+	return r;
+}
+
+void denial_take(struct err *err, const char *json)
+{
+	const size_t len = json != NULL ? strlen(json) : 0;
+
+	if (len > 0 && len < sizeof(err->policy))
+		memcpy(err->policy, json, len + 1);
+}
+
+void policies_close(struct sessions *ss)
+{
+	struct pinned *pin;
+
+	while ((pin = TAILQ_FIRST(&ss->policies)) != NULL)
+		pinned_free(ss, pin);
+}
+
+int session_policy_format(struct session *s, struct jw *w, struct err *err)
+{
+	const struct policy *p = session_policy(s);
+
+	if (p == NULL)
+		return err_set(err, E_NOT_FOUND, s->id, "the policy of session '%s' is not known",
+			       s->id);
+	jw_obj(w);
+	jw_kstr(w, "session_id", s->id);
+	jw_key(w, "policy");
+	policy_format(p, w);
+	jw_key(w, "config");
+	session_request_format(&s->config, w);
+	jw_kstrv(w, "capped", &s->capped);
+	jw_obj_end(w);
+	return 0;
+}
+
+/* ---- what the launcher has read ---- */
+
+struct policies_waiter {
+	STAILQ_ENTRY(policies_waiter) next;
+	uint32_t ticket;
+	policies_done_fn *done;
+	void *arg;
+};
+
+void policies_ask(struct sessions *ss, bool reload, policies_done_fn *done, void *arg)
+{
+	struct policies_waiter *w = mem_new(struct policies_waiter);
+	struct launcher_ask m = {.reload = reload};
+	struct err err = {0};
+
+	ss->last_ticket = ss->last_ticket == UINT32_MAX ? 1 : ss->last_ticket + 1;
+	m.ticket = ss->last_ticket;
+	*w = (struct policies_waiter){.ticket = m.ticket, .done = done, .arg = arg};
+	STAILQ_INSERT_TAIL(&ss->policy_waiters, w, next);
+	if (outbox_send(&ss->launcher, MSG_launcher_ask, &m, NULL, 0, &err) < 0) {
+		STAILQ_REMOVE(&ss->policy_waiters, w, policies_waiter, next);
+		free(w);
+		done(&err, NULL, arg);
+	}
+}
+
+void policies_forget_waiters(struct sessions *ss)
+{
+	struct policies_waiter *w;
+	struct err err = {0};
+
+	err_set(&err, E_UNAVAILABLE, NULL, "the server is stopping");
+	while ((w = STAILQ_FIRST(&ss->policy_waiters)) != NULL) {
+		STAILQ_REMOVE_HEAD(&ss->policy_waiters, next);
+		w->done(&err, NULL, w->arg);
+		free(w);
+	}
+}
+
+static const char *version_of(const struct launcher_policies *m, const char *name)
+{
+	for (size_t i = 0; i < m->name.n && i < m->version.n; i++)
+		if (strcmp(m->name.v[i], name) == 0 && m->version.v[i][0] != '\0')
+			return m->version.v[i];
+	return NULL;
+}
+
+static void policy_event(struct sessions *ss, enum event_type type, const char *name,
+			 const char *version, const char *reason)
+{
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = type,
+			  .time_us = (uint64_t)sessions_now(ss),
+			  .count = 1,
+			  .policy_name = event_lend(name),
+			  .policy_version = event_lend(version),
+			  .reason = event_lend(reason)};
+
+	store_event(ss->deps.store, &e, NULL, 0);
+}
+
+void policies_on_launcher(struct sessions *ss, const struct launcher_policies *m)
+{
+	struct policies_waiter *w;
+
+	for (size_t i = 0; i < m->loaded.n; i++)
+		policy_event(ss, EVENT_policy_loaded, m->loaded.v[i], version_of(m, m->loaded.v[i]),
+			     NULL);
+	for (size_t i = 0; i < m->failed.n && i < m->why.n; i++)
+		policy_event(ss, EVENT_policy_reload_failed, m->failed.v[i],
+			     version_of(m, m->failed.v[i]), m->why.v[i]);
+	if (m->ticket == 0)
+		return;
+	STAILQ_FOREACH(w, &ss->policy_waiters, next)
+	if (w->ticket == m->ticket)
+		break;
+	if (w == NULL)
+		return;
+	STAILQ_REMOVE(&ss->policy_waiters, w, policies_waiter, next);
+	w->done(NULL, m, w->arg);
+	free(w);
+}

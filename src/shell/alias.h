@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* shell/alias.h - an alias is data: it replaces the first word of a `command`, and the result is
+ * decided like any exec. */
+#pragma once
+#include "base/err.h"
+#include "shell/shell_memory.h"
+
+#define ALIAS_MAX 256
+#define ALIAS_BYTES_MAX (64 * 1024) /* all together */
+
+/* E_BAD_REQUEST: not a name, or a value whose quotes do not close; E_TOO_LARGE. */
+int alias_set(struct shell_memory *m, const char *name, const char *value, struct err *err);
+const char *alias_get(const struct shell_memory *m, const char *name); /* NULL if there is none */
+bool alias_unset(struct shell_memory *m, const char *name);	       /* false: there was none */
+/* Splits as a shell does: blanks, '…', "…", backslash; nothing else is special.
+ * E_BAD_REQUEST: a quote does not close. */
+int alias_split(const char *value, struct strv *words, struct err *err);
+/* Replaces the first word as long as it is an alias that was not replaced before. */
+void alias_expand(const struct shell_memory *m, struct strv *argv);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* shell/builtins.h - what a `command` does without a process: cd pwd export unset env alias
+ * unalias history pushd popd.
+ *
+ * They change the session's memory and answer as a shell would: text for stdout and stderr, and an
+ * exit code. */
+#pragma once
+#include "base/buf.h"
+#include "shell/shell_memory.h"
+
+struct builtin_call {
+	struct shell_memory *memory;
+	int root_fd;
+	const char *cwd; /* of this command */
+	const char *session_id;
+	const struct strv *argv;
+	const struct strv *request; /* environment for this command only */
+	struct buf out, err;	    /* filled; buf_done is the caller's */
+};
+/* False for what runs as a program: also `env` with arguments. */
+bool builtin_is(const struct strv *argv);
+int builtin_run(struct builtin_call *c); /* exit code */
+
+/* directories.c: the ones that move. */
+int builtin_cd(struct builtin_call *c);
+int builtin_pwd(struct builtin_call *c);
+int builtin_pushd(struct builtin_call *c);
+int builtin_popd(struct builtin_call *c);
+/* Adds "NAME: message" to stderr, NAME being the builtin's; returns status. */
+int builtin_fail(struct builtin_call *c, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shell/session_root.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define PASSWD_MAX (1024 * 1024)
+
+char *root_join(const char *cwd, const char *path)
+{
+	return path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", cwd, path);
+}
+
+char *root_tidy(const char *path)
+{
+	cleanup_buf struct buf b = {0};
+
+	buf_adds(&b, "");
+	for (const char *p = path; *p != '\0';) {
+		const size_t n = strcspn(p, "/");
+
+		if (n == 2 && memcmp(p, "..", 2) == 0) {
+			while (b.len > 0 && b.data[--b.len] != '/')
+				;
+			b.data[b.len] = '\0';
+		} else if (n > 1 || (n == 1 && *p != '.')) {
+			buf_addc(&b, '/');
+			buf_add(&b, p, n);
+		}
+		p += n + (p[n] == '/');
+	}
+	if (b.len == 0)
+		buf_addc(&b, '/');
+	return buf_take(&b);
+}
+
+static int open_in(int root_fd, const char *path, unsigned flags)
+{
+	return fdio_openat2(root_fd, path, flags, RESOLVE_IN_ROOT);
+}
+
+static int open_dir(int root_fd, const char *path)
+{
+	return open_in(root_fd, path, O_PATH | O_DIRECTORY);
+}
+
+int root_dir(int root_fd, const char *path)
+{
+	cleanup_fd int fd = open_dir(root_fd, path);
+
+	if (fd < 0 || faccessat(fd, "", X_OK, AT_EMPTY_PATH) < 0)
+		return errno;
+	return 0;
+}
+
+static bool same_place(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+char *root_real(int root_fd, const char *path)
+{
+	cleanup_fd int fd = open_dir(root_fd, path);
+	cleanup_fd int again = -1;
+	char name[64], real[PATH_MAX];
+	ssize_t n;
+
+	if (fd < 0)
+		return NULL;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	n = readlink(name, real, sizeof(real) - 1);
+	if (n < 0)
+		return NULL;
+	real[n] = '\0';
+	/* The kernel names a mount of another namespace by its path there; believe it only if it
+	 * leads back. */
+	again = open_dir(root_fd, real);
+	if (again < 0 || !same_place(fd, again)) {
+		errno = ENOENT;
+		return NULL;
+	}
+	return mem_strdup(real);
+}
+
+bool root_executable(int root_fd, const char *path)
+{
+	cleanup_fd int fd = open_in(root_fd, path, O_PATH);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       faccessat(fd, "", X_OK, AT_EMPTY_PATH) == 0;
+}
+
+int root_open(int root_fd, const char *path)
+{
+	return open_in(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+}
+
+/* name:password:uid:gid:gecos:HOME:shell */
+static char *home_in_line(const char *line, size_t n, const char *user, size_t len)
+{
+	const char *end = line + n;
+	const char *p = line;
+
+	if (n <= len || memcmp(line, user, len) != 0 || line[len] != ':')
+		return NULL;
+	for (int colon = 0; colon < 5; colon++) {
+		p = memchr(p, ':', (size_t)(end - p));
+		if (p == NULL)
+			return NULL;
+		p++;
+	}
+	n = (size_t)(end - p);
+	return mem_strndup(
+		p, memchr(p, ':', n) != NULL ? (size_t)((const char *)memchr(p, ':', n) - p) : n);
+}
+
+char *root_home_of(int root_fd, const char *user, size_t len)
+{
+	cleanup_fd int fd = root_open(root_fd, "/etc/passwd");
+	cleanup_buf struct buf text = {0};
+	char *home = NULL;
+
+	if (len == 0 || fd < 0 || fdio_load(fd, PASSWD_MAX, &text, NULL) < 0)
+		return NULL;
+	for (const char *p = text.data; home == NULL && *p != '\0';) {
+		const size_t n = strcspn(p, "\n");
+
+		home = home_in_line(p, n, user, len);
+		p += n + (p[n] == '\n');
+	}
+	return home;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* shell/session_root.h - the session's file tree seen from outside: every path is resolved below
+ * init's root directory (openat2 RESOLVE_IN_ROOT), so that a symbolic link inside cannot lead out.
+ */
+#pragma once
+#include "base/buf.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* path, below cwd if it is relative. Owned by the caller. */
+char *root_join(const char *cwd, const char *path);
+/* An absolute path without empty parts, `.` and `..`, by its letters. Owned by the caller. */
+char *root_tidy(const char *path);
+/* 0 if path (absolute, as inside) is a directory that may be entered, else errno. */
+int root_dir(int root_fd, const char *path);
+/* The path without symbolic links; NULL/errno. Owned by the caller. */
+char *root_real(int root_fd, const char *path);
+bool root_executable(int root_fd, const char *path); /* a regular file with an x bit for us */
+/* Opens for reading; -1/errno. */
+int root_open(int root_fd, const char *path);
+/* The home directory of a user by the session's /etc/passwd; NULL if there is none. Owned by the
+ * caller. */
+char *root_home_of(int root_fd, const char *user, size_t len);

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The texts are one line each: a line break would show in the numbers of messages. They use no
+ * program and no variable of the script's, every name begins with __agentsh, and every expansion is
+ * quoted or safe under `set -eu` and any IFS. */
+#include "shell/shell.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "shell/session_root.h"
+
+// clang-format off
+
+/* Without a handler of the user's: one capture. Status and output of it are nobody's business. */
+#define ENDS_PLAIN "{ __agentsh_cap; } </dev/null >/dev/null 2>&1 || :"
+
+/* With one: a capture before, because the handler may call exit, and one after. The branches of
+ * `if` give it the right $? without a failing command, which `set -e` would take for a reason to
+ * leave. */
+#define ENDS_WITH_HANDLER \
+	"if { __agentsh_r=$?; __agentsh_cap; __agentsh_rc \"$__agentsh_r\"; } " \
+	"</dev/null >/dev/null 2>&1; " \
+	"then eval \"$__agentsh_h\"; else eval \"$__agentsh_h\"; fi; " ENDS_PLAIN
+
+/* __agentsh_rc sets $?; __agentsh_cap is followed by the program. */
+#define BASIS_1 "__agentsh_rc() { return \"$1\"; }; __agentsh_cap() { "
+#define BASIS_2 "; }; __agentsh_0='" ENDS_PLAIN "'; "
+
+static const char bash_first[] =
+	"unset __agentsh; export -n __agentsh_lib; " BASIS_1;
+static const char bash_second[] = BASIS_2
+	"trap() { { local -; set +eux; } 2>/dev/null; eval \"$__agentsh_lib\"; trap \"$@\"; }; "
+	"builtin trap -- \"$__agentsh_0\" EXIT; ";
+
+/* __agentsh_h, _e, _dh, _uh: the user's handlers of EXIT, ERR, DEBUG, RETURN; unset: none. */
+static const char bash_lib[] =
+	"__agentsh_1='" ENDS_WITH_HANDLER "'; "
+	/* Not for our own commands. */
+	"__agentsh_d='case ${FUNCNAME-}\\ $BASH_COMMAND in trap\\ *|*__agentsh_*) ;; "
+	"*) eval \"$__agentsh_dh\" ;; esac'; "
+	"__agentsh_u='case ${FUNCNAME-} in trap|__agentsh_*) ;; "
+	"*) eval \"$__agentsh_uh\" ;; esac'; "
+
+	/* __agentsh_swap OURS SIGNAL HANDLER SET: replaces our line in __agentsh_o, or removes it. */
+	"__agentsh_swap() { "
+	"local __agentsh_a __agentsh_b=; "
+	"printf -v __agentsh_a \"trap -- '%s' %s\\n\" \"$1\" \"$2\"; "
+	"[[ ! $4 ]] || "
+	"printf -v __agentsh_b \"trap -- '%s' %s\\n\" \"${3//\\'/\"'\\''\"}\" \"$2\"; "
+	"__agentsh_o=${__agentsh_o/\"$__agentsh_a\"/\"$__agentsh_b\"}; "
+	"}; "
+
+	/* trap -p as if we were not there. ERR is not visible inside a function. */
+	"__agentsh_list() { "
+	"local __agentsh_o IFS=' '; "
+	"__agentsh_o=$(builtin trap -p \"$@\" && echo x) || return; "
+	"__agentsh_o=${__agentsh_o%x}; "
+	"case \" $* \" in *\" ERR \"*|\"  \") "
+	"[[ ! ${__agentsh_e+x} || $__agentsh_o == *\" ERR\"$'\\n'* ]] || "
+	"__agentsh_o+=\"trap -- '' ERR\"$'\\n'; "
+	"__agentsh_swap \"\" ERR \"${__agentsh_e-}\" \"${__agentsh_e+x}\" ;; esac; "
+	"__agentsh_swap \"$__agentsh_0\" EXIT \"${__agentsh_h-}\" \"${__agentsh_h+x}\"; "
+	"__agentsh_swap \"$__agentsh_1\" EXIT \"${__agentsh_h-}\" x; "
+	"__agentsh_swap \"$__agentsh_d\" DEBUG \"${__agentsh_dh-}\" x; "
+	"__agentsh_swap \"$__agentsh_u\" RETURN \"${__agentsh_uh-}\" x; "
+	"printf %s \"$__agentsh_o\"; "
+	"}; "
+
+	/* __agentsh_set SIGNAL ACTION. bash restores ERR after a function that leaves it unset. */
+	"__agentsh_set() { "
+	"case $1:$2 in "
+	"EXIT:-) unset __agentsh_h; builtin trap -- \"$__agentsh_0\" EXIT ;; "
+	"EXIT:) __agentsh_h=; builtin trap -- \"$__agentsh_0\" EXIT ;; "
+	"EXIT:*) __agentsh_h=$2; builtin trap -- \"$__agentsh_1\" EXIT ;; "
+	"ERR:-) unset __agentsh_e; "
+	"if [[ ${#FUNCNAME[@]} == 2 ]]; then builtin trap '' ERR; else builtin trap - ERR; fi ;; "
+	"ERR:*) __agentsh_e=$2; builtin trap -- \"$2\" ERR ;; "
+	"*:-|*:) builtin trap -- \"$2\" \"$1\" ;; "
+	"DEBUG:*) __agentsh_dh=$2; builtin trap -- \"$__agentsh_d\" DEBUG ;; "
+	"RETURN:*) __agentsh_uh=$2; builtin trap -- \"$__agentsh_u\" RETURN ;; "
+	"esac; "
+	"}; "
+
+	/* A subshell's EXIT is its own. */
+	"trap() { "
+	"{ local -; set +eux; } 2>/dev/null; "
+	"case ${1-} in -p) shift; __agentsh_list \"$@\"; return ;; --) shift ;; "
+	"-?*) builtin trap \"$@\"; return ;; esac; "
+	"if [[ $# == 0 ]]; then __agentsh_list; return; fi; "
+	"local __agentsh_a=- __agentsh_s __agentsh_x=0; "
+	"if [[ $# == 1 ]]; then "
+	"case ${1^^} in 0|EXIT|ERR|DEBUG|RETURN) ;; *) builtin trap \"$1\"; return ;; esac; "
+	"elif [[ $1 != +([0-9]) ]]; then __agentsh_a=$1; shift; fi; "
+	"for __agentsh_s; do "
+	"__agentsh_s=${__agentsh_s^^}; "
+	"case $__agentsh_s:${BASHPID-$$} in "
+	"0:$$|EXIT:$$) __agentsh_set EXIT \"$__agentsh_a\" ;; "
+	"ERR:*|DEBUG:*|RETURN:*) __agentsh_set \"$__agentsh_s\" \"$__agentsh_a\" ;; "
+	"*) builtin trap -- \"$__agentsh_a\" \"$__agentsh_s\" || __agentsh_x=$? ;; "
+	"esac; done; "
+	"return \"$__agentsh_x\"; "
+	"}; "
+	"declare -ft trap __agentsh_list __agentsh_set";
+
+static const char sh_first[] = "unset __agentsh; " BASIS_1;
+static const char sh_plain[] = BASIS_2 "trap -- \"$__agentsh_0\" EXIT; ";
+static const char sh_second[] = BASIS_2
+	"__agentsh_1='" ENDS_WITH_HANDLER "'; "
+
+	"__agentsh_set() { "
+	"case $1 in "
+	"-) unset __agentsh_h; trap -- \"$__agentsh_0\" EXIT ;; "
+	"\"\") __agentsh_h=; trap -- \"$__agentsh_0\" EXIT ;; "
+	"*) __agentsh_h=$1; trap -- \"$__agentsh_1\" EXIT ;; "
+	"esac; "
+	"}; "
+
+	/* True outside subshells, which have the same $$. */
+	"__agentsh_main() { "
+	"__agentsh_p=$$; { IFS=' ' read -r __agentsh_p __agentsh_x </proc/self/stat; } "
+	"2>/dev/null; "
+	"[ \"$__agentsh_p\" = \"$$\" ]; "
+	"}; "
+
+	/* What trap lists is not to be had as text where a subshell forgets the traps (dash). */
+	"__agentsh_list() { "
+	"if ! __agentsh_main; then trap \"$@\"; return; fi; "
+	"if [ \"${__agentsh_h+x}\" ]; then trap -- \"$__agentsh_h\" EXIT; else trap - EXIT; fi; "
+	"trap \"$@\"; "
+	"if [ \"${__agentsh_h:+x}\" ]; then trap -- \"$__agentsh_1\" EXIT; "
+	"else trap -- \"$__agentsh_0\" EXIT; fi; "
+	"}; "
+
+	"__agentsh_do() { "
+	"case ${1-}${BASH_VERSION:+x} in --|--x) shift ;; "
+	"-px) __agentsh_list \"$@\"; return ;; esac; "
+	"case ${1-} in -?*) trap \"$@\"; return ;; esac; "
+	"if [ $# = 0 ]; then __agentsh_list; return; fi; "
+	"__agentsh_a=-; __agentsh_y=0; "
+	"case $#:$1 in "
+	"1:0|1:EXIT|1:exit|1:SIGEXIT) ;; "
+	"1:*) trap \"$1\"; return ;; "
+	"*:*[!0-9]*|*:) __agentsh_a=$1; shift ;; "
+	"esac; "
+	"for __agentsh_s; do "
+	"case $__agentsh_s in "
+	"0|EXIT|exit|SIGEXIT) "
+	"if __agentsh_main; then __agentsh_set \"$__agentsh_a\"; "
+	"else trap -- \"$__agentsh_a\" EXIT; fi ;; "
+	"*) trap -- \"$__agentsh_a\" \"$__agentsh_s\" || __agentsh_y=$? ;; "
+	"esac; done; "
+	"return \"$__agentsh_y\"; "
+	"}; "
+
+	"__agentsh_trap() { "
+	"case $- in "
+	"*x*) { set +x; __agentsh_do \"$@\"; __agentsh_y=$?; set -x; } 2>/dev/null; "
+	"return \"$__agentsh_y\" ;; "
+	"*) __agentsh_do \"$@\" ;; "
+	"esac; "
+	"}; "
+	"alias trap=__agentsh_trap; "
+	"command trap -- \"$__agentsh_0\" EXIT; "
+	"__agentsh_s=$1; shift; "
+	"eval \"unset __agentsh_s;";
+// clang-format on
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+static void add_bash(const struct shell_ask *ask, struct strv *argv, struct strv *env)
+{
+	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u", bash_first, ask->capture,
+					     bash_second, ask->last_exit);
+	cleanup_free char *text = mem_printf("eval \"$__agentsh\";%s", ask->script);
+
+	strv_env_set(env, "__agentsh", ours);
+	strv_env_set(env, "__agentsh_lib", bash_lib);
+	strv_add(argv, text);
+}
+
+/* Without a word of traps the script needs no alias, which only an eval of it would see; messages
+ * of dash would begin with "eval:". */
+static void add_plain_sh(const struct shell_ask *ask, struct strv *argv, struct strv *env)
+{
+	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u", sh_first, ask->capture,
+					     sh_plain, ask->last_exit);
+	cleanup_free char *text = mem_printf("eval \"$__agentsh\";%s", ask->script);
+
+	strv_env_set(env, "__agentsh", ours);
+	strv_add(argv, text);
+}
+
+static void add_sh(const struct shell_ask *ask, struct strv *argv, struct strv *env)
+{
+	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u;$__agentsh_s\"", sh_first,
+					     ask->capture, sh_second, ask->last_exit);
+
+	strv_env_set(env, "__agentsh", ours);
+	strv_add(argv, "eval \"$__agentsh\"");
+	strv_add(argv, argv->v[0]);
+	strv_add(argv, ask->script);
+}
+
+/* True for white space and comments alone. */
+static bool says_nothing(const char *script)
+{
+	for (;;) {
+		script += strspn(script, " \t\n");
+		if (*script != '#')
+			return *script == '\0';
+		script += strcspn(script, "\n");
+	}
+}
+
+void shell_argv(const struct shell_ask *asked, struct strv *argv, struct strv *env)
+{
+	const char *name = last_part(asked->shell);
+	struct shell_ask ask = *asked;
+
+	/* The script would end with the status that we begin with: an old failure, not its own. */
+	if (says_nothing(ask.script))
+		ask.last_exit = 0;
+	strv_add(argv, ask.argv0 != NULL ? ask.argv0 : name);
+	strv_add(argv, "-c");
+	if (strcmp(name, "bash") == 0)
+		add_bash(&ask, argv, env);
+	else if (strstr(ask.script, "trap") == NULL)
+		add_plain_sh(&ask, argv, env);
+	else
+		add_sh(&ask, argv, env);
+}
+
+static char *find_name(int root_fd, const char *name)
+{
+	static const char *const places[] = {"/bin", "/usr/bin", "/usr/local/bin"};
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		cleanup_free char *path = mem_printf("%s/%s", places[i], name);
+
+		if (root_executable(root_fd, path))
+			return take(path);
+	}
+	return NULL;
+}
+
+char *shell_find(int root_fd, const char *asked)
+{
+	char *path;
+
+	if (asked != NULL && asked[0] == '/')
+		return mem_strdup(asked);
+	if (asked != NULL && asked[0] != '\0' && strcmp(asked, "bash") != 0) {
+		path = find_name(root_fd, asked);
+		/* One that is missing is to be seen when it is run, not replaced. */
+		return path != NULL ? path : mem_printf("/bin/%s", asked);
+	}
+	path = find_name(root_fd, "bash");
+	return path != NULL ? path : mem_strdup("/bin/sh");
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spawn/assignment.h"
+#include "base/fdio.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define WARDEN_BACKLOG 16
+#define PLAN_MAX (512 * 1024)
+#define WALLS_MAX (64 * 1024)
+#define ASSIGNMENT_MAX (PLAN_MAX + 2 * WALLS_MAX)
+#define FAILURE 125
+
+#define ROW(kind, name, max) FIELD(struct assignment, kind, name, max)
+static const struct field rows[] = {
+	ROW(FIELD_STR, session_id, 64),	   ROW(FIELD_BYTES, plan, PLAN_MAX),
+	ROW(FIELD_STRV, walls, WALLS_MAX), ROW(FIELD_U32, api_uid, 0),
+	ROW(FIELD_U32, log_level, 0),	   ROW(FIELD_U32, log_format, 0),
+};
+static const struct fields assignment_fields = {"assignment", sizeof(struct assignment), rows,
+						ARRAY_LEN(rows)};
+/* One message carries the memory with the assignment and the others. */
+_Static_assert(ASSIGNMENT_FDS + 1 <= FDIO_MAX_FDS, "see assignment_send");
+
+int assignment_send(int sock, struct assignment *o, const struct sandbox_plan *plan,
+		    const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view, struct err *err)
+{
+	cleanup_buf struct buf packed = {0}, text = {0};
+	int all[ASSIGNMENT_FDS + 1];
+	const char byte = 0;
+	cleanup_fd int memory = -1;
+
+	fields_pack(&sandbox_plan_fields, plan, &packed);
+	o->plan = (struct bytes){(uint8_t *)packed.data, packed.len};
+	fields_pack(&assignment_fields, o, &text);
+	o->plan = (struct bytes){0};
+	memory = fdio_sealed("agentsh-assignment", text.data, text.len);
+	if (memory == -1)
+		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
+	memcpy(all, fd, ASSIGNMENT_FDS * sizeof(*fd));
+	all[ASSIGNMENT_FDS] = memory;
+	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0 ||
+	    trees_send(sock, view, sandbox_view_count(plan)) < 0)
+		return err_errno(err, E_UNAVAILABLE, o->session_id,
+				 "the prepared sandbox does not answer");
+	return 0;
+}
+
+ssize_t assignment_recv(int sock, char *byte, int *fd, size_t *nfds)
+{
+	const ssize_t n = fdio_recv(sock, byte, 1, fd, nfds, NULL);
+
+	return n == -1 && errno == ECONNRESET ? fdio_recv(sock, byte, 1, fd, nfds, NULL) : n;
+}
+
+int trees_send(int sock, const struct sandbox_trees *t, size_t n)
+{
+	const char byte = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const int fd = t != NULL && i < t->n ? t->fd[i] : -1;
+
+		if (fdio_send(sock, &byte, 1, &fd, fd != -1) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err)
+{
+	*out = (struct sandbox_trees){.fd = mem_resize(NULL, n, sizeof(*out->fd))};
+	for (; out->n < n; out->n++) {
+		size_t nfds = 1;
+		char byte;
+
+		out->fd[out->n] = -1;
+		if (assignment_recv(sock, &byte, &out->fd[out->n], &nfds) != 1)
+			return err_set(err, E_BAD_REQUEST, NULL, "the assignment lack a tree");
+	}
+	return 0;
+}
+
+/* *memory is the last descriptor. The launcher has no use for us: 0. */
+static void receive(int sock, int fd[ASSIGNMENT_FDS], int *memory)
+{
+	int all[ASSIGNMENT_FDS + 1];
+	size_t nfds = ARRAY_LEN(all);
+	char byte;
+
+	if (assignment_recv(sock, &byte, all, &nfds) != 1 || nfds != ARRAY_LEN(all))
+		_exit(0);
+	memcpy(fd, all, ASSIGNMENT_FDS * sizeof(*fd));
+	*memory = all[ASSIGNMENT_FDS];
+}
+
+_Noreturn void assignment_give_up(int report_fd, const struct err *why)
+{
+	struct assignment_report report = {.err = *why};
+
+	if (report.err.code == E_OK)
+		report.err.code = E_INTERNAL;
+	fdio_write_all(report_fd, &report, sizeof(report));
+	_exit(FAILURE);
+}
+
+void assignment_refuse(int sock, const struct err *why)
+{
+	const char word = ASSIGNMENT_FAILED;
+	int fd[ASSIGNMENT_FDS], memory;
+
+	fdio_send(sock, &word, 1, NULL, 0);
+	receive(sock, fd, &memory);
+	assignment_give_up(fd[ASSIGNMENT_REPORT], why);
+}
+
+/* An init that has gone without being asked for is no reason to wait; one that was asked for has
+ * left its reason in its link. */
+static void await(const struct waiting_stub *w)
+{
+	struct pollfd pfd[] = {{w->sock, POLLIN, 0}, {w->init.assignment, POLLIN, 0}};
+	const char ready = ASSIGNMENT_READY;
+	char word;
+
+	for (;;) {
+		if (poll(pfd, ARRAY_LEN(pfd), -1) < 0 && errno != EINTR)
+			_exit(FAILURE);
+		if (pfd[0].revents != 0)
+			return;
+		if (pfd[1].revents == 0)
+			continue;
+		if (fdio_recv(w->init.assignment, &word, 1, NULL, NULL, NULL) != 1 ||
+		    word != SANDBOX_PREPARED ||
+		    fdio_send(w->sock, &ready, 1, &w->userns, w->userns != -1) < 0)
+			_exit(FAILURE);
+		if (w->userns != -1)
+			close(w->userns);
+		prctl(PR_SET_NAME, ASSIGNMENT_NAME, 0, 0, 0);
+	}
+}
+
+static int load(int memory, struct assignment *o, struct sandbox_plan *plan, struct err *err)
+{
+	cleanup_buf struct buf text = {0};
+	int r = fdio_load(memory, ASSIGNMENT_MAX, &text, err);
+
+	if (r == 0)
+		r = fields_unpack(&assignment_fields, text.data, text.len, false, o, err);
+	if (r == 0)
+		r = fields_unpack(&sandbox_plan_fields, o->plan.data, o->plan.len, false, plan,
+				  err);
+	return r;
+}
+
+/* Whoever connects to the session's socket sees this pid: it listens before it gives up its uid. */
+static int be_found(const int fd[ASSIGNMENT_FDS], struct err *err)
+{
+	if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
+	    listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot listen for the session");
+	/* Only now: the next launcher must find this session, or it would never end. */
+	close(fd[ASSIGNMENT_LOCK]);
+	return 0;
+}
+
+void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS])
+{
+	const struct assignment_report report = {.init_pid = w->init.pid};
+	struct sandbox_trees view = {0};
+	struct sandbox_plan plan;
+	struct err err = {0};
+	int memory, r;
+
+	await(w);
+	receive(w->sock, fd, &memory);
+	r = load(memory, o, &plan, &err);
+	if (r == 0)
+		r = trees_receive(w->sock, sandbox_view_count(&plan), &view, &err);
+	if (r == 0)
+		r = be_found(fd, &err);
+	if (r == 0)
+		r = sandbox_bind_init(&w->init, &plan, fd[ASSIGNMENT_TREE], &view, &err);
+	sandbox_trees_done(&view);
+	if (r == 0 && fdio_write_all(fd[ASSIGNMENT_REPORT], &report, sizeof(report)) < 0)
+		_exit(FAILURE);
+	if (r == 0)
+		r = sandbox_become_user(&plan, &err);
+	if (r < 0)
+		assignment_give_up(fd[ASSIGNMENT_REPORT], &err);
+	close(fd[ASSIGNMENT_TREE]);
+	sandbox_plan_done(&plan);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* spawn/assignment.h - how a stub, which has prepared a sandbox, is told of its session.
+ *
+ * It is the launcher's fork, with the launcher's power, and reads nothing but what the launcher
+ * sends. It gives its power up for good before it executes the warden. */
+#pragma once
+#include "base/err.h"
+#include "base/fields.h"
+#include "sandbox/sandbox.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What a stub waits with. */
+struct waiting_stub {
+	int sock;   /* from where the assignment comes */
+	int userns; /* owned; goes with ASSIGNMENT_READY; -1: none */
+	struct sandbox_prepared init;
+};
+
+struct assignment {
+	char *session_id;
+	struct bytes plan; /* packed */
+	struct strv walls;
+	uint32_t api_uid, log_level, log_format;
+};
+enum assignment_fd {
+	ASSIGNMENT_LISTEN,
+	ASSIGNMENT_API,
+	ASSIGNMENT_TREE,
+	ASSIGNMENT_RING,
+	ASSIGNMENT_ACK,
+	ASSIGNMENT_POLICY,
+	ASSIGNMENT_REPORT, /* for a report; its end without an error in one is the success */
+	ASSIGNMENT_LOCK,   /* held until the session can be found */
+	ASSIGNMENT_FDS
+};
+struct assignment_report {
+	pid_t init_pid; /* > 0: init was started */
+	struct err err; /* code != 0: the end */
+};
+/* What is said before there are assignment. */
+#define ASSIGNMENT_READY 'r'
+#define ASSIGNMENT_FAILED 'f'
+
+/* Launcher. o->plan is made from the plan; view may be NULL. */
+int assignment_send(int sock, struct assignment *o, const struct sandbox_plan *plan,
+		    const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view,
+		    struct err *err);
+/* Stub: waits (saying READY when init is), binds init and becomes the session's user. Only returns
+ * when it is; else the process ends. When it is ready its name is ASSIGNMENT_NAME. fd stay open,
+ * but for what was used up: TREE and LOCK. */
+#define ASSIGNMENT_NAME "agentsh-waiting"
+void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS]);
+/* Says why it cannot wait, when it is asked; or, behind assignment_apply, why it cannot be a
+ * warden. */
+_Noreturn void assignment_refuse(int sock, const struct err *why);
+_Noreturn void assignment_give_up(int report_fd, const struct err *why);
+
+/* n messages with a tree each, or without. trees_send: -1/errno; NULL: all without. */
+int trees_send(int sock, const struct sandbox_trees *t, size_t n);
+int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err);
+
+/* fdio_recv of one byte. A peer that closed with something unread makes a receive fail in front of
+ * what it had sent: only the second end is the end. */
+ssize_t assignment_recv(int sock, char *byte, int *fd, size_t *nfds);

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A test as the launcher and as init of a process that waits; the process is a child of the test.
+ * What it is after it obeyed is in become_test.c and in the launcher's tests. */
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "spawn/assignment.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+struct scene {
+	int sock, init;	 /* ours: the launcher's and init's */
+	int report, api; /* read ends */
+	pid_t pid;
+};
+
+static void pair(int fd[2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd), 0);
+}
+
+static void begin(struct scene *s, bool refuses)
+{
+	int sock[2], init[2];
+
+	*s = (struct scene){.report = -1, .api = -1};
+	pair(sock);
+	pair(init);
+	s->pid = fork();
+	if (s->pid == 0) {
+		const struct waiting_stub w = {.sock = sock[1],
+					       .userns = -1,
+					       .init = {.pid = 4711, .assignment = init[1]}};
+		struct err why = {0};
+		struct assignment o;
+		int fd[ASSIGNMENT_FDS];
+
+		close(sock[0]);
+		close(init[0]);
+		if (refuses) {
+			err_set(&why, E_ENFORCEMENT, "pid_namespace", "no such thing");
+			assignment_refuse(sock[1], &why);
+		}
+		assignment_apply(&w, &o, fd);
+		dprintf(fd[ASSIGNMENT_API], "%s %u %u %u %s", o.session_id, o.api_uid, o.log_level,
+			o.log_format, o.walls.v[0]);
+		_exit(fcntl(fd[ASSIGNMENT_LOCK], F_GETFD) == -1 &&
+				      fcntl(fd[ASSIGNMENT_REPORT], F_GETFD) == FD_CLOEXEC &&
+				      fcntl(fd[ASSIGNMENT_TREE], F_GETFD) == -1 &&
+				      fcntl(fd[ASSIGNMENT_RING], F_GETFD) == FD_CLOEXEC
+			      ? 7
+			      : 8);
+	}
+	close(sock[1]);
+	close(init[1]);
+	s->sock = sock[0];
+	s->init = init[0];
+}
+
+static int give(struct scene *s)
+{
+	const struct sandbox_plan plan = {
+		.session_id = (char *)(uintptr_t) "s1", .uid = geteuid(), .gid = getegid()};
+	char *walls[] = {(char *)(uintptr_t) "wall", NULL};
+	struct assignment o = {.session_id = plan.session_id,
+			       .walls = {walls, 1},
+			       .api_uid = 5,
+			       .log_level = 2,
+			       .log_format = 1};
+	const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int report[2], api[2], r;
+
+	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(api, O_CLOEXEC), 0);
+	assert_int_equal(
+		bind(listener, &(const struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t)),
+		0);
+	const int fd[ASSIGNMENT_FDS] = {
+		[ASSIGNMENT_LISTEN] = listener,	 [ASSIGNMENT_API] = api[1],
+		[ASSIGNMENT_TREE] = api[1],	 [ASSIGNMENT_RING] = api[1],
+		[ASSIGNMENT_ACK] = api[1],	 [ASSIGNMENT_POLICY] = api[1],
+		[ASSIGNMENT_REPORT] = report[1], [ASSIGNMENT_LOCK] = api[1]};
+
+	r = assignment_send(s->sock, &o, &plan, fd, NULL, NULL);
+	assert_null(o.plan.data);
+	close(listener);
+	close(report[1]);
+	close(api[1]);
+	s->report = report[0];
+	s->api = api[0];
+	return r;
+}
+
+static int end(struct scene *s)
+{
+	int status;
+
+	mem_cleanup_fd(&s->sock);
+	mem_cleanup_fd(&s->init);
+	mem_cleanup_fd(&s->report);
+	mem_cleanup_fd(&s->api);
+	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static char word_of(int fd)
+{
+	char word = 0;
+
+	assert_int_equal(assignment_recv(fd, &word, NULL, NULL), 1);
+	return word;
+}
+
+static void expect_obeyed(struct scene *s)
+{
+	cleanup_buf struct buf text = {0}, told = {0};
+	struct assignment_report report;
+	int fd[2];
+	size_t nfds = 2;
+	char byte;
+
+	assert_int_equal(fdio_load(s->report, 65536, &text, NULL), 0);
+	assert_int_equal(text.len, sizeof(report));
+	memcpy(&report, text.data, sizeof(report));
+	assert_int_equal(report.init_pid, 4711);
+	assert_int_equal(report.err.code, E_OK);
+	/* init has its plan and its workspace */
+	assert_int_equal(assignment_recv(s->init, &byte, fd, &nfds), 1);
+	assert_int_equal(nfds, 2);
+	close(fd[0]);
+	close(fd[1]);
+	assert_int_equal(fdio_load(s->api, 4096, &told, NULL), 0);
+	assert_string_equal(told.data, "s1 5 2 1 wall");
+}
+
+static void ses_1_it_says_when_it_is_ready_and_obeys(void **state)
+{
+	const char prepared = SANDBOX_PREPARED;
+	struct scene s;
+
+	begin(&s, false);
+	assert_int_equal(fdio_send(s.init, &prepared, 1, NULL, 0), 0);
+	assert_int_equal(word_of(s.sock), ASSIGNMENT_READY);
+	assert_int_equal(give(&s), 0);
+	expect_obeyed(&s);
+	assert_int_equal(end(&s), 7);
+}
+
+/* The launcher has gone by then, with a word unread. */
+static void ses_1_orders_may_come_before_it_is_ready(void **state)
+{
+	const char prepared = SANDBOX_PREPARED;
+	struct scene s;
+
+	begin(&s, false);
+	assert_int_equal(give(&s), 0);
+	fdio_send(s.init, &prepared, 1, NULL, 0);
+	close(take_fd(s.sock));
+	expect_obeyed(&s);
+	assert_int_equal(end(&s), 7);
+}
+
+static void ses_2_without_a_launcher_it_goes(void **state)
+{
+	struct scene s;
+
+	begin(&s, false);
+	close(take_fd(s.sock));
+	assert_int_equal(end(&s), 0);
+}
+
+static void ses_2_without_init_it_does_not_wait(void **state)
+{
+	struct scene s;
+	struct pollfd pfd = {.events = POLLIN};
+
+	begin(&s, false);
+	close(take_fd(s.init));
+	pfd.fd = s.sock;
+	assert_int_equal(poll(&pfd, 1, 20000), 1);
+	assert_int_equal(end(&s), 125);
+}
+
+/* Why it could not be prepared is said to who asks. */
+static void sbx_5_a_refusal_waits_for_the_orders(void **state)
+{
+	cleanup_buf struct buf text = {0};
+	struct assignment_report report;
+	struct scene s;
+
+	begin(&s, true);
+	assert_int_equal(word_of(s.sock), ASSIGNMENT_FAILED);
+	assert_int_equal(give(&s), 0);
+	assert_int_equal(fdio_load(s.report, 65536, &text, NULL), 0);
+	assert_int_equal(text.len, sizeof(report));
+	memcpy(&report, text.data, sizeof(report));
+	assert_int_equal(report.init_pid, 0);
+	assert_int_equal(report.err.code, E_ENFORCEMENT);
+	assert_string_equal(report.err.subject, "pid_namespace");
+	assert_int_equal(end(&s), 125);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ses_1_it_says_when_it_is_ready_and_obeys),
+		cmocka_unit_test(ses_1_orders_may_come_before_it_is_ready),
+		cmocka_unit_test(ses_2_without_a_launcher_it_goes),
+		cmocka_unit_test(ses_2_without_init_it_does_not_wait),
+		cmocka_unit_test(sbx_5_a_refusal_waits_for_the_orders),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* agentsh-init: the steps in SESSION order, and the report of them.
+ *
+ * Invariants once READY is sent: PID 1 (but for a bare session, where it is a subreaper), the
+ * session's uid, no capability, non-dumpable, no descriptor of the host besides the link. It never
+ * waits for a child: SIGCHLD is ignored, so that the kernel reaps for it. */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "link/link.h"
+#include "sandbox/inside.h"
+#include "sandbox/plan.h"
+#include "spawn/assignment.h"
+#include "spawn/leader.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#define NO_MOUNTS                                                                               \
+	"run the server as root, or where user namespaces may mount (no AppArmor or container " \
+	"rule "                                                                                 \
+	"against it)"
+
+struct step {
+	int (*run)(struct inside *in, struct err *err);
+	enum wall wall;
+	bool optional; /* may fail where the configuration lets the wall be missing */
+	const char *remedy;
+};
+/* Before it is known what session it will be. */
+static const struct step prepared[] = {
+	{inside_map_ids, WALL_user_namespace, false,
+	 "user namespaces must be allowed and /proc be mounted"},
+	{inside_root, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_dev, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_proc, WALL_pid_namespace, false,
+	 "a container must leave /proc unmasked (--security-opt systempaths=unconfined), or list "
+	 "pid_namespace in sandbox.allow_unenforced"},
+	{inside_pivot, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_net, WALL_net_namespace, true, "or list net_namespace in sandbox.allow_unenforced"},
+};
+static const struct step bound[] = {
+	{inside_session, WALL_mount_namespace, false, NO_MOUNTS},
+	{inside_hostname, WALL_uts_namespace, true,
+	 "or list uts_namespace in sandbox.allow_unenforced"},
+	{inside_identity, WALL_capabilities, false,
+	 "the server needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP"},
+	{inside_no_new_privs, WALL_no_new_privs, true,
+	 "or list no_new_privs in sandbox.allow_unenforced"},
+	{inside_limits, WALL_capabilities, false, "rlimits must be allowed to be lowered"},
+	{inside_landlock, WALL_landlock, true,
+	 "Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"},
+};
+/* Without namespaces: nothing is mounted, and what stands is not optional. */
+static const struct step bare[] = {
+	{bare_place, WALL_mount_namespace, false, "or run the server where namespaces can be had"},
+	{inside_identity, WALL_capabilities, false,
+	 "run the server as a user without capabilities"},
+	{inside_no_new_privs, WALL_no_new_privs, false, "without namespaces it must be up"},
+	{inside_limits, WALL_capabilities, false, "rlimits must be allowed to be lowered"},
+	{bare_separation, WALL_process_separation, false,
+	 "Linux 6.12, or list process_separation in sandbox.allow_unenforced"},
+	{bare_landlock, WALL_landlock, false,
+	 "without namespaces it must be up (Linux 5.13 with landlock among lsm=)"},
+};
+static const struct step bare_filter = {inside_seccomp, WALL_seccomp, false,
+					"without namespaces it must be up (CONFIG_SECCOMP_FILTER)"};
+/* Behind all that it would refuse. */
+static const struct step filter = {
+	inside_seccomp, WALL_seccomp, true,
+	"the kernel needs CONFIG_SECCOMP_FILTER, or list seccomp in sandbox.allow_unenforced"};
+
+/* What is not built is said, so that nobody takes silence for a wall. */
+static const struct {
+	enum wall wall;
+	const char *detail;
+} missing[] = {
+	{WALL_network_rules, "there is nothing but loopback to connect to"},
+};
+
+int inside_hostname(struct inside *in, struct err *err)
+{
+	/* Without a namespace of our own it would be the machine's name that changes. */
+	if ((in->namespaces & CLONE_NEWUTS) == 0)
+		return err_set(err, E_ENFORCEMENT, NULL, "no UTS namespace");
+	if (sethostname(in->plan.hostname, strlen(in->plan.hostname)) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "sethostname(%s)", in->plan.hostname);
+	wall_set(&in->walls, WALL_uts_namespace, WALL_UP, "hostname %s", in->plan.hostname);
+	return 0;
+}
+
+/* Walls that stand by the clone alone. */
+static const struct {
+	uint32_t flag;
+	enum wall wall;
+	const char *up, *unavailable;
+} cloned[] = {
+	{CLONE_NEWIPC, WALL_ipc_namespace, "own System V IPC and queues",
+	 "the kernel gave no IPC namespace"},
+	{CLONE_NEWCGROUP, WALL_cgroup_namespace, "/proc shows no cgroup path of the host",
+	 "the kernel gave no cgroup namespace"},
+};
+
+static void report_inherited(struct inside *in)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cloned); i++) {
+		const bool up = (in->namespaces & cloned[i].flag) != 0;
+
+		wall_set(&in->walls, cloned[i].wall, up ? WALL_UP : WALL_UNAVAILABLE, "%s",
+			 up ? cloned[i].up : cloned[i].unavailable);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
+		wall_set(&in->walls, missing[i].wall, WALL_ABSENT, "%s", missing[i].detail);
+}
+
+static int run_step(struct inside *in, const struct step *step, struct err *err)
+{
+	enum wall wall = step->wall;
+	int r = step->run(in, err);
+
+	if (r == 0)
+		return 0;
+	/* The filter is two walls: where it may stand without its listener, the step sees to it. */
+	if (strcmp(err->subject, wall_name(WALL_exec_policy)) == 0) {
+		wall = WALL_exec_policy;
+	} else if (step->optional && plan_may_lack(&in->plan, wall)) {
+		wall_set(&in->walls, wall, WALL_UNAVAILABLE, "%s", err->message);
+		return 0;
+	}
+	return err_set(err, E_ENFORCEMENT, wall_name(wall), "%s; %s", err->message, step->remedy);
+}
+
+/* Everything that fork and exec of the stub left: signals, mask, inheritance of the three
+ * descriptors. */
+static void clean_process(void)
+{
+	sigset_t none;
+
+	for (int sig = 1; sig < _NSIG; sig++)
+		signal(sig, SIG_DFL);
+	signal(SIGCHLD, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(0);
+	prctl(PR_SET_NAME, "agentsh-init", 0, 0, 0);
+}
+
+static int run_steps(struct inside *in, const struct step *steps, size_t n, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = run_step(in, &steps[i], err);
+	return r;
+}
+
+static int prepare(struct inside *in, int plan_fd, struct err *err)
+{
+	int r;
+
+	clean_process();
+	r = plan_load(plan_fd, &in->plan, &in->namespaces, err);
+	close(plan_fd);
+	if (r == 0 && in->plan.state_program == NULL)
+		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a program");
+	if (r == 0 && !in->plan.bare)
+		r = run_steps(in, prepared, ARRAY_LEN(prepared), err);
+	oom_open(&in->walls_of_commands.oom);
+	return r;
+}
+
+/* Waits for what session it is to be: the whole plan and its workspace. 1: none, the launcher has
+ * no use for us. */
+static int take_orders(struct inside *in, int assignment, struct err *err)
+{
+	const char word = SANDBOX_PREPARED;
+	int fd[2];
+	size_t nfds = ARRAY_LEN(fd);
+	uint32_t ignored;
+	char byte;
+	int r;
+
+	fdio_send(assignment, &word, 1, NULL, 0);
+	if (assignment_recv(assignment, &byte, fd, &nfds) != 1)
+		return 1;
+	if (nfds != ARRAY_LEN(fd))
+		return err_set(err, E_BAD_REQUEST, NULL, "the assignment lack a descriptor");
+	sandbox_plan_done(&in->plan);
+	r = plan_load(fd[0], &in->plan, &ignored, err);
+	close(fd[0]);
+	if (r == 0)
+		r = trees_receive(assignment, sandbox_view_count(&in->plan), &in->view, err);
+	close(assignment);
+	if (in->tree_fd == -1)
+		in->tree_fd = fd[1];
+	else
+		close(fd[1]);
+	if (r == 0 && (in->plan.session_id == NULL || in->plan.hostname == NULL))
+		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a name");
+	return r;
+}
+
+static int bind_session(struct inside *in, struct err *err)
+{
+	int r = in->plan.bare ? run_steps(in, bare, ARRAY_LEN(bare), err)
+			      : run_steps(in, bound, ARRAY_LEN(bound), err);
+
+	if (r < 0)
+		return r;
+	if (!in->plan.bare)
+		report_inherited(in);
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_process_separation),
+				 "init's memory could be read from inside; a filter around the "
+				 "server must let prctl(PR_SET_DUMPABLE) through");
+	return run_step(in, in->plan.bare ? &bare_filter : &filter, err);
+}
+
+static int send_ready(struct link *l, const struct inside *in, int end_fd, struct err *err)
+{
+	struct init_ready ready = {.pid = (uint32_t)getpid()};
+	const struct sandbox_plan *p = &in->plan;
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};
+	const size_t nfds = in->listener_fd >= 0 ? 4 : 3;
+	int r;
+
+	if (root == -1)
+		return err_errno(err, E_INTERNAL, "/", "open(/)");
+	if (end_fd == -1)
+		return err_errno(err, E_INTERNAL, NULL, "eventfd");
+	if (p->bare) {
+		ready.workspace = p->workspace;
+		ready.writable = in->writable;
+		ready.own_dir = p->own_dir;
+		ready.state_program = p->state_program;
+	}
+	wall_pack(&in->walls, &ready.walls);
+	r = link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err);
+	strv_done(&ready.walls);
+	return r;
+}
+
+static void send_failed(struct link *l, struct err *err)
+{
+	const struct init_failed failed = {err->subject, err->message};
+
+	link_send(l, MSG_init_failed, 0, &failed, NULL, 0, NULL);
+}
+
+int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd)
+{
+	struct inside in = {
+		.tree_fd = -1, .root_fd = -1, .etc_fd = -1, .state_fd = -1, .listener_fd = -1};
+	cleanup_fd int end_fd = -1;
+	struct err err = {0};
+	struct link l;
+	int r;
+
+	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
+	wall_report_init(&in.walls);
+	for (int i = 0; i < 3; i++)
+		fcntl((const int[]){link_fd, plan_fd, assignment_fd}[i], F_SETFD, FD_CLOEXEC);
+	r = prepare(&in, plan_fd, &err);
+	if (r == 0)
+		r = take_orders(&in, assignment_fd, &err);
+	if (r == 0)
+		r = bind_session(&in, &err);
+	end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r == 0)
+		r = send_ready(&l, &in, end_fd, &err);
+	else if (r < 0)
+		send_failed(&l, &err);
+	inside_done(&in);
+	if (r == 0) {
+		leader_serve(&l, end_fd, &in.walls_of_commands);
+		if (in.walls_of_commands.sweeper == 0)
+			leader_end_children(&in.walls_of_commands);
+	}
+	link_done(&l);
+	return r < 0;
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the exec listener hears of our own leader. The test is the warden. */
+#include "spawn/start_init_testkit.h"
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#define UID 64999
+#define KEY UINT64_C(0x1122334455667788)
+#define HEARD 64
+
+static bool ready;
+static struct kit_session session;
+
+/* ---- the listener ---- */
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	int fd;
+	struct seccomp_data data[HEARD];
+	size_t n;
+} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *listen_on(void *arg)
+{
+	struct seccomp_notif n = {0};
+
+	while (ioctl(heard.fd, SECCOMP_IOCTL_NOTIF_RECV, &n) == 0) {
+		struct seccomp_notif_resp go = {.id = n.id,
+						.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+
+		pthread_mutex_lock(&heard.lock);
+		if (heard.n < HEARD)
+			heard.data[heard.n++] = n.data;
+		pthread_mutex_unlock(&heard.lock);
+		ioctl(heard.fd, SECCOMP_IOCTL_NOTIF_SEND, &go);
+		n = (struct seccomp_notif){0};
+	}
+	return NULL;
+}
+
+/* ---- the session ---- */
+
+static int open_session(void **state)
+{
+	struct link_msg m;
+
+	if (!ready)
+		return 0;
+	kit_plan(&session.plan, UID, true);
+	session.plan.idmap = 1;
+	session.plan.exec_control = 1;
+	kit_start(&session, 0, &m);
+	assert_int_equal(m.type, MSG_init_ready);
+	assert_int_equal(m.nfds, 4);
+	session.root_fd = take_fd(m.fd[0]);
+	session.state_fd = take_fd(m.fd[1]);
+	heard.fd = take_fd(m.fd[3]);
+	assert_int_equal(pthread_create(&heard.thread, NULL, listen_on, NULL), 0);
+	return 0;
+}
+
+static int close_session(void **state)
+{
+	if (!ready)
+		return 0;
+	kit_close(&session);
+	pthread_join(heard.thread, NULL);
+	close(heard.fd);
+	return 0;
+}
+
+static void begin(void)
+{
+	if (!ready)
+		skip();
+	heard.n = 0;
+}
+
+static void ask_for(struct init_spawn *ask, const char *script)
+{
+	kit_ask(ask, script);
+	ask->key = KEY;
+}
+
+/* ---- tests ---- */
+
+static void expect_only_exec(struct kit_run *run, int number)
+{
+	kit_read_all(run);
+	kit_recv_exit(run, MSG_leader_exit);
+	assert_int_equal(run->exit.status, 0);
+	assert_int_equal(heard.n, 1);
+	assert_int_equal(heard.data[0].nr, number);
+	assert_int_equal(heard.data[0].args[5], KEY);
+	heard.n = 0;
+}
+
+/* EXE-2: of a command's start the listener hears its exec alone, with the key it was given. */
+static void exe_2_only_the_exec_of_a_leader_is_told(void **state)
+{
+	struct init_spawn ask;
+	struct kit_run run;
+
+	begin();
+	ask_for(&ask, ":");
+	assert_int_equal(kit_spawn(&session, &ask, &run), MSG_leader_started);
+	expect_only_exec(&run, SYS_execve);
+	kit_program = openat(session.root_fd, "usr/bin/dash", O_RDONLY | O_CLOEXEC);
+	assert_true(kit_program >= 0);
+	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_started);
+	expect_only_exec(&run, SYS_execveat);
+	close(kit_program);
+	kit_program = -1;
+	kit_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exe_2_only_the_exec_of_a_leader_is_told),
+	};
+	int failed;
+
+	ready = geteuid() == 0 && kit_prepare(0) == 0;
+	failed = cmocka_run_group_tests(tests, open_session, close_session);
+	kit_clean();
+	return failed;
+}

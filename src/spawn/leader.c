@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One leader per command that runs. A spare one is forked in advance, has done everything that does
+ * not depend on the command and waits for the next spawn; init forks another while the command
+ * runs. A leader whose command has left no process is as good as new, and warm: it waits for
+ * another on its own link, until the warden closes that.
+ *
+ * A leader that dies is noticed by the warden (end of its link), a spare one that dies (a command
+ * may kill everything that has its uid) by init; a spawn that it had not yet read is still there
+ * for the next. What a dead leader led has become init's: the warden asks init to end it all. */
+#include "spawn/leader.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "base/process_tree.h"
+#include "link/link.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define BLOCK_BYTES 512 /* getrusage(2) counts blocks of this size */
+#define LEADER_LINK 3	/* among the descriptors of a spawn */
+#define NO_UMASK ((mode_t)-1)
+#define CHILDREN_END_MS 10000
+
+void leader_end_children(const struct command_walls *walls)
+{
+	if (!walls->bare)
+		return;
+	tree_leave_dead();
+	tree_end_own(CHILDREN_END_MS, walls->sweeper);
+}
+
+/* ---- the leader ---- */
+
+static _Noreturn void leave(struct link *l, enum spawn_stage stage, int errnum)
+{
+	const struct leader_failed failed = {stage, (uint32_t)errnum};
+
+	link_send(l, MSG_leader_failed, 0, &failed, NULL, 0, NULL);
+	_exit(1);
+}
+
+/* What a leader knows of the command that it leads now. */
+struct led {
+	const struct command_walls *walls;
+	struct link l;
+	int children; /* signalfd of SIGCHLD */
+	mode_t umask;
+	pid_t first;
+	bool told_start, ended;
+	struct leader_exit end;
+};
+
+/* The warden has gone, or has given the command up. */
+static _Noreturn void give_up(const struct led *d, int status)
+{
+	leader_end_children(d->walls);
+	_exit(status);
+}
+
+static uint64_t microseconds(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
+}
+
+/* Of one child with all that it waited for. */
+static void add_use(struct leader_exit *e, const struct rusage *use)
+{
+	e->cpu_us += microseconds(&use->ru_utime) + microseconds(&use->ru_stime);
+	if (e->maxrss_kb < (uint64_t)use->ru_maxrss)
+		e->maxrss_kb = (uint64_t)use->ru_maxrss;
+	e->read_bytes += (uint64_t)use->ru_inblock * BLOCK_BYTES;
+	e->write_bytes += (uint64_t)use->ru_oublock * BLOCK_BYTES;
+}
+
+/* Reaps all that is dead; end.empty if no child is left at all. */
+static void reap(struct led *d)
+{
+	struct rusage use;
+	pid_t pid;
+	int status;
+
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &use)) > 0) {
+		add_use(&d->end, &use);
+		if (pid == d->first) {
+			d->ended = true;
+			d->end.status = (uint32_t)status;
+		}
+	}
+	d->end.empty = pid == -1;
+}
+
+static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
+{
+	if (link_send(&d->l, type, 0, obj, &fd, fd >= 0 ? 1 : 0, NULL) < 0)
+		give_up(d, 1);
+}
+
+/* Its pid is its own until it is reaped. */
+static void tell_started(struct led *d)
+{
+	cleanup_fd int pidfd = proc_pidfd(d->first);
+
+	tell(d, MSG_leader_started, &(struct leader_started){0}, pidfd);
+	d->told_start = true;
+}
+
+/* Sleeps until a child has changed. The warden does not write to a leader at work: its link only
+ * closes. */
+static void wait_for_child(const struct led *d)
+{
+	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
+	struct signalfd_siginfo info;
+
+	if (poll(p, ARRAY_LEN(p), -1) < 0)
+		return;
+	if (p[1].revents != 0)
+		give_up(d, 0);
+	if (read(d->children, &info, sizeof(info)) != sizeof(info))
+		give_up(d, 1);
+}
+
+/* The same in one call, for a short while in which the link need not be looked at; false: the time
+ * has passed. */
+static bool child_is_brief(uint32_t ms)
+{
+	const struct timespec most = {ms / 1000, (long)(ms % 1000) * 1000000};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	return sigtimedwait(&set, NULL, &most) != -1 || errno != EAGAIN;
+}
+
+/* Until no process of the command is left. */
+static void follow(struct led *d, uint32_t brief_ms)
+{
+	bool told = false;
+
+	while (!d->end.empty) {
+		if (told || d->told_start) {
+			wait_for_child(d);
+		} else if (brief_ms == 0 || !child_is_brief(brief_ms)) {
+			tell_started(d);
+			continue;
+		}
+		reap(d);
+		if (d->ended && !told)
+			tell(d, MSG_leader_exit, &d->end, -1);
+		else if (d->end.empty)
+			tell(d, MSG_leader_empty, &d->end, -1);
+		told = d->ended;
+	}
+}
+
+/* signalfd of SIGCHLD, which stays blocked; every other signal has its default here and in the
+ * command. */
+static int watch_children(void)
+{
+	const struct sigaction plain = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -1;
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* NULL: all three are /dev/null, whatever was passed. */
+static int open_stdio(uint32_t kind, const int given[3], int out[3])
+{
+	if (kind == SPAWN_PIPE) {
+		memcpy(out, given, 3 * sizeof(*out));
+		return 0;
+	}
+	if (kind != SPAWN_NULL) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	out[0] = out[1] = out[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return out[0] == -1 ? -1 : 0;
+}
+
+/* A subreaper with a session of its own and the limits of commands, which they inherit; done before
+ * the command is known. */
+static int prepare(const struct command_walls *walls, struct launch_failure *failure)
+{
+	const int children = watch_children();
+
+	*failure = (struct launch_failure){SPAWN_STAGE_FORK, 0};
+	if (children == -1 || setsid() == -1 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		failure->errnum = errno;
+	else if ((errno = rlimit_apply(&walls->limits)) != 0)
+		*failure = (struct launch_failure){SPAWN_STAGE_LIMITS, errno};
+	prctl(PR_SET_NAME, "agentsh-leader", 0, 0, 0);
+	return children;
+}
+
+/* They are one behind the other, unless somebody has closed one before them. */
+static void close_given(const int *fd, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		size_t end = i + 1;
+
+		while (end < n && fd[end] == fd[end - 1] + 1)
+			end++;
+		close_range((unsigned)fd[i], (unsigned)fd[end - 1], 0);
+		i = end;
+	}
+}
+
+/* One command from its start to its last process. fd: stdin, stdout, stderr[, the program]. */
+static void lead_one(struct led *d, const int *fd, size_t nfds, const struct init_spawn *ask)
+{
+	struct launch_failure failure;
+	int stdio[3];
+
+	d->told_start = d->ended = false;
+	d->end = (struct leader_exit){0};
+	if (open_stdio(ask->stdio, fd, stdio) < 0)
+		leave(&d->l, SPAWN_STAGE_STDIO, errno);
+	if (d->umask != (ask->umask & 0777))
+		umask(d->umask = ask->umask & 0777);
+	d->first = launch_command(&(struct launch_ask){ask, d->walls, stdio, nfds > 3 ? fd[3] : -1},
+				  &failure);
+	if (d->first == -1)
+		leave(&d->l, failure.stage, failure.errnum);
+	/* A copy of the command's pipes here would keep them open behind its back. */
+	close_given(fd, nfds);
+	if (ask->stdio == SPAWN_NULL)
+		close(stdio[0]);
+	follow(d, ask->brief_ms);
+}
+
+static _Noreturn void lead(struct led *d, const int *fd, size_t nfds, struct init_spawn *ask)
+{
+	struct link_msg m;
+
+	for (;;) {
+		lead_one(d, fd, nfds, ask);
+		msg_done(MSG_leader_spawn, ask);
+		if (link_recv(&d->l, &m, NULL) < 0 || link_unpack(&m, ask, NULL) < 0)
+			_exit(0);
+		fd = m.fd;
+		nfds = m.nfds;
+	}
+}
+
+/* ---- init's side ---- */
+
+/* What a spare leader does: it sleeps in the receiving end of init's own link, so that a spawn
+ * wakes the process that will start it and no other. Closing `spare` tells init that the next one
+ * is wanted. A frame that is broken ends only this leader. */
+static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
+{
+	struct launch_failure failure;
+	struct led d = {.walls = walls, .children = prepare(walls, &failure), .umask = NO_UMASK};
+	struct init_spawn ask;
+	struct link_msg m;
+	struct link l;
+	char name[16];
+
+	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
+	l.state = LINK_OPEN;
+	if (link_recv(&l, &m, NULL) < 0 || m.type != MSG_init_spawn)
+		_exit(1);
+	if (link_unpack(&m, &ask, NULL) < 0)
+		_exit(1);
+	snprintf(name, sizeof(name), LEADER_NAME, ask.id);
+	prctl(PR_SET_NAME, name, 0, 0, 0);
+	close(spare);
+	close(link_fd);
+	link_init(&d.l, m.fd[LEADER_LINK], SIDE_LEADER, SIDE_WARDEN);
+	if (failure.errnum == 0 && fcntl(d.l.fd, F_SETFL, 0) < 0)
+		failure.errnum = errno;
+	if (failure.errnum != 0)
+		leave(&d.l, failure.stage, failure.errnum);
+	m.nfds--;
+	memmove(m.fd + LEADER_LINK, m.fd + LEADER_LINK + 1, (m.nfds - LEADER_LINK) * sizeof(*m.fd));
+	lead(&d, m.fd, m.nfds, &ask);
+}
+
+/* Forks a spare leader; the returned pipe ends when it has got work or is dead. -1/errno. */
+static int fork_spare(int link_fd, const struct command_walls *walls)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	pid = oom_fork(&walls->oom);
+	if (pid == 0) {
+		close(ends[0]);
+		wait_for_spawn(link_fd, ends[1], walls);
+	}
+	close(ends[1]);
+	if (pid == -1)
+		close(ends[0]);
+	return pid == -1 ? -1 : ends[0];
+}
+
+/* No leader is to be had for the spawn that has arrived: init says so in its place. */
+static void refuse(int link_fd, int errnum)
+{
+	const struct leader_failed failed = {SPAWN_STAGE_FORK, (uint32_t)errnum};
+	struct link from, to;
+	struct link_msg m;
+
+	link_init(&from, link_fd, SIDE_INIT, SIDE_WARDEN);
+	from.state = LINK_OPEN;
+	if (link_recv(&from, &m, NULL) == 0) {
+		link_init(&to, take_fd(m.fd[LEADER_LINK]), SIDE_LEADER, SIDE_WARDEN);
+		link_send(&to, MSG_leader_failed, 0, &failed, NULL, 0, NULL);
+		link_done(&to);
+		link_msg_done(&m);
+	}
+	buf_done(&from.in);
+}
+
+/* kill(-1) of a PID namespace's init meets no fork that is under way. */
+static void end_all(struct link *l, const struct command_walls *walls)
+{
+	if (getpid() == 1) {
+		kill(-1, SIGKILL);
+		while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
+			;
+	} else {
+		tree_end_own(CHILDREN_END_MS, walls->sweeper);
+	}
+	link_send(l, MSG_init_ended, 0, &(struct msg_empty){0}, NULL, 0, NULL);
+}
+
+void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
+{
+	const int link_fd = l->fd;
+	int spare = -1;
+
+	for (;;) {
+		struct pollfd p[] = {{link_fd, 0, 0}, {-1, POLLIN, 0}, {end_fd, POLLIN, 0}};
+		eventfd_t asked;
+
+		if (spare == -1)
+			spare = fork_spare(link_fd, walls);
+		/* With a spare leader only the link's end concerns us; without one, what arrives
+		 * does. */
+		p[0].events = spare == -1 ? POLLIN : 0;
+		p[1].fd = spare;
+		while (poll(p, ARRAY_LEN(p), -1) == -1)
+			;
+		if (p[2].revents == POLLIN && eventfd_read(end_fd, &asked) == 0) {
+			end_all(l, walls);
+			mem_cleanup_fd(&spare);
+			continue;
+		}
+		if ((p[0].revents & ~POLLIN) != 0)
+			return;
+		if (spare != -1) {
+			close(take_fd(spare));
+			continue;
+		}
+		spare = fork_spare(link_fd, walls);
+		if (spare == -1)
+			refuse(link_fd, errno);
+	}
+}

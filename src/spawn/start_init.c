@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The stub's part: init is cloned into its namespaces and executed.
+ *
+ * The child shares the stub's memory and the stub sleeps until the exec (CLONE_VM|CLONE_VFORK):
+ * nothing of a large launcher is copied. So the child only makes system calls and writes its
+ * failure into one struct. Its working directory is the workspace: in unprivileged mode that is the
+ * only way to carry a directory into the new mount namespace (root.c). */
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "sandbox/identity.h"
+#include "sandbox/inside.h"
+#include "sandbox/mnt.h"
+#include "sandbox/plan.h"
+#include "spawn/assignment.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define STACK_BYTES (64 * 1024)
+#define FIRST_FREE 64 /* above every number that is about to be taken */
+#define INIT_PROGRAM_FD (INIT_ASSIGNMENT_FD + 1)
+
+static const struct {
+	uint32_t flag;
+	enum wall wall;
+	bool needed; /* without it there is nothing to build upon, whatever the configuration lets
+			be missing */
+} namespaces[] = {
+	{CLONE_NEWUSER, WALL_user_namespace, true},	 {CLONE_NEWNS, WALL_mount_namespace, true},
+	{CLONE_NEWPID, WALL_pid_namespace, true},	 {CLONE_NEWUTS, WALL_uts_namespace, false},
+	{CLONE_NEWIPC, WALL_ipc_namespace, false},	 {CLONE_NEWNET, WALL_net_namespace, false},
+	{CLONE_NEWCGROUP, WALL_cgroup_namespace, false},
+};
+
+struct birth {
+	int fd[4]; /* link, plan, assignment, program: in the order of their numbers */
+	int flags;
+	char *stack; /* of init */
+	pid_t pid;   /* of init; -1 with errno in errnum */
+	bool keep_caps;
+	const struct identity *owner; /* who makes the user namespace, if not us */
+	const char *call;	      /* that failed */
+	int errnum;
+};
+
+static int place_descriptors(const int fd[4])
+{
+	int high[4];
+
+	for (int i = 0; i < 4; i++) {
+		high[i] = fcntl(fd[i], F_DUPFD_CLOEXEC, FIRST_FREE);
+		if (high[i] == -1)
+			return -1;
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup2(high[i], INIT_LINK_FD + i) == -1)
+			return -1;
+	if (dup3(high[3], INIT_PROGRAM_FD, O_CLOEXEC) == -1)
+		return -1;
+	return (int)syscall(SYS_close_range, INIT_PROGRAM_FD + 1, UINT_MAX, 0);
+}
+
+static int fail(struct birth *b, const char *call, int errnum)
+{
+	b->call = call;
+	b->errnum = errnum;
+	return 1;
+}
+
+static int child(void *arg)
+{
+	static char name[] = "agentsh-init";
+	static char *const argv[] = {name, NULL};
+	static char *const no_environment[] = {NULL};
+	struct birth *b = arg;
+	int errnum;
+
+	if (b->keep_caps && (errnum = identity_keep_caps()) != 0)
+		return fail(b, "PR_CAP_AMBIENT_RAISE", errnum);
+	if (place_descriptors(b->fd) < 0)
+		return fail(b, "dup2", errno);
+	syscall(SYS_execveat, INIT_PROGRAM_FD, "", argv, no_environment, AT_EMPTY_PATH);
+	return fail(b, "execveat(agentsh-init)", errno);
+}
+
+static void clone_now(struct birth *b, int more)
+{
+	b->pid = clone(child, b->stack + STACK_BYTES,
+		       b->flags | more | CLONE_VM | CLONE_VFORK | SIGCHLD, b);
+	if (b->pid == -1)
+		b->errnum = errno;
+}
+
+/* A user namespace belongs to whom makes it: only its owner may look into it without capabilities,
+ * and that is to be the warden. So a process that has become the session's user makes it, and with
+ * it init as our child. */
+static int clone_as_owner(void *arg)
+{
+	struct birth *b = arg;
+
+	b->errnum = identity_become(b->owner);
+	if (b->errnum == 0)
+		clone_now(b, CLONE_PARENT);
+	return 0;
+}
+
+/* The whole signal mask is set around the clone, so that no handler of ours runs in the child; init
+ * resets it. */
+static pid_t clone_init(struct birth *b)
+{
+	cleanup_free char *stacks = mem_alloc(2 * STACK_BYTES);
+	sigset_t all, old;
+	pid_t helper;
+
+	b->stack = stacks;
+	b->pid = -1;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	if (b->owner == NULL) {
+		clone_now(b, 0);
+	} else {
+		helper = clone(clone_as_owner, stacks + 2 * STACK_BYTES,
+			       CLONE_VM | CLONE_VFORK | SIGCHLD, b);
+		if (helper == -1)
+			b->errnum = errno;
+		else
+			waitpid(helper, NULL, 0);
+	}
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	errno = b->errnum;
+	return b->pid;
+}
+
+static uint32_t wanted(const struct sandbox_plan *plan, bool all)
+{
+	uint32_t flags = 0;
+
+	for (size_t i = 0; !plan->bare && i < ARRAY_LEN(namespaces); i++)
+		if (all || namespaces[i].needed || !plan_may_lack(plan, namespaces[i].wall))
+			flags |= namespaces[i].flag;
+	return sandbox_user_namespace(plan) ? flags : flags & ~(uint32_t)CLONE_NEWUSER;
+}
+
+static int at_once(void *arg)
+{
+	return 0;
+}
+
+/* One clone asks for all of them and its error does not tell which is refused: each is tried alone.
+ */
+static enum wall refused_one(uint32_t flags)
+{
+	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	const uint32_t user = flags & CLONE_NEWUSER;
+
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+		const uint32_t flag = namespaces[i].flag | user;
+		pid_t pid;
+
+		if ((flags & namespaces[i].flag) == 0)
+			continue;
+		pid = clone(at_once, stack + STACK_BYTES,
+			    (int)flag | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+		if (pid == -1)
+			return namespaces[i].wall;
+		waitpid(pid, NULL, 0);
+	}
+	return user != 0 ? WALL_user_namespace : WALL_mount_namespace;
+}
+
+static int no_namespaces(const struct sandbox_plan *plan, uint32_t flags, struct err *err)
+{
+	const int errnum = errno;
+	const enum wall wall = refused_one(flags);
+
+	errno = errnum;
+	if ((flags & CLONE_NEWUSER) != 0 && mnt_chrooted(wall_name(wall), err))
+		return -E_ENFORCEMENT;
+	if (wall != WALL_user_namespace)
+		return err_errno(err, E_ENFORCEMENT, wall_name(wall),
+				 "no %s for the session (it needs CAP_SYS_ADMIN and room below "
+				 "/proc/sys/user/max_*_namespaces): clone",
+				 wall_name(wall));
+	return err_errno(
+		err, E_ENFORCEMENT, wall_name(wall),
+		"no user namespace for the session (allow them: user.max_user_namespaces, "
+		"kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; "
+		"%s): clone",
+		plan->privileged ? "or set sandbox.root_inside to false"
+				 : "or run the server as root; or list " WALL_NAMESPACES
+				   " in sandbox.allow_unenforced, for Landlock and seccomp alone");
+}
+
+static int start(const struct sandbox_start *s, uint32_t flags, int assignment, pid_t *pid,
+		 struct err *err)
+{
+	cleanup_fd int plan_fd = -1;
+	const struct identity owner = {s->plan->uid, s->plan->gid, true};
+	const bool user = sandbox_user_namespace(s->plan);
+	struct birth b = {.flags = (int)flags,
+			  .keep_caps = user,
+			  .owner = user && s->plan->privileged ? &owner : NULL};
+	pid_t made;
+	int r = plan_seal(s->plan, flags, &plan_fd, err);
+
+	if (r < 0)
+		return r;
+	memcpy(b.fd, (const int[]){s->init_link, plan_fd, assignment, s->init_fd}, sizeof(b.fd));
+	made = clone_init(&b);
+	if (made == -1 && sandbox_crowded(errno)) /* says nothing about namespaces */
+		return err_errno(err, E_UNAVAILABLE, "fork",
+				 "no process can be had for the session (limits: RLIMIT_NPROC, "
+				 "pids.max, memory): clone");
+	if (made == -1)
+		return no_namespaces(s->plan, flags, err);
+	if (b.call != NULL) {
+		waitpid(made, NULL, 0);
+		errno = b.errnum;
+		return err_errno(err, E_UNAVAILABLE, b.call, "cannot start init: %s", b.call);
+	}
+	*pid = made;
+	return 0;
+}
+
+int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
+			 struct err *err)
+{
+	const uint32_t all = wanted(s->plan, true), least = wanted(s->plan, false);
+	cleanup_fd int ours = -1, theirs = -1;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
+	ours = pair[0];
+	theirs = pair[1];
+	if (!s->plan->privileged && !s->plan->bare && fchdir(s->tree_fd) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot enter the workspace");
+	/* What init would leave behind is the warden's, which we will be. */
+	if (s->plan->bare && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_pid_namespace),
+				 "PR_SET_CHILD_SUBREAPER");
+	r = start(s, all, theirs, &out->pid, err);
+	if (r == -E_ENFORCEMENT && least != all)
+		r = start(s, least, theirs, &out->pid, err);
+	if (chdir("/") < 0 && r == 0) /* init ends with its assignment */
+		r = err_errno(err, E_UNAVAILABLE, NULL, "chdir(/)");
+	if (r == 0)
+		out->assignment = take_fd(ours);
+	return r;
+}
+
+int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
+		      int tree_fd, const struct sandbox_trees *view, struct err *err)
+{
+	const char byte = 0;
+	cleanup_fd int plan_fd = -1;
+	int r = plan_seal(plan, 0, &plan_fd, err);
+
+	if (r < 0)
+		return r;
+	r = fdio_send(p->assignment, &byte, 1, (const int[]){plan_fd, tree_fd}, 2);
+	if (r == 0)
+		r = trees_send(p->assignment, view, sandbox_view_count(plan));
+	/* What became of an init that has gone is in its link. */
+	if (r < 0 && errno != EPIPE && errno != ECONNRESET)
+		return err_errno(err, E_UNAVAILABLE, plan->session_id, "init takes no assignment");
+	return 0;
+}
+
+int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err)
+{
+	struct sandbox_prepared p = {.assignment = -1};
+	int r = sandbox_prepare_init(s, &p, err);
+
+	if (r < 0)
+		return r;
+	r = sandbox_bind_init(&p, s->plan, s->tree_fd, s->view, err);
+	close(p.assignment);
+	if (r == 0)
+		*pid = p.pid;
+	else
+		waitpid(p.pid, NULL, 0);
+	return r;
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From an accepted request to a running process: the decision, the descriptors, the spawn, the
+ * leader's messages. */
+#include "base/mem.h"
+#include "base/proc.h"
+#include "shell/alias.h"
+#include "shell/builtins.h"
+#include "shell/session_root.h"
+#include "shell/shell.h"
+#include "spawn/spawn.h"
+#include "warden/core.h"
+#include "warden/first.h"
+#include <errno.h>
+#include <fcntl.h>
+
+#define UMASK_DEFAULT 022
+#define LISTEN_MS 2	/* most commands are over before; then their pipes are read once */
+#define ABANDON_MS 5000 /* for a start that hangs at its time-out */
+#define START_CODE(errnum) ((errnum) == EAGAIN ? E_RESOURCE_LIMIT : E_INTERNAL)
+
+/* ---- the leader's messages ---- */
+
+void run_began(struct run *r)
+{
+	if (r->began)
+		return;
+	r->began = true;
+	r->root.pid = r->leader->pid; /* 0: it has not said a word yet */
+	if (r->pid == 0)
+		r->pid = execs_started(r->w->execs, r->spawn, 0);
+	r->tell_started = true;
+}
+
+static void on_running(struct run *r)
+{
+	r->pid = execs_started(r->w->execs, r->spawn, r->leader->pid);
+	if (r->pid == 0 && r->pidfd >= 0) { /* execs are not watched */
+		const pid_t pid = proc_pidfd_pid(r->pidfd);
+
+		r->pid = pid > 0 ? pid : 0;
+	}
+	r->root.pid = r->leader->pid;
+	r->phase = RUN_RUNNING;
+	run_began(r);
+}
+
+static void on_started(struct run *r, struct link_msg *m)
+{
+	r->pidfd = take_fd(m->fd[0]);
+	on_running(r);
+	capture_in_settle(r->w->captures);
+	if (r->why == WHY_TIMEOUT || r->why == WHY_SESSION_END) {
+		run_begin_kill(r, r->why);
+	} else if (r->signal != 0) {
+		const struct warden_kill again = {.signal = (uint32_t)r->signal,
+						  .grace_ms = r->grace_ms,
+						  .tree = r->signal_tree,
+						  .client_gone = r->why == WHY_CLIENT_GONE};
+
+		run_kill(r, &again);
+	}
+}
+
+static void on_failed(struct run *r, const struct leader_failed *f)
+{
+	const int errnum = (int)f->errnum;
+	struct err err = {0};
+
+	execs_over(r->w->execs, r->spawn);
+	r->spawn = 0;
+	if (f->stage == SPAWN_STAGE_EXEC) {
+		run_not_executed(r, errnum);
+		return;
+	}
+	errno = errnum;
+	if (f->stage == SPAWN_STAGE_LIMITS)
+		err_errno(&err, E_ENFORCEMENT, "rlimit", "the command's limits cannot be set");
+	else if (f->stage == SPAWN_STAGE_CWD)
+		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
+	else
+		err_errno(&err, START_CODE(errnum), NULL, "the command cannot be started");
+	run_refuse(r, &err);
+}
+
+void run_on_leader(struct run *r, struct link_msg *m)
+{
+	struct leader_failed failed;
+	struct leader_exit end;
+
+	warden_take_execs(r->w);
+	switch (m->type) {
+	case MSG_leader_started:
+		on_started(r, m);
+		break;
+	case MSG_leader_failed:
+		if (link_unpack(m, &failed, NULL) == 0)
+			on_failed(r, &failed);
+		break;
+	case MSG_leader_exit:
+		if (r->phase == RUN_STARTING) /* it was brief */
+			on_running(r);
+		if (link_unpack(m, &end, NULL) == 0)
+			run_on_exit(r, &end);
+		break;
+	default: /* leader_empty: the table lets nothing else through */
+		if (link_unpack(m, &end, NULL) == 0)
+			run_on_empty(r, &end);
+		break;
+	}
+}
+
+bool run_hold_leader(struct run *r)
+{
+	if (r->root.pidfd < 0)
+		r->root.pidfd = proc_pidfd(r->root.pid);
+	return r->root.pidfd >= 0 && leader_alive(r->leader);
+}
+
+/* ---- starting ---- */
+
+static void on_data(void *arg)
+{
+	struct run *r = arg;
+
+	r->tell_output = run_reports_output(r);
+}
+
+static void on_taken(void *arg)
+{
+	struct run *r = arg;
+
+	r->tell_taken = r->ask.stdin_open != 0;
+}
+
+static void on_deadline(void *arg)
+{
+	struct run *r = arg;
+
+	if (r->phase == RUN_RUNNING)
+		run_begin_kill(r, WHY_TIMEOUT);
+	else if (r->phase == RUN_STARTING && r->why == WHY_TIMEOUT)
+		run_abandon(r);
+	else if (r->phase == RUN_STARTING) {
+		r->why = WHY_TIMEOUT; /* it is killed as soon as it is there */
+		watch_after(r->deadline, ABANDON_MS);
+	}
+}
+
+/* The smaller of the two, where 0 stands for none. */
+static uint64_t timeout_of(const struct run *r)
+{
+	const uint64_t own = r->ask.timeout_ms, cap = r->w->settings.command_timeout_ms;
+
+	return own == 0 || (cap > 0 && cap < own) ? cap : own;
+}
+
+/* Descriptors of a spawn; the command's ends, closed when its leader has them. */
+struct spawn_fds {
+	int fd[LEADER_FDS]; /* stdin, stdout, stderr, the program, which is not ours to close */
+};
+
+static void close_spawn_fds(struct spawn_fds *s, int null_fd)
+{
+	for (size_t i = 0; i < 3; i++)
+		if (s->fd[i] >= 0 && s->fd[i] != null_fd)
+			close(s->fd[i]);
+}
+
+static int no_pipe(struct err *err)
+{
+	return err_errno(err, E_RESOURCE_LIMIT, "pipe",
+			 "no pipe can be had for the command (limits: fs.pipe-user-pages-hard of "
+			 "its user, fs.file-max, RLIMIT_NOFILE)");
+}
+
+static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
+{
+	int fd[2], code;
+
+	if (r->ask.stdin_data.len == 0 && !r->ask.stdin_open) {
+		s->fd[0] = r->w->null_fd;
+		return 0;
+	}
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		return no_pipe(err);
+	s->fd[0] = fd[0];
+	r->in.fd = fd[1];
+	fcntl(fd[1], F_SETFL, O_NONBLOCK); /* and not the command's end */
+	code = input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len, !r->ask.stdin_open,
+			 err);
+	bytes_done(&r->ask.stdin_data);
+	return code;
+}
+
+static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
+{
+	for (int i = 0; i < 2; i++) {
+		int fd[2];
+
+		if (r->ask.stdio == SPAWN_NULL) {
+			s->fd[i + 1] = r->w->null_fd;
+			continue;
+		}
+		if (pipe2(fd, O_CLOEXEC) < 0)
+			return no_pipe(err);
+		r->out[i].fd = fd[0];
+		s->fd[i + 1] = fd[1];
+	}
+	return 0;
+}
+
+/* Program, arguments and environment of the first process. */
+static void build_spawn(struct run *r, struct init_spawn *sp)
+{
+	struct warden *w = r->w;
+	const struct env_ask env = {w->args->session_id, r->cwd, &r->ask.env, &r->dropped};
+
+	env_build(&w->memory, &env, &sp->env);
+	if (r->ask.script != NULL) {
+		const struct shell_ask shell = {
+			w->shell, r->ask.argv0, r->ask.script,
+			w->bare != NULL ? w->bare->capture : CAPTURE_PROGRAM, w->memory.last_exit};
+
+		strv_copy(&r->given, &sp->env);
+		shell_argv(&shell, &sp->argv, &sp->env);
+		sp->path = mem_strdup(w->shell);
+	} else {
+		strv_copy(&sp->argv, &r->ask.argv);
+		sp->path = mem_strdup(r->ask.argv.v[0]);
+		if (r->ask.argv0 != NULL) {
+			free(sp->argv.v[0]);
+			sp->argv.v[0] = mem_strdup(r->ask.argv0);
+		}
+	}
+	sp->cwd = mem_strdup(r->cwd);
+	sp->umask = r->ask.umask_plus1 > 0 ? r->ask.umask_plus1 - 1 : UMASK_DEFAULT;
+	sp->stdio = r->ask.stdio;
+	sp->cols = r->ask.cols;
+	sp->rows = r->ask.rows;
+	sp->new_session = 1;
+	sp->id = (uint32_t)w->commands;
+	/* A script's state counts only if it comes from a process that is known. */
+	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
+}
+
+void run_listen(struct run *r)
+{
+	watch_stop(r->listen);
+	for (int i = 0; i < 2; i++)
+		if (r->out[i].fd >= 0 && r->out[i].watch == NULL)
+			output_start(&r->out[i], r->w->loop, on_data, r);
+}
+
+static void on_listen(void *arg)
+{
+	limits_begin(arg);
+	run_listen(arg);
+}
+
+static void watch_run(struct run *r)
+{
+	struct loop *loop = r->w->loop;
+	const uint64_t timeout = timeout_of(r);
+
+	r->phase = RUN_STARTING;
+	r->listen = watch_timer(loop, on_listen, r);
+	watch_after(r->listen, LISTEN_MS);
+	input_start(&r->in, loop, on_taken, r);
+	if (timeout > 0) {
+		r->deadline = watch_timer(loop, on_deadline, r);
+		watch_after(r->deadline, timeout);
+	}
+}
+
+static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct err *err)
+{
+	struct spawn_fds s = {{-1, -1, -1, program}};
+	int code = open_stdin(r, &s, err);
+
+	if (code == 0)
+		code = open_outputs(r, &s, err);
+	r->spawn = sp->id;
+	if (code == 0) {
+		/* Whatever happens from here on, the journal says that it may have run. */
+		run_record_start(r);
+		first_expect(r);
+		code = leader_ask(r, sp, s.fd, err);
+	}
+	close_spawn_fds(&s, r->w->null_fd);
+	return code;
+}
+
+static void start_process(struct run *r)
+{
+	struct first_way way = {0};
+	struct init_spawn sp = {0};
+	struct err err = {0};
+	int code;
+
+	if (r->ask.script == NULL && strlen(r->ask.argv.v[0]) >= ENV_PATH_MAX) {
+		run_not_executed(r, ENAMETOOLONG);
+		return;
+	}
+	if (loop_room(r->w->loop, &err) < 0) {
+		run_refuse(r, &err);
+		return;
+	}
+	build_spawn(r, &sp);
+	code = first_decide(r, &sp, &way, &err);
+	if (code == 0 && way.errnum == 0)
+		code = ask_leader(r, &sp, way.fd, &err);
+	msg_done(MSG_init_spawn, &sp);
+	if (code < 0)
+		run_refuse(r, &err);
+	else if (way.errnum != 0)
+		run_not_executed(r, way.errnum);
+	else
+		watch_run(r);
+}
+
+static void run_builtin(struct run *r)
+{
+	struct builtin_call call = {.memory = &r->w->memory,
+				    .root_fd = r->w->root_fd,
+				    .cwd = r->cwd,
+				    .session_id = r->w->args->session_id,
+				    .argv = &r->ask.argv,
+				    .request = &r->ask.env};
+	struct strv before = {0};
+	int status;
+
+	strv_copy(&before, &r->w->memory.env);
+	status = builtin_run(&call);
+	stream_append(&r->out[0].stream, call.out.data, call.out.len);
+	stream_append(&r->out[1].stream, call.err.data, call.err.len);
+	buf_done(&call.out);
+	buf_done(&call.err);
+	run_finish_builtin(r, status, &before);
+	strv_done(&before);
+}
+
+void run_start(struct run *r)
+{
+	struct warden *w = r->w;
+	struct err err = {0};
+
+	w->commands++;
+	limits_before(w);
+	r->before = w->limits.seen;
+	r->mono_us = clock_mono_us(w->clock);
+	r->wall_us = clock_wall_us(w->clock);
+	shell_memory_remember(&w->memory, r->line);
+	alias_expand(&w->memory, &r->ask.argv);
+	if (r->ask.script == NULL && r->ask.argv.n == 0) {
+		err_set(&err, E_BAD_REQUEST, "command", "there is nothing to execute");
+		run_refuse(r, &err);
+	} else if (r->ask.cwd != NULL && (errno = root_dir(w->root_fd, r->cwd)) != 0) {
+		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
+		run_refuse(r, &err);
+	} else if (r->ask.script == NULL && builtin_is(&r->ask.argv)) {
+		run_builtin(r);
+	} else {
+		start_process(r);
+	}
+}

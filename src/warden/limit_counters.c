@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/limit_counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "warden/core.h"
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+
+#define LASTING_US 20000 /* what is over before is not worth the reading */
+#define SCRATCH_MS 1000	 /* between two looks at the scratch space */
+#define SCRATCH_PLACE "tmp"
+
+#define COUNTER(name) offsetof(struct cgroup_counters, name)
+
+static const struct {
+	enum wall wall;
+	size_t offset;
+	const char *name, *reason;
+} rows[] = {
+	{WALL_memory_limit, COUNTER(oom_kills), "oom_kills", "the OOM killer ended a process"},
+	{WALL_memory_limit, COUNTER(memory_hits), "memory_hits", "memory was taken back"},
+	{WALL_pids_limit, COUNTER(pids_hits), "failed_forks", "a fork failed"},
+	{WALL_cpu_limit, COUNTER(throttled), "throttled_periods", "the CPU was taken away"},
+};
+
+static uint64_t value(const struct cgroup_counters *c, size_t offset)
+{
+	return *(const uint64_t *)((const char *)c + offset);
+}
+
+/* Commands run one after the other; one that is kept in the background has been told of. */
+static struct run *running(const struct warden *w)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase == RUN_STARTING || r->phase == RUN_RUNNING || r->phase == RUN_ENDING)
+			return r;
+	return NULL;
+}
+
+static bool something_is_kept(const struct warden *w)
+{
+	const struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase == RUN_KEPT)
+			return true;
+	return false;
+}
+
+static void tell(struct warden *w, const struct event *what)
+{
+	const struct run *r = running(w);
+	const struct event e = {
+		.schema = EVENT_SCHEMA,
+		.type = EVENT_resource_limit,
+		.time_us = (uint64_t)clock_wall_us(w->clock),
+		.session_id = event_lend(w->args->session_id),
+		.command_id = r != NULL ? r->ask.command_id : NULL,
+		.agent_id = w->settings.agent_id,
+		.request_id = r != NULL ? r->ask.request_id : NULL,
+		.count = what->count,
+		.reason = what->reason,
+		.limit = what->limit,
+		.counter = what->counter,
+		.value = what->value,
+	};
+
+	recorder_event(&w->recorder, &e, NULL, NULL);
+}
+
+/* ---- scratch space ---- */
+
+static bool nearly_none(uint64_t free_units, uint64_t all)
+{
+	return all > 0 && free_units < (all + 99) / 100;
+}
+
+/* One event for each command that saw it full. */
+static void look_at_scratch(struct warden *w)
+{
+	struct run *r = running(w);
+	struct event e = {.count = 1,
+			  .reason = event_lend("less than 1 % of the scratch space is free"),
+			  .limit = event_lend(wall_name(WALL_disk_limit)),
+			  .counter = event_lend("free_bytes")};
+	struct statfs fs;
+
+	if (r == NULL || r->scratch_full || w->limits.scratch_fd < 0 ||
+	    fstatfs(w->limits.scratch_fd, &fs) < 0 ||
+	    !(nearly_none((uint64_t)fs.f_bavail, (uint64_t)fs.f_blocks) ||
+	      nearly_none((uint64_t)fs.f_ffree, (uint64_t)fs.f_files)))
+		return;
+	r->scratch_full = true;
+	w->limits.scratch_mb = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize >> 20;
+	e.value = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	tell(w, &e);
+}
+
+static void on_tick(void *arg)
+{
+	struct warden *w = arg;
+
+	look_at_scratch(w);
+	if (running(w) != NULL)
+		watch_after(w->limits.tick, SCRATCH_MS);
+}
+
+/* A session without namespaces uses directories of the machine, which have no limit of their own.
+ */
+void limits_watch_scratch(struct warden *w)
+{
+	cleanup_fd int fd =
+		openat(w->root_fd, SCRATCH_PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
+
+	if (w->bare != NULL || fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+		return;
+	w->limits.tick = watch_timer(w->loop, on_tick, w);
+	w->limits.scratch_fd = take_fd(fd);
+}
+
+/* ---- counters of the group ---- */
+
+void limits_look(struct warden *w)
+{
+	struct limits *l = &w->limits;
+	struct cgroup_counters now;
+
+	look_at_scratch(w);
+	if (l->controllers == 0)
+		return;
+	cgroup_files_read(&l->files, l->controllers, &now);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const uint64_t was = value(&l->seen, rows[i].offset);
+		const uint64_t is = value(&now, rows[i].offset);
+		const struct event e = {
+			.count = is - was < UINT32_MAX ? (uint32_t)(is - was) : UINT32_MAX,
+			.reason = event_lend(rows[i].reason),
+			.limit = event_lend(wall_name(rows[i].wall)),
+			.counter = event_lend(rows[i].name),
+			.value = is,
+		};
+
+		if (is > was)
+			tell(w, &e);
+	}
+	l->seen = now;
+	l->looked = true;
+}
+
+void limits_before(struct warden *w)
+{
+	if (!w->limits.looked || something_is_kept(w))
+		limits_look(w);
+}
+
+char *limits_met(const struct run *r)
+{
+	const struct cgroup_counters *now = &r->w->limits.seen;
+	const uint64_t kills = now->oom_kills - r->before.oom_kills;
+	const uint64_t forks = now->pids_hits - r->before.pids_hits;
+
+	if (kills > 0)
+		return mem_printf("OOM kill: the session has reached its memory limit, and %" PRIu64
+				  " of its processes %s ended",
+				  kills, kills == 1 ? "was" : "were");
+	if (forks > 0)
+		return mem_printf("the session has reached its limit of processes, and %" PRIu64
+				  " fork%s failed",
+				  forks, forks == 1 ? "" : "s");
+	if (r->scratch_full && (!r->exited || r->end.status != 0))
+		return mem_printf("the session's scratch space (/tmp, /var/tmp, /dev/shm and home) "
+				  "is full: less than 1 %% of %" PRIu64
+				  " MB is free; remove files there, or ask for more "
+				  "(resource_limits.max_disk_mb)",
+				  r->w->limits.scratch_mb);
+	return NULL;
+}
+
+/* ---- what a command uses ---- */
+
+static uint64_t own_cpu_us(void)
+{
+	struct rusage use;
+
+	getrusage(RUSAGE_SELF, &use);
+	return (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
+void limits_begin(struct run *r)
+{
+	const struct cgroup_files *f = &r->w->limits.files;
+	struct limits_use *u = &r->use;
+
+	if (r->w->limits.scratch_fd >= 0)
+		watch_after(r->w->limits.tick, SCRATCH_MS);
+	if (f->n == 0 || u->begun || something_is_kept(r->w))
+		return;
+	u->begun = true;
+	u->peak = cgroup_files_reset_peak(f) == 0;
+	u->own_cpu_us = own_cpu_us();
+	cgroup_files_use(f, &u->at);
+}
+
+static void raise_to(uint64_t *value, uint64_t now, uint64_t before)
+{
+	if (now > before && now - before > *value)
+		*value = now - before;
+}
+
+/* What is left of it when the command is over are pages that files have filled: no memory of its
+ * own. After a reset the peak is what is in use. */
+static void measure_memory(const struct cgroup_files *f, const struct limits_use *u, uint64_t peak,
+			   struct warden_result *m)
+{
+	struct cgroup_counters left;
+	uint64_t base = u->at.memory_peak_bytes;
+
+	if (!u->peak || cgroup_files_reset_peak(f) < 0)
+		return;
+	cgroup_files_use(f, &left);
+	if (left.memory_peak_bytes > base)
+		base = left.memory_peak_bytes;
+	raise_to(&m->maxrss_kb, peak / 1024, base / 1024);
+}
+
+void limits_measure(struct run *r, struct warden_result *m)
+{
+	const struct cgroup_files *f = &r->w->limits.files;
+	const struct limits_use *u = &r->use;
+	struct cgroup_counters now;
+
+	if (!u->begun || m->duration_us < LASTING_US || something_is_kept(r->w))
+		return;
+	cgroup_files_use(f, &now);
+	raise_to(&m->cpu_us, now.cpu_us, u->at.cpu_us + (own_cpu_us() - u->own_cpu_us));
+	raise_to(&m->read_bytes, now.io_read_bytes, u->at.io_read_bytes);
+	raise_to(&m->write_bytes, now.io_write_bytes, u->at.io_write_bytes);
+	measure_memory(f, u, now.memory_peak_bytes, m);
+}
+
+/* ---- told by the kernel ---- */
+
+static void empty(int fd)
+{
+	char events[4096] __attribute__((aligned(8)));
+
+	while (read(fd, events, sizeof(events)) > 0)
+		;
+}
+
+static void on_event(void *arg)
+{
+	struct warden *w = arg;
+
+	empty(w->limits.files.event);
+	limits_look(w);
+}
+
+static void on_notify(void *arg)
+{
+	struct warden *w = arg;
+
+	empty(w->limits.files.notify);
+	limits_look(w);
+}
+
+/* What nobody has limited yet cannot have been hit. */
+static unsigned limited(const struct warden *w)
+{
+	struct wall_report report;
+
+	wall_report_init(&report);
+	wall_unpack(&report, &w->walls, NULL);
+	return w->limits.files.n > 0 ? cgroup_limited(&report) : 0;
+}
+
+void limits_changed(struct warden *w, const struct strv *walls)
+{
+	struct wall_report report;
+	struct strv all = {0};
+	struct err err = {0};
+
+	if (walls->n == 0)
+		return;
+	wall_report_init(&report);
+	if (wall_unpack(&report, &w->walls, &err) < 0 || wall_unpack(&report, walls, &err) < 0) {
+		log_error("walls are not understood", "error", err.message);
+		return;
+	}
+	wall_pack(&report, &all);
+	strv_done(&w->walls);
+	w->walls = all;
+	limits_look(w); /* what was hit before */
+	w->limits.controllers = limited(w);
+	w->limits.looked = false; /* not at the new ones */
+}
+
+int limits_open(struct warden *w, struct err *err)
+{
+	struct limits *l = &w->limits;
+
+	l->files = CGROUP_FILES_NONE;
+	for (size_t i = 0; i < w->args->counters.n; i++) {
+		const int r = cgroup_files_parse(&l->files, w->args->counters.v[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	l->controllers = limited(w);
+	if (l->files.event >= 0)
+		watch_start(l->event = watch_readable(w->loop, l->files.event, on_event, w));
+	if (l->files.notify >= 0)
+		watch_start(l->notify = watch_readable(w->loop, l->files.notify, on_notify, w));
+	return 0;
+}
+
+void limits_close(struct warden *w)
+{
+	watch_free(w->limits.event);
+	watch_free(w->limits.notify);
+	watch_free(w->limits.tick);
+	mem_cleanup_fd(&w->limits.scratch_fd);
+	cgroup_files_close(&w->limits.files);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/output_writer.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#define CHUNK (64 * 1024)
+#define TURN_MAX (4 * CHUNK) /* of one stream, before the others get their turn */
+
+static char chunk[CHUNK];
+
+void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota)
+{
+	*o = (struct output){.fd = pipe_fd, .allowed = OUTPUT_FIRST_WINDOW, .read = OUTPUT_UNREAD};
+	stream_init(&o->stream, file_fd, quota);
+}
+
+void output_close(struct output *o)
+{
+	watch_free(o->watch);
+	o->watch = NULL;
+	if (o->fd >= 0)
+		close(o->fd);
+	o->fd = -1;
+}
+
+void output_done(struct output *o)
+{
+	output_close(o);
+	stream_done(&o->stream);
+}
+
+/* Reads at most max; returns the bytes, 0 at the end (the pipe is closed then), -1 if there are
+ * none now. */
+static ssize_t move(struct output *o, size_t max)
+{
+	ssize_t n;
+
+	do {
+		n = read(o->fd, chunk, max < CHUNK ? max : CHUNK);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0)
+		stream_append(&o->stream, chunk, (size_t)n);
+	else if (n == 0 || errno != EAGAIN)
+		output_close(o);
+	return n;
+}
+
+/* A stream that cannot be written holds nothing for a reader to wait for: the rest is counted. */
+static uint64_t room(const struct output *o)
+{
+	const struct stream *s = &o->stream;
+	uint64_t most = o->flow ? o->allowed : UINT64_MAX;
+
+	if (s->failed != 0)
+		return TURN_MAX;
+	if (o->read != OUTPUT_UNREAD) {
+		const uint64_t ahead = o->read + STREAM_WINDOW;
+		const uint64_t held_at = ahead > s->quota ? ahead : s->quota;
+
+		most = held_at < most ? held_at : most;
+	}
+	return most > s->bytes ? most - s->bytes : 0;
+}
+
+/* Runs until the pipe is empty, the window is used up or others should have their turn. */
+static void on_readable(void *arg)
+{
+	struct output *o = arg;
+	const uint64_t before = o->stream.bytes;
+
+	while (o->fd >= 0 && o->stream.bytes - before < TURN_MAX) {
+		const uint64_t max = room(o);
+
+		if (max == 0 || move(o, (size_t)max) < (ssize_t)(max < CHUNK ? max : CHUNK))
+			break;
+	}
+	if (o->fd >= 0 && room(o) == 0)
+		watch_stop(o->watch);
+	if (o->stream.bytes > before)
+		o->on_data(o->arg);
+}
+
+void output_start(struct output *o, struct loop *loop, watch_fn *on_data, void *arg)
+{
+	o->on_data = on_data;
+	o->arg = arg;
+	fcntl(o->fd, F_SETFL, O_NONBLOCK); /* a brief command's pipe is only drained */
+	o->watch = watch_readable(loop, o->fd, on_readable, o);
+	watch_start(o->watch);
+}
+
+void output_window(struct output *o, uint64_t allowed, uint64_t read)
+{
+	if (allowed > o->allowed)
+		o->allowed = allowed;
+	o->read = read;
+	o->stream.window = read != OUTPUT_UNREAD;
+	if (o->watch != NULL && room(o) > 0)
+		watch_start(o->watch);
+}
+
+void output_unbind(struct output *o)
+{
+	o->flow = false;
+	output_window(o, 0, OUTPUT_UNREAD);
+}
+
+void output_drain(struct output *o)
+{
+	int held = 0;
+
+	if (o->fd < 0 || ioctl(o->fd, FIONREAD, &held) < 0 || held == 0)
+		return;
+	/* A process can open the other end for reading, and take what was counted. */
+	if (o->watch == NULL)
+		fcntl(o->fd, F_SETFL, O_NONBLOCK);
+	while (o->fd >= 0 && held > 0) {
+		const ssize_t n = move(o, (size_t)held);
+
+		if (n <= 0)
+			return;
+		held -= (int)n;
+	}
+}
+
+void input_init(struct input *in, int pipe_fd)
+{
+	*in = (struct input){.fd = pipe_fd};
+}
+
+static void close_input(struct input *in)
+{
+	watch_free(in->watch);
+	in->watch = NULL;
+	if (in->fd >= 0)
+		close(in->fd);
+	in->fd = -1;
+}
+
+void input_done(struct input *in)
+{
+	close_input(in);
+	buf_done(&in->queue);
+}
+
+static void throw_away(struct input *in)
+{
+	in->taken += in->queue.len - in->at;
+	in->at = 0;
+	buf_clear(&in->queue);
+}
+
+static void pump(struct input *in)
+{
+	while (in->at < in->queue.len) {
+		const ssize_t n = write(in->fd, in->queue.data + in->at, in->queue.len - in->at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) { /* nobody reads any more */
+			throw_away(in);
+			close_input(in);
+			return;
+		}
+		in->at += (size_t)n;
+		in->taken += (uint64_t)n;
+	}
+	in->at = 0;
+	buf_done(&in->queue);
+	if (in->eof)
+		close_input(in);
+}
+
+static void feed(void *arg)
+{
+	struct input *in = arg;
+	const uint64_t before = in->taken;
+
+	pump(in);
+	if (in->queue.len > 0 && in->loop != NULL) {
+		if (in->watch == NULL)
+			in->watch = watch_writable(in->loop, in->fd, feed, in);
+		watch_start(in->watch);
+	}
+	if (in->taken > before && in->on_taken != NULL)
+		in->on_taken(in->arg);
+}
+
+void input_start(struct input *in, struct loop *loop, watch_fn *on_taken, void *arg)
+{
+	in->loop = loop;
+	in->on_taken = on_taken;
+	in->arg = arg;
+	if (in->fd >= 0)
+		feed(in);
+}
+
+int input_add(struct input *in, const void *p, size_t n, bool eof, struct err *err)
+{
+	if (in->queue.len - in->at + n > INPUT_MAX)
+		return err_set(err, E_TOO_LARGE, NULL, "more than %d bytes wait for the command",
+			       INPUT_MAX);
+	in->eof |= eof;
+	buf_add(&in->queue, p, n);
+	if (in->fd >= 0) {
+		feed(in);
+	} else if (n > 0) {
+		throw_away(in);
+		if (in->on_taken != NULL)
+			in->on_taken(in->arg);
+	}
+	return 0;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* warden/server_link.h - the link to the API child, which may be replaced at any time.
+ *
+ * Nothing is queued as messages: what is to be told is a mark on the object it is about (command,
+ * result, refusal), and flush tells what the socket takes, in an order in which it may be heard. A
+ * full socket therefore costs no memory and never blocks. */
+#pragma once
+#include "base/err.h"
+#include "base/loop.h"
+#include "link/link.h"
+#include <sys/queue.h>
+
+struct warden;
+struct refused_command;
+
+struct server_link {
+	struct link link;  /* fd -1: none */
+	struct link guest; /* connected, has not said hello; fd -1: none */
+	struct watch *readable, *writable, *guest_readable, *accepting;
+	struct watch *orphan, *bell;
+	int64_t rung_us; /* the last bell */
+	bool hello;	 /* was said; its contents are the warden's settings */
+	bool greeted;	 /* and init is ready: all may be told */
+	bool tell_state, told_failure;
+	uint32_t state_req;
+	unsigned patches; /* states owed as answers */
+	uint32_t patch_req;
+	STAILQ_HEAD(, refused_command) refusals;
+	unsigned nrefusals;
+};
+void server_link_open(struct warden *w);
+void server_link_close(struct warden *w);
+void server_link_hang_up(struct warden *w); /* the link broke; commands go on */
+
+/* server_messages.c. Tells what is marked; true if nothing is left (also when nobody is there to be
+ * told). */
+bool server_link_flush(struct warden *w);
+void server_link_refuse(struct warden *w, const char *command_id, uint32_t req,
+			const struct err *err);
+void server_link_drop_refusals(struct server_link *a);

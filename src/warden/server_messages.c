@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the API child is told: marks on the objects become messages, as far as the socket takes
+ * them. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "warden/core.h"
+
+struct refused_command {
+	STAILQ_ENTRY(refused_command) next;
+	char *command_id;
+	uint32_t req;
+	struct err err;
+};
+
+enum said { SAID, SAID_NOT_YET, SAID_GONE };
+
+/* What can never be sent is logged and taken as said: one broken message must not stop the others.
+ */
+static enum said say(struct warden *w, enum msg_type type, uint32_t req, const void *obj)
+{
+	struct server_link *a = &w->api;
+	struct err err = {0};
+	const int code = link_send(&a->link, type, req, obj, NULL, 0, &err);
+
+	if (code == 0)
+		return SAID;
+	if (code == -E_UNAVAILABLE && strcmp(err.message, "full") == 0) {
+		watch_start(a->writable);
+		return SAID_NOT_YET;
+	}
+	if (code == -E_UNAVAILABLE) {
+		server_link_hang_up(w);
+		return SAID_GONE;
+	}
+	log_error("a message cannot be sent", "reason", err.message);
+	return SAID;
+}
+
+static enum said say_state(struct warden *w, uint32_t req)
+{
+	struct warden_state m = {.version = LINK_VERSION,
+				 .fresh = w->fresh,
+				 .session_id = (char *)w->args->session_id,
+				 .cwd = w->memory.cwd,
+				 .env = w->memory.env,
+				 .aliases = w->memory.aliases,
+				 .dir_stack = w->memory.dirs,
+				 .walls = w->walls,
+				 .commands = w->commands,
+				 .last_exit = w->memory.last_exit,
+				 .ring_pos = recorder_head(&w->recorder),
+				 .execs = execs_counts(w->execs)};
+
+	return say(w, MSG_warden_state, req, &m);
+}
+
+static enum said say_refusal(struct warden *w, const struct refused_command *r)
+{
+	struct warden_refused m = {.command_id = r->command_id,
+				   .code = (char *)err_row(r->err.code)->name,
+				   .subject = (char *)r->err.subject,
+				   .policy =
+					   r->err.policy[0] != '\0' ? (char *)r->err.policy : NULL,
+				   .message = (char *)r->err.message};
+
+	return say(w, MSG_warden_refused, r->req, &m);
+}
+
+static enum said say_progress(struct warden *w, struct run *r)
+{
+	enum said s = SAID;
+
+	if (r->tell_started) {
+		struct warden_started m = {r->ask.command_id, (uint32_t)r->pid,
+					   (uint64_t)r->wall_us};
+
+		s = say(w, MSG_warden_started, r->req, &m);
+		r->tell_started = s != SAID;
+	}
+	if (s == SAID && r->tell_output && r->phase < RUN_KEPT) {
+		const struct stream *out = &r->out[0].stream, *errors = &r->out[1].stream;
+		struct warden_output m = {
+			.command_id = r->ask.command_id,
+			.stdout_bytes = out->bytes,
+			.stderr_bytes = errors->bytes,
+			.stdout_kept = out->kept,
+			.stderr_kept = errors->kept,
+			.stdout_from = out->from,
+			.stderr_from = errors->from,
+			.stdout_lines = stream_lines(out),
+			.stderr_lines = stream_lines(errors),
+		};
+
+		s = say(w, MSG_warden_output, r->req, &m);
+		r->tell_output = s != SAID;
+	}
+	if (s == SAID && r->tell_taken) {
+		struct warden_taken m = {r->ask.command_id, r->in.taken};
+
+		s = say(w, MSG_warden_taken, r->req, &m);
+		r->tell_taken = s != SAID;
+	}
+	return s;
+}
+
+static enum said say_result(struct warden *w, struct result *k)
+{
+	const enum said s = say(w, MSG_warden_result, k->req, &k->msg);
+
+	if (s == SAID) {
+		k->told = true;
+		recorder_rung(&w->recorder, k->msg.ring_end); /* it makes the reader read */
+	}
+	return s;
+}
+
+static void drop_refusal(struct server_link *a)
+{
+	struct refused_command *r = STAILQ_FIRST(&a->refusals);
+
+	STAILQ_REMOVE_HEAD(&a->refusals, next);
+	a->nrefusals--;
+	free(r->command_id);
+	free(r);
+}
+
+static enum said say_refusals(struct warden *w)
+{
+	struct server_link *a = &w->api;
+	enum said s = SAID;
+
+	while (s == SAID && !STAILQ_EMPTY(&a->refusals)) {
+		s = say_refusal(w, STAILQ_FIRST(&a->refusals));
+		if (s == SAID)
+			drop_refusal(a);
+	}
+	return s;
+}
+
+static enum said say_commands(struct warden *w)
+{
+	enum said s = SAID;
+	struct result *k;
+	struct run *r;
+
+	for (r = TAILQ_FIRST(&w->runs); s == SAID && r != NULL; r = TAILQ_NEXT(r, next))
+		s = say_progress(w, r);
+	while (s == SAID && (k = results_next_unready(&w->results)) != NULL) {
+		struct warden_started m = {k->msg.command_id, 0, k->msg.started_us};
+
+		s = say(w, MSG_warden_started, 0, &m);
+		k->tell_started = s != SAID;
+	}
+	while (s == SAID && (k = results_next(&w->results)) != NULL)
+		s = say_result(w, k);
+	return s;
+}
+
+/* States that answer a patch come behind everything that was marked before. */
+static enum said say_patches(struct warden *w)
+{
+	struct server_link *a = &w->api;
+	enum said s = SAID;
+
+	while (s == SAID && a->patches > 0) {
+		s = say_state(w, a->patch_req);
+		a->patches -= s == SAID;
+	}
+	return s;
+}
+
+static bool bell_is_due(const struct warden *w)
+{
+	return w->recorder.urgent || w->phase != WARDEN_LIVE ||
+	       clock_mono_us(w->clock) - w->api.rung_us >= BELL_MS * 1000;
+}
+
+/* One for all records that the reader has not been told of; the next when it has read those, and
+ * when it is time. */
+static enum said say_bell(struct warden *w)
+{
+	const struct msg_empty m = {0};
+	uint64_t head;
+	const enum recorder_bell bell = recorder_bell(&w->recorder, &head);
+	enum said s = SAID;
+
+	if (bell == RECORDER_BELL_NONE)
+		return SAID;
+	if (bell == RECORDER_BELL_DUE && bell_is_due(w)) {
+		s = say(w, MSG_warden_bell, 0, &m);
+		if (s == SAID) {
+			recorder_rung(&w->recorder, head);
+			w->api.rung_us = clock_mono_us(w->clock);
+		}
+	} else {
+		watch_after(w->api.bell, BELL_MS);
+	}
+	return s;
+}
+
+static enum said say_failure(struct warden *w)
+{
+	struct warden_failed m = {w->failure};
+	enum said s = SAID;
+
+	if (w->failure != NULL && !w->api.told_failure) {
+		s = say(w, MSG_warden_failed, 0, &m);
+		w->api.told_failure = s == SAID;
+	}
+	return s;
+}
+
+static enum said say_greeting(struct warden *w)
+{
+	struct server_link *a = &w->api;
+	enum said s = SAID;
+
+	if (a->tell_state) {
+		s = say_state(w, a->state_req);
+		a->tell_state = s != SAID;
+	}
+	return s;
+}
+
+bool server_link_flush(struct warden *w)
+{
+	static enum said (*const steps[])(struct warden *) = {
+		say_greeting, say_refusals, say_commands, say_patches, say_bell,
+	};
+	enum said s = SAID;
+
+	if (w->api.link.fd < 0)
+		return true;
+	if (w->api.greeted)
+		for (size_t i = 0; i < ARRAY_LEN(steps) && s == SAID; i++)
+			s = steps[i](w);
+	if (s == SAID)
+		s = say_failure(w);
+	return s != SAID_NOT_YET;
+}
+
+void server_link_refuse(struct warden *w, const char *command_id, uint32_t req,
+			const struct err *err)
+{
+	struct refused_command *r = mem_new(struct refused_command);
+
+	r->command_id = mem_strdup(command_id);
+	r->req = req;
+	r->err = *err;
+	STAILQ_INSERT_TAIL(&w->api.refusals, r, next);
+	w->api.nrefusals++;
+}
+
+void server_link_drop_refusals(struct server_link *a)
+{
+	while (!STAILQ_EMPTY(&a->refusals))
+		drop_refusal(a);
+}
