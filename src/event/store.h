@@ -72,7 +72,7 @@ void store_event(struct store *s, struct event *e, const char *ring, uint64_t po
 /* Up to where a ring's records are in the store; 0 if nothing of it is. */
 uint64_t store_ring_end(struct store *s, const char *ring);
 uint64_t store_put_ring_end(struct store *s, const char *ring, uint64_t pos); /* its number */
-void store_drop_ring(struct store *s, const char *ring);		      /* it is gone */
+void store_drop_rings(struct store *s, const char *id); /* id and all "id/NAME" are gone */
 /* Called at the end of a turn for every event of it, in order: JSON text without trailing
  * newline. Sinks come before what store_after registered, and never call store_commit. */
 typedef void store_sink_fn(uint64_t seq, const struct event *e, const char *json, size_t len,

@@ -156,10 +156,12 @@ uint64_t store_put_ring_end(struct store *s, const char *ring, uint64_t pos)
 	return store_put_end(s);
 }
 
-void store_drop_ring(struct store *s, const char *ring)
+void store_drop_rings(struct store *s, const char *id)
 {
-	store_put(s, "DELETE FROM rings WHERE ring=?");
-	store_put_text(s, ring);
+	/* '0' follows '/'. */
+	store_put(s,
+		  "DELETE FROM rings WHERE ring = ?1 OR (ring > ?1 || '/' AND ring < ?1 || '0')");
+	store_put_text(s, id);
 	store_put_end(s);
 }
 

@@ -72,9 +72,14 @@ static void evt_2_a_ring_ends_where_it_was_read_to(void **state)
 	assert_int_equal(store_ring_end(w->store, "a"), UINT32_MAX * 8ULL);
 	assert_int_equal(store_ring_end(w->store, "b"), 0);
 	assert_int_equal(store_ring_end(w->store, "A"), 0);
-	/* One that is gone begins anew under its name. */
-	store_drop_ring(w->store, "a");
-	store_drop_ring(w->store, "never was");
+	/* Those of a session that is gone begin anew under their names; 'a0' is another's. */
+	store_put_ring_end(w->store, "a/fs", 24);
+	store_put_ring_end(w->store, "a0", 32);
+	store_drop_rings(w->store, "a");
+	assert_int_equal(store_ring_end(w->store, "a/fs"), 0);
+	assert_int_equal(store_ring_end(w->store, "a0"), 32);
+	store_drop_rings(w->store, "a0");
+	store_drop_rings(w->store, "never was");
 	assert_int_equal(store_ring_end(w->store, "a"), 0);
 	store_put_ring_end(w->store, "a", 16);
 	assert_int_equal(store_ring_end(w->store, "a"), 16);

@@ -51,14 +51,17 @@ TABLE(launcher_created,
 	STR(launcher_created, session_id, ID_MAX), STR(launcher_created, workspace, PATH_LEN),
 	STR(launcher_created, policy_name, ID_MAX), STR(launcher_created, policy_version, WORD_LEN),
 	U32(launcher_created, owner_uid), U32(launcher_created, session_uid),
-	U32(launcher_created, session_gid), STRV(launcher_created, walls, LIST_LEN))
+	U32(launcher_created, session_gid), STRV(launcher_created, walls, LIST_LEN),
+	STRV(launcher_created, rings, LIST_LEN))
 TABLE(launcher_refused,
 	STR(launcher_refused, session_id, ID_MAX), STR(launcher_refused, code, WORD_LEN),
 	STR(launcher_refused, subject, TEXT_LEN), STR(launcher_refused, message, TEXT_LEN),
 	STR(launcher_refused, policy, TEXT_LEN))
-TABLE(launcher_found, STR(launcher_found, session_id, ID_MAX))
+TABLE(launcher_found, STR(launcher_found, session_id, ID_MAX),
+	STRV(launcher_found, rings, LIST_LEN))
 TABLE(launcher_lost,
-	STR(launcher_lost, session_id, ID_MAX), STR(launcher_lost, reason, TEXT_LEN))
+	STR(launcher_lost, session_id, ID_MAX), STR(launcher_lost, reason, TEXT_LEN),
+	STRV(launcher_lost, rings, LIST_LEN))
 TABLE(launcher_gone,
 	STR(launcher_gone, session_id, ID_MAX), STR(launcher_gone, reason, TEXT_LEN),
 	U64(launcher_gone, oom_kills))
@@ -132,7 +135,8 @@ TABLE(warden_result,
 	STRV(warden_result, background, REQUEST_ENV_MAX), U64(warden_result, ring_end),
 	STR(warden_result, capture, TEXT_LEN), EXECS(warden_result),
 	STRV(warden_result, similar, LIST_LEN), STRV(warden_result, warnings, REQUEST_ENV_MAX),
-	U64(warden_result, stdout_from), U64(warden_result, stderr_from))
+	U64(warden_result, stdout_from), U64(warden_result, stderr_from),
+	STRV(warden_result, ring_ends, LIST_LEN))
 TABLE(warden_acks, STRV(warden_acks, command_ids, ACKS_LEN))
 TABLE(warden_stdin,
 	STR(warden_stdin, command_id, ID_MAX), BYTES(warden_stdin, data, 1024 * 1024),

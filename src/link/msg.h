@@ -22,17 +22,17 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 // clang-format off
 #define MSG_TABLE(X) \
 	/* API child <-> launcher. Descriptors: hello: config, keys, listeners; create: the asking \
-	 * connection; created and found: warden link, ring, ack, and created the policy's snapshot; \
-	 * lost: a dead session's ring and ack, to drain; hup: log, config, keys. gone: a warden \
+	 * connection; created and found: warden link, rings, and created the policy's snapshot; \
+	 * lost: a dead session's rings, to drain; hup: log, config, keys. gone: a warden \
 	 * died; remove: sweep what a session left; idle: nothing lives, an auto-started server may \
 	 * end; policies: which there are, asked for or because some were read again; limit: \
 	 * narrower limits for a living session. */ \
 	X(launcher_hello,      1, LAUNCHER, API, IN_NEW,  OPEN,   0, 15) \
 	X(launcher_create,     2, API, LAUNCHER, IN_OPEN, OPEN,   0, 1) \
-	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 4) \
+	X(launcher_created,    3, LAUNCHER, API, IN_LIVE, OPEN,   3, 15) \
 	X(launcher_refused,    4, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
-	X(launcher_found,      5, LAUNCHER, API, IN_OPEN, OPEN,   3, 3) \
-	X(launcher_lost,       6, LAUNCHER, API, IN_LIVE, OPEN,   0, 2) \
+	X(launcher_found,      5, LAUNCHER, API, IN_OPEN, OPEN,   3, 15) \
+	X(launcher_lost,       6, LAUNCHER, API, IN_LIVE, OPEN,   0, 15) \
 	X(launcher_found_all,  7, LAUNCHER, API, IN_OPEN, OPEN,   0, 0) \
 	X(launcher_gone,       8, LAUNCHER, API, IN_LIVE, OPEN,   0, 0) \
 	X(launcher_remove,     9, API, LAUNCHER, IN_LIVE, OPEN,   0, 0) \
@@ -131,10 +131,13 @@ struct launcher_create {
 	/* What the policy must cover; the names of the variables are enough. */
 	struct strv domains, ports, variables;
 };
+/* Rings are named in the order of their descriptors: ring and ack of each, the warden's first. The
+ * version before has only the warden's, and no names. */
 struct launcher_created {
 	char *session_id, *workspace, *policy_name, *policy_version;
 	uint32_t owner_uid, session_uid, session_gid;
 	struct strv walls; /* wall_pack */
+	struct strv rings;
 };
 struct launcher_refused {
 	char *session_id, *code, *subject, *message;
@@ -142,9 +145,11 @@ struct launcher_refused {
 };
 struct launcher_found {
 	char *session_id;
+	struct strv rings;
 };
 struct launcher_lost {
 	char *session_id, *reason;
+	struct strv rings;
 };
 struct launcher_gone {
 	char *session_id, *reason;
@@ -246,12 +251,13 @@ struct warden_result {
 	struct strv env_changed; /* names */
 	struct strv env;	 /* whole environment if env_changed is not empty */
 	struct strv background;	 /* "ended PID text" or "kept PID text" */
-	uint64_t ring_end;	 /* journal position of its last event */
+	uint64_t ring_end;	 /* position of its last event in the warden's ring */
 	char *capture;		 /* "taken", "none", "refused: why" for scripts */
 	struct exec_counts execs;
 	struct strv similar;  /* paths of programs whose names are nearly that of a missing one */
 	struct strv warnings; /* sentences */
 	uint64_t stdout_from, stderr_from; /* as in warden_output */
+	struct strv ring_ends; /* "NAME POSITION" of each other ring: its events are before that */
 };
 struct warden_acks {
 	struct strv command_ids; /* their results are stored */

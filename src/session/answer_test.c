@@ -412,7 +412,7 @@ static void evt_1_another_sessions_events_are_not_mixed_in(void **state)
 	fake_take_exec(f);
 	memcpy(g->command, "c1", 3);
 	put(g, &forged);
-	session_drain(kit_get(k, "s2"), UINT64_MAX);
+	session_drain(kit_get(k, "s2"), NULL);
 	kit_turn(k);
 	put(f, &exec);
 	fake_finish(k, f, 0, "");

@@ -358,14 +358,14 @@ void command_on_result(struct session *s, struct warden_result *m)
 	if (c == NULL)
 		c = find_stored(s, m->command_id);
 	if (c == NULL) {
-		session_drain(s, m->ring_end); /* the warden takes the result for a bell */
+		session_drain(s, m); /* the warden takes the result for a bell */
 		return;
 	}
 	c->ack = true;
 	if (c->over)
 		return;
 	command_ref(c);
-	session_drain(s, m->ring_end);
+	session_drain(s, m);
 	if (c->over) { /* the journal is broken, and the session with it */
 		command_unref(c);
 		return;

@@ -428,8 +428,9 @@ static int narrow(struct session *s, int policy_fd, struct err *err)
 	return r;
 }
 
-void session_on_created(struct session *s, struct launcher_created *m, int fd[3], int policy_fd)
+void session_on_created(struct session *s, struct launcher_created *m, int *fd, size_t nfds)
 {
+	const size_t policy = 1 + session_ring_fds(&m->rings);
 	struct err err = {0};
 
 	replace(&s->workspace, &m->workspace);
@@ -437,7 +438,8 @@ void session_on_created(struct session *s, struct launcher_created *m, int fd[3]
 	replace(&s->policy_version, &m->policy_version);
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
-	if (narrow(s, policy_fd, &err) < 0 || warden_attach(s, fd, &err) < 0)
+	if (narrow(s, nfds > policy ? fd[policy] : -1, &err) < 0 ||
+	    warden_attach(s, &m->rings, fd, nfds, &err) < 0)
 		session_over(s, err.message);
 }
 

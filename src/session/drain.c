@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a session's ring into the store. The store knows up to where that was done, so what is read
- * twice after a crash is stored, counted and shown once. */
+/* From a session's rings into the store. The store knows up to where that was done, so what is read
+ * twice after a crash is stored, counted and shown once. The warden's ring is read last: a
+ * command's end comes behind the events that other processes recorded for it. */
 #include "base/log.h"
 #include "base/proc.h"
 #include "model/verdict.h"
@@ -11,14 +12,52 @@
 #define DRAIN_STEP 1024
 #define DRAIN_TURN 8192 /* records of a bell; the rest waits for the next turn */
 
-int session_open_ring(struct session *s, int fd[2], struct err *err)
+/* The version before has no names: its only ring is the warden's. */
+size_t session_ring_fds(const struct strv *names)
 {
-	s->ring_end = s->state != SESSION_CREATING ? store_ring_end(s->ss->deps.store, s->id) : 0;
-	return journal_reader_open(take_fd(fd[0]), take_fd(fd[1]), s->id, &s->ring, err);
+	return names->n > 0 ? 2 * names->n : 2;
+}
+
+int session_open_rings(struct session *s, const struct strv *names, int *fd, size_t nfds,
+		       struct err *err)
+{
+	const size_t n = session_ring_fds(names) / 2;
+	int rc;
+
+	if (nfds < 2 * n)
+		return err_set(err, E_BAD_REQUEST, s->id, "%zu rings come with %zu descriptors", n,
+			       nfds);
+	s->ring = mem_resize(s->ring, n, sizeof(*s->ring));
+	while (s->nrings < n) {
+		const size_t i = s->nrings++;
+		struct session_ring *r = &s->ring[i];
+
+		*r = (struct session_ring){.id = i > 0 ? mem_printf("%s/%s", s->id, names->v[i])
+						       : mem_strdup(s->id)};
+		if (s->state != SESSION_CREATING)
+			r->end = store_ring_end(s->ss->deps.store, r->id);
+		rc = journal_reader_open(take_fd(fd[2 * i]), take_fd(fd[2 * i + 1]), r->id,
+					 &r->reader, err);
+		if (rc < 0) {
+			s->events_dropped = true;
+			return rc;
+		}
+	}
+	return 0;
+}
+
+void session_close_rings(struct session *s)
+{
+	for (size_t i = 0; i < s->nrings; i++) {
+		journal_reader_close(s->ring[i].reader);
+		free(s->ring[i].id);
+	}
+	free(s->ring);
 }
 
 struct draining {
 	struct session *s;
+	struct session_ring *ring;
 	struct command *c; /* of the last event */
 };
 
@@ -149,13 +188,13 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	struct draining *d = arg;
 	struct session *s = d->s;
 	struct store *store = s->ss->deps.store;
-	const bool stored = pos < s->ring_end;
+	const bool stored = pos < d->ring->end;
 	struct event own = *e;
 
 	own.session_id = s->id;
 	own.agent_id = s->agent_id;
 	if (!stored)
-		store_event(store, &own, s->id, pos);
+		store_event(store, &own, d->ring->id, pos);
 	s->events_dropped |= e->type == EVENT_events_dropped;
 	if (e->counter != NULL && strcmp(e->counter, "oom_kills") == 0)
 		s->oom_kills = e->value;
@@ -176,8 +215,14 @@ static void acknowledge(void *arg)
 	struct session *s = arg;
 
 	s->ack_due = false;
-	if (s->ring != NULL && !s->ss->freeing)
-		journal_ack_to(s->ring, s->ring_end);
+	for (size_t i = 0; i < s->nrings && !s->ss->freeing; i++) {
+		struct session_ring *r = &s->ring[i];
+
+		if (r->reader != NULL && r->end > r->acked) {
+			r->acked = r->end;
+			journal_ack_to(r->reader, r->end);
+		}
+	}
 	warden_send_acks(s);
 	session_unref(s);
 }
@@ -190,71 +235,108 @@ void session_ack_later(struct session *s)
 	store_after_commit(s->ss->deps.store, acknowledge, session_ref(s));
 }
 
-static void broken(struct session *s, const struct err *err)
+static void broken(struct session *s, struct session_ring *r, const struct err *err)
 {
-	log_error("a journal is broken", "session_id", s->id, "error", err->message);
-	journal_reader_close(take(s->ring));
+	log_error("a journal is broken", "session_id", s->id, "ring", r->id, "error", err->message);
+	journal_reader_close(take(r->reader));
+	s->events_dropped = true;
 	session_event(s, EVENT_events_dropped, err->message);
 	session_over(s, "its journal is broken");
 }
 
 /* Reads at most max records; returns how many, or -1 when the ring is broken. */
-static int drain_some(struct session *s, unsigned max)
+static int drain_some(struct session *s, struct session_ring *r, unsigned max)
 {
-	struct draining d = {.s = s};
+	struct draining d = {.s = s, .ring = r};
 	struct err err = {0};
 	unsigned total = 0;
 	int n;
 
 	do {
-		n = journal_drain(s->ring, DRAIN_STEP, on_event, &d, &err);
+		n = journal_drain(r->reader, DRAIN_STEP, on_event, &d, &err);
 		if (n > 0)
 			total += (unsigned)n;
 	} while (n == DRAIN_STEP && total < max);
-	if (journal_reader_pos(s->ring) > s->ring_end) {
-		s->ring_end = journal_reader_pos(s->ring);
-		store_take_back(s->ss->deps.store, s->ring_number);
-		s->ring_number = store_put_ring_end(s->ss->deps.store, s->id, s->ring_end);
+	if (journal_reader_pos(r->reader) > r->end) {
+		r->end = journal_reader_pos(r->reader);
+		store_take_back(s->ss->deps.store, r->number);
+		r->number = store_put_ring_end(s->ss->deps.store, r->id, r->end);
 	}
 	if (total > 0)
 		session_ack_later(s);
 	if (n < 0)
-		broken(s, &err);
+		broken(s, r, &err);
 	return n < 0 ? -1 : (int)total;
 }
 
 uint32_t session_dropped(const struct session *s)
 {
-	const uint64_t n = s->ring != NULL ? journal_reader_dropped(s->ring) : 0;
+	uint64_t n = 0;
 
+	for (size_t i = 0; i < s->nrings; i++)
+		if (s->ring[i].reader != NULL)
+			n += journal_reader_dropped(s->ring[i].reader);
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-void session_drain(struct session *s, uint64_t until)
+/* Where a command's events in ring i end; all that is there if its result does not say. */
+static uint64_t end_of(const struct session *s, size_t i, const struct warden_result *result)
 {
-	if (s->ring == NULL || journal_reader_pos(s->ring) >= until)
-		return;
-	if (until != UINT64_MAX)
-		journal_tell_head(s->ring, until);
-	drain_some(s, UINT32_MAX);
+	const char *name = strchr(s->ring[i].id, '/');
+
+	if (result == NULL)
+		return UINT64_MAX;
+	if (name == NULL)
+		return result->ring_end;
+	for (size_t k = 0; k < result->ring_ends.n; k++) {
+		const char *text = result->ring_ends.v[k];
+		const size_t len = strcspn(text, " ");
+
+		if (strlen(name + 1) == len && strncmp(text, name + 1, len) == 0)
+			return strtoull(text + len, NULL, 10);
+	}
+	return UINT64_MAX;
+}
+
+void session_drain(struct session *s, const struct warden_result *result)
+{
+	for (size_t i = s->nrings; i-- > 0;) {
+		struct session_ring *r = &s->ring[i];
+		const uint64_t until = end_of(s, i, result);
+
+		if (r->reader == NULL || journal_reader_pos(r->reader) >= until)
+			continue;
+		if (until != UINT64_MAX)
+			journal_tell_head(r->reader, until);
+		drain_some(s, r, UINT32_MAX);
+	}
 }
 
 static void on_bell(void *arg)
 {
 	struct session *s = arg;
-	int n;
+	bool more = false;
+	int total = 0;
 
 	s->bell_pending = false;
-	if (s->ring == NULL || s->over)
+	if (s->over)
 		return;
 	if (store_failing(s->ss->deps.store, NULL) < 0) { /* they are safe where they are */
 		session_bell(s);
 		return;
 	}
-	n = drain_some(s, DRAIN_TURN);
-	if (n > 0 && memcmp(&s->totals, &s->saved_totals, sizeof(s->totals)) != 0)
+	for (size_t i = s->nrings; i-- > 0 && !s->over;)
+		if (s->ring[i].reader != NULL) {
+			const int n = drain_some(s, &s->ring[i], DRAIN_TURN);
+
+			total += n;
+			more |= n >= DRAIN_TURN;
+		}
+	if (s->over)
+		return;
+	if (total > 0 && memcmp(&s->totals, &s->saved_totals, sizeof(s->totals)) != 0)
 		rows_session_save(s);
-	if (n >= DRAIN_TURN) {
+	if (more) {
 		s->bell_pending = true;
 		watch_after(s->bell, 0);
 	}

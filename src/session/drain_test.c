@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bells, broken rings, and commits that fail. */
 #include "event/journal_layout.h"
-#include "session/session_testkit.h"
+#include "session/session_found_testkit.h"
 #include <poll.h>
 
 static bool refuse;
@@ -146,6 +146,144 @@ static void evt_2_a_broken_ring_fails_its_session(void **state)
 	session_format(kit_get(k, "s1"), &JW(&r));
 	assert_at(&r, "state", "failed");
 	assert_at(&r, "failure", "its journal is broken");
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	kit_seen_done(&o);
+}
+
+/* ---- a second process that records ---- */
+
+static uint64_t other_event(struct fake *f, enum event_type type)
+{
+	const struct event e = {
+		.type = type, .time_us = KIT_START_US + 6, .command_id = f->command};
+	uint64_t end;
+
+	assert_int_equal(journal_append(f->other, &e, &end, NULL), 0);
+	return end;
+}
+
+/* The result names where the command's events in the other ring end. */
+static void finish_at(struct kit *k, struct fake *f, uint64_t other)
+{
+	cleanup_free char *end = mem_printf("test %llu", (unsigned long long)other);
+	struct warden_result r = fake_result(f, 0, "");
+
+	r.ring_ends = (struct strv){(char *[]){end, NULL}, 1};
+	fake_send(k, f, MSG_warden_result, &r);
+}
+
+static struct fake *two_rings(struct kit *k, struct seen_by *o)
+{
+	const struct exec_request request = kit_request("true");
+	struct fake *f;
+
+	k->two_rings = true;
+	f = kit_session(k, "s1");
+	kit_submit(k, "s1", &request, o);
+	fake_take_exec(f);
+	fake_start(k, f);
+	return f;
+}
+
+static void evt_2_an_answer_waits_for_every_ring(void **state)
+{
+	struct kit *k = *state;
+	struct seen_by o = {0};
+	struct fake *f = two_rings(k, &o);
+	uint64_t end, later;
+
+	other_event(f, EVENT_file_read);
+	end = other_event(f, EVENT_net_connect);
+	later = other_event(f, EVENT_file_write);
+	finish_at(k, f, end);
+	assert_int_equal(o.done, 1);
+	assert_at(&o.answer, "events.totals.file", "1");
+	assert_at(&o.answer, "events.totals.network", "1");
+	assert_at(&o.answer, "events.network_operations.0.type", "net_connect");
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "file_read net_connect command_started command_finished session_state:ready");
+	assert_int_equal(journal_acked(f->journal), journal_head(f->journal));
+	assert_int_equal(journal_acked(f->other), end);
+	/* What lies behind the command's end comes with the next bell. */
+	fake_send(k, f, MSG_warden_bell, &(struct msg_empty){0});
+	wait_bell(k);
+	assert_int_equal(journal_acked(f->other), later);
+	kit_seen_done(&o);
+}
+
+static void evt_2_a_result_without_a_position_waits_for_all_that_is_there(void **state)
+{
+	struct kit *k = *state;
+	struct seen_by o = {0};
+	struct fake *f = two_rings(k, &o);
+
+	other_event(f, EVENT_file_read);
+	fake_finish(k, f, 0, "");
+	assert_int_equal(o.done, 1);
+	assert_at(&o.answer, "events.totals.file", "1");
+	kit_seen_done(&o);
+}
+
+static void ses_8_the_next_server_goes_on_in_every_ring(void **state)
+{
+	const uint64_t nothing[2] = {0, ~UINT64_C(0)};
+	struct kit *k = *state;
+	struct seen_by o = {0};
+	struct fake *f = two_rings(k, &o);
+
+	finish_at(k, f, other_event(f, EVENT_file_read));
+	assert_int_equal(o.done, 1);
+	/* Killed before it could acknowledge. */
+	assert_int_equal(
+		pwrite(f->other_fd[1], nothing, sizeof(nothing), offsetof(struct ack_page, pos)),
+		sizeof(nothing));
+	restart(k);
+	other_event(f, EVENT_file_write);
+	found(k, f);
+	answer_hello(k, f);
+	answer_patch(k, f);
+	kit_found_all(k);
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "file_read command_started command_finished session_state:ready file_write");
+	assert_int_equal(kit_get(k, "s1")->totals.file_ops, 2);
+	assert_int_equal(journal_acked(f->other), journal_head(f->other));
+	kit_seen_done(&o);
+}
+
+static void ses_8_every_ring_of_a_dead_session_is_drained(void **state)
+{
+	struct kit *k = *state;
+	struct seen_by o = {0};
+	struct fake *f = two_rings(k, &o);
+	const struct launcher_lost lost = {.session_id = f->id, .rings = fake_rings(f)};
+
+	restart(k);
+	other_event(f, EVENT_file_write);
+	kit_tell(k, MSG_launcher_lost, &lost,
+		 (int[]){f->ring_fd, f->ack_fd, f->other_fd[0], f->other_fd[1]}, 4);
+	assert_int_equal(kit_get(k, "s1")->totals.file_ops, 1);
+	kit_skip(&k->launcher, MSG_launcher_remove);
+	kit_found_all(k);
+	kit_seen_done(&o);
+}
+
+static void evt_2_one_broken_ring_fails_its_session_and_the_others_are_read(void **state)
+{
+	struct kit *k = *state;
+	struct seen_by o = {0};
+	struct fake *f = two_rings(k, &o);
+	const uint64_t end = other_event(f, EVENT_file_read);
+
+	assert_int_equal(pwrite(f->other_fd[0], "\xff\xff\xff\xff", 4, JOURNAL_PAGE), 4);
+	finish_at(k, f, end);
+	assert_int_equal(o.done, 1);
+	assert_at(&o.answer, "result.exit_code", "7"); /* as the warden's ring says */
+	assert_events(k, "s1",
+		      "session_created session_state:ready command_queued session_state:busy "
+		      "events_dropped command_started command_finished session_state:failed "
+		      "session_failed");
 	kit_skip(&k->launcher, MSG_launcher_remove);
 	kit_seen_done(&o);
 }
@@ -355,6 +493,11 @@ int main(void)
 		TEST(evt_1_an_unknown_type_is_stored_shown_and_read_past),
 		TEST(evt_2_a_long_ring_is_read_in_turns),
 		TEST(evt_2_a_broken_ring_fails_its_session),
+		TEST(evt_2_an_answer_waits_for_every_ring),
+		TEST(evt_2_a_result_without_a_position_waits_for_all_that_is_there),
+		TEST(ses_8_the_next_server_goes_on_in_every_ring),
+		TEST(ses_8_every_ring_of_a_dead_session_is_drained),
+		TEST(evt_2_one_broken_ring_fails_its_session_and_the_others_are_read),
 		TEST(sbx_4_a_kill_that_nobody_told_of_was_the_wardens),
 		TEST(sbx_4_the_first_kill_may_be_the_wardens),
 		TEST(sbx_4_kills_that_were_told_of_were_not_the_wardens),

@@ -92,6 +92,15 @@ struct output_file {
 };
 #define NO_FILE ((struct output_file){.fd = -1})
 
+/* One of a session's rings, and how far it was read. */
+struct session_ring {
+	char *id; /* owned; by which the store knows it: ID of the warden's, ID/NAME of another */
+	struct journal_reader *reader; /* NULL: it is broken */
+	uint64_t end;		       /* up to where it is in the store */
+	uint64_t acked;		       /* up to where its producer knows that */
+	uint64_t number;	       /* of the last write of end */
+};
+
 struct session {
 	TAILQ_ENTRY(session) all;   /* registry or borrowed */
 	LIST_ENTRY(session) bucket; /* registry */
@@ -109,9 +118,9 @@ struct session {
 	struct strv capped;	       /* what was asked for and lowered: "timeout" */
 	struct wall_report walls;
 	struct totals totals;
-	struct totals saved_totals;	   /* as the row has them */
-	uint64_t save_number, ring_number; /* of the last such writes */
-	int64_t next_n;			   /* of its next command */
+	struct totals saved_totals; /* as the row has them */
+	uint64_t save_number;	    /* of the last such write */
+	int64_t next_n;		    /* of its next command */
 	/* while it lives */
 	bool registered;
 	bool settled;	/* its warden has told all that it knows */
@@ -122,7 +131,7 @@ struct session {
 	bool env_dirty;
 	bool settings_due; /* they changed before its warden could be told */
 	bool bell_pending;
-	bool ack_due;	  /* of its ring, with the next commit */
+	bool ack_due;	  /* of its rings, with the next commit */
 	char *hint;	  /* why its warden ends, as far as known */
 	char *end_reason; /* of a destroy; also one that came while it was made */
 	struct link link;
@@ -130,8 +139,8 @@ struct session {
 	struct outbox outbox;
 	struct watch *readable, *timer, *bell;
 	watch_fn *timer_fn;
-	struct journal_reader *ring;
-	uint64_t ring_end;	      /* up to where it is in the store */
+	struct session_ring *ring; /* the warden's is the first */
+	size_t nrings;
 	bool events_dropped;	      /* its journal has gaps */
 	uint64_t oom_kills;	      /* that its warden told of; UINT64_MAX: not known */
 	struct strv acks;	      /* results that its warden may forget, not told yet */
@@ -310,7 +319,8 @@ void session_tell_waiters(struct session *s, const struct err *err);
 void session_begin_stop(struct session *s, const char *reason, const char *request_id);
 
 /* create.c */
-void session_on_created(struct session *s, struct launcher_created *m, int fd[3], int policy_fd);
+/* fd: link, rings, policy */
+void session_on_created(struct session *s, struct launcher_created *m, int *fd, size_t nfds);
 void session_on_refused(struct session *s, const struct launcher_refused *m);
 void session_on_ready(struct session *s); /* the first state of a fresh warden */
 /* Before its end is saved: tells of a wall that was missing; afterwards: tells who asked. */
@@ -346,8 +356,9 @@ void session_patches_fail(struct session *s);
 void session_on_limited(struct session *s, struct launcher_limited *m);
 
 /* warden_link.c */
-int warden_attach(struct session *s, int fd[3],
-		  struct err *err); /* takes the descriptors; says hello */
+/* Takes link and rings; says hello. */
+int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t nfds,
+		  struct err *err);
 void warden_detach(struct session *s);
 void warden_tell_settings(struct session *s); /* with our stderr as its log */
 void warden_read(struct session *s);	      /* handles what has arrived */
@@ -362,14 +373,17 @@ void warden_send_fds(struct session *s, enum msg_type type, const void *obj, con
 /* What an event says about a command. */
 typedef void command_note_fn(struct command *c, const struct event *e);
 command_note_fn command_note_life, command_note_network, command_note_denial;
-int session_open_ring(struct session *s, int fd[2], struct err *err); /* takes ring and ack */
-/* Reads the ring into the store unless that was done up to `until`; the acknowledgement follows the
- * commit.
- */
+size_t session_ring_fds(const struct strv *names); /* descriptors that these rings have */
+/* Takes ring and ack of each. */
+int session_open_rings(struct session *s, const struct strv *names, int *fd, size_t nfds,
+		       struct err *err);
+void session_close_rings(struct session *s);
 uint32_t session_dropped(const struct session *s); /* events lost that no event tells of yet */
-void session_drain(struct session *s, uint64_t until);
+/* Reads the rings into the store: up to the end of a command, or all that is there (NULL). The
+ * acknowledgement follows the commit. */
+void session_drain(struct session *s, const struct warden_result *result);
 void session_bell(struct session *s);
-void session_ack_later(struct session *s); /* of the ring and of results, after the commit */
+void session_ack_later(struct session *s); /* of the rings and of results, after the commit */
 
 /* command.c */
 const char *command_state_name(enum command_state state);

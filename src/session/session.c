@@ -63,7 +63,7 @@ void session_unref(struct session *s)
 	if (--s->refs > 0)
 		return;
 	warden_detach(s);
-	journal_reader_close(s->ring);
+	session_close_rings(s);
 	watch_free(s->timer);
 	watch_free(s->bell);
 	free_waiters(s);
@@ -144,7 +144,7 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 	if (s->over || s->unclaimed || oom_kills == 0 ||
 	    (limit != WALL_UP && limit != WALL_PARTIAL))
 		return;
-	session_drain(s, UINT64_MAX);
+	session_drain(s, NULL);
 	if (s->over || oom_kills <= s->oom_kills)
 		return;
 	free(s->hint);
@@ -241,7 +241,7 @@ static void save_end(struct session *s)
 		      reason);
 	session_create_ends(s, reason);
 	rows_session_save(s);
-	store_drop_ring(s->ss->deps.store, s->id);
+	store_drop_rings(s->ss->deps.store, s->id);
 	store_after(s->ss->deps.store, end_saved, session_ref(s));
 }
 
@@ -249,7 +249,7 @@ void command_end_unknown(struct command *c, const char *why)
 {
 	struct err err = {0};
 	/* Without a whole journal it is not known whether a leader was told. */
-	const bool handed = c->started_us != 0 || c->s->ring == NULL || c->s->events_dropped;
+	const bool handed = c->started_us != 0 || c->s->nrings == 0 || c->s->events_dropped;
 
 	if (!handed) {
 		err_set(&err, E_UNAVAILABLE, c->id, "it was not started and will not be: %s", why);
@@ -329,7 +329,7 @@ void session_over(struct session *s, const char *why)
 		session_unref(s);
 		return;
 	}
-	session_drain(s, UINT64_MAX);
+	session_drain(s, NULL);
 	tell_dropped(s);
 	if (s->state != SESSION_STOPPING)
 		s->failure = mem_strdup(s->hint != NULL ? s->hint : why);

@@ -16,10 +16,10 @@ static inline void restart(struct kit *k)
 
 static inline void found(struct kit *k, struct fake *f)
 {
-	int fd[3];
+	const struct launcher_found m = {.session_id = f->id, .rings = fake_rings(f)};
+	int fd[5];
 
-	fake_connect(f, fd);
-	kit_tell(k, MSG_launcher_found, &(struct launcher_found){.session_id = f->id}, fd, 3);
+	kit_tell(k, MSG_launcher_found, &m, fd, fake_connect(f, fd));
 	close(fd[0]);
 }
 

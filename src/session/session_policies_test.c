@@ -103,7 +103,7 @@ static void pol_5_a_session_without_its_policy_is_not_made(void **state)
 				     .policy_version = text("sha256:00")};
 	struct told t = {0};
 	struct fake *f;
-	int fd[4];
+	int fd[5];
 
 	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);

@@ -32,6 +32,8 @@ struct fake {
 	struct link link; /* SIDE_WARDEN */
 	struct journal *journal;
 	int ring_fd, ack_fd;
+	struct journal *other; /* with kit.two_rings: of another process of the session */
+	int other_fd[2];       /* its ring and ack */
 	/* the last exec */
 	char command[ID_MAX + 1];
 	int out[2];
@@ -48,6 +50,7 @@ struct kit {
 	struct link api, launcher; /* both ends of the launcher's link */
 	struct sessions *ss;
 	struct caller who;
+	bool two_rings;	    /* the next sessions have a ring 'test' as well */
 	const char *policy; /* YAML of the next sessions' policy; NULL: kit_observe */
 	char version[POLICY_VERSION_LEN + 1]; /* of the last one's */
 	struct fake warden[KIT_WARDENS];
@@ -280,6 +283,11 @@ static __attribute__((unused)) int kit_teardown(void **state)
 		journal_close(k->warden[i].journal);
 		close(k->warden[i].ring_fd);
 		close(k->warden[i].ack_fd);
+		if (k->warden[i].other == NULL)
+			continue;
+		journal_close(k->warden[i].other);
+		close(k->warden[i].other_fd[0]);
+		close(k->warden[i].other_fd[1]);
 	}
 	metrics_free(k->metrics);
 	config_done(&k->config);
@@ -333,25 +341,42 @@ static __attribute__((unused)) void fake_send(struct kit *k, struct fake *f, enu
 
 /* ---- wardens ---- */
 
+static struct journal *kit_journal(struct kit *k, const char *id, const char *name, int *ring_fd,
+				   int *ack_fd)
+{
+	cleanup_free char *ring = mem_printf("%s/%s.%sring", k->dir, id, name);
+	cleanup_free char *ack = mem_printf("%s/%s.%sack", k->dir, id, name);
+	struct journal *j = NULL;
+
+	assert_int_equal(journal_create(ring, ack, 4 * JOURNAL_RING_DEFAULT, ring_fd, ack_fd, NULL),
+			 0);
+	assert_int_equal(journal_open(*ring_fd, *ack_fd, &j, NULL), 0);
+	return j;
+}
+
 static __attribute__((unused)) struct fake *fake_new(struct kit *k, const char *id)
 {
 	struct fake *f = &k->warden[k->nwardens++];
-	cleanup_free char *ring = mem_printf("%s/%s.ring", k->dir, id);
-	cleanup_free char *ack = mem_printf("%s/%s.ack", k->dir, id);
-	struct err err = {0};
 
 	assert_true(k->nwardens <= KIT_WARDENS);
 	*f = (struct fake){.out = {-1, -1}, .link = {.fd = -1}};
 	snprintf(f->id, sizeof(f->id), "%s", id);
-	assert_int_equal(
-		journal_create(ring, ack, 4 * JOURNAL_RING_DEFAULT, &f->ring_fd, &f->ack_fd, &err),
-		0);
-	assert_int_equal(journal_open(f->ring_fd, f->ack_fd, &f->journal, &err), 0);
+	f->journal = kit_journal(k, id, "", &f->ring_fd, &f->ack_fd);
+	if (k->two_rings)
+		f->other = kit_journal(k, id, "test-", &f->other_fd[0], &f->other_fd[1]);
 	return f;
 }
 
-/* A new link to it; returns the API child's ends of link, ring and ack. */
-static __attribute__((unused)) void fake_connect(struct fake *f, int fd[3])
+/* The names of its rings, where there is more than one. */
+static __attribute__((unused)) struct strv fake_rings(const struct fake *f)
+{
+	static char *names[] = {(char *)"warden", (char *)"test", NULL};
+
+	return f->other != NULL ? (struct strv){names, 2} : (struct strv){0};
+}
+
+/* A new link to it; the API child's ends of link and rings. Returns how many they are. */
+static __attribute__((unused)) size_t fake_connect(struct fake *f, int fd[5])
 {
 	int pair[2];
 	struct err err = {0};
@@ -363,6 +388,8 @@ static __attribute__((unused)) void fake_connect(struct fake *f, int fd[3])
 	fd[0] = pair[0];
 	fd[1] = f->ring_fd;
 	fd[2] = f->ack_fd;
+	memcpy(fd + 3, f->other_fd, sizeof(f->other_fd));
+	return f->other != NULL ? 5 : 3;
 }
 
 static const char kit_observe[] =
@@ -397,14 +424,15 @@ static __attribute__((unused)) void fake_created(struct kit *k, struct fake *f)
 		.policy_version = k->version,
 		.owner_uid = 1000,
 		.walls = {walls, 1},
+		.rings = fake_rings(f),
 	};
-	int fd[4];
+	int fd[6];
+	const size_t n = fake_connect(f, fd);
 
-	fake_connect(f, fd);
-	fd[3] = kit_policy(k->policy != NULL ? k->policy : kit_observe, k->version);
-	kit_tell(k, MSG_launcher_created, &m, fd, 4);
+	fd[n] = kit_policy(k->policy != NULL ? k->policy : kit_observe, k->version);
+	kit_tell(k, MSG_launcher_created, &m, fd, n + 1);
 	close(fd[0]);
-	close(fd[3]);
+	close(fd[n]);
 }
 
 static __attribute__((unused)) void fake_state(struct kit *k, struct fake *f, const char *cwd,

@@ -321,7 +321,7 @@ static void on_created(struct sessions *ss, union launcher_payload *p, struct li
 	struct session *s = sessions_find(ss, p->created.session_id);
 
 	if (s != NULL && s->state == SESSION_CREATING && !s->linked && !s->over)
-		session_on_created(s, &p->created, m->fd, m->nfds > 3 ? m->fd[3] : -1);
+		session_on_created(s, &p->created, m->fd, m->nfds);
 }
 
 static void on_refused(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
@@ -360,7 +360,7 @@ static void on_found(struct sessions *ss, union launcher_payload *p, struct link
 		session_over(s, "the server ended while it was made");
 		return;
 	}
-	if (warden_attach(s, m->fd, &err) < 0)
+	if (warden_attach(s, &p->found.rings, m->fd, m->nfds, &err) < 0)
 		session_over(s, err.message);
 }
 
@@ -373,7 +373,8 @@ static void on_lost(struct sessions *ss, union launcher_payload *p, struct link_
 		s = adopt_stray(ss, p->lost.session_id);
 	if (s->linked || s->over)
 		return;
-	if (m->nfds == 2 && !s->unclaimed && session_open_ring(s, m->fd, &err) < 0)
+	if (m->nfds > 0 && !s->unclaimed &&
+	    session_open_rings(s, &p->lost.rings, m->fd, m->nfds, &err) < 0)
 		log_error("the journal of a dead session cannot be read", "session_id", s->id,
 			  "error", err.message);
 	session_over(s, p->lost.reason != NULL ? p->lost.reason : "its warden was gone");

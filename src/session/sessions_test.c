@@ -363,7 +363,7 @@ static void ses_8_a_started_command_of_a_dead_session_was_killed(void **state)
 	submit(k, "s1", "c1", &a);
 	fake_take_exec(f);
 	fake_start(k, f);
-	session_drain(kit_get(k, "s1"), UINT64_MAX);
+	session_drain(kit_get(k, "s1"), NULL);
 	kit_turn(k);
 	restart(k);
 	kit_tell(k, MSG_launcher_lost, &(struct launcher_lost){.session_id = f->id}, NULL, 0);

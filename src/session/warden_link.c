@@ -97,7 +97,7 @@ static void greeted_again(struct session *s)
 	warden_send(s, MSG_warden_patch, &nothing);
 	warden_expect(s, EXPECT_SETTLED, NULL);
 	if (!s->unclaimed)
-		session_drain(s, UINT64_MAX);
+		session_drain(s, NULL);
 }
 
 /* One message a turn: most come alone, and to see that there is no other takes a system call. */
@@ -110,7 +110,8 @@ static void on_readable(void *arg)
 	session_unref(s);
 }
 
-int warden_attach(struct session *s, int fd[3], struct err *err)
+int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t nfds,
+		  struct err *err)
 {
 	int r;
 
@@ -124,7 +125,7 @@ int warden_attach(struct session *s, int fd[3], struct err *err)
 		return err_set(err, E_UNAVAILABLE, s->id,
 			       "cannot watch the warden's link: all that "
 			       "fs.epoll.max_user_watches lets this user have is taken");
-	r = session_open_ring(s, fd + 1, err);
+	r = session_open_rings(s, rings, fd + 1, nfds - 1, err);
 	if (r == 0)
 		say_hello(s);
 	return r;
