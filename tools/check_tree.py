@@ -106,6 +106,23 @@ def check_names():
             bad(rel(path), "no SPDX line")
 
 
+def check_unique():
+    """A file's base name and a struct's name say which one is meant, in the whole of src/."""
+    stems, structs = {}, {}
+    for path in sources(".c", ".h"):
+        if re.search(r"_test\.|testkit|_fixture", path.name):
+            continue
+        stems.setdefault(path.stem, set()).add(path.parent.name)
+        for name in re.findall(r"^\s*(?:static |const )*((?:struct|union|enum) \w+) \{", path.read_text(), re.M):
+            structs.setdefault(name, []).append(rel(path))
+    for stem, rooms in stems.items():
+        if len(rooms) > 1 and "prog" not in rooms:
+            bad("src", f"more than one file is called {stem}: {', '.join(sorted(rooms))}")
+    for name, where in structs.items():
+        if len(where) > 1:
+            bad(where[1], f"{name} is also in {where[0]}")
+
+
 def check_tests():
     """Every test is named after a requirement whose verdict allows it, and every test in a file is registered to run."""
     verdicts = requirements()
@@ -229,6 +246,7 @@ def main():
     checks = [
         check_layers,
         check_names,
+        check_unique,
         check_tests,
         check_headers_alone,
         check_hardening,

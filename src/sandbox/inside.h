@@ -7,8 +7,8 @@
  * the path. */
 #pragma once
 #include "base/err.h"
+#include "sandbox/command_walls.h"
 #include "sandbox/sandbox.h"
-#include "spawn/leader.h"
 
 #define INSIDE_WORKSPACE "workspace"
 #define INSIDE_HOME "home/agent"

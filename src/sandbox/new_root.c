@@ -9,10 +9,10 @@
  * else. */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "sandbox/capture_paths.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
 #include "sandbox/scratch.h"
-#include "spawn/capture.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -11,11 +11,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fields.h"
+#include "sandbox/capture_paths.h"
 
-#define CAPTURE_DIR "/run/agentsh"
-#define CAPTURE_SOCKET "/run/agentsh/state.sock"
-#define CAPTURE_PROGRAM "/run/agentsh/bin/state"
-#define CAPTURE_PROOF "/run/agentsh/session" /* SHM-3: holds the session id */
 #define CAPTURE_CHUNK (32 * 1024)
 enum capture_kind { CAPTURE_ENV = 'E', CAPTURE_CWD = 'D', CAPTURE_END = 'F', CAPTURE_ACK = 'A' };
 

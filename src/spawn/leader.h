@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* spawn/leader.h - init's side of leaders, and the exec itself; private to this folder. */
 #pragma once
-#include "sandbox/oom.h"
-#include "sandbox/rlimit.h"
+#include "sandbox/command_walls.h"
 #include "spawn/spawn.h"
 #include <sys/types.h>
-
-/* What a leader puts on itself for its commands, besides what init has. */
-struct command_walls {
-	struct rlimit_plan limits;
-	struct oom oom;
-	bool bare;     /* no PID namespace: who leaves ends what is below it */
-	pid_t sweeper; /* init's child that ends all when init ends: see inside_bare.c; 0: none */
-};
 
 /* For a process of a bare session that ends: in the others the kernel sees to it. */
 void leader_end_children(const struct command_walls *walls);
