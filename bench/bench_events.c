@@ -2,9 +2,9 @@
 /* Events into the store, against a bare SQLite loop with the same schema, in interleaved rounds.
  *
  * usage: bench_events DIR ROUNDS EVENTS   prints one JSON line */
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "event/store.h"
-#include <event2/event.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	unsigned n = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
 	double a[64], b[64], ratio[64];
 	uint64_t pos_a = 0, pos_b = 0, bad = 0;
-	struct event_base *base = event_base_new();
+	struct loop *loop = loop_new(NULL, NULL);
 	struct store *store, *made;
 	struct err err = {0};
 	sqlite3 *db;
@@ -121,8 +121,8 @@ int main(int argc, char **argv)
 	cleanup_free char *two = mem_printf("%s/bare.db", argv[1]);
 
 	/* our own opening makes the schema for both */
-	if (store_open(two, base, &clock_system, &made, &err) < 0 ||
-	    store_open(one, base, &clock_system, &store, &err) < 0) {
+	if (store_open(two, loop, &clock_system, &made, &err) < 0 ||
+	    store_open(one, loop, &clock_system, &store, &err) < 0) {
 		fprintf(stderr, "bench_events: %s\n", err.message);
 		return 1;
 	}
@@ -147,6 +147,6 @@ int main(int argc, char **argv)
 	       (unsigned long long)rounds * n, (unsigned long long)bad);
 	store_close(store);
 	sqlite3_close(db);
-	event_base_free(base);
+	loop_free(loop);
 	return last == (uint64_t)rounds * n && bad == 0 ? 0 : 1;
 }

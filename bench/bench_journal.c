@@ -5,12 +5,12 @@
  *
  * usage: bench_journal DIR ROUNDS COMMANDS   prints one JSON line */
 #include "base/hash.h"
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "event/crc32c.h"
 #include "event/schema.h"
 #include "event/store.h"
 #include "event/wal_vfs.h"
-#include <event2/event.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ static void run(struct design *d, const char *sql)
 static void begin(struct design *d)
 {
 	if (d->ours)
-		event_base_loop(store_base(d->store), EVLOOP_NONBLOCK);
+		loop_pass(store_loop(d->store));
 	else if (sqlite3_get_autocommit(d->db))
 		run(d, "BEGIN");
 }
@@ -424,7 +424,7 @@ static void open_design(struct design *d, const char *dir)
 
 	if (!d->ours)
 		open_database(d, path);
-	else if (store_open(path, event_base_new(), &clock_system, &d->store, &err) < 0)
+	else if (store_open(path, loop_new(NULL, NULL), &clock_system, &d->store, &err) < 0)
 		fail(err.message);
 	if (d->log)
 		open_log(d, log);
@@ -436,12 +436,12 @@ static void open_design(struct design *d, const char *dir)
 
 static void close_design(struct design *d)
 {
-	struct event_base *base;
+	struct loop *loop;
 
 	if (d->ours) {
-		base = store_base(d->store);
+		loop = store_loop(d->store);
 		store_close(d->store);
-		event_base_free(base);
+		loop_free(loop);
 		return;
 	}
 	for (size_t i = 0; i < STATEMENTS; i++)

@@ -8,6 +8,7 @@
 #pragma once
 #include "api/shape.h"
 #include "base/err.h"
+#include "base/loop.h"
 #include "config/config.h"
 #include "event/metrics.h"
 #include "event/sink_jsonl.h"
@@ -23,7 +24,7 @@
 struct pending_call;
 struct held;
 struct api {
-	struct event_base *base;
+	struct loop *loop;
 	struct link launcher;
 	struct config config;
 	bool accept_loss;      /* of what a damaged redo file held */
@@ -48,7 +49,7 @@ struct api {
 	bool auto_started, stopping, failed;
 	uint64_t dropped; /* events lost, as told by stored events */
 	bool listening;
-	struct event *link_event, *idle_timer, *open_timer;
+	struct watch *launcher_readable, *idle_timer, *open_timer, *leave_timer;
 	int64_t idle_since_us;
 	LIST_HEAD(, pending_call) pending; /* creates, patches and destroys without an answer yet */
 };

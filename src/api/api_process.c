@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 
 #define CONFIG_MAX (1024 * 1024)
 #define OPEN_AGAIN_S 1
+#define IDLE_TICK_MS 1000
 #define LEAVE_S 1 /* how long a stopping server waits for clients that read slowly */
 
 static int load_fd(int fd, const char *what, struct buf *out, struct err *err)
@@ -164,17 +164,17 @@ static void on_hup(struct api *api, struct link_msg *m)
 
 static void end_loop(void *arg)
 {
-	event_base_loopbreak(arg);
+	loop_stop(arg);
 }
 
 /* Everything has ended; clients get their last words. */
 static void leave(void *arg)
 {
-	const struct timeval most = {.tv_sec = LEAVE_S};
 	struct api *api = arg;
 
-	event_base_loopexit(api->base, &most);
-	http_server_on_quiet(api->http, end_loop, api->base);
+	api->leave_timer = watch_timer(api->loop, end_loop, api->loop);
+	watch_after(api->leave_timer, LEAVE_S * 1000);
+	http_server_on_quiet(api->http, end_loop, api->loop);
 }
 
 static void on_stop(struct api *api)
@@ -222,7 +222,7 @@ static void release(struct api *api)
 	}
 }
 
-static void on_launcher(evutil_socket_t fd, short what, void *arg)
+static void on_launcher(void *arg)
 {
 	struct api *api = arg;
 	struct link_msg m;
@@ -250,7 +250,7 @@ static void on_launcher(evutil_socket_t fd, short what, void *arg)
 		log_error("the launcher's link is broken", "error", err.message);
 		api->failed = true;
 	}
-	event_base_loopbreak(api->base); /* the wardens live on */
+	loop_stop(api->loop); /* the wardens live on */
 }
 
 static void listen_all(struct api *api)
@@ -264,7 +264,7 @@ static void listen_all(struct api *api)
 		if (http_server_listen(api->http, api->listener[i], (int)i, &err) < 0) {
 			log_error("cannot listen", "error", err.message);
 			api->failed = true;
-			event_base_loopbreak(api->base);
+			loop_stop(api->loop);
 		}
 	}
 }
@@ -280,11 +280,13 @@ static void on_ready(void *arg)
 }
 
 /* An auto-started server ends when nobody has used it for a while. */
-static void on_idle_tick(evutil_socket_t fd, short what, void *arg)
+static void on_idle_tick(void *arg)
 {
 	struct api *api = arg;
 	int64_t now = clock_mono_us(&clock_system);
 	struct err err = {0};
+
+	watch_after(api->idle_timer, IDLE_TICK_MS);
 
 	if (api->sessions == NULL || sessions_live(api->sessions) > 0 ||
 	    http_server_connections(api->http) > 0 || api->stopping)
@@ -331,7 +333,7 @@ static int open_store(struct api *api, struct err *err)
 	int r = fdio_mkdirs(output, 0700, err);
 
 	if (r == 0)
-		r = (api->accept_loss ? store_open_lossy : store_open)(db, api->base, &clock_system,
+		r = (api->accept_loss ? store_open_lossy : store_open)(db, api->loop, &clock_system,
 								       &api->store, err);
 	if (r == 0)
 		store_add_sink(api->store, count_event, api);
@@ -348,7 +350,7 @@ static int open_store(struct api *api, struct err *err)
 
 static int start_sessions(struct api *api, struct err *err)
 {
-	const int r = sessions_new(&(struct sessions_deps){.base = api->base,
+	const int r = sessions_new(&(struct sessions_deps){.loop = api->loop,
 							   .clock = &clock_system,
 							   .config = &api->config,
 							   .store = api->store,
@@ -367,7 +369,6 @@ static int start_sessions(struct api *api, struct err *err)
 /* Opens the store and starts the sessions. A full disk is no failure: it is tried again. */
 static int open_or_wait(struct api *api, struct err *err)
 {
-	const struct timeval later = {.tv_sec = OPEN_AGAIN_S};
 	const bool waiting = api->no_store.code != E_OK;
 	int r = open_store(api, err);
 
@@ -378,7 +379,7 @@ static int open_or_wait(struct api *api, struct err *err)
 				  "it can",
 				  "error", err->message);
 		listen_all(api);
-		event_add(api->open_timer, &later);
+		watch_after(api->open_timer, OPEN_AGAIN_S * 1000);
 		return 0;
 	}
 	if (r == 0)
@@ -388,7 +389,7 @@ static int open_or_wait(struct api *api, struct err *err)
 	return r;
 }
 
-static void on_open_again(evutil_socket_t fd, short what, void *arg)
+static void on_open_again(void *arg)
 {
 	struct api *api = arg;
 	struct err err = {0};
@@ -397,7 +398,7 @@ static void on_open_again(evutil_socket_t fd, short what, void *arg)
 		return;
 	log_error("cannot open the database", "error", err.message);
 	api->failed = true;
-	event_base_loopbreak(api->base);
+	loop_stop(api->loop);
 }
 
 static int start(struct api *api, struct err *err)
@@ -405,29 +406,25 @@ static int start(struct api *api, struct err *err)
 	const struct http_limits limits = http_limits_of(api);
 	int r;
 
-	api->base = event_base_new();
-	event_base_priority_init(api->base,
-				 2); /* 0: everything; 1: the store's commit at the end of a turn */
+	api->loop = loop_new(NULL, NULL);
+	if (api->loop == NULL)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the event loop");
 	api->metrics = metrics_new();
 	metrics_add(api->metrics, METRIC_API_RESTARTS, 1);
-	api->http = http_server_new(api->base, &limits, api_on_request, api_on_bad, api);
-	api->open_timer = event_new(api->base, -1, 0, on_open_again, api);
+	api->http = http_server_new(api->loop, &limits, api_on_request, api_on_bad, api);
+	api->open_timer = watch_timer(api->loop, on_open_again, api);
 	r = open_or_wait(api, err);
 	if (r < 0)
 		return r;
 	fdio_nonblock(api->launcher.fd);
-	api->link_event =
-		event_new(api->base, api->launcher.fd, EV_READ | EV_PERSIST, on_launcher, api);
-	event_priority_set(api->link_event, 0);
-	if (event_add(api->link_event, NULL) < 0)
+	api->launcher_readable = watch_readable(api->loop, api->launcher.fd, on_launcher, api);
+	if (watch_start(api->launcher_readable) < 0)
 		return err_set(err, E_UNAVAILABLE, NULL,
-			       "cannot watch the launcher's link (fs.epoll.max_user_watches)");
+			       "cannot watch the launcher's link: " LOOP_FULL);
 	if (api->auto_started) {
-		const struct timeval every = {.tv_sec = 1};
-
 		api->idle_since_us = clock_mono_us(&clock_system);
-		api->idle_timer = event_new(api->base, -1, EV_PERSIST, on_idle_tick, api);
-		event_add(api->idle_timer, &every);
+		api->idle_timer = watch_timer(api->loop, on_idle_tick, api);
+		watch_after(api->idle_timer, IDLE_TICK_MS);
 	}
 	return 0;
 }
@@ -443,14 +440,11 @@ static void finish(struct api *api)
 	release(api);
 	close_store(api);
 	metrics_free(api->metrics);
-	if (api->open_timer != NULL)
-		event_free(api->open_timer);
-	if (api->idle_timer != NULL)
-		event_free(api->idle_timer);
-	if (api->link_event != NULL)
-		event_free(api->link_event);
-	if (api->base != NULL)
-		event_base_free(api->base);
+	watch_free(api->open_timer);
+	watch_free(api->idle_timer);
+	watch_free(api->leave_timer);
+	watch_free(api->launcher_readable);
+	loop_free(api->loop);
 	link_done(&api->launcher);
 	for (size_t i = 0; i < api->nlisteners; i++)
 		close(api->listener[i]);
@@ -480,7 +474,7 @@ int api_main(int link_fd)
 		r = start(&api, &err);
 	}
 	if (r == 0)
-		event_base_dispatch(api.base);
+		loop_run(api.loop);
 	else
 		log_error("cannot start", "error", err.message);
 	finish(&api);

@@ -72,7 +72,7 @@ static UNUSED_TOO void rig_keys(struct rig *r)
 static UNUSED_TOO void rig_serve(struct rig *r, http_request_fn *on_request)
 {
 	r->api.http =
-		http_server_new(r->api.base, &http_limits_default, on_request, api_on_bad, &r->api);
+		http_server_new(r->api.loop, &http_limits_default, on_request, api_on_bad, &r->api);
 	for (size_t i = 0; i < r->api.nlisteners; i++)
 		assert_int_equal(http_server_listen(r->api.http, r->api.listener[i], (int)i, NULL),
 				 0);
@@ -88,7 +88,7 @@ static UNUSED_TOO int rig_setup(void **state)
 
 	kit_setup(&kit);
 	r->k = kit;
-	r->api = (struct api){.base = r->k->base,
+	r->api = (struct api){.loop = r->k->loop,
 			      .config = r->k->config, /* borrowed */
 			      .store = r->k->store,
 			      .metrics = r->k->metrics,
@@ -247,8 +247,7 @@ static UNUSED_TOO void rig_turn(struct rig *r, struct got *g)
 /* Lets the loop work for a moment, timers included. */
 static UNUSED_TOO void rig_moment(struct rig *r, struct got *g)
 {
-	event_base_loopexit(r->api.base, &(struct timeval){.tv_usec = 5000});
-	event_base_loop(r->api.base, 0);
+	loop_run_ms(r->api.loop, 5);
 	rig_turn(r, g);
 }
 

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "model/verdict.h"
 #include "wire/sse.h"
-#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -18,7 +17,7 @@
 struct subscription {
 	struct call *call;
 	struct event_feed *feed;
-	struct event *keepalive;
+	struct watch *keepalive;
 	uint64_t types; /* asked for; 0: all */
 	bool last;	/* the session's last event has come */
 };
@@ -45,7 +44,7 @@ static void subscription_left(struct call *call, bool gone)
 	struct subscription *s = call->work;
 
 	event_feed_close(s->feed);
-	event_free(s->keepalive);
+	watch_free(s->keepalive);
 	free(s);
 }
 
@@ -70,7 +69,7 @@ static void emit(uint64_t seq, enum event_type type, const char *json, size_t le
 	}
 	if (end != 0) {
 		s->last = true;
-		event_active(s->keepalive, EV_TIMEOUT, 0); /* ends outside of the feed */
+		watch_soon(s->keepalive); /* ends outside of the feed */
 	}
 }
 
@@ -89,7 +88,7 @@ static void on_answered(void *arg)
 }
 
 /* Also catches up where the feed fell behind without ever filling the socket. */
-static void on_keepalive(evutil_socket_t fd, short what, void *arg)
+static void on_keepalive(void *arg)
 {
 	struct subscription *s = arg;
 	cleanup_buf struct buf out = {0};
@@ -99,6 +98,7 @@ static void on_keepalive(evutil_socket_t fd, short what, void *arg)
 		call_end(s->call);
 		return;
 	}
+	watch_after(s->keepalive, KEEPALIVE_S * 1000);
 	sse_comment(&out, "alive");
 	http_stream_write(s->call->req, out.data, out.len);
 	event_feed_pump(s->feed);
@@ -121,7 +121,6 @@ static int start_seq(struct call *call, uint64_t *seq, struct err *err)
 
 void api_events_stream(struct call *call)
 {
-	const struct timeval every = {.tv_sec = KEEPALIVE_S};
 	struct event_query q = {.session_id = call->id};
 	const char *types = http_query(call->req, "type");
 	struct subscription *s;
@@ -143,8 +142,8 @@ void api_events_stream(struct call *call)
 	s->call = call;
 	s->types = q.types;
 	q.types |= q.types != 0 ? ENDS : 0; /* the end is always heard */
-	s->keepalive = event_new(call->api->base, -1, EV_PERSIST, on_keepalive, s);
-	event_add(s->keepalive, &every);
+	s->keepalive = watch_timer(call->api->loop, on_keepalive, s);
+	watch_after(s->keepalive, KEEPALIVE_S * 1000);
 	call->work = s;
 	call->work_free = subscription_left;
 	http_on_drain(call->req, on_drain, s);

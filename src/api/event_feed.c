@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/event_feed.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
-#include <event2/event.h>
 
 #define FEED_BATCH 64
 #define KEPT_MAX (64 * 1024) /* bytes of events */
@@ -19,7 +19,7 @@ struct event_feed {
 	struct buf kept;
 	size_t kept_at;	       /* those before were given */
 	struct store_ask *ask; /* NULL: none is open */
-	struct event *again;   /* libevent's */
+	struct watch *again;
 	struct event_feed_ops ops;
 };
 
@@ -80,7 +80,7 @@ static void on_event(uint64_t seq, const struct event *e, const char *json, size
 	f->overrun = f->ask != NULL;
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_again(void *arg)
 {
 	struct event_feed *f = arg;
 
@@ -99,18 +99,15 @@ struct event_feed *event_feed_open(struct store *store, const struct event_query
 	f->last = after_seq;
 	f->gap = after_seq < store_last_seq(store);
 	f->ops = *ops;
-	f->again = event_new(store_base(store), -1, 0, on_again, f);
-	ensure(f->again != NULL);
+	f->again = watch_timer(store_loop(store), on_again, f);
 	store_add_sink(store, on_event, f);
 	return f;
 }
 
 static void read_again(struct event_feed *f, const struct err *err)
 {
-	const struct timeval later = {.tv_sec = RETRY_S};
-
 	log_error("events cannot be read", "error", err->message);
-	event_add(f->again, &later);
+	watch_after(f->again, RETRY_S * 1000);
 }
 
 static void on_answer(const struct event_answer *answer, void *arg)
@@ -143,7 +140,7 @@ static void ask_store(struct event_feed *f)
 				      .limit = FEED_BATCH};
 	struct err err = {0};
 
-	if (f->ask != NULL || event_pending(f->again, EV_TIMEOUT, NULL))
+	if (f->ask != NULL || watch_due_us(f->again) != 0)
 		return;
 	f->overrun = false;
 	if (store_ask(f->store, &q,
@@ -175,7 +172,7 @@ void event_feed_close(struct event_feed *f)
 		return;
 	store_remove_sink(f->store, on_event, f);
 	store_ask_cancel(f->ask);
-	event_free(f->again);
+	watch_free(f->again);
 	buf_done(&f->kept);
 	free(f->session_id);
 	free(f->command_id);

@@ -54,7 +54,7 @@ static bool pump(struct world *w, struct event_feed *f, struct reader *r)
 		if (!ready(r))
 			return false;
 		while (!r->answered)
-			event_base_loop(w->base, EVLOOP_ONCE);
+			loop_turn(w->loop);
 		r->answered = false;
 	}
 	return true;

@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "wire/stdio_frame.h"
-#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -29,15 +28,14 @@ struct piping {
 	uint64_t stdin_got, stdin_taken, stdin_told;
 	bool eof;
 	bool broken; /* the client broke the protocol: nothing more is read */
-	struct event *probe;
+	struct watch *probe;
 };
 
 static void piping_left(struct call *call, bool gone)
 {
 	struct piping *p = call->work;
 
-	if (p->probe != NULL)
-		event_free(p->probe);
+	watch_free(p->probe);
 	stdio_parser_done(&p->in);
 	exec_tail_done(&p->tail, gone);
 	free(p);
@@ -214,23 +212,24 @@ static void send_credit(struct piping *p, uint64_t bytes)
 	send_frame(p, STDIO_CONTROL, text, (size_t)n);
 }
 
-static void on_probe(evutil_socket_t fd, short what, void *arg)
+static void on_probe(void *arg)
 {
-	send_credit(arg, 0);
+	struct piping *p = arg;
+
+	watch_after(p->probe, PROBE_S * 1000);
+	send_credit(p, 0);
 }
 
 /* The client has closed its sending side; on a unix socket the kernel tells if it has gone. */
 static void on_end(struct piping *p)
 {
 	struct api *api = p->tail.call->api;
-	const struct timeval every = {.tv_sec = PROBE_S};
 
 	end_stdin(p);
 	if (api->listener_unix[http_tag(p->tail.call->req)])
 		return;
-	p->probe = event_new(api->base, -1, EV_PERSIST, on_probe, p);
-	event_add(p->probe, &every);
-	send_credit(p, 0);
+	p->probe = watch_timer(api->loop, on_probe, p);
+	on_probe(p);
 }
 
 static size_t on_data(struct http_request *req, const void *data, size_t n, void *arg)

@@ -379,8 +379,7 @@ static void exe_6_a_half_closed_tcp_client_that_leaves_is_noticed(void **state)
 	close(s->g.fd);
 	s->g.fd = -1;
 	for (int i = 0; i < 2000 && r == -E_RATE_LIMITED; i++) {
-		event_base_loopexit(s->r->api.base, &(struct timeval){.tv_usec = 5000});
-		event_base_loop(s->r->api.base, 0);
+		loop_run_ms(s->r->api.loop, 5);
 		r = link_recv(&s->f->link, &m, NULL);
 	}
 	assert_int_equal(r, 0);

@@ -3,9 +3,9 @@
  * of its own. */
 #pragma once
 #include "base/fdio.h"
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "wire/http.h"
-#include <event2/event.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static inline pid_t server_fork(void)
 
 /* The child's loop, for timers; the argument of on_request. */
 struct server_child {
-	struct event_base *base;
+	struct loop *loop;
 };
 
 /* Serves with wire's server in a child. */
@@ -72,10 +72,10 @@ static inline void server_start(struct server *s, http_request_fn *on_request)
 		return;
 	}
 	fdio_nonblock(listener);
-	child.base = event_base_new();
-	http = http_server_new(child.base, &http_limits_default, on_request, NULL, &child);
+	child.loop = loop_new(NULL, NULL);
+	http = http_server_new(child.loop, &http_limits_default, on_request, NULL, &child);
 	http_server_listen(http, listener, 0, NULL);
-	event_base_dispatch(child.base);
+	loop_run(child.loop);
 	_exit(1);
 }
 

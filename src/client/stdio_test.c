@@ -133,7 +133,7 @@ static void on_drain(struct http_request *req, void *arg)
 	pump(arg);
 }
 
-static void on_time(evutil_socket_t fd, short what, void *arg)
+static void on_time(void *arg)
 {
 	struct echo *e = arg;
 
@@ -175,8 +175,7 @@ static void on_request(struct http_request *req, void *arg)
 		e->free = 4 * 1024 * 1024;
 		give_credit(e);
 		e->busy = true;
-		event_base_once(child->base, -1, EV_TIMEOUT, on_time, e,
-				&(struct timeval){0, 200000});
+		watch_after(watch_timer(child->loop, on_time, e), 200);
 	}
 	if (strcmp(path, "/early") == 0) {
 		send_frame(e, STDIO_STDOUT, "out", 3);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/readers.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "event/query.h"
 #include "event/store_state.h"
-#include <event2/event.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -30,8 +30,8 @@ TAILQ_HEAD(asks, store_ask);
 
 struct readers {
 	char *path;
-	struct event *answered; /* libevent's */
-	int fd;			/* eventfd: there are answers */
+	struct watch *answered;
+	int fd; /* eventfd: there are answers */
 	pthread_t thread[THREADS];
 	unsigned nthreads;
 	struct asks waiting; /* for a commit; the loop's */
@@ -165,14 +165,14 @@ static bool start_threads(struct readers *r)
 
 /* ---- the loop ---- */
 
-static void on_answered(evutil_socket_t fd, short what, void *arg)
+static void on_answered(void *arg)
 {
 	struct readers *r = arg;
 	struct asks done = TAILQ_HEAD_INITIALIZER(done);
 	struct store_ask *a;
 	uint64_t n;
 
-	if (read(fd, &n, sizeof(n)) < 0)
+	if (read(r->fd, &n, sizeof(n)) < 0)
 		return;
 	pthread_mutex_lock(&r->lock);
 	TAILQ_CONCAT(&done, &r->done, link);
@@ -265,7 +265,7 @@ void readers_release(struct readers *r, bool committed)
 	}
 }
 
-int readers_new(const char *path, struct event_base *base, struct readers **out, struct err *err)
+int readers_new(const char *path, struct loop *loop, struct readers **out, struct err *err)
 {
 	const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct readers *r;
@@ -281,15 +281,11 @@ int readers_new(const char *path, struct event_base *base, struct readers **out,
 	TAILQ_INIT(&r->done);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->wake, NULL);
-	r->answered = event_new(base, r->fd, EV_READ | EV_PERSIST, on_answered, r);
-	ensure(r->answered != NULL);
-	if (event_base_get_npriorities(base) > 1)
-		event_priority_set(r->answered, 0);
-	if (event_add(r->answered, NULL) < 0) {
+	r->answered = watch_readable(loop, r->fd, on_answered, r);
+	if (watch_start(r->answered) < 0) {
 		readers_stop(r);
 		return err_set(err, E_UNAVAILABLE, path,
-			       "cannot watch the readers of '%s' (fs.epoll.max_user_watches)",
-			       path);
+			       "cannot watch the readers of '%s': " LOOP_FULL, path);
 	}
 	*out = r;
 	return 0;
@@ -319,7 +315,7 @@ void readers_stop(struct readers *r)
 			TAILQ_REMOVE(lists[i], a, link);
 			ask_free(a);
 		}
-	event_free(r->answered);
+	watch_free(r->answered);
 	close(r->fd);
 	pthread_cond_destroy(&r->wake);
 	pthread_mutex_destroy(&r->lock);

@@ -8,7 +8,7 @@
 #include "event/store.h"
 
 struct readers;
-int readers_new(const char *path, struct event_base *base, struct readers **out, struct err *err);
+int readers_new(const char *path, struct loop *loop, struct readers **out, struct err *err);
 /* Everything is committed, or (committed false) cannot be: the asks that wait for it go on; patient
  * ones only in the first case. */
 void readers_release(struct readers *r, bool committed);

@@ -42,7 +42,7 @@ static int ask(struct world *w, struct asked *a, const char *name, const char *c
 static void wait_for(struct asked *a)
 {
 	while (!a->done)
-		event_base_loop(a->w->base, EVLOOP_ONCE);
+		loop_turn(a->w->loop);
 	assert_int_equal(a->code, E_OK);
 }
 

@@ -5,9 +5,9 @@
 #include "event/sink_jsonl.h"
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ struct sink_jsonl {
 	struct store *store;
 	const struct clock *clock;
 	struct sink_jsonl_config config; /* path owned */
-	struct event *retry;		 /* libevent's; pending while behind */
+	struct watch *retry;		 /* set while behind */
 	/* The file: whole lines only. */
 	int fd;
 	uint64_t size;
@@ -142,8 +142,6 @@ static int cut_tail(struct sink_jsonl *j)
 
 static void fall_behind(struct sink_jsonl *j, const char *what)
 {
-	const struct timeval later = {RETRY_S, 0};
-
 	j->error = errno;
 	if (!j->warned)
 		log_warn("events stay out of the JSONL file for now", "path", j->config.path,
@@ -151,7 +149,7 @@ static void fall_behind(struct sink_jsonl *j, const char *what)
 	j->behind = j->warned = true;
 	buf_clear(&j->out);
 	cut_tail(j);
-	event_add(j->retry, &later);
+	watch_after(j->retry, RETRY_S * 1000);
 }
 
 static void drop_rotated(struct sink_jsonl *j)
@@ -265,15 +263,13 @@ static void caught_up(struct sink_jsonl *j)
 	if (j->warned)
 		log_info("the JSONL file is up to date again", "path", j->config.path);
 	j->warned = false;
-	event_del(j->retry);
+	watch_stop(j->retry);
 }
 
 /* Writes what the store has beyond the file, so many batches at most; the timer sees to the rest.
  */
 static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 {
-	const struct timeval now = {0};
-
 	j->behind = false;
 	if (cut_tail(j) < 0)
 		fall_behind(j, "truncate");
@@ -282,7 +278,7 @@ static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 
 		if (batches-- == 0) {
 			j->behind = true;
-			event_add(j->retry, &now);
+			watch_after(j->retry, 0);
 			return 0;
 		}
 		if (store_query(j->store, &q, on_row, j, NULL, NULL) < 0) {
@@ -308,7 +304,7 @@ static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 	return 0;
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *arg)
+static void on_retry(void *arg)
 {
 	catch_up(arg, BATCHES, NULL);
 }
@@ -379,8 +375,7 @@ int sink_jsonl_open(struct store *store, const struct clock *clock,
 	j->clock = clock;
 	j->config = *config;
 	j->config.path = mem_strdup(config->path);
-	j->retry = event_new(store_base(store), -1, 0, on_retry, j);
-	ensure(j->retry != NULL);
+	j->retry = watch_timer(store_loop(store), on_retry, j);
 	rc = start(j, err);
 	if (rc < 0) {
 		sink_jsonl_close(j);
@@ -407,7 +402,7 @@ void sink_jsonl_close(struct sink_jsonl *j)
 		return;
 	store_remove_sink(j->store, on_sink, j);
 	store_remove_turn(j->store, on_turn, j);
-	event_free(j->retry);
+	watch_free(j->retry);
 	if (j->fd >= 0)
 		close(j->fd);
 	buf_done(&j->out);

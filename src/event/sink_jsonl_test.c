@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "event/sink_jsonl.h"
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 struct world {
 	char dir[64], db[80], path[80];
-	struct event_base *base;
+	struct loop *loop;
 	struct clock clock;
 	struct store *store;
 	struct sink_jsonl *sink;
@@ -52,10 +52,10 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(w->db, sizeof(w->db), "%s/db", w->dir);
 	snprintf(w->path, sizeof(w->path), "%s/events.jsonl", w->dir);
-	w->base = event_base_new();
+	w->loop = loop_new(NULL, NULL);
 	w->clock.fixed_us = T0;
 	w->config = (struct sink_jsonl_config){.path = w->path, .keep = 2};
-	assert_int_equal(store_open(w->db, w->base, &w->clock, &w->store, &err), 0);
+	assert_int_equal(store_open(w->db, w->loop, &w->clock, &w->store, &err), 0);
 	open_sink(w);
 	*state = w;
 	return 0;
@@ -68,7 +68,7 @@ static int teardown(void **state)
 
 	close_sink(w);
 	store_close(w->store);
-	event_base_free(w->base);
+	loop_free(w->loop);
 	buf_done(&w->text);
 	snprintf(command, sizeof(command), "rm -r '%s'", w->dir);
 	assert_int_equal(system(command), 0);
@@ -512,10 +512,10 @@ static void evt_2_a_full_disk_leaves_whole_lines_and_is_made_up_for(void **state
 	put(w, 1);
 	assert_int_equal(sink_jsonl_reopen(w->sink, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "File too large"));
-	event_base_loop(w->base, EVLOOP_ONCE);
+	loop_turn(w->loop);
 	assert_int_equal(sink_jsonl_behind(w->sink), 1);
 	fill_disk(w, RLIM_INFINITY);
-	event_base_loop(w->base, EVLOOP_ONCE);
+	loop_turn(w->loop);
 	assert_int_equal(sink_jsonl_behind(w->sink), 0);
 	assert_string_equal(lines(w, 0), "0 0 1 2 3 4 5 6 ");
 }

@@ -3,11 +3,11 @@
  * loop's turn, in the database a little later. */
 #include "event/store.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "event/schema.h"
 #include "event/store_state.h"
 #include "event/wal_vfs.h"
-#include <event2/event.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -130,23 +130,16 @@ void store_release(struct store *s)
 
 /* ---- the end of a turn ---- */
 
-static void commit_in(struct store *s, int ms)
-{
-	const struct timeval tv = {ms / 1000, ms % 1000 * 1000};
-
-	event_add(s->commit_due, &tv);
-}
-
 void store_turn(struct store *s)
 {
 	if (s->in_turn)
 		return;
 	s->in_turn = true;
-	event_active(s->turn_end, EV_TIMEOUT, 0);
+	watch_soon(s->turn_end);
 	s->fresh = true;
-	if (!event_pending(s->commit_due, EV_TIMEOUT, NULL)) {
+	if (watch_due_us(s->commit_due) == 0) {
 		s->put_off = 0;
-		commit_in(s, QUIET_MS);
+		watch_after(s->commit_due, QUIET_MS);
 	}
 }
 
@@ -156,7 +149,7 @@ static void end_turn(struct store *s)
 	if (!s->in_turn)
 		return;
 	s->in_turn = false;
-	event_del(s->turn_end);
+	watch_stop(s->turn_end);
 	redo_publish(s->redo);
 }
 
@@ -204,7 +197,7 @@ int store_commit(struct store *s, struct err *err)
 
 	end_turn(s);
 	if (s->nops > 0 && write_all(s) < 0) {
-		commit_in(s, RETRY_MS);
+		watch_after(s->commit_due, RETRY_MS);
 		if (!s->spilled)
 			tell_all(s);
 		readers_release(s->readers, false);
@@ -214,7 +207,7 @@ int store_commit(struct store *s, struct err *err)
 		log_info("the database can be written again", "database", s->path);
 	s->failed.code = E_OK;
 	s->in_transaction = false;
-	event_del(s->commit_due);
+	watch_stop(s->commit_due);
 	redo_begin(s->redo, redo_generation(s->redo) + (s->nops > 0));
 	store_forget_writes(s);
 	tell_all(s);
@@ -224,7 +217,7 @@ int store_commit(struct store *s, struct err *err)
 	return 0;
 }
 
-static void on_turn_end(evutil_socket_t fd, short what, void *arg)
+static void on_turn_end(void *arg)
 {
 	struct store *s = arg;
 
@@ -235,7 +228,7 @@ static void on_turn_end(evutil_socket_t fd, short what, void *arg)
 		store_commit(s, NULL);
 }
 
-static void on_commit_due(evutil_socket_t fd, short what, void *arg)
+static void on_commit_due(void *arg)
 {
 	struct store *s = arg;
 
@@ -245,7 +238,7 @@ static void on_commit_due(evutil_socket_t fd, short what, void *arg)
 	}
 	s->fresh = false;
 	s->put_off++;
-	commit_in(s, QUIET_MS);
+	watch_after(s->commit_due, QUIET_MS);
 }
 
 /* After each commit; replaces SQLite's own checkpoints on this connection. */
@@ -317,25 +310,25 @@ static int open_redo(struct store *s, struct err *err)
 
 static int open_database(struct store *s, struct err *err)
 {
-	const int mode = s->base != NULL ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+	const int mode = s->loop != NULL ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	/* Small pages: a command touches a dozen of them twice, and each is written whole. */
-	const char *setup = s->base != NULL ? "PRAGMA page_size=1024;"
+	const char *setup = s->loop != NULL ? "PRAGMA page_size=1024;"
 					      "PRAGMA journal_mode=WAL;"
 					      "PRAGMA synchronous=NORMAL;"
 					      "PRAGMA journal_size_limit=" WAL_KEPT ";"
 					      "PRAGMA temp_store=MEMORY"
 					    : "PRAGMA query_only=1";
-	int rc = s->base != NULL ? make_file(s->path, err) : 0;
+	int rc = s->loop != NULL ? make_file(s->path, err) : 0;
 
 	if (rc < 0)
 		return rc;
 	if (sqlite3_open_v2(s->path, &s->db, mode | SQLITE_OPEN_NOMUTEX,
-			    s->base != NULL ? wal_vfs() : NULL) != SQLITE_OK)
+			    s->loop != NULL ? wal_vfs() : NULL) != SQLITE_OK)
 		return cannot_open(s, err);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
 	if (sqlite3_exec(s->db, setup, NULL, NULL, NULL) != SQLITE_OK)
 		return cannot_open(s, err);
-	if (s->base == NULL)
+	if (s->loop == NULL)
 		return schema_check(s->db, s->path, err);
 	/* What is left was written for the tables as they are. */
 	rc = open_redo(s, err);
@@ -349,21 +342,16 @@ static int start(struct store *s, struct err *err)
 	int rc = checkpointer_start(s->path, &s->checkpointer, err);
 
 	if (rc == 0)
-		rc = readers_new(s->path, s->base, &s->readers, err);
+		rc = readers_new(s->path, s->loop, &s->readers, err);
 	if (rc < 0)
 		return rc;
 	sqlite3_wal_hook(s->db, on_wal, s);
-	s->turn_end = event_new(s->base, -1, 0, on_turn_end, s);
-	s->commit_due = event_new(s->base, -1, 0, on_commit_due, s);
-	ensure(s->turn_end != NULL && s->commit_due != NULL);
-	if (event_base_get_npriorities(s->base) > 1) {
-		event_priority_set(s->turn_end, 1);
-		event_priority_set(s->commit_due, 0); /* however busy the loop is */
-	}
+	s->turn_end = watch_timer(s->loop, on_turn_end, s);
+	s->commit_due = watch_timer(s->loop, on_commit_due, s);
 	return 0;
 }
 
-static int open_as(bool lossy, const char *path, struct event_base *base, const struct clock *clock,
+static int open_as(bool lossy, const char *path, struct loop *loop, const struct clock *clock,
 		   struct store **out, struct err *err)
 {
 	struct store *s = mem_new(struct store);
@@ -371,13 +359,13 @@ static int open_as(bool lossy, const char *path, struct event_base *base, const 
 
 	s->lossy = lossy;
 	s->path = mem_strdup(path);
-	s->base = base;
+	s->loop = loop;
 	s->clock = clock;
 	STAILQ_INIT(&s->pending);
 	rc = open_database(s, err);
 	if (rc == 0)
 		rc = store_load_chain(s, err);
-	if (rc == 0 && base != NULL)
+	if (rc == 0 && loop != NULL)
 		rc = start(s, err);
 	if (rc < 0)
 		store_close(s);
@@ -386,16 +374,16 @@ static int open_as(bool lossy, const char *path, struct event_base *base, const 
 	return rc;
 }
 
-int store_open(const char *path, struct event_base *base, const struct clock *clock,
-	       struct store **out, struct err *err)
+int store_open(const char *path, struct loop *loop, const struct clock *clock, struct store **out,
+	       struct err *err)
 {
-	return open_as(false, path, base, clock, out, err);
+	return open_as(false, path, loop, clock, out, err);
 }
 
-int store_open_lossy(const char *path, struct event_base *base, const struct clock *clock,
+int store_open_lossy(const char *path, struct loop *loop, const struct clock *clock,
 		     struct store **out, struct err *err)
 {
-	return open_as(true, path, base, clock, out, err);
+	return open_as(true, path, loop, clock, out, err);
 }
 
 void store_close(struct store *s)
@@ -415,10 +403,8 @@ void store_close(struct store *s)
 		sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_close(s->db);
 	redo_close(s->redo);
-	if (s->turn_end != NULL)
-		event_free(s->turn_end);
-	if (s->commit_due != NULL)
-		event_free(s->commit_due);
+	watch_free(s->turn_end);
+	watch_free(s->commit_due);
 	store_forget_events(&s->pending);
 	buf_done(&s->json);
 	buf_done(&s->bytes);
@@ -431,7 +417,7 @@ void store_close(struct store *s)
 	free(s);
 }
 
-struct event_base *store_base(struct store *s)
+struct loop *store_loop(struct store *s)
 {
-	return s->base;
+	return s->loop;
 }

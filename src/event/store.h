@@ -17,18 +17,18 @@
 #include "model/event.h"
 #include <sqlite3.h>
 
-struct event_base;
+struct loop;
 struct store;
 
 /* Opens or makes the database, migrates by user_version (migrations of other modules' tables
- * included in one list). base may be NULL (offline reading: read-only). Fails with E_UNAVAILABLE
+ * included in one list). loop may be NULL (offline reading: read-only). Fails with E_UNAVAILABLE
  * naming path and remedy; a newer user_version than ours is refused. E_RESOURCE_LIMIT: the disk is
  * full or failing, which may pass. */
-int store_open(const char *path, struct event_base *base, const struct clock *clock,
-	       struct store **out, struct err *err);
+int store_open(const char *path, struct loop *loop, const struct clock *clock, struct store **out,
+	       struct err *err);
 /* The same where the operator lets what a damaged redo file held be lost; else that is
  * E_UNAVAILABLE. */
-int store_open_lossy(const char *path, struct event_base *base, const struct clock *clock,
+int store_open_lossy(const char *path, struct loop *loop, const struct clock *clock,
 		     struct store **out, struct err *err);
 void store_close(struct store *s); /* commits what is open */
 
@@ -89,7 +89,7 @@ uint64_t store_last_seq(struct store *s); /* of the last event that is safe */
 /* Events up to seq were given out and are lost: the next one comes behind it, and the first tells
  * of the gap. Before any other event. */
 void store_skip_to(struct store *s, uint64_t seq);
-struct event_base *store_base(struct store *s); /* NULL if opened for reading */
+struct loop *store_loop(struct store *s); /* NULL if opened for reading */
 
 struct event_query {
 	const char *session_id, *command_id, *agent_id; /* NULL: any */

@@ -219,34 +219,33 @@ static void evt_2_a_rollback_between_two_writes_loses_nothing(void **state)
 
 static void on_commit_stop(void *data)
 {
-	event_base_loopbreak(((struct world *)data)->base);
+	loop_stop(((struct world *)data)->loop);
 }
 
 static void evt_2_it_is_tried_again_after_a_second(void **state)
 {
 	struct world *w = *state;
 	int64_t start = clock_mono_us(&clock_system), took;
-	struct timeval due;
 
 	refuse_commits(w, true);
 	put(w, "s");
 	store_after_commit(w->store, on_commit_stop, w);
 	while (attempts == 0)
-		event_base_loop(w->base, EVLOOP_ONCE);
+		loop_turn(w->loop);
 	assert_true(clock_mono_us(&clock_system) - start < 900000);
 	start = clock_mono_us(&clock_system);
 	/* What is written meanwhile does not hasten it. */
 	put(w, "s");
 	turn(w);
-	assert_true(event_pending(w->store->commit_due, EV_TIMEOUT, &due));
+	assert_true(watch_due_us(w->store->commit_due) > 0);
 	assert_int_equal(attempts, 1);
 	while (attempts == 1)
-		event_base_loop(w->base, EVLOOP_ONCE);
+		loop_turn(w->loop);
 	took = clock_mono_us(&clock_system) - start;
 	assert_true(took >= 950000 && took < 4000000);
 	refuse_commits(w, false);
 	start = clock_mono_us(&clock_system);
-	loop_for(w, 8000);
+	loop_run_ms(w->loop, 8000);
 	took = clock_mono_us(&clock_system) - start;
 	assert_true(took >= 950000 && took < 4000000);
 	assert_chain(w, 2);

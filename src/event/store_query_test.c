@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "event/store.h"
-#include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 struct world {
 	char dir[64], path[80];
-	struct event_base *base;
+	struct loop *loop;
 	struct store *store;
 	struct buf found;
 	char sql[8192]; /* the last statement that was run */
@@ -61,8 +61,8 @@ static int setup(void **state)
 	snprintf(w->dir, sizeof(w->dir), "/tmp/store_query_test.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(w->path, sizeof(w->path), "%s/agentsh.db", w->dir);
-	w->base = event_base_new();
-	assert_int_equal(store_open(w->path, w->base, &clock_system, &w->store, &err), 0);
+	w->loop = loop_new(NULL, NULL);
+	assert_int_equal(store_open(w->path, w->loop, &clock_system, &w->store, &err), 0);
 	for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
 		struct event e = samples[i];
 
@@ -79,7 +79,7 @@ static int teardown(void **state)
 	char redo[96];
 
 	store_close(w->store);
-	event_base_free(w->base);
+	loop_free(w->loop);
 	snprintf(redo, sizeof(redo), "%s-redo", w->path);
 	unlink(redo);
 	unlink(w->path);

@@ -99,8 +99,8 @@ static void live(struct world *w, life_fn *life)
 	if (pid == 0) {
 		struct err err = {0};
 
-		w->base = event_base_new();
-		if (store_open(w->path, w->base, &w->clock, &w->store, &err) < 0)
+		w->loop = loop_new(NULL, NULL);
+		if (store_open(w->path, w->loop, &w->clock, &w->store, &err) < 0)
 			_exit(1);
 		life(w);
 		raise(SIGKILL);
@@ -118,7 +118,7 @@ static void write_and_end_the_turn(struct world *w)
 	count(w);
 	put(w, "s");
 	store_put_ring_end(w->store, "a", 24);
-	event_base_loop(w->base, EVLOOP_NONBLOCK);
+	loop_settle(w->loop);
 	/* The next turn did not end. */
 	put(w, "s");
 	count(w);
@@ -152,7 +152,7 @@ static void read_only(struct world *w)
 {
 	hold(w);
 	count(w);
-	event_base_loop(w->base, EVLOOP_NONBLOCK);
+	loop_settle(w->loop);
 	/* A read brings it into a transaction, which dies with the process. */
 	store_stmt(w->store, "SELECT 1");
 }
@@ -176,11 +176,11 @@ static void on_told(void *data)
 
 static _Noreturn void write_for_ever(const char *path, _Atomic uint64_t *shared, int ready)
 {
-	struct event_base *base = event_base_new();
+	struct loop *loop = loop_new(NULL, NULL);
 	struct store *s = NULL;
 	struct err err = {0};
 
-	if (store_open(path, base, &clock_system, &s, &err) < 0)
+	if (store_open(path, loop, &clock_system, &s, &err) < 0)
 		_exit(1);
 	for (unsigned n = 0;; n++) {
 		struct event e = {.type = EVENT_exec};
@@ -191,7 +191,7 @@ static _Noreturn void write_for_ever(const char *path, _Atomic uint64_t *shared,
 		atomic_store(&shared[1], e.seq);
 		if (n % 4 == 3) {
 			store_after(s, on_told, (void *)shared);
-			event_base_loop(base, EVLOOP_NONBLOCK);
+			loop_settle(loop);
 		}
 	}
 }
@@ -269,12 +269,12 @@ static void open_with_loss(struct world *w, const char *why)
 	struct err err = {0};
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(store_open(w->path, w->base, &w->clock, &w->store, &err),
+		assert_int_equal(store_open(w->path, w->loop, &w->clock, &w->store, &err),
 				 -E_UNAVAILABLE);
 		assert_non_null(strstr(err.message, why));
 		assert_non_null(strstr(err.message, "--accept-loss"));
 	}
-	assert_int_equal(store_open_lossy(w->path, w->base, &w->clock, &w->store, &err), 0);
+	assert_int_equal(store_open_lossy(w->path, w->loop, &w->clock, &w->store, &err), 0);
 }
 
 /* What stands before the damage is kept. */
@@ -413,7 +413,7 @@ static void assert_not_opened(struct world *w, const char *why)
 {
 	struct err err = {0};
 
-	assert_int_equal(store_open(w->path, w->base, &w->clock, &w->store, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, &w->store, &err), -E_UNAVAILABLE);
 	assert_null(w->store);
 	assert_string_equal(err.subject, w->path);
 	if (strstr(err.message, why) == NULL)

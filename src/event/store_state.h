@@ -54,8 +54,8 @@ struct store {
 	const struct clock *clock;
 	struct checkpointer *checkpointer;
 	struct readers *readers;
-	struct event_base *base;
-	struct event *turn_end, *commit_due; /* libevent's, not the model's */
+	struct loop *loop;
+	struct watch *turn_end, *commit_due;
 	struct {
 		const char *sql;
 		sqlite3_stmt *stmt;

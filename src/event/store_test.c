@@ -217,7 +217,7 @@ static void evt_4_a_store_is_read_offline_beside_the_server_and_without_it(void 
 	commit(w);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(store_open(w->path, NULL, &w->clock, &reader, &err), 0);
-		assert_null(store_base(reader));
+		assert_null(store_loop(reader));
 		assert_int_equal(store_query(reader, &all, count_row, &n, NULL, &err), 0);
 		assert_int_equal(n, (unsigned)i + 1);
 		assert_int_equal(store_verify(reader, &bad, &err), 0);
@@ -250,7 +250,7 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 	store_close(w->store);
 	w->store = NULL;
 	set_version(w, 6);
-	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(
 		strstr(err.message, "has version 6, this program knows 5; install the newer"));
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
@@ -259,14 +259,14 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "has version 2, this program needs 5; start the"));
 	set_version(w, -1);
-	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "has version -1: it is damaged or not ours; move it"));
 	assert_int_equal(outside(w, "PRAGMA user_version"), -1);
 	set_version(w, 0);
 	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "start the server once"));
 	/* Tables that are there already: the migration fails, and nothing of it stays. */
-	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "table events already exists"));
 	assert_int_equal(outside(w, "PRAGMA user_version"), 0);
 
@@ -274,7 +274,7 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 	assert_int_equal(store_open(path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_int_equal(access(path, F_OK), -1);
 	snprintf(path, sizeof(path), "%s/no/dir", w->dir);
-	assert_int_equal(store_open(path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_string_equal(err.subject, path);
 	assert_non_null(strstr(err.message, "check that its directory exists"));
 
@@ -282,7 +282,7 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 	for (int i = 0; i < 200; i++)
 		assert_int_equal(fdio_write_all(fd, "this is no database\n", 20), 0);
 	close(fd);
-	assert_int_equal(store_open(w->path, w->base, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "move it away"));
 	assert_null(other);
 }

@@ -2,9 +2,9 @@
 /* event/store_test.h - a store in a directory of its own, with a loop and a clock that stands
  * still, for its tests. */
 #pragma once
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "event/store_state.h"
-#include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 struct world {
 	char dir[64], path[80];
-	struct event_base *base;
+	struct loop *loop;
 	struct clock clock;
 	struct store *store;
 	struct buf heard; /* what sinks and waiters were told, in order */
@@ -22,30 +22,24 @@ struct world {
 static inline void open_store(struct world *w)
 {
 	struct err err = {0};
-	const int rc = store_open(w->path, w->base, &w->clock, &w->store, &err);
+	const int rc = store_open(w->path, w->loop, &w->clock, &w->store, &err);
 
 	if (rc < 0)
 		print_error("%s\n", err.message);
 	assert_int_equal(rc, 0);
 }
 
-static inline struct world *world_new(unsigned priorities)
+static inline int setup(void **state)
 {
 	struct world *w = mem_new(struct world);
 
 	snprintf(w->dir, sizeof(w->dir), "/tmp/store_test.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(w->path, sizeof(w->path), "%s/agentsh.db", w->dir);
-	w->base = event_base_new();
-	event_base_priority_init(w->base, (int)priorities);
+	w->loop = loop_new(NULL, NULL);
 	w->clock.fixed_us = 1767323045678901;
 	open_store(w);
-	return w;
-}
-
-static inline int setup(void **state)
-{
-	*state = world_new(1);
+	*state = w;
 	return 0;
 }
 
@@ -56,7 +50,7 @@ static inline int teardown(void **state)
 	char path[96];
 
 	store_close(w->store);
-	event_base_free(w->base);
+	loop_free(w->loop);
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
 		snprintf(path, sizeof(path), "%s%s", w->path, tails[i]);
 		unlink(path);
@@ -69,7 +63,7 @@ static inline int teardown(void **state)
 
 static inline void turn(struct world *w)
 {
-	event_base_loop(w->base, EVLOOP_NONBLOCK);
+	loop_pass(w->loop);
 }
 
 /* The turn's end, and the commit that would come a little later. */
@@ -82,9 +76,7 @@ static inline void commit(struct world *w)
 /* Nothing is committed by itself until the next commit, however slow the test is. */
 static inline void hold(struct world *w)
 {
-	const struct timeval later = {1000, 0};
-
-	event_add(w->store->commit_due, &later);
+	watch_after(w->store->commit_due, 1000 * 1000);
 }
 
 static inline char *arg(const char *s)
@@ -174,13 +166,4 @@ static inline void assert_chain(struct world *w, uint64_t last)
 	assert_int_equal(outside(w, "SELECT count(*) FROM events"), last);
 	assert_int_equal(store_verify(w->store, &bad, &err), 0);
 	assert_int_equal(bad, 0);
-}
-
-/* Runs the loop for so long, or until somebody breaks it off. */
-static inline void loop_for(struct world *w, int ms)
-{
-	const struct timeval tv = {ms / 1000, ms % 1000 * 1000};
-
-	event_base_loopexit(w->base, &tv);
-	event_base_dispatch(w->base);
 }

@@ -6,12 +6,6 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 
-static int setup_priorities(void **state)
-{
-	*state = world_new(2);
-	return 0;
-}
-
 static void on_turn(void *data)
 {
 	buf_adds(&((struct world *)data)->heard, "turn ");
@@ -88,7 +82,7 @@ static void on_commit_stop(void *data)
 	struct world *w = data;
 
 	buf_adds(&w->heard, "commit ");
-	event_base_loopbreak(w->base);
+	loop_stop(w->loop);
 }
 
 static void evt_2_the_commit_comes_by_itself_after_a_pause(void **state)
@@ -100,22 +94,14 @@ static void evt_2_the_commit_comes_by_itself_after_a_pause(void **state)
 	store_after(w->store, on_done, w);
 	store_after_commit(w->store, on_commit_stop, w);
 	put(w, "s");
-	loop_for(w, 4000);
+	loop_run_ms(w->loop, 4000);
 	took = clock_mono_us(&clock_system) - start;
 	assert_heard(w, "done commit ");
 	assert_true(took >= 1900 && took < 2000000);
 	assert_chain(w, 2);
 	/* And then there is nothing to do. */
-	assert_false(event_pending(w->store->commit_due, EV_TIMEOUT, NULL));
-	assert_false(event_pending(w->store->turn_end, EV_TIMEOUT, NULL));
-}
-
-static int64_t due_us(struct world *w)
-{
-	struct timeval tv;
-
-	assert_true(event_pending(w->store->commit_due, EV_TIMEOUT, &tv));
-	return tv.tv_sec * 1000000LL + tv.tv_usec;
+	assert_int_equal(watch_due_us(w->store->commit_due), 0);
+	assert_false(w->store->in_turn);
 }
 
 static void evt_2_later_writes_do_not_move_the_commit(void **state)
@@ -124,19 +110,19 @@ static void evt_2_later_writes_do_not_move_the_commit(void **state)
 	int64_t first, later;
 
 	hold(w);
-	first = due_us(w);
+	first = watch_due_us(w->store->commit_due);
 	for (int i = 0; i < 2; i++) {
 		put(w, "s");
 		turn(w);
-		later = due_us(w);
-		assert_true(later - first < 100000 && first - later < 100000);
+		later = watch_due_us(w->store->commit_due);
+		assert_int_equal(later, first);
 	}
 }
 
 /* The timer's end, whatever the time is. */
 static void pass(struct world *w)
 {
-	event_active(w->store->commit_due, EV_TIMEOUT, 0);
+	watch_soon(w->store->commit_due);
 	turn(w);
 	if (w->store->nops > 0)
 		hold(w);
@@ -501,26 +487,25 @@ static void evt_6_sinks_get_the_whole_event(void **state)
 			    "{\"path\":\"/bin/x\",\"argv\":[\"a\",\"b\"],\"ppid\":0}}");
 }
 
-static void on_high(evutil_socket_t fd, short what, void *data)
+static void on_ready(void *data)
 {
-	buf_adds(&((struct world *)data)->heard, "high ");
+	buf_adds(&((struct world *)data)->heard, "ready ");
 }
 
 static void evt_2_waiters_come_after_what_the_turn_still_has_to_do(void **state)
 {
 	struct world *w = *state;
-	struct event *high = event_new(w->base, -1, 0, on_high, w);
+	struct watch *ready = watch_timer(w->loop, on_ready, w);
 
-	event_priority_set(high, 0);
+	watch_soon(ready);
 	put_meta(w, "k");
 	store_after(w->store, on_done, w);
-	event_active(high, 0, 0);
 	turn(w);
-	assert_string_equal(w->heard.data, "high done ");
-	event_free(high);
+	assert_string_equal(w->heard.data, "ready done ");
+	watch_free(ready);
 }
 
-static void on_busy(evutil_socket_t fd, short what, void *data)
+static void on_busy(void *data)
 {
 	(*(unsigned *)data)++;
 }
@@ -529,28 +514,26 @@ static void evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever(void **state)
 {
 	struct world *w = *state;
 	unsigned rounds = 0;
-	struct event *busy;
+	struct watch *busy;
 	int fds[2];
 
-	/* Readable in every round, and of higher priority. */
+	/* Readable in every round. */
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	assert_int_equal(write(fds[1], "x", 1), 1);
-	busy = event_new(w->base, fds[0], EV_READ | EV_PERSIST, on_busy, &rounds);
-	event_priority_set(busy, 0);
-	event_add(busy, NULL);
+	busy = watch_readable(w->loop, fds[0], on_busy, &rounds);
+	watch_start(busy);
 	put_meta(w, "k");
 	store_after(w->store, on_done, w);
 	store_after_commit(w->store, on_commit_stop, w);
-	loop_for(w, 4000);
+	loop_run_ms(w->loop, 4000);
 	assert_heard(w, "done commit ");
 	assert_true(rounds > 1);
-	event_free(busy);
+	watch_free(busy);
 	close(fds[0]);
 	close(fds[1]);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define TEST2(f) cmocka_unit_test_setup_teardown(f, setup_priorities, teardown)
 
 int main(void)
 {
@@ -573,8 +556,8 @@ int main(void)
 		TEST(ses_8_at_an_end_without_the_loop_all_are_told),
 		TEST(evt_6_sinks_come_and_go_while_they_are_told),
 		TEST(evt_6_sinks_get_the_whole_event),
-		TEST2(evt_2_waiters_come_after_what_the_turn_still_has_to_do),
-		TEST2(evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever),
+		TEST(evt_2_waiters_come_after_what_the_turn_still_has_to_do),
+		TEST(evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ struct value {
 
 void store_put(struct store *s, const char *sql)
 {
-	ensure(s->base != NULL);
+	ensure(s->loop != NULL);
 	if (s->nops == s->room) {
 		s->room = s->room > 0 ? s->room * 2 : 64;
 		s->ops = mem_resize(s->ops, s->room, sizeof(*s->ops));

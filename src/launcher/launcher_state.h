@@ -6,7 +6,7 @@
  * files.c what lies below RUNTIME/sessions · own_dir.c, orphans.c what a session without namespaces
  * has, and what it loses · api_child.c the API child · api_link.c its link · workspace.c what is
  * none · make.c, stub.c making a session · limits.c what it may use · narrow.c less of it · group.c
- * its cgroup · pool.c stubs that are ready before they are asked for · watch.c deaths and sweeping
+ * its cgroup · pool.c stubs that are ready before they are asked for · deaths.c deaths and sweeping
  * · adopt.c sessions of an earlier launcher or API child · launcher.c loop, signals, stop · uids.c
  * a uid for each session. */
 #pragma once
@@ -490,7 +490,7 @@ bool pool_has(const struct launcher *l, uint64_t group);
 bool pool_has_uid(const struct launcher *l, uint32_t uid);
 size_t pool_ready(const struct launcher *l); /* how many can be taken */
 
-/* ---- watch.c ---- */
+/* ---- deaths.c ---- */
 
 struct session_entry *entry_find(struct launcher *l, const char *id);
 struct session_entry *entry_new(struct launcher *l, const char *id);

@@ -347,7 +347,7 @@ void session_bell(struct session *s)
 	if (s->bell_pending)
 		return;
 	if (s->bell == NULL)
-		s->bell = watch_timer(s->ss->deps.base, on_bell, s);
+		s->bell = watch_timer(s->ss->deps.loop, on_bell, s);
 	s->bell_pending = true;
 	watch_after(s->bell, BELL_MS);
 }

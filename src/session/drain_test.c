@@ -27,10 +27,7 @@ static void fail_commits_off(void)
 
 static void wait_bell(struct kit *k)
 {
-	const struct timeval tv = {0, 4 * BELL_MS * 1000};
-
-	event_base_loopexit(k->base, &tv);
-	event_base_dispatch(k->base);
+	loop_run_ms(k->loop, 4 * BELL_MS);
 	store_commit(k->store, NULL);
 }
 
@@ -120,10 +117,10 @@ static void evt_2_a_long_ring_is_read_in_turns(void **state)
 		fake_event(f, EVENT_file_read, "none", &end);
 	fake_send(k, f, MSG_warden_bell, &(struct msg_empty){0});
 	while (kit_get(k, "s1")->totals.file_ops == 0)
-		event_base_loop(k->base, EVLOOP_ONCE);
+		loop_turn(k->loop);
 	assert_int_equal(kit_get(k, "s1")->totals.file_ops, 8192); /* others have their turn */
 	while (kit_get(k, "s1")->totals.file_ops < 10000)
-		event_base_loop(k->base, EVLOOP_ONCE);
+		loop_turn(k->loop);
 	kit_turn(k);
 	assert_int_equal(journal_acked(f->journal), end);
 }

@@ -10,12 +10,12 @@
  * end) when its warden says so. */
 #pragma once
 #include "base/json.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "event/journal.h"
 #include "model/wall.h"
 #include "session/outbox.h"
 #include "session/session.h"
-#include "session/watch.h"
 #include "terminal/stream.h"
 #include <sys/queue.h>
 
@@ -310,7 +310,7 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills);
 void session_state_event(struct session *s, enum session_state from, enum session_state to,
 			 const char *reason);
 void session_event(struct session *s, enum event_type type, const char *reason);
-void session_after(struct session *s, int64_t ms, watch_fn *fn); /* its one timer */
+void session_after(struct session *s, uint64_t ms, watch_fn *fn); /* its one timer */
 void session_after_none(struct session *s);
 /* Decides the end: stopped if it was being stopped, else failed with hint, else why. */
 void session_over(struct session *s, const char *why);
@@ -509,7 +509,7 @@ void sessions_sweep_output(struct sessions *ss);
 /* Whether the wall clock has agreed with CLOCK_BOOTTIME for the last hour: only then is anything
  * forgotten by an age that the wall clock tells. */
 bool sessions_wall_is_steady(struct sessions *ss);
-void reaper_start(struct sessions *ss);
+int reaper_start(struct sessions *ss, struct err *err);
 void reaper_again(struct sessions *ss); /* the interval has changed */
 void reaper_stop(struct sessions *ss);
 

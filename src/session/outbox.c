@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/outbox.h"
+#include "base/loop.h"
 #include "base/mem.h"
-#include "session/watch.h"
 #include <fcntl.h>
 
 /* The largest payload struct; checked against the table when a parcel is unpacked. */
@@ -50,11 +50,7 @@ static int keep(struct outbox *o, enum msg_type type, const void *obj, const int
 		parcel_free(p);
 		return err_set(err, E_UNAVAILABLE, NULL, "the peer does not read its messages");
 	}
-	if (watch_start(o->writable) < 0) {
-		parcel_free(p);
-		return err_set(err, E_UNAVAILABLE, NULL,
-			       "the peer cannot be watched (fs.epoll.max_user_watches)");
-	}
+	watch_start(o->writable); /* beside the reader of the same descriptor */
 	o->bytes += p->packed.len;
 	STAILQ_INSERT_TAIL(&o->parcels, p, next);
 	return 0;
@@ -90,7 +86,7 @@ static void flush(void *arg)
 		struct err err = {0};
 
 		if (full(send_parcel(o, p, &err), &err)) {
-			watch_start(o->writable); /* beside the reader of the same descriptor */
+			watch_start(o->writable);
 			return;
 		}
 		STAILQ_REMOVE_HEAD(&o->parcels, next);
@@ -99,11 +95,11 @@ static void flush(void *arg)
 	}
 }
 
-void outbox_init(struct outbox *o, struct event_base *base, struct link *link)
+void outbox_init(struct outbox *o, struct loop *loop, struct link *link)
 {
 	*o = (struct outbox){.link = link};
 	STAILQ_INIT(&o->parcels);
-	o->writable = watch_writable(base, link->fd, flush, o);
+	o->writable = watch_writable(loop, link->fd, flush, o);
 }
 
 void outbox_done(struct outbox *o)

@@ -4,7 +4,7 @@
 #include "link/link.h"
 #include <sys/queue.h>
 
-struct event_base;
+struct loop;
 struct parcel;
 struct watch;
 
@@ -18,7 +18,7 @@ struct outbox {
 	STAILQ_HEAD(, parcel) parcels;
 	size_t bytes; /* waiting */
 };
-void outbox_init(struct outbox *o, struct event_base *base, struct link *link);
+void outbox_init(struct outbox *o, struct loop *loop, struct link *link);
 void outbox_done(struct outbox *o); /* drops what waits; fine on a zeroed one */
 /* Sends now, or keeps a copy (descriptors too) and sends it when there is room. Fails as link_send
  * does, except that a full socket is no failure until OUTBOX_MAX waits (E_UNAVAILABLE). */

@@ -2,7 +2,7 @@
 #include "session/session_testkit.h"
 
 struct pair {
-	struct event_base *base;
+	struct loop *loop;
 	struct link ours, theirs;
 	struct outbox box;
 };
@@ -15,10 +15,10 @@ static int setup(void **state)
 	assert_int_equal(link_pair(fd, NULL), 0);
 	fdio_nonblock(fd[0]);
 	fdio_nonblock(fd[1]);
-	p->base = event_base_new();
+	p->loop = loop_new(NULL, NULL);
 	link_init(&p->ours, fd[0], SIDE_API, SIDE_WARDEN);
 	link_init(&p->theirs, fd[1], SIDE_WARDEN, SIDE_API);
-	outbox_init(&p->box, p->base, &p->ours);
+	outbox_init(&p->box, p->loop, &p->ours);
 	assert_int_equal(
 		outbox_send(&p->box, MSG_warden_hello, &(struct warden_hello){0}, NULL, 0, NULL),
 		0);
@@ -35,7 +35,7 @@ static int teardown(void **state)
 	outbox_done(&p->box); /* twice is fine */
 	link_done(&p->ours);
 	link_done(&p->theirs);
-	event_base_free(p->base);
+	loop_free(p->loop);
 	free(p);
 	return 0;
 }
@@ -73,7 +73,7 @@ static void ses_8_a_full_socket_keeps_order_and_descriptors(void **state)
 		assert_int_equal(in.eof, got++);
 		assert_int_equal(in.data.len, 30000);
 		msg_done(MSG_warden_stdin, &in);
-		event_base_loop(p->base, EVLOOP_NONBLOCK);
+		loop_settle(p->loop);
 	}
 	kit_recv(&p->theirs, MSG_warden_exec, &x, &m);
 	assert_string_equal(x.command_id, "next");
@@ -122,7 +122,7 @@ static void ses_8_a_closed_peer_is_an_error_or_drops_what_waits(void **state)
 
 	fill(p);
 	link_done(&p->theirs);
-	event_base_loop(p->base, EVLOOP_NONBLOCK);
+	loop_settle(p->loop);
 	assert_int_equal(p->box.bytes, 0);
 	assert_int_equal(
 		outbox_send(&p->box, MSG_warden_end, &(struct warden_end){0}, NULL, 0, &err),

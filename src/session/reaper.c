@@ -158,20 +158,23 @@ static void round_of(void *arg)
 
 	sessions_reap(ss);
 	sessions_sweep_output(ss);
-	watch_after(ss->reaper, ss->deps.config->cleanup_interval_ms);
+	reaper_again(ss);
 }
 
-void reaper_start(struct sessions *ss)
+int reaper_start(struct sessions *ss, struct err *err)
 {
 	load_steadiness(ss);
 	sessions_wall_is_steady(ss);
-	ss->reaper = watch_timer(ss->deps.base, round_of, ss);
-	watch_after(ss->reaper, ss->deps.config->cleanup_interval_ms);
+	ss->reaper = watch_boot_timer(ss->deps.loop, round_of, ss);
+	if (ss->reaper == NULL)
+		return err_errno(err, E_UNAVAILABLE, NULL, "no timer can be had (timerfd)");
+	reaper_again(ss);
+	return 0;
 }
 
 void reaper_again(struct sessions *ss)
 {
-	watch_after(ss->reaper, ss->deps.config->cleanup_interval_ms);
+	watch_after(ss->reaper, (uint64_t)ss->deps.config->cleanup_interval_ms);
 }
 
 void reaper_stop(struct sessions *ss)

@@ -124,7 +124,7 @@ static void ses_5_the_reaper_comes_by_itself(void **state)
 	kit_session(k, "s1");
 	k->clock.fixed_us += k->config.default_timeout_ms * MS;
 	while (strcmp(kit_state(k, "s1"), "stopping") != 0 && turns++ < 100)
-		event_base_loop(k->base, EVLOOP_ONCE);
+		loop_turn(k->loop);
 	assert_string_equal(kit_state(k, "s1"), "stopping");
 }
 

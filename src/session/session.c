@@ -166,10 +166,10 @@ static void on_timer(void *arg)
 	s->timer_fn(s);
 }
 
-void session_after(struct session *s, int64_t ms, watch_fn *fn)
+void session_after(struct session *s, uint64_t ms, watch_fn *fn)
 {
 	if (s->timer == NULL)
-		s->timer = watch_timer(s->ss->deps.base, on_timer, s);
+		s->timer = watch_timer(s->ss->deps.loop, on_timer, s);
 	s->timer_fn = fn;
 	watch_after(s->timer, ms);
 }

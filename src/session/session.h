@@ -16,7 +16,7 @@
 #include "model/request.h"
 #include <sys/types.h>
 
-struct event_base;
+struct loop;
 struct sessions;
 struct session;
 struct command;
@@ -32,7 +32,7 @@ struct caller {
 };
 
 struct sessions_deps {
-	struct event_base *base;
+	struct loop *loop;
 	const struct clock *clock;
 	const struct config *config; /* borrowed */
 	struct store *store;

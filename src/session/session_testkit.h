@@ -14,10 +14,10 @@
 // clang-format on
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/loop_testkit.h"
 #include "policy/policy.h"
 #include "session/internal.h"
 #include "terminal/stream.h"
-#include <event2/event.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ struct fake {
 
 struct kit {
 	char dir[64];
-	struct event_base *base;
+	struct loop *loop;
 	struct clock clock;
 	struct config config;
 	struct store *store;
@@ -151,12 +151,12 @@ static __attribute__((unused)) void kit_turn(struct kit *k)
 {
 	for (int i = 0; i < 4; i++) {
 		kit_feed(k);
-		event_base_loop(k->base, EVLOOP_NONBLOCK);
+		loop_settle(k->loop);
 	}
 	store_commit(k->store, NULL); /* which would come a little later */
 }
 
-static void kit_guard(evutil_socket_t fd, short what, void *arg)
+static void kit_guard(void *arg)
 {
 	*(bool *)arg = true;
 }
@@ -164,14 +164,13 @@ static void kit_guard(evutil_socket_t fd, short what, void *arg)
 /* Runs the loop until *what is at least n, for at most five seconds. */
 static __attribute__((unused)) void kit_until(struct kit *k, const unsigned *what, unsigned n)
 {
-	const struct timeval late = {5, 0};
 	bool over = false;
-	struct event *guard = evtimer_new(k->base, kit_guard, &over);
+	struct watch *guard = watch_timer(k->loop, kit_guard, &over);
 
-	evtimer_add(guard, &late);
+	watch_after(guard, 5000);
 	while (*what < n && !over)
-		event_base_loop(k->base, EVLOOP_ONCE);
-	event_free(guard);
+		loop_turn(k->loop);
+	watch_free(guard);
 	assert_false(over);
 }
 
@@ -188,7 +187,7 @@ static __attribute__((unused)) void kit_open_sessions(struct kit *k)
 	struct err err = {0};
 	int fd[2];
 
-	assert_int_equal(store_open(db, k->base, &k->clock, &k->store, &err), 0);
+	assert_int_equal(store_open(db, k->loop, &k->clock, &k->store, &err), 0);
 	assert_int_equal(link_pair(fd, &err), 0);
 	assert_int_equal(fdio_nonblock(fd[0]), 0);
 	assert_int_equal(fdio_nonblock(fd[1]), 0);
@@ -198,7 +197,7 @@ static __attribute__((unused)) void kit_open_sessions(struct kit *k)
 				   &(struct launcher_hello){.version = LINK_VERSION}, NULL, 0,
 				   &err),
 			 0);
-	assert_int_equal(sessions_new(&(struct sessions_deps){.base = k->base,
+	assert_int_equal(sessions_new(&(struct sessions_deps){.loop = k->loop,
 							      .clock = &k->clock,
 							      .config = &k->config,
 							      .store = k->store,
@@ -224,7 +223,7 @@ static __attribute__((unused)) void kit_close_sessions(struct kit *k)
 			if (k->warden[i].out[j] >= 0)
 				close(take_fd(k->warden[i].out[j]));
 	}
-	event_base_loop(k->base, EVLOOP_NONBLOCK);
+	loop_settle(k->loop);
 }
 
 static __attribute__((unused)) void kit_tell(struct kit *k, enum msg_type type, const void *obj,
@@ -250,7 +249,7 @@ static __attribute__((unused)) int kit_setup(void **state)
 	log_init("test", LOG_ERROR, LOG_TEXT, 2);
 	snprintf(k->dir, sizeof(k->dir), "/tmp/agentsh-session-XXXXXX");
 	assert_non_null(mkdtemp(k->dir));
-	k->base = event_base_new();
+	k->loop = loop_new(NULL, NULL);
 	k->clock.fixed_us = KIT_START_US;
 	assert_int_equal(config_defaults(CONFIG_SYSTEM, &k->config, &err), 0);
 	k->metrics = metrics_new();
@@ -292,7 +291,7 @@ static __attribute__((unused)) int kit_teardown(void **state)
 	metrics_free(k->metrics);
 	config_done(&k->config);
 	close(k->output_dir);
-	event_base_free(k->base);
+	loop_free(k->loop);
 	nftw(k->dir, kit_unlink, 8, FTW_DEPTH | FTW_PHYS);
 	free(k);
 	return 0;

@@ -164,15 +164,16 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	TAILQ_INIT(&ss->borrowed_commands);
 	TAILQ_INIT(&ss->policies);
 	STAILQ_INIT(&ss->policy_waiters);
-	ss->sweep = watch_timer(deps->base, sweep, ss);
-	ss->quiet = watch_timer(deps->base, sessions_serve_rest, ss);
-	outbox_init(&ss->launcher, deps->base, deps->launcher);
+	ss->sweep = watch_timer(deps->loop, sweep, ss);
+	ss->quiet = watch_timer(deps->loop, sessions_serve_rest, ss);
+	outbox_init(&ss->launcher, deps->loop, deps->launcher);
 	r = rows_sessions_live(ss, load_session, NULL, err);
+	if (r == 0)
+		r = reaper_start(ss, err);
 	if (r < 0) {
 		sessions_free(ss);
 		return r;
 	}
-	reaper_start(ss);
 	*out = ss;
 	return 0;
 }

@@ -119,12 +119,11 @@ int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t n
 		return err_errno(err, E_INTERNAL, s->id, "cannot use the warden's link");
 	link_init(&s->link, take_fd(fd[0]), SIDE_API, SIDE_WARDEN);
 	s->linked = true;
-	outbox_init(&s->outbox, s->ss->deps.base, &s->link);
-	s->readable = watch_readable(s->ss->deps.base, s->link.fd, on_readable, s);
-	if (s->readable == NULL)
+	outbox_init(&s->outbox, s->ss->deps.loop, &s->link);
+	s->readable = watch_readable(s->ss->deps.loop, s->link.fd, on_readable, s);
+	if (watch_start(s->readable) < 0)
 		return err_set(err, E_UNAVAILABLE, s->id,
-			       "cannot watch the warden's link: all that "
-			       "fs.epoll.max_user_watches lets this user have is taken");
+			       "cannot watch the warden's link: " LOOP_FULL);
 	r = session_open_rings(s, rings, fd + 1, nfds - 1, err);
 	if (r == 0)
 		say_hello(s);

@@ -3,7 +3,7 @@
  * journal.
  *
  * Process agentsh-warden: outside the sandbox, the session's uid, no capabilities, one loop
- * (libevent). Its links: to init (its child), to each leader, to the API child (replaceable: the
+ * (base/loop.h). Its links: to init (its child), to each leader, to the API child (replaceable: the
  * next server connects to the listener). It keeps every result until the API child acknowledges it;
  * without a server for orphan_timeout it ends the session. */
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire/http.h - a strict HTTP/1.1 server on libevent. No knowledge of agentsh.
+/* wire/http.h - a strict HTTP/1.1 server on base/loop. No knowledge of agentsh.
  *
  * One thread. Requests of a connection are handled one after another; a pipelined request waits
  * until its predecessor's answer is written. A client that leaves is noticed at any time, also
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct event_base;
+struct loop;
 struct http_server;
 struct http_request;
 
@@ -43,7 +43,7 @@ extern const struct http_limits http_limits_default;
 typedef void http_bad_fn(int status, const char *reason, struct buf *body, void *arg);
 typedef void http_request_fn(struct http_request *req, void *arg);
 
-struct http_server *http_server_new(struct event_base *base, const struct http_limits *limits,
+struct http_server *http_server_new(struct loop *loop, const struct http_limits *limits,
 				    http_request_fn *on_request, http_bad_fn *on_bad, void *arg);
 /* Accepts on a listening socket (borrowed, non-blocking). tag is given back by http_tag (which
  * listener). */

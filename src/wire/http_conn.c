@@ -3,11 +3,11 @@
  *
  * One edge-triggered event (EPOLLIN | EPOLLRDHUP) stands for the whole life of a connection: a
  * request costs no epoll_ctl, and a client that leaves is noticed while nothing is read.
- * Level-triggered EV_CLOSED alone would not do: libevent 2.1 reports EPOLLERR (a reset) as readable
- * and writable only, so that a watcher of EV_CLOSED would never be called and the loop would spin.
- * With edges each change is told once; `readable` remembers that there may be bytes. A short read
- * means that the kernel had no more (epoll(7)); an end that comes later is a new edge, one that was
- * there already has set `shut`.
+ * Level-triggered WATCH_CLOSED alone would not do: libevent 2.1 reports EPOLLERR (a reset) as
+ * readable and writable only, so that a watcher of WATCH_CLOSED would never be called and the loop
+ * would spin. With edges each change is told once; `readable` remembers that there may be bytes. A
+ * short read means that the kernel had no more (epoll(7)); an end that comes later is a new edge,
+ * one that was there already has set `shut`.
  *
  * The application's calls (http_reply and so on) never run its callbacks: what follows from them is
  * done in a turn of its own (http_conn_poke). Functions here that call out do so between enter()
@@ -67,7 +67,7 @@ bool http_conn_is_quiet(const struct http_conn *c)
 
 void http_conn_poke(struct http_conn *c)
 {
-	event_active(&c->event, EV_TIMEOUT, 1);
+	watch_soon(c->event);
 }
 
 /* --- deadlines: a timer that is too early is set anew when it fires, so that a request need not
@@ -116,11 +116,8 @@ static void arm(struct http_conn *c)
 	if (at == NEVER || (c->armed_us != 0 && c->armed_us <= at))
 		return;
 	wait_us = at - now_us();
-	/* Never less than the loop's clock can tell apart. */
-	if (wait_us < 1000)
-		wait_us = 1000;
 	c->armed_us = at;
-	event_add(&c->timer, &(struct timeval){wait_us / 1000000, wait_us % 1000000});
+	watch_after(c->timer, wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 1);
 }
 
 static void update_wait(struct http_conn *c)
@@ -167,6 +164,9 @@ static void leave(struct http_conn *c)
 	if (--c->busy > 0)
 		return;
 	if (c->dead) {
+		watch_free(c->event);
+		watch_free(c->writable);
+		watch_free(c->timer);
 		http_parser_free(c->parser);
 		buf_done(&c->in);
 		buf_done(&c->out);
@@ -181,9 +181,9 @@ static void drop(struct http_conn *c)
 	if (c->dead)
 		return;
 	c->dead = true;
-	event_del(&c->event);
-	event_del(&c->writable);
-	event_del(&c->timer);
+	watch_stop(c->event);
+	watch_stop(c->writable);
+	watch_stop(c->timer);
 	LIST_REMOVE(c, link);
 	close(c->fd);
 	if (c->peer != NULL)
@@ -286,7 +286,7 @@ void http_conn_send(struct http_conn *c, const struct iovec *iov, int n)
 	}
 	add_unsent(c, iov, n, (size_t)sent);
 	if (first && http_conn_pending(c) > 0)
-		event_add(&c->writable, NULL);
+		watch_start(c->writable);
 	c->above = c->above || http_conn_pending(c) >= HTTP_LOW_MARK;
 }
 
@@ -308,7 +308,7 @@ static int flush(struct http_conn *c)
 		c->out_at += (size_t)n;
 		c->wait_since_us = now_us();
 	}
-	event_del(&c->writable);
+	watch_stop(c->writable);
 	buf_clear(&c->out);
 	c->out_at = 0;
 	if (c->out.cap > KEEP_OUT)
@@ -316,7 +316,7 @@ static int flush(struct http_conn *c)
 	return 0;
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+static void on_writable(void *arg)
 {
 	struct http_conn *c = arg;
 	struct http_request *req = &c->parser->req;
@@ -460,21 +460,21 @@ static void step(struct http_conn *c)
 }
 
 /* Whether an event tells that the client of the request in progress has left. */
-static bool has_left(const struct http_conn *c, short what)
+static bool has_left(const struct http_conn *c, unsigned what)
 {
-	if (!c->active || (what & (EV_READ | EV_CLOSED)) == 0)
+	if (!c->active || (what & (WATCH_READABLE | WATCH_CLOSED)) == 0)
 		return false;
 	if (c->raw)
 		return (c->held || c->raw_ended) && hung_up(c);
 	/* Readable alone is a pipelined request, or a reset behind one. */
-	return (what & EV_CLOSED) != 0 || hung_up(c);
+	return (what & WATCH_CLOSED) != 0 || hung_up(c);
 }
 
-static void work(struct http_conn *c, short what)
+static void work(struct http_conn *c, unsigned what)
 {
-	if ((what & (EV_READ | EV_CLOSED)) != 0)
+	if ((what & (WATCH_READABLE | WATCH_CLOSED)) != 0)
 		c->readable = true;
-	if ((what & EV_CLOSED) != 0)
+	if ((what & WATCH_CLOSED) != 0)
 		c->shut = true;
 	if (c->broken || has_left(c, what))
 		lose(c);
@@ -482,16 +482,16 @@ static void work(struct http_conn *c, short what)
 		step(c);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void on_event(void *arg)
 {
 	struct http_conn *c = arg;
 
 	enter(c);
-	work(c, what);
+	work(c, watch_seen(c->event));
 	leave(c);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct http_conn *c = arg;
 
@@ -553,15 +553,16 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	c->wait_since_us = now_us();
 	c->parser = http_parser_new(&s->limits);
 	c->parser->req.conn = c;
-	event_assign(&c->event, s->base, fd, EV_READ | EV_CLOSED | EV_PERSIST | EV_ET, on_event, c);
-	event_assign(&c->writable, s->base, fd, EV_WRITE | EV_PERSIST | EV_ET, on_writable, c);
-	evtimer_assign(&c->timer, s->base, on_timer, c);
-	if (event_add(&c->event, NULL) < 0) {
+	c->event = watch_edges(s->loop, fd, WATCH_READABLE | WATCH_CLOSED, on_event, c);
+	if (watch_start(c->event) < 0) {
+		watch_free(c->event);
 		http_parser_free(c->parser);
 		free(c);
 		turn_away(s, fd);
 		return;
 	}
+	c->writable = watch_edges(s->loop, fd, WATCH_WRITABLE, on_writable, c);
+	c->timer = watch_timer(s->loop, on_timer, c);
 	LIST_INSERT_HEAD(&s->conns, c, link);
 	enter(c);
 	if (refusal == NULL) {

@@ -13,13 +13,13 @@ static void api_1_an_answer_needs_no_second_turn(void **state)
 	fixture_start(&f, &http_limits_default, serve);
 	fd = fixture_connect(f.unix_fd);
 	fixture_send(fd, GET("/a"));
-	event_base_loop(f.base, EVLOOP_ONCE);
+	loop_turn(f.loop);
 	assert_int_equal(fixture_receive(fd, &got), 1);
 	fixture_mask_date(&got);
 	assert_string_equal(got.data, OK("/a", "2"));
 	buf_clear(&got);
 	fixture_send(fd, GET("/b"));
-	event_base_loop(f.base, EVLOOP_ONCE);
+	loop_turn(f.loop);
 	assert_int_equal(fixture_receive(fd, &got), 1);
 	fixture_mask_date(&got);
 	assert_string_equal(got.data, OK("/b", "2"));

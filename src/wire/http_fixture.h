@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* wire/http_fixture.h - for tests: a server, its loop and its clients in one process. */
 #pragma once
+#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "wire/http.h"
 #include <arpa/inet.h>
 #include <errno.h>
-#include <event2/event.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 struct fixture {
-	struct event_base *base;
+	struct loop *loop;
 	struct http_server *server;
 	int unix_fd, tcp_fd;
 	struct buf log;		   /* what happened, for comparison */
@@ -53,8 +53,8 @@ static inline void fixture_start(struct fixture *f, const struct http_limits *li
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 
 	*f = (struct fixture){.on_request = on_request};
-	f->base = event_base_new();
-	f->server = http_server_new(f->base, limits, fixture_request, fixture_bad, f);
+	f->loop = loop_new(NULL, NULL);
+	f->server = http_server_new(f->loop, limits, fixture_request, fixture_bad, f);
 	/* An address of the family alone lets the kernel choose an abstract name. */
 	f->unix_fd = fixture_bind((struct sockaddr *)&un, sizeof(sa_family_t));
 	f->tcp_fd = fixture_bind((struct sockaddr *)&in, sizeof(in));
@@ -65,7 +65,7 @@ static inline void fixture_start(struct fixture *f, const struct http_limits *li
 static inline void fixture_stop(struct fixture *f)
 {
 	http_server_free(f->server);
-	event_base_free(f->base);
+	loop_free(f->loop);
 	close(f->unix_fd);
 	close(f->tcp_fd);
 	buf_done(&f->log);
@@ -92,15 +92,12 @@ static inline void fixture_send(int fd, const char *text)
 /* Runs the loop for a time, whatever happens. */
 static inline void fixture_run_ms(struct fixture *f, int ms)
 {
-	event_base_loopexit(f->base, &(struct timeval){ms / 1000, ms % 1000 * 1000});
-	event_base_loop(f->base, 0);
+	loop_run_ms(f->loop, (unsigned)ms);
 }
 
-/* Runs what is ready now; a few turns, for one may lead to the next. */
 static inline void fixture_turn(struct fixture *f)
 {
-	for (int i = 0; i < 8; i++)
-		event_base_loop(f->base, EVLOOP_NONBLOCK);
+	loop_settle(f->loop);
 }
 
 static inline int64_t fixture_cpu_us(void)

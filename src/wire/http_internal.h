@@ -4,9 +4,8 @@
  * http_parser.c makes requests of bytes, http_request.c reads them, http_conn.c moves bytes and
  * keeps the state of a connection, http_reply.c writes answers, http_server.c accepts. */
 #pragma once
+#include "base/loop.h"
 #include "wire/http.h"
-#include <event2/event.h>
-#include <event2/event_struct.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
 
@@ -93,13 +92,13 @@ struct http_limits http_limits_filled(const struct http_limits *limits);
 struct http_listener {
 	SLIST_ENTRY(http_listener) link;
 	struct http_server *server;
-	struct event event;
+	struct watch *readable;
 	int fd, tag;
 	bool tcp;
 };
 
 struct http_server {
-	struct event_base *base;
+	struct loop *loop;
 	struct http_limits limits;
 	http_request_fn *on_request;
 	http_bad_fn *on_bad;
@@ -112,7 +111,7 @@ struct http_server {
 	bool draining;
 	bool starved; /* no descriptor for accept: listeners are off until retry */
 	bool hungry;  /* the log was told of it, and there are still some that wait */
-	struct event retry;
+	struct watch *retry;
 	void (*on_quiet)(void *arg); /* NULL: nobody waits */
 	void *quiet_arg;
 	struct buf head, bad; /* scratch of one answer */
@@ -160,9 +159,9 @@ struct http_conn {
 	struct http_peer *peer; /* NULL: it is refused and counts apart */
 	struct http_parser *parser;
 	int fd, tag;
-	struct event event;    /* EV_READ|EV_CLOSED, edge-triggered, always on */
-	struct event writable; /* on while out holds bytes */
-	struct event timer;
+	struct watch *event;	/* readable or closed, by edges; always on */
+	struct watch *writable; /* by edges; on while out holds bytes */
+	struct watch *timer;
 	struct buf in; /* received, not consumed: pipelined or held back by on_data */
 	size_t in_at;
 	struct buf out; /* not yet taken by the kernel */

@@ -7,43 +7,31 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#define ACCEPT_TURN 64	/* connections accepted before others get their turn */
-#define MAX_REFUSED 64	/* at least so many that are refused may read their answer at a time */
-#define RETRY_US 100000 /* until accept is tried again without descriptors */
+#define ACCEPT_TURN 64 /* connections accepted before others get their turn */
+#define MAX_REFUSED 64 /* at least so many that are refused may read their answer at a time */
+#define RETRY_MS 100   /* until accept is tried again without descriptors */
 
 static void no_body(int status, const char *reason, struct buf *body, void *arg)
 {
 }
 
-/* False: a listener cannot be watched. */
-static bool set_accepting(struct http_server *s, bool on)
+static void set_accepting(struct http_server *s, bool on)
 {
 	struct http_listener *l;
-	bool good = true;
 
 	SLIST_FOREACH (l, &s->listeners, link)
-		if (!on)
-			event_del(&l->event);
-		else if (event_add(&l->event, NULL) < 0)
-			good = false;
-	return good;
+		if (on)
+			watch_start(l->readable);
+		else
+			watch_stop(l->readable);
 }
 
-static void feed_again(struct http_server *s)
+static void on_retry(void *arg)
 {
-	if (!s->starved)
-		return;
+	struct http_server *s = arg;
+
 	s->starved = false;
-	event_del(&s->retry);
-	if (!s->draining && !set_accepting(s, true)) {
-		s->starved = true;
-		event_add(&s->retry, &(struct timeval){0, RETRY_US});
-	}
-}
-
-static void on_retry(evutil_socket_t fd, short what, void *arg)
-{
-	feed_again(arg);
+	set_accepting(s, !s->draining);
 }
 
 /* A listening socket stays readable while accept fails for want of descriptors or memory: watching
@@ -54,12 +42,15 @@ static void starve(struct http_server *s)
 		log_warn("accept failed, trying again until it works", "error", strerror(errno));
 	s->starved = s->hungry = true;
 	set_accepting(s, false);
-	event_add(&s->retry, &(struct timeval){0, RETRY_US});
+	watch_after(s->retry, RETRY_MS);
 }
 
 void http_server_conn_gone(struct http_server *s)
 {
-	feed_again(s);
+	if (!s->starved)
+		return;
+	watch_stop(s->retry);
+	on_retry(s);
 }
 
 /* A machine that vanishes sends no end: the kernel asks now and then whether it is there. No
@@ -104,7 +95,7 @@ static void admit(struct http_listener *l, int fd)
 	http_peer_release(p);
 }
 
-static void on_accept(evutil_socket_t listener, short what, void *arg)
+static void on_accept(void *arg)
 {
 	struct http_listener *l = arg;
 
@@ -124,14 +115,12 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 	}
 }
 
-struct http_server *http_server_new(struct event_base *base, const struct http_limits *limits,
+struct http_server *http_server_new(struct loop *loop, const struct http_limits *limits,
 				    http_request_fn *on_request, http_bad_fn *on_bad, void *arg)
 {
 	struct http_server *s = mem_new(struct http_server);
 
-	ensure((event_base_get_features(base) & EV_FEATURE_ET) != 0);
-	ensure((event_base_get_features(base) & EV_FEATURE_EARLY_CLOSE) != 0);
-	s->base = base;
+	s->loop = loop;
 	s->limits = http_limits_filled(limits);
 	s->on_request = on_request;
 	s->on_bad = on_bad != NULL ? on_bad : no_body;
@@ -140,7 +129,7 @@ struct http_server *http_server_new(struct event_base *base, const struct http_l
 	LIST_INIT(&s->conns);
 	LIST_INIT(&s->peers);
 	SLIST_INIT(&s->listeners);
-	evtimer_assign(&s->retry, base, on_retry, s);
+	s->retry = watch_timer(loop, on_retry, s);
 	return s;
 }
 
@@ -157,10 +146,11 @@ int http_server_listen(struct http_server *s, int fd, int tag, struct err *err)
 	l->fd = fd;
 	l->tag = tag;
 	l->tcp = a.ss_family != AF_UNIX;
-	event_assign(&l->event, s->base, fd, EV_READ | EV_PERSIST, on_accept, l);
-	if (event_add(&l->event, NULL) < 0) {
+	l->readable = watch_readable(s->loop, fd, on_accept, l);
+	if (watch_start(l->readable) < 0) {
+		watch_free(l->readable);
 		free(l);
-		return err_set(err, E_INTERNAL, NULL, "cannot watch descriptor %d", fd);
+		return err_set(err, E_INTERNAL, NULL, "cannot watch a listener: " LOOP_FULL);
 	}
 	SLIST_INSERT_HEAD(&s->listeners, l, link);
 	return 0;
@@ -219,12 +209,12 @@ void http_server_free(struct http_server *s)
 		return;
 	s->draining = true;
 	s->on_quiet = NULL;
-	set_accepting(s, false);
 	while ((c = LIST_FIRST(&s->conns)) != NULL)
 		http_conn_lost(c);
-	event_del(&s->retry);
+	watch_free(s->retry);
 	while ((l = SLIST_FIRST(&s->listeners)) != NULL) {
 		SLIST_REMOVE_HEAD(&s->listeners, link);
+		watch_free(l->readable);
 		free(l);
 	}
 	buf_done(&s->head);
