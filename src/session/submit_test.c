@@ -132,7 +132,7 @@ static void sta_3_directory_and_environment_are_the_sessions_afterwards(void **s
 	fake_send(k, f, MSG_warden_result, &r);
 	assert_at(&o.answer, "state.working_dir", "/workspace/sub");
 	assert_at(&o.answer, "state.environment_changed", "[\"FOO\"]");
-	assert_at(&o.answer, "stored.working_dir", "/workspace");
+	assert_at(&o.answer, "request.working_dir", "/workspace");
 	session_format(kit_get(k, "s1"), &JW(&record));
 	assert_at(&record, "working_dir", "/workspace/sub");
 	assert_at(&record, "environment", "{\"FOO\":\"bar\"}");
@@ -189,12 +189,12 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 	kit_skip(&f->link, MSG_warden_ack);
 	assert_string_equal(kit_state(k, "s1"), "busy");
 	/* where it runs is stored, for whoever reads it after a restart */
-	stored.data = kit_row(k, f->command, "SELECT stored FROM commands WHERE id=?");
+	stored.data = kit_row(k, f->command, "SELECT request FROM commands WHERE id=?");
 	stored.len = strlen(stored.data);
 	assert_at(&stored, "working_dir", "/elsewhere");
 	fake_finish(k, f, 0, "");
 	assert_int_equal(b.done, 1);
-	assert_at(&b.answer, "stored.working_dir", "/elsewhere");
+	assert_at(&b.answer, "request.working_dir", "/elsewhere");
 	fake_take_exec(f);
 	fake_finish(k, f, 0, "");
 	assert_int_equal(c.done, 1);
