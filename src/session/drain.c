@@ -4,6 +4,7 @@
  * command's end comes behind the events that other processes recorded for it. */
 #include "base/log.h"
 #include "base/proc.h"
+#include "event/ring_heads.h"
 #include "model/verdict.h"
 #include "session/internal.h"
 #include <fcntl.h>
@@ -279,30 +280,21 @@ uint32_t session_dropped(const struct session *s)
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Where a command's events in ring i end; all that is there if its result does not say. */
-static uint64_t end_of(const struct session *s, size_t i, const struct warden_result *result)
+/* Where a command's events in a ring end; all that is there if its result does not say. */
+static uint64_t end_of(const struct session_ring *r, const struct warden_result *result)
 {
-	const char *name = strchr(s->ring[i].id, '/');
+	const char *name = strchr(r->id, '/');
 
 	if (result == NULL)
 		return UINT64_MAX;
-	if (name == NULL)
-		return result->ring_end;
-	for (size_t k = 0; k < result->ring_ends.n; k++) {
-		const char *text = result->ring_ends.v[k];
-		const size_t len = strcspn(text, " ");
-
-		if (strlen(name + 1) == len && strncmp(text, name + 1, len) == 0)
-			return strtoull(text + len, NULL, 10);
-	}
-	return UINT64_MAX;
+	return name == NULL ? result->ring_end : ring_heads_find(&result->ring_ends, name + 1);
 }
 
 void session_drain(struct session *s, const struct warden_result *result)
 {
 	for (size_t i = s->nrings; i-- > 0;) {
 		struct session_ring *r = &s->ring[i];
-		const uint64_t until = end_of(s, i, result);
+		const uint64_t until = end_of(r, result);
 
 		if (r->reader == NULL || journal_reader_pos(r->reader) >= until)
 			continue;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "event/recorder.h"
+#include "event/ring_heads.h"
 #include "shell/capture_in.h"
 #include "shell/shell_memory.h"
 #include "warden/bare_session.h"
@@ -54,6 +55,7 @@ struct warden {
 	/* the session */
 	struct shell_memory memory;
 	struct recorder recorder;
+	struct ring_heads heads; /* of the session's other processes */
 	struct limits limits;
 	struct results results;
 	struct run_list runs; /* in the order of their requests */

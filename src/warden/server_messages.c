@@ -105,11 +105,15 @@ static enum said say_progress(struct warden *w, struct run *r)
 
 static enum said say_result(struct warden *w, struct result *k)
 {
-	const enum said s = say(w, MSG_warden_result, k->req, &k->msg);
+	enum said s;
 
+	ring_heads_look(&w->heads); /* what the command did is before them */
+	ring_heads_format(&w->heads, &k->msg.ring_ends);
+	s = say(w, MSG_warden_result, k->req, &k->msg);
 	if (s == SAID) {
 		k->told = true;
 		recorder_rung(&w->recorder, k->msg.ring_end); /* it makes the reader read */
+		ring_heads_rung(&w->heads);
 	}
 	return s;
 }
@@ -182,14 +186,16 @@ static enum said say_bell(struct warden *w)
 	const struct msg_empty m = {0};
 	uint64_t head;
 	const enum recorder_bell bell = recorder_bell(&w->recorder, &head);
+	const bool others = ring_heads_look(&w->heads);
 	enum said s = SAID;
 
-	if (bell == RECORDER_BELL_NONE)
+	if (bell == RECORDER_BELL_NONE && !others)
 		return SAID;
-	if (bell == RECORDER_BELL_DUE && bell_is_due(w)) {
+	if ((bell == RECORDER_BELL_DUE || others) && bell_is_due(w)) {
 		s = say(w, MSG_warden_bell, 0, &m);
 		if (s == SAID) {
 			recorder_rung(&w->recorder, head);
+			ring_heads_rung(&w->heads);
 			w->api.rung_us = clock_mono_us(w->clock);
 		}
 	} else {

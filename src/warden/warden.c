@@ -488,6 +488,7 @@ static void close_warden(struct warden *w)
 	mem_cleanup_fd(&w->end_fd);
 	limits_close(w);
 	recorder_close(&w->recorder);
+	ring_heads_close(&w->heads);
 	results_done(&w->results);
 	shell_memory_done(&w->memory);
 	msg_done(MSG_warden_hello, &w->settings);
