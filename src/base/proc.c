@@ -44,7 +44,7 @@ static ssize_t read_proc(const char *path, char *out, size_t n)
 /* One system call instead of four, since Linux 6.13 (linux/pidfd.h; the first 64 bytes). */
 struct pidfd_info_head {
 	uint64_t mask, cgroupid;
-	uint32_t pid, rest[11];
+	uint32_t pid, tgid, ppid, rest[9];
 };
 #define PIDFD_INFO _IOWR(0xff, 11, struct pidfd_info_head)
 _Static_assert(sizeof(struct pidfd_info_head) == 64, "see PIDFD_INFO_SIZE_VER0");
@@ -73,6 +73,7 @@ struct stat_line {
 	char state;
 	int ppid, threads;
 	unsigned long flags;
+	uint64_t start;
 };
 
 /* Field n of stat(5), counted from 1; p is behind the second. NULL: there are fewer. */
@@ -88,19 +89,20 @@ static const char *field(const char *p, int n)
 static int read_stat(pid_t pid, struct stat_line *out)
 {
 	char path[PROC_PATH], text[1024];
-	const char *p, *threads;
+	const char *p, *start;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (read_proc(path, text, sizeof(text)) == -1 || (p = strrchr(text, ')')) == NULL)
 		return -1;
 	p = strchr(p, ' ');
-	threads = field(p, 20);
-	if (threads == NULL)
+	start = field(p, 22);
+	if (start == NULL)
 		return -1;
 	out->state = *field(p, 3);
 	out->ppid = (int)strtol(field(p, 4), NULL, 10);
 	out->flags = strtoul(field(p, 9), NULL, 10);
-	out->threads = (int)strtol(threads, NULL, 10);
+	out->threads = (int)strtol(field(p, 20), NULL, 10);
+	out->start = strtoull(start, NULL, 10);
 	return 0;
 }
 
@@ -109,6 +111,42 @@ pid_t proc_ppid(pid_t pid)
 	struct stat_line st;
 
 	return read_stat(pid, &st) == -1 ? -1 : st.ppid;
+}
+
+int proc_origin(pid_t pid, struct proc_origin *out)
+{
+	struct stat_line st;
+
+	if (read_stat(pid, &st) == -1)
+		return -1;
+	*out = (struct proc_origin){st.ppid, st.start};
+	return 0;
+}
+
+#define PIDFD_OF_THREAD O_EXCL /* PIDFD_THREAD of Linux 6.9 */
+
+int proc_ids(pid_t tid, struct proc_ids *out)
+{
+	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_OF_THREAD);
+	struct pidfd_info_head info = {.mask = 1};
+	char path[PROC_PATH], text[1024];
+	const char *line;
+	struct stat_line st;
+
+	if (pidfd >= 0 && ioctl(pidfd, PIDFD_INFO, &info) == 0 && info.pid == (uint32_t)tid) {
+		*out = (struct proc_ids){(pid_t)info.tgid, (pid_t)info.ppid};
+		return 0;
+	}
+	if (read_stat(tid, &st) == -1)
+		return -1;
+	*out = (struct proc_ids){tid, st.ppid};
+	if (st.threads == 1)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	if (read_proc(path, text, sizeof(text)) == -1 || (line = strstr(text, "\nTgid:")) == NULL)
+		return -1;
+	out->pid = (pid_t)strtol(line + strlen("\nTgid:"), NULL, 10);
+	return 0;
 }
 
 bool proc_chrooted(void)

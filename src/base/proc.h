@@ -3,14 +3,27 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include <stdint.h>
 #include <sys/types.h>
 
 int proc_pidfd(pid_t pid);		   /* pidfd_open; -1/errno */
 int proc_pidfd_signal(int pidfd, int sig); /* 0 or -1/errno */
 pid_t proc_pidfd_pid(int pidfd); /* pid in our namespace from fdinfo; -1 gone or outside */
 pid_t proc_ppid(pid_t pid);	 /* -1 if gone */
-bool proc_chrooted(void);	 /* our root is not that of our mount namespace */
-bool proc_ending(pid_t pid);	 /* on its way out, dead or gone */
+/* Parent and start time of a process or a thread. The start time is in clock ticks since boot; a
+ * pid and its start time name one process for ever. */
+struct proc_origin {
+	pid_t ppid;
+	uint64_t start;
+};
+int proc_origin(pid_t pid, struct proc_origin *out); /* 0, or -1 if gone */
+/* The process that a thread belongs to, and its parent. */
+struct proc_ids {
+	pid_t pid, ppid;
+};
+int proc_ids(pid_t tid, struct proc_ids *out);	  /* 0, or -1 if gone */
+bool proc_chrooted(void);			  /* our root is not that of our mount namespace */
+bool proc_ending(pid_t pid);			  /* on its way out, dead or gone */
 int proc_exe_is(pid_t pid, dev_t dev, ino_t ino); /* 1 yes, 0 no, -1/errno */
 /* All living (not zombie) descendants of root, root excluded, by /proc/PID/task/TID/children; in a
  * storm of forks as many as a second shows. Returns the count; *out is malloc'ed by it (free). */

@@ -4,11 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-
-#define PF_FORKNOEXEC 0x40 /* include/linux/sched.h; field 9 of /proc/PID/stat */
 
 int caller_open(pid_t tid, const char *name, int flags)
 {
@@ -49,26 +45,6 @@ static int read_text(pid_t tid, const char *name, char *out, size_t n)
 	return 0;
 }
 
-int caller_stat(pid_t tid, struct caller_stat *out)
-{
-	char text[1024], *rest;
-	unsigned flags;
-	long threads;
-	int r = read_text(tid, "stat", text, sizeof(text));
-	int ppid;
-
-	if (r != 0)
-		return r;
-	rest = strrchr(text, ')'); /* the name may hold anything */
-	if (rest == NULL || sscanf(rest,
-				   ") %*c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d "
-				   "%*d %*d %ld",
-				   &ppid, &flags, &threads) != 3)
-		return EPROTO;
-	*out = (struct caller_stat){ppid, (flags & PF_FORKNOEXEC) == 0, threads};
-	return 0;
-}
-
 /* A number of /proc/PID/status; field: with a newline before it. -1: none. */
 static pid_t status_number(pid_t tid, const char *field)
 {
@@ -100,50 +76,4 @@ int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE])
 	if (n == EXEC_PAGE)
 		return 0;
 	return n == -1 ? errno : EFAULT;
-}
-
-/* Linux 6.13; not in every header yet. The first version of the struct, 64 bytes. */
-struct pidfd_ids {
-	uint64_t mask, cgroup;
-	uint32_t pid, tgid, ppid, id[9];
-};
-#define PIDFD_IDS _IOWR(0xff, 11, struct pidfd_ids)
-#define PIDFD_OF_THREAD O_EXCL
-
-static int ids_of_pidfd(pid_t tid, struct caller_ids *out)
-{
-	cleanup_fd int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_OF_THREAD);
-	struct pidfd_ids ids = {.mask = 1};
-
-	if (fd < 0 || ioctl(fd, PIDFD_IDS, &ids) == -1)
-		return errno;
-	if (ids.pid != (uint32_t)tid)
-		return ESRCH;
-	out->pid = (pid_t)ids.tgid;
-	out->ppid = (pid_t)ids.ppid;
-	return 0;
-}
-
-static int ids_of_stat(pid_t tid, struct caller_ids *out)
-{
-	struct caller_stat st;
-	int r = caller_stat(tid, &st);
-
-	if (r != 0)
-		return r;
-	out->ppid = st.ppid;
-	out->pid = st.threads == 1 ? tid : caller_tgid(tid);
-	return out->pid > 0 ? 0 : ESRCH;
-}
-
-int caller_ids(pid_t tid, struct caller_ids *out)
-{
-	struct caller_ids ids;
-	int r = ids_of_pidfd(tid, &ids);
-
-	if (r != 0) /* an older kernel */
-		r = ids_of_stat(tid, &ids);
-	if (r == 0)
-		*out = ids;
-	return r;
 }

@@ -9,19 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Who it is; cheap. */
-struct caller_ids {
-	pid_t pid, ppid; /* of the process */
-};
-int caller_ids(pid_t tid, struct caller_ids *out); /* 0 or an errno */
-/* The same and more; costs as much as all else that is read of an exec. */
-struct caller_stat {
-	pid_t ppid;
-	bool exec_done; /* has executed a program since it was forked */
-	long threads;
-};
-int caller_stat(pid_t tid, struct caller_stat *out); /* 0 or an errno */
-pid_t caller_tgid(pid_t tid);			     /* -1 if gone */
+pid_t caller_tgid(pid_t tid);	/* -1 if gone */
 pid_t caller_tracer(pid_t tid); /* the thread that traces it; 0: none, -1 if gone */
 /* For args_memory_init; arg is a pid_t *. */
 int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);

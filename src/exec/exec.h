@@ -118,5 +118,3 @@ struct exec_first_way {
 };
 struct exec_first_way exec_first_way(const struct exec_first *f);
 void exec_first_free(struct exec_first *f); /* NULL is fine */
-/* Parent of a process that has executed nothing since it was forked; 0 for any other. */
-pid_t exec_parent_of_unexecuted(pid_t pid);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/exec_case.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "exec/caller.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +41,9 @@ void exec_case_free(struct exec_case *k)
 static int read_process(struct exec_case *k)
 {
 	char cwd[PATH_MAX];
-	struct caller_ids ids;
+	struct proc_ids ids;
 
-	if (caller_ids(k->tid, &ids) != 0)
+	if (proc_ids(k->tid, &ids) != 0)
 		return EPERM;
 	k->req.pid = ids.pid;
 	k->req.ppid = ids.ppid;

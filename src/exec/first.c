@@ -2,7 +2,6 @@
 /* A command's first exec comes from our own program, which nobody may read or trace: it is looked
  * at from outside, before there is a process. */
 #include "base/mem.h"
-#include "exec/caller.h"
 #include "exec/exec.h"
 #include "exec/exec_thread.h"
 #include "exec/image.h"
@@ -88,11 +87,4 @@ void exec_first_free(struct exec_first *f)
 	free(f->path);
 	free(f->argv);
 	free(f);
-}
-
-pid_t exec_parent_of_unexecuted(pid_t pid)
-{
-	struct caller_stat st;
-
-	return caller_stat(pid, &st) == 0 && !st.exec_done ? st.ppid : 0;
 }

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "exec/caller.h"
 #include "exec/exec_thread.h"
 #include "exec/trace.h"
 #include <errno.h>
@@ -214,13 +213,13 @@ static bool take_seizure(struct exec_control *c, struct exec_case *k)
 /* Whether another thread of the caller's process is seized. */
 static bool has_seized_other(const struct exec_control *c, pid_t tid)
 {
-	struct caller_ids ids = {0};
+	struct proc_ids ids = {0};
 	const struct exec_case *k;
 
 	LIST_FOREACH (k, &c->cases, link) {
 		if (!k->seized || k->tid == tid)
 			continue;
-		if (ids.pid == 0 && caller_ids(tid, &ids) != 0)
+		if (ids.pid == 0 && proc_ids(tid, &ids) != 0)
 			return false;
 		if (k->req.pid == ids.pid)
 			return true;

@@ -268,7 +268,6 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct comman
 	struct init_spawn ask;
 	struct link_msg m;
 	struct link l;
-	char name[16];
 
 	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
 	l.state = LINK_OPEN;
@@ -276,8 +275,6 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct comman
 		_exit(1);
 	if (link_unpack(&m, &ask, NULL) < 0)
 		_exit(1);
-	snprintf(name, sizeof(name), LEADER_NAME, ask.id);
-	prctl(PR_SET_NAME, name, 0, 0, 0);
 	close(spare);
 	close(link_fd);
 	link_init(&d.l, m.fd[LEADER_LINK], SIDE_LEADER, SIDE_WARDEN);

@@ -11,10 +11,6 @@
 #include "base/err.h"
 #include "link/msg.h"
 
-/* What a leader that init has just given calls itself until it speaks; with the number of its
- * spawn. */
-#define LEADER_NAME "lead-%u"
-
 enum spawn_stdio { SPAWN_PIPE, SPAWN_PTY, SPAWN_NULL };
 /* Where a start failed, for leader_failed. */
 enum spawn_stage {

@@ -347,7 +347,6 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	r->exited = true;
 	r->end = *m;
 	r->empty = m->empty != 0;
-	execs_first_over(r->w->execs, r->spawn);
 	if (r->empty) {
 		finish(r);
 		run_retire(r);

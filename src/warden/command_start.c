@@ -25,21 +25,22 @@ void run_began(struct run *r)
 	if (r->began)
 		return;
 	r->began = true;
-	r->root.pid = r->leader->pid; /* 0: it has not said a word yet */
+	r->root.pid = r->leader->id.pid; /* 0: it has not sent a message yet */
 	if (r->pid == 0)
-		r->pid = execs_started(r->w->execs, r->spawn, 0);
+		r->pid = execs_initial_pid(r->w->execs, r->spawn);
 	r->tell_started = true;
 }
 
 static void on_running(struct run *r)
 {
-	r->pid = execs_started(r->w->execs, r->spawn, r->leader->pid);
+	actor_table_started(r->w->actors, r->spawn, &r->leader->id);
+	r->pid = execs_initial_pid(r->w->execs, r->spawn);
 	if (r->pid == 0 && r->pidfd >= 0) { /* execs are not watched */
 		const pid_t pid = proc_pidfd_pid(r->pidfd);
 
 		r->pid = pid > 0 ? pid : 0;
 	}
-	r->root.pid = r->leader->pid;
+	r->root.pid = r->leader->id.pid;
 	r->phase = RUN_RUNNING;
 	run_began(r);
 }
@@ -66,7 +67,7 @@ static void on_failed(struct run *r, const struct leader_failed *f)
 	const int errnum = (int)f->errnum;
 	struct err err = {0};
 
-	execs_over(r->w->execs, r->spawn);
+	run_spawn_over(r, false);
 	r->spawn = 0;
 	if (f->stage == SPAWN_STAGE_EXEC) {
 		run_not_executed(r, errnum);

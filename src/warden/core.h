@@ -60,6 +60,7 @@ struct warden {
 	struct results results;
 	struct run_list runs; /* in the order of their requests */
 	struct leader_list idle;
+	struct actor_table *actors;
 	/* execs */
 	struct gate *gate; /* the loop's */
 	struct exec_looker *looker;

@@ -3,24 +3,17 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "exec/attributes.h"
 #include "gate/gate.h"
-#include "spawn/capture.h"
-#include "spawn/spawn.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 
-#define DEPTH_MAX 4096 /* of a tree of processes */
 #define KEYS_AT_ONCE 32
 #define OWNERS 16
-#define PARENTS 16
 #define FAILED_PATH 256
 #define ITEMS_MAX 64 /* in the queue when the loop is woken before its time */
 _Static_assert(KEYS_AT_ONCE * sizeof(uint64_t) <= 256, "getrandom gives so much at once");
@@ -28,12 +21,9 @@ _Static_assert(KEYS_AT_ONCE * sizeof(uint64_t) <= 256, "getrandom gives so much 
 struct lead {
 	LIST_ENTRY(lead) next;
 	uint32_t spawn;
-	pid_t leader; /* 0: not seen yet */
-	pid_t first;  /* the leader's child; 0: not seen yet */
-	uint64_t key; /* that its exec shows; 0: it has */
-	int64_t since_us;
+	pid_t first;		   /* the leader's child; 0: not seen yet */
+	uint64_t key;		   /* that its exec shows; 0: it has */
 	const struct event *event; /* of that exec, borrowed */
-	char command_id[ID_MAX + 1];
 	struct {
 		int errnum;   /* 0: the last exec did not fail */
 		bool refused; /* by the policy, and this is not its errnum */
@@ -51,10 +41,10 @@ struct execs {
 	struct listener *listener;
 	struct attributes attributes;
 	struct exec_control *control;
-	struct gate *gate;    /* the exec thread's */
-	pthread_mutex_t lock; /* of what follows */
+	struct gate *gate;	     /* the exec thread's */
+	struct actor_reader *actors; /* the exec thread's */
+	pthread_mutex_t lock;	     /* of what follows */
 	LIST_HEAD(, lead) leads;
-	bool orphans; /* processes of a command that is over may live */
 	STAILQ_HEAD(, item) items;
 	size_t nitems;
 	bool awaited; /* the loop comes without being woken */
@@ -64,163 +54,21 @@ struct execs {
 		char command_id[ID_MAX + 1];
 	} owners[OWNERS]; /* of execs that are decided and not recorded */
 	unsigned next_owner;
-	struct parent {
-		pid_t pid; /* 0: free */
-		int pidfd; /* while it lives the pid is its own, and its command stays the same */
-		uint32_t spawn;
-	} parents[PARENTS]; /* of processes that executed, while there is more than one command */
-	unsigned next_parent;
 	/* the loop's */
 	uint64_t keys[KEYS_AT_ONCE];
 	size_t nkeys; /* left */
 };
 
-/* ---- whose process it is ---- */
-
-/* A leader that has not spoken: a child of init that has executed nothing, by its name. */
-static uint32_t spawn_of(const struct execs *x, pid_t pid)
-{
-	char path[32], name[32];
-	unsigned spawn = 0;
-	ssize_t n;
-
-	if (exec_parent_of_unexecuted(pid) != x->setup.init_pid)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	n = fd < 0 ? -1 : read(fd, name, sizeof(name) - 1);
-	if (n <= 0)
-		return 0;
-	name[n] = '\0';
-	return sscanf(name, LEADER_NAME, &spawn) == 1 ? spawn : 0;
-}
-
-/* The next three: the number of its spawn, and the command's id; 0: no. */
-
-/* A leader or a command's first process. */
-static uint32_t by_lead(struct execs *x, pid_t pid, char id[ID_MAX + 1])
-{
-	const struct lead *l;
-	uint32_t spawn = 0;
-
-	pthread_mutex_lock(&x->lock);
-	LIST_FOREACH (l, &x->leads, next)
-		if (l->leader == pid || l->first == pid) {
-			memcpy(id, l->command_id, sizeof(l->command_id));
-			spawn = l->spawn;
-			break;
-		}
-	pthread_mutex_unlock(&x->lock);
-	return spawn;
-}
-
-/* new_leader: becomes the leader of one that has none yet; 0: any will do. */
-static uint32_t by_spawn(struct execs *x, uint32_t spawn, pid_t new_leader, char id[ID_MAX + 1])
-{
-	struct lead *l;
-
-	pthread_mutex_lock(&x->lock);
-	LIST_FOREACH (l, &x->leads, next)
-		if (l->spawn == spawn && (new_leader == 0 || l->leader == 0)) {
-			if (new_leader != 0)
-				l->leader = new_leader;
-			memcpy(id, l->command_id, sizeof(l->command_id));
-			break;
-		}
-	pthread_mutex_unlock(&x->lock);
-	return l != NULL ? spawn : 0;
-}
-
-static uint32_t by_ancestor(struct execs *x, pid_t at, char id[ID_MAX + 1])
-{
-	for (int i = 0; i < DEPTH_MAX && at > 1 && at != x->setup.init_pid; i++) {
-		uint32_t spawn = by_lead(x, at, id);
-		pid_t above;
-
-		if (spawn != 0)
-			return spawn;
-		above = proc_ppid(at);
-		if (above == x->setup.init_pid) {
-			spawn = spawn_of(x, at);
-			return spawn != 0 ? by_spawn(x, spawn, at, id) : 0;
-		}
-		at = above;
-	}
-	return 0;
-}
-
-static bool is_alive(int pidfd)
-{
-	struct pollfd p = {pidfd, POLLIN, 0};
-
-	return poll(&p, 1, 0) == 0;
-}
-
-static void forget_parent(struct parent *p)
-{
-	if (p->pid != 0)
-		close(p->pidfd);
-	*p = (struct parent){0};
-}
-
-static bool by_parent(struct execs *x, pid_t pid, char id[ID_MAX + 1])
-{
-	for (size_t i = 0; i < PARENTS; i++) {
-		struct parent *p = &x->parents[i];
-
-		if (p->pid != pid)
-			continue;
-		if (is_alive(p->pidfd) && by_spawn(x, p->spawn, 0, id) != 0)
-			return true;
-		forget_parent(p);
-	}
-	return false;
-}
-
-/* Walks up from the parent, which is remembered if it lived until the walk was over. */
-static bool by_walk(struct execs *x, pid_t parent, char id[ID_MAX + 1])
-{
-	cleanup_fd int pidfd = proc_pidfd(parent);
-	const uint32_t spawn = by_ancestor(x, parent, id);
-	struct parent *p = &x->parents[x->next_parent % PARENTS];
-
-	if (spawn == 0 || pidfd < 0 || !is_alive(pidfd))
-		return spawn != 0;
-	x->next_parent++;
-	forget_parent(p);
-	*p = (struct parent){parent, take_fd(pidfd), spawn};
-	return true;
-}
-
-/* Whether there is one command alone. It must have been there before the exec was asked for: then
- * no process of an earlier one lived any more. */
-static bool is_only_one(struct execs *x, const struct exec_attempt *req, char id[ID_MAX + 1])
-{
-	const struct lead *l;
-	bool only;
-
-	pthread_mutex_lock(&x->lock);
-	l = LIST_FIRST(&x->leads);
-	only = l != NULL && LIST_NEXT(l, next) == NULL && l->since_us < req->asked_us &&
-	       !x->orphans;
-	if (only)
-		memcpy(id, l->command_id, sizeof(l->command_id));
-	pthread_mutex_unlock(&x->lock);
-	return only;
-}
+/* ---- which command it belongs to ---- */
 
 /* "" where there is none: it is an orphan of a command that is over. */
 static void find_command(struct execs *x, const struct exec_attempt *req, char id[ID_MAX + 1])
 {
-	const pid_t parent = req->ppid;
+	const struct actor_query q = {.id = req->pid, .ppid = req->ppid, .asked_us = req->asked_us};
+	struct actor actor;
 
-	if (is_only_one(x, req, id) || by_lead(x, req->pid, id) != 0)
-		return;
-	if (parent > 1 && parent != x->setup.init_pid &&
-	    (by_lead(x, parent, id) != 0 || by_parent(x, parent, id) || by_walk(x, parent, id)))
-		return;
-	id[0] = '\0';
+	actor_find(x->actors, &q, &actor);
+	memcpy(id, actor.command_id, sizeof(actor.command_id));
 }
 
 static struct owner *find_owner(struct execs *x, pid_t pid)
@@ -287,7 +135,6 @@ static bool is_first_exec(void *arg, pid_t pid, uint64_t key)
 {
 	struct execs *x = arg;
 	struct lead *l;
-	pid_t parent;
 
 	if (key == 0)
 		return false;
@@ -300,8 +147,7 @@ static bool is_first_exec(void *arg, pid_t pid, uint64_t key)
 			l->first = pid;
 			e.time_us = (uint64_t)clock_wall_us(&clock_system);
 			e.pid = (uint32_t)pid;
-			parent = l->leader != 0 ? l->leader : proc_ppid(pid);
-			e.exec_ppid = parent > 0 ? (uint32_t)parent : 0;
+			e.exec_ppid = (uint32_t)actor_table_initial(x->setup.actors, l->spawn, pid);
 			x->setup.first(x->setup.arg, &e);
 			break;
 		}
@@ -371,7 +217,7 @@ static void note_failure(struct execs *x, const char *command_id, const struct e
 				      strcmp(last_part(l->failed.path), last_part(path)) == 0 &&
 				      strcmp(l->failed.path, path) != 0;
 
-		if (strcmp(l->command_id, command_id) != 0 ||
+		if (strcmp(l->event->command_id, command_id) != 0 ||
 		    (l->failed.refused && searched && errnum != 0))
 			continue;
 		if (errnum == 0 || !searched || l->failed.errnum != EACCES)
@@ -449,7 +295,7 @@ static uint64_t next_key(struct execs *x)
 	return key;
 }
 
-uint64_t execs_expect(struct execs *x, uint32_t spawn, pid_t leader, const struct event *first)
+uint64_t execs_expect(struct execs *x, uint32_t spawn, const struct event *first)
 {
 	struct lead *l;
 	uint64_t key;
@@ -459,18 +305,15 @@ uint64_t execs_expect(struct execs *x, uint32_t spawn, pid_t leader, const struc
 	key = next_key(x);
 	l = mem_new(struct lead);
 	l->spawn = spawn;
-	l->leader = leader;
 	l->key = key;
-	l->since_us = clock_mono_us(&clock_system);
 	l->event = first;
-	snprintf(l->command_id, sizeof(l->command_id), "%s", first->command_id);
 	pthread_mutex_lock(&x->lock);
 	LIST_INSERT_HEAD(&x->leads, l, next);
 	pthread_mutex_unlock(&x->lock);
 	return key;
 }
 
-pid_t execs_started(struct execs *x, uint32_t spawn, pid_t leader)
+pid_t execs_initial_pid(struct execs *x, uint32_t spawn)
 {
 	struct lead *l;
 	pid_t first = 0;
@@ -479,36 +322,19 @@ pid_t execs_started(struct execs *x, uint32_t spawn, pid_t leader)
 		return 0;
 	pthread_mutex_lock(&x->lock);
 	LIST_FOREACH (l, &x->leads, next)
-		if (l->spawn == spawn) {
-			if (leader != 0)
-				l->leader = leader;
+		if (l->spawn == spawn)
 			first = l->first;
-		}
 	pthread_mutex_unlock(&x->lock);
 	return first;
 }
 
-void execs_first_over(struct execs *x, uint32_t spawn)
+void execs_over(struct execs *x, uint32_t spawn)
 {
 	struct lead *l;
 
 	if (x == NULL)
 		return;
 	pthread_mutex_lock(&x->lock);
-	LIST_FOREACH (l, &x->leads, next)
-		if (l->spawn == spawn)
-			l->first = 0;
-	pthread_mutex_unlock(&x->lock);
-}
-
-static void end_lead(struct execs *x, uint32_t spawn, bool orphans)
-{
-	struct lead *l;
-
-	if (x == NULL)
-		return;
-	pthread_mutex_lock(&x->lock);
-	x->orphans |= orphans;
 	LIST_FOREACH (l, &x->leads, next)
 		if (l->spawn == spawn)
 			break;
@@ -516,16 +342,6 @@ static void end_lead(struct execs *x, uint32_t spawn, bool orphans)
 		LIST_REMOVE(l, next);
 	pthread_mutex_unlock(&x->lock);
 	free(l);
-}
-
-void execs_over(struct execs *x, uint32_t spawn)
-{
-	end_lead(x, spawn, false);
-}
-
-void execs_lost(struct execs *x, uint32_t spawn)
-{
-	end_lead(x, spawn, true);
 }
 
 int execs_last_failure(struct execs *x, uint32_t spawn, char **path)
@@ -615,8 +431,7 @@ void execs_close(struct execs *x)
 	listener_stop(x->listener);
 	exec_control_close(take(x->control));
 	execs_take(x, forget, NULL);
-	for (size_t i = 0; i < PARENTS; i++)
-		forget_parent(&x->parents[i]);
+	actor_reader_free(x->actors);
 	while ((l = LIST_FIRST(&x->leads)) != NULL) {
 		LIST_REMOVE(l, next);
 		free(l);
@@ -663,6 +478,7 @@ int execs_open(const struct execs_setup *s, struct execs **out, struct wall_repo
 	int r;
 
 	x->setup = *s;
+	x->actors = actor_reader_new(s->actors);
 	pthread_mutex_init(&x->lock, NULL);
 	STAILQ_INIT(&x->items);
 	r = start(x, err);

@@ -6,11 +6,10 @@
  * packs one event for each other exec into a queue; the loop's thread takes them into the journal,
  * at the latest before it tells of the command's end. It is woken for the first after a pause, for
  * what was refused and for a long queue; while they come one after the other it takes them by the
- * clock. A process belongs to the command whose leader or first process is its ancestor; a leader
- * is known by the number of its spawn, which it carries as its name, until it has spoken. While
- * there is one command alone, all are its own. */
+ * clock. The actor table (gate/actor.h) says which command an exec belongs to. */
 #pragma once
 #include "exec/exec.h"
+#include "gate/actor.h"
 #include "link/msg.h"
 #include "model/event.h"
 #include "model/wall.h"
@@ -20,11 +19,11 @@ struct execs;
 #define EXECS_TAKE_MS 20 /* between two takes by the clock */
 
 struct execs_setup {
-	int policy_fd; /* borrowed */
-	int root;      /* the session's, borrowed; -1: see exec/exec.h */
-	int listener;  /* taken, also on failure */
-	pid_t init_pid;
-	const char *helper; /* our program that tells of a shell's state; borrowed */
+	int policy_fd;		    /* borrowed */
+	int root;		    /* the session's, borrowed; -1: see exec/exec.h */
+	int listener;		    /* taken, also on failure */
+	struct actor_table *actors; /* borrowed */
+	const char *helper;	    /* our program that tells of a shell's state; borrowed */
 	/* Of a session without namespaces, whose filter sends more (sandbox/seccomp_bare.c), else
 	 * NULL. own_trees: where chmod and utime are made for their callers; borrowed, real paths.
 	 * state_socket: a thread asks for a socket; the connected one that it gets, or -errno. */
@@ -40,17 +39,13 @@ int execs_open(const struct execs_setup *s, struct execs **out, struct wall_repo
 	       struct err *err);
 void execs_close(struct execs *x); /* NULL is fine */
 
-/* The next four tell of leaders. Before the spawn; leader is 0 for one that init will give. first
- * is the event of the first exec, without the pids; it is borrowed until execs_over or execs_lost.
- * Returns the key that the first exec must show; nobody else learns it, and it is good once. 0:
- * execs are not watched. */
-uint64_t execs_expect(struct execs *x, uint32_t spawn, pid_t leader, const struct event *first);
-/* The first exec has worked; the pid of its process, 0 if that was not seen. leader: who said so,
- * 0 if it has not yet. */
-pid_t execs_started(struct execs *x, uint32_t spawn, pid_t leader);
-void execs_first_over(struct execs *x, uint32_t spawn); /* its pid may be another's now */
-void execs_over(struct execs *x, uint32_t spawn);	/* no process of the command is left */
-void execs_lost(struct execs *x, uint32_t spawn); /* over, but some of its processes may live on */
+/* Before the spawn, and after its entry in the actor table. first is the event of the initial exec,
+ * without the pids; it is borrowed until execs_over. Returns the key that the initial exec must
+ * show. Only the leader learns the key, and it is good once. 0: execs are not watched. */
+uint64_t execs_expect(struct execs *x, uint32_t spawn, const struct event *first);
+/* The process of the initial exec; 0 if that was not seen. */
+pid_t execs_initial_pid(struct execs *x, uint32_t spawn);
+void execs_over(struct execs *x, uint32_t spawn); /* the command is over */
 
 /* The last exec of a running command, if it failed because the program was missing or could not be
  * executed: its errno and its path, or its name if several directories were searched. 0: it did not

@@ -54,6 +54,7 @@ static int try_keys(void *arg)
 
 static struct fixture {
 	struct execs *execs;
+	struct actor_table *actors;
 	int sock;
 	pid_t guest, last; /* last: the child of the last try */
 	struct event recorded;
@@ -71,8 +72,7 @@ static void on_first(void *arg, const struct event *e)
 
 static void begin(void)
 {
-	struct execs_setup s = {
-		.root = -1, .init_pid = getpid(), .wake = wake, .first = on_first, .helper = ""};
+	struct execs_setup s = {.root = -1, .wake = wake, .first = on_first, .helper = ""};
 	struct wall_report walls;
 	struct err err = {0};
 	int to[2], keys[2], listener = -1;
@@ -94,6 +94,8 @@ static void begin(void)
 	s.listener = listener;
 	s.policy_fd = make_policy();
 	wall_report_init(&walls);
+	assert_int_equal(actor_table_open(&f.actors, &err), 0);
+	s.actors = f.actors;
 	if (execs_open(&s, &f.execs, &walls, &err) < 0)
 		fail_msg("%s", err.message);
 	close(s.policy_fd);
@@ -105,6 +107,7 @@ static void end(void)
 	close(f.sock);
 	assert_int_equal(kit_wait(), 0);
 	execs_close(f.execs);
+	actor_table_close(f.actors);
 }
 
 static int try_key(uint64_t key)
@@ -117,6 +120,12 @@ static int try_key(uint64_t key)
 	return status;
 }
 
+static uint64_t expect(uint32_t spawn, const struct event *first)
+{
+	actor_table_expect(f.actors, spawn, &(struct actor_leader){0}, first->command_id);
+	return execs_expect(f.execs, spawn, first);
+}
+
 /* POL-4: a key lets one exec go, whatever the policy says of it, and no second one: also not of the
  * same process. */
 static void pol_4_a_key_is_good_once(void **state)
@@ -125,18 +134,18 @@ static void pol_4_a_key_is_good_once(void **state)
 
 	begin();
 	assert_int_equal(try_key(0), DENIED);
-	key = execs_expect(f.execs, SPAWN, 0, &cmd_1);
+	key = expect(SPAWN, &cmd_1);
 	assert_true(key != 0);
 	assert_int_equal(try_key(key + 1), DENIED);
 	assert_int_equal(try_key(key ^ UINT64_C(1) << 63), DENIED);
 	assert_int_equal(try_key(0), DENIED);
-	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), 0);
+	assert_int_equal(execs_initial_pid(f.execs, SPAWN), 0);
 	assert_null(f.recorded.command_id);
 	assert_int_equal(try_key(key), LET_GO);
 	assert_string_equal(f.recorded.command_id, "cmd-1");
 	assert_int_equal(f.recorded.pid, f.last);
 	assert_int_equal(f.recorded.exec_ppid, f.guest);
-	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), f.last);
+	assert_int_equal(execs_initial_pid(f.execs, SPAWN), f.last);
 	assert_int_equal(try_key(key), DENIED);
 	assert_int_equal(try_key(0), DENIED);
 	end();
@@ -148,14 +157,14 @@ static void pol_4_a_key_ends_with_its_command(void **state)
 	uint64_t first, second;
 
 	begin();
-	first = execs_expect(f.execs, SPAWN, 0, &cmd_1);
-	second = execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
+	first = expect(SPAWN, &cmd_1);
+	second = expect(SPAWN + 1, &cmd_2);
 	assert_true(first != second);
 	execs_over(f.execs, SPAWN);
 	assert_int_equal(try_key(first), DENIED);
 	assert_int_equal(try_key(second), LET_GO);
-	assert_int_equal(execs_started(f.execs, SPAWN + 1, f.guest), f.last);
-	assert_int_equal(execs_started(f.execs, SPAWN, f.guest), 0);
+	assert_int_equal(execs_initial_pid(f.execs, SPAWN + 1), f.last);
+	assert_int_equal(execs_initial_pid(f.execs, SPAWN), 0);
 	end();
 }
 
@@ -166,12 +175,12 @@ static void pol_4_no_key_comes_twice(void **state)
 
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		keys[i] = execs_expect(f.execs, (uint32_t)i + 1, 0, &cmd);
+		keys[i] = expect((uint32_t)i + 1, &cmd);
 		assert_true(keys[i] != 0);
 		for (size_t k = 0; k < i; k++)
 			assert_true(keys[k] != keys[i]);
 	}
-	assert_int_equal(execs_expect(NULL, 1, 0, &cmd), 0);
+	assert_int_equal(execs_expect(NULL, 1, &cmd), 0);
 	end();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When the loop is woken for execs, and whose they are; with the real exec thread and a guest. */
 #include "base/mem.h"
+#include "base/proc.h"
 #include "exec/exec_testkit.h"
 #include "policy/policy.h"
 #include "warden/execs.h"
@@ -19,6 +20,7 @@ static const char rules[] =
 
 static struct fixture {
 	struct execs *execs;
+	struct actor_table *actors;
 	int sock;
 	pid_t guest;
 	atomic_uint wakes;
@@ -73,7 +75,7 @@ static int make_policy(void)
 
 static int begin(void **state)
 {
-	struct execs_setup s = {.root = -1, .init_pid = getpid(), .wake = wake, .helper = ""};
+	struct execs_setup s = {.root = -1, .wake = wake, .helper = ""};
 	struct wall_report walls;
 	struct err err = {0};
 	int to[2], letters[2];
@@ -97,6 +99,8 @@ static int begin(void **state)
 	f.sock = letters[0];
 	s.policy_fd = make_policy();
 	wall_report_init(&walls);
+	assert_int_equal(actor_table_open(&f.actors, &err), 0);
+	s.actors = f.actors;
 	if (execs_open(&s, &f.execs, &walls, &err) < 0)
 		fail_msg("%s", err.message);
 	close(s.policy_fd);
@@ -109,6 +113,7 @@ static int end(void **state)
 	close(f.sock);
 	assert_int_equal(kit_wait(), 0);
 	execs_close(f.execs);
+	actor_table_close(f.actors);
 	return 0;
 }
 
@@ -138,6 +143,33 @@ static void take_all(unsigned n)
 	f.told = 0;
 	execs_take(f.execs, on_told, NULL);
 	assert_int_equal(f.told, n);
+}
+
+static void expect(uint32_t spawn, pid_t leader, const struct event *first)
+{
+	struct proc_origin origin = {0};
+
+	if (leader != 0)
+		assert_int_equal(proc_origin(leader, &origin), 0);
+	actor_table_expect(f.actors, spawn, &(struct actor_leader){leader, origin.start},
+			   first->command_id);
+	execs_expect(f.execs, spawn, first);
+}
+
+static void started(uint32_t spawn, pid_t pid)
+{
+	struct actor_leader leader = {.pid = pid};
+	struct proc_origin origin;
+
+	assert_int_equal(proc_origin(pid, &origin), 0);
+	leader.start = origin.start;
+	actor_table_started(f.actors, spawn, &leader);
+}
+
+static void over(uint32_t spawn, bool orphans)
+{
+	actor_table_over(f.actors, spawn, orphans);
+	execs_over(f.execs, spawn);
 }
 
 /* EVT-2: the first wakes, the next only after a pause; a refusal wakes at once. */
@@ -197,43 +229,43 @@ static void check_owner(const char *id)
 static void evt_1_whose_an_exec_is(void **state)
 {
 	check_owner("");
-	execs_expect(f.execs, SPAWN, 0, &cmd_1);
+	expect(SPAWN, 0, &cmd_1);
 	check_owner("cmd-1");
-	execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
+	expect(SPAWN + 1, 0, &cmd_2);
 	check_owner("");
-	execs_started(f.execs, SPAWN, f.guest);
+	started(SPAWN, f.guest);
 	check_owner("cmd-1");
-	execs_over(f.execs, SPAWN);
+	over(SPAWN, false);
 	check_owner("cmd-2");
-	execs_expect(f.execs, SPAWN + 2, 0, &cmd_3);
+	expect(SPAWN + 2, 0, &cmd_3);
 	check_owner("");
-	execs_over(f.execs, SPAWN + 2);
-	execs_over(f.execs, SPAWN + 1);
+	over(SPAWN + 2, false);
+	over(SPAWN + 1, false);
 	check_owner("");
 }
 
 /* EVT-1: a parent that was seen is remembered, until its command is over. */
 static void evt_1_a_parent_is_remembered_with_its_command(void **state)
 {
-	execs_expect(f.execs, SPAWN, kit.keeper, &cmd_1);
-	execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
+	expect(SPAWN, kit.keeper, &cmd_1);
+	expect(SPAWN + 1, 0, &cmd_2);
 	check_owner("cmd-1");
 	check_owner("cmd-1");
-	execs_over(f.execs, SPAWN);
-	execs_expect(f.execs, SPAWN + 2, 0, &cmd_3);
+	over(SPAWN, false);
+	expect(SPAWN + 2, 0, &cmd_3);
 	check_owner("");
-	execs_started(f.execs, SPAWN + 2, kit.keeper);
+	started(SPAWN + 2, kit.keeper);
 	check_owner("cmd-3");
 }
 
 /* EVT-1: while processes of a command that is over may live, being alone proves nothing. */
 static void evt_1_what_could_not_be_ended_is_no_other_commands(void **state)
 {
-	execs_expect(f.execs, SPAWN, 0, &cmd_1);
-	execs_lost(f.execs, SPAWN);
-	execs_expect(f.execs, SPAWN + 1, 0, &cmd_2);
+	expect(SPAWN, 0, &cmd_1);
+	over(SPAWN, true);
+	expect(SPAWN + 1, 0, &cmd_2);
 	check_owner("");
-	execs_started(f.execs, SPAWN + 1, f.guest);
+	started(SPAWN + 1, f.guest);
 	check_owner("cmd-2");
 }
 

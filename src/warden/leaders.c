@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden/leaders.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "warden/core.h"
 #include <errno.h>
 #include <sys/socket.h>
@@ -9,8 +10,14 @@
 
 static void take_message(struct leader *l, struct link_msg *m)
 {
-	if (l->pid == 0)
-		l->pid = m->cred.pid;
+	struct proc_origin origin;
+
+	if (l->id.pid == 0) {
+		l->id.pid = m->cred.pid;
+		/* Where execs are watched, the initial exec has shown the start time. */
+		if (l->w->execs == NULL && proc_origin(l->id.pid, &origin) == 0 && leader_alive(l))
+			l->id.start = origin.start;
+	}
 	run_on_leader(l->run, m);
 	link_msg_done(m);
 }
@@ -68,6 +75,12 @@ static int open_link(struct run *r, int *theirs, struct err *err)
 	return 0;
 }
 
+static void expect(struct run *r, struct init_spawn *ask, const struct actor_leader *leader)
+{
+	actor_table_expect(r->w->actors, ask->id, leader, r->ask.command_id);
+	ask->key = execs_expect(r->w->execs, ask->id, &r->first_event);
+}
+
 static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)
 {
 	cleanup_fd int theirs = -1;
@@ -76,7 +89,7 @@ static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FD
 	if (code == 0) {
 		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
 
-		ask->key = execs_expect(r->w->execs, ask->id, 0, &r->first_event);
+		expect(r, ask, &r->leader->id);
 		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err);
 	}
 	if (code == 0)
@@ -90,7 +103,7 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 
 	while ((l = LIST_FIRST(&r->w->idle)) != NULL) {
 		LIST_REMOVE(l, next);
-		ask->key = execs_expect(r->w->execs, ask->id, l->pid, &r->first_event);
+		expect(r, ask, &l->id);
 		/* To one that has died nothing can be sent. */
 		if (link_send(&l->link, MSG_leader_spawn, 0, ask, fd, fd[3] >= 0 ? 4 : 3, NULL) ==
 		    0) {
@@ -98,7 +111,7 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 			r->leader = l;
 			return 0;
 		}
-		execs_over(r->w->execs, ask->id);
+		run_spawn_over(r, false);
 		leader_free(l);
 	}
 	return ask_new(r, ask, fd, err);

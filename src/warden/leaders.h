@@ -6,6 +6,7 @@
  * kept; the others leave when their link is closed. Only the leader has the other end of its link:
  * while that is open, its pid is its own. */
 #pragma once
+#include "gate/actor.h"
 #include "link/link.h"
 #include <sys/queue.h>
 
@@ -21,7 +22,7 @@ struct leader {
 	struct run *run; /* NULL: it is idle */
 	struct link link;
 	struct watch *watch;
-	pid_t pid; /* in our namespace, from its first message */
+	struct actor_leader id; /* in our PID namespace, from its first messages */
 };
 LIST_HEAD(leader_list, leader);
 

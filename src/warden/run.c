@@ -49,20 +49,26 @@ void run_retire(struct run *r)
 	r->phase = RUN_DEAD;
 }
 
+void run_spawn_over(struct run *r, bool orphans)
+{
+	actor_table_over(r->w->actors, r->spawn, orphans);
+	execs_over(r->w->execs, r->spawn);
+}
+
 static void close_all(struct run *r)
 {
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
 	if (r->orphaned) {
-		execs_over(r->w->execs, r->spawn);
+		run_spawn_over(r, false);
 		leader_free(r->leader);
 	} else if (r->exited && r->end.empty) {
-		execs_over(r->w->execs, r->spawn);
+		run_spawn_over(r, false);
 		leader_rest(r->leader);
 	} else {
 		if (r->spawn != 0)
-			execs_lost(r->w->execs, r->spawn);
+			run_spawn_over(r, true);
 		leader_free(r->leader);
 	}
 	first_done(r); /* behind the end of its lead, which borrows from it */

@@ -104,6 +104,8 @@ void run_on_leader(struct run *r, struct link_msg *m);
 /* start.c: an accepted request becomes a process or a builtin. */
 void run_start(struct run *r);
 
+/* Its leader has ended with this command; orphans: some of its processes may live on. */
+void run_spawn_over(struct run *r, bool orphans);
 void run_listen(struct run *r); /* takes its output as it comes */
 /* The leader with a pidfd, from now on; false: it is dead. */
 bool run_hold_leader(struct run *r);

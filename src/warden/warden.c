@@ -293,7 +293,7 @@ static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_rep
 		.policy_fd = w->args->policy_fd,
 		.root = ready->fd[0],
 		.listener = listener,
-		.init_pid = w->args->init_pid,
+		.actors = w->actors,
 		.helper = w->bare != NULL ? w->bare->program : CAPTURE_PROGRAM,
 		.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
 		.state_socket = w->bare != NULL ? bare_state_socket : NULL,
@@ -323,6 +323,8 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 	r = wall_unpack(&walls, ready, err);
 	if (r == 0)
 		r = gate_open(w->args->policy_fd, &w->gate, err);
+	if (r == 0)
+		r = actor_table_open(&w->actors, err);
 	if (r == 0 && m->nfds > 3)
 		r = watch_execs(w, m, &walls, err);
 	wall_pack(&walls, &w->walls);
@@ -468,6 +470,7 @@ static void close_warden(struct warden *w)
 	run_free_all(w);
 	leaders_free_idle(w);
 	execs_close(w->execs);
+	actor_table_close(w->actors);
 	gate_close(w->gate);
 	exec_looker_free(w->looker);
 	watch_free(w->execs_wake);
