@@ -70,13 +70,12 @@ static void adopt(struct launcher *l, const char *id)
 		return;
 	}
 	if (stuck)
-		meta_kill(w->meta.warden_pid, w->meta.warden_start);
-	snprintf(w->reason, sizeof(w->reason), "%s",
-		 stuck ? "the warden did not answer"
-		       : "the warden died while no server watched it");
+		meta_kill(&w->meta.process[0]);
+	snprintf(w->reason, sizeof(w->reason), "%s %s", MAIN_PROCESS->title,
+		 stuck ? "did not answer" : "died while no server watched it");
 	log_info("session lost", "session_id", id, "reason", w->reason);
 	if (!own_dir_drop(l, id, &w->meta))
-		meta_kill(w->meta.init_pid, w->meta.init_start);
+		meta_kill_others(&w->meta);
 	w->meta.group = 0; /* groups_sweep takes it */
 	/* A known one is told as lost; its ring is drained before it goes. */
 	session_files_remove(l->place.sessions_fd, id, false);

@@ -85,14 +85,14 @@ static void ses_8_the_next_launcher_adopts_wardens(void **state)
 
 	rig_greeted(g);
 	make(g, "a");
-	pid = entry_find(&g->l, "a")->meta.warden_pid;
+	pid = entry_find(&g->l, "a")->meta.process[0].pid;
 	restart(g);
 	w = entry_find(&g->l, "a");
 	assert_non_null(w);
 	assert_int_equal(w->state, ENTRY_ALIVE);
 	assert_false(w->child);
 	assert_int_equal(proc_pidfd_pid(w->pidfd), pid);
-	assert_int_equal(w->meta.warden_pid, pid);
+	assert_int_equal(w->meta.process[0].pid, pid);
 	assert_int_equal(g->l.alive, 1);
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
@@ -115,7 +115,7 @@ static void ses_8_a_warden_that_died_in_between_is_lost_with_its_ring(void **sta
 
 	rig_greeted(g);
 	make(g, "a");
-	pid = entry_find(&g->l, "a")->meta.warden_pid;
+	pid = entry_find(&g->l, "a")->meta.process[0].pid;
 	assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
 	assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
 	restart(g);
@@ -202,11 +202,14 @@ static void ses_8_a_thousand_lost_sessions_are_all_told(void **state)
 {
 	struct rig *g = *state;
 	const int many = 1000;
+	struct meta meta = {0};
 	char id[16];
 
+	for (size_t i = 0; i < PROCESSES; i++)
+		meta_add(&meta, (enum process)i, 0, 0);
 	for (int i = 0; i < many; i++) {
 		snprintf(id, sizeof(id), "s%04d", i);
-		assert_int_equal(meta_save(g->l.place.sessions_fd, id, &(struct meta){0}, NULL), 0);
+		assert_int_equal(meta_save(g->l.place.sessions_fd, id, &meta, NULL), 0);
 	}
 	restart(g);
 	rig_connect(g);

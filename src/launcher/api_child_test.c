@@ -236,7 +236,7 @@ static void ses_8_no_warden_outlives_a_stop(void **state)
 	rig_greeted(g);
 	m = rig_make(g, "s");
 	link_msg_done(&m);
-	init = (pid_t)entry_find(&g->l, "s")->meta.init_pid;
+	init = (pid_t)meta_inside(&entry_find(&g->l, "s")->meta)->pid;
 	api_link_stop(&g->l);
 	start(g, "wait");
 	launcher_stop(&g->l, "test");

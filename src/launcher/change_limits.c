@@ -178,7 +178,7 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 		  struct err *err)
 {
 	struct change c = {.l = l, .ask = ask, .root = -1};
-	cleanup_fd int root = -1;
+	cleanup_fd int root = -1, pidfd = -1;
 	struct stat st;
 	int r;
 
@@ -189,10 +189,9 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 	if (c.w == NULL || c.w->state != ENTRY_ALIVE || c.w->killed)
 		return err_set(err, E_SESSION_STOPPED, NULL, "the session has ended");
 	wall_report_init(&c.report);
-	root = scratch_root((pid_t)c.w->meta.init_pid);
-	/* the number is that process's while the start is the one that was written down */
-	if (meta_start_time((pid_t)c.w->meta.init_pid) == c.w->meta.init_start)
-		c.root = root;
+	pidfd = meta_pidfd(meta_inside(&c.w->meta));
+	if (pidfd != -1)
+		c.root = root = scratch_root((pid_t)meta_inside(&c.w->meta)->pid);
 	if (c.root != -1 && fstatat(c.root, SCRATCH_WORKSPACE, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		c.now.io_device = st.st_dev;
 	r = apply(&c, err);

@@ -75,15 +75,16 @@ static uint64_t oom_kills(const struct session_entry *w)
 	return cgroup_read(&w->l->groups.host, id, &now, NULL) == 0 ? now.oom_kills : 0;
 }
 
-/* Kills what init may have kept: it ends by itself when its link closes, unless it is stopped or
- * stuck. Without a PID namespace it needs a moment for it, and who removes its directories waits.
+/* Kills the other processes: they end by themselves when their links close, unless they are
+ * stopped or stuck. Without a PID namespace it needs a moment for it, and who removes its
+ * directories waits.
  */
 static void sweep(struct session_entry *w)
 {
 	const int dir = w->l->place.sessions_fd;
 
 	if (!own_dir_drop(w->l, w->id, &w->meta))
-		meta_kill(w->meta.init_pid, w->meta.init_start);
+		meta_kill_others(&w->meta);
 	group_drop(w->l, w->meta.group);
 	w->meta.group = 0;
 	/* whatever it had, nobody knows its number */
@@ -112,7 +113,7 @@ static void died(struct session_entry *w)
 	if (w->making != NULL)
 		make_finish(w);
 	w->state = ENTRY_DEAD;
-	log_info("warden ended", "session_id", w->id, "reason", w->reason);
+	log_info("session ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
 	orphans_look(l);
 	if (!w->silent && w->told)
@@ -130,12 +131,12 @@ static void on_death(void *arg)
 	siginfo_t si = {0};
 
 	if (!w->child) {
-		snprintf(w->reason, sizeof(w->reason), "the warden ended");
+		snprintf(w->reason, sizeof(w->reason), "%s ended", MAIN_PROCESS->title);
 		w->oom_kills = oom_kills(w);
 	} else {
 		if (waitid(P_PIDFD, (id_t)w->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
 			return;
-		death_reason("the warden", &si, w->reason, sizeof(w->reason));
+		death_reason(MAIN_PROCESS->title, &si, w->reason, sizeof(w->reason));
 		if (si.si_code == CLD_KILLED && si.si_status == SIGKILL)
 			w->oom_kills = oom_kills(w);
 	}
@@ -149,8 +150,8 @@ int entry_watch(struct session_entry *w, int pidfd, struct err *err)
 	if (watch_start(death) < 0) {
 		watch_free(death);
 		close(pidfd);
-		return err_set(err, E_UNAVAILABLE, w->id,
-			       "cannot watch the warden of %s: " LOOP_FULL, w->id);
+		return err_set(err, E_UNAVAILABLE, w->id, "cannot watch %s of %s: " LOOP_FULL,
+			       MAIN_PROCESS->title, w->id);
 	}
 	w->death = death;
 	w->pidfd = pidfd;

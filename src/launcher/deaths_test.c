@@ -34,7 +34,7 @@ static void ses_2_a_dead_warden_is_told_and_its_ring_kept(void **state)
 	rig_greeted(g);
 	m = rig_make(g, "s");
 	other = rig_make(g, "t");
-	init = (pid_t)entry_find(&g->l, "s")->meta.init_pid;
+	init = (pid_t)meta_inside(&entry_find(&g->l, "s")->meta)->pid;
 	proc_pidfd_signal(entry_find(&g->l, "s")->pidfd, SIGKILL);
 	gone(g, "s", "the warden was killed by signal KILL (9)");
 	assert_false(rig_file(g, "s.sock"));
@@ -78,7 +78,7 @@ static void ses_8_a_stopped_init_goes_with_its_warden(void **state)
 
 	rig_greeted(g);
 	m = rig_make(g, "s");
-	init = (pid_t)entry_find(&g->l, "s")->meta.init_pid;
+	init = (pid_t)meta_inside(&entry_find(&g->l, "s")->meta)->pid;
 	assert_int_equal(kill(init, SIGSTOP), 0);
 	proc_pidfd_signal(entry_find(&g->l, "s")->pidfd, SIGKILL);
 	gone(g, "s", "the warden was killed by signal KILL (9)");
@@ -124,7 +124,7 @@ static void ses_2_a_warden_ends_by_itself(void **state)
 	entry_remove(w);
 	assert_false(w->killed);
 	assert_int_equal(w->state, ENTRY_ALIVE);
-	kill((pid_t)w->meta.warden_pid, SIGTERM);
+	kill((pid_t)w->meta.process[0].pid, SIGTERM);
 	gone(g, "s", "the warden was killed by signal TERM (15)");
 	assert_true(TAILQ_EMPTY(&g->l.entries));
 	link_msg_done(&m);

@@ -231,10 +231,8 @@ static int open_programs(struct programs *p, struct err *err)
 {
 	int r = open_program("agentsh-api", &p->api_fd, err);
 
-	if (r == 0)
-		r = open_program("agentsh-warden", &p->warden_fd, err);
-	if (r == 0)
-		r = open_program("agentsh-init", &p->init_fd, err);
+	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
+		r = open_program(process_table[i].program, &p->fd[i], err);
 	if (r == 0)
 		r = proc_sibling("agentsh-state", &p->state_path, err);
 	return r;
@@ -362,8 +360,8 @@ void launcher_say_ready(struct launcher *l)
 
 void launcher_done(struct launcher *l)
 {
-	const int fds[] = {l->programs.api_fd, l->programs.warden_fd, l->programs.init_fd,
-			   l->signal_fd, l->log_fd > STDERR_FILENO ? l->log_fd : -1};
+	const int fds[] = {l->programs.api_fd, l->signal_fd,
+			   l->log_fd > STDERR_FILENO ? l->log_fd : -1};
 	struct watch *const watches[] = {l->signals, l->deadline, l->api.again, l->api.death};
 
 	config_watch_stop(l);
@@ -387,8 +385,9 @@ void launcher_done(struct launcher *l)
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
 			close(fds[i]);
-	if (l->api.pidfd != -1)
-		close(l->api.pidfd);
+	for (size_t i = 0; i < PROCESSES; i++)
+		mem_cleanup_fd(&l->programs.fd[i]);
+	mem_cleanup_fd(&l->api.pidfd);
 	free(l->programs.state_path);
 	strv_done(&l->guarded);
 	policies_free(l);
@@ -402,7 +401,7 @@ void launcher_init(struct launcher *l)
 		.place = RUNTIME_NONE,
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
-		.programs = {-1, -1, -1, NULL},
+		.programs = {.api_fd = -1},
 		.api = {.pidfd = -1, .link = {.fd = -1}},
 		.uids = {.fd = -1},
 		.signal_fd = -1,
@@ -410,6 +409,7 @@ void launcher_init(struct launcher *l)
 		.log_fd = STDERR_FILENO,
 		.config_watch = {.fd = -1, .dir = -1},
 	};
+	memset(l->programs.fd, -1, sizeof(l->programs.fd));
 	TAILQ_INIT(&l->entries);
 	TAILQ_INIT(&l->pool.list);
 	STAILQ_INIT(&l->groups.graves);
@@ -418,7 +418,7 @@ void launcher_init(struct launcher *l)
 	ensure(l->loop != NULL);
 }
 
-int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *warden_argv)
+int launcher_main(const struct launcher_options *o)
 {
 	struct launcher l;
 	struct err err = {0};
@@ -428,7 +428,6 @@ int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *war
 	launcher_init(&l);
 	l.auto_start = o->auto_start;
 	l.accept_loss = o->accept_loss;
-	l.warden_argv = warden_argv;
 	l.ready_fd = o->ready_fd;
 	r = settings_source_init(o, l.privileged ? CONFIG_SYSTEM : CONFIG_USER, &l.source, &err);
 	if (r == 0)

@@ -27,20 +27,6 @@ int launcher_options_parse(int argc, char *const argv[], struct launcher_options
 void launcher_options_done(struct launcher_options *o);
 extern const char launcher_usage[];
 
-/* What a warden is started with; descriptors are inherited by number. */
-struct launcher_warden {
-	const char *session_id;
-	int listen_fd, api_fd, init_fd, ring_fd, ack_fd, policy_fd;
-	pid_t init_pid;
-	uid_t api_uid;
-	int log_level, log_format; /* enums of base/log.h */
-	const struct strv *walls;
-	const struct strv *counters; /* cgroup_files_format */
-};
-/* Makes the argument list that agentsh-warden understands; argv is empty before and owned by the
- * caller. */
-typedef void launcher_warden_argv_fn(const struct launcher_warden *w, struct strv *argv);
-
 /* Runs the server until it is told to stop; the exit status. Everything it has to say is printed or
  * logged. */
-int launcher_main(const struct launcher_options *o, launcher_warden_argv_fn *warden_argv);
+int launcher_main(const struct launcher_options *o);

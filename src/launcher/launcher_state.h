@@ -18,6 +18,7 @@
 #include "config/config.h"
 #include "launcher/launcher.h"
 #include "link/link.h"
+#include "model/process_table.h"
 #include "model/wall.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"
@@ -185,18 +186,31 @@ void policies_free(struct launcher *l);
 
 /* ---- meta.c ---- */
 
-/* RUNTIME/sessions/ID.meta: written before a creation is answered. */
+/* RUNTIME/sessions/ID.meta: written before a creation is answered. Another version may have made
+ * the session, with other processes. */
+#define META_NAME 16
+#define META_PROCESSES 8
 struct meta {
-	uint64_t warden_pid, warden_start, init_pid, init_start, uid, gid, owner_uid;
+	struct meta_process {
+		char name[META_NAME];
+		uint64_t pid, start; /* see meta_start_time */
+	} process[META_PROCESSES];   /* the main process is the first */
+	size_t n;
+	uint64_t uid, gid, owner_uid;
 	uint64_t group; /* number of its cgroup; 0: none */
 };
+void meta_add(struct meta *m, enum process process, pid_t pid, uint64_t start);
+/* The process inside of the namespaces; its pid is 0 if there is none. */
+const struct meta_process *meta_inside(const struct meta *m);
 void meta_format(const struct meta *m, struct buf *out);
-int meta_parse(const char *text, size_t len, struct meta *out, struct err *err);
+int meta_parse(const char *text, struct meta *out, struct err *err);
 int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
 int meta_load(int dir, const char *id, struct meta *out, struct err *err);
 uint64_t meta_start_time(pid_t pid); /* clock ticks since boot; 0 if it has gone */
-/* Kills pid if it is still the process that started then. */
-void meta_kill(uint64_t pid, uint64_t start);
+/* A descriptor of the process if it is still the one that was written down; else -1. */
+int meta_pidfd(const struct meta_process *p);
+void meta_kill(const struct meta_process *p);
+void meta_kill_others(const struct meta *m); /* all but the main process */
 
 /* ---- files.c ---- */
 
@@ -217,7 +231,7 @@ int session_files_connect(int dir, const char *id);
 
 /* *path is owned by the caller. */
 int own_dir_make(struct launcher *l, const char *id, char **path, struct err *err);
-/* Has them removed, if the session has any, once its init is dead. */
+/* Has them removed, if the session has any, once its processes are dead. */
 bool own_dir_drop(struct launcher *l, const char *id, const struct meta *m);
 /* Those of sessions that no longer live. */
 void own_dirs_sweep(struct launcher *l);
@@ -225,6 +239,8 @@ void own_dirs_sweep(struct launcher *l);
 void own_dir_empty(int dir);
 
 /* ---- a session as the launcher sees it ---- */
+
+#define MAIN_PROCESS (&process_table[process_of(PROCESS_MAIN)])
 
 enum entry_state { ENTRY_MAKING, ENTRY_ALIVE, ENTRY_DEAD };
 struct making;
@@ -272,7 +288,7 @@ struct api_child {
 };
 
 struct programs {
-	int api_fd, warden_fd, init_fd;
+	int api_fd, fd[PROCESSES];
 	char *state_path; /* of what is there when a session is made */
 };
 
@@ -333,7 +349,6 @@ struct launcher {
 	struct runtime place;
 	struct programs programs;
 	struct strv guarded; /* of workspace_guard */
-	launcher_warden_argv_fn *warden_argv;
 	TAILQ_HEAD(, session_entry) entries;
 	SLIST_HEAD(, snapshot) policies;
 	SLIST_HEAD(, unused) unused; /* policies that were only listed */
@@ -393,13 +408,18 @@ int workspace_check(const struct launcher *l, const char *workspace, struct sand
  * its PATH come, by their real paths. */
 void workspace_guard(struct strv *out);
 
-/* ---- make.c, stub.c ---- */
+/* ---- make.c, making.c, stub.c ---- */
 
 /* What the plans of this server's sessions have in common; owned by the caller. */
 void make_recipe(const struct launcher *l, struct sandbox_plan *out);
 /* Answers by launcher_created or launcher_refused, now or later. m's descriptors stay the caller's.
  * Fails only if the message cannot be read. */
 int make_session(struct launcher *l, struct link_msg *m, struct err *err);
+/* The stub of a session_entry has its assignment: what it reports decides the answer. answer and
+ * the descriptors are taken: report_fd, and those that go with the answer. */
+#define MAKING_FDS 4 /* warden link, ring, ack, policy (or -1) */
+void making_begin(struct session_entry *w, uint32_t req, const struct launcher_created *answer,
+		  const int fd[MAKING_FDS], int report_fd);
 /* Reads the stub's reports; answers once they end. A dead session_entry (pidfd -1) has nothing more
  * to say.
  */
@@ -417,7 +437,8 @@ struct stub {
 	struct idmap map; /* to be made ahead; shown_uid 0: none */
 	int sock;	  /* for assignment */
 };
-/* The forked child: prepares the sandbox, waits for its assignment and becomes the warden. */
+/* The forked child: prepares the sandbox, waits for its assignment, starts the session's processes
+ * and becomes the main one. */
 _Noreturn void stub_main(const struct stub *s, pid_t parent);
 
 /* ---- limits.c ---- */

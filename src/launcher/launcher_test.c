@@ -158,7 +158,7 @@ static _Noreturn void run_server(int argc, char **argv)
 
 	if (launcher_options_parse(argc, argv, &o, &err) < 0)
 		_exit(1);
-	_exit(launcher_main(&o, rig_warden_argv));
+	_exit(launcher_main(&o));
 }
 
 /* An API child that stays until it is told to stop, or says that it is idle. */

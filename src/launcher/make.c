@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A session is made: every request is checked here as if the API child were hostile, then a stub is
- * forked. The loop goes on; the answer follows when the stub's report pipe closes. */
+ * forked, or a prepared one is assigned. The answer follows later (making.c). */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -15,16 +15,6 @@
 #include <sys/wait.h>
 
 #define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
-
-/* A session whose stub has not become the warden yet. */
-struct making {
-	uint32_t req;
-	struct launcher_created answer; /* owned */
-	int fd[4]; /* owned: warden link, ring, ack, policy for the API child */
-	int report_fd;
-	struct watch *reported;
-	struct assignment_report report; /* what was said so far */
-};
 
 /* Everything between the request and the fork; descriptors are owned. */
 struct job {
@@ -439,61 +429,7 @@ static int make_files(struct job *j, struct err *err)
 	return link_pair(j->api, err);
 }
 
-/* ---- the fork, and the answer ---- */
-
-static void making_free(struct session_entry *w)
-{
-	struct making *k = w->making;
-
-	w->making = NULL;
-	watch_free(k->reported);
-	close(k->report_fd);
-	for (size_t i = 0; i < ARRAY_LEN(k->fd); i++)
-		if (k->fd[i] != -1)
-			close(k->fd[i]);
-	msg_done(MSG_launcher_created, &k->answer);
-	free(k);
-}
-
-static void refuse(struct session_entry *w, const struct err *why)
-{
-	api_link_refuse(w->l, w->making->req, w->id, why);
-	making_free(w);
-	entry_kill(w);
-}
-
-/* Moves what the answer needs from the job to the session_entry. */
-static void begin_making(struct job *j, struct session_entry *w, uint32_t req)
-{
-	struct making *k = mem_new(struct making);
-
-	k->req = req;
-	k->answer = (struct launcher_created){
-		.session_id = mem_strdup(w->id),
-		.workspace = take(j->real),
-		.policy_name = mem_strdup(j->policy.name),
-		.policy_version = mem_strdup(j->policy.version),
-		.owner_uid = j->who.uid,
-		.session_uid = j->plan.uid,
-		.session_gid = j->plan.gid,
-	};
-	strv_copy(&k->answer.walls, &j->walls);
-	k->fd[0] = take_fd(j->api[0]);
-	k->fd[1] = take_fd(j->ring_ro);
-	k->fd[2] = take_fd(j->ack_rw);
-	k->fd[3] = fcntl(j->policy.fd, F_DUPFD_CLOEXEC, 3);
-	k->report_fd = take_fd(j->report[0]);
-	fdio_nonblock(k->report_fd);
-	k->reported = watch_readable(w->l->loop, k->report_fd, make_finish, w);
-	w->making = k;
-	w->state = ENTRY_MAKING;
-	if (watch_start(k->reported) < 0) {
-		const struct err full = {.code = E_UNAVAILABLE,
-					 .message = "cannot hear of a new session: " LOOP_FULL};
-
-		refuse(w, &full);
-	}
-}
+/* ---- the fork ---- */
 
 /* Tells one of the pool, or a new one, what session it is to be. */
 static int give_orders(struct job *j, struct err *err)
@@ -525,6 +461,7 @@ static int give_orders(struct job *j, struct err *err)
 
 static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
+	struct launcher_created answer;
 	struct session_entry *w;
 	int pidfd;
 	pid_t pid;
@@ -535,21 +472,31 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	pid = pool_release(take(j->pooled), &pidfd);
 	w = entry_new(j->l, j->ask->session_id);
 	w->child = w->told = w->silent = true;
-	w->meta = (struct meta){.warden_pid = (uint64_t)pid,
-				.warden_start = meta_start_time(pid),
-				.uid = j->plan.uid,
-				.gid = j->plan.gid,
-				.owner_uid = j->who.uid,
-				.group = j->group};
+	w->meta = (struct meta){
+		.uid = j->plan.uid, .gid = j->plan.gid, .owner_uid = j->who.uid, .group = j->group};
+	meta_add(&w->meta, process_of(PROCESS_MAIN), pid, meta_start_time(pid));
 	if (entry_watch(w, pidfd, err) < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		entry_free(w);
-		return err_set(err, E_UNAVAILABLE, j->ask->session_id,
-			       "cannot watch the new warden");
+		return -E_UNAVAILABLE;
 	}
 	j->group = 0;
-	begin_making(j, w, req);
+	answer = (struct launcher_created){
+		.session_id = mem_strdup(w->id),
+		.workspace = take(j->real),
+		.policy_name = mem_strdup(j->policy.name),
+		.policy_version = mem_strdup(j->policy.version),
+		.owner_uid = j->who.uid,
+		.session_uid = j->plan.uid,
+		.session_gid = j->plan.gid,
+	};
+	strv_copy(&answer.walls, &j->walls);
+	making_begin(w, req, &answer,
+		     (const int[MAKING_FDS]){take_fd(j->api[0]), take_fd(j->ring_ro),
+					     take_fd(j->ack_rw),
+					     fcntl(j->policy.fd, F_DUPFD_CLOEXEC, 3)},
+		     take_fd(j->report[0]));
 	return 0;
 }
 
@@ -621,71 +568,4 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 	job_done(&j);
 	msg_done(MSG_launcher_create, &ask);
 	return 0;
-}
-
-static void answer(struct session_entry *w)
-{
-	struct making *k = w->making;
-	struct launcher_created created = k->answer;
-	struct err err = {0};
-
-	w->meta.init_pid = (uint64_t)k->report.init_pid;
-	/* without a warden the number may be another's already */
-	w->meta.init_start = w->pidfd != -1 ? meta_start_time(k->report.init_pid) : 0;
-	if (meta_save(w->l->place.sessions_fd, w->id, &w->meta, &err) < 0) {
-		refuse(w, &err);
-		return;
-	}
-	log_info("session made", "session_id", w->id);
-	k->answer = (struct launcher_created){0};
-	w->state = ENTRY_ALIVE;
-	w->silent = false;
-	api_link_post(w->l, MSG_launcher_created, k->req, &created, k->fd,
-		      ARRAY_LEN(k->fd) - (k->fd[3] == -1));
-	memset(k->fd, -1, sizeof(k->fd));
-	making_free(w);
-}
-
-_Static_assert(sizeof(struct assignment_report) <= PIPE_BUF, "a report is one write");
-
-/* Reads whole reports; 1 at the end of the pipe, 0 if more may come. */
-static int read_reports(struct making *k)
-{
-	struct assignment_report got;
-	ssize_t n;
-
-	while ((n = read(k->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {
-		if (got.err.code != E_OK)
-			k->report.err = got.err;
-		else
-			k->report.init_pid = got.init_pid;
-	}
-	return n == 0;
-}
-
-void make_finish(void *session_entry)
-{
-	struct session_entry *w = session_entry;
-	struct making *k = w->making;
-	const bool ended = read_reports(k) == 1;
-
-	if (!ended && w->pidfd != -1)
-		return;
-	/* A warden that is dead already has left its last words in the link that is handed on. */
-	if (k->report.err.code == E_OK && k->report.init_pid <= 0)
-		err_set(&k->report.err, E_INTERNAL, w->id, "the warden of %s did not start: %s",
-			w->id, w->reason[0] != '\0' ? w->reason : "its stub ended early");
-	if (k->report.err.code != E_OK) {
-		const struct err why = k->report.err;
-
-		refuse(w, &why);
-	} else {
-		answer(w);
-	}
-}
-
-void make_abandon(struct session_entry *w)
-{
-	making_free(w);
-	entry_kill(w);
 }

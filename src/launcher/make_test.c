@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/rig_test.h"
 
+#include <pthread.h>
 #include <sys/mount.h>
 
 /* ---- sessions that are made ---- */
@@ -56,8 +57,14 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 	assert_int_equal(meta_load(g->l.place.sessions_fd, "s.1", &meta, NULL), 0);
 	assert_int_equal(meta.uid, made.session_uid);
 	assert_int_equal(meta.owner_uid, rig_uid());
-	assert_int_equal(proc_ppid((pid_t)meta.init_pid), meta.warden_pid);
-	assert_int_equal(meta_start_time((pid_t)meta.init_pid), meta.init_start);
+	assert_int_equal(meta.n, PROCESSES);
+	for (size_t i = 0; i < meta.n; i++) {
+		const pid_t pid = (pid_t)meta.process[i].pid;
+
+		assert_string_equal(meta.process[i].name, process_table[i].name);
+		assert_int_equal(meta_start_time(pid), meta.process[i].start);
+		assert_true(i == 0 || (uint64_t)proc_ppid(pid) == meta.process[0].pid);
+	}
 	assert_true(rig_file(g, "s.1.ring") && rig_file(g, "s.1.ack") && rig_file(g, "s.1.sock"));
 	msg_done(MSG_launcher_created, &made);
 	link_msg_done(&m);
@@ -81,9 +88,10 @@ static void sbx_6_a_warden_inherits_what_it_is_told_of_and_nothing_else(void **s
 		rw += access == O_RDWR;
 		ro += access == O_RDONLY;
 	}
-	assert_int_equal(n, 2 + 6);
-	/* stdout, listener, two links, the ring and the policy; the ack. stderr is the test's. */
-	assert_true(rw >= 6 && rw <= 7);
+	assert_int_equal(n, 2 + 5 + PROCESSES - 1);
+	/* stdout, listener, a link to the API child and to each process, the ring and the policy;
+	 * the ack. stderr is the test's. */
+	assert_true(rw >= 4 + PROCESSES && rw <= 5 + PROCESSES);
 	assert_true(ro >= 1 && ro <= 2);
 	link_msg_done(&m);
 }
@@ -486,20 +494,22 @@ static void ses_2_a_warden_that_cannot_start_is_an_answer(void **state)
 {
 	struct rig *g = *state;
 
-	broken_program(g, &g->l.programs.warden_fd, "E_UNAVAILABLE");
+	broken_program(g, &g->l.programs.fd[process_of(PROCESS_MAIN)], "E_UNAVAILABLE");
 }
 
 static void ses_2_an_init_that_cannot_start_is_an_answer(void **state)
 {
 	struct rig *g = *state;
 
-	broken_program(g, &g->l.programs.init_fd, "E_UNAVAILABLE");
+	broken_program(g, &g->l.programs.fd[process_of(PROCESS_INSIDE)], "E_UNAVAILABLE");
 }
 
-/* Called in the stub: it gets no further. */
-static void never_a_warden(const struct launcher_warden *w, struct strv *argv)
+static bool children_stay;
+
+/* Called in each child that is forked. */
+static void stay(void)
 {
-	for (;;)
+	while (children_stay)
 		pause();
 }
 
@@ -508,11 +518,12 @@ static struct session_entry *begin_for_ever(struct rig *g, int proof)
 {
 	const struct launcher_create ask = rig_request(g, "s");
 
-	g->l.warden_argv = never_a_warden;
 	rig_greeted(g);
 	rig_ask(g, 5, &ask, proof);
+	children_stay = true;
 	while (TAILQ_EMPTY(&g->l.entries))
 		loop_settle(g->l.loop);
+	children_stay = false;
 	return TAILQ_FIRST(&g->l.entries);
 }
 
@@ -574,5 +585,6 @@ int main(int argc, char **argv)
 	};
 
 	rig_main(argv);
+	pthread_atfork(NULL, NULL, stay);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,89 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ID.meta: who belongs to a session, for the next launcher. One "key=number" a line, each key
- * exactly once. The version before may have written "late": 1 if it was about to move the session
- * into a group, of which nobody knows whether it holds all of the session. */
+/* ID.meta: the processes of a session, for the next launcher. One "key=number" a line, in
+ * this order. A process has two lines: NAME_pid and NAME_start. The version before may have
+ * written "late" at the end: 1 if it was moving the session into a group, which may therefore not
+ * hold all of the session. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 
-#define META_MAX 1024
+#define META_MAX 2048
+#define PID "_pid"
+#define START "_start"
 
-static const struct {
-	const char *name;
-	size_t offset;
-} keys[] = {
-	{"warden_pid", offsetof(struct meta, warden_pid)},
-	{"warden_start", offsetof(struct meta, warden_start)},
-	{"init_pid", offsetof(struct meta, init_pid)},
-	{"init_start", offsetof(struct meta, init_start)},
-	{"uid", offsetof(struct meta, uid)},
-	{"gid", offsetof(struct meta, gid)},
-	{"owner_uid", offsetof(struct meta, owner_uid)},
-	{"group", offsetof(struct meta, group)},
-};
+void meta_add(struct meta *m, enum process process, pid_t pid, uint64_t start)
+{
+	struct meta_process *p = &m->process[m->n];
+
+	ensure(m->n++ < META_PROCESSES);
+	*p = (struct meta_process){.pid = (uint64_t)pid, .start = start};
+	snprintf(p->name, sizeof(p->name), "%s", process_table[process].name);
+}
+
+static const struct meta_process *find(const struct meta *m, enum process_start start)
+{
+	static const struct meta_process none = {0};
+
+	for (size_t i = 0; i < m->n; i++)
+		if (strcmp(m->process[i].name, process_table[process_of(start)].name) == 0)
+			return &m->process[i];
+	return &none;
+}
+
+const struct meta_process *meta_inside(const struct meta *m)
+{
+	return find(m, PROCESS_INSIDE);
+}
 
 void meta_format(const struct meta *m, struct buf *out)
 {
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const uint64_t v = *(const uint64_t *)((const char *)m + keys[i].offset);
-
-		buf_addf(out, "%s=%llu\n", keys[i].name, (unsigned long long)v);
-	}
+	for (size_t i = 0; i < m->n; i++)
+		buf_addf(out, "%s" PID "=%" PRIu64 "\n%s" START "=%" PRIu64 "\n",
+			 m->process[i].name, m->process[i].pid, m->process[i].name,
+			 m->process[i].start);
+	buf_addf(out,
+		 "uid=%" PRIu64 "\ngid=%" PRIu64 "\nowner_uid=%" PRIu64 "\ngroup=%" PRIu64 "\n",
+		 m->uid, m->gid, m->owner_uid, m->group);
 }
 
-/* Reads "name=digits"; the key's index, or -1. */
-static int parse_line(const char *line, size_t len, uint64_t *value)
+/* Reads "name" "more" "=digits\n" and goes behind it. */
+static bool take_line(const char **at, const char *name, const char *more, uint64_t *value)
 {
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const size_t n = strlen(keys[i].name);
-		uint64_t v = 0;
-		size_t at = n + 1;
+	const char *s = *at;
+	uint64_t v = 0;
 
-		if (len <= at || memcmp(line, keys[i].name, n) != 0 || line[n] != '=')
-			continue;
-		for (; at < len && line[at] >= '0' && line[at] <= '9'; at++)
-			if (__builtin_mul_overflow(v, 10, &v) ||
-			    __builtin_add_overflow(v, line[at] - '0', &v))
-				return -1;
-		*value = v;
-		return at == len ? (int)i : -1;
-	}
-	return -1;
+	if (strncmp(s, name, strlen(name)) != 0)
+		return false;
+	s += strlen(name);
+	if (strncmp(s, more, strlen(more)) != 0)
+		return false;
+	s += strlen(more);
+	if (s[0] != '=' || s[1] == '\n')
+		return false;
+	for (s++; *s >= '0' && *s <= '9'; s++)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s - '0', &v))
+			return false;
+	if (*s != '\n')
+		return false;
+	*value = v;
+	*at = s + 1;
+	return true;
 }
 
-int meta_parse(const char *text, size_t len, struct meta *out, struct err *err)
+/* The lines of one process; false: there is none, or it is broken. */
+static bool take_process(const char **at, struct meta *m)
 {
-	const char *end = text + len;
+	const char *end = strstr(*at, PID "=");
+	const size_t n = end != NULL ? (size_t)(end - *at) : 0;
+	struct meta_process *p = &m->process[m->n];
+
+	if (n == 0 || n >= META_NAME || memchr(*at, '\n', n) != NULL || m->n == META_PROCESSES)
+		return false;
+	snprintf(p->name, sizeof(p->name), "%.*s", (int)n, *at);
+	return take_line(at, p->name, PID, &p->pid) && take_line(at, p->name, START, &p->start) &&
+	       ++m->n > 0;
+}
+
+int meta_parse(const char *text, struct meta *out, struct err *err)
+{
 	struct meta m = {0};
-	unsigned seen = 0;
-	bool moving = false;
+	uint64_t late = 0;
 
-	while (text < end) {
-		const char *nl = memchr(text, '\n', (size_t)(end - text));
-		uint64_t v;
-		int i;
-
-		if (nl == text + 6 && memcmp(text, "late=", 5) == 0) {
-			moving = text[5] == '1';
-			text = nl + 1;
-			continue;
-		}
-		i = nl == NULL ? -1 : parse_line(text, (size_t)(nl - text), &v);
-
-		if (i < 0 || (seen & 1U << i) != 0)
-			return err_set(err, E_BAD_REQUEST, "meta", "not a session's record");
-		*(uint64_t *)((char *)&m + keys[i].offset) = v;
-		seen |= 1U << i;
-		text = nl + 1;
-	}
-	if (seen != (1U << ARRAY_LEN(keys)) - 1)
-		return err_set(err, E_BAD_REQUEST, "meta", "a session's record lacks a key");
-	if (moving)
+	while (take_process(&text, &m))
+		;
+	if (!take_line(&text, "uid", "", &m.uid) || !take_line(&text, "gid", "", &m.gid) ||
+	    !take_line(&text, "owner_uid", "", &m.owner_uid) ||
+	    !take_line(&text, "group", "", &m.group) ||
+	    (*text != '\0' && !take_line(&text, "late", "", &late)) || *text != '\0' ||
+	    find(&m, PROCESS_MAIN) != m.process || meta_inside(&m)->name[0] == '\0')
+		return err_set(err, E_BAD_REQUEST, "meta", "not a session's record");
+	if (late == 1)
 		m.group = 0;
 	*out = m;
 	return 0;
@@ -115,7 +135,7 @@ int meta_load(int dir, const char *id, struct meta *out, struct err *err)
 	if (fd == -1)
 		return err_errno(err, E_NOT_FOUND, id, "cannot open the record of session %s", id);
 	r = fdio_load(fd, META_MAX, &text, err);
-	return r < 0 ? r : meta_parse(text.data, text.len, out, err);
+	return r < 0 ? r : meta_parse(text.data, out, err);
 }
 
 /* Field 22; the name in the second field may hold anything, so that fields are counted from its
@@ -138,12 +158,25 @@ uint64_t meta_start_time(pid_t pid)
 	return start;
 }
 
-void meta_kill(uint64_t pid, uint64_t start)
+int meta_pidfd(const struct meta_process *p)
 {
-	cleanup_fd int pidfd = pid > 0 && start > 0 ? proc_pidfd((pid_t)pid) : -1;
+	cleanup_fd int pidfd = p->pid > 0 && p->start > 0 ? proc_pidfd((pid_t)p->pid) : -1;
 
 	/* The descriptor is held while the start time is read: the pid cannot be another's by then.
 	 */
-	if (pidfd != -1 && meta_start_time((pid_t)pid) == start)
+	return pidfd != -1 && meta_start_time((pid_t)p->pid) == p->start ? take_fd(pidfd) : -1;
+}
+
+void meta_kill(const struct meta_process *p)
+{
+	cleanup_fd int pidfd = meta_pidfd(p);
+
+	if (pidfd != -1)
 		proc_pidfd_signal(pidfd, SIGKILL);
+}
+
+void meta_kill_others(const struct meta *m)
+{
+	for (size_t i = 1; i < m->n; i++)
+		meta_kill(&m->process[i]);
 }

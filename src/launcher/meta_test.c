@@ -13,10 +13,19 @@
 
 #include <cmocka.h>
 
-static const struct meta sample = {4711, 123456, 4712, 123457, 1000, 1001, 0, 77};
+static const struct meta sample = {
+	.process = {{"warden", 4711, 123456}, {"init", 4712, 123457}},
+	.n = 2,
+	.uid = 1000,
+	.gid = 1001,
+	.group = 77,
+};
 static const char sample_text[] =
 	"warden_pid=4711\nwarden_start=123456\ninit_pid=4712\ninit_start=123457\n"
 	"uid=1000\ngid=1001\nowner_uid=0\ngroup=77\n";
+
+#define BOTH "warden_pid=1\nwarden_start=2\ninit_pid=3\ninit_start=4\n"
+#define REST "uid=5\ngid=6\nowner_uid=7\ngroup=8\n"
 
 static void ses_8_a_record_is_read_as_it_was_written(void **state)
 {
@@ -26,7 +35,7 @@ static void ses_8_a_record_is_read_as_it_was_written(void **state)
 
 	meta_format(&sample, &text);
 	assert_string_equal(text.data, sample_text);
-	assert_int_equal(meta_parse(text.data, text.len, &m, &err), 0);
+	assert_int_equal(meta_parse(text.data, &m, &err), 0);
 	assert_memory_equal(&m, &sample, sizeof(m));
 }
 
@@ -37,11 +46,26 @@ static void ses_8_a_group_that_may_not_hold_all_is_none(void **state)
 	cleanup_free char *partly = mem_printf("%slate=1\n", sample_text);
 	struct meta m;
 
-	assert_int_equal(meta_parse(whole, strlen(whole), &m, NULL), 0);
+	assert_int_equal(meta_parse(whole, &m, NULL), 0);
 	assert_memory_equal(&m, &sample, sizeof(m));
-	assert_int_equal(meta_parse(partly, strlen(partly), &m, NULL), 0);
+	assert_int_equal(meta_parse(partly, &m, NULL), 0);
 	assert_int_equal(m.group, 0);
-	assert_int_equal(meta_parse("late=2\n", 7, &m, NULL), -E_BAD_REQUEST);
+	assert_int_equal(meta_parse("late=2\n", &m, NULL), -E_BAD_REQUEST);
+}
+
+/* A session of another version has processes that this one does not know. */
+static void ses_8_a_process_that_is_not_in_the_table_is_kept(void **state)
+{
+	static const char text[] = BOTH "some_fs_pid=5\nsome_fs_start=6\n" REST;
+	cleanup_buf struct buf again = {0};
+	struct meta m;
+
+	assert_int_equal(meta_parse(text, &m, NULL), 0);
+	assert_int_equal(m.n, 3);
+	assert_string_equal(m.process[2].name, "some_fs");
+	assert_int_equal(meta_inside(&m)->pid, 3);
+	meta_format(&m, &again);
+	assert_string_equal(again.data, text);
 }
 
 static void ses_8_the_largest_number_fits_and_one_more_does_not(void **state)
@@ -64,12 +88,10 @@ static void ses_8_the_largest_number_fits_and_one_more_does_not(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cleanup_free char *text =
-			mem_printf("warden_pid=1\nwarden_start=2\ninit_pid=3\ninit_start=4\nuid="
-				   "5\ngid=6\nowner_uid=7\ngroup=%s\n",
-				   rows[i].number);
+			mem_printf(BOTH "uid=5\ngid=6\nowner_uid=7\ngroup=%s\n", rows[i].number);
 		struct meta m;
 
-		assert_int_equal(meta_parse(text, strlen(text), &m, NULL), rows[i].result);
+		assert_int_equal(meta_parse(text, &m, NULL), rows[i].result);
 	}
 }
 
@@ -83,16 +105,31 @@ static void ses_8_a_broken_record_is_no_record(void **state)
 		"uid=1\nuid=1\n",
 		"colour=1\n",
 		"uid=1\ngid=1\n",
+		"_pid=1\n_start=2\n" REST,
+		"init_pid=3\ninit_start=4\n" REST,
+		"init_pid=3\ninit_start=4\nwarden_pid=1\nwarden_start=2\n" REST,
+		"warden_pid=1\nwarden_start=2\n" REST,
+		"warden_pid=1\nwarden_start=2\ninit_pid=3\n" REST,
+		"warden_pid=1\nwarden_start=2\ninit_start=3\n" REST,
+		"warden_pid=1\ninit_pid=3\nwarden_start=2\ninit_start=4\n" REST,
+		"warden_pid=1\nwarden_start=2\nwarden_start=2\ninit_pid=3\ninit_start=4\n" REST,
+		BOTH "a_name_of_16_byte_pid=3\na_name_of_16_byte_start=4\n" REST,
+		BOTH
+		"a_pid=1\na_start=1\nb_pid=1\nb_start=1\nc_pid=1\nc_start=1\nd_pid=1\nd_start=1\n"
+		"e_pid=1\ne_start=1\nf_pid=1\nf_start=1\ng_pid=1\ng_start=1\n" REST,
 	};
 	cleanup_free char *more = mem_printf("%suid=1\n", sample_text);
 	struct meta m = sample;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_int_equal(meta_parse(rows[i], strlen(rows[i]), &m, NULL), -E_BAD_REQUEST);
-	assert_int_equal(meta_parse(more, strlen(more), &m, NULL), -E_BAD_REQUEST);
+		assert_int_equal(meta_parse(rows[i], &m, NULL), -E_BAD_REQUEST);
+	assert_int_equal(meta_parse(more, &m, NULL), -E_BAD_REQUEST);
 	/* Cut anywhere, it is refused. */
-	for (size_t n = 0; n + 1 < sizeof(sample_text); n++)
-		assert_int_equal(meta_parse(sample_text, n, &m, NULL), -E_BAD_REQUEST);
+	for (size_t n = 0; n + 1 < sizeof(sample_text); n++) {
+		cleanup_free char *cut = mem_strndup(sample_text, n);
+
+		assert_int_equal(meta_parse(cut, &m, NULL), -E_BAD_REQUEST);
+	}
 	assert_memory_equal(&m, &sample, sizeof(m));
 }
 
@@ -135,11 +172,11 @@ static void ses_8_only_the_process_that_was_recorded_is_killed(void **state)
 
 	assert_true(start > 0);
 	assert_true(start >= meta_start_time(getpid()));
-	meta_kill((uint64_t)pid, start + 1);
-	meta_kill((uint64_t)pid, 0);
-	meta_kill(0, start);
+	meta_kill(&(struct meta_process){"", (uint64_t)pid, start + 1});
+	meta_kill(&(struct meta_process){"", (uint64_t)pid, 0});
+	meta_kill(&(struct meta_process){"", 0, start});
 	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
-	meta_kill((uint64_t)pid, start);
+	meta_kill(&(struct meta_process){"", (uint64_t)pid, start});
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	assert_int_equal(meta_start_time(pid), 0);
@@ -150,6 +187,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ses_8_a_record_is_read_as_it_was_written),
 		cmocka_unit_test(ses_8_a_group_that_may_not_hold_all_is_none),
+		cmocka_unit_test(ses_8_a_process_that_is_not_in_the_table_is_kept),
 		cmocka_unit_test(ses_8_the_largest_number_fits_and_one_more_does_not),
 		cmocka_unit_test(ses_8_a_broken_record_is_no_record),
 		cmocka_unit_test(ses_8_a_saved_record_is_whole_and_private),

@@ -35,7 +35,7 @@ static bool is_known(const struct launcher *l, pid_t pid)
 	if (pid == l->api.pid || is_remover(&l->orphans, pid))
 		return true;
 	TAILQ_FOREACH (w, &l->entries, next)
-		if (w->child && w->pidfd != -1 && w->meta.warden_pid == (uint64_t)pid)
+		if (w->child && w->pidfd != -1 && w->meta.process[0].pid == (uint64_t)pid)
 			return true;
 	return false;
 }
@@ -44,7 +44,8 @@ static bool is_own_program(const struct launcher *l, pid_t pid)
 {
 	struct stat st;
 
-	return fstat(l->programs.init_fd, &st) == 0 && proc_exe_is(pid, st.st_dev, st.st_ino) == 1;
+	return fstat(l->programs.fd[process_of(PROCESS_INSIDE)], &st) == 0 &&
+	       proc_exe_is(pid, st.st_dev, st.st_ino) == 1;
 }
 
 /* A child's pid is its own until it is waited for. */

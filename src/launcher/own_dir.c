@@ -126,17 +126,6 @@ void own_dir_empty(int dir)
 		;
 }
 
-static void await_init(const struct meta *m)
-{
-	cleanup_fd int pidfd = m->init_pid > 0 ? proc_pidfd((pid_t)m->init_pid) : -1;
-	struct pollfd p = {pidfd, POLLIN, 0};
-
-	if (pidfd == -1 || meta_start_time((pid_t)m->init_pid) != m->init_start)
-		return;
-	if (poll(&p, 1, INIT_END_MS) == 0)
-		meta_kill(m->init_pid, m->init_start);
-}
-
 /* Holds neither the launcher's lock nor its sockets: it may outlive it. */
 static _Noreturn void remove_now(int parent, const char *name, const struct meta *m)
 {
@@ -144,7 +133,12 @@ static _Noreturn void remove_now(int parent, const char *name, const struct meta
 	int dir;
 
 	fdio_close_except(keep, 1);
-	await_init(m);
+	for (size_t i = 1; i < m->n; i++) {
+		struct pollfd p = {meta_pidfd(&m->process[i]), POLLIN, 0};
+
+		if (p.fd != -1 && poll(&p, 1, INIT_END_MS) == 0)
+			proc_pidfd_signal(p.fd, SIGKILL);
+	}
 	open_up(parent, name);
 	dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir != -1)

@@ -33,7 +33,7 @@ static int open_all(void **state)
 	launcher_init(&l);
 	l.privileged = false; /* whoever runs the test */
 	l.settings.config.base_dir = mem_strdup(dir);
-	l.programs.init_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	l.programs.fd[process_of(PROCESS_INSIDE)] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	return 0;
 }
 
@@ -44,7 +44,7 @@ static int close_all(void **state)
 	orphans_stop(&l);
 	loop_free(l.loop);
 	free(l.settings.config.base_dir);
-	close(l.programs.init_fd);
+	close(l.programs.fd[process_of(PROCESS_INSIDE)]);
 	return system(command);
 }
 
@@ -197,8 +197,8 @@ static void ses_8_the_directories_go_after_init(void **state)
 			pause();
 	}
 	free(made("s"));
-	m.init_pid = (uint64_t)init;
-	m.init_start = meta_start_time(init);
+	meta_add(&m, process_of(PROCESS_MAIN), 0, 0);
+	meta_add(&m, process_of(PROCESS_INSIDE), init, meta_start_time(init));
 	orphans_expect(&l, init); /* it is known */
 	assert_true(own_dir_drop(&l, "s", &m));
 	poll(NULL, 0, 50);
@@ -270,7 +270,7 @@ static void ses_8_the_known_are_left_alone(void **state)
 	w->child = true;
 	w->pidfd = proc_pidfd(warden);
 	l.alive++;
-	w->meta.warden_pid = (uint64_t)warden;
+	w->meta.process[0].pid = (uint64_t)warden;
 	orphans_expect(&l, helper);
 	orphans_look(&l);
 	for (int i = 0; i < TURNS && l.orphans.looks > 0; i++)

@@ -477,8 +477,8 @@ static void expect_a_group(struct rig *g)
 	w = entry_find(&g->l, "s1");
 	assert_true(w->meta.group > 0);
 	assert_int_equal(groups(g), 1);
-	expect_in_group(g, w->meta.warden_pid, w->meta.group);
-	expect_in_group(g, w->meta.init_pid, w->meta.group);
+	expect_in_group(g, w->meta.process[0].pid, w->meta.group);
+	expect_in_group(g, meta_inside(&w->meta)->pid, w->meta.group);
 	end_session(g, w);
 }
 

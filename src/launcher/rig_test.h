@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
+#include "model/process_args.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -79,47 +80,40 @@ static inline void fake_tell(int fd, const char *id)
 	send(fd, text.data, text.len, MSG_NOSIGNAL);
 }
 
-/* argv: id listen api init ring ack state init_pid api_uid walls… */
 static inline _Noreturn void fake_warden(char **argv)
 {
-	const int listen_fd = atoi(argv[2]), api_fd = atoi(argv[3]);
+	struct process_args args;
+	struct err err = {0};
+	int argc = 0;
 
-	fake_tell(api_fd, argv[1]);
+	while (argv[argc] != NULL)
+		argc++;
+	if (process_args_parse(MAIN_PROCESS, argc, argv, &args, &err) < 0)
+		_exit(99);
+	fake_tell(args.api_fd, argv[1]);
 	if (strncmp(argv[1], "exit", 4) == 0)
 		_exit(atoi(argv[1] + 4));
 	if (strncmp(argv[1], "deaf", 4) == 0)
 		for (;;)
 			pause();
 	for (;;) {
-		const int conn = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		const int conn = accept4(args.listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
 		fake_tell(conn, argv[1]);
 	}
 }
 
-static inline void rig_warden_argv(const struct launcher_warden *w, struct strv *argv)
-{
-	const long numbers[] = {w->listen_fd, w->api_fd,   w->init_fd, w->ring_fd,
-				w->ack_fd,    w->init_pid, w->api_uid};
-
-	strv_add(argv, "fake-warden");
-	strv_add(argv, w->session_id);
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-		cleanup_free char *text = mem_printf("%ld", numbers[i]);
-
-		strv_add(argv, text);
-	}
-	for (size_t i = 0; i < w->walls->n; i++)
-		strv_add(argv, w->walls->v[i]);
-}
-
 /* First in main: becomes one of them if it was started as one. */
 static inline void rig_main(char **argv)
 {
-	if (strcmp(argv[0], "agentsh-init") == 0)
+	if (strcmp(argv[0], process_table[process_of(PROCESS_INSIDE)].program) == 0)
 		fake_init();
-	if (strcmp(argv[0], "fake-warden") == 0)
+	if (strcmp(argv[0], MAIN_PROCESS->program) == 0)
 		fake_warden(argv);
+	for (size_t i = 0; i < PROCESSES; i++)
+		while (process_table[i].start == PROCESS_BESIDE &&
+		       strcmp(argv[0], process_table[i].program) == 0)
+			pause();
 }
 
 /* ---- the launcher ---- */
@@ -147,14 +141,13 @@ static inline void rig_place(struct rig *g)
 
 static inline void rig_programs(struct launcher *l)
 {
-	int *const fds[] = {&l->programs.api_fd, &l->programs.warden_fd, &l->programs.init_fd};
-
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		*fds[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		assert_true(*fds[i] >= 0);
+	l->programs.api_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(l->programs.api_fd >= 0);
+	for (size_t i = 0; i < PROCESSES; i++) {
+		l->programs.fd[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		assert_true(l->programs.fd[i] >= 0);
 	}
 	l->programs.state_path = mem_strdup("/bin/true");
-	l->warden_argv = rig_warden_argv;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &l->nofile), 0);
 }
 

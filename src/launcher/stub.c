@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub: forked from the launcher, still privileged. It joins the group, starts init, waits for
- * its assignment (spawn/assignment.h), gives its power up and executes the warden: nothing of the
- * warden's runs with power. What fails before is said when the assignment comes.
+/* The stub: forked from the launcher, still privileged. It joins the group, starts the process that
+ * is inside of the namespaces, waits for its assignment (spawn/assignment.h), gives its
+ * capabilities up, starts the processes beside it and executes the main one. What fails before is
+ * said when the assignment come.
  *
  * It dies with the launcher (PDEATHSIG, and its socket ends), and holds none of its descriptors and
  * not its lock. The assignment brings the lock, so that the next launcher cannot look for sessions
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
+#include "model/process_args.h"
 #include "sandbox/rlimit.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,7 @@ static int leave_launcher(const struct launcher *l, struct err *err)
 	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
 	    dup2(l->log_fd, STDERR_FILENO) < 0 || setsid() < 0 || chdir("/") < 0 ||
 	    setrlimit(RLIMIT_NOFILE, &l->nofile) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the warden");
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the session");
 	return 0;
 }
 
@@ -41,9 +43,11 @@ static int compare(const void *a, const void *b)
 static void close_others(const struct stub *s)
 {
 	const struct launcher *l = s->l;
-	int keep[4 + CGROUP_TREES] = {s->sock, l->programs.warden_fd, l->programs.init_fd};
-	size_t n = 3;
+	int keep[2 + PROCESSES + CGROUP_TREES] = {s->sock};
+	size_t n = 1;
 
+	for (size_t i = 0; i < PROCESSES; i++)
+		keep[n++] = l->programs.fd[i];
 	if (s->tree_fd != -1)
 		keep[n++] = s->tree_fd;
 	for (size_t i = 0; i < l->groups.host.n; i++)
@@ -70,72 +74,106 @@ static int enter_group(const struct stub *s, struct cgroup_files *files, struct 
 	return r;
 }
 
-static int pass_on(int fd)
-{
-	return fd < 0 ? 0 : fcntl(fd, F_SETFD, 0);
-}
-
 static int pass_files(const struct cgroup_files *f)
 {
+	const int more[] = {f->event, f->notify};
+
 	for (size_t i = 0; i < f->n; i++)
-		if (pass_on(f->file[i].fd) < 0)
+		if (fcntl(f->file[i].fd, F_SETFD, 0) < 0)
 			return -1;
-	return pass_on(f->event) < 0 || pass_on(f->notify) < 0 ? -1 : 0;
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		if (more[i] != -1 && fcntl(more[i], F_SETFD, 0) < 0)
+			return -1;
+	return 0;
 }
 
-static int become_warden(const struct stub *s, const struct launcher_warden *w,
-			 const struct cgroup_files *files, struct err *err)
+/* Becomes the program of a row. Only returns on failure. */
+static int execute(const struct stub *s, enum process process, const struct process_args *args,
+		   struct err *err)
 {
-	const int keep[] = {w->listen_fd, w->api_fd, w->init_fd,
-			    w->ring_fd,	  w->ack_fd, w->policy_fd};
+	const struct process_row *row = &process_table[process];
 	struct strv argv = {0};
+	int r;
 
-	s->l->warden_argv(w, &argv);
-	for (size_t i = 0; i < ARRAY_LEN(keep); i++)
-		if (pass_on(keep[i]) < 0)
-			return err_errno(err, E_INTERNAL, w->session_id,
-					 "cannot pass a descriptor");
-	if (pass_files(files) < 0)
-		return err_errno(err, E_INTERNAL, w->session_id, "cannot pass a counter");
-	return sandbox_execute_warden(s->l->programs.warden_fd, argv.v, err);
+	process_args_format(row, args, &argv);
+	r = process_args_pass(row, args) < 0
+		    ? err_errno(err, E_INTERNAL, row->program, "cannot pass a descriptor")
+		    : sandbox_execute(s->l->programs.fd[process], argv.v, err);
+	strv_done(&argv);
+	return r;
+}
+
+/* It dies with us, the main process. */
+static int start_beside(const struct stub *s, enum process process, struct process_args *args,
+			int report_fd, struct err *err)
+{
+	struct process_link l = {.row = &process_table[process]};
+	const pid_t parent = getpid();
+	struct process_args own = *args;
+	int pair[2];
+	int r = link_pair(pair, err);
+
+	if (r < 0)
+		return r;
+	own.link_fd = pair[1];
+	l.fd = pair[0];
+	l.pid = fork();
+	if (l.pid == 0) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+			_exit(125);
+		execute(s, process, &own, err);
+		assignment_give_up(report_fd, err);
+	}
+	r = l.pid < 0 ? err_errno(err, E_UNAVAILABLE, l.row->program, "fork")
+		      : assignment_tell(report_fd, process, l.pid, err);
+	close(pair[1]);
+	process_args_add(args, &l);
+	return r;
 }
 
 /* Waits, and is no longer the launcher's when the assignment has come. */
 static _Noreturn void serve(const struct stub *s, const struct waiting_stub *w, int init_fd,
 			    const struct cgroup_files *files)
 {
-	struct strv counters = {0};
+	const struct process_link inside = {&process_table[process_of(PROCESS_INSIDE)], w->init.pid,
+					    init_fd};
+	struct process_args args;
 	int fd[ASSIGNMENT_FDS];
 	struct err err = {0};
 	struct assignment o;
+	int r = 0;
 
-	cgroup_files_format(files, &counters);
 	/* init was born with what its commands may have; who sends it descriptors needs more. */
 	rlimit_raise_files();
 	assignment_apply(w, &o, fd);
-	const struct launcher_warden warden = {
+	args = (struct process_args){
 		.session_id = o.session_id,
 		.listen_fd = fd[ASSIGNMENT_LISTEN],
 		.api_fd = fd[ASSIGNMENT_API],
-		.init_fd = init_fd,
 		.ring_fd = fd[ASSIGNMENT_RING],
 		.ack_fd = fd[ASSIGNMENT_ACK],
 		.policy_fd = fd[ASSIGNMENT_POLICY],
-		.init_pid = w->init.pid,
 		.api_uid = o.api_uid,
 		.log_level = (int)o.log_level,
 		.log_format = (int)o.log_format,
-		.walls = &o.walls,
-		.counters = &counters,
+		.walls = o.walls,
 	};
-
-	become_warden(s, &warden, files, &err);
+	cgroup_files_format(files, &args.counters);
+	process_args_add(&args, &inside);
+	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
+		if (process_table[i].start == PROCESS_BESIDE)
+			r = start_beside(s, (enum process)i, &args, fd[ASSIGNMENT_REPORT], &err);
+	if (r == 0 && pass_files(files) < 0)
+		r = err_errno(&err, E_INTERNAL, o.session_id, "cannot pass a counter");
+	if (r == 0)
+		execute(s, process_of(PROCESS_MAIN), &args, &err);
 	assignment_give_up(fd[ASSIGNMENT_REPORT], &err);
 }
 
 static int prepare(const struct stub *s, struct err *err)
 {
-	struct sandbox_start start = {s->plan, s->l->programs.init_fd, -1, s->tree_fd, NULL};
+	struct sandbox_start start = {s->plan, s->l->programs.fd[process_of(PROCESS_INSIDE)], -1,
+				      s->tree_fd, NULL};
 	struct waiting_stub w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
 	int link[2];

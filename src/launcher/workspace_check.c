@@ -167,14 +167,15 @@ static void guard_libraries(struct strv *out)
 
 void workspace_guard(struct strv *out)
 {
-	static const char *const programs[] = {"agentsh-api", "agentsh-warden", "agentsh-init",
-					       "agentsh-state"};
+	const char *program[PROCESSES + 2] = {"agentsh-api", "agentsh-state"};
 
+	for (size_t i = 0; i < PROCESSES; i++)
+		program[i + 2] = process_table[i].program;
 	guard(out, proc_self_dir(), strlen(proc_self_dir()));
-	for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(program); i++) {
 		cleanup_free char *path = NULL;
 
-		if (proc_sibling(programs[i], &path, NULL) == 0)
+		if (proc_sibling(program[i], &path, NULL) == 0)
 			guard(out, path, (size_t)(strrchr(path, '/') - path));
 	}
 	guard_libraries(out);

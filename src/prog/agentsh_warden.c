@@ -4,18 +4,18 @@
 
 int main(int argc, char **argv)
 {
-	struct warden_args args;
+	const struct process_row *row = &process_table[PROCESS_warden];
+	struct process_args args;
 	struct err err = {0};
 	int status;
 
-	log_init("agentsh-warden", LOG_INFO, LOG_TEXT, 2);
-	if (warden_args_parse(argc, argv, &args, &err) < 0) {
+	log_init(row->program, LOG_INFO, LOG_TEXT, 2);
+	if (process_args_parse(row, argc, argv, &args, &err) < 0) {
 		log_error("bad arguments", "reason", err.message);
 		return 2;
 	}
-	log_init("agentsh-warden", (enum log_level)args.log_level, (enum log_format)args.log_format,
-		 2);
+	log_init(row->program, (enum log_level)args.log_level, (enum log_format)args.log_format, 2);
 	status = warden_main(&args);
-	warden_args_done(&args);
+	process_args_done(&args);
 	return status;
 }

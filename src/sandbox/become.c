@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub's last acts: it gives up the launcher's power, and executes the warden with nothing of
+/* The stub's last acts: it gives up the launcher's power, and executes a program with nothing of
  * the launcher's environment. */
 #include "base/mem.h"
 #include "sandbox/identity.h"
@@ -10,7 +10,7 @@
 /* Time zone for its log; the rest steers sanitizers in test builds. */
 static const char *const passed_on[] = {"TZ", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"};
 
-int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err)
+int sandbox_execute(int program_fd, char *const argv[], struct err *err)
 {
 	char *env[ARRAY_LEN(passed_on) + 1];
 	size_t n = 0;
@@ -20,8 +20,8 @@ int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err)
 		if (getenv(passed_on[i]) != NULL)
 			env[n++] = mem_printf("%s=%s", passed_on[i], getenv(passed_on[i]));
 	env[n] = NULL;
-	syscall(SYS_execveat, warden_fd, "", argv, env, AT_EMPTY_PATH);
-	r = err_errno(err, E_UNAVAILABLE, "agentsh-warden", "cannot execute agentsh-warden");
+	syscall(SYS_execveat, program_fd, "", argv, env, AT_EMPTY_PATH);
+	r = err_errno(err, E_UNAVAILABLE, argv[0], "cannot execute %s", argv[0]);
 	while (n > 0)
 		free(env[--n]);
 	return r;

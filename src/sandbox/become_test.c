@@ -38,7 +38,7 @@ static void run_cat(const struct sandbox_plan *plan, uid_t become_first, const c
 		if (dup2(ends[1], STDOUT_FILENO) < 0)
 			_exit(3);
 		if (sandbox_become_user(plan, NULL) == 0)
-			sandbox_execute_warden(cat, (char *const *)argv, NULL);
+			sandbox_execute(cat, (char *const *)argv, NULL);
 		_exit(4);
 	}
 	close(ends[1]);
@@ -118,7 +118,7 @@ static void sbx_1_a_program_that_cannot_be_executed_is_an_error(void **state)
 
 	if (pid == 0) {
 		struct err err = {0};
-		const int r = sandbox_execute_warden(-1, (char *const *)argv, &err);
+		const int r = sandbox_execute(-1, (char *const *)argv, &err);
 
 		_exit(r == -E_UNAVAILABLE && strstr(err.message, "Bad file") != NULL ? 0 : 1);
 	}

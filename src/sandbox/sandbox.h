@@ -130,8 +130,8 @@ bool sandbox_user_namespace(const struct sandbox_plan *plan);
  * namespaces can be had, and must not where unenforced does not name every one of them. */
 bool sandbox_must_be_bare(const struct sandbox_plan *plan);
 
-/* Stub: executes the warden (fd) with args and next to no environment. Only returns on failure. */
-int sandbox_execute_warden(int warden_fd, char *const argv[], struct err *err);
+/* Stub: executes a program with args and next to no environment. Only returns on failure. */
+int sandbox_execute(int program_fd, char *const argv[], struct err *err);
 /* Stub, before that: takes the session's uid, gids (no supplementary groups), drops
  * every capability and the bounding set, sets no_new_privs and securebits where it may. */
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);

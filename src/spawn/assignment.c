@@ -98,6 +98,15 @@ static void receive(int sock, int fd[ASSIGNMENT_FDS], int *memory)
 	*memory = all[ASSIGNMENT_FDS];
 }
 
+int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *err)
+{
+	const struct assignment_report report = {.process = process, .pid = pid};
+
+	return fdio_write_all(report_fd, &report, sizeof(report)) < 0
+		       ? err_errno(err, E_UNAVAILABLE, NULL, "the launcher does not listen")
+		       : 0;
+}
+
 _Noreturn void assignment_give_up(int report_fd, const struct err *why)
 {
 	struct assignment_report report = {.err = *why};
@@ -169,7 +178,6 @@ static int be_found(const int fd[ASSIGNMENT_FDS], struct err *err)
 
 void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS])
 {
-	const struct assignment_report report = {.init_pid = w->init.pid};
 	struct sandbox_trees view = {0};
 	struct sandbox_plan plan;
 	struct err err = {0};
@@ -185,8 +193,9 @@ void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd
 	if (r == 0)
 		r = sandbox_bind_init(&w->init, &plan, fd[ASSIGNMENT_TREE], &view, &err);
 	sandbox_trees_done(&view);
-	if (r == 0 && fdio_write_all(fd[ASSIGNMENT_REPORT], &report, sizeof(report)) < 0)
-		_exit(FAILURE);
+	if (r == 0)
+		r = assignment_tell(fd[ASSIGNMENT_REPORT], process_of(PROCESS_INSIDE), w->init.pid,
+				    &err);
 	if (r == 0)
 		r = sandbox_become_user(&plan, &err);
 	if (r < 0)

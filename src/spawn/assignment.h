@@ -6,6 +6,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "model/process_table.h"
 #include "sandbox/sandbox.h"
 #include <stdbool.h>
 #include <sys/types.h>
@@ -35,8 +36,9 @@ enum assignment_fd {
 	ASSIGNMENT_FDS
 };
 struct assignment_report {
-	pid_t init_pid; /* > 0: init was started */
-	struct err err; /* code != 0: the end */
+	enum process process;
+	pid_t pid;	/* of that process, which was started */
+	struct err err; /* code != 0: the end, without a process */
 };
 /* What is said before there are assignment. */
 #define ASSIGNMENT_READY 'r'
@@ -51,8 +53,10 @@ int assignment_send(int sock, struct assignment *o, const struct sandbox_plan *p
  * but for what was used up: TREE and LOCK. */
 #define ASSIGNMENT_NAME "agentsh-waiting"
 void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS]);
-/* Says why it cannot wait, when it is asked; or, behind assignment_apply, why it cannot be a
- * warden. */
+/* Stub: reports a process that it has started. */
+int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *err);
+/* Says why it cannot wait, when it is asked; or, behind assignment_apply, why a process cannot
+ * start. */
 _Noreturn void assignment_refuse(int sock, const struct err *why);
 _Noreturn void assignment_give_up(int report_fd, const struct err *why);
 

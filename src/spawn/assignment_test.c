@@ -133,7 +133,8 @@ static void expect_obeyed(struct scene *s)
 	assert_int_equal(fdio_load(s->report, 65536, &text, NULL), 0);
 	assert_int_equal(text.len, sizeof(report));
 	memcpy(&report, text.data, sizeof(report));
-	assert_int_equal(report.init_pid, 4711);
+	assert_int_equal(report.process, process_of(PROCESS_INSIDE));
+	assert_int_equal(report.pid, 4711);
 	assert_int_equal(report.err.code, E_OK);
 	/* init has its plan and its workspace */
 	assert_int_equal(assignment_recv(s->init, &byte, fd, &nfds), 1);
@@ -205,7 +206,7 @@ static void sbx_5_a_refusal_waits_for_the_orders(void **state)
 	assert_int_equal(fdio_load(s.report, 65536, &text, NULL), 0);
 	assert_int_equal(text.len, sizeof(report));
 	memcpy(&report, text.data, sizeof(report));
-	assert_int_equal(report.init_pid, 0);
+	assert_int_equal(report.pid, 0);
 	assert_int_equal(report.err.code, E_ENFORCEMENT);
 	assert_string_equal(report.err.subject, "pid_namespace");
 	assert_int_equal(end(&s), 125);

@@ -28,7 +28,7 @@ enum warden_phase {
 };
 
 struct warden {
-	const struct warden_args *args;
+	const struct process_args *args;
 	const struct clock *clock;
 	struct loop *loop;
 	enum warden_phase phase;

@@ -136,12 +136,12 @@ static inline int kit_listen(struct kit *k)
 	return fd;
 }
 
-static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, int init_link,
+static inline _Noreturn void kit_stub(struct kit *k, struct process_args *args, int init_link,
 				      int tree)
 {
 	const struct sandbox_start start = {&k->plan, kit_init_fd, init_link, tree};
-	const int *fds[] = {&args->listen_fd, &args->api_fd, &args->init_fd,
-			    &args->ring_fd,   &args->ack_fd, &args->policy_fd};
+	const struct process_row *row = &process_table[PROCESS_warden];
+	struct process_link init = {.row = &process_table[PROCESS_init], .fd = args->init_fd};
 	struct strv argv = {0};
 	struct err err = {0};
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -151,12 +151,12 @@ static inline _Noreturn void kit_stub(struct kit *k, struct warden_args *args, i
 	dup2(null, STDOUT_FILENO);
 	if (getenv("KIT_LOG") == NULL)
 		dup2(null, STDERR_FILENO);
-	if (sandbox_start_init(&start, &args->init_pid, &err) == 0) {
-		warden_args_format(args, &argv);
-		for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-			fcntl(*fds[i], F_SETFD, 0);
+	if (sandbox_start_init(&start, &init.pid, &err) == 0) {
+		process_args_add(args, &init);
+		process_args_format(row, args, &argv);
+		process_args_pass(row, args);
 		if (sandbox_become_user(&k->plan, &err) == 0)
-			sandbox_execute_warden(kit_warden_fd, argv.v, &err);
+			sandbox_execute(kit_warden_fd, argv.v, &err);
 	}
 	fprintf(stderr, "stub: %s\n", err.message);
 	_exit(125);
@@ -178,7 +178,7 @@ static inline void kit_plan(struct kit *k)
 		strv_add(&k->plan.read_only_paths, system[i]);
 }
 
-static inline void kit_journal(struct kit *k, uint32_t size, struct warden_args *args)
+static inline void kit_journal(struct kit *k, uint32_t size, struct process_args *args)
 {
 	static unsigned n;
 	cleanup_free char *ring = mem_printf("%s/%u.ring", kit_dir, n);
@@ -238,7 +238,7 @@ struct kit_request {
 	const char *shell;
 	bool no_hello;
 	const char *rules;	     /* of the policy */
-	const struct strv *counters; /* as in warden_args; NULL: none */
+	const struct strv *counters; /* as in process_args; NULL: none */
 };
 
 static inline int kit_policy(const char *rules)
@@ -262,7 +262,7 @@ static inline struct kit *kit_open_with(const struct kit_request *request)
 	cleanup_free char *workspace = mem_printf("%s/workspace", kit_dir);
 	const struct sandbox_workspace_ask ask = {workspace, geteuid() == 0 ? KIT_UID : geteuid(),
 						  geteuid() == 0 ? KIT_UID : getegid(), NULL};
-	struct warden_args args = {.session_id = "session-test", .log_level = LOG_INFO};
+	struct process_args args = {.session_id = "session-test", .log_level = LOG_INFO};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
 	int api[2], init[2];

@@ -423,7 +423,7 @@ static int prepare_process(void)
 	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? errno : 0;
 }
 
-static int open_warden(struct warden *w, const struct warden_args *args, struct err *err)
+static int open_warden(struct warden *w, const struct process_args *args, struct err *err)
 {
 	int r;
 
@@ -502,7 +502,7 @@ static void close_warden(struct warden *w)
 	loop_free(w->loop);
 }
 
-int warden_main(const struct warden_args *args)
+int warden_main(const struct process_args *args)
 {
 	struct err err = {0};
 	struct warden w;

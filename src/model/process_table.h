@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* model/process_table.h - the processes of a session, one row each.
+ *
+ * The launcher, its pool, the stub, the assignment, the record of a session and the warden read
+ * this table. To add a process, add a row here and the directory of its program. */
+#pragma once
+#include <stddef.h>
+
+/* Who starts a process, when, and with which capabilities. */
+enum process_start {
+	/* The stub executes the program itself, at the assignment, without capabilities. There is
+	 * one such row: the main process. The launcher watches it; all others are its children. */
+	PROCESS_MAIN,
+	/* The stub clones it into the namespaces of the session before the session is known. It
+	 * builds the inside of the sandbox and drops its capabilities itself. There is one such
+	 * row. */
+	PROCESS_INSIDE,
+	/* The stub forks it at the assignment, outside of the namespaces, without capabilities. It
+	 * has a link to the main process, and dies with it. */
+	PROCESS_BESIDE,
+};
+
+/* What a program may get as arguments "KEY=VALUE" (struct process_args). Descriptors are inherited
+ * by number; a list has one argument for each entry.
+ *  key, member, kind */
+#define PROCESS_ARGS(X)                                                                      \
+	X(listen, listen_fd, FD)	  /* RUNTIME/sessions/ID.sock, listening */          \
+	X(api, api_fd, FD)		  /* the first link to the API process */            \
+	X(ring, ring_fd, FD)		  /* of its own events, see event/journal.h */       \
+	X(ack, ack_fd, FD)		  /* the same */                                     \
+	X(policy, policy_fd, FD)	  /* the sealed snapshot of the session's policy */  \
+	X(link, link_fd, FD)		  /* to the main process */                          \
+	X(api_uid, api_uid, NUMBER)	  /* of the API process */                           \
+	X(log_level, log_level, NUMBER)	  /* enum log_level */                               \
+	X(log_format, log_format, NUMBER) /* enum log_format */                              \
+	X(wall, walls, LIST)		  /* raised by launcher and stub, as by wall_pack */ \
+	X(counter, counters, LIST)	  /* of the session's cgroup: cgroup_files_format */ \
+	X(process, processes, LIST)	  /* the others: "NAME PID LINK" */
+enum process_arg {
+#define X(key, member, kind) PROCESS_ARG_##key,
+	PROCESS_ARGS(X)
+#undef X
+};
+#define PROCESS_ARG(key) (1u << PROCESS_ARG_##key)
+
+#define PROCESS_MAIN_ARGS                                                                \
+	(PROCESS_ARG(listen) | PROCESS_ARG(api) | PROCESS_ARG(ring) | PROCESS_ARG(ack) | \
+	 PROCESS_ARG(policy) | PROCESS_ARG(api_uid) | PROCESS_ARG(log_level) |           \
+	 PROCESS_ARG(log_format) | PROCESS_ARG(wall) | PROCESS_ARG(counter) |            \
+	 PROCESS_ARG(process))
+#define PROCESS_BESIDE_ARGS                                                               \
+	(PROCESS_ARG(ring) | PROCESS_ARG(ack) | PROCESS_ARG(policy) | PROCESS_ARG(link) | \
+	 PROCESS_ARG(log_level) | PROCESS_ARG(log_format))
+
+/*  name, program, for people, start, ring, arguments */
+#define PROCESS_TABLE(X)                                                             \
+	X(warden, "agentsh-warden", "the warden", MAIN, "warden", PROCESS_MAIN_ARGS) \
+	X(init, "agentsh-init", "init", INSIDE, NULL, 0)
+
+enum process {
+#define X(name, program, people, start, ring, args) PROCESS_##name,
+	PROCESS_TABLE(X)
+#undef X
+		PROCESSES
+};
+
+struct process_row {
+	const char *name;    /* in ID.meta and in arguments */
+	const char *program; /* beside the running one */
+	const char *title;   /* for people. The session fails when the process dies, and the reason
+				begins with this. */
+	enum process_start start;
+	const char *ring; /* name of the ring that it writes its events to; NULL: it writes none */
+	unsigned args;	  /* PROCESS_ARG() of what it is given */
+};
+extern const struct process_row process_table[PROCESSES];
+
+/* The only row that starts this way; MAIN or INSIDE. */
+enum process process_of(enum process_start start);
