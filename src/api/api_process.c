@@ -296,8 +296,7 @@ static void on_idle_tick(void *arg)
 			  &err);
 }
 
-static void count_event(uint64_t seq, const struct event *e, const char *json, size_t len,
-			void *arg)
+static void count_event(const struct stored_event *e, void *arg)
 {
 	struct api *api = arg;
 
@@ -336,7 +335,7 @@ static int open_store(struct api *api, struct err *err)
 		r = (api->accept_loss ? store_open_lossy : store_open)(db, api->loop, &clock_system,
 								       &api->store, err);
 	if (r == 0)
-		store_add_sink(api->store, count_event, api);
+		store_add_sink(api->store, count_event, NULL, api);
 	if (r == 0 && strcmp(lines, "none") != 0)
 		r = sink_jsonl_open(api->store, &clock_system, &jc, &api->jsonl, err);
 	if (r == 0)

@@ -30,7 +30,7 @@ struct kept {
 	size_t len;
 };
 
-static bool matches(const struct event_feed *f, const struct event *e)
+static bool matches(const struct event_feed *f, const struct stored_event *e)
 {
 	if (f->types != 0 && (f->types & (1ull << e->type)) == 0)
 		return false;
@@ -56,23 +56,22 @@ static void emit(struct event_feed *f, uint64_t seq, enum event_type type, const
 	f->ops.emit(seq, type, json, len, f->ops.arg);
 }
 
-static void on_event(uint64_t seq, const struct event *e, const char *json, size_t len, void *arg)
+static void on_event(const struct stored_event *e, void *arg)
 {
 	struct event_feed *f = arg;
-	const enum event_type type = (enum event_type)e->type;
-	const struct kept head = {seq, type, len};
+	const struct kept head = {e->seq, e->type, e->len};
 
-	if (seq <= f->last || !matches(f, e))
+	if (e->seq <= f->last || !matches(f, e))
 		return;
 	if (event_feed_pump(f) && f->ops.ready(f->ops.arg)) {
-		emit(f, seq, type, json, len);
+		emit(f, e->seq, e->type, e->json, e->len);
 		return;
 	}
 	if (f->overrun || (f->gap && f->ask == NULL))
 		return;
-	if (f->kept.len + sizeof(head) + len <= KEPT_MAX) {
+	if (f->kept.len + sizeof(head) + e->len <= KEPT_MAX) {
 		buf_add(&f->kept, &head, sizeof(head));
-		buf_add(&f->kept, json, len);
+		buf_add(&f->kept, e->json, e->len);
 		return;
 	}
 	drop_kept(f);
@@ -100,7 +99,7 @@ struct event_feed *event_feed_open(struct store *store, const struct event_query
 	f->gap = after_seq < store_last_seq(store);
 	f->ops = *ops;
 	f->again = watch_timer(store_loop(store), on_again, f);
-	store_add_sink(store, on_event, f);
+	store_add_sink(store, on_event, NULL, f);
 	return f;
 }
 
@@ -170,7 +169,7 @@ void event_feed_close(struct event_feed *f)
 {
 	if (f == NULL)
 		return;
-	store_remove_sink(f->store, on_event, f);
+	store_remove_sink(f->store, on_event, NULL, f);
 	store_ask_cancel(f->ask);
 	watch_free(f->again);
 	buf_done(&f->kept);

@@ -236,12 +236,12 @@ static void add_line(struct sink_jsonl *j, uint64_t seq, const char *json, size_
 	j->gathered = seq;
 }
 
-static void on_sink(uint64_t seq, const struct event *e, const char *json, size_t len, void *arg)
+static void on_sink(const struct stored_event *e, void *arg)
 {
 	struct sink_jsonl *j = arg;
 
 	if (!j->behind)
-		add_line(j, seq, json, len);
+		add_line(j, e->seq, e->json, e->len);
 }
 
 static void on_turn(void *arg)
@@ -381,8 +381,7 @@ int sink_jsonl_open(struct store *store, const struct clock *clock,
 		sink_jsonl_close(j);
 		return rc;
 	}
-	store_add_sink(store, on_sink, j);
-	store_add_turn(store, on_turn, j);
+	store_add_sink(store, on_sink, on_turn, j);
 	/* A full disk is no reason not to serve: if this fails, retries are running. */
 	catch_up(j, UINT_MAX, NULL);
 	*out = j;
@@ -400,8 +399,7 @@ void sink_jsonl_close(struct sink_jsonl *j)
 {
 	if (j == NULL)
 		return;
-	store_remove_sink(j->store, on_sink, j);
-	store_remove_turn(j->store, on_turn, j);
+	store_remove_sink(j->store, on_sink, on_turn, j);
 	watch_free(j->retry);
 	if (j->fd >= 0)
 		close(j->fd);

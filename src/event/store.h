@@ -73,16 +73,23 @@ void store_event(struct store *s, struct event *e, const char *ring, uint64_t po
 uint64_t store_ring_end(struct store *s, const char *ring);
 uint64_t store_put_ring_end(struct store *s, const char *ring, uint64_t pos); /* its number */
 void store_drop_rings(struct store *s, const char *id); /* id and all "id/NAME" are gone */
-/* Called at the end of a turn for every event of it, in order: JSON text without trailing
- * newline. Sinks come before what store_after registered, and never call store_commit. */
-typedef void store_sink_fn(uint64_t seq, const struct event *e, const char *json, size_t len,
-			   void *arg);
-void store_add_sink(struct store *s, store_sink_fn *fn, void *arg);
-void store_remove_sink(struct store *s, store_sink_fn *fn, void *arg);
+/* An event as sinks see it; strings that it does not have are NULL. */
+struct stored_event {
+	uint64_t seq;
+	enum event_type type;
+	uint32_t count;
+	const char *session_id, *command_id, *decision;
+	const char *json; /* without trailing newline */
+	size_t len;
+};
+/* Called at the end of a turn for every event of it, in order. Sinks come before what store_after
+ * registered, and never call store_commit. */
+typedef void store_sink_fn(const struct stored_event *e, void *arg);
 /* Called once after the sinks of a turn that had events, for sinks that gather. */
 typedef void store_turn_fn(void *arg);
-void store_add_turn(struct store *s, store_turn_fn *fn, void *arg);
-void store_remove_turn(struct store *s, store_turn_fn *fn, void *arg);
+/* Either function may be NULL. */
+void store_add_sink(struct store *s, store_sink_fn *fn, store_turn_fn *turn, void *arg);
+void store_remove_sink(struct store *s, store_sink_fn *fn, store_turn_fn *turn, void *arg);
 /* The JSON of the event that store_event has just taken; until the next call. */
 const struct buf *store_last_json(const struct store *s);
 uint64_t store_last_seq(struct store *s); /* of the last event that is safe */

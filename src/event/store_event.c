@@ -45,52 +45,29 @@ void store_skip_to(struct store *s, uint64_t seq)
 	store_event(s, &e, NULL, 0);
 }
 
-/* Bytes of all strings and pointers that an event owns. */
-static size_t owned_bytes(const struct event *e)
-{
-	size_t n = (e->exec_argv.n + 1) * sizeof(char *);
-
-	for (size_t i = 0; i < event_fields.n; i++) {
-		const char *str =
-			event_fields.row[i].type == FIELD_STR
-				? *(char *const *)((const char *)e + event_fields.row[i].offset)
-				: NULL;
-
-		n += str != NULL ? strlen(str) + 1 : 0;
-	}
-	for (size_t i = 0; i < e->exec_argv.n; i++)
-		n += strlen(e->exec_argv.v[i]) + 1;
-	return n;
-}
-
-static char *copy_string(char **to, const char *s)
-{
-	char *copy = *to;
-
-	*to = stpcpy(copy, s) + 1;
-	return copy;
-}
-
 static void keep(struct store *s, const struct event *e)
 {
-	const size_t own = owned_bytes(e);
-	struct store_pending *p = mem_resize(NULL, sizeof(*p) + own + s->json.len + 1, 1);
-	char *at = (char *)(p + 1), **argv = (char **)(p + 1);
+	const char *const from[] = {e->session_id, e->command_id, e->decision};
+	size_t bytes = s->json.len + 1;
+	struct store_pending *p;
+	char *at;
 
-	p->event = *e;
-	p->event.exec_argv.v = argv;
-	at += (e->exec_argv.n + 1) * sizeof(char *);
-	for (size_t i = 0; i < e->exec_argv.n; i++)
-		argv[i] = copy_string(&at, e->exec_argv.v[i]);
-	argv[e->exec_argv.n] = NULL;
-	for (size_t i = 0; i < event_fields.n; i++) {
-		char **str = (char **)((char *)&p->event + event_fields.row[i].offset);
-
-		if (event_fields.row[i].type == FIELD_STR && *str != NULL)
-			*str = copy_string(&at, *str);
-	}
-	p->json = memcpy(at, s->json.data, s->json.len + 1);
-	p->len = s->json.len;
+	for (size_t i = 0; i < ARRAY_LEN(from); i++)
+		bytes += from[i] != NULL ? strlen(from[i]) + 1 : 0;
+	p = mem_resize(NULL, sizeof(*p) + bytes, 1);
+	at = (char *)(p + 1);
+	p->event = (struct stored_event){.seq = e->seq,
+					 .type = (enum event_type)e->type,
+					 .count = e->count,
+					 .json = memcpy(at, s->json.data, s->json.len + 1),
+					 .len = s->json.len};
+	at += s->json.len + 1;
+	const char **const to[] = {&p->event.session_id, &p->event.command_id, &p->event.decision};
+	for (size_t i = 0; i < ARRAY_LEN(to); i++)
+		if (from[i] != NULL) {
+			*to[i] = at;
+			at = stpcpy(at, from[i]) + 1;
+		}
 	STAILQ_INSERT_TAIL(&s->pending, p, link);
 }
 
@@ -203,8 +180,7 @@ void store_deliver(struct store *s, struct pending_list *events)
 	for (p = STAILQ_FIRST(events); p != NULL; p = STAILQ_NEXT(p, link))
 		for (size_t i = 0; i < n; i++)
 			if (s->sinks[i].fn != NULL)
-				s->sinks[i].fn(p->event.seq, &p->event, p->json, p->len,
-					       s->sinks[i].arg);
+				s->sinks[i].fn(&p->event, s->sinks[i].arg);
 	for (size_t i = 0; i < n; i++)
 		if (s->sinks[i].turn != NULL)
 			s->sinks[i].turn(s->sinks[i].arg);
@@ -213,40 +189,19 @@ void store_deliver(struct store *s, struct pending_list *events)
 	store_forget_events(events);
 }
 
-static void add(struct store *s, struct sink sink)
+void store_add_sink(struct store *s, store_sink_fn *fn, store_turn_fn *turn, void *arg)
 {
 	s->sinks = mem_resize(s->sinks, s->nsinks + 1, sizeof(*s->sinks));
-	s->sinks[s->nsinks++] = sink;
+	s->sinks[s->nsinks++] = (struct sink){fn, turn, arg};
 }
 
-static void remove_sink(struct store *s, struct sink sink)
+void store_remove_sink(struct store *s, store_sink_fn *fn, store_turn_fn *turn, void *arg)
 {
 	for (size_t i = 0; i < s->nsinks; i++)
-		if (s->sinks[i].fn == sink.fn && s->sinks[i].turn == sink.turn &&
-		    s->sinks[i].arg == sink.arg) {
+		if (s->sinks[i].fn == fn && s->sinks[i].turn == turn && s->sinks[i].arg == arg) {
 			s->sinks[i] = (struct sink){0};
 			break;
 		}
 	if (s->delivering == 0)
 		sweep(s);
-}
-
-void store_add_sink(struct store *s, store_sink_fn *fn, void *arg)
-{
-	add(s, (struct sink){fn, NULL, arg});
-}
-
-void store_remove_sink(struct store *s, store_sink_fn *fn, void *arg)
-{
-	remove_sink(s, (struct sink){fn, NULL, arg});
-}
-
-void store_add_turn(struct store *s, store_turn_fn *fn, void *arg)
-{
-	add(s, (struct sink){NULL, fn, arg});
-}
-
-void store_remove_turn(struct store *s, store_turn_fn *fn, void *arg)
-{
-	remove_sink(s, (struct sink){NULL, fn, arg});
 }

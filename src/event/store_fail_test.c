@@ -130,7 +130,7 @@ static void suffer(struct world *w, trouble_fn *trouble, const char *why)
 
 	assert_int_equal(put(w, "s"), 1);
 	commit(w);
-	store_add_sink(w->store, on_sink, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 	assert_int_equal(store_failing(w->store, &err), 0);
 	trouble(w, true);
 	hold(w);
@@ -200,7 +200,7 @@ static void evt_2_a_rollback_between_two_writes_loses_nothing(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 	hold(w);
 	for (int i = 0; i < 2; i++) {
 		put(w, "s");
@@ -286,7 +286,7 @@ static void evt_2_who_waits_for_more_than_the_redo_file_holds_waits_on(void **st
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 	refuse_commits(w, true);
 	hold(w);
 	put(w, "s");

@@ -13,9 +13,7 @@
  * to. */
 struct store_pending {
 	STAILQ_ENTRY(store_pending) link;
-	struct event event;
-	const char *json;
-	size_t len;
+	struct stored_event event;
 };
 STAILQ_HEAD(pending_list, store_pending);
 

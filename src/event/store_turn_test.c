@@ -15,8 +15,8 @@ static void evt_2_sinks_and_waiters_are_told_at_the_turns_end(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, w);
-	store_add_turn(w->store, on_turn, w);
+	store_add_sink(w->store, on_sink, NULL, w);
+	store_add_sink(w->store, NULL, on_turn, w);
 	store_after_commit(w->store, on_commit, w);
 	store_after(w->store, on_done, w);
 	assert_heard(w, "commit done ");
@@ -54,7 +54,7 @@ static void evt_2_a_commit_within_the_turn_tells_all_of_them(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 	put(w, "s");
 	store_after(w->store, on_done, w);
 	store_after_commit(w->store, on_commit, w);
@@ -69,7 +69,7 @@ static void evt_2_a_turn_without_events_tells_no_sink(void **state)
 {
 	struct world *w = *state;
 
-	store_add_turn(w->store, on_turn, w);
+	store_add_sink(w->store, NULL, on_turn, w);
 	put_meta(w, "k");
 	store_after_commit(w->store, on_commit, w);
 	commit(w);
@@ -344,7 +344,7 @@ static void evt_2_a_waiter_may_write_and_wait_again(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 	put(w, "s");
 	store_after(w->store, on_done_write_again, w);
 	store_after(w->store, on_done_write_again, w);
@@ -370,7 +370,7 @@ static void evt_2_some_are_told_before_the_sinks(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 	store_before_sinks(w->store, on_done, w);
 	assert_string_equal(w->heard.data, "done ");
 	buf_clear(&w->heard);
@@ -415,14 +415,13 @@ static void ses_8_at_an_end_without_the_loop_all_are_told(void **state)
 	assert_chain(w, 1);
 }
 
-static void remove_self(uint64_t seq, const struct event *e, const char *json, size_t len,
-			void *data)
+static void remove_self(const struct stored_event *e, void *data)
 {
 	struct world *w = data;
 
-	buf_addf(&w->heard, "once%llu ", (unsigned long long)seq);
-	store_remove_sink(w->store, remove_self, w);
-	store_add_sink(w->store, on_sink, w);
+	buf_addf(&w->heard, "once%llu ", (unsigned long long)e->seq);
+	store_remove_sink(w->store, remove_self, NULL, w);
+	store_add_sink(w->store, on_sink, NULL, w);
 }
 
 static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
@@ -430,7 +429,7 @@ static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
 	struct world *w = *state;
 	struct world other = {0};
 
-	store_add_sink(w->store, remove_self, w);
+	store_add_sink(w->store, remove_self, NULL, w);
 	put(w, "s");
 	put(w, "s");
 	commit(w);
@@ -440,12 +439,12 @@ static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
 	put(w, "s");
 	commit(w);
 	assert_string_equal(w->heard.data, "once1 e3 ");
-	store_add_turn(w->store, on_turn, w);
-	store_remove_turn(w->store, on_turn, w);
-	store_add_turn(w->store, on_turn, w);
-	store_add_sink(w->store, on_sink, &other);
-	store_remove_sink(w->store, on_sink, w);
-	store_remove_sink(w->store, on_sink, w);
+	store_add_sink(w->store, NULL, on_turn, w);
+	store_remove_sink(w->store, NULL, on_turn, w);
+	store_add_sink(w->store, NULL, on_turn, w);
+	store_add_sink(w->store, on_sink, NULL, &other);
+	store_remove_sink(w->store, on_sink, NULL, w);
+	store_remove_sink(w->store, on_sink, NULL, w);
 	put(w, "s");
 	commit(w);
 	assert_string_equal(w->heard.data, "once1 e3 turn ");
@@ -453,28 +452,29 @@ static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
 	buf_done(&other.heard);
 }
 
-static void check_copy(uint64_t seq, const struct event *e, const char *json, size_t len,
-		       void *data)
+static void check_copy(const struct stored_event *e, void *data)
 {
 	struct world *w = data;
 
+	assert_int_equal(e->seq, 1);
+	assert_int_equal(e->type, EVENT_exec);
+	assert_int_equal(e->count, 3);
 	assert_string_equal(e->session_id, "s-1");
-	assert_string_equal(e->exec_argv.v[1], "b");
-	assert_null(e->exec_argv.v[2]);
-	assert_null(e->path);
-	buf_clear(&w->heard);
-	event_format(e, &w->heard);
-	assert_string_equal(w->heard.data, json);
+	assert_null(e->command_id);
+	assert_string_equal(e->decision, "deny");
+	buf_add(&w->heard, e->json, e->len);
 }
 
-static void evt_6_sinks_get_the_whole_event(void **state)
+static void evt_6_sinks_get_a_copy_and_the_whole_json(void **state)
 {
 	struct world *w = *state;
 	struct event e = {.type = EVENT_exec,
+			  .count = 3,
 			  .session_id = mem_strdup("s-1"),
+			  .decision = mem_strdup("deny"),
 			  .exec_path = mem_strdup("/bin/x")};
 
-	store_add_sink(w->store, check_copy, w);
+	store_add_sink(w->store, check_copy, NULL, w);
 	strv_add(&e.exec_argv, "a");
 	strv_add(&e.exec_argv, "b");
 	store_event(w->store, &e, "ring", 0);
@@ -483,8 +483,9 @@ static void evt_6_sinks_get_the_whole_event(void **state)
 	commit(w);
 	assert_string_equal(w->heard.data,
 			    "{\"seq\":1,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
-			    "\"type\":\"exec\",\"session_id\":\"s-1\",\"count\":1,\"exec\":"
-			    "{\"path\":\"/bin/x\",\"argv\":[\"a\",\"b\"],\"ppid\":0}}");
+			    "\"type\":\"exec\",\"session_id\":\"s-1\",\"count\":3,\"exec\":"
+			    "{\"path\":\"/bin/x\",\"argv\":[\"a\",\"b\"],\"ppid\":0},"
+			    "\"decision\":\"deny\"}");
 }
 
 static void on_ready(void *data)
@@ -555,7 +556,7 @@ int main(void)
 		TEST(evt_2_many_waiters_keep_their_order),
 		TEST(ses_8_at_an_end_without_the_loop_all_are_told),
 		TEST(evt_6_sinks_come_and_go_while_they_are_told),
-		TEST(evt_6_sinks_get_the_whole_event),
+		TEST(evt_6_sinks_get_a_copy_and_the_whole_json),
 		TEST(evt_2_waiters_come_after_what_the_turn_still_has_to_do),
 		TEST(evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever),
 	};

@@ -84,8 +84,7 @@ static void ses_2_a_dead_warden_fails_its_session_only(void **state)
 
 static unsigned failed_seen;
 
-static void count_failed(uint64_t seq, const struct event *e, const char *json, size_t len,
-			 void *arg)
+static void count_failed(const struct stored_event *e, void *arg)
 {
 	failed_seen += e->type == EVENT_session_failed;
 }
@@ -97,7 +96,7 @@ static void ses_2_a_closed_link_is_enough_after_a_moment(void **state)
 	cleanup_buf struct buf r = {0};
 
 	failed_seen = 0;
-	store_add_sink(k->store, count_failed, NULL);
+	store_add_sink(k->store, count_failed, NULL, NULL);
 	link_done(&f->link);
 	kit_until(k, &failed_seen, 1);
 	kit_turn(k);
