@@ -35,10 +35,10 @@ int cmd_policy_effective(struct cli *cli, struct err *err); /* cmd_policy_server
 struct cli_operation {
 	struct op op; /* points into the following, which is owned */
 	char *text[2];
-	char **argv;
+	struct strv argv;
 	int root; /* the looker's */
 	struct exec_looker *looker;
-	struct exec_first *first; /* of exec, where there is such a program */
+	struct exec_initial *initial; /* of exec, where there is such a program */
 };
 int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct err *err);
 void cli_operation_done(struct cli_operation *o);

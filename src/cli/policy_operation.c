@@ -78,16 +78,16 @@ static char *find_command(const char *name)
 /* As a session would look at it, in this machine's root. False: there is no such program here. */
 static bool look(struct cli_operation *o, int argc, char **argv)
 {
-	struct exec_first_ask ask = {o->text[0], WORKSPACE, NULL, (size_t)argc};
+	const struct exec_initial_ask ask = {
+		.path = o->text[0], .cwd = WORKSPACE, .exact = true, .argv = &o->argv};
 
-	ask.argv = o->argv = mem_resize(NULL, (size_t)argc + 1, sizeof(*o->argv));
-	memcpy(o->argv, argv, (size_t)argc * sizeof(*argv));
-	o->argv[argc] = NULL;
+	for (int i = 0; i < argc; i++)
+		strv_add(&o->argv, argv[i]);
 	o->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	o->looker = exec_looker_new(o->root);
-	if (exec_first_look(o->looker, &ask, &o->first) != 0)
+	if (exec_initial_find(o->looker, &ask, &o->initial) != 0)
 		return false;
-	o->op = *exec_first_op(o->first);
+	o->op = *exec_initial_op(o->initial);
 	return true;
 }
 
@@ -103,7 +103,7 @@ static int read_exec_words(int argc, char **argv, struct cli_operation *o, struc
 	real = realpath(o->text[0], NULL);
 	o->op.exec.called = o->text[0];
 	o->op.exec.path = o->text[1] = real != NULL ? real : mem_strdup(o->text[0]);
-	o->op.exec.argv = (const char *const *)o->argv;
+	o->op.exec.argv = (const char *const *)o->argv.v;
 	o->op.exec.argc = (size_t)argc;
 	return 0;
 }
@@ -170,11 +170,11 @@ int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct 
 
 void cli_operation_done(struct cli_operation *o)
 {
-	exec_first_free(o->first);
+	exec_initial_free(o->initial);
 	if (o->looker != NULL)
 		close(o->root);
 	exec_looker_free(o->looker);
-	free(o->argv);
+	strv_done(&o->argv);
 	for (size_t i = 0; i < ARRAY_LEN(o->text); i++)
 		free(o->text[i]);
 }

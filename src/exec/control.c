@@ -24,48 +24,6 @@ static void on_exec(struct listener *l, const struct seccomp_notif *n, void *arg
 		verify_on_exec(c, n);
 }
 
-/* ---- waiting execs ---- */
-
-static struct exec_case *find_pending(struct exec_control *c, uint64_t pending)
-{
-	struct exec_case *k;
-
-	LIST_FOREACH (k, &c->cases, link)
-		if (k->state == CASE_PARKED && k->pending == pending)
-			return k;
-	return NULL;
-}
-
-static struct resumed *take_resumed(struct exec_control *c)
-{
-	struct resumed *r;
-
-	pthread_mutex_lock(&c->lock);
-	r = STAILQ_FIRST(&c->resumed);
-	if (r != NULL)
-		STAILQ_REMOVE_HEAD(&c->resumed, link);
-	pthread_mutex_unlock(&c->lock);
-	return r;
-}
-
-static void on_resumed(struct exec_control *c)
-{
-	struct resumed *r;
-
-	while ((r = take_resumed(c)) != NULL) {
-		struct exec_case *k = find_pending(c, r->pending);
-
-		if (k != NULL) {
-			c->nparked--;
-			k->state = CASE_READ;
-			k->pending = 0;
-			k->verdict = r->verdict;
-			verify_apply(c, k);
-		}
-		free(r);
-	}
-}
-
 /* Waiting callers that died. */
 static void drop_dead(struct exec_control *c)
 {
@@ -77,15 +35,11 @@ static void drop_dead(struct exec_control *c)
 		next = LIST_NEXT(k, link);
 		if (k->state != CASE_PARKED || poll(&p, 1, 0) <= 0)
 			continue;
-		if (c->ops.gone != NULL)
-			c->ops.gone(c->ops.arg, k->pending);
-		record_case(c, k, EXEC_FAILED, NULL);
-		if (!k->seized) {
+		gate_gone(c->setup.gate, &k->gate);
+		record_case(c, k, GATE_FAILED, NULL);
+		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
+		if (!k->seized)
 			verify_forget(c, k);
-			continue;
-		}
-		k->state = CASE_LEFTOVER; /* until it is reaped */
-		c->nparked--;
 	}
 }
 
@@ -117,7 +71,7 @@ static void turn(struct listener *l, void *arg)
 	if (read(c->child_fd, info, sizeof(info)) < 0)
 		ensure(errno == EAGAIN);
 	verify_reap(c);
-	on_resumed(c);
+	gate_resume(c->setup.gate, &c->asker);
 	drop_dead(c);
 	verify_settle(c);
 	verify_retry(c);
@@ -129,8 +83,8 @@ static void end(void *arg)
 	struct exec_case *k;
 
 	LIST_FOREACH (k, &c->cases, link)
-		if (k->state == CASE_PARKED && c->ops.gone != NULL)
-			c->ops.gone(c->ops.arg, k->pending);
+		if (k->gate.id != 0)
+			gate_gone(c->setup.gate, &k->gate);
 }
 
 struct listener_handler exec_control_handler(struct exec_control *c)
@@ -142,17 +96,24 @@ struct listener_handler exec_control_handler(struct exec_control *c)
 
 /* ---- the face ---- */
 
-int exec_control_open(const struct exec_control_ops *ops, struct exec_control **out,
-		      struct err *err)
+static void wake(void *arg)
+{
+	listener_wake(((struct exec_control *)arg)->listener);
+}
+
+int exec_control_open(const struct exec_setup *s, struct exec_control **out, struct err *err)
 {
 	struct exec_control *c = mem_new(struct exec_control);
 	sigset_t child;
 	int r;
 
-	c->ops = *ops;
-	c->programs.root = ops->root;
+	c->setup = *s;
+	c->loader_any = !policy_restricts(gate_policy(s->gate), OP_EXEC);
+	c->actors = actor_reader_new(s->actors);
+	c->asker = (struct gate_asker){wake, c};
+	c->programs.root = s->root;
 	LIST_INIT(&c->cases);
-	STAILQ_INIT(&c->resumed);
+	LIST_INIT(&c->commands);
 	STAILQ_INIT(&c->deferred);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->telling, NULL);
@@ -182,35 +143,22 @@ int exec_control_open(const struct exec_control_ops *ops, struct exec_control **
 void exec_control_close(struct exec_control *c)
 {
 	struct deferred *d;
-	struct resumed *r;
 
 	if (c == NULL)
 		return;
 	while (!LIST_EMPTY(&c->cases))
 		verify_forget(c, LIST_FIRST(&c->cases));
-	while ((r = take_resumed(c)) != NULL)
-		free(r);
 	while ((d = STAILQ_FIRST(&c->deferred)) != NULL) {
 		STAILQ_REMOVE_HEAD(&c->deferred, link);
 		free(d);
 	}
+	commands_free(c);
+	actor_reader_free(c->actors);
 	program_cache_done(&c->programs);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->telling);
 	mem_cleanup_fd(&c->child_fd);
 	free(c);
-}
-
-void exec_control_resume(struct exec_control *c, uint64_t pending, const struct verdict *v)
-{
-	struct resumed *r = mem_new(struct resumed);
-
-	r->pending = pending;
-	r->verdict = *v;
-	pthread_mutex_lock(&c->lock);
-	STAILQ_INSERT_TAIL(&c->resumed, r, link);
-	pthread_mutex_unlock(&c->lock);
-	listener_wake(c->listener);
 }
 
 void exec_control_settle(struct exec_control *c)
@@ -219,7 +167,7 @@ void exec_control_settle(struct exec_control *c)
 	pthread_mutex_unlock(&c->telling);
 }
 
-uint64_t exec_control_count(const struct exec_control *c, enum exec_outcome outcome)
+uint64_t exec_control_count(const struct exec_control *c, enum gate_outcome outcome)
 {
 	return atomic_load_explicit(&c->count[outcome], memory_order_relaxed);
 }

@@ -159,9 +159,9 @@ static int guest_race(void *arg)
 static void check(const struct race *race)
 {
 	assert_int_equal(kit_run(guest_race, (void *)(uintptr_t)race), 0);
-	assert_true(kit.count[EXEC_MISMATCHED] > 0);
-	assert_true(kit.count[EXEC_VERIFIED] > 0);
-	assert_true(kit.count[EXEC_REFUSED] > 0);
+	assert_true(kit.count[GATE_MISMATCHED] > 0);
+	assert_true(kit.count[GATE_DONE] > 0);
+	assert_true(kit.count[GATE_REFUSED] > 0);
 }
 
 static void pol_4_a_thread_cannot_change_the_path(void **state)
@@ -238,8 +238,8 @@ static int guest_storm(void *arg)
 static void pol_4_threads_that_execute_at_once_all_end(void **state)
 {
 	assert_int_equal(kit_run(guest_storm, NULL), 0);
-	assert_true(kit.count[EXEC_VERIFIED] > 0);
-	assert_true(kit.count[EXEC_REFUSED] > 0);
+	assert_true(kit.count[GATE_DONE] > 0);
+	assert_true(kit.count[GATE_REFUSED] > 0);
 }
 
 int main(void)

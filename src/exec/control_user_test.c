@@ -148,26 +148,26 @@ static int guest_self(void *arg)
 }
 
 /* Runs a deed; record 0 is this program itself. All that follow have this outcome. */
-static void check(const char *name, enum exec_outcome want, size_t n)
+static void check(const char *name, enum gate_outcome want, size_t n)
 {
 	assert_int_equal(kit_run(guest_self, (void *)(uintptr_t)name),
-			 want == EXEC_REFUSED ? KIT_NOT_RUN : 0);
+			 want == GATE_REFUSED ? KIT_NOT_RUN : 0);
 	assert_int_equal(kit.nrecords, n + 1);
-	assert_int_equal(kit.record[0].outcome, EXEC_VERIFIED);
+	assert_int_equal(kit.record[0].outcome, GATE_DONE);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(kit.record[i + 1].outcome, want);
 }
 
 static void check_verified(void)
 {
-	check("plain", EXEC_VERIFIED, 3);
+	check("plain", GATE_DONE, 3);
 	assert_string_equal(kit.record[3].path, SYSTEM);
-	check("script", EXEC_VERIFIED, 1);
-	check("loader", EXEC_VERIFIED, 1);
-	check("changeable", EXEC_VERIFIED, 1);
-	check("relative", EXEC_VERIFIED, 1);
-	check("threads", EXEC_VERIFIED, 1);
-	check("clone_vm", EXEC_VERIFIED, 1);
+	check("script", GATE_DONE, 1);
+	check("loader", GATE_DONE, 1);
+	check("changeable", GATE_DONE, 1);
+	check("relative", GATE_DONE, 1);
+	check("threads", GATE_DONE, 1);
+	check("clone_vm", GATE_DONE, 1);
 }
 
 static void pol_4_every_exec_is_verified(void **state)
@@ -188,8 +188,8 @@ static void pol_4_what_is_remembered_is_verified(void **state)
 static void pol_4_what_cannot_be_read_is_refused(void **state)
 {
 	kit_copy("/usr/bin/true", "sealed", 0111);
-	check("hidden", EXEC_REFUSED, 1);
-	check("unreadable", EXEC_REFUSED, 1);
+	check("hidden", GATE_REFUSED, 1);
+	check("unreadable", GATE_REFUSED, 1);
 	assert_string_equal(kit.record[1].argv, "");
 }
 

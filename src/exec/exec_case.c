@@ -17,10 +17,9 @@ struct exec_case *exec_case_new(const struct seccomp_notif *n, int64_t now_us)
 	k->pidfd = -1;
 	k->began_us = now_us;
 	k->image.fd = k->target.fd = -1;
-	k->req.op.class = OP_EXEC;
-	k->req.op.exec.path = "";
-	k->req.pid = k->tid;
-	k->req.asked_us = now_us;
+	k->pid = k->tid;
+	k->op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
+	k->gate.op = &k->op;
 	return k;
 }
 
@@ -45,12 +44,11 @@ static int read_process(struct exec_case *k)
 
 	if (proc_ids(k->tid, &ids) != 0)
 		return EPERM;
-	k->req.pid = ids.pid;
-	k->req.ppid = ids.ppid;
+	k->pid = ids.pid;
+	k->ppid = ids.ppid;
 	if (caller_link(k->tid, "cwd", cwd, sizeof(cwd)) != 0)
 		return EPERM;
 	k->cwd = mem_strdup(cwd);
-	k->req.cwd = k->cwd;
 	return 0;
 }
 
@@ -68,21 +66,9 @@ static int read_strings(struct exec_case *k, const __u64 *arg, struct args_memor
 	if (r != 0)
 		return r == E2BIG ? ENAMETOOLONG : memory_error(r);
 	k->path = buf_take(&path);
-	k->req.op.exec.path = k->path;
+	k->op.exec.path = k->path;
 	r = args_read(m, arg[1], &k->args);
-	if (r != 0)
-		return memory_error(r);
-	k->req.argv = (const char *const *)k->args.v;
-	k->req.argc = k->args.n;
-	k->req.argv_cut = k->args.cut;
-	return 0;
-}
-
-static void fill_op(struct exec_case *k)
-{
-	image_fill_op(&k->image, &k->args, &k->argv, &k->req.op);
-	k->req.chain = (const char *const *)k->image.chain.v;
-	k->req.nchain = k->image.chain.n;
+	return r != 0 ? memory_error(r) : 0;
 }
 
 static int resolve(const struct image_name *name, const struct args *args,
@@ -111,16 +97,15 @@ int exec_case_read(struct exec_case *k, const struct seccomp_notif *n,
 	name.path = k->path;
 	name.cwd = k->cwd;
 	r = resolve(&name, &k->args, programs, &k->image);
-	if (r != 0)
-		return r;
-	fill_op(k);
-	return 0;
+	if (r == 0)
+		image_fill_op(&k->image, &k->args, &k->argv, &k->op);
+	return r;
 }
 
 int exec_case_find_target(struct exec_case *k, struct program_cache *programs)
 {
 	const struct image_name name = {
-		.tid = k->tid, .path = k->verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
+		.tid = k->tid, .path = k->gate.verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
 	struct image found;
 	int r = resolve(&name, &k->args, programs, &found);
 

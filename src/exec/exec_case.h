@@ -8,7 +8,7 @@
 
 enum case_state {
 	CASE_READ,     /* being decided */
-	CASE_PARKED,   /* its caller waits in the notification for exec_control_resume */
+	CASE_PARKED,   /* its caller waits in the notification for the gate's answer */
 	CASE_LOADING,  /* seized and let go: the exec stop, or a sign of its failure, comes next */
 	CASE_INJECTED, /* redirect: our own execve comes next */
 	CASE_LEFTOVER, /* recorded; only to be detached or reaped */
@@ -16,11 +16,13 @@ enum case_state {
 
 struct exec_case {
 	LIST_ENTRY(exec_case) link;
+	struct exec_control *control;
 	enum case_state state;
-	pid_t tid;   /* the caller's thread, and the process once it has executed */
-	uint64_t id; /* of the notification */
-	uint64_t pending;
-	int pidfd; /* PARKED: tells of its death; else -1 */
+	pid_t tid;	 /* the caller's thread, and the process once it has executed */
+	pid_t pid, ppid; /* the caller's process */
+	uint64_t id;	 /* of the notification */
+	int pidfd;	 /* PARKED: tells of its death; else -1 */
+	bool helper;	 /* our own program: no event */
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
 	int64_t began_us, let_go_us;
@@ -30,15 +32,16 @@ struct exec_case {
 	struct image target; /* of a redirect, once it is looked up */
 	char **argv;	     /* as the kernel will give it: image.head and args */
 	char *path, *cwd;
-	struct exec_attempt req; /* points into the above */
-	struct verdict verdict;
+	/* Both point into the above. Of an exec that could not be read, op has what is known: an
+	 * empty path, no argv. */
+	struct op op;
+	struct gate_case gate;
 };
 
 struct exec_case *exec_case_new(const struct seccomp_notif *n, int64_t now_us);
 void exec_case_free(struct exec_case *k);
 /* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; else the errno that the
- * kernel would give. k->req names what is known in every case. Where
- * programs->root is -1, the caller's own root is looked up. */
+ * kernel would give. Where programs->root is -1, the caller's own root is looked up. */
 int exec_case_read(struct exec_case *k, const struct seccomp_notif *n,
 		   struct program_cache *programs);
 /* Looks up the target of a redirect in the caller's root. 0 or an errno. */

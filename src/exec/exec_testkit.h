@@ -38,14 +38,16 @@
 #define KIT_TIMEOUT_S 60
 #define KIT_RECORDS 64
 #define KIT_BROKEN 99
-#define KIT_NOT_RUN 98 /* the guest's exec came back */
-#define KIT_KEY UINT64_C(0x123456789abcdef0)
+#define KIT_NOT_RUN 98	      /* the guest's exec came back */
+#define KIT_ANSWER_MS 3600000 /* the approver's time: no test waits for its end */
 
 struct kit_record {
 	char path[256], called[256], script[256], argv[512], cwd[256], chain[512], ran[256];
 	unsigned flags;
 	enum decision decision;
-	enum exec_outcome outcome;
+	enum gate_outcome outcome;
+	bool initial;
+	char command_id[ID_MAX + 1];
 	pid_t pid, ppid;
 	size_t argc;
 	bool cut;
@@ -56,7 +58,8 @@ static struct kit {
 	char dir[64];
 	struct exec_control *control;
 	struct listener *listener;
-	struct exec_control_ops ops;
+	struct gate *gate;
+	struct actor_table *actors;
 	bool root_known; /* set by a test, with the root */
 	int root;
 	pid_t guest, keeper;  /* keeper: the guest's parent, ends as it does */
@@ -65,13 +68,11 @@ static struct kit {
 	pthread_cond_t came;
 	struct kit_record record[KIT_RECORDS];
 	size_t nrecords;
-	uint64_t parked, gone; /* the last id of each */
-	pid_t first;	       /* is_first_exec says yes for it and KIT_KEY */
+	uint64_t parked, gone; /* the last id that the approver was asked, and lost */
 	const char *target;    /* of redirects */
-	/* in the place of kit_decide, if a test sets it */
-	uint64_t (*decide)(void *arg, const struct exec_attempt *req, struct verdict *out);
-	int decided;
-	uint64_t count[EXEC_OUTCOMES]; /* of records */
+	const char *rules;     /* in the place of those of the kit, if a test sets it */
+	void (*on_ask)(void);  /* on the listener's thread, while an exec is being decided */
+	uint64_t count[GATE_OUTCOMES]; /* of records */
 } kit = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
 static inline const char *kit_path(const char *name)
@@ -102,75 +103,109 @@ static inline bool kit_ends(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* evil and expr are denied, held waits, other is redirected, watched is logged, memory and deleted
- * files are denied. */
-static inline uint64_t kit_decide(void *arg, const struct exec_attempt *req, struct verdict *out)
+/* A sealed snapshot of a policy with these rules. */
+static inline int kit_policy(const char *rules)
 {
-	static uint64_t last;
-	const char *path = req->op.exec.script != NULL ? req->op.exec.script : req->op.exec.path;
+	cleanup_free char *text = mem_printf("version: 1\nname: test\ndefault: {files: allow, "
+					     "network: allow, commands: allow}\ncommand_rules:\n%s",
+					     rules);
+	const struct policy_options o = {0};
+	cleanup_buf struct buf bytes = {0}, report = {0};
+	struct err err = {0};
 
-	*out = (struct verdict){DECISION_allow, DECISION_allow, .rule = "test"};
-	pthread_mutex_lock(&kit.lock);
-	kit.decided++;
-	if (kit_ends(path, "/held"))
-		kit.parked = ++last;
-	pthread_cond_broadcast(&kit.came);
-	pthread_mutex_unlock(&kit.lock);
-	if (kit_ends(path, "/held"))
-		return last;
-	if (kit_ends(path, "/evil") || kit_ends(path, "/expr") ||
-	    kit_ends(req->op.exec.path, "/evil") ||
-	    (req->op.exec.flags & (OP_EXEC_MEMFD | OP_EXEC_DELETED)) != 0)
-		out->decision = out->effective = DECISION_deny;
-	else if (kit_ends(path, "/other"))
-		out->decision = DECISION_redirect, out->target = kit.target;
-	else if (kit_ends(path, "/watched"))
-		out->decision = DECISION_log;
-	return 0;
+	if (policy_compile("test.yaml", text, strlen(text), &o, &report, &bytes, &err) < 0)
+		fail_msg("%s", report.data);
+	return fdio_sealed("policy", bytes.data, bytes.len);
 }
 
-static inline void kit_record(void *arg, const struct exec_record *rec)
+/* evil and expr are denied, held waits, other is redirected, watched is logged, memory and deleted
+ * files are denied. */
+static inline char *kit_rules(void)
 {
-	const struct op *op = &rec->req->op;
+	return mem_printf("  - {name: no, commands: [evil, expr], decision: deny}\n"
+			  "  - {name: nameless, kinds: [memfd, deleted], decision: deny}\n"
+			  "  - {name: held, commands: [held], decision: approve}\n"
+			  "  - {name: other, commands: [%s/other], decision: redirect, "
+			  "redirect_to: %s}\n"
+			  "  - {name: watched, commands: [%s/watched], decision: log}\n",
+			  kit.dir, kit.target != NULL ? kit.target : "/usr/bin/true", kit.dir);
+}
+
+static inline void kit_record(void *arg, const struct gate_case *k, const struct gate_report *rep,
+			      const struct event *e)
+{
+	const struct op *op = k->op;
 	struct kit_record *r;
 
 	pthread_mutex_lock(&kit.lock);
-	kit.count[rec->outcome]++;
+	if (!k->initial)
+		kit.count[rep->outcome]++;
 	if (kit.nrecords < KIT_RECORDS) {
 		r = &kit.record[kit.nrecords++];
-		*r = (struct kit_record){.flags = op->exec.flags,
-					 .decision = rec->verdict->decision,
-					 .outcome = rec->outcome,
-					 .pid = rec->req->pid,
-					 .ppid = rec->req->ppid,
+		*r = (struct kit_record){.flags = op->exec.flags & ~(unsigned)OP_EXEC_CUT,
+					 .decision = k->verdict.decision,
+					 .outcome = rep->outcome,
+					 .initial = k->initial,
+					 .pid = (pid_t)e->pid,
+					 .ppid = (pid_t)e->exec_ppid,
 					 .argc = op->exec.argc,
-					 .cut = rec->req->argv_cut,
-					 .latency_us = rec->latency_us};
-		snprintf(r->path, sizeof(r->path), "%s", op->exec.path);
+					 .cut = (op->exec.flags & OP_EXEC_CUT) != 0,
+					 .latency_us = e->latency_us};
+		snprintf(r->command_id, sizeof(r->command_id), "%s", k->actor.command_id);
+		snprintf(r->path, sizeof(r->path), "%s", e->exec_path);
 		snprintf(r->called, sizeof(r->called), "%s",
 			 op->exec.called ? op->exec.called : "");
 		snprintf(r->script, sizeof(r->script), "%s",
 			 op->exec.script ? op->exec.script : "");
-		snprintf(r->cwd, sizeof(r->cwd), "%s", rec->req->cwd ? rec->req->cwd : "");
-		snprintf(r->ran, sizeof(r->ran), "%s", rec->ran ? rec->ran : "");
+		snprintf(r->cwd, sizeof(r->cwd), "%s", e->exec_cwd ? e->exec_cwd : "");
+		snprintf(r->ran, sizeof(r->ran), "%s", rep->ran ? rep->ran : "");
 		kit_join(r->argv, sizeof(r->argv), op->exec.argv, op->exec.argc);
-		kit_join(r->chain, sizeof(r->chain), rec->req->chain, rec->req->nchain);
+		kit_join(r->chain, sizeof(r->chain), op->exec.chain, op->exec.nchain);
 	}
 	pthread_cond_broadcast(&kit.came);
 	pthread_mutex_unlock(&kit.lock);
 }
 
-static inline void kit_gone(void *arg, uint64_t pending)
+static inline void kit_note(uint64_t *what, uint64_t id)
 {
 	pthread_mutex_lock(&kit.lock);
-	kit.gone = pending;
+	*what = id;
 	pthread_cond_broadcast(&kit.came);
 	pthread_mutex_unlock(&kit.lock);
 }
 
-static inline bool kit_first(void *arg, pid_t pid, uint64_t key)
+static inline void kit_ask(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
+			   int64_t deadline_us)
 {
-	return pid == kit.first && key == KIT_KEY;
+	if (kit.on_ask != NULL)
+		kit.on_ask();
+	kit_note(&kit.parked, id);
+}
+
+static inline void kit_cancel(void *arg, uint64_t id)
+{
+	kit_note(&kit.gone, id);
+}
+
+static inline void kit_deadline(void *arg)
+{
+}
+
+static inline void kit_open_gate(gate_sink_fn *sink, const char *rules)
+{
+	const struct gate_setup s = {kit_policy(rules), NULL, sink, kit_deadline, NULL};
+	const struct gate_approver a = {kit_ask, kit_cancel, NULL, KIT_ANSWER_MS};
+
+	assert_int_equal(gate_open(&s, &kit.gate, NULL), 0);
+	gate_set_approver(kit.gate, &a);
+	assert_int_equal(actor_table_open(&kit.actors, NULL), 0);
+	close(s.policy_fd);
+}
+
+static inline void kit_close_gate(void)
+{
+	gate_close(take(kit.gate));
+	actor_table_close(take(kit.actors));
 }
 
 /* Waits until *value is at least n; the program's alarm is the limit. */
@@ -182,9 +217,18 @@ static inline void kit_wait_u64(const uint64_t *value, uint64_t n)
 	pthread_mutex_unlock(&kit.lock);
 }
 
-static inline void kit_resume(uint64_t pending, enum decision d)
+/* An initial exec that the policy has let go, to be expected. */
+static inline struct exec_initial *kit_initial(struct exec_looker *l, const char *command_id)
 {
-	exec_control_resume(kit.control, pending, &(struct verdict){d, d, .rule = "person"});
+	char *argv[] = {(char[]){"true"}};
+	const struct strv v = {argv, 1};
+	const struct exec_initial_ask ask = {
+		.path = "/usr/bin/true", .cwd = "/", .argv = &v, .command_id = command_id};
+	struct exec_initial *i = NULL;
+
+	assert_int_equal(exec_initial_find(l, &ask, &i), 0);
+	assert_int_equal(exec_initial_decide(i, kit.gate, NULL), GATE_ALLOW);
+	return i;
 }
 
 /* ---- the guest ---- */
@@ -257,23 +301,19 @@ static inline _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg
 	_exit(fn(arg));
 }
 
-/* Starts the guest and the exec thread; the guest waits for kit_go. */
+/* Starts the guest and the listener thread; the guest waits for kit_go. */
 static inline void kit_start(kit_guest_fn *fn, void *arg)
 {
+	cleanup_free char *rules = kit_rules();
+	struct exec_setup setup = {.root = kit.root_known ? kit.root : -1, .helper = ""};
 	struct listener_handler handler;
 	int sock[2], listener = -1;
 	size_t nfds = 1;
 
-	kit.ops = (struct exec_control_ops){.decide = kit.decide != NULL ? kit.decide : kit_decide,
-					    .record = kit_record,
-					    .gone = kit_gone,
-					    .is_first_exec = kit_first,
-					    .root = kit.root_known ? kit.root : -1};
 	kit.nrecords = 0;
 	kit.parked = kit.gone = 0;
-	kit.decided = 0;
 	memset(kit.count, 0, sizeof(kit.count));
-	kit.first = 0;
+	kit_open_gate(kit_record, kit.rules != NULL ? kit.rules : rules);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
 	kit.keeper = fork();
 	assert_int_not_equal(kit.keeper, -1);
@@ -284,7 +324,9 @@ static inline void kit_start(kit_guest_fn *fn, void *arg)
 			 sizeof(pid_t));
 	assert_int_equal(nfds, 1);
 	kit.go = sock[0];
-	assert_int_equal(exec_control_open(&kit.ops, &kit.control, NULL), 0);
+	setup.gate = kit.gate;
+	setup.actors = kit.actors;
+	assert_int_equal(exec_control_open(&setup, &kit.control, NULL), 0);
 	handler = exec_control_handler(kit.control);
 	assert_int_equal(listener_start(&handler, 1, listener, &kit.listener, NULL), 0);
 }
@@ -293,6 +335,7 @@ static inline void kit_stop(void)
 {
 	listener_stop(take(kit.listener));
 	exec_control_close(take(kit.control));
+	kit_close_gate();
 }
 
 static inline void kit_go(void)

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec/exec_thread.h - the exec thread's state, shared by the files of this folder that run on it;
- * private to this folder. */
+/* exec/exec_thread.h - the state of exec control, shared by the files of this folder; private to
+ * it. */
 #pragma once
 #include "exec/exec_case.h"
 #include "listener/listener.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define PARKED_MAX 1024 /* execs that wait at a time; more are refused */
+#define KEYS_AT_ONCE 32 /* getrandom gives 256 bytes at once */
 #define SETTLE_MS 20	/* after which an exec without a stop is looked at */
 #define FOLD_PIDS 16	/* processes whose last refusal is remembered */
 #define FOLD_NAME 64
-
-struct resumed {
-	STAILQ_ENTRY(resumed) link;
-	uint64_t pending;
-	struct verdict verdict;
-};
 
 /* An exec that is looked at when another one of its process is over. */
 struct deferred {
@@ -24,19 +18,26 @@ struct deferred {
 	struct seccomp_notif notif;
 };
 
+struct exec_command;
+
 struct exec_control {
-	struct exec_control_ops ops;
+	struct exec_setup setup;
+	bool loader_any;	   /* ld.so may load a file that can be replaced */
 	struct listener *listener; /* from the first exec on */
 	int child_fd;		   /* signalfd: a tracee has stopped or ended */
-	atomic_uint_fast64_t count[EXEC_OUTCOMES];
+	atomic_uint_fast64_t count[GATE_OUTCOMES];
 	pthread_mutex_t telling; /* held from when a caller goes on until that is recorded */
-	pthread_mutex_t lock;	 /* of resumed */
-	STAILQ_HEAD(, resumed) resumed;
-	/* the thread's own */
+	pthread_mutex_t lock;	 /* of the commands */
+	LIST_HEAD(, exec_command) commands;
+	/* the loop's */
+	uint64_t keys[KEYS_AT_ONCE];
+	size_t nkeys; /* left */
+	/* the listener's */
+	struct actor_reader *actors;
+	struct gate_asker asker;
 	struct program_cache programs;
 	LIST_HEAD(, exec_case) cases;
 	STAILQ_HEAD(, deferred) deferred; /* none if cases is empty */
-	unsigned nparked;
 	struct past_refusal {
 		pid_t pid;
 		char name[FOLD_NAME];
@@ -44,21 +45,36 @@ struct exec_control {
 	unsigned next_refused;
 };
 
-/* ---- record.c ---- */
+/* ---- initial.c ---- */
 
-/* Counts and hands out what became of a case; ran may be NULL. */
-void record_case(struct exec_control *c, const struct exec_case *k, enum exec_outcome outcome,
+const char *exec_initial_request(const struct exec_initial *i); /* "" if it has none */
+
+/* ---- exec_commands.c ---- */
+
+/* True for the initial exec of a command, which has shown its key. */
+bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key);
+/* An exec fails before it is decided, with the errno that the kernel would give: there is no such
+ * program, or it cannot be executed. */
+void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum);
+/* What became of an exec. request_id is set if its command is known. */
+void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_outcome outcome,
+		   char request_id[ID_MAX + 1]);
+
+void commands_free(struct exec_control *c);
+
+/* ---- exec_record.c ---- */
+
+/* Counts and settles a case; ran may be NULL. Repeated refusals of a PATH search are one. */
+void record_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
 		 const char *ran);
 
 /* ---- verify.c ---- */
-
-extern const struct verdict verify_can_be_swapped;
 
 /* A notification of execve or execveat. */
 void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n);
 /* Does what the case's verdict says. */
 void verify_apply(struct exec_control *c, struct exec_case *k);
-/* Ends a case; a parked one is unparked. */
+/* Ends a case; one that waits is given up. */
 void verify_forget(struct exec_control *c, struct exec_case *k);
 /* Looks after all tracees that have stopped or ended. */
 void verify_reap(struct exec_control *c);

@@ -40,7 +40,7 @@ static void check(const struct named *n)
 		return;
 	assert_string_equal(kit.record[0].path, kit_path(n->file));
 	assert_string_equal(kit.record[0].called, path);
-	assert_int_equal(kit.record[0].outcome, n->want == 0 ? EXEC_VERIFIED : EXEC_REFUSED);
+	assert_int_equal(kit.record[0].outcome, n->want == 0 ? GATE_DONE : GATE_REFUSED);
 }
 
 static void pol_4_the_callers_own_root_and_directory(void **state)
@@ -94,33 +94,40 @@ static void pol_4_a_thread_with_another_directory(void **state)
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
 }
 
-static int look_first(const char *path, const char *cwd)
+static int find_initial(const char *path, const char *cwd, struct exec_initial **out)
 {
-	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char *argv[] = {(char *)"x", NULL};
-	const struct exec_first_ask ask = {path, cwd, argv, 1};
-	struct exec_looker *l = exec_looker_new(root);
-	struct exec_first *f = NULL;
-	int r = exec_first_look(l, &ask, &f);
+	static struct exec_looker *l;
+	char *argv[] = {(char *)"x"};
+	const struct strv v = {argv, 1};
+	const struct exec_initial_ask ask = {.path = path, .cwd = cwd, .exact = true, .argv = &v};
+
+	if (l == NULL)
+		l = exec_looker_new(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	return exec_initial_find(l, &ask, out);
+}
+
+static int look_initial(const char *path, const char *cwd)
+{
+	struct exec_initial *i = NULL;
+	const int r = find_initial(path, cwd, &i);
 
 	if (r == 0)
-		assert_string_equal(exec_first_op(f)->exec.path, kit_path("good"));
-	exec_first_free(f);
-	exec_looker_free(l);
+		assert_string_equal(exec_initial_op(i)->exec.path, kit_path("good"));
+	exec_initial_free(i);
 	return r;
 }
 
 /* Its directory is a text that a client may choose. */
-static void pol_4_the_first_exec_has_no_process_yet(void **state)
+static void pol_4_the_initial_exec_has_no_process_yet(void **state)
 {
 	cleanup_free char *path = mem_printf("/proc/self/root%s", kit_path("good"));
 
-	assert_int_equal(look_first(path, "/"), 0);
-	assert_int_equal(look_first("/proc/self/cwd/good", kit.dir), 0);
-	assert_int_equal(look_first("/proc/self/cwd/good", "/usr"), ENOENT);
-	assert_int_equal(look_first("/proc/self/cwd/good", "/proc/self/cwd"), ELOOP);
-	assert_int_equal(look_first("/proc/self/cwd/good", "/proc/self/cwd/x"), ELOOP);
-	assert_int_equal(look_first("/proc/self/cwd/good", ""), EPERM);
+	assert_int_equal(look_initial(path, "/"), 0);
+	assert_int_equal(look_initial("/proc/self/cwd/good", kit.dir), 0);
+	assert_int_equal(look_initial("/proc/self/cwd/good", "/usr"), ENOENT);
+	assert_int_equal(look_initial("/proc/self/cwd/good", "/proc/self/cwd"), ELOOP);
+	assert_int_equal(look_initial("/proc/self/cwd/good", "/proc/self/cwd/x"), ELOOP);
+	assert_int_equal(look_initial("/proc/self/cwd/good", ""), EPERM);
 }
 
 static void pol_4_links_are_counted(void **state)
@@ -131,25 +138,20 @@ static void pol_4_links_are_counted(void **state)
 	for (int i = 0; i < 40; i++)
 		buf_adds(&path, "/proc/self/root");
 	buf_adds(&path, kit_path("good"));
-	assert_int_equal(look_first(path.data, "/"), 0);
+	assert_int_equal(look_initial(path.data, "/"), 0);
 	more = mem_printf("/proc/self/root%s", path.data);
-	assert_int_equal(look_first(more, "/"), ELOOP);
+	assert_int_equal(look_initial(more, "/"), ELOOP);
 }
 
-static unsigned first_flags(const char *path)
+static unsigned initial_flags(const char *path)
 {
-	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char *argv[] = {(char *)"x", NULL};
-	const struct exec_first_ask ask = {path, "/usr/bin", argv, 1};
-	struct exec_looker *l = exec_looker_new(root);
-	struct exec_first *f = NULL;
+	struct exec_initial *i = NULL;
 	unsigned flags;
 
-	assert_int_equal(exec_first_look(l, &ask, &f), 0);
-	flags = exec_first_op(f)->exec.flags;
-	assert_non_null(exec_first_op(f)->exec.script);
-	exec_first_free(f);
-	exec_looker_free(l);
+	assert_int_equal(find_initial(path, "/usr/bin", &i), 0);
+	flags = exec_initial_op(i)->exec.flags;
+	assert_non_null(exec_initial_op(i)->exec.script);
+	exec_initial_free(i);
 	return flags;
 }
 
@@ -170,13 +172,13 @@ static void pol_4_a_script_by_a_name_that_can_change(void **state)
 	assert_int_equal(write(fd, "#!/bin/sh\n", 10), 10);
 	close(fd);
 	assert_int_equal(symlink("/usr/bin/ldd", link), 0);
-	assert_int_equal(first_flags("/usr/bin/ldd"), 0);
-	assert_int_equal(first_flags(link), OP_EXEC_LOOSE);
-	assert_int_equal(first_flags("./ldd"), OP_EXEC_LOOSE);
-	assert_int_equal(first_flags(own), 0); /* written by the caller anyway */
+	assert_int_equal(initial_flags("/usr/bin/ldd"), 0);
+	assert_int_equal(initial_flags(link), OP_EXEC_LOOSE);
+	assert_int_equal(initial_flags("./ldd"), OP_EXEC_LOOSE);
+	assert_int_equal(initial_flags(own), 0); /* written by the caller anyway */
 	unlink(link);
 	assert_int_equal(symlink("own", link), 0);
-	assert_int_equal(first_flags(link), 0);
+	assert_int_equal(initial_flags(link), 0);
 	unlink(link);
 	unlink(own);
 	rmdir(dir);
@@ -189,7 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pol_4_the_callers_own_root_and_directory),
 		cmocka_unit_test(pol_4_a_thread_with_another_directory),
-		cmocka_unit_test(pol_4_the_first_exec_has_no_process_yet),
+		cmocka_unit_test(pol_4_the_initial_exec_has_no_process_yet),
 		cmocka_unit_test(pol_4_links_are_counted),
 		cmocka_unit_test(pol_4_a_script_by_a_name_that_can_change),
 	};

@@ -16,36 +16,19 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#define FIRST_EXEC_KEY 5 /* the last argument that a system call can have; execs have fewer */
+#define INITIAL_EXEC_KEY 5 /* the last argument that a system call can have; execs have fewer */
 
 static int64_t now_us(void)
 {
 	return clock_mono_us(&clock_system);
 }
 
-static const struct verdict cannot_read = {.decision = DECISION_deny,
-					   .effective = DECISION_deny,
-					   .rule = "exec-control",
-					   .why = "the program or its arguments cannot be read",
-					   .final = true};
-static const struct verdict cannot_hold = {.decision = DECISION_deny,
-					   .effective = DECISION_deny,
-					   .rule = "exec-control",
-					   .why = "the decision cannot be held",
-					   .final = true};
-const struct verdict verify_can_be_swapped = {
-	.decision = DECISION_deny,
-	.effective = DECISION_deny,
-	.rule = "exec-control",
-	.why = "ld.so would load a file that can be replaced after the decision",
-	.final = true};
-
 /* ---- the life of a case ---- */
 
 void verify_forget(struct exec_control *c, struct exec_case *k)
 {
-	if (k->state == CASE_PARKED)
-		c->nparked--;
+	if (k->gate.id != 0)
+		gate_gone(c->setup.gate, &k->gate);
 	LIST_REMOVE(k, link);
 	exec_case_free(k);
 }
@@ -67,13 +50,14 @@ static void answer(struct exec_control *c, struct exec_case *k, int errnum)
 	listener_send(c->listener, k->id, errnum);
 }
 
-static void refuse(struct exec_control *c, struct exec_case *k, const struct verdict *why)
+/* why: GATE_WHY_POLICY, or why the gate refuses what the policy may allow. */
+static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why why)
 {
-	if (why != NULL)
-		k->verdict = *why;
+	if (why != GATE_WHY_POLICY)
+		gate_refuse(&k->gate, why);
 	pthread_mutex_lock(&c->telling);
 	answer(c, k, EACCES);
-	record_case(c, k, EXEC_REFUSED, NULL);
+	record_case(c, k, GATE_REFUSED, NULL);
 	pthread_mutex_unlock(&c->telling);
 	/* A caller that is seized stays with the list until a stop lets us detach. */
 	if (!k->seized) {
@@ -86,7 +70,7 @@ static void refuse(struct exec_control *c, struct exec_case *k, const struct ver
 }
 
 /* It has another image already: there is nothing to go back to. */
-static void kill_case(struct exec_control *c, struct exec_case *k, enum exec_outcome outcome)
+static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
 	char ran[4096];
 	char link[32];
@@ -114,7 +98,7 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	/* What was seized before may be dead, and its id another's. */
 	k->seized = k->seized && trace_has(k->tid);
 	if (!k->seized && trace_seize(k->tid) != 0) {
-		refuse(c, k, &cannot_hold);
+		refuse(c, k, GATE_WHY_UNVERIFIABLE);
 		return;
 	}
 	k->seized = true;
@@ -126,31 +110,36 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 
 void verify_apply(struct exec_control *c, struct exec_case *k)
 {
-	const struct verdict *v = &k->verdict;
+	const struct verdict *v = &k->gate.verdict;
 
 	if (!verdict_allows(v))
-		refuse(c, k, NULL);
+		refuse(c, k, GATE_WHY_POLICY);
 	else if (verdict_redirects(v) &&
 		 (v->target == NULL || exec_case_find_target(k, &c->programs) != 0))
-		refuse(c, k, &cannot_hold);
-	else if (!verdict_redirects(v) && k->image.swappable && !c->ops.loader_any)
-		refuse(c, k, &verify_can_be_swapped);
+		refuse(c, k, GATE_WHY_UNVERIFIABLE);
+	else if (!verdict_redirects(v) && k->image.swappable && !c->loader_any)
+		refuse(c, k, GATE_WHY_REPLACEABLE);
 	else
 		let_go(c, k);
 }
 
-static void park(struct exec_control *c, struct exec_case *k, uint64_t pending)
+static void park(struct exec_control *c, struct exec_case *k)
 {
-	k->pidfd = proc_pidfd(k->req.pid);
-	if (k->pidfd == -1 || c->nparked >= PARKED_MAX) {
-		refuse(c, k, &cannot_hold);
-		if (c->ops.gone != NULL)
-			c->ops.gone(c->ops.arg, pending);
+	k->pidfd = proc_pidfd(k->pid);
+	if (k->pidfd != -1) {
+		k->state = CASE_PARKED;
 		return;
 	}
-	k->pending = pending;
-	k->state = CASE_PARKED;
-	c->nparked++;
+	gate_gone(c->setup.gate, &k->gate);
+	refuse(c, k, GATE_WHY_UNVERIFIABLE);
+}
+
+static void on_answer(struct gate_case *gate, void *arg)
+{
+	struct exec_case *k = arg;
+
+	k->state = CASE_READ;
+	verify_apply(k->control, k);
 }
 
 /* It fails with what the kernel would say; nobody is told. */
@@ -164,17 +153,41 @@ static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
 		k->interrupted = false; /* settled later: a search may go on */
 }
 
+/* While the caller waits: once it goes on, those above it may end. */
+static void find_actor(struct exec_control *c, struct exec_case *k)
+{
+	const struct actor_query q = {.id = k->pid, .ppid = k->ppid, .asked_us = k->began_us};
+
+	actor_find(c->actors, &q, &k->gate.actor);
+	k->gate.actor.pid = k->pid;
+	k->gate.actor.ppid = k->ppid;
+}
+
+static enum gate_answer ask(struct exec_control *c, struct exec_case *k)
+{
+	const struct gate_waiter waiter = {&c->asker, on_answer, k};
+
+	k->helper = strcmp(k->op.exec.path, c->setup.helper) == 0 && k->op.exec.script == NULL &&
+		    k->op.exec.flags == 0;
+	if (!k->helper) {
+		find_actor(c, k);
+		return gate_ask(c->setup.gate, &k->gate, &waiter);
+	}
+	k->gate.verdict = (struct verdict){.effective = DECISION_allow};
+	return GATE_ALLOW;
+}
+
 /* If its caller is dead by now, what was read may be another's. */
 static void decide(struct exec_control *c, struct exec_case *k)
 {
-	const uint64_t pending = c->ops.decide(c->ops.arg, &k->req, &k->verdict);
+	const enum gate_answer answer = ask(c, k);
 
 	if (!listener_valid(c->listener, k->id)) {
-		if (pending != 0 && c->ops.gone != NULL)
-			c->ops.gone(c->ops.arg, pending);
+		if (answer == GATE_PENDING)
+			gate_gone(c->setup.gate, &k->gate);
 		let_fail(c, k, ESRCH);
-	} else if (pending != 0) {
-		park(c, k, pending);
+	} else if (answer == GATE_PENDING) {
+		park(c, k);
 	} else {
 		verify_apply(c, k);
 	}
@@ -202,9 +215,7 @@ static bool take_seizure(struct exec_control *c, struct exec_case *k)
 	if (k == NULL)
 		return false;
 	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
-		record_case(c, k, EXEC_FAILED, NULL);
-	else if (k->state == CASE_PARKED && c->ops.gone != NULL)
-		c->ops.gone(c->ops.arg, k->pending);
+		record_case(c, k, GATE_FAILED, NULL);
 	seized = k->seized;
 	verify_forget(c, k);
 	return seized;
@@ -221,7 +232,7 @@ static bool has_seized_other(const struct exec_control *c, pid_t tid)
 			continue;
 		if (ids.pid == 0 && proc_ids(tid, &ids) != 0)
 			return false;
-		if (k->req.pid == ids.pid)
+		if (k->pid == ids.pid)
 			return true;
 	}
 	return false;
@@ -264,21 +275,25 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 		return;
 	}
 	seized = take_seizure(c, k);
-	if (c->ops.is_first_exec(c->ops.arg, (pid_t)n->pid, n->data.args[FIRST_EXEC_KEY])) {
+	if (commands_begin(c, (pid_t)n->pid, n->data.args[INITIAL_EXEC_KEY])) {
 		listener_send(c->listener, n->id, 0);
 		return;
 	}
 	k = exec_case_new(n, now_us());
+	k->control = c;
 	k->seized = seized;
 	LIST_INSERT_HEAD(&c->cases, k, link);
 	r = exec_case_read(k, n, &c->programs);
 	if (r == 0) {
 		decide(c, k);
 	} else if (r == EPERM && listener_valid(c->listener, n->id)) {
-		refuse(c, k, &cannot_read);
+		find_actor(c, k);
+		refuse(c, k, GATE_WHY_UNREADABLE);
 	} else {
-		if (c->ops.failed != NULL && listener_valid(c->listener, n->id))
-			c->ops.failed(c->ops.arg, &k->req, r);
+		if (listener_valid(c->listener, n->id)) {
+			find_actor(c, k);
+			commands_note_failure(c, k, r);
+		}
 		let_fail(c, k, r);
 	}
 }
@@ -311,7 +326,7 @@ static void pass_on(pid_t tid, int status)
 
 /* Its exec is over. left: it is not ours any more. */
 static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
-		      enum exec_outcome outcome)
+		      enum gate_outcome outcome)
 {
 	record_case(c, k, outcome, NULL);
 	if (left)
@@ -324,7 +339,7 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 {
 	const pid_t old = trace_old_tid(pid);
 	struct exec_case *k = find_tid(c, old), *gone = old != pid ? find_tid(c, pid) : NULL;
-	const bool redirect = k != NULL && verdict_redirects(&k->verdict);
+	const bool redirect = k != NULL && verdict_redirects(&k->gate.verdict);
 
 	if (gone != NULL) /* the group's first thread, whose id is taken over */
 		take_seizure(c, gone);
@@ -338,18 +353,18 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 	if (redirect && !k->injected) {
 		k->injected = true;
 		k->state = CASE_INJECTED;
-		if (trace_inject(pid, k->verdict.target, k->args.argc - 1) != 0)
-			kill_case(c, k, EXEC_FAILED);
+		if (trace_inject(pid, k->gate.verdict.target, k->args.argc - 1) != 0)
+			kill_case(c, k, GATE_FAILED);
 		return;
 	}
 	if (!trace_matches(pid, redirect ? &k->target : &k->image,
-			   redirect ? k->verdict.target : k->args.v[0], &k->args)) {
+			   redirect ? k->gate.verdict.target : k->args.v[0], &k->args)) {
 		/* One that was killed meanwhile has nothing to compare. */
-		kill_case(c, k, trace_is_stopped(pid) ? EXEC_MISMATCHED : EXEC_FAILED);
+		kill_case(c, k, trace_is_stopped(pid) ? GATE_MISMATCHED : GATE_FAILED);
 		return;
 	}
 	pthread_mutex_lock(&c->telling);
-	let_leave(c, k, trace_detach(pid, 0), EXEC_VERIFIED);
+	let_leave(c, k, trace_detach(pid, 0), GATE_DONE);
 	pthread_mutex_unlock(&c->telling);
 }
 
@@ -370,7 +385,7 @@ static void on_other_stop(struct exec_control *c, pid_t tid, int status)
 	if (k == NULL)
 		return;
 	if (k->state == CASE_LOADING)
-		let_leave(c, k, left, EXEC_FAILED);
+		let_leave(c, k, left, GATE_FAILED);
 	else if (k->state == CASE_LEFTOVER && left)
 		verify_forget(c, k);
 	else
@@ -406,7 +421,7 @@ void verify_settle(struct exec_control *c)
 			continue;
 		if (!trace_has(k->tid)) {
 			/* An exec gives its thread the process's id, and it may die by that one. */
-			if (!trace_has(k->req.pid))
+			if (!trace_has(k->pid))
 				take_seizure(c, k);
 			continue;
 		}

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whom the exec thread has seized, and until when: driven by hand, without a filter. */
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-// clang-format on
-#include "base/mem.h"
 #include "exec/caller.h"
+#include "exec/exec_testkit.h"
 #include "exec/exec_thread.h"
 #include "exec/trace.h"
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 static struct exec_control c;
-static unsigned recorded[EXEC_OUTCOMES];
+static unsigned recorded[GATE_OUTCOMES];
 
-static void record(void *arg, const struct exec_record *rec)
+static void record(void *arg, const struct gate_case *k, const struct gate_report *r,
+		   const struct event *e)
 {
-	recorded[rec->outcome]++;
+	recorded[r->outcome]++;
 }
 
 static int make(void **state)
 {
 	memset(recorded, 0, sizeof(recorded));
-	c = (struct exec_control){.ops = {.record = record}};
+	kit_open_gate(record, "  - {name: no, commands: [x], decision: deny}\n");
+	c = (struct exec_control){.setup = {.gate = kit.gate, .helper = ""}};
 	/* not a listener: its thread ends at once, and answers go nowhere */
 	assert_int_equal(
 		listener_start(NULL, 0, open("/dev/null", O_RDWR | O_CLOEXEC), &c.listener, NULL),
@@ -40,6 +31,7 @@ static int make(void **state)
 static int unmake(void **state)
 {
 	listener_stop(c.listener);
+	kit_close_gate();
 	return 0;
 }
 
@@ -82,7 +74,7 @@ static void pol_4_who_was_seized_before_is_seized_again(void **state)
 	struct exec_case *k = add_case(pid, CASE_READ);
 
 	assert_false(trace_has(pid));
-	k->verdict.effective = DECISION_allow;
+	k->gate.verdict = (struct verdict){.effective = DECISION_allow, .rule = "test"};
 	verify_apply(&c, k);
 	assert_int_equal(k->state, CASE_LOADING);
 	assert_true(k->seized);
@@ -91,11 +83,11 @@ static void pol_4_who_was_seized_before_is_seized_again(void **state)
 	k->state = CASE_READ;
 	verify_apply(&c, k);
 	assert_int_equal(k->state, CASE_LOADING);
-	assert_int_equal(recorded[EXEC_REFUSED], 0);
+	assert_int_equal(recorded[GATE_REFUSED], 0);
 	end(pid);
 	verify_reap(&c);
 	assert_true(LIST_EMPTY(&c.cases));
-	assert_int_equal(recorded[EXEC_FAILED], 1);
+	assert_int_equal(recorded[GATE_FAILED], 1);
 }
 
 /* Reaped by another id than the case has. */
@@ -110,13 +102,13 @@ static void pol_4_who_is_not_ours_is_forgotten(void **state)
 	verify_settle(&c);
 	assert_ptr_equal(LIST_FIRST(&c.cases), k);
 	assert_null(LIST_NEXT(k, link));
-	assert_int_equal(recorded[EXEC_FAILED], 1);
+	assert_int_equal(recorded[GATE_FAILED], 1);
 	/* ours is asked to stop, and is let go then */
 	assert_true(k->interrupted);
 	while (!LIST_EMPTY(&c.cases))
 		verify_reap(&c);
 	assert_int_equal(caller_tracer(ours), 0);
-	assert_int_equal(recorded[EXEC_FAILED], 2);
+	assert_int_equal(recorded[GATE_FAILED], 2);
 	end(ours);
 	end(theirs);
 	while (waitpid(-1, NULL, 0) > 0)

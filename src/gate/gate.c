@@ -1,30 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gate/gate.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "gate/gate_state.h"
 #include <errno.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #define CACHED 512 /* decisions */
+#define OWN_RULE "exec-control"
 
-struct gate {
-	void *bytes;
-	size_t len;
-	struct policy *policy;
-	struct policy_cache *cache;
-};
-
-int gate_open(int policy_fd, struct gate **out, struct err *err)
+int gate_open(const struct gate_setup *s, struct gate **out, struct err *err)
 {
-	struct gate g = {0};
+	struct gate g = {.setup = *s};
 	struct stat st;
 	int r;
 
-	if (fstat(policy_fd, &st) == -1)
+	if (fstat(s->policy_fd, &st) == -1)
 		return err_set(err, E_ENFORCEMENT, "exec_policy", "the policy cannot be read");
 	g.len = (size_t)st.st_size;
-	g.bytes = mmap(NULL, g.len, PROT_READ, MAP_SHARED, policy_fd, 0);
+	g.bytes = mmap(NULL, g.len, PROT_READ, MAP_SHARED, s->policy_fd, 0);
 	if (g.bytes == MAP_FAILED)
 		return err_errno(err, E_ENFORCEMENT, "exec_policy", "cannot map the policy");
 	r = policy_open(g.bytes, g.len, &g.policy, err);
@@ -34,6 +28,8 @@ int gate_open(int policy_fd, struct gate **out, struct err *err)
 	}
 	g.cache = policy_cache_new(CACHED);
 	*out = mem_dup(&g, sizeof(g));
+	pthread_mutex_init(&(*out)->lock, NULL);
+	TAILQ_INIT(&(*out)->waiting);
 	return 0;
 }
 
@@ -44,6 +40,7 @@ void gate_close(struct gate *g)
 	policy_cache_free(g->cache);
 	policy_close(g->policy);
 	munmap(g->bytes, g->len);
+	pthread_mutex_destroy(&g->lock);
 	free(g);
 }
 
@@ -51,6 +48,8 @@ const struct policy *gate_policy(const struct gate *g)
 {
 	return g->policy;
 }
+
+/* ---- asking ---- */
 
 void gate_resolve(struct verdict *v, bool approver)
 {
@@ -62,40 +61,149 @@ void gate_resolve(struct verdict *v, bool approver)
 
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 {
+	pthread_mutex_lock(&g->lock);
 	policy_decide(g->policy, g->cache, op, v);
+	pthread_mutex_unlock(&g->lock);
 	gate_resolve(v, false);
 }
 
-void gate_fill(const struct gate *g, const struct verdict *v, struct event *e)
+enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
 {
-	e->decision = event_lend(decision_name(v->effective));
+	struct verdict *v = &k->verdict;
+	bool waits;
+
+	pthread_mutex_lock(&g->lock);
+	policy_decide(g->policy, g->cache, k->op, v);
+	gate_resolve(v, waiter != NULL && g->approver.ask != NULL);
+	waits = v->effective == DECISION_approve;
+	if (waits && !pending_add(g, k, waiter)) {
+		gate_refuse(k, GATE_WHY_FULL);
+		waits = false;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return waits ? GATE_PENDING : verdict_allows(v) ? GATE_ALLOW : GATE_DENY;
+}
+
+void gate_refuse(struct gate_case *k, enum gate_why why)
+{
+	static const struct {
+		const char *text;
+		bool by_rule; /* the policy's rule stays the reason */
+	} reasons[] = {
+		[GATE_WHY_UNREADABLE] = {"the program or its arguments cannot be read", false},
+		[GATE_WHY_UNREADABLE_FILE] = {"the program cannot be read", false},
+		[GATE_WHY_UNVERIFIABLE] = {"the decision cannot be held", false},
+		[GATE_WHY_REPLACEABLE] = {"ld.so would load a file that can be replaced after the "
+					  "decision",
+					  false},
+		[GATE_WHY_MISMATCHED] = {"another program than was decided on; killed", true},
+		[GATE_WHY_FULL] = {"too many operations wait for an approver", true},
+		[GATE_WHY_DISAPPROVED] = {"the approver said no", true},
+		[GATE_WHY_LATE] = {"the approver did not answer in time", true},
+		[GATE_WHY_GONE] = {"the command ended while it waited for an approver", true},
+	};
+	struct verdict *v = &k->verdict;
+
+	if (!reasons[why].by_rule)
+		*v = (struct verdict){.decision = DECISION_deny, .rule = OWN_RULE, .final = true};
+	if (why == GATE_WHY_MISMATCHED) {
+		v->message = NULL;
+		v->final = true;
+	}
+	v->effective = DECISION_deny;
+	v->why = reasons[why].text;
+	k->why = why;
+}
+
+/* ---- settling ---- */
+
+static uint32_t type_of(const struct op *op)
+{
+	static const uint32_t files[OP_FILES] = {
+		[OP_FILE_read] = EVENT_file_read,	  [OP_FILE_write] = EVENT_file_write,
+		[OP_FILE_open] = EVENT_file_open,	  [OP_FILE_create] = EVENT_file_create,
+		[OP_FILE_delete] = EVENT_file_delete,	  [OP_FILE_rename] = EVENT_file_rename,
+		[OP_FILE_stat] = EVENT_file_stat,	  [OP_FILE_list] = EVENT_dir_list,
+		[OP_FILE_chmod] = EVENT_file_chmod,	  [OP_FILE_chown] = EVENT_file_chown,
+		[OP_FILE_symlink] = EVENT_symlink_create, [OP_FILE_link] = EVENT_file_link,
+		[OP_FILE_truncate] = EVENT_file_truncate, [OP_FILE_execute] = EVENT_file_open,
+	};
+
+	switch (op->class) {
+	case OP_FILE:
+		return files[op->file.op];
+	case OP_EXEC:
+		return EVENT_exec;
+	case OP_DNS:
+		return EVENT_dns_query;
+	default:
+		return EVENT_net_connect;
+	}
+}
+
+static void fill_op(const struct op *op, const struct gate_report *r, struct event *e)
+{
+	e->type = type_of(op);
+	if (op->class == OP_FILE) {
+		e->path = event_lend(op->file.path);
+	} else if (op->class == OP_DNS) {
+		e->dns_domain = event_lend(op->dns.name);
+	} else if (op->class == OP_NET) {
+		e->dns_domain = event_lend(op->net.host);
+		e->remote_port = op->net.port;
+	} else {
+		e->exec_path = event_lend(op->exec.path);
+		e->exec_cwd = event_lend(r->cwd);
+		e->exec_argv.v = (char **)(uintptr_t)r->argv; /* only the list is copied */
+		e->exec_argv.n = r->argc;
+	}
+}
+
+static void fill_verdict(const struct gate *g, const struct verdict *v, struct event *e)
+{
+	e->decision = e->policy_effective = event_lend(decision_name(v->effective));
 	e->policy_decision = event_lend(decision_name(v->decision));
-	e->policy_effective = event_lend(decision_name(v->effective));
 	e->policy_rule = event_lend(v->rule);
 	e->policy_version = event_lend(policy_version(g->policy));
 	if (verdict_redirects(v))
 		e->real_path = event_lend(v->target);
 }
 
-/* The one place that knows all of it. */
-static void tell(const struct gate *g, const struct verdict *v, const struct op *op,
-		 struct denial *d)
+static void describe(const struct gate *g, const struct gate_case *k, struct denial *d)
 {
-	denial_init(d, v, op);
-	policy_alternatives(g->policy, op, &d->alternatives);
+	denial_init(d, &k->verdict, k->op);
+	policy_alternatives(g->policy, k->op, &d->alternatives);
 }
 
-void gate_fill_denial(const struct gate *g, const struct verdict *v, const struct op *op,
-		      struct denial *d, struct event *e)
+void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r)
 {
-	if (verdict_allows(v))
-		return;
-	tell(g, v, op, d);
-	e->denied_op = d->operation;
-	e->denied_target = d->target;
-	e->denied_reason = d->reason;
-	e->denied_final = d->final;
-	e->alternatives = d->alternatives;
+	struct gate_case now = *k;
+	struct denial d = {0};
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .time_us = (uint64_t)clock_wall_us(&clock_system),
+			  .session_id = event_lend(g->setup.session_id),
+			  .command_id =
+				  k->actor.command_id[0] != '\0' ? now.actor.command_id : NULL,
+			  .request_id = event_lend(k->request_id),
+			  .pid = (uint32_t)k->actor.pid,
+			  .exec_ppid = (uint32_t)k->actor.ppid,
+			  .count = 1,
+			  .latency_us = r->latency_us};
+
+	if (r->outcome == GATE_MISMATCHED)
+		gate_refuse(&now, GATE_WHY_MISMATCHED);
+	fill_op(k->op, r, &e);
+	fill_verdict(g, &now.verdict, &e);
+	if (!verdict_allows(&now.verdict)) {
+		describe(g, &now, &d);
+		e.denied_op = d.operation;
+		e.denied_target = d.target;
+		e.denied_reason = d.reason;
+		e.denied_final = d.final;
+		e.alternatives = d.alternatives;
+	}
+	g->setup.sink(g->setup.arg, k, r, &e);
+	denial_done(&d);
 }
 
 static bool format(const struct denial *d, char *out, size_t size)
@@ -109,13 +217,12 @@ static bool format(const struct denial *d, char *out, size_t size)
 	return true;
 }
 
-void gate_format_denial(const struct gate *g, const struct verdict *v, const struct op *op,
-			char *out, size_t size)
+void gate_format_denial(struct gate *g, const struct gate_case *k, char *out, size_t size)
 {
 	struct denial d;
 
 	out[0] = '\0';
-	tell(g, v, op, &d);
+	describe(g, k, &d);
 	if (!format(&d, out, size)) {
 		strv_done(&d.alternatives);
 		format(&d, out, size);

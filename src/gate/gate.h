@@ -1,31 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gate/gate.h - the narrow waist: an operation goes in, a verdict and the parts of its event come
- * out.
+/* gate/gate.h - the only place where an operation meets the policy at run time.
  *
- * A gate belongs to one thread; each thread that asks opens its own on the same snapshot. */
+ * An interceptor (exec control today) asks about an operation, waits if somebody has to approve it,
+ * does or refuses it, and settles it: the gate writes one event. A process has one gate; all its
+ * threads may call it. An operation that waits is resumed on the thread that asked. */
 #pragma once
 #include "base/err.h"
+#include "gate/actor.h"
 #include "model/event.h"
 #include "policy/policy.h"
 
-struct gate;
+#define GATE_PENDING_MAX 1024 /* operations that wait at a time; more are refused */
 
-/* Maps a sealed snapshot; the descriptor is borrowed. */
-int gate_open(int policy_fd, struct gate **out, struct err *err);
-void gate_close(struct gate *g); /* NULL is fine */
+struct gate;
+struct gate_case;
+struct gate_report;
+
+/* Takes the event of an operation that is settled, on the thread that settles it. Everything is
+ * borrowed for the call. */
+typedef void gate_sink_fn(void *arg, const struct gate_case *k, const struct gate_report *r,
+			  const struct event *e);
+struct gate_setup {
+	int policy_fd;		/* a sealed snapshot; borrowed */
+	const char *session_id; /* borrowed; may be NULL */
+	gate_sink_fn *sink;
+	/* Any thread, with the gate's lock held: gate_next_deadline may have changed, and
+	 * gate_expire is to be called then. NULL where there is no approver. */
+	void (*deadline)(void *arg);
+	void *arg;
+};
+int gate_open(const struct gate_setup *s, struct gate **out, struct err *err);
+void gate_close(struct gate *g); /* nothing may wait any more; NULL is fine */
 const struct policy *gate_policy(const struct gate *g);
 
+/* ---- asking ---- */
+
+enum gate_answer { GATE_ALLOW, GATE_DENY, GATE_PENDING };
+
+/* Why the gate itself refuses an operation. */
+enum gate_why {
+	GATE_WHY_POLICY,     /* it does not: the policy says so */
+	GATE_WHY_UNREADABLE, /* the program or its arguments cannot be read */
+	GATE_WHY_UNREADABLE_FILE,
+	GATE_WHY_UNVERIFIABLE, /* the decision cannot be enforced */
+	GATE_WHY_REPLACEABLE,  /* ld.so would load a file that can be replaced */
+	GATE_WHY_MISMATCHED,   /* another program was loaded */
+	GATE_WHY_FULL,	       /* GATE_PENDING_MAX operations wait */
+	GATE_WHY_DISAPPROVED,  /* the approver said no */
+	GATE_WHY_LATE,	       /* the approver did not answer in time */
+	GATE_WHY_GONE,	       /* the command ended while it waited */
+};
+
+/* One operation, from the question to its event. */
+struct gate_case {
+	/* filled in by the interceptor */
+	const struct op *op;	/* borrowed, like its strings */
+	struct actor actor;	/* the process that asks */
+	const char *request_id; /* borrowed; may be NULL */
+	bool initial;		/* the initial exec of a command */
+	/* filled in by the gate */
+	struct verdict verdict;
+	enum gate_why why;
+	uint64_t id; /* while it waits, else 0 */
+};
+
+/* A thread that asks. wake is called by any thread, with the gate's lock held, when gate_resume
+ * has something to do. */
+struct gate_asker {
+	void (*wake)(void *arg);
+	void *arg;
+};
+struct gate_waiter {
+	const struct gate_asker *asker; /* borrowed while the operation waits */
+	/* Runs in gate_resume. The verdict allows or denies. */
+	void (*resume)(struct gate_case *k, void *arg);
+	void *arg;
+};
+/* Decides. GATE_PENDING: k stays where it is until it is resumed, or gate_gone. waiter NULL: the
+ * operation cannot wait, and an approve is denied. */
+enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter);
+/* Refuses an operation that must not happen although the policy may allow it. */
+void gate_refuse(struct gate_case *k, enum gate_why why);
+/* What the policy says of an operation that is only thought of. */
+void gate_decide(struct gate *g, const struct op *op, struct verdict *v);
 /* What an approve of the policy comes to: an allow in shadow mode; else an approve where there is
  * an approver, and a denial where there is none. Everything else stays as it is. */
 void gate_resolve(struct verdict *v, bool approver);
-void gate_decide(struct gate *g, const struct op *op, struct verdict *v);
-/* decision, policy_… of the event; strings are borrowed from the verdict and the gate. */
-void gate_fill(const struct gate *g, const struct verdict *v, struct event *e);
-/* denied_… and alternatives of the event of a denial, borrowed from *d; nothing for what goes
- * ahead. *d is the caller's to zero and to give to denial_done. */
-void gate_fill_denial(const struct gate *g, const struct verdict *v, const struct op *op,
-		      struct denial *d, struct event *e);
+
+/* ---- waiting ---- */
+
+/* Who approves. Both are called with the gate's lock held and must not call the gate. */
+struct gate_approver {
+	/* The operation is borrowed for the call. The answer is given by gate_answer. */
+	void (*ask)(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
+		    int64_t deadline_us);
+	/* The answer is not wanted any more. */
+	void (*cancel)(void *arg, uint64_t id);
+	void *arg;
+	int64_t timeout_ms;
+};
+/* Copied; before the first question. */
+void gate_set_approver(struct gate *g, const struct gate_approver *a);
+/* Any thread. An id that does not wait any more is ignored. */
+void gate_answer(struct gate *g, uint64_t id, bool allow);
+/* The asker's thread: resumes its operations that were answered. */
+void gate_resume(struct gate *g, const struct gate_asker *asker);
+/* The asker's thread: the operation is given up; it is not resumed. One that does not wait is left
+ * alone. */
+void gate_gone(struct gate *g, struct gate_case *k);
+/* Any thread: the command is over. What waits for it is denied. */
+void gate_command_over(struct gate *g, const char *command_id);
+int64_t gate_next_deadline(struct gate *g); /* on the monotonic clock; -1: nothing waits */
+void gate_expire(struct gate *g, int64_t now_us);
+
+/* ---- settling ---- */
+
+enum gate_outcome {
+	GATE_DONE,	 /* happened as it was decided; an exec was compared at its stop */
+	GATE_REFUSED,	 /* never happened */
+	GATE_MISMATCHED, /* something else than was decided; ended before its first instruction */
+	GATE_FAILED,	 /* let go, and failed in the kernel or its caller died */
+};
+#define GATE_OUTCOMES (GATE_FAILED + 1)
+
+/* What became of an operation; strings are borrowed. */
+struct gate_report {
+	enum gate_outcome outcome;
+	uint64_t latency_us; /* from the call to the answer */
+	/* of an exec */
+	const char *cwd;
+	const char *const *argv; /* as the caller gave it */
+	size_t argc;
+	const char *ran; /* GATE_MISMATCHED: the program that was loaded, if it could be read */
+};
+/* Hands the event to the sink; once per operation. */
+void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r);
 /* The denial as a JSON object that fits into size bytes, for struct err's `policy`; sentences about
  * what is allowed instead are left out where they do not fit. */
-void gate_format_denial(const struct gate *g, const struct verdict *v, const struct op *op,
-			char *out, size_t size);
+void gate_format_denial(struct gate *g, const struct gate_case *k, char *out, size_t size);

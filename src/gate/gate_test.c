@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
 #include "base/fdio.h"
 #include "gate/gate.h"
 #include "policy/policy_testkit.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 static const char text[] = HEAD
@@ -10,161 +15,473 @@ static const char text[] = HEAD
 	"  - {name: list, commands: [ls], decision: allow}\n"
 	"  - {name: print, commands: [cat], decision: allow}\n"
 	"  - {name: other, commands: [who], decision: redirect, redirect_to: /bin/echo}\n"
+	"  - {name: ask, commands: [rm], decision: approve, message: \"{path}?\"}\n"
 	"  - {name: rest, commands: [\"*\"], decision: deny}\n";
 
-static struct gate *open_gate(void)
+static struct {
+	struct gate *g;
+	/* of the last event */
+	unsigned settled;
+	char decision[16], effective[16], rule[32], reason[64], json[1024];
+	char command_id[32], real_path[64], path[64];
+	uint32_t pid, type;
+	uint64_t latency_us;
+	bool denied;
+	/* the approver */
+	unsigned asked, cancelled, deadlines;
+	uint64_t last_asked, last_cancelled;
+	/* the asker */
+	atomic_uint wakes;
+	sem_t woken;
+	struct gate_case *resumed;
+	pthread_t resumed_on;
+	unsigned nresumed;
+} t;
+
+static void copy(char *out, size_t n, const char *s)
 {
-	struct err err = {0};
-	struct gate *g = NULL;
-	struct kit k;
+	snprintf(out, n, "%s", s != NULL ? s : "");
+}
+
+static void on_settled(void *arg, const struct gate_case *k, const struct gate_report *r,
+		       const struct event *e)
+{
+	struct denial d = {.rule = e->policy_rule,
+			   .reason = e->denied_reason,
+			   .operation = e->denied_op,
+			   .target = e->denied_target,
+			   .final = e->denied_final != 0,
+			   .alternatives = e->alternatives};
+	cleanup_buf struct buf b = {0};
+
+	t.settled++;
+	copy(t.decision, sizeof(t.decision), e->policy_decision);
+	copy(t.effective, sizeof(t.effective), e->decision);
+	assert_string_equal(e->decision, e->policy_effective);
+	copy(t.rule, sizeof(t.rule), e->policy_rule);
+	copy(t.reason, sizeof(t.reason), e->denied_reason);
+	copy(t.command_id, sizeof(t.command_id), e->command_id);
+	copy(t.real_path, sizeof(t.real_path), e->real_path);
+	copy(t.path, sizeof(t.path), e->type == EVENT_exec ? e->exec_path : e->path);
+	t.pid = e->pid;
+	t.type = e->type;
+	t.latency_us = e->latency_us;
+	t.denied = e->denied_op != NULL;
+	t.json[0] = '\0';
+	if (t.denied) {
+		denial_format(&d, &JW(&b));
+		copy(t.json, sizeof(t.json), b.data);
+	}
+}
+
+static void on_deadline(void *arg)
+{
+	t.deadlines++;
+}
+
+static int open_with(const struct policy_options *o)
+{
 	const int fd = memfd_create("policy", MFD_CLOEXEC);
+	const struct gate_setup s = {fd, "session-1", on_settled, on_deadline, NULL};
+	struct err err = {0};
+	struct kit k;
 
-	kit_open(&k, text, NULL);
+	memset(&t, 0, sizeof(t));
+	sem_init(&t.woken, 0, 0);
+	kit_open(&k, text, o);
 	assert_int_equal(fdio_write_all(fd, k.bytes.data, k.bytes.len), 0);
-	assert_int_equal(gate_open(fd, &g, &err), 0);
+	assert_int_equal(gate_open(&s, &t.g, &err), 0);
 	kit_close(&k);
-	close(fd);
-	return g;
+	return close(fd);
 }
 
-static struct op exec_of(const char *path)
+static int open_gate(void **state)
 {
-	return (struct op){.class = OP_EXEC, .exec = {.path = path}};
+	return open_with(NULL);
 }
 
-/* What the error of a first exec has stands in the event of any. */
+static int close_gate(void **state)
+{
+	gate_close(t.g);
+	return 0;
+}
+
+/* One operation of command cmd-1; the storage lives as long as the test. */
+static struct gate_case *case_of(const char *path)
+{
+	static struct {
+		struct op op;
+		struct gate_case k;
+	} cases[GATE_PENDING_MAX + 8];
+	static size_t n;
+	struct gate_case *k = &cases[n % ARRAY_LEN(cases)].k;
+	struct op *op = &cases[n++ % ARRAY_LEN(cases)].op;
+
+	*op = (struct op){.class = OP_EXEC, .exec = {.path = path}};
+	*k = (struct gate_case){.op = op, .actor = {.pid = 7, .command_id = "cmd-1"}};
+	return k;
+}
+
+static void settle(const struct gate_case *k, enum gate_outcome outcome)
+{
+	gate_settle(t.g, k, &(struct gate_report){.outcome = outcome, .latency_us = 5});
+}
+
+/* ---- one event ---- */
+
+/* What the error of an initial exec says stands in the event of any. */
 static void pol_4_a_denial_is_the_same_in_an_error_and_in_an_event(void **state)
 {
-	struct gate *g = open_gate();
-	const struct op op = exec_of("/usr/bin/id");
-	struct denial d = {0};
-	struct event e = {0};
-	struct verdict v;
-	cleanup_buf struct buf b = {0};
+	struct gate_case *k = case_of("/usr/bin/id");
 	char error[1024];
 
-	gate_decide(g, &op, &v);
-	gate_format_denial(g, &v, &op, error, sizeof(error));
-	gate_fill(g, &v, &e);
-	gate_fill_denial(g, &v, &op, &d, &e);
-	denial_format(&d, &JW(&b));
-	assert_string_equal(b.data, error);
-	assert_string_equal(e.decision, "deny");
-	assert_string_equal(e.policy_rule, "no-id");
-	assert_string_equal(e.denied_reason, "not /usr/bin/id");
-	assert_string_equal(e.denied_op, "exec");
-	assert_string_equal(e.denied_target, "/usr/bin/id");
-	assert_int_equal(e.denied_final, 1);
-	assert_int_equal(e.alternatives.n, 2);
+	assert_int_equal(gate_ask(t.g, k, NULL), GATE_DENY);
+	gate_format_denial(t.g, k, error, sizeof(error));
+	settle(k, GATE_REFUSED);
+	assert_int_equal(t.settled, 1);
+	assert_string_equal(t.json, error);
+	assert_string_equal(t.effective, "deny");
+	assert_string_equal(t.rule, "no-id");
+	assert_string_equal(t.reason, "not /usr/bin/id");
+	assert_string_equal(t.path, "/usr/bin/id");
+	assert_string_equal(t.command_id, "cmd-1");
+	assert_int_equal(t.pid, 7);
+	assert_int_equal(t.type, EVENT_exec);
+	assert_int_equal(t.latency_us, 5);
 	assert_non_null(strstr(error, "\"final\":true,\"alternatives\":["));
-	denial_done(&d);
-	gate_close(g);
 }
 
 static void pol_4_alternatives_are_left_out_where_they_do_not_fit(void **state)
 {
-	struct gate *g = open_gate();
-	const struct op op = exec_of("/usr/bin/id");
-	struct verdict v;
+	struct gate_case *k = case_of("/usr/bin/id");
 	char whole[1024], less[1024], none[8];
 	size_t len;
 
-	gate_decide(g, &op, &v);
-	gate_format_denial(g, &v, &op, whole, sizeof(whole));
+	gate_ask(t.g, k, NULL);
+	gate_format_denial(t.g, k, whole, sizeof(whole));
 	len = strlen(whole);
-	gate_format_denial(g, &v, &op, less, len + 1);
+	gate_format_denial(t.g, k, less, len + 1);
 	assert_string_equal(less, whole);
-	gate_format_denial(g, &v, &op, less, len);
+	gate_format_denial(t.g, k, less, len);
 	assert_null(strstr(less, "alternatives"));
 	assert_non_null(strstr(less, "\"final\":true}"));
-	gate_format_denial(g, &v, &op, none, sizeof(none));
+	gate_format_denial(t.g, k, none, sizeof(none));
 	assert_string_equal(none, "");
-	gate_close(g);
 }
 
 static void pol_4_what_goes_ahead_has_no_denial(void **state)
 {
-	struct gate *g = open_gate();
-	const struct op op = exec_of("/usr/bin/ls");
-	struct denial d = {0};
-	struct event e = {0};
-	struct verdict v;
+	struct gate_case *k = case_of("/usr/bin/ls");
 
-	gate_decide(g, &op, &v);
-	gate_fill(g, &v, &e);
-	gate_fill_denial(g, &v, &op, &d, &e);
-	assert_string_equal(e.decision, "allow");
-	assert_null(e.denied_op);
-	assert_null(e.real_path);
-	assert_int_equal(e.alternatives.n, 0);
-	denial_done(&d);
-	gate_close(g);
+	assert_int_equal(gate_ask(t.g, k, NULL), GATE_ALLOW);
+	settle(k, GATE_DONE);
+	assert_string_equal(t.effective, "allow");
+	assert_false(t.denied);
+	assert_string_equal(t.real_path, "");
 }
 
 static void pol_2_the_event_of_a_redirect_says_what_runs(void **state)
 {
-	struct gate *g = open_gate();
-	const struct op op = exec_of("/usr/bin/who");
-	struct event e = {0};
-	struct verdict v;
+	struct gate_case *k = case_of("/usr/bin/who");
 
-	gate_decide(g, &op, &v);
-	gate_fill(g, &v, &e);
-	assert_string_equal(e.policy_effective, "allow");
-	assert_string_equal(e.real_path, "/bin/echo");
-	gate_close(g);
+	assert_int_equal(gate_ask(t.g, k, NULL), GATE_ALLOW);
+	settle(k, GATE_DONE);
+	assert_string_equal(t.decision, "redirect");
+	assert_string_equal(t.effective, "allow");
+	assert_string_equal(t.real_path, "/bin/echo");
 }
+
+/* The gate's own refusals have a rule of ours; one that comes after the decision keeps its rule. */
+static void pol_4_what_cannot_be_enforced_is_refused_by_the_gate(void **state)
+{
+	struct gate_case *k = case_of("/usr/bin/ls");
+
+	gate_ask(t.g, k, NULL);
+	settle(k, GATE_MISMATCHED);
+	assert_string_equal(t.effective, "deny");
+	assert_string_equal(t.rule, "list");
+	assert_string_equal(t.reason, "another program than was decided on; killed");
+	gate_refuse(k, GATE_WHY_UNVERIFIABLE);
+	assert_false(verdict_allows(&k->verdict));
+	settle(k, GATE_REFUSED);
+	assert_string_equal(t.rule, "exec-control");
+	assert_string_equal(t.reason, "the decision cannot be held");
+	assert_non_null(strstr(t.json, "\"final\":true"));
+}
+
+static void pol_4_a_file_operation_has_an_event_of_its_kind(void **state)
+{
+	const struct op op = {.class = OP_FILE, .file = {OP_FILE_list, "/workspace"}};
+	struct gate_case k = {.op = &op};
+
+	assert_int_equal(gate_ask(t.g, &k, NULL), GATE_DENY);
+	settle(&k, GATE_REFUSED);
+	assert_int_equal(t.type, EVENT_dir_list);
+	assert_string_equal(t.path, "/workspace");
+	assert_string_equal(t.command_id, "");
+}
+
+/* ---- approve ---- */
 
 /* What `policy test` says and what is done is made by the same function. */
 static void pol_2_an_approve_without_an_approver_is_a_denial(void **state)
 {
 	struct verdict v = {.decision = DECISION_approve, .effective = DECISION_approve};
+	struct gate_case *k = case_of("/usr/bin/rm");
 
 	gate_resolve(&v, true);
 	assert_int_equal(v.effective, DECISION_approve);
 	gate_resolve(&v, false);
-	assert_int_equal(v.decision, DECISION_approve);
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.why, "no approver");
+	assert_int_equal(gate_ask(t.g, k, NULL), GATE_DENY);
+	settle(k, GATE_REFUSED);
+	assert_string_equal(t.decision, "approve");
+	assert_string_equal(t.effective, "deny");
+	assert_string_equal(t.reason, "/usr/bin/rm? (no approver)");
+	gate_decide(t.g, k->op, &v);
+	assert_int_equal(v.effective, DECISION_deny);
+}
+
+static void on_ask(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
+		   int64_t deadline_us)
+{
+	assert_ptr_equal(g, t.g);
+	assert_int_equal(id, k->id);
+	assert_string_equal(k->op->exec.path, "/usr/bin/rm");
+	assert_true(deadline_us > clock_mono_us(&clock_system));
+	t.asked++;
+	t.last_asked = id;
+}
+
+static void on_cancel(void *arg, uint64_t id)
+{
+	t.cancelled++;
+	t.last_cancelled = id;
+}
+
+static void on_wake(void *arg)
+{
+	atomic_fetch_add(&t.wakes, 1);
+	sem_post(&t.woken);
+}
+
+static void on_resume(struct gate_case *k, void *arg)
+{
+	assert_ptr_equal(arg, &t);
+	assert_int_equal(k->id, 0);
+	t.nresumed++;
+	t.resumed = k;
+	t.resumed_on = pthread_self();
+}
+
+static const struct gate_asker asker = {on_wake, NULL}, other_asker = {on_wake, NULL};
+static const struct gate_waiter waiter = {&asker, on_resume, &t};
+
+static int open_approver(void **state)
+{
+	const struct gate_approver a = {on_ask, on_cancel, NULL, 1000};
+
+	open_with(NULL);
+	gate_set_approver(t.g, &a);
+	return 0;
+}
+
+static struct gate_case *wait_for(const char *path)
+{
+	struct gate_case *k = case_of(path);
+
+	assert_int_equal(gate_ask(t.g, k, &waiter), GATE_PENDING);
+	assert_true(k->id != 0);
+	return k;
+}
+
+static void *answer_yes(void *arg)
+{
+	gate_answer(t.g, *(const uint64_t *)arg, true);
+	return NULL;
+}
+
+/* POL-2: the answer comes from any thread, and the operation goes on on the thread that asked. */
+static void pol_2_a_resume_runs_on_the_thread_that_asked(void **state)
+{
+	struct gate_case *k = wait_for("/usr/bin/rm");
+	uint64_t id = k->id;
+	pthread_t thread;
+
+	assert_int_equal(t.asked, 1);
+	assert_int_equal(t.deadlines, 1);
+	gate_resume(t.g, &asker);
+	assert_int_equal(t.nresumed, 0);
+	assert_int_equal(pthread_create(&thread, NULL, answer_yes, &id), 0);
+	sem_wait(&t.woken);
+	pthread_join(thread, NULL);
+	assert_int_equal(t.nresumed, 0);
+	gate_resume(t.g, &other_asker);
+	assert_int_equal(t.nresumed, 0);
+	gate_resume(t.g, &asker);
+	assert_int_equal(t.nresumed, 1);
+	assert_ptr_equal(t.resumed, k);
+	assert_true(pthread_equal(t.resumed_on, pthread_self()));
+	assert_true(verdict_allows(&k->verdict));
+	gate_answer(t.g, id, false); /* nothing waits by this number any more */
+	gate_resume(t.g, &asker);
+	assert_int_equal(t.nresumed, 1);
+	settle(k, GATE_DONE);
+	assert_string_equal(t.decision, "approve");
+	assert_string_equal(t.effective, "allow");
+	assert_int_equal(t.cancelled, 0);
+}
+
+static void pol_2_an_approver_says_no(void **state)
+{
+	struct gate_case *k = wait_for("/usr/bin/rm");
+
+	gate_answer(t.g, k->id, false);
+	gate_answer(t.g, k->id, true); /* the first answer counts */
+	gate_resume(t.g, &asker);
+	assert_int_equal(k->why, GATE_WHY_DISAPPROVED);
+	settle(k, GATE_REFUSED);
+	assert_string_equal(t.rule, "ask");
+	assert_string_equal(t.reason, "/usr/bin/rm? (the approver said no)");
+}
+
+/* POL-2: at its deadline and not before; the approver is told. */
+static void pol_2_an_unanswered_operation_is_denied_at_its_deadline(void **state)
+{
+	struct gate_case *first = wait_for("/usr/bin/rm"), *second = wait_for("/usr/bin/rm");
+	const int64_t at = gate_next_deadline(t.g);
+
+	gate_expire(t.g, at - 1);
+	assert_int_equal(t.wakes, 0);
+	gate_expire(t.g, at);
+	assert_int_equal(t.wakes, 1);
+	assert_int_equal(t.last_cancelled, first->id);
+	gate_resume(t.g, &asker);
+	assert_ptr_equal(t.resumed, first);
+	assert_int_equal(first->why, GATE_WHY_LATE);
+	assert_false(verdict_allows(&first->verdict));
+	assert_true(gate_next_deadline(t.g) > at);
+	gate_gone(t.g, second);
+	assert_int_equal(gate_next_deadline(t.g), -1);
+}
+
+static void pol_2_no_more_than_the_cap_wait(void **state)
+{
+	struct gate_case *waiting[GATE_PENDING_MAX], *k = case_of("/usr/bin/rm");
+
+	for (size_t i = 0; i < GATE_PENDING_MAX; i++)
+		waiting[i] = wait_for("/usr/bin/rm");
+	assert_int_equal(gate_ask(t.g, k, &waiter), GATE_DENY);
+	assert_int_equal(k->why, GATE_WHY_FULL);
+	assert_int_equal(t.asked, GATE_PENDING_MAX);
+	gate_gone(t.g, waiting[0]);
+	assert_int_equal(gate_ask(t.g, k, &waiter), GATE_PENDING);
+	gate_gone(t.g, k);
+	for (size_t i = 1; i < GATE_PENDING_MAX; i++)
+		gate_gone(t.g, waiting[i]);
+	assert_int_equal(t.cancelled, GATE_PENDING_MAX + 1);
+}
+
+/* POL-2: an asker that dies is not resumed, also if the answer is there. */
+static void pol_2_what_is_gone_is_cancelled(void **state)
+{
+	struct gate_case *k = wait_for("/usr/bin/rm"), *answered = wait_for("/usr/bin/rm");
+	const uint64_t id = k->id;
+
+	gate_answer(t.g, answered->id, true);
+	gate_gone(t.g, k);
+	assert_int_equal(t.last_cancelled, id);
+	gate_gone(t.g, k);
+	gate_gone(t.g, answered);
+	assert_int_equal(t.cancelled, 1);
+	assert_int_equal(k->why, GATE_WHY_GONE);
+	assert_int_equal(answered->why, GATE_WHY_GONE);
+	gate_resume(t.g, &asker);
+	assert_int_equal(t.nresumed, 0);
+}
+
+static void pol_2_the_end_of_a_command_ends_what_it_waits_for(void **state)
+{
+	struct gate_case *k = wait_for("/usr/bin/rm");
+
+	gate_command_over(t.g, "cmd-2");
+	assert_int_equal(t.wakes, 0);
+	gate_command_over(t.g, "cmd-1");
+	assert_int_equal(t.cancelled, 1);
+	gate_resume(t.g, &asker);
+	assert_ptr_equal(t.resumed, k);
+	assert_int_equal(k->why, GATE_WHY_GONE);
+	assert_false(verdict_allows(&k->verdict));
+}
+
+/* An operation that cannot wait is denied, whoever could be asked. */
+static void pol_2_who_cannot_wait_is_denied(void **state)
+{
+	struct gate_case *k = case_of("/usr/bin/rm");
+
+	assert_int_equal(gate_ask(t.g, k, NULL), GATE_DENY);
+	assert_string_equal(k->verdict.why, "no approver");
+	assert_int_equal(gate_ask(t.g, case_of("/usr/bin/ls"), &waiter), GATE_ALLOW);
+	assert_int_equal(gate_ask(t.g, case_of("/usr/bin/id"), &waiter), GATE_DENY);
+	assert_int_equal(t.asked, 0);
 }
 
 static void pol_2_an_approve_in_shadow_mode_goes_ahead(void **state)
 {
-	for (int approver = 0; approver < 2; approver++) {
-		struct verdict v = {.decision = DECISION_approve,
-				    .effective = DECISION_approve,
-				    .shadow = true};
+	const struct policy_options shadow = {.shadow = true};
+	struct gate_case *k = case_of("/usr/bin/rm");
 
-		gate_resolve(&v, approver != 0);
-		assert_int_equal(v.effective, DECISION_allow);
-		assert_null(v.why);
+	gate_close(t.g);
+	open_with(&shadow);
+	for (int approver = 0; approver < 2; approver++) {
+		if (approver)
+			gate_set_approver(t.g, &(struct gate_approver){on_ask, on_cancel, NULL, 1});
+		assert_int_equal(gate_ask(t.g, k, &waiter), GATE_ALLOW);
+		settle(k, GATE_DONE);
+		assert_string_equal(t.decision, "approve");
+		assert_string_equal(t.effective, "allow");
+		assert_false(t.denied);
 	}
 }
 
 static void pol_4_a_gate_needs_a_policy(void **state)
 {
 	const int fd = memfd_create("policy", MFD_CLOEXEC);
+	struct gate_setup s = {.policy_fd = -1};
 	struct gate *g = NULL;
 	struct err err = {0};
 
-	assert_int_equal(gate_open(-1, &g, &err), -E_ENFORCEMENT);
+	assert_int_equal(gate_open(&s, &g, &err), -E_ENFORCEMENT);
 	assert_string_equal(err.subject, "exec_policy");
-	assert_int_equal(gate_open(fd, &g, &err), -E_ENFORCEMENT);
+	s.policy_fd = fd;
+	assert_int_equal(gate_open(&s, &g, &err), -E_ENFORCEMENT);
 	assert_int_equal(fdio_write_all(fd, "x", 1), 0);
-	assert_true(gate_open(fd, &g, &err) < 0);
+	assert_true(gate_open(&s, &g, &err) < 0);
 	assert_null(g);
 	close(fd);
 }
 
 int main(void)
 {
+#define PLAIN(f) cmocka_unit_test_setup_teardown(f, open_gate, close_gate)
+#define ASKED(f) cmocka_unit_test_setup_teardown(f, open_approver, close_gate)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pol_4_a_denial_is_the_same_in_an_error_and_in_an_event),
-		cmocka_unit_test(pol_4_alternatives_are_left_out_where_they_do_not_fit),
-		cmocka_unit_test(pol_4_what_goes_ahead_has_no_denial),
-		cmocka_unit_test(pol_2_the_event_of_a_redirect_says_what_runs),
-		cmocka_unit_test(pol_2_an_approve_without_an_approver_is_a_denial),
-		cmocka_unit_test(pol_2_an_approve_in_shadow_mode_goes_ahead),
+		PLAIN(pol_4_a_denial_is_the_same_in_an_error_and_in_an_event),
+		PLAIN(pol_4_alternatives_are_left_out_where_they_do_not_fit),
+		PLAIN(pol_4_what_goes_ahead_has_no_denial),
+		PLAIN(pol_2_the_event_of_a_redirect_says_what_runs),
+		PLAIN(pol_4_what_cannot_be_enforced_is_refused_by_the_gate),
+		PLAIN(pol_4_a_file_operation_has_an_event_of_its_kind),
+		PLAIN(pol_2_an_approve_without_an_approver_is_a_denial),
+		PLAIN(pol_2_an_approve_in_shadow_mode_goes_ahead),
+		ASKED(pol_2_a_resume_runs_on_the_thread_that_asked),
+		ASKED(pol_2_an_approver_says_no),
+		ASKED(pol_2_an_unanswered_operation_is_denied_at_its_deadline),
+		ASKED(pol_2_no_more_than_the_cap_wait),
+		ASKED(pol_2_what_is_gone_is_cancelled),
+		ASKED(pol_2_the_end_of_a_command_ends_what_it_waits_for),
+		ASKED(pol_2_who_cannot_wait_is_denied),
 		cmocka_unit_test(pol_4_a_gate_needs_a_policy),
 	};
 

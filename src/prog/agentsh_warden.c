@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	log_init(row->program, (enum log_level)args.log_level, (enum log_format)args.log_format, 2);
-	status = warden_main(&args);
+	status = warden_main(&args, NULL);
 	process_args_done(&args);
 	return status;
 }

@@ -85,7 +85,7 @@ static void explain_nested(const struct run *r, struct warden_result *m)
 {
 	const bool tells = m->exit_code == CODE_NOT_FOUND || m->exit_code == CODE_NOT_EXECUTABLE;
 	cleanup_free char *what = NULL;
-	const int errnum = tells ? execs_last_failure(r->w->execs, r->spawn, &what) : 0;
+	const int errnum = tells ? exec_last_failure(r->w->execs.control, r->spawn, &what) : 0;
 
 	if (errnum != 0)
 		explain_exec(r, what, errnum, m);
@@ -190,7 +190,7 @@ static void deliver(struct run *r, struct warden_result *m)
 	m->started_us = (uint64_t)r->wall_us;
 	m->finished_us = e.time_us;
 	m->cwd = mem_strdup(w->memory.cwd);
-	m->execs = execs_counts(w->execs);
+	m->execs = execs_counts(&w->execs);
 	tell_dropped(r, &m->warnings);
 	if (m->env_changed.n > 0)
 		strv_copy(&m->env, &w->memory.env);
@@ -406,6 +406,16 @@ void run_abandon(struct run *r)
 {
 	finish(r);
 	run_retire(r);
+}
+
+void run_give_up(struct run *r, enum run_why why, int sig)
+{
+	exec_initial_gone(r->initial);
+	run_record_start(r);
+	r->why = why;
+	r->exited = r->empty = true;
+	r->end.status = (uint32_t)sig;
+	run_abandon(r);
 }
 
 void run_not_executed(struct run *r, int errnum)

@@ -9,9 +9,9 @@
 #include "shell/shell.h"
 #include "spawn/spawn.h"
 #include "warden/core.h"
-#include "warden/first.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 
 #define UMASK_DEFAULT 022
 #define LISTEN_MS 2	/* most commands are over before; then their pipes are read once */
@@ -27,14 +27,14 @@ void run_began(struct run *r)
 	r->began = true;
 	r->root.pid = r->leader->id.pid; /* 0: it has not sent a message yet */
 	if (r->pid == 0)
-		r->pid = execs_initial_pid(r->w->execs, r->spawn);
+		r->pid = exec_initial_pid(r->w->execs.control, r->spawn);
 	r->tell_started = true;
 }
 
 static void on_running(struct run *r)
 {
 	actor_table_started(r->w->actors, r->spawn, &r->leader->id);
-	r->pid = execs_initial_pid(r->w->execs, r->spawn);
+	r->pid = exec_initial_pid(r->w->execs.control, r->spawn);
 	if (r->pid == 0 && r->pidfd >= 0) { /* execs are not watched */
 		const pid_t pid = proc_pidfd_pid(r->pidfd);
 
@@ -83,12 +83,39 @@ static void on_failed(struct run *r, const struct leader_failed *f)
 	run_refuse(r, &err);
 }
 
+void run_take_news(struct run *r)
+{
+	struct exec_news news;
+
+	exec_take_news(r->w->execs.control, r->spawn, &news);
+	/* Its leader may say later that it runs. */
+	if (news.any && r->phase == RUN_STARTING)
+		run_began(r);
+	/* After `exec` the shell's old state stands, also if its helper was called before. */
+	if (news.replaced) {
+		r->replaced = true;
+		captured_done(&r->captured);
+	}
+	if (r->privileged == NULL)
+		r->privileged = take(news.privileged);
+	free(news.privileged);
+}
+
+void run_take_all_news(struct warden *w)
+{
+	struct run *r;
+
+	TAILQ_FOREACH (r, &w->runs, next)
+		if (r->phase >= RUN_STARTING && r->phase < RUN_KEPT)
+			run_take_news(r);
+}
+
 void run_on_leader(struct run *r, struct link_msg *m)
 {
 	struct leader_failed failed;
 	struct leader_exit end;
 
-	warden_take_execs(r->w);
+	run_take_news(r);
 	switch (m->type) {
 	case MSG_leader_started:
 		on_started(r, m);
@@ -139,6 +166,8 @@ static void on_deadline(void *arg)
 
 	if (r->phase == RUN_RUNNING)
 		run_begin_kill(r, WHY_TIMEOUT);
+	else if (r->phase <= RUN_ASKING)
+		run_give_up(r, WHY_TIMEOUT, SIGKILL);
 	else if (r->phase == RUN_STARTING && r->why == WHY_TIMEOUT)
 		run_abandon(r);
 	else if (r->phase == RUN_STARTING) {
@@ -147,12 +176,17 @@ static void on_deadline(void *arg)
 	}
 }
 
-/* The smaller of the two, where 0 stands for none. */
-static uint64_t timeout_of(const struct run *r)
+/* By the smaller of the two time-outs, where 0 stands for none. One that waited for the gate has
+ * its deadline already. */
+static void start_deadline(struct run *r)
 {
 	const uint64_t own = r->ask.timeout_ms, cap = r->w->settings.command_timeout_ms;
+	const uint64_t timeout = own == 0 || (cap > 0 && cap < own) ? cap : own;
 
-	return own == 0 || (cap > 0 && cap < own) ? cap : own;
+	if (timeout == 0 || r->deadline != NULL)
+		return;
+	r->deadline = watch_timer(r->w->loop, on_deadline, r);
+	watch_after(r->deadline, timeout);
 }
 
 /* Descriptors of a spawn; the command's ends, closed when its leader has them. */
@@ -261,16 +295,12 @@ static void on_listen(void *arg)
 static void watch_run(struct run *r)
 {
 	struct loop *loop = r->w->loop;
-	const uint64_t timeout = timeout_of(r);
 
 	r->phase = RUN_STARTING;
 	r->listen = watch_timer(loop, on_listen, r);
 	watch_after(r->listen, LISTEN_MS);
 	input_start(&r->in, loop, on_taken, r);
-	if (timeout > 0) {
-		r->deadline = watch_timer(loop, on_deadline, r);
-		watch_after(r->deadline, timeout);
-	}
+	start_deadline(r);
 }
 
 static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct err *err)
@@ -284,19 +314,77 @@ static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct 
 	if (code == 0) {
 		/* Whatever happens from here on, the journal says that it may have run. */
 		run_record_start(r);
-		first_expect(r);
+		if (r->w->execs.control == NULL) /* else when the kernel asks */
+			exec_initial_settle(r->initial, 0, 0);
 		code = leader_ask(r, sp, s.fd, err);
 	}
 	close_spawn_fds(&s, r->w->null_fd);
 	return code;
 }
 
+/* Why nothing is executed: a directory that cannot be entered comes first, as it would at the exec.
+ */
+static void not_found(struct run *r, int e)
+{
+	struct err err = {0};
+
+	errno = root_dir(r->w->root_fd, r->cwd);
+	if (errno == 0 && !proc_ending(r->w->args->init_pid)) {
+		run_not_executed(r, e);
+		return;
+	}
+	err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
+	run_refuse(r, &err);
+}
+
+/* The policy sees what the client wrote, without what we put before it. */
+static int find_program(struct run *r)
+{
+	const struct init_spawn *sp = &r->start;
+	char *script[] = {sp->argv.v[0], (char[]){"-c"}, r->ask.script};
+	const struct strv shown = {script, ARRAY_LEN(script)};
+	const struct exec_initial_ask ask = {.path = sp->path,
+					     .cwd = r->cwd,
+					     .search = strv_env_get(&sp->env, "PATH"),
+					     .argv = r->ask.script != NULL ? &shown : &sp->argv,
+					     .command_id = r->ask.command_id,
+					     .request_id = r->ask.request_id};
+
+	return exec_initial_find(r->w->looker, &ask, &r->initial);
+}
+
+/* The gate has answered. */
+static void execute(struct run *r)
+{
+	struct err err = {0};
+	int fd = -1, code;
+
+	code = exec_initial_apply(r->initial, &r->start.path, &r->start.argv, &fd, &err);
+	if (code == 0)
+		code = ask_leader(r, &r->start, fd, &err);
+	msg_done(MSG_init_spawn, &r->start);
+	if (code < 0)
+		run_refuse(r, &err);
+	else if (code > 0)
+		not_found(r, code);
+	else
+		watch_run(r);
+}
+
+/* The turn starts it, as far as the journal lets. */
+static void on_answer(struct gate_case *k, void *arg)
+{
+	struct run *r = arg;
+
+	r->answered = true;
+	r->phase = RUN_HELD;
+}
+
 static void start_process(struct run *r)
 {
-	struct first_way way = {0};
-	struct init_spawn sp = {0};
+	const struct gate_waiter waiter = {&r->w->asker, on_answer, r};
 	struct err err = {0};
-	int code;
+	int e;
 
 	if (r->ask.script == NULL && strlen(r->ask.argv.v[0]) >= ENV_PATH_MAX) {
 		run_not_executed(r, ENAMETOOLONG);
@@ -306,17 +394,16 @@ static void start_process(struct run *r)
 		run_refuse(r, &err);
 		return;
 	}
-	build_spawn(r, &sp);
-	code = first_decide(r, &sp, &way, &err);
-	if (code == 0 && way.errnum == 0)
-		code = ask_leader(r, &sp, way.fd, &err);
-	msg_done(MSG_init_spawn, &sp);
-	if (code < 0)
-		run_refuse(r, &err);
-	else if (way.errnum != 0)
-		run_not_executed(r, way.errnum);
-	else
-		watch_run(r);
+	build_spawn(r, &r->start);
+	e = find_program(r);
+	if (e != 0) {
+		not_found(r, e);
+	} else if (exec_initial_decide(r->initial, r->w->gate, &waiter) == GATE_PENDING) {
+		r->phase = RUN_ASKING;
+		start_deadline(r);
+	} else {
+		execute(r);
+	}
 }
 
 static void run_builtin(struct run *r)
@@ -345,6 +432,10 @@ void run_start(struct run *r)
 	struct warden *w = r->w;
 	struct err err = {0};
 
+	if (r->answered) {
+		execute(r);
+		return;
+	}
 	w->commands++;
 	limits_before(w);
 	r->before = w->limits.seen;

@@ -62,11 +62,13 @@ struct warden {
 	struct leader_list idle;
 	struct actor_table *actors;
 	/* execs */
-	struct gate *gate; /* the loop's */
+	struct gate *gate;
+	const struct gate_approver *approver; /* NULL: there is none */
+	struct gate_asker asker;	      /* the loop's thread */
 	struct exec_looker *looker;
-	struct execs *execs; /* NULL: not watched */
-	struct watch *execs_wake, *execs_again;
-	int execs_fd;	   /* eventfd: there is something to take */
+	struct execs execs;
+	struct watch *woken, *execs_again, *approvals_due;
+	int wake_fd;	   /* eventfd: another thread has something for the loop */
 	uint64_t commands; /* started so far */
 	struct server_link api;
 };
@@ -76,8 +78,6 @@ void warden_greet(struct warden *w);
 /* Ends in order: commands get TERM, after the grace (0: at once) they are killed, and are told;
  * then init goes, then the process. */
 void warden_end(struct warden *w, const char *reason, uint64_t grace_ms);
-/* Execs that happened, into the journal. */
-void warden_take_execs(struct warden *w);
 /* The leader of this command died unasked: with init, and then the session fails; else by a command
  * (kill -9 -1), and then everything that runs is ended and told as killed. The session goes on. */
 void warden_suspect(struct warden *w, const char *command_id);

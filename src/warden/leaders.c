@@ -15,7 +15,8 @@ static void take_message(struct leader *l, struct link_msg *m)
 	if (l->id.pid == 0) {
 		l->id.pid = m->cred.pid;
 		/* Where execs are watched, the initial exec has shown the start time. */
-		if (l->w->execs == NULL && proc_origin(l->id.pid, &origin) == 0 && leader_alive(l))
+		if (l->w->execs.control == NULL && proc_origin(l->id.pid, &origin) == 0 &&
+		    leader_alive(l))
 			l->id.start = origin.start;
 	}
 	run_on_leader(l->run, m);
@@ -78,7 +79,7 @@ static int open_link(struct run *r, int *theirs, struct err *err)
 static void expect(struct run *r, struct init_spawn *ask, const struct actor_leader *leader)
 {
 	actor_table_expect(r->w->actors, ask->id, leader, r->ask.command_id);
-	ask->key = execs_expect(r->w->execs, ask->id, &r->first_event);
+	ask->key = exec_expect(r->w->execs.control, ask->id, r->initial);
 }
 
 static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)

@@ -8,7 +8,6 @@
 #include "base/proc.h"
 #include "shell/session_root.h"
 #include "warden/core.h"
-#include "warden/first.h"
 #include <signal.h>
 
 #define HELD_MAX 64
@@ -52,7 +51,8 @@ void run_retire(struct run *r)
 void run_spawn_over(struct run *r, bool orphans)
 {
 	actor_table_over(r->w->actors, r->spawn, orphans);
-	execs_over(r->w->execs, r->spawn);
+	exec_over(r->w->execs.control, r->spawn);
+	gate_command_over(r->w->gate, r->ask.command_id);
 }
 
 static void close_all(struct run *r)
@@ -71,7 +71,7 @@ static void close_all(struct run *r)
 			run_spawn_over(r, true);
 		leader_free(r->leader);
 	}
-	first_done(r); /* behind the end of its lead, which borrows from it */
+	exec_initial_free(r->initial); /* after exec_over: exec control borrows it */
 	output_done(&r->out[0]);
 	output_done(&r->out[1]);
 	input_done(&r->in);
@@ -84,6 +84,7 @@ static void free_run(struct warden *w, struct run *r)
 	TAILQ_REMOVE(&w->runs, r, next);
 	close_all(r);
 	msg_done(MSG_warden_exec, &r->ask);
+	msg_done(MSG_init_spawn, &r->start);
 	strv_done(&r->given);
 	strv_done(&r->dropped);
 	strv_done(&r->background);
@@ -131,7 +132,7 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *warden)
 	const pid_t parent = proc_ppid(pid);
 	struct run *r;
 
-	warden_take_execs(w); /* what was executed before comes before */
+	run_take_all_news(w); /* what was executed before comes before */
 	TAILQ_FOREACH (r, &w->runs, next) {
 		if (r->ask.script == NULL)
 			continue;
@@ -159,7 +160,7 @@ static unsigned held(const struct warden *w)
 	unsigned n = 0;
 
 	TAILQ_FOREACH (r, &w->runs, next)
-		n += r->phase == RUN_HELD;
+		n += r->phase <= RUN_ASKING;
 	return n;
 }
 
@@ -238,6 +239,11 @@ void run_kill(struct run *r, const struct warden_kill *m)
 		run_unbind(r);
 	if (sig == SIGKILL || m->grace_ms > 0)
 		r->why = m->client_gone ? WHY_CLIENT_GONE : WHY_KILL;
+	if (r->phase == RUN_ASKING && (r->why != WHY_ITSELF || sig == SIGTERM || sig == SIGINT ||
+				       sig == SIGHUP || sig == SIGQUIT)) {
+		run_give_up(r, r->why != WHY_ITSELF ? r->why : WHY_KILL, sig);
+		return;
+	}
 	if (r->phase != RUN_RUNNING) {
 		r->signal = sig;
 		r->grace_ms = m->grace_ms;
@@ -259,15 +265,23 @@ void run_kill(struct run *r, const struct warden_kill *m)
 	}
 }
 
-static const struct err session_ends = {.code = E_SESSION_STOPPED, .message = "the session ends"};
+/* The session ends before the command has begun. */
+static void end_unstarted(struct run *r)
+{
+	const struct err ends = {.code = E_SESSION_STOPPED, .message = "the session ends"};
+
+	if (r->initial != NULL)
+		exec_initial_gone(r->initial);
+	run_refuse(r, &ends);
+}
 
 void run_terminate_all(struct warden *w)
 {
 	struct run *r;
 
 	TAILQ_FOREACH (r, &w->runs, next) {
-		if (r->phase == RUN_HELD)
-			run_refuse(r, &session_ends);
+		if (r->phase == RUN_HELD || r->phase == RUN_ASKING)
+			end_unstarted(r);
 		else if (r->phase < RUN_ENDING && r->why == WHY_ITSELF)
 			r->why = WHY_SESSION_END;
 		if ((r->phase == RUN_RUNNING || r->phase == RUN_KEPT) && run_hold_leader(r))
@@ -280,8 +294,8 @@ void run_kill_all(struct warden *w)
 	struct run *r;
 
 	TAILQ_FOREACH (r, &w->runs, next) {
-		if (r->phase == RUN_HELD)
-			run_refuse(r, &session_ends);
+		if (r->phase == RUN_HELD || r->phase == RUN_ASKING)
+			end_unstarted(r);
 		else if (r->phase == RUN_STARTING)
 			r->why = WHY_SESSION_END;
 		else if (r->phase == RUN_RUNNING)

@@ -9,7 +9,6 @@
 #include "cgroup/cgroup.h"
 #include "link/link.h"
 #include "model/event.h"
-#include "model/verdict.h"
 #include "shell/capture_in.h"
 #include "warden/leaders.h"
 #include "warden/limit_counters.h"
@@ -20,6 +19,7 @@ struct warden;
 
 enum run_phase {
 	RUN_HELD,     /* waits for room in the journal */
+	RUN_ASKING,   /* the gate was asked about its initial exec, and an approver is to answer */
 	RUN_STARTING, /* init was asked */
 	RUN_RUNNING,
 	RUN_ENDING, /* the tree is being killed; the result waits for the leader */
@@ -37,16 +37,13 @@ struct run {
 	char *cwd;  /* it starts in */
 	enum run_phase phase;
 	enum run_why why;
-	struct strv given;	   /* a script's environment at its start */
-	struct strv dropped;	   /* names of its request's variables: policy_drops_env */
-	struct leader *leader;	   /* from the spawn on */
-	uint32_t spawn;		   /* its number; 0: none */
-	struct exec_first *first;  /* what is executed first; NULL: not found, or not looked for */
-	struct exec_first *target; /* what that is redirected to; NULL: it is not */
-	struct strv first_argv;
-	struct verdict verdict;	  /* about it */
-	struct event first_event; /* of that exec, without the pids; it borrows from this run */
-	uint64_t first_us;	  /* what that took */
+	struct strv given;	      /* a script's environment at its start */
+	struct strv dropped;	      /* names of its request's variables: policy_drops_env */
+	struct leader *leader;	      /* from the spawn on */
+	uint32_t spawn;		      /* its number; 0: none */
+	struct exec_initial *initial; /* NULL: not found, or not looked for */
+	struct init_spawn start;      /* what the leader is to do; empty once it was asked */
+	bool answered;		      /* the gate has answered, after a while */
 	struct watch *deadline, *retry, *listen;
 	int64_t give_up_us;
 	unsigned rounds;
@@ -99,10 +96,13 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *warden);
 
 void run_refuse(struct run *r, const struct err *err); /* before it started; it is over */
 
-/* start.c: what its leader says. */
+/* command_start.c: a message of its leader. */
 void run_on_leader(struct run *r, struct link_msg *m);
-/* start.c: an accepted request becomes a process or a builtin. */
+/* command_start.c: an accepted request becomes a process or a builtin. */
 void run_start(struct run *r);
+/* What its execs, or those of all commands, have come to. */
+void run_take_news(struct run *r);
+void run_take_all_news(struct warden *w);
 
 /* Its leader has ended with this command; orphans: some of its processes may live on. */
 void run_spawn_over(struct run *r, bool orphans);
@@ -115,7 +115,9 @@ void run_record_start(struct run *r);			       /* into the journal, once */
 void run_on_exit(struct run *r, const struct leader_exit *m);  /* leader_exit */
 void run_on_empty(struct run *r, const struct leader_exit *m); /* leader_empty */
 void run_begin_kill(struct run *r, enum run_why why);
-void run_abandon(struct run *r);		  /* a start that hangs */
+void run_abandon(struct run *r); /* a start that hangs */
+/* It waits and has no process: it is over as if a signal had ended it. */
+void run_give_up(struct run *r, enum run_why why, int sig);
 void run_leader_died(struct run *r);		  /* and all that it led */
 void run_not_executed(struct run *r, int errnum); /* the exec failed: 126, 127 */
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before);

@@ -49,7 +49,7 @@ static enum said say_state(struct warden *w, uint32_t req)
 				 .commands = w->commands,
 				 .last_exit = w->memory.last_exit,
 				 .ring_pos = recorder_head(&w->recorder),
-				 .execs = execs_counts(w->execs)};
+				 .execs = execs_counts(&w->execs)};
 
 	return say(w, MSG_warden_state, req, &m);
 }

@@ -129,7 +129,7 @@ static void swept(struct warden *w)
 	w->sweeping = false;
 	watch_stop(w->suspicion);
 	leaders_free_idle(w);
-	warden_take_execs(w);
+	run_take_all_news(w);
 	TAILQ_FOREACH (r, &w->runs, next)
 		if (r->leader != NULL && r->phase != RUN_DEAD && !leader_settle(r->leader))
 			run_leader_died(r);
@@ -152,7 +152,7 @@ static void turn(void *arg)
 	bool recorded, told;
 
 	if (w->phase == WARDEN_ENDING)
-		warden_take_execs(w);
+		run_take_all_news(w);
 	recorded = recorder_flush(&w->recorder);
 	if (!recorded)
 		watch_after(w->retry, RECORD_RETRY_MS);
@@ -216,115 +216,113 @@ void warden_greet(struct warden *w)
 	w->api.greeted = w->api.tell_state = true;
 }
 
-/* ---- execs ---- */
+/* ---- other threads ---- */
 
-static void on_exec(const struct event *told, void *arg)
+static void look_at_execs(void *arg)
 {
 	struct warden *w = arg;
-	struct event e = *told;
-	struct run *r = e.command_id != NULL ? run_find(w, e.command_id) : NULL;
 
-	/* Its leader may say later that it runs. */
-	if (r != NULL && r->phase == RUN_STARTING)
-		run_began(r);
-	/* After `exec` the shell's old state stands, also if its helper was called before. */
-	if (r != NULL && e.pid == (uint32_t)r->pid && strcmp(e.decision, "deny") != 0) {
-		r->replaced = true;
-		captured_done(&r->captured);
-	}
-	/* Of a script or of what ld.so loads, exec_path is the program that would run it. */
-	if (r != NULL && r->privileged == NULL && e.policy_rule != NULL &&
-	    e.denied_target != NULL && strcmp(e.policy_rule, POLICY_NO_PRIVILEGE) == 0)
-		r->privileged = mem_strdup(e.denied_target);
-	e.session_id = (char *)w->args->session_id;
-	e.agent_id = w->settings.agent_id;
-	e.request_id = r != NULL ? r->ask.request_id : NULL;
-	recorder_event(&w->recorder, &e, NULL, NULL);
-}
-
-void warden_take_execs(struct warden *w)
-{
-	execs_take(w->execs, on_exec, w);
-}
-
-static void on_execs(void *arg)
-{
-	struct warden *w = arg;
-	uint64_t n;
-
-	if (read(w->execs_fd, &n, sizeof(n)) != (ssize_t)sizeof(n))
+	if (w->execs.control == NULL || execs_pause(&w->execs))
 		return;
-	warden_take_execs(w);
-	watch_after(w->execs_again, EXECS_TAKE_MS);
+	run_take_all_news(w);
+	watch_after(w->execs_again, EXECS_LOOK_MS);
 }
 
-static void on_execs_again(void *arg)
+/* Operations that wait for an approver. */
+static void look_at_approvals(void *arg)
 {
 	struct warden *w = arg;
+	int64_t next;
 
-	if (execs_pause(w->execs))
-		return;
-	warden_take_execs(w);
-	watch_after(w->execs_again, EXECS_TAKE_MS);
+	gate_expire(w->gate, clock_mono_us(w->clock));
+	gate_resume(w->gate, &w->asker);
+	next = gate_next_deadline(w->gate);
+	if (next >= 0)
+		watch_after(w->approvals_due,
+			    (uint64_t)(next - clock_mono_us(w->clock)) / 1000 + 1);
 }
 
-/* On the exec thread. */
+static void on_woken(void *arg)
+{
+	struct warden *w = arg;
+	eventfd_t n;
+
+	if (eventfd_read(w->wake_fd, &n) < 0)
+		return;
+	look_at_execs(w);
+	if (w->approver != NULL)
+		look_at_approvals(w);
+}
+
+/* On any thread. */
 static void wake_loop(void *arg)
 {
 	const struct warden *w = arg;
 
-	if (eventfd_write(w->execs_fd, 1) < 0)
+	if (eventfd_write(w->wake_fd, 1) < 0)
 		ensure(errno == EAGAIN);
 }
 
-/* On the exec thread. */
-static void record_first(void *arg, const struct event *e)
+/* On the thread that settles. The loop waits for a command's initial exec by itself. */
+static void journal_case(void *arg, const struct gate_case *k, const struct gate_report *r,
+			 const struct event *e)
 {
 	struct warden *w = arg;
 
 	recorder_event(&w->recorder, e, NULL, NULL);
+	if (!k->initial)
+		execs_tell(&w->execs, r->outcome);
+}
+
+static int open_wake(struct warden *w, struct err *err)
+{
+	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->wake_fd < 0)
+		return err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");
+	w->asker = (struct gate_asker){wake_loop, w};
+	w->woken = watch_readable(w->loop, w->wake_fd, on_woken, w);
+	w->execs_again = watch_timer(w->loop, look_at_execs, w);
+	w->approvals_due = watch_timer(w->loop, look_at_approvals, w);
+	watch_start(w->woken);
+	return 0;
 }
 
 static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_report *walls,
 		       struct err *err)
 {
-	const int listener = take_fd(ready->fd[3]);
 	const struct execs_setup setup = {
-		.policy_fd = w->args->policy_fd,
-		.root = ready->fd[0],
-		.listener = listener,
-		.actors = w->actors,
-		.helper = w->bare != NULL ? w->bare->program : CAPTURE_PROGRAM,
+		.exec = {.gate = w->gate,
+			 .actors = w->actors,
+			 .root = ready->fd[0],
+			 .helper = w->bare != NULL ? w->bare->program : CAPTURE_PROGRAM},
+		.listener = take_fd(ready->fd[3]),
 		.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
 		.state_socket = w->bare != NULL ? bare_state_socket : NULL,
 		.wake = wake_loop,
-		.first = record_first,
 		.arg = w};
 
-	w->execs_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->execs_fd < 0) {
-		close(listener);
-		return err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");
-	}
-	w->execs_wake = watch_readable(w->loop, w->execs_fd, on_execs, w);
-	w->execs_again = watch_timer(w->loop, on_execs_again, w);
-	watch_start(w->execs_wake);
-	return execs_open(&setup, &w->execs, walls, err);
+	return execs_open(&w->execs, &setup, walls, err);
 }
 
 /* Policy and exec control; the walls of init are in *ready. */
 static int open_gate(struct warden *w, const struct strv *ready, struct link_msg *m,
 		     struct err *err)
 {
+	const struct gate_setup setup = {w->args->policy_fd, w->args->session_id, journal_case,
+					 wake_loop, w};
 	struct wall_report walls;
 	int r;
 
 	wall_report_init(&walls);
 	r = wall_unpack(&walls, ready, err);
 	if (r == 0)
-		r = gate_open(w->args->policy_fd, &w->gate, err);
+		r = gate_open(&setup, &w->gate, err);
+	if (r == 0 && w->approver != NULL)
+		gate_set_approver(w->gate, w->approver);
 	if (r == 0)
 		r = actor_table_open(&w->actors, err);
+	if (r == 0)
+		r = open_wake(w, err);
 	if (r == 0 && m->nfds > 3)
 		r = watch_execs(w, m, &walls, err);
 	wall_pack(&walls, &w->walls);
@@ -433,7 +431,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 			     .limits = {.scratch_fd = -1},
 			     .null_fd = -1,
 			     .end_fd = -1,
-			     .execs_fd = -1,
+			     .wake_fd = -1,
 			     .init_pidfd = -1,
 			     .loop = loop_new(turn, w)};
 	if (w->loop == NULL)
@@ -469,13 +467,14 @@ static void close_warden(struct warden *w)
 	server_link_close(w); /* first: its end is the session's, for who waits for it */
 	run_free_all(w);
 	leaders_free_idle(w);
-	execs_close(w->execs);
+	execs_close(&w->execs);
 	actor_table_close(w->actors);
 	gate_close(w->gate);
 	exec_looker_free(w->looker);
-	watch_free(w->execs_wake);
+	watch_free(w->woken);
 	watch_free(w->execs_again);
-	mem_cleanup_fd(&w->execs_fd);
+	watch_free(w->approvals_due);
+	mem_cleanup_fd(&w->wake_fd);
 	capture_in_close(w->captures);
 	bare_close(w->bare);
 	watch_free(w->init_readable);
@@ -502,7 +501,7 @@ static void close_warden(struct warden *w)
 	loop_free(w->loop);
 }
 
-int warden_main(const struct process_args *args)
+int warden_main(const struct process_args *args, const struct gate_approver *approver)
 {
 	struct err err = {0};
 	struct warden w;
@@ -514,6 +513,7 @@ int warden_main(const struct process_args *args)
 			  err.message);
 		return 1;
 	}
+	w.approver = approver;
 	if (readable != 0)
 		warden_fail(
 			&w,

@@ -9,6 +9,8 @@
 #pragma once
 #include "model/process_args.h"
 
-/* The listener of args accepts uid 0, api_uid and (user mode) our own uid only. Returns the exit
- * status. */
-int warden_main(const struct process_args *args);
+struct gate_approver;
+
+/* The listener of args accepts uid 0, api_uid and (user mode) our own uid only. approver may be
+ * NULL: then an approve of the policy is a denial. Returns the exit status. */
+int warden_main(const struct process_args *args, const struct gate_approver *approver);

@@ -8,14 +8,44 @@
 static char immutable_root[] = "/tmp/agentsh-first-XXXXXX"; /* root's; "" if we are not root */
 static int helper = -1; /* takes lines for sh, answers with a byte */
 
-static struct exec_first *look_in(struct exec_looker *l, const char *path, int expected)
+static int find(struct exec_looker *l, const char *path, struct exec_initial **out)
 {
-	static char *argv[] = {(char *)"name", (char *)"one", NULL};
-	const struct exec_first_ask ask = {path, "/", argv, 2};
-	struct exec_first *f = NULL;
+	static char *argv[] = {(char *)"name", (char *)"one"};
+	const struct strv v = {argv, 2};
+	const struct exec_initial_ask ask = {.path = path, .cwd = "/", .exact = true, .argv = &v};
 
-	assert_int_equal(exec_first_look(l, &ask, &f), expected);
-	return f;
+	return exec_initial_find(l, &ask, out);
+}
+
+static struct exec_initial *look_in(struct exec_looker *l, const char *path, int expected)
+{
+	struct exec_initial *i = NULL;
+
+	assert_int_equal(find(l, path, &i), expected);
+	return i;
+}
+
+/* How it is executed. */
+struct way {
+	int fd;
+	char *path;
+	struct strv argv;
+	struct err err;
+};
+
+static int apply(struct exec_initial *i, struct way *w)
+{
+	*w = (struct way){.fd = -1, .path = mem_strdup("unchanged")};
+	strv_add(&w->argv, "name");
+	strv_add(&w->argv, "one");
+	exec_initial_decide(i, kit.gate, NULL);
+	return exec_initial_apply(i, &w->path, &w->argv, &w->fd, &w->err);
+}
+
+static void way_done(struct way *w)
+{
+	free(w->path);
+	strv_done(&w->argv);
 }
 
 /* ---- by path or by descriptor ---- */
@@ -29,42 +59,48 @@ static struct exec_looker *system_looker(void)
 	return exec_looker_new(root);
 }
 
-static void expect_way(const char *path, const char *called, const char *head, bool by_fd)
+static void expect_way(const char *path, const char *called, const char *argv, bool by_fd)
 {
 	struct exec_looker *l = system_looker();
-	struct exec_first *f = look_in(l, path, 0);
-	const struct exec_first_way way = exec_first_way(f);
+	struct exec_initial *i = look_in(l, path, 0);
+	struct way w;
 	char text[512];
 
-	assert_string_equal(way.path, called);
-	assert_int_equal(way.fd >= 0, by_fd);
-	kit_join(text, sizeof(text), (const char *const *)way.head->v, way.head->n);
-	assert_string_equal(text, head);
-	exec_first_free(f);
+	assert_int_equal(apply(i, &w), 0);
+	assert_string_equal(w.path, called);
+	assert_int_equal(w.fd >= 0, by_fd);
+	kit_join(text, sizeof(text), (const char *const *)w.argv.v, w.argv.n);
+	assert_string_equal(text, argv);
+	way_done(&w);
+	exec_initial_free(i);
 	exec_looker_free(l);
 }
 
 static void pol_4_what_nobody_can_change_is_executed_by_its_path(void **state)
 {
-	expect_way("/usr/bin/true", "/usr/bin/true", "", false);
-	expect_way("/bin/sh", "/bin/sh", "", false);
+	expect_way("/usr/bin/true", "/usr/bin/true", "name|one", false);
+	expect_way("/bin/sh", "/bin/sh", "name|one", false);
 }
 
 static void pol_4_what_can_change_is_executed_by_its_descriptor(void **state)
 {
 	struct exec_looker *l = system_looker();
-	struct exec_first *f = look_in(l, kit_path("good"), 0);
+	struct exec_initial *f = look_in(l, kit_path("good"), 0);
 	struct stat a, b;
+	struct way w;
 
 	assert_int_equal(stat(kit_path("good"), &a), 0);
-	assert_int_equal(fstat(exec_first_way(f).fd, &b), 0);
+	assert_int_equal(apply(f, &w), 0);
+	assert_int_equal(fstat(w.fd, &b), 0);
 	assert_int_equal(a.st_ino, b.st_ino);
-	exec_first_free(f);
+	way_done(&w);
+	exec_initial_free(f);
 	exec_looker_free(l);
-	expect_way(kit_path("good"), kit_path("good"), "", true);
+	expect_way(kit_path("good"), kit_path("good"), "name|one", true);
 	assert_int_equal(symlink("/usr/bin/true", kit_path("to-system")), 0);
-	expect_way(kit_path("to-system"), kit_path("to-system"), "", true);
-	expect_way("usr/bin/true", "/usr/bin/true", "", true); /* by a directory that may change */
+	expect_way(kit_path("to-system"), kit_path("to-system"), "name|one", true);
+	expect_way("usr/bin/true", "/usr/bin/true", "name|one",
+		   true); /* by a directory that may change */
 }
 
 /* The script's first line is not read again: its interpreter is what is executed. */
@@ -74,27 +110,35 @@ static void pol_4_a_script_that_can_change_is_executed_by_its_interpreter(void *
 	cleanup_free char *head = NULL;
 
 	kit_write("script", "#!/bin/sh -e\n", 0755);
-	head = mem_printf("/bin/sh|-e|%s", kit_path("script"));
+	head = mem_printf("/bin/sh|-e|%s|one", kit_path("script"));
 	expect_way(kit_path("script"), "/bin/sh", head, false);
 	kit_write("odd", line, 0755);
 	free(head);
-	head = mem_printf("%s|-x y|%s", kit_path("good"), kit_path("odd"));
+	head = mem_printf("%s|-x y|%s|one", kit_path("good"), kit_path("odd"));
 	expect_way(kit_path("odd"), kit_path("good"), head, true);
 }
 
 static bool is_replaceable(const char *loader, const char *program)
 {
 	struct exec_looker *l = system_looker();
-	char *argv[] = {(char *)(uintptr_t)loader, (char *)(uintptr_t)program, NULL};
-	const struct exec_first_ask ask = {loader, "/", argv, 2};
-	struct exec_first *f = NULL;
-	bool r;
+	char *argv[] = {(char *)(uintptr_t)loader, (char *)(uintptr_t)program};
+	const struct strv v = {argv, 2};
+	const struct exec_initial_ask ask = {.path = loader, .cwd = "/", .argv = &v};
+	struct exec_initial *i = NULL;
+	struct way w;
+	int r;
 
-	assert_int_equal(exec_first_look(l, &ask, &f), 0);
-	r = exec_first_objection(f) != NULL;
-	exec_first_free(f);
+	assert_int_equal(exec_initial_find(l, &ask, &i), 0);
+	r = apply(i, &w);
+	if (r != 0) {
+		assert_int_equal(r, -E_POLICY_DENIED);
+		assert_non_null(strstr(w.err.message, "a file that can be replaced"));
+		assert_int_equal(kit.record[kit.nrecords - 1].outcome, GATE_REFUSED);
+	}
+	way_done(&w);
+	exec_initial_free(i);
 	exec_looker_free(l);
-	return r;
+	return r != 0;
 }
 
 static void pol_4_what_a_loader_loads_must_not_change(void **state)
@@ -124,30 +168,31 @@ static void as_root(const char *line)
 /* A look that may open nothing: only what is remembered is found, by one look at the file. */
 static void expect_known(struct exec_looker *l, const char *path, bool known)
 {
-	static char *argv[] = {(char *)"name", (char *)"one", NULL};
-	const struct exec_first_ask ask = {path, "/", argv, 2};
 	struct rlimit before, none;
-	struct exec_first *f = NULL;
+	struct exec_initial *f = NULL;
+	struct way w;
 	int r;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none = (struct rlimit){0, before.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	r = exec_first_look(l, &ask, &f);
+	r = find(l, path, &f);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(r, known ? 0 : EMFILE);
 	if (known) {
-		assert_string_equal(exec_first_op(f)->exec.called, path);
-		assert_string_equal(exec_first_way(f).path, path);
-		assert_int_equal(exec_first_op(f)->exec.argc, 2);
-		assert_string_equal(exec_first_op(f)->exec.argv[1], "one");
+		assert_string_equal(exec_initial_op(f)->exec.called, path);
+		assert_int_equal(apply(f, &w), 0);
+		assert_string_equal(w.path, path);
+		way_done(&w);
+		assert_int_equal(exec_initial_op(f)->exec.argc, 2);
+		assert_string_equal(exec_initial_op(f)->exec.argv[1], "one");
 	}
-	exec_first_free(f);
+	exec_initial_free(f);
 }
 
 static void look_once(struct exec_looker *l, const char *path)
 {
-	exec_first_free(look_in(l, path, 0));
+	exec_initial_free(look_in(l, path, 0));
 }
 
 static struct exec_looker *root_looker(int *root)
@@ -197,7 +242,7 @@ static void pol_4_a_program_that_has_changed_is_forgotten(void **state)
 {
 	cleanup_fd int root = -1;
 	struct exec_looker *l = root_looker(&root);
-	struct exec_first *f;
+	struct exec_initial *f;
 
 	expect_forgotten(l, "cp -p program copy; mv copy program"); /* another file */
 	expect_forgotten(l, "chmod 0711 program; chmod 0755 program");
@@ -212,12 +257,12 @@ static void pol_4_a_program_that_has_changed_is_forgotten(void **state)
 
 		look_once(l, link[i]);
 		f = look_in(l, link[i], 0);
-		assert_true(kit_ends(exec_first_op(f)->exec.path, "/program"));
-		exec_first_free(f);
+		assert_true(kit_ends(exec_initial_op(f)->exec.path, "/program"));
+		exec_initial_free(f);
 		as_root("ln -sfn other link; ln -sfn /other absolute");
 		f = look_in(l, link[i], 0);
-		assert_true(kit_ends(exec_first_op(f)->exec.path, "/other"));
-		exec_first_free(f);
+		assert_true(kit_ends(exec_initial_op(f)->exec.path, "/other"));
+		exec_initial_free(f);
 		as_root("ln -sfn program link; ln -sfn /program absolute");
 	}
 	as_root("rm program");
@@ -290,13 +335,17 @@ static int prepare(void **state)
 			"printf '#!/program\\n' >script; chmod 755 script;"
 			"mkdir dir ours; cp other ours/good; chown -R 1000:1000 ours");
 	}
-	return kit_become_user() < 0 ? -1 : kit_prepare(state);
+	if (kit_become_user() < 0 || kit_prepare(state) < 0)
+		return -1;
+	kit_open_gate(kit_record, "  - {name: no, commands: [evil], decision: deny}\n");
+	return 0;
 }
 
 static int clean(void **state)
 {
 	if (helper >= 0)
 		close(helper);
+	kit_close_gate();
 	return kit_clean(state);
 }
 

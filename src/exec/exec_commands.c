@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What exec control knows of the commands that run: the key of the initial exec, and what became of
+ * the later ones. The loop's thread starts and ends them, the listener's thread finds them. */
+#include "base/mem.h"
+#include "exec/exec_thread.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#define FAILED_PATH 256
+
+struct exec_command {
+	LIST_ENTRY(exec_command) next;
+	uint32_t spawn;
+	pid_t pid;			    /* of the initial exec; 0: not seen yet */
+	uint64_t key;			    /* that the initial exec shows; 0: it has */
+	const struct exec_initial *initial; /* borrowed */
+	char request_id[ID_MAX + 1];
+	struct {
+		int errnum;   /* 0: the last exec did not fail */
+		bool refused; /* by the policy, and this is not its errnum */
+		pid_t pid;
+		char path[FAILED_PATH];
+	} failed;
+	struct exec_news news;
+};
+
+/* With the lock. */
+static struct exec_command *find(struct exec_control *c, uint32_t spawn)
+{
+	struct exec_command *m;
+
+	LIST_FOREACH (m, &c->commands, next)
+		if (m->spawn == spawn)
+			return m;
+	return NULL;
+}
+
+/* ---- the listener's thread ---- */
+
+/* The key has been in this process and in the leader, whose memory no process of the session may
+ * read. It is taken here: a process that finds it in the registers of one that loads its program is
+ * too late. The event is in the journal when this returns; the lock keeps it alive. */
+bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key)
+{
+	struct exec_command *m = NULL;
+
+	if (key == 0)
+		return false;
+	pthread_mutex_lock(&c->lock);
+	LIST_FOREACH (m, &c->commands, next)
+		if (m->key == key)
+			break;
+	if (m != NULL) {
+		m->key = 0;
+		m->pid = pid;
+		exec_initial_settle(m->initial, pid,
+				    actor_table_initial(c->setup.actors, m->spawn, pid));
+	}
+	pthread_mutex_unlock(&c->lock);
+	return m != NULL;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* errnum 0: an exec that did not fail, or was refused. Of a search in several directories only the
+ * name is kept; a refusal counts more than a file that is there but cannot be executed, and that
+ * more than one that is missing. With the lock. */
+static void note_failure(struct exec_command *m, const struct exec_case *k, int errnum,
+			 bool refused)
+{
+	const char *path = k->op.exec.called != NULL ? k->op.exec.called : k->op.exec.path;
+	const bool searched = (m->failed.errnum != 0 || m->failed.refused) &&
+			      m->failed.pid == k->pid &&
+			      strcmp(last_part(m->failed.path), last_part(path)) == 0 &&
+			      strcmp(m->failed.path, path) != 0;
+
+	if (m->failed.refused && searched && errnum != 0)
+		return;
+	if (errnum == 0 || !searched || m->failed.errnum != EACCES)
+		m->failed.errnum = errnum;
+	m->failed.refused = refused;
+	m->failed.pid = k->pid;
+	snprintf(m->failed.path, sizeof(m->failed.path), "%s", searched ? last_part(path) : path);
+}
+
+/* A file of an unknown format is not a failure: the shell runs it as a script. */
+void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum)
+{
+	struct exec_command *m;
+
+	pthread_mutex_lock(&c->lock);
+	m = find(c, k->gate.actor.spawn);
+	if (m != NULL)
+		note_failure(m, k, errnum == ENOEXEC ? 0 : errnum, false);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_outcome outcome,
+		   char request_id[ID_MAX + 1])
+{
+	const struct verdict *v = &k->gate.verdict;
+	cleanup_buf struct buf target = {0};
+	struct exec_command *m;
+
+	pthread_mutex_lock(&c->lock);
+	m = find(c, k->gate.actor.spawn);
+	if (m != NULL) {
+		memcpy(request_id, m->request_id, sizeof(m->request_id));
+		note_failure(m, k, 0, outcome == GATE_REFUSED);
+		m->news.any = true;
+		m->news.replaced |=
+			k->pid == m->pid && verdict_allows(v) && outcome != GATE_MISMATCHED;
+		if (m->news.privileged == NULL && !verdict_allows(v) &&
+		    strcmp(v->rule, POLICY_NO_PRIVILEGE) == 0) {
+			op_format_target(&k->op, &target);
+			m->news.privileged = buf_take(&target);
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- the loop's thread ---- */
+
+static uint64_t next_key(struct exec_control *c)
+{
+	uint64_t key = 0;
+
+	while (key == 0) {
+		if (c->nkeys == 0) {
+			ensure(getrandom(c->keys, sizeof(c->keys), 0) == sizeof(c->keys));
+			c->nkeys = KEYS_AT_ONCE;
+		}
+		key = c->keys[--c->nkeys];
+		c->keys[c->nkeys] = 0;
+	}
+	return key;
+}
+
+uint64_t exec_expect(struct exec_control *c, uint32_t spawn, const struct exec_initial *i)
+{
+	struct exec_command *m;
+	uint64_t key;
+
+	if (c == NULL)
+		return 0;
+	key = next_key(c);
+	m = mem_new(struct exec_command);
+	m->spawn = spawn;
+	m->key = key;
+	m->initial = i;
+	snprintf(m->request_id, sizeof(m->request_id), "%s", exec_initial_request(i));
+	pthread_mutex_lock(&c->lock);
+	LIST_INSERT_HEAD(&c->commands, m, next);
+	pthread_mutex_unlock(&c->lock);
+	return key;
+}
+
+pid_t exec_initial_pid(struct exec_control *c, uint32_t spawn)
+{
+	const struct exec_command *m;
+	pid_t pid;
+
+	if (c == NULL)
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	m = find(c, spawn);
+	pid = m != NULL ? m->pid : 0;
+	pthread_mutex_unlock(&c->lock);
+	return pid;
+}
+
+static void forget(struct exec_command *m)
+{
+	LIST_REMOVE(m, next);
+	free(m->news.privileged);
+	free(m);
+}
+
+void exec_over(struct exec_control *c, uint32_t spawn)
+{
+	struct exec_command *m;
+
+	if (c == NULL)
+		return;
+	pthread_mutex_lock(&c->lock);
+	m = find(c, spawn);
+	if (m != NULL)
+		forget(m);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void commands_free(struct exec_control *c)
+{
+	while (!LIST_EMPTY(&c->commands))
+		forget(LIST_FIRST(&c->commands));
+}
+
+int exec_last_failure(struct exec_control *c, uint32_t spawn, char **path)
+{
+	const struct exec_command *m;
+	int errnum;
+
+	if (c == NULL)
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	m = find(c, spawn);
+	errnum = m != NULL ? m->failed.errnum : 0;
+	if (errnum != 0)
+		*path = mem_strdup(m->failed.path);
+	pthread_mutex_unlock(&c->lock);
+	return errnum;
+}
+
+void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *out)
+{
+	struct exec_command *m;
+
+	*out = (struct exec_news){0};
+	if (c == NULL)
+		return;
+	exec_control_settle(c);
+	pthread_mutex_lock(&c->lock);
+	m = find(c, spawn);
+	if (m != NULL) {
+		*out = m->news;
+		m->news = (struct exec_news){0};
+	}
+	pthread_mutex_unlock(&c->lock);
+}

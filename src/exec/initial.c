@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command's initial exec comes from our own program, which no process of the session may read or
+ * trace: it is looked at from outside, before there is a process. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "exec/exec_thread.h"
+#include "exec/image.h"
+#include "exec/program_cache.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* The search is execvp's: ENOENT, ENOTDIR and EACCES go on with the next directory, EACCES is
+ * remembered; a file of a format that the kernel does not know is run by a shell. */
+#define SHELL_OF_ODD_FILES "/bin/sh"
+#define DEFAULT_PATH "/bin:/usr/bin"
+
+struct exec_looker {
+	struct program_cache programs;
+};
+
+/* A program as it would be loaded. */
+struct look {
+	char *path; /* as it was asked for; NULL: not found */
+	struct image image;
+	char **argv; /* as the kernel will give it */
+	struct op op;
+};
+struct exec_initial {
+	struct exec_looker *looker; /* borrowed */
+	struct gate *gate;	    /* borrowed; NULL: not asked yet */
+	char *cwd;
+	struct strv argv;    /* what the policy sees */
+	bool by_shell;	     /* argv[0] and argv[1] have taken the place of argv[0] */
+	bool unreadable;     /* it is there, and cannot be read */
+	struct look program; /* what is asked for */
+	struct look target;  /* what that is redirected to */
+	int64_t began_us;
+	uint64_t latency_us; /* until the answer */
+	struct gate_case k;
+};
+
+struct exec_looker *exec_looker_new(int root_fd)
+{
+	struct exec_looker *l = mem_new(struct exec_looker);
+
+	l->programs.root = root_fd;
+	return l;
+}
+
+void exec_looker_free(struct exec_looker *l)
+{
+	if (l == NULL)
+		return;
+	program_cache_done(&l->programs);
+	free(l);
+}
+
+/* ---- finding ---- */
+
+/* 0 or an errno. */
+static int look_at(struct exec_initial *i, const char *path, struct look *out)
+{
+	const struct image_name name = {.path = path, .dirfd = AT_FDCWD, .cwd = i->cwd};
+	const struct args args = {.v = i->argv.v, .n = i->argv.n, .argc = i->argv.n};
+	const int e = program_cache_resolve(&i->looker->programs, &name, &args, &out->image);
+
+	if (e != 0)
+		return e;
+	out->path = mem_strdup(path);
+	out->op.class = OP_EXEC;
+	image_fill_op(&out->image, &args, &out->argv, &out->op);
+	return 0;
+}
+
+/* Puts head in the place of argv[0]. */
+static void put_before(struct strv *argv, char *const *head, size_t n)
+{
+	struct strv v = {0};
+
+	for (size_t i = 0; i < n; i++)
+		strv_add(&v, head[i]);
+	for (size_t i = 1; i < argv->n; i++)
+		strv_add(&v, argv->v[i]);
+	strv_done(argv);
+	*argv = v;
+}
+
+static bool goes_on(int e)
+{
+	return e == ENOENT || e == EACCES || e == ENOTDIR || e == ENAMETOOLONG;
+}
+
+/* 0 or an errno. A search ends with a file that needs the shell, even if there is none. */
+static int look(struct exec_initial *i, const char *path)
+{
+	char *const head[] = {(char[]){SHELL_OF_ODD_FILES}, (char *)(uintptr_t)path};
+	int e = look_at(i, path, &i->program);
+
+	if (e != ENOEXEC)
+		return e;
+	put_before(&i->argv, head, ARRAY_LEN(head));
+	i->by_shell = true;
+	e = look_at(i, SHELL_OF_ODD_FILES, &i->program);
+	return goes_on(e) ? ENOEXEC : e;
+}
+
+static int search(struct exec_initial *i, const struct exec_initial_ask *ask)
+{
+	bool refused = false;
+
+	if (ask->exact)
+		return look_at(i, ask->path, &i->program);
+	if (strchr(ask->path, '/') != NULL)
+		return look(i, ask->path);
+	for (const char *dir = ask->search != NULL ? ask->search : DEFAULT_PATH;; dir++) {
+		const size_t len = strcspn(dir, ":");
+		cleanup_free char *path =
+			mem_printf("%.*s%s%s", (int)len, dir, len > 0 ? "/" : "", ask->path);
+		const int e = look(i, path);
+
+		if (!goes_on(e))
+			return e;
+		refused |= e == EACCES;
+		dir += len;
+		if (*dir == '\0')
+			return refused ? EACCES : ENOENT;
+	}
+}
+
+int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
+		      struct exec_initial **out)
+{
+	struct exec_initial *i = mem_new(struct exec_initial);
+	int e;
+
+	i->looker = l;
+	i->program.image.fd = i->target.image.fd = -1;
+	i->began_us = clock_mono_us(&clock_system);
+	i->cwd = mem_strdup(ask->cwd);
+	strv_copy(&i->argv, ask->argv);
+	e = search(i, ask);
+	if (e == EPERM && !ask->exact) {
+		i->unreadable = true;
+		i->program.path = mem_strdup(ask->path);
+		i->program.op = (struct op){.class = OP_EXEC, .exec = {.path = i->program.path}};
+		e = 0;
+	}
+	if (e != 0) {
+		exec_initial_free(i);
+		return e;
+	}
+	i->k = (struct gate_case){
+		.op = &i->program.op, .request_id = ask->request_id, .initial = true};
+	snprintf(i->k.actor.command_id, sizeof(i->k.actor.command_id), "%s",
+		 ask->command_id != NULL ? ask->command_id : "");
+	*out = i;
+	return 0;
+}
+
+static void look_done(struct look *l)
+{
+	if (l->path == NULL)
+		return;
+	image_done(&l->image);
+	free(l->path);
+	free(l->argv);
+}
+
+void exec_initial_free(struct exec_initial *i)
+{
+	if (i == NULL)
+		return;
+	if (i->k.id != 0)
+		gate_gone(i->gate, &i->k);
+	look_done(&i->program);
+	look_done(&i->target);
+	strv_done(&i->argv);
+	free(i->cwd);
+	free(i);
+}
+
+const struct op *exec_initial_op(const struct exec_initial *i)
+{
+	return &i->program.op;
+}
+
+const char *exec_initial_request(const struct exec_initial *i)
+{
+	return i->k.request_id != NULL ? i->k.request_id : "";
+}
+
+/* ---- deciding ---- */
+
+enum gate_answer exec_initial_decide(struct exec_initial *i, struct gate *g,
+				     const struct gate_waiter *waiter)
+{
+	i->gate = g;
+	if (!i->unreadable)
+		return gate_ask(g, &i->k, waiter);
+	gate_refuse(&i->k, GATE_WHY_UNREADABLE_FILE);
+	return GATE_DENY;
+}
+
+static void settle(const struct exec_initial *i, const struct gate_case *k,
+		   enum gate_outcome outcome)
+{
+	const struct gate_report r = {.outcome = outcome,
+				      .latency_us = i->latency_us,
+				      .cwd = i->cwd,
+				      .argv = i->program.op.exec.argv,
+				      .argc = i->program.op.exec.argc};
+
+	gate_settle(i->gate, k, &r);
+}
+
+void exec_initial_settle(const struct exec_initial *i, pid_t pid, pid_t ppid)
+{
+	struct gate_case k = i->k;
+
+	k.actor.pid = pid;
+	k.actor.ppid = ppid;
+	settle(i, &k, GATE_DONE);
+}
+
+void exec_initial_gone(struct exec_initial *i)
+{
+	if (i->k.id != 0)
+		gate_gone(i->gate, &i->k);
+	gate_refuse(&i->k, GATE_WHY_GONE);
+	i->latency_us = (uint64_t)(clock_mono_us(&clock_system) - i->began_us);
+	settle(i, &i->k, GATE_REFUSED);
+}
+
+static int deny(struct exec_initial *i, struct err *err)
+{
+	static const enum err_code codes[] = {[GATE_WHY_DISAPPROVED] = E_APPROVAL_DENIED,
+					      [GATE_WHY_LATE] = E_APPROVAL_TIMEOUT,
+					      [GATE_WHY_GONE] = 0};
+	const enum err_code code = codes[i->k.why] != 0 ? codes[i->k.why] : E_POLICY_DENIED;
+	cleanup_buf struct buf reason = {0}, target = {0};
+
+	settle(i, &i->k, GATE_REFUSED);
+	gate_format_denial(i->gate, &i->k, err->policy, sizeof(err->policy));
+	verdict_format_reason(&i->k.verdict, i->k.op, &reason);
+	op_format_target(i->k.op, &target);
+	if (i->unreadable)
+		return err_set(err, code, target.data,
+			       "%s cannot be read, so that nobody could say what it is",
+			       target.data);
+	return err_set(err, code, target.data, "rule '%s' denies %s: %s", i->k.verdict.rule,
+		       target.data, reason.data != NULL ? reason.data : "");
+}
+
+int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, int *fd,
+		       struct err *err)
+{
+	const bool redirects = verdict_redirects(&i->k.verdict);
+	const struct look *l = redirects ? &i->target : &i->program;
+	const struct image *im = &l->image;
+
+	i->latency_us = (uint64_t)(clock_mono_us(&clock_system) - i->began_us);
+	if (!verdict_allows(&i->k.verdict))
+		return deny(i, err);
+	if (redirects) {
+		const int e = look_at(i, i->k.verdict.target, &i->target);
+
+		if (e != 0)
+			return e;
+	}
+	if (im->swappable && policy_restricts(gate_policy(i->gate), OP_EXEC)) {
+		gate_refuse(&i->k, GATE_WHY_REPLACEABLE);
+		return deny(i, err);
+	}
+	if (i->by_shell)
+		put_before(argv, i->argv.v, 2);
+	if (!im->fixed && im->head.n > 0)
+		put_before(argv, im->head.v, im->head.n);
+	free(*path);
+	*path = mem_strdup(im->fixed ? l->path : im->head.n > 0 ? im->head.v[0] : im->called);
+	*fd = im->fixed || im->program_immutable ? -1 : im->fd;
+	return 0;
+}
