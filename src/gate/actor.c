@@ -15,7 +15,7 @@ struct actor_reader {
 	struct actor_view view;
 	/* Processes whose command was found. The pid belongs to the process as long as its pidfd
 	 * shows that it lives, and a living process does not change its command. */
-	struct known {
+	struct found_process {
 		pid_t pid; /* 0: free */
 		int pidfd;
 		uint64_t start;
@@ -62,11 +62,11 @@ static bool is_alive(int pidfd)
 	return poll(&p, 1, 0) == 0;
 }
 
-static void forget(struct known *k)
+static void forget(struct found_process *k)
 {
 	if (k->pid != 0)
 		close(k->pidfd);
-	*k = (struct known){0};
+	*k = (struct found_process){0};
 }
 
 static const struct actor_entry *find_known(struct actor_reader *r, pid_t pid, int64_t asked_us)
@@ -74,7 +74,7 @@ static const struct actor_entry *find_known(struct actor_reader *r, pid_t pid, i
 	const struct actor_view *v = &r->view;
 
 	for (size_t n = 0; n < KNOWN; n++) {
-		struct known *k = &r->known[n];
+		struct found_process *k = &r->known[n];
 		size_t i = 0;
 
 		if (k->pid != pid)
@@ -142,10 +142,10 @@ static const struct actor_entry *find_by_walk(struct actor_reader *r, const stru
 	while (tries < WALKS_MAX && !walk(r, q, base, &start, &e))
 		tries++;
 	if (e != NULL && start != 0 && pidfd >= 0 && is_alive(pidfd)) {
-		struct known *k = &r->known[r->next++ % KNOWN];
+		struct found_process *k = &r->known[r->next++ % KNOWN];
 
 		forget(k);
-		*k = (struct known){base, take_fd(pidfd), start, e->spawn};
+		*k = (struct found_process){base, take_fd(pidfd), start, e->spawn};
 	}
 	return e;
 }
