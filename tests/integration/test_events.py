@@ -34,6 +34,22 @@ def test_evt_1_lifecycle_events(session):
     assert seqs == sorted(seqs) and len(set(seqs)) == len(seqs)
 
 
+def test_evt_1_each_exec_belongs_to_its_own_command(server):
+    """Two commands at once; the processes of the first have lost their parents."""
+    session = server.session(background="keep")
+    orphans = "mkfifo go gone; (setsid sh -c '(cat go; uname; tail /dev/null; : > gone) &' > /dev/null 2>&1 &)"
+    first = session.exec(script=orphans)["command_id"]
+    second = session.exec(script="sh -c '(id; : > go; cat gone; whoami); :'")["command_id"]
+
+    def programs(command):
+        return [e["exec"]["path"].rpartition("/")[2] for e in session.history(command_id=command, type="exec")]
+
+    harness.wait_for(lambda: "tail" in programs(first), "the events of the first command are there")
+    assert sorted(set(programs(first)) - {"bash", "sh", "dash"}) == ["cat", "mkfifo", "setsid", "tail", "uname"]
+    assert sorted(set(programs(second)) - {"bash", "sh", "dash"}) == ["cat", "id", "whoami"]
+    session.destroy()
+
+
 def test_evt_3_history_filters(server, session):
     for _ in range(3):
         session.exec("true")
