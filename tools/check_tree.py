@@ -75,6 +75,19 @@ def check_layers():
                 bad(f"{rel(path)}:{n}", f"includes {m.group(1)}: {folder} must not use {other}")
 
 
+# What of src/api knows HTTP/1: its provider, and the process that opens the listeners. Handlers know calls alone.
+HTTP_FILES = {"api.h", "call_http.c", "api_process.c"}
+
+
+def check_handlers():
+    for path in sorted((SRC / "api").glob("*.[ch]")):
+        if path.name in HTTP_FILES or path.stem.endswith(("_test", "_testkit")):
+            continue
+        for n, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"\bhttp_|wire/http|wire/sse", line):
+                bad(f"{rel(path)}:{n}", "only the provider (call_http.c) knows HTTP; use api/call.h")
+
+
 def check_names():
     for path in sources(".c", ".h"):
         text = path.read_text()
@@ -245,6 +258,7 @@ def check_config_rows():
 def main():
     checks = [
         check_layers,
+        check_handlers,
         check_names,
         check_unique,
         check_tests,

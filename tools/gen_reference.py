@@ -90,17 +90,21 @@ def c_string(text, macros):
     return "".join(macros[name] if name else literal for literal, name in parts)
 
 
+KINDS = {"UNARY": "unary", "SERVER_STREAM": "server stream", "BIDIRECTIONAL": "bidirectional"}
+LISTENERS = {"EVERYWHERE": ["unix", "tcp"]}
+
+
 def methods():
     text = (TOP / "src/api/methods.c").read_text()
     prefix = re.search(r'#define API_PREFIX "(.*)"', (TOP / "src/api/api.h").read_text()).group(1)
     macros = {"P": prefix, "FILTERS": re.search(r'#define FILTERS "(.*)"', text).group(1)}
     row = re.compile(
-        r"""^\t\{"(?P<verb>\w+)",\s*(?P<path>[^,]+),\s*"(?P<rpc>\w+)",\s*(?P<roles>\w+),\s*\w+,
-            \s*(?P<query>[^,]+),\s*(?P<idempotent>\w+),\s*\w+,\s*\w+,$""",
+        r"""^\t\{"(?P<verb>\w+)",\s*(?P<path>[^,]+),\s*"(?P<rpc>\w+)",\s*(?P<kind>\w+),\s*(?P<listeners>\w+),
+            \s*(?P<roles>\w+),\s*\w+,\s*(?P<params>[^,]+),\s*(?P<idempotent>\w+),\s*\w+,\s*\w+,$""",
         re.M | re.X,
     )
     for m in row.finditer(text):
-        yield m["verb"], c_string(m["path"], macros), m["rpc"], m["roles"], c_string(m["query"], macros)
+        yield m.groupdict() | {"path": c_string(m["path"], macros), "params": c_string(m["params"], macros).split()}
 
 
 def errors():
@@ -126,10 +130,18 @@ def table(head, rows):
 def methods_table():
     who = {"AGENT": "agent, admin", "ADMIN": "admin", "ANYONE": "anyone"}
     rows = [
-        [verb, f"`{path}`", rpc, who[roles], " ".join(f"`{q}`" for q in query.split())]
-        for verb, path, rpc, roles, query in methods()
+        [
+            m["verb"],
+            f"`{m['path']}`",
+            m["rpc"],
+            KINDS[m["kind"]],
+            ", ".join(LISTENERS[m["listeners"]]),
+            who[m["roles"]],
+            " ".join(f"`{p}`" for p in m["params"]),
+        ]
+        for m in methods()
     ]
-    return table(["Method", "Path", "Name", "Role", "Query parameters"], rows)
+    return table(["Method", "Path", "Name", "Kind", "Listeners", "Role", "Parameters"], rows)
 
 
 def errors_table():

@@ -19,7 +19,10 @@ FILES = [
     *sorted(TOP.glob("src/wire/http*.c")),
     *sorted(TOP.glob("src/base/json*.c")),
     TOP / "src/model/request.c",
-    *(TOP / f"src/api/{name}.c" for name in ("auth", "dispatch", "command_api", "session_api", "event_api")),
+    *(
+        TOP / f"src/api/{name}.c"
+        for name in ("auth", "call_http", "dispatch", "command_api", "session_api", "event_api")
+    ),
     *(TOP / f"src/api/{name}.c" for name in ("exec_stdio", "exec_stream")),
 ]
 FILES = [f for f in FILES if not f.name.endswith("_test.c")]
@@ -27,7 +30,7 @@ TESTS = ("unit-wire-", "unit-base-json", "unit-model-wish", "unit-api-")
 # What a refusal looks like in these files. A reason is a string that a function returns for its caller to refuse with.
 REFUSES = re.compile(
     r"\breject\(|\bhttp_refuse\(|\berr_set\(|\berr_errno\(|\berr_detail\(|\brange_error\(|\bdepth_error\("
-    r"|\berr_from_details\(|\bcall_fail\(|\brefuse_path\(|\bbreak_off\(|\breturn -1;"
+    r"|\berr_from_details\(|\bcall_fail\(|\brefuse_path\(|\breturn -1;"
 )
 REASONS = re.compile(r'\breturn "')
 REASON_FILES = {"http_parser.c", "http_request.c"}

@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "wire/http.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -110,7 +111,9 @@ static int on_hello(struct api *api, struct link_msg *m, struct err *err)
 	for (; r == 0 && next < m->nfds; next++) {
 		size_t i = api->nlisteners++;
 
-		api->listener_unix[i] = strncmp(hello.listeners.v[i], "unix ", 5) == 0;
+		api->listener_kind[i] = strncmp(hello.listeners.v[i], "unix ", 5) == 0
+						? LISTENER_UNIX
+						: LISTENER_TCP;
 		api->listener[i] = take_fd(m->fd[next]);
 	}
 	msg_done(MSG_launcher_hello, &hello);
@@ -433,8 +436,8 @@ static void finish(struct api *api)
 	if (api->sessions != NULL)
 		sessions_abandon(api->sessions); /* our end is no client that went away */
 	http_server_free(api->http);
-	api_pending_free(api);
 	sessions_free(api->sessions);
+	pending_free_all(api);
 	api->sessions = NULL;
 	release(api);
 	close_store(api);
@@ -454,7 +457,10 @@ static void finish(struct api *api)
 
 int api_main(int link_fd)
 {
-	struct api api = {.output_dir = -1, .held = STAILQ_HEAD_INITIALIZER(api.held)};
+	struct api api = {.output_dir = -1,
+			  .methods = api_methods,
+			  .nmethods = api_nmethods,
+			  .held = STAILQ_HEAD_INITIALIZER(api.held)};
 	struct link_msg m;
 	struct err err = {0};
 	int r;

@@ -7,6 +7,7 @@
 #include "api/handlers.h"
 #include "base/hash.h"
 #include "session/session_testkit.h"
+#include "wire/http.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -95,7 +96,9 @@ static UNUSED_TOO int rig_setup(void **state)
 			      .sessions = r->k->ss,
 			      .output_dir = r->k->output_dir,
 			      .nlisteners = 2,
-			      .listener_unix = {true, false},
+			      .listener_kind = {LISTENER_UNIX, LISTENER_TCP},
+			      .methods = api_methods,
+			      .nmethods = api_nmethods,
 			      .owner_uid = 4242};
 	/* An address of the family alone lets the kernel choose an abstract name. */
 	r->api.listener[ON_UNIX] = rig_listen((const struct sockaddr *)&un, sizeof(sa_family_t));
@@ -113,11 +116,11 @@ static UNUSED_TOO int rig_teardown(void **state)
 
 	sessions_abandon(r->k->ss);
 	http_server_free(r->api.http);
-	api_pending_free(&r->api);
 	close(r->api.listener[ON_UNIX]);
 	close(r->api.listener[ON_TCP]);
 	api_keys_done(&r->api.keys);
 	kit_teardown(&kit);
+	pending_free_all(&r->api);
 	free(r);
 	return 0;
 }

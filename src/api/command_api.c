@@ -2,7 +2,6 @@
 #include "api/handlers.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "wire/stdio_frame.h"
 #include <ctype.h>
 
 #define LIST_DEFAULT 100
@@ -30,20 +29,21 @@ static int check_key(const char *key, struct err *err)
 /* Of what it says: neither white space nor the order of keys make another request. */
 static void hash_request(const struct call *call, const json_t *doc, uint8_t out[HASH_LEN])
 {
+	const char *id = session_id(call->session);
 	char *text = json_dumps(doc, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
 	ensure(text != NULL);
-	hash_sha256(out, call->id, strlen(call->id) + 1, text, strlen(text));
+	hash_sha256(out, id, strlen(id) + 1, text, strlen(text));
 	free(text);
 }
 
-int api_exec_call(struct call *call, struct exec_call *out, struct err *err)
+int exec_call_read(struct call *call, struct exec_call *out, struct err *err)
 {
 	json_t *doc = NULL;
 	int r;
 
 	memset(out, 0, sizeof(*out));
-	out->key = http_header(call->req, "Idempotency-Key");
+	out->key = call_param(call, "Idempotency-Key");
 	if (out->key != NULL) {
 		r = check_key(out->key, err);
 		if (r < 0)
@@ -58,7 +58,7 @@ int api_exec_call(struct call *call, struct exec_call *out, struct err *err)
 	return r;
 }
 
-void api_exec_call_done(struct exec_call *r)
+void exec_call_done(struct exec_call *r)
 {
 	exec_request_done(&r->request);
 }
@@ -82,95 +82,80 @@ static void waiting_left(struct call *call, bool gone)
 static void exec_done(const struct err *err, struct command *c, void *arg)
 {
 	struct waiting_call *wait = arg;
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
+	struct call *call = wait->call;
 
 	wait->command = NULL;
 	if (err != NULL) {
-		call_fail(wait->call, err);
-		return;
+		call_fail(call, err);
+	} else if (wait->detached) {
+		command_format(c, &call->w);
+		call_reply(call, 202);
+	} else {
+		command_format_answer(c, NULL, &call->w);
+		call_reply(call, 200);
 	}
-	if (wait->detached)
-		command_format(c, &w);
-	else
-		command_format_answer(c, NULL, &w);
-	call_reply(wait->call, wait->detached ? 202 : 200, &body);
-}
-
-static void exec_wait(struct call *call, const struct exec_call *r)
-{
-	struct waiting_call *w = mem_new(struct waiting_call);
-	const struct command_ask ask = {
-		.request = &r->request, .idempotency_key = r->key, .body_hash = r->hash};
-	const struct command_observer obs = {.done = exec_done, .arg = w};
-
-	w->call = call;
-	w->detached = r->request.detach;
-	call->work = w;
-	call->work_free = waiting_left;
-	command_submit(call->session, &call->who, &ask, &obs, &w->command);
 }
 
 void api_exec(struct call *call)
 {
 	struct exec_call r;
 	struct err err = {0};
+	struct waiting_call *w;
 
-	if (http_wants_upgrade(call->req, STDIO_PROTOCOL)) {
-		api_exec_stdio(call);
-		return;
-	}
-	if (api_exec_call(call, &r, &err) < 0)
+	if (exec_call_read(call, &r, &err) < 0) {
 		call_fail(call, &err);
-	else if (r.request.stream_output)
-		api_exec_stream(call);
-	else
-		exec_wait(call, &r);
-	api_exec_call_done(&r);
+	} else if (r.request.stream_output) {
+		exec_stream_run(call, &r);
+	} else {
+		w = mem_new(struct waiting_call);
+		w->call = call;
+		w->detached = r.request.detach;
+		call->work = w;
+		call->work_free = waiting_left;
+		command_submit(call->session, &call->who,
+			       &(struct command_ask){.request = &r.request,
+						     .idempotency_key = r.key,
+						     .body_hash = r.hash},
+			       &(struct command_observer){.done = exec_done, .arg = w},
+			       &w->command);
+	}
+	exec_call_done(&r);
 }
 
 void api_command_list(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
 	struct err err = {0};
-	unsigned limit = call_limit(call, LIST_DEFAULT, LIST_MAX, &err);
+	const unsigned limit = call_limit(call, LIST_DEFAULT, LIST_MAX, &err);
+	int r = err_from_details(&err, NULL);
 
-	if (err_from_details(&err, NULL) < 0 ||
-	    command_list(call->session, http_query(call->req, "cursor"), limit, &w, &err) < 0)
-		call_fail(call, &err);
-	else
-		call_reply(call, 200, &body);
+	if (r == 0)
+		r = command_list(call->session, call_param(call, "cursor"), limit, &call->w, &err);
+	call_finish(call, r, &err);
 }
 
 void api_command_get(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
-
-	command_format(call->command, &w);
-	call_reply(call, 200, &body);
+	command_format(call->command, &call->w);
+	call_reply(call, 200);
 }
 
 void api_command_output(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
 	struct err err = {0};
-	const char *stream = http_query(call->req, "stream");
-	uint64_t offset = call_number(call, "offset", 0, INT64_MAX, &err);
-	unsigned limit = call_limit(call, OUTPUT_DEFAULT, OUTPUT_MAX, &err);
-	int which = stream == NULL || strcmp(stream, "stdout") == 0 ? 1
-		    : strcmp(stream, "stderr") == 0		    ? 2
-								    : 0;
+	const char *stream = call_param(call, "stream");
+	const uint64_t offset = call_number(call, "offset", 0, INT64_MAX, &err);
+	const unsigned limit = call_limit(call, OUTPUT_DEFAULT, OUTPUT_MAX, &err);
+	const int which = stream == NULL || strcmp(stream, "stdout") == 0 ? 1
+			  : strcmp(stream, "stderr") == 0		  ? 2
+									  : 0;
+	int r;
 
 	if (which == 0)
 		err_detail(&err, "stream", "stdout or stderr, not '%.40s'", stream);
-	if (err_from_details(&err, NULL) < 0 ||
-	    command_output(call->command, which, offset, limit, &w, &err) < 0)
-		call_fail(call, &err);
-	else
-		call_reply(call, 200, &body);
+	r = err_from_details(&err, NULL);
+	if (r == 0)
+		r = command_output(call->command, which, offset, limit, &call->w, &err);
+	call_finish(call, r, &err);
 }
 
 struct kill_request {
@@ -188,8 +173,6 @@ const struct json_field api_kill_fields[] = {
 void api_command_kill(struct call *call)
 {
 	struct kill_request request = {0};
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
 	json_t *doc = NULL;
 	struct err err = {0};
 	int r = call_json(call, true, &doc, &err);
@@ -199,12 +182,9 @@ void api_command_kill(struct call *call)
 	if (r == 0)
 		r = command_kill(call->command, request.signal != NULL ? request.signal : "TERM",
 				 request.has_grace ? request.grace_ms : GRACE_DEFAULT_MS, &err);
-	if (r == 0) {
-		command_format(call->command, &w);
-		call_reply(call, 200, &body);
-	} else {
-		call_fail(call, &err);
-	}
+	if (r == 0)
+		command_format(call->command, &call->w);
+	call_finish(call, r, &err);
 	json_read_done(api_kill_fields, &request);
 	json_decref(doc);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a request to its handler: authenticate, find the row, resolve what the path names, check
- * ownership. */
+/* From a call to its handler: authenticate, check the parameters, resolve what the path names,
+ * check ownership. What handlers read of a call and answer to it. */
 #include "api/handlers.h"
 #include "base/err_body.h"
 #include "base/log.h"
@@ -9,38 +9,47 @@
 #include <stdio.h>
 #include <strings.h>
 
-static void call_free(struct call *call, bool gone)
+#define PENDING_MAX (256 * 1024)     /* bytes of a stream that wait for a slow reader */
+#define JSON_TYPE "application/json" /* parameters may follow */
+
+/* ---- life ---- */
+
+void call_init(struct call *call, struct api *api, const struct call_provider *provider,
+	       const char *request_id)
 {
-	if (call->work_free != NULL)
-		call->work_free(call, gone);
-	free(call);
+	call->api = api;
+	call->provider = provider;
+	call->who.conn_fd = -1;
+	call->begun_us = clock_mono_us(&clock_system);
+	call->w = JW(&call->reply);
+	if (request_id != NULL && id_valid(request_id))
+		snprintf(call->who.request_id, sizeof(call->who.request_id), "%s", request_id);
+	else
+		id_make(call->who.request_id, "req");
 }
 
 /* outcome: the status, or a word where there was no answer. */
 static void log_request(const struct call *call, const char *outcome)
 {
+	const char *id = call_param(call, "id");
 	char us[24];
 
 	if (call->method == NULL || !call->method->audited || !log_on(LOG_INFO))
 		return;
 	snprintf(us, sizeof(us), "%" PRId64, clock_mono_us(&clock_system) - call->begun_us);
 	log_info("request", "rpc", call->method->rpc, "agent_id", call->who.agent_id, "session_id",
-		 call->id[0] ? call->id : "-", "status", outcome, "us", us, "request_id",
+		 id != NULL ? id : "-", "status", outcome, "us", us, "request_id",
 		 call->who.request_id);
 }
 
-static void on_gone(struct http_request *req, void *arg)
+void call_free(struct call *call, bool gone)
 {
-	struct call *call = arg;
-
-	if (!call->begun)
+	if (gone && !call->begun)
 		log_request(call, "abandoned");
-	call_free(call, true);
-}
-
-void call_end(struct call *call)
-{
-	call_free(call, false);
+	if (call->work_free != NULL)
+		call->work_free(call, gone);
+	buf_done(&call->reply);
+	call->provider->free(call);
 }
 
 void call_begun(struct call *call, int status)
@@ -56,21 +65,23 @@ void call_begun(struct call *call, int status)
 	log_request(call, text);
 }
 
-/* header: one more of the answer's, or NULL. */
-static void reply(struct call *call, int status, const struct buf *body, const char *header,
-		  const char *value)
-{
-	const struct http_extra extra[] = {
-		{"X-Request-Id", call->who.request_id}, {header, value}, {NULL, NULL}};
+/* ---- answers ---- */
 
+static void answer(struct call *call, int status, enum err_code code, const char *type)
+{
 	call_begun(call, status);
-	http_reply(call->req, status, "application/json", body->data, body->len, extra);
+	call->provider->answer(call, status, code, type, &call->reply);
 	call_free(call, false);
 }
 
-void call_reply(struct call *call, int status, struct buf *body)
+void call_reply_as(struct call *call, int status, const char *type)
 {
-	reply(call, status, body, NULL, NULL);
+	answer(call, status, E_OK, type);
+}
+
+void call_reply(struct call *call, int status)
+{
+	call_reply_as(call, status, JSON_TYPE);
 }
 
 void call_error(struct call *call, const struct err *err, struct buf *out)
@@ -78,243 +89,145 @@ void call_error(struct call *call, const struct err *err, struct buf *out)
 	struct err named = *err;
 
 	if (named.subject[0] == '\0')
-		snprintf(named.subject, sizeof(named.subject), "%s", http_path(call->req));
+		snprintf(named.subject, sizeof(named.subject), "%s", call->target);
 	err_body_format(&named, call->who.request_id, out);
 }
 
 void call_fail(struct call *call, const struct err *err)
 {
-	cleanup_buf struct buf body = {0};
-	bool who = err->code == E_UNAUTHENTICATED;
-
-	call_error(call, err, &body);
-	reply(call, err_row(err->code)->http, &body, who ? "WWW-Authenticate" : NULL, "Bearer");
+	buf_clear(&call->reply);
+	call_error(call, err, &call->reply);
+	answer(call, err_row(err->code)->http, err->code, JSON_TYPE);
 }
 
-void call_begin_sse(struct call *call)
+void call_finish(struct call *call, int r, const struct err *err)
 {
-	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
-					   {"X-Request-Id", call->who.request_id},
-					   {NULL, NULL}};
-
-	call_begun(call, 200);
-	http_stream_start(call->req, 200, "text/event-stream", extra);
+	if (r < 0)
+		call_fail(call, err);
+	else
+		call_reply(call, 200);
 }
 
-void api_on_bad(int status, const char *reason, struct buf *body, void *arg)
+void call_stream_begin(struct call *call, const struct call_stream *stream)
 {
-	struct api *api = arg;
-	struct err err = {0};
-	char id[ID_MAX + 1];
-	enum err_code code = status == 413 || status == 414 || status == 431 ? E_TOO_LARGE
-			     : status == 503				     ? E_UNAVAILABLE
-									     : E_BAD_REQUEST;
-
-	id_make(id, "req");
-	err_set(&err, code, NULL, "%s", reason);
-	metrics_add(api->metrics, METRIC_REQUESTS, 1);
-	metrics_add(api->metrics, METRIC_REQUEST_ERRORS, 1);
-	err_body_format(&err, id, body);
+	call->stream = stream;
+	call_begun(call, call->provider->stream_begin(call));
 }
 
-/* Matches a path against a row's pattern; the parts in braces are copied out. A part longer than an
- * id is cut, and ends in what no id has. */
+void call_send(struct call *call, enum call_part part, uint64_t at, const void *data, size_t len)
+{
+	call->provider->stream_write(call, &(struct call_message){part, at, data, len});
+}
+
+bool call_has_room(const struct call *call)
+{
+	return call->provider->stream_pending(call) < PENDING_MAX;
+}
+
+void call_stream_end(struct call *call)
+{
+	call->provider->stream_end(call);
+	call_free(call, false);
+}
+
+/* ---- answers that come later ---- */
+
+struct pending_call {
+	LIST_ENTRY(pending_call) next;
+	struct call *call; /* NULL once the client has left */
+	int status;
+};
+
+static void pending_free(struct pending_call *p)
+{
+	LIST_REMOVE(p, next);
+	free(p);
+}
+
+void pending_free_all(struct api *api)
+{
+	while (!LIST_EMPTY(&api->pending))
+		pending_free(LIST_FIRST(&api->pending));
+}
+
+static void pending_left(struct call *call, bool gone)
+{
+	struct pending_call *p = call->work;
+
+	if (gone)
+		p->call = NULL; /* call_of_pending frees it */
+	else
+		pending_free(p);
+}
+
+struct pending_call *call_pending(struct call *call, int status)
+{
+	struct pending_call *p = mem_new(struct pending_call);
+
+	p->call = call;
+	p->status = status;
+	LIST_INSERT_HEAD(&call->api->pending, p, next);
+	call->work = p;
+	call->work_free = pending_left;
+	return p;
+}
+
+struct call *call_of_pending(struct pending_call *p, int *status)
+{
+	struct call *call = p->call;
+
+	*status = p->status;
+	if (call == NULL)
+		pending_free(p);
+	return call;
+}
+
+/* ---- parameters and body ---- */
+
+/* A part of the path that is longer than an id is cut, and then ends in what no id has. */
 #define CUT "…"
-static bool match(const char *pattern, const char *path, struct call *call)
+bool call_match(struct call *call, const struct method *row, const char *path)
 {
+	const char *pattern = row->path;
+
+	call->npath = 0;
 	while (*pattern != '\0') {
 		if (*pattern != '{') {
 			if (*pattern++ != *path++)
 				return false;
 			continue;
 		}
-		char *out = strncmp(pattern, "{id}", 4) == 0 ? call->id : call->cmd;
-		size_t len = strcspn(path, "/");
+		char *out = call->path[call->npath].value;
+		const size_t len = strcspn(path, "/");
 
+		ensure(call->npath < CALL_PATH_PARAMS);
 		if (len == 0)
 			return false;
 		if (len <= ID_MAX)
 			snprintf(out, ID_MAX + 1, "%.*s", (int)len, path);
 		else
 			snprintf(out, ID_MAX + 1, "%.*s" CUT, (int)(ID_MAX - strlen(CUT)), path);
+		call->path[call->npath++].name = pattern + 1;
 		pattern = strchr(pattern, '}') + 1;
 		path += len;
 	}
 	return *path == '\0';
 }
 
-struct method_search {
-	const struct method *method;
-	bool path_known;
-	char allow[64];
-};
-
-static void find_method(struct call *call, const char *verb, const char *path,
-			struct method_search *s)
+const char *call_param(const struct call *call, const char *name)
 {
-	const struct config *config = &call->api->config;
+	const size_t len = strlen(name);
 
-	/* The one path that the configuration names. */
-	if (config->metrics_enabled && strcmp(path, config->metrics_path) == 0) {
-		s->path_known = true;
-		snprintf(s->allow, sizeof(s->allow), "GET");
-		if (strcmp(verb, "GET") == 0 || strcmp(verb, "HEAD") == 0)
-			s->method = &api_metrics_method;
-		return;
-	}
-	for (size_t i = 0; i < api_nmethods; i++) {
-		const struct method *m = &api_methods[i];
-		size_t len = strlen(s->allow);
-
-		call->id[0] = call->cmd[0] = '\0';
-		if (!match(m->path, path, call))
-			continue;
-		s->path_known = true;
-		if (strcmp(m->verb, verb) == 0 ||
-		    (strcmp(verb, "HEAD") == 0 && strcmp(m->verb, "GET") == 0)) {
-			s->method = m;
-			return;
-		}
-		snprintf(s->allow + len, sizeof(s->allow) - len, "%s%s", len ? ", " : "", m->verb);
-	}
-}
-
-struct query_check {
-	const char *allowed;
-	struct err *err;
-};
-
-static void check_query(const char *name, const char *value, void *arg)
-{
-	struct query_check *qc = arg;
-	size_t len = strcspn(name, " ");
-
-	for (const char *p = qc->allowed;
-	     len > 0 && name[len] == '\0' && (p = strstr(p, name)) != NULL; p += len)
-		if ((p == qc->allowed || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0'))
-			return;
-	err_detail(qc->err, name, "unknown query parameter");
-}
-
-/* Ownership: what is not the caller's is not found. */
-static int resolve(struct call *call, struct err *err)
-{
-	struct sessions *ss = call->api->sessions;
-	enum method_owner owner = call->method->owner;
-	int r = 0;
-
-	if (owner == OWN_SESSION || owner == OWN_SESSION_COMMAND)
-		r = session_get(ss, &call->who, call->id, &call->session, err);
-	if (r == 0 && (owner == OWN_COMMAND || owner == OWN_SESSION_COMMAND))
-		r = command_get(ss, &call->who, call->session, call->cmd, &call->command, err);
-	return r;
-}
-
-static int admit(struct call *call, struct err *err)
-{
-	const struct method *m = call->method;
-	const bool numbers =
-		m == &api_metrics_method && !call->api->listener_unix[http_tag(call->req)];
-	struct query_check qc = {m->query, err};
-	int r;
-
-	if (m->roles != 0 || numbers) {
-		r = api_authenticate(call->api, call->req, &call->who, err);
-		if (r < 0)
-			return r;
-		if (numbers && call->who.key[0] == '\0')
-			return err_set(
-				err, E_UNAUTHENTICATED, NULL,
-				"metrics over TCP need an API key: Authorization: Bearer KEY");
-		if (m->roles != 0 && (m->roles & (1u << call->who.role)) == 0)
-			return err_set(err, E_FORBIDDEN, m->rpc, "the role '%s' may not do this",
-				       role_name(call->who.role));
-	}
-	if (call->api->store == NULL && m->handler != api_health && m->handler != api_ready &&
-	    m->handler != api_metrics)
-		return api_writable(call->api, err);
-	http_query_each(call->req, check_query, &qc);
-	r = err_from_details(err, NULL);
-	return r < 0 ? r : resolve(call, err);
-}
-
-static void refuse_path(struct call *call, const struct method_search *s)
-{
-	cleanup_buf struct buf body = {0};
-	struct err err = {0};
-
-	if (!s->path_known) {
-		err_set(&err, E_NOT_FOUND, http_path(call->req), "no such path");
-		call_fail(call, &err);
-		return;
-	}
-	err_set(&err, E_METHOD_NOT_ALLOWED, http_path(call->req), "this path answers %s", s->allow);
-	err_body_format(&err, call->who.request_id, &body);
-	reply(call, 405, &body, "Allow", s->allow);
-}
-
-void api_on_request(struct http_request *req, void *arg)
-{
-	struct call *call = mem_new(struct call);
-	const char *asked = http_header(req, "X-Request-Id");
-	struct method_search s = {0};
-	struct err err = {0};
-	int r;
-
-	call->api = arg;
-	call->req = req;
-	call->who.conn_fd = -1;
-	call->begun_us = clock_mono_us(&clock_system);
-	if (asked != NULL && id_valid(asked))
-		snprintf(call->who.request_id, sizeof(call->who.request_id), "%s", asked);
-	else
-		id_make(call->who.request_id, "req");
-	http_on_close(req, on_gone, call);
-	find_method(call, http_method(req), http_path(req), &s);
-	call->method = s.method;
-	r = api_check_host(call->api, req, &err);
-	if (r == 0)
-		r = api_admit_peer(call->api, req, &err);
-	if (r == 0 && s.method == NULL)
-		refuse_path(call, &s);
-	else if (r < 0 || admit(call, &err) < 0)
-		call_fail(call, &err);
-	else
-		s.method->handler(call);
-}
-
-#define JSON_TYPE "application/json" /* parameters may follow */
-
-int call_json(struct call *call, bool optional, json_t **out, struct err *err)
-{
-	const char *type = http_header(call->req, "Content-Type");
-	size_t len;
-	const char *body = http_body(call->req, &len);
-	json_t *doc;
-	int r;
-
-	if (len == 0 && optional) {
-		*out = json_object();
-		return 0;
-	}
-	if (type != NULL && (strncasecmp(type, JSON_TYPE, strlen(JSON_TYPE)) != 0 ||
-			     strchr("; \t", type[strlen(JSON_TYPE)]) == NULL))
-		return err_set(err, E_BAD_REQUEST, type, "Content-Type must be application/json");
-	r = json_parse(body, len, &doc, err);
-	if (r < 0)
-		return r;
-	if (!json_is_object(doc)) {
-		json_decref(doc);
-		return err_set(err, E_BAD_REQUEST, NULL, "the body must be a JSON object");
-	}
-	*out = doc;
-	return 0;
+	for (size_t i = 0; i < call->npath; i++)
+		if (strncmp(call->path[i].name, name, len) == 0 && call->path[i].name[len] == '}')
+			return call->path[i].value;
+	return call->provider->param(call, name);
 }
 
 uint64_t call_number(struct call *call, const char *name, uint64_t fallback, uint64_t max,
 		     struct err *err)
 {
-	const char *s = http_query(call->req, name);
+	const char *s = call_param(call, name);
 	uint64_t v = 0;
 
 	if (s == NULL)
@@ -336,4 +249,72 @@ unsigned call_limit(struct call *call, unsigned fallback, unsigned max, struct e
 	if (v == 0)
 		err_detail(err, "limit", "at least 1");
 	return (unsigned)v;
+}
+
+int call_json(struct call *call, bool optional, json_t **out, struct err *err)
+{
+	const char *type = call->body_type;
+	json_t *doc;
+	int r;
+
+	if (call->body_len == 0 && optional) {
+		*out = json_object();
+		return 0;
+	}
+	if (type != NULL && (strncasecmp(type, JSON_TYPE, strlen(JSON_TYPE)) != 0 ||
+			     strchr("; \t", type[strlen(JSON_TYPE)]) == NULL))
+		return err_set(err, E_BAD_REQUEST, type, "Content-Type must be application/json");
+	r = json_parse(call->body, call->body_len, &doc, err);
+	if (r < 0)
+		return r;
+	if (!json_is_object(doc)) {
+		json_decref(doc);
+		return err_set(err, E_BAD_REQUEST, NULL, "the body must be a JSON object");
+	}
+	*out = doc;
+	return 0;
+}
+
+/* ---- to the handler ---- */
+
+static int admit(struct call *call, struct err *err)
+{
+	const struct method *m = call->method;
+	const bool numbers = m->handler == api_metrics && call->listener != LISTENER_UNIX;
+	struct sessions *ss = call->api->sessions;
+	int r = 0;
+
+	if (m->roles != 0 || numbers)
+		r = call_authenticate(call, err);
+	if (r < 0)
+		return r;
+	if (numbers && call->who.key[0] == '\0')
+		return err_set(err, E_UNAUTHENTICATED, NULL,
+			       "metrics over TCP need an API key: Authorization: Bearer KEY");
+	if (m->roles != 0 && (m->roles & (1u << call->who.role)) == 0)
+		return err_set(err, E_FORBIDDEN, m->rpc, "the role '%s' may not do this",
+			       role_name(call->who.role));
+	if (call->api->store == NULL && m->handler != api_health && m->handler != api_ready &&
+	    m->handler != api_metrics)
+		return api_writable(call->api, err);
+	call->provider->check_params(call, err);
+	r = err_from_details(err, NULL);
+	/* What is not the caller's is not found. */
+	if (r == 0 && (m->owner == OWN_SESSION || m->owner == OWN_SESSION_COMMAND))
+		r = session_get(ss, &call->who, call_param(call, "id"), &call->session, err);
+	if (r == 0 && (m->owner == OWN_COMMAND || m->owner == OWN_SESSION_COMMAND))
+		r = command_get(ss, &call->who, call->session, call_param(call, "cmd"),
+				&call->command, err);
+	return r;
+}
+
+void call_run(struct call *call, const struct method *row)
+{
+	struct err err = {0};
+
+	call->method = row;
+	if (admit(call, &err) < 0)
+		call_fail(call, &err);
+	else
+		row->handler(call);
 }

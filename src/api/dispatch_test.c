@@ -144,6 +144,20 @@ static void api_3_every_path_needs_a_loopback_host(void **state)
 	assert_at(&g.body, "error.subject", "Host");
 }
 
+/* A call of a row by its verb and path. */
+static struct got call_row(struct rig *r, const char *who, const struct method *m, const char *what)
+{
+	struct got g = rig_connect(r, ON_TCP);
+	cleanup_free char *headers = mem_printf(
+		"%s%s%s%s", *who != '\0' ? "X-API-Key: " : "", who, *who != '\0' ? "\r\n" : "",
+		m->kind == BIDIRECTIONAL ? "Connection: upgrade\r\nUpgrade: agentsh-stdio/1\r\n"
+					 : "");
+
+	rig_ask(&g, what, headers, "{}");
+	rig_finish(r, &g);
+	return g;
+}
+
 /* Every row: nobody gets in without a credential, and a role that is not named does not either. */
 static void api_3_roles_of_every_row(void **state)
 {
@@ -156,10 +170,10 @@ static void api_3_roles_of_every_row(void **state)
 			continue; /* the launcher answers: policy_api_test.c */
 		for (char *p = what; *p != '\0'; p++)
 			*p = *p == '{' || *p == '}' ? '.' : *p; /* no such thing */
-		cleanup_got struct got none = rig_call(*state, "", what, "{}");
-		cleanup_got struct got agent = rig_call(*state, "agent-1", what, "{}");
-		cleanup_got struct got approver = rig_call(*state, "approver-1", what, "{}");
-		cleanup_got struct got admin = rig_call(*state, "admin-1", what, "{}");
+		cleanup_got struct got none = call_row(*state, "", m, what);
+		cleanup_got struct got agent = call_row(*state, "agent-1", m, what);
+		cleanup_got struct got approver = call_row(*state, "approver-1", m, what);
+		cleanup_got struct got admin = call_row(*state, "admin-1", m, what);
 
 		if (m->roles == 0) {
 			assert_int_equal(none.status, 200);
@@ -423,6 +437,72 @@ static void api_1_ready_tells_of_sessions_and_of_the_end(void **state)
 	assert_string_equal(end.body.data, "{\"ready\":false,\"sessions\":1}");
 }
 
+/* Writes the parameters that were given. */
+static void echo(struct call *call)
+{
+	static const char *const names[] = {"one", "t", "two", "q", "X-Who"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *value = call_param(call, names[i]);
+
+		buf_addf(&call->reply, "%s=%s ", names[i], value != NULL ? value : "-");
+	}
+	call_reply(call, 200);
+}
+
+/* API-1: a row names any parameters of its path, and the listeners that offer it. */
+static void api_1_rows_have_parameters_and_listeners(void **state)
+{
+	static const struct method rows[] = {
+		{.verb = "GET",
+		 .path = "/a/{one}/b/{two}",
+		 .rpc = "Both",
+		 .listeners = LISTENER_UNIX | LISTENER_TCP,
+		 .params = "q X-Who",
+		 .handler = echo},
+		{.verb = "GET",
+		 .path = "/local",
+		 .rpc = "Local",
+		 .listeners = LISTENER_UNIX,
+		 .params = "",
+		 .handler = echo},
+		{.verb = "POST",
+		 .path = "/local",
+		 .rpc = "Remote",
+		 .listeners = LISTENER_TCP,
+		 .params = "",
+		 .handler = echo},
+	};
+	static const struct {
+		enum rig_listener on;
+		const char *what;
+		int status;
+		const char *body; /* or a part of it */
+	} asks[] = {
+		{ON_TCP, "GET /a/x/b/y", 200, "one=x t=- two=y q=- X-Who=me "},
+		{ON_UNIX, "GET /a/x/b/y?q=z", 200, "one=x t=- two=y q=z X-Who=me "},
+		{ON_UNIX, "GET /a/x/b/y?one=z", 400, "unknown query parameter"},
+		{ON_UNIX, "GET /a/x/b/y?X-Who=z", 400, "unknown query parameter"},
+		{ON_UNIX, "GET /a/x/b/", 404, "no such path"},
+		{ON_UNIX, "GET /a/x/b/y/z", 404, "no such path"},
+		{ON_UNIX, "GET /local", 200, "one=- "},
+		{ON_TCP, "GET /local", 405, "this path answers POST\""},
+		{ON_UNIX, "POST /local", 405, "this path answers GET\""},
+	};
+	struct rig *r = *state;
+
+	r->api.methods = rows;
+	r->api.nmethods = ARRAY_LEN(rows);
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+		cleanup_got struct got g = rig_connect(r, asks[i].on);
+
+		rig_ask(&g, asks[i].what, "X-Who: me\r\n", NULL);
+		rig_finish(r, &g);
+		assert_int_equal(g.status, asks[i].status);
+		assert_non_null(strstr(g.body.data, asks[i].body));
+	}
+}
+
 /* The table itself: a handler each, no row twice, parameters and ownership that fit the path. */
 static void api_1_the_table_is_sound(void **state)
 {
@@ -432,6 +512,7 @@ static void api_1_the_table_is_sound(void **state)
 			   cmd = strstr(m->path, "{cmd}") != NULL;
 
 		assert_non_null(m->handler);
+		assert_int_not_equal(m->listeners, 0);
 		assert_int_equal(id, m->owner == OWN_SESSION || m->owner == OWN_SESSION_COMMAND);
 		assert_int_equal(cmd, m->owner == OWN_COMMAND || m->owner == OWN_SESSION_COMMAND);
 		assert_true(m->roles == 0 || (m->roles & 1u << ROLE_ADMIN) != 0);
@@ -439,7 +520,9 @@ static void api_1_the_table_is_sound(void **state)
 			assert_true(m->idempotent && !m->audited);
 		for (size_t j = 0; j < i; j++) {
 			assert_false(strcmp(m->verb, api_methods[j].verb) == 0 &&
-				     strcmp(m->path, api_methods[j].path) == 0);
+				     strcmp(m->path, api_methods[j].path) == 0 &&
+				     (m->kind == BIDIRECTIONAL) ==
+					     (api_methods[j].kind == BIDIRECTIONAL));
 			assert_string_not_equal(m->rpc, api_methods[j].rpc);
 		}
 	}
@@ -467,6 +550,7 @@ int main(void)
 		TEST(api_1_malformed_http_has_the_same_error_body),
 		TEST(obs_1_answers_are_counted),
 		TEST(api_1_ready_tells_of_sessions_and_of_the_end),
+		TEST(api_1_rows_have_parameters_and_listeners),
 		cmocka_unit_test(api_1_the_table_is_sound),
 	};
 

@@ -5,11 +5,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/verdict.h"
-#include "wire/sse.h"
 #include <inttypes.h>
 #include <stdio.h>
 
-#define PENDING_MAX (256 * 1024)
 #define KEEPALIVE_S 15
 #define HISTORY_DEFAULT 100
 #define HISTORY_MAX 10000
@@ -32,7 +30,8 @@ static void take_seq(uint64_t seq, enum event_type type, const char *json, size_
 /* Did the session end at or before this place? Then nothing will come behind it. */
 static bool over_at(struct call *call, uint64_t after)
 {
-	const struct event_query q = {.session_id = call->id, .types = ENDS, .limit = 1};
+	const struct event_query q = {
+		.session_id = session_id(call->session), .types = ENDS, .limit = 1};
 	uint64_t end = 0;
 
 	return store_query(call->api->store, &q, take_seq, &end, NULL, NULL) == 0 && end != 0 &&
@@ -52,33 +51,30 @@ static bool can_send(void *arg)
 {
 	struct subscription *s = arg;
 
-	return http_pending(s->call->req) < PENDING_MAX;
+	return call_has_room(s->call);
 }
 
 static void emit(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct subscription *s = arg;
-	cleanup_buf struct buf out = {0};
 	const uint64_t end = 1ULL << type & ENDS;
-	char id[24];
 
-	if (end == 0 || s->types == 0 || (s->types & end) != 0) {
-		snprintf(id, sizeof(id), "%" PRIu64, seq);
-		sse_format(&out, id, NULL, json, len);
-		http_stream_write(s->call->req, out.data, out.len);
-	}
+	if (end == 0 || s->types == 0 || (s->types & end) != 0)
+		call_send(s->call, CALL_FEED, seq, json, len);
 	if (end != 0) {
 		s->last = true;
 		watch_soon(s->keepalive); /* ends outside of the feed */
 	}
 }
 
-static void on_drain(struct http_request *req, void *arg)
+static void on_room(struct call *call)
 {
-	struct subscription *s = arg;
+	struct subscription *s = call->work;
 
 	event_feed_pump(s->feed);
 }
+
+static const struct call_stream stream = {.room = on_room};
 
 static void on_answered(void *arg)
 {
@@ -91,22 +87,19 @@ static void on_answered(void *arg)
 static void on_keepalive(void *arg)
 {
 	struct subscription *s = arg;
-	cleanup_buf struct buf out = {0};
 
 	if (s->last) {
-		http_stream_end(s->call->req);
-		call_end(s->call);
+		call_stream_end(s->call);
 		return;
 	}
 	watch_after(s->keepalive, KEEPALIVE_S * 1000);
-	sse_comment(&out, "alive");
-	http_stream_write(s->call->req, out.data, out.len);
+	call_send(s->call, CALL_ALIVE, 0, NULL, 0);
 	event_feed_pump(s->feed);
 }
 
 static int start_seq(struct call *call, uint64_t *seq, struct err *err)
 {
-	const char *last = http_header(call->req, "Last-Event-ID");
+	const char *last = call_param(call, "Last-Event-ID");
 
 	if (last == NULL) {
 		*seq = store_last_seq(call->api->store);
@@ -121,8 +114,8 @@ static int start_seq(struct call *call, uint64_t *seq, struct err *err)
 
 void api_events_stream(struct call *call)
 {
-	struct event_query q = {.session_id = call->id};
-	const char *types = http_query(call->req, "type");
+	struct event_query q = {.session_id = session_id(call->session)};
+	const char *types = call_param(call, "type");
 	struct subscription *s;
 	uint64_t after = 0;
 	struct err err = {0};
@@ -132,10 +125,9 @@ void api_events_stream(struct call *call)
 		call_fail(call, &err);
 		return;
 	}
-	call_begin_sse(call);
-	if (over_at(call, after) || strcmp(http_method(call->req), "HEAD") == 0) {
-		http_stream_end(call->req);
-		call_end(call);
+	call_stream_begin(call, &stream);
+	if (over_at(call, after) || call->head_only) {
+		call_stream_end(call);
 		return;
 	}
 	s = mem_new(struct subscription);
@@ -146,7 +138,6 @@ void api_events_stream(struct call *call)
 	watch_after(s->keepalive, KEEPALIVE_S * 1000);
 	call->work = s;
 	call->work_free = subscription_left;
-	http_on_drain(call->req, on_drain, s);
 	s->feed = event_feed_open(
 		call->api->store, &q, after,
 		&(struct event_feed_ops){emit, can_send, on_answered, call->who.agent_id, s});
@@ -156,7 +147,7 @@ void api_events_stream(struct call *call)
 /* "1h" back from now, or RFC 3339. */
 static int64_t time_parameter(struct call *call, const char *name, struct err *err)
 {
-	const char *s = http_query(call->req, name);
+	const char *s = call_param(call, name);
 	struct err ignored = {0};
 	int64_t v;
 
@@ -172,7 +163,7 @@ static int64_t time_parameter(struct call *call, const char *name, struct err *e
 
 static const char *decision_parameter(struct call *call, struct err *err)
 {
-	const char *s = http_query(call->req, "decision");
+	const char *s = call_param(call, "decision");
 	enum decision d;
 
 	if (s == NULL || decision_parse(s, &d))
@@ -184,7 +175,7 @@ static const char *decision_parameter(struct call *call, struct err *err)
 /* A place in the sequence, and behind a colon how many matches are still to be skipped. */
 static void cursor_parameter(struct call *call, struct event_query *q, struct err *err)
 {
-	const char *s = http_query(call->req, "cursor");
+	const char *s = call_param(call, "cursor");
 	unsigned long long seq = 0, skip = 0;
 	char end = '\0';
 	int n;
@@ -204,10 +195,10 @@ static void cursor_parameter(struct call *call, struct event_query *q, struct er
 
 static int read_query(struct call *call, struct event_query *q, struct err *err)
 {
-	const char *types = http_query(call->req, "type");
+	const char *types = call_param(call, "type");
 	int r;
 
-	q->command_id = http_query(call->req, "command_id");
+	q->command_id = call_param(call, "command_id");
 	q->decision = decision_parameter(call, err);
 	q->since_us = time_parameter(call, "since", err);
 	q->until_us = time_parameter(call, "until", err);
@@ -224,8 +215,7 @@ static void on_history(const struct event_answer *answer, void *arg)
 {
 	const struct event_page *page = &answer->page;
 	struct call *call = arg;
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
+	struct jw *w = &call->w;
 	char next[40] = "";
 
 	call->work = NULL;
@@ -237,18 +227,18 @@ static void on_history(const struct event_answer *answer, void *arg)
 		snprintf(next, sizeof(next), "%" PRIu64 ":%u", page->next, page->skip);
 	else if (page->next != 0)
 		snprintf(next, sizeof(next), "%" PRIu64, page->next);
-	jw_obj(&w);
-	jw_key(&w, "events");
-	jw_arr(&w);
+	jw_obj(w);
+	jw_key(w, "events");
+	jw_arr(w);
 	if (answer->n > 0)
-		jw_raw(&w, answer->events.data, answer->events.len);
-	jw_arr_end(&w);
-	jw_kstr(&w, "next", next);
-	jw_kint(&w, "total", (int64_t)page->total);
-	jw_kbool(&w, "total_exact", page->total_exact);
-	jw_kbool(&w, "partial", page->partial);
-	jw_obj_end(&w);
-	call_reply(call, 200, &body);
+		jw_raw(w, answer->events.data, answer->events.len);
+	jw_arr_end(w);
+	jw_kstr(w, "next", next);
+	jw_kint(w, "total", (int64_t)page->total);
+	jw_kbool(w, "total_exact", page->total_exact);
+	jw_kbool(w, "partial", page->partial);
+	jw_obj_end(w);
+	call_reply(call, 200);
 }
 
 static void history_left(struct call *call, bool gone)
@@ -277,14 +267,14 @@ static void answer_query(struct call *call, struct event_query *q)
 
 void api_events_history(struct call *call)
 {
-	struct event_query q = {.session_id = call->id};
+	struct event_query q = {.session_id = session_id(call->session)};
 
 	answer_query(call, &q);
 }
 
 void api_events_search(struct call *call)
 {
-	struct event_query q = {.session_id = http_query(call->req, "session_id")};
+	struct event_query q = {.session_id = call_param(call, "session_id")};
 
 	answer_query(call, &q);
 }

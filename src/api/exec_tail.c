@@ -26,7 +26,7 @@ static int read_on(struct exec_tail *t, struct command *c, int stream, size_t ma
 	return command_follow(c, stream, *next, max, out, next, err);
 }
 
-void exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, struct buf *out)
+void exec_tail_read(struct exec_tail *t, int stream, size_t max, struct buf *out)
 {
 	struct command *c = t->live != NULL ? t->live : t->ended;
 	const size_t before = out->len;
@@ -44,14 +44,29 @@ void exec_tail_read(struct exec_tail *t, int stream, size_t max, bool whole, str
 		return;
 	}
 	got = out->len - before;
-	if (whole && got > 0 && t->live != NULL && json_text_cut(out->data + before, got) == 0)
+	if (t->whole && got > 0 && t->live != NULL && json_text_cut(out->data + before, got) == 0)
 		got = 0;
 	out->len = before + got;
 	t->sent[stream] += got;
 	command_has_read(c, t, stream, t->sent[stream]);
 }
 
-bool exec_tail_all_sent(struct exec_tail *t)
+/* One message of at most a chunk; false when there is nothing to send now. */
+static bool send_output(struct exec_tail *t, int stream)
+{
+	const uint64_t room = t->allowed[stream] - t->sent[stream];
+	cleanup_buf struct buf raw = {0};
+
+	if (room > 0)
+		exec_tail_read(t, stream, room < TAIL_CHUNK ? room : TAIL_CHUNK, &raw);
+	if (raw.len == 0)
+		return false;
+	call_send(t->call, stream == 1 ? CALL_STDOUT : CALL_STDERR, t->sent[stream] - raw.len,
+		  raw.data, raw.len);
+	return true;
+}
+
+static bool all_sent(struct exec_tail *t)
 {
 	for (int i = 1; i <= 2 && t->ended != NULL; i++)
 		if (!t->broken[i] && t->sent[i] < command_bytes(t->ended, i))
@@ -59,16 +74,48 @@ bool exec_tail_all_sent(struct exec_tail *t)
 	return true;
 }
 
-void exec_tail_finish(struct exec_tail *t, const struct err *err, struct command *c)
+void exec_tail_begin(struct exec_tail *t)
 {
+	if (!t->call->begun)
+		call_stream_begin(t->call, t->stream);
+}
+
+void exec_tail_pump(struct exec_tail *t)
+{
+	const struct buf *result;
+	bool more[2] = {true, true}, caught_up;
+
+	if (!t->call->begun)
+		return;
+	for (int turn = 0; (more[0] || more[1]) && call_has_room(t->call); turn ^= 1)
+		if (more[turn])
+			more[turn] = send_output(t, turn + 1);
+	caught_up = t->feed == NULL || event_feed_pump(t->feed);
+	if (!t->done || !all_sent(t) || !caught_up)
+		return;
+	result = exec_tail_result(t);
+	call_send(t->call, CALL_RESULT, 0, result->data, result->len);
+	call_stream_end(t->call);
+}
+
+void exec_tail_finish(const struct err *err, struct command *c, void *tail)
+{
+	struct exec_tail *t = tail;
+
 	t->live = NULL;
+	if (err != NULL && !t->call->begun) {
+		call_fail(t->call, err);
+		return;
+	}
 	t->done = true;
 	if (err != NULL) {
 		call_error(t->call, err, &t->result);
-		return;
+	} else {
+		t->ended = command_ref(c);
+		snprintf(t->id, sizeof(t->id), "%s", command_id(c));
 	}
-	t->ended = command_ref(c);
-	snprintf(t->id, sizeof(t->id), "%s", command_id(c));
+	exec_tail_begin(t);
+	exec_tail_pump(t);
 }
 
 const struct buf *exec_tail_result(struct exec_tail *t)
@@ -88,6 +135,7 @@ const struct buf *exec_tail_result(struct exec_tail *t)
 
 void exec_tail_done(struct exec_tail *t, bool gone)
 {
+	event_feed_close(t->feed);
 	if (gone && t->live != NULL)
 		command_unobserve(t->live, t, true);
 	if (t->ended != NULL)

@@ -3,6 +3,7 @@
 #include "api/handlers.h"
 #include "api/shape.h"
 #include "base/mem.h"
+#include <ctype.h>
 
 #define ID_PATTERN "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 #define DURATION_PATTERN "^(?=.)([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
@@ -228,15 +229,6 @@ static void write_parameter(struct jw *w, const char *name, const char *in, cons
 	jw_obj_end(w);
 }
 
-/* Headers with a meaning of their own. */
-static const struct {
-	const char *rpc, *name;
-} headers[] = {
-	{"Execute", "Idempotency-Key"},
-	{"ExecuteStream", "Idempotency-Key"},
-	{"StreamEvents", "Last-Event-ID"},
-};
-
 static void write_parameters(struct jw *w, const struct method *m)
 {
 	static const char *const numbers[] = {"limit", "offset"};
@@ -248,18 +240,16 @@ static void write_parameters(struct jw *w, const struct method *m)
 
 		write_parameter(w, name, "path", ID_PATTERN);
 	}
-	for (const char *s = m->query; *s != '\0'; s += strspn(s, " ")) {
+	for (const char *s = m->params; *s != '\0'; s += strspn(s, " ")) {
 		cleanup_free char *name = mem_strndup(s, strcspn(s, " "));
 		bool number = false;
 
 		for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 			number |= strcmp(name, numbers[i]) == 0;
-		write_parameter(w, name, "query", number ? "^[0-9]{1,19}$" : NULL);
+		write_parameter(w, name, isupper((unsigned char)*name) ? "header" : "query",
+				number ? "^[0-9]{1,19}$" : NULL);
 		s += strcspn(s, " ");
 	}
-	for (size_t i = 0; i < ARRAY_LEN(headers); i++)
-		if (strcmp(headers[i].rpc, m->rpc) == 0)
-			write_parameter(w, headers[i].name, "header", NULL);
 	write_parameter(w, "X-Request-Id", "header", ID_PATTERN);
 	jw_arr_end(w);
 }
@@ -281,10 +271,8 @@ static void write_content(struct jw *w, const char *type, const char *schema)
 	jw_obj_end(w);
 }
 
-static void write_responses(struct jw *w, const struct method *m)
+static void write_answers(struct jw *w, const struct method *m)
 {
-	jw_key(w, "responses");
-	jw_obj(w);
 	for (size_t i = 0; i < ARRAY_LEN(m->answers) && m->answers[i].status != 0; i++) {
 		const struct shape_answer *a = &m->answers[i];
 		cleanup_free char *status = mem_printf("%d", a->status);
@@ -297,11 +285,51 @@ static void write_responses(struct jw *w, const struct method *m)
 				      a->shape != NULL ? a->shape->name : NULL);
 		jw_obj_end(w);
 	}
+}
+
+/* The row that an upgrade of this one's requests asks for, or NULL: one operation has both. */
+static const struct method *upgrade_of(const struct api *api, const struct method *m)
+{
+	for (size_t i = 0; i < api->nmethods; i++)
+		if (api->methods[i].kind == BIDIRECTIONAL &&
+		    strcmp(m->verb, api->methods[i].verb) == 0 &&
+		    strcmp(m->path, api->methods[i].path) == 0)
+			return &api->methods[i];
+	return NULL;
+}
+
+static void write_responses(struct jw *w, const struct method *m, const struct method *upgrade)
+{
+	jw_key(w, "responses");
+	jw_obj(w);
+	write_answers(w, m);
+	if (upgrade != NULL)
+		write_answers(w, upgrade);
 	jw_key(w, "default");
 	jw_obj(w);
 	jw_kstr(w, "$ref", "#/components/responses/Error");
 	jw_obj_end(w);
 	jw_obj_end(w);
+}
+
+/* What OpenAPI has no word for. */
+static void write_extensions(struct jw *w, const struct method *m, const struct method *upgrade)
+{
+	static const char *const kinds[] = {"unary", "server stream", "bidirectional"};
+	static const char *const listeners[] = {"unix", "tcp"}; /* by bit */
+
+	jw_key(w, "x-kinds");
+	jw_arr(w);
+	jw_str(w, kinds[m->kind]);
+	if (upgrade != NULL)
+		jw_str(w, kinds[upgrade->kind]);
+	jw_arr_end(w);
+	jw_key(w, "x-listeners");
+	jw_arr(w);
+	for (size_t i = 0; i < ARRAY_LEN(listeners); i++)
+		if ((m->listeners & 1u << i) != 0)
+			jw_str(w, listeners[i]);
+	jw_arr_end(w);
 }
 
 /* A credential is needed on TCP; on the Unix socket the kernel tells who asks. */
@@ -329,8 +357,9 @@ static void write_security(struct jw *w, const struct method *m)
 	jw_arr_end(w);
 }
 
-static void write_operation(struct jw *w, const struct method *m)
+static void write_operation(struct jw *w, const struct api *api, const struct method *m)
 {
+	const struct method *upgrade = upgrade_of(api, m);
 	cleanup_free char *verb = mem_strdup(m->verb);
 
 	for (char *c = verb; *c != '\0'; c++)
@@ -346,36 +375,39 @@ static void write_operation(struct jw *w, const struct method *m)
 		write_content(w, "application/json", m->body->name);
 		jw_obj_end(w);
 	}
-	write_responses(w, m);
+	write_responses(w, m, upgrade);
 	write_security(w, m);
+	write_extensions(w, m, upgrade);
 	jw_obj_end(w);
 }
 
-static void write_paths(struct jw *w, const struct config *config)
+static void write_paths(struct jw *w, const struct api *api)
 {
+	const struct method *rows = api->methods;
 	struct method metrics = api_metrics_method;
 
 	jw_key(w, "paths");
 	jw_obj(w);
-	for (size_t i = 0; i < api_nmethods; i++) {
+	for (size_t i = 0; i < api->nmethods; i++) {
 		size_t first = 0;
 
-		while (strcmp(api_methods[first].path, api_methods[i].path) != 0)
+		while (strcmp(rows[first].path, rows[i].path) != 0)
 			first++;
 		if (first < i)
 			continue;
-		jw_key(w, api_methods[i].path);
+		jw_key(w, rows[i].path);
 		jw_obj(w);
-		for (size_t j = i; j < api_nmethods; j++)
-			if (strcmp(api_methods[j].path, api_methods[i].path) == 0)
-				write_operation(w, &api_methods[j]);
+		for (size_t j = i; j < api->nmethods; j++)
+			if (rows[j].kind != BIDIRECTIONAL &&
+			    strcmp(rows[j].path, rows[i].path) == 0)
+				write_operation(w, api, &rows[j]);
 		jw_obj_end(w);
 	}
-	if (config->metrics_enabled) {
-		metrics.path = config->metrics_path;
+	if (api->config.metrics_enabled) {
+		metrics.path = api->config.metrics_path;
 		jw_key(w, metrics.path);
 		jw_obj(w);
-		write_operation(w, &metrics);
+		write_operation(w, api, &metrics);
 		jw_obj_end(w);
 	}
 	jw_obj_end(w);
@@ -437,7 +469,7 @@ static void write_components(struct jw *w)
 	jw_obj_end(w);
 }
 
-void api_openapi_format(const struct config *config, struct buf *out)
+void api_openapi_format(const struct api *api, struct buf *out)
 {
 	struct jw w = JW(out);
 
@@ -448,15 +480,13 @@ void api_openapi_format(const struct config *config, struct buf *out)
 	jw_kstr(&w, "title", "agentsh");
 	jw_kstr(&w, "version", AGENTSH_VERSION);
 	jw_obj_end(&w);
-	write_paths(&w, config);
+	write_paths(&w, api);
 	write_components(&w);
 	jw_obj_end(&w);
 }
 
 void api_openapi(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-
-	api_openapi_format(&call->api->config, &body);
-	call_reply(call, 200, &body);
+	api_openapi_format(call->api, &call->reply);
+	call_reply(call, 200);
 }

@@ -10,13 +10,15 @@
 
 static json_t *document(bool metrics)
 {
-	const struct config config = {.metrics_enabled = metrics,
-				      .metrics_path = (char *)"/numbers"};
+	const struct api api = {
+		.config = {.metrics_enabled = metrics, .metrics_path = (char *)"/numbers"},
+		.methods = api_methods,
+		.nmethods = api_nmethods};
 	cleanup_buf struct buf out = {0};
 	struct err err = {0};
 	json_t *doc = NULL;
 
-	api_openapi_format(&config, &out);
+	api_openapi_format(&api, &out);
 	if (json_parse(out.data, out.len, &doc, &err) < 0)
 		fail_msg("%s", err.message);
 	return doc;
@@ -43,8 +45,17 @@ static void api_1_every_row_is_an_operation(void **state)
 		for (char *c = verb; *c != '\0'; c++)
 			*c |= 0x20;
 		op = AT(doc, "paths", m->path, verb);
-		assert_string_equal(json_string_value(AT(op, "operationId")), m->rpc);
 		assert_non_null(AT(op, "responses", status));
+		if (m->kind == BIDIRECTIONAL) { /* an answer of the operation that it upgrades */
+			assert_string_equal(json_string_value(json_array_get(AT(op, "x-kinds"), 1)),
+					    "bidirectional");
+			continue;
+		}
+		assert_string_equal(json_string_value(AT(op, "operationId")), m->rpc);
+		assert_string_equal(json_string_value(json_array_get(AT(op, "x-kinds"), 0)),
+				    m->kind == UNARY ? "unary" : "server stream");
+		assert_int_equal(json_array_size(AT(op, "x-listeners")),
+				 __builtin_popcount(m->listeners));
 		assert_int_equal(AT(op, "requestBody") != NULL, m->body != NULL);
 		assert_int_equal(json_array_size(AT(op, "security")), m->roles != 0 ? 3 : 0);
 	}

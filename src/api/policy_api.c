@@ -3,22 +3,6 @@
 #include "api/handlers.h"
 #include "base/mem.h"
 
-/* A question to the launcher: the client may leave before the answer. */
-struct asked {
-	struct call *call; /* NULL once the client has left */
-	bool reload;
-};
-
-static void asked_left(struct call *call, bool gone)
-{
-	struct asked *a = call->work;
-
-	if (gone)
-		a->call = NULL; /* on_policies frees it */
-	else
-		free(a);
-}
-
 /* "" is null. */
 static void format_text(struct jw *w, const char *key, const struct strv *list, size_t i)
 {
@@ -56,55 +40,36 @@ static void format_reload(const struct launcher_policies *m, struct jw *w)
 
 static void on_policies(const struct err *err, const struct launcher_policies *m, void *arg)
 {
-	struct asked *a = arg;
-	struct call *call = a->call;
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
+	int status;
+	struct call *call = call_of_pending(arg, &status);
 
-	if (call == NULL) {
-		free(a);
+	if (call == NULL)
 		return;
-	}
 	if (err != NULL) {
 		call_fail(call, err);
 		return;
 	}
-	jw_obj(&w);
-	if (a->reload)
-		format_reload(m, &w);
-	format_list(m, call->api->config.policy_default, &w);
-	jw_obj_end(&w);
-	call_reply(call, 200, &body);
-}
-
-static void ask(struct call *call, bool reload)
-{
-	struct asked *a = mem_new(struct asked);
-
-	*a = (struct asked){call, reload};
-	call->work = a;
-	call->work_free = asked_left;
-	policies_ask(call->api->sessions, reload, on_policies, a);
+	jw_obj(&call->w);
+	if (call->method->handler == api_policy_reload)
+		format_reload(m, &call->w);
+	format_list(m, call->api->config.policy_default, &call->w);
+	jw_obj_end(&call->w);
+	call_reply(call, status);
 }
 
 void api_policy_list(struct call *call)
 {
-	ask(call, false);
+	policies_ask(call->api->sessions, false, on_policies, call_pending(call, 200));
 }
 
 void api_policy_reload(struct call *call)
 {
-	ask(call, true);
+	policies_ask(call->api->sessions, true, on_policies, call_pending(call, 200));
 }
 
 void api_session_policy(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
 	struct err err = {0};
 
-	if (session_policy_format(call->session, &w, &err) < 0)
-		call_fail(call, &err);
-	else
-		call_reply(call, 200, &body);
+	call_finish(call, session_policy_format(call->session, &call->w, &err), &err);
 }

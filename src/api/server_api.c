@@ -3,14 +3,11 @@
 
 void api_health(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
-
-	jw_obj(&w);
-	jw_kstr(&w, "status", "ok");
-	jw_kstr(&w, "version", AGENTSH_VERSION);
-	jw_obj_end(&w);
-	call_reply(call, 200, &body);
+	jw_obj(&call->w);
+	jw_kstr(&call->w, "status", "ok");
+	jw_kstr(&call->w, "version", AGENTSH_VERSION);
+	jw_obj_end(&call->w);
+	call_reply(call, 200);
 }
 
 int api_writable(const struct api *api, struct err *err)
@@ -27,23 +24,20 @@ void api_ready(struct call *call)
 	struct err why = {0};
 	const int writable = api_writable(api, &why);
 	bool ready = writable == 0 && sessions_ready(api->sessions) && !api->stopping;
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
+	struct jw *w = &call->w;
 
-	jw_obj(&w);
-	jw_kbool(&w, "ready", ready);
-	jw_kint(&w, "sessions", api->sessions != NULL ? sessions_live(api->sessions) : 0);
+	jw_obj(w);
+	jw_kbool(w, "ready", ready);
+	jw_kint(w, "sessions", api->sessions != NULL ? sessions_live(api->sessions) : 0);
 	if (writable < 0)
-		jw_kstr(&w, "reason", why.message);
-	jw_obj_end(&w);
-	call_reply(call, ready ? 200 : 503, &body);
+		jw_kstr(w, "reason", why.message);
+	jw_obj_end(w);
+	call_reply(call, ready ? 200 : 503);
 }
 
 void api_metrics(struct call *call)
 {
-	const struct http_extra extra[] = {{"X-Request-Id", call->who.request_id}, {NULL, NULL}};
 	struct api *api = call->api;
-	cleanup_buf struct buf body = {0};
 
 	metrics_set(api->metrics, METRIC_UP, 1);
 	metrics_set(api->metrics, METRIC_STORE_WRITABLE, api_writable(api, NULL) == 0);
@@ -55,8 +49,6 @@ void api_metrics(struct call *call)
 	if (api->jsonl != NULL)
 		metrics_set(api->metrics, METRIC_EVENTS_JSONL_BEHIND,
 			    (int64_t)sink_jsonl_behind(api->jsonl));
-	metrics_format(api->metrics, &body);
-	call_begun(call, 200);
-	http_reply(call->req, 200, "text/plain; version=0.0.4", body.data, body.len, extra);
-	call_end(call);
+	metrics_format(api->metrics, &call->reply);
+	call_reply_as(call, 200, "text/plain; version=0.0.4");
 }

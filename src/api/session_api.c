@@ -5,67 +5,19 @@
 #define LIST_DEFAULT 100
 #define LIST_MAX 1000
 
-/* A pending create, patch or destroy: the client may leave before the answer. */
-struct pending_call {
-	LIST_ENTRY(pending_call) next;
-	struct call *call; /* NULL once the client has left */
-	int status;
-};
-
-static void pending_free(struct pending_call *p)
-{
-	LIST_REMOVE(p, next);
-	free(p);
-}
-
-void api_pending_free(struct api *api)
-{
-	while (!LIST_EMPTY(&api->pending))
-		pending_free(LIST_FIRST(&api->pending));
-}
-
-static void pending_left(struct call *call, bool gone)
-{
-	struct pending_call *p = call->work;
-
-	if (gone)
-		p->call = NULL; /* on_done frees it */
-	else
-		pending_free(p);
-}
-
-static struct pending_call *pending_new(struct call *call, int status)
-{
-	struct pending_call *p = mem_new(struct pending_call);
-
-	p->call = call;
-	p->status = status;
-	LIST_INSERT_HEAD(&call->api->pending, p, next);
-	call->work = p;
-	call->work_free = pending_left;
-	return p;
-}
-
-static void reply_session(struct call *call, int status, struct session *s)
-{
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
-
-	session_format(s, &w);
-	call_reply(call, status, &body);
-}
-
 static void on_done(const struct err *err, struct session *s, void *arg)
 {
-	struct pending_call *p = arg;
-	struct call *call = p->call;
+	int status;
+	struct call *call = call_of_pending(arg, &status);
 
 	if (call == NULL)
-		pending_free(p);
-	else if (err != NULL)
+		return;
+	if (err != NULL) {
 		call_fail(call, err);
-	else
-		reply_session(call, p->status, s);
+		return;
+	}
+	session_format(s, &call->w);
+	call_reply(call, status);
 }
 
 void api_session_create(struct call *call)
@@ -81,29 +33,27 @@ void api_session_create(struct call *call)
 		call_fail(call, &err);
 	else
 		session_create(call->api->sessions, &call->who, &request, on_done,
-			       pending_new(call, 201));
+			       call_pending(call, 201));
 	session_request_done(&request);
 	json_decref(body);
 }
 
 void api_session_list(struct call *call)
 {
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
 	struct err err = {0};
-	unsigned limit = call_limit(call, LIST_DEFAULT, LIST_MAX, &err);
+	const unsigned limit = call_limit(call, LIST_DEFAULT, LIST_MAX, &err);
+	int r = err_from_details(&err, NULL);
 
-	if (err_from_details(&err, NULL) < 0 ||
-	    session_list(call->api->sessions, &call->who, http_query(call->req, "cursor"), limit,
-			 &w, &err) < 0)
-		call_fail(call, &err);
-	else
-		call_reply(call, 200, &body);
+	if (r == 0)
+		r = session_list(call->api->sessions, &call->who, call_param(call, "cursor"), limit,
+				 &call->w, &err);
+	call_finish(call, r, &err);
 }
 
 void api_session_get(struct call *call)
 {
-	reply_session(call, 200, call->session);
+	session_format(call->session, &call->w);
+	call_reply(call, 200);
 }
 
 void api_session_patch(struct call *call)
@@ -118,7 +68,7 @@ void api_session_patch(struct call *call)
 	if (r < 0)
 		call_fail(call, &err);
 	else
-		session_patch(call->session, &call->who, &patch, on_done, pending_new(call, 200));
+		session_patch(call->session, &call->who, &patch, on_done, call_pending(call, 200));
 	session_request_done(&patch);
 	json_decref(body);
 }
@@ -126,5 +76,5 @@ void api_session_patch(struct call *call)
 void api_session_destroy(struct call *call)
 {
 	session_destroy(call->session, &call->who, "destroyed by request", on_done,
-			pending_new(call, 200));
+			call_pending(call, 200));
 }

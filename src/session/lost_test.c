@@ -63,7 +63,7 @@ static void ses_8_an_answer_after_a_restart_tells_of_what_was_before(void **stat
 	assert_int_equal(journal_append(f->journal, &denied, &end, NULL), 0);
 	fake_send(k, f, MSG_warden_bell, &(struct msg_empty){0});
 	while (store_ring_end(k->store, "s1") < end)
-		event_base_loop(k->base, EVLOOP_ONCE);
+		loop_turn(k->loop);
 	restart(k);
 	found(k, f);
 	answer_hello(k, f);

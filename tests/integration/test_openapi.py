@@ -88,14 +88,23 @@ def test_api_1_the_document_is_valid(api):
 
 
 def test_api_1_every_method_is_in_the_document(api):
-    rows = {(verb, path): (rpc, set(query.split())) for verb, path, rpc, _, query in gen_reference.methods()}
+    rows, upgrades = {}, {}
+    for m in gen_reference.methods():
+        (upgrades if m["kind"] == "BIDIRECTIONAL" else rows)[(m["verb"], m["path"])] = m
     assert len(rows) >= 18
+    assert set(upgrades) == {("POST", "/api/v1/sessions/{id}/exec")}
     found = {(verb.upper(), path): op for path, ops in api.doc["paths"].items() for verb, op in ops.items()}
     assert found.pop(("GET", "/metrics"))["operationId"] == "Metrics"
     assert set(found) == set(rows)
-    for key, (rpc, query) in rows.items():
-        assert found[key]["operationId"] == rpc
-        assert {p["name"] for p in found[key]["parameters"] if p["in"] == "query"} == query
+    for key, m in rows.items():
+        both = [m, upgrades[key]] if key in upgrades else [m]
+        assert found[key]["operationId"] == m["rpc"]
+        assert found[key]["x-kinds"] == [gen_reference.KINDS[r["kind"]] for r in both]
+        assert found[key]["x-listeners"] == gen_reference.LISTENERS[m["listeners"]]
+        assert ("101" in found[key]["responses"]) == (key in upgrades)
+        given = {p["name"] for p in found[key]["parameters"] if p["in"] in ("query", "header")}
+        assert given == {*m["params"], "X-Request-Id"}
+        assert all(p["name"][0].isupper() == (p["in"] == "header") for p in found[key]["parameters"])
         names = set(re.findall(r"\{(\w+)\}", key[1]))
         assert {p["name"] for p in found[key]["parameters"] if p["in"] == "path"} == names
 

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls that come by HTTP/1: a whole answer, a server stream as server-sent events, and a
+ * bidirectional one as frames of agentsh-stdio/1 over an upgraded connection.
+ *
+ * A client on TCP that has gone and one that has only ended its input send the same (FIN). A client
+ * that has gone answers bytes with a reset. So after the end of its input a client gets credit for
+ * nothing now and then: one that is there passes over it, and the reset shows the other. */
+#include "api/handlers.h"
+#include "base/err_body.h"
+#include "base/mem.h"
+#include "wire/http.h"
+#include "wire/sse.h"
+#include "wire/stdio_frame.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <strings.h>
+
+#define PROBE_S 5
+#define FROM_CLIENT (1u << STDIO_STDIN | 1u << STDIO_CONTROL)
+
+_Static_assert((int)CALL_STDIN == STDIO_STDIN && (int)CALL_RESULT == STDIO_RESULT,
+	       "parts of a call have the numbers of frames");
+
+struct http_call {
+	struct call call; /* first */
+	struct http_request *req;
+	struct stdio_parser in;
+	struct watch *probe; /* NULL: off */
+};
+
+static struct http_request *req_of(const struct call *call)
+{
+	return ((const struct http_call *)call)->req;
+}
+
+/* ---- parameters and peer ---- */
+
+static const char *param(const struct call *call, const char *name)
+{
+	return isupper((unsigned char)name[0]) ? http_header(req_of(call), name)
+					       : http_query(req_of(call), name);
+}
+
+struct query_check {
+	const char *allowed;
+	struct err *err;
+};
+
+static void check_query(const char *name, const char *value, void *arg)
+{
+	struct query_check *qc = arg;
+	const size_t len = strcspn(name, " ");
+
+	for (const char *p = qc->allowed;
+	     len > 0 && name[len] == '\0' && (p = strstr(p, name)) != NULL; p += len)
+		if ((p == qc->allowed || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0') &&
+		    !isupper((unsigned char)name[0]))
+			return;
+	err_detail(qc->err, name, "unknown query parameter");
+}
+
+static void check_params(const struct call *call, struct err *err)
+{
+	http_query_each(req_of(call), check_query,
+			&(struct query_check){call->method->params, err});
+}
+
+/* "Authorization: Bearer KEY" or "X-API-Key: KEY"; both with different keys is refused. */
+static int credential(const struct call *call, const char **secret, struct err *err)
+{
+	const char *bearer = http_header(req_of(call), "Authorization");
+	const char *plain = http_header(req_of(call), "X-API-Key");
+
+	if (bearer != NULL) {
+		if (strncasecmp(bearer, "Bearer ", 7) != 0)
+			return err_set(err, E_UNAUTHENTICATED, NULL,
+				       "Authorization must be 'Bearer KEY'");
+		bearer += 7;
+		while (*bearer == ' ')
+			bearer++;
+		if (plain != NULL && strcmp(plain, bearer) != 0)
+			return err_set(err, E_UNAUTHENTICATED, NULL,
+				       "Authorization and X-API-Key name different keys");
+	}
+	*secret = bearer != NULL ? bearer : plain;
+	return 0;
+}
+
+static bool set_peer(struct call *call, const char *name)
+{
+	return http_set_peer(req_of(call), name);
+}
+
+/* On TCP, which is loopback: only a loopback name or address may stand in Host. A browser that was
+ * led here by the name of a page's own host sends that name. */
+static int check_host(const struct call *call, struct err *err)
+{
+	static const char six[] = "[::1]";
+	const char *host = http_header(req_of(call), "Host");
+	cleanup_free char *name = NULL;
+	const char *port;
+
+	if (host == NULL || call->listener == LISTENER_UNIX)
+		return 0;
+	port = host + (strncmp(host, six, strlen(six)) == 0 ? strlen(six) : strcspn(host, ":"));
+	name = mem_strndup(host, (size_t)(port - host));
+	if ((strcasecmp(name, "localhost") == 0 || strcmp(name, six) == 0 ||
+	     config_is_loopback(name)) &&
+	    (*port == '\0' || (*port == ':' && port[1 + strspn(port + 1, "0123456789")] == '\0')))
+		return 0;
+	return err_set(err, E_FORBIDDEN, "Host",
+		       "'%.100s' is not a name of this machine alone: use localhost or an address "
+		       "of loopback",
+		       host);
+}
+
+/* ---- answers ---- */
+
+/* header: one more of the answer's, or NULL. */
+static void reply(struct call *call, int status, const char *type, const struct buf *body,
+		  const char *header, const char *value)
+{
+	const struct http_extra extra[] = {
+		{"X-Request-Id", call->who.request_id}, {header, value}, {NULL, NULL}};
+
+	http_reply(req_of(call), status, type, body->data, body->len, extra);
+}
+
+static void answer(struct call *call, int status, enum err_code code, const char *type,
+		   const struct buf *body)
+{
+	reply(call, status, type, body, code == E_UNAUTHENTICATED ? "WWW-Authenticate" : NULL,
+	      "Bearer");
+}
+
+/* No row has this path, or none with this verb; allow names the verbs that it has. */
+static void refuse_path(struct call *call, const char *allow)
+{
+	struct err err = {0};
+
+	if (*allow == '\0') {
+		err_set(&err, E_NOT_FOUND, call->target, "no such path");
+		call_fail(call, &err);
+		return;
+	}
+	err_set(&err, E_METHOD_NOT_ALLOWED, call->target, "this path answers %s", allow);
+	err_body_format(&err, call->who.request_id, &call->reply);
+	call_begun(call, 405);
+	reply(call, 405, "application/json", &call->reply, "Allow", allow);
+	call_free(call, false);
+}
+
+void api_on_bad(int status, const char *reason, struct buf *body, void *arg)
+{
+	struct api *api = arg;
+	struct err err = {0};
+	char id[ID_MAX + 1];
+	enum err_code code = status == 413 || status == 414 || status == 431 ? E_TOO_LARGE
+			     : status == 503				     ? E_UNAVAILABLE
+									     : E_BAD_REQUEST;
+
+	id_make(id, "req");
+	err_set(&err, code, NULL, "%s", reason);
+	metrics_add(api->metrics, METRIC_REQUESTS, 1);
+	metrics_add(api->metrics, METRIC_REQUEST_ERRORS, 1);
+	err_body_format(&err, id, body);
+}
+
+/* ---- streams ---- */
+
+static void format_sse(const struct call_message *m, struct buf *out)
+{
+	static const char *const names[CALL_PARTS] = {[CALL_STDOUT] = "stdout",
+						      [CALL_STDERR] = "stderr",
+						      [CALL_RESULT] = "result",
+						      [CALL_EVENT] = "event"};
+	const bool bytes = m->part == CALL_STDOUT || m->part == CALL_STDERR;
+	cleanup_buf struct buf json = {0};
+	struct jw w = JW(&json);
+	const char *encoding;
+	char id[24];
+
+	if (m->part == CALL_ALIVE) {
+		sse_comment(out, "alive");
+		return;
+	}
+	if (bytes) {
+		jw_obj(&w);
+		jw_kint(&w, "offset", (int64_t)m->at);
+		jw_key(&w, "data");
+		encoding = jw_data(&w, m->data, m->len);
+		jw_kstr(&w, "encoding", encoding);
+		jw_obj_end(&w);
+	}
+	snprintf(id, sizeof(id), "%" PRIu64, m->at);
+	sse_format(out, m->part == CALL_FEED ? id : NULL, names[m->part],
+		   bytes ? json.data : m->data, bytes ? json.len : m->len);
+}
+
+static bool is_raw(const struct call *call)
+{
+	return call->method->kind == BIDIRECTIONAL;
+}
+
+static void stream_write(struct call *call, const struct call_message *m)
+{
+	cleanup_buf struct buf out = {0};
+
+	if (is_raw(call))
+		stdio_frame(&out, (enum stdio_type)m->part, m->data, m->len);
+	else
+		format_sse(m, &out);
+	http_stream_write(req_of(call), out.data, out.len);
+}
+
+static size_t stream_pending(const struct call *call)
+{
+	return http_pending(req_of(call));
+}
+
+static void stream_end(struct call *call)
+{
+	http_stream_end(req_of(call));
+}
+
+static void on_probe(void *arg)
+{
+	static const char nothing[] = "{\"credit\":{\"stream\":\"stdin\",\"bytes\":0}}";
+	struct http_call *h = arg;
+
+	watch_after(h->probe, PROBE_S * 1000);
+	call_send(&h->call, CALL_CONTROL, 0, nothing, sizeof(nothing) - 1);
+}
+
+/* The client has closed its sending side; on a unix socket the kernel tells if it has gone. */
+static void on_end(struct http_call *h)
+{
+	h->call.stream->end(&h->call);
+	if (h->call.listener == LISTENER_UNIX)
+		return;
+	h->probe = watch_timer(h->call.api->loop, on_probe, h);
+	on_probe(h);
+}
+
+struct incoming {
+	struct call *call;
+	struct err *err;
+};
+
+static int on_frame(enum stdio_type type, const uint8_t *data, size_t len, void *arg)
+{
+	struct incoming *in = arg;
+
+	return in->call->stream->message(
+		in->call, &(struct call_message){(enum call_part)type, 0, data, len}, in->err);
+}
+
+static size_t on_data(struct http_request *req, const void *data, size_t n, void *arg)
+{
+	struct http_call *h = arg;
+	struct err err = {0};
+	struct incoming in = {&h->call, &err};
+
+	if (n == 0)
+		on_end(h);
+	else if (stdio_parse(&h->in, data, n, FROM_CLIENT, on_frame, &in, &err) < 0)
+		h->call.stream->broken(&h->call, &err);
+	else
+		h->call.stream->room(&h->call);
+	return n;
+}
+
+static void on_drain(struct http_request *req, void *arg)
+{
+	struct call *call = arg;
+
+	call->stream->room(call);
+}
+
+static int stream_begin(struct call *call)
+{
+	const struct http_extra extra[] = {{"Cache-Control", "no-store"},
+					   {"X-Request-Id", call->who.request_id},
+					   {NULL, NULL}};
+	struct http_request *req = req_of(call);
+
+	http_on_drain(req, on_drain, call);
+	if (!is_raw(call)) {
+		http_stream_start(req, 200, "text/event-stream", extra);
+		return 200;
+	}
+	http_upgrade(req, STDIO_PROTOCOL, on_data, call);
+	return 101;
+}
+
+static void http_call_free(struct call *call)
+{
+	struct http_call *h = (struct http_call *)call;
+
+	watch_free(h->probe);
+	stdio_parser_done(&h->in);
+	free(h);
+}
+
+static const struct call_provider http_provider = {
+	.param = param,
+	.check_params = check_params,
+	.credential = credential,
+	.set_peer = set_peer,
+	.answer = answer,
+	.stream_begin = stream_begin,
+	.stream_write = stream_write,
+	.stream_pending = stream_pending,
+	.stream_end = stream_end,
+	.free = http_call_free,
+};
+
+/* ---- requests ---- */
+
+/* HEAD asks for what GET answers; an upgrade asks for the bidirectional row of the path. */
+static bool is_asked(const struct method *m, const struct call *call, const char *verb)
+{
+	return (strcmp(m->verb, verb) == 0 || (call->head_only && strcmp(m->verb, "GET") == 0)) &&
+	       (m->kind != BIDIRECTIONAL || http_wants_upgrade(req_of(call), STDIO_PROTOCOL));
+}
+
+/* NULL: none; allow gets the verbs that the path has. */
+static const struct method *find_method(struct call *call, const char *verb, char allow[64])
+{
+	const struct config *config = &call->api->config;
+
+	/* The one path that the configuration names. */
+	if (config->metrics_enabled && strcmp(call->target, config->metrics_path) == 0) {
+		snprintf(allow, 64, "GET");
+		return is_asked(&api_metrics_method, call, verb) ? &api_metrics_method : NULL;
+	}
+	for (size_t i = 0; i < call->api->nmethods; i++) {
+		const struct method *m = &call->api->methods[i];
+		const size_t len = strlen(allow);
+
+		if ((m->listeners & call->listener) == 0 || !call_match(call, m, call->target))
+			continue;
+		if (is_asked(m, call, verb))
+			return m;
+		if (m->kind != BIDIRECTIONAL)
+			snprintf(allow + len, 64 - len, "%s%s", len > 0 ? ", " : "", m->verb);
+	}
+	return NULL;
+}
+
+static void on_gone(struct http_request *req, void *arg)
+{
+	call_free(arg, true);
+}
+
+void api_on_request(struct http_request *req, void *arg)
+{
+	struct http_call *h = mem_new(struct http_call);
+	struct call *call = &h->call;
+	const struct method *row;
+	char allow[64] = "";
+	struct err err = {0};
+
+	h->req = req;
+	call_init(call, arg, &http_provider, http_header(req, "X-Request-Id"));
+	call->listener = call->api->listener_kind[http_tag(req)];
+	call->fd = http_fd(req);
+	call->from_page = http_header(req, "Origin") != NULL;
+	call->head_only = strcmp(http_method(req), "HEAD") == 0;
+	call->target = http_path(req);
+	call->body = http_body(req, &call->body_len);
+	call->body_type = http_header(req, "Content-Type");
+	http_on_close(req, on_gone, call);
+	row = find_method(call, http_method(req), allow);
+	if (check_host(call, &err) < 0 || call_admit_peer(call, &err) < 0)
+		call_fail(call, &err);
+	else if (row == NULL)
+		refuse_path(call, allow);
+	else
+		call_run(call, row);
+}
