@@ -64,8 +64,8 @@ def fill(db):
 
 
 def latency(server, session):
-    wish = json.dumps({"workspace": str(server.workspace())})
-    args = [os.environ.get("BENCH_ROUNDS", "400"), server.socket, session.id, wish, harness.AGENTSH]
+    wanted = json.dumps({"workspace": str(server.workspace())})
+    args = [os.environ.get("BENCH_ROUNDS", "400"), server.socket, session.id, wanted, harness.AGENTSH]
     got = lines(BENCH / "bench_exec", "latency", *args, "http")
     return got[0]["median_us"]
 

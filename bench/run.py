@@ -19,10 +19,10 @@ from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
 from work import work
 
 
-def measure(server, rounds, session, wish, ways):
+def measure(server, rounds, session, wanted, ways):
     """Runs the ways in turns; prints and returns what each took."""
     os.environ["AGENTSH_SERVER"] = f"unix:{server.socket}"
-    args = [rounds, server.socket, session.id, json.dumps(wish), harness.AGENTSH, *ways]
+    args = [rounds, server.socket, session.id, json.dumps(wanted), harness.AGENTSH, *ways]
     got = {r["way"]: r for r in lines(BENCH / "bench_exec", "latency", *args)}
     for way in ways:
         r = got[way]
@@ -36,15 +36,15 @@ def latency(server):
     or a CLI leaves other caches than a command does."""
     limits = all_walls(server)
     session = server.session(**limits)
-    wish = {"workspace": str(server.workspace())}
+    wanted = {"workspace": str(server.workspace())}
     rounds = os.environ.get("BENCH_ROUNDS", "400")
-    got = measure(server, rounds, session, wish, ["native", "native-again", "http"])
+    got = measure(server, rounds, session, wanted, ["native", "native-again", "http"])
     noise = abs(got["native-again"]["over_first_us"])
     row("A/A: native against native", f"{noise:.0f} us", "the noise", True)
     http = got["http"]["over_first_us"]
     row("exec of true by HTTP over native", f"{http:.0f} us", "at most 500 us", http <= 500)
     row("the same with all walls up", f"{http:.0f} us", "at most 600 us", http <= 600)
-    got = measure(server, rounds, session, wish, ["native", "sh", "script", "cli", "cli-shell", "cli-version"])
+    got = measure(server, rounds, session, wanted, ["native", "sh", "script", "cli", "cli-shell", "cli-version"])
     limit = 3 * got["sh"]["median_us"] + got["cli-version"]["median_us"]
     row(
         "CLI exec",
@@ -52,7 +52,7 @@ def latency(server):
         f"at most 3 x sh + own process = {limit:.0f} us",
         got["cli"]["median_us"] <= limit,
     )
-    got = measure(server, rounds, session, wish, ["bwrap", "session"])
+    got = measure(server, rounds, session, wanted, ["bwrap", "session"])
     both, bwrap = got["session"]["median_us"], got["bwrap"]["median_us"]
     row("session create and destroy", f"{both:.0f} us", f"below bwrap's start = {bwrap:.0f} us", both < bwrap)
     session.destroy()
@@ -62,9 +62,9 @@ def sessions(server):
     """Each create finds the pool full; the destroys are measured apart."""
     limits = all_walls(server)
     session = server.session(**limits)
-    wish = {"workspace": str(server.workspace()), **limits}
+    wanted = {"workspace": str(server.workspace()), **limits}
     ways = ["bwrap", "bwrap-again", "create", "destroy"]
-    got = measure(server, 60, session, wish, ways)
+    got = measure(server, 60, session, wanted, ways)
     bwrap, create = got["bwrap"]["median_us"], got["create"]["median_us"]
     row("A/A: bwrap against bwrap", f"{abs(got['bwrap-again']['over_first_us']):.0f} us", "the noise", True)
     row(

@@ -36,9 +36,9 @@ def lines(*args):
 
 
 def all_walls(server):
-    """A wish for limits too; without them where this machine has no cgroups for us, and says so."""
-    wish = {"workspace": str(server.workspace()), **LIMITS}
-    a = server.post("/api/v1/sessions", wish)
+    """A wanted for limits too; without them where this machine has no cgroups for us, and says so."""
+    wanted = {"workspace": str(server.workspace()), **LIMITS}
+    a = server.post("/api/v1/sessions", wanted)
     if a.status == 201:
         harness.Session(server, a.json).destroy()
         return LIMITS

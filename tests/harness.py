@@ -276,9 +276,9 @@ class Server:
     def post(self, path, body=None, **kw):
         return self.call("POST", path, body=body, **kw)
 
-    def session(self, key=None, **wish):
-        wish.setdefault("workspace", str(self.workspace()))
-        a = self.post("/api/v1/sessions", wish, key=key)
+    def session(self, key=None, **wanted):
+        wanted.setdefault("workspace", str(self.workspace()))
+        a = self.post("/api/v1/sessions", wanted, key=key)
         assert a.status == 201, a.body
         return Session(self, a.json, key)
 
@@ -311,20 +311,20 @@ class Session:
     def workspace(self):
         return Path(self.record["workspace"])
 
-    def exec(self, *argv, status=200, headers=None, **wish):
+    def exec(self, *argv, status=200, headers=None, **wanted):
         """Runs a command (argv) or script=…; returns the answer."""
         if argv:
-            wish.update(command=argv[0], args=list(argv[1:]))
-        a = self.server.post(f"{self.path}/exec", wish, key=self.key, headers=headers)
+            wanted.update(command=argv[0], args=list(argv[1:]))
+        a = self.server.post(f"{self.path}/exec", wanted, key=self.key, headers=headers)
         assert a.status == status, (a.status, a.body)
         return a.json
 
-    def script(self, text, **wish):
-        return self.exec(script=text, **wish)
+    def script(self, text, **wanted):
+        return self.exec(script=text, **wanted)
 
-    def out(self, text, **wish):
+    def out(self, text, **wanted):
         """stdout of a script that must succeed."""
-        r = self.script(text, **wish)["result"]
+        r = self.script(text, **wanted)["result"]
         assert r["exit_code"] == 0, r
         return r["stdout"]
 
@@ -350,12 +350,12 @@ class Stdio:
 
     STDIN, STDOUT, STDERR, CONTROL, RESULT = range(5)
 
-    def __init__(self, session, wish, auto_credit=True, sock=None):
+    def __init__(self, session, wanted, auto_credit=True, sock=None):
         self.sock = sock or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if sock is None:
             self.sock.settimeout(60)
             self.sock.connect(str(session.server.socket))
-        body = json.dumps(wish).encode()
+        body = json.dumps(wanted).encode()
         head = (
             f"POST {session.path}/exec HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: agentsh-stdio/1\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -188,8 +188,8 @@ def by_exec(stage, policy, argv):
 
 
 def by_stream(stage, policy, argv):
-    wish = {"command": argv[0], "args": argv[1:], "max_output_bytes": 1 << 20}
-    a = stage.server.post(f"{stage.session(policy).path}/exec/stream", wish)
+    wanted = {"command": argv[0], "args": argv[1:], "max_output_bytes": 1 << 20}
+    a = stage.server.post(f"{stage.session(policy).path}/exec/stream", wanted)
     assert a.status == 200, a.body
     last = re.findall(rb"^event: result\ndata: (.*)$", a.body, re.M)[-1]
     return json.loads(last)["result"]["stdout"]
@@ -262,8 +262,8 @@ class Stage:
 
     def session(self, policy="observe"):
         if policy not in self.sessions:
-            wish = {} if policy == "observe" else {"policy": policy}
-            self.sessions[policy] = self.server.session(workspace=str(self.workspace), **wish)
+            wanted = {} if policy == "observe" else {"policy": policy}
+            self.sessions[policy] = self.server.session(workspace=str(self.workspace), **wanted)
         return self.sessions[policy]
 
     def walls(self, policy="observe"):

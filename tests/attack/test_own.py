@@ -106,11 +106,11 @@ def test_pol_4_first_exec(stage, kind, attack):
     argv = ["expr", "40", "+", "2"]
     assert {w: stages.WAYS[w](stage, "observe", argv) for w in stages.WAYS} == dict.fromkeys(stages.WAYS, "42\n")
     s = stage.session("attack")
-    wish = {"command": argv[0], "args": argv[1:]}
+    wanted = {"command": argv[0], "args": argv[1:]}
     for path in (f"{s.path}/exec", f"{s.path}/exec/stream"):
-        a = stage.server.post(path, wish)
+        a = stage.server.post(path, wanted)
         assert (a.status, a.code) == (403, "E_POLICY_DENIED"), a.body
-    stdio = harness.Stdio(s, wish)
+    stdio = harness.Stdio(s, wanted)
     assert stdio.status == 403, stdio.head
     stdio.close()
     r = stage.server.cli("run", "--workspace", stage.workspace, "--policy", "attack", "--", *argv)
@@ -130,7 +130,7 @@ FIRST_SECONDS = 60  # the longest that the changes go on
 @own("test_pol_4_first_exec_race")
 def test_pol_4_first_exec_race(stage, kind, attack):
     """Another command of the session changes what the first program is, between its decision and its exec."""
-    wish = {"command": f"/tmp/agentsh-race/{FIRST[attack.id]}", "args": ["("]}
+    wanted = {"command": f"/tmp/agentsh-race/{FIRST[attack.id]}", "args": ["("]}
 
     def race(policy, tries):
         s = stage.server.session(workspace=str(stage.workspace), policy=policy, background="keep")
@@ -138,7 +138,7 @@ def test_pol_4_first_exec_race(stage, kind, attack):
             f"./races keep {attack.id.removeprefix('first_')} {FIRST_SECONDS} </dev/null >/dev/null 2>&1 &"
             "while ! [ -e /tmp/agentsh-race/by-link ]; do sleep 0.01; done"
         )
-        answers = [stage.server.post(f"{s.path}/exec", wish) for _ in range(tries)]
+        answers = [stage.server.post(f"{s.path}/exec", wanted) for _ in range(tries)]
         s.destroy()
         return [a.status if a.status != 200 else a.json["result"]["exit_code"] for a in answers]
 

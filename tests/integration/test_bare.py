@@ -95,8 +95,8 @@ def own_dir(session):
     return session.server.state / "own" / session.id
 
 
-def refusal(server, **wish):
-    a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), **wish})
+def refusal(server, **wanted):
+    a = server.post("/api/v1/sessions", {"workspace": str(server.workspace()), **wanted})
     assert (a.status, a.code) == (503, "E_ENFORCEMENT"), a.body
     error = a.json["error"]
     harness.wait_for(lambda: not server.warden_pids(), "the warden is gone")

@@ -117,7 +117,7 @@ def test_exe_4_missing_working_dir_is_refused(server, session):
 
 
 @pytest.mark.parametrize(
-    "request",
+    "wanted",
     [
         {},
         {"command": "true", "script": "true"},
@@ -136,8 +136,8 @@ def test_exe_4_missing_working_dir_is_refused(server, session):
         {"command": "a\0b"},
     ],
 )
-def test_exe_4_bad_requests(server, session, wish):
-    a = server.post(f"{session.path}/exec", wish)
+def test_exe_4_bad_requests(server, session, wanted):
+    a = server.post(f"{session.path}/exec", wanted)
     assert (a.status, a.code) == (400, "E_BAD_REQUEST"), a.body
 
 

@@ -207,11 +207,11 @@ def test_ses_5_a_narrower_cpu_limit_is_in_the_group(root_server):
 
 @needs_cgroups
 def test_ses_5_narrower_disk_bandwidth_is_in_the_group(root_server):
-    wish = {
+    wanted = {
         "workspace": str(root_server.workspace()),
         "resource_limits": {"io_write_bps_max": 9 << 20, "pids_max": 90},
     }
-    made = root_server.post("/api/v1/sessions", wish)
+    made = root_server.post("/api/v1/sessions", wanted)
     if made.status == 503:  # the workspace lies on no disk of its own
         assert made.json["error"]["subject"] == "io_limit"
         return

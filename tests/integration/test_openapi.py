@@ -118,7 +118,7 @@ def events_of(body):
 
 
 def tour_session(api):
-    wish = {
+    wanted = {
         "workspace": str(api.server.workspace()),
         "timeout": "1h30m",
         "environment": {"A": "1"},
@@ -126,8 +126,8 @@ def tour_session(api):
         "limits": {"max_commands": 100},
         "background": None,
     }
-    path = "/api/v1/sessions/" + api.call("POST", "/api/v1/sessions", wish, 201).json["id"]
-    api.call("POST", "/api/v1/sessions", {"workspace": wish["workspace"], "nonsense": 1}, 400)
+    path = "/api/v1/sessions/" + api.call("POST", "/api/v1/sessions", wanted, 201).json["id"]
+    api.call("POST", "/api/v1/sessions", {"workspace": wanted["workspace"], "nonsense": 1}, 400)
     api.call("POST", "/api/v1/sessions", {"workspace": 1}, 400)
     api.call("POST", "/api/v1/sessions", {}, 400)
     api.call("GET", "/api/v1/sessions?limit=10")

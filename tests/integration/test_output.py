@@ -139,15 +139,15 @@ def test_exe_3_output_outlives_the_session(server):
 def test_exe_3_a_damaged_output_file_is_an_error(server):
     """Output that cannot be read is never told as an empty output."""
     session = server.session()
-    wish = {"script": "seq 1 3000", "headers": {"Idempotency-Key": session.id}}
-    cid = session.exec(**wish)["command_id"]
+    wanted = {"script": "seq 1 3000", "headers": {"Idempotency-Key": session.id}}
+    cid = session.exec(**wanted)["command_id"]
     url = f"{session.path}/output/{cid}"
     (file,) = (f for f in (server.state / "output" / session.id).glob("*.out") if f.stat().st_size == 13893)
 
     def check(status, code, message):
         a = server.get(url)
         assert (a.status, a.code) == (status, code) and message in a.json["error"]["message"], a.body
-        r = session.exec(**wish)["result"]
+        r = session.exec(**wanted)["result"]
         assert r["exit_code"] == 0 and r["stdout"] == "" and r["stdout_total_bytes"] == 13893
         return r["error"]
 

@@ -29,10 +29,10 @@ def digest(data):
 class Sse:
     """A reader of exec/stream that takes its time."""
 
-    def __init__(self, server, session, wish, key=None):
+    def __init__(self, server, session, wanted, key=None):
         self.connection = server.connect()
         headers = {"Idempotency-Key": key} if key else {}
-        self.connection.request("POST", f"{session.path}/exec/stream", json.dumps(wish), headers)
+        self.connection.request("POST", f"{session.path}/exec/stream", json.dumps(wanted), headers)
         self.response = self.connection.getresponse()
         assert self.response.status == 200
         self.data, self.gaps, self.result = {"stdout": b"", "stderr": b""}, [], None
@@ -126,8 +126,8 @@ def held(session, cid):
 def test_exe_6_a_reader_that_stalls_holds_the_command(small, end):
     session = small.session()
     cid = f"held-{end}"
-    wish = {"command": "seq", "args": ["1", str(LAST)], "command_id": cid}
-    s = harness.Stdio(session, wish | ({"timeout": "3s"} if end == "timeout" else {}), auto_credit=False)
+    wanted = {"command": "seq", "args": ["1", str(LAST)], "command_id": cid}
+    s = harness.Stdio(session, wanted | ({"timeout": "3s"} if end == "timeout" else {}), auto_credit=False)
     s.control(credit={"stream": "stdout", "bytes": 1 << 30})  # credit alone gives no room behind the quota
     if end != "timeout":
         harness.wait_for(lambda: held(session, cid), "the command waits for its reader")
@@ -163,8 +163,8 @@ def open_gate(session):
 
 def test_exe_6_the_slowest_of_two_readers_holds(small):
     session = small.session()
-    wish = {"script": gated(session, f"seq 1 {LAST}")}
-    a, b = (Sse(small, session, wish, key="two") for _ in range(2))
+    wanted = {"script": gated(session, f"seq 1 {LAST}")}
+    a, b = (Sse(small, session, wanted, key="two") for _ in range(2))
     open_gate(session)
     while a.next["stdout"] <= QUOTA:
         a.message()
@@ -178,15 +178,15 @@ def test_exe_6_the_slowest_of_two_readers_holds(small):
 
 def test_exe_6_a_reader_that_comes_late_is_told_of_the_gap(small):
     session = small.session()
-    wish = {"script": gated(session, f"seq 1 {LAST}; read x < gate; seq 1 5"), "command_id": "late"}
-    first = threading.Thread(target=session.exec, kwargs=wish | {"headers": {"Idempotency-Key": "late"}})
+    wanted = {"script": gated(session, f"seq 1 {LAST}; read x < gate; seq 1 5"), "command_id": "late"}
+    first = threading.Thread(target=session.exec, kwargs=wanted | {"headers": {"Idempotency-Key": "late"}})
     first.start()
     harness.wait_for(lambda: small.get(f"{session.path}/commands/late").status == 200, "it is there")
     open_gate(session)
     harness.wait_for(lambda: session.output("late")["total_bytes"] == len(SEQ), "all was produced and dropped")
     p = session.output("late", offset=QUOTA)
     assert (p["data"], p["kept_bytes"], p["total_lines"], p["complete"]) == ("", QUOTA, LAST, False)
-    readers = [Sse(small, session, wish, key="late") for _ in range(2)]
+    readers = [Sse(small, session, wanted, key="late") for _ in range(2)]
     for late in readers:
         while late.next["stdout"] < QUOTA:
             late.message()

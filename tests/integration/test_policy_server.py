@@ -125,12 +125,12 @@ CAPPED = [
 ]
 
 
-def as_agent(server, wish):
+def as_agent(server, wanted):
     """A session of uid 1000 on root's server: an agent, no admin."""
     harness.ensure_user()
     ws = server.workspace()
     os.chown(ws, harness.USER_UID, harness.USER_UID)
-    body = json.dumps({"workspace": str(ws), "policy": "mine", **wish})
+    body = json.dumps({"workspace": str(ws), "policy": "mine", **wanted})
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import harness\n"
         "c = harness.UnixConnection(sys.argv[2]); c.request('POST', '/api/v1/sessions', body=sys.argv[3])\n"
@@ -186,9 +186,9 @@ WIDER = [
 ]
 
 
-@pytest.mark.parametrize(("request", "rule", "target"), WIDER, ids=[w[2] for w in WIDER])
-def test_ses_3_what_is_beyond_the_policy_is_refused(shared, wish, rule, target):
-    d = denied(as_agent(shared, wish), rule, target)
+@pytest.mark.parametrize(("wanted", "rule", "target"), WIDER, ids=[w[2] for w in WIDER])
+def test_ses_3_what_is_beyond_the_policy_is_refused(shared, wanted, rule, target):
+    d = denied(as_agent(shared, wanted), rule, target)
     assert d["alternatives"]
     e = shared.get("/api/v1/events/search?type=policy_violation&limit=1000").json["events"][-1]
     assert e["agent_id"] == f"uid-{harness.USER_UID}" and target in e["reason"] and e["decision"] == "deny"
@@ -387,7 +387,7 @@ def test_obs_1_violations_are_counted(policies):
     session.script("id")
     harness.wait_for(lambda: violations() == 1, "the exec is counted", show=violations)
     s.post(f"{session.path}/exec", {"command": "true", "env": {"COLUMNS": "80"}})
-    harness.wait_for(lambda: violations() == 2, "the wish is counted", show=violations)
+    harness.wait_for(lambda: violations() == 2, "the wanted is counted", show=violations)
 
 
 def test_pol_2_approve_is_denied_without_an_approver(shared):
@@ -434,8 +434,8 @@ def test_pol_2_the_event_of_a_redirect_says_what_ran(policies):
 def test_ses_3_rules_about_files_need_the_workspace(policies):
     s = policies()
     write(s.policies, "files", files="deny")
-    wish = {"workspace": str(s.workspace()), "policy": "files"}
-    a = s.post("/api/v1/sessions", wish)
+    wanted = {"workspace": str(s.workspace()), "policy": "files"}
+    a = s.post("/api/v1/sessions", wanted)
     assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", "file_rules")
     s = policies(start=False)
     s.merge(s.config, {"sandbox": {"allow_unenforced": [*LIMITS, "file_rules"]}})

@@ -75,15 +75,15 @@ def test_ses_1_a_conflict_says_the_same_for_every_cause_and_proposes_a_free_id(s
             connection = connect_as(server, uid)
             ws = server.workspace()
             os.chown(ws, uid, -1)
-            wish = {"id": name, "workspace": str(ws)}
-            a = server.post("/api/v1/sessions", wish, connection=connection)
+            wanted = {"id": name, "workspace": str(ws)}
+            a = server.post("/api/v1/sessions", wanted, connection=connection)
             assert (a.status, a.code) == (409, "E_CONFLICT"), a.body
             error = a.json["error"]
             free = re.fullmatch(r"the id is taken; '([^']*)' is free", error["message"])[1]
             assert free.startswith(name[:40]) and error["subject"] == name
             assert error["details"] == [{"field": "id", "problem": error["message"]}]
             said.add(error["message"].replace(free, "F"))
-            assert server.post("/api/v1/sessions", {**wish, "id": free}, connection=connection).status == 201
+            assert server.post("/api/v1/sessions", {**wanted, "id": free}, connection=connection).status == 201
     assert said == {"the id is taken; 'F' is free"}
     (server.runtime / "sessions/left-id.ring").unlink()
     for s in (mine, long):
@@ -205,7 +205,7 @@ def test_ses_2_commands_queue_in_order(server, session):
 
 
 @pytest.mark.parametrize(
-    "wish, field",
+    "wanted, field",
     [
         ({"workspace": None}, "workspace"),
         ({"workspace": "relative/dir"}, "workspace"),
@@ -228,8 +228,8 @@ def test_ses_2_commands_queue_in_order(server, session):
         ({"unknown_key": 1}, "unknown_key"),
     ],
 )
-def test_ses_3_bad_values_are_named(server, wish, field):
-    body = {"workspace": str(server.workspace()), **wish}
+def test_ses_3_bad_values_are_named(server, wanted, field):
+    body = {"workspace": str(server.workspace()), **wanted}
     a = server.post("/api/v1/sessions", body)
     assert (a.status, a.code) == (400, "E_BAD_REQUEST"), a.body
     fields = [d["field"] for d in a.json["error"]["details"]]
@@ -261,16 +261,16 @@ UNHELD = [
 
 
 @pytest.mark.parametrize(
-    ("request", "wall"), UNHELD, ids=[f"{k}.{n}" for w, _ in UNHELD for k, v in w.items() for n in v]
+    ("wanted", "wall"), UNHELD, ids=[f"{k}.{n}" for w, _ in UNHELD for k, v in w.items() for n in v]
 )
-def test_ses_3_what_nothing_can_hold_is_refused(server, wish, wall):
-    a = server.post("/api/v1/sessions", {"id": "unheld", "workspace": str(server.workspace()), **wish})
+def test_ses_3_what_nothing_can_hold_is_refused(server, wanted, wall):
+    a = server.post("/api/v1/sessions", {"id": "unheld", "workspace": str(server.workspace()), **wanted})
     assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", wall), a.body
     assert "leave" in a.json["error"]["message"]
     assert server.get("/api/v1/sessions/unheld").status == 404
-    if "limits" in wish:
+    if "limits" in wanted:
         s = server.session()
-        a = server.call("PATCH", s.path, {**wish, "timeout": "1m"})
+        a = server.call("PATCH", s.path, {**wanted, "timeout": "1m"})
         assert (a.status, a.code, a.json["error"]["subject"]) == (503, "E_ENFORCEMENT", wall), a.body
         assert s.get()["config"]["timeout"] != "1m"
         s.destroy()

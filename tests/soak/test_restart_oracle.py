@@ -184,8 +184,8 @@ class Maker(Client):
     def round(self):
         self.count += 1
         sid = f"made-{self.count}"
-        wish = {"id": sid, "workspace": str(self.session.workspace)}
-        self.until(lambda: self.server.post("/api/v1/sessions", wish), (201, 409))
+        wanted = {"id": sid, "workspace": str(self.session.workspace)}
+        self.until(lambda: self.server.post("/api/v1/sessions", wanted), (201, 409))
         self.until(lambda: self.server.call("DELETE", f"/api/v1/sessions/{sid}"), (200, 404, 409))
 
 

@@ -86,8 +86,8 @@ def limits(session):
     return [(group_of(session) / name).read_text().strip() for name in names]
 
 
-def narrow(session, **wish):
-    return session.server.call("PATCH", session.path, {"resource_limits": wish})
+def narrow(session, **wanted):
+    return session.server.call("PATCH", session.path, {"resource_limits": wanted})
 
 
 def walls(record):
