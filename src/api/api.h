@@ -12,7 +12,7 @@
 #include "event/metrics.h"
 #include "event/sink_jsonl.h"
 #include "event/store.h"
-#include "link/link.h"
+#include "link/peer.h"
 #include "session/session.h"
 #include <sys/queue.h>
 
@@ -23,7 +23,7 @@ struct held;
 struct http_server;
 struct api {
 	struct loop *loop;
-	struct link launcher;
+	struct peer launcher;
 	struct config config;
 	bool accept_loss;      /* of what a damaged redo file held */
 	bool privileged;       /* the launcher is root's */
@@ -49,7 +49,7 @@ struct api {
 	bool auto_started, stopping, failed;
 	uint64_t dropped; /* events lost, as told by stored events */
 	bool listening;
-	struct watch *launcher_readable, *idle_timer, *open_timer, *leave_timer;
+	struct watch *idle_timer, *open_timer, *leave_timer;
 	int64_t idle_since_us;
 	LIST_HEAD(, pending_call) pending; /* creates, patches and destroys without an answer yet */
 };

@@ -87,36 +87,33 @@ static struct sink_jsonl_config jsonl_of(const struct config *c, const char *pat
 }
 
 /* Takes the listeners from the greeting; configuration and keys come before them. */
-static int on_hello(struct api *api, struct link_msg *m, struct err *err)
+static int take_hello(struct api *api, struct launcher_hello *hello, struct link_msg *m,
+		      struct err *err)
 {
-	struct launcher_hello hello;
 	size_t next = 0;
-	int r = link_unpack(m, &hello, err);
+	int r;
 
-	if (r < 0)
-		return r;
-	api->owner_uid = hello.owner_uid;
-	api->auto_started = hello.auto_started;
-	api->privileged = hello.privileged != 0;
-	api->accept_loss = hello.accept_loss != 0;
-	api->overrides = hello.overrides;
-	hello.overrides = (struct strv){0};
-	r = load_config(api, hello.has_config && m->nfds > 0 ? m->fd[next++] : -1, &api->config,
+	api->owner_uid = hello->owner_uid;
+	api->auto_started = hello->auto_started;
+	api->privileged = hello->privileged != 0;
+	api->accept_loss = hello->accept_loss != 0;
+	api->overrides = hello->overrides;
+	hello->overrides = (struct strv){0};
+	r = load_config(api, hello->has_config && m->nfds > 0 ? m->fd[next++] : -1, &api->config,
 			err);
-	if (r == 0 && hello.has_keys && next < m->nfds)
+	if (r == 0 && hello->has_keys && next < m->nfds)
 		r = load_keys(api, m->fd[next++], err);
-	if (r == 0 && (m->nfds - next != hello.listeners.n || hello.listeners.n > API_LISTENERS))
+	if (r == 0 && (m->nfds - next != hello->listeners.n || hello->listeners.n > API_LISTENERS))
 		r = err_set(err, E_INTERNAL, NULL, "the launcher sent %zu listeners for %zu names",
-			    m->nfds - next, hello.listeners.n);
+			    m->nfds - next, hello->listeners.n);
 	for (; r == 0 && next < m->nfds; next++) {
 		size_t i = api->nlisteners++;
 
-		api->listener_kind[i] = strncmp(hello.listeners.v[i], "unix ", 5) == 0
+		api->listener_kind[i] = strncmp(hello->listeners.v[i], "unix ", 5) == 0
 						? LISTENER_UNIX
 						: LISTENER_TCP;
 		api->listener[i] = take_fd(m->fd[next]);
 	}
-	msg_done(MSG_launcher_hello, &hello);
 	return r;
 }
 
@@ -146,8 +143,9 @@ static int take_config(struct api *api, int fd, struct err *err)
 }
 
 /* Descriptors: the log, the configuration, and the keys if there are any. */
-static void on_hup(struct api *api, struct link_msg *m)
+static void on_hup(void *ctx, void *msg, struct link_msg *m)
 {
+	struct api *api = ctx;
 	struct err err = {0};
 
 	if (m->nfds > 0) /* rotated: go on in the new file, and let the old one go */
@@ -180,8 +178,10 @@ static void leave(void *arg)
 	http_server_on_quiet(api->http, end_loop, api->loop);
 }
 
-static void on_stop(struct api *api)
+static void on_stop(void *ctx, void *msg, struct link_msg *m)
 {
+	struct api *api = ctx;
+
 	if (api->stopping)
 		return;
 	api->stopping = true;
@@ -199,61 +199,37 @@ struct held {
 	struct link_msg m;
 };
 
-/* Descriptors too: a warden that is connected to us does not take itself for an orphan. */
-static void hold(struct api *api, struct link_msg *m)
+/* What is for the sessions. It is held until there are some, descriptors too: a warden that is
+ * connected to us does not take itself for an orphan. */
+static int on_other(void *ctx, struct link_msg *m, struct err *err)
 {
-	struct held *h = mem_new(struct held);
+	struct api *api = ctx;
+	struct held *h;
 
+	if (api->sessions != NULL)
+		return sessions_on_launcher(api->sessions, m, err);
+	h = mem_new(struct held);
 	h->m = *m;
 	h->m.data = mem_dup(m->data, m->len);
 	m->nfds = 0;
 	STAILQ_INSERT_TAIL(&api->held, h, link);
+	return 0;
 }
 
 /* To the sessions, or away where there are none. */
 static void release(struct api *api)
 {
+	struct err err = {0};
 	struct held *h;
 
 	while ((h = STAILQ_FIRST(&api->held)) != NULL) {
 		STAILQ_REMOVE_HEAD(&api->held, link);
-		if (api->sessions != NULL)
-			sessions_on_launcher(api->sessions, &h->m);
+		if (api->sessions != NULL && sessions_on_launcher(api->sessions, &h->m, &err) < 0)
+			log_error("a message of the launcher is broken", "error", err.message);
 		link_msg_done(&h->m);
 		free((void *)(uintptr_t)h->m.data);
 		free(h);
 	}
-}
-
-static void on_launcher(void *arg)
-{
-	struct api *api = arg;
-	struct link_msg m;
-	struct err err = {0};
-	int r;
-
-	while ((r = link_recv(&api->launcher, &m, &err)) == 0 || r == -E_RESOURCE_LIMIT) {
-		if (r < 0) { /* whoever waits for it has a deadline */
-			log_error("a message of the launcher is lost", "error", err.message);
-			continue;
-		}
-		if (m.type == MSG_launcher_stop)
-			on_stop(api);
-		else if (m.type == MSG_launcher_hup)
-			on_hup(api, &m);
-		else if (api->sessions != NULL)
-			sessions_on_launcher(api->sessions, &m);
-		else
-			hold(api, &m);
-		link_msg_done(&m);
-	}
-	if (r == -E_RATE_LIMITED)
-		return;
-	if (r != -E_NOT_FOUND) {
-		log_error("the launcher's link is broken", "error", err.message);
-		api->failed = true;
-	}
-	loop_stop(api->loop); /* the wardens live on */
 }
 
 static void listen_all(struct api *api)
@@ -275,10 +251,9 @@ static void listen_all(struct api *api)
 static void on_ready(void *arg)
 {
 	struct api *api = arg;
-	struct err err = {0};
 
 	listen_all(api);
-	link_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, &err);
+	peer_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, NULL);
 	log_info("ready");
 }
 
@@ -287,16 +262,14 @@ static void on_idle_tick(void *arg)
 {
 	struct api *api = arg;
 	int64_t now = clock_mono_us(&clock_system);
-	struct err err = {0};
 
 	watch_after(api->idle_timer, IDLE_TICK_MS);
-
 	if (api->sessions == NULL || sessions_live(api->sessions) > 0 ||
 	    http_server_connections(api->http) > 0 || api->stopping)
 		api->idle_since_us = now;
 	else if (now - api->idle_since_us >= api->config.auto_idle_ms * 1000)
-		link_send(&api->launcher, MSG_launcher_idle, 0, &(struct msg_empty){0}, NULL, 0,
-			  &err);
+		peer_send(&api->launcher, MSG_launcher_idle, 0, &(struct msg_empty){0}, NULL, 0,
+			  NULL);
 }
 
 static void count_event(const struct stored_event *e, void *arg)
@@ -408,9 +381,6 @@ static int start(struct api *api, struct err *err)
 	const struct http_limits limits = http_limits_of(api);
 	int r;
 
-	api->loop = loop_new(NULL, NULL);
-	if (api->loop == NULL)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the event loop");
 	api->metrics = metrics_new();
 	metrics_add(api->metrics, METRIC_API_RESTARTS, 1);
 	api->http = http_server_new(api->loop, &limits, api_on_request, api_on_bad, api);
@@ -418,17 +388,49 @@ static int start(struct api *api, struct err *err)
 	r = open_or_wait(api, err);
 	if (r < 0)
 		return r;
-	fdio_nonblock(api->launcher.fd);
-	api->launcher_readable = watch_readable(api->loop, api->launcher.fd, on_launcher, api);
-	if (watch_start(api->launcher_readable) < 0)
-		return err_set(err, E_UNAVAILABLE, NULL,
-			       "cannot watch the launcher's link: " LOOP_FULL);
 	if (api->auto_started) {
 		api->idle_since_us = clock_mono_us(&clock_system);
 		api->idle_timer = watch_timer(api->loop, on_idle_tick, api);
 		watch_after(api->idle_timer, IDLE_TICK_MS);
 	}
 	return 0;
+}
+
+static void on_hello(void *ctx, void *msg, struct link_msg *m)
+{
+	struct api *api = ctx;
+	struct err err = {0};
+	int r = take_hello(api, msg, m, &err);
+
+	if (r == 0) {
+		set_log(api);
+		r = start(api, &err);
+	}
+	if (r == 0)
+		return;
+	log_error("cannot start", "error", err.message);
+	api->failed = true;
+	loop_stop(api->loop);
+}
+
+static void on_launcher(void *arg)
+{
+	struct api *api = arg;
+	enum link_status status;
+	struct err err = {0};
+
+	while ((status = peer_read(&api->launcher, &err)) == LINK_OK || status == LINK_LOST)
+		if (status == LINK_LOST) /* whoever waits for it has a deadline */
+			log_error("a message of the launcher is lost", "error", err.message);
+		else if (api->failed)
+			return;
+	if (status == LINK_AGAIN)
+		return;
+	if (status == LINK_BROKEN) {
+		log_error("the launcher's link is broken", "error", err.message);
+		api->failed = true;
+	}
+	loop_stop(api->loop); /* the wardens live on */
 }
 
 static void finish(struct api *api)
@@ -445,9 +447,8 @@ static void finish(struct api *api)
 	watch_free(api->open_timer);
 	watch_free(api->idle_timer);
 	watch_free(api->leave_timer);
-	watch_free(api->launcher_readable);
+	peer_close(&api->launcher);
 	loop_free(api->loop);
-	link_done(&api->launcher);
 	for (size_t i = 0; i < api->nlisteners; i++)
 		close(api->listener[i]);
 	api_keys_done(&api->keys);
@@ -457,31 +458,36 @@ static void finish(struct api *api)
 
 int api_main(int link_fd)
 {
+	static const struct peer_row rows[] = {{MSG_launcher_hello, on_hello},
+					       {MSG_launcher_stop, on_stop},
+					       {MSG_launcher_hup, on_hup}};
+	static const struct peer_kind kind = {.self = SIDE_API,
+					      .other = SIDE_LAUNCHER,
+					      .rows = rows,
+					      .n = ARRAY_LEN(rows),
+					      .rest = on_other,
+					      .readable = on_launcher};
 	struct api api = {.output_dir = -1,
 			  .methods = api_methods,
 			  .nmethods = api_nmethods,
-			  .held = STAILQ_HEAD_INITIALIZER(api.held)};
-	struct link_msg m;
+			  .held = STAILQ_HEAD_INITIALIZER(api.held),
+			  .launcher = PEER_CLOSED,
+			  .loop = loop_new(NULL, NULL)};
 	struct err err = {0};
-	int r;
 
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	signal(SIGPIPE, SIG_IGN);
 	log_init("agentsh-api", LOG_INFO, LOG_TEXT, STDERR_FILENO);
-	link_init(&api.launcher, link_fd, SIDE_API, SIDE_LAUNCHER);
-	r = link_recv(&api.launcher, &m, &err);
-	if (r == 0) {
-		r = on_hello(&api, &m, &err);
-		link_msg_done(&m);
+	if (api.loop == NULL) {
+		log_error("cannot start: there is no epoll", "error", strerror(errno));
+		return 1;
 	}
-	if (r == 0) {
-		set_log(&api);
-		r = start(&api, &err);
-	}
-	if (r == 0)
+	if (peer_open(&api.launcher, &kind, api.loop, link_fd, &api, &err) == 0) {
 		loop_run(api.loop);
-	else
+	} else {
 		log_error("cannot start", "error", err.message);
+		api.failed = true;
+	}
 	finish(&api);
-	return r < 0 || api.failed ? 1 : 0;
+	return api.failed ? 1 : 0;
 }

@@ -13,7 +13,7 @@ static _Noreturn void fake_api(char **argv)
 	if (strcmp(argv[1], "--link-fd") != 0)
 		_exit(99);
 	link_init(&link, atoi(argv[2]), SIDE_API, SIDE_LAUNCHER);
-	if (link_recv(&link, &m, NULL) < 0 || m.type != MSG_launcher_hello ||
+	if (link_recv(&link, &m, NULL) != LINK_OK || m.type != MSG_launcher_hello ||
 	    link_unpack(&m, &hello, NULL) < 0)
 		_exit(98);
 	mode = hello.overrides.n > 0 ? hello.overrides.v[0] : "";

@@ -132,7 +132,7 @@ void api_link_end(struct launcher *l)
 	if (l->api.link.fd == -1)
 		return;
 	drop_letters(&l->api);
-	while (link_recv(&l->api.link, &m, NULL) == 0) {
+	while (link_recv(&l->api.link, &m, NULL) == LINK_OK) {
 		if (m.type == MSG_launcher_remove)
 			on_remove(l, &m, NULL);
 		link_msg_done(&m);
@@ -152,19 +152,19 @@ static int send_first(struct launcher *l)
 {
 	struct letter *first = STAILQ_FIRST(&l->api.letters);
 	struct err err = {0};
-	int r;
+	enum link_status status;
 
 	if (first == NULL)
 		return 1;
-	r = link_send(&l->api.link, first->type, first->req, first->obj, first->fd, first->nfds,
-		      &err);
-	if (r == -E_UNAVAILABLE && strcmp(err.message, "full") == 0)
+	status = link_send(&l->api.link, first->type, first->req, first->obj, first->fd,
+			   first->nfds, &err);
+	if (status == LINK_FULL)
 		return 0;
-	if (r < 0) {
+	if (status != LINK_OK) {
 		/* It has closed its end, or is about to lose it. When stopping it may take its time
 		 * to exit. */
 		log_debug("cannot send to the API child", "error", err.message);
-		if (r != -E_UNAVAILABLE || !l->stopping)
+		if (status != LINK_EOF || !l->stopping)
 			api_child_kill(l);
 		api_link_end(l);
 		return -1;
@@ -223,30 +223,29 @@ static int take_message(struct launcher *l, struct link_msg *m, struct err *err)
 
 void api_link_read(struct launcher *l)
 {
+	enum link_status status = LINK_OK;
 	struct err err = {0};
-	int r = 0;
 
-	while (r == 0 && l->api.link.fd != -1 && STAILQ_EMPTY(&l->api.letters)) {
+	while ((status == LINK_OK || status == LINK_LOST) && l->api.link.fd != -1 &&
+	       STAILQ_EMPTY(&l->api.letters)) {
 		struct link_msg m;
 
-		r = link_recv(&l->api.link, &m, &err);
-		if (r == -E_RESOURCE_LIMIT) { /* the API child gives up waiting for an answer */
+		status = link_recv(&l->api.link, &m, &err);
+		if (status == LINK_LOST) /* the API child gives up waiting for an answer */
 			log_error("a message of the API child is lost", "error", err.message);
-			r = 0;
+		if (status != LINK_OK)
 			continue;
-		}
-		if (r < 0)
-			break;
-		r = take_message(l, &m, &err);
+		if (take_message(l, &m, &err) < 0)
+			status = LINK_BROKEN;
 		link_msg_done(&m);
 	}
-	if (r == -E_NOT_FOUND) {
+	if (status == LINK_EOF) {
 		/* The end of the link is the end of the child; when stopping it has the time it was
 		 * given. */
 		api_link_stop(l);
 		if (!l->stopping)
 			api_child_kill(l);
-	} else if (r < 0 && r != -E_RATE_LIMITED) {
+	} else if (status == LINK_BROKEN) {
 		broken(l, "the API child's link is broken", &err);
 	}
 }

@@ -54,7 +54,7 @@ static void cfg_1_a_broken_file_changes_nothing(void **state)
 		assert_int_equal(g->l.settings.config.max_sessions, before);
 		for (int turn = 0; turn < 5; turn++)
 			loop_settle(g->l.loop);
-		assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), -E_RATE_LIMITED);
+		assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), LINK_AGAIN);
 	}
 }
 
@@ -169,7 +169,7 @@ static _Noreturn void fake_api(char **argv)
 	struct link_msg m;
 
 	link_init(&link, atoi(argv[2]), SIDE_API, SIDE_LAUNCHER);
-	if (link_recv(&link, &m, NULL) < 0 || link_unpack(&m, &hello, NULL) < 0)
+	if (link_recv(&link, &m, NULL) != LINK_OK || link_unpack(&m, &hello, NULL) < 0)
 		_exit(98);
 	link_send(&link, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, NULL);
 	for (size_t i = 0; i < hello.overrides.n; i++)

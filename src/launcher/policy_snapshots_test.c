@@ -63,7 +63,7 @@ static void pol_5_what_is_read_is_told(void **state)
 	assert_int_equal(policies_find(&g->l, "none", &ref, &err), -E_BAD_REQUEST);
 	for (int turn = 0; turn < 5; turn++)
 		loop_settle(g->l.loop);
-	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), -E_RATE_LIMITED);
+	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), LINK_AGAIN);
 }
 
 static void ask(struct rig *g, uint32_t ticket, uint32_t reload)

@@ -90,22 +90,31 @@ static int may_send(const struct link *l, const struct msg_row *row, const void 
 	return 0;
 }
 
-static int send_error(const struct msg_row *row, struct err *err)
+enum link_status link_pack(struct link *l, enum msg_type type, uint32_t req, const void *obj,
+			   size_t nfds, struct buf *frame, struct err *err)
 {
-	switch (errno) {
-	case EAGAIN:
-		return err_set(err, E_UNAVAILABLE, row->name, "full");
-	case EPIPE:
-	case ECONNRESET:
-	case ENOTCONN:
-		return err_errno(err, E_UNAVAILABLE, row->name, "cannot send %s", row->name);
-	default:
-		return err_errno(err, E_INTERNAL, row->name, "cannot send %s", row->name);
-	}
+	const struct msg_row *row = msg_row(type);
+	struct frame_head head = {.magic = htole32(MAGIC),
+				  .version = htole16(LINK_VERSION),
+				  .type = htole16((uint16_t)type),
+				  .req = htole32(req)};
+	size_t len;
+
+	ensure(row != NULL);
+	if (may_send(l, row, obj, nfds, err) < 0)
+		return LINK_BROKEN;
+	buf_add(frame, &head, sizeof(head));
+	fields_pack(row->fields, obj, frame);
+	len = frame->len - sizeof(head);
+	head.len = htole32((uint32_t)len);
+	head.flags = htole32(len > LINK_INLINE ? FLAG_MEMFD : 0);
+	memcpy(frame->data, &head, sizeof(head));
+	advance(&l->state, row->next);
+	return LINK_OK;
 }
 
 /* Moves the payload behind the head into a memfd and passes that after the other descriptors. */
-static int send_memfd(struct link *l, const struct buf *frame, const int *fds, size_t nfds)
+static int send_memfd(const struct link *l, const struct buf *frame, const int *fds, size_t nfds)
 {
 	const size_t len = frame->len - sizeof(struct frame_head);
 	cleanup_fd int payload =
@@ -120,36 +129,42 @@ static int send_memfd(struct link *l, const struct buf *frame, const int *fds, s
 	return fdio_send(l->fd, frame->data, sizeof(struct frame_head), all, nfds + 1);
 }
 
-int link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj, const int *fds,
-	      size_t nfds, struct err *err)
+enum link_status link_send_frame(const struct link *l, const struct buf *frame, const int *fds,
+				 size_t nfds, struct err *err)
 {
-	const struct msg_row *row = msg_row(type);
-	struct frame_head head = {.magic = htole32(MAGIC),
-				  .version = htole16(LINK_VERSION),
-				  .type = htole16((uint16_t)type),
-				  .req = htole32(req)};
-	cleanup_buf struct buf frame = {0};
-	size_t len;
-	int r;
+	const int r = frame->len > sizeof(struct frame_head) + LINK_INLINE
+			      ? send_memfd(l, frame, fds, nfds)
+			      : fdio_send(l->fd, frame->data, frame->len, fds, nfds);
 
-	ensure(row != NULL);
-	r = may_send(l, row, obj, nfds, err);
-	if (r < 0)
-		return r;
-	buf_add(&frame, &head, sizeof(head));
-	fields_pack(row->fields, obj, &frame);
-	len = frame.len - sizeof(head);
-	head.len = htole32((uint32_t)len);
-	head.flags = htole32(len > LINK_INLINE ? FLAG_MEMFD : 0);
-	memcpy(frame.data, &head, sizeof(head));
-	if (len > LINK_INLINE)
-		r = send_memfd(l, &frame, fds, nfds);
-	else
-		r = fdio_send(l->fd, frame.data, frame.len, fds, nfds);
-	if (r < 0)
-		return send_error(row, err);
-	advance(&l->state, row->next);
-	return 0;
+	if (r == 0)
+		return LINK_OK;
+	switch (errno) {
+	case EAGAIN:
+		err_set(err, E_UNAVAILABLE, NULL, "link: the peer does not read its messages");
+		return LINK_FULL;
+	case EPIPE:
+	case ECONNRESET:
+	case ENOTCONN:
+		err_errno(err, E_UNAVAILABLE, NULL, "link: cannot send");
+		return LINK_EOF;
+	default:
+		err_errno(err, E_INTERNAL, NULL, "link: cannot send");
+		return LINK_BROKEN;
+	}
+}
+
+enum link_status link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj,
+			   const int *fds, size_t nfds, struct err *err)
+{
+	const enum link_state before = l->state;
+	cleanup_buf struct buf frame = {0};
+	enum link_status status = link_pack(l, type, req, obj, nfds, &frame, err);
+
+	if (status == LINK_OK)
+		status = link_send_frame(l, &frame, fds, nfds, err);
+	if (status != LINK_OK)
+		l->state = before;
+	return status;
 }
 
 static int bad(struct err *err, const char *subject, const char *problem)
@@ -262,48 +277,55 @@ static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct e
 	return 0;
 }
 
-static int recv_error(struct err *err)
+static enum link_status recv_error(struct err *err)
 {
 	switch (errno) {
 	case EAGAIN:
-		return err_set(err, E_RATE_LIMITED, NULL, "link: nothing to read now");
-	case ECONNRESET: /* the peer closed with something of ours unread */
-		return err_set(err, E_NOT_FOUND, NULL, "link: closed by the peer");
-	case EBADMSG:
-		return bad(err, NULL, "frame too long or with too many descriptors");
+		return LINK_AGAIN;
 	case EMFILE: /* not the peer's fault */
-		return err_set(err, E_RESOURCE_LIMIT, NULL,
-			       "link: a message is lost, because this process has no file "
-			       "descriptor left (RLIMIT_NOFILE)");
+		err_set(err, E_RESOURCE_LIMIT, NULL,
+			"link: a message is lost, because this process has no file "
+			"descriptor left (RLIMIT_NOFILE)");
+		return LINK_LOST;
+	case EBADMSG:
+		bad(err, NULL, "frame too long or with too many descriptors");
+		return LINK_BROKEN;
 	default:
-		return err_errno(err, E_INTERNAL, NULL, "link: cannot receive");
+		err_errno(err, E_INTERNAL, NULL, "link: cannot receive");
+		return LINK_BROKEN;
 	}
 }
 
-int link_recv(struct link *l, struct link_msg *m, struct err *err)
+enum link_status link_recv(struct link *l, struct link_msg *m, struct err *err)
 {
 	struct link_msg got = {.nfds = FDIO_MAX_FDS};
 	ssize_t n;
-	int r;
 
 	if (l->in.cap > KEEP_BYTES)
 		buf_done(&l->in);
 	buf_clear(&l->in);
 	buf_reserve(&l->in, ROOM);
 	n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);
+	/* A peer that closes with something unread makes one receive fail, in front of what it had
+	 * sent. */
+	if (n < 0 && errno == ECONNRESET) {
+		got.nfds = FDIO_MAX_FDS;
+		n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);
+	}
+	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+		err_set(err, E_UNAVAILABLE, NULL, "link: closed by the peer");
+		return LINK_EOF;
+	}
 	if (n < 0)
 		return recv_error(err);
-	if (n == 0)
-		return err_set(err, E_NOT_FOUND, NULL, "link: closed by the peer");
-	r = accept_frame(l, (size_t)n, &got, err);
-	if (r < 0) {
+	if (accept_frame(l, (size_t)n, &got, err) < 0) {
 		link_msg_done(&got);
-		return r;
+		return LINK_BROKEN;
 	}
 	advance(&l->seen, msg_row(got.type)->next);
 	advance(&l->state, l->seen);
 	*m = got;
-	return 0;
+	return LINK_OK;
 }
 
 void link_msg_done(struct link_msg *m)

@@ -17,6 +17,17 @@
 #define LINK_INLINE (32 * 1024)
 #define LINK_PAYLOAD_MAX (16 * 1024 * 1024)
 
+/* What came of sending or receiving. */
+enum link_status {
+	LINK_OK,
+	LINK_AGAIN,  /* nothing to receive now */
+	LINK_FULL,   /* the peer does not read: the socket takes no more now */
+	LINK_EOF,    /* the peer has closed its end */
+	LINK_LOST,   /* a message is lost, because this process has no descriptor left for what came
+			with it; the link goes on */
+	LINK_BROKEN, /* the peer breaks the protocol, or what is to be sent does */
+};
+
 /* One side of a link; plain data, embeds well. Used from one thread. */
 struct link {
 	int fd;		     /* owned */
@@ -42,14 +53,18 @@ void link_init(struct link *l, int fd, enum link_side self,
 void link_done(struct link *l);
 /* A socketpair with buffers of at least 256 KiB, close-on-exec. */
 int link_pair(int fd[2], struct err *err);
-/* Packs and sends obj by its table row; fds are borrowed. Fails with E_UNAVAILABLE (peer gone, or a
- * full non-blocking socket: message "full") or E_INTERNAL (not ours to send, oversized). */
-int link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj, const int *fds,
-	      size_t nfds, struct err *err);
-/* Receives and checks one frame. 0; -E_NOT_FOUND at end of file; -E_RATE_LIMITED if it would block;
- * -E_BAD_REQUEST for a broken peer; -E_RESOURCE_LIMIT if the frame is lost because there was no
- * descriptor left for what came with it: the link goes on. Advances the state by the table. */
-int link_recv(struct link *l, struct link_msg *m, struct err *err);
+/* Packs and sends obj by its table row; fds are borrowed. OK, FULL, EOF or BROKEN (not ours to
+ * send, oversized). err says what came of it, unless it is OK. */
+enum link_status link_send(struct link *l, enum msg_type type, uint32_t req, const void *obj,
+			   const int *fds, size_t nfds, struct err *err);
+/* The two halves of link_send: checks and packs, as if it was sent; and sends it. */
+enum link_status link_pack(struct link *l, enum msg_type type, uint32_t req, const void *obj,
+			   size_t nfds, struct buf *frame, struct err *err);
+enum link_status link_send_frame(const struct link *l, const struct buf *frame, const int *fds,
+				 size_t nfds, struct err *err);
+/* Receives and checks one frame. OK, AGAIN, EOF, LOST or BROKEN. err says what came of it, unless
+ * it is OK or AGAIN. Advances the state by the table. */
+enum link_status link_recv(struct link *l, struct link_msg *m, struct err *err);
 void link_msg_done(struct link_msg *m); /* closes descriptors not taken */
 /* Unpacks m->data into the struct of its type (msg_done frees it). */
 int link_unpack(const struct link_msg *m, void *obj, struct err *err);

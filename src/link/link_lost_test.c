@@ -27,14 +27,14 @@ static void ses_8_a_message_without_room_for_its_descriptors_is_lost_alone(void 
 	link_init(&b, ends[1], SIDE_WARDEN, SIDE_API);
 	a.state = b.state = a.seen = b.seen = LINK_OPEN;
 	for (uint32_t req = 1; req <= 2; req++)
-		assert_int_equal(link_send(&a, MSG_warden_exec, req, &exec, fds, 2, &err), 0);
+		assert_int_equal(link_send(&a, MSG_warden_exec, req, &exec, fds, 2, &err), LINK_OK);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	assert_int_equal(link_recv(&b, &m, &err), -E_RESOURCE_LIMIT);
+	assert_int_equal(link_recv(&b, &m, &err), LINK_LOST);
 	assert_non_null(strstr(err.message, "RLIMIT_NOFILE"));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_int_equal(link_recv(&b, &m, &err), 0);
+	assert_int_equal(link_recv(&b, &m, &err), LINK_OK);
 	assert_int_equal(m.req, 2);
 	assert_int_equal(m.nfds, 2);
 	link_msg_done(&m);

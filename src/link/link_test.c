@@ -132,11 +132,11 @@ static void check_states(const struct msg_row *row)
 
 		pair_open(&p, row->from, row->to, s);
 		assert_int_equal(link_send(&p.a, row->number, 1, obj, fds, row->min_fds, &err),
-				 legal ? 0 : -E_INTERNAL);
+				 legal ? LINK_OK : LINK_BROKEN);
 		assert_int_equal(p.a.state, legal && row->next > s ? row->next : s);
 		if (!legal)
 			raw_send(p.a.fd, &h, NULL, 0, fd, row->min_fds);
-		assert_int_equal(link_recv(&p.b, &m, &err), legal ? 0 : -E_BAD_REQUEST);
+		assert_int_equal(link_recv(&p.b, &m, &err), legal ? LINK_OK : LINK_BROKEN);
 		assert_int_equal(p.b.state, legal && row->next > s ? row->next : s);
 		if (legal) {
 			assert_int_equal(m.type, row->number);
@@ -171,10 +171,10 @@ static void check_sides(const struct msg_row *row)
 			pair_open(&p, from, to, first_legal(row));
 			assert_int_equal(
 				link_send(&p.a, row->number, 1, obj, fds, row->min_fds, NULL),
-				legal ? 0 : -E_INTERNAL);
+				legal ? LINK_OK : LINK_BROKEN);
 			if (!legal)
 				raw_send(p.a.fd, &h, NULL, 0, fd, row->min_fds);
-			assert_int_equal(link_recv(&p.b, &m, NULL), legal ? 0 : -E_BAD_REQUEST);
+			assert_int_equal(link_recv(&p.b, &m, NULL), legal ? LINK_OK : LINK_BROKEN);
 			if (legal)
 				link_msg_done(&m);
 			pair_close(&p);
@@ -202,10 +202,10 @@ static void check_fds(const struct msg_row *row)
 
 		pair_open(&p, row->from, row->to, first_legal(row));
 		assert_int_equal(link_send(&p.a, row->number, 1, obj, fds, n, NULL),
-				 legal ? 0 : -E_INTERNAL);
+				 legal ? LINK_OK : LINK_BROKEN);
 		if (!legal)
 			raw_send(p.a.fd, &h, NULL, 0, fd, n);
-		assert_int_equal(link_recv(&p.b, &m, NULL), legal ? 0 : -E_BAD_REQUEST);
+		assert_int_equal(link_recv(&p.b, &m, NULL), legal ? LINK_OK : LINK_BROKEN);
 		if (legal) {
 			assert_int_equal(m.nfds, n);
 			for (size_t i = 0; i < n; i++)
@@ -236,27 +236,27 @@ static void ses_8_messages_may_cross(void **state)
 	struct pair p;
 
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_NEW);
-	assert_int_equal(link_send(&p.a, MSG_warden_hello, 1, &hello, NULL, 0, NULL), 0);
-	assert_int_equal(link_send(&p.a, MSG_warden_exec, 2, &ask, fds, 2, NULL), 0);
-	assert_int_equal(link_send(&p.b, MSG_warden_failed, 0, &failed, NULL, 0, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_hello, 1, &hello, NULL, 0, NULL), LINK_OK);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, 2, &ask, fds, 2, NULL), LINK_OK);
+	assert_int_equal(link_send(&p.b, MSG_warden_failed, 0, &failed, NULL, 0, NULL), LINK_OK);
 	assert_int_equal(p.b.state, LINK_ENDING);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 	assert_int_equal(m.nfds, 2);
 	link_msg_done(&m);
 	assert_int_equal(p.b.state, LINK_ENDING);
-	assert_int_equal(link_recv(&p.a, &m, NULL), 0);
+	assert_int_equal(link_recv(&p.a, &m, NULL), LINK_OK);
 	assert_int_equal(p.a.state, LINK_ENDING);
-	assert_int_equal(link_send(&p.a, MSG_warden_exec, 2, &ask, fds, 2, NULL), -E_INTERNAL);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, 2, &ask, fds, 2, NULL), LINK_BROKEN);
 	pair_close(&p);
 
 	/* greeting and end before the answer to the greeting */
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_NEW);
-	assert_int_equal(link_send(&p.a, MSG_warden_hello, 1, &hello, NULL, 0, NULL), 0);
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 2, &end, NULL, 0, NULL), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
-	assert_int_equal(link_send(&p.b, MSG_warden_state, 1, &told, NULL, 0, NULL), 0);
-	assert_int_equal(link_recv(&p.a, &m, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_hello, 1, &hello, NULL, 0, NULL), LINK_OK);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 2, &end, NULL, 0, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
+	assert_int_equal(link_send(&p.b, MSG_warden_state, 1, &told, NULL, 0, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.a, &m, NULL), LINK_OK);
 	assert_int_equal(p.a.state, LINK_ENDING);
 	assert_int_equal(p.a.seen, LINK_OPEN);
 	pair_close(&p);
@@ -277,8 +277,8 @@ static void ses_8_a_message_arrives_whole(void **state)
 	strv_add(&ask.argv, "");
 	bytes_set(&ask.stdin_data, "a\0b", 3);
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
-	assert_int_equal(link_send(&p.a, MSG_warden_exec, UINT32_MAX, &ask, fds, 2, NULL), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, UINT32_MAX, &ask, fds, 2, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 	assert_int_equal(m.req, UINT32_MAX);
 	assert_int_equal(m.cred.pid, 0);
 	assert_int_equal(link_unpack(&m, &got, NULL), 0);
@@ -304,7 +304,7 @@ static void send_stdin(struct pair *p, size_t len)
 	struct warden_stdin in = {.data = {mem_alloc(n), n}};
 
 	memset(in.data.data, 'x', n);
-	assert_int_equal(link_send(&p->a, MSG_warden_stdin, 3, &in, NULL, 0, NULL), 0);
+	assert_int_equal(link_send(&p->a, MSG_warden_stdin, 3, &in, NULL, 0, NULL), LINK_OK);
 	msg_done(MSG_warden_stdin, &in);
 }
 
@@ -330,7 +330,7 @@ static void ses_8_a_large_payload_travels_in_a_memfd(void **state)
 			close(fds[0]);
 
 		send_stdin(&p, sizes[i]);
-		assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+		assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 		assert_int_equal(m.len, sizes[i]);
 		assert_int_equal(m.nfds, 0);
 		assert_int_equal(link_unpack(&m, &got, NULL), 0);
@@ -340,7 +340,7 @@ static void ses_8_a_large_payload_travels_in_a_memfd(void **state)
 
 		/* a buffer that a large frame needed is not kept */
 		send_stdin(&p, 100);
-		assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+		assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 		assert_true(p.b.in.cap < 1024 * 1024);
 		pair_close(&p);
 	}
@@ -356,8 +356,8 @@ static void ses_8_a_large_payload_comes_with_its_descriptors(void **state)
 
 	ask.stdin_data = (struct bytes){mem_alloc(2 * LINK_INLINE), 2 * LINK_INLINE};
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
-	assert_int_equal(link_send(&p.a, MSG_warden_exec, 1, &ask, fds, 2, NULL), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_exec, 1, &ask, fds, 2, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 	assert_int_equal(m.nfds, 2);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fstat(fds[i], &want), 0);
@@ -378,7 +378,7 @@ static void refuse_raw(const struct wire_head *h, const void *payload, size_t le
 
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	raw_send(p.a.fd, h, payload, len, fd, nfds);
-	assert_int_equal(link_recv(&p.b, &m, &err), -E_BAD_REQUEST);
+	assert_int_equal(link_recv(&p.b, &m, &err), LINK_BROKEN);
 	if (strstr(err.message, why) == NULL)
 		fail_msg("'%s' does not say '%s'", err.message, why);
 	assert_int_equal(p.b.state, LINK_OPEN);
@@ -448,7 +448,7 @@ static void sbx_6_a_truncated_datagram_is_refused(void **state)
 	refuse_raw(&h, payload, LINK_INLINE + 1, 0, 1, "frame too long");
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	assert_int_equal(fdio_send(p.a.fd, &h, HEAD - 1, NULL, 0), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), -E_BAD_REQUEST);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_BROKEN);
 	pair_close(&p);
 }
 
@@ -498,7 +498,7 @@ static void sbx_6_a_payload_must_be_sealed_and_of_its_size(void **state)
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	pipes[0] = memfd(LEN, ALL);
 	raw_send(p.a.fd, &h, NULL, 0, pipes[0], 1);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 	close(pipes[0]);
 	assert_int_equal(m.nfds, 0);
 	pair_close(&p);
@@ -513,22 +513,32 @@ static void ses_8_the_end_of_a_link_is_told(void **state)
 
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	assert_int_equal(fdio_nonblock(p.b.fd), 0);
-	assert_int_equal(link_recv(&p.b, &m, &err), -E_RATE_LIMITED);
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), 0);
+	assert_int_equal(link_recv(&p.b, &m, &err), LINK_AGAIN);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), LINK_OK);
 	link_done(&p.a);
 	assert_int_equal(p.a.fd, -1);
-	assert_int_equal(link_recv(&p.b, &m, &err), 0);
-	assert_int_equal(link_recv(&p.b, &m, &err), -E_NOT_FOUND);
+	assert_int_equal(link_recv(&p.b, &m, &err), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, &err), LINK_EOF);
+	pair_close(&p);
+
+	/* What a peer has sent before it closes comes first, though it has not read all. */
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), LINK_OK);
+	assert_int_equal(link_send(&p.b, MSG_warden_bell, 1, &(struct msg_empty){0}, NULL, 0, NULL),
+			 LINK_OK);
+	link_done(&p.b);
+	assert_int_equal(link_recv(&p.a, &m, &err), LINK_OK);
+	assert_int_equal(m.type, MSG_warden_bell);
+	assert_int_equal(link_recv(&p.a, &m, &err), LINK_EOF);
 	pair_close(&p);
 
 	/* a peer that closes without reading is an end as well */
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, NULL), LINK_OK);
 	link_done(&p.b);
-	assert_int_equal(link_recv(&p.a, &m, &err), -E_NOT_FOUND);
+	assert_int_equal(link_recv(&p.a, &m, &err), LINK_EOF);
 	p.a.state = LINK_OPEN;
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), -E_UNAVAILABLE);
-	assert_string_not_equal(err.message, "full");
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), LINK_EOF);
 	assert_int_equal(p.a.state, LINK_OPEN);
 	pair_close(&p);
 }
@@ -540,25 +550,26 @@ static void ses_8_a_full_socket_is_told(void **state)
 	struct err err = {0};
 	struct link_msg m;
 	struct pair p;
-	int r = 0, sent = 0;
+	enum link_status r;
+	int sent = 0;
 
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	assert_int_equal(fdio_nonblock(p.a.fd), 0);
-	while ((r = link_send(&p.a, MSG_warden_ack, 1, &ack, NULL, 0, &err)) == 0)
+	while ((r = link_send(&p.a, MSG_warden_ack, 1, &ack, NULL, 0, &err)) == LINK_OK)
 		sent++;
-	assert_int_equal(r, -E_UNAVAILABLE);
-	assert_string_equal(err.message, "full");
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), -E_UNAVAILABLE);
+	assert_int_equal(r, LINK_FULL);
+	assert_int_equal(err.code, E_UNAVAILABLE);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), LINK_FULL);
 	assert_int_equal(p.a.state, LINK_OPEN);
 	for (int i = 0; i < sent; i++)
-		assert_int_equal(link_recv(&p.b, &m, NULL), 0);
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), 0);
+		assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), LINK_OK);
 	pair_close(&p);
 
 	link_init(&p.a, -1, SIDE_API, SIDE_WARDEN);
 	p.a.state = LINK_OPEN;
-	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), -E_INTERNAL);
-	assert_int_equal(link_recv(&p.a, &m, &err), -E_INTERNAL);
+	assert_int_equal(link_send(&p.a, MSG_warden_end, 1, &end, NULL, 0, &err), LINK_BROKEN);
+	assert_int_equal(link_recv(&p.a, &m, &err), LINK_BROKEN);
 	link_done(&p.a);
 }
 
@@ -573,15 +584,15 @@ static void ses_8_an_oversized_field_is_not_sent(void **state)
 
 	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	memset(id, 'a', 64);
-	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), LINK_OK);
 	id[64] = 'a';
-	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), -E_INTERNAL);
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), LINK_BROKEN);
 	assert_string_equal(err.message, "warden_stdin.command_id is too long");
 	in.command_id = NULL;
 	in.data = (struct bytes){mem_alloc(1024 * 1024 + 1), 1024 * 1024};
-	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), LINK_OK);
 	in.data.len++;
-	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), -E_INTERNAL);
+	assert_int_equal(link_send(&p.a, MSG_warden_stdin, 1, &in, NULL, 0, &err), LINK_BROKEN);
 	bytes_done(&in.data);
 
 	patch.set.v = mem_alloc(3 * sizeof(char *));
@@ -589,10 +600,10 @@ static void ses_8_an_oversized_field_is_not_sent(void **state)
 	patch.set.v[0] = mem_alloc(256 * 1024);
 	patch.set.v[1] = mem_strdup("b");
 	memset(patch.set.v[0], 'a', 256 * 1024 - 1);
-	assert_int_equal(link_send(&p.a, MSG_warden_patch, 1, &patch, NULL, 0, &err), 0);
+	assert_int_equal(link_send(&p.a, MSG_warden_patch, 1, &patch, NULL, 0, &err), LINK_OK);
 	free(patch.set.v[1]);
 	patch.set.v[1] = mem_strdup("bc");
-	assert_int_equal(link_send(&p.a, MSG_warden_patch, 1, &patch, NULL, 0, &err), -E_INTERNAL);
+	assert_int_equal(link_send(&p.a, MSG_warden_patch, 1, &patch, NULL, 0, &err), LINK_BROKEN);
 	assert_string_equal(err.message, "warden_patch.set is too long");
 	msg_done(MSG_warden_patch, &patch);
 	pair_close(&p);
@@ -607,8 +618,8 @@ static void exe_5_a_leader_is_known_by_its_credentials(void **state)
 
 	pair_open(&p, SIDE_LEADER, SIDE_WARDEN, LINK_NEW);
 	assert_int_equal(setsockopt(p.b.fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
-	assert_int_equal(link_send(&p.a, MSG_leader_started, 1, &started, &fd, 1, NULL), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_leader_started, 1, &started, &fd, 1, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 	assert_int_equal(m.cred.pid, getpid());
 	assert_int_equal(m.cred.uid, getuid());
 	assert_int_equal(m.nfds, 1);
@@ -641,8 +652,8 @@ static void ses_8_taken_descriptors_stay_open(void **state)
 	int fd;
 
 	pair_open(&p, SIDE_LEADER, SIDE_WARDEN, LINK_NEW);
-	assert_int_equal(link_send(&p.a, MSG_leader_started, 1, &started, &zero, 1, NULL), 0);
-	assert_int_equal(link_recv(&p.b, &m, NULL), 0);
+	assert_int_equal(link_send(&p.a, MSG_leader_started, 1, &started, &zero, 1, NULL), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, NULL), LINK_OK);
 	fd = take_fd(m.fd[0]);
 	link_msg_done(&m);
 	assert_true(fcntl(fd, F_GETFD) >= 0);

@@ -85,6 +85,7 @@ enum msg_type {
 #undef X
 };
 
+#define MSG_STRUCT_MAX 512 /* bytes of the largest struct */
 struct msg_row {
 	const char *name;
 	uint16_t number;

@@ -47,7 +47,8 @@ static int check_descriptors(const struct sessions *ss, struct err *err)
 	size_t n = 0;
 	bool all;
 
-	while (n < SESSION_FDS && (fd[n] = fcntl(ss->launcher.link->fd, F_DUPFD_CLOEXEC, 3)) != -1)
+	while (n < SESSION_FDS &&
+	       (fd[n] = fcntl(ss->deps.launcher->link.fd, F_DUPFD_CLOEXEC, 3)) != -1)
 		n++;
 	all = n == SESSION_FDS;
 	while (n > 0)
@@ -239,8 +240,8 @@ static void ask_launcher(struct session *s)
 	m.variables = variables;
 	if (s->proof_key != NULL)
 		m.key = (struct bytes){(uint8_t *)s->proof_key, strlen(s->proof_key)};
-	if (outbox_send(&s->ss->launcher, MSG_launcher_create, &m, &s->proof_fd,
-			s->proof_fd != -1 ? 1 : 0, &err) < 0)
+	if (peer_send(s->ss->deps.launcher, MSG_launcher_create, 0, &m, &s->proof_fd,
+		      s->proof_fd != -1 ? 1 : 0, &err) != LINK_OK)
 		session_over(s, err.message);
 	else
 		session_after(s, CREATE_MS, create_overdue);

@@ -13,8 +13,8 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "event/journal.h"
+#include "link/peer.h"
 #include "model/wall.h"
-#include "session/outbox.h"
 #include "session/session.h"
 #include "terminal/stream.h"
 #include <sys/queue.h>
@@ -131,13 +131,11 @@ struct session {
 	bool env_dirty;
 	bool settings_due; /* they changed before its warden could be told */
 	bool bell_pending;
-	bool ack_due;	  /* of its rings, with the next commit */
-	char *hint;	  /* why its warden ends, as far as known */
-	char *end_reason; /* of a destroy; also one that came while it was made */
-	struct link link;
-	bool linked;
-	struct outbox outbox;
-	struct watch *readable, *timer, *bell;
+	bool ack_due;	    /* of its rings, with the next commit */
+	char *hint;	    /* why its warden ends, as far as known */
+	char *end_reason;   /* of a destroy; also one that came while it was made */
+	struct peer warden; /* closed: none */
+	struct watch *timer, *bell;
 	watch_fn *timer_fn;
 	struct session_ring *ring; /* the warden's is the first */
 	size_t nrings;
@@ -255,7 +253,6 @@ struct sessions {
 	struct session_list all;
 	LIST_HEAD(, session) bucket[SESSION_BUCKETS];
 	unsigned live; /* registered, not unclaimed, end not decided */
-	struct outbox launcher;
 	bool found_all, ready, stopping, freeing;
 	void (*on_ready)(void *arg);
 	void *on_ready_arg;
@@ -356,6 +353,10 @@ void session_patches_fail(struct session *s);
 void session_on_limited(struct session *s, struct launcher_limited *m);
 
 /* warden_link.c */
+static inline bool session_is_linked(const struct session *s)
+{
+	return s->warden.link.fd != -1;
+}
 /* Takes link and rings; says hello. */
 int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t nfds,
 		  struct err *err);

@@ -197,7 +197,8 @@ static bool ask_launcher(struct session *s, struct patch *p, struct err *err)
 		*(uint64_t *)((char *)&m + held[i].ask) = (uint64_t)v;
 		any |= v != 0;
 	}
-	return any && outbox_send(&s->ss->launcher, MSG_launcher_limit, &m, NULL, 0, err) == 0;
+	return any &&
+	       peer_send(s->ss->deps.launcher, MSG_launcher_limit, 0, &m, NULL, 0, err) == LINK_OK;
 }
 
 /* The first of those that wait, until one has to be answered by the launcher: what is wider than
@@ -302,7 +303,7 @@ static void refuse_limits(struct session *s, struct patch *p, const struct launc
 	p->refusal = mem_new(struct err);
 	err_set(p->refusal, err_code_by_name(m->code), m->subject, "%s",
 		m->message != NULL ? m->message : "the launcher refused it");
-	if (p->old_cwd == NULL || !s->linked) {
+	if (p->old_cwd == NULL || !session_is_linked(s)) {
 		refuse(p, p->refusal);
 		return;
 	}

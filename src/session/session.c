@@ -32,7 +32,8 @@ struct session *session_new(struct sessions *ss, const char *id, const char *age
 	memcpy(s->id, id, strnlen(id, ID_MAX));
 	memcpy(s->agent_id, agent_id, strnlen(agent_id, ID_MAX));
 	s->next_n = 1;
-	s->proof_fd = s->link.fd = -1;
+	s->proof_fd = -1;
+	s->warden = PEER_CLOSED;
 	s->spare[1] = s->spare[2] = NO_FILE;
 	wall_report_init(&s->walls);
 	TAILQ_INIT(&s->commands);
@@ -198,7 +199,7 @@ static void remove_remains(struct session *s)
 {
 	struct launcher_remove m = {.session_id = s->id};
 
-	outbox_send(&s->ss->launcher, MSG_launcher_remove, &m, NULL, 0, NULL);
+	peer_send(s->ss->deps.launcher, MSG_launcher_remove, 0, &m, NULL, 0, NULL);
 }
 
 static void end_saved(void *arg)

@@ -12,7 +12,7 @@
 #include "config/config.h"
 #include "event/metrics.h"
 #include "event/store.h"
-#include "link/link.h"
+#include "link/peer.h"
 #include "model/request.h"
 #include <sys/types.h>
 
@@ -37,7 +37,7 @@ struct sessions_deps {
 	const struct config *config; /* borrowed */
 	struct store *store;
 	struct metrics *metrics;
-	struct link *launcher; /* borrowed; sessions_on_launcher is fed with what arrives */
+	struct peer *launcher; /* borrowed; sessions_on_launcher is fed with what arrives */
 	int output_dir;	       /* directory descriptor of the output store, borrowed */
 };
 int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct err *err);
@@ -45,8 +45,9 @@ void sessions_free(struct sessions *ss);
 /* The server goes and the wardens live on: from now on nothing is written, sent or told, and an
  * observer that leaves is no client that went away. */
 void sessions_abandon(struct sessions *ss);
-/* Feeds a message of the launcher's link (created, refused, found, lost, found_all, gone). */
-void sessions_on_launcher(struct sessions *ss, struct link_msg *m);
+/* Feeds a message of the launcher's link (created, refused, found, lost, found_all, gone); m stays
+ * the caller's. */
+int sessions_on_launcher(struct sessions *ss, struct link_msg *m, struct err *err);
 /* True once found_all arrived and every found warden has told its state: before, requests wait or
  * get E_UNAVAILABLE. */
 bool sessions_ready(const struct sessions *ss);

@@ -236,7 +236,7 @@ void policies_ask(struct sessions *ss, bool reload, policies_done_fn *done, void
 	m.ticket = ss->last_ticket;
 	*w = (struct policies_waiter){.ticket = m.ticket, .done = done, .arg = arg};
 	STAILQ_INSERT_TAIL(&ss->policy_waiters, w, next);
-	if (outbox_send(&ss->launcher, MSG_launcher_ask, &m, NULL, 0, &err) < 0) {
+	if (peer_send(ss->deps.launcher, MSG_launcher_ask, 0, &m, NULL, 0, &err) != LINK_OK) {
 		STAILQ_REMOVE(&ss->policy_waiters, w, policies_waiter, next);
 		free(w);
 		done(&err, NULL, arg);

@@ -47,7 +47,8 @@ struct kit {
 	struct store *store;
 	struct metrics *metrics;
 	int output_dir;
-	struct link api, launcher; /* both ends of the launcher's link */
+	struct peer api; /* the launcher's link */
+	struct link launcher;
 	struct sessions *ss;
 	struct caller who;
 	bool two_rings;	    /* the next sessions have a ring 'test' as well */
@@ -135,16 +136,24 @@ static __attribute__((unused)) void kit_seen_done(struct seen_by *o)
 /* ---- the loop ---- */
 
 /* What the API child's main does with its launcher's link. */
-static __attribute__((unused)) void kit_feed(struct kit *k)
+static int kit_on_launcher(void *arg, struct link_msg *m, struct err *err)
 {
-	struct link_msg m;
+	struct kit *k = arg;
 
-	while (link_recv(&k->api, &m, NULL) == 0) {
-		if (k->ss != NULL)
-			sessions_on_launcher(k->ss, &m);
-		link_msg_done(&m);
-	}
+	return k->ss != NULL && m->type != MSG_launcher_hello ? sessions_on_launcher(k->ss, m, err)
+							      : 0;
 }
+
+static __attribute__((unused)) void kit_feed(void *arg)
+{
+	struct kit *k = arg;
+
+	while (k->api.link.fd != -1 && peer_read(&k->api, NULL) == LINK_OK)
+		;
+}
+
+static const struct peer_kind kit_kind = {
+	.self = SIDE_API, .other = SIDE_LAUNCHER, .rest = kit_on_launcher, .readable = kit_feed};
 
 /* Everything that can happen without time passing. */
 static __attribute__((unused)) void kit_turn(struct kit *k)
@@ -189,9 +198,8 @@ static __attribute__((unused)) void kit_open_sessions(struct kit *k)
 
 	assert_int_equal(store_open(db, k->loop, &k->clock, &k->store, &err), 0);
 	assert_int_equal(link_pair(fd, &err), 0);
-	assert_int_equal(fdio_nonblock(fd[0]), 0);
 	assert_int_equal(fdio_nonblock(fd[1]), 0);
-	link_init(&k->api, fd[0], SIDE_API, SIDE_LAUNCHER);
+	assert_int_equal(peer_open(&k->api, &kit_kind, k->loop, fd[0], k, &err), 0);
 	link_init(&k->launcher, fd[1], SIDE_LAUNCHER, SIDE_API);
 	assert_int_equal(link_send(&k->launcher, MSG_launcher_hello, 0,
 				   &(struct launcher_hello){.version = LINK_VERSION}, NULL, 0,
@@ -215,7 +223,7 @@ static __attribute__((unused)) void kit_close_sessions(struct kit *k)
 	sessions_free(k->ss);
 	k->ss = NULL;
 	store_close(k->store);
-	link_done(&k->api);
+	peer_close(&k->api);
 	link_done(&k->launcher);
 	for (size_t i = 0; i < k->nwardens; i++) {
 		link_done(&k->warden[i].link);
@@ -305,7 +313,7 @@ static __attribute__((unused)) void kit_recv(struct link *l, enum msg_type type,
 {
 	struct err err = {0};
 
-	if (link_recv(l, m, &err) != 0)
+	if (link_recv(l, m, &err) != LINK_OK)
 		fail_msg("no %s: %s", msg_row(type)->name, err.message);
 	assert_string_equal(msg_row(m->type)->name, msg_row(type)->name);
 	assert_int_equal(link_unpack(m, obj, &err), 0);
@@ -315,13 +323,13 @@ static __attribute__((unused)) void kit_recv_nothing(struct link *l)
 {
 	struct link_msg m;
 
-	assert_int_equal(link_recv(l, &m, NULL), -E_RATE_LIMITED);
+	assert_int_equal(link_recv(l, &m, NULL), LINK_AGAIN);
 }
 
 /* Receives and forgets one message of a type. */
 static __attribute__((unused)) void kit_skip(struct link *l, enum msg_type type)
 {
-	char obj[512];
+	char obj[MSG_STRUCT_MAX];
 	struct link_msg m;
 
 	kit_recv(l, type, obj, &m);

@@ -166,7 +166,6 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	STAILQ_INIT(&ss->policy_waiters);
 	ss->sweep = watch_timer(deps->loop, sweep, ss);
 	ss->quiet = watch_timer(deps->loop, sessions_serve_rest, ss);
-	outbox_init(&ss->launcher, deps->loop, deps->launcher);
 	r = rows_sessions_live(ss, load_session, NULL, err);
 	if (r == 0)
 		r = reaper_start(ss, err);
@@ -213,7 +212,6 @@ void sessions_free(struct sessions *ss)
 	reaper_stop(ss);
 	watch_free(ss->sweep);
 	watch_free(ss->quiet);
-	outbox_done(&ss->launcher);
 	free(ss);
 }
 
@@ -223,7 +221,7 @@ void sessions_reconfigure(struct sessions *ss)
 
 	reaper_again(ss);
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (s->linked && s->settled)
+		if (session_is_linked(s) && s->settled)
 			warden_tell_settings(s);
 		else
 			s->settings_due = true;
@@ -306,31 +304,24 @@ void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg)
 
 /* ---- what the launcher says ---- */
 
-union launcher_payload {
-	struct launcher_created created;
-	struct launcher_refused refused;
-	struct launcher_found found;
-	struct launcher_lost lost;
-	struct launcher_gone gone;
-	struct launcher_policies policies;
-	struct launcher_limited limited;
-	struct msg_empty empty;
-};
-
-static void on_created(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_created(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = sessions_find(ss, p->created.session_id);
+	struct sessions *ss = ctx;
+	struct launcher_created *created = msg;
+	struct session *s = sessions_find(ss, created->session_id);
 
-	if (s != NULL && s->state == SESSION_CREATING && !s->linked && !s->over)
-		session_on_created(s, &p->created, m->fd, m->nfds);
+	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) && !s->over)
+		session_on_created(s, created, m->fd, m->nfds);
 }
 
-static void on_refused(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_refused(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = sessions_find(ss, p->refused.session_id);
+	struct sessions *ss = ctx;
+	struct launcher_refused *refused = msg;
+	struct session *s = sessions_find(ss, refused->session_id);
 
-	if (s != NULL && s->state == SESSION_CREATING && !s->linked && !s->over)
-		session_on_refused(s, &p->refused);
+	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) && !s->over)
+		session_on_refused(s, refused);
 }
 
 /* What no living row knows is ended and removed: a session whose end is stored already, or one of
@@ -348,105 +339,99 @@ static struct session *adopt_stray(struct sessions *ss, const char *id)
 	return s;
 }
 
-static void on_found(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_found(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = sessions_find(ss, p->found.session_id);
+	struct sessions *ss = ctx;
+	struct launcher_found *found = msg;
+	struct session *s = sessions_find(ss, found->session_id);
 	struct err err = {0};
 
 	if (s == NULL)
-		s = adopt_stray(ss, p->found.session_id);
-	if (s->linked || s->over)
+		s = adopt_stray(ss, found->session_id);
+	if (session_is_linked(s) || s->over)
 		return;
 	if (s->state == SESSION_CREATING) { /* nobody was told of it, nor it of its policy */
 		session_over(s, "the server ended while it was made");
 		return;
 	}
-	if (warden_attach(s, &p->found.rings, m->fd, m->nfds, &err) < 0)
+	if (warden_attach(s, &found->rings, m->fd, m->nfds, &err) < 0)
 		session_over(s, err.message);
 }
 
-static void on_lost(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_lost(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = sessions_find(ss, p->lost.session_id);
+	struct sessions *ss = ctx;
+	struct launcher_lost *lost = msg;
+	struct session *s = sessions_find(ss, lost->session_id);
 	struct err err = {0};
 
 	if (s == NULL) /* its end was stored, but the launcher did not live to hear of it */
-		s = adopt_stray(ss, p->lost.session_id);
-	if (s->linked || s->over)
+		s = adopt_stray(ss, lost->session_id);
+	if (session_is_linked(s) || s->over)
 		return;
 	if (m->nfds > 0 && !s->unclaimed &&
-	    session_open_rings(s, &p->lost.rings, m->fd, m->nfds, &err) < 0)
+	    session_open_rings(s, &lost->rings, m->fd, m->nfds, &err) < 0)
 		log_error("the journal of a dead session cannot be read", "session_id", s->id,
 			  "error", err.message);
-	session_over(s, p->lost.reason != NULL ? p->lost.reason : "its warden was gone");
+	session_over(s, lost->reason != NULL ? lost->reason : "its warden was gone");
 }
 
-static void on_found_all(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_found_all(void *ctx, void *msg, struct link_msg *m)
 {
+	struct sessions *ss = ctx;
 	struct session *s;
 
 	ss->found_all = true;
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (!s->linked && !s->over && !s->settled)
+		if (!session_is_linked(s) && !s->over && !s->settled)
 			session_over(s,
 				     "the session's processes were gone when the server started");
 	sessions_check_ready(ss);
 }
 
-static void on_gone(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_gone(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = sessions_find(ss, p->gone.session_id);
+	struct sessions *ss = ctx;
+	struct launcher_gone *gone = msg;
+	struct session *s = sessions_find(ss, gone->session_id);
 
 	if (s == NULL || s->over)
 		return;
 	if (s->hint == NULL)
-		s->hint = mem_strdup(p->gone.reason);
+		s->hint = mem_strdup(gone->reason);
 	session_ref(s);
-	session_out_of_memory(s, p->gone.oom_kills);
+	session_out_of_memory(s, gone->oom_kills);
 	warden_read(s); /* its last words come first */
 	session_over(s, "its warden ended");
 	session_unref(s);
 }
 
-static void on_policies(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_policies(void *ctx, void *msg, struct link_msg *m)
 {
-	policies_on_launcher(ss, &p->policies);
+	policies_on_launcher(ctx, msg);
 }
 
-static void on_limited(struct sessions *ss, union launcher_payload *p, struct link_msg *m)
+static void on_limited(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = sessions_find(ss, p->limited.session_id);
+	struct sessions *ss = ctx;
+	struct launcher_limited *limited = msg;
+	struct session *s = sessions_find(ss, limited->session_id);
 
 	if (s != NULL)
-		session_on_limited(s, &p->limited);
+		session_on_limited(s, limited);
 }
 
-static const struct launcher_row {
-	enum msg_type type;
-	void (*fn)(struct sessions *ss, union launcher_payload *p, struct link_msg *m);
-} launcher_rows[] = {
-	{MSG_launcher_created, on_created},	{MSG_launcher_refused, on_refused},
-	{MSG_launcher_found, on_found},		{MSG_launcher_lost, on_lost},
-	{MSG_launcher_found_all, on_found_all}, {MSG_launcher_gone, on_gone},
-	{MSG_launcher_policies, on_policies},	{MSG_launcher_limited, on_limited},
-};
-
-void sessions_on_launcher(struct sessions *ss, struct link_msg *m)
+int sessions_on_launcher(struct sessions *ss, struct link_msg *m, struct err *err)
 {
-	union launcher_payload p;
-	struct err err = {0};
+	static const struct peer_row rows[] = {
+		{MSG_launcher_created, on_created},	{MSG_launcher_refused, on_refused},
+		{MSG_launcher_found, on_found},		{MSG_launcher_lost, on_lost},
+		{MSG_launcher_found_all, on_found_all}, {MSG_launcher_gone, on_gone},
+		{MSG_launcher_policies, on_policies},	{MSG_launcher_limited, on_limited},
+	};
+	static const struct peer_kind kind = {.rows = rows, .n = ARRAY_LEN(rows)};
 
-	for (size_t i = 0; i < ARRAY_LEN(launcher_rows); i++) {
-		if (launcher_rows[i].type != m->type)
-			continue;
-		if (link_unpack(m, &p, &err) < 0) {
-			log_error("a message of the launcher is broken", "error", err.message);
-			return;
-		}
-		launcher_rows[i].fn(ss, &p, m);
-		msg_done(m->type, &p);
-		return;
-	}
+	return peer_dispatch(&kind, ss, m, err);
 }
 
 /* ---- finding and listing ---- */

@@ -119,7 +119,7 @@ int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, stru
 
 	if (command_is_over(c))
 		return err_set(err, E_CONFLICT, c->id, "command '%s' is over", c->id);
-	if (!c->s->linked || !c->s->settled) /* whether it runs is not known */
+	if (!session_is_linked(c->s) || !c->s->settled) /* whether it runs is not known */
 		return err_set(err, E_UNAVAILABLE, c->id, "session '%s' is not within reach now",
 			       c->s->id);
 	if (c->sent)

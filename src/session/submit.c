@@ -229,7 +229,7 @@ void command_send(struct command *c)
 	struct err err = {0}, why = {0};
 	cleanup_free char *dir = c->exec.cwd != NULL ? command_directory(s, c->exec.cwd) : NULL;
 	const int files[2] = {c->file[1].fd, c->file[2].fd};
-	int r;
+	enum link_status status;
 
 	if (dir != NULL) {
 		free(c->exec.cwd);
@@ -237,12 +237,12 @@ void command_send(struct command *c)
 	}
 	c->exec.acks = s->acks;
 	s->acks = (struct strv){0};
-	r = outbox_send(&s->outbox, MSG_warden_exec, &c->exec, files, 2, &err);
-	if (r == -E_INTERNAL && s->link.state == LINK_ENDING)
+	status = peer_send(&s->warden, MSG_warden_exec, 0, &c->exec, files, 2, &err);
+	if (status == LINK_BROKEN && s->warden.link.state == LINK_ENDING)
 		err_set(&why, E_SESSION_STOPPED, s->id, "session '%s' is ending", s->id);
-	else if (r == -E_INTERNAL && msg_oversized(msg_row(MSG_warden_exec), &c->exec) != NULL)
+	else if (status == LINK_BROKEN && msg_oversized(msg_row(MSG_warden_exec), &c->exec) != NULL)
 		err_set(&why, E_TOO_LARGE, c->id, "the command is too large: %s", err.message);
-	else if (r == -E_INTERNAL)
+	else if (status == LINK_BROKEN || status == LINK_FULL)
 		err_set(&why, E_UNAVAILABLE, c->id, "the command cannot be sent: %s", err.message);
 	if (why.code != E_OK) {
 		command_end(c, COMMAND_FINISHED, &why, true);

@@ -8,8 +8,8 @@
 void warden_send_fds(struct session *s, enum msg_type type, const void *obj, const int *fds,
 		     size_t nfds)
 {
-	if (s->linked && !s->ss->freeing)
-		outbox_send(&s->outbox, type, obj, fds, nfds, NULL);
+	if (!s->ss->freeing)
+		peer_send(&s->warden, type, 0, obj, fds, nfds, NULL);
 }
 
 void warden_send(struct session *s, enum msg_type type, const void *obj)
@@ -35,7 +35,7 @@ void warden_expect(struct session *s, enum expect_kind kind, struct patch *p)
 	STAILQ_INSERT_TAIL(&s->expects, x, next);
 }
 
-static bool read_one(struct session *s);
+static const struct peer_kind warden_kind;
 
 /* ---- hello ---- */
 
@@ -100,31 +100,14 @@ static void greeted_again(struct session *s)
 		session_drain(s, NULL);
 }
 
-/* One message a turn: most come alone, and to see that there is no other takes a system call. */
-static void on_readable(void *arg)
-{
-	struct session *s = arg;
-
-	session_ref(s);
-	read_one(s);
-	session_unref(s);
-}
-
 int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t nfds,
 		  struct err *err)
 {
 	int r;
 
-	if (fdio_nonblock(fd[0]) < 0)
-		return err_errno(err, E_INTERNAL, s->id, "cannot use the warden's link");
-	link_init(&s->link, take_fd(fd[0]), SIDE_API, SIDE_WARDEN);
-	s->linked = true;
-	outbox_init(&s->outbox, s->ss->deps.loop, &s->link);
-	s->readable = watch_readable(s->ss->deps.loop, s->link.fd, on_readable, s);
-	if (watch_start(s->readable) < 0)
-		return err_set(err, E_UNAVAILABLE, s->id,
-			       "cannot watch the warden's link: " LOOP_FULL);
-	r = session_open_rings(s, rings, fd + 1, nfds - 1, err);
+	r = peer_open(&s->warden, &warden_kind, s->ss->deps.loop, take_fd(fd[0]), s, err);
+	if (r == 0)
+		r = session_open_rings(s, rings, fd + 1, nfds - 1, err);
 	if (r == 0)
 		say_hello(s);
 	return r;
@@ -134,12 +117,7 @@ void warden_detach(struct session *s)
 {
 	struct expect *x, *next;
 
-	if (s->linked) {
-		watch_free(take(s->readable));
-		outbox_done(&s->outbox);
-		link_done(&s->link);
-		s->linked = false;
-	}
+	peer_close(&s->warden);
 	for (x = STAILQ_FIRST(&s->expects); x != NULL; x = next) {
 		next = STAILQ_NEXT(x, next);
 		if (x->patch != NULL)
@@ -150,17 +128,6 @@ void warden_detach(struct session *s)
 }
 
 /* ---- what it says ---- */
-
-union warden_payload {
-	struct warden_state state;
-	struct warden_started started;
-	struct warden_refused refused;
-	struct warden_output output;
-	struct warden_result result;
-	struct warden_taken taken;
-	struct warden_failed failed;
-	struct msg_empty empty;
-};
 
 /* What its warden tells anew may be older than what it said before. */
 static uint64_t grown(uint64_t *last, uint64_t now)
@@ -214,12 +181,14 @@ static void take_state(struct session *s, struct warden_state *m)
 	s->env_dirty = true;
 }
 
-static void on_state(struct session *s, union warden_payload *p)
+static void on_state(void *ctx, void *msg, struct link_msg *m)
 {
+	struct session *s = ctx;
+	struct warden_state *now = msg;
 	struct expect *x = STAILQ_FIRST(&s->expects);
 	cleanup_free char *old_cwd = NULL;
 
-	if (p->state.session_id == NULL || strcmp(p->state.session_id, s->id) != 0) {
+	if (now->session_id == NULL || strcmp(now->session_id, s->id) != 0) {
 		session_over(s, "its warden speaks for another session");
 		return;
 	}
@@ -227,14 +196,14 @@ static void on_state(struct session *s, union warden_payload *p)
 		return;
 	STAILQ_REMOVE_HEAD(&s->expects, next);
 	old_cwd = mem_strdup(s->cwd);
-	take_state(s, &p->state);
+	take_state(s, now);
 	/* What was before this server is not its to count. */
 	if (x->kind == EXPECT_HELLO)
-		s->execs = p->state.execs;
-	count_execs(s, &p->state.execs);
+		s->execs = now->execs;
+	count_execs(s, &now->execs);
 	switch (x->kind) {
 	case EXPECT_HELLO:
-		session_take_walls(s, &p->state.walls);
+		session_take_walls(s, &now->walls);
 		if (s->state == SESSION_CREATING)
 			session_on_ready(s);
 		else
@@ -252,44 +221,52 @@ static void on_state(struct session *s, union warden_payload *p)
 	free(x);
 }
 
-static void on_started(struct session *s, union warden_payload *p)
+static void on_started(void *ctx, void *msg, struct link_msg *m)
 {
-	struct command *c = command_find(s, p->started.command_id);
+	struct session *s = ctx;
+	struct warden_started *started = msg;
+	struct command *c = command_find(s, started->command_id);
 
 	if (c != NULL && !c->over)
-		command_on_started(c, p->started.time_us);
+		command_on_started(c, started->time_us);
 }
 
-static void on_refused(struct session *s, union warden_payload *p)
+static void on_refused(void *ctx, void *msg, struct link_msg *m)
 {
-	command_on_refused(s, &p->refused);
+	command_on_refused(ctx, msg);
 }
 
-static void on_result(struct session *s, union warden_payload *p)
+static void on_result(void *ctx, void *msg, struct link_msg *m)
 {
-	struct command *c = command_find(s, p->result.command_id);
+	struct session *s = ctx;
+	struct warden_result *result = msg;
+	struct command *c = command_find(s, result->command_id);
 
-	count_execs(s, &p->result.execs);
+	count_execs(s, &result->execs);
 	/* Of a brief command this is all that is told. */
 	if (c != NULL && !c->over && c->state == COMMAND_QUEUED)
-		command_on_started(c, p->result.started_us);
-	command_on_result(s, &p->result);
+		command_on_started(c, result->started_us);
+	command_on_result(s, result);
 }
 
-static void on_output(struct session *s, union warden_payload *p)
+static void on_output(void *ctx, void *msg, struct link_msg *m)
 {
-	struct command *c = command_find(s, p->output.command_id);
+	struct session *s = ctx;
+	struct warden_output *output = msg;
+	struct command *c = command_find(s, output->command_id);
 
 	if (c != NULL && !c->over)
-		command_on_output(c, &p->output);
+		command_on_output(c, output);
 }
 
-static void on_taken(struct session *s, union warden_payload *p)
+static void on_taken(void *ctx, void *msg, struct link_msg *m)
 {
-	struct command *c = command_find(s, p->taken.command_id);
+	struct session *s = ctx;
+	struct warden_taken *taken = msg;
+	struct command *c = command_find(s, taken->command_id);
 
 	if (c != NULL && !c->over)
-		command_on_taken(c, p->taken.total);
+		command_on_taken(c, taken->total);
 }
 
 static void gone_overdue(void *arg)
@@ -298,87 +275,72 @@ static void gone_overdue(void *arg)
 }
 
 /* Its results may still be on their way; the link's end closes it. */
-static void on_failed(struct session *s, union warden_payload *p)
+static void on_failed(void *ctx, void *msg, struct link_msg *m)
 {
+	struct session *s = ctx;
+	struct warden_failed *failed = msg;
 	free(s->hint);
-	s->hint = mem_strdup(p->failed.reason != NULL ? p->failed.reason : "its warden failed");
+	s->hint = mem_strdup(failed->reason != NULL ? failed->reason : "its warden failed");
 	session_after(s, STOP_MS, gone_overdue);
 }
 
-static void on_bell(struct session *s, union warden_payload *p)
+static void on_bell(void *ctx, void *msg, struct link_msg *m)
 {
-	session_bell(s);
-}
-
-static const struct warden_row {
-	enum msg_type type;
-	void (*fn)(struct session *s, union warden_payload *p);
-} warden_rows[] = {
-	{MSG_warden_state, on_state},	  {MSG_warden_started, on_started},
-	{MSG_warden_refused, on_refused}, {MSG_warden_output, on_output},
-	{MSG_warden_result, on_result},	  {MSG_warden_taken, on_taken},
-	{MSG_warden_failed, on_failed},	  {MSG_warden_bell, on_bell},
-};
-
-static int dispatch(struct session *s, struct link_msg *m, struct err *err)
-{
-	union warden_payload p;
-	int r;
-
-	for (size_t i = 0; i < ARRAY_LEN(warden_rows); i++) {
-		if (warden_rows[i].type != m->type)
-			continue;
-		r = link_unpack(m, &p, err);
-		if (r < 0)
-			return r;
-		warden_rows[i].fn(s, &p);
-		msg_done(m->type, &p);
-	}
-	return 0;
+	session_bell(ctx);
 }
 
 /* The launcher tells why a warden died, shortly after its link has closed. */
 static void closed(struct session *s)
 {
-	watch_stop(s->readable);
+	watch_stop(s->warden.readable);
 	if (s->hint != NULL || s->state == SESSION_STOPPING)
 		session_over(s, "its warden ended");
 	else
 		session_after(s, GONE_MS, gone_overdue);
 }
 
-/* One message; false when there is none for now or the link is through. A peer that closes with
- * something unread makes the first receive fail (ECONNRESET) in front of what it had sent: only the
- * second end is the end. */
+/* One message; false when there is none for now or the link is through. */
 static bool read_one(struct session *s)
 {
-	struct link_msg m;
 	struct err err = {0};
-	int r = link_recv(&s->link, &m, &err);
+	const enum link_status status = peer_read(&s->warden, &err);
 
-	if (r == -E_NOT_FOUND)
-		r = link_recv(&s->link, &m, &err);
-	if (r == -E_RATE_LIMITED)
-		return false;
-	if (r == -E_NOT_FOUND) {
-		closed(s);
-		return false;
-	}
-	if (r == 0) {
-		r = dispatch(s, &m, &err);
-		link_msg_done(&m);
-	}
-	if (r == 0)
+	if (status == LINK_OK)
 		return true;
+	if (status == LINK_EOF)
+		closed(s);
+	if (status == LINK_AGAIN || status == LINK_EOF)
+		return false;
 	log_error("a warden breaks the protocol", "session_id", s->id, "error", err.message);
 	session_over(s, "its warden broke the protocol");
 	return false;
 }
 
+/* One message a turn: most come alone, and to see that there is no other takes a system call. */
+static void on_readable(void *arg)
+{
+	struct session *s = session_ref(arg);
+
+	read_one(s);
+	session_unref(s);
+}
+
+static const struct peer_row warden_rows[] = {
+	{MSG_warden_state, on_state},	  {MSG_warden_started, on_started},
+	{MSG_warden_refused, on_refused}, {MSG_warden_output, on_output},
+	{MSG_warden_result, on_result},	  {MSG_warden_taken, on_taken},
+	{MSG_warden_failed, on_failed},	  {MSG_warden_bell, on_bell},
+};
+static const struct peer_kind warden_kind = {.self = SIDE_API,
+					     .other = SIDE_WARDEN,
+					     .rows = warden_rows,
+					     .n = ARRAY_LEN(warden_rows),
+					     .readable = on_readable};
+
 void warden_read(struct session *s)
 {
 	session_ref(s);
-	for (int i = 0; i < READ_TURN && s->linked && read_one(s); i++)
+	for (int i = 0; i < READ_TURN && session_is_linked(s) && read_one(s); i++)
 		;
 	session_unref(s);
 }

@@ -226,7 +226,7 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};
 	const size_t nfds = in->listener_fd >= 0 ? 4 : 3;
-	int r;
+	int r = 0;
 
 	if (root == -1)
 		return err_errno(err, E_INTERNAL, "/", "open(/)");
@@ -239,7 +239,8 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 		ready.state_program = p->state_program;
 	}
 	wall_pack(&in->walls, &ready.walls);
-	r = link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err);
+	if (link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err) != LINK_OK)
+		r = -err->code;
 	strv_done(&ready.walls);
 	return r;
 }

@@ -101,7 +101,7 @@ static void reap(struct led *d)
 
 static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
 {
-	if (link_send(&d->l, type, 0, obj, &fd, fd >= 0 ? 1 : 0, NULL) < 0)
+	if (link_send(&d->l, type, 0, obj, &fd, fd >= 0 ? 1 : 0, NULL) != LINK_OK)
 		give_up(d, 1);
 }
 
@@ -249,7 +249,7 @@ static _Noreturn void lead(struct led *d, const int *fd, size_t nfds, struct ini
 	for (;;) {
 		lead_one(d, fd, nfds, ask);
 		msg_done(MSG_leader_spawn, ask);
-		if (link_recv(&d->l, &m, NULL) < 0 || link_unpack(&m, ask, NULL) < 0)
+		if (link_recv(&d->l, &m, NULL) != LINK_OK || link_unpack(&m, ask, NULL) < 0)
 			_exit(0);
 		fd = m.fd;
 		nfds = m.nfds;
@@ -271,7 +271,7 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct comman
 
 	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
 	l.state = LINK_OPEN;
-	if (link_recv(&l, &m, NULL) < 0 || m.type != MSG_init_spawn)
+	if (link_recv(&l, &m, NULL) != LINK_OK || m.type != MSG_init_spawn)
 		_exit(1);
 	if (link_unpack(&m, &ask, NULL) < 0)
 		_exit(1);
@@ -315,7 +315,7 @@ static void refuse(int link_fd, int errnum)
 
 	link_init(&from, link_fd, SIDE_INIT, SIDE_WARDEN);
 	from.state = LINK_OPEN;
-	if (link_recv(&from, &m, NULL) == 0) {
+	if (link_recv(&from, &m, NULL) == LINK_OK) {
 		link_init(&to, take_fd(m.fd[LEADER_LINK]), SIDE_LEADER, SIDE_WARDEN);
 		link_send(&to, MSG_leader_failed, 0, &failed, NULL, 0, NULL);
 		link_done(&to);

@@ -166,7 +166,7 @@ static inline void kit_start(struct kit_session *s, uint32_t asker, struct link_
 	sandbox_trees_done(&view);
 	mem_cleanup_fd(&ask.userns);
 	link_init(&s->init, pair[0], SIDE_WARDEN, SIDE_INIT);
-	if (link_recv(&s->init, m, &err) < 0)
+	if (link_recv(&s->init, m, &err) != LINK_OK)
 		fail_msg("no message from init: %s", err.message);
 }
 
@@ -221,7 +221,7 @@ static inline enum msg_type kit_first_message(struct kit_run *run)
 	struct err err = {0};
 	struct link_msg m;
 
-	if (link_recv(&run->leader, &m, &err) < 0)
+	if (link_recv(&run->leader, &m, &err) != LINK_OK)
 		fail_msg("no message from the leader: %s", err.message);
 	run->leader_pid = m.cred.pid;
 	if (m.type == MSG_leader_started)
@@ -251,7 +251,7 @@ static inline enum msg_type kit_spawn(struct kit_session *s, struct init_spawn *
 	link_init(&run->leader, pair[0], SIDE_WARDEN, SIDE_LEADER);
 	if (link_send(&s->init, MSG_init_spawn, 7, ask,
 		      (int[]){in[0], out[1], out[1], pair[1], kit_program},
-		      kit_program >= 0 ? 5 : 4, &err) < 0)
+		      kit_program >= 0 ? 5 : 4, &err) != LINK_OK)
 		fail_msg("%s", err.message);
 	close(in[0]);
 	close(out[1]);
@@ -276,7 +276,7 @@ static inline enum msg_type kit_spawn_again(struct init_spawn *ask, struct kit_r
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	if (link_send(&run->leader, MSG_leader_spawn, 7, ask,
 		      (int[]){in[0], out[1], out[1], kit_program}, kit_program >= 0 ? 4 : 3,
-		      &err) < 0)
+		      &err) != LINK_OK)
 		fail_msg("%s", err.message);
 	close(in[0]);
 	close(out[1]);
@@ -290,7 +290,7 @@ static inline void kit_recv_exit(struct kit_run *run, enum msg_type type)
 	struct err err = {0};
 	struct link_msg m;
 
-	if (link_recv(&run->leader, &m, &err) < 0)
+	if (link_recv(&run->leader, &m, &err) != LINK_OK)
 		fail_msg("the leader has gone: %s", err.message);
 	assert_int_equal(m.type, type);
 	assert_int_equal(link_unpack(&m, &run->exit, NULL), 0);
@@ -305,7 +305,7 @@ static inline void kit_expect_eof(struct kit_run *run)
 {
 	struct link_msg m;
 
-	assert_int_equal(link_recv(&run->leader, &m, NULL), -E_NOT_FOUND);
+	assert_int_equal(link_recv(&run->leader, &m, NULL), LINK_EOF);
 }
 
 static inline void kit_run_done(struct kit_run *run)

@@ -220,7 +220,7 @@ static void send_stdin(struct kit *k, const char *id, const char *data, size_t n
 	struct err err = {0};
 
 	bytes_set(&m.data, data, n);
-	if (link_send(&k->api, MSG_warden_stdin, 0, &m, NULL, 0, &err) < 0)
+	if (link_send(&k->api, MSG_warden_stdin, 0, &m, NULL, 0, &err) != LINK_OK)
 		fail_msg("%s", err.message);
 	bytes_done(&m.data);
 }
@@ -289,7 +289,7 @@ static void ses_2_an_end_tells_of_killed_commands(void **state)
 	strv_add(&late.ask.argv, "true");
 	kit_end(k);
 	assert_int_equal(link_send(&k->api, MSG_warden_exec, 5, &late.ask, late.out, 2, NULL),
-			 -E_INTERNAL);
+			 LINK_BROKEN);
 	assert_int_equal(kit_wait_warden(k), 0);
 	kit_free(k);
 	kit_done(&late);

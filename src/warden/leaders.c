@@ -29,16 +29,16 @@ static void on_readable(void *arg)
 {
 	struct leader *l = arg;
 	struct link_msg m;
-	const int code = link_recv(&l->link, &m, NULL);
+	const enum link_status status = link_recv(&l->link, &m, NULL);
 
-	if (code == -E_RATE_LIMITED)
+	if (status == LINK_AGAIN)
 		return;
 	if (l->run == NULL) {
-		if (code == 0)
+		if (status == LINK_OK)
 			link_msg_done(&m);
 		LIST_REMOVE(l, next);
 		leader_free(l);
-	} else if (code < 0) {
+	} else if (status != LINK_OK) {
 		watch_stop(l->watch);
 		warden_suspect(l->w, l->run->ask.command_id);
 	} else {
@@ -49,11 +49,11 @@ static void on_readable(void *arg)
 bool leader_settle(struct leader *l)
 {
 	struct link_msg m;
-	int code = 0;
+	enum link_status status = LINK_OK;
 
-	while (l->run->phase != RUN_DEAD && (code = link_recv(&l->link, &m, NULL)) == 0)
+	while (l->run->phase != RUN_DEAD && (status = link_recv(&l->link, &m, NULL)) == LINK_OK)
 		take_message(l, &m);
-	return code == 0 || code == -E_RATE_LIMITED;
+	return status == LINK_OK || status == LINK_AGAIN;
 }
 
 /* A leader says three short things: it needs no wide buffers. */
@@ -91,7 +91,9 @@ static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FD
 		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
 
 		expect(r, ask, &r->leader->id);
-		code = link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err);
+		if (link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err) !=
+		    LINK_OK)
+			code = -err->code;
 	}
 	if (code == 0)
 		watch_start(r->leader->watch);
@@ -107,7 +109,7 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 		expect(r, ask, &l->id);
 		/* To one that has died nothing can be sent. */
 		if (link_send(&l->link, MSG_leader_spawn, 0, ask, fd, fd[3] >= 0 ? 4 : 3, NULL) ==
-		    0) {
+		    LINK_OK) {
 			l->run = r;
 			r->leader = l;
 			return 0;

@@ -199,20 +199,20 @@ static void on_readable(void *arg)
 	struct server_link *a = &w->api;
 	struct err err = {0};
 	struct link_msg m;
-	int code;
+	enum link_status status;
 
 	if (a->nrefusals >= REFUSALS_MAX) {
 		watch_stop(a->readable);
 		return;
 	}
-	code = link_recv(&a->link, &m, &err);
-	if (code == -E_RATE_LIMITED)
+	status = link_recv(&a->link, &m, &err);
+	if (status == LINK_AGAIN)
 		return;
-	if (code == 0) {
+	if (status == LINK_OK) {
 		hear(w, &m);
 		return;
 	}
-	if (code != -E_NOT_FOUND)
+	if (status != LINK_EOF)
 		log_warn("the API link broke", "reason", err.message);
 	server_link_hang_up(w);
 }

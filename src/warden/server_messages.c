@@ -12,31 +12,25 @@ struct refused_command {
 	struct err err;
 };
 
-enum said { SAID, SAID_NOT_YET, SAID_GONE };
-
-/* What can never be sent is logged and taken as said: one broken message must not stop the others.
+/* What can never be sent is logged and counts as sent: one broken message must not stop the others.
  */
-static enum said say(struct warden *w, enum msg_type type, uint32_t req, const void *obj)
+static enum link_status say(struct warden *w, enum msg_type type, uint32_t req, const void *obj)
 {
 	struct server_link *a = &w->api;
 	struct err err = {0};
-	const int code = link_send(&a->link, type, req, obj, NULL, 0, &err);
+	const enum link_status status = link_send(&a->link, type, req, obj, NULL, 0, &err);
 
-	if (code == 0)
-		return SAID;
-	if (code == -E_UNAVAILABLE && strcmp(err.message, "full") == 0) {
+	if (status == LINK_FULL)
 		watch_start(a->writable);
-		return SAID_NOT_YET;
-	}
-	if (code == -E_UNAVAILABLE) {
+	if (status == LINK_EOF)
 		server_link_hang_up(w);
-		return SAID_GONE;
-	}
+	if (status != LINK_BROKEN)
+		return status;
 	log_error("a message cannot be sent", "reason", err.message);
-	return SAID;
+	return LINK_OK;
 }
 
-static enum said say_state(struct warden *w, uint32_t req)
+static enum link_status say_state(struct warden *w, uint32_t req)
 {
 	struct warden_state m = {.version = LINK_VERSION,
 				 .fresh = w->fresh,
@@ -54,7 +48,7 @@ static enum said say_state(struct warden *w, uint32_t req)
 	return say(w, MSG_warden_state, req, &m);
 }
 
-static enum said say_refusal(struct warden *w, const struct refused_command *r)
+static enum link_status say_refusal(struct warden *w, const struct refused_command *r)
 {
 	struct warden_refused m = {.command_id = r->command_id,
 				   .code = (char *)err_row(r->err.code)->name,
@@ -66,18 +60,18 @@ static enum said say_refusal(struct warden *w, const struct refused_command *r)
 	return say(w, MSG_warden_refused, r->req, &m);
 }
 
-static enum said say_progress(struct warden *w, struct run *r)
+static enum link_status say_progress(struct warden *w, struct run *r)
 {
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
 	if (r->tell_started) {
 		struct warden_started m = {r->ask.command_id, (uint32_t)r->pid,
 					   (uint64_t)r->wall_us};
 
 		s = say(w, MSG_warden_started, r->req, &m);
-		r->tell_started = s != SAID;
+		r->tell_started = s != LINK_OK;
 	}
-	if (s == SAID && r->tell_output && r->phase < RUN_KEPT) {
+	if (s == LINK_OK && r->tell_output && r->phase < RUN_KEPT) {
 		const struct stream *out = &r->out[0].stream, *errors = &r->out[1].stream;
 		struct warden_output m = {
 			.command_id = r->ask.command_id,
@@ -92,25 +86,25 @@ static enum said say_progress(struct warden *w, struct run *r)
 		};
 
 		s = say(w, MSG_warden_output, r->req, &m);
-		r->tell_output = s != SAID;
+		r->tell_output = s != LINK_OK;
 	}
-	if (s == SAID && r->tell_taken) {
+	if (s == LINK_OK && r->tell_taken) {
 		struct warden_taken m = {r->ask.command_id, r->in.taken};
 
 		s = say(w, MSG_warden_taken, r->req, &m);
-		r->tell_taken = s != SAID;
+		r->tell_taken = s != LINK_OK;
 	}
 	return s;
 }
 
-static enum said say_result(struct warden *w, struct result *k)
+static enum link_status say_result(struct warden *w, struct result *k)
 {
-	enum said s;
+	enum link_status s;
 
 	ring_heads_look(&w->heads); /* what the command did is before them */
 	ring_heads_format(&w->heads, &k->msg.ring_ends);
 	s = say(w, MSG_warden_result, k->req, &k->msg);
-	if (s == SAID) {
+	if (s == LINK_OK) {
 		k->told = true;
 		recorder_rung(&w->recorder, k->msg.ring_end); /* it makes the reader read */
 		ring_heads_rung(&w->heads);
@@ -128,47 +122,47 @@ static void drop_refusal(struct server_link *a)
 	free(r);
 }
 
-static enum said say_refusals(struct warden *w)
+static enum link_status say_refusals(struct warden *w)
 {
 	struct server_link *a = &w->api;
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
-	while (s == SAID && !STAILQ_EMPTY(&a->refusals)) {
+	while (s == LINK_OK && !STAILQ_EMPTY(&a->refusals)) {
 		s = say_refusal(w, STAILQ_FIRST(&a->refusals));
-		if (s == SAID)
+		if (s == LINK_OK)
 			drop_refusal(a);
 	}
 	return s;
 }
 
-static enum said say_commands(struct warden *w)
+static enum link_status say_commands(struct warden *w)
 {
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 	struct result *k;
 	struct run *r;
 
-	for (r = TAILQ_FIRST(&w->runs); s == SAID && r != NULL; r = TAILQ_NEXT(r, next))
+	for (r = TAILQ_FIRST(&w->runs); s == LINK_OK && r != NULL; r = TAILQ_NEXT(r, next))
 		s = say_progress(w, r);
-	while (s == SAID && (k = results_next_unready(&w->results)) != NULL) {
+	while (s == LINK_OK && (k = results_next_unready(&w->results)) != NULL) {
 		struct warden_started m = {k->msg.command_id, 0, k->msg.started_us};
 
 		s = say(w, MSG_warden_started, 0, &m);
-		k->tell_started = s != SAID;
+		k->tell_started = s != LINK_OK;
 	}
-	while (s == SAID && (k = results_next(&w->results)) != NULL)
+	while (s == LINK_OK && (k = results_next(&w->results)) != NULL)
 		s = say_result(w, k);
 	return s;
 }
 
 /* States that answer a patch come behind everything that was marked before. */
-static enum said say_patches(struct warden *w)
+static enum link_status say_patches(struct warden *w)
 {
 	struct server_link *a = &w->api;
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
-	while (s == SAID && a->patches > 0) {
+	while (s == LINK_OK && a->patches > 0) {
 		s = say_state(w, a->patch_req);
-		a->patches -= s == SAID;
+		a->patches -= s == LINK_OK;
 	}
 	return s;
 }
@@ -181,19 +175,19 @@ static bool bell_is_due(const struct warden *w)
 
 /* One for all records that the reader has not been told of; the next when it has read those, and
  * when it is time. */
-static enum said say_bell(struct warden *w)
+static enum link_status say_bell(struct warden *w)
 {
 	const struct msg_empty m = {0};
 	uint64_t head;
 	const enum recorder_bell bell = recorder_bell(&w->recorder, &head);
 	const bool others = ring_heads_look(&w->heads);
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
 	if (bell == RECORDER_BELL_NONE && !others)
-		return SAID;
+		return LINK_OK;
 	if ((bell == RECORDER_BELL_DUE || others) && bell_is_due(w)) {
 		s = say(w, MSG_warden_bell, 0, &m);
-		if (s == SAID) {
+		if (s == LINK_OK) {
 			recorder_rung(&w->recorder, head);
 			ring_heads_rung(&w->heads);
 			w->api.rung_us = clock_mono_us(w->clock);
@@ -204,45 +198,45 @@ static enum said say_bell(struct warden *w)
 	return s;
 }
 
-static enum said say_failure(struct warden *w)
+static enum link_status say_failure(struct warden *w)
 {
 	struct warden_failed m = {w->failure};
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
 	if (w->failure != NULL && !w->api.told_failure) {
 		s = say(w, MSG_warden_failed, 0, &m);
-		w->api.told_failure = s == SAID;
+		w->api.told_failure = s == LINK_OK;
 	}
 	return s;
 }
 
-static enum said say_greeting(struct warden *w)
+static enum link_status say_greeting(struct warden *w)
 {
 	struct server_link *a = &w->api;
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
 	if (a->tell_state) {
 		s = say_state(w, a->state_req);
-		a->tell_state = s != SAID;
+		a->tell_state = s != LINK_OK;
 	}
 	return s;
 }
 
 bool server_link_flush(struct warden *w)
 {
-	static enum said (*const steps[])(struct warden *) = {
+	static enum link_status (*const steps[])(struct warden *) = {
 		say_greeting, say_refusals, say_commands, say_patches, say_bell,
 	};
-	enum said s = SAID;
+	enum link_status s = LINK_OK;
 
 	if (w->api.link.fd < 0)
 		return true;
 	if (w->api.greeted)
-		for (size_t i = 0; i < ARRAY_LEN(steps) && s == SAID; i++)
+		for (size_t i = 0; i < ARRAY_LEN(steps) && s == LINK_OK; i++)
 			s = steps[i](w);
-	if (s == SAID)
+	if (s == LINK_OK)
 		s = say_failure(w);
-	return s != SAID_NOT_YET;
+	return s != LINK_FULL;
 }
 
 void server_link_refuse(struct warden *w, const char *command_id, uint32_t req,

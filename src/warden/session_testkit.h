@@ -195,8 +195,8 @@ static inline void kit_journal(struct kit *k, uint32_t size, struct process_args
 			 0);
 }
 
-/* The next message, whatever it is; -code at the end of the link. */
-static inline int kit_recv(struct kit *k, struct link_msg *m)
+/* The next message, whatever it is. */
+static inline enum link_status kit_recv(struct kit *k, struct link_msg *m)
 {
 	struct pollfd p = {k->api.fd, POLLIN, 0};
 	struct err err = {0};
@@ -225,7 +225,7 @@ static inline void kit_say_hello(struct kit *k)
 {
 	struct err err = {0};
 
-	if (link_send(&k->api, MSG_warden_hello, 1, &k->hello, NULL, 0, &err) < 0)
+	if (link_send(&k->api, MSG_warden_hello, 1, &k->hello, NULL, 0, &err) != LINK_OK)
 		fail_msg("%s", err.message);
 	msg_done(MSG_warden_state, &k->state);
 	kit_recv_type(k, MSG_warden_state, &k->state);
@@ -438,7 +438,7 @@ static inline void kit_send(struct kit *k, struct kit_command *c)
 
 	for (int i = 0; i < 2; i++)
 		fcntl(c->out[i], F_SETFL, O_APPEND);
-	if (link_send(&k->api, MSG_warden_exec, 5, &c->ask, c->out, 2, &err) < 0)
+	if (link_send(&k->api, MSG_warden_exec, 5, &c->ask, c->out, 2, &err) != LINK_OK)
 		fail_msg("%s", err.message);
 }
 
@@ -451,7 +451,7 @@ static inline bool kit_step(struct kit *k, struct kit_command *c)
 	struct warden_taken t;
 	bool over = false;
 
-	if (kit_recv(k, &m) < 0)
+	if (kit_recv(k, &m) != LINK_OK)
 		fail_msg("the warden is gone");
 	switch (m.type) {
 	case MSG_warden_started:

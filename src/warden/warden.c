@@ -384,11 +384,11 @@ static void on_init(void *arg)
 	struct init_failed failed;
 	struct link_msg m;
 	struct err err = {0};
-	const int code = link_recv(&w->init, &m, &err);
+	const enum link_status status = link_recv(&w->init, &m, &err);
 
-	if (code == -E_RATE_LIMITED)
+	if (status == LINK_AGAIN)
 		return;
-	if (code < 0) {
+	if (status != LINK_OK) {
 		watch_stop(w->init_readable); /* its pidfd says how it ended */
 		return;
 	}
