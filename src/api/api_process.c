@@ -240,7 +240,8 @@ static void listen_all(struct api *api)
 		return;
 	api->listening = true;
 	for (size_t i = 0; i < api->nlisteners; i++) {
-		if (http_server_listen(api->http, api->listener[i], (int)i, &err) < 0) {
+		if (http_server_listen(api->http, api->listener[i], (int)i, transport_plain, &err) <
+		    0) {
 			log_error("cannot listen", "error", err.message);
 			api->failed = true;
 			loop_stop(api->loop);

@@ -75,7 +75,8 @@ static UNUSED_TOO void rig_serve(struct rig *r, http_request_fn *on_request)
 	r->api.http =
 		http_server_new(r->api.loop, &http_limits_default, on_request, api_on_bad, &r->api);
 	for (size_t i = 0; i < r->api.nlisteners; i++)
-		assert_int_equal(http_server_listen(r->api.http, r->api.listener[i], (int)i, NULL),
+		assert_int_equal(http_server_listen(r->api.http, r->api.listener[i], (int)i,
+						    transport_plain, NULL),
 				 0);
 }
 

@@ -74,7 +74,7 @@ static inline void server_start(struct server *s, http_request_fn *on_request)
 	fdio_nonblock(listener);
 	child.loop = loop_new(NULL, NULL);
 	http = http_server_new(child.loop, &http_limits_default, on_request, NULL, &child);
-	http_server_listen(http, listener, 0, NULL);
+	http_server_listen(http, listener, 0, transport_plain, NULL);
 	loop_run(child.loop);
 	_exit(1);
 }

@@ -18,6 +18,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "wire/transport.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,8 +47,9 @@ typedef void http_request_fn(struct http_request *req, void *arg);
 struct http_server *http_server_new(struct loop *loop, const struct http_limits *limits,
 				    http_request_fn *on_request, http_bad_fn *on_bad, void *arg);
 /* Accepts on a listening socket (borrowed, non-blocking). tag is given back by http_tag (which
- * listener). */
-int http_server_listen(struct http_server *s, int fd, int tag, struct err *err);
+ * listener). Every connection gets a transport of its own by open. */
+int http_server_listen(struct http_server *s, int fd, int tag, transport_open_fn *open,
+		       struct err *err);
 /* Other limits for connections that are accepted from now on. */
 void http_server_limit(struct http_server *s, const struct http_limits *limits);
 /* Stops accepting; open connections finish their answer and close. */

@@ -19,7 +19,6 @@
 #include "wire/http_internal.h"
 #include <errno.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #define TURN_STEPS 8	  /* reads or requests of one connection before others get their turn */
 #define LINGER_US 2000000 /* how long the peer of a closed connection may go on sending */
@@ -185,7 +184,7 @@ static void drop(struct http_conn *c)
 	watch_stop(c->writable);
 	watch_stop(c->timer);
 	LIST_REMOVE(c, link);
-	close(c->fd);
+	c->io->ops->close(c->io);
 	if (c->peer != NULL)
 		http_peer_leave(c);
 	else
@@ -217,7 +216,7 @@ void http_conn_lost(struct http_conn *c)
  * the peer. So what it still sends is read and dropped for a while. */
 static void linger(struct http_conn *c)
 {
-	shutdown(c->fd, SHUT_WR);
+	c->io->ops->shut_down(c->io);
 	if (c->shut) {
 		drop(c);
 		return;
@@ -269,14 +268,13 @@ static void add_unsent(struct http_conn *c, const struct iovec *iov, int n, size
 
 void http_conn_send(struct http_conn *c, const struct iovec *iov, int n)
 {
-	const struct msghdr m = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n};
 	const bool first = http_conn_pending(c) == 0;
 	ssize_t sent = 0;
 
 	if (c->broken)
 		return;
 	if (first)
-		sent = TEMP_FAILURE_RETRY(sendmsg(c->fd, &m, MSG_NOSIGNAL));
+		sent = c->io->ops->send(c->io, iov, n);
 	if (sent == -1) {
 		if (errno != EAGAIN) {
 			http_conn_break(c);
@@ -300,8 +298,8 @@ void http_conn_break(struct http_conn *c)
 static int flush(struct http_conn *c)
 {
 	while (http_conn_pending(c) > 0) {
-		const ssize_t n = TEMP_FAILURE_RETRY(
-			send(c->fd, c->out.data + c->out_at, http_conn_pending(c), MSG_NOSIGNAL));
+		const struct iovec rest = {c->out.data + c->out_at, http_conn_pending(c)};
+		const ssize_t n = c->io->ops->send(c->io, &rest, 1);
 
 		if (n == -1)
 			return errno == EAGAIN ? 0 : -1;
@@ -339,7 +337,7 @@ static void on_writable(void *arg)
 /* Whether both directions are closed. */
 static bool hung_up(const struct http_conn *c)
 {
-	struct pollfd p = {.fd = c->fd};
+	struct pollfd p = {.fd = c->io->fd};
 
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
@@ -427,7 +425,7 @@ static void on_end(struct http_conn *c)
  * connection has ended. */
 static size_t receive(struct http_conn *c)
 {
-	const ssize_t n = TEMP_FAILURE_RETRY(recv(c->fd, c->server->scratch, HTTP_READ_SIZE, 0));
+	const ssize_t n = c->io->ops->receive(c->io, c->server->scratch, HTTP_READ_SIZE);
 
 	if (n == 0) {
 		on_end(c);
@@ -519,13 +517,12 @@ void http_conn_evict(struct http_conn *c, const char *reason)
 
 /* For a connection that the loop cannot watch: what has come of its request is read away, so that
  * it can read the answer. */
-static void turn_away(const struct http_server *s, int fd)
+static void turn_away(const struct http_server *s, struct transport *io)
 {
 	static const char reason[] =
 		"connections cannot be watched: what fs.epoll.max_user_watches "
 		"lets the server's user have is taken";
 	cleanup_buf struct buf body = {0}, text = {0};
-	char sink[4096];
 
 	log_warn(reason);
 	s->on_bad(503, reason, &body, s->arg);
@@ -534,10 +531,10 @@ static void turn_away(const struct http_server *s, int fd)
 		 "Content-Length: %zu\r\nConnection: close\r\n\r\n",
 		 body.len);
 	buf_add(&text, body.data, body.len);
-	(void)!send(fd, text.data, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (recv(fd, sink, sizeof(sink), MSG_DONTWAIT) > 0)
+	io->ops->send(io, &(struct iovec){text.data, text.len}, 1);
+	while (io->ops->receive(io, s->scratch, HTTP_READ_SIZE) > 0)
 		;
-	close(fd);
+	io->ops->close(io);
 }
 
 void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
@@ -547,7 +544,7 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	struct http_conn *c = mem_new(struct http_conn);
 
 	c->server = s;
-	c->fd = fd;
+	c->io = l->open(fd);
 	c->tag = l->tag;
 	c->readable = true;
 	c->wait_since_us = now_us();
@@ -557,8 +554,8 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	if (watch_start(c->event) < 0) {
 		watch_free(c->event);
 		http_parser_free(c->parser);
+		turn_away(s, c->io);
 		free(c);
-		turn_away(s, fd);
 		return;
 	}
 	c->writable = watch_edges(s->loop, fd, WATCH_WRITABLE, on_writable, c);

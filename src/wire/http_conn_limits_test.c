@@ -170,7 +170,7 @@ static void api_1_a_refusal_needs_no_body(void **state)
 	fixture_start(&f, &http_limits_default, serve);
 	http_server_free(f.server);
 	f.server = http_server_new(f.loop, &http_limits_default, fixture_request, NULL, &f);
-	assert_int_equal(http_server_listen(f.server, f.unix_fd, 0, NULL), 0);
+	assert_int_equal(http_server_listen(f.server, f.unix_fd, 0, transport_plain, NULL), 0);
 	fd = fixture_connect(f.unix_fd);
 	fixture_send(fd, "bad\r\n");
 	fixture_expect(&f, fd,

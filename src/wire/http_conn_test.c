@@ -373,7 +373,7 @@ static void api_1_a_request_knows_its_listener(void **state)
 	fixture_send(t, GET("/"));
 	fixture_expect(&f, t, "HTTP/1.1 204 No Content\r\nDate: *\r\n\r\n");
 	fixture_assert_log(&f, "7;8;");
-	assert_int_equal(http_server_listen(f.server, -1, 0, &err), -E_INTERNAL);
+	assert_int_equal(http_server_listen(f.server, -1, 0, transport_plain, &err), -E_INTERNAL);
 	close(u);
 	close(t);
 	fixture_stop(&f);

@@ -58,8 +58,8 @@ static inline void fixture_start(struct fixture *f, const struct http_limits *li
 	/* An address of the family alone lets the kernel choose an abstract name. */
 	f->unix_fd = fixture_bind((struct sockaddr *)&un, sizeof(sa_family_t));
 	f->tcp_fd = fixture_bind((struct sockaddr *)&in, sizeof(in));
-	assert_int_equal(http_server_listen(f->server, f->unix_fd, 7, NULL), 0);
-	assert_int_equal(http_server_listen(f->server, f->tcp_fd, 8, NULL), 0);
+	assert_int_equal(http_server_listen(f->server, f->unix_fd, 7, transport_plain, NULL), 0);
+	assert_int_equal(http_server_listen(f->server, f->tcp_fd, 8, transport_plain, NULL), 0);
 }
 
 static inline void fixture_stop(struct fixture *f)

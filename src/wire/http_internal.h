@@ -93,6 +93,7 @@ struct http_listener {
 	SLIST_ENTRY(http_listener) link;
 	struct http_server *server;
 	struct watch *readable;
+	transport_open_fn *open;
 	int fd, tag;
 	bool tcp;
 };
@@ -158,7 +159,8 @@ struct http_conn {
 	struct http_server *server;
 	struct http_peer *peer; /* NULL: it is refused and counts apart */
 	struct http_parser *parser;
-	int fd, tag;
+	struct transport *io;
+	int tag;
 	struct watch *event;	/* readable or closed, by edges; always on */
 	struct watch *writable; /* by edges; on while out holds bytes */
 	struct watch *timer;

@@ -174,7 +174,7 @@ bool http_wants_upgrade(const struct http_request *req, const char *protocol)
 
 int http_fd(const struct http_request *req)
 {
-	return req->conn != NULL ? req->conn->fd : -1;
+	return req->conn != NULL ? req->conn->io->fd : -1;
 }
 
 int http_tag(const struct http_request *req)

@@ -133,7 +133,8 @@ struct http_server *http_server_new(struct loop *loop, const struct http_limits 
 	return s;
 }
 
-int http_server_listen(struct http_server *s, int fd, int tag, struct err *err)
+int http_server_listen(struct http_server *s, int fd, int tag, transport_open_fn *open,
+		       struct err *err)
 {
 	struct sockaddr_storage a;
 	socklen_t len = sizeof(a);
@@ -145,6 +146,7 @@ int http_server_listen(struct http_server *s, int fd, int tag, struct err *err)
 	l->server = s;
 	l->fd = fd;
 	l->tag = tag;
+	l->open = open;
 	l->tcp = a.ss_family != AF_UNIX;
 	l->readable = watch_readable(s->loop, fd, on_accept, l);
 	if (watch_start(l->readable) < 0) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* wire/transport.h - how the bytes of one connection go to and fro, below HTTP: plain today.
+ *
+ * The connection watches fd with edges: for reading always, for writing while it has bytes that
+ * send has not taken. A transport that holds received bytes back (a TLS record) gives them before
+ * it answers less than was asked for. */
+#pragma once
+#include <sys/uio.h>
+
+struct transport;
+struct transport_ops {
+	/* Like recv(2) and sendmsg(2) on a non-blocking socket: -1 with EAGAIN means that the next
+	 * readiness of fd is waited for. Less than n bytes received means the same; 0 is the end.
+	 */
+	ssize_t (*receive)(struct transport *t, void *p, size_t n);
+	ssize_t (*send)(struct transport *t, const struct iovec *iov, int n);
+	void (*shut_down)(struct transport *t); /* no more is sent; the peer reads the end */
+	void (*close)(struct transport *t);	/* frees it, too */
+};
+struct transport {
+	const struct transport_ops *ops;
+	int fd; /* owned */
+};
+
+/* Takes a connected non-blocking socket. */
+typedef struct transport *transport_open_fn(int fd);
+transport_open_fn transport_plain;
