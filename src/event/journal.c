@@ -9,11 +9,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static bool size_valid(uint64_t size)
-{
-	return size >= JOURNAL_RING_MIN && size <= JOURNAL_RING_MAX && size % RECORD_ALIGN == 0;
-}
-
 /* Preallocated: a write to the mapping must never meet a full disk, which would be a signal. */
 static int make_file(const char *path, off_t size, const void *start, size_t n, struct err *err)
 {
@@ -37,7 +32,7 @@ int journal_create(const char *ring_path, const char *ack_path, uint32_t size, i
 	const struct ack_page ack = {JOURNAL_ACK_MAGIC, 0, ~(uint64_t)0};
 	int made_ring, made_ack;
 
-	if (!size_valid(size))
+	if (!ring_size_valid(size))
 		return err_set(err, E_BAD_REQUEST, ring_path, "a ring of %u bytes", size);
 	made_ring = make_file(ring_path, (off_t)JOURNAL_PAGE + size, &ring, sizeof(ring), err);
 	if (made_ring < 0)
@@ -79,7 +74,7 @@ static int map_ack(struct journal *j, int fd, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot map the ack file");
 	j->ack = p;
 	if (j->ack->magic != JOURNAL_ACK_MAGIC)
-		return err_set(err, E_BAD_REQUEST, NULL, "this is no ack file");
+		return err_set(err, E_BAD_REQUEST, NULL, "not an ack file");
 	return 0;
 }
 
@@ -90,9 +85,8 @@ static int map_ring(struct journal *j, int fd, struct err *err)
 	void *p;
 
 	if (fdio_pread_full(fd, &page, sizeof(page), 0) != sizeof(page) ||
-	    page.magic != JOURNAL_RING_MAGIC || page.version != JOURNAL_VERSION ||
-	    !size_valid(page.size) || page.head % RECORD_ALIGN != 0)
-		return err_set(err, E_BAD_REQUEST, NULL, "this is no ring of version %d",
+	    !ring_page_valid(&page) || page.head % RECORD_ALIGN != 0)
+		return err_set(err, E_BAD_REQUEST, NULL, "not a ring of version %d",
 			       JOURNAL_VERSION);
 	if (fstat(fd, &st) < 0 || st.st_size < (off_t)JOURNAL_PAGE + page.size)
 		return err_set(err, E_BAD_REQUEST, NULL, "the ring file is too short");

@@ -7,6 +7,7 @@
 
 #define JOURNAL_VERSION 1
 #define JOURNAL_PAGE 4096
+#define RECORD_ALIGN 8
 #define JOURNAL_RING_MAGIC 0x31474e4952534741ULL /* "AGSRING1" */
 #define JOURNAL_ACK_MAGIC 0x31304b4341534741ULL	 /* "AGSACK01" */
 
@@ -18,6 +19,17 @@ struct ring_page {
 	_Atomic uint64_t dropped; /* events lost that no events_dropped tells of yet */
 };
 
+static inline bool ring_size_valid(uint64_t size)
+{
+	return size >= JOURNAL_RING_MIN && size <= JOURNAL_RING_MAX && size % RECORD_ALIGN == 0;
+}
+
+static inline bool ring_page_valid(const struct ring_page *p)
+{
+	return p->magic == JOURNAL_RING_MAGIC && p->version == JOURNAL_VERSION &&
+	       ring_size_valid(p->size);
+}
+
 /* The ack file. The reader writes it with pwrite, which need not be one store: a position counts
  * only together with its complement. */
 struct ack_page {
@@ -25,7 +37,6 @@ struct ack_page {
 	_Atomic uint64_t pos, not_pos;
 };
 
-#define RECORD_ALIGN 8
 #define RECORD_FILLER \
 	0x80000000U /* in len: skips len bytes, this head included, to the end of the ring */
 struct ring_record {

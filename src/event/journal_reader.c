@@ -23,30 +23,21 @@ struct window {
 	_Alignas(8) uint8_t bytes[WINDOW];
 };
 
-static int read_ack(struct journal_reader *r, struct err *err)
+static int read_pages(struct journal_reader *r, struct err *err)
 {
+	struct ring_page page;
 	struct ack_page ack;
 
+	if (fdio_pread_full(r->ring_fd, &page, sizeof(page), 0) != sizeof(page) ||
+	    !ring_page_valid(&page))
+		return err_set(err, E_BAD_REQUEST, r->ring_id, "not a ring of version %d",
+			       JOURNAL_VERSION);
 	if (fdio_pread_full(r->ack_fd, &ack, sizeof(ack), 0) != sizeof(ack) ||
 	    ack.magic != JOURNAL_ACK_MAGIC || ack.pos != ~ack.not_pos ||
 	    ack.pos % RECORD_ALIGN != 0)
-		return err_set(err, E_BAD_REQUEST, r->ring_id, "this is no ack file");
-	r->pos = ack.pos;
-	return 0;
-}
-
-static int read_ring_page(struct journal_reader *r, struct err *err)
-{
-	struct ring_page page;
-
-	if (fdio_pread_full(r->ring_fd, &page, sizeof(page), 0) != sizeof(page) ||
-	    page.magic != JOURNAL_RING_MAGIC || page.version != JOURNAL_VERSION)
-		return err_set(err, E_BAD_REQUEST, r->ring_id, "this is no ring of version %d",
-			       JOURNAL_VERSION);
-	if (page.size < JOURNAL_RING_MIN || page.size > JOURNAL_RING_MAX ||
-	    page.size % RECORD_ALIGN != 0)
-		return err_set(err, E_BAD_REQUEST, r->ring_id, "a ring of %u bytes", page.size);
+		return err_set(err, E_BAD_REQUEST, r->ring_id, "not an ack file");
 	r->size = page.size;
+	r->pos = ack.pos;
 	return 0;
 }
 
@@ -59,9 +50,7 @@ int journal_reader_open(int ring_fd, int ack_fd, const char *ring_id, struct jou
 	r->ring_fd = ring_fd;
 	r->ack_fd = ack_fd;
 	r->ring_id = mem_strdup(ring_id);
-	rc = read_ring_page(r, err);
-	if (rc == 0)
-		rc = read_ack(r, err);
+	rc = read_pages(r, err);
 	if (rc < 0)
 		journal_reader_close(r);
 	else

@@ -129,19 +129,10 @@ static void format_histogram(const struct metrics *m, size_t id, struct buf *out
 	buf_addf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, h->sum, name, h->count);
 }
 
-static void format_execs(const struct metrics *m, struct buf *out)
-{
-	static const char name[] = "agentsh_execs_total";
-
-	format_head(out, name, "counter", "execs inside sessions, by what became of them");
-	for (size_t i = 0; i < METRIC_EXEC_OUTCOMES; i++)
-		buf_addf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, exec_outcomes[i],
-			 m->execs[i]);
-}
-
 void metrics_format(const struct metrics *m, struct buf *out)
 {
 	static const char by_type[] = "agentsh_events_by_type_total";
+	static const char execs[] = "agentsh_execs_total";
 
 	for (size_t i = 0; i < METRICS; i++) {
 		format_head(out, metric_rows[i].name, metric_rows[i].kind, metric_rows[i].help);
@@ -151,7 +142,10 @@ void metrics_format(const struct metrics *m, struct buf *out)
 	for (size_t t = 0; t < EVENT_TYPE_COUNT; t++)
 		buf_addf(out, "%s{type=\"%s\"} %" PRIu64 "\n", by_type,
 			 event_type_name((enum event_type)t), m->events[t]);
-	format_execs(m, out);
+	format_head(out, execs, "counter", "execs inside sessions, by what became of them");
+	for (size_t i = 0; i < METRIC_EXEC_OUTCOMES; i++)
+		buf_addf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", execs, exec_outcomes[i],
+			 m->execs[i]);
 	for (size_t i = 0; i < METRIC_HISTOGRAM_COUNT; i++)
 		format_histogram(m, i, out);
 }

@@ -186,11 +186,6 @@ static void on_answered(void *arg)
 	}
 }
 
-static bool same_caller(const struct store_ask *a, const struct store_ask *b)
-{
-	return strcmp(a->how.caller, b->how.caller) == 0;
-}
-
 /* Its turn comes after those of its caller's other asks, and not before the one begun last. */
 static void enqueue(struct readers *r, struct store_ask *a)
 {
@@ -201,7 +196,7 @@ static void enqueue(struct readers *r, struct store_ask *a)
 	a->turn = r->turn;
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		TAILQ_FOREACH (other, lists[i], link)
-			if (same_caller(other, a) && other->turn >= a->turn)
+			if (strcmp(other->how.caller, a->how.caller) == 0 && other->turn >= a->turn)
 				a->turn = other->turn + 1;
 	a->state = ASK_QUEUED;
 	TAILQ_INSERT_TAIL(&r->queued, a, link);

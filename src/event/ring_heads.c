@@ -18,7 +18,7 @@ int ring_heads_add(struct ring_heads *h, const char *name, int ring_fd, struct e
 		return err_errno(err, E_UNAVAILABLE, name, "cannot map the ring '%s'", name);
 	h->ring[h->n].name = name;
 	h->ring[h->n++].page = page;
-	if (page->magic != JOURNAL_RING_MAGIC || page->version != JOURNAL_VERSION)
+	if (!ring_page_valid(page))
 		return err_set(err, E_BAD_REQUEST, name, "'%s' is not a ring of version %d", name,
 			       JOURNAL_VERSION);
 	return 0;

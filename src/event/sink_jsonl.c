@@ -152,16 +152,10 @@ static void fall_behind(struct sink_jsonl *j, const char *what)
 	watch_after(j->retry, RETRY_S * 1000);
 }
 
-static void drop_rotated(struct sink_jsonl *j)
+static void flush(void *arg)
 {
-	cleanup_free char *path = rotated(j, 1);
+	struct sink_jsonl *j = arg;
 
-	j->drop_last = false;
-	unlink(path);
-}
-
-static void flush(struct sink_jsonl *j)
-{
 	if (j->out.len == 0)
 		return;
 	if (fdio_write_all(j->fd, j->out.data, j->out.len) < 0) {
@@ -173,8 +167,12 @@ static void flush(struct sink_jsonl *j)
 	j->size += j->out.len;
 	j->written = j->gathered;
 	buf_clear(&j->out);
-	if (j->drop_last)
-		drop_rotated(j);
+	if (j->drop_last) {
+		cleanup_free char *path = rotated(j, 1);
+
+		j->drop_last = false;
+		unlink(path);
+	}
 }
 
 /* path.N goes, path.1 becomes path.2 and so on, path becomes path.1. */
@@ -244,11 +242,6 @@ static void on_sink(const struct stored_event *e, void *arg)
 		add_line(j, e->seq, e->json, e->len);
 }
 
-static void on_turn(void *arg)
-{
-	flush(arg);
-}
-
 /* Only what is safe: a turn that is open now comes by itself. */
 static void on_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
@@ -256,14 +249,6 @@ static void on_row(uint64_t seq, enum event_type type, const char *json, size_t 
 
 	if (!j->behind && seq <= store_last_seq(j->store))
 		add_line(j, seq, json, len);
-}
-
-static void caught_up(struct sink_jsonl *j)
-{
-	if (j->warned)
-		log_info("the JSONL file is up to date again", "path", j->config.path);
-	j->warned = false;
-	watch_stop(j->retry);
 }
 
 /* Writes what the store has beyond the file, so many batches at most; the timer sees to the rest.
@@ -300,7 +285,10 @@ static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 	if (j->behind)
 		return err_set(err, E_UNAVAILABLE, j->config.path, "cannot write '%s': %s",
 			       j->config.path, strerror(j->error));
-	caught_up(j);
+	if (j->warned)
+		log_info("the JSONL file is up to date again", "path", j->config.path);
+	j->warned = false;
+	watch_stop(j->retry);
 	return 0;
 }
 
@@ -381,7 +369,7 @@ int sink_jsonl_open(struct store *store, const struct clock *clock,
 		sink_jsonl_close(j);
 		return rc;
 	}
-	store_add_sink(store, on_sink, on_turn, j);
+	store_add_sink(store, on_sink, flush, j);
 	/* A full disk is no reason not to serve: if this fails, retries are running. */
 	catch_up(j, UINT_MAX, NULL);
 	*out = j;
@@ -399,7 +387,7 @@ void sink_jsonl_close(struct sink_jsonl *j)
 {
 	if (j == NULL)
 		return;
-	store_remove_sink(j->store, on_sink, on_turn, j);
+	store_remove_sink(j->store, on_sink, flush, j);
 	watch_free(j->retry);
 	if (j->fd >= 0)
 		close(j->fd);

@@ -159,39 +159,29 @@ static int run(struct store *s, sqlite3_stmt *stmt, const char *values, size_t n
 	return 0;
 }
 
-static int run_op(struct store *s, const struct store_op *op)
-{
-	size_t text;
-
-	if (op->sql == NULL)
-		return 0;
-	text = strlen(op->sql) + 1;
-	return run(s, store_cached(s, op->sql), s->bytes.data + op->at + text, op->len - text);
-}
-
-static int begin(struct store *s)
-{
-	sqlite3_stmt *stmt = store_cached(s, "BEGIN");
-	const int rc = sqlite3_step(stmt);
-
-	sqlite3_reset(stmt);
-	s->in_transaction = rc == SQLITE_DONE;
-	return s->in_transaction ? 0 : store_fail(s);
-}
-
 int store_apply(struct store *s)
 {
-	int rc;
+	int rc = 0;
 
 	/* A read that meets an I/O error makes SQLite roll back, too. */
 	if (s->in_transaction && sqlite3_get_autocommit(s->db)) {
 		s->in_transaction = false;
 		s->applied = 0;
 	}
-	rc = s->in_transaction || s->applied == s->nops ? 0 : begin(s);
+	if (!s->in_transaction && s->applied < s->nops) {
+		sqlite3_stmt *begin = store_cached(s, "BEGIN");
+
+		s->in_transaction = sqlite3_step(begin) == SQLITE_DONE;
+		sqlite3_reset(begin);
+		rc = s->in_transaction ? 0 : store_fail(s);
+	}
 	while (rc == 0 && s->applied < s->nops) {
-		rc = run_op(s, &s->ops[s->applied]);
-		s->applied++;
+		const struct store_op *op = &s->ops[s->applied++];
+		const size_t text = op->sql != NULL ? strlen(op->sql) + 1 : 0;
+
+		if (text > 0)
+			rc = run(s, store_cached(s, op->sql), s->bytes.data + op->at + text,
+				 op->len - text);
 	}
 	if (rc == 0)
 		return 0;
@@ -223,12 +213,6 @@ static int again(const void *p, size_t n, void *arg, struct err *err)
 	return rc;
 }
 
-static int cannot_read(struct store *s, struct err *err)
-{
-	return err_set(err, schema_code(s->db), s->path, "cannot read the database '%s': %s",
-		       s->path, sqlite3_errmsg(s->db));
-}
-
 /* The last generation that the database took in, and whether it has tables yet. */
 static int generation(struct store *s, uint64_t *n, bool *tables, struct err *err)
 {
@@ -244,7 +228,8 @@ static int generation(struct store *s, uint64_t *n, bool *tables, struct err *er
 		*n = (uint64_t)sqlite3_column_int64(stmt, 0);
 	/* No such table is SQLITE_ERROR; after anything else nobody knows what was taken in. */
 	if (rc != SQLITE_ROW && rc != SQLITE_DONE && (rc != SQLITE_ERROR || *tables))
-		rc = cannot_read(s, err);
+		rc = err_set(err, schema_code(s->db), s->path, "cannot read the database '%s': %s",
+			     s->path, sqlite3_errmsg(s->db));
 	else
 		rc = 0;
 	sqlite3_finalize(stmt);
