@@ -7,13 +7,14 @@
 
 int ring_heads_add(struct ring_heads *h, const char *name, int ring_fd, struct err *err)
 {
+	cleanup_fd int fd = ring_fd;
 	const struct ring_page *page;
 	struct stat st;
 
-	ensure(h->n < RING_HEADS_MAX);
-	if (fstat(ring_fd, &st) < 0 || st.st_size < JOURNAL_PAGE)
+	ensure(h->n < ARRAY_LEN(h->ring));
+	if (fstat(fd, &st) < 0 || st.st_size < JOURNAL_PAGE)
 		return err_set(err, E_BAD_REQUEST, name, "the ring '%s' is too short", name);
-	page = mmap(NULL, JOURNAL_PAGE, PROT_READ, MAP_SHARED, ring_fd, 0);
+	page = mmap(NULL, JOURNAL_PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return err_errno(err, E_UNAVAILABLE, name, "cannot map the ring '%s'", name);
 	h->ring[h->n].name = name;

@@ -6,9 +6,8 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "model/process_table.h"
 #include <stdbool.h>
-
-#define RING_HEADS_MAX 4
 
 struct ring_page;
 struct ring_heads {
@@ -17,10 +16,10 @@ struct ring_heads {
 		const struct ring_page *page;
 		uint64_t seen; /* its head when it was last looked at */
 		uint64_t rung; /* the reader was told of all before this position */
-	} ring[RING_HEADS_MAX];
+	} ring[PROCESS_RINGS];
 	size_t n;
 };
-/* name must outlive h. The descriptor stays the caller's, who may close it. */
+/* name must outlive h. Takes the descriptor. */
 int ring_heads_add(struct ring_heads *h, const char *name, int ring_fd, struct err *err);
 void ring_heads_close(struct ring_heads *h);
 /* Looks at every head; true if there is more than the reader was told of. */

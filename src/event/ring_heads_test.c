@@ -12,7 +12,7 @@ static void evt_2_heads_of_other_rings_are_seen_and_told(void **state)
 	assert_false(ring_heads_look(&h));
 	ring_heads_format(&h, &list);
 	assert_int_equal(list.n, 0);
-	assert_int_equal(ring_heads_add(&h, "fs", p->ring_fd, NULL), 0);
+	assert_int_equal(ring_heads_add(&h, "fs", dup(p->ring_fd), NULL), 0);
 	assert_false(ring_heads_look(&h));
 	append(p, 0, 0);
 	assert_true(ring_heads_look(&h));
@@ -49,12 +49,12 @@ static void evt_2_what_is_not_a_ring_is_refused(void **state)
 	struct ring_heads h = {0};
 	struct err err = {0};
 
-	assert_int_equal(ring_heads_add(&h, "fs", p->ack_fd, &err), -E_BAD_REQUEST);
+	assert_int_equal(ring_heads_add(&h, "fs", dup(p->ack_fd), &err), -E_BAD_REQUEST);
 	assert_non_null(strstr(err.message, "not a ring"));
-	assert_int_equal(ftruncate(p->ack_fd, 1), 0);
-	assert_int_equal(ring_heads_add(&h, "fs", p->ack_fd, &err), -E_BAD_REQUEST);
-	assert_non_null(strstr(err.message, "too short"));
 	ring_heads_close(&h);
+	assert_int_equal(ftruncate(p->ack_fd, 1), 0);
+	assert_int_equal(ring_heads_add(&h, "fs", dup(p->ack_fd), &err), -E_BAD_REQUEST);
+	assert_non_null(strstr(err.message, "too short"));
 }
 
 int main(void)

@@ -102,38 +102,32 @@ static void tell_lost(struct session_entry *w)
 {
 	struct launcher_lost lost = {.session_id = mem_strdup(w->id),
 				     .reason = mem_strdup(w->reason)};
-	const int dir = w->l->place.sessions_fd;
-	int fd[2] = {session_files_open(dir, w->id, FILE_RING, O_RDONLY),
-		     session_files_open(dir, w->id, FILE_ACK, O_RDWR)};
-	const bool both = fd[0] != -1 && fd[1] != -1;
+	int fd[RINGS_FDS];
+	const size_t n = session_files_rings(w->l->place.sessions_fd, w->id, &lost.rings, fd);
 
 	w->told = true;
-	for (size_t i = 0; i < ARRAY_LEN(fd) && !both; i++)
-		if (fd[i] != -1)
-			close(fd[i]);
-	api_link_post(w->l, MSG_launcher_lost, 0, &lost, fd, both ? ARRAY_LEN(fd) : 0);
+	api_link_post(w->l, MSG_launcher_lost, 0, &lost, fd, n);
 }
 
 /* A warden that cannot be reached is of no use: it is killed, and lost once it is dead. */
 static bool tell_found(struct session_entry *w)
 {
 	const int dir = w->l->place.sessions_fd;
-	int fd[3] = {take_fd(w->probe_fd), session_files_open(dir, w->id, FILE_RING, O_RDONLY),
-		     session_files_open(dir, w->id, FILE_ACK, O_RDWR)};
+	struct launcher_found found = {.session_id = mem_strdup(w->id)};
+	int fd[1 + RINGS_FDS] = {take_fd(w->probe_fd)};
+	size_t n;
 
 	if (fd[0] == -1)
 		fd[0] = session_files_connect(dir, w->id);
-	if (fd[0] != -1 && fd[1] != -1 && fd[2] != -1) {
-		struct launcher_found found = {.session_id = mem_strdup(w->id)};
-
+	n = fd[0] != -1 ? session_files_rings(dir, w->id, &found.rings, fd + 1) : 0;
+	if (n > 0) {
 		w->told = true;
-		api_link_post(w->l, MSG_launcher_found, 0, &found, fd, ARRAY_LEN(fd));
+		api_link_post(w->l, MSG_launcher_found, 0, &found, fd, 1 + n);
 		return true;
 	}
 	log_warn("a warden cannot be reached", "session_id", w->id, "error", strerror(errno));
-	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
-		if (fd[i] != -1)
-			close(fd[i]);
+	mem_cleanup_fd(&fd[0]);
+	msg_done(MSG_launcher_found, &found);
 	entry_kill(w);
 	return false;
 }

@@ -214,8 +214,16 @@ void meta_kill_others(const struct meta *m); /* all but the main process */
 
 /* ---- files.c ---- */
 
-enum session_file { FILE_SOCK, FILE_RING, FILE_ACK, FILE_META, FILE_NEW, SESSION_FILES };
-#define SESSION_FILE_NAME_MAX (ID_MAX + 8)
+/* Ring and ack of the main process; those of the other rings follow, two by two. */
+enum session_file {
+	FILE_SOCK,
+	FILE_META,
+	FILE_NEW,
+	FILE_RING,
+	FILE_ACK,
+	SESSION_FILES = FILE_RING + 2 * PROCESS_RINGS
+};
+#define SESSION_FILE_NAME_MAX (ID_MAX + 32)
 void session_files_name(char out[SESSION_FILE_NAME_MAX], const char *id, enum session_file kind);
 /* "ID.kind" to its parts; -1 if it is no such name. */
 int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file *kind);
@@ -223,6 +231,10 @@ bool session_files_any(int dir, const char *id);
 /* Removes what a dead session cannot use (socket, half-written record), or all. */
 void session_files_remove(int dir, const char *id, bool all);
 int session_files_open(int dir, const char *id, enum session_file kind, int flags); /* -1/errno */
+/* For the API process: the rings that are there, by name, and the descriptors (owned) of each: the
+ * ring to read, the ack to write. Returns how many descriptors: 0 without the main process's. */
+#define RINGS_FDS (2 * PROCESS_RINGS)
+size_t session_files_rings(int dir, const char *id, struct strv *names, int fd[RINGS_FDS]);
 /* Binds ID.sock (not yet listening); connects to it. -1/errno */
 int session_files_bind(int dir, const char *id);
 int session_files_connect(int dir, const char *id);
@@ -417,7 +429,7 @@ void make_recipe(const struct launcher *l, struct sandbox_plan *out);
 int make_session(struct launcher *l, struct link_msg *m, struct err *err);
 /* The stub of a session_entry has its assignment: what it reports decides the answer. answer and
  * the descriptors are taken: report_fd, and those that go with the answer. */
-#define MAKING_FDS 4 /* warden link, ring, ack, policy (or -1) */
+#define MAKING_FDS 2 /* warden link, policy (or -1); the rings are opened for the answer */
 void making_begin(struct session_entry *w, uint32_t req, const struct launcher_created *answer,
 		  const int fd[MAKING_FDS], int report_fd);
 /* Reads the stub's reports; answers once they end. A dead session_entry (pidfd -1) has nothing more

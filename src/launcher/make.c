@@ -29,10 +29,10 @@ struct job {
 	char *real;
 	int tree, userns, listener;
 	struct sandbox_trees view;
-	char fs[SANDBOX_FS];	  /* that cannot be mapped; "" */
-	struct pooled *candidate; /* borrowed; the pool's, if it has one for this session */
-	int api[2], report[2];	  /* ours first */
-	int ring_rw, ring_ro, ack_rw, ack_ro;
+	char fs[SANDBOX_FS];	   /* that cannot be mapped; "" */
+	struct pooled *candidate;  /* borrowed; the pool's, if it has one for this session */
+	int api[2], report[2];	   /* ours first */
+	int rings[ASSIGNMENT_FDS]; /* the assignment's descriptors of rings and acks; else -1 */
 	struct cgroup_limits limits;
 	struct pooled *pooled; /* owned; NULL: none yet */
 	uint64_t group;	       /* owned; 0: none */
@@ -40,13 +40,13 @@ struct job {
 
 static void job_done(struct job *j)
 {
-	const int fds[] = {j->tree,   j->userns,    j->listener,  j->api[0],
-			   j->api[1], j->ring_rw,   j->ring_ro,	  j->ack_rw,
-			   j->ack_ro, j->report[0], j->report[1], j->own_policy};
+	int *const fds[] = {&j->tree,	&j->userns,    &j->listener,  &j->api[0],
+			    &j->api[1], &j->report[0], &j->report[1], &j->own_policy};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		if (fds[i] != -1)
-			close(fds[i]);
+		mem_cleanup_fd(fds[i]);
+	for (size_t i = 0; i < ARRAY_LEN(j->rings); i++)
+		mem_cleanup_fd(&j->rings[i]);
 	if (j->pooled != NULL)
 		pool_discard(j->pooled);
 	else
@@ -409,22 +409,46 @@ static int set_limits(struct job *j, struct err *err)
 
 /* ---- files and links ---- */
 
-static int make_files(struct job *j, struct err *err)
+/* Ring i, and what the processes of the session have of it: ring to write, ack[, ring to read]. */
+static int make_ring(struct job *j, unsigned i, struct err *err)
 {
 	const struct launcher *l = j->l;
 	const char *id = j->ask->session_id;
-	cleanup_free char *ring = mem_printf("%s/sessions/%s.ring", l->place.runtime, id);
-	cleanup_free char *ack = mem_printf("%s/sessions/%s.ack", l->place.runtime, id);
-	int r = journal_create(ring, ack, (uint32_t)l->settings.config.ring_bytes, &j->ring_rw,
-			       &j->ack_rw, err);
+	const enum session_file file = FILE_RING + 2 * i;
+	int *fd = j->rings + (i == 0 ? ASSIGNMENT_RING : ASSIGNMENT_OTHERS + 3 * (i - 1));
+	char name[2][SESSION_FILE_NAME_MAX];
+	cleanup_free char *ring = NULL;
+	cleanup_free char *ack = NULL;
+	cleanup_fd int ack_rw = -1;
+	int r;
 
+	session_files_name(name[0], id, file);
+	session_files_name(name[1], id, file + 1);
+	ring = mem_printf("%s/sessions/%s", l->place.runtime, name[0]);
+	ack = mem_printf("%s/sessions/%s", l->place.runtime, name[1]);
+	r = journal_create(ring, ack, (uint32_t)l->settings.config.ring_bytes, &fd[0], &ack_rw,
+			   err);
 	if (r < 0)
 		return r;
-	j->ring_ro = session_files_open(l->place.sessions_fd, id, FILE_RING, O_RDONLY);
-	j->ack_ro = session_files_open(l->place.sessions_fd, id, FILE_ACK, O_RDONLY);
-	j->listener = session_files_bind(l->place.sessions_fd, id);
-	if (j->ring_ro == -1 || j->ack_ro == -1 || j->listener == -1 ||
-	    pipe2(j->report, O_CLOEXEC) < 0)
+	fd[1] = session_files_open(l->place.sessions_fd, id, file + 1, O_RDONLY);
+	if (i > 0)
+		fd[2] = session_files_open(l->place.sessions_fd, id, file, O_RDONLY);
+	return fd[1] == -1 || (i > 0 && fd[2] == -1)
+		       ? err_errno(err, E_UNAVAILABLE, id, "cannot open a ring of session %s", id)
+		       : 0;
+}
+
+static int make_files(struct job *j, struct err *err)
+{
+	const char *id = j->ask->session_id;
+	int r = 0;
+
+	for (unsigned i = 0; i < PROCESS_RINGS && r == 0; i++)
+		r = make_ring(j, i, err);
+	if (r < 0)
+		return r;
+	j->listener = session_files_bind(j->l->place.sessions_fd, id);
+	if (j->listener == -1 || pipe2(j->report, O_CLOEXEC) < 0)
 		return err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s", id);
 	return link_pair(j->api, err);
 }
@@ -444,13 +468,15 @@ static int give_orders(struct job *j, struct err *err)
 		.api_uid = l->privileged ? c->api_uid : geteuid(),
 		.log_format = strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
 	};
-	const int fd[ASSIGNMENT_FDS] = {
-		[ASSIGNMENT_LISTEN] = j->listener,  [ASSIGNMENT_API] = j->api[1],
-		[ASSIGNMENT_TREE] = j->tree,	    [ASSIGNMENT_RING] = j->ring_rw,
-		[ASSIGNMENT_ACK] = j->ack_ro,	    [ASSIGNMENT_POLICY] = j->policy.fd,
-		[ASSIGNMENT_REPORT] = j->report[1], [ASSIGNMENT_LOCK] = l->place.lock_fd,
-	};
+	int fd[ASSIGNMENT_FDS];
 
+	memcpy(fd, j->rings, sizeof(fd));
+	fd[ASSIGNMENT_LISTEN] = j->listener;
+	fd[ASSIGNMENT_API] = j->api[1];
+	fd[ASSIGNMENT_TREE] = j->tree;
+	fd[ASSIGNMENT_POLICY] = j->policy.fd;
+	fd[ASSIGNMENT_REPORT] = j->report[1];
+	fd[ASSIGNMENT_LOCK] = l->place.lock_fd;
 	log_level_parse(c->log_level, &level);
 	o.log_level = level;
 	if (j->pooled == NULL)
@@ -493,8 +519,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	};
 	strv_copy(&answer.walls, &j->walls);
 	making_begin(w, req, &answer,
-		     (const int[MAKING_FDS]){take_fd(j->api[0]), take_fd(j->ring_ro),
-					     take_fd(j->ack_rw),
+		     (const int[MAKING_FDS]){take_fd(j->api[0]),
 					     fcntl(j->policy.fd, F_DUPFD_CLOEXEC, 3)},
 		     take_fd(j->report[0]));
 	return 0;
@@ -553,16 +578,13 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 			.userns = -1,
 			.listener = -1,
 			.api = {-1, -1},
-			.report = {-1, -1},
-			.ring_rw = -1,
-			.ring_ro = -1,
-			.ack_rw = -1,
-			.ack_ro = -1};
+			.report = {-1, -1}};
 	struct err why = {0};
 	const int r = link_unpack(m, &ask, err);
 
 	if (r < 0)
 		return r;
+	memset(j.rings, -1, sizeof(j.rings));
 	if (create(&j, m, &why) < 0)
 		api_link_refuse(l, m->req, ask.session_id, &why);
 	job_done(&j);

@@ -59,22 +59,34 @@ void making_begin(struct session_entry *w, uint32_t req, const struct launcher_c
 static void answer(struct session_entry *w)
 {
 	struct making *k = w->making;
-	struct launcher_created created = k->answer;
+	const int dir = w->l->place.sessions_fd;
+	int fd[RINGS_FDS + MAKING_FDS] = {k->fd[0]};
+	struct launcher_created created;
 	struct err err = {0};
+	size_t n;
 
 	/* once the main process is dead the numbers may be others' already */
 	for (size_t i = 1; i < w->meta.n && w->pidfd != -1; i++)
 		w->meta.process[i].start = meta_start_time((pid_t)w->meta.process[i].pid);
-	if (meta_save(w->l->place.sessions_fd, w->id, &w->meta, &err) < 0) {
+	n = 1 + session_files_rings(dir, w->id, &k->answer.rings, fd + 1);
+	if (n < 1 + RINGS_FDS)
+		err_errno(&err, E_UNAVAILABLE, w->id, "cannot open the rings of session %s", w->id);
+	else
+		meta_save(dir, w->id, &w->meta, &err);
+	if (err.code != E_OK) {
+		while (--n > 0)
+			close(fd[n]);
 		refuse(w, &err);
 		return;
 	}
+	if (k->fd[1] != -1)
+		fd[n++] = k->fd[1];
 	log_info("session made", "session_id", w->id);
+	created = k->answer;
 	k->answer = (struct launcher_created){0};
 	w->state = ENTRY_ALIVE;
 	w->silent = false;
-	api_link_post(w->l, MSG_launcher_created, k->req, &created, k->fd,
-		      ARRAY_LEN(k->fd) - (k->fd[3] == -1));
+	api_link_post(w->l, MSG_launcher_created, k->req, &created, fd, n);
 	memset(k->fd, -1, sizeof(k->fd));
 	making_free(w);
 }

@@ -116,6 +116,17 @@ static inline void rig_main(char **argv)
 			pause();
 }
 
+/* Every ring of the table, by name, and its descriptors: the ring to read, the ack to write. */
+static inline void rig_rings(const struct strv *names, const int *fd)
+{
+	assert_int_equal(names->n, PROCESS_RINGS);
+	for (size_t i = 0; i < names->n; i++) {
+		assert_string_equal(names->v[i], process_table[process_with_ring(i)].name);
+		assert_int_equal(fcntl(fd[2 * i], F_GETFL) & O_ACCMODE, O_RDONLY);
+		assert_int_equal(fcntl(fd[2 * i + 1], F_GETFL) & O_ACCMODE, O_RDWR);
+	}
+}
+
 /* ---- the launcher ---- */
 
 static inline void rig_place(struct rig *g)

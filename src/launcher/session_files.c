@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a session has below RUNTIME/sessions (root-owned, 0700). Names are ID.kind; the last dot
- * decides, so that an id with dots is no other session's file. Sockets are reached through the
+/* What a session has below RUNTIME/sessions (root-owned, 0700). Names are ID.kind, and ID.ring-NAME
+ * of the ring of another process than the main one. The last dot decides, so that an id with dots
+ * is not taken for another session's file. Sockets are reached through the
  * directory's descriptor: sun_path is short. */
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
@@ -11,11 +12,16 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-static const char *const kinds[SESSION_FILES] = {"sock", "ring", "ack", "meta", "new"};
-
 void session_files_name(char out[SESSION_FILE_NAME_MAX], const char *id, enum session_file kind)
 {
-	snprintf(out, SESSION_FILE_NAME_MAX, "%s.%s", id, kinds[kind]);
+	static const char *const kinds[] = {"sock", "meta", "new", "ring", "ack"};
+
+	if (kind <= FILE_ACK)
+		snprintf(out, SESSION_FILE_NAME_MAX, "%s.%s", id, kinds[kind]);
+	else
+		snprintf(out, SESSION_FILE_NAME_MAX, "%s.%s-%s", id,
+			 kinds[FILE_RING + (kind - FILE_RING) % 2],
+			 process_table[process_with_ring((kind - FILE_RING) / 2)].name);
 }
 
 int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file *kind)
@@ -29,12 +35,16 @@ int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file
 	part[dot - name] = '\0';
 	if (!id_valid(part))
 		return -1;
-	for (size_t i = 0; i < SESSION_FILES; i++)
-		if (strcmp(dot + 1, kinds[i]) == 0) {
+	for (size_t i = 0; i < SESSION_FILES; i++) {
+		char known[SESSION_FILE_NAME_MAX];
+
+		session_files_name(known, part, (enum session_file)i);
+		if (strcmp(name, known) == 0) {
 			memcpy(id, part, sizeof(part));
 			*kind = (enum session_file)i;
 			return 0;
 		}
+	}
 	return -1;
 }
 
@@ -71,13 +81,31 @@ int session_files_open(int dir, const char *id, enum session_file kind, int flag
 	return openat(dir, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
 }
 
+size_t session_files_rings(int dir, const char *id, struct strv *names, int fd[RINGS_FDS])
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < PROCESS_RINGS; i++) {
+		fd[n] = session_files_open(dir, id, FILE_RING + 2 * i, O_RDONLY);
+		fd[n + 1] = session_files_open(dir, id, FILE_ACK + 2 * i, O_RDWR);
+		if (fd[n] != -1 && fd[n + 1] != -1) {
+			strv_add(names, process_table[process_with_ring(i)].name);
+			n += 2;
+			continue;
+		}
+		mem_cleanup_fd(&fd[n]);
+		mem_cleanup_fd(&fd[n + 1]);
+		if (n == 0)
+			break;
+	}
+	return n;
+}
+
 static struct sockaddr_un address(int dir, const char *id)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	char name[SESSION_FILE_NAME_MAX];
 
-	session_files_name(name, id, FILE_SOCK);
-	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", dir, name);
+	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", dir, id);
 	return a;
 }
 

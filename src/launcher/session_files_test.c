@@ -54,8 +54,9 @@ static void ses_8_a_name_says_whose_it_is_and_what(void **state)
 		{ID64 ".ring", ID64, FILE_RING},
 	};
 	static const char *const wrong[] = {
-		".",	   "..",      "a",	  ".sock",    "a.",	     "a.sock.",
-		"a.socks", "-a.sock", "a b.sock", "a/b.sock", ID64 "5.ring", "a.SOCK",
+		".",	    "..",	"a",	       ".sock",	  "a.",
+		"a.sock.",  "a.ring-",	"a.ring-init", "a.socks", "-a.sock",
+		"a b.sock", "a/b.sock", ID64 "5.ring", "a.SOCK",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -67,6 +68,15 @@ static void ses_8_a_name_says_whose_it_is_and_what(void **state)
 		assert_int_equal(kind, rows[i].kind);
 		session_files_name(name, id, kind);
 		assert_string_equal(name, rows[i].name);
+	}
+	for (unsigned i = 0; i < SESSION_FILES; i++) {
+		char id[ID_MAX + 1], name[SESSION_FILE_NAME_MAX];
+		enum session_file kind;
+
+		session_files_name(name, ID64, (enum session_file)i);
+		assert_int_equal(session_files_parse(name, id, &kind), 0);
+		assert_string_equal(id, ID64);
+		assert_int_equal(kind, i);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		char id[ID_MAX + 1];
@@ -112,6 +122,29 @@ static void ses_8_a_dead_session_keeps_ring_and_record_until_all_goes(void **sta
 	assert_false(session_files_any(h->fd, "s"));
 	assert_true(session_files_any(h->fd, "t"));
 	session_files_remove(h->fd, "t", true);
+}
+
+static void ses_8_the_rings_that_are_there_are_handed_on(void **state)
+{
+	const struct here *h = *state;
+	struct strv names = {0};
+	int fd[RINGS_FDS];
+
+	assert_int_equal(session_files_rings(h->fd, "s", &names, fd), 0);
+	touch(h->fd, "s.ring");
+	assert_int_equal(session_files_rings(h->fd, "s", &names, fd), 0);
+	assert_int_equal(names.n, 0);
+	touch(h->fd, "s.ack");
+	/* Other rings are not needed: the version before did not make them. */
+	assert_int_equal(session_files_rings(h->fd, "s", &names, fd), 2);
+	assert_int_equal(names.n, 1);
+	assert_string_equal(names.v[0], MAIN_PROCESS->name);
+	assert_int_equal(fcntl(fd[0], F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_int_equal(fcntl(fd[1], F_GETFL) & O_ACCMODE, O_RDWR);
+	close(fd[0]);
+	close(fd[1]);
+	strv_done(&names);
+	session_files_remove(h->fd, "s", true);
 }
 
 static void ses_8_a_link_in_the_place_of_a_file_is_not_followed(void **state)
@@ -167,6 +200,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ses_8_a_name_says_whose_it_is_and_what),
+		cmocka_unit_test_setup_teardown(ses_8_the_rings_that_are_there_are_handed_on, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(
 			ses_8_a_dead_session_keeps_ring_and_record_until_all_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(ses_8_a_link_in_the_place_of_a_file_is_not_followed,

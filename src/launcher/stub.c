@@ -105,7 +105,7 @@ static int execute(const struct stub *s, enum process process, const struct proc
 
 /* It dies with us, the main process. */
 static int start_beside(const struct stub *s, enum process process, struct process_args *args,
-			int report_fd, struct err *err)
+			const int fd[ASSIGNMENT_FDS], struct err *err)
 {
 	struct process_link l = {.row = &process_table[process]};
 	const pid_t parent = getpid();
@@ -117,15 +117,23 @@ static int start_beside(const struct stub *s, enum process process, struct proce
 		return r;
 	own.link_fd = pair[1];
 	l.fd = pair[0];
+	for (size_t i = 1; i < PROCESS_RINGS; i++)
+		if (process_with_ring(i) == process) {
+			const int *ring = fd + ASSIGNMENT_OTHERS + 3 * (i - 1);
+
+			own.ring_fd = ring[0];
+			own.ack_fd = ring[1];
+			l.ring_fd = ring[2];
+		}
 	l.pid = fork();
 	if (l.pid == 0) {
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
 			_exit(125);
 		execute(s, process, &own, err);
-		assignment_give_up(report_fd, err);
+		assignment_give_up(fd[ASSIGNMENT_REPORT], err);
 	}
 	r = l.pid < 0 ? err_errno(err, E_UNAVAILABLE, l.row->program, "fork")
-		      : assignment_tell(report_fd, process, l.pid, err);
+		      : assignment_tell(fd[ASSIGNMENT_REPORT], process, l.pid, err);
 	close(pair[1]);
 	process_args_add(args, &l);
 	return r;
@@ -162,7 +170,7 @@ static _Noreturn void serve(const struct stub *s, const struct waiting_stub *w, 
 	process_args_add(&args, &inside);
 	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
 		if (process_table[i].start == PROCESS_BESIDE)
-			r = start_beside(s, (enum process)i, &args, fd[ASSIGNMENT_REPORT], &err);
+			r = start_beside(s, (enum process)i, &args, fd, &err);
 	if (r == 0 && pass_files(files) < 0)
 		r = err_errno(&err, E_INTERNAL, o.session_id, "cannot pass a counter");
 	if (r == 0)

@@ -48,14 +48,14 @@ static int parse_number(const char **text, char end, int *out)
 	return 0;
 }
 
-static int parse_fd(const char **text, int *fd)
+static int parse_fd(const char **text, char end, int *fd)
 {
-	return parse_number(text, '\0', fd) < 0 || *fd < 0 || fcntl(*fd, F_SETFD, FD_CLOEXEC) < 0
+	return parse_number(text, end, fd) < 0 || *fd < 0 || fcntl(*fd, F_SETFD, FD_CLOEXEC) < 0
 		       ? -1
 		       : 0;
 }
 
-/* "NAME PID LINK" */
+/* "NAME PID LINK [RING]" */
 static int parse_process(struct process_args *a, const char *text)
 {
 	for (size_t i = 0; i < PROCESSES; i++) {
@@ -66,7 +66,8 @@ static int parse_process(struct process_args *a, const char *text)
 			continue;
 		text += n + 1;
 		if (a->nothers == ARRAY_LEN(a->other) || parse_number(&text, ' ', &l.pid) < 0 ||
-		    parse_fd(&text, &l.fd) < 0)
+		    parse_fd(&text, l.row->ring ? ' ' : '\0', &l.fd) < 0 ||
+		    (l.row->ring && parse_fd(&text, '\0', &l.ring_fd) < 0))
 			return -1;
 		a->other[a->nothers++] = l;
 		if (l.row->start == PROCESS_INSIDE) {
@@ -81,7 +82,7 @@ static int parse_process(struct process_args *a, const char *text)
 static int parse_value(struct process_args *a, const struct key *k, const char *value)
 {
 	if (k->kind == FD)
-		return parse_fd(&value, number(a, k));
+		return parse_fd(&value, '\0', number(a, k));
 	if (k->kind == NUMBER)
 		return parse_number(&value, '\0', number(a, k));
 	strv_add(list(a, k), value);
@@ -172,9 +173,12 @@ void process_args_format(const struct process_row *row, const struct process_arg
 
 void process_args_add(struct process_args *args, const struct process_link *link)
 {
-	cleanup_free char *text = mem_printf("%s %d %d", link->row->name, (int)link->pid, link->fd);
+	cleanup_buf struct buf text = {0};
 
-	strv_add(&args->processes, text);
+	buf_addf(&text, "%s %d %d", link->row->name, (int)link->pid, link->fd);
+	if (link->row->ring)
+		buf_addf(&text, " %d", link->ring_fd);
+	strv_add(&args->processes, text.data);
 	ensure(args->nothers < ARRAY_LEN(args->other));
 	args->other[args->nothers++] = *link;
 }
@@ -186,7 +190,8 @@ int process_args_pass(const struct process_row *row, const struct process_args *
 		    fcntl(*number(args, &keys[i]), F_SETFD, 0) < 0)
 			return -1;
 	for (size_t i = 0; (row->args & PROCESS_ARG(process)) != 0 && i < args->nothers; i++)
-		if (fcntl(args->other[i].fd, F_SETFD, 0) < 0)
+		if (fcntl(args->other[i].fd, F_SETFD, 0) < 0 ||
+		    (args->other[i].row->ring && fcntl(args->other[i].ring_fd, F_SETFD, 0) < 0))
 			return -1;
 	return 0;
 }

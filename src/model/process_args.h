@@ -13,7 +13,8 @@
 struct process_link {
 	const struct process_row *row;
 	pid_t pid;
-	int fd; /* the link to it */
+	int fd;	     /* the link to it */
+	int ring_fd; /* its ring, to see the head of; only with row->ring */
 };
 
 /* See PROCESS_ARGS. */

@@ -18,3 +18,12 @@ enum process process_of(enum process_start start)
 	ensure(i < PROCESSES);
 	return (enum process)i;
 }
+
+enum process process_with_ring(size_t i)
+{
+	size_t p = 0;
+
+	while (!process_table[p].ring || i-- > 0)
+		p++;
+	return (enum process)p;
+}

@@ -4,6 +4,7 @@
  * The launcher, its pool, the stub, the assignment, the record of a session and the warden read
  * this table. To add a process, add a row here and the directory of its program. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Who starts a process, when, and with which capabilities. */
@@ -35,7 +36,7 @@ enum process_start {
 	X(log_format, log_format, NUMBER) /* enum log_format */                              \
 	X(wall, walls, LIST)		  /* raised by launcher and stub, as by wall_pack */ \
 	X(counter, counters, LIST)	  /* of the session's cgroup: cgroup_files_format */ \
-	X(process, processes, LIST)	  /* the others: "NAME PID LINK" */
+	X(process, processes, LIST)	  /* the others: "NAME PID LINK [RING]" */
 enum process_arg {
 #define X(key, member, kind) PROCESS_ARG_##key,
 	PROCESS_ARGS(X)
@@ -52,16 +53,22 @@ enum process_arg {
 	(PROCESS_ARG(ring) | PROCESS_ARG(ack) | PROCESS_ARG(policy) | PROCESS_ARG(link) | \
 	 PROCESS_ARG(log_level) | PROCESS_ARG(log_format))
 
-/*  name, program, for people, start, ring, arguments */
-#define PROCESS_TABLE(X)                                                             \
-	X(warden, "agentsh-warden", "the warden", MAIN, "warden", PROCESS_MAIN_ARGS) \
-	X(init, "agentsh-init", "init", INSIDE, NULL, 0)
+/*  name, program, for people, start, whether it has a ring, arguments. The main process is first.
+ */
+#define PROCESS_TABLE(X)                                                      \
+	X(warden, "agentsh-warden", "the warden", MAIN, 1, PROCESS_MAIN_ARGS) \
+	X(init, "agentsh-init", "init", INSIDE, 0, 0)
 
 enum process {
 #define X(name, program, people, start, ring, args) PROCESS_##name,
 	PROCESS_TABLE(X)
 #undef X
 		PROCESSES
+};
+enum {
+#define X(name, program, people, start, ring, args) +(ring)
+	PROCESS_RINGS = 0 PROCESS_TABLE(X)
+#undef X
 };
 
 struct process_row {
@@ -70,10 +77,12 @@ struct process_row {
 	const char *title;   /* for people. The session fails when the process dies, and the reason
 				begins with this. */
 	enum process_start start;
-	const char *ring; /* name of the ring that it writes its events to; NULL: it writes none */
-	unsigned args;	  /* PROCESS_ARG() of what it is given */
+	bool ring;     /* it records events, in a ring of its own that has its name */
+	unsigned args; /* PROCESS_ARG() of what it is given */
 };
 extern const struct process_row process_table[PROCESSES];
 
 /* The only row that starts this way; MAIN or INSIDE. */
 enum process process_of(enum process_start start);
+/* The process of a ring, i < PROCESS_RINGS; the main process has the first. */
+enum process process_with_ring(size_t i);

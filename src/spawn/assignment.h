@@ -33,7 +33,9 @@ enum assignment_fd {
 	ASSIGNMENT_POLICY,
 	ASSIGNMENT_REPORT, /* for a report; its end without an error in one is the success */
 	ASSIGNMENT_LOCK,   /* held until the session can be found */
-	ASSIGNMENT_FDS
+	/* Of each ring but the main process's: the ring to write, the ack, the ring to read. */
+	ASSIGNMENT_OTHERS,
+	ASSIGNMENT_FDS = ASSIGNMENT_OTHERS + 3 * (PROCESS_RINGS - 1)
 };
 struct assignment_report {
 	enum process process;

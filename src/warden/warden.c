@@ -441,6 +441,10 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	results_init(&w->results);
 	strv_copy(&w->walls, &args->walls);
 	r = recorder_open(&w->recorder, args->ring_fd, args->ack_fd, err);
+	for (size_t i = 0; i < args->nothers && r == 0; i++)
+		if (args->other[i].row->ring)
+			r = ring_heads_add(&w->heads, args->other[i].row->name,
+					   args->other[i].ring_fd, err);
 	if (r == 0)
 		r = limits_open(w, err);
 	if (r < 0)
