@@ -323,6 +323,7 @@ void api_child_hello(struct launcher *l)
 	}
 	l->api.telling = true;
 	api_link_post(l, MSG_launcher_hello, 0, &hello, fd, (size_t)n);
+	api_link_kick(l);
 }
 
 void api_child_hup(struct launcher *l)

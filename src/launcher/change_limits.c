@@ -200,17 +200,15 @@ static int narrow(struct launcher *l, const struct launcher_limit *ask, struct s
 	return r;
 }
 
-int narrow_session(struct launcher *l, struct link_msg *m, struct err *err)
+void narrow_session(void *launcher, void *msg, struct link_msg *m)
 {
 	struct launcher_limited answer = {0};
+	const struct launcher_limit *ask = msg;
+	struct launcher *l = launcher;
 	struct err why = {0};
-	struct launcher_limit ask;
-	const int r = link_unpack(m, &ask, err);
 
-	if (r < 0)
-		return r;
-	answer.session_id = mem_strdup(id_valid(ask.session_id) ? ask.session_id : "");
-	if (narrow(l, &ask, &answer.walls, &why) < 0) {
+	answer.session_id = mem_strdup(id_valid(ask->session_id) ? ask->session_id : "");
+	if (narrow(l, ask, &answer.walls, &why) < 0) {
 		answer.code = mem_strdup(err_row(why.code)->name);
 		answer.subject = mem_strdup(why.subject);
 		answer.message = mem_strdup(why.message);
@@ -218,6 +216,4 @@ int narrow_session(struct launcher *l, struct link_msg *m, struct err *err)
 			 "error", answer.message);
 	}
 	api_link_post(l, MSG_launcher_limited, m->req, &answer, NULL, 0);
-	msg_done(MSG_launcher_limit, &ask);
-	return 0;
 }

@@ -402,7 +402,7 @@ void launcher_init(struct launcher *l)
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
 		.programs = {.api_fd = -1},
-		.api = {.pidfd = -1, .link = {.fd = -1}},
+		.api = {.pidfd = -1, .peer = PEER_CLOSED},
 		.uids = {.fd = -1},
 		.signal_fd = -1,
 		.ready_fd = -1,
@@ -413,7 +413,6 @@ void launcher_init(struct launcher *l)
 	TAILQ_INIT(&l->entries);
 	TAILQ_INIT(&l->pool.list);
 	STAILQ_INIT(&l->groups.graves);
-	STAILQ_INIT(&l->api.letters);
 	l->loop = loop_new(NULL, NULL);
 	ensure(l->loop != NULL);
 }

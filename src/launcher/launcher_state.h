@@ -17,7 +17,7 @@
 #include "cgroup/cgroup.h"
 #include "config/config.h"
 #include "launcher/launcher.h"
-#include "link/link.h"
+#include "link/peer.h"
 #include "model/process_table.h"
 #include "model/wall.h"
 #include "policy/policy.h"
@@ -181,7 +181,7 @@ int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struc
 /* Compiles what is in use anew and tells the API child of what has changed and what could not. */
 void policies_reload(struct launcher *l, uint32_t ticket);
 /* launcher_ask; fails only if the message cannot be read. */
-int policies_ask(struct launcher *l, struct link_msg *m, struct err *err);
+void policies_ask(void *launcher, void *msg, struct link_msg *m);
 void policies_free(struct launcher *l);
 
 /* ---- meta.c ---- */
@@ -278,21 +278,11 @@ struct session_entry {
 
 /* ---- api_link.c: the link to the API child ---- */
 
-struct letter {
-	STAILQ_ENTRY(letter) next;
-	enum msg_type type;
-	uint32_t req;
-	void *obj; /* owned, with its parts */
-	int fd[FDIO_MAX_FDS];
-	size_t nfds;
-};
-
 struct api_child {
 	pid_t pid; /* 0: none */
 	int pidfd;
-	struct link link; /* fd -1: none */
-	struct watch *readable, *writable, *death, *again;
-	STAILQ_HEAD(, letter) letters;
+	struct peer peer; /* closed: none */
+	struct watch *death, *again;
 	bool telling; /* found_all is still owed */
 	bool stop_told;
 	int64_t started_us;
@@ -387,18 +377,17 @@ void api_link_stop(struct launcher *l);
 /* The child is dead or dying: its last words count (sessions to remove), then the link is closed.
  */
 void api_link_end(struct launcher *l);
-/* Queues a message; the struct's owned parts and the descriptors are taken. Without a link it is
- * dropped. */
+/* Sends a message, or queues it; the struct's owned parts and the descriptors are taken. Without a
+ * link it is dropped. */
 void api_link_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
 		   size_t nfds);
-/* Sends what is queued and owed as far as the socket takes it; reading rests while something is
- * left. */
-void api_link_pump(struct launcher *l);
-/* Wakes api_link_pump: something may be owed. */
+/* Sends what is owed as far as the socket takes it: sessions that the child does not know, the
+ * stop.
+ */
+void api_link_pump(void *launcher);
+/* Wakes api_link_pump, in the next turn: something may be owed. */
 void api_link_kick(struct launcher *l);
 void api_link_refuse(struct launcher *l, uint32_t req, const char *id, const struct err *why);
-/* Reads everything that the API child has sent, until it would block, ends or is broken. */
-void api_link_read(struct launcher *l);
 
 /* Prints the ready line once; called when the API child listens. */
 void launcher_say_ready(struct launcher *l);
@@ -426,7 +415,7 @@ void workspace_guard(struct strv *out);
 void make_recipe(const struct launcher *l, struct sandbox_plan *out);
 /* Answers by launcher_created or launcher_refused, now or later. m's descriptors stay the caller's.
  * Fails only if the message cannot be read. */
-int make_session(struct launcher *l, struct link_msg *m, struct err *err);
+void make_session(void *launcher, void *msg, struct link_msg *m);
 /* The stub of a session_entry has its assignment: what it reports decides the answer. answer and
  * the descriptors are taken: report_fd, and those that go with the answer. */
 #define MAKING_FDS 2 /* warden link, policy (or -1); the rings are opened for the answer */
@@ -474,7 +463,7 @@ uint64_t limits_required(const struct launcher_create *ask);
 
 /* launcher_limit: narrower limits for a living session. Fails only if the message cannot be read.
  */
-int narrow_session(struct launcher *l, struct link_msg *m, struct err *err);
+void narrow_session(void *launcher, void *msg, struct link_msg *m);
 
 /* ---- group.c ---- */
 

@@ -96,12 +96,14 @@ static void cfg_1_what_was_made_at_start_needs_a_restart(void **state)
 	}
 	m = rig_expect(g, MSG_launcher_hup);
 	link_msg_done(&m);
-	api_child_hello(&g->l);
-	assert_non_null(STAILQ_FIRST(&g->l.api.letters));
-	hello = *(struct launcher_hello *)STAILQ_FIRST(&g->l.api.letters)->obj;
+	rig_connect(g);
+	m = rig_expect(g, MSG_launcher_hello);
+	assert_int_equal(link_unpack(&m, &hello, NULL), 0);
+	link_msg_done(&m);
 	for (size_t i = 0; i < hello.overrides.n; i++)
 		found |= strcmp(hello.overrides.v[i], kept) == 0;
 	assert_true(found);
+	msg_done(MSG_launcher_hello, &hello);
 }
 
 static void obs_2_a_reload_opens_the_log_again(void **state)

@@ -568,11 +568,12 @@ static int create(struct job *j, struct link_msg *m, struct err *err)
 	return r;
 }
 
-int make_session(struct launcher *l, struct link_msg *m, struct err *err)
+void make_session(void *launcher, void *msg, struct link_msg *m)
 {
-	struct launcher_create ask;
+	struct launcher *l = launcher;
+	struct launcher_create *ask = msg;
 	struct job j = {.l = l,
-			.ask = &ask,
+			.ask = ask,
 			.own_policy = -1,
 			.tree = -1,
 			.userns = -1,
@@ -580,14 +581,9 @@ int make_session(struct launcher *l, struct link_msg *m, struct err *err)
 			.api = {-1, -1},
 			.report = {-1, -1}};
 	struct err why = {0};
-	const int r = link_unpack(m, &ask, err);
 
-	if (r < 0)
-		return r;
 	memset(j.rings, -1, sizeof(j.rings));
 	if (create(&j, m, &why) < 0)
-		api_link_refuse(l, m->req, ask.session_id, &why);
+		api_link_refuse(l, m->req, ask->session_id, &why);
 	job_done(&j);
-	msg_done(MSG_launcher_create, &ask);
-	return 0;
 }

@@ -482,22 +482,18 @@ void policies_reload(struct launcher *l, uint32_t ticket)
 	api_link_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
 }
 
-int policies_ask(struct launcher *l, struct link_msg *m, struct err *err)
+void policies_ask(void *launcher, void *msg, struct link_msg *m)
 {
-	struct launcher_policies answer = {0};
-	struct launcher_ask ask;
-	const int r = link_unpack(m, &ask, err);
+	const struct launcher_ask *ask = msg;
+	struct launcher_policies answer = {.ticket = ask->ticket};
+	struct launcher *l = launcher;
 
-	if (r < 0)
-		return r;
-	if (ask.reload != 0) {
-		policies_reload(l, ask.ticket);
-		return 0;
+	if (ask->reload != 0) {
+		policies_reload(l, ask->ticket);
+		return;
 	}
-	answer.ticket = ask.ticket;
 	list(l, true, &answer);
 	api_link_post(l, MSG_launcher_policies, 0, &answer, NULL, 0);
-	return 0;
 }
 
 void policies_free(struct launcher *l)

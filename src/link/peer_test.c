@@ -300,6 +300,19 @@ static void api_1_nothing_is_read_while_something_waits(void **state)
 	heard(p, "bell;");
 }
 
+static void ses_8_last_words_are_read_though_something_waits(void **state)
+{
+	struct pair *p = *state;
+
+	fill(p);
+	say(p, MSG_warden_bell, 0, &(struct msg_empty){0});
+	link_done(&p->theirs);
+	loop_settle(p->loop);
+	heard(p, "bell;");
+	assert_int_equal(p->ours.queued, 0);
+	assert_int_equal(p->last, LINK_EOF);
+}
+
 static void exe_6_room_is_awaited_without_a_queue(void **state)
 {
 	struct pair *p = *state;
@@ -322,6 +335,8 @@ int main(void)
 						teardown),
 		TEST(ses_8_a_handler_may_close_its_peer),
 		cmocka_unit_test_setup_teardown(api_1_nothing_is_read_while_something_waits,
+						setup_pauses, teardown),
+		cmocka_unit_test_setup_teardown(ses_8_last_words_are_read_though_something_waits,
 						setup_pauses, teardown),
 		TEST(exe_6_room_is_awaited_without_a_queue),
 	};
