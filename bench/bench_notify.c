@@ -180,6 +180,7 @@ static struct gate *make_gate(struct actor_table **actors)
 	s.policy_fd = fdio_sealed("policy", bytes.data, bytes.len);
 	if (gate_open(&s, &g, &err) < 0 || actor_table_open(actors, &err) < 0)
 		fail(err.message);
+	actor_table_expect(*actors, 1, &(struct actor_leader){0}, "cmd-1"); /* alone */
 	return g;
 }
 

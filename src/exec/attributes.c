@@ -39,7 +39,7 @@ static const struct attribute_call {
 struct work {
 	const struct attribute_call *call;
 	pid_t tid;
-	int root; /* the ask's */
+	int root; /* see struct attributes */
 	int dirfd;
 	uint64_t path; /* 0: the descriptor itself */
 	uint64_t value;
@@ -227,7 +227,7 @@ static int set_times(int fd, const struct timespec *times)
 	return utimensat(fd, "", times, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1 ? errno : 0;
 }
 
-static int change(const struct attributes_ask *ask, const struct work *w)
+static int change(const struct attributes *a, const struct work *w, uint64_t id)
 {
 	const bool sets_times = w->call->kind != MODE;
 	struct timespec times[2] = {{0}};
@@ -236,9 +236,9 @@ static int change(const struct attributes_ask *ask, const struct work *w)
 
 	if (r == 0 && sets_times && w->value != 0)
 		r = read_times(w, times);
-	if (r == 0 && ask->root < 0 && !is_own(ask->trees, fd))
+	if (r == 0 && a->root < 0 && !is_own(a->trees, fd))
 		r = EPERM;
-	if (r == 0 && !ask->still(ask->arg, ask->call->id))
+	if (r == 0 && !a->still(a->arg, id))
 		r = EPERM;
 	if (r == 0)
 		r = sets_times ? set_times(fd, w->value != 0 ? times : NULL) : set_mode(w, fd);
@@ -247,13 +247,13 @@ static int change(const struct attributes_ask *ask, const struct work *w)
 	return r;
 }
 
-int attributes_change(const struct attributes_ask *ask)
+int attributes_change(const struct attributes *a, const struct seccomp_notif *call)
 {
-	const __u64 *arg = ask->call->data.args;
-	struct work w = {.tid = (pid_t)ask->call->pid, .root = ask->root, .dirfd = AT_FDCWD};
+	const __u64 *arg = call->data.args;
+	struct work w = {.tid = (pid_t)call->pid, .root = a->root, .dirfd = AT_FDCWD};
 
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-		if (calls[i].nr == ask->call->data.nr)
+		if (calls[i].nr == call->data.nr)
 			w.call = &calls[i];
 	if (w.call == NULL)
 		return ENOSYS;
@@ -269,7 +269,7 @@ int attributes_change(const struct attributes_ask *ask)
 		return EFAULT;
 	if ((w.flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0)
 		return EINVAL;
-	return change(ask, &w);
+	return change(a, &w, call->id);
 }
 
 /* ---- as the listener's handler ---- */
@@ -281,9 +281,12 @@ static bool still_waits(void *arg, uint64_t id)
 
 static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg)
 {
-	const struct attributes *a = arg;
-	const struct attributes_ask ask = {n, a->root, a->trees, still_waits, l};
-	const int r = attributes_change(&ask);
+	struct attributes a = *(const struct attributes *)arg;
+	int r;
+
+	a.still = still_waits;
+	a.arg = l;
+	r = attributes_change(&a, n);
 
 	if (r == 0)
 		listener_done(l, n->id);

@@ -11,24 +11,18 @@
 #include "listener/listener.h"
 #include <linux/seccomp.h>
 
-/* 0: done; an errno: what the caller is told; EPERM for what lies in none of the trees (real paths;
- * NULL: none). ENOSYS: not one of these calls. still: whether the caller still waits, asked before
- * anything is changed. */
-struct attributes_ask {
-	const struct seccomp_notif *call;
+struct attributes {
 	/* The callers' root, if they have one that is theirs: paths are looked up in it, and all
 	 * that they name there may be changed that their uid, which is ours, may change. Else -1.
 	 */
 	int root;
-	const struct strv *trees;
+	const struct strv *trees; /* real paths, borrowed; NULL: none */
+	/* Whether the caller still waits, asked before anything is changed. */
 	bool (*still)(void *arg, uint64_t id);
 	void *arg;
 };
-int attributes_change(const struct attributes_ask *ask);
-
-/* The calls as a handler of the listener. */
-struct attributes {
-	int root;		  /* as above */
-	const struct strv *trees; /* borrowed */
-};
+/* 0: done; an errno: what the caller is told; EPERM for what lies in none of the trees. ENOSYS: not
+ * one of these calls. */
+int attributes_change(const struct attributes *a, const struct seccomp_notif *call);
+/* The calls as a handler of the listener, which asks it who still waits. */
 struct listener_handler attributes_handler(struct attributes *a);

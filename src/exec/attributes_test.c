@@ -49,23 +49,21 @@ static bool still(void *arg, uint64_t id)
 #define CALL(nr, ...) change_in(&trees, nr, (__u64[6]){__VA_ARGS__})
 #define AT(x) ((__u64)(uintptr_t)(x))
 
-static int change_by(struct attributes_ask ask, int nr, const __u64 arg[6])
+static int change_by(struct attributes a, int nr, const __u64 arg[6])
 {
 	struct seccomp_notif n = {.id = ID, .pid = (uint32_t)peer, .data = {.nr = nr}};
 
 	memcpy(n.data.args, arg, sizeof(n.data.args));
-	ask.call = &n;
-	return attributes_change(&ask);
+	return attributes_change(&a, &n);
 }
 
 static int change_in(const struct strv *in, int nr, const __u64 arg[6])
 {
-	return change_by((struct attributes_ask){NULL, -1, in, still, NULL}, nr, arg);
+	return change_by((struct attributes){-1, in, still, NULL}, nr, arg);
 }
 
-#define CALL_AT(root, nr, ...)                                                \
-	change_by((struct attributes_ask){NULL, root, NULL, still, NULL}, nr, \
-		  (__u64[6]){__VA_ARGS__})
+#define CALL_AT(root, nr, ...) \
+	change_by((struct attributes){root, NULL, still, NULL}, nr, (__u64[6]){__VA_ARGS__})
 
 static mode_t mode_of(const char *path)
 {

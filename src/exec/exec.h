@@ -80,8 +80,6 @@ uint64_t exec_control_count(const struct exec_control *c, enum gate_outcome outc
  * exec_over. Returns the key that it must show, or 0. Only the leader learns the key, and it is
  * good once: an exec that shows it is let go without a look, and its event is written before. */
 uint64_t exec_expect(struct exec_control *c, uint32_t spawn, const struct exec_initial *i);
-/* The process of the initial exec; 0 if that was not seen. */
-pid_t exec_initial_pid(struct exec_control *c, uint32_t spawn);
 void exec_over(struct exec_control *c, uint32_t spawn);
 /* The last exec of a command, if it failed because the program was missing or could not be
  * executed: its errno and its path, or its name if several directories were searched. 0: it did not
@@ -89,6 +87,7 @@ void exec_over(struct exec_control *c, uint32_t spawn);
 int exec_last_failure(struct exec_control *c, uint32_t spawn, char **path);
 /* What execs of a command have come to since the last call. */
 struct exec_news {
+	pid_t pid; /* of its initial process; 0: not seen yet */
 	bool any;
 	bool replaced;	  /* its initial process has executed another program */
 	char *privileged; /* what POLICY_NO_PRIVILEGE refused; the caller's to free */

@@ -61,13 +61,6 @@ bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key)
 	return m != NULL;
 }
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
 /* errnum 0: an exec that did not fail, or was refused. Of a search in several directories only the
  * name is kept; a refusal counts more than a file that is there but cannot be executed, and that
  * more than one that is missing. With the lock. */
@@ -77,7 +70,7 @@ static void note_failure(struct exec_command *m, const struct exec_case *k, int 
 	const char *path = k->op.exec.called != NULL ? k->op.exec.called : k->op.exec.path;
 	const bool searched = (m->failed.errnum != 0 || m->failed.refused) &&
 			      m->failed.pid == k->pid &&
-			      strcmp(last_part(m->failed.path), last_part(path)) == 0 &&
+			      strcmp(exec_last_part(m->failed.path), exec_last_part(path)) == 0 &&
 			      strcmp(m->failed.path, path) != 0;
 
 	if (m->failed.refused && searched && errnum != 0)
@@ -86,7 +79,8 @@ static void note_failure(struct exec_command *m, const struct exec_case *k, int 
 		m->failed.errnum = errnum;
 	m->failed.refused = refused;
 	m->failed.pid = k->pid;
-	snprintf(m->failed.path, sizeof(m->failed.path), "%s", searched ? last_part(path) : path);
+	snprintf(m->failed.path, sizeof(m->failed.path), "%s",
+		 searched ? exec_last_part(path) : path);
 }
 
 /* A file of an unknown format is not a failure: the shell runs it as a script. */
@@ -161,20 +155,6 @@ uint64_t exec_expect(struct exec_control *c, uint32_t spawn, const struct exec_i
 	return key;
 }
 
-pid_t exec_initial_pid(struct exec_control *c, uint32_t spawn)
-{
-	const struct exec_command *m;
-	pid_t pid;
-
-	if (c == NULL)
-		return 0;
-	pthread_mutex_lock(&c->lock);
-	m = find(c, spawn);
-	pid = m != NULL ? m->pid : 0;
-	pthread_mutex_unlock(&c->lock);
-	return pid;
-}
-
 static void forget(struct exec_command *m)
 {
 	LIST_REMOVE(m, next);
@@ -229,6 +209,7 @@ void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *ou
 	m = find(c, spawn);
 	if (m != NULL) {
 		*out = m->news;
+		out->pid = m->pid;
 		m->news = (struct exec_news){0};
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -4,42 +4,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *last_part(const char *path)
-{
-	const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-
-	return slash != NULL ? slash + 1 : path != NULL ? path : "";
-}
-
-static struct past_refusal *find_refusal(struct exec_control *c, pid_t pid)
-{
-	for (size_t i = 0; i < FOLD_PIDS; i++)
-		if (c->refused[i].pid == pid)
-			return &c->refused[i];
-	return NULL;
-}
-
 /* A shell goes on with the next directory of PATH after a refusal: true if this is such a one. */
-static bool repeats_refusal(struct exec_control *c, const struct exec_case *k)
+static bool repeats_refusal(struct exec_control *c, const struct exec_case *k, bool refused)
 {
-	struct past_refusal *r = find_refusal(c, k->pid);
-	const char *name = last_part(k->path);
+	const char *name = exec_last_part(k->path != NULL ? k->path : "");
+	struct past_refusal *r = c->refused;
 
-	if (r != NULL && strncmp(r->name, name, FOLD_NAME - 1) == 0)
+	while (r < c->refused + FOLD_PIDS && r->pid != k->pid)
+		r++;
+	if (r == c->refused + FOLD_PIDS)
+		r = refused ? &c->refused[c->next_refused++ % FOLD_PIDS] : NULL;
+	else if (refused && strncmp(r->name, name, FOLD_NAME - 1) == 0)
 		return true;
-	if (r == NULL)
-		r = &c->refused[c->next_refused++ % FOLD_PIDS];
-	r->pid = k->pid;
-	snprintf(r->name, sizeof(r->name), "%s", name);
+	if (r != NULL) {
+		r->pid = refused ? k->pid : 0;
+		snprintf(r->name, sizeof(r->name), "%s", name);
+	}
 	return false;
-}
-
-static void forget_refusal(struct exec_control *c, pid_t pid)
-{
-	struct past_refusal *r = find_refusal(c, pid);
-
-	if (r != NULL)
-		r->pid = 0;
 }
 
 void record_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
@@ -54,11 +35,7 @@ void record_case(struct exec_control *c, struct exec_case *k, enum gate_outcome 
 	char request_id[ID_MAX + 1] = "";
 
 	atomic_fetch_add_explicit(&c->count[outcome], 1, memory_order_relaxed);
-	if (outcome != GATE_REFUSED)
-		forget_refusal(c, k->pid);
-	else if (repeats_refusal(c, k))
-		return;
-	if (k->helper)
+	if (repeats_refusal(c, k, outcome == GATE_REFUSED) || k->helper)
 		return;
 	commands_note(c, k, outcome, request_id);
 	k->gate.request_id = request_id[0] != '\0' ? request_id : NULL;

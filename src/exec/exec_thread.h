@@ -6,6 +6,7 @@
 #include "listener/listener.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #define KEYS_AT_ONCE 32 /* getrandom gives 256 bytes at once */
 #define SETTLE_MS 20	/* after which an exec without a stop is looked at */
@@ -44,6 +45,13 @@ struct exec_control {
 	} refused[FOLD_PIDS];
 	unsigned next_refused;
 };
+
+static inline const char *exec_last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
 
 /* ---- initial.c ---- */
 

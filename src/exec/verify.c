@@ -53,6 +53,8 @@ static void answer(struct exec_control *c, struct exec_case *k, int errnum)
 /* why: GATE_WHY_POLICY, or why the gate refuses what the policy may allow. */
 static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why why)
 {
+	if (k->gate.id != 0)
+		gate_gone(c->setup.gate, &k->gate);
 	if (why != GATE_WHY_POLICY)
 		gate_refuse(&k->gate, why);
 	pthread_mutex_lock(&c->telling);
@@ -83,13 +85,6 @@ static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_out
 	record_case(c, k, outcome, n > 0 ? ran : NULL);
 	k->state = CASE_LEFTOVER;
 	k->interrupted = true;
-}
-
-/* Dead, or about to be. */
-static void keep_until_reaped(struct exec_case *k)
-{
-	k->state = CASE_LEFTOVER;
-	k->seized = k->interrupted = true;
 }
 
 /* Lets the exec go, to be compared at its stop. */
@@ -123,17 +118,6 @@ void verify_apply(struct exec_control *c, struct exec_case *k)
 		let_go(c, k);
 }
 
-static void park(struct exec_control *c, struct exec_case *k)
-{
-	k->pidfd = proc_pidfd(k->pid);
-	if (k->pidfd != -1) {
-		k->state = CASE_PARKED;
-		return;
-	}
-	gate_gone(c->setup.gate, &k->gate);
-	refuse(c, k, GATE_WHY_UNVERIFIABLE);
-}
-
 static void on_answer(struct gate_case *gate, void *arg)
 {
 	struct exec_case *k = arg;
@@ -146,6 +130,8 @@ static void on_answer(struct gate_case *gate, void *arg)
 static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
 {
 	answer(c, k, errnum);
+	if (k->gate.id != 0)
+		gate_gone(c->setup.gate, &k->gate);
 	k->state = CASE_LEFTOVER;
 	if (!k->seized)
 		verify_forget(c, k);
@@ -163,33 +149,29 @@ static void find_actor(struct exec_control *c, struct exec_case *k)
 	k->gate.actor.ppid = k->ppid;
 }
 
-static enum gate_answer ask(struct exec_control *c, struct exec_case *k)
-{
-	const struct gate_waiter waiter = {&c->asker, on_answer, k};
-
-	k->helper = strcmp(k->op.exec.path, c->setup.helper) == 0 && k->op.exec.script == NULL &&
-		    k->op.exec.flags == 0;
-	if (!k->helper) {
-		find_actor(c, k);
-		return gate_ask(c->setup.gate, &k->gate, &waiter);
-	}
-	k->gate.verdict = (struct verdict){.effective = DECISION_allow};
-	return GATE_ALLOW;
-}
-
-/* If its caller is dead by now, what was read may be another's. */
 static void decide(struct exec_control *c, struct exec_case *k)
 {
-	const enum gate_answer answer = ask(c, k);
+	const struct gate_waiter waiter = {&c->asker, on_answer, k};
+	const struct op *op = &k->op;
 
-	if (!listener_valid(c->listener, k->id)) {
-		if (answer == GATE_PENDING)
-			gate_gone(c->setup.gate, &k->gate);
-		let_fail(c, k, ESRCH);
-	} else if (answer == GATE_PENDING) {
-		park(c, k);
+	k->helper = strcmp(op->exec.path, c->setup.helper) == 0 && op->exec.script == NULL &&
+		    op->exec.flags == 0;
+	if (k->helper) {
+		k->gate.verdict = (struct verdict){.effective = DECISION_allow};
 	} else {
+		find_actor(c, k);
+		gate_ask(c->setup.gate, &k->gate, &waiter);
+	}
+	/* If its caller is dead by now, what was read may be another's. */
+	if (!listener_valid(c->listener, k->id)) {
+		let_fail(c, k, ESRCH);
+	} else if (k->gate.id == 0) {
 		verify_apply(c, k);
+	} else {
+		k->state = CASE_PARKED;
+		k->pidfd = proc_pidfd(k->pid);
+		if (k->pidfd == -1)
+			refuse(c, k, GATE_WHY_UNVERIFIABLE);
 	}
 }
 
@@ -238,14 +220,6 @@ static bool has_seized_other(const struct exec_control *c, pid_t tid)
 	return false;
 }
 
-static void defer(struct exec_control *c, const struct seccomp_notif *n)
-{
-	struct deferred *d = mem_new(struct deferred);
-
-	d->notif = *n;
-	STAILQ_INSERT_TAIL(&c->deferred, d, link);
-}
-
 void verify_retry(struct exec_control *c)
 {
 	STAILQ_HEAD(, deferred) again = STAILQ_HEAD_INITIALIZER(again);
@@ -271,7 +245,10 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 		return;
 	}
 	if (has_seized_other(c, (pid_t)n->pid)) {
-		defer(c, n);
+		struct deferred *d = mem_new(struct deferred);
+
+		d->notif = *n;
+		STAILQ_INSERT_TAIL(&c->deferred, d, link);
 		return;
 	}
 	seized = take_seizure(c, k);
@@ -329,10 +306,12 @@ static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 		      enum gate_outcome outcome)
 {
 	record_case(c, k, outcome, NULL);
-	if (left)
+	if (left) {
 		verify_forget(c, k);
-	else
-		keep_until_reaped(k);
+	} else { /* dead, or about to be */
+		k->state = CASE_LEFTOVER;
+		k->seized = k->interrupted = true;
+	}
 }
 
 static void on_exec_stop(struct exec_control *c, pid_t pid)

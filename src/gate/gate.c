@@ -61,10 +61,10 @@ void gate_resolve(struct verdict *v, bool approver)
 
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 {
-	pthread_mutex_lock(&g->lock);
-	policy_decide(g->policy, g->cache, op, v);
-	pthread_mutex_unlock(&g->lock);
-	gate_resolve(v, false);
+	struct gate_case k = {.op = op};
+
+	gate_ask(g, &k, NULL);
+	*v = k.verdict;
 }
 
 enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
@@ -159,16 +159,6 @@ static void fill_op(const struct op *op, const struct gate_report *r, struct eve
 	}
 }
 
-static void fill_verdict(const struct gate *g, const struct verdict *v, struct event *e)
-{
-	e->decision = e->policy_effective = event_lend(decision_name(v->effective));
-	e->policy_decision = event_lend(decision_name(v->decision));
-	e->policy_rule = event_lend(v->rule);
-	e->policy_version = event_lend(policy_version(g->policy));
-	if (verdict_redirects(v))
-		e->real_path = event_lend(v->target);
-}
-
 static void describe(const struct gate *g, const struct gate_case *k, struct denial *d)
 {
 	denial_init(d, &k->verdict, k->op);
@@ -178,6 +168,7 @@ static void describe(const struct gate *g, const struct gate_case *k, struct den
 void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r)
 {
 	struct gate_case now = *k;
+	const struct verdict *v = &now.verdict;
 	struct denial d = {0};
 	struct event e = {.schema = EVENT_SCHEMA,
 			  .time_us = (uint64_t)clock_wall_us(&clock_system),
@@ -193,8 +184,13 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 	if (r->outcome == GATE_MISMATCHED)
 		gate_refuse(&now, GATE_WHY_MISMATCHED);
 	fill_op(k->op, r, &e);
-	fill_verdict(g, &now.verdict, &e);
-	if (!verdict_allows(&now.verdict)) {
+	e.decision = e.policy_effective = event_lend(decision_name(v->effective));
+	e.policy_decision = event_lend(decision_name(v->decision));
+	e.policy_rule = event_lend(v->rule);
+	e.policy_version = event_lend(policy_version(g->policy));
+	if (verdict_redirects(v))
+		e.real_path = event_lend(v->target);
+	if (!verdict_allows(v)) {
 		describe(g, &now, &d);
 		e.denied_op = d.operation;
 		e.denied_target = d.target;

@@ -26,15 +26,12 @@ void run_began(struct run *r)
 		return;
 	r->began = true;
 	r->root.pid = r->leader->id.pid; /* 0: it has not sent a message yet */
-	if (r->pid == 0)
-		r->pid = exec_initial_pid(r->w->execs.control, r->spawn);
 	r->tell_started = true;
 }
 
 static void on_running(struct run *r)
 {
 	actor_table_started(r->w->actors, r->spawn, &r->leader->id);
-	r->pid = exec_initial_pid(r->w->execs.control, r->spawn);
 	if (r->pid == 0 && r->pidfd >= 0) { /* execs are not watched */
 		const pid_t pid = proc_pidfd_pid(r->pidfd);
 
@@ -88,6 +85,8 @@ void run_take_news(struct run *r)
 	struct exec_news news;
 
 	exec_take_news(r->w->execs.control, r->spawn, &news);
+	if (news.pid != 0)
+		r->pid = news.pid;
 	/* Its leader may say later that it runs. */
 	if (news.any && r->phase == RUN_STARTING)
 		run_began(r);
