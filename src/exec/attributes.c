@@ -130,7 +130,7 @@ static int open_below(const struct work *w, const char *path, unsigned flags)
 	fd = fdio_openat2(base, path, flags, RESOLVE_NO_MAGICLINKS);
 	if (fd >= 0)
 		return fd;
-	/* another's magic link: nobody needs to change anything by it */
+	/* a magic link of another process: no program needs to change a file by it */
 	return errno == ELOOP ? -EPERM : -errno;
 }
 

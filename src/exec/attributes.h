@@ -4,8 +4,8 @@
  * Landlock does not hold them, and a file that may only be read may be the user's own, so the
  * filter of a session without namespaces sends them here; that of any other session sends a chmod
  * with the set-group-ID bit, which only a directory gets. The path or descriptor is looked up once,
- * the file that it led to is judged and changed: what the caller does to its memory meanwhile is
- * nothing to us. Exec thread only. */
+ * the file that it led to is judged and changed: what the caller does to its memory meanwhile has
+ * no effect. Listener thread only. */
 #pragma once
 #include "base/fields.h"
 #include "listener/listener.h"

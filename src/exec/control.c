@@ -124,7 +124,8 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	c->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (c->child_fd == -1) {
 		r = err_errno(err, E_ENFORCEMENT, "exec_policy",
-			      "no descriptor can be had for the exec thread");
+			      "no descriptor can be had for the listener thread (raise "
+			      "RLIMIT_NOFILE)");
 	} else {
 		errno = trace_available();
 		r = errno == 0 ? 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The exec thread against a real filter, as the user who runs the tests: everything is verified. */
+/* Exec control against a real filter, as the user who runs the tests: everything is verified. */
 #include "exec/exec_testkit.h"
 #include <sys/mount.h>
 
@@ -56,7 +56,7 @@ static void pol_4_a_logged_program_runs(void **state)
 	assert_int_equal(kit.record[0].outcome, GATE_DONE);
 }
 
-/* What the kernel would refuse gets the kernel's answer, and nobody is asked. */
+/* What the kernel would refuse gets the kernel's answer, and the gate is not asked. */
 static void pol_4_what_does_not_exist_is_no_event(void **state)
 {
 	const struct {

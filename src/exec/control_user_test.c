@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The exec thread as a normal user, whom programs of the system do not belong to: every exec is
+/* Exec control as a normal user, who does not own the programs of the system: every exec is
  * verified, whoever could change it.
  *
  * A guest here is this program executed again with the name of what it does, so that its memory

@@ -38,9 +38,9 @@ static struct exec_command *find(struct exec_control *c, uint32_t spawn)
 
 /* ---- the listener's thread ---- */
 
-/* The key has been in this process and in the leader, whose memory no process of the session may
- * read. It is taken here: a process that finds it in the registers of one that loads its program is
- * too late. The event is in the journal when this returns; the lock keeps it alive. */
+/* The key has been in this process and in the leader; no process of the session may read the memory
+ * of either. It is taken here: a process that finds it in the registers of one that loads its
+ * program is too late. The event is in the journal when this returns; the lock keeps it alive. */
 bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key)
 {
 	struct exec_command *m = NULL;

@@ -10,7 +10,7 @@
 
 #define KEYS_AT_ONCE 32 /* getrandom gives 256 bytes at once */
 #define SETTLE_MS 20	/* after which an exec without a stop is looked at */
-#define FOLD_PIDS 16	/* processes whose last refusal is remembered */
+#define FOLD_PIDS 16	/* processes of which the last refusal is remembered */
 #define FOLD_NAME 64
 
 /* An exec that is looked at when another one of its process is over. */
@@ -24,7 +24,7 @@ struct exec_command;
 struct exec_control {
 	struct exec_setup setup;
 	bool loader_any;	   /* ld.so may load a file that can be replaced */
-	struct listener *listener; /* from the first exec on */
+	struct listener *listener; /* set by the first notification */
 	int child_fd;		   /* signalfd: a tracee has stopped or ended */
 	atomic_uint_fast64_t count[GATE_OUTCOMES];
 	pthread_mutex_t telling; /* held from when a caller goes on until that is recorded */
@@ -55,7 +55,7 @@ static inline const char *exec_last_part(const char *path)
 
 /* ---- initial.c ---- */
 
-const char *exec_initial_request(const struct exec_initial *i); /* "" if it has none */
+const char *exec_initial_request(const struct exec_initial *i); /* "" if there is not one */
 
 /* ---- exec_commands.c ---- */
 

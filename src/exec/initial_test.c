@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* As a normal user: how a first exec is executed, and what of it is remembered. The root that is
+/* As a normal user: how an initial exec is executed, and what of it is remembered. The root that is
  * looked into belongs to another user, so that nothing in it can be changed by us; a helper that
  * has stayed root changes it. */
 #include "exec/exec_testkit.h"

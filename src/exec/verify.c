@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the notification to the exec stop: a case is read, decided, let go under our eyes, compared.
+/* From the notification to the exec stop: an exec is read, decided, traced, let go and compared.
  *
  * A case that is seized leaves the list only when its process was detached or reaped, so an empty
  * list means that this thread has no tracee. One thread of a process is seized at a time: an exec
@@ -126,7 +126,7 @@ static void on_answer(struct gate_case *gate, void *arg)
 	verify_apply(k->control, k);
 }
 
-/* It fails with what the kernel would say; nobody is told. */
+/* The exec fails with the kernel's errno. It has no event. */
 static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
 {
 	answer(c, k, errnum);
@@ -320,13 +320,13 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 	struct exec_case *k = find_tid(c, old), *gone = old != pid ? find_tid(c, pid) : NULL;
 	const bool redirect = k != NULL && verdict_redirects(&k->gate.verdict);
 
-	if (gone != NULL) /* the group's first thread, whose id is taken over */
+	if (gone != NULL) /* the group's first thread; the caller takes over its id */
 		take_seizure(c, gone);
 	if (k == NULL)
 		k = leftover(c, pid);
 	k->tid = pid;
 	if (k->state != CASE_LOADING) {
-		kill(pid, SIGKILL); /* nobody let this one go */
+		kill(pid, SIGKILL); /* this exec was not let go */
 		return;
 	}
 	if (redirect && !k->injected) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whom the exec thread has seized, and until when: driven by hand, without a filter. */
+/* Which processes exec control has seized, and until when: driven by hand, without a filter. */
 #include "exec/caller.h"
 #include "exec/exec_testkit.h"
 #include "exec/exec_thread.h"

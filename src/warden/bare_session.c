@@ -94,8 +94,9 @@ void bare_settle(const struct bare *b, struct shell_memory *m)
 		env_set(m, "TMPDIR", b->tmp, NULL);
 }
 
-/* On the exec thread. The helper has one thread and is what its file says: nobody can write to it
- * or trace it. What is sent over the socket is judged like everything that a helper sends. */
+/* On the listener thread. The helper has one thread and is what its file says: no process of the
+ * session can write to it or trace it. What is sent over the socket is judged like everything that
+ * a helper sends. */
 int bare_state_socket(void *arg, pid_t tid)
 {
 	const struct bare *b = ((const struct warden *)arg)->bare;

@@ -3,8 +3,8 @@
  *
  * It sees the machine's own tree: the workspace at its real path, a home and a tmp that the
  * launcher made. No socket can be found by a path from inside, so our program that tells of a
- * shell's state is given a connected one when it asks for any (exec thread), and the loop gets the
- * other end. What init leaves behind when it dies falls to the warden, which ends it. */
+ * shell's state is given a connected one when it asks for any (listener thread), and the loop gets
+ * the other end. What init leaves behind when it dies falls to the warden, which ends it. */
 #pragma once
 #include "base/err.h"
 #include "link/msg.h"
@@ -18,7 +18,7 @@ struct bare {
 	char *capture; /* the same as a word of a shell */
 	struct strv writable;
 	int taken; /* the loop's: a descriptor and its pid come with each datagram; moved away */
-	int given; /* the exec thread's end of it */
+	int given; /* the listener thread's end of it */
 	dev_t dev; /* of the program */
 	ino_t ino;
 };

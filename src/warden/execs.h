@@ -16,9 +16,10 @@
 struct execs_setup {
 	struct exec_setup exec;
 	int listener; /* taken, also on failure */
-	/* Of a session without namespaces, whose filter sends more (sandbox/seccomp_bare.c), else
-	 * NULL. own_trees: where chmod and utime are made for their callers; borrowed, real paths.
-	 * state_socket: a thread asks for a socket; the connected one that it gets, or -errno. */
+	/* NULL where the session has namespaces; else its filter sends more calls
+	 * (sandbox/seccomp_bare.c). own_trees: where chmod and utime are made for their callers;
+	 * borrowed, real paths. state_socket: a thread asks for a socket; the connected one that it
+	 * gets, or -errno. */
 	const struct strv *own_trees;
 	int (*state_socket)(void *arg, pid_t tid);
 	void (*wake)(void *arg); /* listener's thread: execs_pause is to be called */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When the loop is woken for execs, and whose they are; with the real exec thread and a guest. */
+/* When the loop is woken for execs, and which command they belong to; with the real listener thread
+ * and a guest. */
 #include "base/mem.h"
 #include "base/proc.h"
 #include "exec/exec_testkit.h"
