@@ -23,7 +23,7 @@ LAYERS = {
     **dict.fromkeys(["config", "policy", "event", "link", "listener", "cgroup", "spawn", "terminal", "wire"], 2),
     "sandbox": 2,
     "gate": 3,
-    **dict.fromkeys(["fs", "net", "exec"], 4),
+    **dict.fromkeys(["fs", "net", "exec", "test_process"], 4),
     **dict.fromkeys(["warden", "command", "shell", "session", "approval", "launcher", "client"], 5),
     **dict.fromkeys(["api", "cli", "acmd", "shim"], 6),
     "prog": 7,

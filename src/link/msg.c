@@ -174,6 +174,13 @@ TABLE(leader_failed, U32(leader_failed, stage), U32(leader_failed, errnum))
 TABLE(leader_exit,
 	U32(leader_exit, status), U32(leader_exit, empty), U64(leader_exit, cpu_us),
 	U64(leader_exit, maxrss_kb), U64(leader_exit, read_bytes), U64(leader_exit, write_bytes))
+TABLE(process_failed, STR(process_failed, message, TEXT_LEN))
+TABLE(process_ask,
+	U32(process_ask, id), U32(process_ask, ppid), U32(process_ask, process),
+	U64(process_ask, asked_us))
+TABLE(process_actor,
+	U32(process_actor, pid), U32(process_actor, ppid), U32(process_actor, leader),
+	U32(process_actor, spawn), STR(process_actor, command_id, ID_MAX))
 // clang-format on
 
 /* Messages that share another's shape. */
@@ -184,6 +191,9 @@ TABLE(leader_exit,
 #define launcher_ready_fields msg_empty_fields
 #define warden_bell_fields msg_empty_fields
 #define init_ended_fields msg_empty_fields
+#define process_hello_fields msg_empty_fields
+#define process_ready_fields msg_empty_fields
+#define process_bell_fields msg_empty_fields
 #define warden_ack_fields warden_acks_fields
 #define leader_empty_fields leader_exit_fields
 #define leader_spawn_fields init_spawn_fields

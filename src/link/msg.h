@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/fields.h"
 
-enum link_side { SIDE_API, SIDE_LAUNCHER, SIDE_WARDEN, SIDE_INIT, SIDE_LEADER };
+enum link_side { SIDE_API, SIDE_LAUNCHER, SIDE_WARDEN, SIDE_INIT, SIDE_LEADER, SIDE_PROCESS };
 /* NEW: only the greeting of that link is legal. OPEN: all others. ENDING: after an END message;
  * only results, ends. */
 enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
@@ -76,7 +76,15 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(leader_failed,      51, LEADER, WARDEN, IN_NEW | IN_OPEN, ENDING, 0, 0) \
 	X(leader_exit,        52, LEADER, WARDEN, IN_NEW | IN_OPEN, OPEN, 0, 0) \
 	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0) \
-	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 4)
+	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 4) \
+	/* warden <-> a process of the session beside init. hello: the actor table; bell: its ring \
+	 * has records; ask: what the actor table does not tell; actor: the answer. */ \
+	X(process_hello,      60, WARDEN, PROCESS, IN_NEW,  OPEN,   1, 1) \
+	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0) \
+	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0) \
+	X(process_bell,       63, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0) \
+	X(process_ask,        64, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0) \
+	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0)
 // clang-format on
 
 enum msg_type {
@@ -101,8 +109,8 @@ size_t msg_max(const struct msg_row *row);	/* most bytes that its payload can ha
 /* Name of the first field of obj that is over its row's max, or NULL. */
 const char *msg_oversized(const struct msg_row *row, const void *obj);
 
-/* ENDING is entered by warden_end, launcher_stop, warden_failed, init_failed, leader_failed
- * and never left; a row's "next OPEN" received while ENDING keeps ENDING. Sending
+/* ENDING is entered by warden_end, launcher_stop, warden_failed, init_failed, leader_failed,
+ * process_failed and never left; a row's "next OPEN" received while ENDING keeps ENDING. Sending
  * advances the sender's state as receiving does the receiver's; what the peer sent before it could
  * know of our own step is judged by the state it still saw. */
 
@@ -342,4 +350,17 @@ struct leader_exit {
 	uint32_t status; /* as by wait */
 	uint32_t empty;
 	uint64_t cpu_us, maxrss_kb, read_bytes, write_bytes;
+};
+
+struct process_failed {
+	char *message;
+};
+/* As struct actor_query and struct actor of gate/actor.h. spawn 0: no command was found. */
+struct process_ask {
+	uint32_t id, ppid, process;
+	uint64_t asked_us;
+};
+struct process_actor {
+	uint32_t pid, ppid, leader, spawn;
+	char *command_id;
 };

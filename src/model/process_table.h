@@ -57,7 +57,14 @@ enum process_arg {
  */
 #define PROCESS_TABLE(X)                                                      \
 	X(warden, "agentsh-warden", "the warden", MAIN, 1, PROCESS_MAIN_ARGS) \
-	X(init, "agentsh-init", "init", INSIDE, 0, 0)
+	X(init, "agentsh-init", "init", INSIDE, 0, 0)                         \
+	PROCESS_TABLE_OF_TESTS(X)
+#ifdef AGENTSH_TEST_PROCESSES
+#define PROCESS_TABLE_OF_TESTS(X) \
+	X(test, "agentsh-test-process", "the test process", BESIDE, 1, PROCESS_BESIDE_ARGS)
+#else
+#define PROCESS_TABLE_OF_TESTS(X)
+#endif
 
 enum process {
 #define X(name, program, people, start, ring, args) PROCESS_##name,

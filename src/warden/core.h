@@ -11,10 +11,12 @@
 #include "warden/bare_session.h"
 #include "warden/execs.h"
 #include "warden/limit_counters.h"
+#include "warden/processes.h"
 #include "warden/results.h"
 #include "warden/run.h"
 #include "warden/server_link.h"
 #include "warden/warden.h"
+#include <signal.h>
 
 #define ORPHAN_DEFAULT_MS (10 * 60 * 1000) /* until a hello says otherwise */
 #define END_MS 5000			   /* for the last events and messages, and for init */
@@ -55,6 +57,7 @@ struct warden {
 	/* the session */
 	struct shell_memory memory;
 	struct recorder recorder;
+	struct processes processes;
 	struct ring_heads heads; /* of the session's other processes */
 	struct limits limits;
 	struct results results;
@@ -78,6 +81,8 @@ void warden_greet(struct warden *w);
 /* Ends in order: commands get TERM, after the grace (0: at once) they are killed, and are told;
  * then init goes, then the process. */
 void warden_end(struct warden *w, const char *reason, uint64_t grace_ms);
+/* A process of the session is dead. */
+void warden_process_gone(struct warden *w, const struct process_row *row, const siginfo_t *how);
 /* The leader of this command died unasked: with init, and then the session fails; else by a command
  * (kill -9 -1), and then everything that runs is ended and told as killed. The session goes on. */
 void warden_suspect(struct warden *w, const char *command_id);

@@ -29,8 +29,9 @@ static void close_init(struct warden *w)
 	watch_free(w->init_readable);
 	w->init_readable = NULL;
 	link_done(&w->init);
+	processes_end(w);
 	watch_after(w->deadline, END_MS);
-	if (w->init_dead)
+	if (w->init_dead && processes_gone(w))
 		loop_stop(w->loop);
 }
 
@@ -44,6 +45,7 @@ static void on_deadline(void *arg)
 		close_init(w);
 	} else {
 		proc_pidfd_signal(w->init_pidfd, SIGKILL);
+		processes_kill(w);
 		watch_after(w->deadline, END_MS);
 	}
 }
@@ -181,21 +183,25 @@ static void on_init_gone(void *arg)
 	bare_end(w->bare);
 	watch_stop(w->init_gone);
 	w->init_dead = true;
-	if (w->phase == WARDEN_CLOSING) {
+	warden_process_gone(w, &process_table[PROCESS_init], &info);
+}
+
+void warden_process_gone(struct warden *w, const struct process_row *row, const siginfo_t *how)
+{
+	if (w->phase != WARDEN_CLOSING)
+		warden_fail(w,
+			    how->si_code == CLD_EXITED ? "%s exited with status %d"
+						       : "%s was ended by signal %d",
+			    row->title, how->si_status);
+	else if (w->init_dead && processes_gone(w))
 		loop_stop(w->loop);
-		return;
-	}
-	warden_fail(w,
-		    info.si_code == CLD_EXITED ? "init exited with status %d"
-					       : "init was ended by signal %d",
-		    info.si_status);
 }
 
 void warden_greet(struct warden *w)
 {
 	struct warden_hello *h = &w->settings;
 
-	if (!w->ready || !w->api.hello || w->api.greeted)
+	if (!w->ready || !processes_ready(w) || !w->api.hello || w->api.greeted)
 		return;
 	if (h->env_max == 0 || h->env_max > REQUEST_ENV_MAX)
 		h->env_max = REQUEST_ENV_MAX;
@@ -374,6 +380,7 @@ static void on_ready(struct warden *w, struct link_msg *m)
 	} else {
 		limits_watch_scratch(w);
 		w->ready = true;
+		processes_greet(w);
 		warden_greet(w);
 	}
 }
@@ -441,12 +448,10 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	results_init(&w->results);
 	strv_copy(&w->walls, &args->walls);
 	r = recorder_open(&w->recorder, args->ring_fd, args->ack_fd, err);
-	for (size_t i = 0; i < args->nothers && r == 0; i++)
-		if (args->other[i].row->ring)
-			r = ring_heads_add(&w->heads, args->other[i].row->name,
-					   args->other[i].ring_fd, err);
 	if (r == 0)
 		r = limits_open(w, err);
+	if (r == 0)
+		r = processes_open(w, err);
 	if (r < 0)
 		return r;
 	w->init_pidfd = proc_pidfd(args->init_pid);
@@ -472,6 +477,7 @@ static void close_warden(struct warden *w)
 	run_free_all(w);
 	leaders_free_idle(w);
 	execs_close(&w->execs);
+	processes_close(w);
 	actor_table_close(w->actors);
 	gate_close(w->gate);
 	exec_looker_free(w->looker);

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "warden/processes.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "gate/actor.h"
+#include "link/peer.h"
+#include "warden/core.h"
+#include <signal.h>
+#include <sys/wait.h>
+
+struct process_beside {
+	struct warden *w;
+	const struct process_row *row;
+	int pidfd; /* -1: it is dead */
+	struct watch *gone;
+	struct peer peer;
+	struct actor_reader *actors; /* made at its first question */
+	bool ready;
+};
+
+static void on_gone(void *arg)
+{
+	struct process_beside *p = arg;
+	siginfo_t info = {0};
+
+	waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG);
+	watch_free(take(p->gone));
+	close(take_fd(p->pidfd));
+	warden_process_gone(p->w, p->row, &info);
+}
+
+/* ---- what a process says ---- */
+
+static void on_ready(void *ctx, void *msg, struct link_msg *m)
+{
+	struct process_beside *p = ctx;
+
+	p->ready = true;
+	warden_greet(p->w);
+}
+
+static void on_failed(void *ctx, void *msg, struct link_msg *m)
+{
+	struct process_beside *p = ctx;
+	const struct process_failed *failed = msg;
+
+	warden_fail(p->w, "%s: %s", p->row->title,
+		    failed->message != NULL ? failed->message : "failed");
+}
+
+static void on_bell(void *ctx, void *msg, struct link_msg *m)
+{
+	/* the turn looks at the rings */
+}
+
+/* The actor table does not tell. */
+static void on_ask(void *ctx, void *msg, struct link_msg *m)
+{
+	struct process_beside *p = ctx;
+	const struct process_ask *ask = msg;
+	const struct actor_query q = {.id = (pid_t)ask->id,
+				      .ppid = (pid_t)ask->ppid,
+				      .asked_us = (int64_t)ask->asked_us,
+				      .process = ask->process != 0};
+	struct actor found = {0};
+
+	if (p->actors == NULL)
+		p->actors = actor_reader_new(p->w->actors);
+	const bool known = actor_find(p->actors, &q, &found) == ACTOR_FOUND;
+	const struct process_actor answer = {.pid = (uint32_t)found.pid,
+					     .ppid = (uint32_t)found.ppid,
+					     .leader = (uint32_t)found.leader,
+					     .spawn = known ? found.spawn : 0,
+					     .command_id = known ? found.command_id : NULL};
+
+	/* a process that gets no answer must not go on without it */
+	if (peer_send(&p->peer, MSG_process_actor, m->req, &answer, NULL, 0, NULL) != LINK_OK)
+		proc_pidfd_signal(p->pidfd, SIGKILL);
+}
+
+static void on_readable(void *arg)
+{
+	struct process_beside *p = arg;
+	const enum link_status status = peer_read(&p->peer, NULL);
+
+	if (status == LINK_BROKEN)
+		proc_pidfd_signal(p->pidfd, SIGKILL);
+	if (status == LINK_BROKEN || status == LINK_EOF)
+		peer_close(&p->peer); /* its pidfd says how it ended */
+}
+
+static const struct peer_row rows[] = {
+	{MSG_process_ready, on_ready},
+	{MSG_process_failed, on_failed},
+	{MSG_process_bell, on_bell},
+	{MSG_process_ask, on_ask},
+};
+static const struct peer_kind kind = {.self = SIDE_WARDEN,
+				      .other = SIDE_PROCESS,
+				      .rows = rows,
+				      .n = ARRAY_LEN(rows),
+				      .readable = on_readable};
+
+/* ---- all of them ---- */
+
+static int open_one(struct warden *w, const struct process_link *l, struct err *err)
+{
+	struct process_beside *p = mem_new(struct process_beside);
+	int r = 0;
+
+	w->processes.one[w->processes.n++] = p;
+	*p = (struct process_beside){
+		.w = w, .row = l->row, .pidfd = proc_pidfd(l->pid), .peer = PEER_CLOSED};
+	if (p->pidfd < 0)
+		return err_errno(err, E_INTERNAL, l->row->name, "%s (pid %d)", l->row->title,
+				 (int)l->pid);
+	p->gone = watch_readable(w->loop, p->pidfd, on_gone, p);
+	watch_start(p->gone);
+	if (l->row->ring)
+		r = ring_heads_add(&w->heads, l->row->name, l->ring_fd, err);
+	return r < 0 ? r : peer_open(&p->peer, &kind, w->loop, l->fd, p, err);
+}
+
+int processes_open(struct warden *w, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < w->args->nothers; i++)
+		if (w->args->other[i].row->start == PROCESS_BESIDE)
+			r = open_one(w, &w->args->other[i], err);
+	return r;
+}
+
+void processes_greet(struct warden *w)
+{
+	const int fd = actor_table_fd(w->actors);
+
+	for (size_t i = 0; i < w->processes.n; i++)
+		peer_send(&w->processes.one[i]->peer, MSG_process_hello, 0, &(struct msg_empty){0},
+			  &fd, 1, NULL);
+}
+
+bool processes_ready(const struct warden *w)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		if (!w->processes.one[i]->ready)
+			return false;
+	return true;
+}
+
+bool processes_gone(const struct warden *w)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		if (w->processes.one[i]->pidfd != -1)
+			return false;
+	return true;
+}
+
+void processes_end(struct warden *w)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		peer_close(&w->processes.one[i]->peer);
+}
+
+void processes_kill(struct warden *w)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		proc_pidfd_signal(w->processes.one[i]->pidfd, SIGKILL);
+}
+
+void processes_close(struct warden *w)
+{
+	processes_end(w);
+	while (w->processes.n > 0) {
+		struct process_beside *p = w->processes.one[--w->processes.n];
+
+		watch_free(p->gone);
+		actor_reader_free(p->actors);
+		mem_cleanup_fd(&p->pidfd);
+		free(p);
+	}
+}
