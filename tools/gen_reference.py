@@ -6,6 +6,7 @@ usage: tools/gen_reference.py [--check]
   docs/configuration.md                 whole, from `agentsh config keys`
   packaging/config.yaml                 whole, from the same
   docs/api.md                           methods, errors, walls, event types: from src/
+  docs/policy.md                        limits: from src/
   docs/seccomp.md                       refused system calls: from src/
   docs/agentsh.1                        commands and their options: from `agentsh help` and `agentsh COMMAND --help`
   packaging/completion/agentsh.bash     tables of commands and options, from the same
@@ -112,11 +113,11 @@ def errors():
     return re.findall(r'X\((\w+), (\d+), (\d+), (\d+), "(.*?)"\)', text)
 
 
-def names(path, macro):
-    """The names of an X-macro list."""
+def names(path, macro, column=0):
+    """The names of an X-macro list, which stand in this column."""
     text = (TOP / path).read_text()
     body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)+.*)", text).group(1)
-    return re.findall(r"X\((\w+)", body)
+    return re.findall(r"X\(" + column * "[^,]*, " + r"(\w+)", body)
 
 
 # --- Markdown ---
@@ -161,6 +162,22 @@ def events_table():
     for name in names("src/model/event.h", "EVENT_TYPES"):
         groups.setdefault(name.split("_")[0], []).append(f"`{name}`")
     return table(["About", "Types"], [[group, " ".join(types)] for group, types in groups.items()])
+
+
+def limits_table():
+    """Rows of LIMIT_TIMES, LIMIT_RESOURCES and LIMIT_COUNTS."""
+    text = (TOP / "src/model/limits.h").read_text()
+    row = re.compile(r"^\t(?:X|TWO)\(\d+, (\w+), (\S+), (\w+), \"(.*?)\", .*\\\n\t  \"(.*)\"\)", re.M)
+    found = row.findall(text)
+    if len(found) != len(re.findall(r"^\t(?:X|TWO)\(\d", text, re.M)):
+        sys.exit("gen_reference.py: a row of limits.h cannot be read")
+    kinds = {"DURATION": "duration", "SHARE": "{}, or a share such as `75%`", "INT": "{}"}
+    times = names("src/model/limits.h", "LIMIT_TIMES", 1)
+    rows = []
+    for name, other, kind, unit, text in found:
+        also = f" or `{other[1:-1]}`" if other != "NULL" and name not in times else ""
+        rows.append([f"`{name}`{also}", kinds[kind].format(unit), re.sub(r"; 0 for (no limit|1 GB)", "", text)])
+    return table(["Limit", "Value", "Meaning"], rows)
 
 
 def seccomp_table(file="seccomp_table.c"):
@@ -243,7 +260,11 @@ def default_of(row):
         return json.dumps(text.split(",") if text else [])
     if row["type"] == "names with values":
         return json.dumps(dict(pair.split("=", 1) for pair in text.split(",") if pair))
-    return text if row["type"] in ("number", "user id", "true or false", "duration") else json.dumps(text)
+    return (
+        text
+        if row["type"] in ("number", "number or share", "user id", "true or false", "duration")
+        else json.dumps(text)
+    )
 
 
 def example_config():
@@ -280,6 +301,7 @@ def files():
             events=events_table(),
         ),
     )
+    yield "docs/policy.md", marked("docs/policy.md", "<!-- {} -->", limits=limits_table())
     yield (
         "docs/seccomp.md",
         marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table(), bare=seccomp_table("seccomp_bare.c")),

@@ -26,6 +26,7 @@ struct api {
 	struct peer launcher;
 	struct config config;
 	bool accept_loss;      /* of what a damaged redo file held */
+	int64_t share_mb;      /* memory that "75%" is a part of */
 	bool privileged;       /* the launcher is root's */
 	struct strv overrides; /* of flags and environment, for the next reading of the file */
 	struct api_keys keys;

@@ -97,6 +97,7 @@ static int take_hello(struct api *api, struct launcher_hello *hello, struct link
 	api->auto_started = hello->auto_started;
 	api->privileged = hello->privileged != 0;
 	api->accept_loss = hello->accept_loss != 0;
+	api->share_mb = (int64_t)hello->share_mb;
 	api->overrides = hello->overrides;
 	hello->overrides = (struct strv){0};
 	r = load_config(api, hello->has_config && m->nfds > 0 ? m->fd[next++] : -1, &api->config,
@@ -332,7 +333,8 @@ static int start_sessions(struct api *api, struct err *err)
 							   .store = api->store,
 							   .metrics = api->metrics,
 							   .launcher = &api->launcher,
-							   .output_dir = api->output_dir},
+							   .output_dir = api->output_dir,
+							   .share_mb = api->share_mb},
 				   &api->sessions, err);
 
 	if (r < 0)

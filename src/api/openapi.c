@@ -58,6 +58,20 @@ static void write_env(struct jw *w, bool removable)
 	jw_obj_end(w);
 }
 
+/* A number, or a part of the machine. */
+static void write_share(struct jw *w, const struct json_field *row)
+{
+	jw_key(w, "type");
+	jw_arr(w);
+	jw_str(w, "integer");
+	jw_str(w, "string");
+	jw_str(w, "null");
+	jw_arr_end(w);
+	jw_kint(w, "minimum", row->min);
+	jw_kint(w, "maximum", row->max);
+	jw_kstr(w, "pattern", "^([1-9][0-9]?|100)%$");
+}
+
 /* null means "not given" everywhere. */
 static void write_field(struct jw *w, const struct json_field *row)
 {
@@ -69,6 +83,10 @@ static void write_field(struct jw *w, const struct json_field *row)
 		[JSON_FIELD_ENV_EDIT] = "object",
 	};
 
+	if (row->kind == JSON_FIELD_SHARE) {
+		write_share(w, row);
+		return;
+	}
 	write_type(w, types[row->kind], true);
 	if (row->kind == JSON_FIELD_STR) {
 		jw_kint(w, "minLength", row->min > 0);

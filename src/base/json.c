@@ -123,6 +123,19 @@ static void read_int(struct pass *p, const json_t *value, const struct json_fiel
 		*(int64_t *)at = v;
 }
 
+static void read_share(struct pass *p, const json_t *value, const struct json_field *row, void *at)
+{
+	const char *s = json_string_value(value);
+	int64_t v;
+
+	if (s == NULL)
+		read_int(p, value, row, at);
+	else if (!json_share_parse(s, &v))
+		err_detail(p->err, p->path, "must be a whole number or a share such as \"75%%\"");
+	else if (at != NULL)
+		*(int64_t *)at = v;
+}
+
 static void read_bool(struct pass *p, const json_t *value, const struct json_field *row, void *at)
 {
 	if (!json_is_boolean(value))
@@ -275,6 +288,7 @@ static read_fn *const readers[] = {
 	[JSON_FIELD_STRV] = read_strv,	 [JSON_FIELD_ENV] = read_env,
 	[JSON_FIELD_PORTS] = read_ports, [JSON_FIELD_OBJ] = read_obj,
 	[JSON_FIELD_ANY] = read_any,	 [JSON_FIELD_ENV_EDIT] = read_env,
+	[JSON_FIELD_SHARE] = read_share,
 };
 
 static const struct json_field *find_row(const struct json_field *table, const char *name)
@@ -341,6 +355,7 @@ void json_read_done(const struct json_field *table, void *out)
 			json_read_done(table->sub, at);
 			break;
 		case JSON_FIELD_INT:
+		case JSON_FIELD_SHARE:
 		case JSON_FIELD_BOOL:
 		case JSON_FIELD_DURATION:
 		case JSON_FIELD_ANY:

@@ -55,6 +55,7 @@ int json_parse(const char *text, size_t len, json_t **out, struct err *err);
 enum json_kind {
 	JSON_FIELD_STR,	     /* char *, owned; NULL for null */
 	JSON_FIELD_INT,	     /* int64_t, min..max */
+	JSON_FIELD_SHARE,    /* the same, or JSON_SHARE | percent from "75%" */
 	JSON_FIELD_BOOL,     /* bool */
 	JSON_FIELD_DURATION, /* int64_t ms from "5m"; min..max in ms */
 	JSON_FIELD_STRV, /* struct strv from an array of strings; max = total bytes, and items */
@@ -79,6 +80,13 @@ struct json_field {
  * (frees) it. seen is relative to out, as offset is. */
 int json_read(const json_t *obj, const struct json_field *table, void *out, struct err *err);
 void json_read_done(const struct json_field *table, void *out); /* frees owned parts */
+
+/* This bit of a number says that it is a percentage: "75%" is JSON_SHARE | 75. */
+#define JSON_SHARE (INT64_C(1) << 62)
+/* 1% to 100%. */
+bool json_share_parse(const char *s, int64_t *v);
+/* The number, or "75%". */
+void jw_share(struct jw *w, int64_t v);
 
 /* "90s", "5m", "4h", "1500ms", "2h30m"; plain numbers are refused. */
 int json_duration_parse(const char *s, int64_t *ms, struct err *err);

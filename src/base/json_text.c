@@ -141,6 +141,15 @@ static size_t duration_unit(const char **s)
 	return i;
 }
 
+bool json_share_parse(const char *s, int64_t *v)
+{
+	char *end;
+	const unsigned long percent = strtoul(s, &end, 10);
+
+	*v = JSON_SHARE | (int64_t)percent;
+	return s[0] >= '1' && s[0] <= '9' && strcmp(end, "%") == 0 && percent <= 100;
+}
+
 int json_duration_parse(const char *s, int64_t *ms, struct err *err)
 {
 	const char *p = s;

@@ -215,6 +215,13 @@ void jw_duration_ms(struct jw *w, int64_t ms)
 	buf_addc(w->out, '"');
 }
 
+void jw_share(struct jw *w, int64_t v)
+{
+	separate(w);
+	buf_addf(w->out, (v & JSON_SHARE) != 0 ? "\"%lld%%\"" : "%lld",
+		 (long long)(v & ~JSON_SHARE));
+}
+
 void jw_kstr(struct jw *w, const char *key, const char *s)
 {
 	jw_key(w, key);

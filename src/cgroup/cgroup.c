@@ -109,16 +109,16 @@ dev_t cgroup_disk(dev_t dev)
 	return makedev(ma, mi);
 }
 
-void cgroup_limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls,
-		       const char *note)
+void cgroup_limit_pids(int dir, const struct limits *l, struct wall_report *walls, const char *note)
 {
-	if (l->pids == CGROUP_NO_LIMIT)
+	const long long n = l->value[LIMIT_pids_max];
+
+	if (n == 0)
 		return;
-	if (cgroup_write(dir, "pids.max", "%llu", (unsigned long long)l->pids) < 0)
+	if (cgroup_write(dir, "pids.max", "%lld", n) < 0)
 		cgroup_refused(walls, WALL_pids_limit, "pids.max");
 	else
-		wall_set(walls, WALL_pids_limit, WALL_UP, "%llu processes and threads%s",
-			 (unsigned long long)l->pids, note);
+		wall_set(walls, WALL_pids_limit, WALL_UP, "%lld processes and threads%s", n, note);
 }
 
 /* ---- made and joined ---- */
@@ -144,20 +144,13 @@ static int make_group(int dir, const char *name)
 	return mkdirat(dir, name, 0755);
 }
 
-bool cgroup_limits(const struct cgroup_limits *l, enum cgroup_controller c)
+bool cgroup_limits(const struct limits *l, enum cgroup_controller c)
 {
-	switch (c) {
-	case CGROUP_MEMORY:
-		return l->memory_bytes != CGROUP_NO_LIMIT || l->swap_bytes != CGROUP_NO_LIMIT;
-	case CGROUP_CPU:
-		return l->cpu_percent != CGROUP_NO_LIMIT;
-	case CGROUP_PIDS:
-		return l->pids != CGROUP_NO_LIMIT;
-	case CGROUP_IO:
-		return l->io_read_bps != CGROUP_NO_LIMIT || l->io_write_bps != CGROUP_NO_LIMIT;
-	default:
-		return false;
-	}
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limit_rows[i].by == LIMIT_BY_CGROUP && limit_rows[i].wall == wall_of[c] &&
+		    limits_has(l, (enum limit)i))
+			return c != CGROUP_CPUACCT;
+	return false;
 }
 
 unsigned cgroup_limited(const struct wall_report *walls)
@@ -171,14 +164,6 @@ unsigned cgroup_limited(const struct wall_report *walls)
 			controllers |= 1u << c;
 	}
 	return controllers;
-}
-
-bool cgroup_limits_any(const struct cgroup_limits *l)
-{
-	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (cgroup_limits(l, c))
-			return true;
-	return false;
 }
 
 static int make_in(const struct cgroup_host *host, size_t i, const char *id)
@@ -202,7 +187,7 @@ static unsigned limit_tree(const struct cgroup_host *host, size_t i, const struc
 			continue;
 		done |= 1u << c;
 		if (dir >= 0)
-			v->limit[c](dir, &ask->limits, walls);
+			v->limit[c](dir, ask, walls);
 		else if (cgroup_limits(&ask->limits, c))
 			cgroup_refused(walls, wall_of[c], "the session's cgroup");
 	}

@@ -9,7 +9,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
-#include "model/wall.h"
+#include "model/limits.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,26 +47,16 @@ void cgroup_host_remove(struct cgroup_host *host);
 /* Whether the group of all sessions is still there in every tree; else it is to be opened anew. */
 bool cgroup_host_alive(const struct cgroup_host *host);
 
-#define CGROUP_NO_LIMIT UINT64_MAX
-struct cgroup_limits {
-	uint64_t memory_bytes, swap_bytes;
-	uint64_t cpu_percent; /* of one CPU */
-	uint64_t cpu_period_us;
-	uint64_t pids;
-	uint64_t io_read_bps, io_write_bps;
-	dev_t io_device; /* st_dev of the workspace */
-};
-#define CGROUP_UNLIMITED                                                        \
-	(struct cgroup_limits)                                                  \
-	{                                                                       \
-		.memory_bytes = CGROUP_NO_LIMIT, .swap_bytes = CGROUP_NO_LIMIT, \
-		.cpu_percent = CGROUP_NO_LIMIT, .pids = CGROUP_NO_LIMIT,        \
-		.io_read_bps = CGROUP_NO_LIMIT, .io_write_bps = CGROUP_NO_LIMIT \
-	}
+/* What may be missing here and is one of these. */
+#define CGROUP_WALLS                                                        \
+	(UINT64_C(1) << WALL_memory_limit | UINT64_C(1) << WALL_cpu_limit | \
+	 UINT64_C(1) << WALL_pids_limit | UINT64_C(1) << WALL_io_limit)
 struct cgroup_ask {
 	const char *id;
-	struct cgroup_limits limits;
-	uint64_t required; /* 1 << WALL_…: must be up, or partial */
+	struct limits limits; /* only those of control groups are looked at */
+	dev_t io_device;      /* st_dev of the workspace */
+	uint64_t required;    /* 1 << WALL_…: must be up, or partial */
+	bool swap;	      /* memory_limit is up only if swap is limited, too */
 };
 /* Makes the session's group with its limits and writes the entries memory_limit, cpu_limit,
  * pids_limit and io_limit of those that were asked for. E_ENFORCEMENT names a required wall that
@@ -76,12 +66,12 @@ int cgroup_create(const struct cgroup_host *host, const struct cgroup_ask *ask,
 /* The same for a group that was made before, whoever is in it; it stays whatever happens. */
 int cgroup_limit(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		 struct wall_report *walls, struct err *err);
-/* Whether it asks for anything at all. */
-bool cgroup_limits_any(const struct cgroup_limits *l);
-/* What holds a living group now, by the kernel's own files. l->io_device is read: the disk that is
- * asked about. E_NOT_FOUND: there is no such group. */
-int cgroup_limits_get(const struct cgroup_host *host, const char *id, struct cgroup_limits *l,
-		      struct err *err);
+/* What holds a living group now, by the kernel's own files, on this disk. E_NOT_FOUND: there is no
+ * such group. */
+int cgroup_limits_get(const struct cgroup_host *host, const char *id, dev_t io_device,
+		      struct limits *l, struct err *err);
+/* Bytes of memory that the kernel lets all sessions have together; UINT64_MAX: no limit. */
+uint64_t cgroup_memory(const struct cgroup_host *host);
 /* cgroup_limit for a group at work: all or nothing. E_CONFLICT: more memory is in use than the
  * limit would be; E_ENFORCEMENT as there. Either names the wall, and what was written is put back.
  */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cgroup/cgroup_version.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/sysmacros.h>
 
@@ -23,11 +24,22 @@ uint64_t cgroup_number(int dir, const char *file)
 	return n < NONE_FROM ? n : CGROUP_NO_LIMIT;
 }
 
-uint64_t cgroup_percent(uint64_t quota_us, uint64_t period_us)
+void cgroup_found(struct limits *l, enum limit i, uint64_t value, unsigned bits)
 {
-	if (quota_us == CGROUP_NO_LIMIT || period_us == CGROUP_NO_LIMIT || period_us == 0)
-		return CGROUP_NO_LIMIT;
-	return (quota_us * 100 + period_us - 1) / period_us;
+	if (value == CGROUP_NO_LIMIT)
+		return;
+	l->value[i] = (int64_t)(value >> bits) + ((value & ((UINT64_C(1) << bits) - 1)) != 0);
+	l->given[i] = true;
+}
+
+void cgroup_found_cpu(struct limits *l, uint64_t quota_us, uint64_t period_us)
+{
+	if (period_us == CGROUP_NO_LIMIT || period_us == 0)
+		return;
+	cgroup_found(l, LIMIT_cpu_period_us, period_us, 0);
+	if (quota_us != CGROUP_NO_LIMIT)
+		cgroup_found(l, LIMIT_max_cpu_percent, (quota_us * 100 + period_us - 1) / period_us,
+			     0);
 }
 
 static void disk_text(char out[DISK_TEXT], dev_t disk)
@@ -49,12 +61,11 @@ const char *cgroup_disk_line(const char *text, dev_t disk)
 	return NULL;
 }
 
-int cgroup_limits_get(const struct cgroup_host *host, const char *id, struct cgroup_limits *l,
-		      struct err *err)
+int cgroup_limits_get(const struct cgroup_host *host, const char *id, dev_t io_device,
+		      struct limits *l, struct err *err)
 {
-	struct cgroup_limits got = {CGROUP_NO_LIMIT, CGROUP_NO_LIMIT, CGROUP_NO_LIMIT,
-				    CGROUP_NO_LIMIT, CGROUP_NO_LIMIT, CGROUP_NO_LIMIT,
-				    CGROUP_NO_LIMIT, l->io_device};
+	const dev_t disk = cgroup_disk(io_device);
+	struct limits got = {0};
 	bool found = false;
 
 	for (size_t i = 0; i < host->n; i++) {
@@ -64,12 +75,51 @@ int cgroup_limits_get(const struct cgroup_host *host, const char *id, struct cgr
 		if (dir == -1)
 			continue;
 		found = true;
-		v->limits(dir, host->tree[i].controllers, &got);
+		v->limits(dir, host->tree[i].controllers, disk, &got);
 	}
 	if (!found)
 		return err_set(err, E_NOT_FOUND, id, "the session has no cgroup");
 	*l = got;
 	return 0;
+}
+
+/* The lowest of this group and of those above it. */
+static uint64_t lowest_above(int dir)
+{
+	uint64_t least = CGROUP_NO_LIMIT;
+	cleanup_fd int at = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	while (at != -1 && faccessat(at, "cgroup.procs", F_OK, 0) == 0) {
+		const uint64_t here = cgroup_number(at, "memory.max");
+		const int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		least = here < least ? here : least;
+		close(at);
+		at = above;
+	}
+	return least;
+}
+
+uint64_t cgroup_memory(const struct cgroup_host *host)
+{
+	static const char key[] = "hierarchical_memory_limit ";
+	cleanup_buf struct buf text = {0};
+
+	for (size_t i = 0; i < host->n; i++) {
+		const char *at;
+		uint64_t n;
+
+		if ((host->tree[i].controllers & 1u << CGROUP_MEMORY) == 0)
+			continue;
+		if (host->tree[i].v2)
+			return lowest_above(host->tree[i].dir);
+		at = cgroup_load(host->tree[i].dir, "memory.stat", &text) == 0
+			     ? strstr(text.data, key)
+			     : NULL;
+		n = at != NULL ? strtoull(at + strlen(key), NULL, 10) : NONE_FROM;
+		return n < NONE_FROM ? n : CGROUP_NO_LIMIT;
+	}
+	return CGROUP_NO_LIMIT;
 }
 
 /* ---- changed, and put back ---- */
@@ -137,11 +187,10 @@ static void saved_done(struct saved *s)
  * make room first, and both refuse then. True if that much is in use. */
 static bool too_much(const struct cgroup_host *host, const struct cgroup_ask *ask, uint64_t *in_use)
 {
+	const uint64_t most = CGROUP_MB(ask->limits.value[LIMIT_max_memory_mb]);
 	struct cgroup_counters now = {0};
 
-	if (ask->limits.memory_bytes == CGROUP_NO_LIMIT ||
-	    cgroup_read(host, ask->id, &now, NULL) < 0 ||
-	    now.memory_bytes <= ask->limits.memory_bytes)
+	if (most == 0 || cgroup_read(host, ask->id, &now, NULL) < 0 || now.memory_bytes <= most)
 		return false;
 	for (size_t i = 0; i < host->n; i++) {
 		cleanup_fd int dir = host->tree[i].v2 ? cgroup_group(host, i, ask->id) : -1;
@@ -149,11 +198,11 @@ static bool too_much(const struct cgroup_host *host, const struct cgroup_ask *as
 		if (dir == -1 || (host->tree[i].controllers & 1u << CGROUP_MEMORY) == 0)
 			continue;
 		cgroup_write(dir, "memory.reclaim", "%llu",
-			     (unsigned long long)(now.memory_bytes - ask->limits.memory_bytes));
+			     (unsigned long long)(now.memory_bytes - most));
 		if (cgroup_read(host, ask->id, &now, NULL) < 0)
 			return false;
 		*in_use = now.memory_bytes;
-		return now.memory_bytes > ask->limits.memory_bytes;
+		return now.memory_bytes > most;
 	}
 	return false;
 }
@@ -161,9 +210,9 @@ static bool too_much(const struct cgroup_host *host, const struct cgroup_ask *as
 static int refuse(const struct cgroup_ask *ask, uint64_t in_use, struct err *err)
 {
 	return err_set(err, E_CONFLICT, wall_name(WALL_memory_limit),
-		       "%s: %llu MB are in use, more than the %llu MB that were asked for",
+		       "%s: %llu MB are in use, more than the %lld MB that were asked for",
 		       wall_name(WALL_memory_limit), (unsigned long long)(in_use >> 20),
-		       (unsigned long long)(ask->limits.memory_bytes >> 20));
+		       (long long)ask->limits.value[LIMIT_max_memory_mb]);
 }
 
 int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
@@ -182,11 +231,11 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 	if (r == 0)
 		*walls = fresh;
 	else
-		put_back(&before, ask->limits.io_device);
+		put_back(&before, ask->io_device);
 	/* what v1 says is EBUSY */
 	if (r < 0 && cgroup_read(host, ask->id, &now, NULL) == 0 &&
 	    fresh.wall[WALL_memory_limit].state == WALL_UNAVAILABLE &&
-	    now.memory_bytes > ask->limits.memory_bytes)
+	    now.memory_bytes > CGROUP_MB(ask->limits.value[LIMIT_max_memory_mb]))
 		r = refuse(ask, now.memory_bytes, err);
 	saved_done(&before);
 	return r;

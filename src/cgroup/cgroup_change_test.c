@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
-#define NONE CGROUP_NO_LIMIT
 
-static const struct cgroup_limits no_limits = {NONE, NONE, NONE, 100000, NONE, NONE, NONE, 0};
+static const struct limits no_limits;
 static struct cgroup_host host;
 static char id[ID_MAX + 1];
 static struct wall_report walls;
@@ -29,7 +28,7 @@ static bool has(enum cgroup_controller c)
 
 static int make_group(void **state)
 {
-	const struct cgroup_ask ask = {id, no_limits, 0};
+	const struct cgroup_ask ask = {.id = id};
 
 	id_make(id, "change");
 	wall_report_init(&walls);
@@ -49,25 +48,26 @@ static int remove_group(void **state)
 
 static void need_group(void)
 {
-	struct cgroup_limits l = no_limits;
+	struct limits l = no_limits;
 
-	if (cgroup_limits_get(&host, id, &l, NULL) < 0) {
+	if (cgroup_limits_get(&host, id, 0, &l, NULL) < 0) {
 		print_message("# skipped: no cgroup with memory, cpu and pids\n");
 		skip();
 	}
 }
 
-static struct cgroup_limits limits(void)
+static struct limits limits_now(void)
 {
-	struct cgroup_limits l = no_limits;
+	struct limits l = no_limits;
 
-	assert_int_equal(cgroup_limits_get(&host, id, &l, NULL), 0);
+	assert_int_equal(cgroup_limits_get(&host, id, 0, &l, NULL), 0);
 	return l;
 }
 
-static void change(const struct cgroup_limits *to)
+static void change(const struct limits *to)
 {
-	const struct cgroup_ask ask = {id, *to, UINT64_C(1) << WALL_memory_limit};
+	const struct cgroup_ask ask = {
+		.id = id, .limits = *to, .required = UINT64_C(1) << WALL_memory_limit};
 	struct err err = {0};
 
 	if (cgroup_change(&host, &ask, &walls, &err) < 0)
@@ -76,72 +76,72 @@ static void change(const struct cgroup_limits *to)
 
 static void ses_5_a_group_says_what_holds_it(void **state)
 {
-	struct cgroup_limits to = no_limits, l;
+	struct limits to = no_limits, l;
 
 	need_group();
-	l = limits();
-	assert_int_equal(l.memory_bytes, NONE);
-	assert_int_equal(l.swap_bytes, NONE);
-	assert_int_equal(l.cpu_percent, NONE);
-	assert_int_equal(l.pids, NONE);
-	assert_int_equal(l.io_read_bps, NONE);
-	to.memory_bytes = 300 * MIB;
-	to.swap_bytes = 5 * MIB;
-	to.pids = 77;
-	to.cpu_percent = 33;
-	to.cpu_period_us = 20010; /* no multiple of 100: the quota is rounded */
+	l = limits_now();
+	assert_int_equal(l.value[LIMIT_max_memory_mb], 0);
+	assert_int_equal(l.value[LIMIT_memory_swap_max_mb], 0);
+	assert_int_equal(l.value[LIMIT_max_cpu_percent], 0);
+	assert_int_equal(l.value[LIMIT_pids_max], 0);
+	assert_int_equal(l.value[LIMIT_io_read_bps_max], 0);
+	to.value[LIMIT_max_memory_mb] = 300;
+	to.value[LIMIT_memory_swap_max_mb] = 5;
+	to.value[LIMIT_pids_max] = 77;
+	to.value[LIMIT_max_cpu_percent] = 33;
+	to.value[LIMIT_cpu_period_us] = 20010; /* no multiple of 100: the quota is rounded */
 	change(&to);
-	l = limits();
-	assert_int_equal(l.memory_bytes, 300 * MIB);
+	l = limits_now();
+	assert_int_equal(l.value[LIMIT_max_memory_mb], 300);
 	if (walls.wall[WALL_memory_limit].state == WALL_UP)
-		assert_int_equal(l.swap_bytes, 5 * MIB);
-	assert_int_equal(l.pids, 77);
-	assert_int_equal(l.cpu_percent, 33);
-	assert_int_equal(l.cpu_period_us, 20010);
+		assert_int_equal(l.value[LIMIT_memory_swap_max_mb], 5);
+	assert_int_equal(l.value[LIMIT_pids_max], 77);
+	assert_int_equal(l.value[LIMIT_max_cpu_percent], 33);
+	assert_int_equal(l.value[LIMIT_cpu_period_us], 20010);
 	/* and what is asked for later */
-	to.memory_bytes = 200 * MIB;
-	to.pids = 76;
+	to.value[LIMIT_max_memory_mb] = 200;
+	to.value[LIMIT_pids_max] = 76;
 	change(&to);
-	assert_int_equal(limits().memory_bytes, 200 * MIB);
-	assert_int_equal(limits().pids, 76);
+	assert_int_equal(limits_now().value[LIMIT_max_memory_mb], 200);
+	assert_int_equal(limits_now().value[LIMIT_pids_max], 76);
 	assert_non_null(strstr(walls.wall[WALL_pids_limit].detail, "76 "));
 }
 
 static void ses_5_no_group_has_no_limits(void **state)
 {
-	struct cgroup_limits l = no_limits;
+	struct limits l = no_limits;
 
-	assert_int_equal(cgroup_limits_get(&host, "change-nobody", &l, NULL), -E_NOT_FOUND);
+	assert_int_equal(cgroup_limits_get(&host, "change-nobody", 0, &l, NULL), -E_NOT_FOUND);
 }
 
 /* One limit that cannot be had: the others are as before, limited or not. */
 static void ses_5_what_was_written_is_put_back(void **state)
 {
-	struct cgroup_limits to = no_limits;
+	struct limits to = no_limits;
 	struct cgroup_ask ask = {.id = id, .required = UINT64_C(1) << WALL_io_limit};
 	struct wall_report before;
 	struct err err = {0};
 
 	need_group();
-	to.memory_bytes = 300 * MIB;
-	to.swap_bytes = 4 * MIB;
-	to.pids = 50;
+	to.value[LIMIT_max_memory_mb] = 300;
+	to.value[LIMIT_memory_swap_max_mb] = 4;
+	to.value[LIMIT_pids_max] = 50;
 	change(&to);
 	before = walls;
 	ask.limits = to;
-	ask.limits.memory_bytes = 100 * MIB;
-	ask.limits.swap_bytes = 0;
-	ask.limits.pids = 20;
-	ask.limits.cpu_percent = 10;
-	ask.limits.io_write_bps = MIB;
-	ask.limits.io_device = makedev(0, 40); /* on no disk */
+	ask.limits.value[LIMIT_max_memory_mb] = 100;
+	ask.limits.given[LIMIT_memory_swap_max_mb] = true;
+	ask.limits.value[LIMIT_pids_max] = 20;
+	ask.limits.value[LIMIT_max_cpu_percent] = 10;
+	ask.limits.value[LIMIT_io_write_bps_max] = MIB;
+	ask.io_device = makedev(0, 40); /* on no disk */
 	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), -E_ENFORCEMENT);
 	assert_string_equal(err.subject, "io_limit");
-	assert_int_equal(limits().memory_bytes, 300 * MIB);
+	assert_int_equal(limits_now().value[LIMIT_max_memory_mb], 300);
 	if (walls.wall[WALL_memory_limit].state == WALL_UP)
-		assert_int_equal(limits().swap_bytes, 4 * MIB);
-	assert_int_equal(limits().pids, 50);
-	assert_int_equal(limits().cpu_percent, NONE);
+		assert_int_equal(limits_now().value[LIMIT_memory_swap_max_mb], 4);
+	assert_int_equal(limits_now().value[LIMIT_pids_max], 50);
+	assert_int_equal(limits_now().value[LIMIT_max_cpu_percent], 0);
 	assert_memory_equal(&walls, &before, sizeof(walls));
 }
 
@@ -176,29 +176,29 @@ static pid_t start_holder(uint64_t bytes)
 
 static void ses_5_memory_in_use_is_a_conflict(void **state)
 {
-	struct cgroup_limits to = no_limits;
+	struct limits to = no_limits;
 	struct cgroup_ask ask = {.id = id, .required = UINT64_C(1) << WALL_memory_limit};
 	struct err err = {0};
 	pid_t pid;
 
 	need_group();
-	to.memory_bytes = 200 * MIB;
-	to.swap_bytes = 0;
+	to.value[LIMIT_max_memory_mb] = 200;
+	to.given[LIMIT_memory_swap_max_mb] = true;
 	change(&to);
 	pid = start_holder(64 * MIB);
 	ask.limits = to;
-	ask.limits.memory_bytes = 16 * MIB;
-	ask.limits.pids = 5;
+	ask.limits.value[LIMIT_max_memory_mb] = 16;
+	ask.limits.value[LIMIT_pids_max] = 5;
 	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), -E_CONFLICT);
 	assert_string_equal(err.subject, "memory_limit");
 	assert_non_null(strstr(err.message, " MB are in use, more than the 16 MB"));
-	assert_int_equal(limits().memory_bytes, 200 * MIB);
-	assert_int_equal(limits().pids, NONE);
+	assert_int_equal(limits_now().value[LIMIT_max_memory_mb], 200);
+	assert_int_equal(limits_now().value[LIMIT_pids_max], 0);
 	assert_int_equal(kill(pid, 0), 0);
 	/* room enough is no conflict */
-	ask.limits.memory_bytes = 128 * MIB;
+	ask.limits.value[LIMIT_max_memory_mb] = 128;
 	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), 0);
-	assert_int_equal(limits().memory_bytes, 128 * MIB);
+	assert_int_equal(limits_now().value[LIMIT_max_memory_mb], 128);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -271,32 +271,32 @@ static void put_disk(const char *rest)
 
 static void ses_5_v2_says_what_holds_a_group(void **state)
 {
-	struct cgroup_limits l = {.io_device = a_disk()};
+	struct limits l;
 
 	put("memory.max", "max\n");
 	put("memory.swap.max", "1048576\n");
 	put("cpu.max", "max 100000\n");
 	put("pids.max", "12\n");
 	put_disk("rbps=max wbps=2000 riops=max wiops=max");
-	assert_int_equal(cgroup_limits_get(&one, "x", &l, NULL), 0);
-	assert_int_equal(l.memory_bytes, NONE);
-	assert_int_equal(l.swap_bytes, MIB);
-	assert_int_equal(l.cpu_percent, NONE);
-	assert_int_equal(l.pids, 12);
-	assert_int_equal(l.io_read_bps, NONE);
+	assert_int_equal(cgroup_limits_get(&one, "x", a_disk(), &l, NULL), 0);
+	assert_int_equal(l.value[LIMIT_max_memory_mb], 0);
+	assert_int_equal(l.value[LIMIT_memory_swap_max_mb], 1);
+	assert_int_equal(l.value[LIMIT_max_cpu_percent], 0);
+	assert_int_equal(l.value[LIMIT_pids_max], 12);
+	assert_int_equal(l.value[LIMIT_io_read_bps_max], 0);
 	if (a_disk() != 0)
-		assert_int_equal(l.io_write_bps, 2000);
+		assert_int_equal(l.value[LIMIT_io_write_bps_max], 2000);
 	put("memory.max", "4096\n");
 	put("cpu.max", "15000 100000\n");
-	assert_int_equal(cgroup_limits_get(&one, "x", &l, NULL), 0);
-	assert_int_equal(l.memory_bytes, 4096);
-	assert_int_equal(l.cpu_percent, 15);
-	assert_int_equal(l.cpu_period_us, 100000);
+	assert_int_equal(cgroup_limits_get(&one, "x", a_disk(), &l, NULL), 0);
+	assert_int_equal(l.value[LIMIT_max_memory_mb], 1); /* rounded up */
+	assert_int_equal(l.value[LIMIT_max_cpu_percent], 15);
+	assert_int_equal(l.value[LIMIT_cpu_period_us], 100000);
 }
 
 static void ses_5_v2_puts_back(void **state)
 {
-	struct cgroup_ask ask = {"x", no_limits, UINT64_C(1) << WALL_cpu_limit};
+	struct cgroup_ask ask = {.id = "x", .required = UINT64_C(1) << WALL_cpu_limit};
 	struct err err = {0};
 
 	put("memory.current", "1000\n");
@@ -304,12 +304,12 @@ static void ses_5_v2_puts_back(void **state)
 	put("memory.swap.max", "max\n");
 	put("pids.max", "max\n");
 	put_disk("rbps=7 wbps=max riops=max wiops=max");
-	ask.limits.memory_bytes = 32 * MIB;
-	ask.limits.swap_bytes = 0;
-	ask.limits.pids = 3;
-	ask.limits.cpu_percent = 10; /* there is no cpu.max */
-	ask.limits.io_read_bps = 5;
-	ask.limits.io_device = a_disk();
+	ask.limits.value[LIMIT_max_memory_mb] = 32;
+	ask.limits.given[LIMIT_memory_swap_max_mb] = true;
+	ask.limits.value[LIMIT_pids_max] = 3;
+	ask.limits.value[LIMIT_max_cpu_percent] = 10; /* there is no cpu.max */
+	ask.limits.value[LIMIT_io_read_bps_max] = 5;
+	ask.io_device = a_disk();
 	assert_int_equal(cgroup_change(&one, &ask, &walls, &err), -E_ENFORCEMENT);
 	assert_string_equal(err.subject, "cpu_limit");
 	expect_file("memory.max", "67108864");
@@ -328,13 +328,13 @@ static void ses_5_v2_puts_back(void **state)
 /* v2 would kill for it. */
 static void ses_5_v2_refuses_what_is_in_use(void **state)
 {
-	struct cgroup_ask ask = {"x", no_limits, UINT64_C(1) << WALL_memory_limit};
+	struct cgroup_ask ask = {.id = "x", .required = UINT64_C(1) << WALL_memory_limit};
 	struct err err = {0};
 
 	put("memory.current", "33554433\n");
 	put("memory.reclaim", "");
 	put("memory.max", "max\n");
-	ask.limits.memory_bytes = 32 * MIB;
+	ask.limits.value[LIMIT_max_memory_mb] = 32;
 	assert_int_equal(cgroup_change(&one, &ask, &walls, &err), -E_CONFLICT);
 	assert_string_equal(err.subject, "memory_limit");
 	assert_non_null(strstr(err.message, "32 MB are in use"));
@@ -357,12 +357,19 @@ static void ses_5_a_line_is_found_by_its_disk(void **state)
 
 static void ses_5_a_quota_is_the_percentage_that_was_asked_for(void **state)
 {
-	assert_int_equal(cgroup_percent(10000, 100000), 10);
-	assert_int_equal(cgroup_percent(UINT64_C(33) * 1010 / 100, 1010), 33);
-	assert_int_equal(cgroup_percent(200000, 100000), 200);
-	assert_int_equal(cgroup_percent(NONE, 100000), NONE);
-	assert_int_equal(cgroup_percent(1, NONE), NONE);
-	assert_int_equal(cgroup_percent(1, 0), NONE);
+	static const struct {
+		uint64_t quota, period;
+		int64_t percent;
+	} rows[] = {{10000, 100000, 10},     {UINT64_C(33) * 1010 / 100, 1010, 33},
+		    {200000, 100000, 200},   {CGROUP_NO_LIMIT, 100000, 0},
+		    {1, CGROUP_NO_LIMIT, 0}, {1, 0, 0}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct limits l = {0};
+
+		cgroup_found_cpu(&l, rows[i].quota, rows[i].period);
+		assert_int_equal(l.value[LIMIT_max_cpu_percent], rows[i].percent);
+	}
 }
 
 #define GROUP_TEST(f) cmocka_unit_test_setup_teardown(f, make_group, remove_group)

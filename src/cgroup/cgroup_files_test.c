@@ -164,13 +164,7 @@ static void sbx_4_what_is_no_counter_is_refused(void **state)
 /* A real group: who has the files needs no right to read them, and sees a fork that failed. */
 static void sbx_4_hits_are_seen_through_the_files(void **state)
 {
-	struct cgroup_limits l = {.memory_bytes = CGROUP_NO_LIMIT,
-				  .swap_bytes = CGROUP_NO_LIMIT,
-				  .cpu_percent = CGROUP_NO_LIMIT,
-				  .pids = 1,
-				  .io_read_bps = CGROUP_NO_LIMIT,
-				  .io_write_bps = CGROUP_NO_LIMIT};
-	const struct cgroup_ask ask = {.id = "files-test", .limits = l};
+	const struct cgroup_ask ask = {.id = "files-test", .limits.value[LIMIT_pids_max] = 1};
 	struct cgroup_files f;
 	struct cgroup_counters c;
 	struct cgroup_host host;
@@ -224,20 +218,17 @@ static void sbx_4_hits_are_seen_through_the_files(void **state)
 /* A group that was made before gets its limits later; nothing is made that is not there. */
 static void sbx_4_limits_come_later(void **state)
 {
-	struct cgroup_limits none = CGROUP_UNLIMITED;
-	struct cgroup_ask ask = {.id = "later-test", .limits = none};
+	struct cgroup_ask ask = {.id = "later-test"};
 	struct cgroup_host host;
 	struct wall_report walls;
 	struct strv ids = {0};
 	struct err err = {0};
 
-	assert_false(cgroup_limits_any(&none));
 	cgroup_host_open(&host, NULL);
 	wall_report_init(&walls);
 	assert_int_equal(cgroup_create(&host, &ask, &walls, &err), 0);
 	assert_int_equal(walls.wall[WALL_pids_limit].state, WALL_ABSENT);
-	ask.limits.pids = 9;
-	assert_true(cgroup_limits_any(&ask.limits));
+	ask.limits.value[LIMIT_pids_max] = 9;
 	assert_int_equal(cgroup_limit(&host, &ask, &walls, &err), 0);
 	if (geteuid() == 0 && host.n > 0)
 		assert_int_equal(walls.wall[WALL_pids_limit].state, WALL_UP);

@@ -19,9 +19,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define WAIT_MS 20000
 
-static const struct cgroup_limits no_limits = {
-	CGROUP_NO_LIMIT, CGROUP_NO_LIMIT, CGROUP_NO_LIMIT, 100000,
-	CGROUP_NO_LIMIT, CGROUP_NO_LIMIT, CGROUP_NO_LIMIT, 0};
+static const struct limits no_limits;
 static struct cgroup_host host;
 static char id[ID_MAX + 1];
 static struct wall_report walls;
@@ -85,13 +83,18 @@ static int remove_group(void **state)
 	return 0;
 }
 
-static void create(const struct cgroup_limits *limits, uint64_t required)
+static void create_on(const struct limits *limits, uint64_t required, dev_t io_device)
 {
-	const struct cgroup_ask ask = {id, *limits, required};
+	const struct cgroup_ask ask = {id, *limits, io_device, required, false};
 	struct err err = {0};
 
 	if (cgroup_create(&host, &ask, &walls, &err) < 0)
 		fail_msg("%s: %s", err.subject, err.message);
+}
+
+static void create(const struct limits *limits, uint64_t required)
+{
+	create_on(limits, required, 0);
 }
 
 static struct cgroup_counters counters(void)
@@ -217,14 +220,14 @@ static void end_sleeper(pid_t pid)
 
 static void sbx_4_memory(void **state)
 {
-	struct cgroup_limits limits = no_limits;
+	struct limits limits = no_limits;
 	struct cgroup_counters c;
 	struct cgroup_watch w;
 	int status;
 
 	need(CGROUP_MEMORY);
-	limits.memory_bytes = 48 * MIB;
-	limits.swap_bytes = 0;
+	limits.value[LIMIT_max_memory_mb] = 48;
+	limits.given[LIMIT_memory_swap_max_mb] = true;
 	create(&limits, UINT64_C(1) << WALL_memory_limit);
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_UP);
 	assert_non_null(strstr(walls.wall[WALL_memory_limit].detail, "48 MB, swap 0 MB"));
@@ -252,12 +255,12 @@ static void sbx_4_memory(void **state)
 
 static void sbx_4_processes(void **state)
 {
-	struct cgroup_limits limits = no_limits;
+	struct limits limits = no_limits;
 	struct cgroup_watch w;
 	pid_t pid;
 
 	need(CGROUP_PIDS);
-	limits.pids = 5;
+	limits.value[LIMIT_pids_max] = 5;
 	create(&limits, UINT64_C(1) << WALL_pids_limit);
 	assert_int_equal(walls.wall[WALL_pids_limit].state, WALL_UP);
 	assert_int_equal(cgroup_watch_open(&host, id, &w, NULL), 0);
@@ -276,12 +279,12 @@ static void sbx_4_processes(void **state)
 
 static void sbx_4_cpu(void **state)
 {
-	struct cgroup_limits limits = no_limits;
+	struct limits limits = no_limits;
 	struct cgroup_counters c;
 
 	need(CGROUP_CPU);
-	limits.cpu_percent = 10;
-	limits.cpu_period_us = 20000;
+	limits.value[LIMIT_max_cpu_percent] = 10;
+	limits.value[LIMIT_cpu_period_us] = 20000;
 	create(&limits, UINT64_C(1) << WALL_cpu_limit);
 	assert_int_equal(walls.wall[WALL_cpu_limit].state, WALL_UP);
 	assert_int_equal(kid_run(kid_burn, NULL, false), 0);
@@ -295,14 +298,13 @@ static void sbx_4_cpu(void **state)
 
 static void sbx_4_disk_bandwidth(void **state)
 {
-	struct cgroup_limits limits = no_limits;
+	struct limits limits = no_limits;
 	struct stat st;
 
 	need(CGROUP_IO);
 	assert_int_equal(stat("/", &st), 0);
-	limits.io_read_bps = 10 * MIB;
-	limits.io_device = st.st_dev;
-	create(&limits, 0);
+	limits.value[LIMIT_io_read_bps_max] = 10 * MIB;
+	create_on(&limits, 0, st.st_dev);
 	if (cgroup_disk(st.st_dev) == 0)
 		assert_int_equal(walls.wall[WALL_io_limit].state, WALL_UNAVAILABLE);
 	else if (!host.tree[0].v2 || host.n > 1) {
@@ -313,13 +315,13 @@ static void sbx_4_disk_bandwidth(void **state)
 
 static void sbx_4_no_disk_no_limit(void **state)
 {
-	struct cgroup_ask ask = {id, no_limits, UINT64_C(1) << WALL_io_limit};
+	struct cgroup_ask ask = {.id = id, .required = UINT64_C(1) << WALL_io_limit};
 	struct cgroup_counters c;
 	struct err err = {0};
 
 	need(CGROUP_IO);
-	ask.limits.io_write_bps = MIB;
-	ask.limits.io_device = makedev(0, 40);
+	ask.limits.value[LIMIT_io_write_bps_max] = MIB;
+	ask.io_device = makedev(0, 40);
 	assert_int_equal(cgroup_disk(makedev(0, 40)), 0);
 	assert_int_equal(cgroup_create(&host, &ask, &walls, &err), -E_ENFORCEMENT);
 	assert_string_equal(err.subject, "io_limit");
@@ -330,10 +332,10 @@ static void sbx_4_no_disk_no_limit(void **state)
 static void sbx_4_what_cannot_be_had_is_named(void **state)
 {
 	struct cgroup_host nothing = {.why = {[CGROUP_PIDS] = "no pids here"}};
-	struct cgroup_ask ask = {"s", no_limits, 0};
+	struct cgroup_ask ask = {.id = "s"};
 	struct err err = {0};
 
-	ask.limits.pids = 4;
+	ask.limits.value[LIMIT_pids_max] = 4;
 	assert_int_equal(cgroup_create(&nothing, &ask, &walls, &err), 0);
 	assert_int_equal(walls.wall[WALL_pids_limit].state, WALL_UNAVAILABLE);
 	assert_string_equal(walls.wall[WALL_pids_limit].detail, "no pids here");
@@ -353,7 +355,7 @@ static void sbx_4_only_ids_are_names(void **state)
 	struct cgroup_counters c;
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		const struct cgroup_ask ask = {bad[i], no_limits, 0};
+		const struct cgroup_ask ask = {.id = bad[i]};
 
 		assert_int_equal(cgroup_create(&host, &ask, &walls, NULL), -E_BAD_REQUEST);
 		assert_int_equal(cgroup_remove(&host, bad[i], 0, NULL), -E_BAD_REQUEST);
@@ -486,8 +488,14 @@ static int close_fake(void **state)
 
 static void sbx_4_v2_limits(void **state)
 {
-	const struct cgroup_limits l = {64 * MIB, 16 * MIB, 150, 100000, 7, 1000, 2000, 0};
-	struct cgroup_limits most = l;
+	struct cgroup_ask l = {.id = "x",
+			       .limits.value = {[LIMIT_max_memory_mb] = 64,
+						[LIMIT_memory_swap_max_mb] = 16,
+						[LIMIT_max_cpu_percent] = 150,
+						[LIMIT_cpu_period_us] = 50000,
+						[LIMIT_pids_max] = 7,
+						[LIMIT_io_read_bps_max] = 1000,
+						[LIMIT_io_write_bps_max] = 2000}};
 	struct stat st;
 
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
@@ -503,6 +511,9 @@ static void sbx_4_v2_limits(void **state)
 	put("memory.max", "");
 	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_PARTIAL);
+	l.swap = true;
+	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
+	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_UNAVAILABLE);
 	put("memory.swap.max", "");
 	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_UP);
@@ -512,6 +523,10 @@ static void sbx_4_v2_limits(void **state)
 	put("cpu.max", "");
 	cgroup_v2.limit[CGROUP_CPU](fake_dir, &l, &walls);
 	assert_int_equal(walls.wall[WALL_cpu_limit].state, WALL_UP);
+	expect_file("cpu.max", "75000 50000");
+	l.limits.value[LIMIT_cpu_period_us] = 0;
+	put("cpu.max", "");
+	cgroup_v2.limit[CGROUP_CPU](fake_dir, &l, &walls);
 	expect_file("cpu.max", "150000 100000");
 	put("pids.max", "");
 	cgroup_v2.limit[CGROUP_PIDS](fake_dir, &l, &walls);
@@ -524,10 +539,10 @@ static void sbx_4_v2_limits(void **state)
 			mem_printf("%u:%u rbps=max wbps=2000", major(cgroup_disk(st.st_dev)),
 				   minor(cgroup_disk(st.st_dev)));
 
-		most.io_device = st.st_dev;
-		most.io_read_bps = CGROUP_NO_LIMIT;
+		l.io_device = st.st_dev;
+		l.limits.value[LIMIT_io_read_bps_max] = 0;
 		put("io.max", "");
-		cgroup_v2.limit[CGROUP_IO](fake_dir, &most, &walls);
+		cgroup_v2.limit[CGROUP_IO](fake_dir, &l, &walls);
 		assert_int_equal(walls.wall[WALL_io_limit].state, WALL_UP);
 		expect_file("io.max", line);
 	}
@@ -535,7 +550,7 @@ static void sbx_4_v2_limits(void **state)
 
 static void sbx_4_v2_asks_nothing_of_what_was_not_asked(void **state)
 {
-	struct cgroup_limits l = no_limits;
+	struct cgroup_ask l = {.id = "x"};
 
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
 		if (cgroup_v2.limit[c] != NULL)
@@ -544,7 +559,7 @@ static void sbx_4_v2_asks_nothing_of_what_was_not_asked(void **state)
 		assert_int_equal(walls.wall[w].state, WALL_ABSENT);
 	put("memory.max", "");
 	put("memory.swap.max", "");
-	l.swap_bytes = 0;
+	l.limits.given[LIMIT_memory_swap_max_mb] = true;
 	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
 	assert_string_equal(walls.wall[WALL_memory_limit].detail, "swap 0 MB");
 	expect_file("memory.max", "max");

@@ -8,72 +8,72 @@
 #include <sys/eventfd.h>
 #include <sys/sysmacros.h>
 
-#define MB(bytes) ((unsigned long long)((bytes) >> 20))
-
 /* memsw bounds memory and swap together and may not be below memory, so it comes second. */
-static void limit_memory(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_memory(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	const uint64_t memory = l->memory_bytes, swap = l->swap_bytes;
+	const long long memory = ask->limits.value[LIMIT_max_memory_mb];
+	const long long swap = ask->limits.value[LIMIT_memory_swap_max_mb];
+	const bool limited = limits_has(&ask->limits, LIMIT_memory_swap_max_mb);
 
-	if (memory == CGROUP_NO_LIMIT) {
-		if (swap != CGROUP_NO_LIMIT)
+	if (memory == 0) {
+		if (limited)
 			wall_set(walls, WALL_memory_limit, WALL_UNAVAILABLE,
 				 "cgroup v1 limits swap only together with memory");
 		return;
 	}
-	if (cgroup_write(dir, "memory.limit_in_bytes", "%llu", (unsigned long long)memory) < 0)
+	if (cgroup_write(dir, "memory.limit_in_bytes", "%llu", CGROUP_MB(memory)) < 0)
 		cgroup_refused(walls, WALL_memory_limit, "memory.limit_in_bytes");
-	else if (swap == CGROUP_NO_LIMIT)
-		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB (cgroup v1)", MB(memory));
+	else if (!limited)
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%lld MB (cgroup v1)", memory);
 	else if (cgroup_write(dir, "memory.memsw.limit_in_bytes", "%llu",
-			      (unsigned long long)memory + swap) < 0)
-		wall_set(walls, WALL_memory_limit, WALL_PARTIAL,
-			 "%llu MB; swap is not limited: boot with swapaccount=1", MB(memory));
+			      CGROUP_MB(memory + swap)) < 0)
+		wall_set(walls, WALL_memory_limit, ask->swap ? WALL_UNAVAILABLE : WALL_PARTIAL,
+			 "%lld MB; swap is not limited: boot with swapaccount=1", memory);
 	else
-		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB, swap %llu MB (cgroup v1)",
-			 MB(memory), MB(swap));
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%lld MB, swap %lld MB (cgroup v1)",
+			 memory, swap);
 }
 
-static void limit_cpu(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_cpu(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	if (l->cpu_percent == CGROUP_NO_LIMIT)
+	const long long percent = ask->limits.value[LIMIT_max_cpu_percent];
+	const long long period = cgroup_period(&ask->limits);
+
+	if (percent == 0)
 		return;
-	if (cgroup_write(dir, "cpu.cfs_period_us", "%llu", (unsigned long long)l->cpu_period_us) <
-	    0)
+	if (cgroup_write(dir, "cpu.cfs_period_us", "%lld", period) < 0)
 		cgroup_refused(walls, WALL_cpu_limit, "cpu.cfs_period_us");
-	else if (cgroup_write(dir, "cpu.cfs_quota_us", "%llu",
-			      (unsigned long long)(l->cpu_percent * l->cpu_period_us / 100)) < 0)
+	else if (cgroup_write(dir, "cpu.cfs_quota_us", "%lld", percent * period / 100) < 0)
 		cgroup_refused(walls, WALL_cpu_limit, "cpu.cfs_quota_us");
 	else
-		wall_set(walls, WALL_cpu_limit, WALL_UP, "%llu %% of a CPU (cgroup v1)",
-			 (unsigned long long)l->cpu_percent);
+		wall_set(walls, WALL_cpu_limit, WALL_UP, "%lld %% of a CPU (cgroup v1)", percent);
 }
 
-static void limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_pids(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	cgroup_limit_pids(dir, l, walls, " (cgroup v1)");
+	cgroup_limit_pids(dir, &ask->limits, walls, " (cgroup v1)");
 }
 
-static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_io(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
 	const struct {
 		const char *file;
-		uint64_t bps;
+		long long bps;
 	} rows[] = {
-		{"blkio.throttle.read_bps_device", l->io_read_bps},
-		{"blkio.throttle.write_bps_device", l->io_write_bps},
+		{"blkio.throttle.read_bps_device", ask->limits.value[LIMIT_io_read_bps_max]},
+		{"blkio.throttle.write_bps_device", ask->limits.value[LIMIT_io_write_bps_max]},
 	};
-	const dev_t disk = cgroup_disk(l->io_device);
+	const dev_t disk = cgroup_disk(ask->io_device);
 	bool asked = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		if (rows[i].bps == CGROUP_NO_LIMIT)
+		if (rows[i].bps == 0)
 			continue;
 		asked = true;
 		if (disk == 0)
 			break;
-		if (cgroup_write(dir, rows[i].file, "%u:%u %llu", major(disk), minor(disk),
-				 (unsigned long long)rows[i].bps) < 0) {
+		if (cgroup_write(dir, rows[i].file, "%u:%u %lld", major(disk), minor(disk),
+				 rows[i].bps) < 0) {
 			cgroup_refused(walls, WALL_io_limit, rows[i].file);
 			return;
 		}
@@ -95,29 +95,26 @@ static uint64_t disk_bps(int dir, const char *file, dev_t disk)
 	return line == NULL ? CGROUP_NO_LIMIT : strtoull(line, NULL, 10);
 }
 
-static void limits(int dir, unsigned controllers, struct cgroup_limits *out)
+static void limits(int dir, unsigned controllers, dev_t disk, struct limits *out)
 {
-	const dev_t disk = cgroup_disk(out->io_device);
-
 	if ((controllers & 1u << CGROUP_MEMORY) != 0) {
+		const uint64_t memory = cgroup_number(dir, "memory.limit_in_bytes");
 		const uint64_t both = cgroup_number(dir, "memory.memsw.limit_in_bytes");
 
-		out->memory_bytes = cgroup_number(dir, "memory.limit_in_bytes");
-		out->swap_bytes = both < CGROUP_NO_LIMIT && out->memory_bytes <= both
-					  ? both - out->memory_bytes
-					  : CGROUP_NO_LIMIT;
+		cgroup_found(out, LIMIT_max_memory_mb, memory, 20);
+		if (both < CGROUP_NO_LIMIT && memory <= both)
+			cgroup_found(out, LIMIT_memory_swap_max_mb, both - memory, 20);
 	}
-	if ((controllers & 1u << CGROUP_CPU) != 0) {
-		const uint64_t quota = cgroup_number(dir, "cpu.cfs_quota_us");
-
-		out->cpu_period_us = cgroup_number(dir, "cpu.cfs_period_us");
-		out->cpu_percent = cgroup_percent(quota, out->cpu_period_us);
-	}
+	if ((controllers & 1u << CGROUP_CPU) != 0)
+		cgroup_found_cpu(out, cgroup_number(dir, "cpu.cfs_quota_us"),
+				 cgroup_number(dir, "cpu.cfs_period_us"));
 	if ((controllers & 1u << CGROUP_PIDS) != 0)
-		out->pids = cgroup_number(dir, "pids.max");
+		cgroup_found(out, LIMIT_pids_max, cgroup_number(dir, "pids.max"), 0);
 	if ((controllers & 1u << CGROUP_IO) != 0 && disk != 0) {
-		out->io_read_bps = disk_bps(dir, "blkio.throttle.read_bps_device", disk);
-		out->io_write_bps = disk_bps(dir, "blkio.throttle.write_bps_device", disk);
+		cgroup_found(out, LIMIT_io_read_bps_max,
+			     disk_bps(dir, "blkio.throttle.read_bps_device", disk), 0);
+		cgroup_found(out, LIMIT_io_write_bps_max,
+			     disk_bps(dir, "blkio.throttle.write_bps_device", disk), 0);
 	}
 }
 

@@ -6,75 +6,79 @@
 #include <stdio.h>
 #include <sys/sysmacros.h>
 
-#define MB(bytes) ((unsigned long long)((bytes) >> 20))
 #define LIMIT_TEXT 24
 
 /* A number, or "max" for none. */
-static const char *text(char out[LIMIT_TEXT], uint64_t value)
+static const char *text(char out[LIMIT_TEXT], unsigned long long value, bool limited)
 {
-	if (value == CGROUP_NO_LIMIT)
+	if (!limited)
 		return "max";
-	snprintf(out, LIMIT_TEXT, "%llu", (unsigned long long)value);
+	snprintf(out, LIMIT_TEXT, "%llu", value);
 	return out;
 }
 
-static void limit_memory(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_memory(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	const uint64_t memory = l->memory_bytes, swap = l->swap_bytes;
-	char a[LIMIT_TEXT], b[LIMIT_TEXT];
+	const long long memory = ask->limits.value[LIMIT_max_memory_mb];
+	const long long swap = ask->limits.value[LIMIT_memory_swap_max_mb];
+	const bool limited = limits_has(&ask->limits, LIMIT_memory_swap_max_mb);
+	char a[LIMIT_TEXT];
 
-	if (memory == CGROUP_NO_LIMIT && swap == CGROUP_NO_LIMIT)
+	if (memory == 0 && !limited)
 		return;
-	if (cgroup_write(dir, "memory.max", "%s", text(a, memory)) < 0)
+	if (cgroup_write(dir, "memory.max", "%s", text(a, CGROUP_MB(memory), memory != 0)) < 0)
 		cgroup_refused(walls, WALL_memory_limit, "memory.max");
-	else if (swap == CGROUP_NO_LIMIT)
-		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB", MB(memory));
-	else if (cgroup_write(dir, "memory.swap.max", "%s", text(b, swap)) < 0)
+	else if (!limited)
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%lld MB", memory);
+	else if (cgroup_write(dir, "memory.swap.max", "%llu", CGROUP_MB(swap)) < 0)
 		wall_set(walls, WALL_memory_limit,
-			 memory == CGROUP_NO_LIMIT ? WALL_UNAVAILABLE : WALL_PARTIAL,
+			 memory == 0 || ask->swap ? WALL_UNAVAILABLE : WALL_PARTIAL,
 			 "swap is not limited: the kernel does not account it");
-	else if (memory == CGROUP_NO_LIMIT)
-		wall_set(walls, WALL_memory_limit, WALL_UP, "swap %llu MB", MB(swap));
+	else if (memory == 0)
+		wall_set(walls, WALL_memory_limit, WALL_UP, "swap %lld MB", swap);
 	else
-		wall_set(walls, WALL_memory_limit, WALL_UP, "%llu MB, swap %llu MB", MB(memory),
-			 MB(swap));
+		wall_set(walls, WALL_memory_limit, WALL_UP, "%lld MB, swap %lld MB", memory, swap);
 }
 
-static void limit_cpu(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_cpu(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	if (l->cpu_percent == CGROUP_NO_LIMIT)
+	const long long percent = ask->limits.value[LIMIT_max_cpu_percent];
+	const long long period = cgroup_period(&ask->limits);
+
+	if (percent == 0)
 		return;
-	if (cgroup_write(dir, "cpu.max", "%llu %llu",
-			 (unsigned long long)(l->cpu_percent * l->cpu_period_us / 100),
-			 (unsigned long long)l->cpu_period_us) < 0)
+	if (cgroup_write(dir, "cpu.max", "%lld %lld", percent * period / 100, period) < 0)
 		cgroup_refused(walls, WALL_cpu_limit, "cpu.max");
 	else
-		wall_set(walls, WALL_cpu_limit, WALL_UP, "%llu %% of a CPU",
-			 (unsigned long long)l->cpu_percent);
+		wall_set(walls, WALL_cpu_limit, WALL_UP, "%lld %% of a CPU", percent);
 }
 
-static void limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_pids(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	cgroup_limit_pids(dir, l, walls, "");
+	cgroup_limit_pids(dir, &ask->limits, walls, "");
 }
 
-static void limit_io(int dir, const struct cgroup_limits *l, struct wall_report *walls)
+static void limit_io(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	const dev_t disk = cgroup_disk(l->io_device);
+	const long long reads = ask->limits.value[LIMIT_io_read_bps_max];
+	const long long writes = ask->limits.value[LIMIT_io_write_bps_max];
+	const dev_t disk = cgroup_disk(ask->io_device);
 	char r[LIMIT_TEXT], w[LIMIT_TEXT];
 
-	if (l->io_read_bps == CGROUP_NO_LIMIT && l->io_write_bps == CGROUP_NO_LIMIT)
+	if (reads == 0 && writes == 0)
 		return;
+	text(r, (unsigned long long)reads, true);
+	text(w, (unsigned long long)writes, true);
 	if (disk == 0)
 		wall_set(walls, WALL_io_limit, WALL_UNAVAILABLE,
 			 "the workspace's file system is on no disk of its own");
 	else if (cgroup_write(dir, "io.max", "%u:%u rbps=%s wbps=%s", major(disk), minor(disk),
-			      text(r, l->io_read_bps), text(w, l->io_write_bps)) < 0)
+			      reads != 0 ? r : "max", writes != 0 ? w : "max") < 0)
 		cgroup_refused(walls, WALL_io_limit, "io.max");
 	else
 		wall_set(walls, WALL_io_limit, WALL_UP,
 			 "disk %u:%u, read %s, write %s bytes a second", major(disk), minor(disk),
-			 text(r, l->io_read_bps), text(w, l->io_write_bps));
+			 reads != 0 ? r : "max", writes != 0 ? w : "max");
 }
 
 /* The number behind a word; "max" is none. */
@@ -87,29 +91,27 @@ static uint64_t number_of(const char *s, const char *word)
 	return strtoull(at + strlen(word), NULL, 10);
 }
 
-static void limits(int dir, unsigned controllers, struct cgroup_limits *out)
+static void limits(int dir, unsigned controllers, dev_t disk, struct limits *out)
 {
-	const dev_t disk = cgroup_disk(out->io_device);
 	cleanup_buf struct buf file = {0};
 	unsigned long long quota, period;
 
 	if ((controllers & 1u << CGROUP_MEMORY) != 0) {
-		out->memory_bytes = cgroup_number(dir, "memory.max");
-		out->swap_bytes = cgroup_number(dir, "memory.swap.max");
+		cgroup_found(out, LIMIT_max_memory_mb, cgroup_number(dir, "memory.max"), 20);
+		cgroup_found(out, LIMIT_memory_swap_max_mb, cgroup_number(dir, "memory.swap.max"),
+			     20);
 	}
 	if ((controllers & 1u << CGROUP_CPU) != 0 && cgroup_load(dir, "cpu.max", &file) == 0 &&
-	    sscanf(file.data, "%llu %llu", &quota, &period) == 2) {
-		out->cpu_period_us = period;
-		out->cpu_percent = cgroup_percent(quota, period);
-	}
+	    sscanf(file.data, "%llu %llu", &quota, &period) == 2)
+		cgroup_found_cpu(out, quota, period);
 	if ((controllers & 1u << CGROUP_PIDS) != 0)
-		out->pids = cgroup_number(dir, "pids.max");
+		cgroup_found(out, LIMIT_pids_max, cgroup_number(dir, "pids.max"), 0);
 	if ((controllers & 1u << CGROUP_IO) != 0 && disk != 0 &&
 	    cgroup_load(dir, "io.max", &file) == 0) {
 		const char *line = cgroup_disk_line(file.data, disk);
 
-		out->io_read_bps = number_of(line, "rbps=");
-		out->io_write_bps = number_of(line, "wbps=");
+		cgroup_found(out, LIMIT_io_read_bps_max, number_of(line, "rbps="), 0);
+		cgroup_found(out, LIMIT_io_write_bps_max, number_of(line, "wbps="), 0);
 	}
 }
 

@@ -25,10 +25,10 @@ struct cgroup_version {
 	/* Sets the limits that were asked for and writes the wall's entry. dir: the session's
 	 * group.
 	 */
-	void (*limit[CGROUP_CONTROLLERS])(int dir, const struct cgroup_limits *l,
+	void (*limit[CGROUP_CONTROLLERS])(int dir, const struct cgroup_ask *ask,
 					  struct wall_report *walls);
 	/* What holds the group now, of these controllers. */
-	void (*limits)(int dir, unsigned controllers, struct cgroup_limits *out);
+	void (*limits)(int dir, unsigned controllers, dev_t disk, struct limits *out);
 	const struct cgroup_knob *knobs; /* the files that limit writes, in its order */
 	size_t nknobs;
 	const struct cgroup_counter *counters;
@@ -38,8 +38,17 @@ struct cgroup_version {
 };
 extern const struct cgroup_version cgroup_v1, cgroup_v2;
 
+#define CGROUP_NO_LIMIT UINT64_MAX
+#define CGROUP_MB(mb) ((unsigned long long)(mb) << 20)
 /* Whether a limit of this controller is asked for. */
-bool cgroup_limits(const struct cgroup_limits *l, enum cgroup_controller c);
+bool cgroup_limits(const struct limits *l, enum cgroup_controller c);
+/* The period of max_cpu_percent, or the kernel's own. */
+static inline long long cgroup_period(const struct limits *l)
+{
+	return l->value[LIMIT_cpu_period_us] != 0 ? l->value[LIMIT_cpu_period_us] : 100000;
+}
+/* Writes down what a control file says, in units of 1 << bits, rounded up. */
+void cgroup_found(struct limits *l, enum limit i, uint64_t value, unsigned bits);
 /* Adds the counter of one row to *out, from the text of its file. */
 void cgroup_count(const struct cgroup_counter *row, const char *text, struct cgroup_counters *out);
 /* One write to a control file. 0 or -1/errno. */
@@ -49,12 +58,12 @@ int cgroup_write(int dir, const char *file, const char *fmt, ...)
 int cgroup_load(int dir, const char *file, struct buf *out);
 /* The number of a control file; what means no limit, or cannot be read, is CGROUP_NO_LIMIT. */
 uint64_t cgroup_number(int dir, const char *file);
-/* A quota as part of one CPU, as it was asked for: the quota was rounded down. */
-uint64_t cgroup_percent(uint64_t quota_us, uint64_t period_us);
+/* The same of a quota: part of one CPU, as it was asked for. The quota was rounded down. */
+void cgroup_found_cpu(struct limits *l, uint64_t quota_us, uint64_t period_us);
 /* The rest of the line that begins with this disk's number, in a text of one line a disk; NULL. */
 const char *cgroup_disk_line(const char *text, dev_t disk);
 /* pids.max is the same in both versions; note stands at the end of the wall's entry. */
-void cgroup_limit_pids(int dir, const struct cgroup_limits *l, struct wall_report *walls,
+void cgroup_limit_pids(int dir, const struct limits *l, struct wall_report *walls,
 		       const char *note);
 /* inotify of one control file. 0 or -1/errno. */
 int cgroup_notify(struct cgroup_watch *w, int dir, const char *file);

@@ -433,6 +433,15 @@ int config_check(const struct config *c, struct err *err)
 		if (problem != NULL)
 			return config_wrong(c, problem, err);
 	}
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limits_has(&c->limits, i) && limit_rows[i].by >= LIMIT_BY_RULES) {
+			cleanup_free char *problem = mem_printf(
+				"sandbox.resource_limits.%s: nothing enforces this limit yet; "
+				"leave it out",
+				limit_rows[i].name);
+
+			return config_wrong(c, problem, err);
+		}
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fields.h"
 #include "base/json.h"
+#include "model/limits.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,8 +38,8 @@ struct config {
 	/* sessions */
 	char *base_dir; /* state: database, output; default by mode */
 	int64_t agent_max_lifetime_ms, agent_idle_timeout_ms; /* 0: no limit of its own */
-	int64_t max_sessions, max_sessions_per_agent, default_timeout_ms, default_idle_timeout_ms,
-		cleanup_interval_ms, orphan_timeout_ms, stop_grace_ms, max_queue;
+	int64_t max_sessions, max_sessions_per_agent, cleanup_interval_ms, orphan_timeout_ms,
+		stop_grace_ms, max_queue;
 	/* sandbox */
 	struct uid_range session_uids; /* one for each session of root's server */
 	char *run_as;		       /* caller | owner */
@@ -48,11 +49,8 @@ struct config {
 	struct strv allow_unenforced; /* wall names, and "uid" */
 	struct strv env_allow;	      /* names taken from the server's own: PATH USER LC_* … */
 	struct strv env_set;	      /* NAME=value for every session */
-	int64_t max_memory_mb, max_cpu_percent, max_disk_mb, max_network_mb, pids_max,
-		command_timeout_ms;
-	int64_t memory_swap_max_mb; /* where max_memory_mb is set */
-	int64_t cpu_period_us, io_read_bps_max, io_write_bps_max;
-	char *cgroup_parent;		    /* "" = the server's own group */
+	struct limits limits;	      /* of every session; swap where its memory is limited */
+	char *cgroup_parent;	      /* "" = the server's own group */
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE of a command, soft and hard */
 	int64_t pool_size;		    /* of sandboxes prepared in advance */
 	/* filesystem: what of the machine sessions see */

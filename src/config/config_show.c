@@ -94,7 +94,8 @@ static void add_range(const struct config_row *row, struct buf *out)
 			    : row->type == CONFIG_PATH ? ", or "
 						       : ": ";
 
-	if (row->type == CONFIG_INT || row->type == CONFIG_UID || row->type == CONFIG_UIDS)
+	if (row->type == CONFIG_INT || row->type == CONFIG_SHARE || row->type == CONFIG_UID ||
+	    row->type == CONFIG_UIDS)
 		buf_addf(out, ", %" PRId64 " to %" PRId64, row->min, row->max);
 	if (row->type == CONFIG_DURATION) {
 		buf_adds(out, ", ");

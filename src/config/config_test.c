@@ -49,9 +49,9 @@ static void cfg_1_a_file_is_applied_over_the_defaults(void **state)
 	assert_string_equal(c->env_set.v[1], "N=5");
 	assert_string_equal(c->env_set.v[2], "E=");
 	assert_int_equal(c->env_allow.n, 0);
-	assert_int_equal(c->max_memory_mb, 64);
-	assert_int_equal(c->max_cpu_percent, 50);
-	assert_int_equal(c->command_timeout_ms, 90000);
+	assert_int_equal(c->limits.value[LIMIT_max_memory_mb], 64);
+	assert_int_equal(c->limits.value[LIMIT_max_cpu_percent], 50);
+	assert_int_equal(c->limits.value[LIMIT_command_timeout], 90000);
 	assert_string_equal(c->jsonl_path, "none");
 	assert_int_equal(c->policy_selectable.n, 2);
 	assert_string_equal(c->policy_selectable.v[1], "ci-2");
@@ -196,9 +196,9 @@ static void cfg_1_overrides(void **state)
 	assert_int_equal(config_override("logging.level=warn", c, &err), 0);
 	assert_string_equal(c->log_level, "warn");
 	assert_int_equal(config_override("sandbox.resource_limits.memory_max_mb=7", c, &err), 0);
-	assert_int_equal(c->max_memory_mb, 7);
+	assert_int_equal(c->limits.value[LIMIT_max_memory_mb], 7);
 	assert_int_equal(config_override("sandbox.resource_limits.max_memory_mb=8", c, &err), 0);
-	assert_int_equal(c->max_memory_mb, 8);
+	assert_int_equal(c->limits.value[LIMIT_max_memory_mb], 8);
 	assert_int_equal(config_override("sandbox.workspaces=/a,/b", c, &err), 0);
 	assert_int_equal(c->workspaces.n, 2);
 	assert_string_equal(c->workspaces.v[1], "/b");

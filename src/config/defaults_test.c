@@ -19,8 +19,8 @@ static void cfg_1_defaults_of_the_system(void **state)
 	assert_string_equal(c->base_dir, "/var/lib/agentsh");
 	assert_string_equal(c->policy_dir, "/etc/agentsh/policies");
 	assert_int_equal(c->max_sessions, 1000);
-	assert_int_equal(c->default_timeout_ms, 4 * 3600 * 1000);
-	assert_int_equal(c->default_idle_timeout_ms, 30 * 60 * 1000);
+	assert_int_equal(c->limits.value[LIMIT_session_timeout], 4 * 3600 * 1000);
+	assert_int_equal(c->limits.value[LIMIT_idle_timeout], 30 * 60 * 1000);
 	assert_int_equal(c->cleanup_interval_ms, 60 * 1000);
 	assert_int_equal(c->orphan_timeout_ms, 10 * 60 * 1000);
 	assert_int_equal(c->max_queue, 64);
@@ -29,8 +29,8 @@ static void cfg_1_defaults_of_the_system(void **state)
 	assert_int_equal(c->workspaces.n, 0);
 	assert_int_equal(c->env_allow.n, 6);
 	assert_string_equal(c->env_allow.v[5], "TZ");
-	assert_int_equal(c->max_memory_mb, 0);
-	assert_int_equal(c->command_timeout_ms, 5 * 60 * 1000);
+	assert_int_equal(c->limits.value[LIMIT_max_memory_mb], 0);
+	assert_int_equal(c->limits.value[LIMIT_command_timeout], 5 * 60 * 1000);
 	assert_string_equal(c->policy_default, "observe");
 	assert_int_equal(c->policy_selectable.n, 0);
 	assert_string_equal(c->full_ring, "wait");

@@ -19,6 +19,17 @@
 #define RESTART true
 #define CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WALL_NAME(name) #name,
+/* A lowest of 1 leaves 0 for "no limit"; a time is always limited. */
+#define LIMIT_ROW(number, name, other, type, unit, low, high, wall, by, fallback, help) \
+	{"sandbox.resource_limits." #name,                                              \
+	 CONFIG_##type,                                                                 \
+	 AT(limits.value[LIMIT_##name]),                                                \
+	 (low) > 1 || CONFIG_##type == CONFIG_DURATION ? (low) : 0,                     \
+	 high,                                                                          \
+	 fallback,                                                                      \
+	 NULL,                                                                          \
+	 help,                                                                          \
+	 "test_cfg_1_sandbox_resource_limits_" #name},
 
 /* What no list of paths may show or touch. */
 static const char *const machine[] = {"/proc", "/sys", "/dev", "/run/agentsh", NULL};
@@ -93,10 +104,10 @@ const struct config_row config_rows[] = {
 	 "own. The smallest of this, sessions.default_idle_timeout, the policy's idle_timeout and the "
 	 "request's idle_timeout holds.",
 	 "test_cfg_1_sessions_agent_idle_timeout"},
-	{"sessions.default_timeout", CONFIG_DURATION, AT(default_timeout_ms), 1, YEARS, "4h", NULL,
+	{"sessions.default_timeout", CONFIG_DURATION, AT(limits.value[LIMIT_session_timeout]), 1, YEARS, "4h", NULL,
 	 "Longest life of a session; a request may ask for less.",
 	 "test_cfg_1_sessions_default_timeout"},
-	{"sessions.default_idle_timeout", CONFIG_DURATION, AT(default_idle_timeout_ms), 1, YEARS,
+	{"sessions.default_idle_timeout", CONFIG_DURATION, AT(limits.value[LIMIT_idle_timeout]), 1, YEARS,
 	 "30m", NULL,
 	 "A session without a command for this time ends; a request may ask for less.",
 	 "test_cfg_1_sessions_default_idle_timeout"},
@@ -146,46 +157,8 @@ const struct config_row config_rows[] = {
 	{"sandbox.env", CONFIG_ENV, AT(env_set), 0, 0, "", NULL,
 	 "Variables that every session gets.",
 	 "test_cfg_1_sandbox_env"},
-	{"sandbox.resource_limits.max_memory_mb", CONFIG_INT, AT(max_memory_mb), 0, TIB, "0", NULL,
-	 "Memory of a session, its /tmp and home included (half of it at most); 0 for no limit.",
-	 "test_cfg_1_sandbox_resource_limits_max_memory_mb"},
-	{"sandbox.resource_limits.max_cpu_percent", CONFIG_INT, AT(max_cpu_percent), 0, 409600, "0",
-	 NULL,
-	 "CPU time of a session in percent of one CPU; 0 for no limit.",
-	 "test_cfg_1_sandbox_resource_limits_max_cpu_percent"},
-	{"sandbox.resource_limits.max_disk_mb", CONFIG_INT, AT(max_disk_mb), 0, TIB, "0", NULL,
-	 "Scratch space of a session: /tmp, /var/tmp, /dev/shm and home together, not the "
-	 "workspace; 0 for 1 GB.",
-	 "test_cfg_1_sandbox_resource_limits_max_disk_mb"},
-	{"sandbox.resource_limits.max_network_mb", CONFIG_INT, AT(max_network_mb), 0, TIB, "0",
-	 NULL,
-	 "What a session may send and receive; 0 for no limit. Nothing leaves a session yet.",
-	 "test_cfg_1_sandbox_resource_limits_max_network_mb"},
-	{"sandbox.resource_limits.pids_max", CONFIG_INT, AT(pids_max), 0, INT64_C(1) << 22, "0",
-	 NULL,
-	 "Most processes and threads of a session; 0 for no limit.",
-	 "test_cfg_1_sandbox_resource_limits_pids_max"},
-	{"sandbox.resource_limits.command_timeout", CONFIG_DURATION, AT(command_timeout_ms), 1,
-	 YEARS, "5m", NULL,
-	 "Longest run of a command; a session or a request may ask for less.",
-	 "test_cfg_1_sandbox_resource_limits_command_timeout"},
-	{"sandbox.resource_limits.memory_swap_max_mb", CONFIG_INT, AT(memory_swap_max_mb), 0, TIB, "0",
-	 NULL,
-	 "Swap of a session whose memory is limited, besides its memory.",
-	 "test_cfg_1_sandbox_resource_limits_memory_swap_max_mb"},
-	{"sandbox.resource_limits.cpu_period_us", CONFIG_INT, AT(cpu_period_us), 1000, 1000000,
-	 "100000", NULL,
-	 "Over how many microseconds max_cpu_percent is measured.",
-	 "test_cfg_1_sandbox_resource_limits_cpu_period_us"},
-	{"sandbox.resource_limits.io_read_bps_max", CONFIG_INT, AT(io_read_bps_max), 0,
-	 INT64_C(1) << 50, "0", NULL,
-	 "Bytes a second that a session reads from the workspace's disk; 0 for no limit.",
-	 "test_cfg_1_sandbox_resource_limits_io_read_bps_max"},
-	{"sandbox.resource_limits.io_write_bps_max", CONFIG_INT, AT(io_write_bps_max), 0,
-	 INT64_C(1) << 50, "0", NULL,
-	 "Bytes a second that a session writes to the workspace's disk; 0 for no limit. With cgroup v1 "
-	 "only direct I/O is held.",
-	 "test_cfg_1_sandbox_resource_limits_io_write_bps_max"},
+	LIMIT_RESOURCES(LIMIT_ROW, LIMIT_ROW)
+	LIMIT_COUNTS(LIMIT_ROW)
 	{"sandbox.resource_limits.open_files", CONFIG_INT, AT(open_files), 16, 1048576, "4096", NULL,
 	 "Files that a process of a session may have open; it may raise this to open_files_max itself.",
 	 "test_cfg_1_sandbox_resource_limits_open_files"},
@@ -293,9 +266,10 @@ const size_t config_row_count = ARRAY_LEN(config_rows);
 static const struct {
 	const char *other, *key;
 } other_names[] = {
-	{"sandbox.resource_limits.memory_max_mb", "sandbox.resource_limits.max_memory_mb"},
-	{"sandbox.resource_limits.cpu_quota_percent", "sandbox.resource_limits.max_cpu_percent"},
-	{"sandbox.session_uid", "sandbox.session_uids"},
+#define NO_OTHER(...)
+#define OTHER(number, name, other, ...) \
+	{"sandbox.resource_limits." other, "sandbox.resource_limits." #name},
+	LIMIT_RESOURCES(NO_OTHER, OTHER){"sandbox.session_uid", "sandbox.session_uids"},
 	{"monitoring.full_monitor", "filesystem.monitored_paths"},
 	{"monitoring.read_only_passthrough", "filesystem.read_only_passthrough_paths"},
 	{"monitoring.passthrough", "filesystem.passthrough_paths"},

@@ -12,6 +12,7 @@ enum config_type {
 	CONFIG_CHOICE,	/* char *, one of choices */
 	CONFIG_NAME,	/* char *, the name of something of ours: [A-Za-z0-9][A-Za-z0-9._-]{0,63} */
 	CONFIG_INT,	/* int64_t, min..max */
+	CONFIG_SHARE,	/* the same, or a part of the machine: "75%" */
 	CONFIG_UID,	/* uint32_t, min..max */
 	CONFIG_UIDS,	/* struct uid_range, "A-B" or one number; min..max */
 	CONFIG_BOOL,	/* bool */

@@ -227,6 +227,18 @@ static bool read_int(const struct config_row *row, const struct yaml *v, void *a
 	return true;
 }
 
+static bool read_share(const struct config_row *row, const struct yaml *v, void *at,
+		       struct config_problem *p)
+{
+	int64_t share;
+
+	if (v->kind != YAML_SCALAR || !json_share_parse(v->text, &share))
+		return read_int(row, v, at, p);
+	if (at != NULL)
+		*(int64_t *)at = share;
+	return true;
+}
+
 static bool read_uid(const struct config_row *row, const struct yaml *v, void *at,
 		     struct config_problem *p)
 {
@@ -438,6 +450,7 @@ static const struct {
 	[CONFIG_CHOICE] = {"word", read_choice},
 	[CONFIG_NAME] = {"name", read_name},
 	[CONFIG_INT] = {"number", read_int},
+	[CONFIG_SHARE] = {"number or share", read_share},
 	[CONFIG_UID] = {"user id", read_uid},
 	[CONFIG_UIDS] = {"range of user ids", read_uids},
 	[CONFIG_BOOL] = {"true or false", read_bool},
@@ -543,7 +556,8 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 		jw_str(w, *(char *const *)at);
 		break;
 	case CONFIG_INT:
-		jw_int(w, *(const int64_t *)at);
+	case CONFIG_SHARE:
+		jw_share(w, *(const int64_t *)at);
 		break;
 	case CONFIG_UID:
 		jw_uint(w, *(const uint32_t *)at);

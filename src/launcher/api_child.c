@@ -298,6 +298,7 @@ void api_child_hello(struct launcher *l)
 		.runtime_dir = mem_strdup(l->place.runtime),
 		.has_config = s->has_config,
 		.has_keys = s->has_keys,
+		.share_mb = (uint64_t)l->groups.share_mb,
 	};
 	cleanup_free char *unix_name = mem_printf("unix %s", l->place.socket);
 	struct err err = {0};

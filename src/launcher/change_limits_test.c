@@ -15,7 +15,7 @@ static void make(struct rig *g, const char *id, uint64_t pids)
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct link_msg m;
 
-	ask.pids_max = pids;
+	ask.old_limits[OLD_pids_max] = pids;
 	rig_ask(g, 17, &ask, proof);
 	m = rig_expect(g, MSG_launcher_created);
 	link_msg_done(&m);
@@ -55,14 +55,19 @@ static void expect_code(struct rig *g, const struct launcher_limit *ask, const c
 	msg_done(MSG_launcher_limited, &got);
 }
 
-static uint64_t pids_of(struct rig *g, const char *session)
+static struct limits held_by(struct rig *g, const char *session)
 {
-	struct cgroup_limits l = {0};
+	struct limits l;
 	char id[GROUP_ID_MAX];
 
 	group_id(&g->l, entry_find(&g->l, session)->meta.group, id);
-	assert_int_equal(cgroup_limits_get(&g->l.groups.host, id, &l, NULL), 0);
-	return l.pids;
+	assert_int_equal(cgroup_limits_get(&g->l.groups.host, id, 0, &l, NULL), 0);
+	return l;
+}
+
+static int64_t pids_of(struct rig *g, const char *session)
+{
+	return held_by(g, session).value[LIMIT_pids_max];
 }
 
 static int setup(void **state)
@@ -79,32 +84,32 @@ static void ses_5_a_limit_becomes_narrower_and_never_wider(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
-	struct launcher_limit ask = {.session_id = s1, .pids_max = 40};
+	struct launcher_limit ask = {.session_id = s1, .old_limits[OLD_pids_max] = 40};
 
 	if (no_cgroups(g))
 		skip();
 	make(g, "s1", 50);
 	expect_code(g, &ask, NULL, NULL);
 	assert_int_equal(pids_of(g, "s1"), 40);
-	ask.pids_max = 41;
+	ask.old_limits[OLD_pids_max] = 41;
 	expect_code(g, &ask, "E_BAD_REQUEST", "resource_limits.pids_max");
-	ask.pids_max = UINT64_MAX;
+	ask.old_limits[OLD_pids_max] = UINT64_MAX;
 	expect_code(g, &ask, "E_BAD_REQUEST", "resource_limits.pids_max");
 	assert_int_equal(pids_of(g, "s1"), 40);
-	ask.pids_max = 40;
+	ask.old_limits[OLD_pids_max] = 40;
 	expect_code(g, &ask, NULL, NULL);
 	/* what was not limited stays within the server's own */
-	ask.pids_max = 0;
-	g->l.settings.config.max_memory_mb = 100;
-	ask.max_memory_mb = 101;
+	ask.old_limits[OLD_pids_max] = 0;
+	g->l.settings.config.limits.value[LIMIT_max_memory_mb] = 100;
+	ask.old_limits[OLD_max_memory_mb] = 101;
 	expect_code(g, &ask, "E_BAD_REQUEST", "resource_limits.max_memory_mb");
-	ask.max_memory_mb = 100;
+	ask.old_limits[OLD_max_memory_mb] = 100;
 	expect_code(g, &ask, NULL, NULL);
 	/* no number of bytes by overflow */
-	g->l.settings.config.max_memory_mb = 0;
+	g->l.settings.config.limits.value[LIMIT_max_memory_mb] = 0;
 	make(g, "s2", 50);
 	s1[1] = '2';
-	ask.max_memory_mb = UINT64_C(1) << 44;
+	ask.old_limits[OLD_max_memory_mb] = UINT64_C(1) << 44;
 	expect_code(g, &ask, "E_BAD_REQUEST", "resource_limits.max_memory_mb");
 }
 
@@ -112,7 +117,8 @@ static void ses_5_nothing_changes_if_one_cannot_be_had(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
-	struct launcher_limit ask = {.session_id = s1, .pids_max = 20, .max_disk_mb = 1};
+	struct launcher_limit ask = {
+		.session_id = s1, .old_limits[OLD_pids_max] = 20, .old_limits[OLD_max_disk_mb] = 1};
 
 	if (no_cgroups(g))
 		skip();
@@ -127,7 +133,7 @@ static void ses_5_a_session_without_a_group_gets_no_limits(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
-	const struct launcher_limit ask = {.session_id = s1, .pids_max = 20};
+	const struct launcher_limit ask = {.session_id = s1, .old_limits[OLD_pids_max] = 20};
 
 	if (no_cgroups(g))
 		skip();
@@ -141,14 +147,54 @@ static void ses_5_a_session_made_without_limits_gets_them(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
-	const struct launcher_limit ask = {.session_id = s1, .pids_max = 20};
+	const struct launcher_limit ask = {.session_id = s1, .old_limits[OLD_pids_max] = 20};
 
 	if (no_cgroups(g))
 		skip();
 	make(g, "s1", 0);
-	assert_true(pids_of(g, "s1") == CGROUP_NO_LIMIT);
+	assert_int_equal(pids_of(g, "s1"), 0);
 	expect_code(g, &ask, NULL, NULL);
 	assert_int_equal(pids_of(g, "s1"), 20);
+}
+
+/* What has no field of its own in the message comes as text. */
+static void ses_5_swap_and_period_become_narrower(void **state)
+{
+	char s1[] = "s1", swap[] = "memory_swap_max_mb=5", none[] = "memory_swap_max_mb=0",
+	     period[] = "cpu_period_us=20000", *more[] = {swap, period, NULL};
+	struct rig *g = *state;
+	struct launcher_limit ask = {.session_id = s1,
+				     .old_limits[OLD_max_memory_mb] = 100,
+				     .old_limits[OLD_max_cpu_percent] = 50,
+				     .limits = {more, 2}};
+
+	if (no_cgroups(g))
+		skip();
+	make(g, "s1", 50);
+	g->l.settings.config.limits.value[LIMIT_memory_swap_max_mb] = 7;
+	expect_code(g, &ask, NULL, NULL);
+	assert_int_equal(held_by(g, "s1").value[LIMIT_memory_swap_max_mb], 5);
+	assert_int_equal(held_by(g, "s1").value[LIMIT_cpu_period_us], 20000);
+	assert_int_equal(held_by(g, "s1").value[LIMIT_max_cpu_percent], 50);
+	assert_int_equal(pids_of(g, "s1"), 50);
+	/* alone, and wider: refused */
+	ask = (struct launcher_limit){.session_id = s1, .limits = {more, 1}};
+	more[0] = none;
+	expect_code(g, &ask, NULL, NULL);
+	assert_int_equal(held_by(g, "s1").value[LIMIT_max_memory_mb], 100);
+	assert_int_equal(held_by(g, "s1").value[LIMIT_memory_swap_max_mb], 0);
+	more[0] = swap;
+	expect_code(g, &ask, "E_BAD_REQUEST", "resource_limits.memory_swap_max_mb");
+}
+
+static void net_8_bandwidth_is_refused(void **state)
+{
+	char s1[] = "s1", bandwidth[] = "net_bandwidth_mbps=5", *more[] = {bandwidth, NULL};
+	struct rig *g = *state;
+	const struct launcher_limit ask = {.session_id = s1, .limits = {more, 1}};
+
+	make(g, "s1", 0);
+	expect_code(g, &ask, "E_ENFORCEMENT", "network_limit");
 }
 
 /* Where there are no groups at all. */
@@ -156,15 +202,20 @@ static void ses_5_without_cgroups_there_is_no_group(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
-	struct launcher_limit ask = {.session_id = s1, .pids_max = 20};
+	struct launcher_limit ask = {.session_id = s1, .old_limits[OLD_pids_max] = 20};
 	struct launcher_limited got;
 
 	cgroup_host_close(&g->l.groups.host);
 	make(g, "s1", 0);
 	expect_code(g, &ask, "E_ENFORCEMENT", "pids_limit");
-	ask = (struct launcher_limit){.session_id = s1, .max_cpu_percent = 20};
+	ask = (struct launcher_limit){.session_id = s1, .old_limits[OLD_max_cpu_percent] = 20};
 	expect_code(g, &ask, "E_ENFORCEMENT", "cpu_limit");
-	/* unless the configuration lets it be missing */
+	/* unless it was given as a share, or the configuration lets it be missing */
+	ask.optional = UINT64_C(1) << WALL_cpu_limit;
+	got = ask_limits(g, &ask);
+	assert_null(got.code);
+	msg_done(MSG_launcher_limited, &got);
+	ask.optional = 0;
 	strv_add(&g->l.settings.config.allow_unenforced, "cpu_limit");
 	got = ask_limits(g, &ask);
 	assert_null(got.code);
@@ -180,7 +231,8 @@ static void ses_5_who_is_not_there_has_no_limits(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		char id[8];
-		const struct launcher_limit ask = {.session_id = id, .pids_max = 20};
+		const struct launcher_limit ask = {.session_id = id,
+						   .old_limits[OLD_pids_max] = 20};
 
 		snprintf(id, sizeof(id), "%s", ids[i]);
 		expect_code(g, &ask, "E_SESSION_STOPPED", NULL);
@@ -196,6 +248,8 @@ int main(int argc, char **argv)
 		TEST(ses_5_nothing_changes_if_one_cannot_be_had),
 		TEST(ses_5_a_session_without_a_group_gets_no_limits),
 		TEST(ses_5_a_session_made_without_limits_gets_them),
+		TEST(ses_5_swap_and_period_become_narrower),
+		TEST(net_8_bandwidth_is_refused),
 		TEST(ses_5_without_cgroups_there_is_no_group),
 		TEST(ses_5_who_is_not_there_has_no_limits),
 	};

@@ -12,6 +12,7 @@
 #include "launcher/launcher_state.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define AGAIN_MS 10 /* doubles */
@@ -61,7 +62,7 @@ void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
 void group_make(const struct launcher *l, uint64_t number)
 {
 	char id[GROUP_ID_MAX];
-	const struct cgroup_ask ask = {.id = id, .limits = CGROUP_UNLIMITED};
+	const struct cgroup_ask ask = {.id = id};
 	struct wall_report walls;
 
 	group_id(l, number, id);
@@ -194,11 +195,23 @@ void groups_sweep_strangers(struct launcher *l)
 		watch_after(g->later, STRANGERS_S * 1000);
 }
 
+static int64_t memory_mb(const struct cgroup_host *host)
+{
+	const uint64_t group = cgroup_memory(host);
+	struct sysinfo machine;
+	uint64_t bytes = group;
+
+	if (sysinfo(&machine) == 0 && (uint64_t)machine.totalram * machine.mem_unit < group)
+		bytes = (uint64_t)machine.totalram * machine.mem_unit;
+	return (int64_t)(bytes >> 20);
+}
+
 void groups_open(struct launcher *l)
 {
 	struct groups *g = &l->groups;
 
 	open_host(l);
+	g->share_mb = memory_mb(&g->host);
 	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", tag(l->place.runtime));
 	g->next = (uint64_t)clock_mono_us(&clock_system);
 	g->again = watch_timer(l->loop, on_again, l);

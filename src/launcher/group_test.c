@@ -21,7 +21,7 @@ static bool no_cgroups(const struct rig *g)
 
 static void make_group(struct rig *g, const char *id)
 {
-	const struct cgroup_ask ask = {.id = id, .limits = CGROUP_UNLIMITED};
+	const struct cgroup_ask ask = {.id = id};
 	struct wall_report walls;
 
 	wall_report_init(&walls);

@@ -159,7 +159,7 @@ struct policy_ref {
 	char version[80]; /* "sha256:…" */
 	int fd;		  /* the sealed snapshot */
 	bool file_rules;  /* it restricts what files may be touched */
-	int64_t limit[POLICY_LIMITS];
+	struct limits limits;
 };
 /* Compiles it if it is not yet there. E_BAD_REQUEST: there is none of this name, or it is broken.
  */
@@ -299,7 +299,8 @@ struct programs {
 struct grave;
 struct groups {
 	struct cgroup_host host;
-	char prefix[16]; /* of the ids of this server's groups, whichever launcher made them */
+	int64_t share_mb; /* "75%" of memory is a part of this */
+	char prefix[16];  /* of the ids of this server's groups, whichever launcher made them */
 	uint64_t next;
 	STAILQ_HEAD(, grave) graves; /* those whose processes are still dying */
 	struct watch *again;
@@ -444,18 +445,9 @@ _Noreturn void stub_main(const struct stub *s, pid_t parent);
 
 /* ---- limits.c ---- */
 
-/* What the session may use: what it asks for, within the server's own limits. device: st_dev of the
- * workspace. */
-void limits_choose(const struct config *c, const struct launcher_create *ask, dev_t device,
-		   struct cgroup_limits *out);
-/* Lowers what was chosen to the limits of a policy (enum policy_limit). */
-void limits_narrow(const struct config *c, const int64_t policy[], struct cgroup_limits *l,
-		   uint32_t *scratch_mb);
-/* Space for scratch files in MB; 0: no limit was set. */
-uint32_t limits_scratch_mb(const struct config *c, const struct launcher_create *ask);
 /* Scratch files are the session's memory: where that is limited (by walls) they have half of it at
- * most, and at least 1 MB; else nobody could end what fills it. *scratch_mb as above. */
-void limits_share(uint64_t memory_bytes, struct wall_report *walls, uint32_t *scratch_mb);
+ * most, and at least 1 MB; else nobody could end what fills it. 0 MB: not limited. */
+void limits_share(int64_t memory_mb, struct wall_report *walls, uint32_t *scratch_mb);
 /* 1 << WALL_…: what must be up. */
 uint64_t limits_required(const struct launcher_create *ask);
 

@@ -20,6 +20,7 @@
 struct job {
 	struct launcher *l;
 	const struct launcher_create *ask;
+	struct limits asked;
 	struct requester who, owner; /* who asks; of the workspace */
 	struct session_identity id;
 	struct policy_ref policy; /* its descriptor is borrowed */
@@ -33,9 +34,8 @@ struct job {
 	struct pooled *candidate;  /* borrowed; the pool's, if it has one for this session */
 	int api[2], report[2];	   /* ours first */
 	int rings[ASSIGNMENT_FDS]; /* the assignment's descriptors of rings and acks; else -1 */
-	struct cgroup_limits limits;
-	struct pooled *pooled; /* owned; NULL: none yet */
-	uint64_t group;	       /* owned; 0: none */
+	struct pooled *pooled;	   /* owned; NULL: none yet */
+	uint64_t group;		   /* owned; 0: none */
 };
 
 static void job_done(struct job *j)
@@ -139,7 +139,7 @@ static int check_asked(const struct job *j, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		if (j->ask->required & UINT64_C(1) << none[i])
 			return wall_refuse(none[i], err);
-	return 0;
+	return limits_enforceable(&j->asked, err);
 }
 
 static int choose_policy(struct job *j, struct err *err)
@@ -375,24 +375,29 @@ static int set_limits(struct job *j, struct err *err)
 {
 	const struct cgroup_host *host = &j->l->groups.host;
 	char id[GROUP_ID_MAX];
-	struct cgroup_ask ask = {.id = id, .required = limits_required(j->ask)};
+	struct cgroup_ask ask = {.id = id,
+				 .limits = j->asked,
+				 .required = limits_required(j->ask),
+				 .swap = limits_has(&j->asked, LIMIT_memory_swap_max_mb)};
 	struct wall_report report;
 	struct err why = {0};
 	struct stat st;
+	int64_t disk;
 	int r;
 
 	if (fstat(j->tree, &st) < 0)
 		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
-	limits_choose(&j->l->settings.config, j->ask, st.st_dev, &j->limits);
-	j->plan.scratch_mb = limits_scratch_mb(&j->l->settings.config, j->ask);
-	limits_narrow(&j->l->settings.config, j->policy.limit, &j->limits, &j->plan.scratch_mb);
+	ask.io_device = st.st_dev;
+	limits_choose(&ask.limits, &j->l->settings.config.limits, &j->policy.limits,
+		      j->l->groups.share_mb, NULL);
+	disk = ask.limits.value[LIMIT_max_disk_mb];
+	j->plan.scratch_mb = disk < UINT32_MAX ? (uint32_t)disk : UINT32_MAX;
 	if (j->candidate != NULL) {
 		pool_take(j->candidate);
 		j->pooled = take(j->candidate);
 	}
 	j->group = j->pooled != NULL ? pooled_group(j->pooled) : group_next(j->l);
 	group_id(j->l, j->group, id);
-	ask.limits = j->limits;
 	wall_report_init(&report);
 	r = j->pooled != NULL ? cgroup_limit(host, &ask, &report, &why)
 			      : cgroup_create(host, &ask, &report, &why);
@@ -402,7 +407,7 @@ static int set_limits(struct job *j, struct err *err)
 			       "of a systemd service, or %s in sandbox.allow_unenforced)",
 			       why.subject, why.message, why.subject);
 	if (!j->plan.bare)
-		limits_share(j->limits.memory_bytes, &report, &j->plan.scratch_mb);
+		limits_share(ask.limits.value[LIMIT_max_memory_mb], &report, &j->plan.scratch_mb);
 	wall_pack(&report, &j->walls);
 	return 0;
 }
@@ -583,7 +588,8 @@ void make_session(void *launcher, void *msg, struct link_msg *m)
 	struct err why = {0};
 
 	memset(j.rings, -1, sizeof(j.rings));
-	if (create(&j, m, &why) < 0)
+	if (msg_get_limits(ask->old_limits, &ask->limits, &j.asked, &why) < 0 ||
+	    create(&j, m, &why) < 0)
 		api_link_refuse(l, m->req, ask->session_id, &why);
 	job_done(&j);
 }

@@ -52,8 +52,7 @@ static int seal(const struct buf *bytes, struct snapshot *s, struct err *err)
 	}
 	snprintf(ref->version, sizeof(ref->version), "%s", policy_version(p));
 	ref->file_rules = policy_restricts(p, OP_FILE);
-	for (unsigned i = 0; i < POLICY_LIMITS; i++)
-		ref->limit[i] = policy_limit(p, (enum policy_limit)i);
+	ref->limits = *policy_limits(p);
 	free(s->description);
 	s->description = mem_strdup(policy_description(p));
 	policy_close(p);
@@ -259,11 +258,9 @@ static int open_snapshot(int fd, void **bytes, size_t *len, struct policy **out,
 
 int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask, struct err *err)
 {
-	/* Borrowed for the question; the numbers are limits.c's. */
-	struct session_request request = {.allowed_domains = ask->domains,
-					  .allowed_ports = ask->ports,
-					  .environment = ask->variables};
-	struct strv capped = {0};
+	const struct session_request request = {.allowed_domains = ask->domains,
+						.allowed_ports = ask->ports,
+						.environment = ask->variables};
 	struct policy *p;
 	void *bytes = NULL;
 	size_t len = 0;
@@ -274,10 +271,9 @@ int policies_cover(const struct policy_ref *ref, const struct launcher_create *a
 	r = open_snapshot(ref->fd, &bytes, &len, &p, err);
 	if (r < 0)
 		return r;
-	r = policy_narrow(p, &request, &capped, err);
+	r = policy_covers(p, &request, err);
 	policy_close(p);
 	munmap(bytes, len);
-	strv_done(&capped);
 	return r;
 }
 

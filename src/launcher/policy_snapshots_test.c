@@ -264,49 +264,6 @@ static void ses_3_what_is_beyond_the_policy_is_refused(void **state)
 	}
 }
 
-static void ses_5_the_smallest_limit_wins(void **state)
-{
-	const struct config c = {.memory_swap_max_mb = -1}, swapless = {.memory_swap_max_mb = 0};
-	struct cgroup_limits l = {.memory_bytes = CGROUP_NO_LIMIT,
-				  .swap_bytes = CGROUP_NO_LIMIT,
-				  .cpu_percent = 50,
-				  .cpu_period_us = 100000,
-				  .pids = 10,
-				  .io_read_bps = 100,
-				  .io_write_bps = CGROUP_NO_LIMIT};
-	uint32_t scratch = 0;
-	int64_t p[POLICY_LIMITS];
-
-	for (unsigned i = 0; i < POLICY_LIMITS; i++)
-		p[i] = -1;
-	limits_narrow(&swapless, p, &l, &scratch);
-	assert_true(l.memory_bytes == CGROUP_NO_LIMIT && l.swap_bytes == CGROUP_NO_LIMIT);
-	assert_int_equal(scratch, 0);
-	p[POLICY_LIMIT_max_memory_mb] = 3;
-	p[POLICY_LIMIT_max_cpu_percent] = 51;
-	p[POLICY_LIMIT_cpu_period_us] = 5000;
-	p[POLICY_LIMIT_pids_max] = 9;
-	p[POLICY_LIMIT_io_read_bps_max] = 100;
-	p[POLICY_LIMIT_io_write_bps_max] = 7;
-	p[POLICY_LIMIT_max_disk_mb] = 20;
-	limits_narrow(&c, p, &l, &scratch);
-	assert_int_equal(l.memory_bytes, 3 << 20);
-	assert_true(l.swap_bytes == CGROUP_NO_LIMIT);
-	assert_int_equal(l.cpu_percent, 50);
-	assert_int_equal(l.cpu_period_us, 5000);
-	assert_int_equal(l.pids, 9);
-	assert_int_equal(l.io_read_bps, 100);
-	assert_int_equal(l.io_write_bps, 7);
-	assert_int_equal(scratch, 20);
-	p[POLICY_LIMIT_memory_swap_max_mb] = 2;
-	p[POLICY_LIMIT_max_disk_mb] = 21;
-	limits_narrow(&c, p, &l, &scratch);
-	assert_int_equal(l.swap_bytes, 2 << 20);
-	assert_int_equal(scratch, 20);
-	limits_narrow(&swapless, p, &l, &scratch);
-	assert_int_equal(l.swap_bytes, 0);
-}
-
 static void expect_list(const struct strv *list, const char *text)
 {
 	cleanup_buf struct buf b = {0};
@@ -410,7 +367,6 @@ int main(int argc, char **argv)
 		T(ses_3_a_long_list_of_policies),
 		T(cfg_1_listed_policies_must_exist),
 		T(ses_3_what_is_beyond_the_policy_is_refused),
-		cmocka_unit_test(ses_5_the_smallest_limit_wins),
 		T(sbx_2_rules_shut_places_of_the_view),
 		T(sbx_5_a_policy_of_a_bare_session),
 	};

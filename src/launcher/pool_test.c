@@ -66,14 +66,9 @@ static bool has_groups(struct rig *g, void *arg)
 	return groups(g) == *(const size_t *)arg;
 }
 
-static struct cgroup_limits few_pids(uint64_t pids)
+static struct limits few_pids(int64_t pids)
 {
-	return (struct cgroup_limits){.memory_bytes = CGROUP_NO_LIMIT,
-				      .swap_bytes = CGROUP_NO_LIMIT,
-				      .cpu_percent = CGROUP_NO_LIMIT,
-				      .pids = pids,
-				      .io_read_bps = CGROUP_NO_LIMIT,
-				      .io_write_bps = CGROUP_NO_LIMIT};
+	return (struct limits){.value[LIMIT_pids_max] = pids};
 }
 
 static void sbx_4_numbers_are_never_used_twice(void **state)
@@ -356,7 +351,7 @@ static struct link_msg make_limited(struct rig *g, const char *id, uint64_t pids
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
 	struct link_msg m;
 
-	ask.pids_max = pids;
+	ask.old_limits[OLD_pids_max] = pids;
 	ask.required = UINT64_C(1) << WALL_pids_limit;
 	rig_ask(g, 18, &ask, proof);
 	m = rig_expect(g, MSG_launcher_created);
@@ -508,7 +503,7 @@ static void sbx_4_a_limit_that_cannot_be_had_is_named(void **state)
 	cgroup_host_close(&g->l.groups.host);
 	snprintf(g->l.groups.host.why[CGROUP_PIDS], CGROUP_WHY, "no such thing");
 	rig_greeted(g);
-	ask.pids_max = 5;
+	ask.old_limits[OLD_pids_max] = 5;
 	ask.required = UINT64_C(1) << WALL_pids_limit;
 	rig_ask(g, 19, &ask, proof);
 	m = rig_expect(g, MSG_launcher_refused);

@@ -29,6 +29,10 @@
 	static const struct fields type##_fields = {#type, sizeof(struct type), type##_rows, \
 						    ARRAY_LEN(type##_rows)};
 
+#define OLD_LIMITS(type)                                                              \
+	U64(type, old_limits[0]), U64(type, old_limits[1]), U64(type, old_limits[2]), \
+		U64(type, old_limits[3]), U64(type, old_limits[4]), U64(type, old_limits[5])
+
 // clang-format off
 TABLE(launcher_hello,
 	U32(launcher_hello, version), U32(launcher_hello, privileged),
@@ -37,16 +41,15 @@ TABLE(launcher_hello,
 	STR(launcher_hello, state_dir, PATH_LEN), STR(launcher_hello, runtime_dir, PATH_LEN),
 	STRV(launcher_hello, overrides, LIST_LEN),
 	U32(launcher_hello, has_config), U32(launcher_hello, has_keys),
-	U32(launcher_hello, accept_loss))
+	U32(launcher_hello, accept_loss), U64(launcher_hello, share_mb))
 TABLE(launcher_create,
 	STR(launcher_create, session_id, ID_MAX), STR(launcher_create, workspace, PATH_LEN),
 	STR(launcher_create, policy, ID_MAX), BYTES(launcher_create, key, 128),
 	STRV(launcher_create, unenforced, TEXT_LEN), STR(launcher_create, background, WORD_LEN),
-	U64(launcher_create, max_memory_mb), U64(launcher_create, max_cpu_percent),
-	U64(launcher_create, pids_max), U64(launcher_create, max_disk_mb),
-	U64(launcher_create, io_read_bps_max), U64(launcher_create, io_write_bps_max),
+	OLD_LIMITS(launcher_create),
 	U64(launcher_create, required), STRV(launcher_create, domains, LIST_LEN),
-	STRV(launcher_create, ports, LIST_LEN), STRV(launcher_create, variables, REQUEST_ENV_MAX))
+	STRV(launcher_create, ports, LIST_LEN), STRV(launcher_create, variables, REQUEST_ENV_MAX),
+	STRV(launcher_create, limits, TEXT_LEN))
 TABLE(launcher_created,
 	STR(launcher_created, session_id, ID_MAX), STR(launcher_created, workspace, PATH_LEN),
 	STR(launcher_created, policy_name, ID_MAX), STR(launcher_created, policy_version, WORD_LEN),
@@ -73,10 +76,8 @@ TABLE(launcher_policies,
 	STRV(launcher_policies, loaded, LIST_LEN), STRV(launcher_policies, failed, LIST_LEN),
 	STRV(launcher_policies, why, LIST_LEN))
 TABLE(launcher_limit,
-	STR(launcher_limit, session_id, ID_MAX), U64(launcher_limit, max_memory_mb),
-	U64(launcher_limit, max_cpu_percent), U64(launcher_limit, pids_max),
-	U64(launcher_limit, max_disk_mb), U64(launcher_limit, io_read_bps_max),
-	U64(launcher_limit, io_write_bps_max))
+	STR(launcher_limit, session_id, ID_MAX), OLD_LIMITS(launcher_limit),
+	STRV(launcher_limit, limits, TEXT_LEN), U64(launcher_limit, optional))
 TABLE(launcher_limited,
 	STR(launcher_limited, session_id, ID_MAX), STR(launcher_limited, code, WORD_LEN),
 	STR(launcher_limited, subject, TEXT_LEN), STR(launcher_limited, message, TEXT_LEN),
@@ -270,4 +271,24 @@ const char *msg_oversized(const struct msg_row *row, const void *obj)
 			return f->name;
 	}
 	return NULL;
+}
+
+static const enum limit old_limits[MSG_OLD_LIMITS] = {
+	LIMIT_max_memory_mb, LIMIT_max_cpu_percent, LIMIT_pids_max,
+	LIMIT_max_disk_mb,   LIMIT_io_read_bps_max, LIMIT_io_write_bps_max};
+
+void msg_put_limits(const struct limits *l, uint64_t old[MSG_OLD_LIMITS], struct strv *text)
+{
+	for (size_t i = 0; i < MSG_OLD_LIMITS; i++)
+		old[i] = (uint64_t)l->value[old_limits[i]];
+	limits_pack(l, text);
+}
+
+int msg_get_limits(const uint64_t old[MSG_OLD_LIMITS], const struct strv *text, struct limits *out,
+		   struct err *err)
+{
+	*out = (struct limits){0};
+	for (size_t i = 0; i < MSG_OLD_LIMITS; i++)
+		out->value[old_limits[i]] = (int64_t)old[i];
+	return limits_unpack(out, text, err);
 }

@@ -7,6 +7,7 @@
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
+#include "model/limits.h"
 
 enum link_side { SIDE_API, SIDE_LAUNCHER, SIDE_WARDEN, SIDE_INIT, SIDE_LEADER, SIDE_PROCESS };
 /* NEW: only the greeting of that link is legal. OPEN: all others. ENDING: after an END message;
@@ -127,18 +128,33 @@ struct launcher_hello {
 	struct strv overrides; /* "key=value" from flags and environment, applied over the file */
 	uint32_t has_config, has_keys; /* whether these descriptors come first */
 	uint32_t accept_loss;	       /* of what a damaged redo file held */
+	uint64_t share_mb; /* memory of the machine or of the server's group: "75%" is a part of it
+			    */
 };
+/* Limits in a message: all as text, and a few as numbers, as the version before reads them. */
+enum {
+	OLD_max_memory_mb,
+	OLD_max_cpu_percent,
+	OLD_pids_max,
+	OLD_max_disk_mb,
+	OLD_io_read_bps_max,
+	OLD_io_write_bps_max,
+	MSG_OLD_LIMITS
+};
+void msg_put_limits(const struct limits *l, uint64_t old[MSG_OLD_LIMITS], struct strv *text);
+int msg_get_limits(const uint64_t old[MSG_OLD_LIMITS], const struct strv *text, struct limits *out,
+		   struct err *err);
+
 struct launcher_create {
 	char *session_id, *workspace, *policy;
 	struct bytes key; /* API key, at most 128 bytes, or empty: then fd 0 is the connection */
 	struct strv unenforced; /* walls that the session may lack: must be in the configuration */
 	char *background;	/* "end" or "keep" */
-	/* What the session may use, 0: as the server says; the launcher lowers them to its own. */
-	uint64_t max_memory_mb, max_cpu_percent, pids_max, max_disk_mb, io_read_bps_max,
-		io_write_bps_max;
-	uint64_t required; /* 1 << WALL_…: what the client itself asked for */
+	uint64_t old_limits[MSG_OLD_LIMITS]; /* what the client asks for; the launcher lowers it */
+	uint64_t required;		     /* 1 << WALL_…: what the client itself asked for */
 	/* What the policy must cover; the names of the variables are enough. */
 	struct strv domains, ports, variables;
+	struct strv limits;
 };
 /* Rings are named in the order of their descriptors: ring and ack of each, the warden's first. The
  * version before has only the warden's, and no names. */
@@ -181,8 +197,9 @@ struct launcher_policies {
 /* What a living session may use from now on; 0: as before. Answered in the order of the asking. */
 struct launcher_limit {
 	char *session_id;
-	uint64_t max_memory_mb, max_cpu_percent, pids_max, max_disk_mb, io_read_bps_max,
-		io_write_bps_max;
+	uint64_t old_limits[MSG_OLD_LIMITS];
+	struct strv limits;
+	uint64_t optional; /* 1 << WALL_…: asked for, and may be missing */
 };
 struct launcher_limited {
 	char *session_id;

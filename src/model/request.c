@@ -5,12 +5,6 @@
 #include "base/mem.h"
 
 #define PATH_LEN 4095
-#define MAX_DURATION_MS (INT64_C(87600) * 3600 * 1000) /* ten years */
-#define MAX_MB (INT64_C(1) << 40)
-#define MAX_BPS (INT64_C(1) << 50)
-#define MAX_PERCENT (100 * 4096)
-#define MAX_PIDS (INT64_C(1) << 22)
-#define MAX_COUNT (INT64_C(1) << 53) /* what every JSON reader keeps exactly */
 #define MAX_OUTPUT (10 * 1024 * 1024)
 #define DEFAULT_OUTPUT 10000
 #define DOMAIN_LEN 253
@@ -20,31 +14,30 @@
 
 struct session_form {
 	struct session_request w;
-	int64_t memory_max_mb, cpu_quota_percent;
 	char *cwd;
-	bool has_memory, has_memory_alias, has_cpu, has_cpu_alias, has_working_dir, has_cwd;
+	bool has_working_dir, has_cwd;
 };
 _Static_assert(offsetof(struct session_form, w) == 0, "a form is read as its request");
 
 #define SESSION(name) offsetof(struct session_form, w.name)
 #define FORM(name) offsetof(struct session_form, name)
 
+#define LIMIT_ROW(key, name, type, low, high) \
+	{key,                                 \
+	 JSON_FIELD_##type,                   \
+	 SESSION(limits.value[LIMIT_##name]), \
+	 low,                                 \
+	 high,                                \
+	 NULL,                                \
+	 SESSION(limits.given[LIMIT_##name])},
+
 static const struct json_field resource_rows[] = {
-	{"max_memory_mb", JSON_FIELD_INT, SESSION(max_memory_mb), 1, MAX_MB, NULL,
-	 FORM(has_memory)},
-	{"memory_max_mb", JSON_FIELD_INT, FORM(memory_max_mb), 1, MAX_MB, NULL,
-	 FORM(has_memory_alias)},
-	{"max_cpu_percent", JSON_FIELD_INT, SESSION(max_cpu_percent), 1, MAX_PERCENT, NULL,
-	 FORM(has_cpu)},
-	{"cpu_quota_percent", JSON_FIELD_INT, FORM(cpu_quota_percent), 1, MAX_PERCENT, NULL,
-	 FORM(has_cpu_alias)},
-	{"max_disk_mb", JSON_FIELD_INT, SESSION(max_disk_mb), 1, MAX_MB},
-	{"max_network_mb", JSON_FIELD_INT, SESSION(max_network_mb), 1, MAX_MB},
-	{"pids_max", JSON_FIELD_INT, SESSION(pids_max), 1, MAX_PIDS},
-	{"command_timeout", JSON_FIELD_DURATION, SESSION(command_timeout_ms), 1, MAX_DURATION_MS},
-	{"io_read_bps_max", JSON_FIELD_INT, SESSION(io_read_bps_max), 1, MAX_BPS},
-	{"io_write_bps_max", JSON_FIELD_INT, SESSION(io_write_bps_max), 1, MAX_BPS},
-	{NULL},
+#define X(number, name, other, type, unit, low, high, ...) LIMIT_ROW(#name, name, type, low, high)
+#define TWO(number, name, other, type, unit, low, high, ...) \
+	LIMIT_ROW(#name, name, type, low, high) LIMIT_ROW(other, name, type, low, high)
+	LIMIT_RESOURCES(X, TWO){NULL},
+#undef X
+#undef TWO
 };
 
 static const struct json_field network_rows[] = {
@@ -54,30 +47,23 @@ static const struct json_field network_rows[] = {
 	{NULL},
 };
 
-static const struct json_field limit_rows[] = {
-	{"max_commands", JSON_FIELD_INT, SESSION(max_commands), 0, MAX_COUNT, NULL,
-	 SESSION(has_max_commands)},
-	{"max_file_ops", JSON_FIELD_INT, SESSION(max_file_ops), 0, MAX_COUNT, NULL,
-	 SESSION(has_max_file_ops)},
-	{"max_net_ops", JSON_FIELD_INT, SESSION(max_net_ops), 0, MAX_COUNT, NULL,
-	 SESSION(has_max_net_ops)},
-	{NULL},
+static const struct json_field count_rows[] = {
+#define X(number, name, other, type, unit, low, high, ...) LIMIT_ROW(#name, name, type, 0, high)
+	LIMIT_COUNTS(X){NULL},
+#undef X
 };
 
-#define TIMES                                                                                     \
-	{"timeout", JSON_FIELD_DURATION, SESSION(timeout_ms), 1, MAX_DURATION_MS},                \
-	{                                                                                         \
-		"idle_timeout", JSON_FIELD_DURATION, SESSION(idle_timeout_ms), 1, MAX_DURATION_MS \
-	}
+#define TIME(number, name, other, type, unit, low, high, ...) \
+	LIMIT_ROW(other, name, type, low, high)
 #define ENVIRONMENT(kind)                                                            \
 	{                                                                            \
 		"environment", kind, SESSION(environment), 0, REQUEST_ENV_MAX, NULL, \
 			SESSION(has_environment)                                     \
 	}
-#define LIMITS                                                       \
+#define SUBTABLES                                                    \
 	{"resource_limits", JSON_FIELD_OBJ, 0, 0, 0, resource_rows}, \
 	{                                                            \
-		"limits", JSON_FIELD_OBJ, 0, 0, 0, limit_rows        \
+		"limits", JSON_FIELD_OBJ, 0, 0, 0, count_rows        \
 	}
 
 const struct json_field session_request_fields[] = {
@@ -85,17 +71,15 @@ const struct json_field session_request_fields[] = {
 	{"agent_id", JSON_FIELD_STR, SESSION(agent_id), 0, LISTS_LEN},
 	{"workspace", JSON_FIELD_STR, SESSION(workspace), 1, PATH_LEN},
 	{"policy", JSON_FIELD_STR, SESSION(policy), 0, LISTS_LEN},
-	TIMES,
-	{"background", JSON_FIELD_STR, SESSION(background), 0, LISTS_LEN},
-	LIMITS,
+	LIMIT_TIMES(TIME){"background", JSON_FIELD_STR, SESSION(background), 0, LISTS_LEN},
+	SUBTABLES,
 	{"network", JSON_FIELD_OBJ, 0, 0, 0, network_rows},
 	ENVIRONMENT(JSON_FIELD_ENV),
 	{NULL},
 };
 
 const struct json_field session_patch_fields[] = {
-	TIMES,
-	LIMITS,
+	LIMIT_TIMES(TIME) SUBTABLES,
 	ENVIRONMENT(JSON_FIELD_ENV_EDIT),
 	{"working_dir", JSON_FIELD_STR, SESSION(working_dir), 1, PATH_LEN, NULL,
 	 FORM(has_working_dir)},
@@ -204,16 +188,26 @@ static void check_alias(struct err *err, const char *alias, const char *name, bo
 		err_detail(err, alias, "is another name of %s: give one of them", name);
 }
 
-static void check_resources(struct session_form *f, struct err *err)
+static bool given(const json_t *obj, const char *name)
 {
-	check_alias(err, "resource_limits.memory_max_mb", "max_memory_mb",
-		    f->has_memory && f->has_memory_alias);
-	check_alias(err, "resource_limits.cpu_quota_percent", "max_cpu_percent",
-		    f->has_cpu && f->has_cpu_alias);
-	if (f->has_memory_alias)
-		f->w.max_memory_mb = f->memory_max_mb;
-	if (f->has_cpu_alias)
-		f->w.max_cpu_percent = f->cpu_quota_percent;
+	const json_t *value = json_object_get(obj, name);
+
+	return value != NULL && !json_is_null(value);
+}
+
+static void check_resources(const json_t *obj, struct err *err)
+{
+	const json_t *in = json_object_get(obj, "resource_limits");
+
+	for (unsigned i = 0; i < LIMITS; i++) {
+		const struct limit_row *row = &limit_rows[i];
+
+		if (row->other != NULL && given(in, row->name) && given(in, row->other)) {
+			cleanup_free char *alias = mem_printf("resource_limits.%s", row->other);
+
+			check_alias(err, alias, row->name, true);
+		}
+	}
 }
 
 /* Hands the request over, or tells what is wrong and frees it. */
@@ -249,15 +243,8 @@ int session_request_read(const json_t *obj, struct session_request *out, struct 
 	check_domains(err, "network.allowed_domains", &f.w.allowed_domains);
 	check_domains(err, "network.blocked_domains", &f.w.blocked_domains);
 	check_env(err, "environment", &f.w.environment);
-	check_resources(&f, err);
+	check_resources(obj, err);
 	return finish(&f, session_request_fields, out, err);
-}
-
-static bool given(const json_t *obj, const char *name)
-{
-	const json_t *value = json_object_get(obj, name);
-
-	return value != NULL && !json_is_null(value);
 }
 
 int session_patch_read(const json_t *obj, struct session_request *out, struct err *err)
@@ -278,7 +265,7 @@ int session_patch_read(const json_t *obj, struct session_request *out, struct er
 	split_unset(&f.w.environment, &f.w.unset);
 	check_names(err, "environment", &f.w.unset);
 	check_env(err, "environment", &f.w.environment);
-	check_resources(&f, err);
+	check_resources(obj, err);
 	r = finish(&f, session_patch_fields, out, err);
 	if (r < 0)
 		strv_done(&f.w.unset);
@@ -321,26 +308,27 @@ static void format_list(const struct strv *list, bool numbers, struct jw *jw)
 	jw_arr_end(jw);
 }
 
-static void format_number(const struct json_field *row, int64_t v, struct jw *jw)
+static void format_number(const struct json_field *row, int64_t v, bool given, struct jw *jw)
 {
-	/* 0 is a value only where the table allows it to be given */
-	if (v < row->min)
+	if (v < row->min || (v == 0 && !given))
 		jw_null(jw);
 	else if (row->kind == JSON_FIELD_DURATION)
 		jw_duration_ms(jw, v);
 	else
-		jw_int(jw, v);
+		jw_share(jw, v);
 }
 
-static void format_rows(const struct session_request *w, const struct json_field *row,
+static void format_rows(const struct session_request *w, const struct json_field *rows,
 			struct jw *jw)
 {
 	jw_obj(jw);
-	for (; row->name != NULL; row++) {
+	for (const struct json_field *row = rows; row->name != NULL; row++) {
 		const void *at = (const char *)w + row->offset;
+		const bool given = rows == count_rows ||
+				   (row->seen != 0 && *(const bool *)((const char *)w + row->seen));
 
-		/* other names of a value that is written by its first */
-		if (row->offset >= sizeof(*w))
+		/* another name of the value before */
+		if (row > rows && row->kind != JSON_FIELD_OBJ && row->offset == row[-1].offset)
 			continue;
 		jw_key(jw, row->name);
 		if (row->kind == JSON_FIELD_OBJ)
@@ -352,7 +340,7 @@ static void format_rows(const struct session_request *w, const struct json_field
 		else if (row->kind == JSON_FIELD_STR)
 			jw_str(jw, *(char *const *)at);
 		else
-			format_number(row, *(const int64_t *)at, jw);
+			format_number(row, *(const int64_t *)at, given, jw);
 	}
 	jw_obj_end(jw);
 }
@@ -379,7 +367,7 @@ const struct json_field exec_request_fields[] = {
 	{"stdin", JSON_FIELD_STR, offsetof(struct exec_form, text), 0,
 	 BASE64_LEN(REQUEST_STDIN_MAX)},
 	{"encoding", JSON_FIELD_STR, offsetof(struct exec_form, encoding), 0, LISTS_LEN},
-	{"timeout", JSON_FIELD_DURATION, EXEC(timeout_ms), 1, MAX_DURATION_MS},
+	{"timeout", JSON_FIELD_DURATION, EXEC(timeout_ms), 1, LIMIT_MS},
 	{"command_id", JSON_FIELD_STR, EXEC(command_id), 0, LISTS_LEN},
 	{"max_output_bytes", JSON_FIELD_INT, EXEC(max_output_bytes), 0, MAX_OUTPUT},
 	{"queue", JSON_FIELD_BOOL, EXEC(queue)},

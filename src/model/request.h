@@ -6,6 +6,7 @@
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "model/limits.h"
 
 #define REQUEST_ENV_MAX (256 * 1024)
 #define REQUEST_SCRIPT_MAX (96 * 1024) /* one argument of execve is at most 128 KiB */
@@ -16,16 +17,11 @@
  * environment, and from exec_request's env. */
 struct session_request {
 	char *id, *workspace, *policy, *background, *agent_id;
-	int64_t timeout_ms, idle_timeout_ms;
-	int64_t max_memory_mb, max_cpu_percent, max_disk_mb, max_network_mb, pids_max,
-		command_timeout_ms, io_read_bps_max, io_write_bps_max;
+	struct limits limits;
 	struct strv allowed_domains, blocked_domains, allowed_ports, environment;
-	int64_t max_commands, max_file_ops, max_net_ops;
 	char *working_dir; /* PATCH only */
 	struct strv unset; /* PATCH only: names of variables to remove */
 	bool has_environment;
-	/* with 0: given all the same, and means that there be no limit */
-	bool has_max_commands, has_max_file_ops, has_max_net_ops;
 };
 /* The tables that read the bodies; for whoever describes them. */
 extern const struct json_field session_request_fields[], session_patch_fields[],

@@ -100,14 +100,14 @@ static void ses_3_a_session_request_is_read(void **state)
 	assert_string_equal(w.policy, "observe");
 	assert_string_equal(w.background, "keep");
 	assert_string_equal(w.agent_id, "agent-1");
-	assert_int_equal(w.timeout_ms, 4 * 3600 * 1000);
-	assert_int_equal(w.idle_timeout_ms, 30 * 60 * 1000);
-	assert_int_equal(w.max_memory_mb, 2048);
-	assert_int_equal(w.max_cpu_percent, 80);
-	assert_int_equal(w.max_disk_mb, 1000);
-	assert_int_equal(w.max_network_mb, 500);
-	assert_int_equal(w.pids_max, 100);
-	assert_int_equal(w.command_timeout_ms, 5 * 60 * 1000);
+	assert_int_equal(w.limits.value[LIMIT_session_timeout], 4 * 3600 * 1000);
+	assert_int_equal(w.limits.value[LIMIT_idle_timeout], 30 * 60 * 1000);
+	assert_int_equal(w.limits.value[LIMIT_max_memory_mb], 2048);
+	assert_int_equal(w.limits.value[LIMIT_max_cpu_percent], 80);
+	assert_int_equal(w.limits.value[LIMIT_max_disk_mb], 1000);
+	assert_int_equal(w.limits.value[LIMIT_max_network_mb], 500);
+	assert_int_equal(w.limits.value[LIMIT_pids_max], 100);
+	assert_int_equal(w.limits.value[LIMIT_command_timeout], 5 * 60 * 1000);
 	assert_int_equal(w.allowed_domains.n, 1);
 	assert_string_equal(w.allowed_domains.v[0], "github.com");
 	assert_string_equal(w.blocked_domains.v[0], "*.bad");
@@ -115,8 +115,11 @@ static void ses_3_a_session_request_is_read(void **state)
 	assert_string_equal(w.allowed_ports.v[1], "443");
 	assert_true(w.has_environment);
 	assert_string_equal(strv_env_get(&w.environment, "LANG"), "C.UTF-8");
-	assert_true(w.max_commands == 1 && w.max_file_ops == 2 && w.max_net_ops == 3);
-	assert_true(w.has_max_commands && w.has_max_file_ops && w.has_max_net_ops);
+	assert_true(w.limits.value[LIMIT_max_commands] == 1 &&
+		    w.limits.value[LIMIT_max_file_ops] == 2 &&
+		    w.limits.value[LIMIT_max_net_ops] == 3);
+	assert_true(w.limits.given[LIMIT_max_commands] && w.limits.given[LIMIT_max_file_ops] &&
+		    w.limits.given[LIMIT_max_net_ops]);
 	session_request_done(&w);
 	assert_null(w.id);
 }
@@ -146,22 +149,22 @@ static void ses_3_other_names_are_accepted(void **state)
 			"{\"resource_limits\": {\"memory_max_mb\": 64, \"cpu_quota_percent\": 50}}",
 			&w, NULL),
 		0);
-	assert_int_equal(w.max_memory_mb, 64);
-	assert_int_equal(w.max_cpu_percent, 50);
+	assert_int_equal(w.limits.value[LIMIT_max_memory_mb], 64);
+	assert_int_equal(w.limits.value[LIMIT_max_cpu_percent], 50);
 	/* the first name with null is not given, so the other one counts */
 	assert_int_equal(
 		read_session(
 			"{\"resource_limits\": {\"max_memory_mb\": null, \"memory_max_mb\": 65}}",
 			&w, NULL),
 		0);
-	assert_int_equal(w.max_memory_mb, 65);
+	assert_int_equal(w.limits.value[LIMIT_max_memory_mb], 65);
 	assert_int_equal(
 		read_session(
 			"{\"resource_limits\": {\"max_memory_mb\": 66, \"max_cpu_percent\": 7}}",
 			&w, NULL),
 		0);
-	assert_int_equal(w.max_memory_mb, 66);
-	assert_int_equal(w.max_cpu_percent, 7);
+	assert_int_equal(w.limits.value[LIMIT_max_memory_mb], 66);
+	assert_int_equal(w.limits.value[LIMIT_max_cpu_percent], 7);
 }
 
 static const struct bad bad_sessions[] = {
@@ -240,11 +243,11 @@ static const struct bad bad_sessions[] = {
 static void ses_3_each_bad_value_is_named(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bad_sessions); i++) {
-		struct session_request w = {.pids_max = 77};
+		struct session_request w = {.limits.value[LIMIT_pids_max] = 77};
 		struct err err = {0};
 
 		expect_bad(&bad_sessions[i], read_session(bad_sessions[i].text, &w, &err), &err);
-		assert_int_equal(w.pids_max, 77);
+		assert_int_equal(w.limits.value[LIMIT_pids_max], 77);
 		assert_int_equal(read_session(bad_sessions[i].text, &w, NULL), -E_BAD_REQUEST);
 	}
 }
@@ -396,10 +399,10 @@ static void ses_1_a_patch_is_read(void **state)
 		0);
 	assert_string_equal(w.working_dir, "src");
 	assert_true(w.has_environment && w.environment.n == 0);
-	assert_int_equal(w.timeout_ms, 3600000);
-	assert_int_equal(w.idle_timeout_ms, 60000);
-	assert_int_equal(w.max_cpu_percent, 5);
-	assert_int_equal(w.max_commands, 9);
+	assert_int_equal(w.limits.value[LIMIT_session_timeout], 3600000);
+	assert_int_equal(w.limits.value[LIMIT_idle_timeout], 60000);
+	assert_int_equal(w.limits.value[LIMIT_max_cpu_percent], 5);
+	assert_int_equal(w.limits.value[LIMIT_max_commands], 9);
 	session_request_done(&w);
 	assert_int_equal(read_patch("{\"cwd\": \"/workspace\"}", &w, NULL), 0);
 	assert_string_equal(w.working_dir, "/workspace");
@@ -456,11 +459,11 @@ static const struct bad bad_patches[] = {
 static void ses_1_a_bad_patch_is_named(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bad_patches); i++) {
-		struct session_request w = {.pids_max = 77};
+		struct session_request w = {.limits.value[LIMIT_pids_max] = 77};
 		struct err err = {0};
 
 		expect_bad(&bad_patches[i], read_patch(bad_patches[i].text, &w, &err), &err);
-		assert_int_equal(w.pids_max, 77);
+		assert_int_equal(w.limits.value[LIMIT_pids_max], 77);
 		assert_int_equal(read_patch(bad_patches[i].text, &w, NULL), -E_BAD_REQUEST);
 	}
 }
@@ -475,7 +478,9 @@ static void ses_4_the_configuration_is_written(void **state)
 				    "\"max_cpu_percent\":null,\"max_disk_mb\":null,\"max_network_"
 				    "mb\":null,\"pids_max\":null,"
 				    "\"command_timeout\":\"90s\",\"io_read_bps_max\":null,"
-				    "\"io_write_bps_max\":null},\"limits\":{\"max_commands\":0,"
+				    "\"io_write_bps_max\":null,"
+				    "\"memory_swap_max_mb\":null,\"cpu_period_us\":null,"
+				    "\"net_bandwidth_mbps\":null},\"limits\":{\"max_commands\":0,"
 				    "\"max_file_ops\":7,\"max_net_ops\":0},"
 				    "\"network\":{\"allowed_domains\":[\"a\",\"b\"],\"blocked_"
 				    "domains\":[],\"allowed_ports\":[80,443]},"

@@ -354,7 +354,8 @@ void source_compile(const struct source *s, const struct policy_options *o, stru
 	c.head.env_allow = add_patterns(&c, &s->env_allow);
 	c.head.env_deny = add_patterns(&c, &s->env_deny);
 	c.head.has_env_allow = s->has_env_allow;
-	memcpy(c.head.limit, s->limit, sizeof(c.head.limit));
+	for (unsigned i = 0; i < LIMITS; i++)
+		c.head.limit[limit_rows[i].number] = s->limits.given[i] ? s->limits.value[i] : -1;
 	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
 		compile_class(&c, (enum op_class)i);
 	assemble(&c, out);

@@ -91,74 +91,70 @@ static void load_default(struct loader *l, const struct yaml *y)
 	}
 }
 
-static const struct {
-	const char *name, *other;
-	const char *unit; /* NULL: a duration */
-	int64_t low, high;
-} limits[POLICY_LIMITS] = {
-#define X(name, other, unit, low, high) {#name, other, unit, low, high},
-	POLICY_LIMIT_LIST(X)
-#undef X
-};
-
-const char *policy_limit_name(enum policy_limit l)
+static void load_limit(struct loader *l, const struct yaml *y, enum limit i)
 {
-	return limits[l].name;
-}
-
-static void load_limit(struct loader *l, const struct yaml *y, unsigned i)
-{
+	const struct limit_row *row = &limit_rows[i];
+	struct limits *to = &l->to->limits;
 	int64_t v = -1;
 	struct err err = {0};
 	const char *text;
 
-	if (l->to->limit[i] >= 0) {
-		problem(&l->p, y->line, y->column, "'%s' and '%s' are the same limit",
-			limits[i].name, limits[i].other);
+	if (to->given[i]) {
+		problem(&l->p, y->line, y->column, "'%s' and '%s' are the same limit", row->name,
+			row->other);
 		return;
 	}
-	if (limits[i].unit == NULL) {
-		if (!value_text(l, limits[i].name, y, &text))
+	if (row->by == LIMIT_BY_NOTHING) {
+		problem(&l->p, y->line, y->column,
+			"'%s': nothing enforces this limit yet; leave it out", row->name);
+		return;
+	}
+	if (row->type == LIMIT_DURATION) {
+		if (!value_text(l, row->name, y, &text))
 			return;
 		if (json_duration_parse(text, &v, &err) < 0) {
-			problem(&l->p, y->line, y->column, "'%s': %s", limits[i].name, err.message);
+			problem(&l->p, y->line, y->column, "'%s': %s", row->name, err.message);
 			return;
 		}
-	} else if (!value_number(l, limits[i].name, limits[i].unit, y, &v)) {
+	} else if (row->type == LIMIT_SHARE && y->kind == YAML_SCALAR &&
+		   json_share_parse(y->text, &v)) {
+		; /* a part of the machine */
+	} else if (!value_number(l, row->name, row->unit, y, &v)) {
 		return;
 	}
-	if (v < limits[i].low || v > limits[i].high)
-		problem(&l->p, y->line, y->column, "'%s' is %lld to %lld %s", limits[i].name,
-			(long long)limits[i].low, (long long)limits[i].high,
-			limits[i].unit != NULL ? limits[i].unit : "ms");
-	else
-		l->to->limit[i] = v;
+	if ((v & JSON_SHARE) == 0 && (v < row->low || v > row->high)) {
+		problem(&l->p, y->line, y->column, "'%s' is %lld to %lld %s", row->name,
+			(long long)row->low, (long long)row->high, row->unit);
+		return;
+	}
+	to->value[i] = v;
+	to->given[i] = true;
 }
 
 static void load_limits(struct loader *l, const struct yaml *y)
 {
-	const char *known[2 * POLICY_LIMITS + 1];
+	const char *known[2 * LIMITS + 1];
 	size_t n = 0;
 
 	if (y->kind != YAML_MAP) {
 		problem(&l->p, y->line, y->column, "'resource_limits' is a map of limits");
 		return;
 	}
-	for (unsigned i = 0; i < POLICY_LIMITS; i++) {
-		known[n++] = limits[i].name;
-		if (limits[i].other != NULL)
-			known[n++] = limits[i].other;
+	for (unsigned i = 0; i < LIMITS; i++) {
+		known[n++] = limit_rows[i].name;
+		if (limit_rows[i].other != NULL)
+			known[n++] = limit_rows[i].other;
 	}
 	known[n] = NULL;
 	for (size_t k = 0; k < y->n; k++) {
 		const char *key = y->item[k].key;
 		unsigned i = 0;
 
-		while (i < POLICY_LIMITS && strcmp(limits[i].name, key) != 0 &&
-		       (limits[i].other == NULL || strcmp(limits[i].other, key) != 0))
+		while (i < LIMITS && strcmp(limit_rows[i].name, key) != 0 &&
+		       (limit_rows[i].other == NULL || strcmp(limit_rows[i].other, key) != 0))
 			i++;
-		if (i < POLICY_LIMITS)
-			load_limit(l, y->item[k].value, i);
+		if (i < LIMITS)
+			load_limit(l, y->item[k].value, (enum limit)i);
 		else
 			problem_unknown(&l->p, y->item[k].key_line, y->item[k].key_column, "limit",
 					key, known);
@@ -280,8 +276,6 @@ static void source_init(struct source *s, const char *file)
 	*s = (struct source){.file = mem_strdup(file)};
 	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
 		s->fallback[sections[i].class] = sections[i].fallback;
-	for (unsigned i = 0; i < POLICY_LIMITS; i++)
-		s->limit[i] = -1;
 }
 
 static void tell_twice(const struct yaml_item *item, void *arg)

@@ -358,12 +358,12 @@ static void ses_5_limits_of_a_policy(void **state)
 		 HEAD "resource_limits: {memory_max_mb: 7, idle_timeout: 5m,\n"
 		      "  memory_swap_max_mb: 0, pids_max: 4194304}\n",
 		 NULL);
-	assert_int_equal(policy_limit(k.p, POLICY_LIMIT_max_memory_mb), 7);
-	assert_int_equal(policy_limit(k.p, POLICY_LIMIT_idle_timeout), 300000);
-	assert_int_equal(policy_limit(k.p, POLICY_LIMIT_memory_swap_max_mb), 0);
-	assert_int_equal(policy_limit(k.p, POLICY_LIMIT_pids_max), 4194304);
-	assert_int_equal(policy_limit(k.p, POLICY_LIMIT_max_disk_mb), -1);
-	assert_string_equal(policy_limit_name(POLICY_LIMIT_pids_max), "pids_max");
+	assert_int_equal(policy_limits(k.p)->value[LIMIT_max_memory_mb], 7);
+	assert_int_equal(policy_limits(k.p)->value[LIMIT_idle_timeout], 300000);
+	assert_int_equal(policy_limits(k.p)->value[LIMIT_memory_swap_max_mb], 0);
+	assert_true(limits_has(policy_limits(k.p), LIMIT_memory_swap_max_mb));
+	assert_int_equal(policy_limits(k.p)->value[LIMIT_pids_max], 4194304);
+	assert_false(limits_has(policy_limits(k.p), LIMIT_max_disk_mb));
 	kit_close(&k);
 }
 

@@ -77,42 +77,12 @@ bool policy_restricts(const struct policy *p, enum op_class class);
  */
 bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir);
 
-/* resource_limits of the policy. */
-/* clang-format off */
-#define POLICY_LIMIT_LIST(X) \
-	/* name, other name, unit of a number (NULL: a duration, in ms), lowest, highest */ \
-	X(max_memory_mb, "memory_max_mb", "MB", 1, INT64_C(1) << 40) \
-	X(memory_swap_max_mb, NULL, "MB", 0, INT64_C(1) << 40) \
-	X(max_cpu_percent, "cpu_quota_percent", "percent of one CPU", 1, 409600) \
-	X(cpu_period_us, NULL, "microseconds", 1000, 1000000) \
-	X(io_read_bps_max, NULL, "bytes per second", 1, INT64_C(1) << 50) \
-	X(io_write_bps_max, NULL, "bytes per second", 1, INT64_C(1) << 50) \
-	X(pids_max, NULL, "processes", 1, INT64_C(1) << 22) \
-	X(net_bandwidth_mbps, NULL, "megabits per second", 1, 1000000) \
-	X(max_disk_mb, NULL, "MB", 1, INT64_C(1) << 40) \
-	X(max_network_mb, NULL, "MB", 1, INT64_C(1) << 40) \
-	X(command_timeout, NULL, NULL, 1, INT64_C(315360000000)) \
-	X(session_timeout, NULL, NULL, 1, INT64_C(315360000000)) \
-	X(idle_timeout, NULL, NULL, 1, INT64_C(315360000000)) \
-	X(max_commands, NULL, "commands", 1, INT64_C(1) << 40) \
-	X(max_file_ops, NULL, "operations", 1, INT64_C(1) << 40) \
-	X(max_net_ops, NULL, "operations", 1, INT64_C(1) << 40)
-/* clang-format on */
-enum policy_limit {
-#define X(name, other, unit, low, high) POLICY_LIMIT_##name,
-	POLICY_LIMIT_LIST(X)
-#undef X
-		POLICY_LIMITS
-};
-const char *policy_limit_name(enum policy_limit l);
-/* The value (durations in ms), or -1 where the policy sets none. */
-int64_t policy_limit(const struct policy *p, enum policy_limit l);
+/* resource_limits of the policy. Shares are not numbers yet. */
+const struct limits *policy_limits(const struct policy *p);
 
-/* Narrows what a client asks of a session: numbers and durations are capped in place (0 takes the
- * policy's value) and each that was lowered is added to capped as "resource_limits.pids_max";
- * a domain, port or variable beyond the policy is E_POLICY_DENIED and w stays as it was. */
-int policy_narrow(const struct policy *p, struct session_request *w, struct strv *capped,
-		  struct err *err);
+/* Whether the policy covers what a client asks of a session: E_POLICY_DENIED for a domain, port or
+ * variable beyond it. Limits are not looked at. */
+int policy_covers(const struct policy *p, const struct session_request *w, struct err *err);
 /* The same for the variables of a PATCH or an exec. */
 int policy_narrow_env(const struct policy *p, const struct strv *env, struct err *err);
 

@@ -8,31 +8,6 @@
 #define VARIABLES_SHOWN 20
 #define WHAT_SHOWN 100
 
-static const struct {
-	enum policy_limit limit;
-	size_t offset;
-	const char *name; /* as the request has it */
-} capped_fields[] = {
-#define FIELD_OF(limit, field, name)                                                \
-	{                                                                           \
-		POLICY_LIMIT_##limit, offsetof(struct session_request, field), name \
-	}
-	FIELD_OF(session_timeout, timeout_ms, "timeout"),
-	FIELD_OF(idle_timeout, idle_timeout_ms, "idle_timeout"),
-	FIELD_OF(max_memory_mb, max_memory_mb, "resource_limits.max_memory_mb"),
-	FIELD_OF(max_cpu_percent, max_cpu_percent, "resource_limits.max_cpu_percent"),
-	FIELD_OF(max_disk_mb, max_disk_mb, "resource_limits.max_disk_mb"),
-	FIELD_OF(max_network_mb, max_network_mb, "resource_limits.max_network_mb"),
-	FIELD_OF(pids_max, pids_max, "resource_limits.pids_max"),
-	FIELD_OF(io_read_bps_max, io_read_bps_max, "resource_limits.io_read_bps_max"),
-	FIELD_OF(io_write_bps_max, io_write_bps_max, "resource_limits.io_write_bps_max"),
-	FIELD_OF(command_timeout, command_timeout_ms, "resource_limits.command_timeout"),
-	FIELD_OF(max_commands, max_commands, "limits.max_commands"),
-	FIELD_OF(max_file_ops, max_file_ops, "limits.max_file_ops"),
-	FIELD_OF(max_net_ops, max_net_ops, "limits.max_net_ops"),
-#undef FIELD_OF
-};
-
 /* What was asked for and is beyond the policy. */
 struct coverage_refusal {
 	const char *rule;  /* the part of the policy */
@@ -224,26 +199,11 @@ static int check_ports(const struct policy *p, const struct strv *ports, struct 
 	return 0;
 }
 
-int policy_narrow(const struct policy *p, struct session_request *w, struct strv *capped,
-		  struct err *err)
+int policy_covers(const struct policy *p, const struct session_request *w, struct err *err)
 {
 	int rc = check_domains(p, &w->allowed_domains, err);
 
 	if (rc == 0)
 		rc = check_ports(p, &w->allowed_ports, err);
-	if (rc == 0)
-		rc = policy_narrow_env(p, &w->environment, err);
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; i < ARRAY_LEN(capped_fields); i++) {
-		int64_t *value = (int64_t *)(void *)((char *)w + capped_fields[i].offset);
-		const int64_t most = p->head->limit[capped_fields[i].limit];
-
-		if (most < 0 || (*value > 0 && *value <= most))
-			continue;
-		if (*value > most)
-			strv_add(capped, capped_fields[i].name);
-		*value = most;
-	}
-	return 0;
+	return rc < 0 ? rc : policy_narrow_env(p, &w->environment, err);
 }

@@ -12,11 +12,12 @@ static const char text[] = HEAD
 	"resource_limits: {pids_max: 100, session_timeout: 1h, command_timeout: 1m}\n"
 	"environment: {allow: [LANG, 'LC_*', 'MY*'], deny: [MYSECRET]}\n";
 
+static const struct limits none;
+
 static int narrow(struct kit *k, const char *domain, const char *port, const char *env,
 		  struct err *err)
 {
 	struct session_request w = {0};
-	struct strv capped = {0};
 	int rc;
 
 	*err = (struct err){0};
@@ -26,36 +27,34 @@ static int narrow(struct kit *k, const char *domain, const char *port, const cha
 		strv_add(&w.allowed_ports, port);
 	if (env != NULL)
 		strv_add(&w.environment, env);
-	rc = policy_narrow(k->p, &w, &capped, err);
-	assert_int_equal(w.pids_max, rc == 0 ? 100 : 0);
+	rc = policy_covers(k->p, &w, err);
 	session_request_done(&w);
-	strv_done(&capped);
 	return rc;
 }
 
 static void ses_3_numbers_and_durations_are_capped(void **state)
 {
-	struct session_request w = {.pids_max = 101,
-				    .timeout_ms = 3600000,
-				    .command_timeout_ms = 0,
-				    .max_memory_mb = 5};
+	struct session_request w = {.limits.value[LIMIT_pids_max] = 101,
+				    .limits.value[LIMIT_session_timeout] = 3600000,
+				    .limits.value[LIMIT_command_timeout] = 0,
+				    .limits.value[LIMIT_max_memory_mb] = 5};
 	struct strv capped = {0};
 	struct kit k;
 
 	kit_open(&k, text, NULL);
-	assert_int_equal(policy_narrow(k.p, &w, &capped, NULL), 0);
-	assert_int_equal(w.pids_max, 100);
-	assert_int_equal(w.timeout_ms, 3600000);
-	assert_int_equal(w.command_timeout_ms, 60000);
-	assert_int_equal(w.max_memory_mb, 5);
-	assert_int_equal(w.idle_timeout_ms, 0);
+	limits_choose(&w.limits, &none, policy_limits(k.p), 0, &capped);
+	assert_int_equal(w.limits.value[LIMIT_pids_max], 100);
+	assert_int_equal(w.limits.value[LIMIT_session_timeout], 3600000);
+	assert_int_equal(w.limits.value[LIMIT_command_timeout], 60000);
+	assert_int_equal(w.limits.value[LIMIT_max_memory_mb], 5);
+	assert_int_equal(w.limits.value[LIMIT_idle_timeout], 0);
 	assert_int_equal(capped.n, 1);
 	assert_string_equal(capped.v[0], "resource_limits.pids_max");
-	w.timeout_ms = 3600001;
-	w.pids_max = 99;
-	assert_int_equal(policy_narrow(k.p, &w, &capped, NULL), 0);
-	assert_int_equal(w.pids_max, 99);
-	assert_int_equal(w.timeout_ms, 3600000);
+	w.limits.value[LIMIT_session_timeout] = 3600001;
+	w.limits.value[LIMIT_pids_max] = 99;
+	limits_choose(&w.limits, &none, policy_limits(k.p), 0, &capped);
+	assert_int_equal(w.limits.value[LIMIT_pids_max], 99);
+	assert_int_equal(w.limits.value[LIMIT_session_timeout], 3600000);
 	assert_string_equal(capped.v[1], "timeout");
 	assert_int_equal(capped.n, 2);
 	strv_done(&capped);
@@ -121,7 +120,7 @@ static void ses_3_ports_beyond_the_policy_are_refused(void **state)
 	assert_string_equal(err.subject, "7999");
 	kit_close(&k);
 	kit_open(&k, all, NULL);
-	assert_int_equal(policy_limit(k.p, POLICY_LIMIT_pids_max), -1);
+	assert_false(limits_any(policy_limits(k.p)));
 	kit_close(&k);
 }
 

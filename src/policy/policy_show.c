@@ -134,9 +134,8 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	/* without an interceptor nothing leaves a session: a mere default is no surprise */
 	const bool fallback = c == OP_FILE && !decision_permits((enum decision)rules->fallback);
 	/* nothing counts what it bounds */
-	const enum policy_limit limit =
-		c == OP_FILE ? POLICY_LIMIT_max_file_ops : POLICY_LIMIT_max_net_ops;
-	const bool limited = policy_limit(p, limit) >= 0;
+	const enum limit limit = c == OP_FILE ? LIMIT_max_file_ops : LIMIT_max_net_ops;
+	const bool limited = limits_has(&p->limits, limit);
 
 	if (remedy[c] == NULL || (n == 0 && !fallback && !limited))
 		return;
@@ -151,7 +150,7 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 			 decision_name((enum decision)rules->fallback));
 	if (limited)
 		buf_addf(out, "%sresource_limits.%s", n > 0 || fallback ? ", " : "",
-			 policy_limit_name(limit));
+			 limit_rows[limit].name);
 	buf_addf(out, "; %s", remedy[c]);
 }
 
@@ -308,18 +307,14 @@ static void format_limits(const struct policy *p, struct jw *w)
 {
 	jw_key(w, "resource_limits");
 	jw_obj(w);
-	for (unsigned i = 0; i < POLICY_LIMITS; i++) {
-		const bool duration = i == POLICY_LIMIT_command_timeout ||
-				      i == POLICY_LIMIT_session_timeout ||
-				      i == POLICY_LIMIT_idle_timeout;
-
-		if (p->head->limit[i] < 0)
+	for (unsigned i = 0; i < LIMITS; i++) {
+		if (!limits_has(&p->limits, (enum limit)i))
 			continue;
-		jw_key(w, policy_limit_name((enum policy_limit)i));
-		if (duration)
-			jw_duration_ms(w, p->head->limit[i]);
+		jw_key(w, limit_rows[i].name);
+		if (limit_rows[i].type == LIMIT_DURATION)
+			jw_duration_ms(w, p->limits.value[i]);
 		else
-			jw_int(w, p->head->limit[i]);
+			jw_share(w, p->limits.value[i]);
 	}
 	jw_obj_end(w);
 }

@@ -47,7 +47,7 @@ static void pol_7_a_policy_is_shown_whole(void **state)
 		"\"flags\":true,\"decision\":\"redirect\",\"redirect_to\":\"/t\",\"line\":12},"
 		"{\"name\":\"w\",\"commands\":[\"a\"],\"args_pattern\":[\"b\"],\"args_whole\":true,"
 		"\"decision\":\"log\",\"line\":14}],"
-		"\"resource_limits\":{\"pids_max\":5,\"idle_timeout\":\"5m\"},"
+		"\"resource_limits\":{\"idle_timeout\":\"5m\",\"pids_max\":5},"
 		"\"environment\":{\"allow\":[\"A\"],\"deny\":[\"B\"]}}");
 	kit_close(&k);
 }

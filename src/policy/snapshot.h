@@ -66,7 +66,7 @@ struct snapshot_head {
 	struct snapshot_span env_allow, env_deny; /* of PART_PATTERNS */
 	uint32_t has_env_allow, padding;
 	uint64_t bits4, bits6[3]; /* lengths of the address blocks that the index has */
-	int64_t limit[POLICY_LIMITS];
+	int64_t limit[LIMITS];	  /* by number; -1: not set */
 	struct {
 		uint64_t at; /* bytes from the beginning */
 		uint64_t n;  /* items */
@@ -108,6 +108,7 @@ struct policy {
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
 	uint32_t *regex_of;	 /* owned: which regex a pattern is */
+	struct limits limits;
 	char version[POLICY_VERSION_LEN];
 };
 

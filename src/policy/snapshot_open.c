@@ -181,7 +181,7 @@ static COLD const char *check_all(const struct policy *p)
 		return "its texts";
 	if (!patterns_ok(p, &h->env_allow, any_text) || !patterns_ok(p, &h->env_deny, any_text))
 		return "its variables";
-	for (unsigned i = 0; i < POLICY_LIMITS; i++)
+	for (unsigned i = 0; i < LIMITS; i++)
 		if (h->limit[i] < -1)
 			return "its limits";
 	if ((h->bits4 >> 32 > 1) || h->bits6[2] > 1)
@@ -231,6 +231,12 @@ static void set_pointers(struct policy *p, const void *bytes)
 	p->slots = (const void *)(base + p->head->part[PART_SLOTS].at);
 	p->postings = (const void *)(base + p->head->part[PART_POSTINGS].at);
 	p->text = base + p->head->part[PART_TEXT].at;
+	for (unsigned i = 0; i < LIMITS; i++) {
+		const int64_t v = p->head->limit[limit_rows[i].number];
+
+		p->limits.given[i] = v >= 0;
+		p->limits.value[i] = v >= 0 ? v : 0;
+	}
 }
 
 static COLD const char *check_head(const struct snapshot_head *h, size_t len)
@@ -314,7 +320,7 @@ bool policy_restricts(const struct policy *p, enum op_class class)
 	return false;
 }
 
-int64_t policy_limit(const struct policy *p, enum policy_limit l)
+const struct limits *policy_limits(const struct policy *p)
 {
-	return p->head->limit[l];
+	return &p->limits;
 }

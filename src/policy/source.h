@@ -55,7 +55,7 @@ struct source {
 	enum decision fallback[POLICY_RULE_CLASSES];
 	unsigned line[POLICY_RULE_CLASSES], column[POLICY_RULE_CLASSES]; /* 0: not written */
 	struct source_rules rules[POLICY_RULE_CLASSES];
-	int64_t limit[POLICY_LIMITS]; /* -1: none */
+	struct limits limits;
 	struct strv env_allow, env_deny;
 	bool has_env_allow;
 };

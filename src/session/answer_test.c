@@ -129,7 +129,7 @@ static void exe_1_a_script_has_no_arguments(void **state)
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
-	kit_get(k, "s1")->config.command_timeout_ms = 0;
+	kit_get(k, "s1")->config.limits.value[LIMIT_command_timeout] = 0;
 	request.script = text("cd /tmp && ls");
 	a = run(k, &request, "", NULL);
 	assert_at(&a, "request",

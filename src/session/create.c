@@ -83,35 +83,17 @@ static int check_caps(const struct sessions *ss, const struct caller *who, struc
 	return 0;
 }
 
-/* The smaller of two limits; 0 is none. */
-static int64_t narrower(int64_t a, int64_t b)
+/* What the session asks for within the limits of the server, of its agent and of the policy. */
+static void narrow(struct session *s, const struct limits *policy, struct strv *capped)
 {
-	return a == 0 || (b != 0 && b < a) ? b : a;
-}
+	const struct config *c = s->ss->deps.config;
+	const struct limits agent = {.value = {[LIMIT_session_timeout] = c->agent_max_lifetime_ms,
+					       [LIMIT_idle_timeout] = c->agent_idle_timeout_ms}};
+	struct limits server = c->limits;
 
-/* 1 << WALL_… of what the client asks for by itself: without them it gets no session. */
-static uint64_t required_by(const struct session_request *w)
-{
-	const struct {
-		int64_t value;
-		enum wall wall;
-	} rows[] = {
-		{w->max_memory_mb, WALL_memory_limit},
-		{w->max_cpu_percent, WALL_cpu_limit},
-		{w->pids_max, WALL_pids_limit},
-		{w->io_read_bps_max, WALL_io_limit},
-		{w->io_write_bps_max, WALL_io_limit},
-		{w->max_file_ops, WALL_file_rules},
-		{w->max_net_ops, WALL_network_rules},
-		{(int64_t)(w->allowed_domains.n + w->blocked_domains.n + w->allowed_ports.n),
-		 WALL_network_rules},
-	};
-	uint64_t walls = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (rows[i].value > 0)
-			walls |= UINT64_C(1) << rows[i].wall;
-	return walls;
+	limits_narrow(&server, &agent);
+	s->config.limits = s->asked;
+	limits_choose(&s->config.limits, &server, policy, s->ss->deps.share_mb, capped);
 }
 
 static void copy_request(struct session *s, const struct session_request *w)
@@ -134,21 +116,12 @@ static void copy_request(struct session *s, const struct session_request *w)
 	strv_copy(&c->allowed_ports, &w->allowed_ports);
 	strv_copy(&c->environment, &w->environment);
 	request_env_strip(&c->environment);
-	c->timeout_ms = narrower(narrower(w->timeout_ms, config->default_timeout_ms),
-				 config->agent_max_lifetime_ms);
-	c->idle_timeout_ms = narrower(narrower(w->idle_timeout_ms, config->default_idle_timeout_ms),
-				      config->agent_idle_timeout_ms);
-	c->command_timeout_ms = narrower(w->command_timeout_ms, config->command_timeout_ms);
-	c->max_memory_mb = narrower(w->max_memory_mb, config->max_memory_mb);
-	c->max_cpu_percent = narrower(w->max_cpu_percent, config->max_cpu_percent);
-	c->max_disk_mb = narrower(w->max_disk_mb, config->max_disk_mb);
-	c->max_network_mb = narrower(w->max_network_mb, config->max_network_mb);
-	c->pids_max = narrower(w->pids_max, config->pids_max);
-	c->io_read_bps_max = narrower(w->io_read_bps_max, config->io_read_bps_max);
-	c->io_write_bps_max = narrower(w->io_write_bps_max, config->io_write_bps_max);
-	s->required = required_by(w);
-	s->asked = mem_new(struct session_request);
-	limits_copy(s->asked, w);
+	s->required = limits_walls(&w->limits);
+	if (w->allowed_domains.n + w->blocked_domains.n + w->allowed_ports.n > 0)
+		s->required |= UINT64_C(1) << WALL_network_rules;
+	s->asked = w->limits;
+	limits_resolve(&s->asked, s->ss->deps.share_mb);
+	narrow(s, &(struct limits){0}, NULL);
 }
 
 /* ---- walls ---- */
@@ -164,7 +137,7 @@ static bool ours(const struct session *s, enum wall w)
 /* The session's own loopback is its whole network. */
 static void set_network_limit(struct session *s)
 {
-	if (s->config.max_network_mb == 0 || !ours(s, WALL_network_limit))
+	if (s->config.limits.value[LIMIT_max_network_mb] == 0 || !ours(s, WALL_network_limit))
 		return;
 	if (s->walls.wall[WALL_net_namespace].state == WALL_UP)
 		wall_set(&s->walls, WALL_network_limit, WALL_UP,
@@ -224,12 +197,6 @@ static void ask_launcher(struct session *s)
 		.policy = s->config.policy,
 		.unenforced = s->ss->deps.config->allow_unenforced,
 		.background = s->config.background,
-		.max_memory_mb = (uint64_t)s->config.max_memory_mb,
-		.max_cpu_percent = (uint64_t)s->config.max_cpu_percent,
-		.pids_max = (uint64_t)s->config.pids_max,
-		.max_disk_mb = (uint64_t)s->config.max_disk_mb,
-		.io_read_bps_max = (uint64_t)s->config.io_read_bps_max,
-		.io_write_bps_max = (uint64_t)s->config.io_write_bps_max,
 		.required = s->required,
 		.domains = s->config.allowed_domains,
 		.ports = s->config.allowed_ports,
@@ -238,6 +205,7 @@ static void ask_launcher(struct session *s)
 
 	names_of(&s->config.environment, &variables);
 	m.variables = variables;
+	msg_put_limits(&s->config.limits, m.old_limits, &m.limits);
 	if (s->proof_key != NULL)
 		m.key = (struct bytes){(uint8_t *)s->proof_key, strlen(s->proof_key)};
 	if (peer_send(s->ss->deps.launcher, MSG_launcher_create, 0, &m, &s->proof_fd,
@@ -246,6 +214,7 @@ static void ask_launcher(struct session *s)
 	else
 		session_after(s, CREATE_MS, create_overdue);
 	strv_done(&variables);
+	strv_done(&m.limits);
 	forget_proof(s);
 }
 
@@ -414,33 +383,22 @@ static void replace(char **to, char **from)
 	*to = take(*from);
 }
 
-/* The launcher has refused what cannot be had already; numbers are lowered in both processes. */
-static int narrow(struct session *s, int policy_fd, struct err *err)
-{
-	struct strv ignored = {0};
-	int r = session_policy_take(s, policy_fd, err);
-
-	if (r < 0)
-		return r;
-	r = policy_narrow(session_policy(s), &s->config, &ignored, err);
-	strv_done(&ignored);
-	if (r == 0 && s->asked != NULL)
-		limits_capped(s->asked, &s->config, &s->capped);
-	return r;
-}
-
 void session_on_created(struct session *s, struct launcher_created *m, int *fd, size_t nfds)
 {
 	const size_t policy = 1 + session_ring_fds(&m->rings);
 	struct err err = {0};
+	int r;
 
 	replace(&s->workspace, &m->workspace);
 	replace(&s->policy_name, &m->policy_name);
 	replace(&s->policy_version, &m->policy_version);
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
-	if (narrow(s, nfds > policy ? fd[policy] : -1, &err) < 0 ||
-	    warden_attach(s, &m->rings, fd, nfds, &err) < 0)
+	r = session_policy_take(s, nfds > policy ? fd[policy] : -1, &err);
+	/* the launcher has refused what cannot be had; limits are lowered in both processes */
+	if (r == 0)
+		narrow(s, policy_limits(session_policy(s)), &s->capped);
+	if (r < 0 || warden_attach(s, &m->rings, fd, nfds, &err) < 0)
 		session_over(s, err.message);
 }
 

@@ -68,6 +68,7 @@ struct end_waiter {
 struct patch {
 	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
 	struct session_request request;
+	uint64_t optional;   /* 1 << WALL_…: of limits that were given as a share */
 	struct strv walls;   /* of the limits that the launcher has changed */
 	struct strv capped;  /* fields that were to be wider than they are */
 	char *old_cwd;	     /* before this patch changed it; NULL: it did not */
@@ -155,9 +156,9 @@ struct session {
 	void *create_arg;
 	int proof_fd;
 	char *proof_key;
-	struct err *refusal;	       /* the launcher's */
-	uint64_t required;	       /* 1 << WALL_…: limits that it may not be made without */
-	struct session_request *asked; /* its numbers only */
+	struct err *refusal; /* the launcher's */
+	uint64_t required;   /* 1 << WALL_…: limits that it may not be made without */
+	struct limits asked; /* by the client */
 	char request_id[ID_MAX + 1];
 };
 
@@ -343,10 +344,6 @@ void policies_forget_waiters(struct sessions *ss);
 void policies_close(struct sessions *ss);
 
 /* patch.c */
-void limits_copy(struct session_request *to, const struct session_request *from);
-/* Adds to capped what now is smaller than it was asked for. */
-void limits_capped(const struct session_request *asked, const struct session_request *now,
-		   struct strv *capped);
 void session_patched(struct session *s, struct expect *x, const char *old_cwd);
 void session_patches_fail(struct session *s);
 /* The launcher's answer to the first of those that wait for it. */

@@ -7,88 +7,6 @@
  * is set back), and then comes what cannot be refused. */
 #include "session/internal.h"
 
-static const struct limit {
-	const char *field;
-	size_t offset;
-	size_t given; /* where 0 may be given, for no limit: that it was. 0: it may not */
-} limits[] = {
-#define LIMIT(field_, name_)                                       \
-	{                                                          \
-		field_, offsetof(struct session_request, name_), 0 \
-	}
-#define COUNT(name_)                                                       \
-	{                                                                  \
-		"limits." #name_, offsetof(struct session_request, name_), \
-			offsetof(struct session_request, has_##name_)      \
-	}
-	LIMIT("timeout", timeout_ms),
-	LIMIT("idle_timeout", idle_timeout_ms),
-	LIMIT("resource_limits.command_timeout", command_timeout_ms),
-	LIMIT("resource_limits.max_memory_mb", max_memory_mb),
-	LIMIT("resource_limits.max_cpu_percent", max_cpu_percent),
-	LIMIT("resource_limits.max_disk_mb", max_disk_mb),
-	LIMIT("resource_limits.max_network_mb", max_network_mb),
-	LIMIT("resource_limits.pids_max", pids_max),
-	LIMIT("resource_limits.io_read_bps_max", io_read_bps_max),
-	LIMIT("resource_limits.io_write_bps_max", io_write_bps_max),
-	COUNT(max_commands),
-	COUNT(max_file_ops),
-	COUNT(max_net_ops),
-#undef COUNT
-#undef LIMIT
-};
-
-/* What the launcher holds a session to. */
-static const struct {
-	size_t request, ask; /* in struct session_request, in struct launcher_limit */
-} held[] = {
-#define HELD(name_)                                                                             \
-	{                                                                                       \
-		offsetof(struct session_request, name_), offsetof(struct launcher_limit, name_) \
-	}
-	HELD(max_memory_mb), HELD(max_cpu_percent), HELD(max_disk_mb),
-	HELD(pids_max),	     HELD(io_read_bps_max), HELD(io_write_bps_max),
-#undef HELD
-};
-
-static int64_t *value(const struct session_request *w, const struct limit *l)
-{
-	return (int64_t *)((const char *)w + l->offset);
-}
-
-static bool *given(const struct session_request *w, const struct limit *l)
-{
-	return (bool *)((const char *)w + l->given);
-}
-
-void limits_copy(struct session_request *to, const struct session_request *from)
-{
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-		*value(to, &limits[i]) = *value(from, &limits[i]);
-		if (limits[i].given != 0)
-			*given(to, &limits[i]) = *given(from, &limits[i]);
-	}
-}
-
-/* Whether what is asked for is more than what holds, which is not 0. */
-static bool wider(const struct session_request *asked, const struct limit *l, int64_t now)
-{
-	const int64_t then = *value(asked, l);
-
-	return then > now || (then == 0 && l->given != 0 && *given(asked, l));
-}
-
-void limits_capped(const struct session_request *asked, const struct session_request *now,
-		   struct strv *capped)
-{
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-		const int64_t v = *value(now, &limits[i]);
-
-		if (v != 0 && wider(asked, &limits[i], v))
-			strv_add(capped, limits[i].field);
-	}
-}
-
 static void patch_free(struct patch *p)
 {
 	session_request_done(&p->request);
@@ -99,26 +17,12 @@ static void patch_free(struct patch *p)
 	free(p);
 }
 
-/* What is wider than what holds is asked for in vain, and that is said. */
-static void cap(const struct session *s, struct patch *p)
-{
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-		const int64_t now = *value(&s->config, &limits[i]);
-		int64_t *then = value(&p->request, &limits[i]);
-
-		if (now == 0 || !wider(&p->request, &limits[i], now))
-			continue;
-		*then = 0;
-		strv_add(&p->capped, limits[i].field);
-	}
-}
-
 static struct patch *patch_new(const struct session_request *request, const struct caller *who,
 			       session_done_fn *done, void *arg)
 {
 	struct patch *p = mem_new(struct patch);
 
-	limits_copy(&p->request, request);
+	p->request.limits = request->limits;
 	p->request.working_dir = mem_strdup(request->working_dir);
 	p->request.has_environment = request->has_environment;
 	strv_copy(&p->request.environment, &request->environment);
@@ -160,7 +64,8 @@ static void send_rest(struct session *s, struct patch *p)
 {
 	struct warden_patch m = {.set = p->request.environment,
 				 .unset = p->request.unset,
-				 .command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
+				 .command_timeout_ms =
+					 (uint64_t)s->config.limits.value[LIMIT_command_timeout],
 				 .walls = p->walls};
 
 	warden_send(s, MSG_warden_patch, &m);
@@ -170,13 +75,8 @@ static void send_rest(struct session *s, struct patch *p)
 /* Another PATCH may have come first. */
 static void apply_limits(struct session *s, const struct session_request *patch)
 {
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-		const int64_t then = *value(patch, &limits[i]);
-		int64_t *now = value(&s->config, &limits[i]);
-
-		if (then != 0 && (*now == 0 || then < *now))
-			*now = then;
-	}
+	limits_narrow(&s->config.limits, &patch->limits);
+	limits_add_swap(&s->config.limits, &s->ss->deps.config->limits);
 }
 
 static void refuse(struct patch *p, const struct err *why)
@@ -188,17 +88,17 @@ static void refuse(struct patch *p, const struct err *why)
 /* Asks the launcher for what it holds; true: its answer is to be waited for. */
 static bool ask_launcher(struct session *s, struct patch *p, struct err *err)
 {
-	struct launcher_limit m = {.session_id = s->id};
+	struct launcher_limit m = {.session_id = s->id, .optional = p->optional};
 	bool any = false;
 
-	for (size_t i = 0; i < ARRAY_LEN(held); i++) {
-		const int64_t v = *(const int64_t *)((const char *)&p->request + held[i].request);
-
-		*(uint64_t *)((char *)&m + held[i].ask) = (uint64_t)v;
-		any |= v != 0;
-	}
-	return any &&
-	       peer_send(s->ss->deps.launcher, MSG_launcher_limit, 0, &m, NULL, 0, err) == LINK_OK;
+	for (unsigned i = 0; i < LIMITS; i++)
+		any |= limits_has(&p->request.limits, i) && (limit_rows[i].by == LIMIT_BY_CGROUP ||
+							     limit_rows[i].by == LIMIT_BY_SCRATCH);
+	msg_put_limits(&p->request.limits, m.old_limits, &m.limits);
+	any = any &&
+	      peer_send(s->ss->deps.launcher, MSG_launcher_limit, 0, &m, NULL, 0, err) == LINK_OK;
+	strv_done(&m.limits);
+	return any;
 }
 
 /* The first of those that wait, until one has to be answered by the launcher: what is wider than
@@ -210,7 +110,7 @@ static void send_next(struct session *s)
 	while ((p = STAILQ_FIRST(&s->limiting)) != NULL) {
 		struct err err = {0};
 
-		cap(s, p);
+		limits_drop_wider(&p->request.limits, &s->config.limits, &p->capped);
 		if (ask_launcher(s, p, &err))
 			return;
 		STAILQ_REMOVE_HEAD(&s->limiting, next);
@@ -234,7 +134,8 @@ static void send_limits(struct session *s, struct patch *p)
 
 static void send_first(struct session *s, struct patch *p)
 {
-	struct warden_patch m = {.command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
+	struct warden_patch m = {.command_timeout_ms =
+					 (uint64_t)s->config.limits.value[LIMIT_command_timeout]};
 	cleanup_free char *dir = NULL;
 
 	if (p->request.working_dir == NULL) {
@@ -259,9 +160,8 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 	else if (!s->registered || !s->settled || s->over)
 		r = err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			    s->id);
-	else if (patch->max_file_ops > 0 || patch->max_net_ops > 0)
-		r = wall_refuse(patch->max_file_ops > 0 ? WALL_file_rules : WALL_network_rules,
-				&err);
+	else if (limits_enforceable(&patch->limits, &err) < 0)
+		r = -E_ENFORCEMENT;
 	else
 		r = session_policy_env(s, &patch->environment, who->request_id, &err);
 	if (r < 0) {
@@ -269,6 +169,8 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 		return;
 	}
 	p = patch_new(patch, who, done, arg);
+	limits_resolve(&p->request.limits, s->ss->deps.share_mb);
+	p->optional = limits_walls(&p->request.limits) & ~limits_walls(&patch->limits);
 	send_first(s, p);
 }
 
@@ -297,8 +199,9 @@ static void refuse_cwd(struct session *s, struct patch *p)
 /* The directory was changed already: it is set back, and then the refusal is told. */
 static void refuse_limits(struct session *s, struct patch *p, const struct launcher_limited *m)
 {
-	struct warden_patch back = {.cwd = p->old_cwd,
-				    .command_timeout_ms = (uint64_t)s->config.command_timeout_ms};
+	struct warden_patch back = {
+		.cwd = p->old_cwd,
+		.command_timeout_ms = (uint64_t)s->config.limits.value[LIMIT_command_timeout]};
 
 	p->refusal = mem_new(struct err);
 	err_set(p->refusal, err_code_by_name(m->code), m->subject, "%s",
@@ -364,9 +267,9 @@ static void format_changes(const struct patch *p, struct buf *out)
 			 (int)strcspn(w->environment.v[i], "="), w->environment.v[i]);
 	for (size_t i = 0; i < w->unset.n; i++)
 		buf_addf(out, "%senvironment.%s", out->len > 0 ? ", " : "", w->unset.v[i]);
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
-		if (*value(w, &limits[i]) != 0)
-			buf_addf(out, "%s%s", out->len > 0 ? ", " : "", limits[i].field);
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limits_has(&w->limits, i))
+			buf_addf(out, "%s%s", out->len > 0 ? ", " : "", limit_rows[i].field);
 }
 
 static void record(struct session *s, struct patch *p)

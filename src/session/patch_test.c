@@ -55,8 +55,9 @@ static void ses_1_the_directory_is_tried_first(void **state)
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	char *env[] = {text("A=1"), NULL};
-	struct session_request request = {
-		.environment = {env, 1}, .working_dir = text("src/./x/.."), .timeout_ms = 1000};
+	struct session_request request = {.environment = {env, 1},
+					  .working_dir = text("src/./x/.."),
+					  .limits.value[LIMIT_session_timeout] = 1000};
 	struct told t = {0};
 	struct warden_patch m;
 	struct link_msg msg;
@@ -67,7 +68,8 @@ static void ses_1_the_directory_is_tried_first(void **state)
 	assert_int_equal(m.set.n, 0);
 	msg_done(MSG_warden_patch, &m);
 	kit_recv_nothing(&f->link);
-	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 4 * 3600 * 1000);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_session_timeout],
+			 4 * 3600 * 1000);
 	fake_state(k, f, "/workspace/src", &(struct strv){0});
 	assert_int_equal(t.n, 0);
 	kit_skip(&f->link, MSG_warden_patch);
@@ -75,14 +77,15 @@ static void ses_1_the_directory_is_tried_first(void **state)
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.err.code, E_OK);
 	assert_string_equal(kit_get(k, "s1")->cwd, "/workspace/src");
-	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 1000);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_session_timeout], 1000);
 }
 
 static void ses_1_a_directory_that_is_not_there_changes_nothing(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {.working_dir = text("/nowhere"), .timeout_ms = 1000};
+	struct session_request request = {.working_dir = text("/nowhere"),
+					  .limits.value[LIMIT_session_timeout] = 1000};
 	struct told t = {0};
 
 	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
@@ -92,7 +95,8 @@ static void ses_1_a_directory_that_is_not_there_changes_nothing(void **state)
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
 	assert_string_equal(t.err.details[0].field, "working_dir");
 	kit_recv_nothing(&f->link);
-	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 4 * 3600 * 1000);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_session_timeout],
+			 4 * 3600 * 1000);
 	assert_events(k, "s1", "session_created session_state:ready");
 }
 
@@ -132,21 +136,21 @@ static void ses_5_limits_only_become_narrower(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request wider = {.timeout_ms = 4 * 3600 * 1000 + 1,
-					.idle_timeout_ms = 30 * 60 * 1000,
-					.command_timeout_ms = 300001,
-					.max_memory_mb = 11};
-	struct session_request narrower = {.timeout_ms = 4 * 3600 * 1000,
-					   .command_timeout_ms = 299999,
-					   .max_memory_mb = 10,
-					   .pids_max = 5,
-					   .max_commands = 9};
+	struct session_request wider = {.limits.value[LIMIT_session_timeout] = 4 * 3600 * 1000 + 1,
+					.limits.value[LIMIT_idle_timeout] = 30 * 60 * 1000,
+					.limits.value[LIMIT_command_timeout] = 300001,
+					.limits.value[LIMIT_max_memory_mb] = 11};
+	struct session_request narrower = {.limits.value[LIMIT_session_timeout] = 4 * 3600 * 1000,
+					   .limits.value[LIMIT_command_timeout] = 299999,
+					   .limits.value[LIMIT_max_memory_mb] = 10,
+					   .limits.value[LIMIT_pids_max] = 5,
+					   .limits.value[LIMIT_max_commands] = 9};
 	struct warden_patch m;
 	struct link_msg msg;
 	struct told t;
 	cleanup_buf struct buf r = {0};
 
-	kit_get(k, "s1")->config.max_memory_mb = 10;
+	kit_get(k, "s1")->config.limits.value[LIMIT_max_memory_mb] = 10;
 	for (int i = 0; i < 2; i++) {
 		cleanup_buf struct buf shown = {0};
 
@@ -164,8 +168,8 @@ static void ses_5_limits_only_become_narrower(void **state)
 		assert_at(&shown, "config.idle_timeout", "30m");
 		assert_at(&shown, "config.resource_limits.max_memory_mb", "10");
 		assert_at(&shown, "capped",
-			  "[\"timeout\",\"resource_limits.command_timeout\","
-			  "\"resource_limits.max_memory_mb\"]");
+			  "[\"timeout\",\"resource_limits.max_memory_mb\","
+			  "\"resource_limits.command_timeout\"]");
 	}
 	t = (struct told){0};
 	session_patch(kit_get(k, "s1"), &k->who, &narrower, kit_told, &t);
@@ -189,8 +193,10 @@ static void ses_5_no_limit_is_the_widest(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {.max_commands = 9}, none = {.has_max_commands = true};
-	const struct session_request now = {.max_commands = 9}, unlimited = {0};
+	struct session_request request = {.limits.value[LIMIT_max_commands] = 9},
+			       none = {.limits.given[LIMIT_max_commands] = true};
+	const struct limits now = {.value[LIMIT_max_commands] = 9}, unlimited = {0};
+	struct limits asked;
 	cleanup_buf struct buf r = {0};
 	struct strv capped = {0};
 
@@ -202,16 +208,20 @@ static void ses_5_no_limit_is_the_widest(void **state)
 		fake_state(k, f, "/workspace", &(struct strv){0});
 		assert_int_equal(t.n, 1);
 		assert_int_equal(t.err.code, E_OK);
-		assert_int_equal(kit_get(k, "s1")->config.max_commands, i == 0 ? 0 : 9);
+		assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_max_commands],
+				 i == 0 ? 0 : 9);
 		assert_int_equal(kit_get(k, "s1")->capped.n, i == 2);
 	}
 	session_format(kit_get(k, "s1"), &JW(&r));
 	assert_at(&r, "capped", "[\"limits.max_commands\"]");
 	/* and the same when a session is made */
-	limits_capped(&none, &unlimited, &capped);
-	limits_capped(&unlimited, &now, &capped);
+	asked = none.limits;
+	limits_choose(&asked, &unlimited, &unlimited, 0, &capped);
+	asked = unlimited;
+	limits_choose(&asked, &now, &unlimited, 0, &capped);
 	assert_int_equal(capped.n, 0);
-	limits_capped(&none, &now, &capped);
+	asked = none.limits;
+	limits_choose(&asked, &now, &unlimited, 0, &capped);
 	assert_int_equal(capped.n, 1);
 	assert_string_equal(capped.v[0], "limits.max_commands");
 	strv_done(&capped);
@@ -222,7 +232,9 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {.pids_max = 5, .max_memory_mb = 7, .max_disk_mb = 3};
+	struct session_request request = {.limits.value[LIMIT_pids_max] = 5,
+					  .limits.value[LIMIT_max_memory_mb] = 7,
+					  .limits.value[LIMIT_max_disk_mb] = 3};
 	char *walls[] = {text("pids_limit\tup\t5 processes"), NULL};
 	struct launcher_limit ask;
 	struct launcher_limited answer = {.session_id = text("s1"), .walls = {walls, 1}};
@@ -233,13 +245,15 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_recv(&k->launcher, MSG_launcher_limit, &ask, &msg);
 	assert_string_equal(ask.session_id, "s1");
-	assert_int_equal(ask.pids_max, 5);
-	assert_int_equal(ask.max_memory_mb, 7);
-	assert_int_equal(ask.max_disk_mb, 3);
-	assert_int_equal(ask.max_cpu_percent + ask.io_read_bps_max + ask.io_write_bps_max, 0);
+	assert_int_equal(ask.old_limits[OLD_pids_max], 5);
+	assert_int_equal(ask.old_limits[OLD_max_memory_mb], 7);
+	assert_int_equal(ask.old_limits[OLD_max_disk_mb], 3);
+	assert_int_equal(ask.old_limits[OLD_max_cpu_percent] + ask.old_limits[OLD_io_read_bps_max] +
+				 ask.old_limits[OLD_io_write_bps_max],
+			 0);
 	msg_done(MSG_launcher_limit, &ask);
 	kit_recv_nothing(&f->link);
-	assert_int_equal(kit_get(k, "s1")->config.pids_max, 0);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_pids_max], 0);
 	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_int_equal(m.walls.n, 1);
@@ -249,7 +263,7 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	fake_state(k, f, "/workspace", &(struct strv){0});
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.err.code, E_OK);
-	assert_int_equal(kit_get(k, "s1")->config.pids_max, 5);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_pids_max], 5);
 	assert_int_equal(kit_get(k, "s1")->walls.wall[WALL_pids_limit].state, WALL_UP);
 	assert_string_equal(kit_get(k, "s1")->walls.wall[WALL_pids_limit].detail, "5 processes");
 	/* an answer that nobody waits for is none */
@@ -261,8 +275,9 @@ static void ses_5_a_refused_limit_changes_nothing(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {
-		.pids_max = 5, .timeout_ms = 1000, .working_dir = text("/workspace/src")};
+	struct session_request request = {.limits.value[LIMIT_pids_max] = 5,
+					  .limits.value[LIMIT_session_timeout] = 1000,
+					  .working_dir = text("/workspace/src")};
 	struct launcher_limited answer = {.session_id = text("s1"),
 					  .code = text("E_CONFLICT"),
 					  .subject = text("memory_limit"),
@@ -287,8 +302,9 @@ static void ses_5_a_refused_limit_changes_nothing(void **state)
 	assert_int_equal(t.err.code, E_CONFLICT);
 	assert_string_equal(t.err.subject, "memory_limit");
 	assert_string_equal(t.err.message, "in use");
-	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 4 * 3600 * 1000);
-	assert_int_equal(kit_get(k, "s1")->config.pids_max, 0);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_session_timeout],
+			 4 * 3600 * 1000);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_pids_max], 0);
 	assert_events(k, "s1", "session_created session_state:ready");
 }
 
@@ -297,8 +313,10 @@ static void ses_5_two_patches_keep_the_narrower(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request first = {.timeout_ms = 1000, .pids_max = 9};
-	struct session_request second = {.timeout_ms = 2000, .pids_max = 8};
+	struct session_request first = {.limits.value[LIMIT_session_timeout] = 1000,
+					.limits.value[LIMIT_pids_max] = 9};
+	struct session_request second = {.limits.value[LIMIT_session_timeout] = 2000,
+					 .limits.value[LIMIT_pids_max] = 8};
 	struct launcher_limited answer = {.session_id = text("s1")};
 	struct told a = {0}, b = {0};
 
@@ -312,8 +330,8 @@ static void ses_5_two_patches_keep_the_narrower(void **state)
 	}
 	assert_int_equal(a.n, 1);
 	assert_int_equal(b.n, 1);
-	assert_int_equal(kit_get(k, "s1")->config.timeout_ms, 1000);
-	assert_int_equal(kit_get(k, "s1")->config.pids_max, 8);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_session_timeout], 1000);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_pids_max], 8);
 }
 
 /* One that is wider than the one before it is capped, though both were asked for at once. */
@@ -321,7 +339,8 @@ static void ses_5_a_wider_patch_behind_a_narrower_is_capped(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request first = {.pids_max = 8}, second = {.pids_max = 9};
+	struct session_request first = {.limits.value[LIMIT_pids_max] = 8},
+			       second = {.limits.value[LIMIT_pids_max] = 9};
 	struct launcher_limited answer = {.session_id = text("s1")};
 	struct told a = {0}, b = {0};
 
@@ -339,7 +358,7 @@ static void ses_5_a_wider_patch_behind_a_narrower_is_capped(void **state)
 	assert_int_equal(a.n, 1);
 	assert_int_equal(b.n, 1);
 	assert_int_equal(b.err.code, E_OK);
-	assert_int_equal(kit_get(k, "s1")->config.pids_max, 8);
+	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_pids_max], 8);
 	assert_int_equal(kit_get(k, "s1")->capped.n, 1);
 	assert_string_equal(kit_get(k, "s1")->capped.v[0], "resource_limits.pids_max");
 }
@@ -348,7 +367,7 @@ static void ses_2_a_patch_ends_with_its_session(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {.pids_max = 5};
+	struct session_request request = {.limits.value[LIMIT_pids_max] = 5};
 	struct told t = {0};
 
 	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
@@ -365,7 +384,7 @@ static void ses_2_an_ended_session_is_not_changed(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {.timeout_ms = 1};
+	struct session_request request = {.limits.value[LIMIT_session_timeout] = 1};
 	struct told first = {0}, t;
 
 	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &first);

@@ -31,11 +31,11 @@ static const char *reason(const struct session *s, int64_t now)
 {
 	const struct session_request *c = &s->config;
 
-	if (past(s->created_boot_us, c->timeout_ms, now))
+	if (past(s->created_boot_us, c->limits.value[LIMIT_session_timeout], now))
 		return "its timeout has passed";
-	if (past(s->active_boot_us, c->idle_timeout_ms, now) && idle(s))
+	if (past(s->active_boot_us, c->limits.value[LIMIT_idle_timeout], now) && idle(s))
 		return "it was idle for its idle_timeout";
-	if (used_up(s->totals.command_count, c->max_commands) && idle(s))
+	if (used_up(s->totals.command_count, c->limits.value[LIMIT_max_commands]) && idle(s))
 		return "it has had its max_commands";
 	return NULL;
 }

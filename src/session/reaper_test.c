@@ -27,8 +27,8 @@ static void ses_5_a_session_ends_at_its_timeout(void **state)
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 
-	kit_get(k, "s1")->config.idle_timeout_ms = 0;
-	k->clock.fixed_us += k->config.default_timeout_ms * MS - 1;
+	kit_get(k, "s1")->config.limits.value[LIMIT_idle_timeout] = 0;
+	k->clock.fixed_us += k->config.limits.value[LIMIT_session_timeout] * MS - 1;
 	reap(k);
 	assert_string_equal(kit_state(k, "s1"), "ready");
 	k->clock.fixed_us += 1;
@@ -51,7 +51,7 @@ static void ses_5_a_step_of_the_wall_clock_ends_nothing(void **state)
 		reap(k);
 		assert_string_equal(kit_state(k, "s1"), "ready");
 	}
-	k->clock.fixed_us += k->config.default_idle_timeout_ms * MS;
+	k->clock.fixed_us += k->config.limits.value[LIMIT_idle_timeout] * MS;
 	reap(k);
 	assert_ends(k, f, "it was idle for its idle_timeout");
 }
@@ -66,7 +66,7 @@ static void ses_5_idle_counts_from_the_last_activity(void **state)
 	k->clock.fixed_us += 1000 * MS;
 	kit_submit(k, "s1", &request, &o);
 	fake_run(k, f, 0, "");
-	k->clock.fixed_us += k->config.default_idle_timeout_ms * MS - 1;
+	k->clock.fixed_us += k->config.limits.value[LIMIT_idle_timeout] * MS - 1;
 	reap(k);
 	assert_string_equal(kit_state(k, "s1"), "ready");
 	k->clock.fixed_us += 1;
@@ -85,7 +85,7 @@ static void ses_5_a_running_command_is_activity(void **state)
 	request.detach = true;
 	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
-	k->clock.fixed_us += 2 * k->config.default_idle_timeout_ms * MS;
+	k->clock.fixed_us += 2 * k->config.limits.value[LIMIT_idle_timeout] * MS;
 	reap(k);
 	assert_string_equal(kit_state(k, "s1"), "busy");
 	fake_finish(k, f, 0, "");
@@ -101,7 +101,7 @@ static void ses_5_the_last_command_may_finish(void **state)
 	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
-	kit_get(k, "s1")->config.max_commands = 1;
+	kit_get(k, "s1")->config.limits.value[LIMIT_max_commands] = 1;
 	kit_submit(k, "s1", &request, &o);
 	reap(k);
 	assert_string_equal(kit_state(k, "s1"), "busy");
@@ -122,7 +122,7 @@ static void ses_5_the_reaper_comes_by_itself(void **state)
 	kit_open_sessions(k);
 	kit_found_all(k);
 	kit_session(k, "s1");
-	k->clock.fixed_us += k->config.default_timeout_ms * MS;
+	k->clock.fixed_us += k->config.limits.value[LIMIT_session_timeout] * MS;
 	while (strcmp(kit_state(k, "s1"), "stopping") != 0 && turns++ < 100)
 		loop_turn(k->loop);
 	assert_string_equal(kit_state(k, "s1"), "stopping");

@@ -71,7 +71,6 @@ void session_unref(struct session *s)
 	session_request_done(&s->config);
 	strv_done(&s->capped);
 	strv_done(&s->acks);
-	free(s->asked);
 	strv_done(&s->env);
 	if (s->proof_fd != -1)
 		close(s->proof_fd);

@@ -39,6 +39,7 @@ struct sessions_deps {
 	struct metrics *metrics;
 	struct peer *launcher; /* borrowed; sessions_on_launcher is fed with what arrives */
 	int output_dir;	       /* directory descriptor of the output store, borrowed */
+	int64_t share_mb;      /* memory that "75%" is a part of; 0: not known */
 };
 int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct err *err);
 void sessions_free(struct sessions *ss);

@@ -55,7 +55,9 @@ static void ses_5_the_smallest_limit_wins_and_is_shown(void **state)
 	cleanup_buf struct buf r = {0};
 
 	make(k, "s1",
-	     (struct session_request){.max_memory_mb = 101, .pids_max = 50, .timeout_ms = 3600001});
+	     (struct session_request){.limits.value[LIMIT_max_memory_mb] = 101,
+				      .limits.value[LIMIT_pids_max] = 50,
+				      .limits.value[LIMIT_session_timeout] = 3600001});
 	record(k, "s1", &r);
 	assert_has(&r, "\"timeout\":\"1h\"");
 	assert_has(&r, "\"max_memory_mb\":100");
@@ -65,7 +67,9 @@ static void ses_5_the_smallest_limit_wins_and_is_shown(void **state)
 	/* what was not asked for is narrowed, too, and no news */
 	assert_has(&r, "\"capped\":[\"timeout\",\"resource_limits.max_memory_mb\"]");
 	assert_has(&r, "\"summary\":[\"Little is allowed.\",");
-	make(k, "s2", (struct session_request){.max_memory_mb = 99, .command_timeout_ms = 59000});
+	make(k, "s2",
+	     (struct session_request){.limits.value[LIMIT_max_memory_mb] = 99,
+				      .limits.value[LIMIT_command_timeout] = 59000});
 	record(k, "s2", &r);
 	assert_has(&r, "\"max_memory_mb\":99");
 	assert_has(&r, "\"command_timeout\":\"59s\"");
@@ -79,7 +83,7 @@ static void pol_5_the_version_stays_over_a_restart(void **state)
 	struct err err = {0};
 	char version[POLICY_VERSION_LEN + 1];
 
-	make(k, "s1", (struct session_request){.pids_max = 1000});
+	make(k, "s1", (struct session_request){.limits.value[LIMIT_pids_max] = 1000});
 	memcpy(version, k->version, sizeof(version));
 	record(k, "s1", &before);
 	k->policy = NULL; /* another one by then */

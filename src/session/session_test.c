@@ -107,8 +107,8 @@ static void ses_3_what_was_asked_for_is_required(void **state)
 		struct launcher_create m;
 		struct link_msg msg;
 
-		request.max_file_ops = rows[i].file_ops;
-		request.max_net_ops = rows[i].net_ops;
+		request.limits.value[LIMIT_max_file_ops] = rows[i].file_ops;
+		request.limits.value[LIMIT_max_net_ops] = rows[i].net_ops;
 		request.allowed_domains.v = request.blocked_domains.v = request.allowed_ports.v =
 			some;
 		request.allowed_domains.n = rows[i].domain;
@@ -136,8 +136,8 @@ static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 		"{\"wall\":\"env_filter\",\"state\":\"up\",\"detail\":\"built from an "
 		"allow-list, without the server's own variables\"}";
 
-	request.max_memory_mb = 2048;
-	request.pids_max = 100;
+	request.limits.value[LIMIT_max_memory_mb] = 2048;
+	request.limits.value[LIMIT_pids_max] = 100;
 	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
@@ -156,8 +156,9 @@ static void ses_5_the_smallest_timeout_wins(void **state)
 	struct session_request request = request_of("s1");
 	cleanup_buf struct buf r = {0};
 
-	request.timeout_ms = k->config.default_timeout_ms - 1;
-	request.idle_timeout_ms = k->config.default_idle_timeout_ms + 1;
+	request.limits.value[LIMIT_session_timeout] =
+		k->config.limits.value[LIMIT_session_timeout] - 1;
+	request.limits.value[LIMIT_idle_timeout] = k->config.limits.value[LIMIT_idle_timeout] + 1;
 	create(k, &request);
 	r = record_of(k, "s1");
 	assert_at(&r, "config.timeout", "14399999ms");
@@ -183,9 +184,11 @@ static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
 		struct session_request request = request_of(id);
 		cleanup_buf struct buf r = {0};
 
-		k->config.default_timeout_ms = k->config.default_idle_timeout_ms = rows[i].server;
+		k->config.limits.value[LIMIT_session_timeout] =
+			k->config.limits.value[LIMIT_idle_timeout] = rows[i].server;
 		k->config.agent_max_lifetime_ms = k->config.agent_idle_timeout_ms = rows[i].agent;
-		request.timeout_ms = request.idle_timeout_ms = rows[i].asked;
+		request.limits.value[LIMIT_session_timeout] =
+			request.limits.value[LIMIT_idle_timeout] = rows[i].asked;
 		create(k, &request);
 		r = record_of(k, id);
 		assert_at(&r, "config.timeout", want);
@@ -492,7 +495,7 @@ static void evt_1_events_name_the_request_that_made_them(void **state)
 	struct fake *f = kit_session(k, "s1");
 	const struct event_query q = {.session_id = "s1"};
 	const struct exec_request request = kit_request("true");
-	struct session_request patch = {.timeout_ms = 1};
+	struct session_request patch = {.limits.value[LIMIT_session_timeout] = 1};
 	struct seen_by o = {0};
 	struct told t = {0};
 	cleanup_buf struct buf b = {0};

@@ -7,7 +7,7 @@
 static void fill_exec(struct command *c, const struct command_ask *ask, const struct caller *who)
 {
 	const struct exec_request *request = ask->request;
-	const int64_t most = c->s->config.command_timeout_ms;
+	const int64_t most = c->s->config.limits.value[LIMIT_command_timeout];
 	struct warden_exec *x = &c->exec;
 
 	x->command_id = mem_strdup(c->id);
@@ -47,7 +47,7 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 		   struct err *err)
 {
 	const struct config *config = s->ss->deps.config;
-	const int64_t most = s->config.max_commands;
+	const int64_t most = s->config.limits.value[LIMIT_max_commands];
 
 	if (session_ended(s) || s->over || s->state == SESSION_STOPPING)
 		return err_set(err, E_SESSION_STOPPED, s->id, "session '%s' has %s%s%s", s->id,

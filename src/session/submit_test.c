@@ -69,7 +69,7 @@ static void exe_4_a_timeout_is_capped_by_the_session(void **state)
 		struct link_msg m;
 
 		request.timeout_ms = rows[i].asked;
-		kit_get(k, "s1")->config.command_timeout_ms = rows[i].session;
+		kit_get(k, "s1")->config.limits.value[LIMIT_command_timeout] = rows[i].session;
 		kit_submit(k, "s1", &request, &o);
 		kit_recv(&f->link, MSG_warden_exec, &x, &m);
 		assert_int_equal(x.timeout_ms, rows[i].given);
@@ -248,7 +248,7 @@ static void ses_5_max_commands_is_the_last_one(void **state)
 	struct exec_request request = kit_request("true");
 	struct seen_by a = {0}, b = {0}, c = {0};
 
-	kit_get(k, "s1")->config.max_commands = 2;
+	kit_get(k, "s1")->config.limits.value[LIMIT_max_commands] = 2;
 	kit_submit(k, "s1", &request, &a);
 	fake_run(k, f, 0, "");
 	kit_submit(k, "s1", &request, &b);
@@ -409,7 +409,7 @@ static void exe_1_a_key_is_forgotten_at_its_age(void **state)
 	struct fake *f = kit_session(k, "s1");
 	struct seen_by a = {0}, b = {0}, c = {0};
 
-	kit_get(k, "s1")->config.timeout_ms = 0;
+	kit_get(k, "s1")->config.limits.value[LIMIT_session_timeout] = 0;
 	kit_submit_key(k, "s1", "key", KIT_HASH_A, &a);
 	fake_run(k, f, 0, "");
 	k->clock.fixed_us += k->config.idempotency_age_ms * 1000 - 1;

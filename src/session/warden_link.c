@@ -53,7 +53,7 @@ static void say_hello(struct session *s)
 		.cwd = s->cwd,
 		.shell = config->shell,
 		.orphan_timeout_ms = (uint64_t)config->orphan_timeout_ms,
-		.command_timeout_ms = (uint64_t)s->config.command_timeout_ms,
+		.command_timeout_ms = (uint64_t)s->config.limits.value[LIMIT_command_timeout],
 		.output_quota = (uint64_t)config->output_command_quota,
 		.env_max = REQUEST_ENV_MAX,
 		.full_ring_drops = strcmp(config->full_ring, "drop") == 0,
@@ -90,8 +90,8 @@ void warden_tell_settings(struct session *s)
  * now: no bell is rung for it twice. */
 static void greeted_again(struct session *s)
 {
-	struct warden_patch nothing = {.command_timeout_ms =
-					       (uint64_t)s->config.command_timeout_ms};
+	struct warden_patch nothing = {
+		.command_timeout_ms = (uint64_t)s->config.limits.value[LIMIT_command_timeout]};
 
 	warden_tell_settings(s);
 	warden_send(s, MSG_warden_patch, &nothing);

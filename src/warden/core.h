@@ -59,7 +59,7 @@ struct warden {
 	struct recorder recorder;
 	struct processes processes;
 	struct ring_heads heads; /* of the session's other processes */
-	struct limits limits;
+	struct limit_counters limits;
 	struct results results;
 	struct run_list runs; /* in the order of their requests */
 	struct leader_list idle;

@@ -128,7 +128,7 @@ void limits_watch_scratch(struct warden *w)
 
 void limits_look(struct warden *w)
 {
-	struct limits *l = &w->limits;
+	struct limit_counters *l = &w->limits;
 	struct cgroup_counters now;
 
 	look_at_scratch(w);
@@ -304,7 +304,7 @@ void limits_changed(struct warden *w, const struct strv *walls)
 
 int limits_open(struct warden *w, struct err *err)
 {
-	struct limits *l = &w->limits;
+	struct limit_counters *l = &w->limits;
 
 	l->files = CGROUP_FILES_NONE;
 	for (size_t i = 0; i < w->args->counters.n; i++) {

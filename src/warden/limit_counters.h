@@ -26,7 +26,7 @@ struct limits_use {
 	uint64_t own_cpu_us; /* of this process, which is in the group, too */
 };
 
-struct limits {
+struct limit_counters {
 	struct cgroup_files files;
 	unsigned controllers; /* 1 << CGROUP_…: those that are limited */
 	struct cgroup_counters seen;

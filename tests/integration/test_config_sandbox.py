@@ -177,6 +177,34 @@ def test_cfg_1_sandbox_resource_limits_pids_max(new_server):
     limit_is_reported(new_server, "pids_max", "pids_limit")
 
 
+def limit_is_refused(new_server, key):
+    s = new_server(start=False, config={"sandbox": {"resource_limits": {key: 1}}})
+    s.start(wait=False)
+    assert s.process.wait(harness.DEADLINE) != 0
+    assert f"sandbox.resource_limits.{key}: nothing enforces this limit yet; leave it out" in s.log_text()
+
+
+def test_cfg_1_sandbox_resource_limits_net_bandwidth_mbps(new_server):
+    limit_is_refused(new_server, "net_bandwidth_mbps")
+
+
+def test_cfg_1_sandbox_resource_limits_max_file_ops(new_server):
+    limit_is_refused(new_server, "max_file_ops")
+
+
+def test_cfg_1_sandbox_resource_limits_max_net_ops(new_server):
+    limit_is_refused(new_server, "max_net_ops")
+
+
+def test_cfg_1_sandbox_resource_limits_max_commands(new_server):
+    s = new_server(config={"sandbox": {"resource_limits": {"max_commands": 1}}})
+    session = s.session(limits={"max_commands": 5})
+    assert session.record["config"]["limits"]["max_commands"] == 1
+    assert session.record["capped"] == ["limits.max_commands"]
+    assert session.exec("true")["result"]["exit_code"] == 0
+    assert s.post(f"{session.path}/exec", {"command": "true"}).status in (410, 429)
+
+
 def test_cfg_1_sandbox_resource_limits_command_timeout(new_server):
     s = new_server(config={"sandbox": {"resource_limits": {"command_timeout": "300ms"}}})
     assert s.session().exec("sleep", "100")["result"]["exit_code"] == 124

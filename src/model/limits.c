@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/limits.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <inttypes.h>
+
+#define ROW(names, number, name, type, unit, low, high, wall, by, help) \
+	{#name, names, LIMIT_##type, number, unit, low, high, WALL_##wall, LIMIT_BY_##by, help},
+#define NAMES(other, field) other, field
+
+const struct limit_row limit_rows[LIMITS] = {
+#define X(number, name, other, type, unit, low, high, wall, by, fallback, help) \
+	ROW(NAMES(NULL, other), number, name, type, unit, low, high, wall, by, help)
+	LIMIT_TIMES(X)
+#undef X
+#define X(number, name, other, type, unit, low, high, wall, by, fallback, help)                    \
+	ROW(NAMES(other, "resource_limits." #name), number, name, type, unit, low, high, wall, by, \
+	    help)
+		LIMIT_RESOURCES(X, X)
+#undef X
+#define X(number, name, other, type, unit, low, high, wall, by, fallback, help) \
+	ROW(NAMES(other, "limits." #name), number, name, type, unit, low, high, wall, by, help)
+			LIMIT_COUNTS(X)
+#undef X
+};
+
+bool limits_has(const struct limits *l, enum limit i)
+{
+	return l->value[i] != 0 || (l->given[i] && limit_rows[i].low == 0);
+}
+
+bool limits_any(const struct limits *l)
+{
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limits_has(l, i))
+			return true;
+	return false;
+}
+
+/* Whether l asks for more than what the other has, which has something. */
+static bool wider(const struct limits *l, enum limit i, const struct limits *than)
+{
+	return limits_has(l, i) ? l->value[i] > than->value[i] : l->given[i];
+}
+
+void limits_narrow(struct limits *l, const struct limits *by)
+{
+	for (unsigned i = 0; i < LIMITS; i++) {
+		if (!limits_has(by, i) || (limits_has(l, i) && !wider(l, i, by)))
+			continue;
+		l->value[i] = by->value[i];
+		l->given[i] = true;
+	}
+}
+
+void limits_drop_wider(struct limits *asked, const struct limits *now, struct strv *capped)
+{
+	for (unsigned i = 0; i < LIMITS; i++) {
+		if (!limits_has(now, i) || !wider(asked, i, now))
+			continue;
+		strv_add(capped, limit_rows[i].field);
+		asked->value[i] = 0;
+		asked->given[i] = false;
+	}
+}
+
+void limits_resolve(struct limits *l, int64_t share_mb)
+{
+	for (unsigned i = 0; i < LIMITS; i++) {
+		const int64_t percent = l->value[i] ^ JSON_SHARE;
+		const bool share = percent > 0 && percent <= 100;
+
+		if (share && share_mb > 0)
+			l->value[i] = share_mb * percent / 100 > 0 ? share_mb * percent / 100 : 1;
+		else if (!share && (l->value[i] < 0 || l->value[i] > limit_rows[i].high))
+			l->value[i] = limit_rows[i].high;
+	}
+}
+
+void limits_add_swap(struct limits *l, const struct limits *server)
+{
+	struct limits swap = {0};
+
+	swap.value[LIMIT_memory_swap_max_mb] = server->value[LIMIT_memory_swap_max_mb];
+	swap.given[LIMIT_memory_swap_max_mb] = limits_has(l, LIMIT_max_memory_mb);
+	if (swap.given[LIMIT_memory_swap_max_mb])
+		limits_narrow(l, &swap);
+}
+
+void limits_choose(struct limits *asked, const struct limits *server, const struct limits *policy,
+		   int64_t share_mb, struct strv *capped)
+{
+	struct limits own = *server, rules = *policy, was;
+
+	own.value[LIMIT_memory_swap_max_mb] = 0;
+	limits_resolve(asked, share_mb);
+	limits_resolve(&own, share_mb);
+	limits_resolve(&rules, share_mb);
+	was = *asked;
+	limits_narrow(asked, &own);
+	limits_narrow(asked, &rules);
+	limits_add_swap(asked, server);
+	if (capped != NULL)
+		limits_drop_wider(&was, asked, capped);
+}
+
+uint64_t limits_walls(const struct limits *l)
+{
+	uint64_t walls = 0;
+
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limits_has(l, i) && (l->value[i] & JSON_SHARE) == 0 &&
+		    limit_rows[i].wall != WALL_none)
+			walls |= UINT64_C(1) << limit_rows[i].wall;
+	return walls;
+}
+
+int limits_enforceable(const struct limits *l, struct err *err)
+{
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limits_has(l, i) && limit_rows[i].by >= LIMIT_BY_RULES)
+			return err_set(err, E_ENFORCEMENT, wall_name(limit_rows[i].wall),
+				       "%s: nothing enforces this limit yet; leave it out",
+				       limit_rows[i].field);
+	return 0;
+}
+
+void limits_pack(const struct limits *l, struct strv *out)
+{
+	for (unsigned i = 0; i < LIMITS; i++) {
+		cleanup_free char *text =
+			mem_printf("%s=%" PRId64, limit_rows[i].name, l->value[i]);
+
+		if (limits_has(l, i))
+			strv_add(out, text);
+	}
+}
+
+static int unpack_one(struct limits *l, const char *text, struct err *err)
+{
+	const size_t len = strcspn(text, "=");
+
+	for (unsigned i = 0; i < LIMITS && text[len] == '='; i++) {
+		char *end;
+
+		if (strlen(limit_rows[i].name) != len ||
+		    strncmp(limit_rows[i].name, text, len) != 0)
+			continue;
+		errno = 0;
+		l->value[i] = strtoll(text + len + 1, &end, 10);
+		l->given[i] = true;
+		if (errno == 0 && *end == '\0' && end != text + len + 1 && l->value[i] >= 0)
+			return 0;
+	}
+	return err_set(err, E_BAD_REQUEST, "limits", "'%.64s' is not a limit", text);
+}
+
+int limits_unpack(struct limits *l, const struct strv *in, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < in->n; i++)
+		r = unpack_one(l, in->v[i], err);
+	return r;
+}
