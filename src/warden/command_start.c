@@ -42,8 +42,10 @@ static void on_running(struct run *r)
 	run_began(r);
 }
 
-static void on_started(struct run *r, struct link_msg *m)
+static void on_started(void *ctx, void *msg, struct link_msg *m)
 {
+	struct run *r = ctx;
+
 	r->pidfd = take_fd(m->fd[0]);
 	on_running(r);
 	capture_in_settle(r->w->captures);
@@ -59,8 +61,10 @@ static void on_started(struct run *r, struct link_msg *m)
 	}
 }
 
-static void on_failed(struct run *r, const struct leader_failed *f)
+static void on_failed(void *ctx, void *msg, struct link_msg *m)
 {
+	const struct leader_failed *f = msg;
+	struct run *r = ctx;
 	const int errnum = (int)f->errnum;
 	struct err err = {0};
 
@@ -109,31 +113,30 @@ void run_take_all_news(struct warden *w)
 			run_take_news(r);
 }
 
+static void on_exit_message(void *ctx, void *msg, struct link_msg *m)
+{
+	struct run *r = ctx;
+
+	if (r->phase == RUN_STARTING) /* it was brief */
+		on_running(r);
+	run_on_exit(r, msg);
+}
+
+static void on_empty(void *ctx, void *msg, struct link_msg *m)
+{
+	run_on_empty(ctx, msg);
+}
+
 void run_on_leader(struct run *r, struct link_msg *m)
 {
-	struct leader_failed failed;
-	struct leader_exit end;
+	static const struct peer_row rows[] = {{MSG_leader_started, on_started},
+					       {MSG_leader_failed, on_failed},
+					       {MSG_leader_exit, on_exit_message},
+					       {MSG_leader_empty, on_empty}};
+	static const struct peer_kind kind = {.rows = rows, .n = ARRAY_LEN(rows)};
 
 	run_take_news(r);
-	switch (m->type) {
-	case MSG_leader_started:
-		on_started(r, m);
-		break;
-	case MSG_leader_failed:
-		if (link_unpack(m, &failed, NULL) == 0)
-			on_failed(r, &failed);
-		break;
-	case MSG_leader_exit:
-		if (r->phase == RUN_STARTING) /* it was brief */
-			on_running(r);
-		if (link_unpack(m, &end, NULL) == 0)
-			run_on_exit(r, &end);
-		break;
-	default: /* leader_empty: the table lets nothing else through */
-		if (link_unpack(m, &end, NULL) == 0)
-			run_on_empty(r, &end);
-		break;
-	}
+	peer_dispatch(&kind, r, m, NULL);
 }
 
 bool run_hold_leader(struct run *r)

@@ -36,8 +36,8 @@ struct warden {
 	enum warden_phase phase;
 	char *failure; /* why it fails; NULL: it does not */
 	/* init */
-	struct link init;
-	struct watch *init_readable, *init_gone, *deadline, *retry, *grace;
+	struct peer init;
+	struct watch *init_gone, *deadline, *retry, *grace;
 	bool in_grace; /* it ends, and what runs has been asked to end */
 	int init_pidfd;
 	int end_fd; /* eventfd: init ends all that runs, and answers with init_ended */

@@ -91,8 +91,8 @@ static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FD
 		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
 
 		expect(r, ask, &r->leader->id);
-		if (link_send(&r->w->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err) !=
-		    LINK_OK)
+		if (link_send(&r->w->init.link, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4,
+			      err) != LINK_OK)
 			code = -err->code;
 	}
 	if (code == 0)

@@ -121,7 +121,8 @@ struct run *run_find(struct warden *w, const char *command_id)
 	struct run *r;
 
 	TAILQ_FOREACH (r, &w->runs, next)
-		if (r->phase < RUN_KEPT && strcmp(r->ask.command_id, command_id) == 0)
+		if (r->phase < RUN_KEPT && command_id != NULL &&
+		    strcmp(r->ask.command_id, command_id) == 0)
 			return r;
 	return NULL;
 }
@@ -203,7 +204,6 @@ void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2]
 
 	if (admit(w, ask, &err) < 0) {
 		server_link_refuse(w, ask->command_id, req, &err);
-		msg_done(MSG_warden_exec, ask);
 		return;
 	}
 	make(w, ask, req, fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Coming, going and hearing; what is told is in server_messages.c. */
+/* The link comes and goes, and what is received; what is sent is in server_messages.c. */
 #include "warden/server_link.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -11,90 +11,63 @@
 
 #define REFUSALS_MAX 256 /* untold; then nothing more is read */
 
-/* ---- hearing ---- */
+/* ---- what is received ---- */
 
-static void on_hello(struct warden *w, struct link_msg *m)
+static void on_hello(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_hello h;
-	struct err err = {0};
+	struct warden_hello *hello = msg;
+	struct warden *w = ctx;
 
-	if (link_unpack(m, &h, &err) < 0) {
-		log_warn("bad hello", "reason", err.message);
-		server_link_hang_up(w);
-		return;
-	}
 	msg_done(MSG_warden_hello, &w->settings);
-	w->settings = h;
+	w->settings = *hello;
+	*hello = (struct warden_hello){0};
 	w->api.hello = true;
 	w->api.state_req = m->req;
 	warden_greet(w);
 }
 
-static void on_exec(struct warden *w, struct link_msg *m)
+static void on_exec(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_exec ask;
-	struct err err = {0};
+	struct warden_exec *ask = msg;
+	struct warden *w = ctx;
 
-	if (link_unpack(m, &ask, &err) < 0)
-		server_link_hang_up(w);
-	else {
-		results_ack(&w->results, &ask.acks);
-		run_exec(w, &ask, m->req, m->fd);
-	}
+	results_ack(&w->results, &ask->acks);
+	run_exec(w, ask, m->req, m->fd);
 }
 
-static void on_ack(struct warden *w, struct link_msg *m)
+static void on_ack(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_acks acks;
+	const struct warden_acks *acks = msg;
+	struct warden *w = ctx;
 
-	if (link_unpack(m, &acks, NULL) < 0)
-		return;
-	results_ack(&w->results, &acks.command_ids);
-	msg_done(MSG_warden_ack, &acks);
+	results_ack(&w->results, &acks->command_ids);
 }
 
-static struct run *run_of(struct warden *w, const char *command_id)
+static void on_stdin(void *ctx, void *msg, struct link_msg *m)
 {
-	return command_id != NULL ? run_find(w, command_id) : NULL;
-}
+	const struct warden_stdin *in = msg;
+	struct run *r = run_find(ctx, in->command_id);
 
-static void on_stdin(struct warden *w, struct link_msg *m)
-{
-	struct warden_stdin in;
-	struct run *r;
-
-	if (link_unpack(m, &in, NULL) < 0)
-		return;
-	r = run_of(w, in.command_id);
 	if (r != NULL)
-		run_stdin(r, &in);
-	msg_done(MSG_warden_stdin, &in);
+		run_stdin(r, in);
 }
 
-static void on_window(struct warden *w, struct link_msg *m)
+static void on_window(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_window win;
-	struct run *r;
+	const struct warden_window *window = msg;
+	struct run *r = run_find(ctx, window->command_id);
 
-	if (link_unpack(m, &win, NULL) < 0)
-		return;
-	r = run_of(w, win.command_id);
 	if (r != NULL)
-		run_window(r, &win);
-	msg_done(MSG_warden_window, &win);
+		run_window(r, window);
 }
 
-static void on_kill(struct warden *w, struct link_msg *m)
+static void on_kill(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_kill k;
-	struct run *r;
+	const struct warden_kill *ask = msg;
+	struct run *r = run_find(ctx, ask->command_id);
 
-	if (link_unpack(m, &k, NULL) < 0)
-		return;
-	r = run_of(w, k.command_id);
 	if (r != NULL)
-		run_kill(r, &k);
-	msg_done(MSG_warden_kill, &k);
+		run_kill(r, ask);
 }
 
 /* All or nothing; the state that answers shows which. */
@@ -126,70 +99,64 @@ static void patch(struct warden *w, const struct warden_patch *p)
 	limits_changed(w, &p->walls);
 }
 
-static void on_patch(struct warden *w, struct link_msg *m)
+static void on_patch(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_patch p;
+	struct warden *w = ctx;
 
-	if (link_unpack(m, &p, NULL) < 0)
-		return;
-	patch(w, &p);
-	msg_done(MSG_warden_patch, &p);
+	patch(w, msg);
 	w->api.patches++;
 	w->api.patch_req = m->req;
 }
 
 /* The log is our stderr: whatever it was (a file that was put aside) is let go. */
-static void on_settings(struct warden *w, struct link_msg *m)
+static void on_settings(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_settings s;
+	const struct warden_settings *s = msg;
+	struct warden *w = ctx;
 
-	if (link_unpack(m, &s, NULL) < 0 || s.log_level > LOG_ERROR || s.log_format > LOG_JSON)
+	if (s->log_level > LOG_ERROR || s->log_format > LOG_JSON)
 		return;
-	w->settings.orphan_timeout_ms = s.orphan_timeout_ms;
-	w->settings.output_quota = s.output_quota;
-	w->settings.full_ring_drops = s.full_ring_drops;
-	w->recorder.drop = s.full_ring_drops != 0;
-	log_set((enum log_level)s.log_level, (enum log_format)s.log_format);
+	w->settings.orphan_timeout_ms = s->orphan_timeout_ms;
+	w->settings.output_quota = s->output_quota;
+	w->settings.full_ring_drops = s->full_ring_drops;
+	w->recorder.drop = s->full_ring_drops != 0;
+	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);
 }
 
-static void on_end(struct warden *w, struct link_msg *m)
+static void on_end(void *ctx, void *msg, struct link_msg *m)
 {
-	struct warden_end e;
+	const struct warden_end *end = msg;
 
-	if (link_unpack(m, &e, NULL) < 0)
-		return;
-	warden_end(w, e.reason != NULL ? e.reason : "ended", e.grace_ms);
-	msg_done(MSG_warden_end, &e);
+	warden_end(ctx, end->reason != NULL ? end->reason : "ended", end->grace_ms);
 }
 
-static const struct {
-	enum msg_type type;
-	void (*on)(struct warden *w, struct link_msg *m);
-} hearing[] = {
+static void on_readable(void *arg);
+
+/* The turn that follows sends what is left. */
+static void on_writable(void *arg)
+{
+	struct warden *w = arg;
+
+	watch_start(w->api.peer.readable);
+}
+
+static const struct peer_row rows[] = {
+	{MSG_warden_hello, on_hello},	    {MSG_warden_end, on_end},
 	{MSG_warden_exec, on_exec},	    {MSG_warden_ack, on_ack},
 	{MSG_warden_stdin, on_stdin},	    {MSG_warden_window, on_window},
 	{MSG_warden_kill, on_kill},	    {MSG_warden_patch, on_patch},
-	{MSG_warden_end, on_end},	    {MSG_warden_hello, on_hello},
 	{MSG_warden_settings, on_settings},
 };
-
-static void hear(struct warden *w, struct link_msg *m)
-{
-	const bool early = m->type == MSG_warden_hello || m->type == MSG_warden_end;
-
-	if (!w->api.greeted && !early) {
-		log_warn("the API child speaks before it was answered");
-		server_link_hang_up(w);
+#define KIND(n_)                                                                 \
+	{                                                                        \
+		.self = SIDE_WARDEN, .other = SIDE_API, .rows = rows, .n = (n_), \
+		.readable = on_readable, .writable = on_writable                 \
 	}
-	for (size_t i = 0; i < ARRAY_LEN(hearing) && w->api.link.fd >= 0; i++)
-		if (hearing[i].type == m->type) {
-			hearing[i].on(w, m);
-			break;
-		}
-	link_msg_done(m);
-}
+static const struct peer_kind greeted = KIND(ARRAY_LEN(rows));
+/* Before its hello was answered the API child may only send that, and the end. */
+static const struct peer_kind not_greeted = KIND(2);
 
 /* One message a turn: the answer goes out first, and asking whether there is another would cost as
  * much as being told. */
@@ -197,33 +164,20 @@ static void on_readable(void *arg)
 {
 	struct warden *w = arg;
 	struct server_link *a = &w->api;
-	struct err err = {0};
-	struct link_msg m;
 	enum link_status status;
+	struct err err = {0};
 
 	if (a->nrefusals >= REFUSALS_MAX) {
-		watch_stop(a->readable);
+		watch_stop(a->peer.readable);
 		return;
 	}
-	status = link_recv(&a->link, &m, &err);
-	if (status == LINK_AGAIN)
+	a->peer.kind = a->greeted ? &greeted : &not_greeted;
+	status = peer_read(&a->peer, &err);
+	if (status == LINK_OK || status == LINK_AGAIN)
 		return;
-	if (status == LINK_OK) {
-		hear(w, &m);
-		return;
-	}
 	if (status != LINK_EOF)
 		log_warn("the API link broke", "reason", err.message);
 	server_link_hang_up(w);
-}
-
-/* The turn that follows tells what is left. */
-static void on_writable(void *arg)
-{
-	struct warden *w = arg;
-
-	if (w->api.link.fd >= 0)
-		watch_start(w->api.readable);
 }
 
 /* ---- coming and going ---- */
@@ -238,10 +192,7 @@ void server_link_hang_up(struct warden *w)
 {
 	struct server_link *a = &w->api;
 
-	watch_free(a->readable);
-	watch_free(a->writable);
-	a->readable = a->writable = NULL;
-	link_done(&a->link);
+	peer_close(&a->peer);
 	a->hello = a->greeted = a->tell_state = a->told_failure = false;
 	a->patches = 0;
 	server_link_drop_refusals(a);
@@ -266,11 +217,7 @@ static void attach(struct warden *w, int fd)
 {
 	struct server_link *a = &w->api;
 
-	fdio_nonblock(fd);
-	link_init(&a->link, fd, SIDE_WARDEN, SIDE_API);
-	a->readable = watch_readable(w->loop, fd, on_readable, w);
-	a->writable = watch_writable(w->loop, fd, on_writable, w);
-	watch_start(a->readable);
+	peer_open(&a->peer, &not_greeted, w->loop, fd, w, NULL);
 	watch_stop(a->orphan);
 	mark_all(w);
 }
@@ -295,13 +242,13 @@ static void on_guest(void *arg)
 		return;
 	if (n <= 0) {
 		drop_guest(a);
-		if (a->link.fd < 0)
+		if (a->peer.link.fd < 0)
 			await_server(w);
 		return;
 	}
 	a->guest.fd = -1;
 	drop_guest(a);
-	if (a->link.fd >= 0)
+	if (a->peer.link.fd >= 0)
 		server_link_hang_up(w);
 	attach(w, fd);
 	on_readable(w);
@@ -351,7 +298,7 @@ void server_link_open(struct warden *w)
 	struct server_link *a = &w->api;
 
 	STAILQ_INIT(&a->refusals);
-	link_init(&a->link, -1, SIDE_WARDEN, SIDE_API);
+	a->peer = PEER_CLOSED;
 	link_init(&a->guest, -1, SIDE_WARDEN, SIDE_API);
 	a->orphan = watch_timer(w->loop, on_orphaned, w);
 	a->bell = watch_timer(w->loop, on_bell_retry, w);

@@ -7,16 +7,16 @@
 #pragma once
 #include "base/err.h"
 #include "base/loop.h"
-#include "link/link.h"
+#include "link/peer.h"
 #include <sys/queue.h>
 
 struct warden;
 struct refused_command;
 
 struct server_link {
-	struct link link;  /* fd -1: none */
+	struct peer peer;  /* closed: none */
 	struct link guest; /* connected, has not said hello; fd -1: none */
-	struct watch *readable, *writable, *guest_readable, *accepting;
+	struct watch *guest_readable, *accepting;
 	struct watch *orphan, *bell;
 	int64_t rung_us; /* the last bell */
 	bool hello;	 /* was said; its contents are the warden's settings */

@@ -14,14 +14,15 @@ struct refused_command {
 
 /* What can never be sent is logged and counts as sent: one broken message must not stop the others.
  */
-static enum link_status say(struct warden *w, enum msg_type type, uint32_t req, const void *obj)
+static enum link_status send_message(struct warden *w, enum msg_type type, uint32_t req,
+				     const void *obj)
 {
 	struct server_link *a = &w->api;
 	struct err err = {0};
-	const enum link_status status = link_send(&a->link, type, req, obj, NULL, 0, &err);
+	const enum link_status status = link_send(&a->peer.link, type, req, obj, NULL, 0, &err);
 
 	if (status == LINK_FULL)
-		watch_start(a->writable);
+		peer_await_room(&a->peer);
 	if (status == LINK_EOF)
 		server_link_hang_up(w);
 	if (status != LINK_BROKEN)
@@ -30,7 +31,7 @@ static enum link_status say(struct warden *w, enum msg_type type, uint32_t req, 
 	return LINK_OK;
 }
 
-static enum link_status say_state(struct warden *w, uint32_t req)
+static enum link_status send_state(struct warden *w, uint32_t req)
 {
 	struct warden_state m = {.version = LINK_VERSION,
 				 .fresh = w->fresh,
@@ -45,10 +46,10 @@ static enum link_status say_state(struct warden *w, uint32_t req)
 				 .ring_pos = recorder_head(&w->recorder),
 				 .execs = execs_counts(&w->execs)};
 
-	return say(w, MSG_warden_state, req, &m);
+	return send_message(w, MSG_warden_state, req, &m);
 }
 
-static enum link_status say_refusal(struct warden *w, const struct refused_command *r)
+static enum link_status send_refusal(struct warden *w, const struct refused_command *r)
 {
 	struct warden_refused m = {.command_id = r->command_id,
 				   .code = (char *)err_row(r->err.code)->name,
@@ -57,10 +58,10 @@ static enum link_status say_refusal(struct warden *w, const struct refused_comma
 					   r->err.policy[0] != '\0' ? (char *)r->err.policy : NULL,
 				   .message = (char *)r->err.message};
 
-	return say(w, MSG_warden_refused, r->req, &m);
+	return send_message(w, MSG_warden_refused, r->req, &m);
 }
 
-static enum link_status say_progress(struct warden *w, struct run *r)
+static enum link_status send_progress(struct warden *w, struct run *r)
 {
 	enum link_status s = LINK_OK;
 
@@ -68,7 +69,7 @@ static enum link_status say_progress(struct warden *w, struct run *r)
 		struct warden_started m = {r->ask.command_id, (uint32_t)r->pid,
 					   (uint64_t)r->wall_us};
 
-		s = say(w, MSG_warden_started, r->req, &m);
+		s = send_message(w, MSG_warden_started, r->req, &m);
 		r->tell_started = s != LINK_OK;
 	}
 	if (s == LINK_OK && r->tell_output && r->phase < RUN_KEPT) {
@@ -85,25 +86,25 @@ static enum link_status say_progress(struct warden *w, struct run *r)
 			.stderr_lines = stream_lines(errors),
 		};
 
-		s = say(w, MSG_warden_output, r->req, &m);
+		s = send_message(w, MSG_warden_output, r->req, &m);
 		r->tell_output = s != LINK_OK;
 	}
 	if (s == LINK_OK && r->tell_taken) {
 		struct warden_taken m = {r->ask.command_id, r->in.taken};
 
-		s = say(w, MSG_warden_taken, r->req, &m);
+		s = send_message(w, MSG_warden_taken, r->req, &m);
 		r->tell_taken = s != LINK_OK;
 	}
 	return s;
 }
 
-static enum link_status say_result(struct warden *w, struct result *k)
+static enum link_status send_result(struct warden *w, struct result *k)
 {
 	enum link_status s;
 
 	ring_heads_look(&w->heads); /* what the command did is before them */
 	ring_heads_format(&w->heads, &k->msg.ring_ends);
-	s = say(w, MSG_warden_result, k->req, &k->msg);
+	s = send_message(w, MSG_warden_result, k->req, &k->msg);
 	if (s == LINK_OK) {
 		k->told = true;
 		recorder_rung(&w->recorder, k->msg.ring_end); /* it makes the reader read */
@@ -122,46 +123,46 @@ static void drop_refusal(struct server_link *a)
 	free(r);
 }
 
-static enum link_status say_refusals(struct warden *w)
+static enum link_status send_refusals(struct warden *w)
 {
 	struct server_link *a = &w->api;
 	enum link_status s = LINK_OK;
 
 	while (s == LINK_OK && !STAILQ_EMPTY(&a->refusals)) {
-		s = say_refusal(w, STAILQ_FIRST(&a->refusals));
+		s = send_refusal(w, STAILQ_FIRST(&a->refusals));
 		if (s == LINK_OK)
 			drop_refusal(a);
 	}
 	return s;
 }
 
-static enum link_status say_commands(struct warden *w)
+static enum link_status send_commands(struct warden *w)
 {
 	enum link_status s = LINK_OK;
 	struct result *k;
 	struct run *r;
 
 	for (r = TAILQ_FIRST(&w->runs); s == LINK_OK && r != NULL; r = TAILQ_NEXT(r, next))
-		s = say_progress(w, r);
+		s = send_progress(w, r);
 	while (s == LINK_OK && (k = results_next_unready(&w->results)) != NULL) {
 		struct warden_started m = {k->msg.command_id, 0, k->msg.started_us};
 
-		s = say(w, MSG_warden_started, 0, &m);
+		s = send_message(w, MSG_warden_started, 0, &m);
 		k->tell_started = s != LINK_OK;
 	}
 	while (s == LINK_OK && (k = results_next(&w->results)) != NULL)
-		s = say_result(w, k);
+		s = send_result(w, k);
 	return s;
 }
 
 /* States that answer a patch come behind everything that was marked before. */
-static enum link_status say_patches(struct warden *w)
+static enum link_status send_patches(struct warden *w)
 {
 	struct server_link *a = &w->api;
 	enum link_status s = LINK_OK;
 
 	while (s == LINK_OK && a->patches > 0) {
-		s = say_state(w, a->patch_req);
+		s = send_state(w, a->patch_req);
 		a->patches -= s == LINK_OK;
 	}
 	return s;
@@ -175,7 +176,7 @@ static bool bell_is_due(const struct warden *w)
 
 /* One for all records that the reader has not been told of; the next when it has read those, and
  * when it is time. */
-static enum link_status say_bell(struct warden *w)
+static enum link_status send_bell(struct warden *w)
 {
 	const struct msg_empty m = {0};
 	uint64_t head;
@@ -186,7 +187,7 @@ static enum link_status say_bell(struct warden *w)
 	if (bell == RECORDER_BELL_NONE && !others)
 		return LINK_OK;
 	if ((bell == RECORDER_BELL_DUE || others) && bell_is_due(w)) {
-		s = say(w, MSG_warden_bell, 0, &m);
+		s = send_message(w, MSG_warden_bell, 0, &m);
 		if (s == LINK_OK) {
 			recorder_rung(&w->recorder, head);
 			ring_heads_rung(&w->heads);
@@ -198,25 +199,25 @@ static enum link_status say_bell(struct warden *w)
 	return s;
 }
 
-static enum link_status say_failure(struct warden *w)
+static enum link_status send_failure(struct warden *w)
 {
 	struct warden_failed m = {w->failure};
 	enum link_status s = LINK_OK;
 
 	if (w->failure != NULL && !w->api.told_failure) {
-		s = say(w, MSG_warden_failed, 0, &m);
+		s = send_message(w, MSG_warden_failed, 0, &m);
 		w->api.told_failure = s == LINK_OK;
 	}
 	return s;
 }
 
-static enum link_status say_greeting(struct warden *w)
+static enum link_status send_greeting(struct warden *w)
 {
 	struct server_link *a = &w->api;
 	enum link_status s = LINK_OK;
 
 	if (a->tell_state) {
-		s = say_state(w, a->state_req);
+		s = send_state(w, a->state_req);
 		a->tell_state = s != LINK_OK;
 	}
 	return s;
@@ -225,17 +226,17 @@ static enum link_status say_greeting(struct warden *w)
 bool server_link_flush(struct warden *w)
 {
 	static enum link_status (*const steps[])(struct warden *) = {
-		say_greeting, say_refusals, say_commands, say_patches, say_bell,
+		send_greeting, send_refusals, send_commands, send_patches, send_bell,
 	};
 	enum link_status s = LINK_OK;
 
-	if (w->api.link.fd < 0)
+	if (w->api.peer.link.fd < 0)
 		return true;
 	if (w->api.greeted)
 		for (size_t i = 0; i < ARRAY_LEN(steps) && s == LINK_OK; i++)
 			s = steps[i](w);
 	if (s == LINK_OK)
-		s = say_failure(w);
+		s = send_failure(w);
 	return s != LINK_FULL;
 }
 

@@ -26,9 +26,7 @@
 static void close_init(struct warden *w)
 {
 	w->phase = WARDEN_CLOSING;
-	watch_free(w->init_readable);
-	w->init_readable = NULL;
-	link_done(&w->init);
+	peer_close(&w->init);
 	processes_end(w);
 	watch_after(w->deadline, END_MS);
 	if (w->init_dead && processes_gone(w))
@@ -122,8 +120,9 @@ void warden_suspect(struct warden *w, const char *command_id)
 
 /* Nothing of the session runs any more. A command that no leader has read yet still waits in init's
  * link, for the next leader. */
-static void swept(struct warden *w)
+static void on_ended(void *ctx, void *msg, struct link_msg *m)
 {
+	struct warden *w = ctx;
 	struct run *r;
 
 	if (!w->sweeping)
@@ -335,33 +334,28 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 	return r;
 }
 
-static void on_ready(struct warden *w, struct link_msg *m)
+static void on_ready(void *ctx, void *msg, struct link_msg *m)
 {
+	struct init_ready *ready = msg;
+	struct warden *w = ctx;
 	struct capture_in_setup captures = {.loop = w->loop,
 					    .max = REQUEST_ENV_MAX + ENV_PATH_MAX,
 					    .owner = run_owner_of,
 					    .arg = w};
 	cleanup_fd int program = -1;
-	struct init_ready ready;
 	struct err err = {0};
 
-	if (link_unpack(m, &ready, &err) < 0) {
-		warden_fail(w, "init: %s", err.message);
-		return;
-	}
 	/* What init has bound, or the session will execute: the file that the server was started
 	 * with may have been replaced since. A session cannot change either. */
-	program = ready.workspace != NULL ? open(ready.state_program, O_PATH | O_CLOEXEC)
-					  : root_open(m->fd[0], CAPTURE_PROGRAM);
+	program = ready->workspace != NULL ? open(ready->state_program, O_PATH | O_CLOEXEC)
+					   : root_open(m->fd[0], CAPTURE_PROGRAM);
 	captures.program_fd = program;
-	if (bare_open(&ready, program, &w->bare, &err) < 0 ||
-	    open_gate(w, &ready.walls, m, &err) < 0) {
+	if (bare_open(ready, program, &w->bare, &err) < 0 ||
+	    open_gate(w, &ready->walls, m, &err) < 0) {
 		warden_fail(w, "%s: %s", err.subject[0] != '\0' ? err.subject : "policy",
 			    err.message);
-		msg_done(MSG_init_ready, &ready);
 		return;
 	}
-	msg_done(MSG_init_ready, &ready);
 	w->root_fd = take_fd(m->fd[0]);
 	w->looker = exec_looker_new(w->root_fd);
 	captures.listen_fd = take_fd(m->fd[1]);
@@ -385,31 +379,34 @@ static void on_ready(struct warden *w, struct link_msg *m)
 	}
 }
 
+static void on_failed(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct init_failed *failed = msg;
+
+	warden_fail(ctx, "%s: %s", failed->wall != NULL ? failed->wall : "init",
+		    failed->message != NULL ? failed->message : "failed");
+}
+
 static void on_init(void *arg)
 {
 	struct warden *w = arg;
-	struct init_failed failed;
-	struct link_msg m;
 	struct err err = {0};
-	const enum link_status status = link_recv(&w->init, &m, &err);
+	const enum link_status status = peer_read(&w->init, &err);
 
-	if (status == LINK_AGAIN)
+	if (status == LINK_OK || status == LINK_AGAIN)
 		return;
-	if (status != LINK_OK) {
-		watch_stop(w->init_readable); /* its pidfd says how it ended */
-		return;
-	}
-	if (m.type == MSG_init_ready) {
-		on_ready(w, &m);
-	} else if (m.type == MSG_init_ended) {
-		swept(w);
-	} else if (link_unpack(&m, &failed, &err) == 0) {
-		warden_fail(w, "%s: %s", failed.wall != NULL ? failed.wall : "init",
-			    failed.message != NULL ? failed.message : "failed");
-		msg_done(MSG_init_failed, &failed);
-	}
-	link_msg_done(&m);
+	watch_stop(w->init.readable);
+	if (status != LINK_EOF) /* then its pidfd says how it ended */
+		warden_fail(w, "init: %s", err.message);
 }
+
+static const struct peer_row init_rows[] = {
+	{MSG_init_ready, on_ready}, {MSG_init_ended, on_ended}, {MSG_init_failed, on_failed}};
+static const struct peer_kind init_kind = {.self = SIDE_WARDEN,
+					   .other = SIDE_INIT,
+					   .rows = init_rows,
+					   .n = ARRAY_LEN(init_rows),
+					   .readable = on_init};
 
 /* ---- the process ---- */
 
@@ -457,15 +454,12 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	w->init_pidfd = proc_pidfd(args->init_pid);
 	if (w->init_pidfd < 0)
 		return err_errno(err, E_INTERNAL, NULL, "init (pid %d)", (int)args->init_pid);
-	fdio_nonblock(args->init_fd);
-	link_init(&w->init, args->init_fd, SIDE_WARDEN, SIDE_INIT);
 	w->deadline = watch_timer(w->loop, on_deadline, w);
 	w->retry = watch_timer(w->loop, on_retry, w);
 	w->grace = watch_timer(w->loop, on_grace_over, w);
 	w->suspicion = watch_timer(w->loop, on_suspicion, w);
-	w->init_readable = watch_readable(w->loop, args->init_fd, on_init, w);
 	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);
-	watch_start(w->init_readable);
+	peer_open(&w->init, &init_kind, w->loop, args->init_fd, w, NULL);
 	watch_start(w->init_gone);
 	server_link_open(w);
 	return 0;
@@ -487,13 +481,12 @@ static void close_warden(struct warden *w)
 	mem_cleanup_fd(&w->wake_fd);
 	capture_in_close(w->captures);
 	bare_close(w->bare);
-	watch_free(w->init_readable);
 	watch_free(w->init_gone);
 	watch_free(w->deadline);
 	watch_free(w->retry);
 	watch_free(w->grace);
 	watch_free(w->suspicion);
-	link_done(&w->init);
+	peer_close(&w->init);
 	mem_cleanup_fd(&w->init_pidfd);
 	mem_cleanup_fd(&w->root_fd);
 	mem_cleanup_fd(&w->null_fd);
