@@ -21,8 +21,9 @@
 #define JOURNAL_RING_DEFAULT (1024 * 1024)
 #define JOURNAL_RING_MAX (64 * 1024 * 1024)
 
-/* Makes both files at their size (launcher). Descriptors are O_RDWR and owned by the caller. */
-int journal_create(const char *ring_path, const char *ack_path, uint32_t size, int *ring_fd,
+/* Makes both files at their size, in a directory (launcher). Descriptors are O_RDWR and owned by
+ * the caller. */
+int journal_create(int dir, const char *ring, const char *ack, uint32_t size, int *ring_fd,
 		   int *ack_fd, struct err *err);
 
 /* Producer side (warden). */

@@ -53,11 +53,14 @@ static void evt_2_creation_refuses_bad_sizes_and_leaves_nothing(void **state)
 
 	snprintf(other, sizeof(other), "%s/other", p->dir);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		assert_int_equal(journal_create(other, "/nowhere/x", bad[i], &a, &b, &err),
-				 -E_BAD_REQUEST);
-	assert_int_equal(journal_create(p->ring, other, SIZE, &a, &b, &err), -E_UNAVAILABLE);
+		assert_int_equal(
+			journal_create(AT_FDCWD, other, "/nowhere/x", bad[i], &a, &b, &err),
+			-E_BAD_REQUEST);
+	assert_int_equal(journal_create(AT_FDCWD, p->ring, other, SIZE, &a, &b, &err),
+			 -E_UNAVAILABLE);
 	assert_int_equal(access(other, F_OK), -1);
-	assert_int_equal(journal_create(other, p->ack, SIZE, &a, &b, &err), -E_UNAVAILABLE);
+	assert_int_equal(journal_create(AT_FDCWD, other, p->ack, SIZE, &a, &b, &err),
+			 -E_UNAVAILABLE);
 	assert_string_equal(err.subject, p->ack);
 	assert_int_equal(access(other, F_OK), -1);
 	assert_int_equal(a, -7);
@@ -75,7 +78,7 @@ static void evt_2_a_ring_of_the_largest_size_can_be_made(void **state)
 
 	snprintf(ring, sizeof(ring), "%s/big", p->dir);
 	snprintf(ack, sizeof(ack), "%s/bigack", p->dir);
-	assert_int_equal(journal_create(ring, ack, JOURNAL_RING_MAX, &a, &b, &err), 0);
+	assert_int_equal(journal_create(AT_FDCWD, ring, ack, JOURNAL_RING_MAX, &a, &b, &err), 0);
 	assert_int_equal(journal_open(a, b, &j, &err), 0);
 	journal_close(j);
 	assert_int_equal(journal_reader_open(a, b, "big", &r, &err), 0);

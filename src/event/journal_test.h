@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "event/journal.h"
 #include "event/journal_layout.h"
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ static inline int setup(void **state)
 	assert_non_null(mkdtemp(p->dir));
 	snprintf(p->ring, sizeof(p->ring), "%s/ring", p->dir);
 	snprintf(p->ack, sizeof(p->ack), "%s/ack", p->dir);
-	assert_int_equal(journal_create(p->ring, p->ack, SIZE, &p->ring_fd, &p->ack_fd, &err), 0);
+	assert_int_equal(
+		journal_create(AT_FDCWD, p->ring, p->ack, SIZE, &p->ring_fd, &p->ack_fd, &err), 0);
 	producer_open(p);
 	reader_open(p);
 	*state = p;

@@ -31,7 +31,7 @@ static int make(void **state)
 		return -1;
 	ring = mem_printf("%s/ring", f->dir);
 	ack = mem_printf("%s/ack", f->dir);
-	if (journal_create(ring, ack, JOURNAL_RING_MIN, &ring_fd, &ack_fd, &err) < 0 ||
+	if (journal_create(AT_FDCWD, ring, ack, JOURNAL_RING_MIN, &ring_fd, &ack_fd, &err) < 0 ||
 	    recorder_open(&f->r, ring_fd, ack_fd, &err) < 0 ||
 	    journal_reader_open(ring_fd, ack_fd, "r", &f->reader, &err) < 0)
 		return -1;

@@ -417,27 +417,23 @@ static int set_limits(struct job *j, struct err *err)
 /* Ring i, and what the processes of the session have of it: ring to write, ack[, ring to read]. */
 static int make_ring(struct job *j, unsigned i, struct err *err)
 {
-	const struct launcher *l = j->l;
+	const int dir = j->l->place.sessions_fd;
 	const char *id = j->ask->session_id;
 	const enum session_file file = FILE_RING + 2 * i;
 	int *fd = j->rings + (i == 0 ? ASSIGNMENT_RING : ASSIGNMENT_OTHERS + 3 * (i - 1));
-	char name[2][SESSION_FILE_NAME_MAX];
-	cleanup_free char *ring = NULL;
-	cleanup_free char *ack = NULL;
+	char ring[SESSION_FILE_NAME_MAX], ack[SESSION_FILE_NAME_MAX];
 	cleanup_fd int ack_rw = -1;
 	int r;
 
-	session_files_name(name[0], id, file);
-	session_files_name(name[1], id, file + 1);
-	ring = mem_printf("%s/sessions/%s", l->place.runtime, name[0]);
-	ack = mem_printf("%s/sessions/%s", l->place.runtime, name[1]);
-	r = journal_create(ring, ack, (uint32_t)l->settings.config.ring_bytes, &fd[0], &ack_rw,
-			   err);
+	session_files_name(ring, id, file);
+	session_files_name(ack, id, file + 1);
+	r = journal_create(dir, ring, ack, (uint32_t)j->l->settings.config.ring_bytes, &fd[0],
+			   &ack_rw, err);
 	if (r < 0)
 		return r;
-	fd[1] = session_files_open(l->place.sessions_fd, id, file + 1, O_RDONLY);
+	fd[1] = session_files_open(dir, id, file + 1, O_RDONLY);
 	if (i > 0)
-		fd[2] = session_files_open(l->place.sessions_fd, id, file, O_RDONLY);
+		fd[2] = session_files_open(dir, id, file, O_RDONLY);
 	return fd[1] == -1 || (i > 0 && fd[2] == -1)
 		       ? err_errno(err, E_UNAVAILABLE, id, "cannot open a ring of session %s", id)
 		       : 0;

@@ -355,7 +355,8 @@ static struct journal *kit_journal(struct kit *k, const char *id, const char *na
 	cleanup_free char *ack = mem_printf("%s/%s.%sack", k->dir, id, name);
 	struct journal *j = NULL;
 
-	assert_int_equal(journal_create(ring, ack, 4 * JOURNAL_RING_DEFAULT, ring_fd, ack_fd, NULL),
+	assert_int_equal(journal_create(AT_FDCWD, ring, ack, 4 * JOURNAL_RING_DEFAULT, ring_fd,
+					ack_fd, NULL),
 			 0);
 	assert_int_equal(journal_open(*ring_fd, *ack_fd, &j, NULL), 0);
 	return j;

@@ -232,9 +232,9 @@ static void ses_8_a_result_that_is_told_twice_is_stored_once(void **state)
 		cleanup_free char *ack = mem_printf("%s/x.ack", k->dir);
 		int fd[2];
 
-		assert_int_equal(
-			journal_create(ring, ack, 4 * JOURNAL_RING_DEFAULT, &fd[0], &fd[1], NULL),
-			0);
+		assert_int_equal(journal_create(AT_FDCWD, ring, ack, 4 * JOURNAL_RING_DEFAULT,
+						&fd[0], &fd[1], NULL),
+				 0);
 		close(fd[0]);
 		close(f->ack_fd);
 		f->ack_fd = fd[1];

@@ -185,7 +185,7 @@ static inline void kit_journal(struct kit *k, uint32_t size, struct process_args
 	cleanup_free char *ack = mem_printf("%s/%u.ack", kit_dir, n++);
 	struct err err = {0};
 
-	if (journal_create(ring, ack, size, &args->ring_fd, &args->ack_fd, &err) < 0)
+	if (journal_create(AT_FDCWD, ring, ack, size, &args->ring_fd, &args->ack_fd, &err) < 0)
 		fail_msg("%s", err.message);
 	k->ring_fd = fcntl(args->ring_fd, F_DUPFD_CLOEXEC, 3);
 	k->ack_fd = fcntl(args->ack_fd, F_DUPFD_CLOEXEC, 3);
