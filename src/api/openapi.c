@@ -6,155 +6,100 @@
 #include <ctype.h>
 
 #define ID_PATTERN "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+#define NUMBER_PATTERN "^[0-9]{1,19}$"
 #define DURATION_PATTERN "^(?=.)([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
-#define SCHEMA_REF "#/components/schemas/"
+#define JSON_TYPE "application/json"
 
 /* ---- schemas ---- */
 
-static void write_type(struct jw *w, const char *type, bool nullable)
+static json_t *type_of(const char *type, bool nullable)
 {
-	jw_key(w, "type");
-	if (!nullable) {
-		jw_str(w, type);
-		return;
-	}
-	jw_arr(w);
-	jw_str(w, type);
-	jw_str(w, "null");
-	jw_arr_end(w);
+	return nullable ? json_pack("[s,s]", type, "null") : json_string(type);
 }
 
-static void write_ref(struct jw *w, const char *name)
+static json_t *reference(const char *name)
 {
-	cleanup_free char *ref = mem_printf(SCHEMA_REF "%s", name);
-
-	jw_kstr(w, "$ref", ref);
+	return json_pack("{s:s+}", "$ref", "#/components/schemas/", name);
 }
 
-static void write_fields(struct jw *w, const struct json_field *row, const char *required);
-
-static void write_items(struct jw *w, const char *type)
-{
-	jw_obj(w);
-	jw_kstr(w, "type", type);
-	jw_obj_end(w);
-}
-
-static void write_ports(struct jw *w)
-{
-	jw_key(w, "items");
-	jw_obj(w);
-	jw_kstr(w, "type", "integer");
-	jw_kint(w, "minimum", 1);
-	jw_kint(w, "maximum", 65535);
-	jw_obj_end(w);
-}
-
-static void write_env(struct jw *w, bool removable)
-{
-	jw_key(w, "additionalProperties");
-	jw_obj(w);
-	write_type(w, "string", removable);
-	jw_obj_end(w);
-}
-
-/* A number, or a part of the machine. */
-static void write_share(struct jw *w, const struct json_field *row)
-{
-	jw_key(w, "type");
-	jw_arr(w);
-	jw_str(w, "integer");
-	jw_str(w, "string");
-	jw_str(w, "null");
-	jw_arr_end(w);
-	jw_kint(w, "minimum", row->min);
-	jw_kint(w, "maximum", row->max);
-	jw_kstr(w, "pattern", "^([1-9][0-9]?|100)%$");
-}
+static json_t *fields(const struct json_field *row, const char *required);
 
 /* null means "not given" everywhere. */
-static void write_field(struct jw *w, const struct json_field *row)
+static json_t *field(const struct json_field *row)
 {
-	static const char *const types[] = {
-		[JSON_FIELD_STR] = "string",	  [JSON_FIELD_INT] = "integer",
-		[JSON_FIELD_BOOL] = "boolean",	  [JSON_FIELD_DURATION] = "string",
-		[JSON_FIELD_STRV] = "array",	  [JSON_FIELD_ENV] = "object",
-		[JSON_FIELD_PORTS] = "array",	  [JSON_FIELD_OBJ] = "object",
-		[JSON_FIELD_ENV_EDIT] = "object",
-	};
+	switch (row->kind) {
+	case JSON_FIELD_STR:
+		return json_pack("{s:o,s:i,s:I}", "type", type_of("string", true), "minLength",
+				 row->min > 0, "maxLength", (json_int_t)row->max);
+	case JSON_FIELD_INT:
+		return json_pack("{s:o,s:I,s:I}", "type", type_of("integer", true), "minimum",
+				 (json_int_t)row->min, "maximum", (json_int_t)row->max);
+	case JSON_FIELD_SHARE: /* a number, or a part of the machine */
+		return json_pack("{s:[s,s,s],s:I,s:I,s:s}", "type", "integer", "string", "null",
+				 "minimum", (json_int_t)row->min, "maximum", (json_int_t)row->max,
+				 "pattern", "^([1-9][0-9]?|100)%$");
+	case JSON_FIELD_DURATION:
+		return json_pack("{s:o,s:s}", "type", type_of("string", true), "pattern",
+				 DURATION_PATTERN);
+	case JSON_FIELD_STRV:
+		return json_pack("{s:o,s:{s:s}}", "type", type_of("array", true), "items", "type",
+				 "string");
+	case JSON_FIELD_PORTS:
+		return json_pack("{s:o,s:{s:s,s:i,s:i}}", "type", type_of("array", true), "items",
+				 "type", "integer", "minimum", 1, "maximum", 65535);
+	case JSON_FIELD_ENV:
+	case JSON_FIELD_ENV_EDIT:
+		return json_pack("{s:o,s:{s:o}}", "type", type_of("object", true),
+				 "additionalProperties", "type",
+				 type_of("string", row->kind == JSON_FIELD_ENV_EDIT));
+	case JSON_FIELD_OBJ: {
+		json_t *obj = fields(row->sub, NULL);
 
-	if (row->kind == JSON_FIELD_SHARE) {
-		write_share(w, row);
-		return;
+		json_object_set_new(obj, "type", type_of("object", true));
+		return obj;
 	}
-	write_type(w, types[row->kind], true);
-	if (row->kind == JSON_FIELD_STR) {
-		jw_kint(w, "minLength", row->min > 0);
-		jw_kint(w, "maxLength", row->max);
-	} else if (row->kind == JSON_FIELD_INT) {
-		jw_kint(w, "minimum", row->min);
-		jw_kint(w, "maximum", row->max);
-	} else if (row->kind == JSON_FIELD_DURATION) {
-		jw_kstr(w, "pattern", DURATION_PATTERN);
-	} else if (row->kind == JSON_FIELD_STRV) {
-		jw_key(w, "items");
-		write_items(w, "string");
-	} else if (row->kind == JSON_FIELD_PORTS) {
-		write_ports(w);
-	} else if (row->kind == JSON_FIELD_OBJ) {
-		write_fields(w, row->sub, NULL);
-	} else if (row->kind != JSON_FIELD_BOOL) {
-		write_env(w, row->kind == JSON_FIELD_ENV_EDIT);
+	case JSON_FIELD_BOOL:
+	case JSON_FIELD_ANY:
+		break;
 	}
+	return json_pack("{s:o}", "type", type_of("boolean", true));
 }
 
 /* Keys that are only known to be refused by name are left out. */
-static void write_fields(struct jw *w, const struct json_field *row, const char *required)
+static json_t *fields(const struct json_field *row, const char *required)
 {
-	jw_key(w, "properties");
-	jw_obj(w);
-	for (; row->name != NULL; row++) {
-		if (row->kind == JSON_FIELD_ANY)
-			continue;
-		jw_key(w, row->name);
-		jw_obj(w);
-		write_field(w, row);
-		jw_obj_end(w);
-	}
-	jw_obj_end(w);
-	if (required != NULL) {
-		jw_key(w, "required");
-		jw_arr(w);
-		jw_str(w, required);
-		jw_arr_end(w);
-	}
-	jw_kbool(w, "additionalProperties", false);
+	json_t *all = json_object();
+
+	for (; row->name != NULL; row++)
+		if (row->kind != JSON_FIELD_ANY)
+			json_object_set_new(all, row->name, field(row));
+	return json_pack("{s:s,s:o,s:o*,s:b}", "type", "object", "properties", all, "required",
+			 required != NULL ? json_pack("[s]", required) : NULL,
+			 "additionalProperties", false);
 }
 
-static void write_rows(struct jw *w, const struct shape_row *rows);
+static json_t *shape_rows(const struct shape_row *rows);
 
 /* Words, or names. */
-static void write_choices(struct jw *w, const struct shape_row *row)
+static json_t *choices(const struct shape_row *row)
 {
+	json_t *list = json_array();
 	const char *name;
 
-	jw_kstr(w, "type", "string");
-	jw_key(w, "enum");
-	jw_arr(w);
 	for (unsigned i = 0; row->of != NULL && (name = row->of(i)) != NULL; i++)
-		jw_str(w, name);
+		json_array_append_new(list, json_string(name));
 	for (const char *s = row->words; s != NULL && *s != '\0'; s += strspn(s, " ")) {
-		jw_strn(w, s, strcspn(s, " "));
+		json_array_append_new(list, json_stringn(s, strcspn(s, " ")));
 		s += strcspn(s, " ");
 	}
-	jw_arr_end(w);
+	return json_pack("{s:s,s:o}", "type", "string", "enum", list);
 }
 
-static void write_plain(struct jw *w, const struct shape_row *row)
+static json_t *plain(const struct shape_row *row)
 {
 	static const struct {
 		const char *type, *key, *value;
-	} plain[SHAPE_KINDS] = {
+	} kinds[SHAPE_KINDS] = {
 		[SHAPE_STR] = {"string"},
 		[SHAPE_ID] = {"string", "pattern", ID_PATTERN},
 		[SHAPE_TIME] = {"string", "format", "date-time"},
@@ -163,344 +108,211 @@ static void write_plain(struct jw *w, const struct shape_row *row)
 		[SHAPE_NUM] = {"number"},
 		[SHAPE_BOOL] = {"boolean"},
 	};
+	json_t *v = json_pack("{s:o}", "type",
+			      type_of(kinds[row->kind].type, (row->flags & SHAPE_NULL) != 0));
 
-	write_type(w, plain[row->kind].type, (row->flags & SHAPE_NULL) != 0);
-	if (plain[row->kind].key != NULL)
-		jw_kstr(w, plain[row->kind].key, plain[row->kind].value);
+	if (kinds[row->kind].key != NULL)
+		json_object_set_new(v, kinds[row->kind].key, json_string(kinds[row->kind].value));
+	return v;
 }
 
-/* The members of one value's schema. A reference cannot be nullable by itself. */
-static void write_value(struct jw *w, const struct shape_row *row)
+/* The schema of one value. A reference cannot be nullable by itself. */
+static json_t *value(const struct shape_row *row)
 {
-	const bool named = row->kind == SHAPE_OBJ && row->shape->name != NULL;
-
-	if (named && (row->flags & SHAPE_NULL) != 0) {
-		jw_key(w, "anyOf");
-		jw_arr(w);
-		jw_obj(w);
-		write_ref(w, row->shape->name);
-		jw_obj_end(w);
-		write_items(w, "null");
-		jw_arr_end(w);
-	} else if (named) {
-		write_ref(w, row->shape->name);
-	} else if (row->kind == SHAPE_OBJ) {
-		write_rows(w, row->shape->rows);
-	} else if (row->kind == SHAPE_REQUEST) {
-		jw_kstr(w, "type", "object");
-		write_fields(w, row->request, NULL);
-	} else if (row->kind == SHAPE_MAP) {
-		jw_kstr(w, "type", "object");
-		write_env(w, false);
-	} else if (row->kind == SHAPE_WORD || row->kind == SHAPE_NAME) {
-		write_choices(w, row);
-	} else {
-		write_plain(w, row);
+	switch (row->kind) {
+	case SHAPE_OBJ:
+		if (row->shape->name == NULL)
+			return shape_rows(row->shape->rows);
+		if ((row->flags & SHAPE_NULL) == 0)
+			return reference(row->shape->name);
+		return json_pack("{s:[o,{s:s}]}", "anyOf", reference(row->shape->name), "type",
+				 "null");
+	case SHAPE_REQUEST:
+		return fields(row->request, NULL);
+	case SHAPE_MAP:
+		return json_pack("{s:s,s:{s:s}}", "type", "object", "additionalProperties", "type",
+				 "string");
+	case SHAPE_WORD:
+	case SHAPE_NAME:
+		return choices(row);
+	default:
+		return plain(row);
 	}
 }
 
-static void write_row(struct jw *w, const struct shape_row *row)
+static json_t *shape_rows(const struct shape_row *rows)
 {
-	jw_key(w, row->name);
-	jw_obj(w);
-	if ((row->flags & SHAPE_LIST) != 0) {
-		jw_kstr(w, "type", "array");
-		jw_key(w, "items");
-		jw_obj(w);
-	}
-	write_value(w, row);
-	if ((row->flags & SHAPE_LIST) != 0)
-		jw_obj_end(w);
-	jw_obj_end(w);
-}
+	json_t *all = json_object(), *required = json_array();
 
-static void write_rows(struct jw *w, const struct shape_row *rows)
-{
-	jw_kstr(w, "type", "object");
-	jw_key(w, "properties");
-	jw_obj(w);
-	for (const struct shape_row *row = rows; row->name != NULL; row++)
-		write_row(w, row);
-	jw_obj_end(w);
-	jw_key(w, "required");
-	jw_arr(w);
-	for (const struct shape_row *row = rows; row->name != NULL; row++)
+	for (const struct shape_row *row = rows; row->name != NULL; row++) {
+		json_t *v = value(row);
+
+		if ((row->flags & SHAPE_LIST) != 0)
+			v = json_pack("{s:s,s:o}", "type", "array", "items", v);
+		json_object_set_new(all, row->name, v);
 		if ((row->flags & SHAPE_MAYBE) == 0)
-			jw_str(w, row->name);
-	jw_arr_end(w);
+			json_array_append_new(required, json_string(row->name));
+	}
+	return json_pack("{s:s,s:o,s:o}", "type", "object", "properties", all, "required",
+			 required);
 }
 
 /* ---- operations ---- */
 
-static void write_parameter(struct jw *w, const char *name, const char *in, const char *pattern)
+static void add_parameter(json_t *list, const char *name, size_t len, const char *in,
+			  const char *pattern)
 {
-	jw_obj(w);
-	jw_kstr(w, "name", name);
-	jw_kstr(w, "in", in);
-	jw_kbool(w, "required", strcmp(in, "path") == 0);
-	jw_key(w, "schema");
-	jw_obj(w);
-	jw_kstr(w, "type", "string");
-	if (pattern != NULL)
-		jw_kstr(w, "pattern", pattern);
-	jw_obj_end(w);
-	jw_obj_end(w);
+	json_array_append_new(list, json_pack("{s:s%,s:s,s:b,s:{s:s,s:s*}}", "name", name, len,
+					      "in", in, "required", strcmp(in, "path") == 0,
+					      "schema", "type", "string", "pattern", pattern));
 }
 
-static void write_parameters(struct jw *w, const struct method *m)
+static json_t *parameters(const struct method *m)
 {
-	static const char *const numbers[] = {"limit", "offset"};
+	json_t *list = json_array();
 
-	jw_key(w, "parameters");
-	jw_arr(w);
-	for (const char *s = m->path; (s = strchr(s, '{')) != NULL; s++) {
-		cleanup_free char *name = mem_strndup(s + 1, strcspn(s + 1, "}"));
-
-		write_parameter(w, name, "path", ID_PATTERN);
-	}
+	for (const char *s = m->path; (s = strchr(s, '{')) != NULL; s++)
+		add_parameter(list, s + 1, strcspn(s + 1, "}"), "path", ID_PATTERN);
 	for (const char *s = m->params; *s != '\0'; s += strspn(s, " ")) {
-		cleanup_free char *name = mem_strndup(s, strcspn(s, " "));
-		bool number = false;
+		const size_t len = strcspn(s, " ");
+		const bool number = (len == 5 && strncmp(s, "limit", 5) == 0) ||
+				    (len == 6 && strncmp(s, "offset", 6) == 0);
 
-		for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-			number |= strcmp(name, numbers[i]) == 0;
-		write_parameter(w, name, isupper((unsigned char)*name) ? "header" : "query",
-				number ? "^[0-9]{1,19}$" : NULL);
-		s += strcspn(s, " ");
+		add_parameter(list, s, len, isupper((unsigned char)*s) ? "header" : "query",
+			      number ? NUMBER_PATTERN : NULL);
+		s += len;
 	}
-	write_parameter(w, "X-Request-Id", "header", ID_PATTERN);
-	jw_arr_end(w);
+	add_parameter(list, "X-Request-Id", strlen("X-Request-Id"), "header", ID_PATTERN);
+	return list;
 }
 
-static void write_content(struct jw *w, const char *type, const char *schema)
+/* shape NULL: none that has a name. */
+static json_t *content(const char *type, const char *shape)
 {
-	jw_key(w, "content");
-	jw_obj(w);
-	jw_key(w, type);
-	jw_obj(w);
-	jw_key(w, "schema");
-	jw_obj(w);
-	if (schema != NULL)
-		write_ref(w, schema);
-	else
-		jw_kstr(w, "type", strcmp(type, "application/json") == 0 ? "object" : "string");
-	jw_obj_end(w);
-	jw_obj_end(w);
-	jw_obj_end(w);
+	return json_pack("{s:{s:o}}", type, "schema",
+			 shape != NULL
+				 ? reference(shape)
+				 : json_pack("{s:s}", "type",
+					     strcmp(type, JSON_TYPE) == 0 ? "object" : "string"));
 }
 
-static void write_answers(struct jw *w, const struct method *m)
+static void add_answers(json_t *all, const struct method *m)
 {
 	for (size_t i = 0; i < ARRAY_LEN(m->answers) && m->answers[i].status != 0; i++) {
 		const struct shape_answer *a = &m->answers[i];
+		const char *name = a->shape != NULL ? a->shape->name : NULL;
 		cleanup_free char *status = mem_printf("%d", a->status);
+		json_t *body = name != NULL || a->type != NULL
+				       ? content(a->type != NULL ? a->type : JSON_TYPE, name)
+				       : NULL;
 
-		jw_key(w, status);
-		jw_obj(w);
-		jw_kstr(w, "description", a->shape != NULL ? a->shape->name : m->rpc);
-		if (a->shape != NULL || a->type != NULL)
-			write_content(w, a->type != NULL ? a->type : "application/json",
-				      a->shape != NULL ? a->shape->name : NULL);
-		jw_obj_end(w);
+		json_object_set_new(all, status,
+				    json_pack("{s:s,s:o*}", "description",
+					      name != NULL ? name : m->rpc, "content", body));
 	}
 }
 
-/* The row that an upgrade of this one's requests asks for, or NULL: one operation has both. */
-static const struct method *upgrade_of(const struct api *api, const struct method *m)
+/* The names of the bits that are set. */
+static json_t *bits(unsigned set, const char *(*name)(unsigned bit))
 {
-	for (size_t i = 0; i < api->nmethods; i++)
-		if (api->methods[i].kind == BIDIRECTIONAL &&
-		    strcmp(m->verb, api->methods[i].verb) == 0 &&
-		    strcmp(m->path, api->methods[i].path) == 0)
-			return &api->methods[i];
-	return NULL;
+	json_t *list = json_array();
+
+	for (unsigned bit = 0; set >> bit != 0; bit++)
+		if ((set >> bit & 1) != 0)
+			json_array_append_new(list, json_string(name(bit)));
+	return list;
 }
 
-static void write_responses(struct jw *w, const struct method *m, const struct method *upgrade)
+static const char *name_of_role(unsigned bit)
 {
-	jw_key(w, "responses");
-	jw_obj(w);
-	write_answers(w, m);
-	if (upgrade != NULL)
-		write_answers(w, upgrade);
-	jw_key(w, "default");
-	jw_obj(w);
-	jw_kstr(w, "$ref", "#/components/responses/Error");
-	jw_obj_end(w);
-	jw_obj_end(w);
+	return role_name((enum role)bit);
 }
 
-/* What OpenAPI has no word for. */
-static void write_extensions(struct jw *w, const struct method *m, const struct method *upgrade)
+static const char *name_of_listener(unsigned bit)
+{
+	return 1u << bit == LISTENER_UNIX ? "unix" : "tcp";
+}
+
+/* upgrade: the row that an upgrade of the request asks for, or NULL. A credential is needed on TCP;
+ * on the unix socket the kernel tells who asks. */
+static json_t *operation(const struct method *m, const struct method *upgrade)
 {
 	static const char *const kinds[] = {"unary", "server stream", "bidirectional"};
-	static const char *const listeners[] = {"unix", "tcp"}; /* by bit */
+	json_t *answers = json_object(), *body = NULL;
 
-	jw_key(w, "x-kinds");
-	jw_arr(w);
-	jw_str(w, kinds[m->kind]);
+	add_answers(answers, m);
 	if (upgrade != NULL)
-		jw_str(w, kinds[upgrade->kind]);
-	jw_arr_end(w);
-	jw_key(w, "x-listeners");
-	jw_arr(w);
-	for (size_t i = 0; i < ARRAY_LEN(listeners); i++)
-		if ((m->listeners & 1u << i) != 0)
-			jw_str(w, listeners[i]);
-	jw_arr_end(w);
+		add_answers(answers, upgrade);
+	json_object_set_new(answers, "default",
+			    json_pack("{s:s}", "$ref", "#/components/responses/Error"));
+	if (m->body != NULL)
+		body = json_pack("{s:b,s:o}", "required", !m->body->optional, "content",
+				 content(JSON_TYPE, m->body->name));
+	return json_pack(
+		"{s:s,s:o,s:o*,s:o,s:o,s:o,s:[s,s*],s:o}", "operationId", m->rpc, "parameters",
+		parameters(m), "requestBody", body, "responses", answers, "security",
+		m->roles != 0 ? json_pack("[{},{s:[]},{s:[]}]", "bearer", "key") : json_array(),
+		"x-roles", bits(m->roles, name_of_role), "x-kinds", kinds[m->kind],
+		upgrade != NULL ? kinds[upgrade->kind] : NULL, "x-listeners",
+		bits(m->listeners, name_of_listener));
 }
 
-/* A credential is needed on TCP; on the Unix socket the kernel tells who asks. */
-static void write_security(struct jw *w, const struct method *m)
+static void add_operation(json_t *paths, const char *path, const struct method *m,
+			  const struct method *upgrade)
 {
-	static const char *const schemes[] = {NULL, "bearer", "key"};
-
-	jw_key(w, "security");
-	jw_arr(w);
-	for (size_t i = 0; m->roles != 0 && i < ARRAY_LEN(schemes); i++) {
-		jw_obj(w);
-		if (schemes[i] != NULL) {
-			jw_key(w, schemes[i]);
-			jw_arr(w);
-			jw_arr_end(w);
-		}
-		jw_obj_end(w);
-	}
-	jw_arr_end(w);
-	jw_key(w, "x-roles");
-	jw_arr(w);
-	for (enum role r = ROLE_AGENT; r <= ROLE_ADMIN; r++)
-		if ((m->roles & 1u << r) != 0)
-			jw_str(w, role_name(r));
-	jw_arr_end(w);
-}
-
-static void write_operation(struct jw *w, const struct api *api, const struct method *m)
-{
-	const struct method *upgrade = upgrade_of(api, m);
+	json_t *at = json_object_get(paths, path);
 	cleanup_free char *verb = mem_strdup(m->verb);
 
 	for (char *c = verb; *c != '\0'; c++)
 		*c = (char)(*c | 0x20);
-	jw_key(w, verb);
-	jw_obj(w);
-	jw_kstr(w, "operationId", m->rpc);
-	write_parameters(w, m);
-	if (m->body != NULL) {
-		jw_key(w, "requestBody");
-		jw_obj(w);
-		jw_kbool(w, "required", !m->body->optional);
-		write_content(w, "application/json", m->body->name);
-		jw_obj_end(w);
-	}
-	write_responses(w, m, upgrade);
-	write_security(w, m);
-	write_extensions(w, m, upgrade);
-	jw_obj_end(w);
+	if (at == NULL)
+		json_object_set_new(paths, path, at = json_object());
+	json_object_set_new(at, verb, operation(m, upgrade));
 }
 
-static void write_paths(struct jw *w, const struct api *api)
+/* The bidirectional row of a path stands right before the row that it upgrades. */
+static json_t *operations(const struct api *api)
 {
-	const struct method *rows = api->methods;
-	struct method metrics = api_metrics_method;
+	json_t *paths = json_object();
+	const struct method *upgrade = NULL;
 
-	jw_key(w, "paths");
-	jw_obj(w);
 	for (size_t i = 0; i < api->nmethods; i++) {
-		size_t first = 0;
+		const struct method *m = &api->methods[i];
 
-		while (strcmp(rows[first].path, rows[i].path) != 0)
-			first++;
-		if (first < i)
-			continue;
-		jw_key(w, rows[i].path);
-		jw_obj(w);
-		for (size_t j = i; j < api->nmethods; j++)
-			if (rows[j].kind != BIDIRECTIONAL &&
-			    strcmp(rows[j].path, rows[i].path) == 0)
-				write_operation(w, api, &rows[j]);
-		jw_obj_end(w);
+		if (m->kind != BIDIRECTIONAL)
+			add_operation(paths, m->path, m, upgrade);
+		upgrade = m->kind == BIDIRECTIONAL ? m : NULL;
 	}
-	if (api->config.metrics_enabled) {
-		metrics.path = api->config.metrics_path;
-		jw_key(w, metrics.path);
-		jw_obj(w);
-		write_operation(w, api, &metrics);
-		jw_obj_end(w);
-	}
-	jw_obj_end(w);
+	if (api->config.metrics_enabled)
+		add_operation(paths, api->config.metrics_path, &api_metrics_method, NULL);
+	return paths;
 }
 
 /* ---- the document ---- */
 
-static void write_schemas(struct jw *w)
-{
-	jw_key(w, "schemas");
-	jw_obj(w);
-	for (size_t i = 0; api_shapes[i] != NULL; i++) {
-		jw_key(w, api_shapes[i]->name);
-		jw_obj(w);
-		write_rows(w, api_shapes[i]->rows);
-		jw_obj_end(w);
-	}
-	for (size_t i = 0; api_bodies[i] != NULL; i++) {
-		jw_key(w, api_bodies[i]->name);
-		jw_obj(w);
-		jw_kstr(w, "type", "object");
-		write_fields(w, api_bodies[i]->fields, api_bodies[i]->required);
-		jw_obj_end(w);
-	}
-	jw_obj_end(w);
-}
-
-static void write_scheme(struct jw *w, const char *name, const char *const pairs[][2])
-{
-	jw_key(w, name);
-	jw_obj(w);
-	for (; pairs[0][0] != NULL; pairs++)
-		jw_kstr(w, pairs[0][0], pairs[0][1]);
-	jw_obj_end(w);
-}
-
-static void write_components(struct jw *w)
-{
-	static const char *const bearer[][2] = {{"type", "http"}, {"scheme", "bearer"}, {NULL}};
-	static const char *const key[][2] = {
-		{"type", "apiKey"}, {"in", "header"}, {"name", "X-API-Key"}, {NULL}};
-
-	jw_key(w, "components");
-	jw_obj(w);
-	write_schemas(w);
-	jw_key(w, "responses");
-	jw_obj(w);
-	jw_key(w, "Error");
-	jw_obj(w);
-	jw_kstr(w, "description", "What went wrong");
-	write_content(w, "application/json", shape_error.name);
-	jw_obj_end(w);
-	jw_obj_end(w);
-	jw_key(w, "securitySchemes");
-	jw_obj(w);
-	write_scheme(w, "bearer", bearer);
-	write_scheme(w, "key", key);
-	jw_obj_end(w);
-	jw_obj_end(w);
-}
-
 void api_openapi_format(const struct api *api, struct buf *out)
 {
-	struct jw w = JW(out);
+	json_t *schemas = json_object(), *doc;
+	char *text;
 
-	jw_obj(&w);
-	jw_kstr(&w, "openapi", "3.1.0");
-	jw_key(&w, "info");
-	jw_obj(&w);
-	jw_kstr(&w, "title", "agentsh");
-	jw_kstr(&w, "version", AGENTSH_VERSION);
-	jw_obj_end(&w);
-	write_paths(&w, api);
-	write_components(&w);
-	jw_obj_end(&w);
+	for (size_t i = 0; api_shapes[i] != NULL; i++)
+		json_object_set_new(schemas, api_shapes[i]->name, shape_rows(api_shapes[i]->rows));
+	for (size_t i = 0; api_bodies[i] != NULL; i++)
+		json_object_set_new(schemas, api_bodies[i]->name,
+				    fields(api_bodies[i]->fields, api_bodies[i]->required));
+	doc = json_pack(
+		"{s:s,s:{s:s,s:s},s:o,s:{s:o,s:{s:{s:s,s:o}},s:{s:{s:s,s:s},s:{s:s,s:s,s:s}}"
+		"}}",
+		"openapi", "3.1.0", "info", "title", "agentsh", "version", AGENTSH_VERSION, "paths",
+		operations(api), "components", "schemas", schemas, "responses", "Error",
+		"description", "What went wrong", "content", content(JSON_TYPE, shape_error.name),
+		"securitySchemes", "bearer", "type", "http", "scheme", "bearer", "key", "type",
+		"apiKey", "in", "header", "name", "X-API-Key");
+	text = json_dumps(doc, JSON_COMPACT);
+	ensure(text != NULL);
+	buf_adds(out, text);
+	free(text);
+	json_decref(doc);
 }
 
 void api_openapi(struct call *call)
