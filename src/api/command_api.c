@@ -26,19 +26,9 @@ static int check_key(const char *key, struct err *err)
 	return 0;
 }
 
-/* Of what it says: neither white space nor the order of keys make another request. */
-static void hash_request(const struct call *call, const json_t *doc, uint8_t out[HASH_LEN])
-{
-	const char *id = session_id(call->session);
-	char *text = json_dumps(doc, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-
-	ensure(text != NULL);
-	hash_sha256(out, id, strlen(id) + 1, text, strlen(text));
-	free(text);
-}
-
 int exec_call_read(struct call *call, struct exec_call *out, struct err *err)
 {
+	const char *id = session_id(call->session);
 	json_t *doc = NULL;
 	int r;
 
@@ -50,8 +40,14 @@ int exec_call_read(struct call *call, struct exec_call *out, struct err *err)
 			return r;
 	}
 	r = call_json(call, false, &doc, err);
-	if (r == 0 && out->key != NULL)
-		hash_request(call, doc, out->hash);
+	if (r == 0 && out->key != NULL) {
+		/* Of what it says: neither white space nor the order of keys make another. */
+		char *text = json_dumps(doc, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+		ensure(text != NULL);
+		hash_sha256(out->hash, id, strlen(id) + 1, text, strlen(text));
+		free(text);
+	}
 	if (r == 0)
 		r = exec_request_read(doc, &out->request, err);
 	json_decref(doc);

@@ -161,17 +161,6 @@ static int64_t time_parameter(struct call *call, const char *name, struct err *e
 	return 0;
 }
 
-static const char *decision_parameter(struct call *call, struct err *err)
-{
-	const char *s = call_param(call, "decision");
-	enum decision d;
-
-	if (s == NULL || decision_parse(s, &d))
-		return s;
-	err_detail(err, "decision", "allow, deny, approve, log or redirect, not '%.40s'", s);
-	return NULL;
-}
-
 /* A place in the sequence, and behind a colon how many matches are still to be skipped. */
 static void cursor_parameter(struct call *call, struct event_query *q, struct err *err)
 {
@@ -196,10 +185,14 @@ static void cursor_parameter(struct call *call, struct event_query *q, struct er
 static int read_query(struct call *call, struct event_query *q, struct err *err)
 {
 	const char *types = call_param(call, "type");
+	enum decision decision;
 	int r;
 
 	q->command_id = call_param(call, "command_id");
-	q->decision = decision_parameter(call, err);
+	q->decision = call_param(call, "decision");
+	if (q->decision != NULL && !decision_parse(q->decision, &decision))
+		err_detail(err, "decision", "allow, deny, approve, log or redirect, not '%.40s'",
+			   q->decision);
 	q->since_us = time_parameter(call, "since", err);
 	q->until_us = time_parameter(call, "until", err);
 	q->limit = call_limit(call, HISTORY_DEFAULT, HISTORY_MAX, err);
@@ -228,8 +221,7 @@ static void on_history(const struct event_answer *answer, void *arg)
 	else if (page->next != 0)
 		snprintf(next, sizeof(next), "%" PRIu64, page->next);
 	jw_obj(w);
-	jw_key(w, "events");
-	jw_arr(w);
+	jw_karr(w, "events");
 	if (answer->n > 0)
 		jw_raw(w, answer->events.data, answer->events.len);
 	jw_arr_end(w);

@@ -139,12 +139,7 @@ static void on_broken(struct call *call, const struct err *err)
 	call_stream_end(call);
 }
 
-static void on_room(struct call *call)
-{
-	exec_tail_pump(call->work);
-}
-
-static const struct call_stream stream = {on_room, on_message, on_end, on_broken};
+static const struct call_stream stream = {exec_tail_room, on_message, on_end, on_broken};
 
 /* --- from the command --- */
 
@@ -156,11 +151,6 @@ static void on_started(struct command *c, void *arg)
 	command_window(c, 1, p->tail.allowed[1] + READ_AHEAD);
 	command_window(c, 2, p->tail.allowed[2] + READ_AHEAD);
 	exec_tail_pump(&p->tail);
-}
-
-static void on_output(struct command *c, void *arg)
-{
-	exec_tail_pump(arg);
 }
 
 static void on_taken(struct command *c, uint64_t total, void *arg)
@@ -203,7 +193,7 @@ void api_exec_stdio(struct call *call)
 		call->session, &call->who,
 		&(struct command_ask){.request = &r.request, .stdin_open = true, .flow = true},
 		&(struct command_observer){.started = on_started,
-					   .output = on_output,
+					   .output = exec_tail_output,
 					   .stdin_taken = on_taken,
 					   .done = exec_tail_finish,
 					   .arg = p},

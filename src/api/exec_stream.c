@@ -24,26 +24,11 @@ static void emit(uint64_t seq, enum event_type type, const char *json, size_t le
 	call_send(t->call, CALL_EVENT, seq, json, len);
 }
 
-static void on_answered(void *arg)
-{
-	exec_tail_pump(arg);
-}
-
-static void on_room(struct call *call)
-{
-	exec_tail_pump(call->work);
-}
-
-static const struct call_stream stream = {.room = on_room};
+static const struct call_stream stream = {.room = exec_tail_room};
 
 static void on_started(struct command *c, void *arg)
 {
 	exec_tail_begin(arg);
-	exec_tail_pump(arg);
-}
-
-static void on_output(struct command *c, void *arg)
-{
 	exec_tail_pump(arg);
 }
 
@@ -77,13 +62,13 @@ void exec_stream_run(struct call *call, struct exec_call *r)
 	call->work_free = tail_left;
 	t->feed = event_feed_open(
 		call->api->store, &(struct event_query){.command_id = t->id}, last,
-		&(struct event_feed_ops){emit, can_send, on_answered, call->who.agent_id, t});
+		&(struct event_feed_ops){emit, can_send, exec_tail_pump, call->who.agent_id, t});
 	command_submit(call->session, &call->who,
 		       &(struct command_ask){.request = &r->request,
 					     .idempotency_key = r->key,
 					     .body_hash = r->hash},
 		       &(struct command_observer){.started = on_started,
-						  .output = on_output,
+						  .output = exec_tail_output,
 						  .done = exec_tail_finish,
 						  .arg = t},
 		       &t->live);

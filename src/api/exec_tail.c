@@ -66,22 +66,15 @@ static bool send_output(struct exec_tail *t, int stream)
 	return true;
 }
 
-static bool all_sent(struct exec_tail *t)
-{
-	for (int i = 1; i <= 2 && t->ended != NULL; i++)
-		if (!t->broken[i] && t->sent[i] < command_bytes(t->ended, i))
-			return false;
-	return true;
-}
-
 void exec_tail_begin(struct exec_tail *t)
 {
 	if (!t->call->begun)
 		call_stream_begin(t->call, t->stream);
 }
 
-void exec_tail_pump(struct exec_tail *t)
+void exec_tail_pump(void *tail)
 {
+	struct exec_tail *t = tail;
 	const struct buf *result;
 	bool more[2] = {true, true}, caught_up;
 
@@ -91,11 +84,24 @@ void exec_tail_pump(struct exec_tail *t)
 		if (more[turn])
 			more[turn] = send_output(t, turn + 1);
 	caught_up = t->feed == NULL || event_feed_pump(t->feed);
-	if (!t->done || !all_sent(t) || !caught_up)
+	for (int i = 1; i <= 2 && t->ended != NULL; i++)
+		if (!t->broken[i] && t->sent[i] < command_bytes(t->ended, i))
+			return;
+	if (!t->done || !caught_up)
 		return;
 	result = exec_tail_result(t);
 	call_send(t->call, CALL_RESULT, 0, result->data, result->len);
 	call_stream_end(t->call);
+}
+
+void exec_tail_output(struct command *c, void *tail)
+{
+	exec_tail_pump(tail);
+}
+
+void exec_tail_room(struct call *call)
+{
+	exec_tail_pump(call->work);
 }
 
 void exec_tail_finish(const struct err *err, struct command *c, void *tail)

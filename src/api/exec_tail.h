@@ -33,7 +33,10 @@ void exec_tail_read(struct exec_tail *t, int stream, size_t max, struct buf *out
 /* Begins the stream if it has not begun. */
 void exec_tail_begin(struct exec_tail *t);
 /* Sends what there is room for. Behind the result the call ends, and with it t. */
-void exec_tail_pump(struct exec_tail *t);
+void exec_tail_pump(void *tail);
+/* The same for an observer's `output` and a stream's `room`, of a call that has it as its work. */
+void exec_tail_output(struct command *c, void *tail);
+void exec_tail_room(struct call *call);
 /* The observer's `done`: answers the call if the stream has not begun, else goes on to the end. */
 void exec_tail_finish(const struct err *err, struct command *c, void *tail);
 const struct buf *exec_tail_result(struct exec_tail *t); /* borrowed */

@@ -11,8 +11,7 @@ static void format_text(struct jw *w, const char *key, const struct strv *list, 
 
 static void format_list(const struct launcher_policies *m, const char *fallback, struct jw *w)
 {
-	jw_key(w, "policies");
-	jw_arr(w);
+	jw_karr(w, "policies");
 	for (size_t i = 0; i < m->name.n; i++) {
 		jw_obj(w);
 		jw_kstr(w, "name", m->name.v[i]);
@@ -27,8 +26,7 @@ static void format_list(const struct launcher_policies *m, const char *fallback,
 static void format_reload(const struct launcher_policies *m, struct jw *w)
 {
 	jw_kstrv(w, "loaded", &m->loaded);
-	jw_key(w, "failed");
-	jw_arr(w);
+	jw_karr(w, "failed");
 	for (size_t i = 0; i < m->failed.n; i++) {
 		jw_obj(w);
 		jw_kstr(w, "name", m->failed.v[i]);

@@ -8,14 +8,12 @@ void err_body_format(const struct err *err, const char *request_id, struct buf *
 	struct jw w = JW(out);
 
 	jw_obj(&w);
-	jw_key(&w, "error");
-	jw_obj(&w);
+	jw_kobj(&w, "error");
 	jw_kstr(&w, "code", err_row(err->code)->name);
 	jw_kstr(&w, "message", err->message[0] ? err->message : err_row(err->code)->text);
 	jw_kstr(&w, "subject", err->subject);
 	if (err->ndetails > 0) {
-		jw_key(&w, "details");
-		jw_arr(&w);
+		jw_karr(&w, "details");
 		for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++) {
 			jw_obj(&w);
 			jw_kstr(&w, "field", err->details[i].field);

@@ -34,6 +34,8 @@ void jw_time_us(struct jw *w, int64_t wall_us); /* RFC 3339 UTC, microseconds; 0
 void jw_duration_ms(struct jw *w, int64_t ms); /* "90s", "5m", "4h", "1500ms"; largest exact unit */
 /* key + value shorthands */
 void jw_kstr(struct jw *w, const char *key, const char *s);
+void jw_kobj(struct jw *w, const char *key);
+void jw_karr(struct jw *w, const char *key);
 void jw_kstrv(struct jw *w, const char *key, const struct strv *list); /* an array */
 void jw_kint(struct jw *w, const char *key, int64_t v);
 void jw_kbool(struct jw *w, const char *key, bool v);

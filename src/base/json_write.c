@@ -228,10 +228,21 @@ void jw_kstr(struct jw *w, const char *key, const char *s)
 	jw_str(w, s);
 }
 
-void jw_kstrv(struct jw *w, const char *key, const struct strv *list)
+void jw_kobj(struct jw *w, const char *key)
+{
+	jw_key(w, key);
+	jw_obj(w);
+}
+
+void jw_karr(struct jw *w, const char *key)
 {
 	jw_key(w, key);
 	jw_arr(w);
+}
+
+void jw_kstrv(struct jw *w, const char *key, const struct strv *list)
+{
+	jw_karr(w, key);
 	for (size_t i = 0; i < list->n; i++)
 		jw_str(w, list->v[i]);
 	jw_arr_end(w);

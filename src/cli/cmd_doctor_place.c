@@ -54,8 +54,7 @@ int doctor_place_open(struct cli *cli, const struct doctor_place_ask *ask, struc
 	jw_kstr(&w, "idle_timeout", "1m"); /* goes away by itself if we are killed */
 	if (ask->policy != NULL)
 		jw_kstr(&w, "policy", ask->policy);
-	jw_key(&w, "resource_limits");
-	jw_obj(&w);
+	jw_kobj(&w, "resource_limits");
 	for (size_t i = 0; i < DOCTOR_LIMITS; i++)
 		if ((ask->limits & 1U << i) != 0)
 			jw_kint(&w, doctor_limits[i].key, doctor_limits[i].value);
@@ -95,15 +94,13 @@ static void probe_body(const struct doctor_place *p, const char *group, const st
 
 	jw_obj(&w);
 	jw_kstr(&w, "command", program);
-	jw_key(&w, "args");
-	jw_arr(&w);
+	jw_karr(&w, "args");
 	jw_str(&w, group);
 	for (size_t i = 0; i < args->n; i++)
 		jw_str(&w, args->v[i]);
 	jw_arr_end(&w);
 	if (strcmp(group, "environment") == 0) {
-		jw_key(&w, "env");
-		jw_obj(&w);
+		jw_kobj(&w, "env");
 		jw_kstr(&w, "LD_PRELOAD", "/dev/null");
 		jw_kstr(&w, "BASH_ENV", "/dev/null");
 		jw_obj_end(&w);

@@ -214,8 +214,7 @@ void doctor_json(const struct doctor_report *r, const struct doctor_host *h, str
 	jw_kstr(w, "refusal", r->refusal);
 	jw_key(w, "host");
 	host_json(h, w);
-	jw_key(w, "walls");
-	jw_arr(w);
+	jw_karr(w, "walls");
 	for (unsigned wall = 0; wall < WALLS; wall++)
 		wall_json(r, h, (enum wall)wall, w);
 	jw_arr_end(w);

@@ -74,8 +74,7 @@ void cli_policy_unenforced(const struct policy *p, unsigned classes)
 static void list_json(const struct cli_policies *at, const struct strv *names, struct jw *w)
 {
 	jw_obj(w);
-	jw_key(w, "policies");
-	jw_arr(w);
+	jw_karr(w, "policies");
 	for (size_t i = 0; i < names->n; i++) {
 		cleanup_free char *file = policy_find_file(&at->dirs, false, names->v[i]);
 		struct cli_policy p;
@@ -205,8 +204,7 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 		jw_kstr(w, "name", name);
 		jw_kbool(w, "valid", r == 0);
 		jw_kstr(w, "version", r == 0 ? policy_version(p.p) : NULL);
-		jw_key(w, "problems");
-		jw_arr(w);
+		jw_karr(w, "problems");
 		for (char *line = p.report.data, *next; line != NULL && *line != '\0';
 		     line = next) {
 			next = strchrnul(line, '\n');
@@ -241,8 +239,7 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 	if (r == 0 && names.n == 0)
 		policy_list(&at.dirs, false, &names);
 	jw_obj(&w);
-	jw_key(&w, "policies");
-	jw_arr(&w);
+	jw_karr(&w, "policies");
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		const int one = validate_one(cli, &at, names.v[i], &w, err);
 

@@ -193,8 +193,7 @@ static void list_sets(const struct cli_policies *at, bool json, struct buf *out)
 	policy_list(&at->dirs, true, &names);
 	if (json) {
 		jw_obj(&w);
-		jw_key(&w, "sets");
-		jw_arr(&w);
+		jw_karr(&w, "sets");
 	}
 	strv_add(&cells, "NAME");
 	strv_add(&cells, "FILE");
@@ -233,8 +232,7 @@ static void format_set(const struct yaml *set, const char *name, const char *fil
 
 		jw_kstr(w, words[i], word != NULL ? word->text : NULL);
 	}
-	jw_key(w, "items");
-	jw_arr(w);
+	jw_karr(w, "items");
 	for (size_t i = 0; items != NULL && i < items->n; i++)
 		if (items->item[i].value->kind == YAML_SCALAR)
 			jw_str(w, items->item[i].value->text);

@@ -12,8 +12,7 @@ int cli_text(const char *what, const char *value, struct err *err)
 
 int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err)
 {
-	jw_key(w, key);
-	jw_obj(w);
+	jw_kobj(w, key);
 	for (size_t i = 0; i < env->n; i++) {
 		const char *eq = strchr(env->v[i], '=');
 
@@ -72,8 +71,7 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 	jw_obj(&w);
 	if (cli->argc > first) {
 		jw_kstr(&w, "command", cli->argv[first]);
-		jw_key(&w, "args");
-		jw_arr(&w);
+		jw_karr(&w, "args");
 		for (int i = first + 1; i < cli->argc; i++)
 			jw_str(&w, cli->argv[i]);
 		jw_arr_end(&w);

@@ -37,8 +37,7 @@ static void show_json(const struct config *c, struct jw *w)
 		for (const char *dot; (dot = strchr(rest, '.')) != NULL; rest = dot + 1) {
 			cleanup_free char *word = mem_strndup(rest, (size_t)(dot - rest));
 
-			jw_key(w, word);
-			jw_obj(w);
+			jw_kobj(w, word);
 		}
 		jw_key(w, rest);
 		config_value_format(&config_rows[i], c, w);
@@ -177,8 +176,7 @@ void config_reference(struct buf *out)
 void config_keys(struct jw *w)
 {
 	jw_obj(w);
-	jw_key(w, "keys");
-	jw_arr(w);
+	jw_karr(w, "keys");
 	for (size_t i = 0; i < config_row_count; i++) {
 		const struct config_row *row = &config_rows[i];
 

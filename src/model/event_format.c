@@ -16,17 +16,10 @@ static void number(struct jw *w, const char *key, uint64_t v)
 	jw_uint(w, v);
 }
 
-static void open_part(struct jw *w, const char *key)
-{
-	jw_key(w, key);
-	jw_obj(w);
-}
-
 /* "O_WRONLY|O_TRUNC" as an array. */
 static void format_flags(struct jw *w, const char *s)
 {
-	jw_key(w, "flags");
-	jw_arr(w);
+	jw_karr(w, "flags");
 	while (*s != '\0') {
 		const size_t n = strcspn(s, "|");
 
@@ -50,7 +43,7 @@ static void format_file(struct jw *w, const struct event *e)
 	text(w, "real_path", e->real_path);
 	if (!has_operation(e))
 		return;
-	open_part(w, "operation");
+	jw_kobj(w, "operation");
 	number(w, "bytes", e->op_bytes);
 	number(w, "offset", e->op_offset);
 	if (e->op_flags != NULL)
@@ -61,7 +54,7 @@ static void format_file(struct jw *w, const struct event *e)
 static void format_network(struct jw *w, const struct event *e)
 {
 	if (e->remote_addr != NULL) {
-		open_part(w, "connection");
+		jw_kobj(w, "connection");
 		jw_kstr(w, "remote_addr", e->remote_addr);
 		number(w, "remote_port", e->remote_port);
 		number(w, "local_port", e->local_port);
@@ -71,14 +64,14 @@ static void format_network(struct jw *w, const struct event *e)
 		jw_obj_end(w);
 	}
 	if (e->dns_domain != NULL) {
-		open_part(w, "dns");
+		jw_kobj(w, "dns");
 		jw_kstr(w, "domain", e->dns_domain);
 		text(w, "type", e->dns_type);
 		text(w, "resolved_from", e->dns_from);
 		jw_obj_end(w);
 	}
 	if (e->tls_sni != NULL || e->tls_version != NULL) {
-		open_part(w, "tls");
+		jw_kobj(w, "tls");
 		text(w, "sni", e->tls_sni);
 		text(w, "version", e->tls_version);
 		jw_obj_end(w);
@@ -89,7 +82,7 @@ static void format_exec(struct jw *w, const struct event *e)
 {
 	if (e->exec_path == NULL)
 		return;
-	open_part(w, "exec");
+	jw_kobj(w, "exec");
 	jw_kstr(w, "path", e->exec_path);
 	jw_kstrv(w, "argv", &e->exec_argv);
 	text(w, "cwd", e->exec_cwd);
@@ -100,7 +93,7 @@ static void format_exec(struct jw *w, const struct event *e)
 static void format_session(struct jw *w, const struct event *e)
 {
 	if (e->state_from != NULL || e->state_to != NULL) {
-		open_part(w, "state");
+		jw_kobj(w, "state");
 		text(w, "from", e->state_from);
 		text(w, "to", e->state_to);
 		jw_obj_end(w);
@@ -108,7 +101,7 @@ static void format_session(struct jw *w, const struct event *e)
 	text(w, "reason", e->reason);
 	if (e->command_line == NULL && e->has_exit == 0)
 		return;
-	open_part(w, "command");
+	jw_kobj(w, "command");
 	text(w, "line", e->command_line);
 	if (e->has_exit != 0) {
 		number(w, "exit_code", e->exit_code);
@@ -122,7 +115,7 @@ static void format_limit(struct jw *w, const struct event *e)
 {
 	if (e->limit == NULL)
 		return;
-	open_part(w, "resource");
+	jw_kobj(w, "resource");
 	jw_kstr(w, "limit", e->limit);
 	text(w, "counter", e->counter);
 	number(w, "value", e->value);
@@ -134,7 +127,7 @@ static void format_approval(struct jw *w, const struct event *e)
 {
 	if (e->policy_decision == NULL || strcmp(e->policy_decision, "approve") != 0)
 		return;
-	open_part(w, "approval");
+	jw_kobj(w, "approval");
 	jw_kbool(w, "required", true);
 	jw_kstr(w, "mode",
 		e->policy_effective != NULL && strcmp(e->policy_effective, "allow") == 0
@@ -163,7 +156,7 @@ static void format_decision(struct jw *w, const struct event *e)
 	text(w, "decision", e->decision);
 	if (e->policy_decision == NULL && e->policy_name == NULL)
 		return;
-	open_part(w, "policy");
+	jw_kobj(w, "policy");
 	text(w, "name", e->policy_name);
 	text(w, "decision", e->policy_decision);
 	text(w, "effective_decision", e->policy_effective);

@@ -198,8 +198,7 @@ static void format_list(const struct policy *p, const char *key, const struct sn
 {
 	if (s->n == 0)
 		return;
-	jw_key(w, key);
-	jw_arr(w);
+	jw_karr(w, key);
 	for (uint32_t i = 0; i < s->n; i++)
 		jw_str(w, snapshot_pattern(p, s->at + i));
 	jw_arr_end(w);
@@ -214,8 +213,7 @@ static void format_bits(unsigned class, const struct snapshot_rule *r, struct jw
 
 	if (r->bits == 0)
 		return;
-	jw_key(w, key[class]);
-	jw_arr(w);
+	jw_karr(w, key[class]);
 	for (unsigned i = 0; i < most[class]; i++)
 		if (r->bits & 1U << i)
 			jw_str(w, class == OP_FILE   ? op_file_name((enum op_file)i)
@@ -227,8 +225,7 @@ static void format_bits(unsigned class, const struct snapshot_rule *r, struct jw
 static void format_net_parts(const struct policy *p, const struct snapshot_rule *r, struct jw *w)
 {
 	if (r->cidrs.n > 0) {
-		jw_key(w, "cidrs");
-		jw_arr(w);
+		jw_karr(w, "cidrs");
 		for (uint32_t i = 0; i < r->cidrs.n; i++) {
 			cleanup_buf struct buf text = {0};
 
@@ -238,8 +235,7 @@ static void format_net_parts(const struct policy *p, const struct snapshot_rule 
 		jw_arr_end(w);
 	}
 	if (r->ports.n > 0) {
-		jw_key(w, "ports");
-		jw_arr(w);
+		jw_karr(w, "ports");
 		for (uint32_t i = 0; i < r->ports.n; i++) {
 			const struct port_range *at = &p->ports[r->ports.at + i];
 			cleanup_buf struct buf text = {0};
@@ -257,8 +253,7 @@ static void format_net_parts(const struct policy *p, const struct snapshot_rule 
 
 static void format_groups(const struct policy *p, const struct snapshot_rule *r, struct jw *w)
 {
-	jw_key(w, "flags");
-	jw_arr(w);
+	jw_karr(w, "flags");
 	for (uint32_t i = 0; i < r->groups.n; i++) {
 		const char *at = snapshot_pattern(p, r->groups.at + i);
 
@@ -305,8 +300,7 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 
 static void format_limits(const struct policy *p, struct jw *w)
 {
-	jw_key(w, "resource_limits");
-	jw_obj(w);
+	jw_kobj(w, "resource_limits");
 	for (unsigned i = 0; i < LIMITS; i++) {
 		if (!limits_has(&p->limits, (enum limit)i))
 			continue;
@@ -328,23 +322,20 @@ void policy_format(const struct policy *p, struct jw *w)
 	jw_kstr(w, "version", policy_version(p));
 	jw_kstr(w, "description", policy_description(p));
 	jw_kstr(w, "file", snapshot_text(p, p->head->file));
-	jw_key(w, "default");
-	jw_obj(w);
+	jw_kobj(w, "default");
 	for (unsigned k = 0; k < ARRAY_LEN(order); k++)
 		jw_kstr(w, word[order[k]],
 			decision_name((enum decision)p->head->class[order[k]].fallback));
 	jw_obj_end(w);
 	for (unsigned k = 0; k < ARRAY_LEN(order); k++) {
-		jw_key(w, section[order[k]]);
-		jw_arr(w);
+		jw_karr(w, section[order[k]]);
 		for (uint32_t i = 0; i < p->head->class[order[k]].rules.n; i++)
 			format_rule(p, order[k], snapshot_rule(p, order[k], i), w);
 		jw_arr_end(w);
 	}
 	format_limits(p, w);
 	if (p->head->has_env_allow || p->head->env_deny.n > 0) {
-		jw_key(w, "environment");
-		jw_obj(w);
+		jw_kobj(w, "environment");
 		format_list(p, "allow", &p->head->env_allow, w);
 		format_list(p, "deny", &p->head->env_deny, w);
 		jw_obj_end(w);

@@ -125,8 +125,7 @@ void answer_error(struct command *c, const struct err *unread, struct jw *w)
 		jw_key(w, "policy");
 		jw_raw(w, o->error_policy, strlen(o->error_policy));
 	}
-	jw_key(w, "context");
-	jw_obj(w);
+	jw_kobj(w, "context");
 	jw_kstr(w, "working_dir", c->cwd);
 	jw_kstr(w, "command", c->line);
 	jw_obj_end(w);

@@ -60,8 +60,7 @@ static bool format_events(struct command *c, enum seen kind, struct jw *w)
 	struct event_query q = answer_list_query(kind);
 	const int64_t total = total_of(c, kind);
 
-	jw_key(w, list_rows[kind].key);
-	jw_arr(w);
+	jw_karr(w, list_rows[kind].key);
 	if (in_memory(c, kind)) {
 		if (c->listed_events[kind].n > 0)
 			jw_raw(w, c->listed_events[kind].json.data,
@@ -83,8 +82,7 @@ void answer_events(struct command *c, struct jw *w)
 	jw_obj(w);
 	for (enum seen kind = 0; kind < SEEN_KINDS; kind++)
 		truncated |= format_events(c, kind, w);
-	jw_key(w, "totals");
-	jw_obj(w);
+	jw_kobj(w, "totals");
 	for (enum seen kind = 0; kind < SEEN_KINDS; kind++)
 		jw_kint(w, list_rows[kind].total, total_of(c, kind));
 	jw_obj_end(w);

@@ -190,8 +190,7 @@ void command_request_format(struct command *c)
 	c->is_script = x->script != NULL;
 	jw_obj(&w);
 	jw_kstr(&w, "command", x->argv.n > 0 ? x->argv.v[0] : NULL);
-	jw_key(&w, "args");
-	jw_arr(&w);
+	jw_karr(&w, "args");
 	for (size_t i = 1; i < x->argv.n; i++)
 		jw_str(&w, x->argv.v[i]);
 	jw_arr_end(&w);
@@ -270,8 +269,7 @@ int command_list(struct session *s, const char *cursor, unsigned limit, struct j
 	if (r < 0)
 		return r;
 	jw_obj(w);
-	jw_key(w, "commands");
-	jw_arr(w);
+	jw_karr(w, "commands");
 	r = rows_commands_page(s, after, limit + 1, list_command, &l, err);
 	if (r < 0)
 		return r;

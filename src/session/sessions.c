@@ -489,8 +489,7 @@ int session_list(struct sessions *ss, const struct caller *who, const char *curs
 	if (r < 0)
 		return r;
 	jw_obj(w);
-	jw_key(w, "sessions");
-	jw_arr(w);
+	jw_karr(w, "sessions");
 	r = rows_sessions_page(ss, &page, list_session, &l, err);
 	if (r < 0)
 		return r;

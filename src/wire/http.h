@@ -79,8 +79,6 @@ int http_tag(const struct http_request *req); /* of the listener */
 /* Counts the connection as this peer's from now on (TCP clients without a name are one peer).
  * False: that one has its share; the connection closes after the answer, which should be a 503. */
 bool http_set_peer(struct http_request *req, const char *name);
-void http_set_data(struct http_request *req, void *data);
-void *http_data(const struct http_request *req);
 /* Called once if the client leaves before the answer has ended; the request is gone when it
  * returns. */
 void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),

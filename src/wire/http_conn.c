@@ -380,17 +380,6 @@ void http_conn_resume(struct http_conn *c)
 	leave(c);
 }
 
-static void dispatch(struct http_conn *c)
-{
-	struct http_server *s = c->server;
-
-	c->nrequests++;
-	c->active = true;
-	s->on_request(http_parser_request(c->parser), s->arg);
-	if (c->active && !c->raw && c->shut)
-		lose(c);
-}
-
 static void consume(struct http_conn *c, const char *p, size_t n)
 {
 	struct http_parser *parser = c->parser;
@@ -398,12 +387,17 @@ static void consume(struct http_conn *c, const char *p, size_t n)
 	const enum http_parse r = http_parser_feed(parser, p, n, &used);
 
 	keep_rest(c, p, n, used);
-	if (r == HTTP_BAD)
+	if (r == HTTP_BAD) {
 		http_refuse(c, parser->status, parser->reason);
-	else if (r == HTTP_READY)
-		dispatch(c);
-	else if (parser->req.expects_continue && parser->req.body.len == 0)
+	} else if (r == HTTP_READY) {
+		c->nrequests++;
+		c->active = true;
+		c->server->on_request(http_parser_request(parser), c->server->arg);
+		if (c->active && !c->raw && c->shut)
+			lose(c);
+	} else if (parser->req.expects_continue && parser->req.body.len == 0) {
 		http_send_continue(c);
+	}
 }
 
 static void on_end(struct http_conn *c)

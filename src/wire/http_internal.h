@@ -47,7 +47,6 @@ struct http_request {
 	struct http_pair query[HTTP_MAX_QUERY];
 	size_t nquery;
 	bool version_1_0, keep_alive, is_head, expects_continue;
-	void *data;
 	struct http_hook on_close, on_drain;
 };
 

@@ -78,19 +78,14 @@ static void append_own(struct buf *head, size_t at)
 	buf_add(head, head->data + at, len);
 }
 
-static bool same_name(const struct http_request *req, size_t a, size_t b)
-{
-	return strcasecmp(req->head.data + req->header[a].name,
-			  req->head.data + req->header[b].name) == 0;
-}
-
 /* Appends the values of all later headers of this name; takes those out of the list. */
 static void join_one(struct http_request *req, size_t first)
 {
 	size_t n = first + 1, joined = 0;
 
 	for (size_t i = n; i < req->nheaders; i++) {
-		if (!same_name(req, first, i)) {
+		if (strcasecmp(req->head.data + req->header[first].name,
+			       req->head.data + req->header[i].name) != 0) {
 			req->header[n++] = req->header[i];
 			continue;
 		}
@@ -180,16 +175,6 @@ int http_fd(const struct http_request *req)
 int http_tag(const struct http_request *req)
 {
 	return req->conn != NULL ? req->conn->tag : -1;
-}
-
-void http_set_data(struct http_request *req, void *data)
-{
-	req->data = data;
-}
-
-void *http_data(const struct http_request *req)
-{
-	return req->data;
 }
 
 void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
