@@ -31,4 +31,4 @@ int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds);
  * SO_PASSCRED is on (pid 0 if absent). */
 struct ucred;
 ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct ucred *cred);
-#define FDIO_MAX_FDS 16
+#define FDIO_MAX_FDS 24

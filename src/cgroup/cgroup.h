@@ -109,19 +109,6 @@ bool cgroup_empty(const struct cgroup_host *host, const char *id);
 /* The ids that begin with prefix, of all groups that there are; some may come more than once. */
 void cgroup_list(const struct cgroup_host *host, const char *prefix, struct strv *ids);
 
-/* A descriptor that becomes readable when a counter of hits or kills may have grown: take, then
- * cgroup_read and compare. v1 tells of processes on some kernels only: compare at a command's end
- * too.
- */
-struct cgroup_watch {
-	int fd;		   /* to poll */
-	int event, notify; /* inner ones */
-};
-int cgroup_watch_open(const struct cgroup_host *host, const char *id, struct cgroup_watch *w,
-		      struct err *err);
-void cgroup_watch_take(struct cgroup_watch *w);
-void cgroup_watch_close(struct cgroup_watch *w);
-
 /* What tells of hits and of what was used, for a process that may not open it: the files of the
  * counters, and what becomes readable when a hit may have been counted. Descriptors are owned. */
 #define CGROUP_FILES 16
@@ -134,7 +121,9 @@ struct cgroup_files {
 		bool hits, use;	  /* what it counts */
 		const char *name; /* of the file, static */
 	} file[CGROUP_FILES];
-	int event, notify; /* to be polled and read empty; -1: none */
+	/* To be polled and read empty; -1: none. v1 tells of processes on some kernels only:
+	 * compare the counters at a command's end, too. */
+	int event, notify;
 };
 #define CGROUP_FILES_NONE ((struct cgroup_files){.event = -1, .notify = -1})
 /* Of every controller that the group has. What cannot be opened is left out. */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/inotify.h>
 
 #define TEXT_MAX 4096 /* cpu.stat is the longest, with a few hundred bytes */
 
@@ -69,9 +70,21 @@ static void add(struct cgroup_files *f, int fd, bool v2, const struct cgroup_cou
 	f->file[f->n++].name = row->file;
 }
 
+int cgroup_notify(struct cgroup_files *f, int dir, const char *file)
+{
+	char path[64];
+
+	if (f->notify == -1)
+		f->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (f->notify == -1)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, file);
+	return inotify_add_watch(f->notify, path, IN_MODIFY) == -1 ? -1 : 0;
+}
+
 void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cgroup_files *out)
 {
-	struct cgroup_watch watch;
+	bool told = true;
 
 	*out = CGROUP_FILES_NONE;
 	for (size_t i = 0; i < host->n; i++) {
@@ -90,12 +103,14 @@ void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cg
 			if (fd >= 0)
 				add(out, fd, v2, row);
 		}
+		told = told && (dir < 0 || v->watch(dir, host->tree[i].controllers, out) == 0);
 	}
-	if (out->n == 0 || cgroup_watch_open(host, id, &watch, NULL) < 0)
+	if (told)
 		return;
-	out->event = take_fd(watch.event);
-	out->notify = take_fd(watch.notify);
-	cgroup_watch_close(&watch);
+	/* part of it would look like all */
+	mem_cleanup_fd(&out->event);
+	mem_cleanup_fd(&out->notify);
+	out->event = out->notify = -1;
 }
 
 void cgroup_files_close(struct cgroup_files *f)

@@ -149,19 +149,19 @@ static const struct cgroup_counter counters[] = {
 
 /* memory.oom_control tells by eventfd only; pids.events by inotify as in v2, but not on every
  * kernel (6.18 is silent). */
-static int watch(int dir, unsigned controllers, struct cgroup_watch *w)
+static int watch(int dir, unsigned controllers, struct cgroup_files *f)
 {
 	cleanup_fd int oom = -1;
 
-	if ((controllers & 1u << CGROUP_PIDS) != 0 && cgroup_notify(w, dir, "pids.events") < 0)
+	if ((controllers & 1u << CGROUP_PIDS) != 0 && cgroup_notify(f, dir, "pids.events") < 0)
 		return -1;
 	if ((controllers & 1u << CGROUP_MEMORY) == 0)
 		return 0;
 	oom = openat(dir, "memory.oom_control", O_RDONLY | O_CLOEXEC);
-	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (oom == -1 || w->event == -1)
+	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (oom == -1 || f->event == -1)
 		return -1;
-	return cgroup_write(dir, "cgroup.event_control", "%d %d", w->event, oom);
+	return cgroup_write(dir, "cgroup.event_control", "%d %d", f->event, oom);
 }
 
 const struct cgroup_version cgroup_v1 = {

@@ -139,11 +139,11 @@ static const struct cgroup_counter counters[] = {
 	{CGROUP_IO, "io.stat", "wbytes=", AT(io_write_bytes), 1},
 };
 
-static int watch(int dir, unsigned controllers, struct cgroup_watch *w)
+static int watch(int dir, unsigned controllers, struct cgroup_files *f)
 {
-	if ((controllers & 1u << CGROUP_MEMORY) != 0 && cgroup_notify(w, dir, "memory.events") < 0)
+	if ((controllers & 1u << CGROUP_MEMORY) != 0 && cgroup_notify(f, dir, "memory.events") < 0)
 		return -1;
-	if ((controllers & 1u << CGROUP_PIDS) != 0 && cgroup_notify(w, dir, "pids.events") < 0)
+	if ((controllers & 1u << CGROUP_PIDS) != 0 && cgroup_notify(f, dir, "pids.events") < 0)
 		return -1;
 	return 0;
 }

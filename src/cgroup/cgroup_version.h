@@ -33,8 +33,8 @@ struct cgroup_version {
 	size_t nknobs;
 	const struct cgroup_counter *counters;
 	size_t ncounters;
-	/* Adds what tells of a controller's hits to the watch. 0 or -1/errno. */
-	int (*watch)(int dir, unsigned controllers, struct cgroup_watch *w);
+	/* Opens what tells of a controller's hits. 0 or -1/errno. */
+	int (*watch)(int dir, unsigned controllers, struct cgroup_files *f);
 };
 extern const struct cgroup_version cgroup_v1, cgroup_v2;
 
@@ -66,7 +66,7 @@ const char *cgroup_disk_line(const char *text, dev_t disk);
 void cgroup_limit_pids(int dir, const struct limits *l, struct wall_report *walls,
 		       const char *note);
 /* inotify of one control file. 0 or -1/errno. */
-int cgroup_notify(struct cgroup_watch *w, int dir, const char *file);
+int cgroup_notify(struct cgroup_files *f, int dir, const char *file);
 /* Writes the entry of a limit that could not be set: the file and errno. */
 void cgroup_refused(struct wall_report *walls, enum wall wall, const char *file);
 /* The session's group in one tree; -1/errno. */
