@@ -22,7 +22,7 @@ LAYERS = {
     "model": 1,
     **dict.fromkeys(["config", "policy", "event", "link", "listener", "cgroup", "spawn", "terminal", "wire"], 2),
     "sandbox": 2,
-    "gate": 3,
+    **dict.fromkeys(["gate", "check"], 3),
     **dict.fromkeys(["fs", "net", "exec", "test_process"], 4),
     **dict.fromkeys(["warden", "command", "shell", "session", "approval", "launcher", "client"], 5),
     **dict.fromkeys(["api", "cli", "acmd", "shim"], 6),

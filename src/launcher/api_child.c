@@ -74,7 +74,7 @@ static int drop_capabilities(void)
 
 /* The bounding set first: emptying it needs CAP_SETPCAP. EINVAL is past the last capability of this
  * kernel. */
-static int take_api_uid(uid_t uid)
+static int take_uid(uid_t uid)
 {
 	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
 		;
@@ -86,11 +86,11 @@ static int take_api_uid(uid_t uid)
 
 /* stdin and stdout to nowhere, stderr to the log, the link at its number; all else closes at exec.
  */
-static int arrange_fds(const struct launcher *l, int link, int *exec_fd)
+static int arrange_fds(const struct launcher *l, int program, int link, int *exec_fd)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	*exec_fd = fcntl(l->programs.api_fd, F_DUPFD_CLOEXEC, EXEC_FD_MIN);
+	*exec_fd = fcntl(program, F_DUPFD_CLOEXEC, EXEC_FD_MIN);
 	if (*exec_fd == -1 || null == -1 || dup2(null, STDIN_FILENO) < 0 ||
 	    dup2(null, STDOUT_FILENO) < 0)
 		return -1;
@@ -112,29 +112,28 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void run_child(const struct launcher *l, int link, pid_t parent)
+void child_become(const struct launcher *l, const struct child_program *p, int link, pid_t parent)
 {
 	char number[16];
-	char *argv[] = {(char[]){"agentsh-api"}, (char[]){"--link-fd"}, number, NULL};
+	char *argv[] = {p->name, (char[]){"--link-fd"}, number, NULL};
 	struct strv env = {0};
 	int exec_fd = -1;
 
 	snprintf(number, sizeof(number), "%d", LINK_FD);
 	close(l->place.lock_fd);
-	filter_env(&l->settings.config.env_allow, &env);
+	filter_env(p->env, &env);
 	reset_signals();
-	if (arrange_fds(l, link, &exec_fd) < 0 ||
-	    (l->privileged && take_api_uid(l->settings.config.api_uid) < 0) ||
+	if (arrange_fds(l, p->fd, link, &exec_fd) < 0 || (l->privileged && take_uid(p->uid) < 0) ||
 	    drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
-		log_error("cannot prepare the API child", "error", strerror(errno));
+		log_error("cannot prepare a child", "program", p->name, "error", strerror(errno));
 		_exit(125);
 	}
 	if (getppid() != parent) /* died before PDEATHSIG was set */
 		_exit(125);
 	syscall(SYS_execveat, exec_fd, "", argv, env.n > 0 ? env.v : (char *[]){NULL},
 		AT_EMPTY_PATH);
-	log_error("cannot execute agentsh-api", "error", strerror(errno));
+	log_error("cannot execute a child", "program", p->name, "error", strerror(errno));
 	_exit(125);
 }
 
@@ -222,6 +221,9 @@ static int watch_child(struct launcher *l, pid_t pid, int pidfd)
 
 int api_child_start(struct launcher *l, struct err *err)
 {
+	const struct child_program program = {l->programs.api_fd, (char[]){"agentsh-api"},
+					      l->settings.config.api_uid,
+					      &l->settings.config.env_allow};
 	const pid_t parent = getpid();
 	cleanup_fd int ours = -1;
 	cleanup_fd int theirs = -1;
@@ -238,7 +240,7 @@ int api_child_start(struct launcher *l, struct err *err)
 	if (pid < 0)
 		return err_errno(err, E_UNAVAILABLE, "agentsh-api", "fork");
 	if (pid == 0)
-		run_child(l, theirs, parent);
+		child_become(l, &program, theirs, parent);
 	pidfd = proc_pidfd(pid);
 	if (pidfd == -1) {
 		err_errno(err, E_UNAVAILABLE, "agentsh-api", "pidfd_open");

@@ -116,7 +116,7 @@ void launcher_reload(struct launcher *l)
 	if (r < 0) {
 		log_report(&report, &err);
 		settings_done(&s);
-		policies_reload(l, 0);
+		policies_reload(l);
 		return;
 	}
 	settings_start_log(&s, log_fd);
@@ -130,7 +130,7 @@ void launcher_reload(struct launcher *l)
 	warn_of_one_uid(l);
 	pool_start(l); /* those that wait have the old settings */
 	api_child_hup(l);
-	policies_reload(l, 0);
+	policies_reload(l);
 }
 
 static void on_signal(void *arg)
@@ -233,6 +233,8 @@ static int open_programs(struct programs *p, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
 		r = open_program(process_table[i].program, &p->fd[i], err);
+	if (r == 0)
+		r = open_program("agentsh-check", &p->check_fd, err);
 	if (r == 0)
 		r = proc_sibling("agentsh-state", &p->state_path, err);
 	return r;
@@ -360,12 +362,13 @@ void launcher_say_ready(struct launcher *l)
 
 void launcher_done(struct launcher *l)
 {
-	const int fds[] = {l->programs.api_fd, l->signal_fd,
+	const int fds[] = {l->programs.api_fd, l->programs.check_fd, l->signal_fd,
 			   l->log_fd > STDERR_FILENO ? l->log_fd : -1};
 	struct watch *const watches[] = {l->signals, l->deadline, l->api.again, l->api.death};
 
 	config_watch_stop(l);
 	api_child_kill(l);
+	checks_stop(l);
 	api_link_stop(l);
 	while (!TAILQ_EMPTY(&l->entries)) {
 		struct session_entry *w = TAILQ_FIRST(&l->entries);
@@ -401,7 +404,8 @@ void launcher_init(struct launcher *l)
 		.place = RUNTIME_NONE,
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
-		.programs = {.api_fd = -1},
+		.programs = {.api_fd = -1, .check_fd = -1},
+		.checks = {.link = {.fd = -1}},
 		.api = {.pidfd = -1, .peer = PEER_CLOSED},
 		.uids = {.fd = -1},
 		.signal_fd = -1,
@@ -413,6 +417,7 @@ void launcher_init(struct launcher *l)
 	TAILQ_INIT(&l->entries);
 	TAILQ_INIT(&l->pool.list);
 	STAILQ_INIT(&l->groups.graves);
+	STAILQ_INIT(&l->checks.jobs);
 	l->loop = loop_new(NULL, NULL);
 	ensure(l->loop != NULL);
 }

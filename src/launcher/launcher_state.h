@@ -16,6 +16,7 @@
 #include "base/loop.h"
 #include "cgroup/cgroup.h"
 #include "config/config.h"
+#include "launcher/check_run.h"
 #include "launcher/launcher.h"
 #include "link/peer.h"
 #include "model/process_table.h"
@@ -153,33 +154,22 @@ void uids_close(struct launcher *l);
 
 /* ---- policies.c ---- */
 
-/* A compiled policy; borrowed from the launcher until its next reload. */
-struct policy_ref {
-	const char *name;
-	char version[80]; /* "sha256:…" */
-	int fd;		  /* the sealed snapshot */
-	bool file_rules;  /* it restricts what files may be touched */
-	struct limits limits;
-};
-/* Compiles it if it is not yet there. E_BAD_REQUEST: there is none of this name, or it is broken.
- */
-int policies_find(struct launcher *l, const char *name, struct policy_ref *out, struct err *err);
-/* The same policy for a session that has its workspace and home elsewhere. ref->fd is the caller's
- * to close. */
-int policies_place(const struct launcher *l, const char *workspace, const char *home,
-		   struct policy_ref *ref, struct err *err);
-/* Whether the policy lets a session have the domains, ports and variables that it asks for.
- * E_POLICY_DENIED. */
-int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask,
-		   struct err *err);
-/* Whether whoever is no admin may choose this policy for a session. E_POLICY_DENIED. */
+SLIST_HEAD(snapshots, snapshot);
+/* The policy, if a session has used it; borrowed until the loop goes on. */
+const struct checked *policies_find(const struct launcher *l, const char *name);
+/* Fills ask with the files of these policies, those of all sets (texts) and the places of the view;
+ * an ask for a session without namespaces has its workspace and its own places already. */
+void policies_question(const struct launcher *l, const struct strv *names, bool texts,
+		       struct check_ask *ask);
+/* A session uses it from now on: takes what c has. The API child is told. */
+const struct checked *policies_add(struct launcher *l, struct checked *c);
+/* Whether a client that is not an admin may choose this policy for a session. E_POLICY_DENIED. */
 int policies_selectable(const struct config *c, const char *name, struct err *err);
 /* Whether there are such policies as the configuration lists. E_BAD_REQUEST, with the place. */
 int policies_check(const struct config *c, struct err *err);
-/* plan->withheld: what the policy's rules deny in the whole of a place of its view. */
-int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err);
-/* Compiles what is in use anew and tells the API child of what has changed and what could not. */
-void policies_reload(struct launcher *l, uint32_t ticket);
+/* Has what is in use compiled anew, and tells the API child of what has changed and what could not.
+ */
+void policies_reload(struct launcher *l);
 /* launcher_ask; fails only if the message cannot be read. */
 void policies_ask(void *launcher, void *msg, struct link_msg *m);
 void policies_free(struct launcher *l);
@@ -243,6 +233,8 @@ int session_files_connect(int dir, const char *id);
 
 /* *path is owned by the caller. */
 int own_dir_make(struct launcher *l, const char *id, char **path, struct err *err);
+/* Where they will be; owned by the caller. */
+char *own_dir_path(const struct launcher *l, const char *id);
 /* Has them removed, if the session has any, once its processes are dead. */
 bool own_dir_drop(struct launcher *l, const char *id, const struct meta *m);
 /* Those of sessions that no longer live. */
@@ -290,7 +282,7 @@ struct api_child {
 };
 
 struct programs {
-	int api_fd, fd[PROCESSES];
+	int api_fd, check_fd, fd[PROCESSES];
 	char *state_path; /* of what is there when a session is made */
 };
 
@@ -353,8 +345,9 @@ struct launcher {
 	struct programs programs;
 	struct strv guarded; /* of workspace_guard */
 	TAILQ_HEAD(, session_entry) entries;
-	SLIST_HEAD(, snapshot) policies;
-	SLIST_HEAD(, unused) unused; /* policies that were only listed */
+	struct snapshots policies, unused; /* unused: only listed, without their descriptors */
+	uint64_t unused_stamp;		   /* of the files when they were listed */
+	struct checks checks;
 	struct groups groups;
 	struct pool pool;
 	struct orphans orphans;
@@ -396,6 +389,17 @@ void launcher_say_ready(struct launcher *l);
 /* ---- api_child.c ---- */
 
 int api_child_start(struct launcher *l, struct err *err);
+/* A program that runs without the launcher's power. */
+struct child_program {
+	int fd;
+	char *name;
+	uid_t uid;		/* of a root server's child */
+	const struct strv *env; /* patterns of the variables that it gets besides a few */
+};
+/* In a forked child: gives up all power and executes the program with link as its descriptor 3. It
+ * dies with parent. */
+_Noreturn void child_become(const struct launcher *l, const struct child_program *p, int link,
+			    pid_t parent);
 void api_child_hello(struct launcher *l);
 void api_child_hup(struct launcher *l);
 void api_child_kill(struct launcher *l);
@@ -410,13 +414,27 @@ int workspace_check(const struct launcher *l, const char *workspace, struct sand
  * its PATH come, by their real paths. */
 void workspace_guard(struct strv *out);
 
-/* ---- make.c, making.c, stub.c ---- */
+/* ---- admit.c, make.c, making.c, stub.c ---- */
 
 /* What the plans of this server's sessions have in common; owned by the caller. */
 void make_recipe(const struct launcher *l, struct sandbox_plan *out);
-/* Answers by launcher_created or launcher_refused, now or later. m's descriptors stay the caller's.
- * Fails only if the message cannot be read. */
-void make_session(void *launcher, void *msg, struct link_msg *m);
+/* A request for a session that was let in. */
+struct creation {
+	struct check_job job;
+	struct launcher_create ask; /* owned */
+	struct requester who;	    /* proven */
+	uint32_t req;
+	int64_t asked_by; /* when the API child that asks was started */
+	/* Of a session without namespaces: where its directories will be; owned, else NULL. */
+	char *workspace, *own_dir;
+	const struct checked *policy; /* borrowed */
+	struct err uncovered;	      /* what the policy does not cover of the request */
+};
+/* launcher_create: answers by launcher_created or launcher_refused, now or later. m's descriptors
+ * stay the caller's. */
+void admit_session(void *launcher, void *msg, struct link_msg *m);
+/* Forks the stub; launcher_created follows. The session is not made if it fails. */
+int make_session(struct launcher *l, const struct creation *c, struct err *err);
 /* The stub of a session_entry has its assignment: what it reports decides the answer. answer and
  * the descriptors are taken: report_fd, and those that go with the answer. */
 #define MAKING_FDS 2 /* warden link, policy (or -1); the rings are opened for the answer */

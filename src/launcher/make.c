@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A session is made: every request is checked here as if the API child were hostile, then a stub is
- * forked, or a prepared one is assigned. The answer follows later (making.c). */
+/* A session is made of a request that admit.c has let in: a stub is forked, or a prepared one is
+ * assigned. The answer follows later (making.c). */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -14,17 +14,16 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
-
 /* Everything between the request and the fork; descriptors are owned. */
 struct job {
 	struct launcher *l;
 	const struct launcher_create *ask;
+	const struct creation *c;
 	struct limits asked;
 	struct requester who, owner; /* who asks; of the workspace */
 	struct session_identity id;
-	struct policy_ref policy; /* its descriptor is borrowed */
-	int own_policy;		  /* owned; the same, where it is this session's alone; or -1 */
+	const struct checked *policy; /* borrowed */
+
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
@@ -40,8 +39,8 @@ struct job {
 
 static void job_done(struct job *j)
 {
-	int *const fds[] = {&j->tree,	&j->userns,    &j->listener,  &j->api[0],
-			    &j->api[1], &j->report[0], &j->report[1], &j->own_policy};
+	int *const fds[] = {&j->tree,	&j->userns,    &j->listener, &j->api[0],
+			    &j->api[1], &j->report[0], &j->report[1]};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		mem_cleanup_fd(fds[i]);
@@ -74,61 +73,14 @@ static int check_unenforced(const struct job *j, struct err *err)
 /* Rules about files need the workspace's file system. */
 static int check_rules(const struct job *j, struct err *err)
 {
-	if (j->policy.file_rules &&
+	if (j->policy->is.file_rules &&
 	    !strv_has(&j->l->settings.config.allow_unenforced, wall_name(WALL_file_rules)))
 		return err_set(
 			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
 			"the rules of policy '%s' about files cannot be enforced yet; choose "
 			"another policy, or list file_rules in sandbox.allow_unenforced",
-			j->policy.name);
+			j->policy->is.name);
 	return 0;
-}
-
-/* One that the API child has let go of is on its way out and counts no more. */
-static size_t living(const struct launcher *l)
-{
-	const struct session_entry *w;
-	size_t n = l->alive;
-
-	TAILQ_FOREACH (w, &l->entries, next)
-		n -= w->removed && w->pidfd != -1;
-	return n;
-}
-
-static int check_room(const struct job *j, struct err *err)
-{
-	const struct launcher *l = j->l;
-	const uint64_t max = (uint64_t)l->settings.config.max_sessions;
-
-	if (l->stopping)
-		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
-	if (living(l) >= max)
-		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
-			       "%zu sessions live, sessions.max_sessions is %llu", living(l),
-			       (unsigned long long)max);
-	if (l->total - l->alive >= DEAD_MAX)
-		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
-			       l->total - l->alive);
-	return 0;
-}
-
-static int check_request(struct job *j, struct err *err)
-{
-	const struct launcher_create *a = j->ask;
-
-	if (!id_valid(a->session_id))
-		return err_set(err, E_BAD_REQUEST, "id", "not a session id");
-	if (a->workspace == NULL || a->workspace[0] != '/')
-		return err_set(err, E_BAD_REQUEST, "workspace",
-			       "the workspace must be an absolute path");
-	if (a->background != NULL && strcmp(a->background, "end") != 0 &&
-	    strcmp(a->background, "keep") != 0)
-		return err_set(err, E_BAD_REQUEST, "background",
-			       "background is end or keep, not '%s'", a->background);
-	if (entry_find(j->l, a->session_id) != NULL ||
-	    session_files_any(j->l->place.sessions_fd, a->session_id))
-		return err_set(err, E_CONFLICT, a->session_id, "the id is taken");
-	return check_room(j, err);
 }
 
 /* What no configuration can let be missing: the client asked for it by itself. */
@@ -142,43 +94,17 @@ static int check_asked(const struct job *j, struct err *err)
 	return limits_enforceable(&j->asked, err);
 }
 
-static int choose_policy(struct job *j, struct err *err)
+static int check_policy(struct job *j, struct err *err)
 {
-	const struct config *c = &j->l->settings.config;
-	const char *policy = j->ask->policy != NULL ? j->ask->policy : c->policy_default;
-	int r = j->who.admin ? 0 : policies_selectable(c, policy, err);
+	int r = check_unenforced(j, err);
 
-	if (r == 0)
-		r = policies_find(j->l, policy, &j->policy, err);
-	if (r == 0)
-		r = check_unenforced(j, err);
 	if (r == 0)
 		r = check_rules(j, err);
-	if (r == 0)
-		r = policies_cover(&j->policy, j->ask, err);
+	if (r == 0 && j->c->uncovered.code != E_OK) {
+		*err = j->c->uncovered;
+		return -(int)err->code;
+	}
 	return r < 0 ? r : check_asked(j, err);
-}
-
-/* Exactly one proof. With auth.type none a TCP connection speaks for server.auth.none_as; on a
- * normal user's server, for that user. config_check has seen to it that this is not root. */
-static int prove(struct job *j, struct link_msg *m, struct err *err)
-{
-	const struct launcher *l = j->l;
-	uid_t speaker;
-
-	if (j->ask->key.len > 0)
-		return requester_has_key(&l->settings.keys, &j->ask->key, &j->who, err);
-	if (m->nfds != 1)
-		return err_set(err, E_UNAUTHENTICATED, NULL,
-			       "neither a key nor a connection proves who asks");
-	if (strcmp(l->settings.config.auth_type, "none") != 0 ||
-	    requester_by_tcp(&l->place, m->fd[0], NULL) < 0)
-		return requester_connected(&l->place, l->privileged, m->fd[0], &j->who, err);
-	speaker = l->privileged ? l->settings.config.none_as : l->owner_uid;
-	if (l->privileged && speaker == 0)
-		return err_set(err, E_UNAUTHENTICATED, NULL, "server.auth.none_as is not set");
-	j->who = (struct requester){speaker, requester_primary_gid(speaker)};
-	return 0;
 }
 
 /* ---- plan and workspace ---- */
@@ -308,14 +234,14 @@ static int check_workspace(struct job *j, struct err *err)
 	return workspace_check(j->l, j->real, &j->plan, err);
 }
 
-/* Without namespaces the session sees the machine's own tree: its directories are there. */
+/* Without namespaces the session sees the machine's own tree: its directories are there, and its
+ * policy was compiled for them. */
 static int choose_view(struct job *j, struct err *err)
 {
 	struct sandbox_plan *p = &j->plan;
-	cleanup_free char *home = NULL;
 	int r;
 
-	if (!sandbox_must_be_bare(p))
+	if (j->c->own_dir == NULL)
 		return 0;
 	if (p->shut_inside.n > 0)
 		return err_set(
@@ -327,12 +253,10 @@ static int choose_view(struct job *j, struct err *err)
 	p->bare = 1;
 	p->workspace = mem_strdup(j->real);
 	r = own_dir_make(j->l, j->ask->session_id, &p->own_dir, err);
-	if (r < 0)
-		return r;
-	home = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_HOME);
-	r = policies_place(j->l, p->workspace, home, &j->policy, err);
-	if (r == 0)
-		j->own_policy = j->policy.fd;
+	if (r == 0 &&
+	    (strcmp(p->workspace, j->c->workspace) != 0 || strcmp(p->own_dir, j->c->own_dir) != 0))
+		r = err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
+			    j->real);
 	return r;
 }
 
@@ -360,7 +284,7 @@ static void report_separation(struct job *j)
 	else
 		wall_set(&report, WALL_process_separation, WALL_UP,
 			 "launcher uid 0, api uid %u, session uid %u", api, p->uid);
-	if (j->policy.file_rules)
+	if (j->policy->is.file_rules)
 		wall_set(&report, WALL_file_rules, WALL_UNAVAILABLE,
 			 "decided, but not enforced: that needs the workspace's file system");
 	else
@@ -388,7 +312,7 @@ static int set_limits(struct job *j, struct err *err)
 	if (fstat(j->tree, &st) < 0)
 		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
 	ask.io_device = st.st_dev;
-	limits_choose(&ask.limits, &j->l->settings.config.limits, &j->policy.limits,
+	limits_choose(&ask.limits, &j->l->settings.config.limits, &j->policy->limits,
 		      j->l->groups.share_mb, NULL);
 	disk = ask.limits.value[LIMIT_max_disk_mb];
 	j->plan.scratch_mb = disk < UINT32_MAX ? (uint32_t)disk : UINT32_MAX;
@@ -475,7 +399,7 @@ static int give_orders(struct job *j, struct err *err)
 	fd[ASSIGNMENT_LISTEN] = j->listener;
 	fd[ASSIGNMENT_API] = j->api[1];
 	fd[ASSIGNMENT_TREE] = j->tree;
-	fd[ASSIGNMENT_POLICY] = j->policy.fd;
+	fd[ASSIGNMENT_POLICY] = j->policy->fd;
 	fd[ASSIGNMENT_REPORT] = j->report[1];
 	fd[ASSIGNMENT_LOCK] = l->place.lock_fd;
 	log_level_parse(c->log_level, &level);
@@ -512,8 +436,8 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	answer = (struct launcher_created){
 		.session_id = mem_strdup(w->id),
 		.workspace = take(j->real),
-		.policy_name = mem_strdup(j->policy.name),
-		.policy_version = mem_strdup(j->policy.version),
+		.policy_name = mem_strdup(j->policy->is.name),
+		.policy_version = mem_strdup(j->policy->is.version),
 		.owner_uid = j->who.uid,
 		.session_uid = j->plan.uid,
 		.session_gid = j->plan.gid,
@@ -521,7 +445,7 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	strv_copy(&answer.walls, &j->walls);
 	making_begin(w, req, &answer,
 		     (const int[MAKING_FDS]){take_fd(j->api[0]),
-					     fcntl(j->policy.fd, F_DUPFD_CLOEXEC, 3)},
+					     fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3)},
 		     take_fd(j->report[0]));
 	return 0;
 }
@@ -543,14 +467,10 @@ static int fill(struct job *j, uint32_t req, struct err *err)
 	return r;
 }
 
-static int create(struct job *j, struct link_msg *m, struct err *err)
+static int create(struct job *j, uint32_t req, struct err *err)
 {
-	int r = check_request(j, err);
+	int r = check_policy(j, err);
 
-	if (r == 0)
-		r = prove(j, m, err);
-	if (r == 0)
-		r = choose_policy(j, err);
 	if (r == 0)
 		r = draw_plan(j, err);
 	if (r == 0)
@@ -560,32 +480,33 @@ static int create(struct job *j, struct link_msg *m, struct err *err)
 	if (r < 0)
 		return r;
 	r = choose_view(j, err);
-	if (r == 0)
-		r = policies_shut(&j->policy, &j->plan, err);
-	if (r == 0)
-		r = fill(j, m->req, err);
+	if (r == 0) {
+		strv_copy(&j->plan.withheld, &j->policy->is.withheld);
+		r = fill(j, req, err);
+	}
 	if (r < 0)
 		own_dir_drop(j->l, j->ask->session_id, &(struct meta){0});
 	return r;
 }
 
-void make_session(void *launcher, void *msg, struct link_msg *m)
+int make_session(struct launcher *l, const struct creation *c, struct err *err)
 {
-	struct launcher *l = launcher;
-	struct launcher_create *ask = msg;
 	struct job j = {.l = l,
-			.ask = ask,
-			.own_policy = -1,
+			.c = c,
+			.ask = &c->ask,
+			.who = c->who,
+			.policy = c->policy,
 			.tree = -1,
 			.userns = -1,
 			.listener = -1,
 			.api = {-1, -1},
 			.report = {-1, -1}};
-	struct err why = {0};
+	int r;
 
 	memset(j.rings, -1, sizeof(j.rings));
-	if (msg_get_limits(ask->old_limits, &ask->limits, &j.asked, &why) < 0 ||
-	    create(&j, m, &why) < 0)
-		api_link_refuse(l, m->req, ask->session_id, &why);
+	r = msg_get_limits(c->ask.old_limits, &c->ask.limits, &j.asked, err);
+	if (r == 0)
+		r = create(&j, c->req, err);
 	job_done(&j);
+	return r;
 }

@@ -518,6 +518,7 @@ static struct session_entry *begin_for_ever(struct rig *g, int proof)
 	const struct launcher_create ask = rig_request(g, "s");
 
 	rig_greeted(g);
+	rig_use_policy(g);
 	rig_ask(g, 5, &ask, proof);
 	children_stay = true;
 	while (TAILQ_EMPTY(&g->l.entries))

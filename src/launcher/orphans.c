@@ -32,7 +32,7 @@ static bool is_known(const struct launcher *l, pid_t pid)
 {
 	const struct session_entry *w;
 
-	if (pid == l->api.pid || is_remover(&l->orphans, pid))
+	if (pid == l->api.pid || pid == l->checks.pid || is_remover(&l->orphans, pid))
 		return true;
 	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->child && w->pidfd != -1 && w->meta.process[0].pid == (uint64_t)pid)

@@ -34,6 +34,14 @@ static int open_parent(const struct launcher *l)
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+char *own_dir_path(const struct launcher *l, const char *id)
+{
+	cleanup_free char *real = realpath(l->settings.config.base_dir, NULL);
+
+	return mem_printf("%s/%s/%s", real != NULL ? real : l->settings.config.base_dir, PARENT,
+			  id);
+}
+
 int own_dir_make(struct launcher *l, const char *id, char **path, struct err *err)
 {
 	cleanup_free char *parent = mem_printf("%s/%s", l->settings.config.base_dir, PARENT);

@@ -1,280 +1,189 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies by name: compiled from root-owned files when a session first asks, kept as sealed
- * snapshots that wardens map. A reload compiles what is in use anew; a file that is broken by then
- * leaves the old snapshot in place. Sessions keep the one that they began with. The API child is
- * told of everything that was read. */
+/* Policies by name. agentsh-check compiles them from root-owned files when a session first asks.
+ * They are kept as sealed snapshots that wardens map. A reload compiles what is in use anew; a file
+ * that is broken by then leaves the old snapshot in place. Sessions keep the one that they began
+ * with. The API child is told of everything that was read. */
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "launcher/launcher_state.h"
-#include "sandbox/landlock.h"
-#include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 /* A message has room for so much. */
 #define TOLD_MAX 256
-#define DESCRIPTION_TOLD 200
 #define FAILED_MAX 100
 
 struct snapshot {
 	SLIST_ENTRY(snapshot) next;
-	struct policy_ref ref; /* its descriptor is owned */
-	char *name, *description;
+	struct checked is; /* its name is of this server's own */
 };
 
-/* What a list tells of a policy that no session has used. */
-struct unused {
-	SLIST_ENTRY(unused) next;
-	uint64_t stamp; /* of its file and of all sets */
-	char *name, *version, *description;
-};
-
-static struct policy_options options(const struct launcher *l)
+static struct checked *find(const struct snapshots *list, const char *name)
 {
-	return (struct policy_options){
-		.shadow = strcmp(l->settings.config.approvals_mode, "shadow") == 0};
+	struct snapshot *s;
+
+	SLIST_FOREACH (s, list, next)
+		if (strcmp(s->is.is.name, name) == 0)
+			return &s->is;
+	return NULL;
 }
 
-/* The snapshot's own facts, and the bytes behind a descriptor that nobody can write to. */
-static int seal(const struct buf *bytes, struct snapshot *s, struct err *err)
+const struct checked *policies_find(const struct launcher *l, const char *name)
 {
-	struct policy_ref *ref = &s->ref;
-	struct policy *p;
-	int r = policy_open(bytes->data, bytes->len, &p, err);
+	return find(&l->policies, name);
+}
 
-	if (r < 0)
-		return r;
-	ref->fd = fdio_sealed("agentsh-policy", bytes->data, bytes->len);
-	if (ref->fd == -1) {
-		policy_close(p);
-		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
+/* Takes what c has. */
+static struct checked *add(struct snapshots *list, struct checked *c)
+{
+	struct snapshot *s = mem_new(struct snapshot);
+
+	s->is = *c;
+	*c = (struct checked){.fd = -1};
+	SLIST_INSERT_HEAD(list, s, next);
+	return &s->is;
+}
+
+static void forget(struct snapshots *list)
+{
+	struct snapshot *s;
+
+	while ((s = SLIST_FIRST(list)) != NULL) {
+		SLIST_REMOVE_HEAD(list, next);
+		checked_done(&s->is);
+		free(s);
 	}
-	snprintf(ref->version, sizeof(ref->version), "%s", policy_version(p));
-	ref->file_rules = policy_restricts(p, OP_FILE);
-	ref->limits = *policy_limits(p);
-	free(s->description);
-	s->description = mem_strdup(policy_description(p));
-	policy_close(p);
-	return 0;
 }
 
-static int compile_with(const struct launcher *l, const char *name, const struct policy_options *o,
-			struct snapshot *s, struct err *err)
+/* ---- questions for agentsh-check ---- */
+
+static void add_file(const struct policy_dirs *dirs, bool set, const char *name,
+		     struct check_ask *ask, struct buf *length, struct buf *text)
 {
-	cleanup_buf struct buf bytes = {0}, report = {0};
+	cleanup_free char *path = policy_find_file(dirs, set, name);
+	cleanup_free char *unknown = path == NULL ? policy_unknown_name(dirs, name) : NULL;
+	cleanup_free char *error = NULL;
+	const size_t before = text->len;
+	struct err err = {0};
+	uint32_t len;
+
+	if (path == NULL)
+		err_set(&err, E_BAD_REQUEST, name, "%s", unknown);
+	else
+		policy_read(path, text, &err);
+	if (err.code != E_OK) {
+		text->len = before;
+		error = mem_printf("%s %s", err_row(err.code)->name, err.message);
+	}
+	len = (uint32_t)(text->len - before);
+	strv_add(&ask->name, name);
+	strv_add(&ask->file, path != NULL ? path : name);
+	strv_add(&ask->error, error != NULL ? error : "");
+	buf_add(length, &len, sizeof(len));
+}
+
+static void add_paths(struct strv *to, const struct strv *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		strv_add_new(to, from->v[i]);
+}
+
+void policies_question(const struct launcher *l, const struct strv *names, bool texts,
+		       struct check_ask *ask)
+{
+	const struct config *c = &l->settings.config;
+	cleanup_buf struct buf length = {0}, text = {0};
 	struct policy_dirs dirs;
-	int r;
+	struct strv sets = {0};
 
-	policy_dirs_init(&dirs, l->settings.config.policy_dir);
-	r = policy_load(&dirs, name, o, &report, &bytes, err);
+	policy_dirs_init(&dirs, c->policy_dir);
+	if (texts)
+		policy_list(&dirs, true, &sets);
+	for (size_t i = 0; i < names->n; i++)
+		add_file(&dirs, false, names->v[i], ask, &length, &text);
+	for (size_t i = 0; i < sets.n; i++)
+		add_file(&dirs, true, sets.v[i], ask, &length, &text);
+	strv_done(&sets);
 	policy_dirs_done(&dirs);
-	if (report.len > 0)
-		log_warn("policy", "name", name, "report", report.data);
-	return r < 0 ? r : seal(&bytes, s, err);
-}
-
-static int compile(const struct launcher *l, const char *name, struct snapshot *s, struct err *err)
-{
-	const struct policy_options o = options(l);
-
-	return compile_with(l, name, &o, s, err);
-}
-
-int policies_place(const struct launcher *l, const char *workspace, const char *home,
-		   struct policy_ref *ref, struct err *err)
-{
-	struct policy_options o = options(l);
-	struct snapshot s = {.ref = {.name = ref->name, .fd = -1}};
-	int r;
-
-	o.workspace = workspace;
-	o.home = home;
-	r = compile_with(l, ref->name, &o, &s, err);
-	free(s.description);
-	if (r == 0)
-		*ref = s.ref;
-	return r;
+	ask->policies = (uint32_t)names->n;
+	ask->shadow = strcmp(c->approvals_mode, "shadow") == 0;
+	bytes_set(&ask->length, length.data, length.len);
+	bytes_set(&ask->text, text.data, text.len);
+	for (const char *const *at = sandbox_places; ask->workspace == NULL && *at != NULL; at++)
+		strv_add(&ask->places, *at);
+	add_paths(&ask->places, &c->passthrough_paths);
+	add_paths(&ask->places, &c->monitored_paths);
+	add_paths(&ask->places, &c->read_only_paths);
 }
 
 /* ---- told ---- */
 
-static const struct snapshot *find(const struct launcher *l, const char *name)
+/* Changes when a file of a policy or of a set is written or replaced. */
+static uint64_t stamp_of(const struct policy_dirs *dirs)
 {
-	const struct snapshot *s;
-
-	SLIST_FOREACH (s, &l->policies, next)
-		if (strcmp(s->name, name) == 0)
-			return s;
-	return NULL;
-}
-
-/* Changes when a file is written or replaced. */
-static uint64_t stamp_of(const struct policy_dirs *dirs, bool set, const char *name, uint64_t seed)
-{
-	cleanup_free char *file = policy_find_file(dirs, set, name);
-	struct stat st = {0};
 	const uint64_t prime = UINT64_C(1099511628211);
+	uint64_t stamp = 1;
 
-	if (file == NULL || stat(file, &st) < 0)
-		return seed * prime;
-	seed = (seed ^ (uint64_t)st.st_ino) * prime;
-	seed = (seed ^ (uint64_t)st.st_size) * prime;
-	seed = (seed ^ (uint64_t)st.st_ctim.tv_sec) * prime;
-	return (seed ^ (uint64_t)st.st_ctim.tv_nsec) * prime;
-}
+	for (int set = 0; set < 2; set++) {
+		struct strv names = {0};
 
-static void unused_clear(struct unused *u)
-{
-	free(u->version);
-	free(u->description);
-	u->version = u->description = NULL;
-}
+		policy_list(dirs, set != 0, &names);
+		for (size_t i = 0; i < names.n; i++) {
+			cleanup_free char *file = policy_find_file(dirs, set != 0, names.v[i]);
+			struct stat st = {0};
 
-/* A policy that no session has used: read for the list, and again when its file changes. One that
- * cannot be read has neither version nor description. */
-static const struct unused *look_at(struct launcher *l, const struct policy_dirs *dirs,
-				    const char *name, uint64_t sets)
-{
-	const uint64_t stamp = stamp_of(dirs, false, name, sets);
-	const struct policy_options o = options(l);
-	cleanup_buf struct buf bytes = {0};
-	struct policy *p = NULL;
-	struct unused *u;
-
-	SLIST_FOREACH (u, &l->unused, next)
-		if (strcmp(u->name, name) == 0)
-			break;
-	if (u != NULL && u->stamp == stamp)
-		return u;
-	if (u == NULL) {
-		u = mem_new(struct unused);
-		u->name = mem_strdup(name);
-		SLIST_INSERT_HEAD(&l->unused, u, next);
+			if (file != NULL && stat(file, &st) == 0)
+				stamp = (stamp ^ (uint64_t)st.st_ino ^
+					 (uint64_t)st.st_ctim.tv_nsec << 32) *
+					prime;
+			stamp = (stamp ^ (uint64_t)st.st_size ^ (uint64_t)st.st_ctim.tv_sec << 24) *
+				prime;
+		}
+		strv_done(&names);
 	}
-	unused_clear(u);
-	u->stamp = stamp;
-	if (policy_load(dirs, name, &o, NULL, &bytes, NULL) == 0 &&
-	    policy_open(bytes.data, bytes.len, &p, NULL) == 0) {
-		u->version = mem_strdup(policy_version(p));
-		u->description = mem_strdup(policy_description(p));
-	}
-	policy_close(p);
-	return u;
+	return stamp;
 }
 
-static void forget_unused(struct launcher *l)
-{
-	struct unused *u;
-
-	while ((u = SLIST_FIRST(&l->unused)) != NULL) {
-		SLIST_REMOVE_HEAD(&l->unused, next);
-		unused_clear(u);
-		free(u->name);
-		free(u);
-	}
-}
-
-/* Which there are, by their files; whole: with version and description of those that no session
- * has used. */
-static void list(struct launcher *l, bool whole, struct launcher_policies *m)
+/* Which there are, by their files, with what is known of them. */
+static void tell(struct launcher *l, struct launcher_policies *m)
 {
 	struct policy_dirs dirs;
-	struct strv sets = {0};
-	uint64_t stamp = 1;
 
 	policy_dirs_init(&dirs, l->settings.config.policy_dir);
 	policy_list(&dirs, false, &m->name);
-	policy_list(&dirs, true, &sets);
-	for (size_t i = 0; whole && i < sets.n; i++)
-		stamp = stamp_of(&dirs, true, sets.v[i], stamp);
+	policy_dirs_done(&dirs);
 	while (m->name.n > TOLD_MAX)
 		free(m->name.v[--m->name.n]);
 	for (size_t i = 0; i < m->name.n; i++) {
-		const struct snapshot *s = find(l, m->name.v[i]);
-		const struct unused *u =
-			s == NULL && whole ? look_at(l, &dirs, m->name.v[i], stamp) : NULL;
-		const char *version = s != NULL ? s->ref.version : u != NULL ? u->version : NULL;
-		const char *about = s != NULL ? s->description : u != NULL ? u->description : NULL;
-		cleanup_free char *text = mem_strndup(about != NULL ? about : "", DESCRIPTION_TOLD);
+		const struct checked *c = find(&l->policies, m->name.v[i]);
 
-		strv_add(&m->version, version != NULL ? version : "");
-		strv_add(&m->description, text);
+		if (c == NULL && m->ticket != 0)
+			c = find(&l->unused, m->name.v[i]);
+		strv_add(&m->version, c != NULL && c->is.version != NULL ? c->is.version : "");
+		strv_add(&m->description,
+			 c != NULL && c->is.description != NULL ? c->is.description : "");
 	}
-	strv_done(&sets);
-	policy_dirs_done(&dirs);
+	api_link_post(l, MSG_launcher_policies, 0, m, NULL, 0);
 }
 
-static void tell_loaded(struct launcher *l, const char *name)
+static void log_warnings(const struct checked *c)
+{
+	if (c->is.report != NULL)
+		log_warn("policy", "name", c->is.name, "report", c->is.report);
+}
+
+const struct checked *policies_add(struct launcher *l, struct checked *c)
 {
 	struct launcher_policies m = {0};
+	struct checked *s = add(&l->policies, c);
+	char **const once[] = {&s->is.code, &s->is.subject, &s->is.message, &s->is.denial};
 
-	list(l, false, &m);
-	strv_add(&m.loaded, name);
-	api_link_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
-}
-
-int policies_find(struct launcher *l, const char *name, struct policy_ref *out, struct err *err)
-{
-	struct snapshot *s;
-	int r;
-
-	SLIST_FOREACH (s, &l->policies, next)
-		if (strcmp(s->name, name) == 0) {
-			*out = s->ref;
-			return 0;
-		}
-	s = mem_new(struct snapshot);
-	r = compile(l, name, s, err);
-	if (r < 0) {
-		free(s);
-		return r;
-	}
-	s->name = mem_strdup(name);
-	s->ref.name = s->name;
-	SLIST_INSERT_HEAD(&l->policies, s, next);
-	*out = s->ref;
-	log_info("policy loaded", "name", name, "version", s->ref.version);
-	tell_loaded(l, name);
-	return 0;
-}
-
-static int open_snapshot(int fd, void **bytes, size_t *len, struct policy **out, struct err *err)
-{
-	struct stat st;
-	int r;
-
-	if (fstat(fd, &st) < 0)
-		return err_errno(err, E_INTERNAL, NULL, "fstat");
-	*len = (size_t)st.st_size;
-	*bytes = mmap(NULL, *len, PROT_READ, MAP_SHARED, fd, 0);
-	if (*bytes == MAP_FAILED)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot map a policy");
-	r = policy_open(*bytes, *len, out, err);
-	if (r < 0)
-		munmap(*bytes, *len);
-	return r;
-}
-
-int policies_cover(const struct policy_ref *ref, const struct launcher_create *ask, struct err *err)
-{
-	const struct session_request request = {.allowed_domains = ask->domains,
-						.allowed_ports = ask->ports,
-						.environment = ask->variables};
-	struct policy *p;
-	void *bytes = NULL;
-	size_t len = 0;
-	int r;
-
-	if (ask->domains.n + ask->ports.n + ask->variables.n == 0)
-		return 0;
-	r = open_snapshot(ref->fd, &bytes, &len, &p, err);
-	if (r < 0)
-		return r;
-	r = policy_covers(p, &request, err);
-	policy_close(p);
-	munmap(bytes, len);
-	return r;
+	for (size_t i = 0; i < ARRAY_LEN(once); i++) /* they are about one request */
+		free(take(*once[i]));
+	log_warnings(s);
+	log_info("policy loaded", "name", s->is.name, "version", s->is.version);
+	strv_add(&m.loaded, s->is.name);
+	tell(l, &m);
+	return s;
 }
 
 /* ---- chosen ---- */
@@ -328,180 +237,126 @@ int policies_check(const struct config *c, struct err *err)
 	return config_wrong(c, problem, err);
 }
 
-/* ---- places that are shut as a whole ---- */
-
-/* All of these operations are needed for the right to be of no use to anybody. */
-static const struct withheld {
-	enum landlock_access access;
-	enum op_file op[2];
-	size_t n;
-} rights[] = {
-	{LANDLOCK_READ, {OP_FILE_read}, 1},
-	{LANDLOCK_EXEC, {OP_FILE_execute}, 1},
-	{LANDLOCK_CHANGE, {OP_FILE_write}, 1},
-	{LANDLOCK_TRUNCATE, {OP_FILE_truncate}, 1},
-	{LANDLOCK_MAKE, {OP_FILE_create}, 1},
-	{LANDLOCK_REMOVE, {OP_FILE_delete}, 1},
-	{LANDLOCK_SYMLINK, {OP_FILE_symlink}, 1},
-	{LANDLOCK_MOVE, {OP_FILE_rename, OP_FILE_link}, 2},
-};
-
-static bool denies(const struct policy *p, const struct withheld *w, const char *place)
-{
-	for (size_t i = 0; i < w->n; i++)
-		if (!policy_denies_tree(p, w->op[i], place))
-			return false;
-	return true;
-}
-
-/* A right to a directory is one to all below it: what lies in another place that keeps it keeps it,
- * too. */
-static bool can_be_shut(const struct policy *p, const struct withheld *w, const struct strv *places,
-			const char *place)
-{
-	if (!denies(p, w, place))
-		return false;
-	for (size_t i = 0; i < places->n; i++)
-		if (path_within(place, places->v[i]) && !denies(p, w, places->v[i]))
-			return false;
-	return true;
-}
-
-static void withhold(const struct policy *p, const struct strv *places, struct strv *out)
-{
-	for (size_t i = 0; i < places->n; i++) {
-		const char *place = places->v[i];
-		unsigned access = 0;
-
-		for (size_t k = 0; k < ARRAY_LEN(rights); k++)
-			if (can_be_shut(p, &rights[k], places, place))
-				access |= rights[k].access;
-		/* devices are no files of anybody's, and all of them may be read */
-		if (access != 0 && !path_within(place, "/dev")) {
-			cleanup_free char *text = mem_printf("%u %s", access, place);
-
-			strv_add(out, text);
-		}
-	}
-}
-
-static void add_places(struct strv *to, const struct strv *from)
-{
-	for (size_t i = 0; i < from->n; i++) {
-		bool known = false;
-
-		for (size_t k = 0; k < to->n; k++)
-			known |= strcmp(to->v[k], from->v[i]) == 0;
-		if (!known)
-			strv_add(to, from->v[i]);
-	}
-}
-
-/* Where the session may write because it is its own. */
-static void add_own_places(const struct sandbox_plan *plan, struct strv *to)
-{
-	static const char *const own[] = {SANDBOX_BARE_HOME, SANDBOX_BARE_TMP};
-
-	for (const char *const *at = sandbox_places; !plan->bare && *at != NULL; at++)
-		strv_add(to, *at);
-	if (plan->bare)
-		strv_add(to, plan->workspace);
-	for (size_t i = 0; plan->bare && i < ARRAY_LEN(own); i++) {
-		cleanup_free char *path = mem_printf("%s/%s", plan->own_dir, own[i]);
-
-		strv_add(to, path);
-	}
-}
-
-int policies_shut(const struct policy_ref *ref, struct sandbox_plan *plan, struct err *err)
-{
-	struct strv places = {0};
-	struct policy *p;
-	void *bytes = NULL;
-	size_t len = 0;
-	int r;
-
-	if (!ref->file_rules)
-		return 0;
-	r = open_snapshot(ref->fd, &bytes, &len, &p, err);
-	if (r < 0)
-		return r;
-	add_own_places(plan, &places);
-	add_places(&places, &plan->passthrough_paths);
-	add_places(&places, &plan->monitored_paths);
-	add_places(&places, &plan->read_only_paths);
-	withhold(p, &places, &plan->withheld);
-	strv_done(&places);
-	policy_close(p);
-	munmap(bytes, len);
-	return 0;
-}
-
 /* ---- read again ---- */
 
-static void reload_one(struct launcher *l, struct snapshot *s, struct launcher_policies *m)
-{
-	struct snapshot fresh = {.ref = {.name = s->name, .fd = -1}};
-	struct err err = {0};
+/* Reads what is in use anew (reload), and what is not for a list (ticket). */
+struct reading {
+	struct check_job job;
+	uint32_t ticket;
+	bool reload;
+	uint64_t stamp; /* of the list; 0: it is as it was */
+};
 
-	if (compile(l, s->name, &fresh, &err) < 0) {
-		log_error("a policy is broken; the old one stays", "name", s->name, "error",
-			  err.message);
-		if (m->failed.n < FAILED_MAX) {
-			strv_add(&m->failed, s->name);
-			strv_add(&m->why, err.message);
-		}
-	} else if (strcmp(fresh.ref.version, s->ref.version) == 0) {
-		close(fresh.ref.fd);
-	} else {
-		log_info("policy loaded", "name", s->name, "version", fresh.ref.version);
-		close(s->ref.fd);
-		s->ref = fresh.ref;
-		free(s->description);
-		s->description = take(fresh.description);
-		strv_add(&m->loaded, s->name);
+static bool reading_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
+			    int *snapshot)
+{
+	struct reading *r = (struct reading *)job;
+	struct policy_dirs dirs;
+	struct strv list = {0}, names = {0};
+	uint64_t stamp;
+	bool any;
+
+	policy_dirs_init(&dirs, l->settings.config.policy_dir);
+	policy_list(&dirs, false, &list);
+	stamp = stamp_of(&dirs);
+	policy_dirs_done(&dirs);
+	if (r->ticket != 0 && (r->reload || stamp != l->unused_stamp))
+		r->stamp = stamp;
+	if (r->reload) {
+		const struct snapshot *s;
+
+		SLIST_FOREACH (s, &l->policies, next)
+			strv_add(&names, s->is.is.name);
 	}
-	free(fresh.description);
+	for (size_t i = 0; r->stamp != 0 && i < list.n && i < TOLD_MAX; i++)
+		if (find(&l->policies, list.v[i]) == NULL)
+			strv_add(&names, list.v[i]);
+	any = names.n > 0;
+	if (any)
+		policies_question(l, &names, true, ask);
+	strv_done(&list);
+	strv_done(&names);
+	return any;
 }
 
-void policies_reload(struct launcher *l, uint32_t ticket)
+/* A policy in use was read again. */
+static void replace(struct checked *old, struct checked *fresh, struct launcher_policies *m)
 {
-	struct launcher_policies m = {.ticket = ticket};
-	struct snapshot *s;
+	log_warnings(fresh);
+	if (fresh->fd == -1) {
+		log_error("a policy is broken; the old one stays", "name", old->is.name, "error",
+			  fresh->is.message);
+		old->stale = true;
+		if (m->failed.n < FAILED_MAX) {
+			strv_add(&m->failed, old->is.name);
+			strv_add(&m->why, fresh->is.message);
+		}
+		return;
+	}
+	if (strcmp(fresh->is.version, old->is.version) != 0) {
+		log_info("policy loaded", "name", fresh->is.name, "version", fresh->is.version);
+		strv_add(&m->loaded, fresh->is.name);
+	}
+	checked_done(old);
+	*old = *fresh;
+	*fresh = (struct checked){.fd = -1};
+}
 
-	forget_unused(l); /* what they are compiled with may be another */
-	SLIST_FOREACH (s, &l->policies, next)
-		reload_one(l, s, &m);
-	if (ticket == 0 && m.loaded.n + m.failed.n == 0)
-		return; /* nobody asked, and nothing is new */
-	list(l, ticket != 0, &m);
-	api_link_post(l, MSG_launcher_policies, 0, &m, NULL, 0);
+static void reading_done(struct launcher *l, struct check_job *job, struct checked *got, size_t n)
+{
+	const struct reading *r = (const struct reading *)job;
+	struct launcher_policies m = {.ticket = r->ticket};
+
+	if (r->reload || r->stamp != 0) {
+		forget(&l->unused);
+		l->unused_stamp = r->stamp;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct checked *old = find(&l->policies, got[i].is.name);
+
+		if (old != NULL) {
+			replace(old, &got[i], &m);
+		} else {
+			mem_cleanup_fd(&got[i].fd);
+			got[i].fd = -1;
+			add(&l->unused, &got[i]);
+		}
+	}
+	free(job);
+	if (m.ticket + m.loaded.n + m.failed.n > 0) /* else nobody asked, and nothing is new */
+		tell(l, &m);
+}
+
+static void reading_drop(struct check_job *job)
+{
+	free(job);
+}
+
+static void read_again(struct launcher *l, uint32_t ticket, bool reload)
+{
+	struct reading *r = mem_new(struct reading);
+
+	r->job = (struct check_job){
+		.prepare = reading_prepare, .done = reading_done, .drop = reading_drop};
+	r->ticket = ticket;
+	r->reload = reload;
+	check_start(l, &r->job);
+}
+
+void policies_reload(struct launcher *l)
+{
+	read_again(l, 0, true);
 }
 
 void policies_ask(void *launcher, void *msg, struct link_msg *m)
 {
 	const struct launcher_ask *ask = msg;
-	struct launcher_policies answer = {.ticket = ask->ticket};
-	struct launcher *l = launcher;
 
-	if (ask->reload != 0) {
-		policies_reload(l, ask->ticket);
-		return;
-	}
-	list(l, true, &answer);
-	api_link_post(l, MSG_launcher_policies, 0, &answer, NULL, 0);
+	read_again(launcher, ask->ticket, ask->reload != 0);
 }
 
 void policies_free(struct launcher *l)
 {
-	struct snapshot *s;
-
-	forget_unused(l);
-	while ((s = SLIST_FIRST(&l->policies)) != NULL) {
-		SLIST_REMOVE_HEAD(&l->policies, next);
-		close(s->ref.fd);
-		free(s->name);
-		free(s->description);
-		free(s);
-	}
+	forget(&l->policies);
+	forget(&l->unused);
 }

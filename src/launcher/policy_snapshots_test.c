@@ -39,28 +39,96 @@ static const char *version_of(const struct launcher_policies *p, const char *nam
 
 #define OPEN "default: {files: allow, network: allow, commands: allow}\n"
 
+/* A question for agentsh-check, and its answer. */
+struct question {
+	struct check_job job;
+	const char *name;
+	const struct launcher_create *request; /* NULL: none */
+	const char *workspace, *own_dir;       /* without namespaces, else NULL */
+	struct checked got;
+	bool answered;
+};
+
+static bool question_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
+			     int *snapshot)
+{
+	const struct question *q = (const struct question *)job;
+	char *name = (char *)(uintptr_t)q->name;
+
+	if (q->request != NULL) {
+		strv_copy(&ask->domains, &q->request->domains);
+		strv_copy(&ask->ports, &q->request->ports);
+		strv_copy(&ask->variables, &q->request->variables);
+	}
+	if (q->workspace != NULL) {
+		ask->workspace = mem_strdup(q->workspace);
+		ask->home = mem_printf("%s/home", q->own_dir);
+		strv_add(&ask->places, ask->workspace);
+		strv_add(&ask->places, ask->home);
+	}
+	policies_question(l, &(struct strv){&name, 1}, true, ask);
+	return true;
+}
+
+static void question_done(struct launcher *l, struct check_job *job, struct checked *got, size_t n)
+{
+	struct question *q = (struct question *)job;
+
+	assert_int_equal(n, 1);
+	q->got = got[0];
+	got[0] = (struct checked){.fd = -1};
+	q->answered = true;
+}
+
+static bool is_answered(struct rig *g, void *arg)
+{
+	return ((struct question *)arg)->answered;
+}
+
+static int look(struct rig *g, struct question *q, struct err *err)
+{
+	q->job = (struct check_job){.prepare = question_prepare, .done = question_done};
+	q->answered = false;
+	check_start(&g->l, &q->job);
+	assert_true(rig_until(g, is_answered, q));
+	return checked_error(&q->got, err);
+}
+
+/* As a session that uses the policy does. */
+static const struct checked *use(struct rig *g, const char *name)
+{
+	struct question q = {.name = name};
+
+	assert_int_equal(look(g, &q, NULL), 0);
+	return policies_add(&g->l, &q.got);
+}
+
 static void pol_5_what_is_read_is_told(void **state)
 {
 	struct rig *g = *state;
 	struct launcher_policies p;
-	struct policy_ref ref, again;
+	struct question none = {.name = "none"};
+	const struct checked *a;
 	struct err err = {0};
 
 	rig_greeted(g);
 	write_policy(g, "a", OPEN);
 	write_policy(g, "b", OPEN);
-	assert_int_equal(policies_find(&g->l, "a", &ref, &err), 0);
-	assert_false(ref.file_rules);
+	assert_null(policies_find(&g->l, "a"));
+	a = use(g, "a");
+	assert_false(a->is.file_rules);
 	p = told(g);
 	assert_int_equal(p.ticket, 0);
 	assert_int_equal(p.loaded.n, 1);
 	assert_string_equal(p.loaded.v[0], "a");
-	assert_string_equal(version_of(&p, "a"), ref.version);
+	assert_string_equal(version_of(&p, "a"), a->is.version);
 	assert_string_equal(version_of(&p, "b"), "");
 	msg_done(MSG_launcher_policies, &p);
-	assert_int_equal(policies_find(&g->l, "a", &again, &err), 0); /* once is enough */
-	assert_int_equal(again.fd, ref.fd);
-	assert_int_equal(policies_find(&g->l, "none", &ref, &err), -E_BAD_REQUEST);
+	assert_ptr_equal(policies_find(&g->l, "a"), a); /* once is enough */
+	assert_int_equal(look(g, &none, &err), -E_BAD_REQUEST);
+	assert_string_equal(err.subject, "none");
+	assert_non_null(strstr(err.message, "no policy 'none'; there is 'a', 'b'"));
+	checked_done(&none.got);
 	for (int turn = 0; turn < 5; turn++)
 		loop_settle(g->l.loop);
 	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), LINK_AGAIN);
@@ -77,14 +145,15 @@ static void pol_5_a_reload_takes_what_is_good_and_keeps_the_rest(void **state)
 {
 	struct rig *g = *state;
 	struct launcher_policies p;
-	struct policy_ref a, b, ref;
-	struct err err = {0};
+	cleanup_free char *a = NULL, *b = NULL;
+	int fd;
 
 	rig_greeted(g);
 	write_policy(g, "a", OPEN);
 	write_policy(g, "b", OPEN);
-	assert_int_equal(policies_find(&g->l, "a", &a, &err), 0);
-	assert_int_equal(policies_find(&g->l, "b", &b, &err), 0);
+	a = mem_strdup(use(g, "a")->is.version);
+	b = mem_strdup(use(g, "b")->is.version);
+	fd = policies_find(&g->l, "b")->fd;
 	for (int i = 0; i < 2; i++) {
 		p = told(g);
 		msg_done(MSG_launcher_policies, &p);
@@ -99,11 +168,12 @@ static void pol_5_a_reload_takes_what_is_good_and_keeps_the_rest(void **state)
 	assert_int_equal(p.failed.n, 1);
 	assert_string_equal(p.failed.v[0], "b");
 	assert_non_null(strstr(p.why.v[0], "b.yaml:4"));
-	assert_string_not_equal(version_of(&p, "a"), a.version);
-	assert_string_equal(version_of(&p, "b"), b.version);
+	assert_string_not_equal(version_of(&p, "a"), a);
+	assert_string_equal(version_of(&p, "b"), b);
 	msg_done(MSG_launcher_policies, &p);
-	assert_int_equal(policies_find(&g->l, "b", &ref, &err), 0);
-	assert_int_equal(ref.fd, b.fd);
+	assert_int_equal(policies_find(&g->l, "b")->fd, fd);
+	assert_true(policies_find(&g->l, "b")->stale);
+	assert_false(policies_find(&g->l, "a")->stale);
 	ask(g, 8, 0);
 	p = told(g);
 	assert_int_equal(p.ticket, 8);
@@ -117,8 +187,6 @@ static void pol_7_unused_policies_are_listed_whole(void **state)
 {
 	struct rig *g = *state;
 	struct launcher_policies p;
-	struct policy_ref ref;
-	struct err err = {0};
 	cleanup_free char *before = NULL, *set = NULL;
 	int fd;
 
@@ -161,8 +229,7 @@ static void pol_7_unused_policies_are_listed_whole(void **state)
 	msg_done(MSG_launcher_policies, &p);
 
 	/* it is the version that a session gets */
-	assert_int_equal(policies_find(&g->l, "a", &ref, &err), 0);
-	assert_string_equal(ref.version, before);
+	assert_string_equal(use(g, "a")->is.version, before);
 }
 
 static void ses_3_an_agent_chooses_among_the_listed_policies(void **state)
@@ -240,15 +307,12 @@ static void ses_3_what_is_beyond_the_policy_is_refused(void **state)
 		{NULL, NULL, "TERM", -E_POLICY_DENIED},
 	};
 	struct rig *g = *state;
-	struct policy_ref ref;
 	struct err err = {0};
 
 	rig_greeted(g);
 	write_policy(g, "a",
 		     "network_rules:\n  - {name: m, domains: [m.example], ports: [443], decision: "
 		     "allow}\nenvironment: {allow: [LANG]}\n");
-	assert_int_equal(policies_find(&g->l, "a", &ref, &err), 0);
-	assert_true(ref.file_rules);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *lists[][2] = {{text(rows[i].domain), NULL},
 				    {text(rows[i].port), NULL},
@@ -258,9 +322,15 @@ static void ses_3_what_is_beyond_the_policy_is_refused(void **state)
 			.ports = {lists[1], rows[i].port != NULL},
 			.variables = {lists[2], rows[i].variable != NULL}};
 
+		struct question q = {.name = "a", .request = &m};
+
 		err = (struct err){0};
-		assert_int_equal(policies_cover(&ref, &m, &err), rows[i].r);
+		assert_int_equal(look(g, &q, &err), rows[i].r);
 		assert_int_equal(err.policy[0] != '\0', rows[i].r != 0);
+		/* the snapshot serves other requests */
+		assert_true(q.got.is.file_rules);
+		assert_int_equal(fcntl(q.got.fd, F_GETFD), FD_CLOEXEC);
+		checked_done(&q.got);
 	}
 }
 
@@ -278,22 +348,14 @@ static void expect_shut(struct rig *g, const char *rules, const char *withheld)
 {
 	static unsigned number;
 	char name[16];
-	struct sandbox_plan plan = {0};
-	struct policy_ref ref;
-	struct err err = {0};
+	struct question q = {.name = name};
 	cleanup_free char *text = mem_printf(OPEN "file_rules:\n%s", rules);
 
 	snprintf(name, sizeof(name), "p%u", number++);
 	write_policy(g, name, text);
-	assert_int_equal(policies_find(&g->l, name, &ref, &err), 0);
-	strv_add(&plan.read_only_paths, "/usr");
-	strv_add(&plan.passthrough_paths, "/data");
-	strv_add(&plan.passthrough_paths, "/data/in");
-	strv_add(&plan.passthrough_paths, "/usr/share");
-	strv_add(&plan.monitored_paths, "/workspace");
-	assert_int_equal(policies_shut(&ref, &plan, &err), 0);
-	expect_list(&plan.withheld, withheld);
-	sandbox_plan_done(&plan);
+	assert_int_equal(look(g, &q, NULL), 0);
+	expect_list(&q.got.is.withheld, withheld);
+	checked_done(&q.got);
 }
 
 #define RULE(path, ops) \
@@ -303,7 +365,14 @@ static void expect_shut(struct rig *g, const char *rules, const char *withheld)
 static void sbx_2_rules_shut_places_of_the_view(void **state)
 {
 	struct rig *g = *state;
+	struct config *c = &g->l.settings.config;
 
+	assert_int_equal(config_override("filesystem.read_only_passthrough_paths=/usr", c, NULL),
+			 0);
+	assert_int_equal(
+		config_override("filesystem.passthrough_paths=/data,/data/in,/usr/share", c, NULL),
+		0);
+	assert_int_equal(config_override("filesystem.monitored_paths=/workspace", c, NULL), 0);
 	expect_shut(g, RULE("/data/**", "write, create, delete"), "98 /data 98 /data/in ");
 	expect_shut(g, RULE("/data/**", "write"), "2 /data 2 /data/in ");
 	expect_shut(g, RULE("/data/**", "read, stat, list"), "1 /data 1 /data/in ");
@@ -322,10 +391,10 @@ static void sbx_2_rules_shut_places_of_the_view(void **state)
 static void sbx_5_a_policy_of_a_bare_session(void **state)
 {
 	struct rig *g = *state;
-	struct sandbox_plan plan = {.bare = 1};
-	struct policy_ref ref, own;
-	struct err err = {0};
+	struct config *c = &g->l.settings.config;
+	struct question q = {.name = "placed"};
 
+	assert_int_equal(config_override("filesystem.monitored_paths=/workspace", c, NULL), 0);
 	write_policy(g, "placed",
 		     OPEN
 		     "file_rules:\n"
@@ -335,24 +404,17 @@ static void sbx_5_a_policy_of_a_bare_session(void **state)
 		     "deny}\n"
 		     "  - {name: c, paths: ['/workspace/**'], operations: [write], decision: "
 		     "deny}\n");
-	assert_int_equal(policies_find(&g->l, "placed", &ref, &err), 0);
-	own = ref;
-	assert_int_equal(policies_place(&g->l, "/home/me/a [b]", "/home/me/own/home", &own, &err),
-			 0);
-	assert_int_not_equal(own.fd, ref.fd);
-	assert_string_equal(own.name, ref.name);
-	assert_true(own.file_rules);
-	plan.workspace = mem_strdup("/home/me/a [b]");
-	plan.own_dir = mem_strdup("/home/me/own");
-	strv_add(&plan.monitored_paths, "/workspace");
-	assert_int_equal(policies_shut(&own, &plan, &err), 0);
-	expect_list(&plan.withheld, "16 /home/me/a [b] 128 /home/me/own/home 2 /workspace ");
-	close(own.fd);
+	q.workspace = "/home/me/a [b]";
+	q.own_dir = "/home/me/own";
+	assert_int_equal(look(g, &q, NULL), 0);
+	assert_string_equal(q.got.is.name, "placed");
+	assert_true(q.got.is.file_rules);
+	expect_list(&q.got.is.withheld, "16 /home/me/a [b] 128 /home/me/own/home 2 /workspace ");
+	checked_done(&q.got);
 	write_policy(g, "placed", "nonsense\n");
-	own = ref;
-	assert_true(policies_place(&g->l, "/a", "/b", &own, &err) < 0);
-	assert_int_equal(own.fd, ref.fd);
-	sandbox_plan_done(&plan);
+	assert_true(look(g, &q, NULL) < 0);
+	assert_int_equal(q.got.fd, -1);
+	checked_done(&q.got);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)

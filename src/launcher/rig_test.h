@@ -7,6 +7,7 @@
 #include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "check/check.h"
 #include "launcher/launcher_state.h"
 #include "model/process_args.h"
 #include <errno.h>
@@ -106,6 +107,8 @@ static inline _Noreturn void fake_warden(char **argv)
 /* First in main: becomes one of them if it was started as one. */
 static inline void rig_main(char **argv)
 {
+	if (strcmp(argv[0], "agentsh-check") == 0)
+		_exit(check_main(3));
 	if (strcmp(argv[0], process_table[process_of(PROCESS_INSIDE)].program) == 0)
 		fake_init();
 	if (strcmp(argv[0], MAIN_PROCESS->program) == 0)
@@ -153,7 +156,8 @@ static inline void rig_place(struct rig *g)
 static inline void rig_programs(struct launcher *l)
 {
 	l->programs.api_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	assert_true(l->programs.api_fd >= 0);
+	l->programs.check_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(l->programs.api_fd >= 0 && l->programs.check_fd >= 0);
 	for (size_t i = 0; i < PROCESSES; i++) {
 		l->programs.fd[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		assert_true(l->programs.fd[i] >= 0);
@@ -321,6 +325,36 @@ static inline struct launcher_create rig_request(struct rig *g, const char *id)
 	return (struct launcher_create){.session_id = (char *)(uintptr_t)id,
 					.workspace = g->workspace,
 					.policy = (char *)(uintptr_t) "observe"};
+}
+
+/* Has a policy compiled, so that no session has to wait for it. */
+static inline bool rig_use_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
+				   int *snapshot)
+{
+	char name[] = "observe", *names[] = {name};
+
+	policies_question(l, &(struct strv){names, 1}, true, ask);
+	return true;
+}
+
+static inline void rig_use_done(struct launcher *l, struct check_job *job, struct checked *got,
+				size_t n)
+{
+	assert_int_equal(checked_error(&got[0], NULL), 0);
+	policies_add(l, &got[0]);
+}
+
+static inline bool rig_used(struct rig *g, void *arg)
+{
+	return policies_find(&g->l, "observe") != NULL;
+}
+
+static inline void rig_use_policy(struct rig *g)
+{
+	struct check_job job = {.prepare = rig_use_prepare, .done = rig_use_done};
+
+	check_start(&g->l, &job);
+	assert_true(rig_until(g, rig_used, NULL));
 }
 
 /* Makes a session for the workspace's owner; the answer's message with its three descriptors. */

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #define HEAD 24
-#define NUMBERS 70 /* over every message number */
+#define NUMBERS 80 /* over every message number */
 
 /* The head as the wire has it; the test machines are little-endian. */
 struct wire_head {

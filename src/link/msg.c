@@ -11,6 +11,8 @@
 #define ACKS_LEN (1024 * (ID_MAX + 1))
 #define TEXT_LEN 4096 /* sentences for people */
 #define LIST_LEN (64 * 1024)
+#define NAMES_LEN (256 * 1024)	    /* paths of files */
+#define FILES_LEN (8 * 1024 * 1024) /* texts of policies and sets */
 /* A shell's own arguments stand before a script; the session's and the command's environment become
  * one. */
 #define SPAWN_ARGS_LEN (REQUEST_ARGS_MAX + REQUEST_SCRIPT_MAX + LIST_LEN)
@@ -182,6 +184,20 @@ TABLE(process_ask,
 TABLE(process_actor,
 	U32(process_actor, pid), U32(process_actor, ppid), U32(process_actor, leader),
 	U32(process_actor, spawn), STR(process_actor, command_id, ID_MAX))
+TABLE(check_ask,
+	U32(check_ask, policies), STRV(check_ask, name, LIST_LEN), STRV(check_ask, file, NAMES_LEN),
+	STRV(check_ask, error, NAMES_LEN), BYTES(check_ask, length, LIST_LEN),
+	BYTES(check_ask, text, FILES_LEN), U32(check_ask, shadow),
+	STR(check_ask, workspace, PATH_LEN), STR(check_ask, home, PATH_LEN),
+	STRV(check_ask, places, LIST_LEN), STRV(check_ask, domains, LIST_LEN),
+	STRV(check_ask, ports, LIST_LEN), STRV(check_ask, variables, REQUEST_ENV_MAX))
+TABLE(check_policy,
+	STR(check_policy, name, ID_MAX), STR(check_policy, code, WORD_LEN),
+	STR(check_policy, subject, TEXT_LEN), STR(check_policy, message, TEXT_LEN),
+	STR(check_policy, denial, TEXT_LEN), STR(check_policy, report, LIST_LEN),
+	STR(check_policy, version, WORD_LEN), STR(check_policy, description, TEXT_LEN),
+	U32(check_policy, file_rules), STRV(check_policy, limits, TEXT_LEN),
+	STRV(check_policy, withheld, LIST_LEN))
 // clang-format on
 
 /* Messages that share another's shape. */

@@ -9,7 +9,15 @@
 #include "base/fields.h"
 #include "model/limits.h"
 
-enum link_side { SIDE_API, SIDE_LAUNCHER, SIDE_WARDEN, SIDE_INIT, SIDE_LEADER, SIDE_PROCESS };
+enum link_side {
+	SIDE_API,
+	SIDE_LAUNCHER,
+	SIDE_WARDEN,
+	SIDE_INIT,
+	SIDE_LEADER,
+	SIDE_PROCESS,
+	SIDE_CHECK
+};
 /* NEW: only the greeting of that link is legal. OPEN: all others. ENDING: after an END message;
  * only results, ends. */
 enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
@@ -85,7 +93,11 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0) \
 	X(process_bell,       63, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0) \
 	X(process_ask,        64, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0) \
-	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0)
+	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0) \
+	/* launcher <-> agentsh-check. ask: one snapshot, if there is nothing to compile; policy: \
+	 * the snapshot. */ \
+	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1) \
+	X(check_policy,       71, CHECK, LAUNCHER, IN_OPEN, OPEN,   0, 1)
 // clang-format on
 
 enum msg_type {
@@ -380,4 +392,29 @@ struct process_ask {
 struct process_actor {
 	uint32_t pid, ppid, leader, spawn;
 	char *command_id;
+};
+
+/* Policies to compile, or one to look at where its snapshot comes with the message. The files of
+ * the policies stand first, then those of all sets. */
+struct check_ask {
+	uint32_t policies;	   /* how many of the files are policies */
+	struct strv name, file;	   /* of each file */
+	struct strv error;	   /* why it cannot be read, or "" */
+	struct bytes length, text; /* uint32_t for each file; all texts, one behind the other */
+	uint32_t shadow;	   /* approvals.mode: shadow */
+	char *workspace, *home;	   /* NULL: as policy_options has them */
+	struct strv places;	   /* of the session's view, absolute paths */
+	struct strv domains, ports, variables; /* that a session asks for */
+};
+/* One answer for each policy, in their order. With a snapshot, code says that the policy does not
+ * cover what the session asks for. Without one, code says why there is none. */
+struct check_policy {
+	char *name;
+	char *code, *subject, *message; /* code NULL: all is well */
+	char *denial;			/* E_POLICY_DENIED: the denial as a JSON object */
+	char *report;			/* warnings, one a line */
+	char *version, *description;
+	uint32_t file_rules;  /* it restricts what files may be touched */
+	struct strv limits;   /* limits_pack */
+	struct strv withheld; /* of the plan: rights that no file of a place needs */
 };

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#define NUMBERS 70 /* over every message number */
+#define NUMBERS 80 /* over every message number */
 
 static size_t value_size(enum field_type t)
 {

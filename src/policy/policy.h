@@ -4,10 +4,10 @@
  *
  * text --policy_compile--> snapshot bytes --policy_open--> struct policy --policy_decide--> verdict
  *
- * The launcher compiles; wardens, `policy test` and everyone else open the bytes. The snapshot is
- * position-independent and checked offset by offset when it is opened. An opened policy belongs to
- * one thread (PCRE2 needs scratch memory); another thread opens the same bytes again. Deciding
- * neither allocates nor calls the kernel. */
+ * agentsh-check compiles for the launcher; wardens, `policy test` and everyone else open the bytes.
+ * The snapshot is position-independent and checked offset by offset when it is opened. An opened
+ * policy belongs to one thread (PCRE2 needs scratch memory); another thread opens the same bytes
+ * again. Deciding neither allocates nor calls the kernel. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -44,6 +44,13 @@ struct policy_options {
  * appended to. */
 int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
 		   struct buf *report, struct buf *out, struct err *err);
+
+/* The same; E_BAD_REQUEST if the policy has another name. */
+int policy_compile_named(const char *name, const char *file, const char *text, size_t len,
+			 const struct policy_options *o, struct buf *report, struct buf *out,
+			 struct err *err);
+/* For a policy_set_fn: there is no such set; sets are the names of those that there are. */
+int policy_no_set(const struct strv *sets, const char *name, struct err *err);
 
 /* Opens a snapshot. The bytes are borrowed, are at least 8-byte aligned and must stay as they are
  * until policy_close. A damaged snapshot is E_BAD_REQUEST. */
@@ -120,7 +127,11 @@ int policy_load_file(const struct policy_dirs *d, const char *path, const struct
 void policy_list(const struct policy_dirs *d, bool sets, struct strv *out);
 /* The file of a policy or set; NULL if there is none. The result is owned. */
 char *policy_find_file(const struct policy_dirs *d, bool set, const char *name);
-/* "no policy 'x'; there is 'a', 'b'" of the first of these that has no file there or among those
+/* Appends its bytes. E_NOT_FOUND: it cannot be opened; E_FORBIDDEN: others can write it. */
+int policy_read(const char *path, struct buf *out, struct err *err);
+/* "no policy 'x'; there is 'a', 'b'"; owned. */
+char *policy_unknown_name(const struct policy_dirs *d, const char *name);
+/* The same of the first of these that has no file there or among those
  * that we ship; NULL if all have. The result is owned. */
 char *policy_unknown(const char *configured, const struct strv *names);
 

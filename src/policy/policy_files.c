@@ -4,7 +4,6 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "base/yaml.h"
 #include "policy/policy.h"
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +60,7 @@ static bool is_anybodys(const char *path)
 }
 
 /* Whoever can write the file makes the rules. */
-static int load_trusted(const char *path, struct buf *out, struct err *err)
+int policy_read(const char *path, struct buf *out, struct err *err)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -81,60 +80,7 @@ static int load_trusted(const char *path, struct buf *out, struct err *err)
 	return fdio_load(fd, FILE_MAX, out, err);
 }
 
-static int no_set(const struct policy_dirs *d, const char *name, struct err *err)
-{
-	cleanup_buf struct buf choices = {0};
-	struct strv list = {0};
-	const char *near;
-	int rc;
-
-	policy_list(d, true, &list);
-	near = list.n > 0 ? yaml_suggest(name, (const char *const *)list.v) : NULL;
-	for (size_t i = 0; i < list.n; i++)
-		buf_addf(&choices, "%s%s", i == 0 ? "; choices: " : ", ", list.v[i]);
-	rc = err_set(err, E_NOT_FOUND, name, "no set '%s'%s%s%s%s", name,
-		     near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
-		     near != NULL ? "'?)" : "", choices.len > 0 ? choices.data : "");
-	strv_done(&list);
-	return rc;
-}
-
-static int give_set(const char *name, struct buf *text, struct buf *file, void *arg,
-		    struct err *err)
-{
-	cleanup_free char *path = policy_find_file(arg, true, name);
-
-	int rc;
-
-	if (path == NULL)
-		return no_set(arg, name, err);
-	buf_adds(file, path);
-	rc = load_trusted(path, text, err);
-	if (rc == -E_NOT_FOUND) /* it is there: not to be taken for one that is missing */
-		return err_set(err, E_UNAVAILABLE, path, "cannot read the set %s", path);
-	return rc;
-}
-
-int policy_load_file(const struct policy_dirs *d, const char *path, const struct policy_options *o,
-		     struct buf *report, struct buf *out, struct err *err)
-{
-	struct policy_options with = *o;
-	struct policy_dirs copy = {0};
-	cleanup_buf struct buf text = {0};
-	int rc = load_trusted(path, &text, err);
-
-	if (rc < 0)
-		return rc;
-	strv_copy(&copy.dir, &d->dir);
-	with.set = give_set;
-	with.set_arg = &copy;
-	rc = policy_compile(path, text.data != NULL ? text.data : "", text.len, &with, report, out,
-			    err);
-	policy_dirs_done(&copy);
-	return rc;
-}
-
-static char *format_unknown(const struct policy_dirs *d, const char *name)
+char *policy_unknown_name(const struct policy_dirs *d, const char *name)
 {
 	cleanup_buf struct buf names = {0};
 	struct strv list = {0};
@@ -156,36 +102,10 @@ char *policy_unknown(const char *configured, const struct strv *names)
 		cleanup_free char *path = policy_find_file(&dirs, false, names->v[i]);
 
 		if (path == NULL)
-			text = format_unknown(&dirs, names->v[i]);
+			text = policy_unknown_name(&dirs, names->v[i]);
 	}
 	policy_dirs_done(&dirs);
 	return text;
-}
-
-int policy_load(const struct policy_dirs *d, const char *name, const struct policy_options *o,
-		struct buf *report, struct buf *out, struct err *err)
-{
-	cleanup_free char *path = policy_find_file(d, false, name);
-	const size_t before = out->len;
-	struct policy *p = NULL;
-	int rc;
-
-	if (path == NULL) {
-		cleanup_free char *text = format_unknown(d, name);
-
-		return err_set(err, E_BAD_REQUEST, name, "%s", text);
-	}
-	rc = policy_load_file(d, path, o, report, out, err);
-	if (rc < 0)
-		return rc;
-	rc = policy_open(out->data + before, out->len - before, &p, err);
-	if (rc == 0 && strcmp(policy_name(p), name) != 0)
-		rc = err_set(err, E_BAD_REQUEST, path, "%s: its name is '%s', not '%s'", path,
-			     policy_name(p), name);
-	policy_close(p);
-	if (rc < 0)
-		out->len = before;
-	return rc;
 }
 
 static int by_text(const void *a, const void *b)

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A request for a session: everything in it is checked as if an attacker had written it. Then the
+ * session is made (make.c), at once or when agentsh-check has answered about its policy. */
+#include "base/mem.h"
+#include "launcher/launcher_state.h"
+#include <fcntl.h>
+
+#define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
+
+/* One that the API child has let go of is on its way out and counts no more. */
+static size_t living(const struct launcher *l)
+{
+	const struct session_entry *w;
+	size_t n = l->alive;
+
+	TAILQ_FOREACH (w, &l->entries, next)
+		n -= w->removed && w->pidfd != -1;
+	return n;
+}
+
+static int check_room(const struct launcher *l, struct err *err)
+{
+	const uint64_t max = (uint64_t)l->settings.config.max_sessions;
+
+	if (l->stopping)
+		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
+	if (living(l) >= max)
+		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
+			       "%zu sessions live, sessions.max_sessions is %llu", living(l),
+			       (unsigned long long)max);
+	if (l->total - l->alive >= DEAD_MAX)
+		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
+			       l->total - l->alive);
+	return 0;
+}
+
+static int check_request(struct launcher *l, const struct launcher_create *a, struct err *err)
+{
+	if (!id_valid(a->session_id))
+		return err_set(err, E_BAD_REQUEST, "id", "not a session id");
+	if (a->workspace == NULL || a->workspace[0] != '/')
+		return err_set(err, E_BAD_REQUEST, "workspace",
+			       "the workspace must be an absolute path");
+	if (a->background != NULL && strcmp(a->background, "end") != 0 &&
+	    strcmp(a->background, "keep") != 0)
+		return err_set(err, E_BAD_REQUEST, "background",
+			       "background is end or keep, not '%s'", a->background);
+	if (entry_find(l, a->session_id) != NULL ||
+	    session_files_any(l->place.sessions_fd, a->session_id))
+		return err_set(err, E_CONFLICT, a->session_id, "the id is taken");
+	return check_room(l, err);
+}
+
+static const char *policy_of(const struct launcher *l, const struct launcher_create *ask)
+{
+	return ask->policy != NULL ? ask->policy : l->settings.config.policy_default;
+}
+
+/* Exactly one proof. With auth.type none a TCP connection speaks for server.auth.none_as; on a
+ * normal user's server, for that user. config_check has seen to it that this is not root. */
+static int prove(const struct launcher *l, struct creation *c, const struct link_msg *m,
+		 struct err *err)
+{
+	uid_t speaker;
+
+	if (c->ask.key.len > 0)
+		return requester_has_key(&l->settings.keys, &c->ask.key, &c->who, err);
+	if (m->nfds != 1)
+		return err_set(err, E_UNAUTHENTICATED, NULL,
+			       "neither a key nor a connection proves who asks");
+	if (strcmp(l->settings.config.auth_type, "none") != 0 ||
+	    requester_by_tcp(&l->place, m->fd[0], NULL) < 0)
+		return requester_connected(&l->place, l->privileged, m->fd[0], &c->who, err);
+	speaker = l->privileged ? l->settings.config.none_as : l->owner_uid;
+	if (l->privileged && speaker == 0)
+		return err_set(err, E_UNAUTHENTICATED, NULL, "server.auth.none_as is not set");
+	c->who = (struct requester){speaker, requester_primary_gid(speaker)};
+	return 0;
+}
+
+/* ---- the policy ---- */
+
+/* Whether agentsh-check has something to say that is not known yet. */
+static bool must_ask(const struct launcher *l, const struct creation *c)
+{
+	const struct checked *known = policies_find(l, policy_of(l, &c->ask));
+
+	return c->own_dir != NULL || known == NULL || known->stale ||
+	       c->ask.domains.n + c->ask.ports.n + c->ask.variables.n > 0;
+}
+
+/* Without namespaces the policy is compiled for the session's own directories. */
+static void add_own_places(const struct creation *c, struct check_ask *ask)
+{
+	static const char *const own[] = {SANDBOX_BARE_HOME, SANDBOX_BARE_TMP};
+
+	ask->workspace = mem_strdup(c->workspace);
+	ask->home = mem_printf("%s/%s", c->own_dir, SANDBOX_BARE_HOME);
+	strv_add(&ask->places, c->workspace);
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		cleanup_free char *path = mem_printf("%s/%s", c->own_dir, own[i]);
+
+		strv_add(&ask->places, path);
+	}
+}
+
+static bool creation_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
+			     int *snapshot)
+{
+	struct creation *c = (struct creation *)job;
+	char *name = (char *)(uintptr_t)policy_of(l, &c->ask);
+	const struct checked *known = policies_find(l, name);
+
+	if (!must_ask(l, c))
+		return false;
+	strv_copy(&ask->domains, &c->ask.domains);
+	strv_copy(&ask->ports, &c->ask.ports);
+	strv_copy(&ask->variables, &c->ask.variables);
+	if (c->own_dir != NULL)
+		add_own_places(c, ask);
+	else if (known != NULL)
+		*snapshot = fcntl(known->fd, F_DUPFD_CLOEXEC, 3);
+	policies_question(l, &(struct strv){&name, 1}, *snapshot == -1, ask);
+	return true;
+}
+
+static void creation_done(struct creation *c)
+{
+	msg_done(MSG_launcher_create, &c->ask);
+	free(c->workspace);
+	free(c->own_dir);
+}
+
+static void creation_drop(struct check_job *job)
+{
+	creation_done((struct creation *)job);
+	free(job);
+}
+
+/* The policy is known, or why there is none. */
+static int go_on(struct launcher *l, struct creation *c, struct checked *got, struct err *err)
+{
+	c->policy = policies_find(l, policy_of(l, &c->ask));
+	if (got != NULL && got->fd == -1)
+		return checked_error(got, err);
+	if (got != NULL) {
+		checked_error(got, &c->uncovered);
+		c->policy = c->policy == NULL && c->own_dir == NULL ? policies_add(l, got) : got;
+	}
+	return make_session(l, c, err);
+}
+
+static void creation_checked(struct launcher *l, struct check_job *job, struct checked *got,
+			     size_t n)
+{
+	struct creation *c = (struct creation *)job;
+	struct err why = {0};
+
+	if (l->api.peer.link.fd != -1 && c->asked_by == l->api.started_us &&
+	    (check_request(l, &c->ask, &why) < 0 || go_on(l, c, n > 0 ? got : NULL, &why) < 0))
+		api_link_refuse(l, c->req, c->ask.session_id, &why);
+	creation_drop(job);
+}
+
+/* ---- the request ---- */
+
+/* Who asks, and whether that client may have such a session. */
+static int admit(struct launcher *l, struct creation *c, const struct link_msg *m, struct err *err)
+{
+	int r = check_request(l, &c->ask, err);
+
+	if (r == 0)
+		r = prove(l, c, m, err);
+	if (r == 0 && !c->who.admin)
+		r = policies_selectable(&l->settings.config, policy_of(l, &c->ask), err);
+	if (r == 0 && sandbox_must_be_bare(&(struct sandbox_plan){
+			      .privileged = l->privileged, .unenforced = c->ask.unenforced})) {
+		c->workspace = realpath(c->ask.workspace, NULL);
+		if (c->workspace == NULL) /* opening it will fail, too */
+			c->workspace = mem_strdup(c->ask.workspace);
+		c->own_dir = own_dir_path(l, c->ask.session_id);
+	}
+	return r;
+}
+
+void admit_session(void *launcher, void *msg, struct link_msg *m)
+{
+	struct launcher *l = launcher;
+	struct launcher_create *ask = msg;
+	struct creation *c, now = {.req = m->req, .asked_by = l->api.started_us, .ask = *ask};
+	struct err why = {0};
+	int r;
+
+	*ask = (struct launcher_create){0};
+	r = admit(l, &now, m, &why);
+	if (r == 0 && must_ask(l, &now)) {
+		c = mem_dup(&now, sizeof(now));
+		c->job = (struct check_job){.prepare = creation_prepare,
+					    .done = creation_checked,
+					    .drop = creation_drop};
+		check_start(l, &c->job);
+		return;
+	}
+	if (r == 0)
+		r = go_on(l, &now, NULL, &why);
+	if (r < 0)
+		api_link_refuse(l, m->req, now.ask.session_id, &why);
+	creation_done(&now);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/check_run.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "launcher/launcher_state.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define DEADLINE_MS 10000
+#define SNAPSHOT_MAX (64 * 1024 * 1024)
+#define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
+
+static void run_next(struct launcher *l);
+
+void checked_done(struct checked *c)
+{
+	msg_done(MSG_check_policy, &c->is);
+	mem_cleanup_fd(&c->fd);
+	c->fd = -1;
+}
+
+int checked_error(const struct checked *c, struct err *err)
+{
+	if (c->is.code == NULL)
+		return 0;
+	if (c->is.denial != NULL && err != NULL)
+		snprintf(err->policy, sizeof(err->policy), "%s", c->is.denial);
+	return err_set(err, err_code_by_name(c->is.code), c->is.subject, "%s",
+		       c->is.message != NULL ? c->is.message : "");
+}
+
+/* ---- answers ---- */
+
+/* A snapshot goes to wardens: it must never change again. */
+static bool is_sealed(int fd)
+{
+	struct stat st;
+
+	return (fcntl(fd, F_GET_SEALS) & SEALS) == SEALS && fstat(fd, &st) == 0 && st.st_size > 0 &&
+	       st.st_size <= SNAPSHOT_MAX;
+}
+
+static bool is_whole(const struct checks *cs, const struct checked *c)
+{
+	const struct check_policy *p = &c->is;
+
+	if (cs->n == cs->ask.policies || p->name == NULL ||
+	    strcmp(p->name, cs->ask.name.v[cs->n]) != 0)
+		return false;
+	if (p->code != NULL && err_code_by_name(p->code) == E_OK)
+		return false;
+	return c->fd == -1 ? p->code != NULL
+			   : p->version != NULL && p->description != NULL && is_sealed(c->fd);
+}
+
+/* LINK_OK: there is an answer. */
+static enum link_status take_answer(struct checks *cs, struct err *err)
+{
+	struct checked c = {.fd = -1};
+	struct link_msg m;
+	enum link_status r = link_recv(&cs->link, &m, err);
+
+	if (r != LINK_OK)
+		return r;
+	if (link_unpack(&m, &c.is, err) < 0 || limits_unpack(&c.limits, &c.is.limits, err) < 0)
+		r = LINK_BROKEN;
+	if (m.nfds > 0)
+		c.fd = take_fd(m.fd[0]);
+	link_msg_done(&m);
+	if (r == LINK_OK && is_whole(cs, &c)) {
+		cs->got[cs->n++] = c;
+		return LINK_OK;
+	}
+	if (r == LINK_OK)
+		err_set(err, E_BAD_REQUEST, NULL, "agentsh-check sent a broken answer");
+	checked_done(&c);
+	return LINK_BROKEN;
+}
+
+/* What was not answered has an error. */
+static void fill_up(struct checks *cs, const char *why)
+{
+	for (; cs->n < cs->ask.policies; cs->n++) {
+		const char *name = cs->ask.name.v[cs->n];
+		struct checked *c = &cs->got[cs->n];
+
+		c->fd = -1;
+		c->is.name = mem_strdup(name);
+		c->is.code = mem_strdup("E_UNAVAILABLE");
+		c->is.subject = mem_strdup(name);
+		c->is.message = mem_printf("policy '%s' could not be checked: %s; try again, or "
+					   "test its file with 'agentsh policy validate'",
+					   name, why);
+	}
+}
+
+/* ---- a run ---- */
+
+/* Ends the first job's run. why: what went wrong; NULL: nothing, or the child's death says it. What
+ * the child's link has told comes first, so the signal cannot change how the child has died. */
+static void finish(struct launcher *l, const char *why)
+{
+	struct checks *cs = &l->checks;
+	struct check_job *job = STAILQ_FIRST(&cs->jobs);
+	struct checked *got = cs->got;
+	const size_t policies = cs->ask.policies;
+	siginfo_t si = {0};
+	char reason[80] = "";
+
+	if (cs->pid != 0) {
+		kill(cs->pid, SIGKILL);
+		waitid(P_PID, (id_t)cs->pid, &si, WEXITED);
+		death_reason("agentsh-check", &si, reason, sizeof(reason));
+		if (si.si_code != CLD_EXITED && si.si_status == SIGXCPU)
+			why = "agentsh-check needed too much CPU time for it";
+	}
+	fill_up(cs, why != NULL ? why : reason);
+	watch_free(take(cs->readable));
+	watch_free(take(cs->deadline));
+	link_done(&cs->link);
+	msg_done(MSG_check_ask, &cs->ask);
+	cs->pid = 0;
+	cs->got = NULL;
+	cs->n = 0;
+	STAILQ_REMOVE_HEAD(&cs->jobs, next);
+	job->done(l, job, got, policies);
+	for (size_t i = 0; i < policies; i++)
+		checked_done(&got[i]);
+	free(got);
+}
+
+static void on_answer(void *arg)
+{
+	struct launcher *l = arg;
+	struct checks *cs = &l->checks;
+	struct err err = {0};
+	enum link_status r = LINK_OK;
+
+	while (r == LINK_OK && cs->n < cs->ask.policies)
+		r = take_answer(cs, &err);
+	if (r == LINK_AGAIN)
+		return;
+	finish(l, r == LINK_OK || r == LINK_EOF ? NULL : err.message);
+	run_next(l);
+}
+
+static void on_deadline(void *arg)
+{
+	finish(arg, "agentsh-check did not answer in time");
+	run_next(arg);
+}
+
+/* A uid that no process has: nobody can stop the child or read its memory. */
+static int start_child(struct launcher *l, int snapshot, struct err *err)
+{
+	static const struct strv nothing;
+	struct checks *cs = &l->checks;
+	struct child_program program = {l->programs.check_fd, (char[]){"agentsh-check"}, 0,
+					&nothing};
+	const pid_t parent = getpid();
+	cleanup_fd int theirs = -1;
+	int pair[2];
+	int r = l->privileged ? uids_allot(l, &program.uid, err) : 0;
+
+	if (r == 0)
+		r = link_pair(pair, err);
+	if (r < 0)
+		return r;
+	theirs = pair[1];
+	link_init(&cs->link, pair[0], SIDE_LAUNCHER, SIDE_CHECK);
+	if (link_send(&cs->link, MSG_check_ask, 0, &cs->ask, &snapshot, snapshot != -1, err) !=
+	    LINK_OK)
+		return -(int)err->code;
+	cs->pid = fork();
+	if (cs->pid == 0)
+		child_become(l, &program, theirs, parent);
+	if (cs->pid < 0 || fdio_nonblock(cs->link.fd) < 0) {
+		cs->pid = cs->pid < 0 ? 0 : cs->pid;
+		return err_errno(err, E_UNAVAILABLE, "agentsh-check", "cannot start agentsh-check");
+	}
+	cs->readable = watch_readable(l->loop, cs->link.fd, on_answer, l);
+	cs->deadline = watch_timer(l->loop, on_deadline, l);
+	watch_start(cs->readable);
+	watch_after(cs->deadline, DEADLINE_MS);
+	return 0;
+}
+
+static void run_next(struct launcher *l)
+{
+	struct checks *cs = &l->checks;
+	struct check_job *job;
+
+	while (cs->got == NULL && (job = STAILQ_FIRST(&cs->jobs)) != NULL) {
+		cleanup_fd int snapshot = -1;
+		struct err err = {0};
+
+		if (!job->prepare(l, job, &cs->ask, &snapshot)) {
+			STAILQ_REMOVE_HEAD(&cs->jobs, next);
+			job->done(l, job, NULL, 0);
+			continue;
+		}
+		cs->got = mem_resize(NULL, cs->ask.policies, sizeof(*cs->got));
+		memset(cs->got, 0, cs->ask.policies * sizeof(*cs->got));
+		if (start_child(l, snapshot, &err) < 0)
+			finish(l, err.message);
+	}
+}
+
+void check_start(struct launcher *l, struct check_job *job)
+{
+	const bool idle = STAILQ_EMPTY(&l->checks.jobs);
+
+	STAILQ_INSERT_TAIL(&l->checks.jobs, job, next);
+	if (idle)
+		run_next(l);
+}
+
+void checks_stop(struct launcher *l)
+{
+	struct checks *cs = &l->checks;
+	struct check_job *job;
+
+	while ((job = STAILQ_FIRST(&cs->jobs)) != NULL) {
+		STAILQ_REMOVE_HEAD(&cs->jobs, next);
+		job->drop(job);
+	}
+	if (cs->pid != 0) {
+		kill(cs->pid, SIGKILL);
+		waitpid(cs->pid, NULL, 0);
+	}
+	for (size_t i = 0; i < cs->n; i++)
+		checked_done(&cs->got[i]);
+	free(cs->got);
+	watch_free(cs->readable);
+	watch_free(cs->deadline);
+	link_done(&cs->link);
+	msg_done(MSG_check_ask, &cs->ask);
+	*cs = (struct checks){.link = {.fd = -1}};
+	STAILQ_INIT(&cs->jobs);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* launcher/check_run.h - runs of agentsh-check, one after the other.
+ *
+ * The launcher parses no policy itself. It reads the files, hands the bytes to a child without any
+ * power (check/check.h), and believes an answer only if it is whole: a child that dies, that takes
+ * too long or that breaks the protocol leaves an error for each policy that it did not answer. */
+#pragma once
+#include "link/link.h"
+#include "model/limits.h"
+#include <stdbool.h>
+#include <sys/queue.h>
+
+struct launcher;
+struct watch;
+
+/* What is known of a policy. */
+struct checked {
+	struct check_policy is; /* owned */
+	struct limits limits;
+	int fd;	    /* the sealed snapshot, owned; -1: there is none, is.code says why */
+	bool stale; /* it stayed when its file could not be read again: what depends on the
+		       configuration may have changed */
+};
+void checked_done(struct checked *c);
+/* The error that stands in the answer; 0 if there is none. */
+int checked_error(const struct checked *c, struct err *err);
+
+/* Embedded in what waits for an answer. The functions run on the loop. */
+struct check_job {
+	STAILQ_ENTRY(check_job) next;
+	/* Its turn has come: fills ask, and *snapshot (owned) if there is nothing to compile.
+	 * False: there is nothing left to ask. */
+	bool (*prepare)(struct launcher *l, struct check_job *job, struct check_ask *ask,
+			int *snapshot);
+	/* got has one entry for each policy; what is not taken is freed. Frees the job. */
+	void (*done)(struct launcher *l, struct check_job *job, struct checked *got, size_t n);
+	void (*drop)(struct check_job *job); /* the server stops; frees the job */
+};
+struct checks {
+	STAILQ_HEAD(, check_job) jobs; /* the first one runs */
+	pid_t pid;		       /* of agentsh-check; 0: none runs */
+	struct link link;
+	struct watch *readable, *deadline;
+	struct check_ask ask;
+	struct checked *got; /* owned; room for every policy of ask */
+	size_t n;	     /* answered */
+};
+
+/* Takes the job; it is done later, or at once where no child can be started. */
+void check_start(struct launcher *l, struct check_job *job);
+void checks_stop(struct launcher *l);
