@@ -115,14 +115,6 @@ static void format_resources(const struct outcome *o, struct jw *w)
 	jw_obj_end(w);
 }
 
-static void format_state(const struct outcome *o, struct jw *w)
-{
-	jw_obj(w);
-	jw_kstr(w, "working_dir", o->working_dir);
-	jw_kstrv(w, "environment_changed", &o->env_changed);
-	jw_obj_end(w);
-}
-
 void command_format_answer(struct command *c, const struct err *unread, struct jw *w)
 {
 	jw_obj(w);
@@ -141,8 +133,10 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	answer_network(&c->out.net, w);
 	jw_key(w, "resources");
 	format_resources(&c->out, w);
-	jw_key(w, "state");
-	format_state(&c->out, w);
+	jw_kobj(w, "state");
+	jw_kstr(w, "working_dir", c->out.working_dir);
+	jw_kstrv(w, "environment_changed", &c->out.env_changed);
+	jw_obj_end(w);
 	jw_key(w, "enforcement");
 	wall_format(&c->s->walls, w);
 	jw_obj_end(w);

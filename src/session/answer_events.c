@@ -45,15 +45,6 @@ static void list_event(uint64_t seq, enum event_type type, const char *json, siz
 	l->n++;
 }
 
-/* All that the list would hold was seen by this object, none of it twice. */
-static bool in_memory(const struct command *c, enum seen kind)
-{
-	const int64_t total = total_of(c, kind);
-
-	return !c->recovered &&
-	       c->listed_events[kind].n == (total < LISTED_MAX ? total : LISTED_MAX);
-}
-
 static bool format_events(struct command *c, enum seen kind, struct jw *w)
 {
 	struct list l = {.w = w};
@@ -61,7 +52,9 @@ static bool format_events(struct command *c, enum seen kind, struct jw *w)
 	const int64_t total = total_of(c, kind);
 
 	jw_karr(w, list_rows[kind].key);
-	if (in_memory(c, kind)) {
+	/* All that the list would hold was seen by this object, none of it twice. */
+	if (!c->recovered &&
+	    c->listed_events[kind].n == (total < LISTED_MAX ? total : LISTED_MAX)) {
 		if (c->listed_events[kind].n > 0)
 			jw_raw(w, c->listed_events[kind].json.data,
 			       c->listed_events[kind].json.len);

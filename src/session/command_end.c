@@ -120,9 +120,11 @@ static void saved(void *arg)
 	command_unref(c);
 }
 
-/* Counts in memory are whole only if this server saw the command's whole life. */
-static void count_events(struct command *c)
+static void save(struct command *c)
 {
+	struct session *s = c->s;
+
+	/* Counts in memory are whole only if this server saw the command's whole life. */
 	if (c->recovered)
 		command_recall_operations(c);
 	c->out.file = c->seen[SEEN_FILE];
@@ -132,13 +134,6 @@ static void count_events(struct command *c)
 	network_summary_done(&c->out.net);
 	c->out.net = c->net;
 	c->net = (struct network_summary){0};
-}
-
-static void save(struct command *c)
-{
-	struct session *s = c->s;
-
-	count_events(c);
 	answer_blame(c);
 	if (c->out.error_code != NULL && c->request_id[0] != '\0')
 		c->out.request_id = mem_strdup(c->request_id);
@@ -179,16 +174,6 @@ static void vacate(struct command *c)
 
 /* ---- without a result ---- */
 
-static void set_error(struct outcome *o, const struct err *why)
-{
-	free(o->error_code);
-	free(o->error_message);
-	o->error_code = mem_strdup(err_row(why->code)->name);
-	o->error_message = mem_strdup(why->message);
-	free(o->error_policy);
-	o->error_policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL;
-}
-
 void command_refusal_from_row(struct command *c)
 {
 	if (!c->out.refused || c->refusal != NULL)
@@ -209,7 +194,12 @@ void command_end(struct command *c, enum command_state state, const struct err *
 	c->over = true;
 	c->state = state;
 	c->finished_us = sessions_now(s->ss);
-	set_error(&c->out, why);
+	free(c->out.error_code);
+	free(c->out.error_message);
+	free(c->out.error_policy);
+	c->out.error_code = mem_strdup(err_row(why->code)->name);
+	c->out.error_message = mem_strdup(why->message);
+	c->out.error_policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL;
 	c->out.refused = refuse;
 	if (refuse)
 		c->refusal = mem_dup(why, sizeof(*why));
@@ -260,19 +250,16 @@ static struct strv take_strv(struct strv *from)
 	return v;
 }
 
-static bool was_killed(const struct warden_result *m)
-{
-	return m->signal != 0 ||
-	       (m->error_code != NULL && (strcmp(m->error_code, "E_COMMAND_TIMEOUT") == 0 ||
-					  strcmp(m->error_code, "E_COMMAND_KILLED") == 0));
-}
-
 static void take_result(struct command *c, struct warden_result *m)
 {
 	struct outcome *o = &c->out;
 
 	outcome_done(o);
-	c->state = was_killed(m) ? COMMAND_KILLED : COMMAND_FINISHED;
+	c->state = m->signal != 0 || (m->error_code != NULL &&
+				      (strcmp(m->error_code, "E_COMMAND_TIMEOUT") == 0 ||
+				       strcmp(m->error_code, "E_COMMAND_KILLED") == 0))
+			   ? COMMAND_KILLED
+			   : COMMAND_FINISHED;
 	c->exit_code = m->exit_code;
 	c->signal = (int)m->signal;
 	c->started_us = (int64_t)m->started_us;
@@ -301,19 +288,6 @@ static void take_result(struct command *c, struct warden_result *m)
 		.stdout_kept = (int64_t)m->stdout_kept,
 		.stderr_kept = (int64_t)m->stderr_kept,
 	};
-}
-
-static void take_shell_state(struct session *s, struct warden_result *m, bool env_changed)
-{
-	if (m->cwd != NULL && (s->cwd == NULL || strcmp(s->cwd, m->cwd) != 0)) {
-		free(s->cwd);
-		s->cwd = take_str(&m->cwd);
-	}
-	if (env_changed) {
-		strv_done(&s->env);
-		s->env = take_strv(&m->env);
-		s->env_dirty = true;
-	}
 }
 
 /* It is in the database. */
@@ -378,7 +352,15 @@ void command_on_result(struct session *s, struct warden_result *m)
 		metrics_add(s->ss->deps.metrics, METRIC_CAPTURES_REFUSED, 1);
 	}
 	take_result(c, m);
-	take_shell_state(s, m, env_changed);
+	if (m->cwd != NULL && (s->cwd == NULL || strcmp(s->cwd, m->cwd) != 0)) {
+		free(s->cwd);
+		s->cwd = take_str(&m->cwd);
+	}
+	if (env_changed) {
+		strv_done(&s->env);
+		s->env = take_strv(&m->env);
+		s->env_dirty = true;
+	}
 	session_is_active(s);
 	vacate(c);
 	save(c);

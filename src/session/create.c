@@ -126,18 +126,14 @@ static void copy_request(struct session *s, const struct session_request *w)
 
 /* ---- walls ---- */
 
-/* Raised by nobody yet, or said by us before a limit became narrower. */
-static bool ours(const struct session *s, enum wall w)
-{
-	const enum wall_state state = s->walls.wall[w].state;
-
-	return state == WALL_ABSENT || state == WALL_UNAVAILABLE;
-}
-
 /* The session's own loopback is its whole network. */
 static void set_network_limit(struct session *s)
 {
-	if (s->config.limits.value[LIMIT_max_network_mb] == 0 || !ours(s, WALL_network_limit))
+	const enum wall_state now = s->walls.wall[WALL_network_limit].state;
+
+	/* Not raised by anybody else: absent, or what was set here before. */
+	if (s->config.limits.value[LIMIT_max_network_mb] == 0 ||
+	    (now != WALL_ABSENT && now != WALL_UNAVAILABLE))
 		return;
 	if (s->walls.wall[WALL_net_namespace].state == WALL_UP)
 		wall_set(&s->walls, WALL_network_limit, WALL_UP,
@@ -147,20 +143,15 @@ static void set_network_limit(struct session *s)
 			 "max_network_mb: the session's traffic is not counted");
 }
 
-static void set_own_walls(struct session *s)
-{
-	set_network_limit(s);
-	wall_set(&s->walls, WALL_env_filter, WALL_UP,
-		 "built from an allow-list, without the server's own variables");
-}
-
 void session_take_walls(struct session *s, const struct strv *walls)
 {
 	struct err err = {0};
 
 	if (wall_unpack(&s->walls, walls, &err) < 0)
 		log_error("walls are not understood", "session_id", s->id, "error", err.message);
-	set_own_walls(s);
+	set_network_limit(s);
+	wall_set(&s->walls, WALL_env_filter, WALL_UP,
+		 "built from an allow-list, without the server's own variables");
 }
 
 /* ---- asked ---- */
@@ -179,15 +170,6 @@ static void forget_proof(struct session *s)
 	free(take(s->proof_key));
 }
 
-static void names_of(const struct strv *env, struct strv *out)
-{
-	for (size_t i = 0; i < env->n; i++) {
-		cleanup_free char *name = mem_strndup(env->v[i], strcspn(env->v[i], "="));
-
-		strv_add(out, name);
-	}
-}
-
 static void ask_launcher(struct session *s)
 {
 	struct strv variables = {0};
@@ -203,7 +185,12 @@ static void ask_launcher(struct session *s)
 	};
 	struct err err = {0};
 
-	names_of(&s->config.environment, &variables);
+	for (size_t i = 0; i < s->config.environment.n; i++) {
+		const char *one = s->config.environment.v[i];
+		cleanup_free char *name = mem_strndup(one, strcspn(one, "="));
+
+		strv_add(&variables, name);
+	}
 	m.variables = variables;
 	msg_put_limits(&s->config.limits, m.old_limits, &m.limits);
 	if (s->proof_key != NULL)
@@ -260,18 +247,11 @@ static int take_proof(struct session *s, const struct caller *who, struct err *e
 	return 0;
 }
 
-static size_t strv_bytes(const struct strv *v)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < v->n; i++)
-		n += strlen(v->v[i]) + 1;
-	return n;
-}
-
 static int prepare(struct session *s, const struct caller *who,
 		   const struct session_request *request, struct err *err)
 {
+	size_t bytes = 0;
+
 	copy_request(s, request);
 	s->owner_uid = who->uid;
 	session_is_active(s);
@@ -282,7 +262,9 @@ static int prepare(struct session *s, const struct caller *who,
 	s->cwd = mem_strdup(START_DIR);
 	memcpy(s->request_id, who->request_id, sizeof(s->request_id));
 	session_env(s->ss->deps.config, &s->config.environment, &s->env);
-	if (strv_bytes(&s->env) > REQUEST_ENV_MAX) {
+	for (size_t i = 0; i < s->env.n; i++)
+		bytes += strlen(s->env.v[i]) + 1;
+	if (bytes > REQUEST_ENV_MAX) {
 		err_detail(err, "environment", "has more than %d bytes with the defaults",
 			   REQUEST_ENV_MAX);
 		return err_from_details(err, s->id);
@@ -348,14 +330,6 @@ static void deleted(void *arg)
 	session_unref(s);
 }
 
-/* A wall could not be raised, and so there is no session. */
-static void tell_missing(struct session *s, const char *wall, const char *message)
-{
-	cleanup_free char *reason = mem_printf("%s: %s", wall, message);
-
-	session_event(s, EVENT_enforcement_failed, reason);
-}
-
 void session_on_refused(struct session *s, const struct launcher_refused *m)
 {
 	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
@@ -369,8 +343,12 @@ void session_on_refused(struct session *s, const struct launcher_refused *m)
 	denial_take(s->refusal, m->policy);
 	if (s->refusal->code == E_POLICY_DENIED)
 		policy_violation(s, s->request_id, s->refusal);
-	else if (s->refusal->code == E_ENFORCEMENT)
-		tell_missing(s, s->refusal->subject, s->refusal->message);
+	if (s->refusal->code == E_ENFORCEMENT) { /* a wall could not be raised */
+		cleanup_free char *reason =
+			mem_printf("%s: %s", s->refusal->subject, s->refusal->message);
+
+		session_event(s, EVENT_enforcement_failed, reason);
+	}
 	rows_session_delete(s);
 	store_after(s->ss->deps.store, deleted, session_ref(s));
 }

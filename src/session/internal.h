@@ -399,7 +399,8 @@ void command_add_observer(struct command *c, const struct command_observer *obs)
 
 /* submit.c */
 void command_send(struct command *c);
-void command_promote(struct session *s); /* gives the free place to the next one */
+unsigned session_waiting(const struct session *s); /* commands that wait for their turn */
+void command_promote(struct session *s);	   /* gives the free place to the next one */
 
 /* signal_command.c */
 void command_send_early(struct command *c);   /* what was asked of it while it waited */

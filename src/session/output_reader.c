@@ -38,25 +38,21 @@ static int file_of(struct command *c, int stream)
 	return c->read_fd[stream];
 }
 
-static uint64_t size_of(int fd)
-{
-	struct stat st;
-
-	return fd != -1 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-}
-
 /* A file that holds all that was produced tells it by its size, which may also have grown since the
  * command's end. */
 static struct stream_extent extent_of(struct command *c, int stream)
 {
 	struct stream_extent x = c->extent[stream];
+	struct stat st;
 	uint64_t size;
+	int fd;
 
 	if (x.bytes <= x.kept && command_is_over(c))
 		x = (struct stream_extent){c->bytes[stream], kept_of(c, stream), c->bytes[stream]};
 	if (x.bytes > x.kept)
 		return x;
-	size = size_of(file_of(c, stream));
+	fd = file_of(c, stream);
+	size = fd != -1 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 	x.bytes = x.kept = x.from = size > x.kept ? size : x.kept;
 	return x;
 }

@@ -184,16 +184,6 @@ static bool went(const struct session *s, const char *old_cwd, const char *asked
 	return strcmp(s->cwd, wanted) == 0 || strcmp(s->cwd, old_cwd) != 0;
 }
 
-static void refuse_cwd(struct session *s, struct patch *p)
-{
-	struct err err = {0};
-
-	err_detail(&err, "working_dir", "not a directory in the session: '%.100s'",
-		   p->request.working_dir);
-	err_from_details(&err, s->id);
-	refuse(p, &err);
-}
-
 /* ---- the launcher's answer ---- */
 
 /* The directory was changed already: it is set back, and then the refusal is told. */
@@ -295,13 +285,17 @@ static void record(struct session *s, struct patch *p)
 void session_patched(struct session *s, struct expect *x, const char *old_cwd)
 {
 	struct patch *p = take(x->patch);
+	struct err err = {0};
 
 	if (x->kind == EXPECT_PATCH) {
 		record(s, p);
 	} else if (x->kind == EXPECT_UNDO) {
 		refuse(p, p->refusal);
 	} else if (!went(s, old_cwd, p->request.working_dir)) {
-		refuse_cwd(s, p);
+		err_detail(&err, "working_dir", "not a directory in the session: '%.100s'",
+			   p->request.working_dir);
+		err_from_details(&err, s->id);
+		refuse(p, &err);
 	} else {
 		p->old_cwd = mem_strdup(old_cwd);
 		send_limits(s, p);

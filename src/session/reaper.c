@@ -21,11 +21,6 @@ static bool past(int64_t since_us, int64_t limit_ms, int64_t now_us)
 	return limit_ms > 0 && now_us - since_us >= limit_ms * 1000;
 }
 
-static bool used_up(int64_t used, int64_t limit)
-{
-	return limit > 0 && used >= limit;
-}
-
 /* Why a session must end; NULL: it may go on. */
 static const char *reason(const struct session *s, int64_t now)
 {
@@ -35,7 +30,8 @@ static const char *reason(const struct session *s, int64_t now)
 		return "its timeout has passed";
 	if (past(s->active_boot_us, c->limits.value[LIMIT_idle_timeout], now) && idle(s))
 		return "it was idle for its idle_timeout";
-	if (used_up(s->totals.command_count, c->limits.value[LIMIT_max_commands]) && idle(s))
+	if (c->limits.value[LIMIT_max_commands] > 0 &&
+	    s->totals.command_count >= c->limits.value[LIMIT_max_commands] && idle(s))
 		return "it has had its max_commands";
 	return NULL;
 }

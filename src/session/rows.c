@@ -28,17 +28,6 @@ static char *join(const struct strv *list)
 	return buf_take(&b);
 }
 
-static char *join_walls(const struct wall_report *walls)
-{
-	struct strv list = {0};
-	char *text;
-
-	wall_pack(walls, &list);
-	text = join(&list);
-	strv_done(&list);
-	return text;
-}
-
 static char *env_text(const struct strv *env)
 {
 	struct buf b = {0};
@@ -138,9 +127,13 @@ void rows_session_save_config(struct session *s)
 	struct db_row r = row_write(s->ss, "UPDATE sessions SET config=?, walls=?, policy_name=?,"
 					   " policy_version=?, workspace=?, owner_uid=?, capped=?"
 					   " WHERE id=?");
-	cleanup_free char *config = config_text(&s->config), *walls = join_walls(&s->walls);
-	cleanup_free char *capped = join(&s->capped);
+	cleanup_free char *config = config_text(&s->config), *capped = join(&s->capped);
+	cleanup_free char *walls = NULL;
+	struct strv list = {0};
 
+	wall_pack(&s->walls, &list);
+	walls = join(&list);
+	strv_done(&list);
 	put_text(&r, config);
 	put_text(&r, walls);
 	put_text(&r, s->policy_name);
@@ -178,36 +171,25 @@ static void split(const char *text, struct strv *list)
 		strv_add(list, line);
 }
 
-static void split_walls(const char *text, struct wall_report *walls, struct err *err)
-{
-	struct strv list = {0};
-
-	split(text, &list);
-	wall_unpack(walls, &list, err);
-	strv_done(&list);
-}
-
-static void parse_config(const char *text, struct session_request *config, struct err *err)
-{
-	json_t *doc = NULL;
-
-	if (json_parse(text, strlen(text), &doc, err) == 0)
-		session_request_read(doc, config, err);
-	json_decref(doc);
-}
-
 /* What a row's texts say; a text that cannot be read (an older or newer version's) is left out and
  * logged. */
 static void read_texts(struct session *s, const char *env, const char *config, const char *walls)
 {
+	struct strv list = {0};
+	json_t *doc = NULL;
 	struct err err = {0};
 
 	if (env != NULL)
 		env_parse(env, &s->env, &err);
-	if (config != NULL && err.code == E_OK)
-		parse_config(config, &s->config, &err);
-	if (walls != NULL && err.code == E_OK)
-		split_walls(walls, &s->walls, &err);
+	if (config != NULL && err.code == E_OK &&
+	    json_parse(config, strlen(config), &doc, &err) == 0)
+		session_request_read(doc, &s->config, &err);
+	json_decref(doc);
+	if (walls != NULL && err.code == E_OK) {
+		split(walls, &list);
+		wall_unpack(&s->walls, &list, &err);
+		strv_done(&list);
+	}
 	if (err.code != E_OK)
 		log_error("a session's row is not understood", "session_id", s->id, "error",
 			  err.message);

@@ -106,16 +106,6 @@ void rows_command_save_request(struct command *c)
 	row_run(&r);
 }
 
-static void take_key(struct command *c)
-{
-	struct db_row r = row_write(
-		c->s->ss, "UPDATE commands SET idempotency_key=NULL WHERE agent_id=? AND id=?");
-
-	put_text(&r, c->s->agent_id);
-	put_text(&r, c->id);
-	row_run(&r);
-}
-
 /* ---- reading ---- */
 
 #define COMMAND_COLUMNS                                                                            \
@@ -123,27 +113,6 @@ static void take_key(struct command *c)
 	"started_us,"                                                                              \
 	" finished_us, exit_code, signal, stdout_bytes, stderr_bytes, stdout_lines, stderr_lines," \
 	" max_output, detach, n, stdout_file, stderr_file"
-
-static void read_result(struct command *c, const char *result)
-{
-	struct err err = {0};
-
-	if (result != NULL && outcome_parse(result, &c->out, &err) < 0)
-		log_error("a command's row is not understood", "command_id", c->id, "error",
-			  err.message);
-}
-
-static void read_exit(struct command *c, struct db_row *r)
-{
-	const char *signal;
-
-	c->exit_code = sqlite3_column_type(r->stmt, r->next) == SQLITE_NULL
-			       ? -1
-			       : sqlite3_column_int64(r->stmt, r->next);
-	r->next++;
-	signal = get_text(r);
-	c->signal = signal != NULL ? proc_signal_by_name(signal) : 0;
-}
 
 /* Before they had names of their own they had the command's. */
 static void read_file(struct output_file *f, const struct command *c, const char *name)
@@ -156,7 +125,9 @@ static void read_file(struct output_file *f, const struct command *c, const char
 /* The row under r as a command of s. */
 static struct command *read_command(struct session *s, struct db_row *r)
 {
+	struct err err = {0};
 	struct command *c;
+	const char *text;
 	const void *hash;
 	int state;
 
@@ -169,11 +140,18 @@ static struct command *read_command(struct session *s, struct db_row *r)
 	if (sqlite3_column_bytes(r->stmt, r->next++) == sizeof(c->body_hash))
 		memcpy(c->body_hash, hash, sizeof(c->body_hash));
 	c->request = mem_strdup(get_text(r));
-	read_result(c, get_text(r));
+	text = get_text(r);
+	if (text != NULL && outcome_parse(text, &c->out, &err) < 0)
+		log_error("a command's row is not understood", "command_id", c->id, "error",
+			  err.message);
 	c->created_us = get_int(r);
 	c->started_us = get_int(r);
 	c->finished_us = get_int(r);
-	read_exit(c, r);
+	if (sqlite3_column_type(r->stmt, r->next) != SQLITE_NULL)
+		c->exit_code = sqlite3_column_int64(r->stmt, r->next); /* else -1, as it is new */
+	r->next++;
+	text = get_text(r);
+	c->signal = text != NULL ? proc_signal_by_name(text) : 0;
 	c->bytes[1] = (uint64_t)get_int(r);
 	c->bytes[2] = (uint64_t)get_int(r);
 	c->lines[1] = (uint64_t)get_int(r);
@@ -186,16 +164,6 @@ static struct command *read_command(struct session *s, struct db_row *r)
 	return c;
 }
 
-/* The session by its id: the asker's own, a living one, or its row; a reference. */
-static struct session *session_of(struct sessions *ss, struct session *own, const char *id)
-{
-	struct session *s = own != NULL && strcmp(own->id, id) == 0 ? own : sessions_find(ss, id);
-
-	if (s != NULL)
-		return session_ref(s);
-	return rows_session_load(ss, id, &s, NULL) == 0 ? s : NULL;
-}
-
 /* One row or none; *out is a reference. */
 static int one(struct sessions *ss, struct session *own, struct db_row *r, struct command **out,
 	       struct err *err)
@@ -205,7 +173,14 @@ static int one(struct sessions *ss, struct session *own, struct db_row *r, struc
 	int rc = row_next(r, err);
 
 	if (rc > 0) {
-		s = session_of(ss, own, get_text(r));
+		const char *id = get_text(r);
+
+		/* The asker's own, a living one, or its row. */
+		s = own != NULL && strcmp(own->id, id) == 0 ? own : sessions_find(ss, id);
+		if (s != NULL)
+			session_ref(s);
+		else
+			rows_session_load(ss, id, &s, NULL);
 		if (s != NULL) {
 			r->next = 1;
 			c = command_find(s, get_text(r));
@@ -258,7 +233,10 @@ int rows_command_by_key(struct session *s, const char *key, struct command **out
 		*out = c;
 		return 0;
 	}
-	take_key(c);
+	r = row_write(s->ss, "UPDATE commands SET idempotency_key=NULL WHERE agent_id=? AND id=?");
+	put_text(&r, c->s->agent_id);
+	put_text(&r, c->id);
+	row_run(&r);
 	command_unref(c);
 	return err_set(err, E_NOT_FOUND, key, "this Idempotency-Key is no longer kept");
 }

@@ -49,25 +49,20 @@ struct session *session_ref(struct session *s)
 	return s;
 }
 
-static void free_waiters(struct session *s)
+void session_unref(struct session *s)
 {
 	struct end_waiter *w;
 
-	while ((w = STAILQ_FIRST(&s->waiters)) != NULL) {
-		STAILQ_REMOVE_HEAD(&s->waiters, next);
-		free(w);
-	}
-}
-
-void session_unref(struct session *s)
-{
 	if (--s->refs > 0)
 		return;
 	warden_detach(s);
 	session_close_rings(s);
 	watch_free(s->timer);
 	watch_free(s->bell);
-	free_waiters(s);
+	while ((w = STAILQ_FIRST(&s->waiters)) != NULL) {
+		STAILQ_REMOVE_HEAD(&s->waiters, next);
+		free(w);
+	}
 	session_request_done(&s->config);
 	strv_done(&s->capped);
 	strv_done(&s->acks);
@@ -125,17 +120,6 @@ void session_state_event(struct session *s, enum session_state from, enum sessio
 	put_event(s, &e, reason);
 }
 
-static void memory_event(struct session *s, uint64_t oom_kills)
-{
-	struct event e = {.type = EVENT_resource_limit,
-			  .command_id = s->running != NULL ? s->running->id : NULL,
-			  .limit = event_lend(wall_name(WALL_memory_limit)),
-			  .counter = event_lend("oom_kills"),
-			  .value = oom_kills};
-
-	put_event(s, &e, s->hint);
-}
-
 void session_out_of_memory(struct session *s, uint64_t oom_kills)
 {
 	const enum wall_state limit = s->walls.wall[WALL_memory_limit].state;
@@ -150,7 +134,13 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 	free(s->hint);
 	s->hint =
 		mem_strdup("out of memory (memory_limit): the kernel killed the session's warden");
-	memory_event(s, oom_kills);
+	put_event(s,
+		  &(struct event){.type = EVENT_resource_limit,
+				  .command_id = s->running != NULL ? s->running->id : NULL,
+				  .limit = event_lend(wall_name(WALL_memory_limit)),
+				  .counter = event_lend("oom_kills"),
+				  .value = oom_kills},
+		  s->hint);
 }
 
 void session_set_state(struct session *s, enum session_state to, const char *reason)
@@ -232,19 +222,6 @@ void session_is_active(struct session *s)
 	s->active_boot_us = sessions_boot(s->ss);
 }
 
-static void save_end(struct session *s)
-{
-	const char *reason = s->failure != NULL ? s->failure : s->end_reason;
-
-	session_set_state(s, s->failure != NULL ? SESSION_FAILED : SESSION_STOPPED, reason);
-	session_event(s, s->failure != NULL ? EVENT_session_failed : EVENT_session_destroyed,
-		      reason);
-	session_create_ends(s, reason);
-	rows_session_save(s);
-	store_drop_rings(s->ss->deps.store, s->id);
-	store_after(s->ss->deps.store, end_saved, session_ref(s));
-}
-
 void command_end_unknown(struct command *c, const char *why)
 {
 	struct err err = {0};
@@ -290,33 +267,11 @@ static void end_command(struct command *c)
 	command_end_unknown(c, reason != NULL ? reason : "the session ended");
 }
 
-static void end_commands(struct session *s)
-{
-	struct command *c;
-
-	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over)
-			end_command(c);
-}
-
-/* A warden without a row: nothing is recorded, only removed. */
-static void end_stray(struct session *s)
-{
-	remove_remains(s);
-	sessions_drop(s);
-}
-
-/* What the warden had no more room to tell. */
-static void tell_dropped(struct session *s)
-{
-	struct event e = {.type = EVENT_events_dropped, .count = session_dropped(s)};
-
-	if (e.count > 0)
-		put_event(s, &e, "the ring was full");
-}
-
 void session_over(struct session *s, const char *why)
 {
+	struct event dropped = {.type = EVENT_events_dropped};
+	struct command *c;
+
 	if (s->over)
 		return;
 	session_ref(s);
@@ -324,20 +279,31 @@ void session_over(struct session *s, const char *why)
 	session_after_none(s);
 	warden_detach(s);
 	spare_drop(s);
-	if (s->unclaimed) {
-		end_stray(s);
+	if (s->unclaimed) { /* it has no row: nothing is recorded, only removed */
+		remove_remains(s);
+		sessions_drop(s);
 		session_unref(s);
 		return;
 	}
 	session_drain(s, NULL);
-	tell_dropped(s);
+	dropped.count = session_dropped(s);
+	if (dropped.count > 0)
+		put_event(s, &dropped, "the ring was full");
 	if (s->state != SESSION_STOPPING)
 		s->failure = mem_strdup(s->hint != NULL ? s->hint : why);
 	s->ended_us = sessions_now(s->ss);
 	sessions_count(s->ss);
-	end_commands(s);
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (!c->over)
+			end_command(c);
 	session_patches_fail(s);
-	save_end(s);
+	why = s->failure != NULL ? s->failure : s->end_reason;
+	session_set_state(s, s->failure != NULL ? SESSION_FAILED : SESSION_STOPPED, why);
+	session_event(s, s->failure != NULL ? EVENT_session_failed : EVENT_session_destroyed, why);
+	session_create_ends(s, why);
+	rows_session_save(s);
+	store_drop_rings(s->ss->deps.store, s->id);
+	store_after(s->ss->deps.store, end_saved, session_ref(s));
 	session_unref(s);
 }
 
@@ -369,17 +335,10 @@ static void stop_committed(void *arg)
 	session_unref(s);
 }
 
-static void drop_queued(struct session *s)
+void session_begin_stop(struct session *s, const char *reason, const char *request_id)
 {
 	struct command *c;
 
-	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over && !c->sent && !c->recovered)
-			end_command(c);
-}
-
-void session_begin_stop(struct session *s, const char *reason, const char *request_id)
-{
 	if (s->end_reason != NULL || s->over)
 		return;
 	s->end_reason = mem_strdup(reason);
@@ -387,7 +346,9 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 		return; /* create.c goes on from here */
 	memcpy(s->request_id, request_id, strnlen(request_id, ID_MAX));
 	session_set_state(s, SESSION_STOPPING, reason);
-	drop_queued(s);
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (!c->over && !c->sent && !c->recovered)
+			end_command(c);
 	rows_session_save(s);
 	store_after(s->ss->deps.store, stop_committed, session_ref(s));
 }

@@ -28,19 +28,6 @@ static void format_policy(struct session *s, struct jw *w)
 	strv_done(&unenforced);
 }
 
-static void format_queue(const struct session *s, struct jw *w)
-{
-	const struct command *c;
-	int64_t waiting = 0;
-
-	TAILQ_FOREACH (c, &s->commands, next)
-		waiting += !c->over && c != s->running;
-	jw_obj(w);
-	jw_kstr(w, "running", s->running != NULL ? s->running->id : NULL);
-	jw_kint(w, "waiting", waiting);
-	jw_obj_end(w);
-}
-
 static void format_endpoints(const struct session *s, struct jw *w)
 {
 	static const char *const rows[][2] = {
@@ -62,15 +49,6 @@ static void format_endpoints(const struct session *s, struct jw *w)
 		jw_kstr(w, rows[i][0], path);
 	}
 	jw_obj_end(w);
-}
-
-static void format_totals(const struct totals *t, struct jw *w)
-{
-	jw_kint(w, "command_count", t->command_count);
-	jw_kint(w, "total_file_ops", t->file_ops);
-	jw_kint(w, "total_net_ops", t->net_ops);
-	jw_kint(w, "total_bytes_read", t->bytes_read);
-	jw_kint(w, "total_bytes_written", t->bytes_written);
 }
 
 static void format_time(struct jw *w, const char *key, int64_t us)
@@ -98,9 +76,15 @@ void session_format(struct session *s, struct jw *w)
 	jw_key(w, "config");
 	session_request_format(&s->config, w);
 	jw_kstrv(w, "capped", &s->capped);
-	format_totals(&s->totals, w);
-	jw_key(w, "queue");
-	format_queue(s, w);
+	jw_kint(w, "command_count", s->totals.command_count);
+	jw_kint(w, "total_file_ops", s->totals.file_ops);
+	jw_kint(w, "total_net_ops", s->totals.net_ops);
+	jw_kint(w, "total_bytes_read", s->totals.bytes_read);
+	jw_kint(w, "total_bytes_written", s->totals.bytes_written);
+	jw_kobj(w, "queue");
+	jw_kstr(w, "running", s->running != NULL ? s->running->id : NULL);
+	jw_kint(w, "waiting", session_waiting(s));
+	jw_obj_end(w);
 	jw_kstr(w, "failure", s->failure);
 	jw_key(w, "enforcement");
 	wall_format(&s->walls, w);

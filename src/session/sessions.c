@@ -177,17 +177,6 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 	return 0;
 }
 
-static void free_session(struct session *s)
-{
-	struct command *c;
-
-	spare_drop(s);
-	session_patches_fail(s);
-	while ((c = TAILQ_FIRST(&s->commands)) != NULL)
-		command_list_drop(c);
-	sessions_drop(s);
-}
-
 void sessions_abandon(struct sessions *ss)
 {
 	if (ss == NULL || ss->freeing)
@@ -200,12 +189,18 @@ void sessions_abandon(struct sessions *ss)
 void sessions_free(struct sessions *ss)
 {
 	struct session *s;
+	struct command *c;
 
 	if (ss == NULL)
 		return;
 	sessions_abandon(ss);
-	while ((s = TAILQ_FIRST(&ss->all)) != NULL)
-		free_session(s);
+	while ((s = TAILQ_FIRST(&ss->all)) != NULL) {
+		spare_drop(s);
+		session_patches_fail(s);
+		while ((c = TAILQ_FIRST(&s->commands)) != NULL)
+			command_list_drop(c);
+		sessions_drop(s);
+	}
 	sweep(ss);
 	policies_forget_waiters(ss);
 	policies_close(ss);

@@ -36,33 +36,21 @@ static bool wanted(const struct session *s)
 	       s->state != SESSION_STOPPING;
 }
 
-/* Descriptors and inodes that wait for a command are given up for one that has come. */
-static int make_at_any_cost(struct session *s, struct output_file *f, int stream, struct err *err)
-{
-	if (make_file(s, f, stream, NULL) == 0)
-		return 0;
-	spares_drop(s->ss);
-	return make_file(s, f, stream, err);
-}
-
 int spare_take(struct session *s, struct command *c, struct err *err)
 {
 	int r = 0;
 
-	for (int i = 1; r == 0 && i <= 2; i++)
-		if (s->spare[i].fd != -1)
+	for (int i = 1; r == 0 && i <= 2; i++) {
+		if (s->spare[i].fd != -1) {
 			move(&c->file[i], &s->spare[i]);
-		else
-			r = make_at_any_cost(s, &c->file[i], i, err);
+		} else if (make_file(s, &c->file[i], i, NULL) < 0) {
+			/* Descriptors and inodes that wait for a command go to one that has come.
+			 */
+			spares_drop(s->ss);
+			r = make_file(s, &c->file[i], i, err);
+		}
+	}
 	return r;
-}
-
-/* Nothing was written and nothing lives that still could: it was not sent, or its warden has told
- * the whole end. */
-static bool is_unused(const struct command *c, int stream)
-{
-	return c->file[stream].fd != -1 && c->bytes[stream] == 0 &&
-	       (!c->sent || (c->ack && c->out.background.n == 0));
 }
 
 void spare_give(struct command *c)
@@ -70,7 +58,12 @@ void spare_give(struct command *c)
 	struct session *s = c->s;
 
 	for (int i = 1; i <= 2; i++) {
-		if (!is_unused(c, i))
+		/* Nothing was written and nothing lives that still could: it was not sent, or its
+		 * warden has told the whole end. */
+		const bool unused = c->file[i].fd != -1 && c->bytes[i] == 0 &&
+				    (!c->sent || (c->ack && c->out.background.n == 0));
+
+		if (!unused)
 			continue;
 		if (s->spare[i].fd == -1 && wanted(s))
 			move(&s->spare[i], &c->file[i]);

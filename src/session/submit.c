@@ -33,7 +33,7 @@ static void fill_exec(struct command *c, const struct command_ask *ask, const st
 
 /* ---- submitted ---- */
 
-static unsigned waiting(const struct session *s)
+unsigned session_waiting(const struct session *s)
 {
 	const struct command *c;
 	unsigned n = 0;
@@ -71,10 +71,10 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 	if (!request->queue)
 		return err_set(err, E_SESSION_BUSY, s->id, "session '%s' runs '%s'", s->id,
 			       s->running->id);
-	if (waiting(s) >= config->max_queue)
+	if (session_waiting(s) >= config->max_queue)
 		return err_set(err, E_RESOURCE_LIMIT, s->id,
-			       "%u commands wait in session '%s' already (max_queue)", waiting(s),
-			       s->id);
+			       "%u commands wait in session '%s' already (max_queue)",
+			       session_waiting(s), s->id);
 	return 0;
 }
 
@@ -99,20 +99,6 @@ static void submitted(void *arg)
 			command_tell_done(c);
 	}
 	command_unref(c);
-}
-
-/* Takes the files and writes the row; on failure nothing stays of either. */
-static int put_down(struct command *c, bool named, struct err *err)
-{
-	int r = named ? rows_command_free(c->s, c->id, err) : 0;
-
-	if (r == 0)
-		r = spare_take(c->s, c, err);
-	if (r == 0)
-		rows_command_insert(c);
-	else
-		spare_give(c);
-	return r;
 }
 
 static struct command *make(struct session *s, const struct caller *who,
@@ -198,7 +184,14 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	r = may_run(s, who, ask->request, &err);
 	if (r == 0) {
 		c = make(s, who, ask);
-		r = put_down(c, ask->request->command_id != NULL, &err);
+		/* On failure neither the files nor the row stay. */
+		r = ask->request->command_id != NULL ? rows_command_free(s, c->id, &err) : 0;
+		if (r == 0)
+			r = spare_take(s, c, &err);
+		if (r == 0)
+			rows_command_insert(c);
+		else
+			spare_give(c);
 	}
 	if (r < 0) {
 		if (c != NULL)

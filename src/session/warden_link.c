@@ -169,18 +169,6 @@ static void settled(struct session *s)
 	sessions_check_ready(s->ss);
 }
 
-static void take_state(struct session *s, struct warden_state *m)
-{
-	if (m->cwd != NULL) {
-		free(s->cwd);
-		s->cwd = take(m->cwd);
-	}
-	strv_done(&s->env);
-	s->env = m->env;
-	m->env = (struct strv){0};
-	s->env_dirty = true;
-}
-
 static void on_state(void *ctx, void *msg, struct link_msg *m)
 {
 	struct session *s = ctx;
@@ -196,7 +184,14 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 		return;
 	STAILQ_REMOVE_HEAD(&s->expects, next);
 	old_cwd = mem_strdup(s->cwd);
-	take_state(s, now);
+	if (now->cwd != NULL) {
+		free(s->cwd);
+		s->cwd = take(now->cwd);
+	}
+	strv_done(&s->env);
+	s->env = now->env;
+	now->env = (struct strv){0};
+	s->env_dirty = true;
 	/* What was before this server is not its to count. */
 	if (x->kind == EXPECT_HELLO)
 		s->execs = now->execs;
@@ -289,16 +284,6 @@ static void on_bell(void *ctx, void *msg, struct link_msg *m)
 	session_bell(ctx);
 }
 
-/* The launcher tells why a warden died, shortly after its link has closed. */
-static void closed(struct session *s)
-{
-	watch_stop(s->warden.readable);
-	if (s->hint != NULL || s->state == SESSION_STOPPING)
-		session_over(s, "its warden ended");
-	else
-		session_after(s, GONE_MS, gone_overdue);
-}
-
 /* One message; false when there is none for now or the link is through. */
 static bool read_one(struct session *s)
 {
@@ -307,8 +292,14 @@ static bool read_one(struct session *s)
 
 	if (status == LINK_OK)
 		return true;
-	if (status == LINK_EOF)
-		closed(s);
+	if (status == LINK_EOF) {
+		watch_stop(s->warden.readable);
+		/* The launcher tells why a warden died, shortly after its link has closed. */
+		if (s->hint != NULL || s->state == SESSION_STOPPING)
+			session_over(s, "its warden ended");
+		else
+			session_after(s, GONE_MS, gone_overdue);
+	}
 	if (status == LINK_AGAIN || status == LINK_EOF)
 		return false;
 	log_error("a warden breaks the protocol", "session_id", s->id, "error", err.message);
