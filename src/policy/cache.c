@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Decisions that were made before, of one thread.
+/* The cache of earlier decisions. It belongs to one thread.
  *
- * An entry keeps the whole operation, not only a hash of it: a cached decision is never that of
- * another operation. A cache that was filled by another version is emptied before it is used. What
- * is longer than an entry is decided anew each time. */
+ * An entry keeps the whole operation, not only its hash, so that an operation never gets the
+ * decision of another one. cache_get empties a cache that another version of the policy filled. An
+ * operation that is longer than an entry is decided each time. */
 #include "base/mem.h"
 #include "policy/snapshot.h"
 
@@ -21,9 +21,9 @@ struct cache_entry {
 struct policy_cache {
 	struct cache_entry *entry; /* owned; sets of WAYS */
 	size_t n;		   /* sets, a power of two */
-	unsigned turn;		   /* which of a set is replaced next */
+	unsigned turn;		   /* the entry of a set that is replaced next */
 	uint8_t digest[HASH_LEN];  /* of the policy that filled it */
-	/* the operation that was asked for last */
+	/* the operation of the last cache_get */
 	char key[KEY_MAX];
 	size_t len; /* 0: it does not fit */
 	uint64_t hash;
@@ -56,7 +56,7 @@ static void put(struct policy_cache *c, bool *fits, const void *p, size_t n)
 	c->len += n;
 }
 
-/* With its NUL; one byte more tells a missing string from an empty one. */
+/* Adds the text with its NUL. The first byte says whether there is one at all. */
 static void put_text(struct policy_cache *c, bool *fits, const char *s)
 {
 	put(c, fits, s != NULL ? "+" : "-", 1);
@@ -96,7 +96,7 @@ static void make_key(struct policy_cache *c, const struct op *op)
 		put(c, &fits, &op->net.proto, sizeof(op->net.proto));
 		put_text(c, &fits, op->net.host);
 		break;
-	default: /* of a lookup the type does not matter */
+	default: /* rules do not look at the type of a lookup */
 		put_text(c, &fits, op->dns.name);
 	}
 	if (!fits)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #define MAPPED_BITS 96
-#define SYNTAX "this is no address block such as 10.0.0.0/8 or fd00::/8"
+#define SYNTAX "not an address block such as 10.0.0.0/8 or fd00::/8"
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -25,7 +25,7 @@ struct op_address cidr_normal(const struct op_address *a)
 	return v4;
 }
 
-/* A number of bits behind the slash; -1 if it is none. */
+/* Reads the number behind the slash; -1 if it is not a number up to most. */
 static int parse_bits(const char *s, unsigned most)
 {
 	unsigned n = 0;
@@ -70,8 +70,8 @@ const char *cidr_parse(const char *s, struct cidr *out, char *fixed)
 	bits = slash == NULL ? (a.family == 4 ? 32 : 128)
 			     : parse_bits(slash + 1, a.family == 4 ? 32 : 128);
 	if (bits < 0)
-		return a.family == 4 ? "the number behind '/' is 0 to 32"
-				     : "the number behind '/' is 0 to 128";
+		return a.family == 4 ? "the number behind '/' must be 0 to 32"
+				     : "the number behind '/' must be 0 to 128";
 	if (a.family == 6 && bits >= MAPPED_BITS && cidr_normal(&a).family == 4) {
 		a = cidr_normal(&a);
 		bits -= MAPPED_BITS;
@@ -85,7 +85,7 @@ const char *cidr_parse(const char *s, struct cidr *out, char *fixed)
 
 		cidr_format(&c, &shown);
 		snprintf(fixed, CIDR_TEXT, "%s", shown.data);
-		return "bits are set behind the block's length";
+		return "bits behind the length of the block are set";
 	}
 	*out = c;
 	return NULL;

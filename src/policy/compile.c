@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a source to the bytes of a snapshot. */
+/* Turns a source into the bytes of a snapshot. */
 #include "base/mem.h"
 #include "policy/glob.h"
 #include "policy/snapshot.h"
 
-#define COUNTS 65536 /* of components, by hash: how common each is */
+#define COUNTS 65536 /* how often each component of a path occurs, by its hash */
 
-struct index_entry { /* of the index, before it is sorted */
+struct index_entry {
 	uint32_t hash;
 	struct snapshot_posting to;
 };
@@ -16,23 +16,13 @@ struct compiler {
 	struct buf part[PARTS];
 	uint32_t *count; /* owned */
 	/* of the class that is compiled */
-	struct buf entries; /* struct index_entry */
+	struct buf entries; /* struct index_entry, not sorted yet */
 	struct buf always;  /* struct snapshot_posting */
-};
-
-static const size_t item_size[PARTS] = {
-	[PART_RULES] = sizeof(struct snapshot_rule),
-	[PART_PATTERNS] = sizeof(uint32_t),
-	[PART_CIDRS] = sizeof(struct cidr),
-	[PART_PORTS] = sizeof(struct port_range),
-	[PART_SLOTS] = sizeof(struct snapshot_slot),
-	[PART_POSTINGS] = sizeof(struct snapshot_posting),
-	[PART_TEXT] = 1,
 };
 
 static uint32_t items(const struct compiler *c, enum snapshot_part part)
 {
-	const size_t n = c->part[part].len / item_size[part];
+	const size_t n = c->part[part].len / snapshot_item_size[part];
 
 	ensure(n < UINT32_MAX);
 	return (uint32_t)n;
@@ -62,35 +52,24 @@ static struct snapshot_span add_patterns(struct compiler *c, const struct strv *
 
 /* --- the index --- */
 
-typedef void component_fn(struct compiler *c, const char *name, size_t len, uint32_t *arg);
-
-/* Calls f for every component of a path pattern that has no special character. */
-static void each_component(struct compiler *c, const char *pattern, component_fn *f, uint32_t *arg)
+/* Looks at every component of a path pattern that has no special character: counts it, or, if
+ * rarest is given, sets rarest to the hash and the count of the rarest one. */
+static void each_component(struct compiler *c, const char *pattern, uint32_t rarest[2])
 {
-	const char *p = pattern;
-
-	while (*p != '\0') {
+	for (const char *p = pattern; *p != '\0';) {
 		const size_t len = strcspn(p, "/");
+		const uint32_t hash = snapshot_hash(KEY_COMPONENT, p, len);
+		uint32_t *count = &c->count[hash % COUNTS];
 
-		if (len > 0 && glob_is_literal(p, len))
-			f(c, p, len, arg);
+		if (len > 0 && glob_is_literal(p, len)) {
+			if (rarest == NULL) {
+				++*count;
+			} else if (*count < rarest[1]) {
+				rarest[0] = hash;
+				rarest[1] = *count;
+			}
+		}
 		p += len + (p[len] == '/');
-	}
-}
-
-static void count_component(struct compiler *c, const char *name, size_t len, uint32_t *arg)
-{
-	c->count[snapshot_hash(KEY_COMPONENT, name, len) % COUNTS]++;
-}
-
-/* arg: its hash and how common it is, of the rarest so far. */
-static void rarest_component(struct compiler *c, const char *name, size_t len, uint32_t *arg)
-{
-	const uint32_t hash = snapshot_hash(KEY_COMPONENT, name, len);
-
-	if (c->count[hash % COUNTS] < arg[1]) {
-		arg[0] = hash;
-		arg[1] = c->count[hash % COUNTS];
 	}
 }
 
@@ -108,27 +87,16 @@ static void post_always(struct compiler *c, uint32_t rule, uint32_t pattern)
 	buf_add(&c->always, &p, sizeof(p));
 }
 
-/* The last dot of the pattern and what follows, if that is literal and in the last component. */
-static const char *literal_ending(const char *text)
-{
-	const char *dot = strrchr(text, '.');
-
-	return dot != NULL && strchr(dot, '/') == NULL && strchr(dot, ']') == NULL &&
-			       glob_is_literal(dot, strlen(dot))
-		       ? dot
-		       : NULL;
-}
-
 static COLD void post_path(struct compiler *c, const char *text, uint32_t rule, uint32_t pattern)
 {
-	const char *ending = literal_ending(text);
+	const char *dot = strrchr(text, '.');
 	uint32_t rarest[2] = {0, UINT32_MAX};
 
-	each_component(c, text, rarest_component, rarest);
+	each_component(c, text, rarest);
 	if (rarest[1] != UINT32_MAX)
 		post(c, rarest[0], rule, pattern);
-	else if (ending != NULL)
-		post(c, snapshot_hash(KEY_ENDING, ending, strlen(ending)), rule, pattern);
+	else if (dot != NULL && strpbrk(dot, "/]") == NULL && glob_is_literal(dot, strlen(dot)))
+		post(c, snapshot_hash(KEY_ENDING, dot, strlen(dot)), rule, pattern);
 	else
 		post_always(c, rule, pattern);
 }
@@ -153,41 +121,6 @@ static void post_domain(struct compiler *c, const char *text, uint32_t rule, uin
 		post(c, snapshot_hash(KEY_DOMAIN, name, strlen(name)), rule, pattern);
 }
 
-static COLD void post_cidrs(struct compiler *c, const struct source_rule *r, uint32_t rule)
-{
-	for (size_t i = 0; i < r->ncidr; i++) {
-		const struct cidr *b = &r->cidr[i];
-
-		if (b->family == 4)
-			c->head.bits4 |= UINT64_C(1) << b->bits;
-		else
-			c->head.bits6[b->bits / 64] |= UINT64_C(1) << b->bits % 64;
-		post(c, snapshot_hash_cidr(b), rule, SNAPSHOT_NONE);
-	}
-}
-
-/* Enters a rule under what it asks for first; the rest is matched when it is a candidate. */
-static COLD void index_rule(struct compiler *c, enum op_class class, const struct source_rule *r,
-			    const struct snapshot_rule *out, uint32_t rule)
-{
-	static void (*const poster[])(struct compiler * c, const char *text, uint32_t rule,
-				      uint32_t pattern) = {
-		[OP_FILE] = post_path, [OP_EXEC] = post_command, [OP_NET] = post_domain};
-	static const unsigned condition[] = {
-		[OP_FILE] = COND_PATHS, [OP_EXEC] = COND_COMMANDS, [OP_NET] = COND_DOMAINS};
-	const struct strv *list = class == OP_FILE   ? &r->paths
-				  : class == OP_EXEC ? &r->commands
-						     : &r->domains;
-
-	if (r->conditions & condition[class])
-		for (uint32_t i = 0; i < out->subject.n; i++)
-			poster[class](c, list->v[i], rule, out->subject.at + i);
-	else if (r->conditions & COND_CIDRS)
-		post_cidrs(c, r, rule);
-	else
-		post_always(c, rule, SNAPSHOT_NONE);
-}
-
 static int by_hash(const void *a, const void *b)
 {
 	const struct index_entry *x = a, *y = b;
@@ -199,16 +132,8 @@ static int by_hash(const void *a, const void *b)
 	return (x->to.pattern > y->to.pattern) - (x->to.pattern < y->to.pattern);
 }
 
-static void put_slot(struct snapshot_slot *slots, uint32_t n, const struct snapshot_slot *slot)
-{
-	uint32_t i = slot->hash & (n - 1);
-
-	while (slots[i].postings.n != 0)
-		i = (i + 1) & (n - 1);
-	slots[i] = *slot;
-}
-
-/* The entries of the class, sorted, as slots and postings. At least half of the slots are empty. */
+/* Sorts the entries of the class and writes them as slots and postings. At least half of the slots
+ * stay empty. */
 static COLD void write_index(struct compiler *c, struct snapshot_class *class)
 {
 	struct index_entry *e = (struct index_entry *)(void *)c->entries.data;
@@ -230,10 +155,13 @@ static COLD void write_index(struct compiler *c, struct snapshot_class *class)
 	slots = mem_alloc(room * sizeof(*slots));
 	for (size_t i = 0; i < n;) {
 		struct snapshot_slot slot = {e[i].hash, {items(c, PART_POSTINGS), 0}};
+		uint32_t at = slot.hash & (room - 1);
 
 		for (; i < n && e[i].hash == slot.hash; i++, slot.postings.n++)
 			buf_add(&c->part[PART_POSTINGS], &e[i].to, sizeof(e[i].to));
-		put_slot(slots, room, &slot);
+		while (slots[at].postings.n != 0)
+			at = (at + 1) & (room - 1);
+		slots[at] = slot;
 	}
 	class->slots.n = room;
 	buf_add(&c->part[PART_SLOTS], slots, room * sizeof(*slots));
@@ -241,9 +169,14 @@ static COLD void write_index(struct compiler *c, struct snapshot_class *class)
 
 /* --- rules --- */
 
-static COLD struct snapshot_rule make_rule(struct compiler *c, enum op_class class,
-					   const struct source_rule *r)
+/* Adds rule number n of the class. The index gets the rule's first condition; the others are
+ * matched when the rule is a candidate. */
+static COLD void add_rule(struct compiler *c, enum op_class class, const struct source_rule *r,
+			  uint32_t n)
 {
+	static void (*const poster[])(struct compiler * c, const char *text, uint32_t rule,
+				      uint32_t pattern) = {
+		[OP_FILE] = post_path, [OP_EXEC] = post_command, [OP_NET] = post_domain};
 	struct snapshot_rule out = {
 		.name = add_text(c, r->name),
 		.message = add_text(c, r->message),
@@ -255,16 +188,12 @@ static COLD struct snapshot_rule make_rule(struct compiler *c, enum op_class cla
 		.flags = r->flags,
 		.args_whole = r->args_whole,
 		.conditions = r->conditions,
-		.bits = class == OP_FILE   ? r->operations
-			: class == OP_EXEC ? r->kinds
-					   : r->protocols,
+		.bits = r->bits,
 		.cidrs = {items(c, PART_CIDRS), (uint32_t)r->ncidr},
 		.ports = {items(c, PART_PORTS), (uint32_t)r->nport},
 	};
 
-	out.subject = add_patterns(c, class == OP_FILE	 ? &r->paths
-				      : class == OP_EXEC ? &r->commands
-							 : &r->domains);
+	out.subject = add_patterns(c, &r->subject);
 	out.scripts = add_patterns(c, &r->scripts);
 	out.args = add_patterns(c, &r->args);
 	out.regex = add_patterns(c, &r->regex);
@@ -273,19 +202,19 @@ static COLD struct snapshot_rule make_rule(struct compiler *c, enum op_class cla
 		buf_add(&c->part[PART_CIDRS], r->cidr, r->ncidr * sizeof(*r->cidr));
 	if (r->nport > 0)
 		buf_add(&c->part[PART_PORTS], r->port, r->nport * sizeof(*r->port));
-	return out;
-}
+	buf_add(&c->part[PART_RULES], &out, sizeof(out));
+	if ((r->conditions & (COND_SUBJECT | COND_CIDRS)) == 0)
+		post_always(c, n, SNAPSHOT_NONE);
+	for (uint32_t i = 0; i < out.subject.n; i++)
+		poster[class](c, r->subject.v[i], n, out.subject.at + i);
+	for (size_t i = 0; !(r->conditions & COND_SUBJECT) && i < r->ncidr; i++) {
+		const struct cidr *b = &r->cidr[i];
 
-static COLD void count_components(struct compiler *c, const struct source_rules *rules)
-{
-	memset(c->count, 0, COUNTS * sizeof(*c->count));
-	for (size_t i = 0; i < rules->n; i++) {
-		const struct source_rule *r = &rules->v[i];
-
-		for (size_t k = 0; k < r->paths.n; k++)
-			each_component(c, r->paths.v[k], count_component, NULL);
-		for (size_t k = 0; k < r->commands.n; k++)
-			each_component(c, r->commands.v[k], count_component, NULL);
+		if (b->family == 4)
+			c->head.bits4 |= UINT64_C(1) << b->bits;
+		else
+			c->head.bits6[b->bits / 64] |= UINT64_C(1) << b->bits % 64;
+		post(c, snapshot_hash_cidr(b), n, SNAPSHOT_NONE);
 	}
 }
 
@@ -301,25 +230,22 @@ static COLD void compile_class(struct compiler *c, enum op_class class)
 	out->column = c->s->column[class];
 	buf_clear(&c->entries);
 	buf_clear(&c->always);
-	count_components(c, rules);
+	memset(c->count, 0, COUNTS * sizeof(*c->count));
+	for (size_t i = 0; class != OP_NET && i < rules->n; i++)
+		for (size_t k = 0; k < rules->v[i].subject.n; k++)
+			each_component(c, rules->v[i].subject.v[k], NULL);
 	for (unsigned final = 2; final-- > 0;)
-		for (size_t i = 0; i < rules->n; i++) {
-			struct snapshot_rule r;
-
-			if (rules->v[i].final != final)
-				continue;
-			r = make_rule(c, class, &rules->v[i]);
-			buf_add(&c->part[PART_RULES], &r, sizeof(r));
-			index_rule(c, class, &rules->v[i], &r, n++);
-		}
+		for (size_t i = 0; i < rules->n; i++)
+			if (rules->v[i].final == final)
+				add_rule(c, class, &rules->v[i], n++);
 	write_index(c, out);
 }
 
-/* Lays the parts behind the head and signs the whole. */
+/* Writes the head and the parts behind it, and then the digest of the whole. */
 static COLD void assemble(struct compiler *c, struct buf *out)
 {
 	static const char zero[8];
-	const size_t start = out->len, signed_from = offsetof(struct snapshot_head, shadow);
+	const size_t start = out->len, from = offsetof(struct snapshot_head, shadow);
 	size_t at = sizeof(c->head);
 
 	for (unsigned i = 0; i < PARTS; i++) {
@@ -334,8 +260,7 @@ static COLD void assemble(struct compiler *c, struct buf *out)
 			buf_add(out, c->part[i].data, c->part[i].len);
 		buf_add(out, zero, -c->part[i].len & 7);
 	}
-	hash_sha256(c->head.digest, out->data + start + signed_from, out->len - start - signed_from,
-		    NULL, 0);
+	hash_sha256(c->head.digest, out->data + start + from, out->len - start - from, NULL, 0);
 	memcpy(out->data + start + offsetof(struct snapshot_head, digest), c->head.digest,
 	       HASH_LEN);
 }

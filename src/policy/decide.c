@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The one function that decides: checks the operation, asks the cache, else searches the class's
- * index for the first rule that matches, and fills in the verdict. Nothing here allocates. */
+/* policy_decide checks the operation, asks the cache or searches the class's index for the first
+ * rule that matches, and fills in the verdict. It does not allocate memory. */
 #include "base/mem.h"
-#include "policy/domain.h"
+
 #include "policy/glob.h"
 #include "policy/snapshot.h"
 
@@ -10,7 +10,7 @@ static void scan(struct rule_search *s, const struct snapshot_span *span)
 {
 	const struct snapshot_posting *at = &s->p->postings[span->at], *end = at + span->n;
 
-	/* sorted by rule: behind the best so far nothing can be better */
+	/* Postings are sorted by rule: none behind the best one so far can be better. */
 	for (; at < end && at->rule < s->best.rule; at++) {
 		const enum match_result m = s->match(s->p, snapshot_rule(s->p, s->class, at->rule),
 						     at->pattern, s->arg);
@@ -69,29 +69,7 @@ static enum match_result match_file(const struct policy *p, const struct snapsho
 		       : MATCH_NO;
 }
 
-struct rule_found decide_file(const struct policy *p, enum op_file kind, const char *path)
-{
-	const struct op op = {.class = OP_FILE, .file = {kind, path}};
-	struct rule_search s = {.p = p,
-				.class = OP_FILE,
-				.match = match_file,
-				.arg = &op,
-				.best = {.rule = SNAPSHOT_NONE}};
-
-	search_always(&s);
-	search_path(&s, path);
-	return s.best;
-}
-
-static void denied(struct verdict *v, const char *why)
-{
-	*v = (struct verdict){.decision = DECISION_deny,
-			      .effective = DECISION_deny,
-			      .rule = "default",
-			      .why = why};
-}
-
-/* why: of a denial. What an approve comes to is for the gate to say. */
+/* why: the reason of a denial. The gate decides what an approve becomes. */
 static void set_effect(const struct policy *p, struct verdict *v, const char *why)
 {
 	const bool asks = v->decision == DECISION_approve;
@@ -152,72 +130,40 @@ static void conclude(const struct policy *p, unsigned class, const struct rule_f
 	set_effect(p, v, "a rule denies it");
 }
 
-/* A host that is an address stands for that address. False: it is neither name nor address. */
-static bool read_host(const char *host, char room[DOMAIN_ROOM], struct decide_net *n)
-{
-	struct op_address literal;
-	bool named;
-
-	if (host == NULL || host[0] == '\0')
-		return true;
-	named = domain_normal(host, room);
-	if (op_address_parse(named ? room : host, &literal)) {
-		if (n->address.family == 0)
-			n->address = literal;
-		return true;
-	}
-	n->host = room;
-	return named;
-}
-
-static const char *search_net(const struct policy *p, const struct op *op, struct rule_found *f)
-{
-	char room[DOMAIN_ROOM];
-	struct decide_net n = {.dns = op->class == OP_DNS};
-
-	if (!n.dns) {
-		n.address = op->net.address;
-		n.port = op->net.port;
-		n.proto = op->net.proto;
-	}
-	if (!read_host(n.dns ? op->dns.name : op->net.host, room, &n))
-		return "this is no host name";
-	n.address = cidr_normal(&n.address);
-	*f = decide_net(p, &n);
-	return NULL;
-}
-
-static const char *search(const struct policy *p, const struct op *op, struct rule_found *f)
-{
-	if (op->class == OP_NET || op->class == OP_DNS)
-		return search_net(p, op, f);
-	*f = op->class == OP_FILE ? decide_file(p, op->file.op, op->file.path) : decide_exec(p, op);
-	return NULL;
-}
-
 void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
 		   struct verdict *v)
 {
-	const unsigned class = op->class == OP_DNS ? OP_NET : op->class;
-	struct rule_found f = {.rule = SNAPSHOT_NONE};
+	const enum op_class class = op->class == OP_DNS ? OP_NET : op->class;
+	struct rule_search s = {.p = p, .class = class, .best = {.rule = SNAPSHOT_NONE}};
 	const char *wrong = NULL;
 	bool cached;
 
-	if (op->class == OP_FILE || op->class == OP_EXEC)
-		wrong = glob_plain_path(op->class == OP_FILE ? op->file.path : op->exec.path)
-				? NULL
-				: "this is no plain absolute path";
-	cached = wrong == NULL && cache != NULL && cache_get(cache, p, op, &f);
-	if (wrong == NULL && !cached)
-		wrong = search(p, op, &f);
+	if (class != OP_NET && !glob_plain_path(class == OP_FILE ? op->file.path : op->exec.path))
+		wrong = "not a plain absolute path";
+	cached = wrong == NULL && cache != NULL && cache_get(cache, p, op, &s.best);
+	if (wrong == NULL && !cached) {
+		if (class == OP_EXEC) {
+			s.best = decide_exec(s, op);
+		} else if (class == OP_NET) {
+			wrong = decide_net(s, op, &s.best);
+		} else {
+			s.match = match_file;
+			s.arg = op;
+			search_always(&s);
+			search_path(&s, op->file.path);
+		}
+	}
 	if (wrong != NULL) {
-		denied(v, wrong);
+		*v = (struct verdict){.decision = DECISION_deny,
+				      .effective = DECISION_deny,
+				      .rule = "default",
+				      .why = wrong};
 		return;
 	}
 	if (cache != NULL && !cached)
-		cache_put(cache, &f);
-	conclude(p, class, &f, v);
-	if (f.rule == SNAPSHOT_NONE && v->effective == DECISION_deny && op->class == OP_EXEC &&
+		cache_put(cache, &s.best);
+	conclude(p, class, &s.best, v);
+	if (s.best.rule == SNAPSHOT_NONE && v->effective == DECISION_deny && class == OP_EXEC &&
 	    (op->exec.flags & OP_EXEC_LOOSE) != 0)
 		v->why = "no rule allows it by a name that can lead elsewhere (call it by its own "
 			 "absolute path)";

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Commands.
+/* Decides commands.
  *
- * An exec has several files: what the kernel runs, what the caller named (maybe a symbolic link to
- * it), the script that it interprets, and interpreters that are scripts themselves. A rule that
- * refuses, asks or redirects matches if any of them does, or the name in argv[0], or the applet of
- * a multi-call program: no link, copy of a name or wrapper leads around it. A rule that allows must
- * not be talked into it by a name that the agent can choose: a bare name counts only for files in
- * the system's directories, which a session cannot write; what the caller named counts only there;
- * a script only if its name cannot lead elsewhere when its interpreter opens it; argv[0] only where
- * it chooses the applet; and what is no plain file (memfd, deleted, ld.so) only if the rule has its
- * kind. A rule about arguments that were not all seen is over its limit.
+ * An exec has several files: the file that the kernel runs, the path that the caller named (maybe a
+ * symbolic link to it), the script that it interprets, and interpreters that are scripts
+ * themselves. A rule that denies, asks or redirects matches if any of these files matches, or the
+ * name in argv[0], or the applet of a multi-call program: a link, a copy of a name or a wrapper
+ * does not get around it.
  *
- * Before all rules comes the built-in one, no-privilege: no program of a session can raise its
- * privilege, so those that are for it are refused with a reason, also where all is allowed. */
+ * A rule that allows must not match by a name that the agent can choose. A bare name and the path
+ * that the caller named count only in the system's directories, which a session cannot write. A
+ * script counts only if its name cannot lead elsewhere when its interpreter opens it. argv[0]
+ * counts only where it chooses the applet. A program that is not a plain file (memfd, deleted,
+ * ld.so) matches only if the rule names its kind. A rule about arguments is over its limit if the
+ * policy did not see all arguments.
+ *
+ * The built-in rule no-privilege is tried first: no program of a session can raise its privilege,
+ * so programs made for it are denied with a reason, even by a policy that allows everything. */
 #include "base/mem.h"
 #include "policy/flags.h"
 #include "policy/glob.h"
@@ -25,14 +28,14 @@ enum { ZEROTH = FILES, APPLET, NAMES }; /* behind the names of the files */
 #define ARGS_MAX ((size_t)192 * 1024)	/* bytes of arguments that are compared */
 #define ARGC_MAX 16384
 
-/* What the matcher sees of an op. */
+/* The properties of an op that rules match. */
 struct subject {
 	const struct op *op;
 	const char *path[FILES]; /* plain; NULL: none */
 	bool system[FILES];	 /* lies in a directory of the system */
 	const char *name[NAMES];
 	bool trusted[NAMES]; /* may make a rule allow */
-	bool unseen;	     /* has arguments that no pattern can be tried on */
+	bool unseen;	     /* has arguments that the policy cannot compare */
 };
 
 const char *const decide_system_dirs[] = {
@@ -73,7 +76,7 @@ static const char *zeroth(const struct op *op)
 	return name + (name[0] == '-');
 }
 
-/* The program that an option of coreutils names; NULL: the argument is no such option. */
+/* The program that an option of coreutils names; NULL if the argument is another option. */
 static const char *coreutils_option(const char *arg)
 {
 	static const char *const option[] = {"--coreutils-prog=", "--coreutils-prog-shebang="};
@@ -84,49 +87,12 @@ static const char *coreutils_option(const char *arg)
 	return NULL;
 }
 
-/* What a multi-call program is asked to be: the first argument that is not its own name again;
- * NULL: nothing. */
-static const char *applet(const struct op *op)
-{
-	for (size_t i = 1; i < op->exec.argc; i++) {
-		const char *named = coreutils_option(op->exec.argv[i]);
-		const char *name = base_name(named != NULL ? named : op->exec.argv[i]);
-
-		if (!is_multi_call(name))
-			return name;
-	}
-	return NULL;
-}
-
-static bool has_too_many(const struct op *op)
-{
-	size_t left = ARGS_MAX;
-
-	if ((op->exec.flags & OP_EXEC_CUT) != 0 || op->exec.argc > ARGC_MAX)
-		return true;
-	for (size_t i = 1; i < op->exec.argc; i++) {
-		const size_t len = strlen(op->exec.argv[i]) + 1;
-
-		if (len > left)
-			return true;
-		left -= len;
-	}
-	return false;
-}
-
-/* A link that the agent made must not lend its name, a script not its own to another. */
+/* A link that the agent made must not make a rule allow, nor must a script whose name can change.
+ */
 static bool may_allow(const struct subject *s, unsigned file)
 {
-	switch (file) {
-	case PATH:
-		return true;
-	case CALLED:
-		return s->system[CALLED];
-	case SCRIPT:
-		return (s->op->exec.flags & OP_EXEC_LOOSE) == 0;
-	default:
-		return false;
-	}
+	return file == PATH || (file == CALLED && s->system[CALLED]) ||
+	       (file == SCRIPT && (s->op->exec.flags & OP_EXEC_LOOSE) == 0);
 }
 
 static void read_subject(const struct op *op, struct subject *s)
@@ -135,14 +101,20 @@ static void read_subject(const struct op *op, struct subject *s)
 		[PATH] = op->exec.path, [CALLED] = op->exec.called, [SCRIPT] = op->exec.script};
 	const bool multi = is_multi_call(base_name(op->exec.path));
 	const bool direct = multi && is_multi_call(zeroth(op));
-	/* coreutils obeys its option by any argv[0] that is no program of its own */
+	/* coreutils reads this option if argv[0] is not one of its own programs */
 	const bool option =
 		multi && op->exec.argc > 1 && coreutils_option(op->exec.argv[1]) != NULL;
 
 	ensure(op->exec.nchain <= OP_EXEC_CHAIN_MAX);
 	for (size_t i = 0; i < op->exec.nchain; i++)
 		file[CHAIN + i] = op->exec.chain[i];
-	*s = (struct subject){.op = op, .unseen = has_too_many(op)};
+	*s = (struct subject){.op = op,
+			      .unseen = (op->exec.flags & OP_EXEC_CUT) != 0 ||
+					op->exec.argc > ARGC_MAX};
+	for (size_t i = 1, bytes = 0; i < op->exec.argc && !s->unseen; i++) {
+		bytes += strlen(op->exec.argv[i]) + 1;
+		s->unseen = bytes > ARGS_MAX;
+	}
 	for (unsigned i = 0; i < FILES; i++) {
 		if (file[i] == NULL)
 			continue;
@@ -155,13 +127,19 @@ static void read_subject(const struct op *op, struct subject *s)
 	}
 	s->name[ZEROTH] = zeroth(op);
 	s->trusted[ZEROTH] = multi && !direct && !option && s->system[PATH];
-	if (direct || option) {
-		s->name[APPLET] = applet(op);
-		s->trusted[APPLET] = direct && s->system[PATH];
+	s->trusted[APPLET] = direct && s->system[PATH];
+	/* the applet is the first argument that is not the program's own name again */
+	for (size_t i = 1; (direct || option) && i < op->exec.argc && s->name[APPLET] == NULL;
+	     i++) {
+		const char *named = coreutils_option(op->exec.argv[i]);
+		const char *name = base_name(named != NULL ? named : op->exec.argv[i]);
+
+		if (!is_multi_call(name))
+			s->name[APPLET] = name;
 	}
 }
 
-/* For the names of files and applets; argv[0] counts only where it chooses the applet. */
+/* Compares the names of files and applets; argv[0] counts only where it chooses the applet. */
 static bool raises_privilege(const struct subject *s)
 {
 	static const char *const raising[] = {"sudo", "su", "doas", "pkexec"};
@@ -177,7 +155,7 @@ static bool raises_privilege(const struct subject *s)
 	return false;
 }
 
-/* Which file or name it is; NAMES: none. */
+/* Returns the index of the file or name that matches, or NAMES. */
 static unsigned match_command(const char *pattern, const struct subject *s, bool permits)
 {
 	unsigned i;
@@ -196,7 +174,7 @@ static unsigned match_command(const char *pattern, const struct subject *s, bool
 	return NAMES;
 }
 
-/* Whether a rule's groups say that something else stands for the letter, and it is given. */
+/* Whether a group of the rule has the letter and the command line has an option of that group. */
 static bool synonym_given(const struct policy *p, const struct snapshot_rule *r,
 			  const struct flags_line *line, char letter)
 {
@@ -212,24 +190,6 @@ static bool synonym_given(const struct policy *p, const struct snapshot_rule *r,
 	return false;
 }
 
-static bool match_letters(const struct policy *p, const struct snapshot_rule *r,
-			  const struct flags_line *line, const char *letters, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!flags_letter_given(line, letters[i]) && !synonym_given(p, r, line, letters[i]))
-			return false;
-	return true;
-}
-
-static bool match_groups(const struct policy *p, const struct snapshot_rule *r,
-			 const struct flags_line *line)
-{
-	for (uint32_t i = 0; i < r->groups.n; i++)
-		if (!flags_group_given(line, snapshot_pattern(p, r->groups.at + i)))
-			return false;
-	return true;
-}
-
 static bool match_args(const struct policy *p, const struct snapshot_rule *r, const char *pattern,
 		       const struct flags_line *line)
 {
@@ -237,26 +197,32 @@ static bool match_args(const struct policy *p, const struct snapshot_rule *r, co
 
 	if (r->args_whole)
 		return glob_match_joined(pattern, line->v, line->n);
-	if (letters > 0)
-		return match_letters(p, r, line, pattern + 1, letters);
+	if (letters > 0) {
+		for (size_t i = 1; i <= letters; i++)
+			if (!flags_letter_given(line, pattern[i]) &&
+			    !synonym_given(p, r, line, pattern[i]))
+				return false;
+		return true;
+	}
 	for (size_t i = 0; i < line->n; i++)
 		if (glob_match_text(pattern, line->v[i]))
 			return true;
 	return glob_match_rests(pattern, line->v, line->n);
 }
 
-static bool any_args(const struct policy *p, const struct snapshot_rule *r,
-		     const struct flags_line *line)
+static enum match_result match_line(const struct policy *p, const struct snapshot_rule *r,
+				    const char *const *v, size_t n)
 {
-	for (uint32_t i = 0; i < r->args.n; i++)
-		if (match_args(p, r, snapshot_pattern(p, r->args.at + i), line))
-			return true;
-	return false;
-}
+	const struct flags_line line = {v, n, !decision_permits((enum decision)r->decision)};
 
-static enum match_result any_regex(const struct policy *p, const struct snapshot_rule *r,
-				   const char *const *v, size_t n)
-{
+	for (uint32_t i = 0; i < r->groups.n; i++)
+		if (!flags_group_given(&line, snapshot_pattern(p, r->groups.at + i)))
+			return MATCH_NO;
+	if ((r->conditions & (COND_ARGS | COND_REGEX)) == 0)
+		return MATCH_YES;
+	for (uint32_t i = 0; i < r->args.n; i++)
+		if (match_args(p, r, snapshot_pattern(p, r->args.at + i), &line))
+			return MATCH_YES;
 	for (uint32_t i = 0; i < r->regex.n; i++) {
 		const enum regex_result got = regexes_match_args(
 			p->regexes, p->regex_of[r->regex.at + i], v, n, r->args_whole);
@@ -267,43 +233,38 @@ static enum match_result any_regex(const struct policy *p, const struct snapshot
 	return MATCH_NO;
 }
 
-static bool any_script(const struct policy *p, const struct snapshot_rule *r,
-		       const struct subject *s, bool permits)
+/* The arguments of a script come last among those of its interpreter. A rule for the whole line
+ * means the script's arguments if it names the script; a rule that restricts means either. Options
+ * of a script are looked for among its own too, because those of its interpreter may end with "--".
+ */
+static enum match_result match_exec(const struct policy *p, const struct snapshot_rule *r,
+				    uint32_t pattern, const void *arg)
 {
-	for (unsigned f = SCRIPT; f < FILES; f++)
-		for (uint32_t i = 0; s->path[f] != NULL && i < r->scripts.n; i++)
-			if ((!permits || may_allow(s, f)) &&
-			    glob_match_path(snapshot_pattern(p, r->scripts.at + i), s->path[f]))
-				return true;
-	return false;
-}
-
-static enum match_result match_line(const struct policy *p, const struct snapshot_rule *r,
-				    const char *const *v, size_t n)
-{
-	const struct flags_line line = {v, n, !decision_permits((enum decision)r->decision)};
-
-	if ((r->conditions & COND_FLAGS) && !match_groups(p, r, &line))
-		return MATCH_NO;
-	if ((r->conditions & (COND_ARGS | COND_REGEX)) == 0 ||
-	    ((r->conditions & COND_ARGS) && any_args(p, r, &line)))
-		return MATCH_YES;
-	return (r->conditions & COND_REGEX) ? any_regex(p, r, v, n) : MATCH_NO;
-}
-
-/* The arguments of the program, among which those of a script come last. A rule for the whole line
- * means the script's if it names the script; one that restricts, either. Options of a script are
- * looked for among its own too, because those of its interpreter may end with "--". */
-static enum match_result match_arguments(const struct policy *p, const struct snapshot_rule *r,
-					 const struct subject *s, bool names_script)
-{
-	const size_t argc = s->op->exec.argc, own = op_exec_own(s->op);
-	const char *const *v = s->op->exec.argv;
+	const struct subject *s = arg;
 	const bool permits = decision_permits((enum decision)r->decision);
+	const unsigned flags = s->op->exec.flags & OP_EXEC_KINDS;
+	const char *const *v = s->op->exec.argv;
+	const size_t argc = s->op->exec.argc, own = op_exec_own(s->op);
 	enum match_result got = MATCH_NO;
+	unsigned which = PATH;
+	bool script = !(r->conditions & COND_SCRIPTS), names_script;
 
+	if ((r->conditions & COND_KINDS) ? (flags & r->bits) == 0 : permits && flags != 0)
+		return MATCH_NO;
+	if (pattern != SNAPSHOT_NONE)
+		which = match_command(snapshot_pattern(p, pattern), s, permits);
+	if (which == NAMES)
+		return MATCH_NO;
+	for (unsigned f = SCRIPT; f < FILES && !script; f++)
+		for (uint32_t i = 0; s->path[f] != NULL && i < r->scripts.n; i++)
+			script |=
+				(!permits || may_allow(s, f)) &&
+				glob_match_path(snapshot_pattern(p, r->scripts.at + i), s->path[f]);
+	if (!script || !(r->conditions & (COND_ARGS | COND_REGEX | COND_FLAGS)))
+		return script ? MATCH_YES : MATCH_NO;
 	if (s->unseen)
 		return MATCH_OVER;
+	names_script = s->path[SCRIPT] != NULL && which != PATH;
 	if (!(r->args_whole && permits && names_script))
 		got = match_line(p, r, v + (argc > 0), argc - (argc > 0));
 	if (got == MATCH_NO && (r->args_whole || r->flags) && own > 1 && own <= argc &&
@@ -312,41 +273,17 @@ static enum match_result match_arguments(const struct policy *p, const struct sn
 	return got;
 }
 
-static enum match_result match_exec(const struct policy *p, const struct snapshot_rule *r,
-				    uint32_t pattern, const void *arg)
-{
-	const struct subject *s = arg;
-	const bool permits = decision_permits((enum decision)r->decision);
-	const unsigned flags = s->op->exec.flags & OP_EXEC_KINDS;
-	unsigned which = PATH;
-
-	if ((r->conditions & COND_KINDS) ? (flags & r->bits) == 0 : permits && flags != 0)
-		return MATCH_NO;
-	if (pattern != SNAPSHOT_NONE)
-		which = match_command(snapshot_pattern(p, pattern), s, permits);
-	if (which == NAMES)
-		return MATCH_NO;
-	if ((r->conditions & COND_SCRIPTS) && !any_script(p, r, s, permits))
-		return MATCH_NO;
-	if (r->conditions & (COND_ARGS | COND_REGEX | COND_FLAGS))
-		return match_arguments(p, r, s, s->path[SCRIPT] != NULL && which != PATH);
-	return MATCH_YES;
-}
-
-struct rule_found decide_exec(const struct policy *p, const struct op *op)
+struct rule_found decide_exec(struct rule_search s, const struct op *op)
 {
 	struct subject subject;
-	struct rule_search s = {.p = p,
-				.class = OP_EXEC,
-				.match = match_exec,
-				.arg = &subject,
-				.best = {.rule = SNAPSHOT_NONE}};
 
 	read_subject(op, &subject);
 	if (raises_privilege(&subject))
 		return (struct rule_found){.rule = SNAPSHOT_NO_PRIVILEGE};
-	if (p->regexes != NULL)
-		regexes_begin(p->regexes);
+	if (s.p->regexes != NULL)
+		regexes_begin(s.p->regexes);
+	s.match = match_exec;
+	s.arg = &subject;
 	search_always(&s);
 	for (unsigned i = 0; i < NAMES; i++)
 		if (subject.name[i] != NULL)

@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Connections and lookups.
+/* Decides connections and lookups.
  *
- * A lookup has a name and neither address nor port. It is allowed where a connection to that name
- * can be: a rule that allows counts whatever its ports and blocks; a rule that refuses counts only
- * if it asks for nothing but the name. So what is denied by name is never looked up. */
+ * A lookup has a name and neither address nor port. It is allowed if a connection to that name can
+ * be allowed: an allow rule counts with any ports and blocks; a deny rule counts only if the name
+ * is its only condition. So a name that is denied is never looked up. */
 #include "base/mem.h"
 #include "policy/domain.h"
 #include "policy/snapshot.h"
 
-static bool has_port(const struct policy *p, const struct snapshot_rule *r, uint16_t port)
-{
-	const struct port_range *at = &p->ports[r->ports.at];
-
-	for (uint32_t i = 0; i < r->ports.n; i++)
-		if (at[i].low <= port && port <= at[i].high)
-			return true;
-	return false;
-}
-
-static bool has_address(const struct policy *p, const struct snapshot_rule *r,
-			const struct op_address *a)
-{
-	for (uint32_t i = 0; i < r->cidrs.n; i++)
-		if (cidr_match(&p->cidrs[r->cidrs.at + i], a))
-			return true;
-	return false;
-}
+struct decide_net {
+	const char *host; /* normal form, or NULL */
+	struct op_address address;
+	uint16_t port;
+	enum op_proto proto;
+	bool dns; /* a lookup: no address and no port yet */
+};
 
 static enum match_result match_net(const struct policy *p, const struct snapshot_rule *r,
 				   uint32_t pattern, const void *arg)
@@ -41,48 +30,61 @@ static enum match_result match_net(const struct policy *p, const struct snapshot
 	if (n->dns)
 		return rule_is_for_lookups((enum decision)r->decision, r->conditions) ? MATCH_YES
 										      : MATCH_NO;
-	if ((r->conditions & COND_PORTS) && !has_port(p, r, n->port))
+	if (((r->conditions & COND_PORTS) && !snapshot_has_port(p, r, n->port)) ||
+	    ((r->conditions & COND_PROTOCOLS) && (r->bits & 1U << n->proto) == 0))
 		return MATCH_NO;
-	if ((r->conditions & COND_PROTOCOLS) && (r->bits & 1U << n->proto) == 0)
-		return MATCH_NO;
-	if ((r->conditions & COND_CIDRS) && !has_address(p, r, &n->address))
-		return MATCH_NO;
-	return MATCH_YES;
+	for (uint32_t i = 0; i < r->cidrs.n; i++)
+		if (cidr_match(&p->cidrs[r->cidrs.at + i], &n->address))
+			return MATCH_YES;
+	return (r->conditions & COND_CIDRS) ? MATCH_NO : MATCH_YES;
 }
 
-/* Looks the address up under every length that a block of the policy has. */
-static void search_address(struct rule_search *s, const struct op_address *a)
+/* A host that is an address stands for that address. An address is searched under every length that
+ * a block of the policy has. */
+const char *decide_net(struct rule_search s, const struct op *op, struct rule_found *out)
 {
-	const struct snapshot_head *h = s->p->head;
-	const uint64_t v4[3] = {h->bits4};
-	const uint64_t *bits = a->family == 4 ? v4 : h->bits6;
+	const struct snapshot_head *h = s.p->head;
+	struct decide_net n = {.dns = op->class == OP_DNS};
+	const char *host = n.dns ? op->dns.name : op->net.host;
+	char room[DOMAIN_ROOM];
+	struct op_address literal;
 
-	for (unsigned i = 0; i < 3; i++)
-		for (uint64_t left = bits[i]; left != 0; left &= left - 1) {
-			struct cidr c = {
-				.family = a->family,
-				.bits = (uint8_t)(i * 64 + (unsigned)__builtin_ctzll(left))};
+	if (!n.dns) {
+		n.address = op->net.address;
+		n.port = op->net.port;
+		n.proto = op->net.proto;
+	}
+	if (host != NULL && host[0] != '\0') {
+		const bool named = domain_normal(host, room);
 
-			memcpy(c.byte, a->byte, sizeof(c.byte));
-			cidr_mask(c.byte, c.bits);
-			search_key(s, snapshot_hash_cidr(&c));
-		}
-}
-
-struct rule_found decide_net(const struct policy *p, const struct decide_net *n)
-{
-	struct rule_search s = {.p = p,
-				.class = OP_NET,
-				.match = match_net,
-				.arg = n,
-				.best = {.rule = SNAPSHOT_NONE}};
-
+		if (!op_address_parse(named ? room : host, &literal))
+			n.host = room;
+		else if (n.address.family == 0)
+			n.address = literal;
+		if (n.host != NULL && !named)
+			return "not a host name";
+	}
+	n.address = cidr_normal(&n.address);
+	s.match = match_net;
+	s.arg = &n;
 	search_always(&s);
-	for (const char *at = n->host; at != NULL; at = strchr(at, '.')) {
-		at += at != n->host; /* behind the dot */
+	for (const char *at = n.host; at != NULL; at = strchr(at, '.')) {
+		at += at != n.host; /* behind the dot */
 		search_key(&s, snapshot_hash(KEY_DOMAIN, at, strlen(at)));
 	}
-	if (n->address.family != 0)
-		search_address(&s, &n->address);
-	return s.best;
+	for (unsigned i = 0; n.address.family != 0 && i < 3; i++) {
+		uint64_t left = n.address.family == 6 ? h->bits6[i] : i == 0 ? h->bits4 : 0;
+
+		for (; left != 0; left &= left - 1) {
+			struct cidr c = {
+				.family = n.address.family,
+				.bits = (uint8_t)(i * 64 + (unsigned)__builtin_ctzll(left))};
+
+			memcpy(c.byte, n.address.byte, sizeof(c.byte));
+			cidr_mask(c.byte, c.bits);
+			search_key(&s, snapshot_hash_cidr(&c));
+		}
+	}
+	*out = s.best;
+	return NULL;
 }

@@ -111,7 +111,7 @@ static void pol_3_what_is_no_name_is_denied(void **state)
 	kit_open(&k, HEAD "default: {network: allow}\n", NULL);
 	assert_int_equal(kit_dns(&k, "a.example").effective, DECISION_allow);
 	assert_int_equal(kit_dns(&k, "a b").effective, DECISION_deny);
-	assert_string_equal(kit_net(&k, "a..b", NULL, 1).why, "this is no host name");
+	assert_string_equal(kit_net(&k, "a..b", NULL, 1).why, "not a host name");
 	assert_int_equal(kit_net(&k, "", NULL, 1).effective, DECISION_allow);
 	kit_close(&k);
 }

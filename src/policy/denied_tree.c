@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules about whole directory trees, for walls that know nothing smaller. */
+/* Rules about whole directory trees, for walls that can shut only a whole directory. */
 #include "base/mem.h"
 #include "policy/glob.h"
 #include "policy/snapshot.h"
 
 #define BELOW "/**"
-
-/* How a rule's patterns stand to all of a tree. */
-static void compare(const struct policy *p, const struct snapshot_rule *r, const char *tree,
-		    bool *covers, bool *meets)
-{
-	*covers = *meets = false;
-	for (uint32_t i = 0; i < r->subject.n; i++) {
-		const char *pattern = snapshot_pattern(p, r->subject.at + i);
-
-		*covers |= glob_path_covers(pattern, tree);
-		*meets |= glob_path_overlaps(pattern, tree);
-	}
-}
 
 bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir)
 {
@@ -28,11 +15,17 @@ bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir
 	strcat(tree, BELOW);
 	for (uint32_t i = 0; i < c->rules.n; i++) {
 		const struct snapshot_rule *r = snapshot_rule(p, OP_FILE, i);
-		bool covers, meets;
+		bool covers = false, meets = false;
 
 		if ((r->bits & 1U << op) == 0)
 			continue;
-		compare(p, r, tree, &covers, &meets);
+		for (uint32_t k = 0; k < r->subject.n; k++) {
+			const char *pattern = snapshot_pattern(p, r->subject.at + k);
+
+			covers |= glob_path_covers(pattern, tree);
+			meets |= glob_path_overlaps(pattern, tree);
+		}
+
 		if (meets && policy_permits(p, (enum decision)r->decision))
 			return false;
 		if (covers)

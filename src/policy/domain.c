@@ -36,15 +36,15 @@ const char *domain_check(const char *pattern, char out[DOMAIN_ROOM])
 		return NULL;
 	}
 	if (strchr(pattern + (below ? 2 : 0), '*') != NULL)
-		return "a star stands alone or as '*.' in front";
+		return "a star must be alone, or be the '*.' in front";
 	if (strchr(pattern, '/') != NULL || strchr(pattern, ':') != NULL)
-		return "a name alone is wanted, without scheme, port or path";
+		return "write the name alone, without scheme, port or path";
 	if (below) {
 		out[0] = '*';
 		out[1] = '.';
 	}
 	if (!domain_normal(pattern + (below ? 2 : 0), out + (below ? 2 : 0)))
-		return "this is no domain name (letters, digits, '-' and '.'; xn-- for others)";
+		return "not a domain name (letters, digits, '-' and '.'; xn-- for others)";
 	return NULL;
 }
 

@@ -8,13 +8,14 @@
 #define DOMAIN_MAX 253
 #define DOMAIN_ROOM (DOMAIN_MAX + 3) /* with "*." and NUL */
 
-/* Lower case, without the dot at the end. False: no host name (empty or long labels, characters
- * beyond letters, digits, '-' and '_'); out is then undefined. */
+/* Writes the name in lower case without its last dot. False for a text that is not a host name
+ * (empty or long labels, characters other than letters, digits, '-' and '_'); out is then
+ * undefined. */
 bool domain_normal(const char *name, char out[DOMAIN_ROOM]);
-/* NULL and the pattern in its normal form, or what is wrong with it. */
+/* Writes the pattern in its normal form and returns NULL, or returns what is wrong with it. */
 const char *domain_check(const char *pattern, char out[DOMAIN_ROOM]);
-/* Both in their normal form. */
+/* Both arguments have their normal form. */
 bool domain_match(const char *pattern, const char *name);
-/* Everything that b matches is matched by a. */
+/* Whether a matches everything that b matches. */
 bool domain_covers(const char *a, const char *b);
 bool domain_overlaps(const char *a, const char *b);

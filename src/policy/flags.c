@@ -26,10 +26,10 @@ const char *flags_check(const char *option)
 	const char *p = option + 2;
 
 	if (option[0] == '-' && is_letter(option[1]))
-		return option[2] == '\0' ? NULL
-					 : "one letter stands behind a dash; several are a group "
-					   "each, and an argument such as -delete is for "
-					   "'args_pattern'";
+		return option[2] == '\0'
+			       ? NULL
+			       : "an option has one letter behind its dash; write one group for "
+				 "each letter, and 'args_pattern' for an argument such as -delete";
 	if (strncmp(option, "--", 2) != 0 || !is_letter(*p))
 		return "an option is a dash and a letter, or two dashes and a name";
 	while (is_letter(*p) || *p == '-' || *p == '_' || *p == '.')
@@ -94,25 +94,21 @@ bool flags_letter_given(const struct flags_line *line, char letter)
 	return false;
 }
 
-/* The option has two dashes. */
-static bool long_given(const struct flags_line *line, const char *option, size_t len)
-{
-	for (size_t i = 0; i < line->n && strcmp(line->v[i], "--") != 0; i++) {
-		const size_t given = strcspn(line->v[i], "=");
-
-		if (given > 2 && memcmp(line->v[i], option, given < len ? given : len) == 0 &&
-		    (given == len || (line->abbreviated && given < len)))
-			return true;
-	}
-	return false;
-}
-
 bool flags_group_given(const struct flags_line *line, const char *group)
 {
 	size_t len = 0;
 
-	for (group = next_option(group, &len); len > 0; group = next_option(group, &len))
-		if (len == 2 ? flags_letter_given(line, group[1]) : long_given(line, group, len))
+	for (group = next_option(group, &len); len > 0; group = next_option(group, &len)) {
+		if (len == 2 && flags_letter_given(line, group[1]))
 			return true;
+		for (size_t i = 0; len > 2 && i < line->n && strcmp(line->v[i], "--") != 0; i++) {
+			const size_t given = strcspn(line->v[i], "=");
+
+			if (given > 2 &&
+			    memcmp(line->v[i], group, given < len ? given : len) == 0 &&
+			    (given == len || (line->abbreviated && given < len)))
+				return true;
+		}
+	}
 	return false;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Both levels, components of a path and characters of a component, are matched by the same greedy
- * walk: a star is tried with as little as possible and grows on a mismatch; only the last star can
- * need to grow, so no recursion is needed. */
+/* The same greedy walk matches components of a path and characters of a component: a star first
+ * takes as little as possible and grows on a mismatch. Only the last star ever has to grow, so the
+ * walk needs no recursion. */
 #include "policy/glob.h"
 #include "base/utf8.h"
 #include <stdint.h>
@@ -9,13 +9,13 @@
 
 #define LAST_CHARACTER 0x10ffffU
 
-/* A text being read: a string up to end, or several joined by spaces. */
+/* Reads a text: a string up to end, or several strings joined by spaces. */
 struct glob_reader {
-	const char *p, *end; /* of the string that is read; end NULL: up to its NUL */
+	const char *p, *end; /* of the current string; end NULL: up to its NUL */
 	const char *const *next, *const *last;
 };
 
-/* One character, as a number, and its bytes; bytes that are no UTF-8 stand for themselves. */
+/* Reads one character and its length; a byte that is not UTF-8 stands for itself. */
 static uint32_t character(const char *p, const char *end, int *len)
 {
 	const size_t left = end != NULL ? (size_t)(end - p) : strnlen(p, 4);
@@ -63,7 +63,7 @@ struct unit {
 	bool negated;
 };
 
-/* Where a class that begins behind '[' ends (at its ']'), or NULL. */
+/* Returns the ']' of a class that begins behind '[', or NULL. */
 static const char *class_end(const char *p, const char *end)
 {
 	if (p < end && (*p == '!' || *p == '^'))
@@ -75,7 +75,7 @@ static const char *class_end(const char *p, const char *end)
 	return p < end ? p : NULL;
 }
 
-/* Reads the unit at p (p < end, no star) and returns what stands behind it. */
+/* Reads the unit at p (p < end, not a star) and returns its end. */
 static const char *unit_read(const char *p, const char *end, struct unit *u)
 {
 	const char *close = *p == '[' ? class_end(p + 1, end) : NULL;
@@ -109,7 +109,7 @@ static const char *class_character(const char *p, const char *to, uint32_t *c)
 	return p + len;
 }
 
-/* Reads the range (or the one character) at p and returns what stands behind it. */
+/* Reads the range (or the one character) at p and returns its end. */
 static const char *class_range(const char *p, const char *to, uint32_t *low, uint32_t *high)
 {
 	p = class_character(p, to, low);
@@ -117,12 +117,13 @@ static const char *class_range(const char *p, const char *to, uint32_t *low, uin
 	return p + 1 < to && *p == '-' ? class_character(p + 1, to, high) : p;
 }
 
-static bool class_has(const struct unit *u, uint32_t c)
+static bool unit_matches(const struct unit *u, uint32_t c)
 {
-	const char *p = u->in;
-	bool found = false;
+	bool found = u->kind == UNIT_LITERAL && u->c == c;
 
-	while (p < u->to) {
+	if (u->kind != UNIT_CLASS)
+		return found || u->kind == UNIT_ANY;
+	for (const char *p = u->in; p < u->to;) {
 		uint32_t low, high;
 
 		p = class_range(p, u->to, &low, &high);
@@ -131,16 +132,11 @@ static bool class_has(const struct unit *u, uint32_t c)
 	return found != u->negated;
 }
 
-static bool unit_matches(const struct unit *u, uint32_t c)
-{
-	return u->kind == UNIT_ANY || (u->kind == UNIT_LITERAL ? u->c == c : class_has(u, c));
-}
-
-/* *starred: all before the first star was matched. */
+/* Sets *starred when everything before the first star matched. */
 static bool match(const char *pat, const char *end, struct glob_reader text, bool *starred)
 {
 	const char *star = NULL;
-	struct glob_reader grown = {0}; /* where the text goes on behind the last star */
+	struct glob_reader grown = {0}; /* the text behind the last star */
 
 	for (;;) {
 		struct glob_reader ahead = text;
@@ -194,8 +190,8 @@ bool glob_match_joined(const char *pattern, const char *const *v, size_t n)
 	return match_joined(pattern, v, n, &(bool){0});
 }
 
-/* All rests have the same end. If what stands before the first star fits and what stands behind it
- * is not found from there on, it is not found from any later place. */
+/* All rests have the same end. If the part before the first star matches and the part behind it
+ * does not, the part behind it matches from no later place either. */
 bool glob_match_rests(const char *pattern, const char *const *v, size_t n)
 {
 	bool starred = false;
@@ -206,7 +202,7 @@ bool glob_match_rests(const char *pattern, const char *const *v, size_t n)
 	return false;
 }
 
-/* The component at *p (behind a slash or at the beginning); *p moves behind its slash. */
+/* Returns the component at *p and moves *p behind its slash. */
 static const char *component(const char **p, size_t *len)
 {
 	const char *start = *p;
@@ -291,16 +287,19 @@ void glob_escape(const char *text, char *out)
 	*out = '\0';
 }
 
-/* Whether every class ends and nothing ends with a lone backslash. */
-static const char *check(const char *p, const char *end)
+/* Checks that every class has its end, that no lone backslash is the last character and, with
+ * single, that no two stars follow each other. */
+static const char *check(const char *p, const char *end, bool single)
 {
 	while (p < end) {
 		struct unit u;
 
 		if (*p == '\\' && p + 1 == end)
-			return "a backslash at the end takes nothing";
+			return "a backslash at the end escapes nothing";
 		if (*p == '[' && class_end(p + 1, end) == NULL)
 			return "'[' without ']' (write '\\[' for the character)";
+		if (single && *p == '*' && p + 1 < end && p[1] == '*')
+			return "'**' must be a whole path component";
 		p = *p == '*' ? p + 1 : unit_read(p, end, &u);
 	}
 	return NULL;
@@ -312,47 +311,29 @@ const char *glob_check_text(const char *pattern)
 
 	if (len == 0)
 		return "an empty pattern matches nothing";
-	return len > GLOB_MAX ? "too long" : check(pattern, pattern + len);
-}
-
-/* Whether two stars follow each other, neither as a character nor in a class. */
-static bool has_double(const char *p, const char *end)
-{
-	struct unit u;
-
-	while (p < end && (p[0] != '*' || p + 1 == end || p[1] != '*'))
-		p = *p == '*' ? p + 1 : unit_read(p, end, &u);
-	return p < end;
-}
-
-static const char *check_component(const char *c, size_t len)
-{
-	if (len == 0)
-		return "an empty path component matches nothing";
-	if ((len == 1 && c[0] == '.') || (len == 2 && c[0] == '.' && c[1] == '.'))
-		return "'.' and '..' never match: paths are resolved before";
-	return len > 2 && has_double(c, c + len) ? "'**' must be a whole path component"
-						 : check(c, c + len);
+	return len > GLOB_MAX ? "too long" : check(pattern, pattern + len, false);
 }
 
 const char *glob_check_path(const char *pattern)
 {
 	const char *p = pattern + (*pattern == '/');
-	unsigned n = 0;
 
 	if (strlen(pattern) > GLOB_MAX)
 		return "too long";
 	if (*pattern != '/' && (strncmp(pattern, "**", 2) != 0 || strchr("/", pattern[2]) == NULL))
 		return "a path pattern begins with '/' or '**/'";
-	while (*p != '\0') {
-		const char *c, *problem;
+	for (unsigned n = 1; *p != '\0'; n++) {
 		size_t len;
+		const char *c = component(&p, &len), *problem;
 
-		c = component(&p, &len);
-		problem = check_component(c, len);
+		if (len == 0)
+			return "an empty path component matches nothing";
+		if ((len == 1 && c[0] == '.') || (len == 2 && c[0] == '.' && c[1] == '.'))
+			return "'.' and '..' never match: paths are resolved before";
+		problem = check(c, c + len, len > 2);
 		if (problem != NULL)
 			return problem;
-		if (++n > GLOB_COMPONENTS)
+		if (n > GLOB_COMPONENTS)
 			return "too many components";
 		if (*p == '\0' && p[-1] == '/')
 			return "a slash at the end matches nothing (add '**' for all below)";
@@ -364,13 +345,13 @@ const char *glob_check_path(const char *pattern)
 
 typedef bool relate_fn(const char *a, const char *ae, const char *b, const char *be);
 
-/* Whether c is matched by b, and by a as well or not. */
+/* Whether b matches c, and a matches it too (both) or does not. */
 static bool tells(const struct unit *a, const struct unit *b, uint32_t c, bool both)
 {
 	return c != 0 && unit_matches(b, c) && unit_matches(a, c) == both;
 }
 
-/* Tries the characters at and beside every edge of u: between them nothing changes. */
+/* Tries the characters at and beside every edge of u: all others match like one of these. */
 static COLD bool edge_tells(const struct unit *u, const struct unit *a, const struct unit *b,
 			    bool both)
 {
@@ -389,18 +370,11 @@ static COLD bool edge_tells(const struct unit *u, const struct unit *a, const st
 	return false;
 }
 
-/* Whether some character is matched by b and by a as well (both), or by b alone. */
+/* Whether some character is matched by both (both), or by b alone. */
 static bool units_tell(const struct unit *a, const struct unit *b, bool both)
 {
 	return edge_tells(a, a, b, both) || edge_tells(b, a, b, both) ||
 	       tells(a, b, LAST_CHARACTER, both);
-}
-
-static COLD bool unit_covers(const struct unit *a, const struct unit *b)
-{
-	if (b->kind == UNIT_LITERAL)
-		return unit_matches(a, b->c);
-	return a->kind == UNIT_ANY || !units_tell(a, b, false);
 }
 
 static COLD bool units_meet(const struct unit *a, const struct unit *b)
@@ -410,7 +384,7 @@ static COLD bool units_meet(const struct unit *a, const struct unit *b)
 					 : units_tell(a, b, true);
 }
 
-/* Greedy as match(): a star of a takes as little of b as it can. */
+/* Works like match(): a star of a takes as little of b as it can. */
 static bool text_covers(const char *a, const char *ae, const char *b, const char *be)
 {
 	const char *star = NULL, *grown = NULL;
@@ -428,7 +402,9 @@ static bool text_covers(const char *a, const char *ae, const char *b, const char
 		if (a < ae && b < be && *b != '*') {
 			const char *an = unit_read(a, ae, &x), *bn = unit_read(b, be, &y);
 
-			if (unit_covers(&x, &y)) {
+			if (y.kind == UNIT_LITERAL
+				    ? unit_matches(&x, y.c)
+				    : x.kind == UNIT_ANY || !units_tell(&x, &y, false)) {
 				a = an;
 				b = bn;
 				continue;
@@ -442,7 +418,7 @@ static bool text_covers(const char *a, const char *ae, const char *b, const char
 	}
 }
 
-/* Patterns whose literal beginnings or ends differ have nothing in common: most pairs. */
+/* Patterns whose literal beginnings or ends differ match no common text. Most pairs differ. */
 static COLD bool ends_differ(const char *a, const char *ae, const char *b, const char *be)
 {
 	while (a < ae && b < be && *a != '*' && *b != '*') {
@@ -462,8 +438,8 @@ static COLD bool ends_differ(const char *a, const char *ae, const char *b, const
 	return false;
 }
 
-/* Both at once: now[j] tells that what stands before a and the first j bytes of b can stand for the
- * same text, then[j] the same for what stands before the next unit of a. */
+/* Walks both patterns at once: now[j] means that the part before a and the first j bytes of b can
+ * match the same text; then[j] means the same for the part before the next unit of a. */
 static COLD bool text_overlaps(const char *a, const char *ae, const char *b, const char *be)
 {
 	uint8_t rows[2][GLOB_MAX + 1], *now = rows[0], *then = rows[1], *back;
@@ -471,7 +447,8 @@ static COLD bool text_overlaps(const char *a, const char *ae, const char *b, con
 	struct unit x, y;
 
 	if (n > GLOB_MAX || ends_differ(a, ae, b, be))
-		return n > GLOB_MAX; /* it may: longer than any pattern is only a directory */
+		return n >
+		       GLOB_MAX; /* only a directory is longer than any pattern; it may overlap */
 	memset(now, 0, n + 1);
 	now[0] = 1;
 	for (;;) {
@@ -501,57 +478,39 @@ static COLD bool text_overlaps(const char *a, const char *ae, const char *b, con
 	}
 }
 
+struct part {
+	const char *c;
+	size_t len;
+};
 struct parts {
-	const char *c[GLOB_COMPONENTS];
-	size_t len[GLOB_COMPONENTS];
+	struct part v[GLOB_COMPONENTS];
 	size_t n;
 };
 
-static bool part_double(const struct parts *p, size_t i)
-{
-	return is_double(p->c[i], p->len[i]);
-}
-
-static bool part_single(const struct parts *p, size_t i)
-{
-	return p->len[i] == 1 && p->c[i][0] == '*';
-}
-
-static void swap(struct parts *p, size_t i, size_t j)
-{
-	const char *c = p->c[i];
-	const size_t len = p->len[i];
-
-	p->c[i] = p->c[j];
-	p->len[i] = p->len[j];
-	p->c[j] = c;
-	p->len[j] = len;
-}
-
-/* "**" and then "*" is the same as "*" and then "**": doubles_last tells which is made of both. */
+/* "**" and then "*" means the same as "*" and then "**". doubles_last chooses one order for both.
+ */
 static void split(const char *pattern, bool doubles_last, struct parts *out)
 {
 	const char *p = pattern + (*pattern == '/');
 
 	for (out->n = 0; *p != '\0' && out->n < GLOB_COMPONENTS; out->n++) {
-		out->c[out->n] = component(&p, &out->len[out->n]);
-		for (size_t i = out->n; i > 0; i--) {
-			const size_t single = doubles_last ? i : i - 1, twice = 2 * i - 1 - single;
+		out->v[out->n].c = component(&p, &out->v[out->n].len);
+		for (struct part *at = &out->v[out->n]; at > out->v; at--) {
+			const struct part last = at[0], before = at[-1];
+			const struct part *single = doubles_last ? &last : &before;
+			const struct part *twice = doubles_last ? &before : &last;
 
-			if (!part_single(out, single) || !part_double(out, twice))
+			if (single->len != 1 || single->c[0] != '*' ||
+			    !is_double(twice->c, twice->len))
 				break;
-			swap(out, single, twice);
+			at[0] = before;
+			at[-1] = last;
 		}
 	}
 }
 
-static bool related(const struct parts *a, size_t i, const struct parts *b, size_t j, relate_fn *f)
-{
-	return f(a->c[i], a->c[i] + a->len[i], b->c[j], b->c[j] + b->len[j]);
-}
-
-/* reach[i][j]: the first i components of a and the first j of b can stand for the same beginning.
- * A "**" of b is matched by one of a only, if both_ways is false. */
+/* reach[i][j]: the first i components of a and the first j of b can match the same beginning.
+ * Without both_ways only a "**" of a matches a "**" of b. */
 static bool walk(const struct parts *a, const struct parts *b, relate_fn *f, bool both_ways)
 {
 	uint8_t reach[GLOB_COMPONENTS + 2][GLOB_COMPONENTS + 2];
@@ -562,18 +521,20 @@ static bool walk(const struct parts *a, const struct parts *b, relate_fn *f, boo
 	for (size_t i = 0; i <= a->n; i++)
 		for (size_t j = 0; j <= b->n; j++) {
 			const bool more_a = i < a->n, more_b = j < b->n;
+			const struct part *x = &a->v[i], *y = &b->v[j];
 
 			if (!reach[i][j])
 				continue;
-			if (more_a && part_double(a, i)) {
+			if (more_a && is_double(x->c, x->len)) {
 				reach[i + 1][j] = 1;
 				if (more_b)
 					reach[i][j + 1] = 1;
-			} else if (more_b && part_double(b, j)) {
+			} else if (more_b && is_double(y->c, y->len)) {
 				reach[i][j + 1] |= both_ways;
 				if (more_a)
 					reach[i + 1][j] |= both_ways;
-			} else if (more_a && more_b && related(a, i, b, j, f)) {
+			} else if (more_a && more_b &&
+				   f(x->c, x->c + x->len, y->c, y->c + y->len)) {
 				reach[i + 1][j + 1] = 1;
 			}
 		}

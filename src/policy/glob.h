@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* policy/glob.h - patterns for paths, names and arguments. Private to this folder.
  *
- * `*` any characters, `?` one character, `[a-z]` `[!a-z]` one of a class, `\` takes the next
- * character as it is. In a path none of them crosses a slash, and a component of two stars stands
- * for any number of components, none included: behind /w/ it makes /w and all below it. Matching
- * costs at most the product of the two lengths and allocates nothing. */
+ * `*` any characters, `?` one character, `[a-z]` `[!a-z]` one of a class, `\` makes the next
+ * character literal. In a path none of them matches a slash, and a component of two stars matches
+ * any number of components, also zero: behind /w/ it matches /w and all below it. Matching costs at
+ * most the product of the two lengths and allocates no memory. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GLOB_MAX 4096		   /* bytes of a pattern */
-#define GLOB_COMPONENTS 64	   /* components of a path pattern */
-#define COLD __attribute__((cold)) /* of this folder: not for deciding, rather small than fast */
+#define GLOB_MAX 4096	   /* bytes of a pattern */
+#define GLOB_COMPONENTS 64 /* components of a path pattern */
+#define COLD            \
+	__attribute__(( \
+		cold)) /* of this folder: code that deciding does not need; small, not fast */
 
-/* NULL, or what is wrong with the pattern. */
+/* Each returns NULL or what is wrong with the pattern. */
 const char *glob_check_path(const char *pattern);
 const char *glob_check_text(const char *pattern);
 
@@ -22,7 +24,7 @@ bool glob_match_path(const char *pattern, const char *path);
 bool glob_match_text(const char *pattern, const char *text);
 /* The same on n strings as if they were joined by single spaces. */
 bool glob_match_joined(const char *pattern, const char *const *v, size_t n);
-/* On the last n, n - 1, …, 1 of them; costs no more than one of these. */
+/* Tries the last n, n - 1, …, 1 of the strings at the cost of one try. */
 bool glob_match_rests(const char *pattern, const char *const *v, size_t n);
 
 /* Absolute, and without empty, "." and ".." components; "/" is plain. */
@@ -32,8 +34,8 @@ bool glob_is_literal(const char *pattern, size_t len);
 /* Writes text so that it matches only itself; out has room for 2 * strlen + 1. */
 void glob_escape(const char *text, char *out);
 
-/* For warnings. covers: everything that b matches is matched by a (a "no" may be wrong); overlaps:
- * something is matched by both. */
+/* For warnings. covers: a matches everything that b matches (a "no" may be wrong); overlaps: some
+ * text matches both. */
 bool glob_path_covers(const char *a, const char *b);
 bool glob_path_overlaps(const char *a, const char *b);
 bool glob_text_covers(const char *a, const char *b);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules that cannot take effect: one that earlier rules cover is never reached; a deny behind an
- * allow that it overlaps comes too late for the part they share. Every pair of rules of a class is
- * looked at, in the order in which they are tried (final ones first), until MAX_PAIRS of their
- * patterns were compared. */
+/* Finds rules that cannot take effect. A rule that earlier rules cover is never reached. A deny
+ * rule behind an allow rule that it overlaps comes too late for the part they share. The linter
+ * compares every pair of rules of a class, in the order of trial (final rules first), until it has
+ * compared MAX_PAIRS of their patterns. */
 #include "base/mem.h"
 #include "policy/domain.h"
 #include "policy/flags.h"
@@ -11,14 +11,14 @@
 #include "policy/source.h"
 #include <stdio.h>
 
-#define MAX_PAIRS 2500000U /* a policy of a thousand rules is compared in full */
+#define MAX_PAIRS 2500000U /* enough for a policy of a thousand rules */
 #define COND_LINE (COND_ARGS | COND_REGEX)
 #define LOOKUPS (1U << OP_PROTOS) /* among the protocols of a network rule */
 
 struct linted {
 	const struct source_rule *r;
-	unsigned asks; /* conditions that leave anything out */
-	uint64_t bits; /* two rules without a common bit have nothing in common */
+	unsigned asks; /* conditions that not every operation meets */
+	uint64_t bits; /* two rules without a common bit match no common operation */
 };
 struct linter {
 	struct loader *l;
@@ -27,10 +27,10 @@ struct linter {
 	size_t n;
 	size_t pairs;
 };
-/* What the rules before have not matched yet of a rule: for each of its patterns (of its ports, if
- * it has no patterns), which operations or protocols. */
+/* The part of a rule that the rules before it do not match: operations or protocols for each of its
+ * patterns (or ports, if it has no patterns). */
 struct left {
-	unsigned counted; /* the condition that bits are of; 0: there is one for all */
+	unsigned counted; /* the condition that has one entry for each item; 0: one entry in all */
 	uint32_t *bits;	  /* owned */
 	size_t n, open;	  /* open: how many are not 0 */
 	unsigned takers;
@@ -39,7 +39,7 @@ struct left {
 
 typedef bool pattern_fn(const char *a, const char *b);
 
-/* Two patterns whose literal ends differ have nothing in common. */
+/* Two patterns whose literal ends differ match no common text. */
 static bool ending_differs(const char *a, const char *b)
 {
 	const char *ae = a + strlen(a), *be = b + strlen(b);
@@ -51,32 +51,27 @@ static bool ending_differs(const char *a, const char *b)
 	return false;
 }
 
-/* Two patterns whose literal beginnings differ have nothing in common. */
+/* Two patterns whose literal beginnings differ match no common text. */
 static bool literal_differs(const char *a, const char *b)
 {
 	while (*a == *b && *a != '\0' && strchr("*?[\\", *a) == NULL) {
 		a++;
 		b++;
 	}
-	/* "/w" against "/w/<two stars>" still can meet: a slash may end it */
+	/* "/w" and "/w/<two stars>" can match a common path */
 	return *a != *b && *a != '\0' && *b != '\0' && strchr("*?[\\", *a) == NULL &&
 	       strchr("*?[\\", *b) == NULL;
 }
 
 /* Where b begins or ends with any number of components, a must be as wide. */
-static bool is_narrower(const char *a, const char *b)
+static bool path_covers(const char *a, const char *b)
 {
 	const size_t na = strlen(a), nb = strlen(b);
 
-	if (strncmp(b + (*b == '/'), "**", 2) == 0 && a[*a == '/'] != '*')
-		return true;
-	return nb > 1 && strcmp(b + nb - 2, "**") == 0 && a[na - 1] != '*';
-}
-
-static bool path_covers(const char *a, const char *b)
-{
-	return !is_narrower(a, b) && !literal_differs(a, b) && !ending_differs(a, b) &&
-	       glob_path_covers(a, b);
+	if ((strncmp(b + (*b == '/'), "**", 2) == 0 && a[*a == '/'] != '*') ||
+	    (nb > 1 && strcmp(b + nb - 2, "**") == 0 && a[na - 1] != '*'))
+		return false;
+	return !literal_differs(a, b) && !ending_differs(a, b) && glob_path_covers(a, b);
 }
 
 static bool path_overlaps(const char *a, const char *b)
@@ -89,7 +84,7 @@ static bool is_path(const char *pattern)
 	return strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;
 }
 
-/* A name covers a path that ends with it; a path covers a name only if it covers all. */
+/* A name covers a path that ends with it; a path covers a name only if it covers all paths. */
 static bool command_covers(const char *a, const char *b)
 {
 	const char *slash = strrchr(b, '/');
@@ -151,16 +146,7 @@ static bool list_overlaps(struct linter *t, const struct strv *a, const struct s
 	return false;
 }
 
-/* Every pattern of b is covered by one of a. */
-static bool list_covers(struct linter *t, const struct strv *a, const struct strv *b, pattern_fn *f)
-{
-	for (size_t i = 0; i < b->n; i++)
-		if (!any(t, a, b->v[i], f))
-			return false;
-	return b->n > 0;
-}
-
-/* Every port of the range is in one of a's. */
+/* Whether every port of the range is in a range of a. */
 static bool range_within(const struct source_rule *a, const struct port_range *range)
 {
 	uint32_t at = range->low;
@@ -175,23 +161,6 @@ static bool range_within(const struct source_rule *a, const struct port_range *r
 			}
 	}
 	return found;
-}
-
-static bool ports_cover(const struct source_rule *a, const struct source_rule *b)
-{
-	for (size_t i = 0; i < b->nport; i++)
-		if (!range_within(a, &b->port[i]))
-			return false;
-	return true;
-}
-
-static bool ports_overlap(const struct source_rule *a, const struct source_rule *b)
-{
-	for (size_t i = 0; i < a->nport; i++)
-		for (size_t j = 0; j < b->nport; j++)
-			if (a->port[i].low <= b->port[j].high && b->port[j].low <= a->port[i].high)
-				return true;
-	return false;
 }
 
 static bool cidrs_cover(const struct source_rule *a, const struct source_rule *b, bool all)
@@ -216,14 +185,15 @@ static bool has_text(const struct strv *list, const char *text)
 	return false;
 }
 
-/* Letters of short options that a pattern of the rule stands for; 0: it is compared as text. */
+/* How many letters of short options the pattern has; 0 if it is compared as a text. */
 static size_t letters_of(const struct source_rule *r, const char *pattern)
 {
 	return r->flags && !r->args_whole ? flags_letters(pattern) : 0;
 }
 
-/* A pattern of a that matches what the pattern of b does. Where letters are given is an argument
- * that begins with a dash; letters are covered by fewer of them, and by nothing else. */
+/* Whether a pattern of a matches every argument that the pattern of b matches. An argument with
+ * letters begins with a dash; only fewer letters or a pattern for all such arguments cover letters.
+ */
 static bool args_cover(struct linter *t, const struct source_rule *a, const struct source_rule *b,
 		       const char *pattern)
 {
@@ -236,7 +206,7 @@ static bool args_cover(struct linter *t, const struct source_rule *a, const stru
 		t->pairs++;
 		if (n == 0 && glob_text_covers(of_a, letters > 0 ? "-*" : pattern))
 			return true;
-		/* groups of b stand for its letters, too */
+		/* an option of a group of b can replace a letter */
 		for (size_t k = 0; n > 0 && letters > 0 && b->groups.n == 0; k++) {
 			if (k == n)
 				return true;
@@ -247,37 +217,8 @@ static bool args_cover(struct linter *t, const struct source_rule *a, const stru
 	return false;
 }
 
-/* Wherever all groups of b are given, all of a are. */
-static bool groups_cover(const struct source_rule *a, const struct source_rule *b)
-{
-	for (size_t i = 0; i < a->groups.n; i++) {
-		size_t k = 0;
-
-		while (k < b->groups.n && !flags_group_covers(a->groups.v[i], b->groups.v[k]))
-			k++;
-		if (k == b->groups.n)
-			return false;
-	}
-	return true;
-}
-
-/* Either key of a rule is enough. */
-static COLD bool line_covers(struct linter *t, const struct source_rule *a,
-			     const struct source_rule *b)
-{
-	if (a->args_whole != b->args_whole)
-		return false;
-	for (size_t i = 0; i < b->regex.n; i++)
-		if (!has_text(&a->regex, b->regex.v[i]))
-			return false;
-	for (size_t i = 0; i < b->args.n; i++)
-		if (!args_cover(t, a, b, b->args.v[i]))
-			return false;
-	return true;
-}
-
-/* Two that try every argument meet where an argument of each is given; a star in a pattern for the
- * whole line leaves room for one. */
+/* Two rules that try every argument overlap: a command can have an argument for each. A star in a
+ * pattern for the whole line leaves room for one more argument. */
 static COLD bool lines_overlap(struct linter *t, const struct source_rule *a,
 			       const struct source_rule *b)
 {
@@ -291,89 +232,88 @@ static COLD bool lines_overlap(struct linter *t, const struct source_rule *a,
 	return list_overlaps(t, &a->args, &b->args, glob_text_overlaps);
 }
 
-static const struct strv *subject(enum op_class class, const struct source_rule *r)
-{
-	return class == OP_FILE ? &r->paths : class == OP_EXEC ? &r->commands : &r->domains;
-}
+/* How patterns of an earlier rule relate to patterns of a later one; [1] if the earlier one allows.
+ */
+static const struct {
+	pattern_fn *covers, *overlaps;
+} relations[POLICY_RULE_CLASSES][2] = {
+	[OP_FILE] = {{path_covers, path_overlaps}, {path_covers, path_overlaps}},
+	[OP_EXEC] = {{command_covers, command_overlaps},
+		     {allowed_command_covers, allowed_command_overlaps}},
+	[OP_NET] = {{domain_covers, domain_overlaps}, {domain_covers, domain_overlaps}},
+};
 
-static const unsigned subject_of[POLICY_RULE_CLASSES] = {
-	[OP_FILE] = COND_PATHS, [OP_EXEC] = COND_COMMANDS, [OP_NET] = COND_DOMAINS};
-
-static pattern_fn *subject_covers(enum op_class class, const struct source_rule *r)
-{
-	if (class == OP_EXEC)
-		return decision_permits(r->decision) ? allowed_command_covers : command_covers;
-	return class == OP_FILE ? path_covers : domain_covers;
-}
-
-static pattern_fn *subject_overlaps(enum op_class class, const struct source_rule *r)
-{
-	if (class == OP_EXEC)
-		return decision_permits(r->decision) ? allowed_command_overlaps : command_overlaps;
-	return class == OP_FILE ? path_overlaps : domain_overlaps;
-}
-
-/* Operations of a file rule; protocols of a network rule, of which one has no ports, and whether it
- * is for lookups. */
+/* Operations of a file rule; protocols of a network rule (a rule with ports does not match ICMP),
+ * and whether it is for lookups. */
 static uint32_t bits_of(enum op_class class, const struct linted *x)
 {
 	const uint32_t ports = x->r->conditions & COND_PORTS ? 1U << OP_PROTO_ICMP : 0;
-	const uint32_t all = x->asks & COND_PROTOCOLS ? x->r->protocols : (1U << OP_PROTOS) - 1;
+	const uint32_t all = x->asks & COND_PROTOCOLS ? x->r->bits : (1U << OP_PROTOS) - 1;
 
 	if (class != OP_NET)
-		return class == OP_FILE ? x->r->operations : 1;
+		return class == OP_FILE ? x->r->bits : 1;
 	return (all & ~ports) |
 	       (rule_is_for_lookups(x->r->decision, x->r->conditions) ? LOOKUPS : 0);
 }
 
-/* Whether a matches where b does, but for what left counts and those bits. */
+/* Whether a meets every condition of b except what left counts. */
 static COLD bool rest_covers(struct linter *t, const struct linted *a, const struct linted *b,
 			     unsigned counted)
 {
 	const unsigned more = a->asks & ~b->asks & ~(unsigned)(COND_PROTOCOLS | COND_LINE);
 	const unsigned asks = a->asks & ~counted;
+	const struct source_rule *x = a->r, *y = b->r;
 
-	/* an allow without 'kinds' is not for what has one */
-	if (more != 0 || (decision_permits(a->r->decision) && (b->asks & ~a->asks & COND_KINDS)))
+	/* an allow rule without 'kinds' does not match a program that has a kind */
+	if (more != 0 || (decision_permits(x->decision) && (b->asks & ~a->asks & COND_KINDS)) ||
+	    ((asks & COND_CIDRS) && !cidrs_cover(x, y, true)) ||
+	    ((asks & COND_KINDS) && (y->bits & ~x->bits) != 0) ||
+	    ((asks & COND_SCRIPTS) && y->scripts.n == 0) ||
+	    ((asks & COND_LINE) && (!(b->asks & COND_LINE) || x->args_whole != y->args_whole)))
 		return false;
-	return (!(asks & COND_CIDRS) || cidrs_cover(a->r, b->r, true)) &&
-	       (!(asks & COND_PORTS) || ports_cover(a->r, b->r)) &&
-	       (!(asks & COND_KINDS) || (b->r->kinds & ~a->r->kinds) == 0) &&
-	       (!(asks & COND_SCRIPTS) ||
-		list_covers(t, &a->r->scripts, &b->r->scripts, path_covers)) &&
-	       (!(asks & COND_FLAGS) || groups_cover(a->r, b->r)) &&
-	       (!(asks & COND_LINE) || ((b->asks & COND_LINE) && line_covers(t, a->r, b->r)));
-}
+	for (size_t i = 0; (asks & COND_PORTS) && i < y->nport; i++)
+		if (!range_within(x, &y->port[i]))
+			return false;
+	for (size_t i = 0; (asks & COND_SCRIPTS) && i < y->scripts.n; i++)
+		if (!any(t, &x->scripts, y->scripts.v[i], path_covers))
+			return false;
+	for (size_t i = 0; i < x->groups.n; i++) {
+		size_t k = 0;
 
-/* Whether a matches one of what is counted of b. */
-static bool item_covered(struct linter *t, const struct source_rule *a, const struct source_rule *b,
-			 unsigned counted, size_t i)
-{
-	if (counted == COND_PORTS)
-		return range_within(a, &b->port[i]);
-	return any(t, subject(t->class, a), subject(t->class, b)->v[i],
-		   subject_covers(t->class, a));
+		while (k < y->groups.n && !flags_group_covers(x->groups.v[i], y->groups.v[k]))
+			k++;
+		if (k == y->groups.n)
+			return false;
+	}
+	for (size_t i = 0; (asks & COND_LINE) && i < y->regex.n; i++)
+		if (!has_text(&x->regex, y->regex.v[i]))
+			return false;
+	for (size_t i = 0; (asks & COND_LINE) && i < y->args.n; i++)
+		if (!args_cover(t, x, y, y->args.v[i]))
+			return false;
+	return true;
 }
 
 static COLD void left_init(struct linter *t, const struct linted *b, struct left *left)
 {
-	*left = (struct left){.counted = b->asks & subject_of[t->class]};
+	*left = (struct left){.counted = b->asks & COND_SUBJECT};
 	if (left->counted == 0)
 		left->counted = b->asks & COND_PORTS;
 	left->n = left->counted == 0		? 1
 		  : left->counted == COND_PORTS ? b->r->nport
-						: subject(t->class, b->r)->n;
+						: b->r->subject.n;
 	left->open = left->n;
 	left->bits = mem_resize(NULL, left->n + 1, sizeof(*left->bits));
 	for (size_t i = 0; i < left->n; i++)
 		left->bits[i] = bits_of(t->class, b);
 }
 
-/* Takes away what a matches of what is left of b; true if that was the last of it but lookups. */
+/* Removes the part that a matches from left, which is of b. True if then only lookups are left. */
 static COLD bool take_from(struct linter *t, const struct linted *a, const struct linted *b,
 			   struct left *left)
 {
 	const uint32_t mine = bits_of(t->class, a), lookups = t->class == OP_NET ? LOOKUPS : 0;
+	const bool permits = decision_permits(a->r->decision);
 	const size_t before = left->open;
 	bool took = false;
 
@@ -382,73 +322,66 @@ static COLD bool take_from(struct linter *t, const struct linted *a, const struc
 	for (size_t i = 0; i < left->n; i++) {
 		const bool was_open = (left->bits[i] & ~lookups) != 0;
 
-		if ((left->bits[i] & mine) == 0 ||
-		    ((a->asks & left->counted) && !item_covered(t, a->r, b->r, left->counted, i)))
+		if ((left->bits[i] & mine) == 0)
+			continue;
+		if ((a->asks & left->counted) &&
+		    !(left->counted == COND_PORTS ? range_within(a->r, &b->r->port[i])
+						  : any(t, &a->r->subject, b->r->subject.v[i],
+							relations[t->class][permits].covers)))
 			continue;
 		left->bits[i] &= ~mine;
 		left->open -= was_open && (left->bits[i] & ~lookups) == 0;
 		took = true;
 	}
 	left->takers += took;
-	left->allowed |= took && decision_permits(a->r->decision);
+	left->allowed |= took && permits;
 	return left->open == 0 && before > 0;
-}
-
-static bool has_lookups(const struct left *left)
-{
-	for (size_t i = 0; i < left->n; i++)
-		if (left->bits[i] != 0)
-			return true;
-	return false;
-}
-
-static bool covers(struct linter *t, const struct linted *a, const struct linted *b)
-{
-	struct left left;
-	bool all;
-
-	left_init(t, b, &left);
-	all = take_from(t, a, b, &left);
-	free(left.bits);
-	return all;
 }
 
 static COLD bool overlaps(struct linter *t, const struct linted *a, const struct linted *b)
 {
 	const unsigned both = a->asks & b->asks, lookups = t->class == OP_NET ? LOOKUPS : 0;
+	const struct source_rule *x = a->r, *y = b->r;
+	bool ports = !(both & COND_PORTS);
 
-	if ((bits_of(t->class, a) & bits_of(t->class, b) & ~lookups) == 0 ||
-	    ((both & COND_CIDRS) && !cidrs_cover(a->r, b->r, false)) ||
-	    ((both & COND_PORTS) && !ports_overlap(a->r, b->r)))
+	for (size_t i = 0; i < x->nport; i++)
+		for (size_t j = 0; j < y->nport; j++)
+			ports |= x->port[i].low <= y->port[j].high &&
+				 y->port[j].low <= x->port[i].high;
+	if (!ports || (bits_of(t->class, a) & bits_of(t->class, b) & ~lookups) == 0 ||
+	    ((both & COND_CIDRS) && !cidrs_cover(x, y, false)))
 		return false;
-	/* an allow without 'kinds' is not for what has one */
+	/* an allow rule without 'kinds' does not match a program that has a kind */
 	if (t->class == OP_EXEC &&
-	    ((both & COND_KINDS) ? (a->r->kinds & b->r->kinds) == 0 : (b->asks & COND_KINDS) != 0))
+	    ((both & COND_KINDS) ? (x->bits & y->bits) == 0 : (b->asks & COND_KINDS) != 0))
 		return false;
-	if ((both & COND_SCRIPTS) &&
-	    !list_overlaps(t, &a->r->scripts, &b->r->scripts, path_overlaps))
+	if ((both & COND_SCRIPTS) && !list_overlaps(t, &x->scripts, &y->scripts, path_overlaps))
 		return false;
-	if ((a->asks & COND_LINE) && (b->asks & COND_LINE) && !lines_overlap(t, a->r, b->r))
+	if ((a->asks & COND_LINE) && (b->asks & COND_LINE) && !lines_overlap(t, x, y))
 		return false;
-	return !(both & subject_of[t->class]) ||
-	       list_overlaps(t, subject(t->class, a->r), subject(t->class, b->r),
-			     subject_overlaps(t->class, a->r));
+	return !(both & COND_SUBJECT) ||
+	       list_overlaps(t, &x->subject, &y->subject,
+			     relations[t->class][decision_permits(x->decision)].overlaps);
 }
 
-/* Rule b, of which a takes the rest. What restricts commands matches by more names than what
- * allows them: it is reached by those. */
+/* Warns about rule b, of which a takes the rest. A rule that restricts commands matches more names
+ * than one that allows them, so it can still be reached by those names. */
 static COLD void tell_covered(struct linter *t, const struct source_rule *a,
 			      const struct source_rule *b, const struct left *left)
 {
 	struct problems *p = &t->l->p;
 	const char *or_final = b->decision == DECISION_deny ? ", or make it final" : "";
+	bool lookups = false;
+
+	for (size_t i = 0; t->class == OP_NET && i < left->n; i++)
+		lookups |= left->bits[i] != 0;
 
 	if (left->allowed && !decision_permits(b->decision) && t->class == OP_EXEC)
 		warning(p, b->line, b->column,
 			"%s '%s' comes too late: '%s' (line %u) allows it first; put it before "
 			"that%s",
 			decision_name(b->decision), b->name, a->name, a->line, or_final);
-	else if (t->class == OP_NET && has_lookups(left))
+	else if (lookups)
 		warning(p, b->line, b->column,
 			"rule '%s' is for lookups only: its connections are all matched first, the "
 			"last by '%s' (line %u)",
@@ -469,27 +402,6 @@ static COLD void tell_covered(struct linter *t, const struct source_rule *a,
 			b->name, a->name, a->line);
 }
 
-/* What rule b meets of the earlier rule a; true if it was reported. */
-static COLD bool compare(struct linter *t, const struct linted *a, const struct linted *b,
-			 struct left *left)
-{
-	const bool late =
-		decision_permits(a->r->decision) && b->r->decision == DECISION_deny && !b->r->final;
-
-	if (take_from(t, a, b, left)) {
-		tell_covered(t, a->r, b->r, left);
-		return true;
-	}
-	if (late && overlaps(t, a, b) && !covers(t, b, a)) {
-		warning(&t->l->p, b->r->line, b->r->column,
-			"deny '%s' comes too late for what '%s' (line %u) allows first; put it "
-			"before that, or make it final",
-			b->r->name, a->r->name, a->r->line);
-		return true;
-	}
-	return false;
-}
-
 static uint64_t bit_of(const char *s, size_t n)
 {
 	uint32_t h = 2166136261U;
@@ -499,32 +411,29 @@ static uint64_t bit_of(const char *s, size_t n)
 	return UINT64_C(1) << (h >> 7) % 64;
 }
 
-/* A name, the name of a path, a domain, or the first two components: what two patterns that meet
- * must share. All bits, where a special character is in the way. */
-static COLD uint64_t pattern_bits(enum op_class class, const char *s)
-{
-	const char *second = s[0] == '/' ? strchr(s + 1, '/') : NULL, *name = strrchr(s, '/');
-	size_t len;
-
-	if (class == OP_FILE) {
-		len = second != NULL ? (size_t)(second + 1 - s) + strcspn(second + 1, "/") : 0;
-		return len > 0 && glob_is_literal(s, len) ? bit_of(s, len) : UINT64_MAX;
-	}
-	name = name != NULL ? name + 1 : s;
-	return glob_is_literal(name, strlen(name)) ? bit_of(name, strlen(name)) : UINT64_MAX;
-}
-
+/* Bits of a name, the name of a path, a domain, or the first two components: two patterns that
+ * overlap share it. A pattern with a special character there has all bits. */
 static COLD uint64_t rule_bits(enum op_class class, const struct source_rule *r)
 {
-	const struct strv *list = subject(class, r);
-	uint64_t bits = list->n == 0 ? UINT64_MAX : 0;
+	uint64_t bits = r->subject.n == 0 ? UINT64_MAX : 0;
 
-	for (size_t i = 0; i < list->n; i++)
-		bits |= pattern_bits(class, list->v[i]);
+	for (size_t i = 0; i < r->subject.n; i++) {
+		const char *s = r->subject.v[i], *slash = strrchr(s, '/');
+		size_t len;
+
+		if (class == OP_FILE) {
+			slash = s[0] == '/' ? strchr(s + 1, '/') : NULL;
+			len = slash != NULL ? (size_t)(slash + 1 - s) + strcspn(slash + 1, "/") : 0;
+		} else {
+			s = slash != NULL ? slash + 1 : s;
+			len = strlen(s);
+		}
+		bits |= len > 0 && glob_is_literal(s, len) ? bit_of(s, len) : UINT64_MAX;
+	}
 	return bits;
 }
 
-/* Without the conditions that everything meets. */
+/* The conditions of the rule without those that every operation meets. */
 static COLD unsigned rule_asks(enum op_class class, const struct source_rule *r)
 {
 	const struct port_range all = {1, UINT16_MAX};
@@ -532,73 +441,72 @@ static COLD unsigned rule_asks(enum op_class class, const struct source_rule *r)
 
 	if (class == OP_NET && range_within(r, &all))
 		asks &= ~(unsigned)COND_PORTS;
-	if (class == OP_NET && has_text(&r->domains, "*"))
+	if (class == OP_NET && has_text(&r->subject, "*"))
 		asks &= ~(unsigned)COND_DOMAINS;
-	if (class == OP_NET && r->protocols == (1U << OP_PROTOS) - 1)
+	if (class == OP_NET && r->bits == (1U << OP_PROTOS) - 1)
 		asks &= ~(unsigned)COND_PROTOCOLS;
 	if (class == OP_EXEC && !decision_permits(r->decision) &&
-	    (has_text(&r->commands, "*") || has_text(&r->commands, "**") ||
-	     has_text(&r->commands, "/**")))
+	    (has_text(&r->subject, "*") || has_text(&r->subject, "**") ||
+	     has_text(&r->subject, "/**")))
 		asks &= ~(unsigned)COND_COMMANDS;
 	return asks;
 }
 
-/* Compares a rule with those before; false: it is too much. */
+/* Compares a rule with those before it until one is reported; false if MAX_PAIRS is exceeded. */
 static COLD bool lint_rule(struct linter *t, size_t j)
 {
 	const struct linted *b = &t->rule[j];
-	struct left left;
+	const bool may_be_late = b->r->decision == DECISION_deny && !b->r->final;
+	struct left left, rest;
 	bool told = false;
 
 	left_init(t, b, &left);
 	for (size_t i = 0; i < j && !told && t->pairs <= MAX_PAIRS; i++) {
-		if ((t->rule[i].bits & b->bits) == 0)
+		const struct linted *a = &t->rule[i];
+
+		if ((a->bits & b->bits) == 0)
 			continue;
 		t->pairs++;
-		told = compare(t, &t->rule[i], b, &left);
+		told = take_from(t, a, b, &left);
+		if (told) {
+			tell_covered(t, a->r, b->r, &left);
+		} else if (may_be_late && decision_permits(a->r->decision) && overlaps(t, a, b)) {
+			left_init(t, a, &rest);
+			told = !take_from(t, b, a, &rest);
+			free(rest.bits);
+			if (told)
+				warning(&t->l->p, b->r->line, b->r->column,
+					"deny '%s' comes too late for what '%s' (line %u) allows "
+					"first; put it before that, or make it final",
+					b->r->name, a->r->name, a->r->line);
+		}
 	}
 	free(left.bits);
 	return t->pairs <= MAX_PAIRS;
 }
 
-static void lint_class(struct linter *t)
-{
-	for (size_t j = 1; j < t->n; j++)
-		if (!lint_rule(t, j)) {
-			notice(&t->l->p, t->rule[j].r->line, t->rule[j].r->column,
-			       "too many rules: from here on they were not compared with those "
-			       "before");
-			return;
-		}
-}
-
-/* Whether requests may set the variable, or one of those that begin so. */
-static bool may_be_set(const struct source *s, const char *name)
-{
-	bool may = !s->has_env_allow;
-
-	for (size_t i = 0; i < s->env_allow.n; i++)
-		may |= glob_text_overlaps(s->env_allow.v[i], name);
-	for (size_t i = 0; i < s->env_deny.n; i++)
-		may &= !glob_text_covers(s->env_deny.v[i], name);
-	return may;
-}
-
-static bool reads(const struct source_rule *r, const struct request_env_loader *v)
+/* Whether a request may set the variable and a program of the rule reads it. */
+static bool can_load(const struct source *s, const struct source_rule *r,
+		     const struct request_env_loader *v)
 {
 	cleanup_free char *programs = mem_strdup(v->programs);
+	bool may = !s->has_env_allow;
 	char *save = NULL;
 
-	for (char *p = programs != NULL ? strtok_r(programs, " ", &save) : NULL; p != NULL;
+	for (size_t i = 0; i < s->env_allow.n; i++)
+		may |= glob_text_overlaps(s->env_allow.v[i], v->name);
+	for (size_t i = 0; i < s->env_deny.n; i++)
+		may &= !glob_text_covers(s->env_deny.v[i], v->name);
+	for (char *p = may && programs != NULL ? strtok_r(programs, " ", &save) : NULL; p != NULL;
 	     p = strtok_r(NULL, " ", &save))
-		for (size_t i = 0; i < r->commands.n; i++)
-			if (command_overlaps(r->commands.v[i], p))
+		for (size_t i = 0; i < r->subject.n; i++)
+			if (command_overlaps(r->subject.v[i], p))
 				return true;
 	return false;
 }
 
-/* Rules about arguments of a program that runs other code than these name, because of a variable.
- * Where commands are denied by default, a session goes without: policy_drops_env. */
+/* Warns about rules for arguments of a program that a variable makes run other code. A policy that
+ * denies commands by default drops such variables: policy_drops_env. */
 static COLD void lint_variables(struct loader *l)
 {
 	const struct source_rules *rules = &l->to->rules[OP_EXEC];
@@ -612,14 +520,15 @@ static COLD void lint_variables(struct loader *l)
 		if (decision_permits(r->decision) || !(r->conditions & (COND_LINE | COND_FLAGS)))
 			continue;
 		for (const struct request_env_loader *v = request_env_loaders; v->name != NULL; v++)
-			if (may_be_set(l->to, v->name) && reads(r, v))
+			if (can_load(l->to, r, v))
 				buf_addf(&names, "%s%s", names.len > 0 ? ", " : "", v->name);
 		if (names.len > 0)
 			warning(&l->p, r->line, r->column,
-				"the arguments of rule '%s' can be walked around by variables that "
-				"load code (%.200s); name them in environment.deny, or have "
-				"default: {commands: deny}",
-				r->name, names.data);
+				"variables that load code (%.200s) get around the arguments of "
+				"rule "
+				"'%s'; name them in environment.deny, or set default: {commands: "
+				"deny}",
+				names.data, r->name);
 	}
 }
 
@@ -637,7 +546,13 @@ COLD void source_lint(struct loader *l)
 					order[t.n++] = (struct linted){
 						&rules->v[i], rule_asks(t.class, &rules->v[i]),
 						rule_bits(t.class, &rules->v[i])};
-		lint_class(&t);
+		for (size_t j = 1; j < t.n; j++)
+			if (!lint_rule(&t, j)) {
+				notice(&l->p, order[j].r->line, order[j].r->column,
+				       "too many rules: from here on they were not compared with "
+				       "those before");
+				break;
+			}
 	}
 	lint_variables(l);
 }

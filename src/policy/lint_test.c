@@ -137,7 +137,7 @@ static const struct {
 	 "rule 'b' is never reached"},
 	{C(R("a", "commands: [rm], args_pattern: ['-*'], decision: deny")
 		   R("b", "commands: [rm], args_pattern: ['r*'], flags: true, decision: deny")),
-	 "'flags: true' changes nothing"},
+	 "'flags: true' has no effect"},
 	/* as text it is also behind "--", where options have ended */
 	{C(R("a", "commands: [rm], args_pattern: ['-rf'], flags: true, decision: deny")
 		   R("b", "commands: [rm], args_pattern: ['-rf'], decision: allow")),
@@ -166,8 +166,8 @@ static const struct {
 	 NULL},
 	/* variables that load code, where commands are allowed by default */
 	{C(R("a", "commands: [git], args_pattern: [push], decision: deny")),
-	 "can be walked around by variables that load code (GIT_SSH*, GIT_EXEC_PATH, "
-	 "GIT_EXTERNAL_DIFF, GIT_CONFIG_*, GIT_ASKPASS)"},
+	 "variables that load code (GIT_SSH*, GIT_EXEC_PATH, GIT_EXTERNAL_DIFF, GIT_CONFIG_*, "
+	 "GIT_ASKPASS) get around the arguments of rule 'a'"},
 	{C(R("a", "commands: ['/usr/bin/python3.11'], flags: [[-c]], decision: approve")),
 	 "(PYTHONPATH, "},
 	{C(R("a", "commands: [less], args_regex: [x], decision: deny")), "(LESSOPEN)"},

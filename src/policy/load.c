@@ -19,9 +19,9 @@ static const struct {
 static void load_rules(struct loader *l, const struct yaml *y, enum op_class class)
 {
 	if (y->kind == YAML_SCALAR && y->text[0] == '\0')
-		return; /* "file_rules:" with nothing behind it */
+		return; /* "file_rules:" without a value */
 	if (y->kind != YAML_LIST) {
-		problem(&l->p, y->line, y->column, "a list of rules is wanted");
+		problem(&l->p, y->line, y->column, "expected a list of rules");
 		return;
 	}
 	if (y->n > POLICY_MAX_RULES) {
@@ -161,7 +161,7 @@ static void load_limits(struct loader *l, const struct yaml *y)
 	}
 }
 
-/* Names of variables, the last character may be a star. */
+/* Reads names of variables; the last character of a name may be a star. */
 static void load_names(struct loader *l, const char *key, const struct yaml *y, struct strv *out)
 {
 	if (!value_list(l, key, y))
@@ -175,7 +175,7 @@ static void load_names(struct loader *l, const char *key, const struct yaml *y, 
 			strv_add(out, item->text);
 		else
 			problem(&l->p, item->line, item->column,
-				"this is no name of a variable, such as LANG or LC_*");
+				"not the name of a variable such as LANG or LC_*");
 	}
 }
 
@@ -208,21 +208,6 @@ static const struct {
 	{"resource_limits", load_limits},  {"environment", load_environment},
 };
 
-static bool load_key(struct loader *l, const struct yaml_item *item)
-{
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (strcmp(keys[i].name, item->key) == 0) {
-			keys[i].load(l, item->value);
-			return true;
-		}
-	for (size_t i = 0; i < ARRAY_LEN(sections); i++)
-		if (strcmp(sections[i].name, item->key) == 0) {
-			load_rules(l, item->value, sections[i].class);
-			return true;
-		}
-	return false;
-}
-
 static int by_name(const void *a, const void *b)
 {
 	const struct source_rule *x = *(const struct source_rule *const *)a,
@@ -250,8 +235,8 @@ static void check_names(struct loader *l)
 	for (size_t i = 1; i < n; i++)
 		if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
 			problem(&l->p, sorted[i]->line, sorted[i]->column,
-				"a rule '%s' stands at line %u already", sorted[i]->name,
-				sorted[i - 1]->line);
+				"line %u already has a rule '%s'", sorted[i - 1]->line,
+				sorted[i]->name);
 }
 
 static void load_top(struct loader *l, const struct yaml *y)
@@ -260,10 +245,22 @@ static void load_top(struct loader *l, const struct yaml *y)
 		"version",	 "name",	  "description",     "default",	    "file_rules",
 		"network_rules", "command_rules", "resource_limits", "environment", NULL};
 
-	for (size_t i = 0; i < y->n; i++)
-		if (!load_key(l, &y->item[i]))
-			problem_unknown(&l->p, y->item[i].key_line, y->item[i].key_column, "key",
-					y->item[i].key, known);
+	for (size_t i = 0; i < y->n; i++) {
+		const struct yaml_item *item = &y->item[i];
+		size_t k = 0, s = 0;
+
+		while (k < ARRAY_LEN(keys) && strcmp(keys[k].name, item->key) != 0)
+			k++;
+		while (s < ARRAY_LEN(sections) && strcmp(sections[s].name, item->key) != 0)
+			s++;
+		if (k < ARRAY_LEN(keys))
+			keys[k].load(l, item->value);
+		else if (s < ARRAY_LEN(sections))
+			load_rules(l, item->value, sections[s].class);
+		else
+			problem_unknown(&l->p, item->key_line, item->key_column, "key", item->key,
+					known);
+	}
 	if (yaml_get(y, "version") == NULL)
 		problem(&l->p, 1, 1, "'version: 1' is needed");
 	if (yaml_get(y, "name") == NULL)
@@ -271,58 +268,49 @@ static void load_top(struct loader *l, const struct yaml *y)
 	check_names(l);
 }
 
-static void source_init(struct source *s, const char *file)
-{
-	*s = (struct source){.file = mem_strdup(file)};
-	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
-		s->fallback[sections[i].class] = sections[i].fallback;
-}
-
 static void tell_twice(const struct yaml_item *item, void *arg)
 {
 	problem(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
-}
-
-/* "FILE:LINE:COLUMN: TEXT", of which problems have the parts. */
-static void tell_syntax(struct problems *p, const struct err *why)
-{
-	const size_t len = strlen(p->file);
-	const char *at = why->message + len;
-	char *end = NULL;
-	unsigned long line, column;
-
-	if (strncmp(why->message, p->file, len) != 0 || *at++ != ':') {
-		problem(p, 1, 1, "%s", why->message);
-		return;
-	}
-	line = strtoul(at, &end, 10);
-	column = strtoul(end + (*end == ':'), &end, 10);
-	problem(p, (unsigned)line, (unsigned)column, "%s", end + strspn(end, ": "));
 }
 
 struct yaml *source_read(struct problems *p, const char *text, size_t len)
 {
 	const struct yaml_twice twice = {tell_twice, p};
 	const struct yaml_text in = {text, len, &twice};
+	const size_t file_len = strlen(p->file);
 	struct yaml *y = NULL;
 	struct err why = {0};
+	unsigned long line = 1, column = 1;
+	char *at = why.message;
 
-	if (yaml_parse_telling(p->file, &in, &y, &why) < 0) {
-		tell_syntax(p, &why);
-		return NULL;
+	if (yaml_parse_telling(p->file, &in, &y, &why) == 0)
+		return y;
+	/* the parser's message is "FILE:LINE:COLUMN: TEXT" */
+	if (strncmp(at, p->file, file_len) == 0 && at[file_len] == ':') {
+		line = strtoul(at + file_len + 1, &at, 10);
+		column = strtoul(at + (*at == ':'), &at, 10);
+		at += strspn(at, ": ");
 	}
-	return y;
+	problem(p, (unsigned)line, (unsigned)column, "%s", at);
+	return NULL;
 }
 
-int source_load(const char *file, const char *text, size_t len, const struct policy_options *o,
-		struct buf *report, struct source *out, struct err *err)
+int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
+		   struct buf *report, struct buf *out, struct err *err)
 {
+	struct source s = {.file = mem_strdup(file)};
+	struct err own = {0};
 	struct loader l = {.o = o,
-			   .p = {.file = file, .out = report, .err = err, .strict = o->strict},
-			   .to = out};
+			   .p = {.file = file,
+				 .out = report,
+				 .err = err != NULL ? err : &own,
+				 .strict = o->strict},
+			   .to = &s};
 	struct yaml *y;
+	int rc;
 
-	source_init(out, file);
+	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
+		s.fallback[sections[i].class] = sections[i].fallback;
 	y = source_read(&l.p, text, len);
 	if (y != NULL && y->kind == YAML_MAP)
 		load_top(&l, y);
@@ -331,33 +319,18 @@ int source_load(const char *file, const char *text, size_t len, const struct pol
 	yaml_free(y);
 	if (l.p.errors == 0)
 		source_lint(&l);
-	return problems_done(&l.p);
-}
-
-void source_done(struct source *s)
-{
-	free(s->file);
-	free(s->name);
-	free(s->description);
-	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
-		for (size_t i = 0; i < s->rules[c].n; i++)
-			rule_done(&s->rules[c].v[i]);
-		free(s->rules[c].v);
-	}
-	strv_done(&s->env_allow);
-	strv_done(&s->env_deny);
-	*s = (struct source){0};
-}
-
-int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
-		   struct buf *report, struct buf *out, struct err *err)
-{
-	struct source s;
-	struct err own = {0};
-	int rc = source_load(file, text, len, o, report, &s, err != NULL ? err : &own);
-
+	rc = problems_done(&l.p);
 	if (rc == 0)
 		source_compile(&s, o, out);
-	source_done(&s);
+	free(s.file);
+	free(s.name);
+	free(s.description);
+	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
+		for (size_t i = 0; i < s.rules[c].n; i++)
+			rule_done(&s.rules[c].v[i]);
+		free(s.rules[c].v);
+	}
+	strv_done(&s.env_allow);
+	strv_done(&s.env_deny);
 	return rc;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One rule of a policy file: a table of keys, each with its classes and its reader. */
+/* Loads one rule of a policy file by a table of keys, each with its classes and its reader. */
 #include "base/id.h"
 #include "base/mem.h"
 #include "policy/domain.h"
@@ -16,7 +16,7 @@
 #define MESSAGE_MAX 1024
 
 static const char *const class_words[POLICY_RULE_CLASSES] = {"file", "command", "network"};
-/* Words of the specification that files and connections do not have yet. */
+/* Decisions of the specification that this version does not have for files and connections. */
 static const char *const later_words[] = {"redirect", "soft_delete", "hide", NULL};
 
 static const char *text_of(const struct yaml *y)
@@ -29,7 +29,7 @@ static void pattern_problem(struct loader *l, const struct yaml *y, const char *
 	problem(&l->p, y->line, y->column, "'%.100s': %s", text_of(y), problem_text);
 }
 
-/* Whether one more pattern may be added, and the item is a text. */
+/* Counts one more pattern; whether it is a text and the policy may still have it. */
 static bool countable(struct loader *l, const struct yaml *y)
 {
 	const char *text;
@@ -40,36 +40,31 @@ static bool countable(struct loader *l, const struct yaml *y)
 	return l->patterns <= POLICY_MAX_PATTERNS && value_text(l, "item", y, &text);
 }
 
-/* A path that does not begin at the root: what was meant depends on how it begins. */
-static void relative_problem(struct loader *l, const struct yaml *y, const char *wrong)
+/* For a path that does not begin at the root, suggests what its author may have meant. */
+static void add_path_to(struct loader *l, const struct yaml *y, struct strv *to)
 {
 	static const struct {
 		const char *begin, *meant;
 	} forms[] = {{"~/", "${HOME}/"}, {"./", "${WORKSPACE}/"}, {"", "**/"}};
-	unsigned i = 0;
-
-	while (strncmp(y->text, forms[i].begin, strlen(forms[i].begin)) != 0)
-		i++;
-	problem(&l->p, y->line, y->column, "'%.100s': %s (did you mean '%s%.100s'?)", y->text,
-		wrong, forms[i].meant, y->text + strlen(forms[i].begin));
-}
-
-static void add_path_to(struct loader *l, const struct yaml *y, struct strv *to)
-{
 	cleanup_free char *pattern = countable(l, y) ? value_expand(l, y, true) : NULL;
 	const char *wrong = pattern != NULL ? glob_check_path(pattern) : NULL;
+	unsigned i = 0;
 
-	if (wrong != NULL && pattern[0] != '/' && strncmp(pattern, "**", 2) != 0)
-		relative_problem(l, y, wrong);
-	else if (wrong != NULL)
+	if (wrong != NULL && pattern[0] != '/' && strncmp(pattern, "**", 2) != 0) {
+		while (strncmp(y->text, forms[i].begin, strlen(forms[i].begin)) != 0)
+			i++;
+		problem(&l->p, y->line, y->column, "'%.100s': %s (did you mean '%s%.100s'?)",
+			y->text, wrong, forms[i].meant, y->text + strlen(forms[i].begin));
+	} else if (wrong != NULL) {
 		pattern_problem(l, y, wrong);
-	else if (pattern != NULL)
+	} else if (pattern != NULL) {
 		strv_add(to, pattern);
+	}
 }
 
 static void add_path(struct loader *l, const struct yaml *y, struct source_rule *r)
 {
-	add_path_to(l, y, &r->paths);
+	add_path_to(l, y, &r->subject);
 }
 
 static void add_script(struct loader *l, const struct yaml *y, struct source_rule *r)
@@ -77,51 +72,42 @@ static void add_script(struct loader *l, const struct yaml *y, struct source_rul
 	add_path_to(l, y, &r->scripts);
 }
 
-/* /bin is a link to /usr/bin on most machines, and a program is known by its resolved path. */
-static void add_behind_link(struct strv *list)
+static void add_text_to(struct loader *l, const struct yaml *y, struct strv *to)
 {
-	static const char *const links[] = {"/bin/", "/sbin/", "/lib/", "/lib64/"};
-	const char *last = list->v[list->n - 1];
-
-	for (size_t i = 0; i < ARRAY_LEN(links); i++)
-		if (strncmp(last, links[i], strlen(links[i])) == 0) {
-			cleanup_free char *behind = mem_printf("/usr%s", last);
-
-			strv_add(list, behind);
-			return;
-		}
-}
-
-static void add_command(struct loader *l, const struct yaml *y, struct source_rule *r)
-{
-	cleanup_free char *pattern = NULL;
-	const size_t before = r->commands.n;
 	const char *wrong;
 
-	if (strchr(text_of(y), '/') != NULL || strchr(text_of(y), '$') != NULL) {
-		add_path_to(l, y, &r->commands);
-		if (r->commands.n > before)
-			add_behind_link(&r->commands);
-		return;
-	}
 	if (!countable(l, y))
 		return;
-	pattern = mem_strdup(y->text);
-	wrong = glob_check_text(pattern);
+	wrong = glob_check_text(y->text);
 	if (wrong != NULL)
 		pattern_problem(l, y, wrong);
 	else
-		strv_add(&r->commands, pattern);
+		strv_add(to, y->text);
+}
+
+/* On most machines /bin is a link to /usr/bin, and a program is known by its resolved path: a path
+ * below such a link is added in both forms. */
+static void add_command(struct loader *l, const struct yaml *y, struct source_rule *r)
+{
+	static const char *const links[] = {"/bin/", "/sbin/", "/lib/", "/lib64/"};
+	const size_t before = r->subject.n;
+
+	if (strpbrk(text_of(y), "/$") == NULL) {
+		add_text_to(l, y, &r->subject);
+		return;
+	}
+	add_path_to(l, y, &r->subject);
+	for (size_t i = 0; r->subject.n == before + 1 && i < ARRAY_LEN(links); i++)
+		if (strncmp(r->subject.v[before], links[i], strlen(links[i])) == 0) {
+			cleanup_free char *behind = mem_printf("/usr%s", r->subject.v[before]);
+
+			strv_add(&r->subject, behind);
+		}
 }
 
 static void add_args(struct loader *l, const struct yaml *y, struct source_rule *r)
 {
-	const char *wrong = countable(l, y) ? glob_check_text(y->text) : NULL;
-
-	if (wrong != NULL)
-		pattern_problem(l, y, wrong);
-	else if (y->kind == YAML_SCALAR)
-		strv_add(&r->args, y->text);
+	add_text_to(l, y, &r->args);
 }
 
 static void add_regex(struct loader *l, const struct yaml *y, struct source_rule *r)
@@ -146,11 +132,11 @@ static void add_domain(struct loader *l, const struct yaml *y, struct source_rul
 		return;
 	wrong = domain_check(y->text, normal);
 	if (wrong == NULL && op_address_parse(normal, &address))
-		wrong = "an address is no name: it stands in 'cidrs'";
+		wrong = "this is an address, not a name: write it in 'cidrs'";
 	if (wrong != NULL)
 		pattern_problem(l, y, wrong);
 	else
-		strv_add(&r->domains, normal);
+		strv_add(&r->subject, normal);
 }
 
 static void add_cidr(struct loader *l, const struct yaml *y, struct source_rule *r)
@@ -175,7 +161,7 @@ static void add_cidr(struct loader *l, const struct yaml *y, struct source_rule 
 	r->cidr[r->ncidr++] = c;
 }
 
-/* A port number; -1 if it is none. */
+/* Reads a port number; -1 if the text is not one. */
 static long port_number(const char *s, const char **end)
 {
 	long n = 0;
@@ -197,8 +183,7 @@ static void add_port(struct loader *l, const struct yaml *y, struct source_rule 
 	if (low > 0 && *end == '-')
 		high = port_number(end + 1, &end);
 	if (low < 0 || high < low || *end != '\0') {
-		pattern_problem(l, y,
-				"this is no port (1 to 65535) and no range such as 8000-8999");
+		pattern_problem(l, y, "neither a port (1 to 65535) nor a range such as 8000-8999");
 		return;
 	}
 	r->port = mem_resize(r->port, r->nport + 1, sizeof(*r->port));
@@ -216,9 +201,9 @@ static void add_operation(struct loader *l, const struct yaml *y, struct source_
 	enum op_file op;
 
 	if (strcmp(text_of(y), "*") == 0)
-		r->operations = (1U << OP_FILES) - 1;
+		r->bits = (1U << OP_FILES) - 1;
 	else if (op_file_parse(text_of(y), &op))
-		r->operations |= 1U << op;
+		r->bits |= 1U << op;
 	else
 		problem_unknown(&l->p, y->line, y->column, "operation", text_of(y), known);
 }
@@ -229,7 +214,7 @@ static void add_protocol(struct loader *l, const struct yaml *y, struct source_r
 	enum op_proto proto;
 
 	if (op_proto_parse(text_of(y), &proto))
-		r->protocols |= 1U << proto;
+		r->bits |= 1U << proto;
 	else
 		problem_unknown(&l->p, y->line, y->column, "protocol", text_of(y), known);
 }
@@ -240,7 +225,7 @@ static void add_kind(struct loader *l, const struct yaml *y, struct source_rule 
 
 	for (unsigned i = 0; known[i] != NULL; i++)
 		if (strcmp(text_of(y), known[i]) == 0) {
-			r->kinds |= 1U << i;
+			r->bits |= 1U << i;
 			return;
 		}
 	problem_unknown(&l->p, y->line, y->column, "kind", text_of(y), known);
@@ -253,7 +238,7 @@ static void read_name(struct loader *l, const struct yaml *y, struct source_rule
 			"'name' is made of letters, digits, '.', '_' and '-', at most 64");
 	else if (strcmp(y->text, "default") == 0)
 		problem(&l->p, y->line, y->column,
-			"'default' is the name for what no rule matches");
+			"'default' is reserved: it names the decision where no rule matches");
 	else
 		r->name = mem_strdup(y->text);
 }
@@ -288,7 +273,7 @@ static void add_group(struct loader *l, const struct yaml *y, struct source_rule
 
 	if (y->kind != YAML_LIST || y->n == 0) {
 		problem(&l->p, y->line, y->column,
-			"'flags' is true or a list of lists, of each of which one must be given: "
+			"'flags' is true or a list of groups; a command needs one option of each: "
 			"[[\"-r\", \"--recursive\"], [\"-f\", \"--force\"]]");
 		return;
 	}
@@ -300,7 +285,7 @@ static void add_group(struct loader *l, const struct yaml *y, struct source_rule
 			return;
 		wrong = flags_check(option->text);
 		if (wrong == NULL && strlen(option->text) > FLAGS_OPTION_MAX)
-			wrong = "an option is this long nowhere";
+			wrong = "the option is too long";
 		if (wrong != NULL) {
 			pattern_problem(l, option, wrong);
 			return;
@@ -341,16 +326,16 @@ static void read_redirect(struct loader *l, const struct yaml *y, struct source_
 	}
 	r->redirect_to = value_expand(l, y, false);
 	if (r->redirect_to != NULL && !glob_plain_path(r->redirect_to))
-		pattern_problem(l, y, "an absolute path of a program is wanted");
+		pattern_problem(l, y, "expected the absolute path of a program");
 }
 
 static const struct rule_key {
 	const char *name;
 	unsigned classes;
-	unsigned condition; /* set where the key stands */
-	item_fn *item;	    /* of a list */
+	unsigned condition; /* a rule with the key has it */
+	item_fn *item;	    /* reads an item of a list */
 	void (*read)(struct loader *l, const struct yaml *y, struct source_rule *r);
-	const char *set; /* kind of sets that may stand in the list */
+	const char *set; /* the kind of sets that the list may name */
 } rule_keys[] = {
 	{"name", ON_ALL, 0, NULL, read_name, NULL},
 	{"decision", ON_ALL, 0, NULL, NULL, NULL}, /* read before the others */
@@ -372,29 +357,6 @@ static const struct rule_key {
 	{"redirect_to", ON_EXEC, 0, NULL, read_redirect, NULL},
 };
 
-static const struct rule_key *find_key(const char *name, enum op_class class)
-{
-	for (size_t i = 0; i < ARRAY_LEN(rule_keys); i++)
-		if (strcmp(rule_keys[i].name, name) == 0 &&
-		    (rule_keys[i].classes & 1U << class) != 0)
-			return &rule_keys[i];
-	return NULL;
-}
-
-static void unknown_key(struct loader *l, const struct yaml_item *item, enum op_class class)
-{
-	const char *known[ARRAY_LEN(rule_keys) + 1];
-	char what[32];
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(rule_keys); i++)
-		if ((rule_keys[i].classes & 1U << class) != 0)
-			known[n++] = rule_keys[i].name;
-	known[n] = NULL;
-	snprintf(what, sizeof(what), "key of a %s rule", class_words[class]);
-	problem_unknown(&l->p, item->key_line, item->key_column, what, item->key, known);
-}
-
 static bool is_one_of(const char *word, const char *const *list)
 {
 	while (*list != NULL && strcmp(*list, word) != 0)
@@ -415,20 +377,30 @@ static void read_decision(struct loader *l, const struct yaml *y, enum op_class 
 	else if (!is_one_of(text_of(y), later_words))
 		problem_unknown(&l->p, y->line, y->column, "decision", text_of(y), words);
 	else if (class == OP_EXEC)
-		problem(&l->p, y->line, y->column, "'%s' is no decision for commands", y->text);
+		problem(&l->p, y->line, y->column, "'%s' is not a decision for commands", y->text);
 	else
 		problem(&l->p, y->line, y->column,
-			"'%s' needs the workspace: this version does not have it", y->text);
+			"'%s' needs the workspace, which this version does not have", y->text);
 }
 
 static void read_key(struct loader *l, const struct yaml_item *item, enum op_class class,
 		     struct source_rule *r)
 {
-	const struct rule_key *key = find_key(item->key, class);
+	const char *known[ARRAY_LEN(rule_keys) + 1] = {NULL};
+	const struct rule_key *key = NULL;
 	const struct yaml *y = item->value;
+	char what[32];
 
+	for (size_t i = 0, n = 0; i < ARRAY_LEN(rule_keys); i++) {
+		if ((rule_keys[i].classes & 1U << class) == 0)
+			continue;
+		known[n++] = rule_keys[i].name;
+		if (strcmp(rule_keys[i].name, item->key) == 0)
+			key = &rule_keys[i];
+	}
 	if (key == NULL) {
-		unknown_key(l, item, class);
+		snprintf(what, sizeof(what), "key of a %s rule", class_words[class]);
+		problem_unknown(&l->p, item->key_line, item->key_column, what, item->key, known);
 		return;
 	}
 	r->conditions |= key->condition;
@@ -443,15 +415,7 @@ static void read_key(struct loader *l, const struct yaml_item *item, enum op_cla
 			key->item(l, y->item[i].value, r);
 }
 
-static bool has_letters(const struct strv *patterns)
-{
-	for (size_t i = 0; i < patterns->n; i++)
-		if (flags_letters(patterns->v[i]) > 0)
-			return true;
-	return false;
-}
-
-/* What a rule must have beside valid keys. */
+/* Checks that the keys of a rule fit together. */
 static void check_whole(struct loader *l, enum op_class class, const struct source_rule *r)
 {
 	static const struct {
@@ -465,6 +429,10 @@ static void check_whole(struct loader *l, enum op_class class, const struct sour
 			    "'domains', 'cidrs', 'ports' or 'protocols'"},
 	};
 	const bool letters = r->flags && !(r->conditions & COND_FLAGS);
+	size_t i = 0;
+
+	while (i < r->args.n && flags_letters(r->args.v[i]) == 0)
+		i++;
 
 	if ((r->conditions & needed[class].one_of) == 0)
 		problem(&l->p, r->line, r->column, "a %s rule needs %s", class_words[class],
@@ -477,9 +445,9 @@ static void check_whole(struct loader *l, enum op_class class, const struct sour
 	else if (letters && r->args_whole)
 		problem(&l->p, r->line, r->column,
 			"'flags: true' and 'args_whole' exclude each other");
-	else if (letters && !has_letters(&r->args))
+	else if (letters && i == r->args.n)
 		warning(&l->p, r->line, r->column,
-			"'flags: true' changes nothing: it is for patterns of a dash and letters, "
+			"'flags: true' has no effect: it is for patterns of a dash and letters, "
 			"such as '-rf*'");
 }
 
@@ -493,7 +461,7 @@ void rule_load(struct loader *l, enum op_class class, const struct yaml *y)
 		problem(&l->p, y->line, y->column, "a rule is a map of keys");
 		return;
 	}
-	/* grows at powers of two; n alone tells when */
+	/* the array grows when n is a power of two */
 	if ((rules->n & (rules->n - 1)) == 0)
 		rules->v = mem_resize(rules->v, rules->n > 0 ? rules->n * 2 : 1, sizeof(*rules->v));
 	r = &rules->v[rules->n++];
@@ -507,7 +475,7 @@ void rule_load(struct loader *l, enum op_class class, const struct yaml *y)
 	if (yaml_get(y, "name") == NULL)
 		problem(&l->p, y->line, y->column, "a rule needs 'name'");
 	if (class == OP_FILE && yaml_get(y, "operations") == NULL)
-		r->operations = (1U << OP_FILES) - 1;
+		r->bits = (1U << OP_FILES) - 1;
 	check_whole(l, class, r);
 }
 
@@ -516,13 +484,12 @@ void rule_done(struct source_rule *r)
 	free(r->name);
 	free(r->message);
 	free(r->redirect_to);
-	strv_done(&r->paths);
-	strv_done(&r->commands);
+	strv_done(&r->subject);
 	strv_done(&r->scripts);
 	strv_done(&r->args);
 	strv_done(&r->regex);
 	strv_done(&r->groups);
-	strv_done(&r->domains);
+
 	free(r->cidr);
 	free(r->port);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values of a policy file: texts, numbers, lists, variables. */
+/* Reads values of a policy file: texts, numbers, lists, variables. */
 #include "base/mem.h"
 #include "policy/glob.h"
 #include "policy/source.h"
@@ -66,15 +66,6 @@ bool value_list(struct loader *l, const char *key, const struct yaml *y)
 	return false;
 }
 
-static const char *variable(const struct loader *l, const char *name, size_t len)
-{
-	if (len == 9 && memcmp(name, "WORKSPACE", len) == 0)
-		return l->o->workspace != NULL ? l->o->workspace : "/workspace";
-	if (len == 4 && memcmp(name, "HOME", len) == 0)
-		return l->o->home != NULL ? l->o->home : "/home/agent";
-	return NULL;
-}
-
 char *value_expand(struct loader *l, const struct yaml *y, bool glob)
 {
 	static const char *const known[] = {"WORKSPACE", "HOME", NULL};
@@ -84,8 +75,8 @@ char *value_expand(struct loader *l, const struct yaml *y, bool glob)
 	buf_reserve(&out, strlen(p));
 	for (;;) {
 		const char *at = strstr(p, "${"), *end = at != NULL ? strchr(at, '}') : NULL;
+		cleanup_free char *name = NULL, *escaped = NULL;
 		const char *value;
-		cleanup_free char *escaped = NULL;
 
 		if (at == NULL) {
 			buf_adds(&out, p);
@@ -95,10 +86,13 @@ char *value_expand(struct loader *l, const struct yaml *y, bool glob)
 			problem(&l->p, y->line, y->column, "'%.100s': '${' without '}'", y->text);
 			return NULL;
 		}
-		value = variable(l, at + 2, (size_t)(end - at - 2));
-		if (value == NULL) {
-			escaped = mem_strndup(at + 2, (size_t)(end - at - 2));
-			problem_unknown(&l->p, y->line, y->column, "variable", escaped, known);
+		name = mem_strndup(at + 2, (size_t)(end - at - 2));
+		if (strcmp(name, "WORKSPACE") == 0) {
+			value = l->o->workspace != NULL ? l->o->workspace : "/workspace";
+		} else if (strcmp(name, "HOME") == 0) {
+			value = l->o->home != NULL ? l->o->home : "/home/agent";
+		} else {
+			problem_unknown(&l->p, y->line, y->column, "variable", name, known);
 			return NULL;
 		}
 		buf_add(&out, p, (size_t)(at - p));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* policy/policy.h - rules from a file, compiled into bytes that any process can map, and the one
- * function that decides.
+/* policy/policy.h - compiles the rules of a file into bytes that any process can map, and decides
+ * operations by them.
  *
  * text --policy_compile--> snapshot bytes --policy_open--> struct policy --policy_decide--> verdict
  *
- * agentsh-check compiles for the launcher; wardens, `policy test` and everyone else open the bytes.
- * The snapshot is position-independent and checked offset by offset when it is opened. An opened
+ * agentsh-check compiles for the launcher; wardens, `policy test` and other processes open the
+ * bytes. The snapshot is position-independent, and policy_open checks all its offsets. An opened
  * policy belongs to one thread (PCRE2 needs scratch memory); another thread opens the same bytes
- * again. Deciding neither allocates nor calls the kernel. */
+ * again. Deciding neither allocates memory nor calls the kernel. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -23,10 +23,10 @@
 #define POLICY_VERSION_LEN (7 + HASH_HEX) /* "sha256:…" */
 
 struct policy;	     /* an opened snapshot */
-struct policy_cache; /* decisions that were made before; of one thread */
+struct policy_cache; /* earlier decisions; belongs to one thread */
 
-/* Gives the text of a named set and the file it stands in (for messages). -E_NOT_FOUND: there is
- * none; any other failure ends the compilation. */
+/* Gives the text of a named set and the name of its file (for messages). -E_NOT_FOUND means that
+ * the set does not exist; any other failure ends the compilation. */
 typedef int policy_set_fn(const char *name, struct buf *text, struct buf *file, void *arg,
 			  struct err *err);
 
@@ -35,7 +35,7 @@ struct policy_options {
 	const char *home;      /* ${HOME}; NULL: /home/agent */
 	bool shadow;	       /* approvals.mode: shadow */
 	bool strict;	       /* warnings are errors */
-	policy_set_fn *set;    /* NULL: there are no sets */
+	policy_set_fn *set;    /* NULL: sets are not available */
 	void *set_arg;
 };
 
@@ -45,25 +45,26 @@ struct policy_options {
 int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
 		   struct buf *report, struct buf *out, struct err *err);
 
-/* The same; E_BAD_REQUEST if the policy has another name. */
+/* Like policy_compile; fails with E_BAD_REQUEST if the policy has another name. */
 int policy_compile_named(const char *name, const char *file, const char *text, size_t len,
 			 const struct policy_options *o, struct buf *report, struct buf *out,
 			 struct err *err);
-/* For a policy_set_fn: there is no such set; sets are the names of those that there are. */
+/* For a policy_set_fn: reports that the set does not exist; sets are the names of the existing
+ * ones. */
 int policy_no_set(const struct strv *sets, const char *name, struct err *err);
 
-/* Opens a snapshot. The bytes are borrowed, are at least 8-byte aligned and must stay as they are
- * until policy_close. A damaged snapshot is E_BAD_REQUEST. */
+/* Opens a snapshot. The bytes are borrowed, must be 8-byte aligned and must not change until
+ * policy_close. Fails with E_BAD_REQUEST for a damaged snapshot. */
 int policy_open(const void *bytes, size_t len, struct policy **out, struct err *err);
 void policy_close(struct policy *p); /* NULL is fine */
 
-/* Refuses, before all rules and with every policy, programs that are for raising privilege: sudo,
+/* The built-in rule that every policy tries first. It denies programs that raise privilege: sudo,
  * su, doas, pkexec and files with a set-id bit. */
 #define POLICY_NO_PRIVILEGE "no-privilege"
 
-/* Decides. Never fails: what cannot be decided (a path that is not plain, a pattern over its
- * limit) is denied and v->why tells. cache may be NULL; one that was filled by another version
- * is emptied first. */
+/* Decides an operation. Never fails: it denies what it cannot decide (a path that is not plain, a
+ * pattern over its limit), and v->why says why. cache may be NULL; policy_decide empties a cache
+ * that another version filled. */
 void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
 		   struct verdict *v);
 
@@ -79,9 +80,8 @@ size_t policy_rules(const struct policy *p, enum op_class class);
 /* Whether the class can deny anything: it has a rule or a default that is not an allow. */
 bool policy_restricts(const struct policy *p, enum op_class class);
 
-/* Whether a rule denies the operation on every file below dir, which is plain. Only what is
- * certain: false if any rule that is tried before it may allow one of them, and for a mere default.
- */
+/* Whether a rule certainly denies the operation on every file below dir, a plain path. False if an
+ * earlier rule may allow one of the files, or if only the default denies. */
 bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir);
 
 /* resource_limits of the policy. Shares are not numbers yet. */
@@ -97,27 +97,28 @@ int policy_narrow_env(const struct policy *p, const struct strv *env, struct err
  * policy denies commands by default, and its environment.allow does not name it. */
 bool policy_drops_env(const struct policy *p, const char *name, size_t len);
 
-/* What rules allow instead, as short sentences; never how to change the policy, and nothing where
- * only a default allows. */
+/* Adds short sentences about what rules allow instead. They never say how to change the policy, and
+ * a default that allows adds nothing. */
 void policy_alternatives(const struct policy *p, const struct op *op, struct strv *out);
-/* One sentence about the rules of the class that this version does not enforce, by name, with what
- * to do; nothing is added where there are none. */
+/* Adds one sentence that names the rules of the class that this version does not enforce and says
+ * what to do; adds nothing if it enforces all. */
 void policy_unenforced(const struct policy *p, enum op_class class, struct buf *out);
-/* A few sentences about the policy for whoever works under it. */
+/* Adds a few sentences about the policy for the agent that works under it. */
 void policy_summary(const struct policy *p, struct strv *out);
-/* The whole policy as one JSON object, rules in the order in which they are tried. */
+/* Writes the whole policy as one JSON object, with the rules in the order of trial. */
 void policy_format(const struct policy *p, struct jw *w);
 
-/* Files: NAME.yaml in one of the directories, the first that has it; sets are sets/NAME.yaml, from
- * the same list. A file must belong to root or to us and be writable by nobody else. */
+/* A policy is the file NAME.yaml in the first directory that has it; a set is sets/NAME.yaml. A
+ * file must belong to root or to the own user, and no other user may be able to write it. */
 struct policy_dirs {
 	struct strv dir;
 };
-/* The configured directory (may be NULL), then those of the policies that we ship. */
+/* The configured directory (may be NULL) comes first, then those of the shipped policies. */
 void policy_dirs_init(struct policy_dirs *d, const char *configured);
 void policy_dirs_done(struct policy_dirs *d);
-/* Compiles the policy of this name (o->set is ours), as policy_compile does. E_BAD_REQUEST if there
- * is none, with the names that there are; E_FORBIDDEN for a file that others can write. */
+/* Compiles the policy of this name like policy_compile, with the sets of the directories. Fails
+ * with E_BAD_REQUEST (and the known names) for an unknown name, and with E_FORBIDDEN for a file
+ * that other users can write. */
 int policy_load(const struct policy_dirs *d, const char *name, const struct policy_options *o,
 		struct buf *report, struct buf *out, struct err *err);
 /* The same for a file anywhere. */
@@ -125,19 +126,20 @@ int policy_load_file(const struct policy_dirs *d, const char *path, const struct
 		     struct buf *report, struct buf *out, struct err *err);
 /* Names of the policies (or sets) there, sorted, each once. */
 void policy_list(const struct policy_dirs *d, bool sets, struct strv *out);
-/* The file of a policy or set; NULL if there is none. The result is owned. */
+/* Returns the path of a policy or set, or NULL. The caller frees it. */
 char *policy_find_file(const struct policy_dirs *d, bool set, const char *name);
-/* Appends its bytes. E_NOT_FOUND: it cannot be opened; E_FORBIDDEN: others can write it. */
+/* Appends the bytes of a policy or set. Fails with E_NOT_FOUND if it cannot open the file, and with
+ * E_FORBIDDEN if other users can write it. */
 int policy_read(const char *path, struct buf *out, struct err *err);
-/* "no policy 'x'; there is 'a', 'b'"; owned. */
+/* Returns "no policy 'x'; there is 'a', 'b'". The caller frees it. */
 char *policy_unknown_name(const struct policy_dirs *d, const char *name);
-/* The same of the first of these that has no file there or among those
- * that we ship; NULL if all have. The result is owned. */
+/* Returns the same for the first name that has no file in the configured or the shipped
+ * directories; NULL if every name has one. The caller frees it. */
 char *policy_unknown(const char *configured, const struct strv *names);
 
-/* The set of package registries: adds the host of every URL in the configuration of a package
- * manager (any text; comments are left out), each once. */
+/* Adds the host of every URL in the configuration of a package manager (any text without its
+ * comments), each once. */
 void policy_registry_hosts(const char *text, size_t len, struct strv *hosts);
-/* A set file with these items. */
+/* Writes a set file with these items. */
 void policy_set_format(const char *name, const char *kind, const char *description,
 		       const struct strv *items, struct buf *out);

@@ -28,8 +28,8 @@ void policy_dirs_done(struct policy_dirs *d)
 	strv_done(&d->dir);
 }
 
-/* What is there and cannot be read hides those behind it: the first directory is the operator's,
- * and what we ship may be wider. */
+/* A file that cannot be read still hides the same name in later directories: the first directory
+ * belongs to the operator, and a shipped policy may allow more. */
 char *policy_find_file(const struct policy_dirs *d, bool set, const char *name)
 {
 	struct stat st;
@@ -46,37 +46,30 @@ char *policy_find_file(const struct policy_dirs *d, bool set, const char *name)
 	return NULL;
 }
 
-/* Whether everybody can put another file in its place. */
-static bool is_anybodys(const char *path)
+/* Loads a file that only root or this user can write or replace. */
+int policy_read(const char *path, struct buf *out, struct err *err)
 {
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	cleanup_free char *dir = mem_strdup(path);
 	char *slash = strrchr(dir, '/');
 	struct stat st;
 
 	if (slash != NULL)
 		slash[slash == dir] = '\0';
-	return stat(slash != NULL ? dir : ".", &st) == 0 && (st.st_mode & S_IWOTH) != 0 &&
-	       (st.st_mode & S_ISVTX) == 0;
-}
-
-/* Whoever can write the file makes the rules. */
-int policy_read(const char *path, struct buf *out, struct err *err)
-{
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, E_NOT_FOUND, path, "cannot open %s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, E_FORBIDDEN, path, "%s is no plain file", path);
+		return err_set(err, E_FORBIDDEN, path, "%s is not a plain file", path);
 	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return err_set(
+			err, E_FORBIDDEN, path,
+			"%s must belong to root or to user %u, and no other user may be able to "
+			"write it (chown, chmod go-w)",
+			path, (unsigned)geteuid());
+	if (stat(slash != NULL ? dir : ".", &st) == 0 && (st.st_mode & S_IWOTH) != 0 &&
+	    (st.st_mode & S_ISVTX) == 0)
 		return err_set(err, E_FORBIDDEN, path,
-			       "%s must belong to root or to user %u and be writable by no other "
-			       "(chown, chmod go-w)",
-			       path, (unsigned)geteuid());
-	if (is_anybodys(path))
-		return err_set(err, E_FORBIDDEN, path,
-			       "the directory of %s is writable by everybody (chmod o-w)", path);
+			       "every user can write the directory of %s (chmod o-w)", path);
 	return fdio_load(fd, FILE_MAX, out, err);
 }
 
@@ -113,31 +106,22 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void add_names(const char *path, struct strv *out)
-{
-	DIR *dir = opendir(path);
-	const struct dirent *e;
-
-	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		const size_t len = strlen(e->d_name);
-		cleanup_free char *name = NULL;
-
-		if (len <= 5 || strcmp(e->d_name + len - 5, ".yaml") != 0)
-			continue;
-		name = mem_strndup(e->d_name, len - 5);
-		if (id_valid(name))
-			strv_add_new(out, name);
-	}
-	if (dir != NULL)
-		closedir(dir);
-}
-
 void policy_list(const struct policy_dirs *d, bool sets, struct strv *out)
 {
 	for (size_t i = 0; i < d->dir.n; i++) {
 		cleanup_free char *path = mem_printf("%s%s", d->dir.v[i], sets ? "/sets" : "");
+		DIR *dir = opendir(path);
+		const struct dirent *e;
 
-		add_names(path, out);
+		while (dir != NULL && (e = readdir(dir)) != NULL) {
+			const size_t len = strlen(e->d_name);
+			cleanup_free char *name = mem_strndup(e->d_name, len > 5 ? len - 5 : 0);
+
+			if (len > 5 && strcmp(e->d_name + len - 5, ".yaml") == 0 && id_valid(name))
+				strv_add_new(out, name);
+		}
+		if (dir != NULL)
+			closedir(dir);
 	}
 	if (out->n > 0)
 		qsort(out->v, out->n, sizeof(*out->v), by_text);

@@ -117,7 +117,7 @@ static void pol_5_a_set_that_is_not_there_is_proposed(void **state)
 	put(at, "second/b.yaml",
 	    "version: 1\nname: b\nfile_rules:\n  - {name: r, paths: ['@sett'], decision: deny}\n");
 	assert_int_equal(policy_load(&at->dirs, "b", &o, &report, &bytes, NULL), -E_BAD_REQUEST);
-	assert_non_null(strstr(report.data, "/second/b.yaml:4:23: error: there is no set 'sett' "
+	assert_non_null(strstr(report.data, "/second/b.yaml:4:23: error: no set 'sett' "
 					    "(did you mean 'sets'?); choices: "));
 	put(at, "second/b.yaml", "version: 1\nname: b\nname: b\n");
 	buf_clear(&report);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A policy told to people and agents. */
+/* Describes a policy to people and agents. */
 #include "base/mem.h"
 #include "policy/snapshot.h"
 
@@ -14,89 +14,65 @@ static const char *const word[POLICY_RULE_CLASSES] = {
 
 static const char *const kinds[] = {"memfd", "deleted", "loader"};
 
-/* "a, b and 3 more" */
-static void format_patterns(const struct policy *p, const struct snapshot_span *s, struct buf *out)
+void snapshot_format_patterns(const struct policy *p, const struct snapshot_span *s, uint32_t most,
+			      struct buf *out)
 {
-	for (uint32_t i = 0; i < s->n && i < PATTERNS_SHOWN; i++)
+	for (uint32_t i = 0; i < s->n && i < most; i++)
 		buf_addf(out, "%s%s", i > 0 ? ", " : "", snapshot_pattern(p, s->at + i));
-	if (s->n > PATTERNS_SHOWN)
-		buf_addf(out, " and %u more", s->n - PATTERNS_SHOWN);
+	if (s->n > most)
+		buf_addf(out, " and %u more", s->n - most);
 }
 
-static void format_ports(const struct policy *p, const struct snapshot_rule *r, struct buf *out)
+/* Says in a few words what the rule is about. */
+static void format_subject(const struct policy *p, unsigned class, const struct snapshot_rule *r,
+			   struct buf *out)
 {
-	for (uint32_t i = 0; i < r->ports.n; i++) {
-		const struct port_range *at = &p->ports[r->ports.at + i];
+	const char *between;
 
-		buf_addf(out, "%s%u", i > 0 ? ", " : "", at->low);
-		if (at->high != at->low)
-			buf_addf(out, "-%u", at->high);
+	snapshot_format_patterns(p, &r->subject, PATTERNS_SHOWN, out);
+	if (r->scripts.n > 0) {
+		buf_adds(out, r->subject.n > 0 ? " with scripts " : "scripts ");
+		snapshot_format_patterns(p, &r->scripts, PATTERNS_SHOWN, out);
 	}
-}
-
-static void format_cidrs(const struct policy *p, const struct snapshot_rule *r, struct buf *out)
-{
-	for (uint32_t i = 0; i < r->cidrs.n && i < PATTERNS_SHOWN; i++) {
-		buf_adds(out, i > 0 ? ", " : "");
-		cidr_format(&p->cidrs[r->cidrs.at + i], out);
-	}
-	if (r->cidrs.n > PATTERNS_SHOWN)
-		buf_addf(out, " and %u more", r->cidrs.n - PATTERNS_SHOWN);
-}
-
-static void format_kinds(const struct snapshot_rule *r, struct buf *out)
-{
-	const char *between = out->len > 0 ? " as " : "programs of kind ";
-
-	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++)
+	between = out->len > 0 ? " as " : "programs of kind ";
+	for (unsigned i = 0; class == OP_EXEC && i < ARRAY_LEN(kinds); i++)
 		if (r->bits & 1U << i) {
 			buf_addf(out, "%s%s", between, kinds[i]);
 			between = ", ";
 		}
-}
 
-/* What the rule is about, in a few words. */
-static void format_subject(const struct policy *p, unsigned class, const struct snapshot_rule *r,
-			   struct buf *out)
-{
-	format_patterns(p, &r->subject, out);
-	if (r->scripts.n > 0) {
-		buf_adds(out, r->subject.n > 0 ? " with scripts " : "scripts ");
-		format_patterns(p, &r->scripts, out);
-	}
-	if (class == OP_EXEC && r->bits != 0)
-		format_kinds(r, out);
 	if (r->args.n > 0) {
 		buf_adds(out, " with arguments ");
-		format_patterns(p, &r->args, out);
+		snapshot_format_patterns(p, &r->args, PATTERNS_SHOWN, out);
 	}
 	if (r->regex.n > 0) {
 		buf_adds(out, r->args.n > 0 ? " or like " : " with arguments like ");
-		format_patterns(p, &r->regex, out);
+		snapshot_format_patterns(p, &r->regex, PATTERNS_SHOWN, out);
 	}
 	for (uint32_t i = 0; i < r->groups.n && i < PATTERNS_SHOWN; i++)
 		buf_addf(out, "%s%s", i > 0 ? " and " : " with one of ",
 			 snapshot_pattern(p, r->groups.at + i));
-	if (r->cidrs.n > 0) {
-		buf_adds(out, out->len > 0 ? " at " : "");
-		format_cidrs(p, r, out);
+	between = out->len > 0 ? " at " : "";
+	for (uint32_t i = 0; i < r->cidrs.n && i < PATTERNS_SHOWN; i++, between = ", ") {
+		buf_adds(out, between);
+		cidr_format(&p->cidrs[r->cidrs.at + i], out);
 	}
-	if (r->ports.n > 0) {
-		buf_adds(out, out->len > 0 ? " on port " : "port ");
-		format_ports(p, r, out);
-	}
-	for (unsigned i = 0, n = 0; class == OP_NET && i < OP_PROTOS; i++)
-		if (r->bits & 1U << i)
-			buf_addf(out, "%s%s",
-				 n++ > 0	? ", "
-				 : out->len > 0 ? " by "
-						: "",
-				 op_proto_name((enum op_proto)i));
-}
+	if (r->cidrs.n > PATTERNS_SHOWN)
+		buf_addf(out, " and %u more", r->cidrs.n - PATTERNS_SHOWN);
+	between = out->len > 0 ? " on port " : "port ";
+	for (uint32_t i = 0; i < r->ports.n; i++, between = ", ") {
+		const struct port_range *at = &p->ports[r->ports.at + i];
 
-static bool concerns(const struct snapshot_rule *r, const struct op *op)
-{
-	return op->class != OP_FILE || (r->bits & 1U << op->file.op) != 0;
+		buf_addf(out, "%s%u", between, at->low);
+		if (at->high != at->low)
+			buf_addf(out, "-%u", at->high);
+	}
+	between = out->len > 0 ? " by " : "";
+	for (unsigned i = 0; class == OP_NET && i < OP_PROTOS; i++)
+		if (r->bits & 1U << i) {
+			buf_addf(out, "%s%s", between, op_proto_name((enum op_proto)i));
+			between = ", ";
+		}
 }
 
 void policy_alternatives(const struct policy *p, const struct op *op, struct strv *out)
@@ -109,7 +85,8 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 		const struct snapshot_rule *r = snapshot_rule(p, class, i);
 		cleanup_buf struct buf text = {0};
 
-		if (!decision_permits((enum decision)r->decision) || !concerns(r, op))
+		if (!decision_permits((enum decision)r->decision) ||
+		    (class == OP_FILE && (r->bits & 1U << op->file.op) == 0))
 			continue;
 		if (class == OP_FILE)
 			buf_addf(&text, "%s of ", op_file_name(op->file.op));
@@ -131,9 +108,9 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	const unsigned c = class == OP_DNS ? OP_NET : class;
 	const struct snapshot_class *rules = &p->head->class[c];
 	const uint32_t n = rules->rules.n;
-	/* without an interceptor nothing leaves a session: a mere default is no surprise */
+	/* without an interceptor no connection leaves a session: only a file default matters */
 	const bool fallback = c == OP_FILE && !decision_permits((enum decision)rules->fallback);
-	/* nothing counts what it bounds */
+	/* this version does not count these operations */
 	const enum limit limit = c == OP_FILE ? LIMIT_max_file_ops : LIMIT_max_net_ops;
 	const bool limited = limits_has(&p->limits, limit);
 
@@ -204,24 +181,6 @@ static void format_list(const struct policy *p, const char *key, const struct sn
 	jw_arr_end(w);
 }
 
-static void format_bits(unsigned class, const struct snapshot_rule *r, struct jw *w)
-{
-	static const char *const key[POLICY_RULE_CLASSES] = {
-		[OP_FILE] = "operations", [OP_EXEC] = "kinds", [OP_NET] = "protocols"};
-	static const unsigned most[POLICY_RULE_CLASSES] = {
-		[OP_FILE] = OP_FILES, [OP_EXEC] = ARRAY_LEN(kinds), [OP_NET] = OP_PROTOS};
-
-	if (r->bits == 0)
-		return;
-	jw_karr(w, key[class]);
-	for (unsigned i = 0; i < most[class]; i++)
-		if (r->bits & 1U << i)
-			jw_str(w, class == OP_FILE   ? op_file_name((enum op_file)i)
-				  : class == OP_EXEC ? kinds[i]
-						     : op_proto_name((enum op_proto)i));
-	jw_arr_end(w);
-}
-
 static void format_net_parts(const struct policy *p, const struct snapshot_rule *r, struct jw *w)
 {
 	if (r->cidrs.n > 0) {
@@ -272,6 +231,12 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 {
 	static const char *const subject[POLICY_RULE_CLASSES] = {
 		[OP_FILE] = "paths", [OP_EXEC] = "commands", [OP_NET] = "domains"};
+	static const struct {
+		const char *key;
+		unsigned n;
+	} bits[POLICY_RULE_CLASSES] = {[OP_FILE] = {"operations", OP_FILES},
+				       [OP_EXEC] = {"kinds", ARRAY_LEN(kinds)},
+				       [OP_NET] = {"protocols", OP_PROTOS}};
 
 	jw_obj(w);
 	jw_kstr(w, "name", snapshot_text(p, r->name));
@@ -280,7 +245,15 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 	format_list(p, "args_pattern", &r->args, w);
 	format_list(p, "args_regex", &r->regex, w);
 	format_net_parts(p, r, w);
-	format_bits(class, r, w);
+	if (r->bits != 0) {
+		jw_karr(w, bits[class].key);
+		for (unsigned i = 0; i < bits[class].n; i++)
+			if (r->bits & 1U << i)
+				jw_str(w, class == OP_FILE   ? op_file_name((enum op_file)i)
+					  : class == OP_EXEC ? kinds[i]
+							     : op_proto_name((enum op_proto)i));
+		jw_arr_end(w);
+	}
 	if (r->groups.n > 0)
 		format_groups(p, r, w);
 	else if (r->flags)

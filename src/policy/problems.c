@@ -4,14 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINES_MAX 200 /* the last one counts the rest */
+#define LINES_MAX 200 /* one more line counts the rest */
 #define TEXT_LEN 400
-#define CHOICES_MAX 20 /* more of them are not listed */
+#define CHOICES_MAX 20 /* a longer list is not shown */
 
-/* level: "error", "warning", or "notice" where --strict does not count either. */
+/* level: "error", "warning", or "notice", which --strict does not count as an error. */
 static void add(struct problems *p, const char *level, unsigned line, unsigned column,
-		const char *text)
+		const char *fmt, va_list ap)
 {
+	char text[TEXT_LEN];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
 	if (strcmp(level, "error") == 0 && p->errors++ == 0)
 		err_set(p->err, E_BAD_REQUEST, p->file, "%s:%u:%u: %s", p->file, line, column,
 			text);
@@ -22,35 +25,29 @@ static void add(struct problems *p, const char *level, unsigned line, unsigned c
 
 void problem(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
 {
-	char text[TEXT_LEN];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	add(p, "error", line, column, fmt, ap);
 	va_end(ap);
-	add(p, "error", line, column, text);
 }
 
 void warning(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
 {
-	char text[TEXT_LEN];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	add(p, p->strict ? "error" : "warning", line, column, fmt, ap);
 	va_end(ap);
-	add(p, p->strict ? "error" : "warning", line, column, text);
 }
 
 void notice(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
 {
-	char text[TEXT_LEN];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	add(p, "notice", line, column, fmt, ap);
 	va_end(ap);
-	add(p, "notice", line, column, text);
 }
 
 void problem_unknown(struct problems *p, unsigned line, unsigned column, const char *what,

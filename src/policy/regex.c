@@ -5,12 +5,12 @@
 #include <pcre2.h>
 #include <stdint.h>
 
-/* Backtracking memory of PCRE2 begins at 20 KiB and doubles up to the heap limit; what it has
- * outgrown is not reused, so the arena holds the sum. */
+/* PCRE2's backtracking memory begins at 20 KiB and doubles up to the heap limit. PCRE2 does not
+ * reuse the smaller blocks, so the arena holds the sum of all. */
 #define HEAP_KIB 256
 #define ARENA ((size_t)640 * 1024)
 #define NESTING 32
-#define SCANNED 16 /* characters that are passed over at the cost of a step */
+#define SCANNED 16 /* skipping this many characters costs one step */
 #define OPTIONS                                                                            \
 	(PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOTALL | PCRE2_DOLLAR_ENDONLY | \
 	 PCRE2_AUTO_CALLOUT)
@@ -47,8 +47,8 @@ static void arena_give(void *p, void *arg)
 {
 }
 
-/* Called before every item of a pattern. PCRE2's own limit is of one try at one place of the
- * subject; this one is of all tries. */
+/* PCRE2 calls this before every item of a pattern. PCRE2's own limit is for one try at one place of
+ * the subject; this limit is for all tries. */
 static int count_step(pcre2_callout_block *b, void *arg)
 {
 	struct regexes *r = arg;
@@ -149,8 +149,10 @@ enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, s
 	return rc >= 0 ? REGEX_YES : rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_OVER;
 }
 
-static enum regex_result match_joined(struct regexes *r, size_t i, const char *const *v, size_t n)
+enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
+				     bool whole)
 {
+	enum regex_result got;
 	size_t len = 0;
 
 	for (size_t k = 0; k < n; k++) {
@@ -163,14 +165,7 @@ static enum regex_result match_joined(struct regexes *r, size_t i, const char *c
 		memcpy(r->joined + len, v[k], more);
 		len += more;
 	}
-	return regexes_match(r, i, r->joined, len);
-}
-
-enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
-				     bool whole)
-{
-	enum regex_result got = match_joined(r, i, v, n);
-
+	got = regexes_match(r, i, r->joined, len);
 	for (size_t k = 0; !whole && got == REGEX_NO && k < n; k++)
 		got = regexes_match(r, i, v[k], strlen(v[k]));
 	return got;

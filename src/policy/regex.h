@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* policy/regex.h - PCRE2 patterns with limits on what a match may cost. Private to this folder.
+/* policy/regex.h - PCRE2 patterns with limits on the cost of a match. Private to this folder.
  *
- * Matching works in memory that was allocated when the patterns were compiled; what needs more,
- * or too many steps, is over the limit. One thread. */
+ * Matching uses memory that regexes_new allocated; a match that needs more memory or too many steps
+ * is over the limit. The patterns belong to one thread. */
 #pragma once
 #include "base/err.h"
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #define REGEX_STEPS 20000     /* match limit, of one try */
 #define REGEX_TOTAL 1000000   /* steps of all matches of a decision */
 #define REGEX_DEPTH 500	      /* depth limit */
-#define REGEX_SUBJECT 131072  /* bytes; what is longer is over the limit */
+#define REGEX_SUBJECT 131072  /* bytes; a longer text is over the limit */
 #define REGEX_PATTERNS 100000 /* of a policy */
 
 struct regexes; /* the compiled patterns of a policy */
@@ -22,9 +22,9 @@ int regex_check(const char *pattern, struct err *err);
 struct regexes *regexes_new(void);
 int regexes_add(struct regexes *r, const char *pattern, struct err *err);
 void regexes_free(struct regexes *r); /* NULL is fine */
-/* The matches that follow are those of another decision. */
+/* Begins another decision: the steps are counted from zero. */
 void regexes_begin(struct regexes *r);
 enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, size_t len);
-/* Tries one string after the other, and all of them joined by spaces; or only these. */
+/* Tries all strings joined by spaces and, unless whole is set, each string alone. */
 enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
 				     bool whole);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hosts of package registries, read from what package managers are configured with. Apt's lists,
- * pip's, npm's, Go's and cargo's settings differ, but all name their servers by URL. */
+/* Reads hosts of package registries from the configuration of package managers. The formats of apt,
+ * pip, npm, Go and cargo differ, but all of them name their servers by URL. */
 #include "base/mem.h"
 #include "policy/domain.h"
 #include "policy/policy.h"
 
-/* The host of a URL whose "//" ended before p; false if it has none. */
+/* Reads the host of a URL; p is behind its "//". False if the URL has no host name. */
 static bool read_host(const char *p, const char *end, char out[DOMAIN_ROOM])
 {
 	const char *stop = p, *at, *colon;
@@ -26,37 +26,30 @@ static bool read_host(const char *p, const char *end, char out[DOMAIN_ROOM])
 	return domain_normal(text, out);
 }
 
-static void read_line(const char *p, const char *end, struct strv *hosts)
+void policy_registry_hosts(const char *text, size_t len, struct strv *hosts)
 {
+	const char *end = text + len, *next;
 	char host[DOMAIN_ROOM];
 	struct op_address literal;
 
-	while (p < end && (*p == ' ' || *p == '\t'))
-		p++;
-	if (p < end && (*p == '#' || *p == ';'))
-		return;
-	for (const char *c = p + 1; c < end; c++)
-		if (*c == '#' && (c[-1] == ' ' || c[-1] == '\t'))
-			end = c; /* a comment */
-	while ((p = memmem(p, (size_t)(end - p), "://", 3)) != NULL) {
-		p += 3;
-		if (read_host(p, end, host) && strcmp(host, "localhost") != 0 &&
-		    !op_address_parse(host, &literal))
-			strv_add_new(hosts, host);
-	}
-}
+	for (const char *p = text; p < end; p = next) {
+		const char *newline = memchr(p, '\n', (size_t)(end - p));
+		const char *stop = newline != NULL ? newline : end;
 
-void policy_registry_hosts(const char *text, size_t len, struct strv *hosts)
-{
-	const char *p = text, *end = text + len;
-
-	while (p < end) {
-		const char *line = memchr(p, '\n', (size_t)(end - p));
-
-		if (line == NULL)
-			line = end;
-		read_line(p, line, hosts);
-		p = line + 1;
+		next = stop + 1;
+		while (p < stop && (*p == ' ' || *p == '\t'))
+			p++;
+		if (p < stop && (*p == '#' || *p == ';'))
+			continue;
+		for (const char *c = p + 1; c < stop; c++)
+			if (*c == '#' && (c[-1] == ' ' || c[-1] == '\t'))
+				stop = c; /* a comment */
+		while ((p = memmem(p, (size_t)(stop - p), "://", 3)) != NULL) {
+			p += 3;
+			if (read_host(p, stop, host) && strcmp(host, "localhost") != 0 &&
+			    !op_address_parse(host, &literal))
+				strv_add_new(hosts, host);
+		}
 	}
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Named sets: "@secrets" in a list stands for the items of a set file
+/* Named sets: "@secrets" in a list means the items of a set file
  *
  *	version: 1
  *	name: secrets
  *	kind: paths
  *	items: ["/etc/shadow", ...]
  *
- * A set that is missing is an error for a rule that restricts; a rule that allows then allows
- * nothing by it, and a warning says so. */
+ * A missing set is an error in a rule that restricts. In a rule that allows, it allows nothing, and
+ *a notice says so. */
 #include "base/id.h"
 #include "base/mem.h"
 #include "policy/source.h"
@@ -34,7 +34,7 @@ static void check_head(struct loader *l, const struct yaml *set, const char *nam
 			version != NULL ? version->column : 1, "'version: 1' is needed");
 	if (named == NULL || named->kind != YAML_SCALAR || strcmp(named->text, name) != 0)
 		problem(&l->p, named != NULL ? named->line : 1, named != NULL ? named->column : 1,
-			"'name: %s' is needed, as the file is called", name);
+			"'name: %s' is needed, like the name of the file", name);
 	if (of == NULL || of->kind != YAML_SCALAR || strcmp(of->text, kind) != 0)
 		problem(&l->p, of != NULL ? of->line : 1, of != NULL ? of->column : 1,
 			"'kind: %s' is needed where this set is used", kind);
@@ -61,7 +61,7 @@ static void read_set(struct loader *l, const char *name, const char *kind, const
 		const struct yaml *item = items->item[i].value;
 
 		if (item->kind == YAML_SCALAR && item->text[0] == '@')
-			problem(&l->p, item->line, item->column, "a set cannot hold a set");
+			problem(&l->p, item->line, item->column, "a set cannot contain a set");
 		else
 			add(l, item, r);
 	}
@@ -81,7 +81,7 @@ void set_each(struct loader *l, const char *kind, const struct yaml *y, item_fn 
 		return;
 	}
 	if (!id_valid(name)) {
-		problem(&l->p, y->line, y->column, "'@%.64s' is no name of a set", name);
+		problem(&l->p, y->line, y->column, "'@%.64s' is not the name of a set", name);
 		return;
 	}
 	rc = l->o->set != NULL ? l->o->set(name, &text, &file, l->o->set_arg, &err) : -E_NOT_FOUND;
@@ -93,11 +93,11 @@ void set_each(struct loader *l, const char *kind, const struct yaml *y, item_fn 
 		problem(&l->p, y->line, y->column, "%s", err.message);
 	} else if (decision_permits(r->decision)) {
 		notice(&l->p, y->line, y->column,
-		       "there is no set '%s' (agentsh policy sets --refresh makes it): nothing is "
-		       "allowed by it",
+		       "the set '%s' does not exist (agentsh policy sets --refresh makes it): it "
+		       "allows nothing",
 		       name);
 	} else {
-		problem(&l->p, y->line, y->column, "there is %s",
-			err.message[0] != '\0' ? err.message : "no set");
+		problem(&l->p, y->line, y->column, "%s",
+			err.message[0] != '\0' ? err.message : "this policy has no sets");
 	}
 }

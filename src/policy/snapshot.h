@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* policy/snapshot.h - the bytes of a compiled policy. Private to this folder.
  *
- * A head, then arrays; everything points by offset. All of it is written by compile.c and believed
- * by nobody before open.c has checked it. Rules of a class stand in the order in which they are
- * tried: final ones first.
+ * A snapshot is a head and arrays behind it; references are offsets. compile.c writes it, and
+ * snapshot_open.c checks all of it before any other function reads it. The rules of a class have
+ * the order in which they are tried: final rules first.
  *
- * Each class has an index that leads from what an operation has (a component of its path, a suffix
- * of its host, the name of its program) to the rules that ask for it, by a hash; and a list of the
- * rules that ask for nothing that can be hashed. A hash that means something else only costs a
- * look: every candidate is matched in full. */
+ * Each class has a hash index from a property of an operation (a component of its path, a suffix of
+ * its host, the name of its program) to the rules that require it, and a list of the rules that
+ * require no such property. A collision of hashes does no harm: every candidate is matched in full.
+ */
 #pragma once
 #include "policy/cidr.h"
 #include "policy/source.h"
@@ -21,7 +21,8 @@ struct snapshot_span {
 	uint32_t at; /* index of the first */
 	uint32_t n;
 };
-enum snapshot_part {		    /* arrays, each 8-byte aligned */
+extern const size_t snapshot_item_size[]; /* by enum snapshot_part */
+enum snapshot_part {			  /* arrays, each 8-byte aligned */
 		     PART_RULES,    /* struct snapshot_rule, OP_FILE first, then OP_EXEC, OP_NET */
 		     PART_PATTERNS, /* uint32_t: offset of a text */
 		     PART_CIDRS,    /* struct cidr */
@@ -73,10 +74,10 @@ struct snapshot_head {
 	} part[PARTS];
 };
 
-/* What a key of the index is made of. */
+/* Kinds of keys of the index. */
 enum snapshot_key {
 	KEY_COMPONENT = 'c',
-	KEY_ENDING = 'e', /* of the last component: the last dot and what follows */
+	KEY_ENDING = 'e', /* of the last component: its last dot and the characters after it */
 	KEY_NAME = 'n',
 	KEY_DOMAIN = 'd',
 	KEY_CIDR = 'i'
@@ -95,7 +96,7 @@ static inline uint32_t snapshot_hash_cidr(const struct cidr *c)
 	return snapshot_hash(KEY_CIDR, c, sizeof(*c));
 }
 
-/* An opened snapshot: the parts as pointers. */
+/* An opened snapshot: pointers to its parts. */
 struct regexes;
 struct policy {
 	const struct snapshot_head *head; /* borrowed */
@@ -107,7 +108,7 @@ struct policy {
 	const struct snapshot_posting *postings;
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
-	uint32_t *regex_of;	 /* owned: which regex a pattern is */
+	uint32_t *regex_of;	 /* owned: the index of a pattern in regexes */
 	struct limits limits;
 	char version[POLICY_VERSION_LEN];
 };
@@ -119,6 +120,15 @@ static inline const char *snapshot_text(const struct policy *p, uint32_t at)
 static inline const char *snapshot_pattern(const struct policy *p, uint32_t i)
 {
 	return p->text + p->patterns[i];
+}
+static inline bool snapshot_has_port(const struct policy *p, const struct snapshot_rule *r,
+				     uint16_t port)
+{
+	for (const struct port_range *at = &p->ports[r->ports.at], *end = at + r->ports.n; at < end;
+	     at++)
+		if (at->low <= port && port <= at->high)
+			return true;
+	return false;
 }
 static inline const struct snapshot_rule *snapshot_rule(const struct policy *p, unsigned class,
 							uint32_t i)
@@ -133,26 +143,13 @@ static inline bool policy_permits(const struct policy *p, enum decision d)
 	       (d == DECISION_approve && p->head->shadow != 0);
 }
 
-/* How a deciding function tells what it found. */
+/* The result of a search. */
 struct rule_found {
 	uint32_t rule; /* of its class; SNAPSHOT_NONE: none matched; SNAPSHOT_NO_PRIVILEGE */
 	bool over;     /* a pattern of that rule was over its limit */
 };
-struct decide_net {
-	const char *host; /* normal form, or NULL */
-	struct op_address address;
-	uint16_t port;
-	enum op_proto proto;
-	bool dns; /* a lookup: no address and no port yet */
-};
-struct rule_found decide_file(const struct policy *p, enum op_file op, const char *path);
-struct rule_found decide_exec(const struct policy *p, const struct op *op);
-extern const char *const decide_system_dirs[]; /* NULL-ended; each ends with a slash */
-/* Whether the path is of a file right in a directory of the system's programs. */
-bool decide_in_system(const char *path);
-struct rule_found decide_net(const struct policy *p, const struct decide_net *n);
 
-/* Candidates of an index entry are offered in the order of trial; a match ends the scan. */
+/* The search offers the candidates of an index entry in the order of trial until one matches. */
 enum match_result { MATCH_NO, MATCH_YES, MATCH_OVER };
 typedef enum match_result candidate_fn(const struct policy *p, const struct snapshot_rule *r,
 				       uint32_t pattern, const void *arg);
@@ -165,10 +162,22 @@ struct rule_search {
 };
 void search_always(struct rule_search *s);
 void search_key(struct rule_search *s, uint32_t hash);
-void search_path(struct rule_search *s, const char *path); /* a plain one */
+void search_path(struct rule_search *s, const char *path); /* a plain path */
+
+/* Each fills s.match and s.arg and runs the search. decide_net returns why it denies, or NULL. */
+struct rule_found decide_exec(struct rule_search s, const struct op *op);
+const char *decide_net(struct rule_search s, const struct op *op, struct rule_found *out);
+
+extern const char *const decide_system_dirs[]; /* NULL-ended; each ends with a slash */
+/* Whether the file lies directly in one of them. */
+bool decide_in_system(const char *path);
+
+/* policy_show.c: "a, b and 3 more", of which at most `most` are named. */
+void snapshot_format_patterns(const struct policy *p, const struct snapshot_span *s, uint32_t most,
+			      struct buf *out);
 
 /* cache.c */
 bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
 	       struct rule_found *out);
-void cache_put(struct policy_cache *c,
-	       const struct rule_found *f); /* for the last op that was asked */
+/* Stores the result for the op of the last cache_get. */
+void cache_put(struct policy_cache *c, const struct rule_found *f);

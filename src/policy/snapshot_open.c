@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening a snapshot: every offset, count, text and pattern is checked before anything uses it, so
- * that a damaged one is refused and deciding needs no checks. */
+/* policy_open checks every offset, count, text and pattern of a snapshot. It rejects a damaged
+ * snapshot, so that deciding needs no checks. */
 #include "base/mem.h"
 #include "policy/domain.h"
 #include "policy/flags.h"
@@ -9,7 +9,7 @@
 #include "policy/snapshot.h"
 #include <stdio.h>
 
-static const size_t item_size[PARTS] = {
+const size_t snapshot_item_size[PARTS] = {
 	[PART_RULES] = sizeof(struct snapshot_rule),
 	[PART_PATTERNS] = sizeof(uint32_t),
 	[PART_CIDRS] = sizeof(struct cidr),
@@ -24,21 +24,6 @@ static int damaged(struct err *err, const char *what)
 	return err_set(err, E_BAD_REQUEST, NULL, "the policy snapshot is damaged: %s", what);
 }
 
-static COLD const char *check_parts(const struct snapshot_head *h, size_t len)
-{
-	size_t at = sizeof(*h);
-
-	for (unsigned i = 0; i < PARTS; i++) {
-		if (h->part[i].at != at || h->part[i].n >= UINT32_MAX ||
-		    h->part[i].n > (len - at) / item_size[i])
-			return "the place of a part";
-		at += (h->part[i].n * item_size[i] + 7) & ~(size_t)7;
-		if (at > len)
-			return "the size of a part";
-	}
-	return at == len ? NULL : "its size";
-}
-
 static bool span_ok(const struct snapshot_span *s, uint64_t n)
 {
 	return s->at <= n && s->n <= n - s->at;
@@ -46,21 +31,8 @@ static bool span_ok(const struct snapshot_span *s, uint64_t n)
 
 static bool text_ok(const struct policy *p, uint32_t at)
 {
-	/* a text begins behind the NUL of another */
+	/* the byte before a text is the NUL of another text */
 	return at < p->head->part[PART_TEXT].n && (at == 0 || p->text[at - 1] == '\0');
-}
-
-static COLD bool texts_ok(const struct policy *p)
-{
-	const uint64_t n = p->head->part[PART_TEXT].n;
-
-	if (n == 0 || p->text[0] != '\0' || p->text[n - 1] != '\0' || !text_ok(p, p->head->name) ||
-	    !text_ok(p, p->head->description) || !text_ok(p, p->head->file))
-		return false;
-	for (uint64_t i = 0; i < p->head->part[PART_PATTERNS].n; i++)
-		if (!text_ok(p, p->patterns[i]))
-			return false;
-	return true;
 }
 
 typedef bool pattern_ok_fn(const char *text);
@@ -129,7 +101,7 @@ static COLD bool rule_ok(const struct policy *p, unsigned class, const struct sn
 	return true;
 }
 
-/* The postings of a span name rules of the class, in order, and patterns of theirs. */
+/* Whether the postings name rules of the class in their order, and patterns of these rules. */
 static COLD bool postings_ok(const struct policy *p, unsigned class, const struct snapshot_span *s)
 {
 	const struct snapshot_class *c = &p->head->class[class];
@@ -152,33 +124,17 @@ static COLD bool postings_ok(const struct policy *p, unsigned class, const struc
 	return true;
 }
 
-static COLD const char *check_class(const struct policy *p, unsigned class)
-{
-	const struct snapshot_class *c = &p->head->class[class];
-
-	if (!span_ok(&c->rules, p->head->part[PART_RULES].n))
-		return "the rules of a class";
-	if (c->fallback >= DECISIONS || c->fallback == DECISION_redirect)
-		return "a default";
-	for (uint32_t i = 0; i < c->rules.n; i++)
-		if (!rule_ok(p, class, snapshot_rule(p, class, i)))
-			return "a rule";
-	if (!span_ok(&c->slots, p->head->part[PART_SLOTS].n) ||
-	    (c->slots.n & (c->slots.n - 1)) != 0 || !postings_ok(p, class, &c->always))
-		return "an index";
-	for (uint32_t i = 0; i < c->slots.n; i++)
-		if (!postings_ok(p, class, &p->slots[c->slots.at + i].postings))
-			return "an entry of an index";
-	return NULL;
-}
-
 static COLD const char *check_all(const struct policy *p)
 {
 	const struct snapshot_head *h = p->head;
-	const char *wrong = NULL;
+	const uint64_t n = h->part[PART_TEXT].n;
 
-	if (!texts_ok(p))
+	if (n == 0 || p->text[0] != '\0' || p->text[n - 1] != '\0' || !text_ok(p, h->name) ||
+	    !text_ok(p, h->description) || !text_ok(p, h->file))
 		return "its texts";
+	for (uint64_t i = 0; i < h->part[PART_PATTERNS].n; i++)
+		if (!text_ok(p, p->patterns[i]))
+			return "its texts";
 	if (!patterns_ok(p, &h->env_allow, any_text) || !patterns_ok(p, &h->env_deny, any_text))
 		return "its variables";
 	for (unsigned i = 0; i < LIMITS; i++)
@@ -186,12 +142,27 @@ static COLD const char *check_all(const struct policy *p)
 			return "its limits";
 	if ((h->bits4 >> 32 > 1) || h->bits6[2] > 1)
 		return "lengths of address blocks";
-	for (unsigned i = 0; wrong == NULL && i < POLICY_RULE_CLASSES; i++)
-		wrong = check_class(p, i);
-	return wrong;
+	for (unsigned k = 0; k < POLICY_RULE_CLASSES; k++) {
+		const struct snapshot_class *c = &h->class[k];
+
+		if (!span_ok(&c->rules, h->part[PART_RULES].n))
+			return "the rules of a class";
+		if (c->fallback >= DECISIONS || c->fallback == DECISION_redirect)
+			return "a default";
+		for (uint32_t i = 0; i < c->rules.n; i++)
+			if (!rule_ok(p, k, snapshot_rule(p, k, i)))
+				return "a rule";
+		if (!span_ok(&c->slots, h->part[PART_SLOTS].n) ||
+		    (c->slots.n & (c->slots.n - 1)) != 0 || !postings_ok(p, k, &c->always))
+			return "an index";
+		for (uint32_t i = 0; i < c->slots.n; i++)
+			if (!postings_ok(p, k, &p->slots[c->slots.at + i].postings))
+				return "an entry of an index";
+	}
+	return NULL;
 }
 
-/* Compiles the patterns that need it; which pattern is which regex is kept beside. */
+/* Compiles the regular expressions of the rules and sets regex_of. */
 static COLD int add_regexes(struct policy *p, struct err *err)
 {
 	const struct snapshot_class *c = &p->head->class[OP_EXEC];
@@ -219,29 +190,10 @@ static COLD int add_regexes(struct policy *p, struct err *err)
 	return 0;
 }
 
-static void set_pointers(struct policy *p, const void *bytes)
-{
-	const char *base = bytes;
-
-	p->head = bytes;
-	p->rules = (const void *)(base + p->head->part[PART_RULES].at);
-	p->patterns = (const void *)(base + p->head->part[PART_PATTERNS].at);
-	p->cidrs = (const void *)(base + p->head->part[PART_CIDRS].at);
-	p->ports = (const void *)(base + p->head->part[PART_PORTS].at);
-	p->slots = (const void *)(base + p->head->part[PART_SLOTS].at);
-	p->postings = (const void *)(base + p->head->part[PART_POSTINGS].at);
-	p->text = base + p->head->part[PART_TEXT].at;
-	for (unsigned i = 0; i < LIMITS; i++) {
-		const int64_t v = p->head->limit[limit_rows[i].number];
-
-		p->limits.given[i] = v >= 0;
-		p->limits.value[i] = v >= 0 ? v : 0;
-	}
-}
-
 static COLD const char *check_head(const struct snapshot_head *h, size_t len)
 {
 	const size_t from = offsetof(struct snapshot_head, shadow);
+	size_t at = sizeof(*h);
 	uint8_t digest[HASH_LEN];
 
 	if (len < sizeof(*h) || (uintptr_t)h % 8 != 0)
@@ -253,12 +205,21 @@ static COLD const char *check_head(const struct snapshot_head *h, size_t len)
 	hash_sha256(digest, (const char *)h + from, len - from, NULL, 0);
 	if (!hash_equal(digest, h->digest, sizeof(digest)))
 		return "its digest";
-	return check_parts(h, len);
+	for (unsigned i = 0; i < PARTS; i++) {
+		if (h->part[i].at != at || h->part[i].n >= UINT32_MAX ||
+		    h->part[i].n > (len - at) / snapshot_item_size[i])
+			return "the place of a part";
+		at += (h->part[i].n * snapshot_item_size[i] + 7) & ~(size_t)7;
+		if (at > len)
+			return "the size of a part";
+	}
+	return at == len ? NULL : "its size";
 }
 
 int policy_open(const void *bytes, size_t len, struct policy **out, struct err *err)
 {
-	const char *wrong = check_head(bytes, len);
+	const char *wrong = check_head(bytes, len), *base = bytes;
+	const struct snapshot_head *h = bytes;
 	struct policy *p;
 	char hex[HASH_HEX];
 	int rc;
@@ -266,7 +227,21 @@ int policy_open(const void *bytes, size_t len, struct policy **out, struct err *
 	if (wrong != NULL)
 		return damaged(err, wrong);
 	p = mem_new(struct policy);
-	set_pointers(p, bytes);
+	*p = (struct policy){.head = h,
+			     .rules = (const void *)(base + h->part[PART_RULES].at),
+			     .patterns = (const void *)(base + h->part[PART_PATTERNS].at),
+			     .cidrs = (const void *)(base + h->part[PART_CIDRS].at),
+			     .ports = (const void *)(base + h->part[PART_PORTS].at),
+			     .slots = (const void *)(base + h->part[PART_SLOTS].at),
+			     .postings = (const void *)(base + h->part[PART_POSTINGS].at),
+			     .text = base + h->part[PART_TEXT].at};
+	for (unsigned i = 0; i < LIMITS; i++) {
+		const int64_t v = h->limit[limit_rows[i].number];
+
+		p->limits.given[i] = v >= 0;
+		p->limits.value[i] = v >= 0 ? v : 0;
+	}
+
 	wrong = check_all(p);
 	rc = wrong != NULL ? damaged(err, wrong) : add_regexes(p, err);
 	if (rc < 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* policy/source.h - a policy file as it was read: what the loader makes, the linter looks at and
- * the compiler turns into a snapshot. Private to this folder. */
+/* policy/source.h - a policy file in memory. The loader fills it, the linter checks it and the
+ * compiler turns it into a snapshot. Private to this folder. */
 #pragma once
 #include "base/yaml.h"
 #include "policy/cidr.h"
@@ -10,7 +10,7 @@
 #define POLICY_MAX_PATTERNS 500000 /* of a policy, with those of its sets */
 #define POLICY_RULE_CLASSES 3	   /* OP_FILE, OP_EXEC, OP_NET */
 
-/* Conditions of a rule; each that is set must hold. */
+/* Conditions of a rule. A rule matches if every condition that is set is true. */
 enum condition {
 	COND_PATHS = 1 << 0,
 	COND_COMMANDS = 1 << 1,
@@ -25,6 +25,7 @@ enum condition {
 	COND_FLAGS = 1 << 10,
 	COND_ALL = (1 << 11) - 1,
 };
+#define COND_SUBJECT (COND_PATHS | COND_COMMANDS | COND_DOMAINS) /* a class has one of them */
 
 struct port_range {
 	uint16_t low, high;
@@ -36,11 +37,10 @@ struct source_rule {
 	bool final, args_whole;
 	bool flags;	     /* a pattern like -rf* is for short options: see flags.h */
 	unsigned conditions; /* enum condition */
-	uint32_t operations; /* bits of enum op_file */
-	uint32_t kinds;	     /* enum op_exec_flag */
-	uint32_t protocols;  /* bits of enum op_proto */
-	struct strv paths, commands, scripts, args, regex, domains;
-	struct strv groups; /* of options, one of each must be given: see flags.h */
+	uint32_t bits;	     /* operations of a file rule, kinds of a command, protocols */
+	struct strv subject; /* paths, commands or domains */
+	struct strv scripts, args, regex;
+	struct strv groups; /* of options; a command needs one of each group: see flags.h */
 	struct cidr *cidr;  /* owned */
 	size_t ncidr;
 	struct port_range *port; /* owned */
@@ -60,9 +60,9 @@ struct source {
 	bool has_env_allow;
 };
 
-/* Every problem of the files in one pass. */
+/* Collects every problem of a policy and its sets in one pass. */
 struct problems {
-	const char *file; /* that is read now */
+	const char *file; /* the file that is read now */
 	struct buf *out;  /* borrowed, may be NULL */
 	struct err *err;  /* gets the first error; may be NULL */
 	bool strict;	  /* warnings count as errors */
@@ -72,15 +72,16 @@ void problem(struct problems *p, unsigned line, unsigned column, const char *fmt
 	__attribute__((format(printf, 4, 5)));
 void warning(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* A warning that stays one: it is about the machine, not about the file. */
+/* A warning that strict does not make an error: it is about the machine, not about the file. */
 void notice(struct problems *p, unsigned line, unsigned column, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* A word that is none of the NULL-ended known ones, with a suggestion where one is near. */
+/* Reports a word that is not in the NULL-ended list, and suggests the nearest word of the list. */
 void problem_unknown(struct problems *p, unsigned line, unsigned column, const char *what,
 		     const char *word, const char *const *known);
 int problems_done(struct problems *p); /* 0, or -E_BAD_REQUEST if there was an error */
 
-/* What is being loaded. */
+/* The state of loading one policy. */
+
 struct loader {
 	const struct policy_options *o;
 	struct problems p;
@@ -88,32 +89,26 @@ struct loader {
 	size_t patterns; /* so far, against POLICY_MAX_PATTERNS */
 };
 
-/* load.c: out is empty (zero) before; source_done frees it in any case. */
-int source_load(const char *file, const char *text, size_t len, const struct policy_options *o,
-		struct buf *report, struct source *out, struct err *err);
-void source_done(struct source *s);
-
-/* Reads a file of keys and tells all that is wrong with its form, with its place; NULL if nothing
- * can be made of it. */
+/* load.c: parses a YAML file and reports every problem of its form; NULL if it cannot be parsed. */
 struct yaml *source_read(struct problems *p, const char *text, size_t len);
 
 /* load_rule.c */
 void rule_load(struct loader *l, enum op_class class, const struct yaml *y);
 void rule_done(struct source_rule *r);
 
-/* load_value.c: each reports what is wrong and then returns false. */
+/* load_value.c: each function reports a wrong value and then returns false. */
 bool value_text(struct loader *l, const char *key, const struct yaml *y, const char **out);
 bool value_bool(struct loader *l, const char *key, const struct yaml *y, bool *out);
 bool value_int(struct loader *l, const char *key, const struct yaml *y, int64_t *out);
-/* The same for a number of something: "MB". */
+/* Like value_int; the report names the unit ("MB"). */
 bool value_number(struct loader *l, const char *key, const char *unit, const struct yaml *y,
 		  int64_t *out);
 bool value_list(struct loader *l, const char *key, const struct yaml *y);
-/* Replaces ${NAME}; the values are escaped for a pattern if glob is set. NULL: reported. */
+/* Replaces ${NAME}; with glob, escapes the values for a pattern. Returns NULL after a report. */
 char *value_expand(struct loader *l, const struct yaml *y, bool glob);
 
-/* sets.c: calls add for y, or for each item of the set that "@name" stands for. kind is the key
- * ("paths", "domains", "commands"). */
+/* sets.c: calls add for y or, if y is "@name", for each item of that set. kind is the kind that the
+ * set must have ("paths", "domains", "commands"). */
 typedef void item_fn(struct loader *l, const struct yaml *item, struct source_rule *r);
 void set_each(struct loader *l, const char *kind, const struct yaml *y, item_fn *add,
 	      struct source_rule *r);
@@ -124,20 +119,20 @@ void source_lint(struct loader *l);
 /* compile.c */
 void source_compile(const struct source *s, const struct policy_options *o, struct buf *out);
 
-/* A permissive rule lets the operation go ahead. What names a program matches less for it than for
- * the others: see decide_exec.c. */
+/* A permissive rule lets the operation go ahead. Names of programs match fewer files for such a
+ * rule than for the others: see decide_exec.c. */
 static inline bool decision_permits(enum decision d)
 {
 	return d == DECISION_allow || d == DECISION_log;
 }
 
-/* Whether a network rule that has the name counts for a lookup: see decide_net.c. */
+/* Whether a network rule whose name matches counts for a lookup: see decide_net.c. */
 static inline bool rule_is_for_lookups(enum decision d, unsigned conditions)
 {
 	const unsigned beside = conditions & (COND_CIDRS | COND_PORTS | COND_PROTOCOLS);
 
 	if (!decision_permits(d))
-		/* an approve for a port is what stands between the name and the agent */
+		/* an approve rule for a port decides whether the agent reaches the name */
 		return beside == 0 || (d == DECISION_approve && !(beside & COND_CIDRS));
 	return (conditions & COND_DOMAINS) != 0 || !(beside & COND_CIDRS);
 }
