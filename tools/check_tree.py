@@ -28,8 +28,16 @@ LAYERS = {
     **dict.fromkeys(["api", "cli", "acmd", "shim"], 6),
     "prog": 7,
 }
-# The processes speak through link: these neighbours of the same layer may use it.
-SIDEWAYS = {("sandbox", "link"), ("sandbox", "cgroup"), ("spawn", "link"), ("spawn", "sandbox"), ("warden", "shell")}
+# Neighbours of the same layer that may be used: link, and the parts of a session that a wider part is made of.
+SIDEWAYS = {
+    ("sandbox", "link"),
+    ("sandbox", "cgroup"),
+    ("spawn", "link"),
+    ("spawn", "sandbox"),
+    ("command", "shell"),
+    ("warden", "command"),
+    ("warden", "shell"),
+}
 
 # Licences of libraries that we link: package -> why it may be linked.
 LICENCES = {

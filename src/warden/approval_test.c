@@ -2,8 +2,9 @@
 /* Commands that wait for an approver. This program is also the warden: executed by that name it
  * hands an approver to the session, which passes questions to the test and answers back. */
 #include "base/log.h"
+#include "command/session_testkit.h"
 #include "gate/gate.h"
-#include "warden/session_testkit.h"
+#include "warden/warden.h"
 #include <pthread.h>
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time-outs, kills, floods, windows, and what is asked of a session, through the real programs. */
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 #include <sys/eventfd.h>
 
 #define STORM_GOES_ON_MS 300

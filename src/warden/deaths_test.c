@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The coming and going of the API child, and the deaths of init, leaders and the warden, through
  * the real programs. */
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 
 static int dial(const struct kit *k)
 {

@@ -31,18 +31,6 @@ bool execs_pause(struct execs *x)
 	return nothing;
 }
 
-struct exec_counts execs_counts(const struct execs *x)
-{
-	if (x->control == NULL)
-		return (struct exec_counts){0};
-	return (struct exec_counts){
-		.verified = exec_control_count(x->control, GATE_DONE),
-		.refused = exec_control_count(x->control, GATE_REFUSED),
-		.mismatched = exec_control_count(x->control, GATE_MISMATCHED),
-		.failed = exec_control_count(x->control, GATE_FAILED),
-	};
-}
-
 /* Any socket that our state program asks for is the one by which it sends the shell's state. */
 static void on_socket(struct listener *l, const struct seccomp_notif *n, void *arg)
 {

@@ -7,7 +7,6 @@
 #pragma once
 #include "exec/attributes.h"
 #include "exec/exec.h"
-#include "link/msg.h"
 #include "model/wall.h"
 #include <pthread.h>
 
@@ -43,4 +42,3 @@ void execs_tell(struct execs *x, enum gate_outcome outcome);
 /* True: nothing came since the last call, and the next will wake the loop. False: the loop is to
  * come again by itself. */
 bool execs_pause(struct execs *x);
-struct exec_counts execs_counts(const struct execs *x);

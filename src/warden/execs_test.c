@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Execs of a real session under a policy. */
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 
 static const char rules[] =
 	"command_rules:\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A full ring holds the commands or drops their events, through the real programs. */
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 
 /* EVT-2: a full ring holds the commands until it is read; nothing is lost, nothing overtakes. */
 static void evt_2_a_full_ring_waits(void **state)

@@ -31,8 +31,8 @@ static void on_exec(void *ctx, void *msg, struct link_msg *m)
 	struct warden_exec *ask = msg;
 	struct warden *w = ctx;
 
-	results_ack(&w->results, &ask->acks);
-	run_exec(w, ask, m->req, m->fd);
+	results_ack(&w->commands.results, &ask->acks);
+	run_exec(&w->commands, ask, m->req, m->fd);
 }
 
 static void on_ack(void *ctx, void *msg, struct link_msg *m)
@@ -40,13 +40,18 @@ static void on_ack(void *ctx, void *msg, struct link_msg *m)
 	const struct warden_acks *acks = msg;
 	struct warden *w = ctx;
 
-	results_ack(&w->results, &acks->command_ids);
+	results_ack(&w->commands.results, &acks->command_ids);
+}
+
+static struct run *find(struct warden *w, const char *command_id)
+{
+	return run_find(&w->commands, command_id);
 }
 
 static void on_stdin(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_stdin *in = msg;
-	struct run *r = run_find(ctx, in->command_id);
+	struct run *r = find(ctx, in->command_id);
 
 	if (r != NULL)
 		run_stdin(r, in);
@@ -55,7 +60,7 @@ static void on_stdin(void *ctx, void *msg, struct link_msg *m)
 static void on_window(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_window *window = msg;
-	struct run *r = run_find(ctx, window->command_id);
+	struct run *r = find(ctx, window->command_id);
 
 	if (r != NULL)
 		run_window(r, window);
@@ -64,10 +69,26 @@ static void on_window(void *ctx, void *msg, struct link_msg *m)
 static void on_kill(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_kill *ask = msg;
-	struct run *r = run_find(ctx, ask->command_id);
+	struct run *r = find(ctx, ask->command_id);
 
 	if (r != NULL)
 		run_kill(r, ask);
+}
+
+/* These walls replace the ones of the same names. */
+static void narrow(struct warden *w, const struct strv *walls)
+{
+	struct wall_report report;
+	struct err err = {0};
+
+	wall_report_init(&report);
+	if (wall_unpack(&report, &w->walls, &err) < 0 || wall_unpack(&report, walls, &err) < 0) {
+		log_error("cannot read the session's walls", "error", err.message);
+		return;
+	}
+	strv_done(&w->walls);
+	wall_pack(&report, &w->walls);
+	limits_changed(&w->commands, &report);
 }
 
 /* All or nothing; the state that answers shows which. */
@@ -76,7 +97,7 @@ static void patch(struct warden *w, const struct warden_patch *p)
 	struct shell_memory *m = &w->memory;
 	struct strv before = {0};
 
-	if (p->cwd != NULL && (p->cwd[0] != '/' || root_dir(w->root_fd, p->cwd) != 0))
+	if (p->cwd != NULL && (p->cwd[0] != '/' || root_dir(w->commands.root_fd, p->cwd) != 0))
 		return;
 	strv_copy(&before, &m->env);
 	for (size_t i = 0; i < p->unset.n; i++)
@@ -96,7 +117,8 @@ static void patch(struct warden *w, const struct warden_patch *p)
 		env_chdir(m, p->cwd);
 	if (p->command_timeout_ms > 0)
 		w->settings.command_timeout_ms = p->command_timeout_ms;
-	limits_changed(w, &p->walls);
+	if (p->walls.n > 0)
+		narrow(w, &p->walls);
 }
 
 static void on_patch(void *ctx, void *msg, struct link_msg *m)
@@ -196,7 +218,7 @@ void server_link_hang_up(struct warden *w)
 	a->hello = a->greeted = a->tell_state = a->told_failure = false;
 	a->patches = 0;
 	server_link_drop_refusals(a);
-	run_unbind_all(w);
+	run_unbind_all(&w->commands);
 	await_server(w);
 }
 
@@ -205,8 +227,8 @@ static void mark_all(struct warden *w)
 {
 	struct run *r;
 
-	results_tell_again(&w->results);
-	TAILQ_FOREACH (r, &w->runs, next) {
+	results_tell_again(&w->commands.results);
+	TAILQ_FOREACH (r, &w->commands.runs, next) {
 		r->req = 0;
 		r->tell_started = r->phase < RUN_KEPT; /* or will: it is not lost */
 		r->tell_output = run_reports_output(r);

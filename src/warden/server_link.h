@@ -35,6 +35,6 @@ void server_link_hang_up(struct warden *w); /* the link broke; commands go on */
 /* server_messages.c. Tells what is marked; true if nothing is left (also when nobody is there to be
  * told). */
 bool server_link_flush(struct warden *w);
-void server_link_refuse(struct warden *w, const char *command_id, uint32_t req,
-			const struct err *err);
+/* For struct commands. */
+void server_link_refuse(void *warden, const char *command_id, uint32_t req, const struct err *err);
 void server_link_drop_refusals(struct server_link *a);

@@ -41,10 +41,10 @@ static enum link_status send_state(struct warden *w, uint32_t req)
 				 .aliases = w->memory.aliases,
 				 .dir_stack = w->memory.dirs,
 				 .walls = w->walls,
-				 .commands = w->commands,
+				 .commands = w->commands.started,
 				 .last_exit = w->memory.last_exit,
 				 .ring_pos = recorder_head(&w->recorder),
-				 .execs = execs_counts(&w->execs)};
+				 .execs = commands_exec_counts(&w->commands)};
 
 	return send_message(w, MSG_warden_state, req, &m);
 }
@@ -142,15 +142,15 @@ static enum link_status send_commands(struct warden *w)
 	struct result *k;
 	struct run *r;
 
-	for (r = TAILQ_FIRST(&w->runs); s == LINK_OK && r != NULL; r = TAILQ_NEXT(r, next))
+	for (r = TAILQ_FIRST(&w->commands.runs); s == LINK_OK && r != NULL; r = TAILQ_NEXT(r, next))
 		s = send_progress(w, r);
-	while (s == LINK_OK && (k = results_next_unready(&w->results)) != NULL) {
+	while (s == LINK_OK && (k = results_next_unready(&w->commands.results)) != NULL) {
 		struct warden_started m = {k->msg.command_id, 0, k->msg.started_us};
 
 		s = send_message(w, MSG_warden_started, 0, &m);
 		k->tell_started = s != LINK_OK;
 	}
-	while (s == LINK_OK && (k = results_next(&w->results)) != NULL)
+	while (s == LINK_OK && (k = results_next(&w->commands.results)) != NULL)
 		s = send_result(w, k);
 	return s;
 }
@@ -240,9 +240,9 @@ bool server_link_flush(struct warden *w)
 	return s != LINK_FULL;
 }
 
-void server_link_refuse(struct warden *w, const char *command_id, uint32_t req,
-			const struct err *err)
+void server_link_refuse(void *warden, const char *command_id, uint32_t req, const struct err *err)
 {
+	struct warden *w = warden;
 	struct refused_command *r = mem_new(struct refused_command);
 
 	r->command_id = mem_strdup(command_id);

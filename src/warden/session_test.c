@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Commands, output and shell state through the real warden, init and leader. */
 #include "base/line.h"
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 
 /* EXE-1: output, exit code, totals and times of a plain command; its events are in the ring. */
 static void exe_1_a_command_runs(void **state)

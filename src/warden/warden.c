@@ -52,8 +52,8 @@ static void on_grace_over(void *arg)
 {
 	struct warden *w = arg;
 
-	w->in_grace = false;
-	run_kill_all(w);
+	w->commands.in_grace = false;
+	run_kill_all(&w->commands);
 }
 
 void warden_end(struct warden *w, const char *reason, uint64_t grace_ms)
@@ -62,13 +62,14 @@ void warden_end(struct warden *w, const char *reason, uint64_t grace_ms)
 		return;
 	log_info("session ends", "session_id", w->args->session_id, "reason", reason);
 	w->phase = WARDEN_ENDING;
+	w->commands.closed = true;
 	watch_after(w->deadline, 2 * END_MS + grace_ms);
 	if (grace_ms == 0) {
-		run_kill_all(w);
+		run_kill_all(&w->commands);
 		return;
 	}
-	w->in_grace = true;
-	run_terminate_all(w);
+	w->commands.in_grace = true;
+	run_terminate_all(&w->commands);
 	watch_after(w->grace, grace_ms);
 }
 
@@ -87,8 +88,9 @@ void warden_fail(struct warden *w, const char *fmt, ...)
 	w->failure = buf_take(&b);
 	log_error("session failed", "session_id", w->args->session_id, "reason", w->failure);
 	w->phase = WARDEN_ENDING;
+	w->commands.closed = true;
 	watch_after(w->deadline, END_MS);
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &w->commands.runs, next)
 		run_retire(r);
 }
 
@@ -96,15 +98,19 @@ static void on_suspicion(void *arg)
 {
 	struct warden *w = arg;
 
-	if (w->sweeping)
+	if (w->commands.sweeping)
 		warden_fail(w, "a leader was killed, and what it left does not die");
 	else
 		warden_fail(w, "the leader of %s died", w->suspect);
 }
 
-void warden_suspect(struct warden *w, const char *command_id)
+/* A leader that dies with init shows that the session fails. Else a command has killed it (kill -9
+ * -1): then everything that runs is ended and reported as killed, and the session goes on. */
+static void on_leader_died(void *arg, const char *command_id)
 {
-	if (w->suspect != NULL || w->sweeping || w->phase == WARDEN_CLOSING)
+	struct warden *w = arg;
+
+	if (w->suspect != NULL || w->commands.sweeping || w->phase == WARDEN_CLOSING)
 		return;
 	watch_after(w->suspicion, END_MS);
 	/* Those that die with init do so while it ends. */
@@ -114,7 +120,7 @@ void warden_suspect(struct warden *w, const char *command_id)
 	}
 	log_warn("a leader was killed: all that the session runs is ended", "session_id",
 		 w->args->session_id, "command_id", command_id);
-	w->sweeping = true;
+	w->commands.sweeping = true;
 	eventfd_write(w->end_fd, 1);
 }
 
@@ -125,13 +131,13 @@ static void on_ended(void *ctx, void *msg, struct link_msg *m)
 	struct warden *w = ctx;
 	struct run *r;
 
-	if (!w->sweeping)
+	if (!w->commands.sweeping)
 		return;
-	w->sweeping = false;
+	w->commands.sweeping = false;
 	watch_stop(w->suspicion);
-	leaders_free_idle(w);
-	run_take_all_news(w);
-	TAILQ_FOREACH (r, &w->runs, next)
+	leaders_free_idle(&w->commands);
+	run_take_all_news(&w->commands);
+	TAILQ_FOREACH (r, &w->commands.runs, next)
 		if (r->leader != NULL && r->phase != RUN_DEAD && !leader_settle(r->leader))
 			run_leader_died(r);
 }
@@ -140,7 +146,7 @@ static bool all_over(const struct warden *w)
 {
 	const struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &w->commands.runs, next)
 		if (r->phase != RUN_DEAD)
 			return false;
 	return true;
@@ -153,14 +159,12 @@ static void turn(void *arg)
 	bool recorded, told;
 
 	if (w->phase == WARDEN_ENDING)
-		run_take_all_news(w);
+		run_take_all_news(&w->commands);
 	recorded = recorder_flush(&w->recorder);
-	if (!recorded)
+	if (!recorded || !run_start_held(&w->commands))
 		watch_after(w->retry, RECORD_RETRY_MS);
-	else if (w->phase == WARDEN_LIVE)
-		run_start_held(w);
 	told = server_link_flush(w);
-	run_free_dead(w);
+	run_free_dead(&w->commands);
 	if (w->phase == WARDEN_ENDING && all_over(w) && recorded && told &&
 	    (w->suspect == NULL || w->failure != NULL))
 		close_init(w);
@@ -214,7 +218,7 @@ void warden_greet(struct warden *w)
 		if (w->bare != NULL)
 			bare_settle(w->bare, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->gate));
-		w->shell = shell_find(w->root_fd, h->shell);
+		w->commands.shell = shell_find(w->commands.root_fd, h->shell);
 		w->settled = true;
 	}
 	w->memory.env_max = h->env_max;
@@ -229,7 +233,7 @@ static void look_at_execs(void *arg)
 
 	if (w->execs.control == NULL || execs_pause(&w->execs))
 		return;
-	run_take_all_news(w);
+	run_take_all_news(&w->commands);
 	watch_after(w->execs_again, EXECS_LOOK_MS);
 }
 
@@ -341,7 +345,8 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	struct capture_in_setup captures = {.loop = w->loop,
 					    .max = REQUEST_ENV_MAX + ENV_PATH_MAX,
 					    .owner = run_owner_of,
-					    .arg = w};
+					    .arg = &w->commands};
+	struct commands *cs = &w->commands;
 	cleanup_fd int program = -1;
 	struct err err = {0};
 
@@ -356,8 +361,14 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 			    err.message);
 		return;
 	}
-	w->root_fd = take_fd(m->fd[0]);
-	w->looker = exec_looker_new(w->root_fd);
+	cs->namespaces = w->bare == NULL;
+	cs->state_program = w->bare != NULL ? w->bare->capture : CAPTURE_PROGRAM;
+	cs->root_fd = take_fd(m->fd[0]);
+	cs->gate = w->gate;
+	cs->asker = &w->asker;
+	cs->actors = w->actors;
+	cs->control = w->execs.control;
+	cs->looker = exec_looker_new(cs->root_fd);
 	captures.listen_fd = take_fd(m->fd[1]);
 	w->end_fd = take_fd(m->fd[2]);
 	if (w->bare != NULL) {
@@ -365,14 +376,14 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 		captures.listen_fd = take_fd(w->bare->taken);
 		captures.given = true;
 	}
-	w->null_fd = root_open(w->root_fd, "/dev/null");
-	if (w->null_fd < 0 || fcntl(w->null_fd, F_SETFL, 0) < 0) {
+	cs->null_fd = root_open(cs->root_fd, "/dev/null");
+	if (cs->null_fd < 0 || fcntl(cs->null_fd, F_SETFL, 0) < 0) {
 		warden_fail(w, "the session has no /dev/null: %s", strerror(errno));
 		close(captures.listen_fd);
-	} else if (capture_in_open(&captures, &w->captures, &err) < 0) {
+	} else if (capture_in_open(&captures, &cs->captures, &err) < 0) {
 		warden_fail(w, "%s", err.message);
 	} else {
-		limits_watch_scratch(w);
+		limits_watch_scratch(cs);
 		w->ready = true;
 		processes_greet(w);
 		warden_greet(w);
@@ -431,22 +442,33 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 
 	*w = (struct warden){.args = args,
 			     .clock = &clock_system,
-			     .root_fd = -1,
-			     .limits = {.scratch_fd = -1},
-			     .null_fd = -1,
 			     .end_fd = -1,
 			     .wake_fd = -1,
 			     .init_pidfd = -1,
 			     .loop = loop_new(turn, w)};
 	if (w->loop == NULL)
 		return err_errno(err, E_UNAVAILABLE, NULL, "no epoll can be had");
-	TAILQ_INIT(&w->runs);
-	LIST_INIT(&w->idle);
-	results_init(&w->results);
+	w->commands = (struct commands){.session_id = args->session_id,
+					.init_pid = args->init_pid,
+					.init = &w->init.link,
+					.clock = w->clock,
+					.loop = w->loop,
+					.recorder = &w->recorder,
+					.memory = &w->memory,
+					.settings = &w->settings,
+					.refuse = server_link_refuse,
+					.leader_died = on_leader_died,
+					.owner = w,
+					.root_fd = -1,
+					.null_fd = -1,
+					.limits = {.scratch_fd = -1}};
+	TAILQ_INIT(&w->commands.runs);
+	LIST_INIT(&w->commands.idle);
+	results_init(&w->commands.results);
 	strv_copy(&w->walls, &args->walls);
 	r = recorder_open(&w->recorder, args->ring_fd, args->ack_fd, err);
 	if (r == 0)
-		r = limits_open(w, err);
+		r = limits_open(&w->commands, &args->counters, &args->walls, err);
 	if (r == 0)
 		r = processes_open(w, err);
 	if (r < 0)
@@ -468,18 +490,18 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 static void close_warden(struct warden *w)
 {
 	server_link_close(w); /* first: its end is the session's, for who waits for it */
-	run_free_all(w);
-	leaders_free_idle(w);
+	run_free_all(&w->commands);
+	leaders_free_idle(&w->commands);
 	execs_close(&w->execs);
 	processes_close(w);
 	actor_table_close(w->actors);
 	gate_close(w->gate);
-	exec_looker_free(w->looker);
+	exec_looker_free(w->commands.looker);
 	watch_free(w->woken);
 	watch_free(w->execs_again);
 	watch_free(w->approvals_due);
 	mem_cleanup_fd(&w->wake_fd);
-	capture_in_close(w->captures);
+	capture_in_close(w->commands.captures);
 	bare_close(w->bare);
 	watch_free(w->init_gone);
 	watch_free(w->deadline);
@@ -488,17 +510,17 @@ static void close_warden(struct warden *w)
 	watch_free(w->suspicion);
 	peer_close(&w->init);
 	mem_cleanup_fd(&w->init_pidfd);
-	mem_cleanup_fd(&w->root_fd);
-	mem_cleanup_fd(&w->null_fd);
+	mem_cleanup_fd(&w->commands.root_fd);
+	mem_cleanup_fd(&w->commands.null_fd);
 	mem_cleanup_fd(&w->end_fd);
-	limits_close(w);
+	limits_close(&w->commands);
 	recorder_close(&w->recorder);
 	ring_heads_close(&w->heads);
-	results_done(&w->results);
+	results_done(&w->commands.results);
 	shell_memory_done(&w->memory);
 	msg_done(MSG_warden_hello, &w->settings);
 	strv_done(&w->walls);
-	free(w->shell);
+	free(w->commands.shell);
 	free(w->failure);
 	free(w->suspect);
 	loop_free(w->loop);

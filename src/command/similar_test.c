@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 
 /* What is proposed for a program that is not there, with this PATH (NULL: the session's). */
 static void expect(struct kit *k, const char *name, const char *path, const char *want)

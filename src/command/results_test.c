@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
-#include "warden/results.h"
+#include "command/results.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

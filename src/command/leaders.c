@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/leaders.h"
+#include "command/leaders.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "warden/core.h"
+#include "command/session_commands.h"
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -15,7 +15,7 @@ static void take_message(struct leader *l, struct link_msg *m)
 	if (l->id.pid == 0) {
 		l->id.pid = m->cred.pid;
 		/* Where execs are watched, the initial exec has shown the start time. */
-		if (l->w->execs.control == NULL && proc_origin(l->id.pid, &origin) == 0 &&
+		if (l->cs->control == NULL && proc_origin(l->id.pid, &origin) == 0 &&
 		    leader_alive(l))
 			l->id.start = origin.start;
 	}
@@ -40,7 +40,7 @@ static void on_readable(void *arg)
 		leader_free(l);
 	} else if (status != LINK_OK) {
 		watch_stop(l->watch);
-		warden_suspect(l->w, l->run->ask.command_id);
+		l->cs->leader_died(l->cs->owner, l->run->ask.command_id);
 	} else {
 		take_message(l, &m);
 	}
@@ -67,9 +67,9 @@ static int open_link(struct run *r, int *theirs, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make the leader's link");
 	*theirs = pair[1];
 	l = mem_new(struct leader);
-	*l = (struct leader){.w = r->w, .run = r};
+	*l = (struct leader){.cs = r->cs, .run = r};
 	link_init(&l->link, pair[0], SIDE_WARDEN, SIDE_LEADER);
-	l->watch = watch_readable(r->w->loop, pair[0], on_readable, l);
+	l->watch = watch_readable(r->cs->loop, pair[0], on_readable, l);
 	r->leader = l;
 	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return err_errno(err, E_INTERNAL, NULL, "cannot prepare the leader's link");
@@ -78,8 +78,8 @@ static int open_link(struct run *r, int *theirs, struct err *err)
 
 static void expect(struct run *r, struct init_spawn *ask, const struct actor_leader *leader)
 {
-	actor_table_expect(r->w->actors, ask->id, leader, r->ask.command_id);
-	ask->key = exec_expect(r->w->execs.control, ask->id, r->initial);
+	actor_table_expect(r->cs->actors, ask->id, leader, r->ask.command_id);
+	ask->key = exec_expect(r->cs->control, ask->id, r->initial);
 }
 
 static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)
@@ -91,8 +91,8 @@ static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FD
 		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
 
 		expect(r, ask, &r->leader->id);
-		if (link_send(&r->w->init.link, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4,
-			      err) != LINK_OK)
+		if (link_send(r->cs->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err) !=
+		    LINK_OK)
 			code = -err->code;
 	}
 	if (code == 0)
@@ -104,7 +104,7 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 {
 	struct leader *l;
 
-	while ((l = LIST_FIRST(&r->w->idle)) != NULL) {
+	while ((l = LIST_FIRST(&r->cs->idle)) != NULL) {
 		LIST_REMOVE(l, next);
 		expect(r, ask, &l->id);
 		/* To one that has died nothing can be sent. */
@@ -127,13 +127,13 @@ void leader_rest(struct leader *l)
 
 	if (l == NULL)
 		return;
-	LIST_FOREACH (other, &l->w->idle, next)
+	LIST_FOREACH (other, &l->cs->idle, next)
 		n++;
 	l->run = NULL;
 	if (n >= IDLE_MAX)
 		leader_free(l);
 	else
-		LIST_INSERT_HEAD(&l->w->idle, l, next);
+		LIST_INSERT_HEAD(&l->cs->idle, l, next);
 }
 
 void leader_free(struct leader *l)
@@ -145,11 +145,11 @@ void leader_free(struct leader *l)
 	free(l);
 }
 
-void leaders_free_idle(struct warden *w)
+void leaders_free_idle(struct commands *cs)
 {
 	struct leader *l;
 
-	while ((l = LIST_FIRST(&w->idle)) != NULL) {
+	while ((l = LIST_FIRST(&cs->idle)) != NULL) {
 		LIST_REMOVE(l, next);
 		leader_free(l);
 	}

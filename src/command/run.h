@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/run.h - a command's life: asked, started, watched, ended, told.
+/* command/run.h - a command's life: asked, started, watched, ended, told.
  *
  * A command is over when its first process is over (leader_exit), never at the end of a pipe. Then
  * what the pipes hold is taken; what it left behind is ended (killed as a tree) or kept, by the
@@ -7,15 +7,15 @@
 #pragma once
 #include "base/process_tree.h"
 #include "cgroup/cgroup.h"
+#include "command/leaders.h"
+#include "command/limit_counters.h"
+#include "command/output_writer.h"
 #include "link/link.h"
 #include "model/event.h"
 #include "shell/capture_in.h"
-#include "warden/leaders.h"
-#include "warden/limit_counters.h"
-#include "warden/output_writer.h"
 #include <sys/queue.h>
 
-struct warden;
+struct commands;
 
 enum run_phase {
 	RUN_HELD,     /* waits for room in the journal */
@@ -30,7 +30,7 @@ enum run_why { WHY_ITSELF, WHY_TIMEOUT, WHY_KILL, WHY_CLIENT_GONE, WHY_SESSION_E
 
 struct run {
 	TAILQ_ENTRY(run) next;
-	struct warden *w;
+	struct commands *cs;
 	struct warden_exec ask; /* owned */
 	uint32_t req;
 	char *line; /* for people */
@@ -71,28 +71,28 @@ struct run {
 };
 TAILQ_HEAD(run_list, run);
 
-/* Takes the request and both output files. What is refused is told by server_link_refuse. */
-void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2]);
-/* Starts what was held, as far as the journal lets. */
-void run_start_held(struct warden *w);
-struct run *run_find(struct warden *w, const char *command_id); /* not over; NULL */
+/* Takes the request and both output files, or calls refuse. run_start_held starts it. */
+void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd[2]);
+/* Starts the commands that wait; false: one has to wait until the journal has room. */
+bool run_start_held(struct commands *cs);
+struct run *run_find(struct commands *cs, const char *command_id); /* not over; NULL */
 void run_stdin(struct run *r, const struct warden_stdin *m);
 void run_kill(struct run *r, const struct warden_kill *m);
 /* Asks every process of every command to end (TERM); what has not begun is not begun. */
-void run_terminate_all(struct warden *w);
+void run_terminate_all(struct commands *cs);
 /* Ends every command, background processes too. */
-void run_kill_all(struct warden *w);
+void run_kill_all(struct commands *cs);
 /* There is no reader any more: output past the quota is counted and dropped. */
 void run_unbind(struct run *r);
-void run_unbind_all(struct warden *w); /* the API child went away */
+void run_unbind_all(struct commands *cs); /* the API child went away */
 /* Where the reader of stream 1 or 2 is, and what may be produced. */
 void run_window(struct run *r, const struct warden_window *m);
 /* Whether the API child must be told of output as it comes: a reader waits for it, or the file's
  * size does not tell the total. */
 bool run_reports_output(const struct run *r);
-void run_free_dead(struct warden *w);
-void run_free_all(struct warden *w); /* at the end of the process */
-struct captured *run_owner_of(pid_t pid, bool *later, void *warden);
+void run_free_dead(struct commands *cs);
+void run_free_all(struct commands *cs); /* at the end of the process */
+struct captured *run_owner_of(pid_t pid, bool *later, void *commands);
 
 void run_refuse(struct run *r, const struct err *err); /* before it started; it is over */
 
@@ -102,7 +102,7 @@ void run_on_leader(struct run *r, struct link_msg *m);
 void run_start(struct run *r);
 /* What its execs, or those of all commands, have come to. */
 void run_take_news(struct run *r);
-void run_take_all_news(struct warden *w);
+void run_take_all_news(struct commands *cs);
 
 /* Its leader has ended with this command; orphans: some of its processes may live on. */
 void run_spawn_over(struct run *r, bool orphans);

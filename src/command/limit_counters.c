@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/limit_counters.h"
-#include "base/log.h"
+#include "command/limit_counters.h"
 #include "base/mem.h"
-#include "warden/core.h"
+#include "command/session_commands.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
@@ -32,36 +31,36 @@ static uint64_t value(const struct cgroup_counters *c, size_t offset)
 }
 
 /* Commands run one after the other; one that is kept in the background has been told of. */
-static struct run *running(const struct warden *w)
+static struct run *running(const struct commands *cs)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &cs->runs, next)
 		if (r->phase == RUN_STARTING || r->phase == RUN_RUNNING || r->phase == RUN_ENDING)
 			return r;
 	return NULL;
 }
 
-static bool something_is_kept(const struct warden *w)
+static bool something_is_kept(const struct commands *cs)
 {
 	const struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &cs->runs, next)
 		if (r->phase == RUN_KEPT)
 			return true;
 	return false;
 }
 
-static void tell(struct warden *w, const struct event *what)
+static void tell(struct commands *cs, const struct event *what)
 {
-	const struct run *r = running(w);
+	const struct run *r = running(cs);
 	const struct event e = {
 		.schema = EVENT_SCHEMA,
 		.type = EVENT_resource_limit,
-		.time_us = (uint64_t)clock_wall_us(w->clock),
-		.session_id = event_lend(w->args->session_id),
+		.time_us = (uint64_t)clock_wall_us(cs->clock),
+		.session_id = event_lend(cs->session_id),
 		.command_id = r != NULL ? r->ask.command_id : NULL,
-		.agent_id = w->settings.agent_id,
+		.agent_id = cs->settings->agent_id,
 		.request_id = r != NULL ? r->ask.request_id : NULL,
 		.count = what->count,
 		.reason = what->reason,
@@ -70,7 +69,7 @@ static void tell(struct warden *w, const struct event *what)
 		.value = what->value,
 	};
 
-	recorder_event(&w->recorder, &e, NULL, NULL);
+	recorder_event(cs->recorder, &e, NULL, NULL);
 }
 
 /* ---- scratch space ---- */
@@ -81,57 +80,57 @@ static bool nearly_none(uint64_t free_units, uint64_t all)
 }
 
 /* One event for each command that saw it full. */
-static void look_at_scratch(struct warden *w)
+static void look_at_scratch(struct commands *cs)
 {
-	struct run *r = running(w);
+	struct run *r = running(cs);
 	struct event e = {.count = 1,
 			  .reason = event_lend("less than 1 % of the scratch space is free"),
 			  .limit = event_lend(wall_name(WALL_disk_limit)),
 			  .counter = event_lend("free_bytes")};
 	struct statfs fs;
 
-	if (r == NULL || r->scratch_full || w->limits.scratch_fd < 0 ||
-	    fstatfs(w->limits.scratch_fd, &fs) < 0 ||
+	if (r == NULL || r->scratch_full || cs->limits.scratch_fd < 0 ||
+	    fstatfs(cs->limits.scratch_fd, &fs) < 0 ||
 	    !(nearly_none((uint64_t)fs.f_bavail, (uint64_t)fs.f_blocks) ||
 	      nearly_none((uint64_t)fs.f_ffree, (uint64_t)fs.f_files)))
 		return;
 	r->scratch_full = true;
-	w->limits.scratch_mb = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize >> 20;
+	cs->limits.scratch_mb = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize >> 20;
 	e.value = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-	tell(w, &e);
+	tell(cs, &e);
 }
 
 static void on_tick(void *arg)
 {
-	struct warden *w = arg;
+	struct commands *cs = arg;
 
-	look_at_scratch(w);
-	if (running(w) != NULL)
-		watch_after(w->limits.tick, SCRATCH_MS);
+	look_at_scratch(cs);
+	if (running(cs) != NULL)
+		watch_after(cs->limits.tick, SCRATCH_MS);
 }
 
 /* A session without namespaces uses directories of the machine, which have no limit of their own.
  */
-void limits_watch_scratch(struct warden *w)
+void limits_watch_scratch(struct commands *cs)
 {
 	cleanup_fd int fd =
-		openat(w->root_fd, SCRATCH_PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		openat(cs->root_fd, SCRATCH_PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct statfs fs;
 
-	if (w->bare != NULL || fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+	if (!cs->namespaces || fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
 		return;
-	w->limits.tick = watch_timer(w->loop, on_tick, w);
-	w->limits.scratch_fd = take_fd(fd);
+	cs->limits.tick = watch_timer(cs->loop, on_tick, cs);
+	cs->limits.scratch_fd = take_fd(fd);
 }
 
 /* ---- counters of the group ---- */
 
-void limits_look(struct warden *w)
+void limits_look(struct commands *cs)
 {
-	struct limit_counters *l = &w->limits;
+	struct limit_counters *l = &cs->limits;
 	struct cgroup_counters now;
 
-	look_at_scratch(w);
+	look_at_scratch(cs);
 	if (l->controllers == 0)
 		return;
 	cgroup_files_read(&l->files, l->controllers, &now);
@@ -147,21 +146,21 @@ void limits_look(struct warden *w)
 		};
 
 		if (is > was)
-			tell(w, &e);
+			tell(cs, &e);
 	}
 	l->seen = now;
 	l->looked = true;
 }
 
-void limits_before(struct warden *w)
+void limits_before(struct commands *cs)
 {
-	if (!w->limits.looked || something_is_kept(w))
-		limits_look(w);
+	if (!cs->limits.looked || something_is_kept(cs))
+		limits_look(cs);
 }
 
 char *limits_met(const struct run *r)
 {
-	const struct cgroup_counters *now = &r->w->limits.seen;
+	const struct cgroup_counters *now = &r->cs->limits.seen;
 	const uint64_t kills = now->oom_kills - r->before.oom_kills;
 	const uint64_t forks = now->pids_hits - r->before.pids_hits;
 
@@ -178,7 +177,7 @@ char *limits_met(const struct run *r)
 				  "is full: less than 1 %% of %" PRIu64
 				  " MB is free; remove files there, or ask for more "
 				  "(resource_limits.max_disk_mb)",
-				  r->w->limits.scratch_mb);
+				  r->cs->limits.scratch_mb);
 	return NULL;
 }
 
@@ -195,12 +194,12 @@ static uint64_t own_cpu_us(void)
 
 void limits_begin(struct run *r)
 {
-	const struct cgroup_files *f = &r->w->limits.files;
+	const struct cgroup_files *f = &r->cs->limits.files;
 	struct limits_use *u = &r->use;
 
-	if (r->w->limits.scratch_fd >= 0)
-		watch_after(r->w->limits.tick, SCRATCH_MS);
-	if (f->n == 0 || u->begun || something_is_kept(r->w))
+	if (r->cs->limits.scratch_fd >= 0)
+		watch_after(r->cs->limits.tick, SCRATCH_MS);
+	if (f->n == 0 || u->begun || something_is_kept(r->cs))
 		return;
 	u->begun = true;
 	u->peak = cgroup_files_reset_peak(f) == 0;
@@ -232,11 +231,11 @@ static void measure_memory(const struct cgroup_files *f, const struct limits_use
 
 void limits_measure(struct run *r, struct warden_result *m)
 {
-	const struct cgroup_files *f = &r->w->limits.files;
+	const struct cgroup_files *f = &r->cs->limits.files;
 	const struct limits_use *u = &r->use;
 	struct cgroup_counters now;
 
-	if (!u->begun || m->duration_us < LASTING_US || something_is_kept(r->w))
+	if (!u->begun || m->duration_us < LASTING_US || something_is_kept(r->cs))
 		return;
 	cgroup_files_use(f, &now);
 	raise_to(&m->cpu_us, now.cpu_us, u->at.cpu_us + (own_cpu_us() - u->own_cpu_us));
@@ -257,75 +256,56 @@ static void empty(int fd)
 
 static void on_event(void *arg)
 {
-	struct warden *w = arg;
+	struct commands *cs = arg;
 
-	empty(w->limits.files.event);
-	limits_look(w);
+	empty(cs->limits.files.event);
+	limits_look(cs);
 }
 
 static void on_notify(void *arg)
 {
-	struct warden *w = arg;
+	struct commands *cs = arg;
 
-	empty(w->limits.files.notify);
-	limits_look(w);
+	empty(cs->limits.files.notify);
+	limits_look(cs);
 }
 
-/* What nobody has limited yet cannot have been hit. */
-static unsigned limited(const struct warden *w)
+void limits_changed(struct commands *cs, const struct wall_report *walls)
 {
+	limits_look(cs); /* what was hit before */
+	cs->limits.controllers = cs->limits.files.n > 0 ? cgroup_limited(walls) : 0;
+	cs->limits.looked = false; /* not at the new ones */
+}
+
+int limits_open(struct commands *cs, const struct strv *counters, const struct strv *walls,
+		struct err *err)
+{
+	struct limit_counters *l = &cs->limits;
 	struct wall_report report;
-
-	wall_report_init(&report);
-	wall_unpack(&report, &w->walls, NULL);
-	return w->limits.files.n > 0 ? cgroup_limited(&report) : 0;
-}
-
-void limits_changed(struct warden *w, const struct strv *walls)
-{
-	struct wall_report report;
-	struct strv all = {0};
-	struct err err = {0};
-
-	if (walls->n == 0)
-		return;
-	wall_report_init(&report);
-	if (wall_unpack(&report, &w->walls, &err) < 0 || wall_unpack(&report, walls, &err) < 0) {
-		log_error("walls are not understood", "error", err.message);
-		return;
-	}
-	wall_pack(&report, &all);
-	strv_done(&w->walls);
-	w->walls = all;
-	limits_look(w); /* what was hit before */
-	w->limits.controllers = limited(w);
-	w->limits.looked = false; /* not at the new ones */
-}
-
-int limits_open(struct warden *w, struct err *err)
-{
-	struct limit_counters *l = &w->limits;
 
 	l->files = CGROUP_FILES_NONE;
-	for (size_t i = 0; i < w->args->counters.n; i++) {
-		const int r = cgroup_files_parse(&l->files, w->args->counters.v[i], err);
+	for (size_t i = 0; i < counters->n; i++) {
+		const int r = cgroup_files_parse(&l->files, counters->v[i], err);
 
 		if (r < 0)
 			return r;
 	}
-	l->controllers = limited(w);
+	wall_report_init(&report);
+	wall_unpack(&report, walls, NULL);
+	/* A controller that limits nothing cannot have been hit. */
+	l->controllers = l->files.n > 0 ? cgroup_limited(&report) : 0;
 	if (l->files.event >= 0)
-		watch_start(l->event = watch_readable(w->loop, l->files.event, on_event, w));
+		watch_start(l->event = watch_readable(cs->loop, l->files.event, on_event, cs));
 	if (l->files.notify >= 0)
-		watch_start(l->notify = watch_readable(w->loop, l->files.notify, on_notify, w));
+		watch_start(l->notify = watch_readable(cs->loop, l->files.notify, on_notify, cs));
 	return 0;
 }
 
-void limits_close(struct warden *w)
+void limits_close(struct commands *cs)
 {
-	watch_free(w->limits.event);
-	watch_free(w->limits.notify);
-	watch_free(w->limits.tick);
-	mem_cleanup_fd(&w->limits.scratch_fd);
-	cgroup_files_close(&w->limits.files);
+	watch_free(cs->limits.event);
+	watch_free(cs->limits.notify);
+	watch_free(cs->limits.tick);
+	mem_cleanup_fd(&cs->limits.scratch_fd);
+	cgroup_files_close(&cs->limits.files);
 }

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Requests about commands: which are taken, found, fed, signalled. */
-#include "warden/run.h"
+#include "command/run.h"
 #include "base/id.h"
 #include "base/line.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "command/session_commands.h"
 #include "shell/session_root.h"
-#include "warden/core.h"
 #include <signal.h>
 
 #define HELD_MAX 64
 
 /* ---- making and finding ---- */
 
-static char *directory_of(const struct warden *w, const char *asked)
+static char *directory_of(const struct commands *cs, const char *asked)
 {
-	cleanup_free char *whole = root_join(w->memory.cwd, asked != NULL ? asked : "");
+	cleanup_free char *whole = root_join(cs->memory->cwd, asked != NULL ? asked : "");
 
-	return asked != NULL ? root_tidy(whole) : mem_strdup(w->memory.cwd);
+	return asked != NULL ? root_tidy(whole) : mem_strdup(cs->memory->cwd);
 }
 
-static struct run *make(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2])
+static struct run *make(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd[2])
 {
 	struct run *r = mem_new(struct run);
 
-	r->w = w;
+	r->cs = cs;
 	r->ask = *ask;
 	*ask = (struct warden_exec){0};
 	r->req = req;
 	r->line = line_of(&r->ask.argv, r->ask.script);
-	r->cwd = directory_of(w, r->ask.cwd);
+	r->cwd = directory_of(cs, r->ask.cwd);
 	r->root.pidfd = r->pidfd = -1;
 	for (int i = 0; i < 2; i++) {
-		output_init(&r->out[i], -1, take_fd(fd[i]), w->settings.output_quota);
+		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);
 		r->out[i].flow = r->ask.flow != 0;
 		if (r->ask.report_output != 0)
 			output_window(&r->out[i], 0, 0);
 	}
 	input_init(&r->in, -1);
-	TAILQ_INSERT_TAIL(&w->runs, r, next);
+	TAILQ_INSERT_TAIL(&cs->runs, r, next);
 	return r;
 }
 
@@ -50,9 +50,9 @@ void run_retire(struct run *r)
 
 void run_spawn_over(struct run *r, bool orphans)
 {
-	actor_table_over(r->w->actors, r->spawn, orphans);
-	exec_over(r->w->execs.control, r->spawn);
-	gate_command_over(r->w->gate, r->ask.command_id);
+	actor_table_over(r->cs->actors, r->spawn, orphans);
+	exec_over(r->cs->control, r->spawn);
+	gate_command_over(r->cs->gate, r->ask.command_id);
 }
 
 static void close_all(struct run *r)
@@ -79,9 +79,9 @@ static void close_all(struct run *r)
 	mem_cleanup_fd(&r->root.pidfd);
 }
 
-static void free_run(struct warden *w, struct run *r)
+static void free_run(struct commands *cs, struct run *r)
 {
-	TAILQ_REMOVE(&w->runs, r, next);
+	TAILQ_REMOVE(&cs->runs, r, next);
 	close_all(r);
 	msg_done(MSG_warden_exec, &r->ask);
 	msg_done(MSG_init_spawn, &r->start);
@@ -95,46 +95,46 @@ static void free_run(struct warden *w, struct run *r)
 	free(r);
 }
 
-static void free_runs(struct warden *w, bool all)
+static void free_runs(struct commands *cs, bool all)
 {
 	struct run *r, *next;
 
-	for (r = TAILQ_FIRST(&w->runs); r != NULL; r = next) {
+	for (r = TAILQ_FIRST(&cs->runs); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, next);
 		if (all || r->phase == RUN_DEAD)
-			free_run(w, r);
+			free_run(cs, r);
 	}
 }
 
-void run_free_dead(struct warden *w)
+void run_free_dead(struct commands *cs)
 {
-	free_runs(w, false);
+	free_runs(cs, false);
 }
 
-void run_free_all(struct warden *w)
+void run_free_all(struct commands *cs)
 {
-	free_runs(w, true);
+	free_runs(cs, true);
 }
 
-struct run *run_find(struct warden *w, const char *command_id)
+struct run *run_find(struct commands *cs, const char *command_id)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &cs->runs, next)
 		if (r->phase < RUN_KEPT && command_id != NULL &&
 		    strcmp(r->ask.command_id, command_id) == 0)
 			return r;
 	return NULL;
 }
 
-struct captured *run_owner_of(pid_t pid, bool *later, void *warden)
+struct captured *run_owner_of(pid_t pid, bool *later, void *commands)
 {
-	struct warden *w = warden;
+	struct commands *cs = commands;
 	const pid_t parent = proc_ppid(pid);
 	struct run *r;
 
-	run_take_all_news(w); /* what was executed before comes before */
-	TAILQ_FOREACH (r, &w->runs, next) {
+	run_take_all_news(cs); /* what was executed before comes before */
+	TAILQ_FOREACH (r, &cs->runs, next) {
 		if (r->ask.script == NULL)
 			continue;
 		*later |= r->phase == RUN_STARTING;
@@ -150,64 +150,74 @@ void run_refuse(struct run *r, const struct err *err)
 				 .message = "the session ends: init died"};
 
 	/* With init the session's root is gone, so that any other reason would be wrong. */
-	server_link_refuse(r->w, r->ask.command_id, r->req,
-			   proc_ending(r->w->args->init_pid) ? &ends : err);
+	r->cs->refuse(r->cs->owner, r->ask.command_id, r->req,
+		      proc_ending(r->cs->init_pid) ? &ends : err);
 	run_retire(r);
 }
 
-static unsigned held(const struct warden *w)
+static unsigned held(const struct commands *cs)
 {
 	const struct run *r;
 	unsigned n = 0;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &cs->runs, next)
 		n += r->phase <= RUN_ASKING;
 	return n;
 }
 
-void run_start_held(struct warden *w)
+bool run_start_held(struct commands *cs)
 {
 	struct run *r;
 
-	if (w->sweeping)
-		return;
-	TAILQ_FOREACH (r, &w->runs, next) {
+	TAILQ_FOREACH (r, &cs->runs, next) {
+		if (cs->closed || cs->sweeping)
+			break;
 		if (r->phase != RUN_HELD)
 			continue;
-		if (!recorder_has_room(&w->recorder)) {
-			watch_after(w->retry, RECORD_RETRY_MS);
-			return;
-		}
+		if (!recorder_has_room(cs->recorder))
+			return false;
 		run_start(r);
 	}
+	return true;
 }
 
 /* Whether a command with this id may be taken now. */
-static int admit(struct warden *w, const struct warden_exec *ask, struct err *err)
+static int admit(struct commands *cs, const struct warden_exec *ask, struct err *err)
 {
 	const char *id = ask->command_id;
 
 	if (id == NULL || !id_valid(id))
 		return err_set(err, E_BAD_REQUEST, "command_id", "not a command's id");
-	if (w->phase != WARDEN_LIVE)
-		return err_set(err, E_SESSION_STOPPED, w->args->session_id, "the session ends");
-	if (run_find(w, id) != NULL || results_find(&w->results, id) != NULL)
+	if (cs->closed)
+		return err_set(err, E_SESSION_STOPPED, cs->session_id, "the session ends");
+	if (run_find(cs, id) != NULL || results_find(&cs->results, id) != NULL)
 		return err_set(err, E_CONFLICT, id, "command '%s' was started before", id);
-	if (results_full(&w->results) || held(w) >= HELD_MAX)
+	if (results_full(&cs->results) || held(cs) >= HELD_MAX)
 		return err_set(err, E_UNAVAILABLE, id, "too many results are not yet stored");
 	return 0;
 }
 
-void run_exec(struct warden *w, struct warden_exec *ask, uint32_t req, int fd[2])
+void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd[2])
 {
 	struct err err = {0};
 
-	if (admit(w, ask, &err) < 0) {
-		server_link_refuse(w, ask->command_id, req, &err);
+	if (admit(cs, ask, &err) < 0) {
+		cs->refuse(cs->owner, ask->command_id, req, &err);
 		return;
 	}
-	make(w, ask, req, fd);
-	run_start_held(w);
+	make(cs, ask, req, fd);
+}
+
+struct exec_counts commands_exec_counts(const struct commands *cs)
+{
+	if (cs->control == NULL)
+		return (struct exec_counts){0};
+	return (struct exec_counts){
+		.verified = exec_control_count(cs->control, GATE_DONE),
+		.refused = exec_control_count(cs->control, GATE_REFUSED),
+		.mismatched = exec_control_count(cs->control, GATE_MISMATCHED),
+		.failed = exec_control_count(cs->control, GATE_FAILED),
+	};
 }
 
 /* ---- while it runs ---- */
@@ -260,7 +270,7 @@ void run_kill(struct run *r, const struct warden_kill *m)
 		tree_signal(&r->root, sig);
 	if (m->grace_ms > 0) {
 		if (r->retry == NULL)
-			r->retry = watch_timer(r->w->loop, on_grace_over, r);
+			r->retry = watch_timer(r->cs->loop, on_grace_over, r);
 		watch_after(r->retry, m->grace_ms);
 	}
 }
@@ -275,11 +285,11 @@ static void end_unstarted(struct run *r)
 	run_refuse(r, &ends);
 }
 
-void run_terminate_all(struct warden *w)
+void run_terminate_all(struct commands *cs)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next) {
+	TAILQ_FOREACH (r, &cs->runs, next) {
 		if (r->phase == RUN_HELD || r->phase == RUN_ASKING)
 			end_unstarted(r);
 		else if (r->phase < RUN_ENDING && r->why == WHY_ITSELF)
@@ -289,11 +299,11 @@ void run_terminate_all(struct warden *w)
 	}
 }
 
-void run_kill_all(struct warden *w)
+void run_kill_all(struct commands *cs)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next) {
+	TAILQ_FOREACH (r, &cs->runs, next) {
 		if (r->phase == RUN_HELD || r->phase == RUN_ASKING)
 			end_unstarted(r);
 		else if (r->phase == RUN_STARTING)
@@ -330,10 +340,10 @@ void run_unbind(struct run *r)
 		output_unbind(&r->out[i]);
 }
 
-void run_unbind_all(struct warden *w)
+void run_unbind_all(struct commands *cs)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &cs->runs, next)
 		run_unbind(r);
 }

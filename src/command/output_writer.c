@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/output_writer.h"
+#include "command/output_writer.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>

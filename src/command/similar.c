@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/similar.h"
+#include "command/similar.h"
 #include "base/mem.h"
 #include "base/yaml.h"
+#include "command/session_commands.h"
 #include "gate/gate.h"
 #include "shell/session_root.h"
-#include "warden/core.h"
 #include <dirent.h>
 
 #define DIRS_MAX 32
@@ -16,7 +16,7 @@ static bool may_list(const struct run *r, const char *dir)
 	const struct op op = {.class = OP_FILE, .file = {OP_FILE_list, dir}};
 	struct verdict v;
 
-	gate_decide(r->w->gate, &op, &v);
+	gate_decide(r->cs->gate, &op, &v);
 	return v.effective == DECISION_allow;
 }
 
@@ -40,14 +40,14 @@ static void look_in(const struct run *r, const char *dir, const char *name, stru
 	const char *near = NULL;
 
 	if (may_list(r, dir))
-		list_names(r->w->root_fd, dir, &names);
+		list_names(r->cs->root_fd, dir, &names);
 	if (names.n > 0)
 		near = yaml_suggest(name, (const char *const *)names.v);
 	if (near != NULL) {
 		cleanup_free char *path =
 			mem_printf("%s/%s", strcmp(dir, "/") == 0 ? "" : dir, near);
 
-		if (root_executable(r->w->root_fd, path))
+		if (root_executable(r->cs->root_fd, path))
 			strv_add_new(out, path);
 	}
 	strv_done(&names);
@@ -58,7 +58,7 @@ static void add_dir(const struct run *r, const char *dir, size_t len, struct str
 {
 	cleanup_free char *given = mem_strndup(dir, len);
 	cleanup_free char *joined = root_join(r->cwd, given);
-	cleanup_free char *real = root_real(r->w->root_fd, joined);
+	cleanup_free char *real = root_real(r->cs->root_fd, joined);
 
 	if (real != NULL && dirs->n < DIRS_MAX)
 		strv_add_new(dirs, real);
@@ -67,11 +67,11 @@ static void add_dir(const struct run *r, const char *dir, size_t len, struct str
 void similar_programs(const struct run *r, const char *missing, struct strv *out)
 {
 	const char *slash = strrchr(missing, '/'), *asked = strv_env_get(&r->ask.env, "PATH");
-	const char *dir = asked != NULL ? asked : strv_env_get(&r->w->memory.env, "PATH");
+	const char *dir = asked != NULL ? asked : strv_env_get(&r->cs->memory->env, "PATH");
 	struct strv dirs = {0};
 
-	/* Without namespaces we see more than the session. */
-	if (r->w->bare != NULL)
+	/* Without namespaces the warden sees more than the session. */
+	if (!r->cs->namespaces)
 		return;
 	if (slash != NULL) {
 		add_dir(r, missing, (size_t)(slash - missing) + 1, &dirs);

@@ -4,9 +4,9 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/process_tree.h"
+#include "command/session_commands.h"
+#include "command/similar.h"
 #include "shell/session_root.h"
-#include "warden/core.h"
-#include "warden/similar.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,10 +27,10 @@ static struct event event_of(const struct run *r, enum event_type type)
 {
 	return (struct event){.schema = EVENT_SCHEMA,
 			      .type = type,
-			      .time_us = (uint64_t)clock_wall_us(r->w->clock),
-			      .session_id = event_lend(r->w->args->session_id),
+			      .time_us = (uint64_t)clock_wall_us(r->cs->clock),
+			      .session_id = event_lend(r->cs->session_id),
 			      .command_id = r->ask.command_id,
-			      .agent_id = r->w->settings.agent_id,
+			      .agent_id = r->cs->settings->agent_id,
 			      .request_id = r->ask.request_id,
 			      .pid = (uint32_t)r->pid,
 			      .count = 1,
@@ -46,7 +46,7 @@ void run_record_start(struct run *r)
 	r->recorded = true;
 	e.time_us = (uint64_t)r->wall_us;
 	e.exec_cwd = r->cwd;
-	recorder_event(&r->w->recorder, &e, NULL, NULL);
+	recorder_event(r->cs->recorder, &e, NULL, NULL);
 }
 
 /* ---- the result ---- */
@@ -76,7 +76,7 @@ static void explain_exec(const struct run *r, const char *what, int errnum, stru
 			     missing && strchr(what, '/') == NULL ? "command not found"
 								  : strerror(errnum)));
 	m->error_path = mem_strndup(what, strnlen(what, PATH_SHOWN));
-	if (missing && (r->ask.script == NULL || strcmp(what, r->w->shell) != 0))
+	if (missing && (r->ask.script == NULL || strcmp(what, r->cs->shell) != 0))
 		similar_programs(r, what, &m->similar);
 }
 
@@ -85,7 +85,7 @@ static void explain_nested(const struct run *r, struct warden_result *m)
 {
 	const bool tells = m->exit_code == CODE_NOT_FOUND || m->exit_code == CODE_NOT_EXECUTABLE;
 	cleanup_free char *what = NULL;
-	const int errnum = tells ? exec_last_failure(r->w->execs.control, r->spawn, &what) : 0;
+	const int errnum = tells ? exec_last_failure(r->cs->control, r->spawn, &what) : 0;
 
 	if (errnum != 0)
 		explain_exec(r, what, errnum, m);
@@ -164,7 +164,7 @@ static enum event_type end_event(const struct warden_result *m)
 /* Each name once, those of the session and those of the command. */
 static void tell_dropped(struct run *r, struct strv *warnings)
 {
-	struct shell_memory *memory = &r->w->memory;
+	struct shell_memory *memory = r->cs->memory;
 
 	for (size_t i = 0; i < r->dropped.n; i++)
 		strv_add_new(&memory->dropped, r->dropped.v[i]);
@@ -182,44 +182,44 @@ static void tell_dropped(struct run *r, struct strv *warnings)
 /* Completes m, records the end and hands it over; m is empty afterwards. */
 static void deliver(struct run *r, struct warden_result *m)
 {
-	struct warden *w = r->w;
+	struct commands *cs = r->cs;
 	struct event e = event_of(r, end_event(m));
 	struct result *kept;
 
 	m->command_id = mem_strdup(r->ask.command_id);
 	m->started_us = (uint64_t)r->wall_us;
 	m->finished_us = e.time_us;
-	m->cwd = mem_strdup(w->memory.cwd);
-	m->execs = execs_counts(&w->execs);
+	m->cwd = mem_strdup(cs->memory->cwd);
+	m->execs = commands_exec_counts(cs);
 	tell_dropped(r, &m->warnings);
 	if (m->env_changed.n > 0)
-		strv_copy(&m->env, &w->memory.env);
-	w->memory.last_exit = m->exit_code;
+		strv_copy(&m->env, &cs->memory->env);
+	cs->memory->last_exit = m->exit_code;
 	e.has_exit = 1;
 	e.exit_code = m->exit_code;
 	e.signal = m->signal != 0 ? event_lend(proc_signal_name((int)m->signal)) : NULL;
 	e.duration_us = m->duration_us;
 	e.reason = event_lend(reasons[r->why]);
-	kept = results_add(&w->results, m);
+	kept = results_add(&cs->results, m);
 	kept->req = r->req;
 	r->tell_started = r->tell_output = r->tell_taken = false; /* the result tells it all */
-	recorder_event(&w->recorder, &e, on_recorded, kept);
+	recorder_event(cs->recorder, &e, on_recorded, kept);
 }
 
 static uint64_t duration_us(const struct run *r)
 {
-	return (uint64_t)(clock_mono_us(r->w->clock) - r->mono_us);
+	return (uint64_t)(clock_mono_us(r->cs->clock) - r->mono_us);
 }
 
 /* ---- the shell's state ---- */
 
 static void take_directory(struct run *r, const char *cwd)
 {
-	struct shell_memory *m = &r->w->memory;
+	struct shell_memory *m = r->cs->memory;
 
 	/* A directory that was only this command's stays so. */
 	if (strcmp(cwd, r->cwd) == 0 || strcmp(cwd, m->cwd) == 0 || strlen(cwd) >= ENV_PATH_MAX ||
-	    root_dir(r->w->root_fd, cwd) != 0)
+	    root_dir(r->cs->root_fd, cwd) != 0)
 		return;
 	if (strv_env_get(&r->captured.env, "OLDPWD") == NULL) {
 		free(m->oldpwd);
@@ -272,11 +272,11 @@ static void take_state(struct run *r, struct warden_result *m)
 			strv_add(&m->warnings, c->note[0] != '\0' ? state_refused : state_missing);
 		return;
 	}
-	strv_copy(&before, &r->w->memory.env);
-	if (env_apply(&r->w->memory, &r->given, &c->env, &err) < 0) {
+	strv_copy(&before, &r->cs->memory->env);
+	if (env_apply(r->cs->memory, &r->given, &c->env, &err) < 0) {
 		m->capture = mem_printf("refused: %s", err.message);
 	} else {
-		env_changes(&before, &r->w->memory.env, &m->env_changed);
+		env_changes(&before, &r->cs->memory->env, &m->env_changed);
 		take_directory(r, c->cwd);
 		m->capture = mem_strdup("taken");
 	}
@@ -293,7 +293,7 @@ static void finish(struct run *r)
 
 	for (int i = 0; i < 2; i++)
 		output_drain(&r->out[i]);
-	limits_look(r->w);
+	limits_look(r->cs);
 	limits_measure(r, &m);
 	explain_end(r, &m);
 	count_output(r, &m);
@@ -310,7 +310,7 @@ static void kill_step(void *arg)
 	struct run *r = arg;
 	const unsigned ms = r->rounds < 5 ? ROUND_MS << r->rounds : ROUND_MAX_MS;
 
-	if (clock_mono_us(r->w->clock) >= r->give_up_us) {
+	if (clock_mono_us(r->cs->clock) >= r->give_up_us) {
 		log_warn("a command's processes do not die", "command_id", r->ask.command_id);
 		finish(r);
 		run_retire(r);
@@ -332,17 +332,17 @@ void run_begin_kill(struct run *r, enum run_why why)
 	r->why = why;
 	r->phase = RUN_ENDING;
 	r->rounds = 0;
-	r->give_up_us = clock_mono_us(r->w->clock) + GIVE_UP_US;
+	r->give_up_us = clock_mono_us(r->cs->clock) + GIVE_UP_US;
 	watch_stop(r->deadline);
 	watch_free(r->retry);
-	r->retry = watch_timer(r->w->loop, kill_step, r);
+	r->retry = watch_timer(r->cs->loop, kill_step, r);
 	kill_step(r);
 }
 
 void run_on_exit(struct run *r, const struct leader_exit *m)
 {
 	const bool keep =
-		r->w->settings.keep_background && r->why == WHY_ITSELF && r->phase == RUN_RUNNING;
+		r->cs->settings->keep_background && r->why == WHY_ITSELF && r->phase == RUN_RUNNING;
 
 	r->exited = true;
 	r->end = *m;
@@ -353,7 +353,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 		return;
 	}
 	/* While the session ends with a grace, what is left has been asked to end as well. */
-	if (r->phase == RUN_ENDING || r->w->in_grace)
+	if (r->phase == RUN_ENDING || r->cs->in_grace)
 		return;
 	if (r->why == WHY_ITSELF && run_hold_leader(r))
 		tree_list(&r->root, keep ? "kept" : "ended", &r->background);
@@ -420,7 +420,7 @@ void run_give_up(struct run *r, enum run_why why, int sig)
 
 void run_not_executed(struct run *r, int errnum)
 {
-	const char *what = r->ask.script != NULL ? r->w->shell : r->ask.argv.v[0];
+	const char *what = r->ask.script != NULL ? r->cs->shell : r->ask.argv.v[0];
 	struct warden_result m = {.exit_code =
 					  errnum == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE,
 				  .duration_us = duration_us(r)};
@@ -439,7 +439,7 @@ void run_finish_builtin(struct run *r, int status, const struct strv *env_before
 	run_record_start(r);
 	m.duration_us = duration_us(r);
 	count_output(r, &m);
-	env_changes(env_before, &r->w->memory.env, &m.env_changed);
+	env_changes(env_before, &r->cs->memory->env, &m.env_changed);
 	deliver(r, &m);
 	run_retire(r);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/results.h"
+#include "command/results.h"
 #include "base/mem.h"
 
 void results_init(struct results *rs)

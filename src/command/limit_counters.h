@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/limit_counters.h - tells when the session's limits are hit.
+/* command/limit_counters.h - tells when the session's limits are hit.
  *
  * The warden may not open the cgroup's files; it is given them open at its start. They are
  * read when the kernel says that something has grown, at the end of each command, and before
@@ -13,7 +13,7 @@
 #include "cgroup/cgroup.h"
 #include <stdbool.h>
 
-struct warden;
+struct commands;
 struct run;
 struct warden_result;
 struct watch;
@@ -36,19 +36,19 @@ struct limit_counters {
 	uint64_t scratch_mb; /* its size, when it was seen full */
 	struct watch *tick;
 };
-/* From the arguments of the process. */
-int limits_open(struct warden *w, struct err *err);
-void limits_close(struct warden *w);
+/* counters and walls: the process's arguments of these names. */
+int limits_open(struct commands *cs, const struct strv *counters, const struct strv *walls,
+		struct err *err);
+void limits_close(struct commands *cs);
 /* Once the session's root is there: its scratch space is watched, if it has a size of its own. */
-void limits_watch_scratch(struct warden *w);
-/* What holds the session has become narrower, or is new: these entries (wall_pack) take the place
- * of those that there were. */
-void limits_changed(struct warden *w, const struct strv *walls);
+void limits_watch_scratch(struct commands *cs);
+/* The session's limits have become narrower, or are new: these are its walls now. */
+void limits_changed(struct commands *cs, const struct wall_report *walls);
 /* Reads the counters and records what has grown; looks at the scratch space for the command that
  * runs. Costs nothing without limits. */
-void limits_look(struct warden *w);
+void limits_look(struct commands *cs);
 /* The same before a command, unless nothing ran since the end of the last one. */
-void limits_before(struct warden *w);
+void limits_before(struct commands *cs);
 /* A command is not over at once: what it uses is counted from now on, where there is a cgroup. */
 void limits_begin(struct run *r);
 /* Raises m's cpu_us, maxrss_kb, read_bytes and write_bytes, which are the sum of what was waited

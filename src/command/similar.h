@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/similar.h - programs that somebody may have meant whose name is nearly another's. */
+/* command/similar.h - programs that somebody may have meant whose name is nearly another's. */
 #pragma once
 #include "base/fields.h"
 

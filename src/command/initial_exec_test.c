@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's first program in a real session: where it is looked for, and what is executed. */
-#include "warden/session_testkit.h"
+#include "command/session_testkit.h"
 
 #if defined(__x86_64__)
 #define LOADER "/lib64/ld-linux-x86-64.so.2"

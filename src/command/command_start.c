@@ -3,12 +3,13 @@
  * leader's messages. */
 #include "base/mem.h"
 #include "base/proc.h"
+#include "command/session_commands.h"
+#include "link/peer.h"
 #include "shell/alias.h"
 #include "shell/builtins.h"
 #include "shell/session_root.h"
 #include "shell/shell.h"
 #include "spawn/spawn.h"
-#include "warden/core.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ void run_began(struct run *r)
 
 static void on_running(struct run *r)
 {
-	actor_table_started(r->w->actors, r->spawn, &r->leader->id);
+	actor_table_started(r->cs->actors, r->spawn, &r->leader->id);
 	if (r->pid == 0 && r->pidfd >= 0) { /* execs are not watched */
 		const pid_t pid = proc_pidfd_pid(r->pidfd);
 
@@ -48,7 +49,7 @@ static void on_started(void *ctx, void *msg, struct link_msg *m)
 
 	r->pidfd = take_fd(m->fd[0]);
 	on_running(r);
-	capture_in_settle(r->w->captures);
+	capture_in_settle(r->cs->captures);
 	if (r->why == WHY_TIMEOUT || r->why == WHY_SESSION_END) {
 		run_begin_kill(r, r->why);
 	} else if (r->signal != 0) {
@@ -88,7 +89,7 @@ void run_take_news(struct run *r)
 {
 	struct exec_news news;
 
-	exec_take_news(r->w->execs.control, r->spawn, &news);
+	exec_take_news(r->cs->control, r->spawn, &news);
 	if (news.pid != 0)
 		r->pid = news.pid;
 	/* Its leader may say later that it runs. */
@@ -104,11 +105,11 @@ void run_take_news(struct run *r)
 	free(news.privileged);
 }
 
-void run_take_all_news(struct warden *w)
+void run_take_all_news(struct commands *cs)
 {
 	struct run *r;
 
-	TAILQ_FOREACH (r, &w->runs, next)
+	TAILQ_FOREACH (r, &cs->runs, next)
 		if (r->phase >= RUN_STARTING && r->phase < RUN_KEPT)
 			run_take_news(r);
 }
@@ -182,12 +183,12 @@ static void on_deadline(void *arg)
  * its deadline already. */
 static void start_deadline(struct run *r)
 {
-	const uint64_t own = r->ask.timeout_ms, cap = r->w->settings.command_timeout_ms;
+	const uint64_t own = r->ask.timeout_ms, cap = r->cs->settings->command_timeout_ms;
 	const uint64_t timeout = own == 0 || (cap > 0 && cap < own) ? cap : own;
 
 	if (timeout == 0 || r->deadline != NULL)
 		return;
-	r->deadline = watch_timer(r->w->loop, on_deadline, r);
+	r->deadline = watch_timer(r->cs->loop, on_deadline, r);
 	watch_after(r->deadline, timeout);
 }
 
@@ -215,7 +216,7 @@ static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
 	int fd[2], code;
 
 	if (r->ask.stdin_data.len == 0 && !r->ask.stdin_open) {
-		s->fd[0] = r->w->null_fd;
+		s->fd[0] = r->cs->null_fd;
 		return 0;
 	}
 	if (pipe2(fd, O_CLOEXEC) < 0)
@@ -235,7 +236,7 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 		int fd[2];
 
 		if (r->ask.stdio == SPAWN_NULL) {
-			s->fd[i + 1] = r->w->null_fd;
+			s->fd[i + 1] = r->cs->null_fd;
 			continue;
 		}
 		if (pipe2(fd, O_CLOEXEC) < 0)
@@ -249,18 +250,17 @@ static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
 /* Program, arguments and environment of the first process. */
 static void build_spawn(struct run *r, struct init_spawn *sp)
 {
-	struct warden *w = r->w;
-	const struct env_ask env = {w->args->session_id, r->cwd, &r->ask.env, &r->dropped};
+	struct commands *cs = r->cs;
+	const struct env_ask env = {cs->session_id, r->cwd, &r->ask.env, &r->dropped};
 
-	env_build(&w->memory, &env, &sp->env);
+	env_build(cs->memory, &env, &sp->env);
 	if (r->ask.script != NULL) {
-		const struct shell_ask shell = {
-			w->shell, r->ask.argv0, r->ask.script,
-			w->bare != NULL ? w->bare->capture : CAPTURE_PROGRAM, w->memory.last_exit};
+		const struct shell_ask shell = {cs->shell, r->ask.argv0, r->ask.script,
+						cs->state_program, cs->memory->last_exit};
 
 		strv_copy(&r->given, &sp->env);
 		shell_argv(&shell, &sp->argv, &sp->env);
-		sp->path = mem_strdup(w->shell);
+		sp->path = mem_strdup(cs->shell);
 	} else {
 		strv_copy(&sp->argv, &r->ask.argv);
 		sp->path = mem_strdup(r->ask.argv.v[0]);
@@ -275,7 +275,7 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->cols = r->ask.cols;
 	sp->rows = r->ask.rows;
 	sp->new_session = 1;
-	sp->id = (uint32_t)w->commands;
+	sp->id = (uint32_t)cs->started;
 	/* A script's state counts only if it comes from a process that is known. */
 	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
 }
@@ -285,7 +285,7 @@ void run_listen(struct run *r)
 	watch_stop(r->listen);
 	for (int i = 0; i < 2; i++)
 		if (r->out[i].fd >= 0 && r->out[i].watch == NULL)
-			output_start(&r->out[i], r->w->loop, on_data, r);
+			output_start(&r->out[i], r->cs->loop, on_data, r);
 }
 
 static void on_listen(void *arg)
@@ -296,7 +296,7 @@ static void on_listen(void *arg)
 
 static void watch_run(struct run *r)
 {
-	struct loop *loop = r->w->loop;
+	struct loop *loop = r->cs->loop;
 
 	r->phase = RUN_STARTING;
 	r->listen = watch_timer(loop, on_listen, r);
@@ -316,11 +316,11 @@ static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct 
 	if (code == 0) {
 		/* Whatever happens from here on, the journal says that it may have run. */
 		run_record_start(r);
-		if (r->w->execs.control == NULL) /* else when the kernel asks */
+		if (r->cs->control == NULL) /* else when the kernel asks */
 			exec_initial_settle(r->initial, 0, 0);
 		code = leader_ask(r, sp, s.fd, err);
 	}
-	close_spawn_fds(&s, r->w->null_fd);
+	close_spawn_fds(&s, r->cs->null_fd);
 	return code;
 }
 
@@ -330,8 +330,8 @@ static void not_found(struct run *r, int e)
 {
 	struct err err = {0};
 
-	errno = root_dir(r->w->root_fd, r->cwd);
-	if (errno == 0 && !proc_ending(r->w->args->init_pid)) {
+	errno = root_dir(r->cs->root_fd, r->cwd);
+	if (errno == 0 && !proc_ending(r->cs->init_pid)) {
 		run_not_executed(r, e);
 		return;
 	}
@@ -352,7 +352,7 @@ static int find_program(struct run *r)
 					     .command_id = r->ask.command_id,
 					     .request_id = r->ask.request_id};
 
-	return exec_initial_find(r->w->looker, &ask, &r->initial);
+	return exec_initial_find(r->cs->looker, &ask, &r->initial);
 }
 
 /* The gate has answered. */
@@ -384,7 +384,7 @@ static void on_answer(struct gate_case *k, void *arg)
 
 static void start_process(struct run *r)
 {
-	const struct gate_waiter waiter = {&r->w->asker, on_answer, r};
+	const struct gate_waiter waiter = {r->cs->asker, on_answer, r};
 	struct err err = {0};
 	int e;
 
@@ -392,7 +392,7 @@ static void start_process(struct run *r)
 		run_not_executed(r, ENAMETOOLONG);
 		return;
 	}
-	if (loop_room(r->w->loop, &err) < 0) {
+	if (loop_room(r->cs->loop, &err) < 0) {
 		run_refuse(r, &err);
 		return;
 	}
@@ -400,7 +400,7 @@ static void start_process(struct run *r)
 	e = find_program(r);
 	if (e != 0) {
 		not_found(r, e);
-	} else if (exec_initial_decide(r->initial, r->w->gate, &waiter) == GATE_PENDING) {
+	} else if (exec_initial_decide(r->initial, r->cs->gate, &waiter) == GATE_PENDING) {
 		r->phase = RUN_ASKING;
 		start_deadline(r);
 	} else {
@@ -410,16 +410,16 @@ static void start_process(struct run *r)
 
 static void run_builtin(struct run *r)
 {
-	struct builtin_call call = {.memory = &r->w->memory,
-				    .root_fd = r->w->root_fd,
+	struct builtin_call call = {.memory = r->cs->memory,
+				    .root_fd = r->cs->root_fd,
 				    .cwd = r->cwd,
-				    .session_id = r->w->args->session_id,
+				    .session_id = r->cs->session_id,
 				    .argv = &r->ask.argv,
 				    .request = &r->ask.env};
 	struct strv before = {0};
 	int status;
 
-	strv_copy(&before, &r->w->memory.env);
+	strv_copy(&before, &r->cs->memory->env);
 	status = builtin_run(&call);
 	stream_append(&r->out[0].stream, call.out.data, call.out.len);
 	stream_append(&r->out[1].stream, call.err.data, call.err.len);
@@ -431,24 +431,24 @@ static void run_builtin(struct run *r)
 
 void run_start(struct run *r)
 {
-	struct warden *w = r->w;
+	struct commands *cs = r->cs;
 	struct err err = {0};
 
 	if (r->answered) {
 		execute(r);
 		return;
 	}
-	w->commands++;
-	limits_before(w);
-	r->before = w->limits.seen;
-	r->mono_us = clock_mono_us(w->clock);
-	r->wall_us = clock_wall_us(w->clock);
-	shell_memory_remember(&w->memory, r->line);
-	alias_expand(&w->memory, &r->ask.argv);
+	cs->started++;
+	limits_before(cs);
+	r->before = cs->limits.seen;
+	r->mono_us = clock_mono_us(cs->clock);
+	r->wall_us = clock_wall_us(cs->clock);
+	shell_memory_remember(cs->memory, r->line);
+	alias_expand(cs->memory, &r->ask.argv);
 	if (r->ask.script == NULL && r->ask.argv.n == 0) {
 		err_set(&err, E_BAD_REQUEST, "command", "there is nothing to execute");
 		run_refuse(r, &err);
-	} else if (r->ask.cwd != NULL && (errno = root_dir(w->root_fd, r->cwd)) != 0) {
+	} else if (r->ask.cwd != NULL && (errno = root_dir(cs->root_fd, r->cwd)) != 0) {
 		err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
 		run_refuse(r, &err);
 	} else if (r->ask.script == NULL && builtin_is(&r->ask.argv)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/output_writer.h - a command's pipes: out of it into the file-backed stream, and its stdin
+/* command/output_writer.h - a command's pipes: out of it into the file-backed stream, and its stdin
  * into it. */
 #pragma once
 #include "base/buf.h"

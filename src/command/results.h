@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/results.h - what commands left, kept until the API child has it in its store.
+/* command/results.h - what commands left, kept until the API child has it in its store.
  *
  * A result is told when its last event is in the journal, and again to each new API child until it
  * is acknowledged. None is dropped: past RESULTS_MAX no new command starts. */

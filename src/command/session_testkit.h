@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/session_testkit.h - a test as launcher, stub and API child of one session with the real
+/* command/session_testkit.h - a test as launcher, stub and API child of one session with the real
  * programs.
  *
  * As root the session has a uid of its own, else the test's. Every function fails the running
@@ -18,10 +18,10 @@
 #include "base/proc.h"
 #include "event/journal.h"
 #include "link/link.h"
+#include "model/process_args.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"
 #include "spawn/spawn.h"
-#include "warden/warden.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

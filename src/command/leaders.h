@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/leaders.h - the session's leaders, each with a link of its own: at work for one command,
+/* command/leaders.h - the session's leaders, each with a link of its own: at work for one command,
  * or idle.
  *
  * A leader that has become idle takes the next command without a fork and without init. A few are
@@ -11,14 +11,14 @@
 #include <sys/queue.h>
 
 struct run;
-struct warden;
+struct commands;
 struct watch;
 
 #define LEADER_FDS 4
 
 struct leader {
 	LIST_ENTRY(leader) next; /* while it is idle */
-	struct warden *w;
+	struct commands *cs;
 	struct run *run; /* NULL: it is idle */
 	struct link link;
 	struct watch *watch;
@@ -32,7 +32,7 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 /* Its command has left nothing: it waits for the next, or leaves. NULL is fine. */
 void leader_rest(struct leader *l);
 void leader_free(struct leader *l); /* closes its link; NULL is fine */
-void leaders_free_idle(struct warden *w);
+void leaders_free_idle(struct commands *cs);
 bool leader_alive(const struct leader *l);
 /* At the end of everything: takes what it has still said; false: it is dead. */
 bool leader_settle(struct leader *l);
