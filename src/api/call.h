@@ -35,7 +35,7 @@ struct call_message {
 	size_t len;
 };
 
-/* What a handler wants to hear of its stream. Each may end the call as its last act. */
+/* What a handler wants to hear of its stream. `room` and `broken` may end the call. */
 struct call_stream {
 	/* There may be room again (call_has_room), or a client's messages have all been given. */
 	void (*room)(struct call *call);

@@ -233,16 +233,6 @@ static void on_probe(void *arg)
 	call_send(&h->call, CALL_CONTROL, 0, nothing, sizeof(nothing) - 1);
 }
 
-/* The client has closed its sending side; on a unix socket the kernel tells if it has gone. */
-static void on_end(struct http_call *h)
-{
-	h->call.stream->end(&h->call);
-	if (h->call.listener == LISTENER_UNIX)
-		return;
-	h->probe = watch_timer(h->call.api->loop, on_probe, h);
-	on_probe(h);
-}
-
 struct incoming {
 	struct call *call;
 	struct err *err;
@@ -262,12 +252,18 @@ static size_t on_data(struct http_request *req, const void *data, size_t n, void
 	struct err err = {0};
 	struct incoming in = {&h->call, &err};
 
-	if (n == 0)
-		on_end(h);
-	else if (stdio_parse(&h->in, data, n, FROM_CLIENT, on_frame, &in, &err) < 0)
+	if (n == 0) {
+		h->call.stream->end(&h->call);
+		/* On a unix socket the kernel tells if the client has gone, not only ended. */
+		if (h->call.listener != LISTENER_UNIX) {
+			h->probe = watch_timer(h->call.api->loop, on_probe, h);
+			on_probe(h);
+		}
+	} else if (stdio_parse(&h->in, data, n, FROM_CLIENT, on_frame, &in, &err) < 0) {
 		h->call.stream->broken(&h->call, &err);
-	else
+	} else {
 		h->call.stream->room(&h->call);
+	}
 	return n;
 }
 

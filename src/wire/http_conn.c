@@ -107,21 +107,10 @@ static int64_t deadline(const struct http_conn *c)
 	return NEVER;
 }
 
-static void arm(struct http_conn *c)
-{
-	const int64_t at = deadline(c);
-	int64_t wait_us;
-
-	if (at == NEVER || (c->armed_us != 0 && c->armed_us <= at))
-		return;
-	wait_us = at - now_us();
-	c->armed_us = at;
-	watch_after(c->timer, wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 1);
-}
-
 static void update_wait(struct http_conn *c)
 {
 	const enum http_wait wait = wait_for(c);
+	int64_t at, wait_us;
 
 	if (wait != c->wait || c->nrequests != c->wait_request) {
 		c->wait = wait;
@@ -129,7 +118,12 @@ static void update_wait(struct http_conn *c)
 		if (wait != HTTP_WAIT_APP)
 			c->wait_since_us = now_us();
 	}
-	arm(c);
+	at = deadline(c);
+	if (at == NEVER || (c->armed_us != 0 && c->armed_us <= at))
+		return;
+	wait_us = at - now_us();
+	c->armed_us = at;
+	watch_after(c->timer, wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 1);
 }
 
 /* --- life --- */
@@ -212,24 +206,20 @@ void http_conn_lost(struct http_conn *c)
 	leave(c);
 }
 
-/* A close with unread bytes would reset the connection, which could take our last answer away from
- * the peer. So what it still sends is read and dropped for a while. */
-static void linger(struct http_conn *c)
+static void answered(struct http_conn *c)
 {
+	/* A broken connection has asked for its last turn already. */
+	if (!c->closing || c->broken || http_conn_pending(c) > 0)
+		return;
 	c->io->ops->shut_down(c->io);
 	if (c->shut) {
 		drop(c);
 		return;
 	}
+	/* A close with unread bytes would reset the connection, which could take our last answer
+	 * away from the peer. So what it still sends is read and dropped for a while. */
 	c->lingering = c->readable = true;
 	c->in_at = c->in.len;
-}
-
-static void answered(struct http_conn *c)
-{
-	/* A broken connection has asked for its last turn already. */
-	if (c->closing && !c->broken && http_conn_pending(c) == 0)
-		linger(c);
 }
 
 void http_conn_answered(struct http_conn *c, bool keep)

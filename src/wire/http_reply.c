@@ -7,62 +7,23 @@
 #include <stdio.h>
 #include <time.h>
 
-static const char *status_text(int status)
+static const char *status_text(int status, size_t *len)
 {
-	static const struct {
-		int status;
-		const char *text;
-	} rows[] = {
-		{101, "Switching Protocols"},
-		{200, "OK"},
-		{201, "Created"},
-		{202, "Accepted"},
-		{204, "No Content"},
-		{304, "Not Modified"},
-		{400, "Bad Request"},
-		{401, "Unauthorized"},
-		{403, "Forbidden"},
-		{404, "Not Found"},
-		{405, "Method Not Allowed"},
-		{408, "Request Timeout"},
-		{409, "Conflict"},
-		{410, "Gone"},
-		{413, "Content Too Large"},
-		{414, "URI Too Long"},
-		{415, "Unsupported Media Type"},
-		{417, "Expectation Failed"},
-		{426, "Upgrade Required"},
-		{429, "Too Many Requests"},
-		{431, "Request Header Fields Too Large"},
-		{500, "Internal Server Error"},
-		{501, "Not Implemented"},
-		{503, "Service Unavailable"},
-		{505, "HTTP Version Not Supported"},
-	};
+	static const char texts[] =
+		"101 Switching Protocols\n200 OK\n201 Created\n202 Accepted\n204 No Content\n"
+		"304 Not Modified\n400 Bad Request\n401 Unauthorized\n403 Forbidden\n"
+		"404 Not Found\n405 Method Not Allowed\n408 Request Timeout\n409 Conflict\n"
+		"410 Gone\n413 Content Too Large\n414 URI Too Long\n415 Unsupported Media Type\n"
+		"417 Expectation Failed\n426 Upgrade Required\n429 Too Many Requests\n"
+		"431 Request Header Fields Too Large\n500 Internal Server Error\n"
+		"501 Not Implemented\n503 Service Unavailable\n505 HTTP Version Not Supported\n";
+	const char *at = texts;
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (rows[i].status == status)
-			return rows[i].text;
-	return "Status";
-}
-
-/* The current second as an HTTP date; made once a second. */
-static const char *date(struct http_server *s)
-{
-	static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-	static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-					 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-	const time_t now = (time_t)(clock_wall_us(&clock_system) / 1000000);
-	struct tm tm;
-
-	if (now == s->date_s)
-		return s->date;
-	s->date_s = now;
-	gmtime_r(&now, &tm);
-	snprintf(s->date, sizeof(s->date), "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
-		 tm.tm_mday, months[tm.tm_mon], (tm.tm_year + 1900) % 10000, tm.tm_hour, tm.tm_min,
-		 tm.tm_sec);
-	return s->date;
+	while (*at != '\0' && atoi(at) != status)
+		at += strcspn(at, "\n") + 1;
+	at = *at != '\0' ? at + strlen("200 ") : "Status";
+	*len = strcspn(at, "\n");
+	return at;
 }
 
 static void add_header(struct buf *b, const char *name, const char *value)
@@ -77,13 +38,22 @@ static void add_header(struct buf *b, const char *name, const char *value)
 
 static struct buf *start_head(struct http_server *s, int status)
 {
+	const time_t now = (time_t)(clock_wall_us(&clock_system) / 1000000);
 	struct buf *b = &s->head;
+	struct tm tm;
+	size_t len;
+	const char *text = status_text(status, &len);
 
 	buf_clear(b);
 	buf_addf(b, "HTTP/1.1 %d ", status);
-	buf_adds(b, status_text(status));
+	buf_add(b, text, len);
 	buf_adds(b, "\r\nDate: ");
-	buf_adds(b, date(s));
+	if (now != s->date_s) { /* made once a second */
+		s->date_s = now;
+		gmtime_r(&now, &tm);
+		strftime(s->date, sizeof(s->date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	}
+	buf_adds(b, s->date);
 	buf_adds(b, "\r\n");
 	return b;
 }

@@ -59,19 +59,6 @@ void sse_comment(struct buf *out, const char *text)
 	buf_addc(out, '\n');
 }
 
-static void dispatch(struct sse_parser *p, sse_fn *fn, void *arg)
-{
-	if (p->has_data) {
-		/* Every data line has brought its newline; the last one goes. */
-		p->data.data[--p->data.len] = '\0';
-		fn(p->id.data != NULL ? p->id.data : "", p->name.len > 0 ? p->name.data : "message",
-		   p->data.data, p->data.len, arg);
-	}
-	p->has_data = false;
-	buf_clear(&p->data);
-	buf_clear(&p->name);
-}
-
 static int take_field(struct sse_parser *p, const char *name, const char *value, size_t len)
 {
 	if (strcmp(name, "data") == 0) {
@@ -96,7 +83,16 @@ static int take_line(struct sse_parser *p, sse_fn *fn, void *arg)
 	int r;
 
 	if (p->line.len == 0) {
-		dispatch(p, fn, arg);
+		if (p->has_data) {
+			/* Every data line has brought its newline; the last one goes. */
+			p->data.data[--p->data.len] = '\0';
+			fn(p->id.data != NULL ? p->id.data : "",
+			   p->name.len > 0 ? p->name.data : "message", p->data.data, p->data.len,
+			   arg);
+		}
+		p->has_data = false;
+		buf_clear(&p->data);
+		buf_clear(&p->name);
 		return 0;
 	}
 	colon = memchr(p->line.data, ':', p->line.len);
