@@ -167,16 +167,20 @@ static void guard_libraries(struct strv *out)
 
 void workspace_guard(struct strv *out)
 {
-	const char *program[PROCESSES + 2] = {"agentsh-api", "agentsh-state"};
+	const char *program[PROCESSES + 3] = {"agentsh-api", "agentsh-state", "agentsh-check"};
 
 	for (size_t i = 0; i < PROCESSES; i++)
-		program[i + 2] = process_table[i].program;
+		program[i + 3] = process_table[i].program;
 	guard(out, proc_self_dir(), strlen(proc_self_dir()));
 	for (size_t i = 0; i < ARRAY_LEN(program); i++) {
-		cleanup_free char *path = NULL;
+		cleanup_free char *path = NULL, *real = NULL;
 
-		if (proc_sibling(program[i], &path, NULL) == 0)
-			guard(out, path, (size_t)(strrchr(path, '/') - path));
+		if (proc_sibling(program[i], &path, NULL) < 0)
+			continue;
+		guard(out, path, (size_t)(strrchr(path, '/') - path));
+		real = realpath(path, NULL); /* agentsh-check is a link */
+		if (real != NULL)
+			guard(out, real, (size_t)(strrchr(real, '/') - real));
 	}
 	guard_libraries(out);
 	guard_path(out, getenv("LD_LIBRARY_PATH"));

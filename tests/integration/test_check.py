@@ -55,11 +55,11 @@ def stopped_check(server, name):
         for pid in harness.children_of(server.pid):
             status = Path(f"/proc/{pid}/status")
             try:
-                text = status.read_text()
+                command, text = Path(f"/proc/{pid}/cmdline").read_bytes(), status.read_text()
             except OSError:
                 continue
             # it has become agentsh-check, and holds itself
-            if "Name:\tagentsh-check\n" in text and "Seccomp:\t2\n" in text:
+            if command.startswith(b"agentsh-check\0") and "Seccomp:\t2\n" in text:
                 os.kill(pid, signal.SIGSTOP)
                 return pid, status.read_text()
         return None
@@ -85,7 +85,7 @@ def test_sbx_6_the_check_child_has_no_power(server):
     assert fields["NoNewPrivs"] == "1"
     uids = set(fields["Uid"].split())
     assert len(uids) == 1 and "0" not in uids
-    api = [p for p in harness.children_of(server.pid) if "agentsh-api" in Path(f"/proc/{p}/comm").read_text()]
+    api = [p for p in harness.children_of(server.pid) if b"agentsh-api" in Path(f"/proc/{p}/cmdline").read_bytes()]
     assert os.stat(f"/proc/{api[0]}").st_uid not in map(int, uids)
     opened = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
     assert not [o for o in opened if str(server.dir) in o and not o.endswith(".log")], opened

@@ -15,7 +15,7 @@ import harness
 import pytest
 
 RELEASE = Path(os.environ.get("AGENTSH_RELEASE_DIR", harness.TOP / "build"))
-PROGRAMS = [p.stem.replace("_", "-") for p in (harness.TOP / "src/prog").glob("*.c")]
+PROGRAMS = ["agentsh-check", *(p.stem.replace("_", "-") for p in (harness.TOP / "src/prog").glob("*.c"))]
 
 INJECTOR = r"""
 #define _GNU_SOURCE
