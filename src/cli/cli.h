@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli/cli.h - the command line: one row per command, one table of options each.
+/* cli/cli.h - the command line: one row and one table of options for each command.
  *
- * A command returns the exit status of the program; errors are printed once, by cli_main. */
+ * A command returns the exit status of the program; cli_main prints an error once. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #define CLI_FAILED 125
-#define CLI_PIPE 141 /* nobody reads what we write: as after SIGPIPE */
+#define CLI_PIPE 141 /* the reader of our output has gone: as after SIGPIPE */
 #define CLI_USAGE 125
 
-/* Values of all options; each command's table says which it takes. */
+/* Values of all options; the table of a command lists those that it takes. */
 struct cli_values {
 	const char *server, *api_key;
 	const char *workspace, *policy, *idle_timeout, *timeout, *id, *background;
@@ -36,24 +36,24 @@ struct cli_option {
 
 struct cli {
 	struct cli_values v;
-	int argc; /* operands that are left */
+	int argc; /* the operands */
 	char **argv;
-	bool dashes;	    /* the operands stood behind "--" */
+	bool dashes;	    /* the operands came behind "--" */
 	bool no_auto;	    /* never start a server */
-	bool structured;    /* what it prints is JSON, an error too */
-	struct buf refusal; /* the last that the server sent instead of an answer */
+	bool structured;    /* the command prints JSON, also for an error */
+	struct buf refusal; /* the last error body that the server sent */
 	struct client *client;
 };
 
-typedef int cli_fn(struct cli *cli,
-		   struct err *err); /* exit status, or a negative error code with *err set */
+/* Returns the exit status, or a negative error code with *err set. */
+typedef int cli_fn(struct cli *cli, struct err *err);
 struct cli_command {
 	const char *name;     /* "session create" */
 	const char *operands; /* for the help */
 	const char *summary;
 	const struct cli_option *options; /* ends with name NULL; may be NULL */
 	cli_fn *run;
-	bool raw;	      /* everything behind the name is handed on unread */
+	bool raw;	      /* the command reads all words behind its name itself */
 	const char *examples; /* lines that begin with two spaces; may be NULL */
 };
 extern const struct cli_command cli_commands[]; /* ends with name NULL */
@@ -65,59 +65,72 @@ int cli_main(int argc, char **argv);
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err);
 void cli_help(const struct cli_command *cmd, struct buf *out);
-/* The next command (after NULL: the first) whose name is this word and another; NULL: no more. */
+/* Returns the next command (after NULL: the first) whose name is this word and another, or NULL. */
 const struct cli_command *cli_group(const char *word, const struct cli_command *after);
-/* Help on such a group. */
+/* Writes the help on such a group. */
 void cli_help_group(const char *word, struct buf *out);
 int cli_connect(struct cli *cli, struct err *err);
-/* Calls the API; the body is the answer's JSON text. */
+/* Calls the API and appends the body of the answer. */
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
 	     struct buf *answer, struct err *err);
-/* What is no id names nothing, and in a path it would be something else. E_SESSION_NOT_FOUND,
+/* The same, and parses the body; text may be NULL. The caller releases *doc. */
+int cli_call_json(struct cli *cli, const char *method, const char *path, const struct buf *body,
+		  struct buf *text, json_t **doc, struct err *err);
+/* Rejects anything that is not an id: it goes into a URL path. Fails with E_SESSION_NOT_FOUND or
  * E_NOT_FOUND. */
 int cli_session_name(const char *name, struct err *err);
 int cli_command_name(const char *name, struct err *err);
 void cli_print(const struct buf *b);
-/* Whether nobody reads our stdout or stderr any more. */
+/* Whether the reader of our stdout or stderr has gone. */
 bool cli_reader_left(void);
-/* Exit status for an error. */
+/* Returns the exit status for an error. */
+
 int cli_status(const struct err *err);
 
 /* pretty.c: indents valid JSON by two spaces without changing any value. */
 void cli_pretty(const char *json, size_t len, struct buf *out);
-/* Columns as wide as their widest cell, two spaces apart, left-aligned; cells are made visible. */
+void cli_print_json(const struct buf *json); /* indented */
+/* Writes columns as wide as their widest cell, two spaces apart; cells are made visible. */
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out);
 /* "1234" -> "1,234" */
 void cli_thousands(int64_t n, struct buf *out);
 
-/* The text at the key; "" if there is none. */
+/* Returns the text at the key, or "". */
 const char *cli_string(const json_t *obj, const char *key);
-/* Appends the text with control characters written as \\xNN: what a session named must not steer a
- * terminal. NULL adds nothing. */
+/* Appends the bytes of the text at the key; "base64" at the key `encoding` says that it is encoded.
+ * False if it is missing or cannot be decoded. */
+bool cli_bytes(const json_t *obj, const char *key, const char *encoding, struct buf *out);
+/* Appends the text with control characters written as \\xNN: a name from a session must not control
+ * the terminal. NULL adds nothing. */
 void cli_visible(const char *text, struct buf *out);
+/* Appends label, visible text and a newline. */
+void cli_line(const char *label, const char *text, struct buf *out);
+/* Whether the session (JSON) is stopped or failed. */
+bool cli_session_ended(const json_t *session);
 
-/* summary.c: what policy refused inside the command, one line per rule and target. */
+/* summary.c: one line for each rule and target that the policy denied inside the command. */
 void cli_refusals(const json_t *answer, struct buf *out);
 /* summary.c: the answer of exec in about six lines, without the output. */
 void cli_summary(const json_t *answer, struct buf *out);
 
-/* denial.c: the object `policy` of an error as lines for a person; what is none adds nothing. */
+/* denial.c: writes the object `policy` of an error as lines for a person; another text adds
+ * nothing. */
 void cli_denial(const char *json, struct buf *out);
 
-/* cmd_config.c: the configuration a server started now would have; file NULL: from the usual
- * place. *c is zero before, and config_done frees it in any case. */
+/* cmd_config.c: the configuration that a server would have if it started now; file NULL: from the
+ * usual place. *c is zero before; the caller calls config_done in any case. */
 struct config;
 int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *report,
 	       struct err *err);
 
-/* exec_body.c: E_BAD_REQUEST unless the value (may be NULL) is UTF-8: JSON would carry something
- * else instead, and another command would run. */
+/* exec_body.c: fails with E_BAD_REQUEST unless the value (may be NULL) is UTF-8: JSON would change
+ * it, and another command would run. */
 int cli_text(const char *what, const char *value, struct err *err);
-/* exec_body.c: NAME=VALUE strings as the object `key`. */
+/* exec_body.c: writes NAME=VALUE strings as the object `key`. */
 int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err);
-/* The exec request from options and operands. Takes script, json_text or operands. */
+/* Writes the exec request from options and operands: script, json_text or operands. */
 int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err);
-/* Exit code of an exec answer (JSON text). */
+/* Returns the exit code of an exec answer (JSON text). */
 int cli_exit_code(const char *json, size_t len, struct err *err);
 
 cli_fn cmd_server, cmd_server_stop, cmd_server_status, cmd_server_reload, cmd_server_logs;

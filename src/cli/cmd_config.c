@@ -6,33 +6,27 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* The file a server started now would read; NULL if there is none. */
-static char *usual_place(enum config_mode mode)
-{
-	const char *env = getenv("AGENTSH_CONFIG"), *home = getenv("HOME");
-	cleanup_free char *path = NULL;
-	struct stat st;
-
-	if (env != NULL)
-		return mem_strdup(env);
-	if (mode == CONFIG_SYSTEM)
-		path = mem_strdup("/etc/agentsh/config.yaml");
-	else if (home != NULL)
-		path = mem_printf("%s/.config/agentsh/config.yaml", home);
-	return path != NULL && stat(path, &st) == 0 ? take(path) : NULL;
-}
-
-/* Defaults, file, environment, flags: in this order, as the server does. */
+/* Reads defaults, file, environment and flags in the order of the server. Without a file, it takes
+ * the file that a server would read if it started now. */
 int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *report,
 	       struct err *err)
 {
-	enum config_mode mode = geteuid() == 0 ? CONFIG_SYSTEM : CONFIG_USER;
-	cleanup_free char *usual = file != NULL ? NULL : usual_place(mode);
-	const char *path = file != NULL ? file : usual;
+	const enum config_mode mode = geteuid() == 0 ? CONFIG_SYSTEM : CONFIG_USER;
+	const char *home = getenv("HOME");
+	cleanup_free char *usual = NULL;
+	struct stat st;
 	int r = config_defaults(mode, c, err);
 
+	if (file == NULL)
+		file = getenv("AGENTSH_CONFIG");
+	if (file == NULL && mode == CONFIG_SYSTEM)
+		usual = mem_strdup("/etc/agentsh/config.yaml");
+	else if (file == NULL && home != NULL)
+		usual = mem_printf("%s/.config/agentsh/config.yaml", home);
+	if (usual != NULL && stat(usual, &st) == 0)
+		file = usual;
 	if (r == 0)
-		r = config_load(path, c, report, err);
+		r = config_load(file, c, report, err);
 	for (size_t i = 0; r == 0 && i < cli->v.set.n; i++)
 		r = config_override(cli->v.set.v[i], c, err);
 	if (r == 0)
@@ -54,18 +48,6 @@ int cmd_config_show(struct cli *cli, struct err *err)
 	return r;
 }
 
-/* What a server checks that starts with it. */
-static int check_policies(const struct config *c, struct err *err)
-{
-	cleanup_free char *unknown = policy_unknown(c->policy_dir, &c->policy_selectable);
-	cleanup_free char *problem = NULL;
-
-	if (unknown == NULL)
-		return 0;
-	problem = mem_printf("policies.selectable: %s", unknown);
-	return config_wrong(c, problem, err);
-}
-
 int cmd_config_validate(struct cli *cli, struct err *err)
 {
 	struct config c = {0};
@@ -79,8 +61,14 @@ int cmd_config_validate(struct cli *cli, struct err *err)
 		fwrite(report.data, 1, report.len, stderr);
 		err_set(err, E_BAD_REQUEST, NULL, "the configuration is not valid");
 	}
-	if (r == 0)
-		r = check_policies(&c, err);
+	if (r == 0) {
+		cleanup_free char *unknown = policy_unknown(c.policy_dir, &c.policy_selectable);
+		cleanup_free char *problem =
+			unknown != NULL ? mem_printf("policies.selectable: %s", unknown) : NULL;
+
+		r = problem != NULL ? config_wrong(&c, problem, err) : 0;
+	}
+
 	if (r == 0)
 		fputs(cli->v.json ? "{\"valid\":true}\n" : "The configuration is valid.\n", stdout);
 	config_done(&c);
@@ -90,16 +78,13 @@ int cmd_config_validate(struct cli *cli, struct err *err)
 int cmd_config_keys(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf out = {0};
-	cleanup_buf struct buf pretty = {0};
-	struct jw w = JW(&out);
 
-	if (!cli->v.json) {
+	if (cli->v.json) {
+		config_keys(&JW(&out));
+		cli_print_json(&out);
+	} else {
 		config_reference(&out);
 		cli_print(&out);
-		return 0;
 	}
-	config_keys(&w);
-	cli_pretty(out.data, out.len, &pretty);
-	cli_print(&pretty);
 	return 0;
 }

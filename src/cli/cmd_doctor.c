@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `agentsh doctor`: a throwaway session as anyone's, one with limits, and the acts in them. */
+/* `agentsh doctor` makes a throwaway session, and one with limits, and tries the acts in them. */
 #include "cli/cmd_doctor.h"
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define SET_UID "set_uid=./set-uid"
-#define DENYING_POLICY "doctor" /* shipped for this */
+#define DENYING_POLICY "doctor" /* a shipped policy */
 
 struct doctor {
 	struct cli *cli;
@@ -19,7 +19,7 @@ struct doctor {
 	struct strv denied;   /* programs, as arguments of the probe */
 };
 
-/* Runs agentsh-probe inside; its lines go to the report, whatever its end. */
+/* Runs agentsh-probe inside and reads its lines, also if it failed. */
 static int probe(struct doctor *d, const struct doctor_place *p, const char *group,
 		 const struct strv *args, struct err *err)
 {
@@ -56,79 +56,51 @@ static void take_wall(struct doctor *d, enum wall w, enum wall_state state, cons
 	to->known = true;
 	to->state = state;
 	to->detail = mem_strdup(detail);
-	/* Nobody can ask for uids of their own but by starting the server as root. */
+	/* Only a server that root starts has uids of its own. */
 	to->may_lack = w == WALL_process_separation || wall_listed(&d->may_lack, w);
 }
 
-/* Programs that people know, of which the policy denies some. */
-static void find_denied(struct doctor *d, const char *policy)
+/* Tries well-known programs that the policy denies. */
+static int try_programs(struct doctor *d, const struct doctor_place *at, struct err *err)
 {
 	static const char *const known[] = {
 		"/usr/bin/su",	    "/usr/bin/sudo",	"/usr/bin/mount",   "/usr/bin/chroot",
 		"/usr/sbin/chroot", "/usr/bin/unshare", "/usr/bin/nsenter", "/usr/bin/passwd",
 		"/usr/bin/true",    "/bin/true"};
-	struct cli_policies at = {0};
+	struct cli_policies dirs = {0};
 	struct cli_policy p = {0};
+	const bool loaded = cli_policy_open(d->cli, &dirs, NULL) == 0 &&
+			    cli_policy_load(&dirs, at->policy, &p, NULL) == 0;
 
-	if (cli_policy_open(d->cli, &at, NULL) == 0 && cli_policy_load(&at, policy, &p, NULL) == 0)
-		for (size_t i = 0; i < ARRAY_LEN(known) && d->denied.n < PROBE_DENIED; i++) {
-			char *words[] = {(char[]){"exec"}, mem_strdup(known[i]),
-					 (char[]){"--version"}};
-			cleanup_free char *arg = mem_printf("denied=%s", known[i]);
-			struct cli_operation o = {0};
-			struct verdict v;
+	for (size_t i = 0; loaded && i < ARRAY_LEN(known) && d->denied.n < PROBE_DENIED; i++) {
+		cleanup_free char *name = mem_strdup(known[i]);
+		cleanup_free char *arg = mem_printf("denied=%s", name);
+		char *words[] = {(char[]){"exec"}, name, (char[]){"--version"}};
+		struct cli_operation o = {0};
+		struct verdict v;
 
-			if (access(known[i], X_OK) == 0 &&
-			    cli_operation_read(3, words, &o, NULL) == 0) {
-				policy_decide(p.p, NULL, &o.op, &v);
-				gate_resolve(&v, false);
-				if (!verdict_allows(&v))
-					strv_add(&d->denied, arg);
-			}
-			cli_operation_done(&o);
-			free(words[1]);
+		if (access(name, X_OK) == 0 && cli_operation_read(3, words, &o, NULL) == 0) {
+			policy_decide(p.p, NULL, &o.op, &v);
+			gate_resolve(&v, false);
+			if (!verdict_allows(&v))
+				strv_add(&d->denied, arg);
 		}
+		cli_operation_done(&o);
+	}
 	cli_policy_done(&p);
-	cli_policy_close(&at);
-}
-
-static int try_programs(struct doctor *d, const struct doctor_place *p, struct err *err)
-{
-	find_denied(d, p->policy);
+	cli_policy_close(&dirs);
 	if (d->denied.n == 0)
 		return 0;
 	control(d, "programs", &d->denied);
-	return probe(d, p, "programs", &d->denied, err);
+	return probe(d, at, "programs", &d->denied, err);
 }
 
-/* A policy that denies nothing leaves nothing to try. The one that we ship for it has rules about
- * programs alone, so that it can start wherever the other could; but who is no admin may be refused
- * it (policies.selectable). */
-static void try_denying_policy(struct doctor *d)
-{
-	struct doctor_place p;
-
-	if (open_place(d, DENYING_POLICY, 0, &p, NULL) == 0)
-		try_programs(d, &p, NULL);
-	doctor_place_close(&p);
-}
-
-/* Whether the signal came is known here; inside, the number may be another process's. */
-static void check_signal(struct doctor *d)
-{
-	struct doctor_act *act = doctor_act(&d->report, WALL_pid_namespace, PROBE_SIGNAL);
-
-	if (doctor_outside_signalled() || act->inside != DOCTOR_DONE)
-		return;
-	act->inside = DOCTOR_REFUSED;
-	free(act->answer);
-	act->answer = mem_strdup("the number is another process's");
-}
-
-/* A session as anyone's who asks for nothing. */
+/* Tries a session that asks for nothing. If its policy denies no program, a shipped policy that has
+ * only rules about programs is tried too; policies.selectable may refuse it to a normal user. */
 static int try_plain(struct doctor *d, struct err *err)
 {
 	static const struct strv none = {0};
+	struct doctor_act *signal;
 	bool checks_programs;
 	struct doctor_place p;
 	int r = open_place(d, NULL, 0, &p, err);
@@ -140,7 +112,14 @@ static int try_plain(struct doctor *d, struct err *err)
 			take_wall(d, (enum wall)w, p.wall[w].state, p.wall[w].detail);
 	checks_programs = p.wall[WALL_exec_policy].state == WALL_UP;
 	r = probe(d, &p, "walls", &d->outside.args, err);
-	check_signal(d);
+	/* inside, the pid may be that of another process: only this process knows about the signal
+	 */
+	signal = doctor_act(&d->report, WALL_pid_namespace, PROBE_SIGNAL);
+	if (!doctor_outside_signalled() && signal->inside == DOCTOR_DONE) {
+		signal->inside = DOCTOR_REFUSED;
+		free(signal->answer);
+		signal->answer = mem_strdup("the number belongs to another process");
+	}
 	if (r == 0)
 		r = probe(d, &p, "environment", &none, err);
 	if (r == 0 && checks_programs)
@@ -148,12 +127,15 @@ static int try_plain(struct doctor *d, struct err *err)
 	if (r == 0)
 		doctor_outside_separation(p.id, &d->report);
 	doctor_place_close(&p);
-	if (r == 0 && checks_programs && d->denied.n == 0)
-		try_denying_policy(d);
+	if (r == 0 && checks_programs && d->denied.n == 0) {
+		if (open_place(d, DENYING_POLICY, 0, &p, NULL) == 0)
+			try_programs(d, &p, NULL);
+		doctor_place_close(&p);
+	}
 	return r;
 }
 
-/* A limit that nobody asked for may be missing. */
+/* A limit that no session requires may be missing. */
 static void take_limit(struct doctor *d, size_t i, enum wall_state state, const char *detail)
 {
 	struct doctor_wall *w = &d->report.wall[doctor_limits[i].wall];
@@ -163,7 +145,7 @@ static void take_limit(struct doctor *d, size_t i, enum wall_state state, const 
 	w->may_lack |= !asked;
 }
 
-/* Asks for all, and again without the one that was refused. */
+/* Asks for all limits, and again without the one that the server refused. */
 static int open_limited(struct doctor *d, unsigned *ask, struct doctor_place *p, struct err *err)
 {
 	int r;
@@ -213,7 +195,7 @@ static int try_limits(struct doctor *d, struct err *err)
 	return r;
 }
 
-/* A wall that cannot be raised is a finding, not a failure of ours. */
+/* A wall that the server cannot set up is a finding, not a failure of the doctor. */
 static int examine(struct doctor *d, struct err *err)
 {
 	static const struct strv none = {0};
@@ -235,32 +217,13 @@ static int examine(struct doctor *d, struct err *err)
 	return 0;
 }
 
-static void print(const struct doctor *d)
-{
-	struct doctor_host host;
-	cleanup_buf struct buf text = {0};
-	cleanup_buf struct buf pretty = {0};
-	struct jw w = JW(&text);
-
-	doctor_host_read(&host);
-	/* Another's server may be root's, and only the server's power counts. A refusal does not
-	 * tell whose it is. */
-	if (d->report.wall[WALL_process_separation].known && d->report.refusal == NULL)
-		host.root = d->report.wall[WALL_process_separation].state != WALL_UNAVAILABLE;
-	if (!d->cli->v.json) {
-		doctor_print(&d->report, &host, &text);
-		cli_print(&text);
-		return;
-	}
-	doctor_json(&d->report, &host, &w);
-	cli_pretty(text.data, text.len, &pretty);
-	cli_print(&pretty);
-}
-
 int cmd_doctor(struct cli *cli, struct err *err)
 {
 	struct doctor d = {.cli = cli, .outside = DOCTOR_OUTSIDE_NONE};
 	struct config c = {0};
+	struct doctor_host host;
+	cleanup_buf struct buf text = {0};
+	const struct doctor_wall *separation = &d.report.wall[WALL_process_separation];
 	int r = cli_config(cli, cli->v.config, &c, NULL, err);
 
 	if (r == 0) {
@@ -274,7 +237,18 @@ int cmd_doctor(struct cli *cli, struct err *err)
 		r = examine(&d, err);
 	if (r == 0) {
 		doctor_judge(&d.report);
-		print(&d);
+		doctor_host_read(&host);
+		/* The server may belong to root; only its rights count. A refusal does not show
+		 * the owner of the server. */
+		if (separation->known && d.report.refusal == NULL)
+			host.root = separation->state != WALL_UNAVAILABLE;
+		if (cli->v.json) {
+			doctor_json(&d.report, &host, &JW(&text));
+			cli_print_json(&text);
+		} else {
+			doctor_print(&d.report, &host, &text);
+			cli_print(&text);
+		}
 		r = doctor_failed(&d.report) ? 1 : 0;
 	}
 	doctor_outside_close(&d.outside);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli/cmd_doctor.h - every wall is tried, not looked up; private to this folder.
+/* cli/cmd_doctor.h - `agentsh doctor` tries every wall; private to this folder.
  *
- * agentsh-probe tries the same acts outside and in a throwaway session. What works outside and
- * fails inside is a wall that stands; what works inside although the session's report says `up` is
- * a lie. */
+ * agentsh-probe tries the same acts outside and in a throwaway session. An act that works outside
+ * and fails inside proves a wall. An act that works inside although the session's report says `up`
+ * proves that the report lies. */
 #pragma once
 #include "base/buf.h"
 #include "base/json.h"
@@ -15,23 +15,23 @@ struct doctor_act {
 	enum wall wall;
 	char *what; /* owned */
 	enum doctor_outcome inside, outside;
-	char *answer; /* owned; what came back inside, NULL if it was not tried there */
+	char *answer; /* owned; the result inside, NULL if it was not tried there */
 };
 
 enum doctor_verdict {
 	DOCTOR_OK, /* claimed, and an act that works outside was refused */
 	DOCTOR_NOT_ASKED,
 	DOCTOR_PART,	 /* up in part, as the report says */
-	DOCTOR_UNPROVEN, /* claimed; nothing that works outside could be tried */
-	DOCTOR_ALLOWED,	 /* not to be had, and nobody insists on it */
-	DOCTOR_MISSING,	 /* asked for, not to be had */
+	DOCTOR_UNPROVEN, /* claimed; no act that works outside could be tried */
+	DOCTOR_ALLOWED,	 /* unavailable, and it may be missing */
+	DOCTOR_MISSING,	 /* required and unavailable */
 	DOCTOR_LIE,	 /* claimed, and the act succeeded */
 };
 struct doctor_wall {
-	bool known; /* a session has told */
+	bool known; /* a session has reported it */
 	enum wall_state state;
 	char *detail;  /* owned */
-	bool may_lack; /* nobody asked for it, or the configuration lets it be missing */
+	bool may_lack; /* not required, or the configuration lets it be missing */
 	enum doctor_verdict verdict;
 };
 struct doctor_report {
@@ -43,17 +43,18 @@ struct doctor_report {
 
 /* cmd_doctor_verdict.c */
 void doctor_report_done(struct doctor_report *r);
-/* Reads lines of agentsh-probe; from inside, or from the run outside. */
+/* Reads lines of agentsh-probe, from its run inside or outside. */
 void doctor_read_acts(struct doctor_report *r, const char *text, bool inside);
 struct doctor_act *doctor_act(struct doctor_report *r, enum wall w, const char *what);
 void doctor_judge(struct doctor_report *r);
 const char *doctor_verdict_name(enum doctor_verdict v);
-/* Whether something that was asked for is missing, or lies. */
+extern const char *const doctor_outcomes[]; /* names, by enum doctor_outcome */
+/* Whether a required wall is missing, or a report lies. */
 bool doctor_failed(const struct doctor_report *r);
-/* The wall of this name; -1 if there is none. */
+/* Returns the wall of this name, or -1. */
 int doctor_wall_by_name(const char *name, size_t len);
 
-/* cmd_doctor_outside.c: what is reached for from inside. */
+/* cmd_doctor_outside.c: the targets that the probe tries to reach from inside. */
 struct doctor_outside {
 	char *dir, *workspace; /* owned; dir is removed with all in it */
 	char *program;	       /* owned; agentsh-probe on the host */
@@ -70,12 +71,12 @@ struct config;
 /* o is DOCTOR_OUTSIDE_NONE before, and doctor_outside_close frees it in any case. */
 int doctor_outside_open(struct doctor_outside *o, const struct config *config, struct err *err);
 void doctor_outside_close(struct doctor_outside *o);
-/* Runs agentsh-probe here; appends what it prints. */
+/* Runs agentsh-probe outside and appends its output. */
 int doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
 		       struct buf *out, struct err *err);
-/* Whether SIGURG came since the last question. */
+/* Whether SIGURG came since the last call. */
 bool doctor_outside_signalled(void);
-/* Whether the server's processes have uids of their own: fills the act, from what /proc shows. */
+/* Looks in /proc whether the server's processes have uids of their own, and fills the act. */
 void doctor_outside_separation(const char *session, struct doctor_report *r);
 
 /* cmd_doctor_place.c: a throwaway session. */
@@ -102,11 +103,11 @@ struct doctor_place_ask {
 	const char *workspace, *policy; /* policy NULL: the usual one */
 	unsigned limits;		/* 1 << index of the limits to ask for */
 };
-/* doctor_place_close in any case. */
+/* The caller calls doctor_place_close in any case. */
 int doctor_place_open(struct cli *cli, const struct doctor_place_ask *ask, struct doctor_place *p,
 		      struct err *err);
 void doctor_place_close(struct doctor_place *p);
-/* Runs agentsh-probe there; appends what it prints. */
+/* Runs agentsh-probe in the session and appends its output. */
 int doctor_place_run(const struct doctor_place *p, const char *group, const struct strv *args,
 		     struct buf *out, struct err *err);
 
@@ -115,16 +116,16 @@ struct doctor_host {
 	char kernel[96], machine[32], lsms[128], controllers[128], container[64], vm[64];
 	const char *cgroup; /* "v1", "v2", "hybrid", "none" */
 	int landlock_abi;
-	bool root; /* the server is root's */
+	bool root; /* root runs the server */
 	bool fuse, seccomp, masked_proc;
-	/* -1 where the kernel has no such setting */
+	/* -1 if the kernel does not have the setting */
 	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,
 		yama_ptrace_scope, file_max;
 };
 void doctor_host_read(struct doctor_host *h);
-/* What each ABI of Landlock lacks, "" for nothing. */
+/* Returns what this ABI of Landlock lacks, or "". */
 const char *doctor_landlock_lacks(int abi);
-/* What can be done about a wall that is not up; one line or several each. */
+/* Adds what to do about a wall that is not up; a text can have several lines. */
 void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out);
 
 /* cmd_doctor_print.c */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the machine has, and what can be done about what it has not. */
+/* Describes the machine and says what to do about a wall that it cannot set up. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 
 #define TEXT_MAX (256 * 1024)
-#define ABI_WHOLE 6 /* from here on all that is used is there */
+#define ABI_WHOLE 6 /* the first ABI with everything that agentsh uses */
 
 static const struct {
 	int abi;
@@ -36,7 +36,7 @@ const char *doctor_landlock_lacks(int abi)
 	return lacks;
 }
 
-/* The first line of a small file; false if it cannot be read. */
+/* Reads the first line of a small file; false if it cannot be read. */
 static bool first_line(const char *path, char *out, size_t size)
 {
 	cleanup_buf struct buf text = {0};
@@ -62,19 +62,7 @@ static bool file_has(const char *path, const char *word)
 	       strstr(text.data, word) != NULL;
 }
 
-static const char *cgroup_version(void)
-{
-	struct statfs fs;
-	const bool v1 = file_has("/proc/self/mounts", " cgroup ");
-
-	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
-		return "v2";
-	if (v1)
-		return file_has("/proc/self/mounts", " cgroup2 ") ? "hybrid" : "v1";
-	return "none";
-}
-
-/* Those of v1 are in use if they have a hierarchy of their own. */
+/* A v1 controller is in use if it has a hierarchy of its own. */
 static void read_controllers(struct doctor_host *h)
 {
 	static const char *const wanted[] = {"memory", "cpu", "pids", "blkio"};
@@ -123,30 +111,30 @@ static void read_container(struct doctor_host *h)
 	}
 }
 
-static void read_vm(struct doctor_host *h)
-{
-	char name[48];
-
-	if (!file_has("/proc/cpuinfo", " hypervisor"))
-		snprintf(h->vm, sizeof(h->vm), "no");
-	else if (first_line("/sys/class/dmi/id/sys_vendor", name, sizeof(name)))
-		snprintf(h->vm, sizeof(h->vm), "yes (%s)", name);
-	else
-		snprintf(h->vm, sizeof(h->vm), "yes");
-}
-
 void doctor_host_read(struct doctor_host *h)
 {
 	const long abi =
 		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	const bool v1 = file_has("/proc/self/mounts", " cgroup ");
+	const bool both = v1 && file_has("/proc/self/mounts", " cgroup2 ");
+	const bool vm = file_has("/proc/cpuinfo", " hypervisor");
 	struct utsname u = {0};
+	struct statfs fs;
+	char vendor[48];
 
 	*h = (struct doctor_host){.root = geteuid() == 0,
 				  .fuse = access("/dev/fuse", F_OK) == 0,
 				  .seccomp = file_has("/proc/self/status", "\nSeccomp:"),
 				  .masked_proc = file_has("/proc/self/mounts", " /proc/kcore "),
 				  .landlock_abi = abi > 0 ? (int)abi : 0,
-				  .cgroup = cgroup_version()};
+				  .cgroup = both ? "hybrid"
+					    : v1 ? "v1"
+						 : "none"};
+	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
+		h->cgroup = "v2";
+	snprintf(h->vm, sizeof(h->vm), "%s", vm ? "yes" : "no");
+	if (vm && first_line("/sys/class/dmi/id/sys_vendor", vendor, sizeof(vendor)))
+		snprintf(h->vm, sizeof(h->vm), "yes (%s)", vendor);
 	uname(&u);
 	snprintf(h->kernel, sizeof(h->kernel), "%.15s %.70s", u.sysname, u.release);
 	snprintf(h->machine, sizeof(h->machine), "%.31s", u.machine);
@@ -154,7 +142,7 @@ void doctor_host_read(struct doctor_host *h)
 		snprintf(h->lsms, sizeof(h->lsms), "unknown (securityfs is not mounted)");
 	read_controllers(h);
 	read_container(h);
-	read_vm(h);
+
 	h->max_user_namespaces = setting("/proc/sys/user/max_user_namespaces");
 	h->unprivileged_userns_clone = setting("/proc/sys/kernel/unprivileged_userns_clone");
 	h->apparmor_restrict_userns =
@@ -235,7 +223,7 @@ static bool no_cgroup(const struct doctor_host *h)
 		WALL_io_limit, condition, text                                   \
 	}
 
-/* %s is the directory of our programs. */
+/* %s is the directory of the agentsh programs. */
 static const struct {
 	enum wall wall;
 	bool (*applies)(const struct doctor_host *h);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stands outside of the throwaway session, to be reached for: a file, listeners, queues, a
- * process that waits for a signal. All of it is open to every uid, so that only a wall can refuse.
- */
+/* Makes targets outside of the throwaway session: a file, listeners, queues, and this process,
+ * which waits for a signal. Every uid may use them, so that only a wall can refuse. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -24,7 +23,7 @@
 #include <sys/wait.h>
 
 #define PROGRAM "agentsh-probe"
-#define OTHER_UID 65533 /* nobody's: neither ours nor a session's */
+#define OTHER_UID 65533 /* neither the own uid nor that of a session */
 #define OUTPUT_MAX (64 * 1024)
 #define STATUS_MAX (16 * 1024)
 #define REMOVE_FDS 8
@@ -113,54 +112,41 @@ static int make_files(struct doctor_outside *o, const struct config *config, str
 	return r;
 }
 
-static void listen_tcp(struct doctor_outside *o)
+static int listener(int family, struct sockaddr *at, socklen_t len)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(at);
-	cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cleanup_fd int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd == -1 || bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 8) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-		return;
-	o->tcp = take_fd(fd);
-	add_arg(o, "port=%u", ntohs(at.sin_port));
+	return fd == -1 || bind(fd, at, len) < 0 || listen(fd, 8) < 0 ? -1 : take_fd(fd);
 }
 
-static void listen_abstract(struct doctor_outside *o, const char *name)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	const socklen_t len =
-		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	memcpy(at.sun_path + 1, name, strlen(name));
-	if (fd == -1 || bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 8) < 0)
-		return;
-	o->abstract = take_fd(fd);
-	add_arg(o, "abstract=%s", name);
-}
-
-static void make_queues(struct doctor_outside *o, const char *name, uint32_t number)
+/* Makes the targets that are not files. A target that cannot be made is left out. */
+static void make_targets(struct doctor_outside *o, uint32_t number)
 {
 	const key_t key = (key_t)(number | 1); /* 0 would be private */
-	cleanup_free char *queue = mem_printf("/%s", name);
+	cleanup_free char *queue = mem_printf("/agentsh-doctor-%08x", number);
+	struct sockaddr_in tcp = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_un abstract = {.sun_family = AF_UNIX};
+	socklen_t len = sizeof(tcp);
+	sigset_t set;
 	mqd_t q;
 
+	o->tcp = listener(AF_INET, (struct sockaddr *)&tcp, len);
+	if (o->tcp != -1 && getsockname(o->tcp, (struct sockaddr *)&tcp, &len) == 0)
+		add_arg(o, "port=%u", ntohs(tcp.sin_port));
+	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(queue));
+	memcpy(abstract.sun_path + 1, queue + 1, strlen(queue + 1));
+	o->abstract = listener(AF_UNIX, (struct sockaddr *)&abstract, len);
+	if (o->abstract != -1)
+		add_arg(o, "abstract=%s", queue + 1);
 	o->sysv = msgget(key, IPC_CREAT | IPC_EXCL | 0666);
 	if (o->sysv != -1)
 		add_arg(o, "key=%ld", (long)key);
 	q = mq_open(queue, O_RDWR | O_CREAT | O_EXCL, 0644, NULL);
-	if (q == -1)
-		return;
-	mq_close(q);
-	add_arg(o, "queue=%s", queue);
-	o->queue = take(queue);
-}
-
-static void wait_for_signal(struct doctor_outside *o)
-{
-	sigset_t set;
-
+	if (q != -1) {
+		mq_close(q);
+		add_arg(o, "queue=%s", queue);
+		o->queue = take(queue);
+	}
 	sigemptyset(&set);
 	sigaddset(&set, SIGURG);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -179,7 +165,7 @@ bool doctor_outside_signalled(void)
 
 int doctor_outside_open(struct doctor_outside *o, const struct config *config, struct err *err)
 {
-	char host[256] = "", link[64] = "", name[64];
+	char host[256] = "", link[64] = "";
 	uint32_t number = 0;
 	int r;
 
@@ -190,11 +176,8 @@ int doctor_outside_open(struct doctor_outside *o, const struct config *config, s
 		return r;
 	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
 		return err_errno(err, E_UNAVAILABLE, NULL, "getrandom");
-	snprintf(name, sizeof(name), "agentsh-doctor-%08x", number);
-	listen_tcp(o);
-	listen_abstract(o, name);
-	make_queues(o, name, number);
-	wait_for_signal(o);
+	make_targets(o, number);
+
 	add_arg(o, "other=%d", OTHER_UID);
 	if (gethostname(host, sizeof(host) - 1) == 0)
 		add_arg(o, "hostname=%s", host);
@@ -229,26 +212,12 @@ void doctor_outside_close(struct doctor_outside *o)
 	strv_done(&o->args);
 }
 
-/* In the child: the variables that a session must not let through are set for the control. */
-static _Noreturn void exec_probe(const struct doctor_outside *o, const struct strv *argv, int out)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGURG, SIG_IGN);
-	setenv("LD_PRELOAD", "", 1);
-	setenv("BASH_ENV", "/dev/null", 1);
-	if (chdir(o->workspace) == 0 && dup2(out, STDOUT_FILENO) != -1)
-		execv(o->program, argv->v);
-	_exit(127);
-}
-
 int doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
 		       struct buf *out, struct err *err)
 {
 	struct strv argv = {0};
 	int ends[2], r;
+	sigset_t none;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -258,8 +227,18 @@ int doctor_outside_run(const struct doctor_outside *o, const char *group, const 
 	for (size_t i = 0; i < args->n; i++)
 		strv_add(&argv, args->v[i]);
 	pid = fork();
-	if (pid == 0)
-		exec_probe(o, &argv, ends[1]);
+	if (pid == 0) {
+		/* the control has the variables that a session must not let through */
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGURG, SIG_IGN);
+		setenv("LD_PRELOAD", "", 1);
+		setenv("BASH_ENV", "/dev/null", 1);
+		if (chdir(o->workspace) == 0 && dup2(ends[1], STDOUT_FILENO) != -1)
+			execv(o->program, argv.v);
+		_exit(127);
+	}
+
 	close(ends[1]);
 	strv_done(&argv);
 	r = pid == -1 ? err_errno(err, E_UNAVAILABLE, NULL, "fork")
@@ -296,20 +275,7 @@ static bool look_at(long pid, struct seen *s)
 	return sscanf(text.data, "Name:\t%31s", s->name) == 1;
 }
 
-static bool is_warden_of(long pid, const char *session)
-{
-	cleanup_free char *path = mem_printf("/proc/%ld/cmdline", pid);
-	cleanup_buf struct buf text = {0};
-	size_t first;
-
-	if (fdio_load_path(path, OUTPUT_MAX, &text, NULL) < 0 || text.len == 0)
-		return false;
-	first = strlen(text.data);
-	return strcmp(text.data, "agentsh-warden") == 0 && first + 1 < text.len &&
-	       strcmp(text.data + first + 1, session) == 0;
-}
-
-/* The first process that fits: the session's warden, or the API child of the launcher. */
+/* Finds the warden of the session or, without a session, the API child of the launcher. */
 static bool find_process(const char *session, long launcher, struct seen *found)
 {
 	DIR *proc = opendir("/proc");
@@ -318,12 +284,18 @@ static bool find_process(const char *session, long launcher, struct seen *found)
 
 	while (!ok && proc != NULL && (e = readdir(proc)) != NULL) {
 		const long pid = strtol(e->d_name, NULL, 10);
+		cleanup_free char *path = mem_printf("/proc/%ld/cmdline", pid);
+		cleanup_buf struct buf line = {0};
 		struct seen s;
 
 		if (!look_at(pid, &s))
 			continue;
-		ok = session != NULL ? is_warden_of(pid, session)
-				     : s.parent == launcher && strcmp(s.name, "agentsh-api") == 0;
+		if (session == NULL)
+			ok = s.parent == launcher && strcmp(s.name, "agentsh-api") == 0;
+		else if (fdio_load_path(path, OUTPUT_MAX, &line, NULL) == 0 && line.len > 0 &&
+			 strcmp(line.data, "agentsh-warden") == 0)
+			ok = line.len > sizeof("agentsh-warden") &&
+			     strcmp(line.data + sizeof("agentsh-warden"), session) == 0;
 		if (ok)
 			*found = s;
 	}
@@ -337,7 +309,7 @@ void doctor_outside_separation(const char *session, struct doctor_report *r)
 	struct doctor_act *act = doctor_act(r, WALL_process_separation, "share the server's uid");
 	struct seen warden, launcher, api;
 
-	act->outside = DOCTOR_DONE; /* where nobody changes it, a uid is inherited */
+	act->outside = DOCTOR_DONE; /* a process inherits its uid */
 	if (!find_process(session, 0, &warden) || !look_at(warden.parent, &launcher) ||
 	    !find_process(NULL, launcher.pid, &api)) {
 		act->answer = mem_strdup("the server's processes cannot be seen from here");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report as a table, and the same data as JSON. */
+/* Prints the report as a table or as JSON. */
 #include "base/mem.h"
 #include "cli/cmd_doctor.h"
 #include <ctype.h>
@@ -9,20 +9,10 @@
 #define FILES_ENOUGH 10000000L
 #define FAILS_OUTSIDE " (fails outside too)"
 
-static const char *const outcomes[] = {
-	[DOCTOR_UNTRIED] = "untried", [DOCTOR_REFUSED] = "refused", [DOCTOR_DONE] = "done"};
-
 static bool needs_remedy(const struct doctor_wall *w)
 {
 	return (w->known && w->state == WALL_UNAVAILABLE) || w->verdict == DOCTOR_PART ||
 	       w->verdict >= DOCTOR_MISSING;
-}
-
-/* Whether a session is made without it if it alone is listed. */
-static bool can_be_listed(const struct doctor_host *h, enum wall w)
-{
-	return w != WALL_user_namespace && w != WALL_mount_namespace && w != WALL_capabilities &&
-	       (w != WALL_process_separation || !h->root);
 }
 
 static void find_remedies(const struct doctor_report *r, const struct doctor_host *h, enum wall w,
@@ -34,18 +24,9 @@ static void find_remedies(const struct doctor_report *r, const struct doctor_hos
 	if (w == WALL_user_namespace && !h->root)
 		strv_add(out, "or list `namespaces` in sandbox.allow_unenforced: sessions then run "
 			      "in the machine's own namespaces, behind Landlock and seccomp alone");
-	else if (can_be_listed(h, w))
+	else if (w != WALL_user_namespace && w != WALL_mount_namespace && w != WALL_capabilities &&
+		 (w != WALL_process_separation || !h->root))
 		strv_add(out, "or let it be missing: list it in sandbox.allow_unenforced");
-}
-
-/* What the session said of the wall, without its name if that stands before it. */
-static const char *said(const struct doctor_wall *w, const char *name)
-{
-	const size_t len = strlen(name);
-
-	return strncmp(w->detail, name, len) == 0 && strncmp(w->detail + len, ": ", 2) == 0
-		       ? w->detail + len + 2
-		       : w->detail;
 }
 
 static void put_host(const struct doctor_host *h, struct buf *out)
@@ -71,7 +52,7 @@ static void put_host(const struct doctor_host *h, struct buf *out)
 			h->file_max, FILES_ENOUGH);
 }
 
-/* The rows of one wall: its name stands before the first act only. */
+/* Adds the rows of one wall; only the first row has its name. */
 static void put_rows(const struct doctor_report *r, enum wall w, struct strv *cells)
 {
 	const struct doctor_wall *wall = &r->wall[w];
@@ -108,8 +89,13 @@ static void put_remedies(const struct doctor_report *r, const struct doctor_host
 			 struct buf *out)
 {
 	struct strv texts = {0};
+	const char *detail = r->wall[w].detail;
+	const size_t len = strlen(wall_name(w));
 
-	buf_addf(out, "\n%s: %s\n", wall_name(w), said(&r->wall[w], wall_name(w)));
+	/* the detail may begin with the name already */
+	if (strncmp(detail, wall_name(w), len) == 0 && strncmp(detail + len, ": ", 2) == 0)
+		detail += len + 2;
+	buf_addf(out, "\n%s: %s\n", wall_name(w), detail);
 	find_remedies(r, h, w, &texts);
 	for (size_t i = 0; i < texts.n; i++) {
 		const char *mark = "- ";
@@ -169,24 +155,6 @@ static void host_json(const struct doctor_host *h, struct jw *w)
 	jw_obj_end(w);
 }
 
-static void acts_json(const struct doctor_report *r, enum wall wall, struct jw *w)
-{
-	jw_arr(w);
-	for (size_t i = 0; i < r->nacts; i++) {
-		const struct doctor_act *a = &r->act[i];
-
-		if (a->wall != wall)
-			continue;
-		jw_obj(w);
-		jw_kstr(w, "what", a->what);
-		jw_kstr(w, "inside", outcomes[a->inside]);
-		jw_kstr(w, "outside", outcomes[a->outside]);
-		jw_kstr(w, "answer", a->answer);
-		jw_obj_end(w);
-	}
-	jw_arr_end(w);
-}
-
 static void wall_json(const struct doctor_report *r, const struct doctor_host *h, enum wall wall,
 		      struct jw *w)
 {
@@ -200,8 +168,20 @@ static void wall_json(const struct doctor_report *r, const struct doctor_host *h
 	jw_kstr(w, "state", one->known ? wall_state_name(one->state) : NULL);
 	jw_kstr(w, "detail", one->detail);
 	jw_kstr(w, "verdict", doctor_verdict_name(one->verdict));
-	jw_key(w, "acts");
-	acts_json(r, wall, w);
+	jw_karr(w, "acts");
+	for (size_t i = 0; i < r->nacts; i++) {
+		const struct doctor_act *a = &r->act[i];
+
+		if (a->wall != wall)
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "what", a->what);
+		jw_kstr(w, "inside", doctor_outcomes[a->inside]);
+		jw_kstr(w, "outside", doctor_outcomes[a->outside]);
+		jw_kstr(w, "answer", a->answer);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
 	jw_kstrv(w, "remedies", &texts);
 	jw_obj_end(w);
 	strv_done(&texts);

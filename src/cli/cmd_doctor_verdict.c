@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From acts to verdicts. */
+/* Turns acts into verdicts. */
 #include "base/mem.h"
 #include "cli/cmd_doctor.h"
 #include "probe/probe.h"
 
-static const char *const outcomes[] = {
+const char *const doctor_outcomes[] = {
 	[DOCTOR_UNTRIED] = "untried", [DOCTOR_REFUSED] = "refused", [DOCTOR_DONE] = "done"};
 static const char *const verdicts[] = {
 	[DOCTOR_OK] = "ok",	      [DOCTOR_NOT_ASKED] = "absent",
@@ -49,51 +49,41 @@ struct doctor_act *doctor_act(struct doctor_report *r, enum wall w, const char *
 	return &r->act[r->nacts++];
 }
 
-static enum doctor_outcome outcome_of(const char *word)
-{
-	for (size_t i = 0; i < ARRAY_LEN(outcomes); i++)
-		if (strcmp(outcomes[i], word) == 0)
-			return (enum doctor_outcome)i;
-	return DOCTOR_UNTRIED;
-}
-
-/* "wall\toutcome\twhat\tanswer"; a line that is none is passed over. */
-static void read_line(struct doctor_report *r, char *line, bool inside)
-{
-	char *part[4] = {line};
-	struct doctor_act *act;
-	int wall;
-
-	for (size_t i = 1; i < ARRAY_LEN(part); i++) {
-		part[i] = strchr(part[i - 1], '\t');
-		if (part[i] == NULL)
-			return;
-		*part[i]++ = '\0';
-	}
-	wall = doctor_wall_by_name(part[0], strlen(part[0]));
-	if (wall < 0)
-		return;
-	act = doctor_act(r, (enum wall)wall, part[2]);
-	if (!inside) {
-		act->outside = outcome_of(part[1]);
-		return;
-	}
-	act->inside = outcome_of(part[1]);
-	free(act->answer);
-	act->answer = mem_strdup(part[3]);
-}
-
+/* A line is "wall\toutcome\twhat\tanswer"; other lines are skipped. */
 void doctor_read_acts(struct doctor_report *r, const char *text, bool inside)
 {
 	cleanup_free char *copy = mem_strdup(text);
 	char *save = NULL;
 
 	for (char *line = strtok_r(copy, "\n", &save); line != NULL;
-	     line = strtok_r(NULL, "\n", &save))
-		read_line(r, line, inside);
+	     line = strtok_r(NULL, "\n", &save)) {
+		char *part[4] = {line};
+		enum doctor_outcome outcome = DOCTOR_DONE;
+		struct doctor_act *act;
+		int wall;
+
+		for (size_t i = 1; i < ARRAY_LEN(part) && part[i - 1] != NULL; i++) {
+			part[i] = strchr(part[i - 1], '\t');
+			if (part[i] != NULL)
+				*part[i]++ = '\0';
+		}
+		wall = doctor_wall_by_name(part[0], strlen(part[0]));
+		if (wall < 0 || part[3] == NULL)
+			continue;
+		while (outcome != DOCTOR_UNTRIED && strcmp(doctor_outcomes[outcome], part[1]) != 0)
+			outcome--;
+		act = doctor_act(r, (enum wall)wall, part[2]);
+		if (inside) {
+			act->inside = outcome;
+			free(act->answer);
+			act->answer = mem_strdup(part[3]);
+		} else {
+			act->outside = outcome;
+		}
+	}
 }
 
-/* What other walls hold in a session that has no namespaces. */
+/* Acts that another wall refuses in a session without namespaces. */
 static const struct {
 	enum wall without, by;
 	const char *what;
@@ -106,32 +96,22 @@ static const struct {
 	{WALL_ipc_namespace, WALL_seccomp, PROBE_POSIX},
 };
 
-/* Nothing else runs without a mount namespace. */
-static bool is_bare(const struct doctor_report *r)
-{
-	const struct doctor_wall *w = &r->wall[WALL_mount_namespace];
-
-	return r->refusal == NULL && w->known && w->state == WALL_UNAVAILABLE;
-}
-
-static bool is_held_by(const struct doctor_report *r, const struct doctor_act *a, enum wall w)
-{
-	for (size_t i = 0; is_bare(r) && i < ARRAY_LEN(held); i++)
-		if (held[i].without == a->wall && held[i].by == w &&
-		    strcmp(held[i].what, a->what) == 0)
-			return true;
-	return a->wall == w;
-}
-
-/* Of a wall that is said to be up. */
+/* Judges a wall that the session reports as up. */
 static enum doctor_verdict judge_claim(const struct doctor_report *r, enum wall w)
 {
+	const struct doctor_wall *mounts = &r->wall[WALL_mount_namespace];
+	/* only a session without namespaces runs without a mount namespace */
+	const bool bare = r->refusal == NULL && mounts->known && mounts->state == WALL_UNAVAILABLE;
 	enum doctor_verdict verdict = DOCTOR_UNPROVEN;
 
 	for (size_t i = 0; i < r->nacts; i++) {
 		const struct doctor_act *a = &r->act[i];
+		bool counts = a->wall == w;
 
-		if (!is_held_by(r, a, w))
+		for (size_t k = 0; bare && k < ARRAY_LEN(held); k++)
+			counts |= held[k].without == a->wall && held[k].by == w &&
+				  strcmp(held[k].what, a->what) == 0;
+		if (!counts)
 			continue;
 		if (a->inside == DOCTOR_DONE)
 			return DOCTOR_LIE;
@@ -141,29 +121,21 @@ static enum doctor_verdict judge_claim(const struct doctor_report *r, enum wall 
 	return verdict;
 }
 
-static enum doctor_verdict judge(const struct doctor_report *r, enum wall w)
-{
-	const struct doctor_wall *wall = &r->wall[w];
-
-	if (!wall->known)
-		return DOCTOR_UNPROVEN;
-	switch (wall->state) {
-	case WALL_UP:
-		return judge_claim(r, w);
-	case WALL_PARTIAL:
-		return DOCTOR_PART;
-	case WALL_UNAVAILABLE:
-		return wall->may_lack ? DOCTOR_ALLOWED : DOCTOR_MISSING;
-	case WALL_ABSENT:
-	default:
-		return DOCTOR_NOT_ASKED;
-	}
-}
-
 void doctor_judge(struct doctor_report *r)
 {
-	for (unsigned w = 0; w < WALLS; w++)
-		r->wall[w].verdict = judge(r, (enum wall)w);
+	for (unsigned w = 0; w < WALLS; w++) {
+		struct doctor_wall *wall = &r->wall[w];
+
+		if (!wall->known)
+			wall->verdict = DOCTOR_UNPROVEN;
+		else if (wall->state == WALL_UP)
+			wall->verdict = judge_claim(r, (enum wall)w);
+		else if (wall->state == WALL_UNAVAILABLE)
+			wall->verdict = wall->may_lack ? DOCTOR_ALLOWED : DOCTOR_MISSING;
+		else
+			wall->verdict =
+				wall->state == WALL_PARTIAL ? DOCTOR_PART : DOCTOR_NOT_ASKED;
+	}
 }
 
 bool doctor_failed(const struct doctor_report *r)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec and run: the structured answer, passing through, or as it comes. */
+/* exec and run: they print the structured answer, pass the streams through, or print them as they
+ * come. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -12,7 +13,7 @@ enum form {
 	FORM_TEXT,  /* stdout, stderr, then a summary */
 };
 
-/* What a person wants to know of the answer beside the output. */
+/* Prints what a person wants to know of the answer beside the output. */
 static void tell(const struct cli *cli, const char *json, size_t len, enum form form)
 {
 	cleanup_buf struct buf notes = {0};
@@ -25,23 +26,15 @@ static void tell(const struct cli *cli, const char *json, size_t len, enum form 
 	if (json_parse(json, len, &doc, NULL) < 0)
 		return;
 	result = json_object_get(doc, "result");
-	/* A shell says why a command could not be started; so do we. */
+	/* like a shell, say why a command could not be started */
 	message = json_string_value(json_object_get(json_object_get(result, "error"), "message"));
-
-	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet))) {
-		buf_adds(&notes, "agentsh: ");
-		cli_visible(message, &notes);
-		buf_addc(&notes, '\n');
-	}
+	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet)))
+		cli_line("agentsh: ", message, &notes);
 	if (!cli->v.quiet)
 		cli_refusals(doc, &notes);
 	if (form == FORM_SHELL && !cli->v.quiet)
 		json_array_foreach(json_object_get(result, "warnings"), i, one)
-		{
-			buf_adds(&notes, "agentsh: ");
-			cli_visible(json_string_value(one), &notes);
-			buf_addc(&notes, '\n');
-		}
+			cli_line("agentsh: ", json_string_value(one), &notes);
 	if (form == FORM_TEXT && !cli->v.quiet) {
 		/* the output may end within a line */
 		fputs(result != NULL ? "\n" : "", stdout);
@@ -59,37 +52,30 @@ static void print_stream(const json_t *result, const char *name, FILE *to)
 {
 	cleanup_free char *encoding = mem_printf("%s_encoding", name);
 	cleanup_free char *truncated = mem_printf("%s_truncated", name);
-	const char *data = json_string_value(json_object_get(result, name));
-	const char *coded = json_string_value(json_object_get(result, encoding));
 	cleanup_buf struct buf raw = {0};
 
-	if (data == NULL)
+	if (!cli_bytes(result, name, encoding, &raw))
 		return;
-	if (coded == NULL || strcmp(coded, "base64") != 0)
-		buf_add(&raw, data, json_string_length(json_object_get(result, name)));
-	else if (json_unbase64(&raw, data, strlen(data), NULL) < 0)
-		return;
+
 	fwrite(raw.data, 1, raw.len, to);
 	fflush(to);
 	if (json_is_true(json_object_get(result, truncated)))
 		fprintf(stderr, "\nagentsh: %s goes on; 'agentsh output' prints all of it\n", name);
 }
 
-/* One call, whose answer has the output in it. */
+/* Makes one call; the answer contains the output. */
 static int exec_call(struct cli *cli, const char *path, const struct buf *body, enum form form,
 		     struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
-	cleanup_buf struct buf out = {0};
 	json_t *doc = NULL;
 	int r = cli_call(cli, "POST", path, body, &answer, err);
 
 	if (r < 0)
 		return r;
-	cli->structured = false; /* one document is enough */
+	cli->structured = false; /* print no second document */
 	if (form == FORM_JSON) {
-		cli_pretty(answer.data, answer.len, &out);
-		cli_print(&out);
+		cli_print_json(&answer);
 	} else if (json_parse(answer.data, answer.len, &doc, NULL) == 0) {
 		print_stream(json_object_get(doc, "result"), "stdout", stdout);
 		print_stream(json_object_get(doc, "result"), "stderr", stderr);
@@ -113,7 +99,7 @@ static int exec_stdio(struct cli *cli, const char *path, const struct buf *body,
 	if (r == 0)
 		r = client_stdio(cli->client, &call, &answer, err);
 	if (r < 0 && cli_reader_left())
-		return CLI_PIPE; /* in silence, as a program ends by that signal */
+		return CLI_PIPE; /* without a message, like a program that SIGPIPE ends */
 	if (r < 0)
 		return r;
 	tell(cli, answer.data, answer.len, form);
@@ -139,7 +125,7 @@ static void print_lines(struct buf *line, const char *label, const char *data, s
 		size_t len_of_line = (size_t)(end - line->data) + 1;
 
 		printf("[%s] ", label);
-		fwrite(line->data, 1, len_of_line, stdout); /* may hold NUL */
+		fwrite(line->data, 1, len_of_line, stdout); /* may contain NUL */
 		buf_drop(line, len_of_line);
 	}
 	if (line->len >= LINE_MAX_BYTES) {
@@ -175,36 +161,27 @@ static void print_event(const json_t *e)
 	fflush(stdout);
 }
 
-static void print_output(struct live *live, int stream, const json_t *doc)
-{
-	const char *data = json_string_value(json_object_get(doc, "data"));
-	const char *encoding = json_string_value(json_object_get(doc, "encoding"));
-	cleanup_buf struct buf raw = {0};
-
-	if (data == NULL)
-		return;
-	if (encoding == NULL || strcmp(encoding, "base64") != 0)
-		buf_adds(&raw, data);
-	else if (json_unbase64(&raw, data, strlen(data), NULL) < 0)
-		return;
-	live->received[stream - 1] += raw.len;
-	print_lines(&live->line[stream - 1], stream == 1 ? "stdout" : "stderr", raw.data, raw.len);
-}
-
 static int on_message(const char *id, const char *name, const char *data, size_t len, void *arg)
 {
 	struct live *live = arg;
+	cleanup_buf struct buf raw = {0};
 	json_t *doc = NULL;
 
 	live->begun = true;
 	if (name == NULL || json_parse(data, len, &doc, NULL) < 0)
 		return 0;
-	if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0)
-		print_output(live, strcmp(name, "stdout") == 0 ? 1 : 2, doc);
-	else if (strcmp(name, "event") == 0)
+	if (strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0) {
+		const int stream = strcmp(name, "stderr") == 0;
+
+		if (cli_bytes(doc, "data", "encoding", &raw)) {
+			live->received[stream] += raw.len;
+			print_lines(&live->line[stream], name, raw.data, raw.len);
+		}
+	} else if (strcmp(name, "event") == 0) {
 		print_event(doc);
-	else if (strcmp(name, "result") == 0)
+	} else if (strcmp(name, "result") == 0) {
 		buf_add(&live->result, data, len);
+	}
 	json_decref(doc);
 	return ferror(stdout);
 }
@@ -231,16 +208,16 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 		tell(cli, live.result.data, live.result.len, FORM_JSON);
 	if (r == 0 && live.result.len > 0 && !ferror(stdout))
 		r = cli_exit_code(live.result.data, live.result.len, err);
-	else if ((r == 0 || live.begun) && !ferror(stdout)) /* which is told at the end */
+	else if ((r == 0 || live.begun) && !ferror(stdout)) /* cli_main reports stdout */
 		r = err_set(err, E_UNAVAILABLE, NULL,
-			    "the server went away before the command's result, after %" PRIu64
-			    " bytes of stdout and %" PRIu64 " of stderr",
+			    "the connection to the server ended before the command's result, after "
+			    "%" PRIu64 " bytes of stdout and %" PRIu64 " of stderr",
 			    live.received[0], live.received[1]);
 	buf_done(&live.result);
 	return r;
 }
 
-/* enum form, or an error. `fallback` is the form without --output. */
+/* Returns an enum form or an error. `fallback` is the form without --output. */
 static int form_of(const struct cli *cli, enum form fallback, struct err *err)
 {
 	static const char *const names[] = {
@@ -259,7 +236,7 @@ static int exec_in(struct cli *cli, const char *session, const struct buf *body,
 		   struct err *err)
 {
 	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", session);
-	/* A stdio stream takes none of these. */
+	/* a stdio stream cannot carry these */
 	const bool one_call =
 		cli->v.json_text != NULL || cli->v.detach || cli->v.idempotency_key != NULL;
 	const int r = cli_session_name(session, err);
@@ -273,30 +250,15 @@ static int exec_in(struct cli *cli, const char *session, const struct buf *body,
 		       : exec_stdio(cli, path, body, form, err);
 }
 
-/* Rules of the session's policy that the server does not enforce. */
-static void tell_unenforced(const json_t *record)
-{
-	const json_t *policy = json_object_get(record, "policy"), *one;
-	size_t i;
-
-	json_array_foreach(json_object_get(policy, "unenforced"), i, one)
-	{
-		cleanup_buf struct buf text = {0};
-
-		cli_visible(json_string_value(one), &text);
-		fprintf(stderr, "agentsh: policy '%s': %s\n", cli_string(policy, "name"),
-			text.data != NULL ? text.data : "");
-	}
-}
-
 static int make_session(struct cli *cli, const char *id, struct buf *name, struct err *err)
 {
 	const char *dir = cli->v.workspace ? cli->v.workspace : ".";
 	cleanup_free char *here = realpath(dir, NULL);
 	cleanup_buf struct buf body = {0};
-	cleanup_buf struct buf answer = {0};
 	struct jw w = JW(&body);
 	json_t *doc = NULL;
+	const json_t *policy, *one;
+	size_t i;
 	int r;
 
 	if (here == NULL)
@@ -308,18 +270,24 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 	if (id != NULL)
 		jw_kstr(&w, "id", id);
 	else
-		jw_kstr(&w, "idle_timeout", "1m"); /* run: goes away by itself if we are killed */
+		jw_kstr(&w, "idle_timeout", "1m"); /* of run: ends if this process is killed */
 	jw_kstr(&w, "workspace", here);
 	if (cli->v.policy != NULL)
 		jw_kstr(&w, "policy", cli->v.policy);
 	jw_obj_end(&w);
-	r = cli_call(cli, "POST", "/api/v1/sessions", &body, &answer, err);
-	if (r == 0)
-		r = json_parse(answer.data, answer.len, &doc, err);
-	if (r == 0)
-		buf_adds(name, json_string_value(json_object_get(doc, "id")));
-	if (r == 0 && id == NULL && !cli->v.quiet)
-		tell_unenforced(doc);
+	r = cli_call_json(cli, "POST", "/api/v1/sessions", &body, NULL, &doc, err);
+	if (r < 0)
+		return r;
+	buf_adds(name, cli_string(doc, "id"));
+	/* rules that the server does not enforce */
+	policy = id == NULL && !cli->v.quiet ? json_object_get(doc, "policy") : NULL;
+	json_array_foreach(json_object_get(policy, "unenforced"), i, one)
+	{
+		cleanup_buf struct buf text = {0};
+
+		cli_line("", json_string_value(one), &text);
+		fprintf(stderr, "agentsh: policy '%s': %s", cli_string(policy, "name"), text.data);
+	}
 	json_decref(doc);
 	return r;
 }
@@ -329,23 +297,13 @@ static int stop_at_first(const char *id, const char *name, const char *data, siz
 	return 1;
 }
 
-/* Another client makes the session: its first event says that it is ready. If it never gets so, the
- * stream ends, and the next call tells why. */
-static void await_session(struct cli *cli, const char *id)
-{
-	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/events?type=session_created", id);
-	const struct client_call call = {.method = "GET", .path = path, .last_event_id = "0"};
-
-	client_stream(cli->client, &call, stop_at_first, NULL, NULL);
-}
-
 static void forget_refusal(struct cli *cli, struct err *err)
 {
 	*err = (struct err){0};
 	buf_clear(&cli->refusal);
 }
 
-/* Several clients may want the same session at once: one makes it, the others use it. */
+/* Several clients may exec in the same missing session: one makes it, the others use it. */
 static int exec_making(struct cli *cli, const struct buf *body, enum form form, struct err *err)
 {
 	const char *id = cli->argv[0];
@@ -366,10 +324,17 @@ static int exec_making(struct cli *cli, const struct buf *body, enum form form, 
 		forget_refusal(cli, err);
 		r = exec_in(cli, id, body, form, err);
 	}
-	/* Said of the session, so that nothing has run. */
+	/* The error is about the session, so the command has not run. Another client makes the
+	 * session: its first event says that it is ready. If it fails, the stream ends, and the
+	 * next call returns the reason. */
 	if (r == -E_UNAVAILABLE && strcmp(err->subject, id) == 0) {
+		cleanup_free char *path =
+			mem_printf("/api/v1/sessions/%s/events?type=session_created", id);
+		const struct client_call call = {
+			.method = "GET", .path = path, .last_event_id = "0"};
+
 		forget_refusal(cli, err);
-		await_session(cli, id);
+		client_stream(cli->client, &call, stop_at_first, NULL, NULL);
 		r = exec_in(cli, id, body, form, err);
 	}
 	return r;
@@ -390,8 +355,7 @@ int cmd_exec(struct cli *cli, struct err *err)
 	r = cli_exec_body(cli, 1, &body, err);
 	if (r < 0)
 		return r;
-	cli->structured =
-		form == FORM_JSON && !cli->v.stream; /* from here on it is no mistake of usage */
+	cli->structured = form == FORM_JSON && !cli->v.stream; /* not for errors of usage */
 	return exec_making(cli, &body, (enum form)form, err);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* output, kill, events: looking at commands from outside. */
+/* output, kill and events: they look at commands from outside. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -11,16 +11,13 @@
 static int session_of(struct cli *cli, const char *command, struct buf *out, struct err *err)
 {
 	cleanup_free char *path = mem_printf("/api/v1/commands/%s", command);
-	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
 	int r = cli_command_name(command, err);
 
 	if (r == 0)
-		r = cli_call(cli, "GET", path, NULL, &answer, err);
+		r = cli_call_json(cli, "GET", path, NULL, NULL, &doc, err);
 	if (r == 0)
-		r = json_parse(answer.data, answer.len, &doc, err);
-	if (r == 0)
-		buf_adds(out, json_string_value(json_object_get(doc, "session_id")));
+		buf_adds(out, cli_string(doc, "session_id"));
 	json_decref(doc);
 	return r;
 }
@@ -42,55 +39,41 @@ struct page {
 	bool more;
 };
 
-/* Said once, behind the last byte that there is. */
-static void name_dropped(const json_t *page, uint64_t next)
-{
-	const json_t *kept_bytes = json_object_get(page, "kept_bytes");
-	const uint64_t kept = (uint64_t)json_integer_value(kept_bytes);
-	const uint64_t total = (uint64_t)json_integer_value(json_object_get(page, "total_bytes"));
-
-	if (kept_bytes != NULL && kept < total && next >= kept && !ferror(stdout))
-		fprintf(stderr,
-			"agentsh: of %" PRIu64 " bytes of %s the first %" PRIu64
-			" are kept (output.command_quota)\n",
-			total, json_string_value(json_object_get(page, "stream")), kept);
-}
-
 static int print_page(struct cli *cli, const char *base, struct page *p, struct err *err)
 {
-	uint64_t want = cli->v.json ? p->limit : p->limit < PAGE ? p->limit : PAGE;
+	const uint64_t want = cli->v.json ? p->limit : p->limit < PAGE ? p->limit : PAGE;
 	cleanup_free char *path =
 		mem_printf("%s?stream=%s&offset=%" PRIu64 "&limit=%" PRIu64, base,
 			   cli->v.stream_name ? cli->v.stream_name : "stdout", p->offset, want);
-	cleanup_buf struct buf answer = {0};
-	cleanup_buf struct buf raw = {0};
+	cleanup_buf struct buf answer = {0}, raw = {0};
 	json_t *doc = NULL;
-	const char *data;
-	uint64_t next;
-	int r = cli_call(cli, "GET", path, NULL, &answer, err);
+	uint64_t next, kept, total;
+	int r = cli_call_json(cli, "GET", path, NULL, &answer, &doc, err);
 
-	if (r == 0 && cli->v.json) {
-		cli_pretty(answer.data, answer.len, &raw);
-		cli_print(&raw);
-		return 0;
-	}
-	if (r == 0)
-		r = json_parse(answer.data, answer.len, &doc, err);
 	if (r < 0)
 		return r;
-	data = json_string_value(json_object_get(doc, "data"));
-	if (strcmp(json_string_value(json_object_get(doc, "encoding")), "base64") == 0)
-		r = json_unbase64(&raw, data, strlen(data), err);
-	else
-		buf_adds(&raw, data);
+	if (cli->v.json) {
+		cli_print_json(&answer);
+		json_decref(doc);
+		return 0;
+	}
+	if (!cli_bytes(doc, "data", "encoding", &raw))
+		r = err_set(err, E_INTERNAL, "data", "the server's answer has no valid data");
 	next = (uint64_t)json_integer_value(json_object_get(doc, "next_offset"));
 	cli_print(&raw);
 	p->limit -= next - p->offset < p->limit ? next - p->offset : p->limit;
 	p->more = json_is_true(json_object_get(doc, "has_more")) && next > p->offset &&
 		  p->limit > 0 && !ferror(stdout);
 	p->offset = next;
-	if (!p->more)
-		name_dropped(doc, next);
+	kept = (uint64_t)json_integer_value(json_object_get(doc, "kept_bytes"));
+	total = (uint64_t)json_integer_value(json_object_get(doc, "total_bytes"));
+	/* said once, behind the last byte that was kept */
+	if (!p->more && json_object_get(doc, "kept_bytes") != NULL && kept < total &&
+	    next >= kept && !ferror(stdout))
+		fprintf(stderr,
+			"agentsh: of %" PRIu64 " bytes of %s the first %" PRIu64
+			" are kept (output.command_quota)\n",
+			total, cli_string(doc, "stream"), kept);
 	json_decref(doc);
 	return r;
 }
@@ -129,7 +112,6 @@ int cmd_kill(struct cli *cli, struct err *err)
 	cleanup_buf struct buf session = {0};
 	cleanup_buf struct buf body = {0};
 	cleanup_buf struct buf answer = {0};
-	cleanup_buf struct buf pretty = {0};
 	struct jw w = JW(&body);
 	const char *command;
 	int r = 0;
@@ -155,12 +137,10 @@ int cmd_kill(struct cli *cli, struct err *err)
 	r = cli_call(cli, "POST", path, &body, &answer, err);
 	if (r < 0)
 		return r;
-	if (cli->v.json) {
-		cli_pretty(answer.data, answer.len, &pretty);
-		cli_print(&pretty);
-	} else {
+	if (cli->v.json)
+		cli_print_json(&answer);
+	else
 		printf("Signal sent: %s to %s\n", cli->v.signal ? cli->v.signal : "TERM", command);
-	}
 	return 0;
 }
 

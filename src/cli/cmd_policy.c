@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `policy list`, `show` and `validate`: they read the files themselves and need no server. */
+/* `policy list`, `show` and `validate` read the files themselves and need no server. */
 #include "cli/cmd_policy.h"
 #include "base/mem.h"
 #include "config/config.h"
@@ -29,24 +29,18 @@ void cli_policy_close(struct cli_policies *p)
 	free(p->fallback);
 }
 
-/* A word with a slash is a file, and one with a file's ending. */
-static bool is_file(const char *name)
-{
-	const char *dot = strrchr(name, '.');
-
-	return strchr(name, '/') != NULL ||
-	       (dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
-}
-
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err)
 {
 	const struct policy_options o = {.strict = at->strict, .shadow = at->shadow};
+	const char *dot = strrchr(name, '.');
+	const bool file = strchr(name, '/') != NULL ||
+			  (dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
 	int r;
 
 	*out = (struct cli_policy){0};
-	r = is_file(name) ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
-			  : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
+	r = file ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
+		 : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
 	if (r == 0)
 		r = policy_open(out->bytes.data, out->bytes.len, &out->p, err);
 	return r;
@@ -71,93 +65,52 @@ void cli_policy_unenforced(const struct policy *p, unsigned classes)
 	}
 }
 
-static void list_json(const struct cli_policies *at, const struct strv *names, struct jw *w)
-{
-	jw_obj(w);
-	jw_karr(w, "policies");
-	for (size_t i = 0; i < names->n; i++) {
-		cleanup_free char *file = policy_find_file(&at->dirs, false, names->v[i]);
-		struct cli_policy p;
-		struct err err = {0};
-		const int r = cli_policy_load(at, names->v[i], &p, &err);
-
-		jw_obj(w);
-		jw_kstr(w, "name", names->v[i]);
-		jw_kstr(w, "file", file);
-		jw_kbool(w, "valid", r == 0);
-		jw_kstr(w, "version", r == 0 ? policy_version(p.p) : NULL);
-		jw_kstr(w, "description", r == 0 ? policy_description(p.p) : err.message);
-		jw_obj_end(w);
-		cli_policy_done(&p);
-	}
-	jw_arr_end(w);
-	jw_obj_end(w);
-}
-
-/* NAME, FILE, DESCRIPTION; a policy that cannot be read says so. */
-static void list_text(const struct cli_policies *at, const struct strv *names, struct buf *out)
-{
-	struct strv cells = {0};
-
-	strv_add(&cells, "NAME");
-	strv_add(&cells, "FILE");
-	strv_add(&cells, "DESCRIPTION");
-	for (size_t i = 0; i < names->n; i++) {
-		cleanup_free char *file = policy_find_file(&at->dirs, false, names->v[i]);
-		struct cli_policy p;
-		struct err err = {0};
-		const int r = cli_policy_load(at, names->v[i], &p, &err);
-
-		strv_add(&cells, names->v[i]);
-		strv_add(&cells, file != NULL ? file : "");
-		strv_add(&cells, r == 0 ? policy_description(p.p) : err.message);
-		cli_policy_done(&p);
-	}
-	cli_columns((const char *const *)cells.v, 3, cells.n / 3, out);
-	strv_done(&cells);
-}
-
-void cli_print_json(const struct buf *json)
-{
-	cleanup_buf struct buf pretty = {0};
-
-	cli_pretty(json->data, json->len, &pretty);
-	cli_print(&pretty);
-}
-
+/* Lists name, file and description; a policy that cannot be read has its error as description. */
 int cmd_policy_list(struct cli *cli, struct err *err)
 {
 	struct cli_policies at;
-	struct strv names = {0};
-	cleanup_buf struct buf out = {0};
-	struct jw w = JW(&out);
+	struct strv names = {0}, cells = {0};
+	cleanup_buf struct buf json = {0}, out = {0};
+	struct jw w = JW(&json);
 	int r = cli_policy_open(cli, &at, err);
 
-	if (r == 0) {
+	if (r == 0)
 		policy_list(&at.dirs, false, &names);
-		if (cli->v.json) {
-			list_json(&at, &names, &w);
-			cli_print_json(&out);
-		} else {
-			list_text(&at, &names, &out);
-			cli_print(&out);
-		}
+	strv_add(&cells, "NAME");
+	strv_add(&cells, "FILE");
+	strv_add(&cells, "DESCRIPTION");
+	jw_obj(&w);
+	jw_karr(&w, "policies");
+	for (size_t i = 0; i < names.n; i++) {
+		cleanup_free char *file = policy_find_file(&at.dirs, false, names.v[i]);
+		struct cli_policy p;
+		struct err own = {0};
+		const bool valid = cli_policy_load(&at, names.v[i], &p, &own) == 0;
+		const char *description = valid ? policy_description(p.p) : own.message;
+
+		strv_add(&cells, names.v[i]);
+		strv_add(&cells, file != NULL ? file : "");
+		strv_add(&cells, description);
+		jw_obj(&w);
+		jw_kstr(&w, "name", names.v[i]);
+		jw_kstr(&w, "file", file);
+		jw_kbool(&w, "valid", valid);
+		jw_kstr(&w, "version", valid ? policy_version(p.p) : NULL);
+		jw_kstr(&w, "description", description);
+		jw_obj_end(&w);
+		cli_policy_done(&p);
 	}
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	cli_columns((const char *const *)cells.v, 3, cells.n / 3, &out);
+	if (r == 0 && cli->v.json)
+		cli_print_json(&json);
+	else if (r == 0)
+		cli_print(&out);
+	strv_done(&cells);
 	strv_done(&names);
 	cli_policy_close(&at);
 	return r;
-}
-
-/* A policy in words; its rules are in the JSON. */
-static void show_text(const struct policy *p, struct buf *out)
-{
-	struct strv lines = {0};
-
-	buf_addf(out, "Name:     %s\nVersion:  %s\n", policy_name(p), policy_version(p));
-	policy_summary(p, &lines);
-	for (size_t i = 0; i < lines.n; i++)
-		buf_addf(out, "%s\n", lines.v[i]);
-	strv_done(&lines);
 }
 
 int cmd_policy_show(struct cli *cli, struct err *err)
@@ -165,7 +118,7 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 	struct cli_policies at;
 	struct cli_policy p = {0};
 	cleanup_buf struct buf out = {0};
-	struct jw w = JW(&out);
+	struct strv lines = {0};
 	int r;
 
 	if (cli->v.effective)
@@ -176,10 +129,16 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 	if (r == 0)
 		r = cli_policy_load(&at, cli->argv[0], &p, err);
 	if (r == 0 && cli->v.json) {
-		policy_format(p.p, &w);
+		policy_format(p.p, &JW(&out));
 		cli_print_json(&out);
 	} else if (r == 0) {
-		show_text(p.p, &out);
+		buf_addf(&out, "Name:     %s\nVersion:  %s\n", policy_name(p.p),
+			 policy_version(p.p));
+		policy_summary(p.p, &lines);
+		for (size_t i = 0; i < lines.n; i++)
+			buf_addf(&out, "%s\n", lines.v[i]);
+		strv_done(&lines);
+
 		cli_print(&out);
 	}
 	cli_policy_done(&p);
@@ -187,7 +146,7 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 	return r;
 }
 
-/* One policy: its problems to stderr, or for JSON into w. */
+/* Validates one policy and prints its problems to stderr or, for JSON, into w. */
 static int validate_one(struct cli *cli, const struct cli_policies *at, const char *name,
 			struct jw *w, struct err *err)
 {
@@ -218,7 +177,7 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 	} else if (r == 0) {
 		printf("The policy '%s' is valid.\n", name);
 	}
-	/* what the report has said is not said again */
+	/* do not repeat the report */
 	if (r < 0 && p.report.len == 0 && err->code == E_OK)
 		*err = own;
 	cli_policy_done(&p);
@@ -252,6 +211,6 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 	strv_done(&names);
 	cli_policy_close(&at);
 	if (first != 0 && (cli->v.json || err->code == E_OK))
-		return CLI_FAILED; /* the report has said it */
+		return CLI_FAILED; /* the report names the problems */
 	return r != 0 ? r : first;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli/cmd_policy.h - what the `policy` commands share. Private to this folder. */
+/* cli/cmd_policy.h - functions that the `policy` commands share. Private to this folder. */
 #pragma once
 #include "cli/cli.h"
 #include "exec/exec.h"
@@ -17,17 +17,16 @@ struct cli_policy {
 	struct buf bytes, report;
 };
 
-/* From the configuration; cli_policy_close in any case. */
+/* Reads the configuration; the caller calls cli_policy_close in any case. */
 int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err);
 void cli_policy_close(struct cli_policies *p);
-/* A policy by name, or a file (a word with a slash or with the ending .yaml or .yml);
- * cli_policy_done in any case. */
+/* Loads a policy by name, or a file (a word with a slash or with the ending .yaml or .yml); the
+ * caller calls cli_policy_done in any case. */
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err);
 void cli_policy_done(struct cli_policy *p);
 /* Says on stderr which rules of these classes (bits of enum op_class) are not enforced. */
 void cli_policy_unenforced(const struct policy *p, unsigned classes);
-void cli_print_json(const struct buf *json); /* indented */
 
 int cmd_policy_effective(struct cli *cli, struct err *err); /* cmd_policy_server.c */
 
@@ -38,7 +37,7 @@ struct cli_operation {
 	struct strv argv;
 	int root; /* the looker's */
 	struct exec_looker *looker;
-	struct exec_initial *initial; /* of exec, where there is such a program */
+	struct exec_initial *initial; /* of exec, if the program exists */
 };
 int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct err *err);
 void cli_operation_done(struct cli_operation *o);

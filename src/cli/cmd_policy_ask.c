@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `policy test`: the function that decides at run time, asked beforehand. */
+/* `policy test` calls the function that decides at run time. */
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
 #include "gate/gate.h"
@@ -31,9 +31,8 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	jw_kstr(&w, "target", text.data != NULL ? text.data : "");
 	if (!verdict_allows(v))
 		policy_alternatives(p, op, &other);
-	if (other.n > 0) {
+	if (other.n > 0)
 		jw_kstrv(&w, "alternatives", &other);
-	}
 	jw_kstr(&w, "policy", policy_name(p));
 	jw_kstr(&w, "version", policy_version(p));
 	jw_kbool(&w, "cached", v->cached);

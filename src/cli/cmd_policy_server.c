@@ -1,43 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `policy show --effective` and `policy reload`: what a running server says. */
+/* `policy show --effective` and `policy reload` ask a running server. */
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
 #include <stdio.h>
 
-static const char *text_at(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s != NULL ? s : "";
-}
-
-static int get(struct cli *cli, const char *path, json_t **out, struct buf *text, struct err *err)
-{
-	const int r = cli_call(cli, "GET", path, NULL, text, err);
-
-	return r < 0 ? r : json_parse(text->data, text->len, out, err);
-}
-
-/* The only living session, if there is one. */
+/* Finds the session that runs, if it is the only one. */
 static int only_session(struct cli *cli, char **id, struct err *err)
 {
-	cleanup_buf struct buf text = {0};
 	const json_t *one;
 	json_t *doc = NULL;
 	unsigned living = 0;
 	size_t i;
-	int r = get(cli, "/api/v1/sessions?limit=1000", &doc, &text, err);
+	int r = cli_call_json(cli, "GET", "/api/v1/sessions?limit=1000", NULL, NULL, &doc, err);
 
 	if (r < 0)
 		return r;
 	json_array_foreach(json_object_get(doc, "sessions"), i, one)
 	{
-		const char *state = text_at(one, "state");
-
-		if (strcmp(state, "stopped") == 0 || strcmp(state, "failed") == 0)
+		if (cli_session_ended(one))
 			continue;
 		free(*id);
-		*id = mem_strdup(text_at(one, "id"));
+		*id = mem_strdup(cli_string(one, "id"));
 		living++;
 	}
 	json_decref(doc);
@@ -47,25 +30,14 @@ static int only_session(struct cli *cli, char **id, struct err *err)
 		       "policy show --effective: %u sessions live, name one", living);
 }
 
-static void format_session(const json_t *s, struct buf *out)
-{
-	const json_t *policy = json_object_get(s, "policy"), *one;
-	size_t i;
-
-	buf_addf(out, "Session:  %s\nName:     %s\nVersion:  %s\n", text_at(s, "id"),
-		 text_at(policy, "name"), text_at(policy, "version"));
-	json_array_foreach(json_object_get(policy, "summary"), i, one)
-		buf_addf(out, "%s\n", json_string_value(one));
-	json_array_foreach(json_object_get(s, "capped"), i, one)
-		buf_addf(out, "lowered: %s\n", json_string_value(one));
-}
-
 int cmd_policy_effective(struct cli *cli, struct err *err)
 {
 	cleanup_free char *id = cli->argc == 1 ? mem_strdup(cli->argv[0]) : NULL;
 	cleanup_free char *path = NULL;
 	cleanup_buf struct buf text = {0}, out = {0};
+	const json_t *policy, *one;
 	json_t *doc = NULL;
+	size_t i;
 	int r = 0;
 
 	if (cli->argc > 1)
@@ -78,50 +50,51 @@ int cmd_policy_effective(struct cli *cli, struct err *err)
 	if (r < 0)
 		return r;
 	path = mem_printf("/api/v1/sessions/%s%s", id, cli->v.json ? "/policy" : "");
-	r = get(cli, path, &doc, &text, err);
+	r = cli_call_json(cli, "GET", path, NULL, &text, &doc, err);
 	if (r == 0 && cli->v.json) {
 		cli_print_json(&text);
 	} else if (r == 0) {
-		format_session(doc, &out);
+		policy = json_object_get(doc, "policy");
+		buf_addf(&out, "Session:  %s\nName:     %s\nVersion:  %s\n", cli_string(doc, "id"),
+			 cli_string(policy, "name"), cli_string(policy, "version"));
+		json_array_foreach(json_object_get(policy, "summary"), i, one)
+			buf_addf(&out, "%s\n", json_string_value(one));
+		json_array_foreach(json_object_get(doc, "capped"), i, one)
+			buf_addf(&out, "lowered: %s\n", json_string_value(one));
 		cli_print(&out);
 	}
 	json_decref(doc);
 	return r;
 }
 
-/* What changed to stdout, what is broken to stderr. */
-static int tell_reload(const json_t *doc, struct err *err)
-{
-	const json_t *failed = json_object_get(doc, "failed"), *one;
-	size_t i;
-
-	json_array_foreach(json_object_get(doc, "loaded"), i, one)
-		printf("loaded: %s\n", json_string_value(one));
-	if (json_array_size(json_object_get(doc, "loaded")) == 0 && json_array_size(failed) == 0)
-		printf("nothing has changed\n");
-	json_array_foreach(failed, i, one) fprintf(stderr, "agentsh: the old '%s' stays: %s\n",
-						   text_at(one, "name"), text_at(one, "problem"));
-	if (json_array_size(failed) > 0)
-		return err_set(err, E_BAD_REQUEST, NULL, "%zu of the policies in use %s broken",
-			       json_array_size(failed),
-			       json_array_size(failed) == 1 ? "is" : "are");
-	return 0;
-}
-
+/* Prints the policies that changed to stdout and those that are broken to stderr. */
 int cmd_policy_reload(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
+	const json_t *loaded, *failed, *one;
 	json_t *doc = NULL;
-	int r = cli_call(cli, "POST", "/api/v1/policies/reload", NULL, &answer, err);
+	size_t i, broken;
+	int r = cli_call_json(cli, "POST", "/api/v1/policies/reload", NULL, &answer, &doc, err);
 
-	if (r == 0)
-		r = json_parse(answer.data, answer.len, &doc, err);
-	if (r == 0 && cli->v.json) {
+	if (r < 0)
+		return r;
+	loaded = json_object_get(doc, "loaded");
+	failed = json_object_get(doc, "failed");
+	broken = json_array_size(failed);
+	if (cli->v.json) {
 		cli_print_json(&answer);
-		if (json_array_size(json_object_get(doc, "failed")) > 0)
-			r = CLI_FAILED;
-	} else if (r == 0) {
-		r = tell_reload(doc, err);
+		r = broken > 0 ? CLI_FAILED : 0;
+	} else {
+		json_array_foreach(loaded, i, one) printf("loaded: %s\n", json_string_value(one));
+		if (json_array_size(loaded) == 0 && broken == 0)
+			printf("nothing has changed\n");
+		json_array_foreach(failed, i, one)
+			fprintf(stderr, "agentsh: the old '%s' stays: %s\n",
+				cli_string(one, "name"), cli_string(one, "problem"));
+		if (broken > 0)
+			r = err_set(err, E_BAD_REQUEST, NULL,
+				    "%zu of the policies in use %s broken", broken,
+				    broken == 1 ? "is" : "are");
 	}
 	json_decref(doc);
 	return r;

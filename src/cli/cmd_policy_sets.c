@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `policy sets`: lists and prints named sets, and makes the set of package registries from what
- * the package managers of this machine say of themselves: their files, and the answers of those
- * that know their default only in the program. */
+/* `policy sets` lists and prints named sets. It also makes the set of package registries from the
+ * configuration files of this machine's package managers, and from the output of those that have
+ * their default only in the program. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/yaml.h"
@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-/* Below HOME where the path does not begin with a slash; may have a star. */
+/* A path that does not begin with a slash is below HOME; a path may have a star. */
 static const char *const files[] = {
 	"/etc/apt/sources.list",
 	"/etc/apt/sources.list.d/*.list",
@@ -44,7 +44,7 @@ static const char *const files[] = {
 	".gemrc",
 };
 static const char *const asked[][6] = {
-	/* with what its environment says */
+	/* these print what their environment sets, too */
 	{"python3", "-m", "pip", "config", "list", NULL},
 	{"npm", "config", "get", "registry", NULL},
 	{"go", "env", "GOPROXY", NULL},
@@ -83,7 +83,7 @@ static void read_answer(int fd, struct buf *out)
 	}
 }
 
-/* What a program prints; nothing if it is missing or fails. */
+/* Appends the output of a program; nothing if it is missing or fails. */
 static void ask(const char *const *argv, struct buf *out)
 {
 	posix_spawn_file_actions_t actions;
@@ -93,7 +93,7 @@ static void ask(const char *const *argv, struct buf *out)
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return;
 	posix_spawn_file_actions_init(&actions);
-	/* not where we are: what lies there may be an agent's */
+	/* not in the current directory: its files may be those of an agent */
 	posix_spawn_file_actions_addchdir_np(&actions, "/");
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
@@ -103,7 +103,7 @@ static void ask(const char *const *argv, struct buf *out)
 		close(fds[1]);
 		fds[1] = -1;
 		read_answer(fds[0], out);
-		kill(pid, SIGKILL); /* it has answered, or will not */
+		kill(pid, SIGKILL); /* it has answered, or is too late */
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
@@ -111,14 +111,6 @@ static void ask(const char *const *argv, struct buf *out)
 	close(fds[0]);
 	if (fds[1] >= 0)
 		close(fds[1]);
-}
-
-static void read_file(const char *path, struct strv *hosts)
-{
-	cleanup_buf struct buf text = {0};
-
-	if (fdio_load_path(path, TEXT_MAX, &text, NULL) == 0 && text.len > 0)
-		policy_registry_hosts(text.data, text.len, hosts);
 }
 
 static void read_files(const char *pattern, struct strv *hosts)
@@ -131,8 +123,13 @@ static void read_files(const char *pattern, struct strv *hosts)
 		return;
 	whole = pattern[0] == '/' ? mem_strdup(pattern) : mem_printf("%s/%s", home, pattern);
 	if (glob(whole, 0, NULL, &found) == 0)
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			read_file(found.gl_pathv[i], hosts);
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			cleanup_buf struct buf text = {0};
+
+			if (fdio_load_path(found.gl_pathv[i], TEXT_MAX, &text, NULL) == 0 &&
+			    text.len > 0)
+				policy_registry_hosts(text.data, text.len, hosts);
+		}
 	globfree(&found);
 }
 
@@ -141,23 +138,13 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Written beside and renamed, so that a reader sees the old set or the new one. */
-static int write_set(const char *path, const struct buf *text, struct err *err)
-{
-	cleanup_free char *temp = mem_printf("%s.new", path);
-	cleanup_fd int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-
-	if (fd < 0 || fchmod(fd, 0644) < 0 || fdio_write_all(fd, text->data, text->len) < 0 ||
-	    fsync(fd) < 0 || rename(temp, path) < 0)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot write %s", path);
-	return 0;
-}
-
 static int refresh(const struct cli_policies *at, struct err *err)
 {
 	cleanup_free char *dir = mem_printf("%s/sets", at->dir);
 	cleanup_free char *path = mem_printf("%s/" REGISTRIES ".yaml", dir);
+	cleanup_free char *temp = mem_printf("%s.new", path);
 	cleanup_buf struct buf text = {0};
+	cleanup_fd int fd = -1;
 	struct strv hosts = {0};
 	int r;
 
@@ -177,44 +164,48 @@ static int refresh(const struct cli_policies *at, struct err *err)
 		"Made by agentsh policy sets --refresh from this machine's package managers.",
 		&hosts, &text);
 	r = fdio_mkdirs(dir, 0755, err);
+	/* written beside and renamed, so that a reader sees the old set or the new one */
 	if (r == 0)
-		r = write_set(path, &text, err);
+		fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (r == 0 &&
+	    (fd < 0 || fchmod(fd, 0644) < 0 || fdio_write_all(fd, text.data, text.len) < 0 ||
+	     fsync(fd) < 0 || rename(temp, path) < 0))
+		r = err_errno(err, E_UNAVAILABLE, path, "cannot write %s", path);
+
 	if (r == 0)
 		fprintf(stderr, "agentsh: %zu registries written to %s\n", hosts.n, path);
 	strv_done(&hosts);
 	return r;
 }
 
-static void list_sets(const struct cli_policies *at, bool json, struct buf *out)
+static void list_sets(const struct cli_policies *at, bool json)
 {
 	struct strv names = {0}, cells = {0};
-	struct jw w = JW(out);
+	cleanup_buf struct buf text = {0}, out = {0};
+	struct jw w = JW(&text);
 
 	policy_list(&at->dirs, true, &names);
-	if (json) {
-		jw_obj(&w);
-		jw_karr(&w, "sets");
-	}
 	strv_add(&cells, "NAME");
 	strv_add(&cells, "FILE");
+	jw_obj(&w);
+	jw_karr(&w, "sets");
 	for (size_t i = 0; i < names.n; i++) {
 		cleanup_free char *file = policy_find_file(&at->dirs, true, names.v[i]);
 
 		strv_add(&cells, names.v[i]);
 		strv_add(&cells, file != NULL ? file : "");
-		if (json) {
-			jw_obj(&w);
-			jw_kstr(&w, "name", names.v[i]);
-			jw_kstr(&w, "file", file);
-			jw_obj_end(&w);
-		}
-	}
-	if (json) {
-		jw_arr_end(&w);
+		jw_obj(&w);
+		jw_kstr(&w, "name", names.v[i]);
+		jw_kstr(&w, "file", file);
 		jw_obj_end(&w);
-	} else {
-		cli_columns((const char *const *)cells.v, 2, cells.n / 2, out);
 	}
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	cli_columns((const char *const *)cells.v, 2, cells.n / 2, &out);
+	if (json)
+		cli_print_json(&text);
+	else
+		cli_print(&out);
 	strv_done(&cells);
 	strv_done(&names);
 }
@@ -240,41 +231,31 @@ static void format_set(const struct yaml *set, const char *name, const char *fil
 	jw_obj_end(w);
 }
 
-static int print_as_json(const char *name, const char *file, const struct buf *text,
-			 struct err *err)
-{
-	cleanup_buf struct buf out = {0};
-	struct yaml *set;
-	const int r = yaml_parse(file, text->data, text->len, &set, err);
-
-	if (r < 0)
-		return r;
-	format_set(set, name, file, &JW(&out));
-	yaml_free(set);
-	cli_print_json(&out);
-	return 0;
-}
-
 static int print_set(const struct cli_policies *at, const char *name, bool json, struct err *err)
 {
 	cleanup_free char *file = policy_find_file(&at->dirs, true, name);
-	cleanup_buf struct buf text = {0};
+	cleanup_buf struct buf text = {0}, out = {0};
+	struct yaml *set = NULL;
 	int r;
 
 	if (file == NULL)
 		return err_set(err, E_NOT_FOUND, name, "no set '%s' (agentsh policy sets)", name);
 	r = fdio_load_path(file, TEXT_MAX, &text, err);
 	if (r == 0 && json)
-		return print_as_json(name, file, &text, err);
-	if (r == 0 && text.len > 0)
+		r = yaml_parse(file, text.data, text.len, &set, err);
+	if (r == 0 && json) {
+		format_set(set, name, file, &JW(&out));
+		yaml_free(set);
+		cli_print_json(&out);
+	} else if (r == 0 && text.len > 0) {
 		cli_print(&text);
+	}
 	return r;
 }
 
 int cmd_policy_sets(struct cli *cli, struct err *err)
 {
 	struct cli_policies at = {0};
-	cleanup_buf struct buf out = {0};
 	int r;
 
 	if (cli->argc > 1)
@@ -282,15 +263,10 @@ int cmd_policy_sets(struct cli *cli, struct err *err)
 	r = cli_policy_open(cli, &at, err);
 	if (r == 0 && cli->v.refresh)
 		r = refresh(&at, err);
-	if (r == 0 && cli->argc == 1) {
+	if (r == 0 && cli->argc == 1)
 		r = print_set(&at, cli->argv[0], cli->v.json, err);
-	} else if (r == 0) {
-		list_sets(&at, cli->v.json, &out);
-		if (cli->v.json)
-			cli_print_json(&out);
-		else
-			cli_print(&out);
-	}
+	else if (r == 0)
+		list_sets(&at, cli->v.json);
 	cli_policy_close(&at);
 	return r;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The server: started in the foreground, or the one that commands use, by its process. */
+/* Starts the server in the foreground, or works on the server that commands use, by its process. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -11,12 +11,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define STOP_MS 30000 /* beyond the server's own deadline */
+#define STOP_MS 30000 /* longer than the server's own deadline */
 #define ANSWER_MS 5000
 #define NOT_READY 1
 #define NOT_RUNNING 3
 
-/* The server is a program of its own; this process becomes it. */
+/* This process executes agentsh-server. */
 int cmd_server(struct cli *cli, struct err *err)
 {
 	cleanup_free char *path = NULL;
@@ -33,7 +33,7 @@ int cmd_server(struct cli *cli, struct err *err)
 	return err_errno(err, E_UNAVAILABLE, path, "cannot start %s", path);
 }
 
-/* The server that commands use, without starting one. E_UNAVAILABLE: there is none. */
+/* Finds the server that commands use; never starts one. Fails with E_UNAVAILABLE if none runs. */
 static int find_server(struct cli *cli, struct client_peer *peer, struct err *err)
 {
 	int r;
@@ -43,8 +43,7 @@ static int find_server(struct cli *cli, struct client_peer *peer, struct err *er
 	return r < 0 ? r : client_peer(cli->client, peer, err);
 }
 
-/* The arguments with which the server was started: /proc shows them to everybody, unlike its
- * descriptors. */
+/* Reads the arguments of the server. Every user can read them in /proc, unlike its descriptors. */
 static void server_args(pid_t pid, struct strv *args)
 {
 	cleanup_free char *path = mem_printf("/proc/%d/cmdline", (int)pid);
@@ -64,7 +63,7 @@ static bool is_auto(const struct strv *args)
 	return false;
 }
 
-/* The configuration file that the server was started with; NULL: the usual place. */
+/* Returns the configuration file in the server's arguments; NULL means the usual place. */
 static const char *config_of(const struct strv *args)
 {
 	for (size_t i = 0; i < args->n; i++) {
@@ -77,7 +76,7 @@ static const char *config_of(const struct strv *args)
 	return NULL;
 }
 
-/* Where the server's log is: NULL if it is not a file that can be found. */
+/* Returns the path of the server's log, or NULL if it is not a file. */
 static char *log_of(struct cli *cli, const char *socket, const struct strv *args)
 {
 	struct config c = {0};
@@ -86,8 +85,7 @@ static char *log_of(struct cli *cli, const char *socket, const struct strv *args
 
 	if (cli_config(cli, config_of(args), &c, NULL, NULL) == 0 && c.log_output[0] == '/')
 		path = mem_strdup(c.log_output);
-	else if (is_auto(args) &&
-		 slash != NULL) /* client/start_server.c puts it beside the socket */
+	else if (is_auto(args) && slash != NULL) /* start_server.c puts it beside the socket */
 		path = mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
 	config_done(&c);
 	return take(path);
@@ -148,7 +146,7 @@ int cmd_server_reload(struct cli *cli, struct err *err)
 	if (r < 0)
 		return r;
 	server_args(peer.pid, &args);
-	/* The server would keep what it has and say so in its log; we can say it here. */
+	/* The server would keep its old configuration and only log the error. */
 	r = cli_config(cli, config_of(&args), &c, &report, err);
 	if (r < 0 && report.len > 0)
 		fwrite(report.data, 1, report.len, stderr);
@@ -161,23 +159,15 @@ int cmd_server_reload(struct cli *cli, struct err *err)
 	return r;
 }
 
-static int print_file(const char *path, struct err *err)
-{
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	char piece[65536];
-	ssize_t n;
-
-	while (fd >= 0 && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof(piece)))) > 0)
-		fwrite(piece, 1, (size_t)n, stdout);
-	return fd >= 0 && n == 0 ? 0 : err_errno(err, E_UNAVAILABLE, path, "cannot read %s", path);
-}
-
 int cmd_server_logs(struct cli *cli, struct err *err)
 {
 	struct client_peer peer = {0};
 	struct strv args = {0};
 	struct config c = {0};
 	cleanup_free char *path = NULL;
+	cleanup_fd int fd = -1;
+	char piece[65536];
+	ssize_t n = -1;
 	int r = find_server(cli, &peer, err);
 
 	if (r == 0) {
@@ -185,7 +175,7 @@ int cmd_server_logs(struct cli *cli, struct err *err)
 		path = log_of(cli, peer.socket, &args);
 	} else if (r == -E_UNAVAILABLE && cli->client == NULL &&
 		   cli_config(cli, NULL, &c, NULL, NULL) == 0) {
-		/* None runs: the log of the last one that was started by a command. */
+		/* No server runs: show the log of the last one that a command started. */
 		strv_add(&args, "--auto");
 		path = log_of(cli, c.unix_socket, &args);
 		r = path != NULL && access(path, F_OK) == 0 ? 0 : r;
@@ -195,8 +185,13 @@ int cmd_server_logs(struct cli *cli, struct err *err)
 			    "the server (process %d) writes its log to where it was started; "
 			    "logging.output names a file",
 			    (int)peer.pid);
-	if (r == 0)
-		r = print_file(path, err);
+	if (r == 0) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		while (fd >= 0 && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof(piece)))) > 0)
+			fwrite(piece, 1, (size_t)n, stdout);
+		if (n < 0)
+			r = err_errno(err, E_UNAVAILABLE, path, "cannot read %s", path);
+	}
 	config_done(&c);
 	strv_done(&args);
 	return r;
@@ -206,18 +201,16 @@ struct status {
 	bool ready, by_auto, has_peer;
 	struct client_peer peer;
 	long long sessions;
-	char *version, *log; /* owned; without a version it has not answered */
+	char *version, *log; /* owned; version NULL: the server has not answered */
 };
 
-/* /health and /ready; the latter's body says the same where it is refused. */
+/* Asks /health and /ready. An error answer of /ready has the same body. */
 static int ask_status(struct cli *cli, struct status *s, struct err *err)
 {
-	cleanup_buf struct buf health = {0}, ready = {0};
+	cleanup_buf struct buf ready = {0};
 	json_t *doc = NULL;
-	int r = cli_call(cli, "GET", "/health", NULL, &health, err);
+	int r = cli_call_json(cli, "GET", "/health", NULL, NULL, &doc, err);
 
-	if (r == 0)
-		r = json_parse(health.data, health.len, &doc, err);
 	if (r < 0)
 		return r;
 	s->version = mem_strdup(cli_string(doc, "version"));

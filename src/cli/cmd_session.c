@@ -4,21 +4,12 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-static int need_session(struct cli *cli, struct err *err)
-{
-	return cli->argc == 1 ? cli_session_name(cli->argv[0], err)
-			      : err_set(err, E_BAD_REQUEST, NULL, "exactly one session is needed");
-}
-
-/* Prints the answer, or hands it over parsed. */
+/* Prints the answer as JSON, or parses it. */
 static int answer_json(struct cli *cli, const struct buf *answer, json_t **doc, struct err *err)
 {
 	if (!cli->v.json)
 		return json_parse(answer->data, answer->len, doc, err);
-	cleanup_buf struct buf out = {0};
-
-	cli_pretty(answer->data, answer->len, &out);
-	cli_print(&out);
+	cli_print_json(answer);
 	return 0;
 }
 
@@ -83,18 +74,18 @@ int cmd_session_create(struct cli *cli, struct err *err)
 	return r;
 }
 
-static bool has_ended(const json_t *session)
-{
-	const char *state = cli_string(session, "state");
-
-	return strcmp(state, "stopped") == 0 || strcmp(state, "failed") == 0;
-}
-
-/* Newest first. Times of one form and zone compare as text. */
+/* Sorts the newest first. Times of one format and zone compare as text. */
 static int by_age(const void *a, const void *b)
 {
 	return strcmp(cli_string(*(json_t *const *)b, "created"),
 		      cli_string(*(json_t *const *)a, "created"));
+}
+
+bool cli_session_ended(const json_t *session)
+{
+	const char *state = cli_string(session, "state");
+
+	return strcmp(state, "stopped") == 0 || strcmp(state, "failed") == 0;
 }
 
 static void print_list(const json_t *sessions, bool all)
@@ -108,7 +99,7 @@ static void print_list(const json_t *sessions, bool all)
 	size_t i, rows = 0, n = 0;
 	json_t *s;
 
-	json_array_foreach(sessions, i, s) if (all || !has_ended(s)) shown[rows++] = s;
+	json_array_foreach(sessions, i, s) if (all || !cli_session_ended(s)) shown[rows++] = s;
 	qsort(shown, rows, sizeof(*shown), by_age);
 	for (; n < 5; n++)
 		cells[n] = head[n];
@@ -130,7 +121,7 @@ static void print_list(const json_t *sessions, bool all)
 	free(made);
 }
 
-/* All pages as one document. */
+/* Joins all pages into one list. */
 static int list_all(struct cli *cli, json_t **all, struct err *err)
 {
 	cleanup_free char *cursor = mem_strdup("");
@@ -140,12 +131,9 @@ static int list_all(struct cli *cli, json_t **all, struct err *err)
 	do {
 		cleanup_free char *path = mem_printf("/api/v1/sessions?limit=1000%s%s",
 						     cursor[0] ? "&cursor=" : "", cursor);
-		cleanup_buf struct buf answer = {0};
 		json_t *page = NULL;
 
-		r = cli_call(cli, "GET", path, NULL, &answer, err);
-		if (r == 0)
-			r = json_parse(answer.data, answer.len, &page, err);
+		r = cli_call_json(cli, "GET", path, NULL, NULL, &page, err);
 		if (r == 0)
 			json_array_extend(list, json_object_get(page, "sessions"));
 		free(cursor);
@@ -208,17 +196,28 @@ static void print_info(const json_t *s)
 	}
 }
 
-int cmd_session_info(struct cli *cli, struct err *err)
+/* Calls the API for the session that the one operand names. */
+static int call_session(struct cli *cli, const char *method, json_t **doc, struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
-	json_t *doc = NULL;
-	int r = need_session(cli, err);
-	cleanup_free char *path = r == 0 ? mem_printf("/api/v1/sessions/%s", cli->argv[0]) : NULL;
+	cleanup_free char *path = NULL;
+	int r;
 
-	if (r == 0)
-		r = cli_call(cli, "GET", path, NULL, &answer, err);
-	if (r == 0)
-		r = answer_json(cli, &answer, &doc, err);
+	if (cli->argc != 1)
+		return err_set(err, E_BAD_REQUEST, NULL, "exactly one session is needed");
+	r = cli_session_name(cli->argv[0], err);
+	if (r < 0)
+		return r;
+	path = mem_printf("/api/v1/sessions/%s", cli->argv[0]);
+	r = cli_call(cli, method, path, NULL, &answer, err);
+	return r < 0 ? r : answer_json(cli, &answer, doc, err);
+}
+
+int cmd_session_info(struct cli *cli, struct err *err)
+{
+	json_t *doc = NULL;
+	const int r = call_session(cli, "GET", &doc, err);
+
 	if (doc != NULL)
 		print_info(doc);
 	json_decref(doc);
@@ -227,15 +226,9 @@ int cmd_session_info(struct cli *cli, struct err *err)
 
 int cmd_session_destroy(struct cli *cli, struct err *err)
 {
-	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
-	int r = need_session(cli, err);
-	cleanup_free char *path = r == 0 ? mem_printf("/api/v1/sessions/%s", cli->argv[0]) : NULL;
+	const int r = call_session(cli, "DELETE", &doc, err);
 
-	if (r == 0)
-		r = cli_call(cli, "DELETE", path, NULL, &answer, err);
-	if (r == 0)
-		r = answer_json(cli, &answer, &doc, err);
 	if (doc != NULL)
 		printf("Session destroyed: %s\n", cli_string(doc, "id"));
 	json_decref(doc);

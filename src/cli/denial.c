@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A refusal by policy, told to a person: rule, reason, what was asked, what may be done instead. */
+/* Writes a denial for a person: rule, reason, operation, and what the policy allows instead. */
 #include "cli/cli.h"
 #include <string.h>
 

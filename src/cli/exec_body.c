@@ -28,22 +28,6 @@ int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *e
 	return 0;
 }
 
-static int check(const struct cli *cli, int operands, struct err *err)
-{
-	const struct cli_values *v = &cli->v;
-
-	if ((v->script != NULL) + (v->json_text != NULL) + (operands > 0) != 1)
-		return err_set(
-			err, E_BAD_REQUEST, NULL,
-			"give one of: -- CMD [ARG...], --script TEXT, exec's --json REQUEST");
-	if (v->json_text != NULL &&
-	    (v->timeout != NULL || v->argv0 != NULL || v->working_dir != NULL ||
-	     v->command_id != NULL || v->env.n > 0 || v->no_queue || v->detach))
-		return err_set(err, E_BAD_REQUEST, NULL,
-			       "--json is the whole request: what it asks for stands inside");
-	return 0;
-}
-
 int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 {
 	const struct cli_values *v = &cli->v;
@@ -54,10 +38,17 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 		{"working_dir", v->working_dir}, {"command_id", v->command_id},
 	};
 	struct jw w = JW(out);
-	int r = check(cli, cli->argc - first, err);
+	int r = 0;
 
-	if (r < 0)
-		return r;
+	if ((v->script != NULL) + (v->json_text != NULL) + (cli->argc > first) != 1)
+		return err_set(
+			err, E_BAD_REQUEST, NULL,
+			"give one of: -- CMD [ARG...], --script TEXT, exec's --json REQUEST");
+	if (v->json_text != NULL &&
+	    (v->timeout != NULL || v->argv0 != NULL || v->working_dir != NULL ||
+	     v->command_id != NULL || v->env.n > 0 || v->no_queue || v->detach))
+		return err_set(err, E_BAD_REQUEST, NULL,
+			       "--json is the whole request: write its options inside it");
 	if (v->json_text != NULL) {
 		buf_adds(out, v->json_text);
 		return 0;
@@ -89,32 +80,27 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 	return r;
 }
 
-/* A result without an exit code is a lost command's. */
-static int exit_of(const json_t *result)
-{
-	const json_t *code = json_object_get(result, "exit_code");
-	json_int_t v = json_is_integer(code) ? json_integer_value(code) : -1;
-
-	return v >= 0 && v <= 255 ? (int)v : CLI_FAILED;
-}
-
 int cli_exit_code(const char *json, size_t len, struct err *err)
 {
 	json_t *doc = NULL;
 	int r = json_parse(json, len, &doc, err);
 	const json_t *error = json_object_get(doc, "error");
 	const json_t *result = json_object_get(doc, "result");
+	const json_t *code = json_object_get(result, "exit_code");
 	const char *message = json_string_value(json_object_get(error, "message"));
 
 	if (r < 0)
 		return r;
-	/* The server ended the stream with an error body; a record has an error of its command. */
+	/* An error body ends the stream; in a record, error is the error of its command. */
 	if (json_is_object(error) && json_object_get(doc, "command_id") == NULL)
 		r = err_set(err,
 			    err_code_by_name(json_string_value(json_object_get(error, "code"))),
-			    NULL, "%s", message != NULL ? message : "the server said no more");
-	else if (result != NULL) /* a detached command's record has none */
-		r = exit_of(result);
+			    NULL, "%s", message != NULL ? message : "the server gave no reason");
+	else if (result != NULL) /* the record of a detached command has no result */
+		r = json_is_integer(code) && json_integer_value(code) >= 0 &&
+				    json_integer_value(code) <= 255
+			    ? (int)json_integer_value(code)
+			    : CLI_FAILED; /* a lost command has no exit code */
 	json_decref(doc);
 	return r;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From argv to a command's row, and from its error to the exit status. */
+/* Finds the row of a command, runs it and turns its error into the exit status. */
 #include "base/err_body.h"
 #include "base/fdio.h"
 #include "base/id.h"
@@ -31,8 +31,8 @@ bool cli_reader_left(void)
 	return poll(p, 2, 0) > 0 && ((p[0].revents | p[1].revents) & POLLERR) != 0;
 }
 
-/* A user's command may reach another user's server, as a rule the system's. Says so on stderr, once
- * for each server: a file in the runtime directory remembers which one was told. */
+/* A command may use the server of another user, usually the system's. This is said on stderr once
+ * for each server; a file in the runtime directory remembers the last one. */
 static void tell_whose(const struct cli *cli)
 {
 	const char *named = cli->v.server != NULL ? cli->v.server : getenv("AGENTSH_SERVER");
@@ -102,6 +102,16 @@ int cli_call(struct cli *cli, const char *method, const char *path, const struct
 	return r;
 }
 
+int cli_call_json(struct cli *cli, const char *method, const char *path, const struct buf *body,
+		  struct buf *text, json_t **doc, struct err *err)
+{
+	cleanup_buf struct buf own = {0};
+	struct buf *to = text != NULL ? text : &own;
+	const int r = cli_call(cli, method, path, body, to, err);
+
+	return r < 0 ? r : json_parse(to->data, to->len, doc, err);
+}
+
 int cli_session_name(const char *name, struct err *err)
 {
 	return id_valid(name) ? 0
@@ -113,7 +123,7 @@ int cli_command_name(const char *name, struct err *err)
 	return id_valid(name) ? 0 : err_set(err, E_NOT_FOUND, name, "no command '%s'", name);
 }
 
-/* The row whose name is the first one or two words; *used tells how many. */
+/* Returns the row whose name is the first one or two words; *used is the number of words. */
 static const struct cli_command *find(int argc, char **argv, int *used)
 {
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
@@ -149,22 +159,6 @@ static void print_error(const struct err *err)
 	fwrite(out.data, 1, out.len, stderr);
 }
 
-/* For who reads JSON: the server's own body, where it was the server that refused. */
-static void print_error_body(const struct cli *cli, const struct err *err)
-{
-	cleanup_buf struct buf own = {0}, out = {0};
-	json_t *sent = NULL;
-
-	if (cli->refusal.len > 0 &&
-	    json_parse(cli->refusal.data, cli->refusal.len, &sent, NULL) == 0)
-		buf_add(&own, cli->refusal.data, cli->refusal.len);
-	else
-		err_body_format(err, NULL, &own);
-	json_decref(sent);
-	cli_pretty(own.data, own.len, &out);
-	cli_print(&out);
-}
-
 /* Options before the command: --server, --api-key, --help, --version. */
 static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 {
@@ -178,7 +172,7 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 		int r;
 
 		if (strcmp(argv[i], "--version") == 0)
-			return i; /* main handles the word */
+			return i; /* run() handles the word */
 		if (strcmp(argv[i], "--") == 0)
 			return i + 1;
 		r = cli_parse(&top, pair && one[1] ? 2 : 1, one, cli, err);
@@ -189,34 +183,28 @@ static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
 	return i;
 }
 
-static int unknown_word(const char *word, struct err *err)
-{
-	struct strv known = {0};
-	const char *near;
-
-	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
-		cleanup_free char *first = mem_printf("%.*s", (int)strcspn(c->name, " "), c->name);
-
-		strv_add(&known, first);
-	}
-	near = yaml_suggest(word, (const char *const *)known.v);
-	if (near != NULL)
-		err_set(err, E_BAD_REQUEST, word,
-			"no command '%s' (did you mean '%s'? agentsh help)", word, near);
-	else
-		err_set(err, E_BAD_REQUEST, word, "no command '%s' (agentsh help)", word);
-	strv_done(&known);
-	return -E_BAD_REQUEST;
-}
-
-/* The first word alone, or with a second that is no command of its group. */
+/* Handles a word that is not a command: a group without a command of it, or an unknown word. */
 static int no_command(int argc, char **argv, struct err *err)
 {
 	const struct cli_command *c = cli_group(argv[0], NULL);
 	cleanup_buf struct buf text = {0};
+	struct strv known = {0};
+	const char *near;
 
-	if (c == NULL)
-		return unknown_word(argv[0], err);
+	if (c == NULL) {
+		for (c = cli_commands; c->name != NULL; c++) {
+			cleanup_free char *first = mem_strndup(c->name, strcspn(c->name, " "));
+
+			strv_add(&known, first);
+		}
+		near = yaml_suggest(argv[0], (const char *const *)known.v);
+		err_set(err, E_BAD_REQUEST, argv[0], "no command '%s' (%s%s%sagentsh help)",
+			argv[0], near != NULL ? "did you mean '" : "", near != NULL ? near : "",
+			near != NULL ? "'? " : "");
+		strv_done(&known);
+		return -E_BAD_REQUEST;
+	}
+
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
 		cli_help_group(argv[0], &text);
 		cli_print(&text);
@@ -269,14 +257,24 @@ static int run(struct cli *cli, int argc, char **argv, struct err *err)
 int cli_main(int argc, char **argv)
 {
 	struct cli cli = {0};
+	cleanup_buf struct buf body = {0};
 	struct err err = {0};
+	json_t *sent = NULL;
 	int status;
 
 	signal(SIGPIPE, SIG_IGN);
 	status = run(&cli, argc, argv, &err);
 	if (status < 0) {
-		if (cli.v.json || cli.structured)
-			print_error_body(&cli, &err);
+		/* a reader of JSON gets the server's own error body, if the server sent one */
+		if ((cli.v.json || cli.structured) && cli.refusal.len > 0 &&
+		    json_parse(cli.refusal.data, cli.refusal.len, &sent, NULL) == 0) {
+			cli_print_json(&cli.refusal);
+		} else if (cli.v.json || cli.structured) {
+			err_body_format(&err, NULL, &body);
+			cli_print_json(&body);
+		}
+		json_decref(sent);
+
 		fflush(stdout);
 		print_error(&err);
 		status = cli_status(&err);
@@ -303,7 +301,7 @@ int cmd_help(struct cli *cli, struct err *err)
 		cli_help_group(cli->argv[0], &text);
 	else if (cli->argc > 0 && cmd == NULL)
 		return no_command(cli->argc, cli->argv, err);
-	else if (cmd != NULL && cmd->raw) { /* it knows its options itself */
+	else if (cmd != NULL && cmd->raw) { /* the command knows its options itself */
 		cli->argc = 1;
 		cli->argv = (char *[]){(char[]){"--help"}, NULL};
 		return cmd->run(cli, err);

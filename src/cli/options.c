@@ -11,18 +11,6 @@ static const struct cli_option *find(const struct cli_option *table, const char 
 	return NULL;
 }
 
-static void store(struct cli_values *v, const struct cli_option *o, const char *value)
-{
-	char *at = (char *)v + o->offset;
-
-	if (o->kind == CLI_FLAG)
-		*(bool *)at = true;
-	else if (o->kind == CLI_TEXT)
-		*(const char **)at = value;
-	else
-		strv_add((struct strv *)at, value);
-}
-
 static void add_names(const struct cli_option *table, struct strv *out)
 {
 	for (; table != NULL && table->name != NULL; table++)
@@ -45,7 +33,7 @@ static int no_option(const struct cli_command *cmd, const char *arg, size_t len,
 	return -E_BAD_REQUEST;
 }
 
-/* One option at argv[*i]; advances over its value. */
+/* Reads the option at argv[*i] and moves *i to its value. */
 static int read_option(const struct cli_command *cmd, struct cli *cli, int argc, char **argv,
 		       int *i, struct err *err)
 {
@@ -53,6 +41,7 @@ static int read_option(const struct cli_command *cmd, struct cli *cli, int argc,
 	size_t len = strcspn(arg, "=");
 	const char *value = arg[len] == '=' ? arg + len + 1 : NULL;
 	const struct cli_option *o = find(cmd->options, arg, len);
+	char *at;
 
 	if (o == NULL)
 		o = find(cli_globals, arg, len);
@@ -66,14 +55,21 @@ static int read_option(const struct cli_command *cmd, struct cli *cli, int argc,
 				       o->value);
 		value = argv[++*i];
 	}
-	store(&cli->v, o, value);
+	at = (char *)&cli->v + o->offset;
+	if (o->kind == CLI_FLAG)
+		*(bool *)at = true;
+	else if (o->kind == CLI_TEXT)
+		*(const char **)at = value;
+	else
+		strv_add((struct strv *)at, value);
 	return 0;
 }
 
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err)
 {
-	/* A command to execute begins behind the session: from there on nothing is ours. */
+	/* The command to execute begins behind the session; its words are not options of agentsh.
+	 */
 	int stop = cmd->run == cmd_exec					? 1
 		   : cmd->run == cmd_run || cmd->run == cmd_policy_test ? 0
 									: argc;

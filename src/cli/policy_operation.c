@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An operation from words: `file OP PATH`, `exec CMD ARG…`, `net HOST:PORT`, `dns NAME`.
+/* Reads an operation from words: `file OP PATH`, `exec CMD ARG…`, `net HOST:PORT`, `dns NAME`.
  *
- * Paths are those of a session: relative ones begin in the workspace. A command is looked for in
- * the system's directories, which a session has as well, and looked at as one of a session's is. */
+ * Paths are those of a session: a relative path begins in the workspace. A command is searched in
+ * the system's directories, which a session has too, and examined like a command of a session. */
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "cli/cmd_policy.h"
@@ -11,7 +11,7 @@
 
 #define WORKSPACE "/workspace"
 
-/* Absolute, without "." and "..", by the text alone. */
+/* Makes a path absolute and removes "." and ".." without looking at files. */
 static char *plain(const char *path)
 {
 	cleanup_buf struct buf out = {0};
@@ -58,7 +58,7 @@ static int read_file_words(int argc, char **argv, struct cli_operation *o, struc
 	return 0;
 }
 
-/* The file that a bare name means. */
+/* Finds the file of a bare name. */
 static char *find_command(const char *name)
 {
 	static const char *const dirs[] = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
@@ -75,31 +75,24 @@ static char *find_command(const char *name)
 	return mem_printf("/usr/bin/%s", name);
 }
 
-/* As a session would look at it, in this machine's root. False: there is no such program here. */
-static bool look(struct cli_operation *o, int argc, char **argv)
-{
-	const struct exec_initial_ask ask = {
-		.path = o->text[0], .cwd = WORKSPACE, .exact = true, .argv = &o->argv};
-
-	for (int i = 0; i < argc; i++)
-		strv_add(&o->argv, argv[i]);
-	o->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	o->looker = exec_looker_new(o->root);
-	if (exec_initial_find(o->looker, &ask, &o->initial) != 0)
-		return false;
-	o->op = *exec_initial_op(o->initial);
-	return true;
-}
-
 static int read_exec_words(int argc, char **argv, struct cli_operation *o, struct err *err)
 {
+	struct exec_initial_ask ask = {.cwd = WORKSPACE, .exact = true, .argv = &o->argv};
 	char *real;
 
 	if (argc < 1 || argv[0][0] == '\0')
 		return err_set(err, E_BAD_REQUEST, NULL, "exec: a command is needed");
-	o->text[0] = find_command(argv[0]);
-	if (look(o, argc, argv))
+	ask.path = o->text[0] = find_command(argv[0]);
+	for (int i = 0; i < argc; i++)
+		strv_add(&o->argv, argv[i]);
+	o->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	o->looker = exec_looker_new(o->root);
+	if (exec_initial_find(o->looker, &ask, &o->initial) == 0) {
+		o->op = *exec_initial_op(o->initial);
 		return 0;
+	}
+	/* this machine does not have the program */
+
 	real = realpath(o->text[0], NULL);
 	o->op.exec.called = o->text[0];
 	o->op.exec.path = o->text[1] = real != NULL ? real : mem_strdup(o->text[0]);
@@ -131,7 +124,7 @@ static int read_net_words(int argc, char **argv, struct cli_operation *o, struct
 	o->op.net.host = o->text[0];
 	return host == argv[0] ? 0
 			       : err_set(err, E_BAD_REQUEST, argv[0],
-					 "net: only an address stands in brackets");
+					 "net: only an address can be in brackets");
 }
 
 static int read_dns_words(int argc, char **argv, struct cli_operation *o, struct err *err)

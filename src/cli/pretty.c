@@ -9,18 +9,6 @@ static void newline(struct buf *out, unsigned depth)
 		buf_add(out, "  ", 2);
 }
 
-/* Length of the string that begins at p with a quote, both quotes counted. */
-static size_t string_len(const char *p, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		if (p[i] == '\\')
-			i++;
-		else if (p[i] == '"')
-			return i + 1;
-	}
-	return n;
-}
-
 void cli_pretty(const char *json, size_t len, struct buf *out)
 {
 	unsigned depth = 0;
@@ -29,10 +17,12 @@ void cli_pretty(const char *json, size_t len, struct buf *out)
 		char c = json[i];
 
 		if (c == '"') {
-			size_t n = string_len(json + i, len - i);
+			const size_t from = i++;
 
-			buf_add(out, json + i, n);
-			i += n - 1;
+			while (i < len && json[i] != '"')
+				i += json[i] == '\\' ? 2 : 1;
+			i = i < len ? i : len - 1;
+			buf_add(out, json + from, i - from + 1);
 		} else if (c == '{' || c == '[') {
 			buf_addc(out, c);
 			if (i + 1 < len && (json[i + 1] == '}' || json[i + 1] == ']'))
@@ -52,6 +42,14 @@ void cli_pretty(const char *json, size_t len, struct buf *out)
 		}
 	}
 	buf_addc(out, '\n');
+}
+
+void cli_print_json(const struct buf *json)
+{
+	cleanup_buf struct buf pretty = {0};
+
+	cli_pretty(json->data, json->len, &pretty);
+	cli_print(&pretty);
 }
 
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out)
@@ -110,4 +108,22 @@ const char *cli_string(const json_t *obj, const char *key)
 	const char *s = json_string_value(json_object_get(obj, key));
 
 	return s != NULL ? s : "";
+}
+
+bool cli_bytes(const json_t *obj, const char *key, const char *encoding, struct buf *out)
+{
+	const json_t *text = json_object_get(obj, key);
+
+	if (text != NULL && strcmp(cli_string(obj, encoding), "base64") == 0)
+		return json_unbase64(out, json_string_value(text), json_string_length(text),
+				     NULL) == 0;
+	buf_add(out, cli_string(obj, key), json_string_length(text));
+	return json_is_string(text);
+}
+
+void cli_line(const char *label, const char *text, struct buf *out)
+{
+	buf_adds(out, label);
+	cli_visible(text, out);
+	buf_addc(out, '\n');
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A command's answer for a person: what policy refused, and a summary of about six lines. */
+/* Writes a command's answer for a person: what the policy denied, and a summary of about six lines.
+ */
 #include "base/mem.h"
 #include "cli/cli.h"
 
@@ -8,13 +9,7 @@ static double number_at(const json_t *obj, const char *key)
 	return json_number_value(json_object_get(obj, key));
 }
 
-static bool same_refusal(const json_t *a, const json_t *b)
-{
-	return strcmp(cli_string(a, "rule"), cli_string(b, "rule")) == 0 &&
-	       strcmp(cli_string(a, "target"), cli_string(b, "target")) == 0;
-}
-
-/* How often this refusal is in the list; 0: an earlier entry has told it. */
+/* Counts how often this denial is in the list; 0 if an earlier entry is the same. */
 static long long times(const json_t *blocked, size_t at)
 {
 	const json_t *policy = json_object_get(json_array_get(blocked, at), "policy");
@@ -24,7 +19,10 @@ static long long times(const json_t *blocked, size_t at)
 
 	json_array_foreach(blocked, i, e)
 	{
-		if (!same_refusal(json_object_get(e, "policy"), policy))
+		const json_t *other = json_object_get(e, "policy");
+
+		if (strcmp(cli_string(other, "rule"), cli_string(policy, "rule")) != 0 ||
+		    strcmp(cli_string(other, "target"), cli_string(policy, "target")) != 0)
 			continue;
 		if (i < at)
 			return 0;
@@ -95,15 +93,12 @@ static void add_exit(const json_t *answer, struct buf *out)
 	buf_adds(out, ", CPU ");
 	add_time(number_at(used, "cpu_time_ms"), out);
 	buf_addf(out, ", memory %.1f MB\n", number_at(used, "memory_peak_mb"));
-	if (error[0] != '\0') {
-		buf_adds(out, "error:       ");
-		cli_visible(error, out);
-		buf_addc(out, '\n');
-	}
+	if (error[0] != '\0')
+		cli_line("error:       ", error, out);
 }
 
-/* Names of the walls from `at` on that have its state and detail; none: an earlier wall has told
- * them. */
+/* Adds the names of the walls that have the state and detail of the wall at `at`; nothing if an
+ * earlier wall has the same. */
 static void add_alike(const json_t *walls, size_t at, struct buf *out)
 {
 	const json_t *first = json_array_get(walls, at), *w;
@@ -175,11 +170,7 @@ static void add_kept(const json_t *answer, struct buf *out)
 		buf_addc(out, '\n');
 	}
 	json_array_foreach(json_object_get(result, "warnings"), i, one)
-	{
-		buf_adds(out, "warning:     ");
-		cli_visible(json_string_value(one), out);
-		buf_addc(out, '\n');
-	}
+		cli_line("warning:     ", json_string_value(one), out);
 }
 
 void cli_summary(const json_t *answer, struct buf *out)
