@@ -23,10 +23,11 @@ LAYERS = {
     **dict.fromkeys(["config", "policy", "event", "link", "listener", "cgroup", "spawn", "terminal", "wire"], 2),
     "sandbox": 2,
     **dict.fromkeys(["gate", "check"], 3),
-    **dict.fromkeys(["fs", "net", "exec", "test_process"], 4),
-    **dict.fromkeys(["warden", "command", "shell", "session", "approval", "launcher", "client"], 5),
-    **dict.fromkeys(["api", "cli", "acmd", "shim"], 6),
-    "prog": 7,
+    "process": 4,
+    **dict.fromkeys(["fs", "net", "exec", "test_process"], 5),
+    **dict.fromkeys(["warden", "command", "shell", "session", "approval", "launcher", "client"], 6),
+    **dict.fromkeys(["api", "cli", "acmd", "shim"], 7),
+    "prog": 8,
 }
 # Neighbours of the same layer that may be used: link, and the parts of a session that a wider part is made of.
 SIDEWAYS = {

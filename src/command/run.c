@@ -53,6 +53,7 @@ void run_spawn_over(struct run *r, bool orphans)
 	actor_table_over(r->cs->actors, r->spawn, orphans);
 	exec_over(r->cs->control, r->spawn);
 	gate_command_over(r->cs->gate, r->ask.command_id);
+	r->cs->over(r->cs->owner, r->ask.command_id);
 }
 
 static void close_all(struct run *r)

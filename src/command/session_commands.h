@@ -30,6 +30,8 @@ struct commands {
 	void (*refuse)(void *owner, const char *command_id, uint32_t req, const struct err *err);
 	/* The leader of this command died without being asked to. */
 	void (*leader_died)(void *owner, const char *command_id);
+	/* The command has ended; processes of it may live on. */
+	void (*over)(void *owner, const char *command_id);
 	void *owner;
 	/* From the time when init is ready. The owner opens and closes them. */
 	bool namespaces;	   /* the session has them, and a root of its own */

@@ -184,6 +184,10 @@ TABLE(process_ask,
 TABLE(process_actor,
 	U32(process_actor, pid), U32(process_actor, ppid), U32(process_actor, leader),
 	U32(process_actor, spawn), STR(process_actor, command_id, ID_MAX))
+TABLE(process_over, STR(process_over, command_id, ID_MAX))
+TABLE(process_settings,
+	U32(process_settings, full_ring_drops), U32(process_settings, log_level),
+	U32(process_settings, log_format))
 TABLE(check_ask,
 	U32(check_ask, policies), STRV(check_ask, name, LIST_LEN), STRV(check_ask, file, NAMES_LEN),
 	STRV(check_ask, error, NAMES_LEN), BYTES(check_ask, length, LIST_LEN),

@@ -87,13 +87,16 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	X(leader_empty,       53, LEADER, WARDEN, IN_OPEN, OPEN,   0, 0) \
 	X(leader_spawn,       54, WARDEN, LEADER, IN_OPEN, OPEN,   3, 4) \
 	/* warden <-> a process of the session beside init. hello: the actor table; bell: its ring \
-	 * has records; ask: what the actor table does not tell; actor: the answer. */ \
+	 * has records; ask: what the actor table does not tell; actor: the answer; over: a command \
+	 * has ended; settings: the log. */ \
 	X(process_hello,      60, WARDEN, PROCESS, IN_NEW,  OPEN,   1, 1) \
 	X(process_ready,      61, PROCESS, WARDEN, IN_OPEN, OPEN,   0, 0) \
 	X(process_failed,     62, PROCESS, WARDEN, IN_ANY,  ENDING, 0, 0) \
 	X(process_bell,       63, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0) \
 	X(process_ask,        64, PROCESS, WARDEN, IN_LIVE, OPEN,   0, 0) \
 	X(process_actor,      65, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0) \
+	X(process_over,       66, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 0) \
+	X(process_settings,   67, WARDEN, PROCESS, IN_LIVE, OPEN,   0, 1) \
 	/* launcher <-> agentsh-check. ask: one snapshot, if there is nothing to compile; policy: \
 	 * the snapshot. */ \
 	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1) \
@@ -392,6 +395,13 @@ struct process_ask {
 struct process_actor {
 	uint32_t pid, ppid, leader, spawn;
 	char *command_id;
+};
+struct process_over {
+	char *command_id;
+};
+struct process_settings {
+	uint32_t full_ring_drops;
+	uint32_t log_level, log_format; /* enums of base/log.h */
 };
 
 /* Policies to compile, or one to look at where its snapshot comes with the message. The files of

@@ -29,6 +29,17 @@ static void on_gone(void *arg)
 	warden_process_gone(p->w, p->row, &info);
 }
 
+static void send_to(struct process_beside *p, enum msg_type type, uint32_t req, const void *msg,
+		    int fd)
+{
+	const enum link_status status = peer_send(&p->peer, type, req, msg, &fd, fd != -1, NULL);
+
+	/* A process that misses a message must not go on without it. One that has closed its link
+	 * ends. */
+	if (status != LINK_OK && status != LINK_EOF)
+		proc_pidfd_signal(p->pidfd, SIGKILL);
+}
+
 /* ---- what a process says ---- */
 
 static void on_ready(void *ctx, void *msg, struct link_msg *m)
@@ -73,9 +84,7 @@ static void on_ask(void *ctx, void *msg, struct link_msg *m)
 					     .spawn = known ? found.spawn : 0,
 					     .command_id = known ? found.command_id : NULL};
 
-	/* a process that gets no answer must not go on without it */
-	if (peer_send(&p->peer, MSG_process_actor, m->req, &answer, NULL, 0, NULL) != LINK_OK)
-		proc_pidfd_signal(p->pidfd, SIGKILL);
+	send_to(p, MSG_process_actor, m->req, &answer, -1);
 }
 
 static void on_readable(void *arg)
@@ -125,6 +134,8 @@ int processes_open(struct warden *w, struct err *err)
 {
 	int r = 0;
 
+	w->processes.settings = (struct process_settings){0, (uint32_t)w->args->log_level,
+							  (uint32_t)w->args->log_format};
 	for (size_t i = 0; r == 0 && i < w->args->nothers; i++)
 		if (w->args->other[i].row->start == PROCESS_BESIDE)
 			r = open_one(w, &w->args->other[i], err);
@@ -133,11 +144,25 @@ int processes_open(struct warden *w, struct err *err)
 
 void processes_greet(struct warden *w)
 {
-	const int fd = actor_table_fd(w->actors);
+	for (size_t i = 0; i < w->processes.n; i++)
+		send_to(w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
+			actor_table_fd(w->actors));
+}
+
+void processes_settings(struct warden *w, int log_fd)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		send_to(w->processes.one[i], MSG_process_settings, 0, &w->processes.settings,
+			log_fd);
+}
+
+void processes_command_over(void *warden, const char *command_id)
+{
+	const struct warden *w = warden;
 
 	for (size_t i = 0; i < w->processes.n; i++)
-		peer_send(&w->processes.one[i]->peer, MSG_process_hello, 0, &(struct msg_empty){0},
-			  &fd, 1, NULL);
+		send_to(w->processes.one[i], MSG_process_over, 0,
+			&(struct process_over){(char *)command_id}, -1);
 }
 
 bool processes_ready(const struct warden *w)

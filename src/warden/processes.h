@@ -6,6 +6,7 @@
  * process of its events. If one dies, the session fails, with its name in the reason. */
 #pragma once
 #include "base/err.h"
+#include "link/msg.h"
 #include "model/process_table.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,12 +17,16 @@ struct process_beside;
 struct processes {
 	struct process_beside *one[PROCESSES]; /* owned */
 	size_t n;
+	struct process_settings settings;
 };
 /* From the arguments of the warden. */
 int processes_open(struct warden *w, struct err *err);
 void processes_close(struct warden *w);
 /* There is an actor table: greets all. */
 void processes_greet(struct warden *w);
+/* Sends the settings to all, with the descriptor of the log unless it is -1. */
+void processes_settings(struct warden *w, int log_fd);
+void processes_command_over(void *warden, const char *command_id);
 bool processes_ready(const struct warden *w);
 void processes_end(struct warden *w); /* closes the links: they end */
 void processes_kill(struct warden *w);

@@ -145,6 +145,9 @@ static void on_settings(void *ctx, void *msg, struct link_msg *m)
 	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
 	if (m->nfds > 0)
 		dup2(m->fd[0], STDERR_FILENO);
+	w->processes.settings =
+		(struct process_settings){s->full_ring_drops, s->log_level, s->log_format};
+	processes_settings(w, m->nfds > 0 ? m->fd[0] : -1);
 }
 
 static void on_end(void *ctx, void *msg, struct link_msg *m)

@@ -209,6 +209,8 @@ void warden_greet(struct warden *w)
 	if (h->env_max == 0 || h->env_max > REQUEST_ENV_MAX)
 		h->env_max = REQUEST_ENV_MAX;
 	w->recorder.drop = h->full_ring_drops != 0;
+	w->processes.settings.full_ring_drops = h->full_ring_drops;
+	processes_settings(w, -1);
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
@@ -458,6 +460,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 					.settings = &w->settings,
 					.refuse = server_link_refuse,
 					.leader_died = on_leader_died,
+					.over = processes_command_over,
 					.owner = w,
 					.root_fd = -1,
 					.null_fd = -1,

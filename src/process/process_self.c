@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/process_self.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+#define AGAIN_MS 50 /* while the ring is full, or the API process has not read it */
+
+struct actor_question {
+	STAILQ_ENTRY(actor_question) next;
+	uint32_t req;
+	process_found_fn *found;
+	void *arg;
+};
+
+/* The warden sees that the process ends, and fails the session. */
+static void fail(struct process_self *p, const struct err *err)
+{
+	log_error("the process fails", "session_id", p->args.session_id, "reason", err->message);
+	peer_send(&p->warden, MSG_process_failed, 0, &(struct process_failed){(char *)err->message},
+		  NULL, 0, NULL);
+	p->status = 1;
+	if (p->loop != NULL)
+		loop_stop(p->loop);
+}
+
+static void send_to_warden(struct process_self *p, enum msg_type type, uint32_t req,
+			   const void *msg)
+{
+	struct err err = {0};
+
+	if (peer_send(&p->warden, type, req, msg, NULL, 0, &err) != LINK_OK)
+		fail(p, &err);
+}
+
+/* ---- ring and gate ---- */
+
+static void on_settled(void *arg, const struct gate_case *k, const struct gate_report *r,
+		       const struct event *e)
+{
+	struct process_self *p = arg;
+
+	recorder_event(&p->recorder, e, NULL, NULL);
+}
+
+/* After each callback. */
+static void turn(void *arg)
+{
+	struct process_self *p = arg;
+	const bool flushed = recorder_flush(&p->recorder);
+	uint64_t head;
+	const enum recorder_bell bell = recorder_bell(&p->recorder, &head);
+
+	if (p->ready && bell == RECORDER_BELL_DUE) {
+		send_to_warden(p, MSG_process_bell, 0, &(struct msg_empty){0});
+		recorder_rung(&p->recorder, head);
+	}
+	if (!flushed || bell == RECORDER_BELL_LATER)
+		watch_after(p->again, AGAIN_MS);
+}
+
+static void on_again(void *arg)
+{
+	/* turn() does the work */
+}
+
+static void look_at_gate(void *arg)
+{
+	struct process_self *p = arg;
+	int64_t next;
+
+	gate_expire(p->gate, clock_mono_us(&clock_system));
+	gate_resume(p->gate, &p->asker);
+	next = gate_next_deadline(p->gate);
+	if (next >= 0)
+		watch_after(p->due, (uint64_t)(next - clock_mono_us(&clock_system)) / 1000 + 1);
+}
+
+static void on_woken(void *arg)
+{
+	struct process_self *p = arg;
+	eventfd_t n;
+
+	if (eventfd_read(p->wake_fd, &n) == 0)
+		look_at_gate(p);
+}
+
+void process_wake(struct process_self *p)
+{
+	if (eventfd_write(p->wake_fd, 1) < 0)
+		ensure(errno == EAGAIN);
+}
+
+static void wake(void *arg)
+{
+	process_wake(arg);
+}
+
+/* ---- actors ---- */
+
+void process_find(struct process_self *p, const struct actor_query *q, process_found_fn *found,
+		  void *arg)
+{
+	const struct process_ask ask = {.id = (uint32_t)q->id,
+					.ppid = (uint32_t)q->ppid,
+					.process = q->process,
+					.asked_us = (uint64_t)q->asked_us};
+	struct actor_question *question;
+	struct actor actor;
+
+	if (actor_find(p->actors, q, &actor) == ACTOR_FOUND) {
+		found(&actor, arg);
+		return;
+	}
+	question = mem_new(struct actor_question);
+	*question = (struct actor_question){.req = ++p->last_question, .found = found, .arg = arg};
+	STAILQ_INSERT_TAIL(&p->questions, question, next);
+	send_to_warden(p, MSG_process_ask, question->req, &ask);
+}
+
+static void answer(struct process_self *p, const struct actor *actor)
+{
+	struct actor_question *question = STAILQ_FIRST(&p->questions);
+
+	STAILQ_REMOVE_HEAD(&p->questions, next);
+	question->found(actor, question->arg);
+	free(question);
+}
+
+/* ---- messages of the warden ---- */
+
+static void on_hello(void *ctx, void *msg, struct link_msg *m)
+{
+	struct process_self *p = ctx;
+	struct err err = {0};
+
+	if (actor_reader_open(m->fd[0], &p->actors, &err) < 0 || p->face->open(p, &err) < 0) {
+		fail(p, &err);
+		return;
+	}
+	p->ready = true;
+	send_to_warden(p, MSG_process_ready, 0, &(struct msg_empty){0});
+}
+
+/* Answers come in the order of the questions. */
+static void on_actor(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_actor *a = msg;
+	struct actor actor = {.pid = (pid_t)a->pid,
+			      .ppid = (pid_t)a->ppid,
+			      .leader = (pid_t)a->leader,
+			      .spawn = a->spawn};
+	struct process_self *p = ctx;
+
+	if (a->command_id != NULL)
+		snprintf(actor.command_id, sizeof(actor.command_id), "%s", a->command_id);
+	if (!STAILQ_EMPTY(&p->questions) && STAILQ_FIRST(&p->questions)->req == m->req)
+		answer(p, &actor);
+}
+
+static void on_over(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_over *over = msg;
+	struct process_self *p = ctx;
+
+	if (over->command_id != NULL)
+		gate_command_over(p->gate, over->command_id);
+}
+
+static void on_settings(void *ctx, void *msg, struct link_msg *m)
+{
+	const struct process_settings *s = msg;
+	struct process_self *p = ctx;
+
+	p->recorder.drop = s->full_ring_drops != 0;
+	log_set((enum log_level)s->log_level, (enum log_format)s->log_format);
+	if (m->nfds > 0)
+		dup2(m->fd[0], STDERR_FILENO);
+}
+
+static void on_readable(void *arg)
+{
+	struct process_self *p = arg;
+	struct err err = {0};
+	const enum link_status status = peer_read(&p->warden, &err);
+
+	if (status == LINK_EOF)
+		loop_stop(p->loop);
+	else if (status == LINK_BROKEN)
+		fail(p, &err);
+}
+
+static const struct peer_row rows[] = {
+	{MSG_process_hello, on_hello},
+	{MSG_process_actor, on_actor},
+	{MSG_process_over, on_over},
+	{MSG_process_settings, on_settings},
+};
+static const struct peer_kind kind = {.self = SIDE_PROCESS,
+				      .other = SIDE_WARDEN,
+				      .rows = rows,
+				      .n = ARRAY_LEN(rows),
+				      .readable = on_readable};
+
+/* ---- the process ---- */
+
+static int open_self(struct process_self *p, struct err *err)
+{
+	const struct gate_setup gate = {p->args.policy_fd, p->args.session_id, on_settled, wake, p};
+	int r;
+
+	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	p->loop = loop_new(turn, p);
+	if (p->loop == NULL || p->wake_fd < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "no eventfd or epoll can be had");
+	r = peer_open(&p->warden, &kind, p->loop, p->args.link_fd, p, err);
+	p->asker = (struct gate_asker){wake, p};
+	p->woken = watch_readable(p->loop, p->wake_fd, on_woken, p);
+	p->due = watch_timer(p->loop, look_at_gate, p);
+	p->again = watch_timer(p->loop, on_again, p);
+	watch_start(p->woken);
+	if (r == 0)
+		r = recorder_open(&p->recorder, p->args.ring_fd, p->args.ack_fd, err);
+	return r < 0 ? r : gate_open(&gate, &p->gate, err);
+}
+
+static void close_self(struct process_self *p)
+{
+	while (!STAILQ_EMPTY(&p->questions))
+		answer(p, &(struct actor){0});
+	if (p->ready)
+		p->face->close(p);
+	actor_reader_free(p->actors);
+	gate_close(p->gate);
+	recorder_flush(&p->recorder);
+	recorder_close(&p->recorder);
+	peer_close(&p->warden);
+	watch_free(p->woken);
+	watch_free(p->due);
+	watch_free(p->again);
+	close(p->wake_fd);
+	loop_free(p->loop);
+	process_args_done(&p->args);
+}
+
+int process_run(const struct process_row *row, const struct process_program *program, int argc,
+		char **argv)
+{
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ};
+	struct process_self p = {.face = program, .warden = PEER_CLOSED};
+	struct err err = {0};
+
+	STAILQ_INIT(&p.questions);
+	log_init(row->program, LOG_INFO, LOG_TEXT, STDERR_FILENO);
+	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    process_args_parse(row, argc, argv, &p.args, &err) < 0) {
+		log_error("the process cannot start", "reason", err.message);
+		return 2;
+	}
+	log_set((enum log_level)p.args.log_level, (enum log_format)p.args.log_format);
+	if (open_self(&p, &err) < 0) {
+		fail(&p, &err);
+		return 1;
+	}
+	loop_run(p.loop);
+	close_self(&p);
+	return p.status;
+}

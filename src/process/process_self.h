@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* process/process_self.h - what all processes beside init have: arguments, loop, ring, gate, actors
+ * and the link to the warden.
+ *
+ * Such a process is a row of model/process_table.h and a struct process_program. It ends when the
+ * warden closes the link. Everything here runs on the thread of the loop, unless a function says
+ * otherwise. */
+#pragma once
+#include "base/loop.h"
+#include "event/recorder.h"
+#include "gate/gate.h"
+#include "link/peer.h"
+#include "model/process_args.h"
+
+/* Called once, with the actor of the query; its spawn is 0 if the process belongs to no command. */
+typedef void process_found_fn(const struct actor *actor, void *arg);
+struct actor_question;
+
+struct process_self {
+	struct process_args args;
+	struct loop *loop;
+	struct recorder recorder; /* any thread may record, and calls process_wake afterwards */
+	struct gate *gate;	  /* its events go to the recorder; any thread may call it */
+	struct gate_asker asker;  /* for what asks the gate on this thread */
+	void *program;		  /* for struct process_program */
+	/* private */
+	const struct process_program *face;
+	struct peer warden;
+	struct actor_reader *actors;
+	bool ready; /* the warden has greeted us, and the program is open */
+	STAILQ_HEAD(, actor_question) questions;
+	uint32_t last_question;
+	struct watch *woken, *due, *again;
+	int wake_fd;
+	int status; /* of the exit */
+};
+
+struct process_program {
+	/* The warden has sent the actor table; commands start when this has returned. May hand an
+	 * approver to the gate. */
+	int (*open)(struct process_self *p, struct err *err);
+	/* Only after open. Gives up what waits at the gate (gate_gone). */
+	void (*close)(struct process_self *p);
+};
+/* The whole life of the process; returns the exit status. */
+int process_run(const struct process_row *row, const struct process_program *program, int argc,
+		char **argv);
+
+/* Finds the actor in the table, or asks the warden: found is called now or later. At the end of the
+ * process an open question is answered with spawn 0. */
+void process_find(struct process_self *p, const struct actor_query *q, process_found_fn *found,
+		  void *arg);
+void process_wake(struct process_self *p); /* any thread: the loop looks at ring and gate */
