@@ -31,6 +31,15 @@ def test_sbx_1_no_process_of_a_session_has_capabilities_or_uid_0(server, session
         assert int(st["CapBnd"], 16) == 0 or server.uid != 0, (pid, st["Name"])
 
 
+def test_sbx_1_the_test_process_is_only_in_builds_for_it(server, session):
+    """See tests/processes."""
+    children = [p for w in server.warden_pids() for p in harness.children_of(w)]
+    assert {harness.program_of(p) for p in children} == {"agentsh-init"}
+    for build in {harness.BUILD, harness.TOP / "build"}:
+        assert not (build / "agentsh-test-process").exists()
+        assert b"agentsh-test-process" not in (build / "agentsh-server").read_bytes()
+
+
 def test_sbx_1_own_namespaces(server, session):
     mine = {ns: os.readlink(f"/proc/self/ns/{ns}") for ns in ("mnt", "pid", "uts", "ipc", "user")}
     inside = dict(
