@@ -39,6 +39,10 @@ struct loop {
 	struct watch *spare;	   /* to see whether epoll has room */
 };
 
+#define CHANGES (WATCH_READABLE | WATCH_WRITABLE | WATCH_CLOSED)
+_Static_assert(WATCH_READABLE == EV_READ && WATCH_WRITABLE == EV_WRITE && WATCH_CLOSED == EV_CLOSED,
+	       "the changes have libevent's numbers");
+
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
 static struct watch *make(struct loop *l, int fd, short what, watch_fn *fn, void *arg)
@@ -183,13 +187,6 @@ void loop_stop(struct loop *l)
 
 /* ---- watches ---- */
 
-static unsigned changes_of(short what)
-{
-	return ((what & EV_READ) != 0 ? WATCH_READABLE : 0U) |
-	       ((what & EV_WRITE) != 0 ? WATCH_WRITABLE : 0U) |
-	       ((what & EV_CLOSED) != 0 ? WATCH_CLOSED : 0U);
-}
-
 /* The callback may free its own watch. */
 static void on_event(evutil_socket_t fd, short what, void *arg)
 {
@@ -205,8 +202,9 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 		unpoll(w);
 	}
 	w->due_us = 0;
-	w->seen = changes_of(what);
-	w->fn(w->arg);
+	w->seen = what & CHANGES;
+	if (w->fn != NULL)
+		w->fn(w->arg);
 	if (l->turn != NULL)
 		l->turn(l->arg);
 }
@@ -223,11 +221,7 @@ struct watch *watch_writable(struct loop *l, int fd, watch_fn *fn, void *arg)
 
 struct watch *watch_edges(struct loop *l, int fd, unsigned changes, watch_fn *fn, void *arg)
 {
-	const int what = ((changes & WATCH_READABLE) != 0 ? EV_READ : 0) |
-			 ((changes & WATCH_WRITABLE) != 0 ? EV_WRITE : 0) |
-			 ((changes & WATCH_CLOSED) != 0 ? EV_CLOSED : 0);
-
-	return make(l, fd, (short)(what | EV_PERSIST | EV_ET), fn, arg);
+	return make(l, fd, (short)(changes | EV_PERSIST | EV_ET), fn, arg);
 }
 
 struct watch *watch_timer(struct loop *l, watch_fn *fn, void *arg)
@@ -257,40 +251,30 @@ int64_t watch_due_us(const struct watch *w)
 	return w->due_us;
 }
 
-static void set_boot(const struct watch *w, int64_t us)
-{
-	/* Zero would disarm it. */
-	const struct itimerspec at = {.it_value = {us / 1000000, us % 1000000 * 1000 + 1}};
-
-	ensure(timerfd_settime(event_get_fd(&w->ev), 0, &at, NULL) == 0);
-}
-
-static int64_t coarse_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
-}
-
 /* libevent's clock is the coarse one, which is up to a tick behind: the difference is added, so
  * that no timer is early. */
 void watch_after(struct watch *w, uint64_t ms)
 {
-	const int64_t coarse = coarse_us(); /* first: a tick in between makes it late, not early */
-	const int64_t now = w->boot ? clock_boot_us(&clock_system) : clock_mono_us(&clock_system);
 	const int64_t us = (int64_t)(ms < MS_MAX ? ms : MS_MAX) * 1000;
-	const int64_t wait = us > 0 ? now + us - coarse : 0;
-	const struct timeval tv = {.tv_sec = wait / 1000000, .tv_usec = wait % 1000000};
+	struct timespec coarse = {0};
+	int64_t now, wait;
 
-	w->due_us = now + us;
 	if (w->boot) {
-		set_boot(w, us);
+		/* Zero would disarm it. */
+		const struct itimerspec at = {{0}, {us / 1000000, us % 1000000 * 1000 + 1}};
+
+		w->due_us = clock_boot_us(&clock_system) + us;
+		ensure(timerfd_settime(event_get_fd(&w->ev), 0, &at, NULL) == 0);
 		watch_start(w);
 		return;
 	}
-	ensure(event_add(&w->ev, &tv) == 0); /* a timer needs memory only */
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse); /* first: a tick now makes it late */
+	now = clock_mono_us(&clock_system);
+	wait = us > 0 ? now + us - coarse.tv_sec * INT64_C(1000000) - coarse.tv_nsec / 1000 : 0;
+	w->due_us = now + us;
 	w->on = true;
+	/* A timer needs memory only. */
+	ensure(event_add(&w->ev, &(struct timeval){wait / 1000000, wait % 1000000}) == 0);
 }
 
 void watch_soon(struct watch *w)

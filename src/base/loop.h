@@ -24,7 +24,8 @@ void loop_turn(struct loop *l); /* sleeps until something is ready, and calls it
  * names the limit. */
 int loop_room(const struct loop *l, struct err *err);
 
-/* All are made stopped. A readable watch repeats; a writable watch and a timer fire once. */
+/* All are made stopped; fn may be NULL, where the turn does what is to be done. A readable watch
+ * repeats; a writable watch and a timer fire once. */
 struct watch *watch_readable(struct loop *l, int fd, watch_fn *fn, void *arg);
 struct watch *watch_writable(struct loop *l, int fd, watch_fn *fn, void *arg);
 struct watch *watch_timer(struct loop *l, watch_fn *fn, void *arg);
@@ -32,7 +33,7 @@ struct watch *watch_timer(struct loop *l, watch_fn *fn, void *arg);
  * can be had for it. */
 struct watch *watch_boot_timer(struct loop *l, watch_fn *fn, void *arg);
 /* Repeats, once for each change (EPOLLET): it costs no system call to leave it on. */
-enum watch_change { WATCH_READABLE = 1, WATCH_WRITABLE = 2, WATCH_CLOSED = 4 };
+enum watch_change { WATCH_READABLE = 0x02, WATCH_WRITABLE = 0x04, WATCH_CLOSED = 0x80 };
 struct watch *watch_edges(struct loop *l, int fd, unsigned changes, watch_fn *fn, void *arg);
 /* What the last call was made for: enum watch_change; 0 after watch_soon. */
 unsigned watch_seen(const struct watch *w);

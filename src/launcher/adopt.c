@@ -98,17 +98,6 @@ int adopt_scan(struct launcher *l, struct err *err)
 	return r;
 }
 
-static void tell_lost(struct session_entry *w)
-{
-	struct launcher_lost lost = {.session_id = mem_strdup(w->id),
-				     .reason = mem_strdup(w->reason)};
-	int fd[RINGS_FDS];
-	const size_t n = session_files_rings(w->l->place.sessions_fd, w->id, &lost.rings, fd);
-
-	w->told = true;
-	api_link_post(w->l, MSG_launcher_lost, 0, &lost, fd, n);
-}
-
 /* A warden that cannot be reached is of no use: it is killed, and lost once it is dead. */
 static bool tell_found(struct session_entry *w)
 {
@@ -143,7 +132,14 @@ bool adopt_tell(struct launcher *l)
 		if (w->told || w->silent || w->making != NULL)
 			continue;
 		if (w->state == ENTRY_DEAD) {
-			tell_lost(w);
+			struct launcher_lost lost = {.session_id = mem_strdup(w->id),
+						     .reason = mem_strdup(w->reason)};
+			int fd[RINGS_FDS];
+			const size_t n =
+				session_files_rings(l->place.sessions_fd, w->id, &lost.rings, fd);
+
+			w->told = true;
+			api_link_post(l, MSG_launcher_lost, 0, &lost, fd, n);
 			return true;
 		}
 		if (!w->killed && tell_found(w))

@@ -41,25 +41,20 @@ static bool matches(const char *pattern, const char *var, size_t n)
 	return n == len && memcmp(pattern, var, n) == 0;
 }
 
-static bool may_pass(const struct strv *allow, const char *var)
-{
-	const size_t n = strcspn(var, "=");
-
-	for (size_t i = 0; i < ARRAY_LEN(env_needed); i++)
-		if (matches(env_needed[i], var, n))
-			return true;
-	for (size_t i = 0; i < allow->n; i++)
-		if (matches(allow->v[i], var, n))
-			return true;
-	return false;
-}
-
 /* Sessions take over what sandbox.env_allow names; nothing else of ours leaves this process. */
 static void filter_env(const struct strv *allow, struct strv *out)
 {
-	for (char **e = environ; *e != NULL; e++)
-		if (may_pass(allow, *e))
+	for (char **e = environ; *e != NULL; e++) {
+		const size_t n = strcspn(*e, "=");
+		bool passes = false;
+
+		for (size_t i = 0; i < ARRAY_LEN(env_needed); i++)
+			passes |= matches(env_needed[i], *e, n);
+		for (size_t i = 0; i < allow->n; i++)
+			passes |= matches(allow->v[i], *e, n);
+		if (passes)
 			strv_add(out, *e);
+	}
 }
 
 static int drop_capabilities(void)
@@ -205,20 +200,6 @@ static void on_death(void *arg)
 	}
 }
 
-/* -1: its death cannot be watched. */
-static int watch_child(struct launcher *l, pid_t pid, int pidfd)
-{
-	struct api_child *api = &l->api;
-
-	api->pid = pid;
-	api->pidfd = pidfd;
-	api->started_us = clock_mono_us(&clock_system);
-	api->death = watch_readable(l->loop, pidfd, on_death, l);
-	if (api->again == NULL)
-		api->again = watch_timer(l->loop, on_again, l);
-	return watch_start(api->death);
-}
-
 int api_child_start(struct launcher *l, struct err *err)
 {
 	const struct child_program program = {l->programs.api_fd, (char[]){"agentsh-api"},
@@ -227,8 +208,9 @@ int api_child_start(struct launcher *l, struct err *err)
 	const pid_t parent = getpid();
 	cleanup_fd int ours = -1;
 	cleanup_fd int theirs = -1;
-	int pair[2], pidfd, r;
+	struct api_child *api = &l->api;
 	struct session_entry *w;
+	int pair[2], r;
 	pid_t pid;
 
 	r = link_pair(pair, err);
@@ -241,21 +223,27 @@ int api_child_start(struct launcher *l, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, "agentsh-api", "fork");
 	if (pid == 0)
 		child_become(l, &program, theirs, parent);
-	pidfd = proc_pidfd(pid);
-	if (pidfd == -1) {
-		err_errno(err, E_UNAVAILABLE, "agentsh-api", "pidfd_open");
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		return -E_UNAVAILABLE;
+	api->pid = pid;
+	api->started_us = clock_mono_us(&clock_system);
+	if (api->again == NULL)
+		api->again = watch_timer(l->loop, on_again, l);
+	api->pidfd = proc_pidfd(pid);
+	if (api->pidfd == -1) {
+		r = err_errno(err, E_UNAVAILABLE, "agentsh-api", "pidfd_open");
+	} else {
+		api->death = watch_readable(l->loop, api->pidfd, on_death, l);
+		if (watch_start(api->death) < 0)
+			r = err_set(err, E_UNAVAILABLE, NULL,
+				    "cannot watch the API child: " LOOP_FULL);
 	}
-	if (watch_child(l, pid, pidfd) < 0) {
+	if (r < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		watch_free(take(l->api.death));
-		mem_cleanup_fd(&l->api.pidfd);
-		l->api.pidfd = -1;
-		l->api.pid = 0;
-		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch the API child: " LOOP_FULL);
+		watch_free(take(api->death));
+		mem_cleanup_fd(&api->pidfd);
+		api->pidfd = -1;
+		api->pid = 0;
+		return r;
 	}
 	TAILQ_FOREACH (w, &l->entries, next)
 		w->told = false;

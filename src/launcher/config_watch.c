@@ -25,13 +25,6 @@ static struct stat look(const char *path)
 	return st;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-	       a->st_mode == b->st_mode && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 /* Watches the nearest directory that exists. */
 static void arm(struct config_watch *w, const char *file)
 {
@@ -57,6 +50,7 @@ static void on_change(void *arg)
 {
 	struct launcher *l = arg;
 	struct config_watch *w = &l->config_watch;
+	const struct stat *seen = &w->seen;
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	struct stat now;
 
@@ -64,7 +58,10 @@ static void on_change(void *arg)
 		continue;
 	arm(w, l->source.path);
 	now = look(l->source.path);
-	if (is_same(&now, &w->seen) || l->stopping)
+	if (l->stopping || (now.st_dev == seen->st_dev && now.st_ino == seen->st_ino &&
+			    now.st_size == seen->st_size && now.st_mode == seen->st_mode &&
+			    now.st_mtim.tv_sec == seen->st_mtim.tv_sec &&
+			    now.st_mtim.tv_nsec == seen->st_mtim.tv_nsec))
 		return;
 	w->seen = now;
 	log_info("the configuration file has changed", "path", l->source.path);

@@ -93,15 +93,6 @@ static void sweep(struct session_entry *w)
 	session_files_remove(dir, w->id, w->silent || w->removed);
 }
 
-static void tell_gone(struct session_entry *w)
-{
-	struct launcher_gone gone = {.session_id = mem_strdup(w->id),
-				     .reason = mem_strdup(w->reason),
-				     .oom_kills = w->oom_kills};
-
-	api_link_post(w->l, MSG_launcher_gone, 0, &gone, NULL, 0);
-}
-
 static void died(struct session_entry *w)
 {
 	struct launcher *l = w->l;
@@ -116,10 +107,15 @@ static void died(struct session_entry *w)
 	log_info("session ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
 	orphans_look(l);
-	if (!w->silent && w->told)
-		tell_gone(w);
-	if (!w->silent && !w->told)
+	if (!w->silent && w->told) {
+		struct launcher_gone gone = {.session_id = mem_strdup(w->id),
+					     .reason = mem_strdup(w->reason),
+					     .oom_kills = w->oom_kills};
+
+		api_link_post(l, MSG_launcher_gone, 0, &gone, NULL, 0);
+	} else if (!w->silent) {
 		api_link_kick(l); /* a greeting may be waiting for this */
+	}
 	if (w->silent || w->removed)
 		entry_free(w);
 	launcher_maybe_end(l);

@@ -81,15 +81,6 @@ static void log_report(const struct buf *report, const struct err *err)
 			log_error("the old configuration stays", "error", line);
 }
 
-static void log_kept(const struct strv *kept)
-{
-	for (size_t i = 0; i < kept->n; i++) {
-		cleanup_free char *key = mem_strndup(kept->v[i], strcspn(kept->v[i], "="));
-
-		log_warn("a setting has changed and needs a restart", "key", key);
-	}
-}
-
 static void warn_of_one_uid(const struct launcher *l)
 {
 	const struct uid_range *r = &l->settings.config.session_uids;
@@ -126,7 +117,11 @@ void launcher_reload(struct launcher *l)
 	settings_done(&l->settings);
 	l->settings = s;
 	log_info("configuration read again");
-	log_kept(&s.kept);
+	for (size_t i = 0; i < s.kept.n; i++) {
+		cleanup_free char *key = mem_strndup(s.kept.v[i], strcspn(s.kept.v[i], "="));
+
+		log_warn("a setting has changed and needs a restart", "key", key);
+	}
 	warn_of_one_uid(l);
 	pool_start(l); /* those that wait have the old settings */
 	api_child_hup(l);

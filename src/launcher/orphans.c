@@ -18,22 +18,17 @@
 #define LOOK_MS 20
 #define LOOKS 500    /* at most after a death: longer than an init may take */
 #define PATIENCE 250 /* looks, for an init or leader */
-#define QUIET 10     /* looks without a unclaimed: there are no more to come */
-
-static bool is_remover(const struct orphans *s, pid_t pid)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (s->remover[i] == pid)
-			return true;
-	return false;
-}
+#define QUIET 10     /* looks without an orphan: there are no more to come */
 
 static bool is_known(const struct launcher *l, pid_t pid)
 {
 	const struct session_entry *w;
 
-	if (pid == l->api.pid || pid == l->checks.pid || is_remover(&l->orphans, pid))
+	if (pid == l->api.pid || pid == l->checks.pid)
 		return true;
+	for (size_t i = 0; i < l->orphans.n; i++)
+		if (l->orphans.remover[i] == pid)
+			return true;
 	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->child && w->pidfd != -1 && w->meta.process[0].pid == (uint64_t)pid)
 			return true;
@@ -68,46 +63,35 @@ static void end(const struct launcher *l, pid_t pid)
 	close(root.pidfd);
 }
 
-static void reap_removers(struct orphans *s)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (waitpid(s->remover[i], NULL, WNOHANG) == 0)
-			s->remover[kept++] = s->remover[i];
-	s->n = kept;
-}
-
-static void look(struct launcher *l)
-{
-	cleanup_free pid_t *child = NULL;
-	const size_t n = proc_children(getpid(), &child);
-	bool any = false;
-
-	reap_removers(&l->orphans);
-	for (size_t i = 0; i < n; i++)
-		if (!is_known(l, child[i]) && waitpid(child[i], NULL, WNOHANG) == 0) {
-			end(l, child[i]);
-			any = true;
-		}
-	l->orphans.quiet = any ? 0 : l->orphans.quiet + 1;
-	if (l->orphans.quiet > QUIET)
-		l->orphans.looks = 0;
-	else if (l->orphans.looks > 0)
-		l->orphans.looks--;
-}
-
 static void look_again(struct launcher *l)
 {
 	if (l->orphans.looks > 0 || l->orphans.n > 0)
 		watch_after(l->orphans.again, LOOK_MS);
 }
 
-static void on_again(void *arg)
+static void look(void *arg)
 {
 	struct launcher *l = arg;
+	struct orphans *s = &l->orphans;
+	cleanup_free pid_t *child = NULL;
+	const size_t n = proc_children(getpid(), &child);
+	size_t kept = 0;
+	bool any = false;
 
-	look(l);
+	for (size_t i = 0; i < s->n; i++)
+		if (waitpid(s->remover[i], NULL, WNOHANG) == 0)
+			s->remover[kept++] = s->remover[i];
+	s->n = kept;
+	for (size_t i = 0; i < n; i++)
+		if (!is_known(l, child[i]) && waitpid(child[i], NULL, WNOHANG) == 0) {
+			end(l, child[i]);
+			any = true;
+		}
+	s->quiet = any ? 0 : s->quiet + 1;
+	if (s->quiet > QUIET)
+		s->looks = 0;
+	else if (s->looks > 0)
+		s->looks--;
 	look_again(l);
 }
 
@@ -115,7 +99,7 @@ void orphans_start(struct launcher *l)
 {
 	if (l->orphans.again != NULL)
 		return;
-	l->orphans.again = watch_timer(l->loop, on_again, l);
+	l->orphans.again = watch_timer(l->loop, look, l);
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
@@ -135,7 +119,6 @@ void orphans_look(struct launcher *l)
 	l->orphans.looks = LOOKS;
 	l->orphans.quiet = 0;
 	look(l);
-	look_again(l);
 }
 
 void orphans_stop(struct launcher *l)

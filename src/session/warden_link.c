@@ -216,13 +216,19 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 	free(x);
 }
 
+static struct command *living(struct session *s, const char *id)
+{
+	struct command *c = command_find(s, id);
+
+	return c != NULL && !c->over ? c : NULL;
+}
+
 static void on_started(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = ctx;
-	struct warden_started *started = msg;
-	struct command *c = command_find(s, started->command_id);
+	const struct warden_started *started = msg;
+	struct command *c = living(ctx, started->command_id);
 
-	if (c != NULL && !c->over)
+	if (c != NULL)
 		command_on_started(c, started->time_us);
 }
 
@@ -235,32 +241,30 @@ static void on_result(void *ctx, void *msg, struct link_msg *m)
 {
 	struct session *s = ctx;
 	struct warden_result *result = msg;
-	struct command *c = command_find(s, result->command_id);
+	struct command *c = living(s, result->command_id);
 
 	count_execs(s, &result->execs);
 	/* Of a brief command this is all that is told. */
-	if (c != NULL && !c->over && c->state == COMMAND_QUEUED)
+	if (c != NULL && c->state == COMMAND_QUEUED)
 		command_on_started(c, result->started_us);
 	command_on_result(s, result);
 }
 
 static void on_output(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = ctx;
-	struct warden_output *output = msg;
-	struct command *c = command_find(s, output->command_id);
+	const struct warden_output *output = msg;
+	struct command *c = living(ctx, output->command_id);
 
-	if (c != NULL && !c->over)
+	if (c != NULL)
 		command_on_output(c, output);
 }
 
 static void on_taken(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = ctx;
-	struct warden_taken *taken = msg;
-	struct command *c = command_find(s, taken->command_id);
+	const struct warden_taken *taken = msg;
+	struct command *c = living(ctx, taken->command_id);
 
-	if (c != NULL && !c->over)
+	if (c != NULL)
 		command_on_taken(c, taken->total);
 }
 
@@ -273,7 +277,8 @@ static void gone_overdue(void *arg)
 static void on_failed(void *ctx, void *msg, struct link_msg *m)
 {
 	struct session *s = ctx;
-	struct warden_failed *failed = msg;
+	const struct warden_failed *failed = msg;
+
 	free(s->hint);
 	s->hint = mem_strdup(failed->reason != NULL ? failed->reason : "its warden failed");
 	session_after(s, STOP_MS, gone_overdue);
@@ -290,20 +295,18 @@ static bool read_one(struct session *s)
 	struct err err = {0};
 	const enum link_status status = peer_read(&s->warden, &err);
 
-	if (status == LINK_OK)
-		return true;
-	if (status == LINK_EOF) {
-		watch_stop(s->warden.readable);
-		/* The launcher tells why a warden died, shortly after its link has closed. */
-		if (s->hint != NULL || s->state == SESSION_STOPPING)
-			session_over(s, "its warden ended");
-		else
-			session_after(s, GONE_MS, gone_overdue);
+	if (status == LINK_OK || status == LINK_AGAIN)
+		return status == LINK_OK;
+	watch_stop(s->warden.readable);
+	if (status != LINK_EOF) {
+		log_error("a warden breaks the protocol", "session_id", s->id, "error",
+			  err.message);
+		session_over(s, "its warden broke the protocol");
+	} else if (s->hint != NULL || s->state == SESSION_STOPPING) {
+		session_over(s, "its warden ended");
+	} else { /* the launcher tells why, shortly after the end of the link */
+		session_after(s, GONE_MS, gone_overdue);
 	}
-	if (status == LINK_AGAIN || status == LINK_EOF)
-		return false;
-	log_error("a warden breaks the protocol", "session_id", s->id, "error", err.message);
-	session_over(s, "its warden broke the protocol");
 	return false;
 }
 

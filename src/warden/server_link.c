@@ -249,9 +249,9 @@ static void attach(struct warden *w, int fd)
 
 static void drop_guest(struct server_link *a)
 {
-	watch_free(a->guest_readable);
-	a->guest_readable = NULL;
-	link_done(&a->guest);
+	watch_free(take(a->guest_readable));
+	mem_cleanup_fd(&a->guest_fd);
+	a->guest_fd = -1;
 }
 
 /* Whoever only connects (to see whether we live) replaces nobody: a first byte does. */
@@ -260,8 +260,8 @@ static void on_guest(void *arg)
 	struct warden *w = arg;
 	struct server_link *a = &w->api;
 	char c;
-	const ssize_t n = recv(a->guest.fd, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT);
-	const int fd = a->guest.fd;
+	const ssize_t n = recv(a->guest_fd, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT);
+	const int fd = a->guest_fd;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -271,7 +271,7 @@ static void on_guest(void *arg)
 			await_server(w);
 		return;
 	}
-	a->guest.fd = -1;
+	a->guest_fd = -1;
 	drop_guest(a);
 	if (a->peer.link.fd >= 0)
 		server_link_hang_up(w);
@@ -302,7 +302,7 @@ static void on_connection(void *arg)
 		return;
 	}
 	drop_guest(a);
-	link_init(&a->guest, fd, SIDE_WARDEN, SIDE_API);
+	a->guest_fd = fd;
 	watch_stop(a->orphan); /* while it stays: a server that cannot speak yet is one */
 	a->guest_readable = watch_readable(w->loop, fd, on_guest, w);
 	watch_start(a->guest_readable);
@@ -313,20 +313,15 @@ static void on_orphaned(void *arg)
 	warden_end(arg, "no server came back in time", 0);
 }
 
-static void on_bell_retry(void *arg)
-{
-	/* the turn does it */
-}
-
 void server_link_open(struct warden *w)
 {
 	struct server_link *a = &w->api;
 
 	STAILQ_INIT(&a->refusals);
 	a->peer = PEER_CLOSED;
-	link_init(&a->guest, -1, SIDE_WARDEN, SIDE_API);
+	a->guest_fd = -1;
 	a->orphan = watch_timer(w->loop, on_orphaned, w);
-	a->bell = watch_timer(w->loop, on_bell_retry, w);
+	a->bell = watch_timer(w->loop, NULL, NULL); /* the turn sends it */
 	a->accepting = watch_readable(w->loop, w->args->listen_fd, on_connection, w);
 	fdio_nonblock(w->args->listen_fd);
 	watch_start(a->accepting);

@@ -14,8 +14,8 @@ struct warden;
 struct refused_command;
 
 struct server_link {
-	struct peer peer;  /* closed: none */
-	struct link guest; /* connected, has not said hello; fd -1: none */
+	struct peer peer; /* closed: none */
+	int guest_fd;	  /* connected, has not sent anything; -1: none */
 	struct watch *guest_readable, *accepting;
 	struct watch *orphan, *bell;
 	int64_t rung_us; /* the last bell */

@@ -49,18 +49,6 @@ static enum link_status send_state(struct warden *w, uint32_t req)
 	return send_message(w, MSG_warden_state, req, &m);
 }
 
-static enum link_status send_refusal(struct warden *w, const struct refused_command *r)
-{
-	struct warden_refused m = {.command_id = r->command_id,
-				   .code = (char *)err_row(r->err.code)->name,
-				   .subject = (char *)r->err.subject,
-				   .policy =
-					   r->err.policy[0] != '\0' ? (char *)r->err.policy : NULL,
-				   .message = (char *)r->err.message};
-
-	return send_message(w, MSG_warden_refused, r->req, &m);
-}
-
 static enum link_status send_progress(struct warden *w, struct run *r)
 {
 	enum link_status s = LINK_OK;
@@ -127,9 +115,18 @@ static enum link_status send_refusals(struct warden *w)
 {
 	struct server_link *a = &w->api;
 	enum link_status s = LINK_OK;
+	const struct refused_command *r;
 
-	while (s == LINK_OK && !STAILQ_EMPTY(&a->refusals)) {
-		s = send_refusal(w, STAILQ_FIRST(&a->refusals));
+	while (s == LINK_OK && (r = STAILQ_FIRST(&a->refusals)) != NULL) {
+		const struct err *err = &r->err;
+		struct warden_refused m = {.command_id = r->command_id,
+					   .code = (char *)err_row(err->code)->name,
+					   .subject = (char *)err->subject,
+					   .policy = err->policy[0] != '\0' ? (char *)err->policy
+									    : NULL,
+					   .message = (char *)err->message};
+
+		s = send_message(w, MSG_warden_refused, r->req, &m);
 		if (s == LINK_OK)
 			drop_refusal(a);
 	}
@@ -168,12 +165,6 @@ static enum link_status send_patches(struct warden *w)
 	return s;
 }
 
-static bool bell_is_due(const struct warden *w)
-{
-	return w->recorder.urgent || w->phase != WARDEN_LIVE ||
-	       clock_mono_us(w->clock) - w->api.rung_us >= BELL_MS * 1000;
-}
-
 /* One for all records that the reader has not been told of; the next when it has read those, and
  * when it is time. */
 static enum link_status send_bell(struct warden *w)
@@ -182,11 +173,13 @@ static enum link_status send_bell(struct warden *w)
 	uint64_t head;
 	const enum recorder_bell bell = recorder_bell(&w->recorder, &head);
 	const bool others = ring_heads_look(&w->heads);
+	const bool due = w->recorder.urgent || w->phase != WARDEN_LIVE ||
+			 clock_mono_us(w->clock) - w->api.rung_us >= BELL_MS * 1000;
 	enum link_status s = LINK_OK;
 
 	if (bell == RECORDER_BELL_NONE && !others)
 		return LINK_OK;
-	if ((bell == RECORDER_BELL_DUE || others) && bell_is_due(w)) {
+	if ((bell == RECORDER_BELL_DUE || others) && due) {
 		s = send_message(w, MSG_warden_bell, 0, &m);
 		if (s == LINK_OK) {
 			recorder_rung(&w->recorder, head);
@@ -199,44 +192,26 @@ static enum link_status send_bell(struct warden *w)
 	return s;
 }
 
-static enum link_status send_failure(struct warden *w)
+bool server_link_flush(struct warden *w)
 {
-	struct warden_failed m = {w->failure};
-	enum link_status s = LINK_OK;
-
-	if (w->failure != NULL && !w->api.told_failure) {
-		s = send_message(w, MSG_warden_failed, 0, &m);
-		w->api.told_failure = s == LINK_OK;
-	}
-	return s;
-}
-
-static enum link_status send_greeting(struct warden *w)
-{
+	static enum link_status (*const steps[])(struct warden *) = {send_refusals, send_commands,
+								     send_patches, send_bell};
+	const struct warden_failed failed = {w->failure};
 	struct server_link *a = &w->api;
 	enum link_status s = LINK_OK;
 
-	if (a->tell_state) {
+	if (a->peer.link.fd < 0)
+		return true;
+	if (a->greeted && a->tell_state) {
 		s = send_state(w, a->state_req);
 		a->tell_state = s != LINK_OK;
 	}
-	return s;
-}
-
-bool server_link_flush(struct warden *w)
-{
-	static enum link_status (*const steps[])(struct warden *) = {
-		send_greeting, send_refusals, send_commands, send_patches, send_bell,
-	};
-	enum link_status s = LINK_OK;
-
-	if (w->api.peer.link.fd < 0)
-		return true;
-	if (w->api.greeted)
-		for (size_t i = 0; i < ARRAY_LEN(steps) && s == LINK_OK; i++)
-			s = steps[i](w);
-	if (s == LINK_OK)
-		s = send_failure(w);
+	for (size_t i = 0; i < ARRAY_LEN(steps) && a->greeted && s == LINK_OK; i++)
+		s = steps[i](w);
+	if (s == LINK_OK && w->failure != NULL && !a->told_failure) {
+		s = send_message(w, MSG_warden_failed, 0, &failed);
+		a->told_failure = s == LINK_OK;
+	}
 	return s != LINK_FULL;
 }
 

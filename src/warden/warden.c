@@ -170,11 +170,6 @@ static void turn(void *arg)
 		close_init(w);
 }
 
-static void on_retry(void *arg)
-{
-	/* the turn does it */
-}
-
 /* ---- init ---- */
 
 static void on_init_gone(void *arg)
@@ -480,7 +475,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	if (w->init_pidfd < 0)
 		return err_errno(err, E_INTERNAL, NULL, "init (pid %d)", (int)args->init_pid);
 	w->deadline = watch_timer(w->loop, on_deadline, w);
-	w->retry = watch_timer(w->loop, on_retry, w);
+	w->retry = watch_timer(w->loop, NULL, NULL); /* the turn does it */
 	w->grace = watch_timer(w->loop, on_grace_over, w);
 	w->suspicion = watch_timer(w->loop, on_suspicion, w);
 	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);

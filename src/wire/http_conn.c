@@ -110,6 +110,7 @@ static int64_t deadline(const struct http_conn *c)
 static void update_wait(struct http_conn *c)
 {
 	const enum http_wait wait = wait_for(c);
+	const int64_t due = watch_due_us(c->timer);
 	int64_t at, wait_us;
 
 	if (wait != c->wait || c->nrequests != c->wait_request) {
@@ -119,10 +120,10 @@ static void update_wait(struct http_conn *c)
 			c->wait_since_us = now_us();
 	}
 	at = deadline(c);
-	if (at == NEVER || (c->armed_us != 0 && c->armed_us <= at))
+	/* The timer counts whole milliseconds. */
+	if (at == NEVER || (due != 0 && due < at + 1000))
 		return;
 	wait_us = at - now_us();
-	c->armed_us = at;
 	watch_after(c->timer, wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 1);
 }
 
@@ -478,7 +479,6 @@ static void on_timer(void *arg)
 	struct http_conn *c = arg;
 
 	enter(c);
-	c->armed_us = 0;
 	if (now_us() < deadline(c))
 		;
 	else if (c->wait == HTTP_WAIT_HEAD)

@@ -171,14 +171,14 @@ struct http_conn {
 	void *data_arg;
 	enum http_wait wait;
 	uint64_t nrequests, wait_request;
-	int64_t wait_since_us, armed_us; /* armed_us 0: the timer is off */
-	unsigned busy;			 /* depth of callbacks that still use c */
-	bool readable;			 /* the kernel may hold bytes or the end */
-	bool shut;			 /* the peer has closed its sending side */
-	bool active;			 /* a request is with the application */
-	bool chunked;			 /* the streamed answer is framed by chunks */
-	bool raw, raw_ended, held;	 /* upgraded; end was told; on_data has left bytes */
-	bool above;			 /* pending has been above the low mark */
+	int64_t wait_since_us;
+	unsigned busy;		   /* depth of callbacks that still use c */
+	bool readable;		   /* the kernel may hold bytes or the end */
+	bool shut;		   /* the peer has closed its sending side */
+	bool active;		   /* a request is with the application */
+	bool chunked;		   /* the streamed answer is framed by chunks */
+	bool raw, raw_ended, held; /* upgraded; end was told; on_data has left bytes */
+	bool above;		   /* pending has been above the low mark */
 	bool closing, lingering, broken, dead;
 };
 /* Takes fd. refusal: it gets a 503 with this reason and counts apart; NULL: it is served. */
