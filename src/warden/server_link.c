@@ -225,7 +225,7 @@ void server_link_hang_up(struct warden *w)
 	await_server(w);
 }
 
-/* A new API child is told of every command anew. */
+/* A new API child gets the messages about every command again. */
 static void mark_all(struct warden *w)
 {
 	struct run *r;
@@ -254,7 +254,8 @@ static void drop_guest(struct server_link *a)
 	a->guest_fd = -1;
 }
 
-/* Whoever only connects (to see whether we live) replaces nobody: a first byte does. */
+/* A new connection replaces the API child only when its first byte comes: the launcher connects
+ * just to see whether the warden lives. */
 static void on_guest(void *arg)
 {
 	struct warden *w = arg;

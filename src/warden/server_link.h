@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* warden/server_link.h - the link to the API child, which may be replaced at any time.
  *
- * Nothing is queued as messages: what is to be told is a mark on the object it is about (command,
- * result, refusal), and flush tells what the socket takes, in an order in which it may be heard. A
- * full socket therefore costs no memory and never blocks. */
+ * No message is queued: a mark on the object (command, result, refusal) says that a message about
+ * it is to be sent, and flush sends what the socket takes, in a legal order. A full socket
+ * therefore costs no memory and never blocks. */
 #pragma once
 #include "base/err.h"
 #include "base/loop.h"
@@ -32,8 +32,7 @@ void server_link_open(struct warden *w);
 void server_link_close(struct warden *w);
 void server_link_hang_up(struct warden *w); /* the link broke; commands go on */
 
-/* server_messages.c. Tells what is marked; true if nothing is left (also when nobody is there to be
- * told). */
+/* server_messages.c. Sends what is marked; true if nothing is left, or there is no link. */
 bool server_link_flush(struct warden *w);
 /* For struct commands. */
 void server_link_refuse(void *warden, const char *command_id, uint32_t req, const struct err *err);
