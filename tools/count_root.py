@@ -26,7 +26,14 @@ MAIN = SRC / "prog/agentsh_server.c"
 OWN = ("launcher", "prog")
 
 # Functions that no process with the launcher's power executes, and why.
-CUTS: dict[str, str] = {}
+USER = "only a normal user's server, which has no power, has sessions without namespaces; it ensures that"
+DROPPED = "the stub has given up all power"
+CUTS = {
+    **dict.fromkeys(["own_dir_path", "own_dir_make", "own_dir_drop", "own_dirs_sweep"], USER),
+    **dict.fromkeys(["orphans_start", "orphans_look", "orphans_stop"], USER),
+    **dict.fromkeys(["namespaces_work", "choose_view", "add_own_places"], USER),
+    "become_session": DROPPED,
+}
 
 HIDDEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 NAME = re.compile(r"(\.|->)?\s*\b([A-Za-z_]\w*)")

@@ -74,7 +74,7 @@ static void adopt(struct launcher *l, const char *id)
 	snprintf(w->reason, sizeof(w->reason), "%s %s", MAIN_PROCESS->title,
 		 stuck ? "did not answer" : "died while no server watched it");
 	log_info("session lost", "session_id", id, "reason", w->reason);
-	if (!own_dir_drop(l, id, &w->meta))
+	if (l->privileged || !own_dir_drop(l, id, &w->meta))
 		meta_kill_others(&w->meta);
 	w->meta.group = 0; /* groups_sweep takes it */
 	/* A known one is told as lost; its ring is drained before it goes. */
@@ -93,7 +93,8 @@ int adopt_scan(struct launcher *l, struct err *err)
 			adopt(l, ids.v[i]);
 	groups_sweep(l);
 	groups_sweep_strangers(l);
-	own_dirs_sweep(l);
+	if (!l->privileged)
+		own_dirs_sweep(l);
 	strv_done(&ids);
 	return r;
 }

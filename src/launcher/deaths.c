@@ -83,7 +83,7 @@ static void sweep(struct session_entry *w)
 {
 	const int dir = w->l->place.sessions_fd;
 
-	if (!own_dir_drop(w->l, w->id, &w->meta))
+	if (w->l->privileged || !own_dir_drop(w->l, w->id, &w->meta))
 		meta_kill_others(&w->meta);
 	group_drop(w->l, w->meta.group);
 	w->meta.group = 0;
@@ -106,7 +106,8 @@ static void died(struct session_entry *w)
 	w->state = ENTRY_DEAD;
 	log_info("session ended", "session_id", w->id, "reason", w->reason);
 	sweep(w);
-	orphans_look(l);
+	if (l->orphans.again != NULL)
+		orphans_look(l);
 	if (!w->silent && w->told) {
 		struct launcher_gone gone = {.session_id = mem_strdup(w->id),
 					     .reason = mem_strdup(w->reason),

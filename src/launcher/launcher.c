@@ -373,7 +373,8 @@ void launcher_done(struct launcher *l)
 		entry_free(w);
 	}
 	pool_stop(l);
-	orphans_stop(l);
+	if (l->orphans.again != NULL)
+		orphans_stop(l);
 	groups_close(l);
 	uids_close(l);
 	for (size_t i = 0; i < ARRAY_LEN(watches); i++)

@@ -241,8 +241,7 @@ static int choose_view(struct job *j, struct err *err)
 	struct sandbox_plan *p = &j->plan;
 	int r;
 
-	if (j->c->own_dir == NULL)
-		return 0;
+	ensure(!p->privileged);
 	if (p->shut_inside.n > 0)
 		return err_set(
 			err, E_ENFORCEMENT, p->shut_inside.v[0],
@@ -479,12 +478,13 @@ static int create(struct job *j, uint32_t req, struct err *err)
 		r = check_workspace(j, err);
 	if (r < 0)
 		return r;
-	r = choose_view(j, err);
+	if (j->c->own_dir != NULL)
+		r = choose_view(j, err);
 	if (r == 0) {
 		strv_copy(&j->plan.withheld, &j->policy->is.withheld);
 		r = fill(j, req, err);
 	}
-	if (r < 0)
+	if (r < 0 && j->plan.bare)
 		own_dir_drop(j->l, j->ask->session_id, &(struct meta){0});
 	return r;
 }

@@ -97,6 +97,7 @@ static void look(void *arg)
 
 void orphans_start(struct launcher *l)
 {
+	ensure(!l->privileged);
 	if (l->orphans.again != NULL)
 		return;
 	l->orphans.again = watch_timer(l->loop, look, l);
@@ -114,8 +115,6 @@ void orphans_expect(struct launcher *l, pid_t remover)
 
 void orphans_look(struct launcher *l)
 {
-	if (l->orphans.again == NULL)
-		return;
 	l->orphans.looks = LOOKS;
 	l->orphans.quiet = 0;
 	look(l);

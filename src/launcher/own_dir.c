@@ -49,6 +49,7 @@ int own_dir_make(struct launcher *l, const char *id, char **path, struct err *er
 	cleanup_fd int fd = -1;
 	bool ok;
 
+	ensure(!l->privileged);
 	ok = (mkdir(parent, 0700) == 0 || errno == EEXIST) && mkdir(made, 0700) == 0;
 	fd = ok ? open(made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 	for (size_t i = 0; fd != -1 && ok && i < ARRAY_LEN(parts); i++)

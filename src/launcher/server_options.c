@@ -22,40 +22,18 @@ const char launcher_usage[] =
 	"\n"
 	"A server that runs: agentsh server stop | status | reload | logs\n";
 
-typedef int apply_fn(struct launcher_options *o, const char *value, struct err *err);
-
-static int set_config(struct launcher_options *o, const char *value, struct err *err)
-{
-	if (value[0] == '\0')
-		return err_set(err, E_BAD_REQUEST, "--config", "--config needs a file name");
-	free(o->config_path);
-	o->config_path = mem_strdup(value);
-	return 0;
-}
-
-static int set_log_level(struct launcher_options *o, const char *value, struct err *err)
-{
-	cleanup_free char *assignment = mem_printf("logging.level=%s", value);
-	enum log_level level;
-
-	if (log_level_parse(value, &level) < 0)
-		return err_set(err, E_BAD_REQUEST, "--log-level",
-			       "--log-level is debug, info, warn or error, not '%s'", value);
-	strv_add(&o->overrides, assignment);
-	return 0;
-}
-
-static int set_auto(struct launcher_options *o, const char *value, struct err *err)
-{
-	o->auto_start = true;
-	return 0;
-}
-
-static int set_accept_loss(struct launcher_options *o, const char *value, struct err *err)
-{
-	o->accept_loss = true;
-	return 0;
-}
+enum kind { ON, CONFIG_FILE, LEVEL, READY_FD, OVERRIDE };
+#define AT(member) offsetof(struct launcher_options, member)
+static const struct flag {
+	const char *name;
+	enum kind kind;
+	size_t at; /* of a bool, for ON */
+} flags[] = {
+	{"--config", CONFIG_FILE, 0},	{"--log-level", LEVEL, 0},
+	{"--ready-fd", READY_FD, 0},	{"--set", OVERRIDE, 0},
+	{"--auto", ON, AT(auto_start)}, {"--accept-loss", ON, AT(accept_loss)},
+	{"--help", ON, AT(help)},	{"--version", ON, AT(version)},
+};
 
 /* The descriptor must be open, and not stdio: closing it later would close one of ours. */
 static int set_ready_fd(struct launcher_options *o, const char *value, struct err *err)
@@ -75,39 +53,40 @@ static int set_ready_fd(struct launcher_options *o, const char *value, struct er
 	return 0;
 }
 
-static int set_override(struct launcher_options *o, const char *value, struct err *err)
+static int apply(struct launcher_options *o, const struct flag *f, const char *value,
+		 struct err *err)
 {
-	const char *eq = strchr(value, '=');
+	cleanup_free char *level = NULL;
+	enum log_level ignored;
 
-	if (eq == NULL || eq == value)
-		return err_set(err, E_BAD_REQUEST, "--set", "--set takes KEY=VALUE, not '%s'",
-			       value);
-	strv_add(&o->overrides, value);
+	switch (f->kind) {
+	case ON:
+		*(bool *)((char *)o + f->at) = true;
+		return 0;
+	case CONFIG_FILE:
+		if (value[0] == '\0')
+			return err_set(err, E_BAD_REQUEST, f->name, "--config needs a file name");
+		free(o->config_path);
+		o->config_path = mem_strdup(value);
+		return 0;
+	case LEVEL:
+		if (log_level_parse(value, &ignored) < 0)
+			return err_set(err, E_BAD_REQUEST, f->name,
+				       "--log-level is debug, info, warn or error, not '%s'",
+				       value);
+		level = mem_printf("logging.level=%s", value);
+		strv_add(&o->overrides, level);
+		return 0;
+	case READY_FD:
+		return set_ready_fd(o, value, err);
+	case OVERRIDE:
+		if (strchr(value, '=') == NULL || value[0] == '=')
+			return err_set(err, E_BAD_REQUEST, f->name,
+				       "--set takes KEY=VALUE, not '%s'", value);
+		strv_add(&o->overrides, value);
+	}
 	return 0;
 }
-
-static int set_help(struct launcher_options *o, const char *value, struct err *err)
-{
-	o->help = true;
-	return 0;
-}
-
-static int set_version(struct launcher_options *o, const char *value, struct err *err)
-{
-	o->version = true;
-	return 0;
-}
-
-static const struct flag {
-	const char *name;
-	bool has_value;
-	apply_fn *apply;
-} flags[] = {
-	{"--config", true, set_config},	   {"--log-level", true, set_log_level},
-	{"--auto", false, set_auto},	   {"--ready-fd", true, set_ready_fd},
-	{"--set", true, set_override},	   {"--help", false, set_help},
-	{"--version", false, set_version}, {"--accept-loss", false, set_accept_loss},
-};
 
 /* Finds the flag of arg, which may be "--flag=value"; *inner points behind the '=' or is NULL. */
 static const struct flag *find_flag(const char *arg, const char **inner)
@@ -131,13 +110,13 @@ static int parse_flags(int argc, char *const argv[], struct launcher_options *o,
 		if (f == NULL)
 			return err_set(err, E_BAD_REQUEST, argv[i], "unknown argument '%s'",
 				       argv[i]);
-		if (!f->has_value && value != NULL)
+		if (f->kind == ON && value != NULL)
 			return err_set(err, E_BAD_REQUEST, f->name, "%s takes no value", f->name);
-		if (f->has_value && value == NULL && i + 1 == argc)
+		if (f->kind != ON && value == NULL && i + 1 == argc)
 			return err_set(err, E_BAD_REQUEST, f->name, "%s needs a value", f->name);
-		if (f->has_value && value == NULL)
+		if (f->kind != ON && value == NULL)
 			value = argv[++i];
-		r = f->apply(o, value, err);
+		r = apply(o, f, value, err);
 		if (r < 0)
 			return r;
 	}

@@ -139,40 +139,34 @@ static int start_beside(const struct stub *s, enum process process, struct proce
 	return r;
 }
 
-/* Waits, and is no longer the launcher's when the assignment has come. */
-static _Noreturn void serve(const struct stub *s, const struct waiting_stub *w, int init_fd,
-			    const struct cgroup_files *files)
+/* All power is gone: starts the other processes, and becomes the main one. */
+static _Noreturn void become_session(const struct stub *s, const struct assignment *o,
+				     const int fd[ASSIGNMENT_FDS],
+				     const struct process_link *inside,
+				     const struct cgroup_files *files)
 {
-	const struct process_link inside = {&process_table[process_of(PROCESS_INSIDE)], w->init.pid,
-					    init_fd};
-	struct process_args args;
-	int fd[ASSIGNMENT_FDS];
-	struct err err = {0};
-	struct assignment o;
-	int r = 0;
-
-	/* init was born with what its commands may have; who sends it descriptors needs more. */
-	rlimit_raise_files();
-	assignment_apply(w, &o, fd);
-	args = (struct process_args){
-		.session_id = o.session_id,
+	struct process_args args = {
+		.session_id = o->session_id,
 		.listen_fd = fd[ASSIGNMENT_LISTEN],
 		.api_fd = fd[ASSIGNMENT_API],
 		.ring_fd = fd[ASSIGNMENT_RING],
 		.ack_fd = fd[ASSIGNMENT_ACK],
 		.policy_fd = fd[ASSIGNMENT_POLICY],
-		.api_uid = o.api_uid,
-		.log_level = (int)o.log_level,
-		.log_format = (int)o.log_format,
-		.walls = o.walls,
+		.api_uid = o->api_uid,
+		.log_level = (int)o->log_level,
+		.log_format = (int)o->log_format,
+		.walls = o->walls,
 	};
+	struct err err = {0};
+	int r = 0;
+
 	cgroup_files_format(files, &args.counters);
-	process_args_add(&args, &inside);
+	process_args_add(&args, inside);
 	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
 		if (process_table[i].start == PROCESS_BESIDE)
 			r = start_beside(s, (enum process)i, &args, fd, &err);
 	if (r == 0 && pass_files(files) < 0)
-		r = err_errno(&err, E_INTERNAL, o.session_id, "cannot pass a counter");
+		r = err_errno(&err, E_INTERNAL, o->session_id, "cannot pass a counter");
 	if (r == 0)
 		execute(s, process_of(PROCESS_MAIN), &args, &err);
 	assignment_give_up(fd[ASSIGNMENT_REPORT], &err);
@@ -184,7 +178,9 @@ static int prepare(const struct stub *s, struct err *err)
 				      s->tree_fd, NULL};
 	struct waiting_stub w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
-	int link[2];
+	struct process_link inside;
+	int link[2], fd[ASSIGNMENT_FDS];
+	struct assignment o;
 	int r = enter_group(s, &files, err);
 
 	if (r == 0)
@@ -197,9 +193,14 @@ static int prepare(const struct stub *s, struct err *err)
 	/* Where there is none, the launcher says so to the session that needs it. */
 	if (r == 0 && s->map.shown_uid != 0)
 		sandbox_idmap(&s->map, &w.userns, NULL);
-	if (r == 0)
-		serve(s, &w, link[0], &files);
-	return r;
+	if (r < 0)
+		return r;
+	inside = (struct process_link){&process_table[process_of(PROCESS_INSIDE)], w.init.pid,
+				       link[0]};
+	/* init was born with what its commands may have; who sends it descriptors needs more. */
+	rlimit_raise_files();
+	assignment_apply(&w, &o, fd); /* waits for the assignment, and gives up all power */
+	become_session(s, &o, fd, &inside, &files);
 }
 
 void stub_main(const struct stub *s, pid_t parent)
