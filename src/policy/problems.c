@@ -9,8 +9,9 @@
 #define CHOICES_MAX 20 /* a longer list is not shown */
 
 /* level: "error", "warning", or "notice", which --strict does not count as an error. */
-static void add(struct problems *p, const char *level, unsigned line, unsigned column,
-		const char *fmt, va_list ap)
+__attribute__((format(printf, 5, 0))) static void add(struct problems *p, const char *level,
+						      unsigned line, unsigned column,
+						      const char *fmt, va_list ap)
 {
 	char text[TEXT_LEN];
 

@@ -36,7 +36,7 @@ static void check(const void *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct record r = {.len = (uint32_t)size};
+	struct ring_record r = {.len = (uint32_t)size};
 	uint8_t *framed;
 
 	check(data, size);
