@@ -255,8 +255,8 @@ static void on_ready(void *arg)
 	struct api *api = arg;
 
 	listen_all(api);
+	log_info("ready"); /* before the launcher says so: who waits for it finds the line */
 	peer_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, NULL);
-	log_info("ready");
 }
 
 /* An auto-started server ends when nobody has used it for a while. */

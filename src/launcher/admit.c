@@ -5,6 +5,7 @@
 #include "launcher/launcher_state.h"
 #include <fcntl.h>
 
+#define COVERED_MAX 64
 #define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
 
 /* One that the API child has let go of is on its way out and counts no more. */
@@ -86,7 +87,25 @@ static bool must_ask(const struct launcher *l, const struct creation *c)
 	const struct checked *known = policies_find(l, policy_of(l, &c->ask));
 
 	return c->own_dir != NULL || known == NULL || known->stale ||
-	       c->ask.domains.n + c->ask.ports.n + c->ask.variables.n > 0;
+	       (c->hash[0] != '\0' && !strv_has(&known->covered, c->hash));
+}
+
+/* Requests are often alike: what a policy was found to cover is remembered by this. */
+static void hash_request(const struct launcher_create *ask, char out[HASH_HEX])
+{
+	const struct strv *const lists[] = {&ask->domains, &ask->ports, &ask->variables};
+	cleanup_buf struct buf text = {0};
+	uint8_t digest[HASH_LEN];
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++) {
+			buf_addc(&text, (char)('0' + i));
+			buf_add(&text, lists[i]->v[k], strlen(lists[i]->v[k]) + 1);
+		}
+	if (text.len == 0)
+		return;
+	hash_sha256(digest, text.data, text.len, NULL, 0);
+	hash_hex(out, digest);
 }
 
 /* Without namespaces the policy is compiled for the session's own directories. */
@@ -144,8 +163,14 @@ static int go_on(struct launcher *l, struct creation *c, struct checked *got, st
 	if (got != NULL && got->fd == -1)
 		return checked_error(got, err);
 	if (got != NULL) {
-		checked_error(got, &c->uncovered);
-		c->policy = c->policy == NULL && c->own_dir == NULL ? policies_add(l, got) : got;
+		const bool covered = checked_error(got, &c->uncovered) == 0 && c->own_dir == NULL;
+
+		if (c->policy == NULL && c->own_dir == NULL)
+			c->policy = policies_add(l, got);
+		if (covered && c->hash[0] != '\0' && c->policy->covered.n < COVERED_MAX)
+			strv_add_new(&c->policy->covered, c->hash);
+		if (got->fd != -1) /* else it was added */
+			c->policy = got;
 	}
 	return make_session(l, c, err);
 }
@@ -192,6 +217,7 @@ void admit_session(void *launcher, void *msg, struct link_msg *m)
 	int r;
 
 	*ask = (struct launcher_create){0};
+	hash_request(&now.ask, now.hash);
 	r = admit(l, &now, m, &why);
 	if (r == 0 && must_ask(l, &now)) {
 		c = mem_dup(&now, sizeof(now));

@@ -18,6 +18,7 @@ static void run_next(struct launcher *l);
 void checked_done(struct checked *c)
 {
 	msg_done(MSG_check_policy, &c->is);
+	strv_done(&c->covered);
 	mem_cleanup_fd(&c->fd);
 	c->fd = -1;
 }

@@ -17,9 +17,10 @@ struct watch;
 struct checked {
 	struct check_policy is; /* owned */
 	struct limits limits;
-	int fd;	    /* the sealed snapshot, owned; -1: there is none, is.code says why */
-	bool stale; /* it stayed when its file could not be read again: what depends on the
-		       configuration may have changed */
+	int fd;		     /* the sealed snapshot, owned; -1: there is none, is.code says why */
+	struct strv covered; /* hashes of what sessions asked for and may have */
+	bool stale;	     /* it stayed when its file could not be read again: what depends on the
+				configuration may have changed */
 };
 void checked_done(struct checked *c);
 /* The error that stands in the answer; 0 if there is none. */

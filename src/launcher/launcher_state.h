@@ -12,6 +12,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/loop.h"
 #include "cgroup/cgroup.h"
@@ -156,13 +157,13 @@ void uids_close(struct launcher *l);
 
 SLIST_HEAD(snapshots, snapshot);
 /* The policy, if a session has used it; borrowed until the loop goes on. */
-const struct checked *policies_find(const struct launcher *l, const char *name);
+struct checked *policies_find(const struct launcher *l, const char *name);
 /* Fills ask with the files of these policies, those of all sets (texts) and the places of the view;
  * an ask for a session without namespaces has its workspace and its own places already. */
 void policies_question(const struct launcher *l, const struct strv *names, bool texts,
 		       struct check_ask *ask);
 /* A session uses it from now on: takes what c has. The API child is told. */
-const struct checked *policies_add(struct launcher *l, struct checked *c);
+struct checked *policies_add(struct launcher *l, struct checked *c);
 /* Whether a client that is not an admin may choose this policy for a session. E_POLICY_DENIED. */
 int policies_selectable(const struct config *c, const char *name, struct err *err);
 /* Whether there are such policies as the configuration lists. E_BAD_REQUEST, with the place. */
@@ -427,8 +428,9 @@ struct creation {
 	int64_t asked_by; /* when the API child that asks was started */
 	/* Of a session without namespaces: where its directories will be; owned, else NULL. */
 	char *workspace, *own_dir;
-	const struct checked *policy; /* borrowed */
-	struct err uncovered;	      /* what the policy does not cover of the request */
+	struct checked *policy; /* borrowed */
+	struct err uncovered;	/* what the policy does not cover of the request */
+	char hash[HASH_HEX];	/* of what the policy must cover; "": nothing */
 };
 /* launcher_create: answers by launcher_created or launcher_refused, now or later. m's descriptors
  * stay the caller's. */

@@ -322,6 +322,33 @@ static void ses_3_what_may_be_missing_is_what_the_configuration_lists(void **sta
 	close(proof);
 }
 
+/* What a policy was found to cover costs no other look. */
+static void ses_3_a_request_like_one_before_needs_no_check(void **state)
+{
+	struct rig *g = *state;
+	char *variable[] = {(char[]){"LANG"}}, *other[] = {(char[]){"TERM"}};
+	struct launcher_create ask = rig_request(g, "s");
+	const int proof = rig_client(g, rig_uid(), RIG_GID);
+	const char *const ids[] = {"first", "second"};
+
+	rig_greeted(g);
+	ask.variables = (struct strv){variable, 1};
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+		ask.session_id = (char *)(uintptr_t)ids[i];
+		rig_ask(g, 7, &ask, proof);
+		rig_skip(g, MSG_launcher_created);
+		mem_cleanup_fd(&g->l.programs.check_fd);
+		g->l.programs.check_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+	ask.session_id = (char *)(uintptr_t) "third";
+	ask.variables = (struct strv){other, 1};
+	refused(g, &ask, proof, "E_UNAVAILABLE");
+	ask.variables = (struct strv){0};
+	ask.domains = (struct strv){variable, 1};
+	refused(g, &ask, proof, "E_UNAVAILABLE");
+	close(proof);
+}
+
 static void ses_3_only_admins_choose_any_policy(void **state)
 {
 	struct rig *g = *state;
@@ -572,6 +599,7 @@ int main(int argc, char **argv)
 		T(ses_3_every_bad_request_is_refused_and_leaves_nothing),
 		T(ses_3_what_may_be_missing_is_what_the_configuration_lists),
 		T(ses_3_only_admins_choose_any_policy),
+		T(ses_3_a_request_like_one_before_needs_no_check),
 		T(api_3_without_a_proof_nobody_gets_a_session),
 		T(api_3_another_uids_workspace_is_refused),
 		T(sbx_6_the_servers_own_directory_is_no_workspace),

@@ -27,7 +27,7 @@ static struct checked *find(const struct snapshots *list, const char *name)
 	return NULL;
 }
 
-const struct checked *policies_find(const struct launcher *l, const char *name)
+struct checked *policies_find(const struct launcher *l, const char *name)
 {
 	return find(&l->policies, name);
 }
@@ -171,7 +171,7 @@ static void log_warnings(const struct checked *c)
 		log_warn("policy", "name", c->is.name, "report", c->is.report);
 }
 
-const struct checked *policies_add(struct launcher *l, struct checked *c)
+struct checked *policies_add(struct launcher *l, struct checked *c)
 {
 	struct launcher_policies m = {0};
 	struct checked *s = add(&l->policies, c);
