@@ -22,11 +22,11 @@ const char launcher_usage[] =
 	"\n"
 	"A server that runs: agentsh server stop | status | reload | logs\n";
 
-enum kind { ON, CONFIG_FILE, LEVEL, READY_FD, OVERRIDE };
+enum option_kind { ON, CONFIG_FILE, LEVEL, READY_FD, OVERRIDE };
 #define AT(member) offsetof(struct launcher_options, member)
 static const struct flag {
 	const char *name;
-	enum kind kind;
+	enum option_kind kind;
 	size_t at; /* of a bool, for ON */
 } flags[] = {
 	{"--config", CONFIG_FILE, 0},	{"--log-level", LEVEL, 0},
