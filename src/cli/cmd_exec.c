@@ -210,8 +210,8 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 		r = cli_exit_code(live.result.data, live.result.len, err);
 	else if ((r == 0 || live.begun) && !ferror(stdout)) /* cli_main reports stdout */
 		r = err_set(err, E_UNAVAILABLE, NULL,
-			    "the connection to the server ended before the command's result, after "
-			    "%" PRIu64 " bytes of stdout and %" PRIu64 " of stderr",
+			    "the server went away before the command's result, after %" PRIu64
+			    " bytes of stdout and %" PRIu64 " of stderr",
 			    live.received[0], live.received[1]);
 	buf_done(&live.result);
 	return r;

@@ -22,28 +22,24 @@ static int parse_path(const char *path, const char *text, struct address *out, s
 	return 0;
 }
 
-static bool is_port(const char *s)
-{
-	const size_t n = strlen(s);
-	const long v = strtol(s, NULL, 10);
-
-	return n > 0 && n <= 5 && strspn(s, "0123456789") == n && v >= 1 && v <= 65535;
-}
-
 static int parse_host(const char *host, const char *text, struct address *out, struct err *err)
 {
 	const size_t len = strcspn(host, "/");
 	cleanup_free char *h = mem_strndup(host, len);
-	char *colon = strrchr(h, ':'), *end;
+	char *colon = strrchr(h, ':'), *end = NULL;
+	const long port = colon != NULL && colon[1] >= '0' && colon[1] <= '9'
+				  ? strtol(colon + 1, &end, 10)
+				  : 0;
 	char *name = h;
 
 	if (host[len] != '\0' && strcmp(host + len, "/") != 0)
 		return err_set(err, E_BAD_REQUEST, text, "'%s': a server's address has no path",
 			       text);
-	if (colon == NULL || !is_port(colon + 1))
-		return err_set(err, E_BAD_REQUEST, text,
-			       "'%s' is no server: write unix:/path, http://host:port or host:port",
-			       text);
+	if (port < 1 || port > 65535 || *end != '\0' || end - colon > 6)
+		return err_set(
+			err, E_BAD_REQUEST, text,
+			"'%s' is not a server: write unix:/path, http://host:port or host:port",
+			text);
 	*colon = '\0';
 	if (*name == '[') {
 		name++;
@@ -69,7 +65,7 @@ int address_parse(const char *text, struct address *out, struct err *err)
 		return parse_path(text + 5, text, out, err);
 	if (strncmp(text, "https:", 6) == 0)
 		return err_set(err, E_BAD_REQUEST, text,
-			       "'%s': TLS is not spoken, use http:", text);
+			       "'%s': agentsh does not support TLS, use http:", text);
 	if (strncmp(text, "http://", 7) == 0)
 		return parse_host(text + 7, text, out, err);
 	return parse_host(text, text, out, err);
@@ -119,13 +115,18 @@ static int dial_one(const struct sockaddr *sa, socklen_t len)
 	return -1;
 }
 
-static int dial_tcp(const struct address *a)
+int address_dial(const struct address *a)
 {
 	const struct addrinfo want = {.ai_socktype = SOCK_STREAM};
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	struct addrinfo *list;
 	const int on = 1;
 	int fd = -1;
 
+	if (a->path != NULL) {
+		memcpy(un.sun_path, a->path, strlen(a->path) + 1);
+		return dial_one((const struct sockaddr *)&un, sizeof(un));
+	}
 	if (getaddrinfo(a->host, a->port, &want, &list) != 0) {
 		errno = EADDRNOTAVAIL;
 		return -1;
@@ -136,14 +137,4 @@ static int dial_tcp(const struct address *a)
 	if (fd != -1)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	return fd;
-}
-
-int address_dial(const struct address *a)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-
-	if (a->path == NULL)
-		return dial_tcp(a);
-	memcpy(un.sun_path, a->path, strlen(a->path) + 1);
-	return dial_one((const struct sockaddr *)&un, sizeof(un));
 }

@@ -36,7 +36,7 @@ int client_peer(const struct client *c, struct client_peer *out, struct err *err
 	if (c->address.path == NULL)
 		return err_set(err, E_BAD_REQUEST, NULL,
 			       "this needs the server's unix socket, not its TCP address");
-	/* of the process that called listen() */
+	/* SO_PEERCRED names the process that called listen() */
 	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid == 0)
 		return err_set(err, E_UNAVAILABLE, c->address.path,
 			       "the process that listens on %s cannot be seen from here",
@@ -52,18 +52,6 @@ void client_set_patience(struct client *c, int ms)
 
 /* --- the request --- */
 
-static int add_header(struct buf *b, const char *name, const char *value, struct err *err)
-{
-	if (value == NULL)
-		return 0;
-	for (const char *s = value; *s != '\0'; s++)
-		if ((unsigned char)*s < ' ' || *s == 0x7f)
-			return err_set(err, E_BAD_REQUEST, name, "%s has a control character",
-				       name);
-	buf_addf(b, "%s: %s\r\n", name, value);
-	return 0;
-}
-
 static int format_head(const struct client *c, const struct client_call *call, const char *upgrade,
 		       struct buf *b, struct err *err)
 {
@@ -78,7 +66,6 @@ static int format_head(const struct client *c, const struct client_call *call, c
 		{"Connection", upgrade != NULL ? "Upgrade" : NULL},
 		{"Upgrade", upgrade},
 	};
-	int r = 0;
 
 	for (const char *s = call->path; *s != '\0'; s++)
 		if ((unsigned char)*s <= ' ' || *s == 0x7f)
@@ -90,16 +77,25 @@ static int format_head(const struct client *c, const struct client_call *call, c
 		buf_addf(b, strchr(c->address.host, ':') != NULL ? "[%s]:%s" : "%s:%s",
 			 c->address.host, c->address.port);
 	buf_addf(b, "\r\nUser-Agent: agentsh/%s\r\n", AGENTSH_VERSION);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(headers); i++)
-		r = add_header(b, headers[i].name, headers[i].value, err);
+	for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
+		const char *value = headers[i].value != NULL ? headers[i].value : "";
+
+		for (const char *s = value; *s != '\0'; s++)
+			if ((unsigned char)*s < ' ' || *s == 0x7f)
+				return err_set(err, E_BAD_REQUEST, headers[i].name,
+					       "%s has a control character", headers[i].name);
+		if (headers[i].value != NULL)
+			buf_addf(b, "%s: %s\r\n", headers[i].name, value);
+	}
+
 	if (call->len != 0 || strcmp(call->method, "GET") != 0)
 		buf_addf(b, "Content-Length: %zu\r\n", call->len);
 	buf_adds(b, "\r\n");
-	return r;
+	return 0;
 }
 
-/* A server that refuses early may close its reading side: then its answer is what counts, so
- * failures are not told. */
+/* Ignores failures: a server that rejects a request early may close its reading side, and then its
+ * answer has the reason. */
 static void send_all(int fd, const struct buf *head, const struct client_call *call)
 {
 	void *body = (void *)(call->body != NULL ? call->body : "");
@@ -133,43 +129,25 @@ static int connect_client(struct client *c, struct err *err)
 	return err_errno(err, E_UNAVAILABLE, name.data, "no server at %s", name.data);
 }
 
-/* A kept connection on which something has happened meanwhile has been closed by the server. */
-static bool usable(const struct client *c)
-{
-	struct pollfd p = {.fd = c->fd, .events = POLLIN | POLLRDHUP};
-
-	return c->fd != -1 && poll(&p, 1, 0) == 0;
-}
-
-/* May the call be made twice? */
-static bool repeatable(const struct client_call *call)
-{
-	return strcmp(call->method, "GET") == 0 || call->idempotency_key != NULL;
-}
-
 int client_ask(struct client *c, const struct client_call *call, const char *upgrade,
 	       struct answer_head *head, struct err *err)
 {
+	struct pollfd p = {.fd = c->fd, .events = POLLIN | POLLRDHUP};
 	cleanup_buf struct buf b = {0};
-	bool kept, began = false;
+	bool kept = c->fd != -1 && poll(&p, 1, 0) == 0; /* else the server has closed it */
+	bool began = false;
 	int r = format_head(c, call, upgrade, &b, err);
 
-	if (r != 0)
-		return r;
-	kept = usable(c);
-	if (!kept)
+	if (r == 0 && !kept)
 		r = connect_client(c, err);
-	if (r != 0)
-		return r;
-	send_all(c->fd, &b, call);
-	r = answer_head(c, strcmp(call->method, "HEAD") == 0, head, &began, err);
-	/* The server may have closed a kept connection just as we wrote. */
-	if (r != 0 && kept && !began && repeatable(call)) {
-		r = connect_client(c, err);
-		if (r != 0)
-			return r;
+	for (; r == 0; kept = false) {
 		send_all(c->fd, &b, call);
 		r = answer_head(c, strcmp(call->method, "HEAD") == 0, head, &began, err);
+		/* The server may have closed a kept connection while we wrote. */
+		if (r == 0 || !kept || began ||
+		    (strcmp(call->method, "GET") != 0 && call->idempotency_key == NULL))
+			break;
+		r = connect_client(c, err);
 	}
 	if (r != 0)
 		client_disconnect(c);

@@ -15,21 +15,22 @@ struct client_options {
 	bool no_auto;	     /* never start a server */
 };
 /* Finds the server (flag, AGENTSH_SERVER, the socket of AGENTSH_CONFIG and then no other one, the
- * user's runtime directory, /run/agentsh), else starts one (agentsh-server --auto, waits for its
- * ready pipe) unless no_auto or AGENTSH_NO_AUTO. E_UNAVAILABLE with the remedy. */
+ * user's runtime directory, /run/agentsh), or starts one (agentsh-server --auto) and waits for its
+ * ready pipe, unless no_auto or AGENTSH_NO_AUTO. Fails with E_UNAVAILABLE and the remedy. */
 int client_open(const struct client_options *o, struct client **out, struct err *err);
 void client_close(struct client *c);
 
-/* The process that listens where a client has just been connected. */
+/* The process that listens on the socket of a client. */
 struct client_peer {
 	const char *socket; /* borrowed from the client */
 	pid_t pid;
 	uid_t uid;
 };
-/* E_BAD_REQUEST over TCP; E_UNAVAILABLE if its process cannot be seen from here. */
+/* Fails with E_BAD_REQUEST over TCP, and with E_UNAVAILABLE if the process is in another namespace.
+ */
 int client_peer(const struct client *c, struct client_peer *out, struct err *err);
 
-/* How long to wait for each part of an answer; by default for ever, as commands may take long. */
+/* Sets how long to wait for each part of an answer; the default is for ever. */
 void client_set_patience(struct client *c, int ms);
 
 struct client_answer {
@@ -42,18 +43,17 @@ struct client_call {
 	const void *body;
 	size_t len;
 	const char *idempotency_key, *accept, *last_event_id;
-	struct buf *refusal; /* gets the body of an answer with status >= 400; NULL: not wanted */
+	struct buf *refusal; /* gets the body of an answer with status >= 400; may be NULL */
 };
-/* One call. An answer with status >= 400 is turned into *err (code, message, details of the body)
- * and fails. */
+/* Makes one call. Fails with the error of the body for an answer with status >= 400. */
 int client_call(struct client *c, const struct client_call *call, struct client_answer *out,
 		struct err *err);
-/* GET or POST whose answer is SSE: fn per message; a non-zero return of fn stops. */
+/* Makes a call whose answer is SSE and calls fn for each message until fn returns non-zero. */
 typedef int client_sse_fn(const char *id, const char *name, const char *data, size_t len,
 			  void *arg);
 int client_stream(struct client *c, const struct client_call *call, client_sse_fn *fn, void *arg,
 		  struct err *err);
-/* Upgrade to agentsh-stdio/1: passes our fds 0, 1, 2 and signals through until the result; *answer
- * is the result JSON. */
+/* Upgrades to agentsh-stdio/1 and passes fds 0, 1, 2 and signals through until the result; answer
+ * gets the result JSON. */
 int client_stdio(struct client *c, const struct client_call *call, struct buf *answer,
 		 struct err *err);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* client/client_internal.h - what the files of the client share.
+/* client/client_internal.h - functions that the files of the client share.
  *
- * address.c names and dials a server, open.c finds one, start.c starts one, answer.c reads answers,
- * client.c makes calls, stdio.c passes a command's streams through. */
+ * address.c parses an address and connects to it, connect.c finds a server, start_server.c starts
+ * one, response.c reads answers, client.c makes calls, stdio.c passes a command's streams through.
+ */
 #pragma once
 #include "client/client.h"
 #include <stddef.h>
@@ -16,17 +17,17 @@ struct address {
 	char *path;	   /* owned; unix socket, or NULL */
 	char *host, *port; /* owned; TCP */
 };
-/* "unix:/path", "/path", "http://host:port", "host:port", "[::1]:port". E_BAD_REQUEST says what is
- * wrong. */
+/* "unix:/path", "/path", "http://host:port", "host:port", "[::1]:port". Fails with
+ * E_BAD_REQUEST. */
 int address_parse(const char *text, struct address *out, struct err *err);
 void address_done(struct address *a);
-/* A connected blocking socket; -1/errno. */
+/* Returns a connected blocking socket, or -1 and errno. */
 int address_dial(const struct address *a);
-/* For messages; ends with buf_done. */
+/* Appends the address for a message. */
 void address_format(const struct address *a, struct buf *out);
 
-/* Takes fd and gives back a descriptor above 2: our caller may have left standard descriptors
- * closed, and they are the command's streams. -1 stays. */
+/* Takes fd and returns a descriptor above 2, or -1 for -1. The caller of agentsh may have closed
+ * the standard descriptors, which are the command's streams. */
 int client_above_stdio(int fd);
 
 static inline size_t client_smaller(size_t a, size_t b)
@@ -40,26 +41,26 @@ struct client {
 	int fd;	       /* -1: not connected */
 	struct buf in; /* received, not consumed */
 	size_t in_at;
-	int patience_ms; /* 0: without end */
+	int patience_ms; /* 0: for ever */
 };
 
-/* --- start.c --- */
+/* --- start_server.c --- */
 /* Starts `program --auto --ready-fd N` in a session of its own, with its log in dir, and waits
- * until it is ready. *socket is where it, or the server that was faster, listens (owned by the
- * caller). E_UNAVAILABLE with the log's end. */
+ * until it is ready. *socket is where this server, or one that was faster, listens (the caller
+ * frees it). Fails with E_UNAVAILABLE and the end of the log. */
 int client_start(const char *program, const char *dir, char **socket, struct err *err);
 
-/* --- open.c --- */
+/* --- connect.c --- */
 struct client_places {
 	const char *sockets[3]; /* in order of preference, ends with NULL */
 	const char *dir;	/* for a started server's log */
-	const char *program;	/* agentsh-server; NULL: found beside us */
+	const char *program;	/* agentsh-server; NULL: beside this program */
 	bool only;		/* a server that is started must listen at the first socket */
 };
 int client_open_at(const struct client_options *o, const struct client_places *places,
 		   struct client **out, struct err *err);
 
-/* --- answer.c --- */
+/* --- response.c --- */
 enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE };
 struct answer_head {
 	int status;
@@ -67,11 +68,11 @@ struct answer_head {
 	uint64_t length;
 	bool keep; /* the connection may be used again */
 };
-/* Reads and parses the head of the next answer that is not 1xx (101 excepted). *began tells whether
- * a byte came. */
+/* Reads and parses the head of the next answer that is not 1xx (except 101). Sets *began if a byte
+ * came. */
 int answer_head(struct client *c, bool to_head, struct answer_head *out, bool *began,
 		struct err *err);
-/* Gives the body to sink piece by piece; a non-zero return of sink stops and is returned. */
+/* Gives the body to sink piece by piece; returns early what sink returns, if it is not 0. */
 typedef int answer_sink_fn(const char *p, size_t n, void *arg, struct err *err);
 int answer_body(struct client *c, const struct answer_head *head, answer_sink_fn *sink, void *arg,
 		struct err *err);
@@ -82,7 +83,7 @@ int answer_error(int status, const struct buf *body, struct err *err);
 /* Sends the call (upgrade: asks for this protocol) and reads the head of its answer. */
 int client_ask(struct client *c, const struct client_call *call, const char *upgrade,
 	       struct answer_head *head, struct err *err);
-/* Reads the whole body; the connection is kept or closed as the head says. */
+/* Reads the whole body; keeps or closes the connection as the head says. */
 int client_read_all(struct client *c, const struct answer_head *head, struct buf *body,
 		    struct err *err);
 void client_disconnect(struct client *c);

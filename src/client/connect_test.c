@@ -191,7 +191,7 @@ static void cli_1_a_failed_start_shows_the_log(void **state)
 		{"fail", "the server did not start: playing fail\nno room (log: "},
 		{"nonsense", "the server did not start: playing nonsense (log: "},
 		{"cut", "the server did not start: playing cut (log: "},
-		{"silent", "the server did not start: it said nothing (log: "},
+		{"silent", "the server did not start: it logged nothing (log: "},
 		/* The last 300 bytes. */
 		{"talk", "the server did not start:  62\nline 63\n"},
 	};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading answers from a blocking socket. The server is trusted with what it says, not with how
- * much of it. */
+/* Reads answers from a blocking socket. The client trusts the content of an answer, but limits its
+ * size. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "client/client_internal.h"
@@ -24,12 +24,6 @@ static void consume(struct client *c, size_t n)
 		return;
 	buf_clear(&c->in);
 	c->in_at = 0;
-}
-
-static int gone(struct err *err)
-{
-	return err_set(err, E_UNAVAILABLE, NULL,
-		       "the server closed the connection before its answer was complete");
 }
 
 static int malformed(const char *what, struct err *err)
@@ -57,13 +51,16 @@ static int receive(struct client *c, size_t *got, struct err *err)
 	return 0;
 }
 
-/* The same, where the end would come too early. */
+/* Like receive, but the end of the connection is an error. */
 static int receive_more(struct client *c, struct err *err)
 {
 	size_t n = 0;
 	const int r = receive(c, &n, err);
 
-	return r == 0 && n == 0 ? gone(err) : r;
+	return r == 0 && n == 0
+		       ? err_set(err, E_UNAVAILABLE, NULL,
+				 "the server closed the connection before its answer was complete")
+		       : r;
 }
 
 /* Waits until `mark` is unread; *len is the length up to and including it. */
@@ -100,28 +97,7 @@ static int parse_number(const char *s, int base, uint64_t *out)
 	return errno != 0 || end == s || s[0] == '-' || s[0] == '+' || *end != '\0' ? -1 : 0;
 }
 
-static int parse_header(char *line, struct answer_head *h)
-{
-	char *value = strchr(line, ':');
-
-	if (value == NULL)
-		return -1;
-	*value++ = '\0';
-	value += strspn(value, " \t");
-	if (strcasecmp(line, "Content-Length") == 0) {
-		h->body = BODY_LENGTH;
-		return parse_number(value, 10, &h->length);
-	}
-	if (strcasecmp(line, "Transfer-Encoding") == 0) {
-		h->body = BODY_CHUNKED;
-		return strcasecmp(value, "chunked") == 0 ? 0 : -1;
-	}
-	if (strcasecmp(line, "Connection") == 0 && strcasecmp(value, "close") == 0)
-		h->keep = false;
-	return 0;
-}
-
-/* text ends with an empty line. */
+/* Parses a head; text ends with an empty line. */
 static int parse_head(char *text, struct answer_head *h)
 {
 	char *line = strsep(&text, "\n");
@@ -135,9 +111,26 @@ static int parse_head(char *text, struct answer_head *h)
 		return -1;
 	h->status = (int)status;
 	while ((line = strsep(&text, "\n")) != NULL) {
+		char *value = strchr(line, ':');
+
 		line[strcspn(line, "\r")] = '\0';
-		if (*line != '\0' && parse_header(line, h) < 0)
+		if (*line == '\0')
+			continue;
+		if (value == NULL)
 			return -1;
+		*value++ = '\0';
+		value += strspn(value, " \t");
+		if (strcasecmp(line, "Content-Length") == 0) {
+			h->body = BODY_LENGTH;
+			if (parse_number(value, 10, &h->length) < 0)
+				return -1;
+		} else if (strcasecmp(line, "Transfer-Encoding") == 0) {
+			h->body = BODY_CHUNKED;
+			if (strcasecmp(value, "chunked") != 0)
+				return -1;
+		} else if (strcasecmp(line, "Connection") == 0 && strcasecmp(value, "close") == 0) {
+			h->keep = false;
+		}
 	}
 	return 0;
 }
@@ -207,7 +200,7 @@ static int take_line(struct client *c, char **line, struct err *err)
 		return r;
 	*line = c->in.data + c->in_at;
 	(*line)[len - 2] = '\0';
-	/* Without clearing, so that the bytes stay where they are. */
+	/* not consume(): the bytes must stay where they are */
 	c->in_at += len;
 	return 0;
 }
@@ -231,7 +224,7 @@ static int pass_chunks(struct client *c, answer_sink_fn *sink, void *arg, struct
 		if (r == 0 && size != 0 && *line != '\0')
 			return malformed("a chunk's end", err);
 	}
-	/* Trailers, up to the empty line. */
+	/* Skip trailers up to the empty line. */
 	do {
 		if (r == 0)
 			r = take_line(c, &line, err);
@@ -270,23 +263,11 @@ static const char *string_at(const json_t *obj, const char *key)
 	return s != NULL ? s : "";
 }
 
-/* The denial as it came, unless it is longer than any of ours. */
-static void take_denial(const json_t *policy, struct err *err)
-{
-	const size_t n = err != NULL && json_is_object(policy)
-				 ? json_dumpb(policy, err->policy, sizeof(err->policy) - 1,
-					      JSON_COMPACT | JSON_PRESERVE_ORDER)
-				 : 0;
-
-	if (err != NULL)
-		err->policy[n < sizeof(err->policy) ? n : 0] = '\0';
-}
-
 int answer_error(int status, const struct buf *body, struct err *err)
 {
-	const json_t *error, *details, *one;
+	const json_t *error, *details, *policy, *one;
 	json_t *doc = NULL;
-	size_t i;
+	size_t i, n = 0;
 	int r;
 
 	if (err != NULL)
@@ -304,7 +285,14 @@ int answer_error(int status, const struct buf *body, struct err *err)
 	else
 		r = err_set(err, code_by_status(status), NULL, "the server answered with status %d",
 			    status);
-	take_denial(json_object_get(error, "policy"), err);
+	policy = json_object_get(error, "policy");
+	/* a denial that is longer than err->policy is dropped */
+	if (err != NULL && json_is_object(policy))
+		n = json_dumpb(policy, err->policy, sizeof(err->policy) - 1,
+			       JSON_COMPACT | JSON_PRESERVE_ORDER);
+	if (err != NULL)
+		err->policy[n < sizeof(err->policy) ? n : 0] = '\0';
+
 	json_decref(doc);
 	return r;
 }

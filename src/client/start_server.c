@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define LOG_MAX (1024 * 1024) /* an older log above this is begun anew */
+#define LOG_MAX (1024 * 1024) /* a larger log is emptied */
 #define READY_MAX 4096
 #define READY_TIMEOUT_MS 30000
 #define TAIL_MAX 300
@@ -28,7 +28,7 @@ _Noreturn static void become_server(const char *program, int log, int ready)
 	if (dup2(null, 0) == -1 || dup2(null, 1) == -1 || dup2(log, 2) == -1 ||
 	    fcntl(ready, F_SETFD, 0) == -1 || chdir("/") == -1)
 		_exit(125);
-	/* Whoever waits for the end of our caller's pipes must not wait for the server. */
+	/* A reader of the caller's pipes must not wait for the server to end. */
 	fdio_close_except(&ready, 1);
 	for (int sig = 1; sig < NSIG; sig++)
 		sigaction(sig, &fallback, NULL);
@@ -40,20 +40,7 @@ _Noreturn static void become_server(const char *program, int log, int ready)
 	_exit(125);
 }
 
-static int open_log(const char *path, int *out, off_t *end, struct err *err)
-{
-	cleanup_fd int fd =
-		open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	struct stat st;
-
-	if (fd == -1 || fstat(fd, &st) == -1 || (st.st_size > LOG_MAX && ftruncate(fd, 0) == -1))
-		return err_errno(err, E_UNAVAILABLE, path, "cannot write %s", path);
-	*end = lseek(fd, 0, SEEK_END);
-	*out = take_fd(fd);
-	return 0;
-}
-
-/* What has been written to the log since `from`: its last lines. */
+/* Fails with the last lines that the log got since `from`. */
 static int failed(const char *path, off_t from, const char *what, struct err *err)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -68,10 +55,10 @@ static int failed(const char *path, off_t from, const char *what, struct err *er
 	for (size_t n = strlen(text); n > 0 && text[n - 1] == '\n'; n--)
 		text[n - 1] = '\0';
 	return err_set(err, E_UNAVAILABLE, path, "%s: %s (log: %s)", what,
-		       *text != '\0' ? text : "it said nothing", path);
+		       *text != '\0' ? text : "it logged nothing", path);
 }
 
-/* Reads until the end of the line or of the pipe; false after the deadline. */
+/* Reads until the end of the line or of the pipe; false if nothing comes in time. */
 static bool read_ready(int fd, char *line, size_t size)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -89,33 +76,25 @@ static bool read_ready(int fd, char *line, size_t size)
 	return true;
 }
 
-static int parse_ready(char *line, char **socket)
-{
-	char *end = strchr(line, '\n');
-
-	if (end == NULL || strncmp(line, "ready /", 7) != 0)
-		return -1;
-	*end = '\0';
-	*socket = mem_strdup(line + 6);
-	return 0;
-}
-
 int client_start(const char *program, const char *dir, char **socket, struct err *err)
 {
 	cleanup_free char *path = mem_printf("%s/agentsh-server.log", dir);
 	cleanup_fd int log = -1, in = -1, out = -1;
-	char line[READY_MAX];
-	off_t from = 0;
+	char line[READY_MAX], *end;
+	struct stat st;
+	off_t from;
 	int fds[2], r;
 	pid_t pid;
 
-	/* The system's directory is for every user's socket, a user's own is for that user alone.
-	 */
+	/* every user may reach the system's socket; only its owner may reach a user's */
 	r = fdio_mkdirs(dir, geteuid() == 0 ? 0755 : 0700, err);
-	if (r == 0)
-		r = open_log(path, &log, &from, err);
 	if (r != 0)
 		return r;
+	log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (log == -1 || fstat(log, &st) == -1 || (st.st_size > LOG_MAX && ftruncate(log, 0) == -1))
+		return err_errno(err, E_UNAVAILABLE, path, "cannot write %s", path);
+	from = lseek(log, 0, SEEK_END);
+
 	if (pipe2(fds, O_CLOEXEC) == -1)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make a pipe");
 	in = fds[0];
@@ -128,9 +107,13 @@ int client_start(const char *program, const char *dir, char **socket, struct err
 	close(take_fd(out));
 	if (!read_ready(in, line, sizeof(line)))
 		return failed(path, from, "the server did not become ready in time", err);
-	if (parse_ready(line, socket) == 0)
+	end = strchr(line, '\n');
+	if (end != NULL && strncmp(line, "ready /", 7) == 0) {
+		*end = '\0';
+		*socket = mem_strdup(line + 6);
 		return 0;
-	/* The end of the pipe is as a rule its end; if it lives on, it is not ours to wait for. */
+	}
+	/* The server has usually ended now. This process does not wait for one that lives on. */
 	waitpid(pid, NULL, WNOHANG);
 	return failed(path, from, "the server did not start", err);
 }

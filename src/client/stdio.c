@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stdio stream from the client's side.
+/* The client's side of the stdio stream.
  *
- * Descriptors 0, 1 and 2 may be shared with other processes (a terminal, a pipe), so that they are
- * never made non-blocking: they are polled, and what is written at a time fits into what POLLOUT
- * promises (PIPE_BUF). Nothing waits for anything else: the socket is always read, which credit
- * makes possible in bounded memory (each output stream sends at most STDIO_WINDOW bytes that we
- * have not written yet). */
+ * Other processes may share descriptors 0, 1 and 2 (a terminal, a pipe), so they are never made
+ * non-blocking: the client polls them and writes at most as much as POLLOUT promises (PIPE_BUF).
+ * The client always reads the socket. Credit bounds its memory: the server sends at most
+ * STDIO_WINDOW bytes of each stream that the client has not written yet. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -23,7 +22,7 @@
 
 #define FROM_SERVER \
 	(1U << STDIO_STDOUT | 1U << STDIO_STDERR | 1U << STDIO_CONTROL | 1U << STDIO_RESULT)
-#define CREDIT_STEP 16384 /* bytes written before we say so */
+#define CREDIT_STEP 16384 /* bytes written before they are granted again */
 #define READ_SIZE 65536
 
 struct client_output {
@@ -31,7 +30,7 @@ struct client_output {
 	const char *name;
 	struct buf pending;
 	size_t written_max; /* at a time */
-	size_t granted;	    /* bytes the server may still send */
+	size_t granted;	    /* bytes that the server may still send */
 	size_t owed;	    /* bytes written, not yet granted again */
 	uint64_t received;
 };
@@ -56,33 +55,6 @@ static void send_control(struct passing *s, const char *json)
 	stdio_frame(&s->send, STDIO_CONTROL, json, strlen(json));
 }
 
-static void grant(struct passing *s, struct client_output *o)
-{
-	char text[80];
-
-	if (o->owed < CREDIT_STEP)
-		return;
-	snprintf(text, sizeof(text), "{\"credit\":{\"stream\":\"%s\",\"bytes\":%zu}}", o->name,
-		 o->owed);
-	send_control(s, text);
-	o->granted += o->owed;
-	o->owed = 0;
-}
-
-static void flush_socket(struct passing *s)
-{
-	while (s->send.len != 0) {
-		const ssize_t n = TEMP_FAILURE_RETRY(
-			send(s->c->fd, s->send.data, s->send.len, MSG_DONTWAIT | MSG_NOSIGNAL));
-
-		if (n == -1 && errno == EAGAIN)
-			return;
-		/* A server that has closed its reading side may still have sent its result: reading
-		 * tells. */
-		buf_drop(&s->send, n == -1 ? s->send.len : (size_t)n);
-	}
-}
-
 static void read_stdin(struct passing *s)
 {
 	const size_t max = client_smaller((size_t)s->stdin_credit, READ_SIZE);
@@ -95,34 +67,12 @@ static void read_stdin(struct passing *s)
 		stdio_frame(&s->send, STDIO_STDIN, s->scratch, (size_t)n);
 		return;
 	}
-	/* What cannot be read (closed, a directory) has ended. */
+	/* A stdin that cannot be read (closed, a directory) has ended. */
 	s->stdin_open = false;
 	send_control(s, "{\"eof\":true}");
 }
 
-static void read_signal(struct passing *s)
-{
-	struct signalfd_siginfo info;
-	char text[64];
-
-	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
-		return;
-	snprintf(text, sizeof(text), "{\"signal\":\"%s\"}", proc_signal_name((int)info.ssi_signo));
-	send_control(s, text);
-}
-
 /* --- from the server --- */
-
-static int on_output(struct passing *s, struct client_output *o, const uint8_t *p, size_t n)
-{
-	if (n > o->granted)
-		return err_set(s->err, E_UNAVAILABLE, NULL,
-			       "the server sent more %s than its credit", o->name);
-	o->granted -= n;
-	o->received += n;
-	buf_add(&o->pending, p, n);
-	return 0;
-}
 
 static int on_control(struct passing *s, const uint8_t *p, size_t n)
 {
@@ -147,6 +97,7 @@ static int on_control(struct passing *s, const uint8_t *p, size_t n)
 static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 {
 	struct passing *s = arg;
+	struct client_output *o;
 
 	/* The result is the last frame. */
 	if (s->done)
@@ -154,7 +105,14 @@ static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 	switch (type) {
 	case STDIO_STDOUT:
 	case STDIO_STDERR:
-		return on_output(s, &s->output[type - STDIO_STDOUT], p, n);
+		o = &s->output[type - STDIO_STDOUT];
+		if (n > o->granted)
+			return err_set(s->err, E_UNAVAILABLE, NULL,
+				       "the server sent more %s than its credit", o->name);
+		o->granted -= n;
+		o->received += n;
+		buf_add(&o->pending, p, n);
+		break;
 	case STDIO_CONTROL:
 		return on_control(s, p, n);
 	case STDIO_RESULT:
@@ -167,24 +125,11 @@ static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 	return 0;
 }
 
-static int read_socket(struct passing *s)
-{
-	const ssize_t n = TEMP_FAILURE_RETRY(recv(s->c->fd, s->scratch, READ_SIZE, MSG_DONTWAIT));
-
-	if (n == -1 && errno == EAGAIN)
-		return 0;
-	if (n <= 0)
-		return err_set(s->err, E_UNAVAILABLE, NULL,
-			       "the server went away before the command's result, after %" PRIu64
-			       " bytes of stdout and %" PRIu64 " of stderr",
-			       s->output[0].received, s->output[1].received);
-	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
-}
-
 static int write_output(struct passing *s, struct client_output *o)
 {
 	const size_t part = client_smaller(o->pending.len, o->written_max);
 	const ssize_t n = TEMP_FAILURE_RETRY(write(o->fd, o->pending.data, part));
+	char text[80];
 
 	if (n == -1 && errno == EAGAIN)
 		return 0;
@@ -192,7 +137,13 @@ static int write_output(struct passing *s, struct client_output *o)
 		return err_errno(s->err, E_UNAVAILABLE, o->name, "cannot write to %s", o->name);
 	buf_drop(&o->pending, (size_t)n);
 	o->owed += (size_t)n;
-	grant(s, o);
+	if (o->owed >= CREDIT_STEP) {
+		snprintf(text, sizeof(text), "{\"credit\":{\"stream\":\"%s\",\"bytes\":%zu}}",
+			 o->name, o->owed);
+		send_control(s, text);
+		o->granted += o->owed;
+		o->owed = 0;
+	}
 	return 0;
 }
 
@@ -200,9 +151,10 @@ static int write_output(struct passing *s, struct client_output *o)
 
 enum { ON_SOCKET, ON_STDIN, ON_STDOUT, ON_STDERR, ON_SIGNAL, ON_COUNT };
 
+/* Waits once and moves bytes in every direction that is ready. */
 static int turn(struct passing *s)
 {
-	/* Only once the socket has taken what was read before. */
+	/* read stdin only when the socket has taken all that was read before */
 	const bool want_stdin = s->stdin_open && s->stdin_credit > 0 && s->send.len == 0;
 	struct pollfd p[ON_COUNT] = {
 		[ON_SOCKET] = {.fd = s->c->fd, .events = POLLIN},
@@ -211,6 +163,9 @@ static int turn(struct passing *s)
 		[ON_STDERR] = {.fd = s->output[1].pending.len != 0 ? 2 : -1, .events = POLLOUT},
 		[ON_SIGNAL] = {.fd = s->signals, .events = POLLIN},
 	};
+	struct signalfd_siginfo info;
+	char text[64];
+	ssize_t n;
 	int r = 0;
 
 	if (s->send.len != 0)
@@ -221,18 +176,36 @@ static int turn(struct passing *s)
 		r = write_output(s, &s->output[0]);
 	if (r == 0 && p[ON_STDERR].revents != 0)
 		r = write_output(s, &s->output[1]);
-	if (p[ON_SIGNAL].revents != 0)
-		read_signal(s);
+	if (p[ON_SIGNAL].revents != 0 && read(s->signals, &info, sizeof(info)) == sizeof(info)) {
+		snprintf(text, sizeof(text), "{\"signal\":\"%s\"}",
+			 proc_signal_name((int)info.ssi_signo));
+		send_control(s, text);
+	}
 	if (p[ON_STDIN].revents != 0)
 		read_stdin(s);
-	flush_socket(s);
-	if (r == 0 && (p[ON_SOCKET].revents & ~POLLOUT) != 0)
-		r = read_socket(s);
-	return r;
+	while (s->send.len != 0) {
+		n = TEMP_FAILURE_RETRY(
+			send(s->c->fd, s->send.data, s->send.len, MSG_DONTWAIT | MSG_NOSIGNAL));
+		if (n == -1 && errno == EAGAIN)
+			break;
+		/* A server that has closed its reading side may still have sent its result. */
+		buf_drop(&s->send, n == -1 ? s->send.len : (size_t)n);
+	}
+	if (r != 0 || (p[ON_SOCKET].revents & ~POLLOUT) == 0)
+		return r;
+	n = TEMP_FAILURE_RETRY(recv(s->c->fd, s->scratch, READ_SIZE, MSG_DONTWAIT));
+	if (n == -1 && errno == EAGAIN)
+		return 0;
+	if (n <= 0)
+		return err_set(s->err, E_UNAVAILABLE, NULL,
+			       "the server went away before the command's result, after %" PRIu64
+			       " bytes of stdout and %" PRIu64 " of stderr",
+			       s->output[0].received, s->output[1].received);
+	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
 }
 
-/* The stream has ended: what is left is written, blocking and interruptible as any program's
- * output. */
+/* Writes the rest when the stream has ended. It blocks, and signals interrupt it like any program.
+ */
 static int finish_output(struct passing *s, struct client_output *o)
 {
 	struct pollfd p = {.fd = o->fd, .events = POLLOUT};
@@ -245,31 +218,25 @@ static int finish_output(struct passing *s, struct client_output *o)
 	return r;
 }
 
-/* Signals that stop a command are the command's; those that our caller has us ignore stay ignored.
- */
-static void forwarded_signals(sigset_t *set)
+static int pass_streams(struct passing *s)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+	sigset_t set, old;
+	int r, w;
 
-	sigemptyset(set);
+	/* signals that stop a command go to the command, unless the caller of agentsh ignores them
+	 */
+	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		struct sigaction now;
 
 		if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-			sigaddset(set, signals[i]);
+			sigaddset(&set, signals[i]);
 	}
-}
-
-static int pass_streams(struct passing *s)
-{
-	sigset_t set, old;
-	int r, w;
-
-	forwarded_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	s->signals = client_above_stdio(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 	r = s->signals == -1 ? err_errno(s->err, E_INTERNAL, NULL, "signalfd") : 0;
-	/* Bytes that came with the answer's head. */
+	/* these bytes came with the head of the answer */
 	if (r == 0)
 		r = stdio_parse(&s->parser, s->c->in.data + s->c->in_at, s->c->in.len - s->c->in_at,
 				FROM_SERVER, on_frame, s, s->err);
@@ -278,7 +245,7 @@ static int pass_streams(struct passing *s)
 	if (s->signals != -1)
 		close(s->signals);
 	sigprocmask(SIG_SETMASK, &old, NULL);
-	/* Also after a failure, whose reason then counts. */
+	/* the output is written after a failure, too; the first error counts */
 	if (r != 0)
 		s->err = NULL;
 	w = finish_output(s, &s->output[0]);

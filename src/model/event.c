@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include <stdio.h>
 
-/* Longest id, path and so on; together they stay below EVENT_MAX whatever a producer fills in. */
+/* The longest id, path and so on. A whole event stays below EVENT_MAX with any values. */
 #define MAX_ID 64
 #define MAX_WORD 32
 #define MAX_RULE 128
@@ -20,7 +20,7 @@
 #define U64(name) ROW(FIELD_U64, name, 0)
 #define STR(name, max) ROW(FIELD_STR, name, max)
 
-/* The order is the packed form: rows are only ever added at the end. */
+/* The order is the packed form: add new rows only at the end. */
 static const struct field rows[] = {
 	U32(schema),
 	U32(type),
@@ -115,7 +115,7 @@ uint64_t event_types_of(enum event_class class)
 	return set;
 }
 
-/* FNV-1a. It tells two cut values apart; it proves nothing. */
+/* FNV-1a. It distinguishes two cut values; it is not a proof against an attacker. */
 #define FNV_START 0xcbf29ce484222325ULL
 static uint64_t fnv(uint64_t h, const char *s, size_t n)
 {
@@ -127,7 +127,7 @@ static uint64_t fnv(uint64_t h, const char *s, size_t n)
 #define MARK "…#"
 #define MARK_LEN (sizeof(MARK) - 1 + 16)
 
-/* The first bytes of s with the mark behind them, max bytes together at most. */
+/* Returns the first bytes of s and the mark, together at most max bytes. */
 static char *cut(const char *s, size_t max, uint64_t hash)
 {
 	const size_t len = strlen(s), room = max - MARK_LEN;
@@ -136,29 +136,12 @@ static char *cut(const char *s, size_t max, uint64_t hash)
 			  (unsigned long long)hash);
 }
 
-/* Arguments from `from` on become one, cut. The hash covers all of them, their ends included. */
-static char *cut_rest(const struct strv *argv, size_t from, size_t max)
-{
-	uint64_t hash = FNV_START;
-
-	for (size_t i = from; i < argv->n; i++)
-		hash = fnv(hash, argv->v[i], strlen(argv->v[i]) + 1);
-	return cut(argv->v[from], max, hash);
-}
-
-static bool argv_fits(const struct strv *argv, size_t max)
-{
-	size_t total = 0;
-
-	for (size_t i = 0; i < argv->n; i++)
-		total += strlen(argv->v[i]);
-	return total <= max && argv->n <= MAX_ARGS;
-}
-
-/* Whole arguments as long as the mark still fits behind them, then the rest as one. */
+/* Adds whole arguments as long as the mark fits behind them, and then the rest as one. The hash
+ * covers the whole rest, with the end of each argument. */
 static void argv_cut(const struct strv *argv, size_t max, struct strv *out)
 {
 	cleanup_free char *last = NULL;
+	uint64_t hash = FNV_START;
 	size_t i, len;
 
 	for (i = 0; i + 1 < MAX_ARGS; i++) {
@@ -168,26 +151,32 @@ static void argv_cut(const struct strv *argv, size_t max, struct strv *out)
 		max -= len;
 		strv_add(out, argv->v[i]);
 	}
-	last = cut_rest(argv, i, max);
+	for (size_t k = i; k < argv->n; k++)
+		hash = fnv(hash, argv->v[k], strlen(argv->v[k]) + 1);
+	last = cut(argv->v[i], max, hash);
 	strv_add(out, last);
 }
 
 static bool fits(const struct field *row, const void *at)
 {
+	const struct strv *list = at;
 	const char *s;
+	size_t total = 0;
 
 	switch (row->type) {
 	case FIELD_STR:
 		s = *(char *const *)at;
 		return s == NULL || strlen(s) <= row->max;
 	case FIELD_STRV:
-		return argv_fits(at, row->max);
+		for (size_t i = 0; i < list->n; i++)
+			total += strlen(list->v[i]);
+		return total <= row->max && list->n <= MAX_ARGS;
 	default:
 		return true;
 	}
 }
 
-/* Packs a copy whose long parts are cut; `owned` holds those for as long as the copy needs them. */
+/* Packs a copy with its long parts cut; `owned` owns the cut parts. */
 static void pack_cut(const struct event *e, struct buf *out)
 {
 	struct event copy = *e, owned = {0};

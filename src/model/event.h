@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* model/event.h - one noun for everything that is recorded.
+/* model/event.h - an event: everything that is recorded has this form.
  *
  * A producer fills what applies; empty parts are absent in the JSON. Strings are owned by the
  * struct when it came from event_unpack (event_done), borrowed when a producer fills it for
@@ -72,10 +72,10 @@ struct event {
 	uint64_t duration_us;
 	/* resource_limit */
 	char *limit;	/* the wall: "memory_limit" */
-	char *counter;	/* what has grown: "oom_kills" */
+	char *counter;	/* the counter that has grown: "oom_kills" */
 	uint64_t value; /* of the counter, since the session began; count is by how much it grew */
 	char *policy_name; /* policy_loaded, policy_reload_failed */
-	/* a denial, as in an error's body; denied_op NULL: it is none */
+	/* a denial, as in the body of an error; denied_op NULL: not a denial */
 	char *denied_op, *denied_target, *denied_reason;
 	uint32_t denied_final;
 	struct strv alternatives; /* sentences */

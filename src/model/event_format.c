@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An event as the JSON object of the interface. Every event of the system passes here once: nothing
- * is allocated but the buffer's own growth. */
+/* Writes an event as the JSON object of the interface. Every event passes here once, so nothing is
+ * allocated except when the buffer grows. */
 #include "model/event.h"
 #include <string.h>
 
@@ -16,38 +16,28 @@ static void number(struct jw *w, const char *key, uint64_t v)
 	jw_uint(w, v);
 }
 
-/* "O_WRONLY|O_TRUNC" as an array. */
-static void format_flags(struct jw *w, const char *s)
-{
-	jw_karr(w, "flags");
-	while (*s != '\0') {
-		const size_t n = strcspn(s, "|");
-
-		jw_strn(w, s, n);
-		s += n + (s[n] == '|');
-	}
-	jw_arr_end(w);
-}
-
-/* Where bytes are the point of the operation, none is a number too. */
-static bool has_operation(const struct event *e)
-{
-	return e->op_flags != NULL || e->op_bytes != 0 || e->op_offset != 0 ||
-	       e->type == EVENT_file_read || e->type == EVENT_file_write ||
-	       e->type == EVENT_file_truncate;
-}
-
 static void format_file(struct jw *w, const struct event *e)
 {
 	text(w, "path", e->path);
 	text(w, "real_path", e->real_path);
-	if (!has_operation(e))
+	/* these operations are about bytes, so that zero is a number too */
+	if (e->op_flags == NULL && e->op_bytes == 0 && e->op_offset == 0 &&
+	    e->type != EVENT_file_read && e->type != EVENT_file_write &&
+	    e->type != EVENT_file_truncate)
 		return;
 	jw_kobj(w, "operation");
 	number(w, "bytes", e->op_bytes);
 	number(w, "offset", e->op_offset);
-	if (e->op_flags != NULL)
-		format_flags(w, e->op_flags);
+	if (e->op_flags != NULL) {
+		jw_karr(w, "flags"); /* of "O_WRONLY|O_TRUNC" */
+		for (const char *s = e->op_flags; *s != '\0';) {
+			const size_t n = strcspn(s, "|");
+
+			jw_strn(w, s, n);
+			s += n + (s[n] == '|');
+		}
+		jw_arr_end(w);
+	}
 	jw_obj_end(w);
 }
 
@@ -78,18 +68,6 @@ static void format_network(struct jw *w, const struct event *e)
 	}
 }
 
-static void format_exec(struct jw *w, const struct event *e)
-{
-	if (e->exec_path == NULL)
-		return;
-	jw_kobj(w, "exec");
-	jw_kstr(w, "path", e->exec_path);
-	jw_kstrv(w, "argv", &e->exec_argv);
-	text(w, "cwd", e->exec_cwd);
-	number(w, "ppid", e->exec_ppid);
-	jw_obj_end(w);
-}
-
 static void format_session(struct jw *w, const struct event *e)
 {
 	if (e->state_from != NULL || e->state_to != NULL) {
@@ -111,48 +89,10 @@ static void format_session(struct jw *w, const struct event *e)
 	jw_obj_end(w);
 }
 
-static void format_limit(struct jw *w, const struct event *e)
-{
-	if (e->limit == NULL)
-		return;
-	jw_kobj(w, "resource");
-	jw_kstr(w, "limit", e->limit);
-	text(w, "counter", e->counter);
-	number(w, "value", e->value);
-	jw_obj_end(w);
-}
-
-/* Nobody is asked yet: in shadow mode it went ahead, else it was refused. */
-static void format_approval(struct jw *w, const struct event *e)
-{
-	if (e->policy_decision == NULL || strcmp(e->policy_decision, "approve") != 0)
-		return;
-	jw_kobj(w, "approval");
-	jw_kbool(w, "required", true);
-	jw_kstr(w, "mode",
-		e->policy_effective != NULL && strcmp(e->policy_effective, "allow") == 0
-			? "shadow"
-			: "enforced");
-	jw_kstr(w, "approval_id", NULL);
-	jw_obj_end(w);
-}
-
-/* The same members as in the error of a first exec. */
-static void format_denial(struct jw *w, const struct event *e)
-{
-	if (e->denied_op == NULL)
-		return;
-	jw_kstr(w, "reason", e->denied_reason != NULL ? e->denied_reason : "");
-	jw_kstr(w, "operation", e->denied_op);
-	jw_kstr(w, "target", e->denied_target != NULL ? e->denied_target : "");
-	jw_kbool(w, "final", e->denied_final != 0);
-	if (e->alternatives.n == 0)
-		return;
-	jw_kstrv(w, "alternatives", &e->alternatives);
-}
-
 static void format_decision(struct jw *w, const struct event *e)
 {
+	const char *decision = e->policy_decision != NULL ? e->policy_decision : "";
+
 	text(w, "decision", e->decision);
 	if (e->policy_decision == NULL && e->policy_name == NULL)
 		return;
@@ -160,12 +100,30 @@ static void format_decision(struct jw *w, const struct event *e)
 	text(w, "name", e->policy_name);
 	text(w, "decision", e->policy_decision);
 	text(w, "effective_decision", e->policy_effective);
-	if (e->policy_decision != NULL && strcmp(e->policy_decision, "log") == 0)
+	if (strcmp(decision, "log") == 0)
 		jw_kbool(w, "attention", true);
 	text(w, "rule", e->policy_rule);
 	text(w, "version", e->policy_version);
-	format_denial(w, e);
-	format_approval(w, e);
+	/* the same members as in the error of an initial exec */
+	if (e->denied_op != NULL) {
+		jw_kstr(w, "reason", e->denied_reason != NULL ? e->denied_reason : "");
+		jw_kstr(w, "operation", e->denied_op);
+		jw_kstr(w, "target", e->denied_target != NULL ? e->denied_target : "");
+		jw_kbool(w, "final", e->denied_final != 0);
+		if (e->alternatives.n > 0)
+			jw_kstrv(w, "alternatives", &e->alternatives);
+	}
+	/* without an approver: allowed in shadow mode, else denied */
+	if (strcmp(decision, "approve") == 0) {
+		const bool shadow =
+			e->policy_effective != NULL && strcmp(e->policy_effective, "allow") == 0;
+
+		jw_kobj(w, "approval");
+		jw_kbool(w, "required", true);
+		jw_kstr(w, "mode", shadow ? "shadow" : "enforced");
+		jw_kstr(w, "approval_id", NULL);
+		jw_obj_end(w);
+	}
 	jw_obj_end(w);
 }
 
@@ -189,9 +147,23 @@ void event_format(const struct event *e, struct buf *out)
 	number(&w, "count", e->count != 0 ? e->count : 1);
 	format_file(&w, e);
 	format_network(&w, e);
-	format_exec(&w, e);
+	if (e->exec_path != NULL) {
+		jw_kobj(&w, "exec");
+		jw_kstr(&w, "path", e->exec_path);
+		jw_kstrv(&w, "argv", &e->exec_argv);
+		text(&w, "cwd", e->exec_cwd);
+		number(&w, "ppid", e->exec_ppid);
+		jw_obj_end(&w);
+	}
 	format_session(&w, e);
-	format_limit(&w, e);
+	if (e->limit != NULL) {
+		jw_kobj(&w, "resource");
+		jw_kstr(&w, "limit", e->limit);
+		text(&w, "counter", e->counter);
+		number(&w, "value", e->value);
+		jw_obj_end(&w);
+	}
+
 	format_decision(&w, e);
 	if (e->latency_us != 0)
 		number(&w, "latency_us", e->latency_us);

@@ -82,30 +82,26 @@ void op_format_kind(const struct op *op, struct buf *out)
 		buf_adds(out, op_file_name(op->file.op));
 }
 
-/* HOST:PORT, else ADDRESS:PORT with brackets around a v6 address. */
-static void format_net(const struct op *op, struct buf *out)
-{
-	const bool bracket = op->net.host == NULL && op->net.address.family == 6;
-
-	buf_adds(out, bracket ? "[" : "");
-	if (op->net.host != NULL)
-		buf_adds(out, op->net.host);
-	else
-		op_address_format(&op->net.address, out);
-	buf_adds(out, bracket ? "]" : "");
-	if (op->net.port != 0)
-		buf_addf(out, ":%u", op->net.port);
-}
-
+/* A connection is HOST:PORT, or ADDRESS:PORT with brackets around a v6 address. */
 void op_format_target(const struct op *op, struct buf *out)
 {
-	if (op->class == OP_NET)
-		format_net(op, out);
-	else
-		buf_adds(out, op->class == OP_FILE  ? op->file.path
-			      : op->class == OP_DNS ? op->dns.name
-						    : (op->exec.script != NULL ? op->exec.script
-									       : op->exec.path));
+	const bool bracket =
+		op->class == OP_NET && op->net.host == NULL && op->net.address.family == 6;
+
+	if (op->class != OP_NET)
+		buf_adds(out, op->class == OP_FILE	? op->file.path
+			      : op->class == OP_DNS	? op->dns.name
+			      : op->exec.script != NULL ? op->exec.script
+							: op->exec.path);
+	else if (op->net.host != NULL)
+		buf_adds(out, op->net.host);
+	else {
+		buf_adds(out, bracket ? "[" : "");
+		op_address_format(&op->net.address, out);
+		buf_adds(out, bracket ? "]" : "");
+	}
+	if (op->class == OP_NET && op->net.port != 0)
+		buf_addf(out, ":%u", op->net.port);
 }
 
 void op_format_args(const struct op *op, struct buf *out)

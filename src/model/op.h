@@ -25,12 +25,12 @@ enum op_file {
 		OP_FILES
 };
 
-/* What the file of an exec is, beside a plain file with a path. */
+/* Properties of the file of an exec that is not a plain file with a path. */
 enum op_exec_flag {
 	OP_EXEC_MEMFD = 1 << 0,	  /* lives in memory only */
 	OP_EXEC_DELETED = 1 << 1, /* has no name any more */
 	OP_EXEC_LOADER = 1 << 2,  /* path is ld.so, script the program that it loads */
-	/* Not kinds of files, but how sure the rest is: */
+	/* These are not kinds of files: */
 	OP_EXEC_CUT = 1 << 3,	/* there are more arguments than in argv */
 	OP_EXEC_SETID = 1 << 5, /* one of its files has a set-user-ID or set-group-ID bit */
 	OP_EXEC_LOOSE = 1 << 4, /* its interpreter will open the script by a name that can lead
@@ -84,16 +84,16 @@ struct op {
 };
 
 const char *op_file_name(enum op_file op);		    /* "read" */
-bool op_file_parse(const char *name, enum op_file *out);    /* false: no such operation */
+bool op_file_parse(const char *name, enum op_file *out);    /* false: unknown */
 const char *op_proto_name(enum op_proto proto);		    /* "tcp" */
-bool op_proto_parse(const char *name, enum op_proto *out);  /* false: no such protocol */
+bool op_proto_parse(const char *name, enum op_proto *out);  /* false: unknown */
 bool op_address_parse(const char *s, struct op_address *a); /* "10.0.0.1", "::1" */
 void op_address_format(const struct op_address *a, struct buf *out);
 /* "file_read", "exec", "net_connect", "dns_query": the word of events and denials. */
 void op_format_kind(const struct op *op, struct buf *out);
-/* What it is about: the path, the program, HOST:PORT, the name. */
+/* The target: the path, the program, HOST:PORT, or the name. */
 void op_format_target(const struct op *op, struct buf *out);
-/* Where the caller's own arguments begin in argv; argc or more: it gave none. */
+/* The index of the caller's first own argument in argv; argc or more if the caller gave none. */
 static inline size_t op_exec_own(const struct op *op)
 {
 	return op->exec.own > 0 ? op->exec.own : 1;

@@ -31,7 +31,7 @@ static struct strv *list(const struct process_args *a, const struct key *k)
 	return (struct strv *)((char *)a + k->offset);
 }
 
-/* Up to the character end. */
+/* Reads a number up to the character end. */
 static int parse_number(const char **text, char end, int *out)
 {
 	char *rest;
@@ -79,33 +79,35 @@ static int parse_process(struct process_args *a, const char *text)
 	return -1;
 }
 
-static int parse_value(struct process_args *a, const struct key *k, const char *value)
-{
-	if (k->kind == FD)
-		return parse_fd(&value, '\0', number(a, k));
-	if (k->kind == NUMBER)
-		return parse_number(&value, '\0', number(a, k));
-	strv_add(list(a, k), value);
-	return list(a, k) == &a->processes ? parse_process(a, value) : 0;
-}
-
 static int parse_one(const struct process_row *row, struct process_args *a, const char *arg,
 		     unsigned *seen, struct err *err)
 {
+	const char *value;
+	int r = 0;
+
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const size_t n = strlen(keys[i].name);
 
 		if ((row->args & 1u << i) == 0 || strncmp(arg, keys[i].name, n) != 0 ||
 		    arg[n] != '=')
 			continue;
-		if (((*seen & 1u << i) != 0 && keys[i].kind != LIST) ||
-		    parse_value(a, &keys[i], arg + n + 1) < 0)
-			return err_set(err, E_BAD_REQUEST, keys[i].name,
-				       keys[i].kind == FD ? "'%s' is no open descriptor"
-							  : "bad argument '%s'",
-				       arg);
+		value = arg + n + 1;
+		if (keys[i].kind == LIST) {
+			strv_add(list(a, &keys[i]), value);
+			if (list(a, &keys[i]) == &a->processes)
+				r = parse_process(a, value);
+		} else if ((*seen & 1u << i) == 0) {
+			r = keys[i].kind == FD ? parse_fd(&value, '\0', number(a, &keys[i]))
+					       : parse_number(&value, '\0', number(a, &keys[i]));
+		} else {
+			r = -1;
+		}
 		*seen |= 1u << i;
-		return 0;
+		return r == 0 ? 0
+			      : err_set(err, E_BAD_REQUEST, keys[i].name,
+					keys[i].kind == FD ? "'%s' is not an open descriptor"
+							   : "bad argument '%s'",
+					arg);
 	}
 	return err_set(err, E_BAD_REQUEST, NULL, "unknown argument '%s'", arg);
 }

@@ -52,12 +52,12 @@ void verdict_format_reason(const struct verdict *v, const struct op *op, struct 
 		places[i].format(op, out);
 		p += strlen(places[i].word);
 	}
-	/* A message says what is wanted; that nobody can be asked is ours to add. */
+	/* The message comes from the policy; the missing approver is added. */
 	if (v->decision == DECISION_approve && v->effective == DECISION_deny)
 		buf_addf(out, " (%s)", v->why);
 }
 
-/* Takes the text; never NULL. */
+/* Takes the text out of the buffer; never returns NULL. */
 static char *text_of(struct buf *b)
 {
 	return b->data != NULL ? buf_take(b) : mem_strdup("");

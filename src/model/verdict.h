@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* model/verdict.h - what the policy says of one operation, and by which rule.
+/* model/verdict.h - the decision of the policy about one operation, and its rule.
  *
  * Strings are borrowed from the policy that decided and live as long as it. */
 #pragma once
@@ -26,8 +26,8 @@ struct verdict {
 	enum decision effective;
 	const char *rule;    /* its name; "default" if no rule matched */
 	const char *message; /* the rule's text with {path} and {args}, or NULL */
-	const char *why;     /* ours: "no approver", "no rule allows it"; NULL for an allow */
-	const char *file;    /* where the rule stands; NULL for a built-in default */
+	const char *why;     /* of a denial: "no approver", "no rule allows it"; else NULL */
+	const char *file;    /* of the rule; NULL for a built-in default */
 	unsigned line, column;
 	const char *target; /* absolute path of the program, for redirect; else NULL */
 	bool final;	    /* a deny that no other rule can change */
@@ -36,27 +36,27 @@ struct verdict {
 };
 
 const char *decision_name(enum decision d);
-bool decision_parse(const char *name, enum decision *out); /* false: no such decision */
+bool decision_parse(const char *name, enum decision *out); /* false: unknown */
 static inline bool verdict_allows(const struct verdict *v)
 {
 	return v->effective == DECISION_allow;
 }
-/* Whether target runs in the place of the program. */
+/* Whether target runs instead of the program. */
 static inline bool verdict_redirects(const struct verdict *v)
 {
 	return v->decision == DECISION_redirect && verdict_allows(v);
 }
 /* The reason as text for a person: the message with {path} and {args} filled in, else why. */
 void verdict_format_reason(const struct verdict *v, const struct op *op, struct buf *out);
-/* What is said of a denial, the same in an error and in an event. */
+/* The description of a denial, the same in an error and in an event. */
 struct denial {
 	const char *rule;		   /* borrowed from the verdict */
 	char *reason, *operation, *target; /* owned */
 	bool final;
-	struct strv alternatives; /* what is allowed instead, as sentences */
+	struct strv alternatives; /* sentences about what the policy allows instead */
 };
-/* Without alternatives: those are the policy's to tell. */
+/* Does not fill alternatives: policy_alternatives does. */
 void denial_init(struct denial *d, const struct verdict *v, const struct op *op);
 void denial_done(struct denial *d);
-/* The object `policy` of an error. */
+/* Writes the object `policy` of an error. */
 void denial_format(const struct denial *d, struct jw *w);

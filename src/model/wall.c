@@ -23,10 +23,6 @@ const char *wall_name(enum wall w)
 	return wall_names[w];
 }
 
-static bool is_namespace(enum wall w)
-{
-	return w <= WALL_cgroup_namespace;
-}
 _Static_assert(WALL_user_namespace == 0 && WALL_cgroup_namespace + 1 == WALL_capabilities,
 	       "namespaces come first in WALL_LIST");
 
@@ -34,7 +30,7 @@ bool wall_listed(const struct strv *list, enum wall w)
 {
 	for (size_t i = 0; i < list->n; i++)
 		if (strcmp(list->v[i], wall_name(w)) == 0 ||
-		    (is_namespace(w) && strcmp(list->v[i], WALL_NAMESPACES) == 0))
+		    (w <= WALL_cgroup_namespace && strcmp(list->v[i], WALL_NAMESPACES) == 0))
 			return true;
 	return false;
 }
@@ -64,14 +60,6 @@ void wall_report_init(struct wall_report *r)
 	}
 }
 
-/* Details are one line: packed entries are joined by newlines in the store. */
-static void one_line(char *s)
-{
-	for (; *s != '\0'; s++)
-		if ((unsigned char)*s < ' ' || *s == 0x7f)
-			*s = ' ';
-}
-
 void wall_set(struct wall_report *r, enum wall w, enum wall_state s, const char *fmt, ...)
 {
 	char *detail = r->wall[w].detail;
@@ -86,7 +74,10 @@ void wall_set(struct wall_report *r, enum wall w, enum wall_state s, const char 
 	ensure(n >= 0);
 	if ((size_t)n >= size)
 		detail[json_text_cut(detail, size - 1)] = '\0';
-	one_line(detail);
+	/* a detail is one line: the store joins packed entries by newlines */
+	for (char *c = detail; *c != '\0'; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = ' ';
 }
 
 void wall_pack(const struct wall_report *r, struct strv *out)
@@ -102,7 +93,7 @@ void wall_pack(const struct wall_report *r, struct strv *out)
 	}
 }
 
-/* Index of the len bytes at s among the names; -1 if they are none of them. */
+/* Returns the index of the name that is the len bytes at s, or -1. */
 static int find_name(const char *const *names, size_t n, const char *s, size_t len)
 {
 	for (size_t i = 0; i < n; i++)
@@ -111,36 +102,28 @@ static int find_name(const char *const *names, size_t n, const char *s, size_t l
 	return -1;
 }
 
-static int unpack_entry(struct wall_report *r, const char *entry, struct err *err)
-{
-	const char *state = strchr(entry, '\t');
-	const char *detail = state != NULL ? strchr(state + 1, '\t') : NULL;
-	int w, s;
-
-	if (detail == NULL)
-		return err_set(err, E_BAD_REQUEST, NULL, "wall entry without state or detail");
-	w = find_name(wall_names, WALLS, entry, (size_t)(state - entry));
-	if (w < 0)
-		return err_set(err, E_BAD_REQUEST, NULL, "unknown wall '%.*s'",
-			       (int)(state - entry), entry);
-	state++;
-	s = find_name(state_names, ARRAY_LEN(state_names), state, (size_t)(detail - state));
-	if (s < 0)
-		return err_set(err, E_BAD_REQUEST, wall_names[w], "unknown wall state '%.*s'",
-			       (int)(detail - state), state);
-	wall_set(r, (enum wall)w, (enum wall_state)s, "%s", detail + 1);
-	return 0;
-}
-
 int wall_unpack(struct wall_report *r, const struct strv *in, struct err *err)
 {
 	struct wall_report merged = *r;
 
 	for (size_t i = 0; i < in->n; i++) {
-		const int rc = unpack_entry(&merged, in->v[i], err);
+		const char *entry = in->v[i], *state = strchr(entry, '\t');
+		const char *detail = state != NULL ? strchr(state + 1, '\t') : NULL;
+		int w, s;
 
-		if (rc < 0)
-			return rc;
+		if (detail == NULL)
+			return err_set(err, E_BAD_REQUEST, NULL,
+				       "wall entry without state or detail");
+		w = find_name(wall_names, WALLS, entry, (size_t)(state - entry));
+		if (w < 0)
+			return err_set(err, E_BAD_REQUEST, NULL, "unknown wall '%.*s'",
+				       (int)(state - entry), entry);
+		state++;
+		s = find_name(state_names, ARRAY_LEN(state_names), state, (size_t)(detail - state));
+		if (s < 0)
+			return err_set(err, E_BAD_REQUEST, wall_names[w],
+				       "unknown wall state '%.*s'", (int)(detail - state), state);
+		wall_set(&merged, (enum wall)w, (enum wall_state)s, "%s", detail + 1);
 	}
 	*r = merged;
 	return 0;

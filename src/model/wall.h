@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* model/wall.h - what stands between a session and the machine, and whether it is up.
+/* model/wall.h - the walls between a session and the machine, and their state.
  *
- * An entry is written by the function that raised the wall, never from the configuration. */
+ * The function that sets up a wall writes its entry; the configuration never does. */
 #pragma once
 #include "base/fields.h"
 #include "base/json.h"
@@ -31,23 +31,22 @@ struct wall_report {
 	} wall[WALLS];
 };
 
-/* A word that stands for all walls that are namespaces, in lists of walls that may be missing. */
+/* In a list of walls that may be missing, this word means all walls that are namespaces. */
 #define WALL_NAMESPACES "namespaces"
-/* Whether a list names the wall, by its own name or that word. */
+/* Whether a list has the name of the wall or that word. */
 bool wall_listed(const struct strv *list, enum wall w);
 
-/* The refusal of a request that needs a wall which this version cannot raise: E_ENFORCEMENT with
- * what asked for it and the remedy. w is file_rules or network_rules. */
+/* Rejects a request that needs a wall which this version does not have: fails with E_ENFORCEMENT,
+ * the part of the request and the remedy. w is file_rules or network_rules. */
 int wall_refuse(enum wall w, struct err *err);
 const char *wall_name(enum wall w);
 const char *wall_state_name(enum wall_state s);
 void wall_report_init(struct wall_report *r);
 void wall_set(struct wall_report *r, enum wall w, enum wall_state s, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Text form for links and the store: "wall\tstate\tdetail" strings. Only entries that were set are
- * packed. */
+/* Writes "wall\tstate\tdetail" strings for links and the store, for the entries that were set. */
 void wall_pack(const struct wall_report *r, struct strv *out);
-/* Merges packed entries into r; unknown walls and states are E_BAD_REQUEST. */
+/* Merges packed entries into r; fails with E_BAD_REQUEST for an unknown wall or state. */
 int wall_unpack(struct wall_report *r, const struct strv *in, struct err *err);
-/* The JSON array `enforcement` of INTERFACE.md. */
+/* Writes the JSON array `enforcement`. */
 void wall_format(const struct wall_report *r, struct jw *w);

@@ -7,6 +7,7 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,22 +90,6 @@ static enum probe_outcome write_proc(const struct probe_args *a, char detail[PRO
 	return outcome;
 }
 
-static int copy_self(const char *to)
-{
-	const int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	const int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
-	struct stat st;
-	int r = -1;
-
-	if (in >= 0 && out >= 0 && fstat(in, &st) == 0)
-		r = sendfile(out, in, NULL, (size_t)st.st_size) == st.st_size ? 0 : -1;
-	if (in >= 0)
-		close(in);
-	if (out >= 0)
-		close(out);
-	return r;
-}
-
 static int exec_copy(const void *path)
 {
 	execl(path, path, PROBE_EUID, NULL);
@@ -113,20 +98,27 @@ static int exec_copy(const void *path)
 
 static enum probe_outcome exec_shm(const struct probe_args *a, char detail[PROBE_DETAIL])
 {
-	enum probe_outcome outcome;
+	const int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const int out = open(SHM_COPY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	enum probe_outcome outcome = PROBE_UNTRIED;
+	struct stat st;
+	const bool copied = in >= 0 && out >= 0 && fstat(in, &st) == 0 &&
+			    sendfile(out, in, NULL, (size_t)st.st_size) == st.st_size;
 
-	if (copy_self(SHM_COPY) < 0) {
+	if (!copied)
 		probe_said(-1, detail);
-		unlink(SHM_COPY);
-		return PROBE_UNTRIED;
-	}
-	outcome = probe_child(exec_copy, SHM_COPY, detail);
+	if (in >= 0)
+		close(in);
+	if (out >= 0)
+		close(out);
+	if (copied)
+		outcome = probe_child(exec_copy, SHM_COPY, detail);
 	unlink(SHM_COPY);
 	return outcome;
 }
 
-/* Whether the exec was let through: the pipe closes without a word. The program is ended at once.
- */
+/* Tries an exec. If it succeeds, the pipe closes without an errno, and the program is killed at
+ * once. */
 static int try_exec(const char *path, int *errnum)
 {
 	int ends[2], null;

@@ -60,7 +60,7 @@ static enum probe_outcome give_away(const struct probe_args *a, char detail[PROB
 	return outcome;
 }
 
-/* The copy's status is 1 if it was given another uid. */
+/* The status of the copy is 1 if the kernel gave it another uid. */
 static enum probe_outcome run_set_uid(const struct probe_args *a, char detail[PROBE_DETAIL])
 {
 	const pid_t pid = fork();

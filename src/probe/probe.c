@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/probe.h"
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -39,28 +40,6 @@ static const char **place(struct probe_args *a, size_t offset)
 	return (const char **)((char *)a + offset);
 }
 
-static int read_arg(struct probe_args *a, const char *arg)
-{
-	static const char denied[] = "denied=";
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const size_t n = strlen(keys[i].prefix);
-
-		if (strncmp(arg, keys[i].prefix, n) == 0) {
-			*place(a, keys[i].offset) = arg + n;
-			return 0;
-		}
-	}
-	if (strncmp(arg, denied, strlen(denied)) != 0)
-		return -1;
-	for (size_t i = 0; i < PROBE_DENIED; i++)
-		if (a->denied[i] == NULL) {
-			a->denied[i] = arg + strlen(denied);
-			return 0;
-		}
-	return -1;
-}
-
 enum probe_outcome probe_said(long r, char detail[PROBE_DETAIL])
 {
 	snprintf(detail, PROBE_DETAIL, "%s", r >= 0 ? "it worked" : strerrorname_np(errno));
@@ -87,37 +66,56 @@ enum probe_outcome probe_child(int (*fn)(const void *arg), const void *arg,
 	return probe_said(errno == 0 ? 0 : -1, detail);
 }
 
-static void run_all(const struct probe_act *act, struct probe_args *a)
+/* Stores the value of KEY=VALUE; false for an unknown key. */
+static bool read_arg(struct probe_args *a, const char *arg)
 {
-	for (; act != NULL && act->wall != NULL; act++) {
-		char detail[PROBE_DETAIL] = "";
-		enum probe_outcome outcome;
+	static const char denied[] = "denied=";
+	size_t i = 0;
 
-		if (act->need != PROBE_ALWAYS && *place(a, act->need) == NULL)
-			continue;
-		outcome = act->run(a, detail);
-		printf("%s\t%s\t%s\t%s\n", act->wall, outcomes[outcome], act->what, detail);
-		/* An act that ends us must not take the earlier lines with it. */
-		fflush(stdout);
+	for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
+		const size_t n = strlen(keys[k].prefix);
+
+		if (strncmp(arg, keys[k].prefix, n) == 0) {
+			*place(a, keys[k].offset) = arg + n;
+			return true;
+		}
 	}
+	while (i < PROBE_DENIED && a->denied[i] != NULL)
+		i++;
+	if (i == PROBE_DENIED || strncmp(arg, denied, strlen(denied)) != 0)
+		return false;
+	a->denied[i] = arg + strlen(denied);
+	return true;
 }
 
 int probe_main(int argc, char **argv)
 {
 	struct probe_args a = {0};
+	size_t g = 0;
 
-	/* What the set-uid copy is started for. */
+	/* the set-uid copy has only this task */
 	if (argc == 2 && strcmp(argv[1], PROBE_EUID) == 0)
 		return geteuid() != getuid();
 	for (int i = 2; i < argc; i++)
-		if (read_arg(&a, argv[i]) < 0)
+		if (!read_arg(&a, argv[i]))
 			return USAGE;
-	for (size_t i = 0; argc > 1 && i < sizeof(groups) / sizeof(groups[0]); i++) {
-		if (strcmp(argv[1], groups[i].name) != 0)
-			continue;
-		for (size_t j = 0; j < sizeof(groups[i].acts) / sizeof(groups[i].acts[0]); j++)
-			run_all(groups[i].acts[j], &a);
-		return 0;
-	}
-	return USAGE;
+	while (argc > 1 && g < sizeof(groups) / sizeof(groups[0]) &&
+	       strcmp(argv[1], groups[g].name) != 0)
+		g++;
+	if (argc < 2 || g == sizeof(groups) / sizeof(groups[0]))
+		return USAGE;
+	for (size_t i = 0; i < sizeof(groups[g].acts) / sizeof(groups[g].acts[0]); i++)
+		for (const struct probe_act *act = groups[g].acts[i];
+		     act != NULL && act->wall != NULL; act++) {
+			char detail[PROBE_DETAIL] = "";
+			enum probe_outcome outcome;
+
+			if (act->need != PROBE_ALWAYS && *place(&a, act->need) == NULL)
+				continue;
+			outcome = act->run(&a, detail);
+			printf("%s\t%s\t%s\t%s\n", act->wall, outcomes[outcome], act->what, detail);
+			/* a later act may kill this process: the line must be out */
+			fflush(stdout);
+		}
+	return 0;
 }

@@ -12,24 +12,24 @@
 #include <stddef.h>
 
 #define PROBE_DETAIL 160
-#define PROBE_SIGNAL "signal a process of the machine" /* an act whose victim is asked */
-/* Acts that other walls hold where there are no namespaces. */
+#define PROBE_SIGNAL "signal a process of the machine" /* the target knows whether it worked */
+/* Acts that other walls refuse in a session without namespaces. */
 #define PROBE_CANARY "open a file beside the workspace"
 #define PROBE_TCP "connect to a port of the machine"
 #define PROBE_ABSTRACT "connect to an abstract socket"
 #define PROBE_SYSV "find a System V queue"
 #define PROBE_POSIX "open a POSIX queue"
 #define PROBE_DENIED 8
-#define PROBE_EUID "euid" /* the word for: status 1 if the uids differ */
+#define PROBE_EUID "euid" /* with this word, the status is 1 if the uids differ */
 
 enum probe_outcome { PROBE_REFUSED, PROBE_DONE, PROBE_UNTRIED };
 
-/* What the other side made; NULL and 0: it did not. */
+/* Targets that `agentsh doctor` made outside; NULL: it did not make it. */
 struct probe_args {
 	const char *canary;   /* a file outside of the session's view */
 	const char *port;     /* a listener on the host's 127.0.0.1 */
 	const char *abstract; /* a listener's abstract name */
-	const char *pid;      /* a process of the host's that waits for SIGURG */
+	const char *pid;      /* a process of the host that waits for SIGURG */
 	const char *key;      /* a System V queue */
 	const char *queue;    /* a POSIX queue */
 	const char *hostname;
@@ -42,12 +42,12 @@ struct probe_args {
 	const char *denied[PROBE_DENIED]; /* programs that the policy denies */
 };
 
-/* Tries, and says what came back. */
+/* Tries the act and writes the result. */
 typedef enum probe_outcome probe_fn(const struct probe_args *a, char detail[PROBE_DETAIL]);
 struct probe_act {
 	const char *wall, *what;
 	probe_fn *run;
-	size_t need; /* offset of the argument without which it is left out; PROBE_ALWAYS */
+	size_t need; /* offset of the argument that the act needs, or PROBE_ALWAYS */
 };
 #define PROBE_ALWAYS ((size_t)-1)
 
@@ -57,9 +57,9 @@ extern const struct probe_act probe_places[], probe_powers[], probe_calls[], pro
 
 /* PROBE_DONE for r >= 0, else PROBE_REFUSED with errno's name. */
 enum probe_outcome probe_said(long r, char detail[PROBE_DETAIL]);
-/* In a child: fn returns 0 for done, an errno, or dies. */
+/* Runs fn in a child; fn returns 0 or an errno, or dies. */
 enum probe_outcome probe_child(int (*fn)(const void *arg), const void *arg,
 			       char detail[PROBE_DETAIL]);
 
-/* The program: exit status 0, or 2 for a usage that is wrong. */
+/* The program; returns the exit status: 0, or 2 for a wrong usage. */
 int probe_main(int argc, char **argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Acts that use more than a session was given. */
+/* Acts that use more than the limits of a session. */
 #include "probe/probe.h"
 #include <errno.h>
 #include <signal.h>
@@ -17,29 +17,24 @@
 #define SPIN_NS 500000000L
 #define SECOND_NS 1000000000L
 
-/* Pages of ours that are in memory: what was swapped out is not over the limit. */
-static size_t resident(void)
-{
-	char text[128] = "";
-	FILE *f = fopen("/proc/self/statm", "re");
-	const char *second;
-	size_t n = f != NULL ? fread(text, 1, sizeof(text) - 1, f) : 0;
-
-	if (f != NULL)
-		fclose(f);
-	second = n > 0 ? strchr(text, ' ') : NULL;
-	return second != NULL ? strtoull(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) : 0;
-}
-
+/* Pages that were swapped out do not count: they are not over the limit. */
 static int fill(const void *arg)
 {
 	const size_t limit = *(const size_t *)arg, size = limit * MEMORY_FACTOR;
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t resident = 0;
+	FILE *f;
 
 	if (p == MAP_FAILED)
 		return errno;
 	memset(p, 1, size);
-	return resident() > 2 * limit ? 0 : ENOMEM;
+	f = fopen("/proc/self/statm", "re");
+	if (f == NULL)
+		return errno;
+	if (fscanf(f, "%*s %zu", &resident) != 1)
+		resident = 0;
+	fclose(f);
+	return resident * (size_t)sysconf(_SC_PAGESIZE) > 2 * limit ? 0 : ENOMEM;
 }
 
 static enum probe_outcome use_memory(const struct probe_args *a, char detail[PROBE_DETAIL])
@@ -83,7 +78,7 @@ static long nanoseconds(clockid_t clock)
 	return t.tv_sec * SECOND_NS + t.tv_nsec;
 }
 
-/* A period that is cut at both ends lets a little more through than the share. */
+/* The first and the last period are not whole: they can give a little more than the share. */
 static enum probe_outcome use_cpu(const struct probe_args *a, char detail[PROBE_DETAIL])
 {
 	const long limit = strtol(a->cpu, NULL, 10);

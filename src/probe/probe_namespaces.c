@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Acts against the namespaces: each reaches for something that was made outside. */
+/* Acts against the namespaces: each tries to reach a target outside. */
 #include "probe/probe.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -60,7 +60,7 @@ static enum probe_outcome see_host(const struct probe_args *a, char detail[PROBE
 	close(fd);
 	if (n > 0 && memmem(text, (size_t)n, "agentsh", 7) != NULL)
 		return probe_said(0, detail);
-	snprintf(detail, PROBE_DETAIL, "the number is another process's");
+	snprintf(detail, PROBE_DETAIL, "the number belongs to another process");
 	return PROBE_REFUSED;
 }
 

@@ -94,7 +94,7 @@ static void sbx_5_processes(void **state)
 	snprintf(text, sizeof(text), "%d", (int)other);
 	assert_int_equal(TRY(probe_places, PROBE_SIGNAL, .pid = text), PROBE_DONE);
 	assert_int_equal(TRY(probe_places, "read its command", .pid = text), PROBE_REFUSED);
-	assert_string_equal(said, "the number is another process's");
+	assert_string_equal(said, "the number belongs to another process");
 	end(other);
 	assert_int_equal(TRY(probe_places, PROBE_SIGNAL, .pid = text), PROBE_REFUSED);
 	assert_string_equal(said, "ESRCH");

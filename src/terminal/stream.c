@@ -20,7 +20,7 @@ void stream_done(struct stream *s)
 	s->fd = -1;
 }
 
-/* Where a byte lies in the file, and how many follow it there. */
+/* Returns the place of a byte in the file and how many bytes follow it there. */
 static uint64_t place_of(uint64_t kept, uint64_t offset, uint64_t *contiguous)
 {
 	const uint64_t in_ring = offset >= kept ? (offset - kept) % STREAM_RING : 0;
@@ -29,44 +29,38 @@ static uint64_t place_of(uint64_t kept, uint64_t offset, uint64_t *contiguous)
 	return offset < kept ? offset : kept + in_ring;
 }
 
-/* Whole writes as long as they succeed; what a failing disk took before is kept. Returns how many
- * bytes the file took. */
-static size_t store(struct stream *s, const char *p, size_t n)
-{
-	size_t done = 0;
-
-	while (done < n && s->failed == 0) {
-		uint64_t contiguous;
-		const uint64_t at = place_of(s->quota, s->bytes + done, &contiguous);
-		const size_t part = n - done < contiguous ? n - done : (size_t)contiguous;
-		const ssize_t r = TEMP_FAILURE_RETRY(pwrite(s->fd, p + done, part, (off_t)at));
-
-		if (r == -1)
-			s->failed = errno;
-		else
-			done += (size_t)r;
-	}
-	return done;
-}
-
 void stream_append(struct stream *s, const void *p, size_t n)
 {
 	const char *text = p;
 	const uint64_t room = s->quota - s->kept;
 	const size_t to_keep = n < room ? n : (size_t)room;
 	uint64_t lines = 0;
-	size_t stored;
+	size_t stored = 0;
 
 	if (n == 0)
 		return;
 	for (size_t i = 0; i < n; i++)
 		lines += text[i] == '\n';
 	s->lines += lines;
+
 	s->open_line = text[n - 1] != '\n';
-	stored = store(s, text, s->window ? n : to_keep);
+	/* bytes that a failing disk took before its error are kept */
+	while (stored < (s->window ? n : to_keep) && s->failed == 0) {
+		const size_t left = (s->window ? n : to_keep) - stored;
+		uint64_t contiguous;
+		const uint64_t at = place_of(s->quota, s->bytes + stored, &contiguous);
+		const size_t part = left < contiguous ? left : (size_t)contiguous;
+		const ssize_t r = TEMP_FAILURE_RETRY(pwrite(s->fd, text + stored, part, (off_t)at));
+
+		if (r == -1)
+			s->failed = errno;
+		else
+			stored += (size_t)r;
+	}
+
 	s->kept += stored < to_keep ? stored : to_keep;
 	s->bytes += n;
-	if (stored < n) /* the rest is gone, and with it the ring's use */
+	if (stored < n) /* the rest is lost, so the ring has no bytes before it */
 		s->from = s->bytes;
 	else if (s->from < s->kept)
 		s->from = s->kept;
@@ -77,15 +71,7 @@ uint64_t stream_lines(const struct stream *s)
 	return s->lines + s->open_line;
 }
 
-/* How much of n bytes to give: a character that goes on behind them is left for the next page. */
-static size_t cut(const void *p, size_t n)
-{
-	const size_t whole = json_text_cut(p, n);
-
-	return whole > 0 && json_is_text(p, whole) ? whole : n;
-}
-
-/* n bytes, which may lie in pieces. */
+/* Reads n bytes, which may lie in two places of the file. */
 static int read_pieces(int fd, uint64_t kept, uint64_t offset, size_t n, char *out, struct err *err)
 {
 	size_t done = 0;
@@ -98,7 +84,7 @@ static int read_pieces(int fd, uint64_t kept, uint64_t offset, size_t n, char *o
 		struct stat st;
 
 		if (r < 0)
-			return err_errno(err, E_INTERNAL, NULL, "the output cannot be read");
+			return err_errno(err, E_INTERNAL, NULL, "cannot read the output");
 		if ((size_t)r < part)
 			return err_set(err, E_INTERNAL, NULL,
 				       "the output's file is damaged: it ends at byte %" PRIu64
@@ -115,8 +101,8 @@ int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t l
 {
 	struct stream_page got = {.offset = offset, .next = offset};
 	const uint64_t oldest = x->bytes > STREAM_RING ? x->bytes - STREAM_RING : 0;
-	const uint64_t start = x->from > oldest ? x->from : oldest; /* of what the ring has */
-	/* Where the bytes at this offset end: without a gap both parts are one. */
+	const uint64_t start = x->from > oldest ? x->from : oldest; /* of the bytes in the ring */
+	/* The end of the bytes at this offset; without a gap both parts are one. */
 	const uint64_t end = offset < x->kept && start > x->kept ? x->kept : x->bytes;
 	size_t n = 0;
 	int r;
@@ -129,8 +115,12 @@ int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t l
 		r = read_pieces(fd, x->kept, offset, n, out, err);
 		if (r < 0)
 			return r;
-		if (!complete || offset + n < end)
-			n = cut(out, n);
+		/* a character that is not complete is left for the next page */
+		if (!complete || offset + n < end) {
+			const size_t whole = json_text_cut(out, n);
+
+			n = whole > 0 && json_is_text(out, whole) ? whole : n;
+		}
 		got.next = offset + n;
 	}
 	got.len = n;

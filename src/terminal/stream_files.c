@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files: DIR/SESSION/NAME.out and .err. Only the API child calls this. */
+/* The files DIR/SESSION/NAME.out and .err. Only the API child calls these functions. */
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -23,26 +23,22 @@ static bool file_name(char out[NAME_MAX_LEN], const char *session, const char *c
 	return true;
 }
 
-static int create_one(int dir_fd, const char *session, const char *name)
+int stream_file_create(int dir_fd, const char *session, const char *command, int which)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-	int fd = openat(dir_fd, name, flags, 0600);
+	char name[NAME_MAX_LEN];
+	int fd;
 
+	if (!file_name(name, session, command, which - 1)) {
+		errno = EINVAL;
+		return -1;
+	}
+	fd = openat(dir_fd, name, flags, 0600);
 	if (fd >= 0 || errno != ENOENT)
 		return fd;
 	if (mkdirat(dir_fd, session, 0700) < 0 && errno != EEXIST)
 		return -1;
 	return openat(dir_fd, name, flags, 0600);
-}
-
-int stream_file_create(int dir_fd, const char *session, const char *command, int which)
-{
-	char name[NAME_MAX_LEN];
-
-	if (file_name(name, session, command, which - 1))
-		return create_one(dir_fd, session, name);
-	errno = EINVAL;
-	return -1;
 }
 
 int stream_file_open(int dir_fd, const char *session, const char *command, int which,
@@ -62,7 +58,7 @@ int stream_file_open(int dir_fd, const char *session, const char *command, int w
 				 errno == EMFILE || errno == ENFILE || errno == ENOMEM
 					 ? E_UNAVAILABLE
 					 : E_INTERNAL,
-				 command, "the output cannot be opened");
+				 command, "cannot open the output");
 	*fd = got;
 	return 0;
 }
@@ -73,11 +69,11 @@ void stream_file_remove(int dir_fd, const char *session, const char *name, int w
 
 	if (file_name(path, session, name, which - 1))
 		unlinkat(dir_fd, path, 0);
-	if (id_valid(session)) /* stays while others are there */
+	if (id_valid(session)) /* fails while the directory has other files */
 		unlinkat(dir_fd, session, AT_REMOVEDIR);
 }
 
-/* One file in the store. */
+/* One file of the directory. */
 struct file_entry {
 	char session[ID_MAX + 1], name[ID_MAX + 1];
 	int which;
@@ -99,56 +95,37 @@ static DIR *open_dir(int dir_fd, const char *name)
 	return d;
 }
 
-/* Its name without the ending, and which of the two it is; 0 for what is not ours. */
-static int parse_name(char out[ID_MAX + 1], const char *file)
-{
-	const size_t n = strlen(file);
-
-	if (n <= ENDING_LEN || n - ENDING_LEN > ID_MAX)
-		return 0;
-	for (int i = 0; i < 2; i++) {
-		if (strcmp(file + n - ENDING_LEN, ending[i]) != 0)
-			continue;
-		memcpy(out, file, n - ENDING_LEN);
-		out[n - ENDING_LEN] = '\0';
-		return id_valid(out) ? i + 1 : 0;
-	}
-	return 0;
-}
-
-static struct file_entry *add_entry(struct entries *es)
-{
-	if (es->n == es->cap) {
-		es->cap = es->cap > 0 ? 2 * es->cap : 64;
-		es->v = mem_resize(es->v, es->cap, sizeof(*es->v));
-	}
-	es->v[es->n] = (struct file_entry){0};
-	return &es->v[es->n++];
-}
-
+/* Adds the files of a session; skips names that stream_file_create does not make. */
 static void list_session(int dir_fd, const char *session, struct entries *es)
 {
 	DIR *d = open_dir(dir_fd, session);
-	char name[ID_MAX + 1];
-	struct dirent *de;
+	const struct dirent *de;
 	struct stat st;
 
-	if (d == NULL)
-		return;
-	while ((de = readdir(d)) != NULL) {
-		const int which = parse_name(name, de->d_name);
-		struct file_entry *e;
+	while (d != NULL && (de = readdir(d)) != NULL) {
+		const size_t n = strlen(de->d_name), len = n > ENDING_LEN ? n - ENDING_LEN : 0;
+		struct file_entry e = {0};
 
-		if (which == 0 || fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (len == 0 || len > ID_MAX)
 			continue;
-		e = add_entry(es);
-		memcpy(e->session, session, strlen(session) + 1);
-		memcpy(e->name, name, strlen(name) + 1);
-		e->which = which;
-		e->bytes = (uint64_t)st.st_size;
-		e->written_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+		memcpy(e.name, de->d_name, len);
+		memcpy(e.session, session, strlen(session));
+		for (int i = 0; i < 2; i++)
+			if (strcmp(de->d_name + len, ending[i]) == 0)
+				e.which = i + 1;
+		if (e.which == 0 || !id_valid(e.name) ||
+		    fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		e.bytes = (uint64_t)st.st_size;
+		e.written_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+		if (es->n == es->cap) {
+			es->cap = es->cap > 0 ? 2 * es->cap : 64;
+			es->v = mem_resize(es->v, es->cap, sizeof(*es->v));
+		}
+		es->v[es->n++] = e;
 	}
-	closedir(d);
+	if (d != NULL)
+		closedir(d);
 }
 
 static int by_age(const void *a, const void *b)
