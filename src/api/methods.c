@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every method of the API, one row each. */
 #include "api/handlers.h"
+#include "api/shape_rows.h"
 #include "base/mem.h"
 
 #define AGENT (1u << ROLE_AGENT | 1u << ROLE_ADMIN)

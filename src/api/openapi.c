@@ -290,16 +290,34 @@ static json_t *operations(const struct api *api)
 
 /* ---- the document ---- */
 
+/* Adds the shape and those that it consists of, as far as they have names. */
+static void add_schema(json_t *schemas, const struct shape *shape)
+{
+	if (shape->name != NULL && json_object_get(schemas, shape->name) != NULL)
+		return;
+	if (shape->name != NULL)
+		json_object_set_new(schemas, shape->name, shape_rows(shape->rows));
+	for (const struct shape_row *row = shape->rows; row->name != NULL; row++)
+		if (row->kind == SHAPE_OBJ)
+			add_schema(schemas, row->shape);
+}
+
 void api_openapi_format(const struct api *api, struct buf *out)
 {
 	json_t *schemas = json_object(), *doc;
 	char *text;
 
-	for (size_t i = 0; api_shapes[i] != NULL; i++)
-		json_object_set_new(schemas, api_shapes[i]->name, shape_rows(api_shapes[i]->rows));
-	for (size_t i = 0; api_bodies[i] != NULL; i++)
-		json_object_set_new(schemas, api_bodies[i]->name,
-				    fields(api_bodies[i]->fields, api_bodies[i]->required));
+	add_schema(schemas, &shape_error);
+	for (size_t i = 0; i < api->nmethods; i++) {
+		const struct method *m = &api->methods[i];
+
+		for (size_t k = 0; k < ARRAY_LEN(m->answers); k++)
+			if (m->answers[k].shape != NULL)
+				add_schema(schemas, m->answers[k].shape);
+		if (m->body != NULL)
+			json_object_set_new(schemas, m->body->name,
+					    fields(m->body->fields, m->body->required));
+	}
 	doc = json_pack(
 		"{s:s,s:{s:s,s:s},s:o,s:{s:o,s:{s:{s:s,s:o}},s:{s:{s:s,s:s},s:{s:s,s:s,s:s}}"
 		"}}",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* api/shape.h - what bodies look like, as tables: the OpenAPI document is written from them.
  *
- * A request has the table that reads it (base/json.h). An answer is written by code; its table
- * stands in shapes.c, and a test holds real answers against it, key for key. */
+ * A request has the table that reads it (base/json.h). An answer is written by code. Its table is
+ * in shapes.c, or in methods.c if only one method has it; a test compares real answers with it, key
+ * for key. */
 #pragma once
 #include "base/json.h"
 
@@ -57,7 +58,4 @@ struct shape_answer {
 extern const struct shape shape_error, shape_session, shape_sessions, shape_command, shape_commands,
 	shape_answer, shape_output, shape_event, shape_events, shape_health, shape_ready,
 	shape_policies, shape_reload;
-extern const struct shape
-	*const api_shapes[]; /* all that have a name of their own; ends with NULL */
 extern const struct shape_body body_session, body_patch, body_exec, body_kill;
-extern const struct shape_body *const api_bodies[]; /* ends with NULL */

@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shapes of the answers, in the order of their keys. */
 #include "api/handlers.h"
-#include "api/shape.h"
+#include "api/shape_rows.h"
 #include "model/event.h"
 #include "model/wall.h"
 
 #define STATES_SESSION "creating ready busy stopping stopped failed"
 #define STATES_COMMAND "queued running finished killed lost"
 #define ENCODINGS "text base64"
-#define N SHAPE_NULL
-#define L SHAPE_LIST
-#define M SHAPE_MAYBE
-/* clang-format off */
-#define STR(name, flags) {name, SHAPE_STR, flags}
-#define ID(name, flags) {name, SHAPE_ID, flags}
-#define TIME(name, flags) {name, SHAPE_TIME, flags}
-#define INT(name, flags) {name, SHAPE_INT, flags}
-#define NUM(name, flags) {name, SHAPE_NUM, flags}
-#define BOOL(name) {name, SHAPE_BOOL}
-#define WORD(name, flags, words_) {name, SHAPE_WORD, flags, .words = words_}
-#define NAME(name, flags, of_) {name, SHAPE_NAME, flags, .of = of_}
-#define OBJ(name, flags, shape_) {name, SHAPE_OBJ, flags, .shape = &shape_}
-#define ROWS(...) (const struct shape_row[]){__VA_ARGS__, {NULL}}
-#define PART(id, ...) static const struct shape id = {NULL, ROWS(__VA_ARGS__)}
-/* clang-format on */
 
 static const char *wall_of(unsigned i)
 {
@@ -166,12 +150,6 @@ const struct shape shape_health = {"Health", ROWS(STR("status", 0), STR("version
 const struct shape shape_ready = {"Ready",
 				  ROWS(BOOL("ready"), INT("sessions", 0), STR("reason", M))};
 
-const struct shape *const api_shapes[] = {
-	&shape_error,  &denial,	      &shape_session,  &shape_sessions, &wall,
-	&shape_answer, &failure,      &shape_command,  &shape_commands, &shape_output,
-	&shape_event,  &shape_events, &shape_policies, &shape_reload,	&shape_health,
-	&shape_ready,  NULL};
-
 /* ---- requests ---- */
 
 const struct shape_body body_session = {"SessionRequest", session_request_fields, "workspace",
@@ -179,5 +157,3 @@ const struct shape_body body_session = {"SessionRequest", session_request_fields
 const struct shape_body body_patch = {"SessionPatch", session_patch_fields, NULL, false};
 const struct shape_body body_exec = {"ExecRequest", exec_request_fields, NULL, false};
 const struct shape_body body_kill = {"KillRequest", api_kill_fields, NULL, true};
-const struct shape_body *const api_bodies[] = {&body_session, &body_patch, &body_exec, &body_kill,
-					       NULL};
