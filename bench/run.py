@@ -77,6 +77,31 @@ def sessions(server):
     session.destroy()
 
 
+BOMB = "perl -e 'fork while 1'"
+
+
+def neighbours(server):
+    """Both sessions have the default policy's limits, and CPU groups of equal weight. A round without the bomb comes
+    before and after it."""
+    quiet, bomb = server.session(), server.session()
+    wanted = {"workspace": str(server.workspace())}
+    before = measure(server, 200, quiet, wanted, ["http"])["http"]["median_us"]
+    command = bomb.exec(script=BOMB, detach=True, status=202)
+    harness.wait_for(lambda: bomb.get("/history?type=resource_limit&limit=1")["events"], "the bomb meets pids_max")
+    during = measure(server, 200, quiet, wanted, ["http"])["http"]["median_us"]
+    state = server.get(f"{bomb.path}/commands/{command['command_id']}").json["state"]
+    bomb.destroy()
+    after = measure(server, 200, quiet, wanted, ["http"])["http"]["median_us"]
+    row("exec beside a fork bomb, A/A of the idle ones", f"{after / before:.2f} x", "the noise", True)
+    row(
+        "exec beside a fork bomb in another session",
+        f"{during:.0f} us of {before:.0f} us = {during / before:.1f} x",
+        "at most 10 x idle, the bomb runs on",
+        during <= 10 * before and state == "running",
+    )
+    quiet.destroy()
+
+
 def clients(server):
     for n in (1, 8, 32):
         r = lines(BENCH / "bench_exec", "clients", n, 5, server.socket, server.workspace())[0]
@@ -153,6 +178,7 @@ SECTIONS = {
     "memory": memory,
     "latency": latency,
     "sessions": sessions,
+    "neighbours": neighbours,
     "clients": clients,
     "work": work,
     "events": events,

@@ -64,3 +64,20 @@ def hits(session, counter):
 
 def narrow(server, session, **limits):
     return server.call("PATCH", session.path, {"resource_limits": limits})
+
+
+def unlimited(new_server, config=None, uid=None):
+    """A server whose default policy sets no limit; every shipped one does."""
+    server = new_server(start=False, config=config or {}, **({"uid": uid} if uid else {}))
+    directory = server.dir / "policies"
+    directory.mkdir(mode=0o755)
+    (directory / "plain.yaml").write_text(
+        "version: 1\nname: plain\ndefault: {files: allow, network: allow, commands: allow}\n"
+    )
+    (directory / "plain.yaml").chmod(0o644)
+    if uid:
+        for path in (directory, directory / "plain.yaml"):
+            os.chown(path, uid, uid)
+    server.merge(server.config, {"policies": {"dir": str(directory), "default": "plain"}})
+    server.start()
+    return server

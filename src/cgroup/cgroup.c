@@ -109,10 +109,13 @@ dev_t cgroup_disk(dev_t dev)
 	return makedev(ma, mi);
 }
 
-void cgroup_limit_pids(int dir, const struct limits *l, struct wall_report *walls, const char *note)
+void cgroup_limit_pids(int dir, const struct cgroup_ask *ask, struct wall_report *walls,
+		       const char *note)
 {
-	const long long n = l->value[LIMIT_pids_max];
+	const long long n = ask->limits.value[LIMIT_pids_max];
 
+	if (n == 0 && ask->undo)
+		cgroup_write(dir, "pids.max", "max");
 	if (n == 0)
 		return;
 	if (cgroup_write(dir, "pids.max", "%lld", n) < 0)

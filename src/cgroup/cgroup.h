@@ -47,16 +47,13 @@ void cgroup_host_remove(struct cgroup_host *host);
 /* Whether the group of all sessions is still there in every tree; else it is to be opened anew. */
 bool cgroup_host_alive(const struct cgroup_host *host);
 
-/* What may be missing here and is one of these. */
-#define CGROUP_WALLS                                                        \
-	(UINT64_C(1) << WALL_memory_limit | UINT64_C(1) << WALL_cpu_limit | \
-	 UINT64_C(1) << WALL_pids_limit | UINT64_C(1) << WALL_io_limit)
 struct cgroup_ask {
 	const char *id;
 	struct limits limits; /* only those of control groups are looked at */
 	dev_t io_device;      /* st_dev of the workspace */
 	uint64_t required;    /* 1 << WALL_…: must be up, or partial */
 	bool swap;	      /* memory_limit is up only if swap is limited, too */
+	bool undo;	      /* takes away what limits does not have */
 };
 /* Makes the session's group with its limits and writes the entries memory_limit, cpu_limit,
  * pids_limit and io_limit of those that were asked for. E_ENFORCEMENT names a required wall that
@@ -118,7 +115,7 @@ struct cgroup_files {
 		int fd;
 		bool v2;
 		enum cgroup_controller controller;
-		bool hits, use;	  /* what it counts */
+		unsigned kinds;	  /* CGROUP_HIT and so on */
 		const char *name; /* of the file, static */
 	} file[CGROUP_FILES];
 	/* To be polled and read empty; -1: none. v1 tells of processes on some kernels only:

@@ -10,8 +10,6 @@
 
 /* v1 has a number for "none": the largest one that is a multiple of a page. */
 #define NONE_FROM (UINT64_C(1) << 62)
-#define DISK_TEXT 32
-#define KNOBS 16
 
 uint64_t cgroup_number(int dir, const char *file)
 {
@@ -42,16 +40,11 @@ void cgroup_found_cpu(struct limits *l, uint64_t quota_us, uint64_t period_us)
 			     0);
 }
 
-static void disk_text(char out[DISK_TEXT], dev_t disk)
-{
-	snprintf(out, DISK_TEXT, "%u:%u ", major(disk), minor(disk));
-}
-
 const char *cgroup_disk_line(const char *text, dev_t disk)
 {
-	char begin[DISK_TEXT];
+	char begin[32];
 
-	disk_text(begin, disk);
+	snprintf(begin, sizeof(begin), "%u:%u ", major(disk), minor(disk));
 	while (*text != '\0') {
 		if (strncmp(text, begin, strlen(begin)) == 0)
 			return text + strlen(begin);
@@ -122,67 +115,6 @@ uint64_t cgroup_memory(const struct cgroup_host *host)
 	return CGROUP_NO_LIMIT;
 }
 
-/* ---- changed, and put back ---- */
-
-struct saved {
-	size_t n;
-	struct {
-		int dir; /* owned */
-		const struct cgroup_knob *knob;
-		struct buf text;
-	} knob[KNOBS];
-};
-
-static void save(const struct cgroup_host *host, const struct cgroup_ask *ask, struct saved *s)
-{
-	for (size_t i = 0; i < host->n; i++) {
-		const struct cgroup_version *v = host->tree[i].v2 ? &cgroup_v2 : &cgroup_v1;
-
-		for (size_t k = 0; k < v->nknobs && s->n < KNOBS; k++) {
-			const enum cgroup_controller c = v->knobs[k].controller;
-			cleanup_fd int dir = -1;
-
-			if ((host->tree[i].controllers & 1u << c) == 0 ||
-			    !cgroup_limits(&ask->limits, c))
-				continue;
-			dir = cgroup_group(host, i, ask->id);
-			if (dir == -1 ||
-			    cgroup_load(dir, v->knobs[k].file, &s->knob[s->n].text) < 0)
-				continue;
-			s->knob[s->n].knob = &v->knobs[k];
-			s->knob[s->n++].dir = take_fd(dir);
-		}
-	}
-}
-
-static void put_back_one(int dir, const struct cgroup_knob *k, const char *text, dev_t disk)
-{
-	const char *line = k->none == NULL ? text : cgroup_disk_line(text, disk);
-	char begin[DISK_TEXT] = "";
-
-	if (k->none != NULL)
-		disk_text(begin, disk);
-	if (line == NULL)
-		line = k->none;
-	cgroup_write(dir, k->file, "%s%.*s", begin, (int)strcspn(line, "\n"), line);
-}
-
-/* Backwards: memory and swap together may not be below memory. */
-static void put_back(const struct saved *s, dev_t device)
-{
-	for (size_t i = s->n; i-- > 0;)
-		put_back_one(s->knob[i].dir, s->knob[i].knob, s->knob[i].text.data,
-			     cgroup_disk(device));
-}
-
-static void saved_done(struct saved *s)
-{
-	for (size_t i = 0; i < ARRAY_LEN(s->knob); i++)
-		buf_done(&s->knob[i].text);
-	while (s->n > 0)
-		close(s->knob[--s->n].dir);
-}
-
 /* v2 would end processes to come down to a limit; v1 refuses one that is too low. Both are asked to
  * make room first, and both refuse then. True if that much is in use. */
 static bool too_much(const struct cgroup_host *host, const struct cgroup_ask *ask, uint64_t *in_use)
@@ -218,7 +150,7 @@ static int refuse(const struct cgroup_ask *ask, uint64_t in_use, struct err *err
 int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		  struct wall_report *walls, struct err *err)
 {
-	struct saved before = {0};
+	struct cgroup_ask before = {.id = ask->id, .io_device = ask->io_device, .undo = true};
 	struct cgroup_counters now = {0};
 	struct wall_report fresh = *walls;
 	uint64_t in_use;
@@ -226,17 +158,16 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 
 	if (too_much(host, ask, &in_use))
 		return refuse(ask, in_use, err);
-	save(host, ask, &before);
+	cgroup_limits_get(host, ask->id, ask->io_device, &before.limits, NULL);
 	r = cgroup_limit(host, ask, &fresh, err);
 	if (r == 0)
 		*walls = fresh;
 	else
-		put_back(&before, ask->io_device);
+		cgroup_limit(host, &before, &(struct wall_report){0}, NULL);
 	/* what v1 says is EBUSY */
 	if (r < 0 && cgroup_read(host, ask->id, &now, NULL) == 0 &&
 	    fresh.wall[WALL_memory_limit].state == WALL_UNAVAILABLE &&
 	    now.memory_bytes > CGROUP_MB(ask->limits.value[LIMIT_max_memory_mb]))
 		r = refuse(ask, now.memory_bytes, err);
-	saved_done(&before);
 	return r;
 }

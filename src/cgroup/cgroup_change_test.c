@@ -317,8 +317,8 @@ static void ses_5_v2_puts_back(void **state)
 	expect_file("pids.max", "max");
 	if (a_disk() != 0) {
 		const dev_t disk = cgroup_disk(a_disk());
-		cleanup_free char *line = mem_printf("%u:%u rbps=7 wbps=max riops=max wiops=max",
-						     major(disk), minor(disk));
+		cleanup_free char *line =
+			mem_printf("%u:%u rbps=7 wbps=max", major(disk), minor(disk));
 
 		expect_file("io.max", line);
 	}

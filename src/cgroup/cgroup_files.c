@@ -11,37 +11,6 @@
 
 #define TEXT_MAX 4096 /* cpu.stat is the longest, with a few hundred bytes */
 
-static bool is_hit(const struct cgroup_counter *row)
-{
-	switch (row->offset) {
-	case offsetof(struct cgroup_counters, memory_hits):
-	case offsetof(struct cgroup_counters, oom_kills):
-	case offsetof(struct cgroup_counters, pids_hits):
-	case offsetof(struct cgroup_counters, throttled):
-	case offsetof(struct cgroup_counters, throttled_us):
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_peak(const struct cgroup_counter *row)
-{
-	return row->offset == offsetof(struct cgroup_counters, memory_peak_bytes);
-}
-
-static bool is_use(const struct cgroup_counter *row)
-{
-	switch (row->offset) {
-	case offsetof(struct cgroup_counters, cpu_us):
-	case offsetof(struct cgroup_counters, io_read_bytes):
-	case offsetof(struct cgroup_counters, io_write_bytes):
-		return true;
-	default:
-		return is_peak(row);
-	}
-}
-
 static const struct cgroup_version *version(bool v2)
 {
 	return v2 ? &cgroup_v2 : &cgroup_v1;
@@ -61,12 +30,10 @@ static void add(struct cgroup_files *f, int fd, bool v2, const struct cgroup_cou
 	f->file[f->n].fd = fd;
 	f->file[f->n].v2 = v2;
 	f->file[f->n].controller = row->controller;
-	f->file[f->n].hits = f->file[f->n].use = false;
+	f->file[f->n].kinds = 0;
 	for (size_t i = 0; i < version(v2)->ncounters; i++)
-		if (strcmp(version(v2)->counters[i].file, row->file) == 0) {
-			f->file[f->n].hits |= is_hit(&version(v2)->counters[i]);
-			f->file[f->n].use |= is_use(&version(v2)->counters[i]);
-		}
+		if (strcmp(version(v2)->counters[i].file, row->file) == 0)
+			f->file[f->n].kinds |= version(v2)->counters[i].kind;
 	f->file[f->n++].name = row->file;
 }
 
@@ -97,9 +64,10 @@ void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cg
 			int fd;
 
 			if ((host->tree[i].controllers & 1u << row->controller) == 0 ||
-			    !(is_hit(row) || is_use(row)) || has(out, v2, row->file))
+			    row->kind == CGROUP_NOW || has(out, v2, row->file))
 				continue;
-			fd = openat(dir, row->file, (is_peak(row) ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+			fd = openat(dir, row->file,
+				    (row->kind == CGROUP_PEAK ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 			if (fd >= 0)
 				add(out, fd, v2, row);
 		}
@@ -187,49 +155,47 @@ int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err
 
 /* ---- read ---- */
 
-typedef bool row_fn(const struct cgroup_counter *row);
-
-/* Adds the counters of one file that are wanted. */
-static void read_one(const struct cgroup_files *f, size_t i, row_fn *wanted,
-		     struct cgroup_counters *out)
+/* The sum of the counters of these kinds. */
+static struct cgroup_counters sum_of(const struct cgroup_files *f, unsigned kinds,
+				     unsigned controllers)
 {
-	const struct cgroup_version *v = version(f->file[i].v2);
-	char text[TEXT_MAX];
-	const ssize_t n = pread(f->file[i].fd, text, sizeof(text) - 1, 0);
+	struct cgroup_counters sum = {0};
 
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	for (size_t k = 0; k < v->ncounters; k++)
-		if (wanted(&v->counters[k]) && strcmp(v->counters[k].file, f->file[i].name) == 0)
-			cgroup_count(&v->counters[k], text, out);
+	for (size_t i = 0; i < f->n; i++) {
+		const struct cgroup_version *v = version(f->file[i].v2);
+		char text[TEXT_MAX];
+		ssize_t n;
+
+		if ((f->file[i].kinds & kinds) == 0 ||
+		    (controllers & 1u << f->file[i].controller) == 0)
+			continue;
+		n = pread(f->file[i].fd, text, sizeof(text) - 1, 0);
+		if (n <= 0)
+			continue;
+		text[n] = '\0';
+		for (size_t k = 0; k < v->ncounters; k++)
+			if ((v->counters[k].kind & kinds) != 0 &&
+			    strcmp(v->counters[k].file, f->file[i].name) == 0)
+				cgroup_count(&v->counters[k], text, &sum);
+	}
+	return sum;
 }
 
 void cgroup_files_read(const struct cgroup_files *f, unsigned controllers,
 		       struct cgroup_counters *out)
 {
-	struct cgroup_counters sum = {0};
-
-	for (size_t i = 0; i < f->n; i++)
-		if (f->file[i].hits && (controllers & 1u << f->file[i].controller) != 0)
-			read_one(f, i, is_hit, &sum);
-	*out = sum;
+	*out = sum_of(f, CGROUP_HIT, controllers);
 }
 
 void cgroup_files_use(const struct cgroup_files *f, struct cgroup_counters *out)
 {
-	struct cgroup_counters sum = {0};
-
-	for (size_t i = 0; i < f->n; i++)
-		if (f->file[i].use)
-			read_one(f, i, is_use, &sum);
-	*out = sum;
+	*out = sum_of(f, CGROUP_USE | CGROUP_PEAK, ~0u);
 }
 
 int cgroup_files_reset_peak(const struct cgroup_files *f)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (f->file[i].use && f->file[i].controller == CGROUP_MEMORY)
+		if ((f->file[i].kinds & CGROUP_PEAK) != 0)
 			return pwrite(f->file[i].fd, "0", 1, 0) == 1 ? 0 : -1;
 	return -1;
 }

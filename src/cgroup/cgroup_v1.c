@@ -15,6 +15,13 @@ static void limit_memory(int dir, const struct cgroup_ask *ask, struct wall_repo
 	const long long swap = ask->limits.value[LIMIT_memory_swap_max_mb];
 	const bool limited = limits_has(&ask->limits, LIMIT_memory_swap_max_mb);
 
+	if (ask->undo) { /* the other way round */
+		cgroup_write(dir, "memory.memsw.limit_in_bytes", "%lld",
+			     limited ? (long long)CGROUP_MB(memory + swap) : -1);
+		cgroup_write(dir, "memory.limit_in_bytes", "%lld",
+			     memory != 0 ? (long long)CGROUP_MB(memory) : -1);
+		return;
+	}
 	if (memory == 0) {
 		if (limited)
 			wall_set(walls, WALL_memory_limit, WALL_UNAVAILABLE,
@@ -39,6 +46,8 @@ static void limit_cpu(int dir, const struct cgroup_ask *ask, struct wall_report 
 	const long long percent = ask->limits.value[LIMIT_max_cpu_percent];
 	const long long period = cgroup_period(&ask->limits);
 
+	if (percent == 0 && ask->undo)
+		cgroup_write(dir, "cpu.cfs_quota_us", "-1");
 	if (percent == 0)
 		return;
 	if (cgroup_write(dir, "cpu.cfs_period_us", "%lld", period) < 0)
@@ -51,7 +60,7 @@ static void limit_cpu(int dir, const struct cgroup_ask *ask, struct wall_report 
 
 static void limit_pids(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	cgroup_limit_pids(dir, &ask->limits, walls, " (cgroup v1)");
+	cgroup_limit_pids(dir, ask, walls, " (cgroup v1)");
 }
 
 static void limit_io(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
@@ -67,7 +76,7 @@ static void limit_io(int dir, const struct cgroup_ask *ask, struct wall_report *
 	bool asked = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		if (rows[i].bps == 0)
+		if (rows[i].bps == 0 && !ask->undo)
 			continue;
 		asked = true;
 		if (disk == 0)
@@ -118,33 +127,23 @@ static void limits(int dir, unsigned controllers, dev_t disk, struct limits *out
 	}
 }
 
-static const struct cgroup_knob knobs[] = {
-	{CGROUP_MEMORY, "memory.limit_in_bytes", NULL},
-	{CGROUP_MEMORY, "memory.memsw.limit_in_bytes", NULL},
-	{CGROUP_CPU, "cpu.cfs_period_us", NULL},
-	{CGROUP_CPU, "cpu.cfs_quota_us", NULL},
-	{CGROUP_PIDS, "pids.max", NULL},
-	{CGROUP_IO, "blkio.throttle.read_bps_device", "0"},
-	{CGROUP_IO, "blkio.throttle.write_bps_device", "0"},
-};
-
 #define AT(name) offsetof(struct cgroup_counters, name)
 #define NS_PER_US 1000
 
 static const struct cgroup_counter counters[] = {
-	{CGROUP_MEMORY, "memory.usage_in_bytes", NULL, AT(memory_bytes), 1},
-	{CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, AT(memory_peak_bytes), 1},
-	{CGROUP_MEMORY, "memory.failcnt", NULL, AT(memory_hits), 1},
+	{CGROUP_MEMORY, CGROUP_NOW, "memory.usage_in_bytes", NULL, AT(memory_bytes), 1},
+	{CGROUP_MEMORY, CGROUP_PEAK, "memory.max_usage_in_bytes", NULL, AT(memory_peak_bytes), 1},
+	{CGROUP_MEMORY, CGROUP_HIT, "memory.failcnt", NULL, AT(memory_hits), 1},
 	/* the one that is hit if no swap is allowed; Linux 6.18 leaves both at 0 */
-	{CGROUP_MEMORY, "memory.memsw.failcnt", NULL, AT(memory_hits), 1},
-	{CGROUP_MEMORY, "memory.oom_control", "oom_kill ", AT(oom_kills), 1},
-	{CGROUP_PIDS, "pids.current", NULL, AT(pids), 1},
-	{CGROUP_PIDS, "pids.events", "max ", AT(pids_hits), 1},
-	{CGROUP_CPUACCT, "cpuacct.usage", NULL, AT(cpu_us), NS_PER_US},
-	{CGROUP_CPU, "cpu.stat", "nr_throttled ", AT(throttled), 1},
-	{CGROUP_CPU, "cpu.stat", "throttled_time ", AT(throttled_us), NS_PER_US},
-	{CGROUP_IO, "blkio.throttle.io_service_bytes", "Read ", AT(io_read_bytes), 1},
-	{CGROUP_IO, "blkio.throttle.io_service_bytes", "Write ", AT(io_write_bytes), 1},
+	{CGROUP_MEMORY, CGROUP_HIT, "memory.memsw.failcnt", NULL, AT(memory_hits), 1},
+	{CGROUP_MEMORY, CGROUP_HIT, "memory.oom_control", "oom_kill ", AT(oom_kills), 1},
+	{CGROUP_PIDS, CGROUP_NOW, "pids.current", NULL, AT(pids), 1},
+	{CGROUP_PIDS, CGROUP_HIT, "pids.events", "max ", AT(pids_hits), 1},
+	{CGROUP_CPUACCT, CGROUP_USE, "cpuacct.usage", NULL, AT(cpu_us), NS_PER_US},
+	{CGROUP_CPU, CGROUP_HIT, "cpu.stat", "nr_throttled ", AT(throttled), 1},
+	{CGROUP_CPU, CGROUP_HIT, "cpu.stat", "throttled_time ", AT(throttled_us), NS_PER_US},
+	{CGROUP_IO, CGROUP_USE, "blkio.throttle.io_service_bytes", "Read ", AT(io_read_bytes), 1},
+	{CGROUP_IO, CGROUP_USE, "blkio.throttle.io_service_bytes", "Write ", AT(io_write_bytes), 1},
 };
 
 /* memory.oom_control tells by eventfd only; pids.events by inotify as in v2, but not on every
@@ -175,8 +174,6 @@ const struct cgroup_version cgroup_v1 = {
 		  [CGROUP_PIDS] = limit_pids,
 		  [CGROUP_IO] = limit_io},
 	.limits = limits,
-	.knobs = knobs,
-	.nknobs = ARRAY_LEN(knobs),
 	.counters = counters,
 	.ncounters = ARRAY_LEN(counters),
 	.watch = watch,

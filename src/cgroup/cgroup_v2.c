@@ -24,13 +24,13 @@ static void limit_memory(int dir, const struct cgroup_ask *ask, struct wall_repo
 	const bool limited = limits_has(&ask->limits, LIMIT_memory_swap_max_mb);
 	char a[LIMIT_TEXT];
 
-	if (memory == 0 && !limited)
+	if (memory == 0 && !limited && !ask->undo)
 		return;
 	if (cgroup_write(dir, "memory.max", "%s", text(a, CGROUP_MB(memory), memory != 0)) < 0)
 		cgroup_refused(walls, WALL_memory_limit, "memory.max");
-	else if (!limited)
+	else if (!limited && !ask->undo)
 		wall_set(walls, WALL_memory_limit, WALL_UP, "%lld MB", memory);
-	else if (cgroup_write(dir, "memory.swap.max", "%llu", CGROUP_MB(swap)) < 0)
+	else if (cgroup_write(dir, "memory.swap.max", "%s", text(a, CGROUP_MB(swap), limited)) < 0)
 		wall_set(walls, WALL_memory_limit,
 			 memory == 0 || ask->swap ? WALL_UNAVAILABLE : WALL_PARTIAL,
 			 "swap is not limited: the kernel does not account it");
@@ -45,6 +45,8 @@ static void limit_cpu(int dir, const struct cgroup_ask *ask, struct wall_report 
 	const long long percent = ask->limits.value[LIMIT_max_cpu_percent];
 	const long long period = cgroup_period(&ask->limits);
 
+	if (percent == 0 && ask->undo)
+		cgroup_write(dir, "cpu.max", "max %lld", period);
 	if (percent == 0)
 		return;
 	if (cgroup_write(dir, "cpu.max", "%lld %lld", percent * period / 100, period) < 0)
@@ -55,7 +57,7 @@ static void limit_cpu(int dir, const struct cgroup_ask *ask, struct wall_report 
 
 static void limit_pids(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
 {
-	cgroup_limit_pids(dir, &ask->limits, walls, "");
+	cgroup_limit_pids(dir, ask, walls, "");
 }
 
 static void limit_io(int dir, const struct cgroup_ask *ask, struct wall_report *walls)
@@ -65,7 +67,7 @@ static void limit_io(int dir, const struct cgroup_ask *ask, struct wall_report *
 	const dev_t disk = cgroup_disk(ask->io_device);
 	char r[LIMIT_TEXT], w[LIMIT_TEXT];
 
-	if (reads == 0 && writes == 0)
+	if (reads == 0 && writes == 0 && !ask->undo)
 		return;
 	text(r, (unsigned long long)reads, true);
 	text(w, (unsigned long long)writes, true);
@@ -115,28 +117,21 @@ static void limits(int dir, unsigned controllers, dev_t disk, struct limits *out
 	}
 }
 
-static const struct cgroup_knob knobs[] = {
-	{CGROUP_MEMORY, "memory.max", NULL},
-	{CGROUP_MEMORY, "memory.swap.max", NULL},
-	{CGROUP_CPU, "cpu.max", NULL},
-	{CGROUP_PIDS, "pids.max", NULL},
-	{CGROUP_IO, "io.max", "rbps=max wbps=max"},
-};
-
 #define AT(name) offsetof(struct cgroup_counters, name)
 
 static const struct cgroup_counter counters[] = {
-	{CGROUP_MEMORY, "memory.current", NULL, AT(memory_bytes), 1},
-	{CGROUP_MEMORY, "memory.peak", NULL, AT(memory_peak_bytes), 1}, /* Linux 5.19 */
-	{CGROUP_MEMORY, "memory.events", "max ", AT(memory_hits), 1},
-	{CGROUP_MEMORY, "memory.events", "oom_kill ", AT(oom_kills), 1},
-	{CGROUP_PIDS, "pids.current", NULL, AT(pids), 1},
-	{CGROUP_PIDS, "pids.events", "max ", AT(pids_hits), 1},
-	{CGROUP_CPU, "cpu.stat", "usage_usec ", AT(cpu_us), 1},
-	{CGROUP_CPU, "cpu.stat", "nr_throttled ", AT(throttled), 1},
-	{CGROUP_CPU, "cpu.stat", "throttled_usec ", AT(throttled_us), 1},
-	{CGROUP_IO, "io.stat", "rbytes=", AT(io_read_bytes), 1},
-	{CGROUP_IO, "io.stat", "wbytes=", AT(io_write_bytes), 1},
+	{CGROUP_MEMORY, CGROUP_NOW, "memory.current", NULL, AT(memory_bytes), 1},
+	{CGROUP_MEMORY, CGROUP_PEAK, "memory.peak", NULL, AT(memory_peak_bytes),
+	 1}, /* Linux 5.19 */
+	{CGROUP_MEMORY, CGROUP_HIT, "memory.events", "max ", AT(memory_hits), 1},
+	{CGROUP_MEMORY, CGROUP_HIT, "memory.events", "oom_kill ", AT(oom_kills), 1},
+	{CGROUP_PIDS, CGROUP_NOW, "pids.current", NULL, AT(pids), 1},
+	{CGROUP_PIDS, CGROUP_HIT, "pids.events", "max ", AT(pids_hits), 1},
+	{CGROUP_CPU, CGROUP_USE, "cpu.stat", "usage_usec ", AT(cpu_us), 1},
+	{CGROUP_CPU, CGROUP_HIT, "cpu.stat", "nr_throttled ", AT(throttled), 1},
+	{CGROUP_CPU, CGROUP_HIT, "cpu.stat", "throttled_usec ", AT(throttled_us), 1},
+	{CGROUP_IO, CGROUP_USE, "io.stat", "rbytes=", AT(io_read_bytes), 1},
+	{CGROUP_IO, CGROUP_USE, "io.stat", "wbytes=", AT(io_write_bytes), 1},
 };
 
 static int watch(int dir, unsigned controllers, struct cgroup_files *f)
@@ -158,8 +153,6 @@ const struct cgroup_version cgroup_v2 = {
 		  [CGROUP_PIDS] = limit_pids,
 		  [CGROUP_IO] = limit_io},
 	.limits = limits,
-	.knobs = knobs,
-	.nknobs = ARRAY_LEN(knobs),
 	.counters = counters,
 	.ncounters = ARRAY_LEN(counters),
 	.watch = watch,

@@ -4,21 +4,16 @@
 #include "base/buf.h"
 #include "cgroup/cgroup.h"
 
+enum cgroup_kind { CGROUP_NOW, CGROUP_HIT = 1, CGROUP_USE = 2, CGROUP_PEAK = 4 };
 /* Where a counter stands in a control file. */
 struct cgroup_counter {
 	enum cgroup_controller controller;
+	enum cgroup_kind kind;
 	const char *file;
 	const char *key; /* text before each number, at the start of a word; all are added. NULL:
 			    the file is one number */
 	size_t offset;	 /* in struct cgroup_counters */
 	uint64_t divisor;
-};
-/* A control file that holds a limit. */
-struct cgroup_knob {
-	enum cgroup_controller controller;
-	const char *file;
-	const char *none; /* one line a disk, this is what takes a disk's limit away; NULL: one
-			     line */
 };
 struct cgroup_version {
 	const char *controller[CGROUP_CONTROLLERS]; /* its name; NULL: does not exist */
@@ -29,8 +24,6 @@ struct cgroup_version {
 					  struct wall_report *walls);
 	/* What holds the group now, of these controllers. */
 	void (*limits)(int dir, unsigned controllers, dev_t disk, struct limits *out);
-	const struct cgroup_knob *knobs; /* the files that limit writes, in its order */
-	size_t nknobs;
 	const struct cgroup_counter *counters;
 	size_t ncounters;
 	/* Opens what tells of a controller's hits. 0 or -1/errno. */
@@ -63,7 +56,7 @@ void cgroup_found_cpu(struct limits *l, uint64_t quota_us, uint64_t period_us);
 /* The rest of the line that begins with this disk's number, in a text of one line a disk; NULL. */
 const char *cgroup_disk_line(const char *text, dev_t disk);
 /* pids.max is the same in both versions; note stands at the end of the wall's entry. */
-void cgroup_limit_pids(int dir, const struct limits *l, struct wall_report *walls,
+void cgroup_limit_pids(int dir, const struct cgroup_ask *ask, struct wall_report *walls,
 		       const char *note);
 /* inotify of one control file. 0 or -1/errno. */
 int cgroup_notify(struct cgroup_files *f, int dir, const char *file);

@@ -16,6 +16,7 @@ struct doctor {
 	struct doctor_outside outside;
 	struct doctor_report report;
 	struct strv may_lack; /* sandbox.allow_unenforced */
+	uint64_t limited;     /* 1 << WALL_…: by numbers of the configuration */
 	struct strv denied;   /* programs, as arguments of the probe */
 };
 
@@ -56,8 +57,10 @@ static void take_wall(struct doctor *d, enum wall w, enum wall_state state, cons
 	to->known = true;
 	to->state = state;
 	to->detail = mem_strdup(detail);
-	/* Only a server that root starts has uids of its own. */
-	to->may_lack = w == WALL_process_separation || wall_listed(&d->may_lack, w);
+	/* Only a server that root starts has uids of its own; and a session runs without a limit
+	 * that neither the configuration nor a request gives as a number. */
+	to->may_lack = w == WALL_process_separation || wall_listed(&d->may_lack, w) ||
+		       ((CGROUP_WALLS & ~d->limited) & UINT64_C(1) << w) != 0;
 }
 
 /* Tries well-known programs that the policy denies. */
@@ -135,16 +138,6 @@ static int try_plain(struct doctor *d, struct err *err)
 	return r;
 }
 
-/* A limit that no session requires may be missing. */
-static void take_limit(struct doctor *d, size_t i, enum wall_state state, const char *detail)
-{
-	struct doctor_wall *w = &d->report.wall[doctor_limits[i].wall];
-	const bool asked = w->known && w->state != WALL_ABSENT;
-
-	take_wall(d, doctor_limits[i].wall, state, detail);
-	w->may_lack |= !asked;
-}
-
 /* Asks for all limits, and again without the one that the server refused. */
 static int open_limited(struct doctor *d, unsigned *ask, struct doctor_place *p, struct err *err)
 {
@@ -157,7 +150,7 @@ static int open_limited(struct doctor *d, unsigned *ask, struct doctor_place *p,
 			if (strcmp(err->subject, wall_name(doctor_limits[i].wall)) == 0 &&
 			    (*ask & 1U << i) != 0) {
 				*ask &= ~(1U << i);
-				take_limit(d, i, WALL_UNAVAILABLE, err->message);
+				take_wall(d, doctor_limits[i].wall, WALL_UNAVAILABLE, err->message);
 			}
 		if (*ask == before)
 			break;
@@ -182,7 +175,7 @@ static int try_limits(struct doctor *d, struct err *err)
 
 		if ((ask & 1U << i) == 0)
 			continue;
-		take_limit(d, i, p.wall[w].state, p.wall[w].detail);
+		take_wall(d, w, p.wall[w].state, p.wall[w].detail);
 		if (p.wall[w].state == WALL_UP || p.wall[w].state == WALL_PARTIAL)
 			strv_add(&args, arg);
 	}
@@ -228,6 +221,7 @@ int cmd_doctor(struct cli *cli, struct err *err)
 
 	if (r == 0) {
 		strv_copy(&d.may_lack, &c.allow_unenforced);
+		d.limited = limits_walls(&c.limits);
 		r = doctor_outside_open(&d.outside, &c, err);
 	}
 	config_done(&c);

@@ -143,7 +143,7 @@ static void ses_5_a_session_without_a_group_gets_no_limits(void **state)
 	expect_code(g, &ask, "E_ENFORCEMENT", "pids_limit");
 }
 
-static void ses_5_a_session_made_without_limits_gets_them(void **state)
+static void ses_5_limits_of_the_policy_become_narrower(void **state)
 {
 	char s1[] = "s1";
 	struct rig *g = *state;
@@ -152,7 +152,7 @@ static void ses_5_a_session_made_without_limits_gets_them(void **state)
 	if (no_cgroups(g))
 		skip();
 	make(g, "s1", 0);
-	assert_int_equal(pids_of(g, "s1"), 0);
+	assert_int_equal(pids_of(g, "s1"), 4096);
 	expect_code(g, &ask, NULL, NULL);
 	assert_int_equal(pids_of(g, "s1"), 20);
 }
@@ -170,8 +170,8 @@ static void ses_5_swap_and_period_become_narrower(void **state)
 
 	if (no_cgroups(g))
 		skip();
-	make(g, "s1", 50);
 	g->l.settings.config.limits.value[LIMIT_memory_swap_max_mb] = 7;
+	make(g, "s1", 50);
 	expect_code(g, &ask, NULL, NULL);
 	assert_int_equal(held_by(g, "s1").value[LIMIT_memory_swap_max_mb], 5);
 	assert_int_equal(held_by(g, "s1").value[LIMIT_cpu_period_us], 20000);
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
 		TEST(ses_5_a_limit_becomes_narrower_and_never_wider),
 		TEST(ses_5_nothing_changes_if_one_cannot_be_had),
 		TEST(ses_5_a_session_without_a_group_gets_no_limits),
-		TEST(ses_5_a_session_made_without_limits_gets_them),
+		TEST(ses_5_limits_of_the_policy_become_narrower),
 		TEST(ses_5_swap_and_period_become_narrower),
 		TEST(net_8_bandwidth_is_refused),
 		TEST(ses_5_without_cgroups_there_is_no_group),

@@ -17,13 +17,15 @@ static void sbx_4_scratch_files_leave_memory_to_processes(void **state)
 		int64_t memory;
 		enum wall_state wall;
 		uint32_t asked, got;
-	} rows[] = {{0, WALL_UP, 0, 0},	       {0, WALL_UP, 7, 7},
-		    {64, WALL_UP, 0, 32},      {64, WALL_PARTIAL, 0, 32},
-		    {64, WALL_UP, 31, 31},     {64, WALL_UP, 32, 32},
-		    {64, WALL_UP, 33, 32},     {64, WALL_UNAVAILABLE, 0, 0},
-		    {64, WALL_ABSENT, 33, 33}, {4, WALL_UP, 0, 2},
-		    {3, WALL_UP, 0, 1},	       {1, WALL_UP, 0, 1},
-		    {1, WALL_UP, 9, 1},	       {INT64_C(1) << 40, WALL_UP, 0, UINT32_MAX}};
+	} rows[] = {{0, WALL_UP, 0, 0},		 {0, WALL_UP, 7, 7},
+		    {64, WALL_UP, 0, 32},	 {64, WALL_PARTIAL, 0, 32},
+		    {64, WALL_UP, 31, 31},	 {64, WALL_UP, 32, 32},
+		    {64, WALL_UP, 33, 32},	 {64, WALL_UNAVAILABLE, 0, 0},
+		    {64, WALL_ABSENT, 33, 33},	 {4, WALL_UP, 0, 2},
+		    {3, WALL_UP, 0, 1},		 {1, WALL_UP, 0, 1},
+		    {1, WALL_UP, 9, 1},		 {2047, WALL_UP, 0, 1023},
+		    {2048, WALL_UP, 0, 0},	 {INT64_C(1) << 40, WALL_UP, 0, 0},
+		    {4096, WALL_UP, 1500, 1500}, {4096, WALL_UP, UINT32_MAX, 2048}};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct wall_report walls;

@@ -63,6 +63,10 @@ enum limit {
 #undef X
 		LIMITS
 };
+/* Walls that control groups raise. */
+#define CGROUP_WALLS                                                        \
+	(UINT64_C(1) << WALL_memory_limit | UINT64_C(1) << WALL_cpu_limit | \
+	 UINT64_C(1) << WALL_pids_limit | UINT64_C(1) << WALL_io_limit)
 enum limit_type { LIMIT_INT, LIMIT_DURATION, LIMIT_SHARE };
 enum limit_by {
 	LIMIT_BY_SESSION,   /* the API process */

@@ -44,7 +44,6 @@ static const struct {
 };
 
 static const char *const root_options[] = {"mode", "0755", "size", "1m", NULL};
-#define SCRATCH_MB 1024 /* at most */
 static const char *const scratch_options[] = {"mode",	   "0700", "size", "1024m",
 					      "nr_inodes", "256k", NULL};
 static const struct mnt_fs scratch_fs = {"tmpfs", scratch_options,

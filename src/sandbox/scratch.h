@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define SCRATCH_MB 1024 /* that a session has without a limit of its own, and at most */
 #define SCRATCH_WORKSPACE "workspace" /* in the root of a session */
 
 /* The root of the session whose init this is, O_PATH; -1/errno, also while that is the host's. */

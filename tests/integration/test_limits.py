@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from cgroups import CGROUP, control_file, groups_of, hits, narrow, needs_cgroups, peak_can_be_reset, walls
+from cgroups import CGROUP, control_file, groups_of, hits, narrow, needs_cgroups, peak_can_be_reset, unlimited, walls
 from harness import USER_UID, alive, wait_for
 
 
@@ -287,7 +287,7 @@ def test_sbx_4_a_limit_that_cannot_be_had_is_refused_by_name(new_server):
 
 
 def test_sbx_4_a_limit_may_be_missing_where_the_configuration_says_so(new_server):
-    server = new_server(uid=USER_UID, config={"sandbox": {"allow_unenforced": ["memory_limit"]}})
+    server = unlimited(new_server, {"sandbox": {"allow_unenforced": ["memory_limit"]}}, USER_UID)
     s = server.session(resource_limits={"max_memory_mb": 512})
     if walls(s)["memory_limit"]["state"] == "up":
         pytest.skip("a cgroup is delegated to the user")
@@ -377,8 +377,11 @@ def remove_groups(name):
 
 @needs_cgroups
 def test_sbx_4_a_session_without_limits_has_a_group_too(new_server):
-    server = new_server(config={"sandbox": {"pool_size": 0}})
+    server = unlimited(new_server, {"sandbox": {"pool_size": 0}})
     s = server.session()
+    # with the weight that every other session has
+    v1, v2 = (control_file(server, s, name) for name in ("cpu.shares", "cpu.weight"))
+    assert v1 == "1024\n" or v2 == "100\n"
     assert len(groups_of(server)) == 1
     assert walls(s)["memory_limit"]["state"] == "absent"
     a = narrow(server, s, pids_max=25)

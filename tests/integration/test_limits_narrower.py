@@ -4,7 +4,7 @@
 import os
 
 import pytest
-from cgroups import control_file, groups_of, hits, narrow, needs_cgroups, walls
+from cgroups import control_file, groups_of, hits, narrow, needs_cgroups, unlimited, walls
 from harness import USER_UID, Session, wait_for
 
 
@@ -53,7 +53,8 @@ def test_ses_5_a_narrower_pids_limit_holds_at_once(root_server):
 
 
 @needs_cgroups
-def test_ses_5_a_limit_that_was_not_there_is_told_when_it_is_hit(root_server):
+def test_ses_5_a_limit_that_was_not_there_is_told_when_it_is_hit(new_server):
+    root_server = unlimited(new_server)
     s = root_server.session(resource_limits={"max_memory_mb": 400})
     assert walls(s)["pids_limit"]["state"] == "absent"
     a = narrow(root_server, s, pids_max=25)
@@ -83,7 +84,7 @@ FAMILY = "for i in 1 2 3; do sh -c 'sleep 100 & wait' & done; touch started; wai
 
 
 def pool_of(new_server, size):
-    server = new_server(config={"sandbox": {"pool_size": size}})
+    server = unlimited(new_server, {"sandbox": {"pool_size": size}})
     wait_for(lambda: len(server.waiting_pids()) == size, f"{size} sandboxes are prepared")
     return server
 
@@ -280,7 +281,7 @@ def test_ses_5_narrower_scratch_space(root_server):
 
 
 def test_ses_5_what_cannot_be_held_is_not_promised(new_server):
-    server = new_server(uid=USER_UID)
+    server = unlimited(new_server, uid=USER_UID)
     s = server.session()
     if walls(s)["pids_limit"]["state"] == "up":
         pytest.skip("a cgroup is delegated to the user")
