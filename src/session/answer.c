@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The exec answer and the command record of the interface, field for field. */
+#include "session/answer.h"
 #include "base/proc.h"
-#include "session/internal.h"
+#include "session/session_state.h"
 
 static const char *const stream_keys[3][4] = {
 	[1] = {"stdout", "stdout_truncated", "stdout_total_bytes", "stdout_total_lines"},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The object `error` of a result and of a record: what the command met, and what may help. */
 #include "base/line.h"
-#include "session/internal.h"
+#include "session/answer.h"
+#include "session/session_state.h"
 
 #define WORD_MAX 4096
 

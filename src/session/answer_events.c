@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lists of a command's operations in its answer: the events as the store has them. */
-#include "session/internal.h"
+#include "session/answer.h"
+#include "session/recall.h"
+#include "session/session_state.h"
 
 static const struct list_row {
 	const char *key, *total;

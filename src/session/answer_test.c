@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "session/drain.h"
 #include "session/session_testkit.h"
 
 static char *text(const char *s)

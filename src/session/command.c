@@ -4,7 +4,9 @@
  */
 #include "base/line.h"
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/rows.h"
+#include "session/sessions.h"
 #include <inttypes.h>
 
 static const char *const state_names[] = {

@@ -2,7 +2,14 @@
 /* A command's end: by its result, by a refusal, or without either. It is written with the events
  * that belong to it; when that is safe the warden may forget it and those who wait are told. */
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/answer.h"
+#include "session/drain.h"
+#include "session/recall.h"
+#include "session/rows.h"
+#include "session/session_policies.h"
+#include "session/sessions.h"
+#include "session/spare_files.h"
+#include "session/warden_link.h"
 
 /* ---- observers ---- */
 

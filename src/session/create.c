@@ -2,10 +2,16 @@
 /* How a session is made: checked, its row written, the launcher asked, its warden greeted. */
 #include "base/log.h"
 #include "policy/policy.h"
-#include "session/internal.h"
+#include "session/drain.h"
+#include "session/rows.h"
+#include "session/session_env.h"
+#include "session/session_policies.h"
+#include "session/sessions.h"
+#include "session/warden_link.h"
 #include <fcntl.h>
 #include <inttypes.h>
 
+#define CREATE_MS 30000 /* for the launcher's answer */
 #define POLICY_OBSERVE "observe"
 #define START_DIR "/workspace"
 #define SESSION_FDS 24

@@ -2,12 +2,19 @@
 /* From a session's rings into the store. The store knows up to where that was done, so what is read
  * twice after a crash is stored, counted and shown once. The warden's ring is read last: a
  * command's end comes behind the events that other processes recorded for it. */
+#include "session/drain.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "event/journal.h"
 #include "event/ring_heads.h"
 #include "model/verdict.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/rows.h"
+#include "session/sessions.h"
+#include "session/warden_link.h"
 #include <fcntl.h>
+
+#define LISTED_BYTES (256 * 1024) /* of listed events that are kept in memory */
 
 #define DESTINATIONS_MAX 100
 #define DRAIN_STEP 1024

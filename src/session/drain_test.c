@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bells, broken rings, and commits that fail. */
 #include "event/journal_layout.h"
+#include "session/drain.h"
 #include "session/session_found_testkit.h"
 #include <poll.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a command wrote: read from its files by offset, while it runs and afterwards. */
 #include "base/fdio.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/sessions.h"
 #include <sys/stat.h>
 
 #define PAGE_MAX (10 * 1024 * 1024)

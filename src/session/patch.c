@@ -5,7 +5,26 @@
  * Step by step, so that a refusal changes nothing: the working directory is tried by the warden,
  * the limits are changed by the launcher (which puts them back if one fails, and then the directory
  * is set back), and then comes what cannot be refused. */
-#include "session/internal.h"
+#include "session/patch.h"
+#include "session/rows.h"
+#include "session/session_policies.h"
+#include "session/sessions.h"
+#include "session/warden_link.h"
+
+/* A PATCH under way. The working directory is tried first, alone, so that a bad one changes
+ * nothing. */
+struct patch {
+	STAILQ_ENTRY(patch) next; /* while the launcher is asked */
+	struct session_request request;
+	uint64_t optional;   /* 1 << WALL_…: of limits that were given as a share */
+	struct strv walls;   /* of the limits that the launcher has changed */
+	struct strv capped;  /* fields that the request wanted wider */
+	char *old_cwd;	     /* before this patch changed it; else NULL */
+	struct err *refusal; /* the launcher's */
+	char request_id[ID_MAX + 1];
+	session_done_fn *done;
+	void *arg;
+};
 
 static void patch_free(struct patch *p)
 {

@@ -3,7 +3,8 @@
  * longer. */
 #include "base/fdio.h"
 #include "base/log.h"
-#include "session/rows.h"
+#include "session/command_state.h"
+#include "session/db_row.h"
 #include "terminal/stream.h"
 
 static bool idle(const struct session *s)

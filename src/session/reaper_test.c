@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session_testkit.h"
+#include "session/sessions.h"
 #include <sys/time.h>
 
 #define MS INT64_C(1000)

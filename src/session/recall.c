@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the store's events say about a command that an earlier API process began: this one did not
  * see those events in the journal, so it reads them from their rows. */
+#include "session/recall.h"
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/answer.h"
+#include "session/drain.h"
+#include "session/sessions.h"
 
 #define SUMMARY_MAX 10000
 

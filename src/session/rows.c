@@ -2,6 +2,8 @@
 /* Rows of sessions. */
 #include "session/rows.h"
 #include "base/log.h"
+#include "session/db_row.h"
+#include "session/session_env.h"
 
 int rows_cursor_parse(const char *cursor, int64_t *after, struct err *err)
 {

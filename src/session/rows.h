@@ -1,81 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-/* session/rows.h - one statement at a time, its values in order. For rows*.c and policies.c. */
+/* session/rows.h - the rows of sessions (rows.c) and of commands (rows_command.c). */
 #pragma once
-#include "session/internal.h"
+#include "session/session.h"
 
-struct db_row {
-	struct sessions *ss;
-	sqlite3_stmt *stmt; /* NULL: a write */
-	int next;	    /* value to put or get */
+void rows_session_insert(struct session *s);
+int rows_session_free(struct sessions *ss, const char *id, struct err *err); /* E_CONFLICT */
+void rows_session_save(struct session *s); /* state, times, cwd, totals, failure */
+void rows_session_save_env(struct session *s);
+void rows_session_save_config(struct session *s); /* config, walls, policy, workspace, owner */
+void rows_session_delete(struct session *s);
+int rows_session_load(struct sessions *ss, const char *id, struct session **out, struct err *err);
+typedef void rows_session_fn(struct session *s, int64_t rowid, void *arg); /* s: a reference */
+int rows_sessions_live(struct sessions *ss, rows_session_fn *fn, void *arg, struct err *err);
+struct rows_page {
+	const char *agent_id; /* NULL: any */
+	int64_t after;
+	unsigned limit;
 };
+int rows_sessions_page(struct sessions *ss, const struct rows_page *p, rows_session_fn *fn,
+		       void *arg, struct err *err);
+/* NULL and "": the start */
+int rows_cursor_parse(const char *cursor, int64_t *after, struct err *err);
 
-static inline struct db_row row_read(struct sessions *ss, const char *sql)
-{
-	return (struct db_row){.ss = ss, .stmt = store_stmt(ss->deps.store, sql), .next = 1};
-}
-
-/* Until row_run no other write may begin. */
-static inline struct db_row row_write(struct sessions *ss, const char *sql)
-{
-	store_put(ss->deps.store, sql);
-	return (struct db_row){.ss = ss};
-}
-
-/* The text of a reading is borrowed until it has run. */
-static inline void put_text(struct db_row *r, const char *s)
-{
-	if (r->stmt == NULL)
-		store_put_text(r->ss->deps.store, s);
-	else
-		sqlite3_bind_text(r->stmt, r->next++, s, -1, SQLITE_STATIC);
-}
-
-static inline void put_int(struct db_row *r, int64_t v)
-{
-	if (r->stmt == NULL)
-		store_put_int(r->ss->deps.store, v);
-	else
-		sqlite3_bind_int64(r->stmt, r->next++, v);
-}
-
-/* Of a write; p NULL: NULL. */
-static inline void put_blob(struct db_row *r, const void *p, size_t n)
-{
-	store_put_blob(r->ss->deps.store, p, n);
-}
-
-static inline void put_null(struct db_row *r)
-{
-	put_text(r, NULL);
-}
-
-static inline uint64_t row_run(struct db_row *r) /* its number */
-{
-	return store_put_end(r->ss->deps.store);
-}
-
-/* 1: a row is there to get from; 0: no more; -code. After 0 and -code the statement is reset. */
-static inline int row_next(struct db_row *r, struct err *err)
-{
-	const int rc = sqlite3_step(r->stmt);
-
-	r->next = 0;
-	if (rc == SQLITE_ROW)
-		return 1;
-	sqlite3_reset(r->stmt);
-	if (rc == SQLITE_DONE)
-		return 0;
-	return err_set(err, E_UNAVAILABLE, NULL, "the database cannot be read: %s",
-		       sqlite3_errmsg(store_db(r->ss->deps.store)));
-}
-
-/* Valid until the next row_next; NULL for NULL. */
-static inline const char *get_text(struct db_row *r)
-{
-	return (const char *)sqlite3_column_text(r->stmt, r->next++);
-}
-
-static inline int64_t get_int(struct db_row *r)
-{
-	return sqlite3_column_int64(r->stmt, r->next++);
-}
+void rows_command_insert(struct command *c);
+int rows_command_free(struct session *s, const char *id, struct err *err); /* E_CONFLICT */
+void rows_command_finish(struct command *c);
+void rows_command_save_request(struct command *c);
+/* E_NOT_FOUND. *out is a reference: the living command, or one made from its row. agent_id NULL:
+ * any agent's. */
+int rows_command_load(struct sessions *ss, const char *agent_id, const char *id,
+		      struct command **out, struct err *err);
+/* The same by an Idempotency-Key of the session's agent. A key past its age is removed from its row
+ * and not found. */
+int rows_command_by_key(struct session *s, const char *key, struct command **out, struct err *err);
+typedef void rows_command_fn(struct command *c, void *arg); /* c: a reference */
+int rows_commands_open(struct session *s, rows_command_fn *fn, void *arg, struct err *err);
+int rows_commands_page(struct session *s, int64_t after, unsigned limit, rows_command_fn *fn,
+		       void *arg, struct err *err);
+int rows_last_n(struct session *s, int64_t *out, struct err *err); /* 0 before the first command */

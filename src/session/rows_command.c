@@ -2,6 +2,8 @@
 /* Rows of commands. */
 #include "base/log.h"
 #include "base/proc.h"
+#include "session/command_state.h"
+#include "session/db_row.h"
 #include "session/rows.h"
 
 /* ---- writing ---- */

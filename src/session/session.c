@@ -2,8 +2,21 @@
 /* A session's life: states, the orderly stop, the end. Creation is in create.c, changes in patch.c.
  */
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/drain.h"
+#include "session/patch.h"
+#include "session/recall.h"
+#include "session/rows.h"
+#include "session/sessions.h"
+#include "session/warden_link.h"
 #include <signal.h>
+
+/* A caller that waits for a session's end. */
+struct end_waiter {
+	STAILQ_ENTRY(end_waiter) next;
+	session_done_fn *done;
+	void *arg;
+};
 
 static const char *const state_names[] = {
 	[SESSION_CREATING] = "creating", [SESSION_READY] = "ready",	[SESSION_BUSY] = "busy",

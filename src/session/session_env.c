@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A new session's environment. Nothing of the server's own environment is ever in it (STA-4, [2
  * §6.2]). */
-#include "session/internal.h"
+#include "session/session_env.h"
+#include "base/mem.h"
+#include "model/request.h"
 
 /* What is ours to give; the configuration's allow-list says which of it a session gets. */
 static const char *const defaults[][2] = {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The session record of the interface. */
 #include "policy/policy.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/session_env.h"
+#include "session/session_policies.h"
+#include "session/session_state.h"
 
 static void format_policy(struct session *s, struct jw *w)
 {

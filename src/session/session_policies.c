@@ -2,10 +2,12 @@
 /* Policies that sessions are bound to. Each snapshot is in the database by its version, so that a
  * session has the one that it began with, whatever becomes of the files and of the server. Opened
  * ones are kept for a while: nobody holds one beyond a call. */
+#include "session/session_policies.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "policy/policy.h"
-#include "session/rows.h"
+#include "session/db_row.h"
+#include "session/recall.h"
 #include <sys/stat.h>
 
 #define OPEN_MAX 16

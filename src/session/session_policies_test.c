@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "session/session_policies.h"
 #include "session/session_testkit.h"
 
 static const char strict[] =

@@ -15,8 +15,10 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/loop_testkit.h"
+#include "event/journal.h"
 #include "policy/policy.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/session_state.h"
 #include "terminal/stream.h"
 #include <fcntl.h>
 #include <ftw.h>

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The registry: who lives, what the launcher says, readiness after a restart, the end of all. */
+#include "session/sessions.h"
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/drain.h"
+#include "session/patch.h"
+#include "session/rows.h"
+#include "session/session_policies.h"
+#include "session/warden_link.h"
 #include <stdio.h>
+
+#define QUIET_MS 3000 /* then silent wardens do not keep the other sessions waiting */
 
 /* ---- registry ---- */
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the next server finds. */
 #include "base/log.h"
+#include "session/drain.h"
 #include "session/session_found_testkit.h"
+#include "session/sessions.h"
 #include <sys/stat.h>
 
 static void on_ready(void *arg)

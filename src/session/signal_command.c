@@ -2,9 +2,12 @@
 /* What is asked of a command on its way: input, room for output, signals, and a client that leaves.
  */
 #include "base/proc.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/sessions.h"
+#include "session/warden_link.h"
 #include <signal.h>
 
+#define GONE_GRACE_MS 2000
 #define STDIN_CHUNK (31 * 1024) /* travels inside the datagram */
 
 /* An end of input alone is one message without bytes. */

@@ -3,7 +3,8 @@
  * that one into which nothing was written (most commands are silent on one stream) serves the next
  * command as it is, its descriptor too. New ones are made while the session has nothing else to do:
  * an inode takes 20 to 40 microseconds, which no caller has to wait for. */
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/sessions.h"
 #include "terminal/stream.h"
 
 static int make_file(struct session *s, struct output_file *f, int stream, struct err *err)

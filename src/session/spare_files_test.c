@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session_testkit.h"
+#include "session/sessions.h"
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's way to its warden: submitted, its row written, queued, sent. */
 #include "base/line.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/rows.h"
+#include "session/session_policies.h"
+#include "session/sessions.h"
 #include <inttypes.h>
 
 static void fill_exec(struct command *c, const struct command_ask *ask, const struct caller *who)
@@ -87,6 +90,37 @@ static void occupy(struct command *c)
 		session_set_state(s, SESSION_BUSY, NULL);
 }
 
+static void send_command(struct command *c)
+{
+	struct session *s = c->s;
+	struct err err = {0}, why = {0};
+	cleanup_free char *dir = c->exec.cwd != NULL ? command_directory(s, c->exec.cwd) : NULL;
+	const int files[2] = {c->file[1].fd, c->file[2].fd};
+	enum link_status status;
+
+	if (dir != NULL) {
+		free(c->exec.cwd);
+		c->exec.cwd = take(dir);
+	}
+	c->exec.acks = s->acks;
+	s->acks = (struct strv){0};
+	status = peer_send(&s->warden, MSG_warden_exec, 0, &c->exec, files, 2, &err);
+	if (status == LINK_BROKEN && s->warden.link.state == LINK_ENDING)
+		err_set(&why, E_SESSION_STOPPED, s->id, "session '%s' is ending", s->id);
+	else if (status == LINK_BROKEN && msg_oversized(msg_row(MSG_warden_exec), &c->exec) != NULL)
+		err_set(&why, E_TOO_LARGE, c->id, "the command is too large: %s", err.message);
+	else if (status == LINK_BROKEN || status == LINK_FULL)
+		err_set(&why, E_UNAVAILABLE, c->id, "the command cannot be sent: %s", err.message);
+	if (why.code != E_OK) {
+		command_end(c, COMMAND_FINISHED, &why, true);
+		return;
+	}
+	/* A link that is gone shows itself to its reader, which ends the session. */
+	c->sent = true;
+	msg_done(MSG_warden_exec, &c->exec);
+	command_send_early(c);
+}
+
 static void submitted(void *arg)
 {
 	struct command *c = arg;
@@ -94,7 +128,7 @@ static void submitted(void *arg)
 	if (!c->s->ss->freeing && !c->over) {
 		c->committed = true;
 		if (c->s->running == c)
-			command_send(c);
+			send_command(c);
 		if (c->detach && !c->over)
 			command_tell_done(c);
 	}
@@ -216,37 +250,6 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	(c->detach ? store_after : store_before_sinks)(s->ss->deps.store, submitted, c);
 }
 
-void command_send(struct command *c)
-{
-	struct session *s = c->s;
-	struct err err = {0}, why = {0};
-	cleanup_free char *dir = c->exec.cwd != NULL ? command_directory(s, c->exec.cwd) : NULL;
-	const int files[2] = {c->file[1].fd, c->file[2].fd};
-	enum link_status status;
-
-	if (dir != NULL) {
-		free(c->exec.cwd);
-		c->exec.cwd = take(dir);
-	}
-	c->exec.acks = s->acks;
-	s->acks = (struct strv){0};
-	status = peer_send(&s->warden, MSG_warden_exec, 0, &c->exec, files, 2, &err);
-	if (status == LINK_BROKEN && s->warden.link.state == LINK_ENDING)
-		err_set(&why, E_SESSION_STOPPED, s->id, "session '%s' is ending", s->id);
-	else if (status == LINK_BROKEN && msg_oversized(msg_row(MSG_warden_exec), &c->exec) != NULL)
-		err_set(&why, E_TOO_LARGE, c->id, "the command is too large: %s", err.message);
-	else if (status == LINK_BROKEN || status == LINK_FULL)
-		err_set(&why, E_UNAVAILABLE, c->id, "the command cannot be sent: %s", err.message);
-	if (why.code != E_OK) {
-		command_end(c, COMMAND_FINISHED, &why, true);
-		return;
-	}
-	/* A link that is gone shows itself to its reader, which ends the session. */
-	c->sent = true;
-	msg_done(MSG_warden_exec, &c->exec);
-	command_send_early(c);
-}
-
 void command_promote(struct session *s)
 {
 	cleanup_free char *cwd = NULL;
@@ -266,5 +269,5 @@ void command_promote(struct session *s)
 		rows_command_save_request(c);
 	}
 	if (c->committed)
-		command_send(c);
+		send_command(c);
 }

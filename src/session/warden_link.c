@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The link to one warden: what it says, in order, and what it is told. */
+#include "session/warden_link.h"
 #include "base/log.h"
-#include "session/internal.h"
+#include "session/command_state.h"
+#include "session/drain.h"
+#include "session/patch.h"
+#include "session/recall.h"
+#include "session/sessions.h"
 
-#define READ_TURN 64 /* messages of one warden in a row */
+#define READ_TURN 64   /* messages of one warden in a row */
+#define HELLO_MS 30000 /* for a warden's first state */
+#define GONE_MS 250    /* the link ends first; the launcher sends the reason of the end */
 
-void warden_send_fds(struct session *s, enum msg_type type, const void *obj, const int *fds,
+static void send_fds(struct session *s, enum msg_type type, const void *obj, const int *fds,
 		     size_t nfds)
 {
 	if (!s->ss->freeing)
@@ -14,7 +21,7 @@ void warden_send_fds(struct session *s, enum msg_type type, const void *obj, con
 
 void warden_send(struct session *s, enum msg_type type, const void *obj)
 {
-	warden_send_fds(s, type, obj, NULL, 0);
+	send_fds(s, type, obj, NULL, 0);
 }
 
 void warden_send_acks(struct session *s)
@@ -82,7 +89,7 @@ void warden_tell_settings(struct session *s)
 	m.log_level = level;
 	m.log_format = strcmp(config->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
 	s->settings_due = false;
-	warden_send_fds(s, MSG_warden_settings, &m, &log, 1);
+	send_fds(s, MSG_warden_settings, &m, &log, 1);
 }
 
 /* A warden of an earlier server: a patch that changes nothing is answered behind everything that

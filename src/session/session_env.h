@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* session/session_env.h - the environment of a session. */
+#pragma once
+#include "base/json.h"
+#include "config/config.h"
+
+/* For a new session: the allowed defaults, the configuration's and the client's variables, without
+ * dangerous ones. */
+void session_env(const struct config *config, const struct strv *asked, struct strv *out);
+void env_format(const struct strv *env, struct jw *w); /* an object */
+int env_parse(const char *json, struct strv *out, struct err *err);

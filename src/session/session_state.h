@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/* session/session_state.h - struct session, its states and its end.
+ *
+ * Sessions and commands are counted: the registry holds a session until the store has its end, a
+ * session holds a command until the store has its end, a command holds its session. A change is
+ * made in memory, written as rows and events, and shown (link, observers, done functions) by a
+ * store_after function, when no SIGKILL can undo it. While the database cannot be written nothing
+ * new begins. The rows do not say `busy`: a session is busy while one of its commands runs. */
+#pragma once
+#include "base/loop.h"
+#include "base/mem.h"
+#include "link/peer.h"
+#include "model/wall.h"
+#include "session/session.h"
+#include "session/spare_files.h"
+#include <sys/queue.h>
+
+#define STOP_MS 25000 /* for a warden's orderly end; the warden's own deadlines are shorter */
+
+enum session_state {
+	SESSION_CREATING,
+	SESSION_READY,
+	SESSION_BUSY,
+	SESSION_STOPPING,
+	SESSION_STOPPED,
+	SESSION_FAILED,
+};
+
+struct totals {
+	int64_t command_count, file_ops, net_ops, bytes_read, bytes_written;
+};
+
+TAILQ_HEAD(command_list, command);
+
+struct session {
+	TAILQ_ENTRY(session) all;   /* registry or borrowed */
+	LIST_ENTRY(session) bucket; /* registry */
+	struct sessions *ss;
+	unsigned refs;
+	/* the row */
+	char id[ID_MAX + 1], agent_id[ID_MAX + 1];
+	enum session_state state;
+	uint32_t owner_uid;
+	int64_t created_us, last_activity_us, ended_us;
+	int64_t created_boot_us, active_boot_us; /* the same by CLOCK_BOOTTIME, for time-outs */
+	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure may be NULL */
+	struct strv env;
+	struct session_request config; /* as asked, narrowed */
+	struct strv capped;	       /* what was asked for and lowered: "timeout" */
+	struct wall_report walls;
+	struct totals totals;
+	struct totals saved_totals; /* as the row has them */
+	uint64_t save_number;	    /* of the last such write */
+	int64_t next_n;		    /* of its next command */
+	/* while it lives */
+	bool registered;
+	bool settled;	/* its warden has sent all that it knows */
+	bool unclaimed; /* a warden without a row: the server only ends it */
+	bool over;	/* its end is decided */
+	bool saved;	/* its end is in the store */
+	bool lent;	/* until the end of this loop turn */
+	bool env_dirty;
+	bool settings_due; /* they changed before its warden could be told */
+	bool bell_pending;
+	bool ack_due;	    /* of its rings, with the next commit */
+	char *hint;	    /* why its warden ends, as far as known */
+	char *end_reason;   /* of a destroy, also one that came during the creation */
+	struct peer warden; /* closed: it has no link */
+	struct watch *timer, *bell;
+	watch_fn *timer_fn;
+	struct session_ring *ring; /* the warden's comes first */
+	size_t nrings;
+	bool events_dropped;	      /* its journal has gaps */
+	uint64_t oom_kills;	      /* that its warden reported; UINT64_MAX: not known */
+	struct strv acks;	      /* results that its warden may forget, not sent yet */
+	struct command_list commands; /* running and queued in order, and ended ones until the store
+					 has their end */
+	struct command *running;      /* in the list */
+	STAILQ_HEAD(, expect) expects;
+	STAILQ_HEAD(, patch) limiting; /* the launcher changes their limits, in this order */
+	STAILQ_HEAD(, end_waiter) waiters;
+	struct exec_counts execs;    /* that the metrics have counted */
+	struct output_file spare[3]; /* by stream, 1 and 2 */
+	/* while it is made */
+	session_done_fn *create_done;
+	void *create_arg;
+	int proof_fd;
+	char *proof_key;
+	struct err *refusal; /* the launcher's */
+	uint64_t required;   /* 1 << WALL_…: it is not made without these limits */
+	struct limits asked; /* by the client */
+	char request_id[ID_MAX + 1];
+};
+
+/* session.c */
+const char *session_state_name(enum session_state state);
+int session_state_by_name(const char *name); /* -1 if unknown */
+struct session *session_new(struct sessions *ss, const char *id, const char *agent_id);
+struct session *session_ref(struct session *s);
+void session_unref(struct session *s);
+bool session_ended(const struct session *s);
+/* Changes the state and writes its event; the caller writes the row. */
+void session_set_state(struct session *s, enum session_state to, const char *reason);
+void session_is_active(struct session *s); /* its idle time begins anew */
+/* The warden is dead, and its group has counted so many OOM kills. If the warden reported fewer, it
+ * was killed by one itself: that becomes the reason of the end, and an event. */
+void session_out_of_memory(struct session *s, uint64_t oom_kills);
+void session_state_event(struct session *s, enum session_state from, enum session_state to,
+			 const char *reason);
+void session_event(struct session *s, enum event_type type, const char *reason);
+void session_after(struct session *s, uint64_t ms, watch_fn *fn); /* its one timer */
+void session_after_none(struct session *s);
+/* Decides the end: stopped if it was being stopped, else failed because of hint or why. */
+void session_over(struct session *s, const char *why);
+void session_send_end(struct session *s);
+void session_tell_waiters(struct session *s, const struct err *err);
+void session_begin_stop(struct session *s, const char *reason, const char *request_id);
+
+/* create.c */
+/* fd: link, rings, policy */
+void session_on_created(struct session *s, struct launcher_created *m, int *fd, size_t nfds);
+void session_on_refused(struct session *s, const struct launcher_refused *m);
+void session_on_ready(struct session *s); /* the first state of a fresh warden */
+/* Before the end is saved: writes the event of a missing wall. */
+void session_create_ends(struct session *s, const char *why);
+/* After the end is saved: answers the caller of session_create. */
+void session_create_failed(struct session *s, const char *why);
+/* Takes the walls that another process of agentsh raised, then adds the ones of the server. */
+void session_take_walls(struct session *s, const struct strv *walls);
+/* E_CONFLICT with a free id; the same for every cause. */
+int session_id_taken(const char *id, struct err *err);
