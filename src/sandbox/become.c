@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub's last acts: it gives up the launcher's power, and executes a program with nothing of
- * the launcher's environment. */
+/* The stub's last steps: it gives up the launcher's privileges and executes a program without the
+ * launcher's environment. */
 #include "base/mem.h"
 #include "sandbox/identity.h"
 #include "sandbox/sandbox.h"
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-/* Time zone for its log; the rest steers sanitizers in test builds. */
+/* The time zone is for the log; the rest configures sanitizers in test builds. */
 static const char *const passed_on[] = {"TZ", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"};
 
 int sandbox_execute(int program_fd, char *const argv[], struct err *err)

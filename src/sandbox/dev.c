@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /dev: six harmless devices, terminals of our own, the usual links. Part of the root's tmpfs, so
- * it is read-only in the end (a device on a read-only mount can still be written to). */
+/* /dev: six harmless devices, the session's own terminals, the usual links. /dev is part of the
+ * root's tmpfs, which becomes read-only (a device on a read-only mount can still be written to). */
 #include "base/mem.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-static const struct {
-	const char *path; /* on the host */
-	unsigned major, minor;
-} nodes[] = {
-	{"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
-	{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
+const struct inside_device inside_devices[] = {
+	{"/dev/null", 1, 3},
+	{"/dev/zero", 1, 5},
+	{"/dev/full", 1, 7},
+	{"/dev/random", 1, 8},
+	{"/dev/urandom", 1, 9},
+	{"/dev/tty", 5, 0},
+	{0},
 };
-const char *const inside_devices[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
-				      "/dev/urandom", "/dev/tty",  NULL};
 static const struct {
 	const char *target, *path;
 } links[] = {
@@ -25,15 +25,15 @@ static const struct {
 	{"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
 	{"pts/ptmx", "dev/ptmx"},
 };
-/* The kernel has 4,096 terminals for all (kernel.pty.max). */
+/* All sessions share the 4,096 terminals of the kernel (kernel.pty.max). */
 static const char *const pts_options[] = {"mode", "0600", "ptmxmode", "0666", "max", "64", NULL};
 
-/* A node where we may make one, else the host's own by a bind. */
-static int make_node(const struct inside *in, size_t i, struct err *err)
+/* Makes a device node where root may; else binds the host's device. */
+static int make_node(const struct inside *in, const struct inside_device *node, struct err *err)
 {
-	const char *at = nodes[i].path + 1;
-	const dev_t dev = makedev(nodes[i].major, nodes[i].minor);
-	const struct mnt_bind bind = {AT_FDCWD, nodes[i].path, in->root_fd, at,
+	const char *at = node->path + 1;
+	const dev_t dev = makedev(node->major, node->minor);
+	const struct mnt_bind bind = {AT_FDCWD, node->path, in->root_fd, at,
 				      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
 
 	if (inside_by_root(in) && mknodat(in->root_fd, at, S_IFCHR | 0666, dev) == 0)
@@ -43,40 +43,33 @@ static int make_node(const struct inside *in, size_t i, struct err *err)
 	return mnt_bind(&bind, err);
 }
 
-/* Every mount of devpts is an instance of its own (Linux 4.7). */
-static int mount_pts(const struct inside *in, struct err *err)
+int inside_take_stdio(int null, struct err *err)
 {
-	const struct mnt_fs fs = {"devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
-	cleanup_fd int fd = -1;
-	int r = mnt_make(&fs, &fd, err);
-
-	return r < 0 ? r : mnt_place(fd, in->root_fd, "dev/pts", err);
-}
-
-/* Nothing of ours may hold a descriptor of the host's any longer: not even a terminal. */
-static int take_null(int root, struct err *err)
-{
-	cleanup_fd int fd = openat(root, "dev/null", O_RDWR | O_CLOEXEC);
-
-	if (fd == -1)
-		return err_errno(err, E_ENFORCEMENT, "/dev/null", "openat(/dev/null)");
 	for (int i = 0; i <= STDERR_FILENO; i++)
-		if (dup2(fd, i) == -1)
-			return err_errno(err, E_ENFORCEMENT, "/dev/null", "dup2(%d)", i);
+		if (null == -1 || dup2(null, i) == -1)
+			return err_errno(err, E_ENFORCEMENT, "/dev/null", "cannot use /dev/null");
 	return 0;
 }
 
 int inside_dev(struct inside *in, struct err *err)
 {
+	/* Every mount of devpts is an instance of its own (Linux 4.7). */
+	const struct mnt_fs fs = {"devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+	cleanup_fd int pts = -1, null = -1;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(nodes); i++)
-		r = make_node(in, i, err);
+	for (const struct inside_device *d = inside_devices; r == 0 && d->path != NULL; d++)
+		r = make_node(in, d, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
 		if (symlinkat(links[i].target, in->root_fd, links[i].path) < 0)
 			r = err_errno(err, E_ENFORCEMENT, links[i].path, "symlinkat(/%s)",
 				      links[i].path);
 	if (r == 0)
-		r = mount_pts(in, err);
-	return r < 0 ? r : take_null(in->root_fd, err);
+		r = mnt_make(&fs, &pts, err);
+	if (r == 0)
+		r = mnt_place(pts, in->root_fd, "dev/pts", err);
+	if (r < 0)
+		return r;
+	null = openat(in->root_fd, "dev/null", O_RDWR | O_CLOEXEC);
+	return inside_take_stdio(null, err);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /etc: what programs need to run and to agree with the machine, and nothing else of it. Names in
- * the table are shown as they are on the host, a few files are our own. Accounts, keys, mail, cron,
- * and whatever else lies in /etc stay outside; a path that is missing here can be listed in
+/* /etc: only what programs need to run and to agree with the machine. The names in the table are
+ * shown as they are on the host; a few files are made here. Accounts, keys, mail, cron and the rest
+ * of /etc are not shown; the configuration can list a path that is missing here in
  * filesystem.read_only_passthrough_paths. */
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -16,8 +16,8 @@
 
 #define NOBODY 65534
 
-/* Directly in /etc; '*' at the end stands for any rest. Every entry is a mount of every session:
- * what few programs ask for is not among them. */
+/* Names directly in /etc; '*' at the end stands for any rest. Every entry costs every session a
+ * mount, so a name that few programs read is not listed. */
 static const char *const shown[] = {
 	/* the dynamic linker, and which program a name means */
 	"ld.so.cache",
@@ -68,7 +68,7 @@ static const char *const shown[] = {
 	"wgetrc",
 };
 
-/* Further below, because their neighbours are secret. */
+/* Listed one by one, because other files of their directories are secret. */
 static const char *const shown_below[] = {
 	"ssl/certs",	    "ssl/cert.pem",	   "ssl/openssl.cnf", "pki/tls/certs",
 	"pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust",    "ssh/ssh_config",
@@ -87,58 +87,37 @@ static bool is_shown(const char *name)
 	return false;
 }
 
-/* Whether a link in /etc means the same inside: a neighbour, or a place that every session has. */
-static bool leads_to_view(const char *target)
-{
-	return strchr(target, '/') == NULL || strncmp(target, "/usr/", 5) == 0 ||
-	       strncmp(target, "../usr/", 7) == 0 ||
-	       strncmp(target, "/etc/alternatives/", 18) == 0 ||
-	       strncmp(target, "/proc/", 6) == 0 || strncmp(target, "../proc/", 8) == 0;
-}
+/* A link in /etc that begins so means the same inside: every session has these places. */
+static const char *const same_inside[] = {"/usr/", "../usr/", "/etc/alternatives/", "/proc/",
+					  "../proc/"};
 
-/* libc resolves the link: the kernel would take a `..` that ends at "/" into the new root. */
-static int show_target(int etc, const char *name, struct err *err)
-{
-	char path[PATH_MAX], real[PATH_MAX];
-	const struct mnt_bind bind = {AT_FDCWD, real, etc, name, 0};
-
-	snprintf(path, sizeof(path), "/etc/%s", name);
-	return realpath(path, real) != NULL ? mnt_show(&bind, err) : 0;
-}
-
-/* A link stays one where its target is in sight; else (resolv.conf in /run) what it leads to takes
- * its place. */
+/* Keeps a link when its target means the same inside; else (resolv.conf in /run) shows the target
+ * in the link's place. */
 static int show(int host, int etc, const struct dirent *e, struct err *err)
 {
-	const struct mnt_bind bind = {host, e->d_name, etc, e->d_name, 0};
-	char target[PATH_MAX];
+	struct mnt_bind bind = {host, e->d_name, etc, e->d_name, 0};
+	char path[PATH_MAX], target[PATH_MAX];
 	ssize_t n = -1;
+	bool keep;
 
 	if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN)
 		n = readlinkat(host, e->d_name, target, sizeof(target) - 1);
 	if (n < 0)
 		return mnt_show(&bind, err);
 	target[n] = '\0';
-	if (!leads_to_view(target))
-		return show_target(etc, e->d_name, err);
-	if (symlinkat(target, etc, e->d_name) < 0)
+	keep = strchr(target, '/') == NULL;
+	for (size_t i = 0; !keep && i < ARRAY_LEN(same_inside); i++)
+		keep = strncmp(target, same_inside[i], strlen(same_inside[i])) == 0;
+	if (keep && symlinkat(target, etc, e->d_name) < 0)
 		return err_errno(err, E_ENFORCEMENT, e->d_name, "symlinkat(/etc/%s)", e->d_name);
-	return 0;
-}
-
-static int show_below(int host, int etc, const char *path, struct err *err)
-{
-	const struct mnt_bind bind = {host, path, etc, path, 0};
-
-	if (faccessat(host, path, F_OK, 0) < 0)
+	if (keep)
 		return 0;
-	for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-		cleanup_free char *dir = mem_strndup(path, (size_t)(slash - path));
-
-		if (mkdirat(etc, dir, 0755) < 0 && errno != EEXIST)
-			return err_errno(err, E_ENFORCEMENT, dir, "mkdirat(/etc/%s)", dir);
-	}
-	return mnt_show(&bind, err);
+	/* libc resolves the link: the kernel would take a `..` that ends at "/" into the new root.
+	 */
+	snprintf(path, sizeof(path), "/etc/%s", e->d_name);
+	bind.from_dir = AT_FDCWD;
+	bind.from = target;
+	return realpath(path, target) != NULL ? mnt_show(&bind, err) : 0;
 }
 
 static int show_host(int etc, struct err *err)
@@ -152,15 +131,18 @@ static int show_host(int etc, struct err *err)
 	while (r == 0 && (e = readdir(dir)) != NULL)
 		if (is_shown(e->d_name))
 			r = show(dirfd(dir), etc, e, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shown_below); i++)
-		r = show_below(dirfd(dir), etc, shown_below[i], err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shown_below); i++) {
+		const struct mnt_bind bind = {dirfd(dir), shown_below[i], etc, shown_below[i], 0};
+
+		r = mnt_show(&bind, err);
+	}
 	closedir(dir);
 	return r;
 }
 
-/* ---- the same for who sees the machine's own /etc ---- */
+/* ---- the same for a session that sees the machine's own /etc ---- */
 
-/* Ours where we make an /etc; everybody may read them. */
+/* Files that agentsh makes where the session has an own /etc; every user may read the host's. */
 static const char *const replaced[] = {"passwd", "group", "hosts", "hostname", "nsswitch.conf"};
 
 static void add_path(struct strv *out, const char *name)
@@ -186,48 +168,40 @@ void inside_etc_paths(struct strv *out)
 		add_path(out, replaced[i]);
 }
 
-/* ---- our own ---- */
+/* ---- files that agentsh makes ---- */
 
 static const char switches[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
 			       "networks: files\nprotocols: files\nservices: files\nrpc: files\n";
 
-/* Root, who runs the session, and nobody. As whom it runs is what it sees: 0 with root_inside. */
-static void write_users(const struct inside *in, struct buf *passwd, struct buf *group)
-{
-	const uint32_t uid = inside_uid(in), gid = inside_gid(in);
-
-	buf_addf(passwd, "root:x:0:0:root:%s:/bin/sh\n", uid == 0 ? "/" INSIDE_HOME : "/");
-	buf_addf(group, "root:x:0:\n");
-	if (uid != 0)
-		buf_addf(passwd, INSIDE_USER ":x:%u:%u:session:/" INSIDE_HOME ":/bin/sh\n", uid,
-			 gid);
-	if (gid != 0)
-		buf_addf(group, INSIDE_USER ":x:%u:\n", gid);
-	if (uid != NOBODY)
-		buf_addf(passwd, "nobody:x:%u:%u:nobody:/:/bin/false\n", NOBODY, NOBODY);
-	if (gid != NOBODY)
-		buf_addf(group, "nogroup:x:%u:\n", NOBODY);
-}
-
+/* The accounts: root, the session's user as the session sees it (0 with root_inside), nobody. */
 int inside_names(struct inside *in, struct err *err)
 {
 	cleanup_buf struct buf passwd = {0}, group = {0}, hosts = {0}, name = {0};
+	const uint32_t uid = inside_uid(in), gid = inside_gid(in);
+	const struct {
+		const char *path;
+		const struct buf *text;
+	} files[] = {
+		{"passwd", &passwd}, {"group", &group}, {"hosts", &hosts}, {"hostname", &name}};
 	int r = 0;
 
-	write_users(in, &passwd, &group);
+	buf_addf(&passwd, "root:x:0:0:root:%s:/bin/sh\n", uid == 0 ? "/" INSIDE_HOME : "/");
+	buf_addf(&group, "root:x:0:\n");
+	if (uid != 0)
+		buf_addf(&passwd, INSIDE_USER ":x:%u:%u:session:/" INSIDE_HOME ":/bin/sh\n", uid,
+			 gid);
+	if (gid != 0)
+		buf_addf(&group, INSIDE_USER ":x:%u:\n", gid);
+	if (uid != NOBODY)
+		buf_addf(&passwd, "nobody:x:%u:%u:nobody:/:/bin/false\n", NOBODY, NOBODY);
+	if (gid != NOBODY)
+		buf_addf(&group, "nogroup:x:%u:\n", NOBODY);
 	buf_addf(&hosts,
 		 "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n",
 		 in->plan.hostname);
 	buf_addf(&name, "%s\n", in->plan.hostname);
-	const struct {
-		const char *path, *text;
-	} files[] = {{"passwd", passwd.data},
-		     {"group", group.data},
-		     {"hosts", hosts.data},
-		     {"hostname", name.data}};
-
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++)
-		r = inside_file(in->etc_fd, files[i].path, files[i].text, err);
+		r = inside_file(in->etc_fd, files[i].path, files[i].text->data, err);
 	return r;
 }
 
@@ -243,7 +217,7 @@ int inside_etc(struct inside *in, struct err *err)
 	r = show_host(in->etc_fd, err);
 	if (r == 0)
 		r = inside_file(in->etc_fd, "nsswitch.conf", switches, err);
-	/* All of them at once, and then the root itself, which is still being filled. */
+	/* Shut all mounts at once; then open the root again, which is still being filled. */
 	if (r == 0 && (mount_setattr(in->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &shut,
 				     sizeof(shut)) < 0 ||
 		       mount_setattr(in->root_fd, "", AT_EMPTY_PATH, &open, sizeof(open)) < 0))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is shown to a session is bound when its sandbox is prepared. A name that leads elsewhere
- * afterwards must not be missed: inodes are compared, and of the places in /etc from where single
- * files are shown the times of the directories. */
+/* A sandbox binds the host's paths when it is prepared. The launcher must notice a path that leads
+ * elsewhere afterwards, so the fingerprint contains the inodes. For the directories in /etc of
+ * which single files are shown it contains the times as well. */
 #include "base/mem.h"
 #include "sandbox/sandbox.h"
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 static const char *const directories[] = {"/etc", "/etc/ssl", "/etc/ssh", "/etc/pki",
 					  "/etc/pki/tls"};
-/* Links in /etc that lead to what the host changes. */
+/* Links in /etc with a target that the host changes. */
 static const char *const targets[] = {"/etc/resolv.conf"};
 
 /* FNV-1a. */
@@ -33,24 +33,19 @@ static void look(uint64_t *h, const char *path, bool times)
 		mix(h, &st.st_ctim, sizeof(st.st_ctim));
 }
 
-static void look_all(uint64_t *h, const struct strv *paths)
-{
-	for (size_t i = 0; i < paths->n; i++)
-		look(h, paths->v[i], false);
-}
-
 uint64_t sandbox_fingerprint(const struct sandbox_plan *plan)
 {
+	const struct strv *const lists[] = {&plan->read_only_paths, &plan->passthrough_paths,
+					    &plan->monitored_paths, &plan->kept_out};
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 
 	for (size_t i = 0; i < ARRAY_LEN(directories); i++)
 		look(&h, directories[i], true);
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++)
 		look(&h, targets[i], false);
-	look_all(&h, &plan->read_only_paths);
-	look_all(&h, &plan->passthrough_paths);
-	look_all(&h, &plan->monitored_paths);
-	look_all(&h, &plan->kept_out);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			look(&h, lists[i]->v[k], false);
 	look(&h, plan->state_program, false);
 	return h != 0 ? h : 1;
 }

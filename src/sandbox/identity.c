@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* capabilities(7). The securebits come first: with NO_SETUID_FIXUP the capabilities outlive the
- * change of uid, so that the bounding set can be emptied by the new uid; the locks make sure that
- * nothing later gets any of them back. */
+/* capabilities(7). The securebits come first. With NO_SETUID_FIXUP the capabilities outlive the
+ * change of uid, so that the new uid can empty the bounding set. The locks make sure that no later
+ * program gets a capability back. */
 #include "sandbox/identity.h"
 #include <errno.h>
 #include <grp.h>
@@ -25,9 +25,29 @@ static int set_caps(const struct __user_cap_data_struct data[2])
 	return (int)syscall(SYS_capset, &head, data);
 }
 
-static int empty_bounding(bool *bounded, struct err *err)
+/* The system calls themselves: libc's wrappers signal every thread, and there is only one here. */
+int identity_become(const struct identity *who)
 {
-	for (int cap = 0; cap < CAPS_MAX; cap++) {
+	if (syscall(SYS_setgroups, 0, NULL) < 0 ||
+	    syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
+	    syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
+		return errno;
+	return 0;
+}
+
+int identity_take(const struct identity *who, bool *bounded, struct err *err)
+{
+	const struct __user_cap_data_struct none[2] = {0};
+
+	/* A process without CAP_SETPCAP has nothing to lock, unless it is to change its uid. */
+	if (prctl(PR_SET_SECUREBITS, SHUT_BITS, 0, 0, 0) < 0 && (errno != EPERM || who->change))
+		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_SECUREBITS");
+	errno = who->change ? identity_become(who) : 0;
+	if (errno != 0)
+		return err_errno(err, E_ENFORCEMENT, NULL,
+				 "setgroups, setresgid(%u), setresuid(%u)", who->gid, who->uid);
+	*bounded = true;
+	for (int cap = 0; *bounded && cap < CAPS_MAX; cap++) {
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;
 		if (errno == EINVAL) /* past the last one that this kernel knows */
@@ -35,19 +55,7 @@ static int empty_bounding(bool *bounded, struct err *err)
 		if (errno != EPERM)
 			return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAPBSET_DROP(%d)", cap);
 		*bounded = false;
-		return 0;
 	}
-	*bounded = true;
-	return 0;
-}
-
-static int drop_caps(bool *bounded, struct err *err)
-{
-	const struct __user_cap_data_struct none[2] = {0};
-	int r = empty_bounding(bounded, err);
-
-	if (r < 0)
-		return r;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAP_AMBIENT_CLEAR_ALL");
 	if (set_caps(none) < 0)
@@ -55,46 +63,10 @@ static int drop_caps(bool *bounded, struct err *err)
 	return 0;
 }
 
-/* The system calls themselves: libc's wrappers tell every thread, and there is only one here. */
-static int take_ids(const struct identity *who, struct err *err)
-{
-	if (syscall(SYS_setgroups, 0, NULL) < 0)
-		return err_errno(err, E_ENFORCEMENT, NULL, "setgroups");
-	if (syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0)
-		return err_errno(err, E_ENFORCEMENT, NULL, "setresgid(%u)", who->gid);
-	if (syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
-		return err_errno(err, E_ENFORCEMENT, NULL, "setresuid(%u)", who->uid);
-	return 0;
-}
-
-int identity_take(const struct identity *who, bool *bounded, struct err *err)
-{
-	int r;
-
-	/* A process without CAP_SETPCAP has nothing to lock, unless it is to change its uid. */
-	if (prctl(PR_SET_SECUREBITS, SHUT_BITS, 0, 0, 0) < 0 && (errno != EPERM || who->change))
-		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_SECUREBITS");
-	if (who->change) {
-		r = take_ids(who, err);
-		if (r < 0)
-			return r;
-	}
-	return drop_caps(bounded, err);
-}
-
 int identity_no_new_privs(struct err *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_NO_NEW_PRIVS");
-	return 0;
-}
-
-int identity_become(const struct identity *who)
-{
-	if (syscall(SYS_setgroups, 0, NULL) < 0 ||
-	    syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
-	    syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
-		return errno;
 	return 0;
 }
 

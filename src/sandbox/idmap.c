@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A namespace exists while a process or a descriptor holds it. A child that shares our memory (so
- * that a large launcher is not copied) sleeps in it until its maps are written and it is opened.
- * The child touches no memory besides its stack; it dies with us. */
+/* A namespace exists while a process or a descriptor holds it. A child sleeps in it until the
+ * launcher has written its maps and opened it. The child shares the launcher's memory, so that a
+ * large launcher is not copied. It touches only its stack, and dies with the launcher. */
 #include "sandbox/idmap.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -62,27 +62,12 @@ static int write_map(pid_t pid, const char *name, uint32_t a, uint32_t b, struct
 	return 0;
 }
 
-static int fill(pid_t pid, const struct idmap *m, int *userns, struct err *err)
-{
-	char path[64];
-	int fd, r = write_map(pid, "uid_map", m->disk_uid, m->shown_uid, err);
-
-	if (r == 0)
-		r = write_map(pid, "gid_map", m->disk_gid, m->shown_gid, err);
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		return err_errno(err, E_ENFORCEMENT, path, "open(%s)", path);
-	*userns = fd;
-	return 0;
-}
-
 int sandbox_idmap(const struct idmap *m, int *userns, struct err *err)
 {
 	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	cleanup_fd int fd = -1;
 	sigset_t all, old;
+	char path[64];
 	pid_t pid;
 	int r;
 
@@ -97,7 +82,14 @@ int sandbox_idmap(const struct idmap *m, int *userns, struct err *err)
 				 "the workspace's owners cannot be mapped without a user namespace "
 				 "(raise user.max_user_namespaces, or list uid in "
 				 "sandbox.allow_unenforced): clone(CLONE_NEWUSER)");
-	r = fill(pid, m, userns, err);
+	r = write_map(pid, "uid_map", m->disk_uid, m->shown_uid, err);
+	if (r == 0)
+		r = write_map(pid, "gid_map", m->disk_gid, m->shown_gid, err);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	if (r == 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+		r = err_errno(err, E_ENFORCEMENT, path, "open(%s)", path);
+	if (r == 0)
+		*userns = take_fd(fd);
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) == -1 && errno == EINTR)
 		;
@@ -123,12 +115,7 @@ static void find_unmapped(const char *real, struct mount_attr *attr, char out[ID
 	snprintf(out, IDMAP_FS, "unknown");
 	if (fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, NULL) < 0)
 		return;
-	for (char *line = text.data; line != NULL && *line != '\0'; line = next) {
-		next = strchr(line, '\n');
-		if (next != NULL)
-			*next++ = '\0';
-		if (!mnt_cut(line, &point, &type))
-			continue;
+	for (next = text.data; mnt_next(&next, &point, &type);) {
 		if (path_within(real, point) && strlen(point) >= longest) {
 			longest = strlen(point);
 			snprintf(out, IDMAP_FS, "%s", type);

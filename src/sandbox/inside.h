@@ -13,7 +13,7 @@
 #define INSIDE_WORKSPACE "workspace"
 #define INSIDE_HOME "home/agent"
 #define INSIDE_USER "agent"
-/* What covers a path that is not to be seen: nobody may open them. */
+/* They cover a path that must not be seen; no user may open them. */
 #define INSIDE_VOID_DIR "run/agentsh/.void"
 #define INSIDE_VOID_FILE "run/agentsh/.nothing"
 
@@ -33,7 +33,7 @@ struct inside {
 void inside_done(struct inside *in);
 /* No user namespace: root's own power made the others. */
 bool inside_by_root(const struct inside *in);
-/* As whom the session sees itself. */
+/* The ids that the session sees as its own. */
 uint32_t inside_uid(const struct inside *in);
 uint32_t inside_gid(const struct inside *in);
 /* A read-only file of our own below dir. */
@@ -58,7 +58,7 @@ int inside_dev(struct inside *in, struct err *err);
 int inside_proc(struct inside *in, struct err *err);
 /* Leaves the old root for good. */
 int inside_pivot(struct inside *in, struct err *err);
-/* What is the session's own: names, home, space, workspace. Then the root is shut. */
+/* Adds the session's own names, home, space and workspace, then shuts the root. */
 int inside_session(struct inside *in, struct err *err);
 /* Nothing but loopback. */
 int inside_net(struct inside *in, struct err *err);
@@ -69,12 +69,19 @@ int inside_no_new_privs(struct inside *in, struct err *err);
 int inside_limits(struct inside *in, struct err *err);
 /* Rules that say the same of files as the mounts, for init and all that it starts. */
 int inside_landlock(struct inside *in, struct err *err);
-/* What the policy gives to nobody in a place (LANDLOCK_…), and that some is withheld. */
+/* The rights (LANDLOCK_…) that the policy gives to no command at a path; and the report of them. */
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
 void inside_report_withheld(struct inside *in);
-extern const char *const inside_devices[]; /* the host's, for everybody; ends with NULL */
-/* Where a path really leads, opened without reading; *fd is -1 where it leads nowhere. real has
- * room for PATH_MAX. */
+/* Devices of the host that every session may use; ends with a NULL path. */
+extern const struct inside_device {
+	const char *path;
+	unsigned major, minor;
+} inside_devices[];
+/* Makes null, an open /dev/null, the three standard descriptors: no descriptor of the host's, not
+ * even a terminal, may stay open. */
+int inside_take_stdio(int null, struct err *err);
+/* Opens what a path leads to (O_PATH) and gives its real path; *fd is -1 where it leads nowhere.
+ * real has room for PATH_MAX. */
 int inside_resolve(const char *path, char *real, int *fd, struct err *err);
 /* Of view.c and etc.c, also where nothing is mounted: whether a list may show this path; whether it
  * is read-only whatever list has it; what of /etc is shown, by absolute paths. */

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A session without namespaces: no view of its own, so that Landlock says what of the machine's is
- * to be opened, and the filter what else is refused (seccomp_bare.c).
+/* A session without namespaces sees the machine's own files. Landlock decides which of them it may
+ * open, and the filter refuses the rest (seccomp_bare.c).
  *
- * Landlock only gives: what must not be had must lie in no tree that is given, or there is no
- * session. Every path is opened once; what was opened is judged by its real name, and given. */
+ * Landlock only grants. If a path that must stay hidden lies in a granted tree, there is no
+ * session. Every path is opened once, checked by its real name, and granted as it was opened. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "sandbox/inside.h"
 #include "sandbox/landlock.h"
+#include "sandbox/mnt.h"
 #include "sandbox/plan.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +22,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#define ALL (LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC)
 #define RUN (LANDLOCK_READ | LANDLOCK_EXEC)
-#define SCOPES_ABI 6 /* see landlock.c */
 #define WORKSPACE "/" INSIDE_WORKSPACE
-#define MOUNTS_MAX (16 << 20)
 
-/* ---- what is not there is said ---- */
+/* ---- the report of the walls that are missing ---- */
 
 static const struct {
 	enum wall wall;
@@ -43,50 +41,18 @@ static const struct {
 	{WALL_cgroup_namespace, "/proc shows the machine's cgroup paths"},
 };
 
-static int take_null(struct inside *in, struct err *err)
-{
-	cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int i = 0; i <= STDERR_FILENO; i++)
-		if (null == -1 || dup2(null, i) == -1)
-			return err_errno(err, E_ENFORCEMENT, "/dev/null", "cannot use /dev/null");
-	/* Captures come through the warden: nothing listens here. */
-	in->state_fd = take_fd(null);
-	return 0;
-}
-
-/* Scratch space is the user's own disk. */
-static int lack_space(struct inside *in, struct err *err)
-{
-	if (in->plan.scratch_mb == 0)
-		return 0;
-	if (!plan_may_lack(&in->plan, WALL_disk_limit))
-		return err_set(err, E_ENFORCEMENT, NULL,
-			       "max_disk_mb needs a mount namespace, or disk_limit in "
-			       "sandbox.allow_unenforced");
-	wall_set(&in->walls, WALL_disk_limit, WALL_UNAVAILABLE,
-		 "own home and tmp are directories of the machine");
-	return 0;
-}
-
-/* Whether a line of mountinfo is a /proc that shows a process only to who may trace it. */
-static bool hides_processes(const char *line)
-{
-	const char *options = strstr(line, " - proc ");
-	const char *hidepid = options != NULL ? strstr(options, "hidepid=") : NULL;
-
-	return hidepid != NULL && strncmp(hidepid, "hidepid=0", 9) != 0 &&
-	       strncmp(hidepid, "hidepid=off", 11) != 0;
-}
-
-/* What cannot be seen cannot be ended, and there is no PID namespace that would see to it. */
+/* Without a PID namespace the server ends a session by finding its processes in /proc. A mount
+ * option hidepid would hide them. */
 int bare_check_proc(const char *mountinfo, struct err *err)
 {
 	for (const char *line = mountinfo; line != NULL && *line != '\0';) {
 		const size_t n = strcspn(line, "\n");
 		cleanup_free char *one = mem_strndup(line, n);
+		const char *options = strstr(one, " - proc ");
+		const char *hidepid = options != NULL ? strstr(options, "hidepid=") : NULL;
 
-		if (hides_processes(one) && strstr(one, " /proc ") != NULL)
+		if (hidepid != NULL && strncmp(hidepid, "hidepid=0", 9) != 0 &&
+		    strncmp(hidepid, "hidepid=off", 11) != 0 && strstr(one, " /proc ") != NULL)
 			return err_set(err, E_ENFORCEMENT, "/proc",
 				       "/proc is mounted with hidepid: a session could hide "
 				       "processes from their end; mount it without");
@@ -95,20 +61,18 @@ int bare_check_proc(const char *mountinfo, struct err *err)
 	return 0;
 }
 
-static int check_proc(struct err *err)
-{
-	cleanup_buf struct buf text = {0};
-	int r = fdio_load_path("/proc/self/mountinfo", MOUNTS_MAX, &text, err);
-
-	return r < 0 ? r : bare_check_proc(text.data, err);
-}
-
 int bare_place(struct inside *in, struct err *err)
 {
-	int r = take_null(in, err);
+	cleanup_buf struct buf mounts = {0};
+	int r;
 
+	/* Captures come through the warden: nothing listens here. */
+	in->state_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	r = inside_take_stdio(in->state_fd, err);
 	if (r == 0)
-		r = check_proc(err);
+		r = fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &mounts, err);
+	if (r == 0)
+		r = bare_check_proc(mounts.data, err);
 	if (r < 0)
 		return r;
 	if (in->plan.workspace == NULL || in->plan.own_dir == NULL)
@@ -120,19 +84,27 @@ int bare_place(struct inside *in, struct err *err)
 		wall_set(&in->walls, lacking[i].wall, WALL_UNAVAILABLE, "%s", lacking[i].detail);
 	wall_set(&in->walls, WALL_network_rules, WALL_ABSENT,
 		 "there are no sockets at all: the filter refuses them");
-	return lack_space(in, err);
+	if (in->plan.scratch_mb == 0)
+		return 0;
+	if (!plan_may_lack(&in->plan, WALL_disk_limit))
+		return err_set(err, E_ENFORCEMENT, NULL,
+			       "max_disk_mb needs a mount namespace, or disk_limit in "
+			       "sandbox.allow_unenforced");
+	wall_set(&in->walls, WALL_disk_limit, WALL_UNAVAILABLE,
+		 "own home and tmp are directories of the machine");
+	return 0;
 }
 
 int bare_separation(struct inside *in, struct err *err)
 {
 	const int abi = landlock_abi();
 
-	if (abi >= SCOPES_ABI)
+	if (abi >= LANDLOCK_SCOPES_ABI)
 		return 0;
 	if (!plan_may_lack(&in->plan, WALL_process_separation))
 		return err_set(err, E_ENFORCEMENT, NULL,
 			       "without a PID namespace, Landlock ABI %d lets a command signal "
-			       "every process of its user's",
+			       "every process of its user",
 			       abi);
 	wall_set(&in->walls, WALL_process_separation, WALL_UNAVAILABLE,
 		 "all share uid %u, and with Landlock ABI %d a command can signal the server",
@@ -140,7 +112,7 @@ int bare_separation(struct inside *in, struct err *err)
 	return 0;
 }
 
-/* ---- what is opened ---- */
+/* ---- grants ---- */
 
 struct grant {
 	int fd; /* owned */
@@ -153,16 +125,6 @@ struct grants {
 	struct grant *v;
 	size_t n;
 };
-
-static void grants_done(struct grants *g)
-{
-	for (size_t i = 0; i < g->n; i++) {
-		close(g->v[i].fd);
-		free(g->v[i].name);
-		free(g->v[i].real);
-	}
-	free(g->v);
-}
 
 /* Takes fd. */
 static void put(struct grants *g, int fd, const char *name, const char *real, unsigned access)
@@ -190,12 +152,18 @@ static int give(struct grants *g, const char *path, unsigned access, enum missin
 	return 0;
 }
 
-/* Whoever reads these directories is the server's master. */
-static int check_kept_out(const struct grants *g, const char *path, const char *real,
-			  struct err *err)
+static int give_listed(struct grants *g, const char *path, unsigned access, struct err *err)
 {
 	const struct strv *kept = &g->in->plan.kept_out;
+	cleanup_fd int fd = -1;
+	char real[PATH_MAX];
+	int r = inside_resolve(path, real, &fd, err);
 
+	if (r == 0 && fd != -1)
+		r = inside_may_show(&g->in->plan, path, real, err);
+	if (r < 0 || fd == -1)
+		return r;
+	/* A process that can read these directories controls the server. */
 	for (size_t i = 0; i < kept->n; i++) {
 		cleanup_free char *dir = realpath(kept->v[i], NULL);
 
@@ -205,25 +173,11 @@ static int check_kept_out(const struct grants *g, const char *path, const char *
 				       "server's own",
 				       path, dir);
 	}
+	put(g, take_fd(fd), path, real, access);
 	return 0;
 }
 
-static int give_listed(struct grants *g, const char *path, unsigned access, struct err *err)
-{
-	cleanup_fd int fd = -1;
-	char real[PATH_MAX];
-	int r = inside_resolve(path, real, &fd, err);
-
-	if (r == 0 && fd != -1)
-		r = inside_may_show(&g->in->plan, path, real, err);
-	if (r == 0 && fd != -1)
-		r = check_kept_out(g, path, real, err);
-	if (r == 0 && fd != -1)
-		put(g, take_fd(fd), path, real, access);
-	return r;
-}
-
-/* What is below /workspace is the workspace's, and Landlock cannot shut a part of that. */
+/* A path below /workspace belongs to the workspace; Landlock cannot make a part of it read-only. */
 static int give_list(struct grants *g, const struct strv *list, unsigned access, struct err *err)
 {
 	int r = 0;
@@ -242,64 +196,25 @@ static int give_list(struct grants *g, const struct strv *list, unsigned access,
 	return r;
 }
 
-static int give_etc(struct grants *g, struct err *err)
-{
-	struct strv paths = {0};
-	int r = 0;
-
-	inside_etc_paths(&paths);
-	for (size_t i = 0; r == 0 && i < paths.n; i++)
-		r = give(g, paths.v[i], LANDLOCK_READ, MAY_LACK, err);
-	strv_done(&paths);
-	return r;
-}
-
 static int give_own(struct grants *g, struct err *err)
 {
 	const struct sandbox_plan *p = &g->in->plan;
 	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_HOME);
 	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_TMP);
-	char real[PATH_MAX], self[64];
-	int fd = fcntl(g->in->tree_fd, F_DUPFD_CLOEXEC, 3);
-	ssize_t n;
+	char real[PATH_MAX];
+	const int fd = fcntl(g->in->tree_fd, F_DUPFD_CLOEXEC, 3);
 	int r;
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	n = fd == -1 ? -1 : readlink(self, real, sizeof(real) - 1);
-	if (n <= 0)
-		return err_errno(err, E_ENFORCEMENT, p->workspace, "cannot look at %s",
+	if (mnt_name(fd, real) <= 0)
+		return err_errno(err, E_ENFORCEMENT, p->workspace, "cannot read the name of %s",
 				 p->workspace);
-	real[n] = '\0';
-	put(g, fd, p->workspace, real, ALL);
-	/* Its name must lead to it, for that is how the session will know it. */
+	put(g, fd, p->workspace, real, LANDLOCK_ALL);
+	/* The session uses the workspace by this name, so the name must lead to it. */
 	if (strcmp(real, p->workspace) != 0)
 		return err_set(err, E_ENFORCEMENT, p->workspace, "workspace %s has been moved",
 			       p->workspace);
-	r = give(g, home, ALL, MUST_EXIST, err);
-	return r < 0 ? r : give(g, tmp, ALL, MUST_EXIST, err);
-}
-
-static int give_fixed(struct grants *g, struct err *err)
-{
-	int r = give(g, "/proc", LANDLOCK_READ, MUST_EXIST, err);
-
-	if (r == 0)
-		r = give(g, g->in->plan.state_program, RUN, MUST_EXIST, err);
-	for (const char *const *at = inside_devices; r == 0 && *at != NULL; at++)
-		r = give(g, *at, LANDLOCK_READ | LANDLOCK_CHANGE, MAY_LACK, err);
-	return r < 0 ? r : give_etc(g, err);
-}
-
-/* ---- what cannot be held ---- */
-
-/* The path that a blocked one means here; NULL: there is none. Owned by the caller. */
-static char *blocked_here(const struct sandbox_plan *p, const char *path)
-{
-	cleanup_free char *mapped =
-		mem_printf("%s%s", path_within(path, WORKSPACE) ? p->workspace : "",
-			   path_within(path, WORKSPACE) ? path + strlen(WORKSPACE) : path);
-
-	return realpath(mapped, NULL);
+	r = give(g, home, LANDLOCK_ALL, MUST_EXIST, err);
+	return r < 0 ? r : give(g, tmp, LANDLOCK_ALL, MUST_EXIST, err);
 }
 
 static int check_blocked(const struct grants *g, struct err *err)
@@ -307,20 +222,25 @@ static int check_blocked(const struct grants *g, struct err *err)
 	const struct strv *blocked = &g->in->plan.blocked_paths;
 
 	for (size_t i = 0; i < blocked->n; i++) {
-		cleanup_free char *real = blocked_here(&g->in->plan, blocked->v[i]);
+		const char *path = blocked->v[i];
+		const bool inside = path_within(path, WORKSPACE);
+		cleanup_free char *here = mem_printf("%s%s", inside ? g->in->plan.workspace : "",
+						     inside ? path + strlen(WORKSPACE) : path);
+		cleanup_free char *real = realpath(here, NULL);
 
 		for (size_t k = 0; real != NULL && k < g->n; k++)
 			if (path_overlap(real, g->v[k].real))
 				return err_set(
-					err, E_ENFORCEMENT, blocked->v[i],
+					err, E_ENFORCEMENT, path,
 					"%s of filesystem.blocked_paths cannot be taken out of %s "
 					"without a mount namespace",
-					blocked->v[i], g->v[k].name);
+					path, g->v[k].name);
 	}
 	return 0;
 }
 
-/* The program that tells of a shell's state is allowed by its name: nobody inside may change it. */
+/* The filter trusts the program that sends a shell's state by its path: no command may change it.
+ */
 static int check_program(const struct grants *g, struct err *err)
 {
 	cleanup_free char *real = realpath(g->in->plan.state_program, NULL);
@@ -337,64 +257,62 @@ static int check_program(const struct grants *g, struct err *err)
 static int collect(struct grants *g, struct err *err)
 {
 	const struct sandbox_plan *p = &g->in->plan;
+	struct strv etc = {0};
 	int r = give_own(g, err);
 
 	if (r == 0)
 		r = give_list(g, &p->read_only_paths, RUN, err);
 	if (r == 0)
-		r = give_list(g, &p->passthrough_paths, ALL, err);
+		r = give_list(g, &p->passthrough_paths, LANDLOCK_ALL, err);
 	if (r == 0)
-		r = give_list(g, &p->monitored_paths, ALL, err);
+		r = give_list(g, &p->monitored_paths, LANDLOCK_ALL, err);
 	if (r == 0)
-		r = give_fixed(g, err);
+		r = give(g, "/proc", LANDLOCK_READ, MUST_EXIST, err);
+	if (r == 0)
+		r = give(g, p->state_program, RUN, MUST_EXIST, err);
+	for (const struct inside_device *d = inside_devices; r == 0 && d->path != NULL; d++)
+		r = give(g, d->path, LANDLOCK_READ | LANDLOCK_CHANGE, MAY_LACK, err);
+	inside_etc_paths(&etc);
+	for (size_t i = 0; r == 0 && i < etc.n; i++)
+		r = give(g, etc.v[i], LANDLOCK_READ, MAY_LACK, err);
+	strv_done(&etc);
 	if (r == 0)
 		r = check_blocked(g, err);
 	return r < 0 ? r : check_program(g, err);
 }
 
-/* ---- the end ---- */
+/* ---- the wall ---- */
 
-/* kill(-1) reaches all that the domain holds, and no fork is under way meanwhile: no storm of forks
- * is quicker. Whatever ends init, the session included, brings it about. */
-static _Noreturn void sweep_after(int init)
-{
-	struct pollfd p = {init, POLLIN, 0};
-
-	prctl(PR_SET_NAME, "agentsh-sweep", 0, 0, 0);
-	fdio_close_except(&init, 1);
-	while (poll(&p, 1, -1) != 1)
-		;
-	kill(-1, SIGKILL);
-	_exit(0);
-}
-
-/* Leaves a process behind that the session cannot signal: from here on it has a scope of its own
- * within the domain. Only where scopes are known to hold. */
+/* Leaves a process behind that kills the session's processes when init has ended, for whatever
+ * reason. The session cannot signal it: from here on it has a scope of its own within the domain.
+ * kill(-1) reaches all that the domain contains, and no fork is under way meanwhile: a fork bomb
+ * cannot outrun it. Only where scopes work, which is tried on the warden, our parent. */
 static int leave_sweeper(struct inside *in, struct err *err)
 {
 	cleanup_fd int self = proc_pidfd(getpid());
-	const pid_t pid = self == -1 ? -1 : fork();
+	struct pollfd init = {self, POLLIN, 0};
+	pid_t pid;
 
-	if (pid == 0)
-		sweep_after(self);
+	if (kill(getppid(), 0) == 0 || errno != EPERM)
+		return err_set(err, E_ENFORCEMENT, NULL, "a signal to the warden is not refused");
+	pid = self == -1 ? -1 : fork();
 	if (pid == -1)
-		return err_errno(err, E_ENFORCEMENT, NULL, "cannot start who ends the session");
+		return err_errno(err, E_ENFORCEMENT, NULL,
+				 "cannot start the process that ends the session");
+	if (pid == 0) {
+		prctl(PR_SET_NAME, "agentsh-sweep", 0, 0, 0);
+		fdio_close_except(&self, 1);
+		while (poll(&init, 1, -1) != 1)
+			;
+		kill(-1, SIGKILL);
+		_exit(0);
+	}
 	errno = landlock_enter_scopes(LANDLOCK_SIGNALS);
 	if (errno != 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
 	if (kill(pid, 0) == 0 || errno != EPERM)
 		return err_set(err, E_ENFORCEMENT, NULL, "a signal to the sweeper is not refused");
 	in->walls_of_commands.sweeper = pid;
-	return 0;
-}
-
-/* ---- the wall ---- */
-
-/* It is tried: whoever made us is outside of the domain. */
-static int check_scope(struct err *err)
-{
-	if (landlock_abi() >= SCOPES_ABI && (kill(getppid(), 0) == 0 || errno != EPERM))
-		return err_set(err, E_ENFORCEMENT, NULL, "a signal to the warden is not refused");
 	return 0;
 }
 
@@ -426,8 +344,7 @@ static int raise_rules(struct inside *in, const struct grants *g, struct err *er
 	errno = landlock_enter(ruleset);
 	if (errno != 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
-	r = check_scope(err);
-	return r < 0 || landlock_abi() < SCOPES_ABI ? r : leave_sweeper(in, err);
+	return landlock_abi() < LANDLOCK_SCOPES_ABI ? 0 : leave_sweeper(in, err);
 }
 
 int bare_landlock(struct inside *in, struct err *err)
@@ -437,7 +354,12 @@ int bare_landlock(struct inside *in, struct err *err)
 
 	if (r == 0)
 		r = raise_rules(in, &g, err);
-	grants_done(&g);
+	for (size_t i = 0; i < g.n; i++) {
+		close(g.v[i].fd);
+		free(g.v[i].name);
+		free(g.v[i].real);
+	}
+	free(g.v);
 	close(take_fd(in->tree_fd));
 	return r;
 }

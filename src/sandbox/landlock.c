@@ -25,13 +25,12 @@ _Static_assert(LANDLOCK_SCOPE_SIGNAL == (int)LANDLOCK_SIGNALS, "linux/landlock.h
 _Static_assert(LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET == (int)LANDLOCK_ABSTRACT_SOCKETS,
 	       "linux/landlock.h");
 #endif
-/* Ours is the kernel's as of ABI 6; an older one takes it while what it does not know is 0. */
+/* The kernel's struct as of ABI 6; an older kernel accepts it while the unknown members are 0. */
 struct ruleset_attr {
 	uint64_t fs, net, scoped;
 };
 _Static_assert(sizeof(struct ruleset_attr) == 24, "linux/landlock.h");
 
-#define SCOPE_ABI 6
 #define TREE_READ LANDLOCK_ACCESS_FS_READ_DIR
 #define TREE_MAKE                                                     \
 	(LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | \
@@ -112,7 +111,7 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, int abi, stru
 	attr.parent_fd = rule->dir;
 	if (rule->path != NULL) {
 		attr.parent_fd = opened = openat(rule->dir, rule->path, O_PATH | O_CLOEXEC);
-		/* What the session's user cannot reach needs no rule. */
+		/* A path that the session's user cannot reach needs no rule. */
 		if (opened == -1 && rule->may_lack &&
 		    (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 			return 0;
@@ -143,7 +142,7 @@ static void report(const struct landlock_ask *ask, int abi, struct wall_report *
 		if (abi < since[i].abi && n < sizeof(lacking))
 			n += (size_t)snprintf(lacking + n, sizeof(lacking) - n, "; %s",
 					      since[i].lacking);
-	if (abi < SCOPE_ABI && ask->scopes != 0 && n < sizeof(lacking))
+	if (abi < LANDLOCK_SCOPES_ABI && ask->scopes != 0 && n < sizeof(lacking))
 		snprintf(lacking + n, sizeof(lacking) - n, "; no scopes");
 	wall_set(walls, WALL_landlock, lacking[0] == '\0' ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
 		 lacking);
@@ -155,8 +154,8 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 	const int running = landlock_abi();
 	const int abi = ask->abi > 0 && ask->abi < running ? ask->abi : running;
 	const struct ruleset_attr attr = {
-		.fs = rights_of(LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC, abi),
-		.scoped = abi >= SCOPE_ABI ? ask->scopes : 0,
+		.fs = rights_of(LANDLOCK_ALL, abi),
+		.scoped = abi >= LANDLOCK_SCOPES_ABI ? ask->scopes : 0,
 	};
 	cleanup_fd int made = -1;
 	int r = 0;

@@ -2,9 +2,9 @@
 /* sandbox/landlock.h - the second wall around files, and scopes of signals and abstract sockets:
  * landlock(7).
  *
- * init makes a ruleset and enters it before the filter; all that it starts is in its domain. What
- * no rule names is refused; a file that is already open is not concerned. Raw system calls, for
- * static programs. */
+ * init makes a ruleset and enters it before the filter; all processes that it starts are in its
+ * domain. The kernel refuses what no rule names; files that are already open stay usable. Raw
+ * system calls, for static programs. */
 #pragma once
 #include "base/err.h"
 #include "model/wall.h"
@@ -17,16 +17,18 @@ enum landlock_access {
 	LANDLOCK_EXEC = 4,
 	LANDLOCK_LIST = 8, /* the names in directories; READ has it */
 	LANDLOCK_TRUNCATE = 16,
-	LANDLOCK_MAKE = 32, /* whatever is no link */
+	LANDLOCK_MAKE = 32, /* anything but a link */
 	LANDLOCK_REMOVE = 64,
 	LANDLOCK_SYMLINK = 128,
 	LANDLOCK_MOVE = 256, /* between directories, hard links too */
 	LANDLOCK_WRITE = LANDLOCK_CHANGE | LANDLOCK_TRUNCATE | LANDLOCK_MAKE | LANDLOCK_REMOVE |
 			 LANDLOCK_SYMLINK | LANDLOCK_MOVE,
+	LANDLOCK_ALL = LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC,
 };
 /* A rule for something that is not of its kind is an error: a path whose link leads to a directory
  * would open all below it. */
 enum landlock_kind { LANDLOCK_TREE, LANDLOCK_FILE, LANDLOCK_DEVICE };
+#define LANDLOCK_SCOPES_ABI 6 /* the first ABI that has scopes */
 enum landlock_scope { LANDLOCK_ABSTRACT_SOCKETS = 1, LANDLOCK_SIGNALS = 2 };
 
 struct landlock_rule {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ids of a session seen from inside: maps of its user namespace, then the ids and capabilities
- * themselves. */
+/* The ids of a session as it sees them: the maps of its user namespace, then the ids and
+ * capabilities themselves. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "sandbox/identity.h"
@@ -10,15 +10,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
-
-static int write_file(const char *path, const char *text, struct err *err)
-{
-	cleanup_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd == -1 || fdio_write_all(fd, text, strlen(text)) < 0)
-		return err_errno(err, E_ENFORCEMENT, path, "write(%s, %s)", path, text);
-	return 0;
-}
 
 bool inside_by_root(const struct inside *in)
 {
@@ -35,13 +26,17 @@ uint32_t inside_gid(const struct inside *in)
 	return in->plan.root_inside ? 0 : in->plan.gid;
 }
 
-/* Written by init itself: it is a new program and dumpable, so that its files in /proc are its own,
- * which those of a child of a launcher that hides its memory would not be. user_namespaces(7) lets
- * one's own id be mapped. */
+/* init writes the maps itself: it is a new program and dumpable, so it owns its files in /proc. A
+ * child of a launcher that hides its memory would not. user_namespaces(7) allows a process to map
+ * its own id. */
 int inside_map_ids(struct inside *in, struct err *err)
 {
 	char uid[64], gid[64];
-	int r;
+	const struct {
+		const char *path, *text;
+	} files[] = {{"/proc/self/setgroups", "deny"},
+		     {"/proc/self/gid_map", gid},
+		     {"/proc/self/uid_map", uid}};
 
 	if (inside_by_root(in)) {
 		wall_set(&in->walls, WALL_user_namespace, WALL_ABSENT,
@@ -50,22 +45,22 @@ int inside_map_ids(struct inside *in, struct err *err)
 	}
 	snprintf(uid, sizeof(uid), "%u %u 1", inside_uid(in), in->plan.uid);
 	snprintf(gid, sizeof(gid), "%u %u 1", inside_gid(in), in->plan.gid);
-	r = write_file("/proc/self/setgroups", "deny", err);
-	if (r == 0)
-		r = write_file("/proc/self/gid_map", gid, err);
-	if (r == 0)
-		r = write_file("/proc/self/uid_map", uid, err);
-	if (r == 0)
-		wall_set(&in->walls, WALL_user_namespace, WALL_UP, "uid %u only, seen as %u%s",
-			 in->plan.uid, inside_uid(in),
-			 in->plan.privileged ? ""
-					     : "; the user's supplementary groups stay in force");
-	return r;
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		cleanup_fd int fd = open(files[i].path, O_WRONLY | O_CLOEXEC);
+
+		if (fd == -1 || fdio_write_all(fd, files[i].text, strlen(files[i].text)) < 0)
+			return err_errno(err, E_ENFORCEMENT, files[i].path, "write(%s, %s)",
+					 files[i].path, files[i].text);
+	}
+	wall_set(&in->walls, WALL_user_namespace, WALL_UP, "uid %u only, seen as %u%s",
+		 in->plan.uid, inside_uid(in),
+		 in->plan.privileged ? "" : "; the user's supplementary groups stay in force");
+	return 0;
 }
 
 int inside_identity(struct inside *in, struct err *err)
 {
-	/* 0 would still let a core_pattern with a pipe run a program of the host's. */
+	/* With 0 a core_pattern that is a pipe would still run a program on the host. */
 	const struct rlimit no_core = {1, 1};
 	const struct identity who = {in->plan.uid, in->plan.gid, inside_by_root(in)};
 	bool bounded;

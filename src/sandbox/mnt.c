@@ -4,6 +4,7 @@
 #include "base/proc.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -79,17 +80,29 @@ int mnt_bind(const struct mnt_bind *b, struct err *err)
 	return r;
 }
 
-static int make_place(int shown, int root, const char *at, struct err *err)
+int mnt_make_parents(int root, const char *path, struct err *err)
+{
+	for (const char *s = strchr(path, '/'); s != NULL; s = strchr(s + 1, '/')) {
+		cleanup_free char *dir = mem_strndup(path, (size_t)(s - path));
+
+		if (mkdirat(root, dir, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, E_ENFORCEMENT, path, "mkdirat(/%s)", dir);
+	}
+	return 0;
+}
+
+int mnt_make_point(int tree, int root, const char *at, struct err *err)
 {
 	struct stat st;
-	int r = fstat(shown, &st);
+	int r = mnt_make_parents(root, at, err);
 
-	if (r == 0 && S_ISDIR(st.st_mode))
-		r = mkdirat(root, at, 0755);
-	else if (r == 0)
-		r = mknodat(root, at, S_IFREG | 0444, 0);
-	if (r < 0 && errno != EEXIST)
-		return err_errno(err, E_ENFORCEMENT, at, "no place for /%s", at);
+	if (r < 0)
+		return r;
+	if (fstat(tree, &st) < 0 ||
+	    ((S_ISDIR(st.st_mode) ? mkdirat(root, at, 0755)
+				  : mknodat(root, at, S_IFREG | 0444, 0)) < 0 &&
+	     errno != EEXIST))
+		return err_errno(err, E_ENFORCEMENT, at, "cannot make the mount point /%s", at);
 	return 0;
 }
 
@@ -98,31 +111,47 @@ int mnt_show(const struct mnt_bind *b, struct err *err)
 	cleanup_fd int fd = copy_tree(b->from_dir, b->from);
 	int r;
 
-	if (fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+	if (fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP))
 		return 0;
 	if (fd == -1)
 		return err_errno(err, E_ENFORCEMENT, b->from, "open_tree(%s)", b->from);
 	r = b->attr != 0 ? mnt_set(fd, b->attr, b->from, err) : 0;
 	if (r == 0)
-		r = make_place(fd, b->root, b->at, err);
+		r = mnt_make_point(fd, b->root, b->at, err);
 	return r < 0 ? r : mnt_place(fd, b->root, b->at, err);
 }
 
-bool mnt_cut(char *line, char **point, char **type)
+bool mnt_next(char **text, char **point, char **type)
 {
-	char *dash = strstr(line, " - ");
+	while (*text != NULL && **text != '\0') {
+		char *at = *text, *dash;
 
-	for (int i = 0; i < 4 && line != NULL; i++) {
-		line = strchr(line, ' ');
-		line = line != NULL ? line + 1 : NULL;
+		*text = strchr(at, '\n');
+		if (*text != NULL)
+			*(*text)++ = '\0';
+		dash = strstr(at, " - ");
+		for (int i = 0; i < 4 && at != NULL; i++)
+			at = strchr(at, ' ') != NULL ? strchr(at, ' ') + 1 : NULL;
+		if (at == NULL || dash == NULL || at > dash)
+			continue;
+		at[strcspn(at, " ")] = '\0';
+		*point = at;
+		*type = dash + 3;
+		(*type)[strcspn(*type, " ")] = '\0';
+		return true;
 	}
-	if (line == NULL || dash == NULL || line > dash)
-		return false;
-	line[strcspn(line, " ")] = '\0';
-	*point = line;
-	*type = dash + 3;
-	(*type)[strcspn(*type, " ")] = '\0';
-	return true;
+	return false;
+}
+
+ssize_t mnt_name(int fd, char real[PATH_MAX])
+{
+	char self[64];
+	ssize_t n;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	n = fd == -1 ? -1 : readlink(self, real, PATH_MAX - 1);
+	real[n > 0 ? n : 0] = '\0';
+	return n;
 }
 
 bool mnt_chrooted(const char *subject, struct err *err)

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sandbox/mnt.h - the new mount API in a few calls; private to this folder.
  *
- * A mount is made or cloned detached, gets its attributes while nobody can see it, and is then put
- * in its place. Errors are E_ENFORCEMENT and name the call and the path; whoever calls adds the
- * wall. Linux 5.12 is the oldest that works. */
+ * A mount is made or cloned detached, gets its attributes while no process can see it, and is then
+ * attached. Errors are E_ENFORCEMENT and name the call and the path; the caller adds the wall. The
+ * oldest kernel that works is Linux 5.12. */
 #pragma once
 #include "base/err.h"
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mount.h>
+#include <sys/types.h>
 
 #define MNT_SHUT (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -39,11 +41,18 @@ struct mnt_bind {
 	uint64_t attr;
 };
 int mnt_bind(const struct mnt_bind *b, struct err *err);
-/* The same where the place may not be there yet: it is made, a directory or a file as what is
- * shown. What does not exist or cannot be reached is left out. With attr 0 nothing is set. */
+/* The same, and makes the mount point and its parents first. Leaves out what does not exist or
+ * cannot be reached. With attr 0 nothing is set. */
 int mnt_show(const struct mnt_bind *b, struct err *err);
-/* Cuts one line of /proc/self/mountinfo into its mount point and, behind " - ", its type. */
-bool mnt_cut(char *line, char **point, char **type);
+/* Makes the directories above a path, which is relative to root. */
+int mnt_make_parents(int root, const char *path, struct err *err);
+/* Makes a mount point for a tree, a directory or a file as the tree is, and its parents. */
+int mnt_make_point(int tree, int root, const char *at, struct err *err);
+/* Cuts the next line out of the text of /proc/self/mountinfo: the mount point and, behind " - ",
+ * the type. False at the end. */
+bool mnt_next(char **text, char **point, char **type);
+/* The real path of what a descriptor names, in real. Its length; -1/errno. */
+ssize_t mnt_name(int fd, char real[PATH_MAX]);
 #define MNT_LIST_MAX (16 << 20)
 /* Whether a call for a namespace or a mount has failed (errno) because the server runs in a chroot;
  * err says so then (E_ENFORCEMENT), and is untouched else. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The session's root: a tmpfs that is shut at the end, with /etc (etc.c), what the file-system
- * lists show (view.c), one bounded scratch file system behind every writable place besides the
- * workspace, and /run/agentsh.
+/* The session's root: a tmpfs that becomes read-only at the end. It contains /etc (etc.c), what the
+ * file-system lists show (view.c), one bounded scratch file system for every writable place besides
+ * the workspace, and /run/agentsh.
  *
- * The new root is attached on top of "/" (a place that always exists); our own root and working
- * directory stay below it, so that absolute paths mean the host until pivot_root. Mounts are moved
- * only onto attached ones and cloned only from attached ones: kernels before 6.15 refuse anything
- * else. */
+ * The new root is attached on top of "/", which always exists. init's root and working directory
+ * stay below it, so that absolute paths mean the host until pivot_root. Mounts are moved only onto
+ * attached mounts and cloned only from attached mounts: kernels before 6.15 refuse anything else.
+ */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "sandbox/capture_paths.h"
@@ -24,7 +24,7 @@
 
 #define BACKLOG 64
 #define SCRATCH "run/agentsh/.scratch"
-/* Relative to the root, where a path is handed to a call with a directory descriptor. */
+/* A path relative to the root, for a call with a directory descriptor. */
 #define RELATIVE(path) (&(path)[1])
 
 static const char *const own_dirs[] = {"dev",	      "dev/pts",	 "dev/shm",	  "etc",
@@ -32,7 +32,7 @@ static const char *const own_dirs[] = {"dev",	      "dev/pts",	 "dev/shm",	  "et
 				       "run/agentsh", "run/agentsh/bin", SCRATCH,	  "tmp",
 				       "var",	      "var/tmp",	 INSIDE_WORKSPACE};
 
-/* Places in the scratch file system; all of them share its bound. */
+/* Directories of the scratch file system; they share its size. */
 static const struct {
 	const char *dir, *at;
 	mode_t mode;
@@ -48,7 +48,7 @@ static const char *const scratch_options[] = {"mode",	   "0700", "size", "1024m"
 					      "nr_inodes", "256k", NULL};
 static const struct mnt_fs scratch_fs = {"tmpfs", scratch_options,
 					 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-/* Device nodes live in the root itself, so it is the one mount without nodev. */
+/* The device nodes are in the root itself, so this mount alone lacks nodev. */
 static const struct mnt_fs root_fs = {"tmpfs", root_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
 
 void inside_done(struct inside *in)
@@ -80,7 +80,7 @@ int inside_file(int dir, const char *path, const char *text, struct err *err)
 	return 0;
 }
 
-/* The file system stays at a place of its own, shut: to take a mount away costs more than all the
+/* The file system stays mounted read-only at SCRATCH: an unmount costs more time than all the
  * mounts that are made here. */
 static int make_scratch(struct inside *in, struct err *err)
 {
@@ -113,31 +113,20 @@ static int make_capture_dir(const struct inside *in, struct err *err)
 	return r;
 }
 
-/* The directory that a descriptor names cannot be cloned once the namespace is new, but our working
- * directory, which the stub set to it, was carried over by the kernel (copy_mnt_ns). */
-static int clone_workspace(struct inside *in, struct err *err)
-{
-	int fd = -1;
-	int r;
-
-	if (in->plan.privileged)
-		return 0;
-	r = mnt_clone(AT_FDCWD, ".", &fd, err);
-	if (r < 0)
-		return r;
-	in->tree_fd = fd;
-	return mnt_set(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "workspace", err);
-}
-
 int inside_root(struct inside *in, struct err *err)
 {
-	int r;
+	int r = 0;
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return mnt_chrooted("/", err)
 			       ? -E_ENFORCEMENT
 			       : err_errno(err, E_ENFORCEMENT, "/", "mount(/, private)");
-	r = clone_workspace(in, err);
+	/* In a new namespace the directory that a descriptor names cannot be cloned. But the stub
+	 * has made it our working directory, which the kernel carried over (copy_mnt_ns). */
+	if (!in->plan.privileged)
+		r = mnt_clone(AT_FDCWD, ".", &in->tree_fd, err);
+	if (r == 0 && !in->plan.privileged)
+		r = mnt_set(in->tree_fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, "workspace", err);
 	if (r == 0)
 		r = mnt_make(&root_fs, &in->root_fd, err);
 	if (r == 0)
@@ -157,12 +146,21 @@ int inside_root(struct inside *in, struct err *err)
 	return r;
 }
 
-static int listen_for_captures(struct inside *in, struct err *err)
+/* pivot_root(2): with "." twice the old root is stacked on the new one, and is what "." means to
+ * umount2. Then init listens for captures. */
+int inside_pivot(struct inside *in, struct err *err)
 {
 	const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	cleanup_fd int fd = -1;
 	const int on = 1;
 
+	if (fchdir(in->root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "umount2(the old root)");
+	if (chdir("/") < 0)
+		return err_errno(err, E_ENFORCEMENT, "/", "chdir(/)");
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd == -1 || bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    chmod(CAPTURE_SOCKET, 0666) < 0 || listen(fd, BACKLOG) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
@@ -172,54 +170,19 @@ static int listen_for_captures(struct inside *in, struct err *err)
 	return 0;
 }
 
-/* pivot_root(2): with "." twice the old root is stacked on the new one, and is what "." means to
- * umount2. */
-static int leave_old_root(int root, struct err *err)
-{
-	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
-		return err_errno(err, E_ENFORCEMENT, "/", "pivot_root");
-	if (umount2(".", MNT_DETACH) < 0)
-		return err_errno(err, E_ENFORCEMENT, "/", "umount2(the old root)");
-	if (chdir("/") < 0)
-		return err_errno(err, E_ENFORCEMENT, "/", "chdir(/)");
-	return 0;
-}
-
-int inside_pivot(struct inside *in, struct err *err)
-{
-	int r = leave_old_root(in->root_fd, err);
-
-	return r < 0 ? r : listen_for_captures(in, err);
-}
-
-/* ---- the session ---- */
-
-static int own_home(const struct inside *in, struct err *err)
-{
-	if (inside_by_root(in) &&
-	    fchownat(in->root_fd, INSIDE_HOME, in->plan.uid, in->plan.gid, 0) < 0)
-		return err_errno(err, E_ENFORCEMENT, INSIDE_HOME, "fchownat(/%s)", INSIDE_HOME);
-	return 0;
-}
-
-static int own_space(struct inside *in, struct err *err)
-{
-	const uint64_t mb = in->plan.scratch_mb < SCRATCH_MB ? in->plan.scratch_mb : SCRATCH_MB;
-
-	return mb == 0 ? 0 : scratch_set(in->root_fd, mb << 20, &in->walls, err);
-}
-
 int inside_session(struct inside *in, struct err *err)
 {
+	const uint64_t mb = in->plan.scratch_mb < SCRATCH_MB ? in->plan.scratch_mb : SCRATCH_MB;
 	struct mount_attr shut = {.attr_set = MOUNT_ATTR_RDONLY};
 	int r = inside_names(in, err);
 
 	if (r == 0)
 		r = inside_file(in->root_fd, RELATIVE(CAPTURE_PROOF), in->plan.session_id, err);
-	if (r == 0)
-		r = own_home(in, err);
-	if (r == 0)
-		r = own_space(in, err);
+	if (r == 0 && inside_by_root(in) &&
+	    fchownat(in->root_fd, INSIDE_HOME, in->plan.uid, in->plan.gid, 0) < 0)
+		r = err_errno(err, E_ENFORCEMENT, INSIDE_HOME, "fchownat(/%s)", INSIDE_HOME);
+	if (r == 0 && mb > 0)
+		r = scratch_set(in->root_fd, mb << 20, &in->walls, err);
 	if (r == 0)
 		r = mnt_place(in->tree_fd, in->root_fd, INSIDE_WORKSPACE, err);
 	if (r == 0)

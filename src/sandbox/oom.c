@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A score is inherited, and a leader cannot open its own: it is born behind Landlock. So init's is
- * raised for the moment of the fork. */
+/* A child inherits the score, and a leader cannot open its own, because Landlock refuses it. So
+ * init raises its own score for the moment of the fork. */
 #include "sandbox/oom.h"
 #include "base/fdio.h"
 #include "base/mem.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tmpfs takes another size while it is used: fspick(2) of any place where it is mounted. The path
- * leads through /proc/INIT/root, whose root is shut: nobody inside can put a link there. */
+/* The size of a tmpfs can be changed while it is in use, by fspick(2) of any of its mount points.
+ * The path leads through /proc/INIT/root; that root is read-only, so no command can put a link
+ * there. */
 #include "sandbox/scratch.h"
 #include "base/mem.h"
 #include <errno.h>
@@ -54,19 +55,6 @@ int scratch_get(int root, uint64_t *bytes, struct err *err)
 	return 0;
 }
 
-static int resize(int root, uint64_t bytes)
-{
-	cleanup_fd int fs =
-		(int)syscall(SYS_fspick, root, PLACE,
-			     FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW | FSPICK_NO_AUTOMOUNT);
-	char size[24];
-
-	snprintf(size, sizeof(size), "%llu", (unsigned long long)bytes);
-	if (fs == -1 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "size", size, 0) < 0)
-		return -1;
-	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
-}
-
 static uint64_t in_use(const struct statfs *fs)
 {
 	return ((uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree) * (uint64_t)fs->f_bsize;
@@ -76,10 +64,15 @@ int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err 
 {
 	const char *wall = wall_name(WALL_disk_limit);
 	const unsigned long long mb = bytes >> 20;
+	cleanup_fd int fd =
+		(int)syscall(SYS_fspick, root, PLACE,
+			     FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW | FSPICK_NO_AUTOMOUNT);
 	struct statfs fs;
-	uint64_t used;
+	char size[24];
 
-	if (resize(root, bytes) == 0) {
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)bytes);
+	if (fd != -1 && syscall(SYS_fsconfig, fd, FSCONFIG_SET_STRING, "size", size, 0) == 0 &&
+	    syscall(SYS_fsconfig, fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) == 0) {
 		wall_set(walls, WALL_disk_limit, WALL_PARTIAL,
 			 "%llu MB for /tmp, /var/tmp, /dev/shm and home together; the workspace is "
 			 "not limited",
@@ -88,13 +81,12 @@ int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err 
 	}
 	if (errno != EINVAL || space_of(root, &fs) < 0)
 		return err_errno(err, E_ENFORCEMENT, wall,
-				 "%s: the space of a living session can only be changed by root's "
-				 "server",
+				 "%s: only a server of root can change the space of a running "
+				 "session",
 				 wall);
-	used = in_use(&fs);
 	return err_set(err, E_CONFLICT, wall,
 		       "%s: %llu MB are in use, more than the %llu MB that were asked for", wall,
-		       (unsigned long long)((used + MB - 1) / MB), mb);
+		       (unsigned long long)((in_use(&fs) + MB - 1) / MB), mb);
 }
 
 int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct err *err)
@@ -102,7 +94,7 @@ int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct er
 	uint64_t is, to = bytes;
 	int r = 0;
 
-	/* It may fill while one looks. */
+	/* A command may write more between the look and the change. */
 	for (int i = 0; i < ATTEMPTS; i++) {
 		struct statfs fs;
 

@@ -6,23 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Linux 5.19, as Debian 12's headers have it. Without it a caller with a timer signal starts its
- * exec anew for ever while a person decides. */
+/* Linux 5.19, as Debian 12's headers have it. Without it a caller with a timer signal restarts its
+ * exec again and again while a person decides. */
 _Static_assert(SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV == 1u << 5, "seccomp(2)");
 
 #define LISTEN (SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
-
-static int no_listener(struct err *err)
-{
-	const char *name = wall_name(WALL_exec_policy);
-
-	if (errno == EBUSY)
-		return err_set(err, E_ENFORCEMENT, name,
-			       "a filter with a listener is there already: is the server itself "
-			       "in a container that watches system calls?");
-	return err_set(err, E_ENFORCEMENT, name,
-		       "the kernel has no listener that only fatal signals interrupt (Linux 5.19)");
-}
 
 int seccomp_load(const struct sock_filter *code, size_t n, int *listener_fd, struct err *err)
 {
@@ -30,8 +18,14 @@ int seccomp_load(const struct sock_filter *code, size_t n, int *listener_fd, str
 	const unsigned flags = listener_fd != NULL ? LISTEN : 0;
 	const long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 
-	if (r == -1 && listener_fd != NULL && (errno == EBUSY || errno == EINVAL))
-		return no_listener(err);
+	if (r == -1 && listener_fd != NULL && errno == EBUSY)
+		return err_set(err, E_ENFORCEMENT, wall_name(WALL_exec_policy),
+			       "a filter with a listener is there already: is the server itself "
+			       "in a container that watches system calls?");
+	if (r == -1 && listener_fd != NULL && errno == EINVAL)
+		return err_set(err, E_ENFORCEMENT, wall_name(WALL_exec_policy),
+			       "the kernel has no listener that only fatal signals interrupt "
+			       "(Linux 5.19)");
 	if (r == -1)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_seccomp),
 				 "seccomp(SECCOMP_SET_MODE_FILTER)");

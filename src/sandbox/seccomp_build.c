@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table as a program of classic BPF. Written here and not by libseccomp: its comparisons are of
- * 64 bits where the kernel reads 32, it knows no "none of these", no range of numbers and no call
- * younger than itself.
+/* Turns the table into a program of classic BPF. libseccomp cannot: it compares 64 bits where the
+ * kernel reads 32, has neither "none of these" nor ranges of numbers, and does not know calls that
+ * are younger than itself.
  *
  * Order: architecture, x32, newer calls; rows with arguments, then the rest, in the table's order.
  * The accumulator holds the call's number wherever a call's rows begin. The length matters little:
@@ -54,42 +54,23 @@ static void give(struct seccomp_program *p, uint32_t answer)
 	add(p, BPF_RET | BPF_K, answer, 0, 0);
 }
 
-static void add_head(struct seccomp_program *p)
-{
-	load(p, AT_ARCHITECTURE);
-	add(p, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
-	give(p, SECCOMP_RET_KILL_PROCESS);
-	load(p, AT_NUMBER);
-	add(p, BPF_JMP | BPF_JGE | BPF_K, SECCOMP_CALLS_END, 0, 4);
-	add(p, BPF_JMP | BPF_JEQ | BPF_K, SKIPPED_CALL, 2, 0);
-	add(p, BPF_JMP | BPF_JGE | BPF_K, FOREIGN_FROM, 0, 1);
-	give(p, SECCOMP_RET_KILL_PROCESS);
-	give(p, SECCOMP_RET_ERRNO | ENOSYS);
-}
-
-/* Falls through where the test holds. */
-static void add_test(struct seccomp_program *p, const struct seccomp_test *t)
-{
-	load(p, offsetof(struct seccomp_data, args) + t->arg * sizeof(uint64_t));
-	if (t->mask != UINT32_MAX)
-		add(p, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
-	for (unsigned i = 0; i < t->nvalues; i++) {
-		const uint8_t left = (uint8_t)(t->nvalues - 1 - i);
-
-		if (t->none)
-			add(p, BPF_JMP | BPF_JEQ | BPF_K, t->value[i], OUT, 0);
-		else
-			add(p, BPF_JMP | BPF_JEQ | BPF_K, t->value[i], left, left == 0 ? OUT : 0);
-	}
-}
-
 /* Falls through where a test of the row does not hold. */
 static void add_row(struct seccomp_program *p, const struct seccomp_row *row)
 {
 	const size_t begin = p->n;
 
-	for (int i = 0; i < SECCOMP_TESTS && row->test[i].nvalues > 0; i++)
-		add_test(p, &row->test[i]);
+	for (const struct seccomp_test *t = row->test;
+	     t < row->test + SECCOMP_TESTS && t->nvalues > 0; t++) {
+		load(p, offsetof(struct seccomp_data, args) + t->arg * sizeof(uint64_t));
+		if (t->mask != UINT32_MAX)
+			add(p, BPF_ALU | BPF_AND | BPF_K, t->mask, 0, 0);
+		for (unsigned i = 0; i < t->nvalues; i++) {
+			const uint8_t left = (uint8_t)(t->nvalues - 1 - i);
+
+			add(p, BPF_JMP | BPF_JEQ | BPF_K, t->value[i], t->none ? OUT : left,
+			    t->none || left > 0 ? 0 : OUT);
+		}
+	}
 	give(p, answers[row->answer]);
 	for (size_t i = begin; i < p->n; i++) {
 		struct sock_filter *f = &p->code[i];
@@ -130,16 +111,13 @@ static size_t add_call(struct seccomp_program *p, const struct seccomp_row *row,
 	return n;
 }
 
-static bool wanted(const struct seccomp_row *row, bool tested, bool exec_notify)
-{
-	return (row->test[0].nvalues > 0) == tested && in_use(row, exec_notify);
-}
-
 static void add_table(struct seccomp_program *p, const struct table *t)
 {
 	for (int tested = 1; tested >= 0; tested--)
 		for (const struct seccomp_row *row = t->rows; row < t->end;)
-			row += wanted(row, tested, t->exec_notify) ? add_call(p, row, t) : 1;
+			row += (row->test[0].nvalues > 0) == tested && in_use(row, t->exec_notify)
+				       ? add_call(p, row, t)
+				       : 1;
 }
 
 void seccomp_build(unsigned what, struct seccomp_program *out)
@@ -150,7 +128,15 @@ void seccomp_build(unsigned what, struct seccomp_program *out)
 				   execs};
 
 	out->n = 0;
-	add_head(out);
+	load(out, AT_ARCHITECTURE);
+	add(out, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
+	give(out, SECCOMP_RET_KILL_PROCESS);
+	load(out, AT_NUMBER);
+	add(out, BPF_JMP | BPF_JGE | BPF_K, SECCOMP_CALLS_END, 0, 4);
+	add(out, BPF_JMP | BPF_JEQ | BPF_K, SKIPPED_CALL, 2, 0);
+	add(out, BPF_JMP | BPF_JGE | BPF_K, FOREIGN_FROM, 0, 1);
+	give(out, SECCOMP_RET_KILL_PROCESS);
+	give(out, SECCOMP_RET_ERRNO | ENOSYS);
 	if ((what & SECCOMP_BARE) != 0)
 		add_table(out, &bare);
 	add_table(out, &all);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The file-system lists of the configuration: which of the host's paths a session sees, and how.
  *
- * Listed paths are bound at their own names, parents before what is below them. A path is judged by
- * where it really leads, so that neither a link nor `..` brings the host's /proc, /sys or /dev in.
- * What is blocked is covered once the view is complete, so that a blocked path means what it means
- * to the session. /workspace is the workspace, not the host's directory of that name. */
+ * Listed paths are bound at their own names, parents first. A path is checked by its real path, so
+ * that neither a link nor `..` shows the host's /proc, /sys or /dev. Blocked paths are covered once
+ * the view is complete, so that a blocked path means what it means to the session. /workspace is
+ * the workspace, not the host's directory of that name. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -21,12 +21,12 @@
 #define WORKSPACE "/" INSIDE_WORKSPACE
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* Neither these nor what contains them. */
+/* A list may show neither these nor what contains them. */
 static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
-/* Read-only whatever list has them: the host itself runs on them. */
+/* Read-only in every list: the host itself runs on them. */
 static const char *const system_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
 					  "/lib64", "/libx32", "/boot", "/etc"};
-/* Distributions do not mount the kernel's file systems here; elsewhere it is looked. */
+/* Distributions mount no kernel file system here; anywhere else the mounts are checked. */
 static const char *const plain_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
 					 "/lib64", "/libx32", "/opt",  "/etc"};
 /* File systems that show the machine, wherever they are mounted. */
@@ -63,15 +63,7 @@ static int refuse(const char *path, const char *real, struct err *err)
 		path, real);
 }
 
-static bool is_machine_fs(const char *type)
-{
-	for (size_t i = 0; i < ARRAY_LEN(machine_fs); i++)
-		if (strcmp(type, machine_fs[i]) == 0)
-			return true;
-	return false;
-}
-
-/* What is mounted below a listed path comes along with it. */
+/* A bind of a path shows everything that is mounted below it. */
 static int check_mounts(const char *path, const char *real, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
@@ -80,13 +72,10 @@ static int check_mounts(const char *path, const char *real, struct err *err)
 
 	if (r < 0)
 		return r;
-	for (char *line = text.data; line != NULL && *line != '\0'; line = next) {
-		next = strchr(line, '\n');
-		if (next != NULL)
-			*next++ = '\0';
-		if (mnt_cut(line, &point, &type) && is_machine_fs(type) && path_within(point, real))
-			return refuse(path, point, err);
-	}
+	for (next = text.data; mnt_next(&next, &point, &type);)
+		for (size_t i = 0; i < ARRAY_LEN(machine_fs); i++)
+			if (strcmp(type, machine_fs[i]) == 0 && path_within(point, real))
+				return refuse(path, point, err);
 	return 0;
 }
 
@@ -116,52 +105,14 @@ int inside_may_show(const struct sandbox_plan *plan, const char *path, const cha
 
 /* ---- binds ---- */
 
-static bool shown_elsewhere(const struct view *v, const char *real, size_t self)
-{
-	for (size_t i = 0; i < v->n; i++)
-		if (i != self && path_within(real, v->entry[i].path))
-			return true;
-	return false;
-}
-
-/* Relative, so that it means the same before and after the root is ours. */
-static int make_link(int root, const char *path, const char *real, struct err *err)
-{
-	cleanup_buf struct buf target = {0};
-
-	for (const char *s = strchr(path + 1, '/'); s != NULL; s = strchr(s + 1, '/'))
-		buf_addf(&target, "../");
-	buf_addf(&target, "%s", real + 1);
-	if (symlinkat(target.data, root, path + 1) < 0 && errno != EEXIST)
-		return err_errno(err, E_ENFORCEMENT, path, "symlinkat(%s)", path);
-	return 0;
-}
-
-static int make_parents(int root, const char *path, struct err *err)
-{
-	for (const char *s = strchr(path + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
-		cleanup_free char *dir = mem_strndup(path + 1, (size_t)(s - path) - 1);
-
-		if (mkdirat(root, dir, 0755) < 0 && errno != EEXIST)
-			return err_errno(err, E_ENFORCEMENT, path, "mkdirat(/%s)", dir);
-	}
-	return 0;
-}
-
-/* A place that an earlier bind brought may be a link: it is followed inside the new root only. */
+/* An earlier bind may have put a link there: it is followed inside the new root only. */
 static int put(int root, int tree, const char *path, struct err *err)
 {
 	cleanup_fd int at = -1;
-	struct stat st;
-	int r = make_parents(root, path, err);
+	int r = mnt_make_point(tree, root, path + 1, err);
 
 	if (r < 0)
 		return r;
-	if (fstat(tree, &st) < 0 ||
-	    ((S_ISDIR(st.st_mode) ? mkdirat(root, path + 1, 0755)
-				  : mknodat(root, path + 1, S_IFREG | 0444, 0)) < 0 &&
-	     errno != EEXIST))
-		return err_errno(err, E_ENFORCEMENT, path, "no place for %s", path);
 	at = fdio_openat2(root, path + 1, O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	if (at == -1)
 		return err_errno(err, E_ENFORCEMENT, path, "openat2(%s)", path);
@@ -175,23 +126,17 @@ static int clone_entry(int fd, const struct view_entry *e, int *tree, struct err
 	return r < 0 ? r : mnt_set(*tree, e->attr, e->path, err);
 }
 
-/* libc resolves it, because the kernel would take a `..` that ends at "/" into the new root, which
- * is mounted there; what was opened is asked for its name, so that a link that changes in between
- * gains nothing. */
+/* libc resolves the path, because the kernel would take a `..` that ends at "/" into the new root,
+ * which is mounted there. The opened file is asked for its name, so that a link that changes in
+ * between gains nothing. */
 int inside_resolve(const char *path, char *real, int *fd, struct err *err)
 {
-	char self[64];
-	ssize_t n;
-
 	*fd = realpath(path, real) != NULL ? open(real, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
 	if (*fd == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", *fd);
-	n = *fd == -1 ? -1 : readlink(self, real, PATH_MAX - 1);
-	if (n <= 0)
-		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
-	real[n] = '\0';
-	return 0;
+	return mnt_name(*fd, real) > 0
+		       ? 0
+		       : err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
 }
 
 bool inside_is_system(const char *path)
@@ -226,8 +171,8 @@ static void list(struct view *v, const struct sandbox_plan *p)
 		qsort(v->entry, v->n, sizeof(*v->entry), by_path);
 }
 
-/* Comes as a tree with the assignment: what may be written, where root made the session, and what
- * is shown below that. */
+/* Whether an entry comes as a tree with the assignment: in a session that root makes, a writable
+ * path and what is shown below it. */
 static bool is_late(const struct view *v, size_t i)
 {
 	for (size_t k = 0; v->plan->privileged && k < v->n; k++)
@@ -236,22 +181,21 @@ static bool is_late(const struct view *v, size_t i)
 	return false;
 }
 
-/* *fd is -1 if there is nothing to bind: the path leads nowhere, or, *link, to what another entry
+/* *fd is -1 if there is nothing to bind: the path leads nowhere, or (*link) to what another entry
  * shows. */
 static int look(const struct view *v, size_t i, int *fd, char *real, bool *link, struct err *err)
 {
-	const struct view_entry *e = &v->entry[i];
-	int r = inside_resolve(e->path, real, fd, err);
+	const char *path = v->entry[i].path;
+	int r = inside_resolve(path, real, fd, err);
 
 	*link = false;
 	if (r < 0 || *fd == -1)
 		return r;
-	r = inside_may_show(v->plan, e->path, real, err);
-	*link = r == 0 && strcmp(real, e->path) != 0 && shown_elsewhere(v, real, i);
-	if (r < 0 || *link) {
-		close(*fd);
-		*fd = -1;
-	}
+	r = inside_may_show(v->plan, path, real, err);
+	for (size_t k = 0; r == 0 && !*link && k < v->n; k++)
+		*link = k != i && strcmp(real, path) != 0 && path_within(real, v->entry[k].path);
+	if (r < 0 || *link)
+		close(take_fd(*fd));
 	return r;
 }
 
@@ -259,14 +203,20 @@ static int show(const struct view *v, size_t i, int root, struct err *err)
 {
 	const struct view_entry *e = &v->entry[i];
 	cleanup_fd int fd = -1, tree = -1;
+	cleanup_buf struct buf target = {0};
 	char real[PATH_MAX];
 	bool link;
 	int r = look(v, i, &fd, real, &link, err);
 
-	if (r == 0 && link)
-		r = make_parents(root, e->path, err);
-	if (r == 0 && link)
-		return make_link(root, e->path, real, err);
+	if (r == 0 && link) {
+		/* Relative, so that it means the same before and after the pivot. */
+		for (const char *s = strchr(e->path + 1, '/'); s != NULL; s = strchr(s + 1, '/'))
+			buf_addf(&target, "../");
+		buf_addf(&target, "%s", real + 1);
+		r = mnt_make_parents(root, e->path + 1, err);
+		if (r == 0 && symlinkat(target.data, root, e->path + 1) < 0 && errno != EEXIST)
+			r = err_errno(err, E_ENFORCEMENT, e->path, "symlinkat(%s)", e->path);
+	}
 	if (r < 0 || fd == -1 || is_late(v, i))
 		return r;
 	r = clone_entry(fd, e, &tree, err);
@@ -353,7 +303,7 @@ int inside_view_late(struct inside *in, struct err *err)
 
 	list(&v, &in->plan);
 	for (size_t i = 0; r == 0 && i < v.n; i++) {
-		cleanup_fd int own = -1; /* our place in a wide one: stays on top of it */
+		cleanup_fd int own = -1; /* /var/tmp of the session, which stays on top */
 
 		if (!is_late(&v, i) || n >= t->n || t->fd[n++] == -1)
 			continue;
@@ -370,38 +320,35 @@ int inside_view_late(struct inside *in, struct err *err)
 
 /* ---- covers, seen from inside ---- */
 
-/* A mount cannot be renamed. */
-static int hold(const char *dir, struct err *err)
-{
-	cleanup_fd int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), tree = -1;
-	struct statx st;
-	int r;
-
-	if (at == -1 || statx(at, "", AT_EMPTY_PATH, 0, &st) < 0)
-		return err_errno(err, E_ENFORCEMENT, dir, "cannot look at %s", dir);
-	if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
-		return 0;
-	r = mnt_clone(at, "", &tree, err);
-	return r < 0 ? r : mnt_cover(tree, at, dir, err);
-}
-
 static bool is_in_list(const struct strv *list, const char *path)
 {
 	return !inside_is_system(path) && within_any(path, (const char *const *)list->v, list->n);
 }
 
-/* By another name of a directory above it, the next session would find the path uncovered. */
+/* Mounts every writable directory above a path on itself: a mount cannot be renamed. By another
+ * name of a directory above it, the next session would find the path uncovered. */
 static int hold_above(const struct sandbox_plan *p, const char *path, struct err *err)
 {
 	cleanup_free char *real = realpath(path, NULL);
 	int r = 0;
 
-	for (char *end = real; r == 0 && end != NULL && (end = strchr(end + 1, '/')) != NULL;) {
+	for (char *end = real; r == 0 && end != NULL && (end = strchr(end + 1, '/')) != NULL;
+	     *end = '/') {
+		cleanup_fd int at = -1, tree = -1;
+		struct statx st;
+
 		*end = '\0';
-		if (path_within(real, WORKSPACE) || is_in_list(&p->passthrough_paths, real) ||
-		    is_in_list(&p->monitored_paths, real))
-			r = hold(real, err);
-		*end = '/';
+		if (!path_within(real, WORKSPACE) && !is_in_list(&p->passthrough_paths, real) &&
+		    !is_in_list(&p->monitored_paths, real))
+			continue;
+		at = open(real, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (at == -1 || statx(at, "", AT_EMPTY_PATH, 0, &st) < 0)
+			return err_errno(err, E_ENFORCEMENT, real, "cannot open %s", real);
+		if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+			continue;
+		r = mnt_clone(at, "", &tree, err);
+		if (r == 0)
+			r = mnt_cover(tree, at, real, err);
 	}
 	return r;
 }
@@ -418,7 +365,7 @@ static int cover(const struct sandbox_plan *p, const char *path, bool block, str
 	if (at == -1 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0;
 	if (at == -1 || fstat(at, &st) < 0)
-		return err_errno(err, E_ENFORCEMENT, path, "cannot look at %s", path);
+		return err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
 	if (block)
 		from = S_ISDIR(st.st_mode) ? "/" INSIDE_VOID_DIR : "/" INSIDE_VOID_FILE;
 	r = mnt_clone(AT_FDCWD, from, &tree, err);
@@ -429,23 +376,30 @@ static int cover(const struct sandbox_plan *p, const char *path, bool block, str
 
 int inside_covers(struct inside *in, struct err *err)
 {
-	const struct strv *shut = &in->plan.read_only_paths, *blocked = &in->plan.blocked_paths;
-	const struct strv *own = &in->plan.kept_out;
+	const struct {
+		const struct strv *paths;
+		bool block;
+	} lists[] = {{&in->plan.read_only_paths, false},
+		     {&in->plan.shut_inside, false},
+		     {&in->plan.blocked_paths, true},
+		     {&in->plan.blocked_inside, true},
+		     {&in->plan.kept_out, true}};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < shut->n; i++)
-		if (path_within(shut->v[i], WORKSPACE))
-			r = cover(&in->plan, shut->v[i], false, err);
-	for (size_t i = 0; r == 0 && i < in->plan.shut_inside.n; i++)
-		r = cover(&in->plan, in->plan.shut_inside.v[i], false, err);
-	for (size_t i = 0; r == 0 && i < blocked->n; i++)
-		r = cover(&in->plan, blocked->v[i], true, err);
-	for (size_t i = 0; r == 0 && i < in->plan.blocked_inside.n; i++)
-		r = cover(&in->plan, in->plan.blocked_inside.v[i], true, err);
-	/* What is the server's is refused in any other place (inside_may_show). */
-	for (size_t i = 0; r == 0 && i < own->n; i++)
-		if (within_any(own->v[i], plain_dirs, ARRAY_LEN(plain_dirs)))
-			r = cover(&in->plan, own->v[i], true, err);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; r == 0 && k < lists[i].paths->n; k++) {
+			const char *path = lists[i].paths->v[k];
+
+			/* Mounts outside of the workspace are read-only already. */
+			if (lists[i].paths == &in->plan.read_only_paths &&
+			    !path_within(path, WORKSPACE))
+				continue;
+			/* inside_may_show refuses the server's directories anywhere else. */
+			if (lists[i].paths == &in->plan.kept_out &&
+			    !within_any(path, plain_dirs, ARRAY_LEN(plain_dirs)))
+				continue;
+			r = cover(&in->plan, path, lists[i].block, err);
+		}
 	return r;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The launcher's part: from a path that a client named to a tree that init can mount. What is
- * checked is the directory that was opened, so that a path that changes in between gains nothing.
- */
+/* The launcher turns a path that a client named into a tree that init can mount. It checks the
+ * directory that it opened, so that a path that changes in between gains nothing. */
 #include "base/mem.h"
 #include "base/path.h"
 #include "sandbox/idmap.h"
@@ -16,21 +15,21 @@
 
 #define GROUPS_MAX 65536
 
-/* Neither these nor what is above or below them. */
+/* A workspace may neither contain these nor lie in them. */
 static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
 #define SHARED_MEMORY "/dev/shm" /* plain files, though below /dev */
 
-/* ---- the caller's eyes ---- */
+/* ---- with the caller's ids ---- */
 
 struct eyes {
-	gid_t *groups; /* owned; ours, to be put back */
+	gid_t *groups; /* owned; the launcher's, to be restored */
 	int n;
 	uid_t fsuid;
 	gid_t fsgid;
 };
 
-/* Files are seen with the caller's uid and primary gid only. System calls, not libc's wrappers,
- * which tell every thread. */
+/* Opens files with the caller's uid and primary gid only. System calls, not libc's wrappers, which
+ * signal every thread. */
 static int eyes_borrow(struct eyes *e, uint32_t uid, uint32_t gid, struct err *err)
 {
 	e->n = getgroups(0, NULL);
@@ -45,18 +44,6 @@ static int eyes_borrow(struct eyes *e, uint32_t uid, uint32_t gid, struct err *e
 	e->fsgid = (gid_t)syscall(SYS_setfsgid, gid);
 	e->fsuid = (uid_t)syscall(SYS_setfsuid, uid);
 	return 0;
-}
-
-/* -1/errno: the groups, which a privileged process does not need, are gone. */
-static int eyes_return(struct eyes *e)
-{
-	int r;
-
-	syscall(SYS_setfsuid, e->fsuid);
-	syscall(SYS_setfsgid, e->fsgid);
-	r = (int)syscall(SYS_setgroups, (size_t)e->n, e->groups);
-	free(e->groups);
-	return r;
 }
 
 /* ---- opening and checking ---- */
@@ -95,9 +82,15 @@ static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, in
 	}
 	fd = open(ask->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	errnum = errno;
-	if (privileged && eyes_return(&eyes) < 0) {
-		mem_cleanup_fd(&fd);
-		return err_errno(err, E_UNAVAILABLE, NULL, "setgroups");
+	if (privileged) {
+		syscall(SYS_setfsuid, eyes.fsuid);
+		syscall(SYS_setfsgid, eyes.fsgid);
+		r = (int)syscall(SYS_setgroups, (size_t)eyes.n, eyes.groups);
+		free(eyes.groups);
+		if (r < 0) {
+			mem_cleanup_fd(&fd);
+			return err_errno(err, E_UNAVAILABLE, NULL, "setgroups");
+		}
 	}
 	errno = errnum;
 	if (fd == -1)
@@ -106,63 +99,28 @@ static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, in
 	return 0;
 }
 
-/* NULL, with *err filled, where it has no name that we can reach. */
-static char *find_real(int fd, const char *path, struct err *err)
+static int check(int fd, const struct sandbox_workspace_ask *ask, const char *real, struct err *err)
 {
-	char self[64], target[PATH_MAX];
-	ssize_t n;
+	struct stat st;
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	n = readlink(self, target, sizeof(target) - 1);
-	if (n == -1) {
-		err_errno(err, E_INTERNAL, path, "readlink(%s)", self);
-		return NULL;
-	}
-	target[n] = '\0';
-	if (target[0] != '/' || n == (ssize_t)sizeof(target) - 1) {
-		err_set(err, E_INTERNAL, path, "workspace %s cannot be named", path);
-		return NULL;
-	}
-	return mem_strdup(target);
-}
-
-static bool is_listed(const char *real, const struct strv *listed)
-{
-	for (size_t i = 0; listed != NULL && i < listed->n; i++) {
-		cleanup_free char *dir = realpath(listed->v[i], NULL);
-
-		if (dir != NULL && path_within(real, dir))
-			return true;
-	}
-	return false;
-}
-
-static int check_place(const char *real, struct err *err)
-{
-	if (path_within(real, SHARED_MEMORY))
-		return 0;
-	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+	for (size_t i = 0; !path_within(real, SHARED_MEMORY) && i < ARRAY_LEN(refused); i++)
 		if (path_overlap(real, refused[i]))
 			return err_set(err, E_FORBIDDEN, real, "workspace %s %s %s", real,
 				       path_within(real, refused[i]) ? "is in" : "contains",
 				       refused[i]);
-	return 0;
-}
-
-static int check(int fd, const struct sandbox_workspace_ask *ask, const char *real, struct err *err)
-{
-	struct stat st;
-	int r = check_place(real, err);
-
-	if (r < 0)
-		return r;
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, E_INTERNAL, real, "fstat(%s)", real);
 	if (st.st_nlink == 0)
 		return err_set(err, E_NOT_FOUND, ask->path, "workspace %s has been removed",
 			       ask->path);
-	if (ask->uid == 0 || st.st_uid == ask->uid || is_listed(real, ask->listed))
+	if (ask->uid == 0 || st.st_uid == ask->uid)
 		return 0;
+	for (size_t i = 0; ask->listed != NULL && i < ask->listed->n; i++) {
+		cleanup_free char *dir = realpath(ask->listed->v[i], NULL);
+
+		if (dir != NULL && path_within(real, dir))
+			return 0;
+	}
 	return err_set(err, E_FORBIDDEN, real,
 		       "workspace %s belongs to uid %u, not %u (sandbox.workspaces can list it)",
 		       real, st.st_uid, ask->uid);
@@ -197,21 +155,25 @@ int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sand
 		      int *tree_fd, char **real, struct err *err)
 {
 	const bool privileged = plan->privileged != 0;
-	cleanup_free char *name = NULL;
 	cleanup_fd int dir = -1;
+	char name[PATH_MAX];
+	ssize_t n;
 	int r = open_dir(ask, privileged, &dir, err);
 
 	if (r < 0)
 		return r;
-	name = find_real(dir, ask->path, err);
-	if (name == NULL)
-		return -E_INTERNAL;
+	n = mnt_name(dir, name);
+	if (n == -1)
+		return err_errno(err, E_INTERNAL, ask->path, "readlink(/proc/self/fd/%d)", dir);
+	if (name[0] != '/' || n == PATH_MAX - 1)
+		return err_set(err, E_INTERNAL, ask->path, "workspace %s cannot be named",
+			       ask->path);
 	r = check(dir, ask, name, err);
 	if (r == 0 && privileged)
 		r = clone_tree(dir, plan, ask, name, tree_fd, err);
 	else if (r == 0)
 		*tree_fd = take_fd(dir);
 	if (r == 0)
-		*real = take(name);
+		*real = mem_strdup(name);
 	return r;
 }

@@ -80,12 +80,12 @@ int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err
 
 		out->fd[out->n] = -1;
 		if (assignment_recv(sock, &byte, &out->fd[out->n], &nfds) != 1)
-			return err_set(err, E_BAD_REQUEST, NULL, "the assignment lack a tree");
+			return err_set(err, E_BAD_REQUEST, NULL, "the assignment lacks a tree");
 	}
 	return 0;
 }
 
-/* *memory is the last descriptor. The launcher has no use for us: 0. */
+/* *memory is the last descriptor. The process ends with 0 when the launcher does not need it. */
 static void receive(int sock, int fd[ASSIGNMENT_FDS], int *memory)
 {
 	int all[ASSIGNMENT_FDS + 1];
@@ -127,8 +127,8 @@ void assignment_refuse(int sock, const struct err *why)
 	assignment_give_up(fd[ASSIGNMENT_REPORT], why);
 }
 
-/* An init that has gone without being asked for is no reason to wait; one that was asked for has
- * left its reason in its link. */
+/* Waits for the assignment. The stub ends when init ends before it; the link of an init that ends
+ * later says why. */
 static void await(const struct waiting_stub *w)
 {
 	struct pollfd pfd[] = {{w->sock, POLLIN, 0}, {w->init.assignment, POLLIN, 0}};
@@ -152,44 +152,32 @@ static void await(const struct waiting_stub *w)
 	}
 }
 
-static int load(int memory, struct assignment *o, struct sandbox_plan *plan, struct err *err)
-{
-	cleanup_buf struct buf text = {0};
-	int r = fdio_load(memory, ASSIGNMENT_MAX, &text, err);
-
-	if (r == 0)
-		r = fields_unpack(&assignment_fields, text.data, text.len, false, o, err);
-	if (r == 0)
-		r = fields_unpack(&sandbox_plan_fields, o->plan.data, o->plan.len, false, plan,
-				  err);
-	return r;
-}
-
-/* Whoever connects to the session's socket sees this pid: it listens before it gives up its uid. */
-static int be_found(const int fd[ASSIGNMENT_FDS], struct err *err)
-{
-	if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
-	    listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot listen for the session");
-	/* Only now: the next launcher must find this session, or it would never end. */
-	close(fd[ASSIGNMENT_LOCK]);
-	return 0;
-}
-
 void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS])
 {
 	struct sandbox_trees view = {0};
+	cleanup_buf struct buf text = {0};
 	struct sandbox_plan plan;
 	struct err err = {0};
 	int memory, r;
 
 	await(w);
 	receive(w->sock, fd, &memory);
-	r = load(memory, o, &plan, &err);
+	r = fdio_load(memory, ASSIGNMENT_MAX, &text, &err);
+	if (r == 0)
+		r = fields_unpack(&assignment_fields, text.data, text.len, false, o, &err);
+	if (r == 0)
+		r = fields_unpack(&sandbox_plan_fields, o->plan.data, o->plan.len, false, &plan,
+				  &err);
 	if (r == 0)
 		r = trees_receive(w->sock, sandbox_view_count(&plan), &view, &err);
+	/* A client that connects to the session's socket sees the ids of this moment: listen before
+	 * the stub gives up its uid. */
+	if (r == 0 && (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
+		       listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0))
+		r = err_errno(&err, E_UNAVAILABLE, NULL, "cannot listen for the session");
+	/* Not before: the next launcher must find this session, or it would never end. */
 	if (r == 0)
-		r = be_found(fd, &err);
+		close(fd[ASSIGNMENT_LOCK]);
 	if (r == 0)
 		r = sandbox_bind_init(&w->init, &plan, fd[ASSIGNMENT_TREE], &view, &err);
 	sandbox_trees_done(&view);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spawn/assignment.h - how a stub, which has prepared a sandbox, is told of its session.
+/* spawn/assignment.h - how a stub, which has prepared a sandbox, gets its session.
  *
- * It is the launcher's fork, with the launcher's power, and reads nothing but what the launcher
- * sends. It gives its power up for good before it executes the warden. */
+ * The stub is a fork of the launcher, with the launcher's privileges, and reads only what the
+ * launcher sends. It gives up its privileges before it executes the warden. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What a stub waits with. */
+/* What a waiting stub has. */
 struct waiting_stub {
 	int sock;   /* from where the assignment comes */
 	int userns; /* owned; goes with ASSIGNMENT_READY; -1: none */
@@ -42,7 +42,7 @@ struct assignment_report {
 	pid_t pid;	/* of that process, which was started */
 	struct err err; /* code != 0: the end, without a process */
 };
-/* What is said before there are assignment. */
+/* What a stub sends before it gets its assignment. */
 #define ASSIGNMENT_READY 'r'
 #define ASSIGNMENT_FAILED 'f'
 

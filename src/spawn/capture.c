@@ -52,26 +52,10 @@ static int by_name(const void *a, const void *b)
 	return order != 0 ? order : (nx > ny) - (nx < ny);
 }
 
-static int check_names(const struct strv *env, struct err *err)
-{
-	cleanup_free const char **sorted = mem_resize(NULL, env->n, sizeof(*sorted));
-
-	for (size_t i = 0; i < env->n; i++) {
-		const size_t len = name_length(env->v[i]);
-
-		if (len == 0 || env->v[i][len] == '\0')
-			return bad(err, "a variable without a name or value");
-		sorted[i] = env->v[i];
-	}
-	qsort(sorted, env->n, sizeof(*sorted), by_name);
-	for (size_t i = 1; i < env->n; i++)
-		if (by_name(&sorted[i - 1], &sorted[i]) == 0)
-			return bad(err, "a variable twice");
-	return 0;
-}
-
+/* NAME=value strings; each name once. */
 static int split(const struct buf *text, struct strv *env, struct err *err)
 {
+	cleanup_free const char **sorted = NULL;
 	size_t n = 0;
 
 	if (text->len == 0)
@@ -81,10 +65,20 @@ static int split(const struct buf *text, struct strv *env, struct err *err)
 	for (size_t i = 0; i < text->len; i++)
 		n += text->data[i] == '\0';
 	env->v = mem_resize(NULL, n + 1, sizeof(*env->v));
-	for (size_t i = 0; env->n < n; i += strlen(text->data + i) + 1)
-		env->v[env->n++] = mem_strdup(text->data + i);
-	env->v[n] = NULL;
-	return check_names(env, err);
+	sorted = mem_resize(NULL, n, sizeof(*sorted));
+	for (const char *s = text->data; env->n < n; s += strlen(s) + 1) {
+		const size_t name = name_length(s);
+
+		if (name == 0 || s[name] == '\0')
+			return bad(err, "a variable without a name or value");
+		sorted[env->n] = env->v[env->n] = mem_strdup(s);
+		env->v[++env->n] = NULL;
+	}
+	qsort(sorted, n, sizeof(*sorted), by_name);
+	for (size_t i = 1; i < n; i++)
+		if (by_name(&sorted[i - 1], &sorted[i]) == 0)
+			return bad(err, "a variable twice");
+	return 0;
 }
 
 int capture_finish(struct capture *c, struct strv *env, char **cwd, struct err *err)

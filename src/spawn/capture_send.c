@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The inside of agentsh-state. It runs in the agent's environment and reads nothing from it but
- * what it sends; it is static, so that LD_PRELOAD and its like do not reach it. */
+/* The body of agentsh-state. It runs in the agent's environment, and reads from it only what it
+ * sends. It is a static program, so that LD_PRELOAD and the like have no effect. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "spawn/capture.h"
@@ -9,26 +9,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-
-/* Where there is no path to it, the warden gives us one that is connected (exec/exec.h). */
-static bool is_connected(int fd)
-{
-	struct sockaddr_un peer;
-	socklen_t n = sizeof(peer);
-
-	return getpeername(fd, (struct sockaddr *)&peer, &n) == 0;
-}
-
-static int dial(void)
-{
-	const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	if (fd == -1 ||
-	    (connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 && !is_connected(fd)))
-		return -1;
-	return take_fd(fd);
-}
 
 /* Sends bytes as datagrams of one kind, none longer than CAPTURE_CHUNK; nothing at all for no
  * bytes. */
@@ -49,35 +29,40 @@ static int send_part(int fd, enum capture_kind kind, const char *p, size_t n)
 	return 0;
 }
 
-static bool same_dir(const char *a, const char *b)
-{
-	struct stat x, y;
-
-	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* The shell's own name for the directory, if it is one: it keeps the links that were walked. Also
- * where the directory has gone: then nothing else names it. NULL: it has no name. */
+/* The shell's own name for the directory, if it is right: it keeps the links that the shell
+ * followed. Also when the directory is gone: then it has no other name. NULL: it has no name at
+ * all. */
 static const char *find_cwd(char real[PATH_MAX])
 {
 	const char *pwd = getenv("PWD");
+	struct stat x, y;
 
 	if (pwd != NULL && pwd[0] != '/')
 		pwd = NULL;
 	if (getcwd(real, PATH_MAX) == NULL || real[0] != '/')
 		return pwd;
-	return pwd != NULL && same_dir(pwd, ".") ? pwd : real;
+	return pwd != NULL && stat(pwd, &x) == 0 && stat(".", &y) == 0 && x.st_dev == y.st_dev &&
+			       x.st_ino == y.st_ino
+		       ? pwd
+		       : real;
 }
 
 int capture_send_main(char *const environ_[])
 {
-	cleanup_fd int fd = dial();
+	const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un peer;
+	socklen_t n = sizeof(peer);
 	cleanup_buf struct buf env = {0};
 	const char end = CAPTURE_END;
 	char real[PATH_MAX], answer = 0;
 	const char *cwd = find_cwd(real);
 
 	if (fd == -1 || cwd == NULL)
+		return 1;
+	/* In a session without namespaces the warden gives us a connected socket (exec/exec.h). */
+	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 &&
+	    getpeername(fd, (struct sockaddr *)&peer, &n) < 0)
 		return 1;
 	for (char *const *e = environ_; *e != NULL; e++)
 		buf_add(&env, *e, strlen(*e) + 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* agentsh-init: the steps in SESSION order, and the report of them.
  *
- * Invariants once READY is sent: PID 1 (but for a bare session, where it is a subreaper), the
- * session's uid, no capability, non-dumpable, no descriptor of the host besides the link. It never
- * waits for a child: SIGCHLD is ignored, so that the kernel reaps for it. */
+ * Invariants once READY is sent: PID 1 (in a bare session a subreaper), the session's uid, no
+ * capability, non-dumpable, no descriptor of the host besides the link. It never waits for a child:
+ * it ignores SIGCHLD, so that the kernel reaps for it. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "link/link.h"
@@ -30,7 +30,7 @@ struct step {
 	bool optional; /* may fail where the configuration lets the wall be missing */
 	const char *remedy;
 };
-/* Before it is known what session it will be. */
+/* Before the session is known. */
 static const struct step prepared[] = {
 	{inside_map_ids, WALL_user_namespace, false,
 	 "user namespaces must be allowed and /proc be mounted"},
@@ -54,7 +54,7 @@ static const struct step bound[] = {
 	{inside_landlock, WALL_landlock, true,
 	 "Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"},
 };
-/* Without namespaces: nothing is mounted, and what stands is not optional. */
+/* Without namespaces: there are no mounts, and every wall is required. */
 static const struct step bare[] = {
 	{bare_place, WALL_mount_namespace, false, "or run the server where namespaces can be had"},
 	{inside_identity, WALL_capabilities, false,
@@ -68,22 +68,14 @@ static const struct step bare[] = {
 };
 static const struct step bare_filter = {inside_seccomp, WALL_seccomp, false,
 					"without namespaces it must be up (CONFIG_SECCOMP_FILTER)"};
-/* Behind all that it would refuse. */
+/* After every step that it would refuse. */
 static const struct step filter = {
 	inside_seccomp, WALL_seccomp, true,
 	"the kernel needs CONFIG_SECCOMP_FILTER, or list seccomp in sandbox.allow_unenforced"};
 
-/* What is not built is said, so that nobody takes silence for a wall. */
-static const struct {
-	enum wall wall;
-	const char *detail;
-} missing[] = {
-	{WALL_network_rules, "there is nothing but loopback to connect to"},
-};
-
 int inside_hostname(struct inside *in, struct err *err)
 {
-	/* Without a namespace of our own it would be the machine's name that changes. */
+	/* Without a UTS namespace this would change the machine's name. */
 	if ((in->namespaces & CLONE_NEWUTS) == 0)
 		return err_set(err, E_ENFORCEMENT, NULL, "no UTS namespace");
 	if (sethostname(in->plan.hostname, strlen(in->plan.hostname)) < 0)
@@ -92,7 +84,7 @@ int inside_hostname(struct inside *in, struct err *err)
 	return 0;
 }
 
-/* Walls that stand by the clone alone. */
+/* Walls that the clone alone raises. */
 static const struct {
 	uint32_t flag;
 	enum wall wall;
@@ -104,18 +96,6 @@ static const struct {
 	 "the kernel gave no cgroup namespace"},
 };
 
-static void report_inherited(struct inside *in)
-{
-	for (size_t i = 0; i < ARRAY_LEN(cloned); i++) {
-		const bool up = (in->namespaces & cloned[i].flag) != 0;
-
-		wall_set(&in->walls, cloned[i].wall, up ? WALL_UP : WALL_UNAVAILABLE, "%s",
-			 up ? cloned[i].up : cloned[i].unavailable);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(missing); i++)
-		wall_set(&in->walls, missing[i].wall, WALL_ABSENT, "%s", missing[i].detail);
-}
-
 static int run_step(struct inside *in, const struct step *step, struct err *err)
 {
 	enum wall wall = step->wall;
@@ -123,7 +103,8 @@ static int run_step(struct inside *in, const struct step *step, struct err *err)
 
 	if (r == 0)
 		return 0;
-	/* The filter is two walls: where it may stand without its listener, the step sees to it. */
+	/* The filter is two walls. Whether it may do without its listener is decided in its step.
+	 */
 	if (strcmp(err->subject, wall_name(WALL_exec_policy)) == 0) {
 		wall = WALL_exec_policy;
 	} else if (step->optional && plan_may_lack(&in->plan, wall)) {
@@ -131,21 +112,6 @@ static int run_step(struct inside *in, const struct step *step, struct err *err)
 		return 0;
 	}
 	return err_set(err, E_ENFORCEMENT, wall_name(wall), "%s; %s", err->message, step->remedy);
-}
-
-/* Everything that fork and exec of the stub left: signals, mask, inheritance of the three
- * descriptors. */
-static void clean_process(void)
-{
-	sigset_t none;
-
-	for (int sig = 1; sig < _NSIG; sig++)
-		signal(sig, SIG_DFL);
-	signal(SIGCHLD, SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	umask(0);
-	prctl(PR_SET_NAME, "agentsh-init", 0, 0, 0);
 }
 
 static int run_steps(struct inside *in, const struct step *steps, size_t n, struct err *err)
@@ -159,9 +125,17 @@ static int run_steps(struct inside *in, const struct step *steps, size_t n, stru
 
 static int prepare(struct inside *in, int plan_fd, struct err *err)
 {
+	sigset_t none;
 	int r;
 
-	clean_process();
+	/* Resets what fork and exec of the stub left: signals, mask, umask. */
+	for (int sig = 1; sig < _NSIG; sig++)
+		signal(sig, SIG_DFL);
+	signal(SIGCHLD, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(0);
+	prctl(PR_SET_NAME, "agentsh-init", 0, 0, 0);
 	r = plan_load(plan_fd, &in->plan, &in->namespaces, err);
 	close(plan_fd);
 	if (r == 0 && in->plan.state_program == NULL)
@@ -172,9 +146,8 @@ static int prepare(struct inside *in, int plan_fd, struct err *err)
 	return r;
 }
 
-/* Waits for what session it is to be: the whole plan and its workspace. 1: none, the launcher has
- * no use for us. */
-static int take_orders(struct inside *in, int assignment, struct err *err)
+/* Waits for the session: the whole plan and its workspace. 1: the launcher needs no session. */
+static int take_assignment(struct inside *in, int assignment, struct err *err)
 {
 	const char word = SANDBOX_PREPARED;
 	int fd[2];
@@ -187,7 +160,7 @@ static int take_orders(struct inside *in, int assignment, struct err *err)
 	if (assignment_recv(assignment, &byte, fd, &nfds) != 1)
 		return 1;
 	if (nfds != ARRAY_LEN(fd))
-		return err_set(err, E_BAD_REQUEST, NULL, "the assignment lack a descriptor");
+		return err_set(err, E_BAD_REQUEST, NULL, "the assignment lacks a descriptor");
 	sandbox_plan_done(&in->plan);
 	r = plan_load(fd[0], &in->plan, &ignored, err);
 	close(fd[0]);
@@ -210,8 +183,15 @@ static int bind_session(struct inside *in, struct err *err)
 
 	if (r < 0)
 		return r;
+	for (size_t i = 0; !in->plan.bare && i < ARRAY_LEN(cloned); i++) {
+		const bool up = (in->namespaces & cloned[i].flag) != 0;
+
+		wall_set(&in->walls, cloned[i].wall, up ? WALL_UP : WALL_UNAVAILABLE, "%s",
+			 up ? cloned[i].up : cloned[i].unavailable);
+	}
 	if (!in->plan.bare)
-		report_inherited(in);
+		wall_set(&in->walls, WALL_network_rules, WALL_ABSENT,
+			 "there is nothing but loopback to connect to");
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_process_separation),
 				 "init's memory could be read from inside; a filter around the "
@@ -245,13 +225,6 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 	return r;
 }
 
-static void send_failed(struct link *l, struct err *err)
-{
-	const struct init_failed failed = {err->subject, err->message};
-
-	link_send(l, MSG_init_failed, 0, &failed, NULL, 0, NULL);
-}
-
 int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd)
 {
 	struct inside in = {
@@ -267,14 +240,15 @@ int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd)
 		fcntl((const int[]){link_fd, plan_fd, assignment_fd}[i], F_SETFD, FD_CLOEXEC);
 	r = prepare(&in, plan_fd, &err);
 	if (r == 0)
-		r = take_orders(&in, assignment_fd, &err);
+		r = take_assignment(&in, assignment_fd, &err);
 	if (r == 0)
 		r = bind_session(&in, &err);
 	end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r == 0)
 		r = send_ready(&l, &in, end_fd, &err);
 	else if (r < 0)
-		send_failed(&l, &err);
+		link_send(&l, MSG_init_failed, 0, &(struct init_failed){err.subject, err.message},
+			  NULL, 0, NULL);
 	inside_done(&in);
 	if (r == 0) {
 		leader_serve(&l, end_fd, &in.walls_of_commands);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a leader to a command. The child shares the leader's memory until its exec, so everything
- * that needs memory is made before, and the child makes system calls only. clone(2) and not clone3:
- * a filter lets the latter fail (seccomp cannot read its flags).
+/* A leader starts a command. The child shares the leader's memory until its exec, so the leader
+ * allocates everything before, and the child only makes system calls. clone(2) and not clone3: the
+ * filter refuses clone3, because seccomp cannot read its flags.
  *
- * Who asks has looked for the program already: there is one exec, of a path that nobody can change
- * or of a descriptor. The command's key, by which the warden knows it, goes where the exec has no
- * argument any more. It is good once, so that nothing is lost if it is read in /proc while the
- * child loads its program. */
+ * The warden has found the program already: there is one exec, of a path that no command can change
+ * or of a descriptor. The command's key, by which the warden recognises it, is one argument more
+ * than the exec takes. A key works once, so another process that reads it in /proc gains nothing.
+ */
 #include "base/mem.h"
 #include "spawn/leader.h"
 #include <errno.h>
@@ -29,17 +29,6 @@ static int fail(struct launch *l, enum spawn_stage stage)
 	return 127;
 }
 
-static void execute(const struct launch *l)
-{
-	const struct init_spawn *ask = l->what->spawn;
-
-	if (l->what->program >= 0)
-		syscall(SYS_execveat, l->what->program, "", ask->argv.v, l->envp, AT_EMPTY_PATH,
-			ask->key);
-	else
-		syscall(SYS_execve, ask->path, ask->argv.v, l->envp, 0L, 0L, ask->key);
-}
-
 static int child(void *arg)
 {
 	struct launch *l = arg;
@@ -57,7 +46,11 @@ static int child(void *arg)
 		return fail(l, SPAWN_STAGE_LIMITS);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execute(l);
+	if (l->what->program >= 0)
+		syscall(SYS_execveat, l->what->program, "", ask->argv.v, l->envp, AT_EMPTY_PATH,
+			ask->key);
+	else
+		syscall(SYS_execve, ask->path, ask->argv.v, l->envp, 0L, 0L, ask->key);
 	return fail(l, SPAWN_STAGE_EXEC);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One leader per command that runs. A spare one is forked in advance, has done everything that does
- * not depend on the command and waits for the next spawn; init forks another while the command
- * runs. A leader whose command has left no process is as good as new, and warm: it waits for
- * another on its own link, until the warden closes that.
+/* Every running command has a leader. init forks a spare leader in advance; it does everything that
+ * does not depend on the command, and waits for the next spawn. init forks another one while the
+ * command runs. When no process of its command is left, a leader waits for another command on its
+ * own link, until the warden closes the link.
  *
- * A leader that dies is noticed by the warden (end of its link), a spare one that dies (a command
- * may kill everything that has its uid) by init; a spawn that it had not yet read is still there
- * for the next. What a dead leader led has become init's: the warden asks init to end it all. */
+ * The warden notices a leader that dies (its link ends), init a spare one (a command may kill every
+ * process of its uid). A spawn that the spare leader had not read is still there for the next one.
+ * The children of a dead leader become init's: the warden asks init to end them all. */
 #include "spawn/leader.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -56,11 +56,11 @@ struct led {
 	int children; /* signalfd of SIGCHLD */
 	mode_t umask;
 	pid_t first;
-	bool told_start, ended;
+	bool ended;
 	struct leader_exit end;
 };
 
-/* The warden has gone, or has given the command up. */
+/* The warden is gone, or has given up the command. */
 static _Noreturn void give_up(const struct led *d, int status)
 {
 	leader_end_children(d->walls);
@@ -72,17 +72,7 @@ static uint64_t microseconds(const struct timeval *t)
 	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
 }
 
-/* Of one child with all that it waited for. */
-static void add_use(struct leader_exit *e, const struct rusage *use)
-{
-	e->cpu_us += microseconds(&use->ru_utime) + microseconds(&use->ru_stime);
-	if (e->maxrss_kb < (uint64_t)use->ru_maxrss)
-		e->maxrss_kb = (uint64_t)use->ru_maxrss;
-	e->read_bytes += (uint64_t)use->ru_inblock * BLOCK_BYTES;
-	e->write_bytes += (uint64_t)use->ru_oublock * BLOCK_BYTES;
-}
-
-/* Reaps all that is dead; end.empty if no child is left at all. */
+/* Reaps all dead children and adds what they used; end.empty if no child is left. */
 static void reap(struct led *d)
 {
 	struct rusage use;
@@ -90,7 +80,11 @@ static void reap(struct led *d)
 	int status;
 
 	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &use)) > 0) {
-		add_use(&d->end, &use);
+		d->end.cpu_us += microseconds(&use.ru_utime) + microseconds(&use.ru_stime);
+		if (d->end.maxrss_kb < (uint64_t)use.ru_maxrss)
+			d->end.maxrss_kb = (uint64_t)use.ru_maxrss;
+		d->end.read_bytes += (uint64_t)use.ru_inblock * BLOCK_BYTES;
+		d->end.write_bytes += (uint64_t)use.ru_oublock * BLOCK_BYTES;
 		if (pid == d->first) {
 			d->ended = true;
 			d->end.status = (uint32_t)status;
@@ -105,17 +99,8 @@ static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
 		give_up(d, 1);
 }
 
-/* Its pid is its own until it is reaped. */
-static void tell_started(struct led *d)
-{
-	cleanup_fd int pidfd = proc_pidfd(d->first);
-
-	tell(d, MSG_leader_started, &(struct leader_started){0}, pidfd);
-	d->told_start = true;
-}
-
-/* Sleeps until a child has changed. The warden does not write to a leader at work: its link only
- * closes. */
+/* Sleeps until a child has changed. The warden does not write to a leader at work; it can only
+ * close the link. */
 static void wait_for_child(const struct led *d)
 {
 	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
@@ -129,28 +114,26 @@ static void wait_for_child(const struct led *d)
 		give_up(d, 1);
 }
 
-/* The same in one call, for a short while in which the link need not be looked at; false: the time
- * has passed. */
-static bool child_is_brief(uint32_t ms)
+/* Follows the command until no process of it is left. For the first brief_ms it waits by one system
+ * call and does not look at the link; a command that ends by then is reported by its exit alone. */
+static void follow(struct led *d, uint32_t brief_ms)
 {
-	const struct timespec most = {ms / 1000, (long)(ms % 1000) * 1000000};
+	const struct timespec brief = {brief_ms / 1000, (long)(brief_ms % 1000) * 1000000};
+	bool started = false, told = false;
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	return sigtimedwait(&set, NULL, &most) != -1 || errno != EAGAIN;
-}
-
-/* Until no process of the command is left. */
-static void follow(struct led *d, uint32_t brief_ms)
-{
-	bool told = false;
-
 	while (!d->end.empty) {
-		if (told || d->told_start) {
+		if (told || started) {
 			wait_for_child(d);
-		} else if (brief_ms == 0 || !child_is_brief(brief_ms)) {
-			tell_started(d);
+		} else if (brief_ms == 0 ||
+			   (sigtimedwait(&set, NULL, &brief) == -1 && errno == EAGAIN)) {
+			/* The kernel does not reuse the pid before we reap it. */
+			cleanup_fd int pidfd = proc_pidfd(d->first);
+
+			tell(d, MSG_leader_started, &(struct leader_started){0}, pidfd);
+			started = true;
 			continue;
 		}
 		reap(d);
@@ -162,21 +145,7 @@ static void follow(struct led *d, uint32_t brief_ms)
 	}
 }
 
-/* signalfd of SIGCHLD, which stays blocked; every other signal has its default here and in the
- * command. */
-static int watch_children(void)
-{
-	const struct sigaction plain = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -1;
-	return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
-/* NULL: all three are /dev/null, whatever was passed. */
+/* SPAWN_NULL: all three are /dev/null, whatever was passed. */
 static int open_stdio(uint32_t kind, const int given[3], int out[3])
 {
 	if (kind == SPAWN_PIPE) {
@@ -191,32 +160,26 @@ static int open_stdio(uint32_t kind, const int given[3], int out[3])
 	return out[0] == -1 ? -1 : 0;
 }
 
-/* A subreaper with a session of its own and the limits of commands, which they inherit; done before
- * the command is known. */
+/* Makes a subreaper with a session of its own and the limits of commands, which they inherit,
+ * before the command is known. Returns a signalfd of SIGCHLD, which stays blocked; every other
+ * signal has its default here and in the command. */
 static int prepare(const struct command_walls *walls, struct launch_failure *failure)
 {
-	const int children = watch_children();
+	const struct sigaction plain = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
+	int children = -1;
+	sigset_t set;
 
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
 	*failure = (struct launch_failure){SPAWN_STAGE_FORK, 0};
-	if (children == -1 || setsid() == -1 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
+	    (children = signalfd(-1, &set, SFD_CLOEXEC)) == -1 || setsid() == -1 ||
+	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		failure->errnum = errno;
 	else if ((errno = rlimit_apply(&walls->limits)) != 0)
 		*failure = (struct launch_failure){SPAWN_STAGE_LIMITS, errno};
 	prctl(PR_SET_NAME, "agentsh-leader", 0, 0, 0);
 	return children;
-}
-
-/* They are one behind the other, unless somebody has closed one before them. */
-static void close_given(const int *fd, size_t n)
-{
-	for (size_t i = 0; i < n;) {
-		size_t end = i + 1;
-
-		while (end < n && fd[end] == fd[end - 1] + 1)
-			end++;
-		close_range((unsigned)fd[i], (unsigned)fd[end - 1], 0);
-		i = end;
-	}
 }
 
 /* One command from its start to its last process. fd: stdin, stdout, stderr[, the program]. */
@@ -225,7 +188,7 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
 	struct launch_failure failure;
 	int stdio[3];
 
-	d->told_start = d->ended = false;
+	d->ended = false;
 	d->end = (struct leader_exit){0};
 	if (open_stdio(ask->stdio, fd, stdio) < 0)
 		leave(&d->l, SPAWN_STAGE_STDIO, errno);
@@ -235,32 +198,23 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
 				  &failure);
 	if (d->first == -1)
 		leave(&d->l, failure.stage, failure.errnum);
-	/* A copy of the command's pipes here would keep them open behind its back. */
-	close_given(fd, nfds);
+	/* A copy of the command's pipes here would keep them open after the command closed them.
+	 * The descriptors have consecutive numbers, unless a lower one was free. */
+	for (size_t i = 0, end; i < nfds; i = end) {
+		for (end = i + 1; end < nfds && fd[end] == fd[end - 1] + 1;)
+			end++;
+		close_range((unsigned)fd[i], (unsigned)fd[end - 1], 0);
+	}
 	if (ask->stdio == SPAWN_NULL)
 		close(stdio[0]);
 	follow(d, ask->brief_ms);
 }
 
-static _Noreturn void lead(struct led *d, const int *fd, size_t nfds, struct init_spawn *ask)
-{
-	struct link_msg m;
-
-	for (;;) {
-		lead_one(d, fd, nfds, ask);
-		msg_done(MSG_leader_spawn, ask);
-		if (link_recv(&d->l, &m, NULL) != LINK_OK || link_unpack(&m, ask, NULL) < 0)
-			_exit(0);
-		fd = m.fd;
-		nfds = m.nfds;
-	}
-}
-
 /* ---- init's side ---- */
 
-/* What a spare leader does: it sleeps in the receiving end of init's own link, so that a spawn
- * wakes the process that will start it and no other. Closing `spare` tells init that the next one
- * is wanted. A frame that is broken ends only this leader. */
+/* A spare leader receives from init's own link, so that a spawn wakes the process that will start
+ * it and no other. It closes `spare` to tell init that another spare leader is needed. A broken
+ * frame ends only this leader. */
 static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
 {
 	struct launch_failure failure;
@@ -284,7 +238,12 @@ static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct comman
 		leave(&d.l, failure.stage, failure.errnum);
 	m.nfds--;
 	memmove(m.fd + LEADER_LINK, m.fd + LEADER_LINK + 1, (m.nfds - LEADER_LINK) * sizeof(*m.fd));
-	lead(&d, m.fd, m.nfds, &ask);
+	for (;;) {
+		lead_one(&d, m.fd, m.nfds, &ask);
+		msg_done(MSG_leader_spawn, &ask);
+		if (link_recv(&d.l, &m, NULL) != LINK_OK || link_unpack(&m, &ask, NULL) < 0)
+			_exit(0);
+	}
 }
 
 /* Forks a spare leader; the returned pipe ends when it has got work or is dead. -1/errno. */
@@ -306,7 +265,7 @@ static int fork_spare(int link_fd, const struct command_walls *walls)
 	return pid == -1 ? -1 : ends[0];
 }
 
-/* No leader is to be had for the spawn that has arrived: init says so in its place. */
+/* init cannot fork a leader for the spawn that has arrived, and reports this in its place. */
 static void refuse(int link_fd, int errnum)
 {
 	const struct leader_failed failed = {SPAWN_STAGE_FORK, (uint32_t)errnum};
@@ -324,19 +283,6 @@ static void refuse(int link_fd, int errnum)
 	buf_done(&from.in);
 }
 
-/* kill(-1) of a PID namespace's init meets no fork that is under way. */
-static void end_all(struct link *l, const struct command_walls *walls)
-{
-	if (getpid() == 1) {
-		kill(-1, SIGKILL);
-		while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
-			;
-	} else {
-		tree_end_own(CHILDREN_END_MS, walls->sweeper);
-	}
-	link_send(l, MSG_init_ended, 0, &(struct msg_empty){0}, NULL, 0, NULL);
-}
-
 void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
 {
 	const int link_fd = l->fd;
@@ -348,14 +294,20 @@ void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
 
 		if (spare == -1)
 			spare = fork_spare(link_fd, walls);
-		/* With a spare leader only the link's end concerns us; without one, what arrives
-		 * does. */
+		/* A spare leader receives from the link; without one, init does. */
 		p[0].events = spare == -1 ? POLLIN : 0;
 		p[1].fd = spare;
 		while (poll(p, ARRAY_LEN(p), -1) == -1)
 			;
 		if (p[2].revents == POLLIN && eventfd_read(end_fd, &asked) == 0) {
-			end_all(l, walls);
+			/* kill(-1) of a PID namespace's init meets no fork that is under way. */
+			if (getpid() == 1)
+				kill(-1, SIGKILL);
+			else
+				tree_end_own(CHILDREN_END_MS, walls->sweeper);
+			while (getpid() == 1 && (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR))
+				;
+			link_send(l, MSG_init_ended, 0, &(struct msg_empty){0}, NULL, 0, NULL);
 			mem_cleanup_fd(&spare);
 			continue;
 		}

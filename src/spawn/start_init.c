@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub's part: init is cloned into its namespaces and executed.
+/* The stub clones init into its namespaces and executes it.
  *
- * The child shares the stub's memory and the stub sleeps until the exec (CLONE_VM|CLONE_VFORK):
- * nothing of a large launcher is copied. So the child only makes system calls and writes its
- * failure into one struct. Its working directory is the workspace: in unprivileged mode that is the
- * only way to carry a directory into the new mount namespace (root.c). */
+ * The child shares the stub's memory and the stub sleeps until the exec (CLONE_VM|CLONE_VFORK), so
+ * that a large launcher is not copied. So the child only makes system calls and writes its failure
+ * into one struct. Its working directory is the workspace: in unprivileged mode there is no other
+ * way to carry a directory into the new mount namespace (new_root.c). */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "sandbox/identity.h"
@@ -29,8 +29,7 @@
 static const struct {
 	uint32_t flag;
 	enum wall wall;
-	bool needed; /* without it there is nothing to build upon, whatever the configuration lets
-			be missing */
+	bool needed; /* whatever walls the configuration lets be missing */
 } namespaces[] = {
 	{CLONE_NEWUSER, WALL_user_namespace, true},	 {CLONE_NEWNS, WALL_mount_namespace, true},
 	{CLONE_NEWPID, WALL_pid_namespace, true},	 {CLONE_NEWUTS, WALL_uts_namespace, false},
@@ -44,27 +43,10 @@ struct birth {
 	char *stack; /* of init */
 	pid_t pid;   /* of init; -1 with errno in errnum */
 	bool keep_caps;
-	const struct identity *owner; /* who makes the user namespace, if not us */
+	const struct identity *owner; /* that makes the user namespace; NULL: we do */
 	const char *call;	      /* that failed */
 	int errnum;
 };
-
-static int place_descriptors(const int fd[4])
-{
-	int high[4];
-
-	for (int i = 0; i < 4; i++) {
-		high[i] = fcntl(fd[i], F_DUPFD_CLOEXEC, FIRST_FREE);
-		if (high[i] == -1)
-			return -1;
-	}
-	for (int i = 0; i < 3; i++)
-		if (dup2(high[i], INIT_LINK_FD + i) == -1)
-			return -1;
-	if (dup3(high[3], INIT_PROGRAM_FD, O_CLOEXEC) == -1)
-		return -1;
-	return (int)syscall(SYS_close_range, INIT_PROGRAM_FD + 1, UINT_MAX, 0);
-}
 
 static int fail(struct birth *b, const char *call, int errnum)
 {
@@ -79,12 +61,21 @@ static int child(void *arg)
 	static char *const argv[] = {name, NULL};
 	static char *const no_environment[] = {NULL};
 	struct birth *b = arg;
-	int errnum;
+	int high[ARRAY_LEN(b->fd)], errnum;
 
 	if (b->keep_caps && (errnum = identity_keep_caps()) != 0)
 		return fail(b, "PR_CAP_AMBIENT_RAISE", errnum);
-	if (place_descriptors(b->fd) < 0)
-		return fail(b, "dup2", errno);
+	for (size_t i = 0; i < ARRAY_LEN(high); i++) {
+		high[i] = fcntl(b->fd[i], F_DUPFD_CLOEXEC, FIRST_FREE);
+		if (high[i] == -1)
+			return fail(b, "fcntl(F_DUPFD_CLOEXEC)", errno);
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup2(high[i], INIT_LINK_FD + i) == -1)
+			return fail(b, "dup2", errno);
+	if (dup3(high[3], INIT_PROGRAM_FD, O_CLOEXEC) == -1 ||
+	    syscall(SYS_close_range, INIT_PROGRAM_FD + 1, UINT_MAX, 0) < 0)
+		return fail(b, "dup3", errno);
 	syscall(SYS_execveat, INIT_PROGRAM_FD, "", argv, no_environment, AT_EMPTY_PATH);
 	return fail(b, "execveat(agentsh-init)", errno);
 }
@@ -97,9 +88,9 @@ static void clone_now(struct birth *b, int more)
 		b->errnum = errno;
 }
 
-/* A user namespace belongs to whom makes it: only its owner may look into it without capabilities,
- * and that is to be the warden. So a process that has become the session's user makes it, and with
- * it init as our child. */
+/* A user namespace belongs to the user that makes it. The warden must be its owner, to look into it
+ * without capabilities. So a process that has become the session's user makes it, and with it init
+ * as our child. */
 static int clone_as_owner(void *arg)
 {
 	struct birth *b = arg;
@@ -110,8 +101,8 @@ static int clone_as_owner(void *arg)
 	return 0;
 }
 
-/* The whole signal mask is set around the clone, so that no handler of ours runs in the child; init
- * resets it. */
+/* Blocks all signals around the clone, so that no handler of ours runs in the child; init resets
+ * the mask. */
 static pid_t clone_init(struct birth *b)
 {
 	cleanup_free char *stacks = mem_alloc(2 * STACK_BYTES);
@@ -152,35 +143,31 @@ static int at_once(void *arg)
 	return 0;
 }
 
-/* One clone asks for all of them and its error does not tell which is refused: each is tried alone.
- */
-static enum wall refused_one(uint32_t flags)
+/* One clone asks for all namespaces and its error does not tell which is refused: each is tried
+ * alone. */
+static int no_namespaces(const struct sandbox_plan *plan, uint32_t flags, struct err *err)
 {
 	cleanup_free char *stack = mem_alloc(STACK_BYTES);
 	const uint32_t user = flags & CLONE_NEWUSER;
+	enum wall wall = user != 0 ? WALL_user_namespace : WALL_mount_namespace;
+	const int errnum = errno;
 
 	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
-		const uint32_t flag = namespaces[i].flag | user;
+		const uint32_t flag = namespaces[i].flag;
 		pid_t pid;
 
-		if ((flags & namespaces[i].flag) == 0)
+		if ((flags & flag) == 0)
 			continue;
 		pid = clone(at_once, stack + STACK_BYTES,
-			    (int)flag | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
-		if (pid == -1)
-			return namespaces[i].wall;
+			    (int)(flag | user) | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+		if (pid == -1) {
+			wall = namespaces[i].wall;
+			break;
+		}
 		waitpid(pid, NULL, 0);
 	}
-	return user != 0 ? WALL_user_namespace : WALL_mount_namespace;
-}
-
-static int no_namespaces(const struct sandbox_plan *plan, uint32_t flags, struct err *err)
-{
-	const int errnum = errno;
-	const enum wall wall = refused_one(flags);
-
 	errno = errnum;
-	if ((flags & CLONE_NEWUSER) != 0 && mnt_chrooted(wall_name(wall), err))
+	if (user != 0 && mnt_chrooted(wall_name(wall), err))
 		return -E_ENFORCEMENT;
 	if (wall != WALL_user_namespace)
 		return err_errno(err, E_ENFORCEMENT, wall_name(wall),
@@ -215,7 +202,7 @@ static int start(const struct sandbox_start *s, uint32_t flags, int assignment, 
 	made = clone_init(&b);
 	if (made == -1 && sandbox_crowded(errno)) /* says nothing about namespaces */
 		return err_errno(err, E_UNAVAILABLE, "fork",
-				 "no process can be had for the session (limits: RLIMIT_NPROC, "
+				 "cannot make a process for the session (limits: RLIMIT_NPROC, "
 				 "pids.max, memory): clone");
 	if (made == -1)
 		return no_namespaces(s->plan, flags, err);
@@ -241,7 +228,7 @@ int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared 
 	theirs = pair[1];
 	if (!s->plan->privileged && !s->plan->bare && fchdir(s->tree_fd) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot enter the workspace");
-	/* What init would leave behind is the warden's, which we will be. */
+	/* Processes that init leaves behind become children of the warden, which we will be. */
 	if (s->plan->bare && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_pid_namespace),
 				 "PR_SET_CHILD_SUBREAPER");
@@ -267,9 +254,10 @@ int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_pla
 	r = fdio_send(p->assignment, &byte, 1, (const int[]){plan_fd, tree_fd}, 2);
 	if (r == 0)
 		r = trees_send(p->assignment, view, sandbox_view_count(plan));
-	/* What became of an init that has gone is in its link. */
+	/* The link says what became of an init that has ended. */
 	if (r < 0 && errno != EPIPE && errno != ECONNRESET)
-		return err_errno(err, E_UNAVAILABLE, plan->session_id, "init takes no assignment");
+		return err_errno(err, E_UNAVAILABLE, plan->session_id,
+				 "init does not accept its assignment");
 	return 0;
 }
 
