@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of API keys. It holds digests, never secrets. */
+/* The file of API keys. It contains digests, never secrets. */
 #include "base/hash.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -19,7 +19,7 @@ const char *role_name(enum role r)
 	return roles[r];
 }
 
-/* The scalar of a key; NULL if it is absent or, reported, none. */
+/* The scalar of a key; NULL if the key is absent or (reported) not a scalar. */
 static const struct yaml *get(struct report *r, const struct yaml *entry, const char *key,
 			      bool required)
 {
@@ -59,7 +59,7 @@ static enum role read_role(struct report *r, const struct yaml *entry)
 			   near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
 			   near != NULL ? "'?)" : "");
 	}
-	return ROLE_APPROVER; /* asks for the least when the rest is checked */
+	return ROLE_APPROVER; /* for it fewest other keys are required */
 }
 
 static uint32_t read_uid(struct report *r, const struct yaml *entry, bool required)
@@ -78,30 +78,10 @@ static uint32_t read_uid(struct report *r, const struct yaml *entry, bool requir
 	return (uint32_t)n;
 }
 
-static void read_digest(struct report *r, const struct yaml *entry, uint8_t out[HASH_LEN])
-{
-	const struct yaml *v = get(r, entry, "sha256", true);
-
-	if (v != NULL && hash_unhex(out, HASH_LEN, v->text) < 0)
-		report_add(r, v->line, v->column, "sha256 must be 64 hexadecimal digits");
-}
-
-/* Two keys with one name or one secret would make it unclear who speaks. */
-static void check_unique(struct report *r, const struct yaml *entry, const struct api_keys *k,
-			 const struct api_key *key)
-{
-	for (size_t i = 0; i < k->n; i++) {
-		if (key->id != NULL && k->key[i].id != NULL && strcmp(key->id, k->key[i].id) == 0)
-			report_add(r, entry->line, entry->column, "id '%.64s' stands here twice",
-				   key->id);
-		if (memcmp(key->sha256, k->key[i].sha256, HASH_LEN) == 0)
-			report_add(r, entry->line, entry->column, "sha256 stands here twice");
-	}
-}
-
 static void read_entry(struct report *r, const struct yaml *entry, struct api_keys *k)
 {
 	struct api_key key = {0};
+	const struct yaml *digest;
 
 	if (entry->kind != YAML_MAP) {
 		report_add(r, entry->line, entry->column,
@@ -122,9 +102,17 @@ static void read_entry(struct report *r, const struct yaml *entry, struct api_ke
 		key.agent_id = mem_strdup(key.id);
 	key.role = read_role(r, entry);
 	key.uid = read_uid(r, entry, key.role != ROLE_APPROVER);
-	read_digest(r, entry, key.sha256);
-	if (r->count == 0)
-		check_unique(r, entry, k, &key);
+	digest = get(r, entry, "sha256", true);
+	if (digest != NULL && hash_unhex(key.sha256, HASH_LEN, digest->text) < 0)
+		report_add(r, digest->line, digest->column, "sha256 must be 64 hexadecimal digits");
+	/* Two keys with one name or one secret would make it unclear which client asks. */
+	for (size_t i = 0, n = r->count == 0 ? k->n : 0; i < n; i++) {
+		if (strcmp(key.id, k->key[i].id) == 0)
+			report_add(r, entry->line, entry->column, "id '%.64s' stands here twice",
+				   key.id);
+		if (memcmp(key.sha256, k->key[i].sha256, HASH_LEN) == 0)
+			report_add(r, entry->line, entry->column, "sha256 stands here twice");
+	}
 	k->key[k->n++] = key;
 }
 
@@ -181,7 +169,7 @@ const struct api_key *api_keys_find(const struct api_keys *k, const void *secret
 	if (len == 0 || len > SECRET_LEN)
 		return NULL;
 	hash_sha256(digest, secret, len, NULL, 0);
-	/* Every key is compared, so that the time tells nothing about which one it is. */
+	/* Compare every key, so that the time does not tell which one it is. */
 	for (size_t i = 0; i < k->n; i++)
 		if (hash_equal(digest, k->key[i].sha256, HASH_LEN))
 			found = &k->key[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file is walked twice: first every value is only checked and every problem reported, then, if
- * there was none, stored. So a wrong file changes nothing. */
+/* A file is read in two passes. The first checks every value and reports every problem; the second
+ * stores the values if there was no problem. So a wrong file changes nothing. */
 #include "config/config.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -12,7 +12,7 @@
 #define KEY_LEN 256
 #define FILE_MAX (1024 * 1024)
 
-/* By row; line 0: no file gave it. */
+/* Where a key was given, by row; line 0: not in a file. */
 struct config_place {
 	unsigned line, column;
 	bool given; /* by a file or an override */
@@ -24,7 +24,7 @@ struct config_walk {
 	bool *given;	  /* by row; for two names of one key */
 };
 
-/* Line 0 for what an override gave. */
+/* Line 0 for a key of an override. */
 static void remember(struct config *c, const struct config_row *row, unsigned line, unsigned column)
 {
 	if (c->places == NULL)
@@ -37,8 +37,8 @@ static struct strv *list_of(const struct config_row *row, struct config *c)
 	return (struct strv *)(void *)((char *)c + row->offset);
 }
 
-/* A default path gives way to a list that was given and has it, too: of two that may not share one
- * (check_view) the operator has named one. */
+/* Removes a default path from its list when a list that the operator gave has it too, because some
+ * lists must not share a path (check_view). */
 static void yield_defaults(struct config *c)
 {
 	static const char *const keys[] = {"filesystem.monitored_paths",
@@ -107,57 +107,39 @@ static void report_key(struct config_walk *w, const char *prefix, const char *ke
 	strv_done(&words);
 }
 
-static void walk_map(struct config_walk *w, const char *prefix, const struct yaml *map);
-
-/* A section that says of itself that it is not wanted. */
-static bool is_off(const struct yaml *section)
-{
-	const struct yaml *enabled = yaml_get(section, "enabled");
-
-	return enabled != NULL && enabled->kind == YAML_SCALAR && !enabled->quoted &&
-	       strcmp(enabled->text, "false") == 0;
-}
-
-static void walk_section(struct config_walk *w, const char *key, const struct yaml *value)
-{
-	/* a section whose keys are all commented out */
-	const bool nothing = value->kind == YAML_SCALAR && !value->quoted && value->text[0] == '\0';
-
-	if (value->kind == YAML_MAP)
-		walk_map(w, key, value);
-	else if (!nothing)
-		report_add(w->report, value->line, value->column, "%s: must be a section of keys",
-			   key);
-}
-
-static void walk_item(struct config_walk *w, const char *prefix, const struct yaml_item *item)
-{
-	const bool dotted = strchr(item->key, '.') != NULL;
-	const struct config_row *row;
-	char key[KEY_LEN];
-
-	snprintf(key, sizeof(key), "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", item->key);
-	row = dotted ? NULL : config_row_find(key);
-	if (row != NULL)
-		check_value(w, row, key, item);
-	else if (dotted && config_row_find(key) != NULL)
-		report_add(w->report, item->key_line, item->key_column,
-			   "'%s' must be written as keys below each other, without dots", key);
-	else if (config_row_later(key) && is_off(item->value))
-		; /* `tls: {enabled: false}` asks for nothing */
-	else if (config_row_later(key))
-		report_add(w->report, item->key_line, item->key_column,
-			   "'%s' is not available in this version", key);
-	else if (!dotted && item->key[0] != '\0' && config_row_section(key))
-		walk_section(w, key, item->value);
-	else
-		report_key(w, prefix, key, item);
-}
-
 static void walk_map(struct config_walk *w, const char *prefix, const struct yaml *map)
 {
-	for (size_t i = 0; i < map->n; i++)
-		walk_item(w, prefix, &map->item[i]);
+	for (const struct yaml_item *item = map->item; item < map->item + map->n; item++) {
+		const bool dotted = strchr(item->key, '.') != NULL;
+		const struct yaml *value = item->value, *enabled = yaml_get(value, "enabled");
+		const struct config_row *row;
+		char key[KEY_LEN];
+
+		snprintf(key, sizeof(key), "%s%s%s", prefix, prefix[0] != '\0' ? "." : "",
+			 item->key);
+		row = config_row_find(key);
+		if (row != NULL && !dotted)
+			check_value(w, row, key, item);
+		else if (row != NULL)
+			report_add(w->report, item->key_line, item->key_column,
+				   "'%s' must be written as keys below each other, without dots",
+				   key);
+		else if (config_row_later(key) &&
+			 (enabled == NULL || enabled->kind != YAML_SCALAR || enabled->quoted ||
+			  strcmp(enabled->text, "false") != 0))
+			report_add(w->report, item->key_line, item->key_column,
+				   "'%s' is not available in this version", key);
+		else if (config_row_later(key))
+			; /* `tls: {enabled: false}` asks for nothing */
+		else if (dotted || item->key[0] == '\0' || !config_row_section(key))
+			report_key(w, prefix, key, item);
+		else if (value->kind == YAML_MAP)
+			walk_map(w, key, value);
+		/* all keys of a section may be commented out */
+		else if (value->kind != YAML_SCALAR || value->quoted || value->text[0] != '\0')
+			report_add(w->report, value->line, value->column,
+				   "%s: must be a section of keys", key);
+	}
 }
 
 static void walk(struct report *r, const struct yaml *root, struct config *c)
@@ -204,23 +186,6 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 	return rc;
 }
 
-static int unknown_key(const char *key, struct err *err)
-{
-	cleanup_free const char **known = mem_alloc((config_row_count + 1) * sizeof(*known));
-	const char *near;
-
-	if (config_row_later(key))
-		return err_set(err, E_BAD_REQUEST, key, "'%s' is not available in this version",
-			       key);
-	for (size_t i = 0; i < config_row_count; i++)
-		known[i] = config_rows[i].key;
-	near = yaml_suggest(key, known);
-	if (near == NULL)
-		return err_set(err, E_BAD_REQUEST, key, "unknown key '%.100s'", key);
-	return err_set(err, E_BAD_REQUEST, key, "unknown key '%.100s' (did you mean '%s'?)", key,
-		       near);
-}
-
 int config_override(const char *assignment, struct config *c, struct err *err)
 {
 	const size_t len = strcspn(assignment, "=");
@@ -230,8 +195,21 @@ int config_override(const char *assignment, struct config *c, struct err *err)
 
 	if (assignment[len] == '\0')
 		return err_set(err, E_BAD_REQUEST, key, "'%.100s' is not KEY=VALUE", key);
-	if (row == NULL)
-		return unknown_key(key, err);
+	if (row == NULL && config_row_later(key))
+		return err_set(err, E_BAD_REQUEST, key, "'%s' is not available in this version",
+			       key);
+	if (row == NULL) {
+		cleanup_free const char **known =
+			mem_alloc((config_row_count + 1) * sizeof(*known));
+		const char *near;
+
+		for (size_t i = 0; i < config_row_count; i++)
+			known[i] = config_rows[i].key;
+		near = yaml_suggest(key, known);
+		return err_set(err, E_BAD_REQUEST, key, "unknown key '%.100s'%s%s%s", key,
+			       near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+			       near != NULL ? "'?)" : "");
+	}
 	if (!config_value_parse(row, assignment + len + 1, c, &p))
 		return err_set(err, E_BAD_REQUEST, key, "%s: %s", key, p.text);
 	remember(c, row, 0, 0);
@@ -325,44 +303,29 @@ static const char *check_http(const struct config *c)
 	return NULL;
 }
 
-static const char *check_uids(const struct config *c)
+static const char *check_numbers(const struct config *c)
 {
 	const struct uid_range *r = &c->session_uids;
 
-	return r->first == r->last && r->first == c->api_uid
-		       ? "sandbox.session_uids: must not be server.api_uid, which talks to the "
-			 "network"
-		       : NULL;
-}
-
-static const char *check_quota(const struct config *c)
-{
-	return c->output_command_quota > c->output_quota
-		       ? "output.command_quota: must not be larger than output.quota"
-		       : NULL;
-}
-
-static const char *check_files(const struct config *c)
-{
-	return c->open_files > c->open_files_max
-		       ? "sandbox.resource_limits.open_files: must not be larger than "
-			 "sandbox.resource_limits.open_files_max"
-		       : NULL;
-}
-
-static const char *check_ring(const struct config *c)
-{
+	if (r->first == r->last && r->first == c->api_uid)
+		return "sandbox.session_uids: must not be server.api_uid, which talks to the "
+		       "network";
+	if (c->output_command_quota > c->output_quota)
+		return "output.command_quota: must not be larger than output.quota";
+	if (c->open_files > c->open_files_max)
+		return "sandbox.resource_limits.open_files: must not be larger than "
+		       "sandbox.resource_limits.open_files_max";
 	return c->ring_bytes % 4096 != 0 ? "events.ring_bytes: must be a multiple of 4096" : NULL;
 }
 
-/* The other paths of the root, and everything below /api. */
+/* The path must not be another one of the API. */
 static const char *check_metrics(const struct config *c)
 {
 	static const char *const taken[] = {"/", "/health", "/ready", "/openapi.json", "/api"};
 
 	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
 		if (strcmp(c->metrics_path, taken[i]) == 0)
-			return "metrics.path: is another thing's path";
+			return "metrics.path: this path has another meaning; choose another one";
 	if (strncmp(c->metrics_path, "/api/", 5) == 0)
 		return "metrics.path: must not be below /api";
 	if (strpbrk(c->metrics_path, "?#% ") != NULL)
@@ -370,7 +333,7 @@ static const char *check_metrics(const struct config *c)
 	return NULL;
 }
 
-/* The workspace may be in several: it can be watched and read-only. */
+/* The workspace may be in several lists: it can be watched and read-only. */
 static bool share_one(const struct strv *a, const struct strv *b)
 {
 	for (size_t i = 0; i < a->n; i++)
@@ -384,48 +347,38 @@ static const char *check_view(const struct config *c)
 {
 	if (share_one(&c->monitored_paths, &c->read_only_paths) ||
 	    share_one(&c->passthrough_paths, &c->read_only_paths))
-		return "filesystem.read_only_passthrough_paths: has a path that another list lets "
-		       "be "
-		       "written";
+		return "filesystem.read_only_passthrough_paths: has a path that another list makes "
+		       "writable";
 	if (share_one(&c->monitored_paths, &c->passthrough_paths))
 		return "filesystem.passthrough_paths: has a path of filesystem.monitored_paths";
 	return NULL;
 }
 
-/* The first key of the text that a file gave: where two settings do not fit, one of them may be a
- * default. NULL: the file gave none of them. */
-static const struct config_place *place_of(const struct config *c, const char *text)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_.";
-
-	for (; c->places != NULL && *text != '\0'; text += strcspn(text, letters)) {
-		const size_t n = strspn(text, letters);
-		cleanup_free char *key = mem_strndup(text, n);
-		const struct config_row *row = config_row_find(key);
-
-		if (row != NULL && c->places[row - config_rows].line != 0)
-			return &c->places[row - config_rows];
-		text += n;
-	}
-	return NULL;
-}
-
+/* Names the place of the first key of the problem that a file gave: of two settings that do not
+ * fit, one may be a default. */
 int config_wrong(const struct config *c, const char *problem, struct err *err)
 {
-	cleanup_free char *key = mem_strndup(problem, strcspn(problem, ":"));
-	const struct config_place *at = place_of(c, problem);
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_.";
+	cleanup_free char *subject = mem_strndup(problem, strcspn(problem, ":"));
 
-	if (at == NULL)
-		return err_set(err, E_BAD_REQUEST, key, "%s", problem);
-	return err_set(err, E_BAD_REQUEST, key, "%s:%u:%u: %s", c->file, at->line, at->column,
-		       problem);
+	for (const char *s = problem; c->places != NULL && *s != '\0'; s += strcspn(s, letters)) {
+		const size_t n = strspn(s, letters);
+		cleanup_free char *key = mem_strndup(s, n);
+		const struct config_row *row = config_row_find(key);
+		const struct config_place *at = row != NULL ? &c->places[row - config_rows] : NULL;
+
+		if (at != NULL && at->line != 0)
+			return err_set(err, E_BAD_REQUEST, subject, "%s:%u:%u: %s", c->file,
+				       at->line, at->column, problem);
+		s += n;
+	}
+	return err_set(err, E_BAD_REQUEST, subject, "%s", problem);
 }
 
 int config_check(const struct config *c, struct err *err)
 {
-	static const char *(*const checks[])(const struct config *) = {
-		check_http, check_uids,	   check_quota, check_files,
-		check_ring, check_metrics, check_view};
+	static const char *(*const checks[])(const struct config *) = {check_http, check_numbers,
+								       check_metrics, check_view};
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		const char *problem = checks[i](c);

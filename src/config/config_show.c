@@ -88,7 +88,7 @@ void config_show(const struct config *c, bool json, struct buf *out)
 
 static void add_range(const struct config_row *row, struct buf *out)
 {
-	/* words that stand for themselves, paths that are refused, or one word besides any path */
+	/* The choices are all values, refused paths, or a word that may stand instead of a path. */
 	const char *begin = row->type == CONFIG_VIEW   ? ", apart from "
 			    : row->type == CONFIG_PATH ? ", or "
 						       : ": ";

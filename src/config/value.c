@@ -37,8 +37,8 @@ static bool empty(const struct yaml *v)
 	       (v->text[0] == '\0' || strcmp(v->text, "~") == 0 || strcmp(v->text, "null") == 0);
 }
 
-/* UTF-8 without control characters, line breaks of any kind and what is no character: it can be
- * shown in a file and in a log, and read again. */
+/* Whether a text is UTF-8 without control characters, line breaks and non-characters: a file and a
+ * log can show it, and it can be read again. */
 static bool printable(const char *s)
 {
 	static const char *const never[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
@@ -53,7 +53,7 @@ static bool printable(const char *s)
 	return json_is_text(s, strlen(s));
 }
 
-/* The text of a plain or quoted scalar; NULL if it is none. */
+/* The text of a plain or quoted scalar; NULL if the value is not one. */
 static const char *scalar(const struct yaml *v, const char *what, struct config_problem *p)
 {
 	if (v->kind == YAML_SCALAR && !empty(v)) {
@@ -188,7 +188,8 @@ static bool read_name(const struct config_row *row, const struct yaml *v, void *
 	return true;
 }
 
-/* Digits only, no leading zero (which other readers of YAML take for octal); -1 if it is none. */
+/* Digits only, without a leading zero (other readers of YAML read octal then); -1 if the value is
+ * not such a number. */
 static int64_t number(const struct yaml *v)
 {
 	int64_t n = 0;
@@ -321,28 +322,21 @@ static bool check_path_item(const struct config_row *row, const struct yaml *v,
 	return read_path(&any, v, NULL, p);
 }
 
-/* Nothing that a reader would have to resolve: one path has one spelling. */
-static bool is_plain(const char *path)
-{
-	for (const char *s = path; *s != '\0'; s += 1 + strcspn(s + 1, "/")) {
-		const size_t n = strcspn(s + 1, "/");
-
-		if (n == 0 || (n == 1 && s[1] == '.') || (n == 2 && s[1] == '.' && s[2] == '.'))
-			return false;
-	}
-	return true;
-}
-
 static bool check_view_item(const struct config_row *row, const struct yaml *v,
 			    struct config_problem *p)
 {
 	if (!check_path_item(row, v, p))
 		return false;
-	if (!is_plain(v->text))
-		return wrong(
-			p, v,
-			"must be a plain path below /, without '.', '..' or empty parts, is '%.*s'",
-			SHOWN, v->text);
+	/* A path must have one spelling. */
+	for (const char *s = v->text; *s != '\0'; s += 1 + strcspn(s + 1, "/")) {
+		const size_t n = strcspn(s + 1, "/");
+
+		if (n == 0 || (n <= 2 && strncmp(s + 1, "..", n) == 0))
+			return wrong(p, v,
+				     "must be a plain path below /, without '.', '..' or empty "
+				     "parts, is '%.*s'",
+				     SHOWN, v->text);
+	}
 	for (const char *const *c = row->choices; *c != NULL; c++)
 		if (path_overlap(v->text, *c))
 			return wrong(p, v, "must keep apart from %s, is '%.*s'", *c, SHOWN,
@@ -405,20 +399,6 @@ static bool read_items(const struct config_row *row, const struct yaml *v, void 
 	return true;
 }
 
-static bool check_variable(const struct yaml_item *item, struct config_problem *p)
-{
-	const size_t len = strlen(item->key);
-
-	if (scalar(item->value, "text", p) == NULL)
-		return false;
-	if (request_env_dangerous(item->key, len))
-		return wrong(p, item->value, "'%.*s' never comes into a session", SHOWN, item->key);
-	if (!request_env_name(item->key, len))
-		return wrong(p, item->value, "not the name of a variable: '%.*s'", SHOWN,
-			     item->key);
-	return true;
-}
-
 static bool read_env(const struct config_row *row, const struct yaml *v, void *at,
 		     struct config_problem *p)
 {
@@ -427,9 +407,18 @@ static bool read_env(const struct config_row *row, const struct yaml *v, void *a
 	if (v->kind != YAML_MAP)
 		return wrong(p, v, "must be names with values");
 	for (size_t i = 0; i < v->n; i++) {
-		if (!check_variable(&v->item[i], p))
+		const struct yaml_item *item = &v->item[i];
+		const size_t len = strlen(item->key);
+
+		if (scalar(item->value, "text", p) == NULL)
 			return false;
-		bytes += strlen(v->item[i].key) + 1 + strlen(v->item[i].value->text);
+		if (request_env_dangerous(item->key, len))
+			return wrong(p, item->value, "'%.*s' never comes into a session", SHOWN,
+				     item->key);
+		if (!request_env_name(item->key, len))
+			return wrong(p, item->value, "not the name of a variable: '%.*s'", SHOWN,
+				     item->key);
+		bytes += len + 1 + strlen(item->value->text);
 	}
 	if (bytes > ENV_LEN)
 		return wrong(p, v, "must have at most %d bytes in all", ENV_LEN);
@@ -484,7 +473,7 @@ static struct yaml *new_scalar(const char *text, size_t len)
 {
 	struct yaml *v = mem_new(struct yaml);
 
-	/* Nothing behind the '=' is an empty text, not an absent value. */
+	/* A text that ends with the '=' gives an empty value, not an absent one. */
 	*v = (struct yaml){.kind = YAML_SCALAR, .text = mem_strndup(text, len), .quoted = len == 0};
 	return v;
 }
@@ -524,29 +513,10 @@ bool config_value_parse(const struct config_row *row, const char *text, struct c
 	return good;
 }
 
-static void format_env(const struct strv *env, struct jw *w)
-{
-	jw_obj(w);
-	for (size_t i = 0; i < env->n; i++) {
-		const size_t len = strcspn(env->v[i], "=");
-		cleanup_free char *name = mem_strndup(env->v[i], len);
-
-		jw_kstr(w, name, env->v[i] + len + 1);
-	}
-	jw_obj_end(w);
-}
-
-static void format_items(const struct strv *list, struct jw *w)
-{
-	jw_arr(w);
-	for (size_t i = 0; i < list->n; i++)
-		jw_str(w, list->v[i]);
-	jw_arr_end(w);
-}
-
 void config_value_format(const struct config_row *row, const struct config *c, struct jw *w)
 {
 	const void *at = (const char *)c + row->offset;
+	const struct strv *list = at;
 
 	switch (row->type) {
 	case CONFIG_PATH:
@@ -581,10 +551,20 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 	case CONFIG_CHOICES:
 	case CONFIG_NAMES:
 	case CONFIG_OURS:
-		format_items(at, w);
+		jw_arr(w);
+		for (size_t i = 0; i < list->n; i++)
+			jw_str(w, list->v[i]);
+		jw_arr_end(w);
 		break;
 	case CONFIG_ENV:
-		format_env(at, w);
+		jw_obj(w);
+		for (size_t i = 0; i < list->n; i++) {
+			const size_t len = strcspn(list->v[i], "=");
+			cleanup_free char *name = mem_strndup(list->v[i], len);
+
+			jw_kstr(w, name, list->v[i] + len + 1);
+		}
+		jw_obj_end(w);
 		break;
 	case CONFIG_TYPES:
 		break;
