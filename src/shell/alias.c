@@ -3,33 +3,24 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-/* Whatever cannot be a word of its own in a shell. */
-static bool name_valid(const char *name)
-{
-	return name[0] != '\0' && strpbrk(name, " \t\n/$`'\"\\|&;()<>=") == NULL;
-}
-
-static size_t bytes_without(const struct shell_memory *m, const char *name)
-{
-	const char *old = alias_get(m, name);
-	size_t n = 0;
-
-	for (size_t i = 0; i < m->aliases.n; i++)
-		n += strlen(m->aliases.v[i]) + 1;
-	return old != NULL ? n - strlen(name) - strlen(old) - 2 : n;
-}
-
 int alias_set(struct shell_memory *m, const char *name, const char *value, struct err *err)
 {
+	const char *old = alias_get(m, name);
+	size_t bytes = strlen(name) + strlen(value) + 2;
 	struct strv words = {0};
 	int r;
 
-	if (!name_valid(name))
+	/* The name must be one plain word of a shell. */
+	if (name[0] == '\0' || strpbrk(name, " \t\n/$`'\"\\|&;()<>=") != NULL)
 		return err_set(err, E_BAD_REQUEST, name, "`%s': invalid alias name", name);
-	if (bytes_without(m, name) + strlen(name) + strlen(value) + 2 > ALIAS_BYTES_MAX)
+	for (size_t i = 0; i < m->aliases.n; i++)
+		bytes += strlen(m->aliases.v[i]) + 1;
+	if (old != NULL)
+		bytes -= strlen(name) + strlen(old) + 2;
+	if (bytes > ALIAS_BYTES_MAX)
 		return err_set(err, E_TOO_LARGE, NULL, "more than %d bytes of aliases",
 			       ALIAS_BYTES_MAX);
-	if (alias_get(m, name) == NULL && m->aliases.n >= ALIAS_MAX)
+	if (old == NULL && m->aliases.n >= ALIAS_MAX)
 		return err_set(err, E_TOO_LARGE, NULL, "more than %d aliases", ALIAS_MAX);
 	r = alias_split(value, &words, err);
 	strv_done(&words);

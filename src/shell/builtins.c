@@ -24,7 +24,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The environment as a command would get it, by name. */
+/* The environment that a command would get, sorted by name. */
 static void whole_env(const struct builtin_call *c, struct strv *out)
 {
 	const struct env_ask ask = {c->session_id, c->cwd, c->request, &c->memory->dropped};
@@ -58,39 +58,13 @@ static void add_declaration(struct buf *out, const char *entry)
 	buf_adds(out, "\"\n");
 }
 
-static int list_exports(struct builtin_call *c)
-{
-	struct strv env = {0};
-
-	whole_env(c, &env);
-	for (size_t i = 0; i < env.n; i++)
-		add_declaration(&c->out, env.v[i]);
-	strv_done(&env);
-	return 0;
-}
-
 static int bad_name(struct builtin_call *c, const char *word)
 {
 	return builtin_fail(c, 1, "`%s': not a valid identifier", word);
 }
 
-static int export_one(struct builtin_call *c, const char *word, bool remove)
-{
-	const size_t len = strcspn(word, "=");
-	cleanup_free char *name = mem_strndup(word, len);
-	struct err err = {0};
-
-	if (!env_name_valid(word, len))
-		return bad_name(c, word);
-	if (remove)
-		strv_env_unset(&c->memory->env, name);
-	else if (word[len] == '=' && env_set(c->memory, name, word + len + 1, &err) < 0)
-		return builtin_fail(c, 1, "%s: %s", name, err.message);
-	return 0;
-}
-
-/* The index behind the options; *last is the last option letter, 0 if none, '?' if one is not in
- * known. */
+/* Returns the index behind the options. *last is the last option letter, 0 without options, '?' for
+ * a letter that is not in known. */
 static size_t options(const struct strv *argv, const char *known, char *last)
 {
 	size_t i = 1;
@@ -121,14 +95,31 @@ static int run_export(struct builtin_call *c)
 
 	if (option == '?')
 		return bad_option(c, from);
-	if (from >= c->argv->n)
-		return list_exports(c);
-	for (size_t i = from; i < c->argv->n; i++)
-		status |= export_one(c, c->argv->v[i], option == 'n');
+	if (from >= c->argv->n) {
+		struct strv env = {0};
+
+		whole_env(c, &env);
+		for (size_t i = 0; i < env.n; i++)
+			add_declaration(&c->out, env.v[i]);
+		strv_done(&env);
+	}
+	for (size_t i = from; i < c->argv->n; i++) {
+		const char *word = c->argv->v[i];
+		const size_t len = strcspn(word, "=");
+		cleanup_free char *name = mem_strndup(word, len);
+		struct err err = {0};
+
+		if (!env_name_valid(word, len))
+			status = bad_name(c, word);
+		else if (option == 'n')
+			strv_env_unset(&c->memory->env, name);
+		else if (word[len] == '=' && env_set(c->memory, name, word + len + 1, &err) < 0)
+			status = builtin_fail(c, 1, "%s: %s", name, err.message);
+	}
 	return status;
 }
 
-/* Functions do not survive a script, so that -f has nothing to do. */
+/* -f does nothing, because functions do not survive a script. */
 static int run_unset(struct builtin_call *c)
 {
 	char option;
@@ -159,25 +150,6 @@ static void add_alias(struct buf *out, const char *name, size_t len, const char 
 	buf_adds(out, "'\n");
 }
 
-static int alias_one(struct builtin_call *c, const char *word)
-{
-	const size_t len = strcspn(word, "=");
-	cleanup_free char *name = mem_strndup(word, len);
-	struct err err = {0};
-	const char *value;
-
-	if (word[len] == '=') {
-		if (alias_set(c->memory, name, word + len + 1, &err) < 0)
-			return builtin_fail(c, 1, "%s", err.message);
-		return 0;
-	}
-	value = alias_get(c->memory, name);
-	if (value == NULL)
-		return builtin_fail(c, 1, "%s: not found", name);
-	add_alias(&c->out, name, len, value);
-	return 0;
-}
-
 static int run_alias(struct builtin_call *c)
 {
 	struct strv *all = &c->memory->aliases;
@@ -194,8 +166,21 @@ static int run_alias(struct builtin_call *c)
 
 		add_alias(&c->out, all->v[i], len, all->v[i] + len + 1);
 	}
-	for (size_t i = from; i < c->argv->n; i++)
-		status |= alias_one(c, c->argv->v[i]);
+	for (size_t i = from; i < c->argv->n; i++) {
+		const char *word = c->argv->v[i], *value;
+		const size_t len = strcspn(word, "=");
+		cleanup_free char *name = mem_strndup(word, len);
+		struct err err = {0};
+
+		if (word[len] == '=') {
+			if (alias_set(c->memory, name, word + len + 1, &err) < 0)
+				status = builtin_fail(c, 1, "%s", err.message);
+		} else if ((value = alias_get(c->memory, name)) == NULL) {
+			status = builtin_fail(c, 1, "%s: not found", name);
+		} else {
+			add_alias(&c->out, name, len, value);
+		}
+	}
 	return status;
 }
 

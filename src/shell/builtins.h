@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* shell/builtins.h - what a `command` does without a process: cd pwd export unset env alias
+/* shell/builtins.h - commands that need no process: cd pwd export unset env alias
  * unalias history pushd popd.
  *
  * They change the session's memory and answer as a shell would: text for stdout and stderr, and an
@@ -17,7 +17,7 @@ struct builtin_call {
 	const struct strv *request; /* environment for this command only */
 	struct buf out, err;	    /* filled; buf_done is the caller's */
 };
-/* False for what runs as a program: also `env` with arguments. */
+/* False for a command that runs as a program, such as `env` with arguments. */
 bool builtin_is(const struct strv *argv);
 int builtin_run(struct builtin_call *c); /* exit code */
 

@@ -121,31 +121,18 @@ static void on_datagrams(void *arg)
 		;
 }
 
-static pid_t peer_of(int fd)
-{
-	struct ucred peer;
-	socklen_t n = sizeof(peer);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 ? -1 : peer.pid;
-}
-
-static struct connection *free_connection(struct capture_in *in)
-{
-	for (size_t i = 0; i < ARRAY_LEN(in->c); i++)
-		if (in->c[i].fd < 0)
-			return &in->c[i];
-	return NULL;
-}
-
-/* What was sent before the socket asked for credentials has them as well: nobody had accepted it
- * yet. The listener has the option set, so that the accepted socket is born with it. */
+/* Datagrams that were sent before this socket was accepted have credentials as well: the listener
+ * has the option set, and the accepted socket inherits it. */
 static void take_connection(struct capture_in *in, int fd, pid_t pid)
 {
 	bool later = false;
 	struct captured *to = pid > 0 ? in->s.owner(pid, &later, in->s.arg) : NULL;
-	struct connection *c = free_connection(in);
+	struct connection *c = NULL;
 	const int on = 1;
 
+	for (size_t i = 0; i < ARRAY_LEN(in->c) && c == NULL; i++)
+		if (in->c[i].fd < 0)
+			c = &in->c[i];
 	if (to != NULL && c == NULL)
 		snprintf(to->note, sizeof(to->note), "capture: too many at once");
 	if ((to == NULL && !later) || c == NULL ||
@@ -166,9 +153,13 @@ static void on_connection(void *arg)
 {
 	struct capture_in *in = arg;
 	const int fd = accept4(in->s.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer = {.pid = -1};
+	socklen_t n = sizeof(peer);
 
-	if (fd >= 0)
-		take_connection(in, fd, peer_of(fd));
+	if (fd < 0)
+		return;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n);
+	take_connection(in, fd, peer.pid);
 }
 
 static void on_given(void *arg)

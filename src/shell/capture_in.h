@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* shell/capture_in.h - receives shell states from inside and believes only our own program.
+/* shell/capture_in.h - receives shell states from inside the session, only from agentsh-state.
  *
- * Whoever connects must be, or be a child of, the first process of a running command; every
+ * The process that connects must be the first process of a running command or its child. Every
  * datagram must come from that pid (SCM_CREDENTIALS), and at the end its program must be the inode
- * of agentsh-state. A few connections at a time, each with a deadline: none of them can hold the
- * loop. */
+ * of agentsh-state. A few connections are open at a time, each with a deadline, so that none can
+ * block the loop. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -25,22 +25,21 @@ struct captured {
 };
 void captured_done(struct captured *c);
 
-/* The command whose first process is pid or its parent; NULL if there is none. *later: a command is
- * being started and may turn out to be it (a quick shell is at its end before its leader has said
- * that it started). */
+/* The command whose first process is pid or its parent; NULL: there is none. *later: a command that
+ * is being started may be the one (a quick shell ends before its leader has reported its start). */
 typedef struct captured *capture_owner_fn(pid_t pid, bool *later, void *arg);
 
 struct capture_in;
 struct capture_in_setup {
 	struct loop *loop;
 	int listen_fd;	/* taken */
-	bool given;	/* its datagrams bring a connection and the pid of who has its other end */
+	bool given;	/* its datagrams bring a connection and the pid at its other end */
 	int program_fd; /* O_PATH of agentsh-state, borrowed */
 	size_t max;	/* bytes of one capture */
 	capture_owner_fn *owner;
 	void *arg;
 };
 int capture_in_open(const struct capture_in_setup *s, struct capture_in **out, struct err *err);
-/* A command has started, or failed to: looks again at what is complete and had no owner. */
+/* A command has started, or failed to: looks again at complete states without an owner. */
 void capture_in_settle(struct capture_in *c);
 void capture_in_close(struct capture_in *c); /* NULL is fine */

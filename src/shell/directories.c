@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cd, pwd, pushd and popd. Paths are logical as in shells: `..` takes away the part before it,
- * symbolic links stay visible. What exists is asked of the session's own tree. */
+ * symbolic links stay visible. Whether a directory exists is checked in the session's tree. */
 #include "base/mem.h"
 #include "shell/builtins.h"
 #include "shell/session_root.h"
@@ -39,7 +39,7 @@ static char *enter(const struct builtin_call *c, const char *path, bool physical
 
 	if (path[0] == '\0')
 		return mem_strdup(c->cwd);
-	/* `missing/..` is no way to here. */
+	/* `missing/..` does not lead here. */
 	e = root_dir(c->root_fd, whole);
 	if (e == 0)
 		e = root_dir(c->root_fd, logical);
@@ -201,25 +201,39 @@ static int move_to_top(struct builtin_call *c, struct strv *stack)
 	return status;
 }
 
-/* Turns the stack so that element `index` from the top comes to the top. */
-static void turn(struct strv *stack, size_t index)
+int builtin_pushd(struct builtin_call *c)
 {
-	struct strv turned = {0};
+	const struct strv *dirs = &c->memory->dirs;
+	struct strv stack = {0}, turned = {0};
+	cleanup_free char *path = NULL;
+	cleanup_free char *target = NULL;
+	size_t index;
 
-	for (size_t i = 0; i < stack->n; i++)
-		strv_add(&turned, stack->v[(i + stack->n - index) % stack->n]);
-	strv_done(stack);
-	*stack = turned;
-}
+	if (c->argv->n > 2)
+		return builtin_fail(c, 1, "too many arguments");
+	if (c->argv->n == 1) {
+		char *top;
 
-static int push(struct builtin_call *c, const char *word)
-{
-	cleanup_free char *path = expand_tilde(c, word);
-	cleanup_free char *target = enter(c, path, false);
-
+		if (dirs->n == 0)
+			return builtin_fail(c, 1, "no other directory");
+		whole_stack(c, &stack);
+		top = stack.v[stack.n - 1];
+		stack.v[stack.n - 1] = stack.v[stack.n - 2];
+		stack.v[stack.n - 2] = top;
+		return move_to_top(c, &stack);
+	}
+	if (stack_index(c, c->argv->v[1], &index)) {
+		whole_stack(c, &stack);
+		for (size_t i = 0; i < stack.n; i++)
+			strv_add(&turned, stack.v[(i + stack.n - index) % stack.n]);
+		strv_done(&stack);
+		return move_to_top(c, &turned);
+	}
+	path = expand_tilde(c, c->argv->v[1]);
+	target = enter(c, path, false);
 	if (target == NULL)
 		return no_dir(c, path);
-	if (c->memory->dirs.n >= DIRS_MAX)
+	if (dirs->n >= DIRS_MAX)
 		return builtin_fail(c, 1, "directory stack full");
 	strv_add(&c->memory->dirs, c->memory->cwd);
 	env_chdir(c->memory, target);
@@ -227,36 +241,10 @@ static int push(struct builtin_call *c, const char *word)
 	return 0;
 }
 
-int builtin_pushd(struct builtin_call *c)
-{
-	struct strv stack = {0};
-	size_t index;
-
-	if (c->argv->n > 2)
-		return builtin_fail(c, 1, "too many arguments");
-	if (c->argv->n == 1) {
-		if (c->memory->dirs.n == 0)
-			return builtin_fail(c, 1, "no other directory");
-		whole_stack(c, &stack);
-		{
-			char *top = stack.v[stack.n - 1];
-
-			stack.v[stack.n - 1] = stack.v[stack.n - 2];
-			stack.v[stack.n - 2] = top;
-		}
-		return move_to_top(c, &stack);
-	}
-	if (stack_index(c, c->argv->v[1], &index)) {
-		whole_stack(c, &stack);
-		turn(&stack, index);
-		return move_to_top(c, &stack);
-	}
-	return push(c, c->argv->v[1]);
-}
-
 int builtin_popd(struct builtin_call *c)
 {
 	struct strv *dirs = &c->memory->dirs;
+	struct strv stack = {0};
 	size_t index = 0;
 
 	if (c->argv->n > 2)
@@ -274,10 +262,6 @@ int builtin_popd(struct builtin_call *c)
 		show_stack(c);
 		return 0;
 	}
-	{
-		struct strv stack = {0};
-
-		strv_copy(&stack, dirs);
-		return move_to_top(c, &stack);
-	}
+	strv_copy(&stack, dirs);
+	return move_to_top(c, &stack);
 }

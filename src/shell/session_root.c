@@ -58,19 +58,12 @@ int root_dir(int root_fd, const char *path)
 	return 0;
 }
 
-static bool same_place(int a, int b)
-{
-	struct stat x, y;
-
-	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
-	       x.st_ino == y.st_ino;
-}
-
 char *root_real(int root_fd, const char *path)
 {
 	cleanup_fd int fd = open_dir(root_fd, path);
 	cleanup_fd int again = -1;
 	char name[64], real[PATH_MAX];
+	struct stat st, st_again;
 	ssize_t n;
 
 	if (fd < 0)
@@ -80,10 +73,11 @@ char *root_real(int root_fd, const char *path)
 	if (n < 0)
 		return NULL;
 	real[n] = '\0';
-	/* The kernel names a mount of another namespace by its path there; believe it only if it
-	 * leads back. */
+	/* The kernel names a mount of another namespace by its path there. The path counts only if
+	 * it leads back. */
 	again = open_dir(root_fd, real);
-	if (again < 0 || !same_place(fd, again)) {
+	if (again < 0 || fstat(fd, &st) < 0 || fstat(again, &st_again) < 0 ||
+	    st.st_dev != st_again.st_dev || st.st_ino != st_again.st_ino) {
 		errno = ENOENT;
 		return NULL;
 	}

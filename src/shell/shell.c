@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The texts are one line each: a line break would show in the numbers of messages. They use no
- * program and no variable of the script's, every name begins with __agentsh, and every expansion is
- * quoted or safe under `set -eu` and any IFS. */
+/* Each text is one line, because a line break would change the line numbers in messages. The texts
+ * use neither programs nor variables of the script; every name begins with __agentsh, and every
+ * expansion is quoted or safe under `set -eu` and any IFS. */
 #include "shell/shell.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -9,12 +9,12 @@
 
 // clang-format off
 
-/* Without a handler of the user's: one capture. Status and output of it are nobody's business. */
+/* If the user has set no handler: one capture. Its status and output do not matter. */
 #define ENDS_PLAIN "{ __agentsh_cap; } </dev/null >/dev/null 2>&1 || :"
 
-/* With one: a capture before, because the handler may call exit, and one after. The branches of
- * `if` give it the right $? without a failing command, which `set -e` would take for a reason to
- * leave. */
+/* If the user has set one: a capture before, because the handler may call exit, and one after. The
+ * branches of `if` give the handler the right $? without a failing command, which would end the
+ * shell under `set -e`. */
 #define ENDS_WITH_HANDLER \
 	"if { __agentsh_r=$?; __agentsh_cap; __agentsh_rc \"$__agentsh_r\"; } " \
 	"</dev/null >/dev/null 2>&1; " \
@@ -163,100 +163,55 @@ static const char sh_second[] = BASIS_2
 	"eval \"unset __agentsh_s;";
 // clang-format on
 
-static const char *last_part(const char *path)
+void shell_argv(const struct shell_ask *ask, struct strv *argv, struct strv *env)
 {
-	const char *slash = strrchr(path, '/');
+	const char *slash = strrchr(ask->shell, '/');
+	const char *name = slash != NULL ? slash + 1 : ask->shell;
+	const bool bash = strcmp(name, "bash") == 0;
+	/* Other shells replace trap by an alias, which only an eval of the script sees. Messages of
+	 * dash then begin with "eval:", so a script without that word is run as it is. */
+	const bool traps = !bash && strstr(ask->script, "trap") != NULL;
+	const char *first = ask->script + strspn(ask->script, " \t\n");
+	cleanup_free char *ours = NULL;
+	cleanup_free char *text = NULL;
 
-	return slash != NULL ? slash + 1 : path;
-}
-
-static void add_bash(const struct shell_ask *ask, struct strv *argv, struct strv *env)
-{
-	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u", bash_first, ask->capture,
-					     bash_second, ask->last_exit);
-	cleanup_free char *text = mem_printf("eval \"$__agentsh\";%s", ask->script);
-
+	while (*first == '#') {
+		first += strcspn(first, "\n");
+		first += strspn(first, " \t\n");
+	}
+	/* A script of white space and comments alone ends with the status that it starts with. That
+	 * must not be an older command's failure. */
+	ours = mem_printf("%s%s%s__agentsh_rc %u%s", bash ? bash_first : sh_first, ask->capture,
+			  bash	  ? bash_second
+			  : traps ? sh_second
+				  : sh_plain,
+			  *first != '\0' ? ask->last_exit : 0, traps ? ";$__agentsh_s\"" : "");
+	text = mem_printf("eval \"$__agentsh\"%s%s", traps ? "" : ";", traps ? "" : ask->script);
 	strv_env_set(env, "__agentsh", ours);
-	strv_env_set(env, "__agentsh_lib", bash_lib);
+	if (bash)
+		strv_env_set(env, "__agentsh_lib", bash_lib);
+	strv_add(argv, ask->argv0 != NULL ? ask->argv0 : name);
+	strv_add(argv, "-c");
 	strv_add(argv, text);
-}
-
-/* Without a word of traps the script needs no alias, which only an eval of it would see; messages
- * of dash would begin with "eval:". */
-static void add_plain_sh(const struct shell_ask *ask, struct strv *argv, struct strv *env)
-{
-	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u", sh_first, ask->capture,
-					     sh_plain, ask->last_exit);
-	cleanup_free char *text = mem_printf("eval \"$__agentsh\";%s", ask->script);
-
-	strv_env_set(env, "__agentsh", ours);
-	strv_add(argv, text);
-}
-
-static void add_sh(const struct shell_ask *ask, struct strv *argv, struct strv *env)
-{
-	cleanup_free char *ours = mem_printf("%s%s%s__agentsh_rc %u;$__agentsh_s\"", sh_first,
-					     ask->capture, sh_second, ask->last_exit);
-
-	strv_env_set(env, "__agentsh", ours);
-	strv_add(argv, "eval \"$__agentsh\"");
-	strv_add(argv, argv->v[0]);
-	strv_add(argv, ask->script);
-}
-
-/* True for white space and comments alone. */
-static bool says_nothing(const char *script)
-{
-	for (;;) {
-		script += strspn(script, " \t\n");
-		if (*script != '#')
-			return *script == '\0';
-		script += strcspn(script, "\n");
+	if (traps) {
+		strv_add(argv, argv->v[0]);
+		strv_add(argv, ask->script);
 	}
 }
 
-void shell_argv(const struct shell_ask *asked, struct strv *argv, struct strv *env)
-{
-	const char *name = last_part(asked->shell);
-	struct shell_ask ask = *asked;
-
-	/* The script would end with the status that we begin with: an old failure, not its own. */
-	if (says_nothing(ask.script))
-		ask.last_exit = 0;
-	strv_add(argv, ask.argv0 != NULL ? ask.argv0 : name);
-	strv_add(argv, "-c");
-	if (strcmp(name, "bash") == 0)
-		add_bash(&ask, argv, env);
-	else if (strstr(ask.script, "trap") == NULL)
-		add_plain_sh(&ask, argv, env);
-	else
-		add_sh(&ask, argv, env);
-}
-
-static char *find_name(int root_fd, const char *name)
+char *shell_find(int root_fd, const char *asked)
 {
 	static const char *const places[] = {"/bin", "/usr/bin", "/usr/local/bin"};
+	const char *name = asked != NULL && asked[0] != '\0' ? asked : "bash";
 
+	if (name[0] == '/')
+		return mem_strdup(name);
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		cleanup_free char *path = mem_printf("%s/%s", places[i], name);
 
 		if (root_executable(root_fd, path))
 			return take(path);
 	}
-	return NULL;
-}
-
-char *shell_find(int root_fd, const char *asked)
-{
-	char *path;
-
-	if (asked != NULL && asked[0] == '/')
-		return mem_strdup(asked);
-	if (asked != NULL && asked[0] != '\0' && strcmp(asked, "bash") != 0) {
-		path = find_name(root_fd, asked);
-		/* One that is missing is to be seen when it is run, not replaced. */
-		return path != NULL ? path : mem_printf("/bin/%s", asked);
-	}
-	path = find_name(root_fd, "bash");
-	return path != NULL ? path : mem_strdup("/bin/sh");
+	/* Only bash has a substitute. Running another shell that is missing gives an error. */
+	return strcmp(name, "bash") == 0 ? mem_strdup("/bin/sh") : mem_printf("/bin/%s", name);
 }

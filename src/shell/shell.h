@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* shell/shell.h - how a script is run by a shell so that its state comes back as data at its end.
+/* shell/shell.h - runs a script in a shell so that its final state comes back as data.
  *
- * Everything of ours runs before the script's first byte, so that nothing in the script (a comment,
+ * All of our text runs before the script's first byte, so that nothing in the script (a comment,
  * a here-document, a backslash at the end, `exit`, `set -e`, a syntax error) can damage it: an EXIT
  * trap that runs the capture program, and a `trap` that keeps a user's EXIT handler beside ours.
  * Our text travels in the environment (and leaves it at once): messages of the shell show the

@@ -4,7 +4,7 @@
 #include "model/request.h"
 #include <ctype.h>
 
-/* Kept by us or by the shell itself, not by the session. */
+/* The warden or the shell sets these variables, not the session. */
 static const char *const own[] = {
 	"PWD", "OLDPWD", "_", "SHLVL", "AGENTSH_IN_SESSION", "AGENTSH_SESSION_ID"};
 #define SHELL_PREFIX "__agentsh"
@@ -58,7 +58,8 @@ void shell_memory_init(struct shell_memory *m, const struct strv *env, const cha
 	drop_own(&m->env);
 }
 
-/* Removes what the policy drops; dropped gets the names, each once, and may be NULL. */
+/* Removes the variables that the policy drops. Adds each name once to dropped, which may be NULL.
+ */
 static void drop_loaders(const struct shell_memory *m, struct strv *env, struct strv *dropped)
 {
 	size_t kept = 0;
@@ -181,7 +182,7 @@ void env_build(const struct shell_memory *m, const struct env_ask *ask, struct s
 		strv_env_set(out, "OLDPWD", m->oldpwd);
 }
 
-/* Entries of a that b does not have with the same value: what is new or other in a. */
+/* Adds the entries of a that b lacks, or has with another value. */
 static void differing(const struct strv *a, const struct strv *b, struct strv *out)
 {
 	for (size_t i = 0; i < a->n; i++) {
@@ -194,60 +195,42 @@ static void differing(const struct strv *a, const struct strv *b, struct strv *o
 	}
 }
 
-static void unset_missing(struct strv *env, const struct strv *given, const struct strv *captured)
-{
-	for (size_t i = 0; i < given->n; i++) {
-		const size_t len = name_len(given->v[i]);
-		cleanup_free char *name = mem_strndup(given->v[i], len);
-
-		if (!is_own(name, len) && strv_env_get(captured, name) == NULL)
-			strv_env_unset(env, name);
-	}
-}
-
 void env_changes(const struct strv *before, const struct strv *after, struct strv *names)
 {
-	struct strv other = {0}, gone = {0};
+	struct strv other = {0};
 
 	differing(after, before, &other);
+	for (size_t i = 0; i < other.n; i++) {
+		other.v[i][name_len(other.v[i])] = '\0';
+		strv_add(names, other.v[i]);
+	}
+	strv_done(&other);
 	for (size_t i = 0; i < before->n; i++) {
 		cleanup_free char *name = mem_strndup(before->v[i], name_len(before->v[i]));
 
 		if (strv_env_get(after, name) == NULL)
-			strv_add(&gone, name);
+			strv_add(names, name);
 	}
-	for (size_t i = 0; i < other.n; i++)
-		other.v[i][name_len(other.v[i])] = '\0';
-	for (size_t i = 0; i < other.n + gone.n; i++)
-		strv_add(names, i < other.n ? other.v[i] : gone.v[i - other.n]);
-	strv_done(&other);
-	strv_done(&gone);
-}
-
-static void take_oldpwd(struct shell_memory *m, const struct strv *given,
-			const struct strv *captured)
-{
-	const char *now = strv_env_get(captured, "OLDPWD");
-	const char *then = strv_env_get(given, "OLDPWD");
-
-	if (now == NULL || now[0] != '/' || strlen(now) >= ENV_PATH_MAX ||
-	    (then != NULL && strcmp(now, then) == 0))
-		return;
-	free(m->oldpwd);
-	m->oldpwd = mem_strdup(now);
 }
 
 int env_apply(struct shell_memory *m, const struct strv *given, struct strv *captured,
 	      struct err *err)
 {
 	struct strv set = {0}, env = {0};
+	const char *now, *then;
 
 	if (captured->n > ENV_VARS_MAX)
 		return err_set(err, E_TOO_LARGE, NULL, "more than %d variables", ENV_VARS_MAX);
 	request_env_strip(captured);
 	drop_loaders(m, captured, &m->dropped);
 	strv_copy(&env, &m->env);
-	unset_missing(&env, given, captured);
+	for (size_t i = 0; i < given->n; i++) {
+		const size_t len = name_len(given->v[i]);
+		cleanup_free char *name = mem_strndup(given->v[i], len);
+
+		if (!is_own(name, len) && strv_env_get(captured, name) == NULL)
+			strv_env_unset(&env, name);
+	}
 	differing(captured, given, &set);
 	for (size_t i = 0; i < set.n; i++)
 		set_entry(&env, set.v[i]);
@@ -259,6 +242,12 @@ int env_apply(struct shell_memory *m, const struct strv *given, struct strv *cap
 	}
 	strv_done(&m->env);
 	m->env = env;
-	take_oldpwd(m, given, captured);
+	now = strv_env_get(captured, "OLDPWD");
+	then = strv_env_get(given, "OLDPWD");
+	if (now != NULL && now[0] == '/' && strlen(now) < ENV_PATH_MAX &&
+	    (then == NULL || strcmp(now, then) != 0)) {
+		free(m->oldpwd);
+		m->oldpwd = mem_strdup(now);
+	}
 	return 0;
 }

@@ -2,8 +2,8 @@
 /* shell/shell_memory.h - what a session remembers between commands: environment, directory,
  * aliases, history, `$?`.
  *
- * All of it is data; nothing of it is ever run to come back. PWD and OLDPWD are not in env: they
- * are made from cwd and oldpwd. */
+ * All of it is data; none of it is executed to restore the state. PWD and OLDPWD are not in env:
+ * env_build makes them from cwd and oldpwd. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -17,7 +17,7 @@
 
 struct shell_memory {
 	struct strv env;
-	char *home;	       /* what HOME is if nobody sets it */
+	char *home;	       /* HOME if the session does not set it */
 	size_t env_max;	       /* bytes of env */
 	char *cwd, *oldpwd;    /* absolute; oldpwd may be NULL */
 	struct strv aliases;   /* "name=value" */
@@ -38,7 +38,7 @@ void shell_memory_bind(struct shell_memory *m, const struct policy *p);
 void shell_memory_remember(struct shell_memory *m, const char *line); /* into the history, cut */
 
 bool env_name_valid(const char *name, size_t len); /* as a shell's identifier */
-/* Sets one variable. A dangerous one is left out in silence, as everywhere. E_TOO_LARGE past
+/* Sets one variable, and silently leaves out a dangerous one. E_TOO_LARGE past
  * env_max or ENV_VARS_MAX. */
 int env_set(struct shell_memory *m, const char *name, const char *value, struct err *err);
 /* Changes the directory; the old one becomes OLDPWD. Not checked here. */
