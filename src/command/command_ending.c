@@ -12,10 +12,9 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#define GIVE_UP_US                                                                              \
-	(5 * 1000 * 1000) /* a tree that does not die (uninterruptible sleep) must not hold the \
-			     answer for ever */
-#define ROUND_MS 2	  /* between the first rounds; doubles */
+/* A tree that does not die (uninterruptible sleep) delays the answer no longer than this. */
+#define GIVE_UP_US (5 * 1000 * 1000)
+#define ROUND_MS 2 /* between the first rounds; doubles */
 #define ROUND_MAX_MS 64
 #define CODE_TIMEOUT 124
 #define CODE_NOT_EXECUTABLE 126
@@ -80,23 +79,14 @@ static void explain_exec(const struct run *r, const char *what, int errnum, stru
 		similar_programs(r, what, &m->similar);
 }
 
-/* A shell, env or xargs ends with 127 or 126 if it could not execute the last program. */
-static void explain_nested(const struct run *r, struct warden_result *m)
-{
-	const bool tells = m->exit_code == CODE_NOT_FOUND || m->exit_code == CODE_NOT_EXECUTABLE;
-	cleanup_free char *what = NULL;
-	const int errnum = tells ? exec_last_failure(r->cs->control, r->spawn, &what) : 0;
-
-	if (errnum != 0)
-		explain_exec(r, what, errnum, m);
-}
-
 /* exit_code, signal and error from the wait status and the reason of the end. */
 static void explain_end(const struct run *r, struct warden_result *m)
 {
 	const int status = r->exited ? (int)r->end.status : SIGKILL;
 	const char *left = r->empty ? "" : "; some of its processes do not die";
 	cleanup_free char *met = r->why == WHY_ITSELF ? limits_met(r) : NULL;
+	cleanup_free char *what = NULL;
+	int errnum;
 
 	if (WIFSIGNALED(status)) {
 		m->signal = (uint32_t)WTERMSIG(status);
@@ -118,8 +108,11 @@ static void explain_end(const struct run *r, struct warden_result *m)
 			  mem_printf("ended by signal %s%s%s%s", name != NULL ? name : "?",
 				     reasons[r->why] != NULL ? ": " : "",
 				     reasons[r->why] != NULL ? reasons[r->why] : "", left));
-	} else {
-		explain_nested(r, m);
+	} else if (m->exit_code == CODE_NOT_FOUND || m->exit_code == CODE_NOT_EXECUTABLE) {
+		/* A shell, env or xargs ends so if it could not execute the last program. */
+		errnum = exec_last_failure(r->cs->control, r->spawn, &what);
+		if (errnum != 0)
+			explain_exec(r, what, errnum, m);
 	}
 }
 
@@ -152,16 +145,7 @@ static void on_recorded(uint64_t end, void *arg)
 	kept->ready = true;
 }
 
-static enum event_type end_event(const struct warden_result *m)
-{
-	if (m->error_code != NULL && strcmp(m->error_code, err_row(E_COMMAND_TIMEOUT)->name) == 0)
-		return EVENT_command_timeout;
-	if (m->signal != 0)
-		return EVENT_command_killed;
-	return EVENT_command_finished;
-}
-
-/* Each name once, those of the session and those of the command. */
+/* Warns of each variable that the policy dropped, once. */
 static void tell_dropped(struct run *r, struct strv *warnings)
 {
 	struct shell_memory *memory = r->cs->memory;
@@ -179,11 +163,15 @@ static void tell_dropped(struct run *r, struct strv *warnings)
 	strv_done(&memory->dropped);
 }
 
-/* Completes m, records the end and hands it over; m is empty afterwards. */
+/* Completes m, records the end and adds m to the results; m is empty afterwards. */
 static void deliver(struct run *r, struct warden_result *m)
 {
 	struct commands *cs = r->cs;
-	struct event e = event_of(r, end_event(m));
+	const bool timeout = m->error_code != NULL &&
+			     strcmp(m->error_code, err_row(E_COMMAND_TIMEOUT)->name) == 0;
+	struct event e = event_of(r, timeout	      ? EVENT_command_timeout
+				     : m->signal != 0 ? EVENT_command_killed
+						      : EVENT_command_finished);
 	struct result *kept;
 
 	m->command_id = mem_strdup(r->ask.command_id);
@@ -202,7 +190,7 @@ static void deliver(struct run *r, struct warden_result *m)
 	e.reason = event_lend(reasons[r->why]);
 	kept = results_add(&cs->results, m);
 	kept->req = r->req;
-	r->tell_started = r->tell_output = r->tell_taken = false; /* the result tells it all */
+	r->tell_started = r->tell_output = r->tell_taken = false; /* the result says everything */
 	recorder_event(cs->recorder, &e, on_recorded, kept);
 }
 
@@ -217,7 +205,7 @@ static void take_directory(struct run *r, const char *cwd)
 {
 	struct shell_memory *m = r->cs->memory;
 
-	/* A directory that was only this command's stays so. */
+	/* The request's own directory does not become the session's. */
 	if (strcmp(cwd, r->cwd) == 0 || strcmp(cwd, m->cwd) == 0 || strlen(cwd) >= ENV_PATH_MAX ||
 	    root_dir(r->cs->root_fd, cwd) != 0)
 		return;
@@ -237,16 +225,8 @@ static const char state_missing[] =
 	"process could be started at its end (ulimit -u or -n in the script?), which may also have "
 	"changed its exit code; or its EXIT trap was replaced";
 
-/* A script with a syntax error in its first line ends with 2 before anything of it, or of ours,
- * runs.
- */
-static bool unreadable(const struct run *r, const struct warden_result *m)
-{
-	return m->exit_code == 2 && strstr(r->ask.script, "ulimit") == NULL;
-}
-
-/* The old state stands after a kill, after `exec`, after a refusal of a program that raises
- * privilege, and when the capture was not ours. */
+/* The session keeps its old state after a kill, after `exec`, after the refusal of a program that
+ * raises privilege, and without a capture by our program. */
 static void take_state(struct run *r, struct warden_result *m)
 {
 	struct captured *c = &r->captured;
@@ -268,7 +248,10 @@ static void take_state(struct run *r, struct warden_result *m)
 	if (r->why != WHY_ITSELF || m->signal != 0 || !c->taken) {
 		m->capture = c->note[0] != '\0' ? mem_printf("refused: %s", c->note)
 						: mem_strdup("none");
-		if (r->why == WHY_ITSELF && m->signal == 0 && !r->replaced && !unreadable(r, m))
+		/* A script with a syntax error in its first line ends with 2 before any of it, or
+		 * of our text, runs. */
+		if (r->why == WHY_ITSELF && m->signal == 0 && !r->replaced &&
+		    (m->exit_code != 2 || strstr(r->ask.script, "ulimit") != NULL))
 			strv_add(&m->warnings, c->note[0] != '\0' ? state_refused : state_missing);
 		return;
 	}
@@ -317,7 +300,7 @@ static void kill_step(void *arg)
 		return;
 	}
 	if (run_hold_leader(r)) {
-		/* Stopped, it could neither reap nor speak. */
+		/* A stopped leader can neither reap nor send. */
 		proc_pidfd_signal(r->root.pidfd, SIGCONT);
 		tree_kill_round(&r->root);
 	}
@@ -352,7 +335,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 		run_retire(r);
 		return;
 	}
-	/* While the session ends with a grace, what is left has been asked to end as well. */
+	/* While the session ends with a grace, all processes have been asked to end. */
 	if (r->phase == RUN_ENDING || r->cs->in_grace)
 		return;
 	if (r->why == WHY_ITSELF && run_hold_leader(r))
@@ -361,19 +344,20 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 		run_begin_kill(r, r->why);
 		return;
 	}
-	r->empty = true; /* what is left was not to die */
+	r->empty = true; /* the processes that are left need not die */
 	finish(r);
 	watch_stop(r->deadline);
 	run_listen(r);
 	r->phase = RUN_KEPT;
-	run_unbind(r); /* no reader waits for what is written from now on */
+	run_unbind(r); /* from now on no reader waits for output */
 }
 
-void run_on_empty(struct run *r, const struct leader_exit *m)
+void run_on_empty(void *run, void *msg, struct link_msg *m)
 {
+	struct run *r = run;
 	const uint32_t status = r->end.status;
 
-	r->end = *m;
+	r->end = *(const struct leader_exit *)msg;
 	r->end.status = status;
 	r->empty = true;
 	if (r->phase == RUN_KEPT) {

@@ -15,8 +15,8 @@
 #include <signal.h>
 
 #define UMASK_DEFAULT 022
-#define LISTEN_MS 2	/* most commands are over before; then their pipes are read once */
-#define ABANDON_MS 5000 /* for a start that hangs at its time-out */
+#define LISTEN_MS 2	/* most commands end before it: their pipes are read once, at the end */
+#define ABANDON_MS 5000 /* after the time-out, for a start that hangs */
 #define START_CODE(errnum) ((errnum) == EAGAIN ? E_RESOURCE_LIMIT : E_INTERNAL)
 
 /* ---- the leader's messages ---- */
@@ -92,7 +92,7 @@ void run_take_news(struct run *r)
 	exec_take_news(r->cs->control, r->spawn, &news);
 	if (news.pid != 0)
 		r->pid = news.pid;
-	/* Its leader may say later that it runs. */
+	/* Its leader may report later that it runs. */
 	if (news.any && r->phase == RUN_STARTING)
 		run_began(r);
 	/* After `exec` the shell's old state stands, also if its helper was called before. */
@@ -123,17 +123,12 @@ static void on_exit_message(void *ctx, void *msg, struct link_msg *m)
 	run_on_exit(r, msg);
 }
 
-static void on_empty(void *ctx, void *msg, struct link_msg *m)
-{
-	run_on_empty(ctx, msg);
-}
-
 void run_on_leader(struct run *r, struct link_msg *m)
 {
 	static const struct peer_row rows[] = {{MSG_leader_started, on_started},
 					       {MSG_leader_failed, on_failed},
 					       {MSG_leader_exit, on_exit_message},
-					       {MSG_leader_empty, on_empty}};
+					       {MSG_leader_empty, run_on_empty}};
 	static const struct peer_kind kind = {.rows = rows, .n = ARRAY_LEN(rows)};
 
 	run_take_news(r);
@@ -174,13 +169,13 @@ static void on_deadline(void *arg)
 	else if (r->phase == RUN_STARTING && r->why == WHY_TIMEOUT)
 		run_abandon(r);
 	else if (r->phase == RUN_STARTING) {
-		r->why = WHY_TIMEOUT; /* it is killed as soon as it is there */
+		r->why = WHY_TIMEOUT; /* on_started kills it */
 		watch_after(r->deadline, ABANDON_MS);
 	}
 }
 
-/* By the smaller of the two time-outs, where 0 stands for none. One that waited for the gate has
- * its deadline already. */
+/* The smaller of the two time-outs counts; 0 means that there is none. A command that waited for
+ * the gate has its deadline already. */
 static void start_deadline(struct run *r)
 {
 	const uint64_t own = r->ask.timeout_ms, cap = r->cs->settings->command_timeout_ms;
@@ -190,61 +185,6 @@ static void start_deadline(struct run *r)
 		return;
 	r->deadline = watch_timer(r->cs->loop, on_deadline, r);
 	watch_after(r->deadline, timeout);
-}
-
-/* Descriptors of a spawn; the command's ends, closed when its leader has them. */
-struct spawn_fds {
-	int fd[LEADER_FDS]; /* stdin, stdout, stderr, the program, which is not ours to close */
-};
-
-static void close_spawn_fds(struct spawn_fds *s, int null_fd)
-{
-	for (size_t i = 0; i < 3; i++)
-		if (s->fd[i] >= 0 && s->fd[i] != null_fd)
-			close(s->fd[i]);
-}
-
-static int no_pipe(struct err *err)
-{
-	return err_errno(err, E_RESOURCE_LIMIT, "pipe",
-			 "no pipe can be had for the command (limits: fs.pipe-user-pages-hard of "
-			 "its user, fs.file-max, RLIMIT_NOFILE)");
-}
-
-static int open_stdin(struct run *r, struct spawn_fds *s, struct err *err)
-{
-	int fd[2], code;
-
-	if (r->ask.stdin_data.len == 0 && !r->ask.stdin_open) {
-		s->fd[0] = r->cs->null_fd;
-		return 0;
-	}
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return no_pipe(err);
-	s->fd[0] = fd[0];
-	r->in.fd = fd[1];
-	fcntl(fd[1], F_SETFL, O_NONBLOCK); /* and not the command's end */
-	code = input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len, !r->ask.stdin_open,
-			 err);
-	bytes_done(&r->ask.stdin_data);
-	return code;
-}
-
-static int open_outputs(struct run *r, struct spawn_fds *s, struct err *err)
-{
-	for (int i = 0; i < 2; i++) {
-		int fd[2];
-
-		if (r->ask.stdio == SPAWN_NULL) {
-			s->fd[i + 1] = r->cs->null_fd;
-			continue;
-		}
-		if (pipe2(fd, O_CLOEXEC) < 0)
-			return no_pipe(err);
-		r->out[i].fd = fd[0];
-		s->fd[i + 1] = fd[1];
-	}
-	return 0;
 }
 
 /* Program, arguments and environment of the first process. */
@@ -276,7 +216,8 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->rows = r->ask.rows;
 	sp->new_session = 1;
 	sp->id = (uint32_t)cs->started;
-	/* A script's state counts only if it comes from a process that is known. */
+	/* A script's leader reports its start at once: the shell's state counts only if it comes
+	 * from a known process. */
 	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
 }
 
@@ -294,38 +235,48 @@ static void on_listen(void *arg)
 	run_listen(arg);
 }
 
-static void watch_run(struct run *r)
-{
-	struct loop *loop = r->cs->loop;
-
-	r->phase = RUN_STARTING;
-	r->listen = watch_timer(loop, on_listen, r);
-	watch_after(r->listen, LISTEN_MS);
-	input_start(&r->in, loop, on_taken, r);
-	start_deadline(r);
-}
-
+/* Gives the command its pipes and a leader. program: a descriptor, borrowed, or -1. */
 static int ask_leader(struct run *r, struct init_spawn *sp, int program, struct err *err)
 {
-	struct spawn_fds s = {{-1, -1, -1, program}};
-	int code = open_stdin(r, &s, err);
+	const int null_fd = r->cs->null_fd;
+	const bool feed = r->ask.stdin_data.len > 0 || r->ask.stdin_open;
+	int fd[LEADER_FDS] = {null_fd, null_fd, null_fd, program}, pipes[2], code = 0;
 
-	if (code == 0)
-		code = open_outputs(r, &s, err);
+	for (int i = 0; i < 3 && code == 0; i++) {
+		if (i == 0 ? !feed : r->ask.stdio == SPAWN_NULL)
+			continue;
+		if (pipe2(pipes, O_CLOEXEC) < 0) {
+			code = err_errno(err, E_RESOURCE_LIMIT, "pipe",
+					 "no pipe can be had for the command (limits: "
+					 "fs.pipe-user-pages-hard of its user, fs.file-max, "
+					 "RLIMIT_NOFILE)");
+		} else {
+			*(i == 0 ? &r->in.fd : &r->out[i - 1].fd) = pipes[i == 0];
+			fd[i] = pipes[i != 0];
+		}
+	}
+	if (code == 0 && feed) {
+		fcntl(r->in.fd, F_SETFL, O_NONBLOCK); /* and not the command's end */
+		code = input_add(&r->in, r->ask.stdin_data.data, r->ask.stdin_data.len,
+				 !r->ask.stdin_open, err);
+		bytes_done(&r->ask.stdin_data);
+	}
 	r->spawn = sp->id;
 	if (code == 0) {
-		/* Whatever happens from here on, the journal says that it may have run. */
+		/* From here on the command may run, so the journal says that it started. */
 		run_record_start(r);
 		if (r->cs->control == NULL) /* else when the kernel asks */
 			exec_initial_settle(r->initial, 0, 0);
-		code = leader_ask(r, sp, s.fd, err);
+		code = leader_ask(r, sp, fd, err);
 	}
-	close_spawn_fds(&s, r->cs->null_fd);
+	for (int i = 0; i < 3; i++)
+		if (fd[i] != null_fd)
+			close(fd[i]);
 	return code;
 }
 
-/* Why nothing is executed: a directory that cannot be entered comes first, as it would at the exec.
- */
+/* Ends a command whose program cannot be executed. A directory that cannot be entered is the reason
+ * to report first, as at a real exec. */
 static void not_found(struct run *r, int e)
 {
 	struct err err = {0};
@@ -337,22 +288,6 @@ static void not_found(struct run *r, int e)
 	}
 	err_errno(&err, E_BAD_REQUEST, "working_dir", "cannot enter '%.256s'", r->cwd);
 	run_refuse(r, &err);
-}
-
-/* The policy sees what the client wrote, without what we put before it. */
-static int find_program(struct run *r)
-{
-	const struct init_spawn *sp = &r->start;
-	char *script[] = {sp->argv.v[0], (char[]){"-c"}, r->ask.script};
-	const struct strv shown = {script, ARRAY_LEN(script)};
-	const struct exec_initial_ask ask = {.path = sp->path,
-					     .cwd = r->cwd,
-					     .search = strv_env_get(&sp->env, "PATH"),
-					     .argv = r->ask.script != NULL ? &shown : &sp->argv,
-					     .command_id = r->ask.command_id,
-					     .request_id = r->ask.request_id};
-
-	return exec_initial_find(r->cs->looker, &ask, &r->initial);
 }
 
 /* The gate has answered. */
@@ -369,11 +304,16 @@ static void execute(struct run *r)
 		run_refuse(r, &err);
 	else if (code > 0)
 		not_found(r, code);
-	else
-		watch_run(r);
+	if (code != 0)
+		return;
+	r->phase = RUN_STARTING;
+	r->listen = watch_timer(r->cs->loop, on_listen, r);
+	watch_after(r->listen, LISTEN_MS);
+	input_start(&r->in, r->cs->loop, on_taken, r);
+	start_deadline(r);
 }
 
-/* The turn starts it, as far as the journal lets. */
+/* run_start_held starts it in this turn, if the journal has room. */
 static void on_answer(struct gate_case *k, void *arg)
 {
 	struct run *r = arg;
@@ -385,6 +325,10 @@ static void on_answer(struct gate_case *k, void *arg)
 static void start_process(struct run *r)
 {
 	const struct gate_waiter waiter = {r->cs->asker, on_answer, r};
+	const struct init_spawn *sp = &r->start;
+	/* The policy sees the client's script without our text before it. */
+	char *script[] = {NULL, (char[]){"-c"}, r->ask.script};
+	const struct strv shown = {script, ARRAY_LEN(script)};
 	struct err err = {0};
 	int e;
 
@@ -397,7 +341,15 @@ static void start_process(struct run *r)
 		return;
 	}
 	build_spawn(r, &r->start);
-	e = find_program(r);
+	script[0] = sp->argv.v[0];
+	const struct exec_initial_ask ask = {.path = sp->path,
+					     .cwd = r->cwd,
+					     .search = strv_env_get(&sp->env, "PATH"),
+					     .argv = r->ask.script != NULL ? &shown : &sp->argv,
+					     .command_id = r->ask.command_id,
+					     .request_id = r->ask.request_id};
+
+	e = exec_initial_find(r->cs->looker, &ask, &r->initial);
 	if (e != 0) {
 		not_found(r, e);
 	} else if (exec_initial_decide(r->initial, r->cs->gate, &waiter) == GATE_PENDING) {

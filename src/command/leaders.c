@@ -14,7 +14,7 @@ static void take_message(struct leader *l, struct link_msg *m)
 
 	if (l->id.pid == 0) {
 		l->id.pid = m->cred.pid;
-		/* Where execs are watched, the initial exec has shown the start time. */
+		/* Where execs are watched, the initial exec gives the start time. */
 		if (l->cs->control == NULL && proc_origin(l->id.pid, &origin) == 0 &&
 		    leader_alive(l))
 			l->id.start = origin.start;
@@ -23,8 +23,8 @@ static void take_message(struct leader *l, struct link_msg *m)
 	link_msg_done(m);
 }
 
-/* What an idle leader says is its end. One message a turn: asking whether there is another would
- * cost as much as being told. */
+/* A message or end of file of an idle leader is its end. The loop reads one message a turn: a check
+ * for another one costs as much as another turn. */
 static void on_readable(void *arg)
 {
 	struct leader *l = arg;
@@ -56,7 +56,7 @@ bool leader_settle(struct leader *l)
 	return status == LINK_OK || status == LINK_AGAIN;
 }
 
-/* A leader says three short things: it needs no wide buffers. */
+/* A leader sends three short messages, so its link needs no wide buffers. */
 static int open_link(struct run *r, int *theirs, struct err *err)
 {
 	const int on = 1;
@@ -82,32 +82,16 @@ static void expect(struct run *r, struct init_spawn *ask, const struct actor_lea
 	ask->key = exec_expect(r->cs->control, ask->id, r->initial);
 }
 
-static int ask_new(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)
-{
-	cleanup_fd int theirs = -1;
-	int code = open_link(r, &theirs, err);
-
-	if (code == 0) {
-		const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
-
-		expect(r, ask, &r->leader->id);
-		if (link_send(r->cs->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err) !=
-		    LINK_OK)
-			code = -err->code;
-	}
-	if (code == 0)
-		watch_start(r->leader->watch);
-	return code;
-}
-
 int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], struct err *err)
 {
+	cleanup_fd int theirs = -1;
 	struct leader *l;
+	int code;
 
 	while ((l = LIST_FIRST(&r->cs->idle)) != NULL) {
 		LIST_REMOVE(l, next);
 		expect(r, ask, &l->id);
-		/* To one that has died nothing can be sent. */
+		/* Sending to a dead leader fails. */
 		if (link_send(&l->link, MSG_leader_spawn, 0, ask, fd, fd[3] >= 0 ? 4 : 3, NULL) ==
 		    LINK_OK) {
 			l->run = r;
@@ -117,7 +101,16 @@ int leader_ask(struct run *r, struct init_spawn *ask, const int fd[LEADER_FDS], 
 		run_spawn_over(r, false);
 		leader_free(l);
 	}
-	return ask_new(r, ask, fd, err);
+	code = open_link(r, &theirs, err);
+	if (code < 0)
+		return code;
+	const int fds[] = {fd[0], fd[1], fd[2], theirs, fd[3]};
+
+	expect(r, ask, &r->leader->id);
+	if (link_send(r->cs->init, MSG_init_spawn, 0, ask, fds, fd[3] >= 0 ? 5 : 4, err) != LINK_OK)
+		return -err->code;
+	watch_start(r->leader->watch);
+	return 0;
 }
 
 void leader_rest(struct leader *l)

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
-#define LASTING_US 20000 /* what is over before is not worth the reading */
+#define LASTING_US 20000 /* a shorter command is not worth the reading */
 #define SCRATCH_MS 1000	 /* between two looks at the scratch space */
 #define SCRATCH_PLACE "tmp"
 
@@ -30,7 +30,7 @@ static uint64_t value(const struct cgroup_counters *c, size_t offset)
 	return *(const uint64_t *)((const char *)c + offset);
 }
 
-/* Commands run one after the other; one that is kept in the background has been told of. */
+/* Commands run one after the other; a kept one has its result already. */
 static struct run *running(const struct commands *cs)
 {
 	struct run *r;
@@ -109,8 +109,7 @@ static void on_tick(void *arg)
 		watch_after(cs->limits.tick, SCRATCH_MS);
 }
 
-/* A session without namespaces uses directories of the machine, which have no limit of their own.
- */
+/* A session without namespaces uses directories of the machine, which are not limited. */
 void limits_watch_scratch(struct commands *cs)
 {
 	cleanup_fd int fd =
@@ -213,27 +212,11 @@ static void raise_to(uint64_t *value, uint64_t now, uint64_t before)
 		*value = now - before;
 }
 
-/* What is left of it when the command is over are pages that files have filled: no memory of its
- * own. After a reset the peak is what is in use. */
-static void measure_memory(const struct cgroup_files *f, const struct limits_use *u, uint64_t peak,
-			   struct warden_result *m)
-{
-	struct cgroup_counters left;
-	uint64_t base = u->at.memory_peak_bytes;
-
-	if (!u->peak || cgroup_files_reset_peak(f) < 0)
-		return;
-	cgroup_files_use(f, &left);
-	if (left.memory_peak_bytes > base)
-		base = left.memory_peak_bytes;
-	raise_to(&m->maxrss_kb, peak / 1024, base / 1024);
-}
-
 void limits_measure(struct run *r, struct warden_result *m)
 {
 	const struct cgroup_files *f = &r->cs->limits.files;
 	const struct limits_use *u = &r->use;
-	struct cgroup_counters now;
+	struct cgroup_counters now, left;
 
 	if (!u->begun || m->duration_us < LASTING_US || something_is_kept(r->cs))
 		return;
@@ -241,7 +224,14 @@ void limits_measure(struct run *r, struct warden_result *m)
 	raise_to(&m->cpu_us, now.cpu_us, u->at.cpu_us + (own_cpu_us() - u->own_cpu_us));
 	raise_to(&m->read_bytes, now.io_read_bytes, u->at.io_read_bytes);
 	raise_to(&m->write_bytes, now.io_write_bytes, u->at.io_write_bytes);
-	measure_memory(f, u, now.memory_peak_bytes, m);
+	/* Memory that is left after the command is filled with pages of files, not the command's
+	 * own. After a reset the peak is the memory in use. */
+	if (!u->peak || cgroup_files_reset_peak(f) < 0)
+		return;
+	cgroup_files_use(f, &left);
+	if (left.memory_peak_bytes < u->at.memory_peak_bytes)
+		left.memory_peak_bytes = u->at.memory_peak_bytes;
+	raise_to(&m->maxrss_kb, now.memory_peak_bytes / 1024, left.memory_peak_bytes / 1024);
 }
 
 /* ---- told by the kernel ---- */

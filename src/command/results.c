@@ -18,12 +18,10 @@ static void drop(struct results *rs, struct result *r)
 
 void results_done(struct results *rs)
 {
-	struct result *r, *next;
+	struct result *r;
 
-	for (r = TAILQ_FIRST(&rs->list); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, next);
+	while ((r = TAILQ_FIRST(&rs->list)) != NULL)
 		drop(rs, r);
-	}
 }
 
 struct result *results_add(struct results *rs, struct warden_result *msg)
@@ -47,7 +45,7 @@ struct result *results_find(struct results *rs, const char *command_id)
 	return NULL;
 }
 
-/* One that was not told cannot have been stored. */
+/* The API process cannot have stored a result that was not sent. */
 void results_ack(struct results *rs, const struct strv *command_ids)
 {
 	for (size_t i = 0; i < command_ids->n; i++) {

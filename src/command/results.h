@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command/results.h - what commands left, kept until the API child has it in its store.
+/* command/results.h - the results of commands, until the API process has stored them.
  *
- * A result is told when its last event is in the journal, and again to each new API child until it
- * is acknowledged. None is dropped: past RESULTS_MAX no new command starts. */
+ * A result is sent when its last event is in the journal, and again to each new API process until
+ * one acknowledges it. No result is dropped: past RESULTS_MAX no new command starts. */
 #pragma once
 #include "link/msg.h"
 #include <stdbool.h>

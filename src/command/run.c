@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests about commands: which are taken, found, fed, signalled. */
+/* Requests about commands: accepts, finds, feeds and signals them. */
 #include "command/run.h"
 #include "base/id.h"
 #include "base/line.h"
@@ -14,35 +14,6 @@
 
 /* ---- making and finding ---- */
 
-static char *directory_of(const struct commands *cs, const char *asked)
-{
-	cleanup_free char *whole = root_join(cs->memory->cwd, asked != NULL ? asked : "");
-
-	return asked != NULL ? root_tidy(whole) : mem_strdup(cs->memory->cwd);
-}
-
-static struct run *make(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd[2])
-{
-	struct run *r = mem_new(struct run);
-
-	r->cs = cs;
-	r->ask = *ask;
-	*ask = (struct warden_exec){0};
-	r->req = req;
-	r->line = line_of(&r->ask.argv, r->ask.script);
-	r->cwd = directory_of(cs, r->ask.cwd);
-	r->root.pidfd = r->pidfd = -1;
-	for (int i = 0; i < 2; i++) {
-		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);
-		r->out[i].flow = r->ask.flow != 0;
-		if (r->ask.report_output != 0)
-			output_window(&r->out[i], 0, 0);
-	}
-	input_init(&r->in, -1);
-	TAILQ_INSERT_TAIL(&cs->runs, r, next);
-	return r;
-}
-
 void run_retire(struct run *r)
 {
 	r->phase = RUN_DEAD;
@@ -56,8 +27,9 @@ void run_spawn_over(struct run *r, bool orphans)
 	r->cs->over(r->cs->owner, r->ask.command_id);
 }
 
-static void close_all(struct run *r)
+static void free_run(struct commands *cs, struct run *r)
 {
+	TAILQ_REMOVE(&cs->runs, r, next);
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
@@ -78,12 +50,6 @@ static void close_all(struct run *r)
 	input_done(&r->in);
 	mem_cleanup_fd(&r->pidfd);
 	mem_cleanup_fd(&r->root.pidfd);
-}
-
-static void free_run(struct commands *cs, struct run *r)
-{
-	TAILQ_REMOVE(&cs->runs, r, next);
-	close_all(r);
 	msg_done(MSG_warden_exec, &r->ask);
 	msg_done(MSG_init_spawn, &r->start);
 	strv_done(&r->given);
@@ -134,7 +100,7 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *commands)
 	const pid_t parent = proc_ppid(pid);
 	struct run *r;
 
-	run_take_all_news(cs); /* what was executed before comes before */
+	run_take_all_news(cs); /* earlier execs come first */
 	TAILQ_FOREACH (r, &cs->runs, next) {
 		if (r->ask.script == NULL)
 			continue;
@@ -150,20 +116,10 @@ void run_refuse(struct run *r, const struct err *err)
 	const struct err ends = {.code = E_SESSION_STOPPED,
 				 .message = "the session ends: init died"};
 
-	/* With init the session's root is gone, so that any other reason would be wrong. */
+	/* Without init the session's root is gone, so any other reason would be wrong. */
 	r->cs->refuse(r->cs->owner, r->ask.command_id, r->req,
 		      proc_ending(r->cs->init_pid) ? &ends : err);
 	run_retire(r);
-}
-
-static unsigned held(const struct commands *cs)
-{
-	const struct run *r;
-	unsigned n = 0;
-
-	TAILQ_FOREACH (r, &cs->runs, next)
-		n += r->phase <= RUN_ASKING;
-	return n;
 }
 
 bool run_start_held(struct commands *cs)
@@ -182,10 +138,12 @@ bool run_start_held(struct commands *cs)
 	return true;
 }
 
-/* Whether a command with this id may be taken now. */
+/* Whether the command may be accepted now. */
 static int admit(struct commands *cs, const struct warden_exec *ask, struct err *err)
 {
 	const char *id = ask->command_id;
+	const struct run *r;
+	unsigned waiting = 0;
 
 	if (id == NULL || !id_valid(id))
 		return err_set(err, E_BAD_REQUEST, "command_id", "not a command's id");
@@ -193,7 +151,9 @@ static int admit(struct commands *cs, const struct warden_exec *ask, struct err 
 		return err_set(err, E_SESSION_STOPPED, cs->session_id, "the session ends");
 	if (run_find(cs, id) != NULL || results_find(&cs->results, id) != NULL)
 		return err_set(err, E_CONFLICT, id, "command '%s' was started before", id);
-	if (results_full(&cs->results) || held(cs) >= HELD_MAX)
+	TAILQ_FOREACH (r, &cs->runs, next)
+		waiting += r->phase <= RUN_ASKING;
+	if (results_full(&cs->results) || waiting >= HELD_MAX)
 		return err_set(err, E_UNAVAILABLE, id, "too many results are not yet stored");
 	return 0;
 }
@@ -201,12 +161,34 @@ static int admit(struct commands *cs, const struct warden_exec *ask, struct err 
 void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd[2])
 {
 	struct err err = {0};
+	struct run *r;
 
 	if (admit(cs, ask, &err) < 0) {
 		cs->refuse(cs->owner, ask->command_id, req, &err);
 		return;
 	}
-	make(cs, ask, req, fd);
+	r = mem_new(struct run);
+	r->cs = cs;
+	r->ask = *ask;
+	*ask = (struct warden_exec){0};
+	r->req = req;
+	r->line = line_of(&r->ask.argv, r->ask.script);
+	if (r->ask.cwd != NULL) {
+		cleanup_free char *whole = root_join(cs->memory->cwd, r->ask.cwd);
+
+		r->cwd = root_tidy(whole);
+	} else {
+		r->cwd = mem_strdup(cs->memory->cwd);
+	}
+	r->root.pidfd = r->pidfd = -1;
+	for (int i = 0; i < 2; i++) {
+		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);
+		r->out[i].flow = r->ask.flow != 0;
+		if (r->ask.report_output != 0)
+			output_window(&r->out[i], 0, 0);
+	}
+	input_init(&r->in, -1);
+	TAILQ_INSERT_TAIL(&cs->runs, r, next);
 }
 
 struct exec_counts commands_exec_counts(const struct commands *cs)
@@ -312,7 +294,7 @@ void run_kill_all(struct commands *cs)
 		else if (r->phase == RUN_RUNNING)
 			run_begin_kill(r, WHY_SESSION_END);
 		else if (r->phase == RUN_KEPT)
-			run_retire(r); /* the session's end takes what is left */
+			run_retire(r); /* the end of the session kills its processes */
 	}
 }
 
@@ -324,7 +306,7 @@ void run_window(struct run *r, const struct warden_window *m)
 		output_unbind(&r->out[m->stream - 1]);
 	else
 		output_window(&r->out[m->stream - 1], m->allowed, m->read);
-	/* One that came later has to be told as well. */
+	/* A reader that comes later is to be told as well. */
 	r->ask.report_output |= m->read != OUTPUT_UNREAD;
 }
 

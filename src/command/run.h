@@ -111,9 +111,9 @@ void run_listen(struct run *r); /* takes its output as it comes */
 bool run_hold_leader(struct run *r);
 
 /* command_ending.c: from the end of the first process to the result. */
-void run_record_start(struct run *r);			       /* into the journal, once */
-void run_on_exit(struct run *r, const struct leader_exit *m);  /* leader_exit */
-void run_on_empty(struct run *r, const struct leader_exit *m); /* leader_empty */
+void run_record_start(struct run *r);			      /* into the journal, once */
+void run_on_exit(struct run *r, const struct leader_exit *m); /* leader_exit */
+void run_on_empty(void *run, void *msg, struct link_msg *m);  /* leader_empty; a peer_row */
 void run_begin_kill(struct run *r, enum run_why why);
 void run_abandon(struct run *r); /* a start that hangs */
 /* It waits and has no process: it is over as if a signal had ended it. */

@@ -10,37 +10,28 @@
 #define DIRS_MAX 32
 #define NAMES_MAX 4096 /* of one directory: the loop waits for them */
 
-/* What a session may not list is not told by a detour. */
-static bool may_list(const struct run *r, const char *dir)
-{
-	const struct op op = {.class = OP_FILE, .file = {OP_FILE_list, dir}};
-	struct verdict v;
-
-	gate_decide(r->cs->gate, &op, &v);
-	return v.effective == DECISION_allow;
-}
-
-static void list_names(int root_fd, const char *dir, struct strv *names)
-{
-	const int fd = root_open(root_fd, dir);
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	const struct dirent *e;
-
-	while (d != NULL && names->n < NAMES_MAX && (e = readdir(d)) != NULL)
-		strv_add(names, e->d_name);
-	if (d != NULL)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
-}
-
 static void look_in(const struct run *r, const char *dir, const char *name, struct strv *out)
 {
+	const struct op op = {.class = OP_FILE, .file = {OP_FILE_list, dir}};
 	struct strv names = {0};
 	const char *near = NULL;
+	const struct dirent *e;
+	struct verdict v;
+	DIR *d;
+	int fd;
 
-	if (may_list(r, dir))
-		list_names(r->cs->root_fd, dir, &names);
+	/* The answer must not show names of a directory that the session may not list. */
+	gate_decide(r->cs->gate, &op, &v);
+	fd = v.effective == DECISION_allow ? root_open(r->cs->root_fd, dir) : -1;
+	if (fd < 0)
+		return;
+	d = fdopendir(fd);
+	while (d != NULL && names.n < NAMES_MAX && (e = readdir(d)) != NULL)
+		strv_add(&names, e->d_name);
+	if (d != NULL)
+		closedir(d);
+	else
+		close(fd);
 	if (names.n > 0)
 		near = yaml_suggest(name, (const char *const *)names.v);
 	if (near != NULL) {
@@ -53,7 +44,7 @@ static void look_in(const struct run *r, const char *dir, const char *name, stru
 	strv_done(&names);
 }
 
-/* dir as it really is, once. */
+/* Adds the real path of dir, once. */
 static void add_dir(const struct run *r, const char *dir, size_t len, struct strv *dirs)
 {
 	cleanup_free char *given = mem_strndup(dir, len);

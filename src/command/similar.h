@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command/similar.h - programs that somebody may have meant whose name is nearly another's. */
+/* command/similar.h - programs with a name like the one that was not found. */
 #pragma once
 #include "base/fields.h"
 

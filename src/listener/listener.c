@@ -149,21 +149,6 @@ static void *run(void *arg)
 
 /* ---- start and stop ---- */
 
-/* SYNC_WAKE_UP (Linux 6.6): the caller runs on at once on our processor. 0, or ENOTSUP: the
- * kernel's records are larger than ours. */
-static int prepare(int fd)
-{
-	struct seccomp_notif_sizes sizes;
-
-	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == -1)
-		return errno;
-	if (sizes.seccomp_notif > NOTIF_ROOM ||
-	    sizes.seccomp_notif_resp > sizeof(struct seccomp_notif_resp))
-		return ENOTSUP;
-	ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	return 0;
-}
-
 static void ignore(int sig)
 {
 	(void)sig;
@@ -198,15 +183,25 @@ int listener_start(const struct listener_handler *handlers, size_t n, int fd, st
 		   struct err *err)
 {
 	struct listener *l = mem_new(struct listener);
+	struct seccomp_notif_sizes sizes;
+	int e;
 
 	l->fd = fd;
 	l->wake_fd = -1;
 	l->handlers = mem_dup(handlers, n * sizeof(*handlers));
 	l->nhandlers = n;
-	errno = prepare(fd);
-	if (errno == 0)
-		errno = start_thread(l);
-	if (errno != 0) {
+	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) == -1) {
+		e = errno;
+	} else if (sizes.seccomp_notif > NOTIF_ROOM ||
+		   sizes.seccomp_notif_resp > sizeof(struct seccomp_notif_resp)) {
+		e = ENOTSUP;
+	} else {
+		/* Linux 6.6: the caller continues at once on our processor. */
+		ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+		e = start_thread(l);
+	}
+	if (e != 0) {
+		errno = e;
 		err_errno(err, E_ENFORCEMENT, "exec_policy",
 			  "the exec thread cannot be started (raise the limit of processes: ulimit "
 			  "-u, pids.max, TasksMax=)");
@@ -225,7 +220,7 @@ void listener_stop(struct listener *l)
 		return;
 	atomic_store(&l->stopping, true);
 	listener_wake(l);
-	/* A signal that comes just before the receive is lost: hence again. */
+	/* A signal that arrives just before the receive is lost, so it is sent again. */
 	do {
 		pthread_kill(l->thread, INTERRUPT);
 		clock_gettime(CLOCK_REALTIME, &until);

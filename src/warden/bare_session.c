@@ -15,26 +15,15 @@
 #include <sys/stat.h>
 
 #define INSIDE_WORKSPACE "/workspace"
-#define SWEEP_MS 300 /* for the process that init leaves, which is much quicker */
+#define SWEEP_MS 300 /* for the process that init leaves, which needs much less */
 #define END_CHILDREN_MS 2000
-
-static int open_pair(struct bare *b, struct err *err)
-{
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
-	b->taken = pair[0];
-	b->given = pair[1];
-	return 0;
-}
 
 int bare_open(struct init_ready *ready, int program_fd, struct bare **out, struct err *err)
 {
 	struct buf word = {0};
 	struct bare *b;
 	struct stat st;
-	int r;
+	int pair[2], r = 0;
 
 	*out = NULL;
 	if (ready->workspace == NULL)
@@ -52,12 +41,16 @@ int bare_open(struct init_ready *ready, int program_fd, struct bare **out, struc
 			   .dev = st.st_dev,
 			   .ino = st.st_ino};
 	ready->writable = (struct strv){0};
-	r = b->program == NULL ? err_errno(err, E_INTERNAL, ready->state_program, "realpath")
-			       : open_pair(b, err);
+	if (b->program == NULL)
+		r = err_errno(err, E_INTERNAL, ready->state_program, "realpath");
+	else if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		r = err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
 	if (r < 0) {
 		bare_close(b);
 		return r;
 	}
+	b->taken = pair[0];
+	b->given = pair[1];
 	line_add_word(&word, b->program, SIZE_MAX);
 	b->capture = buf_take(&word);
 	*out = b;
@@ -94,9 +87,8 @@ void bare_settle(const struct bare *b, struct shell_memory *m)
 		env_set(m, "TMPDIR", b->tmp, NULL);
 }
 
-/* On the listener thread. The helper has one thread and is what its file says: no process of the
- * session can write to it or trace it. What is sent over the socket is judged like everything that
- * a helper sends. */
+/* On the listener thread. No process of the session can write to the state program's memory or
+ * trace it, and it has one thread. capture_in checks what it sends as in every session. */
 int bare_state_socket(void *arg, pid_t tid)
 {
 	const struct bare *b = ((const struct warden *)arg)->bare;

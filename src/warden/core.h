@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* warden/core.h - the one session of this process; the files of this folder share it, nobody else
- * includes it. */
+/* warden/core.h - the one session of this process. Only files of this folder include it. */
 #pragma once
 #include "base/clock.h"
 #include "base/loop.h"
@@ -21,7 +20,7 @@
 
 enum warden_phase {
 	WARDEN_LIVE,
-	WARDEN_ENDING,	/* commands are being ended, the last is told */
+	WARDEN_ENDING,	/* commands end, and the last messages are sent */
 	WARDEN_CLOSING, /* init's link is closed; init dies */
 };
 
@@ -30,12 +29,12 @@ struct warden {
 	const struct clock *clock;
 	struct loop *loop;
 	enum warden_phase phase;
-	char *failure; /* why it fails; NULL: it does not */
+	char *failure; /* why the session failed; NULL: it has not */
 	/* init */
 	struct peer init;
 	struct watch *init_gone, *deadline, *retry, *grace;
 	int init_pidfd;
-	int end_fd; /* eventfd: init ends all that runs, and answers with init_ended */
+	int end_fd; /* eventfd: makes init end all that runs and answer with init_ended */
 	struct watch *suspicion;
 	char *suspect; /* a dead leader, while init may be found dead */
 	bool ready, init_dead;
@@ -54,7 +53,7 @@ struct warden {
 	struct actor_table *actors;
 	/* execs */
 	struct gate *gate;
-	const struct gate_approver *approver; /* NULL: there is none */
+	const struct gate_approver *approver; /* may be NULL */
 	struct gate_asker asker;	      /* the loop's thread */
 	struct execs execs;
 	struct watch *woken, *execs_again, *approvals_due;
@@ -64,8 +63,8 @@ struct warden {
 
 /* Answers a hello once init is ready. */
 void warden_greet(struct warden *w);
-/* Ends in order: commands get TERM, after the grace (0: at once) they are killed, and are told;
- * then init goes, then the process. */
+/* Ends in order: commands get TERM and, after the grace (0: at once), KILL; their results are sent;
+ * then init ends, and then this process. */
 void warden_end(struct warden *w, const char *reason, uint64_t grace_ms);
 /* A process of the session is dead. */
 void warden_process_gone(struct warden *w, const struct process_row *row, const siginfo_t *how);

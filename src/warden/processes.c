@@ -40,7 +40,7 @@ static void send_to(struct process_beside *p, enum msg_type type, uint32_t req, 
 		proc_pidfd_signal(p->pidfd, SIGKILL);
 }
 
-/* ---- what a process says ---- */
+/* ---- messages of a process ---- */
 
 static void on_ready(void *ctx, void *msg, struct link_msg *m)
 {
@@ -64,7 +64,7 @@ static void on_bell(void *ctx, void *msg, struct link_msg *m)
 	/* the turn looks at the rings */
 }
 
-/* The actor table does not tell. */
+/* The process did not find the actor in the table. */
 static void on_ask(void *ctx, void *msg, struct link_msg *m)
 {
 	struct process_beside *p = ctx;
@@ -112,33 +112,32 @@ static const struct peer_kind kind = {.self = SIDE_WARDEN,
 
 /* ---- all of them ---- */
 
-static int open_one(struct warden *w, const struct process_link *l, struct err *err)
-{
-	struct process_beside *p = mem_new(struct process_beside);
-	int r = 0;
-
-	w->processes.one[w->processes.n++] = p;
-	*p = (struct process_beside){
-		.w = w, .row = l->row, .pidfd = proc_pidfd(l->pid), .peer = PEER_CLOSED};
-	if (p->pidfd < 0)
-		return err_errno(err, E_INTERNAL, l->row->name, "%s (pid %d)", l->row->title,
-				 (int)l->pid);
-	p->gone = watch_readable(w->loop, p->pidfd, on_gone, p);
-	watch_start(p->gone);
-	if (l->row->ring)
-		r = ring_heads_add(&w->heads, l->row->name, l->ring_fd, err);
-	return r < 0 ? r : peer_open(&p->peer, &kind, w->loop, l->fd, p, err);
-}
-
 int processes_open(struct warden *w, struct err *err)
 {
 	int r = 0;
 
 	w->processes.settings = (struct process_settings){0, (uint32_t)w->args->log_level,
 							  (uint32_t)w->args->log_format};
-	for (size_t i = 0; r == 0 && i < w->args->nothers; i++)
-		if (w->args->other[i].row->start == PROCESS_BESIDE)
-			r = open_one(w, &w->args->other[i], err);
+	for (size_t i = 0; r == 0 && i < w->args->nothers; i++) {
+		const struct process_link *l = &w->args->other[i];
+		struct process_beside *p;
+
+		if (l->row->start != PROCESS_BESIDE)
+			continue;
+		p = mem_new(struct process_beside);
+		w->processes.one[w->processes.n++] = p;
+		*p = (struct process_beside){
+			.w = w, .row = l->row, .pidfd = proc_pidfd(l->pid), .peer = PEER_CLOSED};
+		if (p->pidfd < 0)
+			return err_errno(err, E_INTERNAL, l->row->name, "%s (pid %d)",
+					 l->row->title, (int)l->pid);
+		p->gone = watch_readable(w->loop, p->pidfd, on_gone, p);
+		watch_start(p->gone);
+		if (l->row->ring)
+			r = ring_heads_add(&w->heads, l->row->name, l->ring_fd, err);
+		if (r == 0)
+			r = peer_open(&p->peer, &kind, w->loop, l->fd, p, err);
+	}
 	return r;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The link comes and goes, and what is received; what is sent is in server_messages.c. */
+/* Opens and closes the link, and handles received messages; server_messages.c sends. */
 #include "warden/server_link.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define REFUSALS_MAX 256 /* untold; then nothing more is read */
+#define REFUSALS_MAX 256 /* that are not sent yet; then no message is read */
 
 /* ---- what is received ---- */
 
@@ -91,12 +91,16 @@ static void narrow(struct warden *w, const struct strv *walls)
 	limits_changed(&w->commands, &report);
 }
 
-/* All or nothing; the state that answers shows which. */
-static void patch(struct warden *w, const struct warden_patch *p)
+/* Applies all of the patch or nothing; the state that answers shows which. */
+static void on_patch(void *ctx, void *msg, struct link_msg *link_msg)
 {
+	const struct warden_patch *p = msg;
+	struct warden *w = ctx;
 	struct shell_memory *m = &w->memory;
 	struct strv before = {0};
 
+	w->api.patches++;
+	w->api.patch_req = link_msg->req;
 	if (p->cwd != NULL && (p->cwd[0] != '/' || root_dir(w->commands.root_fd, p->cwd) != 0))
 		return;
 	strv_copy(&before, &m->env);
@@ -121,16 +125,7 @@ static void patch(struct warden *w, const struct warden_patch *p)
 		narrow(w, &p->walls);
 }
 
-static void on_patch(void *ctx, void *msg, struct link_msg *m)
-{
-	struct warden *w = ctx;
-
-	patch(w, msg);
-	w->api.patches++;
-	w->api.patch_req = m->req;
-}
-
-/* The log is our stderr: whatever it was (a file that was put aside) is let go. */
+/* The new log replaces stderr, which may be a file that was renamed. */
 static void on_settings(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_settings *s = msg;
@@ -159,7 +154,7 @@ static void on_end(void *ctx, void *msg, struct link_msg *m)
 
 static void on_readable(void *arg);
 
-/* The turn that follows sends what is left. */
+/* The end of this turn sends the messages that are left. */
 static void on_writable(void *arg)
 {
 	struct warden *w = arg;
@@ -180,11 +175,11 @@ static const struct peer_row rows[] = {
 		.readable = on_readable, .writable = on_writable                 \
 	}
 static const struct peer_kind greeted = KIND(ARRAY_LEN(rows));
-/* Before its hello was answered the API child may only send that, and the end. */
+/* Before its hello is answered, the API process may send only hello and end. */
 static const struct peer_kind not_greeted = KIND(2);
 
-/* One message a turn: the answer goes out first, and asking whether there is another would cost as
- * much as being told. */
+/* Reads one message a turn: its answer is sent first, and a check for another message costs as much
+ * as another turn. */
 static void on_readable(void *arg)
 {
 	struct warden *w = arg;
@@ -225,26 +220,20 @@ void server_link_hang_up(struct warden *w)
 	await_server(w);
 }
 
-/* A new API child gets the messages about every command again. */
-static void mark_all(struct warden *w)
-{
-	struct run *r;
-
-	results_tell_again(&w->commands.results);
-	TAILQ_FOREACH (r, &w->commands.runs, next) {
-		r->req = 0;
-		r->tell_started = r->phase < RUN_KEPT; /* or will: it is not lost */
-		r->tell_output = run_reports_output(r);
-	}
-}
-
+/* A new API process gets messages about every command again. */
 static void attach(struct warden *w, int fd)
 {
 	struct server_link *a = &w->api;
+	struct run *r;
 
 	peer_open(&a->peer, &not_greeted, w->loop, fd, w, NULL);
 	watch_stop(a->orphan);
-	mark_all(w);
+	results_tell_again(&w->commands.results);
+	TAILQ_FOREACH (r, &w->commands.runs, next) {
+		r->req = 0;
+		r->tell_started = r->phase < RUN_KEPT; /* also one that will start */
+		r->tell_output = run_reports_output(r);
+	}
 }
 
 static void drop_guest(struct server_link *a)
@@ -280,31 +269,25 @@ static void on_guest(void *arg)
 	on_readable(w);
 }
 
-static bool welcome(const struct warden *w, int fd)
-{
-	struct ucred peer;
-	socklen_t n = sizeof(peer);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
-	       (peer.uid == 0 || peer.uid == w->args->api_uid);
-}
-
 static void on_connection(void *arg)
 {
 	struct warden *w = arg;
 	struct server_link *a = &w->api;
 	const int fd = accept4(w->args->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer;
+	socklen_t n = sizeof(peer);
 
 	if (fd < 0)
 		return;
-	if (!welcome(w, fd)) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 ||
+	    (peer.uid != 0 && peer.uid != w->args->api_uid)) {
 		log_warn("a connection by a stranger was refused");
 		close(fd);
 		return;
 	}
 	drop_guest(a);
 	a->guest_fd = fd;
-	watch_stop(a->orphan); /* while it stays: a server that cannot speak yet is one */
+	watch_stop(a->orphan); /* while it is connected: a server that cannot send yet counts */
 	a->guest_readable = watch_readable(w->loop, fd, on_guest, w);
 	watch_start(a->guest_readable);
 }

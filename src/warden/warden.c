@@ -33,7 +33,7 @@ static void close_init(struct warden *w)
 		loop_stop(w->loop);
 }
 
-/* The last messages or events do not go out, or init does not die. */
+/* The last messages or events cannot be written, or init does not die. */
 static void on_deadline(void *arg)
 {
 	struct warden *w = arg;
@@ -73,7 +73,7 @@ void warden_end(struct warden *w, const char *reason, uint64_t grace_ms)
 	watch_after(w->grace, grace_ms);
 }
 
-/* Whatever runs cannot be told of any more: init's end takes it. */
+/* Running commands get no result any more: they end with init. */
 void warden_fail(struct warden *w, const char *fmt, ...)
 {
 	cleanup_buf struct buf b = {0};
@@ -113,7 +113,7 @@ static void on_leader_died(void *arg, const char *command_id)
 	if (w->suspect != NULL || w->commands.sweeping || w->phase == WARDEN_CLOSING)
 		return;
 	watch_after(w->suspicion, END_MS);
-	/* Those that die with init do so while it ends. */
+	/* A leader that dies with init does so while init ends. */
 	if (proc_ending(w->args->init_pid)) {
 		w->suspect = mem_strdup(command_id);
 		return;
@@ -124,8 +124,8 @@ static void on_leader_died(void *arg, const char *command_id)
 	eventfd_write(w->end_fd, 1);
 }
 
-/* Nothing of the session runs any more. A command that no leader has read yet still waits in init's
- * link, for the next leader. */
+/* init has ended all processes of the session. A command that no leader has read yet still waits in
+ * init's link, for the next leader. */
 static void on_ended(void *ctx, void *msg, struct link_msg *m)
 {
 	struct warden *w = ctx;
@@ -142,17 +142,7 @@ static void on_ended(void *ctx, void *msg, struct link_msg *m)
 			run_leader_died(r);
 }
 
-static bool all_over(const struct warden *w)
-{
-	const struct run *r;
-
-	TAILQ_FOREACH (r, &w->commands.runs, next)
-		if (r->phase != RUN_DEAD)
-			return false;
-	return true;
-}
-
-/* After each callback: what it left to do. */
+/* Runs after each callback. */
 static void turn(void *arg)
 {
 	struct warden *w = arg;
@@ -165,7 +155,7 @@ static void turn(void *arg)
 		watch_after(w->retry, RECORD_RETRY_MS);
 	told = server_link_flush(w);
 	run_free_dead(&w->commands);
-	if (w->phase == WARDEN_ENDING && all_over(w) && recorded && told &&
+	if (w->phase == WARDEN_ENDING && TAILQ_EMPTY(&w->commands.runs) && recorded && told &&
 	    (w->suspect == NULL || w->failure != NULL))
 		close_init(w);
 }
@@ -280,42 +270,16 @@ static void journal_case(void *arg, const struct gate_case *k, const struct gate
 		execs_tell(&w->execs, r->outcome);
 }
 
-static int open_wake(struct warden *w, struct err *err)
-{
-	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->wake_fd < 0)
-		return err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");
-	w->asker = (struct gate_asker){wake_loop, w};
-	w->woken = watch_readable(w->loop, w->wake_fd, on_woken, w);
-	w->execs_again = watch_timer(w->loop, look_at_execs, w);
-	w->approvals_due = watch_timer(w->loop, look_at_approvals, w);
-	watch_start(w->woken);
-	return 0;
-}
-
-static int watch_execs(struct warden *w, struct link_msg *ready, struct wall_report *walls,
-		       struct err *err)
-{
-	const struct execs_setup setup = {
-		.exec = {.gate = w->gate,
-			 .actors = w->actors,
-			 .root = ready->fd[0],
-			 .helper = w->bare != NULL ? w->bare->program : CAPTURE_PROGRAM},
-		.listener = take_fd(ready->fd[3]),
-		.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
-		.state_socket = w->bare != NULL ? bare_state_socket : NULL,
-		.wake = wake_loop,
-		.arg = w};
-
-	return execs_open(&w->execs, &setup, walls, err);
-}
-
 /* Policy and exec control; the walls of init are in *ready. */
 static int open_gate(struct warden *w, const struct strv *ready, struct link_msg *m,
 		     struct err *err)
 {
 	const struct gate_setup setup = {w->args->policy_fd, w->args->session_id, journal_case,
 					 wake_loop, w};
+	struct execs_setup execs = {.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
+				    .state_socket = w->bare != NULL ? bare_state_socket : NULL,
+				    .wake = wake_loop,
+				    .arg = w};
 	struct wall_report walls;
 	int r;
 
@@ -327,10 +291,24 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 		gate_set_approver(w->gate, w->approver);
 	if (r == 0)
 		r = actor_table_open(&w->actors, err);
-	if (r == 0)
-		r = open_wake(w, err);
-	if (r == 0 && m->nfds > 3)
-		r = watch_execs(w, m, &walls, err);
+	if (r == 0) {
+		w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (w->wake_fd < 0)
+			r = err_errno(err, E_ENFORCEMENT, "exec_policy", "eventfd");
+	}
+	if (r == 0) {
+		w->woken = watch_readable(w->loop, w->wake_fd, on_woken, w);
+		watch_start(w->woken);
+	}
+	if (r == 0 && m->nfds > 3) {
+		execs.exec = (struct exec_setup){.gate = w->gate,
+						 .actors = w->actors,
+						 .root = m->fd[0],
+						 .helper = w->bare != NULL ? w->bare->program
+									   : CAPTURE_PROGRAM};
+		execs.listener = take_fd(m->fd[3]);
+		r = execs_open(&w->execs, &execs, &walls, err);
+	}
 	wall_pack(&walls, &w->walls);
 	return r;
 }
@@ -347,8 +325,8 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	cleanup_fd int program = -1;
 	struct err err = {0};
 
-	/* What init has bound, or the session will execute: the file that the server was started
-	 * with may have been replaced since. A session cannot change either. */
+	/* The file that init has bound, or that the session will execute: the one that the server
+	 * was started with may have been replaced. A session cannot change either. */
 	program = ready->workspace != NULL ? open(ready->state_program, O_PATH | O_CLOEXEC)
 					   : root_open(m->fd[0], CAPTURE_PROGRAM);
 	captures.program_fd = program;
@@ -418,21 +396,6 @@ static const struct peer_kind init_kind = {.self = SIDE_WARDEN,
 
 /* ---- the process ---- */
 
-/* 0, or the errno of what would let its memory be read by others of its uid. */
-static int prepare_process(void)
-{
-	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ};
-	struct rlimit files;
-
-	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
-		signal(ignored[i], SIG_IGN);
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
-	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? errno : 0;
-}
-
 static int open_warden(struct warden *w, const struct process_args *args, struct err *err)
 {
 	int r;
@@ -478,6 +441,9 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	w->retry = watch_timer(w->loop, NULL, NULL); /* the turn does it */
 	w->grace = watch_timer(w->loop, on_grace_over, w);
 	w->suspicion = watch_timer(w->loop, on_suspicion, w);
+	w->execs_again = watch_timer(w->loop, look_at_execs, w);
+	w->approvals_due = watch_timer(w->loop, look_at_approvals, w);
+	w->asker = (struct gate_asker){wake_loop, w};
 	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);
 	peer_open(&w->init, &init_kind, w->loop, args->init_fd, w, NULL);
 	watch_start(w->init_gone);
@@ -526,11 +492,20 @@ static void close_warden(struct warden *w)
 
 int warden_main(const struct process_args *args, const struct gate_approver *approver)
 {
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGXFSZ};
 	struct err err = {0};
+	struct rlimit files;
 	struct warden w;
-	const int readable = prepare_process();
-	int status;
+	int readable, status;
 
+	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	/* Else other processes of its uid could read its memory. */
+	readable = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? errno : 0;
 	if (open_warden(&w, args, &err) < 0) {
 		log_error("the warden cannot start", "session_id", args->session_id, "reason",
 			  err.message);
