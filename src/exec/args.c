@@ -122,7 +122,7 @@ void args_done(struct args *a)
 	*a = (struct args){0};
 }
 
-/* From here on nothing is kept; what was kept behind argv[0] is summed with the rest. */
+/* From here on no string is kept. The strings behind argv[0] are summed with the rest. */
 static void cut(struct args *a)
 {
 	const size_t first = a->n > 0 ? strlen(a->text.data) + 1 : 0;
@@ -132,7 +132,7 @@ static void cut(struct args *a)
 	args_sum_add(&a->sum, a->text.data + first, a->text.len - first);
 }
 
-/* Takes the string in `one` in: kept whole, or only summed. */
+/* Adds the string in `one`: keeps it whole, or only sums it. */
 static void take_string(struct args *a, const struct buf *one)
 {
 	if (!a->cut && (a->n == EXEC_ARGC_KEPT || a->text.len + one->len > EXEC_ARGS_KEPT))
@@ -144,18 +144,6 @@ static void take_string(struct args *a, const struct buf *one)
 		a->n++;
 	}
 	a->argc++;
-}
-
-static void index_strings(struct args *a)
-{
-	char *at = a->text.data;
-
-	a->v = mem_resize(NULL, a->n + 1, sizeof(*a->v));
-	for (size_t i = 0; i < a->n; i++) {
-		a->v[i] = at;
-		at += strlen(at) + 1;
-	}
-	a->v[a->n] = NULL;
 }
 
 static int read_strings(struct args_memory *m, uint64_t addr, struct args *a, struct buf *one)
@@ -184,6 +172,7 @@ int args_read(struct args_memory *m, uint64_t addr, struct args *out)
 	static const struct buf empty = {(char *)"", 1, 1};
 	cleanup_buf struct buf one = {0};
 	struct args a = {0};
+	char *at;
 	int r = 0;
 
 	if (addr != 0)
@@ -196,7 +185,13 @@ int args_read(struct args_memory *m, uint64_t addr, struct args *out)
 		take_string(&a, &empty);
 	if (a.cut)
 		args_sum_end(&a.sum);
-	index_strings(&a);
+	at = a.text.data;
+	a.v = mem_resize(NULL, a.n + 1, sizeof(*a.v));
+	for (size_t i = 0; i < a.n; i++) {
+		a.v[i] = at;
+		at += strlen(at) + 1;
+	}
+	a.v[a.n] = NULL;
 	*out = a;
 	return 0;
 }
@@ -294,23 +289,20 @@ static const struct {
 	{"--version", LOADER_ENDS},
 };
 
-static enum loader_option option_kind(const char *word)
-{
-	for (size_t i = 0; i < ARRAY_LEN(loader_options); i++)
-		if (strcmp(word, loader_options[i].name) == 0)
-			return loader_options[i].kind;
-	return LOADER_PLAIN; /* --name=value of other loaders */
-}
-
 void loader_parse(char *const *argv, size_t argc, struct loader_call *out)
 {
 	*out = (struct loader_call){NULL, true};
 	for (size_t i = 1; i < argc; i++) {
+		enum loader_option kind = LOADER_PLAIN; /* --name=value of other loaders */
+
 		if (strncmp(argv[i], "--", 2) != 0) {
 			out->program = argv[i];
 			return;
 		}
-		switch (option_kind(argv[i])) {
+		for (size_t k = 0; k < ARRAY_LEN(loader_options); k++)
+			if (strcmp(argv[i], loader_options[k].name) == 0)
+				kind = loader_options[k].kind;
+		switch (kind) {
 		case LOADER_VALUE:
 			i++;
 			break;

@@ -86,13 +86,14 @@ static const char *own_fd(const char *path)
 	return path + strlen("/proc/self/");
 }
 
-/* path as a name in the callers' root: from the descriptor of a directory an absolute link would
- * lead into ours. Who moves the directory meanwhile has another one of its own changed. 0 or an
- * errno. */
-static int name_in_root(const struct work *w, const char *path, char **out)
+/* Opens path in the callers' root. A relative path gets the name of its directory before it: from a
+ * descriptor of the directory an absolute link would lead into our own root. A caller that moves
+ * the directory meanwhile only reaches another file of its root. */
+static int open_in_root(const struct work *w, const char *path, unsigned flags)
 {
 	char link[32], base[PATH_MAX] = "";
-	int r = 0;
+	cleanup_free char *name = NULL;
+	int r = 0, fd;
 
 	if (path[0] != '/') {
 		base_link(w, link);
@@ -101,19 +102,8 @@ static int name_in_root(const struct work *w, const char *path, char **out)
 			r = ENOTDIR;
 	}
 	if (r != 0)
-		return r == ENOENT ? EBADF : r;
-	*out = mem_printf("%s/%s", base, path);
-	return 0;
-}
-
-static int open_in_root(const struct work *w, const char *path, unsigned flags)
-{
-	cleanup_free char *name = NULL;
-	const int r = name_in_root(w, path, &name);
-	int fd;
-
-	if (r != 0)
-		return -r;
+		return r == ENOENT ? -EBADF : -r;
+	name = mem_printf("%s/%s", base, path);
 	fd = fdio_openat2(w->root, name, flags, RESOLVE_IN_ROOT);
 	if (fd >= 0)
 		return fd;
@@ -130,11 +120,11 @@ static int open_below(const struct work *w, const char *path, unsigned flags)
 	fd = fdio_openat2(base, path, flags, RESOLVE_NO_MAGICLINKS);
 	if (fd >= 0)
 		return fd;
-	/* a magic link of another process: no program needs to change a file by it */
+	/* a magic link of another process: no program needs to change a file through one */
 	return errno == ELOOP ? -EPERM : -errno;
 }
 
-/* The file that the call names, without opening it for anything; a descriptor or -errno. */
+/* The file that the call names, as an O_PATH descriptor, or -errno. */
 static int open_named(const struct work *w)
 {
 	const unsigned stays = (w->flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0;
@@ -173,7 +163,7 @@ static bool is_own(const struct strv *trees, int fd)
 	return false;
 }
 
-/* ---- what is changed ---- */
+/* ---- the change ---- */
 
 static int read_times(const struct work *w, struct timespec out[2])
 {
@@ -200,13 +190,6 @@ static int read_times(const struct work *w, struct timespec out[2])
 	}
 }
 
-/* Whoever runs the file outside would get its owner's rights; a directory only hands its group on.
- */
-static bool gives_rights(mode_t mode, const struct stat *st)
-{
-	return (mode & S_ISUID) != 0 || ((mode & S_ISGID) != 0 && !S_ISDIR(st->st_mode));
-}
-
 static int set_mode(const struct work *w, int fd)
 {
 	char self[64];
@@ -216,15 +199,12 @@ static int set_mode(const struct work *w, int fd)
 		return errno;
 	if (S_ISLNK(st.st_mode))
 		return EOPNOTSUPP;
-	if (gives_rights((mode_t)w->value, &st))
+	/* A process outside that runs the file would get the rights of its owner. A directory only
+	 * passes its group on. */
+	if ((w->value & S_ISUID) != 0 || ((w->value & S_ISGID) != 0 && !S_ISDIR(st.st_mode)))
 		return EPERM;
 	snprintf(self, sizeof(self), OWN_FD "%d", fd);
 	return chmod(self, (mode_t)w->value & 07777) == -1 ? errno : 0;
-}
-
-static int set_times(int fd, const struct timespec *times)
-{
-	return utimensat(fd, "", times, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1 ? errno : 0;
 }
 
 static int change(const struct attributes *a, const struct work *w, uint64_t id)
@@ -240,8 +220,11 @@ static int change(const struct attributes *a, const struct work *w, uint64_t id)
 		r = EPERM;
 	if (r == 0 && !a->still(a->arg, id))
 		r = EPERM;
-	if (r == 0)
-		r = sets_times ? set_times(fd, w->value != 0 ? times : NULL) : set_mode(w, fd);
+	if (r == 0 && !sets_times)
+		r = set_mode(w, fd);
+	else if (r == 0 && utimensat(fd, "", w->value != 0 ? times : NULL,
+				     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1)
+		r = errno;
 	if (fd >= 0)
 		close(fd);
 	return r;

@@ -31,27 +31,16 @@ int caller_link(pid_t tid, const char *name, char *out, size_t n)
 	return 0;
 }
 
-static int read_text(pid_t tid, const char *name, char *out, size_t n)
-{
-	cleanup_fd int fd = caller_open(tid, name, O_RDONLY);
-	ssize_t len;
-
-	if (fd < 0)
-		return -fd;
-	len = read(fd, out, n - 1);
-	if (len <= 0)
-		return len == 0 ? ESRCH : errno;
-	out[len] = '\0';
-	return 0;
-}
-
-/* A number of /proc/PID/status; field: with a newline before it. -1: none. */
+/* A number of /proc/PID/status, or -1; field: with a newline before it. */
 static pid_t status_number(pid_t tid, const char *field)
 {
+	cleanup_fd int fd = caller_open(tid, "status", O_RDONLY);
 	char text[4096], *at;
+	const ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-	if (read_text(tid, "status", text, sizeof(text)) != 0)
+	if (len <= 0)
 		return -1;
+	text[len] = '\0';
 	at = strstr(text, field);
 	return at == NULL ? -1 : (pid_t)strtol(at + strlen(field), NULL, 10);
 }

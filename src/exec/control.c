@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exec control as a handler of the listener: execve and execveat, and what waits or is traced. */
+/* Exec control as a handler of the listener: execve and execveat, waiting and traced execs. */
 #include "base/mem.h"
 #include "exec/exec_thread.h"
 #include "exec/trace.h"
@@ -22,25 +22,6 @@ static void on_exec(struct listener *l, const struct seccomp_notif *n, void *arg
 		listener_send(l, n->id, 0);
 	else
 		verify_on_exec(c, n);
-}
-
-/* Waiting callers that died. */
-static void drop_dead(struct exec_control *c)
-{
-	struct exec_case *k, *next;
-
-	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
-		struct pollfd p = {k->pidfd, POLLIN, 0};
-
-		next = LIST_NEXT(k, link);
-		if (k->state != CASE_PARKED || poll(&p, 1, 0) <= 0)
-			continue;
-		gate_gone(c->setup.gate, &k->gate);
-		record_case(c, k, GATE_FAILED, NULL);
-		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
-		if (!k->seized)
-			verify_forget(c, k);
-	}
 }
 
 /* ---- as the listener's handler ---- */
@@ -67,12 +48,25 @@ static void turn(struct listener *l, void *arg)
 {
 	struct exec_control *c = arg;
 	struct signalfd_siginfo info[2]; /* the thread's and the process's */
+	struct exec_case *k, *next;
 
 	if (read(c->child_fd, info, sizeof(info)) < 0)
 		ensure(errno == EAGAIN);
 	verify_reap(c);
 	gate_resume(c->setup.gate, &c->asker);
-	drop_dead(c);
+	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
+		struct pollfd p = {k->pidfd, POLLIN, 0};
+
+		next = LIST_NEXT(k, link);
+		if (k->state != CASE_PARKED || poll(&p, 1, 0) <= 0)
+			continue;
+		/* The caller died while it waited. */
+		gate_gone(c->setup.gate, &k->gate);
+		record_case(c, k, GATE_FAILED, NULL);
+		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
+		if (!k->seized)
+			verify_forget(c, k);
+	}
 	verify_settle(c);
 	verify_retry(c);
 }
@@ -117,7 +111,7 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	STAILQ_INIT(&c->deferred);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->telling, NULL);
-	/* A thread that takes SIGCHLD would take it away from the descriptor. */
+	/* A thread that does not block SIGCHLD would consume it before the descriptor. */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, NULL);

@@ -36,41 +36,6 @@ void exec_case_free(struct exec_case *k)
 	free(k);
 }
 
-/* 0 or EPERM. */
-static int read_process(struct exec_case *k)
-{
-	char cwd[PATH_MAX];
-	struct proc_ids ids;
-
-	if (proc_ids(k->tid, &ids) != 0)
-		return EPERM;
-	k->pid = ids.pid;
-	k->ppid = ids.ppid;
-	if (caller_link(k->tid, "cwd", cwd, sizeof(cwd)) != 0)
-		return EPERM;
-	k->cwd = mem_strdup(cwd);
-	return 0;
-}
-
-/* An errno of reading memory: what the kernel would say of it too, or EPERM. */
-static int memory_error(int r)
-{
-	return r == EFAULT || r == E2BIG ? r : EPERM;
-}
-
-static int read_strings(struct exec_case *k, const __u64 *arg, struct args_memory *m)
-{
-	cleanup_buf struct buf path = {0};
-	int r = args_string(m, arg[0], PATH_MAX, &path);
-
-	if (r != 0)
-		return r == E2BIG ? ENAMETOOLONG : memory_error(r);
-	k->path = buf_take(&path);
-	k->op.exec.path = k->path;
-	r = args_read(m, arg[1], &k->args);
-	return r != 0 ? memory_error(r) : 0;
-}
-
 static int resolve(const struct image_name *name, const struct args *args,
 		   struct program_cache *programs, struct image *out)
 {
@@ -83,17 +48,33 @@ int exec_case_read(struct exec_case *k, const struct seccomp_notif *n,
 		   struct program_cache *programs)
 {
 	const bool at = n->data.nr == SYS_execveat;
+	const __u64 *arg = n->data.args + (at ? 1 : 0);
 	struct image_name name = {.tid = k->tid,
 				  .dirfd = at ? (int)n->data.args[0] : AT_FDCWD,
 				  .flags = at ? (unsigned)n->data.args[4] : 0};
+	cleanup_buf struct buf path = {0};
+	char cwd[PATH_MAX];
 	struct args_memory m;
-	int r = read_process(k);
+	struct proc_ids ids;
+	int r;
 
+	if (proc_ids(k->tid, &ids) != 0)
+		return EPERM;
+	k->pid = ids.pid;
+	k->ppid = ids.ppid;
+	if (caller_link(k->tid, "cwd", cwd, sizeof(cwd)) != 0)
+		return EPERM;
+	k->cwd = mem_strdup(cwd);
 	args_memory_init(&m, caller_page, &k->tid);
-	if (r == 0)
-		r = read_strings(k, n->data.args + (at ? 1 : 0), &m);
-	if (r != 0)
-		return r;
+	r = args_string(&m, arg[0], PATH_MAX, &path);
+	if (r == E2BIG)
+		return ENAMETOOLONG;
+	if (r == 0) {
+		k->op.exec.path = k->path = buf_take(&path);
+		r = args_read(&m, arg[1], &k->args);
+	}
+	if (r != 0) /* the kernel's own errno, or EPERM */
+		return r == EFAULT || r == E2BIG ? r : EPERM;
 	name.path = k->path;
 	name.cwd = k->cwd;
 	r = resolve(&name, &k->args, programs, &k->image);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What exec control knows of the commands that run: the key of the initial exec, and what became of
- * the later ones. The loop's thread starts and ends them, the listener's thread finds them. */
+/* The running commands as exec control sees them: the key of the initial exec, and how later execs
+ * ended. The loop's thread adds and removes commands, the listener's thread finds them. */
 #include "base/mem.h"
 #include "exec/exec_thread.h"
 #include <errno.h>
@@ -38,9 +38,9 @@ static struct exec_command *find(struct exec_control *c, uint32_t spawn)
 
 /* ---- the listener's thread ---- */
 
-/* The key has been in this process and in the leader; no process of the session may read the memory
- * of either. It is taken here: a process that finds it in the registers of one that loads its
- * program is too late. The event is in the journal when this returns; the lock keeps it alive. */
+/* Only this process and the leader have had the key, and no process of the session may read their
+ * memory. The key is used up here, so a process that finds it in the registers of a loading one is
+ * too late. The event is in the journal when this returns; the lock keeps the command alive. */
 bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key)
 {
 	struct exec_command *m = NULL;
@@ -121,10 +121,13 @@ void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_
 
 /* ---- the loop's thread ---- */
 
-static uint64_t next_key(struct exec_control *c)
+uint64_t exec_expect(struct exec_control *c, uint32_t spawn, const struct exec_initial *i)
 {
+	struct exec_command *m;
 	uint64_t key = 0;
 
+	if (c == NULL)
+		return 0;
 	while (key == 0) {
 		if (c->nkeys == 0) {
 			ensure(getrandom(c->keys, sizeof(c->keys), 0) == sizeof(c->keys));
@@ -133,17 +136,6 @@ static uint64_t next_key(struct exec_control *c)
 		key = c->keys[--c->nkeys];
 		c->keys[c->nkeys] = 0;
 	}
-	return key;
-}
-
-uint64_t exec_expect(struct exec_control *c, uint32_t spawn, const struct exec_initial *i)
-{
-	struct exec_command *m;
-	uint64_t key;
-
-	if (c == NULL)
-		return 0;
-	key = next_key(c);
 	m = mem_new(struct exec_command);
 	m->spawn = spawn;
 	m->key = key;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Resolution in the caller's root: openat2 with RESOLVE_IN_ROOT, so that absolute links and ".."
- * stay there. It follows no magic links; those that name the caller itself are opened directly,
- * since /proc/self is another process for whoever looks; its root and directory are put in place of
- * their links. Other spellings of those links lead nowhere. What we cannot find, the caller is told
- * does not exist: the answer is ours, so nothing can be put there in between. */
+ * stay there. It follows no magic links. Those that name the caller itself are opened directly,
+ * since /proc/self is another process for each reader; the caller's root and directory replace
+ * their links. Other spellings of those links are not found. A caller is told that a file which we
+ * cannot find does not exist; the answer is ours, so no file can be put there in between. */
 #include "exec/image.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -49,6 +49,11 @@ void image_done(struct image *im)
 
 /* ---- opening ---- */
 
+static bool may_execute(int fd)
+{
+	return syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
+}
+
 static const char *const self_names[] = {"/proc/self/", "/proc/thread-self/"};
 
 /* "exe" of /proc/self/exe, "fd/3" of /dev/fd/3; NULL for other paths. */
@@ -74,17 +79,6 @@ static int open_self(const struct resolver *r, const char *link)
 	if (link[0] == 'f' && strspn(link + 3, "0123456789") != strlen(link + 3))
 		return -ENOENT;
 	return caller_open(r->name->tid, link, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-}
-
-/* Exists and may be executed, but not read: then nobody knows what it is. */
-static int unreadable(const struct resolver *r, const char *path, uint64_t flags)
-{
-	cleanup_fd int fd = fdio_openat2(r->root, path, O_PATH | flags, RESOLVE_IN_ROOT);
-
-	if (fd < 0)
-		return -EACCES;
-	return syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0 ? -EPERM
-										      : -EACCES;
 }
 
 /* base/rest as the absolute path it is now. 0 or an errno. */
@@ -119,26 +113,15 @@ static const char *after_link(const char *path, const char *link, bool *process)
 	return NULL;
 }
 
-/* The directory of the caller's process or thread. 0 or an errno. */
-static int own_directory(const struct resolver *r, bool process, char out[PATH_MAX])
-{
-	const pid_t tid = r->name->tid;
-
-	if (tid != 0)
-		return caller_link(process ? caller_tgid(tid) : tid, "cwd", out, PATH_MAX);
-	snprintf(out, PATH_MAX, "%s", r->name->cwd);
-	return 0;
-}
-
 /* Puts the caller's own root or directory in place of the link that an absolute path begins with;
  * *out is NULL if there is none. To have another root than other threads needs a capability. 0 or
  * an errno. */
 static int replace_link(const struct resolver *r, const char *path, char **out)
 {
+	const pid_t tid = r->name->tid;
 	char cwd[PATH_MAX];
 	bool process;
 	const char *rest = after_link(path, "root", &process);
-	int e;
 
 	*out = NULL;
 	if (rest != NULL) {
@@ -148,12 +131,15 @@ static int replace_link(const struct resolver *r, const char *path, char **out)
 	rest = after_link(path, "cwd", &process);
 	if (rest == NULL)
 		return 0;
-	e = own_directory(r, process, cwd);
-	return e != 0 ? EPERM : make_absolute(cwd, rest + strspn(rest, "/"), out);
+	if (tid == 0)
+		snprintf(cwd, sizeof(cwd), "%s", r->name->cwd);
+	else if (caller_link(process ? caller_tgid(tid) : tid, "cwd", cwd, sizeof(cwd)) != 0)
+		return EPERM;
+	return make_absolute(cwd, rest + strspn(rest, "/"), out);
 }
 
 /* path is absolute; flags: 0 or O_NOFOLLOW. A descriptor or -errno. O_NONBLOCK: neither a FIFO nor
- * a lease holds us. */
+ * a lease blocks us. */
 static int open_plain(const struct resolver *r, const char *path, uint64_t flags)
 {
 	char buf[32];
@@ -165,13 +151,17 @@ static int open_plain(const struct resolver *r, const char *path, uint64_t flags
 	fd = fdio_openat2(r->root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags, RESOLVE_IN_ROOT);
 	if (fd >= 0)
 		return fd;
-	if (errno == EACCES)
-		return unreadable(r, path, flags);
+	if (errno == EACCES) {
+		/* A file that may be executed but not read: its contents are unknown. */
+		cleanup_fd int found = fdio_openat2(r->root, path, O_PATH | flags, RESOLVE_IN_ROOT);
+
+		return found >= 0 && may_execute(found) ? -EPERM : -EACCES;
+	}
 	return errno == EWOULDBLOCK || errno == EXDEV ? -EPERM : -errno;
 }
 
 /* The same; the path may begin with links to the caller's own root and directory. They are counted,
- * since the directory of a first exec is a text that need not be a real path. */
+ * since the directory of an initial exec is a text that need not be a real path. */
 static int open_path(const struct resolver *r, const char *path, uint64_t flags)
 {
 	cleanup_free char *now = mem_strdup(path);
@@ -192,25 +182,12 @@ static int open_path(const struct resolver *r, const char *path, uint64_t flags)
 
 /* ---- looking ---- */
 
-static int check_file(int fd, const struct file *f)
-{
-	struct statvfs fs;
-
-	if (fstatvfs(fd, &fs) == -1)
-		return EPERM;
-	if (!S_ISREG(f->st.st_mode) || (fs.f_flag & ST_NOEXEC) != 0)
-		return EACCES;
-	if (syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == -1)
-		return EACCES;
-	return 0;
-}
-
-/* Fills *f; 0 or an errno. If it is no executable file (EACCES), all but its head. */
+/* Fills *f; 0 or an errno. For a file that is not executable (EACCES) it fills all but the head. */
 static int look(int fd, struct file *f)
 {
+	struct statvfs fs;
 	char link[40];
 	ssize_t n;
-	int r;
 
 	if (fstat(fd, &f->st) == -1)
 		return EPERM;
@@ -219,9 +196,10 @@ static int look(int fd, struct file *f)
 	if (n <= 0 || (size_t)n >= sizeof(f->path))
 		return EPERM;
 	f->path[n] = '\0';
-	r = check_file(fd, f);
-	if (r != 0)
-		return r;
+	if (fstatvfs(fd, &fs) == -1)
+		return EPERM;
+	if (!S_ISREG(f->st.st_mode) || (fs.f_flag & ST_NOEXEC) != 0 || !may_execute(fd))
+		return EACCES;
 	memset(f->head, 0, sizeof(f->head));
 	if (fdio_pread_full(fd, f->head, sizeof(f->head), 0) < 0)
 		return EPERM;
@@ -238,7 +216,7 @@ static unsigned file_flags(const struct file *f)
 }
 
 /* The kernel runs this machine's programs (and 32-bit ones of its family, whose calls the filter
- * ends); anything else needs binfmt_misc, which would run a program that nobody decided. */
+ * ends). Other files need binfmt_misc, which would run a program without a decision. */
 static bool is_program(const struct file *f)
 {
 	static const uint16_t machines[] = {
@@ -291,15 +269,6 @@ static int open_first(struct resolver *r, char **called)
 	return open_path(r, *called, (n->flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0);
 }
 
-/* The name that a script is given as by the kernel. */
-static char *script_name(const struct image_name *n)
-{
-	if (n->dirfd == AT_FDCWD || n->path[0] == '/')
-		return mem_strdup(n->path);
-	return n->path[0] == '\0' ? mem_printf("/dev/fd/%d", n->dirfd)
-				  : mem_printf("/dev/fd/%d/%s", n->dirfd, n->path);
-}
-
 /* load_script: argv[0] goes, and name, argument and the script's name come before the rest. */
 static void push_head(struct image *im, const struct shebang *s, const char *script)
 {
@@ -326,8 +295,14 @@ static bool path_is_immutable(const struct resolver *r, const char *path)
 /* Follows `#!` from the file in im->fd until a program. 0 or an errno. */
 static int follow(struct resolver *r, struct image *im, struct file *f)
 {
-	cleanup_free char *script = script_name(r->name);
+	const struct image_name *n = r->name;
+	cleanup_free char *script = NULL; /* the name that the kernel gives to the script */
 
+	if (n->dirfd == AT_FDCWD || n->path[0] == '/')
+		script = mem_strdup(n->path);
+	else
+		script = mem_printf("/dev/fd/%d%s%s", n->dirfd, n->path[0] != '\0' ? "/" : "",
+				    n->path);
 	for (int depth = 0;; depth++) {
 		cleanup_free char *path = NULL;
 		struct shebang s;
@@ -349,7 +324,7 @@ static int follow(struct resolver *r, struct image *im, struct file *f)
 		push_head(im, &s, script);
 		free(script);
 		script = mem_strdup(s.name);
-		e = make_absolute(r->name->cwd, s.name, &path);
+		e = make_absolute(n->cwd, s.name, &path);
 		if (e != 0)
 			return e;
 		r->last_fixed = s.name[0] == '/' && path_is_immutable(r, path);
@@ -387,7 +362,7 @@ static bool is_loader(const struct resolver *r, const struct file *f)
 	return false;
 }
 
-/* What ld.so will open itself, later and by name. A name without a slash is searched by it in
+/* The program that ld.so will open itself, later and by name. It searches a name without a slash in
  * places that we do not know. 0 or an errno. */
 static int follow_loader(struct resolver *r, struct image *im, const struct args *args)
 {
@@ -427,9 +402,10 @@ static int follow_loader(struct resolver *r, struct image *im, const struct args
 	return e;
 }
 
-static int resolve(struct resolver *resolver, const struct args *args, struct image *out)
+int image_resolve_at(int root, const struct image_name *name, const struct args *args,
+		     struct immutable_paths *names, struct image *out)
 {
-	struct resolver r = *resolver;
+	struct resolver r = {name, names, root, .is_immutable = true};
 	cleanup_free struct file *f = NULL;
 	struct image im = {.fd = -1};
 	bool named; /* the name of the first file always leads to it */
@@ -446,7 +422,7 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 	e = follow(&r, &im, f);
 	im.dev = f->st.st_dev;
 	im.ino = f->st.st_ino;
-	/* What the session can write itself, it need not put another file in the place of. */
+	/* A session that can write a file need not put another one in its place. */
 	if (e == 0 && im.chain.n > 1 && !named && path_is_immutable(&r, im.chain.v[0]))
 		im.flags |= OP_EXEC_LOOSE;
 	im.fixed = r.is_immutable;
@@ -459,14 +435,6 @@ static int resolve(struct resolver *resolver, const struct args *args, struct im
 	}
 	*out = im;
 	return 0;
-}
-
-int image_resolve_at(int root, const struct image_name *name, const struct args *args,
-		     struct immutable_paths *names, struct image *out)
-{
-	struct resolver r = {name, names, root, .is_immutable = true};
-
-	return resolve(&r, args, out);
 }
 
 int image_resolve(const struct image_name *name, const struct args *args,

@@ -11,8 +11,8 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-#define FUSE_MAGIC 0x65735546 /* its server decides, not the mode */
-#define PROC_MAGIC 0x9fa0     /* another for whoever looks */
+#define FUSE_MAGIC 0x65735546 /* its server decides who may write, not the mode */
+#define PROC_MAGIC 0x9fa0     /* each process sees another one */
 #define TMPFS_MAGIC 0x01021994
 #define WORKSPACE "workspace" /* in the session's root */
 #define MOUNTS_MAX (16 << 20)
@@ -31,24 +31,15 @@ bool immutable_file(int fd, const struct stat *st)
 
 /* ---- a root that is ours ---- */
 
-/* Whether a line of mountinfo ("ID PARENT MAJOR:MINOR ROOT POINT OPTIONS …") is a writable mount of
- * this file system; one that cannot be read counts as such. */
-static bool is_writable_mount(const char *line, dev_t dev)
-{
-	unsigned ma, mi;
-	char options[3];
-
-	if (sscanf(line, "%*d %*d %u:%u %*s %*s %2s", &ma, &mi, options) != 3)
-		return true;
-	return makedev(ma, mi) == dev && strcmp(options, "ro") != 0;
-}
-
-/* Whether nothing of a file system can be written by whoever cannot mount, since every mount of it
- * is read-only. Mounts that no path leads to are not seen; the session has no descriptor of one. */
+/* Whether every mount of a file system is read-only, so that only a process that can mount could
+ * write to it. Mounts without a path are not seen; the session has no descriptor of one. A line of
+ * mountinfo ("ID PARENT MAJOR:MINOR ROOT POINT OPTIONS …") that cannot be read counts as writable.
+ */
 static bool is_shut(dev_t dev)
 {
 	cleanup_buf struct buf text = {0};
-	char *next;
+	unsigned ma, mi;
+	char options[3], *next;
 
 	if (fdio_load_path("/proc/self/mountinfo", MOUNTS_MAX, &text, NULL) < 0)
 		return false;
@@ -56,35 +47,11 @@ static bool is_shut(dev_t dev)
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
-		if (is_writable_mount(line, dev))
+		if (sscanf(line, "%*d %*d %u:%u %*s %*s %2s", &ma, &mi, options) != 3 ||
+		    (makedev(ma, mi) == dev && strcmp(options, "ro") != 0))
 			return false;
 	}
 	return true;
-}
-
-/* A tmpfs is nowhere but in its mounts; a disk may be mounted in other namespaces too. */
-static void look_at_root(struct immutable_paths *n, int root)
-{
-	struct statfs fs;
-	struct stat st;
-
-	if (fstat(root, &st) == 0 && st.st_dev != n->shut && st.st_uid == geteuid() &&
-	    fstatfs(root, &fs) == 0 && fs.f_type == TMPFS_MAGIC && is_shut(st.st_dev))
-		n->shut = st.st_dev;
-}
-
-static void look_at_workspace(struct immutable_paths *n, int root)
-{
-	cleanup_fd int fd =
-		n->looked ? -1
-			  : openat(root, WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	n->looked = true;
-	if (fd < 0 || fstat(fd, &st) == -1)
-		return;
-	n->work_dev = st.st_dev;
-	n->work_ino = st.st_ino;
 }
 
 /* ---- walking ---- */
@@ -124,7 +91,7 @@ static bool is_immutable(const struct path_walk *w, int fd, const struct stat *s
 	return (n->shut != 0 && st->st_dev == n->shut) || immutable_file(fd, st);
 }
 
-/* One component further; false: not fixed, or not there. */
+/* Goes one component further; false: it can be replaced, or is missing. */
 static bool step(struct path_walk *w)
 {
 	const size_t skip = strspn(w->rest, "/");
@@ -169,25 +136,32 @@ static bool walk_path(const struct immutable_paths *n, int root, const char *pat
 	return ok;
 }
 
-static unsigned slot(const char *s)
-{
-	uint32_t h = 2166136261u;
-
-	for (; *s != '\0'; s++)
-		h = (h ^ (unsigned char)*s) * 16777619u;
-	return h % IMMUTABLE_PATHS;
-}
-
 bool immutable_path(struct immutable_paths *n, int root, const char *path)
 {
-	char **known = &n->name[slot(path)];
+	uint32_t h = 2166136261u;
+	struct statfs fs;
+	struct stat st;
+	char **known;
 
+	for (const char *s = path; *s != '\0'; s++)
+		h = (h ^ (unsigned char)*s) * 16777619u;
+	known = &n->name[h % IMMUTABLE_PATHS];
 	if (path[0] != '/')
 		return false;
 	if (*known != NULL && strcmp(*known, path) == 0)
 		return true;
-	look_at_root(n, root);
-	look_at_workspace(n, root);
+	/* Only its mounts lead to a tmpfs; a disk may be mounted in other namespaces too. */
+	if (fstat(root, &st) == 0 && st.st_dev != n->shut && st.st_uid == geteuid() &&
+	    fstatfs(root, &fs) == 0 && fs.f_type == TMPFS_MAGIC && is_shut(st.st_dev))
+		n->shut = st.st_dev;
+	if (!n->looked) {
+		n->looked = true;
+		if (fstatat(root, WORKSPACE, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISDIR(st.st_mode)) {
+			n->work_dev = st.st_dev;
+			n->work_ino = st.st_ino;
+		}
+	}
 	if (!walk_path(n, root, path))
 		return false;
 	free(*known);

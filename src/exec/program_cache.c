@@ -51,25 +51,22 @@ static const char *below_root(const char *path)
 	return path + strspn(path, "/");
 }
 
-/* statx has no RESOLVE_IN_ROOT, but for a plain path it is enough. */
-static bool is_same(const struct program_cache *p, const struct known *k)
-{
-	cleanup_fd int fd = k->plain ? -1 : open_bare(p, k->path, RESOLVE_IN_ROOT);
-	struct program_cache_mark now;
-	const bool found = k->plain ? read_mark(p->root, below_root(k->path), &now)
-				    : fd >= 0 && read_mark(fd, "", &now);
-
-	return found && memcmp(&now, &k->mark, sizeof(now)) == 0;
-}
-
 /* Fills the image if the program is known and still the same. */
 static bool recall(struct program_cache *p, const char *path, struct image *out)
 {
 	struct known *k = place_of(p, path);
+	struct program_cache_mark now;
+	cleanup_fd int fd = -1;
+	bool found;
 
 	if (k->path == NULL || strcmp(k->path, path) != 0)
 		return false;
-	if (!is_same(p, k)) {
+	/* statx has no RESOLVE_IN_ROOT; a plain path does not need it. */
+	if (!k->plain)
+		fd = open_bare(p, path, RESOLVE_IN_ROOT);
+	found = k->plain ? read_mark(p->root, below_root(path), &now)
+			 : fd >= 0 && read_mark(fd, "", &now);
+	if (!found || memcmp(&now, &k->mark, sizeof(now)) != 0) {
 		forget(k);
 		return false;
 	}
@@ -83,7 +80,8 @@ static bool recall(struct program_cache *p, const char *path, struct image *out)
 	return true;
 }
 
-/* The state of a script hangs on several files, that of ld.so on its arguments. */
+/* Not for a script, which depends on several files, nor for ld.so, which depends on its arguments.
+ */
 static void remember(struct program_cache *p, const char *path, const struct image *im)
 {
 	struct known *k = place_of(p, path);

@@ -12,7 +12,8 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-/* A filter refuses both calls whatever they are about; without one there is no such process. */
+/* A filter refuses both calls for any process. Without a filter they say that the process does not
+ * exist. */
 int trace_available(void)
 {
 	const pid_t nobody = INT_MAX;
@@ -85,30 +86,7 @@ bool trace_is_loading(pid_t tid)
 
 /* ---- comparing ---- */
 
-static bool program_matches(pid_t pid, const struct image *image)
-{
-	char path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return stat(path, &st) == 0 && st.st_dev == image->dev && st.st_ino == image->ino;
-}
-
-/* The bytes that the new argv must begin with; all of them unless it was cut. */
-static void expect(const struct image *image, const char *argv0, const struct args *args,
-		   struct buf *out)
-{
-	const size_t first = strlen(args->v[0]) + 1;
-
-	for (size_t i = 0; i < image->head.n; i++)
-		buf_add(out, image->head.v[i], strlen(image->head.v[i]) + 1);
-	if (image->head.n == 0)
-		buf_add(out, argv0, strlen(argv0) + 1);
-	if (!args->cut)
-		buf_add(out, args->text.data + first, args->text.len - first);
-}
-
-/* Compares a stream with what is expected, and sums what is behind. */
+/* Compares the beginning of a stream, and sums the rest. */
 static bool stream_matches(int fd, const struct buf *want, struct args_sum *rest)
 {
 	char chunk[16384];
@@ -130,12 +108,21 @@ static bool stream_matches(int fd, const struct buf *want, struct args_sum *rest
 bool trace_matches(pid_t pid, const struct image *image, const char *argv0, const struct args *args)
 {
 	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
-	cleanup_buf struct buf want = {0};
+	const size_t first = strlen(args->v[0]) + 1;
+	cleanup_buf struct buf want = {0}; /* the new argv begins with it; all of it unless cut */
 	struct args_sum rest;
+	char path[32];
+	struct stat st;
 
-	if (fd < 0 || !program_matches(pid, image))
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (fd < 0 || stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
 		return false;
-	expect(image, argv0, args, &want);
+	for (size_t i = 0; i < image->head.n; i++)
+		buf_add(&want, image->head.v[i], strlen(image->head.v[i]) + 1);
+	if (image->head.n == 0)
+		buf_add(&want, argv0, strlen(argv0) + 1);
+	if (!args->cut)
+		buf_add(&want, args->text.data + first, args->text.len - first);
 	args_sum_init(&rest);
 	if (!stream_matches(fd, &want, &rest))
 		return false;
@@ -164,18 +151,6 @@ static bool copy(pid_t pid, bool out, void *here, uint64_t there, size_t n)
 			      : process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
 	return r == (ssize_t)n;
-}
-
-static bool poke_code(pid_t pid, uint64_t at)
-{
-	for (size_t i = 0; i < sizeof(call_execve); i += sizeof(long)) {
-		long word;
-
-		memcpy(&word, call_execve + i, sizeof(word));
-		if (ptrace(PTRACE_POKETEXT, pid, (void *)(uintptr_t)(at + i), word) == -1)
-			return false;
-	}
-	return true;
 }
 
 /* Below the stack pointer: the path, and above it the new argv, of which all but the first point to
@@ -214,8 +189,15 @@ int trace_inject(pid_t pid, const char *path, size_t ntail)
 		return errno;
 	if (regs.cs != USER_CODE_64)
 		return ENOTSUP;
-	if (!write_call(pid, path, ntail, &regs) || !poke_code(pid, regs.rip))
+	if (!write_call(pid, path, ntail, &regs))
 		return EFAULT;
+	for (size_t i = 0; i < sizeof(call_execve); i += sizeof(long)) {
+		long word;
+
+		memcpy(&word, call_execve + i, sizeof(word));
+		if (ptrace(PTRACE_POKETEXT, pid, (void *)(uintptr_t)(regs.rip + i), word) == -1)
+			return EFAULT;
+	}
 	if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) == -1 ||
 	    ptrace(PTRACE_CONT, pid, NULL, NULL) == -1)
 		return errno;

@@ -71,7 +71,7 @@ static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why wh
 	trace_interrupt(k->tid);
 }
 
-/* It has another image already: there is nothing to go back to. */
+/* Kills a process that has its new image already and cannot go back. */
 static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
 	char ran[4096];
@@ -90,7 +90,7 @@ static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_out
 /* Lets the exec go, to be compared at its stop. */
 static void let_go(struct exec_control *c, struct exec_case *k)
 {
-	/* What was seized before may be dead, and its id another's. */
+	/* The seized thread may be dead, and its id may belong to another one. */
 	k->seized = k->seized && trace_has(k->tid);
 	if (!k->seized && trace_seize(k->tid) != 0) {
 		refuse(c, k, GATE_WHY_UNVERIFIABLE);
@@ -99,7 +99,8 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	k->seized = true;
 	k->state = CASE_LOADING;
 	k->interrupted = false;
-	/* If the id was another's by now, the answer goes nowhere and the settling lets it run. */
+	/* If the id belongs to another thread by now, the answer is lost, and verify_settle lets
+	 * that thread run. */
 	answer(c, k, 0);
 }
 
@@ -162,7 +163,7 @@ static void decide(struct exec_control *c, struct exec_case *k)
 		find_actor(c, k);
 		gate_ask(c->setup.gate, &k->gate, &waiter);
 	}
-	/* If its caller is dead by now, what was read may be another's. */
+	/* If its caller is dead by now, the memory that was read may be another process's. */
 	if (!listener_valid(c->listener, k->id)) {
 		let_fail(c, k, ESRCH);
 	} else if (k->gate.id == 0) {
@@ -173,20 +174,6 @@ static void decide(struct exec_control *c, struct exec_case *k)
 		if (k->pidfd == -1)
 			refuse(c, k, GATE_WHY_UNVERIFIABLE);
 	}
-}
-
-/* The exec that the injected call makes: its program is looked up and compared like any other. */
-static void on_injected(struct exec_control *c, struct exec_case *k, const struct seccomp_notif *n)
-{
-	k->id = n->id;
-	if (exec_case_find_target(k, &c->programs) != 0) {
-		listener_send(c->listener, n->id, EACCES);
-		return;
-	}
-	k->state = CASE_LOADING;
-	k->interrupted = false;
-	k->let_go_us = now_us();
-	listener_send(c->listener, n->id, 0);
 }
 
 /* A thread that asks again was not changed by its last exec: that failed. It stays seized. */
@@ -241,7 +228,16 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 	int r;
 
 	if (k != NULL && k->state == CASE_INJECTED) {
-		on_injected(c, k, n);
+		/* The injected call executes the target, which is compared like any program. */
+		k->id = n->id;
+		if (exec_case_find_target(k, &c->programs) != 0) {
+			listener_send(c->listener, n->id, EACCES);
+			return;
+		}
+		k->state = CASE_LOADING;
+		k->interrupted = false;
+		k->let_go_us = now_us();
+		listener_send(c->listener, n->id, 0);
 		return;
 	}
 	if (has_seized_other(c, (pid_t)n->pid)) {
@@ -277,7 +273,7 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 
 /* ---- stops ---- */
 
-/* Stands for a tracee that no case knows, until it is reaped. */
+/* A case for a tracee without one, until it is reaped. */
 static struct exec_case *leftover(struct exec_control *c, pid_t pid)
 {
 	struct exec_case *k =
@@ -289,19 +285,7 @@ static struct exec_case *leftover(struct exec_control *c, pid_t pid)
 	return k;
 }
 
-/* Between the image that was loaded and the one it is redirected to: signals act as they would on
- * any program, a failed execve ends in SIGILL. */
-static void pass_on(pid_t tid, int status)
-{
-	const int sig = WSTOPSIG(status);
-
-	if (status >> 16 == 0)
-		ptrace(PTRACE_CONT, tid, NULL, (long)sig);
-	else
-		ptrace(sig == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, tid, NULL, NULL);
-}
-
-/* Its exec is over. left: it is not ours any more. */
+/* Its exec is over. left: it is detached. */
 static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 		      enum gate_outcome outcome)
 {
@@ -355,7 +339,13 @@ static void on_other_stop(struct exec_control *c, pid_t tid, int status)
 	bool left;
 
 	if (k != NULL && k->injected && k->state != CASE_LEFTOVER) {
-		pass_on(tid, status);
+		/* Between the loaded image and the one that it is redirected to, signals act as on
+		 * any program, and a failed execve ends in SIGILL. */
+		if (plain)
+			ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status));
+		else
+			ptrace(WSTOPSIG(status) == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, tid, NULL,
+			       NULL);
 		return;
 	}
 	left = trace_detach(tid, plain ? WSTOPSIG(status) : 0);
