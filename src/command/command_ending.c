@@ -286,7 +286,17 @@ static void finish(struct run *r)
 	deliver(r, &m);
 }
 
-/* ---- the end of a process and of what it left ---- */
+/* ---- the end of a process and of its tree ---- */
+
+void run_end(struct run *r)
+{
+	if (r->phase != RUN_KEPT)
+		finish(r);
+	else
+		for (int i = 0; i < 2; i++)
+			output_drain(&r->out[i]);
+	r->phase = RUN_DEAD;
+}
 
 static void kill_step(void *arg)
 {
@@ -295,8 +305,7 @@ static void kill_step(void *arg)
 
 	if (clock_mono_us(r->cs->clock) >= r->give_up_us) {
 		log_warn("a command's processes do not die", "command_id", r->ask.command_id);
-		finish(r);
-		run_retire(r);
+		run_end(r);
 		return;
 	}
 	if (run_hold_leader(r)) {
@@ -331,8 +340,7 @@ void run_on_exit(struct run *r, const struct leader_exit *m)
 	r->end = *m;
 	r->empty = m->empty != 0;
 	if (r->empty) {
-		finish(r);
-		run_retire(r);
+		run_end(r);
 		return;
 	}
 	/* While the session ends with a grace, all processes have been asked to end. */
@@ -360,13 +368,7 @@ void run_on_empty(void *run, void *msg, struct link_msg *m)
 	r->end = *(const struct leader_exit *)msg;
 	r->end.status = status;
 	r->empty = true;
-	if (r->phase == RUN_KEPT) {
-		for (int i = 0; i < 2; i++)
-			output_drain(&r->out[i]);
-	} else {
-		finish(r);
-	}
-	run_retire(r);
+	run_end(r);
 }
 
 /* ---- ends without a process ---- */
@@ -374,22 +376,9 @@ void run_on_empty(void *run, void *msg, struct link_msg *m)
 void run_leader_died(struct run *r)
 {
 	r->orphaned = r->empty = true;
-	if (r->phase == RUN_KEPT) {
-		for (int i = 0; i < 2; i++)
-			output_drain(&r->out[i]);
-	} else {
-		if (!r->exited && r->why == WHY_ITSELF)
-			r->why = WHY_LEADER;
-		finish(r);
-	}
-	run_retire(r);
-}
-
-/* Its leader leaves when the link closes. */
-void run_abandon(struct run *r)
-{
-	finish(r);
-	run_retire(r);
+	if (!r->exited && r->why == WHY_ITSELF)
+		r->why = WHY_LEADER;
+	run_end(r);
 }
 
 void run_give_up(struct run *r, enum run_why why, int sig)
@@ -399,7 +388,7 @@ void run_give_up(struct run *r, enum run_why why, int sig)
 	r->why = why;
 	r->exited = r->empty = true;
 	r->end.status = (uint32_t)sig;
-	run_abandon(r);
+	run_end(r);
 }
 
 void run_not_executed(struct run *r, int errnum)
@@ -413,7 +402,7 @@ void run_not_executed(struct run *r, int errnum)
 	explain_exec(r, what, errnum, &m);
 	count_output(r, &m);
 	deliver(r, &m);
-	run_retire(r);
+	r->phase = RUN_DEAD;
 }
 
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before)
@@ -425,5 +414,5 @@ void run_finish_builtin(struct run *r, int status, const struct strv *env_before
 	count_output(r, &m);
 	env_changes(env_before, &r->cs->memory->env, &m.env_changed);
 	deliver(r, &m);
-	run_retire(r);
+	r->phase = RUN_DEAD;
 }

@@ -167,7 +167,7 @@ static void on_deadline(void *arg)
 	else if (r->phase <= RUN_ASKING)
 		run_give_up(r, WHY_TIMEOUT, SIGKILL);
 	else if (r->phase == RUN_STARTING && r->why == WHY_TIMEOUT)
-		run_abandon(r);
+		run_end(r);
 	else if (r->phase == RUN_STARTING) {
 		r->why = WHY_TIMEOUT; /* on_started kills it */
 		watch_after(r->deadline, ABANDON_MS);

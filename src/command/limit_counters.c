@@ -234,29 +234,17 @@ void limits_measure(struct run *r, struct warden_result *m)
 	raise_to(&m->maxrss_kb, now.memory_peak_bytes / 1024, left.memory_peak_bytes / 1024);
 }
 
-/* ---- told by the kernel ---- */
-
-static void empty(int fd)
-{
-	char events[4096] __attribute__((aligned(8)));
-
-	while (read(fd, events, sizeof(events)) > 0)
-		;
-}
+/* ---- events of the kernel ---- */
 
 static void on_event(void *arg)
 {
 	struct commands *cs = arg;
+	const int fds[] = {cs->limits.files.event, cs->limits.files.notify}; /* non-blocking */
+	char events[4096] __attribute__((aligned(8)));
 
-	empty(cs->limits.files.event);
-	limits_look(cs);
-}
-
-static void on_notify(void *arg)
-{
-	struct commands *cs = arg;
-
-	empty(cs->limits.files.notify);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		while (fds[i] >= 0 && read(fds[i], events, sizeof(events)) > 0)
+			;
 	limits_look(cs);
 }
 
@@ -287,7 +275,7 @@ int limits_open(struct commands *cs, const struct strv *counters, const struct s
 	if (l->files.event >= 0)
 		watch_start(l->event = watch_readable(cs->loop, l->files.event, on_event, cs));
 	if (l->files.notify >= 0)
-		watch_start(l->notify = watch_readable(cs->loop, l->files.notify, on_notify, cs));
+		watch_start(l->notify = watch_readable(cs->loop, l->files.notify, on_event, cs));
 	return 0;
 }
 

@@ -18,10 +18,8 @@ void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota)
 
 void output_close(struct output *o)
 {
-	watch_free(o->watch);
-	o->watch = NULL;
-	if (o->fd >= 0)
-		close(o->fd);
+	watch_free(take(o->watch));
+	mem_cleanup_fd(&o->fd);
 	o->fd = -1;
 }
 
@@ -47,7 +45,7 @@ static ssize_t move(struct output *o, size_t max)
 	return n;
 }
 
-/* A stream that cannot be written holds nothing for a reader to wait for: the rest is counted. */
+/* A stream that cannot be written has no bytes for a reader: the rest is only counted. */
 static uint64_t room(const struct output *o)
 {
 	const struct stream *s = &o->stream;
@@ -64,7 +62,7 @@ static uint64_t room(const struct output *o)
 	return most > s->bytes ? most - s->bytes : 0;
 }
 
-/* Runs until the pipe is empty, the window is used up or others should have their turn. */
+/* Reads until the pipe is empty, the window is full or other streams should have their turn. */
 static void on_readable(void *arg)
 {
 	struct output *o = arg;
@@ -113,7 +111,7 @@ void output_drain(struct output *o)
 
 	if (o->fd < 0 || ioctl(o->fd, FIONREAD, &held) < 0 || held == 0)
 		return;
-	/* A process can open the other end for reading, and take what was counted. */
+	/* A process can open the other end for reading, and read what FIONREAD counted. */
 	if (o->watch == NULL)
 		fcntl(o->fd, F_SETFL, O_NONBLOCK);
 	while (o->fd >= 0 && held > 0) {
@@ -132,10 +130,8 @@ void input_init(struct input *in, int pipe_fd)
 
 static void close_input(struct input *in)
 {
-	watch_free(in->watch);
-	in->watch = NULL;
-	if (in->fd >= 0)
-		close(in->fd);
+	watch_free(take(in->watch));
+	mem_cleanup_fd(&in->fd);
 	in->fd = -1;
 }
 
@@ -161,7 +157,7 @@ static void pump(struct input *in)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n < 0) { /* nobody reads any more */
+		if (n < 0) { /* the reader has closed the pipe */
 			throw_away(in);
 			close_input(in);
 			return;

@@ -38,7 +38,7 @@ struct input {
 	struct buf queue;
 	size_t at;	/* of queue that is written */
 	bool eof;	/* nothing follows */
-	uint64_t taken; /* bytes written, or thrown away because nobody reads */
+	uint64_t taken; /* bytes written, or dropped because the pipe is closed */
 	struct watch *watch;
 	struct loop *loop;
 	watch_fn *on_taken;

@@ -14,11 +14,6 @@
 
 /* ---- making and finding ---- */
 
-void run_retire(struct run *r)
-{
-	r->phase = RUN_DEAD;
-}
-
 void run_spawn_over(struct run *r, bool orphans)
 {
 	actor_table_over(r->cs->actors, r->spawn, orphans);
@@ -62,7 +57,7 @@ static void free_run(struct commands *cs, struct run *r)
 	free(r);
 }
 
-static void free_runs(struct commands *cs, bool all)
+void run_free(struct commands *cs, bool all)
 {
 	struct run *r, *next;
 
@@ -71,16 +66,6 @@ static void free_runs(struct commands *cs, bool all)
 		if (all || r->phase == RUN_DEAD)
 			free_run(cs, r);
 	}
-}
-
-void run_free_dead(struct commands *cs)
-{
-	free_runs(cs, false);
-}
-
-void run_free_all(struct commands *cs)
-{
-	free_runs(cs, true);
 }
 
 struct run *run_find(struct commands *cs, const char *command_id)
@@ -119,7 +104,7 @@ void run_refuse(struct run *r, const struct err *err)
 	/* Without init the session's root is gone, so any other reason would be wrong. */
 	r->cs->refuse(r->cs->owner, r->ask.command_id, r->req,
 		      proc_ending(r->cs->init_pid) ? &ends : err);
-	run_retire(r);
+	r->phase = RUN_DEAD;
 }
 
 bool run_start_held(struct commands *cs)
@@ -294,7 +279,7 @@ void run_kill_all(struct commands *cs)
 		else if (r->phase == RUN_RUNNING)
 			run_begin_kill(r, WHY_SESSION_END);
 		else if (r->phase == RUN_KEPT)
-			run_retire(r); /* the end of the session kills its processes */
+			r->phase = RUN_DEAD; /* the end of the session kills its processes */
 	}
 }
 
@@ -321,12 +306,4 @@ void run_unbind(struct run *r)
 {
 	for (int i = 0; i < 2; i++)
 		output_unbind(&r->out[i]);
-}
-
-void run_unbind_all(struct commands *cs)
-{
-	struct run *r;
-
-	TAILQ_FOREACH (r, &cs->runs, next)
-		run_unbind(r);
 }

@@ -2,8 +2,8 @@
 /* command/session_commands.h - the commands of one session, and what their owner (the warden) hands
  * in.
  *
- * Everything runs on the owner's loop thread. The owner calls run_start_held, run_free_dead and
- * results_next at the end of each loop turn. */
+ * Everything runs on the owner's loop thread. At the end of each loop turn the owner calls
+ * run_start_held, sends the messages that are due, and calls run_free. */
 #pragma once
 #include "base/clock.h"
 #include "base/loop.h"

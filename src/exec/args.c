@@ -115,6 +115,18 @@ void args_sum_end(struct args_sum *s)
 	fold(s);
 }
 
+void args_replace_first(struct strv *argv, char *const *head, size_t n)
+{
+	struct strv v = {0};
+
+	for (size_t i = 0; i < n; i++)
+		strv_add(&v, head[i]);
+	for (size_t i = 1; i < argv->n; i++)
+		strv_add(&v, argv->v[i]);
+	strv_done(argv);
+	*argv = v;
+}
+
 void args_done(struct args *a)
 {
 	buf_done(&a->text);

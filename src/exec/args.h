@@ -3,6 +3,7 @@
  * private to this folder. */
 #pragma once
 #include "base/buf.h"
+#include "base/fields.h"
 #include "base/hash.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +49,8 @@ struct args {
 	struct args_sum sum;
 };
 void args_done(struct args *a);
+/* Puts the n strings of head, copied, in the place of argv[0]. */
+void args_replace_first(struct strv *argv, char *const *head, size_t n);
 /* Appends the string at addr, NUL included; at most max bytes. 0 or an errno (E2BIG, EFAULT). */
 int args_string(struct args_memory *m, uint64_t addr, size_t max, struct buf *out);
 /* Reads argv as execve would: no argument at all becomes one empty one. 0 or an errno. */

@@ -269,21 +269,6 @@ static int open_first(struct resolver *r, char **called)
 	return open_path(r, *called, (n->flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0);
 }
 
-/* load_script: argv[0] goes, and name, argument and the script's name come before the rest. */
-static void push_head(struct image *im, const struct shebang *s, const char *script)
-{
-	struct strv next = {0};
-
-	strv_add(&next, s->name);
-	if (s->has_arg)
-		strv_add(&next, s->arg);
-	strv_add(&next, script);
-	for (size_t i = 1; i < im->head.n; i++)
-		strv_add(&next, im->head.v[i]);
-	strv_done(&im->head);
-	im->head = next;
-}
-
 static bool path_is_immutable(const struct resolver *r, const char *path)
 {
 	char buf[32];
@@ -321,7 +306,10 @@ static int follow(struct resolver *r, struct image *im, struct file *f)
 			return ELOOP;
 		if (s.name[0] == '\0')
 			return ENOENT;
-		push_head(im, &s, script);
+		/* As load_script does it. */
+		args_replace_first(&im->head,
+				   (char *[]){s.name, s.has_arg ? s.arg : script, script},
+				   s.has_arg ? 3 : 2);
 		free(script);
 		script = mem_strdup(s.name);
 		e = make_absolute(n->cwd, s.name, &path);
@@ -334,6 +322,24 @@ static int follow(struct resolver *r, struct image *im, struct file *f)
 		if (im->fd < 0)
 			return -im->fd;
 	}
+}
+
+/* ---- argv ---- */
+
+/* argv as the kernel gives it to the program, with NULL at its end. The strings stay borrowed. */
+static char **whole_argv(const struct image *im, const struct args *args, size_t *argc)
+{
+	const size_t skip = im->head.n > 0 ? 1 : 0;
+	char **v;
+
+	*argc = im->head.n + args->n - skip;
+	v = mem_resize(NULL, *argc + 1, sizeof(*v));
+	for (size_t i = 0; i < im->head.n; i++)
+		v[i] = im->head.v[i];
+	for (size_t i = skip; i < args->n; i++)
+		v[im->head.n + i - skip] = args->v[i];
+	v[*argc] = NULL;
+	return v;
 }
 
 /* ---- ld.so ---- */
@@ -367,18 +373,13 @@ static bool is_loader(const struct resolver *r, const struct file *f)
 static int follow_loader(struct resolver *r, struct image *im, const struct args *args)
 {
 	cleanup_free char *path = NULL;
-	const size_t skip = im->head.n > 0 ? 1 : 0;
-	const size_t argc = im->head.n + args->n - skip;
-	cleanup_free char **argv = mem_resize(NULL, argc + 1, sizeof(*argv));
+	size_t argc;
+	cleanup_free char **argv = whole_argv(im, args, &argc);
 	struct loader_call call;
 	struct file *f;
 	int fd, e;
 
 	im->flags |= OP_EXEC_LOADER;
-	for (size_t i = 0; i < im->head.n; i++)
-		argv[i] = im->head.v[i];
-	for (size_t i = skip; i < args->n; i++)
-		argv[im->head.n + i - skip] = args->v[i];
 	loader_parse(argv, argc, &call);
 	if (call.program == NULL)
 		return args->cut ? EPERM : 0;
@@ -447,17 +448,8 @@ int image_resolve(const struct image_name *name, const struct args *args,
 
 void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op)
 {
-	const size_t skip = im->head.n > 0 ? 1 : 0;
-	char **v;
-
-	op->exec.argc = im->head.n + args->n - skip;
-	v = mem_resize(NULL, op->exec.argc + 1, sizeof(*v));
-	for (size_t i = 0; i < im->head.n; i++)
-		v[i] = im->head.v[i];
-	for (size_t i = skip; i <= args->n; i++) /* with the NULL */
-		v[im->head.n + i - skip] = args->v[i];
-	*argv = v;
-	op->exec.argv = (const char *const *)v;
+	*argv = whole_argv(im, args, &op->exec.argc);
+	op->exec.argv = (const char *const *)*argv;
 	op->exec.path = im->chain.v[im->chain.n - 1];
 	op->exec.called = im->called;
 	op->exec.chain = (const char *const *)im->chain.v;

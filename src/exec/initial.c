@@ -73,19 +73,6 @@ static int look_at(struct exec_initial *i, const char *path, struct look *out)
 	return 0;
 }
 
-/* Puts head in the place of argv[0]. */
-static void put_before(struct strv *argv, char *const *head, size_t n)
-{
-	struct strv v = {0};
-
-	for (size_t i = 0; i < n; i++)
-		strv_add(&v, head[i]);
-	for (size_t i = 1; i < argv->n; i++)
-		strv_add(&v, argv->v[i]);
-	strv_done(argv);
-	*argv = v;
-}
-
 static bool goes_on(int e)
 {
 	return e == ENOENT || e == EACCES || e == ENOTDIR || e == ENAMETOOLONG;
@@ -99,7 +86,7 @@ static int look(struct exec_initial *i, const char *path)
 
 	if (e != ENOEXEC)
 		return e;
-	put_before(&i->argv, head, ARRAY_LEN(head));
+	args_replace_first(&i->argv, head, ARRAY_LEN(head));
 	i->by_shell = true;
 	e = look_at(i, SHELL_OF_ODD_FILES, &i->program);
 	return goes_on(e) ? ENOEXEC : e;
@@ -273,9 +260,9 @@ int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, i
 		return deny(i, err);
 	}
 	if (i->by_shell)
-		put_before(argv, i->argv.v, 2);
+		args_replace_first(argv, i->argv.v, 2);
 	if (!im->fixed && im->head.n > 0)
-		put_before(argv, im->head.v, im->head.n);
+		args_replace_first(argv, im->head.v, im->head.n);
 	free(*path);
 	*path = mem_strdup(im->fixed ? l->path : im->head.n > 0 ? im->head.v[0] : im->called);
 	*fd = im->fixed || im->program_immutable ? -1 : im->fd;

@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#define USAGE 2 /* exit code of shells for a wrong option */
-
 int builtin_fail(struct builtin_call *c, int status, const char *fmt, ...)
 {
 	va_list ap;
@@ -63,10 +61,11 @@ static int bad_name(struct builtin_call *c, const char *word)
 	return builtin_fail(c, 1, "`%s': not a valid identifier", word);
 }
 
-/* Returns the index behind the options. *last is the last option letter, 0 without options, '?' for
- * a letter that is not in known. */
-static size_t options(const struct strv *argv, const char *known, char *last)
+/* Returns the index behind the options, or 0 after the message about one that is not in known.
+ * *last is the last option letter, 0 without options. */
+static size_t options(struct builtin_call *c, const char *known, char *last)
 {
+	const struct strv *argv = c->argv;
 	size_t i = 1;
 
 	*last = 0;
@@ -74,27 +73,24 @@ static size_t options(const struct strv *argv, const char *known, char *last)
 		if (strcmp(argv->v[i], "--") == 0)
 			return i + 1;
 		for (const char *p = argv->v[i] + 1; *p != '\0'; p++) {
-			*last = strchr(known, *p) != NULL ? *p : '?';
-			if (*last == '?')
-				return i;
+			*last = *p;
+			if (strchr(known, *p) == NULL) {
+				builtin_fail(c, BUILTIN_USAGE, "%s: invalid option", argv->v[i]);
+				return 0;
+			}
 		}
 	}
 	return i;
 }
 
-static int bad_option(struct builtin_call *c, size_t at)
-{
-	return builtin_fail(c, USAGE, "%s: invalid option", c->argv->v[at]);
-}
-
 static int run_export(struct builtin_call *c)
 {
 	char option;
-	const size_t from = options(c->argv, "pn", &option);
+	const size_t from = options(c, "pn", &option);
 	int status = 0;
 
-	if (option == '?')
-		return bad_option(c, from);
+	if (from == 0)
+		return BUILTIN_USAGE;
 	if (from >= c->argv->n) {
 		struct strv env = {0};
 
@@ -123,11 +119,11 @@ static int run_export(struct builtin_call *c)
 static int run_unset(struct builtin_call *c)
 {
 	char option;
-	const size_t from = options(c->argv, "vf", &option);
+	const size_t from = options(c, "vf", &option);
 	int status = 0;
 
-	if (option == '?')
-		return bad_option(c, from);
+	if (from == 0)
+		return BUILTIN_USAGE;
 	for (size_t i = from; i < c->argv->n && option != 'f'; i++) {
 		if (!env_name_valid(c->argv->v[i], strlen(c->argv->v[i])))
 			status = bad_name(c, c->argv->v[i]);
@@ -154,11 +150,11 @@ static int run_alias(struct builtin_call *c)
 {
 	struct strv *all = &c->memory->aliases;
 	char option;
-	const size_t from = options(c->argv, "p", &option);
+	const size_t from = options(c, "p", &option);
 	int status = 0;
 
-	if (option == '?')
-		return bad_option(c, from);
+	if (from == 0)
+		return BUILTIN_USAGE;
 	if (all->n > 1)
 		qsort(all->v, all->n, sizeof(*all->v), by_text);
 	for (size_t i = 0; i < all->n && (option == 'p' || from >= c->argv->n); i++) {
@@ -187,17 +183,17 @@ static int run_alias(struct builtin_call *c)
 static int run_unalias(struct builtin_call *c)
 {
 	char option;
-	const size_t from = options(c->argv, "a", &option);
+	const size_t from = options(c, "a", &option);
 	int status = 0;
 
-	if (option == '?')
-		return bad_option(c, from);
+	if (from == 0)
+		return BUILTIN_USAGE;
 	if (option == 'a') {
 		strv_done(&c->memory->aliases);
 		return 0;
 	}
 	if (from >= c->argv->n)
-		return builtin_fail(c, USAGE, "usage: unalias [-a] name [name ...]");
+		return builtin_fail(c, BUILTIN_USAGE, "usage: unalias [-a] name [name ...]");
 	for (size_t i = from; i < c->argv->n; i++)
 		if (!alias_unset(c->memory, c->argv->v[i]))
 			status = builtin_fail(c, 1, "%s: not found", c->argv->v[i]);
@@ -208,11 +204,11 @@ static int run_history(struct builtin_call *c)
 {
 	struct shell_memory *m = c->memory;
 	char option;
-	const size_t from = options(c->argv, "c", &option);
+	const size_t from = options(c, "c", &option);
 	size_t first = 0;
 
-	if (option == '?')
-		return bad_option(c, from);
+	if (from == 0)
+		return BUILTIN_USAGE;
 	if (option == 'c') {
 		strv_done(&m->history);
 		m->history_base = 1;

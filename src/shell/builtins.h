@@ -21,7 +21,8 @@ struct builtin_call {
 bool builtin_is(const struct strv *argv);
 int builtin_run(struct builtin_call *c); /* exit code */
 
-/* directories.c: the ones that move. */
+#define BUILTIN_USAGE 2 /* exit code of shells for a wrong option */
+/* directories.c */
 int builtin_cd(struct builtin_call *c);
 int builtin_pwd(struct builtin_call *c);
 int builtin_pushd(struct builtin_call *c);

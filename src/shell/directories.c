@@ -56,7 +56,8 @@ static int no_dir(struct builtin_call *c, const char *word)
 	return builtin_fail(c, 1, "%s: %s", word, strerror(errno));
 }
 
-/* Reads -L, -P and --; returns the index of the first operand, 0 for a wrong option. */
+/* Reads -L, -P and --; returns the index of the first operand, or 0 after the message about a wrong
+ * option. */
 static size_t link_options(struct builtin_call *c, bool *physical)
 {
 	size_t i = 1;
@@ -69,19 +70,13 @@ static size_t link_options(struct builtin_call *c, bool *physical)
 			return i + 1;
 		if (word[0] != '-' || word[1] == '\0')
 			break;
-		if (strcmp(word, "-L") != 0 && strcmp(word, "-P") != 0)
+		if (strcmp(word, "-L") != 0 && strcmp(word, "-P") != 0) {
+			builtin_fail(c, BUILTIN_USAGE, "%s: invalid option", word);
 			return 0;
+		}
 		*physical = word[1] == 'P';
 	}
 	return i;
-}
-
-static int bad_option(struct builtin_call *c, size_t at)
-{
-	while (at < c->argv->n &&
-	       (strcmp(c->argv->v[at], "-L") == 0 || strcmp(c->argv->v[at], "-P") == 0))
-		at++;
-	return builtin_fail(c, 2, "%s: invalid option", c->argv->v[at]);
 }
 
 int builtin_cd(struct builtin_call *c)
@@ -94,7 +89,7 @@ int builtin_cd(struct builtin_call *c)
 	cleanup_free char *target = NULL;
 
 	if (at == 0)
-		return bad_option(c, 1);
+		return BUILTIN_USAGE;
 	if (at + 1 < c->argv->n)
 		return builtin_fail(c, 1, "too many arguments");
 	if (back && c->memory->oldpwd == NULL)
@@ -116,7 +111,7 @@ int builtin_pwd(struct builtin_call *c)
 	cleanup_free char *real = NULL;
 
 	if (at == 0)
-		return bad_option(c, 1);
+		return BUILTIN_USAGE;
 	if (physical)
 		real = root_real(c->root_fd, c->cwd);
 	if (physical && real == NULL)

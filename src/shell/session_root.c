@@ -98,38 +98,18 @@ int root_open(int root_fd, const char *path)
 	return open_in(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
-/* name:password:uid:gid:gecos:HOME:shell */
-static char *home_in_line(const char *line, size_t n, const char *user, size_t len)
-{
-	const char *end = line + n;
-	const char *p = line;
-
-	if (n <= len || memcmp(line, user, len) != 0 || line[len] != ':')
-		return NULL;
-	for (int colon = 0; colon < 5; colon++) {
-		p = memchr(p, ':', (size_t)(end - p));
-		if (p == NULL)
-			return NULL;
-		p++;
-	}
-	n = (size_t)(end - p);
-	return mem_strndup(
-		p, memchr(p, ':', n) != NULL ? (size_t)((const char *)memchr(p, ':', n) - p) : n);
-}
-
 char *root_home_of(int root_fd, const char *user, size_t len)
 {
 	cleanup_fd int fd = root_open(root_fd, "/etc/passwd");
 	cleanup_buf struct buf text = {0};
-	char *home = NULL;
+	char *line, *next, *home = NULL;
 
 	if (len == 0 || fd < 0 || fdio_load(fd, PASSWD_MAX, &text, NULL) < 0)
 		return NULL;
-	for (const char *p = text.data; home == NULL && *p != '\0';) {
-		const size_t n = strcspn(p, "\n");
-
-		home = home_in_line(p, n, user, len);
-		p += n + (p[n] == '\n');
-	}
-	return home;
+	/* name:password:uid:gid:gecos:HOME:shell */
+	for (next = text.data; home == NULL && (line = strsep(&next, "\n")) != NULL;)
+		if (strncmp(line, user, len) == 0 && line[len] == ':')
+			for (int field = 0; field < 6; field++)
+				home = strsep(&line, ":");
+	return mem_strdup(home);
 }

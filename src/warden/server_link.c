@@ -211,12 +211,14 @@ static void await_server(struct warden *w)
 void server_link_hang_up(struct warden *w)
 {
 	struct server_link *a = &w->api;
+	struct run *r;
 
 	peer_close(&a->peer);
 	a->hello = a->greeted = a->tell_state = a->told_failure = false;
 	a->patches = 0;
 	server_link_drop_refusals(a);
-	run_unbind_all(&w->commands);
+	TAILQ_FOREACH (r, &w->commands.runs, next)
+		run_unbind(r);
 	await_server(w);
 }
 

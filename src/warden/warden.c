@@ -91,7 +91,7 @@ void warden_fail(struct warden *w, const char *fmt, ...)
 	w->commands.closed = true;
 	watch_after(w->deadline, END_MS);
 	TAILQ_FOREACH (r, &w->commands.runs, next)
-		run_retire(r);
+		r->phase = RUN_DEAD;
 }
 
 static void on_suspicion(void *arg)
@@ -154,7 +154,7 @@ static void turn(void *arg)
 	if (!recorded || !run_start_held(&w->commands))
 		watch_after(w->retry, RECORD_RETRY_MS);
 	told = server_link_flush(w);
-	run_free_dead(&w->commands);
+	run_free(&w->commands, false);
 	if (w->phase == WARDEN_ENDING && TAILQ_EMPTY(&w->commands.runs) && recorded && told &&
 	    (w->suspect == NULL || w->failure != NULL))
 		close_init(w);
@@ -454,7 +454,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 static void close_warden(struct warden *w)
 {
 	server_link_close(w); /* first: its end is the session's, for who waits for it */
-	run_free_all(&w->commands);
+	run_free(&w->commands, true);
 	leaders_free_idle(&w->commands);
 	execs_close(&w->execs);
 	processes_close(w);
