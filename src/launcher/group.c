@@ -143,26 +143,22 @@ void group_drop(struct launcher *l, uint64_t number)
 	try_later(l);
 }
 
-static bool in_use(const struct launcher *l, uint64_t number)
-{
-	const struct session_entry *w;
-
-	TAILQ_FOREACH (w, &l->entries, next)
-		if (w->meta.group == number)
-			return true;
-	return pool_has(l, number);
-}
-
 void groups_sweep(struct launcher *l)
 {
-	const size_t n = strlen(l->groups.prefix);
+	const struct session_entry *w;
+	const struct pooled *p;
 	struct strv ids = {0};
 
 	cgroup_list(&l->groups.host, l->groups.prefix, &ids);
 	for (size_t i = 0; i < ids.n; i++) {
-		const uint64_t number = strtoull(ids.v[i] + n, NULL, 10);
+		const uint64_t number = strtoull(ids.v[i] + strlen(l->groups.prefix), NULL, 10);
+		bool used = false;
 
-		if (!in_use(l, number))
+		TAILQ_FOREACH (w, &l->entries, next)
+			used |= w->meta.group == number;
+		TAILQ_FOREACH (p, &l->pool.list, next)
+			used |= p->group == number;
+		if (!used)
 			group_drop(l, number);
 	}
 	strv_done(&ids);

@@ -96,14 +96,17 @@ int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, 
  * then the socket of that one, NULL if it cannot be told. */
 int runtime_claim(const struct config *c, bool privileged, struct runtime *p, char **other,
 		  struct err *err);
-/* Opens or makes a file of the state directory with the rights of the directory's owner: what he
- * may have put there gives him nothing. -1/errno. */
+/* Opens or makes a file of the state directory with the rights of the directory's owner: a link
+ * that the owner has put there leads nowhere else. -1/errno. */
 int runtime_state_file(const char *path, bool privileged, uid_t owner);
 /* With the lock: binds and listens. */
 int runtime_listen(const struct config *c, bool privileged, struct runtime *p, struct err *err);
 /* Another launcher has the lock: waits until its socket answers (0) or the lock is ours after all
  * (*taken). E_UNAVAILABLE after timeout_ms. */
 int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err);
+/* As open, with the rights of another user for files, if the server is privileged: setfsuid takes
+ * root's capabilities for files away meanwhile. -1/errno. */
+int open_as(const char *path, int flags, bool privileged, uid_t uid, gid_t gid);
 /* Removes the socket, if it is ours, and closes everything. */
 void runtime_done(struct runtime *p);
 
@@ -498,31 +501,37 @@ void groups_sweep_strangers(struct launcher *l);
 
 /* ---- pool.c ---- */
 
-struct pooled;
+/* A sandbox without a session: a stub that waits for its assignment. */
+struct pooled {
+	TAILQ_ENTRY(pooled) next;
+	struct launcher *l;
+	pid_t pid;
+	int pidfd, sock;
+	uint64_t group;	   /* number of its control group; 0: none */
+	struct idmap map;  /* uid and gid of its session, owner of the files; shown_uid 0: none */
+	int userns;	   /* owned; the user namespace with that map; -1: none */
+	struct buf recipe; /* owned; of the plan that it was prepared for */
+	uint64_t fingerprint; /* of the host when it was prepared */
+	bool ready;
+	bool listed; /* in the pool */
+	struct watch *readable, *death;
+};
 void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
 void pool_stop(struct launcher *l);
 void pool_empty(struct launcher *l); /* and fills it again soon */
 /* One that is ready for such a session, or NULL. It stays in the pool until it is taken. */
 struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan);
-/* From now on it is the caller's: handed over or discarded. */
+/* From now on it is the caller's: released or discarded. */
 void pool_take(struct pooled *p);
-uint64_t pooled_group(const struct pooled *p);
-uint32_t pooled_uid(const struct pooled *p); /* that its session gets */
-/* The namespace for such a map, owned by the caller; -1: it has none. */
+/* The user namespace with such a map, owned by the caller; -1: it has none. */
 int pooled_userns(struct pooled *p, const struct idmap *map);
-void pool_discard(struct pooled *p); /* with its group; NULL is fine */
+void pool_discard(struct pooled *p); /* with its group */
 /* One that is not prepared yet, for this plan, in a group that is there (0: none). NULL:
  * E_UNAVAILABLE. */
 struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
 			 int tree_fd, struct err *err);
-/* Tells it of the session to make. */
-int pool_hand_over(const struct pooled *p, struct assignment *o, const struct sandbox_plan *plan,
-		   const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view, struct err *err);
-/* Lets go of one that was told: its pid, its pidfd (owned) in *pidfd. */
+/* Lets go of one that has its assignment: its pid, its pidfd (owned) in *pidfd. */
 pid_t pool_release(struct pooled *p, int *pidfd);
-bool pool_has(const struct launcher *l, uint64_t group);
-bool pool_has_uid(const struct launcher *l, uint32_t uid);
-size_t pool_ready(const struct launcher *l); /* how many can be taken */
 
 /* ---- deaths.c ---- */
 

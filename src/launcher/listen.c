@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The listening sockets. They belong to the launcher, so that no connection is refused while the
- * API child is replaced. */
+ * API child is restarted. */
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
@@ -14,8 +14,8 @@
 
 #define BACKLOG 512
 
-/* Whether a living program has the socket. One that called listen is known by its connections: a
- * killed server's API child may hold its socket for another moment, and does not count. */
+/* Whether a living program has the socket. SO_PEERCRED names the process that called listen. The
+ * API child of a killed server may hold the socket for another moment, and does not count. */
 static bool lives(const struct sockaddr_un *a)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -28,8 +28,8 @@ static bool lives(const struct sockaddr_un *a)
 	       !proc_ending(cred.pid);
 }
 
-/* With the lock, a socket at our path is a dead server's. Anything else there is not ours to
- * remove. */
+/* The launcher has the lock: a socket at its path belongs to a dead server. Anything else there is
+ * not the launcher's to remove. */
 static int clear_path(const struct sockaddr_un *a, struct err *err)
 {
 	const char *path = a->sun_path;
@@ -51,13 +51,19 @@ static int clear_path(const struct sockaddr_un *a, struct err *err)
 	return 0;
 }
 
-/* Nobody can connect before the chmod, which comes after listen: runtime_await is woken by it. */
-static int bind_unix(int fd, const char *path, mode_t mode, struct err *err)
+/* A client cannot connect before the chmod, which comes after listen: runtime_await waits for it.
+ */
+static int listen_unix(struct runtime *p, mode_t mode, struct err *err)
 {
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const char *path = p->socket;
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct stat st;
 	mode_t old;
 	int r;
 
+	if (fd == -1)
+		return err_errno(err, E_UNAVAILABLE, path, "socket");
 	if (strlen(path) >= sizeof(a.sun_path))
 		return err_set(err, E_BAD_REQUEST, "server.unix_socket",
 			       "server.unix_socket is longer than %zu bytes: %s",
@@ -69,24 +75,8 @@ static int bind_unix(int fd, const char *path, mode_t mode, struct err *err)
 	old = umask(0777);
 	r = bind(fd, (const struct sockaddr *)&a, sizeof(a));
 	umask(old);
-	if (r < 0 || listen(fd, BACKLOG) < 0 || chmod(path, mode) < 0)
+	if (r < 0 || listen(fd, BACKLOG) < 0 || chmod(path, mode) < 0 || lstat(path, &st) < 0)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot listen on %s", path);
-	return 0;
-}
-
-static int listen_unix(struct runtime *p, bool privileged, struct err *err)
-{
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-	int r;
-
-	if (fd == -1)
-		return err_errno(err, E_UNAVAILABLE, p->socket, "socket");
-	r = bind_unix(fd, p->socket, privileged ? 0666 : 0600, err);
-	if (r < 0)
-		return r;
-	if (lstat(p->socket, &st) < 0)
-		return err_errno(err, E_UNAVAILABLE, p->socket, "cannot stat %s", p->socket);
 	p->socket_dev = st.st_dev;
 	p->socket_ino = st.st_ino;
 	p->unix_fd = take_fd(fd);
@@ -99,8 +89,7 @@ union address {
 	struct sockaddr_in6 v6;
 };
 
-/* "127.0.0.1:80", "[::1]:80", "localhost:80". Names are not looked up: that would read the network.
- */
+/* "127.0.0.1:80" or "[::1]:80". Names are not looked up: that would read the network. */
 static int parse_tcp(const char *text, union address *out)
 {
 	const char *colon = strrchr(text, ':');
@@ -128,46 +117,33 @@ static int parse_tcp(const char *text, union address *out)
 	return inet_pton(AF_INET, host, &out->v4.sin_addr) == 1 ? 0 : -1;
 }
 
-static bool is_loopback(const union address *a)
-{
-	if (a->any.sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
-	return ntohl(a->v4.sin_addr.s_addr) >> 24 == 127;
-}
-
-static char *format_tcp(const union address *a)
-{
-	char host[INET6_ADDRSTRLEN];
-
-	if (a->any.sa_family == AF_INET6)
-		return mem_printf("[%s]:%u",
-				  inet_ntop(AF_INET6, &a->v6.sin6_addr, host, sizeof(host)),
-				  ntohs(a->v6.sin6_port));
-	return mem_printf("%s:%u", inet_ntop(AF_INET, &a->v4.sin_addr, host, sizeof(host)),
-			  ntohs(a->v4.sin_port));
-}
-
 static int listen_tcp(struct runtime *p, const char *text, struct err *err)
 {
 	cleanup_fd int fd = -1;
 	const int on = 1;
+	char host[INET6_ADDRSTRLEN];
 	union address a;
 	socklen_t len = sizeof(a);
+	bool v6;
 
 	if (parse_tcp(text, &a) < 0)
 		return err_set(err, E_BAD_REQUEST, "server.http_addr",
 			       "not an address and port: '%s' (as in 127.0.0.1:8080)", text);
-	if (!is_loopback(&a))
+	v6 = a.any.sa_family == AF_INET6;
+	if (v6 ? !IN6_IS_ADDR_LOOPBACK(&a.v6.sin6_addr) : ntohl(a.v4.sin_addr.s_addr) >> 24 != 127)
 		return err_set(err, E_BAD_REQUEST, "server.http_addr",
 			       "%s is not a loopback address: without TLS nothing else is served",
 			       text);
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(fd, &a.any, a.any.sa_family == AF_INET6 ? sizeof(a.v6) : sizeof(a.v4)) < 0 ||
-	    listen(fd, BACKLOG) < 0 || getsockname(fd, &a.any, &len) < 0)
+	    bind(fd, &a.any, v6 ? sizeof(a.v6) : sizeof(a.v4)) < 0 || listen(fd, BACKLOG) < 0 ||
+	    getsockname(fd, &a.any, &len) < 0)
 		return err_errno(err, E_UNAVAILABLE, "server.http_addr", "cannot listen on %s",
 				 text);
-	p->http = format_tcp(&a);
+	inet_ntop(a.any.sa_family, v6 ? (void *)&a.v6.sin6_addr : (void *)&a.v4.sin_addr, host,
+		  sizeof(host));
+	p->http = mem_printf(v6 ? "[%s]:%u" : "%s:%u", host,
+			     ntohs(v6 ? a.v6.sin6_port : a.v4.sin_port));
 	p->tcp_fd = take_fd(fd);
 	return 0;
 }
@@ -175,8 +151,8 @@ static int listen_tcp(struct runtime *p, const char *text, struct err *err)
 int runtime_listen(const struct config *c, bool privileged, struct runtime *p, struct err *err)
 {
 	const bool tcp = c->http_addr != NULL && c->http_addr[0] != '\0';
-	/* TCP first: if it fails, a unix socket that worked a moment ago has not been touched. */
+	/* TCP first: if it fails, the unix socket of an earlier server is still there. */
 	const int r = tcp ? listen_tcp(p, c->http_addr, err) : 0;
 
-	return r < 0 ? r : listen_unix(p, privileged, err);
+	return r < 0 ? r : listen_unix(p, privileged ? 0666 : 0600, err);
 }

@@ -170,7 +170,7 @@ static int separate(struct job *j, struct err *err)
 		return 0;
 	j->candidate = pool_find(j->l, p);
 	if (j->candidate != NULL) {
-		uid = pooled_uid(j->candidate);
+		uid = j->candidate->map.shown_uid;
 	} else if (uids_allot(j->l, &uid, NULL) < 0) {
 		pool_empty(j->l); /* what is only prepared gives its ids back */
 		r = uids_allot(j->l, &uid, err);
@@ -319,7 +319,7 @@ static int set_limits(struct job *j, struct err *err)
 		pool_take(j->candidate);
 		j->pooled = take(j->candidate);
 	}
-	j->group = j->pooled != NULL ? pooled_group(j->pooled) : group_next(j->l);
+	j->group = j->pooled != NULL ? j->pooled->group : group_next(j->l);
 	group_id(j->l, j->group, id);
 	wall_report_init(&report);
 	r = j->pooled != NULL ? cgroup_limit(host, &ask, &report, &why)
@@ -405,8 +405,9 @@ static int give_orders(struct job *j, struct err *err)
 	o.log_level = level;
 	if (j->pooled == NULL)
 		j->pooled = pool_make(j->l, &j->plan, j->group, user ? j->tree : -1, err);
-	return j->pooled == NULL ? -E_UNAVAILABLE
-				 : pool_hand_over(j->pooled, &o, &j->plan, fd, &j->view, err);
+	return j->pooled == NULL
+		       ? -E_UNAVAILABLE
+		       : assignment_send(j->pooled->sock, &o, &j->plan, fd, &j->view, err);
 }
 
 static int start_stub(struct job *j, uint32_t req, struct err *err)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sandboxes that are prepared before a session is asked for: a warden that waits, in a group of its
- * own, and its init, which has its namespaces, root, devices and network. Limits, uid, names,
- * workspace and policy come last, by a message with descriptors. One serves a session if it was
- * prepared by the same recipe and the host still shows what it did then. Where there is none, one
- * is made for the session; it gets its message at once. */
+/* Sandboxes that are prepared before a client asks for a session. A prepared sandbox is a stub that
+ * waits in a control group of its own, and its init, which has its namespaces, root, devices and
+ * network. Limits, uid, names, workspace and policy follow in a message with descriptors.
+ *
+ * A prepared sandbox serves a session if the session's plan has the same recipe and the host's
+ * fingerprint has not changed. Otherwise a sandbox is made for the session, and gets its message at
+ * once. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -15,42 +17,20 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define REFILL_MS 20	    /* behind the answer that emptied it */
-#define REFILL_SLOW_MS 1000 /* after one that died */
-
-struct pooled {
-	TAILQ_ENTRY(pooled) next;
-	struct launcher *l;
-	pid_t pid;
-	int pidfd, sock;
-	uint64_t group;
-	struct idmap map;     /* its session's uid and gid, and whose files it may get; shown_uid 0:
-				 none */
-	int userns;	      /* owned; for that map; -1: none */
-	struct buf recipe;    /* owned; that of its plan */
-	uint64_t fingerprint; /* what the host showed */
-	bool ready;
-	bool listed; /* in the pool */
-	struct watch *readable, *death;
-};
+#define REFILL_MS 20	    /* after the answer that took a sandbox from the pool */
+#define REFILL_SLOW_MS 1000 /* after a sandbox died or could not be prepared */
 
 static void refill_in(struct launcher *l, unsigned ms)
 {
-	/* A time that is set stays: sessions that come one after the other must not put it off. */
+	/* A time that is set stays: many sessions in a row must not delay the refill. */
 	if (!l->stopping && l->pool.refill != NULL && watch_due_us(l->pool.refill) == 0)
 		watch_after(l->pool.refill, ms);
 }
 
-static void unlist(struct pooled *p)
+static void pooled_free(struct pooled *p)
 {
 	if (p->listed)
 		TAILQ_REMOVE(&p->l->pool.list, p, next);
-	p->listed = false;
-}
-
-static void pooled_free(struct pooled *p)
-{
-	unlist(p);
 	watch_free(p->readable);
 	watch_free(p->death);
 	mem_cleanup_fd(&p->pidfd);
@@ -58,15 +38,6 @@ static void pooled_free(struct pooled *p)
 	mem_cleanup_fd(&p->userns);
 	buf_done(&p->recipe);
 	free(p);
-}
-
-/* What was prepared until now serves nobody. */
-static void age(struct launcher *l)
-{
-	struct pooled *p;
-
-	TAILQ_FOREACH (p, &l->pool.list, next)
-		p->fingerprint = 0;
 }
 
 static void on_word(void *arg)
@@ -78,17 +49,15 @@ static void on_word(void *arg)
 
 	watch_stop(p->readable);
 	if (fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL) != 1)
-		return; /* its pidfd tells of its end */
+		return; /* the stub has ended: on_death follows */
 	p->ready = word == ASSIGNMENT_READY;
-	if (word != ASSIGNMENT_FAILED) {
-		l->pool.failing = false;
-		return;
-	}
-	if (!l->pool.failing)
+	if (word == ASSIGNMENT_FAILED && !l->pool.failing)
 		log_warn("a sandbox could not be prepared; it is tried again each second");
-	l->pool.failing = true;
-	refill_in(l, REFILL_SLOW_MS); /* before the discarding, which would set a short time */
-	pool_discard(p);
+	l->pool.failing = word == ASSIGNMENT_FAILED;
+	if (l->pool.failing) {
+		refill_in(l, REFILL_SLOW_MS); /* before pool_discard, which sets a short time */
+		pool_discard(p);
+	}
 }
 
 static void on_death(void *arg)
@@ -104,16 +73,12 @@ static void on_death(void *arg)
 	refill_in(l, REFILL_SLOW_MS);
 }
 
-/* It is dead when this returns: a killed process that only waits takes no time to end. */
+/* Waits for the end of the stub: a killed process that only waits ends at once. */
 void pool_discard(struct pooled *p)
 {
-	struct launcher *l;
-	uint64_t group;
+	struct launcher *l = p->l;
+	const uint64_t group = p->group;
 
-	if (p == NULL)
-		return;
-	l = p->l;
-	group = p->group;
 	proc_pidfd_signal(p->pidfd, SIGKILL);
 	waitpid(p->pid, NULL, 0);
 	pooled_free(p);
@@ -121,15 +86,17 @@ void pool_discard(struct pooled *p)
 	refill_in(l, REFILL_MS);
 }
 
-static int fork_one(struct launcher *l, struct stub *stub, struct pooled **out, struct err *err)
+static struct pooled *fork_stub(struct launcher *l, struct stub *stub, struct err *err)
 {
 	const pid_t parent = getpid();
 	struct pooled *p;
 	int pair[2];
 	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot talk to a new sandbox");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		err_errno(err, E_UNAVAILABLE, NULL, "cannot talk to a new sandbox");
+		return NULL;
+	}
 	stub->sock = pair[1];
 	pid = stub->group != 0 && !stub->makes_group ? group_fork(l, stub->group, &stub->born_in_it)
 						     : fork();
@@ -137,35 +104,33 @@ static int fork_one(struct launcher *l, struct stub *stub, struct pooled **out, 
 		stub_main(stub, parent);
 	close(pair[1]);
 	if (pid < 0) {
+		err_errno(err, E_UNAVAILABLE, NULL, "fork");
 		close(pair[0]);
-		return err_errno(err, E_UNAVAILABLE, NULL, "fork");
+		return NULL;
 	}
 	p = mem_new(struct pooled);
 	*p = (struct pooled){.l = l,
 			     .pid = pid,
+			     .pidfd = proc_pidfd(pid),
 			     .sock = pair[0],
 			     .group = stub->group,
 			     .map = stub->map,
 			     .userns = -1};
-	p->pidfd = proc_pidfd(pid);
-	if (p->pidfd < 0) {
-		err_errno(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: pidfd_open");
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		pooled_free(p);
-		return -E_UNAVAILABLE;
-	}
-	*out = p;
-	return 0;
+	if (p->pidfd >= 0)
+		return p;
+	err_errno(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: pidfd_open");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	pooled_free(p);
+	return NULL;
 }
 
 struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
 			 int tree_fd, struct err *err)
 {
 	struct stub stub = {.l = l, .plan = plan, .group = group, .tree_fd = tree_fd};
-	struct pooled *p = NULL;
 
-	return fork_one(l, &stub, &p, err) < 0 ? NULL : p;
+	return fork_stub(l, &stub, err);
 }
 
 static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct err *err)
@@ -180,9 +145,9 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	if (r < 0)
 		return r;
 	stub.map = (struct idmap){l->pool.owner_uid, l->pool.owner_gid, uid, uid};
-	r = fork_one(l, &stub, &p, err);
-	if (r < 0)
-		return r;
+	p = fork_stub(l, &stub, err);
+	if (p == NULL)
+		return -E_UNAVAILABLE;
 	p->fingerprint = fingerprint;
 	sandbox_recipe(plan, &p->recipe);
 	p->listed = true;
@@ -197,47 +162,46 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	return 0;
 }
 
-/* Whether the host's mounts are others than when this was last asked. */
-static bool mounts_changed(const struct launcher *l)
+/* What the pool must match now. A change of the host's mounts makes every prepared sandbox useless.
+ * POLLPRI on mountinfo tells of a change since the last poll. */
+static uint64_t look_at_host(struct launcher *l, const struct sandbox_plan *plan,
+			     struct buf *recipe)
 {
 	struct pollfd pfd = {l->pool.mounts, POLLPRI, 0};
+	struct pooled *p;
 
-	return poll(&pfd, 1, 0) != 0;
+	if (poll(&pfd, 1, 0) != 0)
+		TAILQ_FOREACH (p, &l->pool.list, next)
+			p->fingerprint = 0;
+	sandbox_recipe(plan, recipe);
+	return sandbox_fingerprint(plan);
 }
 
-static bool same(const struct buf *a, const struct buf *b)
+static bool serves(const struct pooled *p, uint64_t fingerprint, const struct buf *recipe)
 {
-	return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
-static void discard_others(struct launcher *l, const struct sandbox_plan *plan)
-{
-	const uint64_t fingerprint = sandbox_fingerprint(plan);
-	cleanup_buf struct buf recipe = {0};
-	struct pooled *p, *next;
-
-	sandbox_recipe(plan, &recipe);
-	if (mounts_changed(l))
-		age(l);
-	for (p = TAILQ_FIRST(&l->pool.list); p != NULL; p = next) {
-		next = TAILQ_NEXT(p, next);
-		if (p->fingerprint != fingerprint || !same(&p->recipe, &recipe))
-			pool_discard(p);
-	}
+	return p->fingerprint == fingerprint && p->recipe.len == recipe->len &&
+	       memcmp(p->recipe.data, recipe->data, recipe->len) == 0;
 }
 
 static void on_refill(void *arg)
 {
 	struct launcher *l = arg;
-	const struct pooled *p;
+	cleanup_buf struct buf recipe = {0};
+	struct pooled *p, *next;
 	struct sandbox_plan plan;
 	struct err err = {0};
+	uint64_t fingerprint;
 	int64_t n = 0;
 
 	make_recipe(l, &plan);
-	discard_others(l, &plan);
-	TAILQ_FOREACH (p, &l->pool.list, next)
-		n++;
+	fingerprint = look_at_host(l, &plan, &recipe);
+	for (p = TAILQ_FIRST(&l->pool.list); p != NULL; p = next) {
+		next = TAILQ_NEXT(p, next);
+		if (serves(p, fingerprint, &recipe))
+			n++;
+		else
+			pool_discard(p);
+	}
 	for (; n < l->settings.config.pool_size && !l->stopping; n++)
 		if (add_one(l, &plan, &err) < 0) {
 			log_warn("no sandbox can be prepared", "error", err.message);
@@ -255,7 +219,7 @@ void pool_empty(struct launcher *l)
 
 void pool_start(struct launcher *l)
 {
-	/* A user namespace is made by its session's uid. */
+	/* The uid of a session must make its user namespace: nothing can be prepared. */
 	if (!l->privileged || l->settings.config.root_inside) {
 		pool_stop(l);
 		return;
@@ -290,24 +254,20 @@ struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)
 	struct pooled *p, *found = NULL;
 	uint64_t fingerprint;
 
-	/* Of the next session the same is expected. */
+	/* The files of the next session probably have the same owner. */
 	l->pool.owner_uid = plan->owner_uid;
 	l->pool.owner_gid = plan->owner_gid;
 	if (TAILQ_EMPTY(&l->pool.list) || sandbox_user_namespace(plan))
 		return NULL;
-	if (mounts_changed(l))
-		age(l);
-	fingerprint = sandbox_fingerprint(plan);
-	sandbox_recipe(plan, &recipe);
+	fingerprint = look_at_host(l, plan, &recipe);
 	TAILQ_FOREACH (p, &l->pool.list, next) {
 		const bool owner =
 			p->map.disk_uid == plan->owner_uid && p->map.disk_gid == plan->owner_gid;
 
-		if (p->ready && p->fingerprint == fingerprint && same(&p->recipe, &recipe) &&
-		    (found == NULL || owner))
+		if (p->ready && serves(p, fingerprint, &recipe) && (found == NULL || owner))
 			found = p;
 	}
-	if (found == NULL) /* those that are there are out of date, or not ready yet */
+	if (found == NULL) /* the sandboxes of the pool are out of date, or not ready yet */
 		refill_in(l, REFILL_MS);
 	return found;
 }
@@ -315,58 +275,13 @@ struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan)
 void pool_take(struct pooled *p)
 {
 	refill_in(p->l, REFILL_MS);
-	unlist(p);
-}
-
-uint32_t pooled_uid(const struct pooled *p)
-{
-	return p->map.shown_uid;
+	TAILQ_REMOVE(&p->l->pool.list, p, next);
+	p->listed = false;
 }
 
 int pooled_userns(struct pooled *p, const struct idmap *map)
 {
 	return memcmp(&p->map, map, sizeof(*map)) == 0 ? take_fd(p->userns) : -1;
-}
-
-bool pool_has_uid(const struct launcher *l, uint32_t uid)
-{
-	const struct pooled *p;
-
-	TAILQ_FOREACH (p, &l->pool.list, next)
-		if (p->map.shown_uid == uid)
-			return true;
-	return false;
-}
-
-uint64_t pooled_group(const struct pooled *p)
-{
-	return p->group;
-}
-
-bool pool_has(const struct launcher *l, uint64_t group)
-{
-	const struct pooled *p;
-
-	TAILQ_FOREACH (p, &l->pool.list, next)
-		if (p->group == group)
-			return true;
-	return false;
-}
-
-size_t pool_ready(const struct launcher *l)
-{
-	const struct pooled *p;
-	size_t n = 0;
-
-	TAILQ_FOREACH (p, &l->pool.list, next)
-		n += p->ready;
-	return n;
-}
-
-int pool_hand_over(const struct pooled *p, struct assignment *o, const struct sandbox_plan *plan,
-		   const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view, struct err *err)
-{
-	return assignment_send(p->sock, o, plan, fd, view, err);
 }
 
 pid_t pool_release(struct pooled *p, int *pidfd)

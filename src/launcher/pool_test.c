@@ -89,15 +89,16 @@ static void sbx_4_as_many_are_prepared_as_are_wanted_and_none_is_left(void **sta
 {
 	struct rig *g = *state;
 	size_t two = 2;
-	struct pooled *p;
+	struct pooled *p, *q;
 
 	if (none(g))
 		skip();
 	pool_start(&g->l);
 	assert_true(rig_until(g, has_groups, &two));
 	p = ready_one(g);
-	assert_true(pooled_group(p) > 0);
-	assert_false(pool_has(&g->l, pooled_group(p)));
+	assert_true(p->group > 0);
+	TAILQ_FOREACH (q, &g->l.pool.list, next)
+		assert_int_not_equal(q->group, p->group);
 	/* the taken one has a successor */
 	two = 3;
 	assert_true(rig_until(g, has_groups, &two));
@@ -140,17 +141,22 @@ static void sbx_4_a_dead_one_is_replaced(void **state)
 	g->l.settings.config.pool_size = 1;
 	pool_start(&g->l);
 	p = ready_one(g);
-	group = pooled_group(p);
+	group = p->group;
 	pool_discard(p);
 	p = ready_one(g);
-	assert_int_not_equal(pooled_group(p), group);
+	assert_int_not_equal(p->group, group);
 	pool_discard(p);
 	assert_true(rig_until(g, has_groups, &one));
 }
 
 static bool is_waiting(struct rig *g, void *arg)
 {
-	return pool_ready(&g->l) == *(const size_t *)arg;
+	const struct pooled *p;
+	size_t n = 0;
+
+	TAILQ_FOREACH (p, &g->l.pool.list, next)
+		n += p->ready;
+	return n == *(const size_t *)arg;
 }
 
 /* A session of another recipe gets none; what is its own does not matter. */
@@ -198,9 +204,9 @@ static void sbx_6_each_has_a_uid_and_its_map(void **state)
 	assert_true(rig_until(g, is_waiting, &two));
 	p = take_any(g);
 	q = take_any(g);
-	assert_true(uid_range_has(&g->l.settings.config.session_uids, pooled_uid(p)));
-	assert_int_not_equal(pooled_uid(p), pooled_uid(q));
-	map.shown_uid = map.shown_gid = pooled_uid(q);
+	assert_true(uid_range_has(&g->l.settings.config.session_uids, p->map.shown_uid));
+	assert_int_not_equal(p->map.shown_uid, q->map.shown_uid);
+	map.shown_uid = map.shown_gid = q->map.shown_uid;
 	assert_int_equal(pooled_userns(p, &map), -1);
 	userns = pooled_userns(q, &map);
 	assert_true(userns >= 0);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks for a session, and as whom it runs. The API child only carries the proof.
+/* Who asks for a session, and as which user it runs. The API child only passes the proof on.
  *
- * A connection proves its peer only if it was accepted from our socket: a captured API child could
- * connect to any daemon of root's and show us that end, whose SO_PEERCRED is root, and in a mount
- * namespace of its own it could even give it our address. Therefore the inode behind the address is
- * compared (SIOCUNIXFILE, unix(7); needs CAP_NET_ADMIN). */
+ * A connection proves its peer only if it was accepted from our socket. A captured API child could
+ * connect to another daemon of root and show that end: SO_PEERCRED would be root. In a mount
+ * namespace of its own it could even give that end our address. Therefore the inode behind the
+ * address is compared (SIOCUNIXFILE, unix(7); needs CAP_NET_ADMIN). */
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
-#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,15 +36,6 @@ static int option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &v, &len) < 0 ? -1 : v;
 }
 
-static bool has_our_address(const struct runtime *p, int fd)
-{
-	struct sockaddr_un a = {0};
-	socklen_t len = sizeof(a) - 1;
-
-	return getsockname(fd, (struct sockaddr *)&a, &len) == 0 && a.sun_family == AF_UNIX &&
-	       strcmp(a.sun_path, p->socket) == 0;
-}
-
 static int check_inode(const struct runtime *p, int fd, struct err *err)
 {
 	cleanup_fd int file = ioctl(fd, SIOCUNIXFILE, 0);
@@ -61,37 +52,34 @@ static int check_inode(const struct runtime *p, int fd, struct err *err)
 	return 0;
 }
 
-static int peer_of(int fd, struct requester *out, struct err *err)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
-	    cred.uid == (uid_t)-1)
-		return foreign(err, "its peer is unknown");
-	*out = (struct requester){cred.uid, cred.gid, cred.uid == 0 || cred.uid == getuid()};
-	return 0;
-}
-
 int requester_connected(const struct runtime *p, bool privileged, int fd, struct requester *out,
 			struct err *err)
 {
+	struct sockaddr_un a = {0};
+	socklen_t len = sizeof(a) - 1;
+	struct ucred cred;
+	socklen_t cred_len = sizeof(cred);
 	int r;
 
 	if (option(fd, SO_DOMAIN) != AF_UNIX || option(fd, SO_TYPE) != SOCK_STREAM)
 		return foreign(err, "not a unix stream socket");
 	if (option(fd, SO_ACCEPTCONN) != 0)
 		return foreign(err, "a listening socket");
-	if (!has_our_address(p, fd))
+	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0 || a.sun_family != AF_UNIX ||
+	    strcmp(a.sun_path, p->socket) != 0)
 		return foreign(err, "another address");
-	/* Without privilege everybody is the same uid and nothing could be gained. */
+	/* Without privilege every peer has the same uid: a false proof gains nothing. */
 	r = privileged ? check_inode(p, fd, err) : 0;
-	if (r == 0)
-		r = peer_of(fd, out, err);
-	/* Root is admin on a user's server too, and can there only speak for that user. */
-	if (r == 0 && !privileged && out->uid == 0)
+	if (r < 0)
+		return r;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) < 0 || cred.pid <= 0 ||
+	    cred.uid == (uid_t)-1)
+		return foreign(err, "its peer is unknown");
+	*out = (struct requester){cred.uid, cred.gid, cred.uid == 0 || cred.uid == getuid()};
+	/* Root is admin on a user's server too, and can only act for that user there. */
+	if (!privileged && out->uid == 0)
 		*out = (struct requester){geteuid(), getegid(), true};
-	return r;
+	return 0;
 }
 
 int requester_by_tcp(const struct runtime *p, int fd, struct err *err)
@@ -132,57 +120,42 @@ int requester_has_key(const struct api_keys *keys, const struct bytes *key, stru
 
 struct requester requester_owns(const char *path, bool privileged, struct requester caller)
 {
+	cleanup_fd int fd = open_as(path, O_PATH, privileged, caller.uid, caller.gid);
 	struct stat st;
-	int r;
 
-	if (privileged) {
-		setfsgid(caller.gid);
-		setfsuid(caller.uid);
-	}
-	r = stat(path, &st);
-	if (privileged) {
-		setfsuid(geteuid());
-		setfsgid(getegid());
-	}
-	return r < 0 ? caller : (struct requester){st.st_uid, st.st_gid};
+	return fd == -1 || fstat(fd, &st) < 0 ? caller : (struct requester){st.st_uid, st.st_gid};
 }
 
-/* The uids that hold the server apart from sessions and sessions apart from people are nobody's to
- * speak for. */
-static int check_speaker(const struct identity_ask *ask, struct err *err)
+/* A uid that separates the server from sessions, or sessions from users: no session may run as it.
+ */
+static bool is_own_uid(const struct config *c, uid_t uid)
 {
-	const uid_t uid = ask->who.uid;
-
-	if (!ask->privileged && uid != geteuid())
-		return err_set(err, E_FORBIDDEN, NULL,
-			       "this server runs as uid %u and makes sessions for that uid only, "
-			       "not for uid %u",
-			       geteuid(), uid);
-	if (ask->privileged &&
-	    (uid == ask->config->api_uid || uid_range_has(&ask->config->session_uids, uid)))
-		return err_set(err, E_FORBIDDEN, NULL, "uid %u belongs to agentsh itself", uid);
-	return 0;
+	return uid == c->api_uid || uid_range_has(&c->session_uids, uid);
 }
 
 int identity_choose(const struct identity_ask *ask, struct session_identity *out, struct err *err)
 {
 	const struct config *c = ask->config;
 	struct requester run = ask->who;
-	const int r = check_speaker(ask, err);
 
-	if (r < 0)
-		return r;
+	if (!ask->privileged && run.uid != geteuid())
+		return err_set(err, E_FORBIDDEN, NULL,
+			       "this server runs as uid %u and makes sessions for that uid only, "
+			       "not for uid %u",
+			       geteuid(), run.uid);
 	if (!ask->privileged) {
 		run = (struct requester){geteuid(), getegid()};
 		*out = (struct session_identity){run, run};
 		return 0;
 	}
+	if (is_own_uid(c, run.uid))
+		return err_set(err, E_FORBIDDEN, NULL, "uid %u belongs to agentsh itself", run.uid);
 	if (strcmp(c->run_as, "owner") == 0 && ask->owner.uid != run.uid)
 		run = (struct requester){ask->owner.uid, requester_primary_gid(ask->owner.uid)};
-	if (run.uid == c->api_uid || uid_range_has(&c->session_uids, run.uid))
+	if (is_own_uid(c, run.uid))
 		return err_set(err, E_FORBIDDEN, NULL,
 			       "the workspace belongs to uid %u, which is agentsh's own", run.uid);
-	/* Root acts for who owns the workspace; nobody else may. */
+	/* Root acts for the owner of the workspace; other users may not. */
 	*out = (struct session_identity){run, run.uid == 0 ? ask->owner : run};
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* RUNTIME (the directory of the unix socket), its lock, its sessions; and the state directory of
  * the API child. */
+#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -17,9 +18,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 
-/* Whoever may write here could put his own sockets and files in the place of ours. */
+/* A user who may write to the directory could replace our sockets and files. */
 static int check_dir(int fd, const char *path, struct err *err)
 {
 	struct stat st;
@@ -75,24 +75,16 @@ int runtime_open(const struct config *c, bool privileged, struct runtime *p, str
 	return 0;
 }
 
-static int open_lock(struct runtime *p, struct err *err)
+int runtime_lock(struct runtime *p, struct err *err)
 {
+	char text[16] = "";
+
 	if (p->lock_fd == -1)
 		p->lock_fd = openat(p->runtime_fd, "server.lock",
 				    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0644);
 	if (p->lock_fd == -1)
 		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot open %s/server.lock",
 				 p->runtime);
-	return 0;
-}
-
-int runtime_lock(struct runtime *p, struct err *err)
-{
-	char text[16] = "";
-	int r = open_lock(p, err);
-
-	if (r < 0)
-		return r;
 	if (flock(p->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		/* The holder may not have written its pid yet. */
 		if (pread(p->lock_fd, text, sizeof(text) - 1, 0) <= 0 || text[0] == '\n')
@@ -109,12 +101,39 @@ int runtime_lock(struct runtime *p, struct err *err)
 	return 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
+/* ---- waiting for another server ---- */
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+/* Wakes up when a file of RUNTIME changes. */
+struct waiting {
+	int fd; /* inotify */
+	int64_t deadline_us;
+};
+
+static int waiting_begin(const struct runtime *p, int timeout_ms, struct waiting *w,
+			 struct err *err)
+{
+	w->deadline_us = clock_mono_us(&clock_system) + INT64_C(1000) * timeout_ms;
+	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (w->fd != -1 && inotify_add_watch(w->fd, p->runtime,
+					     IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_CLOSE_WRITE |
+						     IN_MODIFY) >= 0)
+		return 0;
+	return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
+}
+
+/* Waits for the next change, or until the deadline; false: the time is over. */
+static bool waiting_next(const struct waiting *w)
+{
+	const int64_t left_ms = (w->deadline_us - clock_mono_us(&clock_system)) / 1000;
+	struct pollfd pfd = {w->fd, POLLIN, 0};
+	char events[4096];
+
+	if (left_ms <= 0)
+		return false;
+	poll(&pfd, 1, (int)left_ms);
+	while (read(w->fd, events, sizeof(events)) > 0)
+		;
+	return true;
 }
 
 /* Whether the server that the lock file names is dead; its pid may not be there yet. */
@@ -131,26 +150,72 @@ static bool holder_died(const struct runtime *p)
 	return pidfd == -1 ? errno == ESRCH : poll(&pfd, 1, 0) == 1;
 }
 
-/* What wakes us: a child lets go of the lock file, or the next server writes its pid into it. */
+/* IN_CLOSE_WRITE: a child closes the lock file. IN_MODIFY: the next server writes its pid. */
 int runtime_inherit(struct runtime *p, int timeout_ms, struct err *err)
 {
-	const int64_t deadline = now_ms() + timeout_ms;
-	cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	char events[4096];
+	struct waiting w = {.fd = -1};
+	int r = waiting_begin(p, timeout_ms, &w, err);
 
-	if (fd == -1 || inotify_add_watch(fd, p->runtime, IN_CLOSE_WRITE | IN_MODIFY) < 0)
-		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
-	for (;;) {
-		struct pollfd pfd = {fd, POLLIN, 0};
-		const int r = runtime_lock(p, err);
-		const int64_t left = deadline - now_ms();
+	if (r == 0)
+		do
+			r = runtime_lock(p, err);
+		while (r == -E_CONFLICT && holder_died(p) && waiting_next(&w));
+	mem_cleanup_fd(&w.fd);
+	return r;
+}
 
-		if (r != -E_CONFLICT || left <= 0 || !holder_died(p))
-			return r;
-		poll(&pfd, 1, (int)left);
-		while (read(fd, events, sizeof(events)) > 0)
-			;
+static bool answers(const char *path)
+{
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	if (fd == -1 || strlen(path) >= sizeof(a.sun_path))
+		return false;
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	/* A full backlog is a sign of life, too. */
+	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
+}
+
+/* IN_ATTRIB: the other server's chmod after listen. IN_CLOSE_WRITE: its end closes the lock file.
+ */
+int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err)
+{
+	struct waiting w = {.fd = -1};
+	bool locked = false;
+	int r = waiting_begin(p, timeout_ms, &w, err);
+
+	while (r == 0 && !locked && !answers(p->socket)) {
+		r = runtime_lock(p, err);
+		locked = r == 0;
+		if (r == -E_CONFLICT)
+			r = waiting_next(&w) ? 0
+					     : err_set(err, E_UNAVAILABLE, p->socket,
+						       "another server holds %s/server.lock and "
+						       "does not answer on %s",
+						       p->runtime, p->socket);
 	}
+	mem_cleanup_fd(&w.fd);
+	if (r == 0)
+		*taken = locked;
+	return r;
+}
+
+/* ---- directories ---- */
+
+int open_as(const char *path, int flags, bool privileged, uid_t uid, gid_t gid)
+{
+	int fd;
+
+	if (privileged) {
+		setfsgid(gid);
+		setfsuid(uid);
+	}
+	fd = open(path, flags | O_CLOEXEC, 0600);
+	if (privileged) {
+		setfsuid(geteuid());
+		setfsgid(getegid());
+	}
+	return fd;
 }
 
 static bool empty_dir(int fd)
@@ -169,24 +234,11 @@ static bool empty_dir(int fd)
 	return empty;
 }
 
-/* Whether uid can walk to the directory: setfsuid takes the file capabilities away for the moment.
- */
-static bool can_reach(const char *path, uid_t uid)
-{
-	cleanup_fd int fd = -1;
-
-	setfsgid(uid);
-	setfsuid(uid);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	setfsuid(geteuid());
-	setfsgid(getegid());
-	return fd != -1;
-}
-
-/* An existing directory of somebody else's is never given away: a slip in the configuration could
- * name /home. */
+/* A directory that belongs to another user is not given away: a typing error in the configuration
+ * could name /home. */
 static int give_dir(int fd, const char *path, uid_t uid, struct err *err)
 {
+	cleanup_fd int reached = -1;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
@@ -198,7 +250,8 @@ static int give_dir(int fd, const char *path, uid_t uid, struct err *err)
 			       path, st.st_uid, uid, uid, path);
 	if (fchown(fd, uid, uid) < 0 || fchmod(fd, 0700) < 0)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot give %s to uid %u", path, uid);
-	if (!can_reach(path, uid))
+	reached = open_as(path, O_RDONLY | O_DIRECTORY, true, uid, uid);
+	if (reached == -1)
 		return err_set(
 			err, E_UNAVAILABLE, path,
 			"uid %u (server.api_uid) cannot reach sessions.base_dir %s: a directory "
@@ -247,55 +300,6 @@ int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, 
 	return r < 0 ? r : make_state_dir(c, privileged, err);
 }
 
-static bool answers(const char *path)
-{
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-
-	if (fd == -1 || strlen(path) >= sizeof(a.sun_path))
-		return false;
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	/* A full backlog is a sign of life, too. */
-	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
-}
-
-/* What wakes us: the winner's chmod after listen() (IN_ATTRIB), or its end (the lock file is
- * closed). */
-int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err)
-{
-	const int64_t deadline = now_ms() + timeout_ms;
-	cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	char events[4096];
-
-	if (fd == -1 || inotify_add_watch(fd, p->runtime,
-					  IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_CLOSE_WRITE) < 0)
-		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
-	for (;;) {
-		struct pollfd pfd = {fd, POLLIN, 0};
-		int64_t left;
-		int r;
-
-		if (answers(p->socket)) {
-			*taken = false;
-			return 0;
-		}
-		r = runtime_lock(p, err);
-		if (r != -E_CONFLICT) {
-			*taken = r == 0;
-			return r;
-		}
-		left = deadline - now_ms();
-		if (left <= 0)
-			return err_set(
-				err, E_UNAVAILABLE, p->socket,
-				"another server holds %s/server.lock and does not answer on %s",
-				p->runtime, p->socket);
-		poll(&pfd, 1, (int)left);
-		while (read(fd, events, sizeof(events)) > 0)
-			;
-	}
-}
-
 void runtime_done(struct runtime *p)
 {
 	const int fds[] = {p->unix_fd,	  p->tcp_fd,   p->sessions_fd,
@@ -305,7 +309,7 @@ void runtime_done(struct runtime *p)
 	if (p->unix_fd != -1 && p->socket_ino != 0 && lstat(p->socket, &st) == 0 &&
 	    st.st_dev == p->socket_dev && st.st_ino == p->socket_ino)
 		unlink(p->socket);
-	/* The lock last: whoever gets it finds no trace of us. */
+	/* The lock last: the next holder finds nothing left of us. */
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] != -1)
 			close(fds[i]);

@@ -34,9 +34,13 @@ void uids_open(struct launcher *l)
 static bool is_taken(const struct launcher *l, uint32_t uid)
 {
 	const struct session_entry *w;
+	const struct pooled *p;
 
-	if (uid == l->settings.config.api_uid || uid == NOBODY || pool_has_uid(l, uid))
+	if (uid == l->settings.config.api_uid || uid == NOBODY)
 		return true;
+	TAILQ_FOREACH (p, &l->pool.list, next)
+		if (p->map.shown_uid == uid)
+			return true;
 	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->meta.uid == uid && w->state != ENTRY_DEAD)
 			return true;

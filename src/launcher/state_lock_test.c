@@ -122,7 +122,7 @@ static void ses_8_what_is_no_lock_file_is_named(void **state)
 	assert_int_equal(mkfifo(h->lock, 0666), 0);
 	assert_int_equal(chmod(h->lock, 0666), 0);
 	assert_int_equal(claim(h, &p, &other, &err), -E_UNAVAILABLE);
-	assert_non_null(strstr(err.message, "no regular file: remove it"));
+	assert_non_null(strstr(err.message, "not a regular file: remove it"));
 	assert_null(other);
 	runtime_done(&p);
 }
