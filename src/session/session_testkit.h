@@ -353,8 +353,12 @@ static __attribute__((unused)) void fake_send(struct kit *k, struct fake *f, enu
 static struct journal *kit_journal(struct kit *k, const char *id, const char *name, int *ring_fd,
 				   int *ack_fd)
 {
-	cleanup_free char *ring = mem_printf("%s/%s.%sring", k->dir, id, name);
-	cleanup_free char *ack = mem_printf("%s/%s.%sack", k->dir, id, name);
+	cleanup_free char *ring = mem_printf("%s/%s.%s"
+					     "ring",
+					     k->dir, id, name);
+	cleanup_free char *ack = mem_printf("%s/%s.%s"
+					    "ack",
+					    k->dir, id, name);
 	struct journal *j = NULL;
 
 	assert_int_equal(journal_create(AT_FDCWD, ring, ack, 4 * JOURNAL_RING_DEFAULT, ring_fd,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire/transport.h - how the bytes of one connection go to and fro, below HTTP: plain today.
+/* wire/transport.h - receive, send and shut down for one connection, below HTTP. Plain is the only
+ * one.
  *
  * The connection watches fd with edges: for reading always, for writing while it has bytes that
  * send has not taken. A transport that holds received bytes back (a TLS record) gives them before
