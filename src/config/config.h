@@ -78,7 +78,7 @@ struct config {
 	struct config_place *places;
 };
 
-enum config_mode { CONFIG_SYSTEM, CONFIG_USER }; /* places by INTERFACE.md: root or a normal user */
+enum config_mode { CONFIG_SYSTEM, CONFIG_USER }; /* default paths of root or of a normal user */
 
 /* Defaults for a mode (uid, HOME, XDG_RUNTIME_DIR and, without a usable one, TMPDIR are read for
  * USER; the fallback runtime directory is made 0700 and its owner checked). */

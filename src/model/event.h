@@ -100,5 +100,5 @@ void event_pack(const struct event *e, struct buf *out);
 /* Lenient about newer fields and types (EVENT_unknown), strict about all else. */
 int event_unpack(const void *data, size_t len, struct event *e, struct err *err);
 void event_done(struct event *e);
-/* The JSON object of INTERFACE.md: the canonical bytes that the chain hashes and clients read. */
+/* The JSON object of docs/api.md: the canonical bytes that the chain hashes and clients read. */
 void event_format(const struct event *e, struct buf *out);

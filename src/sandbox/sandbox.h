@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sandbox/sandbox.h - how a session's place is made: namespaces, root, identity. See SESSION order
- * in docs/architecture.md.
+/* sandbox/sandbox.h - how a session's place is made: namespaces, root, identity. See
+ * docs/architecture/session.md.
  *
  * Used by the launcher (prepare: workspace tree), by the stub (forked from the launcher: clones
  * init, becomes the warden) and by agentsh-init (inside). Each raising function writes its own
@@ -138,6 +138,6 @@ int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
 
 /* Descriptors of agentsh-init at its start. */
 enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_ASSIGNMENT_FD };
-/* agentsh-init: everything inside, in SESSION.md's order; then READY is sent and the loop runs
- * until the link closes. Returns the exit status of the program. */
+/* agentsh-init: everything inside, in the order of docs/architecture/session.md; then READY is sent
+ * and the loop runs until the link closes. Returns the exit status of the program. */
 int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd);

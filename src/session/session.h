@@ -71,7 +71,7 @@ void session_create(struct sessions *ss, const struct caller *who,
 int session_get(struct sessions *ss, const struct caller *who, const char *id, struct session **out,
 		struct err *err);
 const char *session_id(const struct session *s);
-void session_format(struct session *s, struct jw *w); /* the record of INTERFACE.md */
+void session_format(struct session *s, struct jw *w); /* the record of docs/api.md */
 /* List with cursor: newest last, at most limit; next is "" at the end. */
 int session_list(struct sessions *ss, const struct caller *who, const char *cursor, unsigned limit,
 		 struct jw *w, struct err *err);
@@ -121,7 +121,7 @@ const char *command_id(const struct command *c);
 /* Keeps it beyond its time, until the last reference is given back. */
 struct command *command_ref(struct command *c);
 void command_unref(struct command *c);
-/* The whole exec answer (INTERFACE.md), from the row; only when finished. unread: why its output
+/* The whole exec answer (docs/api.md), from the row; only when finished. unread: why its output
  * could not be passed on, or NULL. */
 void command_format_answer(struct command *c, const struct err *unread, struct jw *w);
 /* The command record: id, state, times, exit, totals. */
@@ -132,7 +132,7 @@ int command_get(struct sessions *ss, const struct caller *who, struct session *s
 		struct command **out, struct err *err);
 int command_list(struct session *s, const char *cursor, unsigned limit, struct jw *w,
 		 struct err *err);
-/* Reads what is kept by offset: fills the JSON object of INTERFACE.md. */
+/* Reads what is kept by offset: fills the JSON object of docs/api.md. */
 int command_output(struct command *c, int stream, uint64_t offset, uint64_t limit, struct jw *w,
 		   struct err *err);
 /* The same for a reader that follows the command: appends the bytes to out, past the quota too.

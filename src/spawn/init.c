@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* agentsh-init: the steps in SESSION order, and the report of them.
+/* agentsh-init: the steps in the order of docs/architecture/session.md, and the report of them.
  *
  * Invariants once READY is sent: PID 1 (in a bare session a subreaper), the session's uid, no
  * capability, non-dumpable, no descriptor of the host besides the link. It never waits for a child:
