@@ -153,68 +153,24 @@ void doctor_host_read(struct doctor_host *h)
 
 /* ---- remedies ---- */
 
-#define IN_CONTAINER(h) (strcmp((h)->container, "none") != 0)
-
-static bool no_room(const struct doctor_host *h)
-{
-	return h->max_user_namespaces == 0;
-}
-static bool userns_off(const struct doctor_host *h)
-{
-	return h->unprivileged_userns_clone == 0 && !h->root;
-}
-static bool apparmor_off(const struct doctor_host *h)
-{
-	return h->apparmor_restrict_userns > 0 && !h->root;
-}
-static bool contained(const struct doctor_host *h)
-{
-	return IN_CONTAINER(h);
-}
-static bool contained_root(const struct doctor_host *h)
-{
-	return IN_CONTAINER(h) && h->root;
-}
-static bool masked(const struct doctor_host *h)
-{
-	return IN_CONTAINER(h) || h->masked_proc;
-}
-static bool no_landlock(const struct doctor_host *h)
-{
-	return h->landlock_abi == 0;
-}
-static bool old_landlock(const struct doctor_host *h)
-{
-	return h->landlock_abi > 0 && h->landlock_abi < ABI_WHOLE;
-}
-static bool no_seccomp(const struct doctor_host *h)
-{
-	return !h->seccomp;
-}
-static bool yama_shut(const struct doctor_host *h)
-{
-	return h->yama_ptrace_scope == 3;
-}
-static bool not_root(const struct doctor_host *h)
-{
-	return !h->root;
-}
-static bool is_root(const struct doctor_host *h)
-{
-	return h->root;
-}
-static bool v2_user(const struct doctor_host *h)
-{
-	return !h->root && strcmp(h->cgroup, "v2") == 0;
-}
-static bool v1_user(const struct doctor_host *h)
-{
-	return !h->root && strcmp(h->cgroup, "v2") != 0;
-}
-static bool no_cgroup(const struct doctor_host *h)
-{
-	return strcmp(h->cgroup, "none") == 0;
-}
+/* Conditions of a host under which a remedy applies. */
+enum host_condition {
+	NO_ROOM,
+	USERNS_OFF,
+	APPARMOR_OFF,
+	CONTAINED,
+	CONTAINED_ROOT,
+	MASKED,
+	NO_LANDLOCK,
+	OLD_LANDLOCK,
+	NO_SECCOMP,
+	YAMA_SHUT,
+	NOT_ROOT,
+	IS_ROOT,
+	V2_USER,
+	V1_USER,
+	NO_CGROUP,
+};
 
 #define LIMITS(condition, text)                                                  \
 	{WALL_memory_limit, condition, text}, {WALL_cpu_limit, condition, text}, \
@@ -226,14 +182,14 @@ static bool no_cgroup(const struct doctor_host *h)
 /* %s is the directory of the agentsh programs. */
 static const struct {
 	enum wall wall;
-	bool (*applies)(const struct doctor_host *h);
+	enum host_condition condition;
 	const char *text;
 } remedies[] = {
-	{WALL_user_namespace, no_room,
+	{WALL_user_namespace, NO_ROOM,
 	 "sysctl -w user.max_user_namespaces=10000 (now 0; keep it in /etc/sysctl.d/)"},
-	{WALL_user_namespace, userns_off,
+	{WALL_user_namespace, USERNS_OFF,
 	 "sysctl -w kernel.unprivileged_userns_clone=1 (now 0; keep it in /etc/sysctl.d/)"},
-	{WALL_user_namespace, apparmor_off,
+	{WALL_user_namespace, APPARMOR_OFF,
 	 "AppArmor restricts user namespaces. Write /etc/apparmor.d/agentsh and load it with "
 	 "`apparmor_parser -r /etc/apparmor.d/agentsh`:\n"
 	 "abi <abi/4.0>,\n"
@@ -241,52 +197,72 @@ static const struct {
 	 "profile agentsh %s/agentsh{,-*} flags=(unconfined) {\n"
 	 "  userns,\n"
 	 "}"},
-	{WALL_user_namespace, contained,
+	{WALL_user_namespace, CONTAINED,
 	 "start the container with --security-opt seccomp=unconfined (or a profile that allows "
 	 "clone, unshare, mount and pivot_root)"},
-	{WALL_user_namespace, not_root, "or run the server as root: it needs no user namespace"},
-	{WALL_mount_namespace, contained_root,
+	{WALL_user_namespace, NOT_ROOT, "or run the server as root: it needs no user namespace"},
+	{WALL_mount_namespace, CONTAINED_ROOT,
 	 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
 	 "--security-opt apparmor=unconfined"},
-	{WALL_mount_namespace, is_root, "or run the server as a normal user"},
-	{WALL_mount_namespace, apparmor_off,
+	{WALL_mount_namespace, IS_ROOT, "or run the server as a normal user"},
+	{WALL_mount_namespace, APPARMOR_OFF,
 	 "AppArmor lets user namespaces be made but not mount: see the remedy of user_namespace"},
-	{WALL_pid_namespace, masked,
+	{WALL_pid_namespace, MASKED,
 	 "start the container with --security-opt systempaths=unconfined (a new /proc needs an "
 	 "unmasked one)"},
-	{WALL_capabilities, contained_root,
+	{WALL_capabilities, CONTAINED_ROOT,
 	 "start the container with --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"},
-	{WALL_seccomp, no_seccomp, "a kernel with CONFIG_SECCOMP_FILTER"},
-	{WALL_landlock, no_landlock,
+	{WALL_seccomp, NO_SECCOMP, "a kernel with CONFIG_SECCOMP_FILTER"},
+	{WALL_landlock, NO_LANDLOCK,
 	 "Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and `landlock` first in the kernel "
 	 "parameter lsm="},
-	{WALL_landlock, old_landlock, "a newer kernel (6.12 has all that is used)"},
-	{WALL_exec_policy, yama_shut,
+	{WALL_landlock, OLD_LANDLOCK, "a newer kernel (6.12 has all that is used)"},
+	{WALL_exec_policy, YAMA_SHUT,
 	 "kernel.yama.ptrace_scope is 3: no exec can be verified; set it to 1 in /etc/sysctl.d/ "
 	 "and restart (it cannot be lowered)"},
-	LIMITS(no_cgroup, "mount a cgroup v2 file system at /sys/fs/cgroup"),
-	LIMITS(v2_user,
+	LIMITS(NO_CGROUP, "mount a cgroup v2 file system at /sys/fs/cgroup"),
+	LIMITS(V2_USER,
 	       "have the controllers delegated: `systemctl --user edit` a unit with "
 	       "Delegate=yes, or `systemd-run --user --scope -p Delegate=yes agentsh server`"),
-	LIMITS(v1_user, "cgroup v1 is root's: run the server as root, or start the machine with "
+	LIMITS(V1_USER, "cgroup v1 is root's: run the server as root, or start the machine with "
 			"systemd.unified_cgroup_hierarchy=1"),
-	LIMITS(contained_root, "mount the container's cgroup file system writable "
+	LIMITS(CONTAINED_ROOT, "mount the container's cgroup file system writable "
 			       "(--cgroupns=private with cgroup v2)"),
-	{WALL_process_separation, not_root,
+	{WALL_process_separation, NOT_ROOT,
 	 "run the server as root: only root can give processes uids of their own"},
-	{WALL_process_separation, contained_root,
+	{WALL_process_separation, CONTAINED_ROOT,
 	 "start the container with --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt "
 	 "seccomp=unconfined --security-opt apparmor=unconfined"},
-	{WALL_process_separation, is_root, "or run the server as a normal user"},
+	{WALL_process_separation, IS_ROOT, "or run the server as a normal user"},
 };
 
 void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out)
 {
+	const bool in_container = strcmp(h->container, "none") != 0;
+	const bool v2 = strcmp(h->cgroup, "v2") == 0;
+	const bool met[] = {
+		[NO_ROOM] = h->max_user_namespaces == 0,
+		[USERNS_OFF] = h->unprivileged_userns_clone == 0 && !h->root,
+		[APPARMOR_OFF] = h->apparmor_restrict_userns > 0 && !h->root,
+		[CONTAINED] = in_container,
+		[CONTAINED_ROOT] = in_container && h->root,
+		[MASKED] = in_container || h->masked_proc,
+		[NO_LANDLOCK] = h->landlock_abi == 0,
+		[OLD_LANDLOCK] = h->landlock_abi > 0 && h->landlock_abi < ABI_WHOLE,
+		[NO_SECCOMP] = !h->seccomp,
+		[YAMA_SHUT] = h->yama_ptrace_scope == 3,
+		[NOT_ROOT] = !h->root,
+		[IS_ROOT] = h->root,
+		[V2_USER] = !h->root && v2,
+		[V1_USER] = !h->root && !v2,
+		[NO_CGROUP] = strcmp(h->cgroup, "none") == 0,
+	};
+
 	for (size_t i = 0; i < ARRAY_LEN(remedies); i++) {
 		const char *at = strstr(remedies[i].text, "%s");
 		cleanup_buf struct buf text = {0};
 
-		if (remedies[i].wall != w || !remedies[i].applies(h))
+		if (remedies[i].wall != w || !met[remedies[i].condition])
 			continue;
 		if (at != NULL) {
 			buf_add(&text, remedies[i].text, (size_t)(at - remedies[i].text));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compiling what stands in the directories of policies. */
+/* Compiles policies from the files in the directories of policies. */
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "policy/policy.h"
@@ -31,7 +31,7 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 	}
 	buf_adds(file, path);
 	rc = policy_read(path, text, err);
-	if (rc == -E_NOT_FOUND) /* it is there: not to be taken for one that is missing */
+	if (rc == -E_NOT_FOUND) /* a set that exists must not be taken for a missing one */
 		return err_set(err, E_UNAVAILABLE, path, "cannot read the set %s", path);
 	return rc;
 }
@@ -56,7 +56,7 @@ int policy_compile_named(const char *name, const char *file, const char *text, s
 	return rc;
 }
 
-/* name: that the policy must have; NULL: any. */
+/* name: the name that the policy must have, or NULL. */
 static int load(const struct policy_dirs *d, const char *name, const char *path,
 		const struct policy_options *o, struct buf *report, struct buf *out,
 		struct err *err)
