@@ -31,7 +31,7 @@ DROPPED = "the stub has given up all power"
 CUTS = {
     **dict.fromkeys(["own_dir_path", "own_dir_make", "own_dir_drop", "own_dirs_sweep"], USER),
     **dict.fromkeys(["orphans_start", "orphans_look", "orphans_stop"], USER),
-    **dict.fromkeys(["namespaces_work", "choose_view", "add_own_places"], USER),
+    **dict.fromkeys(["choose_view", "add_own_places"], USER),
     "become_session": DROPPED,
 }
 

@@ -8,35 +8,12 @@
 #define COVERED_MAX 64
 #define DEAD_MAX 1024 /* ended sessions that wait for the API child to drain them */
 
-/* One that the API child has let go of is on its way out and counts no more. */
-static size_t living(const struct launcher *l)
-{
-	const struct session_entry *w;
-	size_t n = l->alive;
-
-	TAILQ_FOREACH (w, &l->entries, next)
-		n -= w->removed && w->pidfd != -1;
-	return n;
-}
-
-static int check_room(const struct launcher *l, struct err *err)
-{
-	const uint64_t max = (uint64_t)l->settings.config.max_sessions;
-
-	if (l->stopping)
-		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
-	if (living(l) >= max)
-		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
-			       "%zu sessions live, sessions.max_sessions is %llu", living(l),
-			       (unsigned long long)max);
-	if (l->total - l->alive >= DEAD_MAX)
-		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
-			       l->total - l->alive);
-	return 0;
-}
-
 static int check_request(struct launcher *l, const struct launcher_create *a, struct err *err)
 {
+	const uint64_t max = (uint64_t)l->settings.config.max_sessions;
+	const struct session_entry *w;
+	size_t living = l->alive;
+
 	if (!id_valid(a->session_id))
 		return err_set(err, E_BAD_REQUEST, "id", "not a session id");
 	if (a->workspace == NULL || a->workspace[0] != '/')
@@ -49,7 +26,19 @@ static int check_request(struct launcher *l, const struct launcher_create *a, st
 	if (entry_find(l, a->session_id) != NULL ||
 	    session_files_any(l->place.sessions_fd, a->session_id))
 		return err_set(err, E_CONFLICT, a->session_id, "the id is taken");
-	return check_room(l, err);
+	if (l->stopping)
+		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
+	/* A session that the API child has removed is about to end and does not count. */
+	TAILQ_FOREACH (w, &l->entries, next)
+		living -= w->removed && w->pidfd != -1;
+	if (living >= max)
+		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
+			       "%zu sessions live, sessions.max_sessions is %llu", living,
+			       (unsigned long long)max);
+	if (l->total - l->alive >= DEAD_MAX)
+		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
+			       l->total - l->alive);
+	return 0;
 }
 
 static const char *policy_of(const struct launcher *l, const struct launcher_create *ask)

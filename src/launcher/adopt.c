@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions that are older than the API child, or than ourselves.
+/* Sessions that are older than the API child, or than this launcher.
  *
- * A warden lives if its socket accepts a connection. SO_PEERCRED of that connection is whoever
- * called listen(): the stub, which became the warden under the same pid. A session without ID.meta
- * was never answered for: nobody knows it, and it goes. */
+ * A warden lives if its socket accepts a connection. SO_PEERCRED of that connection is the process
+ * that called listen(): the stub, which became the warden under the same pid. The creation of a
+ * session without ID.meta was never answered: no client knows the session, and it is removed. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -14,27 +14,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
-
-static int list_sessions(struct launcher *l, struct strv *ids, struct err *err)
-{
-	cleanup_fd int fd = openat(l->place.sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-
-	if (dir == NULL)
-		return err_errno(err, E_UNAVAILABLE, l->place.runtime, "cannot read %s/sessions",
-				 l->place.runtime);
-	take_fd(fd);
-	while ((e = readdir(dir)) != NULL) {
-		char id[ID_MAX + 1];
-		enum session_file kind;
-
-		if (session_files_parse(e->d_name, id, &kind) == 0)
-			strv_add(ids, id);
-	}
-	closedir(dir);
-	return 0;
-}
 
 /* The pidfd is the peer's if the connection still stands after it was opened: then the pid was not
  * reused. */
@@ -85,21 +64,33 @@ static void adopt(struct launcher *l, const char *id)
 
 int adopt_scan(struct launcher *l, struct err *err)
 {
-	struct strv ids = {0};
-	const int r = list_sessions(l, &ids, err);
+	cleanup_fd int fd = openat(l->place.sessions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	struct strv ids = {0}; /* adopting a session may remove files of the directory */
+	enum session_file kind;
+	char id[ID_MAX + 1];
 
-	for (size_t i = 0; r == 0 && i < ids.n; i++)
+	if (dir == NULL)
+		return err_errno(err, E_UNAVAILABLE, l->place.runtime, "cannot read %s/sessions",
+				 l->place.runtime);
+	take_fd(fd);
+	while ((e = readdir(dir)) != NULL)
+		if (session_files_parse(e->d_name, id, &kind) == 0)
+			strv_add(&ids, id);
+	closedir(dir);
+	for (size_t i = 0; i < ids.n; i++)
 		if (entry_find(l, ids.v[i]) == NULL)
 			adopt(l, ids.v[i]);
+	strv_done(&ids);
 	groups_sweep(l);
 	groups_sweep_strangers(l);
 	if (!l->privileged)
 		own_dirs_sweep(l);
-	strv_done(&ids);
-	return r;
+	return 0;
 }
 
-/* A warden that cannot be reached is of no use: it is killed, and lost once it is dead. */
+/* Kills a warden that cannot be reached: its session is lost once it is dead. */
 static bool tell_found(struct session_entry *w)
 {
 	const int dir = w->l->place.sessions_fd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The API child: started with no privilege, told everything by its link, replaced when it dies. It
- * dies with us (PDEATHSIG, set after the change of uid, which would clear it) and learns of our end
- * by its link as well. */
+/* The API child: it starts without privilege, gets everything by its link, and is started again
+ * when it dies. It dies with the launcher (PDEATHSIG, set after the change of uid, which would
+ * clear it), and the end of its link tells it of the launcher's end as well. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -22,11 +22,11 @@
 #define EXEC_FD_MIN 16 /* out of the way of stdio and LINK_FD */
 #define FAST_US 1000000
 #define FAST_MAX 5
-#define AGAIN_MAX_S 32
+#define AGAIN_MAX_MS 32000
 
 extern char **environ;
 
-/* What the child needs of our environment: places, and what test builds are steered by. */
+/* Variables that every child gets: directories, and the options of test builds. */
 static const char *const env_needed[] = {"HOME",	 "XDG_RUNTIME_DIR", "TMPDIR",
 					 "LOGNAME",	 "ASAN_OPTIONS",    "LSAN_OPTIONS",
 					 "UBSAN_OPTIONS"};
@@ -41,7 +41,8 @@ static bool matches(const char *pattern, const char *var, size_t n)
 	return n == len && memcmp(pattern, var, n) == 0;
 }
 
-/* Sessions take over what sandbox.env_allow names; nothing else of ours leaves this process. */
+/* Sessions get the variables that sandbox.env_allow names; no other variable leaves the launcher.
+ */
 static void filter_env(const struct strv *allow, struct strv *out)
 {
 	for (char **e = environ; *e != NULL; e++) {
@@ -57,30 +58,26 @@ static void filter_env(const struct strv *allow, struct strv *out)
 	}
 }
 
-static int drop_capabilities(void)
+/* Leaves the uid and the capabilities of the launcher. The bounding set first: emptying it needs
+ * CAP_SETPCAP. EINVAL is past the last capability of this kernel. */
+static int drop_power(bool privileged, uid_t uid)
 {
 	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
 	const struct __user_cap_data_struct none[2] = {0};
 
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return -1;
-	return (int)syscall(SYS_capset, &head, none);
-}
-
-/* The bounding set first: emptying it needs CAP_SETPCAP. EINVAL is past the last capability of this
- * kernel. */
-static int take_uid(uid_t uid)
-{
-	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+	for (int cap = 0; privileged && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
 		;
-	if (errno != EINVAL || setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 ||
-	    setresuid(uid, uid, uid) < 0)
+	if (privileged && (errno != EINVAL || setgroups(0, NULL) < 0 ||
+			   setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0))
 		return -1;
-	return 0;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }
 
-/* stdin and stdout to nowhere, stderr to the log, the link at its number; all else closes at exec.
- */
+/* stdin and stdout are /dev/null, stderr is the log, the link has its number; the other descriptors
+ * close at exec. */
 static int arrange_fds(const struct launcher *l, int program, int link, int *exec_fd)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -94,33 +91,24 @@ static int arrange_fds(const struct launcher *l, int program, int link, int *exe
 	return link == LINK_FD ? fcntl(link, F_SETFD, 0) : dup2(link, LINK_FD);
 }
 
-static void reset_signals(void)
-{
-	sigset_t none;
-
-	/* A terminal's ^C and hang-up go to the whole group; the launcher passes on what they mean.
-	 */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 void child_become(const struct launcher *l, const struct child_program *p, int link, pid_t parent)
 {
 	char number[16];
 	char *argv[] = {p->name, (char[]){"--link-fd"}, number, NULL};
 	struct strv env = {0};
 	int exec_fd = -1;
+	sigset_t none;
 
 	snprintf(number, sizeof(number), "%d", LINK_FD);
 	close(l->place.lock_fd);
 	filter_env(p->env, &env);
-	reset_signals();
-	if (arrange_fds(l, p->fd, link, &exec_fd) < 0 || (l->privileged && take_uid(p->uid) < 0) ||
-	    drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
+	/* A terminal sends ^C and hang-up to the whole process group: the launcher acts on them. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (arrange_fds(l, p->fd, link, &exec_fd) < 0 || drop_power(l->privileged, p->uid) < 0) {
 		log_error("cannot prepare a child", "program", p->name, "error", strerror(errno));
 		_exit(125);
 	}
@@ -143,30 +131,25 @@ static void on_again(void *arg)
 	watch_after(l->api.again, 1000);
 }
 
-/* At once, unless it keeps dying at once. */
+/* Starts the API child again: at once, or later if it died early several times in a row. */
 static void restart(struct launcher *l, bool fast)
 {
 	struct api_child *api = &l->api;
-	uint64_t after_s = 0;
+	const bool came_up = l->ready || l->alive > 0;
+	unsigned late;
 
-	/* It never came up and nobody depends on us: better to say so than to try for ever. */
-	if (!l->ready && l->alive == 0) {
+	if (came_up)
+		api->fast_deaths = fast ? api->fast_deaths + 1 : 0;
+	late = api->fast_deaths < FAST_MAX ? 0 : api->fast_deaths - FAST_MAX + 1;
+	/* It has never listened and no session lives; or the next command starts a server anyway.
+	 */
+	if (!came_up || (late > 0 && l->auto_start)) {
 		l->status = err_row(E_UNAVAILABLE)->exit;
-		launcher_stop(l, "the API child cannot start");
+		launcher_stop(l, came_up ? "the API child does not stay"
+					 : "the API child cannot start");
 		return;
 	}
-	api->fast_deaths = fast ? api->fast_deaths + 1 : 0;
-	if (api->fast_deaths >= FAST_MAX) {
-		const unsigned doublings = api->fast_deaths - FAST_MAX;
-
-		if (l->auto_start) {
-			l->status = err_row(E_UNAVAILABLE)->exit;
-			launcher_stop(l, "the API child does not stay");
-			return;
-		}
-		after_s = doublings < 5 ? 1U << doublings : AGAIN_MAX_S;
-	}
-	watch_after(api->again, after_s * 1000);
+	watch_after(api->again, late == 0 ? 0 : late > 5 ? AGAIN_MAX_MS : 500U << late);
 }
 
 static void on_death(void *arg)
@@ -253,26 +236,19 @@ int api_child_start(struct launcher *l, struct err *err)
 	return r;
 }
 
-/* Sealed copies of configuration and keys, as far as they exist; the number of descriptors or
- * -code. */
+/* Sealed copies of configuration and keys, if they exist; the number of descriptors or -code. */
 static int copy_files(const struct settings *s, bool always, int fd[2], struct err *err)
 {
-	size_t n = 0;
-	int r = 0;
+	int n = 0;
 
-	if (s->has_config || always)
-		r = settings_fd("config", &s->config_text, err, &fd[n]);
-	if (r == 0 && (s->has_config || always))
-		n++;
-	if (r == 0 && s->has_keys)
-		r = settings_fd("keys", &s->keys_text, err, &fd[n]);
-	if (r == 0 && s->has_keys)
-		n++;
-	if (r == 0)
-		return (int)n;
-	if (n > 0)
-		close(fd[0]);
-	return r;
+	if ((s->has_config || always) && settings_fd("config", &s->config_text, err, &fd[n++]) < 0)
+		return -(int)err->code;
+	if (s->has_keys && settings_fd("keys", &s->keys_text, err, &fd[n++]) < 0) {
+		if (n > 1)
+			close(fd[0]);
+		return -(int)err->code;
+	}
+	return n;
 }
 
 void api_child_hello(struct launcher *l)

@@ -35,26 +35,22 @@ int checked_error(const struct checked *c, struct err *err)
 
 /* ---- answers ---- */
 
-/* A snapshot goes to wardens: it must never change again. */
-static bool is_sealed(int fd)
-{
-	struct stat st;
-
-	return (fcntl(fd, F_GET_SEALS) & SEALS) == SEALS && fstat(fd, &st) == 0 && st.st_size > 0 &&
-	       st.st_size <= SNAPSHOT_MAX;
-}
-
 static bool is_whole(const struct checks *cs, const struct checked *c)
 {
 	const struct check_policy *p = &c->is;
+	struct stat st;
 
 	if (cs->n == cs->ask.policies || p->name == NULL ||
 	    strcmp(p->name, cs->ask.name.v[cs->n]) != 0)
 		return false;
 	if (p->code != NULL && err_code_by_name(p->code) == E_OK)
 		return false;
-	return c->fd == -1 ? p->code != NULL
-			   : p->version != NULL && p->description != NULL && is_sealed(c->fd);
+	if (c->fd == -1)
+		return p->code != NULL;
+	/* A snapshot goes to wardens: it must never change again. */
+	return p->version != NULL && p->description != NULL &&
+	       (fcntl(c->fd, F_GET_SEALS) & SEALS) == SEALS && fstat(c->fd, &st) == 0 &&
+	       st.st_size > 0 && st.st_size <= SNAPSHOT_MAX;
 }
 
 /* LINK_OK: there is an answer. */
@@ -81,27 +77,10 @@ static enum link_status take_answer(struct checks *cs, struct err *err)
 	return LINK_BROKEN;
 }
 
-/* What was not answered has an error. */
-static void fill_up(struct checks *cs, const char *why)
-{
-	for (; cs->n < cs->ask.policies; cs->n++) {
-		const char *name = cs->ask.name.v[cs->n];
-		struct checked *c = &cs->got[cs->n];
-
-		c->fd = -1;
-		c->is.name = mem_strdup(name);
-		c->is.code = mem_strdup("E_UNAVAILABLE");
-		c->is.subject = mem_strdup(name);
-		c->is.message = mem_printf("policy '%s' could not be checked: %s; try again, or "
-					   "test its file with 'agentsh policy validate'",
-					   name, why);
-	}
-}
-
 /* ---- a run ---- */
 
-/* Ends the first job's run. why: what went wrong; NULL: nothing, or the child's death says it. What
- * the child's link has told comes first, so the signal cannot change how the child has died. */
+/* Ends the run of the first job. why: what went wrong; NULL: nothing, or the child's death explains
+ * it. Everything that the child sent was read before, so the signal changes nothing that counts. */
 static void finish(struct launcher *l, const char *why)
 {
 	struct checks *cs = &l->checks;
@@ -118,7 +97,20 @@ static void finish(struct launcher *l, const char *why)
 		if (si.si_code != CLD_EXITED && si.si_status == SIGXCPU)
 			why = "agentsh-check needed too much CPU time for it";
 	}
-	fill_up(cs, why != NULL ? why : reason);
+	/* A policy without an answer gets an error. */
+	for (; cs->n < policies; cs->n++) {
+		const char *name = cs->ask.name.v[cs->n];
+
+		got[cs->n].fd = -1;
+		got[cs->n].is = (struct check_policy){
+			.name = mem_strdup(name),
+			.code = mem_strdup("E_UNAVAILABLE"),
+			.subject = mem_strdup(name),
+			.message = mem_printf("policy '%s' could not be checked: %s; try again, or "
+					      "test its file with 'agentsh policy validate'",
+					      name, why != NULL ? why : reason),
+		};
+	}
 	watch_free(take(cs->readable));
 	watch_free(take(cs->deadline));
 	link_done(&cs->link);
@@ -154,7 +146,7 @@ static void on_deadline(void *arg)
 	run_next(arg);
 }
 
-/* A uid that no process has: nobody can stop the child or read its memory. */
+/* No other process has the child's uid: none can stop the child or read its memory. */
 static int start_child(struct launcher *l, int snapshot, struct err *err)
 {
 	static const struct strv nothing;

@@ -26,16 +26,6 @@ struct grave {
 	uint64_t number;
 };
 
-/* FNV-1a. */
-static uint32_t tag(const char *s)
-{
-	uint32_t h = 0x811c9dc5;
-
-	for (; *s != '\0'; s++)
-		h = (h ^ (uint8_t)*s) * 0x01000193;
-	return h;
-}
-
 static void open_host(struct launcher *l)
 {
 	const char *parent = l->settings.config.cgroup_parent;
@@ -120,21 +110,16 @@ static void on_again(void *arg)
 		try_later(l);
 }
 
-static bool is_grave(const struct launcher *l, uint64_t number)
-{
-	const struct grave *grave;
-
-	STAILQ_FOREACH(grave, &l->groups.graves, next)
-	if (grave->number == number)
-		return true;
-	return false;
-}
-
 void group_drop(struct launcher *l, uint64_t number)
 {
 	struct grave *grave;
 
-	if (number == 0 || is_grave(l, number) || remove_group(l, number, 0) == 0)
+	if (number == 0)
+		return;
+	STAILQ_FOREACH(grave, &l->groups.graves, next)
+	if (grave->number == number)
+		return;
+	if (remove_group(l, number, 0) == 0)
 		return;
 	grave = mem_new(struct grave);
 	grave->number = number;
@@ -191,24 +176,21 @@ void groups_sweep_strangers(struct launcher *l)
 		watch_after(g->later, STRANGERS_S * 1000);
 }
 
-static int64_t memory_mb(const struct cgroup_host *host)
-{
-	const uint64_t group = cgroup_memory(host);
-	struct sysinfo machine;
-	uint64_t bytes = group;
-
-	if (sysinfo(&machine) == 0 && (uint64_t)machine.totalram * machine.mem_unit < group)
-		bytes = (uint64_t)machine.totalram * machine.mem_unit;
-	return (int64_t)(bytes >> 20);
-}
-
 void groups_open(struct launcher *l)
 {
 	struct groups *g = &l->groups;
+	struct sysinfo machine;
+	uint64_t memory;
+	uint32_t hash = 0x811c9dc5; /* FNV-1a of RUNTIME */
 
 	open_host(l);
-	g->share_mb = memory_mb(&g->host);
-	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", tag(l->place.runtime));
+	memory = cgroup_memory(&g->host);
+	if (sysinfo(&machine) == 0 && (uint64_t)machine.totalram * machine.mem_unit < memory)
+		memory = (uint64_t)machine.totalram * machine.mem_unit;
+	g->share_mb = (int64_t)(memory >> 20);
+	for (const char *s = l->place.runtime; *s != '\0'; s++)
+		hash = (hash ^ (uint8_t)*s) * 0x01000193;
+	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", hash);
 	g->next = (uint64_t)clock_mono_us(&clock_system);
 	g->again = watch_timer(l->loop, on_again, l);
 	g->later = watch_timer(l->loop, on_strangers, l);

@@ -71,16 +71,6 @@ void launcher_maybe_end(struct launcher *l)
 
 /* ---- signals ---- */
 
-static void log_report(const struct buf *report, const struct err *err)
-{
-	cleanup_free char *lines = mem_strdup(report->len > 0 ? report->data : err->message);
-	char *next = lines;
-
-	for (char *line = strsep(&next, "\n"); line != NULL; line = strsep(&next, "\n"))
-		if (line[0] != '\0')
-			log_error("the old configuration stays", "error", line);
-}
-
 static void warn_of_one_uid(const struct launcher *l)
 {
 	const struct uid_range *r = &l->settings.config.session_uids;
@@ -105,7 +95,11 @@ void launcher_reload(struct launcher *l)
 	if (r == 0)
 		r = settings_open_log(&s, &log_fd, &err);
 	if (r < 0) {
-		log_report(&report, &err);
+		char *next = report.len > 0 ? report.data : err.message, *line;
+
+		while ((line = strsep(&next, "\n")) != NULL)
+			if (line[0] != '\0')
+				log_error("the old configuration stays", "error", line);
 		settings_done(&s);
 		policies_reload(l);
 		return;
@@ -123,7 +117,7 @@ void launcher_reload(struct launcher *l)
 		log_warn("a setting has changed and needs a restart", "key", key);
 	}
 	warn_of_one_uid(l);
-	pool_start(l); /* those that wait have the old settings */
+	pool_start(l); /* the sandboxes of the pool have the old settings */
 	api_child_hup(l);
 	policies_reload(l);
 }
@@ -141,64 +135,33 @@ static void on_signal(void *arg)
 	}
 }
 
-static int watch_signals(struct launcher *l, struct err *err)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	signal(SIGPIPE, SIG_IGN);
-	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0 ||
-	    (l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "signalfd");
-	l->signals = watch_readable(l->loop, l->signal_fd, on_signal, l);
-	l->deadline = watch_timer(l->loop, on_deadline, l);
-	if (watch_start(l->signals) < 0)
-		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch for signals: " LOOP_FULL);
-	return 0;
-}
-
 /* ---- start ---- */
 
-/* No number below 3 may become one of our descriptors. */
-static int hold_stdio(void)
+/* Sessions may have half of the launcher's open files: root asks the kernel for more than most
+ * systems give (fs.nr_open is the highest). Without CAP_SYS_RESOURCE the limit stays as it is. */
+static int prepare_process(struct launcher *l, struct err *err)
 {
+	static const rlim_t wanted[] = {1048576, 131072};
+	struct rlimit *files = &l->nofile, most;
 	int fd;
 
+	/* Our descriptors must not get a number below 3. */
 	do
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	while (fd != -1 && fd <= STDERR_FILENO);
-	return fd == -1 ? -1 : close(fd);
-}
-
-/* Sessions may have half of what we may have: root asks the kernel for more than most systems give
- * (fs.nr_open is the end of it). Without CAP_SYS_RESOURCE what is there stays. */
-static void raise_open_files(struct rlimit *files)
-{
-	static const rlim_t wanted[] = {1048576, 131072};
-
-	for (size_t i = 0; i < ARRAY_LEN(wanted) && files->rlim_max < wanted[i]; i++) {
+	/* Descriptors that were open when the launcher started do not go to its children. */
+	if (fd == -1 || close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0 ||
+	    close(fd) < 0 || getrlimit(RLIMIT_NOFILE, files) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the process");
+	for (size_t i = 0; l->privileged && i < ARRAY_LEN(wanted) && files->rlim_max < wanted[i];
+	     i++) {
 		const struct rlimit more = {files->rlim_cur, wanted[i]};
 
 		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
 			*files = more;
 	}
-}
-
-static int settle(struct launcher *l, struct err *err)
-{
-	struct rlimit most;
-
-	/* Whatever whoever started us had open is not for our children. */
-	if (hold_stdio() < 0 || close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0 ||
-	    getrlimit(RLIMIT_NOFILE, &l->nofile) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the process");
-	if (l->privileged)
-		raise_open_files(&l->nofile);
-	/* A descriptor or more per session. The stub puts the limit back. */
-	most = l->nofile;
+	/* The launcher needs some descriptors per session. The stub puts the limit back. */
+	most = *files;
 	most.rlim_cur = most.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &most) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
 	    (l->privileged && setgroups(0, NULL) < 0) || chdir("/") < 0)
@@ -220,21 +183,6 @@ static int open_program(const char *name, int *fd, struct err *err)
 	return 0;
 }
 
-/* Held open, so that one launcher uses one version of them. agentsh-state is bound by its path: the
- * kernel attaches no file that was replaced, and its warden knows it by what is bound. */
-static int open_programs(struct programs *p, struct err *err)
-{
-	int r = open_program("agentsh-api", &p->api_fd, err);
-
-	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
-		r = open_program(process_table[i].program, &p->fd[i], err);
-	if (r == 0)
-		r = open_program("agentsh-check", &p->check_fd, err);
-	if (r == 0)
-		r = proc_sibling("agentsh-state", &p->state_path, err);
-	return r;
-}
-
 static int load_settings(struct launcher *l, struct err *err)
 {
 	cleanup_buf struct buf report = {0};
@@ -247,14 +195,14 @@ static int load_settings(struct launcher *l, struct err *err)
 	}
 	if (r == 0)
 		r = settings_open_log(&l->settings, &l->log_fd, err);
-	if (r == 0) {
-		settings_start_log(&l->settings, l->log_fd);
-		warn_of_one_uid(l);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	settings_start_log(&l->settings, l->log_fd);
+	warn_of_one_uid(l);
+	return 0;
 }
 
-/* The lock, or the knowledge that another one has it and serves (*other). */
+/* Takes the lock, unless another server has it and serves (*other). */
 static int take_place(struct launcher *l, bool *other, struct err *err)
 {
 	bool taken = true;
@@ -270,39 +218,29 @@ static int take_place(struct launcher *l, bool *other, struct err *err)
 	return r;
 }
 
-/* The server on the socket has our state directory: waits until it answers, or has ended before
- * (*taken). */
-static int await_owner(const struct launcher *l, char *socket, bool *taken, struct err *err)
-{
-	struct config c = l->settings.config;
-	struct runtime p = RUNTIME_NONE;
-	int r;
-
-	c.unix_socket = socket;
-	r = runtime_open(&c, l->privileged, &p, err);
-	if (r == 0)
-		r = runtime_await(&p, AWAIT_MS, taken, err);
-	runtime_done(&p);
-	return r;
-}
-
-/* The state directory, or the knowledge that a server elsewhere has it and serves (*other): whoever
- * started us by itself is sent there. */
+/* Claims the state directory. If a server on another socket has it and serves (*other), a command
+ * that started us goes there. */
 static int take_state(struct launcher *l, bool *other, struct err *err)
 {
-	const struct config *c = &l->settings.config;
+	struct config c = l->settings.config;
+	struct runtime elsewhere = RUNTIME_NONE;
 	cleanup_free char *socket = NULL, *ignored = NULL;
 	bool ended = false;
-	int r = runtime_prepare(c, l->privileged, &l->place, err);
+	int r = runtime_prepare(&c, l->privileged, &l->place, err);
 
 	if (r == 0)
-		r = runtime_claim(c, l->privileged, &l->place, &socket, err);
+		r = runtime_claim(&c, l->privileged, &l->place, &socket, err);
 	if (r != -E_CONFLICT || !l->auto_start || socket == NULL ||
 	    strcmp(socket, l->place.socket) == 0)
 		return r;
-	r = await_owner(l, socket, &ended, err);
+	/* Waits until that server answers, or has ended. */
+	c.unix_socket = socket;
+	r = runtime_open(&c, l->privileged, &elsewhere, err);
+	if (r == 0)
+		r = runtime_await(&elsewhere, AWAIT_MS, &ended, err);
+	runtime_done(&elsewhere);
 	if (r == 0 && ended)
-		return runtime_claim(c, l->privileged, &l->place, &ignored, err);
+		return runtime_claim(&c, l->privileged, &l->place, &ignored, err);
 	if (r == 0) {
 		free(l->place.socket);
 		l->place.socket = take(socket);
@@ -313,26 +251,47 @@ static int take_state(struct launcher *l, bool *other, struct err *err)
 
 static int serve(struct launcher *l, struct err *err)
 {
-	const struct config *c = &l->settings.config;
-	int r = open_programs(&l->programs, err);
+	struct programs *p = &l->programs;
+	sigset_t set;
+	int r = open_program("agentsh-api", &p->api_fd, err);
 
+	/* The programs stay open: one launcher uses one version of them. agentsh-state is bound by
+	 * its path: the kernel does not attach a file that was replaced, and the warden recognizes
+	 * the bound file. */
+	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
+		r = open_program(process_table[i].program, &p->fd[i], err);
+	if (r == 0)
+		r = open_program("agentsh-check", &p->check_fd, err);
+	if (r == 0)
+		r = proc_sibling("agentsh-state", &p->state_path, err);
+	if (r < 0)
+		return r;
 	uids_open(l);
 	workspace_guard(&l->guarded);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0 ||
+	    (l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "signalfd");
+	l->signals = watch_readable(l->loop, l->signal_fd, on_signal, l);
+	l->deadline = watch_timer(l->loop, on_deadline, l);
+	if (watch_start(l->signals) < 0)
+		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch for signals: " LOOP_FULL);
+	groups_open(l);
+	r = adopt_scan(l, err);
 	if (r == 0)
-		r = watch_signals(l, err);
-	if (r == 0) {
-		groups_open(l);
-		r = adopt_scan(l, err);
-	}
-	if (r == 0)
-		r = runtime_listen(c, l->privileged, &l->place, err);
+		r = runtime_listen(&l->settings.config, l->privileged, &l->place, err);
 	if (r == 0)
 		r = api_child_start(l, err);
-	if (r == 0)
-		pool_start(l);
-	if (r == 0 && l->auto_start)
+	if (r < 0)
+		return r;
+	pool_start(l);
+	if (l->auto_start)
 		config_watch_start(l);
-	return r;
+	return 0;
 }
 
 void launcher_say_ready(struct launcher *l)
@@ -431,7 +390,7 @@ int launcher_main(const struct launcher_options *o)
 	l.ready_fd = o->ready_fd;
 	r = settings_source_init(o, l.privileged ? CONFIG_SYSTEM : CONFIG_USER, &l.source, &err);
 	if (r == 0)
-		r = settle(&l, &err);
+		r = prepare_process(&l, &err);
 	if (r == 0)
 		r = load_settings(&l, &err);
 	if (r == 0)

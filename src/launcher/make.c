@@ -58,53 +58,33 @@ static void job_done(struct job *j)
 
 /* ---- checks ---- */
 
-static int check_unenforced(const struct job *j, struct err *err)
+static int check_policy(struct job *j, struct err *err)
 {
+	static const enum wall none[] = {WALL_file_rules, WALL_network_rules};
+	const struct strv *allowed = &j->l->settings.config.allow_unenforced;
 	const struct strv *asked = &j->ask->unenforced;
 
 	for (size_t i = 0; i < asked->n; i++)
-		if (!strv_has(&j->l->settings.config.allow_unenforced, asked->v[i]))
+		if (!strv_has(allowed, asked->v[i]))
 			return err_set(err, E_FORBIDDEN, asked->v[i],
 				       "sandbox.allow_unenforced does not let '%s' be missing",
 				       asked->v[i]);
-	return 0;
-}
-
-/* Rules about files need the workspace's file system. */
-static int check_rules(const struct job *j, struct err *err)
-{
-	if (j->policy->is.file_rules &&
-	    !strv_has(&j->l->settings.config.allow_unenforced, wall_name(WALL_file_rules)))
+	/* Rules about files need the workspace's file system. */
+	if (j->policy->is.file_rules && !strv_has(allowed, wall_name(WALL_file_rules)))
 		return err_set(
 			err, E_ENFORCEMENT, wall_name(WALL_file_rules),
 			"the rules of policy '%s' about files cannot be enforced yet; choose "
 			"another policy, or list file_rules in sandbox.allow_unenforced",
 			j->policy->is.name);
-	return 0;
-}
-
-/* What no configuration can let be missing: the client asked for it by itself. */
-static int check_asked(const struct job *j, struct err *err)
-{
-	static const enum wall none[] = {WALL_file_rules, WALL_network_rules};
-
+	if (j->c->uncovered.code != E_OK) {
+		*err = j->c->uncovered;
+		return -(int)err->code;
+	}
+	/* The client itself requires these walls: no configuration can let them be missing. */
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		if (j->ask->required & UINT64_C(1) << none[i])
 			return wall_refuse(none[i], err);
 	return limits_enforceable(&j->asked, err);
-}
-
-static int check_policy(struct job *j, struct err *err)
-{
-	int r = check_unenforced(j, err);
-
-	if (r == 0)
-		r = check_rules(j, err);
-	if (r == 0 && j->c->uncovered.code != E_OK) {
-		*err = j->c->uncovered;
-		return -(int)err->code;
-	}
-	return r < 0 ? r : check_asked(j, err);
 }
 
 /* ---- plan and workspace ---- */
@@ -216,22 +196,6 @@ static int open_workspace(struct job *j, struct err *err)
 	j->tree = -1;
 	free(take(j->real));
 	return open_trees(j, err);
-}
-
-/* The owner decided whose files the session has: it must be that of the directory that was opened.
- */
-static int check_workspace(struct job *j, struct err *err)
-{
-	const bool mapped = j->plan.idmap && j->owner.uid == j->plan.owner_uid;
-	const uid_t expected = mapped ? j->plan.uid : j->owner.uid;
-	struct stat st;
-
-	if (fstat(j->tree, &st) < 0)
-		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
-	if (st.st_uid != expected)
-		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
-			       j->real);
-	return workspace_check(j->l, j->real, &j->plan, err);
 }
 
 /* Without namespaces the session sees the machine's own tree: its directories are there, and its
@@ -362,29 +326,13 @@ static int make_ring(struct job *j, unsigned i, struct err *err)
 		       : 0;
 }
 
-static int make_files(struct job *j, struct err *err)
-{
-	const char *id = j->ask->session_id;
-	int r = 0;
-
-	for (unsigned i = 0; i < PROCESS_RINGS && r == 0; i++)
-		r = make_ring(j, i, err);
-	if (r < 0)
-		return r;
-	j->listener = session_files_bind(j->l->place.sessions_fd, id);
-	if (j->listener == -1 || pipe2(j->report, O_CLOEXEC) < 0)
-		return err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s", id);
-	return link_pair(j->api, err);
-}
-
 /* ---- the fork ---- */
 
-/* Tells one of the pool, or a new one, what session it is to be. */
-static int give_orders(struct job *j, struct err *err)
+/* Gives the assignment to a sandbox of the pool, or to a new one. */
+static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
 	const struct launcher *l = j->l;
 	const struct config *c = &l->settings.config;
-	const bool user = sandbox_user_namespace(&j->plan);
 	enum log_level level = LOG_INFO;
 	struct assignment o = {
 		.session_id = (char *)j->ask->session_id,
@@ -393,6 +341,10 @@ static int give_orders(struct job *j, struct err *err)
 		.log_format = strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
 	};
 	int fd[ASSIGNMENT_FDS];
+	struct launcher_created answer;
+	struct session_entry *w;
+	int pidfd, r;
+	pid_t pid;
 
 	memcpy(fd, j->rings, sizeof(fd));
 	fd[ASSIGNMENT_LISTEN] = j->listener;
@@ -404,20 +356,11 @@ static int give_orders(struct job *j, struct err *err)
 	log_level_parse(c->log_level, &level);
 	o.log_level = level;
 	if (j->pooled == NULL)
-		j->pooled = pool_make(j->l, &j->plan, j->group, user ? j->tree : -1, err);
-	return j->pooled == NULL
-		       ? -E_UNAVAILABLE
-		       : assignment_send(j->pooled->sock, &o, &j->plan, fd, &j->view, err);
-}
-
-static int start_stub(struct job *j, uint32_t req, struct err *err)
-{
-	struct launcher_created answer;
-	struct session_entry *w;
-	int pidfd;
-	pid_t pid;
-	int r = give_orders(j, err);
-
+		j->pooled = pool_make(j->l, &j->plan, j->group,
+				      sandbox_user_namespace(&j->plan) ? j->tree : -1, err);
+	if (j->pooled == NULL)
+		return -E_UNAVAILABLE;
+	r = assignment_send(j->pooled->sock, &o, &j->plan, fd, &j->view, err);
 	if (r < 0)
 		return r;
 	pid = pool_release(take(j->pooled), &pidfd);
@@ -450,33 +393,54 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	return 0;
 }
 
-/* Once a name was found free, its files are ours to remove. */
+/* Once the id was found free, its files are ours to remove. */
 static int fill(struct job *j, uint32_t req, struct err *err)
 {
+	const int dir = j->l->place.sessions_fd;
+	const char *id = j->ask->session_id;
 	int r;
 
 	report_separation(j);
 	r = set_limits(j, err);
 	if (r < 0)
 		return r;
-	r = make_files(j, err);
+	for (unsigned i = 0; i < PROCESS_RINGS && r == 0; i++)
+		r = make_ring(j, i, err);
+	if (r == 0) {
+		j->listener = session_files_bind(dir, id);
+		if (j->listener == -1 || pipe2(j->report, O_CLOEXEC) < 0)
+			r = err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s",
+				      id);
+	}
+	if (r == 0)
+		r = link_pair(j->api, err);
 	if (r == 0)
 		r = start_stub(j, req, err);
 	if (r < 0)
-		session_files_remove(j->l->place.sessions_fd, j->ask->session_id, true);
+		session_files_remove(dir, id, true);
 	return r;
 }
 
 static int create(struct job *j, uint32_t req, struct err *err)
 {
+	struct stat st;
 	int r = check_policy(j, err);
 
 	if (r == 0)
 		r = draw_plan(j, err);
 	if (r == 0)
 		r = open_workspace(j, err);
-	if (r == 0)
-		r = check_workspace(j, err);
+	if (r < 0)
+		return r;
+	/* The owner decided whose files the session has: the directory that was opened must have
+	 * the same owner. */
+	if (fstat(j->tree, &st) < 0)
+		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
+	if (st.st_uid !=
+	    (j->plan.idmap && j->owner.uid == j->plan.owner_uid ? j->plan.uid : j->owner.uid))
+		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
+			       j->real);
+	r = workspace_check(j->l, j->real, &j->plan, err);
 	if (r < 0)
 		return r;
 	if (j->c->own_dir != NULL)

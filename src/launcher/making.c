@@ -93,31 +93,23 @@ static void answer(struct session_entry *w)
 
 _Static_assert(sizeof(struct assignment_report) <= PIPE_BUF, "a report is one write");
 
-/* Reads whole reports; true at the end of the pipe. */
-static bool read_reports(struct session_entry *w)
-{
-	struct assignment_report got;
-	ssize_t n;
-
-	while ((n = read(w->making->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {
-		if (got.err.code != E_OK)
-			w->making->failure = got.err;
-		else
-			meta_add(&w->meta, got.process, got.pid, 0);
-	}
-	return n == 0;
-}
-
 void make_finish(void *session_entry)
 {
 	struct session_entry *w = session_entry;
 	struct making *k = w->making;
-	const bool ended = read_reports(w);
+	struct assignment_report got;
+	ssize_t n;
 
-	if (!ended && w->pidfd != -1)
-		return;
-	/* A main process that is dead already has left its last words in the link that is handed
-	 * on. */
+	while ((n = read(k->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {
+		if (got.err.code != E_OK)
+			k->failure = got.err;
+		else
+			meta_add(&w->meta, got.process, got.pid, 0);
+	}
+	if (n != 0 && w->pidfd != -1)
+		return; /* more reports may follow */
+	/* If the main process is dead already, its last messages are in the link that the API child
+	 * gets. */
 	if (k->failure.code == E_OK && w->meta.n < PROCESSES)
 		err_set(&k->failure, E_INTERNAL, w->id, "%s of %s did not start: %s",
 			MAIN_PROCESS->title, w->id,

@@ -35,29 +35,13 @@ static const struct flag {
 	{"--help", ON, AT(help)},	{"--version", ON, AT(version)},
 };
 
-/* The descriptor must be open, and not stdio: closing it later would close one of ours. */
-static int set_ready_fd(struct launcher_options *o, const char *value, struct err *err)
-{
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(value, &end, 10);
-	if (end == value || *end != '\0' || errno != 0 || n <= STDERR_FILENO || n > INT_MAX)
-		return err_set(err, E_BAD_REQUEST, "--ready-fd",
-			       "--ready-fd is a descriptor's number above 2, not '%s'", value);
-	if (fcntl((int)n, F_GETFD) < 0)
-		return err_set(err, E_BAD_REQUEST, "--ready-fd",
-			       "--ready-fd %ld is not an open descriptor", n);
-	o->ready_fd = (int)n;
-	return 0;
-}
-
 static int apply(struct launcher_options *o, const struct flag *f, const char *value,
 		 struct err *err)
 {
 	cleanup_free char *level = NULL;
 	enum log_level ignored;
+	char *end;
+	long n;
 
 	switch (f->kind) {
 	case ON:
@@ -78,7 +62,18 @@ static int apply(struct launcher_options *o, const struct flag *f, const char *v
 		strv_add(&o->overrides, level);
 		return 0;
 	case READY_FD:
-		return set_ready_fd(o, value, err);
+		errno = 0;
+		n = strtol(value, &end, 10);
+		/* Not stdio: closing the descriptor later would close one of ours. */
+		if (end == value || *end != '\0' || errno != 0 || n <= STDERR_FILENO || n > INT_MAX)
+			return err_set(err, E_BAD_REQUEST, f->name,
+				       "--ready-fd is a descriptor's number above 2, not '%s'",
+				       value);
+		if (fcntl((int)n, F_GETFD) < 0)
+			return err_set(err, E_BAD_REQUEST, f->name,
+				       "--ready-fd %ld is not an open descriptor", n);
+		o->ready_fd = (int)n;
+		return 0;
 	case OVERRIDE:
 		if (strchr(value, '=') == NULL || value[0] == '=')
 			return err_set(err, E_BAD_REQUEST, f->name,
@@ -88,25 +83,17 @@ static int apply(struct launcher_options *o, const struct flag *f, const char *v
 	return 0;
 }
 
-/* Finds the flag of arg, which may be "--flag=value"; *inner points behind the '=' or is NULL. */
-static const struct flag *find_flag(const char *arg, const char **inner)
-{
-	const size_t n = strcspn(arg, "=");
-
-	*inner = arg[n] == '=' ? arg + n + 1 : NULL;
-	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
-		if (strlen(flags[i].name) == n && memcmp(flags[i].name, arg, n) == 0)
-			return &flags[i];
-	return NULL;
-}
-
 static int parse_flags(int argc, char *const argv[], struct launcher_options *o, struct err *err)
 {
 	for (int i = 1; i < argc; i++) {
-		const char *value;
-		const struct flag *f = find_flag(argv[i], &value);
+		const size_t n = strcspn(argv[i], "=");
+		const char *value = argv[i][n] == '=' ? argv[i] + n + 1 : NULL; /* "--flag=value" */
+		const struct flag *f = NULL;
 		int r;
 
+		for (size_t k = 0; k < ARRAY_LEN(flags); k++)
+			if (strlen(flags[k].name) == n && memcmp(flags[k].name, argv[i], n) == 0)
+				f = &flags[k];
 		if (f == NULL)
 			return err_set(err, E_BAD_REQUEST, argv[i], "unknown argument '%s'",
 				       argv[i]);

@@ -49,21 +49,12 @@ static bool is_taken(const struct launcher *l, uint32_t uid)
 	return getpriority(PRIO_USER, uid) != -1 || errno != ESRCH;
 }
 
-static void keep_next(struct launcher *l, uint32_t next)
-{
-	char text[16];
-	const int n = snprintf(text, sizeof(text), "%010u\n", next);
-
-	l->uids.next = next;
-	if (l->uids.fd != -1)
-		(void)!pwrite(l->uids.fd, text, (size_t)n, 0);
-}
-
 int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
 {
 	const struct uid_range *r = &l->settings.config.session_uids;
 	const uint64_t count = (uint64_t)r->last - r->first + 1;
 	uint64_t at = (uint64_t)l->uids.next - r->first, tries = count;
+	char text[16];
 
 	if (count == 1 && r->first != 0) { /* all sessions share it, as was asked for */
 		*uid = r->first;
@@ -74,7 +65,10 @@ int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
 	for (at %= count; tries > 0; tries--, at = (at + 1) % count)
 		if (r->first + at != 0 && !is_taken(l, (uint32_t)(r->first + at))) {
 			*uid = (uint32_t)(r->first + at);
-			keep_next(l, (uint32_t)(r->first + (at + 1) % count));
+			l->uids.next = (uint32_t)(r->first + (at + 1) % count);
+			snprintf(text, sizeof(text), "%010u\n", l->uids.next);
+			if (l->uids.fd != -1)
+				(void)!pwrite(l->uids.fd, text, strlen(text), 0);
 			return 0;
 		}
 	return err_set(err, E_RESOURCE_LIMIT, "sandbox.session_uids",

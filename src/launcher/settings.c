@@ -13,31 +13,12 @@
 #define FILE_MAX (1024 * 1024)
 #define SYSTEM_CONFIG "/etc/agentsh/config.yaml"
 
-/* The loop's directory is /, so that a relative name must be made absolute first. */
-static char *absolute(const char *path)
-{
-	char cwd[PATH_MAX];
-
-	if (path[0] == '/' || getcwd(cwd, sizeof(cwd)) == NULL)
-		return mem_strdup(path);
-	return mem_printf("%s/%s", cwd, path);
-}
-
-static char *default_path(enum config_mode mode)
-{
-	const char *home = getenv("HOME");
-
-	if (mode == CONFIG_SYSTEM)
-		return mem_strdup(SYSTEM_CONFIG);
-	if (home == NULL || home[0] != '/')
-		return NULL;
-	return mem_printf("%s/.config/agentsh/config.yaml", home);
-}
-
 int settings_source_init(const struct launcher_options *o, enum config_mode mode,
 			 struct settings_source *out, struct err *err)
 {
 	struct settings_source s = {.mode = mode, .must_exist = o->config_path != NULL};
+	const char *home = getenv("HOME"), *named = o->config_path;
+	char cwd[PATH_MAX];
 	const int r = config_env(&s.overrides, err);
 
 	if (r < 0) {
@@ -46,7 +27,13 @@ int settings_source_init(const struct launcher_options *o, enum config_mode mode
 	}
 	for (size_t i = 0; i < o->overrides.n; i++)
 		strv_add(&s.overrides, o->overrides.v[i]);
-	s.path = o->config_path != NULL ? absolute(o->config_path) : default_path(mode);
+	/* A relative name becomes absolute: the launcher's directory will be /. */
+	if (named != NULL && named[0] != '/' && getcwd(cwd, sizeof(cwd)) != NULL)
+		s.path = mem_printf("%s/%s", cwd, named);
+	else if (named != NULL || mode == CONFIG_SYSTEM)
+		s.path = mem_strdup(named != NULL ? named : SYSTEM_CONFIG);
+	else if (home != NULL && home[0] == '/')
+		s.path = mem_printf("%s/.config/agentsh/config.yaml", home);
 	*out = s;
 	return 0;
 }
@@ -58,7 +45,7 @@ void settings_source_done(struct settings_source *s)
 	*s = (struct settings_source){0};
 }
 
-/* Whoever may write the file decides what root does. */
+/* Root follows this file: only root may be able to write it. */
 static int check_owner(int fd, const char *path, enum config_mode mode, struct err *err)
 {
 	struct stat st;
@@ -101,22 +88,6 @@ static int read_file(const char *path, enum config_mode mode, bool must_exist, s
 	return r;
 }
 
-static int load_config(const struct settings_source *src, struct settings *s, struct buf *report,
-		       struct err *err)
-{
-	int r = config_defaults(src->mode, &s->config, err);
-
-	if (r == 0 && src->path != NULL)
-		r = read_file(src->path, src->mode, src->must_exist, &s->config_text,
-			      &s->has_config, err);
-	if (r == 0 && s->has_config)
-		r = config_parse(src->path, s->config_text.len > 0 ? s->config_text.data : "",
-				 s->config_text.len, &s->config, report, err);
-	for (size_t i = 0; r == 0 && i < src->overrides.n; i++)
-		r = config_override(src->overrides.v[i], &s->config, err);
-	return r;
-}
-
 /* The same error, with the place of the key that named the file. */
 static int at_key(const struct config *c, const char *key, const struct err *why, struct err *err)
 {
@@ -128,28 +99,22 @@ static int at_key(const struct config *c, const char *key, const struct err *why
 	return -(int)why->code;
 }
 
-static int load_keys(const struct settings_source *src, struct settings *s, struct buf *report,
-		     struct err *err)
-{
-	const char *path = s->config.api_keys_file;
-	struct err why = {0};
-	int r;
-
-	if (path == NULL || path[0] == '\0')
-		return 0;
-	r = read_file(path, src->mode, true, &s->keys_text, &s->has_keys, &why);
-	if (r < 0)
-		return at_key(&s->config, "server.auth.api_keys_file", &why, err);
-	return api_keys_parse(path, s->keys_text.len > 0 ? s->keys_text.data : "", s->keys_text.len,
-			      &s->keys, report, err);
-}
-
 int settings_load(const struct settings_source *src, struct settings *out, struct buf *report,
 		  struct err *err)
 {
 	struct settings s = {0};
-	int r = load_config(src, &s, report, err);
+	struct err why = {0};
+	const char *keys;
+	int r = config_defaults(src->mode, &s.config, err);
 
+	if (r == 0 && src->path != NULL)
+		r = read_file(src->path, src->mode, src->must_exist, &s.config_text, &s.has_config,
+			      err);
+	if (r == 0 && s.has_config)
+		r = config_parse(src->path, s.config_text.len > 0 ? s.config_text.data : "",
+				 s.config_text.len, &s.config, report, err);
+	for (size_t i = 0; r == 0 && i < src->overrides.n; i++)
+		r = config_override(src->overrides.v[i], &s.config, err);
 	if (r == 0)
 		r = config_check(&s.config, err);
 	if (r == 0 && src->mode == CONFIG_SYSTEM && !uid_range_exists(&s.config.session_uids))
@@ -159,8 +124,13 @@ int settings_load(const struct settings_source *src, struct settings *out, struc
 				 err);
 	if (r == 0)
 		r = policies_check(&s.config, err);
-	if (r == 0)
-		r = load_keys(src, &s, report, err);
+	keys = s.config.api_keys_file;
+	if (r == 0 && keys != NULL && keys[0] != '\0') {
+		r = read_file(keys, src->mode, true, &s.keys_text, &s.has_keys, &why);
+		r = r < 0 ? at_key(&s.config, "server.auth.api_keys_file", &why, err)
+			  : api_keys_parse(keys, s.keys_text.len > 0 ? s.keys_text.data : "",
+					   s.keys_text.len, &s.keys, report, err);
+	}
 	if (r < 0) {
 		settings_done(&s);
 		return r;
@@ -192,19 +162,17 @@ int settings_fd(const char *name, const struct buf *text, struct err *err, int *
 int settings_open_log(const struct settings *s, int *fd, struct err *err)
 {
 	const char *path = s->config.log_output;
-	cleanup_fd int made = -1;
 	struct err why = {0};
+	int made = STDERR_FILENO;
 
-	if (path == NULL || path[0] == '\0' || strcmp(path, "stderr") == 0) {
-		*fd = STDERR_FILENO;
-		return 0;
-	}
-	made = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0640);
+	if (path != NULL && path[0] != '\0' && strcmp(path, "stderr") != 0)
+		made = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW,
+			    0640);
 	if (made == -1) {
 		err_errno(&why, E_UNAVAILABLE, path, "cannot open %s", path);
 		return at_key(&s->config, "logging.output", &why, err);
 	}
-	*fd = take_fd(made);
+	*fd = made;
 	return 0;
 }
 

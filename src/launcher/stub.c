@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stub: forked from the launcher, still privileged. It joins the group, starts the process that
- * is inside of the namespaces, waits for its assignment (spawn/assignment.h), gives its
- * capabilities up, starts the processes beside it and executes the main one. What fails before is
- * said when the assignment come.
+/* The stub: forked from the launcher, still privileged. It joins the control group, starts the
+ * process inside the namespaces and waits for its assignment (spawn/assignment.h). Then it gives up
+ * its capabilities, starts the processes beside it and executes the main one. If a step before the
+ * assignment fails, the stub reports it when the assignment comes.
  *
- * It dies with the launcher (PDEATHSIG, and its socket ends), and holds none of its descriptors and
- * not its lock. The assignment brings the lock, so that the next launcher cannot look for sessions
- * while this one is between being told and being found. */
+ * It dies with the launcher (PDEATHSIG, and the end of its socket), and holds neither the
+ * launcher's descriptors nor its lock. The assignment brings the lock: so the next launcher cannot
+ * look for sessions before this one can be found. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,22 +18,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-
-static int leave_launcher(const struct launcher *l, struct err *err)
-{
-	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sigset_t none;
-
-	signal(SIGPIPE, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	umask(0022);
-	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    dup2(l->log_fd, STDERR_FILENO) < 0 || setsid() < 0 || chdir("/") < 0 ||
-	    setrlimit(RLIMIT_NOFILE, &l->nofile) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot prepare the session");
-	return 0;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -54,24 +38,6 @@ static void close_others(const struct stub *s)
 		keep[n++] = l->groups.host.tree[i].dir;
 	qsort(keep, n, sizeof(keep[0]), compare);
 	fdio_close_except(keep, n);
-}
-
-/* Whatever is started from now on is held by the session's limits. */
-static int enter_group(const struct stub *s, struct cgroup_files *files, struct err *err)
-{
-	const struct cgroup_host *host = &s->l->groups.host;
-	char id[GROUP_ID_MAX];
-	int r;
-
-	if (s->group == 0)
-		return 0;
-	group_id(s->l, s->group, id);
-	if (s->makes_group)
-		group_make(s->l, s->group);
-	r = s->born_in_it ? 0 : cgroup_join(host, id, 0, err);
-	if (r == 0)
-		cgroup_files_open(host, id, files);
-	return r;
 }
 
 static int pass_files(const struct cgroup_files *f)
@@ -174,15 +140,26 @@ static _Noreturn void become_session(const struct stub *s, const struct assignme
 
 static int prepare(const struct stub *s, struct err *err)
 {
+	const struct cgroup_host *host = &s->l->groups.host;
 	struct sandbox_start start = {s->plan, s->l->programs.fd[process_of(PROCESS_INSIDE)], -1,
 				      s->tree_fd, NULL};
 	struct waiting_stub w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
 	struct process_link inside;
 	int link[2], fd[ASSIGNMENT_FDS];
+	char id[GROUP_ID_MAX];
 	struct assignment o;
-	int r = enter_group(s, &files, err);
+	int r = 0;
 
+	/* The session's limits hold for every process that is started from now on. */
+	if (s->group != 0) {
+		group_id(s->l, s->group, id);
+		if (s->makes_group)
+			group_make(s->l, s->group);
+		r = s->born_in_it ? 0 : cgroup_join(host, id, 0, err);
+		if (r == 0)
+			cgroup_files_open(host, id, &files);
+	}
 	if (r == 0)
 		r = link_pair(link, err);
 	if (r < 0)
@@ -190,14 +167,14 @@ static int prepare(const struct stub *s, struct err *err)
 	start.init_link = link[1];
 	r = sandbox_prepare_init(&start, &w.init, err);
 	close(link[1]);
-	/* Where there is none, the launcher says so to the session that needs it. */
+	/* If this fails, the launcher reports it for the session that needs the namespace. */
 	if (r == 0 && s->map.shown_uid != 0)
 		sandbox_idmap(&s->map, &w.userns, NULL);
 	if (r < 0)
 		return r;
 	inside = (struct process_link){&process_table[process_of(PROCESS_INSIDE)], w.init.pid,
 				       link[0]};
-	/* init was born with what its commands may have; who sends it descriptors needs more. */
+	/* init has the limit of its commands; the process that sends it descriptors needs more. */
 	rlimit_raise_files();
 	assignment_apply(&w, &o, fd); /* waits for the assignment, and gives up all power */
 	become_session(s, &o, fd, &inside, &files);
@@ -206,10 +183,21 @@ static int prepare(const struct stub *s, struct err *err)
 void stub_main(const struct stub *s, pid_t parent)
 {
 	struct err err = {0};
+	sigset_t none;
+	int null;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
 		_exit(125);
-	if (leave_launcher(s->l, &err) == 0) {
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(0022);
+	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    dup2(s->l->log_fd, STDERR_FILENO) < 0 || setsid() < 0 || chdir("/") < 0 ||
+	    setrlimit(RLIMIT_NOFILE, &s->l->nofile) < 0) {
+		err_errno(&err, E_UNAVAILABLE, NULL, "cannot prepare the session");
+	} else {
 		close_others(s);
 		prepare(s, &err);
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which directories are nobody's workspace, whoever owns them: the server's own and the system's.
- * sandbox/workspace_tree.c has checked the kernel's (/proc, /sys, /dev) and the owner before. */
+/* Which directories cannot be a workspace, whoever owns them: those of the server and of the
+ * system. sandbox/workspace_tree.c has checked the kernel's (/proc, /sys, /dev) and the owner
+ * before. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -26,14 +27,14 @@ static char *real_path(const char *path)
 	return real != NULL ? real : mem_strdup(path);
 }
 
-/* Whoever can write below the workspace, or put another directory in the place of one above these,
- * would be the server's master: its sockets, database, keys, configuration and policies. */
+/* A user who can write to these, or replace a directory above them, controls the server: they are
+ * its sockets, database, keys, configuration and policies. */
 static int check_own_places(const struct launcher *l, const char *workspace, struct err *err)
 {
 	const struct config *c = &l->settings.config;
 	const struct {
 		const char *path;
-		bool tree; /* nothing below it is anybody's workspace either */
+		bool tree; /* nothing below it is a workspace either */
 	} own[] = {
 		{l->place.runtime, true}, {c->base_dir, true},	     {c->policy_dir, true},
 		{l->source.path, false},  {c->api_keys_file, false}, {c->events_db, false},
@@ -58,9 +59,10 @@ static int check_own_places(const struct launcher *l, const char *workspace, str
 	return 0;
 }
 
-/* A workspace that the configuration lists by itself, or in such a place: whoever lists what is
- * above the place does not have it in mind. */
-static bool meant(const struct launcher *l, const char *workspace, const char *place)
+/* The configuration may list the workspace itself, or a directory above it that is in place. An
+ * entry that contains place is too wide: its author did not think of place. */
+static int refuse(const struct launcher *l, const char *workspace, const char *place,
+		  struct err *err)
 {
 	const struct strv *list = &l->settings.config.workspaces;
 
@@ -69,54 +71,39 @@ static bool meant(const struct launcher *l, const char *workspace, const char *p
 
 		if (strcmp(real, workspace) == 0 ||
 		    (path_within(workspace, real) && path_within(real, place)))
-			return true;
+			return 0;
 	}
-	return false;
-}
-
-static int refuse(const struct launcher *l, const char *workspace, const char *place,
-		  struct err *err)
-{
-	if (meant(l, workspace, place))
-		return 0;
 	return err_set(err, E_FORBIDDEN, workspace,
 		       "workspace %s would let the session write to %s, which is the system's: "
 		       "choose another directory, or list this one in sandbox.workspaces",
 		       workspace, place);
 }
 
-/* What the machine is run by, and what a session sees as read-only, is no session's to change, not
- * even root's. Projects may lie in such places, but not in /etc and /boot. */
+/* A session must not change what the machine runs on, or what it sees as read-only, even as root.
+ * Projects may lie in such places, but not in /etc and /boot. */
 static int check_system(const struct launcher *l, const char *workspace, struct err *err)
 {
 	static const struct {
 		const char *path;
 		bool tree;
 	} system[] = {{"/etc", true}, {"/boot", true}, {"/var", false}, {"/run", false}};
-
-	for (size_t i = 0; i < ARRAY_LEN(system); i++)
-		if (path_within(system[i].path, workspace) ||
-		    (system[i].tree && path_within(workspace, system[i].path))) {
-			const int r = refuse(l, workspace, system[i].path, err);
-
-			if (r < 0)
-				return r;
-		}
-	return 0;
-}
-
-static int check_shown(const struct launcher *l, const char *workspace, const struct strv *paths,
-		       struct err *err)
-{
+	const struct strv *const shown[] = {&l->settings.config.read_only_paths,
+					    &l->settings.config.passthrough_paths};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < paths->n; i++) {
-		cleanup_free char *real = real_path(paths->v[i]);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(system); i++)
+		if (path_within(system[i].path, workspace) ||
+		    (system[i].tree && path_within(workspace, system[i].path)))
+			r = refuse(l, workspace, system[i].path, err);
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+		for (size_t k = 0; r == 0 && k < shown[i]->n; k++) {
+			cleanup_free char *real = real_path(shown[i]->v[k]);
 
-		/* that name is each session's own workspace */
-		if (strcmp(paths->v[i], "/workspace") != 0 && path_within(real, workspace))
-			r = refuse(l, workspace, real, err);
-	}
+			/* /workspace is the name of each session's own workspace */
+			if (strcmp(shown[i]->v[k], "/workspace") != 0 &&
+			    path_within(real, workspace))
+				r = refuse(l, workspace, real, err);
+		}
 	return r;
 }
 
@@ -144,7 +131,7 @@ static void guard_path(struct strv *out, const char *list)
 	}
 }
 
-/* Our own libraries; those of our other programs come from the same directories. */
+/* The launcher's own libraries; our other programs take theirs from the same directories. */
 static void guard_libraries(struct strv *out)
 {
 	cleanup_buf struct buf maps = {0};
@@ -195,10 +182,18 @@ static void add_inside(struct strv *out, const char *workspace, const char *real
 	strv_add_new(out, inside);
 }
 
-/* What is replaced there would be run by the server's user, maybe root, at the next start. */
-static int check_programs(const struct launcher *l, const char *workspace,
-			  struct sandbox_plan *plan, struct err *err)
+int workspace_check(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
+		    struct err *err)
 {
+	const struct strv *blocked = &l->settings.config.blocked_paths;
+	int r = check_own_places(l, workspace, err);
+
+	if (r == 0)
+		r = check_system(l, workspace, err);
+	if (r < 0)
+		return r;
+	/* The server's user, maybe root, runs the programs of these directories at its next start.
+	 */
 	for (size_t i = 0; i < l->guarded.n; i++) {
 		const char *dir = l->guarded.v[i];
 
@@ -210,15 +205,7 @@ static int check_programs(const struct launcher *l, const char *workspace,
 		if (path_within(dir, workspace))
 			add_inside(&plan->shut_inside, workspace, dir);
 	}
-	return 0;
-}
-
-/* A blocked path of the host is blocked by its name in the workspace, too. */
-static int check_blocked(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
-			 struct err *err)
-{
-	const struct strv *blocked = &l->settings.config.blocked_paths;
-
+	/* A blocked path of the host is blocked by its name in the workspace, too. */
 	for (size_t i = 0; i < blocked->n; i++) {
 		cleanup_free char *real = realpath(blocked->v[i], NULL);
 
@@ -233,21 +220,4 @@ static int check_blocked(const struct launcher *l, const char *workspace, struct
 			add_inside(&plan->blocked_inside, workspace, real);
 	}
 	return 0;
-}
-
-int workspace_check(const struct launcher *l, const char *workspace, struct sandbox_plan *plan,
-		    struct err *err)
-{
-	const struct config *c = &l->settings.config;
-	int r = check_own_places(l, workspace, err);
-
-	if (r == 0)
-		r = check_system(l, workspace, err);
-	if (r == 0)
-		r = check_shown(l, workspace, &c->read_only_paths, err);
-	if (r == 0)
-		r = check_shown(l, workspace, &c->passthrough_paths, err);
-	if (r == 0)
-		r = check_programs(l, workspace, plan, err);
-	return r < 0 ? r : check_blocked(l, workspace, plan, err);
 }
