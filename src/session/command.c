@@ -29,7 +29,8 @@ int command_state_by_name(const char *name)
 
 bool command_is_over(const struct command *c)
 {
-	return c->over || (c->state != COMMAND_QUEUED && c->state != COMMAND_RUNNING);
+	return c->phase == COMMAND_OVER ||
+	       (c->state != COMMAND_QUEUED && c->state != COMMAND_RUNNING);
 }
 
 const char *command_id(const struct command *c)

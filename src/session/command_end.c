@@ -49,7 +49,7 @@ void command_on_started(struct command *c, uint64_t time_us)
 	struct session *s = c->s;
 	struct observer *o, *next;
 
-	c->sent = true;
+	c->phase = COMMAND_SENT;
 	if (s->running == NULL)
 		s->running = c;
 	if (s->state == SESSION_READY)
@@ -127,10 +127,31 @@ static void saved(void *arg)
 	command_unref(c);
 }
 
+/* Leaves the place of an ended command to the next one. True if the session becomes ready. */
+static bool vacate(struct command *ended)
+{
+	struct session *s = ended->s;
+	const struct command *c;
+
+	if (s->running == ended) {
+		s->running = NULL;
+		command_promote(s);
+	}
+	if (s->state != SESSION_BUSY || session_is_over(s))
+		return false;
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (c->phase != COMMAND_OVER)
+			return false;
+	s->state = SESSION_READY;
+	return true;
+}
+
 static void save(struct command *c)
 {
 	struct session *s = c->s;
+	const bool ends_busy = vacate(c);
 
+	session_is_active(s);
 	/* Counts in memory are whole only if this server saw the command's whole life. */
 	if (c->recovered)
 		command_recall_operations(c);
@@ -149,34 +170,9 @@ static void save(struct command *c)
 		rows_session_save_env(s);
 	s->env_dirty = false;
 	rows_session_save(s);
-	if (c->ends_busy)
+	if (ends_busy)
 		session_state_event(s, SESSION_BUSY, SESSION_READY, NULL);
 	store_after(s->ss->deps.store, saved, command_ref(c));
-}
-
-static bool any_open(const struct session *s)
-{
-	const struct command *c;
-
-	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over)
-			return true;
-	return false;
-}
-
-/* Leaves its place to the next one. */
-static void vacate(struct command *c)
-{
-	struct session *s = c->s;
-
-	if (s->running == c) {
-		s->running = NULL;
-		command_promote(s);
-	}
-	if (s->state != SESSION_BUSY || s->over || any_open(s))
-		return;
-	s->state = SESSION_READY;
-	c->ends_busy = true;
 }
 
 /* ---- without a result ---- */
@@ -194,11 +190,14 @@ void command_refusal_from_row(struct command *c)
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse)
 {
 	struct session *s = c->s;
+	const bool reached = c->phase >= COMMAND_UNKNOWN; /* perhaps: its warden has it */
 
-	if (c->over)
+	if (c->phase == COMMAND_OVER)
 		return;
 	command_ref(c);
-	c->over = true;
+	if (!reached)
+		spare_give(c);
+	c->phase = COMMAND_OVER;
 	c->state = state;
 	c->finished_us = sessions_now(s->ss);
 	free(c->out.error_code);
@@ -210,10 +209,8 @@ void command_end(struct command *c, enum command_state state, const struct err *
 	c->out.refused = refuse;
 	if (refuse)
 		c->refusal = mem_dup(why, sizeof(*why));
-	if (c->sent || c->recovered)
+	if (reached)
 		command_measure(c);
-	else
-		spare_give(c);
 	free(c->out.working_dir);
 	c->out.working_dir = mem_strdup(s->cwd);
 	if (!c->end_event)
@@ -221,8 +218,6 @@ void command_end(struct command *c, enum command_state state, const struct err *
 			      state == COMMAND_FINISHED ? EVENT_command_finished
 							: EVENT_command_killed,
 			      why->message);
-	session_is_active(s);
-	vacate(c);
 	save(c);
 	command_unref(c);
 }
@@ -232,7 +227,7 @@ void command_on_refused(struct session *s, const struct warden_refused *m)
 	struct command *c = command_find(s, m->command_id);
 	struct err why = {0};
 
-	if (c == NULL || c->over)
+	if (c == NULL || c->phase == COMMAND_OVER)
 		return;
 	err_set(&why, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject, "%s",
 		m->message != NULL ? m->message : "the warden refused it");
@@ -324,7 +319,8 @@ static struct command *find_stored(struct session *s, const char *id)
 		return NULL;
 	}
 	log_warn("a command was not lost after all", "session_id", s->id, "command_id", id);
-	c->recovered = c->committed = true;
+	c->recovered = true;
+	c->phase = COMMAND_UNKNOWN;
 	command_read_request(c);
 	command_list_add(c);
 	command_unref(c);
@@ -343,16 +339,16 @@ void command_on_result(struct session *s, struct warden_result *m)
 		return;
 	}
 	c->ack = true;
-	if (c->over)
+	if (c->phase == COMMAND_OVER)
 		return;
 	command_ref(c);
 	session_drain(s, m);
-	if (c->over) { /* the journal is broken, and the session with it */
+	if (c->phase == COMMAND_OVER) { /* the journal is broken, and the session with it */
 		command_unref(c);
 		return;
 	}
 	env_changed = m->env_changed.n > 0;
-	c->over = c->sent = true;
+	c->phase = COMMAND_OVER;
 	if (m->capture != NULL && strncmp(m->capture, "refused", strlen("refused")) == 0) {
 		log_warn("a shell's state was refused", "session_id", s->id, "command_id", c->id,
 			 "reason", m->capture);
@@ -368,8 +364,6 @@ void command_on_result(struct session *s, struct warden_result *m)
 		s->env = take_strv(&m->env);
 		s->env_dirty = true;
 	}
-	session_is_active(s);
-	vacate(c);
 	save(c);
 	command_unref(c);
 }

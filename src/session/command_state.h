@@ -16,6 +16,15 @@ enum command_state {
 	COMMAND_LOST,
 };
 
+/* How far this server is with a command. Its warden has those that are SENT. */
+enum command_phase {
+	COMMAND_SUBMITTED,
+	COMMAND_COMMITTED, /* its row is in the store */
+	COMMAND_UNKNOWN,   /* an earlier server wrote the row: perhaps its warden has it */
+	COMMAND_SENT,
+	COMMAND_OVER, /* its end is decided */
+};
+
 /* Lists of operations in an answer. */
 #define LISTED_MAX 100 /* events of one list */
 enum seen { SEEN_FILE, SEEN_NETWORK, SEEN_EXEC, SEEN_BLOCKED, SEEN_KINDS };
@@ -45,15 +54,12 @@ struct command {
 	bool detach;
 	/* while it lives */
 	uint64_t insert_number; /* of the write of its row */
-	bool listed;		/* in its session's list */
-	bool lent;		/* until the end of this loop turn */
-	bool recovered;		/* from a row: memory lacks what happened before this server */
-	bool committed;		/* its row is in the store */
-	bool sent;
-	bool over;	/* its end is decided */
+	enum command_phase phase;
+	bool listed;	/* in its session's list */
+	bool lent;	/* until the end of this loop turn */
+	bool recovered; /* from a row: memory lacks what happened before this server */
 	bool ack;	/* its warden waits for an acknowledgement */
 	bool end_event; /* its end is in the journal */
-	bool ends_busy; /* its end makes the session ready */
 	bool early_eof;
 	bool open_line[3];
 	char request_id[ID_MAX + 1];

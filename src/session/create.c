@@ -81,7 +81,8 @@ static int check_caps(const struct sessions *ss, const struct caller *who, struc
 	if (check_descriptors(ss, err) < 0)
 		return -E_RESOURCE_LIMIT;
 	TAILQ_FOREACH (s, &ss->all, all)
-		own += !s->over && !s->unclaimed && strcmp(s->agent_id, who->agent_id) == 0;
+		own += !session_is_over(s) && !s->unclaimed &&
+		       strcmp(s->agent_id, who->agent_id) == 0;
 	if (config->max_sessions_per_agent > 0 && own >= config->max_sessions_per_agent)
 		return err_set(err, E_RESOURCE_LIMIT, who->agent_id,
 			       "'%s' has %" PRId64 " sessions already (max_sessions_per_agent)",
@@ -211,23 +212,6 @@ static void ask_launcher(struct session *s)
 	forget_proof(s);
 }
 
-/* A session that never came to be: no row stays, its id is free. */
-static void never_was(struct session *s, const struct err *err)
-{
-	session_done_fn *done = s->create_done;
-
-	session_ref(s);
-	s->over = true;
-	s->create_done = NULL;
-	session_after_none(s);
-	sessions_drop(s);
-	if (done != NULL)
-		done(err, NULL, s->create_arg);
-	session_tell_waiters(s, err);
-	sessions_check_stopped(s->ss);
-	session_unref(s);
-}
-
 static void inserted(void *arg)
 {
 	struct session *s = arg;
@@ -327,19 +311,27 @@ void session_create(struct sessions *ss, const struct caller *who,
 
 /* ---- answered ---- */
 
+/* The refused session has no row any more, and its id is free. */
 static void deleted(void *arg)
 {
 	struct session *s = arg;
+	session_done_fn *done = s->create_done;
 
-	if (!s->ss->freeing)
-		never_was(s, s->refusal);
+	if (!s->ss->freeing) {
+		s->create_done = NULL;
+		sessions_drop(s);
+		if (done != NULL)
+			done(s->refusal, NULL, s->create_arg);
+		session_tell_waiters(s, s->refusal);
+		sessions_check_stopped(s->ss);
+	}
 	session_unref(s);
 }
 
 void session_on_refused(struct session *s, const struct launcher_refused *m)
 {
 	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
-	s->over = true;
+	s->phase = SESSION_OVER;
 	session_after_none(s);
 	s->refusal = mem_new(struct err);
 	err_set(s->refusal, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject,
@@ -391,7 +383,7 @@ static void ready_committed(void *arg)
 	struct session *s = arg;
 	session_done_fn *done = s->create_done;
 
-	if (s->over || s->ss->freeing) {
+	if (session_is_over(s) || s->ss->freeing) {
 		session_unref(s);
 		return;
 	}
@@ -411,7 +403,7 @@ static void ready_committed(void *arg)
 
 void session_on_ready(struct session *s)
 {
-	s->settled = true;
+	s->phase = SESSION_SETTLED;
 	session_after_none(s);
 	if (s->settings_due)
 		warden_tell_settings(s);

@@ -211,7 +211,7 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	else if (d->c == NULL || strcmp(d->c->id, e->command_id) != 0)
 		d->c = command_find(s, e->command_id);
 	/* What the journal says of a command's life holds even if it was stored before. */
-	if (d->c != NULL && !d->c->over)
+	if (d->c != NULL && d->c->phase != COMMAND_OVER)
 		command_note_life(d->c, e);
 	if (!stored)
 		count(s, d->c, e);
@@ -318,20 +318,20 @@ static void on_bell(void *arg)
 	int total = 0;
 
 	s->bell_pending = false;
-	if (s->over)
+	if (session_is_over(s))
 		return;
 	if (store_failing(s->ss->deps.store, NULL) < 0) { /* they are safe where they are */
 		session_bell(s);
 		return;
 	}
-	for (size_t i = s->nrings; i-- > 0 && !s->over;)
+	for (size_t i = s->nrings; i-- > 0 && !session_is_over(s);)
 		if (s->ring[i].reader != NULL) {
 			const int n = drain_some(s, &s->ring[i], DRAIN_TURN);
 
 			total += n;
 			more |= n >= DRAIN_TURN;
 		}
-	if (s->over)
+	if (session_is_over(s))
 		return;
 	if (total > 0 && memcmp(&s->totals, &s->saved_totals, sizeof(s->totals)) != 0)
 		rows_session_save(s);

@@ -176,7 +176,7 @@ void session_patch(struct session *s, const struct caller *who, const struct ses
 
 	if (session_ended(s) || s->state == SESSION_STOPPING)
 		r = err_set(&err, E_SESSION_STOPPED, s->id, "session '%s' has ended", s->id);
-	else if (!s->registered || !s->settled || s->over)
+	else if (s->phase != SESSION_SETTLED)
 		r = err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			    s->id);
 	else if (limits_enforceable(&patch->limits, &err) < 0)

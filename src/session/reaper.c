@@ -12,7 +12,7 @@ static bool idle(const struct session *s)
 	const struct command *c;
 
 	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over)
+		if (c->phase != COMMAND_OVER)
 			return false;
 	return true;
 }
@@ -45,7 +45,7 @@ void sessions_reap(struct sessions *ss)
 	TAILQ_FOREACH (s, &ss->all, all) {
 		const char *why;
 
-		if (!s->settled || s->over ||
+		if (s->phase != SESSION_SETTLED ||
 		    (s->state != SESSION_READY && s->state != SESSION_BUSY))
 			continue;
 		why = reason(s, now);

@@ -138,11 +138,11 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 	const enum wall_state limit = s->walls.wall[WALL_memory_limit].state;
 
 	/* without a limit it was the machine's memory */
-	if (s->over || s->unclaimed || oom_kills == 0 ||
+	if (session_is_over(s) || s->unclaimed || oom_kills == 0 ||
 	    (limit != WALL_UP && limit != WALL_PARTIAL))
 		return;
 	session_drain(s, NULL);
-	if (s->over || oom_kills <= s->oom_kills)
+	if (session_is_over(s) || oom_kills <= s->oom_kills)
 		return;
 	free(s->hint);
 	s->hint =
@@ -214,7 +214,6 @@ static void end_saved(void *arg)
 		session_unref(s);
 		return;
 	}
-	s->saved = true;
 	log_info("session ended", "session_id", s->id, "state", state_names[s->state], "reason",
 		 reason);
 	metrics_observe(ss->deps.metrics, METRIC_SESSION_DURATION,
@@ -266,7 +265,7 @@ static void end_command(struct command *c)
 	cleanup_free char *reason = NULL;
 	struct err why = {0};
 
-	if (!c->sent && !c->recovered) {
+	if (c->phase < COMMAND_UNKNOWN) {
 		err_set(&why, E_SESSION_STOPPED, s->id,
 			"session '%s' ended before it was started%s%s", s->id,
 			s->failure != NULL ? ": " : "", s->failure != NULL ? s->failure : "");
@@ -285,10 +284,10 @@ void session_over(struct session *s, const char *why)
 	struct event dropped = {.type = EVENT_events_dropped};
 	struct command *c;
 
-	if (s->over)
+	if (session_is_over(s))
 		return;
 	session_ref(s);
-	s->over = true;
+	s->phase = SESSION_OVER;
 	session_after_none(s);
 	warden_detach(s);
 	spare_drop(s);
@@ -307,7 +306,7 @@ void session_over(struct session *s, const char *why)
 	s->ended_us = sessions_now(s->ss);
 	sessions_count(s->ss);
 	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over)
+		if (c->phase != COMMAND_OVER)
 			end_command(c);
 	session_patches_fail(s);
 	why = s->failure != NULL ? s->failure : s->end_reason;
@@ -343,7 +342,7 @@ static void stop_committed(void *arg)
 {
 	struct session *s = arg;
 
-	if (!s->over && !s->ss->freeing)
+	if (!session_is_over(s) && !s->ss->freeing)
 		session_send_end(s);
 	session_unref(s);
 }
@@ -352,7 +351,7 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 {
 	struct command *c;
 
-	if (s->end_reason != NULL || s->over)
+	if (s->end_reason != NULL || session_is_over(s))
 		return;
 	s->end_reason = mem_strdup(reason);
 	if (s->state == SESSION_CREATING)
@@ -360,7 +359,7 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 	memcpy(s->request_id, request_id, strnlen(request_id, ID_MAX));
 	session_set_state(s, SESSION_STOPPING, reason);
 	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over && !c->sent && !c->recovered)
+		if (c->phase < COMMAND_UNKNOWN)
 			end_command(c);
 	rows_session_save(s);
 	store_after(s->ss->deps.store, stop_committed, session_ref(s));
@@ -372,11 +371,12 @@ void session_destroy(struct session *s, const struct caller *who, const char *re
 	struct end_waiter *w;
 	struct err err = {0};
 
-	if (session_ended(s) && (s->saved || !s->registered)) {
+	if (session_ended(s) && !session_is_registered(s)) {
 		done(NULL, s, arg);
 		return;
 	}
-	if (!s->registered || (!s->settled && s->state != SESSION_CREATING)) {
+	if (!session_is_registered(s) ||
+	    (s->phase == SESSION_UNSETTLED && s->state != SESSION_CREATING)) {
 		err_set(&err, E_UNAVAILABLE, s->id, "session '%s' is not within reach yet", s->id);
 		done(&err, NULL, arg);
 		return;

@@ -26,6 +26,15 @@ enum session_state {
 	SESSION_FAILED,
 };
 
+/* How far this server is with a session, whatever its row says. */
+enum session_phase {
+	SESSION_UNLISTED,  /* not in the registry: just made, or read from its row */
+	SESSION_UNSETTLED, /* in the registry; its warden has not sent all that it knows */
+	SESSION_SETTLED,
+	SESSION_OVER, /* its end is decided, but not in the store yet */
+	SESSION_GONE, /* out of the registry again */
+};
+
 struct totals {
 	int64_t command_count, file_ops, net_ops, bytes_read, bytes_written;
 };
@@ -53,11 +62,8 @@ struct session {
 	uint64_t save_number;	    /* of the last such write */
 	int64_t next_n;		    /* of its next command */
 	/* while it lives */
-	bool registered;
-	bool settled;	/* its warden has sent all that it knows */
+	enum session_phase phase;
 	bool unclaimed; /* a warden without a row: the server only ends it */
-	bool over;	/* its end is decided */
-	bool saved;	/* its end is in the store */
 	bool lent;	/* until the end of this loop turn */
 	bool env_dirty;
 	bool settings_due; /* they changed before its warden could be told */
@@ -91,6 +97,15 @@ struct session {
 	struct limits asked; /* by the client */
 	char request_id[ID_MAX + 1];
 };
+
+static inline bool session_is_registered(const struct session *s)
+{
+	return s->phase > SESSION_UNLISTED && s->phase < SESSION_GONE;
+}
+static inline bool session_is_over(const struct session *s)
+{
+	return s->phase >= SESSION_OVER;
+}
 
 /* session.c */
 const char *session_state_name(enum session_state state);

@@ -39,7 +39,7 @@ void sessions_count(struct sessions *ss)
 
 	ss->live = 0;
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (!s->unclaimed && !s->over)
+		if (!s->unclaimed && !session_is_over(s))
 			ss->live++;
 	metrics_set(ss->deps.metrics, METRIC_SESSIONS_ACTIVE, ss->live);
 }
@@ -47,7 +47,7 @@ void sessions_count(struct sessions *ss)
 void sessions_add(struct sessions *ss, struct session *s)
 {
 	session_ref(s);
-	s->registered = true;
+	s->phase = SESSION_UNSETTLED;
 	TAILQ_INSERT_TAIL(&ss->all, s, all);
 	LIST_INSERT_HEAD(&ss->bucket[bucket_of(s->id)], s, bucket);
 	sessions_count(ss);
@@ -57,9 +57,9 @@ void sessions_drop(struct session *s)
 {
 	struct sessions *ss = s->ss;
 
-	if (!s->registered)
+	if (!session_is_registered(s))
 		return;
-	s->registered = false;
+	s->phase = SESSION_GONE;
 	TAILQ_REMOVE(&ss->all, s, all);
 	LIST_REMOVE(s, bucket);
 	sessions_count(ss);
@@ -77,7 +77,7 @@ uint64_t sessions_dropped(const struct sessions *ss)
 	uint64_t n = 0;
 
 	TAILQ_FOREACH (s, &ss->all, all)
-		n += s->over ? 0 : session_dropped(s);
+		n += session_is_over(s) ? 0 : session_dropped(s);
 	return n;
 }
 
@@ -110,7 +110,7 @@ static void sweep(void *arg)
 
 struct session *session_lend(struct session *s)
 {
-	ensure(!s->registered && !s->lent);
+	ensure(!session_is_registered(s) && !s->lent);
 	s->lent = true;
 	TAILQ_INSERT_TAIL(&s->ss->borrowed_sessions, s, all);
 	watch_after(s->ss->sweep, 0);
@@ -139,7 +139,7 @@ void command_release(struct command *c)
 static void load_command(struct command *c, void *arg)
 {
 	c->recovered = true;
-	c->committed = true;
+	c->phase = COMMAND_UNKNOWN;
 	command_read_request(c);
 	command_list_add(c);
 	command_unref(c);
@@ -224,7 +224,7 @@ void sessions_reconfigure(struct sessions *ss)
 
 	reaper_again(ss);
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (session_is_linked(s) && s->settled)
+		if (s->phase == SESSION_SETTLED)
 			warden_tell_settings(s);
 		else
 			s->settings_due = true;
@@ -259,7 +259,7 @@ void sessions_serve_rest(void *sessions)
 	struct session *s;
 
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (!s->settled && !s->unclaimed)
+		if (s->phase == SESSION_UNSETTLED && !s->unclaimed)
 			log_warn("a warden does not answer: its session waits for it", "session_id",
 				 s->id);
 	become_ready(ss);
@@ -273,7 +273,7 @@ void sessions_check_ready(struct sessions *ss)
 	if (ss->ready || !ss->found_all || ss->freeing)
 		return;
 	TAILQ_FOREACH (s, &ss->all, all) {
-		if (s->settled || s->unclaimed)
+		if (s->phase == SESSION_SETTLED || s->unclaimed)
 			continue;
 		watch_after(ss->quiet, QUIET_MS);
 		return;
@@ -313,7 +313,8 @@ static void on_created(void *ctx, void *msg, struct link_msg *m)
 	struct launcher_created *created = msg;
 	struct session *s = sessions_find(ss, created->session_id);
 
-	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) && !s->over)
+	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) &&
+	    !session_is_over(s))
 		session_on_created(s, created, m->fd, m->nfds);
 }
 
@@ -323,7 +324,8 @@ static void on_refused(void *ctx, void *msg, struct link_msg *m)
 	struct launcher_refused *refused = msg;
 	struct session *s = sessions_find(ss, refused->session_id);
 
-	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) && !s->over)
+	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) &&
+	    !session_is_over(s))
 		session_on_refused(s, refused);
 }
 
@@ -351,7 +353,7 @@ static void on_found(void *ctx, void *msg, struct link_msg *m)
 
 	if (s == NULL)
 		s = adopt_stray(ss, found->session_id);
-	if (session_is_linked(s) || s->over)
+	if (session_is_linked(s) || session_is_over(s))
 		return;
 	if (s->state == SESSION_CREATING) { /* nobody was told of it, nor it of its policy */
 		session_over(s, "the server ended while it was made");
@@ -370,7 +372,7 @@ static void on_lost(void *ctx, void *msg, struct link_msg *m)
 
 	if (s == NULL) /* its end was stored, but the launcher did not live to hear of it */
 		s = adopt_stray(ss, lost->session_id);
-	if (session_is_linked(s) || s->over)
+	if (session_is_linked(s) || session_is_over(s))
 		return;
 	if (m->nfds > 0 && !s->unclaimed &&
 	    session_open_rings(s, &lost->rings, m->fd, m->nfds, &err) < 0)
@@ -386,7 +388,7 @@ static void on_found_all(void *ctx, void *msg, struct link_msg *m)
 
 	ss->found_all = true;
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (!session_is_linked(s) && !s->over && !s->settled)
+		if (!session_is_linked(s) && s->phase == SESSION_UNSETTLED)
 			session_over(s,
 				     "the session's processes were gone when the server started");
 	sessions_check_ready(ss);
@@ -398,7 +400,7 @@ static void on_gone(void *ctx, void *msg, struct link_msg *m)
 	struct launcher_gone *gone = msg;
 	struct session *s = sessions_find(ss, gone->session_id);
 
-	if (s == NULL || s->over)
+	if (s == NULL || session_is_over(s))
 		return;
 	if (s->hint == NULL)
 		s->hint = mem_strdup(gone->reason);

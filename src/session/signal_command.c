@@ -52,7 +52,7 @@ static void send_window(struct command *c, int stream)
 /* In steps that keep a command running that is STREAM_WINDOW ahead. */
 void command_tell_readers(struct command *c)
 {
-	for (int i = 1; i <= 2 && c->sent && !c->over; i++) {
+	for (int i = 1; i <= 2 && c->phase == COMMAND_SENT; i++) {
 		const uint64_t now = slowest_reader(c, i), told = c->told_read[i];
 
 		if (now < told || now - told >= STREAM_WINDOW / 4)
@@ -83,9 +83,9 @@ void command_send_early(struct command *c)
 
 void command_stdin(struct command *c, const void *p, size_t n, bool eof)
 {
-	if (c->over)
+	if (c->phase == COMMAND_OVER)
 		return;
-	if (c->sent) {
+	if (c->phase == COMMAND_SENT) {
 		send_stdin(c, p, n, eof);
 		return;
 	}
@@ -96,10 +96,10 @@ void command_stdin(struct command *c, const void *p, size_t n, bool eof)
 
 void command_window(struct command *c, int stream, uint64_t allowed)
 {
-	if (c->over || (stream != 1 && stream != 2))
+	if (c->phase == COMMAND_OVER || (stream != 1 && stream != 2))
 		return;
 	c->window[stream] = allowed;
-	if (c->sent)
+	if (c->phase == COMMAND_SENT)
 		send_window(c, stream);
 }
 
@@ -122,10 +122,10 @@ int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, stru
 
 	if (command_is_over(c))
 		return err_set(err, E_CONFLICT, c->id, "command '%s' is over", c->id);
-	if (!session_is_linked(c->s) || !c->s->settled) /* whether it runs is not known */
+	if (c->s->phase != SESSION_SETTLED) /* whether it runs is not known */
 		return err_set(err, E_UNAVAILABLE, c->id, "session '%s' is not within reach now",
 			       c->s->id);
-	if (c->sent)
+	if (c->phase == COMMAND_SENT)
 		warden_send(c->s, MSG_warden_kill, &m);
 	else
 		drop(c, sig, "killed before it was started");
@@ -151,7 +151,7 @@ static void client_gone(struct command *c)
 				.tree = 1,
 				.client_gone = 1};
 
-	if (c->sent || c->recovered)
+	if (c->phase >= COMMAND_UNKNOWN)
 		warden_send(c->s, MSG_warden_kill, &m);
 	else
 		drop(c, SIGHUP, "the client left before it was started");

@@ -33,8 +33,7 @@ static void discard(struct session *s, struct output_file *f, int stream)
 
 static bool wanted(const struct session *s)
 {
-	return s->registered && s->settled && !s->over && !s->ss->freeing &&
-	       s->state != SESSION_STOPPING;
+	return s->phase == SESSION_SETTLED && !s->ss->freeing && s->state != SESSION_STOPPING;
 }
 
 int spare_take(struct session *s, struct command *c, struct err *err)
@@ -61,8 +60,9 @@ void spare_give(struct command *c)
 	for (int i = 1; i <= 2; i++) {
 		/* Nothing was written and nothing lives that still could: it was not sent, or its
 		 * warden has told the whole end. */
-		const bool unused = c->file[i].fd != -1 && c->bytes[i] == 0 &&
-				    (!c->sent || (c->ack && c->out.background.n == 0));
+		const bool unused =
+			c->file[i].fd != -1 && c->bytes[i] == 0 &&
+			(c->phase < COMMAND_SENT || (c->ack && c->out.background.n == 0));
 
 		if (!unused)
 			continue;

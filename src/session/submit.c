@@ -42,7 +42,7 @@ unsigned session_waiting(const struct session *s)
 	unsigned n = 0;
 
 	TAILQ_FOREACH (c, &s->commands, next)
-		n += !c->over && c != s->running;
+		n += c->phase != COMMAND_OVER && c != s->running;
 	return n;
 }
 
@@ -52,12 +52,12 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 	const struct config *config = s->ss->deps.config;
 	const int64_t most = s->config.limits.value[LIMIT_max_commands];
 
-	if (session_ended(s) || s->over || s->state == SESSION_STOPPING)
+	if (session_ended(s) || session_is_over(s) || s->state == SESSION_STOPPING)
 		return err_set(err, E_SESSION_STOPPED, s->id, "session '%s' has %s%s%s", s->id,
 			       s->failure != NULL ? "failed" : "ended",
 			       s->failure != NULL ? ": " : "",
 			       s->failure != NULL ? s->failure : "");
-	if (!s->registered || !s->settled || s->ss->stopping)
+	if (s->phase != SESSION_SETTLED || s->ss->stopping)
 		return err_set(err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
 			       s->id);
 	if (store_failing(s->ss->deps.store, err) < 0)
@@ -116,7 +116,7 @@ static void send_command(struct command *c)
 		return;
 	}
 	/* A link that is gone shows itself to its reader, which ends the session. */
-	c->sent = true;
+	c->phase = COMMAND_SENT;
 	msg_done(MSG_warden_exec, &c->exec);
 	command_send_early(c);
 }
@@ -125,11 +125,11 @@ static void submitted(void *arg)
 {
 	struct command *c = arg;
 
-	if (!c->s->ss->freeing && !c->over) {
-		c->committed = true;
+	if (!c->s->ss->freeing && c->phase != COMMAND_OVER) {
+		c->phase = COMMAND_COMMITTED;
 		if (c->s->running == c)
 			send_command(c);
-		if (c->detach && !c->over)
+		if (c->detach && c->phase != COMMAND_OVER)
 			command_tell_done(c);
 	}
 	command_unref(c);
@@ -192,7 +192,7 @@ static bool replay(struct session *s, const struct command_ask *ask,
 		command_tell_readers(c);
 		if (c->state == COMMAND_RUNNING && obs->started != NULL)
 			obs->started(c, obs->arg); /* a reader that holds it must read */
-		if (ask->request->detach && c->committed)
+		if (ask->request->detach && c->phase > COMMAND_SUBMITTED && c->phase < COMMAND_OVER)
 			command_tell_done_one(c, obs->arg);
 	} else {
 		command_refusal_from_row(c);
@@ -255,10 +255,11 @@ void command_promote(struct session *s)
 	cleanup_free char *cwd = NULL;
 	struct command *c;
 
-	if (s->running != NULL || s->over || s->state == SESSION_STOPPING || s->ss->freeing)
+	if (s->running != NULL || session_is_over(s) || s->state == SESSION_STOPPING ||
+	    s->ss->freeing)
 		return;
 	TAILQ_FOREACH (c, &s->commands, next)
-		if (!c->over && !c->sent && !c->recovered)
+		if (c->phase < COMMAND_UNKNOWN)
 			break;
 	if (c == NULL)
 		return;
@@ -268,6 +269,6 @@ void command_promote(struct session *s)
 		command_request_format(c);
 		rows_command_save_request(c);
 	}
-	if (c->committed)
+	if (c->phase == COMMAND_COMMITTED)
 		send_command(c);
 }

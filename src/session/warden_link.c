@@ -161,14 +161,13 @@ static void settled(struct session *s)
 {
 	struct command *c;
 
-	s->settled = true;
+	s->phase = SESSION_SETTLED;
 	session_after_none(s);
 	if (s->unclaimed || s->state == SESSION_STOPPING) {
 		session_send_end(s);
 	} else {
 		TAILQ_FOREACH (c, &s->commands, next)
-			if (c->recovered && !c->over &&
-			    !c->sent) { /* the warden does not know it */
+			if (c->phase == COMMAND_UNKNOWN) { /* the warden does not know it */
 				command_recall_life(c);
 				command_end_unknown(c, "the server stopped");
 			}
@@ -227,7 +226,7 @@ static struct command *living(struct session *s, const char *id)
 {
 	struct command *c = command_find(s, id);
 
-	return c != NULL && !c->over ? c : NULL;
+	return c != NULL && c->phase != COMMAND_OVER ? c : NULL;
 }
 
 static void on_started(void *ctx, void *msg, struct link_msg *m)
