@@ -178,25 +178,6 @@ static void creation_checked(struct launcher *l, struct check_job *job, struct c
 
 /* ---- the request ---- */
 
-/* Who asks, and whether that client may have such a session. */
-static int admit(struct launcher *l, struct creation *c, const struct link_msg *m, struct err *err)
-{
-	int r = check_request(l, &c->ask, err);
-
-	if (r == 0)
-		r = prove(l, c, m, err);
-	if (r == 0 && !c->who.admin)
-		r = policies_selectable(&l->settings.config, policy_of(l, &c->ask), err);
-	if (r == 0 && sandbox_must_be_bare(&(struct sandbox_plan){
-			      .privileged = l->privileged, .unenforced = c->ask.unenforced})) {
-		c->workspace = realpath(c->ask.workspace, NULL);
-		if (c->workspace == NULL) /* opening it will fail, too */
-			c->workspace = mem_strdup(c->ask.workspace);
-		c->own_dir = own_dir_path(l, c->ask.session_id);
-	}
-	return r;
-}
-
 void admit_session(void *launcher, void *msg, struct link_msg *m)
 {
 	struct launcher *l = launcher;
@@ -207,7 +188,18 @@ void admit_session(void *launcher, void *msg, struct link_msg *m)
 
 	*ask = (struct launcher_create){0};
 	hash_request(&now.ask, now.hash);
-	r = admit(l, &now, m, &why);
+	r = check_request(l, &now.ask, &why);
+	if (r == 0)
+		r = prove(l, &now, m, &why);
+	if (r == 0 && !now.who.admin)
+		r = policies_selectable(&l->settings.config, policy_of(l, &now.ask), &why);
+	if (r == 0 && sandbox_must_be_bare(&(struct sandbox_plan){
+			      .privileged = l->privileged, .unenforced = now.ask.unenforced})) {
+		now.workspace = realpath(now.ask.workspace, NULL);
+		if (now.workspace == NULL) /* make_session will fail to open it, too */
+			now.workspace = mem_strdup(now.ask.workspace);
+		now.own_dir = own_dir_path(l, now.ask.session_id);
+	}
 	if (r == 0 && must_ask(l, &now)) {
 		c = mem_dup(&now, sizeof(now));
 		c->job = (struct check_job){.prepare = creation_prepare,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The link to the API child. Nothing here waits: what the socket does not take stays queued, and
- * while anything is queued nothing is read, so that a child that does not listen cannot make us
- * grow. A child that breaks the protocol is killed. */
+/* The link to the API child. Nothing here waits: messages that the socket does not take are queued.
+ * While the queue is not empty nothing is read, so a child that does not read cannot make the
+ * launcher's memory grow. A child that breaks the protocol is killed. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Wardens and their ends. A living warden is held by a pidfd; its death is told to the API child
- * and its socket swept. Ring and record stay until the API child has drained it and says so. */
+/* Wardens and their ends. The launcher watches a living warden by a pidfd. When the warden dies,
+ * the API child is told and its socket is removed. Ring and record stay until the API child has
+ * read the ring and says so. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* For a warden whose session is over, which it tells first, to be gone by itself. */
+/* Time for a warden to end by itself after it has reported the end of its session. */
 #define LEAVE_MS 300
 
 struct session_entry *entry_find(struct launcher *l, const char *id)
@@ -62,8 +63,8 @@ void death_reason(const char *who, const siginfo_t *si, char *out, size_t n)
 			 si->si_status);
 }
 
-/* Before its group is removed. Whether this death is one of them, is known by who counted the
- * others. */
+/* Called before the group is removed. The API child, which has counted the earlier kills, finds out
+ * whether this death is a new one. */
 static uint64_t oom_kills(const struct session_entry *w)
 {
 	struct cgroup_counters now = {0};
@@ -75,10 +76,9 @@ static uint64_t oom_kills(const struct session_entry *w)
 	return cgroup_read(&w->l->groups.host, id, &now, NULL) == 0 ? now.oom_kills : 0;
 }
 
-/* Kills the other processes: they end by themselves when their links close, unless they are
- * stopped or stuck. Without a PID namespace it needs a moment for it, and who removes its
- * directories waits.
- */
+/* Kills the other processes of the session: they end when their links close, unless they are
+ * stopped or stuck. Without a PID namespace this takes a moment, and the process that removes the
+ * session's directories waits for it. */
 static void sweep(struct session_entry *w)
 {
 	const int dir = w->l->place.sessions_fd;
@@ -87,7 +87,7 @@ static void sweep(struct session_entry *w)
 		meta_kill_others(&w->meta);
 	group_drop(w->l, w->meta.group);
 	w->meta.group = 0;
-	/* whatever it had, nobody knows its number */
+	/* the number of its group, if it had one, is not known */
 	if (w->silent && !w->child)
 		groups_sweep(w->l);
 	session_files_remove(dir, w->id, w->silent || w->removed);

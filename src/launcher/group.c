@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cgroups of sessions. A group is made before its session is known, so it has a number and not
- * the session's id; ID.meta remembers it. Numbers begin at the launcher's start in microseconds of
- * the machine's uptime, so that two launchers never use the same one; the prefix tells servers
- * apart that have the same cgroup.
+/* The control groups of sessions. A group is made before its session is known, so its name is a
+ * number and not the session's id; ID.meta stores it. Numbers begin at the machine's uptime in
+ * microseconds when the launcher starts: two launchers never use the same number. The prefix
+ * separates servers that share a parent group.
  *
- * A process leaves its group before its end can be seen, but a session's last ones may end after
- * its warden: a group that cannot be removed yet is tried again. */
+ * A process leaves its group before others can see its end, but the last processes of a session may
+ * end after its warden: the launcher tries again to remove a group that is not empty. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,7 +18,7 @@
 #define AGAIN_MS 10 /* doubles */
 #define AGAIN_MAX_MS 5000
 #define CLOSE_MS 2000
-/* Between its making and its first process a group of a living server is empty, much shorter. */
+/* A group of a living server is empty only until its first process: for a much shorter time. */
 #define STRANGERS_S 5
 
 struct grave {
@@ -33,7 +33,7 @@ static void open_host(struct launcher *l)
 	cgroup_host_open(&l->groups.host, parent[0] != '\0' ? parent : NULL);
 }
 
-/* The group of all sessions may have been removed while it was empty, by whoever shares it. */
+/* Another program may have removed the group of all sessions while it was empty. */
 uint64_t group_next(struct launcher *l)
 {
 	if (!cgroup_host_alive(&l->groups.host)) {

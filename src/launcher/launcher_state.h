@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launcher/launcher_state.h - what the files of this folder share; nobody else includes it.
+/* launcher/launcher_state.h - the state that the files of this folder share. Private to launcher/.
  *
- * options.c flags · settings.c configuration and keys · runtime_dir.c directories, lock · listen.c
- * sockets · requester.c who asks, and as whom a session runs · policies.c · meta.c ID.meta ·
- * files.c what lies below RUNTIME/sessions · own_dir.c, orphans.c what a session without namespaces
- * has, and what it loses · api_child.c the API child · api_link.c its link · workspace.c what is
- * none · make.c, stub.c making a session · limits.c what it may use · narrow.c less of it · group.c
- * its cgroup · pool.c stubs that are ready before they are asked for · deaths.c deaths and sweeping
- * · adopt.c sessions of an earlier launcher or API child · launcher.c loop, signals, stop · uids.c
- * a uid for each session. */
+ * Start and stop: launcher.c, server_options.c (flags), settings.c (configuration and keys),
+ * config_watch.c. RUNTIME and the state directory: runtime_dir.c, state_lock.c, listen.c.
+ * The API child: api_child.c, api_link.c. A request for a session: requester.c (who asks),
+ * admit.c, workspace_check.c, policy_snapshots.c, check_run.c (agentsh-check).
+ * A session: make.c, making.c, stub.c, pool.c (prepared sandboxes), group.c (control groups),
+ * session_uids.c, choose_limits.c, change_limits.c. Its files: meta.c, session_files.c, own_dir.c.
+ * Its end: deaths.c, orphans.c. Sessions of an earlier launcher or API child: adopt.c. */
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -65,7 +64,7 @@ int settings_fd(const char *name, const struct buf *text, struct err *err, int *
 int settings_open_log(const struct settings *s, int *fd, struct err *err);
 void settings_start_log(const struct settings *s, int fd);
 
-/* ---- runtime_dir.c, claim.c, listen.c ---- */
+/* ---- runtime_dir.c, state_lock.c, listen.c ---- */
 
 struct runtime {
 	char *runtime, *socket;
@@ -134,17 +133,17 @@ struct identity_ask {
 };
 struct session_identity {
 	struct requester
-		self; /* as whom the session runs where the owners of files cannot be mapped */
-	struct requester files; /* whose the files are that it makes */
+		self; /* the session runs as this user where the owners of files cannot be mapped */
+	struct requester files; /* owner of the files that it makes */
 };
-/* For whom the session acts. E_FORBIDDEN for uids that nobody may speak for. */
+/* For which user the session acts. E_FORBIDDEN for the uids of agentsh itself. */
 int identity_choose(const struct identity_ask *ask, struct session_identity *out, struct err *err);
 /* Owner of a path as the caller sees it; the caller itself where that fails (then opening it will
  * fail, too). */
 struct requester requester_owns(const char *path, bool privileged, struct requester caller);
 gid_t requester_primary_gid(uid_t uid);
 
-/* ---- uids.c ---- */
+/* ---- session_uids.c ---- */
 
 struct uids {
 	int fd; /* where the next one is kept; -1: nowhere */
@@ -156,7 +155,7 @@ void uids_open(struct launcher *l);
 int uids_allot(struct launcher *l, uint32_t *uid, struct err *err);
 void uids_close(struct launcher *l);
 
-/* ---- policies.c ---- */
+/* ---- policy_snapshots.c ---- */
 
 SLIST_HEAD(snapshots, snapshot);
 /* The policy, if a session has used it; borrowed until the loop goes on. */
@@ -206,7 +205,7 @@ int meta_pidfd(const struct meta_process *p);
 void meta_kill(const struct meta_process *p);
 void meta_kill_others(const struct meta *m); /* all but the main process */
 
-/* ---- files.c ---- */
+/* ---- session_files.c ---- */
 
 /* Ring and ack of the main process; those of the other rings follow, two by two. */
 enum session_file {
@@ -219,7 +218,7 @@ enum session_file {
 };
 #define SESSION_FILE_NAME_MAX (ID_MAX + 32)
 void session_files_name(char out[SESSION_FILE_NAME_MAX], const char *id, enum session_file kind);
-/* "ID.kind" to its parts; -1 if it is no such name. */
+/* Splits "ID.kind"; -1 if the name has another form. */
 int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file *kind);
 bool session_files_any(int dir, const char *id);
 /* Removes what a dead session cannot use (socket, half-written record), or all. */
@@ -258,10 +257,10 @@ struct session_entry {
 	char id[ID_MAX + 1];
 	enum entry_state state;
 	bool child;   /* ours to reap; false: adopted */
-	bool told;    /* the living API child knows of it */
-	bool silent;  /* nobody was ever told: leaves no trace */
-	bool removed; /* the API child wants nothing more of it */
-	bool killed;  /* by us: its death is on the way */
+	bool told;    /* the API child that runs now knows of it */
+	bool silent;  /* its creation was never answered: all its files go */
+	bool removed; /* the API child has removed it */
+	bool killed;  /* by the launcher; its death follows */
 	int pidfd;    /* -1 when dead */
 	int probe_fd; /* connection made when it was adopted, for the first launcher_found; or -1 */
 	struct watch *death;
@@ -408,7 +407,7 @@ void api_child_hello(struct launcher *l);
 void api_child_hup(struct launcher *l);
 void api_child_kill(struct launcher *l);
 
-/* ---- workspace.c ---- */
+/* ---- workspace_check.c ---- */
 
 /* Whether a directory, a real path, may be a workspace at all. E_FORBIDDEN. What it contains and
  * a session must not change or see goes to plan. */
@@ -466,7 +465,7 @@ struct stub {
  * and becomes the main one. */
 _Noreturn void stub_main(const struct stub *s, pid_t parent);
 
-/* ---- limits.c ---- */
+/* ---- choose_limits.c ---- */
 
 /* Scratch files are the session's memory: where that is limited (by walls) they have half of it at
  * most, and at least 1 MB; else nobody could end what fills it. 0 MB: not limited. */
@@ -474,7 +473,7 @@ void limits_share(int64_t memory_mb, struct wall_report *walls, uint32_t *scratc
 /* 1 << WALL_…: what must be up. */
 uint64_t limits_required(const struct launcher_create *ask);
 
-/* ---- narrow.c ---- */
+/* ---- change_limits.c ---- */
 
 /* launcher_limit: narrower limits for a living session. Fails only if the message cannot be read.
  */
@@ -491,9 +490,9 @@ void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX])
 void group_make(const struct launcher *l, uint64_t number);
 /* As fork; the child is born in the group (*born) where that can be. */
 pid_t group_fork(const struct launcher *l, uint64_t number, bool *born);
-/* Removes a group as soon as nobody is in it; what is, is killed. 0 is fine. */
+/* Removes a group as soon as it is empty; kills the processes in it. 0 is fine. */
 void group_drop(struct launcher *l, uint64_t number);
-/* Drops what no session and no stub has: left by an earlier launcher. */
+/* Drops the groups that an earlier launcher has left: no session and no stub has them. */
 void groups_sweep(struct launcher *l);
 /* Notes the empty groups of other servers in the same cgroup; those that are still empty after a
  * while belong to nobody any more and are removed. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A session is made of a request that admit.c has let in: a stub is forked, or a prepared one is
- * assigned. The answer follows later (making.c). */
+/* Makes a session of a request that admit.c has accepted: forks a stub, or takes a prepared one
+ * from the pool, and gives it its assignment. The answer follows later (making.c). */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -138,7 +138,7 @@ static int draw_plan(struct job *j, struct err *err)
 	return 0;
 }
 
-/* A uid of its own, and the namespace by which the workspace's owner and that uid change places. */
+/* A uid of its own, and the user namespace that maps the workspace's owner to that uid. */
 static int separate(struct job *j, struct err *err)
 {
 	struct sandbox_plan *p = &j->plan;
@@ -152,7 +152,7 @@ static int separate(struct job *j, struct err *err)
 	if (j->candidate != NULL) {
 		uid = j->candidate->map.shown_uid;
 	} else if (uids_allot(j->l, &uid, NULL) < 0) {
-		pool_empty(j->l); /* what is only prepared gives its ids back */
+		pool_empty(j->l); /* prepared sandboxes give their uids back */
 		r = uids_allot(j->l, &uid, err);
 	}
 	if (r < 0)
@@ -177,8 +177,8 @@ static int open_trees(struct job *j, struct err *err)
 	return r;
 }
 
-/* Where the owners of files cannot be mapped the session runs as who asks for it. Uid 0, without
- * any capability, only where root's own configuration says so. */
+/* Where the owners of files cannot be mapped, the session runs as the user who asks for it. It runs
+ * as uid 0, without any capability, only if root's own configuration allows that. */
 static int open_workspace(struct job *j, struct err *err)
 {
 	const struct config *c = &j->l->settings.config;
@@ -198,7 +198,7 @@ static int open_workspace(struct job *j, struct err *err)
 	return open_trees(j, err);
 }
 
-/* Without namespaces the session sees the machine's own tree: its directories are there, and its
+/* Without namespaces the session sees the machine's own files: its directories lie there, and its
  * policy was compiled for them. */
 static int choose_view(struct job *j, struct err *err)
 {
@@ -301,7 +301,7 @@ static int set_limits(struct job *j, struct err *err)
 
 /* ---- files and links ---- */
 
-/* Ring i, and what the processes of the session have of it: ring to write, ack[, ring to read]. */
+/* Ring i, and its descriptors for the session's processes: ring to write, ack[, ring to read]. */
 static int make_ring(struct job *j, unsigned i, struct err *err)
 {
 	const int dir = j->l->place.sessions_fd;

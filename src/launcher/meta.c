@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ID.meta: the processes of a session, for the next launcher. One "key=number" a line, in
- * this order. A process has two lines: NAME_pid and NAME_start. The version before may have
- * written "late" at the end: 1 if it was moving the session into a group, which may therefore not
- * hold all of the session. */
+/* ID.meta: the processes of a session, for the next launcher. Each line is "key=number", in this
+ * order. A process has two lines: NAME_pid and NAME_start. An earlier version may have written
+ * "late" at the end: 1 while it moved the session into a group, which may therefore not hold all
+ * processes of the session. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -76,27 +76,22 @@ static bool take_line(const char **at, const char *name, const char *more, uint6
 	return true;
 }
 
-/* The lines of one process; false: there is none, or it is broken. */
-static bool take_process(const char **at, struct meta *m)
-{
-	const char *end = strstr(*at, PID "=");
-	const size_t n = end != NULL ? (size_t)(end - *at) : 0;
-	struct meta_process *p = &m->process[m->n];
-
-	if (n == 0 || n >= META_NAME || memchr(*at, '\n', n) != NULL || m->n == META_PROCESSES)
-		return false;
-	snprintf(p->name, sizeof(p->name), "%.*s", (int)n, *at);
-	return take_line(at, p->name, PID, &p->pid) && take_line(at, p->name, START, &p->start) &&
-	       ++m->n > 0;
-}
-
 int meta_parse(const char *text, struct meta *out, struct err *err)
 {
 	struct meta m = {0};
 	uint64_t late = 0;
+	const char *end;
 
-	while (take_process(&text, &m))
-		;
+	/* The two lines of each process. */
+	while ((end = strstr(text, PID "=")) != NULL && end != text && end - text < META_NAME &&
+	       memchr(text, '\n', (size_t)(end - text)) == NULL && m.n < META_PROCESSES) {
+		struct meta_process *p = &m.process[m.n++];
+
+		snprintf(p->name, sizeof(p->name), "%.*s", (int)(end - text), text);
+		if (!take_line(&text, p->name, PID, &p->pid) ||
+		    !take_line(&text, p->name, START, &p->start))
+			return err_set(err, E_BAD_REQUEST, "meta", "not a session's record");
+	}
 	if (!take_line(&text, "uid", "", &m.uid) || !take_line(&text, "gid", "", &m.gid) ||
 	    !take_line(&text, "owner_uid", "", &m.owner_uid) ||
 	    !take_line(&text, "group", "", &m.group) ||
@@ -162,8 +157,7 @@ int meta_pidfd(const struct meta_process *p)
 {
 	cleanup_fd int pidfd = p->pid > 0 && p->start > 0 ? proc_pidfd((pid_t)p->pid) : -1;
 
-	/* The descriptor is held while the start time is read: the pid cannot be another's by then.
-	 */
+	/* While the descriptor is open, no other process can get the pid. */
 	return pidfd != -1 && meta_start_time((pid_t)p->pid) == p->start ? take_fd(pidfd) : -1;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Processes that a session without namespaces has lost: where its warden and its init were both
- * killed, what they had comes to the launcher, as the nearest subreaper, and is ended here.
- * Besides, the processes that remove its directories are waited for.
+/* Orphans of sessions without namespaces. If the warden and the init of such a session were both
+ * killed, their processes become children of the launcher, the nearest subreaper, which ends them.
+ * The launcher also reaps the processes that remove the sessions' directories.
  *
- * Only once such a session was made is the launcher a subreaper. Then it looks through its children
- * for a while after every warden's death. Whom it does not know is nobody's; but init and leaders
- * that still live end what is below them themselves, and get the time for it. */
+ * The launcher becomes a subreaper when the first such session is made. It then looks through its
+ * children for a while after the death of each warden, and kills a process that it did not start.
+ * An init or a leader that still lives ends its own processes, and gets the time for it. */
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/process_tree.h"
@@ -35,23 +35,17 @@ static bool is_known(const struct launcher *l, pid_t pid)
 	return false;
 }
 
-static bool is_own_program(const struct launcher *l, pid_t pid)
-{
-	struct stat st;
-
-	return fstat(l->programs.fd[process_of(PROCESS_INSIDE)], &st) == 0 &&
-	       proc_exe_is(pid, st.st_dev, st.st_ino) == 1;
-}
-
 /* A child's pid is its own until it is waited for. */
 static void end(const struct launcher *l, pid_t pid)
 {
 	const bool early = l->orphans.looks > LOOKS - PATIENCE;
 	const struct tree_root root = {pid, proc_pidfd(pid)};
+	struct stat st;
 
 	if (root.pidfd < 0)
 		return;
-	if (early && is_own_program(l, pid)) {
+	if (early && fstat(l->programs.fd[process_of(PROCESS_INSIDE)], &st) == 0 &&
+	    proc_exe_is(pid, st.st_dev, st.st_ino) == 1) {
 		/* whoever was ending it may have died in between */
 		proc_pidfd_signal(root.pidfd, SIGCONT);
 	} else {

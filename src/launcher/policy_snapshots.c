@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies by name. agentsh-check compiles them from root-owned files when a session first asks.
- * They are kept as sealed snapshots that wardens map. A reload compiles what is in use anew; a file
- * that is broken by then leaves the old snapshot in place. Sessions keep the one that they began
- * with. The API child is told of everything that was read. */
+/* Policies by name. agentsh-check compiles a policy from root-owned files when a session first asks
+ * for it. The launcher keeps it as a sealed snapshot that wardens map. A reload compiles the
+ * policies in use again; if a file is broken by then, the old snapshot stays. A session keeps the
+ * snapshot that it began with. The API child is told of every policy that was read. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
@@ -81,16 +81,12 @@ static void add_file(const struct policy_dirs *dirs, bool set, const char *name,
 	buf_add(length, &len, sizeof(len));
 }
 
-static void add_paths(struct strv *to, const struct strv *from)
-{
-	for (size_t i = 0; i < from->n; i++)
-		strv_add_new(to, from->v[i]);
-}
-
 void policies_question(const struct launcher *l, const struct strv *names, bool texts,
 		       struct check_ask *ask)
 {
 	const struct config *c = &l->settings.config;
+	const struct strv *const shown[] = {&c->passthrough_paths, &c->monitored_paths,
+					    &c->read_only_paths};
 	cleanup_buf struct buf length = {0}, text = {0};
 	struct policy_dirs dirs;
 	struct strv sets = {0};
@@ -110,9 +106,9 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 	bytes_set(&ask->text, text.data, text.len);
 	for (const char *const *at = sandbox_places; ask->workspace == NULL && *at != NULL; at++)
 		strv_add(&ask->places, *at);
-	add_paths(&ask->places, &c->passthrough_paths);
-	add_paths(&ask->places, &c->monitored_paths);
-	add_paths(&ask->places, &c->read_only_paths);
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+		for (size_t k = 0; k < shown[i]->n; k++)
+			strv_add_new(&ask->places, shown[i]->v[k]);
 }
 
 /* ---- told ---- */
