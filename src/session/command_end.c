@@ -18,7 +18,7 @@ void command_tell_done(struct command *c)
 	struct observer *o;
 
 	command_ref(c);
-	/* An observer may leave while another is told. */
+	/* An observer may leave while another is called. */
 	while ((o = TAILQ_FIRST(&c->observers)) != NULL) {
 		TAILQ_REMOVE(&c->observers, o, next);
 		if (o->o.done != NULL)
@@ -43,7 +43,7 @@ void command_tell_done_one(struct command *c, const void *arg)
 	free(o);
 }
 
-/* In what follows an observer may leave while it is being told. */
+/* In the next functions an observer may leave while it is called. */
 void command_on_started(struct command *c, uint64_t time_us)
 {
 	struct session *s = c->s;
@@ -66,7 +66,7 @@ void command_on_started(struct command *c, uint64_t time_us)
 	}
 }
 
-/* A warden of the version before has no ring, and tells what it keeps only at the end. */
+/* A warden of the previous version keeps no ring of output, and reports sizes only at the end. */
 static void take_extent(struct stream_extent *x, uint64_t bytes, uint64_t kept, uint64_t from)
 {
 	*x = (struct stream_extent){bytes, kept, from < kept || kept == 0 ? bytes : from};
@@ -190,7 +190,7 @@ void command_refusal_from_row(struct command *c)
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse)
 {
 	struct session *s = c->s;
-	const bool reached = c->phase >= COMMAND_UNKNOWN; /* perhaps: its warden has it */
+	const bool reached = c->phase >= COMMAND_UNKNOWN; /* its warden may have it */
 
 	if (c->phase == COMMAND_OVER)
 		return;
@@ -292,7 +292,7 @@ static void take_result(struct command *c, struct warden_result *m)
 	};
 }
 
-/* It is in the database. */
+/* Lets the warden forget a result that the database has. */
 static void forget(struct session *s, const char *id)
 {
 	strv_add(&s->acks, id);
@@ -335,7 +335,7 @@ void command_on_result(struct session *s, struct warden_result *m)
 	if (c == NULL)
 		c = find_stored(s, m->command_id);
 	if (c == NULL) {
-		session_drain(s, m); /* the warden takes the result for a bell */
+		session_drain(s, m); /* after a result the warden does not ring the bell */
 		return;
 	}
 	c->ack = true;

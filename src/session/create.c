@@ -16,7 +16,7 @@
 #define START_DIR "/workspace"
 #define SESSION_FDS 24
 
-/* Words that stand where an id may stand: `agentsh events query`. */
+/* The command line accepts these words in the place of an id: `agentsh events query`. */
 static const char *const reserved[] = {"query", "tail", "list", "watch", "show", "grants"};
 
 static bool is_reserved(const char *id)
@@ -138,7 +138,7 @@ static void set_network_limit(struct session *s)
 {
 	const enum wall_state now = s->walls.wall[WALL_network_limit].state;
 
-	/* Not raised by anybody else: absent, or what was set here before. */
+	/* Keep what another process has set. */
 	if (s->config.limits.value[LIMIT_max_network_mb] == 0 ||
 	    (now != WALL_ABSENT && now != WALL_UNAVAILABLE))
 		return;
@@ -230,7 +230,7 @@ static int take_proof(struct session *s, const struct caller *who, struct err *e
 		return 0;
 	}
 	if (who->conn_fd < 0)
-		return 0; /* auth.type none: the launcher knows that, too */
+		return 0; /* auth.type none: the launcher has the same setting */
 	s->proof_fd = fcntl(who->conn_fd, F_DUPFD_CLOEXEC, 3);
 	if (s->proof_fd < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot pass the connection on");
@@ -371,7 +371,7 @@ void session_on_created(struct session *s, struct launcher_created *m, int *fd, 
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
 	r = session_policy_take(s, nfds > policy ? fd[policy] : -1, &err);
-	/* the launcher has refused what cannot be had; limits are lowered in both processes */
+	/* The launcher lowers the limits in the same way, and refuses what it cannot enforce. */
 	if (r == 0)
 		narrow(s, policy_limits(session_policy(s)), &s->capped);
 	if (r < 0 || warden_attach(s, &m->rings, fd, nfds, &err) < 0)
@@ -416,7 +416,7 @@ void session_on_ready(struct session *s)
 	store_after(s->ss->deps.store, ready_committed, session_ref(s));
 }
 
-/* A wall's name before the colon means that it could not be raised; NULL: it was something else. */
+/* The wall that a reason of the form "WALL: text" names; NULL if it names no wall. */
 static const char *missing_wall(const char *why)
 {
 	const size_t len = strcspn(why, ":");

@@ -20,7 +20,7 @@
 #define DRAIN_STEP 1024
 #define DRAIN_TURN 8192 /* records of a bell; the rest waits for the next turn */
 
-/* The version before has no names: its only ring is the warden's. */
+/* A launcher of the previous version sends no names: the only ring is the warden's. */
 size_t session_ring_fds(const struct strv *names)
 {
 	return names->n > 0 ? 2 * names->n : 2;
@@ -154,7 +154,7 @@ static enum seen seen_as(const struct event *e)
 	return by_class[event_class((enum event_type)e->type)];
 }
 
-/* Spares the answer a query. */
+/* Keeps the event for the answer, which then needs no query. */
 static void list(struct command *c, enum seen kind, const struct buf *json)
 {
 	struct buf *out = &c->listed_events[kind].json;
@@ -190,7 +190,7 @@ static void count(struct session *s, struct command *c, const struct event *e)
 	}
 }
 
-/* Whose session and agent an event is, is not the warden's to say. */
+/* The server sets the session and the agent of an event: the warden must not choose them. */
 static void on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct draining *d = arg;
@@ -210,14 +210,14 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 		d->c = NULL;
 	else if (d->c == NULL || strcmp(d->c->id, e->command_id) != 0)
 		d->c = command_find(s, e->command_id);
-	/* What the journal says of a command's life holds even if it was stored before. */
+	/* Start and end of a command are taken also from an event that the store has already. */
 	if (d->c != NULL && d->c->phase != COMMAND_OVER)
 		command_note_life(d->c, e);
 	if (!stored)
 		count(s, d->c, e);
 }
 
-/* What is in the database need not stay in the ring, nor with the warden. */
+/* Tells the warden which records and results the database holds now. */
 static void acknowledge(void *arg)
 {
 	struct session *s = arg;
@@ -243,15 +243,6 @@ void session_ack_later(struct session *s)
 	store_after_commit(s->ss->deps.store, acknowledge, session_ref(s));
 }
 
-static void broken(struct session *s, struct session_ring *r, const struct err *err)
-{
-	log_error("a journal is broken", "session_id", s->id, "ring", r->id, "error", err->message);
-	journal_reader_close(take(r->reader));
-	s->events_dropped = true;
-	session_event(s, EVENT_events_dropped, err->message);
-	session_over(s, "its journal is broken");
-}
-
 /* Reads at most max records; returns how many, or -1 when the ring is broken. */
 static int drain_some(struct session *s, struct session_ring *r, unsigned max)
 {
@@ -272,9 +263,14 @@ static int drain_some(struct session *s, struct session_ring *r, unsigned max)
 	}
 	if (total > 0)
 		session_ack_later(s);
-	if (n < 0)
-		broken(s, r, &err);
-	return n < 0 ? -1 : (int)total;
+	if (n >= 0)
+		return (int)total;
+	log_error("a journal is broken", "session_id", s->id, "ring", r->id, "error", err.message);
+	journal_reader_close(take(r->reader));
+	s->events_dropped = true;
+	session_event(s, EVENT_events_dropped, err.message);
+	session_over(s, "its journal is broken");
+	return -1;
 }
 
 uint32_t session_dropped(const struct session *s)
@@ -287,22 +283,16 @@ uint32_t session_dropped(const struct session *s)
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Where a command's events in a ring end; all that is there if its result does not say. */
-static uint64_t end_of(const struct session_ring *r, const struct warden_result *result)
-{
-	const char *name = strchr(r->id, '/');
-
-	if (result == NULL)
-		return UINT64_MAX;
-	return name == NULL ? result->ring_end : ring_heads_find(&result->ring_ends, name + 1);
-}
-
 void session_drain(struct session *s, const struct warden_result *result)
 {
 	for (size_t i = s->nrings; i-- > 0;) {
 		struct session_ring *r = &s->ring[i];
-		const uint64_t until = end_of(r, result);
+		const char *name = strchr(r->id, '/');
+		uint64_t until = UINT64_MAX;
 
+		if (result != NULL)
+			until = name == NULL ? result->ring_end
+					     : ring_heads_find(&result->ring_ends, name + 1);
 		if (r->reader == NULL || journal_reader_pos(r->reader) >= until)
 			continue;
 		if (until != UINT64_MAX)
@@ -320,7 +310,7 @@ static void on_bell(void *arg)
 	s->bell_pending = false;
 	if (session_is_over(s))
 		return;
-	if (store_failing(s->ss->deps.store, NULL) < 0) { /* they are safe where they are */
+	if (store_failing(s->ss->deps.store, NULL) < 0) { /* the ring keeps the records */
 		session_bell(s);
 		return;
 	}

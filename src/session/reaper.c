@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What time ends: sessions that are idle, too old or used up, and output that nobody may keep
- * longer. */
+/* The reaper: ends sessions that are idle, too old or used up, and removes old output. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "session/command_state.h"
@@ -63,7 +62,7 @@ void sessions_reap(struct sessions *ss)
 #define AGE_ANY (INT64_MAX / 1000) /* no file is older */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-/* Whether what an earlier API process saw is of this boot. */
+/* Whether the boot id that an earlier API process wrote is the current one. */
 static bool is_this_boot(const char *text, size_t len)
 {
 	cleanup_buf struct buf id = {0};
@@ -126,7 +125,7 @@ static bool has_name(const struct output_file file[3], const char *name)
 	return strcmp(file[1].name, name) == 0 || strcmp(file[2].name, name) == 0;
 }
 
-/* What a command that is not over writes, or the next one will. */
+/* Whether the file belongs to a command that is not over, or waits for the next one. */
 static bool keep(const char *session, const char *name, void *arg)
 {
 	struct session *s = sessions_find(arg, session);

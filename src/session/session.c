@@ -137,7 +137,7 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 {
 	const enum wall_state limit = s->walls.wall[WALL_memory_limit].state;
 
-	/* without a limit it was the machine's memory */
+	/* Without a limit the machine ran out of memory, not the session. */
 	if (session_is_over(s) || s->unclaimed || oom_kills == 0 ||
 	    (limit != WALL_UP && limit != WALL_PARTIAL))
 		return;
@@ -196,7 +196,7 @@ void session_tell_waiters(struct session *s, const struct err *err)
 	}
 }
 
-/* Without its launcher the server ends, too: nobody is left to be told. */
+/* A failure is ignored: without its launcher the server ends, too. */
 static void remove_remains(struct session *s)
 {
 	struct launcher_remove m = {.session_id = s->id};
@@ -237,7 +237,7 @@ void session_is_active(struct session *s)
 void command_end_unknown(struct command *c, const char *why)
 {
 	struct err err = {0};
-	/* Without a whole journal it is not known whether a leader was told. */
+	/* A journal with gaps cannot show that the command was not started. */
 	const bool handed = c->started_us != 0 || c->s->nrings == 0 || c->s->events_dropped;
 
 	if (!handed) {
@@ -258,7 +258,7 @@ void command_end_unknown(struct command *c, const char *why)
 	command_end(c, COMMAND_KILLED, &err, false);
 }
 
-/* What a command gets whose session ends under it. */
+/* Ends a command because its session ends. */
 static void end_command(struct command *c)
 {
 	struct session *s = c->s;
@@ -291,7 +291,7 @@ void session_over(struct session *s, const char *why)
 	session_after_none(s);
 	warden_detach(s);
 	spare_drop(s);
-	if (s->unclaimed) { /* it has no row: nothing is recorded, only removed */
+	if (s->unclaimed) { /* it has no row to write */
 		remove_remains(s);
 		sessions_drop(s);
 		session_unref(s);
@@ -355,7 +355,7 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 		return;
 	s->end_reason = mem_strdup(reason);
 	if (s->state == SESSION_CREATING)
-		return; /* create.c goes on from here */
+		return; /* create.c stops it when it is made */
 	memcpy(s->request_id, request_id, strnlen(request_id, ID_MAX));
 	session_set_state(s, SESSION_STOPPING, reason);
 	TAILQ_FOREACH (c, &s->commands, next)

@@ -51,19 +51,6 @@ static int pin(struct sessions *ss, void *bytes, size_t len, struct pinned **out
 	return 0;
 }
 
-static struct pinned *find_open(struct sessions *ss, const char *version)
-{
-	struct pinned *pin;
-
-	TAILQ_FOREACH (pin, &ss->policies, next)
-		if (strcmp(policy_version(pin->p), version) == 0) {
-			TAILQ_REMOVE(&ss->policies, pin, next);
-			TAILQ_INSERT_HEAD(&ss->policies, pin, next);
-			return pin;
-		}
-	return NULL;
-}
-
 static struct pinned *load(struct sessions *ss, const char *version)
 {
 	struct db_row r = row_read(ss, "SELECT snapshot FROM policies WHERE version=?");
@@ -92,8 +79,13 @@ static struct pinned *find(struct session *s)
 
 	if (s->policy_version == NULL)
 		return NULL;
-	pin = find_open(s->ss, s->policy_version);
-	return pin != NULL ? pin : load(s->ss, s->policy_version);
+	TAILQ_FOREACH (pin, &s->ss->policies, next)
+		if (strcmp(policy_version(pin->p), s->policy_version) == 0) {
+			TAILQ_REMOVE(&s->ss->policies, pin, next);
+			TAILQ_INSERT_HEAD(&s->ss->policies, pin, next);
+			return pin;
+		}
+	return load(s->ss, s->policy_version);
 }
 
 const struct policy *session_policy(struct session *s)

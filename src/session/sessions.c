@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The registry: who lives, what the launcher says, readiness after a restart, the end of all. */
+/* The registry of sessions, the launcher's messages, readiness after a restart, and the stop of the
+ * server. */
 #include "session/sessions.h"
 #include "base/log.h"
 #include "session/command_state.h"
@@ -191,7 +192,7 @@ void sessions_abandon(struct sessions *ss)
 		return;
 	ss->freeing = true;
 	store_commit(ss->deps.store, NULL);
-	store_release(ss->deps.store); /* what waits for it holds pointers to us */
+	store_release(ss->deps.store); /* functions that wait for the commit hold pointers to ss */
 }
 
 void sessions_free(struct sessions *ss)
@@ -265,7 +266,7 @@ void sessions_serve_rest(void *sessions)
 	become_ready(ss);
 }
 
-/* A silent warden keeps the others waiting only until nothing is heard of any. */
+/* The server waits for every warden, but only QUIET_MS after the last message of one. */
 void sessions_check_ready(struct sessions *ss)
 {
 	struct session *s;
@@ -329,8 +330,8 @@ static void on_refused(void *ctx, void *msg, struct link_msg *m)
 		session_on_refused(s, refused);
 }
 
-/* What no living row knows is ended and removed: a session whose end is stored already, or one of
- * another database. */
+/* The server ends and removes a session that has no living row: the store has its end already, or
+ * it belongs to another database. */
 static struct session *adopt_stray(struct sessions *ss, const char *id)
 {
 	struct session *s = session_new(ss, id, "");
@@ -355,7 +356,7 @@ static void on_found(void *ctx, void *msg, struct link_msg *m)
 		s = adopt_stray(ss, found->session_id);
 	if (session_is_linked(s) || session_is_over(s))
 		return;
-	if (s->state == SESSION_CREATING) { /* nobody was told of it, nor it of its policy */
+	if (s->state == SESSION_CREATING) { /* its client never got an answer */
 		session_over(s, "the server ended while it was made");
 		return;
 	}
@@ -370,7 +371,7 @@ static void on_lost(void *ctx, void *msg, struct link_msg *m)
 	struct session *s = sessions_find(ss, lost->session_id);
 	struct err err = {0};
 
-	if (s == NULL) /* its end was stored, but the launcher did not live to hear of it */
+	if (s == NULL) /* the store has its end, but the launcher was not told */
 		s = adopt_stray(ss, lost->session_id);
 	if (session_is_linked(s) || session_is_over(s))
 		return;
@@ -406,7 +407,7 @@ static void on_gone(void *ctx, void *msg, struct link_msg *m)
 		s->hint = mem_strdup(gone->reason);
 	session_ref(s);
 	session_out_of_memory(s, gone->oom_kills);
-	warden_read(s); /* its last words come first */
+	warden_read(s); /* messages that it sent before it ended */
 	session_over(s, "its warden ended");
 	session_unref(s);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is asked of a command on its way: input, room for output, signals, and a client that leaves.
- */
+/* Requests to a running command: input, room for output, signals, and a client that leaves. */
 #include "base/proc.h"
 #include "session/command_state.h"
 #include "session/sessions.h"
@@ -122,7 +121,7 @@ int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, stru
 
 	if (command_is_over(c))
 		return err_set(err, E_CONFLICT, c->id, "command '%s' is over", c->id);
-	if (c->s->phase != SESSION_SETTLED) /* whether it runs is not known */
+	if (c->s->phase != SESSION_SETTLED) /* the server does not know whether it runs */
 		return err_set(err, E_UNAVAILABLE, c->id, "session '%s' is not within reach now",
 			       c->s->id);
 	if (c->phase == COMMAND_SENT)

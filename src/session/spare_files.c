@@ -75,7 +75,7 @@ void spare_give(struct command *c)
 
 void spare_fill(struct session *s)
 {
-	if (s->running != NULL) /* that one may leave its own */
+	if (s->running != NULL) /* its own files may become free */
 		return;
 	for (int i = 1; i <= 2; i++)
 		if (s->spare[i].fd == -1 && wanted(s))

@@ -115,7 +115,7 @@ static void send_command(struct command *c)
 		command_end(c, COMMAND_FINISHED, &why, true);
 		return;
 	}
-	/* A link that is gone shows itself to its reader, which ends the session. */
+	/* The reader of the link notices a lost link and ends the session. */
 	c->phase = COMMAND_SENT;
 	msg_done(MSG_warden_exec, &c->exec);
 	command_send_early(c);
@@ -168,7 +168,7 @@ static void tell_error(const struct command_observer *obs, const struct err *err
 		obs->done(err, NULL, obs->arg);
 }
 
-/* An Idempotency-Key that is known: true if that answered or will. */
+/* True if the Idempotency-Key is known: the observer got its answer, or will get it. */
 static bool replay(struct session *s, const struct command_ask *ask,
 		   const struct command_observer *obs, struct command **out)
 {
@@ -191,7 +191,8 @@ static bool replay(struct session *s, const struct command_ask *ask,
 		command_add_observer(c, obs);
 		command_tell_readers(c);
 		if (c->state == COMMAND_RUNNING && obs->started != NULL)
-			obs->started(c, obs->arg); /* a reader that holds it must read */
+			obs->started(c, obs->arg); /* a reader past the quota must read, or the
+						      command waits */
 		if (ask->request->detach && c->phase > COMMAND_SUBMITTED && c->phase < COMMAND_OVER)
 			command_tell_done_one(c, obs->arg);
 	} else {
@@ -218,7 +219,7 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	r = may_run(s, who, ask->request, &err);
 	if (r == 0) {
 		c = make(s, who, ask);
-		/* On failure neither the files nor the row stay. */
+		/* A failure leaves neither files nor a row. */
 		r = ask->request->command_id != NULL ? rows_command_free(s, c->id, &err) : 0;
 		if (r == 0)
 			r = spare_take(s, c, &err);
@@ -246,7 +247,7 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	if (s->running == NULL)
 		occupy(c);
 	*out = c;
-	/* Who has detached is answered then. */
+	/* With detach, the commit is what the client waits for. */
 	(c->detach ? store_after : store_before_sinks)(s->ss->deps.store, submitted, c);
 }
 

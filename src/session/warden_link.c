@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The link to one warden: what it says, in order, and what it is told. */
+/* The link to one warden: its messages, in order, and the server's. */
 #include "session/warden_link.h"
 #include "base/log.h"
 #include "session/command_state.h"
@@ -92,9 +92,9 @@ void warden_tell_settings(struct session *s)
 	send_fds(s, MSG_warden_settings, &m, &log, 1);
 }
 
-/* A warden of an earlier server: a patch that changes nothing is answered behind everything that
- * the hello brings, so that with its answer the warden has told all. What the journal holds is read
- * now: no bell is rung for it twice. */
+/* Greets the warden of an earlier server. It answers an empty patch after everything that the hello
+ * makes it send: with that answer it has sent all. The journal is read now, because the warden has
+ * rung the bell for it already. */
 static void greeted_again(struct session *s)
 {
 	struct warden_patch nothing = {
@@ -136,7 +136,7 @@ void warden_detach(struct session *s)
 
 /* ---- what it says ---- */
 
-/* What its warden tells anew may be older than what it said before. */
+/* After a reconnection the warden may report an older number. */
 static uint64_t grown(uint64_t *last, uint64_t now)
 {
 	const uint64_t n = now > *last ? now - *last : 0;
@@ -156,7 +156,7 @@ static void count_execs(struct session *s, const struct exec_counts *now)
 	metrics_execs(m, METRIC_EXEC_FAILED, grown(&last->failed, now->failed));
 }
 
-/* The warden has told all that it knows. */
+/* The warden has sent all that it knows. */
 static void settled(struct session *s)
 {
 	struct command *c;
@@ -198,7 +198,7 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 	s->env = now->env;
 	now->env = (struct strv){0};
 	s->env_dirty = true;
-	/* What was before this server is not its to count. */
+	/* An earlier server has counted these. */
 	if (x->kind == EXPECT_HELLO)
 		s->execs = now->execs;
 	count_execs(s, &now->execs);
@@ -250,7 +250,7 @@ static void on_result(void *ctx, void *msg, struct link_msg *m)
 	struct command *c = living(s, result->command_id);
 
 	count_execs(s, &result->execs);
-	/* Of a brief command this is all that is told. */
+	/* For a short command the warden sends only the result. */
 	if (c != NULL && c->state == COMMAND_QUEUED)
 		command_on_started(c, result->started_us);
 	command_on_result(s, result);
@@ -279,7 +279,7 @@ static void gone_overdue(void *arg)
 	session_over(arg, "its warden ended without a word");
 }
 
-/* Its results may still be on their way; the link's end closes it. */
+/* Results may still arrive: the session ends when the link does. */
 static void on_failed(void *ctx, void *msg, struct link_msg *m)
 {
 	struct session *s = ctx;
@@ -295,7 +295,7 @@ static void on_bell(void *ctx, void *msg, struct link_msg *m)
 	session_bell(ctx);
 }
 
-/* One message; false when there is none for now or the link is through. */
+/* Handles one message; false if none is there, or the link has ended. */
 static bool read_one(struct session *s)
 {
 	struct err err = {0};
@@ -310,13 +310,13 @@ static bool read_one(struct session *s)
 		session_over(s, "its warden broke the protocol");
 	} else if (s->hint != NULL || s->state == SESSION_STOPPING) {
 		session_over(s, "its warden ended");
-	} else { /* the launcher tells why, shortly after the end of the link */
+	} else { /* the launcher sends the reason shortly after the end of the link */
 		session_after(s, GONE_MS, gone_overdue);
 	}
 	return false;
 }
 
-/* One message a turn: most come alone, and to see that there is no other takes a system call. */
+/* One message a turn: most arrive alone, and a second read would cost a system call. */
 static void on_readable(void *arg)
 {
 	struct session *s = session_ref(arg);
