@@ -11,21 +11,17 @@ void buf_done(struct buf *b)
 	*b = (struct buf){0};
 }
 
-static void grow(struct buf *b, size_t more)
+void buf_reserve(struct buf *b, size_t more)
 {
 	size_t need, cap;
 
+	if (b->data != NULL && more < b->cap - b->len)
+		return;
 	ensure(!__builtin_add_overflow(b->len, more, &need) && need < SIZE_MAX / 2);
 	cap = b->cap * 2 > BUF_FIRST ? b->cap * 2 : BUF_FIRST;
 	b->cap = cap > need ? cap : need + 1;
 	b->data = mem_resize(b->data, b->cap, 1);
 	b->data[b->len] = '\0';
-}
-
-void buf_reserve(struct buf *b, size_t more)
-{
-	if (b->data == NULL || more >= b->cap - b->len)
-		grow(b, more);
 }
 
 void buf_add(struct buf *b, const void *p, size_t n)

@@ -6,7 +6,7 @@
 
 #define US 1000000
 #define DAY_S 86400
-/* What four digits of a year can show: 0000-01-01 to the end of 9999. */
+/* The range of a year with four digits: 0000-01-01 to the end of 9999. */
 #define FIRST_S (-62167219200)
 #define LAST_S 253402300799
 
@@ -57,7 +57,7 @@ struct date {
 };
 
 /* Proleptic Gregorian calendar with the year starting in March, in eras of 400 years, one era ahead
- * so that no number is negative; gmtime_r would take a lock on every event. */
+ * so that no number is negative. gmtime_r would take a lock for every event. */
 #define ERA_DAYS 146097
 #define ERA_YEARS 400
 #define EPOCH_DAYS (719468 + ERA_DAYS) /* from the start of the era before year 0 to 1970 */
@@ -144,77 +144,41 @@ static bool skip(const char **s, const char *any)
 	return true;
 }
 
-static unsigned days_in_month(int year, int month)
-{
-	static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	return days[month - 1] + (month == 2 && leap ? 1U : 0U);
-}
-
-static int parse_date(const char **s, int64_t *days)
-{
-	int year, month, day;
-
-	if ((year = number(s, 4)) < 0 || !skip(s, "-") || (month = number(s, 2)) < 1 ||
-	    month > 12 || !skip(s, "-") || (day = number(s, 2)) < 1 ||
-	    (unsigned)day > days_in_month(year, month))
-		return -1;
-	*days = days_of_date((struct date){year, (unsigned)month, (unsigned)day});
-	return 0;
-}
-
-/* A leap second (60) counts as the first of the next minute. */
-static int parse_time(const char **s, int64_t *seconds)
-{
-	int hour, minute, second;
-
-	if ((hour = number(s, 2)) < 0 || hour > 23 || !skip(s, ":") ||
-	    (minute = number(s, 2)) < 0 || minute > 59 || !skip(s, ":") ||
-	    (second = number(s, 2)) < 0 || second > 60)
-		return -1;
-	*seconds = hour * 3600 + minute * 60 + second;
-	return 0;
-}
-
-/* ".5" and any more digits; what is finer than a microsecond is cut. */
-static int parse_fraction(const char **s, int64_t *us)
-{
-	int64_t unit = US / 10;
-	int digit;
-
-	*us = 0;
-	if (!skip(s, "."))
-		return 0;
-	if ((digit = number(s, 1)) < 0)
-		return -1;
-	for (; digit >= 0; digit = number(s, 1), unit /= 10)
-		*us += digit * unit;
-	return 0;
-}
-
-static int parse_offset(const char **s, int64_t *seconds)
-{
-	const bool west = **s == '-';
-	int hour, minute;
-
-	*seconds = 0;
-	if (skip(s, "Zz"))
-		return 0;
-	if (!skip(s, "+-") || (hour = number(s, 2)) < 0 || hour > 23 || !skip(s, ":") ||
-	    (minute = number(s, 2)) < 0 || minute > 59)
-		return -1;
-	*seconds = (hour * 3600 + minute * 60) * (west ? -1 : 1);
-	return 0;
-}
-
 int clock_parse(const char *s, int64_t *wall_us)
 {
-	int64_t days, seconds, us, offset;
+	static const char days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	int year, month, day, hour, minute, second, digit;
+	int64_t at, us = 0, unit = US / 10;
 
-	if (parse_date(&s, &days) < 0 || !skip(&s, "Tt") || parse_time(&s, &seconds) < 0 ||
-	    parse_fraction(&s, &us) < 0 || parse_offset(&s, &offset) < 0 || *s != '\0')
+	if ((year = number(&s, 4)) < 0 || !skip(&s, "-") || (month = number(&s, 2)) < 1 ||
+	    month > 12 || !skip(&s, "-") || (day = number(&s, 2)) < 1 || day > days[month - 1])
 		return -1;
-	*wall_us = (days * DAY_S + seconds - offset) * US + us;
+	if (month == 2 && day == 29 && (year % 4 != 0 || (year % 100 == 0 && year % 400 != 0)))
+		return -1;
+	/* A leap second (60) counts as the first of the next minute. */
+	if (!skip(&s, "Tt") || (hour = number(&s, 2)) < 0 || hour > 23 || !skip(&s, ":") ||
+	    (minute = number(&s, 2)) < 0 || minute > 59 || !skip(&s, ":") ||
+	    (second = number(&s, 2)) < 0 || second > 60)
+		return -1;
+	at = days_of_date((struct date){year, (unsigned)month, (unsigned)day}) * DAY_S +
+	     hour * 3600 + minute * 60 + second;
+	/* ".5" and any more digits; digits below a microsecond are cut. */
+	if (skip(&s, ".")) {
+		if ((digit = number(&s, 1)) < 0)
+			return -1;
+		for (; digit >= 0; digit = number(&s, 1), unit /= 10)
+			us += digit * unit;
+	}
+	if (!skip(&s, "Zz")) {
+		const bool west = *s == '-';
+
+		if (!skip(&s, "+-") || (hour = number(&s, 2)) < 0 || hour > 23 || !skip(&s, ":") ||
+		    (minute = number(&s, 2)) < 0 || minute > 59)
+			return -1;
+		at -= (hour * 3600 + minute * 60) * (west ? -1 : 1);
+	}
+	if (*s != '\0')
+		return -1;
+	*wall_us = at * US + us;
 	return 0;
 }

@@ -31,12 +31,15 @@ int fdio_write_all(int fd, const void *p, size_t n)
 	return 0;
 }
 
-ssize_t fdio_read_full(int fd, void *p, size_t n)
+/* offset NULL: from where the descriptor is. */
+static ssize_t read_full(int fd, char *p, size_t n, const uint64_t *offset)
 {
 	size_t got = 0;
 
 	while (got != n) {
-		const ssize_t r = read(fd, (char *)p + got, n - got);
+		const ssize_t r = offset == NULL
+					  ? read(fd, p + got, n - got)
+					  : pread(fd, p + got, n - got, (off_t)(*offset + got));
 
 		if (r == -1 && errno == EINTR)
 			continue;
@@ -49,23 +52,14 @@ ssize_t fdio_read_full(int fd, void *p, size_t n)
 	return (ssize_t)got;
 }
 
+ssize_t fdio_read_full(int fd, void *p, size_t n)
+{
+	return read_full(fd, p, n, NULL);
+}
+
 ssize_t fdio_pread_full(int fd, void *p, size_t n, uint64_t offset)
 {
-	size_t got = 0;
-
-	while (got != n) {
-		const ssize_t r =
-			pread(fd, (char *)p + got, n - got, (off_t)(offset + (uint64_t)got));
-
-		if (r == -1 && errno == EINTR)
-			continue;
-		if (r == -1)
-			return -1;
-		if (r == 0)
-			break;
-		got += (size_t)r;
-	}
-	return (ssize_t)got;
+	return read_full(fd, p, n, &offset);
 }
 
 static int load(int fd, const char *name, size_t max, struct buf *out, struct err *err)
@@ -108,23 +102,11 @@ int fdio_load_path(const char *path, size_t max, struct buf *out, struct err *er
 	return load(fd, path, max, out, err);
 }
 
-static int make_dir(const char *path, mode_t mode)
-{
-	struct stat st;
-
-	if (mkdir(path, mode) == 0)
-		return 0;
-	if (errno == EEXIST && stat(path, &st) == 0) {
-		errno = ENOTDIR;
-		return S_ISDIR(st.st_mode) ? 0 : -1;
-	}
-	return -1;
-}
-
 int fdio_mkdirs(const char *path, mode_t mode, struct err *err)
 {
 	cleanup_free char *part = mem_strdup(path);
 	char *end = part;
+	struct stat st;
 
 	do {
 		char kept;
@@ -133,7 +115,10 @@ int fdio_mkdirs(const char *path, mode_t mode, struct err *err)
 		end += strcspn(end, "/");
 		kept = *end;
 		*end = '\0';
-		if (make_dir(part, mode) == -1)
+		errno = mkdir(part, mode) < 0 ? errno : 0;
+		if (errno == EEXIST && stat(part, &st) == 0)
+			errno = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+		if (errno != 0)
 			return err_errno(err, err_disk(E_INTERNAL), path,
 					 "cannot make directory %s", part);
 		*end = kept;
@@ -141,7 +126,7 @@ int fdio_mkdirs(const char *path, mode_t mode, struct err *err)
 	return 0;
 }
 
-/* The kernel does not look again for "..": it cannot tell a rename in the way from any other. */
+/* The kernel does not retry a path with ".." after a rename anywhere: it returns EAGAIN. */
 int fdio_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve)
 {
 	const struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = resolve};
@@ -201,7 +186,7 @@ int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t r;
 
-	/* An empty datagram would look like the end to the receiver. */
+	/* The receiver would take an empty datagram for the end. */
 	if (n == 0 || nfds > FDIO_MAX_FDS) {
 		errno = EINVAL;
 		return -1;
@@ -224,7 +209,7 @@ int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 
 struct received {
 	int fds[CONTROL_ROOM /
-		sizeof(int)]; /* without credentials their room may hold descriptors */
+		sizeof(int)]; /* without credentials, descriptors may take their room */
 	size_t nfds;
 	struct ucred cred;
 };
@@ -244,14 +229,6 @@ static void read_control(struct msghdr *msg, struct received *got)
 			got->nfds = len / sizeof(int);
 		}
 	}
-}
-
-/* Whether a descriptor can be had. */
-static bool any_left(int fd)
-{
-	cleanup_fd int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	return copy != -1;
 }
 
 ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct ucred *cred)
@@ -277,9 +254,10 @@ ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct uc
 	read_control(&msg, &got);
 	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || got.nfds > room ||
 	    (r == 0 && got.nfds > 0)) {
-		/* The kernel cuts off what we have no number for, too. */
+		/* The kernel also cuts off a descriptor when this process has no number left. */
+		cleanup_fd int copy = fcntl(sock, F_DUPFD_CLOEXEC, 0);
 		const bool ours =
-			(msg.msg_flags & MSG_TRUNC) == 0 && got.nfds <= room && !any_left(sock);
+			(msg.msg_flags & MSG_TRUNC) == 0 && got.nfds <= room && copy == -1;
 
 		for (size_t i = 0; i < got.nfds; i++)
 			close(got.fds[i]);

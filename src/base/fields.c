@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes of a record: its fields in the order of the rows. u32 and u64 as they are; STR and BYTES a
- * u32 length and the bytes, a NULL string the length ABSENT; STRV a u32 count and so many strings.
- */
+/* A record as bytes: its fields in the order of the rows. U32 and U64 are little endian; STR and
+ * BYTES are a u32 length and the bytes, a NULL string is the length ABSENT; STRV is a u32 count and
+ * so many strings. */
 #include "base/fields.h"
 #include "base/mem.h"
 #include <endian.h>
@@ -126,32 +126,6 @@ static const char *get_str(struct rest *in, uint32_t max, char **out, uint32_t *
 	return NULL;
 }
 
-static const char *unpack_str(struct rest *in, uint32_t max, char **out)
-{
-	uint32_t len;
-
-	if (in->n >= sizeof(len)) {
-		memcpy(&len, in->p, sizeof(len));
-		if (le32toh(len) == ABSENT) {
-			in->p += sizeof(len);
-			in->n -= sizeof(len);
-			return NULL;
-		}
-	}
-	return get_str(in, max, out, &len);
-}
-
-static const char *unpack_bytes(struct rest *in, uint32_t max, struct bytes *out)
-{
-	const uint8_t *at;
-	uint32_t len;
-	const char *problem = get_counted(in, max, &at, &len);
-
-	if (problem == NULL)
-		bytes_set(out, at, len);
-	return problem;
-}
-
 /* On failure out holds what was read so far; fields_done frees it. */
 static const char *unpack_strv(struct rest *in, uint32_t max, struct strv *out)
 {
@@ -182,7 +156,11 @@ static const char *unpack_strv(struct rest *in, uint32_t max, struct strv *out)
 
 static const char *unpack_one(const struct field *row, struct rest *in, char *at)
 {
+	static const uint32_t absent = ABSENT; /* in either byte order */
+	const char *problem;
+	const uint8_t *bytes;
 	uint64_t wide;
+	uint32_t len;
 
 	switch (row->type) {
 	case FIELD_U32:
@@ -193,9 +171,15 @@ static const char *unpack_one(const struct field *row, struct rest *in, char *at
 		*(uint64_t *)at = le64toh(wide);
 		return NULL;
 	case FIELD_STR:
-		return unpack_str(in, row->max, (char **)at);
+		if (in->n < sizeof(len) || memcmp(in->p, &absent, sizeof(len)) != 0)
+			return get_str(in, row->max, (char **)at, &len);
+		get32(in, &len);
+		return NULL;
 	case FIELD_BYTES:
-		return unpack_bytes(in, row->max, (struct bytes *)at);
+		problem = get_counted(in, row->max, &bytes, &len);
+		if (problem == NULL)
+			bytes_set((struct bytes *)at, bytes, len);
+		return problem;
 	case FIELD_STRV:
 		return unpack_strv(in, row->max, (struct strv *)at);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading: json_parse checks the depth itself, jansson the rest; json_read walks a table twice,
- * first only checking, so that a refused object leaves the struct as it was. */
+/* json_parse checks the depth itself; jansson checks the rest. json_read goes over the table twice
+ * and only checks in the first pass, so that a refused object leaves the struct as it was. */
 #include "base/json.h"
 #include "base/mem.h"
 #include <inttypes.h>
@@ -144,28 +144,22 @@ static void read_bool(struct pass *p, const json_t *value, const struct json_fie
 		*(bool *)at = json_is_true(value);
 }
 
-static void range_error(struct pass *p, const struct json_field *row)
-{
-	cleanup_buf struct buf min = {0}, max = {0};
-
-	json_duration_format(&min, row->min);
-	json_duration_format(&max, row->max);
-	err_detail(p->err, p->path, "must be %s to %s", min.data, max.data);
-}
-
 static void read_duration(struct pass *p, const json_t *value, const struct json_field *row,
 			  void *at)
 {
 	const char *s = json_string_value(value);
+	cleanup_buf struct buf min = {0}, max = {0};
 	int64_t ms;
 
 	if (s == NULL)
 		err_detail(p->err, p->path, "must be a duration such as \"90s\" or \"5m\"");
 	else if (json_duration_parse(s, &ms, NULL) < 0)
 		err_detail(p->err, p->path, "not a duration: '%.64s'", s);
-	else if (!in_range(row, ms))
-		range_error(p, row);
-	else if (at != NULL)
+	else if (!in_range(row, ms)) {
+		json_duration_format(&min, row->min);
+		json_duration_format(&max, row->max);
+		err_detail(p->err, p->path, "must be %s to %s", min.data, max.data);
+	} else if (at != NULL)
 		*(int64_t *)at = ms;
 }
 
@@ -212,17 +206,6 @@ static void read_strv(struct pass *p, const json_t *value, const struct json_fie
 	check_total(p, row, json_array_size(value), bytes);
 }
 
-static void check_pair(struct pass *p, const char *name, const json_t *value, bool nullable)
-{
-	const size_t len = path_push(p, ".", name);
-
-	if (name[0] == '\0' || strchr(name, '=') != NULL)
-		err_detail(p->err, p->path, "no name of a variable: '%.64s'", name);
-	if (!json_is_string(value) && !(nullable && json_is_null(value)))
-		err_detail(p->err, p->path, "must be a string");
-	path_pop(p, len);
-}
-
 static void read_env(struct pass *p, const json_t *value, const struct json_field *row, void *at)
 {
 	struct strv *list;
@@ -237,13 +220,23 @@ static void read_env(struct pass *p, const json_t *value, const struct json_fiel
 	list = start_list(at, json_object_size(value));
 	json_object_foreach((json_t *)(uintptr_t)value, name, item)
 	{
+		size_t len;
+
 		bytes += strlen(name) + 1 + json_string_length(item);
-		if (list == NULL)
-			check_pair(p, name, item, row->kind == JSON_FIELD_ENV_EDIT);
-		else if (json_is_null(item))
-			list->v[list->n++] = mem_strdup(name);
-		else
-			list->v[list->n++] = mem_printf("%s=%s", name, json_string_value(item));
+		if (list != NULL) {
+			list->v[list->n++] =
+				json_is_null(item)
+					? mem_strdup(name)
+					: mem_printf("%s=%s", name, json_string_value(item));
+			continue;
+		}
+		len = path_push(p, ".", name);
+		if (name[0] == '\0' || strchr(name, '=') != NULL)
+			err_detail(p->err, p->path, "not the name of a variable: '%.64s'", name);
+		if (!json_is_string(item) &&
+		    !(row->kind == JSON_FIELD_ENV_EDIT && json_is_null(item)))
+			err_detail(p->err, p->path, "must be a string");
+		path_pop(p, len);
 	}
 	check_total(p, row, json_object_size(value), bytes);
 }
@@ -291,13 +284,6 @@ static read_fn *const readers[] = {
 	[JSON_FIELD_SHARE] = read_share,
 };
 
-static const struct json_field *find_row(const struct json_field *table, const char *name)
-{
-	while (table->name != NULL && strcmp(table->name, name) != 0)
-		table++;
-	return table->name != NULL ? table : NULL;
-}
-
 /* out NULL: only checks. obj is an object. */
 static void read_table(struct pass *p, const json_t *obj, const struct json_field *table, char *out)
 {
@@ -306,10 +292,12 @@ static void read_table(struct pass *p, const json_t *obj, const struct json_fiel
 
 	json_object_foreach((json_t *)(uintptr_t)obj, name, value)
 	{
-		const struct json_field *row = find_row(table, name);
+		const struct json_field *row = table;
 		const size_t len = path_push(p, ".", name);
 
-		if (row == NULL) {
+		while (row->name != NULL && strcmp(row->name, name) != 0)
+			row++;
+		if (row->name == NULL) {
 			err_detail(p->err, p->path, "unknown key");
 		} else if (!json_is_null(value)) {
 			readers[row->kind](p, value, row, out != NULL ? out + row->offset : NULL);

@@ -249,8 +249,8 @@ static void api_1_types_are_checked(void **state)
 	wrong("{\"args\":[\"a\",1]}", "args", "item 2 must be a string");
 	wrong("{\"env\":[]}", "env", "must be an object of strings");
 	wrong("{\"env\":{\"A\":1}}", "env.A", "must be a string");
-	wrong("{\"env\":{\"\":\"\"}}", "env.", "no name of a variable: ''");
-	wrong("{\"env\":{\"A=B\":\"\"}}", "env.A=B", "no name of a variable: 'A=B'");
+	wrong("{\"env\":{\"\":\"\"}}", "env.", "not the name of a variable: ''");
+	wrong("{\"env\":{\"A=B\":\"\"}}", "env.A=B", "not the name of a variable: 'A=B'");
 	wrong("{\"ports\":{}}", "ports", "must be a list of at most 65535 ports");
 	wrong("{\"ports\":[80,\"x\"]}", "ports", "item 2 must be a port, 1 to 65535");
 	wrong("{\"limits\":[]}", "limits", "must be an object");

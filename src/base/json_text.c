@@ -115,32 +115,6 @@ static const struct {
 	int64_t ms;
 } units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
 
-/* One number at *s, stepped over; -1 if there is none or it is too large. */
-static int64_t duration_number(const char **s)
-{
-	int64_t v = 0;
-
-	if (**s < '0' || **s > '9')
-		return -1;
-	for (; **s >= '0' && **s <= '9'; (*s)++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, **s - '0', &v))
-			return -1;
-	return v;
-}
-
-/* Index of the unit at *s, stepped over; the number of units if there is none. */
-static size_t duration_unit(const char **s)
-{
-	const size_t len = strcspn(*s, "0123456789");
-	size_t i = 0;
-
-	while (i < ARRAY_LEN(units) &&
-	       (strlen(units[i].name) != len || memcmp(*s, units[i].name, len) != 0))
-		i++;
-	*s += len;
-	return i;
-}
-
 bool json_share_parse(const char *s, int64_t *v)
 {
 	char *end;
@@ -157,10 +131,19 @@ int json_duration_parse(const char *s, int64_t *ms, struct err *err)
 	size_t next = 0; /* units go from large to small, each at most once */
 
 	do {
-		int64_t v = duration_number(&p);
-		const size_t unit = v < 0 ? ARRAY_LEN(units) : duration_unit(&p);
+		bool bad = *p < '0' || *p > '9';
+		int64_t v = 0;
+		size_t unit = next, len;
 
-		if (unit < next || unit >= ARRAY_LEN(units) ||
+		for (; !bad && *p >= '0' && *p <= '9'; p++)
+			bad = __builtin_mul_overflow(v, 10, &v) ||
+			      __builtin_add_overflow(v, *p - '0', &v);
+		len = strcspn(p, "0123456789");
+		while (unit < ARRAY_LEN(units) &&
+		       (strlen(units[unit].name) != len || memcmp(p, units[unit].name, len) != 0))
+			unit++;
+		p += len;
+		if (bad || unit == ARRAY_LEN(units) ||
 		    __builtin_mul_overflow(v, units[unit].ms, &v) ||
 		    __builtin_add_overflow(total, v, &total))
 			return err_set(err, E_BAD_REQUEST, NULL,

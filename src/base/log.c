@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any thread may log: a line is made aside and written by one write(2). Program and descriptor
- * change only in log_init, before there are threads: a new log is put behind the same number. */
+/* Any thread may log: it makes a line of its own and writes it by one write(2). Program and
+ * descriptor change only in log_init, before there are threads; a new log file gets the same
+ * descriptor number. */
 #include "base/log.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -63,8 +64,8 @@ static void json_line(struct buf *line, enum log_level level, const char *msg, v
 	jw_obj_end(&w);
 }
 
-/* Plain where a reader cannot mistake it, else as a JSON string: a peer's bytes must not forge
- * lines or keys. */
+/* Adds a text as it is if that is unambiguous, else as a JSON string: the bytes of a peer must not
+ * forge lines or keys. */
 static void add_text(struct buf *line, const char *s, const char *also_quoted)
 {
 	struct jw w = JW(line);

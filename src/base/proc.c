@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Everything here races with the processes it looks at: a file that cannot be opened or read means
- * that its process has gone. Whoever must not act on a successor with the same pid holds a pidfd
- * across the call. */
+/* Everything here races with the processes that it looks at: a file that cannot be opened or read
+ * means that its process is gone. A caller that must not act on another process with the same pid
+ * holds a pidfd across the call. */
 #include "base/proc.h"
+#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include <ctype.h>
@@ -16,7 +17,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #define PROC_PATH 64
 
@@ -30,7 +30,7 @@ int proc_pidfd_signal(int pidfd, int sig)
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
 }
 
-/* Reads the beginning of a /proc file as a string; -1 if it has gone. */
+/* Reads the beginning of a /proc file as a string; -1 if it is gone. */
 static ssize_t read_proc(const char *path, char *out, size_t n)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -182,7 +182,7 @@ int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
 	return st.st_dev == dev && st.st_ino == ino;
 }
 
-#define WALK_MS 1000	    /* a storm of forks could hold a walk for as long as it lasts */
+#define WALK_MS 1000	    /* a fork bomb could make a walk endless */
 #define PID_LIMIT (4 << 20) /* the kernel's PID_MAX_LIMIT */
 
 /* Pids in the order of arrival. A process that changes its parent during the walk comes twice,
@@ -191,38 +191,10 @@ struct proc_pids {
 	pid_t *v;
 	size_t n, room;
 	uint8_t *seen;
-	int64_t until;
+	int64_t until; /* monotonic, in microseconds */
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Whether it came for the first time. */
-static bool pids_mark(struct proc_pids *s, long pid)
-{
-	uint8_t *byte = &s->seen[pid / 8];
-	const uint8_t bit = (uint8_t)(1U << pid % 8);
-	const bool first = (*byte & bit) == 0;
-
-	*byte |= bit;
-	return first;
-}
-
-static void pids_add(struct proc_pids *s, pid_t pid)
-{
-	if (s->n == s->room) {
-		s->room = s->room * 2 + 64;
-		s->v = mem_resize(s->v, s->room, sizeof(*s->v));
-	}
-	s->v[s->n++] = pid;
-}
-
-/* A leader that has ended while other threads of it run on reads as Z, and lives. */
+/* A main thread that has ended while other threads run shows as Z; the process is alive. */
 static bool alive(pid_t pid)
 {
 	struct stat_line st;
@@ -232,7 +204,7 @@ static bool alive(pid_t pid)
 	return (st.state != 'Z' && st.state != 'X') || st.threads > 1;
 }
 
-/* Takes the numbers that are complete, each with a space behind it; returns where the rest begins.
+/* Adds the numbers that are complete, each with a space behind it; returns where the rest begins.
  */
 static char *add_numbers(struct proc_pids *s, char *text, bool all)
 {
@@ -240,21 +212,29 @@ static char *add_numbers(struct proc_pids *s, char *text, bool all)
 
 	for (; (space = strchr(text, ' ')) != NULL; text = space + 1) {
 		const long pid = strtol(text, NULL, 10);
+		const uint8_t bit = (uint8_t)(1U << pid % 8);
 
-		if (pid > 0 && pid < PID_LIMIT && (all || alive((pid_t)pid)) && pids_mark(s, pid))
-			pids_add(s, (pid_t)pid);
+		if (pid <= 0 || pid >= PID_LIMIT || (s->seen[pid / 8] & bit) != 0 ||
+		    (!all && !alive((pid_t)pid)))
+			continue;
+		s->seen[pid / 8] |= bit;
+		if (s->n == s->room) {
+			s->room = s->room * 2 + 64;
+			s->v = mem_resize(s->v, s->room, sizeof(*s->v));
+		}
+		s->v[s->n++] = (pid_t)pid;
 	}
 	return text;
 }
 
-/* A list that grows as fast as it is read has no end. */
+/* The list may grow as fast as it is read; then the time ends the walk. */
 static void add_children(struct proc_pids *s, const char *path, bool all)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char text[4096 + 1] = "", *rest = text;
 	ssize_t n;
 
-	while (fd != -1 && now_ms() < s->until) {
+	while (fd != -1 && clock_mono_us(&clock_system) < s->until) {
 		const size_t kept = strlen(rest);
 
 		memmove(text, rest, kept);
@@ -287,7 +267,8 @@ static void add_children_of_threads(struct proc_pids *s, pid_t pid, bool all)
 
 size_t proc_children(pid_t pid, pid_t **out)
 {
-	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
+	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8),
+			      .until = clock_mono_us(&clock_system) + WALK_MS * 1000};
 
 	add_children_of_threads(&s, pid, true);
 	free(s.seen);
@@ -297,10 +278,11 @@ size_t proc_children(pid_t pid, pid_t **out)
 
 size_t proc_descendants(pid_t root, pid_t **out)
 {
-	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8), .until = now_ms() + WALK_MS};
+	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8),
+			      .until = clock_mono_us(&clock_system) + WALK_MS * 1000};
 
 	add_children_of_threads(&s, root, false);
-	for (size_t i = 0; i < s.n && now_ms() < s.until; i++)
+	for (size_t i = 0; i < s.n && clock_mono_us(&clock_system) < s.until; i++)
 		add_children_of_threads(&s, s.v[i], false);
 	free(s.seen);
 	*out = s.v;

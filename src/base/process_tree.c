@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/process_tree.h"
+#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -8,10 +9,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
 #define PASSES 64     /* of a round; a tree that still grows gets another round */
-#define PASSES_MS 200 /* in a storm the stopped become many, and each pass looks at them all */
+#define PASSES_MS 200 /* a fork bomb leaves many stopped processes, and each pass looks at all */
 #define LIST_MAX 100  /* processes named in an answer */
 #define TEXT_LEN 120
 #define DEATH_MS 20 /* for what was killed, before the next look */
@@ -23,10 +23,7 @@ struct tree_pids {
 
 static int64_t now_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return clock_mono_us(&clock_system) / 1000;
 }
 
 static int by_value(const void *a, const void *b)
@@ -41,7 +38,7 @@ static bool has(const struct tree_pids *s, pid_t pid)
 	return s->n > 0 && bsearch(&pid, s->v, s->n, sizeof(pid), by_value) != NULL;
 }
 
-/* A dead leader's pid may be another's by now: then the list is empty. */
+/* The pid of a dead leader may belong to another process by now: then the list is empty. */
 static struct tree_pids below(const struct tree_root *leader)
 {
 	struct tree_pids s = {0};
@@ -68,37 +65,29 @@ static void send(pid_t pid, int sig, const struct tree_pids *tree, const struct 
 		proc_pidfd_signal(fd, sig);
 }
 
-/* Stops what is not in *stopped yet; returns how many that were. */
-static size_t stop_new(const struct tree_root *leader, struct tree_pids *stopped)
-{
-	const struct tree_pids tree = below(leader);
-	size_t fresh = 0;
-
-	for (size_t i = 0; i < tree.n; i++) {
-		if (has(stopped, tree.v[i]))
-			continue;
-		send(tree.v[i], SIGSTOP, &tree, leader);
-		fresh++;
-	}
-	free(stopped->v);
-	*stopped = tree;
-	return fresh;
-}
-
 size_t tree_kill_round(const struct tree_root *leader)
 {
 	const int64_t until = now_ms() + PASSES_MS;
-	struct tree_pids tree = {0};
-	size_t n;
+	struct tree_pids stopped = {0};
+	size_t fresh = 1;
 
-	for (int i = 0; i < PASSES && now_ms() < until; i++)
-		if (stop_new(leader, &tree) == 0)
-			break;
-	for (size_t i = 0; i < tree.n; i++)
-		send(tree.v[i], SIGKILL, &tree, leader);
-	n = tree.n;
-	free(tree.v);
-	return n;
+	/* Stops what is not stopped yet, until a pass finds nothing new. */
+	for (int i = 0; fresh > 0 && i < PASSES && now_ms() < until; i++) {
+		const struct tree_pids tree = below(leader);
+
+		fresh = 0;
+		for (size_t k = 0; k < tree.n; k++)
+			if (!has(&stopped, tree.v[k])) {
+				send(tree.v[k], SIGSTOP, &tree, leader);
+				fresh++;
+			}
+		free(stopped.v);
+		stopped = tree;
+	}
+	for (size_t i = 0; i < stopped.n; i++)
+		send(stopped.v[i], SIGKILL, &stopped, leader);
+	free(stopped.v);
+	return stopped.n;
 }
 
 void tree_signal(const struct tree_root *leader, int sig)
@@ -149,7 +138,7 @@ void tree_list(const struct tree_root *leader, const char *word, struct strv *ou
 	free(tree.v);
 }
 
-/* Until one of them is dead, or for a moment. */
+/* Waits until one of them is dead, or for a moment. */
 static void await_death(const struct tree_root *root)
 {
 	const struct tree_pids tree = below(root);
@@ -161,7 +150,7 @@ static void await_death(const struct tree_root *root)
 	free(tree.v);
 }
 
-/* The signal itself is still sent: another thread may wait for it. */
+/* The kernel still sends the signal: another thread may wait for it. */
 void tree_leave_dead(void)
 {
 	const struct sigaction reaped = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
@@ -185,9 +174,9 @@ bool tree_await_own(int limit_ms)
 	}
 }
 
-/* Kills the caller's own children at once: whatever they leave becomes its own. Those that are
- * stopped first are many where each forks and ends, and every look takes longer. Returns how many
- * are not in *seen yet. */
+/* Kills the caller's own children at once; their children become its own. Stopping them first would
+ * leave many stopped processes where each forks and ends, and every look would take longer. Returns
+ * how many are not in *seen yet. */
 static size_t kill_children(struct tree_pids *seen, pid_t except)
 {
 	static const struct tree_pids none;

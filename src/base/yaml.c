@@ -27,7 +27,7 @@ static int refuse(struct yaml_reader *r, yaml_mark_t at, const char *what)
 		       at.column + 1, what);
 }
 
-/* libyaml gives bytes that are no UTF-8 an offset only. */
+/* For bytes that are not UTF-8, libyaml gives only an offset. */
 static yaml_mark_t mark_of_offset(const struct yaml_reader *r, size_t offset)
 {
 	yaml_mark_t at = {0};
@@ -42,7 +42,7 @@ static yaml_mark_t mark_of_offset(const struct yaml_reader *r, size_t offset)
 	return at;
 }
 
-/* libyaml says of a tab only that no token can begin with it. */
+/* libyaml only reports that no token can begin with a tab. */
 static bool at_tab(const struct yaml_reader *r, yaml_mark_t at)
 {
 	size_t i = 0;
@@ -142,22 +142,6 @@ static int read_list(struct yaml_reader *r, struct yaml *node)
 	return rc;
 }
 
-static int read_key(struct yaml_reader *r, struct yaml_item *item)
-{
-	struct yaml key = {.kind = YAML_SCALAR};
-	int rc;
-
-	if (r->event.type == YAML_ALIAS_EVENT)
-		return refuse(r, r->event.start_mark, NO_ALIASES);
-	if (r->event.type != YAML_SCALAR_EVENT)
-		return refuse(r, r->event.start_mark, "a key must be a scalar");
-	item->key_line = (unsigned)r->event.start_mark.line + 1;
-	item->key_column = (unsigned)r->event.start_mark.column + 1;
-	rc = read_scalar(r, &key);
-	item->key = key.text;
-	return rc;
-}
-
 static int by_key(const void *a, const void *b)
 {
 	const struct yaml_item *x = *(const struct yaml_item *const *)a,
@@ -173,7 +157,7 @@ static void drop_item(struct yaml_item *item)
 	yaml_free(item->value);
 }
 
-/* Tells of the items that are marked and takes them out. */
+/* Reports the marked items and removes them. */
 static int tell_twice(struct yaml_reader *r, struct yaml *node, const bool *marked)
 {
 	size_t kept = 0;
@@ -222,8 +206,16 @@ static int read_map(struct yaml_reader *r, struct yaml *node)
 
 	while (rc == 0 && (rc = next(r)) == 0 && r->event.type != YAML_MAPPING_END_EVENT) {
 		struct yaml_item *item = add_item(node);
+		struct yaml key = {.kind = YAML_SCALAR};
 
-		rc = read_key(r, item);
+		if (r->event.type == YAML_ALIAS_EVENT)
+			return refuse(r, r->event.start_mark, NO_ALIASES);
+		if (r->event.type != YAML_SCALAR_EVENT)
+			return refuse(r, r->event.start_mark, "a key must be a scalar");
+		item->key_line = (unsigned)r->event.start_mark.line + 1;
+		item->key_column = (unsigned)r->event.start_mark.column + 1;
+		rc = read_scalar(r, &key);
+		item->key = key.text;
 		if (rc == 0)
 			rc = next(r);
 		if (rc == 0)
@@ -265,12 +257,6 @@ static int read_node(struct yaml_reader *r, struct yaml **out)
 	return rc;
 }
 
-static bool nothing(const struct yaml *root)
-{
-	return root == NULL ||
-	       (root->kind == YAML_SCALAR && !root->quoted && root->text[0] == '\0');
-}
-
 static int read_stream(struct yaml_reader *r, struct yaml **root)
 {
 	int rc = next(r); /* the start of the stream */
@@ -283,23 +269,13 @@ static int read_stream(struct yaml_reader *r, struct yaml **root)
 		if (rc == 0 && r->event.type != YAML_STREAM_END_EVENT)
 			return refuse(r, r->event.start_mark, "a second document");
 	}
-	if (rc == 0 && nothing(*root)) {
+	if (rc == 0 && (*root == NULL || ((*root)->kind == YAML_SCALAR && !(*root)->quoted &&
+					  (*root)->text[0] == '\0'))) {
 		yaml_free(*root);
 		*root = mem_new(struct yaml);
 		**root = (struct yaml){.kind = YAML_MAP, .line = 1, .column = 1};
 	}
 	return rc;
-}
-
-/* libyaml counts it as a column, and keys of the first line would stand deeper than the others. */
-static void skip_bom(struct yaml_reader *r)
-{
-	static const char bom[] = "\xef\xbb\xbf";
-
-	if (r->len >= sizeof(bom) - 1 && memcmp(r->text, bom, sizeof(bom) - 1) == 0) {
-		r->text += sizeof(bom) - 1;
-		r->len -= sizeof(bom) - 1;
-	}
 }
 
 int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out, struct err *err)
@@ -310,6 +286,7 @@ int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out
 int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml **out,
 		       struct err *err)
 {
+	static const char bom[] = "\xef\xbb\xbf";
 	struct yaml_reader r = {
 		.name = name, .text = in->text, .len = in->len, .twice = in->twice, .err = err};
 	struct yaml *root = NULL;
@@ -318,7 +295,11 @@ int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml
 	if (r.len > MAX_BYTES)
 		return err_set(err, E_TOO_LARGE, name, "%s:1:1: larger than %u bytes", name,
 			       MAX_BYTES);
-	skip_bom(&r);
+	/* libyaml counts it as a column, so that the keys of the first line would be deeper. */
+	if (r.len >= strlen(bom) && memcmp(r.text, bom, strlen(bom)) == 0) {
+		r.text += strlen(bom);
+		r.len -= strlen(bom);
+	}
 	ensure(yaml_parser_initialize(&r.parser));
 	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&r.parser, (const yaml_char_t *)(r.text != NULL ? r.text : ""),

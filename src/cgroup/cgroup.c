@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A session's group in all trees: made, joined, read, killed, removed. */
+/* Makes, joins, reads, kills and removes a session's group in all trees. */
 #include "cgroup/cgroup.h"
 #include "base/clock.h"
 #include "base/fdio.h"
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-/* No control file of any kernel begins like this, whatever the id is. */
+/* The name of a control file never begins with this. */
 #define PREFIX "session-"
 #define NAME_BYTES (sizeof(PREFIX) + ID_MAX)
 #define TEXT_MAX 65536
@@ -74,22 +74,16 @@ int cgroup_load(int dir, const char *file, struct buf *out)
 	return fd == -1 ? -1 : fdio_load(fd, TEXT_MAX, out, NULL);
 }
 
-/* The sum of all numbers behind key, or the number that text begins with. */
-static uint64_t number_in(const char *text, const char *key)
-{
-	uint64_t sum = 0;
-
-	if (key == NULL)
-		return strtoull(text, NULL, 10);
-	for (const char *s = strstr(text, key); s != NULL; s = strstr(s + 1, key))
-		if (s == text || s[-1] == ' ' || s[-1] == '\n')
-			sum += strtoull(s + strlen(key), NULL, 10);
-	return sum;
-}
-
+/* Adds the sum of all numbers behind the key, or the number that the text begins with. */
 void cgroup_count(const struct cgroup_counter *row, const char *text, struct cgroup_counters *out)
 {
-	*(uint64_t *)((char *)out + row->offset) += number_in(text, row->key) / row->divisor;
+	uint64_t sum = row->key == NULL ? strtoull(text, NULL, 10) : 0;
+
+	for (const char *s = row->key != NULL ? strstr(text, row->key) : NULL; s != NULL;
+	     s = strstr(s + 1, row->key))
+		if (s == text || s[-1] == ' ' || s[-1] == '\n')
+			sum += strtoull(s + strlen(row->key), NULL, 10);
+	*(uint64_t *)((char *)out + row->offset) += sum / row->divisor;
 }
 
 dev_t cgroup_disk(dev_t dev)
@@ -137,16 +131,6 @@ int cgroup_group(const struct cgroup_host *host, size_t tree, const char *id)
 	return openat(host->tree[tree].dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static int make_group(int dir, const char *name)
-{
-	if (mkdirat(dir, name, 0755) == 0)
-		return 0;
-	/* what a launcher left that was killed */
-	if (errno != EEXIST || unlinkat(dir, name, AT_REMOVEDIR) < 0)
-		return -1;
-	return mkdirat(dir, name, 0755);
-}
-
 bool cgroup_limits(const struct limits *l, enum cgroup_controller c)
 {
 	for (unsigned i = 0; i < LIMITS; i++)
@@ -171,10 +155,17 @@ unsigned cgroup_limited(const struct wall_report *walls)
 
 static int make_in(const struct cgroup_host *host, size_t i, const char *id)
 {
+	const int dir = host->tree[i].dir;
 	char name[NAME_BYTES];
 
 	ensure(name_of(name, id, NULL) == 0);
-	return make_group(host->tree[i].dir, name) < 0 ? -1 : cgroup_group(host, i, id);
+	if (mkdirat(dir, name, 0755) == 0)
+		return cgroup_group(host, i, id);
+	/* A launcher that was killed may have left the group. */
+	if (errno != EEXIST || unlinkat(dir, name, AT_REMOVEDIR) < 0 ||
+	    mkdirat(dir, name, 0755) < 0)
+		return -1;
+	return cgroup_group(host, i, id);
 }
 
 /* Puts the limits of one tree on the group; returns the controllers that it has spoken for. */
@@ -241,27 +232,21 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup_ask *ask,
 	return r < 0 ? r : limit_all(host, ask, walls, false, err);
 }
 
-static enum wall first_wall(unsigned controllers)
-{
-	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if ((controllers & 1u << c) != 0)
-			return wall_of[c];
-	return WALL_cgroup_namespace;
-}
-
 int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < host->n; i++) {
 		cleanup_fd int dir = cgroup_group(host, i, id);
+		const unsigned has = host->tree[i].controllers;
 
-		/* a tree where it could not be made has said so in the walls */
+		/* The walls say already in which tree the group could not be made. */
 		if (dir == -1 && errno == ENOENT)
 			continue;
 		if (dir == -1 || cgroup_write(dir, "cgroup.procs", "%d", (int)pid) < 0)
 			r = err_errno(err, E_ENFORCEMENT,
-				      wall_name(first_wall(host->tree[i].controllers)),
+				      wall_name(has != 0 ? wall_of[__builtin_ctz(has)]
+							 : WALL_cgroup_namespace),
 				      "cannot join the session's cgroup");
 	}
 	return r;
@@ -283,40 +268,32 @@ pid_t cgroup_fork(const struct cgroup_host *host, const char *id)
 
 /* ---- counters ---- */
 
-static void read_tree(const struct cgroup_host *host, size_t i, int dir,
-		      struct cgroup_counters *out)
-{
-	const struct cgroup_version *v = version_of(host, i);
-	cleanup_buf struct buf text = {0};
-	const char *loaded = "";
-
-	for (size_t k = 0; k < v->ncounters; k++) {
-		const struct cgroup_counter *row = &v->counters[k];
-
-		if ((host->tree[i].controllers & 1u << row->controller) == 0)
-			continue;
-		/* rows of the same file stand together */
-		if (strcmp(loaded, row->file) != 0 && cgroup_load(dir, row->file, &text) < 0)
-			buf_clear(&text);
-		loaded = row->file;
-		if (text.len > 0)
-			cgroup_count(row, text.data, out);
-	}
-}
-
 int cgroup_read(const struct cgroup_host *host, const char *id, struct cgroup_counters *out,
 		struct err *err)
 {
+	cleanup_buf struct buf text = {0};
 	struct cgroup_counters sum = {0};
 	bool found = false;
 
 	for (size_t i = 0; i < host->n; i++) {
+		const struct cgroup_version *v = version_of(host, i);
 		cleanup_fd int dir = cgroup_group(host, i, id);
+		const char *loaded = "";
 
-		if (dir == -1)
-			continue;
-		found = true;
-		read_tree(host, i, dir, &sum);
+		found |= dir != -1;
+		for (size_t k = 0; dir != -1 && k < v->ncounters; k++) {
+			const struct cgroup_counter *row = &v->counters[k];
+
+			if ((host->tree[i].controllers & 1u << row->controller) == 0)
+				continue;
+			/* Rows of the same file stand together. */
+			if (strcmp(loaded, row->file) != 0 &&
+			    cgroup_load(dir, row->file, &text) < 0)
+				buf_clear(&text);
+			loaded = row->file;
+			if (text.len > 0)
+				cgroup_count(row, text.data, &sum);
+		}
 	}
 	if (!found)
 		return err_set(err, E_NOT_FOUND, id, "the session has no cgroup");
@@ -338,8 +315,8 @@ int cgroup_kill(const struct cgroup_host *host, const char *id, struct err *err)
 		       "no cgroup of the session can be killed as a whole");
 }
 
-/* Waits until one of the group's processes has ended. They leave their group before their end can
- * be seen; one that is not listed any more is about to. */
+/* Waits until one of the group's processes has ended. A process leaves its group shortly before its
+ * end. */
 static void wait_for_one(const struct cgroup_host *host, size_t i, const char *id, int64_t left_ms)
 {
 	struct pollfd p[WAIT_PIDS];
@@ -404,24 +381,21 @@ bool cgroup_empty(const struct cgroup_host *host, const char *id)
 	return found;
 }
 
-static void list_tree(int tree, const char *prefix, struct strv *ids)
-{
-	cleanup_fd int fd = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-
-	if (dir == NULL)
-		return;
-	take_fd(fd);
-	while ((e = readdir(dir)) != NULL)
-		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
-		    strncmp(e->d_name + strlen(PREFIX), prefix, strlen(prefix)) == 0)
-			strv_add(ids, e->d_name + strlen(PREFIX));
-	closedir(dir);
-}
-
 void cgroup_list(const struct cgroup_host *host, const char *prefix, struct strv *ids)
 {
-	for (size_t i = 0; i < host->n; i++)
-		list_tree(host->tree[i].dir, prefix, ids);
+	for (size_t i = 0; i < host->n; i++) {
+		cleanup_fd int fd =
+			openat(host->tree[i].dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+		const struct dirent *e;
+
+		if (dir == NULL)
+			continue;
+		take_fd(fd);
+		while ((e = readdir(dir)) != NULL)
+			if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+			    strncmp(e->d_name + strlen(PREFIX), prefix, strlen(prefix)) == 0)
+				strv_add(ids, e->d_name + strlen(PREFIX));
+		closedir(dir);
+	}
 }

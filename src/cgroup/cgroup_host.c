@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which trees there are, told apart by statfs, and which controllers each has. */
+/* Finds the trees, tells them apart by statfs, and finds the controllers of each. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "cgroup/cgroup_version.h"
@@ -15,7 +15,7 @@
 #define SERVER "agentsh-server"
 #define TEXT_MAX 65536
 
-/* A tree on its way into the host. */
+/* A tree that is being added to the host. */
 struct cgroup_found {
 	const char *mount;
 	const char *parent; /* as the caller gave it */
@@ -74,7 +74,7 @@ static int open_at(const char *mount, const char *path)
 	return open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The group below which ours is to be. */
+/* Opens the group in which ours will be made. */
 static int open_base(const struct cgroup_found *f)
 {
 	int fd;
@@ -97,8 +97,8 @@ static void explain(struct cgroup_host *host, unsigned controllers, const char *
 			snprintf(host->why[c], CGROUP_WHY, "%s: %s", call, strerror(errno));
 }
 
-/* How many processes are in a group: 0, 1 if it is only this one, else 2. One that cannot be read
- * has many. */
+/* How many processes are in a group: 0, 1 if there is only this one, else 2. A group that cannot be
+ * read counts as 2. */
 static int crowd_in(int dir)
 {
 	cleanup_buf struct buf text = {0};
@@ -113,20 +113,9 @@ static int crowd_in(int dir)
 		       : 2;
 }
 
-/* Our own group has a process, and is to have limited children: v2 allows one of the two. */
-static void step_aside(int base)
-{
-	cleanup_fd int aside = -1;
-
-	if (crowd_in(base) != 1 || (mkdirat(base, SERVER, 0755) < 0 && errno != EEXIST))
-		return;
-	aside = openat(base, SERVER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (aside != -1)
-		cgroup_write(aside, "cgroup.procs", "0");
-}
-
-/* Hands the controllers of a v2 group on to its children; returns those that they have then. A
- * group with processes would hand on some (cpu, pids), and nobody could enter its children. */
+/* Hands the controllers of a v2 group on to its children; returns those that the children have
+ * then. A group with processes could hand on some (cpu, pids), but no process could enter its
+ * children. */
 static unsigned hand_on(struct cgroup_host *host, int dir, unsigned wanted)
 {
 	unsigned given = 0;
@@ -149,17 +138,22 @@ static unsigned hand_on(struct cgroup_host *host, int dir, unsigned wanted)
 	return given;
 }
 
-/* Which v2 group can have limited children: our own if we are alone in it or it is the root, else
- * the one above, as where the service manager puts a delegated service's processes into a group of
- * their own (DelegateSubgroup=). Takes the place of *base. */
+/* Chooses the v2 group that can have limited children: our own if we are alone in it or it is the
+ * root, else the one above, as with DelegateSubgroup= of systemd. Replaces *base. */
 static unsigned choose_base(struct cgroup_host *host, const struct cgroup_found *f, int *base)
 {
 	const char *name = strrchr(f->own, '/');
 	unsigned given, more;
 	int above;
 
-	if (f->parent == NULL)
-		step_aside(*base);
+	/* v2 allows a group either processes or limited children: leave our own group. */
+	if (f->parent == NULL && crowd_in(*base) == 1 &&
+	    (mkdirat(*base, SERVER, 0755) == 0 || errno == EEXIST)) {
+		cleanup_fd int aside = openat(*base, SERVER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (aside != -1)
+			cgroup_write(aside, "cgroup.procs", "0");
+	}
 	given = hand_on(host, *base, f->controllers);
 	if (given == f->controllers || f->parent != NULL || name == NULL || name[1] == '\0')
 		return given;
@@ -220,42 +214,26 @@ static bool same_tree(struct cgroup_host *host, const char *path, unsigned contr
 	return false;
 }
 
-static unsigned controllers_at(const char *mount)
-{
-	cleanup_free char *path = mem_printf("%s/cgroup.controllers", mount);
-	cleanup_buf struct buf text = {0};
-	unsigned has = 0;
-
-	if (fdio_load_path(path, TEXT_MAX, &text, NULL) < 0)
-		return 0;
-	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (cgroup_v2.controller[c] != NULL && text.len > 0 &&
-		    has_word(text.data, cgroup_v2.controller[c], " \n"))
-			has |= 1u << c;
-	return has;
-}
-
 static void add_v2(struct cgroup_host *host, const char *mount, const char *parent,
 		   const char *groups)
 {
 	cleanup_free char *own = cgroup_own_path(groups, NULL);
+	cleanup_free char *path = mem_printf("%s/cgroup.controllers", mount);
+	struct cgroup_found f = {mount, parent, true, 0, own};
+	cleanup_buf struct buf text = {0};
 	char *name = strrchr(own, '/');
 
-	/* where the launcher before us stepped aside */
+	if (!is_a(mount, CGROUP2_SUPER_MAGIC))
+		return;
+	/* The launcher before us has put itself there (choose_base). */
 	if (name != NULL && strcmp(name + 1, SERVER) == 0)
 		*name = '\0';
-	if (is_a(mount, CGROUP2_SUPER_MAGIC))
-		add_tree(host,
-			 &(struct cgroup_found){mount, parent, true, controllers_at(mount), own});
-}
-
-static void add_v1(struct cgroup_host *host, unsigned c, const char *parent, const char *groups)
-{
-	cleanup_free char *mount = mem_printf(ROOT "/%s", cgroup_v1.controller[c]);
-	cleanup_free char *own = cgroup_own_path(groups, cgroup_v1.controller[c]);
-
-	if (is_a(mount, CGROUP_SUPER_MAGIC) && !same_tree(host, mount, 1u << c))
-		add_tree(host, &(struct cgroup_found){mount, parent, false, 1u << c, own});
+	fdio_load_path(path, TEXT_MAX, &text, NULL);
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
+		if (cgroup_v2.controller[c] != NULL && text.len > 0 &&
+		    has_word(text.data, cgroup_v2.controller[c], " \n"))
+			f.controllers |= 1u << c;
+	add_tree(host, &f);
 }
 
 void cgroup_host_open(struct cgroup_host *host, const char *parent)
@@ -272,9 +250,14 @@ void cgroup_host_open(struct cgroup_host *host, const char *parent)
 	if (host->n > 0)
 		return;
 	add_v2(host, ROOT "/unified", parent, groups.data);
-	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (host->n == 0 || (host->tree[0].controllers & 1u << c) == 0)
-			add_v1(host, c, parent, groups.data);
+	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++) {
+		cleanup_free char *mount = mem_printf(ROOT "/%s", cgroup_v1.controller[c]);
+		cleanup_free char *own = cgroup_own_path(groups.data, cgroup_v1.controller[c]);
+
+		if ((host->n == 0 || (host->tree[0].controllers & 1u << c) == 0) &&
+		    is_a(mount, CGROUP_SUPER_MAGIC) && !same_tree(host, mount, 1u << c))
+			add_tree(host, &(struct cgroup_found){mount, parent, false, 1u << c, own});
+	}
 }
 
 bool cgroup_host_alive(const struct cgroup_host *host)

@@ -25,48 +25,37 @@ struct checkpointer {
 	unsigned runs, hard;
 };
 
-/* True if the writer had to wait for it. */
-static bool run(struct checkpointer *c, bool hard)
-{
-	int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-
-	hard = hard && rc == SQLITE_OK;
-	if (hard)
-		rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-	if (rc != SQLITE_OK && rc != SQLITE_BUSY)
-		log_warn("the database cannot be checkpointed", "error", sqlite3_errmsg(c->db));
-	return hard;
-}
-
-/* Waits until a checkpoint is due or the end has come. */
-static void wait_for_work(struct checkpointer *c)
-{
-	struct timespec until;
-
-	while (!c->stop && !c->dirty && !c->due)
-		pthread_cond_wait(&c->wake, &c->lock);
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += CHECKPOINT_AGE_S;
-	while (!c->stop && !c->due)
-		if (pthread_cond_timedwait(&c->wake, &c->lock, &until) == ETIMEDOUT)
-			c->due = true;
-}
-
 static void *work(void *arg)
 {
 	struct checkpointer *c = arg;
 
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
+		struct timespec until;
 		bool hard;
+		int rc;
 
-		wait_for_work(c);
+		while (!c->stop && !c->dirty && !c->due)
+			pthread_cond_wait(&c->wake, &c->lock);
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += CHECKPOINT_AGE_S;
+		while (!c->stop && !c->due)
+			if (pthread_cond_timedwait(&c->wake, &c->lock, &until) == ETIMEDOUT)
+				c->due = true;
 		if (c->stop)
 			break;
 		c->due = c->dirty = false;
 		hard = c->pages >= CHECKPOINT_HARD;
 		pthread_mutex_unlock(&c->lock);
-		hard = run(c, hard);
+		rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+		/* The writer has to wait for this one. */
+		hard = hard && rc == SQLITE_OK;
+		if (hard)
+			rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
+						       NULL);
+		if (rc != SQLITE_OK && rc != SQLITE_BUSY)
+			log_warn("the database cannot be checkpointed", "error",
+				 sqlite3_errmsg(c->db));
 		pthread_mutex_lock(&c->lock);
 		c->runs++;
 		c->hard += hard;
@@ -96,23 +85,11 @@ void checkpointer_note(struct checkpointer *c, int pages)
 		pthread_cond_signal(&c->wake);
 }
 
-/* Signals are the loop's business. */
-static int start_thread(struct checkpointer *c)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&c->thread, NULL, work, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc;
-}
-
 int checkpointer_start(const char *path, struct checkpointer **out, struct err *err)
 {
 	struct checkpointer *c = mem_new(struct checkpointer);
 	pthread_condattr_t attr;
+	sigset_t all, old;
 	int rc = sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
 	if (rc != SQLITE_OK) {
@@ -130,7 +107,11 @@ int checkpointer_start(const char *path, struct checkpointer **out, struct err *
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	rc = start_thread(c);
+	/* Signals are for the loop's thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&c->thread, NULL, work, c);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc == 0) {
 		*out = c;
 		return 0;
@@ -140,7 +121,7 @@ int checkpointer_start(const char *path, struct checkpointer **out, struct err *
 	sqlite3_close(c->db);
 	free(c);
 	errno = rc;
-	return err_errno(err, E_UNAVAILABLE, path, "no thread can be had for '%s'", path);
+	return err_errno(err, E_UNAVAILABLE, path, "cannot start a thread for '%s'", path);
 }
 
 void checkpointer_stop(struct checkpointer *c)

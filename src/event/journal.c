@@ -64,22 +64,6 @@ static uint8_t *ring_bytes(const struct journal *j)
 	return (uint8_t *)j->ring + JOURNAL_PAGE;
 }
 
-static int map_ack(struct journal *j, int fd, struct err *err)
-{
-	struct stat st;
-	void *p;
-
-	if (fstat(fd, &st) < 0 || st.st_size < JOURNAL_PAGE)
-		return err_set(err, E_BAD_REQUEST, NULL, "the ack file is too short");
-	p = mmap(NULL, JOURNAL_PAGE, PROT_READ, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		return err_errno(err, E_UNAVAILABLE, NULL, "cannot map the ack file");
-	j->ack = p;
-	if (j->ack->magic != JOURNAL_ACK_MAGIC)
-		return err_set(err, E_BAD_REQUEST, NULL, "not an ack file");
-	return 0;
-}
-
 static int map_ring(struct journal *j, int fd, struct err *err)
 {
 	struct ring_page page;
@@ -105,9 +89,19 @@ int journal_open(int ring_fd, int ack_fd, struct journal **out, struct err *err)
 {
 	struct journal *j = mem_new(struct journal);
 	int rc = map_ring(j, ring_fd, err);
+	struct stat st;
+	void *ack = MAP_FAILED;
 
-	if (rc == 0)
-		rc = map_ack(j, ack_fd, err);
+	if (rc == 0 && (fstat(ack_fd, &st) < 0 || st.st_size < JOURNAL_PAGE))
+		rc = err_set(err, E_BAD_REQUEST, NULL, "the ack file is too short");
+	else if (rc == 0)
+		ack = mmap(NULL, JOURNAL_PAGE, PROT_READ, MAP_SHARED, ack_fd, 0);
+	if (rc == 0 && ack == MAP_FAILED)
+		rc = err_errno(err, E_UNAVAILABLE, NULL, "cannot map the ack file");
+	if (ack != MAP_FAILED)
+		j->ack = ack;
+	if (rc == 0 && j->ack->magic != JOURNAL_ACK_MAGIC)
+		rc = err_set(err, E_BAD_REQUEST, NULL, "not an ack file");
 	if (rc < 0) {
 		journal_close(j);
 		return rc;
@@ -149,7 +143,7 @@ uint64_t journal_room(const struct journal *j)
 	return j->size - (j->head - journal_acked(j));
 }
 
-/* Writes an event behind *at, which moves on; nobody sees it before the head does. */
+/* Writes an event behind *at, which moves on; no reader sees it before the head has moved. */
 static int put(struct journal *j, const struct buf *packed, uint64_t *at, struct err *err)
 {
 	const uint64_t rest = j->size - *at % j->size;
@@ -175,7 +169,7 @@ static int put(struct journal *j, const struct buf *packed, uint64_t *at, struct
 	return 0;
 }
 
-/* Tells of the events that were dropped before the next one. */
+/* Writes an event about the events that were dropped before the next one. */
 static int put_dropped(struct journal *j, const struct buf *next, uint64_t dropped, uint64_t *at,
 		       struct err *err)
 {

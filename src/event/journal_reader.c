@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reader's side: every byte of the ring is foreign. */
+/* The reader's side: it trusts no byte of the ring. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -23,39 +23,31 @@ struct window {
 	_Alignas(8) uint8_t bytes[WINDOW];
 };
 
-static int read_pages(struct journal_reader *r, struct err *err)
-{
-	struct ring_page page;
-	struct ack_page ack;
-
-	if (fdio_pread_full(r->ring_fd, &page, sizeof(page), 0) != sizeof(page) ||
-	    !ring_page_valid(&page))
-		return err_set(err, E_BAD_REQUEST, r->ring_id, "not a ring of version %d",
-			       JOURNAL_VERSION);
-	if (fdio_pread_full(r->ack_fd, &ack, sizeof(ack), 0) != sizeof(ack) ||
-	    ack.magic != JOURNAL_ACK_MAGIC || ack.pos != ~ack.not_pos ||
-	    ack.pos % RECORD_ALIGN != 0)
-		return err_set(err, E_BAD_REQUEST, r->ring_id, "not an ack file");
-	r->size = page.size;
-	r->pos = ack.pos;
-	return 0;
-}
-
 int journal_reader_open(int ring_fd, int ack_fd, const char *ring_id, struct journal_reader **out,
 			struct err *err)
 {
 	struct journal_reader *r = mem_new(struct journal_reader);
-	int rc;
+	struct ring_page page;
+	struct ack_page ack;
+	int rc = 0;
 
-	r->ring_fd = ring_fd;
-	r->ack_fd = ack_fd;
-	r->ring_id = mem_strdup(ring_id);
-	rc = read_pages(r, err);
-	if (rc < 0)
+	*r = (struct journal_reader){ring_fd, ack_fd, mem_strdup(ring_id), 0, 0, 0};
+	if (fdio_pread_full(ring_fd, &page, sizeof(page), 0) != sizeof(page) ||
+	    !ring_page_valid(&page))
+		rc = err_set(err, E_BAD_REQUEST, ring_id, "not a ring of version %d",
+			     JOURNAL_VERSION);
+	else if (fdio_pread_full(ack_fd, &ack, sizeof(ack), 0) != sizeof(ack) ||
+		 ack.magic != JOURNAL_ACK_MAGIC || ack.pos != ~ack.not_pos ||
+		 ack.pos % RECORD_ALIGN != 0)
+		rc = err_set(err, E_BAD_REQUEST, ring_id, "not an ack file");
+	if (rc < 0) {
 		journal_reader_close(r);
-	else
-		*out = r;
-	return rc;
+		return rc;
+	}
+	r->size = page.size;
+	r->pos = ack.pos;
+	*out = r;
+	return 0;
 }
 
 void journal_reader_close(struct journal_reader *r)

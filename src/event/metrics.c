@@ -87,7 +87,7 @@ void metrics_observe(struct metrics *m, enum metric_histogram id, double seconds
 	struct histogram *h = &m->histogram[id];
 	size_t i = 0;
 
-	/* A clock that was set back is no time at all. */
+	/* After a clock was set back the time counts as 0. */
 	if (!isfinite(seconds) || seconds < 0)
 		seconds = 0;
 	while (i < BUCKETS && seconds > histogram_rows[id].bound[i])
@@ -113,22 +113,6 @@ static void format_head(struct buf *out, const char *name, const char *kind, con
 	buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-static void format_histogram(const struct metrics *m, size_t id, struct buf *out)
-{
-	const struct histogram *h = &m->histogram[id];
-	const char *name = histogram_rows[id].name;
-	uint64_t below = 0;
-
-	format_head(out, name, "histogram", histogram_rows[id].help);
-	for (size_t i = 0; i < BUCKETS; i++) {
-		below += h->bucket[i];
-		buf_addf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-			 histogram_rows[id].bound[i], below);
-	}
-	buf_addf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, h->count);
-	buf_addf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, h->sum, name, h->count);
-}
-
 void metrics_format(const struct metrics *m, struct buf *out)
 {
 	static const char by_type[] = "agentsh_events_by_type_total";
@@ -146,6 +130,18 @@ void metrics_format(const struct metrics *m, struct buf *out)
 	for (size_t i = 0; i < METRIC_EXEC_OUTCOMES; i++)
 		buf_addf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", execs, exec_outcomes[i],
 			 m->execs[i]);
-	for (size_t i = 0; i < METRIC_HISTOGRAM_COUNT; i++)
-		format_histogram(m, i, out);
+	for (size_t id = 0; id < METRIC_HISTOGRAM_COUNT; id++) {
+		const struct histogram *h = &m->histogram[id];
+		const char *name = histogram_rows[id].name;
+		uint64_t below = 0;
+
+		format_head(out, name, "histogram", histogram_rows[id].help);
+		for (size_t i = 0; i < BUCKETS; i++) {
+			below += h->bucket[i];
+			buf_addf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+				 histogram_rows[id].bound[i], below);
+		}
+		buf_addf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, h->count);
+		buf_addf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, h->sum, name, h->count);
+	}
 }

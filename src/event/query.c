@@ -25,7 +25,7 @@ enum filter {
 #define TIME "time_us >= :since AND time_us < :until"
 #define SHORT_TIME "SELECT seq FROM events INDEXED BY events_time WHERE " TIME
 
-/* The first row whose filters are all asked for is the way in. */
+/* The query uses the first row of which it has all filters. */
 static const struct way {
 	unsigned filters;
 	const char *index, *where;
@@ -44,7 +44,7 @@ static const struct way {
 	{0, "", "1"},
 };
 
-/* What is looked at in each row, unless the way in has seen to it. */
+/* Conditions on each row, unless the chosen way has checked them. */
 static const struct {
 	unsigned asked, seen;
 	const char *text;
@@ -91,19 +91,6 @@ static unsigned filters_of(const struct event_query *q)
 	       (q->without_denied ? WITHOUT_DENIED : 0);
 }
 
-/* "type IN ('exec','file_open')" */
-static void add_types(struct buf *sql, uint64_t types)
-{
-	const char *before = "type IN ('";
-
-	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
-		if (types >> t & 1) {
-			buf_addf(sql, "%s%s", before, event_type_name((enum event_type)t));
-			before = "','";
-		}
-	buf_adds(sql, "')");
-}
-
 static void choose_way(struct query_walk *w, unsigned filters)
 {
 	const char *before = "";
@@ -117,8 +104,15 @@ static void choose_way(struct query_walk *w, unsigned filters)
 			before = " AND ";
 		}
 	if ((filters & BY_TYPE) != 0 && (w->way->filters & BY_FEW_TYPES) == 0) {
-		buf_adds(&w->rest, before);
-		add_types(&w->rest, w->q->types);
+		buf_addf(&w->rest, "%stype IN (", before);
+		before = "";
+		for (int t = 0; t < EVENT_TYPE_COUNT; t++)
+			if (w->q->types >> t & 1) {
+				buf_addf(&w->rest, "%s'%s'", before,
+					 event_type_name((enum event_type)t));
+				before = ",";
+			}
+		buf_adds(&w->rest, ")");
 	}
 }
 
@@ -224,16 +218,8 @@ static bool is_spent(struct query_walk *w)
 		(b->cancelled != NULL && atomic_load(b->cancelled)));
 }
 
-/* Of a version that knew more types than this one: unknown. */
-static enum event_type type_of(sqlite3_stmt *stmt)
-{
-	const int type = event_type_by_name((const char *)sqlite3_column_text(stmt, 2));
-
-	return type < 0 ? EVENT_unknown : (enum event_type)type;
-}
-
-/* Gives what is asked for; sets all of page but what the count adds. *full: the limit is reached,
- * and page->next is where. */
+/* Gives the rows of the page; sets all members of page besides those of the count. *full: the limit
+ * is reached at page->next. */
 static int give(struct query_walk *w, store_row_fn *fn, void *arg, struct event_page *page,
 		bool *full, struct err *err)
 {
@@ -255,12 +241,16 @@ static int give(struct query_walk *w, store_row_fn *fn, void *arg, struct event_
 		if (sqlite3_column_type(stmt, 1) != SQLITE_NULL) {
 			const char *json = (const char *)sqlite3_column_text(stmt, 1);
 			const size_t len = (size_t)sqlite3_column_bytes(stmt, 1);
+			const int type =
+				event_type_by_name((const char *)sqlite3_column_text(stmt, 2));
 
 			page->total++;
 			if (page->skip > 0) {
 				page->skip--;
 			} else {
-				fn(page->next, type_of(stmt), json, len, arg);
+				/* A newer version may have written types that this one lacks. */
+				fn(page->next, type < 0 ? EVENT_unknown : (enum event_type)type,
+				   json, len, arg);
 				bytes += len;
 				*full = ++given == w->q->limit;
 			}
@@ -278,7 +268,7 @@ static int give(struct query_walk *w, store_row_fn *fn, void *arg, struct event_
 	return rc;
 }
 
-/* Counts what lies behind the last row that was given. */
+/* Counts the rows behind the last one that was given. */
 static int count_rest(struct query_walk *w, struct event_page *page, struct err *err)
 {
 	const uint64_t given = page->total,

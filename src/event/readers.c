@@ -12,7 +12,7 @@
 
 #define THREADS 2
 #define BUSY_MS 1000
-#define NICE 5 /* below the loop: who waits for a query waits for more than a moment */
+#define NICE 5 /* below the loop: a client expects a query to take a moment */
 
 enum ask_state { ASK_WAITS, ASK_QUEUED, ASK_RUNS, ASK_ANSWERED };
 
@@ -77,48 +77,22 @@ static void add_row(uint64_t seq, enum event_type type, const char *json, size_t
 	buf_add(&answer->events, json, len);
 }
 
-static int connect_to(const char *path, sqlite3 **db, struct err *err)
-{
-	sqlite3 *made = NULL;
-	int rc;
-
-	if (*db != NULL)
-		return 0;
-	rc = sqlite3_open_v2(path, &made, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_busy_timeout(made, BUSY_MS);
-	if (rc == SQLITE_OK) {
-		*db = made;
-		return 0;
-	}
-	err_set(err, E_UNAVAILABLE, path, "the database cannot be read: %s", sqlite3_errmsg(made));
-	sqlite3_close(made);
-	return -E_UNAVAILABLE;
-}
-
 static void answer(const char *path, sqlite3 **db, struct store_ask *a)
 {
 	const struct query_budget budget = {QUERY_ROWS, QUERY_US, QUERY_BYTES, QUERY_COUNTED,
 					    &a->cancelled};
 	struct event_answer *to = &a->answer;
 
-	if (connect_to(path, db, &to->err) == 0)
-		query_run(*db, &a->q, &budget, a->how.count, add_row, to, &to->page, &to->err);
-}
-
-/* The one with the lowest turn, the first of these. */
-static struct store_ask *take_next(struct readers *r)
-{
-	struct store_ask *next = TAILQ_FIRST(&r->queued), *a;
-
-	TAILQ_FOREACH (a, &r->queued, link)
-		if (a->turn < next->turn)
-			next = a;
-	TAILQ_REMOVE(&r->queued, next, link);
-	TAILQ_INSERT_TAIL(&r->running, next, link);
-	next->state = ASK_RUNS;
-	r->turn = next->turn;
-	return next;
+	if (*db == NULL && (sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+					    NULL) != SQLITE_OK ||
+			    sqlite3_busy_timeout(*db, BUSY_MS) != SQLITE_OK)) {
+		err_set(&to->err, E_UNAVAILABLE, path, "the database cannot be read: %s",
+			sqlite3_errmsg(*db));
+		sqlite3_close(*db);
+		*db = NULL;
+		return;
+	}
+	query_run(*db, &a->q, &budget, a->how.count, add_row, to, &to->page, &to->err);
 }
 
 static void *work(void *arg)
@@ -130,13 +104,21 @@ static void *work(void *arg)
 	setpriority(PRIO_PROCESS, 0, NICE); /* of this thread */
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
-		struct store_ask *a;
+		struct store_ask *a, *other;
 
 		while (!r->stop && TAILQ_EMPTY(&r->queued))
 			pthread_cond_wait(&r->wake, &r->lock);
 		if (r->stop)
 			break;
-		a = take_next(r);
+		/* The first of those with the lowest turn. */
+		a = TAILQ_FIRST(&r->queued);
+		TAILQ_FOREACH (other, &r->queued, link)
+			if (other->turn < a->turn)
+				a = other;
+		TAILQ_REMOVE(&r->queued, a, link);
+		TAILQ_INSERT_TAIL(&r->running, a, link);
+		a->state = ASK_RUNS;
+		r->turn = a->turn;
 		pthread_mutex_unlock(&r->lock);
 		answer(r->path, &db, a);
 		pthread_mutex_lock(&r->lock);
@@ -148,19 +130,6 @@ static void *work(void *arg)
 	pthread_mutex_unlock(&r->lock);
 	sqlite3_close(db);
 	return NULL;
-}
-
-/* Signals are the loop's business. True if there is at least one thread. */
-static bool start_threads(struct readers *r)
-{
-	sigset_t all, old;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (r->nthreads < THREADS && pthread_create(&r->thread[r->nthreads], NULL, work, r) == 0)
-		r->nthreads++;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r->nthreads > 0;
 }
 
 /* ---- the loop ---- */
@@ -177,7 +146,7 @@ static void on_answered(void *arg)
 	pthread_mutex_lock(&r->lock);
 	TAILQ_CONCAT(&done, &r->done, link);
 	pthread_mutex_unlock(&r->lock);
-	/* Who is told may cancel one that comes later. */
+	/* The callback may cancel an ask that comes later. */
 	while ((a = TAILQ_FIRST(&done)) != NULL) {
 		TAILQ_REMOVE(&done, a, link);
 		if (!atomic_load(&a->cancelled))
@@ -186,7 +155,7 @@ static void on_answered(void *arg)
 	}
 }
 
-/* Its turn comes after those of its caller's other asks, and not before the one begun last. */
+/* The turn comes after the turns of the caller's other asks, and not before the last one begun. */
 static void enqueue(struct readers *r, struct store_ask *a)
 {
 	const struct asks *lists[] = {&r->queued, &r->running};
@@ -209,9 +178,16 @@ int store_ask(struct store *s, const struct event_query *q, const struct store_a
 {
 	struct readers *r = s->readers;
 	struct store_ask *a;
+	sigset_t all, old;
 	char **text;
 
-	if (!start_threads(r))
+	/* Signals are for the loop's thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	while (r->nthreads < THREADS && pthread_create(&r->thread[r->nthreads], NULL, work, r) == 0)
+		r->nthreads++;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r->nthreads == 0)
 		return err_set(err, E_UNAVAILABLE, s->path,
 			       "no thread can be started for queries; ask again later, or raise "
 			       "the limit of tasks");

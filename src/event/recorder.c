@@ -57,20 +57,15 @@ static bool settled(struct recorder *r, int code, const struct err *err, uint64_
 	return true;
 }
 
-/* Execs that were allowed are many, and the reader need not hear of each at once. */
-static bool is_urgent(const struct event *e)
-{
-	return e->type != EVENT_exec ||
-	       (e->decision != NULL && strcmp(e->decision, decision_name(DECISION_deny)) == 0);
-}
-
 void recorder_event(struct recorder *r, const struct event *e, recorder_fn *done, void *arg)
 {
 	struct err err = {0};
 	uint64_t end = 0;
 
 	pthread_mutex_lock(&r->lock);
-	if (is_urgent(e))
+	/* Allowed execs are many; the reader need not hear of each at once. */
+	if (e->type != EVENT_exec ||
+	    (e->decision != NULL && strcmp(e->decision, decision_name(DECISION_deny)) == 0))
 		r->urgent = true;
 	if (STAILQ_EMPTY(&r->waiting) &&
 	    settled(r, journal_append(r->journal, e, &end, &err), &err, &end)) {

@@ -60,33 +60,25 @@ static int refuse(const char *path, const char *why, struct err *err)
 		       path, why);
 }
 
-/* Two that write one database would take each other's place in its order. */
-static int claim(int fd, const char *path, struct err *err)
-{
-	pid_t holder = 0;
-
-	if (file_lock_take(fd, DYING_MS, &holder) == 0)
-		return 0;
-	if (errno != EAGAIN)
-		return err_errno(err, E_UNAVAILABLE, path, "cannot lock '%s'", path);
-	return err_set(err, E_UNAVAILABLE, path,
-		       "'%s' is in use by another server (process %d): give this one another "
-		       "sessions.base_dir or events.db",
-		       path, (int)holder);
-}
-
 /* Preallocated: a write to the mapping must never meet a full disk, which would be a signal. */
 static int open_file(const char *path, struct err *err)
 {
 	cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	struct stat st;
+	pid_t holder = 0;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot open '%s'", path);
 	if (st.st_size != 0 && st.st_size != PAGE + REDO_SIZE)
 		return refuse(path, "has another size than a redo file", err);
-	if (claim(fd, path, err) < 0)
-		return -E_UNAVAILABLE;
+	/* Two servers that write one database would break its order. */
+	if (file_lock_take(fd, DYING_MS, &holder) < 0)
+		return errno != EAGAIN
+			       ? err_errno(err, E_UNAVAILABLE, path, "cannot lock '%s'", path)
+			       : err_set(err, E_UNAVAILABLE, path,
+					 "'%s' is in use by another server (process %d): give this "
+					 "one another sessions.base_dir or events.db",
+					 path, (int)holder);
 	errno = posix_fallocate(fd, 0, PAGE + REDO_SIZE);
 	if (errno != 0) {
 		const int rc =
@@ -114,12 +106,12 @@ int redo_open(const char *path, struct redo **out, struct err *err)
 	r = mem_new(struct redo);
 	r->fd = take_fd(fd);
 	r->head = p;
-	/* New, or the process that made it was killed before it came to this. */
+	/* New, or the process that made it was killed before this line. */
 	if (r->head->magic == 0 && r->head->generation == 0 && r->head->end == 0)
 		r->head->magic = MAGIC;
 	if (r->head->magic != MAGIC || r->head->end > REDO_SIZE) {
 		redo_close(r);
-		return refuse(path, "is no redo file", err);
+		return refuse(path, "is not a redo file", err);
 	}
 	r->end = r->head->end;
 	*out = r;

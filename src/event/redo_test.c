@@ -357,16 +357,16 @@ static void cfg_1_what_is_no_redo_file_is_refused_with_a_remedy(void **state)
 		if (i == 0)
 			reopen(w);
 		else
-			assert_refused_as(E_CONFLICT, w->path, "is no redo file: to go on");
+			assert_refused_as(E_CONFLICT, w->path, "is not a redo file: to go on");
 	}
 	patch(w, (char[8]){0}, 8, AT_END);
 	patch(w, "AGSREDO2", 8, 0);
-	assert_refused_as(E_CONFLICT, w->path, "is no redo file: to go on");
+	assert_refused_as(E_CONFLICT, w->path, "is not a redo file: to go on");
 	/* Any byte of the head that is not zero makes it somebody else's. */
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		patch(w, (char[24]){0}, 24, 0);
 		patch(w, "\1", 1, at[i]);
-		assert_refused_as(E_CONFLICT, w->path, "is no redo file: to go on");
+		assert_refused_as(E_CONFLICT, w->path, "is not a redo file: to go on");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		assert_int_equal(truncate(w->path, sizes[i]), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening and closing, statements, and the two ends of what was written: safe at the end of the
- * loop's turn, in the database a little later. */
+/* Opening and closing, statements, and the two stages of a write: it is safe at the end of the
+ * loop's turn, and in the database a little later. */
 #include "event/store.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -77,7 +77,7 @@ sqlite3 *store_db(struct store *s)
 	return s->db;
 }
 
-/* ---- who waits ---- */
+/* ---- waiters ---- */
 
 static void add_waiter(struct waiters *list, store_done_fn *fn, void *arg)
 {
@@ -86,7 +86,7 @@ static void add_waiter(struct waiters *list, store_done_fn *fn, void *arg)
 	list->v[list->n++] = (struct commit_waiter){fn, arg};
 }
 
-/* Taken out first: who is told may write and wait again. */
+/* Takes the list first: a callback may write and wait again. */
 static void tell(struct waiters *list)
 {
 	const struct waiters told = *list;
@@ -143,7 +143,7 @@ void store_turn(struct store *s)
 	}
 }
 
-/* From here on a SIGKILL takes nothing of it. */
+/* From here on a SIGKILL loses nothing of the turn. */
 static void end_turn(struct store *s)
 {
 	if (!s->in_turn)
@@ -153,8 +153,8 @@ static void end_turn(struct store *s)
 	redo_publish(s->redo);
 }
 
-/* Everything is safe: sinks first, so that who is told finds it there. All are taken before anyone
- * is told, who may write and wait again. */
+/* Everything is safe. Sinks come first, so that a waiter finds the events there. Takes all lists
+ * before it calls anyone: a callback may write and wait again. */
 static void tell_all(struct store *s)
 {
 	struct pending_list events = STAILQ_HEAD_INITIALIZER(events);
@@ -182,12 +182,8 @@ static int write_all(struct store *s)
 		rc = done ? 0 : store_fail(s);
 		sqlite3_reset(stmt);
 	}
-	if (rc == 0)
-		return 0;
-	if (!sqlite3_get_autocommit(s->db))
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	s->in_transaction = false;
-	s->applied = 0;
+	if (rc < 0)
+		store_roll_back(s);
 	return rc;
 }
 
@@ -257,7 +253,7 @@ static const char *remedy(int code)
 	switch (code) {
 	case SQLITE_NOTADB:
 	case SQLITE_CORRUPT:
-		return "it is damaged or no database: move it away to start anew";
+		return "it is damaged or not a database: move it away to start anew";
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
 		return "another program holds it";
@@ -271,19 +267,6 @@ static int cannot_open(struct store *s, struct err *err)
 {
 	return err_set(err, schema_code(s->db), s->path, "cannot open the database '%s': %s; %s",
 		       s->path, sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
-}
-
-/* Made by us first: SQLite would let others read it. */
-static int make_file(const char *path, struct err *err)
-{
-	const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-
-	if (fd == -1)
-		return err_errno(err, err_disk(E_UNAVAILABLE), path,
-				 "cannot open the database '%s'; %s", path,
-				 remedy(SQLITE_CANTOPEN));
-	close(fd);
-	return 0;
 }
 
 static int open_redo(struct store *s, struct err *err)
@@ -318,10 +301,17 @@ static int open_database(struct store *s, struct err *err)
 					      "PRAGMA journal_size_limit=" WAL_KEPT ";"
 					      "PRAGMA temp_store=MEMORY"
 					    : "PRAGMA query_only=1";
-	int rc = s->loop != NULL ? make_file(s->path, err) : 0;
+	/* Made here first: SQLite would let others read it. */
+	cleanup_fd int fd =
+		s->loop != NULL ? open(s->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	int rc;
 
-	if (rc < 0)
-		return rc;
+	if (s->loop != NULL && fd == -1)
+		return err_errno(err, err_disk(E_UNAVAILABLE), s->path,
+				 "cannot open the database '%s'; %s", s->path,
+				 remedy(SQLITE_CANTOPEN));
+	if (fd != -1)
+		close(take_fd(fd));
 	if (sqlite3_open_v2(s->path, &s->db, mode | SQLITE_OPEN_NOMUTEX,
 			    s->loop != NULL ? wal_vfs() : NULL) != SQLITE_OK)
 		return cannot_open(s, err);
@@ -330,25 +320,11 @@ static int open_database(struct store *s, struct err *err)
 		return cannot_open(s, err);
 	if (s->loop == NULL)
 		return schema_check(s->db, s->path, err);
-	/* What is left was written for the tables as they are. */
+	/* Before the migration: the redo file was written for the tables as they are. */
 	rc = open_redo(s, err);
 	if (rc == 0)
 		rc = schema_migrate(s->db, s->path, err);
 	return rc == 0 ? store_follow(s, err) : rc;
-}
-
-static int start(struct store *s, struct err *err)
-{
-	int rc = checkpointer_start(s->path, &s->checkpointer, err);
-
-	if (rc == 0)
-		rc = readers_new(s->path, s->loop, &s->readers, err);
-	if (rc < 0)
-		return rc;
-	sqlite3_wal_hook(s->db, on_wal, s);
-	s->turn_end = watch_timer(s->loop, on_turn_end, s);
-	s->commit_due = watch_timer(s->loop, on_commit_due, s);
-	return 0;
 }
 
 static int open_as(bool lossy, const char *path, struct loop *loop, const struct clock *clock,
@@ -366,7 +342,14 @@ static int open_as(bool lossy, const char *path, struct loop *loop, const struct
 	if (rc == 0)
 		rc = store_load_chain(s, err);
 	if (rc == 0 && loop != NULL)
-		rc = start(s, err);
+		rc = checkpointer_start(path, &s->checkpointer, err);
+	if (rc == 0 && loop != NULL)
+		rc = readers_new(path, loop, &s->readers, err);
+	if (rc == 0 && loop != NULL) {
+		sqlite3_wal_hook(s->db, on_wal, s);
+		s->turn_end = watch_timer(loop, on_turn_end, s);
+		s->commit_due = watch_timer(loop, on_commit_due, s);
+	}
 	if (rc < 0)
 		store_close(s);
 	else
@@ -392,7 +375,7 @@ void store_close(struct store *s)
 
 	if (s == NULL)
 		return;
-	/* Who is told may write again. What cannot be committed is left in the redo file. */
+	/* A callback may write again. What cannot be committed stays in the redo file. */
 	while (s->nops > 0 && store_commit(s, &err) == 0)
 		;
 	readers_stop(s->readers);

@@ -71,8 +71,18 @@ static void keep(struct store *s, const struct event *e)
 	STAILQ_INSERT_TAIL(&s->pending, p, link);
 }
 
-static void put(struct store *s, const struct event *e, const char *ring, uint64_t pos)
+void store_event(struct store *s, struct event *e, const char *ring, uint64_t pos)
 {
+	uint8_t hash[HASH_LEN];
+
+	if (e->time_us == 0)
+		e->time_us = (uint64_t)clock_wall_us(s->clock);
+	e->seq = s->chain.seq + 1;
+	buf_clear(&s->json);
+	event_format(e, &s->json);
+	hash_sha256(hash, s->chain.hash, HASH_LEN, s->json.data, s->json.len);
+	s->chain.seq = e->seq;
+	memcpy(s->chain.hash, hash, HASH_LEN);
 	store_put(s, "INSERT INTO events(seq, ring, pos, time_us, type, session_id, command_id, "
 		     "agent_id, decision, path, domain, body, hash) "
 		     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -93,21 +103,6 @@ static void put(struct store *s, const struct event *e, const char *ring, uint64
 	store_put_text(s, s->json.data);
 	store_put_blob(s, s->chain.hash, HASH_LEN);
 	store_put_end(s);
-}
-
-void store_event(struct store *s, struct event *e, const char *ring, uint64_t pos)
-{
-	uint8_t hash[HASH_LEN];
-
-	if (e->time_us == 0)
-		e->time_us = (uint64_t)clock_wall_us(s->clock);
-	e->seq = s->chain.seq + 1;
-	buf_clear(&s->json);
-	event_format(e, &s->json);
-	hash_sha256(hash, s->chain.hash, HASH_LEN, s->json.data, s->json.len);
-	s->chain.seq = e->seq;
-	memcpy(s->chain.hash, hash, HASH_LEN);
-	put(s, e, ring, pos);
 	keep(s, e);
 }
 
@@ -167,8 +162,8 @@ static void sweep(struct store *s)
 	s->nsinks = kept;
 }
 
-/* A sink may add and remove sinks, itself too: places stay until all have been told. Added ones
- * begin with the next turn. */
+/* A sink may add and remove sinks, itself too, so the places stay until all have been called. Added
+ * sinks begin with the next turn. */
 void store_deliver(struct store *s, struct pending_list *events)
 {
 	const size_t n = s->nsinks;

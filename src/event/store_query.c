@@ -18,30 +18,24 @@ int store_query(struct store *s, const struct event_query *q, store_row_fn *fn, 
 	return rc;
 }
 
-/* True if the row is what must follow the chain, which moves on. */
-static bool follows(struct chain *chain, sqlite3_stmt *row)
-{
-	const uint64_t seq = (uint64_t)sqlite3_column_int64(row, 0);
-	const void *body = sqlite3_column_blob(row, 1), *stored = sqlite3_column_blob(row, 2);
-	const int len = sqlite3_column_bytes(row, 1), hash_len = sqlite3_column_bytes(row, 2);
-	uint8_t hash[HASH_LEN];
-
-	hash_sha256(hash, chain->hash, HASH_LEN, body, (size_t)len);
-	chain->seq++;
-	memcpy(chain->hash, hash, HASH_LEN);
-	return seq == chain->seq && hash_len == HASH_LEN && memcmp(hash, stored, HASH_LEN) == 0;
-}
-
 int store_verify(struct store *s, uint64_t *bad, struct err *err)
 {
 	sqlite3_stmt *stmt = store_stmt(s, "SELECT seq, body, hash FROM events ORDER BY seq");
-	struct chain chain = {0};
-	uint64_t wrong = 0;
+	uint8_t hash[HASH_LEN] = {0};
+	uint64_t seq = 0, wrong = 0;
 	int rc = SQLITE_ROW;
 
-	while (wrong == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW)
-		if (!follows(&chain, stmt))
-			wrong = chain.seq;
+	while (wrong == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		const void *body = sqlite3_column_blob(stmt, 1);
+		const void *stored = sqlite3_column_blob(stmt, 2);
+
+		hash_sha256(hash, hash, HASH_LEN, body, (size_t)sqlite3_column_bytes(stmt, 1));
+		seq++;
+		if ((uint64_t)sqlite3_column_int64(stmt, 0) != seq ||
+		    sqlite3_column_bytes(stmt, 2) != HASH_LEN ||
+		    memcmp(hash, stored, HASH_LEN) != 0)
+			wrong = seq;
+	}
 	sqlite3_reset(stmt);
 	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
 		return err_set(err, E_UNAVAILABLE, s->path, "the database cannot be read: %s",
@@ -50,23 +44,13 @@ int store_verify(struct store *s, uint64_t *bad, struct err *err)
 	return 0;
 }
 
-static int unknown_type(const char *word, struct err *err)
+int event_types_parse(const char *s, uint64_t *types, struct err *err)
 {
 	static const char *const names[] = {
 #define X(name, number, class) #name,
 		EVENT_TYPES(X)
 #undef X
 			NULL};
-	const char *close = yaml_suggest(word, names);
-
-	if (close != NULL)
-		return err_set(err, E_BAD_REQUEST, "type",
-			       "unknown event type '%s' (did you mean %s?)", word, close);
-	return err_set(err, E_BAD_REQUEST, "type", "unknown event type '%s'", word);
-}
-
-int event_types_parse(const char *s, uint64_t *types, struct err *err)
-{
 	uint64_t set = 0;
 
 	while (*s != '\0') {
@@ -74,8 +58,13 @@ int event_types_parse(const char *s, uint64_t *types, struct err *err)
 		cleanup_free char *word = mem_strndup(s, n);
 		const int t = event_type_by_name(word);
 
-		if (t < 0 || (s[n] == ',' && s[n + 1] == '\0'))
-			return unknown_type(t < 0 ? word : "", err);
+		if (t < 0 || (s[n] == ',' && s[n + 1] == '\0')) {
+			const char *near = t < 0 ? yaml_suggest(word, names) : NULL;
+
+			return err_set(err, E_BAD_REQUEST, "type", "unknown event type '%s'%s%s%s",
+				       t < 0 ? word : "", near != NULL ? " (did you mean " : "",
+				       near != NULL ? near : "", near != NULL ? "?)" : "");
+		}
 		set |= 1ULL << t;
 		s += n + (s[n] == ',');
 	}

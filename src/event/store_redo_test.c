@@ -303,7 +303,7 @@ static void ses_8_a_file_that_is_no_redo_file_is_put_aside(void **state)
 	static const struct {
 		off_t size;
 		const char *why;
-	} row[] = {{5000, "has another size"}, {4096 + REDO_SIZE, "is no redo file"}};
+	} row[] = {{5000, "has another size"}, {4096 + REDO_SIZE, "is not a redo file"}};
 	struct world *w = *state;
 	char path[96], aside[112];
 	struct stat st;

@@ -87,6 +87,8 @@ void store_turn(struct store *s);	     /* there is something for the turn's end 
 /* Brings all writes into the open transaction, which is begun if there is none. On failure none is
  * open, s->failed tells, and the writes wait. */
 int store_apply(struct store *s);
+/* Takes back a transaction that failed; the writes stay noted. */
+void store_roll_back(struct store *s);
 int store_fail(struct store *s);    /* s->failed by what the connection says; -E_UNAVAILABLE */
 int store_take_in(struct store *s); /* the redo file's generation becomes the database's */
 void store_forget_writes(struct store *s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes: noted as bytes, in memory and in the redo file alike, and carried out later. */
+/* Writes are noted as bytes, in memory and in the redo file alike, and carried out later. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "event/schema.h"
@@ -91,7 +91,8 @@ void store_forget_writes(struct store *s)
 
 /* ---- carried out ---- */
 
-/* Binds one value of at most n bytes; how many it took, 0 if it is none. The bytes must stay. */
+/* Binds one value of at most n bytes; returns how many it took, 0 if it is damaged. The bytes must
+ * stay. */
 static size_t bind(sqlite3_stmt *stmt, int column, const char *p, size_t n)
 {
 	struct value v;
@@ -124,27 +125,21 @@ static size_t bind(sqlite3_stmt *stmt, int column, const char *p, size_t n)
 	return sizeof(v) + v.len;
 }
 
-static bool bind_all(sqlite3_stmt *stmt, const char *p, size_t n)
-{
-	size_t used = 1;
-
-	for (int column = 1; n > 0 && used > 0; column++) {
-		used = bind(stmt, column, p, n);
-		p += used;
-		n -= used;
-	}
-	return used > 0;
-}
-
-/* One write by its statement; values are what stands behind its text. A broken constraint leaves it
- * out. */
+/* Runs one write by its statement; the values follow its text. A write that breaks a constraint is
+ * left out. */
 static int run(struct store *s, sqlite3_stmt *stmt, const char *values, size_t n)
 {
-	bool whole;
+	bool whole = stmt != NULL;
 	int rc;
 
 	sqlite3_reset(stmt);
-	whole = stmt != NULL && bind_all(stmt, values, n);
+	for (int column = 1; n > 0 && whole; column++) {
+		const size_t used = bind(stmt, column, values, n);
+
+		whole = used > 0;
+		values += used;
+		n -= used;
+	}
 	do
 		rc = whole ? sqlite3_step(stmt) : SQLITE_MISUSE;
 	while (rc == SQLITE_ROW);
@@ -157,6 +152,14 @@ static int run(struct store *s, sqlite3_stmt *stmt, const char *values, size_t n
 	if ((rc != SQLITE_DONE && rc != SQLITE_CONSTRAINT) || sqlite3_get_autocommit(s->db))
 		return store_fail(s);
 	return 0;
+}
+
+void store_roll_back(struct store *s)
+{
+	if (!sqlite3_get_autocommit(s->db))
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	s->in_transaction = false;
+	s->applied = 0;
 }
 
 int store_apply(struct store *s)
@@ -183,12 +186,8 @@ int store_apply(struct store *s)
 			rc = run(s, store_cached(s, op->sql), s->bytes.data + op->at + text,
 				 op->len - text);
 	}
-	if (rc == 0)
-		return 0;
-	if (!sqlite3_get_autocommit(s->db))
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	s->in_transaction = false;
-	s->applied = 0;
+	if (rc < 0)
+		store_roll_back(s);
 	return rc;
 }
 
@@ -226,7 +225,7 @@ static int generation(struct store *s, uint64_t *n, bool *tables, struct err *er
 		rc = sqlite3_step(stmt);
 	if (rc == SQLITE_ROW)
 		*n = (uint64_t)sqlite3_column_int64(stmt, 0);
-	/* No such table is SQLITE_ERROR; after anything else nobody knows what was taken in. */
+	/* No such table is SQLITE_ERROR; any other error leaves open what was taken in. */
 	if (rc != SQLITE_ROW && rc != SQLITE_DONE && (rc != SQLITE_ERROR || *tables))
 		rc = err_set(err, schema_code(s->db), s->path, "cannot read the database '%s': %s",
 			     s->path, sqlite3_errmsg(s->db));
@@ -255,7 +254,7 @@ static int cannot_write(struct store *s, struct err *err)
 		       s->path, sqlite3_errmsg(s->db));
 }
 
-/* Part of what was written and told is not to be had any more. */
+/* Part of what was written and reported is lost. */
 static int damaged(struct store *s, const char *how, struct err *err)
 {
 	if (!s->lossy)
@@ -266,22 +265,6 @@ static int damaged(struct store *s, const char *how, struct err *err)
 	log_error("what was not yet in the database is lost in part", "database", s->path, "cause",
 		  how);
 	return 0;
-}
-
-static int carry_out(struct store *s, struct err *err)
-{
-	int rc = sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK
-			 ? redo_each(s->redo, again, s, err)
-			 : cannot_write(s, err);
-
-	if (rc == -E_CONFLICT)
-		rc = damaged(s, "is damaged", err);
-	if (rc == 0 &&
-	    (store_take_in(s) < 0 || sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK))
-		rc = cannot_write(s, err);
-	if (rc < 0)
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	return rc;
 }
 
 static int found(const void *p, size_t n, void *arg, struct err *err)
@@ -298,9 +281,18 @@ int store_redo(struct store *s, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	if (tables && left == last + 1)
-		rc = carry_out(s, err);
-	else if (left > last && redo_each(s->redo, found, NULL, NULL) != 0 && tables)
+	if (tables && left == last + 1) {
+		rc = sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK
+			     ? redo_each(s->redo, again, s, err)
+			     : cannot_write(s, err);
+		if (rc == -E_CONFLICT)
+			rc = damaged(s, "is damaged", err);
+		if (rc == 0 && (store_take_in(s) < 0 ||
+				sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK))
+			rc = cannot_write(s, err);
+		if (rc < 0)
+			sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	} else if (left > last && redo_each(s->redo, found, NULL, NULL) != 0 && tables)
 		rc = damaged(s, "belongs to another state of the database", err);
 	else if (left > last && redo_each(s->redo, found, NULL, NULL) != 0)
 		log_error("what was to be added to the database belongs to another one, and is "

@@ -171,31 +171,27 @@ static int map_shared(sqlite3_file *f, int region, int size, int extend, void vo
 	return SQLITE_IOERR_SHMSIZE;
 }
 
-static void replace_map(sqlite3_file *f)
-{
-	const sqlite3_io_methods *real = f->pMethods;
-
-	if (real == NULL || real->iVersion < 2)
-		return;
-	if (map_below == NULL) {
-		map_below = real->xShmMap;
-		database_methods = *real;
-		database_methods.xShmMap = map_shared;
-	}
-	if (real->xShmMap == map_below)
-		f->pMethods = &database_methods;
-}
-
-/* Files that are neither log nor database are opened as if we were not there. */
+/* Opens files that are neither log nor database as the VFS below does. */
 static int vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, int flags, int *out)
 {
 	struct wal_file *w = file_of(f);
 	int rc;
 
 	if ((flags & SQLITE_OPEN_WAL) == 0) {
+		const sqlite3_io_methods *real;
+
 		rc = below->xOpen(below, name, f, flags, out);
-		if (rc == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_DB) != 0)
-			replace_map(f);
+		real = f->pMethods;
+		if (rc != SQLITE_OK || (flags & SQLITE_OPEN_MAIN_DB) == 0 || real == NULL ||
+		    real->iVersion < 2)
+			return rc;
+		if (map_below == NULL) {
+			map_below = real->xShmMap;
+			database_methods = *real;
+			database_methods.xShmMap = map_shared;
+		}
+		if (real->xShmMap == map_below)
+			f->pMethods = &database_methods;
 		return rc;
 	}
 	*w = (struct wal_file){0};

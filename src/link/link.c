@@ -79,8 +79,8 @@ static int may_send(const struct link *l, const struct msg_row *row, const void 
 	const char *field;
 
 	if (row->from != l->self || row->to != l->peer || (row->in & 1U << l->state) == 0)
-		return err_set(err, E_INTERNAL, row->name, "%s is not to be sent here and now",
-			       row->name);
+		return err_set(err, E_INTERNAL, row->name,
+			       "%s cannot be sent to this peer in this state", row->name);
 	if (nfds < row->min_fds || nfds > row->max_fds)
 		return err_set(err, E_INTERNAL, row->name, "%s cannot carry %zu descriptors",
 			       row->name, nfds);
@@ -113,29 +113,24 @@ enum link_status link_pack(struct link *l, enum msg_type type, uint32_t req, con
 	return LINK_OK;
 }
 
-/* Moves the payload behind the head into a memfd and passes that after the other descriptors. */
-static int send_memfd(const struct link *l, const struct buf *frame, const int *fds, size_t nfds)
-{
-	const size_t len = frame->len - sizeof(struct frame_head);
-	cleanup_fd int payload =
-		fdio_sealed("agentsh-link", frame->data + sizeof(struct frame_head), len);
-	int all[FDIO_MAX_FDS];
-
-	if (payload == -1)
-		return -1;
-	if (nfds > 0)
-		memcpy(all, fds, nfds * sizeof(*all));
-	all[nfds] = payload;
-	return fdio_send(l->fd, frame->data, sizeof(struct frame_head), all, nfds + 1);
-}
-
 enum link_status link_send_frame(const struct link *l, const struct buf *frame, const int *fds,
 				 size_t nfds, struct err *err)
 {
-	const int r = frame->len > sizeof(struct frame_head) + LINK_INLINE
-			      ? send_memfd(l, frame, fds, nfds)
-			      : fdio_send(l->fd, frame->data, frame->len, fds, nfds);
+	const size_t head = sizeof(struct frame_head);
+	cleanup_fd int payload = -1;
+	int all[FDIO_MAX_FDS];
+	int r;
 
+	if (frame->len <= head + LINK_INLINE) {
+		r = fdio_send(l->fd, frame->data, frame->len, fds, nfds);
+	} else {
+		/* A long payload goes in a memfd, which is the last descriptor. */
+		payload = fdio_sealed("agentsh-link", frame->data + head, frame->len - head);
+		if (nfds > 0)
+			memcpy(all, fds, nfds * sizeof(*all));
+		all[nfds] = payload;
+		r = payload == -1 ? -1 : fdio_send(l->fd, frame->data, head, all, nfds + 1);
+	}
 	if (r == 0)
 		return LINK_OK;
 	switch (errno) {
@@ -193,30 +188,21 @@ static int check_head(const void *datagram, size_t len, struct frame_head *out, 
 	return 0;
 }
 
-/* Whether the row may come from the peer in any state that it may believe to be in. */
-static bool may_come(const struct link *l, const struct msg_row *row)
-{
-	if (row->from != l->peer || row->to != l->self)
-		return false;
-	for (enum link_state s = l->seen; s <= l->state; s++)
-		if ((row->in & 1U << s) != 0)
-			return true;
-	return false;
-}
-
 static int check_frame(const struct link *l, const struct frame_head *h, size_t len, size_t nfds,
 		       struct err *err)
 {
 	const struct msg_row *row = msg_row(h->type);
 	const bool outside = (h->flags & FLAG_MEMFD) != 0;
-	size_t max;
+	unsigned states = 0;
 
 	if (row == NULL)
 		return err_set(err, E_BAD_REQUEST, NULL, "link: unknown message %u", h->type);
-	if (!may_come(l, row))
+	/* The peer may not know yet that the state has changed. */
+	for (enum link_state s = l->seen; s <= l->state; s++)
+		states |= 1U << s;
+	if (row->from != l->peer || row->to != l->self || (row->in & states) == 0)
 		return bad(err, row->name, "message from the wrong side or in the wrong state");
-	max = msg_max(row) + GROWTH_BYTES;
-	if (h->len > max)
+	if (h->len > msg_max(row) + GROWTH_BYTES)
 		return bad(err, row->name, "payload too long");
 	if (outside != (h->len > LINK_INLINE) || len - sizeof(*h) != (outside ? 0 : h->len))
 		return bad(err, row->name, "payload of another length than the head says");
@@ -237,26 +223,11 @@ int link_check(const struct link *l, const void *datagram, size_t len, size_t nf
 	return r < 0 ? r : check_frame(l, &h, len, nfds, err);
 }
 
-/* Without the seals the peer could change or shrink the bytes under our eyes. */
-static int load_payload(struct link *l, int fd, size_t len, struct err *err)
-{
-	const int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
-
-	if (seals == -1 || (seals & SEALS) != SEALS)
-		return bad(err, NULL, "payload is not sealed");
-	if (fstat(fd, &st) < 0 || st.st_size != (off_t)len)
-		return bad(err, NULL, "payload of another size than the head says");
-	buf_clear(&l->in);
-	buf_reserve(&l->in, len);
-	if (fdio_pread_full(fd, l->in.data, len, 0) != (ssize_t)len)
-		return bad(err, NULL, "payload cannot be read");
-	return 0;
-}
-
 static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct err *err)
 {
 	struct frame_head h = {0};
+	struct stat st;
+	int fd, seals;
 	int r = check_head(l->in.data, len, &h, err);
 
 	if (r == 0)
@@ -269,9 +240,17 @@ static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct e
 	m->data = l->in.data + sizeof(h);
 	if ((h.flags & FLAG_MEMFD) == 0)
 		return 0;
-	r = load_payload(l, m->fd[m->nfds - 1], h.len, err);
-	if (r < 0)
-		return r;
+	/* Without the seals the peer could change or shrink the bytes while they are read. */
+	fd = m->fd[m->nfds - 1];
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals == -1 || (seals & SEALS) != SEALS)
+		return bad(err, NULL, "payload is not sealed");
+	if (fstat(fd, &st) < 0 || st.st_size != (off_t)h.len)
+		return bad(err, NULL, "payload of another size than the head says");
+	buf_clear(&l->in);
+	buf_reserve(&l->in, h.len);
+	if (fdio_pread_full(fd, l->in.data, h.len, 0) != (ssize_t)h.len)
+		return bad(err, NULL, "payload cannot be read");
 	m->data = l->in.data;
 	close(m->fd[--m->nfds]);
 	return 0;
@@ -306,8 +285,8 @@ enum link_status link_recv(struct link *l, struct link_msg *m, struct err *err)
 	buf_clear(&l->in);
 	buf_reserve(&l->in, ROOM);
 	n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);
-	/* A peer that closes with something unread makes one receive fail, in front of what it had
-	 * sent. */
+	/* When the peer closes with something unread, one receive fails before what it had sent can
+	 * be received. */
 	if (n < 0 && errno == ECONNRESET) {
 		got.nfds = FDIO_MAX_FDS;
 		n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);

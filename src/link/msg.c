@@ -240,24 +240,18 @@ void msg_done(enum msg_type type, void *obj)
 	fields_done(row->fields, obj);
 }
 
-/* A list's max bounds the bytes and the count; each string has a length before it. */
-static size_t field_max(const struct field *f)
+size_t msg_max(const struct msg_row *row)
 {
 	static const uint8_t fixed[] = {[FIELD_U32] = 4,
 					[FIELD_U64] = 8,
 					[FIELD_STR] = 4,
 					[FIELD_BYTES] = 4,
 					[FIELD_STRV] = 4};
-
-	return fixed[f->type] + (size_t)f->max * (f->type == FIELD_STRV ? 5 : 1);
-}
-
-size_t msg_max(const struct msg_row *row)
-{
 	size_t n = 0;
 
-	for (size_t i = 0; i < row->fields->n; i++)
-		n += field_max(&row->fields->row[i]);
+	/* The max of a list bounds the bytes and the count; each string has a length before it. */
+	for (const struct field *f = row->fields->row; f < row->fields->row + row->fields->n; f++)
+		n += fixed[f->type] + (size_t)f->max * (f->type == FIELD_STRV ? 5 : 1);
 	return n;
 }
 

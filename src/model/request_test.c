@@ -438,7 +438,7 @@ static void ses_1_null_removes_a_variable(void **state)
 static const struct bad bad_patches[] = {
 	{"{\"environment\": {\"A\": 1}}", "environment.A", "string"},
 	{"{\"environment\": {\"A B\": null}}", "environment", "not the name of a variable: 'A B'"},
-	{"{\"environment\": {\"A=\": null}}", "environment.A=", "no name of a variable"},
+	{"{\"environment\": {\"A=\": null}}", "environment.A=", "not the name of a variable"},
 	{"{\"id\": \"a\"}", "id", "cannot be changed"},
 	{"{\"agent_id\": \"a\"}", "agent_id", "cannot be changed"},
 	{"{\"workspace\": \"/\"}", "workspace", "cannot be changed"},

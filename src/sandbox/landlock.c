@@ -133,21 +133,6 @@ static int add_rule(int ruleset, const struct landlock_rule *rule, int abi, stru
 	return 0;
 }
 
-static void report(const struct landlock_ask *ask, int abi, struct wall_report *walls)
-{
-	char lacking[100] = "";
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(since); i++)
-		if (abi < since[i].abi && n < sizeof(lacking))
-			n += (size_t)snprintf(lacking + n, sizeof(lacking) - n, "; %s",
-					      since[i].lacking);
-	if (abi < LANDLOCK_SCOPES_ABI && ask->scopes != 0 && n < sizeof(lacking))
-		snprintf(lacking + n, sizeof(lacking) - n, "; no scopes");
-	wall_set(walls, WALL_landlock, lacking[0] == '\0' ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
-		 lacking);
-}
-
 int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_report *walls,
 		     struct err *err)
 {
@@ -158,6 +143,8 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 		.scoped = abi >= LANDLOCK_SCOPES_ABI ? ask->scopes : 0,
 	};
 	cleanup_fd int made = -1;
+	char lacking[100] = "";
+	size_t n = 0;
 	int r = 0;
 
 	if (running == 0)
@@ -171,7 +158,14 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 		r = add_rule(made, &ask->rules[i], abi, err);
 	if (r < 0)
 		return r;
-	report(ask, abi, walls);
+	for (size_t i = 0; i < ARRAY_LEN(since); i++)
+		if (abi < since[i].abi && n < sizeof(lacking))
+			n += (size_t)snprintf(lacking + n, sizeof(lacking) - n, "; %s",
+					      since[i].lacking);
+	if (abi < LANDLOCK_SCOPES_ABI && ask->scopes != 0 && n < sizeof(lacking))
+		snprintf(lacking + n, sizeof(lacking) - n, "; no scopes");
+	wall_set(walls, WALL_landlock, lacking[0] == '\0' ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
+		 lacking);
 	*ruleset = take_fd(made);
 	return 0;
 }

@@ -99,26 +99,13 @@ static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
 		give_up(d, 1);
 }
 
-/* Sleeps until a child has changed. The warden does not write to a leader at work; it can only
- * close the link. */
-static void wait_for_child(const struct led *d)
-{
-	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
-	struct signalfd_siginfo info;
-
-	if (poll(p, ARRAY_LEN(p), -1) < 0)
-		return;
-	if (p[1].revents != 0)
-		give_up(d, 0);
-	if (read(d->children, &info, sizeof(info)) != sizeof(info))
-		give_up(d, 1);
-}
-
 /* Follows the command until no process of it is left. For the first brief_ms it waits by one system
  * call and does not look at the link; a command that ends by then is reported by its exit alone. */
 static void follow(struct led *d, uint32_t brief_ms)
 {
 	const struct timespec brief = {brief_ms / 1000, (long)(brief_ms % 1000) * 1000000};
+	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
+	struct signalfd_siginfo info;
 	bool started = false, told = false;
 	sigset_t set;
 
@@ -126,7 +113,14 @@ static void follow(struct led *d, uint32_t brief_ms)
 	sigaddset(&set, SIGCHLD);
 	while (!d->end.empty) {
 		if (told || started) {
-			wait_for_child(d);
+			/* Sleeps until a child has changed. The warden does not write to a leader
+			 * at work; it can only close the link. */
+			if (poll(p, ARRAY_LEN(p), -1) > 0) {
+				if (p[1].revents != 0)
+					give_up(d, 0);
+				if (read(d->children, &info, sizeof(info)) != sizeof(info))
+					give_up(d, 1);
+			}
 		} else if (brief_ms == 0 ||
 			   (sigtimedwait(&set, NULL, &brief) == -1 && errno == EAGAIN)) {
 			/* The kernel does not reuse the pid before we reap it. */
@@ -143,21 +137,6 @@ static void follow(struct led *d, uint32_t brief_ms)
 			tell(d, MSG_leader_empty, &d->end, -1);
 		told = d->ended;
 	}
-}
-
-/* SPAWN_NULL: all three are /dev/null, whatever was passed. */
-static int open_stdio(uint32_t kind, const int given[3], int out[3])
-{
-	if (kind == SPAWN_PIPE) {
-		memcpy(out, given, 3 * sizeof(*out));
-		return 0;
-	}
-	if (kind != SPAWN_NULL) {
-		errno = ENOTSUP;
-		return -1;
-	}
-	out[0] = out[1] = out[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	return out[0] == -1 ? -1 : 0;
 }
 
 /* Makes a subreaper with a session of its own and the limits of commands, which they inherit,
@@ -190,7 +169,13 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
 
 	d->ended = false;
 	d->end = (struct leader_exit){0};
-	if (open_stdio(ask->stdio, fd, stdio) < 0)
+	memcpy(stdio, fd, sizeof(stdio));
+	/* SPAWN_NULL: all three are /dev/null, whatever was passed. */
+	if (ask->stdio == SPAWN_NULL)
+		stdio[0] = stdio[1] = stdio[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	else if (ask->stdio != SPAWN_PIPE)
+		leave(&d->l, SPAWN_STAGE_STDIO, ENOTSUP);
+	if (stdio[0] == -1)
 		leave(&d->l, SPAWN_STAGE_STDIO, errno);
 	if (d->umask != (ask->umask & 0777))
 		umask(d->umask = ask->umask & 0777);
