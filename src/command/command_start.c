@@ -21,7 +21,8 @@
 
 /* ---- the leader's messages ---- */
 
-void run_began(struct run *r)
+/* It has executed a program: a message tells the API process, once. */
+static void begin(struct run *r)
 {
 	if (r->began)
 		return;
@@ -40,7 +41,7 @@ static void on_running(struct run *r)
 	}
 	r->root.pid = r->leader->id.pid;
 	r->phase = RUN_RUNNING;
-	run_began(r);
+	begin(r);
 }
 
 static void on_started(void *ctx, void *msg, struct link_msg *m)
@@ -85,7 +86,8 @@ static void on_failed(void *ctx, void *msg, struct link_msg *m)
 	run_refuse(r, &err);
 }
 
-void run_take_news(struct run *r)
+/* Takes the results of its execs from exec control. */
+static void take_news(struct run *r)
 {
 	struct exec_news news;
 
@@ -94,7 +96,7 @@ void run_take_news(struct run *r)
 		r->pid = news.pid;
 	/* Its leader may report later that it runs. */
 	if (news.any && r->phase == RUN_STARTING)
-		run_began(r);
+		begin(r);
 	/* After `exec` the shell's old state stands, also if its helper was called before. */
 	if (news.replaced) {
 		r->replaced = true;
@@ -111,7 +113,7 @@ void run_take_all_news(struct commands *cs)
 
 	TAILQ_FOREACH (r, &cs->runs, next)
 		if (r->phase >= RUN_STARTING && r->phase < RUN_KEPT)
-			run_take_news(r);
+			take_news(r);
 }
 
 static void on_exit_message(void *ctx, void *msg, struct link_msg *m)
@@ -131,7 +133,7 @@ void run_on_leader(struct run *r, struct link_msg *m)
 					       {MSG_leader_empty, run_on_empty}};
 	static const struct peer_kind kind = {.rows = rows, .n = ARRAY_LEN(rows)};
 
-	run_take_news(r);
+	take_news(r);
 	peer_dispatch(&kind, r, m, NULL);
 }
 

@@ -51,25 +51,21 @@ static bool something_is_kept(const struct commands *cs)
 	return false;
 }
 
-static void tell(struct commands *cs, const struct event *what)
+/* Adds to e what all these events have, and records it. */
+static void record(struct commands *cs, struct event *e)
 {
 	const struct run *r = running(cs);
-	const struct event e = {
-		.schema = EVENT_SCHEMA,
-		.type = EVENT_resource_limit,
-		.time_us = (uint64_t)clock_wall_us(cs->clock),
-		.session_id = event_lend(cs->session_id),
-		.command_id = r != NULL ? r->ask.command_id : NULL,
-		.agent_id = cs->settings->agent_id,
-		.request_id = r != NULL ? r->ask.request_id : NULL,
-		.count = what->count,
-		.reason = what->reason,
-		.limit = what->limit,
-		.counter = what->counter,
-		.value = what->value,
-	};
 
-	recorder_event(cs->recorder, &e, NULL, NULL);
+	e->schema = EVENT_SCHEMA;
+	e->type = EVENT_resource_limit;
+	e->time_us = (uint64_t)clock_wall_us(cs->clock);
+	e->session_id = event_lend(cs->session_id);
+	e->agent_id = cs->settings->agent_id;
+	if (r != NULL) {
+		e->command_id = r->ask.command_id;
+		e->request_id = r->ask.request_id;
+	}
+	recorder_event(cs->recorder, e, NULL, NULL);
 }
 
 /* ---- scratch space ---- */
@@ -97,7 +93,7 @@ static void look_at_scratch(struct commands *cs)
 	r->scratch_full = true;
 	cs->limits.scratch_mb = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize >> 20;
 	e.value = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-	tell(cs, &e);
+	record(cs, &e);
 }
 
 static void on_tick(void *arg)
@@ -136,7 +132,7 @@ void limits_look(struct commands *cs)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const uint64_t was = value(&l->seen, rows[i].offset);
 		const uint64_t is = value(&now, rows[i].offset);
-		const struct event e = {
+		struct event e = {
 			.count = is - was < UINT32_MAX ? (uint32_t)(is - was) : UINT32_MAX,
 			.reason = event_lend(rows[i].reason),
 			.limit = event_lend(wall_name(rows[i].wall)),
@@ -145,7 +141,7 @@ void limits_look(struct commands *cs)
 		};
 
 		if (is > was)
-			tell(cs, &e);
+			record(cs, &e);
 	}
 	l->seen = now;
 	l->looked = true;

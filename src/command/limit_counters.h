@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command/limit_counters.h - tells when the session's limits are hit.
+/* command/limit_counters.h - records when the session reaches its limits.
  *
- * The warden may not open the cgroup's files; it is given them open at its start. They are
- * read when the kernel says that something has grown, at the end of each command, and before
- * one if something was left running; those of controllers that limit nothing are not. What has
- * grown since is one event a counter.
+ * The warden may not open the cgroup's files; it gets them open at its start. It reads the files of
+ * limiting controllers when the kernel reports a change, at the end of each command, and before a
+ * command if processes were left running. Each counter that has grown makes one event.
  *
- * The kernel counts nothing when a write fails for want of scratch space: where that is limited,
- * its free part is looked at each second of a command and at its end. */
+ * The kernel has no counter for writes that fail because the scratch space is full. Where that
+ * space is limited, the warden reads its free part each second of a command and at its end. */
 #pragma once
 #include "base/err.h"
 #include "cgroup/cgroup.h"
@@ -18,10 +17,10 @@ struct run;
 struct warden_result;
 struct watch;
 
-/* What was used when a command was seen to last. */
+/* The use of resources when a command turned out not to be brief. */
 struct limits_use {
 	bool begun;
-	bool peak; /* that of the memory is its own */
+	bool peak; /* the peak of memory was reset for it */
 	struct cgroup_counters at;
 	uint64_t own_cpu_us; /* of this process, which is in the group, too */
 };
@@ -30,9 +29,9 @@ struct limit_counters {
 	struct cgroup_files files;
 	unsigned controllers; /* 1 << CGROUP_…: those that are limited */
 	struct cgroup_counters seen;
-	bool looked; /* seen is what was at a command's end */
+	bool looked; /* seen was read at a command's end */
 	struct watch *event, *notify;
-	int scratch_fd;	     /* in the limited file system; -1: not opened, or there is no limit */
+	int scratch_fd;	     /* in the limited file system; -1: not opened, or without a limit */
 	uint64_t scratch_mb; /* its size, when it was seen full */
 	struct watch *tick;
 };
@@ -40,7 +39,7 @@ struct limit_counters {
 int limits_open(struct commands *cs, const struct strv *counters, const struct strv *walls,
 		struct err *err);
 void limits_close(struct commands *cs);
-/* Once the session's root is there: its scratch space is watched, if it has a size of its own. */
+/* Watches the scratch space of the session's root, if it has a size of its own. */
 void limits_watch_scratch(struct commands *cs);
 /* The session's limits have become narrower, or are new: these are its walls now. */
 void limits_changed(struct commands *cs, const struct wall_report *walls);
@@ -49,13 +48,12 @@ void limits_changed(struct commands *cs, const struct wall_report *walls);
 void limits_look(struct commands *cs);
 /* The same before a command, unless nothing ran since the end of the last one. */
 void limits_before(struct commands *cs);
-/* A command is not over at once: what it uses is counted from now on, where there is a cgroup. */
+/* A command is not brief: its use of resources is counted from now on, where there is a cgroup. */
 void limits_begin(struct run *r);
-/* Raises m's cpu_us, maxrss_kb, read_bytes and write_bytes, which are the sum of what was waited
- * for, by what the group has seen besides: processes that nobody waited for, memory of several at
- * once. Only for a command that lasted, while nothing of an earlier one is kept. */
+/* Raises m's cpu_us, maxrss_kb, read_bytes and write_bytes, which are sums over waited-for
+ * processes, to what the group has seen: also processes without a wait, and memory of several at
+ * once. Only for a command that was not brief, while no earlier one is kept. */
 void limits_measure(struct run *r, struct warden_result *m);
-/* What a command met since it started, for people: an OOM kill, forks that failed, and if it has
- * failed, scratch space that was full. NULL: nothing that could have ended it. Owned by the caller.
- */
+/* A message about the limit that a command reached: an OOM kill, forks that failed or, if it
+ * failed, a full scratch space. NULL: none that could have ended it. Owned by the caller. */
 char *limits_met(const struct run *r);

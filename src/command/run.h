@@ -99,8 +99,7 @@ void run_refuse(struct run *r, const struct err *err); /* before it started; it 
 void run_on_leader(struct run *r, struct link_msg *m);
 /* command_start.c: an accepted request becomes a process or a builtin. */
 void run_start(struct run *r);
-/* Takes the results of its execs, or of the execs of all commands, from exec control. */
-void run_take_news(struct run *r);
+/* Takes the results of the execs of all commands from exec control. */
 void run_take_all_news(struct commands *cs);
 
 /* Its leader has ended with this command; orphans: some of its processes may live on. */
@@ -121,5 +120,3 @@ void run_give_up(struct run *r, enum run_why why, int sig);
 void run_leader_died(struct run *r);		  /* and all that it led */
 void run_not_executed(struct run *r, int errnum); /* the exec failed: 126, 127 */
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before);
-/* It has executed a program: a message tells the API process, once. */
-void run_began(struct run *r);

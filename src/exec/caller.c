@@ -31,9 +31,9 @@ int caller_link(pid_t tid, const char *name, char *out, size_t n)
 	return 0;
 }
 
-/* A number of /proc/PID/status, or -1; field: with a newline before it. */
-static pid_t status_number(pid_t tid, const char *field)
+pid_t caller_tracer(pid_t tid)
 {
+	static const char field[] = "\nTracerPid:";
 	cleanup_fd int fd = caller_open(tid, "status", O_RDONLY);
 	char text[4096], *at;
 	const ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
@@ -43,16 +43,6 @@ static pid_t status_number(pid_t tid, const char *field)
 	text[len] = '\0';
 	at = strstr(text, field);
 	return at == NULL ? -1 : (pid_t)strtol(at + strlen(field), NULL, 10);
-}
-
-pid_t caller_tgid(pid_t tid)
-{
-	return status_number(tid, "\nTgid:");
-}
-
-pid_t caller_tracer(pid_t tid)
-{
-	return status_number(tid, "\nTracerPid:");
 }
 
 int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE])

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec/caller.h - the calling process as /proc and its memory show it; private to this folder.
  *
- * Every function takes the caller's thread id. While its notification is valid the id cannot be
- * another's: ask listener_valid() after the last look. */
+ * Every function takes the caller's thread id. The id belongs to the caller while its notification
+ * is valid: call listener_valid() after the last read. */
 #pragma once
 #include "exec/args.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-pid_t caller_tgid(pid_t tid);	/* -1 if gone */
 pid_t caller_tracer(pid_t tid); /* the thread that traces it; 0: none, -1 if gone */
 /* For args_memory_init; arg is a pid_t *. */
 int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);

@@ -36,14 +36,6 @@ void exec_case_free(struct exec_case *k)
 	free(k);
 }
 
-static int resolve(const struct image_name *name, const struct args *args,
-		   struct program_cache *programs, struct image *out)
-{
-	if (programs->root >= 0)
-		return program_cache_resolve(programs, name, args, out);
-	return image_resolve(name, args, &programs->names, out);
-}
-
 int exec_case_read(struct exec_case *k, const struct seccomp_notif *n,
 		   struct program_cache *programs)
 {
@@ -77,7 +69,7 @@ int exec_case_read(struct exec_case *k, const struct seccomp_notif *n,
 		return r == EFAULT || r == E2BIG ? r : EPERM;
 	name.path = k->path;
 	name.cwd = k->cwd;
-	r = resolve(&name, &k->args, programs, &k->image);
+	r = program_cache_resolve(programs, &name, &k->args, &k->image);
 	if (r == 0)
 		image_fill_op(&k->image, &k->args, &k->argv, &k->op);
 	return r;
@@ -88,7 +80,7 @@ int exec_case_find_target(struct exec_case *k, struct program_cache *programs)
 	const struct image_name name = {
 		.tid = k->tid, .path = k->gate.verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
 	struct image found;
-	int r = resolve(&name, &k->args, programs, &found);
+	int r = program_cache_resolve(programs, &name, &k->args, &found);
 
 	if (r != 0)
 		return r;

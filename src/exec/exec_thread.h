@@ -61,8 +61,8 @@ const char *exec_initial_request(const struct exec_initial *i); /* "" if there i
 
 /* True for the initial exec of a command, which has shown its key. */
 bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key);
-/* An exec fails before it is decided, with the errno that the kernel would give: there is no such
- * program, or it cannot be executed. */
+/* An exec fails before it is decided, with the errno that the kernel would give: its program is
+ * missing or cannot be executed. */
 void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum);
 /* What became of an exec. request_id is set if its command is known. */
 void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_outcome outcome,

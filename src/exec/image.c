@@ -7,6 +7,7 @@
 #include "exec/image.h"
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "exec/caller.h"
 #include <elf.h>
 #include <errno.h>
@@ -119,6 +120,7 @@ static const char *after_link(const char *path, const char *link, bool *process)
 static int replace_link(const struct resolver *r, const char *path, char **out)
 {
 	const pid_t tid = r->name->tid;
+	struct proc_ids ids;
 	char cwd[PATH_MAX];
 	bool process;
 	const char *rest = after_link(path, "root", &process);
@@ -133,7 +135,8 @@ static int replace_link(const struct resolver *r, const char *path, char **out)
 		return 0;
 	if (tid == 0)
 		snprintf(cwd, sizeof(cwd), "%s", r->name->cwd);
-	else if (caller_link(process ? caller_tgid(tid) : tid, "cwd", cwd, sizeof(cwd)) != 0)
+	else if ((process && proc_ids(tid, &ids) != 0) ||
+		 caller_link(process ? ids.pid : tid, "cwd", cwd, sizeof(cwd)) != 0)
 		return EPERM;
 	return make_absolute(cwd, rest + strspn(rest, "/"), out);
 }

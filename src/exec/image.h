@@ -15,22 +15,22 @@ struct image_name {
 	const char *path;
 	int dirfd; /* AT_FDCWD for execve */
 	unsigned flags;
-	const char *cwd; /* text; "" if it has none */
+	const char *cwd; /* text; may be "" */
 };
 
 struct image {
 	int fd; /* the program that the kernel loads; kept open, so that its inode is not reused;
-		 * -1: nobody in the session can change it */
+		 * -1: the session cannot change it */
 	dev_t dev;
 	ino_t ino;
 	struct strv chain;	/* resolved paths: the file, its interpreter, …, the program */
-	struct strv head;	/* what stands for argv[0] in the new image, if `#!` was followed */
+	struct strv head;	/* replaces argv[0] in the new image, if `#!` was followed */
 	char *called;		/* absolute, links not followed */
 	char *loads;		/* resolved program that ld.so is given, or NULL */
 	unsigned flags;		/* enum op_exec_flag */
-	bool fixed;		/* all of it will be the same when the kernel looks */
-	bool program_immutable; /* so will at least the program, by its name: head's first, or
-				   called */
+	bool fixed;		/* the kernel will find the same files */
+	bool program_immutable; /* the name of the program (head's first, or called) always leads
+				   to the same file */
 	bool swappable;		/* ld.so runs a file that the session can replace */
 };
 void image_done(struct image *im);
@@ -38,7 +38,7 @@ void image_done(struct image *im);
  * 0. */
 int image_resolve(const struct image_name *name, const struct args *args,
 		  struct immutable_paths *names, struct image *out);
-/* The same below a root that is open already; tid is 0 if it is for nobody in particular. */
+/* The same below an open root; name's tid is 0 if there is no caller yet. */
 int image_resolve_at(int root, const struct image_name *name, const struct args *args,
 		     struct immutable_paths *names, struct image *out);
 /* What the policy sees of it: the program that the kernel loads, and the file that it interprets.

@@ -18,7 +18,9 @@
 #define MOUNTS_MAX (16 << 20)
 #define LINKS_MAX 40 /* MAXSYMLINKS of the kernel */
 
-bool immutable_file(int fd, const struct stat *st)
+/* True if a process with our uid can neither write the file or directory nor change its mode. A
+ * read-only mount proves nothing: the same file may be writable at another place. */
+static bool immutable_file(int fd, const struct stat *st)
 {
 	struct statfs fs;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's initial exec comes from our own program, which no process of the session may read or
- * trace: it is looked at from outside, before there is a process. */
+ * trace. The warden resolves its program from outside, before there is a process. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exec/exec_thread.h"
@@ -233,7 +233,7 @@ static int deny(struct exec_initial *i, struct err *err)
 	op_format_target(i->k.op, &target);
 	if (i->unreadable)
 		return err_set(err, code, target.data,
-			       "%s cannot be read, so that nobody could say what it is",
+			       "%s cannot be read, so the policy cannot decide about it",
 			       target.data);
 	return err_set(err, code, target.data, "rule '%s' denies %s: %s", i->k.verdict.rule,
 		       target.data, reason.data != NULL ? reason.data : "");

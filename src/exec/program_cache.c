@@ -104,6 +104,8 @@ int program_cache_resolve(struct program_cache *p, const struct image_name *name
 	const bool plain = name->path[0] == '/' && name->flags == 0;
 	int r;
 
+	if (p->root < 0)
+		return image_resolve(name, args, &p->names, out);
 	if (plain && recall(p, name->path, out))
 		return 0;
 	r = image_resolve_at(p->root, name, args, &p->names, out);

@@ -7,18 +7,18 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Whether the host lets anybody read and trace another process at all. 0 or an errno. */
+/* Whether the host allows to read and trace other processes at all. 0 or an errno. */
 int trace_available(void);
-/* From now on an exec stops the thread, and our end kills it. 0 or an errno. */
+/* From now on an exec stops the thread, and the kernel kills it when we end. 0 or an errno. */
 int trace_seize(pid_t tid);
-/* Whether it is this thread that traces it, dead or alive. */
+/* Whether this thread traces it, dead or alive. */
 bool trace_has(pid_t tid);
-/* Lets it run on without us, with a signal or 0. It must be stopped. False: SIGKILL has ended its
- * stop, and it is ours until it is reaped. */
+/* Detaches a stopped thread, with a signal or 0. False: SIGKILL has ended its stop, and it stays
+ * our tracee until it is reaped. */
 bool trace_detach(pid_t tid, int sig);
 /* At an exec stop: the thread id that the caller had before. */
 pid_t trace_old_tid(pid_t pid);
-/* False: something else ended its stop, as only SIGKILL can. */
+/* False: SIGKILL has ended its stop. */
 bool trace_is_stopped(pid_t pid);
 /* True while it is still inside execve. */
 bool trace_is_loading(pid_t tid);

@@ -31,15 +31,24 @@ static size_t env_bytes(const struct strv *env)
 	return n;
 }
 
-static void drop_own(struct strv *env)
+/* Removes the variables that the policy drops, and with own_too those that the session does not
+ * set. Adds each name that the policy drops once to dropped, which may be NULL. */
+static void drop(const struct shell_memory *m, struct strv *env, bool own_too, struct strv *dropped)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < env->n; i++) {
-		if (is_own(env->v[i], name_len(env->v[i])))
-			free(env->v[i]);
-		else
+		const size_t len = name_len(env->v[i]);
+		const bool drops = m->policy != NULL && policy_drops_env(m->policy, env->v[i], len);
+
+		if (!drops && !(own_too && is_own(env->v[i], len))) {
 			env->v[kept++] = env->v[i];
+			continue;
+		}
+		env->v[i][len] = '\0';
+		if (drops && dropped != NULL)
+			strv_add_new(dropped, env->v[i]);
+		free(env->v[i]);
 	}
 	if (env->n > 0)
 		env->v[kept] = NULL;
@@ -55,37 +64,13 @@ void shell_memory_init(struct shell_memory *m, const struct strv *env, const cha
 				   .history_base = 1};
 	strv_copy(&m->env, env);
 	request_env_strip(&m->env);
-	drop_own(&m->env);
-}
-
-/* Removes the variables that the policy drops. Adds each name once to dropped, which may be NULL.
- */
-static void drop_loaders(const struct shell_memory *m, struct strv *env, struct strv *dropped)
-{
-	size_t kept = 0;
-
-	if (m->policy == NULL || env->n == 0)
-		return;
-	for (size_t i = 0; i < env->n; i++) {
-		const size_t len = name_len(env->v[i]);
-
-		if (!policy_drops_env(m->policy, env->v[i], len)) {
-			env->v[kept++] = env->v[i];
-			continue;
-		}
-		env->v[i][len] = '\0';
-		if (dropped != NULL)
-			strv_add_new(dropped, env->v[i]);
-		free(env->v[i]);
-	}
-	env->v[kept] = NULL;
-	env->n = kept;
+	drop(m, &m->env, true, NULL);
 }
 
 void shell_memory_bind(struct shell_memory *m, const struct policy *p)
 {
 	m->policy = p;
-	drop_loaders(m, &m->env, &m->dropped);
+	drop(m, &m->env, false, &m->dropped);
 }
 
 void shell_memory_done(struct shell_memory *m)
@@ -170,8 +155,7 @@ void env_build(const struct shell_memory *m, const struct env_ask *ask, struct s
 		for (size_t i = 0; i < ask->request->n; i++)
 			set_entry(out, ask->request->v[i]);
 		request_env_strip(out);
-		drop_loaders(m, out, ask->dropped);
-		drop_own(out);
+		drop(m, out, true, ask->dropped);
 	}
 	if (strv_env_get(out, "HOME") == NULL)
 		strv_env_set(out, "HOME", m->home != NULL ? m->home : ENV_HOME);
@@ -222,7 +206,7 @@ int env_apply(struct shell_memory *m, const struct strv *given, struct strv *cap
 	if (captured->n > ENV_VARS_MAX)
 		return err_set(err, E_TOO_LARGE, NULL, "more than %d variables", ENV_VARS_MAX);
 	request_env_strip(captured);
-	drop_loaders(m, captured, &m->dropped);
+	drop(m, captured, false, &m->dropped);
 	strv_copy(&env, &m->env);
 	for (size_t i = 0; i < given->n; i++) {
 		const size_t len = name_len(given->v[i]);

@@ -43,15 +43,10 @@ static void on_ack(void *ctx, void *msg, struct link_msg *m)
 	results_ack(&w->commands.results, &acks->command_ids);
 }
 
-static struct run *find(struct warden *w, const char *command_id)
-{
-	return run_find(&w->commands, command_id);
-}
-
 static void on_stdin(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_stdin *in = msg;
-	struct run *r = find(ctx, in->command_id);
+	struct run *r = run_find(&((struct warden *)ctx)->commands, in->command_id);
 
 	if (r != NULL)
 		run_stdin(r, in);
@@ -60,7 +55,7 @@ static void on_stdin(void *ctx, void *msg, struct link_msg *m)
 static void on_window(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_window *window = msg;
-	struct run *r = find(ctx, window->command_id);
+	struct run *r = run_find(&((struct warden *)ctx)->commands, window->command_id);
 
 	if (r != NULL)
 		run_window(r, window);
@@ -69,7 +64,7 @@ static void on_window(void *ctx, void *msg, struct link_msg *m)
 static void on_kill(void *ctx, void *msg, struct link_msg *m)
 {
 	const struct warden_kill *ask = msg;
-	struct run *r = find(ctx, ask->command_id);
+	struct run *r = run_find(&((struct warden *)ctx)->commands, ask->command_id);
 
 	if (r != NULL)
 		run_kill(r, ask);

@@ -453,7 +453,13 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 
 static void close_warden(struct warden *w)
 {
-	server_link_close(w); /* first: its end is the session's, for who waits for it */
+	struct watch *const watches[] = {w->woken,    w->execs_again, w->approvals_due,
+					 w->deadline, w->init_gone,   w->retry,
+					 w->grace,    w->suspicion};
+	int fds[] = {w->wake_fd, w->init_pidfd, w->end_fd, w->commands.root_fd,
+		     w->commands.null_fd};
+
+	server_link_close(w); /* first: a process that waits for the session sees the end here */
 	run_free(&w->commands, true);
 	leaders_free_idle(&w->commands);
 	execs_close(&w->execs);
@@ -461,22 +467,13 @@ static void close_warden(struct warden *w)
 	actor_table_close(w->actors);
 	gate_close(w->gate);
 	exec_looker_free(w->commands.looker);
-	watch_free(w->woken);
-	watch_free(w->execs_again);
-	watch_free(w->approvals_due);
-	mem_cleanup_fd(&w->wake_fd);
 	capture_in_close(w->commands.captures);
 	bare_close(w->bare);
-	watch_free(w->init_gone);
-	watch_free(w->deadline);
-	watch_free(w->retry);
-	watch_free(w->grace);
-	watch_free(w->suspicion);
+	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
+		watch_free(watches[i]);
 	peer_close(&w->init);
-	mem_cleanup_fd(&w->init_pidfd);
-	mem_cleanup_fd(&w->commands.root_fd);
-	mem_cleanup_fd(&w->commands.null_fd);
-	mem_cleanup_fd(&w->end_fd);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		mem_cleanup_fd(&fds[i]);
 	limits_close(&w->commands);
 	recorder_close(&w->recorder);
 	ring_heads_close(&w->heads);
