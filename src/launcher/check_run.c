@@ -156,7 +156,7 @@ static int start_child(struct launcher *l, int snapshot, struct err *err)
 	const pid_t parent = getpid();
 	cleanup_fd int theirs = -1;
 	int pair[2];
-	int r = l->privileged ? uids_allot(l, &program.uid, err) : 0;
+	int r = l->privileged ? uids_need(l, &program.uid, err) : 0;
 
 	if (r == 0)
 		r = link_pair(pair, err);

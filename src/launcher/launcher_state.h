@@ -153,6 +153,8 @@ struct uids {
 void uids_open(struct launcher *l);
 /* A uid that no process has. E_RESOURCE_LIMIT: there is none left. */
 int uids_allot(struct launcher *l, uint32_t *uid, struct err *err);
+/* The same for what cannot wait: prepared sandboxes give their uids back if no other is left. */
+int uids_need(struct launcher *l, uint32_t *uid, struct err *err);
 void uids_close(struct launcher *l);
 
 /* ---- policy_snapshots.c ---- */

@@ -149,12 +149,10 @@ static int separate(struct job *j, struct err *err)
 	if (!p->privileged)
 		return 0;
 	j->candidate = pool_find(j->l, p);
-	if (j->candidate != NULL) {
+	if (j->candidate != NULL)
 		uid = j->candidate->map.shown_uid;
-	} else if (uids_allot(j->l, &uid, NULL) < 0) {
-		pool_empty(j->l); /* prepared sandboxes give their uids back */
-		r = uids_allot(j->l, &uid, err);
-	}
+	else
+		r = uids_need(j->l, &uid, err);
 	if (r < 0)
 		return r;
 	p->uid = p->gid = uid;

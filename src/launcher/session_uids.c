@@ -77,6 +77,14 @@ int uids_allot(struct launcher *l, uint32_t *uid, struct err *err)
 		       r->first, r->last);
 }
 
+int uids_need(struct launcher *l, uint32_t *uid, struct err *err)
+{
+	if (uids_allot(l, uid, NULL) == 0)
+		return 0;
+	pool_empty(l);
+	return uids_allot(l, uid, err);
+}
+
 void uids_close(struct launcher *l)
 {
 	mem_cleanup_fd(&l->uids.fd);
