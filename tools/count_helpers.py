@@ -14,7 +14,7 @@ TOP = Path(__file__).resolve().parent.parent
 DEFINITION = re.compile(
     r"^(?:_Noreturn )?static [\w \t*]*?\b(\w+)\((?:[^;{}]*?)\)(?:\s*__attribute__[^\n]*)?\n\{\n(.*?)^\}", re.M | re.S
 )
-NOISE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.S)
+NOISE = re.compile(r"/\*.*?\*/|//[^\n]*|'(?:\\.|[^'\\])+'|\"(?:\\.|[^\"\\])*\"", re.S)
 
 
 def scan(path):

@@ -383,7 +383,7 @@ class LinkOf:
         self.send(self.EXEC, self.text(command_id) + self.text(None) * 4 + rest, self.out)
 
     def ack(self, command_id):
-        self.send(self.ACK, self.text(command_id))
+        self.send(self.ACK, struct.pack("<I", 1) + self.text(command_id))
 
     def await_result(self, command_id):
         """Everything about the command has been given to the journal by then."""
