@@ -500,8 +500,11 @@ static inline void kit_ack(struct kit *k, const char *id)
 {
 	char *ids[] = {(char *)(uintptr_t)id, NULL};
 	const struct warden_acks ack = {{ids, 1}};
+	const enum link_status s = link_send(&k->api, MSG_warden_ack, 0, &ack, NULL, 0, NULL);
 
-	assert_int_equal(link_send(&k->api, MSG_warden_ack, 0, &ack, NULL, 0, NULL), 0);
+	/* A warden that was asked to end may be gone once its last result is there. */
+	if (k->api.state != LINK_ENDING || s != LINK_EOF)
+		assert_int_equal(s, LINK_OK);
 }
 
 static inline void kit_wait_started(struct kit *k, struct kit_command *c)
