@@ -158,8 +158,8 @@ def test_exe_3_a_damaged_output_file_is_an_error(server):
     file.rename(file.with_suffix(".away"))
     assert check(404, "E_NOT_FOUND", "kept no longer") is None
     file.mkdir(0o755)  # can be opened, and every read fails
-    error = check(500, "E_INTERNAL", "the output cannot be read: Is a directory")
-    assert error["code"] == "E_INTERNAL" and "cannot be read" in error["message"]
+    error = check(500, "E_INTERNAL", "cannot read the output: Is a directory")
+    assert error["code"] == "E_INTERNAL" and "cannot read the output" in error["message"]
     file.rmdir()
     file.symlink_to("/dev/null")  # cannot be opened
     assert check(500, "E_INTERNAL", "the output cannot be opened")["code"] == "E_INTERNAL"
