@@ -162,5 +162,5 @@ def test_exe_3_a_damaged_output_file_is_an_error(server):
     assert error["code"] == "E_INTERNAL" and "cannot read the output" in error["message"]
     file.rmdir()
     file.symlink_to("/dev/null")  # cannot be opened
-    assert check(500, "E_INTERNAL", "the output cannot be opened")["code"] == "E_INTERNAL"
+    assert check(500, "E_INTERNAL", "cannot open the output")["code"] == "E_INTERNAL"
     session.destroy()
