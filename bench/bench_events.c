@@ -2,8 +2,8 @@
 /* Events into the store, against a bare SQLite loop with the same schema, in interleaved rounds.
  *
  * usage: bench_events DIR ROUNDS EVENTS   prints one JSON line */
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "event/store.h"
 #include <stdio.h>
 #include <time.h>

@@ -5,8 +5,8 @@
  *
  * usage: bench_journal DIR ROUNDS COMMANDS   prints one JSON line */
 #include "base/hash.h"
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "event/crc32c.h"
 #include "event/schema.h"
 #include "event/store.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

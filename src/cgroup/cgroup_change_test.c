@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Limits of groups at work: real ones in whatever trees this machine has, and v2's files in a
  * directory that looks like a group. */
-#include "base/child_testkit.h"
 #include "base/fdio.h"
 #include "base/id.h"
+#include "base/testkit/child_testkit.h"
 #include "cgroup/cgroup_version.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where the groups of sessions are to be. What a host with nothing but v2 does is seen in a guest.
  */
-#include "base/child_testkit.h"
 #include "base/fdio.h"
+#include "base/testkit/child_testkit.h"
 #include "cgroup/cgroup_version.h"
 #include <fcntl.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Real groups below the test's own, in whatever trees this machine has; and the files of v2, where
  * the machine has no such controllers, in a directory that looks like a group. */
-#include "base/child_testkit.h"
 #include "base/fdio.h"
 #include "base/id.h"
+#include "base/testkit/child_testkit.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/cgroup_version.h"
 #include <fcntl.h>

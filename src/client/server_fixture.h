@@ -3,8 +3,8 @@
  * of its own. */
 #pragma once
 #include "base/fdio.h"
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "wire/http.h"
 #include <setjmp.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
 #include "base/log.h"
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "event/sink_jsonl.h"
 #include <errno.h>
 #include <fcntl.h>

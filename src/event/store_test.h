@@ -2,8 +2,8 @@
 /* event/store_test.h - a store in a directory of its own, with a loop and a clock that stands
  * still, for its tests. */
 #pragma once
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "event/store_state.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,9 +4,9 @@
  * of the link, unless api_child.c is what it tests. */
 #pragma once
 #include "base/fdio.h"
-#include "base/loop_testkit.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/testkit/loop_testkit.h"
 #include "check/check.h"
 #include "launcher/launcher_state.h"
 #include "model/process_args.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "link/peer.h"
 #include <fcntl.h>
 #include <setjmp.h>

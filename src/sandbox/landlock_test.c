@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Real rulesets on real children, as uid 1000. The scratch directory has open/, shut/ and files in
  * both; it is made by the test and removed at its end. */
-#include "base/child_testkit.h"
+#include "base/testkit/child_testkit.h"
 #include "sandbox/landlock.h"
 #include <fcntl.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/child_testkit.h"
+#include "base/testkit/child_testkit.h"
 #include "sandbox/rlimit.h"
 #include <fcntl.h>
 #include <sys/mman.h>

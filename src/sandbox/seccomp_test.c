@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The real filter on real children; each act is also tried without it. */
-#include "base/child_testkit.h"
+#include "base/testkit/child_testkit.h"
 #include "sandbox/seccomp.h"
 #include "sandbox/seccomp_table.h"
 #include <asm/ioctls.h>

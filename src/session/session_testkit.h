@@ -14,7 +14,7 @@
 // clang-format on
 #include "base/fdio.h"
 #include "base/log.h"
-#include "base/loop_testkit.h"
+#include "base/testkit/loop_testkit.h"
 #include "event/journal.h"
 #include "policy/policy.h"
 #include "session/command_state.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* wire/http_fixture.h - for tests: a server, its loop and its clients in one process. */
 #pragma once
-#include "base/loop_testkit.h"
 #include "base/mem.h"
+#include "base/testkit/loop_testkit.h"
 #include "wire/http.h"
 #include <arpa/inet.h>
 #include <errno.h>
