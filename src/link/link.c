@@ -73,23 +73,6 @@ static void advance(enum link_state *state, enum link_state next)
 		*state = next;
 }
 
-static int may_send(const struct link *l, const struct msg_row *row, const void *obj, size_t nfds,
-		    struct err *err)
-{
-	const char *field;
-
-	if (row->from != l->self || row->to != l->peer || (row->in & 1U << l->state) == 0)
-		return err_set(err, E_INTERNAL, row->name,
-			       "%s cannot be sent to this peer in this state", row->name);
-	if (nfds < row->min_fds || nfds > row->max_fds)
-		return err_set(err, E_INTERNAL, row->name, "%s cannot carry %zu descriptors",
-			       row->name, nfds);
-	field = msg_oversized(row, obj);
-	if (field != NULL)
-		return err_set(err, E_INTERNAL, row->name, "%s.%s is too long", row->name, field);
-	return 0;
-}
-
 enum link_status link_pack(struct link *l, enum msg_type type, uint32_t req, const void *obj,
 			   size_t nfds, struct buf *frame, struct err *err)
 {
@@ -98,19 +81,30 @@ enum link_status link_pack(struct link *l, enum msg_type type, uint32_t req, con
 				  .version = htole16(LINK_VERSION),
 				  .type = htole16((uint16_t)type),
 				  .req = htole32(req)};
+	const char *field;
 	size_t len;
 
 	ensure(row != NULL);
-	if (may_send(l, row, obj, nfds, err) < 0)
-		return LINK_BROKEN;
-	buf_add(frame, &head, sizeof(head));
-	fields_pack(row->fields, obj, frame);
-	len = frame->len - sizeof(head);
-	head.len = htole32((uint32_t)len);
-	head.flags = htole32(len > LINK_INLINE ? FLAG_MEMFD : 0);
-	memcpy(frame->data, &head, sizeof(head));
-	advance(&l->state, row->next);
-	return LINK_OK;
+	field = msg_oversized(row, obj);
+	if (row->from != l->self || row->to != l->peer || (row->in & 1U << l->state) == 0)
+		err_set(err, E_INTERNAL, row->name, "%s cannot be sent to this peer in this state",
+			row->name);
+	else if (nfds < row->min_fds || nfds > row->max_fds)
+		err_set(err, E_INTERNAL, row->name, "%s cannot carry %zu descriptors", row->name,
+			nfds);
+	else if (field != NULL)
+		err_set(err, E_INTERNAL, row->name, "%s.%s is too long", row->name, field);
+	else {
+		buf_add(frame, &head, sizeof(head));
+		fields_pack(row->fields(), obj, frame);
+		len = frame->len - sizeof(head);
+		head.len = htole32((uint32_t)len);
+		head.flags = htole32(len > LINK_INLINE ? FLAG_MEMFD : 0);
+		memcpy(frame->data, &head, sizeof(head));
+		advance(&l->state, row->next);
+		return LINK_OK;
+	}
+	return LINK_BROKEN;
 }
 
 enum link_status link_send_frame(const struct link *l, const struct buf *frame, const int *fds,
@@ -167,13 +161,18 @@ static int bad(struct err *err, const char *subject, const char *problem)
 	return err_set(err, E_BAD_REQUEST, subject, "link: %s", problem);
 }
 
-static int check_head(const void *datagram, size_t len, struct frame_head *out, struct err *err)
+/* Checks a datagram of len bytes; out gets its head. */
+static int check_frame(const struct link *l, size_t len, size_t nfds, struct frame_head *out,
+		       struct err *err)
 {
+	const struct msg_row *row;
+	unsigned states = 0;
 	struct frame_head h;
+	bool outside;
 
 	if (len < sizeof(h))
 		return bad(err, NULL, "frame shorter than its head");
-	memcpy(&h, datagram, sizeof(h));
+	memcpy(&h, l->in.data, sizeof(h));
 	h = (struct frame_head){le32toh(h.magic),   le16toh(h.version), le16toh(h.type),
 				le32toh(h.req),	    le32toh(h.len),	le32toh(h.flags),
 				le32toh(h.reserved)};
@@ -184,27 +183,18 @@ static int check_head(const void *datagram, size_t len, struct frame_head *out, 
 			       LINK_VERSION);
 	if ((h.flags & ~(uint32_t)FLAG_MEMFD) != 0 || h.reserved != 0)
 		return bad(err, NULL, "unknown flags");
-	*out = h;
-	return 0;
-}
-
-static int check_frame(const struct link *l, const struct frame_head *h, size_t len, size_t nfds,
-		       struct err *err)
-{
-	const struct msg_row *row = msg_row(h->type);
-	const bool outside = (h->flags & FLAG_MEMFD) != 0;
-	unsigned states = 0;
-
+	row = msg_row(h.type);
+	outside = (h.flags & FLAG_MEMFD) != 0;
 	if (row == NULL)
-		return err_set(err, E_BAD_REQUEST, NULL, "link: unknown message %u", h->type);
+		return err_set(err, E_BAD_REQUEST, NULL, "link: unknown message %u", h.type);
 	/* The peer may not know yet that the state has changed. */
 	for (enum link_state s = l->seen; s <= l->state; s++)
 		states |= 1U << s;
 	if (row->from != l->peer || row->to != l->self || (row->in & states) == 0)
 		return bad(err, row->name, "message from the wrong side or in the wrong state");
-	if (h->len > msg_max(row) + GROWTH_BYTES)
+	if (h.len > msg_max(row) + GROWTH_BYTES)
 		return bad(err, row->name, "payload too long");
-	if (outside != (h->len > LINK_INLINE) || len - sizeof(*h) != (outside ? 0 : h->len))
+	if (outside != (h.len > LINK_INLINE) || len - sizeof(h) != (outside ? 0 : h.len))
 		return bad(err, row->name, "payload of another length than the head says");
 	if (outside && nfds == 0)
 		return bad(err, row->name, "payload without its descriptor");
@@ -212,15 +202,8 @@ static int check_frame(const struct link *l, const struct frame_head *h, size_t 
 	if (nfds < row->min_fds || nfds > row->max_fds)
 		return err_set(err, E_BAD_REQUEST, row->name, "link: %s with %zu descriptors",
 			       row->name, nfds);
+	*out = h;
 	return 0;
-}
-
-int link_check(const struct link *l, const void *datagram, size_t len, size_t nfds, struct err *err)
-{
-	struct frame_head h = {0};
-	const int r = check_head(datagram, len, &h, err);
-
-	return r < 0 ? r : check_frame(l, &h, len, nfds, err);
 }
 
 static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct err *err)
@@ -228,10 +211,8 @@ static int accept_frame(struct link *l, size_t len, struct link_msg *m, struct e
 	struct frame_head h = {0};
 	struct stat st;
 	int fd, seals;
-	int r = check_head(l->in.data, len, &h, err);
+	int r = check_frame(l, len, m->nfds, &h, err);
 
-	if (r == 0)
-		r = check_frame(l, &h, len, m->nfds, err);
 	if (r < 0)
 		return r;
 	m->type = h.type;
@@ -320,5 +301,5 @@ int link_unpack(const struct link_msg *m, void *obj, struct err *err)
 	const struct msg_row *row = msg_row(m->type);
 
 	ensure(row != NULL);
-	return fields_unpack(row->fields, m->data, m->len, true, obj, err);
+	return fields_unpack(row->fields(), m->data, m->len, true, obj, err);
 }

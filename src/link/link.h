@@ -68,7 +68,3 @@ enum link_status link_recv(struct link *l, struct link_msg *m, struct err *err);
 void link_msg_done(struct link_msg *m); /* closes descriptors not taken */
 /* Unpacks m->data into the struct of its type (msg_done frees it). */
 int link_unpack(const struct link_msg *m, void *obj, struct err *err);
-
-/* For fuzzers and tests: checks header and payload of a datagram as link_recv does. */
-int link_check(const struct link *l, const void *datagram, size_t len, size_t nfds,
-	       struct err *err);

@@ -26,7 +26,7 @@ static size_t value_size(enum field_type t)
 
 static void check_table(const struct msg_row *row)
 {
-	const struct fields *f = row->fields;
+	const struct fields *f = row->fields();
 	size_t end = 0;
 
 	for (size_t i = 0; i < f->n; i++) {
@@ -48,7 +48,7 @@ static void ses_8_tables_cover_their_structs(void **state)
 	for (unsigned i = 0; i < NUMBERS; i++)
 		if (msg_row(i) != NULL) {
 			check_table(msg_row(i));
-			assert_true(msg_row(i)->fields->size <= MSG_STRUCT_MAX);
+			assert_true(msg_row(i)->fields()->size <= MSG_STRUCT_MAX);
 		}
 	assert_null(msg_row(0));
 	assert_null(msg_row(MSG_leader_spawn + 1));

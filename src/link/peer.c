@@ -138,7 +138,7 @@ static int call(const struct peer_row *row, void *ctx, struct link_msg *m, struc
 	alignas(max_align_t) char msg[MSG_STRUCT_MAX];
 	int r;
 
-	ensure(msg_row(m->type)->fields->size <= sizeof(msg));
+	ensure(msg_row(m->type)->fields()->size <= sizeof(msg));
 	r = link_unpack(m, msg, err);
 	if (r < 0)
 		return r;
