@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finds the trees, tells them apart by statfs, and finds the controllers of each. */
+/* Finds the trees, recognises their version by statfs, and finds the controllers of each. */
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "cgroup/cgroup_version.h"
+#include "cgroup/cgroup_group.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,6 +14,14 @@
 #define OURS "agentsh"
 #define SERVER "agentsh-server"
 #define TEXT_MAX 65536
+
+static const struct {
+	const char *v1, *v2; /* NULL: does not exist */
+} name_of[CGROUP_CONTROLLERS] = {
+	[CGROUP_MEMORY] = {"memory", "memory"}, [CGROUP_CPU] = {"cpu", "cpu"},
+	[CGROUP_CPUACCT] = {"cpuacct", NULL},	[CGROUP_PIDS] = {"pids", "pids"},
+	[CGROUP_IO] = {"blkio", "io"},
+};
 
 /* A tree that is being added to the host. */
 struct cgroup_found {
@@ -71,7 +79,7 @@ static int open_at(const char *mount, const char *path)
 {
 	cleanup_free char *whole = mem_printf("%s/%s", mount, path);
 
-	return open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return open(whole, CGROUP_OPEN_DIR);
 }
 
 /* Opens the group in which ours will be made. */
@@ -113,9 +121,8 @@ static int crowd_in(int dir)
 		       : 2;
 }
 
-/* Hands the controllers of a v2 group on to its children; returns those that the children have
- * then. A group with processes could hand on some (cpu, pids), but no process could enter its
- * children. */
+/* Gives the controllers of a v2 group to its children; returns those that the children have then.
+ * A group with processes could give some (cpu, pids), but no process could enter its children. */
 static unsigned hand_on(struct cgroup_host *host, int dir, unsigned wanted)
 {
 	unsigned given = 0;
@@ -129,8 +136,7 @@ static unsigned hand_on(struct cgroup_host *host, int dir, unsigned wanted)
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++) {
 		if ((wanted & 1u << c) == 0)
 			continue;
-		if (cgroup_write(dir, "cgroup.subtree_control", "+%s", cgroup_v2.controller[c]) ==
-		    0)
+		if (cgroup_write(dir, "cgroup.subtree_control", "+%s", name_of[c].v2) == 0)
 			given |= 1u << c;
 		else
 			explain(host, 1u << c, "cgroup.subtree_control (is it delegated to us?)");
@@ -149,7 +155,7 @@ static unsigned choose_base(struct cgroup_host *host, const struct cgroup_found 
 	/* v2 allows a group either processes or limited children: leave our own group. */
 	if (f->parent == NULL && crowd_in(*base) == 1 &&
 	    (mkdirat(*base, SERVER, 0755) == 0 || errno == EEXIST)) {
-		cleanup_fd int aside = openat(*base, SERVER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cleanup_fd int aside = openat(*base, SERVER, CGROUP_OPEN_DIR);
 
 		if (aside != -1)
 			cgroup_write(aside, "cgroup.procs", "0");
@@ -157,7 +163,7 @@ static unsigned choose_base(struct cgroup_host *host, const struct cgroup_found 
 	given = hand_on(host, *base, f->controllers);
 	if (given == f->controllers || f->parent != NULL || name == NULL || name[1] == '\0')
 		return given;
-	above = openat(*base, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	above = openat(*base, "..", CGROUP_OPEN_DIR);
 	if (above == -1)
 		return given;
 	more = hand_on(host, above, f->controllers & ~given);
@@ -174,21 +180,14 @@ static void add_tree(struct cgroup_host *host, const struct cgroup_found *f)
 {
 	cleanup_fd int base = open_base(f);
 	unsigned has = f->controllers;
-	int dir;
+	int dir = -1;
 
-	if (base == -1) {
-		explain(host, has, "open of the server's cgroup");
-		return;
-	}
-	if (f->v2)
+	if (base != -1 && f->v2)
 		has = choose_base(host, f, &base);
-	if (mkdirat(base, OURS, 0755) < 0 && errno != EEXIST) {
-		explain(host, has, "mkdir in the server's cgroup");
-		return;
-	}
-	dir = openat(base, OURS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (base != -1 && (mkdirat(base, OURS, 0755) == 0 || errno == EEXIST))
+		dir = openat(base, OURS, CGROUP_OPEN_DIR);
 	if (dir == -1) {
-		explain(host, has, "open of " OURS " in the server's cgroup");
+		explain(host, has, "cannot make " OURS " in the server's cgroup");
 		return;
 	}
 	if (f->v2)
@@ -230,8 +229,8 @@ static void add_v2(struct cgroup_host *host, const char *mount, const char *pare
 		*name = '\0';
 	fdio_load_path(path, TEXT_MAX, &text, NULL);
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (cgroup_v2.controller[c] != NULL && text.len > 0 &&
-		    has_word(text.data, cgroup_v2.controller[c], " \n"))
+		if (name_of[c].v2 != NULL && text.len > 0 &&
+		    has_word(text.data, name_of[c].v2, " \n"))
 			f.controllers |= 1u << c;
 	add_tree(host, &f);
 }
@@ -242,8 +241,7 @@ void cgroup_host_open(struct cgroup_host *host, const char *parent)
 
 	*host = (struct cgroup_host){0};
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		snprintf(host->why[c], CGROUP_WHY, "no controller '%s' below " ROOT,
-			 cgroup_v1.controller[c]);
+		snprintf(host->why[c], CGROUP_WHY, "no controller '%s' below " ROOT, name_of[c].v1);
 	buf_adds(&groups, "");
 	fdio_load_path("/proc/self/cgroup", TEXT_MAX, &groups, NULL);
 	add_v2(host, ROOT, parent, groups.data);
@@ -251,8 +249,8 @@ void cgroup_host_open(struct cgroup_host *host, const char *parent)
 		return;
 	add_v2(host, ROOT "/unified", parent, groups.data);
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++) {
-		cleanup_free char *mount = mem_printf(ROOT "/%s", cgroup_v1.controller[c]);
-		cleanup_free char *own = cgroup_own_path(groups.data, cgroup_v1.controller[c]);
+		cleanup_free char *mount = mem_printf(ROOT "/%s", name_of[c].v1);
+		cleanup_free char *own = cgroup_own_path(groups.data, name_of[c].v1);
 
 		if ((host->n == 0 || (host->tree[0].controllers & 1u << c) == 0) &&
 		    is_a(mount, CGROUP_SUPER_MAGIC) && !same_tree(host, mount, 1u << c))
@@ -271,8 +269,7 @@ bool cgroup_host_alive(const struct cgroup_host *host)
 void cgroup_host_remove(struct cgroup_host *host)
 {
 	for (size_t i = 0; i < host->n; i++) {
-		cleanup_fd int base =
-			openat(host->tree[i].dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cleanup_fd int base = openat(host->tree[i].dir, "..", CGROUP_OPEN_DIR);
 
 		if (base != -1)
 			unlinkat(base, OURS, AT_REMOVEDIR);

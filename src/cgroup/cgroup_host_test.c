@@ -3,7 +3,7 @@
  */
 #include "base/fdio.h"
 #include "base/testkit/child_testkit.h"
-#include "cgroup/cgroup_version.h"
+#include "cgroup/cgroup_group.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
 #include "base/id.h"
 #include "base/testkit/child_testkit.h"
 #include "cgroup/cgroup.h"
-#include "cgroup/cgroup_version.h"
+#include "cgroup/cgroup_group.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -466,7 +466,9 @@ static void sbx_4_a_process_is_born_in_a_v2_group(void **state)
 /* ---- v2's files ---- */
 
 static char fake[] = "/tmp/cgroup-test-XXXXXX";
+static char *fake_group; /* of session x */
 static int fake_dir = -1;
+static struct cgroup_host one;
 
 static void put(const char *file, const char *text)
 {
@@ -492,14 +494,30 @@ static int open_fake(void **state)
 	snprintf(fake + strlen(fake) - 6, 7, "XXXXXX");
 	if (mkdtemp(fake) == NULL)
 		return -1;
-	fake_dir = open(fake, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fake_group = mem_printf("%s/session-x", fake);
+	one = (struct cgroup_host){.n = 1};
+	one.tree[0].dir = open(fake, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	one.tree[0].v2 = true;
+	if (mkdir(fake_group, 0755) < 0)
+		return -1;
+	fake_dir = open(fake_group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return 0;
 }
 
 static int close_fake(void **state)
 {
+	cleanup_free char *group = take(fake_group);
+
 	close(fake_dir);
-	return rmdir(fake);
+	cgroup_host_close(&one);
+	return rmdir(group) < 0 ? -1 : rmdir(fake);
+}
+
+/* Only these controllers are there. */
+static void limit(unsigned controllers, const struct cgroup_ask *ask)
+{
+	one.tree[0].controllers = controllers;
+	assert_int_equal(cgroup_limit(&one, ask, &walls, NULL), 0);
 }
 
 static void sbx_4_v2_limits(void **state)
@@ -514,9 +532,7 @@ static void sbx_4_v2_limits(void **state)
 						[LIMIT_io_write_bps_max] = 2000}};
 	struct stat st;
 
-	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (cgroup_v2.limit[c] != NULL)
-			cgroup_v2.limit[c](fake_dir, &l, &walls);
+	limit((1u << CGROUP_CONTROLLERS) - 1, &l);
 	/* no file is there */
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_UNAVAILABLE);
 	assert_int_equal(walls.wall[WALL_cpu_limit].state, WALL_UNAVAILABLE);
@@ -525,27 +541,27 @@ static void sbx_4_v2_limits(void **state)
 	assert_non_null(strstr(walls.wall[WALL_memory_limit].detail, "memory.max: No such file"));
 
 	put("memory.max", "");
-	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
+	limit(1u << CGROUP_MEMORY, &l);
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_PARTIAL);
 	l.swap = true;
-	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
+	limit(1u << CGROUP_MEMORY, &l);
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_UNAVAILABLE);
 	put("memory.swap.max", "");
-	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
+	limit(1u << CGROUP_MEMORY, &l);
 	assert_int_equal(walls.wall[WALL_memory_limit].state, WALL_UP);
 	assert_string_equal(walls.wall[WALL_memory_limit].detail, "64 MB, swap 16 MB");
 	expect_file("memory.max", "67108864");
 	expect_file("memory.swap.max", "16777216");
 	put("cpu.max", "");
-	cgroup_v2.limit[CGROUP_CPU](fake_dir, &l, &walls);
+	limit(1u << CGROUP_CPU, &l);
 	assert_int_equal(walls.wall[WALL_cpu_limit].state, WALL_UP);
 	expect_file("cpu.max", "75000 50000");
 	l.limits.value[LIMIT_cpu_period_us] = 0;
 	put("cpu.max", "");
-	cgroup_v2.limit[CGROUP_CPU](fake_dir, &l, &walls);
+	limit(1u << CGROUP_CPU, &l);
 	expect_file("cpu.max", "150000 100000");
 	put("pids.max", "");
-	cgroup_v2.limit[CGROUP_PIDS](fake_dir, &l, &walls);
+	limit(1u << CGROUP_PIDS, &l);
 	assert_int_equal(walls.wall[WALL_pids_limit].state, WALL_UP);
 	expect_file("pids.max", "7");
 
@@ -558,7 +574,7 @@ static void sbx_4_v2_limits(void **state)
 		l.io_device = st.st_dev;
 		l.limits.value[LIMIT_io_read_bps_max] = 0;
 		put("io.max", "");
-		cgroup_v2.limit[CGROUP_IO](fake_dir, &l, &walls);
+		limit(1u << CGROUP_IO, &l);
 		assert_int_equal(walls.wall[WALL_io_limit].state, WALL_UP);
 		expect_file("io.max", line);
 	}
@@ -568,15 +584,13 @@ static void sbx_4_v2_asks_nothing_of_what_was_not_asked(void **state)
 {
 	struct cgroup_ask l = {.id = "x"};
 
-	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (cgroup_v2.limit[c] != NULL)
-			cgroup_v2.limit[c](fake_dir, &l, &walls);
+	limit((1u << CGROUP_CONTROLLERS) - 1, &l);
 	for (unsigned w = 0; w < WALLS; w++)
 		assert_int_equal(walls.wall[w].state, WALL_ABSENT);
 	put("memory.max", "");
 	put("memory.swap.max", "");
 	l.limits.given[LIMIT_memory_swap_max_mb] = true;
-	cgroup_v2.limit[CGROUP_MEMORY](fake_dir, &l, &walls);
+	limit(1u << CGROUP_MEMORY, &l);
 	assert_string_equal(walls.wall[WALL_memory_limit].detail, "swap 0 MB");
 	expect_file("memory.max", "max");
 	expect_file("memory.swap.max", "0");
@@ -584,16 +598,11 @@ static void sbx_4_v2_asks_nothing_of_what_was_not_asked(void **state)
 
 static void sbx_4_v2_counters(void **state)
 {
-	struct cgroup_host one = {.n = 1};
-	cleanup_free char *dir = mem_printf("%s/session-x", fake);
-	const int top = fake_dir;
+	static const char *const files[] = {"memory.current", "memory.events", "pids.current",
+					    "pids.events",    "cpu.stat",      "io.stat"};
 	struct cgroup_counters c;
 
-	one.tree[0].dir = fake_dir;
-	one.tree[0].v2 = true;
 	one.tree[0].controllers = (1u << CGROUP_CONTROLLERS) - 1;
-	assert_int_equal(mkdir(dir, 0755), 0);
-	fake_dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	put("memory.current", "4096\n");
 	put("memory.peak", "8192\n");
 	put("memory.events", "low 0\nhigh 1\nmax 22\noom 3\noom_kill 4\noom_group_kill 5\n");
@@ -620,11 +629,8 @@ static void sbx_4_v2_counters(void **state)
 	assert_int_equal(cgroup_read(&one, "x", &c, NULL), 0);
 	assert_int_equal(c.memory_peak_bytes, 0);
 	assert_int_equal(c.memory_hits, 22);
-	for (size_t i = 0; i < cgroup_v2.ncounters; i++)
-		unlinkat(fake_dir, cgroup_v2.counters[i].file, 0);
-	close(fake_dir);
-	fake_dir = top;
-	assert_int_equal(rmdir(dir), 0);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		assert_int_equal(unlinkat(fake_dir, files[i], 0), 0);
 }
 
 #define GROUP_TEST(f) cmocka_unit_test_setup_teardown(f, name_group, remove_group)
