@@ -11,13 +11,16 @@
 #define SET_UID "set_uid=./set-uid"
 #define DENYING_POLICY "doctor" /* a shipped policy */
 
+static const struct strv variables = {
+	.v = (char *[]){(char[]){"preload=LD_PRELOAD"}, (char[]){"bash_env=BASH_ENV"}}, .n = 2};
+
 struct doctor {
 	struct cli *cli;
 	struct doctor_outside outside;
 	struct doctor_report report;
 	struct strv may_lack; /* sandbox.allow_unenforced */
 	uint64_t limited;     /* 1 << WALL_…: by numbers of the configuration */
-	struct strv denied;   /* programs, as arguments of the probe */
+	struct strv denied;   /* an argument of the probe; empty if the policy denies nothing */
 };
 
 /* Runs agentsh-probe inside and reads its lines, also if it failed. */
@@ -72,12 +75,12 @@ static int try_programs(struct doctor *d, const struct doctor_place *at, struct 
 		"/usr/bin/true",    "/bin/true"};
 	struct cli_policies dirs = {0};
 	struct cli_policy p = {0};
+	cleanup_buf struct buf paths = {0};
 	const bool loaded = cli_policy_open(d->cli, &dirs, NULL) == 0 &&
 			    cli_policy_load(&dirs, at->policy, &p, NULL) == 0;
 
-	for (size_t i = 0; loaded && i < ARRAY_LEN(known) && d->denied.n < PROBE_DENIED; i++) {
+	for (size_t i = 0; loaded && i < ARRAY_LEN(known); i++) {
 		cleanup_free char *name = mem_strdup(known[i]);
-		cleanup_free char *arg = mem_printf("denied=%s", name);
 		char *words[] = {(char[]){"exec"}, name, (char[]){"--version"}};
 		struct cli_operation o = {0};
 		struct verdict v;
@@ -86,14 +89,15 @@ static int try_programs(struct doctor *d, const struct doctor_place *at, struct 
 			policy_decide(p.p, NULL, &o.op, &v);
 			gate_resolve(&v, false);
 			if (!verdict_allows(&v))
-				strv_add(&d->denied, arg);
+				buf_addf(&paths, "%s%s", paths.len > 0 ? ":" : "denied=", name);
 		}
 		cli_operation_done(&o);
 	}
 	cli_policy_done(&p);
 	cli_policy_close(&dirs);
-	if (d->denied.n == 0)
+	if (paths.len == 0)
 		return 0;
+	strv_add(&d->denied, paths.data);
 	control(d, "programs", &d->denied);
 	return probe(d, at, "programs", &d->denied, err);
 }
@@ -102,7 +106,6 @@ static int try_programs(struct doctor *d, const struct doctor_place *at, struct 
  * only rules about programs is tried too; policies.selectable may refuse it to a normal user. */
 static int try_plain(struct doctor *d, struct err *err)
 {
-	static const struct strv none = {0};
 	struct doctor_act *signal;
 	bool checks_programs;
 	struct doctor_place p;
@@ -124,7 +127,7 @@ static int try_plain(struct doctor *d, struct err *err)
 		signal->answer = mem_strdup("the number belongs to another process");
 	}
 	if (r == 0)
-		r = probe(d, &p, "environment", &none, err);
+		r = probe(d, &p, "environment", &variables, err);
 	if (r == 0 && checks_programs)
 		r = try_programs(d, &p, err);
 	if (r == 0)
@@ -191,11 +194,10 @@ static int try_limits(struct doctor *d, struct err *err)
 /* A wall that the server cannot set up is a finding, not a failure of the doctor. */
 static int examine(struct doctor *d, struct err *err)
 {
-	static const struct strv none = {0};
 	int r;
 
 	control(d, "walls", &d->outside.args);
-	control(d, "environment", &none);
+	control(d, "environment", &variables);
 	r = try_plain(d, err);
 	if (r == 0)
 		return try_limits(d, err);

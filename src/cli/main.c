@@ -91,15 +91,9 @@ int cli_call(struct cli *cli, const char *method, const char *path, const struct
 					 .len = body ? body->len : 0,
 					 .idempotency_key = cli->v.idempotency_key,
 					 .refusal = &cli->refusal};
-	struct client_answer a = {0};
-	int r = cli_connect(cli, err);
+	const int r = cli_connect(cli, err);
 
-	if (r == 0)
-		r = client_call(cli->client, &call, &a, err);
-	if (r == 0)
-		buf_add(answer, a.body.data, a.body.len);
-	client_answer_done(&a);
-	return r;
+	return r < 0 ? r : client_call(cli->client, &call, answer, err);
 }
 
 int cli_call_json(struct cli *cli, const char *method, const char *path, const struct buf *body,

@@ -9,15 +9,17 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+static int wrong(const char *text, const char *problem, struct err *err)
+{
+	return err_set(err, E_BAD_REQUEST, text, "'%s': %s", text, problem);
+}
+
 static int parse_path(const char *path, const char *text, struct address *out, struct err *err)
 {
 	if (path[0] != '/')
-		return err_set(err, E_BAD_REQUEST, text, "'%s': a socket's path begins with /",
-			       text);
+		return wrong(text, "a socket's path begins with /", err);
 	if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-		return err_set(err, E_BAD_REQUEST, text,
-			       "'%s': a socket's path has at most %zu bytes", text,
-			       sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+		return wrong(text, "a socket's path has at most 107 bytes", err);
 	*out = (struct address){.path = mem_strdup(path)};
 	return 0;
 }
@@ -33,26 +35,21 @@ static int parse_host(const char *host, const char *text, struct address *out, s
 	char *name = h;
 
 	if (host[len] != '\0' && strcmp(host + len, "/") != 0)
-		return err_set(err, E_BAD_REQUEST, text, "'%s': a server's address has no path",
-			       text);
+		return wrong(text, "a server's address has no path", err);
 	if (port < 1 || port > 65535 || *end != '\0' || end - colon > 6)
-		return err_set(
-			err, E_BAD_REQUEST, text,
-			"'%s' is not a server: write unix:/path, http://host:port or host:port",
-			text);
+		return wrong(text, "write unix:/path, http://host:port or host:port", err);
 	*colon = '\0';
 	if (*name == '[') {
 		name++;
 		end = strchr(name, ']');
 		if (end == NULL || end[1] != '\0')
-			return err_set(err, E_BAD_REQUEST, text, "'%s': malformed address", text);
+			return wrong(text, "malformed address", err);
 		*end = '\0';
 	} else if (strchr(name, ':') != NULL) {
-		return err_set(err, E_BAD_REQUEST, text, "'%s': an IPv6 address needs brackets",
-			       text);
+		return wrong(text, "an IPv6 address needs brackets", err);
 	}
 	if (*name == '\0')
-		return err_set(err, E_BAD_REQUEST, text, "'%s': no host", text);
+		return wrong(text, "the host is missing", err);
 	*out = (struct address){.host = mem_strdup(name), .port = mem_strdup(colon + 1)};
 	return 0;
 }
@@ -64,11 +61,8 @@ int address_parse(const char *text, struct address *out, struct err *err)
 	if (strncmp(text, "unix:", 5) == 0)
 		return parse_path(text + 5, text, out, err);
 	if (strncmp(text, "https:", 6) == 0)
-		return err_set(err, E_BAD_REQUEST, text,
-			       "'%s': agentsh does not support TLS, use http:", text);
-	if (strncmp(text, "http://", 7) == 0)
-		return parse_host(text + 7, text, out, err);
-	return parse_host(text, text, out, err);
+		return wrong(text, "agentsh does not support TLS, use http:", err);
+	return parse_host(strncmp(text, "http://", 7) == 0 ? text + 7 : text, text, out, err);
 }
 
 void address_done(struct address *a)
@@ -77,15 +71,6 @@ void address_done(struct address *a)
 	free(a->host);
 	free(a->port);
 	*a = (struct address){0};
-}
-
-void address_format(const struct address *a, struct buf *out)
-{
-	if (a->path != NULL)
-		buf_addf(out, "unix:%s", a->path);
-	else
-		buf_addf(out, strchr(a->host, ':') != NULL ? "http://[%s]:%s" : "http://%s:%s",
-			 a->host, a->port);
 }
 
 int client_above_stdio(int fd)
@@ -101,18 +86,12 @@ int client_above_stdio(int fd)
 
 static int dial_one(const struct sockaddr *sa, socklen_t len)
 {
-	const int fd = client_above_stdio(socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	int r, saved;
+	cleanup_fd int fd =
+		client_above_stdio(socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
-	if (fd == -1)
+	if (fd == -1 || TEMP_FAILURE_RETRY(connect(fd, sa, len)) == -1)
 		return -1;
-	r = TEMP_FAILURE_RETRY(connect(fd, sa, len));
-	if (r == 0)
-		return fd;
-	saved = errno;
-	close(fd);
-	errno = saved;
-	return -1;
+	return take_fd(fd);
 }
 
 int address_dial(const struct address *a)

@@ -5,6 +5,7 @@
 #include "wire/sse.h"
 #include <errno.h>
 #include <poll.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -23,6 +24,7 @@ void client_close(struct client *c)
 		return;
 	client_disconnect(c);
 	address_done(&c->address);
+	free(c->name);
 	free(c->api_key);
 	buf_done(&c->in);
 	free(c);
@@ -38,9 +40,8 @@ int client_peer(const struct client *c, struct client_peer *out, struct err *err
 			       "this needs the server's unix socket, not its TCP address");
 	/* SO_PEERCRED names the process that called listen() */
 	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid == 0)
-		return err_set(err, E_UNAVAILABLE, c->address.path,
-			       "the process that listens on %s cannot be seen from here",
-			       c->address.path);
+		return err_set(err, E_UNAVAILABLE, c->name,
+			       "the process that listens on %s cannot be seen from here", c->name);
 	*out = (struct client_peer){c->address.path, who.pid, who.uid};
 	return 0;
 }
@@ -108,7 +109,7 @@ static void send_all(int fd, const struct buf *head, const struct client_call *c
 		if (n == -1)
 			return;
 		for (int i = 0; i < 2; i++) {
-			const size_t part = client_smaller((size_t)n, iov[i].iov_len);
+			const size_t part = MIN((size_t)n, iov[i].iov_len);
 
 			iov[i].iov_base = (char *)iov[i].iov_base + part;
 			iov[i].iov_len -= part;
@@ -117,16 +118,32 @@ static void send_all(int fd, const struct buf *head, const struct client_call *c
 	}
 }
 
-static int connect_client(struct client *c, struct err *err)
+int client_connect(struct client *c, struct err *err)
 {
-	cleanup_buf struct buf name = {0};
-
 	client_disconnect(c);
 	c->fd = address_dial(&c->address);
 	if (c->fd != -1)
 		return 0;
-	address_format(&c->address, &name);
-	return err_errno(err, E_UNAVAILABLE, name.data, "no server at %s", name.data);
+	return errno == EACCES || errno == EPERM
+		       ? err_errno(err, E_FORBIDDEN, c->name,
+				   "no permission to connect to the server at %s", c->name)
+		       : err_errno(err, E_UNAVAILABLE, c->name, "no server at %s", c->name);
+}
+
+/* Reads an answer of status >= 400 and fails with its error. */
+static int refused(struct client *c, const struct client_call *call, const struct answer_head *head,
+		   struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	int r = client_read_all(c, head, &body, err);
+
+	if (r < 0)
+		return r;
+	if (call->refusal != NULL) {
+		buf_clear(call->refusal);
+		buf_add(call->refusal, body.data, body.len);
+	}
+	return answer_error(head->status, &body, err);
 }
 
 int client_ask(struct client *c, const struct client_call *call, const char *upgrade,
@@ -139,22 +156,20 @@ int client_ask(struct client *c, const struct client_call *call, const char *upg
 	int r = format_head(c, call, upgrade, &b, err);
 
 	if (r == 0 && !kept)
-		r = connect_client(c, err);
+		r = client_connect(c, err);
 	for (; r == 0; kept = false) {
 		send_all(c->fd, &b, call);
-		r = answer_head(c, strcmp(call->method, "HEAD") == 0, head, &began, err);
+		r = answer_head(c, head, &began, err);
 		/* The server may have closed a kept connection while we wrote. */
 		if (r == 0 || !kept || began ||
 		    (strcmp(call->method, "GET") != 0 && call->idempotency_key == NULL))
 			break;
-		r = connect_client(c, err);
+		r = client_connect(c, err);
 	}
 	if (r != 0)
 		client_disconnect(c);
-	return r;
+	return r == 0 && head->status >= 400 ? refused(c, call, head, err) : r;
 }
-
-/* --- the answer --- */
 
 static int collect(const char *p, size_t n, void *arg, struct err *err)
 {
@@ -167,45 +182,35 @@ static int collect(const char *p, size_t n, void *arg, struct err *err)
 	return 0;
 }
 
+static int read_body(struct client *c, const struct answer_head *head, answer_sink_fn *sink,
+		     void *arg, struct err *err)
+{
+	const int r = answer_body(c, head, sink, arg, err);
+
+	if (r != 0 || !head->keep)
+		client_disconnect(c);
+	return r;
+}
+
 int client_read_all(struct client *c, const struct answer_head *head, struct buf *body,
 		    struct err *err)
 {
 	int r;
 
 	buf_reserve(body, 0);
-	r = answer_body(c, head, collect, body, err);
-	if (r != 0 || !head->keep || head->body == BODY_UNTIL_CLOSE)
-		client_disconnect(c);
+	r = read_body(c, head, collect, body, err);
+	if (r < 0)
+		buf_clear(body);
 	return r;
 }
 
-void client_answer_done(struct client_answer *a)
-{
-	buf_done(&a->body);
-	*a = (struct client_answer){0};
-}
-
-int client_call(struct client *c, const struct client_call *call, struct client_answer *out,
+int client_call(struct client *c, const struct client_call *call, struct buf *answer,
 		struct err *err)
 {
-	cleanup_buf struct buf body = {0};
 	struct answer_head head;
-	int r = client_ask(c, call, NULL, &head, err);
+	const int r = client_ask(c, call, NULL, &head, err);
 
-	if (r == 0)
-		r = client_read_all(c, &head, &body, err);
-	if (r == 0 && head.status >= 400) {
-		r = answer_error(head.status, &body, err);
-		if (call->refusal != NULL) {
-			buf_clear(call->refusal);
-			buf_add(call->refusal, body.data, body.len);
-		}
-	}
-	if (r == 0) {
-		*out = (struct client_answer){.status = head.status, .body = body};
-		body = (struct buf){0};
-	}
-	return r;
+	return r < 0 ? r : client_read_all(c, &head, answer, err);
 }
 
 struct client_streaming {
@@ -240,20 +245,10 @@ int client_stream(struct client *c, const struct client_call *call, client_sse_f
 	struct answer_head head;
 	int r;
 
-	if (sse.accept == NULL)
-		sse.accept = "text/event-stream";
+	sse.accept = "text/event-stream";
 	r = client_ask(c, &sse, NULL, &head, err);
-	if (r != 0)
-		return r;
-	if (head.status >= 400) {
-		cleanup_buf struct buf body = {0};
-
-		r = client_read_all(c, &head, &body, err);
-		return r != 0 ? r : answer_error(head.status, &body, err);
-	}
-	r = answer_body(c, &head, on_bytes, &s, err);
-	if (r != 0 || !head.keep || head.body == BODY_UNTIL_CLOSE)
-		client_disconnect(c);
+	if (r == 0)
+		r = read_body(c, &head, on_bytes, &s, err);
 	sse_parser_done(&s.parser);
 	return s.stopped ? 0 : r;
 }

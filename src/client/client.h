@@ -33,11 +33,6 @@ int client_peer(const struct client *c, struct client_peer *out, struct err *err
 /* Sets how long to wait for each part of an answer; the default is for ever. */
 void client_set_patience(struct client *c, int ms);
 
-struct client_answer {
-	int status;
-	struct buf body;
-};
-void client_answer_done(struct client_answer *a);
 struct client_call {
 	const char *method, *path; /* path with query */
 	const void *body;
@@ -45,8 +40,9 @@ struct client_call {
 	const char *idempotency_key, *accept, *last_event_id;
 	struct buf *refusal; /* gets the body of an answer with status >= 400; may be NULL */
 };
-/* Makes one call. Fails with the error of the body for an answer with status >= 400. */
-int client_call(struct client *c, const struct client_call *call, struct client_answer *out,
+/* Makes one call and appends the body of its answer. Fails with the error of the body for an answer
+ * with status >= 400. */
+int client_call(struct client *c, const struct client_call *call, struct buf *answer,
 		struct err *err);
 /* Makes a call whose answer is SSE and calls fn for each message until fn returns non-zero. */
 typedef int client_sse_fn(const char *id, const char *name, const char *data, size_t len,

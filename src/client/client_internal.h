@@ -23,19 +23,13 @@ int address_parse(const char *text, struct address *out, struct err *err);
 void address_done(struct address *a);
 /* Returns a connected blocking socket, or -1 and errno. */
 int address_dial(const struct address *a);
-/* Appends the address for a message. */
-void address_format(const struct address *a, struct buf *out);
 
 /* Takes fd and returns a descriptor above 2, or -1 for -1. The caller of agentsh may have closed
  * the standard descriptors, which are the command's streams. */
 int client_above_stdio(int fd);
 
-static inline size_t client_smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 struct client {
+	char *name; /* owned; the address as it was given */
 	struct address address;
 	char *api_key; /* owned, or NULL */
 	int fd;	       /* -1: not connected */
@@ -61,17 +55,16 @@ int client_open_at(const struct client_options *o, const struct client_places *p
 		   struct client **out, struct err *err);
 
 /* --- response.c --- */
-enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE };
+#define LENGTH_UNTIL_CLOSE UINT64_MAX
 struct answer_head {
 	int status;
-	enum body_kind body;
-	uint64_t length;
-	bool keep; /* the connection may be used again */
+	bool chunked;
+	bool keep;	 /* the connection may be used again */
+	uint64_t length; /* of a body that is not chunked */
 };
 /* Reads and parses the head of the next answer that is not 1xx (except 101). Sets *began if a byte
  * came. */
-int answer_head(struct client *c, bool to_head, struct answer_head *out, bool *began,
-		struct err *err);
+int answer_head(struct client *c, struct answer_head *out, bool *began, struct err *err);
 /* Gives the body to sink piece by piece; returns early what sink returns, if it is not 0. */
 typedef int answer_sink_fn(const char *p, size_t n, void *arg, struct err *err);
 int answer_body(struct client *c, const struct answer_head *head, answer_sink_fn *sink, void *arg,
@@ -80,10 +73,13 @@ int answer_body(struct client *c, const struct answer_head *head, answer_sink_fn
 int answer_error(int status, const struct buf *body, struct err *err);
 
 /* --- client.c --- */
-/* Sends the call (upgrade: asks for this protocol) and reads the head of its answer. */
+/* Connects, or connects again. Fails with E_FORBIDDEN or E_UNAVAILABLE. */
+int client_connect(struct client *c, struct err *err);
+/* Sends the call (upgrade: asks for this protocol) and reads the head of its answer. Fails with the
+ * error of an answer with status >= 400. */
 int client_ask(struct client *c, const struct client_call *call, const char *upgrade,
 	       struct answer_head *head, struct err *err);
-/* Reads the whole body; keeps or closes the connection as the head says. */
+/* Appends the whole body; keeps or closes the connection as the head says. */
 int client_read_all(struct client *c, const struct answer_head *head, struct buf *body,
 		    struct err *err);
 void client_disconnect(struct client *c);

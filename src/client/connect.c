@@ -11,28 +11,20 @@ static const char system_socket[] = "/run/agentsh/agentsh.sock";
 static int open_named(const struct client_options *o, const char *name, struct client **out,
 		      struct err *err)
 {
-	struct address address = {0};
-	int r = address_parse(name, &address, err);
-	int fd;
+	struct client *c = mem_new(struct client);
+	int r = address_parse(name, &c->address, err);
 
-	if (r != 0)
-		return r;
-	fd = address_dial(&address);
-	if (fd == -1 && (errno == EACCES || errno == EPERM))
-		r = err_errno(err, E_FORBIDDEN, name,
-			      "no permission to connect to the server at %s", name);
-	else if (fd == -1)
-		r = err_errno(err, E_UNAVAILABLE, name, "no server at %s", name);
-	if (fd == -1) {
-		address_done(&address);
-		return r;
-	}
-	*out = mem_new(struct client);
-	(*out)->address = address;
-	(*out)->api_key = mem_strdup(o->api_key);
-	(*out)->fd = fd;
-	buf_reserve(&(*out)->in, 0);
-	return 0;
+	c->name = mem_strdup(name);
+	c->api_key = mem_strdup(o->api_key);
+	c->fd = -1;
+	buf_reserve(&c->in, 0);
+	if (r == 0)
+		r = client_connect(c, err);
+	if (r == 0)
+		*out = c;
+	else
+		client_close(c);
+	return r;
 }
 
 /* If two servers start at once, one gets the lock, and the other names the socket of the first. A
@@ -55,8 +47,7 @@ static int start_one(const struct client_options *o, const struct client_places 
 			return err_set(err, E_CONFLICT, socket,
 				       "the server at %s already uses the data directory of "
 				       "AGENTSH_CONFIG: use that server (AGENTSH_SERVER=%s), or "
-				       "set another "
-				       "sessions.base_dir",
+				       "set another sessions.base_dir",
 				       socket, socket);
 		if (open_named(o, socket, out, NULL) == 0)
 			return 0;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <strings.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 
 #define READ_SIZE 65536
@@ -31,8 +32,8 @@ static int malformed(const char *what, struct err *err)
 	return err_set(err, E_UNAVAILABLE, NULL, "the server's answer is malformed: %s", what);
 }
 
-/* Waits for more bytes; *got is 0 at the end. */
-static int receive(struct client *c, size_t *got, struct err *err)
+/* Waits for more bytes. Without `ended`, the end of the connection is an error. */
+static int receive(struct client *c, bool *ended, struct err *err)
 {
 	struct pollfd p = {.fd = c->fd, .events = POLLIN};
 	ssize_t n;
@@ -45,22 +46,14 @@ static int receive(struct client *c, size_t *got, struct err *err)
 	n = TEMP_FAILURE_RETRY(recv(c->fd, c->in.data + c->in.len, READ_SIZE, 0));
 	if (n == -1)
 		return err_errno(err, E_UNAVAILABLE, NULL, "the connection to the server failed");
+	if (n == 0 && ended == NULL)
+		return err_set(err, E_UNAVAILABLE, NULL,
+			       "the server closed the connection before its answer was complete");
+	if (n == 0)
+		*ended = true;
 	c->in.len += (size_t)n;
 	c->in.data[c->in.len] = '\0';
-	*got = (size_t)n;
 	return 0;
-}
-
-/* Like receive, but the end of the connection is an error. */
-static int receive_more(struct client *c, struct err *err)
-{
-	size_t n = 0;
-	const int r = receive(c, &n, err);
-
-	return r == 0 && n == 0
-		       ? err_set(err, E_UNAVAILABLE, NULL,
-				 "the server closed the connection before its answer was complete")
-		       : r;
 }
 
 /* Waits until `mark` is unread; *len is the length up to and including it. */
@@ -82,7 +75,7 @@ static int wait_for(struct client *c, const char *mark, size_t max, size_t *len,
 		if (unread(c) > max)
 			return malformed("too long", err);
 		from = unread(c) >= strlen(mark) ? unread(c) - strlen(mark) + 1 : 0;
-		r = receive_more(c, err);
+		r = receive(c, NULL, err);
 		if (r != 0)
 			return r;
 	}
@@ -92,9 +85,9 @@ static int parse_number(const char *s, int base, uint64_t *out)
 {
 	char *end;
 
-	errno = 0;
-	*out = strtoull(s, &end, base);
-	return errno != 0 || end == s || s[0] == '-' || s[0] == '+' || *end != '\0' ? -1 : 0;
+	*out = strtoull(s, &end, base); /* UINT64_MAX if it is too large */
+	return *out == UINT64_MAX || end == s || s[0] == '-' || s[0] == '+' || *end != '\0' ? -1
+											    : 0;
 }
 
 /* Parses a head; text ends with an empty line. */
@@ -105,7 +98,7 @@ static int parse_head(char *text, struct answer_head *h)
 
 	if (strncmp(line, "HTTP/1.", 7) != 0 || strlen(line) < 13 || line[8] != ' ')
 		return -1;
-	*h = (struct answer_head){.body = BODY_UNTIL_CLOSE, .keep = line[7] == '1'};
+	*h = (struct answer_head){.length = LENGTH_UNTIL_CLOSE, .keep = line[7] == '1'};
 	line[12] = '\0';
 	if (parse_number(line + 9, 10, &status) < 0 || status < 100)
 		return -1;
@@ -121,11 +114,10 @@ static int parse_head(char *text, struct answer_head *h)
 		*value++ = '\0';
 		value += strspn(value, " \t");
 		if (strcasecmp(line, "Content-Length") == 0) {
-			h->body = BODY_LENGTH;
 			if (parse_number(value, 10, &h->length) < 0)
 				return -1;
 		} else if (strcasecmp(line, "Transfer-Encoding") == 0) {
-			h->body = BODY_CHUNKED;
+			h->chunked = true;
 			if (strcasecmp(value, "chunked") != 0)
 				return -1;
 		} else if (strcasecmp(line, "Connection") == 0 && strcasecmp(value, "close") == 0) {
@@ -135,11 +127,8 @@ static int parse_head(char *text, struct answer_head *h)
 	return 0;
 }
 
-int answer_head(struct client *c, bool to_head, struct answer_head *out, bool *began,
-		struct err *err)
+int answer_head(struct client *c, struct answer_head *out, bool *began, struct err *err)
 {
-	struct answer_head h;
-
 	do {
 		cleanup_free char *text = NULL;
 		size_t len;
@@ -150,42 +139,31 @@ int answer_head(struct client *c, bool to_head, struct answer_head *out, bool *b
 			return r;
 		text = mem_strndup(c->in.data + c->in_at, len);
 		consume(c, len);
-		if (parse_head(text, &h) < 0)
+		if (parse_head(text, out) < 0)
 			return malformed("its head", err);
-	} while (h.status < 200 && h.status != 101);
-	if (to_head || h.status == 101 || h.status == 204 || h.status == 304)
-		h.body = BODY_NONE;
-	*out = h;
+	} while (out->status < 200 && out->status != 101);
+	if (out->status == 101 || out->status == 204 || out->status == 304) {
+		out->chunked = false;
+		out->length = 0;
+	}
+	out->keep = out->keep && (out->chunked || out->length != LENGTH_UNTIL_CLOSE);
 	return 0;
 }
 
-/* Passes n bytes on. */
+/* Passes n bytes on, or all bytes until the end of the connection. */
 static int pass(struct client *c, uint64_t n, answer_sink_fn *sink, void *arg, struct err *err)
 {
+	const bool until_close = n == LENGTH_UNTIL_CLOSE;
+	bool ended = false;
 	int r = 0;
 
-	while (r == 0 && n != 0) {
-		const size_t part = client_smaller(unread(c), n);
+	while (r == 0 && n != 0 && !ended) {
+		const size_t part = MIN(unread(c), n);
 
-		r = part != 0 ? sink(c->in.data + c->in_at, part, arg, err) : receive_more(c, err);
+		r = part != 0 ? sink(c->in.data + c->in_at, part, arg, err)
+			      : receive(c, until_close ? &ended : NULL, err);
 		n -= part;
 		consume(c, part);
-	}
-	return r;
-}
-
-static int pass_rest(struct client *c, answer_sink_fn *sink, void *arg, struct err *err)
-{
-	size_t n = unread(c);
-	int r = 0;
-
-	if (n == 0)
-		r = receive(c, &n, err);
-	while (r == 0 && n != 0) {
-		r = sink(c->in.data + c->in_at, n, arg, err);
-		consume(c, n);
-		if (r == 0)
-			r = receive(c, &n, err);
 	}
 	return r;
 }
@@ -235,17 +213,8 @@ static int pass_chunks(struct client *c, answer_sink_fn *sink, void *arg, struct
 int answer_body(struct client *c, const struct answer_head *head, answer_sink_fn *sink, void *arg,
 		struct err *err)
 {
-	switch (head->body) {
-	case BODY_NONE:
-		break;
-	case BODY_LENGTH:
-		return pass(c, head->length, sink, arg, err);
-	case BODY_CHUNKED:
-		return pass_chunks(c, sink, arg, err);
-	case BODY_UNTIL_CLOSE:
-		return pass_rest(c, sink, arg, err);
-	}
-	return 0;
+	return head->chunked ? pass_chunks(c, sink, arg, err)
+			     : pass(c, head->length, sink, arg, err);
 }
 
 static enum err_code code_by_status(int status)

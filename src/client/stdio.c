@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/param.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -57,7 +58,7 @@ static void send_control(struct passing *s, const char *json)
 
 static void read_stdin(struct passing *s)
 {
-	const size_t max = client_smaller((size_t)s->stdin_credit, READ_SIZE);
+	const size_t max = MIN((size_t)s->stdin_credit, READ_SIZE);
 	const ssize_t n = TEMP_FAILURE_RETRY(read(0, s->scratch, max));
 
 	if (n == -1 && errno == EAGAIN)
@@ -127,7 +128,7 @@ static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 
 static int write_output(struct passing *s, struct client_output *o)
 {
-	const size_t part = client_smaller(o->pending.len, o->written_max);
+	const size_t part = MIN(o->pending.len, o->written_max);
 	const ssize_t n = TEMP_FAILURE_RETRY(write(o->fd, o->pending.data, part));
 	char text[80];
 
@@ -279,8 +280,6 @@ int client_stdio(struct client *c, const struct client_call *call, struct buf *a
 	s.answer = &body;
 	if (head.status != 101) {
 		r = client_read_all(c, &head, &body, err);
-		if (r == 0 && head.status >= 400)
-			r = answer_error(head.status, &body, err);
 	} else {
 		s.scratch = scratch = mem_alloc(READ_SIZE);
 		init_output(&s.output[0], 1, "stdout");

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The stdio stream between three processes: this one holds the ends of the command's streams, one
  * runs client_stdio with them as its descriptors 0, 1 and 2, one is the server. */
+#include "base/fdio.h"
 #include "base/json.h"
+#include "base/loop.h"
+#include "base/mem.h"
 #include "client/client_internal.h"
-#include "client/server_fixture.h"
+#include "client/testkit/server_testkit.h"
 #include "wire/stdio_frame.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* --- the server: echoes stdin on stdout, and the first byte of each frame on stderr --- */
 
@@ -361,7 +372,7 @@ static void echo_through(struct run *r, size_t total)
 
 		assert_true(poll(p, 3, 20000) > 0);
 		if (p[0].revents != 0) {
-			const size_t part = client_smaller(sizeof(chunk), total - sent);
+			const size_t part = MIN(sizeof(chunk), total - sent);
 
 			for (size_t i = 0; i < part; i++)
 				chunk[i] = byte_at(sent + i);

@@ -1,35 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* client/server_fixture.h - for tests: a server in a forked child, at a unix socket in a directory
- * of its own. */
-#pragma once
+#include "client/testkit/server_testkit.h"
 #include "base/fdio.h"
-#include "base/mem.h"
-#include "base/testkit/loop_testkit.h"
-#include "wire/http.h"
-#include <setjmp.h>
+#include "base/loop.h"
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#include <cmocka.h>
-
-struct server {
-	char dir[64], socket[96];
-	pid_t pid;
-};
-
-static inline void server_place(struct server *s)
+void server_place(struct server *s)
 {
 	snprintf(s->dir, sizeof(s->dir), "/tmp/agentsh-client-test-XXXXXX");
 	assert_non_null(mkdtemp(s->dir));
 	snprintf(s->socket, sizeof(s->socket), "%s/sock", s->dir);
 }
 
-static inline int server_listen(const char *path)
+int server_listen(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -40,8 +30,7 @@ static inline int server_listen(const char *path)
 	return fd;
 }
 
-/* The child ends with its parent. */
-static inline pid_t server_fork(void)
+pid_t server_fork(void)
 {
 	const pid_t pid = fork();
 
@@ -51,13 +40,7 @@ static inline pid_t server_fork(void)
 	return pid;
 }
 
-/* The child's loop, for timers; the argument of on_request. */
-struct server_child {
-	struct loop *loop;
-};
-
-/* Serves with wire's server in a child. */
-static inline void server_start(struct server *s, http_request_fn *on_request)
+void server_start(struct server *s, http_request_fn *on_request)
 {
 	struct server_child child;
 	struct http_server *http;
@@ -79,7 +62,7 @@ static inline void server_start(struct server *s, http_request_fn *on_request)
 	_exit(1);
 }
 
-static inline void server_stop(struct server *s)
+void server_stop(struct server *s)
 {
 	kill(s->pid, SIGKILL);
 	waitpid(s->pid, NULL, 0);
