@@ -80,7 +80,8 @@ def test_cli_1_a_terminal_shows_errors_and_commands_that_run_on(person):
     assert code == 124 and "exit:        124 (signal KILL)" in text
     code, text = at_a_terminal(person, "exec", session.id, "--command-id", "bg", "--detach", "--", "true")
     assert (code, text) == (0, "Command started: bg\n")
-    code, text = at_a_terminal(person, "exec", session.id, "--script", "sleep 60 &")
+    executed = "while ! grep -q ^sleep /proc/$!/cmdline; do :; done"  # until then it has the shell's command line
+    code, text = at_a_terminal(person, "exec", session.id, "--script", f"sleep 60 & {executed}")
     assert code == 0 and re.search(r"^background:  process \d+ ended: sleep 60$", text, re.M), text
     code, text = at_a_terminal(person, "exec", session.id, "--json", '{"command": "echo", "args": ["asked"]}')
     assert code == 0 and text.startswith("asked\n\nexit:        0, ")
