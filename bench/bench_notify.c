@@ -189,7 +189,7 @@ static int start(enum way way, struct exec_control **control, struct listener **
 {
 	static const int calls[] = {SYS_execve, SYS_execveat};
 	struct listener_handler handler = {.calls = calls, .ncalls = 2, .on = let_go};
-	struct exec_setup setup = {.root = -1, .helper = ""};
+	struct exec_setup setup = {.helper = ""};
 	int sock[2], listener;
 	struct err err = {0};
 	size_t nfds = 1;
@@ -206,6 +206,7 @@ static int start(enum way way, struct exec_control **control, struct listener **
 		fail("listener");
 	if (way == VERIFIED) {
 		setup.gate = make_gate(&setup.actors);
+		setup.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (exec_control_open(&setup, control, &err) < 0)
 			fail(err.message);
 		handler = exec_control_handler(*control);

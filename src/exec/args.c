@@ -4,7 +4,51 @@
 #include "exec/args.h"
 #include "base/mem.h"
 #include <errno.h>
-#include <stdint.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/uio.h>
+
+/* ---- the calling process ---- */
+
+int caller_read(pid_t tid, uint64_t addr, void *out, size_t n)
+{
+	const struct iovec to = {out, n}, from = {(void *)(uintptr_t)addr, n};
+	const ssize_t got = process_vm_readv(tid, &to, 1, &from, 1, 0);
+
+	return got == (ssize_t)n ? 0 : got == -1 ? errno : EFAULT;
+}
+
+int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE])
+{
+	return caller_read(*(const pid_t *)arg, page, out, EXEC_PAGE);
+}
+
+int caller_open(pid_t tid, const char *name, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
+	fd = open(path, flags | O_CLOEXEC);
+	return fd == -1 ? -errno : fd;
+}
+
+int caller_link(pid_t tid, const char *name, char out[PATH_MAX])
+{
+	char path[64];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
+	len = readlink(path, out, PATH_MAX);
+	if (len == -1)
+		return errno;
+	if (len == PATH_MAX)
+		return ENAMETOOLONG;
+	out[len] = '\0';
+	return 0;
+}
+
+/* ---- argv ---- */
 
 void args_memory_init(struct args_memory *m, int (*read)(void *, uint64_t, uint8_t[EXEC_PAGE]),
 		      void *arg)
@@ -79,42 +123,6 @@ static int pointer_at(struct args_memory *m, uint64_t addr, uint64_t *out)
 	return 0;
 }
 
-void args_sum_init(struct args_sum *s)
-{
-	memset(s->hash, 0, sizeof(s->hash));
-	s->fill = 0;
-	s->total = 0;
-}
-
-static void fold(struct args_sum *s)
-{
-	hash_sha256(s->hash, s->hash, sizeof(s->hash), s->block, s->fill);
-	s->fill = 0;
-}
-
-void args_sum_add(struct args_sum *s, const void *p, size_t n)
-{
-	const uint8_t *from = p;
-
-	s->total += n;
-	while (n > 0) {
-		const size_t room = sizeof(s->block) - s->fill;
-		const size_t part = n < room ? n : room;
-
-		memcpy(s->block + s->fill, from, part);
-		s->fill += part;
-		from += part;
-		n -= part;
-		if (s->fill == sizeof(s->block))
-			fold(s);
-	}
-}
-
-void args_sum_end(struct args_sum *s)
-{
-	fold(s);
-}
-
 void args_replace_first(struct strv *argv, char *const *head, size_t n)
 {
 	struct strv v = {0};
@@ -134,76 +142,65 @@ void args_done(struct args *a)
 	*a = (struct args){0};
 }
 
-/* From here on no string is kept. The strings behind argv[0] are summed with the rest. */
-static void cut(struct args *a)
+/* Appends all strings; *argc is their number. */
+static int read_strings(struct args_memory *m, uint64_t addr, struct buf *text, size_t *argc)
 {
-	const size_t first = a->n > 0 ? strlen(a->text.data) + 1 : 0;
-
-	a->cut = true;
-	args_sum_init(&a->sum);
-	args_sum_add(&a->sum, a->text.data + first, a->text.len - first);
-}
-
-/* Adds the string in `one`: keeps it whole, or only sums it. */
-static void take_string(struct args *a, const struct buf *one)
-{
-	if (!a->cut && (a->n == EXEC_ARGC_KEPT || a->text.len + one->len > EXEC_ARGS_KEPT))
-		cut(a);
-	if (a->cut) {
-		args_sum_add(&a->sum, one->data, one->len);
-	} else {
-		buf_add(&a->text, one->data, one->len);
-		a->n++;
-	}
-	a->argc++;
-}
-
-static int read_strings(struct args_memory *m, uint64_t addr, struct args *a, struct buf *one)
-{
-	size_t size = 0;
-
 	for (;; addr += sizeof(uint64_t)) {
 		uint64_t at;
 		int r = pointer_at(m, addr, &at);
 
 		if (r != 0 || at == 0)
 			return r;
-		buf_clear(one);
-		r = args_string(m, at, EXEC_STRING_MAX, one);
+		r = args_string(m, at, EXEC_STRING_MAX, text);
 		if (r != 0)
 			return r;
-		size += one->len + sizeof(at);
-		if (size > EXEC_ARGV_MAX)
+		++*argc;
+		if (text->len + *argc * sizeof(at) > EXEC_ARGV_MAX)
 			return E2BIG;
-		take_string(a, one);
 	}
+}
+
+/* Keeps the first strings. If these are not all, the hash stands for everything behind argv[0]. */
+static void keep_strings(struct args *a)
+{
+	const size_t first = strlen(a->text.data) + 1;
+	struct buf kept = {0};
+	size_t end = 0, next = first;
+
+	while (next <= EXEC_ARGS_KEPT && a->n < EXEC_ARGC_KEPT) {
+		end = next;
+		if (++a->n == a->argc)
+			break;
+		next += strlen(a->text.data + end) + 1;
+	}
+	a->cut = a->n < a->argc;
+	if (a->cut) {
+		a->rest = a->text.len - first;
+		hash_sha256(a->hash, a->text.data + first, a->rest, NULL, 0);
+		buf_add(&kept, a->text.data, end);
+		buf_done(&a->text);
+		a->text = kept;
+	}
+	a->v = mem_resize(NULL, a->n + 1, sizeof(*a->v));
+	for (size_t i = 0, at = 0; i < a->n; i++, at += strlen(a->text.data + at) + 1)
+		a->v[i] = a->text.data + at;
+	a->v[a->n] = NULL;
 }
 
 int args_read(struct args_memory *m, uint64_t addr, struct args *out)
 {
-	static const struct buf empty = {(char *)"", 1, 1};
-	cleanup_buf struct buf one = {0};
 	struct args a = {0};
-	char *at;
-	int r = 0;
+	const int r = addr != 0 ? read_strings(m, addr, &a.text, &a.argc) : 0;
 
-	if (addr != 0)
-		r = read_strings(m, addr, &a, &one);
 	if (r != 0) {
 		args_done(&a);
 		return r;
 	}
-	if (a.argc == 0)
-		take_string(&a, &empty);
-	if (a.cut)
-		args_sum_end(&a.sum);
-	at = a.text.data;
-	a.v = mem_resize(NULL, a.n + 1, sizeof(*a.v));
-	for (size_t i = 0; i < a.n; i++) {
-		a.v[i] = at;
-		at += strlen(at) + 1;
+	if (a.argc == 0) {
+		a.argc = 1;
+		buf_addc(&a.text, '\0');
 	}
-	a.v[a.n] = NULL;
+	keep_strings(&a);
 	*out = a;
 	return 0;
 }

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec/args.h - argv out of another process's memory, and the `#!` line: pure functions over bytes;
- * private to this folder. */
+/* exec/args.h - what an exec's caller has in its memory and in /proc, the `#!` line, and the
+ * arguments of ld.so; private to this folder. */
 #pragma once
 #include "base/buf.h"
 #include "base/fields.h"
 #include "base/hash.h"
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define EXEC_PAGE 4096
 #define EXEC_STRING_MAX (32 * EXEC_PAGE)	 /* MAX_ARG_STRLEN of the kernel, with the NUL */
 #define EXEC_ARGV_MAX (6 * 1024 * 1024)		 /* the kernel's limit of strings and pointers */
 #define EXEC_ARGS_KEPT (EXEC_STRING_MAX * 3 / 2) /* so argv[0] is always whole */
 #define EXEC_ARGC_KEPT 16384
+
+/* The caller by its thread id. The id belongs to the caller while its notification is valid: call
+ * listener_valid() after the last read. All but caller_open return 0 or an errno. */
+int caller_read(pid_t tid, uint64_t addr, void *out, size_t n);
+/* For args_memory_init; arg is a pid_t *. */
+int caller_page(void *arg, uint64_t page, uint8_t out[EXEC_PAGE]);
+/* Link of /proc/TID/NAME ("cwd", "exe", "fd/3") as text. */
+int caller_link(pid_t tid, const char *name, char out[PATH_MAX]);
+/* Opens /proc/TID/NAME; a descriptor or -errno. */
+int caller_open(pid_t tid, const char *name, int flags);
 
 /* Memory that is read by whole pages. */
 struct args_memory {
@@ -29,24 +41,14 @@ struct args_memory {
 void args_memory_init(struct args_memory *m, int (*read)(void *, uint64_t, uint8_t[EXEC_PAGE]),
 		      void *arg);
 
-/* A stream of bytes as one value, without keeping it. */
-struct args_sum {
-	uint8_t hash[HASH_LEN];
-	uint8_t block[EXEC_PAGE];
-	size_t fill;
-	uint64_t total;
-};
-void args_sum_init(struct args_sum *s);
-void args_sum_add(struct args_sum *s, const void *p, size_t n);
-void args_sum_end(struct args_sum *s); /* hash is valid afterwards */
-
 struct args {
 	struct buf text; /* kept strings, each with its NUL */
 	char **v;	 /* into text */
 	size_t n;	 /* kept */
 	size_t argc;	 /* of all */
-	bool cut;	 /* n < argc; then sum is that of everything behind argv[0] */
-	struct args_sum sum;
+	bool cut;	 /* n < argc; then the next two stand for all behind argv[0] */
+	size_t rest;	 /* bytes */
+	uint8_t hash[HASH_LEN];
 };
 void args_done(struct args *a);
 /* Puts the n strings of head, copied, in the place of argv[0]. */

@@ -142,7 +142,7 @@ static void pol_4_arguments_are_cut_at_the_limits(void **state)
 	assert_true(a.cut);
 	assert_int_equal(a.n, EXEC_ARGS_KEPT / 4096);
 	assert_int_equal(a.argc, EXEC_ARGS_KEPT / 4096 + 1);
-	assert_int_equal(a.sum.total, EXEC_ARGS_KEPT);
+	assert_int_equal(a.rest, EXEC_ARGS_KEPT);
 	args_done(&a);
 
 	assert_int_equal(read_many(EXEC_ARGC_KEPT, 1, &a), 0);
@@ -158,26 +158,29 @@ static void pol_4_arguments_are_cut_at_the_limits(void **state)
 	assert_int_equal(read_many(EXEC_ARGV_MAX / 4096 + 1, 4096 - 8, &a), E2BIG);
 }
 
-/* What is not kept still counts: one other byte is another sum. */
-static void pol_4_the_sum_sees_every_byte(void **state)
+/* What is not kept still counts: one other byte behind argv[0] is another hash. */
+static void pol_4_the_hash_sees_every_byte(void **state)
 {
-	struct args_sum a, b, c;
-	uint8_t byte[3 * EXEC_PAGE] = {0};
+	struct args a, b;
+	struct args_memory m;
 
-	args_sum_init(&a);
-	args_sum_add(&a, byte, sizeof(byte));
-	args_sum_end(&a);
-	args_sum_init(&b);
-	for (size_t i = 0; i < sizeof(byte); i += 3) /* other pieces, the same bytes */
-		args_sum_add(&b, byte + i, 3);
-	args_sum_end(&b);
+	assert_int_equal(read_many(EXEC_ARGC_KEPT + 1, 4, &a), 0);
+	args_memory_init(&m, read_page, NULL);
+	put_pointer(0, BASE + EXEC_ARGV_MAX + 1); /* argv[0] does not count */
+	assert_int_equal(args_read(&m, BASE, &b), 0);
+	assert_string_equal(b.v[0], "aa");
+	assert_int_equal(a.rest, EXEC_ARGC_KEPT * 4);
+	assert_int_equal(b.rest, a.rest);
 	assert_memory_equal(a.hash, b.hash, HASH_LEN);
-	assert_int_equal(a.total, b.total);
-	byte[sizeof(byte) - 1] = 1;
-	args_sum_init(&c);
-	args_sum_add(&c, byte, sizeof(byte));
-	args_sum_end(&c);
-	assert_memory_not_equal(a.hash, c.hash, HASH_LEN);
+	args_done(&b);
+	memcpy(memory + EXEC_ARGV_MAX + 8, "aab", 4);
+	put_pointer(8 * EXEC_ARGC_KEPT, BASE + EXEC_ARGV_MAX + 8); /* the last one */
+	args_memory_init(&m, read_page, NULL);
+	assert_int_equal(args_read(&m, BASE, &b), 0);
+	assert_int_equal(b.rest, a.rest);
+	assert_memory_not_equal(a.hash, b.hash, HASH_LEN);
+	args_done(&a);
+	args_done(&b);
 }
 
 /* ---- #! ---- */
@@ -297,7 +300,7 @@ int main(void)
 		cmocka_unit_test(pol_4_argv_is_read_in_order),
 		cmocka_unit_test(pol_4_no_argv_is_one_empty_argument),
 		cmocka_unit_test(pol_4_arguments_are_cut_at_the_limits),
-		cmocka_unit_test(pol_4_the_sum_sees_every_byte),
+		cmocka_unit_test(pol_4_the_hash_sees_every_byte),
 		cmocka_unit_test(pol_4_the_first_line_is_read_as_the_kernel_does),
 		cmocka_unit_test(pol_4_a_cut_name_is_no_interpreter),
 		cmocka_unit_test(pol_4_the_loaders_program_is_found),

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "exec/args.h"
-#include "exec/caller.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <utime.h>
 
 #ifndef SYS_fchmodat2
@@ -45,13 +43,6 @@ struct work {
 	uint64_t value;
 	unsigned flags;
 };
-
-static int read_bytes(pid_t tid, uint64_t addr, void *out, size_t n)
-{
-	const struct iovec to = {out, n}, from = {(void *)(uintptr_t)addr, n};
-
-	return process_vm_readv(tid, &to, 1, &from, 1, 0) == (ssize_t)n ? 0 : EFAULT;
-}
 
 /* ---- which file ---- */
 
@@ -97,7 +88,7 @@ static int open_in_root(const struct work *w, const char *path, unsigned flags)
 
 	if (path[0] != '/') {
 		base_link(w, link);
-		r = caller_link(w->tid, link, base, sizeof(base));
+		r = caller_link(w->tid, link, base);
 		if (r == 0 && base[0] != '/')
 			r = ENOTDIR;
 	}
@@ -173,12 +164,12 @@ static int read_times(const struct work *w, struct timespec out[2])
 
 	switch (w->call->kind) {
 	case UTIMBUF:
-		r = read_bytes(w->tid, w->value, &u, sizeof(u));
+		r = caller_read(w->tid, w->value, &u, sizeof(u));
 		out[0] = (struct timespec){.tv_sec = u.actime};
 		out[1] = (struct timespec){.tv_sec = u.modtime};
 		return r;
 	case TIMEVAL:
-		r = read_bytes(w->tid, w->value, tv, sizeof(tv));
+		r = caller_read(w->tid, w->value, tv, sizeof(tv));
 		for (int i = 0; r == 0 && i < 2; i++) {
 			if (tv[i].tv_usec < 0 || tv[i].tv_usec >= 1000000)
 				return EINVAL;
@@ -186,7 +177,7 @@ static int read_times(const struct work *w, struct timespec out[2])
 		}
 		return r;
 	default:
-		return read_bytes(w->tid, w->value, out, 2 * sizeof(*out));
+		return caller_read(w->tid, w->value, out, 2 * sizeof(*out));
 	}
 }
 
@@ -207,82 +198,68 @@ static int set_mode(const struct work *w, int fd)
 	return chmod(self, (mode_t)w->value & 07777) == -1 ? errno : 0;
 }
 
-static int change(const struct attributes *a, const struct work *w, uint64_t id)
+/* 0, or the errno for the caller. The listener is asked whether the caller still waits before
+ * anything is changed. */
+static int change(const struct attributes *a, const struct work *w, struct listener *l, uint64_t id)
 {
 	const bool sets_times = w->call->kind != MODE;
 	struct timespec times[2] = {{0}};
-	const int fd = open_named(w);
+	cleanup_fd int fd = open_named(w);
 	int r = fd < 0 ? -fd : 0;
 
 	if (r == 0 && sets_times && w->value != 0)
 		r = read_times(w, times);
-	if (r == 0 && a->root < 0 && !is_own(a->trees, fd))
-		r = EPERM;
-	if (r == 0 && !a->still(a->arg, id))
-		r = EPERM;
-	if (r == 0 && !sets_times)
-		r = set_mode(w, fd);
-	else if (r == 0 && utimensat(fd, "", w->value != 0 ? times : NULL,
-				     AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1)
-		r = errno;
-	if (fd >= 0)
-		close(fd);
-	return r;
-}
-
-int attributes_change(const struct attributes *a, const struct seccomp_notif *call)
-{
-	const __u64 *arg = call->data.args;
-	struct work w = {.tid = (pid_t)call->pid, .root = a->root, .dirfd = AT_FDCWD};
-
-	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-		if (calls[i].nr == call->data.nr)
-			w.call = &calls[i];
-	if (w.call == NULL)
-		return ENOSYS;
-	w.path = w.call->path != NONE ? arg[w.call->path] : 0;
-	w.value = arg[w.call->value];
-	if (w.call->dir != NONE)
-		w.dirfd = (int)arg[w.call->dir];
-	if (w.call->flags != NONE)
-		w.flags = (unsigned)arg[w.call->flags];
-	if (w.path == 0 && w.dirfd == AT_FDCWD)
-		return w.call->path != NONE ? EFAULT : EBADF;
-	if (w.path == 0 && w.call->path != NONE && w.call->kind == MODE)
-		return EFAULT;
-	if ((w.flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0)
-		return EINVAL;
-	return change(a, &w, call->id);
-}
-
-/* ---- as the listener's handler ---- */
-
-static bool still_waits(void *arg, uint64_t id)
-{
-	return listener_valid(arg, id);
+	if (r != 0)
+		return r;
+	if ((a->root < 0 && !is_own(a->trees, fd)) || !listener_valid(l, id))
+		return EPERM;
+	if (!sets_times)
+		return set_mode(w, fd);
+	return utimensat(fd, "", w->value != 0 ? times : NULL,
+			 AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == -1
+		       ? errno
+		       : 0;
 }
 
 static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg)
 {
-	struct attributes a = *(const struct attributes *)arg;
+	const struct attributes *a = arg;
+	const __u64 *v = n->data.args;
+	const struct attribute_call *call = calls;
+	struct work w = {.tid = (pid_t)n->pid, .root = a->root, .dirfd = AT_FDCWD};
 	int r;
 
-	a.still = still_waits;
-	a.arg = l;
-	r = attributes_change(&a, n);
-
+	while (call->nr != n->data.nr)
+		call++;
+	w.call = call;
+	w.path = call->path != NONE ? v[call->path] : 0;
+	w.value = v[call->value];
+	if (call->dir != NONE)
+		w.dirfd = (int)v[call->dir];
+	if (call->flags != NONE)
+		w.flags = (unsigned)v[call->flags];
+	if (w.path == 0 && (w.dirfd == AT_FDCWD || call->kind == MODE) && call->path != NONE)
+		r = EFAULT;
+	else if (w.path == 0 && w.dirfd == AT_FDCWD)
+		r = EBADF;
+	else if ((w.flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0)
+		r = EINVAL;
+	else
+		r = change(a, &w, l, n->id);
 	if (r == 0)
 		listener_done(l, n->id);
 	else
 		listener_send(l, n->id, r);
 }
 
-struct listener_handler attributes_handler(struct attributes *a)
+struct listener_handler attributes_handler(const struct attributes *a)
 {
 	static int numbers[ARRAY_LEN(calls)];
 
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
 		numbers[i] = calls[i].nr;
-	return (struct listener_handler){
-		.calls = numbers, .ncalls = ARRAY_LEN(numbers), .on = on_call, .arg = a};
+	return (struct listener_handler){.calls = numbers,
+					 .ncalls = ARRAY_LEN(numbers),
+					 .on = on_call,
+					 .arg = (void *)(uintptr_t)a};
 }

@@ -9,20 +9,13 @@
 #pragma once
 #include "base/fields.h"
 #include "listener/listener.h"
-#include <linux/seccomp.h>
 
 struct attributes {
 	/* The callers' root, if they have one that is theirs: paths are looked up in it, and all
-	 * that they name there may be changed that their uid, which is ours, may change. Else -1.
-	 */
+	 * that they name there may be changed that their uid, which is ours, may change. Else -1,
+	 * and EPERM for a file that lies in none of the trees. */
 	int root;
 	const struct strv *trees; /* real paths, borrowed; NULL: none */
-	/* Whether the caller still waits, asked before anything is changed. */
-	bool (*still)(void *arg, uint64_t id);
-	void *arg;
 };
-/* 0: done; an errno: what the caller is told; EPERM for what lies in none of the trees. ENOSYS: not
- * one of these calls. */
-int attributes_change(const struct attributes *a, const struct seccomp_notif *call);
-/* The calls as a handler of the listener, which asks it who still waits. */
-struct listener_handler attributes_handler(struct attributes *a);
+/* a is borrowed. */
+struct listener_handler attributes_handler(const struct attributes *a);

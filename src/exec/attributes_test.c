@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The calls of another process, whose memory and descriptors are a copy of ours: what it names is
- * changed if it is in a tree of the session's, and nothing else is. */
+/* A child behind a small filter makes the calls; its memory and descriptors are a copy of ours. A
+ * file is changed if it lies in a tree of the session, and no other file is. */
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,23 +8,24 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "exec/attributes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
+#include <linux/filter.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <utime.h>
 
-#define ID 4711
 #define SYS_FCHMODAT2 452
 
 static char dir[] = "/tmp/agentsh-attributes-XXXXXX";
@@ -36,34 +37,115 @@ static struct timespec times[2] = {{1000, 5}, {2000, 7}};
 static struct timeval micro[2] = {{3000, 1}, {4000, 999999}}, micro_bad[2] = {{0, 0}, {0, 1000000}};
 static struct utimbuf seconds = {5000, 6000};
 static int file_fd, outside_fd, tree_fd, pipe_fd[2];
-static pid_t peer; /* with our memory, in tree */
-static bool waits = true;
 static struct strv trees;
+static struct attributes attributes;
+static struct listener_handler handler;
+static bool id_is_old; /* the caller has died, and its thread id belongs to another one */
+static struct {
+	pid_t pid; /* its directory is tree */
+	int sock;  /* the calls for it, and their errno */
+	struct listener *listener;
+} child;
 
-static bool still(void *arg, uint64_t id)
+struct call {
+	int nr;
+	__u64 arg[6];
+};
+
+/* ---- the child ---- */
+
+#define IS(nr, yes) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), (yes), 0)
+
+static int filter(void)
 {
-	assert_int_equal(id, ID);
-	return waits;
+	static struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef SYS_chmod
+		IS(SYS_chmod, 8),
+		IS(SYS_utime, 7),
+		IS(SYS_utimes, 6),
+#endif
+		IS(SYS_fchmod, 5),
+		IS(SYS_fchmodat, 4),
+		IS(SYS_FCHMODAT2, 3),
+		IS(SYS_utimensat, 2),
+		IS(SYS_getpid, 1), /* not one of these calls */
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+	};
+	const struct sock_fprog prog = {ARRAY_LEN(code), code};
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return (int)syscall(
+		SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
 }
 
-#define CALL(nr, ...) change_in(&trees, nr, (__u64[6]){__VA_ARGS__})
+static _Noreturn void be_child(int sock)
+{
+	int fd, result;
+	struct call c;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	fd = chdir(tree) == 0 ? filter() : -1;
+	if (fd < 0 || fdio_send(sock, "l", 1, &fd, 1) < 0)
+		_exit(1);
+	while (read(sock, &c, sizeof(c)) == sizeof(c)) {
+		const long r = syscall(c.nr, c.arg[0], c.arg[1], c.arg[2], c.arg[3]);
+
+		result = r == -1 ? errno : 0;
+		if (write(sock, &result, sizeof(result)) != sizeof(result))
+			break;
+	}
+	_exit(0);
+}
+
+static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg)
+{
+	struct seccomp_notif copy = *n;
+
+	copy.id += id_is_old;
+	handler.on(l, &copy, arg);
+	if (id_is_old)
+		listener_send(l, n->id, EPERM);
+}
+
+static void start_child(void)
+{
+	struct listener_handler h;
+	int sock[2], fd = -1;
+	size_t nfds = 1;
+	char c;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+	child.pid = fork();
+	if (child.pid == 0)
+		be_child(sock[1]);
+	close(sock[1]);
+	child.sock = sock[0];
+	assert_int_equal(fdio_recv(sock[0], &c, 1, &fd, &nfds, NULL), 1);
+	h = handler = attributes_handler(&attributes);
+	h.on = on_call;
+	assert_int_equal(listener_start(&h, 1, fd, &child.listener, NULL), 0);
+}
+
+/* ---- the calls ---- */
+
+#define CALL(nr, ...) make_call(-1, &trees, &(struct call){nr, {__VA_ARGS__}})
+#define CALL_IN(trees, nr, ...) make_call(-1, trees, &(struct call){nr, {__VA_ARGS__}})
+#define CALL_AT(root, nr, ...) make_call(root, NULL, &(struct call){nr, {__VA_ARGS__}})
 #define AT(x) ((__u64)(uintptr_t)(x))
 
-static int change_by(struct attributes a, int nr, const __u64 arg[6])
+/* 0 or an errno. */
+static int make_call(int root, const struct strv *in, const struct call *c)
 {
-	struct seccomp_notif n = {.id = ID, .pid = (uint32_t)peer, .data = {.nr = nr}};
+	int result;
 
-	memcpy(n.data.args, arg, sizeof(n.data.args));
-	return attributes_change(&a, &n);
+	attributes = (struct attributes){root, in};
+	assert_int_equal(write(child.sock, c, sizeof(*c)), sizeof(*c));
+	assert_int_equal(read(child.sock, &result, sizeof(result)), sizeof(result));
+	return result;
 }
-
-static int change_in(const struct strv *in, int nr, const __u64 arg[6])
-{
-	return change_by((struct attributes){-1, in, still, NULL}, nr, arg);
-}
-
-#define CALL_AT(root, nr, ...) \
-	change_by((struct attributes){root, NULL, still, NULL}, nr, (__u64[6]){__VA_ARGS__})
 
 static mode_t mode_of(const char *path)
 {
@@ -105,32 +187,17 @@ static int open_all(void **state)
 	snprintf(by_odd_fd, sizeof(by_odd_fd), "/proc/self/fd/%dx", file_fd);
 	strv_add(&trees, "/nonexistent");
 	strv_add(&trees, tree);
-	peer = fork();
-	if (peer == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-		if (chdir(tree) == 0)
-			for (;;)
-				pause();
-		_exit(1);
-	}
-	/* until it is in its directory */
-	for (int i = 0; i < 1000; i++) {
-		cleanup_free char *cwd = mem_printf("/proc/%d/cwd", (int)peer);
-		char to[PATH_MAX] = "";
-
-		if (readlink(cwd, to, sizeof(to) - 1) > 0 && strcmp(to, tree) == 0)
-			return 0;
-		poll(NULL, 0, 1);
-	}
-	return 1;
+	start_child();
+	return 0;
 }
 
 static int close_all(void **state)
 {
 	cleanup_free char *command = mem_printf("rm -rf %s", dir);
 
-	kill(peer, SIGKILL);
-	waitpid(peer, NULL, 0);
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+	listener_stop(child.listener);
 	strv_done(&trees);
 	return system(command);
 }
@@ -155,7 +222,7 @@ static void sbx_3_a_mode_is_set_by_every_way(void **state)
 	assert_int_equal(CALL(SYS_chmod, AT(file), 0600), 0);
 	assert_int_equal(mode_of(file), 0600);
 #endif
-	/* what is no mode is no matter, as for the kernel */
+	/* bits that are not of the mode are ignored, as the kernel does */
 	assert_int_equal(CALL(SYS_fchmodat, (__u64)AT_FDCWD, AT(file), 0100610), 0);
 	assert_int_equal(mode_of(file), 0610);
 	assert_int_equal(CALL(SYS_fchmodat, (__u64)AT_FDCWD, AT(tree), 02700), 0);
@@ -203,8 +270,8 @@ static void sbx_3_nothing_outside_is_changed(void **state)
 			 EPERM);
 	assert_int_equal(CALL(SYS_utimensat, (__u64)AT_FDCWD, AT(outside), AT(times), 0), EPERM);
 	assert_int_equal(CALL(SYS_utimensat, (__u64)outside_fd, 0, AT(times), 0), EPERM);
-	assert_int_equal(change_in(&none, SYS_fchmod, (__u64[6]){(__u64)file_fd, 0644}), EPERM);
-	assert_int_equal(change_in(NULL, SYS_fchmod, (__u64[6]){(__u64)file_fd, 0644}), EPERM);
+	assert_int_equal(CALL_IN(&none, SYS_fchmod, (__u64)file_fd, 0644), EPERM);
+	assert_int_equal(CALL_IN(NULL, SYS_fchmod, (__u64)file_fd, 0644), EPERM);
 	assert_int_equal(mode_of(outside), 0600);
 	assert_int_equal(mode_of(beside), 0600);
 	assert_int_equal(mtime_ns(outside), before);
@@ -226,9 +293,9 @@ static void sbx_3_a_caller_that_is_gone_changes_nothing(void **state)
 {
 	const mode_t before = mode_of(file);
 
-	waits = false;
+	id_is_old = true;
 	assert_int_not_equal(CALL(SYS_fchmod, (__u64)file_fd, 0777), 0);
-	waits = true;
+	id_is_old = false;
 	assert_int_equal(mode_of(file), before);
 }
 

@@ -62,7 +62,7 @@ static void turn(struct listener *l, void *arg)
 			continue;
 		/* The caller died while it waited. */
 		gate_gone(c->setup.gate, &k->gate);
-		record_case(c, k, GATE_FAILED, NULL);
+		commands_record(c, k, GATE_FAILED, NULL);
 		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
 		if (!k->seized)
 			verify_forget(c, k);
@@ -77,8 +77,7 @@ static void end(void *arg)
 	struct exec_case *k;
 
 	LIST_FOREACH (k, &c->cases, link)
-		if (k->gate.id != 0)
-			gate_gone(c->setup.gate, &k->gate);
+		gate_gone(c->setup.gate, &k->gate);
 }
 
 struct listener_handler exec_control_handler(struct exec_control *c)
@@ -105,7 +104,7 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	c->loader_any = !policy_restricts(gate_policy(s->gate), OP_EXEC);
 	c->actors = actor_reader_new(s->actors);
 	c->asker = (struct gate_asker){wake, c};
-	c->programs.root = s->root;
+	c->programs = exec_looker_new(s->root);
 	LIST_INIT(&c->cases);
 	LIST_INIT(&c->commands);
 	STAILQ_INIT(&c->deferred);
@@ -149,7 +148,7 @@ void exec_control_close(struct exec_control *c)
 	}
 	commands_free(c);
 	actor_reader_free(c->actors);
-	program_cache_done(&c->programs);
+	exec_looker_free(c->programs);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->telling);
 	mem_cleanup_fd(&c->child_fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Callers whose strings change under the decision. true and expr are files that nobody here can
  * change and names of one length; expr is denied, and its exit status without arguments is 2. */
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 #include <stdatomic.h>
 
 extern char **environ;

@@ -2,7 +2,7 @@
 /* Callers that lose pages under the decision: the kernel may replace a page that was given back by
  * zeros whenever memory is short, and no other process has to write there. The end of
  * "/usr/bin/sha256sum" lies in such a page, so that the path becomes "/usr/bin/sh". */
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 
 extern char **environ;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Exec control against a real filter, as the user who runs the tests: everything is verified. */
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 #include <sys/mount.h>
 
 extern char **environ;
@@ -254,9 +254,8 @@ static void pol_4_every_way_to_name_a_file(void **state)
 }
 
 /* In a root of its own, as a session has it: the system below a file system in memory. */
-static int guest_elsewhere(void *arg)
+static int enter_root(void)
 {
-	char *argv[] = {(char *)"x", NULL};
 	char usr[128], bin[128], lib[128], lib64[128];
 
 	snprintf(usr, sizeof(usr), "%s/usr", kit_path("root"));
@@ -269,8 +268,15 @@ static int guest_elsewhere(void *arg)
 	    symlink("usr/lib", lib) < 0 || symlink("usr/lib64", lib64) < 0)
 		return KIT_BROKEN;
 	if (chdir(kit_path("root")) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-	    umount2(".", MNT_DETACH) < 0 || chdir("/usr") < 0)
+	    umount2(".", MNT_DETACH) < 0)
 		return KIT_BROKEN;
+	return chdir("/usr");
+}
+
+static int guest_elsewhere(void *arg)
+{
+	char *argv[] = {(char *)"x", NULL};
+
 	execve(arg, argv, environ);
 	return errno;
 }
@@ -280,6 +286,7 @@ static void pol_4_paths_are_those_of_the_callers_root(void **state)
 	if (geteuid() != 0)
 		skip(); /* mounting */
 	assert_int_equal(mkdir(kit_path("root"), 0755), 0);
+	kit.enter = enter_root;
 	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "/bin/true"), 0);
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
 	assert_string_equal(kit.record[0].called, "/bin/true");
@@ -288,6 +295,7 @@ static void pol_4_paths_are_those_of_the_callers_root(void **state)
 	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "bin/../../bin/true"), 0);
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
 	assert_int_equal(kit_run(guest_elsewhere, (void *)kit_path("good")), ENOENT);
+	kit.enter = NULL;
 }
 
 /* ---- waiting ---- */

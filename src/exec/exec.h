@@ -57,7 +57,7 @@ struct exec_setup {
 	struct gate *gate;	    /* borrowed */
 	struct actor_table *actors; /* borrowed */
 	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
-	 * namespaces. -1: each caller's own is looked up. */
+	 * namespaces. */
 	int root;
 	/* Our own program that tells of a shell's state: under no rule, and in no event. Its path
 	 * cannot be changed from inside. Borrowed. */

@@ -15,7 +15,6 @@ struct exec_command {
 	pid_t pid;			    /* of the initial exec; 0: not seen yet */
 	uint64_t key;			    /* that the initial exec shows; 0: it has */
 	const struct exec_initial *initial; /* borrowed */
-	char request_id[ID_MAX + 1];
 	struct {
 		int errnum;   /* 0: the last exec did not fail */
 		bool refused; /* by the policy, and this is not its errnum */
@@ -61,6 +60,13 @@ bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key)
 	return m != NULL;
 }
 
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
 /* errnum 0: an exec that did not fail, or was refused. Of a search in several directories only the
  * name is kept; a refusal counts more than a file that is there but cannot be executed, and that
  * more than one that is missing. With the lock. */
@@ -70,7 +76,7 @@ static void note_failure(struct exec_command *m, const struct exec_case *k, int 
 	const char *path = k->op.exec.called != NULL ? k->op.exec.called : k->op.exec.path;
 	const bool searched = (m->failed.errnum != 0 || m->failed.refused) &&
 			      m->failed.pid == k->pid &&
-			      strcmp(exec_last_part(m->failed.path), exec_last_part(path)) == 0 &&
+			      strcmp(last_part(m->failed.path), last_part(path)) == 0 &&
 			      strcmp(m->failed.path, path) != 0;
 
 	if (m->failed.refused && searched && errnum != 0)
@@ -79,8 +85,7 @@ static void note_failure(struct exec_command *m, const struct exec_case *k, int 
 		m->failed.errnum = errnum;
 	m->failed.refused = refused;
 	m->failed.pid = k->pid;
-	snprintf(m->failed.path, sizeof(m->failed.path), "%s",
-		 searched ? exec_last_part(path) : path);
+	snprintf(m->failed.path, sizeof(m->failed.path), "%s", searched ? last_part(path) : path);
 }
 
 /* A file of an unknown format is not a failure: the shell runs it as a script. */
@@ -95,17 +100,46 @@ void commands_note_failure(struct exec_control *c, const struct exec_case *k, in
 	pthread_mutex_unlock(&c->lock);
 }
 
-void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_outcome outcome,
-		   char request_id[ID_MAX + 1])
+/* A shell goes on with the next directory of PATH after a refusal: true if this is such a one. */
+static bool repeats_refusal(struct exec_control *c, const struct exec_case *k, bool refused)
 {
+	const char *name = last_part(k->path != NULL ? k->path : "");
+	struct past_refusal *r = c->refused;
+
+	while (r < c->refused + FOLD_PIDS && r->pid != k->pid)
+		r++;
+	if (r == c->refused + FOLD_PIDS)
+		r = refused ? &c->refused[c->next_refused++ % FOLD_PIDS] : NULL;
+	else if (refused && strncmp(r->name, name, FOLD_NAME - 1) == 0)
+		return true;
+	if (r != NULL) {
+		r->pid = refused ? k->pid : 0;
+		snprintf(r->name, sizeof(r->name), "%s", name);
+	}
+	return false;
+}
+
+void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
+		     const char *ran)
+{
+	const struct gate_report report = {.outcome = outcome,
+					   .latency_us = k->latency_us,
+					   .cwd = k->cwd,
+					   .argv = (const char *const *)k->args.v,
+					   .argc = k->args.n,
+					   .ran = ran};
 	const struct verdict *v = &k->gate.verdict;
 	cleanup_buf struct buf target = {0};
+	char request_id[ID_MAX + 1] = "";
 	struct exec_command *m;
 
+	atomic_fetch_add_explicit(&c->count[outcome], 1, memory_order_relaxed);
+	if (repeats_refusal(c, k, outcome == GATE_REFUSED) || k->helper)
+		return;
 	pthread_mutex_lock(&c->lock);
 	m = find(c, k->gate.actor.spawn);
 	if (m != NULL) {
-		memcpy(request_id, m->request_id, sizeof(m->request_id));
+		snprintf(request_id, sizeof(request_id), "%s", exec_initial_request(m->initial));
 		note_failure(m, k, 0, outcome == GATE_REFUSED);
 		m->news.any = true;
 		m->news.replaced |=
@@ -117,6 +151,8 @@ void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_
 		}
 	}
 	pthread_mutex_unlock(&c->lock);
+	k->gate.request_id = request_id[0] != '\0' ? request_id : NULL;
+	gate_settle(c->setup.gate, &k->gate, &report);
 }
 
 /* ---- the loop's thread ---- */
@@ -140,7 +176,6 @@ uint64_t exec_expect(struct exec_control *c, uint32_t spawn, const struct exec_i
 	m->spawn = spawn;
 	m->key = key;
 	m->initial = i;
-	snprintf(m->request_id, sizeof(m->request_id), "%s", exec_initial_request(i));
 	pthread_mutex_lock(&c->lock);
 	LIST_INSERT_HEAD(&c->commands, m, next);
 	pthread_mutex_unlock(&c->lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The key of an initial exec, with the real listener thread and a guest in the leader's place: what
  * it opens, and how often. */
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 
 #define SPAWN 7
 #define LET_GO 1   /* false was executed */

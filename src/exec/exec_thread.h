@@ -2,16 +2,48 @@
 /* exec/exec_thread.h - the state of exec control, shared by the files of this folder; private to
  * it. */
 #pragma once
-#include "exec/exec_case.h"
-#include "listener/listener.h"
+#include "exec/exec.h"
+#include "exec/program_cache.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
+#include <sys/queue.h>
 
 #define KEYS_AT_ONCE 32 /* getrandom gives 256 bytes at once */
 #define SETTLE_MS 20	/* after which an exec without a stop is looked at */
 #define FOLD_PIDS 16	/* processes of which the last refusal is remembered */
 #define FOLD_NAME 64
+
+enum case_state {
+	CASE_READ,     /* being decided */
+	CASE_PARKED,   /* its caller waits in the notification for the gate's answer */
+	CASE_LOADING,  /* seized and let go: the exec stop, or a sign of its failure, comes next */
+	CASE_INJECTED, /* redirect: our own execve comes next */
+	CASE_LEFTOVER, /* recorded; only to be detached or reaped */
+};
+
+struct exec_case {
+	LIST_ENTRY(exec_case) link;
+	struct exec_control *control;
+	enum case_state state;
+	pid_t tid;	 /* the caller's thread, and the process once it has executed */
+	pid_t pid, ppid; /* the caller's process */
+	uint64_t id;	 /* of the notification */
+	int pidfd;	 /* PARKED: tells of its death; else -1 */
+	bool helper;	 /* our own program: no event */
+	bool seized, interrupted;
+	bool injected; /* our execve was put into it */
+	int64_t began_us, let_go_us;
+	uint64_t latency_us;
+	struct args args;
+	struct image image;
+	struct image target; /* of a redirect, once it is looked up */
+	char **argv;	     /* as the kernel will give it: image.head and args */
+	char *path, *cwd;
+	/* Both point into the above. Of an exec that could not be read, op has what is known: an
+	 * empty path, no argv. */
+	struct op op;
+	struct gate_case gate;
+};
 
 /* An exec that is looked at when another one of its process is over. */
 struct deferred {
@@ -36,7 +68,7 @@ struct exec_control {
 	/* the listener's */
 	struct actor_reader *actors;
 	struct gate_asker asker;
-	struct program_cache programs;
+	struct exec_looker *programs;
 	LIST_HEAD(, exec_case) cases;
 	STAILQ_HEAD(, deferred) deferred; /* none if cases is empty */
 	struct past_refusal {
@@ -45,13 +77,6 @@ struct exec_control {
 	} refused[FOLD_PIDS];
 	unsigned next_refused;
 };
-
-static inline const char *exec_last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
 
 /* ---- initial.c ---- */
 
@@ -64,24 +89,15 @@ bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key);
 /* An exec fails before it is decided, with the errno that the kernel would give: its program is
  * missing or cannot be executed. */
 void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum);
-/* What became of an exec. request_id is set if its command is known. */
-void commands_note(struct exec_control *c, const struct exec_case *k, enum gate_outcome outcome,
-		   char request_id[ID_MAX + 1]);
-
-void commands_free(struct exec_control *c);
-
-/* ---- exec_record.c ---- */
-
 /* Counts and settles a case; ran may be NULL. Repeated refusals of a PATH search are one. */
-void record_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
-		 const char *ran);
+void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
+		     const char *ran);
+void commands_free(struct exec_control *c);
 
 /* ---- verify.c ---- */
 
 /* A notification of execve or execveat. */
 void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n);
-/* Does what the case's verdict says. */
-void verify_apply(struct exec_control *c, struct exec_case *k);
 /* Ends a case; one that waits is given up. */
 void verify_forget(struct exec_control *c, struct exec_case *k);
 /* Looks after all tracees that have stopped or ended. */

@@ -8,7 +8,6 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "exec/caller.h"
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,22 +54,28 @@ static bool may_execute(int fd)
 	return syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
 }
 
-static const char *const self_names[] = {"/proc/self/", "/proc/thread-self/"};
+/* What follows /proc/self/ or /proc/thread-self/ in a path, else NULL. *process: the first. */
+static const char *after_self(const char *path, bool *process)
+{
+	static const char *const names[] = {"/proc/self/", "/proc/thread-self/"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		*process = i == 0;
+		if (strncmp(path, names[i], strlen(names[i])) == 0)
+			return path + strlen(names[i]);
+	}
+	return NULL;
+}
 
 /* "exe" of /proc/self/exe, "fd/3" of /dev/fd/3; NULL for other paths. */
-static const char *self_link(const char *path, char buf[32])
+static const char *self_link(const char *path)
 {
-	for (size_t i = 0; i < ARRAY_LEN(self_names); i++) {
-		const size_t n = strlen(self_names[i]);
+	bool process;
+	const char *link = after_self(path, &process);
 
-		if (strncmp(path, self_names[i], n) == 0 &&
-		    (strcmp(path + n, "exe") == 0 || strncmp(path + n, "fd/", 3) == 0))
-			return path + n;
-	}
-	if (strncmp(path, "/dev/fd/", 8) != 0 || strlen(path) > 24)
-		return NULL;
-	snprintf(buf, 32, "fd/%s", path + 8);
-	return buf;
+	if (link != NULL && (strcmp(link, "exe") == 0 || strncmp(link, "fd/", 3) == 0))
+		return link;
+	return strncmp(path, "/dev/fd/", 8) == 0 ? path + strlen("/dev/") : NULL;
 }
 
 static int open_self(const struct resolver *r, const char *link)
@@ -98,55 +103,38 @@ static int make_absolute(const char *base, const char *path, char **out)
 	return ENAMETOOLONG;
 }
 
-/* What follows /proc/self/LINK in a path, "" or from a slash; NULL for other paths. *process: the
- * link is the process's, not the thread's. */
-static const char *after_link(const char *path, const char *link, bool *process)
-{
-	for (size_t i = 0; i < ARRAY_LEN(self_names); i++) {
-		const size_t n = strlen(self_names[i]), m = strlen(link);
-
-		if (strncmp(path, self_names[i], n) != 0 || strncmp(path + n, link, m) != 0 ||
-		    (path[n + m] != '/' && path[n + m] != '\0'))
-			continue;
-		*process = i == 0;
-		return path + n + m;
-	}
-	return NULL;
-}
-
 /* Puts the caller's own root or directory in place of the link that an absolute path begins with;
- * *out is NULL if there is none. To have another root than other threads needs a capability. 0 or
- * an errno. */
+ * *out is NULL if it begins with neither. To have another root than other threads needs a
+ * capability. 0 or an errno. */
 static int replace_link(const struct resolver *r, const char *path, char **out)
 {
 	const pid_t tid = r->name->tid;
 	struct proc_ids ids;
 	char cwd[PATH_MAX];
 	bool process;
-	const char *rest = after_link(path, "root", &process);
+	const char *link = after_self(path, &process);
+	const size_t len = link != NULL ? strcspn(link, "/") : 0;
 
 	*out = NULL;
-	if (rest != NULL) {
-		*out = mem_strdup(rest[0] == '\0' ? "/" : rest);
+	if (len == 4 && strncmp(link, "root", len) == 0) {
+		*out = mem_strdup(link[len] == '\0' ? "/" : link + len);
 		return 0;
 	}
-	rest = after_link(path, "cwd", &process);
-	if (rest == NULL)
+	if (len != 3 || strncmp(link, "cwd", len) != 0)
 		return 0;
 	if (tid == 0)
 		snprintf(cwd, sizeof(cwd), "%s", r->name->cwd);
 	else if ((process && proc_ids(tid, &ids) != 0) ||
-		 caller_link(process ? ids.pid : tid, "cwd", cwd, sizeof(cwd)) != 0)
+		 caller_link(process ? ids.pid : tid, "cwd", cwd) != 0)
 		return EPERM;
-	return make_absolute(cwd, rest + strspn(rest, "/"), out);
+	return make_absolute(cwd, link + len + strspn(link + len, "/"), out);
 }
 
 /* path is absolute; flags: 0 or O_NOFOLLOW. A descriptor or -errno. O_NONBLOCK: neither a FIFO nor
  * a lease blocks us. */
 static int open_plain(const struct resolver *r, const char *path, uint64_t flags)
 {
-	char buf[32];
-	const char *link = self_link(path, buf);
+	const char *link = self_link(path);
 	int fd;
 
 	if (link != NULL)
@@ -261,9 +249,9 @@ static int open_first(struct resolver *r, char **called)
 	}
 	snprintf(base, sizeof(base), "%s", n->cwd);
 	if (n->path[0] != '/') {
-		r->is_immutable =
-			false; /* directories may be shared with others: CLONE_FS, CLONE_FILES */
-		if (n->dirfd != AT_FDCWD && caller_link(n->tid, link, base, sizeof(base)) != 0)
+		/* Directories may be shared with others: CLONE_FS, CLONE_FILES. */
+		r->is_immutable = false;
+		if (n->dirfd != AT_FDCWD && caller_link(n->tid, link, base) != 0)
 			return -EBADF;
 	}
 	e = make_absolute(base, n->path, called);
@@ -274,10 +262,7 @@ static int open_first(struct resolver *r, char **called)
 
 static bool path_is_immutable(const struct resolver *r, const char *path)
 {
-	char buf[32];
-
-	return self_link(path, buf) == NULL && r->names != NULL &&
-	       immutable_path(r->names, r->root, path);
+	return self_link(path) == NULL && immutable_path(r->names, r->root, path);
 }
 
 /* Follows `#!` from the file in im->fd until a program. 0 or an errno. */
@@ -353,9 +338,8 @@ static const char *const loader_paths[] = {
 
 static bool is_loader(const struct resolver *r, const struct file *f)
 {
-	const char *name = strrchr(f->path, '/');
+	const char *slash = strrchr(f->path, '/'), *name = slash != NULL ? slash + 1 : f->path;
 
-	name = name != NULL ? name + 1 : f->path;
 	if (strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.so", 5) == 0)
 		return true;
 	if (strstr(name, ".so") == NULL) /* a loader is installed as a library */
@@ -406,8 +390,8 @@ static int follow_loader(struct resolver *r, struct image *im, const struct args
 	return e;
 }
 
-int image_resolve_at(int root, const struct image_name *name, const struct args *args,
-		     struct immutable_paths *names, struct image *out)
+int image_resolve(int root, const struct image_name *name, const struct args *args,
+		  struct immutable_paths *names, struct image *out)
 {
 	struct resolver r = {name, names, root, .is_immutable = true};
 	cleanup_free struct file *f = NULL;
@@ -415,7 +399,7 @@ int image_resolve_at(int root, const struct image_name *name, const struct args 
 	bool named; /* the name of the first file always leads to it */
 	int e;
 
-	im.fd = r.root < 0 ? -EPERM : open_first(&r, &im.called);
+	im.fd = open_first(&r, &im.called);
 	if (im.fd < 0) {
 		e = -im.fd;
 		image_done(&im);
@@ -439,14 +423,6 @@ int image_resolve_at(int root, const struct image_name *name, const struct args 
 	}
 	*out = im;
 	return 0;
-}
-
-int image_resolve(const struct image_name *name, const struct args *args,
-		  struct immutable_paths *names, struct image *out)
-{
-	cleanup_fd int root = caller_open(name->tid, "root", O_PATH | O_DIRECTORY);
-
-	return image_resolve_at(root, name, args, names, out);
 }
 
 void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op)

@@ -11,7 +11,7 @@
 
 /* The file as the system call names it. */
 struct image_name {
-	pid_t tid;
+	pid_t tid; /* 0: there is no caller yet */
 	const char *path;
 	int dirfd; /* AT_FDCWD for execve */
 	unsigned flags;
@@ -34,13 +34,10 @@ struct image {
 	bool swappable;		/* ld.so runs a file that the session can replace */
 };
 void image_done(struct image *im);
-/* 0; or the errno that the kernel would give; or EPERM: it cannot be read. *out is untouched unless
- * 0. */
-int image_resolve(const struct image_name *name, const struct args *args,
+/* Looks below the session's root. 0; or the errno that the kernel would give; or EPERM: the file
+ * cannot be read. *out is untouched unless 0. */
+int image_resolve(int root, const struct image_name *name, const struct args *args,
 		  struct immutable_paths *names, struct image *out);
-/* The same below an open root; name's tid is 0 if there is no caller yet. */
-int image_resolve_at(int root, const struct image_name *name, const struct args *args,
-		     struct immutable_paths *names, struct image *out);
 /* What the policy sees of it: the program that the kernel loads, and the file that it interprets.
  * *argv is made and belongs to the caller. */
 void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op);

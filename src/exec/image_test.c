@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files that are named by the kernel's links to the caller itself. */
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 
 extern char **environ;
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -138,16 +137,21 @@ static bool walk_path(const struct immutable_paths *n, int root, const char *pat
 	return ok;
 }
 
-bool immutable_path(struct immutable_paths *n, int root, const char *path)
+uint32_t immutable_path_hash(const char *path)
 {
 	uint32_t h = 2166136261u;
+
+	for (; *path != '\0'; path++)
+		h = (h ^ (unsigned char)*path) * 16777619u;
+	return h;
+}
+
+bool immutable_path(struct immutable_paths *n, int root, const char *path)
+{
+	char **known = &n->name[immutable_path_hash(path) % IMMUTABLE_PATHS];
 	struct statfs fs;
 	struct stat st;
-	char **known;
 
-	for (const char *s = path; *s != '\0'; s++)
-		h = (h ^ (unsigned char)*s) * 16777619u;
-	known = &n->name[h % IMMUTABLE_PATHS];
 	if (path[0] != '/')
 		return false;
 	if (*known != NULL && strcmp(*known, path) == 0)

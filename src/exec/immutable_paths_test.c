@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* As a normal user: what of the file system is fixed for it. */
-#include "exec/exec_testkit.h"
 #include "exec/immutable_paths.h"
+#include "exec/testkit/exec_testkit.h"
 #include <sys/mount.h>
 
 static bool is_immutable(const char *path)

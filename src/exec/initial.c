@@ -15,10 +15,6 @@
 #define SHELL_OF_ODD_FILES "/bin/sh"
 #define DEFAULT_PATH "/bin:/usr/bin"
 
-struct exec_looker {
-	struct program_cache programs;
-};
-
 /* A program as it would be loaded. */
 struct look {
 	char *path; /* as it was asked for; NULL: not found */
@@ -40,22 +36,6 @@ struct exec_initial {
 	struct gate_case k;
 };
 
-struct exec_looker *exec_looker_new(int root_fd)
-{
-	struct exec_looker *l = mem_new(struct exec_looker);
-
-	l->programs.root = root_fd;
-	return l;
-}
-
-void exec_looker_free(struct exec_looker *l)
-{
-	if (l == NULL)
-		return;
-	program_cache_done(&l->programs);
-	free(l);
-}
-
 /* ---- finding ---- */
 
 /* 0 or an errno. */
@@ -63,7 +43,7 @@ static int look_at(struct exec_initial *i, const char *path, struct look *out)
 {
 	const struct image_name name = {.path = path, .dirfd = AT_FDCWD, .cwd = i->cwd};
 	const struct args args = {.v = i->argv.v, .n = i->argv.n, .argc = i->argv.n};
-	const int e = program_cache_resolve(&i->looker->programs, &name, &args, &out->image);
+	const int e = program_cache_resolve(i->looker, &name, &args, &out->image);
 
 	if (e != 0)
 		return e;
@@ -158,7 +138,7 @@ void exec_initial_free(struct exec_initial *i)
 {
 	if (i == NULL)
 		return;
-	if (i->k.id != 0)
+	if (i->gate != NULL)
 		gate_gone(i->gate, &i->k);
 	look_done(&i->program);
 	look_done(&i->target);
@@ -212,8 +192,7 @@ void exec_initial_settle(const struct exec_initial *i, pid_t pid, pid_t ppid)
 
 void exec_initial_gone(struct exec_initial *i)
 {
-	if (i->k.id != 0)
-		gate_gone(i->gate, &i->k);
+	gate_gone(i->gate, &i->k);
 	gate_refuse(&i->k, GATE_WHY_GONE);
 	i->latency_us = (uint64_t)(clock_mono_us(&clock_system) - i->began_us);
 	settle(i, &i->k, GATE_REFUSED);

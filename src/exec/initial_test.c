@@ -2,7 +2,7 @@
 /* As a normal user: how an initial exec is executed, and what of it is remembered. The root that is
  * looked into belongs to another user, so that nothing in it can be changed by us; a helper that
  * has stayed root changes it. */
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 #include <sys/resource.h>
 
 static char immutable_root[] = "/tmp/agentsh-first-XXXXXX"; /* root's; "" if we are not root */

@@ -14,13 +14,27 @@ static void forget(struct known *k)
 	*k = (struct known){0};
 }
 
-static struct known *place_of(struct program_cache *p, const char *path)
+struct exec_looker *exec_looker_new(int root_fd)
 {
-	uint32_t h = 2166136261u;
+	struct exec_looker *p = mem_new(struct exec_looker);
 
-	for (; *path != '\0'; path++)
-		h = (h ^ (unsigned char)*path) * 16777619u;
-	return &p->known[h % PROGRAM_CACHE_MAX];
+	p->root = root_fd;
+	return p;
+}
+
+void exec_looker_free(struct exec_looker *p)
+{
+	if (p == NULL)
+		return;
+	for (size_t i = 0; i < PROGRAM_CACHE_MAX; i++)
+		forget(&p->known[i]);
+	immutable_paths_done(&p->names);
+	free(p);
+}
+
+static struct known *place_of(struct exec_looker *p, const char *path)
+{
+	return &p->known[immutable_path_hash(path) % PROGRAM_CACHE_MAX];
 }
 
 static bool read_mark(int dir, const char *path, struct program_cache_mark *out)
@@ -41,18 +55,13 @@ static bool read_mark(int dir, const char *path, struct program_cache_mark *out)
 	return true;
 }
 
-static int open_bare(const struct program_cache *p, const char *path, uint64_t resolve)
-{
-	return fdio_openat2(p->root, path, O_PATH, resolve);
-}
-
 static const char *below_root(const char *path)
 {
 	return path + strspn(path, "/");
 }
 
 /* Fills the image if the program is known and still the same. */
-static bool recall(struct program_cache *p, const char *path, struct image *out)
+static bool recall(struct exec_looker *p, const char *path, struct image *out)
 {
 	struct known *k = place_of(p, path);
 	struct program_cache_mark now;
@@ -63,7 +72,7 @@ static bool recall(struct program_cache *p, const char *path, struct image *out)
 		return false;
 	/* statx has no RESOLVE_IN_ROOT; a plain path does not need it. */
 	if (!k->plain)
-		fd = open_bare(p, path, RESOLVE_IN_ROOT);
+		fd = fdio_openat2(p->root, path, O_PATH, RESOLVE_IN_ROOT);
 	found = k->plain ? read_mark(p->root, below_root(path), &now)
 			 : fd >= 0 && read_mark(fd, "", &now);
 	if (!found || memcmp(&now, &k->mark, sizeof(now)) != 0) {
@@ -82,7 +91,7 @@ static bool recall(struct program_cache *p, const char *path, struct image *out)
 
 /* Not for a script, which depends on several files, nor for ld.so, which depends on its arguments.
  */
-static void remember(struct program_cache *p, const char *path, const struct image *im)
+static void remember(struct exec_looker *p, const char *path, const struct image *im)
 {
 	struct known *k = place_of(p, path);
 	cleanup_fd int fd = -1;
@@ -92,31 +101,23 @@ static void remember(struct program_cache *p, const char *path, const struct ima
 	forget(k);
 	if (!read_mark(im->fd, "", &k->mark))
 		return;
-	fd = open_bare(p, below_root(path), RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	fd = fdio_openat2(p->root, below_root(path), O_PATH,
+			  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	k->plain = fd >= 0;
 	k->path = mem_strdup(path);
 	k->resolved = mem_strdup(im->chain.v[0]);
 }
 
-int program_cache_resolve(struct program_cache *p, const struct image_name *name,
+int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 			  const struct args *args, struct image *out)
 {
 	const bool plain = name->path[0] == '/' && name->flags == 0;
 	int r;
 
-	if (p->root < 0)
-		return image_resolve(name, args, &p->names, out);
 	if (plain && recall(p, name->path, out))
 		return 0;
-	r = image_resolve_at(p->root, name, args, &p->names, out);
+	r = image_resolve(p->root, name, args, &p->names, out);
 	if (r == 0 && plain)
 		remember(p, name->path, out);
 	return r;
-}
-
-void program_cache_done(struct program_cache *p)
-{
-	for (size_t i = 0; i < PROGRAM_CACHE_MAX; i++)
-		forget(&p->known[i]);
-	immutable_paths_done(&p->names);
 }

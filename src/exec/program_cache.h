@@ -14,9 +14,8 @@ struct program_cache_mark {
 	uint32_t dev[2];
 	struct statx_timestamp changed, written;
 };
-/* One thread's. */
-struct program_cache {
-	int root; /* borrowed; -1: each caller's own, and no program is remembered */
+struct exec_looker {
+	int root; /* borrowed */
 	struct immutable_paths names;
 	struct known {
 		char *path, *resolved; /* owned; path is absolute, as it was asked for; NULL: free
@@ -25,7 +24,6 @@ struct program_cache {
 		struct program_cache_mark mark;
 	} known[PROGRAM_CACHE_MAX]; /* no scripts */
 };
-void program_cache_done(struct program_cache *k);
-/* image_resolve_at below the root, or image_resolve without one. */
-int program_cache_resolve(struct program_cache *k, const struct image_name *name,
+/* As image_resolve, for the looker's root. */
+int program_cache_resolve(struct exec_looker *l, const struct image_name *name,
 			  const struct args *args, struct image *out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/trace.h"
+#include "base/fdio.h"
 #include "base/mem.h"
-#include "exec/caller.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -30,42 +30,16 @@ int trace_available(void)
 	return 0;
 }
 
-int trace_seize(pid_t tid)
-{
-	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
-
-	return ptrace(PTRACE_SEIZE, tid, NULL, options) == -1 ? errno : 0;
-}
-
 bool trace_has(pid_t tid)
 {
-	return caller_tracer(tid) == gettid();
-}
+	static const char field[] = "\nTracerPid:";
+	cleanup_fd int fd = caller_open(tid, "status", O_RDONLY);
+	char text[4096] = "";
+	const char *at = NULL;
 
-bool trace_detach(pid_t tid, int sig)
-{
-	return ptrace(PTRACE_DETACH, tid, NULL, (long)sig) == 0;
-}
-
-void trace_interrupt(pid_t tid)
-{
-	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-}
-
-pid_t trace_old_tid(pid_t pid)
-{
-	unsigned long old = 0;
-
-	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == -1 || old == 0)
-		return pid;
-	return (pid_t)old;
-}
-
-bool trace_is_stopped(pid_t pid)
-{
-	unsigned long old;
-
-	return ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0;
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+		at = strstr(text, field);
+	return at != NULL && atoi(at + strlen(field)) == gettid();
 }
 
 bool trace_is_loading(pid_t tid)
@@ -75,47 +49,23 @@ bool trace_is_loading(pid_t tid)
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		return false;
-	switch (atoi(text)) { /* "running" is 0 */
-	case SYS_execve:
-	case SYS_execveat:
-		return true;
-	default:
-		return false;
-	}
+	return atoi(text) == SYS_execve || atoi(text) == SYS_execveat; /* "running" is 0 */
 }
 
 /* ---- comparing ---- */
-
-/* Compares the beginning of a stream, and sums the rest. */
-static bool stream_matches(int fd, const struct buf *want, struct args_sum *rest)
-{
-	char chunk[16384];
-	size_t pos = 0;
-	ssize_t n;
-
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
-		const size_t left = want->len - pos;
-		const size_t part = (size_t)n < left ? (size_t)n : left;
-
-		if (memcmp(chunk, want->data + pos, part) != 0)
-			return false;
-		pos += part;
-		args_sum_add(rest, chunk + part, (size_t)n - part);
-	}
-	return n == 0 && pos == want->len;
-}
 
 bool trace_matches(pid_t pid, const struct image *image, const char *argv0, const struct args *args)
 {
 	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
 	const size_t first = strlen(args->v[0]) + 1;
+	cleanup_buf struct buf got = {0};
 	cleanup_buf struct buf want = {0}; /* the new argv begins with it; all of it unless cut */
-	struct args_sum rest;
+	uint8_t hash[HASH_LEN];
 	char path[32];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (fd < 0 || stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
+	if (stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
 		return false;
 	for (size_t i = 0; i < image->head.n; i++)
 		buf_add(&want, image->head.v[i], strlen(image->head.v[i]) + 1);
@@ -123,14 +73,12 @@ bool trace_matches(pid_t pid, const struct image *image, const char *argv0, cons
 		buf_add(&want, argv0, strlen(argv0) + 1);
 	if (!args->cut)
 		buf_add(&want, args->text.data + first, args->text.len - first);
-	args_sum_init(&rest);
-	if (!stream_matches(fd, &want, &rest))
+	if (fd < 0 || fdio_load(fd, want.len + args->rest, &got, NULL) < 0 ||
+	    got.len != want.len + args->rest || memcmp(got.data, want.data, want.len) != 0)
 		return false;
-	if (!args->cut)
-		return rest.total == 0;
-	args_sum_end(&rest);
-	return rest.total == args->sum.total &&
-	       memcmp(rest.hash, args->sum.hash, sizeof(rest.hash)) == 0;
+	if (args->cut)
+		hash_sha256(hash, got.data + want.len, args->rest, NULL, 0);
+	return !args->cut || memcmp(hash, args->hash, sizeof(hash)) == 0;
 }
 
 /* ---- replacing ---- */
@@ -144,13 +92,12 @@ bool trace_matches(pid_t pid, const struct image *image, const char *argv0, cons
  * its own result there. Only a failed execve comes to the ud2. */
 static const uint8_t call_execve[16] = {0xb8, SYS_execve, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b};
 
-static bool copy(pid_t pid, bool out, void *here, uint64_t there, size_t n)
+static bool write_bytes(pid_t pid, const void *from, uint64_t to, size_t n)
 {
-	const struct iovec local = {here, n}, remote = {(void *)(uintptr_t)there, n};
-	const ssize_t r = out ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
-			      : process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	const struct iovec local = {(void *)(uintptr_t)from, n},
+			   remote = {(void *)(uintptr_t)to, n};
 
-	return r == (ssize_t)n;
+	return process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)n;
 }
 
 /* Below the stack pointer: the path, and above it the new argv, of which all but the first point to
@@ -163,14 +110,13 @@ static bool write_call(pid_t pid, const char *path, size_t ntail, struct user_re
 	const uint64_t text = (array - len) & ~15ul;
 	uint64_t argc;
 
-	if (!copy(pid, false, &argc, regs->rsp, sizeof(argc)) || ntail > argc)
+	if (caller_read(pid, regs->rsp, &argc, sizeof(argc)) != 0 || ntail > argc)
 		return false;
 	argv[0] = text;
 	argv[ntail + 1] = 0;
-	if (ntail > 0 && !copy(pid, false, argv + 1, regs->rsp + 8 * (1 + argc - ntail), 8 * ntail))
-		return false;
-	if (!copy(pid, true, argv, array, (ntail + 2) * sizeof(*argv)) ||
-	    !copy(pid, true, (void *)(uintptr_t)path, text, len))
+	if (caller_read(pid, regs->rsp + 8 * (1 + argc - ntail), argv + 1, 8 * ntail) != 0 ||
+	    !write_bytes(pid, argv, array, (ntail + 2) * sizeof(*argv)) ||
+	    !write_bytes(pid, path, text, len))
 		return false;
 	regs->rdi = text;
 	regs->rsi = array;

@@ -11,9 +11,10 @@
 #include "exec/exec_thread.h"
 #include "exec/trace.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define INITIAL_EXEC_KEY 5 /* the last argument that a system call can have; execs have fewer */
@@ -25,12 +26,90 @@ static int64_t now_us(void)
 
 /* ---- the life of a case ---- */
 
+static struct exec_case *new_case(struct exec_control *c, pid_t tid, uint64_t id)
+{
+	struct exec_case *k = mem_new(struct exec_case);
+
+	k->control = c;
+	k->tid = tid;
+	k->id = id;
+	k->pidfd = -1;
+	k->began_us = now_us();
+	k->image.fd = k->target.fd = -1;
+	k->pid = k->tid;
+	k->op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
+	k->gate.op = &k->op;
+	LIST_INSERT_HEAD(&c->cases, k, link);
+	return k;
+}
+
 void verify_forget(struct exec_control *c, struct exec_case *k)
 {
-	if (k->gate.id != 0)
-		gate_gone(c->setup.gate, &k->gate);
+	gate_gone(c->setup.gate, &k->gate);
 	LIST_REMOVE(k, link);
-	exec_case_free(k);
+	mem_cleanup_fd(&k->pidfd);
+	args_done(&k->args);
+	image_done(&k->image);
+	image_done(&k->target);
+	free(k->argv);
+	free(k->path);
+	free(k->cwd);
+	free(k);
+}
+
+/* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; else the errno that the
+ * kernel would give. */
+static int read_case(struct exec_case *k, const struct seccomp_notif *n)
+{
+	const bool at = n->data.nr == SYS_execveat;
+	const __u64 *arg = n->data.args + (at ? 1 : 0);
+	struct image_name name = {.tid = k->tid,
+				  .dirfd = at ? (int)n->data.args[0] : AT_FDCWD,
+				  .flags = at ? (unsigned)n->data.args[4] : 0};
+	cleanup_buf struct buf path = {0};
+	char cwd[PATH_MAX];
+	struct args_memory m;
+	struct proc_ids ids;
+	int r;
+
+	if (proc_ids(k->tid, &ids) != 0)
+		return EPERM;
+	k->pid = ids.pid;
+	k->ppid = ids.ppid;
+	if (caller_link(k->tid, "cwd", cwd) != 0)
+		return EPERM;
+	k->cwd = mem_strdup(cwd);
+	args_memory_init(&m, caller_page, &k->tid);
+	r = args_string(&m, arg[0], PATH_MAX, &path);
+	if (r == E2BIG)
+		return ENAMETOOLONG;
+	if (r == 0) {
+		k->op.exec.path = k->path = buf_take(&path);
+		r = args_read(&m, arg[1], &k->args);
+	}
+	if (r != 0) /* the kernel's own errno, or EPERM */
+		return r == EFAULT || r == E2BIG ? r : EPERM;
+	name.path = k->path;
+	name.cwd = k->cwd;
+	r = program_cache_resolve(k->control->programs, &name, &k->args, &k->image);
+	if (r == 0)
+		image_fill_op(&k->image, &k->args, &k->argv, &k->op);
+	return r;
+}
+
+/* Looks up the target of a redirect in the caller's root. 0 or an errno. */
+static int find_target(struct exec_case *k)
+{
+	const struct image_name name = {
+		.tid = k->tid, .path = k->gate.verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
+	struct image found;
+	int r = program_cache_resolve(k->control->programs, &name, &k->args, &found);
+
+	if (r != 0)
+		return r;
+	image_done(&k->target);
+	k->target = found;
+	return 0;
 }
 
 static struct exec_case *find_tid(struct exec_control *c, pid_t tid)
@@ -53,13 +132,12 @@ static void answer(struct exec_control *c, struct exec_case *k, int errnum)
 /* why: GATE_WHY_POLICY, or why the gate refuses what the policy may allow. */
 static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why why)
 {
-	if (k->gate.id != 0)
-		gate_gone(c->setup.gate, &k->gate);
+	gate_gone(c->setup.gate, &k->gate);
 	if (why != GATE_WHY_POLICY)
 		gate_refuse(&k->gate, why);
 	pthread_mutex_lock(&c->telling);
 	answer(c, k, EACCES);
-	record_case(c, k, GATE_REFUSED, NULL);
+	commands_record(c, k, GATE_REFUSED, NULL);
 	pthread_mutex_unlock(&c->telling);
 	/* A caller that is seized stays with the list until a stop lets us detach. */
 	if (!k->seized) {
@@ -68,21 +146,17 @@ static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why wh
 	}
 	k->state = CASE_LEFTOVER;
 	k->interrupted = true;
-	trace_interrupt(k->tid);
+	ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL);
 }
 
 /* Kills a process that has its new image already and cannot go back. */
 static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
-	char ran[4096];
-	char link[32];
-	ssize_t n;
+	char ran[PATH_MAX];
+	const bool known = caller_link(k->tid, "exe", ran) == 0;
 
-	snprintf(link, sizeof(link), "/proc/%d/exe", k->tid);
-	n = readlink(link, ran, sizeof(ran) - 1);
-	ran[n > 0 ? n : 0] = '\0';
 	kill(k->tid, SIGKILL);
-	record_case(c, k, outcome, n > 0 ? ran : NULL);
+	commands_record(c, k, outcome, known ? ran : NULL);
 	k->state = CASE_LEFTOVER;
 	k->interrupted = true;
 }
@@ -90,9 +164,10 @@ static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_out
 /* Lets the exec go, to be compared at its stop. */
 static void let_go(struct exec_control *c, struct exec_case *k)
 {
-	/* The seized thread may be dead, and its id may belong to another one. */
-	k->seized = k->seized && trace_has(k->tid);
-	if (!k->seized && trace_seize(k->tid) != 0) {
+	/* From now on an exec stops the thread, and the kernel kills it when we end. */
+	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+
+	if (!k->seized && ptrace(PTRACE_SEIZE, k->tid, NULL, options) == -1) {
 		refuse(c, k, GATE_WHY_UNVERIFIABLE);
 		return;
 	}
@@ -104,14 +179,13 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	answer(c, k, 0);
 }
 
-void verify_apply(struct exec_control *c, struct exec_case *k)
+static void apply(struct exec_control *c, struct exec_case *k)
 {
 	const struct verdict *v = &k->gate.verdict;
 
 	if (!verdict_allows(v))
 		refuse(c, k, GATE_WHY_POLICY);
-	else if (verdict_redirects(v) &&
-		 (v->target == NULL || exec_case_find_target(k, &c->programs) != 0))
+	else if (verdict_redirects(v) && (v->target == NULL || find_target(k) != 0))
 		refuse(c, k, GATE_WHY_UNVERIFIABLE);
 	else if (!verdict_redirects(v) && k->image.swappable && !c->loader_any)
 		refuse(c, k, GATE_WHY_REPLACEABLE);
@@ -124,15 +198,14 @@ static void on_answer(struct gate_case *gate, void *arg)
 	struct exec_case *k = arg;
 
 	k->state = CASE_READ;
-	verify_apply(k->control, k);
+	apply(k->control, k);
 }
 
 /* The exec fails with the kernel's errno. It has no event. */
 static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
 {
 	answer(c, k, errnum);
-	if (k->gate.id != 0)
-		gate_gone(c->setup.gate, &k->gate);
+	gate_gone(c->setup.gate, &k->gate);
 	k->state = CASE_LEFTOVER;
 	if (!k->seized)
 		verify_forget(c, k);
@@ -167,7 +240,7 @@ static void decide(struct exec_control *c, struct exec_case *k)
 	if (!listener_valid(c->listener, k->id)) {
 		let_fail(c, k, ESRCH);
 	} else if (k->gate.id == 0) {
-		verify_apply(c, k);
+		apply(c, k);
 	} else {
 		k->state = CASE_PARKED;
 		k->pidfd = proc_pidfd(k->pid);
@@ -176,18 +249,14 @@ static void decide(struct exec_control *c, struct exec_case *k)
 	}
 }
 
-/* A thread that asks again was not changed by its last exec: that failed. It stays seized. */
-static bool take_seizure(struct exec_control *c, struct exec_case *k)
+/* A case ends without an exec stop: its exec has failed. NULL is fine. */
+static void give_up(struct exec_control *c, struct exec_case *k)
 {
-	bool seized;
-
 	if (k == NULL)
-		return false;
+		return;
 	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
-		record_case(c, k, GATE_FAILED, NULL);
-	seized = k->seized;
+		commands_record(c, k, GATE_FAILED, NULL);
 	verify_forget(c, k);
-	return seized;
 }
 
 /* Whether another thread of the caller's process is seized. */
@@ -230,7 +299,7 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 	if (k != NULL && k->state == CASE_INJECTED) {
 		/* The injected call executes the target, which is compared like any program. */
 		k->id = n->id;
-		if (exec_case_find_target(k, &c->programs) != 0) {
+		if (find_target(k) != 0) {
 			listener_send(c->listener, n->id, EACCES);
 			return;
 		}
@@ -247,27 +316,29 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 		STAILQ_INSERT_TAIL(&c->deferred, d, link);
 		return;
 	}
-	seized = take_seizure(c, k);
+	/* A thread that asks again was not changed by its last exec, and stays seized. But the
+	 * seized one may be dead, and its id may belong to another thread. */
+	seized = k != NULL && k->seized && trace_has(k->tid);
+	give_up(c, k);
 	if (commands_begin(c, (pid_t)n->pid, n->data.args[INITIAL_EXEC_KEY])) {
 		listener_send(c->listener, n->id, 0);
 		return;
 	}
-	k = exec_case_new(n, now_us());
-	k->control = c;
+	k = new_case(c, (pid_t)n->pid, n->id);
 	k->seized = seized;
-	LIST_INSERT_HEAD(&c->cases, k, link);
-	r = exec_case_read(k, n, &c->programs);
+	r = read_case(k, n);
 	if (r == 0) {
 		decide(c, k);
-	} else if (r == EPERM && listener_valid(c->listener, n->id)) {
-		find_actor(c, k);
-		refuse(c, k, GATE_WHY_UNREADABLE);
-	} else {
-		if (listener_valid(c->listener, n->id)) {
-			find_actor(c, k);
-			commands_note_failure(c, k, r);
-		}
+	} else if (!listener_valid(c->listener, n->id)) {
 		let_fail(c, k, r);
+	} else {
+		find_actor(c, k);
+		if (r == EPERM) {
+			refuse(c, k, GATE_WHY_UNREADABLE);
+		} else {
+			commands_note_failure(c, k, r);
+			let_fail(c, k, r);
+		}
 	}
 }
 
@@ -276,20 +347,24 @@ void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n)
 /* A case for a tracee without one, until it is reaped. */
 static struct exec_case *leftover(struct exec_control *c, pid_t pid)
 {
-	struct exec_case *k =
-		exec_case_new(&(struct seccomp_notif){.pid = (uint32_t)pid}, now_us());
+	struct exec_case *k = new_case(c, pid, 0);
 
 	k->state = CASE_LEFTOVER;
 	k->seized = k->interrupted = true;
-	LIST_INSERT_HEAD(&c->cases, k, link);
 	return k;
+}
+
+/* False: SIGKILL has ended its stop, and it stays our tracee until it is reaped. */
+static bool detach(pid_t tid, int sig)
+{
+	return ptrace(PTRACE_DETACH, tid, NULL, (long)sig) == 0;
 }
 
 /* Its exec is over. left: it is detached. */
 static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 		      enum gate_outcome outcome)
 {
-	record_case(c, k, outcome, NULL);
+	commands_record(c, k, outcome, NULL);
 	if (left) {
 		verify_forget(c, k);
 	} else { /* dead, or about to be */
@@ -300,12 +375,16 @@ static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 
 static void on_exec_stop(struct exec_control *c, pid_t pid)
 {
-	const pid_t old = trace_old_tid(pid);
-	struct exec_case *k = find_tid(c, old), *gone = old != pid ? find_tid(c, pid) : NULL;
-	const bool redirect = k != NULL && verdict_redirects(&k->gate.verdict);
+	unsigned long old = 0; /* the thread id that the caller had before */
+	struct exec_case *k;
+	bool redirect;
 
-	if (gone != NULL) /* the group's first thread; the caller takes over its id */
-		take_seizure(c, gone);
+	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == -1 || old == 0)
+		old = (unsigned long)pid;
+	k = find_tid(c, (pid_t)old);
+	redirect = k != NULL && verdict_redirects(&k->gate.verdict);
+	if ((pid_t)old != pid) /* the group's first thread; the caller takes over its id */
+		give_up(c, find_tid(c, pid));
 	if (k == NULL)
 		k = leftover(c, pid);
 	k->tid = pid;
@@ -322,12 +401,14 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 	}
 	if (!trace_matches(pid, redirect ? &k->target : &k->image,
 			   redirect ? k->gate.verdict.target : k->args.v[0], &k->args)) {
-		/* One that was killed meanwhile has nothing to compare. */
-		kill_case(c, k, trace_is_stopped(pid) ? GATE_MISMATCHED : GATE_FAILED);
+		/* One that was killed meanwhile has no stop, and nothing to compare. */
+		kill_case(c, k,
+			  ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 ? GATE_MISMATCHED
+									   : GATE_FAILED);
 		return;
 	}
 	pthread_mutex_lock(&c->telling);
-	let_leave(c, k, trace_detach(pid, 0), GATE_DONE);
+	let_leave(c, k, detach(pid, 0), GATE_DONE);
 	pthread_mutex_unlock(&c->telling);
 }
 
@@ -348,7 +429,7 @@ static void on_other_stop(struct exec_control *c, pid_t tid, int status)
 			       NULL);
 		return;
 	}
-	left = trace_detach(tid, plain ? WSTOPSIG(status) : 0);
+	left = detach(tid, plain ? WSTOPSIG(status) : 0);
 	if (k == NULL && !left)
 		leftover(c, tid);
 	if (k == NULL)
@@ -373,7 +454,7 @@ void verify_reap(struct exec_control *c)
 			else
 				on_other_stop(c, pid, status);
 		} else {
-			take_seizure(c, find_tid(c, pid));
+			give_up(c, find_tid(c, pid));
 		}
 	}
 }
@@ -391,11 +472,11 @@ void verify_settle(struct exec_control *c)
 		if (!trace_has(k->tid)) {
 			/* An exec gives its thread the process's id, and it may die by that one. */
 			if (!trace_has(k->pid))
-				take_seizure(c, k);
+				give_up(c, k);
 			continue;
 		}
 		if (!k->interrupted)
-			trace_interrupt(k->tid);
+			ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL);
 		k->interrupted = true;
 	}
 }

@@ -3,7 +3,7 @@
  * and a guest. */
 #include "base/mem.h"
 #include "base/proc.h"
-#include "exec/exec_testkit.h"
+#include "exec/testkit/exec_testkit.h"
 #include "policy/policy.h"
 #include "warden/execs.h"
 #include <semaphore.h>
@@ -69,7 +69,7 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 
 static int begin(void **state)
 {
-	struct execs_setup s = {.exec = {.root = -1, .helper = ""}, .wake = wake};
+	struct execs_setup s = {.exec = {.helper = ""}, .wake = wake};
 	struct wall_report walls;
 	struct err err = {0};
 	int to[2], letters[2];
@@ -91,7 +91,8 @@ static int begin(void **state)
 			 sizeof(pid_t));
 	kit.go = to[0];
 	f.sock = letters[0];
-	f.looker = exec_looker_new(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	s.exec.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	f.looker = exec_looker_new(s.exec.root);
 	kit_open_gate(on_settled, "  - {name: no, commands: [\"false\"], decision: deny}\n");
 	s.exec.gate = kit.gate;
 	s.exec.actors = kit.actors;

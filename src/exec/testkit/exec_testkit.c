@@ -1,81 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec/exec_testkit.h - a test as the warden of one guest: a forked child behind a small filter,
- * whose function makes the system calls that are looked at.
- *
- * The guest is a grandchild: the tracer of its own child would have its stops taken by waitpid in
- * another thread. The guest's exit status is the test's result of what happened inside; records are
- * copied as they come. Every function fails the running cmocka test, except in the guest, which
- * exits with 99. */
-#pragma once
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-// clang-format on
-#include "base/fdio.h"
-#include "base/mem.h"
-#include "exec/exec.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#include "exec/testkit/exec_testkit.h"
 
-#define KIT_TIMEOUT_S 60
-#define KIT_RECORDS 64
-#define KIT_BROKEN 99
-#define KIT_NOT_RUN 98	      /* the guest's exec came back */
-#define KIT_ANSWER_MS 3600000 /* the approver's time: no test waits for its end */
+#define KIT_UID 1000
+#define KIT_LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
+#define KIT_IS(nr, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), (yes), (no))
+#define KIT_ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
 
-struct kit_record {
-	char path[256], called[256], script[256], argv[512], cwd[256], chain[512], ran[256];
-	unsigned flags;
-	enum decision decision;
-	enum gate_outcome outcome;
-	bool initial;
-	char command_id[ID_MAX + 1];
-	pid_t pid, ppid;
-	size_t argc;
-	bool cut;
-	uint64_t latency_us;
-};
+struct kit kit = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
-static struct kit {
-	char dir[64];
-	struct exec_control *control;
-	struct listener *listener;
-	struct gate *gate;
-	struct actor_table *actors;
-	bool root_known; /* set by a test, with the root */
-	int root;
-	pid_t guest, keeper;  /* keeper: the guest's parent, ends as it does */
-	int go;		      /* the guest starts when this is written */
-	pthread_mutex_t lock; /* of what follows */
-	pthread_cond_t came;
-	struct kit_record record[KIT_RECORDS];
-	size_t nrecords;
-	uint64_t parked, gone; /* the last id that the approver was asked, and lost */
-	const char *target;    /* of redirects */
-	const char *rules;     /* in the place of those of the kit, if a test sets it */
-	void (*on_ask)(void);  /* on the listener's thread, while an exec is being decided */
-	uint64_t count[GATE_OUTCOMES]; /* of records */
-} kit = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
-
-static inline const char *kit_path(const char *name)
+const char *kit_path(const char *name)
 {
 	static char path[64][128];
 	static unsigned next;
@@ -85,9 +18,7 @@ static inline const char *kit_path(const char *name)
 	return p;
 }
 
-/* ---- the warden's side ---- */
-
-static inline void kit_join(char *out, size_t n, const char *const *v, size_t count)
+void kit_join(char *out, size_t n, const char *const *v, size_t count)
 {
 	size_t len = 0;
 
@@ -96,7 +27,7 @@ static inline void kit_join(char *out, size_t n, const char *const *v, size_t co
 		len += (size_t)snprintf(out + len, n - len, "%s%s", i > 0 ? "|" : "", v[i]);
 }
 
-static inline bool kit_ends(const char *s, const char *end)
+bool kit_ends(const char *s, const char *end)
 {
 	const size_t n = strlen(s), m = strlen(end);
 
@@ -104,7 +35,7 @@ static inline bool kit_ends(const char *s, const char *end)
 }
 
 /* A sealed snapshot of a policy with these rules. */
-static inline int kit_policy(const char *rules)
+static int kit_policy(const char *rules)
 {
 	cleanup_free char *text = mem_printf("version: 1\nname: test\ndefault: {files: allow, "
 					     "network: allow, commands: allow}\ncommand_rules:\n%s",
@@ -120,7 +51,7 @@ static inline int kit_policy(const char *rules)
 
 /* evil and expr are denied, held waits, other is redirected, watched is logged, memory and deleted
  * files are denied. */
-static inline char *kit_rules(void)
+static char *kit_rules(void)
 {
 	return mem_printf("  - {name: no, commands: [evil, expr], decision: deny}\n"
 			  "  - {name: nameless, kinds: [memfd, deleted], decision: deny}\n"
@@ -131,8 +62,8 @@ static inline char *kit_rules(void)
 			  kit.dir, kit.target != NULL ? kit.target : "/usr/bin/true", kit.dir);
 }
 
-static inline void kit_record(void *arg, const struct gate_case *k, const struct gate_report *rep,
-			      const struct event *e)
+void kit_record(void *arg, const struct gate_case *k, const struct gate_report *rep,
+		const struct event *e)
 {
 	const struct op *op = k->op;
 	struct kit_record *r;
@@ -166,7 +97,7 @@ static inline void kit_record(void *arg, const struct gate_case *k, const struct
 	pthread_mutex_unlock(&kit.lock);
 }
 
-static inline void kit_note(uint64_t *what, uint64_t id)
+static void kit_note(uint64_t *what, uint64_t id)
 {
 	pthread_mutex_lock(&kit.lock);
 	*what = id;
@@ -174,24 +105,24 @@ static inline void kit_note(uint64_t *what, uint64_t id)
 	pthread_mutex_unlock(&kit.lock);
 }
 
-static inline void kit_ask(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
-			   int64_t deadline_us)
+static void kit_ask(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
+		    int64_t deadline_us)
 {
 	if (kit.on_ask != NULL)
 		kit.on_ask();
 	kit_note(&kit.parked, id);
 }
 
-static inline void kit_cancel(void *arg, uint64_t id)
+static void kit_cancel(void *arg, uint64_t id)
 {
 	kit_note(&kit.gone, id);
 }
 
-static inline void kit_deadline(void *arg)
+static void kit_deadline(void *arg)
 {
 }
 
-static inline void kit_open_gate(gate_sink_fn *sink, const char *rules)
+void kit_open_gate(gate_sink_fn *sink, const char *rules)
 {
 	const struct gate_setup s = {kit_policy(rules), NULL, sink, kit_deadline, NULL};
 	const struct gate_approver a = {kit_ask, kit_cancel, NULL, KIT_ANSWER_MS};
@@ -202,14 +133,13 @@ static inline void kit_open_gate(gate_sink_fn *sink, const char *rules)
 	close(s.policy_fd);
 }
 
-static inline void kit_close_gate(void)
+void kit_close_gate(void)
 {
 	gate_close(take(kit.gate));
 	actor_table_close(take(kit.actors));
 }
 
-/* Waits until *value is at least n; the program's alarm is the limit. */
-static inline void kit_wait_u64(const uint64_t *value, uint64_t n)
+void kit_wait_u64(const uint64_t *value, uint64_t n)
 {
 	pthread_mutex_lock(&kit.lock);
 	while (*value < n)
@@ -217,8 +147,7 @@ static inline void kit_wait_u64(const uint64_t *value, uint64_t n)
 	pthread_mutex_unlock(&kit.lock);
 }
 
-/* An initial exec that the policy has let go, to be expected. */
-static inline struct exec_initial *kit_initial(struct exec_looker *l, const char *command_id)
+struct exec_initial *kit_initial(struct exec_looker *l, const char *command_id)
 {
 	char *argv[] = {(char[]){"true"}};
 	const struct strv v = {argv, 1};
@@ -231,14 +160,8 @@ static inline struct exec_initial *kit_initial(struct exec_looker *l, const char
 	return i;
 }
 
-/* ---- the guest ---- */
-
-#define KIT_LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
-#define KIT_IS(nr, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), (yes), (no))
-#define KIT_ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
-
 /* execve and execveat are told; clone3 does not exist. */
-static inline int kit_filter(void)
+static int kit_filter(void)
 {
 	static const struct sock_filter code[] = {
 		KIT_LOAD(offsetof(struct seccomp_data, nr)),
@@ -258,10 +181,8 @@ static inline int kit_filter(void)
 		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
 }
 
-typedef int kit_guest_fn(void *arg); /* runs in the guest; its result is the exit status */
-
 /* What guests print would spoil the report. */
-static inline void kit_silence(void)
+static void kit_silence(void)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -269,8 +190,7 @@ static inline void kit_silence(void)
 	dup2(null, STDERR_FILENO);
 }
 
-/* In the guest: waits for a child; its exit status, or 128 + its signal. */
-static inline int kit_status(pid_t pid)
+int kit_status(pid_t pid)
 {
 	int status;
 
@@ -279,7 +199,7 @@ static inline int kit_status(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static inline _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg)
+_Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg)
 {
 	const pid_t pid = fork();
 	int listener;
@@ -290,6 +210,8 @@ static inline _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg
 		close(sock);
 		_exit(kit_status(pid));
 	}
+	if (kit.enter != NULL && kit.enter() != 0)
+		_exit(KIT_BROKEN);
 	listener = kit_filter();
 	kit.guest = getpid();
 	kit_silence();
@@ -301,14 +223,14 @@ static inline _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg
 	_exit(fn(arg));
 }
 
-/* Starts the guest and the listener thread; the guest waits for kit_go. */
-static inline void kit_start(kit_guest_fn *fn, void *arg)
+void kit_start(kit_guest_fn *fn, void *arg)
 {
 	cleanup_free char *rules = kit_rules();
-	struct exec_setup setup = {.root = kit.root_known ? kit.root : -1, .helper = ""};
+	struct exec_setup setup = {.helper = ""};
 	struct listener_handler handler;
 	int sock[2], listener = -1;
 	size_t nfds = 1;
+	char root[32];
 
 	kit.nrecords = 0;
 	kit.parked = kit.gone = 0;
@@ -324,6 +246,9 @@ static inline void kit_start(kit_guest_fn *fn, void *arg)
 			 sizeof(pid_t));
 	assert_int_equal(nfds, 1);
 	kit.go = sock[0];
+	snprintf(root, sizeof(root), "/proc/%d/root", kit.guest);
+	kit.root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	setup.root = kit.root;
 	setup.gate = kit.gate;
 	setup.actors = kit.actors;
 	assert_int_equal(exec_control_open(&setup, &kit.control, NULL), 0);
@@ -331,20 +256,20 @@ static inline void kit_start(kit_guest_fn *fn, void *arg)
 	assert_int_equal(listener_start(&handler, 1, listener, &kit.listener, NULL), 0);
 }
 
-static inline void kit_stop(void)
+void kit_stop(void)
 {
 	listener_stop(take(kit.listener));
 	exec_control_close(take(kit.control));
+	close(kit.root);
 	kit_close_gate();
 }
 
-static inline void kit_go(void)
+void kit_go(void)
 {
 	assert_int_equal(write(kit.go, "g", 1), 1);
 }
 
-/* Waits for the guest; its exit status or 128 + its signal. */
-static inline int kit_wait(void)
+int kit_wait(void)
 {
 	const int status = kit_status(kit.keeper);
 
@@ -352,7 +277,7 @@ static inline int kit_wait(void)
 	return status;
 }
 
-static inline int kit_end(void)
+int kit_end(void)
 {
 	const int status = kit_wait();
 
@@ -360,17 +285,14 @@ static inline int kit_end(void)
 	return status;
 }
 
-/* From start to end; the thread is stopped, all records have come. */
-static inline int kit_run(kit_guest_fn *fn, void *arg)
+int kit_run(kit_guest_fn *fn, void *arg)
 {
 	kit_start(fn, arg);
 	kit_go();
 	return kit_end();
 }
 
-/* ---- files ---- */
-
-static inline void kit_copy(const char *from, const char *name, mode_t mode)
+void kit_copy(const char *from, const char *name, mode_t mode)
 {
 	cleanup_buf struct buf b = {0};
 	cleanup_fd int fd = -1;
@@ -383,7 +305,7 @@ static inline void kit_copy(const char *from, const char *name, mode_t mode)
 	assert_int_equal(fchmod(fd, mode), 0);
 }
 
-static inline void kit_write(const char *name, const char *text, mode_t mode)
+void kit_write(const char *name, const char *text, mode_t mode)
 {
 	cleanup_fd int fd = open(kit_path(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
 
@@ -392,8 +314,7 @@ static inline void kit_write(const char *name, const char *text, mode_t mode)
 	assert_int_equal(fchmod(fd, mode), 0);
 }
 
-/* good, held, other and watched end with 0; evil with 1. */
-static inline int kit_prepare(void **state)
+int kit_prepare(void **state)
 {
 	alarm(KIT_TIMEOUT_S);
 	snprintf(kit.dir, sizeof(kit.dir), "/tmp/agentsh-exec-XXXXXX");
@@ -407,9 +328,7 @@ static inline int kit_prepare(void **state)
 	return 0;
 }
 
-/* As another user whom nothing of the system belongs to; the tests run on as it. For main(). */
-#define KIT_UID 1000
-static inline int kit_become_user(void)
+int kit_become_user(void)
 {
 	if (geteuid() != 0)
 		return 0;
@@ -418,7 +337,7 @@ static inline int kit_become_user(void)
 	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
-static inline int kit_clean(void **state)
+int kit_clean(void **state)
 {
 	cleanup_free char *command = mem_printf("rm -rf %s", kit.dir);
 
