@@ -36,34 +36,32 @@ static struct http_request *req_of(const struct call *call)
 
 /* ---- parameters and peer ---- */
 
+/* Whether a list of words, separated by spaces, has the word. */
+static bool is_word(const char *list, const char *word)
+{
+	const size_t len = strlen(word);
+
+	for (; *list != '\0'; list += strspn(list, " ")) {
+		if (strcspn(list, " ") == len && strncmp(list, word, len) == 0)
+			return len > 0;
+		list += strcspn(list, " ");
+	}
+	return false;
+}
+
 static const char *param(const struct call *call, const char *name)
 {
 	return isupper((unsigned char)name[0]) ? http_header(req_of(call), name)
 					       : http_query(req_of(call), name);
 }
 
-struct query_check {
-	const char *allowed;
-	struct err *err;
-};
-
-static void check_query(const char *name, const char *value, void *arg)
-{
-	struct query_check *qc = arg;
-	const size_t len = strcspn(name, " ");
-
-	for (const char *p = qc->allowed;
-	     len > 0 && name[len] == '\0' && (p = strstr(p, name)) != NULL; p += len)
-		if ((p == qc->allowed || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0') &&
-		    !isupper((unsigned char)name[0]))
-			return;
-	err_detail(qc->err, name, "unknown query parameter");
-}
-
 static void check_params(const struct call *call, struct err *err)
 {
-	http_query_each(req_of(call), check_query,
-			&(struct query_check){call->method->params, err});
+	const char *name;
+
+	for (size_t i = 0; (name = http_query_name(req_of(call), i)) != NULL; i++)
+		if (isupper((unsigned char)name[0]) || !is_word(call->method->params, name))
+			err_detail(err, name, "unknown query parameter");
 }
 
 /* "Authorization: Bearer KEY" or "X-API-Key: KEY"; both with different keys is refused. */
@@ -246,7 +244,7 @@ static int on_frame(enum stdio_type type, const uint8_t *data, size_t len, void 
 		in->call, &(struct call_message){(enum call_part)type, 0, data, len}, in->err);
 }
 
-static size_t on_data(struct http_request *req, const void *data, size_t n, void *arg)
+static void on_data(struct http_request *req, const void *data, size_t n, void *arg)
 {
 	struct http_call *h = arg;
 	struct err err = {0};
@@ -264,7 +262,6 @@ static size_t on_data(struct http_request *req, const void *data, size_t n, void
 	} else {
 		h->call.stream->room(&h->call);
 	}
-	return n;
 }
 
 static void on_drain(struct http_request *req, void *arg)

@@ -35,12 +35,11 @@ struct http_limits {
 	uint32_t owner_uid;	  /* may have as many connections as root may */
 	size_t max_pending_write; /* a streamed answer with more than this pending counts as left by
 				     its client */
-};				  /* 0 anywhere: the default */
+};
 extern const struct http_limits http_limits_default;
 
-/* How the parser sees a malformed request: the status and a short reason go to on_bad, which makes
- * the body (sent as application/json, so that the application's error shape is used); afterwards
- * the connection is closed. */
+/* Makes the body (application/json) of the answer to a request that the server refuses by itself;
+ * NULL: it is empty. The connection is closed afterwards. */
 typedef void http_bad_fn(int status, const char *reason, struct buf *body, void *arg);
 typedef void http_request_fn(struct http_request *req, void *arg);
 
@@ -66,9 +65,8 @@ const char *http_path(const struct http_request *req);
 const char *
 http_query(const struct http_request *req,
 	   const char *name); /* decoded value, NULL if absent; twice is refused (400) */
-/* Calls fn for every query parameter (to refuse unknown ones). */
-void http_query_each(const struct http_request *req,
-		     void (*fn)(const char *name, const char *value, void *arg), void *arg);
+/* The name of a query parameter by its place; NULL behind the last one. */
+const char *http_query_name(const struct http_request *req, size_t i);
 const char *http_header(const struct http_request *req,
 			const char *name); /* case-insensitive; lists joined by ", "; NULL */
 const char *http_body(const struct http_request *req, size_t *len); /* never NULL */
@@ -97,11 +95,9 @@ void http_stream_start(struct http_request *req, int status, const char *type,
 void http_stream_write(struct http_request *req, const void *p, size_t n);
 void http_stream_end(struct http_request *req);
 /* 101; afterwards the bytes are raw: on_data gets what arrives (n 0: the client closed its sending
- * side) and returns how many it took; http_raw_resume asks for the rest again. http_stream_write
- * and http_stream_end (closes after flushing) apply. */
-typedef size_t http_data_fn(struct http_request *req, const void *p, size_t n, void *arg);
+ * side). http_stream_write and http_stream_end (closes after flushing) apply. */
+typedef void http_data_fn(struct http_request *req, const void *p, size_t n, void *arg);
 void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *on_data, void *arg);
-void http_raw_resume(struct http_request *req);
 /* Bytes accepted for writing but not yet given to the kernel. */
 size_t http_pending(const struct http_request *req);
 /* Called whenever pending falls below the low mark (64 KiB) after having been above. */
@@ -114,10 +110,12 @@ struct http_parser *http_parser_new(const struct http_limits *limits);
 void http_parser_free(struct http_parser *p);
 enum http_parse { HTTP_MORE, HTTP_READY, HTTP_BAD };
 /* Consumes from data; *used tells how much. READY: a whole request is held (http_parser_request
- * until http_parser_next). BAD: status and reason by http_parser_status/reason; the parser is dead.
- */
+ * until http_parser_next). BAD: http_parser_refusal tells why; the parser takes nothing more. */
 enum http_parse http_parser_feed(struct http_parser *p, const void *data, size_t n, size_t *used);
 struct http_request *http_parser_request(struct http_parser *p);
 void http_parser_next(struct http_parser *p);
-int http_parser_status(const struct http_parser *p);
-const char *http_parser_reason(const struct http_parser *p);
+struct http_refusal {
+	int status;
+	const char *reason;
+};
+const struct http_refusal *http_parser_refusal(const struct http_parser *p);

@@ -136,9 +136,7 @@ static bool can_step(const struct http_conn *c)
 
 	if (c->dead || c->broken || !input)
 		return false;
-	if (c->raw)
-		return !c->held;
-	return c->lingering || (!c->active && !c->closing && http_conn_pending(c) == 0);
+	return c->raw || c->lingering || (!c->active && !c->closing && http_conn_pending(c) == 0);
 }
 
 static void enter(struct http_conn *c)
@@ -184,7 +182,8 @@ static void drop(struct http_conn *c)
 		http_peer_leave(c);
 	else
 		c->server->nrefused--;
-	http_server_conn_gone(c->server);
+	if (c->server->starved) /* accepting may go on */
+		watch_soon(c->server->retry);
 }
 
 /* Only between enter() and leave(). */
@@ -349,28 +348,6 @@ static void keep_rest(struct http_conn *c, const char *p, size_t n, size_t used)
 	buf_done(&c->in);
 }
 
-static void consume_raw(struct http_conn *c, const char *p, size_t n)
-{
-	size_t took;
-
-	/* Before the call, so that an http_raw_resume inside it counts. */
-	c->held = true;
-	took = c->on_data(&c->parser->req, p, n, c->data_arg);
-	ensure(took <= n);
-	if (!c->raw)
-		return;
-	if (took == n)
-		c->held = false;
-	keep_rest(c, p, n, took);
-}
-
-void http_conn_resume(struct http_conn *c)
-{
-	enter(c);
-	c->held = false;
-	leave(c);
-}
-
 static void consume(struct http_conn *c, const char *p, size_t n)
 {
 	struct http_parser *parser = c->parser;
@@ -379,7 +356,7 @@ static void consume(struct http_conn *c, const char *p, size_t n)
 
 	keep_rest(c, p, n, used);
 	if (r == HTTP_BAD) {
-		http_refuse(c, parser->status, parser->reason);
+		http_refuse(c, parser->refusal.status, parser->refusal.reason);
 	} else if (r == HTTP_READY) {
 		c->nrequests++;
 		c->active = true;
@@ -436,10 +413,12 @@ static void step(struct http_conn *c)
 		n = receive(c);
 	if (n == 0 || c->lingering)
 		return;
-	if (c->raw)
-		consume_raw(c, p, n);
-	else
+	if (!c->raw) {
 		consume(c, p, n);
+		return;
+	}
+	c->on_data(&c->parser->req, p, n, c->data_arg);
+	keep_rest(c, p, n, n);
 }
 
 /* Whether an event tells that the client of the request in progress has left. */
@@ -448,7 +427,7 @@ static bool has_left(const struct http_conn *c, unsigned what)
 	if (!c->active || (what & (WATCH_READABLE | WATCH_CLOSED)) == 0)
 		return false;
 	if (c->raw)
-		return (c->held || c->raw_ended) && hung_up(c);
+		return c->raw_ended && hung_up(c);
 	/* Readable alone is a pipelined request, or a reset behind one. */
 	return (what & WATCH_CLOSED) != 0 || hung_up(c);
 }
@@ -499,33 +478,12 @@ void http_conn_evict(struct http_conn *c, const char *reason)
 	leave(c);
 }
 
-/* For a connection that the loop cannot watch: what has come of its request is read away, so that
- * it can read the answer. */
-static void turn_away(const struct http_server *s, struct transport *io)
-{
-	static const char reason[] =
-		"connections cannot be watched: what fs.epoll.max_user_watches "
-		"lets the server's user have is taken";
-	cleanup_buf struct buf body = {0}, text = {0};
-
-	log_warn(reason);
-	s->on_bad(503, reason, &body, s->arg);
-	buf_addf(&text,
-		 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-		 "Content-Length: %zu\r\nConnection: close\r\n\r\n",
-		 body.len);
-	buf_add(&text, body.data, body.len);
-	io->ops->send(io, &(struct iovec){text.data, text.len}, 1);
-	while (io->ops->receive(io, s->scratch, HTTP_READ_SIZE) > 0)
-		;
-	io->ops->close(io);
-}
-
 void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 		     const char *refusal)
 {
 	struct http_server *s = l->server;
 	struct http_conn *c = mem_new(struct http_conn);
+	bool watched;
 
 	c->server = s;
 	c->io = l->open(fd);
@@ -535,15 +493,14 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	c->parser = http_parser_new(&s->limits);
 	c->parser->req.conn = c;
 	c->event = watch_edges(s->loop, fd, WATCH_READABLE | WATCH_CLOSED, on_event, c);
-	if (watch_start(c->event) < 0) {
-		watch_free(c->event);
-		http_parser_free(c->parser);
-		turn_away(s, c->io);
-		free(c);
-		return;
-	}
 	c->writable = watch_edges(s->loop, fd, WATCH_WRITABLE, on_writable, c);
 	c->timer = watch_timer(s->loop, on_timer, c);
+	watched = watch_start(c->event) == 0;
+	if (!watched) {
+		refusal = "connections cannot be watched: what fs.epoll.max_user_watches lets the "
+			  "server's user have is taken";
+		log_warn(refusal);
+	}
 	LIST_INSERT_HEAD(&s->conns, c, link);
 	enter(c);
 	if (refusal == NULL) {
@@ -551,6 +508,12 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	} else {
 		s->nrefused++;
 		http_refuse(c, 503, refusal);
+	}
+	if (!watched) {
+		/* A close with unread bytes could take the answer away from the client. */
+		while (c->io->ops->receive(c->io, s->scratch, HTTP_READ_SIZE) > 0)
+			;
+		drop(c);
 	}
 	work(c, 0);
 	leave(c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Connections: order, leaving clients, the end of the server. */
-#include "wire/http_conn_testkit.h"
+#include "wire/testkit/http_testkit.h"
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 
 /* The answer is on its way when on_request returns: one turn of the loop that accepts is enough. */

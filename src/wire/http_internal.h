@@ -20,10 +20,14 @@ static inline size_t http_smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* --- bytes of a class (http_parser.c) --- */
-enum http_class { HTTP_TOKEN = 1, HTTP_TARGET = 2, HTTP_VALUE = 4, HTTP_HOST = 8 };
-/* Whether all n bytes are of the class. */
-bool http_all(const char *s, size_t n, enum http_class class);
+/* --- characters (http_parser.c); letters and digits are in each set --- */
+#define HTTP_TOKEN "!#$%&'*+-.^_`|~"
+#define HTTP_TARGET "!$%&'()*+,-./:;=?@_~"
+#define HTTP_HOST "!$%&'()*+,-.:;=[]_~"
+/* Whether all n bytes are letters, digits or in others. */
+bool http_all(const char *s, size_t n, const char *others);
+/* Whether all n bytes may be in the value of a header. */
+bool http_is_value(const char *s, size_t n);
 int http_hex(char c); /* value of a hexadecimal digit; -1 */
 
 /* Two strings, as offsets into the head, which may move while it grows. */
@@ -81,12 +85,11 @@ struct http_parser {
 	size_t header_bytes; /* of headers and trailers */
 	size_t header_lines;
 	size_t extension_bytes;
-	size_t left; /* of the body or of the chunk */
-	int status;
-	const char *reason;
+	size_t left;	/* of the body or of the chunk */
+	const char *in; /* the rest of what http_parser_feed was given */
+	size_t n;
+	struct http_refusal refusal;
 };
-/* Limits with every zero field replaced by its default. */
-struct http_limits http_limits_filled(const struct http_limits *limits);
 
 struct http_listener {
 	SLIST_ENTRY(http_listener) link;
@@ -119,8 +122,6 @@ struct http_server {
 	int64_t date_s;
 	char *scratch; /* HTTP_READ_SIZE */
 };
-/* A connection has gone: accepting may go on. */
-void http_server_conn_gone(struct http_server *s);
 /* A connection may have become quiet. */
 void http_server_look(struct http_server *s);
 
@@ -163,7 +164,7 @@ struct http_conn {
 	struct watch *event;	/* readable or closed, by edges; always on */
 	struct watch *writable; /* by edges; on while out holds bytes */
 	struct watch *timer;
-	struct buf in; /* received, not consumed: pipelined or held back by on_data */
+	struct buf in; /* received, not consumed: pipelined */
 	size_t in_at;
 	struct buf out; /* not yet taken by the kernel */
 	size_t out_at;
@@ -172,13 +173,13 @@ struct http_conn {
 	enum http_wait wait;
 	uint64_t nrequests, wait_request;
 	int64_t wait_since_us;
-	unsigned busy;		   /* depth of callbacks that still use c */
-	bool readable;		   /* the kernel may hold bytes or the end */
-	bool shut;		   /* the peer has closed its sending side */
-	bool active;		   /* a request is with the application */
-	bool chunked;		   /* the streamed answer is framed by chunks */
-	bool raw, raw_ended, held; /* upgraded; end was told; on_data has left bytes */
-	bool above;		   /* pending has been above the low mark */
+	unsigned busy;	     /* depth of callbacks that still use c */
+	bool readable;	     /* the kernel may hold bytes or the end */
+	bool shut;	     /* the peer has closed its sending side */
+	bool active;	     /* a request is with the application */
+	bool chunked;	     /* the streamed answer is framed by chunks */
+	bool raw, raw_ended; /* upgraded; on_data was called for the end */
+	bool above;	     /* pending has been above the low mark */
 	bool closing, lingering, broken, dead;
 };
 /* Takes fd. refusal: it gets a 503 with this reason and counts apart; NULL: it is served. */
@@ -204,8 +205,6 @@ void http_conn_poke(struct http_conn *c);
 void http_conn_refused(struct http_conn *c);
 /* Gives the connection up; its client counts as left in a turn of its own. */
 void http_conn_break(struct http_conn *c);
-/* Bytes may be given to on_data again. */
-void http_conn_resume(struct http_conn *c);
 /* The client has left: on_close runs, the connection is gone (or will be once busy falls to 0). */
 void http_conn_lost(struct http_conn *c);
 bool http_conn_is_idle(const struct http_conn *c);

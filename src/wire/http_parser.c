@@ -4,6 +4,8 @@
  * ("/path?query") are accepted. */
 #include "base/mem.h"
 #include "wire/http_internal.h"
+#include <ctype.h>
+#include <fnmatch.h>
 #include <strings.h>
 
 #define KEEP_BODY 65536 /* a body buffer larger than this is given back after its request */
@@ -22,52 +24,18 @@ const struct http_limits http_limits_default = {
 	.max_pending_write = 64 * 1024 * 1024,
 };
 
-#define ANYWHERE (HTTP_TOKEN | HTTP_TARGET | HTTP_VALUE | HTTP_HOST)
-static const uint8_t classes[256] = {
-	['\t'] = HTTP_VALUE,
-	[' '] = HTTP_VALUE,
-	['!'] = ANYWHERE,
-	['"'] = HTTP_VALUE,
-	['#'] = HTTP_TOKEN | HTTP_VALUE,
-	['$'] = ANYWHERE,
-	['%'] = ANYWHERE,
-	['&'] = ANYWHERE,
-	['\''] = ANYWHERE,
-	['('] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
-	[')'] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
-	['*'] = ANYWHERE,
-	['+'] = ANYWHERE,
-	[','] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
-	['-'] = ANYWHERE,
-	['.'] = ANYWHERE,
-	['/'] = HTTP_TARGET | HTTP_VALUE,
-	['0' ... '9'] = ANYWHERE,
-	[':'] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
-	[';'] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
-	['<'] = HTTP_VALUE,
-	['='] = HTTP_TARGET | HTTP_VALUE | HTTP_HOST,
-	['>'] = HTTP_VALUE,
-	['?'] = HTTP_TARGET | HTTP_VALUE,
-	['@'] = HTTP_TARGET | HTTP_VALUE,
-	['A' ... 'Z'] = ANYWHERE,
-	['['] = HTTP_VALUE | HTTP_HOST,
-	['\\'] = HTTP_VALUE,
-	[']'] = HTTP_VALUE | HTTP_HOST,
-	['^'] = HTTP_TOKEN | HTTP_VALUE,
-	['_'] = ANYWHERE,
-	['`'] = HTTP_TOKEN | HTTP_VALUE,
-	['a' ... 'z'] = ANYWHERE,
-	['{'] = HTTP_VALUE,
-	['|'] = HTTP_TOKEN | HTTP_VALUE,
-	['}'] = HTTP_VALUE,
-	['~'] = ANYWHERE,
-	[0x80 ... 0xff] = HTTP_VALUE,
-};
-
-bool http_all(const char *s, size_t n, enum http_class class)
+bool http_all(const char *s, size_t n, const char *others)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((classes[(uint8_t)s[i]] & class) == 0)
+		if (!isalnum((unsigned char)s[i]) && (s[i] == '\0' || strchr(others, s[i]) == NULL))
+			return false;
+	return true;
+}
+
+bool http_is_value(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (iscntrl((unsigned char)s[i]) && s[i] != '\t')
 			return false;
 	return true;
 }
@@ -80,34 +48,11 @@ int http_hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-struct http_limits http_limits_filled(const struct http_limits *limits)
-{
-	struct http_limits l = *limits;
-
-#define FILL(field)                                          \
-	do {                                                 \
-		if (l.field == 0)                            \
-			l.field = http_limits_default.field; \
-	} while (0)
-	FILL(max_target);
-	FILL(max_header_bytes);
-	FILL(max_headers);
-	FILL(max_body);
-	FILL(header_timeout_ms);
-	FILL(idle_timeout_ms);
-	FILL(body_min_rate);
-	FILL(body_grace_ms);
-	FILL(max_connections);
-	FILL(max_pending_write);
-#undef FILL
-	return l;
-}
-
 struct http_parser *http_parser_new(const struct http_limits *limits)
 {
 	struct http_parser *p = mem_new(struct http_parser);
 
-	p->limits = http_limits_filled(limits);
+	p->limits = *limits;
 	p->req.header = mem_alloc(p->limits.max_headers * sizeof(*p->req.header));
 	buf_reserve(&p->req.body, 0);
 	return p;
@@ -127,8 +72,7 @@ void http_parser_free(struct http_parser *p)
 static enum http_parse reject(struct http_parser *p, int status, const char *reason)
 {
 	p->phase = HTTP_PHASE_BAD;
-	p->status = status;
-	p->reason = reason;
+	p->refusal = (struct http_refusal){status, reason};
 	return HTTP_BAD;
 }
 
@@ -140,45 +84,28 @@ static enum http_parse ready(struct http_parser *p)
 
 /* --- lines --- */
 
-enum line { LINE_PART, LINE_WHOLE, LINE_LONG };
-
-/* Moves bytes up to and including LF behind `to`, whose unfinished line begins at start. LONG: the
- * line, with its end, is over max bytes. */
-static enum line take_line(struct buf *to, size_t start, const char *data, size_t n, size_t *used,
-			   size_t max)
+/* Moves input up to and including LF behind `to`; the line in `to` begins at start and may have max
+ * bytes. READY: it is whole, and a string that ends where its CRLF was. */
+static enum http_parse take_line(struct http_parser *p, struct buf *to, size_t start, size_t max,
+				 struct http_refusal too_long)
 {
-	const char *lf = memchr(data, '\n', n);
-	const size_t part = lf != NULL ? (size_t)(lf - data) + 1 : n;
+	const char *lf = memchr(p->in, '\n', p->n);
+	const size_t part = lf != NULL ? (size_t)(lf - p->in) + 1 : p->n;
 
 	if (part > max - (to->len - start))
-		return LINE_LONG;
-	buf_add(to, data, part);
-	*used = part;
-	return lf != NULL ? LINE_WHOLE : LINE_PART;
-}
-
-/* Cuts CRLF off a whole line and ends it as a string; false for a bare LF. */
-static bool end_line(struct buf *b, size_t start)
-{
-	if (b->len - start < 2 || b->data[b->len - 2] != '\r')
-		return false;
-	b->data[b->len - 2] = '\0';
-	return true;
+		return reject(p, too_long.status, too_long.reason);
+	buf_add(to, p->in, part);
+	p->in += part;
+	p->n -= part;
+	if (lf == NULL)
+		return HTTP_MORE;
+	if (to->len - start < 2 || to->data[to->len - 2] != '\r')
+		return reject(p, 400, "a line must end with CRLF");
+	to->data[to->len - 2] = '\0';
+	return HTTP_READY;
 }
 
 /* --- the request line --- */
-
-static enum http_parse parse_version(struct http_parser *p, const char *s)
-{
-	if (strcmp(s, "HTTP/1.1") == 0 || strcmp(s, "HTTP/1.0") == 0) {
-		p->req.version_1_0 = s[7] == '0';
-		return HTTP_MORE;
-	}
-	if (strncmp(s, "HTTP/", 5) == 0 && s[5] >= '0' && s[5] <= '9' && s[6] == '.' &&
-	    s[7] >= '0' && s[7] <= '9' && s[8] == '\0')
-		return reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken");
-	return reject(p, 400, "malformed HTTP version");
-}
 
 static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 {
@@ -197,14 +124,16 @@ static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 		return reject(p, 400, "malformed request line");
 	*version++ = '\0';
 	/* The version may hide a NUL that would end it early. */
-	if (strlen(version) != len - (size_t)(version - method))
+	if (strlen(version) != len - (size_t)(version - method) ||
+	    fnmatch("HTTP/[0-9].[0-9]", version, 0) != 0)
 		return reject(p, 400, "malformed HTTP version");
 	if ((size_t)(version - target) - 1 > p->limits.max_target)
 		return reject(p, 414, "the target is too long");
 	if (!http_all(target, (size_t)(version - target) - 1, HTTP_TARGET))
 		return reject(p, 400, "a character of the target must be percent-encoded");
-	if (parse_version(p, version) == HTTP_BAD)
-		return HTTP_BAD;
+	req->version_1_0 = strcmp(version, "HTTP/1.0") == 0;
+	if (!req->version_1_0 && strcmp(version, "HTTP/1.1") != 0)
+		return reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are supported");
 	req->method = p->line;
 	req->is_head = strcmp(method, "HEAD") == 0;
 	problem = http_request_target(req, (size_t)(target - req->head.data));
@@ -215,21 +144,18 @@ static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 	return HTTP_MORE;
 }
 
-static enum http_parse feed_line(struct http_parser *p, const char *data, size_t n, size_t *used)
+static enum http_parse feed_line(struct http_parser *p)
 {
 	struct buf *head = &p->req.head;
 	/* method SP target SP "HTTP/1.1" CRLF */
 	const size_t max = HTTP_MAX_METHOD + 1 + p->limits.max_target + 1 + 8 + 2;
-	enum line got;
+	enum http_parse r;
 
 	p->started = true;
-	got = take_line(head, p->line, data, n, used, max);
-	if (got == LINE_LONG)
-		return reject(p, 414, "the request line is too long");
-	if (got == LINE_PART)
-		return HTTP_MORE;
-	if (!end_line(head, p->line))
-		return reject(p, 400, "a line must end with CRLF");
+	r = take_line(p, head, p->line, max,
+		      (struct http_refusal){414, "the request line is too long"});
+	if (r != HTTP_READY)
+		return r;
 	if (head->len - p->line > 2)
 		return parse_request_line(p, head->len - p->line - 2);
 	if (p->skipped)
@@ -256,7 +182,7 @@ static const char *cut_field(char *s, size_t len, char **value)
 		return "white space before the colon of a header";
 	if (!http_all(s, (size_t)(colon - s), HTTP_TOKEN))
 		return "a bad character in a header's name";
-	if (!http_all(colon + 1, (size_t)(end - colon) - 1, HTTP_VALUE))
+	if (!http_is_value(colon + 1, (size_t)(end - colon) - 1))
 		return "a bad character in a header's value";
 	*colon++ = '\0';
 	while (*colon == ' ' || *colon == '\t')
@@ -267,25 +193,24 @@ static const char *cut_field(char *s, size_t len, char **value)
 	return NULL;
 }
 
-/* Collects one line of headers or trailers within their common limits. WHOLE: without its CRLF, and
- * counted. */
-static enum http_parse feed_field(struct http_parser *p, struct buf *to, size_t start,
-				  const struct iovec *in, size_t *used)
+/* Takes one line of headers or trailers within their common limits, and cuts it into name and
+ * value. READY with value NULL: it was the empty line that ends them. */
+static enum http_parse take_field(struct http_parser *p, struct buf *to, size_t start, char **value)
 {
 	const size_t before = to->len;
 	const size_t max = p->limits.max_header_bytes - p->header_bytes + (before - start);
-	const enum line got = take_line(to, start, in->iov_base, in->iov_len, used, max);
+	enum http_parse r = take_line(p, to, start, max,
+				      (struct http_refusal){431, "the headers are too long"});
+	const char *problem;
 
-	if (got == LINE_LONG)
-		return reject(p, 431, "the headers are too long");
 	p->header_bytes += to->len - before;
-	if (got == LINE_PART)
-		return HTTP_MORE;
-	if (!end_line(to, start))
-		return reject(p, 400, "a line must end with CRLF");
-	if (to->len - start > 2 && p->header_lines++ == p->limits.max_headers)
+	*value = NULL;
+	if (r != HTTP_READY || to->len - start == 2)
+		return r;
+	if (p->header_lines++ == p->limits.max_headers)
 		return reject(p, 431, "too many headers");
-	return HTTP_READY;
+	problem = cut_field(to->data + start, to->len - start - 2, value);
+	return problem != NULL ? reject(p, 400, problem) : HTTP_READY;
 }
 
 static enum http_parse parse_length(struct http_parser *p, const char *s)
@@ -350,48 +275,32 @@ static enum http_parse parse_head(struct http_parser *p)
 	return parse_framing(p);
 }
 
-static enum http_parse feed_headers(struct http_parser *p, const char *data, size_t n, size_t *used)
+static enum http_parse feed_headers(struct http_parser *p)
 {
-	const struct iovec in = {(void *)data, n};
 	struct http_request *req = &p->req;
-	const char *problem;
-	char *name, *value;
-	enum http_parse r;
-	size_t len;
+	char *value;
+	const enum http_parse r = take_field(p, &req->head, p->line, &value);
 
-	r = feed_field(p, &req->head, p->line, &in, used);
 	if (r != HTTP_READY)
 		return r;
-	len = req->head.len - p->line - 2;
-	if (len == 0)
+	if (value == NULL)
 		return parse_head(p);
-	name = req->head.data + p->line;
-	problem = cut_field(name, len, &value);
-	if (problem != NULL)
-		return reject(p, 400, problem);
 	req->header[req->nheaders++] =
 		(struct http_pair){p->line, (size_t)(value - req->head.data)};
 	p->line = req->head.len;
 	return HTTP_MORE;
 }
 
-static enum http_parse feed_trailers(struct http_parser *p, const char *data, size_t n,
-				     size_t *used)
+static enum http_parse feed_trailers(struct http_parser *p)
 {
 	static const char *const framing[] = {"Content-Length", "Transfer-Encoding", "Host"};
-	const struct iovec in = {(void *)data, n};
-	const char *problem;
-	enum http_parse r;
 	char *value;
+	const enum http_parse r = take_field(p, &p->extra, 0, &value);
 
-	r = feed_field(p, &p->extra, 0, &in, used);
 	if (r != HTTP_READY)
 		return r;
-	if (p->extra.len == 2)
+	if (value == NULL)
 		return ready(p);
-	problem = cut_field(p->extra.data, p->extra.len - 2, &value);
-	if (problem != NULL)
-		return reject(p, 400, problem);
 	for (size_t i = 0; i < ARRAY_LEN(framing); i++)
 		if (strcasecmp(p->extra.data, framing[i]) == 0)
 			return reject(p, 400, "a trailer that belongs into the head");
@@ -401,11 +310,14 @@ static enum http_parse feed_trailers(struct http_parser *p, const char *data, si
 
 /* --- bodies --- */
 
-static enum http_parse feed_body(struct http_parser *p, const char *data, size_t n, size_t *used)
+static enum http_parse feed_body(struct http_parser *p)
 {
-	*used = http_smaller(n, p->left);
-	buf_add(&p->req.body, data, *used);
-	p->left -= *used;
+	const size_t n = http_smaller(p->n, p->left);
+
+	buf_add(&p->req.body, p->in, n);
+	p->in += n;
+	p->n -= n;
+	p->left -= n;
 	if (p->left > 0)
 		return HTTP_MORE;
 	if (p->phase == HTTP_PHASE_BODY)
@@ -414,12 +326,18 @@ static enum http_parse feed_body(struct http_parser *p, const char *data, size_t
 	return HTTP_MORE;
 }
 
-static enum http_parse parse_chunk_size(struct http_parser *p, size_t len)
+static enum http_parse feed_chunk_size(struct http_parser *p)
 {
+	const enum http_parse r =
+		take_line(p, &p->extra, 0, MAX_SIZE_DIGITS + HTTP_MAX_EXTENSION + 2,
+			  (struct http_refusal){400, "the chunk extensions are too long"});
 	const char *s = p->extra.data;
+	const size_t len = p->extra.len - 2;
 	size_t digits = 0;
 	uint64_t size = 0;
 
+	if (r != HTTP_READY)
+		return r;
 	while (http_hex(s[digits]) >= 0) {
 		if (digits == MAX_SIZE_DIGITS)
 			return reject(p, 400, "a chunk size with too many digits");
@@ -427,7 +345,7 @@ static enum http_parse parse_chunk_size(struct http_parser *p, size_t len)
 	}
 	if (digits == 0 || (digits < len && s[digits] != ';'))
 		return reject(p, 400, "malformed chunk size");
-	if (!http_all(s + digits, len - digits, HTTP_VALUE))
+	if (!http_is_value(s + digits, len - digits))
 		return reject(p, 400, "a bad character in a chunk extension");
 	p->extension_bytes += len - digits;
 	if (p->extension_bytes > HTTP_MAX_EXTENSION)
@@ -440,37 +358,19 @@ static enum http_parse parse_chunk_size(struct http_parser *p, size_t len)
 	return HTTP_MORE;
 }
 
-static enum http_parse feed_chunk_size(struct http_parser *p, const char *data, size_t n,
-				       size_t *used)
+static enum http_parse feed_chunk_end(struct http_parser *p)
 {
-	const enum line got =
-		take_line(&p->extra, 0, data, n, used, MAX_SIZE_DIGITS + HTTP_MAX_EXTENSION + 2);
+	const enum http_parse r = take_line(
+		p, &p->extra, 0, 2, (struct http_refusal){400, "a chunk longer than its size"});
 
-	if (got == LINE_LONG)
-		return reject(p, 400, "the chunk extensions are too long");
-	if (got == LINE_PART)
-		return HTTP_MORE;
-	if (!end_line(&p->extra, 0))
-		return reject(p, 400, "a line must end with CRLF");
-	return parse_chunk_size(p, p->extra.len - 2);
-}
-
-static enum http_parse feed_chunk_end(struct http_parser *p, const char *data, size_t n,
-				      size_t *used)
-{
-	const enum line got = take_line(&p->extra, 0, data, n, used, 2);
-
-	if (got == LINE_PART)
-		return HTTP_MORE;
-	if (got == LINE_LONG || !end_line(&p->extra, 0))
-		return reject(p, 400, "a chunk longer than its size");
+	if (r != HTTP_READY)
+		return r;
 	buf_clear(&p->extra);
 	p->phase = HTTP_PHASE_CHUNK_SIZE;
 	return HTTP_MORE;
 }
 
-typedef enum http_parse feed_fn(struct http_parser *p, const char *data, size_t n, size_t *used);
-static feed_fn *const feeders[] = {
+static enum http_parse (*const feeders[])(struct http_parser *p) = {
 	[HTTP_PHASE_LINE] = feed_line,	       [HTTP_PHASE_HEADERS] = feed_headers,
 	[HTTP_PHASE_BODY] = feed_body,	       [HTTP_PHASE_CHUNK_SIZE] = feed_chunk_size,
 	[HTTP_PHASE_CHUNK_DATA] = feed_body,   [HTTP_PHASE_CHUNK_END] = feed_chunk_end,
@@ -480,20 +380,17 @@ static feed_fn *const feeders[] = {
 enum http_parse http_parser_feed(struct http_parser *p, const void *data, size_t n, size_t *used)
 {
 	enum http_parse r = HTTP_MORE;
-	size_t at = 0;
 
 	*used = 0;
 	if (p->phase == HTTP_PHASE_READY)
 		return HTTP_READY;
 	if (p->phase == HTTP_PHASE_BAD)
 		return HTTP_BAD;
-	while (r == HTTP_MORE && at < n) {
-		size_t step = 0;
-
-		r = feeders[p->phase](p, (const char *)data + at, n - at, &step);
-		at += step;
-	}
-	*used = at;
+	p->in = data;
+	p->n = n;
+	while (r == HTTP_MORE && p->n > 0)
+		r = feeders[p->phase](p);
+	*used = n - p->n;
 	return r;
 }
 
@@ -520,12 +417,7 @@ void http_parser_next(struct http_parser *p)
 	*p = (struct http_parser){.limits = p->limits, .req = *req, .extra = p->extra};
 }
 
-int http_parser_status(const struct http_parser *p)
+const struct http_refusal *http_parser_refusal(const struct http_parser *p)
 {
-	return p->status;
-}
-
-const char *http_parser_reason(const struct http_parser *p)
-{
-	return p->reason;
+	return &p->refusal;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How connections are shared out. Of 8 a peer may have 2, and 2 are kept for the owner: this test.
  */
-#include "wire/http_conn_testkit.h"
 #include "wire/http_internal.h"
+#include "wire/testkit/http_testkit.h"
 
 #define HALF "GET /x HTTP/1.1\r\n"
 #define REFUSED BAD("503", "Service Unavailable")
@@ -18,8 +18,10 @@ static void serve_named(struct fixture *f, struct http_request *req)
 
 static void start(struct fixture *f)
 {
-	const struct http_limits limits = {.max_connections = 8, .owner_uid = geteuid()};
+	struct http_limits limits = http_limits_default;
 
+	limits.max_connections = 8;
+	limits.owner_uid = geteuid();
 	fixture_start(f, &limits, serve_named);
 }
 

@@ -32,7 +32,7 @@ static void add_header(struct buf *b, const char *name, const char *value)
 	buf_adds(b, ": ");
 	/* A value may stem from a peer: it cannot begin a header of its own. */
 	for (; *value != '\0'; value++)
-		buf_addc(b, http_all(value, 1, HTTP_VALUE) ? *value : ' ');
+		buf_addc(b, http_is_value(value, 1) ? *value : ' ');
 	buf_adds(b, "\r\n");
 }
 
@@ -114,10 +114,12 @@ void http_refuse(struct http_conn *c, int status, const char *reason)
 	struct buf *b = start_head(s, status), *body = &s->bad;
 
 	buf_clear(body);
-	s->on_bad(status, reason, body, s->arg);
-	if (body->len > 0)
-		add_header(b, "Content-Type", "application/json");
-	buf_addf(b, "Content-Length: %zu\r\nConnection: close\r\n\r\n", body->len);
+	if (s->on_bad != NULL)
+		s->on_bad(status, reason, body, s->arg);
+	buf_addf(b,
+		 "Content-Type: application/json\r\nContent-Length: %zu\r\n"
+		 "Connection: close\r\n\r\n",
+		 body->len);
 	buf_add(b, body->data, body->len);
 	send_buf(c, b);
 	http_conn_refused(c);
@@ -196,12 +198,7 @@ void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *
 	c->on_data = on_data;
 	c->data_arg = arg;
 	c->raw = true;
-	http_conn_resume(c);
-}
-
-void http_raw_resume(struct http_request *req)
-{
-	http_conn_resume(req->conn);
+	http_conn_poke(c);
 }
 
 size_t http_pending(const struct http_request *req)

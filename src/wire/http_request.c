@@ -127,11 +127,9 @@ const char *http_query(const struct http_request *req, const char *name)
 	return NULL;
 }
 
-void http_query_each(const struct http_request *req,
-		     void (*fn)(const char *name, const char *value, void *arg), void *arg)
+const char *http_query_name(const struct http_request *req, size_t i)
 {
-	for (size_t i = 0; i < req->nquery; i++)
-		fn(req->head.data + req->query[i].name, req->head.data + req->query[i].value, arg);
+	return i < req->nquery ? req->head.data + req->query[i].name : NULL;
 }
 
 const char *http_header(const struct http_request *req, const char *name)
@@ -169,12 +167,12 @@ bool http_wants_upgrade(const struct http_request *req, const char *protocol)
 
 int http_fd(const struct http_request *req)
 {
-	return req->conn != NULL ? req->conn->io->fd : -1;
+	return req->conn->io->fd;
 }
 
 int http_tag(const struct http_request *req)
 {
-	return req->conn != NULL ? req->conn->tag : -1;
+	return req->conn->tag;
 }
 
 void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),

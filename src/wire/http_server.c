@@ -11,10 +11,6 @@
 #define MAX_REFUSED 64 /* at least so many that are refused may read their answer at a time */
 #define RETRY_MS 100   /* until accept is tried again without descriptors */
 
-static void no_body(int status, const char *reason, struct buf *body, void *arg)
-{
-}
-
 static void set_accepting(struct http_server *s, bool on)
 {
 	struct http_listener *l;
@@ -43,14 +39,6 @@ static void starve(struct http_server *s)
 	s->starved = s->hungry = true;
 	set_accepting(s, false);
 	watch_after(s->retry, RETRY_MS);
-}
-
-void http_server_conn_gone(struct http_server *s)
-{
-	if (!s->starved)
-		return;
-	watch_stop(s->retry);
-	on_retry(s);
 }
 
 /* A machine that vanishes sends no end: the kernel asks now and then whether it is there. No
@@ -121,9 +109,9 @@ struct http_server *http_server_new(struct loop *loop, const struct http_limits 
 	struct http_server *s = mem_new(struct http_server);
 
 	s->loop = loop;
-	s->limits = http_limits_filled(limits);
+	s->limits = *limits;
 	s->on_request = on_request;
-	s->on_bad = on_bad != NULL ? on_bad : no_body;
+	s->on_bad = on_bad;
 	s->arg = arg;
 	s->scratch = mem_alloc(HTTP_READ_SIZE);
 	LIST_INIT(&s->conns);
@@ -160,7 +148,7 @@ int http_server_listen(struct http_server *s, int fd, int tag, transport_open_fn
 
 void http_server_limit(struct http_server *s, const struct http_limits *limits)
 {
-	s->limits = http_limits_filled(limits);
+	s->limits = *limits;
 }
 
 void http_server_drain(struct http_server *s)

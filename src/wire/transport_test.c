@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* HTTP over a transport that is not the plain one: every byte is turned over on its way, and only
  * a few are taken at a time. */
-#include "wire/http_conn_testkit.h"
+#include "wire/testkit/http_testkit.h"
+#include <errno.h>
+#include <sys/un.h>
 
 #define FEW 7
 

@@ -15,11 +15,6 @@ static const struct http_limits limits = {
 	.max_body = 256,
 };
 
-static void note_parameter(const char *name, const char *value, void *arg)
-{
-	buf_addf(arg, "?%s=%s", name, value);
-}
-
 /* Everything that a request tells. */
 static void note_request(const struct http_request *req, struct buf *out)
 {
@@ -31,7 +26,9 @@ static void note_request(const struct http_request *req, struct buf *out)
 
 	buf_addf(out, "[%s %s", http_method(req), http_path(req));
 	ensure(http_path(req)[0] == '/');
-	http_query_each(req, note_parameter, out);
+	for (size_t i = 0; http_query_name(req, i) != NULL; i++)
+		buf_addf(out, "?%s=%s", http_query_name(req, i),
+			 http_query(req, http_query_name(req, i)));
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const char *value = http_header(req, names[i]);
 
@@ -74,8 +71,10 @@ static void run(const uint8_t *data, size_t size, uint32_t seed, struct buf *out
 		http_parser_next(p);
 	}
 	if (r == HTTP_BAD) {
-		ensure(http_parser_status(p) >= 400 && http_parser_status(p) <= 505);
-		buf_addf(out, "<%d %s>", http_parser_status(p), http_parser_reason(p));
+		const struct http_refusal *why = http_parser_refusal(p);
+
+		ensure(why->status >= 400 && why->status <= 505);
+		buf_addf(out, "<%d %s>", why->status, why->reason);
 	}
 	http_parser_free(p);
 }

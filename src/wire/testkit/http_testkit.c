@@ -1,42 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire/http_fixture.h - for tests: a server, its loop and its clients in one process. */
-#pragma once
-#include "base/mem.h"
-#include "base/testkit/loop_testkit.h"
-#include "wire/http.h"
+#include "wire/testkit/http_testkit.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-struct fixture {
-	struct loop *loop;
-	struct http_server *server;
-	int unix_fd, tcp_fd;
-	struct buf log;		   /* what happened, for comparison */
-	struct http_request *held; /* the last request that was not answered at once */
-	void (*on_request)(struct fixture *f, struct http_request *req);
-};
-
-static inline void fixture_request(struct http_request *req, void *arg)
+static void request(struct http_request *req, void *arg)
 {
 	struct fixture *f = arg;
 
 	f->on_request(f, req);
 }
 
-static inline void fixture_bad(int status, const char *reason, struct buf *body, void *arg)
+static void refuse(int status, const char *reason, struct buf *body, void *arg)
 {
 	buf_addf(body, "{\"bad\":%d}", status);
 }
 
-static inline int fixture_bind(const struct sockaddr *a, socklen_t len)
+int fixture_bind(const struct sockaddr *a, socklen_t len)
 {
 	const int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -46,15 +28,15 @@ static inline int fixture_bind(const struct sockaddr *a, socklen_t len)
 	return fd;
 }
 
-static inline void fixture_start(struct fixture *f, const struct http_limits *limits,
-				 void (*on_request)(struct fixture *f, struct http_request *req))
+void fixture_start(struct fixture *f, const struct http_limits *limits,
+		   void (*on_request)(struct fixture *f, struct http_request *req))
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 
 	*f = (struct fixture){.on_request = on_request};
 	f->loop = loop_new(NULL, NULL);
-	f->server = http_server_new(f->loop, limits, fixture_request, fixture_bad, f);
+	f->server = http_server_new(f->loop, limits, request, refuse, f);
 	/* An address of the family alone lets the kernel choose an abstract name. */
 	f->unix_fd = fixture_bind((struct sockaddr *)&un, sizeof(sa_family_t));
 	f->tcp_fd = fixture_bind((struct sockaddr *)&in, sizeof(in));
@@ -62,7 +44,7 @@ static inline void fixture_start(struct fixture *f, const struct http_limits *li
 	assert_int_equal(http_server_listen(f->server, f->tcp_fd, 8, transport_plain, NULL), 0);
 }
 
-static inline void fixture_stop(struct fixture *f)
+void fixture_stop(struct fixture *f)
 {
 	http_server_free(f->server);
 	loop_free(f->loop);
@@ -71,7 +53,7 @@ static inline void fixture_stop(struct fixture *f)
 	buf_done(&f->log);
 }
 
-static inline int fixture_connect(int listener)
+int fixture_connect(int listener)
 {
 	struct sockaddr_storage a;
 	socklen_t len = sizeof(a);
@@ -84,23 +66,22 @@ static inline int fixture_connect(int listener)
 	return fd;
 }
 
-static inline void fixture_send(int fd, const char *text)
+void fixture_send(int fd, const char *text)
 {
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* Runs the loop for a time, whatever happens. */
-static inline void fixture_run_ms(struct fixture *f, int ms)
+void fixture_run_ms(struct fixture *f, int ms)
 {
 	loop_run_ms(f->loop, (unsigned)ms);
 }
 
-static inline void fixture_turn(struct fixture *f)
+void fixture_turn(struct fixture *f)
 {
 	loop_settle(f->loop);
 }
 
-static inline int64_t fixture_cpu_us(void)
+static int64_t cpu_us(void)
 {
 	struct timespec t;
 
@@ -108,17 +89,15 @@ static inline int64_t fixture_cpu_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* The loop must sleep while nothing happens. */
-static inline void fixture_assert_quiet(struct fixture *f)
+void fixture_assert_quiet(struct fixture *f)
 {
-	const int64_t before = fixture_cpu_us();
+	const int64_t before = cpu_us();
 
 	fixture_run_ms(f, 100);
-	assert_true(fixture_cpu_us() - before < 50000);
+	assert_true(cpu_us() - before < 50000);
 }
 
-/* Appends what the client has got, without waiting. 1: open, 0: closed by the server, -1: reset. */
-static inline int fixture_receive(int fd, struct buf *out)
+int fixture_receive(int fd, struct buf *out)
 {
 	char chunk[65536];
 	ssize_t n;
@@ -128,8 +107,7 @@ static inline int fixture_receive(int fd, struct buf *out)
 	return n == 0 ? 0 : errno == EAGAIN ? 1 : -1;
 }
 
-/* Replaces the value of Date by "*", after a look at its form. */
-static inline void fixture_mask_date(struct buf *b)
+void fixture_mask_date(struct buf *b)
 {
 	char *at = b->data, *end;
 
@@ -144,9 +122,7 @@ static inline void fixture_mask_date(struct buf *b)
 	}
 }
 
-/* Runs the loop until the client's bytes are exactly this (with Date masked), or gives up after 2
- * s. */
-static inline void fixture_expect(struct fixture *f, int fd, const char *want)
+void fixture_expect(struct fixture *f, int fd, const char *want)
 {
 	cleanup_buf struct buf got = {0};
 
@@ -162,8 +138,7 @@ static inline void fixture_expect(struct fixture *f, int fd, const char *want)
 	assert_string_equal(got.data, want);
 }
 
-/* Runs the loop until the server has closed the connection in order, with nothing more to read. */
-static inline void fixture_expect_end(struct fixture *f, int fd)
+void fixture_expect_end(struct fixture *f, int fd)
 {
 	cleanup_buf struct buf got = {0};
 	int r = 1;
@@ -178,8 +153,42 @@ static inline void fixture_expect_end(struct fixture *f, int fd)
 	assert_int_equal(got.len, 0);
 }
 
-static inline void fixture_assert_log(struct fixture *f, const char *want)
+void fixture_assert_log(struct fixture *f, const char *want)
 {
 	buf_reserve(&f->log, 0);
 	assert_string_equal(f->log.data, want);
+}
+
+void say(struct http_request *req, const char *text)
+{
+	http_reply(req, 200, "text/plain", text, strlen(text), NULL);
+}
+
+void note_close(struct http_request *req, void *arg)
+{
+	struct fixture *f = arg;
+
+	buf_addf(&f->log, "closed %s;", http_path(req));
+	f->held = NULL;
+}
+
+void serve(struct fixture *f, struct http_request *req)
+{
+	buf_addf(&f->log, "%s;", http_path(req));
+	if (strncmp(http_path(req), "/hold", 5) != 0) {
+		say(req, http_path(req));
+		return;
+	}
+	assert_null(f->held);
+	f->held = req;
+	http_on_close(req, note_close, f);
+}
+
+void answer_held(struct fixture *f, const char *text)
+{
+	struct http_request *req = f->held;
+
+	assert_non_null(req);
+	f->held = NULL;
+	say(req, text);
 }
