@@ -123,6 +123,10 @@ struct config;
 int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *report,
 	       struct err *err);
 
+/* program_output.c: runs a program in the directory and appends what it writes to stdout within 30
+ * s; adds nothing if the program is missing. */
+void cli_program_output(char *const *argv, const char *dir, char *const *env, struct buf *out);
+
 /* exec_body.c: fails with E_BAD_REQUEST unless the value (may be NULL) is UTF-8: JSON would change
  * it, and another command would run. */
 int cli_text(const char *what, const char *value, struct err *err);

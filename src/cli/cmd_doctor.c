@@ -10,6 +10,18 @@
 
 #define SET_UID "set_uid=./set-uid"
 #define DENYING_POLICY "doctor" /* a shipped policy */
+#define OUTPUT_BYTES 65536
+
+/* The limits are low, so that exceeding them costs little. */
+static const struct {
+	enum wall wall;
+	const char *key, *probe; /* resource_limits.KEY, and the probe's argument */
+	int64_t value;
+} limits[] = {
+	{WALL_memory_limit, "max_memory_mb", "memory", 64},
+	{WALL_cpu_limit, "max_cpu_percent", "cpu", 10},
+	{WALL_pids_limit, "pids_max", "pids", 64},
+};
 
 static const struct strv variables = {
 	.v = (char *[]){(char[]){"preload=LD_PRELOAD"}, (char[]){"bash_env=BASH_ENV"}}, .n = 2};
@@ -20,36 +32,83 @@ struct doctor {
 	struct doctor_report report;
 	struct strv may_lack; /* sandbox.allow_unenforced */
 	uint64_t limited;     /* 1 << WALL_…: by numbers of the configuration */
-	struct strv denied;   /* an argument of the probe; empty if the policy denies nothing */
+	bool denied;	      /* a program that a policy denies was tried */
 };
 
+/* Makes a throwaway session. policy NULL: the usual one; asked: 1 << index of a limit to ask for.
+ * The caller calls close_session in any case. */
+static int open_session(struct doctor *d, const char *policy, unsigned asked, json_t **session,
+			struct err *err)
+{
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+
+	jw_obj(&w);
+	jw_kstr(&w, "workspace", d->outside.workspace);
+	jw_kstr(&w, "idle_timeout", "1m"); /* the session ends if this process is killed */
+	if (policy != NULL)
+		jw_kstr(&w, "policy", policy);
+	jw_kobj(&w, "resource_limits");
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		if ((asked & 1U << i) != 0)
+			jw_kint(&w, limits[i].key, limits[i].value);
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+	return cli_call_json(d->cli, "POST", "/api/v1/sessions", &body, NULL, session, err);
+}
+
+static void close_session(struct doctor *d, json_t *session)
+{
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s", cli_string(session, "id"));
+	cleanup_buf struct buf ignored = {0};
+
+	if (session != NULL)
+		cli_call(d->cli, "DELETE", path, NULL, &ignored, NULL);
+	json_decref(session);
+}
+
 /* Runs agentsh-probe inside and reads its lines, also if it failed. */
-static int probe(struct doctor *d, const struct doctor_place *p, const char *group,
+static int probe(struct doctor *d, const json_t *session, const char *group,
 		 const struct strv *args, struct err *err)
 {
-	cleanup_buf struct buf text = {0};
-	const int r = doctor_place_run(p, group, args, &text, err);
+	/* a session begins in its workspace */
+	cleanup_free char *program =
+		mem_printf("%s/" DOCTOR_PROGRAM, cli_string(session, "working_dir"));
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", cli_string(session, "id"));
+	cleanup_buf struct buf body = {0};
+	struct jw w = JW(&body);
+	json_t *doc = NULL;
+	const json_t *result;
+	long long code;
+	int r;
 
-	if (text.len > 0)
-		doctor_read_acts(&d->report, text.data, true);
+	jw_obj(&w);
+	jw_kstr(&w, "command", program);
+	jw_karr(&w, "args");
+	jw_str(&w, group);
+	for (size_t i = 0; i < args->n; i++)
+		jw_str(&w, args->v[i]);
+	jw_arr_end(&w);
+	if (args == &variables) {
+		jw_kobj(&w, "env");
+		jw_kstr(&w, "LD_PRELOAD", "/dev/null");
+		jw_kstr(&w, "BASH_ENV", "/dev/null");
+		jw_obj_end(&w);
+	}
+	jw_kint(&w, "max_output_bytes", OUTPUT_BYTES);
+	jw_kstr(&w, "timeout", "60s");
+	jw_obj_end(&w);
+	r = cli_call_json(d->cli, "POST", path, &body, NULL, &doc, err);
+	if (r < 0)
+		return r;
+	result = json_object_get(doc, "result");
+	doctor_read_acts(&d->report, cli_string(result, "stdout"), true);
+	code = json_integer_value(json_object_get(result, "exit_code"));
+	if (code != 0)
+		r = err_set(err, E_INTERNAL, group, "agentsh-probe %s ended with %lld: %s", group,
+			    code, cli_string(json_object_get(result, "error"), "message"));
+	json_decref(doc);
 	return r;
-}
-
-static int open_place(struct doctor *d, const char *policy, unsigned ask, struct doctor_place *p,
-		      struct err *err)
-{
-	const struct doctor_place_ask what = {d->outside.workspace, policy, ask};
-
-	return doctor_place_open(d->cli, &what, p, err);
-}
-
-static void control(struct doctor *d, const char *group, const struct strv *args)
-{
-	cleanup_buf struct buf text = {0};
-
-	if (doctor_outside_run(&d->outside, group, args, &text, NULL) == 0 && text.len > 0)
-		doctor_read_acts(&d->report, text.data, false);
-	doctor_outside_signalled();
 }
 
 static void take_wall(struct doctor *d, enum wall w, enum wall_state state, const char *detail)
@@ -66,8 +125,28 @@ static void take_wall(struct doctor *d, enum wall w, enum wall_state state, cons
 		       ((CGROUP_WALLS & ~d->limited) & UINT64_C(1) << w) != 0;
 }
 
-/* Tries well-known programs that the policy denies. */
-static int try_programs(struct doctor *d, const struct doctor_place *at, struct err *err)
+/* Takes from the session's report the walls that are bits of `which`. */
+static void take_walls(struct doctor *d, const json_t *session, uint64_t which)
+{
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach(json_object_get(session, "enforcement"), i, e)
+	{
+		const int wall = doctor_wall_by_name(cli_string(e, "wall"));
+		enum wall_state state = WALL_UNAVAILABLE;
+
+		if (wall < 0 || (which & UINT64_C(1) << wall) == 0)
+			continue;
+		while (state > WALL_ABSENT &&
+		       strcmp(wall_state_name(state), cli_string(e, "state")) != 0)
+			state--;
+		take_wall(d, (enum wall)wall, state, cli_string(e, "detail"));
+	}
+}
+
+/* Tries well-known programs that the session's policy denies. */
+static int try_programs(struct doctor *d, const json_t *session, struct err *err)
 {
 	static const char *const known[] = {
 		"/usr/bin/su",	    "/usr/bin/sudo",	"/usr/bin/mount",   "/usr/bin/chroot",
@@ -75,9 +154,13 @@ static int try_programs(struct doctor *d, const struct doctor_place *at, struct 
 		"/usr/bin/true",    "/bin/true"};
 	struct cli_policies dirs = {0};
 	struct cli_policy p = {0};
-	cleanup_buf struct buf paths = {0};
-	const bool loaded = cli_policy_open(d->cli, &dirs, NULL) == 0 &&
-			    cli_policy_load(&dirs, at->policy, &p, NULL) == 0;
+	cleanup_buf struct buf denied = {0};
+	struct strv args = {0};
+	const bool loaded =
+		cli_policy_open(d->cli, &dirs, NULL) == 0 &&
+		cli_policy_load(&dirs, cli_string(json_object_get(session, "policy"), "name"), &p,
+				NULL) == 0;
+	int r;
 
 	for (size_t i = 0; loaded && i < ARRAY_LEN(known); i++) {
 		cleanup_free char *name = mem_strdup(known[i]);
@@ -89,17 +172,20 @@ static int try_programs(struct doctor *d, const struct doctor_place *at, struct 
 			policy_decide(p.p, NULL, &o.op, &v);
 			gate_resolve(&v, false);
 			if (!verdict_allows(&v))
-				buf_addf(&paths, "%s%s", paths.len > 0 ? ":" : "denied=", name);
+				buf_addf(&denied, "%s%s", denied.len > 0 ? ":" : "denied=", name);
 		}
 		cli_operation_done(&o);
 	}
 	cli_policy_done(&p);
 	cli_policy_close(&dirs);
-	if (paths.len == 0)
+	if (denied.len == 0)
 		return 0;
-	strv_add(&d->denied, paths.data);
-	control(d, "programs", &d->denied);
-	return probe(d, at, "programs", &d->denied, err);
+	d->denied = true;
+	strv_add(&args, denied.data);
+	doctor_outside_run(&d->outside, "programs", &args, &d->report);
+	r = probe(d, session, "programs", &args, err);
+	strv_done(&args);
+	return r;
 }
 
 /* Tries a session that asks for nothing. If its policy denies no program, a shipped policy that has
@@ -108,18 +194,15 @@ static int try_plain(struct doctor *d, struct err *err)
 {
 	struct doctor_act *signal;
 	bool checks_programs;
-	struct doctor_place p;
-	int r = open_place(d, NULL, 0, &p, err);
+	json_t *session = NULL;
+	int r = open_session(d, NULL, 0, &session, err);
 
 	if (r < 0)
 		return r;
-	for (unsigned w = 0; w < WALLS; w++)
-		if (p.wall[w].known)
-			take_wall(d, (enum wall)w, p.wall[w].state, p.wall[w].detail);
-	checks_programs = p.wall[WALL_exec_policy].state == WALL_UP;
-	r = probe(d, &p, "walls", &d->outside.args, err);
-	/* inside, the pid may be that of another process: only this process knows about the signal
-	 */
+	take_walls(d, session, UINT64_MAX);
+	checks_programs = d->report.wall[WALL_exec_policy].state == WALL_UP;
+	r = probe(d, session, "walls", &d->outside.args, err);
+	/* Inside, the pid may be that of another process: only this process can see the signal. */
 	signal = doctor_act(&d->report, WALL_pid_namespace, PROBE_SIGNAL);
 	if (!doctor_outside_signalled() && signal->inside == DOCTOR_DONE) {
 		signal->inside = DOCTOR_REFUSED;
@@ -127,35 +210,35 @@ static int try_plain(struct doctor *d, struct err *err)
 		signal->answer = mem_strdup("the number belongs to another process");
 	}
 	if (r == 0)
-		r = probe(d, &p, "environment", &variables, err);
+		r = probe(d, session, "environment", &variables, err);
 	if (r == 0 && checks_programs)
-		r = try_programs(d, &p, err);
+		r = try_programs(d, session, err);
 	if (r == 0)
-		doctor_outside_separation(p.id, &d->report);
-	doctor_place_close(&p);
-	if (r == 0 && checks_programs && d->denied.n == 0) {
-		if (open_place(d, DENYING_POLICY, 0, &p, NULL) == 0)
-			try_programs(d, &p, NULL);
-		doctor_place_close(&p);
-	}
+		doctor_outside_separation(cli_string(session, "id"), &d->report);
+	close_session(d, session);
+	session = NULL;
+	if (r == 0 && checks_programs && !d->denied &&
+	    open_session(d, DENYING_POLICY, 0, &session, NULL) == 0)
+		try_programs(d, session, NULL);
+	close_session(d, session);
 	return r;
 }
 
 /* Asks for all limits, and again without the one that the server refused. */
-static int open_limited(struct doctor *d, unsigned *ask, struct doctor_place *p, struct err *err)
+static int open_limited(struct doctor *d, unsigned *asked, json_t **session, struct err *err)
 {
 	int r;
 
-	while ((r = open_place(d, NULL, *ask, p, err)) == -E_ENFORCEMENT && *ask != 0) {
-		const unsigned before = *ask;
+	while ((r = open_session(d, NULL, *asked, session, err)) == -E_ENFORCEMENT) {
+		const unsigned before = *asked;
 
-		for (size_t i = 0; i < DOCTOR_LIMITS; i++)
-			if (strcmp(err->subject, wall_name(doctor_limits[i].wall)) == 0 &&
-			    (*ask & 1U << i) != 0) {
-				*ask &= ~(1U << i);
-				take_wall(d, doctor_limits[i].wall, WALL_UNAVAILABLE, err->message);
+		for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+			if (strcmp(err->subject, wall_name(limits[i].wall)) == 0 &&
+			    (*asked & 1U << i) != 0) {
+				*asked &= ~(1U << i);
+				take_wall(d, limits[i].wall, WALL_UNAVAILABLE, err->message);
 			}
-		if (*ask == before)
+		if (*asked == before)
 			break;
 		*err = (struct err){0};
 	}
@@ -164,29 +247,29 @@ static int open_limited(struct doctor *d, unsigned *ask, struct doctor_place *p,
 
 static int try_limits(struct doctor *d, struct err *err)
 {
-	unsigned ask = (1U << DOCTOR_LIMITS) - 1;
+	unsigned asked = (1U << ARRAY_LEN(limits)) - 1;
 	struct strv args = {0};
-	struct doctor_place p;
-	int r = open_limited(d, &ask, &p, err);
+	json_t *session = NULL;
+	int r = open_limited(d, &asked, &session, err);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < DOCTOR_LIMITS; i++) {
-		const enum wall w = doctor_limits[i].wall;
-		cleanup_free char *arg = mem_printf("%s=%lld", doctor_limits[i].probe,
-						    (long long)doctor_limits[i].value);
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		const struct doctor_wall *wall = &d->report.wall[limits[i].wall];
+		cleanup_free char *arg =
+			mem_printf("%s=%lld", limits[i].probe, (long long)limits[i].value);
 
-		if ((ask & 1U << i) == 0)
+		if ((asked & 1U << i) == 0)
 			continue;
-		take_wall(d, w, p.wall[w].state, p.wall[w].detail);
-		if (p.wall[w].state == WALL_UP || p.wall[w].state == WALL_PARTIAL)
+		take_walls(d, session, UINT64_C(1) << limits[i].wall);
+		if (wall->state == WALL_UP || wall->state == WALL_PARTIAL)
 			strv_add(&args, arg);
 	}
 	if (args.n > 0) {
-		control(d, "limits", &args);
-		r = probe(d, &p, "limits", &args, err);
+		doctor_outside_run(&d->outside, "limits", &args, &d->report);
+		r = probe(d, session, "limits", &args, err);
 	}
-	doctor_place_close(&p);
+	close_session(d, session);
 	strv_done(&args);
 	return r;
 }
@@ -196,15 +279,15 @@ static int examine(struct doctor *d, struct err *err)
 {
 	int r;
 
-	control(d, "walls", &d->outside.args);
-	control(d, "environment", &variables);
+	doctor_outside_run(&d->outside, "walls", &d->outside.args, &d->report);
+	doctor_outside_run(&d->outside, "environment", &variables, &d->report);
 	r = try_plain(d, err);
 	if (r == 0)
 		return try_limits(d, err);
 	if (r != -E_ENFORCEMENT)
 		return r;
 	d->report.refusal = mem_strdup(err->message);
-	r = doctor_wall_by_name(err->subject, strlen(err->subject));
+	r = doctor_wall_by_name(err->subject);
 	if (r >= 0) {
 		take_wall(d, (enum wall)r, WALL_UNAVAILABLE, err->message);
 		d->report.wall[r].may_lack = false;
@@ -250,6 +333,5 @@ int cmd_doctor(struct cli *cli, struct err *err)
 	doctor_outside_close(&d.outside);
 	doctor_report_done(&d.report);
 	strv_done(&d.may_lack);
-	strv_done(&d.denied);
 	return r;
 }

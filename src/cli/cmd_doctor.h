@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "model/wall.h"
 
+#define DOCTOR_PROGRAM "agentsh-probe" /* beside this program, and its copy in the workspace */
+
 enum doctor_outcome { DOCTOR_UNTRIED, DOCTOR_REFUSED, DOCTOR_DONE };
 struct doctor_act {
 	enum wall wall;
@@ -41,18 +43,35 @@ struct doctor_report {
 	char *refusal; /* owned; why no session could be made, NULL if one was */
 };
 
-/* cmd_doctor_verdict.c */
+/* cmd_doctor_host.c */
+struct doctor_host {
+	char kernel[96], machine[32], lsms[128], controllers[128], container[64], vm[64];
+	const char *cgroup; /* "v1", "v2", "hybrid", "none" */
+	int landlock_abi;
+	bool root; /* root runs the server */
+	bool fuse, seccomp, masked_proc;
+	/* -1 if the kernel does not have the setting */
+	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,
+		yama_ptrace_scope, file_max;
+};
+void doctor_host_read(struct doctor_host *h);
+/* Returns what this ABI of Landlock lacks, or "". */
+const char *doctor_landlock_lacks(int abi);
+/* Adds what to do about a wall that is not up; a text can have several lines. */
+void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out);
+
+/* cmd_doctor_report.c */
 void doctor_report_done(struct doctor_report *r);
 /* Reads lines of agentsh-probe, from its run inside or outside. */
 void doctor_read_acts(struct doctor_report *r, const char *text, bool inside);
 struct doctor_act *doctor_act(struct doctor_report *r, enum wall w, const char *what);
 void doctor_judge(struct doctor_report *r);
-const char *doctor_verdict_name(enum doctor_verdict v);
-extern const char *const doctor_outcomes[]; /* names, by enum doctor_outcome */
 /* Whether a required wall is missing, or a report lies. */
 bool doctor_failed(const struct doctor_report *r);
 /* Returns the wall of this name, or -1. */
-int doctor_wall_by_name(const char *name, size_t len);
+int doctor_wall_by_name(const char *name);
+void doctor_print(const struct doctor_report *r, const struct doctor_host *h, struct buf *out);
+void doctor_json(const struct doctor_report *r, const struct doctor_host *h, struct jw *w);
 
 /* cmd_doctor_outside.c: the targets that the probe tries to reach from inside. */
 struct doctor_outside {
@@ -71,63 +90,10 @@ struct config;
 /* o is DOCTOR_OUTSIDE_NONE before, and doctor_outside_close frees it in any case. */
 int doctor_outside_open(struct doctor_outside *o, const struct config *config, struct err *err);
 void doctor_outside_close(struct doctor_outside *o);
-/* Runs agentsh-probe outside and appends its output. */
-int doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
-		       struct buf *out, struct err *err);
+/* Runs agentsh-probe outside and adds its acts. */
+void doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
+			struct doctor_report *r);
 /* Whether SIGURG came since the last call. */
 bool doctor_outside_signalled(void);
 /* Looks in /proc whether the server's processes have uids of their own, and fills the act. */
 void doctor_outside_separation(const char *session, struct doctor_report *r);
-
-/* cmd_doctor_place.c: a throwaway session. */
-struct doctor_limit {
-	enum wall wall;
-	const char *key, *probe; /* resource_limits.KEY, and the probe's argument */
-	int64_t value;
-};
-#define DOCTOR_LIMITS 3
-extern const struct doctor_limit doctor_limits[DOCTOR_LIMITS];
-struct doctor_place {
-	struct cli *cli;
-	char *path;   /* owned; "/api/v1/sessions/ID" */
-	char *id;     /* owned */
-	char *policy; /* owned */
-	struct {
-		bool known;
-		enum wall_state state;
-		const char *detail; /* of doc */
-	} wall[WALLS];
-	json_t *doc; /* owned */
-};
-struct doctor_place_ask {
-	const char *workspace, *policy; /* policy NULL: the usual one */
-	unsigned limits;		/* 1 << index of the limits to ask for */
-};
-/* The caller calls doctor_place_close in any case. */
-int doctor_place_open(struct cli *cli, const struct doctor_place_ask *ask, struct doctor_place *p,
-		      struct err *err);
-void doctor_place_close(struct doctor_place *p);
-/* Runs agentsh-probe in the session and appends its output. */
-int doctor_place_run(const struct doctor_place *p, const char *group, const struct strv *args,
-		     struct buf *out, struct err *err);
-
-/* cmd_doctor_host.c */
-struct doctor_host {
-	char kernel[96], machine[32], lsms[128], controllers[128], container[64], vm[64];
-	const char *cgroup; /* "v1", "v2", "hybrid", "none" */
-	int landlock_abi;
-	bool root; /* root runs the server */
-	bool fuse, seccomp, masked_proc;
-	/* -1 if the kernel does not have the setting */
-	long max_user_namespaces, unprivileged_userns_clone, apparmor_restrict_userns,
-		yama_ptrace_scope, file_max;
-};
-void doctor_host_read(struct doctor_host *h);
-/* Returns what this ABI of Landlock lacks, or "". */
-const char *doctor_landlock_lacks(int abi);
-/* Adds what to do about a wall that is not up; a text can have several lines. */
-void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out);
-
-/* cmd_doctor_print.c */
-void doctor_print(const struct doctor_report *r, const struct doctor_host *h, struct buf *out);
-void doctor_json(const struct doctor_report *r, const struct doctor_host *h, struct jw *w);

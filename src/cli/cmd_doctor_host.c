@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "cli/cmd_doctor.h"
+#include "model/limits.h"
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/magic.h>
@@ -151,125 +152,77 @@ void doctor_host_read(struct doctor_host *h)
 	h->yama_ptrace_scope = setting("/proc/sys/kernel/yama/ptrace_scope");
 }
 
-/* ---- remedies ---- */
-
-/* Conditions of a host under which a remedy applies. */
-enum host_condition {
-	NO_ROOM,
-	USERNS_OFF,
-	APPARMOR_OFF,
-	CONTAINED,
-	CONTAINED_ROOT,
-	MASKED,
-	NO_LANDLOCK,
-	OLD_LANDLOCK,
-	NO_SECCOMP,
-	YAMA_SHUT,
-	NOT_ROOT,
-	IS_ROOT,
-	V2_USER,
-	V1_USER,
-	NO_CGROUP,
-};
-
-#define LIMITS(condition, text)                                                  \
-	{WALL_memory_limit, condition, text}, {WALL_cpu_limit, condition, text}, \
-		{WALL_pids_limit, condition, text},                              \
-	{                                                                        \
-		WALL_io_limit, condition, text                                   \
-	}
-
-/* %s is the directory of the agentsh programs. */
-static const struct {
-	enum wall wall;
-	enum host_condition condition;
-	const char *text;
-} remedies[] = {
-	{WALL_user_namespace, NO_ROOM,
-	 "sysctl -w user.max_user_namespaces=10000 (now 0; keep it in /etc/sysctl.d/)"},
-	{WALL_user_namespace, USERNS_OFF,
-	 "sysctl -w kernel.unprivileged_userns_clone=1 (now 0; keep it in /etc/sysctl.d/)"},
-	{WALL_user_namespace, APPARMOR_OFF,
-	 "AppArmor restricts user namespaces. Write /etc/apparmor.d/agentsh and load it with "
-	 "`apparmor_parser -r /etc/apparmor.d/agentsh`:\n"
-	 "abi <abi/4.0>,\n"
-	 "include <tunables/global>\n"
-	 "profile agentsh %s/agentsh{,-*} flags=(unconfined) {\n"
-	 "  userns,\n"
-	 "}"},
-	{WALL_user_namespace, CONTAINED,
-	 "start the container with --security-opt seccomp=unconfined (or a profile that allows "
-	 "clone, unshare, mount and pivot_root)"},
-	{WALL_user_namespace, NOT_ROOT, "or run the server as root: it needs no user namespace"},
-	{WALL_mount_namespace, CONTAINED_ROOT,
-	 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
-	 "--security-opt apparmor=unconfined"},
-	{WALL_mount_namespace, IS_ROOT, "or run the server as a normal user"},
-	{WALL_mount_namespace, APPARMOR_OFF,
-	 "AppArmor lets user namespaces be made but not mount: see the remedy of user_namespace"},
-	{WALL_pid_namespace, MASKED,
-	 "start the container with --security-opt systempaths=unconfined (a new /proc needs an "
-	 "unmasked one)"},
-	{WALL_capabilities, CONTAINED_ROOT,
-	 "start the container with --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"},
-	{WALL_seccomp, NO_SECCOMP, "a kernel with CONFIG_SECCOMP_FILTER"},
-	{WALL_landlock, NO_LANDLOCK,
-	 "Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and `landlock` first in the kernel "
-	 "parameter lsm="},
-	{WALL_landlock, OLD_LANDLOCK, "a newer kernel (6.12 has all that is used)"},
-	{WALL_exec_policy, YAMA_SHUT,
-	 "kernel.yama.ptrace_scope is 3: no exec can be verified; set it to 1 in /etc/sysctl.d/ "
-	 "and restart (it cannot be lowered)"},
-	LIMITS(NO_CGROUP, "mount a cgroup v2 file system at /sys/fs/cgroup"),
-	LIMITS(V2_USER,
-	       "have the controllers delegated: `systemctl --user edit` a unit with "
-	       "Delegate=yes, or `systemd-run --user --scope -p Delegate=yes agentsh server`"),
-	LIMITS(V1_USER, "cgroup v1 is root's: run the server as root, or start the machine with "
-			"systemd.unified_cgroup_hierarchy=1"),
-	LIMITS(CONTAINED_ROOT, "mount the container's cgroup file system writable "
-			       "(--cgroupns=private with cgroup v2)"),
-	{WALL_process_separation, NOT_ROOT,
-	 "run the server as root: only root can give processes uids of their own"},
-	{WALL_process_separation, CONTAINED_ROOT,
-	 "start the container with --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt "
-	 "seccomp=unconfined --security-opt apparmor=unconfined"},
-	{WALL_process_separation, IS_ROOT, "or run the server as a normal user"},
-};
+#define W(name) (UINT64_C(1) << WALL_##name)
 
 void doctor_remedies(const struct doctor_host *h, enum wall w, struct strv *out)
 {
-	const bool in_container = strcmp(h->container, "none") != 0;
-	const bool v2 = strcmp(h->cgroup, "v2") == 0;
-	const bool met[] = {
-		[NO_ROOM] = h->max_user_namespaces == 0,
-		[USERNS_OFF] = h->unprivileged_userns_clone == 0 && !h->root,
-		[APPARMOR_OFF] = h->apparmor_restrict_userns > 0 && !h->root,
-		[CONTAINED] = in_container,
-		[CONTAINED_ROOT] = in_container && h->root,
-		[MASKED] = in_container || h->masked_proc,
-		[NO_LANDLOCK] = h->landlock_abi == 0,
-		[OLD_LANDLOCK] = h->landlock_abi > 0 && h->landlock_abi < ABI_WHOLE,
-		[NO_SECCOMP] = !h->seccomp,
-		[YAMA_SHUT] = h->yama_ptrace_scope == 3,
-		[NOT_ROOT] = !h->root,
-		[IS_ROOT] = h->root,
-		[V2_USER] = !h->root && v2,
-		[V1_USER] = !h->root && !v2,
-		[NO_CGROUP] = strcmp(h->cgroup, "none") == 0,
+	const bool user = !h->root, contained = strcmp(h->container, "none") != 0,
+		   contained_root = contained && h->root, v2 = strcmp(h->cgroup, "v2") == 0,
+		   apparmor = user && h->apparmor_restrict_userns > 0;
+	cleanup_free char *profile = mem_printf(
+		"AppArmor restricts user namespaces. Write /etc/apparmor.d/agentsh and load it "
+		"with `apparmor_parser -r /etc/apparmor.d/agentsh`:\n"
+		"abi <abi/4.0>,\n"
+		"include <tunables/global>\n"
+		"profile agentsh %s/agentsh{,-*} flags=(unconfined) {\n"
+		"  userns,\n"
+		"}",
+		proc_self_dir());
+	const struct {
+		uint64_t walls;
+		bool applies;
+		const char *text;
+	} remedies[] = {
+		{W(user_namespace), h->max_user_namespaces == 0,
+		 "sysctl -w user.max_user_namespaces=10000 (now 0; keep it in /etc/sysctl.d/)"},
+		{W(user_namespace), user && h->unprivileged_userns_clone == 0,
+		 "sysctl -w kernel.unprivileged_userns_clone=1 (now 0; keep it in /etc/sysctl.d/)"},
+		{W(user_namespace), apparmor, profile},
+		{W(user_namespace), contained,
+		 "start the container with --security-opt seccomp=unconfined (or a profile that "
+		 "allows clone, unshare, mount and pivot_root)"},
+		{W(user_namespace), user, "or run the server as root: it needs no user namespace"},
+		{W(mount_namespace), contained_root,
+		 "start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
+		 "--security-opt apparmor=unconfined"},
+		{W(mount_namespace), h->root, "or run the server as a normal user"},
+		{W(mount_namespace), apparmor,
+		 "AppArmor lets user namespaces be made but not mount: see the remedy of "
+		 "user_namespace"},
+		{W(pid_namespace), contained || h->masked_proc,
+		 "start the container with --security-opt systempaths=unconfined (a new /proc "
+		 "needs an unmasked one)"},
+		{W(capabilities), contained_root,
+		 "start the container with --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"},
+		{W(seccomp), !h->seccomp, "a kernel with CONFIG_SECCOMP_FILTER"},
+		{W(landlock), h->landlock_abi == 0,
+		 "Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and `landlock` first in the "
+		 "kernel parameter lsm="},
+		{W(landlock), h->landlock_abi > 0 && h->landlock_abi < ABI_WHOLE,
+		 "a newer kernel (6.12 has all that is used)"},
+		{W(exec_policy), h->yama_ptrace_scope == 3,
+		 "kernel.yama.ptrace_scope is 3: no exec can be verified; set it to 1 in "
+		 "/etc/sysctl.d/ and restart (it cannot be lowered)"},
+		{CGROUP_WALLS, strcmp(h->cgroup, "none") == 0,
+		 "mount a cgroup v2 file system at /sys/fs/cgroup"},
+		{CGROUP_WALLS, user && v2,
+		 "have the controllers delegated: `systemctl --user edit` a unit with "
+		 "Delegate=yes, or `systemd-run --user --scope -p Delegate=yes agentsh server`"},
+		{CGROUP_WALLS, user && !v2,
+		 "cgroup v1 is root's: run the server as root, or start the machine with "
+		 "systemd.unified_cgroup_hierarchy=1"},
+		{CGROUP_WALLS, contained_root,
+		 "mount the container's cgroup file system writable (--cgroupns=private with "
+		 "cgroup v2)"},
+		{W(process_separation), user,
+		 "run the server as root: only root can give processes uids of their own"},
+		{W(process_separation), contained_root,
+		 "start the container with --cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt "
+		 "seccomp=unconfined --security-opt apparmor=unconfined"},
+		{W(process_separation), h->root, "or run the server as a normal user"},
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(remedies); i++) {
-		const char *at = strstr(remedies[i].text, "%s");
-		cleanup_buf struct buf text = {0};
-
-		if (remedies[i].wall != w || !met[remedies[i].condition])
-			continue;
-		if (at != NULL) {
-			buf_add(&text, remedies[i].text, (size_t)(at - remedies[i].text));
-			buf_addf(&text, "%s%s", proc_self_dir(), at + 2);
-		} else {
-			buf_adds(&text, remedies[i].text);
-		}
-		strv_add(out, text.data);
-	}
+	for (size_t i = 0; i < ARRAY_LEN(remedies); i++)
+		if ((remedies[i].walls & UINT64_C(1) << w) != 0 && remedies[i].applies)
+			strv_add(out, remedies[i].text);
 }

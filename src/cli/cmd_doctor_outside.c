@@ -8,7 +8,6 @@
 #include "config/config.h"
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <mqueue.h>
@@ -20,12 +19,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
-#define PROGRAM "agentsh-probe"
 #define OTHER_UID 65533 /* neither the own uid nor that of a session */
-#define OUTPUT_MAX (64 * 1024)
-#define STATUS_MAX (16 * 1024)
+#define TEXT_MAX (64 * 1024)
 #define REMOVE_FDS 8
 #define DIR_MODE 0755
 #define PROGRAM_MODE 0755
@@ -97,7 +93,7 @@ static int make_files(struct doctor_outside *o, const struct config *config, str
 	o->dir = dir;
 	o->workspace = mem_printf("%s/workspace", dir);
 	canary = mem_printf("%s/canary", dir);
-	copy = mem_printf("%s/%s", o->workspace, PROGRAM);
+	copy = mem_printf("%s/%s", o->workspace, DOCTOR_PROGRAM);
 	raised = mem_printf("%s/set-uid", o->workspace);
 	fd = open(canary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd == -1 || fchmod(fd, 0644) < 0 || chmod(dir, DIR_MODE) < 0 ||
@@ -169,7 +165,7 @@ int doctor_outside_open(struct doctor_outside *o, const struct config *config, s
 	uint32_t number = 0;
 	int r;
 
-	r = proc_sibling(PROGRAM, &o->program, err);
+	r = proc_sibling(DOCTOR_PROGRAM, &o->program, err);
 	if (r == 0)
 		r = make_files(o, config, err);
 	if (r < 0)
@@ -212,111 +208,81 @@ void doctor_outside_close(struct doctor_outside *o)
 	strv_done(&o->args);
 }
 
-int doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
-		       struct buf *out, struct err *err)
+void doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
+			struct doctor_report *r)
 {
-	struct strv argv = {0};
-	int ends[2], r;
-	sigset_t none;
-	pid_t pid;
+	struct strv argv = {0}, env = {0};
+	cleanup_buf struct buf text = {0};
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "pipe");
-	strv_add(&argv, PROGRAM);
+	strv_add(&argv, o->program);
 	strv_add(&argv, group);
 	for (size_t i = 0; i < args->n; i++)
 		strv_add(&argv, args->v[i]);
-	pid = fork();
-	if (pid == 0) {
-		/* the control has the variables that a session must not let through */
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		signal(SIGURG, SIG_IGN);
-		setenv("LD_PRELOAD", "", 1);
-		setenv("BASH_ENV", "/dev/null", 1);
-		if (chdir(o->workspace) == 0 && dup2(ends[1], STDOUT_FILENO) != -1)
-			execv(o->program, argv.v);
-		_exit(127);
-	}
-
-	close(ends[1]);
+	for (char **e = environ; *e != NULL; e++)
+		strv_add(&env, *e);
+	/* the variables that a session must not let through */
+	strv_env_set(&env, "LD_PRELOAD", "");
+	strv_env_set(&env, "BASH_ENV", "/dev/null");
+	cli_program_output(argv.v, o->workspace, env.v, &text);
+	if (text.len > 0)
+		doctor_read_acts(r, text.data, false);
+	doctor_outside_signalled(); /* the control may have sent the signal */
 	strv_done(&argv);
-	r = pid == -1 ? err_errno(err, E_UNAVAILABLE, NULL, "fork")
-		      : fdio_load(ends[0], OUTPUT_MAX, out, err);
-	close(ends[0]);
-	while (pid > 0 && waitpid(pid, NULL, 0) == -1 && errno == EINTR)
-		;
-	return r;
+	strv_done(&env);
 }
 
 /* ---- uids ---- */
 
-struct seen {
-	long pid, parent, uid;
-	char name[32];
-};
-
-static long number_of(const char *text, const char *key)
-{
-	const char *at = strstr(text, key);
-
-	return at != NULL ? strtol(at + strlen(key), NULL, 10) : -1;
-}
-
-static bool look_at(long pid, struct seen *s)
-{
-	cleanup_free char *path = mem_printf("/proc/%ld/status", pid);
-	cleanup_buf struct buf text = {0};
-
-	if (pid <= 0 || fdio_load_path(path, STATUS_MAX, &text, NULL) < 0 || text.len == 0)
-		return false;
-	*s = (struct seen){pid, number_of(text.data, "\nPPid:"), number_of(text.data, "\nUid:"),
-			   ""};
-	return sscanf(text.data, "Name:\t%31s", s->name) == 1;
-}
-
-/* Finds the warden of the session or, without a session, the API child of the launcher. */
-static bool find_process(const char *session, long launcher, struct seen *found)
+/* Finds a process by its name and the first argument or, without an argument, by its parent. */
+static pid_t find_process(const char *name, const char *arg, pid_t parent)
 {
 	DIR *proc = opendir("/proc");
 	const struct dirent *e;
-	bool ok = false;
+	pid_t found = -1;
 
-	while (!ok && proc != NULL && (e = readdir(proc)) != NULL) {
-		const long pid = strtol(e->d_name, NULL, 10);
-		cleanup_free char *path = mem_printf("/proc/%ld/cmdline", pid);
+	while (found == -1 && proc != NULL && (e = readdir(proc)) != NULL) {
+		const pid_t pid = atoi(e->d_name);
+		cleanup_free char *path = mem_printf("/proc/%d/cmdline", (int)pid);
 		cleanup_buf struct buf line = {0};
-		struct seen s;
 
-		if (!look_at(pid, &s))
-			continue;
-		if (session == NULL)
-			ok = s.parent == launcher && strcmp(s.name, "agentsh-api") == 0;
-		else if (fdio_load_path(path, OUTPUT_MAX, &line, NULL) == 0 && line.len > 0 &&
-			 strcmp(line.data, "agentsh-warden") == 0)
-			ok = line.len > sizeof("agentsh-warden") &&
-			     strcmp(line.data + sizeof("agentsh-warden"), session) == 0;
-		if (ok)
-			*found = s;
+		if (pid > 0 && fdio_load_path(path, TEXT_MAX, &line, NULL) == 0 &&
+		    line.len > strlen(name) && strcmp(line.data, name) == 0 &&
+		    (arg != NULL ? strcmp(line.data + strlen(name) + 1, arg) == 0
+				 : proc_ppid(pid) == parent))
+			found = pid;
 	}
 	if (proc != NULL)
 		closedir(proc);
-	return ok;
+	return found;
+}
+
+/* Returns the real uid, or -1 if the process cannot be seen. */
+static long uid_of(pid_t pid)
+{
+	cleanup_free char *path = mem_printf("/proc/%d/status", (int)pid);
+	cleanup_buf struct buf text = {0};
+	const char *at = NULL;
+
+	if (fdio_load_path(path, TEXT_MAX, &text, NULL) == 0 && text.len > 0)
+		at = strstr(text.data, "\nUid:");
+	return at != NULL ? strtol(at + strlen("\nUid:"), NULL, 10) : -1;
 }
 
 void doctor_outside_separation(const char *session, struct doctor_report *r)
 {
 	struct doctor_act *act = doctor_act(r, WALL_process_separation, "share the server's uid");
-	struct seen warden, launcher, api;
+	const pid_t warden = find_process("agentsh-warden", session, 0);
+	const pid_t launcher = proc_ppid(warden);
+	const long of_warden = uid_of(warden), of_launcher = uid_of(launcher),
+		   of_api = uid_of(find_process("agentsh-api", NULL, launcher));
 
 	act->outside = DOCTOR_DONE; /* a process inherits its uid */
-	if (!find_process(session, 0, &warden) || !look_at(warden.parent, &launcher) ||
-	    !find_process(NULL, launcher.pid, &api)) {
+	if (of_warden < 0 || of_launcher < 0 || of_api < 0) {
 		act->answer = mem_strdup("the server's processes cannot be seen from here");
 		return;
 	}
 	act->answer =
-		mem_printf("launcher %ld, api %ld, session %ld", launcher.uid, api.uid, warden.uid);
+		mem_printf("launcher %ld, api %ld, session %ld", of_launcher, of_api, of_warden);
 	act->inside =
-		warden.uid != launcher.uid && warden.uid != api.uid ? DOCTOR_REFUSED : DOCTOR_DONE;
+		of_warden != of_launcher && of_warden != of_api ? DOCTOR_REFUSED : DOCTOR_DONE;
 }

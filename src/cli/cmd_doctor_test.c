@@ -78,7 +78,6 @@ static void sbx_5_what_is_missing_fails_unless_it_may(void **state)
 	claim(&r, WALL_memory_limit, WALL_UNAVAILABLE, false);
 	assert_int_equal(judged(&r, WALL_memory_limit), DOCTOR_MISSING);
 	assert_true(doctor_failed(&r));
-	assert_string_equal(doctor_verdict_name(DOCTOR_MISSING), "missing");
 	doctor_report_done(&r);
 
 	/* no session at all: something failed, even where no wall is named */
@@ -98,9 +97,9 @@ static void sbx_5_lines_that_are_none_are_passed_over(void **state)
 	doctor_read_acts(&r, "seccomp\tperhaps\tx\ty", true);
 	assert_int_equal(r.nacts, 1);
 	assert_int_equal(r.act[0].inside, DOCTOR_UNTRIED);
-	assert_int_equal(doctor_wall_by_name("seccomp", 7), WALL_seccomp);
-	assert_int_equal(doctor_wall_by_name("seccomp", 6), -1);
-	assert_int_equal(doctor_wall_by_name("uid", 3), -1);
+	assert_int_equal(doctor_wall_by_name("seccomp"), WALL_seccomp);
+	assert_int_equal(doctor_wall_by_name("seccom"), -1);
+	assert_int_equal(doctor_wall_by_name("uid"), -1);
 	doctor_report_done(&r);
 }
 

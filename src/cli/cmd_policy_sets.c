@@ -6,20 +6,13 @@
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "cli/cmd_policy.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #define REGISTRIES "package-registries"
 #define TEXT_MAX ((size_t)1024 * 1024)
-#define ANSWER_MS 20000
 
 extern char **environ;
 
@@ -54,64 +47,6 @@ static const char *const asked[][6] = {
 	 "print(p.url, 'https://' + p.file_storage_domain)",
 	 NULL},
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Reads until the end, the deadline or TEXT_MAX. */
-static void read_answer(int fd, struct buf *out)
-{
-	const int64_t end = now_ms() + ANSWER_MS;
-	char piece[4096];
-
-	for (;;) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		const int64_t left = end - now_ms();
-		ssize_t n;
-
-		if (left <= 0 || poll(&p, 1, (int)left) <= 0)
-			return;
-		n = read(fd, piece, sizeof(piece));
-		if (n <= 0 || out->len + (size_t)n > TEXT_MAX)
-			return;
-		buf_add(out, piece, (size_t)n);
-	}
-}
-
-/* Appends the output of a program; nothing if it is missing or fails. */
-static void ask(const char *const *argv, struct buf *out)
-{
-	posix_spawn_file_actions_t actions;
-	int fds[2], status = 0;
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return;
-	posix_spawn_file_actions_init(&actions);
-	/* not in the current directory: its files may be those of an agent */
-	posix_spawn_file_actions_addchdir_np(&actions, "/");
-	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
-	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-	if (posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ) ==
-	    0) {
-		close(fds[1]);
-		fds[1] = -1;
-		read_answer(fds[0], out);
-		kill(pid, SIGKILL); /* it has answered, or is too late */
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
-	}
-	posix_spawn_file_actions_destroy(&actions);
-	close(fds[0]);
-	if (fds[1] >= 0)
-		close(fds[1]);
-}
 
 static void read_files(const char *pattern, struct strv *hosts)
 {
@@ -153,7 +88,8 @@ static int refresh(const struct cli_policies *at, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
 		cleanup_buf struct buf answer = {0};
 
-		ask(asked[i], &answer);
+		/* not in the current directory: its files may be those of an agent */
+		cli_program_output((char *const *)(uintptr_t)asked[i], "/", environ, &answer);
 		if (answer.len > 0)
 			policy_registry_hosts(answer.data, answer.len, &hosts);
 	}
