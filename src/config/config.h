@@ -111,6 +111,8 @@ void config_show(const struct config *c, bool json, struct buf *out);
 void config_reference(struct buf *out);
 /* {"keys": [{key, type, default, help, test, restart}]} */
 void config_keys(struct jw *w);
+/* Splits "IP:PORT" or "[IP6]:PORT". 0 or -1. */
+int config_address_split(const char *s, char *host, size_t n, unsigned *port);
 /* Whether an IP address (without a port) is one of the loopback interface. */
 bool config_is_loopback(const char *host);
 /* Path of RUNTIME: the directory of unix_socket (owned by the caller). */

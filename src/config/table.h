@@ -67,5 +67,3 @@ bool config_value_parse(const struct config_row *row, const char *text, struct c
 void config_value_format(const struct config_row *row, const struct config *c, struct jw *w);
 const char *config_type_name(enum config_type t);
 void config_value_done(const struct config_row *row, struct config *c);
-/* Splits "IP:PORT" or "[IP6]:PORT". 0 or -1. */
-int config_address_split(const char *s, char *host, size_t n, unsigned *port);

@@ -30,7 +30,7 @@ static int check_request(struct launcher *l, const struct launcher_create *a, st
 		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
 	/* A session that the API child has removed is about to end and does not count. */
 	TAILQ_FOREACH (w, &l->entries, next)
-		living -= w->removed && w->pidfd != -1;
+		living -= w->removed && w->warden.pidfd != -1;
 	if (living >= max)
 		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
 			       "%zu sessions live, sessions.max_sessions is %llu", living,
@@ -139,12 +139,6 @@ static void creation_done(struct creation *c)
 	free(c->own_dir);
 }
 
-static void creation_drop(struct check_job *job)
-{
-	creation_done((struct creation *)job);
-	free(job);
-}
-
 /* The policy is known, or why there is none. */
 static int go_on(struct launcher *l, struct creation *c, struct checked *got, struct err *err)
 {
@@ -173,7 +167,8 @@ static void creation_checked(struct launcher *l, struct check_job *job, struct c
 	if (l->api.peer.link.fd != -1 && c->asked_by == l->api.started_us &&
 	    (check_request(l, &c->ask, &why) < 0 || go_on(l, c, n > 0 ? got : NULL, &why) < 0))
 		api_link_refuse(l, c->req, c->ask.session_id, &why);
-	creation_drop(job);
+	creation_done(c);
+	free(c);
 }
 
 /* ---- the request ---- */
@@ -187,6 +182,7 @@ void admit_session(void *launcher, void *msg, struct link_msg *m)
 	int r;
 
 	*ask = (struct launcher_create){0};
+	launcher_look(l);
 	hash_request(&now.ask, now.hash);
 	r = check_request(l, &now.ask, &why);
 	if (r == 0)
@@ -202,9 +198,7 @@ void admit_session(void *launcher, void *msg, struct link_msg *m)
 	}
 	if (r == 0 && must_ask(l, &now)) {
 		c = mem_dup(&now, sizeof(now));
-		c->job = (struct check_job){.prepare = creation_prepare,
-					    .done = creation_checked,
-					    .drop = creation_drop};
+		c->job = (struct check_job){.prepare = creation_prepare, .done = creation_checked};
 		check_start(l, &c->job);
 		return;
 	}

@@ -40,7 +40,8 @@ static void adopt(struct launcher *l, const char *id)
 	const bool stuck = conn == -1 && errno == EAGAIN;
 	const int pidfd = conn == -1 ? -1 : peer_pidfd(conn);
 
-	if (pidfd != -1 && entry_watch(w, pidfd, NULL) == 0) {
+	w->adopted = true;
+	if (pidfd != -1 && entry_watch(w, (struct child){.pidfd = pidfd}, NULL) == 0) {
 		log_info("session found", "session_id", id);
 		w->probe_fd = take_fd(conn);
 		w->silent = !known;

@@ -59,7 +59,7 @@ static void ses_8_the_next_api_child_finds_living_and_dead(void **state)
 	make(g, "a");
 	make(g, "b");
 	make(g, "c");
-	proc_pidfd_signal(entry_find(&g->l, "b")->pidfd, SIGKILL);
+	proc_pidfd_signal(entry_find(&g->l, "b")->warden.pidfd, SIGKILL);
 	rig_skip(g, MSG_launcher_gone);
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
@@ -68,7 +68,7 @@ static void ses_8_the_next_api_child_finds_living_and_dead(void **state)
 	found(g, "c");
 	rig_skip(g, MSG_launcher_found_all);
 	/* And it is told of deaths like the one before. */
-	proc_pidfd_signal(entry_find(&g->l, "a")->pidfd, SIGKILL);
+	proc_pidfd_signal(entry_find(&g->l, "a")->warden.pidfd, SIGKILL);
 	rig_skip(g, MSG_launcher_gone);
 }
 
@@ -87,15 +87,15 @@ static void ses_8_the_next_launcher_adopts_wardens(void **state)
 	w = entry_find(&g->l, "a");
 	assert_non_null(w);
 	assert_int_equal(w->state, ENTRY_ALIVE);
-	assert_false(w->child);
-	assert_int_equal(proc_pidfd_pid(w->pidfd), pid);
+	assert_true(w->adopted);
+	assert_int_equal(proc_pidfd_pid(w->warden.pidfd), pid);
 	assert_int_equal(w->meta.process[0].pid, pid);
 	assert_int_equal(g->l.alive, 1);
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
 	found(g, "a");
 	rig_skip(g, MSG_launcher_found_all);
-	proc_pidfd_signal(w->pidfd, SIGKILL);
+	proc_pidfd_signal(w->warden.pidfd, SIGKILL);
 	m = rig_expect(g, MSG_launcher_gone);
 	assert_int_equal(link_unpack(&m, &text, NULL), 0);
 	assert_string_equal(text.session_id, "a");

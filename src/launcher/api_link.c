@@ -30,7 +30,7 @@ void api_link_post(struct launcher *l, enum msg_type type, uint32_t req, void *o
 	if (status != LINK_BROKEN && status != LINK_FULL)
 		return; /* a link that has ended shows itself to the reader */
 	log_error("cannot send to the API child: killed", "error", err.message);
-	api_child_kill(l);
+	child_kill(&l->api.child);
 }
 
 void api_link_refuse(struct launcher *l, uint32_t req, const char *id, const struct err *why)
@@ -73,7 +73,9 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	launcher_say_ready(ctx);
 }
 
-void api_link_pump(void *launcher)
+/* Sends what is owed as far as the socket takes it: sessions that the child does not know, the
+ * stop. */
+static void pump(void *launcher)
 {
 	struct launcher *l = launcher;
 
@@ -103,7 +105,7 @@ static void on_readable(void *arg)
 	 * given. */
 	api_link_stop(l);
 	if (status == LINK_BROKEN || !l->stopping)
-		api_child_kill(l);
+		child_kill(&l->api.child);
 }
 
 static const struct peer_row rows[] = {
@@ -116,7 +118,7 @@ static const struct peer_kind kind = {.self = SIDE_LAUNCHER,
 				      .rows = rows,
 				      .n = ARRAY_LEN(rows),
 				      .readable = on_readable,
-				      .writable = api_link_pump,
+				      .writable = pump,
 				      .pauses = true};
 
 int api_link_start(struct launcher *l, int fd, struct err *err)

@@ -168,7 +168,7 @@ static void cli_1_only_an_auto_started_server_ends_when_idle(void **state)
 	struct rig *g = *state;
 
 	g->l.deadline = watch_timer(g->l.loop, loop_kit_nothing, NULL);
-	g->l.api.pid = 1; /* not to be killed here: no pidfd */
+	g->l.api.child.pid = 1; /* not to be killed here: no pidfd */
 	rig_greeted(g);
 	say_idle(g);
 	assert_false(g->l.stopping);
@@ -176,7 +176,7 @@ static void cli_1_only_an_auto_started_server_ends_when_idle(void **state)
 	say_idle(g);
 	assert_true(g->l.stopping);
 	rig_skip(g, MSG_launcher_stop);
-	g->l.api.pid = 0;
+	g->l.api.child.pid = 0;
 }
 
 /* The greeting tells of every session before the stop: they can only be ended in order by who knows
@@ -186,7 +186,7 @@ static void ses_8_the_stop_comes_after_the_greeting(void **state)
 	struct rig *g = *state;
 
 	g->l.deadline = watch_timer(g->l.loop, loop_kit_nothing, NULL);
-	g->l.api.pid = 1;
+	g->l.api.child.pid = 1;
 	rig_connect(g);
 	launcher_stop(&g->l, "test");
 	rig_skip(g, MSG_launcher_hello);
@@ -197,7 +197,7 @@ static void ses_8_the_stop_comes_after_the_greeting(void **state)
 	for (int i = 0; i < 20; i++)
 		loop_settle(g->l.loop);
 	assert_int_equal(link_recv(&g->api, &(struct link_msg){0}, NULL), LINK_AGAIN);
-	g->l.api.pid = 0;
+	g->l.api.child.pid = 0;
 }
 
 static void cfg_1_the_greeting_carries_settings_and_listeners(void **state)
@@ -230,6 +230,7 @@ static void cfg_1_the_greeting_carries_settings_and_listeners(void **state)
 	assert_int_equal(m.nfds, 3);
 	assert_int_equal(read(m.fd[0], text, sizeof(text)), 12);
 	assert_string_equal(text, "config bytes");
+	assert_true((fcntl(m.fd[0], F_GET_SEALS) & F_SEAL_WRITE) != 0);
 	assert_int_equal(read(m.fd[1], text, sizeof(text)), 9);
 	assert_int_equal(fstat(m.fd[2], &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/check_run.h"
-#include "base/loop.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define DEADLINE_MS 10000
 #define SNAPSHOT_MAX (64 * 1024 * 1024)
@@ -79,6 +76,18 @@ static enum link_status take_answer(struct checks *cs, struct err *err)
 
 /* ---- a run ---- */
 
+/* Ready for another run; got and the jobs stay. */
+static void reset(struct checks *cs)
+{
+	watch_free(cs->readable);
+	watch_free(cs->deadline);
+	link_done(&cs->link);
+	msg_done(MSG_check_ask, &cs->ask);
+	cs->readable = cs->deadline = NULL;
+	cs->got = NULL;
+	cs->n = 0;
+}
+
 /* Ends the run of the first job. why: what went wrong; NULL: nothing, or the child's death explains
  * it. Everything that the child sent was read before, so the signal changes nothing that counts. */
 static void finish(struct launcher *l, const char *why)
@@ -90,9 +99,8 @@ static void finish(struct launcher *l, const char *why)
 	siginfo_t si = {0};
 	char reason[80] = "";
 
-	if (cs->pid != 0) {
-		kill(cs->pid, SIGKILL);
-		waitid(P_PID, (id_t)cs->pid, &si, WEXITED);
+	if (cs->child.pid != 0) {
+		child_end(&cs->child, &si);
 		death_reason("agentsh-check", &si, reason, sizeof(reason));
 		if (si.si_code != CLD_EXITED && si.si_status == SIGXCPU)
 			why = "agentsh-check needed too much CPU time for it";
@@ -111,13 +119,7 @@ static void finish(struct launcher *l, const char *why)
 					      name, why != NULL ? why : reason),
 		};
 	}
-	watch_free(take(cs->readable));
-	watch_free(take(cs->deadline));
-	link_done(&cs->link);
-	msg_done(MSG_check_ask, &cs->ask);
-	cs->pid = 0;
-	cs->got = NULL;
-	cs->n = 0;
+	reset(cs);
 	STAILQ_REMOVE_HEAD(&cs->jobs, next);
 	job->done(l, job, got, policies);
 	for (size_t i = 0; i < policies; i++)
@@ -149,32 +151,22 @@ static void on_deadline(void *arg)
 /* No other process has the child's uid: none can stop the child or read its memory. */
 static int start_child(struct launcher *l, int snapshot, struct err *err)
 {
-	static const struct strv nothing;
 	struct checks *cs = &l->checks;
-	struct child_program program = {l->programs.check_fd, (char[]){"agentsh-check"}, 0,
-					&nothing};
-	const pid_t parent = getpid();
-	cleanup_fd int theirs = -1;
-	int pair[2];
-	int r = l->privileged ? uids_need(l, &program.uid, err) : 0;
+	uint32_t uid = 0;
+	int fd, r = l->privileged ? uids_need(l, &uid, err) : 0;
+	enum link_status status;
 
 	if (r == 0)
-		r = link_pair(pair, err);
+		r = child_start(&cs->child, l, "agentsh-check", l->programs.fd[PROGRAM_CHECK], uid,
+				&fd, err);
 	if (r < 0)
 		return r;
-	theirs = pair[1];
-	link_init(&cs->link, pair[0], SIDE_LAUNCHER, SIDE_CHECK);
-	if (link_send(&cs->link, MSG_check_ask, 0, &cs->ask, &snapshot, snapshot != -1, err) !=
-	    LINK_OK)
-		return -(int)err->code;
-	cs->pid = fork();
-	if (cs->pid == 0)
-		child_become(l, &program, theirs, parent);
-	if (cs->pid < 0 || fdio_nonblock(cs->link.fd) < 0) {
-		cs->pid = cs->pid < 0 ? 0 : cs->pid;
-		return err_errno(err, E_UNAVAILABLE, "agentsh-check", "cannot start agentsh-check");
-	}
-	cs->readable = watch_readable(l->loop, cs->link.fd, on_answer, l);
+	link_init(&cs->link, fd, SIDE_LAUNCHER, SIDE_CHECK);
+	status = link_send(&cs->link, MSG_check_ask, 0, &cs->ask, &snapshot, snapshot != -1, err);
+	/* The reader finds the end of a child that has died already. */
+	if ((status != LINK_OK && status != LINK_EOF) || fdio_nonblock(fd) < 0)
+		return -E_UNAVAILABLE;
+	cs->readable = watch_readable(l->loop, fd, on_answer, l);
 	cs->deadline = watch_timer(l->loop, on_deadline, l);
 	watch_start(cs->readable);
 	watch_after(cs->deadline, DEADLINE_MS);
@@ -211,26 +203,19 @@ void check_start(struct launcher *l, struct check_job *job)
 		run_next(l);
 }
 
+/* Without a link to the API child a job that is done only frees itself. */
 void checks_stop(struct launcher *l)
 {
 	struct checks *cs = &l->checks;
 	struct check_job *job;
 
-	while ((job = STAILQ_FIRST(&cs->jobs)) != NULL) {
-		STAILQ_REMOVE_HEAD(&cs->jobs, next);
-		job->drop(job);
-	}
-	if (cs->pid != 0) {
-		kill(cs->pid, SIGKILL);
-		waitpid(cs->pid, NULL, 0);
-	}
+	child_end(&cs->child, NULL);
 	for (size_t i = 0; i < cs->n; i++)
 		checked_done(&cs->got[i]);
 	free(cs->got);
-	watch_free(cs->readable);
-	watch_free(cs->deadline);
-	link_done(&cs->link);
-	msg_done(MSG_check_ask, &cs->ask);
-	*cs = (struct checks){.link = {.fd = -1}};
-	STAILQ_INIT(&cs->jobs);
+	reset(cs);
+	while ((job = STAILQ_FIRST(&cs->jobs)) != NULL) {
+		STAILQ_REMOVE_HEAD(&cs->jobs, next);
+		job->done(l, job, NULL, 0);
+	}
 }

@@ -5,13 +5,13 @@
  * power (check/check.h), and believes an answer only if it is whole: a child that dies, that takes
  * too long or that breaks the protocol leaves an error for each policy that it did not answer. */
 #pragma once
+#include "launcher/child.h"
 #include "link/link.h"
 #include "model/limits.h"
 #include <stdbool.h>
 #include <sys/queue.h>
 
 struct launcher;
-struct watch;
 
 /* What is known of a policy. */
 struct checked {
@@ -33,13 +33,13 @@ struct check_job {
 	 * False: there is nothing left to ask. */
 	bool (*prepare)(struct launcher *l, struct check_job *job, struct check_ask *ask,
 			int *snapshot);
-	/* got has one entry for each policy; what is not taken is freed. Frees the job. */
+	/* got has one entry for each policy, which is freed unless it is taken; n is 0 if nothing
+	 * was asked, or if the server stops. Frees the job. */
 	void (*done)(struct launcher *l, struct check_job *job, struct checked *got, size_t n);
-	void (*drop)(struct check_job *job); /* the server stops; frees the job */
 };
 struct checks {
 	STAILQ_HEAD(, check_job) jobs; /* the first one runs */
-	pid_t pid;		       /* of agentsh-check; 0: none runs */
+	struct child child;	       /* agentsh-check */
 	struct link link;
 	struct watch *readable, *deadline;
 	struct check_ask ask;

@@ -4,11 +4,9 @@
  * read the ring and says so. */
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "launcher/launcher_state.h"
 #include <signal.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 /* Time for a warden to end by itself after it has reported the end of its session. */
 #define LEAVE_MS 300
@@ -30,7 +28,8 @@ struct session_entry *entry_new(struct launcher *l, const char *id)
 	w->l = l;
 	snprintf(w->id, sizeof(w->id), "%s", id);
 	w->state = ENTRY_DEAD;
-	w->pidfd = w->probe_fd = -1;
+	w->warden = CHILD_NONE;
+	w->probe_fd = -1;
 	TAILQ_INSERT_TAIL(&l->entries, w, next);
 	l->total++;
 	return w;
@@ -39,28 +38,13 @@ struct session_entry *entry_new(struct launcher *l, const char *id)
 void entry_free(struct session_entry *w)
 {
 	ensure(w->making == NULL);
-	watch_free(w->death);
+	w->l->alive -= w->warden.pidfd != -1;
+	child_forget(&w->warden);
 	watch_free(w->leaving);
-	if (w->pidfd != -1) {
-		close(w->pidfd);
-		w->l->alive--;
-	}
-	if (w->probe_fd != -1)
-		close(w->probe_fd);
+	mem_cleanup_fd(&w->probe_fd);
 	TAILQ_REMOVE(&w->l->entries, w, next);
 	w->l->total--;
 	free(w);
-}
-
-void death_reason(const char *who, const siginfo_t *si, char *out, size_t n)
-{
-	const char *name = proc_signal_name(si->si_status);
-
-	if (si->si_code == CLD_EXITED)
-		snprintf(out, n, "%s ended with exit status %d", who, si->si_status);
-	else
-		snprintf(out, n, "%s was killed by signal %s (%d)", who, name != NULL ? name : "?",
-			 si->si_status);
 }
 
 /* Called before the group is removed. The API child, which has counted the earlier kills, finds out
@@ -88,7 +72,7 @@ static void sweep(struct session_entry *w)
 	group_drop(w->l, w->meta.group);
 	w->meta.group = 0;
 	/* the number of its group, if it had one, is not known */
-	if (w->silent && !w->child)
+	if (w->silent && w->adopted)
 		groups_sweep(w->l);
 	session_files_remove(dir, w->id, w->silent || w->removed);
 }
@@ -97,9 +81,6 @@ static void died(struct session_entry *w)
 {
 	struct launcher *l = w->l;
 
-	watch_free(take(w->death));
-	close(w->pidfd);
-	w->pidfd = -1;
 	l->alive--;
 	if (w->making != NULL)
 		make_finish(w);
@@ -125,33 +106,31 @@ static void died(struct session_entry *w)
 static void on_death(void *arg)
 {
 	struct session_entry *w = arg;
-	siginfo_t si = {0};
+	siginfo_t si = {.si_code = CLD_KILLED, .si_status = SIGKILL};
 
-	if (!w->child) {
+	if (w->adopted) {
+		child_forget(&w->warden);
 		snprintf(w->reason, sizeof(w->reason), "%s ended", MAIN_PROCESS->title);
-		w->oom_kills = oom_kills(w);
 	} else {
-		if (waitid(P_PIDFD, (id_t)w->pidfd, &si, WEXITED | WNOHANG) < 0 || si.si_pid == 0)
+		if (!child_ended(&w->warden, &si))
 			return;
 		death_reason(MAIN_PROCESS->title, &si, w->reason, sizeof(w->reason));
-		if (si.si_code == CLD_KILLED && si.si_status == SIGKILL)
-			w->oom_kills = oom_kills(w);
 	}
+	if (si.si_code == CLD_KILLED && si.si_status == SIGKILL)
+		w->oom_kills = oom_kills(w);
 	died(w);
 }
 
-int entry_watch(struct session_entry *w, int pidfd, struct err *err)
+int entry_watch(struct session_entry *w, struct child warden, struct err *err)
 {
-	struct watch *death = watch_readable(w->l->loop, pidfd, on_death, w);
+	int r;
 
-	if (watch_start(death) < 0) {
-		watch_free(death);
-		close(pidfd);
-		return err_set(err, E_UNAVAILABLE, w->id, "cannot watch %s of %s: " LOOP_FULL,
-			       MAIN_PROCESS->title, w->id);
+	w->warden = warden;
+	r = child_watch(&w->warden, w->l->loop, on_death, w, err);
+	if (r < 0) {
+		child_end(&w->warden, NULL);
+		return r;
 	}
-	w->death = death;
-	w->pidfd = pidfd;
 	w->state = ENTRY_ALIVE;
 	w->l->alive++;
 	return 0;
@@ -159,10 +138,8 @@ int entry_watch(struct session_entry *w, int pidfd, struct err *err)
 
 void entry_kill(struct session_entry *w)
 {
-	if (w->pidfd == -1)
-		return;
-	w->killed = true;
-	proc_pidfd_signal(w->pidfd, SIGKILL);
+	w->killed |= w->warden.pidfd != -1;
+	child_kill(&w->warden);
 }
 
 static void on_stays(void *arg)
@@ -176,13 +153,11 @@ void entry_remove(struct session_entry *w)
 	if (w->state == ENTRY_DEAD) {
 		sweep(w);
 		entry_free(w);
-	} else if (w->state == ENTRY_ALIVE) {
-		if (w->leaving != NULL)
-			return;
+	} else if (w->state == ENTRY_MAKING) {
+		entry_kill(w);
+	} else if (w->leaving == NULL) {
 		w->leaving = watch_timer(w->l->loop, on_stays, w);
 		watch_after(w->leaving, LEAVE_MS);
-	} else {
-		entry_kill(w);
 	}
 }
 

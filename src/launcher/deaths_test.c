@@ -35,7 +35,7 @@ static void ses_2_a_dead_warden_is_told_and_its_ring_kept(void **state)
 	m = rig_make(g, "s");
 	other = rig_make(g, "t");
 	init = (pid_t)meta_inside(&entry_find(&g->l, "s")->meta)->pid;
-	proc_pidfd_signal(entry_find(&g->l, "s")->pidfd, SIGKILL);
+	proc_pidfd_signal(entry_find(&g->l, "s")->warden.pidfd, SIGKILL);
 	gone(g, "s", "the warden was killed by signal KILL (9)");
 	assert_false(rig_file(g, "s.sock"));
 	assert_true(rig_file(g, "s.ring") && rig_file(g, "s.ack") && rig_file(g, "s.meta"));
@@ -80,7 +80,7 @@ static void ses_8_a_stopped_init_goes_with_its_warden(void **state)
 	m = rig_make(g, "s");
 	init = (pid_t)meta_inside(&entry_find(&g->l, "s")->meta)->pid;
 	assert_int_equal(kill(init, SIGSTOP), 0);
-	proc_pidfd_signal(entry_find(&g->l, "s")->pidfd, SIGKILL);
+	proc_pidfd_signal(entry_find(&g->l, "s")->warden.pidfd, SIGKILL);
 	gone(g, "s", "the warden was killed by signal KILL (9)");
 	assert_true(rig_until(g, process_gone, &init));
 	link_msg_done(&m);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #define AWAIT_MS 10000
+#define LOOK_MS 1000
 #define STOP_S 15
 #define KILL_S 2 /* for what was killed to be gone */
 
@@ -27,26 +28,26 @@ static void on_deadline(void *arg)
 {
 	struct launcher *l = arg;
 
-	if (l->api.pid == 0) {
+	if (l->api.child.pid == 0) {
 		log_error("some wardens cannot be ended");
 		loop_stop(l->loop);
 		return;
 	}
 	log_warn("the API child does not end: killed");
-	api_child_kill(l);
+	child_kill(&l->api.child);
 	watch_after(l->deadline, KILL_S * 1000);
 }
 
 void launcher_stop(struct launcher *l, const char *why)
 {
 	if (l->stopping) {
-		api_child_kill(l);
+		child_kill(&l->api.child);
 		return;
 	}
 	log_info("stopping", "reason", why);
 	l->stopping = true;
 	watch_after(l->deadline, STOP_S * 1000 + (uint64_t)l->settings.config.stop_grace_ms);
-	if (l->api.pid != 0) {
+	if (l->api.child.pid != 0) {
 		api_link_kick(l);
 		return;
 	}
@@ -65,7 +66,7 @@ bool launcher_stop_tell(struct launcher *l)
 
 void launcher_maybe_end(struct launcher *l)
 {
-	if (l->stopping && l->api.pid == 0 && l->alive == 0)
+	if (l->stopping && l->api.child.pid == 0 && l->alive == 0)
 		loop_stop(l->loop);
 }
 
@@ -80,14 +81,23 @@ static void warn_of_one_uid(const struct launcher *l)
 			 "gives to a user, and so stop the others; give a range");
 }
 
+/* Zeros: there is no file. */
+static struct stat config_stat(const struct launcher *l)
+{
+	struct stat st;
+
+	return l->source.path != NULL && stat(l->source.path, &st) == 0 ? st : (struct stat){0};
+}
+
 void launcher_reload(struct launcher *l)
 {
 	cleanup_buf struct buf report = {0};
 	struct settings s = {0};
 	struct err err = {0};
-	int log_fd = -1;
-	int r = settings_load(&l->source, &s, &report, &err);
+	int log_fd = -1, r;
 
+	l->config_seen = config_stat(l);
+	r = settings_load(&l->source, &s, &report, &err);
 	if (r == 0) {
 		config_keep(&l->settings.config, &s.config, &s.kept);
 		r = config_check(&s.config, &err);
@@ -120,6 +130,24 @@ void launcher_reload(struct launcher *l)
 	pool_start(l); /* the sandboxes of the pool have the old settings */
 	api_child_hup(l);
 	policies_reload(l);
+}
+
+/* A server that a command has started reads its configuration again when the file changes: its user
+ * does not know that it runs, and expects the next command to follow the file. It looks at each
+ * request for a session, and every second. */
+void launcher_look(void *launcher)
+{
+	struct launcher *l = launcher;
+	const struct stat now = config_stat(l);
+
+	if (l->config_look == NULL || l->stopping)
+		return;
+	watch_after(l->config_look, LOOK_MS);
+	if (now.st_ino == l->config_seen.st_ino && now.st_dev == l->config_seen.st_dev &&
+	    memcmp(&now.st_ctim, &l->config_seen.st_ctim, sizeof(now.st_ctim)) == 0)
+		return;
+	log_info("the configuration file has changed", "path", l->source.path);
+	launcher_reload(l);
 }
 
 static void on_signal(void *arg)
@@ -170,27 +198,40 @@ static int prepare_process(struct launcher *l, struct err *err)
 	return 0;
 }
 
-static int open_program(const char *name, int *fd, struct err *err)
+const char *program_name(size_t i)
 {
-	cleanup_free char *found = NULL;
-	const int r = proc_sibling(name, &found, err);
+	return i < PROCESSES	  ? process_table[i].program
+	       : i == PROGRAM_API ? "agentsh-api"
+				  : "agentsh-check";
+}
 
-	if (r < 0)
-		return r;
-	*fd = open(found, O_RDONLY | O_CLOEXEC);
-	if (*fd == -1)
-		return err_errno(err, E_UNAVAILABLE, found, "cannot open %s", found);
-	return 0;
+/* The programs stay open: one launcher uses one version of them. agentsh-state is bound by its
+ * path: the kernel does not attach a file that was replaced, and the warden recognizes the bound
+ * file. */
+static int open_programs(struct programs *p, struct err *err)
+{
+	for (size_t i = 0; i < PROGRAMS; i++) {
+		cleanup_free char *found = NULL;
+		const int r = proc_sibling(program_name(i), &found, err);
+
+		if (r < 0)
+			return r;
+		p->fd[i] = open(found, O_RDONLY | O_CLOEXEC);
+		if (p->fd[i] == -1)
+			return err_errno(err, E_UNAVAILABLE, found, "cannot open %s", found);
+	}
+	return proc_sibling("agentsh-state", &p->state_path, err);
 }
 
 static int load_settings(struct launcher *l, struct err *err)
 {
 	cleanup_buf struct buf report = {0};
-	int r = settings_load(&l->source, &l->settings, &report, err);
+	int r;
 
+	l->config_seen = config_stat(l);
+	r = settings_load(&l->source, &l->settings, &report, err);
 	if (r < 0 && report.len > 0) {
-		fprintf(stderr, "%s%s", report.data,
-			report.data[report.len - 1] == '\n' ? "" : "\n");
+		fputs(report.data, stderr); /* lines */
 		return err_set(err, -r, NULL, "the configuration cannot be used");
 	}
 	if (r == 0)
@@ -202,20 +243,12 @@ static int load_settings(struct launcher *l, struct err *err)
 	return 0;
 }
 
-/* Takes the lock, unless another server has it and serves (*other). */
+/* Takes RUNTIME, unless another server has it and serves (*other). */
 static int take_place(struct launcher *l, bool *other, struct err *err)
 {
-	bool taken = true;
-	int r = runtime_open(&l->settings.config, l->privileged, &l->place, err);
+	const int r = runtime_open(&l->settings.config, l->privileged, &l->place, err);
 
-	if (r == 0)
-		r = runtime_lock(&l->place, err);
-	if (r == -E_CONFLICT && l->auto_start)
-		r = runtime_await(&l->place, AWAIT_MS, &taken, err);
-	else if (r == -E_CONFLICT)
-		r = runtime_inherit(&l->place, AWAIT_MS, err);
-	*other = !taken;
-	return r;
+	return r < 0 ? r : runtime_take(&l->place, l->auto_start, AWAIT_MS, other, err);
 }
 
 /* Claims the state directory. If a server on another socket has it and serves (*other), a command
@@ -225,7 +258,6 @@ static int take_state(struct launcher *l, bool *other, struct err *err)
 	struct config c = l->settings.config;
 	struct runtime elsewhere = RUNTIME_NONE;
 	cleanup_free char *socket = NULL, *ignored = NULL;
-	bool ended = false;
 	int r = runtime_prepare(&c, l->privileged, &l->place, err);
 
 	if (r == 0)
@@ -237,33 +269,22 @@ static int take_state(struct launcher *l, bool *other, struct err *err)
 	c.unix_socket = socket;
 	r = runtime_open(&c, l->privileged, &elsewhere, err);
 	if (r == 0)
-		r = runtime_await(&elsewhere, AWAIT_MS, &ended, err);
+		r = runtime_take(&elsewhere, true, AWAIT_MS, other, err);
 	runtime_done(&elsewhere);
-	if (r == 0 && ended)
+	if (r == 0 && !*other)
 		return runtime_claim(&c, l->privileged, &l->place, &ignored, err);
 	if (r == 0) {
 		free(l->place.socket);
 		l->place.socket = take(socket);
-		*other = true;
 	}
 	return r;
 }
 
 static int serve(struct launcher *l, struct err *err)
 {
-	struct programs *p = &l->programs;
 	sigset_t set;
-	int r = open_program("agentsh-api", &p->api_fd, err);
+	int r = open_programs(&l->programs, err);
 
-	/* The programs stay open: one launcher uses one version of them. agentsh-state is bound by
-	 * its path: the kernel does not attach a file that was replaced, and the warden recognizes
-	 * the bound file. */
-	for (size_t i = 0; r == 0 && i < PROCESSES; i++)
-		r = open_program(process_table[i].program, &p->fd[i], err);
-	if (r == 0)
-		r = open_program("agentsh-check", &p->check_fd, err);
-	if (r == 0)
-		r = proc_sibling("agentsh-state", &p->state_path, err);
 	if (r < 0)
 		return r;
 	uids_open(l);
@@ -289,8 +310,10 @@ static int serve(struct launcher *l, struct err *err)
 	if (r < 0)
 		return r;
 	pool_start(l);
-	if (l->auto_start)
-		config_watch_start(l);
+	if (l->auto_start) {
+		l->config_look = watch_timer(l->loop, launcher_look, l);
+		watch_after(l->config_look, LOOK_MS);
+	}
 	return 0;
 }
 
@@ -316,14 +339,12 @@ void launcher_say_ready(struct launcher *l)
 
 void launcher_done(struct launcher *l)
 {
-	const int fds[] = {l->programs.api_fd, l->programs.check_fd, l->signal_fd,
-			   l->log_fd > STDERR_FILENO ? l->log_fd : -1};
-	struct watch *const watches[] = {l->signals, l->deadline, l->api.again, l->api.death};
+	struct watch *const watches[] = {l->signals, l->deadline, l->api.again, l->config_look};
 
-	config_watch_stop(l);
-	api_child_kill(l);
-	checks_stop(l);
+	child_kill(&l->api.child);
+	child_forget(&l->api.child);
 	api_link_stop(l);
+	checks_stop(l);
 	while (!TAILQ_EMPTY(&l->entries)) {
 		struct session_entry *w = TAILQ_FIRST(&l->entries);
 
@@ -335,17 +356,16 @@ void launcher_done(struct launcher *l)
 	if (l->orphans.again != NULL)
 		orphans_stop(l);
 	groups_close(l);
-	uids_close(l);
+	mem_cleanup_fd(&l->uids.fd);
 	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
 		watch_free(watches[i]);
 	loop_free(l->loop);
 	runtime_done(&l->place);
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		if (fds[i] != -1)
-			close(fds[i]);
-	for (size_t i = 0; i < PROCESSES; i++)
+	for (size_t i = 0; i < PROGRAMS; i++)
 		mem_cleanup_fd(&l->programs.fd[i]);
-	mem_cleanup_fd(&l->api.pidfd);
+	mem_cleanup_fd(&l->signal_fd);
+	if (l->log_fd > STDERR_FILENO)
+		close(l->log_fd);
 	free(l->programs.state_path);
 	strv_done(&l->guarded);
 	policies_free(l);
@@ -359,14 +379,12 @@ void launcher_init(struct launcher *l)
 		.place = RUNTIME_NONE,
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
-		.programs = {.api_fd = -1, .check_fd = -1},
-		.checks = {.link = {.fd = -1}},
-		.api = {.pidfd = -1, .peer = PEER_CLOSED},
+		.checks = {.child = CHILD_NONE, .link = {.fd = -1}},
+		.api = {.child = CHILD_NONE, .peer = PEER_CLOSED},
 		.uids = {.fd = -1},
 		.signal_fd = -1,
 		.ready_fd = -1,
 		.log_fd = STDERR_FILENO,
-		.config_watch = {.fd = -1, .dir = -1},
 	};
 	memset(l->programs.fd, -1, sizeof(l->programs.fd));
 	TAILQ_INIT(&l->entries);

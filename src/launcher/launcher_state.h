@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* launcher/launcher_state.h - the state that the files of this folder share. Private to launcher/.
  *
- * Start and stop: launcher.c, server_options.c (flags), settings.c (configuration and keys),
- * config_watch.c. RUNTIME and the state directory: runtime_dir.c, state_lock.c, listen.c.
+ * Start and stop: launcher.c, server_options.c (flags), settings.c (configuration and keys).
+ * RUNTIME and the state directory: runtime_dir.c, listen.c. Children: child.c.
  * The API child: api_child.c, api_link.c. A request for a session: requester.c (who asks),
  * admit.c, workspace_check.c, policy_snapshots.c, check_run.c (agentsh-check).
  * A session: make.c, making.c, stub.c, pool.c (prepared sandboxes), group.c (control groups),
@@ -17,6 +17,7 @@
 #include "cgroup/cgroup.h"
 #include "config/config.h"
 #include "launcher/check_run.h"
+#include "launcher/child.h"
 #include "launcher/launcher.h"
 #include "link/peer.h"
 #include "model/process_table.h"
@@ -57,14 +58,12 @@ void settings_source_done(struct settings_source *s);
 int settings_load(const struct settings_source *src, struct settings *out, struct buf *report,
 		  struct err *err);
 void settings_done(struct settings *s);
-/* Sealed copies of the files' bytes, each with an offset of its own; owned by the caller. */
-int settings_fd(const char *name, const struct buf *text, struct err *err, int *fd);
 /* stderr, or the file of logging.output, opened for appending; *fd > 2 is owned. It is the stderr
  * of the API child and of wardens as well. */
 int settings_open_log(const struct settings *s, int *fd, struct err *err);
 void settings_start_log(const struct settings *s, int fd);
 
-/* ---- runtime_dir.c, state_lock.c, listen.c ---- */
+/* ---- runtime_dir.c, listen.c ---- */
 
 struct runtime {
 	char *runtime, *socket;
@@ -84,11 +83,11 @@ struct runtime {
 			  .tcp_fd = -1})
 /* Makes and opens RUNTIME. E_FORBIDDEN if others could change what lies in it. */
 int runtime_open(const struct config *c, bool privileged, struct runtime *p, struct err *err);
-/* Takes RUNTIME/server.lock. E_CONFLICT "already running (pid N)". */
-int runtime_lock(struct runtime *p, struct err *err);
-/* The same after E_CONFLICT: while the holder is dead and only a child that it had just forked
- * keeps the lock, waits for it. E_CONFLICT if the holder lives, or after timeout_ms. */
-int runtime_inherit(struct runtime *p, int timeout_ms, struct err *err);
+/* Takes RUNTIME/server.lock. While another process has it, waits up to timeout_ms: with auto_start
+ * until the server that has it answers on its socket (*other); else only while that server is dead
+ * and a child that it had just forked keeps the lock. E_CONFLICT "already running (pid N)",
+ * E_UNAVAILABLE. */
+int runtime_take(struct runtime *p, bool auto_start, int timeout_ms, bool *other, struct err *err);
 /* With the lock: RUNTIME/sessions and the state directory, which belongs to the API child. */
 int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, struct err *err);
 /* After runtime_prepare: claims the state directory. E_CONFLICT if another server has it; *other is
@@ -100,9 +99,6 @@ int runtime_claim(const struct config *c, bool privileged, struct runtime *p, ch
 int runtime_state_file(const char *path, bool privileged, uid_t owner);
 /* With the lock: binds and listens. */
 int runtime_listen(const struct config *c, bool privileged, struct runtime *p, struct err *err);
-/* Another launcher has the lock: waits until its socket answers (0) or the lock is ours after all
- * (*taken). E_UNAVAILABLE after timeout_ms. */
-int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err);
 /* As open, with the rights of another user for files, if the server is privileged: setfsuid takes
  * root's capabilities for files away meanwhile. -1/errno. */
 int open_as(const char *path, int flags, bool privileged, uid_t uid, gid_t gid);
@@ -155,11 +151,9 @@ void uids_open(struct launcher *l);
 int uids_allot(struct launcher *l, uint32_t *uid, struct err *err);
 /* The same for what cannot wait: prepared sandboxes give their uids back if no other is left. */
 int uids_need(struct launcher *l, uint32_t *uid, struct err *err);
-void uids_close(struct launcher *l);
 
 /* ---- policy_snapshots.c ---- */
 
-SLIST_HEAD(snapshots, snapshot);
 /* The policy, if a session has used it; borrowed until the loop goes on. */
 struct checked *policies_find(const struct launcher *l, const char *name);
 /* Fills ask with the files of these policies, those of all sets (texts) and the places of the view;
@@ -197,8 +191,6 @@ struct meta {
 void meta_add(struct meta *m, enum process process, pid_t pid, uint64_t start);
 /* The process inside of the namespaces; its pid is 0 if there is none. */
 const struct meta_process *meta_inside(const struct meta *m);
-void meta_format(const struct meta *m, struct buf *out);
-int meta_parse(const char *text, struct meta *out, struct err *err);
 int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
 int meta_load(int dir, const char *id, struct meta *out, struct err *err);
 uint64_t meta_start_time(pid_t pid); /* clock ticks since boot; 0 if it has gone */
@@ -244,8 +236,6 @@ char *own_dir_path(const struct launcher *l, const char *id);
 bool own_dir_drop(struct launcher *l, const char *id, const struct meta *m);
 /* Those of sessions that no longer live. */
 void own_dirs_sweep(struct launcher *l);
-/* Removes all that is in a directory, however deep. */
-void own_dir_empty(int dir);
 
 /* ---- a session as the launcher sees it ---- */
 
@@ -258,14 +248,13 @@ struct session_entry {
 	struct launcher *l;
 	char id[ID_MAX + 1];
 	enum entry_state state;
-	bool child;   /* ours to reap; false: adopted */
+	bool adopted; /* an earlier launcher started it */
 	bool told;    /* the API child that runs now knows of it */
 	bool silent;  /* its creation was never answered: all its files go */
 	bool removed; /* the API child has removed it */
 	bool killed;  /* by the launcher; its death follows */
-	int pidfd;    /* -1 when dead */
 	int probe_fd; /* connection made when it was adopted, for the first launcher_found; or -1 */
-	struct watch *death;
+	struct child warden;   /* pidfd -1 when dead; pid 0 if it was adopted */
 	struct watch *leaving; /* its session is over: when it is killed at the latest */
 	struct meta meta;
 	struct making *making; /* only while MAKING */
@@ -276,18 +265,19 @@ struct session_entry {
 /* ---- api_link.c: the link to the API child ---- */
 
 struct api_child {
-	pid_t pid; /* 0: none */
-	int pidfd;
+	struct child child;
 	struct peer peer; /* closed: none */
-	struct watch *death, *again;
+	struct watch *again;
 	bool telling; /* found_all is still owed */
 	bool stop_told;
 	int64_t started_us;
 	unsigned fast_deaths; /* in a row */
 };
 
+enum { PROGRAM_API = PROCESSES, PROGRAM_CHECK, PROGRAMS }; /* behind those of the process table */
+const char *program_name(size_t i);
 struct programs {
-	int api_fd, check_fd, fd[PROCESSES];
+	int fd[PROGRAMS];
 	char *state_path; /* of what is there when a session is made */
 };
 
@@ -332,12 +322,6 @@ struct pool {
 	bool failing; /* the last one that was tried could not be prepared, which was said */
 };
 
-struct config_watch {
-	int fd, dir; /* inotify, and its only watch; -1: none */
-	struct watch *changed;
-	struct stat seen; /* the file as it was read; zeros: there was none */
-};
-
 struct launcher {
 	struct loop *loop;
 	bool privileged, auto_start, accept_loss, stopping;
@@ -350,8 +334,7 @@ struct launcher {
 	struct programs programs;
 	struct strv guarded; /* of workspace_guard */
 	TAILQ_HEAD(, session_entry) entries;
-	struct snapshots policies, unused; /* unused: only listed, without their descriptors */
-	uint64_t unused_stamp;		   /* of the files when they were listed */
+	SLIST_HEAD(, snapshot) policies; /* that sessions have used */
 	struct checks checks;
 	struct groups groups;
 	struct pool pool;
@@ -361,14 +344,11 @@ struct launcher {
 	struct api_child api;
 	int signal_fd, log_fd;
 	struct watch *signals, *deadline;
-	struct config_watch config_watch;
-	struct rlimit nofile; /* as it was given to us */
+	struct watch *config_look; /* NULL: the server does not look at its file by itself */
+	struct stat config_seen;   /* the file as it was read; zeros: there was none */
+	struct rlimit nofile;	   /* as it was given to us */
 	int status;
 };
-
-/* --- config_watch.c: only for a server that a command has started --- */
-void config_watch_start(struct launcher *l);
-void config_watch_stop(struct launcher *l);
 
 /* Takes the API child's end: from now on messages flow. */
 int api_link_start(struct launcher *l, int fd, struct err *err);
@@ -380,11 +360,7 @@ void api_link_end(struct launcher *l);
  * link it is dropped. */
 void api_link_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
 		   size_t nfds);
-/* Sends what is owed as far as the socket takes it: sessions that the child does not know, the
- * stop.
- */
-void api_link_pump(void *launcher);
-/* Wakes api_link_pump, in the next turn: something may be owed. */
+/* Something may be owed: it is sent in the next turn, as far as the socket takes it. */
 void api_link_kick(struct launcher *l);
 void api_link_refuse(struct launcher *l, uint32_t req, const char *id, const struct err *why);
 
@@ -394,20 +370,9 @@ void launcher_say_ready(struct launcher *l);
 /* ---- api_child.c ---- */
 
 int api_child_start(struct launcher *l, struct err *err);
-/* A program that runs without the launcher's power. */
-struct child_program {
-	int fd;
-	char *name;
-	uid_t uid;		/* of a root server's child */
-	const struct strv *env; /* patterns of the variables that it gets besides a few */
-};
-/* In a forked child: gives up all power and executes the program with link as its descriptor 3. It
- * dies with parent. */
-_Noreturn void child_become(const struct launcher *l, const struct child_program *p, int link,
-			    pid_t parent);
-void api_child_hello(struct launcher *l);
+/* Greets the API child at the other end of the link (taken). */
+int api_child_connect(struct launcher *l, int fd, struct err *err);
 void api_child_hup(struct launcher *l);
-void api_child_kill(struct launcher *l);
 
 /* ---- workspace_check.c ---- */
 
@@ -506,8 +471,8 @@ void groups_sweep_strangers(struct launcher *l);
 struct pooled {
 	TAILQ_ENTRY(pooled) next;
 	struct launcher *l;
-	pid_t pid;
-	int pidfd, sock;
+	struct child stub;
+	int sock;
 	uint64_t group;	   /* number of its control group; 0: none */
 	struct idmap map;  /* uid and gid of its session, owner of the files; shown_uid 0: none */
 	int userns;	   /* owned; the user namespace with that map; -1: none */
@@ -515,7 +480,7 @@ struct pooled {
 	uint64_t fingerprint; /* of the host when it was prepared */
 	bool ready;
 	bool listed; /* in the pool */
-	struct watch *readable, *death;
+	struct watch *readable;
 };
 void pool_start(struct launcher *l); /* fills it soon; also after a reload, with new ones */
 void pool_stop(struct launcher *l);
@@ -531,22 +496,20 @@ void pool_discard(struct pooled *p); /* with its group */
  * E_UNAVAILABLE. */
 struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
 			 int tree_fd, struct err *err);
-/* Lets go of one that has its assignment: its pid, its pidfd (owned) in *pidfd. */
-pid_t pool_release(struct pooled *p, int *pidfd);
+/* Lets go of one that has its assignment; the child is the caller's. */
+struct child pool_release(struct pooled *p);
 
 /* ---- deaths.c ---- */
 
 struct session_entry *entry_find(struct launcher *l, const char *id);
 struct session_entry *entry_new(struct launcher *l, const char *id);
-/* Watches pidfd (taken). */
-int entry_watch(struct session_entry *w, int pidfd, struct err *err);
+/* Takes the child and watches it; after a failure it is dead. */
+int entry_watch(struct session_entry *w, struct child warden, struct err *err);
 void entry_free(struct session_entry *w);
 void entry_kill(struct session_entry *w);
 /* What launcher_remove asks: a living one has a moment to end by itself, then it is killed. */
 void entry_remove(struct session_entry *w);
 void entries_kill(struct launcher *l); /* but those that are about to end */
-/* Text for people of a wait status (si_code, si_status); who: "the warden". */
-void death_reason(const char *who, const siginfo_t *si, char *out, size_t n);
 
 /* ---- adopt.c ---- */
 
@@ -566,5 +529,7 @@ void launcher_stop(struct launcher *l, const char *why);
 bool launcher_stop_tell(struct launcher *l);
 /* SIGHUP: reads the files again; what cannot be used changes nothing and is logged. */
 void launcher_reload(struct launcher *l);
+/* The same if the file has changed; only in a server that a command has started. */
+void launcher_look(void *launcher);
 /* Ends the loop once the API child and every warden have gone. */
 void launcher_maybe_end(struct launcher *l);

@@ -83,76 +83,44 @@ static int listen_unix(struct runtime *p, mode_t mode, struct err *err)
 	return 0;
 }
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-
-/* "127.0.0.1:80" or "[::1]:80". Names are not looked up: that would read the network. */
-static int parse_tcp(const char *text, union address *out)
-{
-	const char *colon = strrchr(text, ':');
-	char host[64] = "";
-	char *end;
-	unsigned long port;
-	size_t n;
-
-	if (colon == NULL || colon[1] < '0' || colon[1] > '9' ||
-	    (size_t)(colon - text) >= sizeof(host))
-		return -1;
-	port = strtoul(colon + 1, &end, 10);
-	if (*end != '\0' || port > 65535)
-		return -1;
-	n = (size_t)(colon - text);
-	memcpy(host, text, n);
-	*out = (union address){0};
-	if (host[0] == '[' && host[n - 1] == ']') {
-		host[n - 1] = '\0';
-		out->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
-						.sin6_port = htons((uint16_t)port)};
-		return inet_pton(AF_INET6, host + 1, &out->v6.sin6_addr) == 1 ? 0 : -1;
-	}
-	out->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-	return inet_pton(AF_INET, host, &out->v4.sin_addr) == 1 ? 0 : -1;
-}
-
+/* Both kinds of address have the port at the same place. */
 static int listen_tcp(struct runtime *p, const char *text, struct err *err)
 {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} a = {0};
+	socklen_t len = sizeof(a);
 	cleanup_fd int fd = -1;
 	const int on = 1;
 	char host[INET6_ADDRSTRLEN];
-	union address a;
-	socklen_t len = sizeof(a);
+	unsigned port;
 	bool v6;
 
-	if (parse_tcp(text, &a) < 0)
+	if (config_address_split(text, host, sizeof(host), &port) < 0 || !config_is_loopback(host))
 		return err_set(err, E_BAD_REQUEST, "server.http_addr",
-			       "not an address and port: '%s' (as in 127.0.0.1:8080)", text);
-	v6 = a.any.sa_family == AF_INET6;
-	if (v6 ? !IN6_IS_ADDR_LOOPBACK(&a.v6.sin6_addr) : ntohl(a.v4.sin_addr.s_addr) >> 24 != 127)
-		return err_set(err, E_BAD_REQUEST, "server.http_addr",
-			       "%s is not a loopback address: without TLS nothing else is served",
-			       text);
+			       "server.http_addr is not a loopback address and port: '%s'", text);
+	v6 = inet_pton(AF_INET6, host, &a.v6.sin6_addr) == 1;
+	if (!v6)
+		inet_pton(AF_INET, host, &a.v4.sin_addr);
+	a.any.sa_family = v6 ? AF_INET6 : AF_INET;
+	a.v4.sin_port = htons((uint16_t)port);
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd == -1 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    bind(fd, &a.any, v6 ? sizeof(a.v6) : sizeof(a.v4)) < 0 || listen(fd, BACKLOG) < 0 ||
 	    getsockname(fd, &a.any, &len) < 0)
 		return err_errno(err, E_UNAVAILABLE, "server.http_addr", "cannot listen on %s",
 				 text);
-	inet_ntop(a.any.sa_family, v6 ? (void *)&a.v6.sin6_addr : (void *)&a.v4.sin_addr, host,
-		  sizeof(host));
-	p->http = mem_printf(v6 ? "[%s]:%u" : "%s:%u", host,
-			     ntohs(v6 ? a.v6.sin6_port : a.v4.sin_port));
+	p->http = mem_printf(v6 ? "[%s]:%u" : "%s:%u", host, ntohs(a.v4.sin_port));
 	p->tcp_fd = take_fd(fd);
 	return 0;
 }
 
 int runtime_listen(const struct config *c, bool privileged, struct runtime *p, struct err *err)
 {
-	const bool tcp = c->http_addr != NULL && c->http_addr[0] != '\0';
 	/* TCP first: if it fails, the unix socket of an earlier server is still there. */
-	const int r = tcp ? listen_tcp(p, c->http_addr, err) : 0;
+	const int r = c->http_addr[0] != '\0' ? listen_tcp(p, c->http_addr, err) : 0;
 
 	return r < 0 ? r : listen_unix(p, privileged ? 0666 : 0600, err);
 }

@@ -3,16 +3,13 @@
  * from the pool, and gives it its assignment. The answer follows later (making.c). */
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "event/journal.h"
 #include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 /* Everything between the request and the fork; descriptors are owned. */
 struct job {
@@ -341,8 +338,8 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	int fd[ASSIGNMENT_FDS];
 	struct launcher_created answer;
 	struct session_entry *w;
-	int pidfd, r;
-	pid_t pid;
+	struct child stub;
+	int r;
 
 	memcpy(fd, j->rings, sizeof(fd));
 	fd[ASSIGNMENT_LISTEN] = j->listener;
@@ -361,15 +358,13 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	r = assignment_send(j->pooled->sock, &o, &j->plan, fd, &j->view, err);
 	if (r < 0)
 		return r;
-	pid = pool_release(take(j->pooled), &pidfd);
+	stub = pool_release(take(j->pooled));
 	w = entry_new(j->l, j->ask->session_id);
-	w->child = w->told = w->silent = true;
+	w->told = w->silent = true;
 	w->meta = (struct meta){
 		.uid = j->plan.uid, .gid = j->plan.gid, .owner_uid = j->who.uid, .group = j->group};
-	meta_add(&w->meta, process_of(PROCESS_MAIN), pid, meta_start_time(pid));
-	if (entry_watch(w, pidfd, err) < 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+	meta_add(&w->meta, process_of(PROCESS_MAIN), stub.pid, meta_start_time(stub.pid));
+	if (entry_watch(w, stub, err) < 0) {
 		entry_free(w);
 		return -E_UNAVAILABLE;
 	}

@@ -337,8 +337,8 @@ static void ses_3_a_request_like_one_before_needs_no_check(void **state)
 		ask.session_id = (char *)(uintptr_t)ids[i];
 		rig_ask(g, 7, &ask, proof);
 		rig_skip(g, MSG_launcher_created);
-		mem_cleanup_fd(&g->l.programs.check_fd);
-		g->l.programs.check_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		mem_cleanup_fd(&g->l.programs.fd[PROGRAM_CHECK]);
+		g->l.programs.fd[PROGRAM_CHECK] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	}
 	ask.session_id = (char *)(uintptr_t) "third";
 	ask.variables = (struct strv){other, 1};
@@ -561,7 +561,7 @@ static void ses_2_a_stub_that_dies_is_an_answer(void **state)
 	struct launcher_refused no;
 	struct link_msg m;
 
-	proc_pidfd_signal(begin_for_ever(g, proof)->pidfd, SIGKILL);
+	proc_pidfd_signal(begin_for_ever(g, proof)->warden.pidfd, SIGKILL);
 	m = rig_expect(g, MSG_launcher_refused);
 	assert_int_equal(m.req, 5);
 	assert_int_equal(link_unpack(&m, &no, NULL), 0);

@@ -66,7 +66,7 @@ static void answer(struct session_entry *w)
 	size_t n;
 
 	/* once the main process is dead the numbers may be others' already */
-	for (size_t i = 1; i < w->meta.n && w->pidfd != -1; i++)
+	for (size_t i = 1; i < w->meta.n && w->warden.pidfd != -1; i++)
 		w->meta.process[i].start = meta_start_time((pid_t)w->meta.process[i].pid);
 	n = 1 + session_files_rings(dir, w->id, &k->answer.rings, fd + 1);
 	if (n < 1 + RINGS_FDS)
@@ -106,7 +106,7 @@ void make_finish(void *session_entry)
 		else
 			meta_add(&w->meta, got.process, got.pid, 0);
 	}
-	if (n != 0 && w->pidfd != -1)
+	if (n != 0 && w->warden.pidfd != -1)
 		return; /* more reports may follow */
 	/* If the main process is dead already, its last messages are in the link that the API child
 	 * gets. */

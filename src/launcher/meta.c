@@ -14,8 +14,6 @@
 #include <stdio.h>
 
 #define META_MAX 2048
-#define PID "_pid"
-#define START "_start"
 
 void meta_add(struct meta *m, enum process process, pid_t pid, uint64_t start)
 {
@@ -41,62 +39,44 @@ const struct meta_process *meta_inside(const struct meta *m)
 	return find(m, PROCESS_INSIDE);
 }
 
-void meta_format(const struct meta *m, struct buf *out)
+static void format(const struct meta *m, struct buf *out)
 {
 	for (size_t i = 0; i < m->n; i++)
-		buf_addf(out, "%s" PID "=%" PRIu64 "\n%s" START "=%" PRIu64 "\n",
-			 m->process[i].name, m->process[i].pid, m->process[i].name,
-			 m->process[i].start);
+		buf_addf(out, "%s_pid=%" PRIu64 "\n%s_start=%" PRIu64 "\n", m->process[i].name,
+			 m->process[i].pid, m->process[i].name, m->process[i].start);
 	buf_addf(out,
 		 "uid=%" PRIu64 "\ngid=%" PRIu64 "\nowner_uid=%" PRIu64 "\ngroup=%" PRIu64 "\n",
 		 m->uid, m->gid, m->owner_uid, m->group);
 }
 
-/* Reads "name" "more" "=digits\n" and goes behind it. */
-static bool take_line(const char **at, const char *name, const char *more, uint64_t *value)
+/* Reads what format writes. A text is a record only if its meaning, formatted again, gives the same
+ * text. */
+static int parse(const char *text, struct meta *out, struct err *err)
 {
-	const char *s = *at;
-	uint64_t v = 0;
-
-	if (strncmp(s, name, strlen(name)) != 0)
-		return false;
-	s += strlen(name);
-	if (strncmp(s, more, strlen(more)) != 0)
-		return false;
-	s += strlen(more);
-	if (s[0] != '=' || s[1] == '\n')
-		return false;
-	for (s++; *s >= '0' && *s <= '9'; s++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s - '0', &v))
-			return false;
-	if (*s != '\n')
-		return false;
-	*value = v;
-	*at = s + 1;
-	return true;
-}
-
-int meta_parse(const char *text, struct meta *out, struct err *err)
-{
+	const char *at = text;
+	char key[META_NAME + sizeof("_pid")], *end;
+	cleanup_buf struct buf again = {0};
 	struct meta m = {0};
-	uint64_t late = 0;
-	const char *end;
+	unsigned late = 0;
+	uint64_t pid, start;
+	int n = 0;
 
-	/* The two lines of each process. */
-	while ((end = strstr(text, PID "=")) != NULL && end != text && end - text < META_NAME &&
-	       memchr(text, '\n', (size_t)(end - text)) == NULL && m.n < META_PROCESSES) {
-		struct meta_process *p = &m.process[m.n++];
-
-		snprintf(p->name, sizeof(p->name), "%.*s", (int)(end - text), text);
-		if (!take_line(&text, p->name, PID, &p->pid) ||
-		    !take_line(&text, p->name, START, &p->start))
-			return err_set(err, E_BAD_REQUEST, "meta", "not a session's record");
+	while (m.n < META_PROCESSES &&
+	       sscanf(at, "%19[^=]=%" SCNu64 " %*[^=]=%" SCNu64 " %n", key, &pid, &start, &n) ==
+		       3 &&
+	       (end = strstr(key, "_pid")) != NULL && end != key) {
+		m.process[m.n] = (struct meta_process){.pid = pid, .start = start};
+		memcpy(m.process[m.n++].name, key, (size_t)(end - key));
+		at += n;
 	}
-	if (!take_line(&text, "uid", "", &m.uid) || !take_line(&text, "gid", "", &m.gid) ||
-	    !take_line(&text, "owner_uid", "", &m.owner_uid) ||
-	    !take_line(&text, "group", "", &m.group) ||
-	    (*text != '\0' && !take_line(&text, "late", "", &late)) || *text != '\0' ||
-	    find(&m, PROCESS_MAIN) != m.process || meta_inside(&m)->name[0] == '\0')
+	sscanf(at,
+	       "uid=%" SCNu64 " gid=%" SCNu64 " owner_uid=%" SCNu64 " group=%" SCNu64 " late=%u",
+	       &m.uid, &m.gid, &m.owner_uid, &m.group, &late);
+	format(&m, &again);
+	if (late != 0)
+		buf_addf(&again, "late=%u\n", late);
+	if (strcmp(text, again.data) != 0 || find(&m, PROCESS_MAIN) != m.process ||
+	    meta_inside(&m)->name[0] == '\0')
 		return err_set(err, E_BAD_REQUEST, "meta", "not a session's record");
 	if (late == 1)
 		m.group = 0;
@@ -112,7 +92,7 @@ int meta_save(int dir, const char *id, const struct meta *m, struct err *err)
 
 	session_files_name(tmp, id, FILE_NEW);
 	session_files_name(name, id, FILE_META);
-	meta_format(m, &text);
+	format(m, &text);
 	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd == -1 || fdio_write_all(fd, text.data, text.len) < 0 ||
 	    renameat(dir, tmp, dir, name) < 0)
@@ -130,27 +110,14 @@ int meta_load(int dir, const char *id, struct meta *out, struct err *err)
 	if (fd == -1)
 		return err_errno(err, E_NOT_FOUND, id, "cannot open the record of session %s", id);
 	r = fdio_load(fd, META_MAX, &text, err);
-	return r < 0 ? r : meta_parse(text.data, out, err);
+	return r < 0 ? r : parse(text.data, out, err);
 }
 
-/* Field 22; the name in the second field may hold anything, so that fields are counted from its
- * last ')'. */
 uint64_t meta_start_time(pid_t pid)
 {
-	cleanup_buf struct buf text = {0};
-	char path[64];
-	unsigned long long start;
-	const char *p;
+	struct proc_origin origin;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (fdio_load_path(path, 4096, &text, NULL) < 0 || (p = strrchr(text.data, ')')) == NULL)
-		return 0;
-	if (sscanf(p + 1,
-		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-		   "%llu",
-		   &start) != 1)
-		return 0;
-	return start;
+	return proc_origin(pid, &origin) < 0 ? 0 : origin.start;
 }
 
 int meta_pidfd(const struct meta_process *p)

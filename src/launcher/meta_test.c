@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/fdio.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
 #include <fcntl.h>
@@ -27,15 +28,49 @@ static const char sample_text[] =
 #define BOTH "warden_pid=1\nwarden_start=2\ninit_pid=3\ninit_start=4\n"
 #define REST "uid=5\ngid=6\nowner_uid=7\ngroup=8\n"
 
+static char dir[] = "/tmp/agentsh-meta-XXXXXX";
+static int dir_fd;
+
+static int open_dir(void **state)
+{
+	assert_non_null(mkdtemp(dir));
+	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir_fd < 0;
+}
+
+static int close_dir(void **state)
+{
+	session_files_remove(dir_fd, "s.1", true);
+	close(dir_fd);
+	return rmdir(dir);
+}
+
+/* Loads a record with this text. */
+static int load(const char *text, struct meta *m)
+{
+	const int fd = openat(dir_fd, "s.1.meta", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_int_equal(fdio_write_all(fd, text, strlen(text)), 0);
+	close(fd);
+	return meta_load(dir_fd, "s.1", m, NULL);
+}
+
+static void expect_saved(const struct meta *m, const char *text)
+{
+	cleanup_buf struct buf saved = {0};
+	cleanup_free char *path = mem_printf("%s/s.1.meta", dir);
+
+	assert_int_equal(meta_save(dir_fd, "s.1", m, NULL), 0);
+	assert_int_equal(fdio_load_path(path, 4096, &saved, NULL), 0);
+	assert_string_equal(saved.data, text);
+}
+
 static void ses_8_a_record_is_read_as_it_was_written(void **state)
 {
-	cleanup_buf struct buf text = {0};
 	struct meta m = {0};
-	struct err err = {0};
 
-	meta_format(&sample, &text);
-	assert_string_equal(text.data, sample_text);
-	assert_int_equal(meta_parse(text.data, &m, &err), 0);
+	expect_saved(&sample, sample_text);
+	assert_int_equal(meta_load(dir_fd, "s.1", &m, NULL), 0);
 	assert_memory_equal(&m, &sample, sizeof(m));
 }
 
@@ -46,26 +81,24 @@ static void ses_8_a_group_that_may_not_hold_all_is_none(void **state)
 	cleanup_free char *partly = mem_printf("%slate=1\n", sample_text);
 	struct meta m;
 
-	assert_int_equal(meta_parse(whole, &m, NULL), 0);
+	assert_int_equal(load(whole, &m), 0);
 	assert_memory_equal(&m, &sample, sizeof(m));
-	assert_int_equal(meta_parse(partly, &m, NULL), 0);
+	assert_int_equal(load(partly, &m), 0);
 	assert_int_equal(m.group, 0);
-	assert_int_equal(meta_parse("late=2\n", &m, NULL), -E_BAD_REQUEST);
+	assert_int_equal(load("late=2\n", &m), -E_BAD_REQUEST);
 }
 
 /* A session of another version has processes that this one does not know. */
 static void ses_8_a_process_that_is_not_in_the_table_is_kept(void **state)
 {
 	static const char text[] = BOTH "some_fs_pid=5\nsome_fs_start=6\n" REST;
-	cleanup_buf struct buf again = {0};
 	struct meta m;
 
-	assert_int_equal(meta_parse(text, &m, NULL), 0);
+	assert_int_equal(load(text, &m), 0);
 	assert_int_equal(m.n, 3);
 	assert_string_equal(m.process[2].name, "some_fs");
 	assert_int_equal(meta_inside(&m)->pid, 3);
-	meta_format(&m, &again);
-	assert_string_equal(again.data, text);
+	expect_saved(&m, text);
 }
 
 static void ses_8_the_largest_number_fits_and_one_more_does_not(void **state)
@@ -91,7 +124,7 @@ static void ses_8_the_largest_number_fits_and_one_more_does_not(void **state)
 			mem_printf(BOTH "uid=5\ngid=6\nowner_uid=7\ngroup=%s\n", rows[i].number);
 		struct meta m;
 
-		assert_int_equal(meta_parse(text, &m, NULL), rows[i].result);
+		assert_int_equal(load(text, &m), rows[i].result);
 	}
 }
 
@@ -122,36 +155,31 @@ static void ses_8_a_broken_record_is_no_record(void **state)
 	struct meta m = sample;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_int_equal(meta_parse(rows[i], &m, NULL), -E_BAD_REQUEST);
-	assert_int_equal(meta_parse(more, &m, NULL), -E_BAD_REQUEST);
+		assert_int_equal(load(rows[i], &m), -E_BAD_REQUEST);
+	assert_int_equal(load(more, &m), -E_BAD_REQUEST);
 	/* Cut anywhere, it is refused. */
 	for (size_t n = 0; n + 1 < sizeof(sample_text); n++) {
 		cleanup_free char *cut = mem_strndup(sample_text, n);
 
-		assert_int_equal(meta_parse(cut, &m, NULL), -E_BAD_REQUEST);
+		assert_int_equal(load(cut, &m), -E_BAD_REQUEST);
 	}
 	assert_memory_equal(&m, &sample, sizeof(m));
 }
 
 static void ses_8_a_saved_record_is_whole_and_private(void **state)
 {
-	char dir[] = "/tmp/agentsh-meta-XXXXXX";
-	cleanup_fd int fd = -1;
 	struct meta m;
 	struct err err = {0};
 	struct stat st;
 
-	assert_non_null(mkdtemp(dir));
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(meta_load(fd, "s.1", &m, &err), -E_NOT_FOUND);
-	assert_int_equal(meta_save(fd, "s.1", &sample, &err), 0);
-	assert_int_equal(meta_load(fd, "s.1", &m, &err), 0);
+	assert_int_equal(meta_load(dir_fd, "s.2", &m, &err), -E_NOT_FOUND);
+	assert_int_equal(meta_save(dir_fd, "s.2", &sample, &err), 0);
+	assert_int_equal(meta_load(dir_fd, "s.2", &m, &err), 0);
 	assert_memory_equal(&m, &sample, sizeof(m));
-	assert_int_equal(fstatat(fd, "s.1.meta", &st, 0), 0);
+	assert_int_equal(fstatat(dir_fd, "s.2.meta", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_int_equal(fstatat(fd, "s.1.new", &st, 0), -1);
-	session_files_remove(fd, "s.1", true);
-	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(fstatat(dir_fd, "s.2.new", &st, 0), -1);
+	session_files_remove(dir_fd, "s.2", true);
 }
 
 static pid_t sleeper(void)
@@ -194,5 +222,5 @@ int main(void)
 		cmocka_unit_test(ses_8_only_the_process_that_was_recorded_is_killed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_dir, close_dir);
 }

@@ -24,13 +24,13 @@ static bool is_known(const struct launcher *l, pid_t pid)
 {
 	const struct session_entry *w;
 
-	if (pid == l->api.pid || pid == l->checks.pid)
+	if (pid == l->api.child.pid || pid == l->checks.child.pid)
 		return true;
 	for (size_t i = 0; i < l->orphans.n; i++)
 		if (l->orphans.remover[i] == pid)
 			return true;
 	TAILQ_FOREACH (w, &l->entries, next)
-		if (w->child && w->pidfd != -1 && w->meta.process[0].pid == (uint64_t)pid)
+		if (w->warden.pid == pid)
 			return true;
 	return false;
 }

@@ -127,7 +127,7 @@ static size_t remove_round(int top, unsigned *number)
 	return n;
 }
 
-void own_dir_empty(int dir)
+static void empty(int dir)
 {
 	unsigned number = 0;
 
@@ -151,7 +151,7 @@ static _Noreturn void remove_now(int parent, const char *name, const struct meta
 	open_up(parent, name);
 	dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir != -1)
-		own_dir_empty(dir);
+		empty(dir);
 	unlinkat(parent, name, AT_REMOVEDIR);
 	_exit(0);
 }

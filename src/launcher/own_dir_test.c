@@ -124,13 +124,12 @@ static void dig(int at, const char *name)
 static void ses_2_all_of_it_is_removed(void **state)
 {
 	char name[201];
-	char top[] = "/tmp/agentsh-empty-XXXXXX", other[] = "/tmp/agentsh-kept-XXXXXX";
-	cleanup_free char *kept = NULL;
+	char other[] = "/tmp/agentsh-kept-XXXXXX";
+	cleanup_free char *top = made("deep"), *kept = NULL;
 	cleanup_fd int fd = -1;
 
 	memset(name, 'd', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	assert_non_null(mkdtemp(top));
 	assert_non_null(mkdtemp(other));
 	kept = mem_printf("%s/file", other);
 	close(open(kept, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -146,8 +145,8 @@ static void ses_2_all_of_it_is_removed(void **state)
 	assert_int_equal(mkdirat(fd, ".flat-1", 0), 0);
 	assert_int_equal(fchmodat(fd, "shut/in", 0, 0), 0);
 	assert_int_equal(fchmodat(fd, "shut", 0, 0), 0);
-	own_dir_empty(fd);
-	assert_int_equal(rmdir(top), 0);
+	assert_true(own_dir_drop(&l, "deep", &(struct meta){0}));
+	turn_until_left(0);
 	assert_int_equal(access(kept, F_OK), 0);
 	unlink(kept);
 	assert_int_equal(rmdir(other), 0);
@@ -266,9 +265,9 @@ static void ses_8_the_known_are_left_alone(void **state)
 	const pid_t api = lose_one(true), warden = lose_one(true), helper = lose_one(true);
 	struct session_entry *w = entry_new(&l, "s");
 
-	l.api.pid = api;
-	w->child = true;
-	w->pidfd = proc_pidfd(warden);
+	l.api.child.pid = api;
+	w->warden.pid = warden;
+	w->warden.pidfd = proc_pidfd(warden);
 	l.alive++;
 	w->meta.process[0].pid = (uint64_t)warden;
 	orphans_expect(&l, helper);
@@ -277,7 +276,7 @@ static void ses_8_the_known_are_left_alone(void **state)
 		loop_turn(l.loop);
 	assert_true(is_ours(api) && is_ours(warden) && is_ours(helper));
 	assert_int_equal(kill(api, 0) + kill(warden, 0) + kill(helper, 0), 0);
-	l.api.pid = 0;
+	l.api.child.pid = 0;
 	entry_free(w);
 	kill(helper, SIGKILL);
 	orphans_look(&l);

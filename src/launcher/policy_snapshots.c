@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
-#include <sys/stat.h>
 
 /* A message has room for so much. */
 #define TOLD_MAX 256
@@ -17,41 +16,14 @@ struct snapshot {
 	struct checked is; /* its name is of this server's own */
 };
 
-static struct checked *find(const struct snapshots *list, const char *name)
+struct checked *policies_find(const struct launcher *l, const char *name)
 {
 	struct snapshot *s;
 
-	SLIST_FOREACH (s, list, next)
+	SLIST_FOREACH (s, &l->policies, next)
 		if (strcmp(s->is.is.name, name) == 0)
 			return &s->is;
 	return NULL;
-}
-
-struct checked *policies_find(const struct launcher *l, const char *name)
-{
-	return find(&l->policies, name);
-}
-
-/* Takes what c has. */
-static struct checked *add(struct snapshots *list, struct checked *c)
-{
-	struct snapshot *s = mem_new(struct snapshot);
-
-	s->is = *c;
-	*c = (struct checked){.fd = -1};
-	SLIST_INSERT_HEAD(list, s, next);
-	return &s->is;
-}
-
-static void forget(struct snapshots *list)
-{
-	struct snapshot *s;
-
-	while ((s = SLIST_FIRST(list)) != NULL) {
-		SLIST_REMOVE_HEAD(list, next);
-		checked_done(&s->is);
-		free(s);
-	}
 }
 
 /* ---- questions for agentsh-check ---- */
@@ -113,47 +85,31 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 
 /* ---- told ---- */
 
-/* Changes when a file of a policy or of a set is written or replaced. */
-static uint64_t stamp_of(const struct policy_dirs *dirs)
-{
-	const uint64_t prime = UINT64_C(1099511628211);
-	uint64_t stamp = 1;
-
-	for (int set = 0; set < 2; set++) {
-		struct strv names = {0};
-
-		policy_list(dirs, set != 0, &names);
-		for (size_t i = 0; i < names.n; i++) {
-			cleanup_free char *file = policy_find_file(dirs, set != 0, names.v[i]);
-			struct stat st = {0};
-
-			if (file != NULL && stat(file, &st) == 0)
-				stamp = (stamp ^ (uint64_t)st.st_ino ^
-					 (uint64_t)st.st_ctim.tv_nsec << 32) *
-					prime;
-			stamp = (stamp ^ (uint64_t)st.st_size ^ (uint64_t)st.st_ctim.tv_sec << 24) *
-				prime;
-		}
-		strv_done(&names);
-	}
-	return stamp;
-}
-
-/* Which there are, by their files, with what is known of them. */
-static void tell(struct launcher *l, struct launcher_policies *m)
+/* The policies that have a file. */
+static struct strv list_files(const struct launcher *l)
 {
 	struct policy_dirs dirs;
+	struct strv names = {0};
 
 	policy_dirs_init(&dirs, l->settings.config.policy_dir);
-	policy_list(&dirs, false, &m->name);
+	policy_list(&dirs, false, &names);
 	policy_dirs_done(&dirs);
-	while (m->name.n > TOLD_MAX)
-		free(m->name.v[--m->name.n]);
-	for (size_t i = 0; i < m->name.n; i++) {
-		const struct checked *c = find(&l->policies, m->name.v[i]);
+	while (names.n > TOLD_MAX)
+		free(names.v[--names.n]);
+	return names;
+}
 
-		if (c == NULL && m->ticket != 0)
-			c = find(&l->unused, m->name.v[i]);
+/* Which policies there are, with what is known of those in use and of the n in got. */
+static void tell(struct launcher *l, struct launcher_policies *m, const struct checked *got,
+		 size_t n)
+{
+	m->name = list_files(l);
+	for (size_t i = 0; i < m->name.n; i++) {
+		const struct checked *c = policies_find(l, m->name.v[i]);
+
+		for (size_t k = 0; c == NULL && k < n; k++)
+			if (got[k].is.name != NULL && strcmp(got[k].is.name, m->name.v[i]) == 0)
+				c = &got[k];
 		strv_add(&m->version, c != NULL && c->is.version != NULL ? c->is.version : "");
 		strv_add(&m->description,
 			 c != NULL && c->is.description != NULL ? c->is.description : "");
@@ -170,52 +126,29 @@ static void log_warnings(const struct checked *c)
 struct checked *policies_add(struct launcher *l, struct checked *c)
 {
 	struct launcher_policies m = {0};
-	struct checked *s = add(&l->policies, c);
+	struct snapshot *made = mem_new(struct snapshot);
+	struct checked *s = &made->is;
 	char **const once[] = {&s->is.code, &s->is.subject, &s->is.message, &s->is.denial};
 
+	*s = *c;
+	*c = (struct checked){.fd = -1};
+	SLIST_INSERT_HEAD(&l->policies, made, next);
 	for (size_t i = 0; i < ARRAY_LEN(once); i++) /* they are about one request */
 		free(take(*once[i]));
 	log_warnings(s);
 	log_info("policy loaded", "name", s->is.name, "version", s->is.version);
 	strv_add(&m.loaded, s->is.name);
-	tell(l, &m);
+	tell(l, &m, NULL, 0);
 	return s;
 }
 
 /* ---- chosen ---- */
-
-/* As policy/policy_covers.c tells of what is beyond a policy; what does not fit is left out. */
-static void format_choice(const struct config *c, const char *name, size_t shown, struct err *err)
-{
-	static char reason[] = "the configuration does not let a session choose this policy",
-		    operation[] = "policy";
-	struct denial d = {.rule = "policies.selectable",
-			   .reason = reason,
-			   .operation = operation,
-			   .target = (char *)(uintptr_t)name};
-	cleanup_buf struct buf b = {0}, text = {0};
-
-	buf_addf(&text, "policies %s", c->policy_default);
-	for (size_t i = 0; i < c->policy_selectable.n && i < shown; i++)
-		if (strcmp(c->policy_selectable.v[i], c->policy_default) != 0)
-			buf_addf(&text, ", %s", c->policy_selectable.v[i]);
-	if (c->policy_selectable.n > shown)
-		buf_addf(&text, " and %zu more", c->policy_selectable.n - shown);
-	strv_add(&d.alternatives, text.data);
-	denial_format(&d, &JW(&b));
-	strv_done(&d.alternatives);
-	if (b.len < sizeof(err->policy))
-		memcpy(err->policy, b.data, b.len + 1);
-	else if (shown > 0)
-		format_choice(c, name, shown / 2, err);
-}
 
 int policies_selectable(const struct config *c, const char *name, struct err *err)
 {
 	if (c->policy_selectable.n == 0 || strcmp(name, c->policy_default) == 0 ||
 	    strv_has(&c->policy_selectable, name))
 		return 0;
-	format_choice(c, name, c->policy_selectable.n, err);
 	return err_set(err, E_POLICY_DENIED, name,
 		       "policy: '%s' is not one of those that a session may choose "
 		       "(policies.selectable)",
@@ -240,37 +173,26 @@ struct reading {
 	struct check_job job;
 	uint32_t ticket;
 	bool reload;
-	uint64_t stamp; /* of the list; 0: it is as it was */
 };
 
 static bool reading_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
 			    int *snapshot)
 {
-	struct reading *r = (struct reading *)job;
-	struct policy_dirs dirs;
-	struct strv list = {0}, names = {0};
-	uint64_t stamp;
+	const struct reading *r = (const struct reading *)job;
+	struct strv files = list_files(l), names = {0};
+	const struct snapshot *s;
 	bool any;
 
-	policy_dirs_init(&dirs, l->settings.config.policy_dir);
-	policy_list(&dirs, false, &list);
-	stamp = stamp_of(&dirs);
-	policy_dirs_done(&dirs);
-	if (r->ticket != 0 && (r->reload || stamp != l->unused_stamp))
-		r->stamp = stamp;
-	if (r->reload) {
-		const struct snapshot *s;
-
-		SLIST_FOREACH (s, &l->policies, next)
+	SLIST_FOREACH (s, &l->policies, next)
+		if (r->reload)
 			strv_add(&names, s->is.is.name);
-	}
-	for (size_t i = 0; r->stamp != 0 && i < list.n && i < TOLD_MAX; i++)
-		if (find(&l->policies, list.v[i]) == NULL)
-			strv_add(&names, list.v[i]);
+	for (size_t i = 0; r->ticket != 0 && i < files.n; i++)
+		if (policies_find(l, files.v[i]) == NULL)
+			strv_add(&names, files.v[i]);
 	any = names.n > 0;
 	if (any)
 		policies_question(l, &names, true, ask);
-	strv_done(&list);
+	strv_done(&files);
 	strv_done(&names);
 	return any;
 }
@@ -300,42 +222,26 @@ static void replace(struct checked *old, struct checked *fresh, struct launcher_
 
 static void reading_done(struct launcher *l, struct check_job *job, struct checked *got, size_t n)
 {
-	const struct reading *r = (const struct reading *)job;
-	struct launcher_policies m = {.ticket = r->ticket};
+	struct launcher_policies m = {.ticket = ((const struct reading *)job)->ticket};
 
-	if (r->reload || r->stamp != 0) {
-		forget(&l->unused);
-		l->unused_stamp = r->stamp;
-	}
+	free(job);
 	for (size_t i = 0; i < n; i++) {
-		struct checked *old = find(&l->policies, got[i].is.name);
+		struct checked *old = policies_find(l, got[i].is.name);
 
-		if (old != NULL) {
+		if (old != NULL)
 			replace(old, &got[i], &m);
-		} else {
-			mem_cleanup_fd(&got[i].fd);
-			got[i].fd = -1;
-			add(&l->unused, &got[i]);
-		}
 	}
-	free(job);
-	if (m.ticket + m.loaded.n + m.failed.n > 0) /* else nobody asked, and nothing is new */
-		tell(l, &m);
-}
-
-static void reading_drop(struct check_job *job)
-{
-	free(job);
+	if (m.ticket + m.loaded.n + m.failed.n > 0) /* else nothing was asked, and nothing is new */
+		tell(l, &m, got, n);
 }
 
 static void read_again(struct launcher *l, uint32_t ticket, bool reload)
 {
 	struct reading *r = mem_new(struct reading);
 
-	r->job = (struct check_job){
-		.prepare = reading_prepare, .done = reading_done, .drop = reading_drop};
-	r->ticket = ticket;
-	r->reload = reload;
+	*r = (struct reading){.job = {.prepare = reading_prepare, .done = reading_done},
+			      .ticket = ticket,
+			      .reload = reload};
 	check_start(l, &r->job);
 }
 
@@ -353,6 +259,11 @@ void policies_ask(void *launcher, void *msg, struct link_msg *m)
 
 void policies_free(struct launcher *l)
 {
-	forget(&l->policies);
-	forget(&l->unused);
+	struct snapshot *s;
+
+	while ((s = SLIST_FIRST(&l->policies)) != NULL) {
+		SLIST_REMOVE_HEAD(&l->policies, next);
+		checked_done(&s->is);
+		free(s);
+	}
 }

@@ -9,13 +9,10 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "launcher/launcher_state.h"
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #define REFILL_MS 20	    /* after the answer that took a sandbox from the pool */
 #define REFILL_SLOW_MS 1000 /* after a sandbox died or could not be prepared */
@@ -32,8 +29,7 @@ static void pooled_free(struct pooled *p)
 	if (p->listed)
 		TAILQ_REMOVE(&p->l->pool.list, p, next);
 	watch_free(p->readable);
-	watch_free(p->death);
-	mem_cleanup_fd(&p->pidfd);
+	child_forget(&p->stub);
 	mem_cleanup_fd(&p->sock);
 	mem_cleanup_fd(&p->userns);
 	buf_done(&p->recipe);
@@ -65,8 +61,10 @@ static void on_death(void *arg)
 	struct pooled *p = arg;
 	struct launcher *l = p->l;
 	const uint64_t group = p->group;
+	siginfo_t si = {0};
 
-	waitpid(p->pid, NULL, 0);
+	if (!child_ended(&p->stub, &si))
+		return;
 	log_warn("a prepared sandbox ended");
 	pooled_free(p);
 	group_drop(l, group);
@@ -79,8 +77,7 @@ void pool_discard(struct pooled *p)
 	struct launcher *l = p->l;
 	const uint64_t group = p->group;
 
-	proc_pidfd_signal(p->pidfd, SIGKILL);
-	waitpid(p->pid, NULL, 0);
+	child_end(&p->stub, NULL);
 	pooled_free(p);
 	group_drop(l, group);
 	refill_in(l, REFILL_MS);
@@ -103,24 +100,15 @@ static struct pooled *fork_stub(struct launcher *l, struct stub *stub, struct er
 	if (pid == 0)
 		stub_main(stub, parent);
 	close(pair[1]);
-	if (pid < 0) {
-		err_errno(err, E_UNAVAILABLE, NULL, "fork");
-		close(pair[0]);
-		return NULL;
-	}
 	p = mem_new(struct pooled);
 	*p = (struct pooled){.l = l,
-			     .pid = pid,
-			     .pidfd = proc_pidfd(pid),
+			     .stub = CHILD_NONE,
 			     .sock = pair[0],
 			     .group = stub->group,
 			     .map = stub->map,
 			     .userns = -1};
-	if (p->pidfd >= 0)
+	if (child_open(&p->stub, pid, err) == 0)
 		return p;
-	err_errno(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: pidfd_open");
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
 	pooled_free(p);
 	return NULL;
 }
@@ -153,13 +141,11 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	p->listed = true;
 	TAILQ_INSERT_TAIL(&l->pool.list, p, next);
 	p->readable = watch_readable(l->loop, p->sock, on_word, p);
-	p->death = watch_readable(l->loop, p->pidfd, on_death, p);
-	if (watch_start(p->readable) < 0 || watch_start(p->death) < 0) {
-		err_set(err, E_UNAVAILABLE, NULL, "cannot watch a new sandbox: " LOOP_FULL);
+	watch_start(p->readable);
+	r = child_watch(&p->stub, l->loop, on_death, p, err);
+	if (r < 0)
 		pool_discard(p);
-		return -E_UNAVAILABLE;
-	}
-	return 0;
+	return r;
 }
 
 /* What the pool must match now. A change of the host's mounts makes every prepared sandbox useless.
@@ -284,11 +270,12 @@ int pooled_userns(struct pooled *p, const struct idmap *map)
 	return memcmp(&p->map, map, sizeof(*map)) == 0 ? take_fd(p->userns) : -1;
 }
 
-pid_t pool_release(struct pooled *p, int *pidfd)
+struct child pool_release(struct pooled *p)
 {
-	const pid_t pid = p->pid;
+	struct child stub = p->stub;
 
-	*pidfd = take_fd(p->pidfd);
+	watch_free(take(stub.death));
+	p->stub = CHILD_NONE;
 	pooled_free(p);
-	return pid;
+	return stub;
 }

@@ -108,7 +108,7 @@ static inline _Noreturn void fake_warden(char **argv)
 static inline void rig_main(char **argv)
 {
 	if (strcmp(argv[0], "agentsh-check") == 0)
-		_exit(check_main(3));
+		_exit(check_main(atoi(argv[2])));
 	if (strcmp(argv[0], process_table[process_of(PROCESS_INSIDE)].program) == 0)
 		fake_init();
 	if (strcmp(argv[0], MAIN_PROCESS->program) == 0)
@@ -136,6 +136,7 @@ static inline void rig_place(struct rig *g)
 {
 	struct config *c = &g->l.settings.config;
 	struct err err = {0};
+	bool other;
 	const struct {
 		const char *key, *value;
 	} sets[] = {{"server.unix_socket", "run/agentsh.sock"}, {"sessions.base_dir", "state"}};
@@ -148,17 +149,14 @@ static inline void rig_place(struct rig *g)
 		assert_int_equal(config_override(text, c, &err), 0);
 	}
 	assert_int_equal(runtime_open(c, g->l.privileged, &g->l.place, &err), 0);
-	assert_int_equal(runtime_lock(&g->l.place, &err), 0);
+	assert_int_equal(runtime_take(&g->l.place, false, 0, &other, &err), 0);
 	assert_int_equal(runtime_prepare(c, g->l.privileged, &g->l.place, &err), 0);
 	assert_int_equal(runtime_listen(c, g->l.privileged, &g->l.place, &err), 0);
 }
 
 static inline void rig_programs(struct launcher *l)
 {
-	l->programs.api_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	l->programs.check_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	assert_true(l->programs.api_fd >= 0 && l->programs.check_fd >= 0);
-	for (size_t i = 0; i < PROCESSES; i++) {
+	for (size_t i = 0; i < PROGRAMS; i++) {
 		l->programs.fd[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		assert_true(l->programs.fd[i] >= 0);
 	}
@@ -232,7 +230,6 @@ static inline bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *ar
 /* A new API child's end, played by the test. */
 static inline void rig_connect(struct rig *g)
 {
-	struct session_entry *w;
 	int pair[2];
 
 	api_link_stop(&g->l);
@@ -240,10 +237,7 @@ static inline void rig_connect(struct rig *g)
 	assert_int_equal(link_pair(pair, NULL), 0);
 	assert_int_equal(fdio_nonblock(pair[1]), 0);
 	link_init(&g->api, pair[1], SIDE_API, SIDE_LAUNCHER);
-	TAILQ_FOREACH (w, &g->l.entries, next)
-		w->told = false;
-	assert_int_equal(api_link_start(&g->l, pair[0], NULL), 0);
-	api_child_hello(&g->l);
+	assert_int_equal(api_child_connect(&g->l, pair[0], NULL), 0);
 }
 
 static inline bool rig_received(struct rig *g, void *arg)

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RUNTIME (the directory of the unix socket), its lock, its sessions; and the state directory of
- * the API child. */
+/* RUNTIME (the directory of the unix socket) and the state directory of the API child, with their
+ * locks.
+ *
+ * STATE/server.lock: one server for a state directory, wherever its socket is. Two servers would
+ * write to one database, and each would count the other's sessions as lost. This happens easily:
+ * XDG_RUNTIME_DIR and TMPDIR may differ between two shells of a user, the home directory does not.
+ */
 #include "base/clock.h"
 #include "base/fdio.h"
+#include "base/file_lock.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
@@ -11,13 +17,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+
+#define DYING_MS 50 /* for a server that was killed a moment ago */
 
 /* A user who may write to the directory could replace our sockets and files. */
 static int check_dir(int fd, const char *path, struct err *err)
@@ -54,10 +61,6 @@ int runtime_open(const struct config *c, bool privileged, struct runtime *p, str
 	struct runtime made = RUNTIME_NONE;
 	int r;
 
-	if (c->unix_socket[0] != '/')
-		return err_set(err, E_BAD_REQUEST, "server.unix_socket",
-			       "server.unix_socket must be an absolute path, not '%s'",
-			       c->unix_socket);
 	made.socket = mem_strdup(c->unix_socket);
 	made.runtime = config_runtime_dir(c);
 	r = make_dirs(made.runtime, privileged ? 0755 : 0700, err);
@@ -75,7 +78,8 @@ int runtime_open(const struct config *c, bool privileged, struct runtime *p, str
 	return 0;
 }
 
-int runtime_lock(struct runtime *p, struct err *err)
+/* E_CONFLICT "already running (pid N)". */
+static int take_lock(struct runtime *p, struct err *err)
 {
 	char text[16] = "";
 
@@ -103,35 +107,30 @@ int runtime_lock(struct runtime *p, struct err *err)
 
 /* ---- waiting for another server ---- */
 
-/* Wakes up when a file of RUNTIME changes. */
-struct waiting {
-	int fd; /* inotify */
-	int64_t deadline_us;
-};
-
-static int waiting_begin(const struct runtime *p, int timeout_ms, struct waiting *w,
-			 struct err *err)
+/* An inotify descriptor for changes of RUNTIME. IN_CLOSE_WRITE: a process that has the lock ends.
+ * IN_MODIFY: the next server writes its pid. IN_ATTRIB: its chmod after listen. */
+static int watch_dir(const struct runtime *p, struct err *err)
 {
-	w->deadline_us = clock_mono_us(&clock_system) + INT64_C(1000) * timeout_ms;
-	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (w->fd != -1 && inotify_add_watch(w->fd, p->runtime,
-					     IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_CLOSE_WRITE |
-						     IN_MODIFY) >= 0)
-		return 0;
-	return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
+	cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	if (fd == -1 ||
+	    inotify_add_watch(fd, p->runtime,
+			      IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_CLOSE_WRITE | IN_MODIFY) < 0)
+		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot watch %s", p->runtime);
+	return take_fd(fd);
 }
 
 /* Waits for the next change, or until the deadline; false: the time is over. */
-static bool waiting_next(const struct waiting *w)
+static bool await_change(int watch, int64_t deadline_us)
 {
-	const int64_t left_ms = (w->deadline_us - clock_mono_us(&clock_system)) / 1000;
-	struct pollfd pfd = {w->fd, POLLIN, 0};
+	const int64_t left_ms = (deadline_us - clock_mono_us(&clock_system)) / 1000;
+	struct pollfd pfd = {watch, POLLIN, 0};
 	char events[4096];
 
 	if (left_ms <= 0)
 		return false;
 	poll(&pfd, 1, (int)left_ms);
-	while (read(w->fd, events, sizeof(events)) > 0)
+	while (read(watch, events, sizeof(events)) > 0)
 		;
 	return true;
 }
@@ -150,20 +149,6 @@ static bool holder_died(const struct runtime *p)
 	return pidfd == -1 ? errno == ESRCH : poll(&pfd, 1, 0) == 1;
 }
 
-/* IN_CLOSE_WRITE: a child closes the lock file. IN_MODIFY: the next server writes its pid. */
-int runtime_inherit(struct runtime *p, int timeout_ms, struct err *err)
-{
-	struct waiting w = {.fd = -1};
-	int r = waiting_begin(p, timeout_ms, &w, err);
-
-	if (r == 0)
-		do
-			r = runtime_lock(p, err);
-		while (r == -E_CONFLICT && holder_died(p) && waiting_next(&w));
-	mem_cleanup_fd(&w.fd);
-	return r;
-}
-
 static bool answers(const char *path)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -176,28 +161,30 @@ static bool answers(const char *path)
 	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN;
 }
 
-/* IN_ATTRIB: the other server's chmod after listen. IN_CLOSE_WRITE: its end closes the lock file.
- */
-int runtime_await(struct runtime *p, int timeout_ms, bool *taken, struct err *err)
+int runtime_take(struct runtime *p, bool auto_start, int timeout_ms, bool *other, struct err *err)
 {
-	struct waiting w = {.fd = -1};
-	bool locked = false;
-	int r = waiting_begin(p, timeout_ms, &w, err);
+	const int64_t deadline_us = clock_mono_us(&clock_system) + INT64_C(1000) * timeout_ms;
+	cleanup_fd int watch = -1;
 
-	while (r == 0 && !locked && !answers(p->socket)) {
-		r = runtime_lock(p, err);
-		locked = r == 0;
-		if (r == -E_CONFLICT)
-			r = waiting_next(&w) ? 0
-					     : err_set(err, E_UNAVAILABLE, p->socket,
-						       "another server holds %s/server.lock and "
-						       "does not answer on %s",
-						       p->runtime, p->socket);
+	for (;;) {
+		int r;
+
+		*other = auto_start && watch != -1 && answers(p->socket);
+		r = *other ? 0 : take_lock(p, err);
+		if (r != -E_CONFLICT || (!auto_start && !holder_died(p)))
+			return r;
+		if (watch == -1) {
+			watch = watch_dir(p, err); /* then it looks once more */
+			if (watch < 0)
+				return watch;
+		} else if (!await_change(watch, deadline_us)) {
+			return auto_start ? err_set(err, E_UNAVAILABLE, p->socket,
+						    "another server holds %s/server.lock and does "
+						    "not answer on %s",
+						    p->runtime, p->socket)
+					  : r;
+		}
 	}
-	mem_cleanup_fd(&w.fd);
-	if (r == 0)
-		*taken = locked;
-	return r;
 }
 
 /* ---- directories ---- */
@@ -220,18 +207,14 @@ int open_as(const char *path, int flags, bool privileged, uid_t uid, gid_t gid)
 
 static bool empty_dir(int fd)
 {
-	cleanup_fd int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own == -1 ? NULL : fdopendir(own);
-	const struct dirent *e;
-	bool empty = true;
+	DIR *dir = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	int n = 0;
 
-	if (dir == NULL)
-		return false;
-	take_fd(own);
-	while (empty && (e = readdir(dir)) != NULL)
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-	closedir(dir);
-	return empty;
+	while (dir != NULL && readdir(dir) != NULL)
+		n++;
+	if (dir != NULL)
+		closedir(dir);
+	return n == 2; /* "." and ".." */
 }
 
 /* A directory that belongs to another user is not given away: a typing error in the configuration
@@ -267,9 +250,6 @@ static int make_state_dir(const struct config *c, bool privileged, struct err *e
 	cleanup_fd int fd = -1;
 	int r;
 
-	if (path[0] != '/')
-		return err_set(err, E_BAD_REQUEST, "sessions.base_dir",
-			       "sessions.base_dir must be an absolute path, not '%s'", path);
 	r = make_dirs(path, privileged ? 0755 : 0700, err);
 	if (r < 0)
 		return r;
@@ -300,10 +280,51 @@ int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, 
 	return r < 0 ? r : make_state_dir(c, privileged, err);
 }
 
+int runtime_state_file(const char *path, bool privileged, uid_t uid)
+{
+	return open_as(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, privileged, uid,
+		       uid);
+}
+
+int runtime_claim(const struct config *c, bool privileged, struct runtime *p, char **other,
+		  struct err *err)
+{
+	cleanup_free char *path = mem_printf("%s/server.lock", c->base_dir);
+	cleanup_free char *line = mem_printf("%s\n", p->socket);
+	cleanup_fd int fd = runtime_state_file(path, privileged, c->api_uid);
+	struct stat st;
+	pid_t holder = 0;
+
+	if (fd == -1 || fstat(fd, &st) < 0)
+		return err_errno(err, E_UNAVAILABLE, path, "cannot open %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, E_UNAVAILABLE, path, "%s is not a regular file: remove it",
+			       path);
+	if (file_lock_take(fd, DYING_MS, &holder) < 0) {
+		/* The other server has written the path of its socket. */
+		char socket[sizeof(((struct sockaddr_un *)0)->sun_path) + 1] = "";
+
+		if (errno != EAGAIN)
+			return err_errno(err, E_UNAVAILABLE, path, "cannot lock %s", path);
+		if (fdio_pread_full(fd, socket, sizeof(socket) - 1, 0) > 0 && socket[0] == '/' &&
+		    strchr(socket, '\n') != NULL)
+			*other = mem_strndup(socket, strcspn(socket, "\n"));
+		return err_set(err, E_CONFLICT, c->base_dir,
+			       "sessions.base_dir %s is in use by another server (pid %d%s%s): use "
+			       "that one, or give this one another directory",
+			       c->base_dir, (int)holder, *other != NULL ? " on " : "",
+			       *other != NULL ? *other : "");
+	}
+	/* This line is only information for others: a full disk does not matter. */
+	if (ftruncate(fd, 0) == 0)
+		(void)!pwrite(fd, line, strlen(line), 0);
+	p->claim_fd = take_fd(fd);
+	return 0;
+}
+
 void runtime_done(struct runtime *p)
 {
-	const int fds[] = {p->unix_fd,	  p->tcp_fd,   p->sessions_fd,
-			   p->runtime_fd, p->claim_fd, p->lock_fd};
+	int fds[] = {p->unix_fd, p->tcp_fd, p->sessions_fd, p->runtime_fd, p->claim_fd, p->lock_fd};
 	struct stat st;
 
 	if (p->unix_fd != -1 && p->socket_ino != 0 && lstat(p->socket, &st) == 0 &&
@@ -311,8 +332,7 @@ void runtime_done(struct runtime *p)
 		unlink(p->socket);
 	/* The lock last: the next holder finds nothing left of us. */
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		if (fds[i] != -1)
-			close(fds[i]);
+		mem_cleanup_fd(&fds[i]);
 	free(p->runtime);
 	free(p->socket);
 	free(p->http);

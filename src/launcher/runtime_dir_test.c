@@ -16,6 +16,13 @@ static mode_t mode_of(const char *dir, const char *name)
 	return st.st_mode & 07777;
 }
 
+static int take_once(struct runtime *p, struct err *err)
+{
+	bool other;
+
+	return runtime_take(p, false, 0, &other, err);
+}
+
 static void ses_8_the_runtime_directory_is_made_and_closed_to_others(void **state)
 {
 	const struct here *h = *state;
@@ -67,24 +74,6 @@ static void ses_8_a_directory_that_others_can_write_is_refused(void **state)
 	assert_int_equal(runtime_open(&h->config, true, &p, &err), -E_FORBIDDEN);
 }
 
-static void cfg_1_relative_places_are_refused(void **state)
-{
-	const struct here *h = *state;
-	struct config c = h->config;
-	struct runtime p = RUNTIME_NONE;
-	struct err err = {0};
-
-	c.unix_socket = (char *)(uintptr_t) "run/agentsh.sock";
-	assert_int_equal(runtime_open(&c, true, &p, &err), -E_BAD_REQUEST);
-	assert_string_equal(err.subject, "server.unix_socket");
-	c = h->config;
-	c.base_dir = (char *)(uintptr_t) "state";
-	assert_int_equal(runtime_open(&c, privileged(), &p, &err), 0);
-	assert_int_equal(runtime_prepare(&c, privileged(), &p, &err), -E_BAD_REQUEST);
-	assert_string_equal(err.subject, "sessions.base_dir");
-	runtime_done(&p);
-}
-
 static void cli_1_one_lock_one_server(void **state)
 {
 	const struct here *h = *state;
@@ -95,13 +84,13 @@ static void cli_1_one_lock_one_server(void **state)
 	snprintf(pid, sizeof(pid), "(pid %d)", (int)getpid());
 	assert_int_equal(runtime_open(&h->config, true, &p, &err), 0);
 	assert_int_equal(runtime_open(&h->config, true, &q, &err), 0);
-	assert_int_equal(runtime_lock(&p, &err), 0);
+	assert_int_equal(take_once(&p, &err), 0);
 	assert_int_equal(fcntl(p.lock_fd, F_GETFD), FD_CLOEXEC);
-	assert_int_equal(runtime_lock(&q, &err), -E_CONFLICT);
+	assert_int_equal(take_once(&q, &err), -E_CONFLICT);
 	assert_non_null(strstr(err.message, "already running"));
 	assert_non_null(strstr(err.message, pid));
 	runtime_done(&p);
-	assert_int_equal(runtime_lock(&q, &err), 0);
+	assert_int_equal(take_once(&q, &err), 0);
 	runtime_done(&q);
 }
 
@@ -113,9 +102,9 @@ static void cli_1_a_holder_that_has_not_written_its_pid_is_still_a_holder(void *
 
 	assert_int_equal(runtime_open(&h->config, true, &p, &err), 0);
 	assert_int_equal(runtime_open(&h->config, true, &q, &err), 0);
-	assert_int_equal(runtime_lock(&p, &err), 0);
+	assert_int_equal(take_once(&p, &err), 0);
 	assert_int_equal(ftruncate(p.lock_fd, 0), 0);
-	assert_int_equal(runtime_lock(&q, &err), -E_CONFLICT);
+	assert_int_equal(take_once(&q, &err), -E_CONFLICT);
 	assert_non_null(strstr(err.message, "(pid ?)"));
 	runtime_done(&p);
 	runtime_done(&q);
@@ -206,8 +195,7 @@ static struct rival rival_start(const struct here *h,
 		struct err err = {0};
 
 		close(r.go[1]);
-		if (runtime_open(&h->config, privileged(), &p, &err) < 0 ||
-		    runtime_lock(&p, &err) < 0)
+		if (runtime_open(&h->config, privileged(), &p, &err) < 0 || take_once(&p, &err) < 0)
 			_exit(1);
 		if (write(r.up[1], "x", 1) != 1 || read(r.go[0], &byte, 1) != 1)
 			_exit(2);
@@ -251,14 +239,13 @@ static void cli_1_the_loser_waits_until_the_winner_answers(void **state)
 	struct rival r = rival_start(h, opens);
 	struct runtime p = RUNTIME_NONE;
 	struct err err = {0};
-	bool taken = true;
+	bool other = false;
 
 	assert_int_equal(runtime_open(&h->config, privileged(), &p, &err), 0);
-	assert_int_equal(runtime_await(&p, 0, &taken, &err), -E_UNAVAILABLE);
-	assert_true(taken);
+	assert_int_equal(runtime_take(&p, true, 0, &other, &err), -E_UNAVAILABLE);
 	assert_int_equal(write(r.go[1], "x", 1), 1);
-	assert_int_equal(runtime_await(&p, 10000, &taken, &err), 0);
-	assert_false(taken);
+	assert_int_equal(runtime_take(&p, true, 10000, &other, &err), 0);
+	assert_true(other);
 	runtime_done(&p);
 	rival_end(&r);
 }
@@ -269,12 +256,12 @@ static void cli_1_the_loser_serves_if_the_winner_dies(void **state)
 	struct rival r = rival_start(h, leaves);
 	struct runtime p = RUNTIME_NONE;
 	struct err err = {0};
-	bool taken = false;
+	bool other = true;
 
 	assert_int_equal(runtime_open(&h->config, privileged(), &p, &err), 0);
 	assert_int_equal(write(r.go[1], "x", 1), 1);
-	assert_int_equal(runtime_await(&p, 10000, &taken, &err), 0);
-	assert_true(taken);
+	assert_int_equal(runtime_take(&p, true, 10000, &other, &err), 0);
+	assert_false(other);
 	runtime_done(&p);
 	rival_end(&r);
 }
@@ -295,8 +282,7 @@ static struct rival orphan_start(const struct here *h)
 		struct err err = {0};
 
 		close(r.go[1]);
-		if (runtime_open(&h->config, privileged(), &p, &err) < 0 ||
-		    runtime_lock(&p, &err) < 0)
+		if (runtime_open(&h->config, privileged(), &p, &err) < 0 || take_once(&p, &err) < 0)
 			_exit(1);
 		if (fork() == 0 && (write(r.up[1], "x", 1) != 1 || read(r.go[0], &byte, 1) != 1))
 			_exit(2);
@@ -320,13 +306,14 @@ static void ses_8_a_dead_servers_child_does_not_stop_the_next_server(void **stat
 	struct rival r = orphan_start(h);
 	struct runtime p = RUNTIME_NONE;
 	struct err err = {0};
+	bool other;
 
 	wait_dead(r.pid);
 	assert_int_equal(runtime_open(&h->config, privileged(), &p, &err), 0);
-	assert_int_equal(runtime_inherit(&p, 0, &err), -E_CONFLICT);
-	assert_int_equal(runtime_inherit(&p, 1, &err), -E_CONFLICT);
+	assert_int_equal(runtime_take(&p, false, 0, &other, &err), -E_CONFLICT);
+	assert_int_equal(runtime_take(&p, false, 1, &other, &err), -E_CONFLICT);
 	assert_int_equal(write(r.go[1], "x", 1), 1);
-	assert_int_equal(runtime_inherit(&p, 10000, &err), 0);
+	assert_int_equal(runtime_take(&p, false, 10000, &other, &err), 0);
 	runtime_done(&p);
 	rival_end(&r);
 }
@@ -337,10 +324,11 @@ static void ses_8_a_buried_servers_child_does_not_stop_the_next_server(void **st
 	struct rival r = orphan_start(h);
 	struct runtime p = RUNTIME_NONE;
 	struct err err = {0};
+	bool other;
 
 	rival_end(&r); /* its child ends as well, at some moment after this */
 	assert_int_equal(runtime_open(&h->config, privileged(), &p, &err), 0);
-	assert_int_equal(runtime_inherit(&p, 10000, &err), 0);
+	assert_int_equal(runtime_take(&p, false, 10000, &other, &err), 0);
 	runtime_done(&p);
 }
 
@@ -350,16 +338,17 @@ static void ses_8_nothing_is_inherited_from_the_living(void **state)
 	struct rival r = rival_start(h, leaves);
 	struct runtime p = RUNTIME_NONE;
 	struct err err = {0};
+	bool other;
 	char pid[32];
 
 	snprintf(pid, sizeof(pid), "(pid %d)", (int)r.pid);
 	assert_int_equal(runtime_open(&h->config, privileged(), &p, &err), 0);
 	/* at once: a wait would last until the test's own end */
-	assert_int_equal(runtime_inherit(&p, 3600 * 1000, &err), -E_CONFLICT);
+	assert_int_equal(runtime_take(&p, false, 3600 * 1000, &other, &err), -E_CONFLICT);
 	assert_non_null(strstr(err.message, pid));
 	assert_int_equal(write(r.go[1], "x", 1), 1);
 	rival_end(&r);
-	assert_int_equal(runtime_inherit(&p, 0, &err), 0);
+	assert_int_equal(runtime_take(&p, false, 0, &other, &err), 0);
 	runtime_done(&p);
 }
 
@@ -370,7 +359,6 @@ int main(void)
 		T(ses_8_the_runtime_directory_is_made_and_closed_to_others),
 		T(sbx_5_a_user_has_a_runtime_directory_of_his_own),
 		T(ses_8_a_directory_that_others_can_write_is_refused),
-		T(cfg_1_relative_places_are_refused),
 		T(cli_1_one_lock_one_server),
 		T(cli_1_a_holder_that_has_not_written_its_pid_is_still_a_holder),
 		T(ses_8_the_state_directory_goes_to_the_api_child),

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 
@@ -22,92 +20,70 @@ const char launcher_usage[] =
 	"\n"
 	"A server that runs: agentsh server stop | status | reload | logs\n";
 
-enum option_kind { ON, CONFIG_FILE, LEVEL, READY_FD, OVERRIDE };
-#define AT(member) offsetof(struct launcher_options, member)
+/* A flag sets a bool, or its value becomes an override of the configuration, or else take_value has
+ * it. */
 static const struct flag {
 	const char *name;
-	enum option_kind kind;
-	size_t at; /* of a bool, for ON */
+	size_t at;	    /* of the bool; 0: the flag has a value */
+	const char *prefix; /* of the override; NULL: none */
 } flags[] = {
-	{"--config", CONFIG_FILE, 0},	{"--log-level", LEVEL, 0},
-	{"--ready-fd", READY_FD, 0},	{"--set", OVERRIDE, 0},
-	{"--auto", ON, AT(auto_start)}, {"--accept-loss", ON, AT(accept_loss)},
-	{"--help", ON, AT(help)},	{"--version", ON, AT(version)},
+	{"--auto", offsetof(struct launcher_options, auto_start)},
+	{"--accept-loss", offsetof(struct launcher_options, accept_loss)},
+	{"--help", offsetof(struct launcher_options, help)},
+	{"--version", offsetof(struct launcher_options, version)},
+	{"--log-level", 0, "logging.level="},
+	{"--set", 0, ""},
+	{"--config"},
+	{"--ready-fd"},
 };
 
-static int apply(struct launcher_options *o, const struct flag *f, const char *value,
-		 struct err *err)
+static int take_value(struct launcher_options *o, const struct flag *f, const char *value,
+		      struct err *err)
 {
-	cleanup_free char *level = NULL;
-	enum log_level ignored;
+	cleanup_free char *override = NULL;
 	char *end;
 	long n;
 
-	switch (f->kind) {
-	case ON:
-		*(bool *)((char *)o + f->at) = true;
+	if (value == NULL || value[0] == '\0')
+		return err_set(err, E_BAD_REQUEST, f->name, "%s needs a value", f->name);
+	if (f->prefix != NULL) {
+		override = mem_printf("%s%s", f->prefix, value);
+		strv_add(&o->overrides, override);
 		return 0;
-	case CONFIG_FILE:
-		if (value[0] == '\0')
-			return err_set(err, E_BAD_REQUEST, f->name, "--config needs a file name");
+	}
+	if (strcmp(f->name, "--config") == 0) {
 		free(o->config_path);
 		o->config_path = mem_strdup(value);
 		return 0;
-	case LEVEL:
-		if (log_level_parse(value, &ignored) < 0)
-			return err_set(err, E_BAD_REQUEST, f->name,
-				       "--log-level is debug, info, warn or error, not '%s'",
-				       value);
-		level = mem_printf("logging.level=%s", value);
-		strv_add(&o->overrides, level);
-		return 0;
-	case READY_FD:
-		errno = 0;
-		n = strtol(value, &end, 10);
-		/* Not stdio: closing the descriptor later would close one of ours. */
-		if (end == value || *end != '\0' || errno != 0 || n <= STDERR_FILENO || n > INT_MAX)
-			return err_set(err, E_BAD_REQUEST, f->name,
-				       "--ready-fd is a descriptor's number above 2, not '%s'",
-				       value);
-		if (fcntl((int)n, F_GETFD) < 0)
-			return err_set(err, E_BAD_REQUEST, f->name,
-				       "--ready-fd %ld is not an open descriptor", n);
-		o->ready_fd = (int)n;
-		return 0;
-	case OVERRIDE:
-		if (strchr(value, '=') == NULL || value[0] == '=')
-			return err_set(err, E_BAD_REQUEST, f->name,
-				       "--set takes KEY=VALUE, not '%s'", value);
-		strv_add(&o->overrides, value);
 	}
+	n = strtol(value, &end, 10);
+	/* Not stdio: the launcher closes the descriptor later. */
+	if (*end != '\0' || n <= STDERR_FILENO || n > INT_MAX || fcntl((int)n, F_GETFD) < 0)
+		return err_set(err, E_BAD_REQUEST, f->name,
+			       "--ready-fd needs the number of an open descriptor above 2, not "
+			       "'%s'",
+			       value);
+	o->ready_fd = (int)n;
 	return 0;
 }
 
-static int parse_flags(int argc, char *const argv[], struct launcher_options *o, struct err *err)
+/* Reads argv[*i], and the argument after it if that is its value. */
+static int parse_flag(char *const argv[], int *i, struct launcher_options *o, struct err *err)
 {
-	for (int i = 1; i < argc; i++) {
-		const size_t n = strcspn(argv[i], "=");
-		const char *value = argv[i][n] == '=' ? argv[i] + n + 1 : NULL; /* "--flag=value" */
-		const struct flag *f = NULL;
-		int r;
+	const char *arg = argv[*i];
+	const size_t n = strcspn(arg, "=");
 
-		for (size_t k = 0; k < ARRAY_LEN(flags); k++)
-			if (strlen(flags[k].name) == n && memcmp(flags[k].name, argv[i], n) == 0)
-				f = &flags[k];
-		if (f == NULL)
-			return err_set(err, E_BAD_REQUEST, argv[i], "unknown argument '%s'",
-				       argv[i]);
-		if (f->kind == ON && value != NULL)
+	for (const struct flag *f = flags; f < flags + ARRAY_LEN(flags); f++) {
+		if (strlen(f->name) != n || memcmp(f->name, arg, n) != 0)
+			continue;
+		if (f->at == 0)
+			return take_value(o, f, arg[n] == '=' ? arg + n + 1 : argv[++*i], err);
+		if (arg[n] == '=')
 			return err_set(err, E_BAD_REQUEST, f->name, "%s takes no value", f->name);
-		if (f->kind != ON && value == NULL && i + 1 == argc)
-			return err_set(err, E_BAD_REQUEST, f->name, "%s needs a value", f->name);
-		if (f->kind != ON && value == NULL)
-			value = argv[++i];
-		r = apply(o, f, value, err);
-		if (r < 0)
-			return r;
+		*(bool *)((char *)o + f->at) = true;
+		return 0;
 	}
-	return 0;
+	return err_set(err, E_BAD_REQUEST, arg, "unknown argument '%s'", arg);
 }
 
 int launcher_options_parse(int argc, char *const argv[], struct launcher_options *out,
@@ -115,8 +91,10 @@ int launcher_options_parse(int argc, char *const argv[], struct launcher_options
 {
 	struct launcher_options o = {.ready_fd = -1};
 	const char *env = getenv("AGENTSH_CONFIG");
-	const int r = parse_flags(argc, argv, &o, err);
+	int r = 0;
 
+	for (int i = 1; r == 0 && i < argc; i++)
+		r = parse_flag(argv, &i, &o, err);
 	if (r < 0) {
 		launcher_options_done(&o);
 		return r;

@@ -84,9 +84,3 @@ int uids_need(struct launcher *l, uint32_t *uid, struct err *err)
 	pool_empty(l);
 	return uids_allot(l, uid, err);
 }
-
-void uids_close(struct launcher *l)
-{
-	mem_cleanup_fd(&l->uids.fd);
-	l->uids.fd = -1;
-}

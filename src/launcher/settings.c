@@ -149,16 +149,6 @@ void settings_done(struct settings *s)
 	*s = (struct settings){0};
 }
 
-int settings_fd(const char *name, const struct buf *text, struct err *err, int *fd)
-{
-	const int made = fdio_sealed(name, text->len > 0 ? text->data : "", text->len);
-
-	if (made == -1)
-		return err_errno(err, E_UNAVAILABLE, name, "memfd_create");
-	*fd = made;
-	return 0;
-}
-
 int settings_open_log(const struct settings *s, int *fd, struct err *err)
 {
 	const char *path = s->config.log_output;

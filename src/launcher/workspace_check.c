@@ -111,63 +111,56 @@ static int check_system(const struct launcher *l, const char *workspace, struct 
 
 #define MAPS_MAX (4 << 20)
 
-static void guard(struct strv *out, const char *dir, size_t len)
+static void guard(struct strv *out, const char *dir)
 {
-	cleanup_free char *path = mem_strndup(dir, len);
-	cleanup_free char *real = path[0] == '/' ? realpath(path, NULL) : NULL;
+	cleanup_free char *real = dir[0] == '/' ? realpath(dir, NULL) : NULL;
 
 	/* "/" is above every workspace. */
 	if (real != NULL && strcmp(real, "/") != 0)
 		strv_add_new(out, real);
 }
 
+static void guard_file(struct strv *out, const char *path)
+{
+	cleanup_free char *dir = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+
+	guard(out, dir);
+}
+
 static void guard_path(struct strv *out, const char *list)
 {
-	for (const char *s = list; s != NULL && *s != '\0';) {
-		const size_t len = strcspn(s, ":");
+	cleanup_free char *copy = mem_strdup(list);
+	char *next = copy, *dir;
 
-		guard(out, s, len);
-		s += len + (s[len] == ':');
-	}
+	while ((dir = strsep(&next, ":")) != NULL)
+		guard(out, dir);
 }
 
 /* The launcher's own libraries; our other programs take theirs from the same directories. */
 static void guard_libraries(struct strv *out)
 {
 	cleanup_buf struct buf maps = {0};
-	char *next;
+	char *next, *line;
 
-	if (fdio_load_path("/proc/self/maps", MAPS_MAX, &maps, NULL) < 0 || maps.len == 0)
+	if (fdio_load_path("/proc/self/maps", MAPS_MAX, &maps, NULL) < 0)
 		return;
-	for (char *line = maps.data; line != NULL; line = next) {
-		char *path, *slash;
-
-		next = strchr(line, '\n');
-		if (next != NULL)
-			*next++ = '\0';
-		path = strchr(line, '/');
-		slash = path != NULL ? strrchr(path, '/') : NULL;
-		if (slash != NULL && slash > path)
-			guard(out, path, (size_t)(slash - path));
-	}
+	for (next = maps.data; (line = strsep(&next, "\n")) != NULL;)
+		if (strchr(line, '/') != NULL)
+			guard_file(out, strchr(line, '/'));
 }
 
 void workspace_guard(struct strv *out)
 {
-	const char *program[PROCESSES + 3] = {"agentsh-api", "agentsh-state", "agentsh-check"};
-
-	for (size_t i = 0; i < PROCESSES; i++)
-		program[i + 3] = process_table[i].program;
-	guard(out, proc_self_dir(), strlen(proc_self_dir()));
-	for (size_t i = 0; i < ARRAY_LEN(program); i++) {
+	guard(out, proc_self_dir());
+	for (size_t i = 0; i <= PROGRAMS; i++) {
 		cleanup_free char *path = NULL, *real = NULL;
 
-		if (proc_sibling(program[i], &path, NULL) < 0)
+		if (proc_sibling(i < PROGRAMS ? program_name(i) : "agentsh-state", &path, NULL) < 0)
 			continue;
-		guard(out, path, (size_t)(strrchr(path, '/') - path));
+		guard_file(out, path);
 		real = realpath(path, NULL); /* agentsh-check is a link */
 		if (real != NULL)
-			guard(out, real, (size_t)(strrchr(real, '/') - real));
+			guard_file(out, real);
 	}
 	guard_libraries(out);
 	guard_path(out, getenv("LD_LIBRARY_PATH"));

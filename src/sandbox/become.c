@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-/* The time zone is for the log; the rest configures sanitizers in test builds. */
-static const char *const passed_on[] = {"TZ", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"};
+/* The time zone is for the log, the directories for the defaults of the configuration; the rest
+ * configures sanitizers in test builds. */
+static const char *const passed_on[] = {"TZ",		"HOME",		"XDG_RUNTIME_DIR", "TMPDIR",
+					"ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"};
 
 int sandbox_execute(int program_fd, char *const argv[], struct err *err)
 {

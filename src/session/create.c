@@ -339,6 +339,8 @@ void session_on_refused(struct session *s, const struct launcher_refused *m)
 	if (s->refusal->code == E_CONFLICT && strcmp(s->refusal->subject, s->id) == 0)
 		session_id_taken(s->id, s->refusal);
 	denial_take(s->refusal, m->policy);
+	if (s->refusal->code == E_POLICY_DENIED && m->policy == NULL)
+		denial_of_choice(s->ss->deps.config, s->refusal);
 	if (s->refusal->code == E_POLICY_DENIED)
 		policy_violation(s, s->request_id, s->refusal);
 	if (s->refusal->code == E_ENFORCEMENT) { /* a wall could not be raised */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #define OPEN_MAX 16
+#define ALTERNATIVES_LEN 600 /* of an error with 1024 bytes for the denial */
 #define SNAPSHOT_MAX ((size_t)64 * 1024 * 1024)
 
 struct pinned {
@@ -183,6 +184,29 @@ void denial_take(struct err *err, const char *json)
 
 	if (len > 0 && len < sizeof(err->policy))
 		memcpy(err->policy, json, len + 1);
+}
+
+void denial_of_choice(const struct config *c, struct err *err)
+{
+	static char reason[] = "the configuration does not let a session choose this policy",
+		    operation[] = "policy";
+	struct denial d = {.rule = "policies.selectable",
+			   .reason = reason,
+			   .operation = operation,
+			   .target = err->subject};
+	cleanup_buf struct buf json = {0}, text = {0};
+	size_t shown = 0;
+
+	buf_addf(&text, "policies %s", c->policy_default);
+	for (; shown < c->policy_selectable.n && text.len < ALTERNATIVES_LEN; shown++)
+		if (strcmp(c->policy_selectable.v[shown], c->policy_default) != 0)
+			buf_addf(&text, ", %s", c->policy_selectable.v[shown]);
+	if (shown < c->policy_selectable.n)
+		buf_addf(&text, " and %zu more", c->policy_selectable.n - shown);
+	strv_add(&d.alternatives, text.data);
+	denial_format(&d, &JW(&json));
+	strv_done(&d.alternatives);
+	denial_take(err, json.data);
 }
 
 void policies_close(struct sessions *ss)

@@ -14,6 +14,8 @@ int session_policy_env(struct session *s, const struct strv *env, const char *re
 /* The event of a request that asks for more than the policy gives. A session that is not made yet
  * has no id in it. */
 void policy_violation(struct session *s, const char *request_id, const struct err *why);
+/* The launcher refused a policy that is not in policies.selectable: err gets the denial. */
+void denial_of_choice(const struct config *c, struct err *err);
 void denial_take(struct err *err, const char *json); /* ignores NULL and what does not fit */
 void policies_on_launcher(struct sessions *ss, const struct launcher_policies *m);
 void policies_forget_waiters(struct sessions *ss);

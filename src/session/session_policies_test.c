@@ -303,9 +303,35 @@ static void pol_2_a_denial_that_is_too_long_is_left_out(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
+static void ses_3_a_policy_that_may_not_be_chosen_names_the_others(void **state)
+{
+	struct config c = {.policy_default = text("observe")};
+	struct err err = {.subject = "any"};
+	char name[65];
+
+	strv_add(&c.policy_selectable, "a");
+	strv_add(&c.policy_selectable, "observe");
+	strv_add(&c.policy_selectable, "b");
+	denial_of_choice(&c, &err);
+	assert_string_equal(
+		err.policy,
+		"{\"rule\":\"policies.selectable\",\"reason\":\"the configuration does not let a "
+		"session choose this policy\",\"operation\":\"policy\",\"target\":\"any\","
+		"\"final\":false,\"alternatives\":[\"policies observe, a, b\"]}");
+	/* what an error has no room for is counted */
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	for (int i = 0; i < 200; i++)
+		strv_add(&c.policy_selectable, name);
+	denial_of_choice(&c, &err);
+	assert_non_null(strstr(err.policy, " and 191 more\"]}"));
+	strv_done(&c.policy_selectable);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ses_3_a_policy_that_may_not_be_chosen_names_the_others),
 		TEST(ses_5_the_smallest_limit_wins_and_is_shown),
 		TEST(pol_5_the_version_stays_over_a_restart),
 		TEST(pol_5_a_session_without_its_policy_is_not_made),
