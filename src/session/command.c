@@ -7,7 +7,6 @@
 #include "session/command_state.h"
 #include "session/rows.h"
 #include "session/sessions.h"
-#include <inttypes.h>
 
 static const char *const state_names[] = {
 	[COMMAND_QUEUED] = "queued", [COMMAND_RUNNING] = "running", [COMMAND_FINISHED] = "finished",
@@ -17,14 +16,6 @@ static const char *const state_names[] = {
 const char *command_state_name(enum command_state state)
 {
 	return state_names[state];
-}
-
-int command_state_by_name(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(state_names); i++)
-		if (name != NULL && strcmp(state_names[i], name) == 0)
-			return (int)i;
-	return -1;
 }
 
 bool command_is_over(const struct command *c)
@@ -210,8 +201,6 @@ void command_request_format(struct command *c)
 	c->request = buf_take(&b);
 }
 
-/* ---- finding and listing ---- */
-
 int command_get(struct sessions *ss, const struct caller *who, struct session *s, const char *id,
 		struct command **out, struct err *err)
 {
@@ -237,48 +226,5 @@ int command_get(struct sessions *ss, const struct caller *who, struct session *s
 		return err_set(err, E_NOT_FOUND, id, "no command '%.64s'", id);
 	*out = c;
 	command_release(c);
-	return 0;
-}
-
-struct command_listing {
-	struct jw *w;
-	unsigned n, limit;
-	int64_t last;
-	bool more;
-};
-
-static void list_command(struct command *c, void *arg)
-{
-	struct command_listing *l = arg;
-
-	if (l->n == l->limit) {
-		l->more = true;
-	} else {
-		command_format(c, l->w);
-		l->n++;
-		l->last = c->n;
-	}
-	command_unref(c);
-}
-
-int command_list(struct session *s, const char *cursor, unsigned limit, struct jw *w,
-		 struct err *err)
-{
-	struct command_listing l = {.w = w, .limit = limit};
-	cleanup_free char *next = NULL;
-	int64_t after = 0;
-	int r = rows_cursor_parse(cursor, &after, err);
-
-	if (r < 0)
-		return r;
-	jw_obj(w);
-	jw_karr(w, "commands");
-	r = rows_commands_page(s, after, limit + 1, list_command, &l, err);
-	if (r < 0)
-		return r;
-	jw_arr_end(w);
-	next = l.more ? mem_printf("%" PRId64, l.last) : mem_strdup("");
-	jw_kstr(w, "next", next);
-	jw_obj_end(w);
 	return 0;
 }

@@ -165,11 +165,9 @@ static void save(struct command *c)
 	answer_blame(c);
 	if (c->out.error_code != NULL && c->request_id[0] != '\0')
 		c->out.request_id = mem_strdup(c->request_id);
-	rows_command_finish(c);
-	if (s->env_dirty)
-		rows_session_save_env(s);
+	rows_command_save(c);
+	(s->env_dirty ? rows_session_write : rows_session_save)(s);
 	s->env_dirty = false;
-	rows_session_save(s);
 	if (ends_busy)
 		session_state_event(s, SESSION_BUSY, SESSION_READY, NULL);
 	store_after(s->ss->deps.store, saved, command_ref(c));

@@ -93,7 +93,6 @@ struct command {
 
 /* command.c */
 const char *command_state_name(enum command_state state);
-int command_state_by_name(const char *name);
 struct command *command_new(struct session *s, const char *id);
 struct command *command_find(struct session *s, const char *id); /* in its list; NULL */
 void command_list_add(struct command *c);			 /* keeps a reference */

@@ -302,7 +302,7 @@ void session_create(struct sessions *ss, const struct caller *who,
 		forget_proof(s);
 		done(&err, NULL, arg);
 	} else {
-		rows_session_insert(s);
+		rows_session_write(s);
 		sessions_add(ss, s);
 		store_after(ss->deps.store, inserted, session_ref(s));
 	}
@@ -411,9 +411,7 @@ void session_on_ready(struct session *s)
 		warden_tell_settings(s);
 	session_event(s, EVENT_session_created, NULL);
 	session_set_state(s, SESSION_READY, NULL);
-	rows_session_save(s);
-	rows_session_save_env(s);
-	rows_session_save_config(s);
+	rows_session_write(s);
 	session_policy_save(s);
 	store_after(s->ss->deps.store, ready_committed, session_ref(s));
 }

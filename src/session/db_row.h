@@ -1,81 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-/* session/db_row.h - one statement at a time, its values in order. */
+/* session/db_row.h - reads rows of the database, and maps columns to members of a struct. */
 #pragma once
-#include "session/sessions.h"
+#include "event/store.h"
 
+/* One statement that reads. Values are bound and read in order. */
 struct db_row {
-	struct sessions *ss;
-	sqlite3_stmt *stmt; /* NULL: a write */
-	int next;	    /* value to put or get */
+	struct store *store;
+	sqlite3_stmt *stmt;
+	int next; /* value to bind or to read */
 };
-
-static inline struct db_row row_read(struct sessions *ss, const char *sql)
-{
-	return (struct db_row){.ss = ss, .stmt = store_stmt(ss->deps.store, sql), .next = 1};
-}
-
-/* Until row_run no other write may begin. */
-static inline struct db_row row_write(struct sessions *ss, const char *sql)
-{
-	store_put(ss->deps.store, sql);
-	return (struct db_row){.ss = ss};
-}
-
-/* The text of a reading is borrowed until it has run. */
-static inline void put_text(struct db_row *r, const char *s)
-{
-	if (r->stmt == NULL)
-		store_put_text(r->ss->deps.store, s);
-	else
-		sqlite3_bind_text(r->stmt, r->next++, s, -1, SQLITE_STATIC);
-}
-
-static inline void put_int(struct db_row *r, int64_t v)
-{
-	if (r->stmt == NULL)
-		store_put_int(r->ss->deps.store, v);
-	else
-		sqlite3_bind_int64(r->stmt, r->next++, v);
-}
-
-/* Of a write; p NULL: NULL. */
-static inline void put_blob(struct db_row *r, const void *p, size_t n)
-{
-	store_put_blob(r->ss->deps.store, p, n);
-}
-
-static inline void put_null(struct db_row *r)
-{
-	put_text(r, NULL);
-}
-
-static inline uint64_t row_run(struct db_row *r) /* its number */
-{
-	return store_put_end(r->ss->deps.store);
-}
-
-/* 1: a row is there to get from; 0: no more; -code. After 0 and -code the statement is reset. */
-static inline int row_next(struct db_row *r, struct err *err)
-{
-	const int rc = sqlite3_step(r->stmt);
-
-	r->next = 0;
-	if (rc == SQLITE_ROW)
-		return 1;
-	sqlite3_reset(r->stmt);
-	if (rc == SQLITE_DONE)
-		return 0;
-	return err_set(err, E_UNAVAILABLE, NULL, "the database cannot be read: %s",
-		       sqlite3_errmsg(store_db(r->ss->deps.store)));
-}
-
+struct db_row row_read(struct store *store, const char *sql); /* a literal */
+void row_bind_text(struct db_row *r, const char *s); /* borrowed until the last row was read */
+void row_bind_int(struct db_row *r, int64_t v);
+/* 1: the values of a row can be read; 0: there are no more rows; -code. Resets the statement after
+ * 0 and -code. */
+int row_next(struct db_row *r, struct err *err);
 /* Valid until the next row_next; NULL for NULL. */
-static inline const char *get_text(struct db_row *r)
-{
-	return (const char *)sqlite3_column_text(r->stmt, r->next++);
-}
+const char *row_text(struct db_row *r);
+int64_t row_int(struct db_row *r);
 
-static inline int64_t get_int(struct db_row *r)
-{
-	return sqlite3_column_int64(r->stmt, r->next++);
-}
+/* How a column stores a member of a struct. A new object is all zero before its columns are read.
+ */
+struct column_kind {
+	void (*put)(struct store *store, const void *member);
+	void (*get)(struct db_row *r, void *member);
+};
+extern const struct column_kind column_int, /* int64_t, uint64_t */
+	column_bool, column_text,	    /* char *, owned */
+	column_id,			    /* char [ID_MAX + 1]; NULL leaves it empty */
+	column_lines;			    /* struct strv, a line for each string */
+struct column {
+	const struct column_kind *kind;
+	size_t offset;
+};
+void columns_put(struct store *store, const struct column *columns, size_t n, const void *obj);
+void columns_get(struct db_row *r, const struct column *columns, size_t n, void *obj);

@@ -295,9 +295,7 @@ static void record(struct session *s, struct patch *p)
 	session_event(s, EVENT_session_updated, changes.data);
 	s->request_id[0] = '\0';
 	session_take_walls(s, &(struct strv){0});
-	rows_session_save(s);
-	rows_session_save_env(s);
-	rows_session_save_config(s);
+	rows_session_write(s);
 	store_after(s->ss->deps.store, committed, done);
 }
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "session/command_state.h"
 #include "session/db_row.h"
+#include "session/sessions.h"
 #include "terminal/stream.h"
 
 static bool idle(const struct session *s)
@@ -73,14 +74,14 @@ static bool is_this_boot(const char *text, size_t len)
 
 static void load_steadiness(struct sessions *ss)
 {
-	struct db_row r = row_read(ss, "SELECT value FROM meta WHERE key='wall_clock'");
+	struct db_row r = row_read(ss->deps.store, "SELECT value FROM meta WHERE key='wall_clock'");
 	const int64_t now = sessions_boot(ss);
 	long long ahead, since;
 	int used = 0;
 
 	ss->wall_ahead_us = INT64_MAX / 2; /* not known */
 	if (row_next(&r, NULL) > 0) {
-		const char *text = get_text(&r);
+		const char *text = row_text(&r);
 
 		if (text != NULL && sscanf(text, "%*s%n %lld %lld", &used, &ahead, &since) == 2 &&
 		    is_this_boot(text, (size_t)used) && since <= now) {
@@ -95,15 +96,15 @@ static void save_steadiness(struct sessions *ss)
 {
 	cleanup_buf struct buf id = {0};
 	cleanup_free char *text = NULL;
-	struct db_row r;
 
 	if (fdio_load_path(BOOT_ID, 64, &id, NULL) < 0)
 		return;
 	text = mem_printf("%.*s %lld %lld", (int)strcspn(id.data, "\n"), id.data,
 			  (long long)ss->wall_ahead_us, (long long)ss->steady_since_us);
-	r = row_write(ss, "INSERT OR REPLACE INTO meta(key, value) VALUES('wall_clock', ?)");
-	put_text(&r, text);
-	row_run(&r);
+	store_put(ss->deps.store,
+		  "INSERT OR REPLACE INTO meta(key, value) VALUES('wall_clock', ?)");
+	store_put_text(ss->deps.store, text);
+	store_put_end(ss->deps.store);
 }
 
 bool sessions_wall_is_steady(struct sessions *ss)

@@ -1,237 +1,201 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of sessions. */
+/* The rows of sessions and of commands: one table of columns for each. */
 #include "session/rows.h"
 #include "base/log.h"
+#include "base/proc.h"
+#include "session/command_state.h"
 #include "session/db_row.h"
 #include "session/session_env.h"
+#include "session/sessions.h"
 
-int rows_cursor_parse(const char *cursor, int64_t *after, struct err *err)
+#define NAME(column, kind, member) ", " #column
+#define MARK(column, kind, member) ", ?"
+#define EXCLUDED(column, kind, member) ", excluded." #column
+
+/* A value that another version wrote, or that is damaged, is left out. The row begins with an id.
+ */
+static void not_understood(const struct db_row *r, const struct err *err)
 {
-	char *end;
-
-	if (cursor == NULL || cursor[0] == '\0')
-		return 0;
-	if (strspn(cursor, "0123456789") == strlen(cursor) && strlen(cursor) < 19) {
-		*after = strtoll(cursor, &end, 10);
-		return 0;
-	}
-	err_detail(err, "cursor", "not a cursor of ours: '%.32s'", cursor);
-	return err_from_details(err, NULL);
+	log_error("a row is not understood", "id", (const char *)sqlite3_column_text(r->stmt, 0),
+		  "error", err->message);
 }
 
-/* ---- writing ---- */
+/* ---- columns of a session ---- */
 
-static char *join(const struct strv *list)
+/* busy is seen by a running command, not by the row */
+static void put_session_state(struct store *store, const void *member)
 {
-	struct buf b = {0};
+	const enum session_state state = *(const enum session_state *)member;
 
-	for (size_t i = 0; i < list->n; i++)
-		buf_addf(&b, "%s%s", i > 0 ? "\n" : "", list->v[i]);
-	return buf_take(&b);
+	store_put_text(store, session_state_name(state == SESSION_BUSY ? SESSION_READY : state));
 }
 
-static char *env_text(const struct strv *env)
+static void get_session_state(struct db_row *r, void *member)
 {
-	struct buf b = {0};
-	struct jw w = JW(&b);
+	const char *name = row_text(r);
+	enum session_state state = SESSION_CREATING;
 
-	env_format(env, &w);
-	return buf_take(&b);
+	while (state < SESSION_FAILED &&
+	       (name == NULL || strcmp(session_state_name(state), name) != 0))
+		state++;
+	*(enum session_state *)member = state;
 }
 
-static char *config_text(const struct session_request *config)
+static void put_env(struct store *store, const void *member)
 {
-	struct buf b = {0};
-	struct jw w = JW(&b);
+	cleanup_buf struct buf b = {0};
 
-	session_request_format(config, &w);
-	return buf_take(&b);
+	env_format(member, &JW(&b));
+	store_put_text(store, b.data);
 }
 
-void rows_session_insert(struct session *s)
+static void get_env(struct db_row *r, void *member)
 {
-	struct db_row r =
-		row_write(s->ss, "INSERT INTO sessions(id, agent_id, owner_uid, state, created_us,"
-				 " last_activity_us, workspace, policy_name, cwd, env, config,"
-				 " created_boot_us, active_boot_us,"
-				 " command_count, file_ops, net_ops, bytes_read, bytes_written)"
-				 " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,0,0,0)");
-	cleanup_free char *env = env_text(&s->env), *config = config_text(&s->config);
+	const char *text = row_text(r);
+	struct err err = {0};
 
-	put_text(&r, s->id);
-	put_text(&r, s->agent_id);
-	put_int(&r, s->owner_uid);
-	put_text(&r, session_state_name(s->state));
-	put_int(&r, s->created_us);
-	put_int(&r, s->last_activity_us);
-	put_text(&r, s->workspace);
-	put_text(&r, s->policy_name);
-	put_text(&r, s->cwd);
-	put_text(&r, env);
-	put_text(&r, config);
-	put_int(&r, s->created_boot_us);
-	put_int(&r, s->active_boot_us);
-	row_run(&r);
+	if (text != NULL && env_parse(text, member, &err) < 0)
+		not_understood(r, &err);
 }
 
-int rows_session_free(struct sessions *ss, const char *id, struct err *err)
+static void put_config(struct store *store, const void *member)
 {
-	struct db_row r = row_read(ss, "SELECT 1 FROM sessions WHERE id=?");
-	int rc;
+	cleanup_buf struct buf b = {0};
 
-	put_text(&r, id);
-	rc = row_next(&r, err);
-	sqlite3_reset(r.stmt);
-	if (rc > 0)
-		rc = session_id_taken(id, err);
-	return rc;
+	session_request_format(member, &JW(&b));
+	store_put_text(store, b.data);
+}
+
+static void get_config(struct db_row *r, void *member)
+{
+	const char *text = row_text(r);
+	json_t *doc = NULL;
+	struct err err = {0};
+
+	if (text != NULL && (json_parse(text, strlen(text), &doc, &err) < 0 ||
+			     session_request_read(doc, member, &err) < 0))
+		not_understood(r, &err);
+	json_decref(doc);
+}
+
+static void put_walls(struct store *store, const void *member)
+{
+	struct strv list = {0};
+
+	wall_pack(member, &list);
+	column_lines.put(store, &list);
+	strv_done(&list);
+}
+
+static void get_walls(struct db_row *r, void *member)
+{
+	struct strv list = {0};
+	struct err err = {0};
+
+	column_lines.get(r, &list);
+	if (wall_unpack(member, &list, &err) < 0)
+		not_understood(r, &err);
+	strv_done(&list);
+}
+
+static const struct column_kind column_session_state = {put_session_state, get_session_state},
+				column_env = {put_env, get_env},
+				column_config = {put_config, get_config},
+				column_walls = {put_walls, get_walls};
+
+/* clang-format off */
+/* column, kind, member. The first list changes with every command. */
+#define SESSION_OFTEN(X) \
+	X(last_activity_us, int, last_activity_us) \
+	X(active_boot_us, int, active_boot_us) \
+	X(ended_us, int, ended_us) \
+	X(cwd, text, cwd) \
+	X(failure, text, failure) \
+	X(command_count, int, totals.command_count) \
+	X(file_ops, int, totals.file_ops) \
+	X(net_ops, int, totals.net_ops) \
+	X(bytes_read, int, totals.bytes_read) \
+	X(bytes_written, int, totals.bytes_written)
+#define SESSION_RARELY(X) \
+	X(agent_id, id, agent_id) \
+	X(owner_uid, int, owner_uid) \
+	X(created_us, int, created_us) \
+	X(created_boot_us, int, created_boot_us) \
+	X(workspace, text, workspace) \
+	X(policy_name, text, policy_name) \
+	X(policy_version, text, policy_version) \
+	X(env, env, env) \
+	X(config, config, config) \
+	X(walls, walls, walls) \
+	X(capped, lines, capped)
+/* clang-format on */
+#define SESSION(column, kind, member) {&column_##kind, offsetof(struct session, member)},
+#define OFTEN_NAMES "state" SESSION_OFTEN(NAME)
+#define OFTEN_MARKS "?" SESSION_OFTEN(MARK)
+#define SESSION_NAMES OFTEN_NAMES SESSION_RARELY(NAME)
+#define SESSION_MARKS OFTEN_MARKS SESSION_RARELY(MARK)
+#define SESSION_NEW "excluded.state" SESSION_OFTEN(EXCLUDED) SESSION_RARELY(EXCLUDED)
+
+static const struct column session_often[] = {SESSION(state, session_state, state)
+						      SESSION_OFTEN(SESSION)};
+static const struct column session_rarely[] = {SESSION_RARELY(SESSION)};
+
+/* ---- sessions ---- */
+
+void rows_session_write(struct session *s)
+{
+	struct store *store = s->ss->deps.store;
+
+	store_take_back(store, s->save_number);
+	store_put(store, "INSERT INTO sessions(id, " SESSION_NAMES ") VALUES(?, " SESSION_MARKS
+			 ") ON CONFLICT(id) DO UPDATE SET (" SESSION_NAMES ") = (" SESSION_NEW ")");
+	store_put_text(store, s->id);
+	columns_put(store, session_often, ARRAY_LEN(session_often), s);
+	columns_put(store, session_rarely, ARRAY_LEN(session_rarely), s);
+	store_put_end(store);
+	s->saved_totals = s->totals;
 }
 
 void rows_session_save(struct session *s)
 {
-	/* busy is seen by a running command, not by the row */
-	const enum session_state state = s->state == SESSION_BUSY ? SESSION_READY : s->state;
-	struct db_row r;
+	struct store *store = s->ss->deps.store;
 
-	store_take_back(s->ss->deps.store, s->save_number);
-	r = row_write(s->ss, "UPDATE sessions SET state=?, last_activity_us=?, active_boot_us=?,"
-			     " ended_us=?, cwd=?,"
-			     " failure=?, command_count=?, file_ops=?, net_ops=?, bytes_read=?,"
-			     " bytes_written=? WHERE id=?");
-	put_text(&r, session_state_name(state));
-	put_int(&r, s->last_activity_us);
-	put_int(&r, s->active_boot_us);
-	put_int(&r, s->ended_us);
-	put_text(&r, s->cwd);
-	put_text(&r, s->failure);
-	put_int(&r, s->totals.command_count);
-	put_int(&r, s->totals.file_ops);
-	put_int(&r, s->totals.net_ops);
-	put_int(&r, s->totals.bytes_read);
-	put_int(&r, s->totals.bytes_written);
-	put_text(&r, s->id);
-	s->save_number = row_run(&r);
+	store_take_back(store, s->save_number);
+	store_put(store, "UPDATE sessions SET (" OFTEN_NAMES ") = (" OFTEN_MARKS ") WHERE id=?");
+	columns_put(store, session_often, ARRAY_LEN(session_often), s);
+	store_put_text(store, s->id);
+	s->save_number = store_put_end(store);
 	s->saved_totals = s->totals;
-}
-
-void rows_session_save_env(struct session *s)
-{
-	struct db_row r = row_write(s->ss, "UPDATE sessions SET env=? WHERE id=?");
-	cleanup_free char *env = env_text(&s->env);
-
-	put_text(&r, env);
-	put_text(&r, s->id);
-	row_run(&r);
-}
-
-void rows_session_save_config(struct session *s)
-{
-	struct db_row r = row_write(s->ss, "UPDATE sessions SET config=?, walls=?, policy_name=?,"
-					   " policy_version=?, workspace=?, owner_uid=?, capped=?"
-					   " WHERE id=?");
-	cleanup_free char *config = config_text(&s->config), *capped = join(&s->capped);
-	cleanup_free char *walls = NULL;
-	struct strv list = {0};
-
-	wall_pack(&s->walls, &list);
-	walls = join(&list);
-	strv_done(&list);
-	put_text(&r, config);
-	put_text(&r, walls);
-	put_text(&r, s->policy_name);
-	put_text(&r, s->policy_version);
-	put_text(&r, s->workspace);
-	put_int(&r, s->owner_uid);
-	put_text(&r, capped);
-	put_text(&r, s->id);
-	row_run(&r);
 }
 
 void rows_session_delete(struct session *s)
 {
-	struct db_row r = row_write(s->ss, "DELETE FROM sessions WHERE id=?");
-
-	put_text(&r, s->id);
-	row_run(&r);
+	store_put(s->ss->deps.store, "DELETE FROM sessions WHERE id=?");
+	store_put_text(s->ss->deps.store, s->id);
+	store_put_end(s->ss->deps.store);
 }
 
-/* ---- reading ---- */
-
-#define SESSION_COLUMNS                                                                            \
-	"rowid, id, agent_id, owner_uid, state, created_us, last_activity_us, ended_us, "          \
-	"workspace,"                                                                               \
-	" policy_name, policy_version, cwd, env, config, walls, failure, command_count, file_ops," \
-	" net_ops, bytes_read, bytes_written, capped, created_boot_us, active_boot_us"
-
-static void split(const char *text, struct strv *list)
+int rows_session_free(struct sessions *ss, const char *id, struct err *err)
 {
-	cleanup_free char *copy = mem_strdup(text);
-	char *save = NULL;
+	struct db_row r = row_read(ss->deps.store, "SELECT 1 FROM sessions WHERE id=?");
+	int rc;
 
-	for (char *line = strtok_r(copy, "\n", &save); line != NULL;
-	     line = strtok_r(NULL, "\n", &save))
-		strv_add(list, line);
+	row_bind_text(&r, id);
+	rc = row_next(&r, err);
+	sqlite3_reset(r.stmt);
+	return rc > 0 ? session_id_taken(id, err) : rc;
 }
 
-/* What a row's texts say; a text that cannot be read (an older or newer version's) is left out and
- * logged. */
-static void read_texts(struct session *s, const char *env, const char *config, const char *walls)
+#define SELECT_SESSIONS "SELECT id, rowid, " SESSION_NAMES " FROM sessions "
+
+static struct session *read_session(struct sessions *ss, struct db_row *r)
 {
-	struct strv list = {0};
-	json_t *doc = NULL;
-	struct err err = {0};
+	struct session *s = session_new(ss, row_text(r), "");
 
-	if (env != NULL)
-		env_parse(env, &s->env, &err);
-	if (config != NULL && err.code == E_OK &&
-	    json_parse(config, strlen(config), &doc, &err) == 0)
-		session_request_read(doc, &s->config, &err);
-	json_decref(doc);
-	if (walls != NULL && err.code == E_OK) {
-		split(walls, &list);
-		wall_unpack(&s->walls, &list, &err);
-		strv_done(&list);
-	}
-	if (err.code != E_OK)
-		log_error("a session's row is not understood", "session_id", s->id, "error",
-			  err.message);
-}
-
-static struct session *read_session(struct sessions *ss, struct db_row *r, int64_t *rowid)
-{
-	struct session *s;
-	const char *id, *env, *config, *walls, *capped;
-	int state;
-
-	*rowid = get_int(r);
-	id = get_text(r);
-	s = session_new(ss, id, get_text(r));
 	s->oom_kills = UINT64_MAX;
-	s->owner_uid = (uint32_t)get_int(r);
-	state = session_state_by_name(get_text(r));
-	s->state = state < 0 ? SESSION_FAILED : (enum session_state)state;
-	s->created_us = get_int(r);
-	s->last_activity_us = get_int(r);
-	s->ended_us = get_int(r);
-	s->workspace = mem_strdup(get_text(r));
-	s->policy_name = mem_strdup(get_text(r));
-	s->policy_version = mem_strdup(get_text(r));
-	s->cwd = mem_strdup(get_text(r));
-	env = get_text(r);
-	config = get_text(r);
-	walls = get_text(r);
-	read_texts(s, env, config, walls);
-	s->failure = mem_strdup(get_text(r));
-	s->totals.command_count = get_int(r);
-	s->totals.file_ops = get_int(r);
-	s->totals.net_ops = get_int(r);
-	s->totals.bytes_read = get_int(r);
-	s->totals.bytes_written = get_int(r);
-	capped = get_text(r);
-	if (capped != NULL)
-		split(capped, &s->capped);
-	s->created_boot_us = get_int(r);
-	s->active_boot_us = get_int(r);
+	s->rowid = row_int(r);
+	columns_get(r, session_often, ARRAY_LEN(session_often), s);
+	columns_get(r, session_rarely, ARRAY_LEN(session_rarely), s);
 	if (s->created_boot_us == 0) { /* a row of an earlier version */
 		const int64_t ahead = sessions_now(ss) - sessions_boot(ss);
 
@@ -246,36 +210,33 @@ static struct session *read_session(struct sessions *ss, struct db_row *r, int64
 static int each_session(struct sessions *ss, struct db_row *r, rows_session_fn *fn, void *arg,
 			struct err *err)
 {
-	struct session_found {
-		struct session *s;
-		int64_t rowid;
-	} *found = NULL;
-	size_t n = 0;
+	struct session_list found = TAILQ_HEAD_INITIALIZER(found);
+	struct session *s;
 	int rc;
 
 	while ((rc = row_next(r, err)) > 0) {
-		found = mem_resize(found, n + 1, sizeof(*found));
-		found[n].s = read_session(ss, r, &found[n].rowid);
-		n++;
+		s = read_session(ss, r);
+		TAILQ_INSERT_TAIL(&found, s, all);
 	}
-	for (size_t i = 0; i < n; i++)
-		fn(found[i].s, found[i].rowid, arg);
-	free(found);
+	while ((s = TAILQ_FIRST(&found)) != NULL) {
+		TAILQ_REMOVE(&found, s, all);
+		fn(s, arg);
+	}
 	return rc;
 }
 
-static void take_one(struct session *s, int64_t rowid, void *arg)
+static void take_one(struct session *s, void *arg)
 {
 	*(struct session **)arg = s;
 }
 
 int rows_session_load(struct sessions *ss, const char *id, struct session **out, struct err *err)
 {
-	struct db_row r = row_read(ss, "SELECT " SESSION_COLUMNS " FROM sessions WHERE id=?");
+	struct db_row r = row_read(ss->deps.store, SELECT_SESSIONS "WHERE id=?");
 	struct session *s = NULL;
 	int rc;
 
-	put_text(&r, id);
+	row_bind_text(&r, id);
 	rc = each_session(ss, &r, take_one, &s, err);
 	if (rc < 0)
 		return rc;
@@ -287,27 +248,341 @@ int rows_session_load(struct sessions *ss, const char *id, struct session **out,
 
 int rows_sessions_live(struct sessions *ss, rows_session_fn *fn, void *arg, struct err *err)
 {
-	struct db_row r = row_read(ss, "SELECT " SESSION_COLUMNS
-				       " FROM sessions WHERE state NOT IN ('stopped', 'failed')");
+	struct db_row r = row_read(ss->deps.store,
+				   SELECT_SESSIONS "WHERE state NOT IN ('stopped', 'failed')");
 
 	return each_session(ss, &r, fn, arg, err);
 }
 
-int rows_sessions_page(struct sessions *ss, const struct rows_page *p, rows_session_fn *fn,
-		       void *arg, struct err *err)
+int rows_sessions_page(struct sessions *ss, const char *agent_id, const struct rows_page *p,
+		       rows_session_fn *fn, void *arg, struct err *err)
 {
-	struct db_row r;
+	struct db_row r = row_read(ss->deps.store, agent_id != NULL ? SELECT_SESSIONS
+							   "WHERE agent_id=? AND rowid>?"
+							   " ORDER BY rowid LIMIT ?"
+								    : SELECT_SESSIONS
+							   "WHERE rowid>? ORDER BY rowid LIMIT ?");
 
-	if (p->agent_id != NULL) {
-		r = row_read(ss,
-			     "SELECT " SESSION_COLUMNS
-			     " FROM sessions WHERE agent_id=? AND rowid>? ORDER BY rowid LIMIT ?");
-		put_text(&r, p->agent_id);
-	} else {
-		r = row_read(ss, "SELECT " SESSION_COLUMNS
-				 " FROM sessions WHERE rowid>? ORDER BY rowid LIMIT ?");
-	}
-	put_int(&r, p->after);
-	put_int(&r, p->limit);
+	if (agent_id != NULL)
+		row_bind_text(&r, agent_id);
+	row_bind_int(&r, p->after);
+	row_bind_int(&r, p->limit);
 	return each_session(ss, &r, fn, arg, err);
+}
+
+/* ---- columns of a command ---- */
+
+static void put_command_state(struct store *store, const void *member)
+{
+	store_put_text(store, command_state_name(*(const enum command_state *)member));
+}
+
+static void get_command_state(struct db_row *r, void *member)
+{
+	const char *name = row_text(r);
+	enum command_state state = COMMAND_QUEUED;
+
+	while (state < COMMAND_LOST &&
+	       (name == NULL || strcmp(command_state_name(state), name) != 0))
+		state++;
+	*(enum command_state *)member = state;
+}
+
+/* Only a command with an Idempotency-Key has one. */
+static void put_hash(struct store *store, const void *member)
+{
+	static const uint8_t none[HASH_LEN];
+
+	store_put_blob(store, memcmp(member, none, HASH_LEN) != 0 ? member : NULL, HASH_LEN);
+}
+
+static void get_hash(struct db_row *r, void *member)
+{
+	const void *hash = sqlite3_column_blob(r->stmt, r->next);
+
+	if (sqlite3_column_bytes(r->stmt, r->next++) == HASH_LEN)
+		memcpy(member, hash, HASH_LEN);
+}
+
+static void put_outcome(struct store *store, const void *member)
+{
+	cleanup_buf struct buf b = {0};
+
+	outcome_format(member, &b);
+	store_put_text(store, b.data);
+}
+
+static void get_outcome(struct db_row *r, void *member)
+{
+	const char *text = row_text(r);
+	struct err err = {0};
+
+	if (text != NULL && outcome_parse(text, member, &err) < 0)
+		not_understood(r, &err);
+}
+
+static void put_exit_code(struct store *store, const void *member)
+{
+	if (*(const int64_t *)member >= 0)
+		store_put_int(store, *(const int64_t *)member);
+	else
+		store_put_text(store, NULL);
+}
+
+static void get_exit_code(struct db_row *r, void *member)
+{
+	const bool known = sqlite3_column_type(r->stmt, r->next) != SQLITE_NULL;
+	const int64_t code = row_int(r);
+
+	*(int64_t *)member = known ? code : -1;
+}
+
+static void put_signal(struct store *store, const void *member)
+{
+	store_put_text(store, proc_signal_name(*(const int *)member));
+}
+
+static void get_signal(struct db_row *r, void *member)
+{
+	const char *name = row_text(r);
+
+	*(int *)member = name != NULL ? proc_signal_by_name(name) : 0;
+}
+
+static const struct column_kind column_command_state = {put_command_state, get_command_state},
+				column_hash = {put_hash, get_hash},
+				column_outcome = {put_outcome, get_outcome},
+				column_exit_code = {put_exit_code, get_exit_code},
+				column_signal = {put_signal, get_signal};
+
+/* clang-format off */
+/* column, kind, member. The first list never changes. */
+#define COMMAND_FIRST(X) \
+	X(idempotency_key, text, idempotency_key) \
+	X(body_hash, hash, body_hash) \
+	X(created_us, int, created_us) \
+	X(max_output, int, max_output) \
+	X(detach, bool, detach) \
+	X(stdout_file, id, file[1].name) \
+	X(stderr_file, id, file[2].name) \
+	X(n, int, n)
+#define COMMAND_LAST(X) \
+	X(result, outcome, out) \
+	X(started_us, int, started_us) \
+	X(finished_us, int, finished_us) \
+	X(exit_code, exit_code, exit_code) \
+	X(signal, signal, signal) \
+	X(stdout_bytes, int, bytes[1]) \
+	X(stderr_bytes, int, bytes[2]) \
+	X(stdout_lines, int, lines[1]) \
+	X(stderr_lines, int, lines[2])
+/* clang-format on */
+#define COMMAND(column, kind, member) {&column_##kind, offsetof(struct command, member)},
+#define FIRST_NAMES "id, session_id" COMMAND_FIRST(NAME)
+#define FIRST_MARKS "?, ?" COMMAND_FIRST(MARK)
+#define LAST_NAMES "state, request" COMMAND_LAST(NAME)
+#define LAST_MARKS "?, ?" COMMAND_LAST(MARK)
+
+static const struct column command_first[] = {COMMAND_FIRST(COMMAND)};
+/* Only the first two are known before the end. */
+static const struct column command_last[] = {
+	COMMAND(state, command_state, state) COMMAND(request, text, request) COMMAND_LAST(COMMAND)};
+
+/* ---- commands ---- */
+
+static void put_first(struct store *store, const struct command *c)
+{
+	store_put_text(store, c->s->agent_id);
+	store_put_text(store, c->id);
+	store_put_text(store, c->s->id);
+	columns_put(store, command_first, ARRAY_LEN(command_first), c);
+}
+
+void rows_command_insert(struct command *c)
+{
+	struct store *store = c->s->ss->deps.store;
+
+	store_put(store, "INSERT INTO commands(agent_id, " FIRST_NAMES ", state, request)"
+			 " VALUES(?, " FIRST_MARKS ", ?, ?)");
+	put_first(store, c);
+	columns_put(store, command_last, 2, c);
+	c->insert_number = store_put_end(store);
+}
+
+void rows_command_save(struct command *c)
+{
+	struct store *store = c->s->ss->deps.store;
+
+	if (store_take_back(store, c->insert_number)) {
+		store_put(store, "REPLACE INTO commands(agent_id, " FIRST_NAMES ", " LAST_NAMES
+				 ") VALUES(?, " FIRST_MARKS ", " LAST_MARKS ")");
+		put_first(store, c);
+		columns_put(store, command_last, ARRAY_LEN(command_last), c);
+		c->insert_number = store_put_end(store);
+		return;
+	}
+	store_put(store, "UPDATE commands SET (" LAST_NAMES ") = (" LAST_MARKS
+			 ") WHERE agent_id=? AND id=?");
+	columns_put(store, command_last, ARRAY_LEN(command_last), c);
+	store_put_text(store, c->s->agent_id);
+	store_put_text(store, c->id);
+	store_put_end(store);
+}
+
+int rows_command_free(struct session *s, const char *id, struct err *err)
+{
+	struct db_row r =
+		row_read(s->ss->deps.store, "SELECT 1 FROM commands WHERE agent_id=? AND id=?");
+	int rc;
+
+	row_bind_text(&r, s->agent_id);
+	row_bind_text(&r, id);
+	rc = row_next(&r, err);
+	sqlite3_reset(r.stmt);
+	if (rc > 0)
+		rc = err_set(err, E_CONFLICT, id, "there is a command '%s' already", id);
+	return rc;
+}
+
+#define SELECT_COMMANDS "SELECT " FIRST_NAMES ", " LAST_NAMES " FROM commands "
+
+/* The row under r as a command of s; a reference. */
+static struct command *read_command(struct session *s, struct db_row *r)
+{
+	const char *id = (const char *)sqlite3_column_text(r->stmt, 0);
+	struct command *c = command_find(s, id);
+
+	if (c != NULL)
+		return command_ref(c);
+	c = command_new(s, id);
+	r->next = 2;
+	columns_get(r, command_first, ARRAY_LEN(command_first), c);
+	columns_get(r, command_last, ARRAY_LEN(command_last), c);
+	for (int i = 1; i <= 2; i++)
+		if (c->file[i].name[0] == '\0') /* an earlier version used the command's name */
+			memcpy(c->file[i].name, c->id, sizeof(c->id));
+	return c;
+}
+
+/* One row or none; *out is a reference. */
+static int one(struct sessions *ss, struct session *own, struct db_row *r, struct command **out,
+	       struct err *err)
+{
+	struct session *s = NULL;
+	const int rc = row_next(r, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc > 0) {
+		const char *id = (const char *)sqlite3_column_text(r->stmt, 1);
+
+		/* The asker's own, a living one, or its row. */
+		s = own != NULL && strcmp(own->id, id) == 0 ? own : sessions_find(ss, id);
+		if (s != NULL)
+			session_ref(s);
+		else
+			rows_session_load(ss, id, &s, NULL);
+	}
+	if (s != NULL) {
+		*out = read_command(s, r);
+		session_unref(s);
+	}
+	sqlite3_reset(r->stmt);
+	return s != NULL ? 0 : err_set(err, E_NOT_FOUND, NULL, "no such command");
+}
+
+int rows_command_load(struct sessions *ss, const char *agent_id, const char *id,
+		      struct command **out, struct err *err)
+{
+	struct db_row r = row_read(ss->deps.store,
+				   agent_id != NULL ? SELECT_COMMANDS "WHERE agent_id=? AND id=?"
+						    : SELECT_COMMANDS
+					   "WHERE id=? ORDER BY created_us DESC LIMIT 1");
+
+	if (agent_id != NULL)
+		row_bind_text(&r, agent_id);
+	row_bind_text(&r, id);
+	return one(ss, NULL, &r, out, err);
+}
+
+int rows_command_by_key(struct session *s, const char *key, struct command **out, struct err *err)
+{
+	const int64_t age_us = s->ss->deps.config->idempotency_age_ms * 1000;
+	struct store *store = s->ss->deps.store;
+	struct db_row r = row_read(store, SELECT_COMMANDS "WHERE agent_id=? AND idempotency_key=?");
+	struct command *c = NULL;
+	int rc;
+
+	row_bind_text(&r, s->agent_id);
+	row_bind_text(&r, key);
+	rc = one(s->ss, s, &r, &c, err);
+	if (rc < 0)
+		return rc;
+	ensure(c != NULL);
+	if (!command_is_over(c) || sessions_now(s->ss) - c->created_us < age_us ||
+	    !sessions_wall_is_steady(s->ss)) {
+		*out = c;
+		return 0;
+	}
+	store_put(store, "UPDATE commands SET idempotency_key=NULL WHERE agent_id=? AND id=?");
+	store_put_text(store, c->s->agent_id);
+	store_put_text(store, c->id);
+	store_put_end(store);
+	command_unref(c);
+	return err_set(err, E_NOT_FOUND, key, "this Idempotency-Key is no longer kept");
+}
+
+/* Collected first: fn may run statements of its own. */
+static int each_command(struct session *s, struct db_row *r, rows_command_fn *fn, void *arg,
+			struct err *err)
+{
+	struct command **found = NULL;
+	size_t n = 0;
+	int rc;
+
+	while ((rc = row_next(r, err)) > 0) {
+		found = mem_resize(found, n + 1, sizeof(struct command *));
+		found[n++] = read_command(s, r);
+	}
+	for (size_t i = 0; i < n; i++)
+		fn(found[i], arg);
+	free(found);
+	return rc;
+}
+
+int rows_commands_open(struct session *s, rows_command_fn *fn, void *arg, struct err *err)
+{
+	struct db_row r = row_read(s->ss->deps.store,
+				   SELECT_COMMANDS "WHERE session_id=? AND"
+						   " state IN ('queued', 'running') ORDER BY n");
+
+	row_bind_text(&r, s->id);
+	return each_command(s, &r, fn, arg, err);
+}
+
+int rows_commands_page(struct session *s, const struct rows_page *p, rows_command_fn *fn, void *arg,
+		       struct err *err)
+{
+	struct db_row r = row_read(s->ss->deps.store,
+				   SELECT_COMMANDS "WHERE session_id=? AND n>? ORDER BY n LIMIT ?");
+
+	row_bind_text(&r, s->id);
+	row_bind_int(&r, p->after);
+	row_bind_int(&r, p->limit);
+	return each_command(s, &r, fn, arg, err);
+}
+
+int rows_last_n(struct session *s, int64_t *out, struct err *err)
+{
+	struct db_row r =
+		row_read(s->ss->deps.store, "SELECT max(n) FROM commands WHERE session_id=?");
+	int rc;
+
+	row_bind_text(&r, s->id);
+	rc = row_next(&r, err); /* there always is a row, of NULL perhaps */
+	if (rc < 0)
+		return rc;
+	*out = row_int(&r);
+	sqlite3_reset(r.stmt);
+	return 0;
 }

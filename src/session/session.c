@@ -28,14 +28,6 @@ const char *session_state_name(enum session_state state)
 	return state_names[state];
 }
 
-int session_state_by_name(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(state_names); i++)
-		if (name != NULL && strcmp(state_names[i], name) == 0)
-			return (int)i;
-	return -1;
-}
-
 struct session *session_new(struct sessions *ss, const char *id, const char *agent_id)
 {
 	struct session *s = mem_new(struct session);

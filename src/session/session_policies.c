@@ -8,6 +8,7 @@
 #include "policy/policy.h"
 #include "session/db_row.h"
 #include "session/recall.h"
+#include "session/sessions.h"
 #include <sys/stat.h>
 
 #define OPEN_MAX 16
@@ -54,12 +55,12 @@ static int pin(struct sessions *ss, void *bytes, size_t len, struct pinned **out
 
 static struct pinned *load(struct sessions *ss, const char *version)
 {
-	struct db_row r = row_read(ss, "SELECT snapshot FROM policies WHERE version=?");
+	struct db_row r = row_read(ss->deps.store, "SELECT snapshot FROM policies WHERE version=?");
 	struct pinned *found = NULL;
 	struct err err = {0};
 	int rc;
 
-	put_text(&r, version);
+	row_bind_text(&r, version);
 	rc = row_next(&r, &err);
 	if (rc > 0) {
 		const size_t len = (size_t)sqlite3_column_bytes(r.stmt, 0);
@@ -122,17 +123,16 @@ int session_policy_take(struct session *s, int fd, struct err *err)
 void session_policy_save(struct session *s)
 {
 	struct pinned *pin = find(s);
-	struct db_row r;
+	struct store *store = s->ss->deps.store;
 
 	if (pin == NULL || pin->saved)
 		return;
 	pin->saved = true;
-	r = row_write(s->ss, "INSERT OR IGNORE INTO policies(version, name, snapshot)"
-			     " VALUES(?,?,?)");
-	put_text(&r, s->policy_version);
-	put_text(&r, s->policy_name);
-	put_blob(&r, pin->bytes, pin->len);
-	row_run(&r);
+	store_put(store, "INSERT OR IGNORE INTO policies(version, name, snapshot) VALUES(?,?,?)");
+	store_put_text(store, s->policy_version);
+	store_put_text(store, s->policy_name);
+	store_put_blob(store, pin->bytes, pin->len);
+	store_put_end(store);
 }
 
 void policy_violation(struct session *s, const char *request_id, const struct err *why)

@@ -49,8 +49,7 @@ struct session {
 	/* the row */
 	char id[ID_MAX + 1], agent_id[ID_MAX + 1];
 	enum session_state state;
-	uint32_t owner_uid;
-	int64_t created_us, last_activity_us, ended_us;
+	int64_t rowid, owner_uid, created_us, last_activity_us, ended_us;
 	int64_t created_boot_us, active_boot_us; /* the same by CLOCK_BOOTTIME, for time-outs */
 	char *workspace, *policy_name, *policy_version, *cwd, *failure; /* failure may be NULL */
 	struct strv env;
@@ -109,7 +108,6 @@ static inline bool session_is_over(const struct session *s)
 
 /* session.c */
 const char *session_state_name(enum session_state state);
-int session_state_by_name(const char *name); /* -1 if unknown */
 struct session *session_new(struct sessions *ss, const char *id, const char *agent_id);
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);

@@ -9,7 +9,6 @@
 #include "session/rows.h"
 #include "session/session_policies.h"
 #include "session/warden_link.h"
-#include <stdio.h>
 
 #define QUIET_MS 3000 /* then silent wardens do not keep the other sessions waiting */
 
@@ -147,7 +146,7 @@ static void load_command(struct command *c, void *arg)
 }
 
 /* The rows of a session that lived when the last server ended. */
-static void load_session(struct session *s, int64_t rowid, void *arg)
+static void load_session(struct session *s, void *arg)
 {
 	struct err err = {0};
 	int64_t last = 0;
@@ -440,8 +439,6 @@ int sessions_on_launcher(struct sessions *ss, struct link_msg *m, struct err *er
 	return peer_dispatch(&kind, ss, m, err);
 }
 
-/* ---- finding and listing ---- */
-
 int session_get(struct sessions *ss, const struct caller *who, const char *id, struct session **out,
 		struct err *err)
 {
@@ -458,51 +455,5 @@ int session_get(struct sessions *ss, const struct caller *who, const char *id, s
 	if (s == NULL || s->unclaimed || !session_visible(who, s->agent_id))
 		return err_set(err, E_SESSION_NOT_FOUND, id, "no session '%.64s'", id);
 	*out = s;
-	return 0;
-}
-
-struct session_listing {
-	struct jw *w;
-	unsigned n, limit;
-	int64_t last;
-	bool more;
-};
-
-static void list_session(struct session *s, int64_t rowid, void *arg)
-{
-	struct session_listing *l = arg;
-	struct session *live = sessions_find(s->ss, s->id);
-
-	if (l->n == l->limit) {
-		l->more = true;
-	} else {
-		session_format(live != NULL ? live : s, l->w);
-		l->n++;
-		l->last = rowid;
-	}
-	session_unref(s);
-}
-
-int session_list(struct sessions *ss, const struct caller *who, const char *cursor, unsigned limit,
-		 struct jw *w, struct err *err)
-{
-	struct session_listing l = {.w = w, .limit = limit};
-	struct rows_page page = {.agent_id = who->role == ROLE_ADMIN ? NULL : who->agent_id,
-				 .limit = limit + 1};
-	char next[24] = "";
-	int r = rows_cursor_parse(cursor, &page.after, err);
-
-	if (r < 0)
-		return r;
-	jw_obj(w);
-	jw_karr(w, "sessions");
-	r = rows_sessions_page(ss, &page, list_session, &l, err);
-	if (r < 0)
-		return r;
-	jw_arr_end(w);
-	if (l.more)
-		snprintf(next, sizeof(next), "%lld", (long long)l.last);
-	jw_kstr(w, "next", next);
-	jw_obj_end(w);
 	return 0;
 }

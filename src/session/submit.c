@@ -268,7 +268,7 @@ void command_promote(struct session *s)
 	cwd = command_directory(s, c->exec.cwd);
 	if (strcmp(cwd, c->cwd) != 0) { /* the command before it left the session there */
 		command_request_format(c);
-		rows_command_save_request(c);
+		rows_command_save(c);
 	}
 	if (c->phase == COMMAND_COMMITTED)
 		send_command(c);
