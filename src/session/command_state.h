@@ -47,11 +47,11 @@ struct command {
 	int64_t exit_code;	     /* -1: not known */
 	uint64_t bytes[3], lines[3]; /* by stream, 1 and 2 */
 	int64_t max_output, n;
+	int64_t detach; /* 0 or 1 */
 	struct outcome out;
 	uint8_t body_hash[32];
 	int signal; /* that killed it, or 0 */
 	char id[ID_MAX + 1];
-	bool detach;
 	/* while it lives */
 	uint64_t insert_number; /* of the write of its row */
 	enum command_phase phase;

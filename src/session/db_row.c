@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/db_row.h"
 #include "base/id.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 struct db_row row_read(struct store *store, const char *sql)
@@ -44,81 +45,83 @@ int64_t row_int(struct db_row *r)
 
 /* ---- columns ---- */
 
-static void put_int(struct store *store, const void *member)
+static void format_text(const void *member, struct buf *out)
 {
-	store_put_int(store, *(const int64_t *)member);
+	char *const *text = member;
+
+	if (*text != NULL)
+		buf_adds(out, *text);
 }
 
-static void get_int(struct db_row *r, void *member)
+static int parse_text(const char *text, void *member, struct err *err)
 {
-	*(int64_t *)member = row_int(r);
+	*(char **)member = mem_strdup(text);
+	return 0;
 }
 
-static void put_bool(struct store *store, const void *member)
+static void format_id(const void *member, struct buf *out)
 {
-	store_put_int(store, *(const bool *)member);
+	buf_adds(out, member);
 }
 
-static void get_bool(struct db_row *r, void *member)
+static int parse_id(const char *text, void *member, struct err *err)
 {
-	*(bool *)member = row_int(r) != 0;
+	memcpy(member, text, strnlen(text, ID_MAX));
+	return 0;
 }
 
-static void put_text(struct store *store, const void *member)
-{
-	store_put_text(store, *(char *const *)member);
-}
-
-static void get_text(struct db_row *r, void *member)
-{
-	*(char **)member = mem_strdup(row_text(r));
-}
-
-static void put_id(struct store *store, const void *member)
-{
-	store_put_text(store, member);
-}
-
-static void get_id(struct db_row *r, void *member)
-{
-	const char *id = row_text(r);
-
-	if (id != NULL)
-		memcpy(member, id, strnlen(id, ID_MAX));
-}
-
-static void put_lines(struct store *store, const void *member)
+static void format_lines(const void *member, struct buf *out)
 {
 	const struct strv *list = member;
-	cleanup_buf struct buf b = {0};
 
 	for (size_t i = 0; i < list->n; i++)
-		buf_addf(&b, "%s%s", i > 0 ? "\n" : "", list->v[i]);
-	store_put_text(store, b.data);
+		buf_addf(out, "%s%s", i > 0 ? "\n" : "", list->v[i]);
 }
 
-static void get_lines(struct db_row *r, void *member)
+static int parse_lines(const char *text, void *member, struct err *err)
 {
-	cleanup_free char *text = mem_strdup(row_text(r));
+	cleanup_free char *copy = mem_strdup(text);
 	char *save = NULL;
 
-	for (char *line = text != NULL ? strtok_r(text, "\n", &save) : NULL; line != NULL;
+	for (char *line = strtok_r(copy, "\n", &save); line != NULL;
 	     line = strtok_r(NULL, "\n", &save))
 		strv_add(member, line);
+	return 0;
 }
 
-const struct column_kind column_int = {put_int, get_int}, column_bool = {put_bool, get_bool},
-			 column_text = {put_text, get_text}, column_id = {put_id, get_id},
-			 column_lines = {put_lines, get_lines};
+const struct column_kind column_int = {NULL, NULL}, column_text = {format_text, parse_text},
+			 column_id = {format_id, parse_id},
+			 column_lines = {format_lines, parse_lines};
 
 void columns_put(struct store *store, const struct column *columns, size_t n, const void *obj)
 {
-	for (size_t i = 0; i < n; i++)
-		columns[i].kind->put(store, (const char *)obj + columns[i].offset);
+	for (const struct column *c = columns; c < columns + n; c++) {
+		const void *member = (const char *)obj + c->offset;
+		cleanup_buf struct buf text = {0};
+
+		if (c->kind->format != NULL)
+			c->kind->format(member, &text);
+		if (c->kind->format == NULL && *(const int64_t *)member >= 0)
+			store_put_int(store, *(const int64_t *)member);
+		else
+			store_put_text(store, text.data);
+	}
 }
 
 void columns_get(struct db_row *r, const struct column *columns, size_t n, void *obj)
 {
-	for (size_t i = 0; i < n; i++)
-		columns[i].kind->get(r, (char *)obj + columns[i].offset);
+	for (const struct column *c = columns; c < columns + n; c++, r->next++) {
+		void *member = (char *)obj + c->offset;
+		const char *text = (const char *)sqlite3_column_text(r->stmt, r->next);
+		struct err err = {0};
+
+		if (text == NULL)
+			continue;
+		if (c->kind->parse == NULL)
+			*(int64_t *)member = sqlite3_column_int64(r->stmt, r->next);
+		else if (c->kind->parse(text, member, &err) < 0)
+			log_error("a row is not understood", "id",
+				  (const char *)sqlite3_column_text(r->stmt, 0), "error",
+				  err.message);
+	}
 }

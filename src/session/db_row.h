@@ -19,19 +19,21 @@ int row_next(struct db_row *r, struct err *err);
 const char *row_text(struct db_row *r);
 int64_t row_int(struct db_row *r);
 
-/* How a column stores a member of a struct. A new object is all zero before its columns are read.
- */
+/* How a column stores a member of a struct. Without functions it stores an int64_t: a negative one
+ * as NULL, and NULL leaves the member as it is. With functions it stores a text; NULL is not
+ * parsed. */
 struct column_kind {
-	void (*put)(struct store *store, const void *member);
-	void (*get)(struct db_row *r, void *member);
+	void (*format)(const void *member, struct buf *out);
+	int (*parse)(const char *text, void *member, struct err *err);
 };
 extern const struct column_kind column_int, /* int64_t, uint64_t */
-	column_bool, column_text,	    /* char *, owned */
-	column_id,			    /* char [ID_MAX + 1]; NULL leaves it empty */
+	column_text,			    /* char *, owned */
+	column_id,			    /* char [ID_MAX + 1] */
 	column_lines;			    /* struct strv, a line for each string */
 struct column {
 	const struct column_kind *kind;
 	size_t offset;
 };
 void columns_put(struct store *store, const struct column *columns, size_t n, const void *obj);
+/* The first value of the row is an id. A value that cannot be parsed is logged and left out. */
 void columns_get(struct db_row *r, const struct column *columns, size_t n, void *obj);

@@ -12,96 +12,76 @@
 #define MARK(column, kind, member) ", ?"
 #define EXCLUDED(column, kind, member) ", excluded." #column
 
-/* A value that another version wrote, or that is damaged, is left out. The row begins with an id.
- */
-static void not_understood(const struct db_row *r, const struct err *err)
-{
-	log_error("a row is not understood", "id", (const char *)sqlite3_column_text(r->stmt, 0),
-		  "error", err->message);
-}
-
 /* ---- columns of a session ---- */
 
 /* busy is seen by a running command, not by the row */
-static void put_session_state(struct store *store, const void *member)
+static void format_session_state(const void *member, struct buf *out)
 {
 	const enum session_state state = *(const enum session_state *)member;
 
-	store_put_text(store, session_state_name(state == SESSION_BUSY ? SESSION_READY : state));
+	buf_adds(out, session_state_name(state == SESSION_BUSY ? SESSION_READY : state));
 }
 
-static void get_session_state(struct db_row *r, void *member)
+static int parse_session_state(const char *text, void *member, struct err *err)
 {
-	const char *name = row_text(r);
-	enum session_state state = SESSION_CREATING;
+	enum session_state *state = member;
 
-	while (state < SESSION_FAILED &&
-	       (name == NULL || strcmp(session_state_name(state), name) != 0))
-		state++;
-	*(enum session_state *)member = state;
+	for (*state = 0; *state < SESSION_FAILED; ++*state)
+		if (strcmp(session_state_name(*state), text) == 0)
+			break;
+	return 0;
 }
 
-static void put_env(struct store *store, const void *member)
+static void format_env(const void *member, struct buf *out)
 {
-	cleanup_buf struct buf b = {0};
-
-	env_format(member, &JW(&b));
-	store_put_text(store, b.data);
+	env_format(member, &JW(out));
 }
 
-static void get_env(struct db_row *r, void *member)
+static int parse_env(const char *text, void *member, struct err *err)
 {
-	const char *text = row_text(r);
-	struct err err = {0};
-
-	if (text != NULL && env_parse(text, member, &err) < 0)
-		not_understood(r, &err);
+	return env_parse(text, member, err);
 }
 
-static void put_config(struct store *store, const void *member)
+static void format_config(const void *member, struct buf *out)
 {
-	cleanup_buf struct buf b = {0};
-
-	session_request_format(member, &JW(&b));
-	store_put_text(store, b.data);
+	session_request_format(member, &JW(out));
 }
 
-static void get_config(struct db_row *r, void *member)
+static int parse_config(const char *text, void *member, struct err *err)
 {
-	const char *text = row_text(r);
 	json_t *doc = NULL;
-	struct err err = {0};
+	int r = json_parse(text, strlen(text), &doc, err);
 
-	if (text != NULL && (json_parse(text, strlen(text), &doc, &err) < 0 ||
-			     session_request_read(doc, member, &err) < 0))
-		not_understood(r, &err);
+	if (r == 0)
+		r = session_request_read(doc, member, err);
 	json_decref(doc);
+	return r;
 }
 
-static void put_walls(struct store *store, const void *member)
+static void format_walls(const void *member, struct buf *out)
 {
 	struct strv list = {0};
 
 	wall_pack(member, &list);
-	column_lines.put(store, &list);
+	column_lines.format(&list, out);
 	strv_done(&list);
 }
 
-static void get_walls(struct db_row *r, void *member)
+static int parse_walls(const char *text, void *member, struct err *err)
 {
 	struct strv list = {0};
-	struct err err = {0};
+	int r;
 
-	column_lines.get(r, &list);
-	if (wall_unpack(member, &list, &err) < 0)
-		not_understood(r, &err);
+	column_lines.parse(text, &list, err);
+	r = wall_unpack(member, &list, err);
 	strv_done(&list);
+	return r;
 }
 
-static const struct column_kind column_session_state = {put_session_state, get_session_state},
-				column_env = {put_env, get_env},
-				column_config = {put_config, get_config},
-				column_walls = {put_walls, get_walls};
+static const struct column_kind column_session_state = {format_session_state, parse_session_state},
+				column_env = {format_env, parse_env},
+				column_config = {format_config, parse_config},
+				column_walls = {format_walls, parse_walls};
 
 /* clang-format off */
 /* column, kind, member. The first list changes with every command. */
@@ -272,97 +252,56 @@ int rows_sessions_page(struct sessions *ss, const char *agent_id, const struct r
 
 /* ---- columns of a command ---- */
 
-static void put_command_state(struct store *store, const void *member)
+static void format_command_state(const void *member, struct buf *out)
 {
-	store_put_text(store, command_state_name(*(const enum command_state *)member));
+	buf_adds(out, command_state_name(*(const enum command_state *)member));
 }
 
-static void get_command_state(struct db_row *r, void *member)
+static int parse_command_state(const char *text, void *member, struct err *err)
 {
-	const char *name = row_text(r);
-	enum command_state state = COMMAND_QUEUED;
+	enum command_state *state = member;
 
-	while (state < COMMAND_LOST &&
-	       (name == NULL || strcmp(command_state_name(state), name) != 0))
-		state++;
-	*(enum command_state *)member = state;
+	for (*state = 0; *state < COMMAND_LOST; ++*state)
+		if (strcmp(command_state_name(*state), text) == 0)
+			break;
+	return 0;
 }
 
-/* Only a command with an Idempotency-Key has one. */
-static void put_hash(struct store *store, const void *member)
+static void format_outcome(const void *member, struct buf *out)
 {
-	static const uint8_t none[HASH_LEN];
-
-	store_put_blob(store, memcmp(member, none, HASH_LEN) != 0 ? member : NULL, HASH_LEN);
+	outcome_format(member, out);
 }
 
-static void get_hash(struct db_row *r, void *member)
+static int parse_outcome(const char *text, void *member, struct err *err)
 {
-	const void *hash = sqlite3_column_blob(r->stmt, r->next);
-
-	if (sqlite3_column_bytes(r->stmt, r->next++) == HASH_LEN)
-		memcpy(member, hash, HASH_LEN);
+	return outcome_parse(text, member, err);
 }
 
-static void put_outcome(struct store *store, const void *member)
+static void format_signal(const void *member, struct buf *out)
 {
-	cleanup_buf struct buf b = {0};
+	const char *name = proc_signal_name(*(const int *)member);
 
-	outcome_format(member, &b);
-	store_put_text(store, b.data);
+	if (name != NULL)
+		buf_adds(out, name);
 }
 
-static void get_outcome(struct db_row *r, void *member)
+static int parse_signal(const char *text, void *member, struct err *err)
 {
-	const char *text = row_text(r);
-	struct err err = {0};
-
-	if (text != NULL && outcome_parse(text, member, &err) < 0)
-		not_understood(r, &err);
+	*(int *)member = proc_signal_by_name(text);
+	return 0;
 }
 
-static void put_exit_code(struct store *store, const void *member)
-{
-	if (*(const int64_t *)member >= 0)
-		store_put_int(store, *(const int64_t *)member);
-	else
-		store_put_text(store, NULL);
-}
-
-static void get_exit_code(struct db_row *r, void *member)
-{
-	const bool known = sqlite3_column_type(r->stmt, r->next) != SQLITE_NULL;
-	const int64_t code = row_int(r);
-
-	*(int64_t *)member = known ? code : -1;
-}
-
-static void put_signal(struct store *store, const void *member)
-{
-	store_put_text(store, proc_signal_name(*(const int *)member));
-}
-
-static void get_signal(struct db_row *r, void *member)
-{
-	const char *name = row_text(r);
-
-	*(int *)member = name != NULL ? proc_signal_by_name(name) : 0;
-}
-
-static const struct column_kind column_command_state = {put_command_state, get_command_state},
-				column_hash = {put_hash, get_hash},
-				column_outcome = {put_outcome, get_outcome},
-				column_exit_code = {put_exit_code, get_exit_code},
-				column_signal = {put_signal, get_signal};
+static const struct column_kind column_command_state = {format_command_state, parse_command_state},
+				column_outcome = {format_outcome, parse_outcome},
+				column_signal = {format_signal, parse_signal};
 
 /* clang-format off */
 /* column, kind, member. The first list never changes. */
 #define COMMAND_FIRST(X) \
 	X(idempotency_key, text, idempotency_key) \
-	X(body_hash, hash, body_hash) \
 	X(created_us, int, created_us) \
 	X(max_output, int, max_output) \
-	X(detach, bool, detach) \
+	X(detach, int, detach) \
 	X(stdout_file, id, file[1].name) \
 	X(stderr_file, id, file[2].name) \
 	X(n, int, n)
@@ -370,7 +309,7 @@ static const struct column_kind column_command_state = {put_command_state, get_c
 	X(result, outcome, out) \
 	X(started_us, int, started_us) \
 	X(finished_us, int, finished_us) \
-	X(exit_code, exit_code, exit_code) \
+	X(exit_code, int, exit_code) \
 	X(signal, signal, signal) \
 	X(stdout_bytes, int, bytes[1]) \
 	X(stderr_bytes, int, bytes[2]) \
@@ -378,8 +317,8 @@ static const struct column_kind column_command_state = {put_command_state, get_c
 	X(stderr_lines, int, lines[2])
 /* clang-format on */
 #define COMMAND(column, kind, member) {&column_##kind, offsetof(struct command, member)},
-#define FIRST_NAMES "id, session_id" COMMAND_FIRST(NAME)
-#define FIRST_MARKS "?, ?" COMMAND_FIRST(MARK)
+#define FIRST_NAMES "id, session_id, body_hash" COMMAND_FIRST(NAME)
+#define FIRST_MARKS "?, ?, ?" COMMAND_FIRST(MARK)
 #define LAST_NAMES "state, request" COMMAND_LAST(NAME)
 #define LAST_MARKS "?, ?" COMMAND_LAST(MARK)
 
@@ -395,6 +334,8 @@ static void put_first(struct store *store, const struct command *c)
 	store_put_text(store, c->s->agent_id);
 	store_put_text(store, c->id);
 	store_put_text(store, c->s->id);
+	store_put_blob(store, c->idempotency_key != NULL ? c->body_hash : NULL,
+		       sizeof(c->body_hash));
 	columns_put(store, command_first, ARRAY_LEN(command_first), c);
 }
 
@@ -455,7 +396,9 @@ static struct command *read_command(struct session *s, struct db_row *r)
 	if (c != NULL)
 		return command_ref(c);
 	c = command_new(s, id);
-	r->next = 2;
+	if (sqlite3_column_bytes(r->stmt, 2) == sizeof(c->body_hash))
+		memcpy(c->body_hash, sqlite3_column_blob(r->stmt, 2), sizeof(c->body_hash));
+	r->next = 3;
 	columns_get(r, command_first, ARRAY_LEN(command_first), c);
 	columns_get(r, command_last, ARRAY_LEN(command_last), c);
 	for (int i = 1; i <= 2; i++)
