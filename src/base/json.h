@@ -38,6 +38,8 @@ void jw_kobj(struct jw *w, const char *key);
 void jw_karr(struct jw *w, const char *key);
 void jw_kstrv(struct jw *w, const char *key, const struct strv *list); /* an array */
 void jw_kint(struct jw *w, const char *key, int64_t v);
+void jw_kuint(struct jw *w, const char *key, uint64_t v);
+void jw_ktime_us(struct jw *w, const char *key, int64_t wall_us);
 void jw_kbool(struct jw *w, const char *key, bool v);
 void jw_kreal(struct jw *w, const char *key, double v);
 /* Writes bytes as text if they are valid UTF-8 without NUL, else as base64; returns "text" or

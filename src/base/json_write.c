@@ -254,6 +254,18 @@ void jw_kint(struct jw *w, const char *key, int64_t v)
 	jw_int(w, v);
 }
 
+void jw_kuint(struct jw *w, const char *key, uint64_t v)
+{
+	jw_key(w, key);
+	jw_uint(w, v);
+}
+
+void jw_ktime_us(struct jw *w, const char *key, int64_t wall_us)
+{
+	jw_key(w, key);
+	jw_time_us(w, wall_us);
+}
+
 void jw_kbool(struct jw *w, const char *key, bool v)
 {
 	jw_key(w, key);

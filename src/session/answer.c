@@ -9,12 +9,6 @@ static const char *const stream_keys[3][4] = {
 	[2] = {"stderr", "stderr_truncated", "stderr_total_bytes", "stderr_total_lines"},
 };
 
-static void format_uint(struct jw *w, const char *key, uint64_t v)
-{
-	jw_key(w, key);
-	jw_uint(w, v);
-}
-
 static void format_exit(const struct command *c, struct jw *w)
 {
 	jw_key(w, "exit_code");
@@ -87,9 +81,9 @@ static void format_result(struct command *c, const struct err *unread, struct jw
 	jw_kstr(w, "stdout_encoding", encoding[1]);
 	jw_kstr(w, "stderr_encoding", encoding[2]);
 	for (int i = 1; i <= 2; i++) {
-		jw_kbool(w, stream_keys[i][1], data[i]->len < c->bytes[i]);
-		format_uint(w, stream_keys[i][2], c->bytes[i]);
-		format_uint(w, stream_keys[i][3], c->lines[i]);
+		jw_kbool(w, stream_keys[i][1], data[i]->len < c->out.extent[i].bytes);
+		jw_kuint(w, stream_keys[i][2], c->out.extent[i].bytes);
+		jw_kuint(w, stream_keys[i][3], c->lines[i]);
 	}
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
@@ -111,8 +105,8 @@ static void format_resources(const struct outcome *o, struct jw *w)
 	jw_kreal(w, "memory_peak_mb", (double)o->maxrss_kb / 1024);
 	jw_kreal(w, "disk_read_mb", (double)o->read_bytes / mb);
 	jw_kreal(w, "disk_write_mb", (double)o->write_bytes / mb);
-	jw_kreal(w, "net_sent_kb", (double)o->net.sent / 1024);
-	jw_kreal(w, "net_received_kb", (double)o->net.received / 1024);
+	jw_kreal(w, "net_sent_kb", (double)o->ops.net.sent / 1024);
+	jw_kreal(w, "net_received_kb", (double)o->ops.net.received / 1024);
 	jw_obj_end(w);
 }
 
@@ -121,8 +115,7 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	jw_obj(w);
 	jw_kstr(w, "command_id", c->id);
 	jw_kstr(w, "session_id", c->s->id);
-	jw_key(w, "timestamp");
-	jw_time_us(w, c->created_us);
+	jw_ktime_us(w, "timestamp", c->created_us);
 	jw_kstr(w, "command_state", command_state_name(c->state));
 	jw_key(w, "request");
 	jw_raw(w, c->request, strlen(c->request));
@@ -131,7 +124,7 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	jw_key(w, "events");
 	answer_events(c, w);
 	jw_key(w, "network_summary");
-	answer_network(&c->out.net, w);
+	answer_network(&c->out.ops.net, w);
 	jw_key(w, "resources");
 	format_resources(&c->out, w);
 	jw_kobj(w, "state");
@@ -143,12 +136,6 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	jw_obj_end(w);
 }
 
-static void format_time(struct jw *w, const char *key, int64_t us)
-{
-	jw_key(w, key);
-	jw_time_us(w, us);
-}
-
 void command_format(struct command *c, struct jw *w)
 {
 	jw_obj(w);
@@ -158,16 +145,16 @@ void command_format(struct command *c, struct jw *w)
 	jw_kstr(w, "state", command_state_name(c->state));
 	jw_key(w, "request");
 	jw_raw(w, c->request, strlen(c->request));
-	format_time(w, "created", c->created_us);
-	format_time(w, "started", c->started_us);
-	format_time(w, "finished", c->finished_us);
+	jw_ktime_us(w, "created", c->created_us);
+	jw_ktime_us(w, "started", c->started_us);
+	jw_ktime_us(w, "finished", c->finished_us);
 	format_exit(c, w);
 	jw_kreal(w, "duration_ms", (double)c->out.duration_us / 1000);
 	jw_key(w, "error");
 	answer_error(c, NULL, w);
 	for (int i = 1; i <= 2; i++) {
-		format_uint(w, stream_keys[i][2], command_bytes(c, i));
-		format_uint(w, stream_keys[i][3], command_lines(c, i));
+		jw_kuint(w, stream_keys[i][2], command_bytes(c, i));
+		jw_kuint(w, stream_keys[i][3], command_lines(c, i));
 	}
 	jw_kbool(w, "detach", c->detach);
 	jw_obj_end(w);

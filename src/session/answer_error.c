@@ -10,7 +10,7 @@ void answer_blame(struct command *c)
 {
 	struct outcome *o = &c->out;
 
-	if (o->error_code == NULL && c->exit_code > 0 && o->blocked > 0 &&
+	if (o->error_code == NULL && c->exit_code > 0 && o->ops.seen[SEEN_BLOCKED] > 0 &&
 	    c->denial.message.len > 0) {
 		o->error_code = mem_strdup(err_row(E_POLICY_DENIED)->name);
 		o->error_message = buf_take(&c->denial.message);

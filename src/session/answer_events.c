@@ -7,20 +7,12 @@
 static const struct list_row {
 	const char *key, *total;
 	enum event_class class;
-	size_t offset; /* in struct outcome */
 } list_rows[SEEN_KINDS] = {
-	[SEEN_FILE] = {"file_operations", "file", EVENT_CLASS_FILE, offsetof(struct outcome, file)},
-	[SEEN_NETWORK] = {"network_operations", "network", EVENT_CLASS_NETWORK,
-			  offsetof(struct outcome, network)},
-	[SEEN_EXEC] = {"exec_operations", "exec", EVENT_CLASS_EXEC, offsetof(struct outcome, exec)},
-	[SEEN_BLOCKED] = {"blocked_operations", "blocked", EVENT_CLASS_OTHER,
-			  offsetof(struct outcome, blocked)},
+	[SEEN_FILE] = {"file_operations", "file", EVENT_CLASS_FILE},
+	[SEEN_NETWORK] = {"network_operations", "network", EVENT_CLASS_NETWORK},
+	[SEEN_EXEC] = {"exec_operations", "exec", EVENT_CLASS_EXEC},
+	[SEEN_BLOCKED] = {"blocked_operations", "blocked", EVENT_CLASS_OTHER},
 };
-
-static int64_t total_of(const struct command *c, enum seen kind)
-{
-	return *(const int64_t *)((const char *)&c->out + list_rows[kind].offset);
-}
 
 struct event_query answer_list_query(enum seen kind)
 {
@@ -51,7 +43,7 @@ static bool format_events(struct command *c, enum seen kind, struct jw *w)
 {
 	struct list l = {.w = w};
 	struct event_query q = answer_list_query(kind);
-	const int64_t total = total_of(c, kind);
+	const int64_t total = c->out.ops.seen[kind];
 
 	jw_karr(w, list_rows[kind].key);
 	/* All that the list would hold was seen by this object, none of it twice. */
@@ -79,17 +71,11 @@ void answer_events(struct command *c, struct jw *w)
 		truncated |= format_events(c, kind, w);
 	jw_kobj(w, "totals");
 	for (enum seen kind = 0; kind < SEEN_KINDS; kind++)
-		jw_kint(w, list_rows[kind].total, total_of(c, kind));
+		jw_kint(w, list_rows[kind].total, c->out.ops.seen[kind]);
 	jw_obj_end(w);
 	jw_kbool(w, "truncated", truncated);
 	jw_kstr(w, "query", query);
 	jw_obj_end(w);
-}
-
-void network_summary_done(struct network_summary *sum)
-{
-	strv_done(&sum->destinations);
-	*sum = (struct network_summary){0};
 }
 
 void answer_network(const struct network_summary *sum, struct jw *w)

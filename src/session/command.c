@@ -77,7 +77,6 @@ void command_unref(struct command *c)
 	free(c->request);
 	free(c->line);
 	free(c->cwd);
-	network_summary_done(&c->net);
 	buf_done(&c->denial.policy);
 	buf_done(&c->denial.message);
 	buf_done(&c->denial.path);

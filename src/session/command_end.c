@@ -77,9 +77,9 @@ void command_on_output(struct command *c, const struct warden_output *m)
 	struct observer *o, *next;
 
 	if (m->stdout_kept > 0)
-		take_extent(&c->extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
+		take_extent(&c->out.extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
 	if (m->stderr_kept > 0)
-		take_extent(&c->extent[2], m->stderr_bytes, m->stderr_kept, m->stderr_from);
+		take_extent(&c->out.extent[2], m->stderr_bytes, m->stderr_kept, m->stderr_from);
 	c->lines[1] = m->stdout_lines;
 	c->lines[2] = m->stderr_lines;
 	for (o = TAILQ_FIRST(&c->observers); o != NULL; o = next) {
@@ -116,8 +116,7 @@ static void saved(void *arg)
 		strv_add(&s->acks, c->id);
 		session_ack_later(s);
 	}
-	metrics_add(metrics, METRIC_OUTPUT_BYTES,
-		    (uint64_t)(c->out.stdout_kept + c->out.stderr_kept));
+	metrics_add(metrics, METRIC_OUTPUT_BYTES, c->out.extent[1].kept + c->out.extent[2].kept);
 	if (!c->out.refused)
 		metrics_observe(metrics, METRIC_COMMAND_LATENCY,
 				(double)(c->finished_us - c->created_us) / 1e6);
@@ -155,13 +154,6 @@ static void save(struct command *c)
 	/* Counts in memory are whole only if this server saw the command's whole life. */
 	if (c->recovered)
 		command_recall_operations(c);
-	c->out.file = c->seen[SEEN_FILE];
-	c->out.network = c->seen[SEEN_NETWORK];
-	c->out.exec = c->seen[SEEN_EXEC];
-	c->out.blocked = c->seen[SEEN_BLOCKED];
-	network_summary_done(&c->out.net);
-	c->out.net = c->net;
-	c->net = (struct network_summary){0};
 	answer_blame(c);
 	if (c->out.error_code != NULL && c->request_id[0] != '\0')
 		c->out.request_id = mem_strdup(c->request_id);
@@ -237,11 +229,6 @@ void command_on_refused(struct session *s, const struct warden_refused *m)
 
 /* ---- by its result ---- */
 
-static char *take_str(char **from)
-{
-	return take(*from);
-}
-
 static struct strv take_strv(struct strv *from)
 {
 	const struct strv v = *from;
@@ -253,7 +240,9 @@ static struct strv take_strv(struct strv *from)
 static void take_result(struct command *c, struct warden_result *m)
 {
 	struct outcome *o = &c->out;
+	const struct operations ops = o->ops;
 
+	o->ops = (struct operations){0};
 	outcome_done(o);
 	c->state = m->signal != 0 || (m->error_code != NULL &&
 				      (strcmp(m->error_code, "E_COMMAND_TIMEOUT") == 0 ||
@@ -264,19 +253,15 @@ static void take_result(struct command *c, struct warden_result *m)
 	c->signal = (int)m->signal;
 	c->started_us = (int64_t)m->started_us;
 	c->finished_us = (int64_t)m->finished_us;
-	c->bytes[1] = m->stdout_bytes;
-	c->bytes[2] = m->stderr_bytes;
 	c->lines[1] = m->stdout_lines;
 	c->lines[2] = m->stderr_lines;
-	take_extent(&c->extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
-	take_extent(&c->extent[2], m->stderr_bytes, m->stderr_kept, m->stderr_from);
 	*o = (struct outcome){
-		.error_code = take_str(&m->error_code),
-		.error_message = take_str(&m->error_message),
-		.error_path = take_str(&m->error_path),
+		.error_code = take(m->error_code),
+		.error_message = take(m->error_message),
+		.error_path = take(m->error_path),
 		.similar = take_strv(&m->similar),
 		.working_dir = mem_strdup(m->cwd != NULL ? m->cwd : c->s->cwd),
-		.capture = take_str(&m->capture),
+		.capture = take(m->capture),
 		.env_changed = take_strv(&m->env_changed),
 		.background = take_strv(&m->background),
 		.warnings = take_strv(&m->warnings),
@@ -285,9 +270,10 @@ static void take_result(struct command *c, struct warden_result *m)
 		.maxrss_kb = (int64_t)m->maxrss_kb,
 		.read_bytes = (int64_t)m->read_bytes,
 		.write_bytes = (int64_t)m->write_bytes,
-		.stdout_kept = (int64_t)m->stdout_kept,
-		.stderr_kept = (int64_t)m->stderr_kept,
+		.ops = ops,
 	};
+	take_extent(&o->extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
+	take_extent(&o->extent[2], m->stderr_bytes, m->stderr_kept, m->stderr_from);
 }
 
 /* Lets the warden forget a result that the database has. */
@@ -355,7 +341,7 @@ void command_on_result(struct session *s, struct warden_result *m)
 	take_result(c, m);
 	if (m->cwd != NULL && (s->cwd == NULL || strcmp(s->cwd, m->cwd) != 0)) {
 		free(s->cwd);
-		s->cwd = take_str(&m->cwd);
+		s->cwd = take(m->cwd);
 	}
 	if (env_changed) {
 		strv_done(&s->env);

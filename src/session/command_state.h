@@ -4,7 +4,6 @@
 #include "session/outcome.h"
 #include "session/session.h"
 #include "session/spare_files.h"
-#include "terminal/stream.h"
 #include <sys/queue.h>
 
 /* A row says `queued` until the end: a command runs when its warden says so. */
@@ -25,9 +24,7 @@ enum command_phase {
 	COMMAND_OVER, /* its end is decided */
 };
 
-/* Lists of operations in an answer. */
-#define LISTED_MAX 100 /* events of one list */
-enum seen { SEEN_FILE, SEEN_NETWORK, SEEN_EXEC, SEEN_BLOCKED, SEEN_KINDS };
+#define LISTED_MAX 100 /* events of one list in an answer */
 
 struct observer {
 	TAILQ_ENTRY(observer) next;
@@ -44,8 +41,8 @@ struct command {
 	char *idempotency_key; /* may be NULL */
 	char *request;	       /* JSON, as answers show it */
 	int64_t created_us, started_us, finished_us;
-	int64_t exit_code;	     /* -1: not known */
-	uint64_t bytes[3], lines[3]; /* by stream, 1 and 2 */
+	int64_t exit_code; /* -1: not known */
+	uint64_t lines[3]; /* by stream, 1 and 2 */
 	int64_t max_output, n;
 	int64_t detach; /* 0 or 1 */
 	struct outcome out;
@@ -74,11 +71,8 @@ struct command {
 	struct warden_exec exec; /* until it is sent */
 	struct buf early_stdin;	 /* input that came before it was sent */
 	uint64_t window[3];
-	uint64_t told_read[3];		/* the slowest reader's position, as its warden knows it */
-	struct stream_extent extent[3]; /* from its warden, which counts past the quota */
+	uint64_t told_read[3]; /* the slowest reader's position, as its warden knows it */
 	uint64_t counted[3], counted_lines[3]; /* the part of its files that was counted */
-	int64_t seen[SEEN_KINDS];
-	struct network_summary net;
 	struct {
 		struct buf policy, message,
 			path; /* of the last denial; without one all are empty */

@@ -98,7 +98,7 @@ static bool is_denied(const struct event *e)
 
 void command_note_network(struct command *c, const struct event *e)
 {
-	struct network_summary *sum = &c->net;
+	struct network_summary *sum = &c->out.ops.net;
 	const int64_t n = e->count > 0 ? e->count : 1;
 
 	if (event_class((enum event_type)e->type) != EVENT_CLASS_NETWORK)
@@ -159,8 +159,8 @@ static void list(struct command *c, enum seen kind, const struct buf *json)
 {
 	struct buf *out = &c->listed_events[kind].json;
 
-	if (c->listed_events[kind].n + 1 != c->seen[kind] || c->seen[kind] > LISTED_MAX ||
-	    out->len + json->len > LISTED_BYTES)
+	if (c->listed_events[kind].n + 1 != c->out.ops.seen[kind] ||
+	    c->out.ops.seen[kind] > LISTED_MAX || out->len + json->len > LISTED_BYTES)
 		return;
 	if (out->len > 0)
 		buf_addc(out, ',');
@@ -182,8 +182,8 @@ static void count(struct session *s, struct command *c, const struct event *e)
 		s->totals.bytes_read += (int64_t)e->op_bytes;
 	if (e->type == EVENT_file_write)
 		s->totals.bytes_written += (int64_t)e->op_bytes;
-	if (c != NULL && seen < SEEN_KINDS) {
-		c->seen[seen]++;
+	if (c != NULL && c->phase != COMMAND_OVER && seen < SEEN_KINDS) {
+		c->out.ops.seen[seen]++;
 		list(c, seen, store_last_json(s->ss->deps.store));
 		command_note_network(c, e);
 		command_note_denial(c, e);

@@ -5,20 +5,15 @@
 #define TEXT_MAX (64 * 1024)
 #define LISTS_MAX (1024 * 1024)
 
-#define STR(name)                                                                  \
-	{                                                                          \
-#name, JSON_FIELD_STR, offsetof(struct outcome, name), 0, TEXT_MAX \
+#define ROW(name, kind, member, max)                                              \
+	{                                                                         \
+		name, JSON_FIELD_##kind, offsetof(struct outcome, member), 0, max \
 	}
-#define INT(name)                                                                   \
-	{                                                                           \
-#name, JSON_FIELD_INT, offsetof(struct outcome, name), 0, INT64_MAX \
-	}
-#define STRV(name)                                                                   \
-	{                                                                            \
-#name, JSON_FIELD_STRV, offsetof(struct outcome, name), 0, LISTS_MAX \
-	}
+#define STR(member) ROW(#member, STR, member, TEXT_MAX)
+#define STRV(member) ROW(#member, STRV, member, LISTS_MAX)
+#define INT(name, member) ROW(name, INT, member, INT64_MAX)
 static const struct json_field rows[] = {
-	{"refused", JSON_FIELD_BOOL, offsetof(struct outcome, refused)},
+	ROW("refused", BOOL, refused, 0),
 	STR(error_code),
 	STR(error_message),
 	STR(error_path),
@@ -30,26 +25,23 @@ static const struct json_field rows[] = {
 	STRV(env_changed),
 	STRV(background),
 	STRV(warnings),
-	INT(duration_us),
-	INT(cpu_us),
-	INT(maxrss_kb),
-	INT(read_bytes),
-	INT(write_bytes),
-	INT(stdout_kept),
-	INT(stderr_kept),
-	INT(file),
-	INT(network),
-	INT(exec),
-	INT(blocked),
-	{"net_connections", JSON_FIELD_INT, offsetof(struct outcome, net.connections), 0,
-	 INT64_MAX},
-	{"net_dns_queries", JSON_FIELD_INT, offsetof(struct outcome, net.dns_queries), 0,
-	 INT64_MAX},
-	{"net_sent", JSON_FIELD_INT, offsetof(struct outcome, net.sent), 0, INT64_MAX},
-	{"net_received", JSON_FIELD_INT, offsetof(struct outcome, net.received), 0, INT64_MAX},
-	{"net_blocked", JSON_FIELD_INT, offsetof(struct outcome, net.blocked), 0, INT64_MAX},
-	{"net_destinations", JSON_FIELD_STRV, offsetof(struct outcome, net.destinations), 0,
-	 LISTS_MAX},
+	INT("duration_us", duration_us),
+	INT("cpu_us", cpu_us),
+	INT("maxrss_kb", maxrss_kb),
+	INT("read_bytes", read_bytes),
+	INT("write_bytes", write_bytes),
+	INT("stdout_kept", extent[1].kept),
+	INT("stderr_kept", extent[2].kept),
+	INT("file", ops.seen[SEEN_FILE]),
+	INT("network", ops.seen[SEEN_NETWORK]),
+	INT("exec", ops.seen[SEEN_EXEC]),
+	INT("blocked", ops.seen[SEEN_BLOCKED]),
+	INT("net_connections", ops.net.connections),
+	INT("net_dns_queries", ops.net.dns_queries),
+	INT("net_sent", ops.net.sent),
+	INT("net_received", ops.net.received),
+	INT("net_blocked", ops.net.blocked),
+	ROW("net_destinations", STRV, ops.net.destinations, LISTS_MAX),
 	{NULL},
 };
 
@@ -74,24 +66,24 @@ static void format_field(const struct json_field *row, const void *at, struct jw
 		jw_kstrv(w, row->name, list);
 }
 
-void outcome_format(const struct outcome *o, struct buf *out)
+void outcome_format(const void *outcome, struct buf *out)
 {
 	struct jw w = JW(out);
 
 	jw_obj(&w);
 	for (const struct json_field *row = rows; row->name != NULL; row++)
-		format_field(row, (const char *)o + row->offset, &w);
+		format_field(row, (const char *)outcome + row->offset, &w);
 	jw_obj_end(&w);
 }
 
-int outcome_parse(const char *json, struct outcome *o, struct err *err)
+int outcome_parse(const char *json, void *outcome, struct err *err)
 {
 	json_t *doc = NULL;
 	int r = json_parse(json, strlen(json), &doc, err);
 
 	if (r < 0)
 		return r;
-	r = json_read(doc, rows, o, err);
+	r = json_read(doc, rows, outcome, err);
 	json_decref(doc);
 	return r;
 }

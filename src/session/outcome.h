@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* session/outcome.h - what a finished command left: the row's `result`. */
+/* session/outcome.h - what a finished command left: the column `result` of its row. */
 #pragma once
 #include "base/json.h"
 #include "base/mem.h"
+#include "terminal/stream.h"
 
-/* What the events of a command say about the network. */
-struct network_summary {
-	int64_t connections, dns_queries, sent, received, blocked;
-	struct strv destinations; /* different ones, a bounded number */
+/* Lists of operations in an answer. */
+enum seen { SEEN_FILE, SEEN_NETWORK, SEEN_EXEC, SEEN_BLOCKED, SEEN_KINDS };
+
+/* What the events of a command say about its operations. */
+struct operations {
+	int64_t seen[SEEN_KINDS]; /* events, by list */
+	struct network_summary {
+		int64_t connections, dns_queries, sent, received, blocked;
+		struct strv destinations; /* different ones, a bounded number */
+	} net;
 };
-void network_summary_done(struct network_summary *sum); /* answer_events.c */
 
 struct outcome {
 	bool refused; /* never started: the error is the answer */
@@ -21,10 +27,10 @@ struct outcome {
 	char *capture;
 	struct strv env_changed, background, warnings;
 	int64_t duration_us, cpu_us, maxrss_kb, read_bytes, write_bytes;
-	int64_t stdout_kept, stderr_kept;
-	int64_t file, network, exec, blocked; /* events, by list */
-	struct network_summary net;
+	struct stream_extent extent[3]; /* by stream, 1 and 2; also while the command runs */
+	struct operations ops;		/* also while the command runs */
 };
 void outcome_done(struct outcome *o);
-void outcome_format(const struct outcome *o, struct buf *out);
-int outcome_parse(const char *json, struct outcome *o, struct err *err);
+/* Functions of a column (db_row.h). */
+void outcome_format(const void *outcome, struct buf *out);
+int outcome_parse(const char *json, void *outcome, struct err *err);

@@ -13,12 +13,8 @@ static void ses_8_an_outcome_survives_its_row(void **state)
 			    .maxrss_kb = 3,
 			    .read_bytes = 4,
 			    .write_bytes = 5,
-			    .stdout_kept = INT64_MAX,
-			    .stderr_kept = 7,
-			    .file = 8,
-			    .network = 9,
-			    .exec = 10,
-			    .blocked = 11};
+			    .extent = {[1].kept = INT64_MAX, [2].kept = 7},
+			    .ops.seen = {8, 9, 10, 11}};
 	struct outcome back = {0};
 	cleanup_buf struct buf a = {0}, b = {0};
 	struct err err = {0};
@@ -35,8 +31,8 @@ static void ses_8_an_outcome_survives_its_row(void **state)
 	assert_string_equal(back.request_id, "req-1");
 	assert_string_equal(back.similar.v[0], "/usr/bin/python3");
 	assert_string_equal(back.warnings.v[0], "something was left out");
-	assert_int_equal(back.stdout_kept, INT64_MAX);
-	assert_int_equal(back.blocked, 11);
+	assert_int_equal(back.extent[1].kept, INT64_MAX);
+	assert_int_equal(back.ops.seen[SEEN_BLOCKED], 11);
 	outcome_format(&back, &b);
 	assert_string_equal(a.data, b.data);
 	outcome_done(&o);

@@ -8,11 +8,6 @@
 #define PAGE_MAX (10 * 1024 * 1024)
 #define COUNT_CHUNK (64 * 1024)
 
-static uint64_t kept_of(const struct command *c, int stream)
-{
-	return (uint64_t)(stream == 1 ? c->out.stdout_kept : c->out.stderr_kept);
-}
-
 static int try_open(struct command *c, int stream, struct err *err)
 {
 	return stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
@@ -34,7 +29,7 @@ static int open_file(struct command *c, int stream, struct err *err)
 /* -1: there is none (never made, swept, or empty and another command's now). */
 static int file_of(struct command *c, int stream)
 {
-	if (!command_is_over(c) || kept_of(c, stream) > 0)
+	if (!command_is_over(c) || c->out.extent[stream].kept > 0)
 		open_file(c, stream, NULL);
 	return c->read_fd[stream];
 }
@@ -43,13 +38,11 @@ static int file_of(struct command *c, int stream)
  * command's end. */
 static struct stream_extent extent_of(struct command *c, int stream)
 {
-	struct stream_extent x = c->extent[stream];
+	struct stream_extent x = c->out.extent[stream];
 	struct stat st;
 	uint64_t size;
 	int fd;
 
-	if (x.bytes <= x.kept && command_is_over(c))
-		x = (struct stream_extent){c->bytes[stream], kept_of(c, stream), c->bytes[stream]};
 	if (x.bytes > x.kept)
 		return x;
 	fd = file_of(c, stream);
@@ -96,21 +89,20 @@ void command_measure(struct command *c)
 		x = extent_of(c, i);
 		if (x.bytes == x.kept &&
 		    x.kept > quota) /* the rest is a ring that nothing tells of */
-			x.bytes = x.kept = quota;
+			x.bytes = x.kept = x.from = quota;
 		c->lines[i] = lines_of(c, i, &x);
-		c->bytes[i] = x.bytes;
-		*(i == 1 ? &c->out.stdout_kept : &c->out.stderr_kept) = (int64_t)x.kept;
+		c->out.extent[i] = x;
 	}
 }
 
 uint64_t command_kept(struct command *c, int stream)
 {
-	return command_is_over(c) ? kept_of(c, stream) : extent_of(c, stream).kept;
+	return command_is_over(c) ? c->out.extent[stream].kept : extent_of(c, stream).kept;
 }
 
 uint64_t command_bytes(struct command *c, int stream)
 {
-	return command_is_over(c) ? c->bytes[stream] : extent_of(c, stream).bytes;
+	return command_is_over(c) ? c->out.extent[stream].bytes : extent_of(c, stream).bytes;
 }
 
 uint64_t command_lines(struct command *c, int stream)
@@ -194,12 +186,9 @@ static void format_page(struct command *c, int stream, const struct stream_page 
 	jw_key(w, "data");
 	encoding = jw_data(w, data->data != NULL ? data->data : "", data->len);
 	jw_kstr(w, "encoding", encoding);
-	jw_key(w, "total_bytes");
-	jw_uint(w, command_bytes(c, stream));
-	jw_key(w, "total_lines");
-	jw_uint(w, command_lines(c, stream));
-	jw_key(w, "kept_bytes");
-	jw_uint(w, command_kept(c, stream));
+	jw_kuint(w, "total_bytes", command_bytes(c, stream));
+	jw_kuint(w, "total_lines", command_lines(c, stream));
+	jw_kuint(w, "kept_bytes", command_kept(c, stream));
 	jw_kint(w, "next_offset", (int64_t)page->next);
 	jw_kbool(w, "complete", over);
 	jw_kbool(w, "has_more", page->has_more);

@@ -109,9 +109,10 @@ void command_recall_operations(struct command *c)
 
 		q.limit = 1;
 		command_query(c, &q, no_row, NULL, &total);
-		c->seen[kind] = (int64_t)total;
+		c->out.ops.seen[kind] = (int64_t)total;
 	}
-	network_summary_done(&c->net);
+	strv_done(&c->out.ops.net.destinations);
+	c->out.ops.net = (struct network_summary){0};
 	command_query(c, &net, note_row, &(struct recalling){c, command_note_network}, NULL);
 	command_query(c, &denied, note_row, &(struct recalling){c, command_note_denial}, NULL);
 }

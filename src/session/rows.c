@@ -37,11 +37,6 @@ static void format_env(const void *member, struct buf *out)
 	env_format(member, &JW(out));
 }
 
-static int parse_env(const char *text, void *member, struct err *err)
-{
-	return env_parse(text, member, err);
-}
-
 static void format_config(const void *member, struct buf *out)
 {
 	session_request_format(member, &JW(out));
@@ -79,7 +74,7 @@ static int parse_walls(const char *text, void *member, struct err *err)
 }
 
 static const struct column_kind column_session_state = {format_session_state, parse_session_state},
-				column_env = {format_env, parse_env},
+				column_env = {format_env, env_parse},
 				column_config = {format_config, parse_config},
 				column_walls = {format_walls, parse_walls};
 
@@ -267,16 +262,6 @@ static int parse_command_state(const char *text, void *member, struct err *err)
 	return 0;
 }
 
-static void format_outcome(const void *member, struct buf *out)
-{
-	outcome_format(member, out);
-}
-
-static int parse_outcome(const char *text, void *member, struct err *err)
-{
-	return outcome_parse(text, member, err);
-}
-
 static void format_signal(const void *member, struct buf *out)
 {
 	const char *name = proc_signal_name(*(const int *)member);
@@ -292,7 +277,7 @@ static int parse_signal(const char *text, void *member, struct err *err)
 }
 
 static const struct column_kind column_command_state = {format_command_state, parse_command_state},
-				column_outcome = {format_outcome, parse_outcome},
+				column_outcome = {outcome_format, outcome_parse},
 				column_signal = {format_signal, parse_signal};
 
 /* clang-format off */
@@ -311,8 +296,8 @@ static const struct column_kind column_command_state = {format_command_state, pa
 	X(finished_us, int, finished_us) \
 	X(exit_code, int, exit_code) \
 	X(signal, signal, signal) \
-	X(stdout_bytes, int, bytes[1]) \
-	X(stderr_bytes, int, bytes[2]) \
+	X(stdout_bytes, int, out.extent[1].bytes) \
+	X(stderr_bytes, int, out.extent[2].bytes) \
 	X(stdout_lines, int, lines[1]) \
 	X(stderr_lines, int, lines[2])
 /* clang-format on */
@@ -401,9 +386,11 @@ static struct command *read_command(struct session *s, struct db_row *r)
 	r->next = 3;
 	columns_get(r, command_first, ARRAY_LEN(command_first), c);
 	columns_get(r, command_last, ARRAY_LEN(command_last), c);
-	for (int i = 1; i <= 2; i++)
+	for (int i = 1; i <= 2; i++) {
+		c->out.extent[i].from = c->out.extent[i].bytes;
 		if (c->file[i].name[0] == '\0') /* an earlier version used the command's name */
 			memcpy(c->file[i].name, c->id, sizeof(c->id));
+	}
 	return c;
 }
 

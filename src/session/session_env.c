@@ -61,7 +61,7 @@ void env_format(const struct strv *env, struct jw *w)
 	jw_obj_end(w);
 }
 
-int env_parse(const char *json, struct strv *out, struct err *err)
+int env_parse(const char *json, void *env, struct err *err)
 {
 	/* a field of its own name, because the table reads objects */
 	static const struct json_field rows[] = {{"env", JSON_FIELD_ENV, 0, 0, 2 * REQUEST_ENV_MAX},
@@ -72,7 +72,7 @@ int env_parse(const char *json, struct strv *out, struct err *err)
 	if (r < 0)
 		return r;
 	outer = json_pack("{s:o}", "env", doc);
-	r = json_read(outer, rows, out, err);
+	r = json_read(outer, rows, env, err);
 	json_decref(outer);
 	return r;
 }

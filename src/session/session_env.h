@@ -7,5 +7,5 @@
 /* For a new session: the allowed defaults, the configuration's and the client's variables, without
  * dangerous ones. */
 void session_env(const struct config *config, const struct strv *asked, struct strv *out);
-void env_format(const struct strv *env, struct jw *w); /* an object */
-int env_parse(const char *json, struct strv *out, struct err *err);
+void env_format(const struct strv *env, struct jw *w);	     /* an object */
+int env_parse(const char *json, void *env, struct err *err); /* of a column (db_row.h) */

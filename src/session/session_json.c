@@ -54,20 +54,14 @@ static void format_endpoints(const struct session *s, struct jw *w)
 	jw_obj_end(w);
 }
 
-static void format_time(struct jw *w, const char *key, int64_t us)
-{
-	jw_key(w, key);
-	jw_time_us(w, us);
-}
-
 void session_format(struct session *s, struct jw *w)
 {
 	jw_obj(w);
 	jw_kstr(w, "id", s->id);
 	jw_kstr(w, "state", session_state_name(s->state));
-	format_time(w, "created", s->created_us);
-	format_time(w, "last_activity", s->last_activity_us);
-	format_time(w, "ended", s->ended_us);
+	jw_ktime_us(w, "created", s->created_us);
+	jw_ktime_us(w, "last_activity", s->last_activity_us);
+	jw_ktime_us(w, "ended", s->ended_us);
 	jw_kstr(w, "agent_id", s->agent_id);
 	jw_kint(w, "owner_uid", s->owner_uid);
 	jw_kstr(w, "workspace", s->workspace);

@@ -61,7 +61,7 @@ void spare_give(struct command *c)
 		/* Nothing was written and nothing lives that still could: it was not sent, or its
 		 * warden has told the whole end. */
 		const bool unused =
-			c->file[i].fd != -1 && c->bytes[i] == 0 &&
+			c->file[i].fd != -1 && c->out.extent[i].bytes == 0 &&
 			(c->phase < COMMAND_SENT || (c->ack && c->out.background.n == 0));
 
 		if (!unused)
