@@ -43,8 +43,15 @@ void command_tell_done_one(struct command *c, const void *arg)
 	free(o);
 }
 
+static struct command *living(struct session *s, const char *id)
+{
+	struct command *c = command_find(s, id);
+
+	return c != NULL && c->phase != COMMAND_OVER ? c : NULL;
+}
+
 /* In the next functions an observer may leave while it is called. */
-void command_on_started(struct command *c, uint64_t time_us)
+static void started(struct command *c, uint64_t time_us)
 {
 	struct session *s = c->s;
 	struct observer *o, *next;
@@ -66,16 +73,29 @@ void command_on_started(struct command *c, uint64_t time_us)
 	}
 }
 
+void command_on_started(void *ctx, void *msg, struct link_msg *link)
+{
+	const struct warden_started *m = msg;
+	struct command *c = living(ctx, m->command_id);
+
+	if (c != NULL)
+		started(c, m->time_us);
+}
+
 /* A warden of the previous version keeps no ring of output, and reports sizes only at the end. */
 static void take_extent(struct stream_extent *x, uint64_t bytes, uint64_t kept, uint64_t from)
 {
 	*x = (struct stream_extent){bytes, kept, from < kept || kept == 0 ? bytes : from};
 }
 
-void command_on_output(struct command *c, const struct warden_output *m)
+void command_on_output(void *ctx, void *msg, struct link_msg *link)
 {
+	const struct warden_output *m = msg;
+	struct command *c = living(ctx, m->command_id);
 	struct observer *o, *next;
 
+	if (c == NULL)
+		return;
 	if (m->stdout_kept > 0)
 		take_extent(&c->out.extent[1], m->stdout_bytes, m->stdout_kept, m->stdout_from);
 	if (m->stderr_kept > 0)
@@ -89,14 +109,16 @@ void command_on_output(struct command *c, const struct warden_output *m)
 	}
 }
 
-void command_on_taken(struct command *c, uint64_t total)
+void command_on_taken(void *ctx, void *msg, struct link_msg *link)
 {
+	const struct warden_taken *m = msg;
+	struct command *c = living(ctx, m->command_id);
 	struct observer *o, *next;
 
-	for (o = TAILQ_FIRST(&c->observers); o != NULL; o = next) {
+	for (o = c != NULL ? TAILQ_FIRST(&c->observers) : NULL; o != NULL; o = next) {
 		next = TAILQ_NEXT(o, next);
 		if (o->o.stdin_taken != NULL)
-			o->o.stdin_taken(c, total, o->o.arg);
+			o->o.stdin_taken(c, m->total, o->o.arg);
 	}
 }
 
@@ -212,12 +234,13 @@ void command_end(struct command *c, enum command_state state, const struct err *
 	command_unref(c);
 }
 
-void command_on_refused(struct session *s, const struct warden_refused *m)
+void command_on_refused(void *ctx, void *msg, struct link_msg *link)
 {
-	struct command *c = command_find(s, m->command_id);
+	const struct warden_refused *m = msg;
+	struct command *c = living(ctx, m->command_id);
 	struct err why = {0};
 
-	if (c == NULL || c->phase == COMMAND_OVER)
+	if (c == NULL)
 		return;
 	err_set(&why, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject, "%s",
 		m->message != NULL ? m->message : "the warden refused it");
@@ -326,6 +349,9 @@ void command_on_result(struct session *s, struct warden_result *m)
 	if (c->phase == COMMAND_OVER)
 		return;
 	command_ref(c);
+	/* For a short command the warden sends only the result. */
+	if (c->state == COMMAND_QUEUED)
+		started(c, m->started_us);
 	session_drain(s, m);
 	if (c->phase == COMMAND_OVER) { /* the journal is broken, and the session with it */
 		command_unref(c);

@@ -110,10 +110,7 @@ void command_tell_readers(struct command *c); /* sends its readers' positions, i
 void command_tell_done(struct command *c);
 void command_tell_done_one(struct command *c, const void *arg);
 void command_refusal_from_row(struct command *c);
-void command_on_started(struct command *c, uint64_t time_us);
-void command_on_output(struct command *c, const struct warden_output *m);
-void command_on_taken(struct command *c, uint64_t total);
-void command_on_refused(struct session *s, const struct warden_refused *m);
+peer_fn command_on_started, command_on_output, command_on_taken, command_on_refused;
 void command_on_result(struct session *s, struct warden_result *m);
 /* Ends it without a result. refuse: observers get the error instead of an answer with it. */
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse);

@@ -328,8 +328,24 @@ static void deleted(void *arg)
 	session_unref(s);
 }
 
-void session_on_refused(struct session *s, const struct launcher_refused *m)
+/* The session that waits for this answer of the launcher, or NULL. */
+static struct session *being_made(struct sessions *ss, const char *id)
 {
+	struct session *s = sessions_find(ss, id);
+
+	return s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) &&
+			       !session_is_over(s)
+		       ? s
+		       : NULL;
+}
+
+void session_on_refused(void *ctx, void *msg, struct link_msg *link)
+{
+	const struct launcher_refused *m = msg;
+	struct session *s = being_made(ctx, m->session_id);
+
+	if (s == NULL)
+		return;
 	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
 	s->phase = SESSION_OVER;
 	session_after_none(s);
@@ -361,22 +377,27 @@ static void replace(char **to, char **from)
 	*to = take(*from);
 }
 
-void session_on_created(struct session *s, struct launcher_created *m, int *fd, size_t nfds)
+/* Descriptors: link, rings, policy. */
+void session_on_created(void *ctx, void *msg, struct link_msg *link)
 {
+	struct launcher_created *m = msg;
+	struct session *s = being_made(ctx, m->session_id);
 	const size_t policy = 1 + session_ring_fds(&m->rings);
 	struct err err = {0};
 	int r;
 
+	if (s == NULL)
+		return;
 	replace(&s->workspace, &m->workspace);
 	replace(&s->policy_name, &m->policy_name);
 	replace(&s->policy_version, &m->policy_version);
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
-	r = session_policy_take(s, nfds > policy ? fd[policy] : -1, &err);
+	r = session_policy_take(s, link->nfds > policy ? link->fd[policy] : -1, &err);
 	/* The launcher lowers the limits in the same way, and refuses what it cannot enforce. */
 	if (r == 0)
 		narrow(s, policy_limits(session_policy(s)), &s->capped);
-	if (r < 0 || warden_attach(s, &m->rings, fd, nfds, &err) < 0)
+	if (r < 0 || warden_attach(s, &m->rings, link->fd, link->nfds, &err) < 0)
 		session_over(s, err.message);
 }
 

@@ -301,7 +301,7 @@ void session_drain(struct session *s, const struct warden_result *result)
 	}
 }
 
-static void on_bell(void *arg)
+static void ring_due(void *arg)
 {
 	struct session *s = arg;
 	bool more = false;
@@ -311,7 +311,7 @@ static void on_bell(void *arg)
 	if (session_is_over(s))
 		return;
 	if (store_failing(s->ss->deps.store, NULL) < 0) { /* the ring keeps the records */
-		session_bell(s);
+		session_on_bell(s, NULL, NULL);
 		return;
 	}
 	for (size_t i = s->nrings; i-- > 0 && !session_is_over(s);)
@@ -331,12 +331,14 @@ static void on_bell(void *arg)
 	}
 }
 
-void session_bell(struct session *s)
+void session_on_bell(void *ctx, void *msg, struct link_msg *link)
 {
+	struct session *s = ctx;
+
 	if (s->bell_pending)
 		return;
 	if (s->bell == NULL)
-		s->bell = watch_timer(s->ss->deps.loop, on_bell, s);
+		s->bell = watch_timer(s->ss->deps.loop, ring_due, s);
 	s->bell_pending = true;
 	watch_after(s->bell, BELL_MS);
 }

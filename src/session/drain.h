@@ -26,5 +26,5 @@ uint32_t session_dropped(const struct session *s); /* lost events that no event 
 /* Reads the rings into the store: up to the end of a command, or everything (NULL). The
  * acknowledgement follows the commit. */
 void session_drain(struct session *s, const struct warden_result *result);
-void session_bell(struct session *s);
+peer_fn session_on_bell;
 void session_ack_later(struct session *s); /* rings and results, after the commit */

@@ -3,8 +3,6 @@
 #pragma once
 #include "session/session.h"
 
-struct expect;
-void session_patched(struct session *s, struct expect *x, const char *old_cwd);
+peer_fn session_on_limited;				      /* of the launcher; ctx: sessions */
+void session_patched(struct session *s, const char *old_cwd); /* the warden answers EXPECT_PATCH */
 void session_patches_fail(struct session *s);
-/* The launcher's answer to the first patch that waits for it. */
-void session_on_limited(struct session *s, struct launcher_limited *m);

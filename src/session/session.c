@@ -42,8 +42,7 @@ struct session *session_new(struct sessions *ss, const char *id, const char *age
 	s->spare[1] = s->spare[2] = NO_FILE;
 	wall_report_init(&s->walls);
 	TAILQ_INIT(&s->commands);
-	STAILQ_INIT(&s->expects);
-	STAILQ_INIT(&s->limiting);
+	STAILQ_INIT(&s->patches);
 	STAILQ_INIT(&s->waiters);
 	return s;
 }
@@ -60,7 +59,7 @@ void session_unref(struct session *s)
 
 	if (--s->refs > 0)
 		return;
-	warden_detach(s);
+	peer_close(&s->warden);
 	session_close_rings(s);
 	watch_free(s->timer);
 	watch_free(s->bell);
@@ -94,6 +93,19 @@ const char *session_id(const struct session *s)
 bool session_ended(const struct session *s)
 {
 	return s->state == SESSION_STOPPED || s->state == SESSION_FAILED;
+}
+
+int session_within_reach(const struct session *s, struct err *err)
+{
+	if (session_ended(s) || session_is_over(s) || s->state == SESSION_STOPPING)
+		return err_set(err, E_SESSION_STOPPED, s->id, "session '%s' has %s%s%s", s->id,
+			       s->failure != NULL ? "failed" : "ended",
+			       s->failure != NULL ? ": " : "",
+			       s->failure != NULL ? s->failure : "");
+	if (s->phase != SESSION_SETTLED || s->ss->stopping)
+		return err_set(err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
+			       s->id);
+	return 0;
 }
 
 static void put_event(struct session *s, struct event *e, const char *reason)
@@ -281,7 +293,7 @@ void session_over(struct session *s, const char *why)
 	session_ref(s);
 	s->phase = SESSION_OVER;
 	session_after_none(s);
-	warden_detach(s);
+	peer_close(&s->warden);
 	spare_drop(s);
 	if (s->unclaimed) { /* it has no row to write */
 		remove_remains(s);

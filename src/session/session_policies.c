@@ -296,8 +296,10 @@ static void policy_event(struct sessions *ss, enum event_type type, const char *
 	store_event(ss->deps.store, &e, NULL, 0);
 }
 
-void policies_on_launcher(struct sessions *ss, const struct launcher_policies *m)
+void policies_on_launcher(void *ctx, void *msg, struct link_msg *link)
 {
+	struct sessions *ss = ctx;
+	const struct launcher_policies *m = msg;
 	struct policies_waiter *w;
 
 	for (size_t i = 0; i < m->loaded.n; i++)

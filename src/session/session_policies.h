@@ -17,6 +17,6 @@ void policy_violation(struct session *s, const char *request_id, const struct er
 /* The launcher refused a policy that is not in policies.selectable: err gets the denial. */
 void denial_of_choice(const struct config *c, struct err *err);
 void denial_take(struct err *err, const char *json); /* ignores NULL and what does not fit */
-void policies_on_launcher(struct sessions *ss, const struct launcher_policies *m);
+peer_fn policies_on_launcher;			     /* ctx: sessions */
 void policies_forget_waiters(struct sessions *ss);
 void policies_close(struct sessions *ss);

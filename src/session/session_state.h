@@ -35,6 +35,9 @@ enum session_phase {
 	SESSION_GONE, /* out of the registry again */
 };
 
+/* What the next state of its warden answers. */
+enum session_expects { EXPECT_NOTHING, EXPECT_HELLO, EXPECT_SETTLED, EXPECT_PATCH };
+
 struct totals {
 	int64_t command_count, file_ops, net_ops, bytes_read, bytes_written;
 };
@@ -81,8 +84,8 @@ struct session {
 	struct command_list commands; /* running and queued in order, and ended ones until the store
 					 has their end */
 	struct command *running;      /* in the list */
-	STAILQ_HEAD(, expect) expects;
-	STAILQ_HEAD(, patch) limiting; /* the launcher changes their limits, in this order */
+	enum session_expects expects;
+	STAILQ_HEAD(, patch) patches; /* the first one is under way */
 	STAILQ_HEAD(, end_waiter) waiters;
 	struct exec_counts execs;    /* that the metrics have counted */
 	struct output_file spare[3]; /* by stream, 1 and 2 */
@@ -112,6 +115,8 @@ struct session *session_new(struct sessions *ss, const char *id, const char *age
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);
 bool session_ended(const struct session *s);
+/* Whether its warden can be asked. E_SESSION_STOPPED, E_UNAVAILABLE. */
+int session_within_reach(const struct session *s, struct err *err);
 /* Changes the state and writes its event; the caller writes the row. */
 void session_set_state(struct session *s, enum session_state to, const char *reason);
 void session_is_active(struct session *s); /* its idle time begins anew */
@@ -130,10 +135,8 @@ void session_tell_waiters(struct session *s, const struct err *err);
 void session_begin_stop(struct session *s, const char *reason, const char *request_id);
 
 /* create.c */
-/* fd: link, rings, policy */
-void session_on_created(struct session *s, struct launcher_created *m, int *fd, size_t nfds);
-void session_on_refused(struct session *s, const struct launcher_refused *m);
-void session_on_ready(struct session *s); /* the first state of a fresh warden */
+peer_fn session_on_created, session_on_refused; /* of the launcher; ctx: sessions */
+void session_on_ready(struct session *s);	/* the first state of a fresh warden */
 /* Before the end is saved: writes the event of a missing wall. */
 void session_create_ends(struct session *s, const char *why);
 /* After the end is saved: answers the caller of session_create. */

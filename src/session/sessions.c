@@ -307,28 +307,6 @@ void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg)
 
 /* ---- what the launcher says ---- */
 
-static void on_created(void *ctx, void *msg, struct link_msg *m)
-{
-	struct sessions *ss = ctx;
-	struct launcher_created *created = msg;
-	struct session *s = sessions_find(ss, created->session_id);
-
-	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) &&
-	    !session_is_over(s))
-		session_on_created(s, created, m->fd, m->nfds);
-}
-
-static void on_refused(void *ctx, void *msg, struct link_msg *m)
-{
-	struct sessions *ss = ctx;
-	struct launcher_refused *refused = msg;
-	struct session *s = sessions_find(ss, refused->session_id);
-
-	if (s != NULL && s->state == SESSION_CREATING && !session_is_linked(s) &&
-	    !session_is_over(s))
-		session_on_refused(s, refused);
-}
-
 /* The server ends and removes a session that has no living row: the store has its end already, or
  * it belongs to another database. */
 static struct session *adopt_stray(struct sessions *ss, const char *id)
@@ -411,28 +389,17 @@ static void on_gone(void *ctx, void *msg, struct link_msg *m)
 	session_unref(s);
 }
 
-static void on_policies(void *ctx, void *msg, struct link_msg *m)
-{
-	policies_on_launcher(ctx, msg);
-}
-
-static void on_limited(void *ctx, void *msg, struct link_msg *m)
-{
-	struct sessions *ss = ctx;
-	struct launcher_limited *limited = msg;
-	struct session *s = sessions_find(ss, limited->session_id);
-
-	if (s != NULL)
-		session_on_limited(s, limited);
-}
-
 int sessions_on_launcher(struct sessions *ss, struct link_msg *m, struct err *err)
 {
 	static const struct peer_row rows[] = {
-		{MSG_launcher_created, on_created},	{MSG_launcher_refused, on_refused},
-		{MSG_launcher_found, on_found},		{MSG_launcher_lost, on_lost},
-		{MSG_launcher_found_all, on_found_all}, {MSG_launcher_gone, on_gone},
-		{MSG_launcher_policies, on_policies},	{MSG_launcher_limited, on_limited},
+		{MSG_launcher_created, session_on_created},
+		{MSG_launcher_refused, session_on_refused},
+		{MSG_launcher_found, on_found},
+		{MSG_launcher_lost, on_lost},
+		{MSG_launcher_found_all, on_found_all},
+		{MSG_launcher_gone, on_gone},
+		{MSG_launcher_policies, policies_on_launcher},
+		{MSG_launcher_limited, session_on_limited},
 	};
 	static const struct peer_kind kind = {.rows = rows, .n = ARRAY_LEN(rows)};
 

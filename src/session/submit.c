@@ -52,14 +52,8 @@ static int may_run(struct session *s, const struct caller *who, const struct exe
 	const struct config *config = s->ss->deps.config;
 	const int64_t most = s->config.limits.value[LIMIT_max_commands];
 
-	if (session_ended(s) || session_is_over(s) || s->state == SESSION_STOPPING)
-		return err_set(err, E_SESSION_STOPPED, s->id, "session '%s' has %s%s%s", s->id,
-			       s->failure != NULL ? "failed" : "ended",
-			       s->failure != NULL ? ": " : "",
-			       s->failure != NULL ? s->failure : "");
-	if (s->phase != SESSION_SETTLED || s->ss->stopping)
-		return err_set(err, E_UNAVAILABLE, s->id, "session '%s' is not within reach now",
-			       s->id);
+	if (session_within_reach(s, err) < 0)
+		return -(int)err->code;
 	if (store_failing(s->ss->deps.store, err) < 0)
 		return -(int)err->code;
 	if (most > 0 && s->totals.command_count >= most)

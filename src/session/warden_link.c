@@ -33,15 +33,6 @@ void warden_send_acks(struct session *s)
 	strv_done(&s->acks);
 }
 
-void warden_expect(struct session *s, enum expect_kind kind, struct patch *p)
-{
-	struct expect *x = mem_new(struct expect);
-
-	x->kind = kind;
-	x->patch = p;
-	STAILQ_INSERT_TAIL(&s->expects, x, next);
-}
-
 static const struct peer_kind warden_kind;
 
 /* ---- hello ---- */
@@ -70,7 +61,7 @@ static void say_hello(struct session *s)
 	};
 
 	warden_send(s, MSG_warden_hello, &hello);
-	warden_expect(s, EXPECT_HELLO, NULL);
+	s->expects = EXPECT_HELLO;
 	session_after(s, HELLO_MS, hello_overdue);
 }
 
@@ -102,7 +93,7 @@ static void greeted_again(struct session *s)
 
 	warden_tell_settings(s);
 	warden_send(s, MSG_warden_patch, &nothing);
-	warden_expect(s, EXPECT_SETTLED, NULL);
+	s->expects = EXPECT_SETTLED;
 	if (!s->unclaimed)
 		session_drain(s, NULL);
 }
@@ -118,20 +109,6 @@ int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t n
 	if (r == 0)
 		say_hello(s);
 	return r;
-}
-
-void warden_detach(struct session *s)
-{
-	struct expect *x, *next;
-
-	peer_close(&s->warden);
-	for (x = STAILQ_FIRST(&s->expects); x != NULL; x = next) {
-		next = STAILQ_NEXT(x, next);
-		if (x->patch != NULL)
-			continue; /* session_patches_fail answers it */
-		STAILQ_REMOVE(&s->expects, x, expect, next);
-		free(x);
-	}
 }
 
 /* ---- what it says ---- */
@@ -179,16 +156,16 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 {
 	struct session *s = ctx;
 	struct warden_state *now = msg;
-	struct expect *x = STAILQ_FIRST(&s->expects);
+	const enum session_expects expected = s->expects;
 	cleanup_free char *old_cwd = NULL;
 
 	if (now->session_id == NULL || strcmp(now->session_id, s->id) != 0) {
 		session_over(s, "its warden speaks for another session");
 		return;
 	}
-	if (x == NULL)
+	if (expected == EXPECT_NOTHING)
 		return;
-	STAILQ_REMOVE_HEAD(&s->expects, next);
+	s->expects = EXPECT_NOTHING;
 	old_cwd = mem_strdup(s->cwd);
 	if (now->cwd != NULL) {
 		free(s->cwd);
@@ -199,79 +176,28 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 	now->env = (struct strv){0};
 	s->env_dirty = true;
 	/* An earlier server has counted these. */
-	if (x->kind == EXPECT_HELLO)
+	if (expected == EXPECT_HELLO)
 		s->execs = now->execs;
 	count_execs(s, &now->execs);
-	switch (x->kind) {
-	case EXPECT_HELLO:
+	if (expected == EXPECT_PATCH) {
+		session_patched(s, old_cwd);
+	} else if (expected == EXPECT_SETTLED) {
+		settled(s);
+	} else {
 		session_take_walls(s, &now->walls);
 		if (s->state == SESSION_CREATING)
 			session_on_ready(s);
 		else
 			greeted_again(s);
-		break;
-	case EXPECT_SETTLED:
-		settled(s);
-		break;
-	case EXPECT_CWD:
-	case EXPECT_PATCH:
-	case EXPECT_UNDO:
-		session_patched(s, x, old_cwd);
-		break;
 	}
-	free(x);
-}
-
-static struct command *living(struct session *s, const char *id)
-{
-	struct command *c = command_find(s, id);
-
-	return c != NULL && c->phase != COMMAND_OVER ? c : NULL;
-}
-
-static void on_started(void *ctx, void *msg, struct link_msg *m)
-{
-	const struct warden_started *started = msg;
-	struct command *c = living(ctx, started->command_id);
-
-	if (c != NULL)
-		command_on_started(c, started->time_us);
-}
-
-static void on_refused(void *ctx, void *msg, struct link_msg *m)
-{
-	command_on_refused(ctx, msg);
 }
 
 static void on_result(void *ctx, void *msg, struct link_msg *m)
 {
-	struct session *s = ctx;
 	struct warden_result *result = msg;
-	struct command *c = living(s, result->command_id);
 
-	count_execs(s, &result->execs);
-	/* For a short command the warden sends only the result. */
-	if (c != NULL && c->state == COMMAND_QUEUED)
-		command_on_started(c, result->started_us);
-	command_on_result(s, result);
-}
-
-static void on_output(void *ctx, void *msg, struct link_msg *m)
-{
-	const struct warden_output *output = msg;
-	struct command *c = living(ctx, output->command_id);
-
-	if (c != NULL)
-		command_on_output(c, output);
-}
-
-static void on_taken(void *ctx, void *msg, struct link_msg *m)
-{
-	const struct warden_taken *taken = msg;
-	struct command *c = living(ctx, taken->command_id);
-
-	if (c != NULL)
-		command_on_taken(c, taken->total);
+	count_execs(ctx, &result->execs);
+	command_on_result(ctx, result);
 }
 
 static void gone_overdue(void *arg)
@@ -288,11 +214,6 @@ static void on_failed(void *ctx, void *msg, struct link_msg *m)
 	free(s->hint);
 	s->hint = mem_strdup(failed->reason != NULL ? failed->reason : "its warden failed");
 	session_after(s, STOP_MS, gone_overdue);
-}
-
-static void on_bell(void *ctx, void *msg, struct link_msg *m)
-{
-	session_bell(ctx);
 }
 
 /* Handles one message; false if none is there, or the link has ended. */
@@ -326,10 +247,14 @@ static void on_readable(void *arg)
 }
 
 static const struct peer_row warden_rows[] = {
-	{MSG_warden_state, on_state},	  {MSG_warden_started, on_started},
-	{MSG_warden_refused, on_refused}, {MSG_warden_output, on_output},
-	{MSG_warden_result, on_result},	  {MSG_warden_taken, on_taken},
-	{MSG_warden_failed, on_failed},	  {MSG_warden_bell, on_bell},
+	{MSG_warden_state, on_state},
+	{MSG_warden_started, command_on_started},
+	{MSG_warden_refused, command_on_refused},
+	{MSG_warden_output, command_on_output},
+	{MSG_warden_result, on_result},
+	{MSG_warden_taken, command_on_taken},
+	{MSG_warden_failed, on_failed},
+	{MSG_warden_bell, session_on_bell},
 };
 static const struct peer_kind warden_kind = {.self = SIDE_API,
 					     .other = SIDE_WARDEN,

@@ -3,15 +3,6 @@
 #pragma once
 #include "session/session_state.h"
 
-struct patch;
-/* What the next warden_state answers. */
-enum expect_kind { EXPECT_HELLO, EXPECT_SETTLED, EXPECT_CWD, EXPECT_PATCH, EXPECT_UNDO };
-struct expect {
-	STAILQ_ENTRY(expect) next;
-	enum expect_kind kind;
-	struct patch *patch; /* owned; CWD and PATCH */
-};
-
 static inline bool session_is_linked(const struct session *s)
 {
 	return s->warden.link.fd != -1;
@@ -19,10 +10,8 @@ static inline bool session_is_linked(const struct session *s)
 /* Takes the link and the rings, and sends the hello. */
 int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t nfds,
 		  struct err *err);
-void warden_detach(struct session *s);
 void warden_tell_settings(struct session *s); /* with the server's stderr as the warden's log */
 void warden_read(struct session *s);	      /* handles the messages that have arrived */
-void warden_expect(struct session *s, enum expect_kind kind, struct patch *p);
-void warden_send_acks(struct session *s); /* those of s->acks that no command carried */
+void warden_send_acks(struct session *s);     /* those of s->acks that no command carried */
 /* A lost link is not an error here: the reader of the link notices it. */
 void warden_send(struct session *s, enum msg_type type, const void *obj);
