@@ -17,6 +17,14 @@
 #define IDLE_TICK_MS 1000
 #define LEAVE_S 1 /* how long a stopping server waits for clients that read slowly */
 
+/* Ends the process; the launcher starts another one. */
+static void fail(struct api *api, const char *what, const struct err *err)
+{
+	log_error(what, "error", err->message);
+	api->failed = true;
+	loop_stop(api->loop);
+}
+
 static int load_fd(int fd, const char *what, struct buf *out, struct err *err)
 {
 	if (lseek(fd, 0, SEEK_SET) < 0)
@@ -240,14 +248,10 @@ static void listen_all(struct api *api)
 	if (api->listening)
 		return;
 	api->listening = true;
-	for (size_t i = 0; i < api->nlisteners; i++) {
+	for (size_t i = 0; i < api->nlisteners; i++)
 		if (http_server_listen(api->http, api->listener[i], (int)i, transport_plain, &err) <
-		    0) {
-			log_error("cannot listen", "error", err.message);
-			api->failed = true;
-			loop_stop(api->loop);
-		}
-	}
+		    0)
+			fail(api, "cannot listen", &err);
 }
 
 static void on_ready(void *arg)
@@ -372,11 +376,8 @@ static void on_open_again(void *arg)
 	struct api *api = arg;
 	struct err err = {0};
 
-	if (api->stopping || open_or_wait(api, &err) == 0)
-		return;
-	log_error("cannot open the database", "error", err.message);
-	api->failed = true;
-	loop_stop(api->loop);
+	if (!api->stopping && open_or_wait(api, &err) < 0)
+		fail(api, "cannot open the database", &err);
 }
 
 static int start(struct api *api, struct err *err)
@@ -409,11 +410,8 @@ static void on_hello(void *ctx, void *msg, struct link_msg *m)
 		set_log(api);
 		r = start(api, &err);
 	}
-	if (r == 0)
-		return;
-	log_error("cannot start", "error", err.message);
-	api->failed = true;
-	loop_stop(api->loop);
+	if (r < 0)
+		fail(api, "cannot start", &err);
 }
 
 static void on_launcher(void *arg)
@@ -427,13 +425,10 @@ static void on_launcher(void *arg)
 			log_error("a message of the launcher is lost", "error", err.message);
 		else if (api->failed)
 			return;
-	if (status == LINK_AGAIN)
-		return;
-	if (status == LINK_BROKEN) {
-		log_error("the launcher's link is broken", "error", err.message);
-		api->failed = true;
-	}
-	loop_stop(api->loop); /* the wardens live on */
+	if (status == LINK_BROKEN)
+		fail(api, "the launcher's link is broken", &err);
+	else if (status == LINK_EOF)
+		loop_stop(api->loop); /* the wardens live on */
 }
 
 static void finish(struct api *api)

@@ -4,7 +4,6 @@
 #include "api/api.h"
 #include "base/mem.h"
 #include <stdio.h>
-#include <sys/socket.h>
 
 static int by_key(struct call *call, const char *secret, struct err *err)
 {
@@ -26,35 +25,16 @@ static int by_key(struct call *call, const char *secret, struct err *err)
 	return 0;
 }
 
-/* Root and the server's owner are admin. A uid alone makes no approver. */
-static int by_peer(struct call *call, struct err *err)
-{
-	struct caller *who = &call->who;
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-
-	if (getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return err_errno(err, E_UNAUTHENTICATED, NULL, "cannot tell who is connected");
-	snprintf(who->agent_id, sizeof(who->agent_id), "uid-%u", peer.uid);
-	who->role = peer.uid == 0 || peer.uid == call->api->owner_uid ? ROLE_ADMIN : ROLE_AGENT;
-	who->uid = peer.uid;
-	who->conn_fd = call->fd;
-	return 0;
-}
-
 int call_admit_peer(const struct call *call, struct err *err)
 {
 	const struct api *api = call->api;
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
 
-	if (!api->privileged || call->listener != LISTENER_UNIX ||
-	    getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
-	    !uid_range_has(&api->config.session_uids, peer.uid))
+	if (!api->privileged || call->uid == CALL_NO_UID ||
+	    !uid_range_has(&api->config.session_uids, call->uid))
 		return 0;
 	return err_set(err, E_FORBIDDEN, NULL,
 		       "uid %u belongs to a session, and sessions may not use this server",
-		       peer.uid);
+		       call->uid);
 }
 
 int call_authenticate(struct call *call, struct err *err)
@@ -68,20 +48,28 @@ int call_authenticate(struct call *call, struct err *err)
 		return r;
 	if (secret != NULL)
 		return by_key(call, secret, err);
-	if (call->listener == LISTENER_UNIX)
-		return by_peer(call, err);
-	if (strcmp(api->config.auth_type, "none") != 0)
+	who->conn_fd = call->fd;
+	who->role = ROLE_AGENT;
+	if (call->listener == LISTENER_UNIX) {
+		if (call->uid == CALL_NO_UID)
+			return err_set(err, E_UNAUTHENTICATED, NULL,
+				       "the kernel does not tell who is connected");
+		/* A uid alone makes no approver. */
+		if (call->uid == 0 || call->uid == api->owner_uid)
+			who->role = ROLE_ADMIN;
+		who->uid = call->uid;
+	} else if (strcmp(api->config.auth_type, "none") != 0) {
 		return err_set(err, E_UNAUTHENTICATED, NULL,
 			       "an API key is needed: Authorization: Bearer KEY");
-	/* A browser lets every page post to loopback, and then says in whose name. */
-	if (call->from_page)
+	} else if (call->from_page) {
+		/* A browser lets every page post to loopback, and names the page. */
 		return err_set(err, E_FORBIDDEN, "Origin", "a web page needs an API key");
-	who->role = ROLE_AGENT;
-	who->uid = api->privileged ? api->config.none_as : api->owner_uid;
-	if (api->privileged)
+	} else {
+		who->uid = api->privileged ? api->config.none_as : api->owner_uid;
+	}
+	if (call->listener == LISTENER_UNIX || api->privileged)
 		snprintf(who->agent_id, sizeof(who->agent_id), "uid-%u", who->uid);
 	else
 		snprintf(who->agent_id, sizeof(who->agent_id), "anonymous");
-	who->conn_fd = call->fd;
 	return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who asks: keys, the peer of a unix connection, nobody. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 
 /* Answers who was seen: "agent_id role uid key|conn". */
 static void who_am_i(struct call *call)

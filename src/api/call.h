@@ -54,7 +54,7 @@ struct call_provider {
 	int (*credential)(const struct call *call, const char **secret, struct err *err);
 	/* Counts the connection as this peer's; false: that one has its share of them. */
 	bool (*set_peer)(struct call *call, const char *name);
-	/* A whole answer. code is E_OK or what the answer's body tells of. */
+	/* A whole answer. code is E_OK, or that of the error in the body. */
 	void (*answer)(struct call *call, int status, enum err_code code, const char *type,
 		       const struct buf *body);
 	/* Begins a stream by the row's kind; returns the status that was sent. */
@@ -66,6 +66,7 @@ struct call_provider {
 };
 
 #define CALL_PATH_PARAMS 3
+#define CALL_NO_UID UINT32_MAX
 
 /* One request being answered. Lives until the answer has ended or the client has left. */
 struct call {
@@ -75,6 +76,7 @@ struct call {
 	/* The client: the bit of its listener and its connection (borrowed). */
 	unsigned listener;
 	int fd;
+	uint32_t uid;		      /* of a client of the unix socket; else CALL_NO_UID */
 	bool from_page;		      /* a browser asks in the name of a web page */
 	bool head_only;		      /* a stream ends when its head was sent */
 	const char *target;	      /* what was asked for, for errors */
@@ -125,9 +127,9 @@ void call_stream_end(struct call *call); /* ends the call */
 
 /* For an answer that somebody else gives later: the client may leave before. */
 struct pending_call;
-struct pending_call *call_pending(struct call *call, int status);
-/* The call to answer, with its status; NULL: its client has left, and p is gone. */
-struct call *call_of_pending(struct pending_call *p, int *status);
+struct pending_call *call_pending(struct call *call);
+/* The call to answer; NULL: its client has left, and p is gone. */
+struct call *call_of_pending(struct pending_call *p);
 /* After sessions_free: no answer will come. */
 void pending_free_all(struct api *api);
 
@@ -167,8 +169,6 @@ bool call_match(struct call *call, const struct method *row, const char *path);
 int call_admit_peer(const struct call *call, struct err *err);
 /* Authenticates, checks, resolves what the path names and calls the row's handler. */
 void call_run(struct call *call, const struct method *row);
-/* Counts and logs an answer that the provider sends by itself; then call_free. */
-void call_begun(struct call *call, int status);
 void call_free(struct call *call, bool gone);
 
 /* auth.c: fills call->who. */

@@ -19,6 +19,7 @@
 #define PROBE_S 5
 #define FROM_CLIENT (1u << STDIO_STDIN | 1u << STDIO_CONTROL)
 
+_Static_assert(CALL_NO_UID == HTTP_NO_UID, "one number for a client without a uid");
 _Static_assert((int)CALL_STDIN == STDIO_STDIN && (int)CALL_RESULT == STDIO_RESULT,
 	       "parts of a call have the numbers of frames");
 
@@ -27,6 +28,7 @@ struct http_call {
 	struct http_request *req;
 	struct stdio_parser in;
 	struct watch *probe; /* NULL: off */
+	char allow[64];	     /* verbs of the path that was asked for */
 };
 
 static struct http_request *req_of(const struct call *call)
@@ -115,38 +117,17 @@ static int check_host(const struct call *call, struct err *err)
 
 /* ---- answers ---- */
 
-/* header: one more of the answer's, or NULL. */
-static void reply(struct call *call, int status, const char *type, const struct buf *body,
-		  const char *header, const char *value)
-{
-	const struct http_extra extra[] = {
-		{"X-Request-Id", call->who.request_id}, {header, value}, {NULL, NULL}};
-
-	http_reply(req_of(call), status, type, body->data, body->len, extra);
-}
-
 static void answer(struct call *call, int status, enum err_code code, const char *type,
 		   const struct buf *body)
 {
-	reply(call, status, type, body, code == E_UNAUTHENTICATED ? "WWW-Authenticate" : NULL,
-	      "Bearer");
-}
+	const struct http_call *h = (const struct http_call *)call;
+	struct http_extra extra[3] = {{"X-Request-Id", call->who.request_id}};
 
-/* No row has this path, or none with this verb; allow names the verbs that it has. */
-static void refuse_path(struct call *call, const char *allow)
-{
-	struct err err = {0};
-
-	if (*allow == '\0') {
-		err_set(&err, E_NOT_FOUND, call->target, "no such path");
-		call_fail(call, &err);
-		return;
-	}
-	err_set(&err, E_METHOD_NOT_ALLOWED, call->target, "this path answers %s", allow);
-	err_body_format(&err, call->who.request_id, &call->reply);
-	call_begun(call, 405);
-	reply(call, 405, "application/json", &call->reply, "Allow", allow);
-	call_free(call, false);
+	if (code == E_UNAUTHENTICATED)
+		extra[1] = (struct http_extra){"WWW-Authenticate", "Bearer"};
+	else if (code == E_METHOD_NOT_ALLOWED)
+		extra[1] = (struct http_extra){"Allow", h->allow};
+	http_reply(h->req, status, type, body->data, body->len, extra);
 }
 
 void api_on_bad(int status, const char *reason, struct buf *body, void *arg)
@@ -318,26 +299,29 @@ static bool is_asked(const struct method *m, const struct call *call, const char
 	       (m->kind != BIDIRECTIONAL || http_wants_upgrade(req_of(call), STDIO_PROTOCOL));
 }
 
-/* NULL: none; allow gets the verbs that the path has. */
-static const struct method *find_method(struct call *call, const char *verb, char allow[64])
+/* The row that is asked for; NULL: h->allow has the verbs of the path, if there is such a path. */
+static const struct method *find_method(struct http_call *h)
 {
+	struct call *call = &h->call;
+	const char *verb = http_method(h->req);
 	const struct config *config = &call->api->config;
 
 	/* The one path that the configuration names. */
 	if (config->metrics_enabled && strcmp(call->target, config->metrics_path) == 0) {
-		snprintf(allow, 64, "GET");
+		snprintf(h->allow, sizeof(h->allow), "GET");
 		return is_asked(&api_metrics_method, call, verb) ? &api_metrics_method : NULL;
 	}
 	for (size_t i = 0; i < call->api->nmethods; i++) {
 		const struct method *m = &call->api->methods[i];
-		const size_t len = strlen(allow);
+		const size_t len = strlen(h->allow);
 
 		if ((m->listeners & call->listener) == 0 || !call_match(call, m, call->target))
 			continue;
 		if (is_asked(m, call, verb))
 			return m;
 		if (m->kind != BIDIRECTIONAL)
-			snprintf(allow + len, 64 - len, "%s%s", len > 0 ? ", " : "", m->verb);
+			snprintf(h->allow + len, sizeof(h->allow) - len, "%s%s",
+				 len > 0 ? ", " : "", m->verb);
 	}
 	return NULL;
 }
@@ -352,24 +336,28 @@ void api_on_request(struct http_request *req, void *arg)
 	struct http_call *h = mem_new(struct http_call);
 	struct call *call = &h->call;
 	const struct method *row;
-	char allow[64] = "";
 	struct err err = {0};
 
 	h->req = req;
 	call_init(call, arg, &http_provider, http_header(req, "X-Request-Id"));
 	call->listener = call->api->listener_kind[http_tag(req)];
 	call->fd = http_fd(req);
+	call->uid = http_uid(req);
 	call->from_page = http_header(req, "Origin") != NULL;
 	call->head_only = strcmp(http_method(req), "HEAD") == 0;
 	call->target = http_path(req);
 	call->body = http_body(req, &call->body_len);
 	call->body_type = http_header(req, "Content-Type");
 	http_on_close(req, on_gone, call);
-	row = find_method(call, http_method(req), allow);
+	row = find_method(h);
 	if (check_host(call, &err) < 0 || call_admit_peer(call, &err) < 0)
-		call_fail(call, &err);
+		;
+	else if (row == NULL && h->allow[0] == '\0')
+		err_set(&err, E_NOT_FOUND, call->target, "no such path");
 	else if (row == NULL)
-		refuse_path(call, allow);
+		err_set(&err, E_METHOD_NOT_ALLOWED, call->target, "this path answers %s", h->allow);
+	if (err.code != E_OK)
+		call_fail(call, &err);
 	else
 		call_run(call, row);
 }

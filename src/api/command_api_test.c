@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Commands over HTTP: exec that waits, detached exec, keys, output by pages, kill. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 #include <signal.h>
 
 #define S "/api/v1/sessions/s"

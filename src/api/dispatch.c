@@ -52,7 +52,9 @@ void call_free(struct call *call, bool gone)
 	call->provider->free(call);
 }
 
-void call_begun(struct call *call, int status)
+/* ---- answers ---- */
+
+static void begun(struct call *call, int status)
 {
 	struct api *api = call->api;
 	char text[16];
@@ -65,11 +67,9 @@ void call_begun(struct call *call, int status)
 	log_request(call, text);
 }
 
-/* ---- answers ---- */
-
 static void answer(struct call *call, int status, enum err_code code, const char *type)
 {
-	call_begun(call, status);
+	begun(call, status);
 	call->provider->answer(call, status, code, type, &call->reply);
 	call_free(call, false);
 }
@@ -111,7 +111,7 @@ void call_finish(struct call *call, int r, const struct err *err)
 void call_stream_begin(struct call *call, const struct call_stream *stream)
 {
 	call->stream = stream;
-	call_begun(call, call->provider->stream_begin(call));
+	begun(call, call->provider->stream_begin(call));
 }
 
 void call_send(struct call *call, enum call_part part, uint64_t at, const void *data, size_t len)
@@ -135,7 +135,6 @@ void call_stream_end(struct call *call)
 struct pending_call {
 	LIST_ENTRY(pending_call) next;
 	struct call *call; /* NULL once the client has left */
-	int status;
 };
 
 static void pending_free(struct pending_call *p)
@@ -160,23 +159,21 @@ static void pending_left(struct call *call, bool gone)
 		pending_free(p);
 }
 
-struct pending_call *call_pending(struct call *call, int status)
+struct pending_call *call_pending(struct call *call)
 {
 	struct pending_call *p = mem_new(struct pending_call);
 
 	p->call = call;
-	p->status = status;
 	LIST_INSERT_HEAD(&call->api->pending, p, next);
 	call->work = p;
 	call->work_free = pending_left;
 	return p;
 }
 
-struct call *call_of_pending(struct pending_call *p, int *status)
+struct call *call_of_pending(struct pending_call *p)
 {
 	struct call *call = p->call;
 
-	*status = p->status;
 	if (call == NULL)
 		pending_free(p);
 	return call;

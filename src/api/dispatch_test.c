@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a request to its handler: paths, methods, roles, ownership, queries, bodies, ids. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 
 #define S "/api/v1/sessions"
 #define LONGEST "a123456789b123456789c123456789d123456789e123456789f123456789g123"

@@ -238,13 +238,16 @@ static void history_left(struct call *call, bool gone)
 	store_ask_cancel(call->work);
 }
 
-static void answer_query(struct call *call, struct event_query *q)
+void api_events_history(struct call *call)
 {
+	struct event_query q = {.session_id = call->session != NULL
+						      ? session_id(call->session)
+						      : call_param(call, "session_id")};
 	struct store_ask *ask = NULL;
 	struct err err = {0};
 
-	if (read_query(call, q, &err) < 0 ||
-	    store_ask(call->api->store, q,
+	if (read_query(call, &q, &err) < 0 ||
+	    store_ask(call->api->store, &q,
 		      &(struct store_asking){.caller = call->who.agent_id,
 					     .count = true,
 					     .fn = on_history,
@@ -255,18 +258,4 @@ static void answer_query(struct call *call, struct event_query *q)
 	}
 	call->work = ask;
 	call->work_free = history_left;
-}
-
-void api_events_history(struct call *call)
-{
-	struct event_query q = {.session_id = session_id(call->session)};
-
-	answer_query(call, &q);
-}
-
-void api_events_search(struct call *call)
-{
-	struct event_query q = {.session_id = call_param(call, "session_id")};
-
-	answer_query(call, &q);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Events over HTTP: the stream from its beginning to its end, and history by filters. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 
 #define S "/api/v1/sessions/s"
 #define KEY "X-API-Key: agent-1\r\n"

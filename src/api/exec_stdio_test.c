@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The stdio stream: frames and credit in both directions, ends, and clients that break the rules.
  */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 #include "wire/stdio_frame.h"
 #include <signal.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec/stream: output and events while the command runs, the answer at the end. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 
 #define S "/api/v1/sessions/s"
 #define KEY "X-API-Key: agent-1\r\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Output at the reader's pace: from a command that runs, and from one that is over. The test is a
  * provider of calls itself: it hears the messages and says how much room there is. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 
 #define PATH "/api/v1/sessions/s/exec"
 #define FULL (1024 * 1024) /* bytes that a slow reader has not taken */

@@ -15,11 +15,10 @@ method_fn api_command_list, api_command_get, api_command_output, api_command_kil
 /* exec_api.c */
 method_fn api_exec;
 /* event_api.c */
-method_fn api_events_stream, api_events_history, api_events_search;
+method_fn api_events_stream, api_events_history;
 /* server_api.c */
 /* Whether the database can be written, as far as is known: 0 or -E_UNAVAILABLE, why. */
 int api_writable(const struct api *api, struct err *err);
 method_fn api_health, api_ready, api_metrics;
 /* openapi.c */
 method_fn api_openapi;
-void api_openapi_format(const struct api *api, struct buf *out);

@@ -52,7 +52,7 @@ const struct method api_methods[] = {
 	 NULL, {{200, &shape_policies}}},
 	{"POST",   P "/policies/reload",                "ReloadPolicies",   UNARY,         EVERYWHERE, ADMIN,  OWN_NONE, "", true, true, api_policy_reload,
 	 NULL, {{200, &shape_reload}}},
-	{"GET",    P "/events/search",                  "SearchEvents",     UNARY,         EVERYWHERE, ADMIN,  OWN_NONE, FILTERS " session_id", true, false, api_events_search,
+	{"GET",    P "/events/search",                  "SearchEvents",     UNARY,         EVERYWHERE, ADMIN,  OWN_NONE, FILTERS " session_id", true, false, api_events_history,
 	 NULL, {{200, &shape_events}}},
 	{"GET",    "/health",                           "Health",           UNARY,         EVERYWHERE, ANYONE, OWN_NONE, "", true, false, api_health,
 	 NULL, {{200, &shape_health}}},
@@ -64,16 +64,11 @@ const struct method api_methods[] = {
 /* clang-format on */
 const size_t api_nmethods = ARRAY_LEN(api_methods);
 
-const struct method api_metrics_method = {"GET",
-					  "",
-					  "Metrics",
-					  UNARY,
-					  EVERYWHERE,
-					  ANYONE,
-					  OWN_NONE,
-					  "",
-					  true,
-					  false,
-					  api_metrics,
-					  NULL,
-					  {{200, NULL, "text/plain"}}};
+const struct method api_metrics_method = {.verb = "GET",
+					  .path = "",
+					  .rpc = "Metrics",
+					  .listeners = EVERYWHERE,
+					  .params = "",
+					  .idempotent = true,
+					  .handler = api_metrics,
+					  .answers = {{200, NULL, "text/plain"}}};

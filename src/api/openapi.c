@@ -212,25 +212,14 @@ static void add_answers(json_t *all, const struct method *m)
 	}
 }
 
-/* The names of the bits that are set. */
-static json_t *bits(unsigned set, const char *(*name)(unsigned bit))
+static json_t *roles(unsigned set)
 {
 	json_t *list = json_array();
 
 	for (unsigned bit = 0; set >> bit != 0; bit++)
 		if ((set >> bit & 1) != 0)
-			json_array_append_new(list, json_string(name(bit)));
+			json_array_append_new(list, json_string(role_name((enum role)bit)));
 	return list;
-}
-
-static const char *name_of_role(unsigned bit)
-{
-	return role_name((enum role)bit);
-}
-
-static const char *name_of_listener(unsigned bit)
-{
-	return 1u << bit == LISTENER_UNIX ? "unix" : "tcp";
 }
 
 /* upgrade: the row that an upgrade of the request asks for, or NULL. A credential is needed on TCP;
@@ -249,12 +238,13 @@ static json_t *operation(const struct method *m, const struct method *upgrade)
 		body = json_pack("{s:b,s:o}", "required", !m->body->optional, "content",
 				 content(JSON_TYPE, m->body->name));
 	return json_pack(
-		"{s:s,s:o,s:o*,s:o,s:o,s:o,s:[s,s*],s:o}", "operationId", m->rpc, "parameters",
-		parameters(m), "requestBody", body, "responses", answers, "security",
+		"{s:s,s:o,s:o*,s:o,s:o,s:o,s:[s,s*],s:[s*,s*]}", "operationId", m->rpc,
+		"parameters", parameters(m), "requestBody", body, "responses", answers, "security",
 		m->roles != 0 ? json_pack("[{},{s:[]},{s:[]}]", "bearer", "key") : json_array(),
-		"x-roles", bits(m->roles, name_of_role), "x-kinds", kinds[m->kind],
+		"x-roles", roles(m->roles), "x-kinds", kinds[m->kind],
 		upgrade != NULL ? kinds[upgrade->kind] : NULL, "x-listeners",
-		bits(m->listeners, name_of_listener));
+		(m->listeners & LISTENER_UNIX) != 0 ? "unix" : NULL,
+		(m->listeners & LISTENER_TCP) != 0 ? "tcp" : NULL);
 }
 
 static void add_operation(json_t *paths, const char *path, const struct method *m,
@@ -302,8 +292,9 @@ static void add_schema(json_t *schemas, const struct shape *shape)
 			add_schema(schemas, row->shape);
 }
 
-void api_openapi_format(const struct api *api, struct buf *out)
+void api_openapi(struct call *call)
 {
+	const struct api *api = call->api;
 	json_t *schemas = json_object(), *doc;
 	char *text;
 
@@ -328,13 +319,8 @@ void api_openapi_format(const struct api *api, struct buf *out)
 		"apiKey", "in", "header", "name", "X-API-Key");
 	text = json_dumps(doc, JSON_COMPACT);
 	ensure(text != NULL);
-	buf_adds(out, text);
+	buf_adds(&call->reply, text);
 	free(text);
 	json_decref(doc);
-}
-
-void api_openapi(struct call *call)
-{
-	api_openapi_format(call->api, &call->reply);
 	call_reply(call, 200);
 }

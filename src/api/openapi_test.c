@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The document follows the tables; that answers follow them too is shown through the server. */
-#include "api/handlers.h"
-#include "base/mem.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "api/testkit/api_testkit.h"
 
-#include <cmocka.h>
-
-static json_t *document(bool metrics)
+static json_t *document(struct rig *r, bool metrics)
 {
-	const struct api api = {
-		.config = {.metrics_enabled = metrics, .metrics_path = (char *)"/numbers"},
-		.methods = api_methods,
-		.nmethods = api_nmethods};
-	cleanup_buf struct buf out = {0};
 	struct err err = {0};
 	json_t *doc = NULL;
 
-	api_openapi_format(&api, &out);
-	if (json_parse(out.data, out.len, &doc, &err) < 0)
+	r->api.config.metrics_enabled = metrics;
+	r->api.config.metrics_path = (char *)"/numbers";
+	cleanup_got struct got g = rig_call(r, NULL, "GET /openapi.json", NULL);
+
+	if (json_parse(g.body.data, g.body.len, &doc, &err) < 0)
 		fail_msg("%s", err.message);
 	return doc;
 }
@@ -34,7 +26,7 @@ static const json_t *at(const json_t *doc, const char *const *keys)
 
 static void api_1_every_row_is_an_operation(void **state)
 {
-	json_t *doc = document(true);
+	json_t *doc = document(*state, true);
 
 	for (size_t i = 0; i < api_nmethods; i++) {
 		const struct method *m = &api_methods[i];
@@ -61,7 +53,7 @@ static void api_1_every_row_is_an_operation(void **state)
 	}
 	assert_non_null(AT(doc, "paths", "/numbers", "get"));
 	json_decref(doc);
-	doc = document(false);
+	doc = document(*state, false);
 	assert_null(AT(doc, "paths", "/numbers"));
 	json_decref(doc);
 }
@@ -85,7 +77,7 @@ static void refs_resolve(const json_t *schemas, const json_t *v)
 
 static void api_1_every_reference_leads_somewhere(void **state)
 {
-	json_t *doc = document(true);
+	json_t *doc = document(*state, true);
 
 	refs_resolve(AT(doc, "components", "schemas"), doc);
 	json_decref(doc);
@@ -94,7 +86,7 @@ static void api_1_every_reference_leads_somewhere(void **state)
 /* The boundaries of the tables, kind by kind. */
 static void api_1_requests_are_described_by_their_tables(void **state)
 {
-	json_t *doc = document(true);
+	json_t *doc = document(*state, true);
 	const json_t *all = AT(doc, "components", "schemas");
 	const json_t *session = AT(all, "SessionRequest", "properties");
 	const json_t *patch = AT(all, "SessionPatch", "properties");
@@ -146,7 +138,7 @@ static size_t check_references(const json_t *all, const json_t *at)
 
 static void api_1_answers_are_described_by_their_shapes(void **state)
 {
-	json_t *doc = document(true);
+	json_t *doc = document(*state, true);
 	const json_t *all = AT(doc, "components", "schemas");
 
 	assert_true(check_references(all, doc) > json_object_size(all));
@@ -165,13 +157,15 @@ static void api_1_answers_are_described_by_their_shapes(void **state)
 	json_decref(doc);
 }
 
+#define TEST(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(api_1_every_row_is_an_operation),
-		cmocka_unit_test(api_1_every_reference_leads_somewhere),
-		cmocka_unit_test(api_1_requests_are_described_by_their_tables),
-		cmocka_unit_test(api_1_answers_are_described_by_their_shapes),
+		TEST(api_1_every_row_is_an_operation),
+		TEST(api_1_every_reference_leads_somewhere),
+		TEST(api_1_requests_are_described_by_their_tables),
+		TEST(api_1_answers_are_described_by_their_shapes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,8 +38,7 @@ static void format_reload(const struct launcher_policies *m, struct jw *w)
 
 static void on_policies(const struct err *err, const struct launcher_policies *m, void *arg)
 {
-	int status;
-	struct call *call = call_of_pending(arg, &status);
+	struct call *call = call_of_pending(arg);
 
 	if (call == NULL)
 		return;
@@ -52,17 +51,17 @@ static void on_policies(const struct err *err, const struct launcher_policies *m
 		format_reload(m, &call->w);
 	format_list(m, call->api->config.policy_default, &call->w);
 	jw_obj_end(&call->w);
-	call_reply(call, status);
+	call_reply(call, 200);
 }
 
 void api_policy_list(struct call *call)
 {
-	policies_ask(call->api->sessions, false, on_policies, call_pending(call, 200));
+	policies_ask(call->api->sessions, false, on_policies, call_pending(call));
 }
 
 void api_policy_reload(struct call *call)
 {
-	policies_ask(call->api->sessions, true, on_policies, call_pending(call, 200));
+	policies_ask(call->api->sessions, true, on_policies, call_pending(call));
 }
 
 void api_session_policy(struct call *call)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 
 #define P "/api/v1/policies"
 

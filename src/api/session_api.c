@@ -7,8 +7,7 @@
 
 static void on_done(const struct err *err, struct session *s, void *arg)
 {
-	int status;
-	struct call *call = call_of_pending(arg, &status);
+	struct call *call = call_of_pending(arg);
 
 	if (call == NULL)
 		return;
@@ -17,7 +16,7 @@ static void on_done(const struct err *err, struct session *s, void *arg)
 		return;
 	}
 	session_format(s, &call->w);
-	call_reply(call, status);
+	call_reply(call, call->method->answers[0].status);
 }
 
 void api_session_create(struct call *call)
@@ -33,7 +32,7 @@ void api_session_create(struct call *call)
 		call_fail(call, &err);
 	else
 		session_create(call->api->sessions, &call->who, &request, on_done,
-			       call_pending(call, 201));
+			       call_pending(call));
 	session_request_done(&request);
 	json_decref(body);
 }
@@ -68,7 +67,7 @@ void api_session_patch(struct call *call)
 	if (r < 0)
 		call_fail(call, &err);
 	else
-		session_patch(call->session, &call->who, &patch, on_done, call_pending(call, 200));
+		session_patch(call->session, &call->who, &patch, on_done, call_pending(call));
 	session_request_done(&patch);
 	json_decref(body);
 }
@@ -76,5 +75,5 @@ void api_session_patch(struct call *call)
 void api_session_destroy(struct call *call)
 {
 	session_destroy(call->session, &call->who, "destroyed by request", on_done,
-			call_pending(call, 200));
+			call_pending(call));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions over HTTP: answers that wait for the launcher or the warden, and clients that do not. */
-#include "api/api_testkit.h"
+#include "api/testkit/api_testkit.h"
 #include "base/log.h"
 #include <sys/mman.h>
 

@@ -71,9 +71,11 @@ const char *http_header(const struct http_request *req,
 			const char *name); /* case-insensitive; lists joined by ", "; NULL */
 const char *http_body(const struct http_request *req, size_t *len); /* never NULL */
 bool http_wants_upgrade(const struct http_request *req, const char *protocol);
-int http_fd(
-	const struct http_request *req); /* the connection, for SO_PEERCRED and passing; borrowed */
+int http_fd(const struct http_request *req);  /* the connection, to pass it on; borrowed */
 int http_tag(const struct http_request *req); /* of the listener */
+/* The user at the other end of a unix socket (SO_PEERCRED, when it connected). */
+#define HTTP_NO_UID UINT32_MAX
+uint32_t http_uid(const struct http_request *req);
 /* Counts the connection as this peer's from now on (TCP clients without a name are one peer).
  * False: that one has its share; the connection closes after the answer, which should be a 503. */
 bool http_set_peer(struct http_request *req, const char *name);

@@ -488,6 +488,7 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	c->server = s;
 	c->io = l->open(fd);
 	c->tag = l->tag;
+	c->uid = p->uid;
 	c->readable = true;
 	c->wait_since_us = now_us();
 	c->parser = http_parser_new(&s->limits);

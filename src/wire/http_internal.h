@@ -131,6 +131,7 @@ struct http_peer {
 	LIST_ENTRY(http_peer) link;
 	char name[HTTP_PEER_NAME];
 	unsigned conns;
+	uint32_t uid; /* of a unix socket's client; HTTP_NO_UID for others */
 	bool trusted; /* root or the owner */
 	bool held;    /* in use without a connection */
 };
@@ -161,6 +162,7 @@ struct http_conn {
 	struct http_parser *parser;
 	struct transport *io;
 	int tag;
+	uint32_t uid;
 	struct watch *event;	/* readable or closed, by edges; always on */
 	struct watch *writable; /* by edges; on while out holds bytes */
 	struct watch *timer;

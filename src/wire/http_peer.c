@@ -20,7 +20,7 @@ static unsigned share(const struct http_server *s)
 	return s->limits.max_connections < SHARE ? 1 : s->limits.max_connections / SHARE;
 }
 
-static struct http_peer *find(struct http_server *s, const char *name, bool trusted)
+static struct http_peer *find(struct http_server *s, const char *name, uint32_t uid)
 {
 	struct http_peer *p;
 
@@ -29,7 +29,8 @@ static struct http_peer *find(struct http_server *s, const char *name, bool trus
 			return p;
 	p = mem_new(struct http_peer);
 	snprintf(p->name, sizeof(p->name), "%s", name);
-	p->trusted = trusted;
+	p->uid = uid;
+	p->trusted = uid == 0 || (uid != HTTP_NO_UID && uid == s->limits.owner_uid);
 	LIST_INSERT_HEAD(&s->peers, p, link);
 	return p;
 }
@@ -45,16 +46,13 @@ static void free_unused(struct http_peer *p)
 struct http_peer *http_peer_of(struct http_server *s, int fd, bool tcp)
 {
 	char name[HTTP_PEER_NAME] = TCP;
-	struct ucred peer = {.uid = (uid_t)-1};
+	struct ucred peer = {.uid = HTTP_NO_UID};
 	socklen_t len = sizeof(peer);
 	struct http_peer *p;
 
-	if (!tcp) {
-		/* cannot fail on a unix socket */
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	if (!tcp && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
 		snprintf(name, sizeof(name), "uid-%u", peer.uid);
-	}
-	p = find(s, name, !tcp && (peer.uid == 0 || peer.uid == s->limits.owner_uid));
+	p = find(s, name, tcp ? HTTP_NO_UID : peer.uid);
 	p->held = true;
 	return p;
 }
@@ -141,7 +139,7 @@ bool http_set_peer(struct http_request *req, const char *name)
 
 	if (c->peer->trusted || strcmp(c->peer->name, name) == 0)
 		return true;
-	p = find(s, name, false);
+	p = find(s, name, HTTP_NO_UID);
 	if (p->conns >= share(s)) {
 		req->keep_alive = false;
 		return false;

@@ -175,6 +175,11 @@ int http_tag(const struct http_request *req)
 	return req->conn->tag;
 }
 
+uint32_t http_uid(const struct http_request *req)
+{
+	return req->conn->uid;
+}
+
 void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
 		   void *arg)
 {

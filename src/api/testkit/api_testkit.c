@@ -1,42 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api/api_testkit.h - the API in front of a real registry of sessions: real sockets, HTTP, store
- * and loop in one process; the test plays the clients, the launcher and the wardens.
- *
- * Shared by the tests of this folder; every function fails the running cmocka test. */
-#pragma once
-#include "api/handlers.h"
+#include "api/testkit/api_testkit.h"
 #include "base/hash.h"
-#include "session/session_testkit.h"
-#include "wire/http.h"
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 
-#define UNUSED_TOO __attribute__((unused))
-#define RIG_MOMENTS 400 /* of 5 ms: then a test fails */
-
-enum rig_listener { ON_UNIX, ON_TCP };
-
-struct rig {
-	struct kit *k;
-	struct api api;
-};
-
-/* What a client has got. */
-struct got {
-	int fd;
-	struct buf raw;	 /* as it came, the head included */
-	struct buf body; /* behind the head, without chunks */
-	int status;	 /* 0: no head yet */
-	bool closed;	 /* the server closed the connection */
-	bool whole;	 /* the answer has ended */
-};
-
-/* ---- up and down ---- */
-
-static UNUSED_TOO int rig_listen(const struct sockaddr *a, socklen_t len)
+static int rig_listen(const struct sockaddr *a, socklen_t len)
 {
 	const int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	const int little = 65536; /* connections inherit it: a slow reader is noticed early */
@@ -49,7 +18,7 @@ static UNUSED_TOO int rig_listen(const struct sockaddr *a, socklen_t len)
 }
 
 /* One key per role, and a second agent; the secret of each is its name: "agent-1". */
-static UNUSED_TOO void rig_keys(struct rig *r)
+static void rig_keys(struct rig *r)
 {
 	static const char *const rows[][2] = {{"agent-1", "agent"},
 					      {"agent-2", "agent"},
@@ -70,7 +39,7 @@ static UNUSED_TOO void rig_keys(struct rig *r)
 	assert_int_equal(api_keys_parse("keys", text.data, text.len, &r->api.keys, NULL, NULL), 0);
 }
 
-static UNUSED_TOO void rig_serve(struct rig *r, http_request_fn *on_request)
+void rig_serve(struct rig *r, http_request_fn *on_request)
 {
 	r->api.http =
 		http_server_new(r->api.loop, &http_limits_default, on_request, api_on_bad, &r->api);
@@ -80,7 +49,7 @@ static UNUSED_TOO void rig_serve(struct rig *r, http_request_fn *on_request)
 				 0);
 }
 
-static UNUSED_TOO int rig_setup(void **state)
+int rig_setup(void **state)
 {
 	const struct sockaddr_in in = {.sin_family = AF_INET,
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -110,7 +79,7 @@ static UNUSED_TOO int rig_setup(void **state)
 	return 0;
 }
 
-static UNUSED_TOO int rig_teardown(void **state)
+int rig_teardown(void **state)
 {
 	struct rig *r = *state;
 	void *kit = r->k;
@@ -126,9 +95,7 @@ static UNUSED_TOO int rig_teardown(void **state)
 	return 0;
 }
 
-/* ---- clients ---- */
-
-static UNUSED_TOO struct got rig_connect(struct rig *r, enum rig_listener on)
+struct got rig_connect(struct rig *r, enum rig_listener on)
 {
 	struct got g = {0};
 	struct sockaddr_storage a;
@@ -144,7 +111,7 @@ static UNUSED_TOO struct got rig_connect(struct rig *r, enum rig_listener on)
 	return g;
 }
 
-static UNUSED_TOO void got_done(struct got *g)
+void got_done(struct got *g)
 {
 	if (g->fd >= 0)
 		close(g->fd);
@@ -152,16 +119,13 @@ static UNUSED_TOO void got_done(struct got *g)
 	buf_done(&g->body);
 	*g = (struct got){.fd = -1};
 }
-#define cleanup_got __attribute__((cleanup(got_done)))
 
-static UNUSED_TOO void rig_put(struct got *g, const void *p, size_t n)
+void rig_put(struct got *g, const void *p, size_t n)
 {
 	assert_int_equal(send(g->fd, p, n, MSG_NOSIGNAL), n);
 }
 
-/* Sends a request: "GET /path", header lines (or NULL), a JSON body (or NULL). */
-static UNUSED_TOO void rig_ask(struct got *g, const char *what, const char *headers,
-			       const char *body)
+void rig_ask(struct got *g, const char *what, const char *headers, const char *body)
 {
 	cleanup_buf struct buf out = {0};
 
@@ -180,7 +144,7 @@ static UNUSED_TOO void rig_ask(struct got *g, const char *what, const char *head
 }
 
 /* Everything that is there is read and taken apart. */
-static UNUSED_TOO void rig_unchunk(struct got *g, const char *p)
+static void rig_unchunk(struct got *g, const char *p)
 {
 	buf_clear(&g->body);
 	buf_adds(&g->body, "");
@@ -201,7 +165,7 @@ static UNUSED_TOO void rig_unchunk(struct got *g, const char *p)
 	}
 }
 
-static UNUSED_TOO const char *got_header(const struct got *g, const char *name, char out[256])
+const char *got_header(const struct got *g, const char *name, char out[256])
 {
 	cleanup_free char *line = mem_printf("\r\n%s: ", name);
 	const char *end = strstr(g->raw.data, "\r\n\r\n"), *at = strstr(g->raw.data, line);
@@ -213,7 +177,7 @@ static UNUSED_TOO const char *got_header(const struct got *g, const char *name, 
 	return out;
 }
 
-static UNUSED_TOO void rig_read(struct got *g)
+void rig_read(struct got *g)
 {
 	const size_t before = g->raw.len;
 	char chunk[65536], value[256];
@@ -241,22 +205,19 @@ static UNUSED_TOO void rig_read(struct got *g)
 		g->whole = g->body.len >= (size_t)atoll(value);
 }
 
-/* Runs the loop and reads. */
-static UNUSED_TOO void rig_turn(struct rig *r, struct got *g)
+void rig_turn(struct rig *r, struct got *g)
 {
 	kit_turn(r->k);
 	rig_read(g);
 }
 
-/* Lets the loop work for a moment, timers included. */
-static UNUSED_TOO void rig_moment(struct rig *r, struct got *g)
+void rig_moment(struct rig *r, struct got *g)
 {
 	loop_run_ms(r->api.loop, 5);
 	rig_turn(r, g);
 }
 
-/* Runs the loop until the answer has ended. */
-static UNUSED_TOO void rig_finish(struct rig *r, struct got *g)
+void rig_finish(struct rig *r, struct got *g)
 {
 	rig_turn(r, g);
 	for (int i = 0; i < RIG_MOMENTS && !g->whole; i++)
@@ -265,8 +226,7 @@ static UNUSED_TOO void rig_finish(struct rig *r, struct got *g)
 		fail_msg("no whole answer: %s", g->raw.len > 0 ? g->raw.data : "(nothing)");
 }
 
-/* Runs the loop until the body has this text. */
-static UNUSED_TOO void rig_expect(struct rig *r, struct got *g, const char *text)
+void rig_expect(struct rig *r, struct got *g, const char *text)
 {
 	rig_turn(r, g);
 	for (int i = 0; i < RIG_MOMENTS; i++) {
@@ -277,9 +237,7 @@ static UNUSED_TOO void rig_expect(struct rig *r, struct got *g, const char *text
 	fail_msg("no %s in: %s", text, g->raw.len > 0 ? g->raw.data : "(nothing)");
 }
 
-/* A whole call over TCP with the key of an agent ("" or NULL: none). HEAD has a head only. */
-static UNUSED_TOO struct got rig_call(struct rig *r, const char *who, const char *what,
-				      const char *body)
+struct got rig_call(struct rig *r, const char *who, const char *what, const char *body)
 {
 	struct got g = rig_connect(r, ON_TCP);
 	cleanup_free char *key = who != NULL && *who != '\0'
@@ -296,19 +254,7 @@ static UNUSED_TOO struct got rig_call(struct rig *r, const char *who, const char
 	return g;
 }
 
-#define assert_call(r, who, what, body_, status_, code_)                                \
-	do {                                                                            \
-		cleanup_got struct got g_ = rig_call(r, who, what, body_);              \
-		if (g_.status != (status_))                                             \
-			fail_msg("%s: %d, not %d: %s", what, g_.status, (int)(status_), \
-				 g_.body.data);                                         \
-		if (*(code_) != '\0')                                                   \
-			assert_at(&g_.body, "error.code", code_);                       \
-	} while (0)
-
-/* ---- metrics ---- */
-
-static UNUSED_TOO long rig_metric(struct rig *r, const char *name)
+long rig_metric(struct rig *r, const char *name)
 {
 	cleanup_buf struct buf text = {0};
 	cleanup_free char *line = mem_printf("\n%s ", name);
