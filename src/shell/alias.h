@@ -10,10 +10,5 @@
 
 /* E_BAD_REQUEST: not a name, or a value whose quotes do not close; E_TOO_LARGE. */
 int alias_set(struct shell_memory *m, const char *name, const char *value, struct err *err);
-const char *alias_get(const struct shell_memory *m, const char *name); /* NULL if there is none */
-bool alias_unset(struct shell_memory *m, const char *name);	       /* false: there was none */
-/* Splits as a shell does: blanks, '…', "…", backslash; nothing else is special.
- * E_BAD_REQUEST: a quote does not close. */
-int alias_split(const char *value, struct strv *words, struct err *err);
 /* Replaces the first word as long as it is an alias that was not replaced before. */
 void alias_expand(const struct shell_memory *m, struct strv *argv);

@@ -15,18 +15,11 @@ struct builtin_call {
 	const char *session_id;
 	const struct strv *argv;
 	const struct strv *request; /* environment for this command only */
-	struct buf out, err;	    /* filled; buf_done is the caller's */
+	/* filled by builtin_run */
+	struct buf out, err; /* buf_done is the caller's */
+	char option;	     /* the last letter, or 0 */
+	size_t first;	     /* operand in argv */
 };
 /* False for a command that runs as a program, such as `env` with arguments. */
 bool builtin_is(const struct strv *argv);
 int builtin_run(struct builtin_call *c); /* exit code */
-
-#define BUILTIN_USAGE 2 /* exit code of shells for a wrong option */
-/* directories.c */
-int builtin_cd(struct builtin_call *c);
-int builtin_pwd(struct builtin_call *c);
-int builtin_pushd(struct builtin_call *c);
-int builtin_popd(struct builtin_call *c);
-/* Adds "NAME: message" to stderr, NAME being the builtin's; returns status. */
-int builtin_fail(struct builtin_call *c, int status, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));

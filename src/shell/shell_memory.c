@@ -109,25 +109,29 @@ bool env_name_valid(const char *name, size_t len)
 	return true;
 }
 
+bool env_put(struct strv *env, const char *name, const char *value, size_t max, size_t most)
+{
+	const char *old = strv_env_get(env, name);
+	const size_t before = env_bytes(env) - (old != NULL ? strlen(name) + strlen(old) + 2 : 0);
+
+	if (before + strlen(name) + strlen(value) + 2 > max || (old == NULL && env->n >= most))
+		return false;
+	strv_env_set(env, name, value);
+	return true;
+}
+
 int env_set(struct shell_memory *m, const char *name, const char *value, struct err *err)
 {
-	const char *old = strv_env_get(&m->env, name);
-	const size_t add = strlen(name) + strlen(value) + 2;
-	const size_t less = old != NULL ? strlen(name) + strlen(old) + 2 : 0;
-
 	if (is_own(name, strlen(name)) || request_env_dangerous(name, strlen(name)))
 		return 0;
 	if (m->policy != NULL && policy_drops_env(m->policy, name, strlen(name))) {
 		strv_add_new(&m->dropped, name);
 		return 0;
 	}
-	if (env_bytes(&m->env) - less + add > m->env_max)
+	if (!env_put(&m->env, name, value, m->env_max, ENV_VARS_MAX))
 		return err_set(err, E_TOO_LARGE, name,
-			       "the environment would have more than %zu bytes", m->env_max);
-	if (old == NULL && m->env.n >= ENV_VARS_MAX)
-		return err_set(err, E_TOO_LARGE, name,
-			       "the environment would have more than %d variables", ENV_VARS_MAX);
-	strv_env_set(&m->env, name, value);
+			       "the environment would have more than %zu bytes or %d variables",
+			       m->env_max, ENV_VARS_MAX);
 	return 0;
 }
 
@@ -158,7 +162,7 @@ void env_build(const struct shell_memory *m, const struct env_ask *ask, struct s
 		drop(m, out, true, ask->dropped);
 	}
 	if (strv_env_get(out, "HOME") == NULL)
-		strv_env_set(out, "HOME", m->home != NULL ? m->home : ENV_HOME);
+		strv_env_set(out, "HOME", m->home);
 	strv_add(out, "AGENTSH_IN_SESSION=1");
 	strv_env_set(out, "AGENTSH_SESSION_ID", ask->session_id);
 	strv_env_set(out, "PWD", ask->cwd);
