@@ -3,9 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "base/process_tree.h"
-#include "command/session_commands.h"
-#include "command/similar.h"
+#include "command/run.h"
 #include "shell/session_root.h"
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * leader's messages. */
 #include "base/mem.h"
 #include "base/proc.h"
-#include "command/session_commands.h"
+#include "command/run.h"
 #include "link/peer.h"
 #include "shell/alias.h"
 #include "shell/builtins.h"

@@ -2,7 +2,7 @@
 #include "command/leaders.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "command/session_commands.h"
+#include "command/run.h"
 #include <errno.h>
 #include <sys/socket.h>
 

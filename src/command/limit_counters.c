@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/limit_counters.h"
 #include "base/mem.h"
-#include "command/session_commands.h"
+#include "command/run.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>

@@ -12,6 +12,8 @@ static void drop(struct results *rs, struct result *r)
 {
 	TAILQ_REMOVE(&rs->list, r, next);
 	rs->n--;
+	rs->refusals -= r->refusal != NULL;
+	free(r->refusal);
 	msg_done(MSG_warden_result, &r->msg);
 	free(r);
 }
@@ -40,7 +42,7 @@ struct result *results_find(struct results *rs, const char *command_id)
 	struct result *r;
 
 	TAILQ_FOREACH (r, &rs->list, next)
-		if (strcmp(r->msg.command_id, command_id) == 0)
+		if (r->refusal == NULL && strcmp(r->msg.command_id, command_id) == 0)
 			return r;
 	return NULL;
 }
@@ -56,38 +58,50 @@ void results_ack(struct results *rs, const struct strv *command_ids)
 	}
 }
 
+void results_refuse(struct results *rs, const char *command_id, uint32_t req, const struct err *err)
+{
+	struct warden_result msg = {.command_id = mem_strdup(command_id)};
+	struct result *r = results_add(rs, &msg);
+
+	r->refusal = mem_dup(err, sizeof(*err));
+	r->req = req;
+	r->ready = true;
+	rs->refusals++;
+}
+
 struct result *results_next(struct results *rs)
 {
 	struct result *r;
 
 	TAILQ_FOREACH (r, &rs->list, next)
-		if (r->ready && !r->told)
+		if (r->ready ? !r->told : r->tell_started)
 			return r;
 	return NULL;
 }
 
-struct result *results_next_unready(struct results *rs)
+void results_told(struct results *rs, struct result *r)
 {
-	struct result *r;
-
-	TAILQ_FOREACH (r, &rs->list, next)
-		if (!r->ready && r->tell_started)
-			return r;
-	return NULL;
+	r->told = r->ready;
+	r->tell_started = false;
+	if (r->refusal != NULL)
+		drop(rs, r);
 }
 
 void results_tell_again(struct results *rs)
 {
-	struct result *r;
+	struct result *r, *next;
 
-	TAILQ_FOREACH (r, &rs->list, next) {
+	for (r = TAILQ_FIRST(&rs->list); r != NULL; r = next) {
+		next = TAILQ_NEXT(r, next);
 		r->told = false;
 		r->tell_started = true;
 		r->req = 0;
+		if (r->refusal != NULL)
+			drop(rs, r);
 	}
 }
 
 bool results_full(const struct results *rs)
 {
-	return rs->n >= RESULTS_MAX;
+	return rs->n - rs->refusals >= RESULTS_MAX;
 }

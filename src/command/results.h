@@ -12,16 +12,17 @@
 
 struct result {
 	TAILQ_ENTRY(result) next;
-	struct warden_result msg; /* owned */
+	struct warden_result msg; /* owned; of a refusal only command_id is set */
+	struct err *refusal;	  /* owned; NULL: the command was started */
 	uint32_t req;
-	bool ready; /* its end is in the journal, ring_end is set */
+	bool ready; /* its end is in the journal, ring_end is set; or it is a refusal */
 	bool told;
 	bool tell_started; /* to a new API child, while it is not ready */
 };
 TAILQ_HEAD(result_list, result);
 struct results {
 	struct result_list list; /* oldest first */
-	unsigned n;
+	unsigned n, refusals;
 };
 
 void results_init(struct results *rs);
@@ -30,10 +31,12 @@ void results_done(struct results *rs);
 struct result *results_add(struct results *rs, struct warden_result *msg);
 struct result *results_find(struct results *rs, const char *command_id); /* NULL if unknown */
 void results_ack(struct results *rs, const struct strv *command_ids);	 /* an unknown id is fine */
-/* The oldest that is ready and not told, or NULL. */
+/* The command did not start. A refusal is sent once, to the API child that is linked now. */
+void results_refuse(struct results *rs, const char *command_id, uint32_t req,
+		    const struct err *err);
+/* The oldest about which a message is due, or NULL: its result if it is ready, else its start. */
 struct result *results_next(struct results *rs);
-/* The oldest that is not ready and still to be told of as started, or NULL. */
-struct result *results_next_unready(struct results *rs);
-/* A new API child knows nothing. */
+void results_told(struct results *rs, struct result *r); /* the message was sent */
+/* There is a new API child. */
 void results_tell_again(struct results *rs);
 bool results_full(const struct results *rs);

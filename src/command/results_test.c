@@ -40,19 +40,63 @@ static void ses_8_a_result_is_kept_until_it_is_acknowledged(void **state)
 	assert_ptr_equal(results_next(&rs), a);
 	ack(&rs, "a"); /* not told: cannot be stored */
 	assert_ptr_equal(results_find(&rs, "a"), a);
-	a->told = b->told = true;
+	results_told(&rs, a);
+	results_told(&rs, b);
 	a->req = 7;
 	assert_null(results_next(&rs));
 	results_tell_again(&rs);
 	assert_int_equal(a->req, 0);
 	assert_ptr_equal(results_next(&rs), a);
-	a->told = true;
+	results_told(&rs, a);
 	ack(&rs, "a");
 	assert_null(results_find(&rs, "a"));
 	ack(&rs, "nobody");
 	assert_int_equal(rs.n, 1);
 	assert_ptr_equal(results_next(&rs), b);
 	results_done(&rs);
+	assert_int_equal(rs.n, 0);
+}
+
+/* SES-8: a new API child is told first that a command whose end is not in the journal has started.
+ */
+static void ses_8_a_start_is_told_again(void **state)
+{
+	struct results rs;
+	struct result *a;
+
+	results_init(&rs);
+	a = add(&rs, "a");
+	results_tell_again(&rs);
+	assert_ptr_equal(results_next(&rs), a);
+	results_told(&rs, a);
+	assert_false(a->told);
+	assert_null(results_next(&rs));
+	a->ready = true;
+	assert_ptr_equal(results_next(&rs), a);
+	results_done(&rs);
+}
+
+/* A refusal is sent once, and not to the next API child. */
+static void ses_8_a_refusal_is_sent_once(void **state)
+{
+	const struct err err = {.code = E_CONFLICT, .message = "no"};
+	struct results rs;
+	struct result *r;
+
+	results_init(&rs);
+	results_refuse(&rs, "a", 7, &err);
+	results_refuse(&rs, "b", 8, &err);
+	assert_null(results_find(&rs, "a"));
+	r = results_next(&rs);
+	assert_string_equal(r->msg.command_id, "a");
+	assert_int_equal(r->req, 7);
+	assert_string_equal(r->refusal->message, "no");
+	results_told(&rs, r);
+	assert_string_equal(results_next(&rs)->msg.command_id, "b");
+	assert_int_equal(rs.refusals, 1);
+	results_tell_again(&rs);
+	assert_null(results_next(&rs));
+	assert_int_equal(rs.refusals, 0);
 	assert_int_equal(rs.n, 0);
 }
 
@@ -79,6 +123,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ses_8_a_result_is_kept_until_it_is_acknowledged),
+		cmocka_unit_test(ses_8_a_start_is_told_again),
+		cmocka_unit_test(ses_8_a_refusal_is_sent_once),
 		cmocka_unit_test(ses_8_there_is_a_limit),
 	};
 

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "command/session_commands.h"
 #include "shell/session_root.h"
 #include <signal.h>
 
@@ -102,8 +101,8 @@ void run_refuse(struct run *r, const struct err *err)
 				 .message = "the session ends: init died"};
 
 	/* Without init the session's root is gone, so any other reason would be wrong. */
-	r->cs->refuse(r->cs->owner, r->ask.command_id, r->req,
-		      proc_ending(r->cs->init_pid) ? &ends : err);
+	results_refuse(&r->cs->results, r->ask.command_id, r->req,
+		       proc_ending(r->cs->init_pid) ? &ends : err);
 	r->phase = RUN_DEAD;
 }
 
@@ -149,7 +148,7 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 	struct run *r;
 
 	if (admit(cs, ask, &err) < 0) {
-		cs->refuse(cs->owner, ask->command_id, req, &err);
+		results_refuse(&cs->results, ask->command_id, req, &err);
 		return;
 	}
 	r = mem_new(struct run);
@@ -190,11 +189,12 @@ struct exec_counts commands_exec_counts(const struct commands *cs)
 
 /* ---- while it runs ---- */
 
-void run_stdin(struct run *r, const struct warden_stdin *m)
+void run_stdin(struct commands *cs, const struct warden_stdin *m)
 {
+	struct run *r = run_find(cs, m->command_id);
 	struct err err = {0};
 
-	if (r->phase > RUN_RUNNING || !r->ask.stdin_open)
+	if (r == NULL || r->phase > RUN_RUNNING || !r->ask.stdin_open)
 		return;
 	if (input_add(&r->in, m->data.data, m->data.len, m->eof != 0, &err) < 0)
 		log_warn("stdin refused", "command_id", r->ask.command_id, "reason", err.message);
@@ -283,9 +283,11 @@ void run_kill_all(struct commands *cs)
 	}
 }
 
-void run_window(struct run *r, const struct warden_window *m)
+void run_window(struct commands *cs, const struct warden_window *m)
 {
-	if (m->stream != 1 && m->stream != 2)
+	struct run *r = run_find(cs, m->command_id);
+
+	if (r == NULL || (m->stream != 1 && m->stream != 2))
 		return;
 	if (m->read == OUTPUT_UNREAD)
 		output_unbind(&r->out[m->stream - 1]);

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command/run.h - a command's life: request, start, run, end, result.
+/* command/run.h - the commands of one session: request, start, run, end, result.
  *
  * A command is over when its first process is over (leader_exit), never at the end of a pipe. Then
  * the rest of its pipes is read, and the processes that it left are killed as a tree or kept, as
- * the session's settings say. */
+ * the session's settings say.
+ *
+ * Everything runs on the loop thread of the owner, the warden. At the end of each loop turn the
+ * owner calls run_start_held, sends the messages that are due, and calls run_free. */
 #pragma once
+#include "base/clock.h"
 #include "base/process_tree.h"
 #include "cgroup/cgroup.h"
 #include "command/leaders.h"
 #include "command/limit_counters.h"
 #include "command/output_writer.h"
-#include "link/link.h"
-#include "model/event.h"
+#include "command/results.h"
+#include "event/recorder.h"
+#include "exec/exec.h"
 #include "shell/capture_in.h"
-#include <sys/queue.h>
-
-struct commands;
+#include "shell/shell_memory.h"
 
 enum run_phase {
 	RUN_HELD,     /* waits for its start, or for room in the journal */
@@ -71,12 +74,50 @@ struct run {
 };
 TAILQ_HEAD(run_list, run);
 
+struct commands {
+	/* From the start; borrowed. */
+	const char *session_id;
+	pid_t init_pid;
+	struct link *init; /* starts new leaders */
+	const struct clock *clock;
+	struct loop *loop;
+	struct recorder *recorder;
+	struct shell_memory *memory;
+	const struct warden_hello *settings;
+	/* The leader of this command died without being asked to. */
+	void (*leader_died)(void *owner, const char *command_id);
+	/* The command has ended; processes of it may live on. */
+	void (*over)(void *owner, const char *command_id);
+	void *owner;
+	/* From the time when init is ready. The owner opens and closes them. */
+	bool namespaces;	   /* the session has them, and a root of its own */
+	int root_fd, null_fd;	   /* the session's root and its /dev/null */
+	const char *state_program; /* reports a shell's state; a word of the shell */
+	char *shell;		   /* runs scripts */
+	struct gate *gate;
+	struct gate_asker *asker;
+	struct actor_table *actors;
+	struct exec_control *control; /* NULL: execs are not watched */
+	struct exec_looker *looker;
+	struct capture_in *captures;
+	/* What the owner does with the session. */
+	bool closed;   /* it ends: no command is accepted */
+	bool in_grace; /* it ends, and every process has been asked to end */
+	bool sweeping; /* init ends all that runs; no command starts meanwhile */
+	/* The commands' own. */
+	struct run_list runs; /* in the order of their requests */
+	struct leader_list idle;
+	struct results results;
+	struct limit_counters limits;
+	uint64_t started; /* commands so far */
+};
+
 /* Takes the request and both output files, or calls refuse. run_start_held starts it. */
 void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd[2]);
 /* Starts the commands that wait; false: one has to wait until the journal has room. */
 bool run_start_held(struct commands *cs);
 struct run *run_find(struct commands *cs, const char *command_id); /* not over; NULL */
-void run_stdin(struct run *r, const struct warden_stdin *m);
+void run_stdin(struct commands *cs, const struct warden_stdin *m);
 void run_kill(struct run *r, const struct warden_kill *m);
 /* Asks every process of every command to end (TERM), and refuses commands that have not started. */
 void run_terminate_all(struct commands *cs);
@@ -85,7 +126,7 @@ void run_kill_all(struct commands *cs);
 /* Without a reader, output past the quota is counted and dropped. */
 void run_unbind(struct run *r);
 /* Where the reader of stream 1 or 2 is, and what may be produced. */
-void run_window(struct run *r, const struct warden_window *m);
+void run_window(struct commands *cs, const struct warden_window *m);
 /* Whether the API process needs a message about new output: a reader waits for it, or the file's
  * size is not the total. */
 bool run_reports_output(const struct run *r);
@@ -120,3 +161,9 @@ void run_give_up(struct run *r, enum run_why why, int sig);
 void run_leader_died(struct run *r);		  /* and all that it led */
 void run_not_executed(struct run *r, int errnum); /* the exec failed: 126, 127 */
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before);
+/* How execs of all commands have ended so far. */
+struct exec_counts commands_exec_counts(const struct commands *cs);
+
+/* similar.c: adds absolute paths of programs with a name like the one that was not found, at most
+ * one of each directory in which it was looked for and which the policy lets be listed. */
+void similar_programs(const struct run *r, const char *missing, struct strv *out);

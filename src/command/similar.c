@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "command/similar.h"
 #include "base/mem.h"
 #include "base/yaml.h"
-#include "command/session_commands.h"
+#include "command/run.h"
 #include "gate/gate.h"
 #include "shell/session_root.h"
 #include <dirent.h>

@@ -2,7 +2,7 @@
 /* Commands that wait for an approver. This program is also the warden: executed by that name it
  * hands an approver to the session, which passes questions to the test and answers back. */
 #include "base/log.h"
-#include "command/session_testkit.h"
+#include "command/testkit/warden_testkit.h"
 #include "gate/gate.h"
 #include "warden/warden.h"
 #include <pthread.h>
@@ -86,30 +86,30 @@ static int be_warden(int argc, char **argv)
 
 static int approver = -1;
 
-static struct kit *open_with(void **state, uint64_t timeout_ms)
+static struct wkit *open_with(void **state, uint64_t timeout_ms)
 {
-	const struct kit_request request = {.rules = rules, .no_hello = true};
+	const struct wkit_request request = {.rules = rules, .no_hello = true};
 	const struct message timeout = {timeout_ms, 't'};
 	const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un a;
 	const socklen_t n = socket_name(getpid(), &a);
-	struct kit *k;
+	struct wkit *k;
 
-	kit_of(state);
+	wkit_of(state);
 	assert_int_equal(bind(listener, (struct sockaddr *)&a, n), 0);
 	assert_int_equal(listen(listener, 1), 0);
-	k = kit_open_with(&request);
+	k = wkit_open_with(&request);
 	approver = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	assert_true(approver >= 0);
 	close(listener);
 	assert_int_equal(send(approver, &timeout, sizeof(timeout), 0), sizeof(timeout));
-	kit_say_hello(k);
+	wkit_say_hello(k);
 	return k;
 }
 
-static void close_session(struct kit *k)
+static void close_session(struct wkit *k)
 {
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 	close(approver);
 }
 
@@ -119,7 +119,7 @@ static uint64_t expect_message(char what)
 	struct pollfd p = {approver, POLLIN, 0};
 	struct message m;
 
-	assert_int_equal(poll(&p, 1, KIT_WAIT_MS), 1);
+	assert_int_equal(poll(&p, 1, WKIT_WAIT_MS), 1);
 	assert_int_equal(recv(approver, &m, sizeof(m), 0), sizeof(m));
 	assert_int_equal(m.what, what);
 	return m.id;
@@ -132,20 +132,20 @@ static void answer(uint64_t id, bool allow)
 	assert_int_equal(send(approver, &m, sizeof(m), 0), sizeof(m));
 }
 
-static struct kit_command start_expr(struct kit *k, uint64_t timeout_ms)
+static struct wkit_command start_expr(struct wkit *k, uint64_t timeout_ms)
 {
-	struct kit_command c = kit_command(k);
+	struct wkit_command c = wkit_command(k);
 
 	strv_add(&c.ask.argv, "expr");
 	strv_add(&c.ask.argv, "1");
 	strv_add(&c.ask.argv, "+");
 	strv_add(&c.ask.argv, "1");
 	c.ask.timeout_ms = timeout_ms;
-	kit_send(k, &c);
+	wkit_send(k, &c);
 	return c;
 }
 
-static void send_kill(struct kit *k, const struct kit_command *c, int sig)
+static void send_kill(struct wkit *k, const struct wkit_command *c, int sig)
 {
 	const struct warden_kill m = {
 		.command_id = (char *)(uintptr_t)c->id, .signal = (uint32_t)sig, .tree = 1};
@@ -153,9 +153,9 @@ static void send_kill(struct kit *k, const struct kit_command *c, int sig)
 	assert_int_equal(link_send(&k->api, MSG_warden_kill, 0, &m, NULL, 0, NULL), 0);
 }
 
-static void expect_output(struct kit_command *c, const char *text)
+static void expect_output(struct wkit_command *c, const char *text)
 {
-	cleanup_free char *out = kit_text(c, 0);
+	cleanup_free char *out = wkit_text(c, 0);
 
 	assert_null(c->refused.code);
 	assert_string_equal(out, text);
@@ -166,52 +166,52 @@ static void expect_output(struct kit_command *c, const char *text)
  * other command. */
 static void pol_2_an_approved_command_runs(void **state)
 {
-	struct kit *k = open_with(state, KIT_WAIT_MS);
-	struct kit_command c = start_expr(k, 0), other;
+	struct wkit *k = open_with(state, WKIT_WAIT_MS);
+	struct wkit_command c = start_expr(k, 0), other;
 	const uint64_t id = expect_message('a');
 
-	other = kit_run(k, "echo", "meanwhile");
+	other = wkit_run(k, "echo", "meanwhile");
 	expect_output(&other, "meanwhile\n");
-	kit_drain(k);
+	wkit_drain(k);
 	assert_null(strstr(k->events, "command_started cmd-1"));
 	assert_null(strstr(k->execs, "expr"));
 	answer(id, true);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	expect_output(&c, "2\n");
-	kit_drain(k);
+	wkit_drain(k);
 	assert_non_null(strstr(k->execs, "/usr/bin/expr allow cmd-1 ask;"));
-	kit_done(&c);
-	kit_done(&other);
+	wkit_done(&c);
+	wkit_done(&other);
 	close_session(k);
 }
 
 static void pol_2_a_disapproved_command_does_not_start(void **state)
 {
-	struct kit *k = open_with(state, KIT_WAIT_MS);
-	struct kit_command c = start_expr(k, 0);
+	struct wkit *k = open_with(state, WKIT_WAIT_MS);
+	struct wkit_command c = start_expr(k, 0);
 
 	answer(expect_message('a'), false);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_string_equal(c.refused.code, "E_APPROVAL_DENIED");
 	assert_non_null(strstr(c.refused.policy, "\"rule\":\"ask\""));
-	kit_drain(k);
+	wkit_drain(k);
 	assert_string_equal(k->execs, "/usr/bin/expr deny cmd-1 ask;");
 	assert_null(strstr(k->events, "command_started"));
-	kit_done(&c);
+	wkit_done(&c);
 	close_session(k);
 }
 
 static void pol_2_a_command_that_nobody_approves_in_time_is_refused(void **state)
 {
-	struct kit *k = open_with(state, 50);
-	struct kit_command c = start_expr(k, 0);
+	struct wkit *k = open_with(state, 50);
+	struct wkit_command c = start_expr(k, 0);
 	const uint64_t id = expect_message('a');
 
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_string_equal(c.refused.code, "E_APPROVAL_TIMEOUT");
 	assert_int_equal(expect_message('c'), id);
-	kit_done(&c);
-	kit_expect(k, "echo after", "after\n", 0);
+	wkit_done(&c);
+	wkit_expect(k, "echo after", "after\n", 0);
 	close_session(k);
 }
 
@@ -219,22 +219,22 @@ static void pol_2_a_command_that_nobody_approves_in_time_is_refused(void **state
 static void pol_2_a_kill_ends_a_command_that_waits(void **state)
 {
 	static const int signals[] = {SIGTERM, SIGKILL};
-	struct kit *k = open_with(state, KIT_WAIT_MS);
+	struct wkit *k = open_with(state, WKIT_WAIT_MS);
 
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
-		struct kit_command c = start_expr(k, 0);
+		struct wkit_command c = start_expr(k, 0);
 		const uint64_t id = expect_message('a');
 
 		send_kill(k, &c, signals[i]);
-		kit_wait(k, &c);
+		wkit_wait(k, &c);
 		assert_int_equal(c.result.signal, signals[i]);
 		assert_string_equal(c.result.error_code, "E_COMMAND_KILLED");
 		assert_int_equal(expect_message('c'), id);
 		answer(id, true); /* comes too late */
-		kit_done(&c);
+		wkit_done(&c);
 	}
-	kit_expect(k, "echo after", "after\n", 0);
-	kit_drain(k);
+	wkit_expect(k, "echo after", "after\n", 0);
+	wkit_drain(k);
 	assert_null(strstr(k->execs, "expr allow"));
 	assert_non_null(strstr(k->events, "command_killed cmd-1"));
 	close_session(k);
@@ -242,64 +242,65 @@ static void pol_2_a_kill_ends_a_command_that_waits(void **state)
 
 static void pol_2_a_time_out_ends_a_command_that_waits(void **state)
 {
-	struct kit *k = open_with(state, KIT_WAIT_MS);
-	struct kit_command c = start_expr(k, 50);
+	struct wkit *k = open_with(state, WKIT_WAIT_MS);
+	struct wkit_command c = start_expr(k, 50);
 	const uint64_t id = expect_message('a');
 
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_string_equal(c.result.error_code, "E_COMMAND_TIMEOUT");
 	assert_int_equal(c.result.exit_code, 124);
 	assert_int_equal(expect_message('c'), id);
-	kit_done(&c);
+	wkit_done(&c);
 	close_session(k);
 }
 
 static void pol_2_the_end_of_a_session_ends_a_command_that_waits(void **state)
 {
-	struct kit *k = open_with(state, KIT_WAIT_MS);
-	struct kit_command c = start_expr(k, 0);
+	struct wkit *k = open_with(state, WKIT_WAIT_MS);
+	struct wkit_command c = start_expr(k, 0);
 	const uint64_t id = expect_message('a');
 
-	kit_end(k);
-	kit_wait(k, &c);
+	wkit_end(k);
+	wkit_wait(k, &c);
 	assert_string_equal(c.refused.code, "E_SESSION_STOPPED");
 	assert_int_equal(expect_message('c'), id);
-	assert_int_equal(kit_wait_warden(k), 0);
-	kit_free(k);
-	kit_done(&c);
+	assert_int_equal(wkit_wait_warden(k), 0);
+	wkit_free(k);
+	wkit_done(&c);
 	close(approver);
 }
 
 /* POL-2: so does a program that a running command executes, and is asked about with it. */
 static void pol_2_a_nested_program_waits(void **state)
 {
-	struct kit *k = open_with(state, KIT_WAIT_MS);
-	struct kit_command c = kit_start_script(k, "echo before; expr 1 + 1; echo after", 0), other;
+	struct wkit *k = open_with(state, WKIT_WAIT_MS);
+	struct wkit_command c = wkit_start_script(k, "echo before; expr 1 + 1; echo after", 0),
+			    other;
 	uint64_t id = expect_message('a');
 
-	other = kit_run(k, "true");
-	kit_done(&other);
+	other = wkit_run(k, "true");
+	wkit_done(&other);
 	answer(id, true);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	expect_output(&c, "before\n2\nafter\n");
-	kit_done(&c);
-	c = kit_start_script(k, "expr 1 + 1; echo after", 0);
+	wkit_done(&c);
+	c = wkit_start_script(k, "expr 1 + 1; echo after", 0);
 	id = expect_message('a');
 	send_kill(k, &c, SIGKILL);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_int_equal(c.result.signal, SIGKILL);
 	assert_int_equal(expect_message('c'), id);
-	kit_done(&c);
+	wkit_done(&c);
 	close_session(k);
 }
 
 static int prepare(void **state)
 {
-	const int r = kit_prepare(state);
+	const int r = wkit_prepare(state);
 
-	if (kit_warden_fd >= 0)
-		close(kit_warden_fd);
-	kit_warden_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (wkit_warden_fd >= 0)
+		close(wkit_warden_fd);
+	wkit_warden_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	return r;
 }
 
@@ -317,5 +318,5 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		return be_warden(argc, argv);
-	return cmocka_run_group_tests_name("approval", tests, prepare, kit_clean);
+	return cmocka_run_group_tests_name("approval", tests, prepare, wkit_clean);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time-outs, kills, floods, windows, and what is asked of a session, through the real programs. */
-#include "command/session_testkit.h"
+#include "command/testkit/warden_testkit.h"
 #include <sys/eventfd.h>
 
 #define STORM_GOES_ON_MS 300
 
-static void send_kill(struct kit *k, const char *id, int sig, uint64_t grace_ms, bool tree)
+static void send_kill(struct wkit *k, const char *id, int sig, uint64_t grace_ms, bool tree)
 {
 	const struct warden_kill m = {.command_id = (char *)(uintptr_t)id,
 				      .signal = (uint32_t)sig,
@@ -25,83 +25,83 @@ static void exe_4_a_time_out_kills_the_tree(void **state)
 		"sleep 7171 & kill -STOP $!; kill -STOP $$",
 		"while :; do (setsid sh -c '(sleep 7171 &) ; sleep 7171' &) ; sleep 0.01; done",
 	};
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 
 	for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
 		cleanup_free char *script = mem_printf("echo partial; %s", scripts[i]);
-		const int64_t begun = kit_now_ms();
-		struct kit_command c = kit_start_script(k, script, STORM_GOES_ON_MS);
+		const int64_t begun = wkit_now_ms();
+		struct wkit_command c = wkit_start_script(k, script, STORM_GOES_ON_MS);
 		cleanup_free char *out = NULL;
 
-		kit_wait(k, &c);
-		out = kit_text(&c, 0);
+		wkit_wait(k, &c);
+		out = wkit_text(&c, 0);
 		assert_string_equal(out, "partial\n");
 		assert_int_equal(c.result.exit_code, 124);
 		assert_string_equal(c.result.error_code, "E_COMMAND_TIMEOUT");
 		assert_int_equal(c.result.background.n, 0);
-		assert_true(kit_now_ms() - begun >= STORM_GOES_ON_MS);
-		assert_true(kit_now_ms() - begun < STORM_GOES_ON_MS + 3000);
-		assert_false(kit_alive("sleep 7171"));
-		kit_done(&c);
+		assert_true(wkit_now_ms() - begun >= STORM_GOES_ON_MS);
+		assert_true(wkit_now_ms() - begun < STORM_GOES_ON_MS + 3000);
+		assert_false(wkit_alive("sleep 7171"));
+		wkit_done(&c);
 	}
-	kit_drain(k);
+	wkit_drain(k);
 	assert_non_null(strstr(k->events, "command_timeout cmd-1 124;"));
 }
 
 /* EXE-4: the session's limit caps the request's. */
 static void exe_4_the_sessions_time_out_caps(void **state)
 {
-	const struct kit_request request = {.timeout_ms = 200};
+	const struct wkit_request request = {.timeout_ms = 200};
 	static const uint64_t asked[] = {0, 60000};
-	struct kit *k;
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
+	wkit_of(state);
+	k = wkit_open_with(&request);
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
-		struct kit_command c = kit_start_script(k, "sleep 7172", asked[i]);
+		struct wkit_command c = wkit_start_script(k, "sleep 7172", asked[i]);
 
-		kit_wait(k, &c);
+		wkit_wait(k, &c);
 		assert_int_equal(c.result.exit_code, 124);
 		assert_true(c.result.duration_us >= 200000 && c.result.duration_us < 5000000);
-		kit_done(&c);
+		wkit_done(&c);
 	}
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 }
 
 /* A bomb that doubles until it is stopped. */
 static void exe_4_a_fork_bomb_ends(void **state)
 {
-	struct kit *k = kit_of(state);
-	struct kit_command c = kit_start_script(
+	struct wkit *k = wkit_of(state);
+	struct wkit_command c = wkit_start_script(
 		k, "ulimit -u 200; f() { f 7173 & f 7173 & wait; }; f 2>/dev/null", 500);
 
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_int_equal(c.result.exit_code, 124);
-	kit_done(&c);
-	kit_expect(k, "[ $(ls /proc | grep -c '^[0-9]') -le 8 ] && echo few", "few\n", 0);
+	wkit_done(&c);
+	wkit_expect(k, "[ $(ls /proc | grep -c '^[0-9]') -le 8 ] && echo few", "few\n", 0);
 }
 
 /* EXE-5: the signal of choice to the first process, with its own end. */
 static void exe_5_a_signal_reaches_the_first_process(void **state)
 {
-	struct kit *k = kit_of(state);
-	struct kit_command c = kit_start_script(
+	struct wkit *k = wkit_of(state);
+	struct wkit_command c = wkit_start_script(
 		k, "trap 'echo got; exit 9' USR1; sleep 7174 & echo ready; wait", 0);
 	cleanup_free char *out = NULL;
 
 	c.ask.report_output = 1;
-	kit_wait_started(k, &c);
+	wkit_wait_started(k, &c);
 	while (lseek(c.out[0], 0, SEEK_END) < 6)
 		poll(NULL, 0, 1);
 	send_kill(k, c.id, SIGUSR1, 0, false);
-	kit_wait(k, &c);
-	out = kit_text(&c, 0);
+	wkit_wait(k, &c);
+	out = wkit_text(&c, 0);
 	assert_string_equal(out, "ready\ngot\n");
 	assert_int_equal(c.result.exit_code, 9);
 	assert_null(c.result.error_code);
 	assert_int_equal(c.result.background.n, 1);
-	assert_false(kit_alive("sleep 7174"));
-	kit_done(&c);
+	assert_false(wkit_alive("sleep 7174"));
+	wkit_done(&c);
 }
 
 /* EXE-5: what does not go with the signal goes after the grace; KILL goes at once. */
@@ -114,36 +114,36 @@ static void exe_5_kill_ends_everything(void **state)
 		uint32_t code;
 	} rows[] = {
 		{SIGTERM, 300, false, 137}, {SIGTERM, 300, true, 137}, {SIGKILL, 0, false, 137}};
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct kit_command c = kit_start_script(
+		struct wkit_command c = wkit_start_script(
 			k,
 			"trap '' TERM; (trap '' TERM; setsid sleep 7175) & echo x; "
 			"sleep 7175; sleep 7175; sleep 7175",
 			0);
 		int64_t begun;
 
-		kit_wait_started(k, &c);
+		wkit_wait_started(k, &c);
 		while (lseek(c.out[0], 0, SEEK_END) < 2)
 			poll(NULL, 0, 1);
-		begun = kit_now_ms();
+		begun = wkit_now_ms();
 		send_kill(k, c.id, rows[i].sig, rows[i].grace_ms, rows[i].tree);
-		kit_wait(k, &c);
-		assert_true(kit_now_ms() - begun >= (int64_t)rows[i].grace_ms);
+		wkit_wait(k, &c);
+		assert_true(wkit_now_ms() - begun >= (int64_t)rows[i].grace_ms);
 		assert_int_equal(c.result.exit_code, rows[i].code);
 		assert_int_equal(c.result.signal, SIGKILL);
 		assert_string_equal(c.result.error_code, "E_COMMAND_KILLED");
-		assert_false(kit_alive("sleep 7175"));
-		kit_done(&c);
+		assert_false(wkit_alive("sleep 7175"));
+		wkit_done(&c);
 	}
-	kit_drain(k);
+	wkit_drain(k);
 	assert_non_null(strstr(k->events, "command_killed cmd-3 137;"));
 	send_kill(k, "cmd-unknown", SIGKILL, 0, false);
-	kit_expect(k, "echo still here", "still here\n", 0);
+	wkit_expect(k, "echo still here", "still here\n", 0);
 }
 
-static long warden_peak_kb(const struct kit *k)
+static long warden_peak_kb(const struct wkit *k)
 {
 	cleanup_free char *path = mem_printf("/proc/%d/status", (int)k->warden);
 	cleanup_buf struct buf text = {0};
@@ -158,19 +158,19 @@ static long warden_peak_kb(const struct kit *k)
 /* EXE-3: 100 MB are counted, the quota is kept, memory does not grow. */
 static void exe_3_a_flood_is_bounded(void **state)
 {
-	const struct kit_request request = {.quota = 1000000};
-	struct kit *k;
-	struct kit_command c;
+	const struct wkit_request request = {.quota = 1000000};
+	struct wkit *k;
+	struct wkit_command c;
 	long before;
 
-	kit_of(state);
-	k = kit_open_with(&request);
-	kit_expect(k, "true", "", 0);
+	wkit_of(state);
+	k = wkit_open_with(&request);
+	wkit_expect(k, "true", "", 0);
 	before = warden_peak_kb(k);
-	c = kit_command(k);
+	c = wkit_command(k);
 	c.ask.script = mem_strdup("yes 123456789 | head -c 104857600; echo end >&2");
-	kit_send(k, &c); /* without a reader */
-	kit_wait(k, &c);
+	wkit_send(k, &c); /* without a reader */
+	wkit_wait(k, &c);
 	assert_int_equal(c.result.stdout_bytes, 104857600);
 	assert_true(k->out_bytes > 1000000); /* the file's size does not tell it */
 	assert_int_equal(c.result.stdout_lines, 10485760);
@@ -178,11 +178,11 @@ static void exe_3_a_flood_is_bounded(void **state)
 	assert_int_equal(c.result.stderr_bytes, 4);
 	assert_int_equal(lseek(c.out[0], 0, SEEK_END), 1000000);
 	assert_true(warden_peak_kb(k) - before < 8192);
-	kit_done(&c);
-	kit_close((void **)&k);
+	wkit_done(&c);
+	wkit_close((void **)&k);
 }
 
-static void send_window(struct kit *k, const char *id, uint64_t allowed)
+static void send_window(struct wkit *k, const char *id, uint64_t allowed)
 {
 	const struct warden_window m = {(char *)(uintptr_t)id, 1, allowed, 0};
 
@@ -192,29 +192,29 @@ static void send_window(struct kit *k, const char *id, uint64_t allowed)
 /* EXE-6: with flow, no more is produced than the window allows. */
 static void exe_6_output_waits_for_its_window(void **state)
 {
-	struct kit *k = kit_of(state);
-	struct kit_command c = kit_command(k);
+	struct wkit *k = wkit_of(state);
+	struct wkit_command c = wkit_command(k);
 
 	c.ask.script = mem_strdup("head -c 400000 /dev/zero; echo done >&2");
 	c.ask.flow = c.ask.report_output = 1;
-	kit_send(k, &c);
+	wkit_send(k, &c);
 	while (k->out_bytes < 65536)
-		assert_false(kit_step(k, &c));
+		assert_false(wkit_step(k, &c));
 	poll(NULL, 0, 50);
 	assert_int_equal(lseek(c.out[0], 0, SEEK_END), 65536);
 	send_window(k, c.id, 65537);
 	while (k->out_bytes < 65537)
-		assert_false(kit_step(k, &c));
+		assert_false(wkit_step(k, &c));
 	poll(NULL, 0, 50);
 	assert_int_equal(lseek(c.out[0], 0, SEEK_END), 65537);
 	send_window(k, c.id, 1000);
 	send_window(k, c.id, 1 << 30);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_int_equal(c.result.stdout_bytes, 400000);
-	kit_done(&c);
+	wkit_done(&c);
 }
 
-static void send_stdin(struct kit *k, const char *id, const char *data, size_t n, bool eof)
+static void send_stdin(struct wkit *k, const char *id, const char *data, size_t n, bool eof)
 {
 	struct warden_stdin m = {.command_id = (char *)(uintptr_t)id, .eof = eof};
 	struct err err = {0};
@@ -228,77 +228,77 @@ static void send_stdin(struct kit *k, const char *id, const char *data, size_t n
 /* EXE-4: stdin in pieces, counted as it is taken, with its end. */
 static void exe_4_stdin_is_pumped(void **state)
 {
-	struct kit *k = kit_of(state);
-	struct kit_command c = kit_command(k);
+	struct wkit *k = wkit_of(state);
+	struct wkit_command c = wkit_command(k);
 	cleanup_free char *big = mem_alloc(200000);
 
 	memset(big, 'x', 200000);
 	c.ask.script = mem_strdup("head -c 6 >/dev/null; sleep 0.1; wc -c");
 	c.ask.stdin_open = 1;
 	bytes_set(&c.ask.stdin_data, "first ", 6);
-	kit_send(k, &c);
+	wkit_send(k, &c);
 	send_stdin(k, c.id, big, 200000, false);
 	send_stdin(k, c.id, "end", 3, true);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	{
-		cleanup_free char *out = kit_text(&c, 0);
+		cleanup_free char *out = wkit_text(&c, 0);
 
 		assert_string_equal(out, "200003\n");
 	}
 	assert_true(k->taken <= 200009);
-	kit_done(&c);
+	wkit_done(&c);
 
 	/* Nobody reads: it is thrown away, and counted. */
-	c = kit_command(k);
+	c = wkit_command(k);
 	c.ask.script = mem_strdup("exec 0<&-; sleep 0.3");
 	c.ask.stdin_open = 1;
-	kit_send(k, &c);
-	kit_wait_started(k, &c);
+	wkit_send(k, &c);
+	wkit_wait_started(k, &c);
 	poll(NULL, 0, 100);
 	k->taken = 0;
 	send_stdin(k, c.id, big, 200000, false);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_int_equal(k->taken, 200000);
-	kit_done(&c);
+	wkit_done(&c);
 }
 
 /* SES-2: an end kills what runs and still tells of it. */
 static void ses_2_an_end_tells_of_killed_commands(void **state)
 {
-	const struct kit_request request = {0};
-	struct kit_command c, late;
-	struct kit *k;
+	const struct wkit_request request = {0};
+	struct wkit_command c, late;
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
-	c = kit_start_script(k, "trap '' TERM; echo x; sleep 7178", 0);
-	kit_wait_started(k, &c);
-	kit_end(k);
-	kit_wait(k, &c);
+	wkit_of(state);
+	k = wkit_open_with(&request);
+	c = wkit_start_script(k, "trap '' TERM; echo x; sleep 7178", 0);
+	wkit_wait_started(k, &c);
+	wkit_end(k);
+	wkit_wait(k, &c);
 	assert_string_equal(c.result.error_code, "E_COMMAND_KILLED");
 	assert_non_null(strstr(c.result.error_message, "the session ended"));
-	assert_int_equal(kit_wait_warden(k), 0);
-	kit_drain(k);
+	assert_int_equal(wkit_wait_warden(k), 0);
+	wkit_drain(k);
 	assert_non_null(strstr(k->events, "command_killed cmd-1 137;"));
-	kit_free(k);
-	kit_done(&c);
+	wkit_free(k);
+	wkit_done(&c);
 
 	/* One that is asked for afterwards is not the link's business any more. */
-	k = kit_open_with(&request);
-	late = kit_command(k);
+	k = wkit_open_with(&request);
+	late = wkit_command(k);
 	strv_add(&late.ask.argv, "true");
-	kit_end(k);
+	wkit_end(k);
 	assert_int_equal(link_send(&k->api, MSG_warden_exec, 5, &late.ask, late.out, 2, NULL),
 			 LINK_BROKEN);
-	assert_int_equal(kit_wait_warden(k), 0);
-	kit_free(k);
-	kit_done(&late);
+	assert_int_equal(wkit_wait_warden(k), 0);
+	wkit_free(k);
+	wkit_done(&late);
 }
 
 /* SES-1: a patch changes the session's state; a bad one changes nothing; each is answered. */
 static void ses_1_a_patch_is_answered_with_the_state(void **state)
 {
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 	struct warden_patch p = {.cwd = (char *)(uintptr_t) "/tmp"};
 	struct warden_state s = {0};
 
@@ -306,7 +306,7 @@ static void ses_1_a_patch_is_answered_with_the_state(void **state)
 	strv_add(&p.set, "LD_PRELOAD=x");
 	strv_add(&p.unset, "LANG");
 	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, NULL, 0, NULL), 0);
-	kit_recv_type(k, MSG_warden_state, &s);
+	wkit_recv_type(k, MSG_warden_state, &s);
 	assert_string_equal(s.cwd, "/tmp");
 	assert_string_equal(strv_env_get(&s.env, "A"), "1");
 	assert_null(strv_env_get(&s.env, "LD_PRELOAD"));
@@ -315,11 +315,11 @@ static void ses_1_a_patch_is_answered_with_the_state(void **state)
 	p.cwd = (char *)(uintptr_t) "/no/such";
 	strv_add(&p.set, "B=1");
 	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, NULL, 0, NULL), 0);
-	kit_recv_type(k, MSG_warden_state, &s);
+	wkit_recv_type(k, MSG_warden_state, &s);
 	assert_string_equal(s.cwd, "/tmp");
 	assert_null(strv_env_get(&s.env, "B"));
 	msg_done(MSG_warden_state, &s);
-	kit_expect(k, "echo $PWD $OLDPWD $A", "/tmp /workspace 1\n", 0);
+	wkit_expect(k, "echo $PWD $OLDPWD $A", "/tmp /workspace 1\n", 0);
 	p.cwd = NULL;
 	msg_done(MSG_warden_patch, &p);
 }
@@ -330,23 +330,23 @@ static void ses_5_counters_are_read_once_there_is_a_limit(void **state)
 	const int file = memfd_create("counter", 0), event = eventfd(0, EFD_NONBLOCK);
 	char *names[] = {mem_printf("%d 1/pids.events", file), mem_printf("%d event", event), NULL};
 	const struct strv counters = {names, 2};
-	const struct kit_request request = {.counters = &counters};
+	const struct wkit_request request = {.counters = &counters};
 	struct warden_patch p = {0};
 	struct warden_state s = {0};
-	struct kit *k;
+	struct wkit *k;
 
-	kit_of(state);
+	wkit_of(state);
 	assert_int_equal(write(file, "max 3\n", 6), 6);
-	k = kit_open_with(&request);
-	kit_expect(k, "true", "", 0);
-	kit_drain(k);
+	k = wkit_open_with(&request);
+	wkit_expect(k, "true", "", 0);
+	wkit_drain(k);
 	assert_null(strstr(k->events, "resource_limit "));
 	strv_add(&p.walls, "pids_limit\tup\t5 processes");
 	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &p, NULL, 0, NULL), 0);
-	kit_recv_type(k, MSG_warden_state, &s);
+	wkit_recv_type(k, MSG_warden_state, &s);
 	msg_done(MSG_warden_state, &s);
-	kit_expect(k, "true", "", 0);
-	kit_drain(k);
+	wkit_expect(k, "true", "", 0);
+	wkit_drain(k);
 	assert_non_null(strstr(k->events, "resource_limit "));
 	k->events[0] = '\0';
 	/* the kernel says that one has grown */
@@ -354,10 +354,10 @@ static void ses_5_counters_are_read_once_there_is_a_limit(void **state)
 	assert_int_equal(write(event, &(uint64_t){1}, 8), 8);
 	for (int i = 0; i < 1000 && strstr(k->events, "resource_limit ") == NULL; i++) {
 		poll(NULL, 0, 10);
-		kit_drain(k);
+		wkit_drain(k);
 	}
 	assert_non_null(strstr(k->events, "resource_limit "));
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 	close(file);
 	close(event);
 	free(names[0]);
@@ -368,27 +368,27 @@ static void ses_5_counters_are_read_once_there_is_a_limit(void **state)
 /* CFG-1: settings that change while the session lives, and another log. */
 static void cfg_1_new_settings_are_taken(void **state)
 {
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 	struct warden_settings m = {.orphan_timeout_ms = 10000,
 				    .output_quota = 3,
 				    .log_level = LOG_INFO,
 				    .log_format = LOG_JSON};
 	const int log = memfd_create("log", MFD_CLOEXEC);
-	struct kit_command c;
+	struct wkit_command c;
 	char text[4096] = "";
 
 	assert_int_equal(link_send(&k->api, MSG_warden_settings, 0, &m, &log, 1, NULL), 0);
-	c = kit_run(k, "printf", "12345");
+	c = wkit_run(k, "printf", "12345");
 	assert_int_equal(c.result.stdout_bytes, 5);
 	assert_int_equal(c.result.stdout_kept, 3);
-	kit_done(&c);
+	wkit_done(&c);
 	m.log_level = 99; /* none of ours */
 	m.output_quota = 4;
 	assert_int_equal(link_send(&k->api, MSG_warden_settings, 0, &m, NULL, 0, NULL), 0);
-	c = kit_run(k, "printf", "12345");
+	c = wkit_run(k, "printf", "12345");
 	assert_int_equal(c.result.stdout_kept, 3);
-	kit_done(&c);
-	kit_close(state);
+	wkit_done(&c);
+	wkit_close(state);
 	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
 	assert_non_null(strstr(text, "\"message\":\"session ends\""));
 	close(log);
@@ -397,7 +397,7 @@ static void cfg_1_new_settings_are_taken(void **state)
 /* SES-4: the walls of launcher and init are in the first state. */
 static void ses_4_the_first_state(void **state)
 {
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 	unsigned seen = 0;
 
 	assert_int_equal(k->state.fresh, 1);
@@ -413,7 +413,7 @@ static void ses_4_the_first_state(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, kit_open, kit_close)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, wkit_open, wkit_close)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_4_a_time_out_kills_the_tree),
 		cmocka_unit_test(exe_4_the_sessions_time_out_caps),
@@ -430,5 +430,5 @@ int main(void)
 		TEST(ses_4_the_first_state),
 	};
 
-	return cmocka_run_group_tests_name("control", tests, kit_prepare, kit_clean);
+	return cmocka_run_group_tests_name("control", tests, wkit_prepare, wkit_clean);
 }

@@ -3,13 +3,12 @@
 #pragma once
 #include "base/clock.h"
 #include "base/loop.h"
-#include "command/session_commands.h"
+#include "command/run.h"
 #include "event/recorder.h"
 #include "event/ring_heads.h"
+#include "link/peer.h"
 #include "warden/bare_session.h"
 #include "warden/execs.h"
-#include "warden/processes.h"
-#include "warden/server_link.h"
 #include "warden/warden.h"
 #include <signal.h>
 
@@ -24,6 +23,36 @@ enum warden_phase {
 	WARDEN_CLOSING, /* init's link is closed; init dies */
 };
 
+/* The link to the API child, which may be replaced at any time.
+ *
+ * No message is queued: a mark on the object (command, result) says that a message about it is to
+ * be sent, and flush sends what the socket takes, in a legal order. A full socket therefore costs
+ * no memory and never blocks. */
+struct server_link {
+	struct peer peer; /* closed: none */
+	int guest_fd;	  /* connected, has not sent anything; -1: none */
+	struct watch *guest_readable, *accepting;
+	struct watch *orphan, *bell;
+	int64_t rung_us; /* the last bell */
+	bool hello;	 /* was said; its contents are the warden's settings */
+	bool greeted;	 /* and init is ready: all may be told */
+	bool tell_state, told_failure;
+	uint32_t state_req;
+	unsigned patches; /* states owed as answers */
+	uint32_t patch_req;
+};
+/* The processes of the session beside init (model/process_table.h).
+ *
+ * The stub has started them as children of the warden. Each has a link: the warden hands it the
+ * actor table, waits until it is ready, answers its questions about actors and tells the API
+ * process of its events. If one dies, the session fails, with its name in the reason. */
+struct process_beside;
+
+struct processes {
+	struct process_beside *one[PROCESSES]; /* owned */
+	size_t n;
+	struct process_settings settings;
+};
 struct warden {
 	const struct process_args *args;
 	const struct clock *clock;
@@ -70,3 +99,25 @@ void warden_end(struct warden *w, const char *reason, uint64_t grace_ms);
 void warden_process_gone(struct warden *w, const struct process_row *row, const siginfo_t *how);
 /* Ends because something broke. The first reason counts. */
 void warden_fail(struct warden *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- server_link.c ---- */
+
+void server_link_open(struct warden *w);
+void server_link_close(struct warden *w);
+/* Sends the messages that are due; true if none is left, or there is no link. */
+bool server_link_flush(struct warden *w);
+
+/* ---- processes.c ---- */
+
+/* From the arguments of the warden. */
+int processes_open(struct warden *w, struct err *err);
+void processes_close(struct warden *w);
+/* There is an actor table: greets all. */
+void processes_greet(struct warden *w);
+/* Sends the settings to all, with the descriptor of the log unless it is -1. */
+void processes_settings(struct warden *w, int log_fd);
+void processes_command_over(void *warden, const char *command_id);
+bool processes_ready(const struct warden *w);
+void processes_end(struct warden *w); /* closes the links: they end */
+void processes_kill(struct warden *w);
+bool processes_gone(const struct warden *w);

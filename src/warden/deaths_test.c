@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The coming and going of the API child, and the deaths of init, leaders and the warden, through
  * the real programs. */
-#include "command/session_testkit.h"
+#include "command/testkit/warden_testkit.h"
 
-static int dial(const struct kit *k)
+static int dial(const struct wkit *k)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -14,25 +14,25 @@ static int dial(const struct kit *k)
 }
 
 /* Leaves the warden as a killed API child would, and comes back as the next one. */
-static void reconnect(struct kit *k)
+static void reconnect(struct wkit *k)
 {
 	link_done(&k->api);
 	link_init(&k->api, dial(k), SIDE_API, SIDE_WARDEN);
-	kit_say_hello(k);
+	wkit_say_hello(k);
 }
 
 /* SES-8: commands go on without an API child; what is not acknowledged is told again. */
 static void ses_8_the_api_child_is_replaced(void **state)
 {
-	struct kit *k = kit_of(state);
-	struct kit_command a = kit_start_script(k, "export ONE=1; exit 4", 0);
-	struct kit_command b, again = {0};
+	struct wkit *k = wkit_of(state);
+	struct wkit_command a = wkit_start_script(k, "export ONE=1; exit 4", 0);
+	struct wkit_command b, again = {0};
 
-	while (!kit_step(k, &a))
+	while (!wkit_step(k, &a))
 		;
-	b = kit_start_script(k, "head -c 300000 /dev/zero; echo $ONE >&2; sleep 0.3; exit 5", 0);
+	b = wkit_start_script(k, "head -c 300000 /dev/zero; echo $ONE >&2; sleep 0.3; exit 5", 0);
 	b.ask.flow = 1;
-	kit_wait_started(k, &b);
+	wkit_wait_started(k, &b);
 	reconnect(k);
 	assert_int_equal(k->state.fresh, 0);
 	assert_string_equal(strv_env_get(&k->state.env, "ONE"), "1");
@@ -43,49 +43,49 @@ static void ses_8_the_api_child_is_replaced(void **state)
 	memcpy(again.id, a.id, sizeof(again.id));
 	again.out[0] = again.out[1] = -1;
 	while (again.result.command_id == NULL || !k->started)
-		kit_step(k, &again);
+		wkit_step(k, &again);
 	assert_int_equal(again.result.exit_code, 4);
-	kit_ack(k, a.id);
-	kit_wait(k, &b);
+	wkit_ack(k, a.id);
+	wkit_wait(k, &b);
 	assert_int_equal(b.result.exit_code, 5);
 	assert_int_equal(b.result.stdout_bytes, 300000);
 	/* Both are acknowledged: nothing but the state comes now. */
 	reconnect(k);
-	kit_expect(k, "echo new", "new\n", 0);
-	kit_drain(k);
+	wkit_expect(k, "echo new", "new\n", 0);
+	wkit_drain(k);
 	assert_non_null(strstr(k->events, "command_finished cmd-2 5;"));
-	kit_done(&a);
-	kit_done(&b);
+	wkit_done(&a);
+	wkit_done(&b);
 	msg_done(MSG_warden_result, &again.result);
 }
 
 /* SES-8: a window that nobody will widen any more does not stop a command. */
 static void ses_8_windows_end_with_the_api_child(void **state)
 {
-	struct kit *k = kit_of(state);
-	struct kit_command c = kit_command(k);
+	struct wkit *k = wkit_of(state);
+	struct wkit_command c = wkit_command(k);
 
 	c.ask.script = mem_strdup("head -c 400000 /dev/zero");
 	c.ask.flow = 1;
-	kit_send(k, &c);
-	kit_wait_started(k, &c);
+	wkit_send(k, &c);
+	wkit_wait_started(k, &c);
 	reconnect(k);
-	kit_wait(k, &c);
+	wkit_wait(k, &c);
 	assert_int_equal(c.result.stdout_bytes, 400000);
-	kit_done(&c);
+	wkit_done(&c);
 }
 
 /* SES-8: whoever only knocks replaces nobody; a stranger is not let in. */
 static void ses_8_strangers_stay_outside(void **state)
 {
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 	const int knock = dial(k);
 	pid_t pid;
 	int status;
 
-	kit_expect(k, "echo a", "a\n", 0);
+	wkit_expect(k, "echo a", "a\n", 0);
 	close(knock);
-	kit_expect(k, "echo b", "b\n", 0);
+	wkit_expect(k, "echo b", "b\n", 0);
 	if (geteuid() != 0)
 		return;
 	pid = fork();
@@ -93,40 +93,40 @@ static void ses_8_strangers_stay_outside(void **state)
 		char c;
 		int fd;
 
-		if (setresuid(KIT_UID, KIT_UID, KIT_UID) < 0)
+		if (setresuid(WKIT_UID, WKIT_UID, WKIT_UID) < 0)
 			_exit(2);
 		fd = dial(k);
 		_exit(recv(fd, &c, 1, 0) == 0 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	kit_expect(k, "echo c", "c\n", 0);
+	wkit_expect(k, "echo c", "c\n", 0);
 }
 
 /* SES-8: without a server for the orphan time the session ends in order. */
 static void ses_8_an_orphan_ends(void **state)
 {
-	const struct kit_request request = {.orphan_ms = 200};
-	struct kit *k;
+	const struct wkit_request request = {.orphan_ms = 200};
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
+	wkit_of(state);
+	k = wkit_open_with(&request);
 	link_done(&k->api);
 	k->api.fd = -1;
-	assert_int_equal(kit_wait_warden(k), 0);
-	kit_free(k);
+	assert_int_equal(wkit_wait_warden(k), 0);
+	wkit_free(k);
 }
 
-static void expect_failure(struct kit *k, const char *reason)
+static void expect_failure(struct wkit *k, const char *reason)
 {
 	struct warden_failed f = {0};
 
-	kit_recv_type(k, MSG_warden_failed, &f);
+	wkit_recv_type(k, MSG_warden_failed, &f);
 	if (strstr(f.reason, reason) == NULL)
 		fail_msg("failed with '%s'", f.reason);
 	msg_done(MSG_warden_failed, &f);
-	assert_int_equal(kit_wait_warden(k), 1);
-	kit_free(k);
+	assert_int_equal(wkit_wait_warden(k), 1);
+	wkit_free(k);
 }
 
 static pid_t only_child(pid_t parent)
@@ -141,54 +141,54 @@ static pid_t only_child(pid_t parent)
 /* SES-8: a killed init fails the session, with its reason, and nothing stays. */
 static void ses_8_a_killed_init_fails_the_session(void **state)
 {
-	const struct kit_request request = {0};
-	struct kit_command c;
-	struct kit *k;
+	const struct wkit_request request = {0};
+	struct wkit_command c;
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
-	c = kit_start_script(k, "sleep 7176", 0);
-	kit_wait_started(k, &c);
+	wkit_of(state);
+	k = wkit_open_with(&request);
+	c = wkit_start_script(k, "sleep 7176", 0);
+	wkit_wait_started(k, &c);
 	kill(only_child(k->warden), SIGKILL);
 	expect_failure(k, "init was ended by signal 9");
-	assert_false(kit_alive("sleep 7176"));
-	kit_done(&c);
+	assert_false(wkit_alive("sleep 7176"));
+	wkit_done(&c);
 }
 
 /* SES-8: a command that kills its leader is killed with all that it left, and the session goes on;
  * a killed warden takes all with it. */
 static void ses_8_a_killed_leader_ends_its_command(void **state)
 {
-	const struct kit_request request = {0};
-	struct kit_command c;
-	struct kit *k;
+	const struct wkit_request request = {0};
+	struct wkit_command c;
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
-	c = kit_start_script(k, "kill -9 $PPID; sleep 7177", 0);
-	kit_wait(k, &c);
+	wkit_of(state);
+	k = wkit_open_with(&request);
+	c = wkit_start_script(k, "kill -9 $PPID; sleep 7177", 0);
+	wkit_wait(k, &c);
 	assert_int_equal(c.result.exit_code, 137);
 	assert_int_equal(c.result.signal, SIGKILL);
 	assert_string_equal(c.result.error_code, "E_COMMAND_KILLED");
 	assert_non_null(strstr(c.result.error_message, "it may have run"));
-	assert_false(kit_alive("sleep 7177"));
-	kit_done(&c);
-	kit_expect(k, "echo still", "still\n", 0);
-	c = kit_start_script(k, "sleep 7177", 0);
-	kit_wait_started(k, &c);
+	assert_false(wkit_alive("sleep 7177"));
+	wkit_done(&c);
+	wkit_expect(k, "echo still", "still\n", 0);
+	c = wkit_start_script(k, "sleep 7177", 0);
+	wkit_wait_started(k, &c);
 	kill(k->warden, SIGKILL);
-	assert_int_equal(kit_wait_warden(k), 137);
-	for (int i = 0; kit_alive("sleep 7177") && i < 2000; i++)
+	assert_int_equal(wkit_wait_warden(k), 137);
+	for (int i = 0; wkit_alive("sleep 7177") && i < 2000; i++)
 		poll(NULL, 0, 10);
-	assert_false(kit_alive("sleep 7177"));
-	kit_free(k);
-	kit_done(&c);
+	assert_false(wkit_alive("sleep 7177"));
+	wkit_free(k);
+	wkit_done(&c);
 }
 
-static pid_t leader_of(struct kit *k)
+static pid_t leader_of(struct wkit *k)
 {
-	struct kit_command c = kit_script(k, "echo $PPID");
-	cleanup_free char *out = kit_text(&c, 0);
+	struct wkit_command c = wkit_script(k, "echo $PPID");
+	cleanup_free char *out = wkit_text(&c, 0);
 	const pid_t inside = atoi(out);
 	pid_t *all, found = 0;
 	const size_t n = proc_descendants(only_child(k->warden), &all);
@@ -207,14 +207,14 @@ static pid_t leader_of(struct kit *k)
 			found = all[i];
 	}
 	free(all);
-	kit_done(&c);
+	wkit_done(&c);
 	return found;
 }
 
 /* EXE-1: a leader is used again; one that dies while it is idle is nobody's loss. */
 static void exe_1_a_dead_idle_leader_is_replaced(void **state)
 {
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 	const pid_t first = leader_of(k);
 	cleanup_fd int pidfd = -1;
 
@@ -222,15 +222,15 @@ static void exe_1_a_dead_idle_leader_is_replaced(void **state)
 	assert_int_equal(leader_of(k), first);
 	pidfd = proc_pidfd(first);
 	kill(first, SIGKILL);
-	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, KIT_WAIT_MS), 1);
+	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, WKIT_WAIT_MS), 1);
 	for (int i = 0; i < 3; i++)
-		kit_expect(k, "echo fine", "fine\n", 0);
+		wkit_expect(k, "echo fine", "fine\n", 0);
 	assert_int_not_equal(leader_of(k), first);
 }
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, kit_open, kit_close)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, wkit_open, wkit_close)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_the_api_child_is_replaced),
 		TEST(ses_8_windows_end_with_the_api_child),
@@ -241,5 +241,5 @@ int main(void)
 		TEST(exe_1_a_dead_idle_leader_is_replaced),
 	};
 
-	return cmocka_run_group_tests_name("deaths", tests, kit_prepare, kit_clean);
+	return cmocka_run_group_tests_name("deaths", tests, wkit_prepare, wkit_clean);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Execs of a real session under a policy. */
-#include "command/session_testkit.h"
+#include "command/testkit/warden_testkit.h"
 
 static const char rules[] =
 	"command_rules:\n"
@@ -8,135 +8,135 @@ static const char rules[] =
 	"  - {name: seen, commands: [uname], decision: log}\n"
 	"  - {name: other, commands: [who], decision: redirect, redirect_to: /bin/echo}\n";
 
-static struct kit *open_strict(void **state)
+static struct wkit *open_strict(void **state)
 {
-	const struct kit_request request = {.rules = rules};
+	const struct wkit_request request = {.rules = rules};
 
-	kit_of(state);
-	return kit_open_with(&request);
+	wkit_of(state);
+	return wkit_open_with(&request);
 }
 
 /* POL-4: the first program is refused before there is a process, with rule and reason. */
 static void pol_4_a_denied_first_program_does_not_start(void **state)
 {
-	struct kit *k = open_strict(state);
+	struct wkit *k = open_strict(state);
 	static const char *const names[] = {"id", "/usr/bin/id", "../usr/bin/id"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct kit_command c = kit_command(k);
+		struct wkit_command c = wkit_command(k);
 
 		strv_add(&c.ask.argv, names[i]);
-		kit_send(k, &c);
-		kit_wait(k, &c);
+		wkit_send(k, &c);
+		wkit_wait(k, &c);
 		assert_string_equal(c.refused.code, "E_POLICY_DENIED");
 		assert_string_equal(c.refused.subject, "/usr/bin/id");
 		assert_non_null(strstr(c.refused.policy, "\"rule\":\"no-id\""));
 		assert_non_null(strstr(c.refused.policy, "\"reason\":\"not /usr/bin/id\""));
-		kit_done(&c);
+		wkit_done(&c);
 	}
-	kit_drain(k);
+	wkit_drain(k);
 	assert_string_equal(k->execs, "/usr/bin/id deny cmd-1 no-id;/usr/bin/id deny cmd-2 no-id;"
 				      "/usr/bin/id deny cmd-3 no-id;");
 	assert_null(strstr(k->events, "command_started"));
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 }
 
 /* POL-4: so are those that a script starts, by whatever way; each is one event of its command. */
 static void pol_4_nested_programs_are_decided(void **state)
 {
-	struct kit *k = open_strict(state);
-	struct kit_command c;
+	struct wkit *k = open_strict(state);
+	struct wkit_command c;
 
-	kit_expect(k, "id 2>/dev/null; echo $?; env id 2>/dev/null; echo $?", "126\n126\n", 0);
-	kit_drain(k);
+	wkit_expect(k, "id 2>/dev/null; echo $?; env id 2>/dev/null; echo $?", "126\n126\n", 0);
+	wkit_drain(k);
 	assert_string_equal(k->execs,
 			    "/usr/bin/bash allow cmd-1 default;/usr/bin/id deny cmd-1 no-id;"
 			    "/usr/bin/env allow cmd-1 default;"
 			    "/usr/bin/id deny cmd-1 no-id;");
 	k->execs[0] = '\0';
-	c = kit_script(k, "uname >/dev/null; (setsid uname >/dev/null; :) & wait");
-	kit_drain(k);
+	c = wkit_script(k, "uname >/dev/null; (setsid uname >/dev/null; :) & wait");
+	wkit_drain(k);
 	assert_string_equal(k->execs, "/usr/bin/bash allow cmd-2 default;"
 				      "/usr/bin/uname allow cmd-2 seen;"
 				      "/usr/bin/setsid allow cmd-2 default;"
 				      "/usr/bin/uname allow cmd-2 seen;");
-	kit_done(&c);
-	kit_close((void **)&k);
+	wkit_done(&c);
+	wkit_close((void **)&k);
 }
 
 /* POL-4: a result tells how many execs the session has had by then, and so does the state. */
 static void pol_4_a_result_counts_the_execs(void **state)
 {
-	struct kit *k = open_strict(state);
-	struct kit_command c;
+	struct wkit *k = open_strict(state);
+	struct wkit_command c;
 	struct exec_counts before, now;
 
 	assert_int_equal(k->state.execs.verified, 0);
-	c = kit_script(k, "true");
+	c = wkit_script(k, "true");
 	before = c.result.execs;
-	kit_done(&c);
-	c = kit_script(k, "id 2>/dev/null; uname >/dev/null; uname >/dev/null");
+	wkit_done(&c);
+	c = wkit_script(k, "id 2>/dev/null; uname >/dev/null; uname >/dev/null");
 	now = c.result.execs;
-	kit_done(&c);
+	wkit_done(&c);
 	/* two programs of the script, and the helper both times */
 	assert_int_equal(now.verified, 2 * before.verified + 2);
 	assert_int_equal(before.refused, 0);
 	assert_true(now.refused > 0);
 	assert_int_equal(now.mismatched + now.failed, 0);
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 }
 
 /* POL-2: a redirect runs the other program, first and nested. */
 static void pol_2_a_redirect_runs_the_other_program(void **state)
 {
-	struct kit *k = open_strict(state);
-	struct kit_command c = kit_command(k);
+	struct wkit *k = open_strict(state);
+	struct wkit_command c = wkit_command(k);
 	cleanup_free char *out = NULL;
 
 	strv_add(&c.ask.argv, "who");
 	strv_add(&c.ask.argv, "there");
-	kit_send(k, &c);
-	kit_wait(k, &c);
-	out = kit_text(&c, 0);
+	wkit_send(k, &c);
+	wkit_wait(k, &c);
+	out = wkit_text(&c, 0);
 	assert_string_equal(out, "there\n");
-	kit_done(&c);
-	kit_expect(k, "who nested", "nested\n", 0);
-	kit_close((void **)&k);
+	wkit_done(&c);
+	wkit_expect(k, "who nested", "nested\n", 0);
+	wkit_close((void **)&k);
 }
 
 /* STA-6: our helper is in no event and under no rule. */
 static void sta_6_the_helper_is_under_no_rule(void **state)
 {
-	const struct kit_request request = {
+	const struct wkit_request request = {
 		.rules = "command_rules:\n  - {name: shell, commands: [bash], decision: allow}\n"
 			 "  - {name: none, commands: [\"*\"], decision: deny}\n"};
-	struct kit *k;
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
-	kit_expect(k, "cd /tmp", "", 0);
-	kit_expect(k, "echo $PWD", "/tmp\n", 0);
-	kit_drain(k);
+	wkit_of(state);
+	k = wkit_open_with(&request);
+	wkit_expect(k, "cd /tmp", "", 0);
+	wkit_expect(k, "echo $PWD", "/tmp\n", 0);
+	wkit_drain(k);
 	assert_null(strstr(k->execs, "agentsh"));
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 }
 
 /* EXE-1: the pid of a command is known, however brief it is. */
 static void exe_1_a_brief_command_has_a_pid(void **state)
 {
-	struct kit *k = kit_of(state);
+	struct wkit *k = wkit_of(state);
 
 	for (int i = 0; i < 5; i++) {
-		struct kit_command c = kit_command(k);
+		struct wkit_command c = wkit_command(k);
 
 		strv_add(&c.ask.argv, "true");
-		kit_send(k, &c);
-		kit_wait(k, &c);
+		wkit_send(k, &c);
+		wkit_wait(k, &c);
 		assert_int_equal(c.result.exit_code, 0);
-		kit_drain(k);
+		wkit_drain(k);
 		assert_true(k->pid > 1);
 		k->pid = 0;
-		kit_done(&c);
+		wkit_done(&c);
 	}
 }
 
@@ -148,9 +148,9 @@ int main(void)
 		cmocka_unit_test(pol_4_a_result_counts_the_execs),
 		cmocka_unit_test(pol_2_a_redirect_runs_the_other_program),
 		cmocka_unit_test(sta_6_the_helper_is_under_no_rule),
-		cmocka_unit_test_setup_teardown(exe_1_a_brief_command_has_a_pid, kit_open,
-						kit_close),
+		cmocka_unit_test_setup_teardown(exe_1_a_brief_command_has_a_pid, wkit_open,
+						wkit_close),
 	};
 
-	return cmocka_run_group_tests_name("execs", tests, kit_prepare, kit_clean);
+	return cmocka_run_group_tests_name("execs", tests, wkit_prepare, wkit_clean);
 }

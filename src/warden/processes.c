@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "warden/processes.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "gate/actor.h"
-#include "link/peer.h"
 #include "warden/core.h"
 #include <signal.h>
 #include <sys/wait.h>

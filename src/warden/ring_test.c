@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A full ring holds the commands or drops their events, through the real programs. */
-#include "command/session_testkit.h"
+#include "command/testkit/warden_testkit.h"
 
 /* EVT-2: a full ring holds the commands until it is read; nothing is lost, nothing overtakes. */
 static void evt_2_a_full_ring_waits(void **state)
 {
-	const struct kit_request request = {.ring = JOURNAL_RING_MIN};
-	struct kit *k;
+	const struct wkit_request request = {.ring = JOURNAL_RING_MIN};
+	struct wkit *k;
 	unsigned sent = 0, answered = 0;
-	struct kit_command c[400] = {0};
+	struct wkit_command c[400] = {0};
 
-	kit_of(state);
-	k = kit_open_with(&request);
+	wkit_of(state);
+	k = wkit_open_with(&request);
 	/* Long lines fill the ring soon. */
 	while (answered < 200) {
 		struct pollfd p = {k->api.fd, POLLIN, 0};
 
 		if (sent == answered && sent < 200) {
-			c[sent] = kit_command(k);
+			c[sent] = wkit_command(k);
 			strv_add(&c[sent].ask.argv, "history");
 			strv_add(&c[sent].ask.argv, "0");
 			for (int i = 0; i < 100; i++)
 				strv_add(&c[sent].ask.argv, "a word of no use");
-			kit_send(k, &c[sent++]);
+			wkit_send(k, &c[sent++]);
 		}
 		if (poll(&p, 1, 300) == 0) {
 			/* Held: no answer comes while the ring is full. */
-			kit_drain(k);
+			wkit_drain(k);
 			continue;
 		}
-		if (kit_step(k, &c[answered])) {
+		if (wkit_step(k, &c[answered])) {
 			assert_int_equal(c[answered].result.exit_code, 1);
-			kit_ack(k, c[answered].id);
-			kit_done(&c[answered++]);
+			wkit_ack(k, c[answered].id);
+			wkit_done(&c[answered++]);
 		}
 	}
-	kit_drain(k);
+	wkit_drain(k);
 	for (unsigned i = 1; i <= 200; i++) {
 		cleanup_free char *pair =
 			mem_printf("command_started cmd-%u -1;command_finished cmd-%u 1;", i, i);
@@ -43,74 +43,74 @@ static void evt_2_a_full_ring_waits(void **state)
 		assert_non_null(strstr(k->events, pair));
 	}
 	assert_null(strstr(k->events, "events_dropped"));
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 }
 
-static struct kit_command send_long(struct kit *k)
+static struct wkit_command send_long(struct wkit *k)
 {
-	struct kit_command c = kit_command(k);
+	struct wkit_command c = wkit_command(k);
 
 	strv_add(&c.ask.argv, "pwd");
 	for (int i = 0; i < 100; i++)
 		strv_add(&c.ask.argv, "a word of no use");
-	kit_send(k, &c);
+	wkit_send(k, &c);
 	return c;
 }
 
 /* EVT-2: only so many commands wait for a full ring. */
 static void evt_2_only_so_many_wait(void **state)
 {
-	const struct kit_request request = {.ring = JOURNAL_RING_MIN};
+	const struct wkit_request request = {.ring = JOURNAL_RING_MIN};
 	struct pollfd p = {.events = POLLIN};
-	struct kit_command c[65];
-	struct kit *k;
+	struct wkit_command c[65];
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
+	wkit_of(state);
+	k = wkit_open_with(&request);
 	p.fd = k->api.fd;
 	for (c[0] = send_long(k); poll(&p, 1, 500) > 0; c[0] = send_long(k)) {
-		kit_wait(k, &c[0]);
-		kit_done(&c[0]);
+		wkit_wait(k, &c[0]);
+		wkit_done(&c[0]);
 	}
 	for (int i = 1; i < 65; i++)
 		c[i] = send_long(k);
-	kit_wait(k, &c[64]);
+	wkit_wait(k, &c[64]);
 	assert_string_equal(c[64].refused.code, "E_UNAVAILABLE");
-	kit_drain(k);
+	wkit_drain(k);
 	for (int i = 0; i < 64; i++) {
-		kit_wait(k, &c[i]);
+		wkit_wait(k, &c[i]);
 		assert_int_equal(c[i].result.exit_code, 0);
 	}
 	for (int i = 0; i < 65; i++)
-		kit_done(&c[i]);
-	kit_close((void **)&k);
+		wkit_done(&c[i]);
+	wkit_close((void **)&k);
 }
 
 /* EVT-2: or drops, and says how many. */
 static void evt_2_a_full_ring_drops_and_counts(void **state)
 {
-	const struct kit_request request = {.ring = JOURNAL_RING_MIN, .drops = true};
-	struct kit *k;
+	const struct wkit_request request = {.ring = JOURNAL_RING_MIN, .drops = true};
+	struct wkit *k;
 
-	kit_of(state);
-	k = kit_open_with(&request);
+	wkit_of(state);
+	k = wkit_open_with(&request);
 	for (unsigned i = 0; i < 300; i++) {
-		struct kit_command c = kit_command(k);
+		struct wkit_command c = wkit_command(k);
 
 		strv_add(&c.ask.argv, "pwd");
 		for (int w = 0; w < 100; w++)
 			strv_add(&c.ask.argv, "a word of no use");
-		kit_send(k, &c);
-		kit_wait(k, &c);
-		kit_done(&c);
+		wkit_send(k, &c);
+		wkit_wait(k, &c);
+		wkit_done(&c);
 	}
-	kit_drain(k);
+	wkit_drain(k);
 	assert_null(strstr(k->events, "cmd-300 "));
-	kit_expect(k, "echo x", "x\n", 0);
-	kit_drain(k);
+	wkit_expect(k, "echo x", "x\n", 0);
+	wkit_drain(k);
 	assert_non_null(strstr(k->events, "events_dropped"));
 	assert_non_null(strstr(k->events, "command_finished cmd-301 0;"));
-	kit_close((void **)&k);
+	wkit_close((void **)&k);
 }
 
 int main(void)
@@ -121,5 +121,5 @@ int main(void)
 		cmocka_unit_test(evt_2_a_full_ring_drops_and_counts),
 	};
 
-	return cmocka_run_group_tests_name("ring", tests, kit_prepare, kit_clean);
+	return cmocka_run_group_tests_name("ring", tests, wkit_prepare, wkit_clean);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opens and closes the link, and handles received messages; server_messages.c sends. */
-#include "warden/server_link.h"
+/* The link to the API child: what is sent, what is received, coming and going. */
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,6 +9,194 @@
 #include <sys/socket.h>
 
 #define REFUSALS_MAX 256 /* that are not sent yet; then no message is read */
+
+static void hang_up(struct warden *w);
+
+/* ---- what is sent ---- */
+
+/* What can never be sent is logged and counts as sent: one broken message must not stop the others.
+ */
+static enum link_status send_message(struct warden *w, enum msg_type type, uint32_t req,
+				     const void *obj)
+{
+	struct server_link *a = &w->api;
+	struct err err = {0};
+	const enum link_status status = link_send(&a->peer.link, type, req, obj, NULL, 0, &err);
+
+	if (status == LINK_FULL)
+		peer_await_room(&a->peer);
+	if (status == LINK_EOF)
+		hang_up(w);
+	if (status != LINK_BROKEN)
+		return status;
+	log_error("a message cannot be sent", "reason", err.message);
+	return LINK_OK;
+}
+
+static enum link_status send_state(struct warden *w, uint32_t req)
+{
+	struct warden_state m = {.version = LINK_VERSION,
+				 .fresh = w->fresh,
+				 .session_id = (char *)w->args->session_id,
+				 .cwd = w->memory.cwd,
+				 .env = w->memory.env,
+				 .aliases = w->memory.aliases,
+				 .dir_stack = w->memory.dirs,
+				 .walls = w->walls,
+				 .commands = w->commands.started,
+				 .last_exit = w->memory.last_exit,
+				 .ring_pos = recorder_head(&w->recorder),
+				 .execs = commands_exec_counts(&w->commands)};
+
+	return send_message(w, MSG_warden_state, req, &m);
+}
+
+static enum link_status send_progress(struct warden *w, struct run *r)
+{
+	enum link_status s = LINK_OK;
+
+	if (r->tell_started) {
+		struct warden_started m = {r->ask.command_id, (uint32_t)r->pid,
+					   (uint64_t)r->wall_us};
+
+		s = send_message(w, MSG_warden_started, r->req, &m);
+		r->tell_started = s != LINK_OK;
+	}
+	if (s == LINK_OK && r->tell_output && r->phase < RUN_KEPT) {
+		const struct stream *out = &r->out[0].stream, *errors = &r->out[1].stream;
+		struct warden_output m = {
+			.command_id = r->ask.command_id,
+			.stdout_bytes = out->bytes,
+			.stderr_bytes = errors->bytes,
+			.stdout_kept = out->kept,
+			.stderr_kept = errors->kept,
+			.stdout_from = out->from,
+			.stderr_from = errors->from,
+			.stdout_lines = stream_lines(out),
+			.stderr_lines = stream_lines(errors),
+		};
+
+		s = send_message(w, MSG_warden_output, r->req, &m);
+		r->tell_output = s != LINK_OK;
+	}
+	if (s == LINK_OK && r->tell_taken) {
+		struct warden_taken m = {r->ask.command_id, r->in.taken};
+
+		s = send_message(w, MSG_warden_taken, r->req, &m);
+		r->tell_taken = s != LINK_OK;
+	}
+	return s;
+}
+
+static enum link_status send_refusal(struct warden *w, const struct result *k)
+{
+	struct err *err = k->refusal;
+	struct warden_refused m = {.command_id = k->msg.command_id,
+				   .code = (char *)err_row(err->code)->name,
+				   .subject = err->subject,
+				   .policy = err->policy[0] != '\0' ? err->policy : NULL,
+				   .message = err->message};
+
+	return send_message(w, MSG_warden_refused, k->req, &m);
+}
+
+static enum link_status send_result(struct warden *w, struct result *k)
+{
+	enum link_status s;
+
+	ring_heads_look(&w->heads); /* what the command did is before them */
+	ring_heads_format(&w->heads, &k->msg.ring_ends);
+	s = send_message(w, MSG_warden_result, k->req, &k->msg);
+	if (s == LINK_OK) {
+		recorder_rung(&w->recorder, k->msg.ring_end); /* it makes the reader read */
+		ring_heads_rung(&w->heads);
+	}
+	return s;
+}
+
+static enum link_status send_commands(struct warden *w)
+{
+	struct results *results = &w->commands.results;
+	enum link_status s = LINK_OK;
+	struct result *k;
+	struct run *r;
+
+	for (r = TAILQ_FIRST(&w->commands.runs); s == LINK_OK && r != NULL; r = TAILQ_NEXT(r, next))
+		s = send_progress(w, r);
+	while (s == LINK_OK && (k = results_next(results)) != NULL) {
+		struct warden_started m = {k->msg.command_id, 0, k->msg.started_us};
+
+		s = k->refusal != NULL ? send_refusal(w, k)
+		    : k->ready	       ? send_result(w, k)
+				       : send_message(w, MSG_warden_started, 0, &m);
+		if (s == LINK_OK)
+			results_told(results, k);
+	}
+	return s;
+}
+
+/* States that answer a patch come behind everything that was marked before. */
+static enum link_status send_patches(struct warden *w)
+{
+	struct server_link *a = &w->api;
+	enum link_status s = LINK_OK;
+
+	while (s == LINK_OK && a->patches > 0) {
+		s = send_state(w, a->patch_req);
+		a->patches -= s == LINK_OK;
+	}
+	return s;
+}
+
+/* One for all records that the reader has not been told of; the next when it has read those, and
+ * when it is time. */
+static enum link_status send_bell(struct warden *w)
+{
+	const struct msg_empty m = {0};
+	uint64_t head;
+	const enum recorder_bell bell = recorder_bell(&w->recorder, &head);
+	const bool others = ring_heads_look(&w->heads);
+	const bool due = w->recorder.urgent || w->phase != WARDEN_LIVE ||
+			 clock_mono_us(w->clock) - w->api.rung_us >= BELL_MS * 1000;
+	enum link_status s = LINK_OK;
+
+	if (bell == RECORDER_BELL_NONE && !others)
+		return LINK_OK;
+	if ((bell == RECORDER_BELL_DUE || others) && due) {
+		s = send_message(w, MSG_warden_bell, 0, &m);
+		if (s == LINK_OK) {
+			recorder_rung(&w->recorder, head);
+			ring_heads_rung(&w->heads);
+			w->api.rung_us = clock_mono_us(w->clock);
+		}
+	} else {
+		watch_after(w->api.bell, BELL_MS);
+	}
+	return s;
+}
+
+bool server_link_flush(struct warden *w)
+{
+	static enum link_status (*const steps[])(struct warden *) = {send_commands, send_patches,
+								     send_bell};
+	const struct warden_failed failed = {w->failure};
+	struct server_link *a = &w->api;
+	enum link_status s = LINK_OK;
+
+	if (a->peer.link.fd < 0)
+		return true;
+	if (a->greeted && a->tell_state) {
+		s = send_state(w, a->state_req);
+		a->tell_state = s != LINK_OK;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(steps) && a->greeted && s == LINK_OK; i++)
+		s = steps[i](w);
+	if (s == LINK_OK && w->failure != NULL && !a->told_failure) {
+		s = send_message(w, MSG_warden_failed, 0, &failed);
+		a->told_failure = s == LINK_OK;
+	}
+	return s != LINK_FULL;
+}
 
 /* ---- what is received ---- */
 
@@ -45,20 +232,12 @@ static void on_ack(void *ctx, void *msg, struct link_msg *m)
 
 static void on_stdin(void *ctx, void *msg, struct link_msg *m)
 {
-	const struct warden_stdin *in = msg;
-	struct run *r = run_find(&((struct warden *)ctx)->commands, in->command_id);
-
-	if (r != NULL)
-		run_stdin(r, in);
+	run_stdin(&((struct warden *)ctx)->commands, msg);
 }
 
 static void on_window(void *ctx, void *msg, struct link_msg *m)
 {
-	const struct warden_window *window = msg;
-	struct run *r = run_find(&((struct warden *)ctx)->commands, window->command_id);
-
-	if (r != NULL)
-		run_window(r, window);
+	run_window(&((struct warden *)ctx)->commands, msg);
 }
 
 static void on_kill(void *ctx, void *msg, struct link_msg *m)
@@ -182,7 +361,7 @@ static void on_readable(void *arg)
 	enum link_status status;
 	struct err err = {0};
 
-	if (a->nrefusals >= REFUSALS_MAX) {
+	if (w->commands.results.refusals >= REFUSALS_MAX) {
 		watch_stop(a->peer.readable);
 		return;
 	}
@@ -192,7 +371,7 @@ static void on_readable(void *arg)
 		return;
 	if (status != LINK_EOF)
 		log_warn("the API link broke", "reason", err.message);
-	server_link_hang_up(w);
+	hang_up(w);
 }
 
 /* ---- coming and going ---- */
@@ -203,7 +382,7 @@ static void await_server(struct warden *w)
 								     : ORPHAN_DEFAULT_MS);
 }
 
-void server_link_hang_up(struct warden *w)
+static void hang_up(struct warden *w)
 {
 	struct server_link *a = &w->api;
 	struct run *r;
@@ -211,7 +390,6 @@ void server_link_hang_up(struct warden *w)
 	peer_close(&a->peer);
 	a->hello = a->greeted = a->tell_state = a->told_failure = false;
 	a->patches = 0;
-	server_link_drop_refusals(a);
 	TAILQ_FOREACH (r, &w->commands.runs, next)
 		run_unbind(r);
 	await_server(w);
@@ -261,7 +439,7 @@ static void on_guest(void *arg)
 	a->guest_fd = -1;
 	drop_guest(a);
 	if (a->peer.link.fd >= 0)
-		server_link_hang_up(w);
+		hang_up(w);
 	attach(w, fd);
 	on_readable(w);
 }
@@ -298,7 +476,6 @@ void server_link_open(struct warden *w)
 {
 	struct server_link *a = &w->api;
 
-	STAILQ_INIT(&a->refusals);
 	a->peer = PEER_CLOSED;
 	a->guest_fd = -1;
 	a->orphan = watch_timer(w->loop, on_orphaned, w);
@@ -313,7 +490,7 @@ void server_link_close(struct warden *w)
 {
 	struct server_link *a = &w->api;
 
-	server_link_hang_up(w);
+	hang_up(w);
 	drop_guest(a);
 	watch_free(a->accepting);
 	watch_free(a->orphan);

@@ -416,7 +416,6 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 					.recorder = &w->recorder,
 					.memory = &w->memory,
 					.settings = &w->settings,
-					.refuse = server_link_refuse,
 					.leader_died = on_leader_died,
 					.over = processes_command_over,
 					.owner = w,

@@ -1,68 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command/session_testkit.h - a test as launcher, stub and API child of one session with the real
- * programs.
- *
- * As root the session has a uid of its own, else the test's. Every function fails the running
- * cmocka test. */
-#pragma once
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-// clang-format on
-#include "base/fdio.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/proc.h"
-#include "event/journal.h"
-#include "link/link.h"
-#include "model/process_args.h"
-#include "policy/policy.h"
-#include "sandbox/sandbox.h"
-#include "spawn/spawn.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <time.h>
+#include "command/testkit/warden_testkit.h"
 
-#define KIT_UID 64998
-#define KIT_API_UID 64997
-#define KIT_WAIT_MS 20000
-#define KIT_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
+char wkit_dir[64];
+bool wkit_ready;
+int wkit_warden_fd = -1;
+static int wkit_init_fd = -1;
 
-static char kit_dir[64];
-static bool kit_ready;
-static int kit_init_fd = -1, kit_warden_fd = -1;
-
-struct kit {
-	struct sandbox_plan plan;
-	struct link api;
-	pid_t warden, init;
-	int ring_fd, ack_fd; /* copies for the reader */
-	char socket[100];
-	struct journal_reader *reader;
-	char events[65536]; /* "type command_id exit " of what was drained */
-	char execs[65536];  /* "path decision command_id rule;" of execs that were drained */
-	char line[2048];    /* the last command_line */
-	uint32_t pid;	    /* of the command that was started last */
-	unsigned made;	    /* command ids given */
-	struct warden_hello hello;
-	bool started; /* of the last wait */
-	uint64_t taken, out_bytes;
-	unsigned bells;
-	struct warden_state state; /* the last one */
-};
-
-static inline int64_t kit_now_ms(void)
+int64_t wkit_now_ms(void)
 {
 	struct timespec t;
 
@@ -70,7 +14,7 @@ static inline int64_t kit_now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static inline int kit_open_program(const char *name)
+static int wkit_open_program(const char *name)
 {
 	const char *build = getenv("AGENTSH_BUILD_DIR");
 	cleanup_free char *path =
@@ -79,7 +23,7 @@ static inline int kit_open_program(const char *name)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static inline int kit_copy(int from, const char *to)
+static int wkit_copy(int from, const char *to)
 {
 	cleanup_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
 	cleanup_buf struct buf b = {0};
@@ -89,45 +33,44 @@ static inline int kit_copy(int from, const char *to)
 	return fdio_write_all(out, b.data, b.len);
 }
 
-/* Group set-up: tests skip where a program or a right is missing. */
-static inline int kit_prepare(void **state)
+int wkit_prepare(void **state)
 {
 	const bool root = geteuid() == 0;
-	cleanup_fd int program = kit_open_program("agentsh-state");
+	cleanup_fd int program = wkit_open_program("agentsh-state");
 	char path[128];
 
 	setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* the warden is non-dumpable */
 	signal(SIGPIPE, SIG_IGN);
-	kit_init_fd = kit_open_program("agentsh-init");
-	kit_warden_fd = kit_open_program("agentsh-warden");
-	strcpy(kit_dir, "/tmp/agentsh-warden-XXXXXX");
-	if (kit_init_fd < 0 || kit_warden_fd < 0 || mkdtemp(kit_dir) == NULL ||
-	    chmod(kit_dir, 0755) < 0)
+	wkit_init_fd = wkit_open_program("agentsh-init");
+	wkit_warden_fd = wkit_open_program("agentsh-warden");
+	strcpy(wkit_dir, "/tmp/agentsh-warden-XXXXXX");
+	if (wkit_init_fd < 0 || wkit_warden_fd < 0 || mkdtemp(wkit_dir) == NULL ||
+	    chmod(wkit_dir, 0755) < 0)
 		return 0;
-	snprintf(path, sizeof(path), "%s/state", kit_dir);
-	if (kit_copy(program, path) < 0)
+	snprintf(path, sizeof(path), "%s/state", wkit_dir);
+	if (wkit_copy(program, path) < 0)
 		return 0;
-	snprintf(path, sizeof(path), "%s/workspace", kit_dir);
-	if (mkdir(path, 0755) < 0 || (root && chown(path, KIT_UID, KIT_UID) < 0))
+	snprintf(path, sizeof(path), "%s/workspace", wkit_dir);
+	if (mkdir(path, 0755) < 0 || (root && chown(path, WKIT_UID, WKIT_UID) < 0))
 		return 0;
-	kit_ready = true;
+	wkit_ready = true;
 	return 0;
 }
 
-static inline int kit_clean(void **state)
+int wkit_clean(void **state)
 {
-	cleanup_free char *command = mem_printf("rm -rf '%s'", kit_dir);
+	cleanup_free char *command = mem_printf("rm -rf '%s'", wkit_dir);
 
-	return kit_dir[0] != '\0' ? system(command) : 0;
+	return wkit_dir[0] != '\0' ? system(command) : 0;
 }
 
-static inline int kit_listen(struct kit *k)
+static int wkit_listen(struct wkit *k)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	static unsigned n;
 	int fd;
 
-	snprintf(k->socket, sizeof(k->socket), "%s/%u.sock", kit_dir, n++);
+	snprintf(k->socket, sizeof(k->socket), "%s/%u.sock", wkit_dir, n++);
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", k->socket);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
@@ -136,10 +79,9 @@ static inline int kit_listen(struct kit *k)
 	return fd;
 }
 
-static inline _Noreturn void kit_stub(struct kit *k, struct process_args *args, int init_link,
-				      int tree)
+static _Noreturn void wkit_stub(struct wkit *k, struct process_args *args, int init_link, int tree)
 {
-	const struct sandbox_start start = {&k->plan, kit_init_fd, init_link, tree};
+	const struct sandbox_start start = {&k->plan, wkit_init_fd, init_link, tree};
 	const struct process_row *row = &process_table[PROCESS_warden];
 	struct process_link init = {.row = &process_table[PROCESS_init], .fd = args->init_fd};
 	struct strv argv = {0};
@@ -156,33 +98,33 @@ static inline _Noreturn void kit_stub(struct kit *k, struct process_args *args, 
 		process_args_format(row, args, &argv);
 		process_args_pass(row, args);
 		if (sandbox_become_user(&k->plan, &err) == 0)
-			sandbox_execute(kit_warden_fd, argv.v, &err);
+			sandbox_execute(wkit_warden_fd, argv.v, &err);
 	}
 	fprintf(stderr, "stub: %s\n", err.message);
 	_exit(125);
 }
 
-static inline void kit_plan(struct kit *k)
+static void wkit_plan(struct wkit *k)
 {
 	static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
 	const bool root = geteuid() == 0;
 
-	k->plan = (struct sandbox_plan){.uid = root ? KIT_UID : geteuid(),
-					.gid = root ? KIT_UID : getegid(),
+	k->plan = (struct sandbox_plan){.uid = root ? WKIT_UID : geteuid(),
+					.gid = root ? WKIT_UID : getegid(),
 					.privileged = root,
 					.exec_control = 1};
 	k->plan.session_id = mem_strdup("session-test");
 	k->plan.hostname = mem_strdup("session-test");
-	k->plan.state_program = mem_printf("%s/state", kit_dir);
+	k->plan.state_program = mem_printf("%s/state", wkit_dir);
 	for (size_t i = 0; i < ARRAY_LEN(system); i++)
 		strv_add(&k->plan.read_only_paths, system[i]);
 }
 
-static inline void kit_journal(struct kit *k, uint32_t size, struct process_args *args)
+static void wkit_journal(struct wkit *k, uint32_t size, struct process_args *args)
 {
 	static unsigned n;
-	cleanup_free char *ring = mem_printf("%s/%u.ring", kit_dir, n);
-	cleanup_free char *ack = mem_printf("%s/%u.ack", kit_dir, n++);
+	cleanup_free char *ring = mem_printf("%s/%u.ring", wkit_dir, n);
+	cleanup_free char *ack = mem_printf("%s/%u.ack", wkit_dir, n++);
 	struct err err = {0};
 
 	if (journal_create(AT_FDCWD, ring, ack, size, &args->ring_fd, &args->ack_fd, &err) < 0)
@@ -196,22 +138,22 @@ static inline void kit_journal(struct kit *k, uint32_t size, struct process_args
 }
 
 /* The next message, whatever it is. */
-static inline enum link_status kit_recv(struct kit *k, struct link_msg *m)
+static enum link_status wkit_recv(struct wkit *k, struct link_msg *m)
 {
 	struct pollfd p = {k->api.fd, POLLIN, 0};
 	struct err err = {0};
 
-	if (poll(&p, 1, KIT_WAIT_MS) <= 0)
+	if (poll(&p, 1, WKIT_WAIT_MS) <= 0)
 		fail_msg("the warden says nothing");
 	return link_recv(&k->api, m, &err);
 }
 
-static inline void kit_recv_type(struct kit *k, enum msg_type type, void *obj)
+void wkit_recv_type(struct wkit *k, enum msg_type type, void *obj)
 {
 	for (;;) {
 		struct link_msg m;
 
-		assert_int_equal(kit_recv(k, &m), 0);
+		assert_int_equal(wkit_recv(k, &m), 0);
 		if (m.type == type) {
 			assert_int_equal(link_unpack(&m, obj, NULL), 0);
 			link_msg_done(&m);
@@ -221,27 +163,17 @@ static inline void kit_recv_type(struct kit *k, enum msg_type type, void *obj)
 	}
 }
 
-static inline void kit_say_hello(struct kit *k)
+void wkit_say_hello(struct wkit *k)
 {
 	struct err err = {0};
 
 	if (link_send(&k->api, MSG_warden_hello, 1, &k->hello, NULL, 0, &err) != LINK_OK)
 		fail_msg("%s", err.message);
 	msg_done(MSG_warden_state, &k->state);
-	kit_recv_type(k, MSG_warden_state, &k->state);
+	wkit_recv_type(k, MSG_warden_state, &k->state);
 }
 
-struct kit_request {
-	uint32_t ring; /* bytes; 0: the default */
-	bool keep, drops;
-	uint64_t orphan_ms, timeout_ms, quota, env_max;
-	const char *shell;
-	bool no_hello;
-	const char *rules;	     /* of the policy */
-	const struct strv *counters; /* as in process_args; NULL: none */
-};
-
-static inline int kit_policy(const char *rules)
+static int wkit_policy(const char *rules)
 {
 	cleanup_free char *text =
 		mem_printf("version: 1\nname: test\ndefault: {files: allow, network: "
@@ -256,36 +188,36 @@ static inline int kit_policy(const char *rules)
 	return fdio_sealed("policy", bytes.data, bytes.len);
 }
 
-static inline struct kit *kit_open_with(const struct kit_request *request)
+struct wkit *wkit_open_with(const struct wkit_request *request)
 {
-	struct kit *k = mem_new(struct kit);
-	cleanup_free char *workspace = mem_printf("%s/workspace", kit_dir);
-	const struct sandbox_workspace_ask ask = {workspace, geteuid() == 0 ? KIT_UID : geteuid(),
-						  geteuid() == 0 ? KIT_UID : getegid(), NULL};
+	struct wkit *k = mem_new(struct wkit);
+	cleanup_free char *workspace = mem_printf("%s/workspace", wkit_dir);
+	const struct sandbox_workspace_ask ask = {workspace, geteuid() == 0 ? WKIT_UID : geteuid(),
+						  geteuid() == 0 ? WKIT_UID : getegid(), NULL};
 	struct process_args args = {.session_id = "session-test", .log_level = LOG_INFO};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
 	int api[2], init[2];
 	struct err err = {0};
 
-	kit_plan(k);
+	wkit_plan(k);
 	if (sandbox_workspace(&ask, &k->plan, &tree, &real, &err) < 0)
 		fail_msg("%s", err.message);
-	kit_journal(k, request->ring > 0 ? request->ring : JOURNAL_RING_DEFAULT, &args);
+	wkit_journal(k, request->ring > 0 ? request->ring : JOURNAL_RING_DEFAULT, &args);
 	assert_int_equal(link_pair(api, &err), 0);
 	assert_int_equal(link_pair(init, &err), 0);
-	args.listen_fd = kit_listen(k);
+	args.listen_fd = wkit_listen(k);
 	args.api_fd = api[1];
 	args.init_fd = init[0];
-	args.policy_fd = kit_policy(request->rules);
-	args.api_uid = geteuid() == 0 ? KIT_API_UID : geteuid();
+	args.policy_fd = wkit_policy(request->rules);
+	args.api_uid = geteuid() == 0 ? WKIT_API_UID : geteuid();
 	strv_add(&args.walls, "process_separation\tup\tby the test");
 	if (request->counters != NULL)
 		args.counters = *request->counters;
 	k->warden = fork();
 	if (k->warden == 0) {
 		close(api[0]);
-		kit_stub(k, &args, init[1], tree);
+		wkit_stub(k, &args, init[1], tree);
 	}
 	close(api[1]);
 	close(init[0]);
@@ -304,36 +236,36 @@ static inline struct kit *kit_open_with(const struct kit_request *request)
 		.env_max = request->env_max,
 		.keep_background = request->keep,
 		.full_ring_drops = request->drops};
-	strv_add(&k->hello.env, KIT_PATH);
+	strv_add(&k->hello.env, WKIT_PATH);
 	strv_add(&k->hello.env, "LANG=C.UTF-8");
 	k->hello.cwd = mem_strdup("/workspace");
 	k->hello.shell = mem_strdup(request->shell);
 	k->hello.agent_id = mem_strdup("agent-1");
 	if (!request->no_hello)
-		kit_say_hello(k);
+		wkit_say_hello(k);
 	return k;
 }
 
-static inline int kit_open(void **state)
+int wkit_open(void **state)
 {
-	const struct kit_request plain = {.timeout_ms = 60000};
+	const struct wkit_request plain = {.timeout_ms = 60000};
 
-	if (kit_ready)
-		*state = kit_open_with(&plain);
+	if (wkit_ready)
+		*state = wkit_open_with(&plain);
 	return 0;
 }
 
-static inline struct kit *kit_of(void **state)
+struct wkit *wkit_of(void **state)
 {
-	if (!kit_ready)
+	if (!wkit_ready)
 		skip(); /* agentsh-init, agentsh-warden and agentsh-state are not built beside the
 			   test */
 	return *state;
 }
 
-static inline void note_event(const struct event *e, uint64_t pos, void *arg)
+static void wkit_note_event(const struct event *e, uint64_t pos, void *arg)
 {
-	struct kit *k = arg;
+	struct wkit *k = arg;
 	const size_t n = strlen(k->events), have = strlen(k->execs);
 
 	if (e->type == EVENT_exec) {
@@ -351,18 +283,17 @@ static inline void note_event(const struct event *e, uint64_t pos, void *arg)
 		 e->command_id != NULL ? e->command_id : "-", e->has_exit ? (int)e->exit_code : -1);
 }
 
-/* Reads the ring to its end and acknowledges it. */
-static inline void kit_drain(struct kit *k)
+void wkit_drain(struct wkit *k)
 {
 	struct err err = {0};
 
-	while (journal_drain(k->reader, 1000, note_event, k, &err) > 0)
+	while (journal_drain(k->reader, 1000, wkit_note_event, k, &err) > 0)
 		;
 	assert_int_equal(err.code, 0);
 	journal_ack_to(k->reader, journal_reader_pos(k->reader));
 }
 
-static inline void kit_free(struct kit *k)
+void wkit_free(struct wkit *k)
 {
 	link_done(&k->api);
 	journal_reader_close(k->reader);
@@ -374,14 +305,13 @@ static inline void kit_free(struct kit *k)
 	free(k);
 }
 
-/* Waits for the warden's end; returns its exit status. */
-static inline int kit_wait_warden(struct kit *k)
+int wkit_wait_warden(struct wkit *k)
 {
 	const int pidfd = proc_pidfd(k->warden);
 	struct pollfd p = {pidfd, POLLIN, 0};
 	int status = -1;
 
-	if (poll(&p, 1, KIT_WAIT_MS) <= 0) {
+	if (poll(&p, 1, WKIT_WAIT_MS) <= 0) {
 		kill(k->warden, SIGKILL);
 		waitpid(k->warden, NULL, 0);
 		fail_msg("the warden does not end");
@@ -391,39 +321,30 @@ static inline int kit_wait_warden(struct kit *k)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static inline void kit_end(struct kit *k)
+void wkit_end(struct wkit *k)
 {
 	const struct warden_end end = {(char *)(uintptr_t) "test"};
 
 	assert_int_equal(link_send(&k->api, MSG_warden_end, 9, &end, NULL, 0, NULL), 0);
 }
 
-static inline int kit_close(void **state)
+int wkit_close(void **state)
 {
-	struct kit *k = *state;
+	struct wkit *k = *state;
 
 	if (k == NULL)
 		return 0;
-	kit_end(k);
-	kit_drain(k);
-	assert_int_equal(kit_wait_warden(k), 0);
-	kit_free(k);
+	wkit_end(k);
+	wkit_drain(k);
+	assert_int_equal(wkit_wait_warden(k), 0);
+	wkit_free(k);
 	*state = NULL;
 	return 0;
 }
 
-/* One command as the API child sees it. */
-struct kit_command {
-	struct warden_exec ask;
-	char id[32];
-	int out[2]; /* memory files */
-	struct warden_result result;
-	struct warden_refused refused;
-};
-
-static inline struct kit_command kit_command(struct kit *k)
+struct wkit_command wkit_command(struct wkit *k)
 {
-	struct kit_command c = {0};
+	struct wkit_command c = {0};
 
 	snprintf(c.id, sizeof(c.id), "cmd-%u", ++k->made);
 	c.ask.command_id = mem_strdup(c.id);
@@ -432,7 +353,7 @@ static inline struct kit_command kit_command(struct kit *k)
 	return c;
 }
 
-static inline void kit_send(struct kit *k, struct kit_command *c)
+void wkit_send(struct wkit *k, struct wkit_command *c)
 {
 	struct err err = {0};
 
@@ -442,8 +363,7 @@ static inline void kit_send(struct kit *k, struct kit_command *c)
 		fail_msg("%s", err.message);
 }
 
-/* Handles one message of a running command; true if it was its end. */
-static inline bool kit_step(struct kit *k, struct kit_command *c)
+bool wkit_step(struct wkit *k, struct wkit_command *c)
 {
 	struct link_msg m;
 	struct warden_started s;
@@ -451,7 +371,7 @@ static inline bool kit_step(struct kit *k, struct kit_command *c)
 	struct warden_taken t;
 	bool over = false;
 
-	if (kit_recv(k, &m) != LINK_OK)
+	if (wkit_recv(k, &m) != LINK_OK)
 		fail_msg("the warden is gone");
 	switch (m.type) {
 	case MSG_warden_started:
@@ -496,7 +416,7 @@ static inline bool kit_step(struct kit *k, struct kit_command *c)
 	return over;
 }
 
-static inline void kit_ack(struct kit *k, const char *id)
+void wkit_ack(struct wkit *k, const char *id)
 {
 	char *ids[] = {(char *)(uintptr_t)id, NULL};
 	const struct warden_acks ack = {{ids, 1}};
@@ -507,23 +427,23 @@ static inline void kit_ack(struct kit *k, const char *id)
 		assert_int_equal(s, LINK_OK);
 }
 
-static inline void kit_wait_started(struct kit *k, struct kit_command *c)
+void wkit_wait_started(struct wkit *k, struct wkit_command *c)
 {
 	k->started = false;
 	while (!k->started)
-		if (kit_step(k, c))
+		if (wkit_step(k, c))
 			fail_msg("%s is over", c->id);
 }
 
-static inline void kit_wait(struct kit *k, struct kit_command *c)
+void wkit_wait(struct wkit *k, struct wkit_command *c)
 {
-	while (!kit_step(k, c))
+	while (!wkit_step(k, c))
 		;
 	if (c->result.command_id != NULL)
-		kit_ack(k, c->id);
+		wkit_ack(k, c->id);
 }
 
-static inline void kit_done(struct kit_command *c)
+void wkit_done(struct wkit_command *c)
 {
 	msg_done(MSG_warden_exec, &c->ask);
 	msg_done(MSG_warden_result, &c->result);
@@ -532,7 +452,7 @@ static inline void kit_done(struct kit_command *c)
 	close(c->out[1]);
 }
 
-static inline char *kit_text(const struct kit_command *c, int i)
+char *wkit_text(const struct wkit_command *c, int i)
 {
 	cleanup_buf struct buf b = {0};
 
@@ -542,46 +462,42 @@ static inline char *kit_text(const struct kit_command *c, int i)
 	return buf_take(&b);
 }
 
-static inline struct kit_command kit_run_v(struct kit *k, const char *const *argv)
+struct wkit_command wkit_run_v(struct wkit *k, const char *const *argv)
 {
-	struct kit_command c = kit_command(k);
+	struct wkit_command c = wkit_command(k);
 
 	for (; *argv != NULL; argv++)
 		strv_add(&c.ask.argv, *argv);
-	kit_send(k, &c);
-	kit_wait(k, &c);
+	wkit_send(k, &c);
+	wkit_wait(k, &c);
 	return c;
 }
-#define kit_run(k, ...) kit_run_v(k, (const char *const[]){__VA_ARGS__, NULL})
 
-/* Does not wait for it. */
-static inline struct kit_command kit_start_script(struct kit *k, const char *script,
-						  uint64_t timeout_ms)
+struct wkit_command wkit_start_script(struct wkit *k, const char *script, uint64_t timeout_ms)
 {
-	struct kit_command c = kit_command(k);
+	struct wkit_command c = wkit_command(k);
 
 	c.ask.script = mem_strdup(script);
 	c.ask.timeout_ms = timeout_ms;
-	kit_send(k, &c);
+	wkit_send(k, &c);
 	return c;
 }
 
-static inline struct kit_command kit_script(struct kit *k, const char *script)
+struct wkit_command wkit_script(struct wkit *k, const char *script)
 {
-	struct kit_command c = kit_command(k);
+	struct wkit_command c = wkit_command(k);
 
 	c.ask.script = mem_strdup(script);
-	kit_send(k, &c);
-	kit_wait(k, &c);
+	wkit_send(k, &c);
+	wkit_wait(k, &c);
 	return c;
 }
 
-/* A script must print exactly this and end with this code. */
-static inline void kit_expect(struct kit *k, const char *script, const char *out, uint32_t code)
+void wkit_expect(struct wkit *k, const char *script, const char *out, uint32_t code)
 {
-	struct kit_command c = kit_script(k, script);
-	cleanup_free char *text = kit_text(&c, 0);
-	cleanup_free char *err = kit_text(&c, 1);
+	struct wkit_command c = wkit_script(k, script);
+	cleanup_free char *text = wkit_text(&c, 0);
+	cleanup_free char *err = wkit_text(&c, 1);
 
 	if (c.refused.code != NULL)
 		fail_msg("%s: refused: %s", script, c.refused.message);
@@ -590,21 +506,10 @@ static inline void kit_expect(struct kit *k, const char *script, const char *out
 			 err, c.result.exit_code,
 			 c.result.error_message != NULL ? c.result.error_message : "no error",
 			 c.result.capture);
-	kit_done(&c);
+	wkit_done(&c);
 }
-#define kit_expect_argv(k, text_, err_, code_, ...)              \
-	do {                                                     \
-		struct kit_command c_ = kit_run(k, __VA_ARGS__); \
-		cleanup_free char *o_ = kit_text(&c_, 0);        \
-		cleanup_free char *e_ = kit_text(&c_, 1);        \
-		assert_string_equal(o_, text_);                  \
-		assert_string_equal(e_, err_);                   \
-		assert_int_equal(c_.result.exit_code, code_);    \
-		kit_done(&c_);                                   \
-	} while (0)
 
-/* Whether a process with this text in its command line lives anywhere on the machine. */
-static inline bool kit_alive(const char *text)
+bool wkit_alive(const char *text)
 {
 	cleanup_free char *command =
 		mem_printf("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -q '[%c]%s'",
