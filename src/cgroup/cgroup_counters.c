@@ -13,13 +13,13 @@
 #define TEXT_MAX 4096 /* cpu.stat is the longest, with a few hundred bytes */
 #define NS_PER_US 1000
 
-enum kind { NOW = 1, HIT = 2, USE = 4, PEAK = 8, ANY = NOW | HIT | USE | PEAK };
+enum counter_kind { NOW = 1, HIT = 2, USE = 4, PEAK = 8, ANY = NOW | HIT | USE | PEAK };
 
 /* Where a counter stands. Rows of the same file stand together. */
 struct cgroup_counter {
 	bool v2;
 	enum cgroup_controller controller;
-	enum kind kind;
+	enum counter_kind kind;
 	const char *file;
 	const char *key; /* text before each number, at the start of a word; all are added. NULL:
 			    the file is one number */

@@ -100,10 +100,10 @@ static void hash_request(const struct launcher_create *ask, char out[HASH_HEX])
 /* Without namespaces the policy is compiled for the session's own directories. */
 static void add_own_places(const struct creation *c, struct check_ask *ask)
 {
-	static const char *const own[] = {SANDBOX_BARE_HOME, SANDBOX_BARE_TMP};
+	static const char *const own[] = {SANDBOX_OWN_HOME, SANDBOX_OWN_TMP};
 
 	ask->workspace = mem_strdup(c->workspace);
-	ask->home = mem_printf("%s/%s", c->own_dir, SANDBOX_BARE_HOME);
+	ask->home = mem_printf("%s/%s", c->own_dir, SANDBOX_OWN_HOME);
 	strv_add(&ask->places, c->workspace);
 	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
 		cleanup_free char *path = mem_printf("%s/%s", c->own_dir, own[i]);
@@ -189,7 +189,7 @@ void admit_session(void *launcher, void *msg, struct link_msg *m)
 		r = prove(l, &now, m, &why);
 	if (r == 0 && !now.who.admin)
 		r = policies_selectable(&l->settings.config, policy_of(l, &now.ask), &why);
-	if (r == 0 && sandbox_must_be_bare(&(struct sandbox_plan){
+	if (r == 0 && sandbox_without_namespaces(&(struct sandbox_plan){
 			      .privileged = l->privileged, .unenforced = now.ask.unenforced})) {
 		now.workspace = realpath(now.ask.workspace, NULL);
 		if (now.workspace == NULL) /* make_session will fail to open it, too */

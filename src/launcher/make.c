@@ -208,7 +208,6 @@ static int choose_view(struct job *j, struct err *err)
 			"namespace; choose another workspace",
 			p->shut_inside.v[0]);
 	orphans_start(j->l);
-	p->bare = 1;
 	p->workspace = mem_strdup(j->real);
 	r = own_dir_make(j->l, j->ask->session_id, &p->own_dir, err);
 	if (r == 0 &&
@@ -288,7 +287,7 @@ static int set_limits(struct job *j, struct err *err)
 			       "%s (%s; the server needs a cgroup of its own, such as Delegate=yes "
 			       "of a systemd service, or %s in sandbox.allow_unenforced)",
 			       why.subject, why.message, why.subject);
-	if (!j->plan.bare)
+	if (j->plan.own_dir == NULL)
 		limits_share(ask.limits.value[LIMIT_max_memory_mb], &report, &j->plan.scratch_mb);
 	wall_pack(&report, &j->walls);
 	return 0;
@@ -442,7 +441,7 @@ static int create(struct job *j, uint32_t req, struct err *err)
 		strv_copy(&j->plan.withheld, &j->policy->is.withheld);
 		r = fill(j, req, err);
 	}
-	if (r < 0 && j->plan.bare)
+	if (r < 0 && j->plan.workspace != NULL)
 		own_dir_drop(j->l, j->ask->session_id, &(struct meta){0});
 	return r;
 }

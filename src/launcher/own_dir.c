@@ -20,7 +20,7 @@
 #define INIT_END_MS 10000 /* longer than init itself tries */
 #define NAME_LEN 64
 
-static const char *const parts[] = {SANDBOX_BARE_HOME, SANDBOX_BARE_TMP};
+static const char *const parts[] = {SANDBOX_OWN_HOME, SANDBOX_OWN_TMP};
 
 /* -1/errno. Root's sessions have namespaces, and its state directory belongs to the API child. */
 static int open_parent(const struct launcher *l)

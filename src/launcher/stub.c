@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
 #include "model/process_args.h"
-#include "sandbox/rlimit.h"
+#include "sandbox/command_walls.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -142,7 +142,7 @@ static int prepare(const struct stub *s, struct err *err)
 {
 	const struct cgroup_host *host = &s->l->groups.host;
 	struct sandbox_start start = {s->plan, s->l->programs.fd[process_of(PROCESS_INSIDE)], -1,
-				      s->tree_fd, NULL};
+				      s->tree_fd};
 	struct waiting_stub w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
 	struct process_link inside;

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* capabilities(7). The securebits come first. With NO_SETUID_FIXUP the capabilities outlive the
+/* The ids and capabilities of a session's processes: the maps of its user namespace, then the ids
+ * and capabilities themselves; and the last steps of the stub, which gives up the launcher's
+ * privileges and executes a program without the launcher's environment.
+ *
+ * capabilities(7): the securebits come first. With NO_SETUID_FIXUP the capabilities outlive the
  * change of uid, so that the new uid can empty the bounding set. The locks make sure that no later
  * program gets a capability back. */
 #include "sandbox/identity.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "sandbox/inside.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
-#include <stdlib.h>
+#include <sched.h>
+#include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define SHUT_BITS                                                                                \
 	(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |                         \
@@ -35,7 +44,9 @@ int identity_become(const struct identity *who)
 	return 0;
 }
 
-int identity_take(const struct identity *who, bool *bounded, struct err *err)
+/* Locks the securebits, takes the ids, drops every capability in every set. *bounded: the bounding
+ * set could be emptied as well, which needs CAP_SETPCAP. */
+static int take_identity(const struct identity *who, bool *bounded, struct err *err)
 {
 	const struct __user_cap_data_struct none[2] = {0};
 
@@ -63,7 +74,7 @@ int identity_take(const struct identity *who, bool *bounded, struct err *err)
 	return 0;
 }
 
-int identity_no_new_privs(struct err *err)
+static int set_no_new_privs(struct err *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_NO_NEW_PRIVS");
@@ -75,14 +86,132 @@ int identity_keep_caps(void)
 	static const int kept[] = {CAP_SYS_ADMIN, CAP_SETPCAP, CAP_NET_ADMIN};
 	struct __user_cap_data_struct data[2] = {0};
 
-	for (unsigned i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+	for (unsigned i = 0; i < ARRAY_LEN(kept); i++)
 		data[CAP_TO_INDEX(kept[i])].inheritable |= CAP_TO_MASK(kept[i]);
 	for (int i = 0; i < 2; i++)
 		data[i].permitted = data[i].effective = data[i].inheritable;
 	if (set_caps(data) < 0)
 		return errno;
-	for (unsigned i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+	for (unsigned i = 0; i < ARRAY_LEN(kept); i++)
 		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kept[i], 0, 0) < 0)
 			return errno;
 	return 0;
+}
+
+/* ---- the stub ---- */
+
+/* The time zone is for the log, the directories for the defaults of the configuration; the rest
+ * configures sanitizers in test builds. */
+static const char *const passed_on[] = {"TZ",		"HOME",		"XDG_RUNTIME_DIR", "TMPDIR",
+					"ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"};
+
+int sandbox_execute(int program_fd, char *const argv[], struct err *err)
+{
+	char *env[ARRAY_LEN(passed_on) + 1];
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++)
+		if (getenv(passed_on[i]) != NULL)
+			env[n++] = mem_printf("%s=%s", passed_on[i], getenv(passed_on[i]));
+	env[n] = NULL;
+	syscall(SYS_execveat, program_fd, "", argv, env, AT_EMPTY_PATH);
+	r = err_errno(err, E_UNAVAILABLE, argv[0], "cannot execute %s", argv[0]);
+	while (n > 0)
+		free(env[--n]);
+	return r;
+}
+
+int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
+{
+	const struct identity who = {plan->uid, plan->gid, plan->privileged != 0};
+	bool bounded;
+	int r = take_identity(&who, &bounded, err);
+
+	return r < 0 ? r : set_no_new_privs(err);
+}
+
+/* ---- init ---- */
+
+bool inside_by_root(const struct inside *in)
+{
+	return in->plan.privileged && (in->namespaces & CLONE_NEWUSER) == 0;
+}
+
+uint32_t inside_uid(const struct inside *in)
+{
+	return in->plan.root_inside ? 0 : in->plan.uid;
+}
+
+uint32_t inside_gid(const struct inside *in)
+{
+	return in->plan.root_inside ? 0 : in->plan.gid;
+}
+
+/* init writes the maps itself: it is a new program and dumpable, so it owns its files in /proc. A
+ * child of a launcher that hides its memory would not. user_namespaces(7) allows a process to map
+ * its own id. */
+int inside_map_ids(struct inside *in, struct err *err)
+{
+	char uid[64], gid[64];
+	const struct {
+		const char *path, *text;
+	} files[] = {{"/proc/self/setgroups", "deny"},
+		     {"/proc/self/gid_map", gid},
+		     {"/proc/self/uid_map", uid}};
+
+	if (inside_by_root(in)) {
+		wall_set(&in->walls, WALL_user_namespace, WALL_ABSENT,
+			 "not needed: namespaces were made by root");
+		return 0;
+	}
+	snprintf(uid, sizeof(uid), "%u %u 1", inside_uid(in), in->plan.uid);
+	snprintf(gid, sizeof(gid), "%u %u 1", inside_gid(in), in->plan.gid);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		cleanup_fd int fd = open(files[i].path, O_WRONLY | O_CLOEXEC);
+
+		if (fd == -1 || fdio_write_all(fd, files[i].text, strlen(files[i].text)) < 0)
+			return err_errno(err, E_ENFORCEMENT, files[i].path, "write(%s, %s)",
+					 files[i].path, files[i].text);
+	}
+	wall_set(&in->walls, WALL_user_namespace, WALL_UP, "uid %u only, seen as %u%s",
+		 in->plan.uid, inside_uid(in),
+		 in->plan.privileged ? "" : "; the user's supplementary groups stay in force");
+	return 0;
+}
+
+int inside_identity(struct inside *in, struct err *err)
+{
+	/* For init and all that it starts. A core limit of 0 would not stop a core_pattern that is
+	 * a pipe; 1 does, and is too little for a file: core(5). */
+	static const struct {
+		int resource;
+		struct rlimit limit;
+	} shut[] = {{RLIMIT_CORE, {1, 1}}, {RLIMIT_RTPRIO, {0, 0}}, {RLIMIT_NICE, {0, 0}}};
+	const struct identity who = {in->plan.uid, in->plan.gid, inside_by_root(in)};
+	bool bounded;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(shut); i++)
+		if (setrlimit(shut[i].resource, &shut[i].limit) < 0)
+			return err_errno(err, E_ENFORCEMENT, NULL, "setrlimit");
+	r = take_identity(&who, &bounded, err);
+	if (r < 0)
+		return r;
+	if (bounded)
+		wall_set(&in->walls, WALL_capabilities, WALL_UP, "uid %u, all sets empty", who.uid);
+	else
+		wall_set(&in->walls, WALL_capabilities, WALL_PARTIAL,
+			 "uid %u, none held; the bounding set is as it was", who.uid);
+	return 0;
+}
+
+int inside_no_new_privs(struct inside *in, struct err *err)
+{
+	int r = set_no_new_privs(err);
+
+	if (r == 0)
+		wall_set(&in->walls, WALL_no_new_privs, WALL_UP,
+			 "set-uid programs and file capabilities give nothing");
+	return r;
 }

@@ -20,7 +20,7 @@
 struct inside {
 	struct sandbox_plan plan;
 	struct wall_report walls;
-	uint32_t namespaces;	   /* CLONE_NEW… that the stub was given */
+	uint32_t namespaces;	   /* CLONE_NEW… that init was given; 0: none */
 	int tree_fd;		   /* owned; the workspace, detached once it is known */
 	int root_fd;		   /* owned; the new root's mount */
 	int etc_fd;		   /* owned; our own /etc, whatever is shown there */
@@ -31,6 +31,9 @@ struct inside {
 	struct strv writable; /* of a bare session: real paths */
 };
 void inside_done(struct inside *in);
+/* The plan on its way from the stub to init: a sealed memfd. */
+int plan_seal(const struct sandbox_plan *plan, int *fd, struct err *err);
+int plan_load(int fd, struct sandbox_plan *plan, struct err *err);
 /* No user namespace: root's own power made the others. */
 bool inside_by_root(const struct inside *in);
 /* The ids that the session sees as its own. */
@@ -62,11 +65,14 @@ int inside_pivot(struct inside *in, struct err *err);
 int inside_session(struct inside *in, struct err *err);
 /* Nothing but loopback. */
 int inside_net(struct inside *in, struct err *err);
+/* The hostname; and the report of the namespaces that only the clone makes. */
 int inside_hostname(struct inside *in, struct err *err);
 int inside_identity(struct inside *in, struct err *err);
 int inside_no_new_privs(struct inside *in, struct err *err);
-/* What each command will have: rlimits. */
+/* The open files of commands, and of init itself. */
 int inside_limits(struct inside *in, struct err *err);
+/* No process of the session can read init's memory. */
+int inside_undumpable(struct inside *in, struct err *err);
 /* Rules that say the same of files as the mounts, for init and all that it starts. */
 int inside_landlock(struct inside *in, struct err *err);
 /* The rights (LANDLOCK_…) that the policy gives to no command at a path; and the report of them. */

@@ -11,7 +11,6 @@
 #include "sandbox/inside.h"
 #include "sandbox/landlock.h"
 #include "sandbox/mnt.h"
-#include "sandbox/plan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -79,14 +78,13 @@ int bare_place(struct inside *in, struct err *err)
 		return err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a directory");
 	if (chdir("/") < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, "/", "PR_SET_CHILD_SUBREAPER");
-	in->walls_of_commands.bare = true;
 	for (size_t i = 0; i < ARRAY_LEN(lacking); i++)
 		wall_set(&in->walls, lacking[i].wall, WALL_UNAVAILABLE, "%s", lacking[i].detail);
 	wall_set(&in->walls, WALL_network_rules, WALL_ABSENT,
 		 "there are no sockets at all: the filter refuses them");
 	if (in->plan.scratch_mb == 0)
 		return 0;
-	if (!plan_may_lack(&in->plan, WALL_disk_limit))
+	if (!wall_listed(&in->plan.unenforced, WALL_disk_limit))
 		return err_set(err, E_ENFORCEMENT, NULL,
 			       "max_disk_mb needs a mount namespace, or disk_limit in "
 			       "sandbox.allow_unenforced");
@@ -101,7 +99,7 @@ int bare_separation(struct inside *in, struct err *err)
 
 	if (abi >= LANDLOCK_SCOPES_ABI)
 		return 0;
-	if (!plan_may_lack(&in->plan, WALL_process_separation))
+	if (!wall_listed(&in->plan.unenforced, WALL_process_separation))
 		return err_set(err, E_ENFORCEMENT, NULL,
 			       "without a PID namespace, Landlock ABI %d lets a command signal "
 			       "every process of its user",
@@ -199,8 +197,8 @@ static int give_list(struct grants *g, const struct strv *list, unsigned access,
 static int give_own(struct grants *g, struct err *err)
 {
 	const struct sandbox_plan *p = &g->in->plan;
-	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_HOME);
-	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_BARE_TMP);
+	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_HOME);
+	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_TMP);
 	char real[PATH_MAX];
 	const int fd = fcntl(g->in->tree_fd, F_DUPFD_CLOEXEC, 3);
 	int r;

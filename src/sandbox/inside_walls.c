@@ -3,14 +3,17 @@
 #include "base/mem.h"
 #include "sandbox/inside.h"
 #include "sandbox/landlock.h"
-#include "sandbox/plan.h"
 #include "sandbox/seccomp.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define OPEN_FILES 4096
@@ -128,30 +131,80 @@ int inside_landlock(struct inside *in, struct err *err)
 int inside_limits(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
-	struct rlimit_ask ask = {.open_files =
-					 p->open_files_max > 0 ? p->open_files_max : OPEN_FILES_MAX,
-				 .open_files_soft = p->open_files > 0 ? p->open_files : OPEN_FILES,
-				 .file_bytes = RLIMIT_NOT_ASKED,
-				 .locked_bytes = RLIMIT_NOT_ASKED,
-				 .processes = RLIMIT_NOT_ASKED};
-	struct rlimit files;
-	int r;
+	struct rlimit now, *files = &in->walls_of_commands.files;
 
+	*files = (struct rlimit){p->open_files > 0 ? p->open_files : OPEN_FILES,
+				 p->open_files_max > 0 ? p->open_files_max : OPEN_FILES_MAX};
 	/* A command gets at most half of the open files that init may have. */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max / 2 < ask.open_files)
-		ask.open_files = files.rlim_max / 2;
-	r = rlimit_prepare(&ask, &in->walls_of_commands.limits, err);
-	if (r < 0)
-		return r;
+	if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_max / 2 < files->rlim_max)
+		files->rlim_max = now.rlim_max / 2;
+	if (files->rlim_cur > files->rlim_max)
+		files->rlim_cur = files->rlim_max;
 	errno = rlimit_raise_files();
 	return errno == 0 ? 0 : err_errno(err, E_ENFORCEMENT, "rlimit", "setrlimit(RLIMIT_NOFILE)");
+}
+
+/* The network of a session: a namespace with nothing but loopback. */
+int inside_net(struct inside *in, struct err *err)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	cleanup_fd int fd = -1;
+
+	wall_set(&in->walls, WALL_network_rules, WALL_ABSENT,
+		 "there is nothing but loopback to connect to");
+	/* Without a namespace of our own it would be the machine's. */
+	if ((in->namespaces & CLONE_NEWNET) == 0)
+		return err_set(err, E_ENFORCEMENT, NULL, "no network namespace");
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd == -1 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0)
+		return err_errno(err, E_ENFORCEMENT, "lo", "cannot bring up the loopback device");
+	wall_set(&in->walls, WALL_net_namespace, WALL_UP,
+		 "only loopback: nothing leaves the session");
+	return 0;
+}
+
+/* The hostname, and the walls that the clone alone raises. */
+int inside_hostname(struct inside *in, struct err *err)
+{
+	static const struct {
+		uint32_t flag;
+		enum wall wall;
+		const char *up, *unavailable;
+	} cloned[] = {
+		{CLONE_NEWIPC, WALL_ipc_namespace, "own System V IPC and queues",
+		 "the kernel gave no IPC namespace"},
+		{CLONE_NEWCGROUP, WALL_cgroup_namespace, "/proc shows no cgroup path of the host",
+		 "the kernel gave no cgroup namespace"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cloned); i++) {
+		const bool up = (in->namespaces & cloned[i].flag) != 0;
+
+		wall_set(&in->walls, cloned[i].wall, up ? WALL_UP : WALL_UNAVAILABLE, "%s",
+			 up ? cloned[i].up : cloned[i].unavailable);
+	}
+	/* Without a UTS namespace this would change the machine's name. */
+	if ((in->namespaces & CLONE_NEWUTS) == 0)
+		return err_set(err, E_ENFORCEMENT, NULL, "no UTS namespace");
+	if (sethostname(in->plan.hostname, strlen(in->plan.hostname)) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "sethostname(%s)", in->plan.hostname);
+	wall_set(&in->walls, WALL_uts_namespace, WALL_UP, "hostname %s", in->plan.hostname);
+	return 0;
+}
+
+int inside_undumpable(struct inside *in, struct err *err)
+{
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL,
+				 "init's memory could be read from inside");
+	return 0;
 }
 
 int inside_seccomp(struct inside *in, struct err *err)
 {
 	struct seccomp_program program;
-	const bool may_lack = plan_may_lack(&in->plan, WALL_exec_policy);
-	const unsigned bare = in->plan.bare ? SECCOMP_BARE : 0;
+	const bool may_lack = wall_listed(&in->plan.unenforced, WALL_exec_policy);
+	const unsigned rows = in->namespaces == 0 ? SECCOMP_BARE : 0;
 	bool asks = in->plan.exec_control != 0;
 	int r;
 
@@ -161,11 +214,11 @@ int inside_seccomp(struct inside *in, struct err *err)
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "ptrace is refused here");
 		asks = false;
 	}
-	seccomp_build((asks ? SECCOMP_EXECS : 0) | bare, &program);
+	seccomp_build((asks ? SECCOMP_EXECS : 0) | rows, &program);
 	r = seccomp_load(program.code, program.n, asks ? &in->listener_fd : NULL, err);
 	if (r < 0 && asks && may_lack && strcmp(err->subject, "exec_policy") == 0) {
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "%s", err->message);
-		seccomp_build(bare, &program);
+		seccomp_build(rows, &program);
 		r = seccomp_load(program.code, program.n, NULL, err);
 	}
 	if (r == 0)

@@ -9,7 +9,6 @@
  */
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "sandbox/capture_paths.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
 #include "sandbox/scratch.h"
@@ -20,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 
 #define BACKLOG 64
@@ -145,6 +145,143 @@ int inside_root(struct inside *in, struct err *err)
 		r = make_capture_dir(in, err);
 	return r;
 }
+
+/* ---- /dev: six harmless devices, the session's own terminals, the usual links ----
+ *
+ * /dev is part of the root's tmpfs, which becomes read-only. A device on a read-only mount can
+ * still be written to. */
+
+const struct inside_device inside_devices[] = {
+	{"/dev/null", 1, 3},
+	{"/dev/zero", 1, 5},
+	{"/dev/full", 1, 7},
+	{"/dev/random", 1, 8},
+	{"/dev/urandom", 1, 9},
+	{"/dev/tty", 5, 0},
+	{0},
+};
+static const struct {
+	const char *target, *path;
+} links[] = {
+	{"/proc/self/fd", "dev/fd"},	   {"/proc/self/fd/0", "dev/stdin"},
+	{"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
+	{"pts/ptmx", "dev/ptmx"},
+};
+/* All sessions share the 4,096 terminals of the kernel (kernel.pty.max). */
+static const char *const pts_options[] = {"mode", "0600", "ptmxmode", "0666", "max", "64", NULL};
+
+/* Makes a device node where root may; else binds the host's device. */
+static int make_node(const struct inside *in, const struct inside_device *node, struct err *err)
+{
+	const char *at = node->path + 1;
+	const dev_t dev = makedev(node->major, node->minor);
+	const struct mnt_bind bind = {AT_FDCWD, node->path, in->root_fd, at,
+				      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+
+	if (inside_by_root(in) && mknodat(in->root_fd, at, S_IFCHR | 0666, dev) == 0)
+		return 0;
+	if (mknodat(in->root_fd, at, S_IFREG | 0666, 0) < 0)
+		return err_errno(err, E_ENFORCEMENT, at, "mknodat(/%s)", at);
+	return mnt_bind(&bind, err);
+}
+
+int inside_take_stdio(int null, struct err *err)
+{
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (null == -1 || dup2(null, i) == -1)
+			return err_errno(err, E_ENFORCEMENT, "/dev/null", "cannot use /dev/null");
+	return 0;
+}
+
+int inside_dev(struct inside *in, struct err *err)
+{
+	/* Every mount of devpts is an instance of its own (Linux 4.7). */
+	const struct mnt_fs fs = {"devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+	cleanup_fd int pts = -1, null = -1;
+	int r = 0;
+
+	for (const struct inside_device *d = inside_devices; r == 0 && d->path != NULL; d++)
+		r = make_node(in, d, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
+		if (symlinkat(links[i].target, in->root_fd, links[i].path) < 0)
+			r = err_errno(err, E_ENFORCEMENT, links[i].path, "symlinkat(/%s)",
+				      links[i].path);
+	if (r == 0)
+		r = mnt_make(&fs, &pts, err);
+	if (r == 0)
+		r = mnt_place(pts, in->root_fd, "dev/pts", err);
+	if (r < 0)
+		return r;
+	null = openat(in->root_fd, "dev/null", O_RDWR | O_CLOEXEC);
+	return inside_take_stdio(null, err);
+}
+
+/* ---- /proc of the session's PID namespace ----
+ *
+ * A process sees only processes that it may trace, so neither init nor the leaders. Files that
+ * change the machine are read-only; files that show its internals are covered.
+ *
+ * In a user namespace the kernel mounts a new proc only where one is visible that nothing covers
+ * (mount_too_revealing); container engines cover theirs. */
+
+enum treatment { SHUT, HIDE_FILE, HIDE_DIR };
+
+static const struct {
+	const char *path;
+	enum treatment how;
+} machine[] = {
+	{"proc/sys", SHUT},
+	{"proc/bus", SHUT},
+	{"proc/fs", SHUT},
+	{"proc/irq", SHUT},
+	{"proc/kcore", HIDE_FILE},
+	{"proc/keys", HIDE_FILE},
+	{"proc/sysrq-trigger", HIDE_FILE},
+	{"proc/timer_list", HIDE_FILE},
+	{"proc/latency_stats", HIDE_FILE},
+	{"proc/sched_debug", HIDE_FILE},
+	{"proc/scsi", HIDE_DIR},
+	{"proc/acpi", HIDE_DIR},
+};
+static const char *const proc_options[] = {"hidepid", "invisible", NULL};
+
+int inside_proc(struct inside *in, struct err *err)
+{
+	static const char *const covers[] = {
+		[HIDE_FILE] = INSIDE_VOID_FILE, [HIDE_DIR] = INSIDE_VOID_DIR};
+	const struct mnt_bind host = {AT_FDCWD, "/proc", in->root_fd, "proc", MNT_SHUT};
+	const struct mnt_fs fs = {"proc", proc_options,
+				  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
+	cleanup_fd int fd = -1;
+	int r = mnt_make(&fs, &fd, err);
+
+	/* Where the configuration lets the wall be missing, the host's /proc is better than none.
+	 */
+	if (r < 0 && wall_listed(&in->plan.unenforced, WALL_pid_namespace)) {
+		r = mnt_bind(&host, err);
+		if (r == 0)
+			wall_set(&in->walls, WALL_pid_namespace, WALL_PARTIAL,
+				 "no /proc of its own: the host's processes can be seen");
+		return r;
+	}
+	if (r == 0)
+		r = mnt_place(fd, in->root_fd, "proc", err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(machine); i++) {
+		const char *path = machine[i].path;
+		const struct mnt_bind bind = {
+			in->root_fd, machine[i].how == SHUT ? path : covers[machine[i].how],
+			in->root_fd, path, MNT_SHUT | MOUNT_ATTR_NOEXEC};
+
+		if (faccessat(in->root_fd, path, F_OK, 0) == 0 || errno != ENOENT)
+			r = mnt_bind(&bind, err);
+	}
+	if (r == 0)
+		wall_set(&in->walls, WALL_pid_namespace, WALL_UP,
+			 "own processes; /proc hides init and the machine, /proc/sys read-only");
+	return r;
+}
+
+/* ---- the session ---- */
 
 /* pivot_root(2): with "." twice the old root is stacked on the new one, and is what "." means to
  * umount2. Then init listens for captures. */

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/plan.h"
+/* The plan of a sandbox: as bytes, on its way from the stub to init, and what two plans must have
+ * in common to share a prepared sandbox. */
 #include "base/fdio.h"
 #include "base/mem.h"
-#include <endian.h>
+#include "sandbox/inside.h"
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #define PLAN_MAX (512 * 1024)
 #define PATHS_MAX (64 * 1024)
@@ -34,9 +37,9 @@ static const struct field rows[] = {
 	ROW(FIELD_U32, exec_control, 0),
 	ROW(FIELD_U32, scratch_mb, 0),
 	ROW(FIELD_STRV, withheld, PATHS_MAX),
-	ROW(FIELD_U32, bare, 0),
 	ROW(FIELD_STR, workspace, PATH_MAX),
 	ROW(FIELD_STR, own_dir, PATH_MAX),
+	ROW(FIELD_U32, namespaces, 0),
 };
 const struct fields sandbox_plan_fields = {"sandbox_plan", sizeof(struct sandbox_plan), rows,
 					   ARRAY_LEN(rows)};
@@ -59,13 +62,11 @@ void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out)
 	fields_pack(&sandbox_plan_fields, &p, out);
 }
 
-int plan_seal(const struct sandbox_plan *plan, uint32_t namespaces, int *fd, struct err *err)
+int plan_seal(const struct sandbox_plan *plan, int *fd, struct err *err)
 {
-	const uint32_t head = htole32(namespaces);
 	cleanup_buf struct buf text = {0};
 	int made;
 
-	buf_add(&text, &head, sizeof(head));
 	fields_pack(&sandbox_plan_fields, plan, &text);
 	made = fdio_sealed("agentsh-plan", text.data, text.len);
 	if (made == -1)
@@ -74,31 +75,66 @@ int plan_seal(const struct sandbox_plan *plan, uint32_t namespaces, int *fd, str
 	return 0;
 }
 
-int plan_load(int fd, struct sandbox_plan *plan, uint32_t *namespaces, struct err *err)
+int plan_load(int fd, struct sandbox_plan *plan, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
-	uint32_t head;
 	int r = fdio_load(fd, PLAN_MAX, &text, err);
 
-	if (r < 0)
-		return r;
-	if (text.len < sizeof(head))
-		return err_set(err, E_BAD_REQUEST, NULL, "the plan is too short");
-	r = fields_unpack(&sandbox_plan_fields, text.data + sizeof(head), text.len - sizeof(head),
-			  false, plan, err);
-	if (r < 0)
-		return r;
-	memcpy(&head, text.data, sizeof(head));
-	*namespaces = le32toh(head);
-	return 0;
-}
-
-bool plan_may_lack(const struct sandbox_plan *plan, enum wall w)
-{
-	return wall_listed(&plan->unenforced, w);
+	return r < 0 ? r
+		     : fields_unpack(&sandbox_plan_fields, text.data, text.len, false, plan, err);
 }
 
 bool sandbox_user_namespace(const struct sandbox_plan *plan)
 {
-	return !plan->bare && (!plan->privileged || (plan->root_inside && plan->uid != 0));
+	return plan->own_dir == NULL &&
+	       (!plan->privileged || (plan->root_inside && plan->uid != 0));
+}
+
+/* ---- the host paths of a recipe ----
+ *
+ * A sandbox binds the host's paths when it is prepared. The launcher must notice a path that leads
+ * elsewhere afterwards, so the fingerprint contains the inodes. For the directories in /etc of
+ * which single files are shown it contains the times as well. */
+
+static const char *const directories[] = {"/etc", "/etc/ssl", "/etc/ssh", "/etc/pki",
+					  "/etc/pki/tls"};
+/* Links in /etc with a target that the host changes. */
+static const char *const targets[] = {"/etc/resolv.conf"};
+
+/* FNV-1a. */
+static void mix(uint64_t *h, const void *p, size_t n)
+{
+	const uint8_t *byte = p;
+
+	for (size_t i = 0; i < n; i++)
+		*h = (*h ^ byte[i]) * UINT64_C(0x100000001b3);
+}
+
+static void look(uint64_t *h, const char *path, bool times)
+{
+	struct stat st = {0};
+
+	if (stat(path, &st) < 0)
+		st = (struct stat){0};
+	mix(h, &st.st_dev, sizeof(st.st_dev));
+	mix(h, &st.st_ino, sizeof(st.st_ino));
+	if (times)
+		mix(h, &st.st_ctim, sizeof(st.st_ctim));
+}
+
+uint64_t sandbox_fingerprint(const struct sandbox_plan *plan)
+{
+	const struct strv *const lists[] = {&plan->read_only_paths, &plan->passthrough_paths,
+					    &plan->monitored_paths, &plan->kept_out};
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < ARRAY_LEN(directories); i++)
+		look(&h, directories[i], true);
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++)
+		look(&h, targets[i], false);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			look(&h, lists[i]->v[k], false);
+	look(&h, plan->state_program, false);
+	return h != 0 ? h : 1;
 }

@@ -40,15 +40,15 @@ struct sandbox_plan {
 	/* Rights that the policy gives to nobody in a place of the view (of the lists, or of
 	 * sandbox_places): "NUMBER PATH", the number of enum landlock_access. */
 	struct strv withheld;
-	/* No namespaces are to be had, and the configuration lets all of them be missing: the
-	 * session runs in the host's own, behind Landlock and the filter. The next two are for it
-	 * alone. */
-	uint32_t bare;
-	char *workspace; /* its real path, which is where the session sees it */
-	char *own_dir;	 /* with SANDBOX_BARE_HOME and SANDBOX_BARE_TMP, the session's own */
+	/* The next two are set if the session has no namespaces, because there are none and the
+	 * configuration lets all of them be missing. It sees the host's own files, behind Landlock
+	 * and the filter. */
+	char *workspace;     /* its real path, which is where the session sees it */
+	char *own_dir;	     /* with SANDBOX_OWN_HOME and SANDBOX_OWN_TMP, the session's own */
+	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
 };
-#define SANDBOX_BARE_HOME "home"
-#define SANDBOX_BARE_TMP "tmp"
+#define SANDBOX_OWN_HOME "home"
+#define SANDBOX_OWN_TMP "tmp"
 /* Where every session may write, by name inside; ends with NULL. */
 extern const char *const sandbox_places[];
 extern const struct fields sandbox_plan_fields;
@@ -99,20 +99,18 @@ size_t sandbox_view_count(const struct sandbox_plan *plan);
 void sandbox_trees_done(struct sandbox_trees *t);
 
 /* Stub, still privileged: clones init (agentsh-init by init_fd, an O_RDONLY|O_CLOEXEC descriptor of
- * the program) into new namespaces with init_link as its link (SIDE_INIT) and the tree; returns its
- * pid. In unprivileged mode makes the user namespace, whose maps init writes first of all. init
- * dies when the other end of its link is closed. The working directory is / afterwards. */
+ * the program) into new namespaces with init_link as its link (SIDE_INIT). In unprivileged mode
+ * makes the user namespace, whose maps init writes first of all. init dies when the other end of
+ * its link is closed. The working directory is / afterwards.
+ *
+ * A prepared init has made what the plan's recipe says, and waits. It sends SANDBOX_PREPARED over
+ * assignment when it does, and ends when assignment does. sandbox_bind_init gives it the session.
+ * Only where no user namespace is needed may this plan be another one of the same recipe, and
+ * tree_fd be -1 in the first step. */
 struct sandbox_start {
 	const struct sandbox_plan *plan;
 	int init_fd, init_link, tree_fd;
-	const struct sandbox_trees *view; /* NULL: none */
 };
-int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err);
-
-/* The same in two steps, so that the first can be done before a session is asked for. A prepared
- * init has made what the plan's recipe says, and waits. It sends SANDBOX_PREPARED over assignment
- * when it does, and ends when assignment does. Only where no user namespace is needed may the plan
- * of the second step be another one of the same recipe, and tree_fd be -1 in the first. */
 #define SANDBOX_PREPARED 'p'
 struct sandbox_prepared {
 	pid_t pid;
@@ -126,15 +124,21 @@ int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_pla
  */
 bool sandbox_user_namespace(const struct sandbox_plan *plan);
 
-/* Launcher, for a plan of a normal user: whether the session has to be bare. It has not where
- * namespaces can be had, and must not where unenforced does not name every one of them. */
-bool sandbox_must_be_bare(const struct sandbox_plan *plan);
+/* Launcher, for a plan of a normal user: whether the session has to do without namespaces. False
+ * where they can be made, and where unenforced does not name every one of them. */
+bool sandbox_without_namespaces(const struct sandbox_plan *plan);
 
 /* Stub: executes a program with args and next to no environment. Only returns on failure. */
 int sandbox_execute(int program_fd, char *const argv[], struct err *err);
 /* Stub, before that: takes the session's uid, gids (no supplementary groups), drops
  * every capability and the bounding set, sets no_new_privs and securebits where it may. */
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
+
+/* Paths of the session's view by which a shell reports its state. */
+#define CAPTURE_DIR "/run/agentsh"
+#define CAPTURE_SOCKET "/run/agentsh/state.sock"
+#define CAPTURE_PROGRAM "/run/agentsh/bin/state"
+#define CAPTURE_PROOF "/run/agentsh/session" /* SHM-3: holds the session id */
 
 /* Descriptors of agentsh-init at its start. */
 enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_ASSIGNMENT_FD };

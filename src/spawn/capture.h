@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fields.h"
-#include "sandbox/capture_paths.h"
+#include "sandbox/sandbox.h"
 
 #define CAPTURE_CHUNK (32 * 1024)
 enum capture_kind { CAPTURE_ENV = 'E', CAPTURE_CWD = 'D', CAPTURE_END = 'F', CAPTURE_ACK = 'A' };

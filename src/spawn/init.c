@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* agentsh-init: the steps in the order of docs/architecture/session.md, and the report of them.
  *
- * Invariants once READY is sent: PID 1 (in a bare session a subreaper), the session's uid, no
+ * Invariants once READY is sent: PID 1 (without a PID namespace a subreaper), the session's uid, no
  * capability, non-dumpable, no descriptor of the host besides the link. It never waits for a child:
  * it ignores SIGCHLD, so that the kernel reaps for it. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "link/link.h"
 #include "sandbox/inside.h"
-#include "sandbox/plan.h"
 #include "spawn/assignment.h"
-#include "spawn/leader.h"
+#include "spawn/spawn.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -23,9 +22,11 @@
 	"run the server as root, or where user namespaces may mount (no AppArmor or container " \
 	"rule "                                                                                 \
 	"against it)"
+#define LIMITS_REMEDY "rlimits must be allowed to be lowered"
+#define PRCTL_REMEDY "a filter around the server must let prctl(PR_SET_DUMPABLE) through"
 
 struct step {
-	int (*run)(struct inside *in, struct err *err);
+	int (*run)(struct inside *in, struct err *err); /* NULL: the end of the list */
 	enum wall wall;
 	bool optional; /* may fail where the configuration lets the wall be missing */
 	const char *remedy;
@@ -41,7 +42,9 @@ static const struct step prepared[] = {
 	 "pid_namespace in sandbox.allow_unenforced"},
 	{inside_pivot, WALL_mount_namespace, false, NO_MOUNTS},
 	{inside_net, WALL_net_namespace, true, "or list net_namespace in sandbox.allow_unenforced"},
+	{0},
 };
+/* With it; the filter comes after every step that it would refuse. */
 static const struct step bound[] = {
 	{inside_session, WALL_mount_namespace, false, NO_MOUNTS},
 	{inside_hostname, WALL_uts_namespace, true,
@@ -50,51 +53,35 @@ static const struct step bound[] = {
 	 "the server needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP"},
 	{inside_no_new_privs, WALL_no_new_privs, true,
 	 "or list no_new_privs in sandbox.allow_unenforced"},
-	{inside_limits, WALL_capabilities, false, "rlimits must be allowed to be lowered"},
+	{inside_limits, WALL_capabilities, false, LIMITS_REMEDY},
 	{inside_landlock, WALL_landlock, true,
 	 "Linux 5.13 with landlock among lsm=, or list landlock in sandbox.allow_unenforced"},
+	{inside_undumpable, WALL_process_separation, false, PRCTL_REMEDY},
+	{inside_seccomp, WALL_seccomp, true,
+	 "the kernel needs CONFIG_SECCOMP_FILTER, or list seccomp in sandbox.allow_unenforced"},
+	{0},
 };
 /* Without namespaces: there are no mounts, and every wall is required. */
-static const struct step bare[] = {
+static const struct step bare_bound[] = {
 	{bare_place, WALL_mount_namespace, false, "or run the server where namespaces can be had"},
 	{inside_identity, WALL_capabilities, false,
 	 "run the server as a user without capabilities"},
 	{inside_no_new_privs, WALL_no_new_privs, false, "without namespaces it must be up"},
-	{inside_limits, WALL_capabilities, false, "rlimits must be allowed to be lowered"},
+	{inside_limits, WALL_capabilities, false, LIMITS_REMEDY},
 	{bare_separation, WALL_process_separation, false,
 	 "Linux 6.12, or list process_separation in sandbox.allow_unenforced"},
 	{bare_landlock, WALL_landlock, false,
 	 "without namespaces it must be up (Linux 5.13 with landlock among lsm=)"},
+	{inside_undumpable, WALL_process_separation, false, PRCTL_REMEDY},
+	{inside_seccomp, WALL_seccomp, false,
+	 "without namespaces it must be up (CONFIG_SECCOMP_FILTER)"},
+	{0},
 };
-static const struct step bare_filter = {inside_seccomp, WALL_seccomp, false,
-					"without namespaces it must be up (CONFIG_SECCOMP_FILTER)"};
-/* After every step that it would refuse. */
-static const struct step filter = {
-	inside_seccomp, WALL_seccomp, true,
-	"the kernel needs CONFIG_SECCOMP_FILTER, or list seccomp in sandbox.allow_unenforced"};
 
-int inside_hostname(struct inside *in, struct err *err)
-{
-	/* Without a UTS namespace this would change the machine's name. */
-	if ((in->namespaces & CLONE_NEWUTS) == 0)
-		return err_set(err, E_ENFORCEMENT, NULL, "no UTS namespace");
-	if (sethostname(in->plan.hostname, strlen(in->plan.hostname)) < 0)
-		return err_errno(err, E_ENFORCEMENT, NULL, "sethostname(%s)", in->plan.hostname);
-	wall_set(&in->walls, WALL_uts_namespace, WALL_UP, "hostname %s", in->plan.hostname);
-	return 0;
-}
-
-/* Walls that the clone alone raises. */
+/* The two kinds of session: without namespaces, and with them. */
 static const struct {
-	uint32_t flag;
-	enum wall wall;
-	const char *up, *unavailable;
-} cloned[] = {
-	{CLONE_NEWIPC, WALL_ipc_namespace, "own System V IPC and queues",
-	 "the kernel gave no IPC namespace"},
-	{CLONE_NEWCGROUP, WALL_cgroup_namespace, "/proc shows no cgroup path of the host",
-	 "the kernel gave no cgroup namespace"},
-};
+	const struct step *prepare, *bind;
+} kinds[] = {{(const struct step[]){{0}}, bare_bound}, {prepared, bound}};
 
 static int run_step(struct inside *in, const struct step *step, struct err *err)
 {
@@ -107,19 +94,19 @@ static int run_step(struct inside *in, const struct step *step, struct err *err)
 	 */
 	if (strcmp(err->subject, wall_name(WALL_exec_policy)) == 0) {
 		wall = WALL_exec_policy;
-	} else if (step->optional && plan_may_lack(&in->plan, wall)) {
+	} else if (step->optional && wall_listed(&in->plan.unenforced, wall)) {
 		wall_set(&in->walls, wall, WALL_UNAVAILABLE, "%s", err->message);
 		return 0;
 	}
 	return err_set(err, E_ENFORCEMENT, wall_name(wall), "%s; %s", err->message, step->remedy);
 }
 
-static int run_steps(struct inside *in, const struct step *steps, size_t n, struct err *err)
+static int run_steps(struct inside *in, const struct step *step, struct err *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = run_step(in, &steps[i], err);
+	for (; r == 0 && step->run != NULL; step++)
+		r = run_step(in, step, err);
 	return r;
 }
 
@@ -136,12 +123,14 @@ static int prepare(struct inside *in, int plan_fd, struct err *err)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(0);
 	prctl(PR_SET_NAME, "agentsh-init", 0, 0, 0);
-	r = plan_load(plan_fd, &in->plan, &in->namespaces, err);
+	r = plan_load(plan_fd, &in->plan, err);
 	close(plan_fd);
+	in->namespaces = in->plan.namespaces;
 	if (r == 0 && in->plan.state_program == NULL)
 		r = err_set(err, E_BAD_REQUEST, NULL, "the plan lacks a program");
-	if (r == 0 && !in->plan.bare)
-		r = run_steps(in, prepared, ARRAY_LEN(prepared), err);
+	in->walls_of_commands.pid_namespace = (in->namespaces & CLONE_NEWPID) != 0;
+	if (r == 0)
+		r = run_steps(in, kinds[in->namespaces != 0].prepare, err);
 	oom_open(&in->walls_of_commands.oom);
 	return r;
 }
@@ -152,7 +141,6 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 	const char word = SANDBOX_PREPARED;
 	int fd[2];
 	size_t nfds = ARRAY_LEN(fd);
-	uint32_t ignored;
 	char byte;
 	int r;
 
@@ -162,7 +150,7 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 	if (nfds != ARRAY_LEN(fd))
 		return err_set(err, E_BAD_REQUEST, NULL, "the assignment lacks a descriptor");
 	sandbox_plan_done(&in->plan);
-	r = plan_load(fd[0], &in->plan, &ignored, err);
+	r = plan_load(fd[0], &in->plan, err);
 	close(fd[0]);
 	if (r == 0)
 		r = trees_receive(assignment, sandbox_view_count(&in->plan), &in->view, err);
@@ -176,33 +164,14 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 	return r;
 }
 
-static int bind_session(struct inside *in, struct err *err)
-{
-	int r = in->plan.bare ? run_steps(in, bare, ARRAY_LEN(bare), err)
-			      : run_steps(in, bound, ARRAY_LEN(bound), err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; !in->plan.bare && i < ARRAY_LEN(cloned); i++) {
-		const bool up = (in->namespaces & cloned[i].flag) != 0;
-
-		wall_set(&in->walls, cloned[i].wall, up ? WALL_UP : WALL_UNAVAILABLE, "%s",
-			 up ? cloned[i].up : cloned[i].unavailable);
-	}
-	if (!in->plan.bare)
-		wall_set(&in->walls, WALL_network_rules, WALL_ABSENT,
-			 "there is nothing but loopback to connect to");
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_process_separation),
-				 "init's memory could be read from inside; a filter around the "
-				 "server must let prctl(PR_SET_DUMPABLE) through");
-	return run_step(in, in->plan.bare ? &bare_filter : &filter, err);
-}
-
 static int send_ready(struct link *l, const struct inside *in, int end_fd, struct err *err)
 {
-	struct init_ready ready = {.pid = (uint32_t)getpid()};
-	const struct sandbox_plan *p = &in->plan;
+	/* The last four are of a session without namespaces. */
+	struct init_ready ready = {.pid = (uint32_t)getpid(),
+				   .workspace = in->plan.workspace,
+				   .own_dir = in->plan.own_dir,
+				   .writable = in->writable,
+				   .state_program = in->plan.state_program};
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int fd[] = {root, in->state_fd, end_fd, in->listener_fd};
 	const size_t nfds = in->listener_fd >= 0 ? 4 : 3;
@@ -212,12 +181,6 @@ static int send_ready(struct link *l, const struct inside *in, int end_fd, struc
 		return err_errno(err, E_INTERNAL, "/", "open(/)");
 	if (end_fd == -1)
 		return err_errno(err, E_INTERNAL, NULL, "eventfd");
-	if (p->bare) {
-		ready.workspace = p->workspace;
-		ready.writable = in->writable;
-		ready.own_dir = p->own_dir;
-		ready.state_program = p->state_program;
-	}
 	wall_pack(&in->walls, &ready.walls);
 	if (link_send(l, MSG_init_ready, 0, &ready, fd, nfds, err) != LINK_OK)
 		r = -err->code;
@@ -242,7 +205,7 @@ int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd)
 	if (r == 0)
 		r = take_assignment(&in, assignment_fd, &err);
 	if (r == 0)
-		r = bind_session(&in, &err);
+		r = run_steps(&in, kinds[in.namespaces != 0].bind, &err);
 	end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r == 0)
 		r = send_ready(&l, &in, end_fd, &err);
@@ -250,11 +213,8 @@ int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd)
 		link_send(&l, MSG_init_failed, 0, &(struct init_failed){err.subject, err.message},
 			  NULL, 0, NULL);
 	inside_done(&in);
-	if (r == 0) {
+	if (r == 0)
 		leader_serve(&l, end_fd, &in.walls_of_commands);
-		if (in.walls_of_commands.sweeper == 0)
-			leader_end_children(&in.walls_of_commands);
-	}
 	link_done(&l);
 	return r < 0;
 }

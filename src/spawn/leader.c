@@ -7,15 +7,17 @@
  * The warden notices a leader that dies (its link ends), init a spare one (a command may kill every
  * process of its uid). A spawn that the spare leader had not read is still there for the next one.
  * The children of a dead leader become init's: the warden asks init to end them all. */
-#include "spawn/leader.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/process_tree.h"
 #include "link/link.h"
+#include "sandbox/command_walls.h"
+#include "spawn/spawn.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -24,16 +26,19 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define BLOCK_BYTES 512 /* getrusage(2) counts blocks of this size */
 #define LEADER_LINK 3	/* among the descriptors of a spawn */
 #define NO_UMASK ((mode_t)-1)
 #define CHILDREN_END_MS 10000
+#define STACK_BYTES (64 * 1024)
 
-void leader_end_children(const struct command_walls *walls)
+/* For a process that ends; in a PID namespace the kernel ends its descendants. */
+static void end_children(const struct command_walls *walls)
 {
-	if (!walls->bare)
+	if (walls->pid_namespace)
 		return;
 	tree_leave_dead();
 	tree_end_own(CHILDREN_END_MS, walls->sweeper);
@@ -41,29 +46,37 @@ void leader_end_children(const struct command_walls *walls)
 
 /* ---- the leader ---- */
 
-static _Noreturn void leave(struct link *l, enum spawn_stage stage, int errnum)
-{
-	const struct leader_failed failed = {stage, (uint32_t)errnum};
-
-	link_send(l, MSG_leader_failed, 0, &failed, NULL, 0, NULL);
-	_exit(1);
-}
-
 /* What a leader knows of the command that it leads now. */
 struct led {
 	const struct command_walls *walls;
 	struct link l;
 	int children; /* signalfd of SIGCHLD */
 	mode_t umask;
+	const struct init_spawn *ask;
+	int stdio[3];
+	int program; /* what is executed; -1: ask->path */
 	pid_t first;
 	bool ended;
 	struct leader_exit end;
+	struct leader_failed failed; /* errnum is 0: it has not */
 };
+
+static int fail(struct led *d, enum spawn_stage stage)
+{
+	d->failed = (struct leader_failed){stage, (uint32_t)errno};
+	return 127;
+}
+
+static _Noreturn void leave(struct led *d)
+{
+	link_send(&d->l, MSG_leader_failed, 0, &d->failed, NULL, 0, NULL);
+	_exit(1);
+}
 
 /* The warden is gone, or has given up the command. */
 static _Noreturn void give_up(const struct led *d, int status)
 {
-	leader_end_children(d->walls);
+	end_children(d->walls);
 	_exit(status);
 }
 
@@ -139,50 +152,86 @@ static void follow(struct led *d, uint32_t brief_ms)
 	}
 }
 
-/* Makes a subreaper with a session of its own and the limits of commands, which they inherit,
- * before the command is known. Returns a signalfd of SIGCHLD, which stays blocked; every other
- * signal has its default here and in the command. */
-static int prepare(const struct command_walls *walls, struct launch_failure *failure)
+/* Makes a subreaper with a session of its own before the command is known. SIGCHLD stays blocked
+ * and is read by a signalfd; every other signal has its default here and in the command. */
+static void prepare(struct led *d)
 {
 	const struct sigaction plain = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
-	int children = -1;
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	*failure = (struct launch_failure){SPAWN_STAGE_FORK, 0};
 	if (sigaction(SIGCHLD, &plain, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
-	    (children = signalfd(-1, &set, SFD_CLOEXEC)) == -1 || setsid() == -1 ||
+	    (d->children = signalfd(-1, &set, SFD_CLOEXEC)) == -1 || setsid() == -1 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
-		failure->errnum = errno;
-	else if ((errno = rlimit_apply(&walls->limits)) != 0)
-		*failure = (struct launch_failure){SPAWN_STAGE_LIMITS, errno};
+		fail(d, SPAWN_STAGE_FORK);
 	prctl(PR_SET_NAME, "agentsh-leader", 0, 0, 0);
-	return children;
 }
 
-/* One command from its start to its last process. fd: stdin, stdout, stderr[, the program]. */
+/* The child shares the leader's memory until its exec, so the leader allocates everything before,
+ * and the child only makes system calls.
+ *
+ * The warden has found the program already: there is one exec, of a path that no command can change
+ * or of a descriptor. The command's key, by which the warden recognises it, is one argument more
+ * than the exec takes. A key works once, so another process that reads it in /proc gains nothing.
+ */
+static int child(void *arg)
+{
+	static char *const empty[] = {NULL};
+	struct led *d = arg;
+	const struct init_spawn *ask = d->ask;
+	char *const *envp = ask->env.n > 0 ? ask->env.v : empty;
+	sigset_t none;
+
+	if ((ask->new_session ? setsid() : setpgid(0, 0)) == -1)
+		return fail(d, SPAWN_STAGE_FORK);
+	if (ask->cwd != NULL && chdir(ask->cwd) < 0)
+		return fail(d, SPAWN_STAGE_CWD);
+	for (int i = 0; i < 3; i++)
+		if (dup2(d->stdio[i], i) == -1)
+			return fail(d, SPAWN_STAGE_STDIO);
+	if (setrlimit(RLIMIT_NOFILE, &d->walls->files) < 0)
+		return fail(d, SPAWN_STAGE_LIMITS);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (d->program >= 0)
+		syscall(SYS_execveat, d->program, "", ask->argv.v, envp, AT_EMPTY_PATH, ask->key);
+	else
+		syscall(SYS_execve, ask->path, ask->argv.v, envp, 0L, 0L, ask->key);
+	return fail(d, SPAWN_STAGE_EXEC);
+}
+
+/* One command from its start to its last process. fd: stdin, stdout, stderr[, the program]; above
+ * 2, close-on-exec. */
 static void lead_one(struct led *d, const int *fd, size_t nfds, const struct init_spawn *ask)
 {
-	struct launch_failure failure;
-	int stdio[3];
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
 
+	d->ask = ask;
+	d->program = nfds > 3 ? fd[3] : -1;
 	d->ended = false;
 	d->end = (struct leader_exit){0};
-	memcpy(stdio, fd, sizeof(stdio));
+	memcpy(d->stdio, fd, sizeof(d->stdio));
 	/* SPAWN_NULL: all three are /dev/null, whatever was passed. */
 	if (ask->stdio == SPAWN_NULL)
-		stdio[0] = stdio[1] = stdio[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	else if (ask->stdio != SPAWN_PIPE)
-		leave(&d->l, SPAWN_STAGE_STDIO, ENOTSUP);
-	if (stdio[0] == -1)
-		leave(&d->l, SPAWN_STAGE_STDIO, errno);
+		d->stdio[0] = d->stdio[1] = d->stdio[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (ask->stdio != SPAWN_NULL && ask->stdio != SPAWN_PIPE)
+		d->failed = (struct leader_failed){SPAWN_STAGE_STDIO, ENOTSUP};
+	else if (d->stdio[0] == -1)
+		fail(d, SPAWN_STAGE_STDIO);
+	else if (ask->argv.n == 0 || ask->path == NULL || ask->path[0] == '\0')
+		d->failed = (struct leader_failed){SPAWN_STAGE_EXEC, EINVAL};
+	if (d->failed.errnum != 0)
+		leave(d);
 	if (d->umask != (ask->umask & 0777))
 		umask(d->umask = ask->umask & 0777);
-	d->first = launch_command(&(struct launch_ask){ask, d->walls, stdio, nfds > 3 ? fd[3] : -1},
-				  &failure);
+	/* clone(2) and not clone3: the filter refuses clone3, because seccomp cannot read its
+	 * flags. */
+	d->first = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, d);
 	if (d->first == -1)
-		leave(&d->l, failure.stage, failure.errnum);
+		fail(d, SPAWN_STAGE_FORK);
+	if (d->failed.errnum != 0)
+		leave(d);
 	/* A copy of the command's pipes here would keep them open after the command closed them.
 	 * The descriptors have consecutive numbers, unless a lower one was free. */
 	for (size_t i = 0, end; i < nfds; i = end) {
@@ -191,7 +240,7 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
 		close_range((unsigned)fd[i], (unsigned)fd[end - 1], 0);
 	}
 	if (ask->stdio == SPAWN_NULL)
-		close(stdio[0]);
+		close(d->stdio[0]);
 	follow(d, ask->brief_ms);
 }
 
@@ -202,25 +251,24 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
  * frame ends only this leader. */
 static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
 {
-	struct launch_failure failure;
-	struct led d = {.walls = walls, .children = prepare(walls, &failure), .umask = NO_UMASK};
+	struct led d = {.walls = walls, .umask = NO_UMASK};
 	struct init_spawn ask;
 	struct link_msg m;
 	struct link l;
 
+	prepare(&d);
 	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
 	l.state = LINK_OPEN;
-	if (link_recv(&l, &m, NULL) != LINK_OK || m.type != MSG_init_spawn)
-		_exit(1);
-	if (link_unpack(&m, &ask, NULL) < 0)
+	if (link_recv(&l, &m, NULL) != LINK_OK || m.type != MSG_init_spawn ||
+	    link_unpack(&m, &ask, NULL) < 0)
 		_exit(1);
 	close(spare);
 	close(link_fd);
 	link_init(&d.l, m.fd[LEADER_LINK], SIDE_LEADER, SIDE_WARDEN);
-	if (failure.errnum == 0 && fcntl(d.l.fd, F_SETFL, 0) < 0)
-		failure.errnum = errno;
-	if (failure.errnum != 0)
-		leave(&d.l, failure.stage, failure.errnum);
+	if (d.failed.errnum == 0 && fcntl(d.l.fd, F_SETFL, 0) < 0)
+		fail(&d, SPAWN_STAGE_FORK);
+	if (d.failed.errnum != 0)
+		leave(&d);
 	m.nfds--;
 	memmove(m.fd + LEADER_LINK, m.fd + LEADER_LINK + 1, (m.nfds - LEADER_LINK) * sizeof(*m.fd));
 	for (;;) {
@@ -296,8 +344,11 @@ void leader_serve(struct link *l, int end_fd, const struct command_walls *walls)
 			mem_cleanup_fd(&spare);
 			continue;
 		}
-		if ((p[0].revents & ~POLLIN) != 0)
+		if ((p[0].revents & ~POLLIN) != 0) {
+			if (walls->sweeper == 0)
+				end_children(walls);
 			return;
+		}
 		if (spare != -1) {
 			close(take_fd(spare));
 			continue;

@@ -20,3 +20,9 @@ enum spawn_stage {
 	SPAWN_STAGE_FORK,
 	SPAWN_STAGE_LIMITS, /* rlimits */
 };
+
+/* init, once READY is sent: keeps a leader waiting for the next spawn, and ends everything when the
+ * warden asks for it by end_fd; returns when the link closes. */
+struct link;
+struct command_walls;
+void leader_serve(struct link *l, int end_fd, const struct command_walls *walls);

@@ -10,13 +10,13 @@
 #include "sandbox/identity.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
-#include "sandbox/plan.h"
 #include "spawn/assignment.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -132,40 +132,77 @@ static uint32_t wanted(const struct sandbox_plan *plan, bool all)
 {
 	uint32_t flags = 0;
 
-	for (size_t i = 0; !plan->bare && i < ARRAY_LEN(namespaces); i++)
-		if (all || namespaces[i].needed || !plan_may_lack(plan, namespaces[i].wall))
+	for (size_t i = 0; plan->own_dir == NULL && i < ARRAY_LEN(namespaces); i++)
+		if (all || namespaces[i].needed ||
+		    !wall_listed(&plan->unenforced, namespaces[i].wall))
 			flags |= namespaces[i].flag;
 	return sandbox_user_namespace(plan) ? flags : flags & ~(uint32_t)CLONE_NEWUSER;
 }
 
-static int at_once(void *arg)
+/* A clone that failed for want of processes or memory refuses no namespace. */
+static bool is_crowded(int errnum)
+{
+	return errnum == EAGAIN || errnum == ENOMEM;
+}
+
+/* The wait status of a child that runs fn in new namespaces, or -1/errno. */
+static int try_namespaces(int (*fn)(void *), uint32_t flags)
+{
+	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	sigset_t all, old;
+	int status = -1;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	pid = clone(fn, stack + STACK_BYTES, (int)flags | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+	if (pid != -1)
+		waitpid(pid, &status, 0);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return status;
+}
+
+static int do_nothing(void *arg)
 {
 	return 0;
 }
 
-/* One clone asks for all namespaces and its error does not tell which is refused: each is tried
- * alone. */
+/* Some machines refuse only the mount (AppArmor). */
+static int mount_something(void *arg)
+{
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0;
+}
+
+bool sandbox_without_namespaces(const struct sandbox_plan *plan)
+{
+	uint32_t needed = 0;
+	int status;
+
+	if (plan->privileged)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+		if (!wall_listed(&plan->unenforced, namespaces[i].wall))
+			return false;
+		needed |= namespaces[i].needed ? namespaces[i].flag : 0;
+	}
+	status = try_namespaces(mount_something, needed);
+	return status > 0 || (status == -1 && !is_crowded(errno));
+}
+
+/* One clone asks for all namespaces and its error does not name the one that is refused: each is
+ * tried alone. */
 static int no_namespaces(const struct sandbox_plan *plan, uint32_t flags, struct err *err)
 {
-	cleanup_free char *stack = mem_alloc(STACK_BYTES);
 	const uint32_t user = flags & CLONE_NEWUSER;
 	enum wall wall = user != 0 ? WALL_user_namespace : WALL_mount_namespace;
 	const int errnum = errno;
 
-	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
-		const uint32_t flag = namespaces[i].flag;
-		pid_t pid;
-
-		if ((flags & flag) == 0)
-			continue;
-		pid = clone(at_once, stack + STACK_BYTES,
-			    (int)(flag | user) | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
-		if (pid == -1) {
+	for (size_t i = 0; i < ARRAY_LEN(namespaces); i++)
+		if ((flags & namespaces[i].flag) != 0 &&
+		    try_namespaces(do_nothing, namespaces[i].flag | user) == -1) {
 			wall = namespaces[i].wall;
 			break;
 		}
-		waitpid(pid, NULL, 0);
-	}
 	errno = errnum;
 	if (user != 0 && mnt_chrooted(wall_name(wall), err))
 		return -E_ENFORCEMENT;
@@ -194,13 +231,16 @@ static int start(const struct sandbox_start *s, uint32_t flags, int assignment, 
 			  .keep_caps = user,
 			  .owner = user && s->plan->privileged ? &owner : NULL};
 	pid_t made;
-	int r = plan_seal(s->plan, flags, &plan_fd, err);
+	struct sandbox_plan plan = *s->plan;
+	int r;
 
+	plan.namespaces = flags;
+	r = plan_seal(&plan, &plan_fd, err);
 	if (r < 0)
 		return r;
 	memcpy(b.fd, (const int[]){s->init_link, plan_fd, assignment, s->init_fd}, sizeof(b.fd));
 	made = clone_init(&b);
-	if (made == -1 && sandbox_crowded(errno)) /* says nothing about namespaces */
+	if (made == -1 && is_crowded(errno))
 		return err_errno(err, E_UNAVAILABLE, "fork",
 				 "cannot make a process for the session (limits: RLIMIT_NPROC, "
 				 "pids.max, memory): clone");
@@ -226,10 +266,10 @@ int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared 
 		return err_errno(err, E_UNAVAILABLE, NULL, "socketpair");
 	ours = pair[0];
 	theirs = pair[1];
-	if (!s->plan->privileged && !s->plan->bare && fchdir(s->tree_fd) < 0)
+	if (!s->plan->privileged && (all & CLONE_NEWNS) != 0 && fchdir(s->tree_fd) < 0)
 		return err_errno(err, E_UNAVAILABLE, NULL, "cannot enter the workspace");
 	/* Processes that init leaves behind become children of the warden, which we will be. */
-	if (s->plan->bare && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+	if ((all & CLONE_NEWPID) == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_pid_namespace),
 				 "PR_SET_CHILD_SUBREAPER");
 	r = start(s, all, theirs, &out->pid, err);
@@ -247,7 +287,7 @@ int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_pla
 {
 	const char byte = 0;
 	cleanup_fd int plan_fd = -1;
-	int r = plan_seal(plan, 0, &plan_fd, err);
+	int r = plan_seal(plan, &plan_fd, err);
 
 	if (r < 0)
 		return r;
@@ -259,20 +299,4 @@ int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_pla
 		return err_errno(err, E_UNAVAILABLE, plan->session_id,
 				 "init does not accept its assignment");
 	return 0;
-}
-
-int sandbox_start_init(const struct sandbox_start *s, pid_t *pid, struct err *err)
-{
-	struct sandbox_prepared p = {.assignment = -1};
-	int r = sandbox_prepare_init(s, &p, err);
-
-	if (r < 0)
-		return r;
-	r = sandbox_bind_init(&p, s->plan, s->tree_fd, s->view, err);
-	close(p.assignment);
-	if (r == 0)
-		*pid = p.pid;
-	else
-		waitpid(p.pid, NULL, 0);
-	return r;
 }

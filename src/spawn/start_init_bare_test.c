@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A real session of a normal user's without namespaces. As root the program becomes uid 1000 first;
  * whether namespaces could be had does not matter: the plan says that it has none. */
+#include "base/mem.h"
+#include "base/proc.h"
 #include "base/process_tree.h"
 #include "sandbox/landlock.h"
-#include "spawn/start_init_testkit.h"
+#include "spawn/testkit/init_testkit.h"
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 static char own[128], home[160], tmp[160];
 
 static void bare_plan(struct sandbox_plan *p)
 {
-	kit_plan(p, geteuid(), false);
-	p->bare = 1;
-	p->workspace = mem_strdup(kit_workspace);
+	box_plan(p, geteuid(), false);
+	p->workspace = mem_strdup(box_workspace);
 	p->own_dir = mem_strdup(own);
 	strv_add(&p->monitored_paths, "/workspace");
 }
 
 static void make_own(void)
 {
-	snprintf(own, sizeof(own), "%s/own", kit_dir);
-	snprintf(home, sizeof(home), "%s/" SANDBOX_BARE_HOME, own);
-	snprintf(tmp, sizeof(tmp), "%s/" SANDBOX_BARE_TMP, own);
+	snprintf(own, sizeof(own), "%s/own", box_dir);
+	snprintf(home, sizeof(home), "%s/" SANDBOX_OWN_HOME, own);
+	snprintf(tmp, sizeof(tmp), "%s/" SANDBOX_OWN_TMP, own);
 }
 
-static void bare_open_session(struct kit_session *s)
+static void bare_open_session(struct box_session *s)
 {
 	struct init_failed failed;
 	struct init_ready ready;
 	struct link_msg m;
 
-	kit_start(s, geteuid(), &m);
+	box_start(s, geteuid(), &m);
 	if (m.type == MSG_init_failed) {
 		assert_int_equal(link_unpack(&m, &failed, NULL), 0);
 		fail_msg("init failed: %s: %s", failed.wall, failed.message);
@@ -39,11 +45,11 @@ static void bare_open_session(struct kit_session *s)
 	s->state_fd = take_fd(m.fd[1]);
 	assert_int_equal(link_unpack(&m, &ready, NULL), 0);
 	assert_int_equal(ready.pid, s->pid);
-	assert_string_equal(ready.workspace, kit_workspace);
+	assert_string_equal(ready.workspace, box_workspace);
 	assert_string_equal(ready.own_dir, own);
-	assert_string_equal(ready.state_program, kit_state);
+	assert_string_equal(ready.state_program, box_state);
 	assert_int_equal(ready.writable.n, 3);
-	assert_string_equal(ready.writable.v[0], kit_workspace);
+	assert_string_equal(ready.writable.v[0], box_workspace);
 	assert_string_equal(ready.writable.v[1], home);
 	assert_string_equal(ready.writable.v[2], tmp);
 	wall_report_init(&s->walls);
@@ -54,11 +60,11 @@ static void bare_open_session(struct kit_session *s)
 
 static int open_group(void **state)
 {
-	struct kit_session *s;
+	struct box_session *s;
 
-	if (!kit_ready)
+	if (!box_ready)
 		return 0;
-	s = mem_new(struct kit_session);
+	s = mem_new(struct box_session);
 	bare_plan(&s->plan);
 	bare_open_session(s);
 	*state = s;
@@ -67,33 +73,33 @@ static int open_group(void **state)
 
 static void ask_here(struct init_spawn *ask, const char *script)
 {
-	kit_ask(ask, script);
+	box_ask(ask, script);
 	free(ask->cwd);
-	ask->cwd = mem_strdup(kit_workspace);
+	ask->cwd = mem_strdup(box_workspace);
 }
 
 /* What a script prints, whatever its end. */
-static void expect(struct kit_session *s, const char *script, const char *output)
+static void expect(struct box_session *s, const char *script, const char *output)
 {
 	struct init_spawn ask;
-	struct kit_run run;
+	struct box_run run;
 
 	ask_here(&ask, script);
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
 	msg_done(MSG_init_spawn, &ask);
 	close(take_fd(run.in));
-	kit_read_all(&run);
-	kit_recv_exit(&run, MSG_leader_exit);
+	box_read_all(&run);
+	box_recv_exit(&run, MSG_leader_exit);
 	if (strcmp(run.text.data, output) != 0)
 		fail_msg("%s: printed '%s', expected '%s'", script, run.text.data, output);
-	kit_run_done(&run);
+	box_run_done(&run);
 }
 
 /* ---- what stands ---- */
 
 static void sbx_5_the_report_names_what_is_missing(void **state)
 {
-	const struct kit_session *s = kit_session_of(state);
+	const struct box_session *s = box_session_of(state);
 
 	for (unsigned w = WALL_user_namespace; w <= WALL_cgroup_namespace; w++)
 		assert_int_equal(s->walls.wall[w].state, WALL_UNAVAILABLE);
@@ -106,7 +112,7 @@ static void sbx_5_the_report_names_what_is_missing(void **state)
 
 static void sbx_3_only_what_is_given_is_opened(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 	cleanup_free char *script = mem_printf(
 		"exec 2>/dev/null; pwd; echo a > file && cat file; rm file; echo b > %s/b && cat "
 		"%s/b; "
@@ -114,16 +120,16 @@ static void sbx_3_only_what_is_given_is_opened(void **state)
 		"echo "
 		"no; ls %s || echo no; ls / || echo no; cat /etc/shadow || echo no; "
 		"cat /etc/os-release > /dev/null && read x < /proc/self/stat && echo yes",
-		home, home, home, tmp, tmp, own, kit_dir);
+		home, home, home, tmp, tmp, own, box_dir);
 	cleanup_free char *printed =
-		mem_printf("%s\na\nb\nno\nno\nno\nno\nno\nyes\n", kit_workspace);
+		mem_printf("%s\na\nb\nno\nno\nno\nno\nno\nyes\n", box_workspace);
 
 	expect(s, script, printed);
 }
 
 static void sbx_2_sockets_and_foreign_processes_are_refused(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 	cleanup_free char *script =
 		mem_printf("exec 2>/dev/null; kill -0 %d || echo no; kill -0 %d && echo own; "
 			   "cat /proc/%d/environ || echo no; chmod 700 . || echo no",
@@ -134,15 +140,15 @@ static void sbx_2_sockets_and_foreign_processes_are_refused(void **state)
 
 static void exe_4_a_leader_that_is_left_ends_its_tree(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 	struct init_spawn ask;
-	struct kit_run run;
+	struct box_run run;
 	pid_t *left;
 	size_t n;
 
 	ask_here(&ask, "setsid sleep 3600 & (setsid sh -c 'trap \"\" TERM; sleep 3600; :' &) ; "
 		       "echo; sleep 3600");
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
 	msg_done(MSG_init_spawn, &ask);
 	assert_int_equal(read(run.out, (char[1]){0}, 1), 1);
 	for (int i = 0; i < 1000; i++) {
@@ -155,7 +161,7 @@ static void exe_4_a_leader_that_is_left_ends_its_tree(void **state)
 	assert_true(n >= 4);
 	link_done(&run.leader);
 	/* its output ends with the last of them */
-	kit_read_all(&run);
+	box_read_all(&run);
 	mem_cleanup_fd(&run.pidfd);
 	mem_cleanup_fd(&run.in);
 	mem_cleanup_fd(&run.out);
@@ -180,7 +186,7 @@ static void block_in_system(struct sandbox_plan *p)
 }
 static void block_above(struct sandbox_plan *p)
 {
-	strv_add(&p->blocked_paths, kit_dir);
+	strv_add(&p->blocked_paths, box_dir);
 }
 static void shut_in_workspace(struct sandbox_plan *p)
 {
@@ -189,11 +195,11 @@ static void shut_in_workspace(struct sandbox_plan *p)
 static void show_the_servers_own(struct sandbox_plan *p)
 {
 	strv_add(&p->kept_out, own);
-	strv_add(&p->passthrough_paths, kit_dir);
+	strv_add(&p->passthrough_paths, box_dir);
 }
 static void show_below_the_servers_own(struct sandbox_plan *p)
 {
-	strv_add(&p->kept_out, kit_dir);
+	strv_add(&p->kept_out, box_dir);
 	strv_add(&p->read_only_paths, own);
 }
 static void show_the_machine(struct sandbox_plan *p)
@@ -212,11 +218,11 @@ static void lose_the_home(struct sandbox_plan *p)
 static void move_the_workspace(struct sandbox_plan *p)
 {
 	free(p->workspace);
-	p->workspace = mem_strdup(kit_dir);
+	p->workspace = mem_strdup(box_dir);
 }
 static void write_to_the_program(struct sandbox_plan *p)
 {
-	strv_add(&p->passthrough_paths, kit_dir);
+	strv_add(&p->passthrough_paths, box_dir);
 }
 
 static const struct refused refusals[] = {
@@ -235,7 +241,7 @@ static const struct refused refusals[] = {
 
 static void expect_refusal(const struct refused *row)
 {
-	struct kit_session s = {0};
+	struct box_session s = {0};
 	struct init_failed failed;
 	struct link_msg m;
 	int status;
@@ -245,7 +251,7 @@ static void expect_refusal(const struct refused *row)
 	strv_add(&s.plan.unenforced, "landlock");
 	strv_add(&s.plan.unenforced, "seccomp");
 	row->change(&s.plan);
-	kit_start(&s, geteuid(), &m);
+	box_start(&s, geteuid(), &m);
 	assert_int_equal(m.type, MSG_init_failed);
 	assert_int_equal(link_unpack(&m, &failed, NULL), 0);
 	if (strcmp(failed.wall, row->wall) != 0 || strstr(failed.message, row->word) == NULL)
@@ -260,9 +266,9 @@ static void expect_refusal(const struct refused *row)
 
 static void sbx_3_what_landlock_cannot_hold_is_refused(void **state)
 {
-	cleanup_free char *blocked = mem_printf("%s/blocked", kit_workspace);
+	cleanup_free char *blocked = mem_printf("%s/blocked", box_workspace);
 
-	kit_session_of(state);
+	box_session_of(state);
 	assert_int_equal(mkdir(blocked, 0700), 0);
 	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
 		expect_refusal(&refusals[i]);
@@ -273,10 +279,10 @@ static void sbx_3_what_landlock_cannot_hold_is_refused(void **state)
  * read-only, and rights that the policy withholds. */
 static void sbx_3_what_can_be_held_is(void **state)
 {
-	struct kit_session s = {0};
-	cleanup_free char *withheld = mem_printf("%u %s", (unsigned)LANDLOCK_MAKE, kit_workspace);
+	struct box_session s = {0};
+	cleanup_free char *withheld = mem_printf("%u %s", (unsigned)LANDLOCK_MAKE, box_workspace);
 
-	kit_session_of(state);
+	box_session_of(state);
 	bare_plan(&s.plan);
 	strv_add(&s.plan.blocked_paths, "/workspace/missing");
 	strv_add(&s.plan.unenforced, "disk_limit");
@@ -289,26 +295,26 @@ static void sbx_3_what_can_be_held_is(void **state)
 	expect(&s,
 	       "exec 2>/dev/null; echo x > made || echo no; ls /usr/share > /dev/null && echo yes",
 	       "no\nyes\n");
-	kit_close(&s);
+	box_close(&s);
 }
 
 /* SES-8: what a session has started goes with its link, wherever it has gone to. */
 static void ses_8_everything_goes_with_the_link(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 	struct init_spawn ask;
-	struct kit_run run;
+	struct box_run run;
 	int status;
 
 	ask_here(&ask, "(setsid sh -c 'trap \"\" TERM; echo; sleep 3600; :' &) ; sleep 3600");
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
 	msg_done(MSG_init_spawn, &ask);
 	assert_int_equal(read(run.out, (char[1]){0}, 1), 1);
 	link_done(&s->init);
 	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
 	assert_int_equal(status, 0);
-	kit_read_all(&run);
-	kit_run_done(&run);
+	box_read_all(&run);
+	box_run_done(&run);
 	/* who sweeps has only seen that init is gone: it is waited for, as the warden does */
 	tree_leave_dead();
 	assert_true(tree_await_own(20000));
@@ -335,12 +341,12 @@ static int run_group(void)
 
 int main(void)
 {
-	const uid_t user = geteuid() == 0 ? KIT_USER : geteuid();
+	const uid_t user = geteuid() == 0 ? BOX_USER : geteuid();
 
-	kit_ready = kit_prepare(user) == 0;
+	box_ready = box_prepare(user) == 0;
 	make_own();
-	kit_ready = kit_ready && mkdir(own, 0700) == 0 && mkdir(home, 0700) == 0 &&
+	box_ready = box_ready && mkdir(own, 0700) == 0 && mkdir(home, 0700) == 0 &&
 		    mkdir(tmp, 0700) == 0 && chown(own, user, user) == 0 &&
 		    chown(home, user, user) == 0 && chown(tmp, user, user) == 0;
-	return kit_run_as_user(run_group);
+	return box_run_as_user(run_group);
 }

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Captures of the shell's state in a real session made by root. */
-#include "spawn/start_init_testkit.h"
+#include "base/mem.h"
+#include "spawn/capture.h"
+#include "spawn/testkit/init_testkit.h"
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 /* Runs a script that ends with the helper, and receives what it sends. */
-static void capture_of(struct kit_session *s, const char *script, struct strv *env, char **cwd)
+static void capture_of(struct box_session *s, const char *script, struct strv *env, char **cwd)
 {
 	struct capture c = {0};
 	struct init_spawn ask;
-	struct kit_run run;
+	struct box_run run;
 	cleanup_fd int conn = -1;
 	char datagram[CAPTURE_CHUNK];
 
-	kit_ask(&ask, script);
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	box_ask(&ask, script);
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
 	conn = accept4(s->state_fd, NULL, NULL, SOCK_CLOEXEC);
 	assert_true(conn >= 0);
 	while (!c.ended) {
@@ -23,16 +27,16 @@ static void capture_of(struct kit_session *s, const char *script, struct strv *e
 	}
 	assert_int_equal(capture_finish(&c, env, cwd, NULL), 0);
 	assert_int_equal(send(conn, "A", 1, MSG_NOSIGNAL), 1);
-	kit_read_all(&run);
+	box_read_all(&run);
 	assert_string_equal(run.text.data, "0\n");
 	capture_done(&c);
-	kit_run_done(&run);
+	box_run_done(&run);
 	msg_done(MSG_init_spawn, &ask);
 }
 
 static void sta_3_the_environment_comes_back_as_data(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 	cleanup_free char *cwd = NULL;
 	struct strv env = {0};
 
@@ -63,7 +67,7 @@ static void sta_2_the_directory_keeps_the_links_that_were_walked(void **state)
 		{"mkdir /tmp/gone; cd /tmp/gone; rmdir /tmp/gone; /run/agentsh/bin/state; echo $?",
 		 "/tmp/gone"},
 	};
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cleanup_free char *cwd = NULL;
@@ -78,30 +82,30 @@ static void sta_2_the_directory_keeps_the_links_that_were_walked(void **state)
 /* STA-6: who sends can be told by the inode of its program. */
 static void sta_6_the_sender_is_our_program(void **state)
 {
-	kit_expect_sender(kit_session_of(state),
+	box_expect_sender(box_session_of(state),
 			  "LD_PRELOAD=/none /run/agentsh/bin/state; echo $?");
 }
 
 static void sta_5_a_capture_that_is_refused_fails(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 	struct init_spawn ask;
-	struct kit_run run;
+	struct box_run run;
 	int conn;
 
-	kit_ask(&ask, "/run/agentsh/bin/state; echo $?");
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	box_ask(&ask, "/run/agentsh/bin/state; echo $?");
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
 	conn = accept4(s->state_fd, NULL, NULL, SOCK_CLOEXEC);
 	assert_int_equal(send(conn, "F", 1, MSG_NOSIGNAL), 1);
-	kit_read_all(&run);
+	box_read_all(&run);
 	assert_string_equal(run.text.data, "1\n");
 	close(conn);
-	kit_run_done(&run);
-	assert_int_equal(kit_spawn(s, &ask, &run), MSG_leader_started);
+	box_run_done(&run);
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
 	close(accept4(s->state_fd, NULL, NULL, SOCK_CLOEXEC));
-	kit_read_all(&run);
+	box_read_all(&run);
 	assert_string_equal(run.text.data, "1\n");
-	kit_run_done(&run);
+	box_run_done(&run);
 	msg_done(MSG_init_spawn, &ask);
 }
 
@@ -114,6 +118,6 @@ int main(void)
 		cmocka_unit_test(sta_5_a_capture_that_is_refused_fails),
 	};
 
-	kit_ready = geteuid() == 0 && kit_prepare(0) == 0;
-	return kit_finish(cmocka_run_group_tests(tests, kit_group_open, kit_group_close));
+	box_ready = geteuid() == 0 && box_prepare(0) == 0;
+	return box_finish(cmocka_run_group_tests(tests, box_group_open, box_group_close));
 }

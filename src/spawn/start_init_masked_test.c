@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A normal user's session where /proc is covered in part, as container engines do it: no new /proc
  * is to be had. */
-#include "spawn/start_init_testkit.h"
+#include "spawn/testkit/init_testkit.h"
+#include <fcntl.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 
 static void sbx_5_a_missing_wall_is_named_with_its_remedy(void **state)
 {
-	struct kit_session s = {0};
+	struct box_session s = {0};
 	struct init_failed failed;
 	struct link_msg m;
 	int status;
 
-	kit_session_of(state);
-	kit_plan(&s.plan, geteuid(), false);
-	kit_start(&s, geteuid(), &m);
+	box_session_of(state);
+	box_plan(&s.plan, geteuid(), false);
+	box_start(&s, geteuid(), &m);
 	assert_int_equal(m.type, MSG_init_failed);
 	assert_int_equal(link_unpack(&m, &failed, NULL), 0);
 	assert_string_equal(failed.wall, "pid_namespace");
@@ -29,17 +32,17 @@ static void sbx_5_a_missing_wall_is_named_with_its_remedy(void **state)
 
 static void sbx_5_a_wall_that_may_be_missing_is_reported(void **state)
 {
-	struct kit_session s = {0};
+	struct box_session s = {0};
 
-	kit_session_of(state);
-	kit_plan(&s.plan, geteuid(), false);
+	box_session_of(state);
+	box_plan(&s.plan, geteuid(), false);
 	strv_add(&s.plan.unenforced, "pid_namespace");
-	kit_open(&s, geteuid());
+	box_open(&s, geteuid());
 	assert_int_equal(s.walls.wall[WALL_pid_namespace].state, WALL_PARTIAL);
 	assert_non_null(strstr(s.walls.wall[WALL_pid_namespace].detail, "host's processes"));
-	kit_expect(&s, "touch /proc/sys/kernel/x 2>/dev/null || echo shut; cat /proc/self/comm",
+	box_expect(&s, "touch /proc/sys/kernel/x 2>/dev/null || echo shut; cat /proc/self/comm",
 		   "shut\ncat\n");
-	kit_close(&s);
+	box_close(&s);
 }
 
 static int run_group(void)
@@ -54,8 +57,8 @@ static int run_group(void)
 
 int main(void)
 {
-	kit_ready = geteuid() == 0 && kit_prepare(KIT_USER) == 0 && unshare(CLONE_NEWNS) == 0 &&
+	box_ready = geteuid() == 0 && box_prepare(BOX_USER) == 0 && unshare(CLONE_NEWNS) == 0 &&
 		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
 		    mount("tmpfs", "/proc/fs", "tmpfs", MS_RDONLY, NULL) == 0;
-	return kit_run_as_user(run_group);
+	return box_run_as_user(run_group);
 }

@@ -50,7 +50,7 @@ static int judge(unsigned names, bool word, bool privileged)
 	if (word)
 		strv_add(&p.unenforced, WALL_NAMESPACES);
 	p.privileged = privileged;
-	bare = sandbox_must_be_bare(&p);
+	bare = sandbox_without_namespaces(&p);
 	sandbox_plan_done(&p);
 	return bare;
 }
@@ -103,7 +103,7 @@ static int judge_crowded(void)
 	if ((geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) < 0) ||
 	    setrlimit(RLIMIT_NPROC, &none) < 0)
 		return 1;
-	if (sandbox_must_be_bare(&p))
+	if (sandbox_without_namespaces(&p))
 		return 2;
 	if (sandbox_prepare_init(&start, &out, &err) != -E_UNAVAILABLE)
 		return 3;
@@ -128,7 +128,7 @@ static void sbx_5_never_where_namespaces_work(void **state)
 	struct sandbox_plan p;
 
 	plan_with(&p, NAMES);
-	assert_false(sandbox_must_be_bare(&p));
+	assert_false(sandbox_without_namespaces(&p));
 	sandbox_plan_done(&p);
 }
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A real session made by root: namespaces, mounts, identity. */
-#include "spawn/start_init_testkit.h"
+#include "base/fdio.h"
+#include "base/mem.h"
+#include "spawn/testkit/init_testkit.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 static void sbx_1_walls_are_reported_by_who_raised_them(void **state)
 {
-	const struct kit_session *s = kit_session_of(state);
+	const struct box_session *s = box_session_of(state);
 	static const struct {
 		enum wall wall;
 		enum wall_state state;
@@ -25,7 +32,7 @@ static void sbx_1_walls_are_reported_by_who_raised_them(void **state)
 
 static void sbx_1_pid_1_is_init_and_the_rest_is_out_of_sight(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 
 	cleanup_free char *name = mem_printf("/proc/%d/comm", (int)s->pid);
 	cleanup_buf struct buf comm = {0};
@@ -33,8 +40,8 @@ static void sbx_1_pid_1_is_init_and_the_rest_is_out_of_sight(void **state)
 	assert_int_equal(fdio_load_path(name, 64, &comm, NULL), 0);
 	assert_string_equal(comm.data, "agentsh-init\n");
 	/* Neither init nor leaders, which cannot be traced. */
-	kit_expect(s, "ls -d /proc/1 2>/dev/null; cat /proc/sys/kernel/hostname", "session-test\n");
-	kit_expect(s, KIT_NAMES, "sh\n");
+	box_expect(s, "ls -d /proc/1 2>/dev/null; cat /proc/sys/kernel/hostname", "session-test\n");
+	box_expect(s, BOX_NAMES, "sh\n");
 }
 
 static void expect_status(pid_t pid, const char *line)
@@ -48,9 +55,9 @@ static void expect_status(pid_t pid, const char *line)
 
 static void sbx_1_identity_has_no_power(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 
-	kit_expect(
+	box_expect(
 		s, "grep -E '^(Uid|Gid|Groups|Cap.*|NoNewPrivs|Seccomp):' /proc/self/status",
 		"Uid:\t64999\t64999\t64999\t64999\nGid:\t64999\t64999\t64999\t64999\nGroups:\t \n"
 		"CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
@@ -60,55 +67,60 @@ static void sbx_1_identity_has_no_power(void **state)
 	expect_status(s->pid, "CapEff:\t0000000000000000\n");
 	expect_status(s->pid, "CapBnd:\t0000000000000000\n");
 	expect_status(s->pid, "NoNewPrivs:\t1\n");
-	kit_expect(s, "grep 'core file' /proc/self/limits | tr -s ' '",
+	box_expect(s, "grep 'core file' /proc/self/limits | tr -s ' '",
 		   "Max core file size 1 1 bytes \n");
 	/* Non-dumpable: nobody with the same uid looks into init or a leader. */
-	kit_expect(s, "ls /proc/1/fd /proc/$PPID/fd 2>/dev/null; echo $?", "2\n");
+	box_expect(s, "ls /proc/1/fd /proc/$PPID/fd 2>/dev/null; echo $?", "2\n");
+}
+
+static void sbx_4_cores_priorities_and_files_are_limited(void **state)
+{
+	box_expect_limits(box_session_of(state));
 }
 
 static void sbx_1_root_is_read_only_and_scratch_is_not(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 
-	kit_expect(s,
+	box_expect(s,
 		   "for d in / /usr /etc /bin/ /run /run/agentsh /dev /home /proc/sys/kernel; do "
 		   "touch $d/x 2>/dev/null && echo $d; done; "
 		   "for d in /tmp /var/tmp /dev/shm $HOME /workspace; do touch $d/x && rm $d/x || "
 		   "echo no $d; "
 		   "done; stat -c '%a %u %g' /tmp /var/tmp /dev/shm $HOME",
 		   "1777 0 0\n1777 0 0\n1777 0 0\n700 64999 64999\n");
-	kit_expect(s, "ls -d /sys /root /mnt /srv /boot 2>/dev/null; ls /home /run /run/agentsh",
+	box_expect(s, "ls -d /sys /root /mnt /srv /boot 2>/dev/null; ls /home /run /run/agentsh",
 		   "/home:\nagent\n\n/run:\nagentsh\n\n/run/agentsh:\nbin\nsession\nstate.sock\n");
-	kit_expect(s,
+	box_expect(s,
 		   "grep -E ' /(usr|etc/ld.so.cache|proc/sys|run/agentsh/bin/state) ' "
 		   "/proc/self/mounts | "
 		   "grep -cE ' ro,nosuid,nodev'",
 		   "4\n");
-	kit_expect(s, "grep ' /workspace ' /proc/self/mounts | grep -c 'nosuid,nodev'", "1\n");
-	kit_expect(
+	box_expect(s, "grep ' /workspace ' /proc/self/mounts | grep -c 'nosuid,nodev'", "1\n");
+	box_expect(
 		s,
 		"for d in sys irq bus fs; do test ! -e /proc/$d || "
 		"grep -q \" /proc/$d proc ro,nosuid\" /proc/self/mounts || echo $d; done; echo end",
 		"end\n");
 	/* What tells of the machine cannot be opened. */
-	kit_expect(s,
+	box_expect(s,
 		   "for f in kcore keys sysrq-trigger timer_list latency_stats sched_debug; do "
 		   "cat /proc/$f 2>/dev/null && echo $f; done; "
 		   "for d in scsi acpi; do ls /proc/$d 2>/dev/null && echo $d; done; echo end",
 		   "end\n");
-	kit_expect(s, "ls /run/agentsh/.scratch 2>/dev/null || echo shut", "shut\n");
+	box_expect(s, "ls /run/agentsh/.scratch 2>/dev/null || echo shut", "shut\n");
 	/* The old root is gone. */
-	kit_expect(s, "grep -cE ' / ' /proc/self/mounts; ls -A /workspace", "1\n");
+	box_expect(s, "grep -cE ' / ' /proc/self/mounts; ls -A /workspace", "1\n");
 }
 
 static void sbx_1_dev_has_its_nodes_and_no_others(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 
-	kit_expect(s, "ls /dev",
+	box_expect(s, "ls /dev",
 		   "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\n"
 		   "urandom\nzero\n");
-	kit_expect(s,
+	box_expect(s,
 		   "echo x > /dev/null; head -c 3 /dev/zero | od -An -tx1; head -c 1 /dev/urandom "
 		   "| wc -c; "
 		   "echo y > /dev/full 2>/dev/null || echo full; ls /dev/pts; cat /dev/stdin < "
@@ -118,26 +130,26 @@ static void sbx_1_dev_has_its_nodes_and_no_others(void **state)
 
 static void shm_3_the_proof_and_the_program_are_ours(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
+	struct box_session *s = box_session_of(state);
 
-	kit_expect(s,
+	box_expect(s,
 		   "cat /run/agentsh/session; rm -f /run/agentsh/session 2>/dev/null || echo stays",
 		   "session-teststays\n");
-	kit_expect(s, "echo x > /run/agentsh/bin/state; echo $?",
+	box_expect(s, "echo x > /run/agentsh/bin/state; echo $?",
 		   "sh: 1: cannot create /run/agentsh/bin/state: Read-only file system\n2\n");
 }
 
 static void ses_3_workspace_files_belong_to_the_owner(void **state)
 {
-	struct kit_session *s = kit_session_of(state);
-	cleanup_free char *inside = mem_printf("%s/inside", kit_workspace);
-	cleanup_free char *outside = mem_printf("%s/outside", kit_workspace);
+	struct box_session *s = box_session_of(state);
+	cleanup_free char *inside = mem_printf("%s/inside", box_workspace);
+	cleanup_free char *outside = mem_printf("%s/outside", box_workspace);
 	struct stat st;
 	int fd = open(outside, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	close(fd);
-	kit_expect(s, "umask 027; echo hi > inside; stat -c '%u %g %a' inside outside; pwd",
+	box_expect(s, "umask 027; echo hi > inside; stat -c '%u %g %a' inside outside; pwd",
 		   "64999 64999 640\n64999 64999 600\n/workspace\n");
 	assert_int_equal(stat(inside, &st), 0);
 	assert_int_equal(st.st_uid, 0);
@@ -148,7 +160,7 @@ static void ses_3_workspace_files_belong_to_the_owner(void **state)
 }
 
 /* Descriptor n of init as root sees it; "" if there is none. */
-static void init_descriptor(const struct kit_session *s, int n, char out[64])
+static void init_descriptor(const struct box_session *s, int n, char out[64])
 {
 	cleanup_free char *path = mem_printf("/proc/%d/fd/%d", (int)s->pid, n);
 	const ssize_t len = readlink(path, out, 63);
@@ -158,7 +170,7 @@ static void init_descriptor(const struct kit_session *s, int n, char out[64])
 
 static void sbx_1_init_holds_nothing_of_the_host(void **state)
 {
-	const struct kit_session *s = kit_session_of(state);
+	const struct box_session *s = box_session_of(state);
 	char target[64];
 	int others = 0;
 
@@ -183,15 +195,15 @@ static void sbx_1_init_holds_nothing_of_the_host(void **state)
 
 static void sbx_5_a_step_that_fails_names_wall_call_and_remedy(void **state)
 {
-	struct kit_session s = {0};
+	struct box_session s = {0};
 	struct init_failed failed;
 	struct link_msg m;
 
-	kit_session_of(state);
-	kit_plan(&s.plan, KIT_SESSION_UID, true);
+	box_session_of(state);
+	box_plan(&s.plan, BOX_SESSION_UID, true);
 	free(s.plan.state_program);
 	s.plan.state_program = mem_strdup("/none/agentsh-state");
-	kit_start(&s, 0, &m);
+	box_start(&s, 0, &m);
 	assert_int_equal(m.type, MSG_init_failed);
 	assert_int_equal(link_unpack(&m, &failed, NULL), 0);
 	assert_string_equal(failed.wall, "mount_namespace");
@@ -205,7 +217,7 @@ static void sbx_5_a_step_that_fails_names_wall_call_and_remedy(void **state)
 
 static void ses_8_everything_goes_with_the_link(void **state)
 {
-	kit_expect_end(kit_session_of(state));
+	box_expect_end(box_session_of(state));
 }
 
 int main(void)
@@ -214,6 +226,7 @@ int main(void)
 		cmocka_unit_test(sbx_1_walls_are_reported_by_who_raised_them),
 		cmocka_unit_test(sbx_1_pid_1_is_init_and_the_rest_is_out_of_sight),
 		cmocka_unit_test(sbx_1_identity_has_no_power),
+		cmocka_unit_test(sbx_4_cores_priorities_and_files_are_limited),
 		cmocka_unit_test(sbx_1_root_is_read_only_and_scratch_is_not),
 		cmocka_unit_test(sbx_1_dev_has_its_nodes_and_no_others),
 		cmocka_unit_test(shm_3_the_proof_and_the_program_are_ours),
@@ -223,6 +236,6 @@ int main(void)
 		cmocka_unit_test(ses_8_everything_goes_with_the_link),
 	};
 
-	kit_ready = geteuid() == 0 && kit_prepare(0) == 0;
-	return kit_finish(cmocka_run_group_tests(tests, kit_group_open, kit_group_close));
+	box_ready = geteuid() == 0 && box_prepare(0) == 0;
+	return box_finish(cmocka_run_group_tests(tests, box_group_open, box_group_close));
 }

@@ -32,8 +32,8 @@ int bare_open(struct init_ready *ready, int program_fd, struct bare **out, struc
 		return err_set(err, E_INTERNAL, NULL, "init does not tell where the session is");
 	b = mem_new(struct bare);
 	*b = (struct bare){.workspace = take(ready->workspace),
-			   .home = mem_printf("%s/%s", ready->own_dir, SANDBOX_BARE_HOME),
-			   .tmp = mem_printf("%s/%s", ready->own_dir, SANDBOX_BARE_TMP),
+			   .home = mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_HOME),
+			   .tmp = mem_printf("%s/%s", ready->own_dir, SANDBOX_OWN_TMP),
 			   .program = realpath(ready->state_program, NULL),
 			   .writable = ready->writable,
 			   .taken = -1,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/testkit/warden_testkit.h"
+#include "spawn/testkit/init_testkit.h"
 
 char wkit_dir[64];
 bool wkit_ready;
@@ -93,7 +94,7 @@ static _Noreturn void wkit_stub(struct wkit *k, struct process_args *args, int i
 	dup2(null, STDOUT_FILENO);
 	if (getenv("KIT_LOG") == NULL)
 		dup2(null, STDERR_FILENO);
-	if (sandbox_start_init(&start, &init.pid, &err) == 0) {
+	if (box_start_init(&start, NULL, &init.pid, &err) == 0) {
 		process_args_add(args, &init);
 		process_args_format(row, args, &argv);
 		process_args_pass(row, args);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the exec listener hears of our own leader. The test is the warden. */
-#include "spawn/start_init_testkit.h"
+#include "base/mem.h"
+#include "spawn/testkit/init_testkit.h"
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -11,7 +13,7 @@
 #define HEARD 64
 
 static bool ready;
-static struct kit_session session;
+static struct box_session session;
 
 /* ---- the listener ---- */
 
@@ -49,10 +51,10 @@ static int open_session(void **state)
 
 	if (!ready)
 		return 0;
-	kit_plan(&session.plan, UID, true);
+	box_plan(&session.plan, UID, true);
 	session.plan.idmap = 1;
 	session.plan.exec_control = 1;
-	kit_start(&session, 0, &m);
+	box_start(&session, 0, &m);
 	assert_int_equal(m.type, MSG_init_ready);
 	assert_int_equal(m.nfds, 4);
 	session.root_fd = take_fd(m.fd[0]);
@@ -66,7 +68,7 @@ static int close_session(void **state)
 {
 	if (!ready)
 		return 0;
-	kit_close(&session);
+	box_close(&session);
 	pthread_join(heard.thread, NULL);
 	close(heard.fd);
 	return 0;
@@ -81,16 +83,16 @@ static void begin(void)
 
 static void ask_for(struct init_spawn *ask, const char *script)
 {
-	kit_ask(ask, script);
+	box_ask(ask, script);
 	ask->key = KEY;
 }
 
 /* ---- tests ---- */
 
-static void expect_only_exec(struct kit_run *run, int number)
+static void expect_only_exec(struct box_run *run, int number)
 {
-	kit_read_all(run);
-	kit_recv_exit(run, MSG_leader_exit);
+	box_read_all(run);
+	box_recv_exit(run, MSG_leader_exit);
 	assert_int_equal(run->exit.status, 0);
 	assert_int_equal(heard.n, 1);
 	assert_int_equal(heard.data[0].nr, number);
@@ -102,19 +104,19 @@ static void expect_only_exec(struct kit_run *run, int number)
 static void exe_2_only_the_exec_of_a_leader_is_told(void **state)
 {
 	struct init_spawn ask;
-	struct kit_run run;
+	struct box_run run;
 
 	begin();
 	ask_for(&ask, ":");
-	assert_int_equal(kit_spawn(&session, &ask, &run), MSG_leader_started);
+	assert_int_equal(box_spawn(&session, &ask, &run), MSG_leader_started);
 	expect_only_exec(&run, SYS_execve);
-	kit_program = openat(session.root_fd, "usr/bin/dash", O_RDONLY | O_CLOEXEC);
-	assert_true(kit_program >= 0);
-	assert_int_equal(kit_spawn_again(&ask, &run), MSG_leader_started);
+	box_program = openat(session.root_fd, "usr/bin/dash", O_RDONLY | O_CLOEXEC);
+	assert_true(box_program >= 0);
+	assert_int_equal(box_spawn_again(&ask, &run), MSG_leader_started);
 	expect_only_exec(&run, SYS_execveat);
-	close(kit_program);
-	kit_program = -1;
-	kit_run_done(&run);
+	close(box_program);
+	box_program = -1;
+	box_run_done(&run);
 	msg_done(MSG_init_spawn, &ask);
 }
 
@@ -125,8 +127,8 @@ int main(void)
 	};
 	int failed;
 
-	ready = geteuid() == 0 && kit_prepare(0) == 0;
+	ready = geteuid() == 0 && box_prepare(0) == 0;
 	failed = cmocka_run_group_tests(tests, open_session, close_session);
-	kit_clean();
+	box_clean();
 	return failed;
 }

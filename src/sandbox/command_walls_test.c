@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "sandbox/oom.h"
+#include "sandbox/command_walls.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

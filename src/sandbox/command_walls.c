@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A child inherits the score, and a leader cannot open its own, because Landlock refuses it. So
- * init raises its own score for the moment of the fork. */
-#include "sandbox/oom.h"
+/* A child inherits the score of the out-of-memory killer, and a leader cannot open its own, because
+ * Landlock refuses it. So init raises its own score for the moment of the fork. */
+#include "sandbox/command_walls.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include <errno.h>
@@ -43,4 +43,14 @@ pid_t oom_fork(const struct oom *o)
 		close(o->fd);
 	errno = errnum;
 	return pid;
+}
+
+int rlimit_raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return errno;
+	files.rlim_cur = files.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &files) < 0 ? errno : 0;
 }
