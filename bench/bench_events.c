@@ -4,7 +4,7 @@
  * usage: bench_events DIR ROUNDS EVENTS   prints one JSON line */
 #include "base/mem.h"
 #include "base/testkit/loop_testkit.h"
-#include "event/store.h"
+#include "event/testkit/chain_testkit.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -121,8 +121,8 @@ int main(int argc, char **argv)
 	cleanup_free char *two = mem_printf("%s/bare.db", argv[1]);
 
 	/* our own opening makes the schema for both */
-	if (store_open(two, loop, &clock_system, &made, &err) < 0 ||
-	    store_open(one, loop, &clock_system, &store, &err) < 0) {
+	if (store_open(two, loop, &clock_system, false, &made, &err) < 0 ||
+	    store_open(one, loop, &clock_system, false, &store, &err) < 0) {
 		fprintf(stderr, "bench_events: %s\n", err.message);
 		return 1;
 	}
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 	}
 	uint64_t last = store_last_seq(store);
 
-	store_verify(store, &bad, &err);
+	chain_verify(store, &bad, &err);
 	qsort(a, (size_t)rounds, sizeof(*a), by_value);
 	qsort(b, (size_t)rounds, sizeof(*b), by_value);
 	qsort(ratio, (size_t)rounds, sizeof(*ratio), by_value);

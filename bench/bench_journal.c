@@ -424,7 +424,7 @@ static void open_design(struct design *d, const char *dir)
 
 	if (!d->ours)
 		open_database(d, path);
-	else if (store_open(path, loop_new(NULL, NULL), &clock_system, &d->store, &err) < 0)
+	else if (store_open(path, loop_new(NULL, NULL), &clock_system, false, &d->store, &err) < 0)
 		fail(err.message);
 	if (d->log)
 		open_log(d, log);

@@ -59,7 +59,7 @@ def fill(db):
 
     with sqlite3.connect(db) as c:
         c.execute("DELETE FROM events")
-        c.executemany("INSERT INTO events VALUES(?,'ring',1,?,?,?,?,'uid-0',?,?,NULL,?,?)", rows())
+        c.executemany("INSERT INTO events VALUES(?,'ring',1,?,?,?,?,'uid-0',?,?,NULL,?,?,NULL)", rows())
     c.close()
 
 

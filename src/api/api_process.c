@@ -314,8 +314,7 @@ static int open_store(struct api *api, struct err *err)
 	int r = fdio_mkdirs(output, 0700, err);
 
 	if (r == 0)
-		r = (api->accept_loss ? store_open_lossy : store_open)(db, api->loop, &clock_system,
-								       &api->store, err);
+		r = store_open(db, api->loop, &clock_system, api->accept_loss, &api->store, err);
 	if (r == 0)
 		store_add_sink(api->store, count_event, NULL, api);
 	if (r == 0 && strcmp(lines, "none") != 0)

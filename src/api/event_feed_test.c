@@ -2,7 +2,7 @@
 /* A feed on a real store: what it gives, when it falls behind, and how it catches up. */
 #include "api/event_feed.h"
 #include "base/log.h"
-#include "event/store_test.h"
+#include "event/testkit/store_testkit.h"
 
 /* The subscriber: what it was given, as "1 2 3 ". */
 struct reader {
@@ -62,8 +62,10 @@ static bool pump(struct world *w, struct event_feed *f, struct reader *r)
 
 static void add(struct world *w, enum event_type type, const char *session, const char *command)
 {
-	struct event e = {
-		.type = type, .session_id = arg(session), .command_id = arg(command), .count = 1};
+	struct event e = {.type = type,
+			  .session_id = event_lend(session),
+			  .command_id = event_lend(command),
+			  .count = 1};
 
 	store_event(w->store, &e, NULL, 0);
 }
@@ -80,16 +82,16 @@ static void evt_6_a_feed_gives_what_is_safe(void **state)
 	add(w, EVENT_exec, "s", NULL);
 	add(w, EVENT_exec, "s", NULL);
 	assert_string_equal(r.got.data, "");
-	turn(w);
+	world_turn(w);
 	assert_string_equal(r.got.data, "1 2 ");
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "1 2 3 ");
 	assert_true(pump(w, f, &r)); /* nothing comes twice */
 	assert_string_equal(r.got.data, "1 2 3 ");
 	event_feed_close(f);
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "1 2 3 ");
 	buf_done(&r.got);
 }
@@ -102,15 +104,15 @@ static void evt_6_a_feed_begins_with_what_it_missed(void **state)
 
 	for (int i = 0; i < 3; i++)
 		add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	f = open_feed(w, &all, 1, &r);
 	add(w, EVENT_exec, "s", NULL);
-	turn(w);
+	world_turn(w);
 	assert_string_equal(r.got.data, ""); /* 4 does not overtake 2 */
 	assert_true(pump(w, f, &r));
 	assert_string_equal(r.got.data, "2 3 4 ");
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "2 3 4 5 ");
 	event_feed_close(f);
 	buf_done(&r.got);
@@ -125,7 +127,7 @@ static void evt_6_a_feed_may_begin_in_the_future(void **state)
 	assert_true(pump(w, f, &r));
 	for (int i = 0; i < 3; i++)
 		add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "3 ");
 	event_feed_close(f);
 	buf_done(&r.got);
@@ -139,19 +141,19 @@ static void evt_6_a_slow_reader_falls_behind_and_catches_up(void **state)
 
 	assert_true(pump(w, f, &r));
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	r.ready = false;
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "1 ");
 	assert_false(pump(w, f, &r)); /* still no room */
 	r.ready = true;
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "1 2 3 "); /* 3 does not overtake 2 */
 	assert_true(pump(w, f, &r));
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "1 2 3 4 ");
 	event_feed_close(f);
 	buf_done(&r.got);
@@ -180,7 +182,7 @@ static void evt_6_a_reader_far_behind_is_given_all_in_order(void **state)
 			r.ready = true;
 			assert_false(event_feed_pump(f));
 		}
-		turn(w);
+		world_turn(w);
 	}
 	assert_true(pump(w, f, &r));
 	assert_string_equal(r.got.data, want.data);
@@ -195,7 +197,7 @@ static void evt_6_a_feed_is_closed_while_the_store_is_asked(void **state)
 	struct event_feed *f;
 
 	add(w, EVENT_exec, "s", NULL);
-	commit(w);
+	world_commit(w);
 	f = open_feed(w, &all, 0, &r);
 	assert_false(event_feed_pump(f));
 	event_feed_close(f);
@@ -217,10 +219,10 @@ static void evt_6_only_its_own_events_set_a_reader_back(void **state)
 	assert_true(pump(w, f, &r));
 	r.ready = false;
 	add(w, EVENT_exec, "other", NULL);
-	commit(w);
+	world_commit(w);
 	r.ready = true;
 	add(w, EVENT_exec, "mine", NULL);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "2 ");
 	event_feed_close(f);
 	buf_done(&r.got);
@@ -239,7 +241,7 @@ static void evt_6_catching_up_goes_in_batches(void **state)
 
 		for (; there < counts[i]; there++)
 			add(w, EVENT_exec, "s", NULL);
-		commit(w);
+		world_commit(w);
 		f = open_feed(w, &all, 0, &r);
 		assert_true(pump(w, f, &r));
 		assert_int_equal(r.n, counts[i]);
@@ -290,7 +292,7 @@ static void evt_6_filters(void **state)
 		add(w, EVENT_exec, "a", NULL);
 		add(w, EVENT_command_finished, "b", "c1");
 		add(w, EVENT_session_created, NULL, NULL); /* of no session */
-		commit(w);
+		world_commit(w);
 		for (size_t i = 0; round == 0 && i < ARRAY_LEN(rows); i++) {
 			f[i] = open_feed(w, &rows[i].q, 0, &r[i]);
 			assert_true(pump(w, f[i], &r[i]));
@@ -321,10 +323,10 @@ static void evt_6_the_filter_is_copied(void **state)
 	memset(session, 'x', 4);
 	memset(command, 'x', 3);
 	add(w, EVENT_exec, "mine", "c-1");
-	commit(w);
+	world_commit(w);
 	assert_true(pump(w, f, &r));
 	add(w, EVENT_exec, "mine", "c-1");
-	commit(w);
+	world_commit(w);
 	assert_string_equal(r.got.data, "1 2 ");
 	event_feed_close(f);
 	buf_done(&r.got);
@@ -335,7 +337,7 @@ static void evt_6_closing_nothing_is_fine(void **state)
 	event_feed_close(NULL);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {

@@ -58,6 +58,11 @@ void *mem_dup(const void *p, size_t n)
 	return copy;
 }
 
+void *mem_grow(void *p, size_t n, size_t size)
+{
+	return (n & (n - 1)) == 0 ? mem_resize(p, n > 0 ? n * 2 : 1, size) : p;
+}
+
 void mem_broken(const char *what, const char *file, int line)
 {
 	dprintf(STDERR_FILENO, "agentsh: broken invariant at %s:%d: %s\n", file, line, what);

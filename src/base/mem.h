@@ -13,6 +13,8 @@ char *mem_strdup(const char *s);		  /* NULL stays NULL */
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void *mem_dup(const void *p, size_t n);
+/* Makes room for element n of an array; the array doubles at powers of two. */
+void *mem_grow(void *p, size_t n, size_t size);
 #define mem_new(type) ((type *)mem_alloc(sizeof(type)))
 
 static inline void mem_cleanup_free(void *p)
@@ -42,6 +44,6 @@ static inline void mem_cleanup_fd(int *fd)
 	})
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A broken invariant of ours; stays in release builds. Never for a peer's bytes. */
+/* For an invariant of our own code, also in release builds. Never for a peer's bytes. */
 #define ensure(x) ((x) ? (void)0 : mem_broken(#x, __FILE__, __LINE__))
 _Noreturn void mem_broken(const char *what, const char *file, int line);

@@ -9,8 +9,7 @@
 #include <sqlite3.h>
 #include <time.h>
 
-/* How long a checkpoint past the hard limit tries to get the writer's lock, and readers to leave.
- */
+/* How long a checkpoint past the hard limit waits for the writer's lock and for readers. */
 #define RESTART_PATIENCE_MS 20
 
 struct checkpointer {
@@ -22,7 +21,6 @@ struct checkpointer {
 	bool stop, due, dirty;
 	int pages;  /* in the WAL, as last noted */
 	int due_at; /* pages at which the next checkpoint is due */
-	unsigned runs, hard;
 };
 
 static void *work(void *arg)
@@ -40,7 +38,8 @@ static void *work(void *arg)
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += CHECKPOINT_AGE_S;
 		while (!c->stop && !c->due)
-			if (pthread_cond_timedwait(&c->wake, &c->lock, &until) == ETIMEDOUT)
+			if (pthread_cond_clockwait(&c->wake, &c->lock, CLOCK_MONOTONIC, &until) ==
+			    ETIMEDOUT)
 				c->due = true;
 		if (c->stop)
 			break;
@@ -49,16 +48,13 @@ static void *work(void *arg)
 		pthread_mutex_unlock(&c->lock);
 		rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 		/* The writer has to wait for this one. */
-		hard = hard && rc == SQLITE_OK;
-		if (hard)
+		if (hard && rc == SQLITE_OK)
 			rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
 						       NULL);
 		if (rc != SQLITE_OK && rc != SQLITE_BUSY)
 			log_warn("the database cannot be checkpointed", "error",
 				 sqlite3_errmsg(c->db));
 		pthread_mutex_lock(&c->lock);
-		c->runs++;
-		c->hard += hard;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
@@ -85,43 +81,43 @@ void checkpointer_note(struct checkpointer *c, int pages)
 		pthread_cond_signal(&c->wake);
 }
 
-int checkpointer_start(const char *path, struct checkpointer **out, struct err *err)
+static void free_checkpointer(struct checkpointer *c)
 {
-	struct checkpointer *c = mem_new(struct checkpointer);
-	pthread_condattr_t attr;
-	sigset_t all, old;
-	int rc = sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-
-	if (rc != SQLITE_OK) {
-		rc = err_set(err, schema_code(c->db), path, "cannot open the database '%s': %s",
-			     path, sqlite3_errmsg(c->db));
-		sqlite3_close(c->db);
-		free(c);
-		return rc;
-	}
-	sqlite3_busy_timeout(c->db, RESTART_PATIENCE_MS);
-	sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
-	c->due_at = CHECKPOINT_SOFT;
-	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	/* Signals are for the loop's thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&c->thread, NULL, work, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc == 0) {
-		*out = c;
-		return 0;
-	}
 	pthread_cond_destroy(&c->wake);
 	pthread_mutex_destroy(&c->lock);
 	sqlite3_close(c->db);
 	free(c);
-	errno = rc;
-	return err_errno(err, E_UNAVAILABLE, path, "cannot start a thread for '%s'", path);
+}
+
+int checkpointer_start(const char *path, struct checkpointer **out, struct err *err)
+{
+	struct checkpointer *c = mem_new(struct checkpointer);
+	sigset_t all, old;
+	int rc = 0;
+
+	c->due_at = CHECKPOINT_SOFT;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->wake, NULL);
+	if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+	    SQLITE_OK) {
+		rc = schema_failed(c->db, path, "open", err);
+	} else {
+		sqlite3_busy_timeout(c->db, RESTART_PATIENCE_MS);
+		sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+		/* Signals are for the loop's thread. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &old);
+		errno = pthread_create(&c->thread, NULL, work, c);
+		if (errno != 0)
+			rc = err_errno(err, E_UNAVAILABLE, path, "cannot start a thread for '%s'",
+				       path);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	}
+	if (rc < 0)
+		free_checkpointer(c);
+	else
+		*out = c;
+	return rc;
 }
 
 void checkpointer_stop(struct checkpointer *c)
@@ -133,16 +129,5 @@ void checkpointer_stop(struct checkpointer *c)
 	pthread_mutex_unlock(&c->lock);
 	pthread_cond_signal(&c->wake);
 	pthread_join(c->thread, NULL);
-	pthread_cond_destroy(&c->wake);
-	pthread_mutex_destroy(&c->lock);
-	sqlite3_close(c->db);
-	free(c);
-}
-
-void checkpointer_count(struct checkpointer *c, unsigned *runs, unsigned *hard)
-{
-	pthread_mutex_lock(&c->lock);
-	*runs = c->runs;
-	*hard = c->hard;
-	pthread_mutex_unlock(&c->lock);
+	free_checkpointer(c);
 }

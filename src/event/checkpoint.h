@@ -5,7 +5,7 @@
  * Checkpoints are passive: they take no lock that the writer needs. SQLite starts the WAL from its
  * beginning again when a checkpoint has caught up; a writer that never pauses can prevent that, so
  * past CHECKPOINT_HARD pages one checkpoint is made that lets the writer wait (for what was written
- * since the passive one before it). What a power cut can take is bounded by CHECKPOINT_AGE_S. */
+ * since the passive one before it). A power failure loses at most CHECKPOINT_AGE_S. */
 #pragma once
 #include "base/err.h"
 
@@ -19,5 +19,3 @@ int checkpointer_start(const char *path, struct checkpointer **out, struct err *
 void checkpointer_stop(struct checkpointer *c);
 /* The writer has committed; the WAL has this many pages. Writer's thread. */
 void checkpointer_note(struct checkpointer *c, int pages);
-/* For tests: how many checkpoints were made, and how many of them past the hard limit. */
-void checkpointer_count(struct checkpointer *c, unsigned *runs, unsigned *hard);

@@ -3,8 +3,8 @@
  * on the hot path.
  *
  * The ring file (made by the launcher, root-owned 0600) is mapped read-write by its producer
- * (warden) and read with pread by the API child, which validates in its own memory. The ack file
- * goes the other way: the API child writes the position up to which records are in the store; the
+ * (warden) and read with pread by the API process, which validates in its own memory. The ack file
+ * goes the other way: the API process writes the position up to which records are in the store; the
  * producer maps it read-only. Positions are byte counts since the ring was made and never wrap;
  * position mod size is the place. Records are 8-aligned: length, crc32c, the record's own position
  * (so that one of an earlier lap never passes), bytes of event_pack. The head position is stored
@@ -45,7 +45,7 @@ uint64_t journal_room(const struct journal *j); /* bytes that are free now */
  */
 void journal_count_drop(struct journal *j);
 
-/* Reader side (API child). Never maps the ring: a shrunk or scribbled file is an error, not a
+/* Reader side (API process). Never maps the ring: a shrunk or scribbled file is an error, not a
  * signal. */
 struct journal_reader;
 int journal_reader_open(
@@ -58,14 +58,12 @@ void journal_reader_close(struct journal_reader *r);
 typedef void journal_event_fn(const struct event *e, uint64_t pos, void *arg);
 int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_event, void *arg,
 		  struct err *err);
-/* The producer has said where the head is: as long as there is something before it, it is not
- * looked for in the file. */
+/* Sets where the head is, as its producer reported it: the head in the file is not read before the
+ * reader is there. */
 void journal_tell_head(struct journal_reader *r, uint64_t head);
-/* Events lost that no event of the ring tells of, as its producer says. */
+/* Lost events that no event of the ring reports, as its producer counts them. */
 uint64_t journal_reader_dropped(const struct journal_reader *r);
 uint64_t journal_reader_pos(const struct journal_reader *r); /* read so far */
 /* Acknowledges what was read before pos (a journal_reader_pos of now or then: reading may have gone
  * on since the commit). */
 void journal_ack_to(struct journal_reader *r, uint64_t pos);
-/* For fuzzers: validates one record's bytes as journal_drain does. */
-int journal_check_record(const void *p, size_t len, size_t *used, struct event *e, struct err *err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* event/journal_layout.h - what stands in the ring and ack files; for both sides of the journal
- * only. */
+/* event/journal_layout.h - the bytes of the ring and ack files; for both sides of the journal only.
+ */
 #pragma once
 #include "event/crc32c.h"
 #include "event/journal.h"
@@ -16,7 +16,7 @@ struct ring_page {
 	uint64_t magic;
 	uint32_t version, size;
 	_Atomic uint64_t head;
-	_Atomic uint64_t dropped; /* events lost that no events_dropped tells of yet */
+	_Atomic uint64_t dropped; /* lost events that no events_dropped reports yet */
 };
 
 static inline bool ring_size_valid(uint64_t size)

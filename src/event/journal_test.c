@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event/journal_test.h"
+#include "event/testkit/journal_testkit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,16 +12,16 @@ static void evt_2_what_is_appended_comes_out_in_order(void **state)
 	struct pair *p = *state;
 
 	for (uint64_t i = 0; i < 100; i++)
-		assert_int_equal(append(p, i, i % 50), 0);
-	assert_int_equal(drain(p, 30), 30);
+		assert_int_equal(pair_append(p, i, i % 50), 0);
+	assert_int_equal(pair_drain(p, 30), 30);
 	assert_int_equal(p->seen, 30);
-	assert_int_equal(drain(p, 0), 0);
-	assert_int_equal(drain(p, 1000), 70);
-	assert_int_equal(drain(p, 1000), 0);
+	assert_int_equal(pair_drain(p, 0), 0);
+	assert_int_equal(pair_drain(p, 1000), 70);
+	assert_int_equal(pair_drain(p, 1000), 0);
 	assert_int_equal(journal_reader_pos(p->r), journal_head(p->j));
 	assert_int_equal(journal_acked(p->j), 0);
-	journal_ack_to(p->r, 2 * size_of(0));
-	assert_int_equal(journal_acked(p->j), 2 * size_of(0));
+	journal_ack_to(p->r, 2 * pair_record_size(0));
+	assert_int_equal(journal_acked(p->j), 2 * pair_record_size(0));
 	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_int_equal(journal_acked(p->j), journal_head(p->j));
 }
@@ -33,8 +33,8 @@ static void evt_2_files_are_private_and_preallocated(void **state)
 
 	assert_int_equal(fstat(p->ring_fd, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_int_equal(st.st_size, 4096 + SIZE);
-	assert_true(st.st_blocks * 512 >= 4096 + SIZE);
+	assert_int_equal(st.st_size, 4096 + PAIR_SIZE);
+	assert_true(st.st_blocks * 512 >= 4096 + PAIR_SIZE);
 	assert_int_equal(fstat(p->ack_fd, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(st.st_size, 4096);
@@ -56,10 +56,10 @@ static void evt_2_creation_refuses_bad_sizes_and_leaves_nothing(void **state)
 		assert_int_equal(
 			journal_create(AT_FDCWD, other, "/nowhere/x", bad[i], &a, &b, &err),
 			-E_BAD_REQUEST);
-	assert_int_equal(journal_create(AT_FDCWD, p->ring, other, SIZE, &a, &b, &err),
+	assert_int_equal(journal_create(AT_FDCWD, p->ring, other, PAIR_SIZE, &a, &b, &err),
 			 -E_UNAVAILABLE);
 	assert_int_equal(access(other, F_OK), -1);
-	assert_int_equal(journal_create(AT_FDCWD, other, p->ack, SIZE, &a, &b, &err),
+	assert_int_equal(journal_create(AT_FDCWD, other, p->ack, PAIR_SIZE, &a, &b, &err),
 			 -E_UNAVAILABLE);
 	assert_string_equal(err.subject, p->ack);
 	assert_int_equal(access(other, F_OK), -1);
@@ -89,25 +89,25 @@ static void evt_2_a_ring_of_the_largest_size_can_be_made(void **state)
 
 static void evt_2_the_end_of_the_ring_at_every_alignment(void **state)
 {
-	const size_t record = size_of(16);
+	const size_t record = pair_record_size(16);
 
 	for (uint64_t left = 0; left <= record + 16; left += 8) {
 		struct pair *p = *state;
-		uint64_t n = fill_to(p, 0, left);
+		uint64_t n = pair_fill_to(p, 0, left);
 		const uint64_t before = journal_head(p->j);
 
-		assert_true(drain(p, 100000) > 0);
+		assert_true(pair_drain(p, 100000) > 0);
 		journal_ack_to(p->r, journal_reader_pos(p->r));
-		assert_int_equal(append(p, n++, 16), 0);
+		assert_int_equal(pair_append(p, n++, 16), 0);
 		/* It fits exactly, or goes behind the end. */
 		assert_int_equal(journal_head(p->j),
-				 left >= record ? before + record : SIZE + record);
-		assert_int_equal(append(p, n++, 16), 0);
-		assert_int_equal(drain(p, 100), 2);
+				 left >= record ? before + record : PAIR_SIZE + record);
+		assert_int_equal(pair_append(p, n++, 16), 0);
+		assert_int_equal(pair_drain(p, 100), 2);
 		assert_int_equal(p->last_path, 16);
 		assert_int_equal(p->seen, n);
 		assert_int_equal(journal_reader_pos(p->r), journal_head(p->j));
-		again(state);
+		pair_again(state);
 	}
 }
 
@@ -116,10 +116,10 @@ static void evt_2_many_laps_with_every_length(void **state)
 	struct pair *p = *state;
 	uint64_t n = 0;
 
-	while (journal_head(p->j) < 6 * (uint64_t)SIZE) {
+	while (journal_head(p->j) < 6 * (uint64_t)PAIR_SIZE) {
 		for (int i = 0; i < 40; i++, n++)
-			assert_int_equal(append(p, n, (size_t)(n * 7 % 4200)), 0);
-		while (drain(p, 7) == 7)
+			assert_int_equal(pair_append(p, n, (size_t)(n * 7 % 4200)), 0);
+		while (pair_drain(p, 7) == 7)
 			;
 		journal_ack_to(p->r, journal_reader_pos(p->r));
 	}
@@ -129,24 +129,24 @@ static void evt_2_many_laps_with_every_length(void **state)
 static void evt_2_full_is_full_to_the_byte(void **state)
 {
 	struct pair *p = *state;
-	const size_t record = size_of(16);
-	uint64_t n = fill_to(p, 0, record), head;
+	const size_t record = pair_record_size(16);
+	uint64_t n = pair_fill_to(p, 0, record), head;
 
-	assert_int_equal(append(p, n, 17 + 8), -E_RATE_LIMITED);
-	assert_int_equal(append(p, n, 16), 0);
-	assert_int_equal(journal_head(p->j), SIZE);
-	assert_int_equal(append(p, n + 1, 0), -E_RATE_LIMITED);
-	assert_int_equal(journal_head(p->j), SIZE);
+	assert_int_equal(pair_append(p, n, 17 + 8), -E_RATE_LIMITED);
+	assert_int_equal(pair_append(p, n, 16), 0);
+	assert_int_equal(journal_head(p->j), PAIR_SIZE);
+	assert_int_equal(pair_append(p, n + 1, 0), -E_RATE_LIMITED);
+	assert_int_equal(journal_head(p->j), PAIR_SIZE);
 
 	/* Room comes with the acknowledgement, and only as much as it gives. */
-	assert_int_equal(drain(p, 1), 1);
-	assert_int_equal(append(p, n + 1, 0), -E_RATE_LIMITED);
+	assert_int_equal(pair_drain(p, 1), 1);
+	assert_int_equal(pair_append(p, n + 1, 0), -E_RATE_LIMITED);
 	journal_ack_to(p->r, journal_reader_pos(p->r));
-	head = SIZE + journal_reader_pos(p->r);
-	for (n = n + 1; append(p, n, 0) == 0; n++)
+	head = PAIR_SIZE + journal_reader_pos(p->r);
+	for (n = n + 1; pair_append(p, n, 0) == 0; n++)
 		;
-	assert_in_range(journal_head(p->j), head - size_of(0) + 8, head);
-	while (drain(p, 100) > 0)
+	assert_in_range(journal_head(p->j), head - pair_record_size(0) + 8, head);
+	while (pair_drain(p, 100) > 0)
 		;
 	assert_int_equal(p->seen, n);
 }
@@ -154,19 +154,19 @@ static void evt_2_full_is_full_to_the_byte(void **state)
 static void evt_2_a_filler_counts_as_used_room(void **state)
 {
 	struct pair *p = *state;
-	const size_t record = size_of(16);
-	uint64_t n = fill_to(p, 0, record - 8), tail;
+	const size_t record = pair_record_size(16);
+	uint64_t n = pair_fill_to(p, 0, record - 8), tail;
 
 	/* Free are the rest and the first record; a record behind the rest needs the first one's
 	 * place. */
-	assert_int_equal(drain(p, 1), 1);
+	assert_int_equal(pair_drain(p, 1), 1);
 	tail = journal_reader_pos(p->r);
-	assert_int_equal(append(p, n, 16), -E_RATE_LIMITED);
+	assert_int_equal(pair_append(p, n, 16), -E_RATE_LIMITED);
 	journal_ack_to(p->r, journal_reader_pos(p->r));
 	assert_true(tail >= record);
-	assert_int_equal(append(p, n, 16), 0);
-	assert_int_equal(journal_head(p->j), SIZE + record);
-	while (drain(p, 100) > 0)
+	assert_int_equal(pair_append(p, n, 16), 0);
+	assert_int_equal(journal_head(p->j), PAIR_SIZE + record);
+	while (pair_drain(p, 100) > 0)
 		;
 	assert_int_equal(p->seen, n + 1);
 }
@@ -176,15 +176,15 @@ static void ses_8_a_reader_starts_again_at_what_was_acknowledged(void **state)
 	struct pair *p = *state;
 
 	for (uint64_t i = 0; i < 10; i++)
-		append(p, i, 0);
-	assert_int_equal(drain(p, 4), 4);
+		pair_append(p, i, 0);
+	assert_int_equal(pair_drain(p, 4), 4);
 	journal_ack_to(p->r, journal_reader_pos(p->r));
-	assert_int_equal(drain(p, 4), 4);
+	assert_int_equal(pair_drain(p, 4), 4);
 	journal_reader_close(p->r);
-	reader_open(p);
+	pair_reader_open(p);
 	p->next = 4;
-	assert_int_equal(drain(p, 100), 6);
-	assert_int_equal(p->last_pos, 9 * size_of(0));
+	assert_int_equal(pair_drain(p, 100), 6);
+	assert_int_equal(p->last_pos, 9 * pair_record_size(0));
 }
 
 static void ses_8_a_producer_continues_at_the_head(void **state)
@@ -194,12 +194,12 @@ static void ses_8_a_producer_continues_at_the_head(void **state)
 
 	for (int round = 0; round < 40; round++) {
 		for (int i = 0; i < 5; i++)
-			assert_int_equal(append(p, n++, 3000), 0);
+			assert_int_equal(pair_append(p, n++, 3000), 0);
 		head = journal_head(p->j);
 		journal_close(p->j);
-		producer_open(p);
+		pair_producer_open(p);
 		assert_int_equal(journal_head(p->j), head);
-		assert_int_equal(drain(p, 100), 5);
+		assert_int_equal(pair_drain(p, 100), 5);
 		journal_ack_to(p->r, journal_reader_pos(p->r));
 	}
 }
@@ -235,12 +235,12 @@ static void evt_2_drops_are_told_before_the_next_event(void **state)
 
 	journal_count_drop(p->j);
 	journal_count_drop(p->j);
-	assert_int_equal(append(p, 0, 0), 0);
-	assert_int_equal(append(p, 1, 0), 0);
-	assert_int_equal(drain(p, 1), 1);
+	assert_int_equal(pair_append(p, 0, 0), 0);
+	assert_int_equal(pair_append(p, 1, 0), 0);
+	assert_int_equal(pair_drain(p, 1), 1);
 	assert_int_equal(p->dropped, 2);
 	assert_int_equal(p->seen, 0);
-	assert_int_equal(drain(p, 10), 2);
+	assert_int_equal(pair_drain(p, 10), 2);
 	assert_int_equal(p->dropped, 2);
 	assert_int_equal(p->seen, 2);
 }
@@ -280,22 +280,22 @@ static void evt_2_drops_survive_a_full_ring_and_a_new_producer(void **state)
 	struct pair *p = *state;
 	uint64_t n = 0;
 
-	while (append(p, n, 0) == 0)
+	while (pair_append(p, n, 0) == 0)
 		n++;
 	journal_count_drop(p->j);
 	journal_count_drop(p->j);
 	journal_count_drop(p->j);
 	/* Room for the event alone is not enough: the count comes first. */
-	drain(p, 1);
+	pair_drain(p, 1);
 	journal_ack_to(p->r, journal_reader_pos(p->r));
-	assert_int_equal(append(p, n, 0), -E_RATE_LIMITED);
+	assert_int_equal(pair_append(p, n, 0), -E_RATE_LIMITED);
 	journal_close(p->j);
-	producer_open(p);
-	while (drain(p, 100) > 0)
+	pair_producer_open(p);
+	while (pair_drain(p, 100) > 0)
 		;
 	journal_ack_to(p->r, journal_reader_pos(p->r));
-	assert_int_equal(append(p, n, 0), 0);
-	drain(p, 100);
+	assert_int_equal(pair_append(p, n, 0), 0);
+	pair_drain(p, 100);
 	assert_int_equal(p->dropped, 3);
 	assert_int_equal(p->seen, n + 1);
 }
@@ -303,28 +303,28 @@ static void evt_2_drops_survive_a_full_ring_and_a_new_producer(void **state)
 static void evt_2_a_torn_acknowledgement_does_not_count(void **state)
 {
 	struct pair *p = *state;
-	const uint64_t n = fill_to(p, 0, 0);
+	const uint64_t n = pair_fill_to(p, 0, 0);
 	struct err err = {0};
 
 	/* Half written, and in the future: both would free what was not read. */
-	set_u64(p->ack_fd, offsetof(struct ack_page, pos), 4096);
+	pair_set_u64(p->ack_fd, offsetof(struct ack_page, pos), 4096);
 	assert_int_equal(journal_acked(p->j), 0);
-	assert_int_equal(append(p, n, 0), -E_RATE_LIMITED);
-	set_u64(p->ack_fd, offsetof(struct ack_page, pos), SIZE + 8);
-	set_u64(p->ack_fd, offsetof(struct ack_page, not_pos), ~(uint64_t)(SIZE + 8));
+	assert_int_equal(pair_append(p, n, 0), -E_RATE_LIMITED);
+	pair_set_u64(p->ack_fd, offsetof(struct ack_page, pos), PAIR_SIZE + 8);
+	pair_set_u64(p->ack_fd, offsetof(struct ack_page, not_pos), ~(uint64_t)(PAIR_SIZE + 8));
 	assert_int_equal(journal_acked(p->j), 0);
-	assert_int_equal(append(p, n, 0), -E_RATE_LIMITED);
+	assert_int_equal(pair_append(p, n, 0), -E_RATE_LIMITED);
 	/* All that there is: fine. */
-	set_u64(p->ack_fd, offsetof(struct ack_page, pos), SIZE);
-	set_u64(p->ack_fd, offsetof(struct ack_page, not_pos), ~(uint64_t)SIZE);
-	assert_int_equal(journal_acked(p->j), SIZE);
+	pair_set_u64(p->ack_fd, offsetof(struct ack_page, pos), PAIR_SIZE);
+	pair_set_u64(p->ack_fd, offsetof(struct ack_page, not_pos), ~(uint64_t)PAIR_SIZE);
+	assert_int_equal(journal_acked(p->j), PAIR_SIZE);
 
 	/* A new producer on a full ring that sees no whole one takes nothing for free. */
-	assert_int_equal(append(p, n, 0), 0);
-	set_u64(p->ack_fd, offsetof(struct ack_page, not_pos), 1);
+	assert_int_equal(pair_append(p, n, 0), 0);
+	pair_set_u64(p->ack_fd, offsetof(struct ack_page, not_pos), 1);
 	journal_close(p->j);
-	producer_open(p);
-	assert_int_equal(journal_acked(p->j), size_of(0));
+	pair_producer_open(p);
+	assert_int_equal(journal_acked(p->j), pair_record_size(0));
 	journal_reader_close(p->r);
 	p->r = NULL;
 	assert_int_equal(journal_reader_open(dup(p->ring_fd), dup(p->ack_fd), "x", &p->r, &err),
@@ -332,8 +332,8 @@ static void evt_2_a_torn_acknowledgement_does_not_count(void **state)
 	assert_null(p->r);
 }
 
-/* The producer of the kill test: numbers its events and tells, after each append, how many there
- * are. */
+/* The producer of the kill test: numbers its events and tells, after each pair_append, how many
+ * there are. */
 static _Noreturn void produce(struct pair *p, _Atomic uint64_t *appended, int ready)
 {
 	struct err err = {0};
@@ -376,7 +376,7 @@ static void ses_8_a_killed_producer_leaves_whole_records(void **state)
 		assert_int_equal(read(ready[0], &c, 1), 1);
 		clock_gettime(CLOCK_MONOTONIC, &start);
 		do {
-			assert_true(drain(p, 50) >= 0);
+			assert_true(pair_drain(p, 50) >= 0);
 			journal_ack_to(p->r, journal_reader_pos(p->r));
 			clock_gettime(CLOCK_MONOTONIC, &now);
 		} while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec <
@@ -384,7 +384,7 @@ static void ses_8_a_killed_producer_leaves_whole_records(void **state)
 		kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		for (int n = 1; n > 0;) {
-			n = drain(p, 50);
+			n = pair_drain(p, 50);
 			assert_true(n >= 0);
 		}
 		journal_ack_to(p->r, journal_reader_pos(p->r));
@@ -393,7 +393,7 @@ static void ses_8_a_killed_producer_leaves_whole_records(void **state)
 		/* The reader is replaced as well. */
 		if (round % 3 == 0) {
 			journal_reader_close(p->r);
-			reader_open(p);
+			pair_reader_open(p);
 		}
 	}
 	assert_true(p->seen > 1000);
@@ -405,36 +405,40 @@ static void ses_8_a_killed_producer_leaves_whole_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(evt_2_what_is_appended_comes_out_in_order, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_2_files_are_private_and_preallocated, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(evt_2_what_is_appended_comes_out_in_order,
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_files_are_private_and_preallocated,
+						pair_setup, pair_teardown),
 		cmocka_unit_test_setup_teardown(evt_2_creation_refuses_bad_sizes_and_leaves_nothing,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_ring_of_the_largest_size_can_be_made, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_2_the_end_of_the_ring_at_every_alignment, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(evt_2_many_laps_with_every_length, setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_full_is_full_to_the_byte, setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_filler_counts_as_used_room, setup,
-						teardown),
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_a_ring_of_the_largest_size_can_be_made,
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_the_end_of_the_ring_at_every_alignment,
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_many_laps_with_every_length, pair_setup,
+						pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_full_is_full_to_the_byte, pair_setup,
+						pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_a_filler_counts_as_used_room, pair_setup,
+						pair_teardown),
 		cmocka_unit_test_setup_teardown(
-			ses_8_a_reader_starts_again_at_what_was_acknowledged, setup, teardown),
-		cmocka_unit_test_setup_teardown(ses_8_a_producer_continues_at_the_head, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(ses_8_closing_unmaps_both_files, setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_drops_are_told_before_the_next_event, setup,
-						teardown),
+			ses_8_a_reader_starts_again_at_what_was_acknowledged, pair_setup,
+			pair_teardown),
+		cmocka_unit_test_setup_teardown(ses_8_a_producer_continues_at_the_head, pair_setup,
+						pair_teardown),
+		cmocka_unit_test_setup_teardown(ses_8_closing_unmaps_both_files, pair_setup,
+						pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_drops_are_told_before_the_next_event,
+						pair_setup, pair_teardown),
 		cmocka_unit_test_setup_teardown(
-			evt_2_the_event_of_dropped_events_names_session_count_and_reason, setup,
-			teardown),
+			evt_2_the_event_of_dropped_events_names_session_count_and_reason,
+			pair_setup, pair_teardown),
 		cmocka_unit_test_setup_teardown(evt_2_drops_survive_a_full_ring_and_a_new_producer,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(evt_2_a_torn_acknowledgement_does_not_count, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(ses_8_a_killed_producer_leaves_whole_records, setup,
-						teardown),
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_a_torn_acknowledgement_does_not_count,
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(ses_8_a_killed_producer_leaves_whole_records,
+						pair_setup, pair_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

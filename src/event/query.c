@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/query.h"
 #include "base/mem.h"
+#include "base/yaml.h"
 
 #define CHECK_EVERY 64	/* rows between two looks at the clock */
 #define TYPES_MERGED 16 /* types that are read from an index, each in its own SELECT */
@@ -14,9 +15,9 @@ enum filter {
 	BY_AGENT = 4,
 	BY_TYPE = 8,
 	BY_FEW_TYPES = 16, /* with BY_TYPE */
-	BY_DECISION = 32,  /* what was done */
+	BY_DECISION = 32,  /* the effective one */
 	BY_DENIAL = 64,	   /* with BY_DECISION */
-	BY_RULE = 128,	   /* what a rule said */
+	BY_RULE = 128,	   /* the decision of a rule */
 	BY_TIME = 256,
 	BY_SHORT_TIME = 512, /* with BY_TIME */
 	WITHOUT_DENIED = 1024,
@@ -55,8 +56,7 @@ static const struct {
 	{BY_TIME, BY_SHORT_TIME, TIME},
 	{BY_DECISION, BY_DECISION | BY_DENIAL, "decision = :decision"},
 	{WITHOUT_DENIED, 0, "decision IS NOT 'deny'"},
-	{BY_RULE, 0,
-	 "instr(body, '\"decision\":\"' || :decision || '\",\"effective_decision\"') > 0"},
+	{BY_RULE, 0, "policy_decision = :decision"},
 };
 
 struct query_walk {
@@ -150,20 +150,15 @@ static void add_selects(const struct query_walk *w, const char *what, const char
 		}
 }
 
+/* A parameter that the statement does not have is SQLITE_RANGE and changes nothing. */
 static void bind_text(sqlite3_stmt *stmt, const char *name, const char *value)
 {
-	const int i = sqlite3_bind_parameter_index(stmt, name);
-
-	if (i > 0)
-		sqlite3_bind_text(stmt, i, value, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, sqlite3_bind_parameter_index(stmt, name), value, -1, SQLITE_STATIC);
 }
 
 static void bind_int(sqlite3_stmt *stmt, const char *name, int64_t value)
 {
-	const int i = sqlite3_bind_parameter_index(stmt, name);
-
-	if (i > 0)
-		sqlite3_bind_int64(stmt, i, value);
+	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, name), value);
 }
 
 static int prepare(const struct query_walk *w, const char *sql, sqlite3_stmt **stmt,
@@ -184,6 +179,15 @@ static int prepare(const struct query_walk *w, const char *sql, sqlite3_stmt **s
 	return 0;
 }
 
+/* Ends a statement; last is the result of its last step. */
+static int finish(const struct query_walk *w, sqlite3_stmt *stmt, int last, struct err *err)
+{
+	const int rc = last == SQLITE_ROW || last == SQLITE_DONE ? 0 : cannot_read(w->db, err);
+
+	sqlite3_finalize(stmt);
+	return rc;
+}
+
 /* Whether the time range has so few rows that they are looked up one by one. */
 static int is_short(const struct query_walk *w, bool *is, struct err *err)
 {
@@ -195,10 +199,9 @@ static int is_short(const struct query_walk *w, bool *is, struct err *err)
 	rc = prepare(w, sql.data, &stmt, err);
 	if (rc < 0)
 		return rc;
-	rc = sqlite3_step(stmt) == SQLITE_ROW ? 0 : cannot_read(w->db, err);
-	*is = rc == 0 && sqlite3_column_int(stmt, 0) <= TIME_ROWS;
-	sqlite3_finalize(stmt);
-	return rc;
+	rc = sqlite3_step(stmt);
+	*is = rc == SQLITE_ROW && sqlite3_column_int(stmt, 0) <= TIME_ROWS;
+	return finish(w, stmt, rc, err);
 }
 
 /* ---- the rows ---- */
@@ -257,15 +260,10 @@ static int give(struct query_walk *w, store_row_fn *fn, void *arg, struct event_
 		}
 		page->partial = !*full && (is_spent(w) || bytes > most);
 	}
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-		rc = cannot_read(w->db, err);
-	else
-		rc = 0;
-	sqlite3_finalize(stmt);
 	page->total_exact = !*full && !page->partial;
 	if (page->total_exact) /* all was seen */
 		page->next = page->skip = 0;
-	return rc;
+	return finish(w, stmt, rc, err);
 }
 
 /* Counts the rows behind the last one that was given. */
@@ -289,16 +287,11 @@ static int count_rest(struct query_walk *w, struct event_page *page, struct err 
 		spent = is_spent(w);
 	}
 	page->total_exact = rc == SQLITE_DONE;
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-		rc = cannot_read(w->db, err);
-	else
-		rc = 0;
-	sqlite3_finalize(stmt);
 	if (page->total_exact && page->total == given)
 		page->next = 0;
 	if (!page->total_exact && page->total > most)
 		page->total = given > most ? given : most;
-	return rc;
+	return finish(w, stmt, rc, err);
 }
 
 int query_run(sqlite3 *db, const struct event_query *q, const struct query_budget *budget,
@@ -324,4 +317,32 @@ int query_run(sqlite3 *db, const struct event_query *q, const struct query_budge
 		*page = got;
 	buf_done(&w.rest);
 	return rc;
+}
+
+int event_types_parse(const char *s, uint64_t *types, struct err *err)
+{
+	static const char *const names[] = {
+#define X(name, number, class) #name,
+		EVENT_TYPES(X)
+#undef X
+			NULL};
+	uint64_t set = 0;
+
+	while (*s != '\0') {
+		const size_t n = strcspn(s, ",");
+		cleanup_free char *word = mem_strndup(s, n);
+		const int t = event_type_by_name(word);
+
+		if (t < 0 || (s[n] == ',' && s[n + 1] == '\0')) {
+			const char *near = t < 0 ? yaml_suggest(word, names) : NULL;
+
+			return err_set(err, E_BAD_REQUEST, "type", "unknown event type '%s'%s%s%s",
+				       t < 0 ? word : "", near != NULL ? " (did you mean " : "",
+				       near != NULL ? near : "", near != NULL ? "?)" : "");
+		}
+		set |= 1ULL << t;
+		s += n + (s[n] == ',');
+	}
+	*types = set;
+	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Budgets of queries: where they end, and how the rest is found. */
 #include "event/query.h"
-#include "event/store_test.h"
+#include "event/testkit/store_testkit.h"
 
 /* Events 1, 4, 7… are of session a, the others of b; every fifth one was denied. */
 #define EVENTS 1000
@@ -10,15 +10,15 @@ static void fill(struct world *w)
 {
 	for (unsigned i = 1; i <= EVENTS; i++) {
 		struct event e = {.type = i % 2 ? EVENT_exec : EVENT_file_open,
-				  .session_id = arg(i % 3 == 1 ? "a" : "b"),
-				  .decision = arg(i % 5 ? "allow" : "deny"),
-				  .policy_decision = arg("log"),
-				  .policy_effective = arg("allow"),
+				  .session_id = event_lend(i % 3 == 1 ? "a" : "b"),
+				  .decision = event_lend(i % 5 ? "allow" : "deny"),
+				  .policy_decision = event_lend("log"),
+				  .policy_effective = event_lend("allow"),
 				  .time_us = 1000 + i};
 
 		store_event(w->store, &e, NULL, 0);
 	}
-	commit(w);
+	world_commit(w);
 }
 
 struct seen {
@@ -41,7 +41,8 @@ static struct event_page run(struct world *w, const struct event_query *q,
 	struct event_page page = {0};
 	struct err err = {0};
 
-	assert_int_equal(query_run(w->store->db, q, budget, true, on_row, seen, &page, &err), 0);
+	assert_int_equal(query_run(store_db(w->store), q, budget, true, on_row, seen, &page, &err),
+			 0);
 	return page;
 }
 
@@ -152,7 +153,7 @@ static void evt_3_a_cancelled_query_ends(void **state)
 	assert_true(seen.n < EVENTS);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {

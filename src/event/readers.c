@@ -14,19 +14,18 @@
 #define BUSY_MS 1000
 #define NICE 5 /* below the loop: a client expects a query to take a moment */
 
-enum ask_state { ASK_WAITS, ASK_QUEUED, ASK_RUNS, ASK_ANSWERED };
+TAILQ_HEAD(asks, store_ask);
 
 struct store_ask {
 	TAILQ_ENTRY(store_ask) link;
 	struct readers *readers;
-	enum ask_state state;
+	struct asks *list;    /* waiting or queued; NULL: it runs or has its answer */
 	struct event_query q; /* its strings are owned */
 	struct store_asking how;
 	atomic_bool cancelled; /* fn must not be called */
 	uint64_t turn;	       /* in the order of answering */
 	struct event_answer answer;
 };
-TAILQ_HEAD(asks, store_ask);
 
 struct readers {
 	char *path;
@@ -68,9 +67,7 @@ static void add_row(uint64_t seq, enum event_type type, const char *json, size_t
 {
 	struct event_answer *answer = arg;
 
-	if ((answer->n & (answer->n - 1)) == 0)
-		answer->row = mem_resize(answer->row, answer->n > 0 ? answer->n * 2 : 8,
-					 sizeof(*answer->row));
+	answer->row = mem_grow(answer->row, answer->n, sizeof(*answer->row));
 	if (answer->n > 0)
 		buf_addc(&answer->events, ',');
 	answer->row[answer->n++] = (struct event_row){seq, answer->events.len, len, type};
@@ -117,14 +114,13 @@ static void *work(void *arg)
 				a = other;
 		TAILQ_REMOVE(&r->queued, a, link);
 		TAILQ_INSERT_TAIL(&r->running, a, link);
-		a->state = ASK_RUNS;
+		a->list = NULL;
 		r->turn = a->turn;
 		pthread_mutex_unlock(&r->lock);
 		answer(r->path, &db, a);
 		pthread_mutex_lock(&r->lock);
 		TAILQ_REMOVE(&r->running, a, link);
 		TAILQ_INSERT_TAIL(&r->done, a, link);
-		a->state = ASK_ANSWERED;
 		ensure(write(r->fd, &one, sizeof(one)) == sizeof(one));
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -167,8 +163,8 @@ static void enqueue(struct readers *r, struct store_ask *a)
 		TAILQ_FOREACH (other, lists[i], link)
 			if (strcmp(other->how.caller, a->how.caller) == 0 && other->turn >= a->turn)
 				a->turn = other->turn + 1;
-	a->state = ASK_QUEUED;
-	TAILQ_INSERT_TAIL(&r->queued, a, link);
+	a->list = &r->queued;
+	TAILQ_INSERT_TAIL(a->list, a, link);
 	pthread_mutex_unlock(&r->lock);
 	pthread_cond_signal(&r->wake);
 }
@@ -189,8 +185,8 @@ int store_ask(struct store *s, const struct event_query *q, const struct store_a
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r->nthreads == 0)
 		return err_set(err, E_UNAVAILABLE, s->path,
-			       "no thread can be started for queries; ask again later, or raise "
-			       "the limit of tasks");
+			       "cannot start a thread for queries; ask again later, or raise the "
+			       "limit of tasks");
 	a = mem_new(struct store_ask);
 	a->readers = r;
 	a->q = *q;
@@ -198,27 +194,29 @@ int store_ask(struct store *s, const struct event_query *q, const struct store_a
 		*text = mem_strdup(*text);
 	a->how = *how;
 	a->how.caller = mem_strdup(how->caller);
-	if (s->nops == 0 || (s->failed.code != E_OK && !how->patient))
+	if (s->nops == 0 || (s->failed.code != E_OK && !how->patient)) {
 		enqueue(r, a);
-	else
-		TAILQ_INSERT_TAIL(&r->waiting, a, link);
+	} else {
+		a->list = &r->waiting;
+		TAILQ_INSERT_TAIL(a->list, a, link);
+	}
 	*out = a;
 	return 0;
 }
 
 void store_ask_cancel(struct store_ask *a)
 {
-	struct readers *r = a != NULL ? a->readers : NULL;
+	pthread_mutex_t *lock = a != NULL ? &a->readers->lock : NULL;
 	bool unlinked;
 
 	if (a == NULL)
 		return;
-	pthread_mutex_lock(&r->lock);
-	unlinked = a->state == ASK_WAITS || a->state == ASK_QUEUED;
+	pthread_mutex_lock(lock);
+	unlinked = a->list != NULL;
 	if (unlinked)
-		TAILQ_REMOVE(a->state == ASK_WAITS ? &r->waiting : &r->queued, a, link);
+		TAILQ_REMOVE(a->list, a, link);
 	atomic_store(&a->cancelled, true);
-	pthread_mutex_unlock(&r->lock);
+	pthread_mutex_unlock(lock);
 	if (unlinked)
 		ask_free(a);
 }
@@ -264,7 +262,6 @@ int readers_new(const char *path, struct loop *loop, struct readers **out, struc
 
 void readers_stop(struct readers *r)
 {
-	struct asks *lists[4];
 	struct store_ask *a;
 
 	if (r == NULL)
@@ -277,15 +274,13 @@ void readers_stop(struct readers *r)
 	pthread_cond_broadcast(&r->wake);
 	for (unsigned i = 0; i < r->nthreads; i++)
 		pthread_join(r->thread[i], NULL);
-	lists[0] = &r->waiting;
-	lists[1] = &r->queued;
-	lists[2] = &r->running;
-	lists[3] = &r->done;
-	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		while ((a = TAILQ_FIRST(lists[i])) != NULL) {
-			TAILQ_REMOVE(lists[i], a, link);
-			ask_free(a);
-		}
+	/* A thread that ends has put its ask into done. */
+	TAILQ_CONCAT(&r->done, &r->waiting, link);
+	TAILQ_CONCAT(&r->done, &r->queued, link);
+	while ((a = TAILQ_FIRST(&r->done)) != NULL) {
+		TAILQ_REMOVE(&r->done, a, link);
+		ask_free(a);
+	}
 	watch_free(r->answered);
 	close(r->fd);
 	pthread_cond_destroy(&r->wake);

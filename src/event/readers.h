@@ -9,8 +9,8 @@
 
 struct readers;
 int readers_new(const char *path, struct loop *loop, struct readers **out, struct err *err);
-/* Everything is committed, or (committed false) cannot be: the asks that wait for it go on; patient
- * ones only in the first case. */
+/* Everything is committed, or (committed false) cannot be: the asks that wait for that go on;
+ * patient ones only in the first case. */
 void readers_release(struct readers *r, bool committed);
-/* Ends the threads; what was not answered is dropped. NULL is fine. */
+/* Ends the threads; asks without an answer are dropped. NULL is fine. */
 void readers_stop(struct readers *r);

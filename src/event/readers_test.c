@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Queries on threads: what they see, whose turn it is, and what ends them. */
 #include "event/readers.h"
-#include "event/store_test.h"
+#include "event/testkit/store_testkit.h"
 
 struct asked {
 	struct world *w;
@@ -53,7 +53,7 @@ static void evt_3_an_answer_has_what_was_written_before(void **state)
 	struct asked a;
 
 	for (size_t i = 1; i < 20; i++) {
-		put(w, "s");
+		world_put(w, "s");
 		assert_int_equal(ask(w, &a, "a", "agent", i % 2, NULL), 0);
 		assert_false(a.done);
 		wait_for(&a);
@@ -64,13 +64,13 @@ static void evt_3_an_answer_has_what_was_written_before(void **state)
 static void fill(struct world *w, unsigned n)
 {
 	struct event e = {.type = EVENT_exec,
-			  .session_id = arg("other"),
-			  .policy_decision = arg("log"),
-			  .policy_effective = arg("allow")};
+			  .session_id = event_lend("other"),
+			  .policy_decision = event_lend("log"),
+			  .policy_effective = event_lend("allow")};
 
 	for (unsigned i = 0; i < n; i++)
 		store_event(w->store, &e, NULL, 0);
-	commit(w);
+	world_commit(w);
 }
 
 /* The second caller asks last and is answered before the first one's fourth question. */
@@ -98,12 +98,12 @@ static void evt_3_a_hundred_questions_of_one_caller_are_answered(void **state)
 	struct world *w = *state;
 	struct asked a[100], other;
 
-	put(w, "s");
-	hold(w); /* all wait for the commit */
+	world_put(w, "s");
+	world_hold(w); /* all wait for the commit */
 	for (size_t i = 0; i < ARRAY_LEN(a); i++)
 		assert_int_equal(ask(w, &a[i], "a", "agent", false, NULL), 0);
 	assert_int_equal(ask(w, &other, "other", "another", false, NULL), 0);
-	commit(w);
+	world_commit(w);
 	for (size_t i = 0; i < ARRAY_LEN(a); i++)
 		wait_for(&a[i]);
 	wait_for(&other);
@@ -118,15 +118,15 @@ static void evt_3_a_question_can_be_taken_back(void **state)
 	fill(w, 5000);
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++) {
 		if (i == 6) {
-			put(w, "s");
-			hold(w);
+			world_put(w, "s");
+			world_hold(w);
 		}
 		assert_int_equal(ask(w, &gone[i], "x", "agent", false, NULL), 0);
 	}
 	assert_int_equal(ask(w, &kept, "kept", "agent", false, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
 		store_ask_cancel(gone[i].ask);
-	commit(w);
+	world_commit(w);
 	wait_for(&kept);
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
 		assert_false(gone[i].done);
@@ -141,15 +141,15 @@ static void evt_3_a_store_is_closed_while_it_is_asked(void **state)
 	fill(w, 5000);
 	for (size_t i = 0; i < ARRAY_LEN(a); i++) {
 		if (i == 6) {
-			put(w, "s");
-			hold(w);
+			world_put(w, "s");
+			world_hold(w);
 		}
 		assert_int_equal(ask(w, &a[i], "x", "agent", i % 2, NULL), 0);
 	}
 	store_close(w->store);
 	for (size_t i = 0; i < ARRAY_LEN(a); i++)
 		assert_false(a[i].done);
-	open_store(w);
+	world_open(w);
 }
 
 /* While nothing can be written an answer has what is there, and a patient one waits. */
@@ -158,10 +158,10 @@ static void evt_3_answers_while_the_database_cannot_be_written(void **state)
 	struct world *w = *state;
 	struct asked a, patient;
 
-	put(w, "s");
-	commit(w);
-	sqlite3_exec(w->store->db, "PRAGMA query_only=1", NULL, NULL, NULL);
-	put(w, "s");
+	world_put(w, "s");
+	world_commit(w);
+	sqlite3_exec(store_db(w->store), "PRAGMA query_only=1", NULL, NULL, NULL);
+	world_put(w, "s");
 	assert_int_equal(ask(w, &a, "a", "agent", false, NULL), 0);
 	assert_int_equal(ask(w, &patient, "p", "agent", true, NULL), 0);
 	assert_true(store_commit(w->store, NULL) < 0);
@@ -170,13 +170,13 @@ static void evt_3_answers_while_the_database_cannot_be_written(void **state)
 	assert_int_equal(ask(w, &a, "a", "agent", false, NULL), 0);
 	wait_for(&a);
 	assert_false(patient.done);
-	sqlite3_exec(w->store->db, "PRAGMA query_only=0", NULL, NULL, NULL);
-	commit(w);
+	sqlite3_exec(store_db(w->store), "PRAGMA query_only=0", NULL, NULL, NULL);
+	world_commit(w);
 	wait_for(&patient);
 	assert_int_equal(patient.n, 2);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event/journal_test.h"
 #include "event/ring_heads.h"
+#include "event/testkit/journal_testkit.h"
 
 /* EVT-2: where a command ends in the ring of another process. */
 static void evt_2_heads_of_other_rings_are_seen_and_told(void **state)
@@ -14,13 +14,13 @@ static void evt_2_heads_of_other_rings_are_seen_and_told(void **state)
 	assert_int_equal(list.n, 0);
 	assert_int_equal(ring_heads_add(&h, "fs", dup(p->ring_fd), NULL), 0);
 	assert_false(ring_heads_look(&h));
-	append(p, 0, 0);
+	pair_append(p, 0, 0);
 	assert_true(ring_heads_look(&h));
 	ring_heads_format(&h, &list);
 	assert_int_equal(list.n, 1);
 	assert_int_equal(ring_heads_find(&list, "fs"), journal_head(p->j));
 	/* What comes between the look and the bell is for the next one. */
-	append(p, 1, 0);
+	pair_append(p, 1, 0);
 	ring_heads_rung(&h);
 	assert_true(ring_heads_look(&h));
 	ring_heads_rung(&h);
@@ -59,7 +59,7 @@ static void evt_2_what_is_not_a_ring_is_refused(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, pair_setup, pair_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(evt_2_heads_of_other_rings_are_seen_and_told),
 		TEST(evt_2_a_ring_is_found_by_its_whole_name),

@@ -3,7 +3,8 @@
 #include "base/mem.h"
 #include <errno.h>
 
-/* Element n leads from version n to n + 1. What was released is never changed, only followed. */
+/* Element n leads from version n to n + 1. A released element never changes; a new one follows it.
+ */
 static const char *const migrations[] = {
 	/* time_us is not in the order of seq: producers are many. Rowids (seq) are the last column
 	 * of every index, so each of these answers a filter in the order of seq. */
@@ -43,7 +44,7 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value);",
 
-	/* What sessions are bound to, for as long as their rows are. */
+	/* The policies of sessions, for as long as the sessions have rows. */
 	"CREATE TABLE policies(version TEXT PRIMARY KEY, name TEXT, snapshot BLOB NOT NULL);"
 	"ALTER TABLE sessions ADD COLUMN capped TEXT;",
 
@@ -68,6 +69,11 @@ static const char *const migrations[] = {
 	/* By CLOCK_BOOTTIME, for time-outs: the wall clock may be stepped. */
 	"ALTER TABLE sessions ADD COLUMN created_boot_us INTEGER;"
 	"ALTER TABLE sessions ADD COLUMN active_boot_us INTEGER;",
+
+	/* The decision of the rule; the column decision has what was done. */
+	"ALTER TABLE events ADD COLUMN policy_decision TEXT;"
+	"UPDATE events SET policy_decision = json_extract(body, '$.policy.decision')"
+	"  WHERE json_valid(body) AND json_extract(body, '$.policy.decision') IS NOT NULL;",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 
@@ -81,49 +87,48 @@ enum err_code schema_code(sqlite3 *db)
 	return code == SQLITE_CANTOPEN ? err_disk(E_UNAVAILABLE) : E_UNAVAILABLE;
 }
 
+const char *schema_remedy(int code)
+{
+	switch (code) {
+	case SQLITE_NOTADB:
+	case SQLITE_CORRUPT:
+		return "it is damaged or not a database: move it away to start anew";
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return "another program holds it";
+	default:
+		return "check that its directory exists and is writable, and that the disk is not "
+		       "full";
+	}
+}
+
+int schema_failed(sqlite3 *db, const char *path, const char *what, struct err *err)
+{
+	return err_set(err, schema_code(db), path, "cannot %s the database '%s': %s; %s", what,
+		       path, sqlite3_errmsg(db), schema_remedy(sqlite3_errcode(db)));
+}
+
 static int get_version(sqlite3 *db, const char *path, int *version, struct err *err)
 {
 	sqlite3_stmt *stmt = NULL;
-	int rc = sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &stmt, NULL);
+	bool read;
 
-	if (rc == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW)
-		*version = sqlite3_column_int(stmt, 0);
-	else
-		rc = SQLITE_ERROR;
+	sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &stmt, NULL);
+	read = sqlite3_step(stmt) == SQLITE_ROW;
+	*version = sqlite3_column_int(stmt, 0);
 	sqlite3_finalize(stmt);
-	if (rc == SQLITE_OK && *version < 0)
+	if (!read)
+		return schema_failed(db, path, "read", err);
+	if (*version < 0)
 		return err_set(err, E_UNAVAILABLE, path,
 			       "the database '%s' has version %d: it is damaged or not ours; move "
 			       "it away to start anew",
 			       path, *version);
-	if (rc != SQLITE_OK)
-		return err_set(err, schema_code(db), path,
-			       "cannot read the database '%s': %s; move it away to start anew",
-			       path, sqlite3_errmsg(db));
-	return 0;
-}
-
-static int newer(const char *path, int version, struct err *err)
-{
-	return err_set(err, E_UNAVAILABLE, path,
-		       "the database '%s' has version %d, this program knows %d; "
-		       "install the newer agentsh or move the file away",
-		       path, version, SCHEMA_VERSION);
-}
-
-int schema_check(sqlite3 *db, const char *path, struct err *err)
-{
-	int version = 0, rc = get_version(db, path, &version, err);
-
-	if (rc < 0)
-		return rc;
-	if (version > SCHEMA_VERSION)
-		return newer(path, version, err);
-	if (version < SCHEMA_VERSION)
+	if (*version > SCHEMA_VERSION)
 		return err_set(err, E_UNAVAILABLE, path,
-			       "the database '%s' has version %d, this program needs %d; "
-			       "start the server once to bring it up",
-			       path, version, SCHEMA_VERSION);
+			       "the database '%s' has version %d, this program knows %d; "
+			       "install the newer agentsh or move the file away",
+			       path, *version, SCHEMA_VERSION);
 	return 0;
 }
 
@@ -131,15 +136,11 @@ int schema_check(sqlite3 *db, const char *path, struct err *err)
 static int step(sqlite3 *db, const char *path, bool *more, struct err *err)
 {
 	char done[64];
-	int version = 0, rc = get_version(db, path, &version, err);
+	int version, rc = get_version(db, path, &version, err);
 
-	if (rc < 0)
-		return rc;
-	if (version > SCHEMA_VERSION)
-		return newer(path, version, err);
-	*more = version < SCHEMA_VERSION;
+	*more = rc == 0 && version < SCHEMA_VERSION;
 	if (!*more)
-		return 0;
+		return rc;
 	sqlite3_snprintf(sizeof(done), done, "PRAGMA user_version=%d", version + 1);
 	if (sqlite3_exec(db, migrations[version], NULL, NULL, NULL) != SQLITE_OK ||
 	    sqlite3_exec(db, done, NULL, NULL, NULL) != SQLITE_OK)
@@ -152,24 +153,16 @@ static int step(sqlite3 *db, const char *path, bool *more, struct err *err)
 int schema_migrate(sqlite3 *db, const char *path, struct err *err)
 {
 	bool more = true;
+	int rc = 0;
 
-	while (more) {
-		int rc;
-
+	while (rc == 0 && more) {
 		if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-			return err_set(err, schema_code(db), path,
-				       "cannot write the database '%s': %s; is another server "
-				       "using it, or the disk full or read-only?",
-				       path, sqlite3_errmsg(db));
+			return schema_failed(db, path, "write", err);
 		rc = step(db, path, &more, err);
 		if (rc == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-			rc = err_set(err, schema_code(db), path,
-				     "cannot write the database '%s': %s", path,
-				     sqlite3_errmsg(db));
-		if (rc < 0) {
+			rc = schema_failed(db, path, "write", err);
+		if (rc < 0)
 			sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-			return rc;
-		}
 	}
-	return 0;
+	return rc;
 }

@@ -7,8 +7,9 @@
 
 /* Brings the tables to our version, one transaction per step. A newer version is E_UNAVAILABLE. */
 int schema_migrate(sqlite3 *db, const char *path, struct err *err);
-/* For reading: any version but ours is E_UNAVAILABLE. */
-int schema_check(sqlite3 *db, const char *path, struct err *err);
-/* The code for what failed last on a connection: E_RESOURCE_LIMIT if the disk is full or failing,
+/* The code for the last failure of a connection: E_RESOURCE_LIMIT if the disk is full or failing,
  * which may pass, else E_UNAVAILABLE. */
 enum err_code schema_code(sqlite3 *db);
+const char *schema_remedy(int code); /* what the operator can do about a code of SQLite */
+/* Reports the last failure of a connection: "cannot WHAT the database …", and the remedy. */
+int schema_failed(sqlite3 *db, const char *path, const char *what, struct err *err);

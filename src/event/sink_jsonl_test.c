@@ -55,7 +55,7 @@ static int setup(void **state)
 	w->loop = loop_new(NULL, NULL);
 	w->clock.fixed_us = T0;
 	w->config = (struct sink_jsonl_config){.path = w->path, .keep = 2};
-	assert_int_equal(store_open(w->db, w->loop, &w->clock, &w->store, &err), 0);
+	assert_int_equal(store_open(w->db, w->loop, &w->clock, false, &w->store, &err), 0);
 	open_sink(w);
 	*state = w;
 	return 0;

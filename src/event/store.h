@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* event/store.h - the database: events with their hash chain, and the transaction that others write
- * rows in.
+/* event/store.h - the database: events with their hash chain, and the rows of other modules.
  *
- * API child, loop thread. SQLite in WAL mode, synchronous=NORMAL. A write is noted in memory and in
- * the redo file (redo.h), where a SIGKILL cannot reach it; from the end of the loop's turn on it is
- * safe: sinks get its events, and who waits for that goes on (store_after). Into the database it
- * goes with many others, after a pause of 2 ms or 10 ms at the latest, or before, if something is
- * read that must see it. The WAL is
- * checkpointed by a thread with its own connection, so that
- * the loop does not wait for fsync (checkpoint.h). Chain: hash(n) = SHA-256(hash(n-1) || canonical
- * bytes of n), hash(0) = 32 zero bytes; seq has no gaps. */
+ * API process, loop thread. SQLite in WAL mode, synchronous=NORMAL. A write is noted in memory and
+ * in the redo file (redo.h), where a SIGKILL cannot reach it. It is safe from the end of the loop's
+ * turn on: then sinks get its events, and store_after calls its waiters. The database gets it
+ * together with many others, after a pause of 2 ms, 10 ms later at the latest, or before a read
+ * that must see it. A thread checkpoints the WAL, so that the loop does not wait for fsync
+ * (checkpoint.h). Chain: hash(n) = SHA-256(hash(n-1) || canonical bytes of n), hash(0) = 32 zero
+ * bytes; seq has no gaps. */
 #pragma once
 #include "base/clock.h"
 #include "base/err.h"
@@ -20,16 +18,12 @@
 struct loop;
 struct store;
 
-/* Opens or makes the database, migrates by user_version (migrations of other modules' tables
- * included in one list). loop may be NULL (offline reading: read-only). Fails with E_UNAVAILABLE
- * naming path and remedy; a newer user_version than ours is refused. E_RESOURCE_LIMIT: the disk is
- * full or failing, which may pass. */
-int store_open(const char *path, struct loop *loop, const struct clock *clock, struct store **out,
-	       struct err *err);
-/* The same where the operator lets what a damaged redo file held be lost; else that is
- * E_UNAVAILABLE. */
-int store_open_lossy(const char *path, struct loop *loop, const struct clock *clock,
-		     struct store **out, struct err *err);
+/* Opens or makes the database and migrates the tables of all modules by user_version. Fails with
+ * E_UNAVAILABLE naming path and remedy, also for a newer user_version; E_RESOURCE_LIMIT if the disk
+ * is full or failing, which may pass. lossy: the operator accepts what a damaged redo file loses,
+ * which otherwise is E_UNAVAILABLE. */
+int store_open(const char *path, struct loop *loop, const struct clock *clock, bool lossy,
+	       struct store **out, struct err *err);
 void store_close(struct store *s); /* commits what is open */
 
 /* One write: a statement (a string literal), its values in order, the end. It takes effect in the
@@ -96,7 +90,7 @@ uint64_t store_last_seq(struct store *s); /* of the last event that is safe */
 /* Events up to seq were given out and are lost: the next one comes behind it, and the first tells
  * of the gap. Before any other event. */
 void store_skip_to(struct store *s, uint64_t seq);
-struct loop *store_loop(struct store *s); /* NULL if opened for reading */
+struct loop *store_loop(struct store *s);
 
 struct event_query {
 	const char *session_id, *command_id, *agent_id; /* NULL: any */
@@ -151,7 +145,5 @@ struct store_asking {
 int store_ask(struct store *s, const struct event_query *q, const struct store_asking *how,
 	      struct store_ask **out, struct err *err);
 void store_ask_cancel(struct store_ask *a); /* before fn was called; NULL is fine */
-/* Recomputes the chain; *bad is the first wrong seq, 0 if all is well. */
-int store_verify(struct store *s, uint64_t *bad, struct err *err);
 /* Parses "a,b" into a bit set ("" is 0: any); unknown types are E_BAD_REQUEST with a suggestion. */
 int event_types_parse(const char *s, uint64_t *types, struct err *err);

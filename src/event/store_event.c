@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events in the store: sequence, chain, row, the ends of their rings, and the sinks. */
+/* Events in the store: sequence, chain, row, the ends of their rings, sinks, and queries. */
 #include "base/mem.h"
+#include "event/query.h"
 #include "event/schema.h"
 #include "event/store_state.h"
 
@@ -8,23 +9,21 @@ int store_load_chain(struct store *s, struct err *err)
 {
 	sqlite3_stmt *stmt =
 		store_stmt(s, "SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1");
-	const int rc = sqlite3_step(stmt);
+	int rc = sqlite3_step(stmt);
 
-	if (rc == SQLITE_ROW && sqlite3_column_bytes(stmt, 1) == HASH_LEN) {
+	if (rc == SQLITE_ROW && sqlite3_column_bytes(stmt, 1) != HASH_LEN) {
+		rc = err_set(err, E_UNAVAILABLE, s->path,
+			     "cannot read the database '%s': the last event has no hash", s->path);
+	} else if (rc == SQLITE_ROW) {
 		s->chain.seq = (uint64_t)sqlite3_column_int64(stmt, 0);
 		memcpy(s->chain.hash, sqlite3_column_blob(stmt, 1), HASH_LEN);
-	} else if (rc != SQLITE_DONE) {
-		const int failed = err_set(err, schema_code(s->db), s->path,
-					   "cannot read the database '%s': %s", s->path,
-					   rc == SQLITE_ROW ? "the last event has no hash"
-							    : sqlite3_errmsg(s->db));
-
-		sqlite3_reset(stmt);
-		return failed;
+		rc = 0;
+	} else {
+		rc = rc == SQLITE_DONE ? 0 : schema_failed(s->db, s->path, "read", err);
 	}
 	sqlite3_reset(stmt);
 	s->safe = s->chain.seq;
-	return 0;
+	return rc;
 }
 
 uint64_t store_last_seq(struct store *s)
@@ -34,12 +33,10 @@ uint64_t store_last_seq(struct store *s)
 
 void store_skip_to(struct store *s, uint64_t seq)
 {
-	char reason[] = "lost before they were in the database";
 	const uint64_t lost = seq - s->chain.seq;
-	struct event e = {.schema = EVENT_SCHEMA,
-			  .type = EVENT_events_dropped,
+	struct event e = {.type = EVENT_events_dropped,
 			  .count = lost < UINT32_MAX ? (uint32_t)lost : UINT32_MAX,
-			  .reason = reason};
+			  .reason = event_lend("lost before they were in the database")};
 
 	s->safe = s->chain.seq = seq;
 	store_event(s, &e, NULL, 0);
@@ -73,19 +70,15 @@ static void keep(struct store *s, const struct event *e)
 
 void store_event(struct store *s, struct event *e, const char *ring, uint64_t pos)
 {
-	uint8_t hash[HASH_LEN];
-
 	if (e->time_us == 0)
 		e->time_us = (uint64_t)clock_wall_us(s->clock);
-	e->seq = s->chain.seq + 1;
+	e->seq = ++s->chain.seq;
 	buf_clear(&s->json);
 	event_format(e, &s->json);
-	hash_sha256(hash, s->chain.hash, HASH_LEN, s->json.data, s->json.len);
-	s->chain.seq = e->seq;
-	memcpy(s->chain.hash, hash, HASH_LEN);
+	hash_sha256(s->chain.hash, s->chain.hash, HASH_LEN, s->json.data, s->json.len);
 	store_put(s, "INSERT INTO events(seq, ring, pos, time_us, type, session_id, command_id, "
-		     "agent_id, decision, path, domain, body, hash) "
-		     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+		     "agent_id, decision, policy_decision, path, domain, body, hash) "
+		     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	store_put_int(s, (int64_t)e->seq);
 	store_put_text(s, ring);
 	if (ring != NULL)
@@ -98,6 +91,7 @@ void store_event(struct store *s, struct event *e, const char *ring, uint64_t po
 	store_put_text(s, e->command_id);
 	store_put_text(s, e->agent_id);
 	store_put_text(s, e->decision);
+	store_put_text(s, e->policy_decision);
 	store_put_text(s, e->path != NULL ? e->path : e->exec_path);
 	store_put_text(s, e->dns_domain != NULL ? e->dns_domain : e->tls_sni);
 	store_put_text(s, s->json.data);
@@ -199,4 +193,17 @@ void store_remove_sink(struct store *s, store_sink_fn *fn, store_turn_fn *turn, 
 		}
 	if (s->delivering == 0)
 		sweep(s);
+}
+
+int store_query(struct store *s, const struct event_query *q, store_row_fn *fn, void *arg,
+		uint64_t *total, struct err *err)
+{
+	struct event_page page;
+	int rc;
+
+	store_apply(s);
+	rc = query_run(s->db, q, NULL, total != NULL, fn, arg, &page, err);
+	if (rc == 0 && total != NULL)
+		*total = page.total;
+	return rc;
 }

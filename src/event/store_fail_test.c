@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A database that cannot be written: nothing is lost, nothing comes twice, and it is told. */
 #include "base/log.h"
-#include "event/store_test.h"
+#include "event/testkit/store_testkit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ static int setup_failing(void **state)
 	log_fd = memfd_create("log", MFD_CLOEXEC);
 	log_init("test", LOG_INFO, LOG_TEXT, log_fd);
 	attempts = 0;
-	return setup(state);
+	return world_setup(state);
 }
 
 static int teardown_failing(void **state)
@@ -30,7 +30,7 @@ static int teardown_failing(void **state)
 	setrlimit(RLIMIT_FSIZE, &limit);
 	log_init("test", LOG_INFO, LOG_TEXT, 2);
 	close(log_fd);
-	return teardown(state);
+	return world_teardown(state);
 }
 
 /* How often the log says this. */
@@ -52,7 +52,7 @@ static void limit_pages(struct world *w, int64_t more)
 	char sql[64];
 
 	snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld",
-		 (long long)(outside(w, "PRAGMA page_count") + more));
+		 (long long)(world_number(w, "PRAGMA page_count") + more));
 	assert_int_equal(sqlite3_exec(store_db(w->store), sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
@@ -128,43 +128,43 @@ static void suffer(struct world *w, trouble_fn *trouble, const char *why)
 	struct buf want = {0};
 	struct err err = {0};
 
-	assert_int_equal(put(w, "s"), 1);
-	commit(w);
-	store_add_sink(w->store, on_sink, NULL, w);
+	assert_int_equal(world_put(w, "s"), 1);
+	world_commit(w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
 	assert_int_equal(store_failing(w->store, &err), 0);
 	trouble(w, true);
-	hold(w);
+	world_hold(w);
 	for (int i = 0; i < MANY; i++)
-		assert_int_equal(put(w, "s"), i + 2);
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
+		assert_int_equal(world_put(w, "s"), i + 2);
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
 	assert_int_equal(store_commit(w->store, &err), -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, why));
 	for (int i = 2; i <= MANY + 1; i++)
 		buf_addf(&want, "e%d ", i);
 	buf_adds(&want, "done ");
-	assert_heard(w, want.data);
+	world_assert_heard(w, want.data);
 	buf_done(&want);
 	assert_failing(w, why);
 	assert_int_equal(store_last_seq(w->store), MANY + 1);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 1);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 1);
 	assert_true(sqlite3_get_autocommit(store_db(w->store)));
 
 	/* Who writes nevertheless loses nothing either. */
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	turn(w);
-	assert_heard(w, "e52 done ");
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	world_turn(w);
+	world_assert_heard(w, "e52 done ");
 	assert_int_equal(store_commit(w->store, NULL), -E_UNAVAILABLE);
-	assert_heard(w, "");
+	world_assert_heard(w, "");
 	trouble(w, false);
-	commit(w);
-	assert_heard(w, "commit ");
+	world_commit(w);
+	world_assert_heard(w, "commit ");
 	assert_int_equal(store_failing(w->store, &err), 0);
-	assert_chain(w, MANY + 2);
-	put(w, "s");
-	commit(w);
-	assert_chain(w, MANY + 3);
+	world_assert_chain(w, MANY + 2);
+	world_put(w, "s");
+	world_commit(w);
+	world_assert_chain(w, MANY + 3);
 	assert_int_equal(logged("nothing new is begun until it can"), 1);
 	assert_int_equal(logged("the database can be written again"), 1);
 }
@@ -200,20 +200,20 @@ static void evt_2_a_rollback_between_two_writes_loses_nothing(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, NULL, w);
-	hold(w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
+	world_hold(w);
 	for (int i = 0; i < 2; i++) {
-		put(w, "s");
+		world_put(w, "s");
 		store_stmt(w->store, "SELECT 1");
 		assert_false(sqlite3_get_autocommit(store_db(w->store)));
 		sqlite3_exec(store_db(w->store), "ROLLBACK", NULL, NULL, NULL);
 		if (i == 0)
-			put(w, "s");
+			world_put(w, "s");
 		/* The second time it is the last thing before the commit. */
-		commit(w);
+		world_commit(w);
 	}
-	assert_heard(w, "e1 e2 e3 ");
-	assert_chain(w, 3);
+	world_assert_heard(w, "e1 e2 e3 ");
+	world_assert_chain(w, 3);
 	assert_int_equal(logged("error"), 0);
 }
 
@@ -228,15 +228,15 @@ static void evt_2_it_is_tried_again_after_a_second(void **state)
 	int64_t start = clock_mono_us(&clock_system), took;
 
 	refuse_commits(w, true);
-	put(w, "s");
+	world_put(w, "s");
 	store_after_commit(w->store, on_commit_stop, w);
 	while (attempts == 0)
 		loop_turn(w->loop);
 	assert_true(clock_mono_us(&clock_system) - start < 900000);
 	start = clock_mono_us(&clock_system);
 	/* What is written meanwhile does not hasten it. */
-	put(w, "s");
-	turn(w);
+	world_put(w, "s");
+	world_turn(w);
 	assert_true(watch_due_us(w->store->commit_due) > 0);
 	assert_int_equal(attempts, 1);
 	while (attempts == 1)
@@ -248,7 +248,7 @@ static void evt_2_it_is_tried_again_after_a_second(void **state)
 	loop_run_ms(w->loop, 8000);
 	took = clock_mono_us(&clock_system) - start;
 	assert_true(took >= 950000 && took < 4000000);
-	assert_chain(w, 2);
+	world_assert_chain(w, 2);
 	assert_int_equal(store_failing(w->store, NULL), 0);
 }
 
@@ -268,56 +268,57 @@ static void evt_2_a_large_batch_is_not_tried_in_every_turn(void **state)
 	struct world *w = *state;
 
 	refuse_commits(w, true);
-	hold(w);
+	world_hold(w);
 	put_large(w, "a", 300 * 1024);
-	turn(w);
+	world_turn(w);
 	assert_int_equal(attempts, 1);
 	put_large(w, "b", 300 * 1024);
-	store_after(w->store, on_done, w);
-	turn(w);
-	assert_heard(w, "done ");
+	store_after(w->store, world_on_done, w);
+	world_turn(w);
+	world_assert_heard(w, "done ");
 	assert_int_equal(attempts, 1);
 	refuse_commits(w, false);
-	commit(w);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key IN ('a','b')"), 2);
+	world_commit(w);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key IN ('a','b')"), 2);
 }
 
 static void evt_2_who_waits_for_more_than_the_redo_file_holds_waits_on(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, NULL, w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
 	refuse_commits(w, true);
-	hold(w);
-	put(w, "s");
+	world_hold(w);
+	world_put(w, "s");
 	put_large(w, "large", REDO_SIZE);
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
-	turn(w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
 	assert_int_equal(attempts, 1);
-	assert_heard(w, "");
+	world_assert_heard(w, "");
 	assert_failing(w, "constraint failed");
 	/* What follows is no safer, small as it is. */
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	turn(w);
-	store_after(w->store, on_done, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	world_turn(w);
+	store_after(w->store, world_on_done, w);
 	assert_int_equal(attempts, 1);
 	assert_int_equal(store_commit(w->store, NULL), -E_UNAVAILABLE);
-	assert_heard(w, "");
+	world_assert_heard(w, "");
 	refuse_commits(w, false);
-	commit(w);
-	assert_heard(w, "e1 e2 e3 done done done commit ");
-	assert_chain(w, 3);
-	assert_int_equal(outside(w, "SELECT length(value) FROM meta WHERE key='large'"), REDO_SIZE);
+	world_commit(w);
+	world_assert_heard(w, "e1 e2 e3 done done done commit ");
+	world_assert_chain(w, 3);
+	assert_int_equal(world_number(w, "SELECT length(value) FROM meta WHERE key='large'"),
+			 REDO_SIZE);
 	/* And then all is as before. */
-	hold(w);
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	turn(w);
-	assert_heard(w, "e4 done ");
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 3);
+	world_hold(w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	world_turn(w);
+	world_assert_heard(w, "e4 done ");
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 3);
 }
 
 static void evt_2_a_read_that_fails_to_bring_writes_in_tells(void **state)
@@ -326,8 +327,8 @@ static void evt_2_a_read_that_fails_to_bring_writes_in_tells(void **state)
 	sqlite3_stmt *stmt;
 
 	lock_out(w, true);
-	hold(w);
-	put_meta(w, "k");
+	world_hold(w);
+	world_put_meta(w, "k");
 	stmt = store_stmt(w->store, "SELECT count(*) FROM meta WHERE key='k'");
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
 	assert_int_equal(sqlite3_column_int(stmt, 0), 0);
@@ -339,33 +340,33 @@ static void evt_2_a_read_that_fails_to_bring_writes_in_tells(void **state)
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
 	assert_int_equal(sqlite3_column_int(stmt, 0), 1);
 	sqlite3_reset(stmt);
-	commit(w);
+	world_commit(w);
 	assert_int_equal(store_failing(w->store, NULL), 0);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
 }
 
 static void ses_8_what_was_written_before_a_failing_close_is_there_after_it(void **state)
 {
 	struct world *w = *state;
 
-	put(w, "s");
-	commit(w);
+	world_put(w, "s");
+	world_commit(w);
 	refuse_commits(w, true);
-	hold(w);
+	world_hold(w);
 	for (int i = 0; i < MANY; i++)
-		put(w, "s");
-	turn(w);
-	put(w, "s"); /* in a turn that does not end */
+		world_put(w, "s");
+	world_turn(w);
+	world_put(w, "s"); /* in a turn that does not end */
 	store_close(w->store);
 	assert_int_equal(attempts, 1);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 1);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 1);
 	for (int i = 0; i < 2; i++) {
-		open_store(w);
-		assert_chain(w, MANY + 2);
+		world_open(w);
+		world_assert_chain(w, MANY + 2);
 		store_close(w->store);
 	}
-	open_store(w);
-	assert_int_equal(put(w, "s"), MANY + 3);
+	world_open(w);
+	assert_int_equal(world_put(w, "s"), MANY + 3);
 }
 
 /* Nobody was told of what only memory held. */
@@ -374,19 +375,19 @@ static void ses_8_a_failing_close_leaves_what_was_safe(void **state)
 	struct world *w = *state;
 
 	refuse_commits(w, true);
-	hold(w);
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	turn(w);
-	assert_heard(w, "done ");
+	world_hold(w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	world_turn(w);
+	world_assert_heard(w, "done ");
 	put_large(w, "large", REDO_SIZE);
-	put(w, "s");
-	store_after(w->store, on_done, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
 	store_close(w->store);
-	assert_heard(w, "");
-	open_store(w);
-	assert_chain(w, 1);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='large'"), 0);
+	world_assert_heard(w, "");
+	world_open(w);
+	world_assert_chain(w, 1);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key='large'"), 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_failing, teardown_failing)

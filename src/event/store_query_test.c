@@ -62,7 +62,7 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(w->path, sizeof(w->path), "%s/agentsh.db", w->dir);
 	w->loop = loop_new(NULL, NULL);
-	assert_int_equal(store_open(w->path, w->loop, &clock_system, &w->store, &err), 0);
+	assert_int_equal(store_open(w->path, w->loop, &clock_system, false, &w->store, &err), 0);
 	for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
 		struct event e = samples[i];
 

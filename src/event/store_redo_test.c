@@ -2,7 +2,7 @@
 /* What a process that was killed has left: carried out once, by the database it belongs to. */
 #include "base/fdio.h"
 #include "base/log.h"
-#include "event/store_test.h"
+#include "event/testkit/store_testkit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,14 +16,14 @@ static int setup_log(void **state)
 {
 	log_fd = memfd_create("log", MFD_CLOEXEC);
 	log_init("test", LOG_ERROR, LOG_TEXT, log_fd);
-	return setup(state);
+	return world_setup(state);
 }
 
 static int teardown_log(void **state)
 {
 	log_init("test", LOG_ERROR, LOG_TEXT, 2);
 	close(log_fd);
-	return teardown(state);
+	return world_teardown(state);
 }
 
 /* Whether the log says this; NULL: anything. It is empty then. */
@@ -52,7 +52,7 @@ static void redo_path(struct world *w, char path[static 96])
 
 static int64_t generation(struct world *w)
 {
-	return outside(w, "SELECT value FROM meta WHERE key='generation'");
+	return world_number(w, "SELECT value FROM meta WHERE key='generation'");
 }
 
 /* A counter tells how often a write was carried out. */
@@ -67,7 +67,7 @@ static void count(struct world *w)
 
 static int64_t counted(struct world *w)
 {
-	return outside(w, "SELECT value FROM meta WHERE key='n'");
+	return world_number(w, "SELECT value FROM meta WHERE key='n'");
 }
 
 /* A file of that generation with one record (n 0: none), as a killed process would leave it. */
@@ -100,7 +100,7 @@ static void live(struct world *w, life_fn *life)
 		struct err err = {0};
 
 		w->loop = loop_new(NULL, NULL);
-		if (store_open(w->path, w->loop, &w->clock, &w->store, &err) < 0)
+		if (store_open(w->path, w->loop, &w->clock, false, &w->store, &err) < 0)
 			_exit(1);
 		life(w);
 		raise(SIGKILL);
@@ -113,14 +113,14 @@ static void live(struct world *w, life_fn *life)
 static void write_and_end_the_turn(struct world *w)
 {
 	store_commit(w->store, NULL); /* of nothing: no generation ends */
-	hold(w);
-	put(w, "s");
+	world_hold(w);
+	world_put(w, "s");
 	count(w);
-	put(w, "s");
+	world_put(w, "s");
 	store_put_ring_end(w->store, "a", 24);
 	loop_settle(w->loop);
 	/* The next turn did not end. */
-	put(w, "s");
+	world_put(w, "s");
 	count(w);
 }
 
@@ -130,10 +130,10 @@ static void ses_8_what_was_not_committed_is_carried_out_once(void **state)
 
 	close_store(w);
 	live(w, write_and_end_the_turn);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 0);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
 	for (int i = 0; i < 2; i++) {
-		open_store(w);
-		assert_chain(w, 2);
+		world_open(w);
+		world_assert_chain(w, 2);
 		assert_int_equal(counted(w), 1);
 		assert_int_equal(store_ring_end(w->store, "a"), 24);
 		close_store(w);
@@ -141,16 +141,16 @@ static void ses_8_what_was_not_committed_is_carried_out_once(void **state)
 	/* Again and again, on top of each other. */
 	live(w, write_and_end_the_turn);
 	live(w, write_and_end_the_turn);
-	open_store(w);
-	assert_chain(w, 6);
+	world_open(w);
+	world_assert_chain(w, 6);
 	assert_int_equal(counted(w), 3);
-	assert_int_equal(put(w, "s"), 7);
+	assert_int_equal(world_put(w, "s"), 7);
 	assert_false(logged(NULL));
 }
 
 static void read_only(struct world *w)
 {
-	hold(w);
+	world_hold(w);
 	count(w);
 	loop_settle(w->loop);
 	/* A read brings it into a transaction, which dies with the process. */
@@ -163,7 +163,7 @@ static void ses_8_an_open_transaction_is_carried_out_once(void **state)
 
 	close_store(w);
 	live(w, read_only);
-	open_store(w);
+	world_open(w);
 	assert_int_equal(counted(w), 1);
 }
 
@@ -180,7 +180,7 @@ static _Noreturn void write_for_ever(const char *path, _Atomic uint64_t *shared,
 	struct store *s = NULL;
 	struct err err = {0};
 
-	if (store_open(path, loop, &clock_system, &s, &err) < 0)
+	if (store_open(path, loop, &clock_system, false, &s, &err) < 0)
 		_exit(1);
 	for (unsigned n = 0;; n++) {
 		struct event e = {.type = EVENT_exec};
@@ -217,10 +217,10 @@ static void ses_8_what_a_waiter_was_told_survives_sigkill(void **state)
 			;
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		open_store(w);
+		world_open(w);
 		assert_true(store_last_seq(w->store) >= atomic_load(&shared[0]));
 		assert_true(store_last_seq(w->store) <= atomic_load(&shared[1]) + 1);
-		assert_chain(w, store_last_seq(w->store));
+		world_assert_chain(w, store_last_seq(w->store));
 		close_store(w);
 	}
 	assert_false(logged(NULL));
@@ -231,7 +231,7 @@ static void ses_8_what_a_waiter_was_told_survives_sigkill(void **state)
 
 /* ---- which generation ---- */
 
-/* Killed after the commit, before the file began anew: it is as it was before the commit. */
+/* Killed after the world_commit, before the file began anew: it is as it was before the commit. */
 static void ses_8_what_was_committed_is_not_carried_out_again(void **state)
 {
 	struct world *w = *state;
@@ -240,10 +240,10 @@ static void ses_8_what_was_committed_is_not_carried_out_again(void **state)
 	char path[96];
 
 	redo_path(w, path);
-	hold(w);
+	world_hold(w);
 	count(w);
-	put(w, "s");
-	turn(w);
+	world_put(w, "s");
+	world_turn(w);
 	assert_int_equal(fdio_load_path(path, 2 << 20, &before, &err), 0);
 	/* The second time the file is older still. */
 	for (int i = 0; i < 2; i++) {
@@ -251,13 +251,13 @@ static void ses_8_what_was_committed_is_not_carried_out_again(void **state)
 
 		if (i == 1)
 			count(w);
-		commit(w);
+		world_commit(w);
 		close_store(w);
 		fd = open(path, O_WRONLY | O_CLOEXEC);
 		assert_int_equal(fdio_write_all(fd, before.data, before.len), 0);
-		open_store(w);
+		world_open(w);
 		assert_int_equal(counted(w), i + 1);
-		assert_chain(w, 1);
+		world_assert_chain(w, 1);
 		assert_false(logged(NULL));
 	}
 	buf_done(&before);
@@ -269,12 +269,12 @@ static void open_with_loss(struct world *w, const char *why)
 	struct err err = {0};
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(store_open(w->path, w->loop, &w->clock, &w->store, &err),
+		assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &w->store, &err),
 				 -E_UNAVAILABLE);
 		assert_non_null(strstr(err.message, why));
 		assert_non_null(strstr(err.message, "--accept-loss"));
 	}
-	assert_int_equal(store_open_lossy(w->path, w->loop, &w->clock, &w->store, &err), 0);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, true, &w->store, &err), 0);
 }
 
 /* What stands before the damage is kept. */
@@ -292,9 +292,9 @@ static void ses_8_a_damaged_redo_file_is_not_passed_over(void **state)
 	close(fd);
 	open_with_loss(w, "is damaged");
 	assert_true(logged("is lost in part"));
-	assert_chain(w, 0);
+	world_assert_chain(w, 0);
 	close_store(w);
-	open_store(w); /* once is enough */
+	world_open(w); /* once is enough */
 }
 
 /* Cut short or overwritten as a whole: it is put aside. */
@@ -324,7 +324,7 @@ static void ses_8_a_file_that_is_no_redo_file_is_put_aside(void **state)
 		assert_int_equal(st.st_size, row[i].size);
 		assert_int_equal(unlink(aside), 0);
 		close_store(w);
-		open_store(w); /* once is enough */
+		world_open(w); /* once is enough */
 	}
 }
 
@@ -342,8 +342,8 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 	int64_t n = 0, last;
 
 	for (int i = 0; i < 3; i++) {
-		put_meta(w, i == 0 ? "a" : i == 1 ? "b" : "c");
-		commit(w);
+		world_put_meta(w, i == 0 ? "a" : i == 1 ? "b" : "c");
+		world_commit(w);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		close_store(w);
@@ -352,7 +352,7 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		if (row[i].lost)
 			open_with_loss(w, "another state of the database");
 		else
-			open_store(w);
+			world_open(w);
 		/* One that neither the file nor the database has had. */
 		assert_int_equal(redo_generation(w->store->redo),
 				 last + 1 + (row[i].ahead > 0 ? row[i].ahead : 0));
@@ -363,7 +363,7 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		/* What is written from now on is found, whatever was before. */
 		close_store(w);
 		live(w, read_only);
-		open_store(w);
+		world_open(w);
 		assert_int_equal(counted(w), ++n);
 		assert_int_equal(redo_generation(w->store->redo), generation(w) + 1);
 		assert_false(logged(NULL));
@@ -376,11 +376,11 @@ static void ses_8_an_empty_file_of_another_generation_is_no_loss(void **state)
 
 	close_store(w);
 	leave(w, (uint64_t)generation(w) + 7, NULL, 0);
-	open_store(w);
+	world_open(w);
 	assert_false(logged(NULL));
 	close_store(w);
 	live(w, read_only);
-	open_store(w);
+	world_open(w);
 	assert_int_equal(counted(w), 1);
 }
 
@@ -394,14 +394,14 @@ static void ses_8_a_new_database_begins_beside_an_old_redo_file(void **state)
 		if (i < 2)
 			live(w, write_and_end_the_turn);
 		assert_int_equal(unlink(w->path), 0);
-		open_store(w);
+		world_open(w);
 		assert_int_equal(logged(LOST), i < 2);
-		assert_chain(w, 0);
+		world_assert_chain(w, 0);
 		assert_int_equal(counted(w), 0);
 		close_store(w);
 		live(w, write_and_end_the_turn);
-		open_store(w);
-		assert_chain(w, 2);
+		world_open(w);
+		world_assert_chain(w, 2);
 		assert_int_equal(counted(w), 1);
 		assert_false(logged(NULL));
 	}
@@ -413,7 +413,8 @@ static void assert_not_opened(struct world *w, const char *why)
 {
 	struct err err = {0};
 
-	assert_int_equal(store_open(w->path, w->loop, &w->clock, &w->store, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &w->store, &err),
+			 -E_UNAVAILABLE);
 	assert_null(w->store);
 	assert_string_equal(err.subject, w->path);
 	if (strstr(err.message, why) == NULL)
@@ -451,7 +452,7 @@ static void ses_8_a_record_that_makes_no_sense_is_not_guessed_at(void **state)
 	}
 	leave(w, (uint64_t)generation(w) + 1, ONE "\0" INT64 "\7\0\0\0\0\0\0\0",
 	      sizeof(ONE) + 8 + 8);
-	open_store(w);
+	world_open(w);
 	assert_int_equal(counted(w), 7);
 }
 
@@ -460,13 +461,13 @@ static void ses_8_a_row_that_is_refused_is_left_out(void **state)
 	static const char sql[] = "INSERT INTO meta(key, value) VALUES('k', 2)";
 	struct world *w = *state;
 
-	put_meta(w, "k");
-	commit(w);
+	world_put_meta(w, "k");
+	world_commit(w);
 	close_store(w);
 	leave(w, (uint64_t)generation(w) + 1, sql, sizeof(sql));
-	open_store(w);
+	world_open(w);
 	assert_true(logged("a row was refused by the database"));
-	assert_int_equal(outside(w, "SELECT value FROM meta WHERE key='k'"), 1);
+	assert_int_equal(world_number(w, "SELECT value FROM meta WHERE key='k'"), 1);
 }
 
 static void ses_8_what_cannot_be_written_at_the_start_waits_for_the_next(void **state)
@@ -481,10 +482,10 @@ static void ses_8_what_cannot_be_written_at_the_start_waits_for_the_next(void **
 	live(w, write_and_end_the_turn);
 	assert_not_opened(w, "not now");
 	assert_not_opened(w, "not now");
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 0);
-	outside(w, "DROP TRIGGER no");
-	open_store(w);
-	assert_chain(w, 2);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
+	world_number(w, "DROP TRIGGER no");
+	world_open(w);
+	world_assert_chain(w, 2);
 	assert_int_equal(counted(w), 1);
 }
 
@@ -496,12 +497,13 @@ static void ses_8_a_database_that_cannot_be_read_takes_nothing_away(void **state
 	off_t at;
 	int fd;
 
-	put_meta(w, "k");
-	commit(w);
+	world_put_meta(w, "k");
+	world_commit(w);
 	close_store(w);
 	live(w, write_and_end_the_turn);
-	at = (off_t)(outside(w, "SELECT rootpage FROM sqlite_master WHERE name='meta'") - 1) * 1024;
-	outside(w, "PRAGMA wal_checkpoint(TRUNCATE)");
+	at = (off_t)(world_number(w, "SELECT rootpage FROM sqlite_master WHERE name='meta'") - 1) *
+	     1024;
+	world_number(w, "PRAGMA wal_checkpoint(TRUNCATE)");
 	memset(bad, 0xff, sizeof(bad));
 	fd = open(w->path, O_RDWR | O_CLOEXEC);
 	assert_int_equal(pread(fd, page, sizeof(page), at), sizeof(page));
@@ -509,8 +511,8 @@ static void ses_8_a_database_that_cannot_be_read_takes_nothing_away(void **state
 	assert_not_opened(w, "malformed");
 	assert_int_equal(pwrite(fd, page, sizeof(page), at), sizeof(page));
 	close(fd);
-	open_store(w);
-	assert_chain(w, 2);
+	world_open(w);
+	world_assert_chain(w, 2);
 	assert_int_equal(counted(w), 1);
 }
 
@@ -538,7 +540,7 @@ static void ses_8_it_is_carried_out_before_the_tables_change(void **state)
 	assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 	leave(w, 1, sql, sizeof(sql));
-	open_store(w);
+	world_open(w);
 	assert_int_equal(store_last_seq(w->store), 1);
 	assert_int_equal(store_ring_end(w->store, "a"), 65);
 }

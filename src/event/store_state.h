@@ -32,8 +32,7 @@ struct store_op {
 	size_t at, len;	 /* in the store's bytes: the statement's text and the values */
 };
 
-/* Who is told of events (fn) or of the end of a turn that had some (turn). Both NULL: removed while
- * being told. */
+/* Gets events (fn), and the end of a turn that had some (turn). Both NULL: removed meanwhile. */
 struct sink {
 	store_sink_fn *fn;
 	store_turn_fn *turn;
@@ -48,7 +47,7 @@ struct chain {
 struct store {
 	sqlite3 *db;
 	char *path;
-	bool lossy; /* the operator lets damage be */
+	bool lossy; /* the operator accepts what a damaged redo file loses */
 	const struct clock *clock;
 	struct checkpointer *checkpointer;
 	struct readers *readers;
@@ -63,10 +62,10 @@ struct store {
 	struct redo *redo;
 	struct buf bytes;
 	struct store_op *ops;
-	size_t nops, room, applied; /* applied: in the open transaction */
-	uint64_t number;	    /* of the first of them */
+	size_t nops, applied; /* applied: in the open transaction */
+	uint64_t number;      /* of the first of them */
 	bool in_transaction;
-	bool in_turn;	   /* something is to be published, somebody to be told */
+	bool in_turn;	   /* the end of the turn has something to publish */
 	bool spilled;	   /* there is a write that the redo file had no room for */
 	struct err failed; /* code E_OK: the last commit did not fail */
 	bool fresh;	   /* something was written since commit_due was last set */
@@ -81,22 +80,9 @@ struct store {
 	unsigned delivering; /* depth */
 };
 
-sqlite3_stmt *store_cached(struct store *s,
-			   const char *sql); /* as its last user left it, or NULL */
-void store_turn(struct store *s);	     /* there is something for the turn's end */
-/* Brings all writes into the open transaction, which is begun if there is none. On failure none is
- * open, s->failed tells, and the writes wait. */
+/* Brings all writes into the open transaction, which is begun if there is none. On failure there is
+ * no transaction, s->failed has the reason, and the writes wait. */
 int store_apply(struct store *s);
-/* Takes back a transaction that failed; the writes stay noted. */
-void store_roll_back(struct store *s);
-int store_fail(struct store *s);    /* s->failed by what the connection says; -E_UNAVAILABLE */
-int store_take_in(struct store *s); /* the redo file's generation becomes the database's */
-void store_forget_writes(struct store *s);
-/* Carries out what the last process left, and begins a new generation. */
-int store_redo(struct store *s, struct err *err);
-/* Once there are tables: makes the database's generation the one before the redo file's, where it
- * is not (a new database beside an old file), or what is written next would not be found. */
-int store_follow(struct store *s, struct err *err);
 void store_deliver(struct store *s,
 		   struct pending_list *events); /* to the sinks; empties the list */
 void store_forget_events(struct pending_list *events);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event/store_test.h"
 #include "base/fdio.h"
+#include "event/testkit/store_testkit.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -10,20 +10,20 @@ static void evt_5_the_chain_is_as_documented_and_goes_on_after_a_restart(void **
 	uint8_t want[HASH_LEN] = {0};
 	sqlite3_stmt *stmt;
 
-	put(w, "s");
-	put(w, "s");
+	world_put(w, "s");
+	world_put(w, "s");
 	store_close(w->store);
-	open_store(w);
+	world_open(w);
 	assert_int_equal(store_last_seq(w->store), 2);
-	assert_int_equal(put(w, "s"), 3);
+	assert_int_equal(world_put(w, "s"), 3);
 	stmt = store_stmt(w->store, "SELECT body, hash FROM events ORDER BY seq");
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
 		hash_sha256(want, want, HASH_LEN, sqlite3_column_blob(stmt, 0),
 			    (size_t)sqlite3_column_bytes(stmt, 0));
 		assert_memory_equal(want, sqlite3_column_blob(stmt, 1), HASH_LEN);
 	}
-	commit(w);
-	assert_chain(w, 3);
+	world_commit(w);
+	world_assert_chain(w, 3);
 }
 
 static void evt_5_tampering_shows_at_the_first_wrong_event(void **state)
@@ -42,15 +42,15 @@ static void evt_5_tampering_shows_at_the_first_wrong_event(void **state)
 	struct world *w = *state;
 
 	for (int i = 0; i < 5; i++)
-		put(w, "s");
-	commit(w);
+		world_put(w, "s");
+	world_commit(w);
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		uint64_t bad = 99;
 		struct err err = {0};
 
 		sqlite3_exec(store_db(w->store), "BEGIN", NULL, NULL, NULL);
 		assert_int_equal(sqlite3_exec(store_db(w->store), row[i].sql, NULL, NULL, NULL), 0);
-		assert_int_equal(store_verify(w->store, &bad, &err), 0);
+		assert_int_equal(chain_verify(w->store, &bad, &err), 0);
 		assert_int_equal(bad, row[i].bad);
 		sqlite3_exec(store_db(w->store), "ROLLBACK", NULL, NULL, NULL);
 	}
@@ -65,10 +65,10 @@ static void evt_2_a_ring_ends_where_it_was_read_to(void **state)
 	store_put_ring_end(w->store, "b", 0);
 	assert_int_equal(store_ring_end(w->store, "a"), 8);
 	store_put_ring_end(w->store, "a", UINT32_MAX * 8ULL);
-	commit(w);
-	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
+	world_commit(w);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM rings"), 2);
 	store_close(w->store);
-	open_store(w);
+	world_open(w);
 	assert_int_equal(store_ring_end(w->store, "a"), UINT32_MAX * 8ULL);
 	assert_int_equal(store_ring_end(w->store, "b"), 0);
 	assert_int_equal(store_ring_end(w->store, "A"), 0);
@@ -83,9 +83,9 @@ static void evt_2_a_ring_ends_where_it_was_read_to(void **state)
 	assert_int_equal(store_ring_end(w->store, "a"), 0);
 	store_put_ring_end(w->store, "a", 16);
 	assert_int_equal(store_ring_end(w->store, "a"), 16);
-	commit(w);
-	assert_int_equal(outside(w, "SELECT pos FROM rings WHERE ring='a'"), 16);
-	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
+	world_commit(w);
+	assert_int_equal(world_number(w, "SELECT pos FROM rings WHERE ring='a'"), 16);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM rings"), 2);
 }
 
 static void evt_2_values_of_every_kind_arrive_as_they_were(void **state)
@@ -149,13 +149,13 @@ static void evt_2_a_value_that_is_not_given_is_null(void **state)
 			store_put_int(w->store, 5);
 		store_put_end(w->store);
 	}
-	commit(w);
-	assert_int_equal(outside(w, "SELECT value FROM meta WHERE key='a'"), 5);
-	assert_int_equal(outside(w, "SELECT value IS NULL FROM meta WHERE key='b'"), 1);
+	world_commit(w);
+	assert_int_equal(world_number(w, "SELECT value FROM meta WHERE key='a'"), 5);
+	assert_int_equal(world_number(w, "SELECT value IS NULL FROM meta WHERE key='b'"), 1);
 }
 
 /* As many as the cache takes, besides those of this test and of opening and closing. */
-#define STATEMENTS (192 - 3)
+#define STATEMENTS (192 - 4)
 
 static void ses_1_statements_are_cached_by_address(void **state)
 {
@@ -186,49 +186,17 @@ static void ses_8_closing_commits_and_leaves_one_private_file(void **state)
 	struct stat st;
 	char wal[96];
 
-	put(w, "s");
-	store_after(w->store, on_done_write_again, w);
-	store_after_commit(w->store, on_commit, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done_write_again, w);
+	store_after_commit(w->store, world_on_commit, w);
 	store_close(w->store);
 	w->store = NULL;
-	assert_heard(w, "again commit done ");
+	world_assert_heard(w, "again commit done ");
 	snprintf(wal, sizeof(wal), "%s-wal", w->path);
 	assert_int_equal(access(wal, F_OK), -1);
 	assert_int_equal(stat(w->path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 2);
-}
-
-static void count_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *data)
-{
-	(*(unsigned *)data)++;
-}
-
-static void evt_4_a_store_is_read_offline_beside_the_server_and_without_it(void **state)
-{
-	struct world *w = *state;
-	const struct event_query all = {0};
-	struct store *reader = NULL;
-	struct err err = {0};
-	uint64_t bad = 99;
-	unsigned n = 0;
-
-	put(w, "s");
-	commit(w);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(store_open(w->path, NULL, &w->clock, &reader, &err), 0);
-		assert_null(store_loop(reader));
-		assert_int_equal(store_query(reader, &all, count_row, &n, NULL, &err), 0);
-		assert_int_equal(n, (unsigned)i + 1);
-		assert_int_equal(store_verify(reader, &bad, &err), 0);
-		assert_int_equal(bad, 0);
-		assert_int_equal(
-			sqlite3_exec(store_db(reader), "DELETE FROM events", NULL, NULL, NULL),
-			SQLITE_READONLY);
-		store_close(reader);
-		store_close(w->store);
-		w->store = NULL;
-	}
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 2);
 }
 
 static void set_version(struct world *w, int version)
@@ -236,7 +204,7 @@ static void set_version(struct world *w, int version)
 	char sql[64];
 
 	snprintf(sql, sizeof(sql), "PRAGMA user_version=%d", version);
-	outside(w, sql);
+	world_number(w, sql);
 }
 
 static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
@@ -249,32 +217,25 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 
 	store_close(w->store);
 	w->store = NULL;
-	set_version(w, 6);
-	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
+	set_version(w, 7);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &other, &err),
+			 -E_UNAVAILABLE);
 	assert_non_null(
-		strstr(err.message, "has version 6, this program knows 5; install the newer"));
-	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
-	assert_non_null(strstr(err.message, "install the newer"));
-	set_version(w, 2);
-	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
-	assert_non_null(strstr(err.message, "has version 2, this program needs 5; start the"));
+		strstr(err.message, "has version 7, this program knows 6; install the newer"));
 	set_version(w, -1);
-	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &other, &err),
+			 -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "has version -1: it is damaged or not ours; move it"));
-	assert_int_equal(outside(w, "PRAGMA user_version"), -1);
+	assert_int_equal(world_number(w, "PRAGMA user_version"), -1);
 	set_version(w, 0);
-	assert_int_equal(store_open(w->path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
-	assert_non_null(strstr(err.message, "start the server once"));
 	/* Tables that are there already: the migration fails, and nothing of it stays. */
-	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &other, &err),
+			 -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "table events already exists"));
-	assert_int_equal(outside(w, "PRAGMA user_version"), 0);
+	assert_int_equal(world_number(w, "PRAGMA user_version"), 0);
 
-	snprintf(path, sizeof(path), "%s/none", w->dir);
-	assert_int_equal(store_open(path, NULL, &w->clock, &other, &err), -E_UNAVAILABLE);
-	assert_int_equal(access(path, F_OK), -1);
 	snprintf(path, sizeof(path), "%s/no/dir", w->dir);
-	assert_int_equal(store_open(path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(path, w->loop, &w->clock, false, &other, &err), -E_UNAVAILABLE);
 	assert_string_equal(err.subject, path);
 	assert_non_null(strstr(err.message, "check that its directory exists"));
 
@@ -282,7 +243,8 @@ static void cfg_1_what_cannot_be_opened_is_named_with_a_remedy(void **state)
 	for (int i = 0; i < 200; i++)
 		assert_int_equal(fdio_write_all(fd, "this is no database\n", 20), 0);
 	close(fd);
-	assert_int_equal(store_open(w->path, w->loop, &w->clock, &other, &err), -E_UNAVAILABLE);
+	assert_int_equal(store_open(w->path, w->loop, &w->clock, false, &other, &err),
+			 -E_UNAVAILABLE);
 	assert_non_null(strstr(err.message, "move it away"));
 	assert_null(other);
 }
@@ -291,7 +253,7 @@ static void ses_8_the_tables_have_the_agreed_columns(void **state)
 {
 	static const char *const want[][2] = {
 		{"events", "seq,ring,pos,time_us,type,session_id,command_id,agent_id,decision,path,"
-			   "domain,body,hash"},
+			   "domain,body,hash,policy_decision"},
 		{"sessions", "id,agent_id,owner_uid,state,created_us,last_activity_us,ended_us,"
 			     "workspace,policy_name,policy_version,cwd,env,config,walls,failure,"
 			     "command_count,file_ops,net_ops,bytes_read,bytes_written,capped,"
@@ -384,7 +346,7 @@ static void exe_4_an_idempotency_key_is_unique_per_agent(void **state)
 }
 
 /* What the steps touch of version 2: rings are known by their events and an index. */
-static void cfg_1_version_2_becomes_5_and_its_rings_go_on(void **state)
+static void cfg_1_version_2_is_migrated_and_its_rings_go_on(void **state)
 {
 	static const char old[] =
 		"CREATE TABLE events(seq INTEGER PRIMARY KEY, ring TEXT, pos INTEGER,"
@@ -408,18 +370,60 @@ static void cfg_1_version_2_becomes_5_and_its_rings_go_on(void **state)
 	assert_int_equal(sqlite3_open(w->path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, old, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
-	open_store(w);
-	assert_int_equal(outside(w, "PRAGMA user_version"), 5);
-	assert_int_equal(outside(w, "SELECT count(*) FROM sqlite_master WHERE name='events_ring'"),
-			 0);
-	assert_int_equal(outside(w, "SELECT count(*) FROM rings"), 2);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events INDEXED BY events_type"
-				    " WHERE type='exec'"),
+	world_open(w);
+	assert_int_equal(world_number(w, "PRAGMA user_version"), 6);
+	assert_int_equal(
+		world_number(w, "SELECT count(*) FROM sqlite_master WHERE name='events_ring'"), 0);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM rings"), 2);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events INDEXED BY events_type"
+					 " WHERE type='exec'"),
 			 4);
 	/* Behind the last record's beginning: it is not read again, and what follows it is. */
 	assert_int_equal(store_ring_end(w->store, "a"), 65);
 	assert_int_equal(store_ring_end(w->store, "b"), 1);
-	assert_int_equal(put(w, "s"), 5);
+	assert_int_equal(world_put(w, "s"), 5);
+}
+
+static void on_found(uint64_t seq, enum event_type type, const char *json, size_t len, void *data)
+{
+	buf_addf(data, "%llu ", (unsigned long long)seq);
+}
+
+/* Before version 6 the decision of a rule was in the body only. */
+static void evt_4_events_of_version_5_are_found_by_the_decision_of_their_rule(void **state)
+{
+	static const char *const want[][2] = {
+		{"log", "1 6 "}, {"redirect", "2 "}, {"approve", "3 "}, {"deny", "3 "}};
+	struct event e[] = {
+		{.decision = event_lend("allow"), .policy_decision = event_lend("log")},
+		{.decision = event_lend("allow"), .policy_decision = event_lend("redirect")},
+		{.decision = event_lend("deny"), .policy_decision = event_lend("approve")},
+		{.decision = event_lend("allow"), .policy_decision = event_lend("allow")},
+		{.reason = event_lend("\"policy\":{\"decision\":\"log\",\"effective_decision\"")},
+		{.decision = event_lend("allow"), .policy_decision = event_lend("log")},
+	};
+	struct world *w = *state;
+	struct err err = {0};
+
+	for (size_t i = 0; i + 1 < ARRAY_LEN(e); i++) {
+		e[i].policy_effective = e[i].decision;
+		store_event(w->store, &e[i], NULL, 0);
+	}
+	world_commit(w);
+	store_close(w->store);
+	world_number(w, "ALTER TABLE events DROP COLUMN policy_decision");
+	world_number(w, "PRAGMA user_version=5");
+	world_open(w);
+	assert_int_equal(world_number(w, "PRAGMA user_version"), 6);
+	world_assert_chain(w, 5);
+	store_event(w->store, &e[5], NULL, 0);
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		const struct event_query q = {.decision = want[i][0]};
+		cleanup_buf struct buf found = {0};
+
+		assert_int_equal(store_query(w->store, &q, on_found, &found, NULL, &err), 0);
+		assert_string_equal(found.data, want[i][1]);
+	}
 }
 
 static int deny(void *data, int action, const char *a, const char *b, const char *c, const char *d)
@@ -433,8 +437,8 @@ static void evt_2_a_statement_that_cannot_be_had_is_no_crash(void **state)
 	struct world *w = *state;
 	struct err err = {0};
 
-	hold(w);
-	put_meta(w, "k");
+	world_hold(w);
+	world_put_meta(w, "k");
 	/* No statement at all, then none that inserts. */
 	for (int what = 0; what <= SQLITE_INSERT; what += SQLITE_INSERT) {
 		sqlite3_set_authorizer(store_db(w->store), deny, &what);
@@ -445,11 +449,11 @@ static void evt_2_a_statement_that_cannot_be_had_is_no_crash(void **state)
 		assert_int_equal(store_failing(w->store, &err), -E_UNAVAILABLE);
 	}
 	sqlite3_set_authorizer(store_db(w->store), NULL, NULL);
-	commit(w);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
+	world_commit(w);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {
@@ -461,9 +465,9 @@ int main(void)
 		TEST(evt_2_a_value_that_is_not_given_is_null),
 		TEST(ses_1_statements_are_cached_by_address),
 		TEST(ses_8_closing_commits_and_leaves_one_private_file),
-		TEST(evt_4_a_store_is_read_offline_beside_the_server_and_without_it),
 		TEST(cfg_1_what_cannot_be_opened_is_named_with_a_remedy),
-		TEST(cfg_1_version_2_becomes_5_and_its_rings_go_on),
+		TEST(cfg_1_version_2_is_migrated_and_its_rings_go_on),
+		TEST(evt_4_events_of_version_5_are_found_by_the_decision_of_their_rule),
 		TEST(ses_8_the_tables_have_the_agreed_columns),
 		TEST(evt_3_a_row_has_what_filters_need_beside_the_body),
 		TEST(exe_4_an_idempotency_key_is_unique_per_agent),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The turn's end and the commit: who is told when, and what goes together. */
 #include "base/log.h"
-#include "event/store_test.h"
+#include "event/testkit/store_testkit.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -15,54 +15,54 @@ static void evt_2_sinks_and_waiters_are_told_at_the_turns_end(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, NULL, w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
 	store_add_sink(w->store, NULL, on_turn, w);
-	store_after_commit(w->store, on_commit, w);
-	store_after(w->store, on_done, w);
-	assert_heard(w, "commit done ");
+	store_after_commit(w->store, world_on_commit, w);
+	store_after(w->store, world_on_done, w);
+	world_assert_heard(w, "commit done ");
 
-	hold(w);
-	assert_int_equal(put(w, "s"), 1);
-	store_after_commit(w->store, on_commit, w);
-	store_after(w->store, on_done, w);
-	assert_int_equal(put(w, "s"), 2);
-	store_after(w->store, on_done, w);
-	assert_heard(w, "");
+	world_hold(w);
+	assert_int_equal(world_put(w, "s"), 1);
+	store_after_commit(w->store, world_on_commit, w);
+	store_after(w->store, world_on_done, w);
+	assert_int_equal(world_put(w, "s"), 2);
+	store_after(w->store, world_on_done, w);
+	world_assert_heard(w, "");
 	assert_int_equal(store_last_seq(w->store), 0);
 
-	turn(w);
-	assert_heard(w, "e1 e2 turn done done ");
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), 0);
+	world_turn(w);
+	world_assert_heard(w, "e1 e2 turn done done ");
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
 	assert_int_equal(store_last_seq(w->store), 2);
 	/* Safe already; in the database not yet. */
-	store_after(w->store, on_done, w);
-	assert_heard(w, "done ");
-	store_after_commit(w->store, on_commit, w);
-	turn(w);
-	assert_heard(w, "");
+	store_after(w->store, world_on_done, w);
+	world_assert_heard(w, "done ");
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
+	world_assert_heard(w, "");
 
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_heard(w, "commit commit ");
-	assert_chain(w, 2);
-	store_after_commit(w->store, on_commit, w);
-	assert_heard(w, "commit ");
-	commit(w);
-	assert_heard(w, "");
+	world_assert_heard(w, "commit commit ");
+	world_assert_chain(w, 2);
+	store_after_commit(w->store, world_on_commit, w);
+	world_assert_heard(w, "commit ");
+	world_commit(w);
+	world_assert_heard(w, "");
 }
 
 static void evt_2_a_commit_within_the_turn_tells_all_of_them(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, NULL, w);
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_heard(w, "e1 done commit ");
-	turn(w);
-	assert_heard(w, "");
-	assert_chain(w, 1);
+	world_assert_heard(w, "e1 done commit ");
+	world_turn(w);
+	world_assert_heard(w, "");
+	world_assert_chain(w, 1);
 }
 
 static void evt_2_a_turn_without_events_tells_no_sink(void **state)
@@ -70,11 +70,11 @@ static void evt_2_a_turn_without_events_tells_no_sink(void **state)
 	struct world *w = *state;
 
 	store_add_sink(w->store, NULL, on_turn, w);
-	put_meta(w, "k");
-	store_after_commit(w->store, on_commit, w);
-	commit(w);
-	assert_heard(w, "commit ");
-	assert_int_equal(outside(w, "SELECT value FROM meta WHERE key='k'"), 1);
+	world_put_meta(w, "k");
+	store_after_commit(w->store, world_on_commit, w);
+	world_commit(w);
+	world_assert_heard(w, "commit ");
+	assert_int_equal(world_number(w, "SELECT value FROM meta WHERE key='k'"), 1);
 }
 
 static void on_commit_stop(void *data)
@@ -90,15 +90,15 @@ static void evt_2_the_commit_comes_by_itself_after_a_pause(void **state)
 	struct world *w = *state;
 	int64_t start = clock_mono_us(&clock_system), took;
 
-	put(w, "s");
-	store_after(w->store, on_done, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
 	store_after_commit(w->store, on_commit_stop, w);
-	put(w, "s");
+	world_put(w, "s");
 	loop_run_ms(w->loop, 4000);
 	took = clock_mono_us(&clock_system) - start;
-	assert_heard(w, "done commit ");
+	world_assert_heard(w, "done commit ");
 	assert_true(took >= 1900 && took < 2000000);
-	assert_chain(w, 2);
+	world_assert_chain(w, 2);
 	/* And then there is nothing to do. */
 	assert_int_equal(watch_due_us(w->store->commit_due), 0);
 	assert_false(w->store->in_turn);
@@ -109,11 +109,11 @@ static void evt_2_later_writes_do_not_move_the_commit(void **state)
 	struct world *w = *state;
 	int64_t first, later;
 
-	hold(w);
+	world_hold(w);
 	first = watch_due_us(w->store->commit_due);
 	for (int i = 0; i < 2; i++) {
-		put(w, "s");
-		turn(w);
+		world_put(w, "s");
+		world_turn(w);
 		later = watch_due_us(w->store->commit_due);
 		assert_int_equal(later, first);
 	}
@@ -123,9 +123,9 @@ static void evt_2_later_writes_do_not_move_the_commit(void **state)
 static void pass(struct world *w)
 {
 	watch_soon(w->store->commit_due);
-	turn(w);
+	world_turn(w);
 	if (w->store->nops > 0)
-		hold(w);
+		world_hold(w);
 }
 
 static void evt_2_writes_put_the_commit_off_four_times(void **state)
@@ -133,27 +133,27 @@ static void evt_2_writes_put_the_commit_off_four_times(void **state)
 	struct world *w = *state;
 
 	for (int round = 0; round < 2; round++) {
-		hold(w);
+		world_hold(w);
 		w->store->put_off = 0;
 		for (int i = 0; i < 5; i++) {
-			put_meta(w, (const char *[]){"a", "b", "c", "d", "e"}[i]);
-			store_after_commit(w->store, on_commit, w);
-			assert_heard(w, "");
+			world_put_meta(w, (const char *[]){"a", "b", "c", "d", "e"}[i]);
+			store_after_commit(w->store, world_on_commit, w);
+			world_assert_heard(w, "");
 			pass(w);
 		}
-		assert_heard(w, "commit commit commit commit commit ");
+		world_assert_heard(w, "commit commit commit commit commit ");
 		sqlite3_exec(store_db(w->store), "DELETE FROM meta WHERE value=1", NULL, NULL,
 			     NULL);
 	}
 	/* Without another write it waits once. */
-	hold(w);
+	world_hold(w);
 	w->store->put_off = 0;
-	put_meta(w, "a");
-	store_after_commit(w->store, on_commit, w);
+	world_put_meta(w, "a");
+	store_after_commit(w->store, world_on_commit, w);
 	pass(w);
-	assert_heard(w, "");
+	world_assert_heard(w, "");
 	pass(w);
-	assert_heard(w, "commit ");
+	world_assert_heard(w, "commit ");
 }
 
 static uint64_t put_value_of(struct world *w, int64_t v)
@@ -171,7 +171,7 @@ static void evt_2_a_write_is_taken_back_before_it_is_carried_out(void **state)
 	uint64_t n[6];
 
 	for (int round = 0; round < 2; round++) {
-		hold(w);
+		world_hold(w);
 		assert_false(store_take_back(w->store, 0));
 		for (int i = 0; i < 3; i++)
 			n[i] = put_value_of(w, i == 0 ? 1 : i == 1 ? 10 : 100);
@@ -185,10 +185,10 @@ static void evt_2_a_write_is_taken_back_before_it_is_carried_out(void **state)
 		assert_false(store_take_back(w->store, n[2]));
 		n[3] = put_value_of(w, 1000);
 		n[4] = put_value_of(w, 10000);
-		turn(w);
+		world_turn(w);
 		assert_true(store_take_back(w->store, n[3]));
-		commit(w);
-		assert_int_equal(outside(w, sum), (round + 1) * 10010);
+		world_commit(w);
+		assert_int_equal(world_number(w, sum), (round + 1) * 10010);
 		assert_false(store_take_back(w->store, n[4]));
 		assert_false(store_take_back(w->store, n[3]));
 	}
@@ -210,24 +210,24 @@ static void evt_2_a_read_sees_what_is_not_committed(void **state)
 	struct world *w = *state;
 	static const char sum[] = "SELECT count(*) FROM meta WHERE key LIKE 'k%'";
 
-	hold(w);
-	put_meta(w, "k1");
+	world_hold(w);
+	world_put_meta(w, "k1");
 	assert_int_equal(reads(w, sum), 1);
-	put_meta(w, "k2");
+	world_put_meta(w, "k2");
 	assert_int_equal(reads(w, sum), 2);
-	turn(w);
-	put_meta(w, "k3");
-	turn(w);
+	world_turn(w);
+	world_put_meta(w, "k3");
+	world_turn(w);
 	assert_int_equal(reads(w, sum), 3);
-	assert_int_equal(outside(w, sum), 0);
+	assert_int_equal(world_number(w, sum), 0);
 	/* Each was brought in once. */
-	commit(w);
-	assert_int_equal(outside(w, sum), 3);
+	world_commit(w);
+	assert_int_equal(world_number(w, sum), 3);
 	assert_int_equal(store_failing(w->store, NULL), 0);
 	assert_int_equal(reads(w, sum), 3);
-	put_meta(w, "k4");
-	commit(w);
-	assert_int_equal(outside(w, sum), 4);
+	world_put_meta(w, "k4");
+	world_commit(w);
+	assert_int_equal(world_number(w, sum), 4);
 }
 
 #define BATCH_MAX (256 * 1024)
@@ -248,26 +248,27 @@ static void evt_2_a_large_batch_does_not_wait(void **state)
 {
 	struct world *w = *state;
 
-	hold(w);
+	world_hold(w);
 	put_bytes(w, BATCH_MAX - 100);
 	put_bytes(w, 100);
 	assert_int_equal(w->store->bytes.len, BATCH_MAX);
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
-	turn(w);
-	assert_heard(w, "done ");
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
+	world_assert_heard(w, "done ");
 	store_commit(w->store, NULL);
-	assert_heard(w, "commit ");
+	world_assert_heard(w, "commit ");
 
-	hold(w);
+	world_hold(w);
 	put_bytes(w, BATCH_MAX - 100);
 	put_bytes(w, 101);
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
-	assert_heard(w, "");
-	turn(w);
-	assert_heard(w, "done commit ");
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"), 4);
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
+	world_assert_heard(w, "");
+	world_turn(w);
+	world_assert_heard(w, "done commit ");
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"),
+			 4);
 }
 
 static void evt_2_memory_of_a_large_batch_is_given_back(void **state)
@@ -276,15 +277,15 @@ static void evt_2_memory_of_a_large_batch_is_given_back(void **state)
 
 	/* One allocation of n + 1 bytes, for its closing zero; 512 KiB are kept. */
 	put_bytes(w, 512 * 1024 - 1);
-	commit(w);
+	world_commit(w);
 	assert_int_equal(w->store->bytes.cap, 512 * 1024);
 	put_bytes(w, 512 * 1024);
-	commit(w);
+	world_commit(w);
 	assert_int_equal(w->store->bytes.cap, 0);
 	for (int i = 0; i < 300; i++)
-		put(w, "s");
-	commit(w);
-	assert_chain(w, 300);
+		world_put(w, "s");
+	world_commit(w);
+	world_assert_chain(w, 300);
 }
 
 /* A record's own eight bytes, and the next one's begin. */
@@ -294,25 +295,26 @@ static void evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit(void *
 {
 	struct world *w = *state;
 
-	hold(w);
+	world_hold(w);
 	put_bytes(w, FITS);
 	assert_false(w->store->spilled);
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
-	turn(w);
-	assert_heard(w, "done commit ");
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
+	world_assert_heard(w, "done commit ");
 
-	hold(w);
+	world_hold(w);
 	put_bytes(w, FITS + 1);
 	assert_true(w->store->spilled);
-	put_meta(w, "k");
-	store_after(w->store, on_done, w);
-	store_after_commit(w->store, on_commit, w);
-	turn(w);
-	assert_heard(w, "done commit ");
+	world_put_meta(w, "k");
+	store_after(w->store, world_on_done, w);
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
+	world_assert_heard(w, "done commit ");
 	assert_false(w->store->spilled);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"), 2);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"),
+			 2);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
 }
 
 static void evt_2_a_broken_constraint_leaves_out_that_row_alone(void **state)
@@ -322,17 +324,18 @@ static void evt_2_a_broken_constraint_leaves_out_that_row_alone(void **state)
 	const int fd = memfd_create("log", MFD_CLOEXEC);
 
 	log_init("test", LOG_ERROR, LOG_TEXT, fd);
-	put_meta(w, "one");
-	put_meta(w, "one");
-	put_meta(w, "two");
-	put(w, "s");
-	store_after(w->store, on_done, w);
-	commit(w);
+	world_put_meta(w, "one");
+	world_put_meta(w, "one");
+	world_put_meta(w, "two");
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
+	world_commit(w);
 	log_init("test", LOG_ERROR, LOG_TEXT, 2);
-	assert_heard(w, "done ");
+	world_assert_heard(w, "done ");
 	assert_int_equal(store_failing(w->store, NULL), 0);
-	assert_int_equal(outside(w, "SELECT count(*) FROM meta WHERE key IN ('one','two')"), 2);
-	assert_chain(w, 1);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key IN ('one','two')"),
+			 2);
+	world_assert_chain(w, 1);
 	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
 	assert_non_null(strstr(text, "a row was refused by the database"));
 	assert_non_null(strstr(text, "UNIQUE constraint failed: meta.key"));
@@ -344,16 +347,16 @@ static void evt_2_a_waiter_may_write_and_wait_again(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, NULL, w);
-	put(w, "s");
-	store_after(w->store, on_done_write_again, w);
-	store_after(w->store, on_done_write_again, w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done_write_again, w);
+	store_after(w->store, world_on_done_write_again, w);
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_heard(w, "e1 again again ");
+	world_assert_heard(w, "e1 again again ");
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_heard(w, "e2 e3 done done ");
+	world_assert_heard(w, "e2 e3 done done ");
 	assert_int_equal(store_commit(w->store, NULL), 0);
-	assert_heard(w, "");
+	world_assert_heard(w, "");
 }
 
 static void on_early(void *data)
@@ -361,8 +364,8 @@ static void on_early(void *data)
 	struct world *w = data;
 
 	buf_adds(&w->heard, "early ");
-	put(w, "s");
-	store_after(w->store, on_done, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
 }
 
 /* What an early one writes is the next turn's, and so is who waits for it. */
@@ -370,15 +373,15 @@ static void evt_2_some_are_told_before_the_sinks(void **state)
 {
 	struct world *w = *state;
 
-	store_add_sink(w->store, on_sink, NULL, w);
-	store_before_sinks(w->store, on_done, w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
+	store_before_sinks(w->store, world_on_done, w);
 	assert_string_equal(w->heard.data, "done ");
 	buf_clear(&w->heard);
-	hold(w);
-	put(w, "s");
-	store_after(w->store, on_done, w);
+	world_hold(w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
 	store_before_sinks(w->store, on_early, w);
-	turn(w);
+	world_turn(w);
 	assert_string_equal(w->heard.data, "early e1 done e2 done ");
 }
 
@@ -386,17 +389,17 @@ static void evt_2_many_waiters_keep_their_order(void **state)
 {
 	struct world *w = *state;
 
-	hold(w);
-	put_meta(w, "k");
+	world_hold(w);
+	world_put_meta(w, "k");
 	for (int i = 0; i < 100; i++) {
-		store_after(w->store, i == 60 ? on_turn : on_done, w);
-		store_after_commit(w->store, i == 70 ? on_turn : on_commit, w);
+		store_after(w->store, i == 60 ? on_turn : world_on_done, w);
+		store_after_commit(w->store, i == 70 ? on_turn : world_on_commit, w);
 	}
-	turn(w);
+	world_turn(w);
 	assert_int_equal(w->heard.len, 500);
 	assert_memory_equal(w->heard.data + 300, "turn ", 5);
 	buf_clear(&w->heard);
-	commit(w);
+	world_commit(w);
 	assert_int_equal(w->heard.len, 99 * 7 + 5);
 	assert_memory_equal(w->heard.data + 490, "turn ", 5);
 }
@@ -405,14 +408,14 @@ static void ses_8_at_an_end_without_the_loop_all_are_told(void **state)
 {
 	struct world *w = *state;
 
-	put(w, "s");
-	store_after_commit(w->store, on_commit, w);
-	store_after(w->store, on_done, w);
+	world_put(w, "s");
+	store_after_commit(w->store, world_on_commit, w);
+	store_after(w->store, world_on_done, w);
 	store_release(w->store);
-	assert_heard(w, "done commit ");
-	commit(w);
-	assert_heard(w, "");
-	assert_chain(w, 1);
+	world_assert_heard(w, "done commit ");
+	world_commit(w);
+	world_assert_heard(w, "");
+	world_assert_chain(w, 1);
 }
 
 static void remove_self(const struct stored_event *e, void *data)
@@ -421,7 +424,7 @@ static void remove_self(const struct stored_event *e, void *data)
 
 	buf_addf(&w->heard, "once%llu ", (unsigned long long)e->seq);
 	store_remove_sink(w->store, remove_self, NULL, w);
-	store_add_sink(w->store, on_sink, NULL, w);
+	store_add_sink(w->store, world_on_sink, NULL, w);
 }
 
 static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
@@ -430,23 +433,23 @@ static void evt_6_sinks_come_and_go_while_they_are_told(void **state)
 	struct world other = {0};
 
 	store_add_sink(w->store, remove_self, NULL, w);
-	put(w, "s");
-	put(w, "s");
-	commit(w);
+	world_put(w, "s");
+	world_put(w, "s");
+	world_commit(w);
 	/* The new one begins with the next turn. */
 	assert_string_equal(w->heard.data, "once1 ");
 	assert_int_equal(w->store->nsinks, 1);
-	put(w, "s");
-	commit(w);
+	world_put(w, "s");
+	world_commit(w);
 	assert_string_equal(w->heard.data, "once1 e3 ");
 	store_add_sink(w->store, NULL, on_turn, w);
 	store_remove_sink(w->store, NULL, on_turn, w);
 	store_add_sink(w->store, NULL, on_turn, w);
-	store_add_sink(w->store, on_sink, NULL, &other);
-	store_remove_sink(w->store, on_sink, NULL, w);
-	store_remove_sink(w->store, on_sink, NULL, w);
-	put(w, "s");
-	commit(w);
+	store_add_sink(w->store, world_on_sink, NULL, &other);
+	store_remove_sink(w->store, world_on_sink, NULL, w);
+	store_remove_sink(w->store, world_on_sink, NULL, w);
+	world_put(w, "s");
+	world_commit(w);
 	assert_string_equal(w->heard.data, "once1 e3 turn ");
 	assert_string_equal(other.heard.data, "e4 ");
 	buf_done(&other.heard);
@@ -480,7 +483,7 @@ static void evt_6_sinks_get_a_copy_and_the_whole_json(void **state)
 	store_event(w->store, &e, "ring", 0);
 	assert_int_equal(e.time_us, 1767323045678901);
 	event_done(&e);
-	commit(w);
+	world_commit(w);
 	assert_string_equal(w->heard.data,
 			    "{\"seq\":1,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
 			    "\"type\":\"exec\",\"session_id\":\"s-1\",\"count\":3,\"exec\":"
@@ -499,9 +502,9 @@ static void evt_2_waiters_come_after_what_the_turn_still_has_to_do(void **state)
 	struct watch *ready = watch_timer(w->loop, on_ready, w);
 
 	watch_soon(ready);
-	put_meta(w, "k");
-	store_after(w->store, on_done, w);
-	turn(w);
+	world_put_meta(w, "k");
+	store_after(w->store, world_on_done, w);
+	world_turn(w);
 	assert_string_equal(w->heard.data, "ready done ");
 	watch_free(ready);
 }
@@ -523,18 +526,18 @@ static void evt_2_a_busy_loop_does_not_put_the_commit_off_for_ever(void **state)
 	assert_int_equal(write(fds[1], "x", 1), 1);
 	busy = watch_readable(w->loop, fds[0], on_busy, &rounds);
 	watch_start(busy);
-	put_meta(w, "k");
-	store_after(w->store, on_done, w);
+	world_put_meta(w, "k");
+	store_after(w->store, world_on_done, w);
 	store_after_commit(w->store, on_commit_stop, w);
 	loop_run_ms(w->loop, 4000);
-	assert_heard(w, "done commit ");
+	world_assert_heard(w, "done commit ");
 	assert_true(rounds > 1);
 	watch_free(busy);
 	close(fds[0]);
 	close(fds[1]);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {

@@ -198,7 +198,7 @@ static __attribute__((unused)) void kit_open_sessions(struct kit *k)
 	struct err err = {0};
 	int fd[2];
 
-	assert_int_equal(store_open(db, k->loop, &k->clock, &k->store, &err), 0);
+	assert_int_equal(store_open(db, k->loop, &k->clock, false, &k->store, &err), 0);
 	assert_int_equal(link_pair(fd, &err), 0);
 	assert_int_equal(fdio_nonblock(fd[1]), 0);
 	assert_int_equal(peer_open(&k->api, &kit_kind, k->loop, fd[0], k, &err), 0);

@@ -285,7 +285,11 @@ def fill(db, session):
                 decision = "deny" if n == last + MANY else "allow"
                 yield n, n, session, agent, decision, body.format(n, session, decision), bytes(32)
 
-        c.executemany("INSERT INTO events VALUES(?,NULL,NULL,?,'exec',?,NULL,?,?,'',NULL,?,?)", rows())
+        c.executemany(
+            "INSERT INTO events(seq, time_us, type, session_id, agent_id, decision, path, body, hash)"
+            " VALUES(?,?,'exec',?,?,?,'',?,?)",
+            rows(),
+        )
     c.close()
     return last + MANY
 

@@ -1,30 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* event/journal_test.h - a journal with both its sides, for the tests of either. */
-#pragma once
-#include "base/mem.h"
-#include "event/journal.h"
-#include "event/journal_layout.h"
+#include "event/testkit/journal_testkit.h"
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
-#define SIZE JOURNAL_RING_MIN
-
-/* Both sides of one journal, and what the reader saw. */
-struct pair {
-	char dir[64], ring[80], ack[80];
-	int ring_fd, ack_fd;
-	struct journal *j;
-	struct journal_reader *r;
-	uint64_t seen, next, last_pos,
-		dropped; /* next: op_offset that must come; last_pos: of the last event */
-	size_t last_path;
-};
-
-static inline void reader_open(struct pair *p)
+void pair_reader_open(struct pair *p)
 {
 	struct err err = {0};
 
@@ -33,16 +12,16 @@ static inline void reader_open(struct pair *p)
 		journal_reader_open(dup(p->ring_fd), dup(p->ack_fd), "ring-1", &p->r, &err), 0);
 }
 
-static inline void producer_open(struct pair *p)
+void pair_producer_open(struct pair *p)
 {
 	struct err err = {0};
 
 	assert_int_equal(journal_open(p->ring_fd, p->ack_fd, &p->j, &err), 0);
 }
 
-static char path_bytes[8192];
+static char path_bytes[8192]; /* a path of any length is its end */
 
-static inline int setup(void **state)
+int pair_setup(void **state)
 {
 	struct pair *p = mem_new(struct pair);
 	struct err err = {0};
@@ -53,14 +32,15 @@ static inline int setup(void **state)
 	snprintf(p->ring, sizeof(p->ring), "%s/ring", p->dir);
 	snprintf(p->ack, sizeof(p->ack), "%s/ack", p->dir);
 	assert_int_equal(
-		journal_create(AT_FDCWD, p->ring, p->ack, SIZE, &p->ring_fd, &p->ack_fd, &err), 0);
-	producer_open(p);
-	reader_open(p);
+		journal_create(AT_FDCWD, p->ring, p->ack, PAIR_SIZE, &p->ring_fd, &p->ack_fd, &err),
+		0);
+	pair_producer_open(p);
+	pair_reader_open(p);
 	*state = p;
 	return 0;
 }
 
-static inline int teardown(void **state)
+int pair_teardown(void **state)
 {
 	struct pair *p = *state;
 
@@ -76,12 +56,12 @@ static inline int teardown(void **state)
 }
 
 /* Starts the pair's files anew. */
-static inline int again(void **state)
+int pair_again(void **state)
 {
-	return teardown(state) + setup(state);
+	return pair_teardown(state) + pair_setup(state);
 }
 
-static inline void on_event(const struct event *e, uint64_t pos, void *arg)
+void pair_on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct pair *p = arg;
 
@@ -96,10 +76,10 @@ static inline void on_event(const struct event *e, uint64_t pos, void *arg)
 	p->last_path = e->path != NULL ? strlen(e->path) : 0;
 }
 
-static inline int drain(struct pair *p, unsigned max)
+int pair_drain(struct pair *p, unsigned max)
 {
 	struct err err = {0};
-	const int n = journal_drain(p->r, max, on_event, p, &err);
+	const int n = journal_drain(p->r, max, pair_on_event, p, &err);
 
 	if (n < 0)
 		assert_string_equal(err.subject, "ring-1");
@@ -107,7 +87,7 @@ static inline int drain(struct pair *p, unsigned max)
 }
 
 /* Appends the event number n with a path of this length. */
-static inline int append(struct pair *p, uint64_t n, size_t path)
+int pair_append(struct pair *p, uint64_t n, size_t path)
 {
 	const struct event e = {.type = EVENT_file_read,
 				.op_offset = n,
@@ -122,8 +102,8 @@ static inline int append(struct pair *p, uint64_t n, size_t path)
 	return rc;
 }
 
-/* Bytes in the ring of an event of append(). */
-static inline size_t size_of(size_t path)
+/* Bytes in the ring of an event of pair_append(). */
+size_t pair_record_size(size_t path)
 {
 	const struct event e = {.type = EVENT_file_read,
 				.session_id = (char[]){"s"},
@@ -138,10 +118,10 @@ static inline size_t size_of(size_t path)
 }
 
 /* Appends until exactly `left` bytes of the lap are left; returns the number of the next event. */
-static inline uint64_t fill_to(struct pair *p, uint64_t n, uint64_t left)
+uint64_t pair_fill_to(struct pair *p, uint64_t n, uint64_t left)
 {
-	const size_t small = size_of(0);
-	uint64_t todo = SIZE - journal_head(p->j) % SIZE - left;
+	const size_t small = pair_record_size(0);
+	uint64_t todo = PAIR_SIZE - journal_head(p->j) % PAIR_SIZE - left;
 
 	while (todo > 0) {
 		size_t take = todo > 4000 ? 2000 : (size_t)todo;
@@ -149,13 +129,13 @@ static inline uint64_t fill_to(struct pair *p, uint64_t n, uint64_t left)
 		if (take > 2000)
 			take = take / 2 / 8 * 8;
 		assert_true(take >= small);
-		assert_int_equal(append(p, n++, take - small), 0);
+		assert_int_equal(pair_append(p, n++, take - small), 0);
 		todo -= take;
 	}
 	return n;
 }
 
-static inline void set_u64(int fd, off_t at, uint64_t v)
+void pair_set_u64(int fd, off_t at, uint64_t v)
 {
 	assert_int_equal(pwrite(fd, &v, sizeof(v), at), sizeof(v));
 }

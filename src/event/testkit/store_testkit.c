@@ -1,35 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* event/store_test.h - a store in a directory of its own, with a loop and a clock that stands
- * still, for its tests. */
-#pragma once
-#include "base/mem.h"
-#include "base/testkit/loop_testkit.h"
-#include "event/store_state.h"
-#include <setjmp.h>
-#include <stdarg.h>
+#include "event/testkit/store_testkit.h"
 #include <stdio.h>
 
-#include <cmocka.h>
-
-struct world {
-	char dir[64], path[80];
-	struct loop *loop;
-	struct clock clock;
-	struct store *store;
-	struct buf heard; /* what sinks and waiters were told, in order */
-};
-
-static inline void open_store(struct world *w)
+void world_open(struct world *w)
 {
 	struct err err = {0};
-	const int rc = store_open(w->path, w->loop, &w->clock, &w->store, &err);
+	const int rc = store_open(w->path, w->loop, &w->clock, false, &w->store, &err);
 
 	if (rc < 0)
 		print_error("%s\n", err.message);
 	assert_int_equal(rc, 0);
 }
 
-static inline int setup(void **state)
+int world_setup(void **state)
 {
 	struct world *w = mem_new(struct world);
 
@@ -38,12 +21,12 @@ static inline int setup(void **state)
 	snprintf(w->path, sizeof(w->path), "%s/agentsh.db", w->dir);
 	w->loop = loop_new(NULL, NULL);
 	w->clock.fixed_us = 1767323045678901;
-	open_store(w);
+	world_open(w);
 	*state = w;
 	return 0;
 }
 
-static inline int teardown(void **state)
+int world_teardown(void **state)
 {
 	static const char *const tails[] = {"", "-wal", "-shm", "-redo"};
 	struct world *w = *state;
@@ -61,40 +44,36 @@ static inline int teardown(void **state)
 	return 0;
 }
 
-static inline void turn(struct world *w)
+void world_turn(struct world *w)
 {
 	loop_pass(w->loop);
 }
 
 /* The turn's end, and the commit that would come a little later. */
-static inline void commit(struct world *w)
+void world_commit(struct world *w)
 {
-	turn(w);
+	world_turn(w);
 	assert_int_equal(store_commit(w->store, NULL), 0);
 }
 
-/* Nothing is committed by itself until the next commit, however slow the test is. */
-static inline void hold(struct world *w)
+/* Nothing is committed by itself until the next world_commit, however slow the test is. */
+void world_hold(struct world *w)
 {
 	watch_after(w->store->commit_due, 1000 * 1000);
 }
 
-static inline char *arg(const char *s)
+uint64_t world_put(struct world *w, const char *session)
 {
-	return (char *)(uintptr_t)s;
-}
-
-static inline uint64_t put(struct world *w, const char *session)
-{
-	struct event e = {
-		.type = EVENT_exec, .session_id = arg(session), .exec_path = arg("/bin/x")};
+	struct event e = {.type = EVENT_exec,
+			  .session_id = event_lend(session),
+			  .exec_path = event_lend("/bin/x")};
 
 	store_event(w->store, &e, NULL, 0);
 	return e.seq;
 }
 
 /* A row of meta. */
-static inline void put_meta(struct world *w, const char *key)
+void world_put_meta(struct world *w, const char *key)
 {
 	store_put(w->store, "INSERT INTO meta(key, value) VALUES(?, 1)");
 	store_put_text(w->store, key);
@@ -102,7 +81,7 @@ static inline void put_meta(struct world *w, const char *key)
 }
 
 /* One number from the database as another process would see it. */
-static inline int64_t outside(struct world *w, const char *sql)
+int64_t world_number(struct world *w, const char *sql)
 {
 	sqlite3 *db = NULL;
 	sqlite3_stmt *stmt = NULL;
@@ -118,7 +97,7 @@ static inline int64_t outside(struct world *w, const char *sql)
 	return n;
 }
 
-static inline void on_sink(const struct stored_event *e, void *data)
+void world_on_sink(const struct stored_event *e, void *data)
 {
 	struct world *w = data;
 
@@ -126,27 +105,27 @@ static inline void on_sink(const struct stored_event *e, void *data)
 	buf_addf(&w->heard, "e%llu ", (unsigned long long)e->seq);
 }
 
-static inline void on_done(void *data)
+void world_on_done(void *data)
 {
 	buf_adds(&((struct world *)data)->heard, "done ");
 }
 
-static inline void on_commit(void *data)
+void world_on_commit(void *data)
 {
 	buf_adds(&((struct world *)data)->heard, "commit ");
 }
 
-static inline void on_done_write_again(void *data)
+void world_on_done_write_again(void *data)
 {
 	struct world *w = data;
 
 	buf_adds(&w->heard, "again ");
-	put(w, "s");
-	store_after(w->store, on_done, w);
+	world_put(w, "s");
+	store_after(w->store, world_on_done, w);
 }
 
 /* What was told since the last call. */
-static inline void assert_heard(struct world *w, const char *want)
+void world_assert_heard(struct world *w, const char *want)
 {
 	buf_adds(&w->heard, "");
 	assert_string_equal(w->heard.data, want);
@@ -155,13 +134,13 @@ static inline void assert_heard(struct world *w, const char *want)
 }
 
 /* The chain is whole and ends with this event. */
-static inline void assert_chain(struct world *w, uint64_t last)
+void world_assert_chain(struct world *w, uint64_t last)
 {
 	struct err err = {0};
 	uint64_t bad = 99;
 
 	assert_int_equal(store_last_seq(w->store), last);
-	assert_int_equal(outside(w, "SELECT count(*) FROM events"), last);
-	assert_int_equal(store_verify(w->store, &bad, &err), 0);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), last);
+	assert_int_equal(chain_verify(w->store, &bad, &err), 0);
 	assert_int_equal(bad, 0);
 }
