@@ -104,7 +104,7 @@ static double measure(const struct policy *p, struct policy_cache *cache, const 
 		const double begin = now_us();
 
 		for (unsigned i = 0; i < OPS; i++)
-			policy_decide(p, cache, &ops[i], &v);
+			policy_decide(p, cache, &ops[i], false, &v);
 		took[r] = (now_us() - begin) / OPS;
 	}
 	qsort(took, rounds, sizeof(*took), by_value);

@@ -137,7 +137,8 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 static int make_bytes(const struct check_ask *a, size_t i, int snapshot, struct buf *report,
 		      struct buf *out, struct err *err)
 {
-	const struct policy_options o = {.workspace = a->workspace,
+	const struct policy_options o = {.name = a->name.v[i],
+					 .workspace = a->workspace,
 					 .home = a->home,
 					 .shadow = a->shadow != 0,
 					 .set = give_set,
@@ -150,9 +151,7 @@ static int make_bytes(const struct check_ask *a, size_t i, int snapshot, struct 
 		const int r = read_error(a, i, err);
 
 		text = text_of(a, i, &len);
-		return r < 0 ? r
-			     : policy_compile_named(a->name.v[i], a->file.v[i], text, len, &o,
-						    report, out, err);
+		return r < 0 ? r : policy_compile(a->file.v[i], text, len, &o, report, out, err);
 	}
 	if (fstat(snapshot, &st) < 0 || st.st_size <= 0 || (uint64_t)st.st_size > SNAPSHOT_MAX)
 		return err_set(err, E_INTERNAL, a->name.v[i], "not a snapshot of a policy");

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
 #include "config/config.h"
-#include "gate/gate.h"
 #include "probe/probe.h"
 #include <stdio.h>
 
@@ -169,8 +168,7 @@ static int try_programs(struct doctor *d, const json_t *session, struct err *err
 		struct verdict v;
 
 		if (access(name, X_OK) == 0 && cli_operation_read(3, words, &o, NULL) == 0) {
-			policy_decide(p.p, NULL, &o.op, &v);
-			gate_resolve(&v, false);
+			policy_decide(p.p, NULL, &o.op, false, &v);
 			if (!verdict_allows(&v))
 				buf_addf(&denied, "%s%s", denied.len > 0 ? ":" : "denied=", name);
 		}

@@ -2,7 +2,6 @@
 /* `policy test` calls the function that decides at run time. */
 #include "base/mem.h"
 #include "cli/cmd_policy.h"
-#include "gate/gate.h"
 
 static void format_json(const struct policy *p, const struct verdict *v, const struct op *op,
 			struct buf *out)
@@ -77,8 +76,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 		r = cli_policy_load(&at, cli->v.policy != NULL ? cli->v.policy : at.fallback, &p,
 				    err);
 	if (r == 0) {
-		policy_decide(p.p, NULL, &o.op, &v);
-		gate_resolve(&v, false);
+		policy_decide(p.p, NULL, &o.op, false, &v);
 		cli_policy_unenforced(p.p, 1U << o.op.class);
 		if (cli->v.json) {
 			format_json(p.p, &v, &o.op, &out);

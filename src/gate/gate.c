@@ -51,14 +51,6 @@ const struct policy *gate_policy(const struct gate *g)
 
 /* ---- asking ---- */
 
-void gate_resolve(struct verdict *v, bool approver)
-{
-	if (v->effective != DECISION_approve || (approver && !v->shadow))
-		return;
-	v->effective = v->shadow ? DECISION_allow : DECISION_deny;
-	v->why = v->shadow ? NULL : "no approver";
-}
-
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 {
 	struct gate_case k = {.op = op};
@@ -73,8 +65,7 @@ enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate
 	bool waits;
 
 	pthread_mutex_lock(&g->lock);
-	policy_decide(g->policy, g->cache, k->op, v);
-	gate_resolve(v, waiter != NULL && g->approver.ask != NULL);
+	policy_decide(g->policy, g->cache, k->op, waiter != NULL && g->approver.ask != NULL, v);
 	waits = v->effective == DECISION_approve;
 	if (waits && !pending_add(g, k, waiter)) {
 		gate_refuse(k, GATE_WHY_FULL);
@@ -188,6 +179,7 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 	e.policy_decision = event_lend(decision_name(v->decision));
 	e.policy_rule = event_lend(v->rule);
 	e.policy_version = event_lend(policy_version(g->policy));
+	e.approved = v->decision == DECISION_approve && verdict_allows(v) && !v->shadow;
 	if (verdict_redirects(v))
 		e.real_path = event_lend(v->target);
 	if (!verdict_allows(v)) {

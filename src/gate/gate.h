@@ -83,9 +83,6 @@ enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate
 void gate_refuse(struct gate_case *k, enum gate_why why);
 /* What the policy says of an operation that is only thought of. */
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v);
-/* What an approve of the policy comes to: an allow in shadow mode; else an approve where there is
- * an approver, and a denial where there is none. Everything else stays as it is. */
-void gate_resolve(struct verdict *v, bool approver);
 
 /* ---- waiting ---- */
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "gate/gate.h"
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -26,7 +26,7 @@ static struct {
 	char command_id[32], real_path[64], path[64];
 	uint32_t pid, type;
 	uint64_t latency_us;
-	bool denied;
+	bool denied, approved;
 	/* the approver */
 	unsigned asked, cancelled, deadlines;
 	uint64_t last_asked, last_cancelled;
@@ -67,6 +67,7 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 	t.type = e->type;
 	t.latency_us = e->latency_us;
 	t.denied = e->denied_op != NULL;
+	t.approved = e->approved != 0;
 	t.json[0] = '\0';
 	if (t.denied) {
 		denial_format(&d, &JW(&b));
@@ -84,14 +85,14 @@ static int open_with(const struct policy_options *o)
 	const int fd = memfd_create("policy", MFD_CLOEXEC);
 	const struct gate_setup s = {fd, "session-1", on_settled, on_deadline, NULL};
 	struct err err = {0};
-	struct kit k;
+	struct policy_kit k;
 
 	memset(&t, 0, sizeof(t));
 	sem_init(&t.woken, 0, 0);
-	kit_open(&k, text, o);
+	policy_kit_open(&k, text, o);
 	assert_int_equal(fdio_write_all(fd, k.bytes.data, k.bytes.len), 0);
 	assert_int_equal(gate_open(&s, &t.g, &err), 0);
-	kit_close(&k);
+	policy_kit_close(&k);
 	return close(fd);
 }
 
@@ -226,12 +227,12 @@ static void pol_4_a_file_operation_has_an_event_of_its_kind(void **state)
 /* What `policy test` says and what is done is made by the same function. */
 static void pol_2_an_approve_without_an_approver_is_a_denial(void **state)
 {
-	struct verdict v = {.decision = DECISION_approve, .effective = DECISION_approve};
 	struct gate_case *k = case_of("/usr/bin/rm");
+	struct verdict v;
 
-	gate_resolve(&v, true);
+	policy_decide(gate_policy(t.g), NULL, k->op, true, &v);
 	assert_int_equal(v.effective, DECISION_approve);
-	gate_resolve(&v, false);
+	policy_decide(gate_policy(t.g), NULL, k->op, false, &v);
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.why, "no approver");
 	assert_int_equal(gate_ask(t.g, k, NULL), GATE_DENY);
@@ -330,6 +331,7 @@ static void pol_2_a_resume_runs_on_the_thread_that_asked(void **state)
 	settle(k, GATE_DONE);
 	assert_string_equal(t.decision, "approve");
 	assert_string_equal(t.effective, "allow");
+	assert_true(t.approved);
 	assert_int_equal(t.cancelled, 0);
 }
 
@@ -442,6 +444,7 @@ static void pol_2_an_approve_in_shadow_mode_goes_ahead(void **state)
 		assert_string_equal(t.decision, "approve");
 		assert_string_equal(t.effective, "allow");
 		assert_false(t.denied);
+		assert_false(t.approved);
 	}
 }
 

@@ -75,6 +75,7 @@ static const struct field rows[] = {
 	STR(denied_reason, MAX_TEXT),
 	U32(denied_final),
 	ROW(FIELD_STRV, alternatives, MAX_SENTENCES),
+	U32(approved),
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 

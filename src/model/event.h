@@ -79,6 +79,7 @@ struct event {
 	char *denied_op, *denied_target, *denied_reason;
 	uint32_t denied_final;
 	struct strv alternatives; /* sentences */
+	uint32_t approved;	  /* 1: an approver allowed it */
 };
 
 /* A string for a producer's event, which borrows it and never writes. */

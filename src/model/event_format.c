@@ -113,10 +113,10 @@ static void format_decision(struct jw *w, const struct event *e)
 		if (e->alternatives.n > 0)
 			jw_kstrv(w, "alternatives", &e->alternatives);
 	}
-	/* without an approver: allowed in shadow mode, else denied */
+	/* allowed without an approver's answer: only shadow mode does that */
 	if (strcmp(decision, "approve") == 0) {
-		const bool shadow =
-			e->policy_effective != NULL && strcmp(e->policy_effective, "allow") == 0;
+		const bool shadow = !e->approved && e->policy_effective != NULL &&
+				    strcmp(e->policy_effective, "allow") == 0;
 
 		jw_kobj(w, "approval");
 		jw_kbool(w, "required", true);

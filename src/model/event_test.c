@@ -178,6 +178,22 @@ static void evt_1_a_file_event_is_field_for_field_as_documented(void **state)
 		    "\"trace_id\":\"trace-1\"}");
 }
 
+/* POL-2: only what nobody was asked about is in shadow mode. */
+static void evt_1_an_approved_operation_was_not_in_shadow_mode(void **state)
+{
+	assert_json(&(struct event){.type = EVENT_file_write,
+				    .time_us = T0,
+				    .decision = arg("allow"),
+				    .policy_decision = arg("approve"),
+				    .policy_effective = arg("allow"),
+				    .approved = 1},
+		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
+		    "\"type\":\"file_write\",\"count\":1,\"operation\":{\"bytes\":0,"
+		    "\"offset\":0},\"decision\":\"allow\",\"policy\":"
+		    "{\"decision\":\"approve\",\"effective_decision\":\"allow\",\"approval\":"
+		    "{\"required\":true,\"mode\":\"enforced\",\"approval_id\":null}}}");
+}
+
 static void evt_1_network_and_exec_parts(void **state)
 {
 	char *argv[] = {arg("id"), arg("-u"), NULL};
@@ -662,6 +678,7 @@ int main(void)
 		cmocka_unit_test(evt_1_classes_follow_the_names),
 		cmocka_unit_test(evt_1_parts_that_do_not_apply_are_absent),
 		cmocka_unit_test(evt_1_a_file_event_is_field_for_field_as_documented),
+		cmocka_unit_test(evt_1_an_approved_operation_was_not_in_shadow_mode),
 		cmocka_unit_test(evt_1_network_and_exec_parts),
 		cmocka_unit_test(evt_1_denials),
 		cmocka_unit_test(pol_2_a_log_is_marked),

@@ -21,8 +21,8 @@ enum decision {
 
 struct verdict {
 	enum decision decision; /* as the rule has it */
-	/* What is done: allow (also for log and redirect), deny, or approve: somebody is to be
-	 * asked. The gate turns an approve into one of the others (gate_resolve). */
+	/* What is done: allow (also for log and redirect), deny, or approve: the approver is asked,
+	 * and the gate turns its answer into one of the others. */
 	enum decision effective;
 	const char *rule;    /* its name; "default" if no rule matched */
 	const char *message; /* the rule's text with {path} and {args}, or NULL */

@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static const char text[] = HEAD "file_rules:\n"
 				"  - {name: a, paths: ['/w/**'], decision: allow}\n";
 static const char changed[] = HEAD "file_rules:\n"
 				   "  - {name: b, paths: ['/w/**'], decision: deny}\n";
 
-static struct verdict ask(struct kit *k, struct policy_cache *c, const char *path)
+static struct verdict ask(struct policy_kit *k, struct policy_cache *c, const char *path)
 {
 	const struct op op = {.class = OP_FILE, .file = {OP_FILE_read, path}};
 	struct verdict v;
 
-	policy_decide(k->p, c, &op, &v);
+	policy_decide(k->p, c, &op, false, &v);
 	return v;
 }
 
 static void pol_6_the_second_answer_is_cached(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	assert_false(ask(&k, k.cache, "/w/a").cached);
 	assert_true(ask(&k, k.cache, "/w/a").cached);
 	assert_string_equal(ask(&k, k.cache, "/w/a").rule, "a");
 	assert_false(ask(&k, k.cache, "/w/b").cached);
 	assert_true(ask(&k, k.cache, "/w/b").cached);
 	assert_false(ask(&k, NULL, "/w/b").cached);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_6_a_cache_ends_with_the_version(void **state)
 {
-	struct kit old, new;
+	struct policy_kit old, new;
 
-	kit_open(&old, text, NULL);
-	kit_open(&new, changed, NULL);
+	policy_kit_open(&old, text, NULL);
+	policy_kit_open(&new, changed, NULL);
 	assert_string_equal(ask(&old, old.cache, "/w/a").rule, "a");
 	assert_string_equal(ask(&new, old.cache, "/w/a").rule, "b");
 	assert_true(ask(&new, old.cache, "/w/a").cached);
 	assert_false(ask(&old, old.cache, "/w/a").cached);
 	assert_string_equal(ask(&old, old.cache, "/w/a").rule, "a");
-	kit_close(&old);
-	kit_close(&new);
+	policy_kit_close(&old);
+	policy_kit_close(&new);
 }
 
 /* A cache of one set: everything is thrown out by everything, and nothing is mixed up. */
 static void pol_6_a_small_cache_mixes_nothing_up(void **state)
 {
 	struct policy_cache *c = policy_cache_new(1);
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	for (unsigned round = 0; round < 3; round++)
 		for (unsigned i = 0; i < 50; i++) {
 			char path[32];
@@ -60,15 +60,15 @@ static void pol_6_a_small_cache_mixes_nothing_up(void **state)
 			assert_true(ask(&k, c, path).cached);
 		}
 	policy_cache_free(c);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_6_what_does_not_fit_is_decided_anew(void **state)
 {
 	char path[400];
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	memset(path, 'a', sizeof(path));
 	memcpy(path, "/w/", 3);
 	path[223] = '\0'; /* class, operation and path fill the key */
@@ -83,7 +83,7 @@ static void pol_6_what_does_not_fit_is_decided_anew(void **state)
 	path[10] = '\0';
 	ask(&k, k.cache, path);
 	assert_true(ask(&k, k.cache, path).cached);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_6_every_part_of_an_operation_counts(void **state)
@@ -109,16 +109,16 @@ static void pol_6_every_part_of_an_operation_counts(void **state)
 		{.class = OP_FILE, .file = {OP_FILE_read, "/a"}},
 		{.class = OP_FILE, .file = {OP_FILE_write, "/a"}},
 	};
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
-		policy_decide(k.p, k.cache, &ops[i], &v);
+		policy_decide(k.p, k.cache, &ops[i], false, &v);
 		if (v.cached)
 			fail_msg("%zu", i);
 	}
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

@@ -22,11 +22,6 @@ static void scan(struct rule_search *s, const struct snapshot_span *span)
 	}
 }
 
-void search_always(struct rule_search *s)
-{
-	scan(s, &s->p->head->class[s->class].always);
-}
-
 void search_key(struct rule_search *s, uint32_t hash)
 {
 	const struct snapshot_span *span = &s->p->head->class[s->class].slots;
@@ -69,14 +64,11 @@ static enum match_result match_file(const struct policy *p, const struct snapsho
 		       : MATCH_NO;
 }
 
-/* why: the reason of a denial. The gate decides what an approve becomes. */
-static void set_effect(const struct policy *p, struct verdict *v, const char *why)
+enum decision policy_effect(const struct policy *p, enum decision d, bool approver)
 {
-	const bool asks = v->decision == DECISION_approve;
-
-	v->effective = asks || v->decision == DECISION_deny ? v->decision : DECISION_allow;
-	v->shadow = asks && p->head->shadow != 0;
-	v->why = v->effective == DECISION_deny ? why : NULL;
+	if (d == DECISION_approve && p->head->shadow == 0)
+		return approver ? DECISION_approve : DECISION_deny;
+	return d == DECISION_deny ? DECISION_deny : DECISION_allow;
 }
 
 static const char *text_or_null(const struct policy *p, uint32_t at)
@@ -84,75 +76,75 @@ static const char *text_or_null(const struct policy *p, uint32_t at)
 	return at != 0 ? snapshot_text(p, at) : NULL;
 }
 
-static const struct verdict no_privilege = {
-	.decision = DECISION_deny,
-	.effective = DECISION_deny,
-	.rule = POLICY_NO_PRIVILEGE,
-	.message = "{path} cannot raise privilege in a session: run the command without it; the "
-		   "session's state stays as it was",
-	.final = true};
-
+/* The verdict of a rule that was found, or of the default. */
 static void conclude(const struct policy *p, unsigned class, const struct rule_found *f,
-		     struct verdict *v)
+		     bool approver, struct verdict *v)
 {
 	const struct snapshot_class *c = &p->head->class[class];
-	const struct snapshot_rule *r;
+	const char *why = "no rule allows it";
 
-	*v = (struct verdict){.file = text_or_null(p, p->head->file)};
-	if (f->rule == SNAPSHOT_NONE) {
-		v->decision = (enum decision)c->fallback;
-		v->rule = "default";
-		v->line = c->line;
-		v->column = c->column;
-		if (c->line == 0)
-			v->file = NULL;
-		set_effect(p, v, "no rule allows it");
-		return;
-	}
+	*v = (struct verdict){.decision = c->fallback,
+			      .rule = "default",
+			      .file = c->line != 0 ? text_or_null(p, p->head->file) : NULL,
+			      .line = c->line,
+			      .column = c->column};
 	if (f->rule == SNAPSHOT_NO_PRIVILEGE) {
-		*v = no_privilege;
-		return;
+		*v = (struct verdict){
+			.decision = DECISION_deny,
+			.rule = POLICY_NO_PRIVILEGE,
+			.message = "{path} cannot raise privilege in a session: run the command "
+				   "without it; the session's state stays as it was",
+			.final = true};
+		why = NULL;
+	} else if (f->rule != SNAPSHOT_NONE) {
+		const struct snapshot_rule *r = snapshot_rule(p, class, f->rule);
+
+		*v = (struct verdict){.decision = f->over ? DECISION_deny : r->decision,
+				      .rule = snapshot_text(p, r->name),
+				      .file = text_or_null(p, p->head->file),
+				      .line = r->line,
+				      .column = r->column};
+		why = f->over ? "a pattern of this rule is over its limit: the arguments are too "
+				"many, or comparing them takes too long"
+			      : "a rule denies it";
+		if (!f->over) {
+			v->message = text_or_null(p, r->message);
+			v->target = text_or_null(p, r->redirect_to);
+			v->final = r->final;
+		}
 	}
-	r = snapshot_rule(p, class, f->rule);
-	v->rule = snapshot_text(p, r->name);
-	v->line = r->line;
-	v->column = r->column;
-	if (f->over) {
-		v->decision = v->effective = DECISION_deny;
-		v->why = "a pattern of this rule is over its limit: the arguments are too many, or "
-			 "comparing them takes too long";
-		return;
-	}
-	v->decision = (enum decision)r->decision;
-	v->message = text_or_null(p, r->message);
-	v->target = text_or_null(p, r->redirect_to);
-	v->final = r->final;
-	set_effect(p, v, "a rule denies it");
+	v->effective = policy_effect(p, v->decision, approver);
+	v->shadow = v->decision == DECISION_approve && p->head->shadow != 0;
+	if (v->effective == DECISION_deny)
+		v->why = v->decision == DECISION_approve ? "no approver" : why;
+}
+
+static void search_file(struct rule_search *s, const struct op *op)
+{
+	s->match = match_file;
+	s->arg = op;
+	search_key(s, SNAPSHOT_ALWAYS);
+	search_path(s, op->file.path);
 }
 
 void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
-		   struct verdict *v)
+		   bool approver, struct verdict *v)
 {
 	const enum op_class class = op->class == OP_DNS ? OP_NET : op->class;
 	struct rule_search s = {.p = p, .class = class, .best = {.rule = SNAPSHOT_NONE}};
 	const char *wrong = NULL;
-	bool cached;
+	bool cached = false;
 
 	if (class != OP_NET && !glob_plain_path(class == OP_FILE ? op->file.path : op->exec.path))
 		wrong = "not a plain absolute path";
-	cached = wrong == NULL && cache != NULL && cache_get(cache, p, op, &s.best);
-	if (wrong == NULL && !cached) {
-		if (class == OP_EXEC) {
-			s.best = decide_exec(s, op);
-		} else if (class == OP_NET) {
-			wrong = decide_net(s, op, &s.best);
-		} else {
-			s.match = match_file;
-			s.arg = op;
-			search_always(&s);
-			search_path(&s, op->file.path);
-		}
-	}
+	else if (cache != NULL && cache_get(cache, p, op, &s.best))
+		cached = true;
+	else if (class == OP_FILE)
+		search_file(&s, op);
+	else if (class == OP_EXEC)
+		s.best = decide_exec(s, op);
+	else
+		wrong = decide_net(s, op, &s.best);
 	if (wrong != NULL) {
 		*v = (struct verdict){.decision = DECISION_deny,
 				      .effective = DECISION_deny,
@@ -162,8 +154,8 @@ void policy_decide(const struct policy *p, struct policy_cache *cache, const str
 	}
 	if (cache != NULL && !cached)
 		cache_put(cache, &s.best);
-	conclude(p, class, &s.best, v);
-	if (s.best.rule == SNAPSHOT_NONE && v->effective == DECISION_deny && class == OP_EXEC &&
+	conclude(p, class, &s.best, approver, v);
+	if (s.best.rule == SNAPSHOT_NONE && v->decision == DECISION_deny && class == OP_EXEC &&
 	    (op->exec.flags & OP_EXEC_LOOSE) != 0)
 		v->why = "no rule allows it by a name that can lead elsewhere (call it by its own "
 			 "absolute path)";

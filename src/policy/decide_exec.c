@@ -213,7 +213,7 @@ static bool match_args(const struct policy *p, const struct snapshot_rule *r, co
 static enum match_result match_line(const struct policy *p, const struct snapshot_rule *r,
 				    const char *const *v, size_t n)
 {
-	const struct flags_line line = {v, n, !decision_permits((enum decision)r->decision)};
+	const struct flags_line line = {v, n, !decision_permits(r->decision)};
 
 	for (uint32_t i = 0; i < r->groups.n; i++)
 		if (!flags_group_given(&line, snapshot_pattern(p, r->groups.at + i)))
@@ -224,8 +224,8 @@ static enum match_result match_line(const struct policy *p, const struct snapsho
 		if (match_args(p, r, snapshot_pattern(p, r->args.at + i), &line))
 			return MATCH_YES;
 	for (uint32_t i = 0; i < r->regex.n; i++) {
-		const enum regex_result got = regexes_match_args(
-			p->regexes, p->regex_of[r->regex.at + i], v, n, r->args_whole);
+		const enum regex_result got =
+			regexes_match(p->regexes, r->regex.at + i, v, n, r->args_whole);
 
 		if (got != REGEX_NO)
 			return got == REGEX_YES ? MATCH_YES : MATCH_OVER;
@@ -241,7 +241,7 @@ static enum match_result match_exec(const struct policy *p, const struct snapsho
 				    uint32_t pattern, const void *arg)
 {
 	const struct subject *s = arg;
-	const bool permits = decision_permits((enum decision)r->decision);
+	const bool permits = decision_permits(r->decision);
 	const unsigned flags = s->op->exec.flags & OP_EXEC_KINDS;
 	const char *const *v = s->op->exec.argv;
 	const size_t argc = s->op->exec.argc, own = op_exec_own(s->op);
@@ -284,7 +284,7 @@ struct rule_found decide_exec(struct rule_search s, const struct op *op)
 		regexes_begin(s.p->regexes);
 	s.match = match_exec;
 	s.arg = &subject;
-	search_always(&s);
+	search_key(&s, SNAPSHOT_ALWAYS);
 	for (unsigned i = 0; i < NAMES; i++)
 		if (subject.name[i] != NULL)
 			search_key(&s, snapshot_hash(KEY_NAME, subject.name[i],

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
-static void check(struct kit *k, const char *path, const char *called, const char *line,
+static void check(struct policy_kit *k, const char *path, const char *called, const char *line,
 		  const char *rule)
 {
-	struct verdict v = kit_exec(k, path, called, line);
+	struct verdict v = policy_kit_exec(k, path, called, line);
 
 	if (strcmp(v.rule, rule) != 0)
 		fail_msg("%s (%s) %s: %s, not %s", path, called, line, v.rule, rule);
@@ -12,13 +12,13 @@ static void check(struct kit *k, const char *path, const char *called, const cha
 
 static void pol_4_a_deny_matches_by_every_name(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD
-		 "command_rules:\n"
-		 "  - {name: no-rm, commands: [rm, '/opt/**/tool', 'mkfs*'], decision: deny}\n",
-		 NULL);
+	policy_kit_open(
+		&k,
+		HEAD "command_rules:\n"
+		     "  - {name: no-rm, commands: [rm, '/opt/**/tool', 'mkfs*'], decision: deny}\n",
+		NULL);
 	check(&k, "/usr/bin/rm", NULL, "rm", "no-rm");
 	check(&k, "/workspace/rm", NULL, "x", "no-rm");
 	check(&k, "/usr/bin/rm", "/workspace/ls", "ls", "no-rm");
@@ -32,19 +32,20 @@ static void pol_4_a_deny_matches_by_every_name(void **state)
 	check(&k, "/usr/bin/x", "/opt/tool", "x", "no-rm");
 	check(&k, "/sbin/mkfs.ext4", NULL, "mkfs.ext4", "no-rm");
 	check(&k, "/usr/bin/rmdir", NULL, "rmdir", "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* /bin is a link to /usr/bin, and the file that runs is in the latter. */
 static void pol_4_a_path_through_a_link_of_the_system(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD
-		 "command_rules:\n"
-		 "  - {name: no, commands: ['/bin/id', '/sbin/*', '/binx/y'], decision: deny}\n",
-		 NULL);
+	policy_kit_open(
+		&k,
+		HEAD
+		"command_rules:\n"
+		"  - {name: no, commands: ['/bin/id', '/sbin/*', '/binx/y'], decision: deny}\n",
+		NULL);
 	check(&k, "/usr/bin/id", NULL, "id", "no");
 	check(&k, "/usr/bin/id", "/bin/id", "id", "no");
 	check(&k, "/bin/id", NULL, "id", "no");
@@ -52,18 +53,18 @@ static void pol_4_a_path_through_a_link_of_the_system(void **state)
 	check(&k, "/usr/bin/x", NULL, "x", "default");
 	check(&k, "/usr/binx/y", NULL, "y", "default");
 	check(&k, "/usr/local/bin/id", NULL, "id", "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_4_an_allow_is_not_talked_into_it_by_a_name(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "default: {commands: deny}\ncommand_rules:\n"
-		      "  - {name: ok, commands: [ls, python3, npm, '/workspace/bin/*'],\n"
-		      "     decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "default: {commands: deny}\ncommand_rules:\n"
+			     "  - {name: ok, commands: [ls, python3, npm, '/workspace/bin/*'],\n"
+			     "     decision: allow}\n",
+			NULL);
 	check(&k, "/usr/bin/ls", NULL, "ls", "ok");
 	check(&k, "/bin/ls", NULL, "other-name", "ok");
 	check(&k, "/workspace/ls", NULL, "ls", "default");
@@ -81,20 +82,20 @@ static void pol_4_an_allow_is_not_talked_into_it_by_a_name(void **state)
 	check(&k, "/usr/bin/busybox", NULL, "busybox ls", "ok");
 	check(&k, "/usr/bin/busybox", NULL, "busybox rm", "default");
 	check(&k, "/workspace/busybox", NULL, "busybox ls", "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* busybox takes itself as an applet, by any name that begins so, and the last part of a path. */
 static void pol_4_the_applet_of_a_multi_call_program(void **state)
 {
 	static const char bb[] = "/usr/bin/busybox";
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "default: {commands: approve}\ncommand_rules:\n"
-		      "  - {name: no-rm, commands: [rm], decision: deny}\n"
-		      "  - {name: ok, commands: [ls, busybox, my*], decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "default: {commands: approve}\ncommand_rules:\n"
+			     "  - {name: no-rm, commands: [rm], decision: deny}\n"
+			     "  - {name: ok, commands: [ls, busybox, my*], decision: allow}\n",
+			NULL);
 	check(&k, bb, NULL, "busybox busybox rm x", "no-rm");
 	check(&k, bb, NULL, "busybox busybox /x/busybox rm", "no-rm");
 	check(&k, bb, NULL, "busybox busybox.static rm", "no-rm");
@@ -115,31 +116,32 @@ static void pol_4_the_applet_of_a_multi_call_program(void **state)
 	check(&k, "/usr/bin/coreutils", NULL, "mv --coreutils-prog=ls", "default");
 	check(&k, "/usr/bin/coreutils", NULL, "coreutils --coreutils-prog-shebang=rm x", "no-rm");
 	check(&k, "/usr/bin/coreutils", NULL, "coreutils --coreutils-prog=ls", "ok");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
-static struct verdict scripted(struct kit *k, const char *path, const char *script, unsigned flags)
+static struct verdict scripted(struct policy_kit *k, const char *path, const char *script,
+			       unsigned flags)
 {
 	static const char *const argv[] = {"x", "y"};
 	const struct op op = {
 		.class = OP_EXEC,
 		.exec = {.path = path, .script = script, .argv = argv, .argc = 2, .flags = flags}};
 
-	return kit_decide(k, &op);
+	return policy_kit_decide(k, &op);
 }
 
 static void pol_4_scripts_and_their_interpreters(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "default: {commands: deny}\ncommand_rules:\n"
-		      "  - {name: no-evil, commands: [evil], decision: deny}\n"
-		      "  - {name: py-ws, commands: [python3*], scripts: ['/workspace/**'],\n"
-		      "     decision: log}\n"
-		      "  - {name: any, scripts: ['/srv/**'], decision: allow}\n"
-		      "  - {name: ok, commands: [pip, dash], decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "default: {commands: deny}\ncommand_rules:\n"
+			     "  - {name: no-evil, commands: [evil], decision: deny}\n"
+			     "  - {name: py-ws, commands: [python3*], scripts: ['/workspace/**'],\n"
+			     "     decision: log}\n"
+			     "  - {name: any, scripts: ['/srv/**'], decision: allow}\n"
+			     "  - {name: ok, commands: [pip, dash], decision: allow}\n",
+			NULL);
 	assert_string_equal(scripted(&k, "/usr/bin/python3.11", "/workspace/a", 0).rule, "py-ws");
 	assert_string_equal(scripted(&k, "/usr/bin/python3.11", "/tmp/a", 0).rule, "default");
 	assert_string_equal(scripted(&k, "/usr/bin/python3.11", NULL, 0).rule, "default");
@@ -147,7 +149,7 @@ static void pol_4_scripts_and_their_interpreters(void **state)
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/workspace/evil", 0).rule, "no-evil");
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/workspace/fine", 0).rule, "ok");
 	assert_string_equal(scripted(&k, "/opt/x", "/srv/y", 0).rule, "any");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* A script whose interpreter is a script whose interpreter is … */
@@ -163,40 +165,40 @@ static void pol_4_interpreters_between_script_and_program(void **state)
 	static const char *const denies[] = {"commands: [npm]", "commands: ['/opt/b/*']",
 					     "scripts: ['/usr/bin/*']", "scripts: ['/opt/**']",
 					     "commands: [c]"};
-	struct kit k;
+	struct policy_kit k;
 
 	for (size_t i = 0; i < ARRAY_LEN(denies); i++) {
 		cleanup_free char *text = mem_printf(
 			HEAD "command_rules:\n  - {name: no, %s, decision: deny}\n", denies[i]);
 
-		kit_open(&k, text, NULL);
+		policy_kit_open(&k, text, NULL);
 		op.exec.nchain = 3;
-		assert_string_equal(kit_decide(&k, &op).rule, "no");
+		assert_string_equal(policy_kit_decide(&k, &op).rule, "no");
 		op.exec.nchain = 1;
-		assert_string_equal(kit_decide(&k, &op).rule, "default");
-		kit_close(&k);
+		assert_string_equal(policy_kit_decide(&k, &op).rule, "default");
+		policy_kit_close(&k);
 		free(text);
 		text = mem_printf(HEAD "default: {commands: deny}\n"
 				       "command_rules:\n  - {name: yes, %s, decision: allow}\n",
 				  denies[i]);
-		kit_open(&k, text, NULL);
+		policy_kit_open(&k, text, NULL);
 		op.exec.nchain = 3;
-		assert_string_equal(kit_decide(&k, &op).rule, "default");
-		kit_close(&k);
+		assert_string_equal(policy_kit_decide(&k, &op).rule, "default");
+		policy_kit_close(&k);
 	}
 }
 
 static void pol_4_a_script_that_can_be_swapped_allows_nothing(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "default: {commands: deny}\ncommand_rules:\n"
-		      "  - {name: no, scripts: ['/srv/evil'], decision: deny}\n"
-		      "  - {name: path, commands: ['/opt/tools/*'], decision: allow}\n"
-		      "  - {name: name, commands: [pip], decision: allow}\n"
-		      "  - {name: script, scripts: ['/srv/*'], decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "default: {commands: deny}\ncommand_rules:\n"
+			     "  - {name: no, scripts: ['/srv/evil'], decision: deny}\n"
+			     "  - {name: path, commands: ['/opt/tools/*'], decision: allow}\n"
+			     "  - {name: name, commands: [pip], decision: allow}\n"
+			     "  - {name: script, scripts: ['/srv/*'], decision: allow}\n",
+			NULL);
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/opt/tools/x", 0).rule, "path");
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/usr/bin/pip", 0).rule, "name");
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/srv/y", 0).rule, "script");
@@ -210,11 +212,11 @@ static void pol_4_a_script_that_can_be_swapped_allows_nothing(void **state)
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/srv/y", OP_EXEC_LOOSE).rule, "default");
 	assert_string_equal(scripted(&k, "/opt/tools/z", "/srv/y", OP_EXEC_LOOSE).rule, "path");
 	assert_string_equal(scripted(&k, "/usr/bin/dash", "/srv/evil", OP_EXEC_LOOSE).rule, "no");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* With n arguments of size bytes, NUL included, behind argv[0]. */
-static enum decision with_arguments(struct kit *k, const char *path, size_t n, size_t size,
+static enum decision with_arguments(struct policy_kit *k, const char *path, size_t n, size_t size,
 				    unsigned flags)
 {
 	cleanup_free char *text = mem_alloc(size);
@@ -226,7 +228,7 @@ static enum decision with_arguments(struct kit *k, const char *path, size_t n, s
 	memset(text, 'x', size - 1);
 	for (size_t i = 0; i <= n; i++)
 		argv[i] = text;
-	v = kit_decide(k, &op);
+	v = policy_kit_decide(k, &op);
 	if (v.effective == DECISION_deny)
 		assert_non_null(strstr(v.why, "over its limit"));
 	return v.effective;
@@ -234,13 +236,14 @@ static enum decision with_arguments(struct kit *k, const char *path, size_t n, s
 
 static void pol_4_arguments_that_were_not_all_seen(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: no, commands: [a], args_pattern: [bad], decision: deny}\n"
-		      "  - {name: re, commands: [b], args_regex: ['^bad$'], decision: log}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD
+			"command_rules:\n"
+			"  - {name: no, commands: [a], args_pattern: [bad], decision: deny}\n"
+			"  - {name: re, commands: [b], args_regex: ['^bad$'], decision: log}\n",
+			NULL);
 	assert_int_equal(with_arguments(&k, "/bin/a", 16383, 2, 0), DECISION_allow);
 	assert_int_equal(with_arguments(&k, "/bin/a", 16384, 2, 0), DECISION_deny);
 	assert_int_equal(with_arguments(&k, "/bin/a", 2, 96 * 1024, 0), DECISION_allow);
@@ -248,10 +251,10 @@ static void pol_4_arguments_that_were_not_all_seen(void **state)
 	assert_int_equal(with_arguments(&k, "/bin/a", 2, 2, OP_EXEC_CUT), DECISION_deny);
 	assert_int_equal(with_arguments(&k, "/bin/b", 2, 2, OP_EXEC_CUT), DECISION_deny);
 	assert_int_equal(with_arguments(&k, "/bin/c", 20000, 2, OP_EXEC_CUT), DECISION_allow);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
-static const char *line_of_script(struct kit *k, size_t own, const char *line)
+static const char *line_of_script(struct policy_kit *k, size_t own, const char *line)
 {
 	cleanup_free char *copy = mem_strdup(line);
 	const char *argv[8] = {0};
@@ -264,25 +267,25 @@ static const char *line_of_script(struct kit *k, size_t own, const char *line)
 
 	for (char *p = strtok(copy, " "); p != NULL; p = strtok(NULL, " "))
 		argv[op.exec.argc++] = p;
-	return kit_decide(k, &op).rule;
+	return policy_kit_decide(k, &op).rule;
 }
 
 /* npm is a script: what `#!` puts before its arguments is not its line. */
 static void pol_1_the_whole_line_of_a_script(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: pub, commands: [npm], args_pattern: ['publish*'],\n"
-		      "     args_whole: true, decision: deny}\n"
-		      "  - {name: env, commands: [env], args_pattern: ['node * eval'],\n"
-		      "     args_whole: true, decision: deny}\n"
-		      "  - {name: re, commands: [npm], args_regex: ['^ci$', '^$'],\n"
-		      "     args_whole: true, decision: log}\n"
-		      "  - {name: envlog, commands: [env], args_pattern: [test],\n"
-		      "     args_whole: true, decision: log}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "command_rules:\n"
+			     "  - {name: pub, commands: [npm], args_pattern: ['publish*'],\n"
+			     "     args_whole: true, decision: deny}\n"
+			     "  - {name: env, commands: [env], args_pattern: ['node * eval'],\n"
+			     "     args_whole: true, decision: deny}\n"
+			     "  - {name: re, commands: [npm], args_regex: ['^ci$', '^$'],\n"
+			     "     args_whole: true, decision: log}\n"
+			     "  - {name: envlog, commands: [env], args_pattern: [test],\n"
+			     "     args_whole: true, decision: log}\n",
+			NULL);
 	assert_string_equal(line_of_script(&k, 3, "env node npm publish x"), "pub");
 	assert_string_equal(line_of_script(&k, 3, "env node npm run publish"), "default");
 	assert_string_equal(line_of_script(&k, 3, "env node npm eval"), "env");
@@ -290,44 +293,45 @@ static void pol_1_the_whole_line_of_a_script(void **state)
 	assert_string_equal(line_of_script(&k, 3, "env node npm"), "re");
 	assert_string_equal(line_of_script(&k, 3, "env node npm test"), "default");
 	assert_string_equal(line_of_script(&k, 0, "env test"), "envlog");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void exe_2_files_that_are_not_plain(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	const char *memfd = "/memfd:ls (deleted)";
 
-	kit_open(&k,
-		 HEAD "default: {commands: approve}\ncommand_rules:\n"
-		      "  - {name: no-mem, kinds: [memfd, deleted], decision: deny, final: true}\n"
-		      "  - {name: ok, commands: [ls, '/**'], decision: allow}\n"
-		      "  - {name: ld, kinds: [loader], commands: ['/lib/*'], decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD
+			"default: {commands: approve}\ncommand_rules:\n"
+			"  - {name: no-mem, kinds: [memfd, deleted], decision: deny, final: true}\n"
+			"  - {name: ok, commands: [ls, '/**'], decision: allow}\n"
+			"  - {name: ld, kinds: [loader], commands: ['/lib/*'], decision: allow}\n",
+			NULL);
 	assert_string_equal(scripted(&k, memfd, NULL, OP_EXEC_MEMFD).rule, "no-mem");
 	assert_string_equal(scripted(&k, "/usr/bin/ls", NULL, OP_EXEC_DELETED).rule, "no-mem");
 	assert_string_equal(scripted(&k, "/usr/bin/ls", NULL, 0).rule, "ok");
 	assert_string_equal(scripted(&k, "/lib/ld.so", "/usr/bin/ls", OP_EXEC_LOADER).rule, "ld");
 	assert_string_equal(scripted(&k, "/lib64/x/ld.so", "/usr/bin/ls", OP_EXEC_LOADER).rule,
 			    "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_1_argument_patterns(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD
-		 "command_rules:\n"
-		 "  - {name: inst, commands: [npm], args_pattern: ['install*', 'add *'],\n"
-		 "     decision: deny}\n"
-		 "  - {name: whole, commands: [git], args_pattern: ['status*'],\n"
-		 "     args_whole: true, decision: log}\n"
-		 "  - {name: flags, commands: [rm], args_pattern: ['-rf', '--recursive'],\n"
-		 "     flags: true, decision: deny}\n"
-		 "  - {name: noflags, commands: [rn], args_pattern: ['-rf'], decision: deny}\n",
-		 NULL);
+	policy_kit_open(
+		&k,
+		HEAD "command_rules:\n"
+		     "  - {name: inst, commands: [npm], args_pattern: ['install*', 'add *'],\n"
+		     "     decision: deny}\n"
+		     "  - {name: whole, commands: [git], args_pattern: ['status*'],\n"
+		     "     args_whole: true, decision: log}\n"
+		     "  - {name: flags, commands: [rm], args_pattern: ['-rf', '--recursive'],\n"
+		     "     flags: true, decision: deny}\n"
+		     "  - {name: noflags, commands: [rn], args_pattern: ['-rf'], decision: deny}\n",
+		NULL);
 	check(&k, "/usr/bin/npm", NULL, "npm install", "inst");
 	check(&k, "/usr/bin/npm", NULL, "npm --quiet install x", "inst");
 	check(&k, "/usr/bin/npm", NULL, "npm -x add y", "inst");
@@ -348,35 +352,37 @@ static void pol_1_argument_patterns(void **state)
 	check(&k, "/usr/bin/rm", NULL, "rm - rf", "default");
 	check(&k, "/usr/bin/rn", NULL, "rn -r -f", "default");
 	check(&k, "/usr/bin/rn", NULL, "rn -rf", "noflags");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_1_regular_expressions_and_their_limit(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: re, commands: [curl], args_regex: ['^https?://', '^-d \\w+$'],\n"
-		      "     decision: deny, message: no}\n"
-		      "  - {name: slow, commands: [x], args_regex: ['^(a+)+$'], decision: allow}\n"
-		      "  - {name: or, commands: [y], args_regex: [b], args_pattern: [a],\n"
-		      "     decision: deny}\n",
-		 NULL);
+	policy_kit_open(
+		&k,
+		HEAD "command_rules:\n"
+		     "  - {name: re, commands: [curl], args_regex: ['^https?://', '^-d \\w+$'],\n"
+		     "     decision: deny, message: no}\n"
+		     "  - {name: slow, commands: [x], args_regex: ['^(a+)+$'], decision: allow}\n"
+		     "  - {name: or, commands: [y], args_regex: [b], args_pattern: [a],\n"
+		     "     decision: deny}\n",
+		NULL);
 	check(&k, "/usr/bin/curl", NULL, "curl -s http://x", "re");
 	check(&k, "/usr/bin/curl", NULL, "curl -d abc", "re");
 	check(&k, "/usr/bin/curl", NULL, "curl ftp://x", "default");
 	check(&k, "/usr/bin/x", NULL, "x aaaa", "slow");
-	assert_int_equal(kit_exec(&k, "/usr/bin/x", NULL, "x aaaa").effective, DECISION_allow);
-	v = kit_exec(&k, "/usr/bin/x", NULL, "x aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab");
+	assert_int_equal(policy_kit_exec(&k, "/usr/bin/x", NULL, "x aaaa").effective,
+			 DECISION_allow);
+	v = policy_kit_exec(&k, "/usr/bin/x", NULL, "x aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab");
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.rule, "slow");
 	assert_non_null(strstr(v.why, "over its limit"));
 	check(&k, "/usr/bin/y", NULL, "y a", "or");
 	check(&k, "/usr/bin/y", NULL, "y xbx", "or");
 	check(&k, "/usr/bin/y", NULL, "y c", "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* STA-6: before every rule, also one that allows. */
@@ -393,50 +399,50 @@ static void sta_6_what_raises_privilege_is_refused(void **state)
 	};
 	struct op set_id = {.class = OP_EXEC, .exec = {.path = "/usr/bin/mount"}};
 	struct verdict v;
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "default: {commands: allow}\n"
-		      "command_rules:\n"
-		      "  - {name: all, commands: ['**'], decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "default: {commands: allow}\n"
+			     "command_rules:\n"
+			     "  - {name: all, commands: ['**'], decision: allow}\n",
+			NULL);
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
-		v = kit_exec(&k, refused[i][0], refused[i][1], refused[i][2]);
+		v = policy_kit_exec(&k, refused[i][0], refused[i][1], refused[i][2]);
 		assert_string_equal(v.rule, POLICY_NO_PRIVILEGE);
 		assert_int_equal(v.effective, DECISION_deny);
 		assert_true(v.final);
 		assert_non_null(strstr(v.message, "cannot raise privilege"));
 	}
-	policy_decide(k.p, NULL, &set_id, &v);
+	policy_decide(k.p, NULL, &set_id, false, &v);
 	assert_true(verdict_allows(&v));
 	set_id.exec.flags = OP_EXEC_SETID;
-	policy_decide(k.p, NULL, &set_id, &v);
+	policy_decide(k.p, NULL, &set_id, false, &v);
 	assert_string_equal(v.rule, POLICY_NO_PRIVILEGE);
 	/* names that only resemble one, and argv[0] */
-	v = kit_exec(&k, "/usr/bin/sum", NULL, "sum");
+	v = policy_kit_exec(&k, "/usr/bin/sum", NULL, "sum");
 	assert_true(verdict_allows(&v));
-	v = kit_exec(&k, "/usr/bin/bash", NULL, "-su -c id");
+	v = policy_kit_exec(&k, "/usr/bin/bash", NULL, "-su -c id");
 	assert_true(verdict_allows(&v));
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void exe_2_a_redirect_names_its_program(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: safe, commands: [rm], decision: redirect,\n"
-		      "     redirect_to: '${HOME}/bin/rm*'}\n",
-		 NULL);
-	v = kit_exec(&k, "/usr/bin/rm", NULL, "rm x");
+	policy_kit_open(&k,
+			HEAD "command_rules:\n"
+			     "  - {name: safe, commands: [rm], decision: redirect,\n"
+			     "     redirect_to: '${HOME}/bin/rm*'}\n",
+			NULL);
+	v = policy_kit_exec(&k, "/usr/bin/rm", NULL, "rm x");
 	assert_int_equal(v.decision, DECISION_redirect);
 	assert_int_equal(v.effective, DECISION_allow);
 	assert_string_equal(v.target, "/home/agent/bin/rm*");
-	v = kit_exec(&k, "/usr/bin/ls", NULL, "ls");
+	v = policy_kit_exec(&k, "/usr/bin/ls", NULL, "ls");
 	assert_null(v.target);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

@@ -28,8 +28,7 @@ static enum match_result match_net(const struct policy *p, const struct snapshot
 			return MATCH_NO;
 	}
 	if (n->dns)
-		return rule_is_for_lookups((enum decision)r->decision, r->conditions) ? MATCH_YES
-										      : MATCH_NO;
+		return rule_is_for_lookups(r) ? MATCH_YES : MATCH_NO;
 	if (((r->conditions & COND_PORTS) && !snapshot_has_port(p, r, n->port)) ||
 	    ((r->conditions & COND_PROTOCOLS) && (r->bits & 1U << n->proto) == 0))
 		return MATCH_NO;
@@ -67,7 +66,7 @@ const char *decide_net(struct rule_search s, const struct op *op, struct rule_fo
 	n.address = cidr_normal(&n.address);
 	s.match = match_net;
 	s.arg = &n;
-	search_always(&s);
+	search_key(&s, SNAPSHOT_ALWAYS);
 	for (const char *at = n.host; at != NULL; at = strchr(at, '.')) {
 		at += at != n.host; /* behind the dot */
 		search_key(&s, snapshot_hash(KEY_DOMAIN, at, strlen(at)));

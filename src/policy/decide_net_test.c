@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static const char text[] = HEAD
 	"network_rules:\n"
@@ -13,10 +13,10 @@ static const char text[] = HEAD
 	"  - {name: ntp, ports: [123], protocols: [udp], decision: allow}\n"
 	"  - {name: ask, ports: [443], decision: approve}\n";
 
-static void check(struct kit *k, const char *host, const char *address, uint16_t port,
+static void check(struct policy_kit *k, const char *host, const char *address, uint16_t port,
 		  const char *rule)
 {
-	struct verdict v = kit_net(k, host, address, port);
+	struct verdict v = policy_kit_net(k, host, address, port);
 
 	if (strcmp(v.rule, rule) != 0)
 		fail_msg("%s %s %u: %s, not %s", host, address, port, v.rule, rule);
@@ -24,9 +24,9 @@ static void check(struct kit *k, const char *host, const char *address, uint16_t
 
 static void pol_3_domains_ports_and_blocks_together(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	check(&k, "good.example", NULL, 80, "good");
 	check(&k, "WWW.Good.Example.", "1.2.3.4", 80, "good");
 	check(&k, "www.good.example", "1.2.3.4", 25, "nomail");
@@ -45,93 +45,94 @@ static void pol_3_domains_ports_and_blocks_together(void **state)
 	check(&k, "in.example", "1.1.1.1", 1, "default");
 	check(&k, "in.example", NULL, 1, "default");
 	check(&k, NULL, "192.168.1.1", 1, "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_1_a_final_block_stands_before_a_domain(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	check(&k, "good.example", "169.254.169.254", 80, "meta");
 	check(&k, "good.example", "::ffff:169.254.169.254", 80, "meta");
 	check(&k, "good.example", "fe80::1", 80, "meta");
 	check(&k, "169.254.169.254", NULL, 80, "meta");
 	check(&k, "169.254.169.254", "1.1.1.1", 80, "default");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_1_protocols(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct op op = {.class = OP_NET, .net = {.port = 123, .proto = OP_PROTO_UDP}};
 
-	kit_open(&k, text, NULL);
-	assert_string_equal(kit_decide(&k, &op).rule, "ntp");
+	policy_kit_open(&k, text, NULL);
+	assert_string_equal(policy_kit_decide(&k, &op).rule, "ntp");
 	op.net.proto = OP_PROTO_TCP;
-	assert_string_equal(kit_decide(&k, &op).rule, "default");
-	kit_close(&k);
+	assert_string_equal(policy_kit_decide(&k, &op).rule, "default");
+	policy_kit_close(&k);
 }
 
 static void pol_1_names_that_cannot_be_reached_are_not_looked_up(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
-	assert_string_equal(kit_dns(&k, "good.example").rule, "good");
-	assert_string_equal(kit_dns(&k, "a.good.example").rule, "good");
-	assert_string_equal(kit_dns(&k, "bad.example.").rule, "bad");
-	assert_string_equal(kit_dns(&k, "in.example").rule, "both");
+	policy_kit_open(&k, text, NULL);
+	assert_string_equal(policy_kit_dns(&k, "good.example").rule, "good");
+	assert_string_equal(policy_kit_dns(&k, "a.good.example").rule, "good");
+	assert_string_equal(policy_kit_dns(&k, "bad.example.").rule, "bad");
+	assert_string_equal(policy_kit_dns(&k, "in.example").rule, "both");
 	/* a port alone is allowed for every name: udp 123 */
-	assert_string_equal(kit_dns(&k, "other.example").rule, "ntp");
-	kit_close(&k);
-	kit_open(&k,
-		 HEAD "network_rules:\n"
-		      "  - {name: lan, cidrs: [10.0.0.0/8], decision: allow}\n"
-		      "  - {name: mail, ports: [25], decision: deny}\n"
-		      "  - {name: ask, ports: [443], decision: approve}\n",
-		 NULL);
-	assert_string_equal(kit_dns(&k, "other.example").rule, "ask");
-	assert_int_equal(kit_dns(&k, "other.example").effective, DECISION_approve);
-	kit_close(&k);
-	kit_open(&k,
-		 HEAD "network_rules:\n"
-		      "  - {name: ask, cidrs: [10.0.0.0/8], ports: [443], decision: approve}\n"
-		      "  - {name: all, domains: ['*'], decision: deny}\n",
-		 NULL);
-	assert_string_equal(kit_dns(&k, "other.example").rule, "all");
-	assert_string_equal(kit_net(&k, NULL, "1.1.1.1", 1).rule, "all");
-	kit_close(&k);
+	assert_string_equal(policy_kit_dns(&k, "other.example").rule, "ntp");
+	policy_kit_close(&k);
+	policy_kit_open(&k,
+			HEAD "network_rules:\n"
+			     "  - {name: lan, cidrs: [10.0.0.0/8], decision: allow}\n"
+			     "  - {name: mail, ports: [25], decision: deny}\n"
+			     "  - {name: ask, ports: [443], decision: approve}\n",
+			NULL);
+	assert_string_equal(policy_kit_dns(&k, "other.example").rule, "ask");
+	assert_int_equal(policy_kit_dns(&k, "other.example").effective, DECISION_approve);
+	policy_kit_close(&k);
+	policy_kit_open(&k,
+			HEAD
+			"network_rules:\n"
+			"  - {name: ask, cidrs: [10.0.0.0/8], ports: [443], decision: approve}\n"
+			"  - {name: all, domains: ['*'], decision: deny}\n",
+			NULL);
+	assert_string_equal(policy_kit_dns(&k, "other.example").rule, "all");
+	assert_string_equal(policy_kit_net(&k, NULL, "1.1.1.1", 1).rule, "all");
+	policy_kit_close(&k);
 }
 
 static void pol_3_what_is_no_name_is_denied(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, HEAD "default: {network: allow}\n", NULL);
-	assert_int_equal(kit_dns(&k, "a.example").effective, DECISION_allow);
-	assert_int_equal(kit_dns(&k, "a b").effective, DECISION_deny);
-	assert_string_equal(kit_net(&k, "a..b", NULL, 1).why, "not a host name");
-	assert_int_equal(kit_net(&k, "", NULL, 1).effective, DECISION_allow);
-	kit_close(&k);
+	policy_kit_open(&k, HEAD "default: {network: allow}\n", NULL);
+	assert_int_equal(policy_kit_dns(&k, "a.example").effective, DECISION_allow);
+	assert_int_equal(policy_kit_dns(&k, "a b").effective, DECISION_deny);
+	assert_string_equal(policy_kit_net(&k, "a..b", NULL, 1).why, "not a host name");
+	assert_int_equal(policy_kit_net(&k, "", NULL, 1).effective, DECISION_allow);
+	policy_kit_close(&k);
 }
 
 static void pol_3_an_address_as_a_host_is_an_address(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "network_rules:\n"
-		      "  - {name: ten, cidrs: [10.0.0.0/8], decision: deny}\n"
-		      "  - {name: six, cidrs: ['fd00::/8'], decision: deny}\n"
-		      "  - {name: all, domains: ['*'], decision: allow}\n",
-		 NULL);
-	assert_string_equal(kit_net(&k, "10.0.0.1", NULL, 1).rule, "ten");
-	assert_string_equal(kit_net(&k, "10.0.0.1.", NULL, 1).rule, "ten");
-	assert_string_equal(kit_net(&k, "::ffff:10.0.0.1", NULL, 1).rule, "ten");
-	assert_string_equal(kit_net(&k, "FD00::1", NULL, 1).rule, "six");
-	assert_string_equal(kit_net(&k, "10.0.0.1.example", NULL, 1).rule, "all");
-	kit_close(&k);
+	policy_kit_open(&k,
+			HEAD "network_rules:\n"
+			     "  - {name: ten, cidrs: [10.0.0.0/8], decision: deny}\n"
+			     "  - {name: six, cidrs: ['fd00::/8'], decision: deny}\n"
+			     "  - {name: all, domains: ['*'], decision: allow}\n",
+			NULL);
+	assert_string_equal(policy_kit_net(&k, "10.0.0.1", NULL, 1).rule, "ten");
+	assert_string_equal(policy_kit_net(&k, "10.0.0.1.", NULL, 1).rule, "ten");
+	assert_string_equal(policy_kit_net(&k, "::ffff:10.0.0.1", NULL, 1).rule, "ten");
+	assert_string_equal(policy_kit_net(&k, "FD00::1", NULL, 1).rule, "six");
+	assert_string_equal(policy_kit_net(&k, "10.0.0.1.example", NULL, 1).rule, "all");
+	policy_kit_close(&k);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static const char files[] =
 	HEAD "file_rules:\n"
@@ -18,112 +18,118 @@ static const char files[] =
 
 static void pol_1_first_match_wins_and_the_rest_is_denied(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k, files, NULL);
-	v = kit_file(&k, "read", "/workspace/a/b");
+	policy_kit_open(&k, files, NULL);
+	v = policy_kit_file(&k, "read", "/workspace/a/b");
 	assert_int_equal(v.effective, DECISION_allow);
 	assert_string_equal(v.rule, "ws");
 	assert_string_equal(v.file, "p.yaml");
 	assert_int_equal(v.line, 9);
 	assert_int_equal(v.column, 5);
 	assert_null(v.why);
-	assert_string_equal(kit_file(&k, "read", "/home/agent/x").rule, "ws");
-	v = kit_file(&k, "write", "/workspace/a");
+	assert_string_equal(policy_kit_file(&k, "read", "/home/agent/x").rule, "ws");
+	v = policy_kit_file(&k, "write", "/workspace/a");
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.rule, "default");
 	assert_string_equal(v.why, "no rule allows it");
 	assert_null(v.file);
 	assert_false(v.final);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_1_a_final_deny_stands_before_all_others(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k, files, NULL);
-	v = kit_file(&k, "read", "/workspace/.env");
+	policy_kit_open(&k, files, NULL);
+	v = policy_kit_file(&k, "read", "/workspace/.env");
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.rule, "env");
 	assert_true(v.final);
 	assert_string_equal(v.message, "no secrets");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_2_log_is_allowed_and_marked(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k, files, NULL);
-	v = kit_file(&k, "chmod", "/tmp/x");
+	policy_kit_open(&k, files, NULL);
+	v = policy_kit_file(&k, "chmod", "/tmp/x");
 	assert_int_equal(v.decision, DECISION_log);
 	assert_int_equal(v.effective, DECISION_allow);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_2_approve_is_an_effect_of_its_own(void **state)
 {
 	const struct policy_options shadow = {.shadow = true};
-	struct kit k;
+	const struct op op = {.class = OP_FILE, .file = {OP_FILE_delete, "/workspace/a"}};
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k, files, NULL);
-	v = kit_file(&k, "delete", "/workspace/a");
+	policy_kit_open(&k, files, NULL);
+	v = policy_kit_file(&k, "delete", "/workspace/a");
 	assert_int_equal(v.decision, DECISION_approve);
 	assert_int_equal(v.effective, DECISION_approve);
 	assert_false(verdict_allows(&v));
 	assert_false(v.shadow);
-	kit_close(&k);
-	kit_open(&k, files, &shadow);
-	v = kit_file(&k, "delete", "/workspace/a");
-	assert_int_equal(v.effective, DECISION_approve);
+	policy_decide(k.p, NULL, &op, false, &v);
+	assert_int_equal(v.effective, DECISION_deny);
+	assert_string_equal(v.why, "no approver");
+	policy_kit_close(&k);
+	policy_kit_open(&k, files, &shadow);
+	v = policy_kit_file(&k, "delete", "/workspace/a");
+	assert_int_equal(v.decision, DECISION_approve);
+	assert_int_equal(v.effective, DECISION_allow);
 	assert_true(v.shadow);
-	assert_string_equal(kit_file(&k, "delete", "/workspace/.env").rule, "env");
-	kit_close(&k);
+	assert_string_equal(policy_kit_file(&k, "delete", "/workspace/.env").rule, "env");
+	policy_kit_close(&k);
 }
 
 static void pol_3_a_path_that_is_not_plain_is_denied(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, HEAD "default: {files: allow, commands: allow}\n", NULL);
-	assert_int_equal(kit_file(&k, "read", "/a").effective, DECISION_allow);
-	assert_int_equal(kit_file(&k, "read", "/a/../b").effective, DECISION_deny);
-	assert_int_equal(kit_file(&k, "read", "a").effective, DECISION_deny);
-	assert_int_equal(kit_exec(&k, "/bin/../x", NULL, "x").effective, DECISION_deny);
-	assert_string_equal(kit_exec(&k, "x", NULL, "x").why, "not a plain absolute path");
-	kit_close(&k);
+	policy_kit_open(&k, HEAD "default: {files: allow, commands: allow}\n", NULL);
+	assert_int_equal(policy_kit_file(&k, "read", "/a").effective, DECISION_allow);
+	assert_int_equal(policy_kit_file(&k, "read", "/a/../b").effective, DECISION_deny);
+	assert_int_equal(policy_kit_file(&k, "read", "a").effective, DECISION_deny);
+	assert_int_equal(policy_kit_exec(&k, "/bin/../x", NULL, "x").effective, DECISION_deny);
+	assert_string_equal(policy_kit_exec(&k, "x", NULL, "x").why, "not a plain absolute path");
+	policy_kit_close(&k);
 }
 
 static void pol_1_defaults_per_class(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 
-	kit_open(&k, HEAD, NULL);
-	assert_int_equal(kit_file(&k, "read", "/").effective, DECISION_deny);
-	assert_int_equal(kit_net(&k, "a.example", NULL, 80).effective, DECISION_deny);
-	assert_int_equal(kit_dns(&k, "a.example").effective, DECISION_deny);
-	assert_int_equal(kit_exec(&k, "/bin/x", NULL, "x").effective, DECISION_allow);
+	policy_kit_open(&k, HEAD, NULL);
+	assert_int_equal(policy_kit_file(&k, "read", "/").effective, DECISION_deny);
+	assert_int_equal(policy_kit_net(&k, "a.example", NULL, 80).effective, DECISION_deny);
+	assert_int_equal(policy_kit_dns(&k, "a.example").effective, DECISION_deny);
+	assert_int_equal(policy_kit_exec(&k, "/bin/x", NULL, "x").effective, DECISION_allow);
 	assert_true(policy_restricts(k.p, OP_FILE));
 	assert_true(policy_restricts(k.p, OP_DNS));
 	assert_false(policy_restricts(k.p, OP_EXEC));
-	kit_close(&k);
-	kit_open(&k, HEAD "default: {files: allow, network: log,\n  commands: deny}\n", NULL);
-	assert_int_equal(kit_file(&k, "read", "/").effective, DECISION_allow);
-	assert_int_equal(kit_dns(&k, "a.example").effective, DECISION_allow);
-	v = kit_exec(&k, "/bin/x", NULL, "x");
+	policy_kit_close(&k);
+	policy_kit_open(&k, HEAD "default: {files: allow, network: log,\n  commands: deny}\n",
+			NULL);
+	assert_int_equal(policy_kit_file(&k, "read", "/").effective, DECISION_allow);
+	assert_int_equal(policy_kit_dns(&k, "a.example").effective, DECISION_allow);
+	v = policy_kit_exec(&k, "/bin/x", NULL, "x");
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_int_equal(v.line, 4);
 	assert_int_equal(v.column, 3);
 	assert_string_equal(v.file, "p.yaml");
 	assert_false(policy_restricts(k.p, OP_NET));
 	assert_true(policy_restricts(k.p, OP_EXEC));
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* The sanitizer's runtime calls these for every allocation; absent in other builds. */
@@ -152,7 +158,7 @@ static void pol_6_deciding_does_not_allocate(void **state)
 		{.class = OP_NET, .net = {.host = "A.example", .address = {4, {10}}, .port = 1}},
 		{.class = OP_DNS, .dns = {"a.example", 1}},
 	};
-	struct kit k;
+	struct policy_kit k;
 	struct verdict v;
 	void *control;
 
@@ -160,21 +166,22 @@ static void pol_6_deciding_does_not_allocate(void **state)
 		print_message("without the address sanitizer allocations are not counted\n");
 		skip();
 	}
-	kit_open(&k,
-		 HEAD "file_rules:\n  - {name: a, paths: ['**/.env', '/w/**'], decision: deny}\n"
-		      "command_rules:\n"
-		      "  - {name: b, commands: [x], args_regex: ['^(a+)+$'], decision: deny}\n"
-		      "  - {name: c, commands: ['y*'], args_pattern: ['*l'], decision: deny}\n"
-		      "network_rules:\n  - {name: d, cidrs: [10.0.0.0/8], decision: deny}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD
+			"file_rules:\n  - {name: a, paths: ['**/.env', '/w/**'], decision: deny}\n"
+			"command_rules:\n"
+			"  - {name: b, commands: [x], args_regex: ['^(a+)+$'], decision: deny}\n"
+			"  - {name: c, commands: ['y*'], args_pattern: ['*l'], decision: deny}\n"
+			"network_rules:\n  - {name: d, cidrs: [10.0.0.0/8], decision: deny}\n",
+			NULL);
 	assert_true(__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free) != 0);
 	control = mem_alloc(1);
 	assert_int_equal(allocations, 1);
 	free(control);
 	for (size_t i = 0; i < ARRAY_LEN(ops) * 3; i++)
-		policy_decide(k.p, i % 2 ? k.cache : NULL, &ops[i % ARRAY_LEN(ops)], &v);
+		policy_decide(k.p, i % 2 ? k.cache : NULL, &ops[i % ARRAY_LEN(ops)], false, &v);
 	assert_int_equal(allocations, 1);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

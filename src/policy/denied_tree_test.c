@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static bool denies(const char *rules, const char *kind, const char *dir)
 {
 	cleanup_free char *text = mem_printf(HEAD "file_rules:\n%s", rules);
 	enum op_file op;
-	struct kit k;
+	struct policy_kit k;
 	bool r;
 
 	assert_true(op_file_parse(kind, &op));
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	r = policy_denies_tree(k.p, op, dir);
-	kit_close(&k);
+	policy_kit_close(&k);
 	return r;
 }
 
@@ -61,11 +61,11 @@ static void sbx_2_a_directory_is_no_pattern(void **state)
 /* The default is not a rule: what nobody has named stays to the wall that can tell files apart. */
 static void sbx_2_a_default_shuts_nothing(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, HEAD "default: {files: deny}\nfile_rules:\n" ALLOW("a", "/w/**"), NULL);
+	policy_kit_open(&k, HEAD "default: {files: deny}\nfile_rules:\n" ALLOW("a", "/w/**"), NULL);
 	assert_false(policy_denies_tree(k.p, OP_FILE_write, "/data"));
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_2_an_approval_is_a_denial_unless_it_only_watches(void **state)
@@ -74,14 +74,14 @@ static void pol_2_an_approval_is_a_denial_unless_it_only_watches(void **state)
 		"file_rules:\n"
 		"  - {name: a, paths: [\"/data/**\"], operations: [write], decision: approve}\n";
 	const struct policy_options shadow = {.shadow = true};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	assert_true(policy_denies_tree(k.p, OP_FILE_write, "/data"));
-	kit_close(&k);
-	kit_open(&k, text, &shadow);
+	policy_kit_close(&k);
+	policy_kit_open(&k, text, &shadow);
 	assert_false(policy_denies_tree(k.p, OP_FILE_write, "/data"));
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

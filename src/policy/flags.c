@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/flags.h"
+#include <stdio.h>
 #include <string.h>
+
+#define OPTION_MAX 127 /* bytes */
 
 static bool is_letter(char c)
 {
@@ -25,6 +28,8 @@ const char *flags_check(const char *option)
 {
 	const char *p = option + 2;
 
+	if (strlen(option) > OPTION_MAX)
+		return "the option is too long";
 	if (option[0] == '-' && is_letter(option[1]))
 		return option[2] == '\0'
 			       ? NULL
@@ -45,24 +50,17 @@ static const char *next_option(const char *at, size_t *len)
 	return at;
 }
 
-bool flags_group_ok(const char *group)
+const char *flags_check_group(const char *group)
 {
-	char option[FLAGS_OPTION_MAX + 1];
-	size_t len = 0;
-	bool some = false;
+	for (size_t len = strcspn(group, " ");; group = next_option(group, &len)) {
+		char option[OPTION_MAX + 2];
+		const char *wrong;
 
-	if (group[0] == ' ')
-		return false;
-	for (group = next_option(group, &len); len > 0; group = next_option(group, &len)) {
-		if (len >= sizeof(option))
-			return false;
-		memcpy(option, group, len);
-		option[len] = '\0';
-		if (flags_check(option) != NULL)
-			return false;
-		some = true;
+		snprintf(option, sizeof(option), "%.*s", (int)len, group);
+		wrong = flags_check(option);
+		if (wrong != NULL || group[len] == '\0')
+			return wrong;
 	}
-	return some && *group == '\0';
 }
 
 bool flags_group_has(const char *group, const char *option, size_t option_len)

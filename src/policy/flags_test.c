@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/flags.h"
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static void pol_1_a_pattern_for_short_options(void **state)
 {
@@ -18,15 +18,15 @@ static void pol_1_a_pattern_for_short_options(void **state)
 
 static void pol_1_groups_of_options(void **state)
 {
-	assert_true(flags_group_ok("-r"));
-	assert_true(flags_group_ok("-r -R --recursive"));
-	assert_true(flags_group_ok("--a.b_c-d"));
-	assert_false(flags_group_ok(""));
-	assert_false(flags_group_ok(" -r"));
-	assert_false(flags_group_ok("-r  -R"));
-	assert_false(flags_group_ok("-rf"));
-	assert_false(flags_group_ok("-r --a=b"));
-	assert_false(flags_group_ok("-r ---a"));
+	assert_null(flags_check_group("-r"));
+	assert_null(flags_check_group("-r -R --recursive"));
+	assert_null(flags_check_group("--a.b_c-d"));
+	assert_non_null(flags_check_group(""));
+	assert_non_null(flags_check_group(" -r"));
+	assert_non_null(flags_check_group("-r  -R"));
+	assert_non_null(flags_check_group("-rf"));
+	assert_non_null(flags_check_group("-r --a=b"));
+	assert_non_null(flags_check_group("-r ---a"));
 	assert_true(flags_group_has("-r --rec -x", "-x", 2));
 	assert_false(flags_group_has("-r --rec -x", "--re", 4));
 	assert_true(flags_group_covers("-r -R", "-R"));
@@ -44,21 +44,23 @@ static void pol_1_options_of_a_script(void **state)
 				       .argv = argv,
 				       .argc = 5,
 				       .own = 3}};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: t, commands: [tool], flags: [[-r], [-f]], decision: deny}\n",
-		 NULL);
-	assert_string_equal(kit_decide(&k, &op).rule, "t");
-	kit_close(&k);
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: t, commands: [tool], flags: true, args_pattern: ['-fr*'],\n"
-		      "     decision: deny}\n",
-		 NULL);
-	assert_string_equal(kit_decide(&k, &op).rule, "t");
-	kit_close(&k);
+	policy_kit_open(&k,
+			HEAD
+			"command_rules:\n"
+			"  - {name: t, commands: [tool], flags: [[-r], [-f]], decision: deny}\n",
+			NULL);
+	assert_string_equal(policy_kit_decide(&k, &op).rule, "t");
+	policy_kit_close(&k);
+	policy_kit_open(&k,
+			HEAD
+			"command_rules:\n"
+			"  - {name: t, commands: [tool], flags: true, args_pattern: ['-fr*'],\n"
+			"     decision: deny}\n",
+			NULL);
+	assert_string_equal(policy_kit_decide(&k, &op).rule, "t");
+	policy_kit_close(&k);
 }
 
 static void pol_7_groups_are_shown(void **state)
@@ -66,18 +68,19 @@ static void pol_7_groups_are_shown(void **state)
 	cleanup_buf struct buf out = {0};
 	const struct op op = {.class = OP_EXEC, .exec = {.path = "/usr/bin/x"}};
 	struct strv lines = {0};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: t, commands: [a], flags: [[-r, --rec], [-f]], decision: allow}\n",
-		 NULL);
+	policy_kit_open(
+		&k,
+		HEAD "command_rules:\n"
+		     "  - {name: t, commands: [a], flags: [[-r, --rec], [-f]], decision: allow}\n",
+		NULL);
 	policy_format(k.p, &JW(&out));
 	assert_non_null(strstr(out.data, "\"flags\":[[\"-r\",\"--rec\"],[\"-f\"]]"));
 	policy_alternatives(k.p, &op, &lines);
 	assert_string_equal(lines.v[0], "a with one of -r --rec and -f");
 	strv_done(&lines);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

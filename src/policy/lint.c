@@ -7,8 +7,7 @@
 #include "policy/domain.h"
 #include "policy/flags.h"
 #include "policy/glob.h"
-#include "policy/snapshot.h"
-#include "policy/source.h"
+#include "policy/load.h"
 #include <stdio.h>
 
 #define MAX_PAIRS 2500000U /* enough for a policy of a thousand rules */
@@ -16,15 +15,15 @@
 #define LOOKUPS (1U << OP_PROTOS) /* among the protocols of a network rule */
 
 struct linted {
-	const struct source_rule *r;
+	const struct snapshot_rule *r;
 	unsigned asks; /* conditions that not every operation meets */
 	uint64_t bits; /* two rules without a common bit match no common operation */
 };
 struct linter {
-	struct loader *l;
+	const struct policy *p;
+	struct problems *out;
 	enum op_class class;
 	struct linted *rule; /* in the order of trial */
-	size_t n;
 	size_t pairs;
 };
 /* The part of a rule that the rules before it do not match: operations or protocols for each of its
@@ -127,66 +126,78 @@ static COLD bool allowed_command_overlaps(const char *a, const char *b)
 	return false;
 }
 
-static bool any(struct linter *t, const struct strv *a, const char *b, pattern_fn *f)
+static bool any(struct linter *t, const struct snapshot_span *a, const char *b, pattern_fn *f)
 {
-	for (size_t i = 0; i < a->n; i++) {
+	for (uint32_t i = 0; i < a->n; i++) {
 		t->pairs++;
-		if (f(a->v[i], b))
+		if (f(snapshot_pattern(t->p, a->at + i), b))
 			return true;
 	}
 	return false;
 }
 
-static bool list_overlaps(struct linter *t, const struct strv *a, const struct strv *b,
-			  pattern_fn *f)
+static bool every(struct linter *t, const struct snapshot_span *a, const struct snapshot_span *b,
+		  pattern_fn *f)
 {
-	for (size_t i = 0; i < b->n; i++)
-		if (any(t, a, b->v[i], f))
+	for (uint32_t i = 0; i < b->n; i++)
+		if (!any(t, a, snapshot_pattern(t->p, b->at + i), f))
+			return false;
+	return true;
+}
+
+static bool list_overlaps(struct linter *t, const struct snapshot_span *a,
+			  const struct snapshot_span *b, pattern_fn *f)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (any(t, a, snapshot_pattern(t->p, b->at + i), f))
 			return true;
 	return false;
 }
 
-/* Whether every port of the range is in a range of a. */
-static bool range_within(const struct source_rule *a, const struct port_range *range)
+static bool same_text(const char *a, const char *b)
 {
+	return strcmp(a, b) == 0;
+}
+
+/* Whether every port of the range is in a range of a. */
+static bool range_within(const struct linter *t, const struct snapshot_rule *a,
+			 const struct port_range *range)
+{
+	const struct port_range *port = &t->p->ports[a->ports.at];
 	uint32_t at = range->low;
 	bool found = true;
 
 	while (found && at <= range->high) {
 		found = false;
-		for (size_t i = 0; i < a->nport; i++)
-			if (a->port[i].low <= at && at <= a->port[i].high) {
-				at = a->port[i].high + 1U;
+		for (uint32_t i = 0; i < a->ports.n; i++)
+			if (port[i].low <= at && at <= port[i].high) {
+				at = port[i].high + 1U;
 				found = true;
 			}
 	}
 	return found;
 }
 
-static bool cidrs_cover(const struct source_rule *a, const struct source_rule *b, bool all)
+static bool cidrs_cover(const struct linter *t, const struct snapshot_rule *a,
+			const struct snapshot_rule *b, bool all)
 {
-	for (size_t j = 0; j < b->ncidr; j++) {
+	for (uint32_t j = 0; j < b->cidrs.n; j++) {
+		const struct cidr *y = &t->p->cidrs[b->cidrs.at + j];
 		bool found = false;
 
-		for (size_t i = 0; i < a->ncidr; i++)
-			found |= cidr_covers(&a->cidr[i], &b->cidr[j]) ||
-				 (!all && cidr_covers(&b->cidr[j], &a->cidr[i]));
+		for (uint32_t i = 0; i < a->cidrs.n; i++) {
+			const struct cidr *x = &t->p->cidrs[a->cidrs.at + i];
+
+			found |= cidr_covers(x, y) || (!all && cidr_covers(y, x));
+		}
 		if (found != all)
 			return found;
 	}
 	return all;
 }
 
-static bool has_text(const struct strv *list, const char *text)
-{
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], text) == 0)
-			return true;
-	return false;
-}
-
 /* How many letters of short options the pattern has; 0 if it is compared as a text. */
-static size_t letters_of(const struct source_rule *r, const char *pattern)
+static size_t letters_of(const struct snapshot_rule *r, const char *pattern)
 {
 	return r->flags && !r->args_whole ? flags_letters(pattern) : 0;
 }
@@ -194,13 +205,13 @@ static size_t letters_of(const struct source_rule *r, const char *pattern)
 /* Whether a pattern of a matches every argument that the pattern of b matches. An argument with
  * letters begins with a dash; only fewer letters or a pattern for all such arguments cover letters.
  */
-static bool args_cover(struct linter *t, const struct source_rule *a, const struct source_rule *b,
-		       const char *pattern)
+static bool args_cover(struct linter *t, const struct snapshot_rule *a,
+		       const struct snapshot_rule *b, const char *pattern)
 {
 	const size_t letters = letters_of(b, pattern);
 
-	for (size_t i = 0; i < a->args.n; i++) {
-		const char *of_a = a->args.v[i];
+	for (uint32_t i = 0; i < a->args.n; i++) {
+		const char *of_a = snapshot_pattern(t->p, a->args.at + i);
 		const size_t n = letters_of(a, of_a);
 
 		t->pairs++;
@@ -219,17 +230,22 @@ static bool args_cover(struct linter *t, const struct source_rule *a, const stru
 
 /* Two rules that try every argument overlap: a command can have an argument for each. A star in a
  * pattern for the whole line leaves room for one more argument. */
-static COLD bool lines_overlap(struct linter *t, const struct source_rule *a,
-			       const struct source_rule *b)
+static COLD bool lines_overlap(struct linter *t, const struct snapshot_rule *a,
+			       const struct snapshot_rule *b)
 {
-	const struct source_rule *whole = a->args_whole ? a : b;
+	const struct snapshot_rule *whole = a->args_whole ? a : b;
 
 	if (!whole->args_whole)
 		return true;
-	for (size_t i = 0; a->args_whole != b->args_whole && i < whole->args.n; i++)
-		if (strchr(whole->args.v[i], '*') != NULL)
+	for (uint32_t i = 0; a->args_whole != b->args_whole && i < whole->args.n; i++)
+		if (strchr(snapshot_pattern(t->p, whole->args.at + i), '*') != NULL)
 			return true;
 	return list_overlaps(t, &a->args, &b->args, glob_text_overlaps);
+}
+
+static bool group_within(const char *a, const char *b)
+{
+	return flags_group_covers(b, a);
 }
 
 /* How patterns of an earlier rule relate to patterns of a later one; [1] if the earlier one allows.
@@ -252,8 +268,7 @@ static uint32_t bits_of(enum op_class class, const struct linted *x)
 
 	if (class != OP_NET)
 		return class == OP_FILE ? x->r->bits : 1;
-	return (all & ~ports) |
-	       (rule_is_for_lookups(x->r->decision, x->r->conditions) ? LOOKUPS : 0);
+	return (all & ~ports) | (rule_is_for_lookups(x->r) ? LOOKUPS : 0);
 }
 
 /* Whether a meets every condition of b except what left counts. */
@@ -262,36 +277,25 @@ static COLD bool rest_covers(struct linter *t, const struct linted *a, const str
 {
 	const unsigned more = a->asks & ~b->asks & ~(unsigned)(COND_PROTOCOLS | COND_LINE);
 	const unsigned asks = a->asks & ~counted;
-	const struct source_rule *x = a->r, *y = b->r;
+	const struct snapshot_rule *x = a->r, *y = b->r;
 
 	/* an allow rule without 'kinds' does not match a program that has a kind */
 	if (more != 0 || (decision_permits(x->decision) && (b->asks & ~a->asks & COND_KINDS)) ||
-	    ((asks & COND_CIDRS) && !cidrs_cover(x, y, true)) ||
+	    ((asks & COND_CIDRS) && !cidrs_cover(t, x, y, true)) ||
 	    ((asks & COND_KINDS) && (y->bits & ~x->bits) != 0) ||
-	    ((asks & COND_SCRIPTS) && y->scripts.n == 0) ||
-	    ((asks & COND_LINE) && (!(b->asks & COND_LINE) || x->args_whole != y->args_whole)))
+	    ((asks & COND_SCRIPTS) &&
+	     (y->scripts.n == 0 || !every(t, &x->scripts, &y->scripts, path_covers))) ||
+	    ((asks & COND_LINE) && (!(b->asks & COND_LINE) || x->args_whole != y->args_whole ||
+				    !every(t, &x->regex, &y->regex, same_text))))
 		return false;
-	for (size_t i = 0; (asks & COND_PORTS) && i < y->nport; i++)
-		if (!range_within(x, &y->port[i]))
+	for (uint32_t i = 0; (asks & COND_PORTS) && i < y->ports.n; i++)
+		if (!range_within(t, x, &t->p->ports[y->ports.at + i]))
 			return false;
-	for (size_t i = 0; (asks & COND_SCRIPTS) && i < y->scripts.n; i++)
-		if (!any(t, &x->scripts, y->scripts.v[i], path_covers))
+	for (uint32_t i = 0; (asks & COND_LINE) && i < y->args.n; i++)
+		if (!args_cover(t, x, y, snapshot_pattern(t->p, y->args.at + i)))
 			return false;
-	for (size_t i = 0; i < x->groups.n; i++) {
-		size_t k = 0;
-
-		while (k < y->groups.n && !flags_group_covers(x->groups.v[i], y->groups.v[k]))
-			k++;
-		if (k == y->groups.n)
-			return false;
-	}
-	for (size_t i = 0; (asks & COND_LINE) && i < y->regex.n; i++)
-		if (!has_text(&x->regex, y->regex.v[i]))
-			return false;
-	for (size_t i = 0; (asks & COND_LINE) && i < y->args.n; i++)
-		if (!args_cover(t, x, y, y->args.v[i]))
-			return false;
-	return true;
+	/* a command that has an option of each group of y has one of each group of x */
+	return every(t, &y->groups, &x->groups, group_within);
 }
 
 static COLD void left_init(struct linter *t, const struct linted *b, struct left *left)
@@ -300,7 +304,7 @@ static COLD void left_init(struct linter *t, const struct linted *b, struct left
 	if (left->counted == 0)
 		left->counted = b->asks & COND_PORTS;
 	left->n = left->counted == 0		? 1
-		  : left->counted == COND_PORTS ? b->r->nport
+		  : left->counted == COND_PORTS ? b->r->ports.n
 						: b->r->subject.n;
 	left->open = left->n;
 	left->bits = mem_resize(NULL, left->n + 1, sizeof(*left->bits));
@@ -325,9 +329,11 @@ static COLD bool take_from(struct linter *t, const struct linted *a, const struc
 		if ((left->bits[i] & mine) == 0)
 			continue;
 		if ((a->asks & left->counted) &&
-		    !(left->counted == COND_PORTS ? range_within(a->r, &b->r->port[i])
-						  : any(t, &a->r->subject, b->r->subject.v[i],
-							relations[t->class][permits].covers)))
+		    !(left->counted == COND_PORTS
+			      ? range_within(t, a->r, &t->p->ports[b->r->ports.at + i])
+			      : any(t, &a->r->subject,
+				    snapshot_pattern(t->p, b->r->subject.at + (uint32_t)i),
+				    relations[t->class][permits].covers)))
 			continue;
 		left->bits[i] &= ~mine;
 		left->open -= was_open && (left->bits[i] & ~lookups) == 0;
@@ -341,15 +347,18 @@ static COLD bool take_from(struct linter *t, const struct linted *a, const struc
 static COLD bool overlaps(struct linter *t, const struct linted *a, const struct linted *b)
 {
 	const unsigned both = a->asks & b->asks, lookups = t->class == OP_NET ? LOOKUPS : 0;
-	const struct source_rule *x = a->r, *y = b->r;
+	const struct snapshot_rule *x = a->r, *y = b->r;
 	bool ports = !(both & COND_PORTS);
 
-	for (size_t i = 0; i < x->nport; i++)
-		for (size_t j = 0; j < y->nport; j++)
-			ports |= x->port[i].low <= y->port[j].high &&
-				 y->port[j].low <= x->port[i].high;
+	for (uint32_t i = 0; i < x->ports.n; i++)
+		for (uint32_t j = 0; j < y->ports.n; j++) {
+			const struct port_range *of_x = &t->p->ports[x->ports.at + i],
+						*of_y = &t->p->ports[y->ports.at + j];
+
+			ports |= of_x->low <= of_y->high && of_y->low <= of_x->high;
+		}
 	if (!ports || (bits_of(t->class, a) & bits_of(t->class, b) & ~lookups) == 0 ||
-	    ((both & COND_CIDRS) && !cidrs_cover(x, y, false)))
+	    ((both & COND_CIDRS) && !cidrs_cover(t, x, y, false)))
 		return false;
 	/* an allow rule without 'kinds' does not match a program that has a kind */
 	if (t->class == OP_EXEC &&
@@ -364,96 +373,88 @@ static COLD bool overlaps(struct linter *t, const struct linted *a, const struct
 			     relations[t->class][decision_permits(x->decision)].overlaps);
 }
 
+/* Warns about rule b because of the rule a before it: "KIND 'b' BETWEEN'a' (line N)END". */
+static void warn(struct linter *t, const struct snapshot_rule *a, const struct snapshot_rule *b,
+		 const char *kind, const char *between, const char *end)
+{
+	problem_add(t->out, PROBLEM_WARNING, b->line, b->column, "%s '%s' %s'%s' (line %u)%s", kind,
+		    snapshot_text(t->p, b->name), between, snapshot_text(t->p, a->name), a->line,
+		    end);
+}
+
+#define LATE "; put it before that, or make it final"
+
 /* Warns about rule b, of which a takes the rest. A rule that restricts commands matches more names
  * than one that allows them, so it can still be reached by those names. */
-static COLD void tell_covered(struct linter *t, const struct source_rule *a,
-			      const struct source_rule *b, const struct left *left)
+static COLD void warn_covered(struct linter *t, const struct snapshot_rule *a,
+			      const struct snapshot_rule *b, const struct left *left)
 {
-	struct problems *p = &t->l->p;
-	const char *or_final = b->decision == DECISION_deny ? ", or make it final" : "";
+	const bool deny = b->decision == DECISION_deny;
 	bool lookups = false;
 
 	for (size_t i = 0; t->class == OP_NET && i < left->n; i++)
 		lookups |= left->bits[i] != 0;
-
 	if (left->allowed && !decision_permits(b->decision) && t->class == OP_EXEC)
-		warning(p, b->line, b->column,
-			"%s '%s' comes too late: '%s' (line %u) allows it first; put it before "
-			"that%s",
-			decision_name(b->decision), b->name, a->name, a->line, or_final);
+		warn(t, a, b, decision_name(b->decision), "comes too late: ",
+		     deny ? " allows it first" LATE : " allows it first; put it before that");
 	else if (lookups)
-		warning(p, b->line, b->column,
-			"rule '%s' is for lookups only: its connections are all matched first, the "
-			"last by '%s' (line %u)",
-			b->name, a->name, a->line);
+		warn(t, a, b, "rule",
+		     "is for lookups only: its connections are all matched first, the last by ",
+		     "");
 	else if (left->takers > 1)
-		warning(p, b->line, b->column,
-			"rule '%s' is never reached: the rules up to '%s' (line %u) match all of "
-			"it first",
-			b->name, a->name, a->line);
-	else if (left->allowed && b->decision == DECISION_deny)
-		warning(p, b->line, b->column,
-			"deny '%s' never takes effect: '%s' (line %u) allows all of it first; put "
-			"it before that, or make it final",
-			b->name, a->name, a->line);
+		warn(t, a, b, "rule", "is never reached: the rules up to ",
+		     " match all of it first");
+	else if (left->allowed && deny)
+		warn(t, a, b, "deny", "never takes effect: ", " allows all of it first" LATE);
 	else
-		warning(p, b->line, b->column,
-			"rule '%s' is never reached: '%s' (line %u) matches all of it first",
-			b->name, a->name, a->line);
-}
-
-static uint64_t bit_of(const char *s, size_t n)
-{
-	uint32_t h = 2166136261U;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 16777619U;
-	return UINT64_C(1) << (h >> 7) % 64;
+		warn(t, a, b, "rule", "is never reached: ", " matches all of it first");
 }
 
 /* Bits of a name, the name of a path, a domain, or the first two components: two patterns that
  * overlap share it. A pattern with a special character there has all bits. */
-static COLD uint64_t rule_bits(enum op_class class, const struct source_rule *r)
+static COLD uint64_t rule_bits(const struct linter *t, const struct snapshot_rule *r)
 {
 	uint64_t bits = r->subject.n == 0 ? UINT64_MAX : 0;
 
-	for (size_t i = 0; i < r->subject.n; i++) {
-		const char *s = r->subject.v[i], *slash = strrchr(s, '/');
+	for (uint32_t i = 0; i < r->subject.n; i++) {
+		const char *s = snapshot_pattern(t->p, r->subject.at + i), *slash = strrchr(s, '/');
 		size_t len;
 
-		if (class == OP_FILE) {
+		if (t->class == OP_FILE) {
 			slash = s[0] == '/' ? strchr(s + 1, '/') : NULL;
 			len = slash != NULL ? (size_t)(slash + 1 - s) + strcspn(slash + 1, "/") : 0;
 		} else {
 			s = slash != NULL ? slash + 1 : s;
 			len = strlen(s);
 		}
-		bits |= len > 0 && glob_is_literal(s, len) ? bit_of(s, len) : UINT64_MAX;
+		bits |= len > 0 && glob_is_literal(s, len)
+				? UINT64_C(1) << snapshot_hash(KEY_NAME, s, len) % 64
+				: UINT64_MAX;
 	}
 	return bits;
 }
 
 /* The conditions of the rule without those that every operation meets. */
-static COLD unsigned rule_asks(enum op_class class, const struct source_rule *r)
+static COLD unsigned rule_asks(struct linter *t, const struct snapshot_rule *r)
 {
 	const struct port_range all = {1, UINT16_MAX};
+	const bool star = any(t, &r->subject, "*", same_text);
 	unsigned asks = r->conditions;
 
-	if (class == OP_NET && range_within(r, &all))
+	if (t->class == OP_NET && range_within(t, r, &all))
 		asks &= ~(unsigned)COND_PORTS;
-	if (class == OP_NET && has_text(&r->subject, "*"))
+	if (t->class == OP_NET && star)
 		asks &= ~(unsigned)COND_DOMAINS;
-	if (class == OP_NET && r->bits == (1U << OP_PROTOS) - 1)
+	if (t->class == OP_NET && r->bits == (1U << OP_PROTOS) - 1)
 		asks &= ~(unsigned)COND_PROTOCOLS;
-	if (class == OP_EXEC && !decision_permits(r->decision) &&
-	    (has_text(&r->subject, "*") || has_text(&r->subject, "**") ||
-	     has_text(&r->subject, "/**")))
+	if (t->class == OP_EXEC && !decision_permits(r->decision) &&
+	    (star || any(t, &r->subject, "**", same_text) || any(t, &r->subject, "/**", same_text)))
 		asks &= ~(unsigned)COND_COMMANDS;
 	return asks;
 }
 
 /* Compares a rule with those before it until one is reported; false if MAX_PAIRS is exceeded. */
-static COLD bool lint_rule(struct linter *t, size_t j)
+static COLD bool lint_rule(struct linter *t, uint32_t j)
 {
 	const struct linted *b = &t->rule[j];
 	const bool may_be_late = b->r->decision == DECISION_deny && !b->r->final;
@@ -461,7 +462,7 @@ static COLD bool lint_rule(struct linter *t, size_t j)
 	bool told = false;
 
 	left_init(t, b, &left);
-	for (size_t i = 0; i < j && !told && t->pairs <= MAX_PAIRS; i++) {
+	for (uint32_t i = 0; i < j && !told && t->pairs <= MAX_PAIRS; i++) {
 		const struct linted *a = &t->rule[i];
 
 		if ((a->bits & b->bits) == 0)
@@ -469,16 +470,14 @@ static COLD bool lint_rule(struct linter *t, size_t j)
 		t->pairs++;
 		told = take_from(t, a, b, &left);
 		if (told) {
-			tell_covered(t, a->r, b->r, &left);
+			warn_covered(t, a->r, b->r, &left);
 		} else if (may_be_late && decision_permits(a->r->decision) && overlaps(t, a, b)) {
 			left_init(t, a, &rest);
 			told = !take_from(t, b, a, &rest);
 			free(rest.bits);
 			if (told)
-				warning(&t->l->p, b->r->line, b->r->column,
-					"deny '%s' comes too late for what '%s' (line %u) allows "
-					"first; put it before that, or make it final",
-					b->r->name, a->r->name, a->r->line);
+				warn(t, a->r, b->r, "deny", "comes too late for what ",
+				     " allows first" LATE);
 		}
 	}
 	free(left.bits);
@@ -486,73 +485,69 @@ static COLD bool lint_rule(struct linter *t, size_t j)
 }
 
 /* Whether a request may set the variable and a program of the rule reads it. */
-static bool can_load(const struct source *s, const struct source_rule *r,
+static bool can_load(struct linter *t, const struct snapshot_rule *r,
 		     const struct request_env_loader *v)
 {
+	const struct snapshot_head *h = t->p->head;
 	cleanup_free char *programs = mem_strdup(v->programs);
-	bool may = !s->has_env_allow;
 	char *save = NULL;
 
-	for (size_t i = 0; i < s->env_allow.n; i++)
-		may |= glob_text_overlaps(s->env_allow.v[i], v->name);
-	for (size_t i = 0; i < s->env_deny.n; i++)
-		may &= !glob_text_covers(s->env_deny.v[i], v->name);
-	for (char *p = may && programs != NULL ? strtok_r(programs, " ", &save) : NULL; p != NULL;
-	     p = strtok_r(NULL, " ", &save))
-		for (size_t i = 0; i < r->subject.n; i++)
-			if (command_overlaps(r->subject.v[i], p))
-				return true;
+	if (programs == NULL || any(t, &h->env_deny, v->name, glob_text_covers) ||
+	    (h->has_env_allow && !any(t, &h->env_allow, v->name, glob_text_overlaps)))
+		return false;
+	for (char *p = strtok_r(programs, " ", &save); p != NULL; p = strtok_r(NULL, " ", &save))
+		if (any(t, &r->subject, p, command_overlaps))
+			return true;
 	return false;
 }
 
 /* Warns about rules for arguments of a program that a variable makes run other code. A policy that
  * denies commands by default drops such variables: policy_drops_env. */
-static COLD void lint_variables(struct loader *l)
+static COLD void lint_variables(struct linter *t)
 {
-	const struct source_rules *rules = &l->to->rules[OP_EXEC];
+	const struct snapshot_class *c = &t->p->head->class[OP_EXEC];
 
-	if (!decision_permits(l->to->fallback[OP_EXEC]))
-		return;
-	for (size_t i = 0; i < rules->n; i++) {
-		const struct source_rule *r = &rules->v[i];
+	for (uint32_t i = 0; decision_permits(c->fallback) && i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(t->p, OP_EXEC, i);
 		cleanup_buf struct buf names = {0};
 
 		if (decision_permits(r->decision) || !(r->conditions & (COND_LINE | COND_FLAGS)))
 			continue;
 		for (const struct request_env_loader *v = request_env_loaders; v->name != NULL; v++)
-			if (can_load(l->to, r, v))
+			if (can_load(t, r, v))
 				buf_addf(&names, "%s%s", names.len > 0 ? ", " : "", v->name);
 		if (names.len > 0)
-			warning(&l->p, r->line, r->column,
-				"variables that load code (%.200s) get around the arguments of "
-				"rule "
-				"'%s'; name them in environment.deny, or set default: {commands: "
-				"deny}",
-				names.data, r->name);
+			problem_add(t->out, PROBLEM_WARNING, r->line, r->column,
+				    "variables that load code (%.200s) get around the arguments of "
+				    "rule '%s'; name them in environment.deny, or set default: "
+				    "{commands: deny}",
+				    names.data, snapshot_text(t->p, r->name));
 	}
 }
 
-COLD void source_lint(struct loader *l)
+COLD void policy_lint(const struct policy *p, struct problems *out)
 {
-	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
-		const struct source_rules *rules = &l->to->rules[c];
-		cleanup_free struct linted *order =
-			mem_resize(NULL, rules->n + 1, sizeof(struct linted));
-		struct linter t = {.l = l, .class = (enum op_class)c, .rule = order};
+	struct linter t = {.p = p, .out = out};
 
-		for (unsigned final = 2; final-- > 0;)
-			for (size_t i = 0; i < rules->n; i++)
-				if (rules->v[i].final == final)
-					order[t.n++] = (struct linted){
-						&rules->v[i], rule_asks(t.class, &rules->v[i]),
-						rule_bits(t.class, &rules->v[i])};
-		for (size_t j = 1; j < t.n; j++)
-			if (!lint_rule(&t, j)) {
-				notice(&l->p, order[j].r->line, order[j].r->column,
-				       "too many rules: from here on they were not compared with "
-				       "those before");
-				break;
-			}
+	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
+		const uint32_t n = p->head->class[c].rules.n;
+		uint32_t j = 0;
+
+		t.class = (enum op_class)c;
+		t.pairs = 0;
+		t.rule = mem_resize(NULL, n + 1, sizeof(struct linted));
+		for (uint32_t i = 0; i < n; i++) {
+			const struct snapshot_rule *r = snapshot_rule(p, c, i);
+
+			t.rule[i] = (struct linted){r, rule_asks(&t, r), rule_bits(&t, r)};
+		}
+		while (j < n && lint_rule(&t, j))
+			j++;
+		if (j < n)
+			problem_add(out, PROBLEM_NOTICE, t.rule[j].r->line, t.rule[j].r->column,
+				    "too many rules: from here on they were not compared with "
+				    "those before");
+		free(t.rule);
 	}
-	lint_variables(l);
+	lint_variables(&t);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Warnings about rules that cannot take effect: none that is false, none missing that is plain. */
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 #define F(rule) HEAD "file_rules:\n" rule
 #define N(rule) HEAD "network_rules:\n" rule
@@ -261,7 +261,7 @@ static void add_exec_rule(struct buf *b)
 	buf_addf(b, "commands: [%s, %s]%s", PICK(commands), PICK(commands), PICK(rest));
 }
 
-static void reach_files(struct kit *k, struct strv *reached)
+static void reach_files(struct policy_kit *k, struct strv *reached)
 {
 	static const char *const names[] = {"a", "b", "c", "ab", "bb"};
 	static const char *const operations[] = {"read", "write", "stat"};
@@ -273,14 +273,14 @@ static void reach_files(struct kit *k, struct strv *reached)
 		cleanup_free char *two = mem_printf("/%s/%s", first, second);
 		cleanup_free char *three = mem_printf("/a/%s/%s", first, second);
 
-		strv_add_new(reached, kit_file(k, op, one).rule);
-		strv_add_new(reached, kit_file(k, op, two).rule);
-		strv_add_new(reached, kit_file(k, op, three).rule);
-		strv_add_new(reached, kit_file(k, op, "/").rule);
+		strv_add_new(reached, policy_kit_file(k, op, one).rule);
+		strv_add_new(reached, policy_kit_file(k, op, two).rule);
+		strv_add_new(reached, policy_kit_file(k, op, three).rule);
+		strv_add_new(reached, policy_kit_file(k, op, "/").rule);
 	}
 }
 
-static void reach_net(struct kit *k, struct strv *reached)
+static void reach_net(struct policy_kit *k, struct strv *reached)
 {
 	static const char *const hosts[] = {"a.test", "b.test", "x.a.test", "test", "c.b.test"};
 	static const uint16_t ports[] = {1, 5, 9, 10, 20, 21, 65535};
@@ -292,13 +292,13 @@ static void reach_net(struct kit *k, struct strv *reached)
 		op.net.proto = (enum op_proto)(i / 5 % 3);
 		op.net.port = op.net.proto == OP_PROTO_ICMP ? 0 : ports[i / 15 % 7];
 		op.net.address = (struct op_address){4, {i % 2 != 0 ? 10 : 8}};
-		policy_decide(k->p, NULL, &op, &v);
+		policy_decide(k->p, NULL, &op, false, &v);
 		strv_add_new(reached, v.rule);
-		strv_add_new(reached, kit_dns(k, hosts[i % 5]).rule);
+		strv_add_new(reached, policy_kit_dns(k, hosts[i % 5]).rule);
 	}
 }
 
-static void reach_exec(struct kit *k, struct strv *reached)
+static void reach_exec(struct policy_kit *k, struct strv *reached)
 {
 	static const char *const paths[] = {"/usr/bin/x", "/usr/bin/y", "/w/x", "/w/z",
 					    "/usr/lib/x", "/usr/bin/q", "/x"};
@@ -324,7 +324,7 @@ static void reach_exec(struct kit *k, struct strv *reached)
 		op.exec.argv = argv;
 		op.exec.argc = argv[1] == NULL ? 1 : argv[2] == NULL ? 2 : 3;
 		op.exec.flags = i < 7 * ARRAY_LEN(lines) ? 0 : OP_EXEC_MEMFD;
-		policy_decide(k->p, NULL, &op, &v);
+		policy_decide(k->p, NULL, &op, false, &v);
 		strv_add_new(reached, v.rule);
 	}
 }
@@ -342,7 +342,7 @@ static void pol_5_what_is_called_unreachable_never_decides(void **state)
 	static const struct {
 		const char *section;
 		void (*add)(struct buf *b);
-		void (*reach)(struct kit *k, struct strv *reached);
+		void (*reach)(struct policy_kit *k, struct strv *reached);
 	} classes[] = {{"file_rules", add_file_rule, reach_files},
 		       {"network_rules", add_net_rule, reach_net},
 		       {"command_rules", add_exec_rule, reach_exec}};
@@ -354,7 +354,7 @@ static void pol_5_what_is_called_unreachable_never_decides(void **state)
 		cleanup_buf struct buf text = {0};
 		cleanup_free char *report = NULL;
 		struct strv reached = {0};
-		struct kit k;
+		struct policy_kit k;
 
 		buf_addf(&text, HEAD "%s:\n", classes[n % 3].section);
 		for (unsigned i = 0; i < RULES; i++) {
@@ -363,14 +363,14 @@ static void pol_5_what_is_called_unreachable_never_decides(void **state)
 			buf_addf(&text, ", decision: %s}\n", PICK(decisions));
 		}
 		report = report_of(text.data);
-		kit_open(&k, text.data, NULL);
+		policy_kit_open(&k, text.data, NULL);
 		classes[n % 3].reach(&k, &reached);
 		for (size_t i = 0; i < reached.n; i++)
 			if (is_called_unreachable(report, reached.v[i]))
 				fail_msg("%s\n%s\nbut %s decides", text.data, report, reached.v[i]);
 		called[n % 3] += strstr(report, "never") != NULL;
 		strv_done(&reached);
-		kit_close(&k);
+		policy_kit_close(&k);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(called[i] > POLICIES / 20);

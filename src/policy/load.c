@@ -1,336 +1,318 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The sections of a policy file. */
-#include "base/id.h"
+#include "policy/load.h"
 #include "base/mem.h"
-#include "policy/source.h"
-#include <stdio.h>
 
-static const struct {
-	const char *name; /* of the section */
-	const char *word; /* below `default` */
-	enum op_class class;
-	enum decision fallback;
-} sections[POLICY_RULE_CLASSES] = {
-	{"file_rules", "files", OP_FILE, DECISION_deny},
-	{"network_rules", "network", OP_NET, DECISION_deny},
-	{"command_rules", "commands", OP_EXEC, DECISION_allow},
-};
+/* ---- parts ---- */
 
-static void load_rules(struct loader *l, const struct yaml *y, enum op_class class)
+uint32_t loader_items(const struct loader *l, enum snapshot_part part)
 {
-	if (y->kind == YAML_SCALAR && y->text[0] == '\0')
-		return; /* "file_rules:" without a value */
-	if (y->kind != YAML_LIST) {
-		problem(&l->p, y->line, y->column, "expected a list of rules");
-		return;
-	}
-	if (y->n > POLICY_MAX_RULES) {
-		problem(&l->p, y->line, y->column, "more than %d rules", POLICY_MAX_RULES);
-		return;
-	}
-	for (size_t i = 0; i < y->n; i++)
-		rule_load(l, class, y->item[i].value);
+	const size_t n = l->part[part].len / snapshot_item_size[part];
+
+	ensure(n < UINT32_MAX);
+	return (uint32_t)n;
 }
 
-static void load_version(struct loader *l, const struct yaml *y)
+uint32_t loader_text(struct loader *l, const char *s)
+{
+	const uint32_t at = loader_items(l, PART_TEXT);
+
+	if (s == NULL || s[0] == '\0')
+		return 0;
+	buf_add(&l->part[PART_TEXT], s, strlen(s) + 1);
+	return at;
+}
+
+void loader_add(struct loader *l, enum snapshot_part part, const void *item,
+		struct snapshot_span *to)
+{
+	if (to->n++ == 0)
+		to->at = loader_items(l, part);
+	buf_add(&l->part[part], item, snapshot_item_size[part]);
+}
+
+void loader_add_pattern(struct loader *l, const char *s, struct snapshot_span *to)
+{
+	const uint32_t at = loader_text(l, s);
+
+	loader_add(l, PART_PATTERNS, &at, to);
+}
+
+/* ---- sections ---- */
+
+static void load_rules(struct loader *l, const struct yaml_item *item, const struct map_key *key)
+{
+	const struct yaml *y = item->value;
+
+	if (y->kind == YAML_SCALAR && y->text[0] == '\0')
+		return; /* "file_rules:" without a value */
+	l->class = (enum op_class)key->arg;
+	if (y->kind != YAML_LIST)
+		problem(l, y, "expected a list of rules");
+	else if (y->n > POLICY_MAX_RULES)
+		problem(l, y, "more than %d rules", POLICY_MAX_RULES);
+	else
+		for (size_t i = 0; i < y->n; i++)
+			rule_load(l, y->item[i].value);
+}
+
+static void load_version(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
 	int64_t v;
 
-	if (value_int(l, "version", y, &v) && v != 1)
-		problem(&l->p, y->line, y->column, "only version 1 is known");
+	if (value_number(l, "version", NULL, item->value, &v) && v != 1)
+		problem(l, item->value, "only version 1 is known");
 }
 
-static void load_name(struct loader *l, const struct yaml *y)
+static void load_name(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
-	if (y->kind != YAML_SCALAR || !id_valid(y->text))
-		problem(&l->p, y->line, y->column,
-			"'name' is made of letters, digits, '.', '_' and '-', at most 64");
-	else
-		l->to->name = mem_strdup(y->text);
+	if (value_name(l, item->value, &l->head.name) && l->o->name != NULL &&
+	    strcmp(item->value->text, l->o->name) != 0)
+		problem(l, item->value, "its name is '%s', not '%s'", item->value->text,
+			l->o->name);
 }
 
-static void load_description(struct loader *l, const struct yaml *y)
+static void load_description(struct loader *l, const struct yaml_item *item,
+			     const struct map_key *key)
 {
-	const char *text;
-
-	if (value_text(l, "description", y, &text))
-		l->to->description = mem_strdup(text);
+	if (value_text(l, "description", item->value))
+		l->head.description = loader_text(l, item->value->text);
 }
 
-static void load_default(struct loader *l, const struct yaml *y)
+static void load_fallback(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
-	static const char *const words[] = {"files", "network", "commands", NULL};
-	static const char *const known[] = {"allow", "deny", "approve", "log", NULL};
+	struct snapshot_class *class = &l->head.class[key->arg];
+	enum decision d;
 
-	if (y->kind != YAML_MAP) {
-		problem(&l->p, y->line, y->column,
-			"'default' is a map: {files: deny, network: deny, commands: allow}");
+	if (!value_decision(l, item->value, false, &d))
 		return;
-	}
-	for (size_t i = 0; i < y->n; i++) {
-		const struct yaml_item *item = &y->item[i];
-		const char *word = item->value->kind == YAML_SCALAR ? item->value->text : "";
-		enum decision d = DECISION_redirect;
-		unsigned s = 0;
-
-		while (s < POLICY_RULE_CLASSES && strcmp(sections[s].word, item->key) != 0)
-			s++;
-		if (s == POLICY_RULE_CLASSES) {
-			problem_unknown(&l->p, item->key_line, item->key_column, "class", item->key,
-					words);
-			continue;
-		}
-		if (!decision_parse(word, &d) || d == DECISION_redirect) {
-			problem_unknown(&l->p, item->value->line, item->value->column, "decision",
-					word, known);
-			continue;
-		}
-		l->to->fallback[sections[s].class] = d;
-		l->to->line[sections[s].class] = item->key_line;
-		l->to->column[sections[s].class] = item->key_column;
-	}
+	class->fallback = d;
+	class->line = item->key_line;
+	class->column = item->key_column;
 }
 
-static void load_limit(struct loader *l, const struct yaml *y, enum limit i)
+static void load_default(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
-	const struct limit_row *row = &limit_rows[i];
-	struct limits *to = &l->to->limits;
-	int64_t v = -1;
+	static const struct map_key keys[] = {{"files", load_fallback, OP_FILE},
+					      {"network", load_fallback, OP_NET},
+					      {"commands", load_fallback, OP_EXEC},
+					      {NULL}};
+
+	map_read(l, item->value,
+		 "'default' is a map: {files: deny, network: deny, commands: allow}", "class",
+		 keys);
+}
+
+static bool read_limit(struct loader *l, const struct limit_row *row, const struct yaml *y,
+		       int64_t *v)
+{
 	struct err err = {0};
-	const char *text;
 
-	if (to->given[i]) {
-		problem(&l->p, y->line, y->column, "'%s' and '%s' are the same limit", row->name,
-			row->other);
-		return;
-	}
-	if (row->by == LIMIT_BY_NOTHING) {
-		problem(&l->p, y->line, y->column,
-			"'%s': nothing enforces this limit yet; leave it out", row->name);
-		return;
-	}
-	if (row->type == LIMIT_DURATION) {
-		if (!value_text(l, row->name, y, &text))
-			return;
-		if (json_duration_parse(text, &v, &err) < 0) {
-			problem(&l->p, y->line, y->column, "'%s': %s", row->name, err.message);
-			return;
-		}
-	} else if (row->type == LIMIT_SHARE && y->kind == YAML_SCALAR &&
-		   json_share_parse(y->text, &v)) {
-		; /* a part of the machine */
-	} else if (!value_number(l, row->name, row->unit, y, &v)) {
-		return;
-	}
-	if ((v & JSON_SHARE) == 0 && (v < row->low || v > row->high)) {
-		problem(&l->p, y->line, y->column, "'%s' is %lld to %lld %s", row->name,
-			(long long)row->low, (long long)row->high, row->unit);
-		return;
-	}
-	to->value[i] = v;
-	to->given[i] = true;
+	if (row->type == LIMIT_SHARE && json_share_parse(value_scalar(y), v))
+		return true;
+	if (row->type != LIMIT_DURATION)
+		return value_number(l, row->name, row->unit, y, v);
+	if (!value_text(l, row->name, y))
+		return false;
+	if (json_duration_parse(y->text, v, &err) == 0)
+		return true;
+	problem(l, y, "'%s': %s", row->name, err.message);
+	return false;
 }
 
-static void load_limits(struct loader *l, const struct yaml *y)
+static void load_limit(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
-	const char *known[2 * LIMITS + 1];
+	const struct limit_row *row = &limit_rows[key->arg];
+	const struct yaml *y = item->value;
+	int64_t v = 0;
+
+	if (l->head.limits.given[key->arg]) {
+		problem(l, y, "'%s' and '%s' are the same limit", row->name, row->other);
+	} else if (row->by == LIMIT_BY_NOTHING) {
+		problem(l, y, "'%s': nothing enforces this limit yet; leave it out", row->name);
+	} else if (read_limit(l, row, y, &v)) {
+		if ((v & JSON_SHARE) == 0 && (v < row->low || v > row->high))
+			problem(l, y, "'%s' is %lld to %lld %s", row->name, (long long)row->low,
+				(long long)row->high, row->unit);
+		l->head.limits.value[key->arg] = v;
+		l->head.limits.given[key->arg] = true;
+	}
+}
+
+static void load_limits(struct loader *l, const struct yaml_item *item, const struct map_key *key)
+{
+	struct map_key keys[2 * LIMITS + 1] = {0};
 	size_t n = 0;
 
-	if (y->kind != YAML_MAP) {
-		problem(&l->p, y->line, y->column, "'resource_limits' is a map of limits");
-		return;
-	}
 	for (unsigned i = 0; i < LIMITS; i++) {
-		known[n++] = limit_rows[i].name;
+		keys[n++] = (struct map_key){limit_rows[i].name, load_limit, i};
 		if (limit_rows[i].other != NULL)
-			known[n++] = limit_rows[i].other;
+			keys[n++] = (struct map_key){limit_rows[i].other, load_limit, i};
 	}
-	known[n] = NULL;
-	for (size_t k = 0; k < y->n; k++) {
-		const char *key = y->item[k].key;
-		unsigned i = 0;
-
-		while (i < LIMITS && strcmp(limit_rows[i].name, key) != 0 &&
-		       (limit_rows[i].other == NULL || strcmp(limit_rows[i].other, key) != 0))
-			i++;
-		if (i < LIMITS)
-			load_limit(l, y->item[k].value, (enum limit)i);
-		else
-			problem_unknown(&l->p, y->item[k].key_line, y->item[k].key_column, "limit",
-					key, known);
-	}
+	map_read(l, item->value, "'resource_limits' is a map of limits", "limit", keys);
 }
 
 /* Reads names of variables; the last character of a name may be a star. */
-static void load_names(struct loader *l, const char *key, const struct yaml *y, struct strv *out)
+static void load_names(struct loader *l, const struct yaml_item *item, const struct map_key *key)
 {
-	if (!value_list(l, key, y))
+	struct snapshot_span *to = key->arg != 0 ? &l->head.env_allow : &l->head.env_deny;
+	const struct yaml *y = item->value;
+
+	l->head.has_env_allow |= key->arg;
+	if (!value_list(l, key->name, y))
 		return;
 	for (size_t i = 0; i < y->n; i++) {
-		const struct yaml *item = y->item[i].value;
-		const size_t len = item->kind == YAML_SCALAR ? strlen(item->text) : 0;
-		const size_t star = len > 0 && item->text[len - 1] == '*';
+		const char *name = value_scalar(y->item[i].value);
+		const size_t len = strlen(name), star = len > 0 && name[len - 1] == '*';
 
-		if (len > 0 && (len == star || request_env_name(item->text, len - star)))
-			strv_add(out, item->text);
+		if (len > 0 && (len == star || request_env_name(name, len - star)))
+			loader_add_pattern(l, name, to);
 		else
-			problem(&l->p, item->line, item->column,
+			problem(l, y->item[i].value,
 				"not the name of a variable such as LANG or LC_*");
 	}
 }
 
-static void load_environment(struct loader *l, const struct yaml *y)
+static void load_environment(struct loader *l, const struct yaml_item *item,
+			     const struct map_key *key)
 {
-	static const char *const known[] = {"allow", "deny", NULL};
+	static const struct map_key keys[] = {
+		{"allow", load_names, 1}, {"deny", load_names, 0}, {NULL}};
 
-	if (y->kind != YAML_MAP) {
-		problem(&l->p, y->line, y->column, "'environment' is a map of 'allow' and 'deny'");
-		return;
-	}
-	for (size_t i = 0; i < y->n; i++)
-		if (strcmp(y->item[i].key, "allow") == 0) {
-			l->to->has_env_allow = true;
-			load_names(l, "allow", y->item[i].value, &l->to->env_allow);
-		} else if (strcmp(y->item[i].key, "deny") == 0) {
-			load_names(l, "deny", y->item[i].value, &l->to->env_deny);
-		} else {
-			problem_unknown(&l->p, y->item[i].key_line, y->item[i].key_column, "key",
-					y->item[i].key, known);
-		}
+	map_read(l, item->value, "'environment' is a map of 'allow' and 'deny'", "key", keys);
 }
 
-static const struct {
-	const char *name;
-	void (*load)(struct loader *l, const struct yaml *y);
-} keys[] = {
-	{"version", load_version},	   {"name", load_name},
-	{"description", load_description}, {"default", load_default},
-	{"resource_limits", load_limits},  {"environment", load_environment},
+/* ---- the whole file ---- */
+
+struct rule_name {
+	const char *text;
+	uint64_t place; /* line and column */
 };
 
 static int by_name(const void *a, const void *b)
 {
-	const struct source_rule *x = *(const struct source_rule *const *)a,
-				 *y = *(const struct source_rule *const *)b;
-	const int order = strcmp(x->name, y->name);
+	const struct rule_name *x = a, *y = b;
+	const int order = strcmp(x->text, y->text);
 
-	if (order != 0 || x->line != y->line)
-		return order != 0 ? order : x->line < y->line ? -1 : 1;
-	return (x->column > y->column) - (x->column < y->column);
+	return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
 }
 
 static void check_names(struct loader *l)
 {
-	const struct source *s = l->to;
-	const size_t most = s->rules[0].n + s->rules[1].n + s->rules[2].n;
-	cleanup_free const struct source_rule **sorted =
-		mem_resize(NULL, most + 1, sizeof(struct source_rule *));
-	size_t n = 0;
+	cleanup_buf struct buf names = {0};
+	struct rule_name *v;
 
-	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++)
-		for (size_t i = 0; i < s->rules[c].n; i++)
-			if (s->rules[c].v[i].name != NULL)
-				sorted[n++] = &s->rules[c].v[i];
-	qsort(sorted, n, sizeof(*sorted), by_name);
-	for (size_t i = 1; i < n; i++)
-		if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-			problem(&l->p, sorted[i]->line, sorted[i]->column,
-				"line %u already has a rule '%s'", sorted[i - 1]->line,
-				sorted[i]->name);
+	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
+		const struct snapshot_rule *r = (const void *)l->rules[c].data;
+
+		for (size_t i = 0; i < l->rules[c].len / sizeof(*r); i++) {
+			const struct rule_name name = {l->part[PART_TEXT].data + r[i].name,
+						       (uint64_t)r[i].line << 32 | r[i].column};
+
+			buf_add(&names, &name, sizeof(name));
+		}
+	}
+	v = (void *)names.data;
+	if (v == NULL)
+		return;
+	qsort(v, names.len / sizeof(*v), sizeof(*v), by_name);
+	for (size_t i = 1; i < names.len / sizeof(*v); i++)
+		if (v[i].text[0] != '\0' && strcmp(v[i - 1].text, v[i].text) == 0)
+			problem_add(&l->p, PROBLEM_ERROR, (unsigned)(v[i].place >> 32),
+				    (unsigned)v[i].place, "line %u already has a rule '%s'",
+				    (unsigned)(v[i - 1].place >> 32), v[i].text);
 }
 
 static void load_top(struct loader *l, const struct yaml *y)
 {
-	static const char *const known[] = {
-		"version",	 "name",	  "description",     "default",	    "file_rules",
-		"network_rules", "command_rules", "resource_limits", "environment", NULL};
+	static const struct map_key keys[] = {
+		{"version", load_version},
+		{"name", load_name},
+		{"description", load_description},
+		{"default", load_default},
+		{"file_rules", load_rules, OP_FILE},
+		{"network_rules", load_rules, OP_NET},
+		{"command_rules", load_rules, OP_EXEC},
+		{"resource_limits", load_limits},
+		{"environment", load_environment},
+		{NULL},
+	};
+	const struct yaml start = {.line = 1, .column = 1};
 
-	for (size_t i = 0; i < y->n; i++) {
-		const struct yaml_item *item = &y->item[i];
-		size_t k = 0, s = 0;
-
-		while (k < ARRAY_LEN(keys) && strcmp(keys[k].name, item->key) != 0)
-			k++;
-		while (s < ARRAY_LEN(sections) && strcmp(sections[s].name, item->key) != 0)
-			s++;
-		if (k < ARRAY_LEN(keys))
-			keys[k].load(l, item->value);
-		else if (s < ARRAY_LEN(sections))
-			load_rules(l, item->value, sections[s].class);
-		else
-			problem_unknown(&l->p, item->key_line, item->key_column, "key", item->key,
-					known);
-	}
+	if (!map_read(l, y, "a policy is a map of keys", "key", keys))
+		return;
 	if (yaml_get(y, "version") == NULL)
-		problem(&l->p, 1, 1, "'version: 1' is needed");
+		problem(l, &start, "'version: 1' is needed");
 	if (yaml_get(y, "name") == NULL)
-		problem(&l->p, 1, 1, "'name' is needed");
+		problem(l, &start, "'name' is needed");
 	check_names(l);
 }
 
 static void tell_twice(const struct yaml_item *item, void *arg)
 {
-	problem(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
+	const struct yaml at = {.line = item->key_line, .column = item->key_column};
+
+	problem(arg, &at, YAML_TWICE, item->key);
 }
 
-struct yaml *source_read(struct problems *p, const char *text, size_t len)
+struct yaml *source_read(struct loader *l, const char *text, size_t len)
 {
-	const struct yaml_twice twice = {tell_twice, p};
+	const struct yaml_twice twice = {tell_twice, l};
 	const struct yaml_text in = {text, len, &twice};
-	const size_t file_len = strlen(p->file);
-	struct yaml *y = NULL;
+	const size_t file_len = strlen(l->p.file);
+	struct yaml *y = NULL, place = {.line = 1, .column = 1};
 	struct err why = {0};
-	unsigned long line = 1, column = 1;
 	char *at = why.message;
 
-	if (yaml_parse_telling(p->file, &in, &y, &why) == 0)
+	if (yaml_parse_telling(l->p.file, &in, &y, &why) == 0)
 		return y;
 	/* the parser's message is "FILE:LINE:COLUMN: TEXT" */
-	if (strncmp(at, p->file, file_len) == 0 && at[file_len] == ':') {
-		line = strtoul(at + file_len + 1, &at, 10);
-		column = strtoul(at + (*at == ':'), &at, 10);
+	if (strncmp(at, l->p.file, file_len) == 0 && at[file_len] == ':') {
+		place.line = (unsigned)strtoul(at + file_len + 1, &at, 10);
+		place.column = (unsigned)strtoul(at + (*at == ':'), &at, 10);
 		at += strspn(at, ": ");
 	}
-	problem(p, (unsigned)line, (unsigned)column, "%s", at);
+	problem(l, &place, "%s", at);
 	return NULL;
 }
 
 int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
 		   struct buf *report, struct buf *out, struct err *err)
 {
-	struct source s = {.file = mem_strdup(file)};
 	struct err own = {0};
 	struct loader l = {.o = o,
 			   .p = {.file = file,
 				 .out = report,
 				 .err = err != NULL ? err : &own,
-				 .strict = o->strict},
-			   .to = &s};
+				 .strict = o->strict}};
+	cleanup_buf struct buf bytes = {0};
+	struct policy *p = NULL;
 	struct yaml *y;
-	int rc;
+	int rc = 0;
 
-	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
-		s.fallback[sections[i].class] = sections[i].fallback;
-	y = source_read(&l.p, text, len);
-	if (y != NULL && y->kind == YAML_MAP)
+	buf_addc(&l.part[PART_TEXT], '\0');
+	l.head.class[OP_FILE].fallback = l.head.class[OP_NET].fallback = DECISION_deny;
+	l.head.class[OP_EXEC].fallback = DECISION_allow;
+	l.head.shadow = o->shadow;
+	l.head.file = loader_text(&l, file);
+	y = source_read(&l, text, len);
+	if (y != NULL)
 		load_top(&l, y);
-	else if (y != NULL)
-		problem(&l.p, y->line, y->column, "a policy is a map of keys");
 	yaml_free(y);
-	if (l.p.errors == 0)
-		source_lint(&l);
-	rc = problems_done(&l.p);
-	if (rc == 0)
-		source_compile(&s, o, out);
-	free(s.file);
-	free(s.name);
-	free(s.description);
-	for (unsigned c = 0; c < POLICY_RULE_CLASSES; c++) {
-		for (size_t i = 0; i < s.rules[c].n; i++)
-			rule_done(&s.rules[c].v[i]);
-		free(s.rules[c].v);
+	if (l.p.errors == 0) {
+		snapshot_write(&l, &bytes);
+		rc = policy_open(bytes.data, bytes.len, &p, l.p.err);
+		if (rc == 0)
+			policy_lint(p, &l.p);
+		policy_close(p);
 	}
-	strv_done(&s.env_allow);
-	strv_done(&s.env_deny);
+	if (problems_done(&l.p) < 0)
+		rc = -E_BAD_REQUEST;
+	if (rc == 0)
+		buf_add(out, bytes.data, bytes.len);
+	for (unsigned i = 0; i < PARTS; i++)
+		buf_done(&l.part[i]);
+	for (unsigned i = 0; i < POLICY_RULE_CLASSES; i++)
+		buf_done(&l.rules[i]);
 	return rc;
 }

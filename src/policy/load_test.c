@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static int give_set(const char *name, struct buf *text, struct buf *file, void *arg,
 		    struct err *err)
@@ -328,46 +328,46 @@ static void pol_5_rules_without_effect_are_warned_of(void **state)
 
 static void pol_1_a_missing_set_allows_nothing(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, N("domains: ['@none'], decision: allow"), &options);
-	assert_string_equal(kit_dns(&k, "x.example").rule, "default");
-	assert_string_equal(kit_net(&k, NULL, "1.1.1.1", 1).rule, "default");
-	kit_close(&k);
-	kit_open(&k, F("paths: ['@good'], decision: deny"), &options);
-	assert_string_equal(kit_file(&k, "read", "/w/.env").rule, "a");
-	assert_string_equal(kit_file(&k, "read", "/w/x").rule, "a");
-	assert_string_equal(kit_file(&k, "read", "/w/y").rule, "default");
-	kit_close(&k);
+	policy_kit_open(&k, N("domains: ['@none'], decision: allow"), &options);
+	assert_string_equal(policy_kit_dns(&k, "x.example").rule, "default");
+	assert_string_equal(policy_kit_net(&k, NULL, "1.1.1.1", 1).rule, "default");
+	policy_kit_close(&k);
+	policy_kit_open(&k, F("paths: ['@good'], decision: deny"), &options);
+	assert_string_equal(policy_kit_file(&k, "read", "/w/.env").rule, "a");
+	assert_string_equal(policy_kit_file(&k, "read", "/w/x").rule, "a");
+	assert_string_equal(policy_kit_file(&k, "read", "/w/y").rule, "default");
+	policy_kit_close(&k);
 }
 
 static void pol_1_variables_are_taken_literally(void **state)
 {
 	const struct policy_options o = {.workspace = "/w*[x", .home = "/h"};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, F("paths: ['${WORKSPACE}/a', '${HOME}/*'], decision: log"), &o);
-	assert_string_equal(kit_file(&k, "read", "/w*[x/a").rule, "a");
-	assert_string_equal(kit_file(&k, "read", "/wy[x/a").rule, "default");
-	assert_string_equal(kit_file(&k, "read", "/h/b").rule, "a");
-	kit_close(&k);
+	policy_kit_open(&k, F("paths: ['${WORKSPACE}/a', '${HOME}/*'], decision: log"), &o);
+	assert_string_equal(policy_kit_file(&k, "read", "/w*[x/a").rule, "a");
+	assert_string_equal(policy_kit_file(&k, "read", "/wy[x/a").rule, "default");
+	assert_string_equal(policy_kit_file(&k, "read", "/h/b").rule, "a");
+	policy_kit_close(&k);
 }
 
 static void ses_5_limits_of_a_policy(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "resource_limits: {memory_max_mb: 7, idle_timeout: 5m,\n"
-		      "  memory_swap_max_mb: 0, pids_max: 4194304}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD "resource_limits: {memory_max_mb: 7, idle_timeout: 5m,\n"
+			     "  memory_swap_max_mb: 0, pids_max: 4194304}\n",
+			NULL);
 	assert_int_equal(policy_limits(k.p)->value[LIMIT_max_memory_mb], 7);
 	assert_int_equal(policy_limits(k.p)->value[LIMIT_idle_timeout], 300000);
 	assert_int_equal(policy_limits(k.p)->value[LIMIT_memory_swap_max_mb], 0);
 	assert_true(limits_has(policy_limits(k.p), LIMIT_memory_swap_max_mb));
 	assert_int_equal(policy_limits(k.p)->value[LIMIT_pids_max], 4194304);
 	assert_false(limits_has(policy_limits(k.p), LIMIT_max_disk_mb));
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

@@ -31,6 +31,7 @@ typedef int policy_set_fn(const char *name, struct buf *text, struct buf *file, 
 			  struct err *err);
 
 struct policy_options {
+	const char *name;      /* that the policy must have; NULL: any */
 	const char *workspace; /* ${WORKSPACE}; NULL: /workspace */
 	const char *home;      /* ${HOME}; NULL: /home/agent */
 	bool shadow;	       /* approvals.mode: shadow */
@@ -45,10 +46,6 @@ struct policy_options {
 int policy_compile(const char *file, const char *text, size_t len, const struct policy_options *o,
 		   struct buf *report, struct buf *out, struct err *err);
 
-/* Like policy_compile; fails with E_BAD_REQUEST if the policy has another name. */
-int policy_compile_named(const char *name, const char *file, const char *text, size_t len,
-			 const struct policy_options *o, struct buf *report, struct buf *out,
-			 struct err *err);
 /* For a policy_set_fn: reports that the set does not exist; sets are the names of the existing
  * ones. */
 int policy_no_set(const struct strv *sets, const char *name, struct err *err);
@@ -64,9 +61,10 @@ void policy_close(struct policy *p); /* NULL is fine */
 
 /* Decides an operation. Never fails: it denies what it cannot decide (a path that is not plain, a
  * pattern over its limit), and v->why says why. cache may be NULL; policy_decide empties a cache
- * that another version filled. */
+ * that another version filled. approver: somebody can be asked. Without an approver, an approve is
+ * a denial; in shadow mode it is an allow. */
 void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
-		   struct verdict *v);
+		   bool approver, struct verdict *v);
 
 /* A cache for about n decisions. */
 struct policy_cache *policy_cache_new(size_t n);

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client's request can only narrow the policy. The policy decides every connection in any case;
+/* What a policy says about many operations at once: about all that a client's request asks for, and
+ * about a whole directory tree.
+ *
+ * A client's request can only narrow the policy. The policy decides every connection in any case;
  * policy_covers rejects a request that could never be allowed, so that the client learns it at
  * once. */
 #include "base/mem.h"
 #include "policy/domain.h"
+#include "policy/glob.h"
 #include "policy/snapshot.h"
 
 #define VARIABLES_SHOWN 20
 #define WHAT_SHOWN 100
+#define BELOW "/**"
 
 /* Whether the policy can allow a connection to every name of the pattern. As for a lookup, a deny
  * rule counts only if the name is its only condition. */
@@ -17,7 +22,7 @@ static bool domain_within(const struct policy *p, const char *domain)
 
 	for (uint32_t i = 0; i < c->rules.n; i++) {
 		const struct snapshot_rule *r = snapshot_rule(p, OP_NET, i);
-		const bool lets = policy_permits(p, (enum decision)r->decision);
+		const bool lets = policy_permits(p, r->decision);
 		bool covers = !(r->conditions & COND_DOMAINS), meets = covers;
 
 		if (covers && (r->conditions & COND_CIDRS))
@@ -34,7 +39,7 @@ static bool domain_within(const struct policy *p, const char *domain)
 		if (!lets && meets && !(r->conditions & (COND_CIDRS | COND_PORTS | COND_PROTOCOLS)))
 			return false;
 	}
-	return policy_permits(p, (enum decision)c->fallback);
+	return policy_permits(p, c->fallback);
 }
 
 static bool port_within(const struct policy *p, uint16_t port)
@@ -46,12 +51,12 @@ static bool port_within(const struct policy *p, uint16_t port)
 
 		if ((r->conditions & COND_PORTS) && !snapshot_has_port(p, r, port))
 			continue;
-		if (policy_permits(p, (enum decision)r->decision))
+		if (policy_permits(p, r->decision))
 			return true;
 		if (r->conditions == COND_PORTS)
 			return false;
 	}
-	return policy_permits(p, (enum decision)c->fallback);
+	return policy_permits(p, c->fallback);
 }
 
 static bool in_list(const struct policy *p, const struct snapshot_span *list, const char *name,
@@ -115,7 +120,7 @@ int policy_narrow_env(const struct policy *p, const struct strv *env, struct err
 
 bool policy_drops_env(const struct policy *p, const char *name, size_t len)
 {
-	return !policy_permits(p, (enum decision)p->head->class[OP_EXEC].fallback) &&
+	return !policy_permits(p, p->head->class[OP_EXEC].fallback) &&
 	       request_env_loads_code(name, len) && !in_list(p, &p->head->env_allow, name, len);
 }
 
@@ -139,4 +144,32 @@ int policy_covers(const struct policy *p, const struct session_request *w, struc
 			return refuse(p, "network_rules", "network.allowed_ports", port, err);
 	}
 	return policy_narrow_env(p, &w->environment, err);
+}
+
+bool policy_denies_tree(const struct policy *p, enum op_file op, const char *dir)
+{
+	const struct snapshot_class *c = &p->head->class[OP_FILE];
+	cleanup_free char *tree = mem_alloc(2 * strlen(dir) + sizeof(BELOW));
+
+	glob_escape(strcmp(dir, "/") == 0 ? "" : dir, tree);
+	strcat(tree, BELOW);
+	for (uint32_t i = 0; i < c->rules.n; i++) {
+		const struct snapshot_rule *r = snapshot_rule(p, OP_FILE, i);
+		bool covers = false, meets = false;
+
+		if ((r->bits & 1U << op) == 0)
+			continue;
+		for (uint32_t k = 0; k < r->subject.n; k++) {
+			const char *pattern = snapshot_pattern(p, r->subject.at + k);
+
+			covers |= glob_path_covers(pattern, tree);
+			meets |= glob_path_overlaps(pattern, tree);
+		}
+
+		if (meets && policy_permits(p, r->decision))
+			return false;
+		if (covers)
+			return true;
+	}
+	return false;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static const char text[] = HEAD
 	"network_rules:\n"
@@ -14,7 +14,7 @@ static const char text[] = HEAD
 
 static const struct limits none;
 
-static int narrow(struct kit *k, const char *domain, const char *port, const char *env,
+static int narrow(struct policy_kit *k, const char *domain, const char *port, const char *env,
 		  struct err *err)
 {
 	struct session_request w = {0};
@@ -39,9 +39,9 @@ static void ses_3_numbers_and_durations_are_capped(void **state)
 				    .limits.value[LIMIT_command_timeout] = 0,
 				    .limits.value[LIMIT_max_memory_mb] = 5};
 	struct strv capped = {0};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	limits_choose(&w.limits, &none, policy_limits(k.p), 0, &capped);
 	assert_int_equal(w.limits.value[LIMIT_pids_max], 100);
 	assert_int_equal(w.limits.value[LIMIT_session_timeout], 3600000);
@@ -58,7 +58,7 @@ static void ses_3_numbers_and_durations_are_capped(void **state)
 	assert_string_equal(capped.v[1], "timeout");
 	assert_int_equal(capped.n, 2);
 	strv_done(&capped);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void ses_3_domains_beyond_the_policy_are_refused(void **state)
@@ -79,20 +79,20 @@ static void ses_3_domains_beyond_the_policy_are_refused(void **state)
 		{"*.example", false},
 	};
 	const struct policy_options shadow = {.shadow = true};
-	struct kit k;
+	struct policy_kit k;
 	struct err err;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (narrow(&k, rows[i].domain, NULL, NULL, &err) !=
 		    (rows[i].within ? 0 : -E_POLICY_DENIED))
 			fail_msg("%s", rows[i].domain);
 	assert_string_equal(err.details[0].field, "network.allowed_domains");
 	assert_int_equal(narrow(&k, "a b", NULL, NULL, &err), -E_BAD_REQUEST);
-	kit_close(&k);
-	kit_open(&k, text, &shadow);
+	policy_kit_close(&k);
+	policy_kit_open(&k, text, &shadow);
 	assert_int_equal(narrow(&k, "a.ask.example", NULL, NULL, &err), 0);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void ses_3_ports_beyond_the_policy_are_refused(void **state)
@@ -100,36 +100,36 @@ static void ses_3_ports_beyond_the_policy_are_refused(void **state)
 	static const char all[] =
 		HEAD "default: {network: allow}\n"
 		     "network_rules:\n  - {name: a, ports: [25], decision: deny}\n";
-	struct kit k;
+	struct policy_kit k;
 	struct err err;
 
 	/* the block 10.0.0.0/8 is allowed with every port */
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	assert_int_equal(narrow(&k, NULL, "1", NULL, &err), 0);
-	kit_close(&k);
-	kit_open(&k,
-		 HEAD "network_rules:\n"
-		      "  - {name: a, ports: [443, 8000-8010], decision: allow}\n"
-		      "resource_limits: {pids_max: 100}\n",
-		 NULL);
+	policy_kit_close(&k);
+	policy_kit_open(&k,
+			HEAD "network_rules:\n"
+			     "  - {name: a, ports: [443, 8000-8010], decision: allow}\n"
+			     "resource_limits: {pids_max: 100}\n",
+			NULL);
 	assert_int_equal(narrow(&k, NULL, "443", NULL, &err), 0);
 	assert_int_equal(narrow(&k, NULL, "8000", NULL, &err), 0);
 	assert_int_equal(narrow(&k, NULL, "8010", NULL, &err), 0);
 	assert_int_equal(narrow(&k, NULL, "8011", NULL, &err), -E_POLICY_DENIED);
 	assert_int_equal(narrow(&k, NULL, "7999", NULL, &err), -E_POLICY_DENIED);
 	assert_string_equal(err.subject, "7999");
-	kit_close(&k);
-	kit_open(&k, all, NULL);
+	policy_kit_close(&k);
+	policy_kit_open(&k, all, NULL);
 	assert_false(limits_any(policy_limits(k.p)));
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void ses_3_variables_beyond_the_policy_are_refused(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct err err;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	assert_int_equal(narrow(&k, NULL, NULL, "LANG=C", &err), 0);
 	assert_int_equal(narrow(&k, NULL, NULL, "LC_ALL=C", &err), 0);
 	assert_int_equal(narrow(&k, NULL, NULL, "LC_=C", &err), 0);
@@ -138,12 +138,13 @@ static void ses_3_variables_beyond_the_policy_are_refused(void **state)
 	assert_string_equal(err.subject, "MYSECRET");
 	assert_int_equal(narrow(&k, NULL, NULL, "LANGUAGE=1", &err), -E_POLICY_DENIED);
 	assert_int_equal(narrow(&k, NULL, NULL, "LAN=1", &err), -E_POLICY_DENIED);
-	kit_close(&k);
-	kit_open(&k, HEAD "environment: {deny: ['AWS_*']}\nresource_limits: {pids_max: 100}\n",
-		 NULL);
+	policy_kit_close(&k);
+	policy_kit_open(&k,
+			HEAD "environment: {deny: ['AWS_*']}\nresource_limits: {pids_max: 100}\n",
+			NULL);
 	assert_int_equal(narrow(&k, NULL, NULL, "ANY=1", &err), 0);
 	assert_int_equal(narrow(&k, NULL, NULL, "AWS_KEY=1", &err), -E_POLICY_DENIED);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void sta_4_variables_that_load_code(void **state)
@@ -163,14 +164,14 @@ static void sta_4_variables_that_load_code(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct kit k;
+		struct policy_kit k;
 
-		kit_open(&k, rows[i].text, NULL);
+		policy_kit_open(&k, rows[i].text, NULL);
 		if (policy_drops_env(k.p, "PYTHONPATH=x", 10) != rows[i].path ||
 		    policy_drops_env(k.p, "GIT_SSH", 7) != rows[i].git)
 			fail_msg("%s", rows[i].text);
 		assert_false(policy_drops_env(k.p, "LANG", 4));
-		kit_close(&k);
+		policy_kit_close(&k);
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -99,7 +99,7 @@ static void pol_1_sets_are_found_beside(void **state)
 
 	assert_int_equal(policy_load(&at->dirs, "b", &o, NULL, &bytes, &err), 0);
 	assert_int_equal(policy_open(bytes.data, bytes.len, &p, &err), 0);
-	policy_decide(p, NULL, &op, &v);
+	policy_decide(p, NULL, &op, false, &v);
 	assert_string_equal(v.rule, "r");
 	assert_non_null(strstr(v.file, "/second/b.yaml"));
 	policy_close(p);

@@ -6,13 +6,7 @@
 #define ALTERNATIVES 4
 #define PATTERNS_SHOWN 6
 #define NAMES_SHOWN 12
-
-static const char *const section[POLICY_RULE_CLASSES] = {
-	[OP_FILE] = "file_rules", [OP_EXEC] = "command_rules", [OP_NET] = "network_rules"};
-static const char *const word[POLICY_RULE_CLASSES] = {
-	[OP_FILE] = "files", [OP_EXEC] = "commands", [OP_NET] = "network"};
-
-static const char *const kinds[] = {"memfd", "deleted", "loader"};
+#define RULES_SHOWN 40
 
 void snapshot_format_patterns(const struct policy *p, const struct snapshot_span *s, uint32_t most,
 			      struct buf *out)
@@ -23,56 +17,63 @@ void snapshot_format_patterns(const struct policy *p, const struct snapshot_span
 		buf_addf(out, " and %u more", s->n - most);
 }
 
+static void format_port(const struct port_range *range, struct buf *out)
+{
+	buf_addf(out, "%u", range->low);
+	if (range->high != range->low)
+		buf_addf(out, "-%u", range->high);
+}
+
+/* Adds the words of the bits of a rule. */
+static void format_bits(unsigned class, const struct snapshot_rule *r, const char *before,
+			struct buf *out)
+{
+	for (unsigned i = 0; rule_classes[class].bit_words[i] != NULL; i++)
+		if (r->bits & 1U << i) {
+			buf_addf(out, "%s%s", before, rule_classes[class].bit_words[i]);
+			before = ", ";
+		}
+}
+
 /* Says in a few words what the rule is about. */
 static void format_subject(const struct policy *p, unsigned class, const struct snapshot_rule *r,
 			   struct buf *out)
 {
-	const char *between;
+	const struct {
+		const char *before;
+		const struct snapshot_span *list;
+	} lists[] = {{" with arguments ", &r->args},
+		     {r->args.n > 0 ? " or like " : " with arguments like ", &r->regex}};
+	const char *before;
 
 	snapshot_format_patterns(p, &r->subject, PATTERNS_SHOWN, out);
-	if (r->scripts.n > 0) {
+	if (r->scripts.n > 0)
 		buf_adds(out, r->subject.n > 0 ? " with scripts " : "scripts ");
-		snapshot_format_patterns(p, &r->scripts, PATTERNS_SHOWN, out);
-	}
-	between = out->len > 0 ? " as " : "programs of kind ";
-	for (unsigned i = 0; class == OP_EXEC && i < ARRAY_LEN(kinds); i++)
-		if (r->bits & 1U << i) {
-			buf_addf(out, "%s%s", between, kinds[i]);
-			between = ", ";
-		}
-
-	if (r->args.n > 0) {
-		buf_adds(out, " with arguments ");
-		snapshot_format_patterns(p, &r->args, PATTERNS_SHOWN, out);
-	}
-	if (r->regex.n > 0) {
-		buf_adds(out, r->args.n > 0 ? " or like " : " with arguments like ");
-		snapshot_format_patterns(p, &r->regex, PATTERNS_SHOWN, out);
+	snapshot_format_patterns(p, &r->scripts, PATTERNS_SHOWN, out);
+	if (class == OP_EXEC)
+		format_bits(class, r, out->len > 0 ? " as " : "programs of kind ", out);
+	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
+		if (lists[i].list->n > 0)
+			buf_adds(out, lists[i].before);
+		snapshot_format_patterns(p, lists[i].list, PATTERNS_SHOWN, out);
 	}
 	for (uint32_t i = 0; i < r->groups.n && i < PATTERNS_SHOWN; i++)
 		buf_addf(out, "%s%s", i > 0 ? " and " : " with one of ",
 			 snapshot_pattern(p, r->groups.at + i));
-	between = out->len > 0 ? " at " : "";
-	for (uint32_t i = 0; i < r->cidrs.n && i < PATTERNS_SHOWN; i++, between = ", ") {
-		buf_adds(out, between);
+	before = out->len > 0 ? " at " : "";
+	for (uint32_t i = 0; i < r->cidrs.n && i < PATTERNS_SHOWN; i++, before = ", ") {
+		buf_adds(out, before);
 		cidr_format(&p->cidrs[r->cidrs.at + i], out);
 	}
 	if (r->cidrs.n > PATTERNS_SHOWN)
 		buf_addf(out, " and %u more", r->cidrs.n - PATTERNS_SHOWN);
-	between = out->len > 0 ? " on port " : "port ";
-	for (uint32_t i = 0; i < r->ports.n; i++, between = ", ") {
-		const struct port_range *at = &p->ports[r->ports.at + i];
-
-		buf_addf(out, "%s%u", between, at->low);
-		if (at->high != at->low)
-			buf_addf(out, "-%u", at->high);
+	before = out->len > 0 ? " on port " : "port ";
+	for (uint32_t i = 0; i < r->ports.n; i++, before = ", ") {
+		buf_adds(out, before);
+		format_port(&p->ports[r->ports.at + i], out);
 	}
-	between = out->len > 0 ? " by " : "";
-	for (unsigned i = 0; class == OP_NET && i < OP_PROTOS; i++)
-		if (r->bits & 1U << i) {
-			buf_addf(out, "%s%s", between, op_proto_name((enum op_proto)i));
-			between = ", ";
-		}
+	if (class == OP_NET)
+		format_bits(class, r, out->len > 0 ? " by " : "", out);
 }
 
 void policy_alternatives(const struct policy *p, const struct op *op, struct strv *out)
@@ -85,7 +86,7 @@ void policy_alternatives(const struct policy *p, const struct op *op, struct str
 		const struct snapshot_rule *r = snapshot_rule(p, class, i);
 		cleanup_buf struct buf text = {0};
 
-		if (!decision_permits((enum decision)r->decision) ||
+		if (!decision_permits(r->decision) ||
 		    (class == OP_FILE && (r->bits & 1U << op->file.op) == 0))
 			continue;
 		if (class == OP_FILE)
@@ -109,10 +110,10 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	const struct snapshot_class *rules = &p->head->class[c];
 	const uint32_t n = rules->rules.n;
 	/* without an interceptor no connection leaves a session: only a file default matters */
-	const bool fallback = c == OP_FILE && !decision_permits((enum decision)rules->fallback);
+	const bool fallback = c == OP_FILE && !decision_permits(rules->fallback);
 	/* this version does not count these operations */
 	const enum limit limit = c == OP_FILE ? LIMIT_max_file_ops : LIMIT_max_net_ops;
-	const bool limited = limits_has(&p->limits, limit);
+	const bool limited = limits_has(&p->head->limits, limit);
 
 	if (remedy[c] == NULL || (n == 0 && !fallback && !limited))
 		return;
@@ -123,8 +124,7 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	if (n > NAMES_SHOWN)
 		buf_addf(out, " and %u more", n - NAMES_SHOWN);
 	if (fallback)
-		buf_addf(out, "%sdefault: %s", n > 0 ? ", " : "",
-			 decision_name((enum decision)rules->fallback));
+		buf_addf(out, "%sdefault: %s", n > 0 ? ", " : "", decision_name(rules->fallback));
 	if (limited)
 		buf_addf(out, "%sresource_limits.%s", n > 0 || fallback ? ", " : "",
 			 limit_rows[limit].name);
@@ -144,28 +144,23 @@ static const char *past(enum decision d)
 
 void policy_summary(const struct policy *p, struct strv *out)
 {
-	static const unsigned order[] = {OP_FILE, OP_NET, OP_EXEC};
-
 	if (p->head->description != 0)
 		strv_add(out, policy_description(p));
-	for (unsigned k = 0; k < ARRAY_LEN(order); k++) {
-		const unsigned class = order[k];
+	for (unsigned k = 0; k < POLICY_RULE_CLASSES; k++) {
+		const unsigned class = rule_class_order[k];
 		const struct snapshot_class *c = &p->head->class[class];
 		cleanup_buf struct buf text = {0};
 
-		buf_addf(&text, "%s: ", word[class]);
-		for (uint32_t i = 0; i < c->rules.n; i++) {
+		buf_addf(&text, "%s: ", rule_classes[class].word);
+		for (uint32_t i = 0; i < c->rules.n && i < RULES_SHOWN; i++) {
 			const struct snapshot_rule *r = snapshot_rule(p, class, i);
 
 			buf_addf(&text, "%s %s; ", snapshot_text(p, r->name),
-				 r->final ? "denied (final)" : past((enum decision)r->decision));
-			if (i + 1 == 40 && i + 1 < c->rules.n) {
-				buf_addf(&text, "%u more rules; ", c->rules.n - 40);
-				break;
-			}
+				 r->final ? "denied (final)" : past(r->decision));
 		}
-		buf_addf(&text, "%s %s", c->rules.n > 0 ? "else" : "all",
-			 past((enum decision)c->fallback));
+		if (c->rules.n > RULES_SHOWN)
+			buf_addf(&text, "%u more rules; ", c->rules.n - RULES_SHOWN);
+		buf_addf(&text, "%s %s", c->rules.n > 0 ? "else" : "all", past(c->fallback));
 		strv_add(out, text.data);
 	}
 }
@@ -183,11 +178,12 @@ static void format_list(const struct policy *p, const char *key, const struct sn
 
 static void format_net_parts(const struct policy *p, const struct snapshot_rule *r, struct jw *w)
 {
+	cleanup_buf struct buf text = {0};
+
 	if (r->cidrs.n > 0) {
 		jw_karr(w, "cidrs");
 		for (uint32_t i = 0; i < r->cidrs.n; i++) {
-			cleanup_buf struct buf text = {0};
-
+			buf_clear(&text);
 			cidr_format(&p->cidrs[r->cidrs.at + i], &text);
 			jw_str(w, text.data);
 		}
@@ -196,15 +192,14 @@ static void format_net_parts(const struct policy *p, const struct snapshot_rule 
 	if (r->ports.n > 0) {
 		jw_karr(w, "ports");
 		for (uint32_t i = 0; i < r->ports.n; i++) {
-			const struct port_range *at = &p->ports[r->ports.at + i];
-			cleanup_buf struct buf text = {0};
+			const struct port_range *range = &p->ports[r->ports.at + i];
 
-			if (at->low == at->high) {
-				jw_uint(w, at->low);
-				continue;
-			}
-			buf_addf(&text, "%u-%u", at->low, at->high);
-			jw_str(w, text.data);
+			buf_clear(&text);
+			format_port(range, &text);
+			if (range->low == range->high)
+				jw_uint(w, range->low);
+			else
+				jw_str(w, text.data);
 		}
 		jw_arr_end(w);
 	}
@@ -229,29 +224,20 @@ static void format_groups(const struct policy *p, const struct snapshot_rule *r,
 static void format_rule(const struct policy *p, unsigned class, const struct snapshot_rule *r,
 			struct jw *w)
 {
-	static const char *const subject[POLICY_RULE_CLASSES] = {
-		[OP_FILE] = "paths", [OP_EXEC] = "commands", [OP_NET] = "domains"};
-	static const struct {
-		const char *key;
-		unsigned n;
-	} bits[POLICY_RULE_CLASSES] = {[OP_FILE] = {"operations", OP_FILES},
-				       [OP_EXEC] = {"kinds", ARRAY_LEN(kinds)},
-				       [OP_NET] = {"protocols", OP_PROTOS}};
+	const struct rule_class *c = &rule_classes[class];
 
 	jw_obj(w);
 	jw_kstr(w, "name", snapshot_text(p, r->name));
-	format_list(p, subject[class], &r->subject, w);
+	format_list(p, c->subject, &r->subject, w);
 	format_list(p, "scripts", &r->scripts, w);
 	format_list(p, "args_pattern", &r->args, w);
 	format_list(p, "args_regex", &r->regex, w);
 	format_net_parts(p, r, w);
 	if (r->bits != 0) {
-		jw_karr(w, bits[class].key);
-		for (unsigned i = 0; i < bits[class].n; i++)
+		jw_karr(w, c->bits);
+		for (unsigned i = 0; c->bit_words[i] != NULL; i++)
 			if (r->bits & 1U << i)
-				jw_str(w, class == OP_FILE   ? op_file_name((enum op_file)i)
-					  : class == OP_EXEC ? kinds[i]
-							     : op_proto_name((enum op_proto)i));
+				jw_str(w, c->bit_words[i]);
 		jw_arr_end(w);
 	}
 	if (r->groups.n > 0)
@@ -260,7 +246,7 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 		jw_kbool(w, "flags", true);
 	if (r->args_whole)
 		jw_kbool(w, "args_whole", true);
-	jw_kstr(w, "decision", decision_name((enum decision)r->decision));
+	jw_kstr(w, "decision", decision_name(r->decision));
 	if (r->final)
 		jw_kbool(w, "final", true);
 	if (r->message != 0)
@@ -271,46 +257,48 @@ static void format_rule(const struct policy *p, unsigned class, const struct sna
 	jw_obj_end(w);
 }
 
-static void format_limits(const struct policy *p, struct jw *w)
+static void format_limits(const struct limits *l, struct jw *w)
 {
 	jw_kobj(w, "resource_limits");
 	for (unsigned i = 0; i < LIMITS; i++) {
-		if (!limits_has(&p->limits, (enum limit)i))
+		if (!limits_has(l, (enum limit)i))
 			continue;
 		jw_key(w, limit_rows[i].name);
 		if (limit_rows[i].type == LIMIT_DURATION)
-			jw_duration_ms(w, p->limits.value[i]);
+			jw_duration_ms(w, l->value[i]);
 		else
-			jw_share(w, p->limits.value[i]);
+			jw_share(w, l->value[i]);
 	}
 	jw_obj_end(w);
 }
 
 void policy_format(const struct policy *p, struct jw *w)
 {
-	static const unsigned order[] = {OP_FILE, OP_NET, OP_EXEC};
+	const struct snapshot_head *h = p->head;
 
 	jw_obj(w);
 	jw_kstr(w, "name", policy_name(p));
 	jw_kstr(w, "version", policy_version(p));
 	jw_kstr(w, "description", policy_description(p));
-	jw_kstr(w, "file", snapshot_text(p, p->head->file));
+	jw_kstr(w, "file", snapshot_text(p, h->file));
 	jw_kobj(w, "default");
-	for (unsigned k = 0; k < ARRAY_LEN(order); k++)
-		jw_kstr(w, word[order[k]],
-			decision_name((enum decision)p->head->class[order[k]].fallback));
+	for (unsigned k = 0; k < POLICY_RULE_CLASSES; k++)
+		jw_kstr(w, rule_classes[rule_class_order[k]].word,
+			decision_name(h->class[rule_class_order[k]].fallback));
 	jw_obj_end(w);
-	for (unsigned k = 0; k < ARRAY_LEN(order); k++) {
-		jw_karr(w, section[order[k]]);
-		for (uint32_t i = 0; i < p->head->class[order[k]].rules.n; i++)
-			format_rule(p, order[k], snapshot_rule(p, order[k], i), w);
+	for (unsigned k = 0; k < POLICY_RULE_CLASSES; k++) {
+		const unsigned class = rule_class_order[k];
+
+		jw_karr(w, rule_classes[class].section);
+		for (uint32_t i = 0; i < h->class[class].rules.n; i++)
+			format_rule(p, class, snapshot_rule(p, class, i), w);
 		jw_arr_end(w);
 	}
-	format_limits(p, w);
-	if (p->head->has_env_allow || p->head->env_deny.n > 0) {
+	format_limits(&h->limits, w);
+	if (h->has_env_allow || h->env_deny.n > 0) {
 		jw_kobj(w, "environment");
-		format_list(p, "allow", &p->head->env_allow, w);
-		format_list(p, "deny", &p->head->env_deny, w);
+		format_list(p, "allow", &h->env_allow, w);
+		format_list(p, "deny", &h->env_deny, w);
 		jw_obj_end(w);
 	}
 	jw_obj_end(w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static const char text[] =
 	HEAD "description: about\n"
@@ -22,9 +22,9 @@ static void pol_7_a_policy_is_shown_whole(void **state)
 	cleanup_buf struct buf out = {0};
 	struct jw w = JW(&out);
 	const char *rest;
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	policy_format(k.p, &w);
 	rest = strstr(out.data, "\"description\"");
 	assert_string_equal(
@@ -49,15 +49,15 @@ static void pol_7_a_policy_is_shown_whole(void **state)
 		"\"decision\":\"log\",\"line\":14}],"
 		"\"resource_limits\":{\"idle_timeout\":\"5m\",\"pids_max\":5},"
 		"\"environment\":{\"allow\":[\"A\"],\"deny\":[\"B\"]}}");
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_7_a_summary_for_who_works_under_it(void **state)
 {
 	struct strv lines = {0};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	policy_summary(k.p, &lines);
 	assert_int_equal(lines.n, 4);
 	assert_string_equal(lines.v[0], "about");
@@ -66,33 +66,33 @@ static void pol_7_a_summary_for_who_works_under_it(void **state)
 	assert_string_equal(lines.v[3],
 			    "commands: cmd replaced; w allowed and marked; else allowed");
 	strv_done(&lines);
-	kit_close(&k);
-	kit_open(&k, HEAD, NULL);
+	policy_kit_close(&k);
+	policy_kit_open(&k, HEAD, NULL);
 	policy_summary(k.p, &lines);
 	assert_int_equal(lines.n, 3);
 	assert_string_equal(lines.v[0], "files: all denied");
 	strv_done(&lines);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_7_a_long_policy_has_a_short_summary(void **state)
 {
 	cleanup_buf struct buf many = {0};
 	struct strv lines = {0};
-	struct kit k;
+	struct policy_kit k;
 
 	for (unsigned n = 40; n <= 42; n++) {
 		buf_clear(&many);
 		buf_adds(&many, HEAD "file_rules:\n");
 		for (unsigned i = 0; i < n; i++)
 			buf_addf(&many, "  - {name: r%u, paths: ['/%u'], decision: deny}\n", i, i);
-		kit_open(&k, many.data, NULL);
+		policy_kit_open(&k, many.data, NULL);
 		policy_summary(k.p, &lines);
 		assert_int_equal(strstr(lines.v[0], "more rules") != NULL, n > 40);
 		if (n == 42)
 			assert_non_null(strstr(lines.v[0], "r39 denied; 2 more rules; else"));
 		strv_done(&lines);
-		kit_close(&k);
+		policy_kit_close(&k);
 	}
 }
 
@@ -103,9 +103,9 @@ static void exe_2_what_is_allowed_instead(void **state)
 			dns = {.class = OP_DNS, .dns = {"x", 1}},
 			exec = {.class = OP_EXEC, .exec = {.path = "/x"}};
 	struct strv lines = {0};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	policy_alternatives(k.p, &read, &lines);
 	policy_alternatives(k.p, &write, &lines);
 	policy_alternatives(k.p, &dns, &lines);
@@ -115,34 +115,35 @@ static void exe_2_what_is_allowed_instead(void **state)
 	assert_string_equal(lines.v[1], "a.example at 10.0.0.0/8 on port 1, 2-3 by udp");
 	assert_string_equal(lines.v[2], "a with arguments b");
 	strv_done(&lines);
-	kit_close(&k);
-	kit_open(&k,
-		 HEAD "command_rules:\n"
-		      "  - {name: a, commands: [a, b, c, d, e, f], decision: allow}\n"
-		      "  - {name: b, commands: [h, i, j, k, l, m, n], decision: allow}\n"
-		      "  - {name: c, scripts: ['/s'], decision: allow}\n"
-		      "  - {name: d, commands: [x], decision: allow}\n"
-		      "  - {name: e, commands: [y], decision: allow}\n",
-		 NULL);
+	policy_kit_close(&k);
+	policy_kit_open(&k,
+			HEAD "command_rules:\n"
+			     "  - {name: a, commands: [a, b, c, d, e, f], decision: allow}\n"
+			     "  - {name: b, commands: [h, i, j, k, l, m, n], decision: allow}\n"
+			     "  - {name: c, scripts: ['/s'], decision: allow}\n"
+			     "  - {name: d, commands: [x], decision: allow}\n"
+			     "  - {name: e, commands: [y], decision: allow}\n",
+			NULL);
 	policy_alternatives(k.p, &exec, &lines);
 	assert_int_equal(lines.n, 4); /* and never more than these */
 	assert_string_equal(lines.v[0], "a, b, c, d, e, f");
 	assert_string_equal(lines.v[1], "h, i, j, k, l, m and 1 more");
 	assert_string_equal(lines.v[2], "scripts /s");
 	strv_done(&lines);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_4_a_default_that_allows_names_nothing(void **state)
 {
 	const struct op exec = {.class = OP_EXEC, .exec = {.path = "/x"}};
 	struct strv lines = {0};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, HEAD "command_rules: [{name: a, commands: [x], decision: deny}]\n", NULL);
+	policy_kit_open(&k, HEAD "command_rules: [{name: a, commands: [x], decision: deny}]\n",
+			NULL);
 	policy_alternatives(k.p, &exec, &lines);
 	assert_int_equal(lines.n, 0);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_7_rules_that_are_not_enforced_are_named(void **state)
@@ -171,9 +172,9 @@ static void pol_7_rules_that_are_not_enforced_are_named(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const char *want[] = {rows[i].files, rows[i].net, rows[i].net, NULL};
 		static const enum op_class classes[] = {OP_FILE, OP_NET, OP_DNS, OP_EXEC};
-		struct kit k;
+		struct policy_kit k;
 
-		kit_open(&k, rows[i].text, NULL);
+		policy_kit_open(&k, rows[i].text, NULL);
 		for (size_t c = 0; c < ARRAY_LEN(classes); c++) {
 			cleanup_buf struct buf out = {0};
 
@@ -186,7 +187,7 @@ static void pol_7_rules_that_are_not_enforced_are_named(void **state)
 			if (want[c] != NULL && c == 0)
 				assert_non_null(strstr(out.data, "filesystem.blocked_paths"));
 		}
-		kit_close(&k);
+		policy_kit_close(&k);
 	}
 }
 
@@ -203,27 +204,28 @@ static void exe_2_what_is_allowed_instead_is_whole(void **state)
 		"b with arguments like ^x$",
 		"c with arguments y or like ^x$"};
 	struct strv lines = {0};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k,
-		 HEAD "network_rules:\n"
-		      "  - {name: a, protocols: [icmp, tcp], decision: allow}\n"
-		      "  - {name: b, cidrs: [1.0.0.0/8, 2.0.0.0/8, 3.0.0.0/8, 4.0.0.0/8,\n"
-		      "     5.0.0.0/8, '::/8', 6.0.0.0/8], decision: allow}\n"
-		      "command_rules:\n"
-		      "  - {name: c, kinds: [memfd, loader], decision: allow}\n"
-		      "  - {name: d, commands: [a], kinds: [deleted], decision: allow}\n"
-		      "  - {name: e, commands: [b], args_regex: ['^x$'], decision: allow}\n"
-		      "  - {name: f, commands: [c], args_regex: ['^x$'], args_pattern: [y],\n"
-		      "     decision: allow}\n",
-		 NULL);
+	policy_kit_open(&k,
+			HEAD
+			"network_rules:\n"
+			"  - {name: a, protocols: [icmp, tcp], decision: allow}\n"
+			"  - {name: b, cidrs: [1.0.0.0/8, 2.0.0.0/8, 3.0.0.0/8, 4.0.0.0/8,\n"
+			"     5.0.0.0/8, '::/8', 6.0.0.0/8], decision: allow}\n"
+			"command_rules:\n"
+			"  - {name: c, kinds: [memfd, loader], decision: allow}\n"
+			"  - {name: d, commands: [a], kinds: [deleted], decision: allow}\n"
+			"  - {name: e, commands: [b], args_regex: ['^x$'], decision: allow}\n"
+			"  - {name: f, commands: [c], args_regex: ['^x$'], args_pattern: [y],\n"
+			"     decision: allow}\n",
+			NULL);
 	policy_alternatives(k.p, &net, &lines);
 	policy_alternatives(k.p, &exec, &lines);
 	assert_int_equal(lines.n, ARRAY_LEN(want));
 	for (size_t i = 0; i < lines.n; i++)
 		assert_string_equal(lines.v[i], want[i]);
 	strv_done(&lines);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

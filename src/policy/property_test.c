@@ -2,7 +2,7 @@
 /* Random policies and operations: a slow matcher, written straight from the words of the rules and
  * knowing nothing of snapshots, indexes and caches, agrees with the function that decides, with a
  * cache and without. */
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 #define RULES 12
 #define POLICIES 400
@@ -415,15 +415,15 @@ static unsigned matched, unmatched;
 static void check_policy(const struct words *w)
 {
 	cleanup_buf struct buf text = {0};
-	struct kit k;
+	struct policy_kit k;
 
 	write_policy(w, &text);
-	kit_open(&k, text.data, NULL);
+	policy_kit_open(&k, text.data, NULL);
 	for (unsigned i = 0; i < OPERATIONS; i++) {
 		const char *argv[8];
 		const struct op op = random_op(w->class, argv);
 		const int want = slow_decide(w, &op);
-		const struct verdict v = kit_decide(&k, &op);
+		const struct verdict v = policy_kit_decide(&k, &op);
 		char name[16] = "default";
 
 		if (want >= 0)
@@ -439,7 +439,7 @@ static void check_policy(const struct words *w)
 		matched += want >= 0;
 		unmatched += want < 0;
 	}
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void check_class(enum op_class class)

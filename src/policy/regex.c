@@ -20,8 +20,8 @@ struct arena {
 	_Alignas(16) uint8_t data[ARENA];
 };
 struct regexes {
-	pcre2_code **code; /* owned */
-	size_t n;
+	pcre2_code **code; /* owned; NULL: not added */
+	size_t room, n;
 	struct arena *arena; /* owned; of the match data */
 	pcre2_general_context *memory;
 	pcre2_match_context *limits;
@@ -89,10 +89,12 @@ int regex_check(const char *pattern, struct err *err)
 	return rc;
 }
 
-struct regexes *regexes_new(void)
+struct regexes *regexes_new(size_t room)
 {
 	struct regexes *r = mem_new(struct regexes);
 
+	r->code = mem_alloc(room * sizeof(pcre2_code *));
+	r->room = room;
 	r->arena = mem_new(struct arena);
 	r->memory = pcre2_general_context_create(arena_take, arena_give, r->arena);
 	r->limits = pcre2_match_context_create(NULL);
@@ -113,23 +115,21 @@ void regexes_begin(struct regexes *r)
 	r->left = REGEX_TOTAL;
 }
 
-int regexes_add(struct regexes *r, const char *pattern, struct err *err)
+int regexes_add(struct regexes *r, size_t i, const char *pattern, struct err *err)
 {
-	pcre2_code *code = NULL;
-	const int rc = compile(pattern, &code, err);
-
-	if (rc < 0)
-		return rc;
-	r->code = mem_resize(r->code, r->n + 1, sizeof(pcre2_code *));
-	r->code[r->n++] = code;
-	return 0;
+	if (r->code[i] != NULL)
+		return 0;
+	if (r->n++ == REGEX_PATTERNS)
+		return err_set(err, E_BAD_REQUEST, NULL, "more than %d regular expressions",
+			       REGEX_PATTERNS);
+	return compile(pattern, &r->code[i], err);
 }
 
 void regexes_free(struct regexes *r)
 {
 	if (r == NULL)
 		return;
-	for (size_t i = 0; i < r->n; i++)
+	for (size_t i = 0; i < r->room; i++)
 		pcre2_code_free(r->code[i]);
 	free(r->code);
 	pcre2_match_context_free(r->limits);
@@ -138,19 +138,18 @@ void regexes_free(struct regexes *r)
 	free(r);
 }
 
-enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, size_t len)
+/* len is at most REGEX_SUBJECT. */
+static enum regex_result match(struct regexes *r, size_t i, const char *text, size_t len)
 {
 	int rc;
 
-	if (len > REGEX_SUBJECT)
-		return REGEX_OVER;
 	r->at = 0;
 	rc = pcre2_match(r->code[i], (PCRE2_SPTR)text, len, 0, 0, r->match, r->limits);
 	return rc >= 0 ? REGEX_YES : rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_OVER;
 }
 
-enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
-				     bool whole)
+enum regex_result regexes_match(struct regexes *r, size_t i, const char *const *v, size_t n,
+				bool whole)
 {
 	enum regex_result got;
 	size_t len = 0;
@@ -165,8 +164,8 @@ enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *co
 		memcpy(r->joined + len, v[k], more);
 		len += more;
 	}
-	got = regexes_match(r, i, r->joined, len);
+	got = match(r, i, r->joined, len);
 	for (size_t k = 0; !whole && got == REGEX_NO && k < n; k++)
-		got = regexes_match(r, i, v[k], strlen(v[k]));
+		got = match(r, i, v[k], strlen(v[k]));
 	return got;
 }

@@ -19,12 +19,11 @@ struct regexes; /* the compiled patterns of a policy */
 enum regex_result { REGEX_NO, REGEX_YES, REGEX_OVER };
 
 int regex_check(const char *pattern, struct err *err);
-struct regexes *regexes_new(void);
-int regexes_add(struct regexes *r, const char *pattern, struct err *err);
+struct regexes *regexes_new(size_t room); /* for patterns with numbers below room */
+int regexes_add(struct regexes *r, size_t i, const char *pattern, struct err *err);
 void regexes_free(struct regexes *r); /* NULL is fine */
 /* Begins another decision: the steps are counted from zero. */
 void regexes_begin(struct regexes *r);
-enum regex_result regexes_match(struct regexes *r, size_t i, const char *text, size_t len);
 /* Tries all strings joined by spaces and, unless whole is set, each string alone. */
-enum regex_result regexes_match_args(struct regexes *r, size_t i, const char *const *v, size_t n,
-				     bool whole);
+enum regex_result regexes_match(struct regexes *r, size_t i, const char *const *v, size_t n,
+				bool whole);

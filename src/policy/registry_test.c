@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 
 static void pol_1_hosts_are_read_from_settings(void **state)
 {
@@ -42,16 +42,16 @@ static void pol_1_a_made_set_can_be_used(void **state)
 					"  - {name: r, domains: ['@made'], decision: allow}\n";
 	struct strv items = {0};
 	const struct policy_options o = {.set = give_set, .set_arg = &items};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, &o);
-	assert_string_equal(kit_dns(&k, "a.example").rule, "default");
-	kit_close(&k);
+	policy_kit_open(&k, text, &o);
+	assert_string_equal(policy_kit_dns(&k, "a.example").rule, "default");
+	policy_kit_close(&k);
 	strv_add(&items, "a.example");
 	strv_add(&items, "b.example");
-	kit_open(&k, text, &o);
-	assert_string_equal(kit_dns(&k, "b.example").rule, "r");
-	kit_close(&k);
+	policy_kit_open(&k, text, &o);
+	assert_string_equal(policy_kit_dns(&k, "b.example").rule, "r");
+	policy_kit_close(&k);
 	strv_done(&items);
 }
 

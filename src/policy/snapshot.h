@@ -6,32 +6,67 @@
  * the order in which they are tried: final rules first.
  *
  * Each class has a hash index from a property of an operation (a component of its path, a suffix of
- * its host, the name of its program) to the rules that require it, and a list of the rules that
- * require no such property. A collision of hashes does no harm: every candidate is matched in full.
- */
+ * its host, the name of its program) to the rules that require it. Rules that require no such
+ * property have the key SNAPSHOT_ALWAYS. A collision of hashes does no harm: every candidate is
+ * matched in full. */
 #pragma once
 #include "policy/cidr.h"
-#include "policy/source.h"
+#include "policy/policy.h"
 
-#define SNAPSHOT_MAGIC "agshpol2"
+#define SNAPSHOT_MAGIC "agshpol3"
 #define SNAPSHOT_NONE UINT32_MAX
 #define SNAPSHOT_NO_PRIVILEGE (UINT32_MAX - 1) /* the built-in rule */
+
+/* The words of a class of rules in a policy file. */
+#define POLICY_RULE_CLASSES 3 /* OP_FILE, OP_EXEC, OP_NET */
+struct rule_class {
+	const char *section;	      /* "file_rules" */
+	const char *word;	      /* below `default`: "files" */
+	const char *name;	      /* "file": for messages */
+	const char *subject;	      /* the key of its patterns: "paths" */
+	const char *bits, *bit;	      /* the key of its bits: "operations", and one of them */
+	const char *const *bit_words; /* NULL-ended; a "*" means all of them */
+};
+extern const struct rule_class rule_classes[POLICY_RULE_CLASSES];
+extern const enum op_class rule_class_order[POLICY_RULE_CLASSES]; /* in which people read them */
+
+/* Conditions of a rule. A rule matches if every condition that is set is true. */
+enum condition {
+	COND_PATHS = 1 << 0,
+	COND_COMMANDS = 1 << 1,
+	COND_SCRIPTS = 1 << 2,
+	COND_ARGS = 1 << 3,
+	COND_REGEX = 1 << 4,
+	COND_KINDS = 1 << 5,
+	COND_DOMAINS = 1 << 6,
+	COND_CIDRS = 1 << 7,
+	COND_PORTS = 1 << 8,
+	COND_PROTOCOLS = 1 << 9,
+	COND_FLAGS = 1 << 10,
+	COND_ALL = (1 << 11) - 1,
+};
+#define COND_SUBJECT (COND_PATHS | COND_COMMANDS | COND_DOMAINS) /* a class has one of them */
+
+struct port_range {
+	uint16_t low, high;
+};
 
 struct snapshot_span {
 	uint32_t at; /* index of the first */
 	uint32_t n;
 };
-extern const size_t snapshot_item_size[]; /* by enum snapshot_part */
-enum snapshot_part {			  /* arrays, each 8-byte aligned */
-		     PART_RULES,    /* struct snapshot_rule, OP_FILE first, then OP_EXEC, OP_NET */
-		     PART_PATTERNS, /* uint32_t: offset of a text */
-		     PART_CIDRS,    /* struct cidr */
-		     PART_PORTS,    /* struct port_range */
-		     PART_SLOTS,    /* struct snapshot_slot */
-		     PART_POSTINGS, /* struct snapshot_posting */
-		     PART_TEXT, /* bytes; strings end with NUL; the first is empty and means none */
-		     PARTS
+/* Arrays, each 8-byte aligned. */
+enum snapshot_part {
+	PART_RULES,    /* struct snapshot_rule, OP_FILE first, then OP_EXEC, OP_NET */
+	PART_PATTERNS, /* uint32_t: offset of a text */
+	PART_CIDRS,    /* struct cidr */
+	PART_PORTS,    /* struct port_range */
+	PART_SLOTS,    /* struct snapshot_slot */
+	PART_POSTINGS, /* struct snapshot_posting */
+	PART_TEXT,     /* bytes; strings end with NUL; the first is empty and means none */
+	PARTS
 };
+extern const size_t snapshot_item_size[PARTS];
 struct snapshot_rule {
 	uint32_t name, message, redirect_to; /* texts */
 	uint32_t line, column;
@@ -51,9 +86,8 @@ struct snapshot_posting {
 	uint32_t pattern; /* of PART_PATTERNS, SNAPSHOT_NONE: the rule as a whole */
 };
 struct snapshot_class {
-	struct snapshot_span rules;  /* of PART_RULES */
-	struct snapshot_span slots;  /* of PART_SLOTS; n is 0 or a power of two */
-	struct snapshot_span always; /* of PART_POSTINGS */
+	struct snapshot_span rules; /* of PART_RULES */
+	struct snapshot_span slots; /* of PART_SLOTS; n is 0 or a power of two */
 	uint32_t fallback, line, column;
 	uint32_t padding;
 };
@@ -67,14 +101,15 @@ struct snapshot_head {
 	struct snapshot_span env_allow, env_deny; /* of PART_PATTERNS */
 	uint32_t has_env_allow, padding;
 	uint64_t bits4, bits6[3]; /* lengths of the address blocks that the index has */
-	int64_t limit[LIMITS];	  /* by number; -1: not set */
+	struct limits limits;
 	struct {
 		uint64_t at; /* bytes from the beginning */
 		uint64_t n;  /* items */
 	} part[PARTS];
 };
 
-/* Kinds of keys of the index. */
+#define SNAPSHOT_ALWAYS 0 /* a key of the index */
+/* Kinds of the other keys. */
 enum snapshot_key {
 	KEY_COMPONENT = 'c',
 	KEY_ENDING = 'e', /* of the last component: its last dot and the characters after it */
@@ -108,8 +143,6 @@ struct policy {
 	const struct snapshot_posting *postings;
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
-	uint32_t *regex_of;	 /* owned: the index of a pattern in regexes */
-	struct limits limits;
 	char version[POLICY_VERSION_LEN];
 };
 
@@ -136,11 +169,31 @@ static inline const struct snapshot_rule *snapshot_rule(const struct policy *p, 
 	return &p->rules[p->head->class[class].rules.at + i];
 }
 
-/* Whether an operation with this decision goes ahead. */
+/* A permissive rule lets the operation go ahead. Names of programs match fewer files for such a
+ * rule than for the others: see decide_exec.c. */
+static inline bool decision_permits(enum decision d)
+{
+	return d == DECISION_allow || d == DECISION_log;
+}
+
+/* Whether a network rule whose name matches counts for a lookup: see decide_net.c. */
+static inline bool rule_is_for_lookups(const struct snapshot_rule *r)
+{
+	const unsigned beside = r->conditions & (COND_CIDRS | COND_PORTS | COND_PROTOCOLS);
+
+	if (!decision_permits(r->decision))
+		/* an approve rule for a port decides whether the agent reaches the name */
+		return beside == 0 || (r->decision == DECISION_approve && !(beside & COND_CIDRS));
+	return (r->conditions & COND_DOMAINS) != 0 || !(beside & COND_CIDRS);
+}
+
+/* What is done for a decision: allow (also for log and redirect), deny, or approve: an approver is
+ * asked first. */
+enum decision policy_effect(const struct policy *p, enum decision d, bool approver);
+/* Whether an operation with this decision goes ahead without an approver. */
 static inline bool policy_permits(const struct policy *p, enum decision d)
 {
-	return d == DECISION_allow || d == DECISION_log ||
-	       (d == DECISION_approve && p->head->shadow != 0);
+	return policy_effect(p, d, false) == DECISION_allow;
 }
 
 /* The result of a search. */
@@ -160,7 +213,6 @@ struct rule_search {
 	const void *arg;
 	struct rule_found best;
 };
-void search_always(struct rule_search *s);
 void search_key(struct rule_search *s, uint32_t hash);
 void search_path(struct rule_search *s, const char *path); /* a plain path */
 

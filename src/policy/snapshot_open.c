@@ -19,6 +19,23 @@ const size_t snapshot_item_size[PARTS] = {
 	[PART_TEXT] = 1,
 };
 
+static const char *const operations[] = {
+#define X(name) #name,
+	OP_FILE_LIST(X)
+#undef X
+		"*",
+	NULL};
+static const char *const kinds[] = {"memfd", "deleted", "loader", NULL};
+static const char *const protocols[] = {"tcp", "udp", "icmp", NULL};
+
+const struct rule_class rule_classes[POLICY_RULE_CLASSES] = {
+	[OP_FILE] = {"file_rules", "files", "file", "paths", "operations", "operation", operations},
+	[OP_EXEC] = {"command_rules", "commands", "command", "commands", "kinds", "kind", kinds},
+	[OP_NET] = {"network_rules", "network", "network", "domains", "protocols", "protocol",
+		    protocols},
+};
+const enum op_class rule_class_order[POLICY_RULE_CLASSES] = {OP_FILE, OP_NET, OP_EXEC};
+
 static int damaged(struct err *err, const char *what)
 {
 	return err_set(err, E_BAD_REQUEST, NULL, "the policy snapshot is damaged: %s", what);
@@ -35,63 +52,51 @@ static bool text_ok(const struct policy *p, uint32_t at)
 	return at < p->head->part[PART_TEXT].n && (at == 0 || p->text[at - 1] == '\0');
 }
 
-typedef bool pattern_ok_fn(const char *text);
+/* Returns what is wrong with a pattern, or NULL. */
+typedef const char *check_fn(const char *text);
 
-static bool path_ok(const char *text)
+static const char *command_check(const char *text)
 {
-	return glob_check_path(text) == NULL;
+	return strchr(text, '/') != NULL || strcmp(text, "**") == 0 ? glob_check_path(text)
+								    : glob_check_text(text);
 }
 
-static bool glob_ok(const char *text)
-{
-	return glob_check_text(text) == NULL;
-}
-
-static bool command_ok(const char *text)
-{
-	return strchr(text, '/') != NULL || strcmp(text, "**") == 0 ? path_ok(text) : glob_ok(text);
-}
-
-static bool domain_ok(const char *text)
+static const char *domain_check_normal(const char *text)
 {
 	char normal[DOMAIN_ROOM];
+	const char *wrong = domain_check(text, normal);
 
-	return domain_check(text, normal) == NULL && strcmp(text, normal) == 0;
+	return wrong == NULL && strcmp(text, normal) != 0 ? "not normal" : wrong;
 }
 
-static COLD bool patterns_ok(const struct policy *p, const struct snapshot_span *s,
-			     pattern_ok_fn *ok)
+/* check may be NULL. */
+static COLD bool patterns_ok(const struct policy *p, const struct snapshot_span *s, check_fn *check)
 {
 	if (!span_ok(s, p->head->part[PART_PATTERNS].n))
 		return false;
-	for (uint32_t i = 0; i < s->n; i++)
-		if (!ok(snapshot_pattern(p, s->at + i)))
+	for (uint32_t i = 0; check != NULL && i < s->n; i++)
+		if (check(snapshot_pattern(p, s->at + i)) != NULL)
 			return false;
-	return true;
-}
-
-static bool any_text(const char *text)
-{
 	return true;
 }
 
 static COLD bool rule_ok(const struct policy *p, unsigned class, const struct snapshot_rule *r)
 {
-	static pattern_ok_fn *const subject[] = {
-		[OP_FILE] = path_ok, [OP_EXEC] = command_ok, [OP_NET] = domain_ok};
+	static check_fn *const subject[] = {[OP_FILE] = glob_check_path,
+					    [OP_EXEC] = command_check,
+					    [OP_NET] = domain_check_normal};
 	const bool redirect = r->decision == DECISION_redirect;
 
 	if (!text_ok(p, r->name) || !text_ok(p, r->message) || !text_ok(p, r->redirect_to) ||
 	    r->decision >= DECISIONS || r->final > 1 || r->flags > 1 || r->args_whole > 1 ||
-	    (r->conditions & ~(unsigned)COND_ALL) != 0)
+	    (r->conditions & ~(unsigned)COND_ALL) != 0 ||
+	    (r->final && r->decision != DECISION_deny) || redirect != (r->redirect_to != 0) ||
+	    (redirect && class != OP_EXEC))
 		return false;
-	if (r->final && r->decision != DECISION_deny)
-		return false;
-	if (redirect ? class != OP_EXEC || r->redirect_to == 0 : r->redirect_to != 0)
-		return false;
-	if (!patterns_ok(p, &r->subject, subject[class]) || !patterns_ok(p, &r->scripts, path_ok) ||
-	    !patterns_ok(p, &r->args, glob_ok) || !patterns_ok(p, &r->regex, any_text) ||
-	    !patterns_ok(p, &r->groups, flags_group_ok) ||
+	if (!patterns_ok(p, &r->subject, subject[class]) ||
+	    !patterns_ok(p, &r->scripts, glob_check_path) ||
+	    !patterns_ok(p, &r->args, glob_check_text) || !patterns_ok(p, &r->regex, NULL) ||
+	    !patterns_ok(p, &r->groups, flags_check_group) ||
 	    !span_ok(&r->cidrs, p->head->part[PART_CIDRS].n) ||
 	    !span_ok(&r->ports, p->head->part[PART_PORTS].n))
 		return false;
@@ -135,10 +140,10 @@ static COLD const char *check_all(const struct policy *p)
 	for (uint64_t i = 0; i < h->part[PART_PATTERNS].n; i++)
 		if (!text_ok(p, p->patterns[i]))
 			return "its texts";
-	if (!patterns_ok(p, &h->env_allow, any_text) || !patterns_ok(p, &h->env_deny, any_text))
+	if (!patterns_ok(p, &h->env_allow, NULL) || !patterns_ok(p, &h->env_deny, NULL))
 		return "its variables";
 	for (unsigned i = 0; i < LIMITS; i++)
-		if (h->limit[i] < -1)
+		if (h->limits.value[i] < 0 || ((const uint8_t *)h->limits.given)[i] > 1)
 			return "its limits";
 	if ((h->bits4 >> 32 > 1) || h->bits6[2] > 1)
 		return "lengths of address blocks";
@@ -153,7 +158,7 @@ static COLD const char *check_all(const struct policy *p)
 			if (!rule_ok(p, k, snapshot_rule(p, k, i)))
 				return "a rule";
 		if (!span_ok(&c->slots, h->part[PART_SLOTS].n) ||
-		    (c->slots.n & (c->slots.n - 1)) != 0 || !postings_ok(p, k, &c->always))
+		    (c->slots.n & (c->slots.n - 1)) != 0)
 			return "an index";
 		for (uint32_t i = 0; i < c->slots.n; i++)
 			if (!postings_ok(p, k, &p->slots[c->slots.at + i].postings))
@@ -162,32 +167,20 @@ static COLD const char *check_all(const struct policy *p)
 	return NULL;
 }
 
-/* Compiles the regular expressions of the rules and sets regex_of. */
 static COLD int add_regexes(struct policy *p, struct err *err)
 {
 	const struct snapshot_class *c = &p->head->class[OP_EXEC];
-	size_t n = 0;
+	int rc = 0;
 
 	for (uint32_t i = 0; i < c->rules.n; i++) {
-		const struct snapshot_rule *r = snapshot_rule(p, OP_EXEC, i);
+		const struct snapshot_span *s = &snapshot_rule(p, OP_EXEC, i)->regex;
 
-		for (uint32_t k = 0; k < r->regex.n; k++) {
-			int rc;
-
-			if (p->regexes == NULL) {
-				p->regexes = regexes_new();
-				p->regex_of = mem_resize(NULL, p->head->part[PART_PATTERNS].n,
-							 sizeof(*p->regex_of));
-			}
-			if (n == REGEX_PATTERNS)
-				return damaged(err, "too many regular expressions");
-			rc = regexes_add(p->regexes, snapshot_pattern(p, r->regex.at + k), err);
-			if (rc < 0)
-				return rc;
-			p->regex_of[r->regex.at + k] = (uint32_t)n++;
-		}
+		if (s->n > 0 && p->regexes == NULL)
+			p->regexes = regexes_new(p->head->part[PART_PATTERNS].n);
+		for (uint32_t k = s->at; rc == 0 && k < s->at + s->n; k++)
+			rc = regexes_add(p->regexes, k, snapshot_pattern(p, k), err);
 	}
-	return 0;
+	return rc;
 }
 
 static COLD const char *check_head(const struct snapshot_head *h, size_t len)
@@ -235,13 +228,6 @@ int policy_open(const void *bytes, size_t len, struct policy **out, struct err *
 			     .slots = (const void *)(base + h->part[PART_SLOTS].at),
 			     .postings = (const void *)(base + h->part[PART_POSTINGS].at),
 			     .text = base + h->part[PART_TEXT].at};
-	for (unsigned i = 0; i < LIMITS; i++) {
-		const int64_t v = h->limit[limit_rows[i].number];
-
-		p->limits.given[i] = v >= 0;
-		p->limits.value[i] = v >= 0 ? v : 0;
-	}
-
 	wrong = check_all(p);
 	rc = wrong != NULL ? damaged(err, wrong) : add_regexes(p, err);
 	if (rc < 0) {
@@ -259,7 +245,6 @@ void policy_close(struct policy *p)
 	if (p == NULL)
 		return;
 	regexes_free(p->regexes);
-	free(p->regex_of);
 	free(p);
 }
 
@@ -287,15 +272,15 @@ bool policy_restricts(const struct policy *p, enum op_class class)
 {
 	const unsigned c = class == OP_DNS ? OP_NET : class;
 
-	if (!decision_permits((enum decision)p->head->class[c].fallback))
+	if (!decision_permits(p->head->class[c].fallback))
 		return true;
 	for (uint32_t i = 0; i < p->head->class[c].rules.n; i++)
-		if (!decision_permits((enum decision)snapshot_rule(p, c, i)->decision))
+		if (!decision_permits(snapshot_rule(p, c, i)->decision))
 			return true;
 	return false;
 }
 
 const struct limits *policy_limits(const struct policy *p)
 {
-	return &p->limits;
+	return &p->head->limits;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/policy_testkit.h"
 #include "policy/snapshot.h"
+#include "policy/testkit/policy_testkit.h"
 
 static const char text[] =
 	HEAD "description: what it is\n"
@@ -26,11 +26,11 @@ static void sign(struct buf *b)
 
 static void pol_6_the_version_is_that_of_the_bytes(void **state)
 {
-	struct kit k, same, other;
+	struct policy_kit k, same, other;
 
-	kit_open(&k, text, NULL);
-	kit_open(&same, text, NULL);
-	kit_open(&other, text, &(struct policy_options){.shadow = true});
+	policy_kit_open(&k, text, NULL);
+	policy_kit_open(&same, text, NULL);
+	policy_kit_open(&other, text, &(struct policy_options){.shadow = true});
 	assert_string_equal(policy_name(k.p), "t");
 	assert_string_equal(policy_description(k.p), "what it is");
 	assert_int_equal(strlen(policy_version(k.p)), 7 + 64);
@@ -40,38 +40,38 @@ static void pol_6_the_version_is_that_of_the_bytes(void **state)
 	assert_int_equal(policy_rules(k.p, OP_FILE), 2);
 	assert_int_equal(policy_rules(k.p, OP_EXEC), 3);
 	assert_int_equal(policy_rules(k.p, OP_DNS), 2);
-	kit_close(&k);
-	kit_close(&same);
-	kit_close(&other);
+	policy_kit_close(&k);
+	policy_kit_close(&same);
+	policy_kit_close(&other);
 }
 
 static void pol_6_the_bytes_can_lie_anywhere(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct policy *p = NULL;
 	struct verdict v;
 	const struct op op = {.class = OP_FILE, .file = {OP_FILE_read, "/w/a"}};
 	char *copy;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	copy = mem_dup(k.bytes.data, k.bytes.len);
 	assert_int_equal(policy_open(copy, k.bytes.len, &p, NULL), 0);
 	memset(k.bytes.data, 0xff, k.bytes.len);
-	policy_decide(p, NULL, &op, &v);
+	policy_decide(p, NULL, &op, false, &v);
 	assert_string_equal(v.rule, "a");
 	policy_close(p);
 	free(copy);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* Every bit of the digest counts: one flipped byte anywhere is noticed. */
 static void pol_6_damage_is_noticed(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct policy *p = NULL;
 	struct err err = {0};
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	for (size_t i = 0; i < k.bytes.len; i += 3) {
 		k.bytes.data[i] ^= 1;
 		assert_int_equal(policy_open(k.bytes.data, k.bytes.len, &p, &err), -E_BAD_REQUEST);
@@ -81,7 +81,7 @@ static void pol_6_damage_is_noticed(void **state)
 	assert_int_equal(policy_open(k.bytes.data, 8, &p, &err), -E_BAD_REQUEST);
 	assert_int_equal(policy_open(k.bytes.data, 0, &p, &err), -E_BAD_REQUEST);
 	assert_null(p);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* With a digest that fits, every offset is still looked at. */
@@ -98,16 +98,16 @@ static void pol_6_every_offset_is_checked(void **state)
 		offsetof(struct snapshot_head, class[1].rules.n),
 		offsetof(struct snapshot_head, class[2].slots.at),
 		offsetof(struct snapshot_head, class[0].slots.n),
-		offsetof(struct snapshot_head, class[1].always.at),
-		offsetof(struct snapshot_head, class[2].always.n),
+		offsetof(struct snapshot_head, limits.given),
+		offsetof(struct snapshot_head, class[2].slots.n),
 		offsetof(struct snapshot_head, class[1].fallback),
 		offsetof(struct snapshot_head, part[0].at),
 		offsetof(struct snapshot_head, part[1].n),
 		offsetof(struct snapshot_head, part[6].n),
 	};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		struct policy *p = NULL;
 		struct err err = {0};
@@ -119,7 +119,7 @@ static void pol_6_every_offset_is_checked(void **state)
 			fail_msg("%zu", at[i]);
 		*value = before;
 	}
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 /* Changes one field of each rule, signs and expects a refusal. */
@@ -151,9 +151,9 @@ static void pol_6_every_rule_is_checked(void **state)
 		{OP_EXEC, offsetof(struct snapshot_rule, args.n), 1000, 4},
 		{OP_EXEC, offsetof(struct snapshot_rule, regex.n), 1000, 4},
 	};
-	struct kit k;
+	struct policy_kit k;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		/* the first file rule is the final deny */
 		char *rule = (char *)(uintptr_t)snapshot_rule(k.p, rows[i].class, 0), kept[4];
@@ -167,18 +167,18 @@ static void pol_6_every_rule_is_checked(void **state)
 			fail_msg("%zu", i);
 		memcpy(rule + rows[i].at, kept, rows[i].size);
 	}
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 static void pol_6_patterns_and_postings_are_checked(void **state)
 {
-	struct kit k;
+	struct policy_kit k;
 	struct policy *p = NULL;
 	struct err err = {0};
 	char *path;
 	struct snapshot_posting *posting;
 
-	kit_open(&k, text, NULL);
+	policy_kit_open(&k, text, NULL);
 	path = (char *)(uintptr_t)snapshot_pattern(k.p, snapshot_rule(k.p, OP_FILE, 1)->subject.at);
 	path[0] = 'x';
 	sign(&k.bytes);
@@ -210,7 +210,7 @@ static void pol_6_patterns_and_postings_are_checked(void **state)
 	sign(&k.bytes);
 	assert_int_equal(policy_open(k.bytes.data, k.bytes.len, &p, &err), 0);
 	policy_close(p);
-	kit_close(&k);
+	policy_kit_close(&k);
 }
 
 int main(void)

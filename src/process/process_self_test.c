@@ -2,7 +2,7 @@
 /* A process beside init runs in a child of the test; the test is its warden. */
 #include "base/clock.h"
 #include "base/fdio.h"
-#include "policy/policy_testkit.h"
+#include "policy/testkit/policy_testkit.h"
 #include "process/process_self.h"
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -59,13 +59,14 @@ static void start(struct fixture *f, const struct process_program *program)
 	struct process_args args = {.session_id = "session-1", .log_level = 3};
 	struct strv argv = {0};
 	struct err err = {0};
-	struct kit kit;
+	struct policy_kit kit;
 	int pair[2];
 
 	assert_non_null(mkdtemp(dir));
-	kit_open(&kit, HEAD "default: {files: allow, network: deny, commands: deny}\n", NULL);
+	policy_kit_open(&kit, HEAD "default: {files: allow, network: deny, commands: deny}\n",
+			NULL);
 	args.policy_fd = fdio_sealed("policy", kit.bytes.data, kit.bytes.len);
-	kit_close(&kit);
+	policy_kit_close(&kit);
 	const int at = open(dir, O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(journal_create(at, "ring", "ack", JOURNAL_RING_MIN, &args.ring_fd,
 					&args.ack_fd, &err),

@@ -33,8 +33,8 @@ static void decide(const struct policy *p)
 	for (size_t i = 0; i < ARRAY_LEN(ops) * 2; i++) {
 		struct verdict plain, cached;
 
-		policy_decide(p, NULL, &ops[i / 2], &plain);
-		policy_decide(p, cache, &ops[i / 2], &cached);
+		policy_decide(p, NULL, &ops[i / 2], false, &plain);
+		policy_decide(p, cache, &ops[i / 2], false, &cached);
 		ensure(strcmp(plain.rule, cached.rule) == 0 && plain.effective == cached.effective);
 		ensure(cached.cached == (i % 2 == 1));
 	}

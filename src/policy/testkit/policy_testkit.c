@@ -1,27 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For the tests of this folder: policies from text, and decisions in one line. */
-#pragma once
-#include "base/mem.h"
-#include "policy/policy.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include "policy/testkit/policy_testkit.h"
 
-#include <cmocka.h>
-
-struct kit {
-	struct buf bytes;
-	struct policy *p;
-	struct policy_cache *cache;
-};
-
-static inline void kit_open(struct kit *k, const char *text, const struct policy_options *o)
+void policy_kit_open(struct policy_kit *k, const char *text, const struct policy_options *o)
 {
 	static const struct policy_options none;
 	cleanup_buf struct buf report = {0};
 	struct err err = {0};
 
-	*k = (struct kit){0};
+	*k = (struct policy_kit){0};
 	if (policy_compile("p.yaml", text, strlen(text), o != NULL ? o : &none, &report, &k->bytes,
 			   &err) < 0)
 		fail_msg("%s", report.data != NULL ? report.data : err.message);
@@ -30,7 +16,7 @@ static inline void kit_open(struct kit *k, const char *text, const struct policy
 	k->cache = policy_cache_new(64);
 }
 
-static inline void kit_close(struct kit *k)
+void policy_kit_close(struct policy_kit *k)
 {
 	policy_close(k->p);
 	policy_cache_free(k->cache);
@@ -38,13 +24,13 @@ static inline void kit_close(struct kit *k)
 }
 
 /* Decides without cache, with one that is empty of it, and with one that has it: all the same. */
-static inline struct verdict kit_decide(struct kit *k, const struct op *op)
+struct verdict policy_kit_decide(struct policy_kit *k, const struct op *op)
 {
 	struct verdict plain, first, again;
 
-	policy_decide(k->p, NULL, op, &plain);
-	policy_decide(k->p, k->cache, op, &first);
-	policy_decide(k->p, k->cache, op, &again);
+	policy_decide(k->p, NULL, op, true, &plain);
+	policy_decide(k->p, k->cache, op, true, &first);
+	policy_decide(k->p, k->cache, op, true, &again);
 	assert_false(plain.cached);
 	assert_string_equal(plain.rule, first.rule);
 	assert_string_equal(plain.rule, again.rule);
@@ -55,17 +41,17 @@ static inline struct verdict kit_decide(struct kit *k, const struct op *op)
 	return plain;
 }
 
-static inline struct verdict kit_file(struct kit *k, const char *kind, const char *path)
+struct verdict policy_kit_file(struct policy_kit *k, const char *kind, const char *path)
 {
 	struct op op = {.class = OP_FILE, .file = {.path = path}};
 
 	assert_true(op_file_parse(kind, &op.file.op));
-	return kit_decide(k, &op);
+	return policy_kit_decide(k, &op);
 }
 
 /* argv from a text with single spaces; called may be NULL. */
-static inline struct verdict kit_exec(struct kit *k, const char *path, const char *called,
-				      const char *line)
+struct verdict policy_kit_exec(struct policy_kit *k, const char *path, const char *called,
+			       const char *line)
 {
 	cleanup_free char *copy = mem_strdup(line);
 	const char *argv[32] = {0};
@@ -73,24 +59,22 @@ static inline struct verdict kit_exec(struct kit *k, const char *path, const cha
 
 	for (char *p = strtok(copy, " "); p != NULL; p = strtok(NULL, " "))
 		argv[op.exec.argc++] = p;
-	return kit_decide(k, &op);
+	return policy_kit_decide(k, &op);
 }
 
-static inline struct verdict kit_net(struct kit *k, const char *host, const char *address,
-				     uint16_t port)
+struct verdict policy_kit_net(struct policy_kit *k, const char *host, const char *address,
+			      uint16_t port)
 {
 	struct op op = {.class = OP_NET, .net = {.host = host, .port = port}};
 
 	if (address != NULL)
 		assert_true(op_address_parse(address, &op.net.address));
-	return kit_decide(k, &op);
+	return policy_kit_decide(k, &op);
 }
 
-static inline struct verdict kit_dns(struct kit *k, const char *name)
+struct verdict policy_kit_dns(struct policy_kit *k, const char *name)
 {
 	const struct op op = {.class = OP_DNS, .dns = {name, 1}};
 
-	return kit_decide(k, &op);
+	return policy_kit_decide(k, &op);
 }
-
-#define HEAD "version: 1\nname: t\n"
