@@ -31,8 +31,10 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        # Blocking, so that the kernel waits while the queue of the listener is full.
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(self.timeout), 0))
         self.sock.connect(self.path)
+        self.sock.settimeout(self.timeout)
 
 
 class Answer:
