@@ -180,15 +180,16 @@ def limits_table():
     return table(["Limit", "Value", "Meaning"], rows)
 
 
-def seccomp_table(file="seccomp_table.c"):
+def seccomp_table(rows="seccomp_rows"):
     answers = {"EPERM": "`EPERM`", "ENOSYS": "`ENOSYS`", "EOPNOTSUPP": "`EOPNOTSUPP`", "NOTIFY": "the warden's"}
-    text = (TOP / "src/sandbox" / file).read_text()
-    rows = re.findall(r'\{CALL\((\w+)\), SECCOMP_(\w+), "([^"]*)",\s+"([^"]*)"', text)
-    if len(rows) != text.count("{CALL("):
-        sys.exit(f"gen_reference.py: a row of {file} cannot be read")
+    text = (TOP / "src/sandbox/seccomp_table.c").read_text()
+    text = text.split(f"struct seccomp_row {rows}[] = {{")[1].split("\n};")[0]
+    found = re.findall(r'\{CALL\((\w+)\), SECCOMP_(\w+), "([^"]*)",\s+"([^"]*)"', text)
+    if len(found) != text.count("{CALL("):
+        sys.exit(f"gen_reference.py: a row of {rows} cannot be read")
     return table(
         ["System call", "When", "Answer", "Why"],
-        [[f"`{name}`", when or "always", answers[answer], reason] for name, answer, when, reason in rows],
+        [[f"`{name}`", when or "always", answers[answer], reason] for name, answer, when, reason in found],
     )
 
 
@@ -304,7 +305,7 @@ def files():
     yield "docs/policy.md", marked("docs/policy.md", "<!-- {} -->", limits=limits_table())
     yield (
         "docs/seccomp.md",
-        marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table(), bare=seccomp_table("seccomp_bare.c")),
+        marked("docs/seccomp.md", "<!-- {} -->", calls=seccomp_table(), bare=seccomp_table("seccomp_shared_rows")),
     )
     yield "docs/agentsh.1", marked("docs/agentsh.1", '.\\" {}', commands=roff_commands())
     completion = "packaging/completion/agentsh.bash"

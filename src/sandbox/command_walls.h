@@ -17,7 +17,7 @@ struct command_walls {
 	struct rlimit files;
 	struct oom oom;
 	bool pid_namespace; /* else a process that leaves ends its descendants */
-	pid_t sweeper; /* init's child that ends all when init ends: see inside_bare.c; 0: none */
+	pid_t sweeper; /* init's child that ends all when init ends: see leave_sweeper; 0: none */
 };
 
 /* While /proc can be written: before Landlock and a change of uid. Where it cannot, own is empty.

@@ -28,7 +28,7 @@ struct inside {
 	int state_fd;		   /* owned; listener of captures */
 	int listener_fd;	   /* owned; of execs, for the warden */
 	struct command_walls walls_of_commands;
-	struct strv writable; /* of a bare session: real paths */
+	struct strv writable; /* without namespaces: real paths */
 };
 void inside_done(struct inside *in);
 /* The plan on its way from the stub to init: a sealed memfd. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A session without namespaces sees the machine's own files. Landlock decides which of them it may
- * open, and the filter refuses the rest (seccomp_bare.c).
+ * open, and the filter refuses the rest (seccomp_shared_rows).
  *
  * Landlock only grants. If a path that must stay hidden lies in a granted tree, there is no
  * session. Every path is opened once, checked by its real name, and granted as it was opened. */

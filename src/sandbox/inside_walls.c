@@ -204,7 +204,7 @@ int inside_seccomp(struct inside *in, struct err *err)
 {
 	struct seccomp_program program;
 	const bool may_lack = wall_listed(&in->plan.unenforced, WALL_exec_policy);
-	const unsigned rows = in->namespaces == 0 ? SECCOMP_BARE : 0;
+	const unsigned rows = in->namespaces == 0 ? SECCOMP_SHARED : 0;
 	bool asks = in->plan.exec_control != 0;
 	int r;
 

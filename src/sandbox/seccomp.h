@@ -19,8 +19,8 @@ struct seccomp_program {
 	struct sock_filter code[SECCOMP_PROGRAM_MAX];
 };
 /* SECCOMP_EXECS: execve and execveat are asked of the listener; else they are allowed.
- * SECCOMP_BARE: the rows of seccomp_bare.c as well, for a session without namespaces. */
-enum { SECCOMP_EXECS = 1, SECCOMP_BARE = 2 };
+ * SECCOMP_SHARED: the rows for a session that shares the machine's namespaces as well. */
+enum { SECCOMP_EXECS = 1, SECCOMP_SHARED = 2 };
 void seccomp_build(unsigned what, struct seccomp_program *out);
 
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a

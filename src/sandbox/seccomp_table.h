@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The first number that nobody has read about: Linux 6.18 ends with file_setattr, 469. Numbers from
- * 424 on are the same on every architecture. */
+/* The first number that the table does not know: Linux 6.18 ends with file_setattr, 469. Numbers
+ * from 424 on are the same on every architecture. */
 #define SECCOMP_CALLS_END 470
 
 enum seccomp_answer {
@@ -41,6 +41,6 @@ struct seccomp_row {
 /* The rows of one call stand together. */
 extern const struct seccomp_row seccomp_rows[];
 extern const size_t seccomp_nrows;
-/* What is refused besides where a session has no namespaces; they come first. */
-extern const struct seccomp_row seccomp_bare_rows[];
-extern const size_t seccomp_bare_nrows;
+/* More rows for a session that shares the machine's namespaces; they come first. */
+extern const struct seccomp_row seccomp_shared_rows[];
+extern const size_t seccomp_shared_nrows;

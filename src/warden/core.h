@@ -7,8 +7,8 @@
 #include "event/recorder.h"
 #include "event/ring_heads.h"
 #include "link/peer.h"
-#include "warden/bare_session.h"
 #include "warden/execs.h"
+#include "warden/session_place.h"
 #include "warden/warden.h"
 #include <signal.h>
 
@@ -68,7 +68,7 @@ struct warden {
 	char *suspect; /* a dead leader, while init may be found dead */
 	bool ready, init_dead;
 	struct strv walls;
-	struct bare *bare; /* NULL: the session has namespaces */
+	struct session_place place;
 	/* from hello */
 	struct warden_hello settings;
 	bool settled; /* a first hello was taken: memory is set up */

@@ -16,7 +16,7 @@ struct execs_setup {
 	struct exec_setup exec;
 	int listener; /* taken, also on failure */
 	/* NULL where the session has namespaces; else its filter sends more calls
-	 * (sandbox/seccomp_bare.c). own_trees: where chmod and utime are made for their callers;
+	 * (sandbox/seccomp_table.c). own_trees: where chmod and utime are made for their callers;
 	 * borrowed, real paths. state_socket: a thread asks for a socket; the connected one that it
 	 * gets, or -errno. */
 	const struct strv *own_trees;

@@ -168,7 +168,7 @@ static void on_init_gone(void *arg)
 	siginfo_t info = {0};
 
 	waitid(P_PIDFD, (id_t)w->init_pidfd, &info, WEXITED | WNOHANG);
-	bare_end(w->bare);
+	place_end(&w->place);
 	watch_stop(w->init_gone);
 	w->init_dead = true;
 	warden_process_gone(w, &process_table[PROCESS_init], &info);
@@ -199,11 +199,10 @@ void warden_greet(struct warden *w)
 	w->fresh = !w->settled;
 	if (!w->settled) {
 		const char *cwd = h->cwd != NULL && h->cwd[0] == '/' ? h->cwd : CWD_DEFAULT;
-		cleanup_free char *there = w->bare != NULL ? bare_directory(w->bare, cwd) : NULL;
+		cleanup_free char *there = place_directory(&w->place, cwd);
 
-		shell_memory_init(&w->memory, &h->env, there != NULL ? there : cwd, h->env_max);
-		if (w->bare != NULL)
-			bare_settle(w->bare, &w->memory);
+		shell_memory_init(&w->memory, &h->env, there, h->env_max);
+		place_settle(&w->place, &w->memory);
 		shell_memory_bind(&w->memory, gate_policy(w->gate));
 		w->commands.shell = shell_find(w->commands.root_fd, h->shell);
 		w->settled = true;
@@ -276,10 +275,7 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 {
 	const struct gate_setup setup = {w->args->policy_fd, w->args->session_id, journal_case,
 					 wake_loop, w};
-	struct execs_setup execs = {.own_trees = w->bare != NULL ? &w->bare->writable : NULL,
-				    .state_socket = w->bare != NULL ? bare_state_socket : NULL,
-				    .wake = wake_loop,
-				    .arg = w};
+	struct execs_setup execs = {.wake = wake_loop, .arg = w};
 	struct wall_report walls;
 	int r;
 
@@ -301,11 +297,9 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 		watch_start(w->woken);
 	}
 	if (r == 0 && m->nfds > 3) {
-		execs.exec = (struct exec_setup){.gate = w->gate,
-						 .actors = w->actors,
-						 .root = m->fd[0],
-						 .helper = w->bare != NULL ? w->bare->program
-									   : CAPTURE_PROGRAM};
+		execs.exec =
+			(struct exec_setup){.gate = w->gate, .actors = w->actors, .root = m->fd[0]};
+		place_execs(&w->place, &execs);
 		execs.listener = take_fd(m->fd[3]);
 		r = execs_open(&w->execs, &execs, &walls, err);
 	}
@@ -322,35 +316,23 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 					    .owner = run_owner_of,
 					    .arg = &w->commands};
 	struct commands *cs = &w->commands;
-	cleanup_fd int program = -1;
 	struct err err = {0};
 
-	/* The file that init has bound, or that the session will execute: the one that the server
-	 * was started with may have been replaced. A session cannot change either. */
-	program = ready->workspace != NULL ? open(ready->state_program, O_PATH | O_CLOEXEC)
-					   : root_open(m->fd[0], CAPTURE_PROGRAM);
-	captures.program_fd = program;
-	if (bare_open(ready, program, &w->bare, &err) < 0 ||
-	    open_gate(w, &ready->walls, m, &err) < 0) {
+	if (place_open(&w->place, ready, m, &err) < 0 || open_gate(w, &ready->walls, m, &err) < 0) {
 		warden_fail(w, "%s: %s", err.subject[0] != '\0' ? err.subject : "policy",
 			    err.message);
 		return;
 	}
-	cs->namespaces = w->bare == NULL;
-	cs->state_program = w->bare != NULL ? w->bare->capture : CAPTURE_PROGRAM;
+	cs->namespaces = w->place.namespaces;
+	cs->state_program = w->place.capture;
 	cs->root_fd = take_fd(m->fd[0]);
 	cs->gate = w->gate;
 	cs->asker = &w->asker;
 	cs->actors = w->actors;
 	cs->control = w->execs.control;
 	cs->looker = exec_looker_new(cs->root_fd);
-	captures.listen_fd = take_fd(m->fd[1]);
 	w->end_fd = take_fd(m->fd[2]);
-	if (w->bare != NULL) {
-		close(captures.listen_fd);
-		captures.listen_fd = take_fd(w->bare->taken);
-		captures.given = true;
-	}
+	place_captures(&w->place, m, &captures);
 	cs->null_fd = root_open(cs->root_fd, "/dev/null");
 	if (cs->null_fd < 0 || fcntl(cs->null_fd, F_SETFL, 0) < 0) {
 		warden_fail(w, "the session has no /dev/null: %s", strerror(errno));
@@ -405,6 +387,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 			     .end_fd = -1,
 			     .wake_fd = -1,
 			     .init_pidfd = -1,
+			     .place = SESSION_PLACE_NONE,
 			     .loop = loop_new(turn, w)};
 	if (w->loop == NULL)
 		return err_errno(err, E_UNAVAILABLE, NULL, "no epoll can be had");
@@ -467,7 +450,7 @@ static void close_warden(struct warden *w)
 	gate_close(w->gate);
 	exec_looker_free(w->commands.looker);
 	capture_in_close(w->commands.captures);
-	bare_close(w->bare);
+	place_close(&w->place);
 	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
 		watch_free(watches[i]);
 	peer_close(&w->init);

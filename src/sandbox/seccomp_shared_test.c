@@ -124,7 +124,7 @@ static int count_wrong(void)
 	struct seccomp_program program;
 	int wrong = 0;
 
-	seccomp_build(SECCOMP_BARE, &program);
+	seccomp_build(SECCOMP_SHARED, &program);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    seccomp_load(program.code, program.n, NULL, NULL) < 0)
 		return FAILURES_SHOWN;
@@ -156,12 +156,12 @@ static void sbx_2_the_kernel_answers_at_the_edges(void **state)
 /* A call that is in both tables gets no answer of the second: the first must say all. */
 static void sbx_2_rows_of_both_tables_agree(void **state)
 {
-	for (size_t i = 0; i < seccomp_bare_nrows; i++) {
-		const struct seccomp_row *row = &seccomp_bare_rows[i];
+	for (size_t i = 0; i < seccomp_shared_nrows; i++) {
+		const struct seccomp_row *row = &seccomp_shared_rows[i];
 		bool last = true, known = false;
 
-		for (size_t k = i + 1; k < seccomp_bare_nrows; k++)
-			last = last && seccomp_bare_rows[k].number != row->number;
+		for (size_t k = i + 1; k < seccomp_shared_nrows; k++)
+			last = last && seccomp_shared_rows[k].number != row->number;
 		for (size_t k = 0; k < seccomp_nrows; k++)
 			known = known || seccomp_rows[k].number == row->number;
 		/* refused whatever comes (a test that nothing fails), or both look alike */

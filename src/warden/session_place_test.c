@@ -2,8 +2,9 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "warden/bare_session.h"
+#include "sandbox/sandbox.h"
 #include "warden/core.h"
+#include "warden/session_place.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,53 +28,74 @@ static struct init_ready ready_with(const char *program)
 	return r;
 }
 
-static struct bare *opened(const char *program, int program_fd)
+static struct session_place opened(const char *program)
 {
 	struct init_ready r = ready_with(program);
+	struct session_place p = SESSION_PLACE_NONE;
 	struct err err = {0};
-	struct bare *b;
 
-	if (bare_open(&r, program_fd, &b, &err) < 0)
+	if (place_open(&p, &r, NULL, &err) < 0)
 		fail_msg("%s", err.message);
-	assert_non_null(b);
+	assert_false(p.namespaces);
 	msg_done(MSG_init_ready, &r);
-	return b;
+	return p;
 }
 
-static void sbx_5_only_a_session_without_namespaces_is_bare(void **state)
+/* With namespaces nothing differs from the defaults, and nothing is ended. */
+static void sbx_5_a_session_with_namespaces_has_the_usual_place(void **state)
 {
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int listening = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct link_msg m = {.fd = {root, listening}, .nfds = 2};
+	struct session_place p = SESSION_PLACE_NONE;
+	struct capture_in_setup captures = {0};
+	struct execs_setup execs = {0};
 	struct init_ready r = {0};
-	struct bare *b = (struct bare *)1;
+	cleanup_free char *path = NULL;
 
-	assert_int_equal(bare_open(&r, -1, &b, NULL), 0);
-	assert_null(b);
-	bare_close(NULL);
-	bare_end(NULL);
+	assert_int_equal(place_open(&p, &r, &m, NULL), 0);
+	assert_true(p.namespaces);
+	path = place_directory(&p, "/workspace/a");
+	assert_string_equal(path, "/workspace/a");
+	place_captures(&p, &m, &captures);
+	assert_int_equal(captures.listen_fd, listening);
+	assert_false(captures.given);
+	place_execs(&p, &execs);
+	assert_null(execs.own_trees);
+	assert_null(execs.state_socket);
+	assert_string_equal(execs.exec.helper, CAPTURE_PROGRAM);
+	place_end(&p);
+	place_close(&p);
+	place_close(&p);
+	place_end(&p);
+}
+
+static void expect_error(struct init_ready *r)
+{
+	struct session_place p = SESSION_PLACE_NONE;
+	struct err err = {0};
+
+	assert_true(place_open(&p, r, NULL, &err) < 0);
+	place_close(&p);
+	msg_done(MSG_init_ready, r);
 }
 
 static void sbx_5_what_init_does_not_tell_is_an_error(void **state)
 {
-	cleanup_fd int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	struct init_ready r = ready_with("/nonexistent/program");
-	struct err err = {0};
-	struct bare *b;
 
-	assert_true(bare_open(&r, fd, &b, &err) < 0);
-	assert_null(b);
-	msg_done(MSG_init_ready, &r);
+	expect_error(&r);
 	r = ready_with("/bin/sh");
 	free(take(r.own_dir));
-	assert_true(bare_open(&r, fd, &b, &err) < 0);
-	msg_done(MSG_init_ready, &r);
+	expect_error(&r);
 	r = ready_with("/bin/sh");
-	assert_true(bare_open(&r, -1, &b, &err) < 0);
-	msg_done(MSG_init_ready, &r);
+	free(take(r.state_program));
+	expect_error(&r);
 }
 
 static void sta_1_directories_are_the_machines(void **state)
 {
-	cleanup_fd int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	struct bare *b = opened("/proc/self/exe", fd);
+	struct session_place p = opened("/proc/self/exe");
 	static const char *const rows[][2] = {
 		{"/workspace", "/home/me/work"},
 		{"/workspace/a/b", "/home/me/work/a/b"},
@@ -83,26 +105,25 @@ static void sta_1_directories_are_the_machines(void **state)
 	char real[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		cleanup_free char *path = bare_directory(b, rows[i][0]);
+		cleanup_free char *path = place_directory(&p, rows[i][0]);
 
 		assert_string_equal(path, rows[i][1]);
 	}
 	assert_non_null(realpath("/proc/self/exe", real));
-	assert_string_equal(b->program, real);
-	assert_int_equal(b->writable.n, 1);
-	bare_close(b);
+	assert_string_equal(p.program, real);
+	assert_int_equal(p.writable.n, 1);
+	place_close(&p);
 }
 
 static void sta_1_home_and_tmp_are_its_own(void **state)
 {
-	cleanup_fd int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	struct bare *b = opened("/bin/sh", fd);
+	struct session_place p = opened("/bin/sh");
 	const struct env_ask ask = {"s", "/home/me/work", NULL};
 	struct strv env = {0}, built = {0};
 	struct shell_memory m;
 
 	shell_memory_init(&m, &env, "/home/me/work", 1000);
-	bare_settle(b, &m);
+	place_settle(&p, &m);
 	env_build(&m, &ask, &built);
 	assert_string_equal(strv_env_get(&built, "HOME"), "/home/me/state/own/s/home");
 	assert_string_equal(strv_env_get(&built, "TMPDIR"), "/home/me/state/own/s/tmp");
@@ -112,59 +133,58 @@ static void sta_1_home_and_tmp_are_its_own(void **state)
 	strv_add(&env, "HOME=/a");
 	strv_add(&env, "TMPDIR=/b");
 	shell_memory_init(&m, &env, "/home/me/work", 1000);
-	bare_settle(b, &m);
+	place_settle(&p, &m);
 	env_build(&m, &ask, &built);
 	assert_string_equal(strv_env_get(&built, "HOME"), "/a");
 	assert_string_equal(strv_env_get(&built, "TMPDIR"), "/b");
 	strv_done(&built);
 	strv_done(&env);
 	shell_memory_done(&m);
-	bare_close(b);
+	place_close(&p);
 }
 
 /* A path is one word for a shell, whatever is in it. */
 static void sta_3_the_program_is_a_word(void **state)
 {
 	char dir[] = "/tmp/agentsh it's-XXXXXX";
-	cleanup_fd int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	cleanup_free char *path = NULL, *script = NULL;
-	struct bare *b;
+	struct session_place p;
 
 	assert_non_null(mkdtemp(dir));
 	path = mem_printf("%s/$x", dir);
 	assert_int_equal(symlink("/nonexistent", path), 0);
 	assert_int_equal(unlink(path), 0);
 	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-	b = opened(path, fd);
-	script = mem_printf("rm %s", b->capture);
+	p = opened(path);
+	script = mem_printf("rm %s", p.capture);
 	assert_int_equal(system(script), 0);
 	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(rmdir(dir), 0);
-	bare_close(b);
+	place_close(&p);
 }
 
 /* Only our own program gets a socket, and the loop the other end with its pid. */
 static void sta_3_only_our_program_gets_a_socket(void **state)
 {
-	cleanup_fd int self = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	cleanup_fd int other = open("/bin/sh", O_PATH | O_CLOEXEC);
-	struct warden w = {.bare = NULL};
+	struct warden w = {.place = SESSION_PLACE_NONE};
+	struct execs_setup execs = {0};
 	size_t nfds = 1;
 	pid_t said = 0;
 	int fd, ours = -1;
 	char c = 0;
 
-	assert_int_equal(bare_state_socket(&w, getpid()), -EPERM);
-	w.bare = opened("/bin/sh", other);
-	assert_int_equal(bare_state_socket(&w, getpid()), -EPERM);
-	assert_int_equal(fdio_recv(w.bare->taken, &said, sizeof(said), &ours, &nfds, NULL), -1);
-	bare_close(w.bare);
-	w.bare = opened("/bin/sh", self);
-	assert_int_equal(bare_state_socket(&w, getppid() == 1 ? 2 : 1), -EPERM);
-	fd = bare_state_socket(&w, getpid());
+	w.place = opened("/bin/sh");
+	place_execs(&w.place, &execs);
+	assert_ptr_equal(execs.own_trees, &w.place.writable);
+	assert_int_equal(execs.state_socket(&w, getpid()), -EPERM);
+	assert_int_equal(fdio_recv(w.place.taken, &said, sizeof(said), &ours, &nfds, NULL), -1);
+	place_close(&w.place);
+	w.place = opened("/proc/self/exe");
+	assert_int_equal(execs.state_socket(&w, getppid() == 1 ? 2 : 1), -EPERM);
+	fd = execs.state_socket(&w, getpid());
 	assert_true(fd >= 0);
 	nfds = 1;
-	assert_int_equal(fdio_recv(w.bare->taken, &said, sizeof(said), &ours, &nfds, NULL),
+	assert_int_equal(fdio_recv(w.place.taken, &said, sizeof(said), &ours, &nfds, NULL),
 			 (ssize_t)sizeof(said));
 	assert_int_equal(nfds, 1);
 	assert_int_equal(said, getpid());
@@ -173,14 +193,13 @@ static void sta_3_only_our_program_gets_a_socket(void **state)
 	assert_int_equal(c, 'x');
 	close(fd);
 	close(ours);
-	bare_close(w.bare);
+	place_close(&w.place);
 }
 
 /* SES-8: what an init has left falls to the warden, and ends there. */
 static void ses_8_what_init_leaves_is_ended(void **state)
 {
-	cleanup_fd int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	struct bare *b = opened("/bin/sh", fd);
+	struct session_place p = opened("/bin/sh");
 	pid_t *left;
 	pid_t init;
 
@@ -197,19 +216,19 @@ static void ses_8_what_init_leaves_is_ended(void **state)
 	assert_int_equal(waitpid(init, NULL, 0), init);
 	assert_int_equal(proc_descendants(getpid(), &left), 1);
 	free(left);
-	bare_end(b);
+	place_end(&p);
 	assert_int_equal(proc_descendants(getpid(), &left), 0);
 	free(left);
 	/* nobody has to wait for it */
 	assert_int_equal(wait(NULL), -1);
 	assert_int_equal(errno, ECHILD);
-	bare_close(b);
+	place_close(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sbx_5_only_a_session_without_namespaces_is_bare),
+		cmocka_unit_test(sbx_5_a_session_with_namespaces_has_the_usual_place),
 		cmocka_unit_test(sbx_5_what_init_does_not_tell_is_an_error),
 		cmocka_unit_test(sta_1_directories_are_the_machines),
 		cmocka_unit_test(sta_1_home_and_tmp_are_its_own),
@@ -218,5 +237,5 @@ int main(void)
 		cmocka_unit_test(ses_8_what_init_leaves_is_ended),
 	};
 
-	return cmocka_run_group_tests_name("bare", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }
