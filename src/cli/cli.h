@@ -22,7 +22,8 @@ struct cli_values {
 		*idempotency_key;
 	const char *stream_name, *offset, *limit, *signal, *grace, *type, *last_event_id, *config;
 	struct strv env, set;
-	bool json, stream, no_queue, detach, help, strict, refresh, effective, quiet, create, all;
+	bool json, stream, no_queue, detach, help, version, strict, refresh, effective, quiet,
+		create, all;
 };
 
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_LIST };
@@ -38,7 +39,6 @@ struct cli {
 	struct cli_values v;
 	int argc; /* the operands */
 	char **argv;
-	bool dashes;	    /* the operands came behind "--" */
 	bool no_auto;	    /* never start a server */
 	bool structured;    /* the command prints JSON, also for an error */
 	struct buf refusal; /* the last error body that the server sent */
@@ -53,15 +53,16 @@ struct cli_command {
 	const char *summary;
 	const struct cli_option *options; /* ends with name NULL; may be NULL */
 	cli_fn *run;
-	bool raw;	      /* the command reads all words behind its name itself */
+	int least, most;      /* operands */
 	const char *examples; /* lines that begin with two spaces; may be NULL */
 };
 extern const struct cli_command cli_commands[]; /* ends with name NULL */
+extern const struct cli_command cli_top;	/* agentsh itself: the options before a command */
 extern const struct cli_option cli_globals[];
 
 int cli_main(int argc, char **argv);
-/* Reads options until "--" or, for exec and run, the operand that begins a command; the rest stays
- * in cli->argv (which is argv, changed). */
+/* Reads options until "--" or the operand that begins a command; the rest stays in cli->argv (which
+ * is argv, changed). */
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err);
 void cli_help(const struct cli_command *cmd, struct buf *out);
@@ -73,27 +74,44 @@ int cli_connect(struct cli *cli, struct err *err);
 /* Calls the API and appends the body of the answer. */
 int cli_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
 	     struct buf *answer, struct err *err);
-/* The same, and parses the body; text may be NULL. The caller releases *doc. */
+/* The same, and parses the body; show: prints it, too. The caller releases *doc. */
 int cli_call_json(struct cli *cli, const char *method, const char *path, const struct buf *body,
-		  struct buf *text, json_t **doc, struct err *err);
-/* Rejects anything that is not an id: it goes into a URL path. Fails with E_SESSION_NOT_FOUND or
- * E_NOT_FOUND. */
-int cli_session_name(const char *name, struct err *err);
-int cli_command_name(const char *name, struct err *err);
+		  bool show, json_t **doc, struct err *err);
+/* Makes the API's path of a session, with `rest` behind it; the caller frees it. Rejects anything
+ * that is not an id with E_SESSION_NOT_FOUND. */
+int cli_session_path(const char *id, const char *rest, char **path, struct err *err);
 void cli_print(const struct buf *b);
 /* Whether the reader of our stdout or stderr has gone. */
 bool cli_reader_left(void);
 /* Returns the exit status for an error. */
-
 int cli_status(const struct err *err);
 
 /* pretty.c: indents valid JSON by two spaces without changing any value. */
 void cli_pretty(const char *json, size_t len, struct buf *out);
 void cli_print_json(const struct buf *json); /* indented */
+/* Prints the text, which is JSON if the user wants JSON. */
+void cli_show(const struct cli *cli, const struct buf *text);
 /* Writes columns as wide as their widest cell, two spaces apart; cells are made visible. */
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out);
 /* "1234" -> "1,234" */
 void cli_thousands(int64_t n, struct buf *out);
+/* Appends the value at the key of an object. */
+enum cli_cell {
+	CLI_WORDS,
+	CLI_TIME, /* without the fraction of a second */
+	CLI_NUMBER,
+	CLI_THOUSANDS,
+};
+void cli_cell(const json_t *obj, const char *key, enum cli_cell kind, struct buf *out);
+struct cli_column {
+	const char *head, *key;
+	enum cli_cell kind;
+};
+/* Writes objects as a table with one row each. */
+void cli_table(const json_t *rows, const struct cli_column *columns, size_t n, struct buf *out);
+/* Prints the JSON document or, for a person, the objects in its array `key` as a table. */
+void cli_show_table(const struct cli *cli, const struct buf *json, const char *key,
+		    const struct cli_column *columns, size_t n);
 
 /* Returns the text at the key, or "". */
 const char *cli_string(const json_t *obj, const char *key);
@@ -103,19 +121,17 @@ bool cli_bytes(const json_t *obj, const char *key, const char *encoding, struct 
 /* Appends the text with control characters written as \\xNN: a name from a session must not control
  * the terminal. NULL adds nothing. */
 void cli_visible(const char *text, struct buf *out);
-/* Appends label, visible text and a newline. */
-void cli_line(const char *label, const char *text, struct buf *out);
+/* Appends the formatted text, made visible, and a newline. */
+void cli_line(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Whether the session (JSON) is stopped or failed. */
 bool cli_session_ended(const json_t *session);
 
+/* summary.c: the object `policy` of an error as lines for a person; another text adds nothing. */
+void cli_denial(const char *json, struct buf *out);
 /* summary.c: one line for each rule and target that the policy denied inside the command. */
 void cli_refusals(const json_t *answer, struct buf *out);
 /* summary.c: the answer of exec in about six lines, without the output. */
 void cli_summary(const json_t *answer, struct buf *out);
-
-/* denial.c: writes the object `policy` of an error as lines for a person; another text adds
- * nothing. */
-void cli_denial(const char *json, struct buf *out);
 
 /* cmd_config.c: the configuration that a server would have if it started now; file NULL: from the
  * usual place. *c is zero before; the caller calls config_done in any case. */
@@ -134,8 +150,11 @@ int cli_text(const char *what, const char *value, struct err *err);
 int cli_env(struct jw *w, const char *key, const struct strv *env, struct err *err);
 /* Writes the exec request from options and operands: script, json_text or operands. */
 int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err);
-/* Returns the exit code of an exec answer (JSON text). */
-int cli_exit_code(const char *json, size_t len, struct err *err);
+/* Returns the exit code of an exec answer. */
+int cli_exit_code(const json_t *answer, struct err *err);
+/* cmd_session.c: writes the request for a new session from --id, --workspace, --policy, --timeout,
+ * --idle-timeout, --background and --env. */
+int cli_session_body(const struct cli_values *v, struct buf *body, struct err *err);
 
 cli_fn cmd_server, cmd_server_stop, cmd_server_status, cmd_server_reload, cmd_server_logs;
 cli_fn cmd_version, cmd_help, cmd_run, cmd_exec, cmd_output, cmd_kill, cmd_events;

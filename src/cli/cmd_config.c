@@ -79,12 +79,10 @@ int cmd_config_keys(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf out = {0};
 
-	if (cli->v.json) {
+	if (cli->v.json)
 		config_keys(&JW(&out));
-		cli_print_json(&out);
-	} else {
+	else
 		config_reference(&out);
-		cli_print(&out);
-	}
+	cli_show(cli, &out);
 	return 0;
 }

@@ -53,7 +53,7 @@ static int open_session(struct doctor *d, const char *policy, unsigned asked, js
 			jw_kint(&w, limits[i].key, limits[i].value);
 	jw_obj_end(&w);
 	jw_obj_end(&w);
-	return cli_call_json(d->cli, "POST", "/api/v1/sessions", &body, NULL, session, err);
+	return cli_call_json(d->cli, "POST", "/api/v1/sessions", &body, false, session, err);
 }
 
 static void close_session(struct doctor *d, json_t *session)
@@ -97,7 +97,7 @@ static int probe(struct doctor *d, const json_t *session, const char *group,
 	jw_kint(&w, "max_output_bytes", OUTPUT_BYTES);
 	jw_kstr(&w, "timeout", "60s");
 	jw_obj_end(&w);
-	r = cli_call_json(d->cli, "POST", path, &body, NULL, &doc, err);
+	r = cli_call_json(d->cli, "POST", path, &body, false, &doc, err);
 	if (r < 0)
 		return r;
 	result = json_object_get(doc, "result");
@@ -319,13 +319,11 @@ int cmd_doctor(struct cli *cli, struct err *err)
 		 * the owner of the server. */
 		if (separation->known && d.report.refusal == NULL)
 			host.root = separation->state != WALL_UNAVAILABLE;
-		if (cli->v.json) {
+		if (cli->v.json)
 			doctor_json(&d.report, &host, &JW(&text));
-			cli_print_json(&text);
-		} else {
+		else
 			doctor_print(&d.report, &host, &text);
-			cli_print(&text);
-		}
+		cli_show(cli, &text);
 		r = doctor_failed(&d.report) ? 1 : 0;
 	}
 	doctor_outside_close(&d.outside);

@@ -11,41 +11,43 @@ enum form {
 	FORM_JSON,  /* the answer as it is */
 	FORM_SHELL, /* stdin, stdout and stderr pass through */
 	FORM_TEXT,  /* stdout, stderr, then a summary */
+	FORM_LIVE,  /* lines of output and events as they come */
 };
 
-/* Prints what a person wants to know of the answer beside the output. */
-static void tell(const struct cli *cli, const char *json, size_t len, enum form form)
+static struct client_call post(const struct cli *cli, const char *path, const struct buf *body)
 {
-	cleanup_buf struct buf notes = {0};
-	cleanup_buf struct buf summary = {0};
-	json_t *doc = NULL;
-	const json_t *result, *one;
-	const char *message;
+	return (struct client_call){.method = "POST",
+				    .path = path,
+				    .body = body->data,
+				    .len = body->len,
+				    .idempotency_key = cli->v.idempotency_key};
+}
+
+/* Prints what a person wants to know of the answer beside the output. */
+static void print_notes(const struct cli *cli, const json_t *answer, enum form form)
+{
+	const json_t *result = json_object_get(answer, "result"), *one;
+	const char *message = cli_string(json_object_get(result, "error"), "message");
+	cleanup_buf struct buf notes = {0}, summary = {0};
 	size_t i;
 
-	if (json_parse(json, len, &doc, NULL) < 0)
-		return;
-	result = json_object_get(doc, "result");
 	/* like a shell, say why a command could not be started */
-	message = json_string_value(json_object_get(json_object_get(result, "error"), "message"));
-	if (message != NULL && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet)))
-		cli_line("agentsh: ", message, &notes);
+	if (message[0] != '\0' && (form == FORM_SHELL || (form == FORM_TEXT && cli->v.quiet)))
+		cli_line(&notes, "agentsh: %s", message);
 	if (!cli->v.quiet)
-		cli_refusals(doc, &notes);
+		cli_refusals(answer, &notes);
 	if (form == FORM_SHELL && !cli->v.quiet)
 		json_array_foreach(json_object_get(result, "warnings"), i, one)
-			cli_line("agentsh: ", json_string_value(one), &notes);
+			cli_line(&notes, "agentsh: %s", json_string_value(one));
 	if (form == FORM_TEXT && !cli->v.quiet) {
 		/* the output may end within a line */
 		fputs(result != NULL ? "\n" : "", stdout);
 		fflush(stdout);
-		cli_summary(doc, &summary);
+		cli_summary(answer, &summary);
 	}
 	if (notes.len > 0)
 		fwrite(notes.data, 1, notes.len, stderr);
-	if (summary.len > 0)
-		cli_print(&summary);
-	json_decref(doc);
+	cli_print(&summary);
 }
 
 static void print_stream(const json_t *result, const char *name, FILE *to)
@@ -63,47 +65,54 @@ static void print_stream(const json_t *result, const char *name, FILE *to)
 		fprintf(stderr, "\nagentsh: %s goes on; 'agentsh output' prints all of it\n", name);
 }
 
+/* Prints the answer, with the output unless it was printed before, and returns the exit status. */
+static int conclude(struct cli *cli, const struct buf *answer, enum form form, bool with_output,
+		    struct err *err)
+{
+	json_t *doc = NULL;
+	int r = json_parse(answer->data, answer->len, &doc, err);
+
+	if (r < 0)
+		return r;
+	if (form == FORM_JSON) {
+		cli_print_json(answer);
+	} else if (with_output) {
+		print_stream(json_object_get(doc, "result"), "stdout", stdout);
+		print_stream(json_object_get(doc, "result"), "stderr", stderr);
+	}
+	if (form != FORM_JSON)
+		print_notes(cli, doc, form);
+	r = cli_exit_code(doc, err);
+	json_decref(doc);
+	return r;
+}
+
 /* Makes one call; the answer contains the output. */
 static int exec_call(struct cli *cli, const char *path, const struct buf *body, enum form form,
 		     struct err *err)
 {
 	cleanup_buf struct buf answer = {0};
-	json_t *doc = NULL;
-	int r = cli_call(cli, "POST", path, body, &answer, err);
+	const int r = cli_call(cli, "POST", path, body, &answer, err);
 
 	if (r < 0)
 		return r;
 	cli->structured = false; /* print no second document */
-	if (form == FORM_JSON) {
-		cli_print_json(&answer);
-	} else if (json_parse(answer.data, answer.len, &doc, NULL) == 0) {
-		print_stream(json_object_get(doc, "result"), "stdout", stdout);
-		print_stream(json_object_get(doc, "result"), "stderr", stderr);
-		json_decref(doc);
-		tell(cli, answer.data, answer.len, form);
-	}
-	return cli_exit_code(answer.data, answer.len, err);
+	return conclude(cli, &answer, form, true, err);
 }
 
 static int exec_stdio(struct cli *cli, const char *path, const struct buf *body, enum form form,
 		      struct err *err)
 {
-	const struct client_call call = {.method = "POST",
-					 .path = path,
-					 .body = body->data,
-					 .len = body->len,
-					 .idempotency_key = cli->v.idempotency_key};
+	const struct client_call call = post(cli, path, body);
 	cleanup_buf struct buf answer = {0};
 	int r = cli_connect(cli, err);
 
 	if (r == 0)
 		r = client_stdio(cli->client, &call, &answer, err);
-	if (r < 0 && cli_reader_left())
-		return CLI_PIPE; /* without a message, like a program that SIGPIPE ends */
 	if (r < 0)
-		return r;
-	tell(cli, answer.data, answer.len, form);
-	return cli_exit_code(answer.data, answer.len, err);
+		/* without a message, like a program that SIGPIPE ends */
+		return cli_reader_left() ? CLI_PIPE : r;
+	return conclude(cli, &answer, form, false, err);
 }
 
 #define LINE_MAX_BYTES 65536 /* a longer line is printed in pieces */
@@ -139,25 +148,21 @@ static void print_lines(struct buf *line, const char *label, const char *data, s
 
 static void print_event(const json_t *e)
 {
-	const char *type = json_string_value(json_object_get(e, "type"));
-	const char *path = json_string_value(json_object_get(e, "path"));
+	const char *type = cli_string(e, "type");
 	const json_t *net = json_object_get(e, "connection");
-	cleanup_buf struct buf shown = {0};
-	json_int_t bytes =
+	const long long bytes =
 		json_integer_value(json_object_get(json_object_get(e, "operation"), "bytes"));
+	cleanup_buf struct buf line = {0};
 
-	if (type == NULL)
-		return;
-	buf_reserve(&shown, 0);
-	cli_visible(path, &shown);
 	if (strncmp(type, "file_", 5) == 0 && bytes > 0)
-		printf("[file] %s: %s (%lld bytes)\n", type + 5, shown.data, (long long)bytes);
+		cli_line(&line, "[file] %s: %s (%lld bytes)", type + 5, cli_string(e, "path"),
+			 bytes);
 	else if (strncmp(type, "file_", 5) == 0)
-		printf("[file] %s: %s\n", type + 5, shown.data);
+		cli_line(&line, "[file] %s: %s", type + 5, cli_string(e, "path"));
 	else if (strncmp(type, "net_", 4) == 0)
-		printf("[net] %s: %s:%lld\n", type + 4,
-		       json_string_value(json_object_get(net, "remote_addr")),
-		       (long long)json_integer_value(json_object_get(net, "remote_port")));
+		cli_line(&line, "[net] %s: %s:%lld", type + 4, cli_string(net, "remote_addr"),
+			 (long long)json_integer_value(json_object_get(net, "remote_port")));
+	cli_print(&line);
 	fflush(stdout);
 }
 
@@ -188,12 +193,7 @@ static int on_message(const char *id, const char *name, const char *data, size_t
 
 static int exec_live(struct cli *cli, const char *path, const struct buf *body, struct err *err)
 {
-	cleanup_free char *stream = mem_printf("%s/stream", path);
-	const struct client_call call = {.method = "POST",
-					 .path = stream,
-					 .body = body->data,
-					 .len = body->len,
-					 .idempotency_key = cli->v.idempotency_key};
+	const struct client_call call = post(cli, path, body);
 	struct live live = {0};
 	int r = cli_connect(cli, err);
 
@@ -204,10 +204,8 @@ static int exec_live(struct cli *cli, const char *path, const struct buf *body, 
 			print_lines(&live.line[i], i == 0 ? "stdout" : "stderr", "\n", 1);
 		buf_done(&live.line[i]);
 	}
-	if (r == 0 && live.result.len > 0)
-		tell(cli, live.result.data, live.result.len, FORM_JSON);
 	if (r == 0 && live.result.len > 0 && !ferror(stdout))
-		r = cli_exit_code(live.result.data, live.result.len, err);
+		r = conclude(cli, &live.result, FORM_LIVE, false, err);
 	else if ((r == 0 || live.begun) && !ferror(stdout)) /* cli_main reports stdout */
 		r = err_set(err, E_UNAVAILABLE, NULL,
 			    "the server went away before the command's result, after %" PRIu64
@@ -235,15 +233,16 @@ static int form_of(const struct cli *cli, enum form fallback, struct err *err)
 static int exec_in(struct cli *cli, const char *session, const struct buf *body, enum form form,
 		   struct err *err)
 {
-	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", session);
+	cleanup_free char *path = NULL;
 	/* a stdio stream cannot carry these */
 	const bool one_call =
 		cli->v.json_text != NULL || cli->v.detach || cli->v.idempotency_key != NULL;
-	const int r = cli_session_name(session, err);
+	const int r =
+		cli_session_path(session, form == FORM_LIVE ? "/exec/stream" : "/exec", &path, err);
 
 	if (r < 0)
 		return r;
-	if (cli->v.stream)
+	if (form == FORM_LIVE)
 		return exec_live(cli, path, body, err);
 	return form == FORM_JSON || (form == FORM_TEXT && one_call)
 		       ? exec_call(cli, path, body, form, err)
@@ -254,40 +253,32 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 {
 	const char *dir = cli->v.workspace ? cli->v.workspace : ".";
 	cleanup_free char *here = realpath(dir, NULL);
-	cleanup_buf struct buf body = {0};
-	struct jw w = JW(&body);
+	const struct cli_values v = {
+		.id = id,
+		.workspace = here,
+		.policy = cli->v.policy,
+		.idle_timeout =
+			id == NULL ? "1m" : NULL, /* of run: ends if this process is killed */
+	};
+	cleanup_buf struct buf body = {0}, notes = {0};
 	json_t *doc = NULL;
 	const json_t *policy, *one;
 	size_t i;
-	int r;
+	int r = here == NULL ? err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir)
+			     : cli_session_body(&v, &body, err);
 
-	if (here == NULL)
-		return err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir);
-	r = cli_text("workspace", here, err);
-	if (r < 0)
-		return r;
-	jw_obj(&w);
-	if (id != NULL)
-		jw_kstr(&w, "id", id);
-	else
-		jw_kstr(&w, "idle_timeout", "1m"); /* of run: ends if this process is killed */
-	jw_kstr(&w, "workspace", here);
-	if (cli->v.policy != NULL)
-		jw_kstr(&w, "policy", cli->v.policy);
-	jw_obj_end(&w);
-	r = cli_call_json(cli, "POST", "/api/v1/sessions", &body, NULL, &doc, err);
+	if (r == 0)
+		r = cli_call_json(cli, "POST", "/api/v1/sessions", &body, false, &doc, err);
 	if (r < 0)
 		return r;
 	buf_adds(name, cli_string(doc, "id"));
 	/* rules that the server does not enforce */
 	policy = id == NULL && !cli->v.quiet ? json_object_get(doc, "policy") : NULL;
 	json_array_foreach(json_object_get(policy, "unenforced"), i, one)
-	{
-		cleanup_buf struct buf text = {0};
-
-		cli_line("", json_string_value(one), &text);
-		fprintf(stderr, "agentsh: policy '%s': %s", cli_string(policy, "name"), text.data);
-	}
+		cli_line(&notes, "agentsh: policy '%s': %s", cli_string(policy, "name"),
+			 json_string_value(one));
+	if (notes.len > 0)
+		fwrite(notes.data, 1, notes.len, stderr);
 	json_decref(doc);
 	return r;
 }
@@ -349,13 +340,12 @@ int cmd_exec(struct cli *cli, struct err *err)
 		return form;
 	if (cli->v.stream && cli->v.output != NULL)
 		return err_set(err, E_BAD_REQUEST, NULL, "give either --stream or --output");
-	if (cli->argc < 1)
-		return err_set(err, E_BAD_REQUEST, NULL,
-			       "which session? agentsh exec SESSION -- CMD");
 	r = cli_exec_body(cli, 1, &body, err);
 	if (r < 0)
 		return r;
-	cli->structured = form == FORM_JSON && !cli->v.stream; /* not for errors of usage */
+	if (cli->v.stream)
+		form = FORM_LIVE;
+	cli->structured = form == FORM_JSON; /* not for errors of usage */
 	return exec_making(cli, &body, (enum form)form, err);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* output, kill and events: they look at commands from outside. */
+#include "base/id.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -8,14 +9,17 @@
 
 #define PAGE (256 * 1024)
 
+/* Asks for the session of a command. Rejects anything that is not an id: it goes into a URL path.
+ */
 static int session_of(struct cli *cli, const char *command, struct buf *out, struct err *err)
 {
 	cleanup_free char *path = mem_printf("/api/v1/commands/%s", command);
 	json_t *doc = NULL;
-	int r = cli_command_name(command, err);
+	int r;
 
-	if (r == 0)
-		r = cli_call_json(cli, "GET", path, NULL, NULL, &doc, err);
+	if (!id_valid(command))
+		return err_set(err, E_NOT_FOUND, command, "no command '%s'", command);
+	r = cli_call_json(cli, "GET", path, NULL, false, &doc, err);
 	if (r == 0)
 		buf_adds(out, cli_string(doc, "session_id"));
 	json_decref(doc);
@@ -45,17 +49,14 @@ static int print_page(struct cli *cli, const char *base, struct page *p, struct 
 	cleanup_free char *path =
 		mem_printf("%s?stream=%s&offset=%" PRIu64 "&limit=%" PRIu64, base,
 			   cli->v.stream_name ? cli->v.stream_name : "stdout", p->offset, want);
-	cleanup_buf struct buf answer = {0}, raw = {0};
+	cleanup_buf struct buf raw = {0};
 	json_t *doc = NULL;
 	uint64_t next, kept, total;
-	int r = cli_call_json(cli, "GET", path, NULL, &answer, &doc, err);
+	int r = cli_call_json(cli, "GET", path, NULL, cli->v.json, &doc, err);
 
-	if (r < 0)
-		return r;
-	if (cli->v.json) {
-		cli_print_json(&answer);
+	if (r < 0 || cli->v.json) {
 		json_decref(doc);
-		return 0;
+		return r;
 	}
 	if (!cli_bytes(doc, "data", "encoding", &raw))
 		r = err_set(err, E_INTERNAL, "data", "the server's answer has no valid data");
@@ -84,8 +85,6 @@ int cmd_output(struct cli *cli, struct err *err)
 	struct page p = {0};
 	int r;
 
-	if (cli->argc != 1)
-		return err_set(err, E_BAD_REQUEST, NULL, "exactly one command is needed");
 	if (cli->v.stream_name != NULL && strcmp(cli->v.stream_name, "stdout") != 0 &&
 	    strcmp(cli->v.stream_name, "stderr") != 0)
 		return err_set(err, E_BAD_REQUEST, "stream",
@@ -109,39 +108,35 @@ int cmd_output(struct cli *cli, struct err *err)
 
 int cmd_kill(struct cli *cli, struct err *err)
 {
-	cleanup_buf struct buf session = {0};
-	cleanup_buf struct buf body = {0};
-	cleanup_buf struct buf answer = {0};
+	const char *command = cli->argv[cli->argc - 1], *signal = cli->v.signal;
+	cleanup_free char *rest = mem_printf("/kill/%s", command), *path = NULL;
+	cleanup_buf struct buf session = {0}, body = {0};
 	struct jw w = JW(&body);
-	const char *command;
+	json_t *doc = NULL;
 	int r = 0;
 
-	if (cli->argc < 1 || cli->argc > 2)
-		return err_set(err, E_BAD_REQUEST, NULL,
-			       "which command? agentsh kill [SESSION] COMMAND");
-	command = cli->argv[cli->argc - 1];
 	if (cli->argc == 1)
 		r = session_of(cli, command, &session, err);
-	else if ((r = cli_session_name(cli->argv[0], err)) == 0 &&
-		 (r = cli_command_name(command, err)) == 0)
+	else if (id_valid(command))
 		buf_adds(&session, cli->argv[0]);
+	else
+		r = err_set(err, E_NOT_FOUND, command, "no command '%s'", command);
+	if (r == 0)
+		r = cli_session_path(session.data, rest, &path, err);
 	if (r < 0)
 		return r;
-	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/kill/%s", session.data, command);
-
+	if (signal == NULL)
+		signal = "TERM";
 	jw_obj(&w);
-	jw_kstr(&w, "signal", cli->v.signal ? cli->v.signal : "TERM");
+	jw_kstr(&w, "signal", signal);
 	if (cli->v.grace != NULL)
 		jw_kstr(&w, "grace", cli->v.grace);
 	jw_obj_end(&w);
-	r = cli_call(cli, "POST", path, &body, &answer, err);
-	if (r < 0)
-		return r;
-	if (cli->v.json)
-		cli_print_json(&answer);
-	else
-		printf("Signal sent: %s to %s\n", cli->v.signal ? cli->v.signal : "TERM", command);
-	return 0;
+	r = cli_call_json(cli, "POST", path, &body, cli->v.json, &doc, err);
+	if (r == 0 && !cli->v.json)
+		printf("Signal sent: %s to %s\n", signal, command);
+	json_decref(doc);
+	return r;
 }
 
 static int print_event(const char *id, const char *name, const char *data, size_t len, void *arg)
@@ -152,22 +147,17 @@ static int print_event(const char *id, const char *name, const char *data, size_
 
 int cmd_events(struct cli *cli, struct err *err)
 {
+	const char *type = cli->v.type;
+	cleanup_free char *path = NULL,
+			  *rest = mem_printf("/events%s%s", type ? "?type=" : "", type ? type : "");
 	struct client_call call = {.method = "GET", .last_event_id = cli->v.last_event_id};
 	int r;
 
-	if (cli->argc != 1)
-		return err_set(err, E_BAD_REQUEST, NULL, "which session? agentsh events SESSION");
-	if (cli->v.type != NULL &&
-	    cli->v.type[strspn(cli->v.type, "abcdefghijklmnopqrstuvwxyz_,")] != '\0')
-		return err_set(err, E_BAD_REQUEST, "type", "unknown event type '%s'", cli->v.type);
-	r = cli_session_name(cli->argv[0], err);
-	if (r < 0)
-		return r;
-	cleanup_free char *path =
-		mem_printf("/api/v1/sessions/%s/events%s%s", cli->argv[0],
-			   cli->v.type ? "?type=" : "", cli->v.type ? cli->v.type : "");
-
+	if (type != NULL && type[strspn(type, "abcdefghijklmnopqrstuvwxyz_,")] != '\0')
+		return err_set(err, E_BAD_REQUEST, "type", "unknown event type '%s'", type);
+	r = cli_session_path(cli->argv[0], rest, &path, err);
+	if (r == 0)
+		r = cli_connect(cli, err);
 	call.path = path;
-	r = cli_connect(cli, err);
 	return r < 0 ? r : client_stream(cli->client, &call, print_event, NULL, err);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `policy list`, `show` and `validate` read the files themselves and need no server. */
+/* `policy list`, `show`, `validate` and `test` read the files themselves and need no server.
+ * `policy show --effective` and `policy reload` ask a running server. */
 #include "cli/cmd_policy.h"
 #include "base/mem.h"
 #include "config/config.h"
@@ -68,17 +69,19 @@ void cli_policy_unenforced(const struct policy *p, unsigned classes)
 /* Lists name, file and description; a policy that cannot be read has its error as description. */
 int cmd_policy_list(struct cli *cli, struct err *err)
 {
+	static const struct cli_column columns[] = {
+		{"NAME", "name", CLI_WORDS},
+		{"FILE", "file", CLI_WORDS},
+		{"DESCRIPTION", "description", CLI_WORDS},
+	};
 	struct cli_policies at;
-	struct strv names = {0}, cells = {0};
-	cleanup_buf struct buf json = {0}, out = {0};
+	struct strv names = {0};
+	cleanup_buf struct buf json = {0};
 	struct jw w = JW(&json);
 	int r = cli_policy_open(cli, &at, err);
 
 	if (r == 0)
 		policy_list(&at.dirs, false, &names);
-	strv_add(&cells, "NAME");
-	strv_add(&cells, "FILE");
-	strv_add(&cells, "DESCRIPTION");
 	jw_obj(&w);
 	jw_karr(&w, "policies");
 	for (size_t i = 0; i < names.n; i++) {
@@ -86,30 +89,76 @@ int cmd_policy_list(struct cli *cli, struct err *err)
 		struct cli_policy p;
 		struct err own = {0};
 		const bool valid = cli_policy_load(&at, names.v[i], &p, &own) == 0;
-		const char *description = valid ? policy_description(p.p) : own.message;
 
-		strv_add(&cells, names.v[i]);
-		strv_add(&cells, file != NULL ? file : "");
-		strv_add(&cells, description);
 		jw_obj(&w);
 		jw_kstr(&w, "name", names.v[i]);
 		jw_kstr(&w, "file", file);
 		jw_kbool(&w, "valid", valid);
 		jw_kstr(&w, "version", valid ? policy_version(p.p) : NULL);
-		jw_kstr(&w, "description", description);
+		jw_kstr(&w, "description", valid ? policy_description(p.p) : own.message);
 		jw_obj_end(&w);
 		cli_policy_done(&p);
 	}
 	jw_arr_end(&w);
 	jw_obj_end(&w);
-	cli_columns((const char *const *)cells.v, 3, cells.n / 3, &out);
-	if (r == 0 && cli->v.json)
-		cli_print_json(&json);
-	else if (r == 0)
-		cli_print(&out);
-	strv_done(&cells);
+	if (r == 0)
+		cli_show_table(cli, &json, "policies", columns, ARRAY_LEN(columns));
 	strv_done(&names);
 	cli_policy_close(&at);
+	return r;
+}
+
+/* Finds the session that runs, if it is the only one. */
+static int only_session(struct cli *cli, char **id, struct err *err)
+{
+	const json_t *one;
+	json_t *doc = NULL;
+	unsigned living = 0;
+	size_t i;
+	int r = cli_call_json(cli, "GET", "/api/v1/sessions?limit=1000", NULL, false, &doc, err);
+
+	if (r < 0)
+		return r;
+	json_array_foreach(json_object_get(doc, "sessions"), i, one)
+	{
+		if (cli_session_ended(one))
+			continue;
+		free(*id);
+		*id = mem_strdup(cli_string(one, "id"));
+		living++;
+	}
+	json_decref(doc);
+	if (living == 1)
+		return 0;
+	return err_set(err, E_BAD_REQUEST, NULL,
+		       "policy show --effective: %u sessions live, name one", living);
+}
+
+static int show_effective(struct cli *cli, struct err *err)
+{
+	cleanup_free char *id = cli->argc == 1 ? mem_strdup(cli->argv[0]) : NULL;
+	cleanup_free char *path = NULL;
+	cleanup_buf struct buf out = {0};
+	const json_t *policy, *one;
+	json_t *doc = NULL;
+	size_t i;
+	int r = id == NULL ? only_session(cli, &id, err) : 0;
+
+	if (r == 0)
+		r = cli_session_path(id, cli->v.json ? "/policy" : "", &path, err);
+	if (r == 0)
+		r = cli_call_json(cli, "GET", path, NULL, cli->v.json, &doc, err);
+	if (r == 0 && !cli->v.json) {
+		policy = json_object_get(doc, "policy");
+		buf_addf(&out, "Session:  %s\nName:     %s\nVersion:  %s\n", cli_string(doc, "id"),
+			 cli_string(policy, "name"), cli_string(policy, "version"));
+		json_array_foreach(json_object_get(policy, "summary"), i, one)
+			buf_addf(&out, "%s\n", json_string_value(one));
+		json_array_foreach(json_object_get(doc, "capped"), i, one)
+			buf_addf(&out, "lowered: %s\n", json_string_value(one));
+		cli_print(&out);
+	}
+	json_decref(doc);
 	return r;
 }
 
@@ -122,15 +171,14 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 	int r;
 
 	if (cli->v.effective)
-		return cmd_policy_effective(cli, err);
-	if (cli->argc != 1)
+		return show_effective(cli, err);
+	if (cli->argc == 0)
 		return err_set(err, E_BAD_REQUEST, NULL, "policy show: one name is needed");
 	r = cli_policy_open(cli, &at, err);
 	if (r == 0)
 		r = cli_policy_load(&at, cli->argv[0], &p, err);
 	if (r == 0 && cli->v.json) {
 		policy_format(p.p, &JW(&out));
-		cli_print_json(&out);
 	} else if (r == 0) {
 		buf_addf(&out, "Name:     %s\nVersion:  %s\n", policy_name(p.p),
 			 policy_version(p.p));
@@ -138,9 +186,9 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 		for (size_t i = 0; i < lines.n; i++)
 			buf_addf(&out, "%s\n", lines.v[i]);
 		strv_done(&lines);
-
-		cli_print(&out);
 	}
+	if (r == 0)
+		cli_show(cli, &out);
 	cli_policy_done(&p);
 	cli_policy_close(&at);
 	return r;
@@ -213,4 +261,126 @@ int cmd_policy_validate(struct cli *cli, struct err *err)
 	if (first != 0 && (cli->v.json || err->code == E_OK))
 		return CLI_FAILED; /* the report names the problems */
 	return r != 0 ? r : first;
+}
+
+/* `policy test` calls the function that decides at run time. */
+
+static void format_json(const struct policy *p, const struct verdict *v, const struct op *op,
+			struct buf *out)
+{
+	cleanup_buf struct buf text = {0};
+	struct strv other = {0};
+	struct jw w = JW(out);
+
+	buf_reserve(&text, 0);
+	verdict_format_reason(v, op, &text);
+	jw_obj(&w);
+	jw_kstr(&w, "decision", decision_name(v->decision));
+	jw_kstr(&w, "effective_decision", decision_name(v->effective));
+	jw_kstr(&w, "rule", v->rule);
+	jw_kstr(&w, "file", v->file);
+	jw_kint(&w, "line", v->line);
+	jw_kint(&w, "column", v->column);
+	jw_kstr(&w, "message", text.data);
+	jw_kbool(&w, "final", v->final);
+	if (v->target != NULL)
+		jw_kstr(&w, "redirect_to", v->target);
+	buf_clear(&text);
+	op_format_kind(op, &text);
+	jw_kstr(&w, "operation", text.data);
+	buf_clear(&text);
+	op_format_target(op, &text);
+	jw_kstr(&w, "target", text.data);
+	if (!verdict_allows(v))
+		policy_alternatives(p, op, &other);
+	if (other.n > 0)
+		jw_kstrv(&w, "alternatives", &other);
+	jw_kstr(&w, "policy", policy_name(p));
+	jw_kstr(&w, "version", policy_version(p));
+	jw_kbool(&w, "cached", v->cached);
+	jw_obj_end(&w);
+	strv_done(&other);
+}
+
+static void format_text(const struct verdict *v, const struct op *op, struct buf *out)
+{
+	cleanup_buf struct buf text = {0};
+
+	buf_reserve(&text, 0);
+	buf_addf(out, "Decision:  %s%s%s\n", decision_name(v->decision), v->final ? " (final)" : "",
+		 v->decision == DECISION_approve && !verdict_allows(v) ? " (denied: no approver)"
+								       : "");
+	buf_addf(out, "Rule:      %s\n", v->rule);
+	if (v->file != NULL)
+		buf_addf(out, "Place:     %s:%u:%u\n", v->file, v->line, v->column);
+	else
+		buf_adds(out, "Place:     built in\n");
+	op_format_target(op, &text);
+	buf_addf(out, "Target:    %s\n", text.data);
+	if (v->target != NULL)
+		buf_addf(out, "Runs:      %s\n", v->target);
+	buf_clear(&text);
+	verdict_format_reason(v, op, &text);
+	if (text.len > 0)
+		buf_addf(out, "Reason:    %s\n", text.data);
+}
+
+int cmd_policy_test(struct cli *cli, struct err *err)
+{
+	struct cli_operation o = {0};
+	struct cli_policies at = {0};
+	struct cli_policy p = {0};
+	struct verdict v;
+	cleanup_buf struct buf out = {0};
+	int r = cli_operation_read(cli->argc, cli->argv, &o, err);
+
+	if (r == 0)
+		r = cli_policy_open(cli, &at, err);
+	if (r == 0)
+		r = cli_policy_load(&at, cli->v.policy != NULL ? cli->v.policy : at.fallback, &p,
+				    err);
+	if (r == 0) {
+		policy_decide(p.p, NULL, &o.op, false, &v);
+		cli_policy_unenforced(p.p, 1U << o.op.class);
+		if (cli->v.json)
+			format_json(p.p, &v, &o.op, &out);
+		else
+			format_text(&v, &o.op, &out);
+		cli_show(cli, &out);
+	}
+	cli_policy_done(&p);
+	cli_policy_close(&at);
+	cli_operation_done(&o);
+	return r;
+}
+
+/* Prints the policies that changed to stdout and those that are broken to stderr. */
+int cmd_policy_reload(struct cli *cli, struct err *err)
+{
+	const json_t *loaded, *failed, *one;
+	json_t *doc = NULL;
+	size_t i, broken;
+	int r = cli_call_json(cli, "POST", "/api/v1/policies/reload", NULL, cli->v.json, &doc, err);
+
+	if (r < 0)
+		return r;
+	loaded = json_object_get(doc, "loaded");
+	failed = json_object_get(doc, "failed");
+	broken = json_array_size(failed);
+	if (cli->v.json) {
+		r = broken > 0 ? CLI_FAILED : 0;
+	} else {
+		json_array_foreach(loaded, i, one) printf("loaded: %s\n", json_string_value(one));
+		if (json_array_size(loaded) == 0 && broken == 0)
+			printf("nothing has changed\n");
+		json_array_foreach(failed, i, one)
+			fprintf(stderr, "agentsh: the old '%s' stays: %s\n",
+				cli_string(one, "name"), cli_string(one, "problem"));
+		if (broken > 0)
+			r = err_set(err, E_BAD_REQUEST, NULL,
+				    "%zu of the policies in use %s broken", broken,
+				    broken == 1 ? "is" : "are");
+	}
+	json_decref(doc);
+	return r;
 }

@@ -28,8 +28,6 @@ void cli_policy_done(struct cli_policy *p);
 /* Says on stderr which rules of these classes (bits of enum op_class) are not enforced. */
 void cli_policy_unenforced(const struct policy *p, unsigned classes);
 
-int cmd_policy_effective(struct cli *cli, struct err *err); /* cmd_policy_server.c */
-
 /* policy_operation.c: an operation from the words of `policy test`. */
 struct cli_operation {
 	struct op op; /* points into the following, which is owned */

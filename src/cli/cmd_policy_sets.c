@@ -114,22 +114,22 @@ static int refresh(const struct cli_policies *at, struct err *err)
 	return r;
 }
 
-static void list_sets(const struct cli_policies *at, bool json)
+static void list_sets(const struct cli *cli, const struct cli_policies *at)
 {
-	struct strv names = {0}, cells = {0};
-	cleanup_buf struct buf text = {0}, out = {0};
+	static const struct cli_column columns[] = {
+		{"NAME", "name", CLI_WORDS},
+		{"FILE", "file", CLI_WORDS},
+	};
+	struct strv names = {0};
+	cleanup_buf struct buf text = {0};
 	struct jw w = JW(&text);
 
 	policy_list(&at->dirs, true, &names);
-	strv_add(&cells, "NAME");
-	strv_add(&cells, "FILE");
 	jw_obj(&w);
 	jw_karr(&w, "sets");
 	for (size_t i = 0; i < names.n; i++) {
 		cleanup_free char *file = policy_find_file(&at->dirs, true, names.v[i]);
 
-		strv_add(&cells, names.v[i]);
-		strv_add(&cells, file != NULL ? file : "");
 		jw_obj(&w);
 		jw_kstr(&w, "name", names.v[i]);
 		jw_kstr(&w, "file", file);
@@ -137,12 +137,7 @@ static void list_sets(const struct cli_policies *at, bool json)
 	}
 	jw_arr_end(&w);
 	jw_obj_end(&w);
-	cli_columns((const char *const *)cells.v, 2, cells.n / 2, &out);
-	if (json)
-		cli_print_json(&text);
-	else
-		cli_print(&out);
-	strv_done(&cells);
+	cli_show_table(cli, &text, "sets", columns, ARRAY_LEN(columns));
 	strv_done(&names);
 }
 
@@ -167,42 +162,39 @@ static void format_set(const struct yaml *set, const char *name, const char *fil
 	jw_obj_end(w);
 }
 
-static int print_set(const struct cli_policies *at, const char *name, bool json, struct err *err)
+static int print_set(const struct cli *cli, const struct cli_policies *at, const char *name,
+		     struct err *err)
 {
 	cleanup_free char *file = policy_find_file(&at->dirs, true, name);
-	cleanup_buf struct buf text = {0}, out = {0};
+	cleanup_buf struct buf text = {0}, json = {0};
 	struct yaml *set = NULL;
 	int r;
 
 	if (file == NULL)
 		return err_set(err, E_NOT_FOUND, name, "no set '%s' (agentsh policy sets)", name);
 	r = fdio_load_path(file, TEXT_MAX, &text, err);
-	if (r == 0 && json)
+	if (r == 0 && cli->v.json)
 		r = yaml_parse(file, text.data, text.len, &set, err);
-	if (r == 0 && json) {
-		format_set(set, name, file, &JW(&out));
-		yaml_free(set);
-		cli_print_json(&out);
-	} else if (r == 0 && text.len > 0) {
-		cli_print(&text);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	if (cli->v.json)
+		format_set(set, name, file, &JW(&json));
+	cli_show(cli, cli->v.json ? &json : &text);
+	yaml_free(set);
+	return 0;
 }
 
 int cmd_policy_sets(struct cli *cli, struct err *err)
 {
 	struct cli_policies at = {0};
-	int r;
+	int r = cli_policy_open(cli, &at, err);
 
-	if (cli->argc > 1)
-		return err_set(err, E_BAD_REQUEST, NULL, "policy sets: one name at most");
-	r = cli_policy_open(cli, &at, err);
 	if (r == 0 && cli->v.refresh)
 		r = refresh(&at, err);
 	if (r == 0 && cli->argc == 1)
-		r = print_set(&at, cli->argv[0], cli->v.json, err);
+		r = print_set(cli, &at, cli->argv[0], err);
 	else if (r == 0)
-		list_sets(&at, cli->v.json);
+		list_sets(cli, &at);
 	cli_policy_close(&at);
 	return r;
 }

@@ -55,14 +55,6 @@ static void server_args(pid_t pid, struct strv *args)
 		strv_add(args, text.data + at);
 }
 
-static bool is_auto(const struct strv *args)
-{
-	for (size_t i = 0; i < args->n; i++)
-		if (strcmp(args->v[i], "--auto") == 0)
-			return true;
-	return false;
-}
-
 /* Returns the configuration file in the server's arguments; NULL means the usual place. */
 static const char *config_of(const struct strv *args)
 {
@@ -85,7 +77,8 @@ static char *log_of(struct cli *cli, const char *socket, const struct strv *args
 
 	if (cli_config(cli, config_of(args), &c, NULL, NULL) == 0 && c.log_output[0] == '/')
 		path = mem_strdup(c.log_output);
-	else if (is_auto(args) && slash != NULL) /* start_server.c puts it beside the socket */
+	else if (strv_has(args, "--auto") &&
+		 slash != NULL) /* start_server.c puts it beside the socket */
 		path = mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
 	config_done(&c);
 	return take(path);
@@ -209,7 +202,7 @@ static int ask_status(struct cli *cli, struct status *s, struct err *err)
 {
 	cleanup_buf struct buf ready = {0};
 	json_t *doc = NULL;
-	int r = cli_call_json(cli, "GET", "/health", NULL, NULL, &doc, err);
+	int r = cli_call_json(cli, "GET", "/health", NULL, false, &doc, err);
 
 	if (r < 0)
 		return r;
@@ -286,7 +279,7 @@ int cmd_server_status(struct cli *cli, struct err *err)
 	s.has_peer = client_peer(cli->client, &s.peer, NULL) == 0;
 	if (s.has_peer) {
 		server_args(s.peer.pid, &args);
-		s.by_auto = is_auto(&args);
+		s.by_auto = strv_has(&args, "--auto");
 		s.log = log_of(cli, s.peer.socket, &args);
 	}
 	client_set_patience(cli->client, ANSWER_MS);

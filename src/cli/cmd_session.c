@@ -4,26 +4,8 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-/* Prints the answer as JSON, or parses it. */
-static int answer_json(struct cli *cli, const struct buf *answer, json_t **doc, struct err *err)
+int cli_session_body(const struct cli_values *v, struct buf *body, struct err *err)
 {
-	if (!cli->v.json)
-		return json_parse(answer->data, answer->len, doc, err);
-	cli_print_json(answer);
-	return 0;
-}
-
-/* "2026-01-02T03:04:05.678901Z" -> "2026-01-02T03:04:05Z" */
-static void to_second(const char *time, char out[32])
-{
-	size_t n = strcspn(time, ".");
-
-	snprintf(out, 32, "%.*s%s", (int)(n < 24 ? n : 24), time, time[n] == '.' ? "Z" : "");
-}
-
-static int create_body(struct cli *cli, struct buf *body, struct err *err)
-{
-	const struct cli_values *v = &cli->v;
 	cleanup_free char *here = realpath(v->workspace ? v->workspace : ".", NULL);
 	const struct {
 		const char *key, *value;
@@ -58,17 +40,12 @@ static int create_body(struct cli *cli, struct buf *body, struct err *err)
 int cmd_session_create(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf body = {0};
-	cleanup_buf struct buf answer = {0};
 	json_t *doc = NULL;
-	int r = cli->argc == 0 ? create_body(cli, &body, err)
-			       : err_set(err, E_BAD_REQUEST, cli->argv[0], "unexpected '%s'",
-					 cli->argv[0]);
+	int r = cli_session_body(&cli->v, &body, err);
 
 	if (r == 0)
-		r = cli_call(cli, "POST", "/api/v1/sessions", &body, &answer, err);
-	if (r == 0)
-		r = answer_json(cli, &answer, &doc, err);
-	if (doc != NULL)
+		r = cli_call_json(cli, "POST", "/api/v1/sessions", &body, cli->v.json, &doc, err);
+	if (r == 0 && !cli->v.json)
 		printf("Session created: %s\n", cli_string(doc, "id"));
 	json_decref(doc);
 	return r;
@@ -90,35 +67,26 @@ bool cli_session_ended(const json_t *session)
 
 static void print_list(const json_t *sessions, bool all)
 {
-	static const char *const head[] = {"ID", "STATE", "CREATED", "COMMANDS", "WORKSPACE"};
-	const size_t most = json_array_size(sessions);
-	json_t **shown = mem_resize(NULL, most + 1, sizeof(*shown));
-	const char **cells = mem_resize(NULL, (most + 1) * 5, sizeof(char *));
-	char(*made)[2][32] = mem_resize(NULL, most + 1, sizeof(*made));
+	static const struct cli_column columns[] = {
+		{"ID", "id", CLI_WORDS},
+		{"STATE", "state", CLI_WORDS},
+		{"CREATED", "created", CLI_TIME},
+		{"COMMANDS", "command_count", CLI_NUMBER},
+		{"WORKSPACE", "workspace", CLI_WORDS},
+	};
+	cleanup_free json_t **sorted =
+		mem_resize(NULL, json_array_size(sessions) + 1, sizeof(*sorted));
 	cleanup_buf struct buf out = {0};
-	size_t i, rows = 0, n = 0;
-	json_t *s;
+	json_t *shown = json_array(), *s;
+	size_t i, rows = 0;
 
-	json_array_foreach(sessions, i, s) if (all || !cli_session_ended(s)) shown[rows++] = s;
-	qsort(shown, rows, sizeof(*shown), by_age);
-	for (; n < 5; n++)
-		cells[n] = head[n];
-	for (i = 0; i < rows; i++) {
-		s = shown[i];
-		to_second(cli_string(s, "created"), made[i][0]);
-		snprintf(made[i][1], 32, "%lld",
-			 (long long)json_integer_value(json_object_get(s, "command_count")));
-		cells[n++] = cli_string(s, "id");
-		cells[n++] = cli_string(s, "state");
-		cells[n++] = made[i][0];
-		cells[n++] = made[i][1];
-		cells[n++] = cli_string(s, "workspace");
-	}
-	cli_columns(cells, 5, rows + 1, &out);
+	json_array_foreach(sessions, i, s) if (all || !cli_session_ended(s)) sorted[rows++] = s;
+	qsort(sorted, rows, sizeof(*sorted), by_age);
+	for (i = 0; i < rows; i++)
+		json_array_append(shown, sorted[i]);
+	cli_table(shown, columns, ARRAY_LEN(columns), &out);
 	cli_print(&out);
-	free(shown);
-	free(cells);
-	free(made);
+	json_decref(shown);
 }
 
 /* Joins all pages into one list. */
@@ -133,7 +101,7 @@ static int list_all(struct cli *cli, json_t **all, struct err *err)
 						     cursor[0] ? "&cursor=" : "", cursor);
 		json_t *page = NULL;
 
-		r = cli_call_json(cli, "GET", path, NULL, NULL, &page, err);
+		r = cli_call_json(cli, "GET", path, NULL, false, &page, err);
 		if (r == 0)
 			json_array_extend(list, json_object_get(page, "sessions"));
 		free(cursor);
@@ -150,76 +118,48 @@ static int list_all(struct cli *cli, json_t **all, struct err *err)
 int cmd_session_list(struct cli *cli, struct err *err)
 {
 	json_t *all = NULL;
-	cleanup_buf struct buf answer = {0};
-	int r;
+	int r = cli->v.json ? cli_call_json(cli, "GET", "/api/v1/sessions?limit=1000", NULL, true,
+					    &all, err)
+			    : list_all(cli, &all, err);
 
-	if (cli->v.json) {
-		r = cli_call(cli, "GET", "/api/v1/sessions?limit=1000", NULL, &answer, err);
-		return r < 0 ? r : answer_json(cli, &answer, NULL, err);
-	}
-	r = list_all(cli, &all, err);
-	if (r == 0)
+	if (r == 0 && !cli->v.json)
 		print_list(all, cli->v.all);
 	json_decref(all);
 	return r;
 }
 
-static void print_info(const json_t *s)
-{
-	static const struct {
-		const char *label, *key;
-		int kind; /* 0 text, 1 time, 2 number */
-	} rows[] = {
-		{"ID:", "id", 0},
-		{"State:", "state", 0},
-		{"Created:", "created", 1},
-		{"Last Activity:", "last_activity", 1},
-		{"Commands:", "command_count", 2},
-		{"File Ops:", "total_file_ops", 2},
-		{"Net Ops:", "total_net_ops", 2},
-		{"Working Dir:", "working_dir", 0},
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		cleanup_buf struct buf value = {0};
-		char time[32];
-
-		if (rows[i].kind == 2)
-			cli_thousands(json_integer_value(json_object_get(s, rows[i].key)), &value);
-		else if (rows[i].kind == 1)
-			to_second(cli_string(s, rows[i].key), time);
-		cli_visible(rows[i].kind == 0	? cli_string(s, rows[i].key)
-			    : rows[i].kind == 1 ? time
-						: "",
-			    &value);
-		printf("%-15s%s\n", rows[i].label, value.data);
-	}
-}
-
-/* Calls the API for the session that the one operand names. */
+/* Calls the API for the session that the operand names. */
 static int call_session(struct cli *cli, const char *method, json_t **doc, struct err *err)
 {
-	cleanup_buf struct buf answer = {0};
 	cleanup_free char *path = NULL;
-	int r;
+	const int r = cli_session_path(cli->argv[0], "", &path, err);
 
-	if (cli->argc != 1)
-		return err_set(err, E_BAD_REQUEST, NULL, "exactly one session is needed");
-	r = cli_session_name(cli->argv[0], err);
-	if (r < 0)
-		return r;
-	path = mem_printf("/api/v1/sessions/%s", cli->argv[0]);
-	r = cli_call(cli, method, path, NULL, &answer, err);
-	return r < 0 ? r : answer_json(cli, &answer, doc, err);
+	return r < 0 ? r : cli_call_json(cli, method, path, NULL, cli->v.json, doc, err);
 }
 
 int cmd_session_info(struct cli *cli, struct err *err)
 {
+	static const struct cli_column rows[] = {
+		{"ID:", "id", CLI_WORDS},
+		{"State:", "state", CLI_WORDS},
+		{"Created:", "created", CLI_TIME},
+		{"Last Activity:", "last_activity", CLI_TIME},
+		{"Commands:", "command_count", CLI_THOUSANDS},
+		{"File Ops:", "total_file_ops", CLI_THOUSANDS},
+		{"Net Ops:", "total_net_ops", CLI_THOUSANDS},
+		{"Working Dir:", "working_dir", CLI_WORDS},
+	};
+	cleanup_buf struct buf out = {0};
 	json_t *doc = NULL;
 	const int r = call_session(cli, "GET", &doc, err);
 
-	if (doc != NULL)
-		print_info(doc);
+	for (size_t i = 0; r == 0 && !cli->v.json && i < ARRAY_LEN(rows); i++) {
+		cleanup_buf struct buf value = {0};
+
+		cli_cell(doc, rows[i].key, rows[i].kind, &value);
+		cli_line(&out, "%-15s%s", rows[i].head, value.data);
+	}
+	cli_print(&out);
 	json_decref(doc);
 	return r;
 }
@@ -229,7 +169,7 @@ int cmd_session_destroy(struct cli *cli, struct err *err)
 	json_t *doc = NULL;
 	const int r = call_session(cli, "DELETE", &doc, err);
 
-	if (doc != NULL)
+	if (r == 0 && !cli->v.json)
 		printf("Session destroyed: %s\n", cli_string(doc, "id"));
 	json_decref(doc);
 	return r;

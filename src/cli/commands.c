@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every command, one row each. */
 #include "cli/cli.h"
+#include <limits.h>
 #include <stddef.h>
 
 #define FLAG(name, field, help)                                                \
@@ -15,23 +16,29 @@
 	{                                                                       \
 		name, CLI_LIST, offsetof(struct cli_values, field), value, help \
 	}
-#define END          \
-	{            \
-		NULL \
+/* Most tables end with these rows. */
+#define CONFIG_OPTIONS(example)                                                               \
+	TEXT("--config", config, "FILE", "instead of the usual place"),                       \
+		LIST("--set", set, "KEY=VALUE", "over the file" example "; may be repeated"), \
+		FLAG("--json", json, "as JSON"),                                              \
+	{                                                                                     \
+		NULL                                                                          \
 	}
+#define POLICY_OPTIONS CONFIG_OPTIONS(", e.g. policies.dir")
 
 const struct cli_option cli_globals[] = {
 	TEXT("--server", server, "ADDR", "unix:/path or http://127.0.0.1:PORT (AGENTSH_SERVER)"),
 	TEXT("--api-key", api_key, "KEY", "API key (AGENTSH_API_KEY)"),
 	FLAG("--help", help, "this text"),
-	END,
+	{NULL},
 };
-static const struct cli_option json_only[] = {FLAG("--json", json, "print the API's answer"), END};
-static const struct cli_option as_json[] = {FLAG("--json", json, "as JSON"), END};
+static const struct cli_option json_only[] = {FLAG("--json", json, "print the API's answer"),
+					      {NULL}};
+static const struct cli_option as_json[] = {FLAG("--json", json, "as JSON"), {NULL}};
 static const struct cli_option list_options[] = {
 	FLAG("--all", all, "those that have ended, too"),
 	FLAG("--json", json, "print the API's answer, with all sessions"),
-	END,
+	{NULL},
 };
 static const struct cli_option create_options[] = {
 	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
@@ -42,7 +49,7 @@ static const struct cli_option create_options[] = {
 	TEXT("--background", background, "end|keep", "what becomes of processes a command leaves"),
 	LIST("--env", env, "NAME=VALUE", "environment of the session; may be repeated"),
 	FLAG("--json", json, "print the API's answer"),
-	END,
+	{NULL},
 };
 static const struct cli_option exec_options[] = {
 	TEXT("--output", output, "text|json|shell",
@@ -62,7 +69,7 @@ static const struct cli_option exec_options[] = {
 	TEXT("--idempotency-key", idempotency_key, "KEY", "never run twice for the same key"),
 	FLAG("--create", create, "make the session if there is none, in the current directory"),
 	FLAG("--quiet", quiet, "no summary, and no list of what policy refused inside the command"),
-	END,
+	{NULL},
 };
 static const struct cli_option run_options[] = {
 	TEXT("--workspace", workspace, "DIR", "directory to work on (default: the current one)"),
@@ -76,135 +83,123 @@ static const struct cli_option run_options[] = {
 	FLAG("--quiet", quiet,
 	     "no list of what policy refused inside the command, nor of rules that are not "
 	     "enforced"),
-	END,
+	{NULL},
 };
 static const struct cli_option output_options[] = {
 	TEXT("--stream", stream_name, "stdout|stderr", "which (default stdout)"),
 	TEXT("--offset", offset, "BYTES", "from here (default 0)"),
 	TEXT("--limit", limit, "BYTES", "at most so many (default: all there is)"),
 	FLAG("--json", json, "print the API's answer (one page)"),
-	END,
+	{NULL},
 };
 static const struct cli_option kill_options[] = {
 	TEXT("--signal", signal, "NAME", "default TERM"),
 	TEXT("--grace", grace, "DURATION", "KILL to the whole tree after this (default 2s)"),
 	FLAG("--json", json, "print the API's answer"),
-	END,
+	{NULL},
 };
 static const struct cli_option events_options[] = {
 	TEXT("--type", type, "A,B", "only these types"),
 	TEXT("--after", last_event_id, "SEQ",
 	     "resume behind this sequence number; 0 from the beginning"),
-	END,
+	{NULL},
 };
 static const struct cli_option config_options[] = {
-	TEXT("--config", config, "FILE", "instead of the usual place"),
-	LIST("--set", set, "KEY=VALUE", "over the file; may be repeated"),
-	FLAG("--json", json, "as JSON"),
-	END,
+	CONFIG_OPTIONS(""),
 };
 
 static const struct cli_option policy_options[] = {
-	TEXT("--config", config, "FILE", "instead of the usual place"),
-	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
-	FLAG("--json", json, "as JSON"),
-	END,
+	POLICY_OPTIONS,
 };
 static const struct cli_option policy_show_options[] = {
 	FLAG("--effective", effective, "the policy of a session, as the server has it"),
-	TEXT("--config", config, "FILE", "instead of the usual place"),
-	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
-	FLAG("--json", json, "as JSON"),
-	END,
+	POLICY_OPTIONS,
 };
 static const struct cli_option policy_validate_options[] = {
 	FLAG("--strict", strict, "warnings are errors"),
-	TEXT("--config", config, "FILE", "instead of the usual place"),
-	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
-	FLAG("--json", json, "as JSON"),
-	END,
+	POLICY_OPTIONS,
 };
 static const struct cli_option policy_test_options[] = {
 	TEXT("--policy", policy, "NAME", "a policy or a file (default: policies.default)"),
-	TEXT("--config", config, "FILE", "instead of the usual place"),
-	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
-	FLAG("--json", json, "as JSON"),
-	END,
+	POLICY_OPTIONS,
 };
 static const struct cli_option policy_sets_options[] = {
 	FLAG("--refresh", refresh, "make package-registries from the package managers' settings"),
-	TEXT("--config", config, "FILE", "instead of the usual place"),
-	LIST("--set", set, "KEY=VALUE", "over the file, e.g. policies.dir; may be repeated"),
-	FLAG("--json", json, "as JSON"),
-	END,
+	POLICY_OPTIONS,
 };
 
 static const struct cli_option doctor_options[] = {
 	TEXT("--config", config, "FILE", "the server's configuration (default: the usual place)"),
 	FLAG("--json", json, "as JSON"),
-	END,
+	{NULL},
 };
+
+static const struct cli_option top_options[] = {
+	FLAG("--version", version, "print the version"),
+	{NULL},
+};
+const struct cli_command cli_top = {.name = "", .operands = "", .options = top_options};
 
 const struct cli_command cli_commands[] = {
 	{"server stop", "", "end the server that commands use, and its sessions", NULL,
-	 cmd_server_stop, false, "  agentsh server stop\n"},
+	 cmd_server_stop, 0, 0, "  agentsh server stop\n"},
 	{"server status", "", "tell which server commands use; exit 0 ready, 1 not ready, 3 none",
-	 as_json, cmd_server_status, false,
+	 as_json, cmd_server_status, 0, 0,
 	 "  agentsh server status --json\n"
 	 "  agentsh --server unix:/run/agentsh/agentsh.sock server status\n"},
 	{"server reload", "", "make the server read configuration, keys and policies again", NULL,
-	 cmd_server_reload, false, "  agentsh server reload\n"},
-	{"server logs", "", "print the server's log", NULL, cmd_server_logs, false,
+	 cmd_server_reload, 0, 0, "  agentsh server reload\n"},
+	{"server logs", "", "print the server's log", NULL, cmd_server_logs, 0, 0,
 	 "  agentsh server logs | tail\n"},
-	{"server", "[OPTIONS]", "start a server in the foreground", NULL, cmd_server, true},
+	{"server", "[OPTIONS]", "start a server in the foreground", NULL, cmd_server, 0, 0},
 	{"run", "[OPTIONS] -- CMD [ARG...]", "run one command in a session of its own", run_options,
-	 cmd_run, false,
+	 cmd_run, 0, INT_MAX,
 	 "  agentsh run -- make test\n"
 	 "  agentsh run --workspace ~/project --output json --script 'cd src && make'\n"},
-	{"session create", "[OPTIONS]", "create a session", create_options, cmd_session_create,
-	 false, "  agentsh session create --id demo --workspace ~/project\n"},
+	{"session create", "[OPTIONS]", "create a session", create_options, cmd_session_create, 0,
+	 0, "  agentsh session create --id demo --workspace ~/project\n"},
 	{"session list", "", "list living sessions, the newest first", list_options,
-	 cmd_session_list, false, "  agentsh session list --all\n"},
-	{"session info", "SESSION", "show a session", json_only, cmd_session_info, false},
-	{"session destroy", "SESSION", "end a session", json_only, cmd_session_destroy, false},
+	 cmd_session_list, 0, 0, "  agentsh session list --all\n"},
+	{"session info", "SESSION", "show a session", json_only, cmd_session_info, 1, 1},
+	{"session destroy", "SESSION", "end a session", json_only, cmd_session_destroy, 1, 1},
 	{"exec", "SESSION [OPTIONS] -- CMD [ARG...]", "run a command in a session", exec_options,
-	 cmd_exec, false,
+	 cmd_exec, 1, INT_MAX,
 	 "  agentsh exec demo -- make test\n"
 	 "  agentsh exec demo --output shell --script 'cd src && export CC=clang'\n"
 	 "  agentsh exec demo --create -- make test\n"
 	 "  agentsh exec demo --detach --command-id build -- make\n"},
-	{"output", "COMMAND", "print what a command wrote", output_options, cmd_output, false,
+	{"output", "COMMAND", "print what a command wrote", output_options, cmd_output, 1, 1,
 	 "  agentsh output build --stream stderr\n"},
-	{"kill", "[SESSION] COMMAND", "end a running command", kill_options, cmd_kill, false,
+	{"kill", "[SESSION] COMMAND", "end a running command", kill_options, cmd_kill, 1, 2,
 	 "  agentsh kill build --signal INT --grace 5s\n"},
 	{"events", "SESSION", "follow a session's events, one JSON object a line", events_options,
-	 cmd_events, false, "  agentsh events demo --after 0 --type exec,command_finished\n"},
-	{"policy list", "", "list policies", policy_options, cmd_policy_list, false},
+	 cmd_events, 1, 1, "  agentsh events demo --after 0 --type exec,command_finished\n"},
+	{"policy list", "", "list policies", policy_options, cmd_policy_list, 0, 0},
 	{"policy show", "NAME | --effective [SESSION]",
 	 "print a policy as it was read, or the one that holds for a session", policy_show_options,
-	 cmd_policy_show, false, "  agentsh policy show --effective demo\n"},
+	 cmd_policy_show, 0, 1, "  agentsh policy show --effective demo\n"},
 	{"policy reload", "", "make the server read the policies in use again", json_only,
-	 cmd_policy_reload, false},
+	 cmd_policy_reload, 0, 0},
 	{"policy validate", "[NAME|FILE]...", "check policy files (default: all policies)",
-	 policy_validate_options, cmd_policy_validate, false,
+	 policy_validate_options, cmd_policy_validate, 0, INT_MAX,
 	 "  agentsh policy validate --strict ./mine.yaml\n"},
 	{"policy test", "[OPTIONS] file OP PATH | exec CMD [ARG...] | net HOST:PORT | dns NAME",
 	 "tell what a policy says of an operation, and by which rule", policy_test_options,
-	 cmd_policy_test, false,
+	 cmd_policy_test, 0, INT_MAX,
 	 "  agentsh policy test exec sudo id\n"
 	 "  agentsh policy test --policy default file write .git/hooks/pre-commit\n"
 	 "  agentsh policy test --policy ./mine.yaml net 10.0.0.1:443\n"},
 	{"policy sets", "[NAME]", "list named sets, print one, or refresh them",
-	 policy_sets_options, cmd_policy_sets, false},
-	{"config show", "", "print the resolved configuration", config_options, cmd_config_show,
-	 false},
+	 policy_sets_options, cmd_policy_sets, 0, 1},
+	{"config show", "", "print the resolved configuration", config_options, cmd_config_show, 0,
+	 0},
 	{"config validate", "[FILE]", "check a configuration file", config_options,
-	 cmd_config_validate, false},
-	{"config keys", "", "list every configuration key", as_json, cmd_config_keys, false},
+	 cmd_config_validate, 0, 1},
+	{"config keys", "", "list every configuration key", as_json, cmd_config_keys, 0, 0},
 	{"doctor", "", "try every wall in a throwaway session and say what holds", doctor_options,
-	 cmd_doctor, false},
-	{"detect", "", "the same as doctor", doctor_options, cmd_doctor, false},
-	{"version", "", "print the version", as_json, cmd_version, false},
-	{"help", "[COMMAND]", "print help", NULL, cmd_help, false},
+	 cmd_doctor, 0, 0},
+	{"detect", "", "the same as doctor", doctor_options, cmd_doctor, 0, 0},
+	{"version", "", "print the version", as_json, cmd_version, 0, 0},
+	{"help", "[COMMAND]", "print help", NULL, cmd_help, 0, INT_MAX},
 	{NULL},
 };

@@ -80,27 +80,22 @@ int cli_exec_body(struct cli *cli, int first, struct buf *out, struct err *err)
 	return r;
 }
 
-int cli_exit_code(const char *json, size_t len, struct err *err)
+int cli_exit_code(const json_t *answer, struct err *err)
 {
-	json_t *doc = NULL;
-	int r = json_parse(json, len, &doc, err);
-	const json_t *error = json_object_get(doc, "error");
-	const json_t *result = json_object_get(doc, "result");
+	const json_t *error = json_object_get(answer, "error");
+	const json_t *result = json_object_get(answer, "result");
 	const json_t *code = json_object_get(result, "exit_code");
-	const char *message = json_string_value(json_object_get(error, "message"));
+	const char *message = cli_string(error, "message");
 
-	if (r < 0)
-		return r;
 	/* An error body ends the stream; in a record, error is the error of its command. */
-	if (json_is_object(error) && json_object_get(doc, "command_id") == NULL)
-		r = err_set(err,
-			    err_code_by_name(json_string_value(json_object_get(error, "code"))),
-			    NULL, "%s", message != NULL ? message : "the server gave no reason");
-	else if (result != NULL) /* the record of a detached command has no result */
-		r = json_is_integer(code) && json_integer_value(code) >= 0 &&
-				    json_integer_value(code) <= 255
-			    ? (int)json_integer_value(code)
-			    : CLI_FAILED; /* a lost command has no exit code */
-	json_decref(doc);
-	return r;
+	if (json_is_object(error) && json_object_get(answer, "command_id") == NULL)
+		return err_set(err, err_code_by_name(cli_string(error, "code")), NULL, "%s",
+			       message[0] != '\0' ? message : "the server gave no reason");
+	if (result == NULL)
+		return 0; /* the record of a detached command has no result */
+	/* a lost command has no exit code */
+	return json_is_integer(code) && json_integer_value(code) >= 0 &&
+			       json_integer_value(code) <= 255
+		       ? (int)json_integer_value(code)
+		       : CLI_FAILED;
 }

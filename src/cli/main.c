@@ -21,7 +21,8 @@ int cli_status(const struct err *err)
 
 void cli_print(const struct buf *b)
 {
-	fwrite(b->data, 1, b->len, stdout);
+	if (b->len > 0)
+		fwrite(b->data, 1, b->len, stdout);
 }
 
 bool cli_reader_left(void)
@@ -97,39 +98,35 @@ int cli_call(struct cli *cli, const char *method, const char *path, const struct
 }
 
 int cli_call_json(struct cli *cli, const char *method, const char *path, const struct buf *body,
-		  struct buf *text, json_t **doc, struct err *err)
+		  bool show, json_t **doc, struct err *err)
 {
-	cleanup_buf struct buf own = {0};
-	struct buf *to = text != NULL ? text : &own;
-	const int r = cli_call(cli, method, path, body, to, err);
+	cleanup_buf struct buf answer = {0};
+	int r = cli_call(cli, method, path, body, &answer, err);
 
-	return r < 0 ? r : json_parse(to->data, to->len, doc, err);
+	if (r == 0)
+		r = json_parse(answer.data, answer.len, doc, err);
+	if (r == 0 && show)
+		cli_print_json(&answer);
+	return r;
 }
 
-int cli_session_name(const char *name, struct err *err)
+int cli_session_path(const char *id, const char *rest, char **path, struct err *err)
 {
-	return id_valid(name) ? 0
-			      : err_set(err, E_SESSION_NOT_FOUND, name, "no session '%s'", name);
+	if (!id_valid(id))
+		return err_set(err, E_SESSION_NOT_FOUND, id, "no session '%s'", id);
+	*path = mem_printf("/api/v1/sessions/%s%s", id, rest);
+	return 0;
 }
 
-int cli_command_name(const char *name, struct err *err)
-{
-	return id_valid(name) ? 0 : err_set(err, E_NOT_FOUND, name, "no command '%s'", name);
-}
-
-/* Returns the row whose name is the first one or two words; *used is the number of words. */
+/* Returns the command that the first one or two words name; *used is the number of words. */
 static const struct cli_command *find(int argc, char **argv, int *used)
 {
-	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
-		const char *space = strchr(c->name, ' ');
-		size_t first = space ? (size_t)(space - c->name) : strlen(c->name);
+	cleanup_free char *two = argc > 1 ? mem_printf("%s %s", argv[0], argv[1]) : mem_strdup("");
 
-		if (strlen(argv[0]) != first || strncmp(argv[0], c->name, first) != 0)
-			continue;
-		if (space == NULL || (argc > 1 && strcmp(argv[1], space + 1) == 0)) {
-			*used = space ? 2 : 1;
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
+		*used = strcmp(c->name, argv[0]) == 0 ? 1 : strcmp(c->name, two) == 0 ? 2 : 0;
+		if (*used > 0)
 			return c;
-		}
 	}
 	return NULL;
 }
@@ -138,43 +135,11 @@ static void print_error(const struct err *err)
 {
 	cleanup_buf struct buf out = {0};
 
-	buf_addf(&out, "agentsh: %s: ", err_row(err->code)->name);
-	cli_visible(err->message, &out);
-	buf_addc(&out, '\n');
-	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++) {
-		buf_adds(&out, "agentsh:   ");
-		cli_visible(err->details[i].field, &out);
-		buf_adds(&out, ": ");
-		cli_visible(err->details[i].problem, &out);
-		buf_addc(&out, '\n');
-	}
-	if (err->policy[0] != '\0')
-		cli_denial(err->policy, &out);
+	cli_line(&out, "agentsh: %s: %s", err_row(err->code)->name, err->message);
+	for (unsigned i = 0; i < err->ndetails && i < ERR_DETAILS; i++)
+		cli_line(&out, "agentsh:   %s: %s", err->details[i].field, err->details[i].problem);
+	cli_denial(err->policy, &out);
 	fwrite(out.data, 1, out.len, stderr);
-}
-
-/* Options before the command: --server, --api-key, --help, --version. */
-static int read_globals(struct cli *cli, int argc, char **argv, struct err *err)
-{
-	static const struct cli_command top = {.name = "", .operands = ""};
-	int i = 1;
-
-	while (argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != '\0') {
-		char *one[2] = {argv[i], i + 1 < argc ? argv[i + 1] : NULL};
-		bool pair = strchr(argv[i], '=') == NULL && strcmp(argv[i], "--help") != 0 &&
-			    strcmp(argv[i], "-h") != 0;
-		int r;
-
-		if (strcmp(argv[i], "--version") == 0)
-			return i; /* run() handles the word */
-		if (strcmp(argv[i], "--") == 0)
-			return i + 1;
-		r = cli_parse(&top, pair && one[1] ? 2 : 1, one, cli, err);
-		if (r < 0)
-			return r;
-		i += pair && one[1] ? 2 : 1;
-	}
-	return i;
 }
 
 /* Handles a word that is not a command: a group without a command of it, or an unknown word. */
@@ -211,30 +176,27 @@ static int no_command(int argc, char **argv, struct err *err)
 
 static int run(struct cli *cli, int argc, char **argv, struct err *err)
 {
-	int at = read_globals(cli, argc, argv, err), used = 0, r;
 	const struct cli_command *cmd;
 	cleanup_buf struct buf text = {0};
+	int used = 0, r = cli_parse(&cli_top, argc - 1, argv + 1, cli, err);
 
-	if (at < 0)
-		return at;
-	if (at >= argc || cli->v.help) {
+	if (r < 0)
+		return r;
+	if (cli->v.version)
+		return cmd_version(cli, err);
+	if (cli->argc == 0 || cli->v.help) {
 		cli_help(NULL, &text);
 		fwrite(text.data, 1, text.len, cli->v.help ? stdout : stderr);
 		return cli->v.help ? 0 : CLI_USAGE;
 	}
-	if (strcmp(argv[at], "--version") == 0)
-		return cmd_version(cli, err);
-	cmd = find(argc - at, argv + at, &used);
+	cmd = find(cli->argc, cli->argv, &used);
 	if (cmd == NULL)
-		return no_command(argc - at, argv + at, err);
-	argc -= at + used;
-	argv += at + used;
-	if (cmd->raw) {
-		cli->argc = argc;
-		cli->argv = argv;
-		return cmd->run(cli, err);
-	}
-	r = cli_parse(cmd, argc, argv, cli, err);
+		return no_command(cli->argc, cli->argv, err);
+	cli->argc -= used;
+	cli->argv += used;
+	if (cmd->run == cmd_server) /* agentsh-server reads all words itself */
+		return cmd_server(cli, err);
+	r = cli_parse(cmd, cli->argc, cli->argv, cli, err);
 	if (r < 0)
 		return r;
 	if (cli->v.help) {
@@ -242,9 +204,12 @@ static int run(struct cli *cli, int argc, char **argv, struct err *err)
 		cli_print(&text);
 		return 0;
 	}
-	if (cmd->operands[0] == '\0' && cli->argc > 0)
-		return err_set(err, E_BAD_REQUEST, cli->argv[0], "%s: unexpected '%s'", cmd->name,
-			       cli->argv[0]);
+	if (cli->argc < cmd->least)
+		return err_set(err, E_BAD_REQUEST, NULL, "usage: agentsh %s %s", cmd->name,
+			       cmd->operands);
+	if (cli->argc > cmd->most)
+		return err_set(err, E_BAD_REQUEST, cli->argv[cmd->most], "%s: unexpected '%s'",
+			       cmd->name, cli->argv[cmd->most]);
 	return cmd->run(cli, err);
 }
 
@@ -295,7 +260,7 @@ int cmd_help(struct cli *cli, struct err *err)
 		cli_help_group(cli->argv[0], &text);
 	else if (cli->argc > 0 && cmd == NULL)
 		return no_command(cli->argc, cli->argv, err);
-	else if (cmd != NULL && cmd->raw) { /* the command knows its options itself */
+	else if (cmd != NULL && cmd->run == cmd_server) { /* its program prints its help */
 		cli->argc = 1;
 		cli->argv = (char *[]){(char[]){"--help"}, NULL};
 		return cmd->run(cli, err);

@@ -68,16 +68,14 @@ static int read_option(const struct cli_command *cmd, struct cli *cli, int argc,
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err)
 {
-	/* The command to execute begins behind the session; its words are not options of agentsh.
-	 */
-	int stop = cmd->run == cmd_exec					? 1
-		   : cmd->run == cmd_run || cmd->run == cmd_policy_test ? 0
-									: argc;
+	/* The words of a command to execute are not options of agentsh. */
+	int stop = cmd->run == cmd_exec							   ? 1
+		   : cmd == &cli_top || cmd->run == cmd_run || cmd->run == cmd_policy_test ? 0
+											   : argc;
 	int n = 0;
 
 	for (int i = 0; i < argc; i++) {
 		if (strcmp(argv[i], "--") == 0) {
-			cli->dashes = true;
 			while (++i < argc)
 				argv[n++] = argv[i];
 		} else if (argv[i][0] == '-' && argv[i][1] != '\0') {

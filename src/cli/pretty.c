@@ -52,6 +52,14 @@ void cli_print_json(const struct buf *json)
 	cli_print(&pretty);
 }
 
+void cli_show(const struct cli *cli, const struct buf *text)
+{
+	if (cli->v.json)
+		cli_print_json(text);
+	else
+		cli_print(text);
+}
+
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out)
 {
 	cleanup_free size_t *width = mem_alloc((columns + 1) * sizeof(*width));
@@ -121,9 +129,61 @@ bool cli_bytes(const json_t *obj, const char *key, const char *encoding, struct 
 	return json_is_string(text);
 }
 
-void cli_line(const char *label, const char *text, struct buf *out)
+void cli_line(struct buf *out, const char *fmt, ...)
 {
-	buf_adds(out, label);
-	cli_visible(text, out);
+	cleanup_buf struct buf text = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_addv(&text, fmt, ap);
+	va_end(ap);
+	cli_visible(text.data, out);
 	buf_addc(out, '\n');
+}
+
+void cli_cell(const json_t *obj, const char *key, enum cli_cell kind, struct buf *out)
+{
+	const char *text = cli_string(obj, key);
+	const int64_t n = json_integer_value(json_object_get(obj, key));
+	const size_t second = strcspn(text, ".");
+
+	if (kind == CLI_THOUSANDS)
+		cli_thousands(n, out);
+	else if (kind == CLI_NUMBER)
+		buf_addf(out, "%lld", (long long)n);
+	else if (kind == CLI_TIME) /* "2026-01-02T03:04:05.678901Z" -> "2026-01-02T03:04:05Z" */
+		buf_addf(out, "%.*s%s", (int)second, text, text[second] == '.' ? "Z" : "");
+	else
+		buf_adds(out, text);
+}
+
+void cli_table(const json_t *rows, const struct cli_column *columns, size_t n, struct buf *out)
+{
+	struct strv cells = {0};
+	const json_t *row;
+	size_t i;
+
+	for (size_t c = 0; c < n; c++)
+		strv_add(&cells, columns[c].head);
+	json_array_foreach(rows, i, row) for (size_t c = 0; c < n; c++)
+	{
+		cleanup_buf struct buf cell = {0};
+
+		cli_cell(row, columns[c].key, columns[c].kind, &cell);
+		strv_add(&cells, cell.data);
+	}
+	cli_columns((const char *const *)cells.v, n, cells.n / n, out);
+	strv_done(&cells);
+}
+
+void cli_show_table(const struct cli *cli, const struct buf *json, const char *key,
+		    const struct cli_column *columns, size_t n)
+{
+	cleanup_buf struct buf table = {0};
+	json_t *doc = NULL;
+
+	if (!cli->v.json && json_parse(json->data, json->len, &doc, NULL) == 0)
+		cli_table(json_object_get(doc, key), columns, n, &table);
+	json_decref(doc);
+	cli_show(cli, cli->v.json ? json : &table);
 }

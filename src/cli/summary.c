@@ -1,8 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes a command's answer for a person: what the policy denied, and a summary of about six lines.
- */
+/* Writes an answer for a person: a denial, what the policy denied inside a command, and a summary
+ * of about six lines. */
 #include "base/mem.h"
 #include "cli/cli.h"
+#include <stdio.h>
+
+void cli_denial(const char *json, struct buf *out)
+{
+	const json_t *one;
+	json_t *doc = NULL;
+	size_t i;
+
+	if (json_parse(json, strlen(json), &doc, NULL) < 0)
+		return;
+	cli_line(out, "agentsh:   rule: %s%s", cli_string(doc, "rule"),
+		 json_is_true(json_object_get(doc, "final")) ? " (final)" : "");
+	if (cli_string(doc, "reason")[0] != '\0')
+		cli_line(out, "agentsh:   reason: %s", cli_string(doc, "reason"));
+	cli_line(out, "agentsh:   asked: %s %s", cli_string(doc, "operation"),
+		 cli_string(doc, "target"));
+	json_array_foreach(json_object_get(doc, "alternatives"), i, one) if (json_is_string(one))
+		cli_line(out, "agentsh:   allowed: %s", json_string_value(one));
+	json_decref(doc);
+}
 
 static double number_at(const json_t *obj, const char *key)
 {
@@ -44,22 +64,18 @@ void cli_refusals(const json_t *answer, struct buf *out)
 	json_array_foreach(blocked, i, e)
 	{
 		const json_t *policy = json_object_get(e, "policy");
+		const char *reason = cli_string(policy, "reason");
 		const long long n = times(blocked, i);
+		char often[40] = "";
 
 		if (n == 0)
 			continue;
 		told += n;
-		buf_adds(out, "agentsh: refused: ");
-		cli_visible(cli_string(policy, "operation"), out);
-		buf_addc(out, ' ');
-		cli_visible(cli_string(policy, "target"), out);
-		buf_adds(out, " (rule ");
-		cli_visible(cli_string(policy, "rule"), out);
 		if (n > 1)
-			buf_addf(out, ", %lld times", n);
-		buf_adds(out, cli_string(policy, "reason")[0] != '\0' ? "): " : ")");
-		cli_visible(cli_string(policy, "reason"), out);
-		buf_addc(out, '\n');
+			snprintf(often, sizeof(often), ", %lld times", n);
+		cli_line(out, "agentsh: refused: %s %s (rule %s%s)%s%s",
+			 cli_string(policy, "operation"), cli_string(policy, "target"),
+			 cli_string(policy, "rule"), often, reason[0] != '\0' ? ": " : "", reason);
 	}
 	if (total > told)
 		buf_addf(out, "agentsh: refused: %lld more, see %s\n", total - told,
@@ -94,7 +110,7 @@ static void add_exit(const json_t *answer, struct buf *out)
 	add_time(number_at(used, "cpu_time_ms"), out);
 	buf_addf(out, ", memory %.1f MB\n", number_at(used, "memory_peak_mb"));
 	if (error[0] != '\0')
-		cli_line("error:       ", error, out);
+		cli_line(out, "error:       %s", error);
 }
 
 /* Adds the names of the walls that have the state and detail of the wall at `at`; nothing if an
@@ -161,16 +177,11 @@ static void add_kept(const json_t *answer, struct buf *out)
 	}
 	buf_addf(out, "; output: agentsh output %s\n", cli_string(answer, "command_id"));
 	json_array_foreach(json_object_get(result, "background"), i, one)
-	{
-		buf_addf(out, "background:  process %lld ",
-			 (long long)json_integer_value(json_object_get(one, "pid")));
-		cli_visible(cli_string(one, "action"), out);
-		buf_adds(out, ": ");
-		cli_visible(cli_string(one, "command"), out);
-		buf_addc(out, '\n');
-	}
+		cli_line(out, "background:  process %lld %s: %s",
+			 (long long)json_integer_value(json_object_get(one, "pid")),
+			 cli_string(one, "action"), cli_string(one, "command"));
 	json_array_foreach(json_object_get(result, "warnings"), i, one)
-		cli_line("warning:     ", json_string_value(one), out);
+		cli_line(out, "warning:     %s", json_string_value(one));
 }
 
 void cli_summary(const json_t *answer, struct buf *out)
