@@ -62,7 +62,7 @@ static void turn(struct listener *l, void *arg)
 			continue;
 		/* The caller died while it waited. */
 		gate_gone(c->setup.gate, &k->gate);
-		commands_record(c, k, GATE_FAILED, NULL);
+		commands_record(c, k, GATE_FAILED);
 		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
 		if (!k->seized)
 			verify_forget(c, k);

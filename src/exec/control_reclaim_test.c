@@ -132,10 +132,8 @@ static void check(enum giving how)
 	pthread_join(answering, NULL);
 	kit_stop();
 	assert_int_equal(kit.count[GATE_MISMATCHED], TRIES);
-	for (size_t i = 0; i < kit.nrecords; i++) {
+	for (size_t i = 0; i < kit.nrecords; i++)
 		assert_string_equal(kit.record[i].path, ALLOWED);
-		assert_string_equal(kit.record[i].ran, "/usr/bin/dash");
-	}
 }
 
 static void pol_4_a_page_that_was_given_back_changes_nothing(void **state)

@@ -119,15 +119,13 @@ static bool repeats_refusal(struct exec_control *c, const struct exec_case *k, b
 	return false;
 }
 
-void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
-		     const char *ran)
+void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
 	const struct gate_report report = {.outcome = outcome,
 					   .latency_us = k->latency_us,
 					   .cwd = k->cwd,
 					   .argv = (const char *const *)k->args.v,
-					   .argc = k->args.n,
-					   .ran = ran};
+					   .argc = k->args.n};
 	const struct verdict *v = &k->gate.verdict;
 	cleanup_buf struct buf target = {0};
 	char request_id[ID_MAX + 1] = "";

@@ -89,9 +89,8 @@ bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key);
 /* An exec fails before it is decided, with the errno that the kernel would give: its program is
  * missing or cannot be executed. */
 void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum);
-/* Counts and settles a case; ran may be NULL. Repeated refusals of a PATH search are one. */
-void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome,
-		     const char *ran);
+/* Counts and settles a case. Repeated refusals of a PATH search are one. */
+void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome);
 void commands_free(struct exec_control *c);
 
 /* ---- verify.c ---- */

@@ -137,7 +137,7 @@ static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why wh
 		gate_refuse(&k->gate, why);
 	pthread_mutex_lock(&c->telling);
 	answer(c, k, EACCES);
-	commands_record(c, k, GATE_REFUSED, NULL);
+	commands_record(c, k, GATE_REFUSED);
 	pthread_mutex_unlock(&c->telling);
 	/* A caller that is seized stays with the list until a stop lets us detach. */
 	if (!k->seized) {
@@ -152,11 +152,8 @@ static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why wh
 /* Kills a process that has its new image already and cannot go back. */
 static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
-	char ran[PATH_MAX];
-	const bool known = caller_link(k->tid, "exe", ran) == 0;
-
 	kill(k->tid, SIGKILL);
-	commands_record(c, k, outcome, known ? ran : NULL);
+	commands_record(c, k, outcome);
 	k->state = CASE_LEFTOVER;
 	k->interrupted = true;
 }
@@ -255,7 +252,7 @@ static void give_up(struct exec_control *c, struct exec_case *k)
 	if (k == NULL)
 		return;
 	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
-		commands_record(c, k, GATE_FAILED, NULL);
+		commands_record(c, k, GATE_FAILED);
 	verify_forget(c, k);
 }
 
@@ -364,7 +361,7 @@ static bool detach(pid_t tid, int sig)
 static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 		      enum gate_outcome outcome)
 {
-	commands_record(c, k, outcome, NULL);
+	commands_record(c, k, outcome);
 	if (left) {
 		verify_forget(c, k);
 	} else { /* dead, or about to be */

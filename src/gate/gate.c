@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gate/gate.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "gate/gate_state.h"
-#include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #define CACHED 512 /* decisions */
-#define OWN_RULE "exec-control"
+
+struct gate {
+	struct gate_setup setup;
+	void *bytes;
+	size_t len;
+	struct policy *policy;
+	pthread_mutex_t lock;		 /* of what follows, and of deciding */
+	struct policy_cache *cache;	 /* earlier decisions */
+	struct gate_approver approver;	 /* ask is NULL: there is no approver */
+	TAILQ_HEAD(, gate_case) waiting; /* in the order of their questions */
+	size_t nwaiting;
+	uint64_t last_id;
+};
 
 int gate_open(const struct gate_setup *s, struct gate **out, struct err *err)
 {
@@ -15,8 +27,8 @@ int gate_open(const struct gate_setup *s, struct gate **out, struct err *err)
 	struct stat st;
 	int r;
 
-	if (fstat(s->policy_fd, &st) == -1)
-		return err_set(err, E_ENFORCEMENT, "exec_policy", "the policy cannot be read");
+	if (fstat(s->policy_fd, &st) < 0)
+		return err_errno(err, E_ENFORCEMENT, "exec_policy", "cannot read the policy");
 	g.len = (size_t)st.st_size;
 	g.bytes = mmap(NULL, g.len, PROT_READ, MAP_SHARED, s->policy_fd, 0);
 	if (g.bytes == MAP_FAILED)
@@ -59,20 +71,34 @@ void gate_decide(struct gate *g, const struct op *op, struct verdict *v)
 	*v = k.verdict;
 }
 
+/* With the lock. False: too many wait. */
+static bool wait_for_approver(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
+{
+	if (g->nwaiting >= GATE_PENDING_MAX)
+		return false;
+	k->id = ++g->last_id;
+	k->waiter = *waiter;
+	k->deadline_us = clock_mono_us(&clock_system) + g->approver.timeout_ms * 1000;
+	k->answered = false;
+	TAILQ_INSERT_TAIL(&g->waiting, k, next);
+	g->nwaiting++;
+	g->approver.ask(g->approver.arg, g, k->id, k, k->deadline_us);
+	g->setup.deadline(g->setup.arg);
+	return true;
+}
+
 enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter)
 {
 	struct verdict *v = &k->verdict;
-	bool waits;
 
 	pthread_mutex_lock(&g->lock);
 	policy_decide(g->policy, g->cache, k->op, waiter != NULL && g->approver.ask != NULL, v);
-	waits = v->effective == DECISION_approve;
-	if (waits && !pending_add(g, k, waiter)) {
+	if (v->effective == DECISION_approve && !wait_for_approver(g, k, waiter))
 		gate_refuse(k, GATE_WHY_FULL);
-		waits = false;
-	}
 	pthread_mutex_unlock(&g->lock);
-	return waits ? GATE_PENDING : verdict_allows(v) ? GATE_ALLOW : GATE_DENY;
+	return v->effective == DECISION_approve ? GATE_PENDING
+	       : verdict_allows(v)		? GATE_ALLOW
+						: GATE_DENY;
 }
 
 void gate_refuse(struct gate_case *k, enum gate_why why)
@@ -93,10 +119,15 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 		[GATE_WHY_LATE] = {"the approver did not answer in time", true},
 		[GATE_WHY_GONE] = {"the command ended while it waited for an approver", true},
 	};
+	static const char *const own_rules[OP_CLASSES] = {[OP_FILE] = "file-control",
+							  [OP_EXEC] = "exec-control",
+							  [OP_NET] = "network-control",
+							  [OP_DNS] = "network-control"};
 	struct verdict *v = &k->verdict;
 
 	if (!reasons[why].by_rule)
-		*v = (struct verdict){.decision = DECISION_deny, .rule = OWN_RULE, .final = true};
+		*v = (struct verdict){
+			.decision = DECISION_deny, .rule = own_rules[k->op->class], .final = true};
 	if (why == GATE_WHY_MISMATCHED) {
 		v->message = NULL;
 		v->final = true;
@@ -104,6 +135,110 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 	v->effective = DECISION_deny;
 	v->why = reasons[why].text;
 	k->why = why;
+}
+
+/* ---- waiting ---- */
+
+void gate_set_approver(struct gate *g, const struct gate_approver *a)
+{
+	g->approver = *a;
+}
+
+/* With the lock. */
+static void stop_waiting(struct gate *g, struct gate_case *k)
+{
+	TAILQ_REMOVE(&g->waiting, k, next);
+	g->nwaiting--;
+	k->id = 0;
+}
+
+/* With the lock. why: GATE_WHY_POLICY allows. */
+static void answer(struct gate_case *k, enum gate_why why)
+{
+	if (why == GATE_WHY_POLICY)
+		k->verdict.effective = DECISION_allow;
+	else
+		gate_refuse(k, why);
+	k->answered = true;
+	k->waiter.asker->wake(k->waiter.asker->arg);
+}
+
+/* With the lock: the approver's answer is not wanted any more. */
+static void give_up(struct gate *g, struct gate_case *k, enum gate_why why)
+{
+	g->approver.cancel(g->approver.arg, k->id);
+	answer(k, why);
+}
+
+void gate_answer(struct gate *g, uint64_t id, bool allow)
+{
+	struct gate_case *k;
+
+	pthread_mutex_lock(&g->lock);
+	TAILQ_FOREACH (k, &g->waiting, next)
+		if (k->id == id && !k->answered)
+			answer(k, allow ? GATE_WHY_POLICY : GATE_WHY_DISAPPROVED);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_resume(struct gate *g, const struct gate_asker *asker)
+{
+	struct gate_case *k;
+
+	do {
+		pthread_mutex_lock(&g->lock);
+		TAILQ_FOREACH (k, &g->waiting, next)
+			if (k->answered && k->waiter.asker == asker)
+				break;
+		if (k != NULL)
+			stop_waiting(g, k);
+		pthread_mutex_unlock(&g->lock);
+		if (k != NULL)
+			k->waiter.resume(k, k->waiter.arg);
+	} while (k != NULL);
+}
+
+void gate_gone(struct gate *g, struct gate_case *k)
+{
+	pthread_mutex_lock(&g->lock);
+	if (k->id != 0) {
+		if (!k->answered)
+			g->approver.cancel(g->approver.arg, k->id);
+		stop_waiting(g, k);
+		gate_refuse(k, GATE_WHY_GONE);
+	}
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_command_over(struct gate *g, const char *command_id)
+{
+	struct gate_case *k;
+
+	pthread_mutex_lock(&g->lock);
+	TAILQ_FOREACH (k, &g->waiting, next)
+		if (!k->answered && strcmp(k->actor.command_id, command_id) == 0)
+			give_up(g, k, GATE_WHY_GONE);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* All wait for the same time: the first that was not answered is the next to be late. */
+int64_t gate_expire(struct gate *g, int64_t now_us)
+{
+	int64_t next = -1;
+	struct gate_case *k;
+
+	pthread_mutex_lock(&g->lock);
+	TAILQ_FOREACH (k, &g->waiting, next) {
+		if (k->answered)
+			continue;
+		if (k->deadline_us > now_us) {
+			next = k->deadline_us;
+			break;
+		}
+		give_up(g, k, GATE_WHY_LATE);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return next;
 }
 
 /* ---- settling ---- */
@@ -194,26 +329,11 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 	denial_done(&d);
 }
 
-static bool format(const struct denial *d, char *out, size_t size)
-{
-	cleanup_buf struct buf b = {0};
-
-	denial_format(d, &JW(&b));
-	if (b.len >= size)
-		return false;
-	memcpy(out, b.data, b.len + 1);
-	return true;
-}
-
 void gate_format_denial(struct gate *g, const struct gate_case *k, char *out, size_t size)
 {
 	struct denial d;
 
-	out[0] = '\0';
 	describe(g, k, &d);
-	if (!format(&d, out, size)) {
-		strv_done(&d.alternatives);
-		format(&d, out, size);
-	}
+	denial_write(&d, out, size);
 	denial_done(&d);
 }

@@ -9,6 +9,7 @@
 #include "gate/actor.h"
 #include "model/event.h"
 #include "policy/policy.h"
+#include <sys/queue.h>
 
 #define GATE_PENDING_MAX 1024 /* operations that wait at a time; more are refused */
 
@@ -24,8 +25,8 @@ struct gate_setup {
 	int policy_fd;		/* a sealed snapshot; borrowed */
 	const char *session_id; /* borrowed; may be NULL */
 	gate_sink_fn *sink;
-	/* Any thread, with the gate's lock held: gate_next_deadline may have changed, and
-	 * gate_expire is to be called then. NULL where there is no approver. */
+	/* Any thread, with the gate's lock held: gate_expire is to be called, because the next
+	 * deadline may have changed. NULL where there is no approver. */
 	void (*deadline)(void *arg);
 	void *arg;
 };
@@ -51,19 +52,6 @@ enum gate_why {
 	GATE_WHY_GONE,	       /* the command ended while it waited */
 };
 
-/* One operation, from the question to its event. */
-struct gate_case {
-	/* filled in by the interceptor */
-	const struct op *op;	/* borrowed, like its strings */
-	struct actor actor;	/* the process that asks */
-	const char *request_id; /* borrowed; may be NULL */
-	bool initial;		/* the initial exec of a command */
-	/* filled in by the gate */
-	struct verdict verdict;
-	enum gate_why why;
-	uint64_t id; /* while it waits, else 0 */
-};
-
 /* A thread that asks. wake is called by any thread, with the gate's lock held, when gate_resume
  * has something to do. */
 struct gate_asker {
@@ -75,6 +63,24 @@ struct gate_waiter {
 	/* Runs in gate_resume. The verdict allows or denies. */
 	void (*resume)(struct gate_case *k, void *arg);
 	void *arg;
+};
+
+/* One operation, from the question to its event. */
+struct gate_case {
+	/* filled in by the interceptor */
+	const struct op *op;	/* borrowed, like its strings */
+	struct actor actor;	/* the process that asks */
+	const char *request_id; /* borrowed; may be NULL */
+	bool initial;		/* the initial exec of a command */
+	/* filled in by the gate */
+	struct verdict verdict;
+	enum gate_why why;
+	uint64_t id; /* while it waits, else 0 */
+	/* private, while it waits */
+	TAILQ_ENTRY(gate_case) next;
+	struct gate_waiter waiter;
+	int64_t deadline_us;
+	bool answered; /* to be resumed by its asker */
 };
 /* Decides. GATE_PENDING: k stays where it is until it is resumed, or gate_gone. waiter NULL: the
  * operation cannot wait, and an approve is denied. */
@@ -107,8 +113,9 @@ void gate_resume(struct gate *g, const struct gate_asker *asker);
 void gate_gone(struct gate *g, struct gate_case *k);
 /* Any thread: the command is over. What waits for it is denied. */
 void gate_command_over(struct gate *g, const char *command_id);
-int64_t gate_next_deadline(struct gate *g); /* on the monotonic clock; -1: nothing waits */
-void gate_expire(struct gate *g, int64_t now_us);
+/* Denies the operations that are late. Returns when the next one will be, on the monotonic clock;
+ * -1 if nothing waits. */
+int64_t gate_expire(struct gate *g, int64_t now_us);
 
 /* ---- settling ---- */
 
@@ -128,7 +135,6 @@ struct gate_report {
 	const char *cwd;
 	const char *const *argv; /* as the caller gave it */
 	size_t argc;
-	const char *ran; /* GATE_MISMATCHED: the program that was loaded, if it could be read */
 };
 /* Hands the event to the sink; once per operation. */
 void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r);

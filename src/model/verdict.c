@@ -94,8 +94,22 @@ void denial_format(const struct denial *d, struct jw *w)
 	jw_kstr(w, "operation", d->operation);
 	jw_kstr(w, "target", d->target);
 	jw_kbool(w, "final", d->final);
-	if (d->alternatives.n > 0) {
+	if (d->alternatives.n > 0)
 		jw_kstrv(w, "alternatives", &d->alternatives);
-	}
 	jw_obj_end(w);
+}
+
+void denial_write(const struct denial *d, char *out, size_t size)
+{
+	struct denial shown = *d;
+
+	out[0] = '\0';
+	for (int i = 0; i < 2 && out[0] == '\0'; i++) {
+		cleanup_buf struct buf text = {0};
+
+		denial_format(&shown, &JW(&text));
+		if (text.len < size)
+			memcpy(out, text.data, text.len + 1);
+		shown.alternatives.n = 0;
+	}
 }

@@ -60,3 +60,6 @@ void denial_init(struct denial *d, const struct verdict *v, const struct op *op)
 void denial_done(struct denial *d);
 /* Writes the object `policy` of an error. */
 void denial_format(const struct denial *d, struct jw *w);
+/* The same as text of less than size bytes. Leaves out the alternatives where they do not fit; ""
+ * if the rest does not fit either. */
+void denial_write(const struct denial *d, char *out, size_t size);

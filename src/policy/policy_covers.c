@@ -80,7 +80,7 @@ static int refuse(const struct policy *p, const char *rule, const char *field, c
 	char what[WHAT_SHOWN + 1] = "";
 	struct denial d = {
 		.rule = rule, .reason = reason, .operation = (char *)field, .target = what};
-	cleanup_buf struct buf text = {0}, variables = {0};
+	cleanup_buf struct buf variables = {0};
 
 	if (err == NULL)
 		return -E_POLICY_DENIED;
@@ -92,14 +92,8 @@ static int refuse(const struct policy *p, const char *rule, const char *field, c
 		snapshot_format_patterns(p, &p->head->env_allow, VARIABLES_SHOWN, &variables);
 		strv_add(&d.alternatives, variables.data);
 	}
-	denial_format(&d, &JW(&text));
+	denial_write(&d, err->policy, sizeof(err->policy));
 	strv_done(&d.alternatives);
-	if (text.len >= sizeof(err->policy)) {
-		buf_clear(&text);
-		denial_format(&d, &JW(&text)); /* without alternatives */
-	}
-	if (text.len < sizeof(err->policy))
-		memcpy(err->policy, text.data, text.len + 1);
 	err_detail(err, field, "'%s' is beyond the policy", what);
 	return err_set(err, E_POLICY_DENIED, what, "%s: '%s' is beyond the policy '%s'", field,
 		       what, policy_name(p));

@@ -72,13 +72,11 @@ static void on_again(void *arg)
 static void look_at_gate(void *arg)
 {
 	struct process_self *p = arg;
-	int64_t next;
+	const int64_t now = clock_mono_us(&clock_system), next = gate_expire(p->gate, now);
 
-	gate_expire(p->gate, clock_mono_us(&clock_system));
 	gate_resume(p->gate, &p->asker);
-	next = gate_next_deadline(p->gate);
 	if (next >= 0)
-		watch_after(p->due, (uint64_t)(next - clock_mono_us(&clock_system)) / 1000 + 1);
+		watch_after(p->due, (uint64_t)(next - now) / 1000 + 1);
 }
 
 static void on_woken(void *arg)

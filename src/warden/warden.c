@@ -227,14 +227,11 @@ static void look_at_execs(void *arg)
 static void look_at_approvals(void *arg)
 {
 	struct warden *w = arg;
-	int64_t next;
+	const int64_t now = clock_mono_us(w->clock), next = gate_expire(w->gate, now);
 
-	gate_expire(w->gate, clock_mono_us(w->clock));
 	gate_resume(w->gate, &w->asker);
-	next = gate_next_deadline(w->gate);
 	if (next >= 0)
-		watch_after(w->approvals_due,
-			    (uint64_t)(next - clock_mono_us(w->clock)) / 1000 + 1);
+		watch_after(w->approvals_due, (uint64_t)(next - now) / 1000 + 1);
 }
 
 static void on_woken(void *arg)

@@ -89,7 +89,6 @@ void kit_record(void *arg, const struct gate_case *k, const struct gate_report *
 		snprintf(r->script, sizeof(r->script), "%s",
 			 op->exec.script ? op->exec.script : "");
 		snprintf(r->cwd, sizeof(r->cwd), "%s", e->exec_cwd ? e->exec_cwd : "");
-		snprintf(r->ran, sizeof(r->ran), "%s", rep->ran ? rep->ran : "");
 		kit_join(r->argv, sizeof(r->argv), op->exec.argv, op->exec.argc);
 		kit_join(r->chain, sizeof(r->chain), op->exec.chain, op->exec.nchain);
 	}

@@ -42,7 +42,7 @@
 #define KIT_ANSWER_MS 3600000 /* the approver's time: no test waits for its end */
 
 struct kit_record {
-	char path[256], called[256], script[256], argv[512], cwd[256], chain[512], ran[256];
+	char path[256], called[256], script[256], argv[512], cwd[256], chain[512];
 	unsigned flags;
 	enum decision decision;
 	enum gate_outcome outcome;
