@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -10,45 +9,31 @@
 #define FIRST_S (-62167219200)
 #define LAST_S 253402300799
 
-static int64_t system_us(clockid_t id)
+const struct clock clock_system = {.system = true};
+
+static int64_t read_clock(const struct clock *c, clockid_t id, int64_t fixed_us)
 {
 	struct timespec ts;
 
+	if (!c->system)
+		return fixed_us;
 	clock_gettime(id, &ts);
 	return (int64_t)ts.tv_sec * US + ts.tv_nsec / 1000;
 }
 
-static int64_t system_mono(const struct clock *c)
-{
-	return system_us(CLOCK_MONOTONIC);
-}
-
-static int64_t system_wall(const struct clock *c)
-{
-	return system_us(CLOCK_REALTIME);
-}
-
-static int64_t system_boot(const struct clock *c)
-{
-	return system_us(CLOCK_BOOTTIME);
-}
-
-const struct clock clock_system = {
-	.mono_us = system_mono, .wall_us = system_wall, .boot_us = system_boot};
-
 int64_t clock_mono_us(const struct clock *c)
 {
-	return c->mono_us != NULL ? c->mono_us(c) : c->fixed_us;
+	return read_clock(c, CLOCK_MONOTONIC, c->fixed_us);
 }
 
 int64_t clock_wall_us(const struct clock *c)
 {
-	return c->wall_us != NULL ? c->wall_us(c) : c->fixed_us + c->stepped_us;
+	return read_clock(c, CLOCK_REALTIME, c->fixed_us + c->stepped_us);
 }
 
 int64_t clock_boot_us(const struct clock *c)
 {
-	return c->boot_us != NULL ? c->boot_us(c) : c->fixed_us;
+	return read_clock(c, CLOCK_BOOTTIME, c->fixed_us);
 }
 
 struct date {
@@ -73,16 +58,6 @@ static struct date date_of_days(int64_t days)
 
 	return (struct date){(int64_t)yoe + (era - 1) * ERA_YEARS + (month <= 2), month,
 			     doy - (153 * mp + 2) / 5 + 1};
-}
-
-static int64_t days_of_date(struct date d)
-{
-	const int64_t y = d.year + ERA_YEARS - (d.month <= 2);
-	const unsigned yoe = (unsigned)(y % ERA_YEARS);
-	const unsigned doy = (153 * (d.month > 2 ? d.month - 3 : d.month + 9) + 2) / 5 + d.day - 1;
-	const unsigned doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
-
-	return y / ERA_YEARS * ERA_DAYS + (int64_t)doe - EPOCH_DAYS;
 }
 
 /* Writes value as width digits, then the character after. */
@@ -146,22 +121,26 @@ static bool skip(const char **s, const char *any)
 
 int clock_parse(const char *s, int64_t *wall_us)
 {
-	static const char days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 	int year, month, day, hour, minute, second, digit;
 	int64_t at, us = 0, unit = US / 10;
+	struct tm date = {0};
 
 	if ((year = number(&s, 4)) < 0 || !skip(&s, "-") || (month = number(&s, 2)) < 1 ||
-	    month > 12 || !skip(&s, "-") || (day = number(&s, 2)) < 1 || day > days[month - 1])
+	    month > 12 || !skip(&s, "-") || (day = number(&s, 2)) < 1)
 		return -1;
-	if (month == 2 && day == 29 && (year % 4 != 0 || (year % 100 == 0 && year % 400 != 0)))
+	/* A day that the month does not have becomes another day. */
+	date.tm_year = year - 1900;
+	date.tm_mon = month - 1;
+	date.tm_mday = day;
+	at = timegm(&date);
+	if (date.tm_mday != day)
 		return -1;
 	/* A leap second (60) counts as the first of the next minute. */
 	if (!skip(&s, "Tt") || (hour = number(&s, 2)) < 0 || hour > 23 || !skip(&s, ":") ||
 	    (minute = number(&s, 2)) < 0 || minute > 59 || !skip(&s, ":") ||
 	    (second = number(&s, 2)) < 0 || second > 60)
 		return -1;
-	at = days_of_date((struct date){year, (unsigned)month, (unsigned)day}) * DAY_S +
-	     hour * 3600 + minute * 60 + second;
+	at += hour * 3600 + minute * 60 + second;
 	/* ".5" and any more digits; digits below a microsecond are cut. */
 	if (skip(&s, ".")) {
 		if ((digit = number(&s, 1)) < 0)

@@ -6,17 +6,15 @@
 #include <stdint.h>
 
 struct clock {
-	int64_t (*mono_us)(const struct clock *c);
-	int64_t (*wall_us)(const struct clock *c);
-	int64_t (*boot_us)(const struct clock *c);
-	/* For tests: with the functions NULL all three show this value, the wall clock as much
-	 * later as it was stepped. */
+	bool system;
+	/* For tests: without system all three clocks show fixed_us, the wall clock stepped_us
+	 * later. */
 	int64_t fixed_us, stepped_us;
 };
 extern const struct clock clock_system;
 int64_t clock_mono_us(const struct clock *c);
 int64_t clock_wall_us(const struct clock *c);
-/* CLOCK_BOOTTIME: for ages and deadlines of what may outlive a suspend. Nobody can step it. */
+/* CLOCK_BOOTTIME: for ages and deadlines across a suspend. It cannot be stepped. */
 int64_t clock_boot_us(const struct clock *c);
 /* "2026-01-02T03:04:05.678901Z"; with_us false gives whole seconds. */
 void clock_format(struct buf *out, int64_t wall_us, bool with_us);

@@ -25,20 +25,9 @@ enum err_code err_code_by_name(const char *name)
 }
 
 /* Arguments may point into *err (a message that wraps the earlier one), so text is made aside. */
-static int fill(struct err *err, enum err_code code, const char *subject, const char *message)
-{
-	char copy[sizeof(err->subject)];
-
-	snprintf(copy, sizeof(copy), "%s", subject != NULL ? subject : "");
-	err->code = code;
-	memcpy(err->subject, copy, sizeof(copy));
-	memcpy(err->message, message, sizeof(err->message));
-	return -(int)code;
-}
-
 int err_set(struct err *err, enum err_code code, const char *subject, const char *fmt, ...)
 {
-	char message[sizeof(err->message)] = "";
+	char message[sizeof(err->message)] = "", copy[sizeof(err->subject)] = "";
 	va_list ap;
 
 	if (err == NULL)
@@ -46,7 +35,12 @@ int err_set(struct err *err, enum err_code code, const char *subject, const char
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	return fill(err, code, subject, message);
+	if (subject != NULL)
+		snprintf(copy, sizeof(copy), "%s", subject);
+	err->code = code;
+	memcpy(err->subject, copy, sizeof(copy));
+	memcpy(err->message, message, sizeof(message));
+	return -(int)code;
 }
 
 enum err_code err_disk(enum err_code other)
@@ -59,18 +53,13 @@ int err_errno(struct err *err, enum err_code code, const char *subject, const ch
 	char message[sizeof(err->message)] = "", text[128];
 	const int saved = errno;
 	va_list ap;
-	size_t len;
 
-	if (err == NULL)
-		return -(int)code;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	len = strlen(message);
-	snprintf(message + len, sizeof(message) - len, ": %s",
-		 strerror_r(saved, text, sizeof(text)));
+	err_set(err, code, subject, "%s: %s", message, strerror_r(saved, text, sizeof(text)));
 	errno = saved;
-	return fill(err, code, subject, message);
+	return -(int)code;
 }
 
 void err_detail(struct err *err, const char *field, const char *fmt, ...)

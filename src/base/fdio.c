@@ -19,10 +19,8 @@ int fdio_write_all(int fd, const void *p, size_t n)
 	const char *at = p;
 
 	while (n > 0) {
-		const ssize_t r = write(fd, at, n);
+		const ssize_t r = TEMP_FAILURE_RETRY(write(fd, at, n));
 
-		if (r == -1 && errno == EINTR)
-			continue;
 		if (r == -1)
 			return -1;
 		at += r;
@@ -37,12 +35,10 @@ static ssize_t read_full(int fd, char *p, size_t n, const uint64_t *offset)
 	size_t got = 0;
 
 	while (got != n) {
-		const ssize_t r = offset == NULL
-					  ? read(fd, p + got, n - got)
-					  : pread(fd, p + got, n - got, (off_t)(*offset + got));
+		const ssize_t r = TEMP_FAILURE_RETRY(
+			offset == NULL ? read(fd, p + got, n - got)
+				       : pread(fd, p + got, n - got, (off_t)(*offset + got)));
 
-		if (r == -1 && errno == EINTR)
-			continue;
 		if (r == -1)
 			return -1;
 		if (r == 0)
@@ -67,7 +63,7 @@ static int load(int fd, const char *name, size_t max, struct buf *out, struct er
 	cleanup_buf struct buf in = {0};
 
 	for (;;) {
-		/* One byte more than max tells a file that fits from one that does not. */
+		/* One byte more than max shows that a file does not fit. */
 		const size_t room = max - in.len < LOAD_CHUNK ? max - in.len + 1 : LOAD_CHUNK;
 		ssize_t r;
 
@@ -157,23 +153,18 @@ int fdio_sealed(const char *name, const void *p, size_t n)
 	return take_fd(fd);
 }
 
-static void close_between(unsigned first, unsigned last)
-{
-	if (first <= last)
-		ensure(syscall(SYS_close_range, first, last, 0) == 0);
-}
-
 void fdio_close_except(const int *keep, size_t n)
 {
-	unsigned next = STDERR_FILENO + 1;
+	int next = STDERR_FILENO + 1;
 
-	for (size_t i = 0; i < n; i++) {
-		if (keep[i] < (int)next)
-			continue;
-		close_between(next, (unsigned)keep[i] - 1);
-		next = (unsigned)keep[i] + 1;
+	for (size_t i = 0; i <= n; i++) {
+		const int kept = i < n ? keep[i] : INT_MAX;
+
+		if (kept > next)
+			ensure(close_range((unsigned)next, (unsigned)kept - 1, 0) == 0);
+		if (kept >= next && kept < INT_MAX)
+			next = kept + 1;
 	}
-	close_between(next, UINT_MAX);
 }
 
 int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
@@ -184,7 +175,6 @@ int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 	} control = {0};
 	struct iovec iov = {(void *)(uintptr_t)p, n};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t r;
 
 	/* The receiver would take an empty datagram for the end. */
 	if (n == 0 || nfds > FDIO_MAX_FDS) {
@@ -199,10 +189,7 @@ int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 		msg.msg_control = control.space;
 		msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
 	}
-	do
-		r = sendmsg(sock, &msg, MSG_NOSIGNAL);
-	while (r == -1 && errno == EINTR);
-	return r == -1 ? -1 : 0;
+	return TEMP_FAILURE_RETRY(sendmsg(sock, &msg, MSG_NOSIGNAL)) == -1 ? -1 : 0;
 }
 
 #define CONTROL_ROOM (CMSG_SPACE(sizeof(int) * FDIO_MAX_FDS) + CMSG_SPACE(sizeof(struct ucred)))
@@ -246,9 +233,7 @@ ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct uc
 	struct received got = {0};
 	ssize_t r;
 
-	do
-		r = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	while (r == -1 && errno == EINTR);
+	r = TEMP_FAILURE_RETRY(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC));
 	if (r == -1)
 		return -1;
 	read_control(&msg, &got);

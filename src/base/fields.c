@@ -70,7 +70,7 @@ void fields_pack(const struct fields *f, const void *obj, struct buf *out)
 	out->data[out->len] = '\0';
 }
 
-/* What is left of the bytes. */
+/* The bytes that are not unpacked yet. */
 struct rest {
 	const uint8_t *p;
 	size_t n;
@@ -215,20 +215,12 @@ void fields_done(const struct fields *f, void *obj)
 	for (size_t i = 0; i < f->n; i++) {
 		char *at = (char *)obj + f->row[i].offset;
 
-		switch (f->row[i].type) {
-		case FIELD_STR:
+		if (f->row[i].type == FIELD_STR)
 			free(*(char **)at);
-			break;
-		case FIELD_BYTES:
+		else if (f->row[i].type == FIELD_BYTES)
 			bytes_done((struct bytes *)at);
-			break;
-		case FIELD_STRV:
+		else if (f->row[i].type == FIELD_STRV)
 			strv_done((struct strv *)at);
-			break;
-		case FIELD_U32:
-		case FIELD_U64:
-			break;
-		}
 	}
 	memset(obj, 0, f->size);
 }
@@ -244,6 +236,17 @@ static void strv_push(struct strv *s, char *str)
 void strv_add(struct strv *s, const char *str)
 {
 	strv_push(s, mem_strdup(str));
+}
+
+void strv_addf(struct strv *s, const char *fmt, ...)
+{
+	struct buf text = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_addv(&text, fmt, ap);
+	va_end(ap);
+	strv_push(s, buf_take(&text));
 }
 
 bool strv_has(const struct strv *s, const char *str)
@@ -314,12 +317,8 @@ void strv_copy(struct strv *dst, const struct strv *src)
 {
 	struct strv copy = {0};
 
-	if (src->n > 0)
-		copy.v = mem_resize(NULL, src->n + 1, sizeof(*copy.v));
-	for (; copy.n < src->n; copy.n++)
-		copy.v[copy.n] = mem_strdup(src->v[copy.n]);
-	if (copy.n > 0)
-		copy.v[copy.n] = NULL;
+	for (size_t i = 0; i < src->n; i++)
+		strv_add(&copy, src->v[i]);
 	strv_done(dst);
 	*dst = copy;
 }

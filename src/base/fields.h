@@ -55,7 +55,8 @@ int fields_unpack(const struct fields *f, const void *data, size_t len, bool len
 		  struct err *err);
 void fields_done(const struct fields *f, void *obj); /* frees owned parts, zeroes */
 
-void strv_add(struct strv *s, const char *str);	    /* copies */
+void strv_add(struct strv *s, const char *str); /* copies */
+void strv_addf(struct strv *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void strv_add_new(struct strv *s, const char *str); /* unless it is there */
 bool strv_has(const struct strv *s, const char *str);
 void strv_done(struct strv *s);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 #include "base/mem.h"
+#include <nettle/base16.h>
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
 
-/* Of nettle, since it is small: to load and relocate libcrypto takes each process over a
- * millisecond. */
+/* nettle is small: to load and relocate libcrypto takes each process over a millisecond. */
 void hash_sha256(uint8_t out[HASH_LEN], const void *a, size_t na, const void *b, size_t nb)
 {
 	struct sha256_ctx ctx;
@@ -20,35 +20,19 @@ void hash_sha256(uint8_t out[HASH_LEN], const void *a, size_t na, const void *b,
 
 void hash_hex(char out[HASH_HEX], const uint8_t in[HASH_LEN])
 {
-	static const char digit[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < HASH_LEN; i++) {
-		out[2 * i] = digit[in[i] >> 4];
-		out[2 * i + 1] = digit[in[i] & 15];
-	}
+	base16_encode_update(out, HASH_LEN, in);
 	out[2 * HASH_LEN] = '\0';
-}
-
-static int nibble(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
 }
 
 int hash_unhex(uint8_t *out, size_t n, const char *hex)
 {
-	if (strlen(hex) != 2 * n)
+	struct base16_decode_ctx ctx;
+	size_t len = n;
+
+	if (strlen(hex) != 2 * n || strspn(hex, "0123456789abcdefABCDEF") != 2 * n)
 		return -1;
-	for (size_t i = 0; i < 2 * n; i++)
-		if (nibble(hex[i]) < 0)
-			return -1;
-	for (size_t i = 0; i < n; i++)
-		out[i] = (uint8_t)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+	base16_decode_init(&ctx);
+	ensure(base16_decode_update(&ctx, &len, out, 2 * n, hex) && len == n);
 	return 0;
 }
 

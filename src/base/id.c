@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/id.h"
 #include "base/mem.h"
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/random.h>
 
 #define RANDOM_CHARS 12
 
@@ -32,13 +30,8 @@ void id_make(char out[ID_MAX + 1], const char *prefix)
 {
 	char text[RANDOM_CHARS + 1] = "";
 	uint64_t bits;
-	ssize_t n;
 
-	do
-		n = getrandom(&bits, sizeof(bits), 0);
-	while (n == -1 && errno == EINTR);
-	ensure(n == (ssize_t)sizeof(bits));
-
+	ensure(getentropy(&bits, sizeof(bits)) == 0);
 	for (size_t i = 0; i < RANDOM_CHARS; i++, bits >>= 5)
 		text[i] = alphabet[bits & 31];
 	ensure(snprintf(out, ID_MAX + 1, "%s-%s", prefix, text) <= ID_MAX);

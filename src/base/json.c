@@ -7,52 +7,45 @@
 #include <stdio.h>
 
 #define MAX_DEPTH 64
-#define MAX_PORTS 65535
 #define PATH_LEN 128
 
-/* Offset of the bracket that goes too deep, or len. Brackets inside strings do not count. */
-static size_t too_deep(const char *text, size_t len)
+/* Brackets inside strings do not count. */
+static int check_depth(const char *text, size_t len, struct err *err)
 {
+	size_t line = 1, start = 0;
 	bool string = false;
 	unsigned depth = 0;
 
 	for (size_t i = 0; i < len; i++) {
 		const char c = text[i];
 
-		if (string && c == '\\')
-			i++;
-		else if (c == '"')
-			string = !string;
-		else if (!string && (c == '[' || c == '{')) {
-			if (depth++ == MAX_DEPTH)
-				return i;
-		} else if (!string && (c == ']' || c == '}') && depth > 0)
-			depth--;
-	}
-	return len;
-}
-
-static int depth_error(const char *text, size_t at, struct err *err)
-{
-	size_t line = 1, start = 0;
-
-	for (size_t i = 0; i < at; i++)
-		if (text[i] == '\n') {
+		if (c == '\n') {
 			line++;
 			start = i + 1;
+		} else if (string && c == '\\') {
+			i++;
+		} else if (c == '"') {
+			string = !string;
+		} else if (!string && (c == '[' || c == '{')) {
+			if (depth++ == MAX_DEPTH)
+				return err_set(err, E_BAD_REQUEST, NULL,
+					       "JSON at %zu:%zu: deeper than %d", line,
+					       i - start + 1, MAX_DEPTH);
+		} else if (!string && (c == ']' || c == '}') && depth > 0) {
+			depth--;
 		}
-	return err_set(err, E_BAD_REQUEST, NULL, "JSON at %zu:%zu: deeper than %d", line,
-		       at - start + 1, MAX_DEPTH);
+	}
+	return 0;
 }
 
 int json_parse(const char *text, size_t len, json_t **out, struct err *err)
 {
-	const size_t deep = too_deep(text, len);
+	const int rc = check_depth(text, len, err);
 	json_error_t e;
 	json_t *root;
 
-	if (deep < len)
-		return depth_error(text, deep, err);
+	if (rc < 0)
+		return rc;
 	root = json_loadb(text != NULL ? text : "", len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
 			  &e);
 	if (root == NULL)
@@ -76,18 +69,13 @@ typedef void read_fn(struct pass *p, const json_t *value, const struct json_fiel
 static void read_table(struct pass *p, const json_t *obj, const struct json_field *table,
 		       char *out);
 
-/* Appends to the path, returns its former length for restore. */
-static size_t path_push(struct pass *p, const char *separator, const char *name)
+/* Appends to the path; returns its former length, where the caller cuts it afterwards. */
+static size_t path_push(struct pass *p, const char *name)
 {
 	const size_t len = strlen(p->path);
 
-	snprintf(p->path + len, sizeof(p->path) - len, "%s%s", len > 0 ? separator : "", name);
+	snprintf(p->path + len, sizeof(p->path) - len, "%s%s", len > 0 ? "." : "", name);
 	return len;
-}
-
-static void path_pop(struct pass *p, size_t len)
-{
-	p->path[len] = '\0';
 }
 
 static bool in_range(const struct json_field *row, int64_t v)
@@ -184,24 +172,30 @@ static struct strv *start_list(void *at, size_t n)
 	return list;
 }
 
+/* An array of strings, or of ports as decimal strings. */
 static void read_strv(struct pass *p, const json_t *value, const struct json_field *row, void *at)
 {
+	const bool ports = row->kind == JSON_FIELD_PORTS;
 	struct strv *list;
 	size_t i, bytes = 0;
 	json_t *item;
 
 	if (!json_is_array(value)) {
-		err_detail(p->err, p->path, "must be a list of strings");
+		err_detail(p->err, p->path, "must be a list of %s", ports ? "ports" : "strings");
 		return;
 	}
 	list = start_list(at, json_array_size(value));
 	json_array_foreach(value, i, item)
 	{
+		const int64_t port = json_integer_value(item);
+
 		bytes += json_string_length(item);
-		if (!json_is_string(item))
-			err_detail(p->err, p->path, "item %zu must be a string", i + 1);
+		if (ports ? port < 1 || port > 65535 : !json_is_string(item))
+			err_detail(p->err, p->path, "item %zu must be a %s", i + 1,
+				   ports ? "port, 1 to 65535" : "string");
 		else if (list != NULL)
-			list->v[list->n++] = mem_strdup(json_string_value(item));
+			list->v[list->n++] = ports ? mem_printf("%" PRId64, port)
+						   : mem_strdup(json_string_value(item));
 	}
 	check_total(p, row, json_array_size(value), bytes);
 }
@@ -230,37 +224,15 @@ static void read_env(struct pass *p, const json_t *value, const struct json_fiel
 					: mem_printf("%s=%s", name, json_string_value(item));
 			continue;
 		}
-		len = path_push(p, ".", name);
+		len = path_push(p, name);
 		if (name[0] == '\0' || strchr(name, '=') != NULL)
 			err_detail(p->err, p->path, "not the name of a variable: '%.64s'", name);
 		if (!json_is_string(item) &&
 		    !(row->kind == JSON_FIELD_ENV_EDIT && json_is_null(item)))
 			err_detail(p->err, p->path, "must be a string");
-		path_pop(p, len);
+		p->path[len] = '\0';
 	}
 	check_total(p, row, json_object_size(value), bytes);
-}
-
-static void read_ports(struct pass *p, const json_t *value, const struct json_field *row, void *at)
-{
-	struct strv *list;
-	json_t *item;
-	size_t i;
-
-	if (!json_is_array(value) || json_array_size(value) > MAX_PORTS) {
-		err_detail(p->err, p->path, "must be a list of at most %d ports", MAX_PORTS);
-		return;
-	}
-	list = start_list(at, json_array_size(value));
-	json_array_foreach(value, i, item)
-	{
-		const int64_t port = json_integer_value(item);
-
-		if (!json_is_integer(item) || port < 1 || port > 65535)
-			err_detail(p->err, p->path, "item %zu must be a port, 1 to 65535", i + 1);
-		else if (list != NULL)
-			list->v[list->n++] = mem_printf("%" PRId64, port);
-	}
 }
 
 static void read_obj(struct pass *p, const json_t *value, const struct json_field *row, void *at)
@@ -271,16 +243,12 @@ static void read_obj(struct pass *p, const json_t *value, const struct json_fiel
 		err_detail(p->err, p->path, "must be an object");
 }
 
-static void read_any(struct pass *p, const json_t *value, const struct json_field *row, void *at)
-{
-}
-
 static read_fn *const readers[] = {
 	[JSON_FIELD_STR] = read_str,	 [JSON_FIELD_INT] = read_int,
 	[JSON_FIELD_BOOL] = read_bool,	 [JSON_FIELD_DURATION] = read_duration,
 	[JSON_FIELD_STRV] = read_strv,	 [JSON_FIELD_ENV] = read_env,
-	[JSON_FIELD_PORTS] = read_ports, [JSON_FIELD_OBJ] = read_obj,
-	[JSON_FIELD_ANY] = read_any,	 [JSON_FIELD_ENV_EDIT] = read_env,
+	[JSON_FIELD_PORTS] = read_strv,	 [JSON_FIELD_OBJ] = read_obj,
+	[JSON_FIELD_ANY] = NULL,	 [JSON_FIELD_ENV_EDIT] = read_env,
 	[JSON_FIELD_SHARE] = read_share,
 };
 
@@ -293,18 +261,20 @@ static void read_table(struct pass *p, const json_t *obj, const struct json_fiel
 	json_object_foreach((json_t *)(uintptr_t)obj, name, value)
 	{
 		const struct json_field *row = table;
-		const size_t len = path_push(p, ".", name);
+		const size_t len = path_push(p, name);
 
 		while (row->name != NULL && strcmp(row->name, name) != 0)
 			row++;
 		if (row->name == NULL) {
 			err_detail(p->err, p->path, "unknown key");
 		} else if (!json_is_null(value)) {
-			readers[row->kind](p, value, row, out != NULL ? out + row->offset : NULL);
+			if (readers[row->kind] != NULL)
+				readers[row->kind](p, value, row,
+						   out != NULL ? out + row->offset : NULL);
 			if (out != NULL && row->seen != 0)
 				*(bool *)(out + row->seen) = true;
 		}
-		path_pop(p, len);
+		p->path[len] = '\0';
 	}
 }
 
@@ -342,11 +312,7 @@ void json_read_done(const struct json_field *table, void *out)
 		case JSON_FIELD_OBJ:
 			json_read_done(table->sub, at);
 			break;
-		case JSON_FIELD_INT:
-		case JSON_FIELD_SHARE:
-		case JSON_FIELD_BOOL:
-		case JSON_FIELD_DURATION:
-		case JSON_FIELD_ANY:
+		default:
 			break;
 		}
 	}

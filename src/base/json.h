@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Writer: commas and nesting are kept by it; keys and strings are escaped; bytes that are no UTF-8
- * become U+FFFD in jw_str (use jw_data for bytes that must survive). */
+/* The writer sets commas and escapes keys and strings. jw_str writes U+FFFD for bytes that are not
+ * UTF-8; jw_data keeps all bytes. */
 struct jw {
 	struct buf *out; /* borrowed */
 	unsigned depth;
@@ -26,7 +26,6 @@ void jw_str(struct jw *w, const char *s); /* NULL writes null */
 void jw_strn(struct jw *w, const char *s, size_t n);
 void jw_int(struct jw *w, int64_t v);
 void jw_uint(struct jw *w, uint64_t v);
-void jw_real(struct jw *w, double v); /* shortest form with up to 3 decimals */
 void jw_bool(struct jw *w, bool v);
 void jw_null(struct jw *w);
 void jw_raw(struct jw *w, const char *json, size_t n); /* one value, already JSON */
@@ -41,7 +40,7 @@ void jw_kint(struct jw *w, const char *key, int64_t v);
 void jw_kuint(struct jw *w, const char *key, uint64_t v);
 void jw_ktime_us(struct jw *w, const char *key, int64_t wall_us);
 void jw_kbool(struct jw *w, const char *key, bool v);
-void jw_kreal(struct jw *w, const char *key, double v);
+void jw_kreal(struct jw *w, const char *key, double v); /* shortest form, up to 3 decimals */
 /* Writes bytes as text if they are valid UTF-8 without NUL, else as base64; returns "text" or
  * "base64". */
 const char *jw_data(struct jw *w, const void *p, size_t n);
@@ -66,7 +65,8 @@ enum json_kind {
 	JSON_FIELD_ENV, /* struct strv "K=V" from an object of strings; max = total bytes, and items
 			 */
 	JSON_FIELD_ENV_EDIT, /* the same, where null stands for a variable to remove: "K" */
-	JSON_FIELD_PORTS,    /* struct strv of decimal strings from an array of numbers 1..65535 */
+	JSON_FIELD_PORTS,    /* struct strv of decimal strings from an array of numbers 1..65535;
+			      * max = items */
 	JSON_FIELD_OBJ,	     /* nested: sub table, same struct base + offset */
 	JSON_FIELD_ANY,	     /* accepted, not read */
 };
@@ -76,7 +76,7 @@ struct json_field {
 	uint16_t offset;
 	int64_t min, max;	      /* STR: length; INT and DURATION: value */
 	const struct json_field *sub; /* OBJ; ends with name NULL */
-	int16_t seen;		      /* offset of a bool that tells it was given, or 0 for none */
+	int16_t seen;		      /* offset of a bool: the field was given; 0 for none */
 };
 /* Reads obj into out by table (ends with name NULL). Unknown keys, wrong types and values out of
  * range are each collected as details ("resource_limits.pids_max"); returns -E_BAD_REQUEST if any,

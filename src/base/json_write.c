@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The writer of base/json.h; no jansson here, so that programs that only write link without it. */
+/* The writer of base/json.h. Programs that only write JSON link it without jansson. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -163,22 +163,6 @@ void jw_uint(struct jw *w, uint64_t v)
 	add_number(w, false, v);
 }
 
-void jw_real(struct jw *w, double v)
-{
-	char text[400]; /* DBL_MAX has 309 digits before the point */
-	int n;
-
-	n = snprintf(text, sizeof(text), "%.3f", isfinite(v) ? v : 0.0);
-	while (text[n - 1] == '0')
-		n--;
-	if (text[n - 1] == '.')
-		n--;
-	if (n == 2 && memcmp(text, "-0", 2) == 0)
-		jw_int(w, 0);
-	else
-		jw_raw(w, text, (size_t)n);
-}
-
 void jw_bool(struct jw *w, bool v)
 {
 	jw_raw(w, v ? "true" : "false", v ? 4 : 5);
@@ -274,19 +258,16 @@ void jw_kbool(struct jw *w, const char *key, bool v)
 
 void jw_kreal(struct jw *w, const char *key, double v)
 {
-	jw_key(w, key);
-	jw_real(w, v);
-}
+	char text[400]; /* DBL_MAX has 309 digits before the point */
+	int n = snprintf(text, sizeof(text), "%.3f", isfinite(v) ? v : 0.0);
 
-const char *jw_data(struct jw *w, const void *p, size_t n)
-{
-	if (json_is_text(p, n)) {
-		jw_strn(w, p, n);
-		return "text";
-	}
-	separate(w);
-	buf_addc(w->out, '"');
-	json_base64(w->out, p, n);
-	buf_addc(w->out, '"');
-	return "base64";
+	while (text[n - 1] == '0')
+		n--;
+	if (text[n - 1] == '.')
+		n--;
+	jw_key(w, key);
+	if (n == 2 && memcmp(text, "-0", 2) == 0)
+		jw_int(w, 0);
+	else
+		jw_raw(w, text, (size_t)n);
 }

@@ -177,9 +177,9 @@ static const char *real(double v)
 	cleanup_buf struct buf b = {0};
 	struct jw w = JW(&b);
 
-	jw_real(&w, v);
+	jw_kreal(&w, "", v);
 	assert_true(b.len < sizeof(text));
-	memcpy(text, b.data, b.len + 1);
+	memcpy(text, b.data + strlen("\"\":"), b.len + 1 - strlen("\"\":"));
 	return text;
 }
 

@@ -97,7 +97,6 @@ void log_write(enum log_level level, const char *msg, ...)
 {
 	cleanup_buf struct buf line = {0};
 	const int saved = errno;
-	ssize_t r;
 	va_list ap;
 
 	if (!log_on(level))
@@ -106,9 +105,7 @@ void log_write(enum log_level level, const char *msg, ...)
 	(settings.format == LOG_JSON ? json_line : text_line)(&line, level, msg, ap);
 	va_end(ap);
 	buf_addc(&line, '\n');
-	do
-		r = write(settings.fd, line.data, line.len);
-	while (r == -1 && errno == EINTR);
+	(void)!TEMP_FAILURE_RETRY(write(settings.fd, line.data, line.len));
 	errno = saved;
 }
 

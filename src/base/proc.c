@@ -189,9 +189,10 @@ int proc_exe_is(pid_t pid, dev_t dev, ino_t ino)
  * hence a bit for each. */
 struct proc_pids {
 	pid_t *v;
-	size_t n, room;
+	size_t n;
 	uint8_t *seen;
 	int64_t until; /* monotonic, in microseconds */
+	bool zombies;  /* are wanted, too */
 };
 
 /* A main thread that has ended while other threads run shows as Z; the process is alive. */
@@ -206,7 +207,7 @@ static bool alive(pid_t pid)
 
 /* Adds the numbers that are complete, each with a space behind it; returns where the rest begins.
  */
-static char *add_numbers(struct proc_pids *s, char *text, bool all)
+static char *add_numbers(struct proc_pids *s, char *text)
 {
 	char *space;
 
@@ -215,20 +216,17 @@ static char *add_numbers(struct proc_pids *s, char *text, bool all)
 		const uint8_t bit = (uint8_t)(1U << pid % 8);
 
 		if (pid <= 0 || pid >= PID_LIMIT || (s->seen[pid / 8] & bit) != 0 ||
-		    (!all && !alive((pid_t)pid)))
+		    (!s->zombies && !alive((pid_t)pid)))
 			continue;
 		s->seen[pid / 8] |= bit;
-		if (s->n == s->room) {
-			s->room = s->room * 2 + 64;
-			s->v = mem_resize(s->v, s->room, sizeof(*s->v));
-		}
+		s->v = mem_grow(s->v, s->n, sizeof(*s->v));
 		s->v[s->n++] = (pid_t)pid;
 	}
 	return text;
 }
 
 /* The list may grow as fast as it is read; then the time ends the walk. */
-static void add_children(struct proc_pids *s, const char *path, bool all)
+static void add_children(struct proc_pids *s, const char *path)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char text[4096 + 1] = "", *rest = text;
@@ -242,11 +240,11 @@ static void add_children(struct proc_pids *s, const char *path, bool all)
 		if (n <= 0)
 			return;
 		text[kept + (size_t)n] = '\0';
-		rest = add_numbers(s, text, all);
+		rest = add_numbers(s, text);
 	}
 }
 
-static void add_children_of_threads(struct proc_pids *s, pid_t pid, bool all)
+static void add_children_of_threads(struct proc_pids *s, pid_t pid)
 {
 	char path[PROC_PATH];
 	struct dirent *e;
@@ -260,33 +258,33 @@ static void add_children_of_threads(struct proc_pids *s, pid_t pid, bool all)
 		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
-		add_children(s, path, all);
+		add_children(s, path);
 	}
 	closedir(dir);
 }
 
-size_t proc_children(pid_t pid, pid_t **out)
+static size_t walk(pid_t root, bool deep, pid_t **out)
 {
 	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8),
-			      .until = clock_mono_us(&clock_system) + WALK_MS * 1000};
+			      .until = clock_mono_us(&clock_system) + WALK_MS * 1000,
+			      .zombies = !deep};
 
-	add_children_of_threads(&s, pid, true);
+	add_children_of_threads(&s, root);
+	for (size_t i = 0; deep && i < s.n && clock_mono_us(&clock_system) < s.until; i++)
+		add_children_of_threads(&s, s.v[i]);
 	free(s.seen);
 	*out = s.v;
 	return s.n;
 }
 
+size_t proc_children(pid_t pid, pid_t **out)
+{
+	return walk(pid, false, out);
+}
+
 size_t proc_descendants(pid_t root, pid_t **out)
 {
-	struct proc_pids s = {.seen = mem_alloc(PID_LIMIT / 8),
-			      .until = clock_mono_us(&clock_system) + WALK_MS * 1000};
-
-	add_children_of_threads(&s, root, false);
-	for (size_t i = 0; i < s.n && clock_mono_us(&clock_system) < s.until; i++)
-		add_children_of_threads(&s, s.v[i], false);
-	free(s.seen);
-	*out = s.v;
-	return s.n;
+	return walk(root, true, out);
 }
 
 void proc_cmdline(pid_t pid, char *out, size_t n)
@@ -294,8 +292,6 @@ void proc_cmdline(pid_t pid, char *out, size_t n)
 	char path[PROC_PATH], name[64];
 	ssize_t len;
 
-	ensure(n > 0);
-	out[0] = '\0';
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
 	len = read_proc(path, out, n);
 	if (len == -1) {

@@ -124,17 +124,11 @@ void tree_list(const struct tree_root *leader, const char *word, struct strv *ou
 	char text[TEXT_LEN];
 
 	for (size_t i = 0; i < tree.n && i < LIST_MAX; i++) {
-		cleanup_free char *line = NULL;
-
 		proc_cmdline(tree.v[i], text, sizeof(text));
-		line = mem_printf("%s %d %s", word, (int)inner_pid(tree.v[i]), text);
-		strv_add(out, line);
+		strv_addf(out, "%s %d %s", word, (int)inner_pid(tree.v[i]), text);
 	}
-	if (tree.n > LIST_MAX) {
-		cleanup_free char *line = mem_printf("%s 0 and %zu more", word, tree.n - LIST_MAX);
-
-		strv_add(out, line);
-	}
+	if (tree.n > LIST_MAX)
+		strv_addf(out, "%s 0 and %zu more", word, tree.n - LIST_MAX);
 	free(tree.v);
 }
 
@@ -143,10 +137,9 @@ static void await_death(const struct tree_root *root)
 {
 	const struct tree_pids tree = below(root);
 	cleanup_fd int fd = tree.n > 0 ? proc_pidfd(tree.v[0]) : -1;
-	struct pollfd p = {fd, POLLIN, 0};
 
 	if (fd >= 0)
-		poll(&p, 1, DEATH_MS);
+		poll(&(struct pollfd){fd, POLLIN, 0}, 1, DEATH_MS);
 	free(tree.v);
 }
 

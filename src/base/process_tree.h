@@ -8,23 +8,24 @@
 #include "base/fields.h"
 #include <sys/types.h>
 
-/* A leader by pid and pidfd: its tree is believed only if it lives after the tree was read. */
+/* A leader by pid and pidfd: its tree counts only if the leader lives after the tree was read. */
 struct tree_root {
 	pid_t pid;
 	int pidfd;
 };
-/* One round; to be repeated until the leader says that it is empty. Returns how many were there. */
+/* One round, to be repeated until the leader reports an empty tree. Returns how many processes
+ * there were. */
 size_t tree_kill_round(const struct tree_root *leader);
 /* One signal to every descendant, once. */
 void tree_signal(const struct tree_root *leader, int sig);
 /* Adds "WORD PID text" for each living descendant, PID as in its own namespace. */
 void tree_list(const struct tree_root *leader, const char *word, struct strv *out);
-/* What ends below the calling process from now on is reaped by the kernel: a storm of forks would
- * else leave its dead in the way of who ends it, and take all numbers of the machine. */
+/* From now on the kernel reaps the processes below the calling one: the zombies of a fork bomb
+ * would slow down tree_end_own and take all process ids of the machine. */
 void tree_leave_dead(void);
 /* Waits until nothing below the calling process lives. False: something still does. */
 bool tree_await_own(int limit_ms);
-/* Ends everything below the calling process, a subreaper that starts nothing
- * meanwhile. One child that cannot be signalled may be left out (0: none). False: something still
- * lives after limit_ms. */
+/* Ends everything below the calling process, a subreaper that starts nothing meanwhile. One child
+ * that cannot be signalled may be left out (0: none). False: something still lives after limit_ms.
+ */
 bool tree_end_own(int limit_ms, pid_t except);

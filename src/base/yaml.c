@@ -17,7 +17,7 @@ struct yaml_reader {
 	yaml_parser_t parser;
 	yaml_event_t event; /* the one that is looked at; owned */
 	unsigned depth;
-	const struct yaml_twice *twice; /* NULL: a key that stands twice ends it */
+	const struct yaml_twice *twice; /* NULL: a key that stands twice is an error */
 	struct err *err;
 };
 
@@ -124,10 +124,7 @@ static int read_scalar(struct yaml_reader *r, struct yaml *node)
 
 static struct yaml_item *add_item(struct yaml *node)
 {
-	/* The array grows at powers of two; n alone tells when. */
-	if ((node->n & (node->n - 1)) == 0)
-		node->item =
-			mem_resize(node->item, node->n > 0 ? node->n * 2 : 1, sizeof(*node->item));
+	node->item = mem_grow(node->item, node->n, sizeof(*node->item));
 	node->item[node->n] = (struct yaml_item){0};
 	return &node->item[node->n++];
 }
@@ -172,7 +169,7 @@ static int tell_twice(struct yaml_reader *r, struct yaml *node, const bool *mark
 		if (r->twice == NULL)
 			return err_set(r->err, E_BAD_REQUEST, r->name, "%s:%u:%u: " YAML_TWICE,
 				       r->name, item->key_line, item->key_column, item->key);
-		r->twice->tell(item, r->twice->arg);
+		r->twice->fn(item, r->twice->arg);
 		drop_item(item);
 	}
 	node->n = kept;
@@ -278,17 +275,11 @@ static int read_stream(struct yaml_reader *r, struct yaml **root)
 	return rc;
 }
 
-int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out, struct err *err)
-{
-	return yaml_parse_telling(name, &(struct yaml_text){text, len, NULL}, out, err);
-}
-
-int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml **out,
-		       struct err *err)
+int yaml_parse(const char *name, const char *text, size_t len, const struct yaml_twice *twice,
+	       struct yaml **out, struct err *err)
 {
 	static const char bom[] = "\xef\xbb\xbf";
-	struct yaml_reader r = {
-		.name = name, .text = in->text, .len = in->len, .twice = in->twice, .err = err};
+	struct yaml_reader r = {.name = name, .text = text, .len = len, .twice = twice, .err = err};
 	struct yaml *root = NULL;
 	int rc;
 

@@ -12,7 +12,7 @@ struct yaml {
 	enum yaml_kind kind;
 	unsigned line, column;	/* from 1 */
 	char *text;		/* SCALAR, owned */
-	bool quoted;		/* SCALAR was quoted: "123" is no number */
+	bool quoted;		/* SCALAR was quoted: "123" is a string */
 	struct yaml_item *item; /* LIST, MAP */
 	size_t n;
 };
@@ -21,23 +21,16 @@ struct yaml_item {
 	unsigned key_line, key_column;
 	struct yaml *value;
 };
-/* name stands before line and column in messages. An empty file is an empty map; a byte order mark
- * is passed over. The result is owned (yaml_free). */
-int yaml_parse(const char *name, const char *text, size_t len, struct yaml **out, struct err *err);
-/* The same; each key that stands in its map already is told of and left out, and reading goes on.
- */
+/* For each key that stands in its map already; the item is left out, and reading goes on. */
 #define YAML_TWICE "key '%.64s' stands here twice"
 struct yaml_twice {
-	void (*tell)(const struct yaml_item *item, void *arg);
+	void (*fn)(const struct yaml_item *item, void *arg);
 	void *arg;
 };
-struct yaml_text {
-	const char *text;
-	size_t len;
-	const struct yaml_twice *twice; /* NULL: as yaml_parse */
-};
-int yaml_parse_telling(const char *name, const struct yaml_text *in, struct yaml **out,
-		       struct err *err);
+/* name stands before line and column in messages. An empty file is an empty map; a byte order mark
+ * is skipped. twice NULL: a key that stands twice is an error. The result is owned (yaml_free). */
+int yaml_parse(const char *name, const char *text, size_t len, const struct yaml_twice *twice,
+	       struct yaml **out, struct err *err);
 /* NULL is fine. libyaml exports a function of this name, hence another symbol. */
 void yaml_free(struct yaml *y) __asm__("agentsh_yaml_free");
 const struct yaml *yaml_get(const struct yaml *map, const char *key); /* NULL if absent or no map */

@@ -174,7 +174,7 @@ static int print_set(const struct cli *cli, const struct cli_policies *at, const
 		return err_set(err, E_NOT_FOUND, name, "no set '%s' (agentsh policy sets)", name);
 	r = fdio_load_path(file, TEXT_MAX, &text, err);
 	if (r == 0 && cli->v.json)
-		r = yaml_parse(file, text.data, text.len, &set, err);
+		r = yaml_parse(file, text.data, text.len, NULL, &set, err);
 	if (r < 0)
 		return r;
 	if (cli->v.json)

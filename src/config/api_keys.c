@@ -144,7 +144,7 @@ int api_keys_parse(const char *name, const char *text, size_t len, struct api_ke
 	struct api_keys k = {0};
 	struct err why = {0};
 	struct yaml *root;
-	int rc = yaml_parse(name, text, len, &root, &why);
+	int rc = yaml_parse(name, text, len, NULL, &root, &why);
 
 	if (rc < 0) {
 		if (report != NULL)

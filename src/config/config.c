@@ -153,7 +153,7 @@ static void walk(struct report *r, const struct yaml *root, struct config *c)
 		report_add(r, root->line, root->column, "must be sections of keys");
 }
 
-static void tell_twice(const struct yaml_item *item, void *arg)
+static void report_twice(const struct yaml_item *item, void *arg)
 {
 	report_add(arg, item->key_line, item->key_column, YAML_TWICE, item->key);
 }
@@ -164,9 +164,8 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 	struct report r = {name, report, err, 0};
 	struct err why = {0};
 	struct yaml *root;
-	const struct yaml_twice twice = {tell_twice, &r};
-	const struct yaml_text in = {text, len, &twice};
-	int rc = yaml_parse_telling(name, &in, &root, &why);
+	const struct yaml_twice twice = {report_twice, &r};
+	int rc = yaml_parse(name, text, len, &twice, &root, &why);
 
 	if (rc < 0) {
 		if (report != NULL)

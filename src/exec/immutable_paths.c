@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/immutable_paths.h"
 #include "base/fdio.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -137,18 +138,9 @@ static bool walk_path(const struct immutable_paths *n, int root, const char *pat
 	return ok;
 }
 
-uint32_t immutable_path_hash(const char *path)
-{
-	uint32_t h = 2166136261u;
-
-	for (; *path != '\0'; path++)
-		h = (h ^ (unsigned char)*path) * 16777619u;
-	return h;
-}
-
 bool immutable_path(struct immutable_paths *n, int root, const char *path)
 {
-	char **known = &n->name[immutable_path_hash(path) % IMMUTABLE_PATHS];
+	char **known = &n->name[fnv32(FNV32, path, strlen(path)) % IMMUTABLE_PATHS];
 	struct statfs fs;
 	struct stat st;
 

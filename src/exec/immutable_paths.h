@@ -23,5 +23,3 @@ void immutable_paths_done(struct immutable_paths *n);
  * tmpfs without a writable mount (in a user namespace the root belongs to our uid). A true answer
  * stays true and is remembered. */
 bool immutable_path(struct immutable_paths *n, int root, const char *path);
-/* FNV-1a. */
-uint32_t immutable_path_hash(const char *path);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/program_cache.h"
 #include "base/fdio.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -34,7 +35,7 @@ void exec_looker_free(struct exec_looker *p)
 
 static struct known *place_of(struct exec_looker *p, const char *path)
 {
-	return &p->known[immutable_path_hash(path) % PROGRAM_CACHE_MAX];
+	return &p->known[fnv32(FNV32, path, strlen(path)) % PROGRAM_CACHE_MAX];
 }
 
 static bool read_mark(int dir, const char *path, struct program_cache_mark *out)

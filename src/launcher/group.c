@@ -7,6 +7,7 @@
  * A process leaves its group before others can see its end, but the last processes of a session may
  * end after its warden: the launcher tries again to remove a group that is not empty. */
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
@@ -181,16 +182,14 @@ void groups_open(struct launcher *l)
 	struct groups *g = &l->groups;
 	struct sysinfo machine;
 	uint64_t memory;
-	uint32_t hash = 0x811c9dc5; /* FNV-1a of RUNTIME */
 
 	open_host(l);
 	memory = cgroup_memory(&g->host);
 	if (sysinfo(&machine) == 0 && (uint64_t)machine.totalram * machine.mem_unit < memory)
 		memory = (uint64_t)machine.totalram * machine.mem_unit;
 	g->share_mb = (int64_t)(memory >> 20);
-	for (const char *s = l->place.runtime; *s != '\0'; s++)
-		hash = (hash ^ (uint8_t)*s) * 0x01000193;
-	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-", hash);
+	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-",
+		 fnv32(FNV32, l->place.runtime, strlen(l->place.runtime)));
 	g->next = (uint64_t)clock_mono_us(&clock_system);
 	g->again = watch_timer(l->loop, on_again, l);
 	g->later = watch_timer(l->loop, on_strangers, l);

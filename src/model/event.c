@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/event.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include <stdio.h>
 
@@ -116,15 +117,6 @@ uint64_t event_types_of(enum event_class class)
 	return set;
 }
 
-/* FNV-1a. It distinguishes two cut values; it is not a proof against an attacker. */
-#define FNV_START 0xcbf29ce484222325ULL
-static uint64_t fnv(uint64_t h, const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 0x100000001b3ULL;
-	return h;
-}
-
 #define MARK "…#"
 #define MARK_LEN (sizeof(MARK) - 1 + 16)
 
@@ -142,7 +134,7 @@ static char *cut(const char *s, size_t max, uint64_t hash)
 static void argv_cut(const struct strv *argv, size_t max, struct strv *out)
 {
 	cleanup_free char *last = NULL;
-	uint64_t hash = FNV_START;
+	uint64_t hash = FNV64;
 	size_t i, len;
 
 	for (i = 0; i + 1 < MAX_ARGS; i++) {
@@ -153,7 +145,7 @@ static void argv_cut(const struct strv *argv, size_t max, struct strv *out)
 		strv_add(out, argv->v[i]);
 	}
 	for (size_t k = i; k < argv->n; k++)
-		hash = fnv(hash, argv->v[k], strlen(argv->v[k]) + 1);
+		hash = fnv64(hash, argv->v[k], strlen(argv->v[k]) + 1);
 	last = cut(argv->v[i], max, hash);
 	strv_add(out, last);
 }
@@ -195,7 +187,7 @@ static void pack_cut(const struct event *e, struct buf *out)
 			*(struct strv *)((char *)&copy + at) = *list;
 			continue;
 		}
-		*str = cut(*str, rows[i].max, fnv(FNV_START, *str, strlen(*str)));
+		*str = cut(*str, rows[i].max, fnv64(FNV64, *str, strlen(*str)));
 		*(char **)((char *)&owned + at) = *str;
 	}
 	fields_pack(&event_fields, &copy, out);

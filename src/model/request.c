@@ -43,7 +43,7 @@ static const struct json_field resource_rows[] = {
 static const struct json_field network_rows[] = {
 	{"allowed_domains", JSON_FIELD_STRV, SESSION(allowed_domains), 0, LISTS_LEN},
 	{"blocked_domains", JSON_FIELD_STRV, SESSION(blocked_domains), 0, LISTS_LEN},
-	{"allowed_ports", JSON_FIELD_PORTS, SESSION(allowed_ports), 0, LISTS_LEN},
+	{"allowed_ports", JSON_FIELD_PORTS, SESSION(allowed_ports), 0, 65535},
 	{NULL},
 };
 

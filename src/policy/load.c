@@ -258,13 +258,12 @@ static void tell_twice(const struct yaml_item *item, void *arg)
 struct yaml *source_read(struct loader *l, const char *text, size_t len)
 {
 	const struct yaml_twice twice = {tell_twice, l};
-	const struct yaml_text in = {text, len, &twice};
 	const size_t file_len = strlen(l->p.file);
 	struct yaml *y = NULL, place = {.line = 1, .column = 1};
 	struct err why = {0};
 	char *at = why.message;
 
-	if (yaml_parse_telling(l->p.file, &in, &y, &why) == 0)
+	if (yaml_parse(l->p.file, text, len, &twice, &y, &why) == 0)
 		return y;
 	/* the parser's message is "FILE:LINE:COLUMN: TEXT" */
 	if (strncmp(at, l->p.file, file_len) == 0 && at[file_len] == ':') {

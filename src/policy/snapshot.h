@@ -10,6 +10,7 @@
  * property have the key SNAPSHOT_ALWAYS. A collision of hashes does no harm: every candidate is
  * matched in full. */
 #pragma once
+#include "base/fnv.h"
 #include "policy/cidr.h"
 #include "policy/policy.h"
 
@@ -119,11 +120,8 @@ enum snapshot_key {
 };
 static inline uint32_t snapshot_hash(enum snapshot_key kind, const void *p, size_t n)
 {
-	const uint8_t *b = p;
-	uint32_t h = 2166136261U ^ (uint32_t)kind;
+	const uint32_t h = fnv32(FNV32 ^ (uint32_t)kind, p, n);
 
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ b[i]) * 16777619U;
 	return h ^ h >> 15;
 }
 static inline uint32_t snapshot_hash_cidr(const struct cidr *c)

@@ -2,6 +2,7 @@
 /* The plan of a sandbox: as bytes, on its way from the stub to init, and what two plans must have
  * in common to share a prepared sandbox. */
 #include "base/fdio.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include "sandbox/inside.h"
 #include <fcntl.h>
@@ -101,32 +102,23 @@ static const char *const directories[] = {"/etc", "/etc/ssl", "/etc/ssh", "/etc/
 /* Links in /etc with a target that the host changes. */
 static const char *const targets[] = {"/etc/resolv.conf"};
 
-/* FNV-1a. */
-static void mix(uint64_t *h, const void *p, size_t n)
-{
-	const uint8_t *byte = p;
-
-	for (size_t i = 0; i < n; i++)
-		*h = (*h ^ byte[i]) * UINT64_C(0x100000001b3);
-}
-
 static void look(uint64_t *h, const char *path, bool times)
 {
 	struct stat st = {0};
 
 	if (stat(path, &st) < 0)
 		st = (struct stat){0};
-	mix(h, &st.st_dev, sizeof(st.st_dev));
-	mix(h, &st.st_ino, sizeof(st.st_ino));
+	*h = fnv64(*h, &st.st_dev, sizeof(st.st_dev));
+	*h = fnv64(*h, &st.st_ino, sizeof(st.st_ino));
 	if (times)
-		mix(h, &st.st_ctim, sizeof(st.st_ctim));
+		*h = fnv64(*h, &st.st_ctim, sizeof(st.st_ctim));
 }
 
 uint64_t sandbox_fingerprint(const struct sandbox_plan *plan)
 {
 	const struct strv *const lists[] = {&plan->read_only_paths, &plan->passthrough_paths,
 					    &plan->monitored_paths, &plan->kept_out};
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	uint64_t h = FNV64;
 
 	for (size_t i = 0; i < ARRAY_LEN(directories); i++)
 		look(&h, directories[i], true);

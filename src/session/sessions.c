@@ -2,6 +2,7 @@
 /* The registry of sessions, the launcher's messages, readiness after a restart, and the stop of the
  * server. */
 #include "session/sessions.h"
+#include "base/fnv.h"
 #include "base/log.h"
 #include "session/command_state.h"
 #include "session/drain.h"
@@ -16,11 +17,7 @@
 
 static unsigned bucket_of(const char *id)
 {
-	uint32_t h = 2166136261U;
-
-	for (; *id != '\0'; id++)
-		h = (h ^ (uint8_t)*id) * 16777619U;
-	return h % SESSION_BUCKETS;
+	return fnv32(FNV32, id, strlen(id)) % SESSION_BUCKETS;
 }
 
 struct session *sessions_find(struct sessions *ss, const char *id)

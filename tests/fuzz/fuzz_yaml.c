@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct err err = {0};
 	struct yaml *y = NULL;
 
-	if (yaml_parse("f", (const char *)data, size, &y, &err) == 0)
+	if (yaml_parse("f", (const char *)data, size, NULL, &y, &err) == 0)
 		walk(y, 0);
 	else
 		ensure(y == NULL && strncmp(err.message, "f:", 2) == 0);
