@@ -389,28 +389,30 @@ void run_give_up(struct run *r, enum run_why why, int sig)
 	run_end(r);
 }
 
+/* Its result, if it has no process. */
+static void finish_without_process(struct run *r, struct warden_result *m)
+{
+	run_record_start(r);
+	m->duration_us = duration_us(r);
+	count_output(r, m);
+	deliver(r, m);
+	r->phase = RUN_DEAD;
+}
+
 void run_not_executed(struct run *r, int errnum)
 {
 	const char *what = r->ask.script != NULL ? r->cs->shell : r->ask.argv.v[0];
 	struct warden_result m = {.exit_code =
-					  errnum == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE,
-				  .duration_us = duration_us(r)};
+					  errnum == ENOENT ? CODE_NOT_FOUND : CODE_NOT_EXECUTABLE};
 
-	run_record_start(r);
 	explain_exec(r, what, errnum, &m);
-	count_output(r, &m);
-	deliver(r, &m);
-	r->phase = RUN_DEAD;
+	finish_without_process(r, &m);
 }
 
 void run_finish_builtin(struct run *r, int status, const struct strv *env_before)
 {
 	struct warden_result m = {.exit_code = (uint32_t)status};
 
-	run_record_start(r);
-	m.duration_us = duration_us(r);
-	count_output(r, &m);
 	env_changes(env_before, &r->cs->memory->env, &m.env_changed);
-	deliver(r, &m);
-	r->phase = RUN_DEAD;
+	finish_without_process(r, &m);
 }

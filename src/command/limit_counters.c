@@ -247,6 +247,7 @@ static void on_event(void *arg)
 void limits_changed(struct commands *cs, const struct wall_report *walls)
 {
 	limits_look(cs); /* what was hit before */
+	/* A controller that limits nothing cannot be hit. */
 	cs->limits.controllers = cs->limits.files.n > 0 ? cgroup_limited(walls) : 0;
 	cs->limits.looked = false; /* not at the new ones */
 }
@@ -266,8 +267,7 @@ int limits_open(struct commands *cs, const struct strv *counters, const struct s
 	}
 	wall_report_init(&report);
 	wall_unpack(&report, walls, NULL);
-	/* A controller that limits nothing cannot have been hit. */
-	l->controllers = l->files.n > 0 ? cgroup_limited(&report) : 0;
+	limits_changed(cs, &report);
 	if (l->files.event >= 0)
 		watch_start(l->event = watch_readable(cs->loop, l->files.event, on_event, cs));
 	if (l->files.notify >= 0)

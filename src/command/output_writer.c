@@ -16,16 +16,16 @@ void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota)
 	stream_init(&o->stream, file_fd, quota);
 }
 
-void output_close(struct output *o)
+static void close_pipe(int *fd, struct watch **watch)
 {
-	watch_free(take(o->watch));
-	mem_cleanup_fd(&o->fd);
-	o->fd = -1;
+	watch_free(take(*watch));
+	mem_cleanup_fd(fd);
+	*fd = -1;
 }
 
 void output_done(struct output *o)
 {
-	output_close(o);
+	close_pipe(&o->fd, &o->watch);
 	stream_done(&o->stream);
 }
 
@@ -41,7 +41,7 @@ static ssize_t move(struct output *o, size_t max)
 	if (n > 0)
 		stream_append(&o->stream, chunk, (size_t)n);
 	else if (n == 0 || errno != EAGAIN)
-		output_close(o);
+		close_pipe(&o->fd, &o->watch);
 	return n;
 }
 
@@ -128,24 +128,10 @@ void input_init(struct input *in, int pipe_fd)
 	*in = (struct input){.fd = pipe_fd};
 }
 
-static void close_input(struct input *in)
-{
-	watch_free(take(in->watch));
-	mem_cleanup_fd(&in->fd);
-	in->fd = -1;
-}
-
 void input_done(struct input *in)
 {
-	close_input(in);
+	close_pipe(&in->fd, &in->watch);
 	buf_done(&in->queue);
-}
-
-static void throw_away(struct input *in)
-{
-	in->taken += in->queue.len - in->at;
-	in->at = 0;
-	buf_clear(&in->queue);
 }
 
 static void pump(struct input *in)
@@ -158,9 +144,9 @@ static void pump(struct input *in)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0) { /* the reader has closed the pipe */
-			throw_away(in);
-			close_input(in);
-			return;
+			in->taken += in->queue.len - in->at;
+			close_pipe(&in->fd, &in->watch);
+			break;
 		}
 		in->at += (size_t)n;
 		in->taken += (uint64_t)n;
@@ -168,7 +154,7 @@ static void pump(struct input *in)
 	in->at = 0;
 	buf_done(&in->queue);
 	if (in->eof)
-		close_input(in);
+		close_pipe(&in->fd, &in->watch);
 }
 
 static void feed(void *arg)
@@ -191,8 +177,7 @@ void input_start(struct input *in, struct loop *loop, watch_fn *on_taken, void *
 	in->loop = loop;
 	in->on_taken = on_taken;
 	in->arg = arg;
-	if (in->fd >= 0)
-		feed(in);
+	feed(in);
 }
 
 int input_add(struct input *in, const void *p, size_t n, bool eof, struct err *err)
@@ -202,12 +187,6 @@ int input_add(struct input *in, const void *p, size_t n, bool eof, struct err *e
 			       INPUT_MAX);
 	in->eof |= eof;
 	buf_add(&in->queue, p, n);
-	if (in->fd >= 0) {
-		feed(in);
-	} else if (n > 0) {
-		throw_away(in);
-		if (in->on_taken != NULL)
-			in->on_taken(in->arg);
-	}
+	feed(in);
 	return 0;
 }

@@ -30,7 +30,6 @@ void output_window(struct output *o, uint64_t allowed, uint64_t read);
 void output_unbind(struct output *o);
 /* Takes what the pipe holds now, windows or not. */
 void output_drain(struct output *o);
-void output_close(struct output *o); /* the pipe; the stream's numbers stay */
 void output_done(struct output *o);
 
 struct input {

@@ -135,7 +135,7 @@ static void exe_6_without_flow_all_is_taken(void **state)
 	assert_int_equal(f->o.stream.bytes, 65547);
 	assert_true(f->o.fd >= 0);
 	output_drain(&f->o);
-	output_close(&f->o);
+	output_done(&f->o);
 	assert_int_equal(f->o.fd, -1);
 	output_drain(&f->o);
 	output_done(&f->o);

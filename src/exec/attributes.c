@@ -37,8 +37,8 @@ static const struct attribute_call {
 struct work {
 	const struct attribute_call *call;
 	pid_t tid;
-	int root; /* see struct attributes */
-	int dirfd;
+	int root;      /* see struct attributes */
+	char base[32]; /* of a relative path: "cwd" or "fd/3" */
 	uint64_t path; /* 0: the descriptor itself */
 	uint64_t value;
 	unsigned flags;
@@ -46,22 +46,11 @@ struct work {
 
 /* ---- which file ---- */
 
-static void base_link(const struct work *w, char out[32])
-{
-	if (w->dirfd == AT_FDCWD)
-		snprintf(out, 32, "cwd");
-	else
-		snprintf(out, 32, "fd/%d", w->dirfd);
-}
-
 /* Where a relative path begins, or the file of a descriptor; a descriptor or -errno. */
 static int open_base(const struct work *w, int flags)
 {
-	char link[32];
-	int fd;
+	const int fd = caller_open(w->tid, w->base, flags | O_PATH);
 
-	base_link(w, link);
-	fd = caller_open(w->tid, link, flags | O_PATH);
 	return fd == -ENOENT ? -EBADF : fd;
 }
 
@@ -82,18 +71,15 @@ static const char *own_fd(const char *path)
  * the directory meanwhile only reaches another file of its root. */
 static int open_in_root(const struct work *w, const char *path, unsigned flags)
 {
-	char link[32], base[PATH_MAX] = "";
+	const bool relative = path[0] != '/';
 	cleanup_free char *name = NULL;
-	int r = 0, fd;
+	char base[PATH_MAX] = "";
+	int r = relative ? caller_link(w->tid, w->base, base) : 0, fd;
 
-	if (path[0] != '/') {
-		base_link(w, link);
-		r = caller_link(w->tid, link, base);
-		if (r == 0 && base[0] != '/')
-			r = ENOTDIR;
-	}
 	if (r != 0)
 		return r == ENOENT ? -EBADF : -r;
+	if (relative && base[0] != '/')
+		return -ENOTDIR;
 	name = mem_printf("%s/%s", base, path);
 	fd = fdio_openat2(w->root, name, flags, RESOLVE_IN_ROOT);
 	if (fd >= 0)
@@ -140,14 +126,11 @@ static int open_named(const struct work *w)
 
 static bool is_own(const struct strv *trees, int fd)
 {
-	char self[64], real[PATH_MAX];
-	ssize_t n;
+	char link[32], real[PATH_MAX];
 
-	snprintf(self, sizeof(self), OWN_FD "%d", fd);
-	n = readlink(self, real, sizeof(real) - 1);
-	if (n <= 0 || trees == NULL)
+	snprintf(link, sizeof(link), "fd/%d", fd);
+	if (trees == NULL || caller_link(getpid(), link, real) != 0)
 		return false;
-	real[n] = '\0';
 	for (size_t i = 0; i < trees->n; i++)
 		if (path_within(real, trees->v[i]))
 			return true;
@@ -226,8 +209,8 @@ static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg
 	const struct attributes *a = arg;
 	const __u64 *v = n->data.args;
 	const struct attribute_call *call = calls;
-	struct work w = {.tid = (pid_t)n->pid, .root = a->root, .dirfd = AT_FDCWD};
-	int r;
+	struct work w = {.tid = (pid_t)n->pid, .root = a->root};
+	int dirfd = AT_FDCWD, r;
 
 	while (call->nr != n->data.nr)
 		call++;
@@ -235,12 +218,13 @@ static void on_call(struct listener *l, const struct seccomp_notif *n, void *arg
 	w.path = call->path != NONE ? v[call->path] : 0;
 	w.value = v[call->value];
 	if (call->dir != NONE)
-		w.dirfd = (int)v[call->dir];
+		dirfd = (int)v[call->dir];
 	if (call->flags != NONE)
 		w.flags = (unsigned)v[call->flags];
-	if (w.path == 0 && (w.dirfd == AT_FDCWD || call->kind == MODE) && call->path != NONE)
+	snprintf(w.base, sizeof(w.base), dirfd == AT_FDCWD ? "cwd" : "fd/%d", dirfd);
+	if (w.path == 0 && (dirfd == AT_FDCWD || call->kind == MODE) && call->path != NONE)
 		r = EFAULT;
-	else if (w.path == 0 && w.dirfd == AT_FDCWD)
+	else if (w.path == 0 && dirfd == AT_FDCWD)
 		r = EBADF;
 	else if ((w.flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0)
 		r = EINVAL;

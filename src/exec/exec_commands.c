@@ -73,7 +73,8 @@ static const char *last_part(const char *path)
 static void note_failure(struct exec_command *m, const struct exec_case *k, int errnum,
 			 bool refused)
 {
-	const char *path = k->op.exec.called != NULL ? k->op.exec.called : k->op.exec.path;
+	const struct op *op = k->gate.op;
+	const char *path = op->exec.called != NULL ? op->exec.called : op->exec.path;
 	const bool searched = (m->failed.errnum != 0 || m->failed.refused) &&
 			      m->failed.pid == k->pid &&
 			      strcmp(last_part(m->failed.path), last_part(path)) == 0 &&
@@ -144,7 +145,7 @@ void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outc
 			k->pid == m->pid && verdict_allows(v) && outcome != GATE_MISMATCHED;
 		if (m->news.privileged == NULL && !verdict_allows(v) &&
 		    strcmp(v->rule, POLICY_NO_PRIVILEGE) == 0) {
-			op_format_target(&k->op, &target);
+			op_format_target(k->gate.op, &target);
 			m->news.privileged = buf_take(&target);
 		}
 	}

@@ -37,12 +37,8 @@ struct exec_case {
 	struct args args;
 	struct image image;
 	struct image target; /* of a redirect, once it is looked up */
-	char **argv;	     /* as the kernel will give it: image.head and args */
 	char *path, *cwd;
-	/* Both point into the above. Of an exec that could not be read, op has what is known: an
-	 * empty path, no argv. */
-	struct op op;
-	struct gate_case gate;
+	struct gate_case gate; /* its op is the image's; "" is the path of an unreadable exec */
 };
 
 /* An exec that is looked at when another one of its process is over. */

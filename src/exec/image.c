@@ -44,6 +44,7 @@ void image_done(struct image *im)
 	strv_done(&im->head);
 	free(im->called);
 	free(im->loads);
+	free(im->argv);
 	*im = (struct image){.fd = -1};
 }
 
@@ -177,17 +178,11 @@ static int open_path(const struct resolver *r, const char *path, uint64_t flags)
 static int look(int fd, struct file *f)
 {
 	struct statvfs fs;
-	char link[40];
-	ssize_t n;
+	char link[32];
 
-	if (fstat(fd, &f->st) == -1)
-		return EPERM;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, f->path, sizeof(f->path));
-	if (n <= 0 || (size_t)n >= sizeof(f->path))
-		return EPERM;
-	f->path[n] = '\0';
-	if (fstatvfs(fd, &fs) == -1)
+	snprintf(link, sizeof(link), "fd/%d", fd);
+	if (fstat(fd, &f->st) == -1 || caller_link(getpid(), link, f->path) != 0 ||
+	    fstatvfs(fd, &fs) == -1)
 		return EPERM;
 	if (!S_ISREG(f->st.st_mode) || (fs.f_flag & ST_NOEXEC) != 0 || !may_execute(fd))
 		return EACCES;
@@ -425,18 +420,20 @@ int image_resolve(int root, const struct image_name *name, const struct args *ar
 	return 0;
 }
 
-void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op)
+void image_fill_op(struct image *im, const struct args *args)
 {
-	*argv = whole_argv(im, args, &op->exec.argc);
-	op->exec.argv = (const char *const *)*argv;
-	op->exec.path = im->chain.v[im->chain.n - 1];
-	op->exec.called = im->called;
-	op->exec.chain = (const char *const *)im->chain.v;
-	op->exec.nchain = im->chain.n - 1;
-	op->exec.own = im->head.n;
-	op->exec.flags = im->flags | (args->cut ? OP_EXEC_CUT : 0);
+	const size_t links = im->chain.n - 1; /* by `#!` */
+
+	im->op = (struct op){.class = OP_EXEC,
+			     .exec = {.path = im->chain.v[links],
+				      .called = im->called,
+				      .script = links > 0 ? im->chain.v[0] : NULL,
+				      .chain = (const char *const *)im->chain.v,
+				      .nchain = links,
+				      .own = im->head.n,
+				      .flags = im->flags | (args->cut ? OP_EXEC_CUT : 0)}};
 	if (im->loads != NULL)
-		op->exec.script = im->loads;
-	else if (im->chain.n > 1)
-		op->exec.script = im->chain.v[0];
+		im->op.exec.script = im->loads;
+	im->argv = whole_argv(im, args, &im->op.exec.argc);
+	im->op.exec.argv = (const char *const *)im->argv;
 }

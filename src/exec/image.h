@@ -32,12 +32,13 @@ struct image {
 	bool program_immutable; /* the name of the program (head's first, or called) always leads
 				   to the same file */
 	bool swappable;		/* ld.so runs a file that the session can replace */
+	char **argv;  /* as the kernel will give it; the strings are head's and borrowed */
+	struct op op; /* what the policy sees; points into the above */
 };
 void image_done(struct image *im);
 /* Looks below the session's root. 0; or the errno that the kernel would give; or EPERM: the file
  * cannot be read. *out is untouched unless 0. */
 int image_resolve(int root, const struct image_name *name, const struct args *args,
 		  struct immutable_paths *names, struct image *out);
-/* What the policy sees of it: the program that the kernel loads, and the file that it interprets.
- * *argv is made and belongs to the caller. */
-void image_fill_op(const struct image *im, const struct args *args, char ***argv, struct op *op);
+/* Fills argv and op. */
+void image_fill_op(struct image *im, const struct args *args);

@@ -15,22 +15,15 @@
 #define SHELL_OF_ODD_FILES "/bin/sh"
 #define DEFAULT_PATH "/bin:/usr/bin"
 
-/* A program as it would be loaded. */
-struct look {
-	char *path; /* as it was asked for; NULL: not found */
-	struct image image;
-	char **argv; /* as the kernel will give it */
-	struct op op;
-};
 struct exec_initial {
 	struct exec_looker *looker; /* borrowed */
 	struct gate *gate;	    /* borrowed; NULL: not asked yet */
 	char *cwd;
-	struct strv argv;    /* what the policy sees */
-	bool by_shell;	     /* argv[0] and argv[1] have taken the place of argv[0] */
-	bool unreadable;     /* it is there, and cannot be read */
-	struct look program; /* what is asked for */
-	struct look target;  /* what that is redirected to */
+	struct strv argv;     /* what the policy sees */
+	bool by_shell;	      /* argv[0] and argv[1] have taken the place of argv[0] */
+	bool unreadable;      /* it is there, and cannot be read */
+	struct image program; /* what is asked for */
+	struct image target;  /* what that is redirected to */
 	int64_t began_us;
 	uint64_t latency_us; /* until the answer */
 	struct gate_case k;
@@ -39,18 +32,12 @@ struct exec_initial {
 /* ---- finding ---- */
 
 /* 0 or an errno. */
-static int look_at(struct exec_initial *i, const char *path, struct look *out)
+static int look_at(struct exec_initial *i, const char *path, struct image *out)
 {
 	const struct image_name name = {.path = path, .dirfd = AT_FDCWD, .cwd = i->cwd};
 	const struct args args = {.v = i->argv.v, .n = i->argv.n, .argc = i->argv.n};
-	const int e = program_cache_resolve(i->looker, &name, &args, &out->image);
 
-	if (e != 0)
-		return e;
-	out->path = mem_strdup(path);
-	out->op.class = OP_EXEC;
-	image_fill_op(&out->image, &args, &out->argv, &out->op);
-	return 0;
+	return program_cache_resolve(i->looker, &name, &args, out);
 }
 
 static bool goes_on(int e)
@@ -102,15 +89,15 @@ int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 	int e;
 
 	i->looker = l;
-	i->program.image.fd = i->target.image.fd = -1;
+	i->program.fd = i->target.fd = -1;
 	i->began_us = clock_mono_us(&clock_system);
 	i->cwd = mem_strdup(ask->cwd);
 	strv_copy(&i->argv, ask->argv);
 	e = search(i, ask);
 	if (e == EPERM && !ask->exact) {
 		i->unreadable = true;
-		i->program.path = mem_strdup(ask->path);
-		i->program.op = (struct op){.class = OP_EXEC, .exec = {.path = i->program.path}};
+		i->program.called = mem_strdup(ask->path);
+		i->program.op = (struct op){.class = OP_EXEC, .exec = {.path = i->program.called}};
 		e = 0;
 	}
 	if (e != 0) {
@@ -125,23 +112,14 @@ int exec_initial_find(struct exec_looker *l, const struct exec_initial_ask *ask,
 	return 0;
 }
 
-static void look_done(struct look *l)
-{
-	if (l->path == NULL)
-		return;
-	image_done(&l->image);
-	free(l->path);
-	free(l->argv);
-}
-
 void exec_initial_free(struct exec_initial *i)
 {
 	if (i == NULL)
 		return;
 	if (i->gate != NULL)
 		gate_gone(i->gate, &i->k);
-	look_done(&i->program);
-	look_done(&i->target);
+	image_done(&i->program);
+	image_done(&i->target);
 	strv_done(&i->argv);
 	free(i->cwd);
 	free(i);
@@ -222,8 +200,7 @@ int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, i
 		       struct err *err)
 {
 	const bool redirects = verdict_redirects(&i->k.verdict);
-	const struct look *l = redirects ? &i->target : &i->program;
-	const struct image *im = &l->image;
+	const struct image *im = redirects ? &i->target : &i->program;
 
 	i->latency_us = (uint64_t)(clock_mono_us(&clock_system) - i->began_us);
 	if (!verdict_allows(&i->k.verdict))
@@ -243,7 +220,7 @@ int exec_initial_apply(struct exec_initial *i, char **path, struct strv *argv, i
 	if (!im->fixed && im->head.n > 0)
 		args_replace_first(argv, im->head.v, im->head.n);
 	free(*path);
-	*path = mem_strdup(im->fixed ? l->path : im->head.n > 0 ? im->head.v[0] : im->called);
+	*path = mem_strdup(!im->fixed && im->head.n > 0 ? im->head.v[0] : im->called);
 	*fd = im->fixed || im->program_immutable ? -1 : im->fd;
 	return 0;
 }

@@ -113,12 +113,15 @@ int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 			  const struct args *args, struct image *out)
 {
 	const bool plain = name->path[0] == '/' && name->flags == 0;
-	int r;
 
-	if (plain && recall(p, name->path, out))
-		return 0;
-	r = image_resolve(p->root, name, args, &p->names, out);
-	if (r == 0 && plain)
-		remember(p, name->path, out);
-	return r;
+	if (!plain || !recall(p, name->path, out)) {
+		const int r = image_resolve(p->root, name, args, &p->names, out);
+
+		if (r != 0)
+			return r;
+		if (plain)
+			remember(p, name->path, out);
+	}
+	image_fill_op(out, args);
+	return 0;
 }

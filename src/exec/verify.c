@@ -37,8 +37,8 @@ static struct exec_case *new_case(struct exec_control *c, pid_t tid, uint64_t id
 	k->began_us = now_us();
 	k->image.fd = k->target.fd = -1;
 	k->pid = k->tid;
-	k->op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
-	k->gate.op = &k->op;
+	k->image.op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
+	k->gate.op = &k->image.op;
 	LIST_INSERT_HEAD(&c->cases, k, link);
 	return k;
 }
@@ -51,7 +51,6 @@ void verify_forget(struct exec_control *c, struct exec_case *k)
 	args_done(&k->args);
 	image_done(&k->image);
 	image_done(&k->target);
-	free(k->argv);
 	free(k->path);
 	free(k->cwd);
 	free(k);
@@ -84,17 +83,14 @@ static int read_case(struct exec_case *k, const struct seccomp_notif *n)
 	if (r == E2BIG)
 		return ENAMETOOLONG;
 	if (r == 0) {
-		k->op.exec.path = k->path = buf_take(&path);
+		k->image.op.exec.path = k->path = buf_take(&path);
 		r = args_read(&m, arg[1], &k->args);
 	}
 	if (r != 0) /* the kernel's own errno, or EPERM */
 		return r == EFAULT || r == E2BIG ? r : EPERM;
 	name.path = k->path;
 	name.cwd = k->cwd;
-	r = program_cache_resolve(k->control->programs, &name, &k->args, &k->image);
-	if (r == 0)
-		image_fill_op(&k->image, &k->args, &k->argv, &k->op);
-	return r;
+	return program_cache_resolve(k->control->programs, &name, &k->args, &k->image);
 }
 
 /* Looks up the target of a redirect in the caller's root. 0 or an errno. */
@@ -223,7 +219,7 @@ static void find_actor(struct exec_control *c, struct exec_case *k)
 static void decide(struct exec_control *c, struct exec_case *k)
 {
 	const struct gate_waiter waiter = {&c->asker, on_answer, k};
-	const struct op *op = &k->op;
+	const struct op *op = k->gate.op;
 
 	k->helper = strcmp(op->exec.path, c->setup.helper) == 0 && op->exec.script == NULL &&
 		    op->exec.flags == 0;

@@ -57,10 +57,9 @@ static struct exec_case *add_case(struct exec_control *to, pid_t tid, enum case_
 				.tid = tid,
 				.pid = tid,
 				.pidfd = -1,
-				.image.fd = -1,
-				.target.fd = -1,
-				.op = {.class = OP_EXEC, .exec.path = ""}};
-	k->gate.op = &k->op;
+				.image = {.fd = -1, .op = {.class = OP_EXEC, .exec.path = ""}},
+				.target.fd = -1};
+	k->gate.op = &k->image.op;
 	LIST_INSERT_HEAD(&to->cases, k, link);
 	return k;
 }

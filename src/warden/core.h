@@ -41,18 +41,26 @@ struct server_link {
 	unsigned patches; /* states owed as answers */
 	uint32_t patch_req;
 };
+
 /* The processes of the session beside init (model/process_table.h).
  *
  * The stub has started them as children of the warden. Each has a link: the warden hands it the
  * actor table, waits until it is ready, answers its questions about actors and tells the API
  * process of its events. If one dies, the session fails, with its name in the reason. */
-struct process_beside;
-
 struct processes {
-	struct process_beside *one[PROCESSES]; /* owned */
+	struct process_beside {
+		struct warden *w;
+		const struct process_row *row;
+		int pidfd; /* -1: it is dead */
+		struct watch *gone;
+		struct peer peer;
+		struct actor_reader *actors; /* made at its first question */
+		bool ready;
+	} one[PROCESSES];
 	size_t n;
 	struct process_settings settings;
 };
+
 struct warden {
 	const struct process_args *args;
 	const struct clock *clock;

@@ -5,16 +5,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-struct process_beside {
-	struct warden *w;
-	const struct process_row *row;
-	int pidfd; /* -1: it is dead */
-	struct watch *gone;
-	struct peer peer;
-	struct actor_reader *actors; /* made at its first question */
-	bool ready;
-};
-
 static void on_gone(void *arg)
 {
 	struct process_beside *p = arg;
@@ -121,8 +111,7 @@ int processes_open(struct warden *w, struct err *err)
 
 		if (l->row->start != PROCESS_BESIDE)
 			continue;
-		p = mem_new(struct process_beside);
-		w->processes.one[w->processes.n++] = p;
+		p = &w->processes.one[w->processes.n++];
 		*p = (struct process_beside){
 			.w = w, .row = l->row, .pidfd = proc_pidfd(l->pid), .peer = PEER_CLOSED};
 		if (p->pidfd < 0)
@@ -141,30 +130,30 @@ int processes_open(struct warden *w, struct err *err)
 void processes_greet(struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
+		send_to(&w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
 			actor_table_fd(w->actors));
 }
 
 void processes_settings(struct warden *w, int log_fd)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(w->processes.one[i], MSG_process_settings, 0, &w->processes.settings,
+		send_to(&w->processes.one[i], MSG_process_settings, 0, &w->processes.settings,
 			log_fd);
 }
 
 void processes_command_over(void *warden, const char *command_id)
 {
-	const struct warden *w = warden;
+	struct warden *w = warden;
 
 	for (size_t i = 0; i < w->processes.n; i++)
-		send_to(w->processes.one[i], MSG_process_over, 0,
+		send_to(&w->processes.one[i], MSG_process_over, 0,
 			&(struct process_over){(char *)command_id}, -1);
 }
 
 bool processes_ready(const struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		if (!w->processes.one[i]->ready)
+		if (!w->processes.one[i].ready)
 			return false;
 	return true;
 }
@@ -172,7 +161,7 @@ bool processes_ready(const struct warden *w)
 bool processes_gone(const struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		if (w->processes.one[i]->pidfd != -1)
+		if (w->processes.one[i].pidfd != -1)
 			return false;
 	return true;
 }
@@ -180,24 +169,23 @@ bool processes_gone(const struct warden *w)
 void processes_end(struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		peer_close(&w->processes.one[i]->peer);
+		peer_close(&w->processes.one[i].peer);
 }
 
 void processes_kill(struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
-		proc_pidfd_signal(w->processes.one[i]->pidfd, SIGKILL);
+		proc_pidfd_signal(w->processes.one[i].pidfd, SIGKILL);
 }
 
 void processes_close(struct warden *w)
 {
 	processes_end(w);
 	while (w->processes.n > 0) {
-		struct process_beside *p = w->processes.one[--w->processes.n];
+		struct process_beside *p = &w->processes.one[--w->processes.n];
 
 		watch_free(p->gone);
 		actor_reader_free(p->actors);
 		mem_cleanup_fd(&p->pidfd);
-		free(p);
 	}
 }
