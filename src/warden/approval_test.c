@@ -52,7 +52,7 @@ static void *pass_answers(void *arg)
 	return NULL;
 }
 
-/* The warden is a child of the test. */
+/* The parent of the warden is the test, or the server of tests/integration/test_approval.py. */
 static socklen_t socket_name(pid_t test, struct sockaddr_un *a)
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
