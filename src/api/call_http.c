@@ -259,7 +259,6 @@ static int stream_begin(struct call *call)
 					   {NULL, NULL}};
 	struct http_request *req = req_of(call);
 
-	http_on_drain(req, on_drain, call);
 	if (!is_raw(call)) {
 		http_stream_start(req, 200, "text/event-stream", extra);
 		return 200;
@@ -348,7 +347,7 @@ void api_on_request(struct http_request *req, void *arg)
 	call->target = http_path(req);
 	call->body = http_body(req, &call->body_len);
 	call->body_type = http_header(req, "Content-Type");
-	http_on_close(req, on_gone, call);
+	http_hooks(req, on_gone, on_drain, call);
 	row = find_method(h);
 	if (check_host(call, &err) < 0 || call_admit_peer(call, &err) < 0)
 		;

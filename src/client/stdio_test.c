@@ -162,7 +162,7 @@ static void on_request(struct http_request *req, void *arg)
 	e->req = req;
 	e->credit[0] = e->credit[1] = e->credit_left = STDIO_WINDOW;
 	http_upgrade(req, STDIO_PROTOCOL, on_data, e);
-	http_on_drain(req, on_drain, e);
+	http_hooks(req, NULL, on_drain, e);
 	if (strcmp(path, "/ready") == 0)
 		send_frame(e, STDIO_STDOUT, "up", 2);
 	if (strcmp(path, "/credit") == 0) {

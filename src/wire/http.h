@@ -56,9 +56,9 @@ void http_server_drain(struct http_server *s);
 /* Calls fn once, when no connection has an answer to wait for or to send; maybe at once. */
 void http_server_on_quiet(struct http_server *s, void (*fn)(void *arg), void *arg);
 unsigned http_server_connections(const struct http_server *s);
-void http_server_free(struct http_server *s); /* closes all; on_close callbacks run */
+void http_server_free(struct http_server *s); /* closes all; `gone` is called */
 
-/* --- the request; valid until its answer has ended or on_close ran --- */
+/* --- the request; valid until its answer has ended or `gone` was called --- */
 const char *http_method(const struct http_request *req); /* "GET" */
 /* Percent-decoded, no query; malformed escapes and those of NUL and '/' were refused. */
 const char *http_path(const struct http_request *req);
@@ -79,10 +79,11 @@ uint32_t http_uid(const struct http_request *req);
 /* Counts the connection as this peer's from now on (TCP clients without a name are one peer).
  * False: that one has its share; the connection closes after the answer, which should be a 503. */
 bool http_set_peer(struct http_request *req, const char *name);
-/* Called once if the client leaves before the answer has ended; the request is gone when it
- * returns. */
-void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
-		   void *arg);
+/* gone: called once if the client leaves before the answer has ended; the request is freed when it
+ * returns. drained: called whenever pending falls below the low mark (64 KiB) after having been
+ * above. Either may be NULL. */
+typedef void http_hook_fn(struct http_request *req, void *arg);
+void http_hooks(struct http_request *req, http_hook_fn *gone, http_hook_fn *drained, void *arg);
 
 struct http_extra {
 	const char *name, *value;
@@ -102,9 +103,6 @@ typedef void http_data_fn(struct http_request *req, const void *p, size_t n, voi
 void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *on_data, void *arg);
 /* Bytes accepted for writing but not yet given to the kernel. */
 size_t http_pending(const struct http_request *req);
-/* Called whenever pending falls below the low mark (64 KiB) after having been above. */
-void http_on_drain(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
-		   void *arg);
 
 /* --- the parser alone, for fuzzers and tests: feeds bytes, no socket --- */
 struct http_parser;

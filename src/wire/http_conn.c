@@ -190,12 +190,12 @@ static void drop(struct http_conn *c)
 static void lose(struct http_conn *c)
 {
 	struct http_request *req = &c->parser->req;
-	const bool tell = c->active && req->on_close.fn != NULL;
+	const bool tell = c->active && req->gone != NULL;
 
 	c->broken = true;
 	c->active = false;
 	if (tell)
-		req->on_close.fn(req, req->on_close.arg);
+		req->gone(req, req->hook_arg);
 	drop(c);
 }
 
@@ -316,8 +316,8 @@ static void on_writable(void *arg)
 		answered(c);
 	else if (c->above && http_conn_pending(c) < HTTP_LOW_MARK) {
 		c->above = false;
-		if (req->on_drain.fn != NULL)
-			req->on_drain.fn(req, req->on_drain.arg);
+		if (req->drained != NULL)
+			req->drained(req, req->hook_arg);
 	}
 	leave(c);
 }

@@ -12,7 +12,7 @@
 #define HTTP_MAX_METHOD 16
 #define HTTP_MAX_QUERY 32	/* parameters */
 #define HTTP_MAX_EXTENSION 1024 /* bytes of chunk extensions in one body */
-#define HTTP_LOW_MARK 65536	/* pending bytes below which on_drain is called */
+#define HTTP_LOW_MARK 65536	/* pending bytes below which `drained` is called */
 #define HTTP_READ_SIZE 65536
 
 static inline size_t http_smaller(size_t a, size_t b)
@@ -35,12 +35,6 @@ struct http_pair {
 	size_t name, value;
 };
 
-typedef void http_hook_fn(struct http_request *req, void *arg);
-struct http_hook {
-	http_hook_fn *fn;
-	void *arg;
-};
-
 struct http_request {
 	struct http_conn *conn; /* NULL for a parser without connection */
 	struct buf head;	/* request line and headers, cut into strings in place */
@@ -51,7 +45,8 @@ struct http_request {
 	struct http_pair query[HTTP_MAX_QUERY];
 	size_t nquery;
 	bool version_1_0, keep_alive, is_head, expects_continue;
-	struct http_hook on_close, on_drain;
+	http_hook_fn *gone, *drained;
+	void *hook_arg;
 };
 
 /* --- http_request.c --- */
@@ -207,7 +202,8 @@ void http_conn_poke(struct http_conn *c);
 void http_conn_refused(struct http_conn *c);
 /* Gives the connection up; its client counts as left in a turn of its own. */
 void http_conn_break(struct http_conn *c);
-/* The client has left: on_close runs, the connection is gone (or will be once busy falls to 0). */
+/* The client has left: `gone` is called, the connection is freed (or will be once busy falls to 0).
+ */
 void http_conn_lost(struct http_conn *c);
 bool http_conn_is_idle(const struct http_conn *c);
 /* No answer is owed: nothing to wait for and nothing to send. */

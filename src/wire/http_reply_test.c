@@ -22,7 +22,7 @@ static void hold(struct fixture *f, struct http_request *req)
 
 	buf_addf(&f->log, "%s %.*s;", http_method(req), (int)len, body);
 	f->held = req;
-	http_on_close(req, note_gone, f);
+	http_hooks(req, note_gone, NULL, f);
 }
 
 static int ask(struct fixture *f, const char *text)
@@ -222,7 +222,7 @@ static void upgrade_now(struct fixture *f, struct http_request *req)
 {
 	assert_true(http_wants_upgrade(req, "p/1"));
 	f->held = req;
-	http_on_close(req, note_gone, f);
+	http_hooks(req, note_gone, NULL, f);
 	http_upgrade(req, "p/1", note_data, f);
 }
 
@@ -314,7 +314,7 @@ static void exe_6_drain_is_told_once_below_the_mark(void **state)
 		fixture_start(&f, &http_limits_default, hold);
 		fd = ask(&f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
 		buf_clear(&f.log);
-		http_on_drain(f.held, note_drain, &f);
+		http_hooks(f.held, note_gone, note_drain, &f);
 		http_stream_start(f.held, 200, NULL, NULL);
 		pend(f.held, over ? 65536 : 65535, bytes);
 		fixture_assert_log(&f, "");

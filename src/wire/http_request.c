@@ -180,14 +180,9 @@ uint32_t http_uid(const struct http_request *req)
 	return req->conn->uid;
 }
 
-void http_on_close(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
-		   void *arg)
+void http_hooks(struct http_request *req, http_hook_fn *gone, http_hook_fn *drained, void *arg)
 {
-	req->on_close = (struct http_hook){fn, arg};
-}
-
-void http_on_drain(struct http_request *req, void (*fn)(struct http_request *req, void *arg),
-		   void *arg)
-{
-	req->on_drain = (struct http_hook){fn, arg};
+	req->gone = gone;
+	req->drained = drained;
+	req->hook_arg = arg;
 }

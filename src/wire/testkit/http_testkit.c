@@ -181,7 +181,7 @@ void serve(struct fixture *f, struct http_request *req)
 	}
 	assert_null(f->held);
 	f->held = req;
-	http_on_close(req, note_close, f);
+	http_hooks(req, note_close, NULL, f);
 }
 
 void answer_held(struct fixture *f, const char *text)
