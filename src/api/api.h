@@ -25,14 +25,15 @@ struct api {
 	struct loop *loop;
 	struct peer launcher;
 	struct config config;
-	bool accept_loss;      /* of what a damaged redo file held */
-	int64_t share_mb;      /* memory that "75%" is a part of */
-	bool privileged;       /* the launcher is root's */
-	struct strv overrides; /* of flags and environment, for the next reading of the file */
+	bool accept_loss; /* start although a damaged redo file held events */
+	int64_t share_mb; /* the whole of which "75%" is a part */
+	bool privileged;  /* the launcher is root's */
+	struct strv
+		overrides; /* from flags and environment; applied each time that the file is read */
 	struct api_keys keys;
-	/* NULL while the disk is too full to open it: then only the server's own state is
-	 * answered, no_store says why, and what the launcher tells is held. sessions is NULL too.
-	 */
+	/* NULL while the disk is too full to open it: then the server answers only about its own
+	 * state, no_store says why, and messages of the launcher for the sessions are held.
+	 * sessions is NULL, too. */
 	struct store *store;
 	struct err no_store;
 	STAILQ_HEAD(, held) held;
@@ -48,17 +49,17 @@ struct api {
 	size_t nmethods;
 	uint32_t owner_uid;
 	bool auto_started, stopping, failed;
-	uint64_t dropped; /* events lost, as told by stored events */
+	uint64_t dropped; /* events that were lost, counted by the stored events about that */
 	bool listening;
 	struct watch *idle_timer, *open_timer, *leave_timer;
 	int64_t idle_since_us;
 	LIST_HEAD(, pending_call) pending; /* creates, patches and destroys without an answer yet */
 };
 
-/* Runs until the launcher's link closes or it says stop; the exit status. */
+/* Runs until the launcher closes the link or sends launcher_stop; returns the exit status. */
 int api_main(int link_fd);
 
-/* call_http.c: the listeners' requests as calls, and the error body of what is not a request. */
+/* call_http.c: turns HTTP requests into calls, and makes the error body of a malformed request. */
 struct http_request;
 void api_on_request(struct http_request *req, void *arg);
 void api_on_bad(int status, const char *reason, struct buf *body, void *arg);

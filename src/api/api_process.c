@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The API child's life: hello from the launcher, open the store, find the living sessions, listen,
- * stop. */
+/* The life of the API process: greeting from the launcher, open the store, find the living
+ * sessions, listen, stop. */
 #include "api/handlers.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -126,8 +126,7 @@ static int take_hello(struct api *api, struct launcher_hello *hello, struct link
 	return r;
 }
 
-/* The struct stays where it is: others borrow it. What only a restart can change stays as it was.
- */
+/* The address does not change: others borrow it. Settings that need a restart stay. */
 static int take_config(struct api *api, int fd, struct err *err)
 {
 	struct http_limits limits;
@@ -138,7 +137,7 @@ static int take_config(struct api *api, int fd, struct err *err)
 
 	if (r < 0)
 		return r;
-	config_keep(&api->config, &c, &kept); /* the launcher names them */
+	config_keep(&api->config, &c, &kept); /* the launcher logs their names */
 	strv_done(&kept);
 	config_done(&api->config);
 	api->config = c;
@@ -157,7 +156,7 @@ static void on_hup(void *ctx, void *msg, struct link_msg *m)
 	struct api *api = ctx;
 	struct err err = {0};
 
-	if (m->nfds > 0) /* rotated: go on in the new file, and let the old one go */
+	if (m->nfds > 0) /* rotated: write to the new file, and close the old one */
 		dup2(m->fd[0], STDERR_FILENO);
 	if (m->nfds > 1 && take_config(api, m->fd[1], &err) < 0)
 		log_error("the configuration was not replaced", "error", err.message);
@@ -177,7 +176,7 @@ static void end_loop(void *arg)
 	loop_stop(arg);
 }
 
-/* Everything has ended; clients get their last words. */
+/* All sessions have ended; clients get their last answers. */
 static void leave(void *arg)
 {
 	struct api *api = arg;
@@ -208,8 +207,8 @@ struct held {
 	struct link_msg m;
 };
 
-/* What is for the sessions. It is held until there are some, descriptors too: a warden that is
- * connected to us does not take itself for an orphan. */
+/* Passes a message to the sessions. Until the store is open, messages are held, with their
+ * descriptors: a warden with an open link does not count as an orphan. */
 static int on_other(void *ctx, struct link_msg *m, struct err *err)
 {
 	struct api *api = ctx;
@@ -225,7 +224,7 @@ static int on_other(void *ctx, struct link_msg *m, struct err *err)
 	return 0;
 }
 
-/* To the sessions, or away where there are none. */
+/* Passes held messages to the sessions, or drops them if the store was never opened. */
 static void release(struct api *api)
 {
 	struct err err = {0};
@@ -259,11 +258,11 @@ static void on_ready(void *arg)
 	struct api *api = arg;
 
 	listen_all(api);
-	log_info("ready"); /* before the launcher says so: who waits for it finds the line */
+	log_info("ready"); /* before the launcher reports it, so that readers find the line */
 	peer_send(&api->launcher, MSG_launcher_ready, 0, &(struct msg_empty){0}, NULL, 0, NULL);
 }
 
-/* An auto-started server ends when nobody has used it for a while. */
+/* An auto-started server ends when it was not used for server.auto_idle. */
 static void on_idle_tick(void *arg)
 {
 	struct api *api = arg;
@@ -347,7 +346,7 @@ static int start_sessions(struct api *api, struct err *err)
 	return 0;
 }
 
-/* Opens the store and starts the sessions. A full disk is no failure: it is tried again. */
+/* Opens the store and starts the sessions. If the disk is full, it tries again later. */
 static int open_or_wait(struct api *api, struct err *err)
 {
 	const bool waiting = api->no_store.code != E_OK;
@@ -420,20 +419,21 @@ static void on_launcher(void *arg)
 	struct err err = {0};
 
 	while ((status = peer_read(&api->launcher, &err)) == LINK_OK || status == LINK_LOST)
-		if (status == LINK_LOST) /* whoever waits for it has a deadline */
+		if (status == LINK_LOST) /* the request that waits for it has a deadline */
 			log_error("a message of the launcher is lost", "error", err.message);
 		else if (api->failed)
 			return;
 	if (status == LINK_BROKEN)
 		fail(api, "the launcher's link is broken", &err);
 	else if (status == LINK_EOF)
-		loop_stop(api->loop); /* the wardens live on */
+		loop_stop(api->loop); /* the wardens go on */
 }
 
 static void finish(struct api *api)
 {
 	if (api->sessions != NULL)
-		sessions_abandon(api->sessions); /* our end is no client that went away */
+		sessions_abandon(
+			api->sessions); /* the commands go on: their clients did not leave */
 	http_server_free(api->http);
 	sessions_free(api->sessions);
 	pending_free_all(api);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks: the owner of a key, else the peer of a unix connection, else (TCP with auth.type none)
- * the user of server.auth.none_as, or anonymous on a normal user's server. */
+/* Identifies the caller: the owner of a key, else the peer of a unix connection, else (TCP with
+ * auth.type none) the user of server.auth.none_as, or anonymous on a normal user's server. */
 #include "api/api.h"
 #include "base/mem.h"
 #include <stdio.h>
@@ -54,7 +54,7 @@ int call_authenticate(struct call *call, struct err *err)
 		if (call->uid == CALL_NO_UID)
 			return err_set(err, E_UNAUTHENTICATED, NULL,
 				       "the kernel does not tell who is connected");
-		/* A uid alone makes no approver. */
+		/* The role approver needs a key. */
 		if (call->uid == 0 || call->uid == api->owner_uid)
 			who->role = ROLE_ADMIN;
 		who->uid = call->uid;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks: keys, the peer of a unix connection, nobody. */
+/* The caller: by key, by the peer of a unix connection, without either. */
 #include "api/testkit/api_testkit.h"
 
-/* Answers who was seen: "agent_id role uid key|conn". */
+/* Answers with the caller: "agent_id role uid key|conn". */
 static void who_am_i(struct call *call)
 {
 	const struct caller *who = &call->who;
@@ -103,14 +103,14 @@ static void api_3_only_loopback_names_are_hosts_on_tcp(void **state)
 		cleanup_free char *headers =
 			mem_printf("Host: %s\r\nX-API-Key: agent-1\r\n", bad[i]);
 		cleanup_free char *want =
-			mem_printf("E_FORBIDDEN: '%s' is not a name of this machine alone: use "
-				   "localhost or an address of loopback",
+			mem_printf("E_FORBIDDEN: '%s' is not a loopback name: use "
+				   "localhost or a loopback address",
 				   bad[i]);
 		cleanup_got struct got g = rig_connect(*state, ON_TCP);
 
 		rig_ask(&g, "GET /", headers, NULL);
 		rig_finish(*state, &g);
-		if (g.status != 400) { /* what is no host at all is refused before */
+		if (g.status != 400) { /* a malformed Host is refused earlier */
 			cleanup_free char *got = said(&g);
 
 			assert_string_equal(got, want);
@@ -165,7 +165,8 @@ static void api_3_tcp_needs_a_key(void **state)
 		   "agent-1 agent 1000 agent-1");
 }
 
-/* Root and the server's owner are admins, any other user is an agent; nobody is approver. */
+/* Root and the server's owner are admins, any other user is an agent; the role approver needs a
+ * key. */
 static void api_3_a_unix_peer_is_its_uid(void **state)
 {
 	struct rig *r = *state;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api/call.h - one call of a method of the API, whatever protocol brought it.
+/* api/call.h - one call of a method of the API, for any protocol.
  *
  * A provider (call_http.c for HTTP/1) turns a request of its protocol into a call: it finds the
- * row, fills the call and hands it to call_run. Handlers see parameters by name, a body, an answer
- * or a stream of messages, and learn by work_free that the client has gone. They know nothing of
- * the protocol. API process, loop thread. */
+ * row, fills the call and passes it to call_run. Handlers use parameters by name, a body, an answer
+ * or a stream of messages; work_free is called when the client has gone. They do not depend on the
+ * protocol. API process, loop thread. */
 #pragma once
 #include "api/shape.h"
 #include "session/session.h"
@@ -25,7 +25,7 @@ enum call_part {
 	CALL_RESULT,  /* the answer as JSON; the last message */
 	CALL_EVENT,   /* an event as JSON, beside the output of its command */
 	CALL_FEED,    /* the same in a feed: a client may go on behind its number */
-	CALL_ALIVE,   /* nothing: shows a client that has gone, and keeps connections open */
+	CALL_ALIVE,   /* nothing: detects a client that has gone, and keeps the connection open */
 	CALL_PARTS
 };
 struct call_message {
@@ -35,11 +35,11 @@ struct call_message {
 	size_t len;
 };
 
-/* What a handler wants to hear of its stream. `room` and `broken` may end the call. */
+/* Callbacks of a handler for its stream. `room` and `broken` may end the call. */
 struct call_stream {
-	/* There may be room again (call_has_room), or a client's messages have all been given. */
+	/* There may be room again (call_has_room), or all of a client's messages were passed on. */
 	void (*room)(struct call *call);
-	/* Bidirectional only. A message of the client's; its end; that it broke the protocol. */
+	/* Bidirectional only: a message of the client, its end of input, a broken protocol. */
 	int (*message)(struct call *call, const struct call_message *m, struct err *err);
 	void (*end)(struct call *call);
 	void (*broken)(struct call *call, const struct err *err);
@@ -48,11 +48,11 @@ struct call_stream {
 struct call_provider {
 	/* A parameter that is not in the path, or NULL. */
 	const char *(*param)(const struct call *call, const char *name);
-	/* Adds a detail to err for each parameter that the row does not know. */
+	/* Adds a detail to err for each parameter that is not in the row. */
 	void (*check_params)(const struct call *call, struct err *err);
 	/* The client's key, or NULL. E_UNAUTHENTICATED: what it sent is not one key. */
 	int (*credential)(const struct call *call, const char **secret, struct err *err);
-	/* Counts the connection as this peer's; false: that one has its share of them. */
+	/* Counts the connection as one of this peer; false: the peer has its share of them. */
 	bool (*set_peer)(struct call *call, const char *name);
 	/* A whole answer. code is E_OK, or that of the error in the body. */
 	void (*answer)(struct call *call, int status, enum err_code code, const char *type,
@@ -77,10 +77,10 @@ struct call {
 	unsigned listener;
 	int fd;
 	uint32_t uid;		      /* of a client of the unix socket; else CALL_NO_UID */
-	bool from_page;		      /* a browser asks in the name of a web page */
-	bool head_only;		      /* a stream ends when its head was sent */
-	const char *target;	      /* what was asked for, for errors */
-	const char *body, *body_type; /* borrowed; type NULL: not told */
+	bool from_page;		      /* sent by a web page in a browser */
+	bool head_only;		      /* a stream ends after its head */
+	const char *target;	      /* the path of the request, for errors */
+	const char *body, *body_type; /* borrowed; type NULL: not given */
 	size_t body_len;
 	struct {
 		const char *name; /* in the row's path, ends at '}' */
@@ -92,16 +92,16 @@ struct call {
 	struct command *command; /* {cmd} */
 	struct buf reply;	 /* what w has written; call_reply sends it */
 	struct jw w;
-	const struct call_stream *stream; /* NULL: it is none */
+	const struct call_stream *stream; /* NULL: not a stream */
 	int64_t begun_us;
-	bool begun; /* its answer has */
-	void *work; /* of the handler: freed by work_free with the call */
+	bool begun; /* its answer has begun */
+	void *work; /* the handler's; work_free frees it with the call */
 	void (*work_free)(struct call *call, bool gone);
 };
 
 /* ---- for handlers ---- */
 
-/* A parameter by its name, of the path or not; NULL: it was not given. */
+/* A parameter by its name, from the path or elsewhere; NULL: it was not given. */
 const char *call_param(const struct call *call, const char *name);
 /* A decimal parameter, at most max; absent gives fallback. Problems become details. */
 uint64_t call_number(struct call *call, const char *name, uint64_t fallback, uint64_t max,
@@ -116,7 +116,7 @@ void call_reply(struct call *call, int status);
 void call_reply_as(struct call *call, int status, const char *type);
 void call_fail(struct call *call, const struct err *err);
 void call_finish(struct call *call, int r, const struct err *err); /* fails, or replies with 200 */
-/* Appends the error's body; without a subject of its own it is about what was asked for. */
+/* Appends the error's body. An error without a subject gets the target of the call. */
 void call_error(struct call *call, const struct err *err, struct buf *out);
 
 /* A stream by the row's kind; a unary row that streams begins a server stream. */
@@ -125,10 +125,10 @@ void call_send(struct call *call, enum call_part part, uint64_t at, const void *
 bool call_has_room(const struct call *call);
 void call_stream_end(struct call *call); /* ends the call */
 
-/* For an answer that somebody else gives later: the client may leave before. */
+/* For an answer that comes later, by a callback: the client may leave before. */
 struct pending_call;
 struct pending_call *call_pending(struct call *call);
-/* The call to answer; NULL: its client has left, and p is gone. */
+/* The call to answer; NULL: its client has left, and p is freed. */
 struct call *call_of_pending(struct pending_call *p);
 /* After sessions_free: no answer will come. */
 void pending_free_all(struct api *api);
@@ -145,11 +145,11 @@ struct method {
 	unsigned listeners;	 /* that offer it */
 	unsigned roles;		 /* bit set of 1<<enum role; 0: no credential needed */
 	enum method_owner owner; /* {id} names the caller's session, {cmd} the caller's command */
-	/* The other parameters, separated by spaces. HTTP has those with a capital letter as
-	 * header fields. */
+	/* Other parameters, separated by spaces; in HTTP, those with a capital letter are header
+	 * fields. */
 	const char *params;
 	bool idempotent; /* repeating it changes nothing */
-	bool audited;	 /* logged at info with who and outcome */
+	bool audited;	 /* logged at info, with caller and outcome */
 	method_fn *handler;
 	const struct shape_body *body; /* NULL: none */
 	struct shape_answer answers[3];
@@ -163,9 +163,9 @@ extern const struct method api_metrics_method; /* its path is the configuration'
 /* request_id: as the client chose it, or NULL. */
 void call_init(struct call *call, struct api *api, const struct call_provider *provider,
 	       const char *request_id);
-/* Whether a path is the row's; then its parameters are the call's. */
+/* Whether the path matches the row; if so, fills the call's path parameters. */
 bool call_match(struct call *call, const struct method *row, const char *path);
-/* Before all else: E_FORBIDDEN for a process of a session of root's server. */
+/* The first check: E_FORBIDDEN for a process of a session, if root runs the server. */
 int call_admit_peer(const struct call *call, struct err *err);
 /* Authenticates, checks, resolves what the path names and calls the row's handler. */
 void call_run(struct call *call, const struct method *row);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls that come by HTTP/1: a whole answer, a server stream as server-sent events, and a
- * bidirectional one as frames of agentsh-stdio/1 over an upgraded connection.
+/* Calls by HTTP/1: a whole answer, a server stream as server-sent events, and a bidirectional
+ * stream as frames of agentsh-stdio/1 over an upgraded connection.
  *
- * A client on TCP that has gone and one that has only ended its input send the same (FIN). A client
- * that has gone answers bytes with a reset. So after the end of its input a client gets credit for
- * nothing now and then: one that is there passes over it, and the reset shows the other. */
+ * On TCP, a client that has gone and a client that has ended its input send the same (FIN). After
+ * the end of its input a client therefore gets a credit of 0 bytes every few seconds: a living
+ * client ignores it, and for one that has gone the kernel sends a reset. */
 #include "api/handlers.h"
 #include "base/err_body.h"
 #include "base/mem.h"
@@ -92,8 +92,8 @@ static bool set_peer(struct call *call, const char *name)
 	return http_set_peer(req_of(call), name);
 }
 
-/* On TCP, which is loopback: only a loopback name or address may stand in Host. A browser that was
- * led here by the name of a page's own host sends that name. */
+/* TCP listeners are on loopback: Host must be a loopback name or address. A browser that was led
+ * here by DNS rebinding sends the name of the page's host. */
 static int check_host(const struct call *call, struct err *err)
 {
 	static const char six[] = "[::1]";
@@ -110,8 +110,7 @@ static int check_host(const struct call *call, struct err *err)
 	    (*port == '\0' || (*port == ':' && port[1 + strspn(port + 1, "0123456789")] == '\0')))
 		return 0;
 	return err_set(err, E_FORBIDDEN, "Host",
-		       "'%.100s' is not a name of this machine alone: use localhost or an address "
-		       "of loopback",
+		       "'%.100s' is not a loopback name: use localhost or a loopback address",
 		       host);
 }
 
@@ -233,7 +232,7 @@ static void on_data(struct http_request *req, const void *data, size_t n, void *
 
 	if (n == 0) {
 		h->call.stream->end(&h->call);
-		/* On a unix socket the kernel tells if the client has gone, not only ended. */
+		/* On a unix socket the kernel tells a closed connection from the end of input. */
 		if (h->call.listener != LISTENER_UNIX) {
 			h->probe = watch_timer(h->call.api->loop, on_probe, h);
 			on_probe(h);
@@ -291,21 +290,21 @@ static const struct call_provider http_provider = {
 
 /* ---- requests ---- */
 
-/* HEAD asks for what GET answers; an upgrade asks for the bidirectional row of the path. */
+/* HEAD uses the row of GET; an upgrade uses the bidirectional row of the path. */
 static bool is_asked(const struct method *m, const struct call *call, const char *verb)
 {
 	return (strcmp(m->verb, verb) == 0 || (call->head_only && strcmp(m->verb, "GET") == 0)) &&
 	       (m->kind != BIDIRECTIONAL || http_wants_upgrade(req_of(call), STDIO_PROTOCOL));
 }
 
-/* The row that is asked for; NULL: h->allow has the verbs of the path, if there is such a path. */
+/* The row for the request; NULL: h->allow has the verbs of the path, if there is one. */
 static const struct method *find_method(struct http_call *h)
 {
 	struct call *call = &h->call;
 	const char *verb = http_method(h->req);
 	const struct config *config = &call->api->config;
 
-	/* The one path that the configuration names. */
+	/* Its path comes from the configuration. */
 	if (config->metrics_enabled && strcmp(call->target, config->metrics_path) == 0) {
 		snprintf(h->allow, sizeof(h->allow), "GET");
 		return is_asked(&api_metrics_method, call, verb) ? &api_metrics_method : NULL;

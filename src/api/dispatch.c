@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a call to its handler: authenticate, check the parameters, resolve what the path names,
- * check ownership. What handlers read of a call and answer to it. */
+/* From a call to its handler: authenticates, checks the parameters, finds the session and command
+ * of the path, checks ownership. Also the functions by which handlers read a call and answer it. */
 #include "api/handlers.h"
 #include "base/err_body.h"
 #include "base/log.h"
@@ -28,7 +28,7 @@ void call_init(struct call *call, struct api *api, const struct call_provider *p
 		id_make(call->who.request_id, "req");
 }
 
-/* outcome: the status, or a word where there was no answer. */
+/* outcome: the status, or a word if no answer was sent. */
 static void log_request(const struct call *call, const char *outcome)
 {
 	const char *id = call_param(call, "id");
@@ -181,7 +181,7 @@ struct call *call_of_pending(struct pending_call *p)
 
 /* ---- parameters and body ---- */
 
-/* A part of the path that is longer than an id is cut, and then ends in what no id has. */
+/* A longer part of the path than an id is cut; it then ends in a character that no id has. */
 #define CUT "…"
 bool call_match(struct call *call, const struct method *row, const char *path)
 {
@@ -296,7 +296,7 @@ static int admit(struct call *call, struct err *err)
 		return api_writable(call->api, err);
 	call->provider->check_params(call, err);
 	r = err_from_details(err, NULL);
-	/* What is not the caller's is not found. */
+	/* A session or command of another caller is "not found". */
 	if (r == 0 && (m->owner == OWN_SESSION || m->owner == OWN_SESSION_COMMAND))
 		r = session_get(ss, &call->who, call_param(call, "id"), &call->session, err);
 	if (r == 0 && (m->owner == OWN_COMMAND || m->owner == OWN_SESSION_COMMAND))

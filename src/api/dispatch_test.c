@@ -76,7 +76,7 @@ static void api_1_head_answers_as_get_without_a_body(void **state)
 	assert_call(*state, "", "GET /health", NULL, 200, "");
 }
 
-/* A name that is too long to be one is told as far as there is room. */
+/* The error shows the beginning of an id that is too long. */
 static void assert_long_name(struct rig *r)
 {
 	cleanup_got struct got g = rig_connect(r, ON_TCP);
@@ -158,7 +158,7 @@ static struct got call_row(struct rig *r, const char *who, const struct method *
 	return g;
 }
 
-/* Every row: nobody gets in without a credential, and a role that is not named does not either. */
+/* Every row refuses a caller without a credential, and a caller without one of its roles. */
 static void api_3_roles_of_every_row(void **state)
 {
 	for (size_t i = 0; i < api_nmethods; i++) {
@@ -193,7 +193,7 @@ static void api_3_roles_of_every_row(void **state)
 	}
 }
 
-/* What is another agent's looks exactly as what does not exist; an admin sees it. */
+/* The session of another agent is "not found", as one that does not exist; an admin sees it. */
 static void api_3_what_is_not_ones_own_is_not_found(void **state)
 {
 	struct rig *r = *state;

@@ -27,7 +27,7 @@ static void take_seq(uint64_t seq, enum event_type type, const char *json, size_
 	*(uint64_t *)arg = seq;
 }
 
-/* Did the session end at or before this place? Then nothing will come behind it. */
+/* Whether the session ended at or before this sequence number: then no event follows. */
 static bool over_at(struct call *call, uint64_t after)
 {
 	const struct event_query q = {
@@ -63,7 +63,7 @@ static void emit(uint64_t seq, enum event_type type, const char *json, size_t le
 		call_send(s->call, CALL_FEED, seq, json, len);
 	if (end != 0) {
 		s->last = true;
-		watch_soon(s->keepalive); /* ends outside of the feed */
+		watch_soon(s->keepalive); /* the call ends outside of the feed's callback */
 	}
 }
 
@@ -83,7 +83,7 @@ static void on_answered(void *arg)
 	event_feed_pump(s->feed);
 }
 
-/* Also catches up where the feed fell behind without ever filling the socket. */
+/* Also pumps a feed that fell behind although the socket was never full. */
 static void on_keepalive(void *arg)
 {
 	struct subscription *s = arg;
@@ -133,7 +133,7 @@ void api_events_stream(struct call *call)
 	s = mem_new(struct subscription);
 	s->call = call;
 	s->types = q.types;
-	q.types |= q.types != 0 ? ENDS : 0; /* the end is always heard */
+	q.types |= q.types != 0 ? ENDS : 0; /* the end of the session is always needed */
 	s->keepalive = watch_timer(call->api->loop, on_keepalive, s);
 	watch_after(s->keepalive, KEEPALIVE_S * 1000);
 	call->work = s;
@@ -144,7 +144,7 @@ void api_events_stream(struct call *call)
 	event_feed_pump(s->feed);
 }
 
-/* "1h" back from now, or RFC 3339. */
+/* "1h" (before now), or RFC 3339. */
 static int64_t time_parameter(struct call *call, const char *name, struct err *err)
 {
 	const char *s = call_param(call, name);
@@ -161,7 +161,7 @@ static int64_t time_parameter(struct call *call, const char *name, struct err *e
 	return 0;
 }
 
-/* A place in the sequence, and behind a colon how many matches are still to be skipped. */
+/* A sequence number and, behind a colon, how many matches to skip. */
 static void cursor_parameter(struct call *call, struct event_query *q, struct err *err)
 {
 	const char *s = call_param(call, "cursor");

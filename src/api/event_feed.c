@@ -15,7 +15,7 @@ struct event_feed {
 	uint64_t last; /* given so far */
 	/* Events behind `last` are missing in `kept`: they are in the store. */
 	bool gap;
-	bool overrun; /* kept had no room since the store was asked */
+	bool overrun; /* an event did not fit into kept after the store was asked */
 	struct buf kept;
 	size_t kept_at;	       /* those before were given */
 	struct store_ask *ask; /* NULL: none is open */
@@ -123,7 +123,7 @@ static void on_answer(const struct event_answer *answer, void *arg)
 		emit(f, answer->row[i].seq, answer->row[i].type,
 		     answer->events.data + answer->row[i].at, answer->row[i].len);
 	if (answer->page.next > f->last)
-		f->last = answer->page.next; /* nothing that matches lies before it */
+		f->last = answer->page.next; /* no match lies before it */
 	f->gap = answer->page.next != 0 || f->overrun;
 	if (f->gap)
 		drop_kept(f);

@@ -332,8 +332,7 @@ static int on_message(struct call *call, const struct call_message *m, struct er
 	return 0;
 }
 
-/* A client that breaks the protocol is treated as gone: its command gets HUP, and its result is not
- * sent. */
+/* A client that breaks the protocol counts as gone: its command gets HUP, and no result is sent. */
 static void on_broken(struct call *call, const struct err *err)
 {
 	struct exec_stream *s = call->work;

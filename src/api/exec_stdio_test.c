@@ -87,7 +87,7 @@ struct stdio {
 	struct got g;
 };
 
-/* A session, and a command in it that has been started; the windows were told. */
+/* A session with a command that has been started; its windows were sent. */
 static int setup(void **state)
 {
 	struct stdio *s = mem_new(struct stdio);

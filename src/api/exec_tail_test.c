@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Output at the reader's pace: from a command that runs, and from one that is over. The test is a
- * provider of calls itself: it hears the messages and says how much room there is. */
+ * provider of calls itself: it records the messages and sets how much room there is. */
 #include "api/testkit/api_testkit.h"
 
 #define PATH "/api/v1/sessions/s/exec"
@@ -276,7 +276,7 @@ static void exe_3_a_damaged_file_is_named_in_the_result(void **state)
 	assert_at(&h->part[CALL_RESULT], "result.exit_code", "0");
 }
 
-/* A character that has come in part waits for its rest; bytes that are no text wait for nothing. */
+/* A part of a character waits for the rest; bytes that are not text do not wait. */
 static void exe_6_characters_are_kept_whole(void **state)
 {
 	struct heard *h = *state;
@@ -320,7 +320,7 @@ static void exe_6_a_last_part_of_a_character_comes(void **state)
 	assert_true(h->ended);
 }
 
-/* The client goes: its command is told. */
+/* The client leaves: its command gets HUP. */
 static void exe_6_leaving(void **state)
 {
 	struct heard *h = *state;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api/handlers.h - the functions behind the rows of methods.c. Each answers its call exactly once.
- */
+/* api/handlers.h - the handlers of the rows of methods.c. Each answers its call exactly once. */
 #pragma once
 #include "api/api.h"
 
@@ -17,7 +16,7 @@ method_fn api_exec;
 /* event_api.c */
 method_fn api_events_stream, api_events_history;
 /* server_api.c */
-/* Whether the database can be written, as far as is known: 0 or -E_UNAVAILABLE, why. */
+/* 0 if the database can be written; -E_UNAVAILABLE with the reason if the last write failed. */
 int api_writable(const struct api *api, struct err *err);
 method_fn api_health, api_ready, api_metrics;
 /* openapi.c */

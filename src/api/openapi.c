@@ -65,7 +65,7 @@ static json_t *field(const struct json_field *row)
 	return json_pack("{s:o}", "type", type_of("boolean", true));
 }
 
-/* Keys that are only known to be refused by name are left out. */
+/* Keys that exist only to be refused by name are left out. */
 static json_t *fields(const struct json_field *row, const char *required)
 {
 	json_t *all = json_object();
@@ -186,7 +186,7 @@ static json_t *parameters(const struct method *m)
 	return list;
 }
 
-/* shape NULL: none that has a name. */
+/* shape NULL: no named shape. */
 static json_t *content(const char *type, const char *shape)
 {
 	return json_pack("{s:{s:o}}", type, "schema",
@@ -222,8 +222,8 @@ static json_t *roles(unsigned set)
 	return list;
 }
 
-/* upgrade: the row that an upgrade of the request asks for, or NULL. A credential is needed on TCP;
- * on the unix socket the kernel tells who asks. */
+/* upgrade: the row for an upgrade of the request, or NULL. A credential is needed on TCP only: on
+ * the unix socket the kernel identifies the caller. */
 static json_t *operation(const struct method *m, const struct method *upgrade)
 {
 	static const char *const kinds[] = {"unary", "server stream", "bidirectional"};
@@ -280,7 +280,7 @@ static json_t *operations(const struct api *api)
 
 /* ---- the document ---- */
 
-/* Adds the shape and those that it consists of, as far as they have names. */
+/* Adds the shape and the named shapes in it. */
 static void add_schema(json_t *schemas, const struct shape *shape)
 {
 	if (shape->name != NULL && json_object_get(schemas, shape->name) != NULL)

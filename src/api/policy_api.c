@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies: the one of a session, which there are, and reading them again. The launcher knows. */
+/* Policies: that of a session, the list, and reloading. The launcher answers the last two. */
 #include "api/handlers.h"
 #include "base/mem.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api/shape.h - what bodies look like, as tables: the OpenAPI document is written from them.
+/* api/shape.h - tables of the keys in bodies; the OpenAPI document is made from them.
  *
  * A request has the table that reads it (base/json.h). An answer is written by code. Its table is
- * in shapes.c, or in methods.c if only one method has it; a test compares real answers with it, key
- * for key. */
+ * in shapes.c, or in methods.c if only one method has it; a test compares the keys of real answers
+ * with it. */
 #pragma once
 #include "base/json.h"
 
@@ -17,9 +17,9 @@ enum shape_kind {
 	SHAPE_BOOL,
 	SHAPE_MAP,     /* names with texts */
 	SHAPE_WORD,    /* one of words */
-	SHAPE_NAME,    /* one of what name(0), name(1) … give, up to NULL */
+	SHAPE_NAME,    /* one of of(0), of(1) … up to NULL */
 	SHAPE_OBJ,     /* a shape */
-	SHAPE_REQUEST, /* what a table of fields writes back */
+	SHAPE_REQUEST, /* a request, by its table of fields */
 	SHAPE_KINDS
 };
 #define SHAPE_LIST 1u  /* an array of it */
@@ -48,7 +48,8 @@ struct shape_body {
 	const char *required; /* a key that must be there, or NULL */
 	bool optional;	      /* no body at all is fine */
 };
-/* One way to answer: 0 for none. Without a shape the type tells what comes; NULL: nothing. */
+/* One way to answer; status 0: none. Without a shape the type is that of the body; NULL: no body.
+ */
 struct shape_answer {
 	int status;
 	const struct shape *shape;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api/shape_rows.h - short words for the tables of shapes; only for files that have such tables. */
+/* api/shape_rows.h - short macros for tables of shapes; only for files with such tables. */
 #pragma once
 #include "api/shape.h"
 

@@ -19,7 +19,7 @@ static const char *type_of(unsigned i)
 	return i < EVENT_TYPE_COUNT ? event_type_name((enum event_type)i) : NULL;
 }
 
-/* E_OK is no code of an error. */
+/* E_OK is left out. */
 static const char *code_of(unsigned i)
 {
 	return i + 1 < E_CODES ? err_row((enum err_code)(i + 1))->name : NULL;

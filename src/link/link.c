@@ -10,11 +10,11 @@
 #define MAGIC 0x4b4c4841 /* "AHLK" */
 #define FLAG_MEMFD 1
 #define SOCKET_BYTES (256 * 1024)
-#define KEEP_BYTES (2 * SOCKET_BYTES) /* a larger buffer is given back before the next frame */
+#define KEEP_BYTES (2 * SOCKET_BYTES) /* a larger buffer is freed before the next frame */
 /* A newer peer may have added fields at the end. */
 #define GROWTH_BYTES (64 * 1024)
 
-/* Little-endian on the wire. The length is the payload's, wherever it travels. */
+/* Little-endian on the wire. len: of the payload, inline or in a memfd. */
 struct frame_head {
 	uint32_t magic;
 	uint16_t version, type;
@@ -38,7 +38,7 @@ void link_done(struct link *l)
 	buf_done(&l->in);
 }
 
-/* The kernel doubles what is asked and caps it at net.core.*mem_max, unless it may be forced. */
+/* The kernel caps the size at net.core.*mem_max unless it is forced, which needs CAP_NET_ADMIN. */
 static int widen(int fd, int option, int forced)
 {
 	const int n = SOCKET_BYTES;
@@ -187,7 +187,7 @@ static int check_frame(const struct link *l, size_t len, size_t nfds, struct fra
 	outside = (h.flags & FLAG_MEMFD) != 0;
 	if (row == NULL)
 		return err_set(err, E_BAD_REQUEST, NULL, "link: unknown message %u", h.type);
-	/* The peer may not know yet that the state has changed. */
+	/* The peer may not have received the message that changed the state. */
 	for (enum link_state s = l->seen; s <= l->state; s++)
 		states |= 1U << s;
 	if (row->from != l->peer || row->to != l->self || (row->in & states) == 0)
@@ -242,7 +242,7 @@ static enum link_status recv_error(struct err *err)
 	switch (errno) {
 	case EAGAIN:
 		return LINK_AGAIN;
-	case EMFILE: /* not the peer's fault */
+	case EMFILE: /* the peer is not at fault */
 		err_set(err, E_RESOURCE_LIMIT, NULL,
 			"link: a message is lost, because this process has no file "
 			"descriptor left (RLIMIT_NOFILE)");
@@ -266,8 +266,8 @@ enum link_status link_recv(struct link *l, struct link_msg *m, struct err *err)
 	buf_clear(&l->in);
 	buf_reserve(&l->in, ROOM);
 	n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);
-	/* When the peer closes with something unread, one receive fails before what it had sent can
-	 * be received. */
+	/* If the peer closed with unread messages, one receive fails; the messages that it sent can
+	 * be received after that. */
 	if (n < 0 && errno == ECONNRESET) {
 		got.nfds = FDIO_MAX_FDS;
 		n = fdio_recv(l->fd, l->in.data, ROOM, got.fd, &got.nfds, &got.cred);

@@ -17,24 +17,23 @@
 #define LINK_INLINE (32 * 1024)
 #define LINK_PAYLOAD_MAX (16 * 1024 * 1024)
 
-/* What came of sending or receiving. */
+/* Results of sending and receiving. */
 enum link_status {
 	LINK_OK,
 	LINK_AGAIN,  /* nothing to receive now */
 	LINK_FULL,   /* the peer does not read: the socket takes no more now */
 	LINK_EOF,    /* the peer has closed its end */
-	LINK_LOST,   /* a message is lost, because this process has no descriptor left for what came
-			with it; the link goes on */
-	LINK_BROKEN, /* the peer breaks the protocol, or what is to be sent does */
+	LINK_LOST,   /* no free descriptor for those of a message: it is lost; the link goes on */
+	LINK_BROKEN, /* the peer violates the protocol, or the message to send would */
 };
 
 /* One side of a link; plain data, embeds well. Used from one thread. */
 struct link {
 	int fd;		     /* owned */
-	enum link_side self; /* who we are */
+	enum link_side self; /* our side */
 	enum link_side peer;
 	enum link_state state;
-	enum link_state seen; /* what the peer may still believe: our own sends do not move it */
+	enum link_state seen; /* of the peer, which may not have received our last messages */
 	struct buf in;	      /* reused for receiving */
 };
 

@@ -13,8 +13,7 @@
 #define LIST_LEN (64 * 1024)
 #define NAMES_LEN (256 * 1024)	    /* paths of files */
 #define FILES_LEN (8 * 1024 * 1024) /* texts of policies and sets */
-/* A shell's own arguments stand before a script; the session's and the command's environment become
- * one. */
+/* With a shell's own arguments; and the environments of session and command together. */
 #define SPAWN_ARGS_LEN (REQUEST_ARGS_MAX + REQUEST_SCRIPT_MAX + LIST_LEN)
 #define SPAWN_ENV_LEN (2 * REQUEST_ENV_MAX + LIST_LEN)
 

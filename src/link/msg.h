@@ -128,8 +128,8 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 
 /* ENDING is entered by warden_end, launcher_stop, warden_failed, init_failed, leader_failed,
  * process_failed and never left; a row's "next OPEN" received while ENDING keeps ENDING. Sending
- * advances the sender's state as receiving does the receiver's; what the peer sent before it could
- * know of our own step is judged by the state it still saw. */
+ * advances the sender's state as receiving does the receiver's. A message that the peer sent before
+ * it received our last one is checked against the state that the peer saw. */
 
 /* ---- payloads: a field's type, name and bound, in the order of the bytes ----
  *

@@ -154,7 +154,7 @@ int peer_dispatch(const struct peer_kind *kind, void *ctx, struct link_msg *m, s
 			return call(&kind->rows[i], ctx, m, err);
 	if (kind->rest != NULL)
 		return kind->rest(ctx, m, err);
-	return err_set(err, E_BAD_REQUEST, NULL, "link: message %u has no place here", m->type);
+	return err_set(err, E_BAD_REQUEST, NULL, "link: unexpected message %u", m->type);
 }
 
 enum link_status peer_read(struct peer *p, struct err *err)

@@ -32,9 +32,8 @@ struct http_limits {
 	int header_timeout_ms, idle_timeout_ms;
 	int body_min_rate, body_grace_ms; /* bytes a second after the first 5 s */
 	unsigned max_connections;
-	uint32_t owner_uid;	  /* may have as many connections as root may */
-	size_t max_pending_write; /* a streamed answer with more than this pending counts as left by
-				     its client */
+	uint32_t owner_uid;	  /* has the same rights to connections as root */
+	size_t max_pending_write; /* of a stream; above, its client counts as gone */
 };
 extern const struct http_limits http_limits_default;
 
@@ -45,15 +44,15 @@ typedef void http_request_fn(struct http_request *req, void *arg);
 
 struct http_server *http_server_new(struct loop *loop, const struct http_limits *limits,
 				    http_request_fn *on_request, http_bad_fn *on_bad, void *arg);
-/* Accepts on a listening socket (borrowed, non-blocking). tag is given back by http_tag (which
- * listener). Every connection gets a transport of its own by open. */
+/* Accepts on a listening socket (borrowed, non-blocking). http_tag returns tag for its requests.
+ * open makes the transport of each connection. */
 int http_server_listen(struct http_server *s, int fd, int tag, transport_open_fn *open,
 		       struct err *err);
-/* Other limits for connections that are accepted from now on. */
+/* Sets the limits of later connections. */
 void http_server_limit(struct http_server *s, const struct http_limits *limits);
 /* Stops accepting; open connections finish their answer and close. */
 void http_server_drain(struct http_server *s);
-/* Calls fn once, when no connection has an answer to wait for or to send; maybe at once. */
+/* Calls fn once, as soon as no connection waits for an answer or has one to send; maybe at once. */
 void http_server_on_quiet(struct http_server *s, void (*fn)(void *arg), void *arg);
 unsigned http_server_connections(const struct http_server *s);
 void http_server_free(struct http_server *s); /* closes all; `gone` is called */
@@ -76,8 +75,8 @@ int http_tag(const struct http_request *req); /* of the listener */
 /* The user at the other end of a unix socket (SO_PEERCRED, when it connected). */
 #define HTTP_NO_UID UINT32_MAX
 uint32_t http_uid(const struct http_request *req);
-/* Counts the connection as this peer's from now on (TCP clients without a name are one peer).
- * False: that one has its share; the connection closes after the answer, which should be a 503. */
+/* Counts the connection as one of this peer from now on (TCP clients without a name are one peer).
+ * False: the peer has its share; the connection closes after the answer, which should be a 503. */
 bool http_set_peer(struct http_request *req, const char *name);
 /* gone: called once if the client leaves before the answer has ended; the request is freed when it
  * returns. drained: called whenever pending falls below the low mark (64 KiB) after having been
@@ -88,8 +87,7 @@ void http_hooks(struct http_request *req, http_hook_fn *gone, http_hook_fn *drai
 struct http_extra {
 	const char *name, *value;
 };
-/* A whole answer. extra ends with name NULL; may be NULL. HEAD gets no body. The request is gone
- * afterwards. */
+/* A whole answer; frees the request. extra ends with name NULL; may be NULL. HEAD gets no body. */
 void http_reply(struct http_request *req, int status, const char *type, const void *body,
 		size_t len, const struct http_extra *extra);
 /* A streamed answer (chunked; 1.0: until close). */

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Theory of operation.
  *
- * One edge-triggered event (EPOLLIN | EPOLLRDHUP) stands for the whole life of a connection: a
- * request costs no epoll_ctl, and a client that leaves is noticed while nothing is read.
- * Level-triggered WATCH_CLOSED alone would not do: libevent 2.1 reports EPOLLERR (a reset) as
- * readable and writable only, so that a watcher of WATCH_CLOSED would never be called and the loop
- * would spin. With edges each change is told once; `readable` remembers that there may be bytes. A
- * short read means that the kernel had no more (epoll(7)); an end that comes later is a new edge,
- * one that was there already has set `shut`.
+ * One edge-triggered event (EPOLLIN | EPOLLRDHUP) is on for the whole life of a connection: a
+ * request costs no epoll_ctl, and a client that leaves is noticed while nothing is read. A
+ * level-triggered WATCH_CLOSED would not do: libevent 2.1 reports EPOLLERR (a reset) as readable
+ * and writable only, so a watcher of WATCH_CLOSED would not be called and the loop would spin. With
+ * edges each change is reported once; `readable` remembers that there may be bytes. A short read
+ * means that the kernel had no more (epoll(7)); a later end is a new edge, an earlier one has set
+ * `shut`.
  *
- * The application's calls (http_reply and so on) never run its callbacks: what follows from them is
- * done in a turn of its own (http_conn_poke). Functions here that call out do so between enter()
- * and leave(): the outermost leave() decides what comes next, and frees a connection that died
- * underneath. */
+ * The application's calls (http_reply and so on) never run its callbacks: those run in a later turn
+ * of the loop (http_conn_poke). Functions here that call the application do so between enter() and
+ * leave(): the outermost leave() decides how to go on, and frees a connection that has ended
+ * meanwhile. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -208,7 +208,7 @@ void http_conn_lost(struct http_conn *c)
 
 static void answered(struct http_conn *c)
 {
-	/* A broken connection has asked for its last turn already. */
+	/* A broken connection ends in its next turn. */
 	if (!c->closing || c->broken || http_conn_pending(c) > 0)
 		return;
 	c->io->ops->shut_down(c->io);
@@ -216,8 +216,8 @@ static void answered(struct http_conn *c)
 		drop(c);
 		return;
 	}
-	/* A close with unread bytes would reset the connection, which could take our last answer
-	 * away from the peer. So what it still sends is read and dropped for a while. */
+	/* A close with unread bytes resets the connection, and the client may lose our last answer.
+	 * So bytes that it still sends are read and dropped for a while. */
 	c->lingering = c->readable = true;
 	c->in_at = c->in.len;
 }
@@ -332,8 +332,7 @@ static bool hung_up(const struct http_conn *c)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-/* Of n bytes at p the first `used` are done with; p is c->in's unread part or the server's scratch.
- */
+/* Keeps the bytes behind p + used; p is the unread part of c->in, or the server's scratch. */
 static void keep_rest(struct http_conn *c, const char *p, size_t n, size_t used)
 {
 	if (unread(c) == 0) {
@@ -377,13 +376,12 @@ static void on_end(struct http_conn *c)
 	c->raw_ended = c->raw;
 	if (tell)
 		c->on_data(&c->parser->req, "", 0, c->data_arg);
-	/* The application may have ended its answer just now: then the rest of it is still to be
-	 * flushed. */
+	/* If the application has ended its answer just now, the rest is still to be flushed. */
 	if (!was_raw || (c->raw && hung_up(c)))
 		lose(c);
 }
 
-/* Reads into the server's scratch. The number of bytes; 0 if there are none for now or the
+/* Reads into the server's scratch. Returns the number of bytes; 0: nothing to read now, or the
  * connection has ended. */
 static size_t receive(struct http_conn *c)
 {
@@ -421,7 +419,7 @@ static void step(struct http_conn *c)
 	keep_rest(c, p, n, n);
 }
 
-/* Whether an event tells that the client of the request in progress has left. */
+/* Whether an event means that the client of the request in progress has left. */
 static bool has_left(const struct http_conn *c, unsigned what)
 {
 	if (!c->active || (what & (WATCH_READABLE | WATCH_CLOSED)) == 0)
@@ -498,8 +496,8 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 	c->timer = watch_timer(s->loop, on_timer, c);
 	watched = watch_start(c->event) == 0;
 	if (!watched) {
-		refusal = "connections cannot be watched: what fs.epoll.max_user_watches lets the "
-			  "server's user have is taken";
+		refusal = "connections cannot be watched: the server's user has used up "
+			  "fs.epoll.max_user_watches";
 		log_warn(refusal);
 	}
 	LIST_INSERT_HEAD(&s->conns, c, link);
@@ -511,7 +509,7 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 		http_refuse(c, 503, refusal);
 	}
 	if (!watched) {
-		/* A close with unread bytes could take the answer away from the client. */
+		/* With unread bytes, close would reset the connection. */
 		while (c->io->ops->receive(c->io, s->scratch, HTTP_READ_SIZE) > 0)
 			;
 		drop(c);

@@ -114,7 +114,7 @@ static void api_1_a_slow_body_gets_408(void **state)
 	fixture_stop(&f);
 }
 
-/* A client that does not read its answer is dropped, and holds up nobody. */
+/* A client that does not read its answer is dropped, and delays no other client. */
 static void api_1_an_unread_answer_is_given_up(void **state)
 {
 	struct http_limits limits = http_limits_default;
@@ -213,7 +213,7 @@ static void api_1_connections_over_the_limit_get_503(void **state)
 	fixture_turn(&f);
 	limits.max_connections = 2;
 	http_server_limit(f.server, &limits);
-	/* All are told, although only so many have time to read it. */
+	/* All get the answer, although only so many have time to read it. */
 	for (int i = 0; i < 70; i++) {
 		many[i] = fixture_connect(f.unix_fd);
 		fixture_turn(&f);

@@ -76,7 +76,7 @@ static void api_1_pipelined_requests_are_answered_in_order(void **state)
 	fixture_send(fd, GET("/hold1") GET("/2") GET("/hold3") GET("/4"));
 	fixture_turn(&f);
 	fixture_assert_log(&f, "/hold1;");
-	/* Bytes that nobody reads yet must not keep the loop busy. */
+	/* Bytes that are not read yet must not keep the loop busy. */
 	fixture_send(fd, GET("/5"));
 	fixture_turn(&f);
 	fixture_assert_quiet(&f);
@@ -197,7 +197,7 @@ static void api_1_a_client_may_have_left_before_its_request_is_read(void **state
 	assert_string_equal(got.data, OK("/a", "2"));
 	close(fd);
 
-	/* Not a whole request: nobody is told. */
+	/* Not a whole request: the application does not see it. */
 	buf_clear(&f.log);
 	fd = fixture_connect(f.tcp_fd);
 	fixture_send(fd, "GET / HT");
@@ -291,7 +291,7 @@ static void api_1_a_draining_server_finishes_its_answers(void **state)
 	fixture_stop(&f);
 }
 
-/* Quiet is who owes nobody an answer: neither its beginning nor its rest. */
+/* A connection is quiet when its answer was sent to the end. */
 static void api_1_an_answer_that_is_not_sent_yet_is_no_quiet(void **state)
 {
 	const size_t size = 8 << 20; /* more than the kernel takes at once */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire/http_internal.h - what the files of the HTTP server share; for http_*.c alone.
+/* wire/http_internal.h - shared by the files of the HTTP server, http_*.c.
  *
- * http_parser.c makes requests of bytes, http_request.c reads them, http_conn.c moves bytes and
- * keeps the state of a connection, http_reply.c writes answers, http_server.c accepts. */
+ * http_parser.c turns bytes into requests, http_request.c reads them, http_conn.c moves bytes and
+ * keeps the state of a connection, http_reply.c writes answers, http_server.c accepts, http_peer.c
+ * shares out connections. */
 #pragma once
 #include "base/loop.h"
 #include "wire/http.h"
@@ -50,7 +51,7 @@ struct http_request {
 };
 
 /* --- http_request.c --- */
-/* Decodes the target at offset at of head into path and query. NULL or the reason of a refusal. */
+/* Decodes the target at offset at of head into path and query. NULL, or why it is refused. */
 const char *http_request_target(struct http_request *req, size_t at);
 /* Joins repeated headers, so that names are unique. */
 void http_request_join(struct http_request *req);
@@ -105,12 +106,12 @@ struct http_server {
 	SLIST_HEAD(, http_listener) listeners;
 	LIST_HEAD(, http_peer) peers;
 	unsigned nconns, ntrusted; /* being served; those of root and the owner */
-	unsigned nrefused;	   /* only being told that there are too many */
+	unsigned nrefused;	   /* get a 503 only */
 	bool draining;
 	bool starved; /* no descriptor for accept: listeners are off until retry */
-	bool hungry;  /* the log was told of it, and there are still some that wait */
+	bool hungry;  /* it was logged; reset when the queue of a listener is empty */
 	struct watch *retry;
-	void (*on_quiet)(void *arg); /* NULL: nobody waits */
+	void (*on_quiet)(void *arg); /* NULL: not wanted */
 	void *quiet_arg;
 	struct buf head, bad; /* scratch of one answer */
 	char date[32];
@@ -128,12 +129,11 @@ struct http_peer {
 	unsigned conns;
 	uint32_t uid; /* of a unix socket's client; HTTP_NO_UID for others */
 	bool trusted; /* root or the owner */
-	bool held;    /* in use without a connection */
+	bool held;    /* not freed even without a connection */
 };
-/* Whose an accepted connection is; held, until http_peer_release. */
+/* The peer of an accepted connection; not freed until http_peer_release. */
 struct http_peer *http_peer_of(struct http_server *s, int fd, bool tcp);
-/* NULL if the peer may have one more connection, maybe because another one was closed for it; else
- * why not. */
+/* NULL if the peer may have one more connection (another may be closed for it); else why not. */
 const char *http_peer_room(struct http_server *s, const struct http_peer *p);
 void http_peer_join(struct http_conn *c, struct http_peer *p);
 /* A peer that has no connection and is not held is freed. */
@@ -184,29 +184,26 @@ void http_conn_start(const struct http_listener *l, int fd, struct http_peer *p,
 		     const char *refusal);
 /* Refuses a connection that is waiting. */
 void http_conn_evict(struct http_conn *c, const char *reason);
-/* For a request, for the rest of one, or for its client to read an answer. */
+/* It waits for a request, for the rest of one, or until its client reads an answer. */
 bool http_conn_is_waiting(const struct http_conn *c);
-/* A request has begun to come and has not come wholly; or, unless it is trusted, the first one of a
- * connection that is served. */
+/* A request has come in part; or, unless the peer is trusted, no request has come yet. */
 bool http_conn_is_unfinished(const struct http_conn *c);
-/* Writes at once what the kernel takes and keeps the rest. A failure shows up later as a lost
- * client. */
+/* Sends as much as the kernel takes and keeps the rest. After a failure the client counts as gone
+ * in the next turn. */
 void http_conn_send(struct http_conn *c, const struct iovec *iov, int n);
 size_t http_conn_pending(const struct http_conn *c);
-/* The application's answer has ended; keep: the connection may serve another request. The request
- * is gone. */
+/* The answer has ended, and the request is freed. keep: the connection may serve another one. */
 void http_conn_answered(struct http_conn *c, bool keep);
-/* Asks for a turn of its own, so that callbacks never run inside the application's calls. */
+/* Continues in a later turn, so that callbacks never run inside the application's calls. */
 void http_conn_poke(struct http_conn *c);
 /* A refusal has been sent: the connection ends. */
 void http_conn_refused(struct http_conn *c);
-/* Gives the connection up; its client counts as left in a turn of its own. */
+/* Ends the connection; its client counts as gone in the next turn. */
 void http_conn_break(struct http_conn *c);
-/* The client has left: `gone` is called, the connection is freed (or will be once busy falls to 0).
- */
+/* The client has left: calls `gone`, frees the connection (or leave() does, once busy is 0). */
 void http_conn_lost(struct http_conn *c);
 bool http_conn_is_idle(const struct http_conn *c);
-/* No answer is owed: nothing to wait for and nothing to send. */
+/* No request is being answered, and nothing is left to send. */
 bool http_conn_is_quiet(const struct http_conn *c);
 
 /* --- http_reply.c --- */

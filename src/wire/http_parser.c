@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parser works by whole lines: a line is first collected, bounded by its limit, and then
- * judged. So the verdict does not depend on how the bytes were split. Only origin-form targets
- * ("/path?query") are accepted. */
+/* The parser works by whole lines: it collects a line, bounded by its limit, and then checks it. So
+ * the result does not depend on how the bytes were split. Only origin-form targets ("/path?query")
+ * are accepted. */
 #include "base/mem.h"
 #include "wire/http_internal.h"
 #include <ctype.h>
@@ -167,8 +167,7 @@ static enum http_parse feed_line(struct http_parser *p)
 
 /* --- headers and trailers --- */
 
-/* Judges the line s of len bytes (ended by NUL), cuts it into name and value. NULL or the reason of
- * a refusal. */
+/* Cuts the line s of len bytes, which ends with NUL. NULL, or why it is refused. */
 static const char *cut_field(char *s, size_t len, char **value)
 {
 	char *colon = memchr(s, ':', len);
@@ -303,7 +302,7 @@ static enum http_parse feed_trailers(struct http_parser *p)
 		return ready(p);
 	for (size_t i = 0; i < ARRAY_LEN(framing); i++)
 		if (strcasecmp(p->extra.data, framing[i]) == 0)
-			return reject(p, 400, "a trailer that belongs into the head");
+			return reject(p, 400, "this header is not allowed as a trailer");
 	buf_clear(&p->extra);
 	return HTTP_MORE;
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Connections are shared out by peer, so that one of them cannot hold all.
+/* Connections are shared out by peer, so that one peer cannot hold all of them.
  *
- * A peer is a user of a unix socket, or what the application has named (http_set_peer); TCP clients
- * that it has not named yet are one peer. Each may have a quarter of the connections. Root and the
- * owner are not held to it, and a few connections are kept for them. */
+ * A peer is a user of a unix socket, or a name from the application (http_set_peer); TCP clients
+ * without a name are one peer. Each may have a quarter of the connections. This limit does not
+ * apply to root and the owner, and a few connections are reserved for them. */
 #include "base/mem.h"
 #include "wire/http_internal.h"
 #include <stdio.h>
 #include <sys/socket.h>
 
 #define SHARE 4	  /* a peer may have one in so many connections */
-#define KEPT 16	  /* connections for root and the owner, of many */
+#define KEPT 16	  /* connections reserved for root and the owner, at most */
 #define TCP "tcp" /* no user has this name */
 #define OVER "you have your share of this server's connections open already: close some of them"
 #define FULL "all connections of this server are taken: try again later"
@@ -84,8 +84,8 @@ void http_peer_leave(struct http_conn *c)
 	free_unused(p);
 }
 
-/* Whether a should be closed rather than b: without an answer on its way, of the peer that has
- * more, and the older one. */
+/* Whether to close a rather than b: prefers connections without an unsent answer, then those of the
+ * peer with more connections, then the older one. */
 static bool is_better(const struct http_conn *a, const struct http_conn *b)
 {
 	if (b != NULL && (http_conn_pending(a) > 0) != (http_conn_pending(b) > 0))
@@ -95,9 +95,9 @@ static bool is_better(const struct http_conn *a, const struct http_conn *b)
 	return a->wait_since_us < b->wait_since_us;
 }
 
-/* Makes room by closing the oldest unfinished request of the peer that has most, or what has waited
- * longest of `only`. False: there is none. A newcomer that is not trusted cannot take the place of
- * one that is. */
+/* Closes the oldest unfinished request of the peer with the most connections, or the connection of
+ * `only` that has waited longest. False: there is no such connection. An untrusted client cannot
+ * displace a trusted one. */
 static bool make_room(struct http_server *s, const struct http_peer *only, bool trusted)
 {
 	struct http_conn *c, *oldest = NULL;
@@ -111,8 +111,7 @@ static bool make_room(struct http_server *s, const struct http_peer *only, bool 
 	if (oldest == NULL)
 		return false;
 	if (http_conn_pending(oldest) > 0)
-		http_conn_lost(
-			oldest); /* it does not read its answer, nor would it read a refusal */
+		http_conn_lost(oldest); /* its client does not read: a refusal would not arrive */
 	else
 		http_conn_evict(oldest, FULL);
 	return true;
@@ -124,7 +123,7 @@ const char *http_peer_room(struct http_server *s, const struct http_peer *p)
 	const unsigned kept = max / SHARE < KEPT ? max / SHARE : KEPT;
 
 	if (!p->trusted && p->conns >= share(s))
-		/* A client with a key is one of these until it has sent it. */
+		/* A client with a key counts as "tcp" until it has sent the key. */
 		return strcmp(p->name, TCP) == 0 && make_room(s, p, false) ? NULL : OVER;
 	if (s->nconns < max && (p->trusted || s->nconns - s->ntrusted < max - kept))
 		return NULL;

@@ -30,7 +30,7 @@ static void add_header(struct buf *b, const char *name, const char *value)
 {
 	buf_adds(b, name);
 	buf_adds(b, ": ");
-	/* A value may stem from a peer: it cannot begin a header of its own. */
+	/* A value may come from a peer: it must not start another header. */
 	for (; *value != '\0'; value++)
 		buf_addc(b, http_is_value(value, 1) ? *value : ' ');
 	buf_adds(b, "\r\n");

@@ -434,7 +434,7 @@ static void exe_4_an_upgrade_passes_bytes_both_ways(void **state)
 	fixture_send(fd, "more");
 	fixture_turn(&f);
 	fixture_assert_log(&f, "<raw|3><more|4>");
-	/* A half-close is told once; the other direction goes on. */
+	/* A half-close is reported once; the other direction goes on. */
 	shutdown(fd, SHUT_WR);
 	fixture_turn(&f);
 	fixture_assert_quiet(&f);

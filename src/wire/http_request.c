@@ -3,8 +3,8 @@
 #include "wire/http_internal.h"
 #include <strings.h>
 
-/* Decodes a string in place. False for a malformed escape, for NUL, and in a path for a slash,
- * which would cut the path otherwise than those before us see it. */
+/* Decodes a string in place. False for a malformed escape, for NUL, and for a slash in a path: a
+ * proxy in front of us would see another path. */
 static bool unescape(char *s, bool in_query)
 {
 	char *to = s;

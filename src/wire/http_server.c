@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #define ACCEPT_TURN 64 /* connections accepted before others get their turn */
-#define MAX_REFUSED 64 /* at least so many that are refused may read their answer at a time */
+#define MAX_REFUSED 64 /* refused connections that may read their answer, at least */
 #define RETRY_MS 100   /* until accept is tried again without descriptors */
 
 static void set_accepting(struct http_server *s, bool on)
@@ -30,8 +30,7 @@ static void on_retry(void *arg)
 	set_accepting(s, !s->draining);
 }
 
-/* A listening socket stays readable while accept fails for want of descriptors or memory: watching
- * it would spin. */
+/* The socket stays readable while accept fails for want of descriptors: watching it would spin. */
 static void starve(struct http_server *s)
 {
 	if (!s->hungry)
@@ -41,8 +40,8 @@ static void starve(struct http_server *s)
 	watch_after(s->retry, RETRY_MS);
 }
 
-/* A machine that vanishes sends no end: the kernel asks now and then whether it is there. No
- * TCP_USER_TIMEOUT: it would also end a connection whose client only reads slowly. */
+/* A machine that vanishes sends no FIN: keep-alive probes detect it. No TCP_USER_TIMEOUT: it would
+ * also end a connection with a client that reads slowly. */
 static void set_tcp(int fd)
 {
 	static const struct {
@@ -57,7 +56,7 @@ static void set_tcp(int fd)
 		setsockopt(fd, rows[i].level, rows[i].name, &rows[i].value, sizeof(rows[i].value));
 }
 
-/* The one that has had most time to read its answer gives way. */
+/* Closes the refused connection that had most time to read its answer. */
 static void drop_refused(struct http_server *s)
 {
 	struct http_conn *c, *oldest = NULL;
@@ -98,7 +97,7 @@ static void on_accept(void *arg)
 			starve(l->server);
 		else if (errno == EAGAIN)
 			l->server->hungry = false;
-		/* Any other failure is that of one client, or there is none left. */
+		/* Any other error concerns one client; EAGAIN: no client is left. */
 		return;
 	}
 }

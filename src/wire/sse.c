@@ -84,7 +84,7 @@ static int take_line(struct sse_parser *p, sse_fn *fn, void *arg)
 
 	if (p->line.len == 0) {
 		if (p->has_data) {
-			/* Every data line has brought its newline; the last one goes. */
+			/* Each data line added a newline; remove the last one. */
 			p->data.data[--p->data.len] = '\0';
 			fn(p->id.data != NULL ? p->id.data : "",
 			   p->name.len > 0 ? p->name.data : "message", p->data.data, p->data.len,
@@ -118,7 +118,7 @@ int sse_parse(struct sse_parser *p, const char *bytes, size_t n, sse_fn *fn, voi
 		buf_add(&p->line, bytes, part);
 		if (part == n)
 			return 0;
-		/* The LF of a CR LF ends nothing. */
+		/* The LF of a CR LF is not another line end. */
 		if (!p->after_cr && take_line(p, fn, arg) < 0)
 			return -1;
 		p->after_cr = bytes[part] == '\r';

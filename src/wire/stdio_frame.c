@@ -29,7 +29,7 @@ void stdio_frame(struct buf *out, enum stdio_type type, const void *p, size_t n)
 	add_frame(out, type, at, n);
 }
 
-/* Judges a frame's head. */
+/* Checks a frame's head. */
 static int check_head(const uint8_t *h, unsigned allowed, size_t *len, struct err *err)
 {
 	const size_t n = (size_t)h[4] << 24 | (size_t)h[5] << 16 | (size_t)h[6] << 8 | h[7];

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire/transport.h - receive, send and shut down for one connection, below HTTP. Plain is the only
- * one.
+/* wire/transport.h - receive, send and shut down for one connection, below HTTP; plain today.
  *
- * The connection watches fd with edges: for reading always, for writing while it has bytes that
- * send has not taken. A transport that holds received bytes back (a TLS record) gives them before
- * it answers less than was asked for. */
+ * The connection watches fd with edges: for reading always, for writing while it has unsent bytes.
+ * A transport that buffers received bytes (a TLS record) returns all of them before it returns less
+ * than was asked for. */
 #pragma once
 #include <sys/uio.h>
 
