@@ -8,7 +8,8 @@
 // clang-format on
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "sandbox/idmap.h"
+#include "sandbox/mnt.h"
+#include "sandbox/sandbox.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>

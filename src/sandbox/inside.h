@@ -75,9 +75,10 @@ int inside_limits(struct inside *in, struct err *err);
 int inside_undumpable(struct inside *in, struct err *err);
 /* Rules that say the same of files as the mounts, for init and all that it starts. */
 int inside_landlock(struct inside *in, struct err *err);
-/* The rights (LANDLOCK_…) that the policy gives to no command at a path; and the report of them. */
+/* The rights (LANDLOCK_…) that the policy gives to no command at a path. */
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
-void inside_report_withheld(struct inside *in);
+struct landlock_ask;
+int inside_enter_landlock(struct inside *in, const struct landlock_ask *ask, struct err *err);
 /* Devices of the host that every session may use; ends with a NULL path. */
 extern const struct inside_device {
 	const char *path;

@@ -134,35 +134,23 @@ static void put(struct grants *g, int fd, const char *name, const char *real, un
 	g->v[g->n++] = (struct grant){fd, mem_strdup(name), mem_strdup(real), access, tree};
 }
 
-enum missing { MAY_LACK, MUST_EXIST };
-static int give(struct grants *g, const char *path, unsigned access, enum missing m,
+enum need { MAY_LACK, MUST_EXIST, LISTED /* may lack, and a list of the configuration has it */ };
+static int give(struct grants *g, const char *path, unsigned access, enum need need,
 		struct err *err)
-{
-	char real[PATH_MAX];
-	int fd = -1;
-	int r = inside_resolve(path, real, &fd, err);
-
-	if (r < 0 || (fd == -1 && m == MAY_LACK))
-		return r;
-	if (fd == -1)
-		return err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
-	put(g, fd, path, real, access);
-	return 0;
-}
-
-static int give_listed(struct grants *g, const char *path, unsigned access, struct err *err)
 {
 	const struct strv *kept = &g->in->plan.kept_out;
 	cleanup_fd int fd = -1;
 	char real[PATH_MAX];
 	int r = inside_resolve(path, real, &fd, err);
 
-	if (r == 0 && fd != -1)
+	if (r == 0 && fd == -1 && need == MUST_EXIST)
+		r = err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
+	if (r == 0 && fd != -1 && need == LISTED)
 		r = inside_may_show(&g->in->plan, path, real, err);
 	if (r < 0 || fd == -1)
 		return r;
 	/* A process that can read these directories controls the server. */
-	for (size_t i = 0; i < kept->n; i++) {
+	for (size_t i = 0; need == LISTED && i < kept->n; i++) {
 		cleanup_free char *dir = realpath(kept->v[i], NULL);
 
 		if (dir != NULL && path_overlap(real, dir))
@@ -184,7 +172,7 @@ static int give_list(struct grants *g, const struct strv *list, unsigned access,
 		const char *path = list->v[i];
 
 		if (!path_within(path, WORKSPACE))
-			r = give_listed(g, path, inside_is_system(path) ? RUN : access, err);
+			r = give(g, path, inside_is_system(path) ? RUN : access, LISTED, err);
 		else if (access == RUN)
 			r = err_set(err, E_ENFORCEMENT, path,
 				    "%s of filesystem.read_only_passthrough_paths cannot be shut "
@@ -194,25 +182,19 @@ static int give_list(struct grants *g, const struct strv *list, unsigned access,
 	return r;
 }
 
-static int give_own(struct grants *g, struct err *err)
+static int give_workspace(struct grants *g, struct err *err)
 {
-	const struct sandbox_plan *p = &g->in->plan;
-	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_HOME);
-	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_TMP);
-	char real[PATH_MAX];
+	const char *path = g->in->plan.workspace;
 	const int fd = fcntl(g->in->tree_fd, F_DUPFD_CLOEXEC, 3);
-	int r;
+	char real[PATH_MAX];
 
 	if (mnt_name(fd, real) <= 0)
-		return err_errno(err, E_ENFORCEMENT, p->workspace, "cannot read the name of %s",
-				 p->workspace);
-	put(g, fd, p->workspace, real, LANDLOCK_ALL);
+		return err_errno(err, E_ENFORCEMENT, path, "cannot read the name of %s", path);
+	put(g, fd, path, real, LANDLOCK_ALL);
 	/* The session uses the workspace by this name, so the name must lead to it. */
-	if (strcmp(real, p->workspace) != 0)
-		return err_set(err, E_ENFORCEMENT, p->workspace, "workspace %s has been moved",
-			       p->workspace);
-	r = give(g, home, LANDLOCK_ALL, MUST_EXIST, err);
-	return r < 0 ? r : give(g, tmp, LANDLOCK_ALL, MUST_EXIST, err);
+	if (strcmp(real, path) != 0)
+		return err_set(err, E_ENFORCEMENT, path, "workspace %s has been moved", path);
+	return 0;
 }
 
 static int check_blocked(const struct grants *g, struct err *err)
@@ -255,19 +237,26 @@ static int check_program(const struct grants *g, struct err *err)
 static int collect(struct grants *g, struct err *err)
 {
 	const struct sandbox_plan *p = &g->in->plan;
+	cleanup_free char *home = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_HOME);
+	cleanup_free char *tmp = mem_printf("%s/%s", p->own_dir, SANDBOX_OWN_TMP);
+	const struct {
+		const char *path;
+		unsigned access;
+	} own[] = {{home, LANDLOCK_ALL},
+		   {tmp, LANDLOCK_ALL},
+		   {"/proc", LANDLOCK_READ},
+		   {p->state_program, RUN}};
 	struct strv etc = {0};
-	int r = give_own(g, err);
+	int r = give_workspace(g, err);
 
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own); i++)
+		r = give(g, own[i].path, own[i].access, MUST_EXIST, err);
 	if (r == 0)
 		r = give_list(g, &p->read_only_paths, RUN, err);
 	if (r == 0)
 		r = give_list(g, &p->passthrough_paths, LANDLOCK_ALL, err);
 	if (r == 0)
 		r = give_list(g, &p->monitored_paths, LANDLOCK_ALL, err);
-	if (r == 0)
-		r = give(g, "/proc", LANDLOCK_READ, MUST_EXIST, err);
-	if (r == 0)
-		r = give(g, p->state_program, RUN, MUST_EXIST, err);
 	for (const struct inside_device *d = inside_devices; r == 0 && d->path != NULL; d++)
 		r = give(g, d->path, LANDLOCK_READ | LANDLOCK_CHANGE, MAY_LACK, err);
 	inside_etc_paths(&etc);
@@ -320,7 +309,6 @@ static int raise_rules(struct inside *in, const struct grants *g, struct err *er
 	const struct landlock_ask ask = {.rules = rules,
 					 .nrules = g->n,
 					 .scopes = LANDLOCK_ABSTRACT_SOCKETS | LANDLOCK_SIGNALS};
-	cleanup_fd int ruleset = -1;
 	int r;
 
 	for (size_t i = 0; i < g->n; i++) {
@@ -335,14 +323,8 @@ static int raise_rules(struct inside *in, const struct grants *g, struct err *er
 		else if ((rules[i].access & LANDLOCK_CHANGE) != 0)
 			strv_add(&in->writable, one->real);
 	}
-	r = landlock_prepare(&ask, &ruleset, &in->walls, err);
-	if (r < 0)
-		return r;
-	inside_report_withheld(in);
-	errno = landlock_enter(ruleset);
-	if (errno != 0)
-		return err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
-	return landlock_abi() < LANDLOCK_SCOPES_ABI ? 0 : leave_sweeper(in, err);
+	r = inside_enter_landlock(in, &ask, err);
+	return r < 0 || landlock_abi() < LANDLOCK_SCOPES_ABI ? r : leave_sweeper(in, err);
 }
 
 int bare_landlock(struct inside *in, struct err *err)

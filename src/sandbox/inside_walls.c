@@ -55,16 +55,23 @@ unsigned inside_withheld(const struct sandbox_plan *plan, const char *path)
 	return 0;
 }
 
-void inside_report_withheld(struct inside *in)
+/* init enters it, so that all its commands are in one domain: a command in a domain of its own
+ * could not see in /proc what another command has left running. */
+int inside_enter_landlock(struct inside *in, const struct landlock_ask *ask, struct err *err)
 {
-	const enum wall_state state = in->walls.wall[WALL_landlock].state;
-	char detail[sizeof(in->walls.wall[0].detail)];
+	struct wall_report raised;
+	cleanup_fd int ruleset = -1;
+	int r = landlock_prepare(ask, &ruleset, &in->walls, err);
 
-	if (in->plan.withheld.n == 0)
-		return;
-	memcpy(detail, in->walls.wall[WALL_landlock].detail, sizeof(detail));
-	wall_set(&in->walls, WALL_landlock, state, "%.70s; %zu places less, by the policy's rules",
-		 detail, in->plan.withheld.n);
+	if (r < 0)
+		return r;
+	raised = in->walls;
+	if (in->plan.withheld.n > 0)
+		wall_set(&in->walls, WALL_landlock, raised.wall[WALL_landlock].state,
+			 "%.70s; %zu places less, by the policy's rules",
+			 raised.wall[WALL_landlock].detail, in->plan.withheld.n);
+	errno = landlock_enter(ruleset);
+	return errno == 0 ? 0 : err_errno(err, E_ENFORCEMENT, NULL, "landlock_restrict_self");
 }
 
 /* An entry of a list may be a file, or not exist. */
@@ -80,8 +87,6 @@ static size_t add_list(struct landlock_rule *out, const struct strv *list, unsig
 	return list->n;
 }
 
-/* init enters it, so that all its commands are in one domain: a command in a domain of its own
- * could not see in /proc what another command has left running. */
 int inside_landlock(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
@@ -89,9 +94,7 @@ int inside_landlock(struct inside *in, struct err *err)
 			    p->passthrough_paths.n + p->monitored_paths.n;
 	cleanup_free struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
 	struct landlock_ask ask = {.rules = rules, .nrules = ARRAY_LEN(own)};
-	cleanup_fd int ruleset = -1;
 	unsigned withheld = 0;
-	int r;
 
 	/* A scope where a namespace separates already would only hide from a command what another
 	 * has left running. */
@@ -118,14 +121,7 @@ int inside_landlock(struct inside *in, struct err *err)
 			rules[ask.nrules++] = (struct landlock_rule){
 				AT_FDCWD, readable[i], LANDLOCK_TREE, LANDLOCK_READ, true};
 	}
-	r = landlock_prepare(&ask, &ruleset, &in->walls, err);
-	if (r < 0)
-		return r;
-	inside_report_withheld(in);
-	errno = landlock_enter(ruleset);
-	if (errno != 0)
-		return err_errno(err, E_ENFORCEMENT, "landlock", "landlock_restrict_self");
-	return 0;
+	return inside_enter_landlock(in, &ask, err);
 }
 
 int inside_limits(struct inside *in, struct err *err)

@@ -57,3 +57,10 @@ ssize_t mnt_name(int fd, char real[PATH_MAX]);
 /* Whether a call for a namespace or a mount has failed (errno) because the server runs in a chroot;
  * err says so then (E_ENFORCEMENT), and is untouched else. */
 bool mnt_chrooted(const char *subject, struct err *err);
+/* Lines for /proc/PID/uid_map: every id to itself, but a to b and b to a. */
+struct buf;
+void idmap_format(struct buf *out, uint32_t a, uint32_t b);
+/* Maps the owners of a detached tree by the namespace of sandbox_idmap. real is where it comes
+ * from. E_ENFORCEMENT "uid" with the type of its file system, which also goes to fs (SANDBOX_FS
+ * bytes) unless that is NULL. */
+int idmap_tree(int tree, int userns, const char *real, char *fs, struct err *err);

@@ -46,6 +46,7 @@ struct sandbox_plan {
 	char *workspace;     /* its real path, which is where the session sees it */
 	char *own_dir;	     /* with SANDBOX_OWN_HOME and SANDBOX_OWN_TMP, the session's own */
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */
+	uint32_t trees;	     /* of sandbox_view, which come with the assignment */
 };
 #define SANDBOX_OWN_HOME "home"
 #define SANDBOX_OWN_TMP "tmp"
@@ -93,9 +94,8 @@ struct sandbox_trees {
 	int *fd; /* owned */
 	size_t n;
 };
-int sandbox_view(const struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
+int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
 		 struct sandbox_trees *out, struct err *err);
-size_t sandbox_view_count(const struct sandbox_plan *plan);
 void sandbox_trees_done(struct sandbox_trees *t);
 
 /* Stub, still privileged: clones init (agentsh-init by init_fd, an O_RDONLY|O_CLOEXEC descriptor of
@@ -118,8 +118,8 @@ struct sandbox_prepared {
 };
 int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared *out,
 			 struct err *err);
-int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
-		      int tree_fd, const struct sandbox_trees *view, struct err *err);
+int sandbox_bind_init(const struct sandbox_prepared *p, int plan_fd, int tree_fd,
+		      const struct sandbox_trees *view, struct err *err);
 /* Whether the session has a user namespace: a normal user's must, root's shows root inside by it.
  */
 bool sandbox_user_namespace(const struct sandbox_plan *plan);

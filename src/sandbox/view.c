@@ -8,7 +8,6 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "sandbox/idmap.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
 #include <errno.h>
@@ -26,9 +25,6 @@ static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
 /* Read-only in every list: the host itself runs on them. */
 static const char *const system_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
 					  "/lib64", "/libx32", "/boot", "/etc"};
-/* Distributions mount no kernel file system here; anywhere else the mounts are checked. */
-static const char *const plain_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
-					 "/lib64", "/libx32", "/opt",  "/etc"};
 /* File systems that show the machine, wherever they are mounted. */
 static const char *const machine_fs[] = {"proc",   "sysfs",    "devtmpfs", "devpts",
 					 "cgroup", "cgroup2",  "debugfs",  "tracefs",
@@ -50,6 +46,17 @@ static bool within_any(const char *path, const char *const *dirs, size_t n)
 		if (path_within(path, dirs[i]))
 			return true;
 	return false;
+}
+
+bool inside_is_system(const char *path)
+{
+	return within_any(path, system_dirs, ARRAY_LEN(system_dirs));
+}
+
+/* Distributions mount no kernel file system here; anywhere else the mounts are checked. */
+static bool is_plain(const char *path)
+{
+	return path_within(path, "/opt") || (inside_is_system(path) && !path_within(path, "/boot"));
 }
 
 /* ---- what may be shown ---- */
@@ -92,7 +99,7 @@ int inside_may_show(const struct sandbox_plan *plan, const char *path, const cha
 	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
 		if (path_overlap(real, refused[i]))
 			return refuse(path, real, err);
-	if (within_any(real, plain_dirs, ARRAY_LEN(plain_dirs)))
+	if (is_plain(real))
 		return 0;
 	for (size_t i = 0; i < own->n; i++) {
 		cleanup_free char *dir = realpath(own->v[i], NULL);
@@ -137,11 +144,6 @@ int inside_resolve(const char *path, char *real, int *fd, struct err *err)
 	return mnt_name(*fd, real) > 0
 		       ? 0
 		       : err_errno(err, E_ENFORCEMENT, path, "cannot open %s", path);
-}
-
-bool inside_is_system(const char *path)
-{
-	return within_any(path, system_dirs, ARRAY_LEN(system_dirs));
 }
 
 static void add(struct view *v, const struct strv *paths, uint64_t attr)
@@ -243,18 +245,6 @@ int inside_view(struct inside *in, bool wide, struct err *err)
 
 /* ---- trees that come with the assignment ---- */
 
-size_t sandbox_view_count(const struct sandbox_plan *plan)
-{
-	struct view v;
-	size_t n = 0;
-
-	list(&v, plan);
-	for (size_t i = 0; i < v.n; i++)
-		n += is_late(&v, i);
-	free(v.entry);
-	return n;
-}
-
 static int open_late(const struct view *v, size_t i, const struct sandbox_workspace_ask *ask,
 		     int *out, struct err *err)
 {
@@ -274,7 +264,7 @@ static int open_late(const struct view *v, size_t i, const struct sandbox_worksp
 	return r;
 }
 
-int sandbox_view(const struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
+int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
 		 struct sandbox_trees *out, struct err *err)
 {
 	struct view v;
@@ -284,13 +274,13 @@ int sandbox_view(const struct sandbox_plan *plan, const struct sandbox_workspace
 	*out = (struct sandbox_trees){.fd = mem_resize(NULL, v.n, sizeof(*out->fd))};
 	for (size_t i = 0; r == 0 && i < v.n; i++)
 		if (is_late(&v, i)) {
-			out->fd[out->n] = -1;
-			r = open_late(&v, i, ask, &out->fd[out->n], err);
-			out->n++;
+			out->fd[out->n++] = -1;
+			r = open_late(&v, i, ask, &out->fd[out->n - 1], err);
 		}
 	free(v.entry);
 	if (r < 0)
 		sandbox_trees_done(out);
+	plan->trees = (uint32_t)out->n;
 	return r;
 }
 
@@ -395,8 +385,7 @@ int inside_covers(struct inside *in, struct err *err)
 			    !path_within(path, WORKSPACE))
 				continue;
 			/* inside_may_show refuses the server's directories anywhere else. */
-			if (lists[i].paths == &in->plan.kept_out &&
-			    !within_any(path, plain_dirs, ARRAY_LEN(plain_dirs)))
+			if (lists[i].paths == &in->plan.kept_out && !is_plain(path))
 				continue;
 			r = cover(&in->plan, path, lists[i].block, err);
 		}

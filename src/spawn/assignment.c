@@ -3,6 +3,7 @@
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "sandbox/inside.h"
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -11,41 +12,41 @@
 #include <sys/socket.h>
 
 #define WARDEN_BACKLOG 16
-#define PLAN_MAX (512 * 1024)
 #define WALLS_MAX (64 * 1024)
-#define ASSIGNMENT_MAX (PLAN_MAX + 2 * WALLS_MAX)
+#define ASSIGNMENT_MAX (2 * WALLS_MAX)
 #define FAILURE 125
 
 #define ROW(kind, name, max) FIELD(struct assignment, kind, name, max)
 static const struct field rows[] = {
-	ROW(FIELD_STR, session_id, 64),	   ROW(FIELD_BYTES, plan, PLAN_MAX),
-	ROW(FIELD_STRV, walls, WALLS_MAX), ROW(FIELD_U32, api_uid, 0),
-	ROW(FIELD_U32, log_level, 0),	   ROW(FIELD_U32, log_format, 0),
+	ROW(FIELD_STR, session_id, 64), ROW(FIELD_STRV, walls, WALLS_MAX),
+	ROW(FIELD_U32, api_uid, 0),	ROW(FIELD_U32, log_level, 0),
+	ROW(FIELD_U32, log_format, 0),
 };
 static const struct fields assignment_fields = {"assignment", sizeof(struct assignment), rows,
 						ARRAY_LEN(rows)};
-/* One message carries the memory with the assignment and the others. */
-_Static_assert(ASSIGNMENT_FDS + 1 <= FDIO_MAX_FDS, "see assignment_send");
+/* One message carries the descriptors, the plan and the assignment itself. */
+#define MESSAGE_FDS (ASSIGNMENT_FDS + 2)
+_Static_assert(MESSAGE_FDS <= FDIO_MAX_FDS, "see assignment_send");
 
-int assignment_send(int sock, struct assignment *o, const struct sandbox_plan *plan,
+int assignment_send(int sock, const struct assignment *o, const struct sandbox_plan *plan,
 		    const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view, struct err *err)
 {
-	cleanup_buf struct buf packed = {0}, text = {0};
-	int all[ASSIGNMENT_FDS + 1];
+	cleanup_fd int plan_fd = -1, memory = -1;
+	cleanup_buf struct buf text = {0};
+	int all[MESSAGE_FDS];
 	const char byte = 0;
-	cleanup_fd int memory = -1;
+	int r = plan_seal(plan, &plan_fd, err);
 
-	fields_pack(&sandbox_plan_fields, plan, &packed);
-	o->plan = (struct bytes){(uint8_t *)packed.data, packed.len};
+	if (r < 0)
+		return r;
 	fields_pack(&assignment_fields, o, &text);
-	o->plan = (struct bytes){0};
 	memory = fdio_sealed("agentsh-assignment", text.data, text.len);
 	if (memory == -1)
 		return err_errno(err, E_UNAVAILABLE, NULL, "memfd_create");
 	memcpy(all, fd, ASSIGNMENT_FDS * sizeof(*fd));
-	all[ASSIGNMENT_FDS] = memory;
-	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0 ||
-	    trees_send(sock, view, sandbox_view_count(plan)) < 0)
+	all[ASSIGNMENT_FDS] = plan_fd;
+	all[ASSIGNMENT_FDS + 1] = memory;
+	if (fdio_send(sock, &byte, 1, all, ARRAY_LEN(all)) < 0 || trees_send(sock, view) < 0)
 		return err_errno(err, E_UNAVAILABLE, o->session_id,
 				 "the prepared sandbox does not answer");
 	return 0;
@@ -58,16 +59,13 @@ ssize_t assignment_recv(int sock, char *byte, int *fd, size_t *nfds)
 	return n == -1 && errno == ECONNRESET ? fdio_recv(sock, byte, 1, fd, nfds, NULL) : n;
 }
 
-int trees_send(int sock, const struct sandbox_trees *t, size_t n)
+int trees_send(int sock, const struct sandbox_trees *t)
 {
 	const char byte = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const int fd = t != NULL && i < t->n ? t->fd[i] : -1;
-
-		if (fdio_send(sock, &byte, 1, &fd, fd != -1) < 0)
+	for (size_t i = 0; t != NULL && i < t->n; i++)
+		if (fdio_send(sock, &byte, 1, &t->fd[i], t->fd[i] != -1) < 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -85,17 +83,14 @@ int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err
 	return 0;
 }
 
-/* *memory is the last descriptor. The process ends with 0 when the launcher does not need it. */
-static void receive(int sock, int fd[ASSIGNMENT_FDS], int *memory)
+/* The process ends with 0 when the launcher does not need it. */
+static void receive(int sock, int fd[MESSAGE_FDS])
 {
-	int all[ASSIGNMENT_FDS + 1];
-	size_t nfds = ARRAY_LEN(all);
+	size_t nfds = MESSAGE_FDS;
 	char byte;
 
-	if (assignment_recv(sock, &byte, all, &nfds) != 1 || nfds != ARRAY_LEN(all))
+	if (assignment_recv(sock, &byte, fd, &nfds) != 1 || nfds != MESSAGE_FDS)
 		_exit(0);
-	memcpy(fd, all, ASSIGNMENT_FDS * sizeof(*fd));
-	*memory = all[ASSIGNMENT_FDS];
 }
 
 int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *err)
@@ -120,10 +115,10 @@ _Noreturn void assignment_give_up(int report_fd, const struct err *why)
 void assignment_refuse(int sock, const struct err *why)
 {
 	const char word = ASSIGNMENT_FAILED;
-	int fd[ASSIGNMENT_FDS], memory;
+	int fd[MESSAGE_FDS];
 
 	fdio_send(sock, &word, 1, NULL, 0);
-	receive(sock, fd, &memory);
+	receive(sock, fd);
 	assignment_give_up(fd[ASSIGNMENT_REPORT], why);
 }
 
@@ -156,20 +151,20 @@ void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd
 {
 	struct sandbox_trees view = {0};
 	cleanup_buf struct buf text = {0};
-	struct sandbox_plan plan;
+	struct sandbox_plan plan = {0};
 	struct err err = {0};
-	int memory, r;
+	int all[MESSAGE_FDS], r;
 
 	await(w);
-	receive(w->sock, fd, &memory);
-	r = fdio_load(memory, ASSIGNMENT_MAX, &text, &err);
+	receive(w->sock, all);
+	memcpy(fd, all, ASSIGNMENT_FDS * sizeof(*fd));
+	r = plan_load(all[ASSIGNMENT_FDS], &plan, &err);
+	if (r == 0)
+		r = fdio_load(all[ASSIGNMENT_FDS + 1], ASSIGNMENT_MAX, &text, &err);
 	if (r == 0)
 		r = fields_unpack(&assignment_fields, text.data, text.len, false, o, &err);
 	if (r == 0)
-		r = fields_unpack(&sandbox_plan_fields, o->plan.data, o->plan.len, false, &plan,
-				  &err);
-	if (r == 0)
-		r = trees_receive(w->sock, sandbox_view_count(&plan), &view, &err);
+		r = trees_receive(w->sock, plan.trees, &view, &err);
 	/* A client that connects to the session's socket sees the ids of this moment: listen before
 	 * the stub gives up its uid. */
 	if (r == 0 && (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
@@ -179,7 +174,8 @@ void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd
 	if (r == 0)
 		close(fd[ASSIGNMENT_LOCK]);
 	if (r == 0)
-		r = sandbox_bind_init(&w->init, &plan, fd[ASSIGNMENT_TREE], &view, &err);
+		r = sandbox_bind_init(&w->init, all[ASSIGNMENT_FDS], fd[ASSIGNMENT_TREE], &view,
+				      &err);
 	sandbox_trees_done(&view);
 	if (r == 0)
 		r = assignment_tell(fd[ASSIGNMENT_REPORT], process_of(PROCESS_INSIDE), w->init.pid,

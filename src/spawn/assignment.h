@@ -20,7 +20,6 @@ struct waiting_stub {
 
 struct assignment {
 	char *session_id;
-	struct bytes plan; /* packed */
 	struct strv walls;
 	uint32_t api_uid, log_level, log_format;
 };
@@ -46,8 +45,8 @@ struct assignment_report {
 #define ASSIGNMENT_READY 'r'
 #define ASSIGNMENT_FAILED 'f'
 
-/* Launcher. o->plan is made from the plan; view may be NULL. */
-int assignment_send(int sock, struct assignment *o, const struct sandbox_plan *plan,
+/* Launcher. */
+int assignment_send(int sock, const struct assignment *o, const struct sandbox_plan *plan,
 		    const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view,
 		    struct err *err);
 /* Stub: waits (saying READY when init is), binds init and becomes the session's user. Only returns
@@ -62,8 +61,8 @@ int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *
 _Noreturn void assignment_refuse(int sock, const struct err *why);
 _Noreturn void assignment_give_up(int report_fd, const struct err *why);
 
-/* n messages with a tree each, or without. trees_send: -1/errno; NULL: all without. */
-int trees_send(int sock, const struct sandbox_trees *t, size_t n);
+/* n messages with a tree each, or without. trees_send: -1/errno; NULL: none. */
+int trees_send(int sock, const struct sandbox_trees *t);
 int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err);
 
 /* fdio_recv of one byte. A peer that closed with something unread makes a receive fail in front of

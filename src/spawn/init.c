@@ -153,7 +153,7 @@ static int take_assignment(struct inside *in, int assignment, struct err *err)
 	r = plan_load(fd[0], &in->plan, err);
 	close(fd[0]);
 	if (r == 0)
-		r = trees_receive(assignment, sandbox_view_count(&in->plan), &in->view, err);
+		r = trees_receive(assignment, in->plan.trees, &in->view, err);
 	close(assignment);
 	if (in->tree_fd == -1)
 		in->tree_fd = fd[1];

@@ -282,21 +282,16 @@ int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared 
 	return r;
 }
 
-int sandbox_bind_init(const struct sandbox_prepared *p, const struct sandbox_plan *plan,
-		      int tree_fd, const struct sandbox_trees *view, struct err *err)
+int sandbox_bind_init(const struct sandbox_prepared *p, int plan_fd, int tree_fd,
+		      const struct sandbox_trees *view, struct err *err)
 {
 	const char byte = 0;
-	cleanup_fd int plan_fd = -1;
-	int r = plan_seal(plan, &plan_fd, err);
+	int r = fdio_send(p->assignment, &byte, 1, (const int[]){plan_fd, tree_fd}, 2);
 
-	if (r < 0)
-		return r;
-	r = fdio_send(p->assignment, &byte, 1, (const int[]){plan_fd, tree_fd}, 2);
 	if (r == 0)
-		r = trees_send(p->assignment, view, sandbox_view_count(plan));
-	/* The link says what became of an init that has ended. */
+		r = trees_send(p->assignment, view);
+	/* If init has ended, its link has the reason. */
 	if (r < 0 && errno != EPIPE && errno != ECONNRESET)
-		return err_errno(err, E_UNAVAILABLE, plan->session_id,
-				 "init does not accept its assignment");
+		return err_errno(err, E_UNAVAILABLE, NULL, "init does not accept its assignment");
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "sandbox/inside.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -105,11 +106,14 @@ int box_start_init(const struct sandbox_start *start, const struct sandbox_trees
 		   struct err *err)
 {
 	struct sandbox_prepared p = {.assignment = -1};
-	int r = sandbox_prepare_init(start, &p, err);
+	cleanup_fd int plan_fd = -1;
+	int r = plan_seal(start->plan, &plan_fd, err);
 
+	if (r == 0)
+		r = sandbox_prepare_init(start, &p, err);
 	if (r < 0)
 		return r;
-	r = sandbox_bind_init(&p, start->plan, start->tree_fd, view, err);
+	r = sandbox_bind_init(&p, plan_fd, start->tree_fd, view, err);
 	close(p.assignment);
 	if (r == 0)
 		*pid = p.pid;
