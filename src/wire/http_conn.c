@@ -30,11 +30,6 @@ static int64_t now_us(void)
 	return clock_mono_us(&clock_system);
 }
 
-static size_t unread(const struct http_conn *c)
-{
-	return c->in.len - c->in_at;
-}
-
 size_t http_conn_pending(const struct http_conn *c)
 {
 	return c->out.len - c->out_at;
@@ -42,7 +37,7 @@ size_t http_conn_pending(const struct http_conn *c)
 
 bool http_conn_is_idle(const struct http_conn *c)
 {
-	return !c->active && !c->closing && !c->parser->started && unread(c) == 0 &&
+	return !c->active && !c->closing && !c->parser->started && c->in.len == 0 &&
 	       http_conn_pending(c) == 0;
 }
 
@@ -80,7 +75,7 @@ static enum http_wait wait_for(const struct http_conn *c)
 		return HTTP_WAIT_APP;
 	if (http_conn_pending(c) > 0)
 		return HTTP_WAIT_FLUSH;
-	if (!c->parser->started && unread(c) == 0)
+	if (!c->parser->started && c->in.len == 0)
 		return HTTP_WAIT_IDLE;
 	return c->parser->phase <= HTTP_PHASE_HEADERS ? HTTP_WAIT_HEAD : HTTP_WAIT_BODY;
 }
@@ -132,7 +127,7 @@ static void update_wait(struct http_conn *c)
 /* Whether there is input that may be worked on now. */
 static bool can_step(const struct http_conn *c)
 {
-	const bool input = unread(c) > 0 || c->readable;
+	const bool input = c->in.len > 0 || c->readable;
 
 	if (c->dead || c->broken || !input)
 		return false;
@@ -219,7 +214,6 @@ static void answered(struct http_conn *c)
 	/* A close with unread bytes resets the connection, and the client may lose our last answer.
 	 * So bytes that it still sends are read and dropped for a while. */
 	c->lingering = c->readable = true;
-	c->in_at = c->in.len;
 }
 
 void http_conn_answered(struct http_conn *c, bool keep)
@@ -332,30 +326,28 @@ static bool hung_up(const struct http_conn *c)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-/* Keeps the bytes behind p + used; p is the unread part of c->in, or the server's scratch. */
+/* Keeps the bytes behind p + used; p is c->in, or the server's scratch. */
 static void keep_rest(struct http_conn *c, const char *p, size_t n, size_t used)
 {
-	if (unread(c) == 0) {
-		if (used < n)
-			buf_add(&c->in, p + used, n - used);
-		return;
-	}
-	c->in_at += used;
-	if (c->in_at < c->in.len)
-		return;
-	c->in_at = 0;
-	buf_done(&c->in);
+	if (c->in.len > 0)
+		buf_drop(&c->in, used);
+	else if (used < n)
+		buf_add(&c->in, p + used, n - used);
+	if (c->in.len == 0)
+		buf_done(&c->in);
 }
 
 static void consume(struct http_conn *c, const char *p, size_t n)
 {
 	struct http_parser *parser = c->parser;
+	const struct http_refusal *why;
 	size_t used;
 	const enum http_parse r = http_parser_feed(parser, p, n, &used);
 
 	keep_rest(c, p, n, used);
 	if (r == HTTP_BAD) {
-		http_refuse(c, parser->refusal.status, parser->refusal.reason);
+		why = http_parser_refusal(parser);
+		http_refuse(c, why->status, why->reason);
 	} else if (r == HTTP_READY) {
 		c->nrequests++;
 		c->active = true;
@@ -403,10 +395,13 @@ static size_t receive(struct http_conn *c)
 static void step(struct http_conn *c)
 {
 	const char *p = c->server->scratch;
-	size_t n = unread(c);
+	size_t n;
 
+	if (c->lingering)
+		buf_done(&c->in);
+	n = c->in.len;
 	if (n > 0)
-		p = c->in.data + c->in_at;
+		p = c->in.data;
 	else
 		n = receive(c);
 	if (n == 0 || c->lingering)

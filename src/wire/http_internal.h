@@ -21,12 +21,7 @@ static inline size_t http_smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* --- characters (http_parser.c); letters and digits are in each set --- */
-#define HTTP_TOKEN "!#$%&'*+-.^_`|~"
-#define HTTP_TARGET "!$%&'()*+,-./:;=?@_~"
-#define HTTP_HOST "!$%&'()*+,-.:;=[]_~"
-/* Whether all n bytes are letters, digits or in others. */
-bool http_all(const char *s, size_t n, const char *others);
+/* --- characters (http_parser.c) --- */
 /* Whether all n bytes may be in the value of a header. */
 bool http_is_value(const char *s, size_t n);
 int http_hex(char c); /* value of a hexadecimal digit; -1 */
@@ -161,8 +156,7 @@ struct http_conn {
 	struct watch *event;	/* readable or closed, by edges; always on */
 	struct watch *writable; /* by edges; on while out holds bytes */
 	struct watch *timer;
-	struct buf in; /* received, not consumed: pipelined */
-	size_t in_at;
+	struct buf in;	/* received, not consumed: pipelined */
 	struct buf out; /* not yet taken by the kernel */
 	size_t out_at;
 	http_data_fn *on_data;

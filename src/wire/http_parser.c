@@ -24,7 +24,13 @@ const struct http_limits http_limits_default = {
 	.max_pending_write = 64 * 1024 * 1024,
 };
 
-bool http_all(const char *s, size_t n, const char *others)
+/* Sets of characters, besides letters and digits. */
+#define TOKEN "!#$%&'*+-.^_`|~"
+#define TARGET "!$%&'()*+,-./:;=?@_~"
+#define HOST "!$%&'()*+,-.:;=[]_~"
+
+/* Whether all n bytes are letters, digits or in others. */
+static bool all_in(const char *s, size_t n, const char *others)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)s[i]) && (s[i] == '\0' || strchr(others, s[i]) == NULL))
@@ -116,7 +122,7 @@ static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 	char *version;
 
 	if (target == NULL || target == method || target - method > HTTP_MAX_METHOD ||
-	    !http_all(method, (size_t)(target - method), HTTP_TOKEN))
+	    !all_in(method, (size_t)(target - method), TOKEN))
 		return reject(p, 400, "malformed method");
 	*target++ = '\0';
 	version = memchr(target, ' ', len - (size_t)(target - method));
@@ -129,7 +135,7 @@ static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 		return reject(p, 400, "malformed HTTP version");
 	if ((size_t)(version - target) - 1 > p->limits.max_target)
 		return reject(p, 414, "the target is too long");
-	if (!http_all(target, (size_t)(version - target) - 1, HTTP_TARGET))
+	if (!all_in(target, (size_t)(version - target) - 1, TARGET))
 		return reject(p, 400, "a character of the target must be percent-encoded");
 	req->version_1_0 = strcmp(version, "HTTP/1.0") == 0;
 	if (!req->version_1_0 && strcmp(version, "HTTP/1.1") != 0)
@@ -179,7 +185,7 @@ static const char *cut_field(char *s, size_t len, char **value)
 		return "a header line without name";
 	if (colon[-1] == ' ' || colon[-1] == '\t')
 		return "white space before the colon of a header";
-	if (!http_all(s, (size_t)(colon - s), HTTP_TOKEN))
+	if (!all_in(s, (size_t)(colon - s), TOKEN))
 		return "a bad character in a header's name";
 	if (!http_is_value(colon + 1, (size_t)(end - colon) - 1))
 		return "a bad character in a header's value";
@@ -264,7 +270,7 @@ static enum http_parse parse_head(struct http_parser *p)
 	connection = http_header(req, "Connection");
 	if (host == NULL && !req->version_1_0)
 		return reject(p, 400, "Host is missing");
-	if (host != NULL && !http_all(host, strlen(host), HTTP_HOST))
+	if (host != NULL && !all_in(host, strlen(host), HOST))
 		return reject(p, 400, "malformed Host");
 	if (expect != NULL && strcasecmp(expect, "100-continue") != 0)
 		return reject(p, 417, "the only expectation is 100-continue");

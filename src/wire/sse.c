@@ -4,15 +4,6 @@
 
 #define MAX_MESSAGE ((size_t)16 * 1024 * 1024)
 
-/* One field that must stay on its line. */
-static void add_line(struct buf *out, const char *prefix, const char *value)
-{
-	buf_adds(out, prefix);
-	for (; *value != '\0'; value++)
-		buf_addc(out, *value == '\n' || *value == '\r' ? ' ' : *value);
-	buf_addc(out, '\n');
-}
-
 static size_t line_length(const char *p, size_t n)
 {
 	size_t i = 0;
@@ -46,17 +37,16 @@ static void add_data(struct buf *out, const char *data, size_t len)
 void sse_format(struct buf *out, const char *id, const char *name, const char *data, size_t len)
 {
 	if (id != NULL)
-		add_line(out, "id: ", id);
+		buf_addf(out, "id: %s\n", id);
 	if (name != NULL)
-		add_line(out, "event: ", name);
+		buf_addf(out, "event: %s\n", name);
 	add_data(out, data, len);
 	buf_addc(out, '\n');
 }
 
 void sse_comment(struct buf *out, const char *text)
 {
-	add_line(out, ": ", text);
-	buf_addc(out, '\n');
+	buf_addf(out, ": %s\n\n", text);
 }
 
 static int take_field(struct sse_parser *p, const char *name, const char *value, size_t len)

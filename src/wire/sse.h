@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* id and name may be NULL; data is split at newlines (CR LF, LF and CR alike). */
+/* id and name: one line each, or NULL. data is split at newlines (CR LF, LF and CR alike). */
 void sse_format(struct buf *out, const char *id, const char *name, const char *data, size_t len);
 void sse_comment(struct buf *out, const char *text); /* keep-alive */
 

