@@ -122,6 +122,16 @@ void command_add_observer(struct command *c, const struct command_observer *obs)
 	TAILQ_INSERT_TAIL(&c->observers, o, next);
 }
 
+struct observer *command_observer_of(struct command *c, const void *arg)
+{
+	struct observer *o;
+
+	TAILQ_FOREACH (o, &c->observers, next)
+		if (o->o.arg == arg)
+			break;
+	return o;
+}
+
 void command_event(struct command *c, enum event_type type, const char *reason)
 {
 	struct event e = {
@@ -224,6 +234,6 @@ int command_get(struct sessions *ss, const struct caller *who, struct session *s
 	if (r < 0)
 		return err_set(err, E_NOT_FOUND, id, "no command '%.64s'", id);
 	*out = c;
-	command_release(c);
+	command_lend(c);
 	return 0;
 }

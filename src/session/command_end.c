@@ -3,8 +3,8 @@
  * that belong to it; when that is safe the warden may forget it and those who wait are told. */
 #include "base/log.h"
 #include "session/answer.h"
+#include "session/command_events.h"
 #include "session/drain.h"
-#include "session/recall.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
 #include "session/sessions.h"
@@ -30,11 +30,8 @@ void command_tell_done(struct command *c)
 
 void command_tell_done_one(struct command *c, const void *arg)
 {
-	struct observer *o;
+	struct observer *o = command_observer_of(c, arg);
 
-	TAILQ_FOREACH (o, &c->observers, next)
-		if (o->o.arg == arg)
-			break;
 	if (o == NULL)
 		return;
 	TAILQ_REMOVE(&c->observers, o, next);
@@ -148,30 +145,18 @@ static void saved(void *arg)
 	command_unref(c);
 }
 
-/* Leaves the place of an ended command to the next one. True if the session becomes ready. */
-static bool vacate(struct command *ended)
-{
-	struct session *s = ended->s;
-	const struct command *c;
-
-	if (s->running == ended) {
-		s->running = NULL;
-		command_promote(s);
-	}
-	if (s->state != SESSION_BUSY || session_is_over(s))
-		return false;
-	TAILQ_FOREACH (c, &s->commands, next)
-		if (c->phase != COMMAND_OVER)
-			return false;
-	s->state = SESSION_READY;
-	return true;
-}
-
 static void save(struct command *c)
 {
 	struct session *s = c->s;
-	const bool ends_busy = vacate(c);
+	bool ends_busy;
 
+	if (s->running == c) {
+		s->running = NULL;
+		command_promote(s);
+	}
+	ends_busy = s->state == SESSION_BUSY && !session_is_over(s) && session_is_idle(s);
+	if (ends_busy)
+		s->state = SESSION_READY;
 	session_is_active(s);
 	/* Counts in memory are whole only if this server saw the command's whole life. */
 	if (c->recovered)

@@ -33,7 +33,7 @@ struct observer {
 };
 
 struct command {
-	TAILQ_ENTRY(command) next; /* session's list or borrowed */
+	TAILQ_ENTRY(command) next; /* session's list */
 	struct session *s;	   /* counted */
 	unsigned refs;
 	/* the row */
@@ -53,7 +53,6 @@ struct command {
 	uint64_t insert_number; /* of the write of its row */
 	enum command_phase phase;
 	bool listed;	/* in its session's list */
-	bool lent;	/* until the end of this loop turn */
 	bool recovered; /* from a row: memory lacks what happened before this server */
 	bool ack;	/* its warden waits for an acknowledgement */
 	bool end_event; /* its end is in the journal */
@@ -97,6 +96,7 @@ char *command_directory(const struct session *s, const char *asked);
 void command_request_format(struct command *c); /* c->request from c->exec */
 void command_read_request(struct command *c);	/* line, cwd and is_script from c->request */
 void command_add_observer(struct command *c, const struct command_observer *obs);
+struct observer *command_observer_of(struct command *c, const void *arg); /* NULL */
 
 /* submit.c */
 unsigned session_waiting(const struct session *s); /* commands that wait for their turn */

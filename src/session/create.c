@@ -348,7 +348,7 @@ void session_on_refused(void *ctx, void *msg, struct link_msg *link)
 		return;
 	log_info("session refused", "session_id", s->id, "code", m->code, "reason", m->message);
 	s->phase = SESSION_OVER;
-	session_after_none(s);
+	watch_stop(s->timer);
 	s->refusal = mem_new(struct err);
 	err_set(s->refusal, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject,
 		"%s", m->message != NULL ? m->message : "the launcher refused it");
@@ -427,7 +427,7 @@ static void ready_committed(void *arg)
 void session_on_ready(struct session *s)
 {
 	s->phase = SESSION_SETTLED;
-	session_after_none(s);
+	watch_stop(s->timer);
 	if (s->settings_due)
 		warden_tell_settings(s);
 	session_event(s, EVENT_session_created, NULL);

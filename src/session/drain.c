@@ -4,19 +4,14 @@
  * command's end comes behind the events that other processes recorded for it. */
 #include "session/drain.h"
 #include "base/log.h"
-#include "base/proc.h"
 #include "event/journal.h"
 #include "event/ring_heads.h"
-#include "model/verdict.h"
-#include "session/command_state.h"
+#include "session/command_events.h"
 #include "session/rows.h"
 #include "session/sessions.h"
 #include "session/warden_link.h"
 #include <fcntl.h>
 
-#define LISTED_BYTES (256 * 1024) /* of listed events that are kept in memory */
-
-#define DESTINATIONS_MAX 100
 #define DRAIN_STEP 1024
 #define DRAIN_TURN 8192 /* records of a bell; the rest waits for the next turn */
 
@@ -69,110 +64,10 @@ struct draining {
 	struct command *c; /* of the last event */
 };
 
-void command_note_life(struct command *c, const struct event *e)
-{
-	switch (e->type) {
-	case EVENT_command_started:
-		if (c->started_us == 0)
-			c->started_us = (int64_t)e->time_us;
-		break;
-	case EVENT_command_finished:
-	case EVENT_command_killed:
-	case EVENT_command_timeout:
-		c->end_event = true;
-		if (e->has_exit == 0)
-			break;
-		c->exit_code = e->exit_code;
-		c->signal = e->signal != NULL ? proc_signal_by_name(e->signal) : 0;
-		c->out.duration_us = (int64_t)e->duration_us;
-		break;
-	default:
-		break;
-	}
-}
-
-static bool is_denied(const struct event *e)
-{
-	return e->decision != NULL && strcmp(e->decision, "deny") == 0;
-}
-
-void command_note_network(struct command *c, const struct event *e)
-{
-	struct network_summary *sum = &c->out.ops.net;
-	const int64_t n = e->count > 0 ? e->count : 1;
-
-	if (event_class((enum event_type)e->type) != EVENT_CLASS_NETWORK)
-		return;
-	sum->sent += (int64_t)e->bytes_sent;
-	sum->received += (int64_t)e->bytes_received;
-	if (e->type == EVENT_net_blocked || is_denied(e)) {
-		sum->blocked += n;
-	} else if (e->type == EVENT_dns_query) {
-		sum->dns_queries += n;
-	} else if (e->type == EVENT_net_connect) {
-		sum->connections += n;
-		if (e->remote_addr != NULL && sum->destinations.n < DESTINATIONS_MAX) {
-			cleanup_free char *to = mem_printf(
-				strchr(e->remote_addr, ':') != NULL ? "[%s]:%u" : "%s:%u",
-				e->remote_addr, e->remote_port);
-
-			strv_add_new(&sum->destinations, to);
-		}
-	}
-}
-
-void command_note_denial(struct command *c, const struct event *e)
-{
-	const struct denial d = {.rule = e->policy_rule,
-				 .reason = e->denied_reason,
-				 .operation = e->denied_op,
-				 .target = e->denied_target,
-				 .final = e->denied_final != 0,
-				 .alternatives = e->alternatives};
-
-	if (!is_denied(e))
-		return;
-	buf_clear(&c->denial.policy);
-	buf_clear(&c->denial.message);
-	buf_clear(&c->denial.path);
-	if (d.rule == NULL || d.operation == NULL || d.target == NULL || d.reason == NULL)
-		return;
-	denial_format(&d, &JW(&c->denial.policy));
-	buf_addf(&c->denial.message, "rule '%s' denies %s: %s", d.rule, d.target, d.reason);
-	buf_adds(&c->denial.path, d.target);
-}
-
-static enum seen seen_as(const struct event *e)
-{
-	static const enum seen by_class[] = {[EVENT_CLASS_OTHER] = SEEN_KINDS,
-					     [EVENT_CLASS_FILE] = SEEN_FILE,
-					     [EVENT_CLASS_NETWORK] = SEEN_NETWORK,
-					     [EVENT_CLASS_EXEC] = SEEN_EXEC};
-
-	if (is_denied(e))
-		return SEEN_BLOCKED;
-	return by_class[event_class((enum event_type)e->type)];
-}
-
-/* Keeps the event for the answer, which then needs no query. */
-static void list(struct command *c, enum seen kind, const struct buf *json)
-{
-	struct buf *out = &c->listed_events[kind].json;
-
-	if (c->listed_events[kind].n + 1 != c->out.ops.seen[kind] ||
-	    c->out.ops.seen[kind] > LISTED_MAX || out->len + json->len > LISTED_BYTES)
-		return;
-	if (out->len > 0)
-		buf_addc(out, ',');
-	buf_add(out, json->data, json->len);
-	c->listed_events[kind].n++;
-}
-
-static void count(struct session *s, struct command *c, const struct event *e)
+static void count(struct session *s, const struct event *e)
 {
 	const int64_t n = e->count > 0 ? e->count : 1;
 	const enum event_class class = event_class((enum event_type)e->type);
-	const enum seen seen = seen_as(e);
 
 	if (class == EVENT_CLASS_FILE)
 		s->totals.file_ops += n;
@@ -182,12 +77,6 @@ static void count(struct session *s, struct command *c, const struct event *e)
 		s->totals.bytes_read += (int64_t)e->op_bytes;
 	if (e->type == EVENT_file_write)
 		s->totals.bytes_written += (int64_t)e->op_bytes;
-	if (c != NULL && c->phase != COMMAND_OVER && seen < SEEN_KINDS) {
-		c->out.ops.seen[seen]++;
-		list(c, seen, store_last_json(s->ss->deps.store));
-		command_note_network(c, e);
-		command_note_denial(c, e);
-	}
 }
 
 /* The server sets the session and the agent of an event: the warden must not choose them. */
@@ -210,11 +99,10 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 		d->c = NULL;
 	else if (d->c == NULL || strcmp(d->c->id, e->command_id) != 0)
 		d->c = command_find(s, e->command_id);
-	/* Start and end of a command are taken also from an event that the store has already. */
-	if (d->c != NULL && d->c->phase != COMMAND_OVER)
-		command_note_life(d->c, e);
 	if (!stored)
-		count(s, d->c, e);
+		count(s, e);
+	if (d->c != NULL && d->c->phase != COMMAND_OVER)
+		command_take_event(d->c, e, !stored);
 }
 
 /* Tells the warden which records and results the database holds now. */
@@ -307,7 +195,6 @@ static void ring_due(void *arg)
 	bool more = false;
 	int total = 0;
 
-	s->bell_pending = false;
 	if (session_is_over(s))
 		return;
 	if (store_failing(s->ss->deps.store, NULL) < 0) { /* the ring keeps the records */
@@ -325,20 +212,16 @@ static void ring_due(void *arg)
 		return;
 	if (total > 0 && memcmp(&s->totals, &s->saved_totals, sizeof(s->totals)) != 0)
 		rows_session_save(s);
-	if (more) {
-		s->bell_pending = true;
+	if (more)
 		watch_after(s->bell, 0);
-	}
 }
 
 void session_on_bell(void *ctx, void *msg, struct link_msg *link)
 {
 	struct session *s = ctx;
 
-	if (s->bell_pending)
-		return;
 	if (s->bell == NULL)
 		s->bell = watch_timer(s->ss->deps.loop, ring_due, s);
-	s->bell_pending = true;
-	watch_after(s->bell, BELL_MS);
+	if (watch_due_us(s->bell) == 0)
+		watch_after(s->bell, BELL_MS);
 }

@@ -14,9 +14,6 @@ struct session_ring {
 	uint64_t number;	       /* of the last write of end */
 };
 
-/* Takes into the command what an event says about it. */
-typedef void command_note_fn(struct command *c, const struct event *e);
-command_note_fn command_note_life, command_note_network, command_note_denial;
 size_t session_ring_fds(const struct strv *names); /* how many descriptors these rings have */
 /* Takes the ring and the acknowledgement of each name. */
 int session_open_rings(struct session *s, const struct strv *names, int *fd, size_t nfds,

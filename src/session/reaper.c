@@ -7,16 +7,6 @@
 #include "session/sessions.h"
 #include "terminal/stream.h"
 
-static bool idle(const struct session *s)
-{
-	const struct command *c;
-
-	TAILQ_FOREACH (c, &s->commands, next)
-		if (c->phase != COMMAND_OVER)
-			return false;
-	return true;
-}
-
 static bool past(int64_t since_us, int64_t limit_ms, int64_t now_us)
 {
 	return limit_ms > 0 && now_us - since_us >= limit_ms * 1000;
@@ -29,10 +19,10 @@ static const char *reason(const struct session *s, int64_t now)
 
 	if (past(s->created_boot_us, c->limits.value[LIMIT_session_timeout], now))
 		return "its timeout has passed";
-	if (past(s->active_boot_us, c->limits.value[LIMIT_idle_timeout], now) && idle(s))
+	if (past(s->active_boot_us, c->limits.value[LIMIT_idle_timeout], now) && session_is_idle(s))
 		return "it was idle for its idle_timeout";
 	if (c->limits.value[LIMIT_max_commands] > 0 &&
-	    s->totals.command_count >= c->limits.value[LIMIT_max_commands] && idle(s))
+	    s->totals.command_count >= c->limits.value[LIMIT_max_commands] && session_is_idle(s))
 		return "it has had its max_commands";
 	return NULL;
 }

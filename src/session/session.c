@@ -2,10 +2,9 @@
 /* A session's life: states, the orderly stop, the end. Creation is in create.c, changes in patch.c.
  */
 #include "base/log.h"
-#include "session/command_state.h"
+#include "session/command_events.h"
 #include "session/drain.h"
 #include "session/patch.h"
-#include "session/recall.h"
 #include "session/rows.h"
 #include "session/sessions.h"
 #include "session/warden_link.h"
@@ -95,6 +94,16 @@ bool session_ended(const struct session *s)
 	return s->state == SESSION_STOPPED || s->state == SESSION_FAILED;
 }
 
+bool session_is_idle(const struct session *s)
+{
+	const struct command *c;
+
+	TAILQ_FOREACH (c, &s->commands, next)
+		if (c->phase != COMMAND_OVER)
+			return false;
+	return true;
+}
+
 int session_within_reach(const struct session *s, struct err *err)
 {
 	if (session_ended(s) || session_is_over(s) || s->state == SESSION_STOPPING)
@@ -179,12 +188,6 @@ void session_after(struct session *s, uint64_t ms, watch_fn *fn)
 		s->timer = watch_timer(s->ss->deps.loop, on_timer, s);
 	s->timer_fn = fn;
 	watch_after(s->timer, ms);
-}
-
-void session_after_none(struct session *s)
-{
-	if (s->timer != NULL)
-		watch_stop(s->timer);
 }
 
 /* ---- the end ---- */
@@ -292,7 +295,7 @@ void session_over(struct session *s, const char *why)
 		return;
 	session_ref(s);
 	s->phase = SESSION_OVER;
-	session_after_none(s);
+	watch_stop(s->timer);
 	peer_close(&s->warden);
 	spare_drop(s);
 	if (s->unclaimed) { /* it has no row to write */

@@ -6,27 +6,25 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "policy/policy.h"
+#include "session/command_events.h"
 #include "session/db_row.h"
-#include "session/recall.h"
 #include "session/sessions.h"
 #include <sys/stat.h>
 
-#define OPEN_MAX 16
 #define ALTERNATIVES_LEN 600 /* of an error with 1024 bytes for the denial */
 #define SNAPSHOT_MAX ((size_t)64 * 1024 * 1024)
 
 struct pinned {
-	TAILQ_ENTRY(pinned) next; /* the last used one first */
 	struct policy *p;
 	void *bytes;
 	size_t len;
 	bool saved;
 };
 
-static void pinned_free(struct sessions *ss, struct pinned *pin)
+static void pinned_free(struct pinned *pin)
 {
-	TAILQ_REMOVE(&ss->policies, pin, next);
-	ss->open_policies--;
+	if (pin == NULL)
+		return;
 	policy_close(pin->p);
 	free(pin->bytes);
 	free(pin);
@@ -35,21 +33,18 @@ static void pinned_free(struct sessions *ss, struct pinned *pin)
 /* Takes the bytes. */
 static int pin(struct sessions *ss, void *bytes, size_t len, struct pinned **out, struct err *err)
 {
+	struct pinned **place = &ss->policy[ss->next_policy];
 	struct policy *p;
 	const int r = policy_open(bytes, len, &p, err);
-	struct pinned *made;
 
 	if (r < 0) {
 		free(bytes);
 		return r;
 	}
-	if (ss->open_policies == OPEN_MAX)
-		pinned_free(ss, TAILQ_LAST(&ss->policies, pinned_list));
-	made = mem_new(struct pinned);
-	*made = (struct pinned){.p = p, .bytes = bytes, .len = len};
-	TAILQ_INSERT_HEAD(&ss->policies, made, next);
-	ss->open_policies++;
-	*out = made;
+	pinned_free(*place);
+	*place = *out = mem_new(struct pinned);
+	**out = (struct pinned){.p = p, .bytes = bytes, .len = len};
+	ss->next_policy = (ss->next_policy + 1) % OPEN_POLICIES;
 	return 0;
 }
 
@@ -77,16 +72,14 @@ static struct pinned *load(struct sessions *ss, const char *version)
 
 static struct pinned *find(struct session *s)
 {
-	struct pinned *pin;
+	struct pinned *const *policy = s->ss->policy;
 
 	if (s->policy_version == NULL)
 		return NULL;
-	TAILQ_FOREACH (pin, &s->ss->policies, next)
-		if (strcmp(policy_version(pin->p), s->policy_version) == 0) {
-			TAILQ_REMOVE(&s->ss->policies, pin, next);
-			TAILQ_INSERT_HEAD(&s->ss->policies, pin, next);
-			return pin;
-		}
+	for (size_t i = 0; i < OPEN_POLICIES; i++)
+		if (policy[i] != NULL &&
+		    strcmp(policy_version(policy[i]->p), s->policy_version) == 0)
+			return policy[i];
 	return load(s->ss, s->policy_version);
 }
 
@@ -211,10 +204,8 @@ void denial_of_choice(const struct config *c, struct err *err)
 
 void policies_close(struct sessions *ss)
 {
-	struct pinned *pin;
-
-	while ((pin = TAILQ_FIRST(&ss->policies)) != NULL)
-		pinned_free(ss, pin);
+	for (size_t i = 0; i < OPEN_POLICIES; i++)
+		pinned_free(ss->policy[i]);
 }
 
 int session_policy_format(struct session *s, struct jw *w, struct err *err)

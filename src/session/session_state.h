@@ -45,7 +45,7 @@ struct totals {
 TAILQ_HEAD(command_list, command);
 
 struct session {
-	TAILQ_ENTRY(session) all;   /* registry or borrowed */
+	TAILQ_ENTRY(session) all;   /* registry */
 	LIST_ENTRY(session) bucket; /* registry */
 	struct sessions *ss;
 	unsigned refs;
@@ -66,10 +66,8 @@ struct session {
 	/* while it lives */
 	enum session_phase phase;
 	bool unclaimed; /* a warden without a row: the server only ends it */
-	bool lent;	/* until the end of this loop turn */
 	bool env_dirty;
-	bool settings_due; /* they changed before its warden could be told */
-	bool bell_pending;
+	bool settings_due;  /* they changed before its warden could be told */
 	bool ack_due;	    /* of its rings, with the next commit */
 	char *hint;	    /* why its warden ends, as far as known */
 	char *end_reason;   /* of a destroy, also one that came during the creation */
@@ -115,6 +113,7 @@ struct session *session_new(struct sessions *ss, const char *id, const char *age
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);
 bool session_ended(const struct session *s);
+bool session_is_idle(const struct session *s); /* no command runs or waits */
 /* Whether its warden can be asked. E_SESSION_STOPPED, E_UNAVAILABLE. */
 int session_within_reach(const struct session *s, struct err *err);
 /* Changes the state and writes its event; the caller writes the row. */
@@ -127,7 +126,6 @@ void session_state_event(struct session *s, enum session_state from, enum sessio
 			 const char *reason);
 void session_event(struct session *s, enum event_type type, const char *reason);
 void session_after(struct session *s, uint64_t ms, watch_fn *fn); /* its one timer */
-void session_after_none(struct session *s);
 /* Decides the end: stopped if it was being stopped, else failed because of hint or why. */
 void session_over(struct session *s, const char *why);
 void session_send_end(struct session *s);

@@ -13,6 +13,45 @@
 
 #define QUIET_MS 3000 /* then silent wardens do not keep the other sessions waiting */
 
+/* ---- what lives until the next turn ---- */
+
+struct borrowed {
+	STAILQ_ENTRY(borrowed) next;
+	struct session *s; /* or a command */
+	struct command *c;
+};
+
+static void sweep(void *arg)
+{
+	struct sessions *ss = arg;
+	struct borrowed *b;
+
+	while ((b = STAILQ_FIRST(&ss->borrowed)) != NULL) {
+		STAILQ_REMOVE_HEAD(&ss->borrowed, next);
+		if (b->s != NULL) {
+			session_unref(b->s);
+		} else {
+			spare_fill(b->c->s); /* its answer is on its way */
+			command_unref(b->c);
+		}
+		free(b);
+	}
+}
+
+static void borrow(struct sessions *ss, struct session *s, struct command *c)
+{
+	struct borrowed *b = mem_new(struct borrowed);
+
+	*b = (struct borrowed){.s = s, .c = c};
+	STAILQ_INSERT_TAIL(&ss->borrowed, b, next);
+	watch_after(ss->sweep, 0);
+}
+
+void command_lend(struct command *c)
+{
+	borrow(c->s->ss, NULL, c);
+}
+
 /* ---- registry ---- */
 
 static unsigned bucket_of(const char *id)
@@ -60,7 +99,7 @@ void sessions_drop(struct session *s)
 	TAILQ_REMOVE(&ss->all, s, all);
 	LIST_REMOVE(s, bucket);
 	sessions_count(ss);
-	session_lend(s);
+	borrow(ss, s, NULL);
 }
 
 unsigned sessions_live(const struct sessions *ss)
@@ -81,54 +120,6 @@ uint64_t sessions_dropped(const struct sessions *ss)
 bool session_visible(const struct caller *who, const char *agent_id)
 {
 	return who->role == ROLE_ADMIN || strcmp(who->agent_id, agent_id) == 0;
-}
-
-/* ---- what lives until the next turn ---- */
-
-static void sweep(void *arg)
-{
-	struct sessions *ss = arg;
-	struct command *c;
-	struct session *s;
-
-	while ((c = TAILQ_FIRST(&ss->borrowed_commands)) != NULL) {
-		TAILQ_REMOVE(&ss->borrowed_commands, c, next);
-		c->lent = false;
-		if (!ss->freeing)
-			spare_fill(c->s); /* its answer is on its way */
-		command_unref(c);
-	}
-	while ((s = TAILQ_FIRST(&ss->borrowed_sessions)) != NULL) {
-		TAILQ_REMOVE(&ss->borrowed_sessions, s, all);
-		s->lent = false;
-		session_unref(s);
-	}
-}
-
-struct session *session_lend(struct session *s)
-{
-	ensure(!session_is_registered(s) && !s->lent);
-	s->lent = true;
-	TAILQ_INSERT_TAIL(&s->ss->borrowed_sessions, s, all);
-	watch_after(s->ss->sweep, 0);
-	return s;
-}
-
-struct command *command_lend(struct command *c)
-{
-	ensure(!c->listed && !c->lent);
-	c->lent = true;
-	TAILQ_INSERT_TAIL(&c->s->ss->borrowed_commands, c, next);
-	watch_after(c->s->ss->sweep, 0);
-	return c;
-}
-
-void command_release(struct command *c)
-{
-	if (c->listed || c->lent)
-		command_unref(c);
-	else
-		command_lend(c);
 }
 
 /* ---- made and freed ---- */
@@ -165,9 +156,7 @@ int sessions_new(const struct sessions_deps *deps, struct sessions **out, struct
 
 	ss->deps = *deps;
 	TAILQ_INIT(&ss->all);
-	TAILQ_INIT(&ss->borrowed_sessions);
-	TAILQ_INIT(&ss->borrowed_commands);
-	TAILQ_INIT(&ss->policies);
+	STAILQ_INIT(&ss->borrowed);
 	STAILQ_INIT(&ss->policy_waiters);
 	ss->sweep = watch_timer(deps->loop, sweep, ss);
 	ss->quiet = watch_timer(deps->loop, sessions_serve_rest, ss);
@@ -414,7 +403,7 @@ int session_get(struct sessions *ss, const struct caller *who, const char *id, s
 		if (r < 0 && r != -E_SESSION_NOT_FOUND)
 			return r;
 		if (r == 0)
-			session_lend(s);
+			borrow(ss, s, NULL);
 	}
 	if (s == NULL || s->unclaimed || !session_visible(who, s->agent_id))
 		return err_set(err, E_SESSION_NOT_FOUND, id, "no session '%.64s'", id);

@@ -6,9 +6,9 @@
 #include "session/session_state.h"
 
 #define SESSION_BUCKETS 256
+#define OPEN_POLICIES 16
 
 TAILQ_HEAD(session_list, session);
-TAILQ_HEAD(pinned_list, pinned);
 
 struct sessions {
 	struct sessions_deps deps;
@@ -21,10 +21,10 @@ struct sessions {
 	void (*on_stopped)(void *arg);
 	void *on_stopped_arg;
 	struct watch *reaper, *sweep, *quiet;
-	struct session_list borrowed_sessions;
-	struct command_list borrowed_commands;
-	struct pinned_list policies; /* opened */
-	unsigned open_policies;
+	STAILQ_HEAD(, borrowed) borrowed;
+	struct pinned
+		*policy[OPEN_POLICIES]; /* opened; the next one replaces policy[next_policy] */
+	unsigned next_policy;
 	STAILQ_HEAD(, policies_waiter) policy_waiters;
 	uint32_t last_ticket;
 	/* Since steady_since_us the wall clock is this far ahead of CLOCK_BOOTTIME, to a minute. */
@@ -39,10 +39,7 @@ void sessions_check_ready(struct sessions *ss);
 void sessions_serve_rest(void *sessions); /* does not wait for silent wardens any longer */
 void sessions_check_stopped(struct sessions *ss);
 void sessions_count(struct sessions *ss); /* sets live and its metric */
-/* Takes the caller's reference and keeps the object until the next turn. */
-struct session *session_lend(struct session *s);
-struct command *command_lend(struct command *c);
-void command_release(struct command *c); /* the same, if nothing else keeps it that long */
+void command_lend(struct command *c);	  /* takes a reference, and gives it back after this turn */
 bool session_visible(const struct caller *who, const char *agent_id);
 static inline int64_t sessions_now(const struct sessions *ss)
 {

@@ -61,11 +61,10 @@ void command_tell_readers(struct command *c)
 
 void command_has_read(struct command *c, const void *arg, int stream, uint64_t position)
 {
-	struct observer *o;
+	struct observer *o = command_observer_of(c, arg);
 
-	TAILQ_FOREACH (o, &c->observers, next)
-		if (o->o.arg == arg)
-			o->read[stream] = position;
+	if (o != NULL)
+		o->read[stream] = position;
 	command_tell_readers(c);
 }
 
@@ -102,20 +101,25 @@ void command_window(struct command *c, int stream, uint64_t allowed)
 		send_window(c, stream);
 }
 
-static void drop(struct command *c, int sig, const char *reason)
+/* Kills a command that has not been sent by dropping it. */
+static void send_kill(struct command *c, struct warden_kill *m, const char *dropped)
 {
 	struct err why = {0};
 
-	err_set(&why, E_COMMAND_KILLED, c->id, "%s", reason);
-	c->signal = sig;
-	c->exit_code = 128 + sig;
+	m->command_id = c->id;
+	if (c->phase >= COMMAND_UNKNOWN) {
+		warden_send(c->s, MSG_warden_kill, m);
+		return;
+	}
+	err_set(&why, E_COMMAND_KILLED, c->id, "%s", dropped);
+	c->signal = (int)m->signal;
+	c->exit_code = 128 + c->signal;
 	command_end(c, COMMAND_KILLED, &why, false);
 }
 
 int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, struct err *err)
 {
-	struct warden_kill m = {.command_id = c->id,
-				.signal = (uint32_t)sig,
+	struct warden_kill m = {.signal = (uint32_t)sig,
 				.grace_ms = (uint64_t)(grace_ms > 0 ? grace_ms : 0),
 				.tree = tree};
 
@@ -124,10 +128,7 @@ int command_signal(struct command *c, int sig, int64_t grace_ms, bool tree, stru
 	if (c->s->phase != SESSION_SETTLED) /* the server does not know whether it runs */
 		return err_set(err, E_UNAVAILABLE, c->id, "session '%s' is not within reach now",
 			       c->s->id);
-	if (c->phase == COMMAND_SENT)
-		warden_send(c->s, MSG_warden_kill, &m);
-	else
-		drop(c, sig, "killed before it was started");
+	send_kill(c, &m, "killed before it was started");
 	return 0;
 }
 
@@ -142,34 +143,19 @@ int command_kill(struct command *c, const char *signal, int64_t grace_ms, struct
 	return command_signal(c, sig, grace_ms, true, err);
 }
 
-static void client_gone(struct command *c)
-{
-	struct warden_kill m = {.command_id = c->id,
-				.signal = SIGHUP,
-				.grace_ms = GONE_GRACE_MS,
-				.tree = 1,
-				.client_gone = 1};
-
-	if (c->phase >= COMMAND_UNKNOWN)
-		warden_send(c->s, MSG_warden_kill, &m);
-	else
-		drop(c, SIGHUP, "the client left before it was started");
-}
-
 void command_unobserve(struct command *c, const void *arg, bool gone)
 {
-	struct observer *o;
+	struct warden_kill m = {
+		.signal = SIGHUP, .grace_ms = GONE_GRACE_MS, .tree = 1, .client_gone = 1};
+	struct observer *o = command_observer_of(c, arg);
 
-	TAILQ_FOREACH (o, &c->observers, next)
-		if (o->o.arg == arg)
-			break;
 	if (o == NULL)
 		return;
 	TAILQ_REMOVE(&c->observers, o, next);
 	free(o);
 	if (gone && TAILQ_EMPTY(&c->observers) && !c->detach && !command_is_over(c) &&
 	    !c->s->ss->freeing)
-		client_gone(c);
+		send_kill(c, &m, "the client left before it was started");
 	else
 		command_tell_readers(c);
 }

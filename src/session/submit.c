@@ -194,7 +194,7 @@ static bool replay(struct session *s, const struct command_ask *ask,
 		if (obs->done != NULL)
 			obs->done(c->refusal, c->refusal == NULL ? c : NULL, obs->arg);
 	}
-	command_release(c);
+	command_lend(c);
 	return true;
 }
 

@@ -2,10 +2,9 @@
 /* The link to one warden: its messages, in order, and the server's. */
 #include "session/warden_link.h"
 #include "base/log.h"
-#include "session/command_state.h"
+#include "session/command_events.h"
 #include "session/drain.h"
 #include "session/patch.h"
-#include "session/recall.h"
 #include "session/sessions.h"
 
 #define READ_TURN 64   /* messages of one warden in a row */
@@ -139,7 +138,7 @@ static void settled(struct session *s)
 	struct command *c;
 
 	s->phase = SESSION_SETTLED;
-	session_after_none(s);
+	watch_stop(s->timer);
 	if (s->unclaimed || s->state == SESSION_STOPPING) {
 		session_send_end(s);
 	} else {

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the events of a command say about it: as they come from the journal, or as the store has
+ * them if an earlier API process began the command. */
+#include "session/command_events.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "model/verdict.h"
+#include "session/sessions.h"
+
+#define LISTED_BYTES (256 * 1024) /* of listed events that are kept in memory */
+#define DESTINATIONS_MAX 100
+#define SUMMARY_MAX 10000
+
+static void note_life(struct command *c, const struct event *e)
+{
+	switch (e->type) {
+	case EVENT_command_started:
+		if (c->started_us == 0)
+			c->started_us = (int64_t)e->time_us;
+		break;
+	case EVENT_command_finished:
+	case EVENT_command_killed:
+	case EVENT_command_timeout:
+		c->end_event = true;
+		if (e->has_exit == 0)
+			break;
+		c->exit_code = e->exit_code;
+		c->signal = e->signal != NULL ? proc_signal_by_name(e->signal) : 0;
+		c->out.duration_us = (int64_t)e->duration_us;
+		break;
+	default:
+		break;
+	}
+}
+
+static bool is_denied(const struct event *e)
+{
+	return e->decision != NULL && strcmp(e->decision, "deny") == 0;
+}
+
+static void note_network(struct command *c, const struct event *e)
+{
+	struct network_summary *sum = &c->out.ops.net;
+	const int64_t n = e->count > 0 ? e->count : 1;
+
+	if (event_class((enum event_type)e->type) != EVENT_CLASS_NETWORK)
+		return;
+	sum->sent += (int64_t)e->bytes_sent;
+	sum->received += (int64_t)e->bytes_received;
+	if (e->type == EVENT_net_blocked || is_denied(e)) {
+		sum->blocked += n;
+	} else if (e->type == EVENT_dns_query) {
+		sum->dns_queries += n;
+	} else if (e->type == EVENT_net_connect) {
+		sum->connections += n;
+		if (e->remote_addr != NULL && sum->destinations.n < DESTINATIONS_MAX) {
+			cleanup_free char *to = mem_printf(
+				strchr(e->remote_addr, ':') != NULL ? "[%s]:%u" : "%s:%u",
+				e->remote_addr, e->remote_port);
+
+			strv_add_new(&sum->destinations, to);
+		}
+	}
+}
+
+static void note_denial(struct command *c, const struct event *e)
+{
+	const struct denial d = {.rule = e->policy_rule,
+				 .reason = e->denied_reason,
+				 .operation = e->denied_op,
+				 .target = e->denied_target,
+				 .final = e->denied_final != 0,
+				 .alternatives = e->alternatives};
+
+	if (!is_denied(e))
+		return;
+	buf_clear(&c->denial.policy);
+	buf_clear(&c->denial.message);
+	buf_clear(&c->denial.path);
+	if (d.rule == NULL || d.operation == NULL || d.target == NULL || d.reason == NULL)
+		return;
+	denial_format(&d, &JW(&c->denial.policy));
+	buf_addf(&c->denial.message, "rule '%s' denies %s: %s", d.rule, d.target, d.reason);
+	buf_adds(&c->denial.path, d.target);
+}
+
+static enum seen seen_as(const struct event *e)
+{
+	static const enum seen by_class[] = {[EVENT_CLASS_OTHER] = SEEN_KINDS,
+					     [EVENT_CLASS_FILE] = SEEN_FILE,
+					     [EVENT_CLASS_NETWORK] = SEEN_NETWORK,
+					     [EVENT_CLASS_EXEC] = SEEN_EXEC};
+
+	if (is_denied(e))
+		return SEEN_BLOCKED;
+	return by_class[event_class((enum event_type)e->type)];
+}
+
+/* Keeps the event for the answer, which then needs no query. */
+static void list(struct command *c, enum seen kind, const struct buf *json)
+{
+	struct buf *out = &c->listed_events[kind].json;
+
+	if (c->listed_events[kind].n + 1 != c->out.ops.seen[kind] ||
+	    c->out.ops.seen[kind] > LISTED_MAX || out->len + json->len > LISTED_BYTES)
+		return;
+	if (out->len > 0)
+		buf_addc(out, ',');
+	buf_add(out, json->data, json->len);
+	c->listed_events[kind].n++;
+}
+
+void command_take_event(struct command *c, const struct event *e, bool fresh)
+{
+	const enum seen seen = seen_as(e);
+
+	note_life(c, e);
+	if (!fresh || seen == SEEN_KINDS)
+		return;
+	c->out.ops.seen[seen]++;
+	list(c, seen, store_last_json(c->s->ss->deps.store));
+	note_network(c, e);
+	note_denial(c, e);
+}
+
+/* ---- from the store ---- */
+
+struct event_query command_list_query(enum seen kind)
+{
+	static const enum event_class classes[] = {[SEEN_FILE] = EVENT_CLASS_FILE,
+						   [SEEN_NETWORK] = EVENT_CLASS_NETWORK,
+						   [SEEN_EXEC] = EVENT_CLASS_EXEC};
+	struct event_query q = {.limit = LISTED_MAX};
+
+	if (kind == SEEN_BLOCKED)
+		q.decision = "deny";
+	else
+		q.types = event_types_of(classes[kind]);
+	q.without_denied = kind != SEEN_BLOCKED;
+	return q;
+}
+
+void command_query(struct command *c, struct event_query *q, store_row_fn *fn, void *arg,
+		   uint64_t *total)
+{
+	struct err err = {0};
+
+	q->session_id = c->s->id;
+	q->command_id = c->id;
+	if (store_query(c->s->ss->deps.store, q, fn, arg, total, &err) < 0)
+		log_error("events not read", "command_id", c->id, "error", err.message);
+}
+
+static char *text_at(const json_t *doc, const char *key)
+{
+	return event_lend(json_string_value(json_object_get(doc, key)));
+}
+
+static int64_t number_at(const json_t *doc, const char *key)
+{
+	return json_integer_value(json_object_get(doc, key));
+}
+
+void denial_lend(const json_t *policy, struct event *e)
+{
+	const json_t *item;
+	size_t i;
+
+	e->policy_rule = text_at(policy, "rule");
+	e->denied_reason = text_at(policy, "reason");
+	e->denied_op = text_at(policy, "operation");
+	e->denied_target = text_at(policy, "target");
+	e->denied_final = json_is_true(json_object_get(policy, "final"));
+	json_array_foreach(json_object_get(policy, "alternatives"), i,
+			   item) if (json_is_string(item))
+		strv_add(&e->alternatives, json_string_value(item));
+}
+
+struct recalling {
+	struct command *c;
+	void (*note)(struct command *c, const struct event *e);
+};
+
+/* The members that the notes look at; the document lends its strings. */
+static void note_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
+{
+	const struct recalling *r = arg;
+	struct event e = {.type = type};
+	const json_t *command, *connection;
+	json_t *doc = NULL;
+	int64_t time_us = 0;
+
+	if (json_parse(json, len, &doc, NULL) < 0)
+		return;
+	command = json_object_get(doc, "command");
+	connection = json_object_get(doc, "connection");
+	clock_parse(text_at(doc, "timestamp"), &time_us);
+	e.time_us = (uint64_t)time_us;
+	e.count = (uint32_t)number_at(doc, "count");
+	e.decision = text_at(doc, "decision");
+	e.has_exit = json_object_get(command, "exit_code") != NULL;
+	e.exit_code = (uint32_t)number_at(command, "exit_code");
+	e.signal = text_at(command, "signal");
+	e.duration_us =
+		(uint64_t)(json_number_value(json_object_get(command, "duration_ms")) * 1000);
+	e.remote_addr = text_at(connection, "remote_addr");
+	e.remote_port = (uint32_t)number_at(connection, "remote_port");
+	e.bytes_sent = (uint64_t)number_at(connection, "bytes_sent");
+	e.bytes_received = (uint64_t)number_at(connection, "bytes_received");
+	denial_lend(json_object_get(doc, "policy"), &e);
+	r->note(r->c, &e);
+	strv_done(&e.alternatives);
+	json_decref(doc);
+}
+
+static void no_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
+{
+}
+
+void command_recall_life(struct command *c)
+{
+	struct event_query q = {.types = UINT64_C(1) << EVENT_command_started |
+					 UINT64_C(1) << EVENT_command_finished |
+					 UINT64_C(1) << EVENT_command_killed |
+					 UINT64_C(1) << EVENT_command_timeout,
+				.limit = 16};
+
+	command_query(c, &q, note_row, &(struct recalling){c, note_life}, NULL);
+}
+
+void command_recall_operations(struct command *c)
+{
+	struct event_query net = {.types = event_types_of(EVENT_CLASS_NETWORK),
+				  .limit = SUMMARY_MAX};
+	struct event_query denied = {.decision = "deny", .limit = 1, .newest_first = true};
+
+	for (enum seen kind = 0; kind < SEEN_KINDS; kind++) {
+		struct event_query q = command_list_query(kind);
+		uint64_t total = 0;
+
+		q.limit = 1;
+		command_query(c, &q, no_row, NULL, &total);
+		c->out.ops.seen[kind] = (int64_t)total;
+	}
+	strv_done(&c->out.ops.net.destinations);
+	c->out.ops.net = (struct network_summary){0};
+	command_query(c, &net, note_row, &(struct recalling){c, note_network}, NULL);
+	command_query(c, &denied, note_row, &(struct recalling){c, note_denial}, NULL);
+}
