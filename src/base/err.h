@@ -58,7 +58,7 @@ struct err {
 		char field[64];
 		char problem[192];
 	} details[ERR_DETAILS];
-	char policy[1024]; /* E_POLICY_DENIED: the denial as a JSON object; else "" */
+	char denial[1024]; /* E_POLICY_DENIED: packed (base/denial.h); else "" */
 };
 
 const struct err_row *err_row(enum err_code code);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/err_body.h"
+#include "base/denial.h"
 #include "base/json.h"
 #include <string.h>
 
@@ -22,9 +23,9 @@ void err_body_format(const struct err *err, const char *request_id, struct buf *
 		}
 		jw_arr_end(&w);
 	}
-	if (err->policy[0]) {
+	if (err->denial[0]) {
 		jw_key(&w, "policy");
-		jw_raw(&w, err->policy, strlen(err->policy));
+		denial_format_text(err->denial, &w);
 	}
 	if (request_id != NULL)
 		jw_kstr(&w, "request_id", request_id);

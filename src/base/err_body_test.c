@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
+#include "base/denial.h"
 #include "base/err_body.h"
 #include "base/json.h"
 
@@ -29,12 +30,16 @@ static void api_1_an_error_has_code_message_subject_and_request(void **state)
 
 static void pol_2_a_denial_stands_in_the_body(void **state)
 {
-	struct err err = {.policy = "{\"rule\":\"r\",\"final\":true}"};
+	struct denial d = {.rule = (char *)"r", .reason = (char *)"a \"b\"", .final = true};
+	struct err err = {0};
 
 	err_set(&err, E_POLICY_DENIED, "/bin/x", "no");
-	assert_body(&err, "{\"error\":{\"code\":\"E_POLICY_DENIED\",\"message\":\"no\","
-			  "\"subject\":\"/bin/x\",\"policy\":{\"rule\":\"r\",\"final\":true},"
-			  "\"request_id\":\"req-1\"}}");
+	denial_pack(&d, err.denial, sizeof(err.denial));
+	assert_body(&err,
+		    "{\"error\":{\"code\":\"E_POLICY_DENIED\",\"message\":\"no\","
+		    "\"subject\":\"/bin/x\",\"policy\":{\"rule\":\"r\",\"reason\":\"a \\\"b\\\"\","
+		    "\"operation\":\"\",\"target\":\"\",\"final\":true},"
+		    "\"request_id\":\"req-1\"}}");
 }
 
 static void api_1_what_does_not_apply_is_absent(void **state)

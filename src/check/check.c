@@ -201,7 +201,7 @@ static int answer(struct link *l, const struct check_ask *a, size_t i, int snaps
 		out.code = mem_strdup(err_row(why.code)->name);
 		out.subject = mem_strdup(why.subject);
 		out.message = mem_strdup(why.message);
-		out.denial = why.policy[0] != '\0' ? mem_strdup(why.policy) : NULL;
+		out.denial = why.denial[0] != '\0' ? mem_strdup(why.denial) : NULL;
 	}
 	r = link_send(l, MSG_check_policy, 0, &out, &fd, fd != -1, &why) == LINK_OK ? 0 : -1;
 	if (r < 0)

@@ -126,8 +126,8 @@ void cli_line(struct buf *out, const char *fmt, ...) __attribute__((format(print
 /* Whether the session (JSON) is stopped or failed. */
 bool cli_session_ended(const json_t *session);
 
-/* summary.c: the object `policy` of an error as lines for a person; another text adds nothing. */
-void cli_denial(const char *json, struct buf *out);
+/* summary.c: a packed denial (base/denial.h) as lines for a person; another text adds nothing. */
+void cli_denial(const char *packed, struct buf *out);
 /* summary.c: one line for each rule and target that the policy denied inside the command. */
 void cli_refusals(const json_t *answer, struct buf *out);
 /* summary.c: the answer of exec in about six lines, without the output. */

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Writes an answer for a person: a denial, what the policy denied inside a command, and a summary
  * of about six lines. */
+#include "base/denial.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include <stdio.h>
 
-void cli_denial(const char *json, struct buf *out)
+void cli_denial(const char *packed, struct buf *out)
 {
-	const json_t *one;
-	json_t *doc = NULL;
-	size_t i;
+	struct denial d;
 
-	if (json_parse(json, strlen(json), &doc, NULL) < 0)
+	if (!denial_unpack(packed, &d))
 		return;
-	cli_line(out, "agentsh:   rule: %s%s", cli_string(doc, "rule"),
-		 json_is_true(json_object_get(doc, "final")) ? " (final)" : "");
-	if (cli_string(doc, "reason")[0] != '\0')
-		cli_line(out, "agentsh:   reason: %s", cli_string(doc, "reason"));
-	cli_line(out, "agentsh:   asked: %s %s", cli_string(doc, "operation"),
-		 cli_string(doc, "target"));
-	json_array_foreach(json_object_get(doc, "alternatives"), i, one) if (json_is_string(one))
-		cli_line(out, "agentsh:   allowed: %s", json_string_value(one));
-	json_decref(doc);
+	cli_line(out, "agentsh:   rule: %s%s", d.rule, d.final ? " (final)" : "");
+	if (d.reason[0] != '\0')
+		cli_line(out, "agentsh:   reason: %s", d.reason);
+	cli_line(out, "agentsh:   asked: %s %s", d.operation, d.target);
+	for (size_t i = 0; i < d.alternatives.n; i++)
+		cli_line(out, "agentsh:   allowed: %s", d.alternatives.v[i]);
+	denial_done(&d);
 }
 
 static double number_at(const json_t *obj, const char *key)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads answers from a blocking socket. The client trusts the content of an answer, but limits its
  * size. */
-#include "base/json.h"
+#include "base/denial.h"
 #include "base/mem.h"
 #include "client/client_internal.h"
 #include <errno.h>
@@ -232,11 +232,27 @@ static const char *string_at(const json_t *obj, const char *key)
 	return s != NULL ? s : "";
 }
 
+static void read_denial(const json_t *policy, struct err *err)
+{
+	struct denial d = {.rule = mem_strdup(string_at(policy, "rule")),
+			   .reason = mem_strdup(string_at(policy, "reason")),
+			   .operation = mem_strdup(string_at(policy, "operation")),
+			   .target = mem_strdup(string_at(policy, "target")),
+			   .final = json_is_true(json_object_get(policy, "final"))};
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(policy, "alternatives"), i, one)
+		strv_add(&d.alternatives, json_is_string(one) ? json_string_value(one) : "");
+	denial_pack(&d, err->denial, sizeof(err->denial));
+	denial_done(&d);
+}
+
 int answer_error(int status, const struct buf *body, struct err *err)
 {
 	const json_t *error, *details, *policy, *one;
 	json_t *doc = NULL;
-	size_t i, n = 0;
+	size_t i;
 	int r;
 
 	if (err != NULL)
@@ -255,13 +271,8 @@ int answer_error(int status, const struct buf *body, struct err *err)
 		r = err_set(err, code_by_status(status), NULL, "the server answered with status %d",
 			    status);
 	policy = json_object_get(error, "policy");
-	/* a denial that is longer than err->policy is dropped */
 	if (err != NULL && json_is_object(policy))
-		n = json_dumpb(policy, err->policy, sizeof(err->policy) - 1,
-			       JSON_COMPACT | JSON_PRESERVE_ORDER);
-	if (err != NULL)
-		err->policy[n < sizeof(err->policy) ? n : 0] = '\0';
-
+		read_denial(policy, err);
 	json_decref(doc);
 	return r;
 }

@@ -185,7 +185,7 @@ static int deny(struct exec_initial *i, struct err *err)
 	cleanup_buf struct buf reason = {0}, target = {0};
 
 	settle(i, &i->k, GATE_REFUSED);
-	gate_format_denial(i->gate, &i->k, err->policy, sizeof(err->policy));
+	gate_pack_denial(i->gate, &i->k, err->denial, sizeof(err->denial));
 	verdict_format_reason(&i->k.verdict, i->k.op, &reason);
 	op_format_target(i->k.op, &target);
 	if (i->unreadable)

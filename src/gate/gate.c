@@ -329,11 +329,11 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 	denial_done(&d);
 }
 
-void gate_format_denial(struct gate *g, const struct gate_case *k, char *out, size_t size)
+void gate_pack_denial(struct gate *g, const struct gate_case *k, char *out, size_t size)
 {
 	struct denial d;
 
 	describe(g, k, &d);
-	denial_write(&d, out, size);
+	denial_pack(&d, out, size);
 	denial_done(&d);
 }

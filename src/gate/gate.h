@@ -138,6 +138,5 @@ struct gate_report {
 };
 /* Hands the event to the sink; once per operation. */
 void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r);
-/* The denial as a JSON object that fits into size bytes, for struct err's `policy`; sentences about
- * what is allowed instead are left out where they do not fit. */
-void gate_format_denial(struct gate *g, const struct gate_case *k, char *out, size_t size);
+/* The packed denial that fits into size bytes, for struct err. */
+void gate_pack_denial(struct gate *g, const struct gate_case *k, char *out, size_t size);

@@ -134,13 +134,15 @@ static void settle(const struct gate_case *k, enum gate_outcome outcome)
 static void pol_4_a_denial_is_the_same_in_an_error_and_in_an_event(void **state)
 {
 	struct gate_case *k = case_of("/usr/bin/id");
-	char error[1024];
+	cleanup_buf struct buf error = {0};
+	char packed[1024];
 
 	assert_int_equal(gate_ask(t.g, k, NULL), GATE_DENY);
-	gate_format_denial(t.g, k, error, sizeof(error));
+	gate_pack_denial(t.g, k, packed, sizeof(packed));
+	denial_format_text(packed, &JW(&error));
 	settle(k, GATE_REFUSED);
 	assert_int_equal(t.settled, 1);
-	assert_string_equal(t.json, error);
+	assert_string_equal(t.json, error.data);
 	assert_string_equal(t.effective, "deny");
 	assert_string_equal(t.rule, "no-id");
 	assert_string_equal(t.reason, "not /usr/bin/id");
@@ -149,24 +151,28 @@ static void pol_4_a_denial_is_the_same_in_an_error_and_in_an_event(void **state)
 	assert_int_equal(t.pid, 7);
 	assert_int_equal(t.type, EVENT_exec);
 	assert_int_equal(t.latency_us, 5);
-	assert_non_null(strstr(error, "\"final\":true,\"alternatives\":["));
+	assert_non_null(strstr(error.data, "\"final\":true,\"alternatives\":["));
 }
 
 static void pol_4_alternatives_are_left_out_where_they_do_not_fit(void **state)
 {
 	struct gate_case *k = case_of("/usr/bin/id");
 	char whole[1024], less[1024], none[8];
+	struct denial d;
 	size_t len;
 
 	gate_ask(t.g, k, NULL);
-	gate_format_denial(t.g, k, whole, sizeof(whole));
+	gate_pack_denial(t.g, k, whole, sizeof(whole));
 	len = strlen(whole);
-	gate_format_denial(t.g, k, less, len + 1);
+	gate_pack_denial(t.g, k, less, len + 1);
 	assert_string_equal(less, whole);
-	gate_format_denial(t.g, k, less, len);
-	assert_null(strstr(less, "alternatives"));
-	assert_non_null(strstr(less, "\"final\":true}"));
-	gate_format_denial(t.g, k, none, sizeof(none));
+	gate_pack_denial(t.g, k, less, len);
+	assert_true(denial_unpack(less, &d));
+	assert_true(d.final);
+	assert_string_equal(d.rule, "no-id");
+	assert_int_equal(d.alternatives.n, 0);
+	denial_done(&d);
+	gate_pack_denial(t.g, k, none, sizeof(none));
 	assert_string_equal(none, "");
 }
 

@@ -40,7 +40,7 @@ void api_link_refuse(struct launcher *l, uint32_t req, const char *id, const str
 		.code = mem_strdup(err_row(why->code)->name),
 		.subject = mem_strdup(why->subject),
 		.message = mem_strdup(why->message),
-		.policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL,
+		.policy = why->denial[0] != '\0' ? mem_strdup(why->denial) : NULL,
 	};
 
 	log_info("session refused", "session_id", refused.session_id, "code", refused.code, "error",

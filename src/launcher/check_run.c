@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/check_run.h"
+#include "base/denial.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
 #include <fcntl.h>
@@ -24,8 +25,8 @@ int checked_error(const struct checked *c, struct err *err)
 {
 	if (c->is.code == NULL)
 		return 0;
-	if (c->is.denial != NULL && err != NULL)
-		snprintf(err->policy, sizeof(err->policy), "%s", c->is.denial);
+	if (err != NULL)
+		denial_take(err, c->is.denial);
 	return err_set(err, err_code_by_name(c->is.code), c->is.subject, "%s",
 		       c->is.message != NULL ? c->is.message : "");
 }

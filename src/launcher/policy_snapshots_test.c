@@ -305,7 +305,7 @@ static void ses_3_what_is_beyond_the_policy_is_refused(void **state)
 
 		err = (struct err){0};
 		assert_int_equal(look(g, &q, &err), rows[i].r);
-		assert_int_equal(err.policy[0] != '\0', rows[i].r != 0);
+		assert_int_equal(err.denial[0] != '\0', rows[i].r != 0);
 		/* the snapshot serves other requests */
 		assert_true(q.got.is.file_rules);
 		assert_int_equal(fcntl(q.got.fd, F_GETFD), FD_CLOEXEC);

@@ -162,7 +162,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STR(session_id, ID_MAX) STR(workspace, PATH_LEN) STR(policy_name, ID_MAX) \
 		STR(policy_version, WORD_LEN) U32(owner_uid) U32(session_uid) U32(session_gid) \
 		STRV(walls, LIST_LEN) STRV(rings, LIST_LEN)) \
-	/* policy: for E_POLICY_DENIED the denial as a JSON object. */ \
+	/* policy: for E_POLICY_DENIED the packed denial (base/denial.h). */ \
 	PAYLOAD(launcher_refused, \
 		STR(session_id, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) \
 		STR(message, TEXT_LEN) STR(policy, TEXT_LEN)) \
@@ -214,7 +214,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		U32(report_output) STRV(acks, ACKS_LEN)) \
 	/* A command that is over at once has a warden_result only. time_us: wall clock. */ \
 	PAYLOAD(warden_started, STR(command_id, ID_MAX) U32(pid) U64(time_us)) \
-	/* policy: the denial as a JSON object. */ \
+	/* policy: the packed denial (base/denial.h). */ \
 	PAYLOAD(warden_refused, \
 		STR(command_id, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) \
 		STR(message, TEXT_LEN) STR(rule, TEXT_LEN) STR(reason, TEXT_LEN) \
@@ -308,7 +308,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STRV(domains, LIST_LEN) STRV(ports, LIST_LEN) STRV(variables, REQUEST_ENV_MAX)) \
 	/* One answer for each policy, in their order. code NULL: all is well; with a snapshot, the \
 	 * policy does not cover what the session asks for; else it says why there is no snapshot. \
-	 * denial: for E_POLICY_DENIED, as a JSON object. report: warnings, one a line. file_rules: it \
+	 * denial: for E_POLICY_DENIED, packed. report: warnings, one a line. file_rules: it \
 	 * restricts what files may be touched. limits: limits_pack. withheld: of the plan, rights that \
 	 * no file of a place needs. */ \
 	PAYLOAD(check_policy, \

@@ -70,46 +70,9 @@ void denial_init(struct denial *d, const struct verdict *v, const struct op *op)
 	verdict_format_reason(v, op, &reason);
 	op_format_kind(op, &operation);
 	op_format_target(op, &target);
-	*d = (struct denial){.rule = v->rule,
+	*d = (struct denial){.rule = mem_strdup(v->rule),
 			     .reason = text_of(&reason),
 			     .operation = text_of(&operation),
 			     .target = text_of(&target),
 			     .final = v->final};
-}
-
-void denial_done(struct denial *d)
-{
-	free(d->reason);
-	free(d->operation);
-	free(d->target);
-	strv_done(&d->alternatives);
-	*d = (struct denial){0};
-}
-
-void denial_format(const struct denial *d, struct jw *w)
-{
-	jw_obj(w);
-	jw_kstr(w, "rule", d->rule);
-	jw_kstr(w, "reason", d->reason);
-	jw_kstr(w, "operation", d->operation);
-	jw_kstr(w, "target", d->target);
-	jw_kbool(w, "final", d->final);
-	if (d->alternatives.n > 0)
-		jw_kstrv(w, "alternatives", &d->alternatives);
-	jw_obj_end(w);
-}
-
-void denial_write(const struct denial *d, char *out, size_t size)
-{
-	struct denial shown = *d;
-
-	out[0] = '\0';
-	for (int i = 0; i < 2 && out[0] == '\0'; i++) {
-		cleanup_buf struct buf text = {0};
-
-		denial_format(&shown, &JW(&text));
-		if (text.len < size)
-			memcpy(out, text.data, text.len + 1);
-		shown.alternatives.n = 0;
-	}
 }

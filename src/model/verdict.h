@@ -3,9 +3,7 @@
  *
  * Strings are borrowed from the policy that decided and live as long as it. */
 #pragma once
-#include "base/buf.h"
-#include "base/fields.h"
-#include "base/json.h"
+#include "base/denial.h"
 #include "model/op.h"
 #include <stdbool.h>
 
@@ -48,18 +46,5 @@ static inline bool verdict_redirects(const struct verdict *v)
 }
 /* The reason as text for a person: the message with {path} and {args} filled in, else why. */
 void verdict_format_reason(const struct verdict *v, const struct op *op, struct buf *out);
-/* The description of a denial, the same in an error and in an event. */
-struct denial {
-	const char *rule;		   /* borrowed from the verdict */
-	char *reason, *operation, *target; /* owned */
-	bool final;
-	struct strv alternatives; /* sentences about what the policy allows instead */
-};
 /* Does not fill alternatives: policy_alternatives does. */
 void denial_init(struct denial *d, const struct verdict *v, const struct op *op);
-void denial_done(struct denial *d);
-/* Writes the object `policy` of an error. */
-void denial_format(const struct denial *d, struct jw *w);
-/* The same as text of less than size bytes. Leaves out the alternatives where they do not fit; ""
- * if the rest does not fit either. */
-void denial_write(const struct denial *d, char *out, size_t size);

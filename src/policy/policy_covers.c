@@ -79,7 +79,7 @@ static int refuse(const struct policy *p, const char *rule, const char *field, c
 	static char reason[] = "beyond the policy: what a session asks for only narrows it";
 	char what[WHAT_SHOWN + 1] = "";
 	struct denial d = {
-		.rule = rule, .reason = reason, .operation = (char *)field, .target = what};
+		.rule = (char *)rule, .reason = reason, .operation = (char *)field, .target = what};
 	cleanup_buf struct buf variables = {0};
 
 	if (err == NULL)
@@ -92,7 +92,7 @@ static int refuse(const struct policy *p, const char *rule, const char *field, c
 		snapshot_format_patterns(p, &p->head->env_allow, VARIABLES_SHOWN, &variables);
 		strv_add(&d.alternatives, variables.data);
 	}
-	denial_write(&d, err->policy, sizeof(err->policy));
+	denial_pack(&d, err->denial, sizeof(err->denial));
 	strv_done(&d.alternatives);
 	err_detail(err, field, "'%s' is beyond the policy", what);
 	return err_set(err, E_POLICY_DENIED, what, "%s: '%s' is beyond the policy '%s'", field,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The exec answer and the command record of the interface, field for field. */
 #include "session/answer.h"
+#include "base/denial.h"
 #include "base/line.h"
 #include "base/proc.h"
 #include "session/command_events.h"
@@ -13,13 +14,16 @@
 void answer_blame(struct command *c)
 {
 	struct outcome *o = &c->out;
+	struct denial d;
 
 	if (o->error_code == NULL && c->exit_code > 0 && o->ops.seen[SEEN_BLOCKED] > 0 &&
-	    c->denial.message.len > 0) {
+	    denial_unpack(c->denial, &d)) {
 		o->error_code = mem_strdup(err_row(E_POLICY_DENIED)->name);
-		o->error_message = buf_take(&c->denial.message);
-		o->error_path = buf_take(&c->denial.path);
-		o->error_policy = buf_take(&c->denial.policy);
+		o->error_message =
+			mem_printf("rule '%s' denies %s: %s", d.rule, d.target, d.reason);
+		o->error_path = take(d.target);
+		o->error_policy = mem_strdup(c->denial);
+		denial_done(&d);
 	}
 	/* A shell that does not find a program executes nothing. */
 	if (o->error_code == NULL && c->is_script &&
@@ -126,7 +130,7 @@ static void answer_error(struct command *c, const struct err *unread, struct jw 
 	jw_kstr(w, "path", o->error_path);
 	if (o->error_policy != NULL) {
 		jw_key(w, "policy");
-		jw_raw(w, o->error_policy, strlen(o->error_policy));
+		denial_format_text(o->error_policy, w);
 	}
 	jw_kobj(w, "context");
 	jw_kstr(w, "working_dir", c->cwd);

@@ -77,9 +77,6 @@ void command_unref(struct command *c)
 	free(c->request);
 	free(c->line);
 	free(c->cwd);
-	buf_done(&c->denial.policy);
-	buf_done(&c->denial.message);
-	buf_done(&c->denial.path);
 	free(c->refusal);
 	session_unref(c->s);
 	free(c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command's end: by its result, by a refusal, or without either. It is written with the events
  * that belong to it; when that is safe the warden may forget it and those who wait are told. */
+#include "base/denial.h"
 #include "base/log.h"
 #include "session/answer.h"
 #include "session/command_events.h"
@@ -202,7 +203,7 @@ void command_end(struct command *c, enum command_state state, const struct err *
 	free(c->out.error_policy);
 	c->out.error_code = mem_strdup(err_row(why->code)->name);
 	c->out.error_message = mem_strdup(why->message);
-	c->out.error_policy = why->policy[0] != '\0' ? mem_strdup(why->policy) : NULL;
+	c->out.error_policy = why->denial[0] != '\0' ? mem_strdup(why->denial) : NULL;
 	c->out.refused = refuse;
 	if (refuse)
 		c->refusal = mem_dup(why, sizeof(*why));

@@ -2,9 +2,9 @@
 /* What the events of a command say about it: as they come from the journal, or as the store has
  * them if an earlier API process began the command. */
 #include "session/command_events.h"
+#include "base/denial.h"
 #include "base/log.h"
 #include "base/proc.h"
-#include "model/verdict.h"
 #include "session/sessions.h"
 
 #define LISTED_BYTES (256 * 1024) /* of listed events that are kept in memory */
@@ -74,14 +74,9 @@ static void note_denial(struct command *c, const struct event *e)
 
 	if (!is_denied(e))
 		return;
-	buf_clear(&c->denial.policy);
-	buf_clear(&c->denial.message);
-	buf_clear(&c->denial.path);
-	if (d.rule == NULL || d.operation == NULL || d.target == NULL || d.reason == NULL)
-		return;
-	denial_format(&d, &JW(&c->denial.policy));
-	buf_addf(&c->denial.message, "rule '%s' denies %s: %s", d.rule, d.target, d.reason);
-	buf_adds(&c->denial.path, d.target);
+	c->denial[0] = '\0';
+	if (d.rule != NULL && d.operation != NULL && d.target != NULL && d.reason != NULL)
+		denial_pack(&d, c->denial, sizeof(c->denial));
 }
 
 static enum seen seen_as(const struct event *e)
@@ -161,7 +156,7 @@ static int64_t number_at(const json_t *doc, const char *key)
 	return json_integer_value(json_object_get(doc, key));
 }
 
-void denial_lend(const json_t *policy, struct event *e)
+static void lend_denial(const json_t *policy, struct event *e)
 {
 	const json_t *item;
 	size_t i;
@@ -207,7 +202,7 @@ static void note_row(uint64_t seq, enum event_type type, const char *json, size_
 	e.remote_port = (uint32_t)number_at(connection, "remote_port");
 	e.bytes_sent = (uint64_t)number_at(connection, "bytes_sent");
 	e.bytes_received = (uint64_t)number_at(connection, "bytes_received");
-	denial_lend(json_object_get(doc, "policy"), &e);
+	lend_denial(json_object_get(doc, "policy"), &e);
 	r->note(r->c, &e);
 	strv_done(&e.alternatives);
 	json_decref(doc);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How a session is made: checked, its row written, the launcher asked, its warden greeted. */
+#include "base/denial.h"
 #include "base/log.h"
 #include "policy/policy.h"
 #include "session/drain.h"

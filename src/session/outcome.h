@@ -20,7 +20,7 @@ struct operations {
 struct outcome {
 	bool refused; /* never started: the error is the answer */
 	char *error_code, *error_message, *error_path;
-	char *error_policy;  /* a denial as a JSON object */
+	char *error_policy;  /* a packed denial; of the previous version JSON */
 	char *request_id;    /* of an error: the request that submitted the command */
 	struct strv similar; /* of a program that was not found: programs with similar names */
 	char *working_dir;   /* of the session afterwards */

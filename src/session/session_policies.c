@@ -6,7 +6,6 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "policy/policy.h"
-#include "session/command_events.h"
 #include "session/db_row.h"
 #include "session/sessions.h"
 #include <sys/stat.h>
@@ -144,14 +143,17 @@ void policy_violation(struct session *s, const char *request_id, const struct er
 			  .policy_effective = event_lend(deny),
 			  .policy_version = s->policy_version,
 			  .reason = event_lend(why->message)};
-	json_t *denial = NULL;
+	struct denial d;
 
-	if (why->policy[0] != '\0' &&
-	    json_parse(why->policy, strlen(why->policy), &denial, NULL) == 0)
-		denial_lend(denial, &e);
+	denial_unpack(why->denial, &d);
+	e.policy_rule = d.rule;
+	e.denied_reason = d.reason;
+	e.denied_op = d.operation;
+	e.denied_target = d.target;
+	e.denied_final = d.final;
+	e.alternatives = d.alternatives;
 	store_event(s->ss->deps.store, &e, NULL, 0);
-	strv_done(&e.alternatives);
-	json_decref(denial);
+	denial_done(&d);
 }
 
 int session_policy_env(struct session *s, const struct strv *env, const char *request_id,
@@ -171,23 +173,14 @@ int session_policy_env(struct session *s, const struct strv *env, const char *re
 	return r;
 }
 
-void denial_take(struct err *err, const char *json)
-{
-	const size_t len = json != NULL ? strlen(json) : 0;
-
-	if (len > 0 && len < sizeof(err->policy))
-		memcpy(err->policy, json, len + 1);
-}
-
 void denial_of_choice(const struct config *c, struct err *err)
 {
-	static char reason[] = "the configuration does not let a session choose this policy",
-		    operation[] = "policy";
-	struct denial d = {.rule = "policies.selectable",
-			   .reason = reason,
-			   .operation = operation,
-			   .target = err->subject};
-	cleanup_buf struct buf json = {0}, text = {0};
+	struct denial d = {
+		.rule = mem_strdup("policies.selectable"),
+		.reason = mem_strdup("the configuration does not let a session choose this policy"),
+		.operation = mem_strdup("policy"),
+		.target = mem_strdup(err->subject)};
+	cleanup_buf struct buf text = {0};
 	size_t shown = 0;
 
 	buf_addf(&text, "policies %s", c->policy_default);
@@ -197,9 +190,8 @@ void denial_of_choice(const struct config *c, struct err *err)
 	if (shown < c->policy_selectable.n)
 		buf_addf(&text, " and %zu more", c->policy_selectable.n - shown);
 	strv_add(&d.alternatives, text.data);
-	denial_format(&d, &JW(&json));
-	strv_done(&d.alternatives);
-	denial_take(err, json.data);
+	denial_pack(&d, err->denial, sizeof(err->denial));
+	denial_done(&d);
 }
 
 void policies_close(struct sessions *ss)

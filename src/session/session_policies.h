@@ -16,7 +16,6 @@ int session_policy_env(struct session *s, const struct strv *env, const char *re
 void policy_violation(struct session *s, const char *request_id, const struct err *why);
 /* The launcher refused a policy that is not in policies.selectable: err gets the denial. */
 void denial_of_choice(const struct config *c, struct err *err);
-void denial_take(struct err *err, const char *json); /* ignores NULL and what does not fit */
-peer_fn policies_on_launcher;			     /* ctx: sessions */
+peer_fn policies_on_launcher; /* ctx: sessions */
 void policies_forget_waiters(struct sessions *ss);
 void policies_close(struct sessions *ss);

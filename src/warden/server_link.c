@@ -94,7 +94,7 @@ static enum link_status send_refusal(struct warden *w, const struct result *k)
 	struct warden_refused m = {.command_id = k->msg.command_id,
 				   .code = (char *)err_row(err->code)->name,
 				   .subject = err->subject,
-				   .policy = err->policy[0] != '\0' ? err->policy : NULL,
+				   .policy = err->denial[0] != '\0' ? err->denial : NULL,
 				   .message = err->message};
 
 	return send_message(w, MSG_warden_refused, k->req, &m);
