@@ -80,8 +80,12 @@ int plan_seal(const struct sandbox_plan *plan, int *fd, struct err *err)
 int plan_load(int fd, struct sandbox_plan *plan, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
-	int r = fdio_load(fd, PLAN_MAX, &text, err);
+	int r;
 
+	/* The stub has read it before init does. */
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, E_UNAVAILABLE, NULL, "the plan cannot be read");
+	r = fdio_load(fd, PLAN_MAX, &text, err);
 	return r < 0 ? r
 		     : fields_unpack(&sandbox_plan_fields, text.data, text.len, false, plan, err);
 }
