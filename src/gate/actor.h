@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define ACTOR_ENTRIES 16384 /* a command beyond so many at a time is not in the table */
+
 /* ---- the writer, in the warden; its functions may be called from any thread ---- */
 
 struct actor_table;
@@ -46,8 +48,7 @@ struct actor_reader;
 
 /* Maps the table of the session's warden; the descriptor is borrowed. */
 int actor_reader_open(int fd, struct actor_reader **out, struct err *err);
-/* For a thread of the warden; sees entries that do not fit into the mapping, too. The table is
- * borrowed. */
+/* For a thread of the warden. The table is borrowed. */
 struct actor_reader *actor_reader_new(struct actor_table *t);
 void actor_reader_free(struct actor_reader *r); /* NULL is fine */
 

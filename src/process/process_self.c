@@ -3,10 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #define AGAIN_MS 50 /* while the ring is full, or the API process has not read it */
@@ -64,11 +62,6 @@ static void turn(void *arg)
 		watch_after(p->again, AGAIN_MS);
 }
 
-static void on_again(void *arg)
-{
-	/* turn() does the work */
-}
-
 static void look_at_gate(void *arg)
 {
 	struct process_self *p = arg;
@@ -79,24 +72,12 @@ static void look_at_gate(void *arg)
 		watch_after(p->due, (uint64_t)(next - now) / 1000 + 1);
 }
 
-static void on_woken(void *arg)
-{
-	struct process_self *p = arg;
-	eventfd_t n;
-
-	if (eventfd_read(p->wake_fd, &n) == 0)
-		look_at_gate(p);
-}
-
-void process_wake(struct process_self *p)
-{
-	if (eventfd_write(p->wake_fd, 1) < 0)
-		ensure(errno == EAGAIN);
-}
-
+/* The gate's lock is held: look_at_gate runs at the end of this turn. */
 static void wake(void *arg)
 {
-	process_wake(arg);
+	const struct process_self *p = arg;
+
+	watch_soon(p->due);
 }
 
 /* ---- actors ---- */
@@ -212,16 +193,13 @@ static int open_self(struct process_self *p, struct err *err)
 	const struct gate_setup gate = {p->args.policy_fd, p->args.session_id, on_settled, wake, p};
 	int r;
 
-	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->loop = loop_new(turn, p);
-	if (p->loop == NULL || p->wake_fd < 0)
-		return err_errno(err, E_UNAVAILABLE, NULL, "no eventfd or epoll can be had");
+	if (p->loop == NULL)
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot make an epoll descriptor");
 	r = peer_open(&p->warden, &kind, p->loop, p->args.link_fd, p, err);
 	p->asker = (struct gate_asker){wake, p};
-	p->woken = watch_readable(p->loop, p->wake_fd, on_woken, p);
 	p->due = watch_timer(p->loop, look_at_gate, p);
-	p->again = watch_timer(p->loop, on_again, p);
-	watch_start(p->woken);
+	p->again = watch_timer(p->loop, NULL, NULL); /* turn() does the work */
 	if (r == 0)
 		r = recorder_open(&p->recorder, p->args.ring_fd, p->args.ack_fd, err);
 	return r < 0 ? r : gate_open(&gate, &p->gate, err);
@@ -238,10 +216,8 @@ static void close_self(struct process_self *p)
 	recorder_flush(&p->recorder);
 	recorder_close(&p->recorder);
 	peer_close(&p->warden);
-	watch_free(p->woken);
 	watch_free(p->due);
 	watch_free(p->again);
-	close(p->wake_fd);
 	loop_free(p->loop);
 	process_args_done(&p->args);
 }

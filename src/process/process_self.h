@@ -3,8 +3,7 @@
  * and the link to the warden.
  *
  * Such a process is a row of model/process_table.h and a struct process_program. It ends when the
- * warden closes the link. Everything here runs on the thread of the loop, unless a function says
- * otherwise. */
+ * warden closes the link. Everything here runs on the thread of the loop. */
 #pragma once
 #include "base/loop.h"
 #include "event/recorder.h"
@@ -19,10 +18,10 @@ struct actor_question;
 struct process_self {
 	struct process_args args;
 	struct loop *loop;
-	struct recorder recorder; /* any thread may record, and calls process_wake afterwards */
-	struct gate *gate;	  /* its events go to the recorder; any thread may call it */
-	struct gate_asker asker;  /* for what asks the gate on this thread */
-	void *program;		  /* for struct process_program */
+	struct recorder recorder;
+	struct gate *gate;	 /* its events go to the recorder */
+	struct gate_asker asker; /* for questions to the gate on this thread */
+	void *program;		 /* for struct process_program */
 	/* private */
 	const struct process_program *face;
 	struct peer warden;
@@ -30,8 +29,8 @@ struct process_self {
 	bool ready; /* the warden has greeted us, and the program is open */
 	STAILQ_HEAD(, actor_question) questions;
 	uint32_t last_question;
-	struct watch *woken, *due, *again;
-	int wake_fd;
+	struct watch *due; /* looks at the gate */
+	struct watch *again;
 	int status; /* of the exit */
 };
 
@@ -50,4 +49,3 @@ int process_run(const struct process_row *row, const struct process_program *pro
  * process an open question is answered with spawn 0. */
 void process_find(struct process_self *p, const struct actor_query *q, process_found_fn *found,
 		  void *arg);
-void process_wake(struct process_self *p); /* any thread: the loop looks at ring and gate */

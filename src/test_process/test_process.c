@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "test_process/test_process.h"
+/* agentsh-test-process: a process of a session that only tests have. It is built with
+ * -Dtest_processes=true only.
+ *
+ * It shows what a process gets by its row of the process table. A test stands in for the processes
+ * whose operations it would intercept: the test connects to the abstract socket
+ * "agentsh-test-process-SESSION_ID" (SOCK_SEQPACKET) and sends
+ *
+ *     ask PID OPERATION PATH    the process PID asks to do this to a file
+ *     allow N, deny N           the approver's answer to question N, counted from 1
+ *
+ * The test process attributes the operation to a command, asks its gate and sends "N pending", and
+ * "N allow COMMAND_ID" or "N deny COMMAND_ID" when it is decided. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "process/process_self.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -190,4 +202,9 @@ static void close_test(struct process_self *p)
 	free(t);
 }
 
-const struct process_program test_process = {open_test, close_test};
+int main(int argc, char **argv)
+{
+	const struct process_program program = {open_test, close_test};
+
+	return process_run(&process_table[PROCESS_test], &program, argc, argv);
+}

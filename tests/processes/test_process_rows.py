@@ -109,7 +109,12 @@ def test_sbx_6_a_process_is_started_for_each_session(server):
     assert {status[cap] for cap in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {"0" * 16}
     assert status["NoNewPrivs"] == "1"
     # what it has inherited (its link is a socket), and its own listener; nothing of the launcher
-    links = [os.readlink(f"/proc/{pids['test']}/fd/{fd}") for fd in os.listdir(f"/proc/{pids['test']}/fd")]
+    descriptors = Path(f"/proc/{pids['test']}/fd")
+    # it closes the actor table when it has answered the greeting
+    harness.wait_for(
+        lambda: not any("actors" in os.readlink(fd) for fd in descriptors.iterdir()), "the table is closed"
+    )
+    links = [os.readlink(fd) for fd in descriptors.iterdir()]
     own = server.runtime / "sessions" / s.id
     assert sorted(
         re.sub(r"\[\d+\]", "", link) for link in links if not link.startswith(("anon_inode:", "pipe:"))
