@@ -108,7 +108,20 @@ def test_sbx_4_a_warden_that_runs_out_of_memory_is_named(new_server):
     server = new_server(config={"sandbox": {"pool_size": 0}})
     s = server.session(resource_limits={"max_memory_mb": 160})
     s.exec("python3", "-c", "x = bytearray(600 << 20)", timeout="30s")
-    eater = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nx = bytearray(600 << 20)"
+    # Two processes, each of at most half the limit: the libraries that a process maps count for its score too, so a
+    # process that has all of the limit would be above the warden's 1000.
+    eater = (
+        "import os, signal, time\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.01)\n"
+        "r, w = os.pipe()\n"
+        "if os.fork() == 0:\n"
+        "    x = bytearray(80 << 20)\n"
+        "    os.write(w, b'x')\n"
+        "    signal.pause()\n"
+        "os.read(r, 1)\n"
+        "x = bytearray(600 << 20)"
+    )
     a = s.exec("python3", "-c", eater, f"of-{s.id}", detach=True, status=202)
     (pid,) = wait_for(lambda: processes_with(f"of-{s.id}"), "the command runs")
     # the other way round than it is: the warden goes first
