@@ -1,16 +1,487 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exec control as a handler of the listener: execve and execveat, waiting and traced execs. */
+/* From the notification to the exec stop: an exec is read, decided, traced, let go and compared.
+ *
+ * A case that is seized leaves the list only when its process was detached or reaped, so an empty
+ * list means that this thread has no tracee. One thread of a process is seized at a time: an exec
+ * waits until all other threads are gone, with a lock that seizing takes, and a traced one is gone
+ * when we have reaped it. */
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "exec/exec_thread.h"
 #include "exec/trace.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #ifndef AT_EXECVE_CHECK
 #define AT_EXECVE_CHECK 0x10000 /* Linux 6.14: asks, and executes nothing */
 #endif
+
+#define INITIAL_EXEC_KEY 5 /* the last argument that a system call can have; execs have fewer */
+
+static int64_t now_us(void)
+{
+	return clock_mono_us(&clock_system);
+}
+
+/* ---- the life of a case ---- */
+
+static struct exec_case *new_case(struct exec_control *c, const struct seccomp_notif *n,
+				  enum case_state state)
+{
+	struct exec_case *k = mem_new(struct exec_case);
+
+	k->control = c;
+	k->state = state;
+	k->notif = *n;
+	k->tid = k->pid = (pid_t)n->pid;
+	k->pidfd = -1;
+	k->began_us = now_us();
+	k->image.fd = k->target.fd = -1;
+	k->image.op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
+	k->gate.op = &k->image.op;
+	LIST_INSERT_HEAD(&c->cases, k, link);
+	return k;
+}
+
+static void forget(struct exec_control *c, struct exec_case *k)
+{
+	gate_gone(c->setup.gate, &k->gate);
+	LIST_REMOVE(k, link);
+	mem_cleanup_fd(&k->pidfd);
+	args_done(&k->args);
+	image_done(&k->image);
+	image_done(&k->target);
+	free(k->path);
+	free(k->cwd);
+	free(k);
+}
+
+/* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; else the errno that the
+ * kernel would give. */
+static int read_case(struct exec_case *k)
+{
+	const struct seccomp_data *call = &k->notif.data;
+	const bool at = call->nr == SYS_execveat;
+	const __u64 *arg = call->args + (at ? 1 : 0);
+	struct image_name name = {.tid = k->tid,
+				  .dirfd = at ? (int)call->args[0] : AT_FDCWD,
+				  .flags = at ? (unsigned)call->args[4] : 0};
+	cleanup_buf struct buf path = {0};
+	char cwd[PATH_MAX];
+	struct args_memory m;
+	struct proc_ids ids;
+	int r;
+
+	if (proc_ids(k->tid, &ids) != 0)
+		return EPERM;
+	k->pid = ids.pid;
+	k->ppid = ids.ppid;
+	if (caller_link(k->tid, "cwd", cwd) != 0)
+		return EPERM;
+	k->cwd = mem_strdup(cwd);
+	args_memory_init(&m, caller_page, &k->tid);
+	r = args_string(&m, arg[0], PATH_MAX, &path);
+	if (r == E2BIG)
+		return ENAMETOOLONG;
+	if (r == 0) {
+		k->image.op.exec.path = k->path = buf_take(&path);
+		r = args_read(&m, arg[1], &k->args);
+	}
+	if (r != 0) /* the kernel's own errno, or EPERM */
+		return r == EFAULT || r == E2BIG ? r : EPERM;
+	name.path = k->path;
+	name.cwd = k->cwd;
+	return program_cache_resolve(k->control->programs, &name, &k->args, &k->image);
+}
+
+/* Looks up the target of a redirect in the caller's root. 0 or an errno. */
+static int find_target(struct exec_case *k)
+{
+	const struct image_name name = {
+		.tid = k->tid, .path = k->gate.verdict.target, .dirfd = AT_FDCWD, .cwd = k->cwd};
+	struct image found;
+	int r = program_cache_resolve(k->control->programs, &name, &k->args, &found);
+
+	if (r != 0)
+		return r;
+	image_done(&k->target);
+	k->target = found;
+	return 0;
+}
+
+static struct exec_case *find_tid(struct exec_control *c, pid_t tid)
+{
+	struct exec_case *k;
+
+	LIST_FOREACH (k, &c->cases, link)
+		if (k->tid == tid)
+			return k;
+	return NULL;
+}
+
+static void answer(struct exec_control *c, struct exec_case *k, int errnum)
+{
+	k->let_go_us = now_us();
+	k->latency_us = (uint64_t)(k->let_go_us - k->began_us);
+	listener_send(c->listener, k->notif.id, errnum);
+}
+
+/* why: GATE_WHY_POLICY, or why the gate refuses what the policy may allow. */
+static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why why)
+{
+	gate_gone(c->setup.gate, &k->gate);
+	if (why != GATE_WHY_POLICY)
+		gate_refuse(&k->gate, why);
+	pthread_mutex_lock(&c->telling);
+	answer(c, k, EACCES);
+	commands_record(c, k, GATE_REFUSED);
+	pthread_mutex_unlock(&c->telling);
+	/* A caller that is seized stays with the list until a stop lets us detach. */
+	if (!k->seized) {
+		forget(c, k);
+		return;
+	}
+	k->state = CASE_LEFTOVER;
+	k->interrupted = true;
+	ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL);
+}
+
+/* Kills a process that has its new image already and cannot go back. */
+static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
+{
+	kill(k->tid, SIGKILL);
+	commands_record(c, k, outcome);
+	k->state = CASE_LEFTOVER;
+	k->interrupted = true;
+}
+
+/* Lets the exec go, to be compared at its stop. */
+static void let_go(struct exec_control *c, struct exec_case *k)
+{
+	/* From now on an exec stops the thread, and the kernel kills it when we end. */
+	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+
+	if (!k->seized && ptrace(PTRACE_SEIZE, k->tid, NULL, options) == -1) {
+		refuse(c, k, GATE_WHY_UNVERIFIABLE);
+		return;
+	}
+	k->seized = true;
+	k->state = CASE_LOADING;
+	k->interrupted = false;
+	/* If the id belongs to another thread by now, the answer is lost, and verify_settle lets
+	 * that thread run. */
+	answer(c, k, 0);
+}
+
+static void apply(struct exec_control *c, struct exec_case *k)
+{
+	const struct verdict *v = &k->gate.verdict;
+
+	if (!verdict_allows(v))
+		refuse(c, k, GATE_WHY_POLICY);
+	else if (verdict_redirects(v) && (v->target == NULL || find_target(k) != 0))
+		refuse(c, k, GATE_WHY_UNVERIFIABLE);
+	else if (!verdict_redirects(v) && k->image.swappable && !c->loader_any)
+		refuse(c, k, GATE_WHY_REPLACEABLE);
+	else
+		let_go(c, k);
+}
+
+static void on_answer(struct gate_case *gate, void *arg)
+{
+	struct exec_case *k = arg;
+
+	k->state = CASE_READ;
+	apply(k->control, k);
+}
+
+/* The exec fails with the kernel's errno. It has no event. */
+static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
+{
+	answer(c, k, errnum);
+	gate_gone(c->setup.gate, &k->gate);
+	k->state = CASE_LEFTOVER;
+	if (!k->seized)
+		forget(c, k);
+	else
+		k->interrupted = false; /* settled later: a search may go on */
+}
+
+/* While the caller waits: once it goes on, those above it may end. */
+static void find_actor(struct exec_control *c, struct exec_case *k)
+{
+	const struct actor_query q = {.id = k->pid, .ppid = k->ppid, .asked_us = k->began_us};
+
+	actor_find(c->actors, &q, &k->gate.actor);
+	k->gate.actor.pid = k->pid;
+	k->gate.actor.ppid = k->ppid;
+}
+
+static void decide(struct exec_control *c, struct exec_case *k)
+{
+	const struct gate_waiter waiter = {&c->asker, on_answer, k};
+	const struct op *op = k->gate.op;
+
+	k->helper = strcmp(op->exec.path, c->setup.helper) == 0 && op->exec.script == NULL &&
+		    op->exec.flags == 0;
+	if (k->helper) {
+		k->gate.verdict = (struct verdict){.effective = DECISION_allow};
+	} else {
+		find_actor(c, k);
+		gate_ask(c->setup.gate, &k->gate, &waiter);
+	}
+	/* If its caller is dead by now, the memory that was read may be another process's. */
+	if (!listener_valid(c->listener, k->notif.id)) {
+		let_fail(c, k, ESRCH);
+	} else if (k->gate.id == 0) {
+		apply(c, k);
+	} else {
+		k->state = CASE_PARKED;
+		k->pidfd = proc_pidfd(k->pid);
+		if (k->pidfd == -1)
+			refuse(c, k, GATE_WHY_UNVERIFIABLE);
+	}
+}
+
+/* A case ends without an exec stop: its exec has failed. NULL is fine. */
+static void give_up(struct exec_control *c, struct exec_case *k)
+{
+	if (k == NULL)
+		return;
+	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
+		commands_record(c, k, GATE_FAILED);
+	forget(c, k);
+}
+
+/* Whether another thread of the caller's process is seized. */
+static bool has_seized_other(const struct exec_control *c, pid_t tid)
+{
+	struct proc_ids ids = {0};
+	const struct exec_case *k;
+
+	LIST_FOREACH (k, &c->cases, link) {
+		if (!k->seized || k->tid == tid)
+			continue;
+		if (ids.pid == 0 && proc_ids(tid, &ids) != 0)
+			return false;
+		if (k->pid == ids.pid)
+			return true;
+	}
+	return false;
+}
+
+static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
+{
+	struct exec_case *k = find_tid(c, (pid_t)n->pid);
+	bool seized;
+	int r;
+
+	if (k != NULL && k->state == CASE_INJECTED) {
+		/* The injected call executes the target, which is compared like any program. */
+		k->notif.id = n->id;
+		if (find_target(k) != 0) {
+			listener_send(c->listener, n->id, EACCES);
+			return;
+		}
+		k->state = CASE_LOADING;
+		k->interrupted = false;
+		k->let_go_us = now_us();
+		listener_send(c->listener, n->id, 0);
+		return;
+	}
+	if (has_seized_other(c, (pid_t)n->pid)) {
+		new_case(c, n, CASE_DEFERRED);
+		return;
+	}
+	/* A thread that asks again was not changed by its last exec, and stays seized. But the
+	 * seized one may be dead, and its id may belong to another thread. */
+	seized = k != NULL && k->seized && trace_has(k->tid);
+	give_up(c, k);
+	if (commands_begin(c, (pid_t)n->pid, n->data.args[INITIAL_EXEC_KEY])) {
+		listener_send(c->listener, n->id, 0);
+		return;
+	}
+	k = new_case(c, n, CASE_READ);
+	k->seized = seized;
+	r = read_case(k);
+	if (r == 0) {
+		decide(c, k);
+	} else if (!listener_valid(c->listener, n->id)) {
+		let_fail(c, k, r);
+	} else {
+		find_actor(c, k);
+		if (r == EPERM) {
+			refuse(c, k, GATE_WHY_UNREADABLE);
+		} else {
+			commands_note_failure(c, k, r);
+			let_fail(c, k, r);
+		}
+	}
+}
+
+/* ---- stops ---- */
+
+/* A case for a tracee without one, until it is reaped. */
+static struct exec_case *leftover(struct exec_control *c, pid_t pid)
+{
+	const struct seccomp_notif none = {.pid = (uint32_t)pid};
+	struct exec_case *k = new_case(c, &none, CASE_LEFTOVER);
+
+	k->seized = k->interrupted = true;
+	return k;
+}
+
+/* False: SIGKILL has ended its stop, and it stays our tracee until it is reaped. */
+static bool detach(pid_t tid, int sig)
+{
+	return ptrace(PTRACE_DETACH, tid, NULL, (long)sig) == 0;
+}
+
+/* Its exec is over. left: it is detached. */
+static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
+		      enum gate_outcome outcome)
+{
+	commands_record(c, k, outcome);
+	if (left) {
+		forget(c, k);
+	} else { /* dead, or about to be */
+		k->state = CASE_LEFTOVER;
+		k->seized = k->interrupted = true;
+	}
+}
+
+static void on_exec_stop(struct exec_control *c, pid_t pid)
+{
+	unsigned long old = 0; /* the thread id that the caller had before */
+	struct exec_case *k;
+	bool redirect;
+
+	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == -1 || old == 0)
+		old = (unsigned long)pid;
+	k = find_tid(c, (pid_t)old);
+	redirect = k != NULL && verdict_redirects(&k->gate.verdict);
+	if ((pid_t)old != pid) /* the group's first thread; the caller takes over its id */
+		give_up(c, find_tid(c, pid));
+	if (k == NULL)
+		k = leftover(c, pid);
+	k->tid = pid;
+	if (k->state != CASE_LOADING) {
+		kill(pid, SIGKILL); /* this exec was not let go */
+		return;
+	}
+	if (redirect && !k->injected) {
+		k->injected = true;
+		k->state = CASE_INJECTED;
+		if (trace_inject(pid, k->gate.verdict.target, k->args.argc - 1) != 0)
+			kill_case(c, k, GATE_FAILED);
+		return;
+	}
+	if (!trace_matches(pid, redirect ? &k->target : &k->image,
+			   redirect ? k->gate.verdict.target : k->args.v[0], &k->args)) {
+		/* One that was killed meanwhile has no stop, and nothing to compare. */
+		kill_case(c, k,
+			  ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 ? GATE_MISMATCHED
+									   : GATE_FAILED);
+		return;
+	}
+	pthread_mutex_lock(&c->telling);
+	let_leave(c, k, detach(pid, 0), GATE_DONE);
+	pthread_mutex_unlock(&c->telling);
+}
+
+/* Any other stop: the exec has failed, and its caller runs on. */
+static void on_other_stop(struct exec_control *c, pid_t tid, int status)
+{
+	const bool plain = status >> 16 == 0; /* a signal is to be delivered */
+	struct exec_case *k = find_tid(c, tid);
+	bool left;
+
+	if (k != NULL && k->injected && k->state != CASE_LEFTOVER) {
+		/* Between the loaded image and the one that it is redirected to, signals act as on
+		 * any program, and a failed execve ends in SIGILL. */
+		if (plain)
+			ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status));
+		else
+			ptrace(WSTOPSIG(status) == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, tid, NULL,
+			       NULL);
+		return;
+	}
+	left = detach(tid, plain ? WSTOPSIG(status) : 0);
+	if (k == NULL && !left)
+		leftover(c, tid);
+	if (k == NULL)
+		return;
+	if (k->state == CASE_LOADING)
+		let_leave(c, k, left, GATE_FAILED);
+	else if (k->state == CASE_LEFTOVER && left)
+		forget(c, k);
+	else
+		k->seized = !left;
+}
+
+void verify_reap(struct exec_control *c)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG)) > 0) {
+		if (WIFSTOPPED(status)) {
+			if (status >> 16 == PTRACE_EVENT_EXEC)
+				on_exec_stop(c, pid);
+			else
+				on_other_stop(c, pid, status);
+		} else {
+			give_up(c, find_tid(c, pid));
+		}
+	}
+}
+
+void verify_settle(struct exec_control *c)
+{
+	const int64_t before = now_us() - SETTLE_MS * 1000;
+	struct exec_case *k, *next;
+
+	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
+		next = LIST_NEXT(k, link);
+		if (!k->seized || k->state == CASE_PARKED || k->let_go_us > before ||
+		    trace_is_loading(k->tid))
+			continue;
+		if (!trace_has(k->tid)) {
+			/* An exec gives its thread the process's id, and it may die by that one. */
+			if (!trace_has(k->pid))
+				give_up(c, k);
+			continue;
+		}
+		if (!k->interrupted)
+			ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL);
+		k->interrupted = true;
+	}
+}
+
+/* Looks again at the execs that were deferred. */
+static void retry_deferred(struct exec_control *c)
+{
+	struct exec_case *k, *next;
+
+	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
+		const struct seccomp_notif n = k->notif;
+
+		next = LIST_NEXT(k, link);
+		if (k->state != CASE_DEFERRED)
+			continue;
+		forget(c, k);
+		if (listener_valid(c->listener, n.id))
+			verify_exec(c, &n);
+	}
+}
+
+/* ---- as the listener's handler ---- */
 
 static void on_exec(struct listener *l, const struct seccomp_notif *n, void *arg)
 {
@@ -21,10 +492,8 @@ static void on_exec(struct listener *l, const struct seccomp_notif *n, void *arg
 	if (n->data.nr == SYS_execveat && (n->data.args[4] & AT_EXECVE_CHECK) != 0)
 		listener_send(l, n->id, 0);
 	else
-		verify_on_exec(c, n);
+		verify_exec(c, n);
 }
-
-/* ---- as the listener's handler ---- */
 
 static size_t under_way(void *arg, struct pollfd *p, size_t room, int *timeout_ms)
 {
@@ -65,10 +534,10 @@ static void turn(struct listener *l, void *arg)
 		commands_record(c, k, GATE_FAILED);
 		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
 		if (!k->seized)
-			verify_forget(c, k);
+			forget(c, k);
 	}
 	verify_settle(c);
-	verify_retry(c);
+	retry_deferred(c);
 }
 
 static void end(void *arg)
@@ -107,7 +576,6 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	c->programs = exec_looker_new(s->root);
 	LIST_INIT(&c->cases);
 	LIST_INIT(&c->commands);
-	STAILQ_INIT(&c->deferred);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->telling, NULL);
 	/* A thread that does not block SIGCHLD would consume it before the descriptor. */
@@ -136,16 +604,10 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 
 void exec_control_close(struct exec_control *c)
 {
-	struct deferred *d;
-
 	if (c == NULL)
 		return;
 	while (!LIST_EMPTY(&c->cases))
-		verify_forget(c, LIST_FIRST(&c->cases));
-	while ((d = STAILQ_FIRST(&c->deferred)) != NULL) {
-		STAILQ_REMOVE_HEAD(&c->deferred, link);
-		free(d);
-	}
+		forget(c, LIST_FIRST(&c->cases));
 	commands_free(c);
 	actor_reader_free(c->actors);
 	exec_looker_free(c->programs);
@@ -153,12 +615,6 @@ void exec_control_close(struct exec_control *c)
 	pthread_mutex_destroy(&c->telling);
 	mem_cleanup_fd(&c->child_fd);
 	free(c);
-}
-
-void exec_control_settle(struct exec_control *c)
-{
-	pthread_mutex_lock(&c->telling);
-	pthread_mutex_unlock(&c->telling);
 }
 
 uint64_t exec_control_count(const struct exec_control *c, enum gate_outcome outcome)

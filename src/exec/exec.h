@@ -69,8 +69,6 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 struct listener_handler exec_control_handler(struct exec_control *c);
 /* When the listener has stopped: tracees that are not yet verified die. NULL is fine. */
 void exec_control_close(struct exec_control *c);
-/* Returns when every exec that went on, or failed, before the call is counted and recorded. */
-void exec_control_settle(struct exec_control *c);
 /* How many execs had this outcome; any thread. */
 uint64_t exec_control_count(const struct exec_control *c, enum gate_outcome outcome);
 
@@ -85,7 +83,8 @@ void exec_over(struct exec_control *c, uint32_t spawn);
  * executed: its errno and its path, or its name if several directories were searched. 0: it did not
  * fail. *path is the caller's to free. */
 int exec_last_failure(struct exec_control *c, uint32_t spawn, char **path);
-/* What execs of a command have come to since the last call. */
+/* What execs of a command have come to since the last call. Every exec that went on, or failed,
+ * before this call is counted and recorded. */
 struct exec_news {
 	pid_t pid; /* of its initial process; 0: not seen yet */
 	bool any;

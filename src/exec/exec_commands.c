@@ -230,7 +230,8 @@ void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *ou
 	*out = (struct exec_news){0};
 	if (c == NULL)
 		return;
-	exec_control_settle(c);
+	pthread_mutex_lock(&c->telling); /* an exec that goes on now is recorded first */
+	pthread_mutex_unlock(&c->telling);
 	pthread_mutex_lock(&c->lock);
 	m = find(c, spawn);
 	if (m != NULL) {

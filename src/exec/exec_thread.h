@@ -14,6 +14,7 @@
 #define FOLD_NAME 64
 
 enum case_state {
+	CASE_DEFERRED, /* looked at when another exec of its process is over */
 	CASE_READ,     /* being decided */
 	CASE_PARKED,   /* its caller waits in the notification for the gate's answer */
 	CASE_LOADING,  /* seized and let go: the exec stop, or a sign of its failure, comes next */
@@ -27,9 +28,9 @@ struct exec_case {
 	enum case_state state;
 	pid_t tid;	 /* the caller's thread, and the process once it has executed */
 	pid_t pid, ppid; /* the caller's process */
-	uint64_t id;	 /* of the notification */
-	int pidfd;	 /* PARKED: tells of its death; else -1 */
-	bool helper;	 /* our own program: no event */
+	struct seccomp_notif notif;
+	int pidfd;   /* PARKED: tells of its death; else -1 */
+	bool helper; /* our own program: no event */
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
 	int64_t began_us, let_go_us;
@@ -39,12 +40,6 @@ struct exec_case {
 	struct image target; /* of a redirect, once it is looked up */
 	char *path, *cwd;
 	struct gate_case gate; /* its op is the image's; "" is the path of an unreadable exec */
-};
-
-/* An exec that is looked at when another one of its process is over. */
-struct deferred {
-	STAILQ_ENTRY(deferred) link;
-	struct seccomp_notif notif;
 };
 
 struct exec_command;
@@ -66,7 +61,6 @@ struct exec_control {
 	struct gate_asker asker;
 	struct exec_looker *programs;
 	LIST_HEAD(, exec_case) cases;
-	STAILQ_HEAD(, deferred) deferred; /* none if cases is empty */
 	struct past_refusal {
 		pid_t pid;
 		char name[FOLD_NAME];
@@ -89,15 +83,9 @@ void commands_note_failure(struct exec_control *c, const struct exec_case *k, in
 void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome);
 void commands_free(struct exec_control *c);
 
-/* ---- verify.c ---- */
+/* ---- control.c ---- */
 
-/* A notification of execve or execveat. */
-void verify_on_exec(struct exec_control *c, const struct seccomp_notif *n);
-/* Ends a case; one that waits is given up. */
-void verify_forget(struct exec_control *c, struct exec_case *k);
 /* Looks after all tracees that have stopped or ended. */
 void verify_reap(struct exec_control *c);
 /* An exec that neither stopped nor is still under way has failed: a stop is asked for. */
 void verify_settle(struct exec_control *c);
-/* Looks at those that were deferred. */
-void verify_retry(struct exec_control *c);

@@ -18,19 +18,6 @@
 #define MOUNTS_MAX (16 << 20)
 #define LINKS_MAX 40 /* MAXSYMLINKS of the kernel */
 
-/* True if a process with our uid can neither write the file or directory nor change its mode. A
- * read-only mount proves nothing: the same file may be writable at another place. */
-static bool immutable_file(int fd, const struct stat *st)
-{
-	struct statfs fs;
-
-	if (st->st_uid == geteuid() || fstatfs(fd, &fs) == -1 || fs.f_type == FUSE_MAGIC ||
-	    fs.f_type == PROC_MAGIC)
-		return false;
-	return syscall(SYS_faccessat2, fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == -1 &&
-	       errno == EACCES;
-}
-
 /* ---- a root that is ours ---- */
 
 /* Whether every mount of a file system is read-only, so that only a process that can mount could
@@ -84,13 +71,21 @@ static bool follow_link(struct path_walk *w, int link)
 	return w->at >= 0;
 }
 
-static bool is_immutable(const struct path_walk *w, int fd, const struct stat *st)
+/* True if a process with our uid can neither write the file or directory nor change its mode. A
+ * read-only mount proves nothing: the same file may be writable at another place. */
+static bool is_immutable(const struct immutable_paths *n, int fd, const struct stat *st)
 {
-	const struct immutable_paths *n = w->names;
+	struct statfs fs;
 
 	if (n->work_ino != 0 && st->st_ino == n->work_ino && st->st_dev == n->work_dev)
 		return false;
-	return (n->shut != 0 && st->st_dev == n->shut) || immutable_file(fd, st);
+	if (n->shut != 0 && st->st_dev == n->shut)
+		return true;
+	if (st->st_uid == geteuid() || fstatfs(fd, &fs) == -1 || fs.f_type == FUSE_MAGIC ||
+	    fs.f_type == PROC_MAGIC)
+		return false;
+	return syscall(SYS_faccessat2, fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == -1 &&
+	       errno == EACCES;
 }
 
 /* Goes one component further; false: it can be replaced, or is missing. */
@@ -114,7 +109,7 @@ static bool step(struct path_walk *w)
 		return false;
 	if (S_ISLNK(st.st_mode))
 		return follow_link(w, next);
-	if (!is_immutable(w, next, &st))
+	if (!is_immutable(w->names, next, &st))
 		return false;
 	close(w->at);
 	w->at = take_fd(next);
@@ -127,7 +122,7 @@ static bool walk_path(const struct immutable_paths *n, int root, const char *pat
 		.root = root, .at = openat(root, ".", O_PATH | O_CLOEXEC), .names = n};
 	struct stat st;
 	bool ok = w.at >= 0 && strlen(path) < sizeof(w.rest) && fstat(root, &st) == 0 &&
-		  is_immutable(&w, root, &st);
+		  is_immutable(n, root, &st);
 
 	if (ok)
 		snprintf(w.rest, sizeof(w.rest), "%s", path);

@@ -40,16 +40,16 @@ static void hang_up(struct connection *c)
 	*c = (struct connection){.in = c->in, .fd = -1};
 }
 
-static struct captured *owner_of(const struct connection *c, bool *later)
+static struct captured *owner_of(const struct capture_in *in, pid_t pid, bool *later)
 {
 	*later = false;
-	return c->in->s.owner(c->pid, later, c->in->s.arg);
+	return in->s.owner(pid, later, in->s.arg);
 }
 
 static void refuse(struct connection *c, const char *why)
 {
 	bool later;
-	struct captured *to = owner_of(c, &later);
+	struct captured *to = owner_of(c->in, c->pid, &later);
 
 	if (to != NULL)
 		snprintf(to->note, sizeof(to->note), "%.150s", why);
@@ -65,7 +65,7 @@ static void finish(struct connection *c)
 {
 	const char ack = CAPTURE_ACK;
 	bool later;
-	struct captured *to = owner_of(c, &later);
+	struct captured *to = owner_of(c->in, c->pid, &later);
 	struct captured got = {.taken = true};
 	struct err err = {0};
 
@@ -126,7 +126,7 @@ static void on_datagrams(void *arg)
 static void take_connection(struct capture_in *in, int fd, pid_t pid)
 {
 	bool later = false;
-	struct captured *to = pid > 0 ? in->s.owner(pid, &later, in->s.arg) : NULL;
+	struct captured *to = pid > 0 ? owner_of(in, pid, &later) : NULL;
 	struct connection *c = NULL;
 	const int on = 1;
 

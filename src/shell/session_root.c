@@ -39,14 +39,9 @@ char *root_tidy(const char *path)
 	return buf_take(&b);
 }
 
-static int open_in(int root_fd, const char *path, unsigned flags)
-{
-	return fdio_openat2(root_fd, path, flags, RESOLVE_IN_ROOT);
-}
-
 static int open_dir(int root_fd, const char *path)
 {
-	return open_in(root_fd, path, O_PATH | O_DIRECTORY);
+	return fdio_openat2(root_fd, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT);
 }
 
 int root_dir(int root_fd, const char *path)
@@ -86,7 +81,7 @@ char *root_real(int root_fd, const char *path)
 
 bool root_executable(int root_fd, const char *path)
 {
-	cleanup_fd int fd = open_in(root_fd, path, O_PATH);
+	cleanup_fd int fd = fdio_openat2(root_fd, path, O_PATH, RESOLVE_IN_ROOT);
 	struct stat st;
 
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
@@ -95,7 +90,7 @@ bool root_executable(int root_fd, const char *path)
 
 int root_open(int root_fd, const char *path)
 {
-	return open_in(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	return fdio_openat2(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, RESOLVE_IN_ROOT);
 }
 
 char *root_home_of(int root_fd, const char *user, size_t len)

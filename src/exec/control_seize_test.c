@@ -46,7 +46,7 @@ static void end(pid_t pid)
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 }
 
-/* As verify.c has it of a process that it believes to have seized. */
+/* As control.c has it of a process that it believes to have seized. */
 static struct exec_case *add_case(struct exec_control *to, pid_t tid, enum case_state state)
 {
 	struct exec_case *k = mem_new(struct exec_case);
