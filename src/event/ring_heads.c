@@ -52,12 +52,8 @@ void ring_heads_rung(struct ring_heads *h)
 void ring_heads_format(const struct ring_heads *h, struct strv *out)
 {
 	strv_done(out);
-	for (size_t i = 0; i < h->n; i++) {
-		cleanup_free char *text =
-			mem_printf("%s %llu", h->ring[i].name, (unsigned long long)h->ring[i].seen);
-
-		strv_add(out, text);
-	}
+	for (size_t i = 0; i < h->n; i++)
+		strv_addf(out, "%s %llu", h->ring[i].name, (unsigned long long)h->ring[i].seen);
 }
 
 uint64_t ring_heads_find(const struct strv *list, const char *name)

@@ -29,15 +29,7 @@ bool limits_has(const struct limits *l, enum limit i)
 	return l->value[i] != 0 || (l->given[i] && limit_rows[i].low == 0);
 }
 
-bool limits_any(const struct limits *l)
-{
-	for (unsigned i = 0; i < LIMITS; i++)
-		if (limits_has(l, i))
-			return true;
-	return false;
-}
-
-/* Whether l asks for more than what the other has, which has something. */
+/* Whether l asks for more than the other, which has this limit. */
 static bool wider(const struct limits *l, enum limit i, const struct limits *than)
 {
 	return limits_has(l, i) ? l->value[i] > than->value[i] : l->given[i];
@@ -127,13 +119,9 @@ int limits_enforceable(const struct limits *l, struct err *err)
 
 void limits_pack(const struct limits *l, struct strv *out)
 {
-	for (unsigned i = 0; i < LIMITS; i++) {
-		cleanup_free char *text =
-			mem_printf("%s=%" PRId64, limit_rows[i].name, l->value[i]);
-
+	for (unsigned i = 0; i < LIMITS; i++)
 		if (limits_has(l, i))
-			strv_add(out, text);
-	}
+			strv_addf(out, "%s=%" PRId64, limit_rows[i].name, l->value[i]);
 }
 
 static int unpack_one(struct limits *l, const char *text, struct err *err)

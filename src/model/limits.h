@@ -97,7 +97,6 @@ struct limits {
 	bool given[LIMITS];    /* by a reader of text; a 0 too */
 };
 bool limits_has(const struct limits *l, enum limit i);
-bool limits_any(const struct limits *l);
 void limits_narrow(struct limits *l, const struct limits *by); /* lowers l to by */
 /* Takes out of asked what is wider than now. Its fields are added to capped. */
 void limits_drop_wider(struct limits *asked, const struct limits *now, struct strv *capped);

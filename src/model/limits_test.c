@@ -51,7 +51,8 @@ static void sbx_4_without_a_request_there_is_no_limit(void **state)
 	struct limits l = {0};
 
 	limits_choose(&l, &none, &none, 1000, NULL);
-	assert_false(limits_any(&l));
+	for (unsigned i = 0; i < LIMITS; i++)
+		assert_false(limits_has(&l, i));
 	assert_int_equal(limits_walls(&l), 0);
 }
 

@@ -5,9 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 
-enum kind { FD, NUMBER, LIST };
+enum kind { FD, NUMBER, LIST, LINKS };
 
 /* A pid_t and a uid_t are as wide as an int. */
 static const struct key {
@@ -92,16 +91,15 @@ static int parse_one(const struct process_row *row, struct process_args *a, cons
 		    arg[n] != '=')
 			continue;
 		value = arg + n + 1;
-		if (keys[i].kind == LIST) {
+		if (keys[i].kind == LIST)
 			strv_add(list(a, &keys[i]), value);
-			if (list(a, &keys[i]) == &a->processes)
-				r = parse_process(a, value);
-		} else if ((*seen & 1u << i) == 0) {
+		else if (keys[i].kind == LINKS)
+			r = parse_process(a, value);
+		else if ((*seen & 1u << i) != 0)
+			r = -1;
+		else
 			r = keys[i].kind == FD ? parse_fd(&value, '\0', number(a, &keys[i]))
 					       : parse_number(&value, '\0', number(a, &keys[i]));
-		} else {
-			r = -1;
-		}
 		*seen |= 1u << i;
 		return r == 0 ? 0
 			      : err_set(err, E_BAD_REQUEST, keys[i].name,
@@ -116,7 +114,6 @@ void process_args_done(struct process_args *args)
 {
 	strv_done(&args->walls);
 	strv_done(&args->counters);
-	strv_done(&args->processes);
 }
 
 int process_args_parse(const struct process_row *row, int argc, char **argv,
@@ -133,7 +130,7 @@ int process_args_parse(const struct process_row *row, int argc, char **argv,
 	for (int i = 2; i < argc && r == 0; i++)
 		r = parse_one(row, &a, argv[i], &seen, err);
 	for (size_t i = 0; i < ARRAY_LEN(keys) && r == 0; i++)
-		if ((row->args & ~seen & 1u << i) != 0 && keys[i].kind != LIST)
+		if ((row->args & ~seen & 1u << i) != 0 && keys[i].kind < LIST)
 			r = err_set(err, E_BAD_REQUEST, keys[i].name, "'%s=' is missing",
 				    keys[i].name);
 	if (r == 0 && row->start == PROCESS_MAIN && a.init_pid == 0)
@@ -146,41 +143,38 @@ int process_args_parse(const struct process_row *row, int argc, char **argv,
 	return 0;
 }
 
-static void add(struct strv *argv, const char *key, const char *value)
+static void format_process(const struct process_link *l, const char *key, struct strv *argv)
 {
-	cleanup_free char *arg = mem_printf("%s=%s", key, value);
-
-	strv_add(argv, arg);
+	if (l->row->ring)
+		strv_addf(argv, "%s=%s %d %d %d", key, l->row->name, (int)l->pid, l->fd,
+			  l->ring_fd);
+	else
+		strv_addf(argv, "%s=%s %d %d", key, l->row->name, (int)l->pid, l->fd);
 }
 
 void process_args_format(const struct process_row *row, const struct process_args *args,
 			 struct strv *argv)
 {
-	char text[16];
-
 	strv_add(argv, row->program);
 	strv_add(argv, args->session_id);
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const struct strv *l = list(args, &keys[i]);
+		const struct key *k = &keys[i];
 
 		if ((row->args & 1u << i) == 0)
 			continue;
-		for (size_t k = 0; keys[i].kind == LIST && k < l->n; k++)
-			add(argv, keys[i].name, l->v[k]);
-		snprintf(text, sizeof(text), "%u", (unsigned)*number(args, &keys[i]));
-		if (keys[i].kind != LIST)
-			add(argv, keys[i].name, text);
+		if (k->kind == LIST)
+			for (size_t n = 0; n < list(args, k)->n; n++)
+				strv_addf(argv, "%s=%s", k->name, list(args, k)->v[n]);
+		else if (k->kind != LINKS)
+			strv_addf(argv, "%s=%u", k->name, (unsigned)*number(args, k));
+		else
+			for (size_t n = 0; n < args->nothers; n++)
+				format_process(&args->other[n], k->name, argv);
 	}
 }
 
 void process_args_add(struct process_args *args, const struct process_link *link)
 {
-	cleanup_buf struct buf text = {0};
-
-	buf_addf(&text, "%s %d %d", link->row->name, (int)link->pid, link->fd);
-	if (link->row->ring)
-		buf_addf(&text, " %d", link->ring_fd);
-	strv_add(&args->processes, text.data);
 	ensure(args->nothers < ARRAY_LEN(args->other));
 	args->other[args->nothers++] = *link;
 }

@@ -9,7 +9,7 @@
 #include "model/process_table.h"
 #include <sys/types.h>
 
-/* A process as the main process knows it. */
+/* Another process, as the main process sees it. */
 struct process_link {
 	const struct process_row *row;
 	pid_t pid;
@@ -23,10 +23,10 @@ struct process_args {
 	int listen_fd, api_fd, ring_fd, ack_fd, policy_fd, link_fd;
 	uid_t api_uid;
 	int log_level, log_format;
-	struct strv walls, counters, processes; /* owned */
-	/* What processes says; and of the one that is inside of the namespaces. */
+	struct strv walls, counters; /* owned */
 	struct process_link other[PROCESSES];
 	size_t nothers;
+	/* Of the one that is inside of the namespaces; the parser sets them. */
 	int init_fd;
 	pid_t init_pid;
 };
@@ -38,7 +38,7 @@ void process_args_done(struct process_args *args);
 /* For the stub: argv of a program, owned by the caller. */
 void process_args_format(const struct process_row *row, const struct process_args *args,
 			 struct strv *argv);
-/* Adds an entry to processes. */
+/* Adds another process of the session. */
 void process_args_add(struct process_args *args, const struct process_link *link);
 /* The descriptors of a row's arguments stay open at the next exec; also those of the lists. */
 int process_args_pass(const struct process_row *row, const struct process_args *args);

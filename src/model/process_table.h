@@ -36,7 +36,7 @@ enum process_start {
 	X(log_format, log_format, NUMBER) /* enum log_format */                              \
 	X(wall, walls, LIST)		  /* raised by launcher and stub, as by wall_pack */ \
 	X(counter, counters, LIST)	  /* of the session's cgroup: cgroup_files_format */ \
-	X(process, processes, LIST)	  /* the others: "NAME PID LINK [RING]" */
+	X(process, other, LINKS)	  /* the others: "NAME PID LINK [RING]" */
 enum process_arg {
 #define X(key, member, kind) PROCESS_ARG_##key,
 	PROCESS_ARGS(X)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A table reads the shape and the ranges, then a few checks look at what a table cannot say. A form
- * is the request followed by what is needed only while it is read. */
+/* A table reads the shape and the ranges; a few checks follow that a table cannot express. */
 #include "model/request.h"
 #include "base/mem.h"
 
@@ -12,15 +11,9 @@
 #define LISTS_LEN (64 * 1024)
 #define BASE64_LEN(n) (((n) + 2) / 3 * 4)
 
-struct session_form {
-	struct session_request w;
-	char *cwd;
-	bool has_working_dir, has_cwd;
-};
-_Static_assert(offsetof(struct session_form, w) == 0, "a form is read as its request");
+#define LABEL_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-#define SESSION(name) offsetof(struct session_form, w.name)
-#define FORM(name) offsetof(struct session_form, name)
+#define SESSION(name) offsetof(struct session_request, name)
 
 #define LIMIT_ROW(key, name, type, low, high) \
 	{key,                                 \
@@ -81,9 +74,8 @@ const struct json_field session_request_fields[] = {
 const struct json_field session_patch_fields[] = {
 	LIMIT_TIMES(TIME) SUBTABLES,
 	ENVIRONMENT(JSON_FIELD_ENV_EDIT),
-	{"working_dir", JSON_FIELD_STR, SESSION(working_dir), 1, PATH_LEN, NULL,
-	 FORM(has_working_dir)},
-	{"cwd", JSON_FIELD_STR, FORM(cwd), 1, PATH_LEN, NULL, FORM(has_cwd)},
+	{"working_dir", JSON_FIELD_STR, SESSION(working_dir), 1, PATH_LEN},
+	{"cwd", JSON_FIELD_STR, SESSION(working_dir), 1, PATH_LEN},
 	{"id", JSON_FIELD_ANY},
 	{"agent_id", JSON_FIELD_ANY},
 	{"workspace", JSON_FIELD_ANY},
@@ -106,36 +98,25 @@ static void check_choice(struct err *err, const char *field, const char *value, 
 		err_detail(err, field, "must be %s or %s, is '%.64s'", a, b, value);
 }
 
-static bool label_char(char c)
-{
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '_';
-}
-
 /* host.example, *.example, a final dot; letters, digits, '-' and '_' only (names of other scripts
  * as punycode). */
 static bool domain_valid(const char *s)
 {
-	size_t len, label = 0;
+	size_t len;
 
 	if (strncmp(s, "*.", 2) == 0)
 		s += 2;
 	len = strlen(s);
-	if (len > 0 && s[len - 1] == '.')
-		len--;
-	if (len == 0 || len > DOMAIN_LEN || s[len - 1] == '.' || s[len - 1] == '-')
+	if (len > DOMAIN_LEN + (size_t)(len > 0 && s[len - 1] == '.'))
 		return false;
-	for (size_t i = 0; i < len; i++) {
-		if (s[i] != '.') {
-			if (!label_char(s[i]) || ++label > LABEL_LEN || (label == 1 && s[i] == '-'))
-				return false;
-			continue;
-		}
-		if (label == 0 || s[i - 1] == '-')
+	do {
+		const size_t label = strspn(s, LABEL_CHARS);
+
+		if (label == 0 || label > LABEL_LEN || s[0] == '-' || s[label - 1] == '-')
 			return false;
-		label = 0;
-	}
-	return true;
+		s += label;
+	} while (*s++ == '.' && *s != '\0');
+	return s[-1] == '\0' || s[-1] == '.';
 }
 
 static void check_domains(struct err *err, const char *field, const struct strv *list)
@@ -146,7 +127,7 @@ static void check_domains(struct err *err, const char *field, const struct strv 
 				   list->v[i]);
 }
 
-/* Dangerous names go without a word, as on every way in; the others must be names. */
+/* Dangerous names are removed later without an error; the others must be names. */
 static void check_names(struct err *err, const char *field, const struct strv *env)
 {
 	for (size_t i = 0; i < env->n; i++) {
@@ -182,12 +163,6 @@ static void split_unset(struct strv *env, struct strv *unset)
 	env->n = kept;
 }
 
-static void check_alias(struct err *err, const char *alias, const char *name, bool both)
-{
-	if (both)
-		err_detail(err, alias, "is another name of %s: give one of them", name);
-}
-
 static bool given(const json_t *obj, const char *name)
 {
 	const json_t *value = json_object_get(obj, name);
@@ -195,90 +170,73 @@ static bool given(const json_t *obj, const char *name)
 	return value != NULL && !json_is_null(value);
 }
 
-static void check_resources(const json_t *obj, struct err *err)
+static void check_alias(struct err *err, const json_t *obj, const char *place, const char *alias,
+			const char *name)
 {
-	const json_t *in = json_object_get(obj, "resource_limits");
+	cleanup_free char *field = mem_printf("%s%s", place, alias);
 
-	for (unsigned i = 0; i < LIMITS; i++) {
-		const struct limit_row *row = &limit_rows[i];
-
-		if (row->other != NULL && given(in, row->name) && given(in, row->other)) {
-			cleanup_free char *alias = mem_printf("resource_limits.%s", row->other);
-
-			check_alias(err, alias, row->name, true);
-		}
-	}
+	if (given(obj, alias) && given(obj, name))
+		err_detail(err, field, "is another name of %s: give one of them", name);
 }
 
-/* Hands the request over, or tells what is wrong and frees it. */
-static int finish(struct session_form *f, const struct json_field *rows,
-		  struct session_request *out, struct err *err)
+/* The checks that a new session and a change have in common. Hands the request over, or frees it.
+ */
+static int finish(const json_t *obj, struct session_request *w, struct session_request *out,
+		  struct err *err)
 {
-	const int r = err_from_details(err, NULL);
+	const json_t *limits = json_object_get(obj, "resource_limits");
+	int r;
 
+	check_env(err, "environment", &w->environment);
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (limit_rows[i].other != NULL)
+			check_alias(err, limits, "resource_limits.", limit_rows[i].other,
+				    limit_rows[i].name);
+	r = err_from_details(err, NULL);
 	if (r < 0)
-		json_read_done(rows, f);
+		session_request_done(w);
 	else
-		*out = f->w;
+		*out = *w;
 	return r;
 }
 
 int session_request_read(const json_t *obj, struct session_request *out, struct err *err)
 {
-	struct session_form f = {0};
-	struct err own = {0};
-	int r;
+	struct session_request w = {0};
+	const int r = json_read(obj, session_request_fields, &w, err);
 
-	if (err == NULL)
-		err = &own;
-	r = json_read(obj, session_request_fields, &f, err);
 	if (r < 0)
 		return r;
-	check_id(err, "id", f.w.id);
-	check_id(err, "agent_id", f.w.agent_id);
-	check_id(err, "policy", f.w.policy);
-	if (f.w.workspace != NULL && f.w.workspace[0] != '/')
-		err_detail(err, "workspace", "must be an absolute path: '%.64s'", f.w.workspace);
-	check_choice(err, "background", f.w.background, "end", "keep");
-	check_domains(err, "network.allowed_domains", &f.w.allowed_domains);
-	check_domains(err, "network.blocked_domains", &f.w.blocked_domains);
-	check_env(err, "environment", &f.w.environment);
-	check_resources(obj, err);
-	return finish(&f, session_request_fields, out, err);
+	check_id(err, "id", w.id);
+	check_id(err, "agent_id", w.agent_id);
+	check_id(err, "policy", w.policy);
+	if (w.workspace != NULL && w.workspace[0] != '/')
+		err_detail(err, "workspace", "must be an absolute path: '%.64s'", w.workspace);
+	check_choice(err, "background", w.background, "end", "keep");
+	check_domains(err, "network.allowed_domains", &w.allowed_domains);
+	check_domains(err, "network.blocked_domains", &w.blocked_domains);
+	return finish(obj, &w, out, err);
 }
 
 int session_patch_read(const json_t *obj, struct session_request *out, struct err *err)
 {
-	struct session_form f = {0};
-	struct err own = {0};
-	int r;
+	struct session_request w = {0};
+	const int r = json_read(obj, session_patch_fields, &w, err);
 
-	if (err == NULL)
-		err = &own;
-	r = json_read(obj, session_patch_fields, &f, err);
 	if (r < 0)
 		return r;
 	for (const struct json_field *row = session_patch_fields; row->name != NULL; row++)
 		if (row->kind == JSON_FIELD_ANY && given(obj, row->name))
 			err_detail(err, row->name, "cannot be changed");
-	check_alias(err, "cwd", "working_dir", f.has_cwd && f.has_working_dir);
-	split_unset(&f.w.environment, &f.w.unset);
-	check_names(err, "environment", &f.w.unset);
-	check_env(err, "environment", &f.w.environment);
-	check_resources(obj, err);
-	r = finish(&f, session_patch_fields, out, err);
-	if (r < 0)
-		strv_done(&f.w.unset);
-	if (r == 0 && f.has_cwd)
-		out->working_dir = f.cwd;
-	return r;
+	check_alias(err, obj, "", "cwd", "working_dir");
+	split_unset(&w.environment, &w.unset);
+	check_names(err, "environment", &w.unset);
+	return finish(obj, &w, out, err);
 }
 
 void session_request_done(struct session_request *w)
 {
-	struct session_form f = {.w = *w};
-
-	json_read_done(session_request_fields, &f);
+	json_read_done(session_request_fields, w);
 	strv_done(&w->unset);
 	free(w->working_dir);
 	*w = (struct session_request){0};
@@ -350,12 +308,7 @@ void session_request_format(const struct session_request *w, struct jw *jw)
 	format_rows(w, session_request_fields, jw);
 }
 
-struct exec_form {
-	struct exec_request w;
-	char *text, *encoding; /* of stdin */
-};
-
-#define EXEC(name) offsetof(struct exec_form, w.name)
+#define EXEC(name) offsetof(struct exec_request, name)
 
 const struct json_field exec_request_fields[] = {
 	{"command", JSON_FIELD_STR, EXEC(command), 1, PATH_LEN},
@@ -364,9 +317,8 @@ const struct json_field exec_request_fields[] = {
 	{"argv0", JSON_FIELD_STR, EXEC(argv0), 0, PATH_LEN},
 	{"working_dir", JSON_FIELD_STR, EXEC(working_dir), 1, PATH_LEN},
 	{"env", JSON_FIELD_ENV, EXEC(env), 0, REQUEST_ENV_MAX},
-	{"stdin", JSON_FIELD_STR, offsetof(struct exec_form, text), 0,
-	 BASE64_LEN(REQUEST_STDIN_MAX)},
-	{"encoding", JSON_FIELD_STR, offsetof(struct exec_form, encoding), 0, LISTS_LEN},
+	{"stdin", JSON_FIELD_STR, EXEC(stdin_text), 0, BASE64_LEN(REQUEST_STDIN_MAX)},
+	{"encoding", JSON_FIELD_STR, EXEC(encoding), 0, LISTS_LEN},
 	{"timeout", JSON_FIELD_DURATION, EXEC(timeout_ms), 1, LIMIT_MS},
 	{"command_id", JSON_FIELD_STR, EXEC(command_id), 0, LISTS_LEN},
 	{"max_output_bytes", JSON_FIELD_INT, EXEC(max_output_bytes), 0, MAX_OUTPUT},
@@ -376,45 +328,28 @@ const struct json_field exec_request_fields[] = {
 	{NULL},
 };
 
-static void decode_stdin(struct exec_form *f, struct err *err)
+static void decode_stdin(struct exec_request *w, struct err *err)
 {
+	cleanup_free char *text = take(w->stdin_text);
 	cleanup_buf struct buf raw = {0};
-	struct err why = {0};
 
-	if (f->text == NULL)
+	if (text == NULL)
 		return;
-	if (f->encoding == NULL || strcmp(f->encoding, "base64") != 0)
-		buf_adds(&raw, f->text);
-	else if (json_unbase64(&raw, f->text, strlen(f->text), &why) < 0)
-		err_detail(err, "stdin", "%.150s", why.message);
+	if (w->encoding == NULL || strcmp(w->encoding, "base64") != 0)
+		buf_adds(&raw, text);
+	else if (json_unbase64(&raw, text, strlen(text), NULL) < 0)
+		err_detail(err, "stdin", "not base64");
 	if (raw.len > REQUEST_STDIN_MAX)
 		err_detail(err, "stdin", "has more than %d bytes", REQUEST_STDIN_MAX);
 	else
-		bytes_set(&f->w.stdin_data, raw.data, raw.len);
-}
-
-static void check_exec(struct exec_form *f, struct err *err)
-{
-	if (f->w.command != NULL && f->w.script != NULL)
-		err_detail(err, "script", "give either command or script");
-	if (f->w.command == NULL && f->w.script == NULL)
-		err_detail(err, "command", "give either command or script");
-	if (f->w.script != NULL && f->w.args.n > 0)
-		err_detail(err, "args", "only a command has arguments");
-	check_id(err, "command_id", f->w.command_id);
-	check_choice(err, "encoding", f->encoding, "text", "base64");
-	check_env(err, "env", &f->w.env);
-	decode_stdin(f, err);
+		bytes_set(&w->stdin_data, raw.data, raw.len);
 }
 
 int exec_request_read(const json_t *obj, struct exec_request *out, struct err *err)
 {
-	struct exec_form f = {.w = {.queue = true, .max_output_bytes = DEFAULT_OUTPUT}};
-	struct err own = {0};
+	struct exec_request w = {.queue = true, .max_output_bytes = DEFAULT_OUTPUT};
 	int r;
 
-	if (err == NULL)
-		err = &own;
 	if (json_string_length(json_object_get(obj, "script")) > REQUEST_SCRIPT_MAX) {
 		err_detail(err, "script",
 			   "has more than %d bytes; write it to a file and execute that, or give "
@@ -422,25 +357,29 @@ int exec_request_read(const json_t *obj, struct exec_request *out, struct err *e
 			   REQUEST_SCRIPT_MAX);
 		return err_from_details(err, NULL);
 	}
-	r = json_read(obj, exec_request_fields, &f, err);
-	if (r == 0) {
-		check_exec(&f, err);
-		r = err_from_details(err, NULL);
-	}
-	free(take(f.text));
-	free(take(f.encoding));
+	r = json_read(obj, exec_request_fields, &w, err);
 	if (r < 0)
-		exec_request_done(&f.w);
+		return r;
+	if ((w.command != NULL) == (w.script != NULL))
+		err_detail(err, w.script != NULL ? "script" : "command",
+			   "give either command or script");
+	if (w.script != NULL && w.args.n > 0)
+		err_detail(err, "args", "only a command has arguments");
+	check_id(err, "command_id", w.command_id);
+	check_choice(err, "encoding", w.encoding, "text", "base64");
+	check_env(err, "env", &w.env);
+	decode_stdin(&w, err);
+	r = err_from_details(err, NULL);
+	if (r < 0)
+		exec_request_done(&w);
 	else
-		*out = f.w;
+		*out = w;
 	return r;
 }
 
 void exec_request_done(struct exec_request *w)
 {
-	struct exec_form f = {.w = *w};
-
-	json_read_done(exec_request_fields, &f);
-	bytes_done(&f.w.stdin_data);
+	json_read_done(exec_request_fields, w);
+	bytes_done(&w->stdin_data);
 	*w = (struct exec_request){0};
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* model/request.h - what a client asks for: a session, a command. Parsed from JSON by one table
- * each.
- */
+ * each. err is required. */
 #pragma once
 #include "base/fields.h"
 #include "base/id.h"
@@ -23,7 +22,7 @@ struct session_request {
 	struct strv unset; /* PATCH only: names of variables to remove */
 	bool has_environment;
 };
-/* The tables that read the bodies; for whoever describes them. */
+/* The tables that read the bodies; the OpenAPI document shows them, too. */
 extern const struct json_field session_request_fields[], session_patch_fields[],
 	exec_request_fields[];
 int session_request_read(const json_t *obj, struct session_request *out, struct err *err);
@@ -38,9 +37,10 @@ void session_request_format(const struct session_request *w, struct jw *jw);
 struct exec_request {
 	char *command, *script, *argv0, *working_dir, *command_id;
 	struct strv args, env;
-	struct bytes stdin_data;  /* decoded */
-	int64_t timeout_ms;	  /* 0: the session's */
-	int64_t max_output_bytes; /* default 10000 */
+	char *stdin_text, *encoding; /* as given; exec_request_read decodes the text */
+	struct bytes stdin_data;     /* decoded */
+	int64_t timeout_ms;	     /* 0: the session's */
+	int64_t max_output_bytes;    /* default 10000 */
 	bool queue, detach, stream_output;
 };
 /* Exactly one of command and script; `encoding` text or base64 applies to stdin. */

@@ -20,8 +20,9 @@ static json_t *parse(const char *text)
 
 static int read_session(const char *text, struct session_request *w, struct err *err)
 {
+	struct err own = {0};
 	json_t *obj = parse(text);
-	const int r = session_request_read(obj, w, err);
+	const int r = session_request_read(obj, w, err != NULL ? err : &own);
 
 	json_decref(obj);
 	return r;
@@ -29,8 +30,9 @@ static int read_session(const char *text, struct session_request *w, struct err 
 
 static int read_patch(const char *text, struct session_request *w, struct err *err)
 {
+	struct err own = {0};
 	json_t *obj = parse(text);
-	const int r = session_patch_read(obj, w, err);
+	const int r = session_patch_read(obj, w, err != NULL ? err : &own);
 
 	json_decref(obj);
 	return r;
@@ -38,8 +40,9 @@ static int read_patch(const char *text, struct session_request *w, struct err *e
 
 static int read_exec(const char *text, struct exec_request *w, struct err *err)
 {
+	struct err own = {0};
 	json_t *obj = parse(text);
-	const int r = exec_request_read(obj, w, err);
+	const int r = exec_request_read(obj, w, err != NULL ? err : &own);
 
 	json_decref(obj);
 	return r;

@@ -57,12 +57,6 @@ void verdict_format_reason(const struct verdict *v, const struct op *op, struct 
 		buf_addf(out, " (%s)", v->why);
 }
 
-/* Takes the text out of the buffer; never returns NULL. */
-static char *text_of(struct buf *b)
-{
-	return b->data != NULL ? buf_take(b) : mem_strdup("");
-}
-
 void denial_init(struct denial *d, const struct verdict *v, const struct op *op)
 {
 	struct buf reason = {0}, operation = {0}, target = {0};
@@ -71,8 +65,8 @@ void denial_init(struct denial *d, const struct verdict *v, const struct op *op)
 	op_format_kind(op, &operation);
 	op_format_target(op, &target);
 	*d = (struct denial){.rule = mem_strdup(v->rule),
-			     .reason = text_of(&reason),
-			     .operation = text_of(&operation),
-			     .target = text_of(&target),
+			     .reason = buf_take(&reason),
+			     .operation = buf_take(&operation),
+			     .target = buf_take(&target),
 			     .final = v->final};
 }

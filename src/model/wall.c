@@ -28,11 +28,8 @@ _Static_assert(WALL_user_namespace == 0 && WALL_cgroup_namespace + 1 == WALL_cap
 
 bool wall_listed(const struct strv *list, enum wall w)
 {
-	for (size_t i = 0; i < list->n; i++)
-		if (strcmp(list->v[i], wall_name(w)) == 0 ||
-		    (w <= WALL_cgroup_namespace && strcmp(list->v[i], WALL_NAMESPACES) == 0))
-			return true;
-	return false;
+	return strv_has(list, wall_name(w)) ||
+	       (w <= WALL_cgroup_namespace && strv_has(list, WALL_NAMESPACES));
 }
 
 int wall_refuse(enum wall w, struct err *err)
@@ -82,15 +79,10 @@ void wall_set(struct wall_report *r, enum wall w, enum wall_state s, const char 
 
 void wall_pack(const struct wall_report *r, struct strv *out)
 {
-	for (unsigned w = 0; w < WALLS; w++) {
-		cleanup_free char *entry = NULL;
-
-		if (r->wall[w].state == WALL_ABSENT && strcmp(r->wall[w].detail, NOT_ASKED) == 0)
-			continue;
-		entry = mem_printf("%s\t%s\t%s", wall_names[w], state_names[r->wall[w].state],
-				   r->wall[w].detail);
-		strv_add(out, entry);
-	}
+	for (unsigned w = 0; w < WALLS; w++)
+		if (r->wall[w].state != WALL_ABSENT || strcmp(r->wall[w].detail, NOT_ASKED) != 0)
+			strv_addf(out, "%s\t%s\t%s", wall_names[w], state_names[r->wall[w].state],
+				  r->wall[w].detail);
 }
 
 /* Returns the index of the name that is the len bytes at s, or -1. */

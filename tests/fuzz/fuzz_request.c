@@ -17,11 +17,12 @@ static void read_again(const struct session_request *w)
 {
 	cleanup_buf struct buf first = {0}, second = {0};
 	struct session_request again;
+	struct err err = {0};
 	json_t *obj;
 
 	format(w, &first);
 	ensure(json_parse(first.data, first.len, &obj, NULL) == 0);
-	ensure(session_request_read(obj, &again, NULL) == 0);
+	ensure(session_request_read(obj, &again, &err) == 0);
 	json_decref(obj);
 	format(&again, &second);
 	ensure(strcmp(first.data, second.data) == 0);
