@@ -36,29 +36,11 @@ int64_t clock_boot_us(const struct clock *c)
 	return read_clock(c, CLOCK_BOOTTIME, c->fixed_us);
 }
 
-struct date {
-	int64_t year;
-	unsigned month, day;
-};
-
 /* Proleptic Gregorian calendar with the year starting in March, in eras of 400 years, one era ahead
  * so that no number is negative. gmtime_r would take a lock for every event. */
 #define ERA_DAYS 146097
 #define ERA_YEARS 400
 #define EPOCH_DAYS (719468 + ERA_DAYS) /* from the start of the era before year 0 to 1970 */
-
-static struct date date_of_days(int64_t days)
-{
-	const int64_t era = (days + EPOCH_DAYS) / ERA_DAYS;
-	const unsigned doe = (unsigned)((days + EPOCH_DAYS) % ERA_DAYS);
-	const unsigned yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-	const unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-	const unsigned mp = (5 * doy + 2) / 153;
-	const unsigned month = mp < 10 ? mp + 3 : mp - 9;
-
-	return (struct date){(int64_t)yoe + (era - 1) * ERA_YEARS + (month <= 2), month,
-			     doy - (153 * mp + 2) / 5 + 1};
-}
 
 /* Writes value as width digits, then the character after. */
 static char *digits(char *p, uint64_t value, unsigned width, char after)
@@ -71,25 +53,24 @@ static char *digits(char *p, uint64_t value, unsigned width, char after)
 
 void clock_format(struct buf *out, int64_t wall_us, bool with_us)
 {
-	int64_t s = wall_us / US, us = wall_us % US;
+	const int64_t us = (wall_us % US + US) % US, exact = wall_us / US - (wall_us % US < 0);
+	const int64_t s = exact < FIRST_S ? FIRST_S : exact > LAST_S ? LAST_S : exact;
+	const unsigned sod = (unsigned)((s % DAY_S + DAY_S) % DAY_S);
+	const int64_t days = (s - sod) / DAY_S + EPOCH_DAYS;
+	const unsigned doe = (unsigned)(days % ERA_DAYS);
+	const unsigned yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+	const unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+	const unsigned mp = (5 * doy + 2) / 153;
+	const unsigned month = mp < 10 ? mp + 3 : mp - 9;
+	const int64_t year = (int64_t)yoe + (days / ERA_DAYS - 1) * ERA_YEARS + (month <= 2);
 	char text[32], *p = text;
-	struct date d;
-	int64_t sod;
 
-	if (us < 0) {
-		us += US;
-		s--;
-	}
-	s = s < FIRST_S ? FIRST_S : s > LAST_S ? LAST_S : s;
-	sod = (s % DAY_S + DAY_S) % DAY_S;
-	d = date_of_days((s - sod) / DAY_S);
-
-	p = digits(p, (uint64_t)d.year, 4, '-');
-	p = digits(p, d.month, 2, '-');
-	p = digits(p, d.day, 2, 'T');
-	p = digits(p, (uint64_t)sod / 3600, 2, ':');
-	p = digits(p, (uint64_t)sod / 60 % 60, 2, ':');
-	p = digits(p, (uint64_t)sod % 60, 2, with_us ? '.' : 'Z');
+	p = digits(p, (uint64_t)year, 4, '-');
+	p = digits(p, month, 2, '-');
+	p = digits(p, doy - (153 * mp + 2) / 5 + 1, 2, 'T');
+	p = digits(p, sod / 3600, 2, ':');
+	p = digits(p, sod / 60 % 60, 2, ':');
+	p = digits(p, sod % 60, 2, with_us ? '.' : 'Z');
 	if (with_us)
 		p = digits(p, (uint64_t)us, 6, 'Z');
 	buf_add(out, text, (size_t)(p - text));

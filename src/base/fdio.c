@@ -194,30 +194,6 @@ int fdio_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 
 #define CONTROL_ROOM (CMSG_SPACE(sizeof(int) * FDIO_MAX_FDS) + CMSG_SPACE(sizeof(struct ucred)))
 
-struct received {
-	int fds[CONTROL_ROOM /
-		sizeof(int)]; /* without credentials, descriptors may take their room */
-	size_t nfds;
-	struct ucred cred;
-};
-
-/* The kernel has already installed every descriptor that the control bytes name. */
-static void read_control(struct msghdr *msg, struct received *got)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
-		const size_t len = c->cmsg_len - CMSG_LEN(0);
-
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_CREDENTIALS && len == sizeof(got->cred))
-			memcpy(&got->cred, CMSG_DATA(c), len);
-		if (c->cmsg_type == SCM_RIGHTS) {
-			memcpy(got->fds, CMSG_DATA(c), len);
-			got->nfds = len / sizeof(int);
-		}
-	}
-}
-
 ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct ucred *cred)
 {
 	union {
@@ -230,30 +206,44 @@ ssize_t fdio_recv(int sock, void *p, size_t n, int *fds, size_t *nfds, struct uc
 			     .msg_control = control.space,
 			     .msg_controllen = sizeof(control.space)};
 	const size_t room = nfds != NULL ? *nfds : 0;
-	struct received got = {0};
+	/* Without credentials, descriptors may take their room. */
+	int got[CONTROL_ROOM / sizeof(int)];
+	struct ucred from = {0};
+	size_t ngot = 0;
 	ssize_t r;
 
 	r = TEMP_FAILURE_RETRY(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC));
 	if (r == -1)
 		return -1;
-	read_control(&msg, &got);
-	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || got.nfds > room ||
-	    (r == 0 && got.nfds > 0)) {
+	/* The kernel has already installed every descriptor that the control bytes name. */
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c != NULL; c = CMSG_NXTHDR(&msg, c)) {
+		const size_t len = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS && len == sizeof(from))
+			memcpy(&from, CMSG_DATA(c), len);
+		if (c->cmsg_type == SCM_RIGHTS) {
+			memcpy(got, CMSG_DATA(c), len);
+			ngot = len / sizeof(int);
+		}
+	}
+	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || ngot > room ||
+	    (r == 0 && ngot > 0)) {
 		/* The kernel also cuts off a descriptor when this process has no number left. */
 		cleanup_fd int copy = fcntl(sock, F_DUPFD_CLOEXEC, 0);
-		const bool ours =
-			(msg.msg_flags & MSG_TRUNC) == 0 && got.nfds <= room && copy == -1;
+		const bool ours = (msg.msg_flags & MSG_TRUNC) == 0 && ngot <= room && copy == -1;
 
-		for (size_t i = 0; i < got.nfds; i++)
-			close(got.fds[i]);
+		for (size_t i = 0; i < ngot; i++)
+			close(got[i]);
 		errno = ours ? EMFILE : EBADMSG;
 		return -1;
 	}
-	if (got.nfds > 0)
-		memcpy(fds, got.fds, sizeof(int) * got.nfds);
+	if (ngot > 0)
+		memcpy(fds, got, sizeof(int) * ngot);
 	if (nfds != NULL)
-		*nfds = got.nfds;
+		*nfds = ngot;
 	if (cred != NULL)
-		*cred = got.cred;
+		*cred = from;
 	return r;
 }

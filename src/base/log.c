@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include <errno.h>
 #include <stdarg.h>
 
@@ -111,10 +112,9 @@ void log_write(enum log_level level, const char *msg, ...)
 
 int log_level_parse(const char *s, enum log_level *out)
 {
-	for (size_t i = 0; i < ARRAY_LEN(levels); i++)
-		if (strcmp(s, levels[i]) == 0) {
-			*out = (enum log_level)i;
-			return 0;
-		}
-	return -1;
+	const int i = name_find(levels, ARRAY_LEN(levels), s, strlen(s));
+
+	if (i >= 0)
+		*out = (enum log_level)i;
+	return i >= 0 ? 0 : -1;
 }

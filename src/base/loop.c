@@ -33,7 +33,7 @@ struct loop {
 	watch_fn *turn;
 	void *arg;
 	bool stopped;
-	bool told;		   /* the log knows that epoll has no room */
+	bool told;		   /* the log says that epoll has no room */
 	LIST_HEAD(, watch) polled; /* started, but epoll has no room for them */
 	struct watch *again;	   /* looks at them */
 	struct watch *spare;	   /* to see whether epoll has room */
@@ -118,32 +118,24 @@ int loop_room(const struct loop *l, struct err *err)
 
 /* ---- the loop ---- */
 
-/* Times are read when they are needed: a cached time would make timers early. */
-static struct event_base *new_base(void)
+struct loop *loop_new(watch_fn *turn, void *arg)
 {
-	struct event_config *config = event_config_new();
+	const int spare = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct event_config *config;
 	struct event_base *base;
+	struct loop *l;
 
+	if (spare == -1)
+		return NULL;
+	config = event_config_new();
 	ensure(config != NULL);
 	event_config_require_features(config, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE);
+	/* Times are read when they are needed: a cached time would make timers early. */
 	event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV | EVENT_BASE_FLAG_NO_CACHE_TIME);
 	base = event_base_new_with_config(config);
 	event_config_free(config);
-	return base;
-}
-
-struct loop *loop_new(watch_fn *turn, void *arg)
-{
-	struct event_base *base = new_base();
-	const int spare = base != NULL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-	struct loop *l;
-
-	if (spare == -1) {
-		const int errnum = errno;
-
-		if (base != NULL)
-			event_base_free(base);
-		errno = errnum;
+	if (base == NULL) {
+		close(spare);
 		return NULL;
 	}
 	l = mem_new(struct loop);

@@ -15,29 +15,25 @@ static const struct {
 };
 
 static const char *const exec_outcomes[METRIC_EXEC_OUTCOMES] = {
-#define X(name, text) [METRIC_EXEC_##name] = text,
-	METRIC_EXEC_LIST(X)
-#undef X
+	[METRIC_EXEC_VERIFIED] = "verified",
+	[METRIC_EXEC_REFUSED] = "refused",
+	[METRIC_EXEC_MISMATCHED] = "mismatched",
+	[METRIC_EXEC_FAILED] = "failed",
 };
 
-/* Upper bounds in seconds, one table per histogram; +Inf is implied. */
+/* Upper bounds in seconds; +Inf is implied. */
 static const struct {
 	const char *name, *help;
 	double bound[BUCKETS];
-} histogram_rows[METRIC_HISTOGRAM_COUNT] = {
-#define LATENCY_BOUNDS                                                                      \
-	{                                                                                   \
-		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 120, 600 \
-	}
-#define DURATION_BOUNDS                                                                      \
-	{                                                                                    \
-		1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 604800 \
-	}
-#define BOUNDS_SESSION_DURATION DURATION_BOUNDS
-#define BOUNDS_COMMAND_LATENCY LATENCY_BOUNDS
-#define X(name, text, help) [METRIC_##name] = {text, help, BOUNDS_##name},
-	METRIC_HISTOGRAMS(X)
-#undef X
+} histogram_rows[METRIC_HISTOGRAMS] = {
+	[METRIC_SESSION_DURATION] = {"agentsh_session_duration_seconds",
+				     "life of a session",
+				     {1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 28800, 43200,
+				      86400, 604800}},
+	[METRIC_COMMAND_LATENCY] = {"agentsh_command_latency_seconds",
+				    "from request to result",
+				    {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5,
+				     30, 120, 600}},
 };
 
 struct histogram {
@@ -48,7 +44,7 @@ struct histogram {
 
 struct metrics {
 	int64_t value[METRICS];
-	struct histogram histogram[METRIC_HISTOGRAM_COUNT];
+	struct histogram histogram[METRIC_HISTOGRAMS];
 	uint64_t events[EVENT_TYPE_COUNT];
 	uint64_t execs[METRIC_EXEC_OUTCOMES];
 };
@@ -130,7 +126,7 @@ void metrics_format(const struct metrics *m, struct buf *out)
 	for (size_t i = 0; i < METRIC_EXEC_OUTCOMES; i++)
 		buf_addf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", execs, exec_outcomes[i],
 			 m->execs[i]);
-	for (size_t id = 0; id < METRIC_HISTOGRAM_COUNT; id++) {
+	for (size_t id = 0; id < METRIC_HISTOGRAMS; id++) {
 		const struct histogram *h = &m->histogram[id];
 		const char *name = histogram_rows[id].name;
 		uint64_t below = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* event/metrics.h - counters, gauges and histograms in Prometheus' text format. One table. API
- * child, loop thread. */
+ * process, loop thread. */
 #pragma once
 #include "base/buf.h"
 #include "model/event.h"
@@ -21,15 +21,12 @@
 	X(POLICY_VIOLATIONS, counter, "agentsh_policy_violations_total",                         \
 	  "operations that policy refused")                                                      \
 	X(CAPTURES_REFUSED, counter, "agentsh_captures_refused_total",                           \
-	  "shell states that were not believed or not readable, and dropped")                    \
+	  "shell states that were refused or not readable, and dropped")                         \
 	X(REQUESTS, counter, "agentsh_http_requests_total", "HTTP requests answered")            \
 	X(REQUEST_ERRORS, counter, "agentsh_http_request_errors_total",                          \
 	  "HTTP requests answered with 4xx or 5xx")                                              \
 	X(API_RESTARTS, counter, "agentsh_api_restarts_total",                                   \
 	  "starts of the API process seen by the store")
-#define METRIC_HISTOGRAMS(X)                                                         \
-	X(SESSION_DURATION, "agentsh_session_duration_seconds", "life of a session") \
-	X(COMMAND_LATENCY, "agentsh_command_latency_seconds", "from request to result")
 
 enum metric {
 #define X(name, kind, text, help) METRIC_##name,
@@ -38,24 +35,14 @@ enum metric {
 		METRICS
 };
 /* What became of an exec: agentsh_execs_total{outcome="…"}. */
-#define METRIC_EXEC_LIST(X)         \
-	X(VERIFIED, "verified")     \
-	X(REFUSED, "refused")       \
-	X(MISMATCHED, "mismatched") \
-	X(FAILED, "failed")
-
 enum metric_exec {
-#define X(name, text) METRIC_EXEC_##name,
-	METRIC_EXEC_LIST(X)
-#undef X
-		METRIC_EXEC_OUTCOMES
+	METRIC_EXEC_VERIFIED,
+	METRIC_EXEC_REFUSED,
+	METRIC_EXEC_MISMATCHED,
+	METRIC_EXEC_FAILED,
+	METRIC_EXEC_OUTCOMES
 };
-enum metric_histogram {
-#define X(name, text, help) METRIC_##name,
-	METRIC_HISTOGRAMS(X)
-#undef X
-		METRIC_HISTOGRAM_COUNT
-};
+enum metric_histogram { METRIC_SESSION_DURATION, METRIC_COMMAND_LATENCY, METRIC_HISTOGRAMS };
 struct metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);

@@ -150,7 +150,7 @@ static void obs_1_the_text_is_well_formed(void **state)
 	}
 	assert_int_equal(types, EVENT_TYPE_COUNT);
 	assert_int_equal(outcomes, METRIC_EXEC_OUTCOMES);
-	assert_int_equal(families, METRICS + 2 + METRIC_HISTOGRAM_COUNT);
+	assert_int_equal(families, METRICS + 2 + METRIC_HISTOGRAMS);
 	buf_done(&out);
 }
 

@@ -35,17 +35,12 @@ struct sink_jsonl {
 	uint64_t gathered;
 };
 
-/* What a file tells of itself. */
+/* The state of a file. */
 struct standing {
 	uint64_t size; /* without a torn last line */
-	uint64_t last; /* seq of the last line, 0 if there is none */
+	uint64_t last; /* seq of the last line, 0 without lines */
 	int64_t first_us;
 };
-
-static int foreign(const char *path, struct err *err)
-{
-	return err_set(err, E_UNAVAILABLE, path, "'%s' is no log of events; move it away", path);
-}
 
 /* {"seq":N, */
 static bool line_seq(const char *line, uint64_t *seq)
@@ -77,41 +72,36 @@ static int64_t first_time(int fd, const struct clock *clock)
 	return clock_wall_us(clock);
 }
 
-/* Reads the end of the file of `size` bytes. */
-static int read_tail(int fd, const char *path, uint64_t size, struct standing *s, struct err *err)
-{
-	const size_t n = size < TAIL ? (size_t)size : TAIL;
-	cleanup_free char *tail = mem_alloc(n + 1);
-	char *end, *start;
-
-	if (fdio_pread_full(fd, tail, n, size - n) != (ssize_t)n)
-		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot read '%s'", path);
-	end = memrchr(tail, '\n', n);
-	if (end == NULL)
-		return n == size ? 0 : foreign(path, err);
-	s->size = size - n + (uint64_t)(end + 1 - tail);
-	start = memrchr(tail, '\n', (size_t)(end - tail));
-	if (start == NULL && n < size)
-		return foreign(path, err);
-	return line_seq(start != NULL ? start + 1 : tail, &s->last) ? 0 : foreign(path, err);
-}
-
+/* Reads the end of the file. */
 static int inspect(int fd, const char *path, const struct clock *clock, struct standing *out,
 		   struct err *err)
 {
+	cleanup_free char *tail = NULL;
 	struct standing s = {0};
+	char *end, *start;
 	struct stat st;
-	int rc;
+	uint64_t from; /* where the tail begins */
+	size_t n;
 
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot read '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, E_UNAVAILABLE, path, "'%s' is no regular file", path);
-	rc = read_tail(fd, path, (uint64_t)st.st_size, &s, err);
-	if (rc < 0)
-		return rc;
-	if (s.size > 0)
+		return err_set(err, E_UNAVAILABLE, path, "'%s' is not a regular file", path);
+	from = st.st_size > TAIL ? (uint64_t)st.st_size - TAIL : 0;
+	n = (size_t)((uint64_t)st.st_size - from);
+	tail = mem_alloc(n + 1);
+	if (fdio_pread_full(fd, tail, n, from) != (ssize_t)n)
+		return err_errno(err, err_disk(E_UNAVAILABLE), path, "cannot read '%s'", path);
+	end = memrchr(tail, '\n', n);
+	start = end != NULL ? memrchr(tail, '\n', (size_t)(end - tail)) : NULL;
+	if ((start == NULL && from > 0) ||
+	    (end != NULL && !line_seq(start != NULL ? start + 1 : tail, &s.last)))
+		return err_set(err, E_UNAVAILABLE, path,
+			       "'%s' is not a log of events; move it away", path);
+	if (end != NULL) {
+		s.size = from + (uint64_t)(end + 1 - tail);
 		s.first_us = first_time(fd, clock);
+	}
 	*out = s;
 	return 0;
 }
@@ -251,8 +241,7 @@ static void on_row(uint64_t seq, enum event_type type, const char *json, size_t 
 		add_line(j, seq, json, len);
 }
 
-/* Writes what the store has beyond the file, so many batches at most; the timer sees to the rest.
- */
+/* Writes what the store has beyond the file, so many batches at most; the timer does the rest. */
 static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 {
 	j->behind = false;
@@ -260,22 +249,20 @@ static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 		fall_behind(j, "truncate");
 	while (!j->behind && j->written < store_last_seq(j->store)) {
 		const struct event_query q = {.after_seq = j->written, .limit = BATCH};
+		bool failed;
 
 		if (batches-- == 0) {
 			j->behind = true;
 			watch_after(j->retry, 0);
 			return 0;
 		}
-		if (store_query(j->store, &q, on_row, j, NULL, NULL) < 0) {
-			errno = EIO;
-			fall_behind(j, "database");
-		}
+		failed = store_query(j->store, &q, on_row, j, NULL, NULL) < 0;
 		flush(j);
 		if (j->behind || j->written > q.after_seq)
 			continue;
-		/* What the store does not have any more is not waited for, but what it cannot bring
-		 * into the database now is. */
-		if (store_failing(j->store, NULL) < 0) {
+		/* Events that the store has lost are skipped; events that it cannot bring into the
+		 * database now are waited for. */
+		if (failed || store_failing(j->store, NULL) < 0) {
 			errno = EIO;
 			fall_behind(j, "database");
 		} else {
@@ -370,7 +357,7 @@ int sink_jsonl_open(struct store *store, const struct clock *clock,
 		return rc;
 	}
 	store_add_sink(store, on_sink, flush, j);
-	/* A full disk is no reason not to serve: if this fails, retries are running. */
+	/* The server also serves with a full disk: if this fails, retries are running. */
 	catch_up(j, UINT_MAX, NULL);
 	*out = j;
 	return 0;

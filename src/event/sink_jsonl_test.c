@@ -576,7 +576,7 @@ static void cfg_1_what_is_no_log_of_events_is_refused(void **state)
 		append(w, bad[i]);
 		assert_int_equal(sink_jsonl_open(w->store, &w->clock, &w->config, &w->sink, &err),
 				 -E_UNAVAILABLE);
-		assert_non_null(strstr(err.message, "is no log of events; move it away"));
+		assert_non_null(strstr(err.message, "is not a log of events; move it away"));
 		assert_null(w->sink);
 	}
 	/* No end of a line, and none before the last one, in all that a line may be. */
@@ -596,7 +596,7 @@ static void cfg_1_what_is_no_log_of_events_is_refused(void **state)
 	assert_int_equal(mkfifo(w->path, 0600), 0);
 	assert_int_equal(sink_jsonl_open(w->store, &w->clock, &w->config, &w->sink, &err),
 			 -E_UNAVAILABLE);
-	assert_non_null(strstr(err.message, "no regular file"));
+	assert_non_null(strstr(err.message, "not a regular file"));
 	w->config.path = "/nowhere/events.jsonl";
 	assert_int_equal(sink_jsonl_open(w->store, &w->clock, &w->config, &w->sink, &err),
 			 -E_UNAVAILABLE);

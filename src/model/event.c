@@ -169,47 +169,39 @@ static bool fits(const struct field *row, const void *at)
 	}
 }
 
-/* Packs a copy with its long parts cut; `owned` owns the cut parts. */
-static void pack_cut(const struct event *e, struct buf *out)
+/* Cuts a part of the copy that is too long; owned gets what the copy points to then. */
+static void cut_part(const struct field *row, struct event *copy, struct event *owned)
 {
-	struct event copy = *e, owned = {0};
+	char *at = (char *)copy + row->offset, *mine = (char *)owned + row->offset;
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const size_t at = rows[i].offset;
-		char **str = (char **)((char *)&copy + at);
+	if (row->type == FIELD_STRV) {
+		argv_cut((const struct strv *)at, row->max, (struct strv *)mine);
+		*(struct strv *)at = *(struct strv *)mine;
+	} else {
+		const char *s = *(char **)at;
 
-		if (fits(&rows[i], (const char *)e + at))
-			continue;
-		if (rows[i].type == FIELD_STRV) {
-			struct strv *list = (struct strv *)((char *)&owned + at);
-
-			argv_cut((const struct strv *)((const char *)e + at), rows[i].max, list);
-			*(struct strv *)((char *)&copy + at) = *list;
-			continue;
-		}
-		*str = cut(*str, rows[i].max, fnv64(FNV64, *str, strlen(*str)));
-		*(char **)((char *)&owned + at) = *str;
+		*(char **)at = *(char **)mine = cut(s, row->max, fnv64(FNV64, s, strlen(s)));
 	}
-	fields_pack(&event_fields, &copy, out);
-	fields_done(&event_fields, &owned);
 }
 
 void event_pack(const struct event *e, struct buf *out)
 {
+	struct event copy = *e, owned = {0};
 	const size_t start = out->len;
-	struct event full = *e;
 	bool whole = true;
 
-	full.schema = e->schema != 0 ? e->schema : EVENT_SCHEMA;
-	full.count = e->count != 0 ? e->count : 1;
+	copy.schema = e->schema != 0 ? e->schema : EVENT_SCHEMA;
+	copy.count = e->count != 0 ? e->count : 1;
 	if (e->type_number != 0)
-		full.type = e->type_number;
-	for (size_t i = 0; i < ARRAY_LEN(rows) && whole; i++)
-		whole = fits(&rows[i], (const char *)&full + rows[i].offset);
-	if (whole)
-		fields_pack(&event_fields, &full, out);
-	else
-		pack_cut(&full, out);
+		copy.type = e->type_number;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (!fits(&rows[i], (const char *)&copy + rows[i].offset)) {
+			cut_part(&rows[i], &copy, &owned);
+			whole = false;
+		}
+	fields_pack(&event_fields, &copy, out);
+	if (!whole)
+		fields_done(&event_fields, &owned);
 	ensure(out->len - start <= EVENT_MAX);
 }
 
@@ -223,13 +215,9 @@ int event_unpack(const void *data, size_t len, struct event *e, struct err *err)
 	rc = fields_unpack(&event_fields, data, len, true, &got, err);
 	if (rc < 0)
 		return rc;
-	if (got.schema == 0)
-		rc = err_set(err, E_BAD_REQUEST, NULL, "event.schema: 0");
-	else if (got.count == 0)
-		rc = err_set(err, E_BAD_REQUEST, NULL, "event.count: 0");
-	if (rc < 0) {
+	if (got.schema == 0 || got.count == 0) {
 		event_done(&got);
-		return rc;
+		return err_set(err, E_BAD_REQUEST, NULL, "event.schema or event.count: 0");
 	}
 	if (got.type >= EVENT_TYPE_COUNT || got.type == EVENT_unknown) {
 		got.type_number = got.type;

@@ -589,12 +589,12 @@ static void evt_1_foreign_bytes_are_refused_and_newer_fields_passed_over(void **
 	assert_int_equal(event_unpack(out.data, 7, &back, &err), -E_BAD_REQUEST);
 	memcpy(out.data, &v, 4);
 	assert_int_equal(event_unpack(out.data, out.len, &back, &err), -E_BAD_REQUEST);
-	assert_string_equal(err.message, "event.schema: 0");
+	assert_string_equal(err.message, "event.schema or event.count: 0");
 	/* Schema and type alone have no count. */
 	v = 1;
 	memcpy(out.data, &v, 4);
 	assert_int_equal(event_unpack(out.data, 8, &back, &err), -E_BAD_REQUEST);
-	assert_string_equal(err.message, "event.count: 0");
+	assert_string_equal(err.message, "event.schema or event.count: 0");
 	assert_int_equal(event_unpack("", 0, &back, &err), -E_BAD_REQUEST);
 	assert_int_equal(back.seq, 77);
 	buf_done(&out);

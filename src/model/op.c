@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/op.h"
-#include "base/mem.h"
+#include "base/names.h"
 #include <arpa/inet.h>
 
 static const char *const file_names[OP_FILES] = {
@@ -10,16 +10,6 @@ static const char *const file_names[OP_FILES] = {
 };
 static const char *const proto_names[OP_PROTOS] = {"tcp", "udp", "icmp"};
 
-/* Index of name, or n. */
-static size_t find(const char *const *names, size_t n, const char *name)
-{
-	size_t i = 0;
-
-	while (i < n && strcmp(names[i], name) != 0)
-		i++;
-	return i;
-}
-
 const char *op_file_name(enum op_file op)
 {
 	return file_names[op];
@@ -27,12 +17,11 @@ const char *op_file_name(enum op_file op)
 
 bool op_file_parse(const char *name, enum op_file *out)
 {
-	const size_t i = find(file_names, OP_FILES, name);
+	const int i = name_find(file_names, OP_FILES, name, strlen(name));
 
-	if (i == OP_FILES)
-		return false;
-	*out = (enum op_file)i;
-	return true;
+	if (i >= 0)
+		*out = (enum op_file)i;
+	return i >= 0;
 }
 
 const char *op_proto_name(enum op_proto proto)
@@ -42,12 +31,11 @@ const char *op_proto_name(enum op_proto proto)
 
 bool op_proto_parse(const char *name, enum op_proto *out)
 {
-	const size_t i = find(proto_names, OP_PROTOS, name);
+	const int i = name_find(proto_names, OP_PROTOS, name, strlen(name));
 
-	if (i == OP_PROTOS)
-		return false;
-	*out = (enum op_proto)i;
-	return true;
+	if (i >= 0)
+		*out = (enum op_proto)i;
+	return i >= 0;
 }
 
 bool op_address_parse(const char *s, struct op_address *a)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/verdict.h"
 #include "base/mem.h"
+#include "base/names.h"
 
 static const char *const names[DECISIONS] = {
 #define X(name) #name,
@@ -15,12 +16,11 @@ const char *decision_name(enum decision d)
 
 bool decision_parse(const char *name, enum decision *out)
 {
-	for (unsigned d = 0; d < DECISIONS; d++)
-		if (strcmp(names[d], name) == 0) {
-			*out = (enum decision)d;
-			return true;
-		}
-	return false;
+	const int i = name_find(names, DECISIONS, name, strlen(name));
+
+	if (i >= 0)
+		*out = (enum decision)i;
+	return i >= 0;
 }
 
 static const struct {

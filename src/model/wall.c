@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/wall.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -85,15 +86,6 @@ void wall_pack(const struct wall_report *r, struct strv *out)
 				  r->wall[w].detail);
 }
 
-/* Returns the index of the name that is the len bytes at s, or -1. */
-static int find_name(const char *const *names, size_t n, const char *s, size_t len)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strlen(names[i]) == len && memcmp(names[i], s, len) == 0)
-			return (int)i;
-	return -1;
-}
-
 int wall_unpack(struct wall_report *r, const struct strv *in, struct err *err)
 {
 	struct wall_report merged = *r;
@@ -106,12 +98,12 @@ int wall_unpack(struct wall_report *r, const struct strv *in, struct err *err)
 		if (detail == NULL)
 			return err_set(err, E_BAD_REQUEST, NULL,
 				       "wall entry without state or detail");
-		w = find_name(wall_names, WALLS, entry, (size_t)(state - entry));
+		w = name_find(wall_names, WALLS, entry, (size_t)(state - entry));
 		if (w < 0)
 			return err_set(err, E_BAD_REQUEST, NULL, "unknown wall '%.*s'",
 				       (int)(state - entry), entry);
 		state++;
-		s = find_name(state_names, ARRAY_LEN(state_names), state, (size_t)(detail - state));
+		s = name_find(state_names, ARRAY_LEN(state_names), state, (size_t)(detail - state));
 		if (s < 0)
 			return err_set(err, E_BAD_REQUEST, wall_names[w],
 				       "unknown wall state '%.*s'", (int)(detail - state), state);
