@@ -89,12 +89,13 @@ static void read_entry(struct report *r, const struct yaml *entry, struct api_ke
 		return;
 	}
 	for (size_t i = 0; i < entry->n; i++) {
+		const struct yaml_item *item = &entry->item[i];
 		const char *const *name = known;
 
-		while (*name != NULL && strcmp(*name, entry->item[i].key) != 0)
+		while (*name != NULL && strcmp(*name, item->key) != 0)
 			name++;
 		if (*name == NULL)
-			report_unknown(r, &entry->item[i], entry->item[i].key, known);
+			report_unknown(r, item, item->key, yaml_suggest(item->key, known));
 	}
 	key.id = read_id(r, entry, "id", true);
 	key.agent_id = read_id(r, entry, "agent_id", false);
@@ -126,7 +127,8 @@ static void read_keys(struct report *r, const struct yaml *root, struct api_keys
 	}
 	for (size_t i = 0; i < root->n; i++)
 		if (root->item[i].value != list)
-			report_unknown(r, &root->item[i], root->item[i].key, sections);
+			report_unknown(r, &root->item[i], root->item[i].key,
+				       yaml_suggest(root->item[i].key, sections));
 	if (list->kind != YAML_LIST || list->n > KEYS_MAX) {
 		report_add(r, list->line, list->column, "keys must be a list of at most %d",
 			   KEYS_MAX);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file is read in two passes. The first checks every value and reports every problem; the second
- * stores the values if there was no problem. So a wrong file changes nothing. */
 #include "config/config.h"
 #include "base/fdio.h"
 #include "base/mem.h"
@@ -16,12 +14,6 @@
 struct config_place {
 	unsigned line, column;
 	bool given; /* by a file or an override */
-};
-
-struct config_walk {
-	struct report *report;
-	struct config *c; /* NULL: only check */
-	bool *given;	  /* by row; for two names of one key */
 };
 
 /* Line 0 for a key of an override. */
@@ -71,43 +63,37 @@ static void yield_defaults(struct config *c)
 	}
 }
 
-static void check_value(struct config_walk *w, const struct config_row *row, const char *key,
-			const struct yaml_item *item)
+static void take_value(struct report *r, struct config *c, const struct config_row *row,
+		       const char *key, const struct yaml_item *item)
 {
 	struct config_problem p;
 
-	if (w->given[row - config_rows])
-		report_add(w->report, item->key_line, item->key_column,
+	if (c->places[row - config_rows].given)
+		report_add(r, item->key_line, item->key_column,
 			   "'%s' is another name of a key that was given: give one of them", key);
-	w->given[row - config_rows] = true;
-	if (!config_value_read(row, item->value, w->c, &p))
-		report_add(w->report, p.at->line, p.at->column, "%s: %s", row->key, p.text);
-	else if (w->c != NULL)
-		remember(w->c, row, item->value->line, item->value->column);
+	remember(c, row, item->value->line, item->value->column);
+	if (!config_value_read(row, item->value, c, &p))
+		report_add(r, p.at->line, p.at->column, "%s: %s", row->key, p.text);
 }
 
 /* A known key in the wrong place is the best suggestion, else the nearest of this place. */
-static void report_key(struct config_walk *w, const char *prefix, const char *key,
+static void report_key(struct report *r, const char *prefix, const char *key,
 		       const struct yaml_item *item)
 {
+	const char *near = NULL;
 	struct strv words = {0};
 
-	for (size_t i = 0; i < config_row_count; i++) {
-		const char *last = strrchr(config_rows[i].key, '.') + 1;
-
-		if (strcmp(last, item->key) == 0) {
-			report_add(w->report, item->key_line, item->key_column,
-				   "unknown key '%.100s' (did you mean '%s'?)", key,
-				   config_rows[i].key);
-			return;
-		}
-	}
+	for (size_t i = 0; near == NULL && i < config_row_count; i++)
+		if (strcmp(strrchr(config_rows[i].key, '.') + 1, item->key) == 0)
+			near = config_rows[i].key;
 	config_row_words(prefix, &words);
-	report_unknown(w->report, item, key, (const char *const *)words.v);
+	if (near == NULL)
+		near = yaml_suggest(item->key, (const char *const *)words.v);
+	report_unknown(r, item, key, near);
 	strv_done(&words);
 }
 
-static void walk_map(struct config_walk *w, const char *prefix, const struct yaml *map)
+static void walk_map(struct report *r, struct config *c, const char *prefix, const struct yaml *map)
 {
 	for (const struct yaml_item *item = map->item; item < map->item + map->n; item++) {
 		const bool dotted = strchr(item->key, '.') != NULL;
@@ -119,36 +105,35 @@ static void walk_map(struct config_walk *w, const char *prefix, const struct yam
 			 item->key);
 		row = config_row_find(key);
 		if (row != NULL && !dotted)
-			check_value(w, row, key, item);
+			take_value(r, c, row, key, item);
 		else if (row != NULL)
-			report_add(w->report, item->key_line, item->key_column,
+			report_add(r, item->key_line, item->key_column,
 				   "'%s' must be written as keys below each other, without dots",
 				   key);
 		else if (config_row_later(key) &&
 			 (enabled == NULL || enabled->kind != YAML_SCALAR || enabled->quoted ||
 			  strcmp(enabled->text, "false") != 0))
-			report_add(w->report, item->key_line, item->key_column,
+			report_add(r, item->key_line, item->key_column,
 				   "'%s' is not available in this version", key);
 		else if (config_row_later(key))
 			; /* `tls: {enabled: false}` asks for nothing */
 		else if (dotted || item->key[0] == '\0' || !config_row_section(key))
-			report_key(w, prefix, key, item);
+			report_key(r, prefix, key, item);
 		else if (value->kind == YAML_MAP)
-			walk_map(w, key, value);
+			walk_map(r, c, key, value);
 		/* all keys of a section may be commented out */
 		else if (value->kind != YAML_SCALAR || value->quoted || value->text[0] != '\0')
-			report_add(w->report, value->line, value->column,
-				   "%s: must be a section of keys", key);
+			report_add(r, value->line, value->column, "%s: must be a section of keys",
+				   key);
 	}
 }
 
-static void walk(struct report *r, const struct yaml *root, struct config *c)
+static void walk(struct report *r, struct config *c, const struct yaml *root)
 {
-	cleanup_free bool *given = mem_alloc(config_row_count * sizeof(*given));
-	struct config_walk w = {r, c, given};
-
+	free(c->places);
+	c->places = mem_alloc(config_row_count * sizeof(*c->places));
 	if (root->kind == YAML_MAP)
-		walk_map(&w, "", root);
+		walk_map(r, c, "", root);
 	else
 		report_add(r, root->line, root->column, "must be sections of keys");
 }
@@ -162,6 +147,7 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 		 struct buf *report, struct err *err)
 {
 	struct report r = {name, report, err, 0};
+	struct config unused = {0};
 	struct err why = {0};
 	struct yaml *root;
 	const struct yaml_twice twice = {report_twice, &r};
@@ -173,10 +159,12 @@ int config_parse(const char *name, const char *text, size_t len, struct config *
 		return r.count > 0 ? -E_BAD_REQUEST
 				   : err_set(err, why.code, name, "%s", why.message);
 	}
-	walk(&r, root, NULL);
+	/* The first time only to find the problems: a wrong file changes nothing. */
+	walk(&r, &unused, root);
+	config_done(&unused);
 	rc = report_done(&r);
 	if (rc == 0) {
-		walk(&r, root, c);
+		walk(&r, c, root);
 		yield_defaults(c);
 		free(c->file);
 		c->file = mem_strdup(name);
@@ -223,28 +211,22 @@ int config_env(struct strv *overrides, struct err *err)
 	} row[] = {
 		{"AGENTSH_LOG_LEVEL", "logging.level"},
 		{"AGENTSH_HTTP_ADDR", "server.http_addr"},
-		{"AGENTSH_GRPC_ADDR", NULL},
 		{"AGENTSH_DATA_DIR", "sessions.base_dir"},
 	};
-	struct strv found = {0};
+	const char *grpc = getenv("AGENTSH_GRPC_ADDR");
 
+	if (grpc != NULL && grpc[0] != '\0')
+		return err_set(err, E_BAD_REQUEST, "AGENTSH_GRPC_ADDR",
+			       "AGENTSH_GRPC_ADDR: gRPC is not available in this version");
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		const char *value = getenv(row[i].name);
 		cleanup_free char *assignment = NULL;
 
 		if (value == NULL || value[0] == '\0')
 			continue;
-		if (row[i].key == NULL) {
-			strv_done(&found);
-			return err_set(err, E_BAD_REQUEST, row[i].name,
-				       "%s: gRPC is not available in this version", row[i].name);
-		}
 		assignment = mem_printf("%s=%s", row[i].key, value);
-		strv_add(&found, assignment);
+		strv_add(overrides, assignment);
 	}
-	for (size_t i = 0; i < found.n; i++)
-		strv_add(overrides, found.v[i]);
-	strv_done(&found);
 	return 0;
 }
 

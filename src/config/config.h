@@ -84,7 +84,7 @@ enum config_mode { CONFIG_SYSTEM, CONFIG_USER }; /* default paths of root or of 
  * USER; the fallback runtime directory is made 0700 and its owner checked). */
 int config_defaults(enum config_mode mode, struct config *out, struct err *err);
 /* Applies a file's text over *c. err gets the first problem; all of them, one per line, go to
- * report (may be NULL). */
+ * report (may be NULL), and nothing changes. */
 int config_parse(const char *name, const char *text, size_t len, struct config *c,
 		 struct buf *report, struct err *err);
 /* Applies "key=value" (dotted key), as flags and AGENTSH_* variables do. */

@@ -21,15 +21,11 @@ void report_add(struct report *r, unsigned line, unsigned column, const char *fm
 }
 
 void report_unknown(struct report *r, const struct yaml_item *item, const char *shown,
-		    const char *const *known)
+		    const char *near)
 {
-	const char *near = yaml_suggest(item->key, known);
-
-	if (near != NULL)
-		report_add(r, item->key_line, item->key_column,
-			   "unknown key '%.100s' (did you mean '%s'?)", shown, near);
-	else
-		report_add(r, item->key_line, item->key_column, "unknown key '%.100s'", shown);
+	report_add(r, item->key_line, item->key_column, "unknown key '%.100s'%s%s%s", shown,
+		   near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+		   near != NULL ? "'?)" : "");
 }
 
 int report_done(struct report *r)

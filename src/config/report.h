@@ -17,8 +17,8 @@ struct report {
 
 void report_add(struct report *r, unsigned line, unsigned column, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Reports a word that is not among the NULL-ended known ones, with a suggestion if one is near. */
+/* Reports an unknown key, with a suggestion if near is not NULL. */
 void report_unknown(struct report *r, const struct yaml_item *item, const char *shown,
-		    const char *const *known);
+		    const char *near);
 /* 0, or -E_BAD_REQUEST if anything was reported. */
 int report_done(struct report *r);

@@ -57,7 +57,7 @@ struct config_problem {
 	const struct yaml *at; /* the wrong value, maybe an item of a list */
 	char text[CONFIG_PROBLEM];
 };
-/* Checks value for row and, unless c is NULL, stores it. False: p tells why, c is as it was. */
+/* Checks value for row and stores it. False: p says why, c is as it was. */
 bool config_value_read(const struct config_row *row, const struct yaml *value, struct config *c,
 		       struct config_problem *p);
 /* The same from "a", "a,b" or "A=1,B=2". */

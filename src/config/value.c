@@ -16,8 +16,14 @@
 #define VIEW_LEN (32 * 1024)
 #define PATH_LEN 4095
 
-typedef bool read_fn(const struct config_row *row, const struct yaml *v, void *at,
-		     struct config_problem *p);
+/* What a scalar means, by the storage of its type. */
+struct value {
+	int64_t number;
+	struct uid_range range;
+};
+/* v is a printable scalar. */
+typedef bool check_fn(const struct config_row *row, const struct yaml *v, struct value *out,
+		      struct config_problem *p);
 
 __attribute__((format(printf, 3, 4))) static bool wrong(struct config_problem *p,
 							const struct yaml *at, const char *fmt, ...)
@@ -66,14 +72,6 @@ static const char *scalar(const struct yaml *v, const char *what, struct config_
 	return NULL;
 }
 
-static void store_str(void *at, const char *text)
-{
-	if (at == NULL)
-		return;
-	free(*(char **)at);
-	*(char **)at = mem_strdup(text);
-}
-
 static bool is_choice(const struct config_row *row, const char *text)
 {
 	for (const char *const *c = row->choices; c != NULL && *c != NULL; c++)
@@ -82,19 +80,15 @@ static bool is_choice(const struct config_row *row, const char *text)
 	return false;
 }
 
-static bool read_path(const struct config_row *row, const struct yaml *v, void *at,
-		      struct config_problem *p)
+static bool check_path(const struct config_row *row, const struct yaml *v, struct value *out,
+		       struct config_problem *p)
 {
-	const char *text = scalar(v, "an absolute path", p);
-	const size_t len = text != NULL ? strlen(text) : 0;
+	const size_t len = strlen(v->text);
 
-	if (text == NULL)
-		return false;
 	if (len > (uint64_t)row->max)
 		return wrong(p, v, "must have at most %" PRId64 " bytes, has %zu", row->max, len);
-	if (text[0] != '/' && !is_choice(row, text) && !(len == 0 && row->min == 0))
-		return wrong(p, v, "must be an absolute path, is '%.*s'", SHOWN, text);
-	store_str(at, text);
+	if (v->text[0] != '/' && !is_choice(row, v->text) && !(len == 0 && row->min == 0))
+		return wrong(p, v, "must be an absolute path, is '%.*s'", SHOWN, v->text);
 	return true;
 }
 
@@ -122,35 +116,32 @@ int config_address_split(const char *s, char *host, size_t n, unsigned *port)
 	return 0;
 }
 
-static bool read_address(const struct config_row *row, const struct yaml *v, void *at,
-			 struct config_problem *p)
+#define ADDRESS "an IP address and a port, such as 127.0.0.1:8080"
+
+static bool check_address(const struct config_row *row, const struct yaml *v, struct value *out,
+			  struct config_problem *p)
 {
-	static const char what[] = "an IP address and a port, such as 127.0.0.1:8080";
-	const char *text = scalar(v, what, p);
 	char host[INET6_ADDRSTRLEN];
 	unsigned port;
 
-	if (text == NULL)
-		return false;
-	if (text[0] != '\0' && config_address_split(text, host, sizeof(host), &port) < 0)
-		return wrong(p, v, "must be %s, is '%.*s'", what, SHOWN, text);
-	store_str(at, text);
-	return true;
+	return v->text[0] == '\0' ||
+	       config_address_split(v->text, host, sizeof(host), &port) == 0 ||
+	       wrong(p, v, "must be " ADDRESS ", is '%.*s'", SHOWN, v->text);
 }
 
-static bool check_choice(const struct config_row *row, const struct yaml *v,
+static bool check_choice(const struct config_row *row, const struct yaml *v, struct value *out,
 			 struct config_problem *p)
 {
-	const char *text = scalar(v, "a word", p);
-	const char *near;
+	const char *near = yaml_suggest(v->text, row->choices);
 	cleanup_buf struct buf list = {0};
 
-	if (text == NULL)
-		return false;
-	if (is_choice(row, text))
+	if (is_choice(row, v->text))
 		return true;
-	if (config_value_later(row, text))
-		return wrong(p, v, "'%s' is not available in this version", text);
+	if (config_value_later(row, v->text))
+		return wrong(p, v, "'%s' is not available in this version", v->text);
+	if (near != NULL)
+		return wrong(p, v, "unknown value '%.*s' (did you mean '%s'?)", SHOWN, v->text,
+			     near);
 	for (const char *const *c = row->choices; *c != NULL; c++)
 		buf_addf(&list, "%s%s", c == row->choices ? "" : c[1] != NULL ? ", " : " or ", *c);
 	if (list.len > LIST_LEN) {
@@ -159,173 +150,99 @@ static bool check_choice(const struct config_row *row, const struct yaml *v,
 		list.data[list.len] = '\0';
 		buf_adds(&list, ", …");
 	}
-	near = yaml_suggest(text, row->choices);
-	if (near != NULL)
-		return wrong(p, v, "unknown value '%.*s' (did you mean '%s'?)", SHOWN, text, near);
-	return wrong(p, v, "must be %s, is '%.*s'", list.data, SHOWN, text);
+	return wrong(p, v, "must be %s, is '%.*s'", list.data, SHOWN, v->text);
 }
 
-static bool read_choice(const struct config_row *row, const struct yaml *v, void *at,
-			struct config_problem *p)
+static bool check_name(const struct config_row *row, const struct yaml *v, struct value *out,
+		       struct config_problem *p)
 {
-	if (!check_choice(row, v, p))
-		return false;
-	store_str(at, v->text);
-	return true;
+	return id_valid(v->text) ||
+	       wrong(p, v, "must be a name of letters, digits, '.', '_' and '-', is '%.*s'", SHOWN,
+		     v->text);
 }
 
-static bool read_name(const struct config_row *row, const struct yaml *v, void *at,
-		      struct config_problem *p)
-{
-	const char *text = scalar(v, "a name", p);
-
-	if (text == NULL)
-		return false;
-	if (!id_valid(text))
-		return wrong(p, v, "must be a name of letters, digits, '.', '_' and '-', is '%.*s'",
-			     SHOWN, text);
-	store_str(at, text);
-	return true;
-}
-
-/* Digits only, without a leading zero (other readers of YAML read octal then); -1 if the value is
+/* Digits only, without a leading zero (other readers of YAML read octal then); -1 if the text is
  * not such a number. */
-static int64_t number(const struct yaml *v)
+static int64_t number(const char *text, size_t len)
 {
 	int64_t n = 0;
 
-	if (v->kind != YAML_SCALAR || v->quoted || v->text[0] == '\0' ||
-	    (v->text[0] == '0' && v->text[1] != '\0'))
+	if (len == 0 || (text[0] == '0' && len > 1))
 		return -1;
-	for (const char *s = v->text; *s != '\0'; s++)
-		if (*s < '0' || *s > '9' || __builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, *s - '0', &n))
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, text[i] - '0', &n))
 			return -1;
 	return n;
 }
 
-static bool check_number(const struct config_row *row, const struct yaml *v, int64_t *n,
+static bool check_number(const struct config_row *row, const struct yaml *v, struct value *out,
 			 struct config_problem *p)
 {
-	const char *shown = v->kind != YAML_SCALAR ? "no number" : v->quoted ? "quoted" : v->text;
-
-	*n = number(v);
-	if (*n >= row->min && *n <= row->max)
-		return true;
-	return wrong(p, v, "must be a whole number from %" PRId64 " to %" PRId64 ", is '%.*s'",
-		     row->min, row->max, SHOWN, shown);
+	out->number = v->quoted ? -1 : number(v->text, strlen(v->text));
+	return (out->number >= row->min && out->number <= row->max) ||
+	       wrong(p, v, "must be a whole number from %" PRId64 " to %" PRId64 ", is '%.*s'",
+		     row->min, row->max, SHOWN, v->quoted ? "quoted" : v->text);
 }
 
-static bool read_int(const struct config_row *row, const struct yaml *v, void *at,
-		     struct config_problem *p)
+static bool check_share(const struct config_row *row, const struct yaml *v, struct value *out,
+			struct config_problem *p)
 {
-	int64_t n;
-
-	if (!check_number(row, v, &n, p))
-		return false;
-	if (at != NULL)
-		*(int64_t *)at = n;
-	return true;
-}
-
-static bool read_share(const struct config_row *row, const struct yaml *v, void *at,
-		       struct config_problem *p)
-{
-	int64_t share;
-
-	if (v->kind != YAML_SCALAR || !json_share_parse(v->text, &share))
-		return read_int(row, v, at, p);
-	if (at != NULL)
-		*(int64_t *)at = share;
-	return true;
-}
-
-static bool read_uid(const struct config_row *row, const struct yaml *v, void *at,
-		     struct config_problem *p)
-{
-	int64_t n;
-
-	if (!check_number(row, v, &n, p))
-		return false;
-	if (at != NULL)
-		*(uint32_t *)at = (uint32_t)n;
-	return true;
+	return json_share_parse(v->text, &out->number) || check_number(row, v, out, p);
 }
 
 /* One number is a range of one. */
-static bool read_uids(const struct config_row *row, const struct yaml *v, void *at,
-		      struct config_problem *p)
+static bool check_uids(const struct config_row *row, const struct yaml *v, struct value *out,
+		       struct config_problem *p)
 {
-	const char *text = scalar(v, "user ids such as 100000-165535", p);
-	const size_t len = text != NULL ? strcspn(text, "-") : 0;
-	struct yaml part = {.kind = YAML_SCALAR};
-	int64_t first, last;
+	const size_t len = strcspn(v->text, "-");
+	const char *end = v->text[len] == '-' ? v->text + len + 1 : v->text;
+	const int64_t first = number(v->text, len), last = number(end, strlen(end));
 
-	if (text == NULL)
-		return false;
-	part.text = mem_strndup(text, len);
-	first = number(&part);
-	free(part.text);
-	part.text = mem_strdup(text[len] == '-' ? text + len + 1 : text);
-	last = number(&part);
-	free(part.text);
 	if (first < row->min || last > row->max || first > last)
 		return wrong(p, v,
 			     "must be A-B, user ids from %" PRId64 " to %" PRId64 ", is '%.*s'",
-			     row->min, row->max, SHOWN, text);
-	if (at != NULL)
-		*(struct uid_range *)at = (struct uid_range){(uint32_t)first, (uint32_t)last};
+			     row->min, row->max, SHOWN, v->text);
+	out->range = (struct uid_range){(uint32_t)first, (uint32_t)last};
 	return true;
 }
 
-static bool read_bool(const struct config_row *row, const struct yaml *v, void *at,
-		      struct config_problem *p)
+static bool check_bool(const struct config_row *row, const struct yaml *v, struct value *out,
+		       struct config_problem *p)
 {
-	const char *text = scalar(v, "true or false", p);
-
-	if (text == NULL)
-		return false;
-	if (v->quoted || (strcmp(text, "true") != 0 && strcmp(text, "false") != 0))
-		return wrong(p, v, "must be true or false, is '%.*s'", SHOWN, text);
-	if (at != NULL)
-		*(bool *)at = text[0] == 't';
-	return true;
+	out->number = strcmp(v->text, "true") == 0;
+	return (!v->quoted && (out->number != 0 || strcmp(v->text, "false") == 0)) ||
+	       wrong(p, v, "must be true or false, is '%.*s'", SHOWN, v->text);
 }
 
-static bool read_duration(const struct config_row *row, const struct yaml *v, void *at,
-			  struct config_problem *p)
+#define DURATION "a duration such as 90s or 5m"
+
+static bool check_duration(const struct config_row *row, const struct yaml *v, struct value *out,
+			   struct config_problem *p)
 {
-	const char *text = scalar(v, "a duration such as 90s or 5m", p);
 	cleanup_buf struct buf min = {0}, max = {0};
-	int64_t ms;
 
-	if (text == NULL)
-		return false;
-	if (json_duration_parse(text, &ms, NULL) < 0)
-		return wrong(p, v, "must be a duration such as 90s or 5m, is '%.*s'", SHOWN, text);
-	if (ms < row->min || ms > row->max) {
-		json_duration_format(&min, row->min);
-		json_duration_format(&max, row->max);
-		return wrong(p, v, "must be from %s to %s, is '%.*s'", min.data, max.data, SHOWN,
-			     text);
-	}
-	if (at != NULL)
-		*(int64_t *)at = ms;
-	return true;
+	if (json_duration_parse(v->text, &out->number, NULL) < 0)
+		return wrong(p, v, "must be " DURATION ", is '%.*s'", SHOWN, v->text);
+	if (out->number >= row->min && out->number <= row->max)
+		return true;
+	json_duration_format(&min, row->min);
+	json_duration_format(&max, row->max);
+	return wrong(p, v, "must be from %s to %s, is '%.*s'", min.data, max.data, SHOWN, v->text);
 }
 
-static bool check_path_item(const struct config_row *row, const struct yaml *v,
+static bool check_path_item(const struct config_row *row, const struct yaml *v, struct value *out,
 			    struct config_problem *p)
 {
 	static const struct config_row any = {.min = 1, .max = PATH_LEN};
 
-	return read_path(&any, v, NULL, p);
+	return check_path(&any, v, out, p);
 }
 
-static bool check_view_item(const struct config_row *row, const struct yaml *v,
+static bool check_view_item(const struct config_row *row, const struct yaml *v, struct value *out,
 			    struct config_problem *p)
 {
-	if (!check_path_item(row, v, p))
+	if (!check_path_item(row, v, out, p))
 		return false;
 	/* A path must have one spelling. */
 	for (const char *s = v->text; *s != '\0'; s += 1 + strcspn(s + 1, "/")) {
@@ -344,112 +261,53 @@ static bool check_view_item(const struct config_row *row, const struct yaml *v,
 	return true;
 }
 
-static bool check_name_item(const struct config_row *row, const struct yaml *v,
-			    struct config_problem *p)
-{
-	const char *text = scalar(v, "the name of a variable", p);
-	size_t len;
-
-	if (text == NULL)
-		return false;
-	len = strlen(text);
-	if (request_env_dangerous(text, len))
-		return wrong(p, v, "'%.*s' never comes into a session", SHOWN, text);
-	if (len > 0 && text[len - 1] == '*')
-		len--;
-	if (!request_env_name(text, len))
-		return wrong(p, v, "not the name of a variable: '%.*s'", SHOWN, text);
-	return true;
-}
-
-static bool check_our_item(const struct config_row *row, const struct yaml *v,
+/* The name of a variable; v is where a problem is reported. */
+static bool check_variable(const char *name, size_t len, const struct yaml *v,
 			   struct config_problem *p)
 {
-	return read_name(row, v, NULL, p);
+	if (request_env_dangerous(name, strlen(name)))
+		return wrong(p, v, "'%.*s' never comes into a session", SHOWN, name);
+	return request_env_name(name, len) ||
+	       wrong(p, v, "not the name of a variable: '%.*s'", SHOWN, name);
 }
 
-typedef bool item_fn(const struct config_row *row, const struct yaml *v, struct config_problem *p);
-
-static bool read_items(const struct config_row *row, const struct yaml *v, void *at,
-		       struct config_problem *p)
+static bool check_variable_item(const struct config_row *row, const struct yaml *v,
+				struct value *out, struct config_problem *p)
 {
-	static item_fn *const checks[CONFIG_TYPES] = {[CONFIG_PATHS] = check_path_item,
-						      [CONFIG_VIEW] = check_view_item,
-						      [CONFIG_CHOICES] = check_choice,
-						      [CONFIG_NAMES] = check_name_item,
-						      [CONFIG_OURS] = check_our_item};
-	size_t bytes = 0;
+	const size_t len = strlen(v->text);
 
-	if (v->kind != YAML_LIST)
-		return wrong(p, v, "must be a list");
-	if (v->n > ITEMS_MAX)
-		return wrong(p, v, "must have at most %d items", ITEMS_MAX);
-	for (size_t i = 0; i < v->n; i++) {
-		if (!checks[row->type](row, v->item[i].value, p))
-			return false;
-		bytes += strlen(v->item[i].value->text) + 1;
-	}
-	if (row->type == CONFIG_VIEW && bytes > VIEW_LEN)
-		return wrong(p, v, "must have at most %d bytes in all", VIEW_LEN);
-	if (at == NULL)
-		return true;
-	strv_done(at);
-	for (size_t i = 0; i < v->n; i++)
-		strv_add(at, v->item[i].value->text);
-	return true;
+	return check_variable(v->text, len - (len > 0 && v->text[len - 1] == '*'), v, p);
 }
 
-static bool read_env(const struct config_row *row, const struct yaml *v, void *at,
-		     struct config_problem *p)
+static bool check_pair(const struct yaml_item *item, struct config_problem *p)
 {
-	size_t bytes = 0;
-
-	if (v->kind != YAML_MAP)
-		return wrong(p, v, "must be names with values");
-	for (size_t i = 0; i < v->n; i++) {
-		const struct yaml_item *item = &v->item[i];
-		const size_t len = strlen(item->key);
-
-		if (scalar(item->value, "text", p) == NULL)
-			return false;
-		if (request_env_dangerous(item->key, len))
-			return wrong(p, item->value, "'%.*s' never comes into a session", SHOWN,
-				     item->key);
-		if (!request_env_name(item->key, len))
-			return wrong(p, item->value, "not the name of a variable: '%.*s'", SHOWN,
-				     item->key);
-		bytes += len + 1 + strlen(item->value->text);
-	}
-	if (bytes > ENV_LEN)
-		return wrong(p, v, "must have at most %d bytes in all", ENV_LEN);
-	if (at == NULL)
-		return true;
-	strv_done(at);
-	for (size_t i = 0; i < v->n; i++)
-		strv_env_set(at, v->item[i].key, v->item[i].value->text);
-	return true;
+	return scalar(item->value, "text", p) != NULL &&
+	       check_variable(item->key, strlen(item->key), item->value, p);
 }
 
-static const struct {
+enum storage { TEXT, NUMBER, TIME, ID, RANGE, FLAG, LIST, PAIRS };
+static const struct type {
 	const char *name;
-	read_fn *read;
+	enum storage storage;
+	const char *what; /* a scalar, or an item of a list, must be */
+	check_fn *check;
 } types[CONFIG_TYPES] = {
-	[CONFIG_PATH] = {"path", read_path},
-	[CONFIG_ADDRESS] = {"address", read_address},
-	[CONFIG_CHOICE] = {"word", read_choice},
-	[CONFIG_NAME] = {"name", read_name},
-	[CONFIG_INT] = {"number", read_int},
-	[CONFIG_SHARE] = {"number or share", read_share},
-	[CONFIG_UID] = {"user id", read_uid},
-	[CONFIG_UIDS] = {"range of user ids", read_uids},
-	[CONFIG_BOOL] = {"true or false", read_bool},
-	[CONFIG_DURATION] = {"duration", read_duration},
-	[CONFIG_PATHS] = {"list of paths", read_items},
-	[CONFIG_VIEW] = {"list of paths", read_items},
-	[CONFIG_CHOICES] = {"list of words", read_items},
-	[CONFIG_NAMES] = {"list of names", read_items},
-	[CONFIG_OURS] = {"list of names", read_items},
-	[CONFIG_ENV] = {"names with values", read_env},
+	[CONFIG_PATH] = {"path", TEXT, "an absolute path", check_path},
+	[CONFIG_ADDRESS] = {"address", TEXT, ADDRESS, check_address},
+	[CONFIG_CHOICE] = {"word", TEXT, "a word", check_choice},
+	[CONFIG_NAME] = {"name", TEXT, "a name", check_name},
+	[CONFIG_INT] = {"number", NUMBER, "a whole number", check_number},
+	[CONFIG_SHARE] = {"number or share", NUMBER, "a whole number or a share", check_share},
+	[CONFIG_UID] = {"user id", ID, "a whole number", check_number},
+	[CONFIG_UIDS] = {"range of user ids", RANGE, "user ids such as 100000-165535", check_uids},
+	[CONFIG_BOOL] = {"true or false", FLAG, "true or false", check_bool},
+	[CONFIG_DURATION] = {"duration", TIME, DURATION, check_duration},
+	[CONFIG_PATHS] = {"list of paths", LIST, "an absolute path", check_path_item},
+	[CONFIG_VIEW] = {"list of paths", LIST, "an absolute path", check_view_item},
+	[CONFIG_CHOICES] = {"list of words", LIST, "a word", check_choice},
+	[CONFIG_NAMES] = {"list of names", LIST, "the name of a variable", check_variable_item},
+	[CONFIG_OURS] = {"list of names", LIST, "a name", check_name},
+	[CONFIG_ENV] = {"names with values", PAIRS},
 };
 
 const char *config_type_name(enum config_type t)
@@ -457,16 +315,63 @@ const char *config_type_name(enum config_type t)
 	return types[t].name;
 }
 
-bool config_value_read(const struct config_row *row, const struct yaml *value, struct config *c,
+static bool read_items(const struct config_row *row, const struct yaml *v, struct strv *at,
 		       struct config_problem *p)
 {
-	return types[row->type].read(row, value, c != NULL ? (char *)c + row->offset : NULL, p);
+	const struct type *t = &types[row->type];
+	const bool pairs = t->storage == PAIRS;
+	const size_t most = pairs ? ENV_LEN : row->type == CONFIG_VIEW ? VIEW_LEN : SIZE_MAX;
+	struct value ignored;
+	size_t bytes = 0;
+
+	if (v->kind != (pairs ? YAML_MAP : YAML_LIST))
+		return wrong(p, v, pairs ? "must be names with values" : "must be a list");
+	if (!pairs && v->n > ITEMS_MAX)
+		return wrong(p, v, "must have at most %d items", ITEMS_MAX);
+	for (size_t i = 0; i < v->n; i++) {
+		const struct yaml_item *item = &v->item[i];
+
+		if (pairs ? !check_pair(item, p)
+			  : scalar(item->value, t->what, p) == NULL ||
+				    !t->check(row, item->value, &ignored, p))
+			return false;
+		bytes += (pairs ? strlen(item->key) : 0) + 1 + strlen(item->value->text);
+	}
+	if (bytes > most)
+		return wrong(p, v, "must have at most %zu bytes in all", most);
+	strv_done(at);
+	for (size_t i = 0; i < v->n; i++)
+		if (pairs)
+			strv_env_set(at, v->item[i].key, v->item[i].value->text);
+		else
+			strv_add(at, v->item[i].value->text);
+	return true;
 }
 
-static bool is_list(enum config_type t)
+bool config_value_read(const struct config_row *row, const struct yaml *v, struct config *c,
+		       struct config_problem *p)
 {
-	return t == CONFIG_PATHS || t == CONFIG_VIEW || t == CONFIG_CHOICES || t == CONFIG_NAMES ||
-	       t == CONFIG_OURS;
+	const struct type *t = &types[row->type];
+	void *at = (char *)c + row->offset;
+	struct value got = {0};
+
+	if (t->storage == LIST || t->storage == PAIRS)
+		return read_items(row, v, at, p);
+	if (scalar(v, t->what, p) == NULL || !t->check(row, v, &got, p))
+		return false;
+	if (t->storage == TEXT) {
+		free(*(char **)at);
+		*(char **)at = mem_strdup(v->text);
+	} else if (t->storage == ID) {
+		*(uint32_t *)at = (uint32_t)got.number;
+	} else if (t->storage == RANGE) {
+		*(struct uid_range *)at = got.range;
+	} else if (t->storage == FLAG) {
+		*(bool *)at = got.number != 0;
+	} else {
+		*(int64_t *)at = got.number;
+	}
+	return true;
 }
 
 static struct yaml *new_scalar(const char *text, size_t len)
@@ -503,9 +408,9 @@ static struct yaml *new_items(const char *text, bool pairs)
 bool config_value_parse(const struct config_row *row, const char *text, struct config *c,
 			struct config_problem *p)
 {
-	struct yaml *v = is_list(row->type) || row->type == CONFIG_ENV
-				 ? new_items(text, row->type == CONFIG_ENV)
-				 : new_scalar(text, strlen(text));
+	const enum storage storage = types[row->type].storage;
+	struct yaml *v = storage == LIST || storage == PAIRS ? new_items(text, storage == PAIRS)
+							     : new_scalar(text, strlen(text));
 	const bool good = config_value_read(row, v, c, p);
 
 	p->at = NULL;
@@ -518,45 +423,36 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 	const void *at = (const char *)c + row->offset;
 	const struct strv *list = at;
 
-	switch (row->type) {
-	case CONFIG_PATH:
-	case CONFIG_ADDRESS:
-	case CONFIG_CHOICE:
-	case CONFIG_NAME:
+	switch (types[row->type].storage) {
+	case TEXT:
 		jw_str(w, *(char *const *)at);
 		break;
-	case CONFIG_INT:
-	case CONFIG_SHARE:
+	case NUMBER:
 		jw_share(w, *(const int64_t *)at);
 		break;
-	case CONFIG_UID:
+	case TIME:
+		jw_duration_ms(w, *(const int64_t *)at);
+		break;
+	case ID:
 		jw_uint(w, *(const uint32_t *)at);
 		break;
-	case CONFIG_UIDS: {
+	case RANGE: {
 		const struct uid_range *r = at;
-		char text[32];
+		cleanup_free char *text = mem_printf("%u-%u", r->first, r->last);
 
-		snprintf(text, sizeof(text), "%u-%u", r->first, r->last);
 		jw_str(w, text);
 		break;
 	}
-	case CONFIG_BOOL:
+	case FLAG:
 		jw_bool(w, *(const bool *)at);
 		break;
-	case CONFIG_DURATION:
-		jw_duration_ms(w, *(const int64_t *)at);
-		break;
-	case CONFIG_PATHS:
-	case CONFIG_VIEW:
-	case CONFIG_CHOICES:
-	case CONFIG_NAMES:
-	case CONFIG_OURS:
+	case LIST:
 		jw_arr(w);
 		for (size_t i = 0; i < list->n; i++)
 			jw_str(w, list->v[i]);
 		jw_arr_end(w);
 		break;
-	case CONFIG_ENV:
+	case PAIRS:
 		jw_obj(w);
 		for (size_t i = 0; i < list->n; i++) {
 			const size_t len = strcspn(list->v[i], "=");
@@ -565,19 +461,16 @@ void config_value_format(const struct config_row *row, const struct config *c, s
 			jw_kstr(w, name, list->v[i] + len + 1);
 		}
 		jw_obj_end(w);
-		break;
-	case CONFIG_TYPES:
-		break;
 	}
 }
 
 void config_value_done(const struct config_row *row, struct config *c)
 {
+	const enum storage storage = types[row->type].storage;
 	void *at = (char *)c + row->offset;
 
-	if (row->type == CONFIG_PATH || row->type == CONFIG_ADDRESS || row->type == CONFIG_CHOICE ||
-	    row->type == CONFIG_NAME)
+	if (storage == TEXT)
 		free(*(char **)at);
-	else if (is_list(row->type) || row->type == CONFIG_ENV)
+	else if (storage == LIST || storage == PAIRS)
 		strv_done(at);
 }
