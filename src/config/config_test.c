@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files, overrides, ranges, and settings that must fit each other. */
-#include "config/config_testkit.h"
 #include "config/table.h"
+#include "config/testkit/config_testkit.h"
 
 static void cfg_1_a_file_is_applied_over_the_defaults(void **state)
 {

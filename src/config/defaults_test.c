@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What holds without a file, and the directories of a user. */
-#include "config/config_testkit.h"
+#include "config/testkit/config_testkit.h"
 #include <stdio.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is wrong in a file is told with its place, all of it at once. */
-#include "config/config_testkit.h"
+#include "config/testkit/config_testkit.h"
 
 /* The whole resolved configuration, for comparing before and after. */
 static char *shown(const struct config *c)

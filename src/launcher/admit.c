@@ -3,6 +3,9 @@
  * session is made (make.c), at once or when agentsh-check has answered about its policy. */
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
+#include "launcher/make.h"
+#include "launcher/own_dir.h"
+#include "launcher/policy_snapshots.h"
 #include <fcntl.h>
 
 #define COVERED_MAX 64
@@ -19,10 +22,6 @@ static int check_request(struct launcher *l, const struct launcher_create *a, st
 	if (a->workspace == NULL || a->workspace[0] != '/')
 		return err_set(err, E_BAD_REQUEST, "workspace",
 			       "the workspace must be an absolute path");
-	if (a->background != NULL && strcmp(a->background, "end") != 0 &&
-	    strcmp(a->background, "keep") != 0)
-		return err_set(err, E_BAD_REQUEST, "background",
-			       "background is end or keep, not '%s'", a->background);
 	if (entry_find(l, a->session_id) != NULL ||
 	    session_files_any(l->place.sessions_fd, a->session_id))
 		return err_set(err, E_CONFLICT, a->session_id, "the id is taken");
@@ -59,7 +58,7 @@ static int prove(const struct launcher *l, struct creation *c, const struct link
 		return err_set(err, E_UNAUTHENTICATED, NULL,
 			       "neither a key nor a connection proves who asks");
 	if (strcmp(l->settings.config.auth_type, "none") != 0 ||
-	    requester_by_tcp(&l->place, m->fd[0], NULL) < 0)
+	    !requester_by_tcp(&l->place, m->fd[0]))
 		return requester_connected(&l->place, l->privileged, m->fd[0], &c->who, err);
 	speaker = l->privileged ? l->settings.config.none_as : l->owner_uid;
 	if (l->privileged && speaker == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 
 static void found(struct rig *g, const char *id)
 {
@@ -148,7 +148,7 @@ static void ses_8_what_was_never_answered_for_goes_without_a_word(void **state)
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
 	rig_skip(g, MSG_launcher_found_all);
-	assert_true(rig_until(g, rig_no_wards, NULL));
+	assert_true(rig_until(g, rig_no_entries, NULL));
 	assert_false(session_files_any(g->l.place.sessions_fd, "a"));
 	assert_false(session_files_any(g->l.place.sessions_fd, "x"));
 	assert_false(session_files_any(g->l.place.sessions_fd, "y"));

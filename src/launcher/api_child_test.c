@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The real API child's start and end, with a program in its place that does what the first override
  * says. */
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 
 static _Noreturn void fake_api(char **argv)
 {
@@ -31,6 +31,9 @@ static _Noreturn void fake_api(char **argv)
 	while (link_recv(&link, &m, NULL) == 0) {
 		if (m.type == MSG_launcher_stop && strcmp(mode, "deaf") != 0)
 			_exit(0);
+		if (m.type == MSG_launcher_hup && strcmp(mode, "remove") == 0)
+			_exit(link_send(&link, MSG_launcher_remove, 0,
+					&(struct launcher_remove){(char[]){"s"}}, NULL, 0, NULL));
 		link_msg_done(&m);
 	}
 	_exit(0);
@@ -114,6 +117,28 @@ static void sbx_6_the_api_child_inherits_its_link_and_no_secret(void **state)
 	assert_int_equal(si.si_code, CLD_EXITED);
 	assert_int_equal(si.si_status, 10 + 4);
 	unsetenv("AGENTSH_SECRET");
+}
+
+static bool greeted(struct rig *g, void *arg)
+{
+	return !g->l.api.telling;
+}
+
+static void ses_8_the_last_message_of_a_dead_child_counts(void **state)
+{
+	struct rig *g = *state;
+	siginfo_t si = {0};
+	pid_t first;
+
+	start(g, "remove");
+	first = g->l.api.child.pid;
+	assert_true(rig_until(g, greeted, NULL));
+	entry_new(&g->l, "s")->told = true;
+	api_link_post(&g->l, MSG_launcher_hup, 0, &(struct msg_empty){0}, NULL, 0);
+	assert_int_equal(waitid(P_PID, (id_t)first, &si, WEXITED | WNOWAIT), 0);
+	assert_int_equal(si.si_status, 0);
+	assert_true(rig_until(g, dead, &first));
+	assert_null(entry_find(&g->l, "s"));
 }
 
 static void ses_8_a_killed_api_child_is_replaced(void **state)
@@ -266,6 +291,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(api_3_the_api_child_has_no_privilege),
 		T(sbx_6_the_api_child_inherits_its_link_and_no_secret),
+		T(ses_8_the_last_message_of_a_dead_child_counts),
 		T(ses_8_a_killed_api_child_is_replaced),
 		T(ses_8_one_that_keeps_dying_is_given_time),
 		T(cli_1_an_auto_started_server_gives_up_instead),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the launcher makes of a request for narrower limits, whoever asks. Real groups: without root
  * and a cgroup that can be had only the refusals are seen. */
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 
 static bool no_cgroups(const struct rig *g)
 {

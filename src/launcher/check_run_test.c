@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The test plays agentsh-check: what it does depends on the name of the policy. */
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 #include <sys/mman.h>
 
 static void send_answer(struct link *l, struct check_policy *p, int fd)

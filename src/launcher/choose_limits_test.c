@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
-#include "launcher/launcher_state.h"
+#include "launcher/session_limits.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 
 static void gone(struct rig *g, const char *id, const char *reason)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The control groups of sessions. A group is made before its session is known, so its name is a
- * number and not the session's id; ID.meta stores it. Numbers begin at the machine's uptime in
- * microseconds when the launcher starts: two launchers never use the same number. The prefix
+ * number and not the session's id; ID.meta stores it. The number is the machine's uptime in
+ * microseconds: two launchers never use the same one, and it says how old the group is. The prefix
  * separates servers that share a parent group.
  *
  * A process leaves its group before others can see its end, but the last processes of a session may
@@ -20,12 +20,7 @@
 #define AGAIN_MAX_MS 5000
 #define CLOSE_MS 2000
 /* A group of a living server is empty only until its first process: for a much shorter time. */
-#define STRANGERS_S 5
-
-struct grave {
-	STAILQ_ENTRY(grave) next;
-	uint64_t number;
-};
+#define YOUNG_US 5000000
 
 static void open_host(struct launcher *l)
 {
@@ -37,11 +32,15 @@ static void open_host(struct launcher *l)
 /* Another program may have removed the group of all sessions while it was empty. */
 uint64_t group_next(struct launcher *l)
 {
+	const uint64_t now = (uint64_t)clock_mono_us(&clock_system);
+
 	if (!cgroup_host_alive(&l->groups.host)) {
 		log_warn("the cgroup of all sessions has gone and is made again");
 		cgroup_host_close(&l->groups.host);
 		open_host(l);
 	}
+	if (l->groups.next < now)
+		l->groups.next = now;
 	return l->groups.next++;
 }
 
@@ -94,87 +93,53 @@ static void try_later(struct launcher *l)
 	g->again_ms = g->again_ms * 2 < AGAIN_MAX_MS ? g->again_ms * 2 : AGAIN_MAX_MS;
 }
 
-static void on_again(void *arg)
-{
-	struct launcher *l = arg;
-	struct groups *g = &l->groups;
-	struct grave *grave, *next;
-
-	for (grave = STAILQ_FIRST(&g->graves); grave != NULL; grave = next) {
-		next = STAILQ_NEXT(grave, next);
-		if (remove_group(l, grave->number, 0) < 0)
-			continue;
-		STAILQ_REMOVE(&g->graves, grave, grave, next);
-		free(grave);
-	}
-	if (!STAILQ_EMPTY(&g->graves))
-		try_later(l);
-}
-
 void group_drop(struct launcher *l, uint64_t number)
 {
-	struct grave *grave;
-
-	if (number == 0)
+	if (number == 0 || remove_group(l, number, 0) == 0)
 		return;
-	STAILQ_FOREACH(grave, &l->groups.graves, next)
-	if (grave->number == number)
-		return;
-	if (remove_group(l, number, 0) == 0)
-		return;
-	grave = mem_new(struct grave);
-	grave->number = number;
-	STAILQ_INSERT_TAIL(&l->groups.graves, grave, next);
 	l->groups.again_ms = AGAIN_MS;
 	try_later(l);
 }
 
-void groups_sweep(struct launcher *l)
+static bool is_used(const struct launcher *l, uint64_t number)
 {
 	const struct session_entry *w;
 	const struct pooled *p;
+	bool used = false;
+
+	TAILQ_FOREACH (w, &l->entries, next)
+		used |= w->meta.group == number;
+	TAILQ_FOREACH (p, &l->pool.list, next)
+		used |= p->group == number;
+	return used;
+}
+
+/* False: a group of ours that has no session and no stub cannot be removed yet. */
+static bool sweep(struct launcher *l, int timeout_ms)
+{
+	const struct groups *g = &l->groups;
+	const uint64_t old = (uint64_t)clock_mono_us(&clock_system) - YOUNG_US;
 	struct strv ids = {0};
+	bool clean = true;
 
-	cgroup_list(&l->groups.host, l->groups.prefix, &ids);
+	cgroup_list(&g->host, "", &ids);
 	for (size_t i = 0; i < ids.n; i++) {
-		const uint64_t number = strtoull(ids.v[i] + strlen(l->groups.prefix), NULL, 10);
-		bool used = false;
+		const char *id = ids.v[i];
+		const uint64_t number = strtoull(id + strcspn(id, "-") + 1, NULL, 10);
 
-		TAILQ_FOREACH (w, &l->entries, next)
-			used |= w->meta.group == number;
-		TAILQ_FOREACH (p, &l->pool.list, next)
-			used |= p->group == number;
-		if (!used)
-			group_drop(l, number);
+		if (strncmp(id, g->prefix, strlen(g->prefix)) == 0)
+			clean &= is_used(l, number) || remove_group(l, number, timeout_ms) == 0;
+		else if (number < old && cgroup_empty(&g->host, id))
+			cgroup_remove(&g->host, id, 0, NULL);
 	}
 	strv_done(&ids);
+	return clean;
 }
 
-static void on_strangers(void *arg)
+void groups_sweep(void *launcher)
 {
-	struct launcher *l = arg;
-	struct strv *ids = &l->groups.strangers;
-
-	for (size_t i = 0; i < ids->n; i++)
-		if (cgroup_empty(&l->groups.host, ids->v[i]))
-			cgroup_remove(&l->groups.host, ids->v[i], 0, NULL);
-	strv_done(ids);
-}
-
-void groups_sweep_strangers(struct launcher *l)
-{
-	struct groups *g = &l->groups;
-	struct strv ids = {0};
-
-	strv_done(&g->strangers);
-	cgroup_list(&g->host, "", &ids);
-	for (size_t i = 0; i < ids.n; i++)
-		if (strncmp(ids.v[i], g->prefix, strlen(g->prefix)) != 0 &&
-		    cgroup_empty(&g->host, ids.v[i]))
-			strv_add(&g->strangers, ids.v[i]);
-	strv_done(&ids);
-	if (g->strangers.n > 0 && g->later != NULL)
-		watch_after(g->later, STRANGERS_S * 1000);
+	if (!sweep(launcher, 0))
+		try_later(launcher);
 }
 
 void groups_open(struct launcher *l)
@@ -190,25 +155,17 @@ void groups_open(struct launcher *l)
 	g->share_mb = (int64_t)(memory >> 20);
 	snprintf(g->prefix, sizeof(g->prefix), "%08" PRIx32 "-",
 		 fnv32(FNV32, l->place.runtime, strlen(l->place.runtime)));
-	g->next = (uint64_t)clock_mono_us(&clock_system);
-	g->again = watch_timer(l->loop, on_again, l);
-	g->later = watch_timer(l->loop, on_strangers, l);
+	g->again_ms = AGAIN_MS;
+	g->again = watch_timer(l->loop, groups_sweep, l);
 }
 
 void groups_close(struct launcher *l)
 {
 	struct groups *g = &l->groups;
-	struct grave *grave;
 
-	while ((grave = STAILQ_FIRST(&g->graves)) != NULL) {
-		STAILQ_REMOVE_HEAD(&g->graves, next);
-		if (remove_group(l, grave->number, CLOSE_MS) < 0)
-			log_warn("a session's cgroup cannot be removed");
-		free(grave);
-	}
+	if (!sweep(l, CLOSE_MS))
+		log_warn("a session's cgroup cannot be removed");
 	watch_free(g->again);
-	watch_free(g->later);
-	strv_done(&g->strangers);
 	cgroup_host_remove(&g->host);
 	cgroup_host_close(&g->host);
 }

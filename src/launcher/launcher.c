@@ -6,6 +6,9 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
+#include "launcher/make.h"
+#include "launcher/policy_snapshots.h"
+#include "launcher/workspace_check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -53,15 +56,6 @@ void launcher_stop(struct launcher *l, const char *why)
 	}
 	entries_kill(l);
 	launcher_maybe_end(l);
-}
-
-bool launcher_stop_tell(struct launcher *l)
-{
-	if (!l->stopping || l->api.telling || l->api.stop_told)
-		return false;
-	l->api.stop_told = true;
-	api_link_post(l, MSG_launcher_stop, 0, &(struct msg_empty){0}, NULL, 0);
-	return true;
 }
 
 void launcher_maybe_end(struct launcher *l)
@@ -345,6 +339,8 @@ void launcher_done(struct launcher *l)
 	child_forget(&l->api.child);
 	api_link_stop(l);
 	checks_stop(l);
+	pool_stop(l);
+	groups_close(l);
 	while (!TAILQ_EMPTY(&l->entries)) {
 		struct session_entry *w = TAILQ_FIRST(&l->entries);
 
@@ -352,10 +348,8 @@ void launcher_done(struct launcher *l)
 			make_abandon(w);
 		entry_free(w);
 	}
-	pool_stop(l);
 	if (l->orphans.again != NULL)
 		orphans_stop(l);
-	groups_close(l);
 	mem_cleanup_fd(&l->uids.fd);
 	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
 		watch_free(watches[i]);
@@ -389,7 +383,6 @@ void launcher_init(struct launcher *l)
 	memset(l->programs.fd, -1, sizeof(l->programs.fd));
 	TAILQ_INIT(&l->entries);
 	TAILQ_INIT(&l->pool.list);
-	STAILQ_INIT(&l->groups.graves);
 	STAILQ_INIT(&l->checks.jobs);
 	l->loop = loop_new(NULL, NULL);
 	ensure(l->loop != NULL);

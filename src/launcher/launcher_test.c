@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 
 /* A configuration file that says what the rig is, and more. */
 static void write_config(struct rig *g, const char *socket, const char *base, const char *more)

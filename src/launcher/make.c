@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Makes a session of a request that admit.c has accepted: forks a stub, or takes a prepared one
- * from the pool, and gives it its assignment. The answer follows later (making.c). */
+ * from the pool, and gives it its assignment. Then the loop goes on. The stub reports the processes
+ * that it starts, or why it cannot; the creation is answered when its report pipe ends. */
+#include "launcher/make.h"
+#include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "event/journal.h"
 #include "launcher/launcher_state.h"
+#include "launcher/own_dir.h"
+#include "launcher/session_limits.h"
+#include "launcher/workspace_check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,13 +23,14 @@ struct job {
 	const struct launcher_create *ask;
 	const struct creation *c;
 	struct limits asked;
-	struct requester who, owner; /* who asks; of the workspace */
+	struct requester owner; /* of the workspace */
 	struct session_identity id;
 	const struct checked *policy; /* borrowed */
 
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
+	dev_t device; /* of the workspace */
 	int tree, userns, listener;
 	struct sandbox_trees view;
 	char fs[SANDBOX_FS];	   /* that cannot be mapped; "" */
@@ -117,10 +124,8 @@ static int draw_plan(struct job *j, struct err *err)
 	struct sandbox_plan *p = &j->plan;
 	int r;
 
-	j->owner = requester_owns(j->ask->workspace, l->privileged, j->who);
-	r = identity_choose(
-		&(struct identity_ask){l->privileged, &l->settings.config, j->who, j->owner},
-		&j->id, err);
+	j->owner = requester_owns(j->ask->workspace, l->privileged, j->c->who);
+	r = identity_choose(l->privileged, &l->settings.config, j->c->who, j->owner, &j->id, err);
 	if (r < 0)
 		return r;
 	make_recipe(l, p);
@@ -163,8 +168,8 @@ static int separate(struct job *j, struct err *err)
 static int open_trees(struct job *j, struct err *err)
 {
 	const struct config *c = &j->l->settings.config;
-	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->who.uid, j->who.gid,
-						  &c->workspaces,    j->userns,	 j->fs};
+	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->c->who.uid, j->c->who.gid,
+						  &c->workspaces,    j->userns,	    j->fs};
 	int r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);
 
 	if (r == 0 && j->plan.privileged)
@@ -257,18 +262,15 @@ static int set_limits(struct job *j, struct err *err)
 	const struct cgroup_host *host = &j->l->groups.host;
 	char id[GROUP_ID_MAX];
 	struct cgroup_ask ask = {.id = id,
+				 .io_device = j->device,
 				 .limits = j->asked,
 				 .required = limits_required(j->ask),
 				 .swap = limits_has(&j->asked, LIMIT_memory_swap_max_mb)};
 	struct wall_report report;
 	struct err why = {0};
-	struct stat st;
 	int64_t disk;
 	int r;
 
-	if (fstat(j->tree, &st) < 0)
-		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
-	ask.io_device = st.st_dev;
 	limits_choose(&ask.limits, &j->l->settings.config.limits, &j->policy->limits,
 		      j->l->groups.share_mb, NULL);
 	disk = ask.limits.value[LIMIT_max_disk_mb];
@@ -320,6 +322,104 @@ static int make_ring(struct job *j, unsigned i, struct err *err)
 		       : 0;
 }
 
+/* ---- the answer ---- */
+
+struct making {
+	uint32_t req;
+	struct launcher_created answer;	   /* owned */
+	int link_fd, policy_fd, report_fd; /* owned; the first two go with the answer */
+	struct watch *reported;
+	struct err failure; /* as reported */
+};
+
+static void making_free(struct session_entry *w)
+{
+	struct making *k = w->making;
+
+	w->making = NULL;
+	watch_free(k->reported);
+	mem_cleanup_fd(&k->report_fd);
+	mem_cleanup_fd(&k->link_fd);
+	mem_cleanup_fd(&k->policy_fd);
+	msg_done(MSG_launcher_created, &k->answer);
+	free(k);
+}
+
+void make_abandon(struct session_entry *w)
+{
+	making_free(w);
+	entry_kill(w);
+}
+
+static void refuse(struct session_entry *w, const struct err *why)
+{
+	api_link_refuse(w->l, w->making->req, w->id, why);
+	make_abandon(w);
+}
+
+static void answer(struct session_entry *w)
+{
+	struct making *k = w->making;
+	const int dir = w->l->place.sessions_fd;
+	int fd[RINGS_FDS + 2] = {k->link_fd};
+	struct err err = {0};
+	size_t n;
+
+	/* once the main process is dead the numbers may be others' already */
+	for (size_t i = 1; i < w->meta.n && w->warden.pidfd != -1; i++)
+		w->meta.process[i].start = meta_start_time((pid_t)w->meta.process[i].pid);
+	n = 1 + session_files_rings(dir, w->id, &k->answer.rings, fd + 1);
+	if (n < 1 + RINGS_FDS)
+		err_errno(&err, E_UNAVAILABLE, w->id, "cannot open the rings of session %s", w->id);
+	else
+		meta_save(dir, w->id, &w->meta, &err);
+	if (err.code != E_OK) {
+		while (--n > 0)
+			close(fd[n]);
+		refuse(w, &err);
+		return;
+	}
+	if (k->policy_fd != -1)
+		fd[n++] = k->policy_fd;
+	log_info("session made", "session_id", w->id);
+	w->state = ENTRY_ALIVE;
+	w->silent = false;
+	api_link_post(w->l, MSG_launcher_created, k->req, &k->answer, fd, n);
+	k->link_fd = k->policy_fd = -1;
+	making_free(w);
+}
+
+_Static_assert(sizeof(struct assignment_report) <= PIPE_BUF, "a report is one write");
+
+void make_finish(void *session_entry)
+{
+	struct session_entry *w = session_entry;
+	struct making *k = w->making;
+	struct assignment_report got;
+	struct err why;
+	ssize_t n;
+
+	while ((n = read(k->report_fd, &got, sizeof(got))) == (ssize_t)sizeof(got)) {
+		if (got.err.code != E_OK)
+			k->failure = got.err;
+		else
+			meta_add(&w->meta, got.process, got.pid, 0);
+	}
+	if (n != 0 && w->warden.pidfd != -1)
+		return; /* more reports may follow */
+	/* If the main process is dead already, its last messages are in the link that the API child
+	 * gets. */
+	if (k->failure.code == E_OK && w->meta.n < PROCESSES)
+		err_set(&k->failure, E_INTERNAL, w->id, "%s of %s did not start: %s",
+			MAIN_PROCESS->title, w->id,
+			w->reason[0] != '\0' ? w->reason : "its stub ended early");
+	why = k->failure;
+	if (why.code != E_OK)
+		refuse(w, &why);
+	else
+		answer(w);
+}
+
 /* ---- the fork ---- */
 
 /* Gives the assignment to a sandbox of the pool, or to a new one. */
@@ -335,8 +435,8 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.log_format = strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
 	};
 	int fd[ASSIGNMENT_FDS];
-	struct launcher_created answer;
 	struct session_entry *w;
+	struct making *k;
 	struct child stub;
 	int r;
 
@@ -360,28 +460,41 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	stub = pool_release(take(j->pooled));
 	w = entry_new(j->l, j->ask->session_id);
 	w->told = w->silent = true;
-	w->meta = (struct meta){
-		.uid = j->plan.uid, .gid = j->plan.gid, .owner_uid = j->who.uid, .group = j->group};
+	w->meta = (struct meta){.uid = j->plan.uid,
+				.gid = j->plan.gid,
+				.owner_uid = j->c->who.uid,
+				.group = j->group};
 	meta_add(&w->meta, process_of(PROCESS_MAIN), stub.pid, meta_start_time(stub.pid));
 	if (entry_watch(w, stub, err) < 0) {
 		entry_free(w);
 		return -E_UNAVAILABLE;
 	}
 	j->group = 0;
-	answer = (struct launcher_created){
-		.session_id = mem_strdup(w->id),
-		.workspace = take(j->real),
-		.policy_name = mem_strdup(j->policy->is.name),
-		.policy_version = mem_strdup(j->policy->is.version),
-		.owner_uid = j->who.uid,
-		.session_uid = j->plan.uid,
-		.session_gid = j->plan.gid,
+	k = mem_new(struct making);
+	*k = (struct making){
+		.req = req,
+		.answer = {.session_id = mem_strdup(w->id),
+			   .workspace = take(j->real),
+			   .policy_name = mem_strdup(j->policy->is.name),
+			   .policy_version = mem_strdup(j->policy->is.version),
+			   .owner_uid = j->c->who.uid,
+			   .session_uid = j->plan.uid,
+			   .session_gid = j->plan.gid},
+		.link_fd = take_fd(j->api[0]),
+		.policy_fd = fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3),
+		.report_fd = take_fd(j->report[0]),
 	};
-	strv_copy(&answer.walls, &j->walls);
-	making_begin(w, req, &answer,
-		     (const int[MAKING_FDS]){take_fd(j->api[0]),
-					     fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3)},
-		     take_fd(j->report[0]));
+	strv_copy(&k->answer.walls, &j->walls);
+	fdio_nonblock(k->report_fd);
+	k->reported = watch_readable(w->l->loop, k->report_fd, make_finish, w);
+	w->making = k;
+	w->state = ENTRY_MAKING;
+	if (watch_start(k->reported) < 0) {
+		const struct err full = {.code = E_UNAVAILABLE,
+					 .message = "cannot watch a new session: " LOOP_FULL};
+
+		refuse(w, &full);
+	}
 	return 0;
 }
 
@@ -428,6 +541,7 @@ static int create(struct job *j, uint32_t req, struct err *err)
 	 * the same owner. */
 	if (fstat(j->tree, &st) < 0)
 		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
+	j->device = st.st_dev;
 	if (st.st_uid !=
 	    (j->plan.idmap && j->owner.uid == j->plan.owner_uid ? j->plan.uid : j->owner.uid))
 		return err_set(err, E_CONFLICT, j->real, "workspace %s changed while it was opened",
@@ -451,7 +565,6 @@ int make_session(struct launcher *l, const struct creation *c, struct err *err)
 	struct job j = {.l = l,
 			.c = c,
 			.ask = &c->ask,
-			.who = c->who,
 			.policy = c->policy,
 			.tree = -1,
 			.userns = -1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
 
 #include <pthread.h>
 #include <sys/mount.h>
@@ -284,10 +284,6 @@ static void ses_3_every_bad_request_is_refused_and_leaves_nothing(void **state)
 		 "E_ENFORCEMENT"},
 		{{.session_id = (char *)(uintptr_t) "s",
 		  .workspace = g->workspace,
-		  .background = (char *)(uintptr_t) "stay"},
-		 "E_BAD_REQUEST"},
-		{{.session_id = (char *)(uintptr_t) "s",
-		  .workspace = g->workspace,
 		  .unenforced = {(char *[]){(char *)(uintptr_t) "seccomp"}, 1}},
 		 "E_FORBIDDEN"},
 	};
@@ -509,7 +505,7 @@ static void broken_program(struct rig *g, int *program, const char *code)
 	close(*program);
 	*program = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	refused(g, &ask, proof, code);
-	assert_true(rig_until(g, rig_no_wards, NULL));
+	assert_true(rig_until(g, rig_no_entries, NULL));
 	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	assert_int_equal(g->l.alive, 0);
 	assert_int_equal(g->l.total, 0);
@@ -568,7 +564,7 @@ static void ses_2_a_stub_that_dies_is_an_answer(void **state)
 	assert_string_equal(no.code, "E_INTERNAL");
 	msg_done(MSG_launcher_refused, &no);
 	link_msg_done(&m);
-	assert_true(rig_until(g, rig_no_wards, NULL));
+	assert_true(rig_until(g, rig_no_entries, NULL));
 	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	close(proof);
 }
@@ -581,7 +577,7 @@ static void ses_8_a_session_that_nobody_waits_for_is_dropped(void **state)
 
 	assert_int_equal(w->state, ENTRY_MAKING);
 	make_abandon(w);
-	assert_true(rig_until(g, rig_no_wards, NULL));
+	assert_true(rig_until(g, rig_no_entries, NULL));
 	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	close(proof);
 }

@@ -4,6 +4,7 @@
  * A session may leave there whatever it likes, so that they are removed by a process of its own,
  * which first waits for the session's init, and takes deep trees apart from above: one descriptor
  * of a directory at a time, no recursion, no path. */
+#include "launcher/own_dir.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"

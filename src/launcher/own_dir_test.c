@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
+#include "launcher/own_dir.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

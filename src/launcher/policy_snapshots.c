@@ -3,9 +3,11 @@
  * for it. The launcher keeps it as a sealed snapshot that wardens map. A reload compiles the
  * policies in use again; if a file is broken by then, the old snapshot stays. A session keeps the
  * snapshot that it began with. The API child is told of every policy that was read. */
+#include "launcher/policy_snapshots.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
+#include "policy/policy.h"
 
 /* A message has room for so much. */
 #define TOLD_MAX 256

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
+#include "launcher/make.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>

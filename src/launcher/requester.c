@@ -5,8 +5,8 @@
  * connect to another daemon of root and show that end: SO_PEERCRED would be root. In a mount
  * namespace of its own it could even give that end our address. Therefore the inode behind the
  * address is compared (SIOCUNIXFILE, unix(7); needs CAP_NET_ADMIN). */
+#include "launcher/requester.h"
 #include "base/mem.h"
-#include "launcher/launcher_state.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -82,19 +82,17 @@ int requester_connected(const struct runtime *p, bool privileged, int fd, struct
 	return 0;
 }
 
-int requester_by_tcp(const struct runtime *p, int fd, struct err *err)
+bool requester_by_tcp(const struct runtime *p, int fd)
 {
 	struct sockaddr_storage ours = {0}, local = {0};
 	socklen_t n = sizeof(ours), m = sizeof(local);
 
-	if (p->tcp_fd == -1 || option(fd, SO_TYPE) != SOCK_STREAM ||
-	    option(fd, SO_ACCEPTCONN) != 0 ||
-	    getsockname(p->tcp_fd, (struct sockaddr *)&ours, &n) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&local, &m) < 0 || n != m ||
-	    (local.ss_family != AF_INET && local.ss_family != AF_INET6) ||
-	    memcmp(&ours, &local, n) != 0)
-		return foreign(err, "another address");
-	return 0;
+	return p->tcp_fd != -1 && option(fd, SO_TYPE) == SOCK_STREAM &&
+	       option(fd, SO_ACCEPTCONN) == 0 &&
+	       getsockname(p->tcp_fd, (struct sockaddr *)&ours, &n) == 0 &&
+	       getsockname(fd, (struct sockaddr *)&local, &m) == 0 && n == m &&
+	       (local.ss_family == AF_INET || local.ss_family == AF_INET6) &&
+	       memcmp(&ours, &local, n) == 0;
 }
 
 gid_t requester_primary_gid(uid_t uid)
@@ -133,29 +131,27 @@ static bool is_own_uid(const struct config *c, uid_t uid)
 	return uid == c->api_uid || uid_range_has(&c->session_uids, uid);
 }
 
-int identity_choose(const struct identity_ask *ask, struct session_identity *out, struct err *err)
+int identity_choose(bool privileged, const struct config *c, struct requester run,
+		    struct requester owner, struct session_identity *out, struct err *err)
 {
-	const struct config *c = ask->config;
-	struct requester run = ask->who;
-
-	if (!ask->privileged && run.uid != geteuid())
+	if (!privileged && run.uid != geteuid())
 		return err_set(err, E_FORBIDDEN, NULL,
 			       "this server runs as uid %u and makes sessions for that uid only, "
 			       "not for uid %u",
 			       geteuid(), run.uid);
-	if (!ask->privileged) {
+	if (!privileged) {
 		run = (struct requester){geteuid(), getegid()};
 		*out = (struct session_identity){run, run};
 		return 0;
 	}
 	if (is_own_uid(c, run.uid))
 		return err_set(err, E_FORBIDDEN, NULL, "uid %u belongs to agentsh itself", run.uid);
-	if (strcmp(c->run_as, "owner") == 0 && ask->owner.uid != run.uid)
-		run = (struct requester){ask->owner.uid, requester_primary_gid(ask->owner.uid)};
+	if (strcmp(c->run_as, "owner") == 0 && owner.uid != run.uid)
+		run = (struct requester){owner.uid, requester_primary_gid(owner.uid)};
 	if (is_own_uid(c, run.uid))
 		return err_set(err, E_FORBIDDEN, NULL,
 			       "the workspace belongs to uid %u, which is agentsh's own", run.uid);
 	/* Root acts for the owner of the workspace; other users may not. */
-	*out = (struct session_identity){run, run.uid == 0 ? ask->owner : run};
+	*out = (struct session_identity){run, run.uid == 0 ? owner : run};
 	return 0;
 }

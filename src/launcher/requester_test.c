@@ -2,7 +2,7 @@
 #include "base/fdio.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "launcher/launcher_state.h"
+#include "launcher/requester.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -227,21 +227,20 @@ static void api_3_a_tcp_connection_of_ours_is_told_from_others(void **state)
 	socklen_t len = sizeof(a);
 	cleanup_fd int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cleanup_fd int s = -1;
-	struct err err = {0};
 	int tcp;
 
 	assert_int_equal(getsockname(h->place.tcp_fd, (struct sockaddr *)&a, &len), 0);
 	assert_int_equal(connect(c, (struct sockaddr *)&a, len), 0);
 	s = accept4(h->place.tcp_fd, NULL, NULL, SOCK_CLOEXEC);
 	assert_true(s >= 0);
-	assert_int_equal(requester_by_tcp(&h->place, s, &err), 0);
-	assert_int_equal(requester_by_tcp(&h->place, c, &err), -E_UNAUTHENTICATED);
-	assert_int_equal(requester_by_tcp(&h->place, h->place.tcp_fd, &err), -E_UNAUTHENTICATED);
-	assert_int_equal(requester_by_tcp(&h->place, h->place.unix_fd, &err), -E_UNAUTHENTICATED);
-	assert_int_equal(requester_by_tcp(&h->place, -1, &err), -E_UNAUTHENTICATED);
+	assert_true(requester_by_tcp(&h->place, s));
+	assert_false(requester_by_tcp(&h->place, c));
+	assert_false(requester_by_tcp(&h->place, h->place.tcp_fd));
+	assert_false(requester_by_tcp(&h->place, h->place.unix_fd));
+	assert_false(requester_by_tcp(&h->place, -1));
 	tcp = h->place.tcp_fd;
 	h->place.tcp_fd = -1;
-	assert_int_equal(requester_by_tcp(&h->place, s, &err), -E_UNAUTHENTICATED);
+	assert_false(requester_by_tcp(&h->place, s));
 	h->place.tcp_fd = tcp;
 }
 
@@ -313,12 +312,13 @@ static void sbx_1_for_whom_a_session_acts(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct identity_ask ask = {true, &h->config, rows[i].who, rows[i].owner};
 		struct session_identity id = {0};
 		struct err err = {0};
 
 		h->config.run_as = (char *)(uintptr_t)rows[i].run_as;
-		assert_int_equal(identity_choose(&ask, &id, &err), rows[i].result);
+		assert_int_equal(
+			identity_choose(true, &h->config, rows[i].who, rows[i].owner, &id, &err),
+			rows[i].result);
 		assert_int_equal(id.self.uid, rows[i].id.self.uid);
 		assert_int_equal(id.self.gid, rows[i].id.self.gid);
 		assert_int_equal(id.files.uid, rows[i].id.files.uid);
@@ -329,16 +329,16 @@ static void sbx_1_for_whom_a_session_acts(void **state)
 static void sbx_5_a_users_server_serves_that_user_only(void **state)
 {
 	const struct here *h = *state;
-	struct identity_ask ask = {false, &h->config, {geteuid(), 5}, {0, 0}};
+	struct requester who = {geteuid(), 5}, owner = {0, 0};
 	struct session_identity id = {0};
 	struct err err = {0};
 
-	assert_int_equal(identity_choose(&ask, &id, &err), 0);
+	assert_int_equal(identity_choose(false, &h->config, who, owner, &id, &err), 0);
 	assert_int_equal(id.self.uid, geteuid());
 	assert_int_equal(id.self.gid, getegid());
 	assert_int_equal(id.files.uid, geteuid());
-	ask.who.uid = geteuid() + 1;
-	assert_int_equal(identity_choose(&ask, &id, &err), -E_FORBIDDEN);
+	who.uid = geteuid() + 1;
+	assert_int_equal(identity_choose(false, &h->config, who, owner, &id, &err), -E_FORBIDDEN);
 }
 
 static void sbx_1_the_owner_is_what_the_caller_can_see(void **state)

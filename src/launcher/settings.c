@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The launcher reads the files itself and hands on the very bytes that it has checked. */
+#include "launcher/settings.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "launcher/launcher_state.h"
+#include "launcher/policy_snapshots.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -45,47 +46,27 @@ void settings_source_done(struct settings_source *s)
 	*s = (struct settings_source){0};
 }
 
-/* Root follows this file: only root may be able to write it. */
-static int check_owner(int fd, const char *path, enum config_mode mode, struct err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_errno(err, E_INTERNAL, path, "cannot stat %s", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, E_BAD_REQUEST, path, "%s is not a regular file", path);
-	if (mode == CONFIG_USER)
-		return 0;
-	if (st.st_uid != 0)
-		return err_set(err, E_FORBIDDEN, path,
-			       "%s belongs to uid %u and root would obey it: chown root %s", path,
-			       st.st_uid, path);
-	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-		return err_set(err, E_FORBIDDEN, path,
-			       "%s can be written by others and root would obey it: chmod go-w %s",
-			       path, path);
-	return 0;
-}
-
-/* Appends the file to out; *has tells whether there is one. O_NONBLOCK: a FIFO must not stop us. */
+/* Appends the file to out; *has says whether there is one. O_NONBLOCK: a FIFO must not stop us.
+ * Root follows the file: only root may be able to write it. */
 static int read_file(const char *path, enum config_mode mode, bool must_exist, struct buf *out,
 		     bool *has, struct err *err)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	int r;
+	struct stat st;
 
-	if (fd == -1 && !must_exist && (errno == ENOENT || errno == ENOTDIR)) {
-		*has = false;
+	*has = fd != -1;
+	if (fd == -1 && !must_exist && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
-	}
-	if (fd == -1)
+	if (fd == -1 || fstat(fd, &st) < 0)
 		return err_errno(err, E_NOT_FOUND, path, "cannot open %s", path);
-	r = check_owner(fd, path, mode, err);
-	if (r == 0)
-		r = fdio_load(fd, FILE_MAX, out, err);
-	if (r == 0)
-		*has = true;
-	return r;
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, E_BAD_REQUEST, path, "%s is not a regular file", path);
+	if (mode == CONFIG_SYSTEM && (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0))
+		return err_set(err, E_FORBIDDEN, path,
+			       "%s must belong to root, and no other user may be able to write it: "
+			       "chown root %s, chmod go-w %s",
+			       path, path, path);
+	return fdio_load(fd, FILE_MAX, out, err);
 }
 
 /* The same error, with the place of the key that named the file. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fdio.h"
-#include "launcher/runtime_dir_testkit.h"
+#include "launcher/testkit/runtime_testkit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -129,7 +129,7 @@ static void ses_8_what_is_no_lock_file_is_named(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, here_setup, here_teardown)
 	const struct CMUnitTest tests[] = {
 		T(ses_8_one_server_for_a_state_directory),
 		T(ses_8_a_socket_that_is_not_told_is_not_guessed),

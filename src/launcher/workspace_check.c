@@ -2,6 +2,7 @@
 /* Which directories cannot be a workspace, whoever owns them: those of the server and of the
  * system. sandbox/workspace_tree.c has checked the kernel's (/proc, /sys, /dev) and the owner
  * before. */
+#include "launcher/workspace_check.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"

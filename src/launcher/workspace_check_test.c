@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/rig_test.h"
+#include "launcher/testkit/rig_testkit.h"
+#include "launcher/workspace_check.h"
 
 static int check(struct rig *g, const char *workspace)
 {

@@ -1,26 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launcher/runtime_dir_testkit.h - a place for a server that is not there yet. */
-#pragma once
-#include "base/mem.h"
-#include "launcher/launcher_state.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/stat.h>
+#include "launcher/testkit/runtime_testkit.h"
 
-#include <cmocka.h>
-
-#define API_UID 61234
-
-struct here {
-	char dir[64];
-	char socket[96], base[96], lock[112];
-	struct config config;
-};
-
-static inline int setup(void **state)
+int here_setup(void **state)
 {
 	struct here *h = mem_new(struct here);
 
@@ -38,7 +19,7 @@ static inline int setup(void **state)
 	return 0;
 }
 
-static inline int teardown(void **state)
+int here_teardown(void **state)
 {
 	struct here *h = *state;
 	cleanup_free char *command = mem_printf("rm -rf '%s'", h->dir);
@@ -48,7 +29,7 @@ static inline int teardown(void **state)
 	return r;
 }
 
-static inline bool privileged(void)
+bool privileged(void)
 {
 	return geteuid() == 0;
 }

@@ -1,58 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launcher/rig_test.h - a launcher for tests: real places, links and forks; the other programs are
- * the test itself, told apart by argv[0] (rig_main). The test plays the API child at the other end
- * of the link, unless api_child.c is what it tests. */
-#pragma once
-#include "base/fdio.h"
-#include "base/mem.h"
-#include "base/proc.h"
-#include "base/testkit/loop_testkit.h"
+#include "launcher/testkit/rig_testkit.h"
 #include "check/check.h"
-#include "launcher/launcher_state.h"
 #include "model/process_args.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/close_range.h>
-#include <poll.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-#define RIG_UID 1000
-#define RIG_GID 1234
-#define RIG_WAIT_MS 20000
-
-struct rig {
-	struct launcher l;
-	struct link api;
-	char dir[64], workspace[96];
-};
-
-static inline bool rig_root(void)
+bool rig_root(void)
 {
 	return geteuid() == 0;
 }
 
-static inline uid_t rig_uid(void)
+uid_t rig_uid(void)
 {
 	return rig_root() ? RIG_UID : geteuid();
 }
 
 /* ---- the other programs ---- */
 
-static inline _Noreturn void fake_init(void)
+static _Noreturn void fake_init(void)
 {
 	char byte = SANDBOX_PREPARED;
 	int fd[2];
@@ -67,7 +32,7 @@ static inline _Noreturn void fake_init(void)
 	_exit(0);
 }
 
-static inline void fake_tell(int fd, const char *id)
+static void fake_tell(int fd, const char *id)
 {
 	cleanup_buf struct buf text = {0};
 	int number;
@@ -81,7 +46,7 @@ static inline void fake_tell(int fd, const char *id)
 	send(fd, text.data, text.len, MSG_NOSIGNAL);
 }
 
-static inline _Noreturn void fake_warden(char **argv)
+static _Noreturn void fake_warden(char **argv)
 {
 	struct process_args args;
 	struct err err = {0};
@@ -104,8 +69,7 @@ static inline _Noreturn void fake_warden(char **argv)
 	}
 }
 
-/* First in main: becomes one of them if it was started as one. */
-static inline void rig_main(char **argv)
+void rig_main(char **argv)
 {
 	if (strcmp(argv[0], "agentsh-check") == 0)
 		_exit(check_main(atoi(argv[2])));
@@ -119,8 +83,7 @@ static inline void rig_main(char **argv)
 			pause();
 }
 
-/* Every ring of the table, by name, and its descriptors: the ring to read, the ack to write. */
-static inline void rig_rings(const struct strv *names, const int *fd)
+void rig_rings(const struct strv *names, const int *fd)
 {
 	assert_int_equal(names->n, PROCESS_RINGS);
 	for (size_t i = 0; i < names->n; i++) {
@@ -132,7 +95,7 @@ static inline void rig_rings(const struct strv *names, const int *fd)
 
 /* ---- the launcher ---- */
 
-static inline void rig_place(struct rig *g)
+static void rig_place(struct rig *g)
 {
 	struct config *c = &g->l.settings.config;
 	struct err err = {0};
@@ -154,7 +117,7 @@ static inline void rig_place(struct rig *g)
 	assert_int_equal(runtime_listen(c, g->l.privileged, &g->l.place, &err), 0);
 }
 
-static inline void rig_programs(struct launcher *l)
+static void rig_programs(struct launcher *l)
 {
 	for (size_t i = 0; i < PROGRAMS; i++) {
 		l->programs.fd[i] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -164,7 +127,7 @@ static inline void rig_programs(struct launcher *l)
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &l->nofile), 0);
 }
 
-static inline int rig_setup(void **state)
+int rig_setup(void **state)
 {
 	struct rig *g = mem_new(struct rig);
 
@@ -185,7 +148,7 @@ static inline int rig_setup(void **state)
 	return 0;
 }
 
-static inline int rig_teardown(void **state)
+int rig_teardown(void **state)
 {
 	struct rig *g = *state;
 	cleanup_free char *command = mem_printf("rm -rf '%s'", g->dir);
@@ -205,7 +168,7 @@ static inline int rig_teardown(void **state)
 	return system(command);
 }
 
-static inline int64_t rig_now_ms(void)
+static int64_t rig_now_ms(void)
 {
 	struct timespec t;
 
@@ -213,8 +176,7 @@ static inline int64_t rig_now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Turns the loop until done(arg) or the time is over. */
-static inline bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *arg), void *arg)
+bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *arg), void *arg)
 {
 	const int64_t deadline = rig_now_ms() + RIG_WAIT_MS;
 
@@ -227,8 +189,7 @@ static inline bool rig_until(struct rig *g, bool (*done)(struct rig *g, void *ar
 	return true;
 }
 
-/* A new API child's end, played by the test. */
-static inline void rig_connect(struct rig *g)
+void rig_connect(struct rig *g)
 {
 	int pair[2];
 
@@ -240,13 +201,12 @@ static inline void rig_connect(struct rig *g)
 	assert_int_equal(api_child_connect(&g->l, pair[0], NULL), 0);
 }
 
-static inline bool rig_received(struct rig *g, void *arg)
+bool rig_received(struct rig *g, void *arg)
 {
 	return link_recv(&g->api, arg, NULL) == 0;
 }
 
-/* The next message, which must be of that type. */
-static inline struct link_msg rig_expect(struct rig *g, enum msg_type type)
+struct link_msg rig_expect(struct rig *g, enum msg_type type)
 {
 	struct link_msg m = {0};
 
@@ -261,23 +221,21 @@ static inline struct link_msg rig_expect(struct rig *g, enum msg_type type)
 	return m;
 }
 
-static inline void rig_skip(struct rig *g, enum msg_type type)
+void rig_skip(struct rig *g, enum msg_type type)
 {
 	struct link_msg m = rig_expect(g, type);
 
 	link_msg_done(&m);
 }
 
-/* Connected, greeted, nothing found. */
-static inline void rig_greeted(struct rig *g)
+void rig_greeted(struct rig *g)
 {
 	rig_connect(g);
 	rig_skip(g, MSG_launcher_hello);
 	rig_skip(g, MSG_launcher_found_all);
 }
 
-/* The accepted end of a connection made by another process, which lives until it is closed. */
-static inline int rig_client(const struct rig *g, uid_t uid, gid_t gid)
+int rig_client(const struct rig *g, uid_t uid, gid_t gid)
 {
 	const pid_t pid = fork();
 
@@ -304,8 +262,7 @@ static inline int rig_client(const struct rig *g, uid_t uid, gid_t gid)
 	}
 }
 
-static inline void rig_ask(struct rig *g, uint32_t req, const struct launcher_create *ask,
-			   int proof)
+void rig_ask(struct rig *g, uint32_t req, const struct launcher_create *ask, int proof)
 {
 	struct err err = {0};
 
@@ -314,16 +271,15 @@ static inline void rig_ask(struct rig *g, uint32_t req, const struct launcher_cr
 		0);
 }
 
-static inline struct launcher_create rig_request(struct rig *g, const char *id)
+struct launcher_create rig_request(struct rig *g, const char *id)
 {
 	return (struct launcher_create){.session_id = (char *)(uintptr_t)id,
 					.workspace = g->workspace,
 					.policy = (char *)(uintptr_t) "observe"};
 }
 
-/* Has a policy compiled, so that no session has to wait for it. */
-static inline bool rig_use_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
-				   int *snapshot)
+static bool rig_use_prepare(struct launcher *l, struct check_job *job, struct check_ask *ask,
+			    int *snapshot)
 {
 	char name[] = "observe", *names[] = {name};
 
@@ -331,19 +287,18 @@ static inline bool rig_use_prepare(struct launcher *l, struct check_job *job, st
 	return true;
 }
 
-static inline void rig_use_done(struct launcher *l, struct check_job *job, struct checked *got,
-				size_t n)
+static void rig_use_done(struct launcher *l, struct check_job *job, struct checked *got, size_t n)
 {
 	assert_int_equal(checked_error(&got[0], NULL), 0);
 	policies_add(l, &got[0]);
 }
 
-static inline bool rig_used(struct rig *g, void *arg)
+static bool rig_used(struct rig *g, void *arg)
 {
 	return policies_find(&g->l, "observe") != NULL;
 }
 
-static inline void rig_use_policy(struct rig *g)
+void rig_use_policy(struct rig *g)
 {
 	struct check_job job = {.prepare = rig_use_prepare, .done = rig_use_done};
 
@@ -351,8 +306,7 @@ static inline void rig_use_policy(struct rig *g)
 	assert_true(rig_until(g, rig_used, NULL));
 }
 
-/* Makes a session for the workspace's owner; the answer's message with its three descriptors. */
-static inline struct link_msg rig_make(struct rig *g, const char *id)
+struct link_msg rig_make(struct rig *g, const char *id)
 {
 	const struct launcher_create ask = rig_request(g, id);
 	const int proof = rig_client(g, rig_uid(), RIG_GID);
@@ -365,8 +319,7 @@ static inline struct link_msg rig_make(struct rig *g, const char *id)
 	return m;
 }
 
-/* What the warden says on a link of its own. */
-static inline char *rig_hear(int fd)
+char *rig_hear(int fd)
 {
 	static char text[16384];
 	struct pollfd pfd = {fd, POLLIN, 0};
@@ -379,14 +332,14 @@ static inline char *rig_hear(int fd)
 	return text;
 }
 
-static inline bool rig_file(const struct rig *g, const char *name)
+bool rig_file(const struct rig *g, const char *name)
 {
 	struct stat st;
 
 	return fstatat(g->l.place.sessions_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static inline bool rig_no_wards(struct rig *g, void *arg)
+bool rig_no_entries(struct rig *g, void *arg)
 {
 	return TAILQ_EMPTY(&g->l.entries);
 }

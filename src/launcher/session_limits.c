@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Narrower limits for a living session. The API child has checked the request already; it is done
- * again here, against what the kernel says holds the session now: that is never more than its
- * policy and the server's own limits let it have. */
+/* The limits of a session: those that it begins with, and narrower ones while it lives.
+ *
+ * The API child has checked a request for narrower limits already. The launcher checks it again,
+ * against what the kernel says holds the session now: that is never more than its policy and the
+ * server's own limits let it have. */
+#include "launcher/session_limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
@@ -11,6 +14,32 @@
 #include <sys/stat.h>
 
 #define MB 20 /* bits */
+
+void limits_share(int64_t memory_mb, struct wall_report *walls, uint32_t *scratch_mb)
+{
+	const enum wall_state state = walls->wall[WALL_memory_limit].state;
+	const int64_t half = memory_mb / 2;
+	char detail[sizeof(walls->wall[0].detail)];
+
+	if (memory_mb == 0 || (state != WALL_UP && state != WALL_PARTIAL))
+		return;
+	memcpy(detail, walls->wall[WALL_memory_limit].detail, sizeof(detail));
+	wall_set(walls, WALL_memory_limit, state, "%.90s; /tmp and home count", detail);
+	if (half < (*scratch_mb != 0 ? *scratch_mb : SCRATCH_MB))
+		*scratch_mb = half > 0 ? (uint32_t)half : 1;
+}
+
+uint64_t limits_required(const struct launcher_create *ask)
+{
+	uint64_t required = ask->required & CGROUP_WALLS;
+
+	for (unsigned w = 0; w < WALLS; w++)
+		if (wall_listed(&ask->unenforced, (enum wall)w))
+			required &= ~(UINT64_C(1) << w);
+	return required;
+}
+
+/* ---- narrower ---- */
 
 /* A session whose limits are about to change; descriptors are owned. */
 struct change {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/runtime_dir_testkit.h"
+#include "launcher/testkit/runtime_testkit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -354,7 +354,7 @@ static void ses_8_nothing_is_inherited_from_the_living(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, here_setup, here_teardown)
 	const struct CMUnitTest tests[] = {
 		T(ses_8_the_runtime_directory_is_made_and_closed_to_others),
 		T(sbx_5_a_user_has_a_runtime_directory_of_his_own),
