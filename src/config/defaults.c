@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "config/table.h"
 #include <errno.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #define UIDS_FEWER 4096

@@ -17,12 +17,12 @@
 #define PATH_LEN 4095
 
 /* What a scalar means, by the storage of its type. */
-struct value {
+struct scalar {
 	int64_t number;
 	struct uid_range range;
 };
 /* v is a printable scalar. */
-typedef bool check_fn(const struct config_row *row, const struct yaml *v, struct value *out,
+typedef bool check_fn(const struct config_row *row, const struct yaml *v, struct scalar *out,
 		      struct config_problem *p);
 
 __attribute__((format(printf, 3, 4))) static bool wrong(struct config_problem *p,
@@ -80,7 +80,7 @@ static bool is_choice(const struct config_row *row, const char *text)
 	return false;
 }
 
-static bool check_path(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_path(const struct config_row *row, const struct yaml *v, struct scalar *out,
 		       struct config_problem *p)
 {
 	const size_t len = strlen(v->text);
@@ -118,7 +118,7 @@ int config_address_split(const char *s, char *host, size_t n, unsigned *port)
 
 #define ADDRESS "an IP address and a port, such as 127.0.0.1:8080"
 
-static bool check_address(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_address(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			  struct config_problem *p)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -129,7 +129,7 @@ static bool check_address(const struct config_row *row, const struct yaml *v, st
 	       wrong(p, v, "must be " ADDRESS ", is '%.*s'", SHOWN, v->text);
 }
 
-static bool check_choice(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_choice(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			 struct config_problem *p)
 {
 	const char *near = yaml_suggest(v->text, row->choices);
@@ -153,7 +153,7 @@ static bool check_choice(const struct config_row *row, const struct yaml *v, str
 	return wrong(p, v, "must be %s, is '%.*s'", list.data, SHOWN, v->text);
 }
 
-static bool check_name(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_name(const struct config_row *row, const struct yaml *v, struct scalar *out,
 		       struct config_problem *p)
 {
 	return id_valid(v->text) ||
@@ -176,7 +176,7 @@ static int64_t number(const char *text, size_t len)
 	return n;
 }
 
-static bool check_number(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_number(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			 struct config_problem *p)
 {
 	out->number = v->quoted ? -1 : number(v->text, strlen(v->text));
@@ -185,14 +185,14 @@ static bool check_number(const struct config_row *row, const struct yaml *v, str
 		     row->min, row->max, SHOWN, v->quoted ? "quoted" : v->text);
 }
 
-static bool check_share(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_share(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			struct config_problem *p)
 {
 	return json_share_parse(v->text, &out->number) || check_number(row, v, out, p);
 }
 
 /* One number is a range of one. */
-static bool check_uids(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_uids(const struct config_row *row, const struct yaml *v, struct scalar *out,
 		       struct config_problem *p)
 {
 	const size_t len = strcspn(v->text, "-");
@@ -207,7 +207,7 @@ static bool check_uids(const struct config_row *row, const struct yaml *v, struc
 	return true;
 }
 
-static bool check_bool(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_bool(const struct config_row *row, const struct yaml *v, struct scalar *out,
 		       struct config_problem *p)
 {
 	out->number = strcmp(v->text, "true") == 0;
@@ -217,7 +217,7 @@ static bool check_bool(const struct config_row *row, const struct yaml *v, struc
 
 #define DURATION "a duration such as 90s or 5m"
 
-static bool check_duration(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_duration(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			   struct config_problem *p)
 {
 	cleanup_buf struct buf min = {0}, max = {0};
@@ -231,7 +231,7 @@ static bool check_duration(const struct config_row *row, const struct yaml *v, s
 	return wrong(p, v, "must be from %s to %s, is '%.*s'", min.data, max.data, SHOWN, v->text);
 }
 
-static bool check_path_item(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_path_item(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			    struct config_problem *p)
 {
 	static const struct config_row any = {.min = 1, .max = PATH_LEN};
@@ -239,7 +239,7 @@ static bool check_path_item(const struct config_row *row, const struct yaml *v, 
 	return check_path(&any, v, out, p);
 }
 
-static bool check_view_item(const struct config_row *row, const struct yaml *v, struct value *out,
+static bool check_view_item(const struct config_row *row, const struct yaml *v, struct scalar *out,
 			    struct config_problem *p)
 {
 	if (!check_path_item(row, v, out, p))
@@ -272,7 +272,7 @@ static bool check_variable(const char *name, size_t len, const struct yaml *v,
 }
 
 static bool check_variable_item(const struct config_row *row, const struct yaml *v,
-				struct value *out, struct config_problem *p)
+				struct scalar *out, struct config_problem *p)
 {
 	const size_t len = strlen(v->text);
 
@@ -286,7 +286,7 @@ static bool check_pair(const struct yaml_item *item, struct config_problem *p)
 }
 
 enum storage { TEXT, NUMBER, TIME, ID, RANGE, FLAG, LIST, PAIRS };
-static const struct type {
+static const struct value_type {
 	const char *name;
 	enum storage storage;
 	const char *what; /* a scalar, or an item of a list, must be */
@@ -318,10 +318,10 @@ const char *config_type_name(enum config_type t)
 static bool read_items(const struct config_row *row, const struct yaml *v, struct strv *at,
 		       struct config_problem *p)
 {
-	const struct type *t = &types[row->type];
+	const struct value_type *t = &types[row->type];
 	const bool pairs = t->storage == PAIRS;
 	const size_t most = pairs ? ENV_LEN : row->type == CONFIG_VIEW ? VIEW_LEN : SIZE_MAX;
-	struct value ignored;
+	struct scalar ignored;
 	size_t bytes = 0;
 
 	if (v->kind != (pairs ? YAML_MAP : YAML_LIST))
@@ -351,9 +351,9 @@ static bool read_items(const struct config_row *row, const struct yaml *v, struc
 bool config_value_read(const struct config_row *row, const struct yaml *v, struct config *c,
 		       struct config_problem *p)
 {
-	const struct type *t = &types[row->type];
+	const struct value_type *t = &types[row->type];
 	void *at = (char *)c + row->offset;
-	struct value got = {0};
+	struct scalar got = {0};
 
 	if (t->storage == LIST || t->storage == PAIRS)
 		return read_items(row, v, at, p);

@@ -15,7 +15,7 @@ static int check_request(struct launcher *l, const struct launcher_create *a, st
 {
 	const uint64_t max = (uint64_t)l->settings.config.max_sessions;
 	const struct session_entry *w;
-	size_t living = l->alive;
+	size_t living = 0, dead = 0;
 
 	if (!id_valid(a->session_id))
 		return err_set(err, E_BAD_REQUEST, "id", "not a session id");
@@ -28,15 +28,17 @@ static int check_request(struct launcher *l, const struct launcher_create *a, st
 	if (l->stopping)
 		return err_set(err, E_UNAVAILABLE, NULL, "the server is stopping");
 	/* A session that the API child has removed is about to end and does not count. */
-	TAILQ_FOREACH (w, &l->entries, next)
-		living -= w->removed && w->warden.pidfd != -1;
+	TAILQ_FOREACH (w, &l->entries, next) {
+		dead += w->warden.pidfd == -1;
+		living += w->warden.pidfd != -1 && !w->removed;
+	}
 	if (living >= max)
 		return err_set(err, E_RESOURCE_LIMIT, "sessions.max_sessions",
 			       "%zu sessions live, sessions.max_sessions is %llu", living,
 			       (unsigned long long)max);
-	if (l->total - l->alive >= DEAD_MAX)
+	if (dead >= DEAD_MAX)
 		return err_set(err, E_UNAVAILABLE, NULL, "%zu ended sessions wait to be removed",
-			       l->total - l->alive);
+			       dead);
 	return 0;
 }
 

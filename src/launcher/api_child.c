@@ -300,7 +300,7 @@ int api_child_start(struct launcher *l, struct err *err)
 void api_child_hup(struct launcher *l)
 {
 	/* The log, the configuration (an empty one holds its place), the keys if there are any. */
-	const int fd[] = {fcntl(l->log_fd, F_DUPFD_CLOEXEC, 3),
+	const int fd[] = {fcntl(l->settings.log_fd, F_DUPFD_CLOEXEC, 3),
 			  sealed("config", &l->settings.config_text),
 			  l->settings.has_keys ? sealed("keys", &l->settings.keys_text) : -1};
 

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -32,7 +31,8 @@ static int arrange_fds(const struct launcher *l, int link)
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	return null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-			       dup2(l->log_fd, STDERR_FILENO) < 0 || fcntl(link, F_SETFD, 0) < 0
+			       dup2(l->settings.log_fd, STDERR_FILENO) < 0 ||
+			       fcntl(link, F_SETFD, 0) < 0
 		       ? -1
 		       : 0;
 }

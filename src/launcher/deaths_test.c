@@ -42,7 +42,7 @@ static void ses_2_a_dead_warden_is_told_and_its_ring_kept(void **state)
 	assert_int_equal(entry_find(&g->l, "s")->state, ENTRY_DEAD);
 	assert_int_equal(entry_find(&g->l, "t")->state, ENTRY_ALIVE);
 	assert_int_equal(g->l.alive, 1);
-	assert_int_equal(g->l.total, 2);
+	assert_int_equal(rig_entries(g), 2);
 	assert_true(rig_until(g, process_gone, &init));
 
 	remove_session(g, "s");
@@ -53,7 +53,7 @@ static void ses_2_a_dead_warden_is_told_and_its_ring_kept(void **state)
 		loop_turn(g->l.loop);
 	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	assert_true(session_files_any(g->l.place.sessions_fd, "t"));
-	assert_int_equal(g->l.total, 1);
+	assert_int_equal(rig_entries(g), 1);
 	link_msg_done(&m);
 	link_msg_done(&other);
 }

@@ -44,7 +44,6 @@ struct session_entry *entry_new(struct launcher *l, const char *id)
 	w->warden = CHILD_NONE;
 	w->probe_fd = -1;
 	TAILQ_INSERT_TAIL(&l->entries, w, next);
-	l->total++;
 	return w;
 }
 
@@ -56,7 +55,6 @@ void entry_free(struct session_entry *w)
 	watch_free(w->leaving);
 	mem_cleanup_fd(&w->probe_fd);
 	TAILQ_REMOVE(&w->l->entries, w, next);
-	w->l->total--;
 	free(w);
 }
 
@@ -239,7 +237,6 @@ int adopt_scan(struct launcher *l, struct err *err)
 	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 	struct strv ids = {0}; /* adopting a session may remove files of the directory */
-	enum session_file kind;
 	char id[ID_MAX + 1];
 
 	if (dir == NULL)
@@ -247,7 +244,7 @@ int adopt_scan(struct launcher *l, struct err *err)
 				 l->place.runtime);
 	take_fd(fd);
 	while ((e = readdir(dir)) != NULL)
-		if (session_files_parse(e->d_name, id, &kind) == 0)
+		if (session_files_parse(e->d_name, id))
 			strv_add(&ids, id);
 	closedir(dir);
 	for (size_t i = 0; i < ids.n; i++)

@@ -9,7 +9,6 @@
 #include "launcher/make.h"
 #include "launcher/policy_snapshots.h"
 #include "launcher/workspace_check.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
@@ -66,15 +65,6 @@ void launcher_maybe_end(struct launcher *l)
 
 /* ---- signals ---- */
 
-static void warn_of_one_uid(const struct launcher *l)
-{
-	const struct uid_range *r = &l->settings.config.session_uids;
-
-	if (l->privileged && r->first == r->last)
-		log_warn("sandbox.session_uids has one id: a session can use up what the kernel "
-			 "gives to a user, and so stop the others; give a range");
-}
-
 /* Zeros: there is no file. */
 static struct stat config_stat(const struct launcher *l)
 {
@@ -83,46 +73,50 @@ static struct stat config_stat(const struct launcher *l)
 	return l->source.path != NULL && stat(l->source.path, &st) == 0 ? st : (struct stat){0};
 }
 
-void launcher_reload(struct launcher *l)
+/* was: see settings_load. */
+static int load_settings(struct launcher *l, const struct config *was, struct buf *report,
+			 struct err *err)
 {
-	cleanup_buf struct buf report = {0};
-	struct settings s = {0};
-	struct err err = {0};
-	int log_fd = -1, r;
+	const struct uid_range *uids;
+	struct settings s;
+	int r;
 
 	l->config_seen = config_stat(l);
-	r = settings_load(&l->source, &s, &report, &err);
-	if (r == 0) {
-		config_keep(&l->settings.config, &s.config, &s.kept);
-		r = config_check(&s.config, &err);
-	}
-	if (r == 0)
-		r = settings_open_log(&s, &log_fd, &err);
-	if (r < 0) {
+	r = settings_load(&l->source, was, &s, report, err);
+	if (r < 0)
+		return r;
+	settings_start_log(&s);
+	settings_done(&l->settings);
+	l->settings = s;
+	uids = &l->settings.config.session_uids;
+	if (l->privileged && uids->first == uids->last)
+		log_warn("sandbox.session_uids has one id: a session can use up what the kernel "
+			 "gives to a user, and so stop the others; give a range");
+	return 0;
+}
+
+void launcher_reload(struct launcher *l)
+{
+	const struct strv *kept = &l->settings.kept;
+	cleanup_buf struct buf report = {0};
+	struct err err = {0};
+
+	if (load_settings(l, &l->settings.config, &report, &err) < 0) {
 		char *next = report.len > 0 ? report.data : err.message, *line;
 
 		while ((line = strsep(&next, "\n")) != NULL)
 			if (line[0] != '\0')
 				log_error("the old configuration stays", "error", line);
-		settings_done(&s);
-		policies_reload(l);
-		return;
-	}
-	settings_start_log(&s, log_fd);
-	if (l->log_fd > STDERR_FILENO)
-		close(l->log_fd);
-	l->log_fd = log_fd;
-	settings_done(&l->settings);
-	l->settings = s;
-	log_info("configuration read again");
-	for (size_t i = 0; i < s.kept.n; i++) {
-		cleanup_free char *key = mem_strndup(s.kept.v[i], strcspn(s.kept.v[i], "="));
+	} else {
+		log_info("configuration read again");
+		for (size_t i = 0; i < kept->n; i++) {
+			cleanup_free char *key = mem_strndup(kept->v[i], strcspn(kept->v[i], "="));
 
-		log_warn("a setting has changed and needs a restart", "key", key);
+			log_warn("a setting has changed and needs a restart", "key", key);
+		}
+		pool_start(l); /* the sandboxes of the pool have the old settings */
+		api_child_hup(l);
 	}
-	warn_of_one_uid(l);
-	pool_start(l); /* the sandboxes of the pool have the old settings */
-	api_child_hup(l);
 	policies_reload(l);
 }
 
@@ -215,34 +209,6 @@ static int open_programs(struct programs *p, struct err *err)
 			return err_errno(err, E_UNAVAILABLE, found, "cannot open %s", found);
 	}
 	return proc_sibling("agentsh-state", &p->state_path, err);
-}
-
-static int load_settings(struct launcher *l, struct err *err)
-{
-	cleanup_buf struct buf report = {0};
-	int r;
-
-	l->config_seen = config_stat(l);
-	r = settings_load(&l->source, &l->settings, &report, err);
-	if (r < 0 && report.len > 0) {
-		fputs(report.data, stderr); /* lines */
-		return err_set(err, -r, NULL, "the configuration cannot be used");
-	}
-	if (r == 0)
-		r = settings_open_log(&l->settings, &l->log_fd, err);
-	if (r < 0)
-		return r;
-	settings_start_log(&l->settings, l->log_fd);
-	warn_of_one_uid(l);
-	return 0;
-}
-
-/* Takes RUNTIME, unless another server has it and serves (*other). */
-static int take_place(struct launcher *l, bool *other, struct err *err)
-{
-	const int r = runtime_open(&l->settings.config, l->privileged, &l->place, err);
-
-	return r < 0 ? r : runtime_take(&l->place, l->auto_start, AWAIT_MS, other, err);
 }
 
 /* Claims the state directory. If a server on another socket has it and serves (*other), a command
@@ -358,8 +324,6 @@ void launcher_done(struct launcher *l)
 	for (size_t i = 0; i < PROGRAMS; i++)
 		mem_cleanup_fd(&l->programs.fd[i]);
 	mem_cleanup_fd(&l->signal_fd);
-	if (l->log_fd > STDERR_FILENO)
-		close(l->log_fd);
 	free(l->programs.state_path);
 	strv_done(&l->guarded);
 	policies_free(l);
@@ -378,7 +342,7 @@ void launcher_init(struct launcher *l)
 		.uids = {.fd = -1},
 		.signal_fd = -1,
 		.ready_fd = -1,
-		.log_fd = STDERR_FILENO,
+		.settings = {.log_fd = STDERR_FILENO},
 	};
 	memset(l->programs.fd, -1, sizeof(l->programs.fd));
 	TAILQ_INIT(&l->entries);
@@ -390,6 +354,7 @@ void launcher_init(struct launcher *l)
 
 int launcher_main(const struct launcher_options *o)
 {
+	cleanup_buf struct buf report = {0};
 	struct launcher l;
 	struct err err = {0};
 	bool other = false;
@@ -403,9 +368,15 @@ int launcher_main(const struct launcher_options *o)
 	if (r == 0)
 		r = prepare_process(&l, &err);
 	if (r == 0)
-		r = load_settings(&l, &err);
+		r = load_settings(&l, NULL, &report, &err);
+	if (report.len > 0) {
+		fputs(report.data, stderr); /* lines */
+		err_set(&err, err.code, NULL, "the configuration cannot be used");
+	}
 	if (r == 0)
-		r = take_place(&l, &other, &err);
+		r = runtime_open(&l.settings.config, l.privileged, &l.place, &err);
+	if (r == 0)
+		r = runtime_take(&l.place, l.auto_start, AWAIT_MS, &other, &err);
 	if (r == 0 && !other)
 		r = take_state(&l, &other, &err);
 	if (r == 0 && !other)

@@ -45,9 +45,9 @@ struct launcher {
 	struct pool pool;
 	struct orphans orphans;
 	struct uids uids;
-	size_t alive, total;
+	size_t alive; /* entries with a living warden */
 	struct api_child api;
-	int signal_fd, log_fd;
+	int signal_fd;
 	struct watch *signals, *deadline;
 	struct watch *config_look; /* NULL: the server does not look at its file by itself */
 	struct stat config_seen;   /* the file as it was read; zeros: there was none */

@@ -116,7 +116,7 @@ static void obs_2_a_reload_opens_the_log_again(void **state)
 
 	write_config(g, "run/agentsh.sock", "state", more);
 	launcher_reload(&g->l);
-	assert_true(g->l.log_fd > STDERR_FILENO);
+	assert_true(g->l.settings.log_fd > STDERR_FILENO);
 	assert_int_equal(rename(log, old), 0);
 	launcher_reload(&g->l);
 	assert_int_equal(stat(log, &st), 0);
@@ -125,7 +125,7 @@ static void obs_2_a_reload_opens_the_log_again(void **state)
 	assert_true(st.st_size > 0);
 	write_config(g, "run/agentsh.sock", "state", "");
 	launcher_reload(&g->l);
-	assert_int_equal(g->l.log_fd, STDERR_FILENO);
+	assert_int_equal(g->l.settings.log_fd, STDERR_FILENO);
 }
 
 static void ses_8_the_loop_ends_when_nothing_is_left(void **state)

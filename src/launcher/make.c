@@ -11,10 +11,8 @@
 #include "launcher/own_dir.h"
 #include "launcher/session_limits.h"
 #include "launcher/workspace_check.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 /* Everything between the request and the fork; descriptors are owned. */
@@ -426,13 +424,12 @@ void make_finish(void *session_entry)
 static int start_stub(struct job *j, uint32_t req, struct err *err)
 {
 	const struct launcher *l = j->l;
-	const struct config *c = &l->settings.config;
-	enum log_level level = LOG_INFO;
 	struct assignment o = {
 		.session_id = (char *)j->ask->session_id,
 		.walls = j->walls,
-		.api_uid = l->privileged ? c->api_uid : geteuid(),
-		.log_format = strcmp(c->log_format, "json") == 0 ? LOG_JSON : LOG_TEXT,
+		.api_uid = l->privileged ? l->settings.config.api_uid : geteuid(),
+		.log_level = l->settings.log_level,
+		.log_format = l->settings.log_format,
 	};
 	int fd[ASSIGNMENT_FDS];
 	struct session_entry *w;
@@ -447,8 +444,6 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 	fd[ASSIGNMENT_POLICY] = j->policy->fd;
 	fd[ASSIGNMENT_REPORT] = j->report[1];
 	fd[ASSIGNMENT_LOCK] = l->place.lock_fd;
-	log_level_parse(c->log_level, &level);
-	o.log_level = level;
 	if (j->pooled == NULL)
 		j->pooled = pool_make(j->l, &j->plan, j->group,
 				      sandbox_user_namespace(&j->plan) ? j->tree : -1, err);

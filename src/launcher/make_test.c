@@ -508,7 +508,7 @@ static void broken_program(struct rig *g, int *program, const char *code)
 	assert_true(rig_until(g, rig_no_entries, NULL));
 	assert_false(session_files_any(g->l.place.sessions_fd, "s"));
 	assert_int_equal(g->l.alive, 0);
-	assert_int_equal(g->l.total, 0);
+	assert_int_equal(rig_entries(g), 0);
 	close(proof);
 }
 

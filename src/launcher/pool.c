@@ -37,6 +37,12 @@ static void pooled_free(struct pooled *p)
 	free(p);
 }
 
+static void discard_bad(struct pooled *p)
+{
+	refill_in(p->l, REFILL_SLOW_MS); /* before pool_discard, which sets a short time */
+	pool_discard(p);
+}
+
 static void on_word(void *arg)
 {
 	struct pooled *p = arg;
@@ -51,25 +57,14 @@ static void on_word(void *arg)
 	if (word == ASSIGNMENT_FAILED && !l->pool.failing)
 		log_warn("a sandbox could not be prepared; it is tried again each second");
 	l->pool.failing = word == ASSIGNMENT_FAILED;
-	if (l->pool.failing) {
-		refill_in(l, REFILL_SLOW_MS); /* before pool_discard, which sets a short time */
-		pool_discard(p);
-	}
+	if (l->pool.failing)
+		discard_bad(p);
 }
 
 static void on_death(void *arg)
 {
-	struct pooled *p = arg;
-	struct launcher *l = p->l;
-	const uint64_t group = p->group;
-	siginfo_t si = {0};
-
-	if (!child_ended(&p->stub, &si))
-		return;
 	log_warn("a prepared sandbox ended");
-	pooled_free(p);
-	group_drop(l, group);
-	refill_in(l, REFILL_SLOW_MS);
+	discard_bad(arg);
 }
 
 /* Waits for the end of the stub: a killed process that only waits ends at once. */

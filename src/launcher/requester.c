@@ -10,9 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -61,10 +59,9 @@ int requester_connected(const struct runtime *p, bool privileged, int fd, struct
 	socklen_t cred_len = sizeof(cred);
 	int r;
 
-	if (option(fd, SO_DOMAIN) != AF_UNIX || option(fd, SO_TYPE) != SOCK_STREAM)
-		return foreign(err, "not a unix stream socket");
-	if (option(fd, SO_ACCEPTCONN) != 0)
-		return foreign(err, "a listening socket");
+	if (option(fd, SO_DOMAIN) != AF_UNIX || option(fd, SO_TYPE) != SOCK_STREAM ||
+	    option(fd, SO_ACCEPTCONN) != 0)
+		return foreign(err, "not a connected unix stream socket");
 	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0 || a.sun_family != AF_UNIX ||
 	    strcmp(a.sun_path, p->socket) != 0)
 		return foreign(err, "another address");

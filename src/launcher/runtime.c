@@ -77,10 +77,18 @@ int runtime_open(const struct config *c, bool privileged, struct runtime *p, str
 	return 0;
 }
 
+/* 0: the server that has the lock has not written its pid yet. */
+static pid_t holder_of(const struct runtime *p)
+{
+	char text[16] = "";
+
+	return pread(p->lock_fd, text, sizeof(text) - 1, 0) > 0 ? atoi(text) : 0;
+}
+
 /* E_CONFLICT "already running (pid N)". */
 static int take_lock(struct runtime *p, struct err *err)
 {
-	char text[16] = "";
+	char text[16];
 
 	if (p->lock_fd == -1)
 		p->lock_fd = openat(p->runtime_fd, "server.lock",
@@ -89,12 +97,9 @@ static int take_lock(struct runtime *p, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, p->runtime, "cannot open %s/server.lock",
 				 p->runtime);
 	if (flock(p->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		/* The holder may not have written its pid yet. */
-		if (pread(p->lock_fd, text, sizeof(text) - 1, 0) <= 0 || text[0] == '\n')
-			snprintf(text, sizeof(text), "?");
-		text[strcspn(text, "\n")] = '\0';
-		return err_set(err, E_CONFLICT, p->socket, "already running (pid %s) on %s", text,
-			       p->socket);
+		snprintf(text, sizeof(text), "%d", (int)holder_of(p));
+		return err_set(err, E_CONFLICT, p->socket, "already running (pid %s) on %s",
+			       text[0] == '0' ? "?" : text, p->socket);
 	}
 	snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	if (ftruncate(p->lock_fd, 0) < 0 ||
@@ -134,20 +139,6 @@ static bool await_change(int watch, int64_t deadline_us)
 	return true;
 }
 
-/* Whether the server that the lock file names is dead; its pid may not be there yet. */
-static bool holder_died(const struct runtime *p)
-{
-	char text[16] = "";
-	cleanup_fd int pidfd = -1;
-	struct pollfd pfd = {-1, POLLIN, 0};
-	pid_t pid;
-
-	if (pread(p->lock_fd, text, sizeof(text) - 1, 0) <= 0 || (pid = atoi(text)) <= 0)
-		return false;
-	pfd.fd = pidfd = proc_pidfd(pid);
-	return pidfd == -1 ? errno == ESRCH : poll(&pfd, 1, 0) == 1;
-}
-
 /* False: the path is too long. */
 static bool set_path(struct sockaddr_un *a, const char *path)
 {
@@ -185,7 +176,8 @@ int runtime_take(struct runtime *p, bool auto_start, int timeout_ms, bool *other
 
 		*other = auto_start && watch != -1 && answers(p->socket);
 		r = *other ? 0 : take_lock(p, err);
-		if (r != -E_CONFLICT || (!auto_start && !holder_died(p)))
+		if (r != -E_CONFLICT ||
+		    (!auto_start && (holder_of(p) <= 0 || !proc_ending(holder_of(p)))))
 			return r;
 		if (watch == -1) {
 			watch = watch_dir(p, err); /* then it looks once more */

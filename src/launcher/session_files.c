@@ -12,7 +12,6 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -35,28 +34,19 @@ void session_files_name(char out[SESSION_FILE_NAME_MAX], const char *id, enum se
 			 process_table[process_with_ring((kind - FILE_RING) / 2)].name);
 }
 
-int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file *kind)
+bool session_files_parse(const char *name, char id[ID_MAX + 1])
 {
 	const char *dot = strrchr(name, '.');
-	char part[ID_MAX + 1];
+	char known[SESSION_FILE_NAME_MAX] = "";
 
 	if (dot == NULL || dot - name > ID_MAX)
-		return -1;
-	memcpy(part, name, (size_t)(dot - name));
-	part[dot - name] = '\0';
-	if (!id_valid(part))
-		return -1;
-	for (size_t i = 0; i < SESSION_FILES; i++) {
-		char known[SESSION_FILE_NAME_MAX];
-
-		session_files_name(known, part, (enum session_file)i);
-		if (strcmp(name, known) == 0) {
-			memcpy(id, part, sizeof(part));
-			*kind = (enum session_file)i;
-			return 0;
-		}
-	}
-	return -1;
+		return false;
+	snprintf(id, ID_MAX + 1, "%.*s", (int)(dot - name), name);
+	if (!id_valid(id))
+		return false;
+	for (size_t i = 0; i < SESSION_FILES && strcmp(name, known) != 0; i++)
+		session_files_name(known, id, (enum session_file)i);
+	return strcmp(name, known) == 0;
 }
 
 bool session_files_any(int dir, const char *id)

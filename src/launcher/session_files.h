@@ -18,8 +18,8 @@ enum session_file {
 };
 #define SESSION_FILE_NAME_MAX (ID_MAX + 32)
 void session_files_name(char out[SESSION_FILE_NAME_MAX], const char *id, enum session_file kind);
-/* Splits "ID.kind"; -1 if the name has another form. */
-int session_files_parse(const char *name, char id[ID_MAX + 1], enum session_file *kind);
+/* Takes the id from "ID.kind"; false if the name has another form. */
+bool session_files_parse(const char *name, char id[ID_MAX + 1]);
 bool session_files_any(int dir, const char *id);
 /* Removes what a dead session cannot use (socket, half-written record), or all. */
 void session_files_remove(int dir, const char *id, bool all);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #define FILE_MAX (1024 * 1024)
@@ -80,8 +79,27 @@ static int at_key(const struct config *c, const char *key, const struct err *why
 	return -(int)why->code;
 }
 
-int settings_load(const struct settings_source *src, struct settings *out, struct buf *report,
-		  struct err *err)
+/* stderr, or the file of logging.output, opened for appending. */
+static int open_log(struct settings *s, struct err *err)
+{
+	const char *path = s->config.log_output;
+	struct err why = {0};
+
+	log_level_parse(s->config.log_level, &s->log_level);
+	s->log_format = strcmp(s->config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+	s->log_fd = STDERR_FILENO;
+	if (path[0] == '\0' || strcmp(path, "stderr") == 0)
+		return 0;
+	s->log_fd =
+		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0640);
+	if (s->log_fd != -1)
+		return 0;
+	err_errno(&why, E_UNAVAILABLE, path, "cannot open %s", path);
+	return at_key(&s->config, "logging.output", &why, err);
+}
+
+int settings_load(const struct settings_source *src, const struct config *was, struct settings *out,
+		  struct buf *report, struct err *err)
 {
 	struct settings s = {0};
 	struct err why = {0};
@@ -98,6 +116,10 @@ int settings_load(const struct settings_source *src, struct settings *out, struc
 		r = config_override(src->overrides.v[i], &s.config, err);
 	if (r == 0)
 		r = config_check(&s.config, err);
+	if (r == 0 && was != NULL) {
+		config_keep(was, &s.config, &s.kept);
+		r = config_check(&s.config, err);
+	}
 	if (r == 0 && src->mode == CONFIG_SYSTEM && !uid_range_exists(&s.config.session_uids))
 		r = config_wrong(&s.config,
 				 "sandbox.session_uids: not all of these ids exist here (see "
@@ -106,12 +128,14 @@ int settings_load(const struct settings_source *src, struct settings *out, struc
 	if (r == 0)
 		r = policies_check(&s.config, err);
 	keys = s.config.api_keys_file;
-	if (r == 0 && keys != NULL && keys[0] != '\0') {
+	if (r == 0 && keys[0] != '\0') {
 		r = read_file(keys, src->mode, true, &s.keys_text, &s.has_keys, &why);
 		r = r < 0 ? at_key(&s.config, "server.auth.api_keys_file", &why, err)
 			  : api_keys_parse(keys, s.keys_text.len > 0 ? s.keys_text.data : "",
 					   s.keys_text.len, &s.keys, report, err);
 	}
+	if (r == 0)
+		r = open_log(&s, err);
 	if (r < 0) {
 		settings_done(&s);
 		return r;
@@ -127,31 +151,12 @@ void settings_done(struct settings *s)
 	buf_done(&s->config_text);
 	buf_done(&s->keys_text);
 	strv_done(&s->kept);
+	if (s->log_fd > STDERR_FILENO)
+		close(s->log_fd);
 	*s = (struct settings){0};
 }
 
-int settings_open_log(const struct settings *s, int *fd, struct err *err)
+void settings_start_log(const struct settings *s)
 {
-	const char *path = s->config.log_output;
-	struct err why = {0};
-	int made = STDERR_FILENO;
-
-	if (path != NULL && path[0] != '\0' && strcmp(path, "stderr") != 0)
-		made = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW,
-			    0640);
-	if (made == -1) {
-		err_errno(&why, E_UNAVAILABLE, path, "cannot open %s", path);
-		return at_key(&s->config, "logging.output", &why, err);
-	}
-	*fd = made;
-	return 0;
-}
-
-void settings_start_log(const struct settings *s, int fd)
-{
-	enum log_level level = LOG_INFO;
-
-	log_level_parse(s->config.log_level, &level);
-	log_init("agentsh-server", level,
-		 strcmp(s->config.log_format, "json") == 0 ? LOG_JSON : LOG_TEXT, fd);
+	log_init("agentsh-server", s->log_level, s->log_format, s->log_fd);
 }

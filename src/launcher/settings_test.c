@@ -87,7 +87,7 @@ static void cfg_1_flags_win_over_the_environment_and_that_over_the_file(void **s
 	strv_add(&o.overrides, "sessions.base_dir=/flag");
 	assert_int_equal(settings_source_init(&o, mode(), &src, &err), 0);
 	assert_int_equal(src.overrides.n, 3);
-	assert_int_equal(settings_load(&src, &s, NULL, &err), 0);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
 	assert_string_equal(s.config.base_dir, "/flag");
 	assert_string_equal(s.config.log_level, "warn");
 	assert_int_equal(s.config.max_sessions, 7);
@@ -108,10 +108,10 @@ static void cfg_1_a_list_of_policies_that_do_not_exist(void **state)
 	struct err err = {0};
 
 	save(h->config, "policies:\n  selectable: [observe]\n");
-	assert_int_equal(settings_load(&src, &s, NULL, &err), 0);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
 	settings_done(&s);
 	save(h->config, "policies:\n  selectable: [observe, none-such]\n");
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_BAD_REQUEST);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_BAD_REQUEST);
 	assert_non_null(strstr(err.message, "config.yaml:2:15: policies.selectable: no policy "
 					    "'none-such'"));
 	settings_source_done(&src);
@@ -156,11 +156,11 @@ static void cfg_1_only_a_file_that_was_named_must_exist(void **state)
 	struct settings s = {0};
 	struct err err = {0};
 
-	assert_int_equal(settings_load(&src, &s, NULL, &err), 0);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
 	assert_false(s.has_config);
 	settings_done(&s);
 	src.must_exist = true;
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_NOT_FOUND);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_NOT_FOUND);
 	assert_string_equal(err.subject, h->config);
 	settings_source_done(&src);
 }
@@ -179,14 +179,14 @@ static void cfg_1_root_obeys_only_roots_files(void **state)
 	save(h->config, "logging:\n  level: error\n");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_int_equal(chmod(h->config, bad[i]), 0);
-		assert_int_equal(settings_load(&src, &s, NULL, &err), -E_FORBIDDEN);
+		assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_FORBIDDEN);
 		assert_non_null(strstr(err.message, "chmod go-w"));
 	}
 	assert_int_equal(chmod(h->config, 0755), 0);
-	assert_int_equal(settings_load(&src, &s, NULL, &err), 0);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
 	settings_done(&s);
 	assert_int_equal(chown(h->config, 1000, 0), 0);
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_FORBIDDEN);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_FORBIDDEN);
 	assert_non_null(strstr(err.message, "chown root"));
 	settings_source_done(&src);
 }
@@ -198,11 +198,11 @@ static void cfg_1_what_is_no_file_is_refused(void **state)
 	struct settings s = {0};
 	struct err err = {0};
 
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_BAD_REQUEST);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_BAD_REQUEST);
 	assert_int_equal(mkfifo(h->config, 0600), 0);
 	free(src.path);
 	src.path = mem_strdup(h->config);
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_BAD_REQUEST);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_BAD_REQUEST);
 	settings_source_done(&src);
 }
 
@@ -215,7 +215,7 @@ static void cfg_1_every_problem_of_a_file_is_reported(void **state)
 	struct err err = {0};
 
 	save(h->config, "logging:\n  levle: error\nsessions:\n  max_sessions: many\n");
-	assert_int_equal(settings_load(&src, &s, &report, &err), -E_BAD_REQUEST);
+	assert_int_equal(settings_load(&src, NULL, &s, &report, &err), -E_BAD_REQUEST);
 	assert_non_null(strstr(report.data, "config.yaml:2:3"));
 	assert_non_null(strstr(report.data, "config.yaml:4:"));
 	assert_null(s.config.unix_socket);
@@ -231,17 +231,17 @@ static void api_3_the_keys_are_read_with_the_same_care(void **state)
 	struct err err = {0};
 
 	strv_add(&src.overrides, set);
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_NOT_FOUND);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_NOT_FOUND);
 	save(h->keys, "keys: [{id: k1}]\n");
-	assert_int_equal(settings_load(&src, &s, NULL, &err), -E_BAD_REQUEST);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_BAD_REQUEST);
 	save(h->keys, KEY_LINE);
-	assert_int_equal(settings_load(&src, &s, NULL, &err), 0);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
 	assert_true(s.has_keys);
 	assert_int_equal(s.keys.n, 1);
 	settings_done(&s);
 	if (geteuid() == 0) {
 		assert_int_equal(chmod(h->keys, 0666), 0);
-		assert_int_equal(settings_load(&src, &s, NULL, &err), -E_FORBIDDEN);
+		assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_FORBIDDEN);
 	}
 	settings_source_done(&src);
 }
@@ -259,7 +259,7 @@ static void cfg_1_a_wrong_flag_is_named(void **state)
 		struct err err = {0};
 
 		strv_add(&src.overrides, rows[i].override);
-		assert_int_equal(settings_load(&src, &s, NULL, &err), -E_BAD_REQUEST);
+		assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_BAD_REQUEST);
 		assert_string_equal(err.subject, rows[i].subject);
 		settings_source_done(&src);
 	}
@@ -268,23 +268,26 @@ static void cfg_1_a_wrong_flag_is_named(void **state)
 static void obs_2_the_log_goes_to_stderr_or_to_its_file(void **state)
 {
 	const struct here *h = *state;
-	struct settings s = {.config = {.log_output = (char *)(uintptr_t) ""}};
+	struct settings_source src = source(h->keys, false);
+	cleanup_free char *set = mem_printf("logging.output=%s", h->config);
+	struct settings s = {0};
 	struct err err = {0};
 	struct stat st;
-	int fd = -1;
 
-	assert_int_equal(settings_open_log(&s, &fd, &err), 0);
-	assert_int_equal(fd, STDERR_FILENO);
-	s.config.log_output = h->config;
-	assert_int_equal(settings_open_log(&s, &fd, &err), 0);
-	assert_true(fd > STDERR_FILENO);
-	assert_true((fcntl(fd, F_GETFL) & O_APPEND) != 0);
-	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
+	assert_int_equal(s.log_fd, STDERR_FILENO);
+	settings_done(&s);
+	strv_add(&src.overrides, set);
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), 0);
+	assert_true(s.log_fd > STDERR_FILENO);
+	assert_true((fcntl(s.log_fd, F_GETFL) & O_APPEND) != 0);
+	assert_int_equal(fcntl(s.log_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fstat(s.log_fd, &st), 0);
 	assert_int_equal(st.st_mode & 07, 0);
-	close(fd);
-	s.config.log_output = (char *)(uintptr_t) "/nowhere/at/all/log";
-	assert_int_equal(settings_open_log(&s, &fd, &err), -E_UNAVAILABLE);
+	settings_done(&s);
+	strv_add(&src.overrides, "logging.output=/nowhere/at/all/log");
+	assert_int_equal(settings_load(&src, NULL, &s, NULL, &err), -E_UNAVAILABLE);
+	settings_source_done(&src);
 }
 
 int main(void)

@@ -13,7 +13,6 @@
 #include "launcher/launcher_state.h"
 #include "model/process_args.h"
 #include "sandbox/command_walls.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -194,7 +193,7 @@ void stub_main(const struct stub *s, pid_t parent)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(0022);
 	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-	    dup2(s->l->log_fd, STDERR_FILENO) < 0 || setsid() < 0 || chdir("/") < 0 ||
+	    dup2(s->l->settings.log_fd, STDERR_FILENO) < 0 || setsid() < 0 || chdir("/") < 0 ||
 	    setrlimit(RLIMIT_NOFILE, &s->l->nofile) < 0) {
 		err_errno(&err, E_UNAVAILABLE, NULL, "cannot prepare the session");
 	} else {

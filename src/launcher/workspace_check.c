@@ -8,7 +8,6 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "launcher/launcher_state.h"
-#include <limits.h>
 
 /* Where a path leads, also if its last parts do not exist; owned by the caller. */
 static char *real_path(const char *path)

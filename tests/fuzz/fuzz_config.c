@@ -3,7 +3,7 @@
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "config/table.h"
-#include "launcher/launcher_state.h"
+#include "launcher/settings.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -73,7 +73,7 @@ static void load_file(const struct buf *text)
 	ensure(fd != -1 && fchmod(fd, 0600) == 0);
 	ensure(text->len == 0 || write(fd, text->data, text->len) == (ssize_t)text->len);
 	source.path = mem_printf("/proc/self/fd/%d", fd);
-	r = settings_load(&source, &s, &report, &err);
+	r = settings_load(&source, NULL, &s, &report, &err);
 	ensure((r == 0) == (err.code == E_OK));
 	if (r == 0)
 		settings_done(&s);

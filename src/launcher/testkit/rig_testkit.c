@@ -339,6 +339,16 @@ bool rig_file(const struct rig *g, const char *name)
 	return fstatat(g->l.place.sessions_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+size_t rig_entries(const struct rig *g)
+{
+	const struct session_entry *w;
+	size_t n = 0;
+
+	TAILQ_FOREACH (w, &g->l.entries, next)
+		n++;
+	return n;
+}
+
 bool rig_no_entries(struct rig *g, void *arg)
 {
 	return TAILQ_EMPTY(&g->l.entries);

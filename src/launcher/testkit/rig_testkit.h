@@ -69,4 +69,5 @@ struct link_msg rig_make(struct rig *g, const char *id);
 /* What the warden sends on a link of its own. */
 char *rig_hear(int fd);
 bool rig_file(const struct rig *g, const char *name); /* of RUNTIME/sessions */
+size_t rig_entries(const struct rig *g);	      /* sessions, living or not */
 bool rig_no_entries(struct rig *g, void *arg);
