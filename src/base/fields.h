@@ -60,6 +60,7 @@ void strv_addf(struct strv *s, const char *fmt, ...) __attribute__((format(print
 void strv_add_new(struct strv *s, const char *str); /* unless it is there */
 bool strv_has(const struct strv *s, const char *str);
 void strv_done(struct strv *s);
+#define cleanup_strv __attribute__((cleanup(strv_done)))
 /* Environment view: NAME=value strings, names unique. */
 const char *strv_env_get(const struct strv *env, const char *name);
 void strv_env_set(struct strv *env, const char *name, const char *value); /* replaces */

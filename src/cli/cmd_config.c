@@ -36,21 +36,20 @@ int cli_config(struct cli *cli, const char *file, struct config *c, struct buf *
 
 int cmd_config_show(struct cli *cli, struct err *err)
 {
-	struct config c = {0};
+	cleanup_config struct config c = {0};
 	cleanup_buf struct buf out = {0};
-	int r = cli_config(cli, cli->v.config, &c, NULL, err);
+	const int r = cli_config(cli, cli->v.config, &c, NULL, err);
 
-	if (r == 0) {
-		config_show(&c, cli->v.json, &out);
-		cli_print(&out);
-	}
-	config_done(&c);
-	return r;
+	if (r < 0)
+		return r;
+	config_show(&c, cli->v.json, &out);
+	cli_print(&out);
+	return 0;
 }
 
 int cmd_config_validate(struct cli *cli, struct err *err)
 {
-	struct config c = {0};
+	cleanup_config struct config c = {0};
 	cleanup_buf struct buf report = {0};
 	int r;
 
@@ -71,7 +70,6 @@ int cmd_config_validate(struct cli *cli, struct err *err)
 
 	if (r == 0)
 		fputs(cli->v.json ? "{\"valid\":true}\n" : "The configuration is valid.\n", stdout);
-	config_done(&c);
 	return r;
 }
 

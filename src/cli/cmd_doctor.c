@@ -7,7 +7,6 @@
 #include "probe/probe.h"
 #include <stdio.h>
 
-#define SET_UID "set_uid=./set-uid"
 #define DENYING_POLICY "doctor" /* a shipped policy */
 #define OUTPUT_BYTES 65536
 
@@ -29,9 +28,8 @@ struct doctor {
 	struct cli *cli;
 	struct doctor_outside outside;
 	struct doctor_report report;
-	struct strv may_lack; /* sandbox.allow_unenforced */
-	uint64_t limited;     /* 1 << WALL_…: by numbers of the configuration */
-	bool denied;	      /* a program that a policy denies was tried */
+	struct config config;
+	bool denied; /* a program that a policy denies was tried */
 };
 
 /* Makes a throwaway session. policy NULL: the usual one; asked: 1 << index of a limit to ask for.
@@ -76,7 +74,7 @@ static int probe(struct doctor *d, const json_t *session, const char *group,
 	cleanup_free char *path = mem_printf("/api/v1/sessions/%s/exec", cli_string(session, "id"));
 	cleanup_buf struct buf body = {0};
 	struct jw w = JW(&body);
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	const json_t *result;
 	long long code;
 	int r;
@@ -103,11 +101,10 @@ static int probe(struct doctor *d, const json_t *session, const char *group,
 	result = json_object_get(doc, "result");
 	doctor_read_acts(&d->report, cli_string(result, "stdout"), true);
 	code = json_integer_value(json_object_get(result, "exit_code"));
-	if (code != 0)
-		r = err_set(err, E_INTERNAL, group, "agentsh-probe %s ended with %lld: %s", group,
-			    code, cli_string(json_object_get(result, "error"), "message"));
-	json_decref(doc);
-	return r;
+	if (code == 0)
+		return 0;
+	return err_set(err, E_INTERNAL, group, "agentsh-probe %s ended with %lld: %s", group, code,
+		       cli_string(json_object_get(result, "error"), "message"));
 }
 
 static void take_wall(struct doctor *d, enum wall w, enum wall_state state, const char *detail)
@@ -120,8 +117,9 @@ static void take_wall(struct doctor *d, enum wall w, enum wall_state state, cons
 	to->detail = mem_strdup(detail);
 	/* Only a server that root starts has uids of its own; and a session runs without a limit
 	 * that neither the configuration nor a request gives as a number. */
-	to->may_lack = w == WALL_process_separation || wall_listed(&d->may_lack, w) ||
-		       ((CGROUP_WALLS & ~d->limited) & UINT64_C(1) << w) != 0;
+	to->may_lack = w == WALL_process_separation ||
+		       wall_listed(&d->config.allow_unenforced, w) ||
+		       ((CGROUP_WALLS & ~limits_walls(&d->config.limits)) & UINT64_C(1) << w) != 0;
 }
 
 /* Takes from the session's report the walls that are bits of `which`. */
@@ -151,20 +149,19 @@ static int try_programs(struct doctor *d, const json_t *session, struct err *err
 		"/usr/bin/su",	    "/usr/bin/sudo",	"/usr/bin/mount",   "/usr/bin/chroot",
 		"/usr/sbin/chroot", "/usr/bin/unshare", "/usr/bin/nsenter", "/usr/bin/passwd",
 		"/usr/bin/true",    "/bin/true"};
-	struct cli_policies dirs = {0};
-	struct cli_policy p = {0};
+	cleanup_policies struct cli_policies dirs = {0};
+	cleanup_policy struct cli_policy p = {0};
 	cleanup_buf struct buf denied = {0};
-	struct strv args = {0};
+	cleanup_strv struct strv args = {0};
 	const bool loaded =
 		cli_policy_open(d->cli, &dirs, NULL) == 0 &&
 		cli_policy_load(&dirs, cli_string(json_object_get(session, "policy"), "name"), &p,
 				NULL) == 0;
-	int r;
 
 	for (size_t i = 0; loaded && i < ARRAY_LEN(known); i++) {
 		cleanup_free char *name = mem_strdup(known[i]);
 		char *words[] = {(char[]){"exec"}, name, (char[]){"--version"}};
-		struct cli_operation o = {0};
+		cleanup_operation struct cli_operation o = {0};
 		struct verdict v;
 
 		if (access(name, X_OK) == 0 && cli_operation_read(3, words, &o, NULL) == 0) {
@@ -172,18 +169,13 @@ static int try_programs(struct doctor *d, const json_t *session, struct err *err
 			if (!verdict_allows(&v))
 				buf_addf(&denied, "%s%s", denied.len > 0 ? ":" : "denied=", name);
 		}
-		cli_operation_done(&o);
 	}
-	cli_policy_done(&p);
-	cli_policy_close(&dirs);
 	if (denied.len == 0)
 		return 0;
 	d->denied = true;
 	strv_add(&args, denied.data);
 	doctor_outside_run(&d->outside, "programs", &args, &d->report);
-	r = probe(d, session, "programs", &args, err);
-	strv_done(&args);
-	return r;
+	return probe(d, session, "programs", &args, err);
 }
 
 /* Tries a session that asks for nothing. If its policy denies no program, a shipped policy that has
@@ -246,7 +238,7 @@ static int open_limited(struct doctor *d, unsigned *asked, json_t **session, str
 static int try_limits(struct doctor *d, struct err *err)
 {
 	unsigned asked = (1U << ARRAY_LEN(limits)) - 1;
-	struct strv args = {0};
+	cleanup_strv struct strv args = {0};
 	json_t *session = NULL;
 	int r = open_limited(d, &asked, &session, err);
 
@@ -268,7 +260,6 @@ static int try_limits(struct doctor *d, struct err *err)
 		r = probe(d, session, "limits", &args, err);
 	}
 	close_session(d, session);
-	strv_done(&args);
 	return r;
 }
 
@@ -293,41 +284,38 @@ static int examine(struct doctor *d, struct err *err)
 	return 0;
 }
 
+static void doctor_done(struct doctor *d)
+{
+	doctor_outside_close(&d->outside);
+	doctor_report_done(&d->report);
+	config_done(&d->config);
+}
+
 int cmd_doctor(struct cli *cli, struct err *err)
 {
-	struct doctor d = {.cli = cli, .outside = DOCTOR_OUTSIDE_NONE};
-	struct config c = {0};
-	struct doctor_host host;
-	cleanup_buf struct buf text = {0};
+	__attribute__((cleanup(doctor_done))) struct doctor d = {.cli = cli,
+								 .outside = DOCTOR_OUTSIDE_NONE};
 	const struct doctor_wall *separation = &d.report.wall[WALL_process_separation];
-	int r = cli_config(cli, cli->v.config, &c, NULL, err);
+	cleanup_buf struct buf text = {0};
+	struct doctor_host host;
+	int r = cli_config(cli, cli->v.config, &d.config, NULL, err);
 
-	if (r == 0) {
-		strv_copy(&d.may_lack, &c.allow_unenforced);
-		d.limited = limits_walls(&c.limits);
-		r = doctor_outside_open(&d.outside, &c, err);
-	}
-	config_done(&c);
-	if (r == 0 && geteuid() == 0)
-		strv_add(&d.outside.args, SET_UID);
+	if (r == 0)
+		r = doctor_outside_open(&d.outside, &d.config, err);
 	if (r == 0)
 		r = examine(&d, err);
-	if (r == 0) {
-		doctor_judge(&d.report);
-		doctor_host_read(&host);
-		/* The server may belong to root; only its rights count. A refusal does not show
-		 * the owner of the server. */
-		if (separation->known && d.report.refusal == NULL)
-			host.root = separation->state != WALL_UNAVAILABLE;
-		if (cli->v.json)
-			doctor_json(&d.report, &host, &JW(&text));
-		else
-			doctor_print(&d.report, &host, &text);
-		cli_show(cli, &text);
-		r = doctor_failed(&d.report) ? 1 : 0;
-	}
-	doctor_outside_close(&d.outside);
-	doctor_report_done(&d.report);
-	strv_done(&d.may_lack);
-	return r;
+	if (r < 0)
+		return r;
+	doctor_judge(&d.report);
+	doctor_host_read(&host);
+	/* The server may belong to root; only its rights count. A refusal does not show the owner
+	 * of the server. */
+	if (separation->known && d.report.refusal == NULL)
+		host.root = separation->state != WALL_UNAVAILABLE;
+	if (cli->v.json)
+		doctor_json(&d.report, &host, &JW(&text));
+	else
+		doctor_print(&d.report, &host, &text);
+	cli_show(cli, &text);
+	return doctor_failed(&d.report) ? 1 : 0;
 }

@@ -103,9 +103,10 @@ static int make_files(struct doctor_outside *o, const struct config *config, str
 		add_arg(o, "canary=%s", canary);
 	r = copy_program(o->program, copy, PROGRAM_MODE, err);
 	/* Only root can make a program that gives another uid. */
-	if (r == 0 && geteuid() == 0)
-		r = copy_program(o->program, raised, SET_UID_MODE, err);
-	return r;
+	if (r < 0 || geteuid() != 0)
+		return r;
+	add_arg(o, "set_uid=./set-uid");
+	return copy_program(o->program, raised, SET_UID_MODE, err);
 }
 
 static int listener(int family, struct sockaddr *at, socklen_t len)
@@ -211,7 +212,7 @@ void doctor_outside_close(struct doctor_outside *o)
 void doctor_outside_run(const struct doctor_outside *o, const char *group, const struct strv *args,
 			struct doctor_report *r)
 {
-	struct strv argv = {0}, env = {0};
+	cleanup_strv struct strv argv = {0}, env = {0};
 	cleanup_buf struct buf text = {0};
 
 	strv_add(&argv, o->program);
@@ -227,8 +228,6 @@ void doctor_outside_run(const struct doctor_outside *o, const char *group, const
 	if (text.len > 0)
 		doctor_read_acts(r, text.data, false);
 	doctor_outside_signalled(); /* the control may have sent the signal */
-	strv_done(&argv);
-	strv_done(&env);
 }
 
 /* ---- uids ---- */

@@ -228,7 +228,7 @@ static void put_rows(const struct doctor_report *r, enum wall w, struct strv *ce
 static void put_remedies(const struct doctor_report *r, const struct doctor_host *h, enum wall w,
 			 struct buf *out)
 {
-	struct strv texts = {0};
+	cleanup_strv struct strv texts = {0};
 	const char *detail = r->wall[w].detail;
 	const size_t len = strlen(wall_name(w));
 
@@ -247,13 +247,12 @@ static void put_remedies(const struct doctor_report *r, const struct doctor_host
 			mark = "      ";
 		}
 	}
-	strv_done(&texts);
 }
 
 void doctor_print(const struct doctor_report *r, const struct doctor_host *h, struct buf *out)
 {
 	static const char *const head[COLUMNS] = {"WALL", "STATE", "VERDICT", "TRIED", "CAME BACK"};
-	struct strv cells = {0};
+	cleanup_strv struct strv cells = {0};
 
 	put_host(h, out);
 	if (r->refusal != NULL)
@@ -264,7 +263,6 @@ void doctor_print(const struct doctor_report *r, const struct doctor_host *h, st
 		put_rows(r, (enum wall)w, &cells);
 	buf_addc(out, '\n');
 	cli_columns((const char *const *)cells.v, COLUMNS, cells.n / COLUMNS, out);
-	strv_done(&cells);
 	for (unsigned w = 0; w < WALLS; w++)
 		if (needs_remedy(&r->wall[w]))
 			put_remedies(r, h, (enum wall)w, out);
@@ -299,7 +297,7 @@ static void wall_json(const struct doctor_report *r, const struct doctor_host *h
 		      struct jw *w)
 {
 	const struct doctor_wall *one = &r->wall[wall];
-	struct strv texts = {0};
+	cleanup_strv struct strv texts = {0};
 
 	if (needs_remedy(one))
 		find_remedies(r, h, wall, &texts);
@@ -324,7 +322,6 @@ static void wall_json(const struct doctor_report *r, const struct doctor_host *h
 	jw_arr_end(w);
 	jw_kstrv(w, "remedies", &texts);
 	jw_obj_end(w);
-	strv_done(&texts);
 }
 
 void doctor_json(const struct doctor_report *r, const struct doctor_host *h, struct jw *w)

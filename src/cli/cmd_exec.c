@@ -69,8 +69,8 @@ static void print_stream(const json_t *result, const char *name, FILE *to)
 static int conclude(struct cli *cli, const struct buf *answer, enum form form, bool with_output,
 		    struct err *err)
 {
-	json_t *doc = NULL;
-	int r = json_parse(answer->data, answer->len, &doc, err);
+	json_auto_t *doc = NULL;
+	const int r = json_parse(answer->data, answer->len, &doc, err);
 
 	if (r < 0)
 		return r;
@@ -82,9 +82,7 @@ static int conclude(struct cli *cli, const struct buf *answer, enum form form, b
 	}
 	if (form != FORM_JSON)
 		print_notes(cli, doc, form);
-	r = cli_exit_code(doc, err);
-	json_decref(doc);
-	return r;
+	return cli_exit_code(doc, err);
 }
 
 /* Makes one call; the answer contains the output. */
@@ -170,7 +168,7 @@ static int on_message(const char *id, const char *name, const char *data, size_t
 {
 	struct live *live = arg;
 	cleanup_buf struct buf raw = {0};
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 
 	live->begun = true;
 	if (name == NULL || json_parse(data, len, &doc, NULL) < 0)
@@ -187,7 +185,6 @@ static int on_message(const char *id, const char *name, const char *data, size_t
 	} else if (strcmp(name, "result") == 0) {
 		buf_add(&live->result, data, len);
 	}
-	json_decref(doc);
 	return ferror(stdout);
 }
 
@@ -261,7 +258,7 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 			id == NULL ? "1m" : NULL, /* of run: ends if this process is killed */
 	};
 	cleanup_buf struct buf body = {0}, notes = {0};
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	const json_t *policy, *one;
 	size_t i;
 	int r = here == NULL ? err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir)
@@ -279,8 +276,7 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 			 json_string_value(one));
 	if (notes.len > 0)
 		fwrite(notes.data, 1, notes.len, stderr);
-	json_decref(doc);
-	return r;
+	return 0;
 }
 
 static int stop_at_first(const char *id, const char *name, const char *data, size_t len, void *arg)

@@ -14,7 +14,7 @@
 static int session_of(struct cli *cli, const char *command, struct buf *out, struct err *err)
 {
 	cleanup_free char *path = mem_printf("/api/v1/commands/%s", command);
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r;
 
 	if (!id_valid(command))
@@ -22,7 +22,6 @@ static int session_of(struct cli *cli, const char *command, struct buf *out, str
 	r = cli_call_json(cli, "GET", path, NULL, false, &doc, err);
 	if (r == 0)
 		buf_adds(out, cli_string(doc, "session_id"));
-	json_decref(doc);
 	return r;
 }
 
@@ -50,14 +49,12 @@ static int print_page(struct cli *cli, const char *base, struct page *p, struct 
 		mem_printf("%s?stream=%s&offset=%" PRIu64 "&limit=%" PRIu64, base,
 			   cli->v.stream_name ? cli->v.stream_name : "stdout", p->offset, want);
 	cleanup_buf struct buf raw = {0};
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	uint64_t next, kept, total;
 	int r = cli_call_json(cli, "GET", path, NULL, cli->v.json, &doc, err);
 
-	if (r < 0 || cli->v.json) {
-		json_decref(doc);
+	if (r < 0 || cli->v.json)
 		return r;
-	}
 	if (!cli_bytes(doc, "data", "encoding", &raw))
 		r = err_set(err, E_INTERNAL, "data", "the server's answer has no valid data");
 	next = (uint64_t)json_integer_value(json_object_get(doc, "next_offset"));
@@ -75,7 +72,6 @@ static int print_page(struct cli *cli, const char *base, struct page *p, struct 
 			"agentsh: of %" PRIu64 " bytes of %s the first %" PRIu64
 			" are kept (output.command_quota)\n",
 			total, cli_string(doc, "stream"), kept);
-	json_decref(doc);
 	return r;
 }
 
@@ -112,7 +108,7 @@ int cmd_kill(struct cli *cli, struct err *err)
 	cleanup_free char *rest = mem_printf("/kill/%s", command), *path = NULL;
 	cleanup_buf struct buf session = {0}, body = {0};
 	struct jw w = JW(&body);
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r = 0;
 
 	if (cli->argc == 1)
@@ -135,7 +131,6 @@ int cmd_kill(struct cli *cli, struct err *err)
 	r = cli_call_json(cli, "POST", path, &body, cli->v.json, &doc, err);
 	if (r == 0 && !cli->v.json)
 		printf("Signal sent: %s to %s\n", signal, command);
-	json_decref(doc);
 	return r;
 }
 

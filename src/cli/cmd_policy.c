@@ -3,48 +3,35 @@
  * `policy show --effective` and `policy reload` ask a running server. */
 #include "cli/cmd_policy.h"
 #include "base/mem.h"
-#include "config/config.h"
 #include <stdio.h>
 
 int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err)
 {
-	struct config c = {0};
-	int r;
+	const int r = cli_config(cli, cli->v.config, &p->config, NULL, err);
 
-	*p = (struct cli_policies){0};
-	r = cli_config(cli, cli->v.config, &c, NULL, err);
-	if (r == 0) {
-		policy_dirs_init(&p->dirs, c.policy_dir);
-		p->dir = mem_strdup(c.policy_dir);
-		p->fallback = mem_strdup(c.policy_default);
-		p->shadow = strcmp(c.approvals_mode, "shadow") == 0;
-	}
-	config_done(&c);
+	if (r == 0)
+		policy_dirs_init(&p->dirs, p->config.policy_dir);
 	return r;
 }
 
 void cli_policy_close(struct cli_policies *p)
 {
 	policy_dirs_done(&p->dirs);
-	free(p->dir);
-	free(p->fallback);
+	config_done(&p->config);
 }
 
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err)
 {
-	const struct policy_options o = {.strict = at->strict, .shadow = at->shadow};
+	const struct policy_options o = {
+		.strict = at->strict, .shadow = strcmp(at->config.approvals_mode, "shadow") == 0};
 	const char *dot = strrchr(name, '.');
 	const bool file = strchr(name, '/') != NULL ||
 			  (dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
-	int r;
+	const int r = file ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
+			   : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
 
-	*out = (struct cli_policy){0};
-	r = file ? policy_load_file(&at->dirs, name, &o, &out->report, &out->bytes, err)
-		 : policy_load(&at->dirs, name, &o, &out->report, &out->bytes, err);
-	if (r == 0)
-		r = policy_open(out->bytes.data, out->bytes.len, &out->p, err);
-	return r;
+	return r < 0 ? r : policy_open(out->bytes.data, out->bytes.len, &out->p, err);
 }
 
 void cli_policy_done(struct cli_policy *p)
@@ -74,19 +61,20 @@ int cmd_policy_list(struct cli *cli, struct err *err)
 		{"FILE", "file", CLI_WORDS},
 		{"DESCRIPTION", "description", CLI_WORDS},
 	};
-	struct cli_policies at;
-	struct strv names = {0};
+	cleanup_policies struct cli_policies at = {0};
+	cleanup_strv struct strv names = {0};
 	cleanup_buf struct buf json = {0};
 	struct jw w = JW(&json);
-	int r = cli_policy_open(cli, &at, err);
+	const int r = cli_policy_open(cli, &at, err);
 
-	if (r == 0)
-		policy_list(&at.dirs, false, &names);
+	if (r < 0)
+		return r;
+	policy_list(&at.dirs, false, &names);
 	jw_obj(&w);
 	jw_karr(&w, "policies");
 	for (size_t i = 0; i < names.n; i++) {
 		cleanup_free char *file = policy_find_file(&at.dirs, false, names.v[i]);
-		struct cli_policy p;
+		cleanup_policy struct cli_policy p = {0};
 		struct err own = {0};
 		const bool valid = cli_policy_load(&at, names.v[i], &p, &own) == 0;
 
@@ -97,22 +85,18 @@ int cmd_policy_list(struct cli *cli, struct err *err)
 		jw_kstr(&w, "version", valid ? policy_version(p.p) : NULL);
 		jw_kstr(&w, "description", valid ? policy_description(p.p) : own.message);
 		jw_obj_end(&w);
-		cli_policy_done(&p);
 	}
 	jw_arr_end(&w);
 	jw_obj_end(&w);
-	if (r == 0)
-		cli_show_table(cli, &json, "policies", columns, ARRAY_LEN(columns));
-	strv_done(&names);
-	cli_policy_close(&at);
-	return r;
+	cli_show_table(cli, &json, "policies", columns, ARRAY_LEN(columns));
+	return 0;
 }
 
 /* Finds the session that runs, if it is the only one. */
 static int only_session(struct cli *cli, char **id, struct err *err)
 {
 	const json_t *one;
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	unsigned living = 0;
 	size_t i;
 	int r = cli_call_json(cli, "GET", "/api/v1/sessions?limit=1000", NULL, false, &doc, err);
@@ -127,7 +111,6 @@ static int only_session(struct cli *cli, char **id, struct err *err)
 		*id = mem_strdup(cli_string(one, "id"));
 		living++;
 	}
-	json_decref(doc);
 	if (living == 1)
 		return 0;
 	return err_set(err, E_BAD_REQUEST, NULL,
@@ -140,7 +123,7 @@ static int show_effective(struct cli *cli, struct err *err)
 	cleanup_free char *path = NULL;
 	cleanup_buf struct buf out = {0};
 	const json_t *policy, *one;
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	size_t i;
 	int r = id == NULL ? only_session(cli, &id, err) : 0;
 
@@ -158,16 +141,15 @@ static int show_effective(struct cli *cli, struct err *err)
 			buf_addf(&out, "lowered: %s\n", json_string_value(one));
 		cli_print(&out);
 	}
-	json_decref(doc);
 	return r;
 }
 
 int cmd_policy_show(struct cli *cli, struct err *err)
 {
-	struct cli_policies at;
-	struct cli_policy p = {0};
+	cleanup_policies struct cli_policies at = {0};
+	cleanup_policy struct cli_policy p = {0};
 	cleanup_buf struct buf out = {0};
-	struct strv lines = {0};
+	cleanup_strv struct strv lines = {0};
 	int r;
 
 	if (cli->v.effective)
@@ -177,28 +159,26 @@ int cmd_policy_show(struct cli *cli, struct err *err)
 	r = cli_policy_open(cli, &at, err);
 	if (r == 0)
 		r = cli_policy_load(&at, cli->argv[0], &p, err);
-	if (r == 0 && cli->v.json) {
+	if (r < 0)
+		return r;
+	if (cli->v.json) {
 		policy_format(p.p, &JW(&out));
-	} else if (r == 0) {
+	} else {
 		buf_addf(&out, "Name:     %s\nVersion:  %s\n", policy_name(p.p),
 			 policy_version(p.p));
 		policy_summary(p.p, &lines);
 		for (size_t i = 0; i < lines.n; i++)
 			buf_addf(&out, "%s\n", lines.v[i]);
-		strv_done(&lines);
 	}
-	if (r == 0)
-		cli_show(cli, &out);
-	cli_policy_done(&p);
-	cli_policy_close(&at);
-	return r;
+	cli_show(cli, &out);
+	return 0;
 }
 
 /* Validates one policy and prints its problems to stderr or, for JSON, into w. */
 static int validate_one(struct cli *cli, const struct cli_policies *at, const char *name,
 			struct jw *w, struct err *err)
 {
-	struct cli_policy p;
+	cleanup_policy struct cli_policy p = {0};
 	struct err own = {0};
 	const int r = cli_policy_load(at, name, &p, &own);
 
@@ -228,39 +208,38 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 	/* do not repeat the report */
 	if (r < 0 && p.report.len == 0 && err->code == E_OK)
 		*err = own;
-	cli_policy_done(&p);
 	return r;
 }
 
 int cmd_policy_validate(struct cli *cli, struct err *err)
 {
-	struct cli_policies at;
-	struct strv names = {0};
+	cleanup_policies struct cli_policies at = {0};
+	cleanup_strv struct strv names = {0};
 	cleanup_buf struct buf out = {0};
 	struct jw w = JW(&out);
-	int r = cli_policy_open(cli, &at, err), first = 0;
+	int r = cli_policy_open(cli, &at, err);
 
+	if (r < 0)
+		return r;
 	at.strict = cli->v.strict;
 	for (int i = 0; i < cli->argc; i++)
 		strv_add(&names, cli->argv[i]);
-	if (r == 0 && names.n == 0)
+	if (names.n == 0)
 		policy_list(&at.dirs, false, &names);
 	jw_obj(&w);
 	jw_karr(&w, "policies");
-	for (size_t i = 0; r == 0 && i < names.n; i++) {
+	for (size_t i = 0; i < names.n; i++) {
 		const int one = validate_one(cli, &at, names.v[i], &w, err);
 
-		first = first != 0 ? first : one;
+		r = r != 0 ? r : one;
 	}
 	jw_arr_end(&w);
 	jw_obj_end(&w);
-	if (r == 0 && cli->v.json)
+	if (cli->v.json)
 		cli_print_json(&out);
-	strv_done(&names);
-	cli_policy_close(&at);
-	if (first != 0 && (cli->v.json || err->code == E_OK))
+	if (r != 0 && (cli->v.json || err->code == E_OK))
 		return CLI_FAILED; /* the report names the problems */
-	return r != 0 ? r : first;
+	return r;
 }
 
 /* `policy test` calls the function that decides at run time. */
@@ -269,7 +248,7 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 			struct buf *out)
 {
 	cleanup_buf struct buf text = {0};
-	struct strv other = {0};
+	cleanup_strv struct strv other = {0};
 	struct jw w = JW(out);
 
 	buf_reserve(&text, 0);
@@ -299,7 +278,6 @@ static void format_json(const struct policy *p, const struct verdict *v, const s
 	jw_kstr(&w, "version", policy_version(p));
 	jw_kbool(&w, "cached", v->cached);
 	jw_obj_end(&w);
-	strv_done(&other);
 }
 
 static void format_text(const struct verdict *v, const struct op *op, struct buf *out)
@@ -327,38 +305,36 @@ static void format_text(const struct verdict *v, const struct op *op, struct buf
 
 int cmd_policy_test(struct cli *cli, struct err *err)
 {
-	struct cli_operation o = {0};
-	struct cli_policies at = {0};
-	struct cli_policy p = {0};
-	struct verdict v;
+	cleanup_operation struct cli_operation o = {0};
+	cleanup_policies struct cli_policies at = {0};
+	cleanup_policy struct cli_policy p = {0};
 	cleanup_buf struct buf out = {0};
+	struct verdict v;
 	int r = cli_operation_read(cli->argc, cli->argv, &o, err);
 
 	if (r == 0)
 		r = cli_policy_open(cli, &at, err);
 	if (r == 0)
-		r = cli_policy_load(&at, cli->v.policy != NULL ? cli->v.policy : at.fallback, &p,
-				    err);
-	if (r == 0) {
-		policy_decide(p.p, NULL, &o.op, false, &v);
-		cli_policy_unenforced(p.p, 1U << o.op.class);
-		if (cli->v.json)
-			format_json(p.p, &v, &o.op, &out);
-		else
-			format_text(&v, &o.op, &out);
-		cli_show(cli, &out);
-	}
-	cli_policy_done(&p);
-	cli_policy_close(&at);
-	cli_operation_done(&o);
-	return r;
+		r = cli_policy_load(
+			&at, cli->v.policy != NULL ? cli->v.policy : at.config.policy_default, &p,
+			err);
+	if (r < 0)
+		return r;
+	policy_decide(p.p, NULL, &o.op, false, &v);
+	cli_policy_unenforced(p.p, 1U << o.op.class);
+	if (cli->v.json)
+		format_json(p.p, &v, &o.op, &out);
+	else
+		format_text(&v, &o.op, &out);
+	cli_show(cli, &out);
+	return 0;
 }
 
 /* Prints the policies that changed to stdout and those that are broken to stderr. */
 int cmd_policy_reload(struct cli *cli, struct err *err)
 {
 	const json_t *loaded, *failed, *one;
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	size_t i, broken;
 	int r = cli_call_json(cli, "POST", "/api/v1/policies/reload", NULL, cli->v.json, &doc, err);
 
@@ -367,20 +343,16 @@ int cmd_policy_reload(struct cli *cli, struct err *err)
 	loaded = json_object_get(doc, "loaded");
 	failed = json_object_get(doc, "failed");
 	broken = json_array_size(failed);
-	if (cli->v.json) {
-		r = broken > 0 ? CLI_FAILED : 0;
-	} else {
-		json_array_foreach(loaded, i, one) printf("loaded: %s\n", json_string_value(one));
-		if (json_array_size(loaded) == 0 && broken == 0)
-			printf("nothing has changed\n");
-		json_array_foreach(failed, i, one)
-			fprintf(stderr, "agentsh: the old '%s' stays: %s\n",
-				cli_string(one, "name"), cli_string(one, "problem"));
-		if (broken > 0)
-			r = err_set(err, E_BAD_REQUEST, NULL,
-				    "%zu of the policies in use %s broken", broken,
-				    broken == 1 ? "is" : "are");
-	}
-	json_decref(doc);
-	return r;
+	if (cli->v.json)
+		return broken > 0 ? CLI_FAILED : 0;
+	json_array_foreach(loaded, i, one) printf("loaded: %s\n", json_string_value(one));
+	if (json_array_size(loaded) == 0 && broken == 0)
+		printf("nothing has changed\n");
+	json_array_foreach(failed, i, one)
+		fprintf(stderr, "agentsh: the old '%s' stays: %s\n", cli_string(one, "name"),
+			cli_string(one, "problem"));
+	if (broken == 0)
+		return 0;
+	return err_set(err, E_BAD_REQUEST, NULL, "%zu of the policies in use %s broken", broken,
+		       broken == 1 ? "is" : "are");
 }

@@ -2,29 +2,30 @@
 /* cli/cmd_policy.h - functions that the `policy` commands share. Private to this folder. */
 #pragma once
 #include "cli/cli.h"
+#include "config/config.h"
 #include "exec/exec.h"
 #include "policy/policy.h"
 
 struct cli_policies {
+	struct config config;
 	struct policy_dirs dirs;
-	char *dir;	/* policies.dir; owned */
-	char *fallback; /* policies.default; owned */
 	bool strict;
-	bool shadow; /* approvals.mode: shadow */
 };
 struct cli_policy {
 	struct policy *p;
 	struct buf bytes, report;
 };
 
-/* Reads the configuration; the caller calls cli_policy_close in any case. */
+/* Reads the configuration. The caller has zeroed *p and calls cli_policy_close in any case. */
 int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err);
 void cli_policy_close(struct cli_policies *p);
+#define cleanup_policies __attribute__((cleanup(cli_policy_close)))
 /* Loads a policy by name, or a file (a word with a slash or with the ending .yaml or .yml); the
- * caller calls cli_policy_done in any case. */
+ * caller has zeroed *out and calls cli_policy_done in any case. */
 int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_policy *out,
 		    struct err *err);
 void cli_policy_done(struct cli_policy *p);
+#define cleanup_policy __attribute__((cleanup(cli_policy_done)))
 /* Says on stderr which rules of these classes (bits of enum op_class) are not enforced. */
 void cli_policy_unenforced(const struct policy *p, unsigned classes);
 
@@ -39,3 +40,4 @@ struct cli_operation {
 };
 int cli_operation_read(int argc, char **argv, struct cli_operation *out, struct err *err);
 void cli_operation_done(struct cli_operation *o);
+#define cleanup_operation __attribute__((cleanup(cli_operation_done)))

@@ -75,12 +75,12 @@ static int by_text(const void *a, const void *b)
 
 static int refresh(const struct cli_policies *at, struct err *err)
 {
-	cleanup_free char *dir = mem_printf("%s/sets", at->dir);
+	cleanup_free char *dir = mem_printf("%s/sets", at->config.policy_dir);
 	cleanup_free char *path = mem_printf("%s/" REGISTRIES ".yaml", dir);
 	cleanup_free char *temp = mem_printf("%s.new", path);
 	cleanup_buf struct buf text = {0};
 	cleanup_fd int fd = -1;
-	struct strv hosts = {0};
+	cleanup_strv struct strv hosts = {0};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
@@ -110,7 +110,6 @@ static int refresh(const struct cli_policies *at, struct err *err)
 
 	if (r == 0)
 		fprintf(stderr, "agentsh: %zu registries written to %s\n", hosts.n, path);
-	strv_done(&hosts);
 	return r;
 }
 
@@ -120,7 +119,7 @@ static void list_sets(const struct cli *cli, const struct cli_policies *at)
 		{"NAME", "name", CLI_WORDS},
 		{"FILE", "file", CLI_WORDS},
 	};
-	struct strv names = {0};
+	cleanup_strv struct strv names = {0};
 	cleanup_buf struct buf text = {0};
 	struct jw w = JW(&text);
 
@@ -138,7 +137,6 @@ static void list_sets(const struct cli *cli, const struct cli_policies *at)
 	jw_arr_end(&w);
 	jw_obj_end(&w);
 	cli_show_table(cli, &text, "sets", columns, ARRAY_LEN(columns));
-	strv_done(&names);
 }
 
 static void format_set(const struct yaml *set, const char *name, const char *file, struct jw *w)
@@ -186,15 +184,14 @@ static int print_set(const struct cli *cli, const struct cli_policies *at, const
 
 int cmd_policy_sets(struct cli *cli, struct err *err)
 {
-	struct cli_policies at = {0};
+	cleanup_policies struct cli_policies at = {0};
 	int r = cli_policy_open(cli, &at, err);
 
 	if (r == 0 && cli->v.refresh)
 		r = refresh(&at, err);
 	if (r == 0 && cli->argc == 1)
-		r = print_set(cli, &at, cli->argv[0], err);
-	else if (r == 0)
+		return print_set(cli, &at, cli->argv[0], err);
+	if (r == 0)
 		list_sets(cli, &at);
-	cli_policy_close(&at);
 	return r;
 }

@@ -20,7 +20,7 @@
 int cmd_server(struct cli *cli, struct err *err)
 {
 	cleanup_free char *path = NULL;
-	struct strv argv = {0};
+	cleanup_strv struct strv argv = {0};
 	int r = proc_sibling("agentsh-server", &path, err);
 
 	if (r < 0)
@@ -29,7 +29,6 @@ int cmd_server(struct cli *cli, struct err *err)
 	for (int i = 0; i < cli->argc; i++)
 		strv_add(&argv, cli->argv[i]);
 	execv(path, argv.v);
-	strv_done(&argv);
 	return err_errno(err, E_UNAVAILABLE, path, "cannot start %s", path);
 }
 
@@ -71,17 +70,15 @@ static const char *config_of(const struct strv *args)
 /* Returns the path of the server's log, or NULL if it is not a file. */
 static char *log_of(struct cli *cli, const char *socket, const struct strv *args)
 {
-	struct config c = {0};
-	cleanup_free char *path = NULL;
+	cleanup_config struct config c = {0};
 	const char *slash = strrchr(socket, '/');
 
 	if (cli_config(cli, config_of(args), &c, NULL, NULL) == 0 && c.log_output[0] == '/')
-		path = mem_strdup(c.log_output);
-	else if (strv_has(args, "--auto") &&
-		 slash != NULL) /* start_server.c puts it beside the socket */
-		path = mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
-	config_done(&c);
-	return take(path);
+		return mem_strdup(c.log_output);
+	if (strv_has(args, "--auto") &&
+	    slash != NULL) /* start_server.c puts it beside the socket */
+		return mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
+	return NULL;
 }
 
 static int send_signal(const struct client_peer *peer, int sig, int *pidfd, struct err *err)
@@ -130,8 +127,8 @@ int cmd_server_stop(struct cli *cli, struct err *err)
 int cmd_server_reload(struct cli *cli, struct err *err)
 {
 	struct client_peer peer;
-	struct strv args = {0};
-	struct config c = {0};
+	cleanup_strv struct strv args = {0};
+	cleanup_config struct config c = {0};
 	cleanup_buf struct buf report = {0};
 	cleanup_fd int fd = -1;
 	int r = find_server(cli, &peer, err);
@@ -147,16 +144,14 @@ int cmd_server_reload(struct cli *cli, struct err *err)
 		r = send_signal(&peer, SIGHUP, &fd, err);
 	if (r == 0)
 		printf("Server reads its configuration again: %s\n", peer.socket);
-	config_done(&c);
-	strv_done(&args);
 	return r;
 }
 
 int cmd_server_logs(struct cli *cli, struct err *err)
 {
 	struct client_peer peer = {0};
-	struct strv args = {0};
-	struct config c = {0};
+	cleanup_strv struct strv args = {0};
+	cleanup_config struct config c = {0};
 	cleanup_free char *path = NULL;
 	cleanup_fd int fd = -1;
 	char piece[65536];
@@ -173,21 +168,17 @@ int cmd_server_logs(struct cli *cli, struct err *err)
 		path = log_of(cli, c.unix_socket, &args);
 		r = path != NULL && access(path, F_OK) == 0 ? 0 : r;
 	}
-	if (r == 0 && path == NULL)
-		r = err_set(err, E_NOT_FOUND, peer.socket,
-			    "the server (process %d) writes its log to where it was started; "
-			    "logging.output names a file",
-			    (int)peer.pid);
-	if (r == 0) {
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-		while (fd >= 0 && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof(piece)))) > 0)
-			fwrite(piece, 1, (size_t)n, stdout);
-		if (n < 0)
-			r = err_errno(err, E_UNAVAILABLE, path, "cannot read %s", path);
-	}
-	config_done(&c);
-	strv_done(&args);
-	return r;
+	if (r < 0)
+		return r;
+	if (path == NULL)
+		return err_set(err, E_NOT_FOUND, peer.socket,
+			       "the server (process %d) writes its log to where it was started; "
+			       "logging.output names a file",
+			       (int)peer.pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	while (fd >= 0 && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof(piece)))) > 0)
+		fwrite(piece, 1, (size_t)n, stdout);
+	return n < 0 ? err_errno(err, E_UNAVAILABLE, path, "cannot read %s", path) : 0;
 }
 
 struct status {
@@ -201,20 +192,17 @@ struct status {
 static int ask_status(struct cli *cli, struct status *s, struct err *err)
 {
 	cleanup_buf struct buf ready = {0};
-	json_t *doc = NULL;
-	int r = cli_call_json(cli, "GET", "/health", NULL, false, &doc, err);
+	json_auto_t *health = NULL, *doc = NULL;
+	const int r = cli_call_json(cli, "GET", "/health", NULL, false, &health, err);
 
 	if (r < 0)
 		return r;
-	s->version = mem_strdup(cli_string(doc, "version"));
-	json_decref(doc);
-	doc = NULL;
+	s->version = mem_strdup(cli_string(health, "version"));
 	if (cli_call(cli, "GET", "/ready", NULL, &ready, NULL) < 0)
 		buf_add(&ready, cli->refusal.data, cli->refusal.len);
 	if (json_parse(ready.data, ready.len, &doc, NULL) == 0) {
 		s->ready = json_is_true(json_object_get(doc, "ready"));
 		s->sessions = json_integer_value(json_object_get(doc, "sessions"));
-		json_decref(doc);
 	}
 	return 0;
 }
@@ -259,7 +247,7 @@ static void format_status(const struct status *s, bool json, struct buf *out)
 int cmd_server_status(struct cli *cli, struct err *err)
 {
 	struct status s = {0};
-	struct strv args = {0};
+	cleanup_strv struct strv args = {0};
 	cleanup_buf struct buf out = {0};
 	int r;
 
@@ -289,7 +277,6 @@ int cmd_server_status(struct cli *cli, struct err *err)
 		cli_print(&out);
 		r = s.ready ? 0 : NOT_READY;
 	}
-	strv_done(&args);
 	free(s.version);
 	free(s.log);
 	return r;

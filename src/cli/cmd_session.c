@@ -40,14 +40,13 @@ int cli_session_body(const struct cli_values *v, struct buf *body, struct err *e
 int cmd_session_create(struct cli *cli, struct err *err)
 {
 	cleanup_buf struct buf body = {0};
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r = cli_session_body(&cli->v, &body, err);
 
 	if (r == 0)
 		r = cli_call_json(cli, "POST", "/api/v1/sessions", &body, cli->v.json, &doc, err);
 	if (r == 0 && !cli->v.json)
 		printf("Session created: %s\n", cli_string(doc, "id"));
-	json_decref(doc);
 	return r;
 }
 
@@ -77,7 +76,8 @@ static void print_list(const json_t *sessions, bool all)
 	cleanup_free json_t **sorted =
 		mem_resize(NULL, json_array_size(sessions) + 1, sizeof(*sorted));
 	cleanup_buf struct buf out = {0};
-	json_t *shown = json_array(), *s;
+	json_auto_t *shown = json_array();
+	json_t *s;
 	size_t i, rows = 0;
 
 	json_array_foreach(sessions, i, s) if (all || !cli_session_ended(s)) sorted[rows++] = s;
@@ -86,45 +86,38 @@ static void print_list(const json_t *sessions, bool all)
 		json_array_append(shown, sorted[i]);
 	cli_table(shown, columns, ARRAY_LEN(columns), &out);
 	cli_print(&out);
-	json_decref(shown);
 }
 
 /* Joins all pages into one list. */
-static int list_all(struct cli *cli, json_t **all, struct err *err)
+static int list_all(struct cli *cli, json_t *list, struct err *err)
 {
 	cleanup_free char *cursor = mem_strdup("");
-	json_t *list = json_array();
 	int r = 0;
 
 	do {
 		cleanup_free char *path = mem_printf("/api/v1/sessions?limit=1000%s%s",
 						     cursor[0] ? "&cursor=" : "", cursor);
-		json_t *page = NULL;
+		json_auto_t *page = NULL;
 
 		r = cli_call_json(cli, "GET", path, NULL, false, &page, err);
-		if (r == 0)
-			json_array_extend(list, json_object_get(page, "sessions"));
+		json_array_extend(list, json_object_get(page, "sessions"));
 		free(cursor);
 		cursor = mem_strdup(cli_string(page, "next"));
-		json_decref(page);
 	} while (r == 0 && cursor[0] != '\0');
-	if (r == 0)
-		*all = list;
-	else
-		json_decref(list);
 	return r;
 }
 
 int cmd_session_list(struct cli *cli, struct err *err)
 {
-	json_t *all = NULL;
-	int r = cli->v.json ? cli_call_json(cli, "GET", "/api/v1/sessions?limit=1000", NULL, true,
-					    &all, err)
-			    : list_all(cli, &all, err);
+	json_auto_t *all = json_array(), *answer = NULL;
+	int r;
 
-	if (r == 0 && !cli->v.json)
+	if (cli->v.json)
+		return cli_call_json(cli, "GET", "/api/v1/sessions?limit=1000", NULL, true, &answer,
+				     err);
+	r = list_all(cli, all, err);
+	if (r == 0)
 		print_list(all, cli->v.all);
-	json_decref(all);
 	return r;
 }
 
@@ -150,7 +143,7 @@ int cmd_session_info(struct cli *cli, struct err *err)
 		{"Working Dir:", "working_dir", CLI_WORDS},
 	};
 	cleanup_buf struct buf out = {0};
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	const int r = call_session(cli, "GET", &doc, err);
 
 	for (size_t i = 0; r == 0 && !cli->v.json && i < ARRAY_LEN(rows); i++) {
@@ -160,17 +153,15 @@ int cmd_session_info(struct cli *cli, struct err *err)
 		cli_line(&out, "%-15s%s", rows[i].head, value.data);
 	}
 	cli_print(&out);
-	json_decref(doc);
 	return r;
 }
 
 int cmd_session_destroy(struct cli *cli, struct err *err)
 {
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	const int r = call_session(cli, "DELETE", &doc, err);
 
 	if (r == 0 && !cli->v.json)
 		printf("Session destroyed: %s\n", cli_string(doc, "id"));
-	json_decref(doc);
 	return r;
 }

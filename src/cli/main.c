@@ -38,7 +38,7 @@ static void tell_whose(const struct cli *cli)
 {
 	const char *named = cli->v.server != NULL ? cli->v.server : getenv("AGENTSH_SERVER");
 	struct client_peer peer;
-	struct config config = {0};
+	cleanup_config struct config config = {0};
 	struct stat st;
 	char seen[64] = "", told[64] = "";
 
@@ -59,7 +59,6 @@ static void tell_whose(const struct cli *cli)
 		    strcmp(told, seen) != 0 && ftruncate(fd, 0) == 0)
 			fdio_write_all(fd, seen, strlen(seen));
 	}
-	config_done(&config);
 	if (strcmp(told, seen) != 0)
 		fprintf(stderr,
 			"agentsh: using the server of uid %u at %s; no server of your own is "
@@ -147,7 +146,7 @@ static int no_command(int argc, char **argv, struct err *err)
 {
 	const struct cli_command *c = cli_group(argv[0], NULL);
 	cleanup_buf struct buf text = {0};
-	struct strv known = {0};
+	cleanup_strv struct strv known = {0};
 	const char *near;
 
 	if (c == NULL) {
@@ -157,11 +156,9 @@ static int no_command(int argc, char **argv, struct err *err)
 			strv_add(&known, first);
 		}
 		near = yaml_suggest(argv[0], (const char *const *)known.v);
-		err_set(err, E_BAD_REQUEST, argv[0], "no command '%s' (%s%s%sagentsh help)",
-			argv[0], near != NULL ? "did you mean '" : "", near != NULL ? near : "",
-			near != NULL ? "'? " : "");
-		strv_done(&known);
-		return -E_BAD_REQUEST;
+		return err_set(err, E_BAD_REQUEST, argv[0], "no command '%s' (%s%s%sagentsh help)",
+			       argv[0], near != NULL ? "did you mean '" : "",
+			       near != NULL ? near : "", near != NULL ? "'? " : "");
 	}
 
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
@@ -218,7 +215,7 @@ int cli_main(int argc, char **argv)
 	struct cli cli = {0};
 	cleanup_buf struct buf body = {0};
 	struct err err = {0};
-	json_t *sent = NULL;
+	json_auto_t *sent = NULL;
 	int status;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -232,8 +229,6 @@ int cli_main(int argc, char **argv)
 			err_body_format(&err, NULL, &body);
 			cli_print_json(&body);
 		}
-		json_decref(sent);
-
 		fflush(stdout);
 		print_error(&err);
 		status = cli_status(&err);

@@ -20,17 +20,15 @@ static void add_names(const struct cli_option *table, struct strv *out)
 static int no_option(const struct cli_command *cmd, const char *arg, size_t len, struct err *err)
 {
 	cleanup_free char *name = mem_printf("%.*s", (int)len, arg);
-	struct strv known = {0};
+	cleanup_strv struct strv known = {0};
 	const char *near;
 
 	add_names(cmd->options, &known);
 	add_names(cli_globals, &known);
 	near = yaml_suggest(name, (const char *const *)known.v);
-	err_set(err, E_BAD_REQUEST, arg, "no option %s (%s%s%sagentsh %s%s--help)", name,
-		near != NULL ? "did you mean " : "", near != NULL ? near : "",
-		near != NULL ? "? " : "", cmd->name, cmd->name[0] ? " " : "");
-	strv_done(&known);
-	return -E_BAD_REQUEST;
+	return err_set(err, E_BAD_REQUEST, arg, "no option %s (%s%s%sagentsh %s%s--help)", name,
+		       near != NULL ? "did you mean " : "", near != NULL ? near : "",
+		       near != NULL ? "? " : "", cmd->name, cmd->name[0] ? " " : "");
 }
 
 /* Reads the option at argv[*i] and moves *i to its value. */

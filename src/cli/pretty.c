@@ -63,7 +63,7 @@ void cli_show(const struct cli *cli, const struct buf *text)
 void cli_columns(const char *const *cells, size_t columns, size_t rows, struct buf *out)
 {
 	cleanup_free size_t *width = mem_alloc((columns + 1) * sizeof(*width));
-	struct strv shown = {0};
+	cleanup_strv struct strv shown = {0};
 
 	for (size_t i = 0; i < rows * columns; i++) {
 		cleanup_buf struct buf cell = {0};
@@ -80,7 +80,6 @@ void cli_columns(const char *const *cells, size_t columns, size_t rows, struct b
 		else
 			buf_addf(out, "%-*s", (int)width[i % columns] + 2, shown.v[i]);
 	}
-	strv_done(&shown);
 }
 
 void cli_thousands(int64_t n, struct buf *out)
@@ -159,7 +158,7 @@ void cli_cell(const json_t *obj, const char *key, enum cli_cell kind, struct buf
 
 void cli_table(const json_t *rows, const struct cli_column *columns, size_t n, struct buf *out)
 {
-	struct strv cells = {0};
+	cleanup_strv struct strv cells = {0};
 	const json_t *row;
 	size_t i;
 
@@ -173,17 +172,15 @@ void cli_table(const json_t *rows, const struct cli_column *columns, size_t n, s
 		strv_add(&cells, cell.data);
 	}
 	cli_columns((const char *const *)cells.v, n, cells.n / n, out);
-	strv_done(&cells);
 }
 
 void cli_show_table(const struct cli *cli, const struct buf *json, const char *key,
 		    const struct cli_column *columns, size_t n)
 {
 	cleanup_buf struct buf table = {0};
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 
 	if (!cli->v.json && json_parse(json->data, json->len, &doc, NULL) == 0)
 		cli_table(json_object_get(doc, key), columns, n, &table);
-	json_decref(doc);
 	cli_show(cli, cli->v.json ? json : &table);
 }

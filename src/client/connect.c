@@ -84,9 +84,9 @@ int client_open(const struct client_options *o, struct client **out, struct err 
 	const char *file = getenv("AGENTSH_CONFIG");
 	struct client_places places = {.sockets = {system_socket}};
 	cleanup_free char *dir = NULL, *path = NULL;
-	struct config config = {0};
+	cleanup_config struct config config = {0};
 	struct err problem = {0};
-	int r = 0;
+	int r;
 
 	if (name != NULL && *name != '\0')
 		return open_named(o, name, out, err);
@@ -100,18 +100,17 @@ int client_open(const struct client_options *o, struct client **out, struct err 
 	if (places.only) {
 		/* a server that is started has another working directory */
 		path = realpath(file, NULL);
-		r = path == NULL ? err_errno(err, E_BAD_REQUEST, file,
-					     "AGENTSH_CONFIG: cannot open %s", file)
-				 : config_load(path, &config, NULL, err);
-		if (path != NULL)
-			setenv("AGENTSH_CONFIG", path, 1);
+		if (path == NULL)
+			return err_errno(err, E_BAD_REQUEST, file, "AGENTSH_CONFIG: cannot open %s",
+					 file);
+		setenv("AGENTSH_CONFIG", path, 1);
+		r = config_load(path, &config, NULL, err);
+		if (r < 0)
+			return r;
 	}
 
 	places.sockets[0] = config.unix_socket;
 	places.sockets[1] = root || places.only ? NULL : system_socket;
 	places.dir = dir = config_runtime_dir(&config);
-	if (r == 0)
-		r = client_open_at(o, &places, out, err);
-	config_done(&config);
-	return r;
+	return client_open_at(o, &places, out, err);
 }

@@ -250,29 +250,22 @@ static void read_denial(const json_t *policy, struct err *err)
 
 int answer_error(int status, const struct buf *body, struct err *err)
 {
-	const json_t *error, *details, *policy, *one;
-	json_t *doc = NULL;
+	const json_t *error, *policy, *one;
+	json_auto_t *doc = NULL;
 	size_t i;
-	int r;
 
 	if (err != NULL)
 		*err = (struct err){0};
-	if (json_parse(body->data, body->len, &doc, NULL) < 0)
-		return err_set(err, code_by_status(status), NULL,
-			       "the server answered with status %d", status);
+	json_parse(body->data, body->len, &doc, NULL); /* if it fails, only the status counts */
 	error = json_object_get(doc, "error");
-	details = json_object_get(error, "details");
-	json_array_foreach(details, i, one)
-		err_detail(err, string_at(one, "field"), "%s", string_at(one, "problem"));
-	if (json_is_string(json_object_get(error, "code")))
-		r = err_set(err, err_code_by_name(string_at(error, "code")),
-			    string_at(error, "subject"), "%s", string_at(error, "message"));
-	else
-		r = err_set(err, code_by_status(status), NULL, "the server answered with status %d",
-			    status);
 	policy = json_object_get(error, "policy");
+	json_array_foreach(json_object_get(error, "details"), i, one)
+		err_detail(err, string_at(one, "field"), "%s", string_at(one, "problem"));
 	if (err != NULL && json_is_object(policy))
 		read_denial(policy, err);
-	json_decref(doc);
-	return r;
+	if (json_is_string(json_object_get(error, "code")))
+		return err_set(err, err_code_by_name(string_at(error, "code")),
+			       string_at(error, "subject"), "%s", string_at(error, "message"));
+	return err_set(err, code_by_status(status), NULL, "the server answered with status %d",
+		       status);
 }

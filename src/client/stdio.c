@@ -77,7 +77,7 @@ static void read_stdin(struct passing *s)
 
 static int on_control(struct passing *s, const uint8_t *p, size_t n)
 {
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	const json_t *credit;
 	const char *stream;
 	int64_t bytes;
@@ -91,7 +91,6 @@ static int on_control(struct passing *s, const uint8_t *p, size_t n)
 	if (stream != NULL && strcmp(stream, "stdin") == 0 &&
 	    __builtin_add_overflow(s->stdin_credit, bytes, &s->stdin_credit))
 		s->stdin_credit = INT64_MAX;
-	json_decref(doc);
 	return 0;
 }
 

@@ -102,6 +102,7 @@ int config_check(const struct config *c, struct err *err);
  * The place is that of the first key in the text that the file gave. */
 int config_wrong(const struct config *c, const char *problem, struct err *err);
 void config_done(struct config *c);
+#define cleanup_config __attribute__((cleanup(config_done)))
 /* Between two readings of a running server: what only a restart can change becomes in `is` as it
  * was, and is added to kept as "key=value", fit for config_override. */
 void config_keep(const struct config *was, struct config *is, struct strv *kept);
