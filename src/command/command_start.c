@@ -21,7 +21,7 @@
 
 /* ---- the leader's messages ---- */
 
-/* It has executed a program: a message tells the API process, once. */
+/* The program runs: a message to the API process is due, once. */
 static void begin(struct run *r)
 {
 	if (r->began)
@@ -176,8 +176,8 @@ static void on_deadline(void *arg)
 	}
 }
 
-/* The smaller of the two time-outs counts; 0 means that there is none. A command that waited for
- * the gate has its deadline already. */
+/* The smaller of the two time-outs counts; 0: without one. A command that waited for the gate
+ * has its deadline already. */
 static void start_deadline(struct run *r)
 {
 	const uint64_t own = r->ask.timeout_ms, cap = r->cs->settings->command_timeout_ms;

@@ -43,8 +43,8 @@ static void expect_none(struct wkit *k, const char *name, const char *path, cons
 	wkit_done(&c);
 }
 
-/* EXE-8: along PATH as execvp does: what may not be executed is passed over and remembered, a file
- * that the kernel does not know is the shell's. */
+/* EXE-8: PATH is searched as by execvp: a file that may not be executed is passed over and
+ * remembered, and a file of an unknown format is run by the shell. */
 static void exe_8_path_is_searched_as_by_execvp(void **state)
 {
 	static const char missing[] = "E_COMMAND_NOT_FOUND", shut[] = "E_COMMAND_NOT_EXECUTABLE";
@@ -101,7 +101,7 @@ static void pol_4_programs_of_the_workspace_run(void **state)
 	wkit_expect(k, "rm tool link script odd", "", 0);
 }
 
-/* POL-4: a loader opens its program itself, when nobody looks any more. */
+/* POL-4: a loader opens its program itself, after the decision. */
 static int open_denying(void **state)
 {
 	const struct wkit_request request = {

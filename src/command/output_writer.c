@@ -29,8 +29,8 @@ void output_done(struct output *o)
 	stream_done(&o->stream);
 }
 
-/* Reads at most max; returns the bytes, 0 at the end (the pipe is closed then), -1 if there are
- * none now. */
+/* Reads at most max. Returns the bytes; 0 at the end, and closes the pipe; -1: the pipe is empty.
+ */
 static ssize_t move(struct output *o, size_t max)
 {
 	ssize_t n;

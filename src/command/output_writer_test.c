@@ -67,7 +67,7 @@ static void fill(int fd, size_t n)
 	assert_int_equal(write(fd, x, n), n);
 }
 
-/* EXE-6: exactly the window is taken; a wider one goes on; a narrower one is no step back. */
+/* EXE-6: exactly the window is taken; a wider one goes on; a narrower one changes nothing. */
 static void exe_6_the_window_is_exact(void **state)
 {
 	struct fixture *f = *state;
@@ -237,8 +237,8 @@ static void exe_4_input_waits_for_the_command(void **state)
 	input_done(&f->in);
 }
 
-/* EXE-4: when nobody reads it counts as taken, also what comes later; too much is refused. */
-static void exe_4_input_that_nobody_reads(void **state)
+/* EXE-4: input without a reader counts as taken, also later input; too much is refused. */
+static void exe_4_input_without_a_reader(void **state)
 {
 	struct fixture *f = *state;
 	cleanup_free char *big = mem_alloc(INPUT_MAX + 1);
@@ -274,7 +274,7 @@ int main(void)
 		TEST(exe_3_a_drain_does_not_wait),
 		TEST(exe_6_a_reader_holds_the_command_behind_the_quota),
 		TEST(exe_4_input_waits_for_the_command),
-		TEST(exe_4_input_that_nobody_reads),
+		TEST(exe_4_input_without_a_reader),
 	};
 
 	return cmocka_run_group_tests_name("output", tests, NULL, NULL);

@@ -16,8 +16,6 @@ static struct result *add(struct results *rs, const char *id)
 	return r;
 }
 
-/* SES-8: told once, in order, when its end is in the journal; again to the next API child, until
- * acknowledged. */
 static void ack(struct results *rs, const char *id)
 {
 	char *ids[] = {(char *)(uintptr_t)id, NULL};
@@ -25,6 +23,8 @@ static void ack(struct results *rs, const char *id)
 	results_ack(rs, &(struct strv){ids, 1});
 }
 
+/* SES-8: a result is sent once, in order, when its end is in the journal; and again to the next API
+ * child, until it is acknowledged. */
 static void ses_8_a_result_is_kept_until_it_is_acknowledged(void **state)
 {
 	struct results rs;
@@ -38,7 +38,7 @@ static void ses_8_a_result_is_kept_until_it_is_acknowledged(void **state)
 	assert_ptr_equal(results_next(&rs), b);
 	a->ready = true;
 	assert_ptr_equal(results_next(&rs), a);
-	ack(&rs, "a"); /* not told: cannot be stored */
+	ack(&rs, "a"); /* it was not sent, so it cannot be stored */
 	assert_ptr_equal(results_find(&rs, "a"), a);
 	results_told(&rs, a);
 	results_told(&rs, b);
@@ -57,7 +57,7 @@ static void ses_8_a_result_is_kept_until_it_is_acknowledged(void **state)
 	assert_int_equal(rs.n, 0);
 }
 
-/* SES-8: a new API child is told first that a command whose end is not in the journal has started.
+/* SES-8: a new API child learns first that a command has started whose end is not in the journal.
  */
 static void ses_8_a_start_is_told_again(void **state)
 {

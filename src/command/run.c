@@ -258,7 +258,7 @@ void run_terminate_all(struct commands *cs)
 	struct run *r;
 
 	TAILQ_FOREACH (r, &cs->runs, next) {
-		if (r->phase == RUN_HELD || r->phase == RUN_ASKING)
+		if (r->phase <= RUN_ASKING)
 			end_unstarted(r);
 		else if (r->phase < RUN_ENDING && r->why == WHY_ITSELF)
 			r->why = WHY_SESSION_END;
@@ -272,7 +272,7 @@ void run_kill_all(struct commands *cs)
 	struct run *r;
 
 	TAILQ_FOREACH (r, &cs->runs, next) {
-		if (r->phase == RUN_HELD || r->phase == RUN_ASKING)
+		if (r->phase <= RUN_ASKING)
 			end_unstarted(r);
 		else if (r->phase == RUN_STARTING)
 			r->why = WHY_SESSION_END;
@@ -293,7 +293,7 @@ void run_window(struct commands *cs, const struct warden_window *m)
 		output_unbind(&r->out[m->stream - 1]);
 	else
 		output_window(&r->out[m->stream - 1], m->allowed, m->read);
-	/* A reader that comes later is to be told as well. */
+	/* A reader that comes later gets messages as well. */
 	r->ask.report_output |= m->read != OUTPUT_UNREAD;
 }
 

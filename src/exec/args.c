@@ -288,7 +288,6 @@ static const struct {
 	{"--audit", LOADER_VALUE},
 	{"--preload", LOADER_VALUE},
 	{"--argv0", LOADER_VALUE},
-	{"--inhibit-cache", LOADER_PLAIN},
 	{"--", LOADER_LAST},
 	{"--list", LOADER_LOOKS},
 	{"--verify", LOADER_LOOKS},
@@ -302,7 +301,7 @@ void loader_parse(char *const *argv, size_t argc, struct loader_call *out)
 {
 	*out = (struct loader_call){NULL, true};
 	for (size_t i = 1; i < argc; i++) {
-		enum loader_option kind = LOADER_PLAIN; /* --name=value of other loaders */
+		enum loader_option kind = LOADER_PLAIN; /* also --name=value of other loaders */
 
 		if (strncmp(argv[i], "--", 2) != 0) {
 			out->program = argv[i];
@@ -311,20 +310,13 @@ void loader_parse(char *const *argv, size_t argc, struct loader_call *out)
 		for (size_t k = 0; k < ARRAY_LEN(loader_options); k++)
 			if (strcmp(argv[i], loader_options[k].name) == 0)
 				kind = loader_options[k].kind;
-		switch (kind) {
-		case LOADER_VALUE:
-			i++;
-			break;
-		case LOADER_PLAIN:
-			break;
-		case LOADER_LAST:
-			out->program = i + 1 < argc ? argv[i + 1] : NULL;
+		if (kind == LOADER_LAST && i + 1 < argc)
+			out->program = argv[i + 1];
+		if (kind == LOADER_LAST || kind == LOADER_ENDS)
 			return;
-		case LOADER_LOOKS:
+		if (kind == LOADER_LOOKS)
 			out->runs = false;
-			break;
-		case LOADER_ENDS:
-			return;
-		}
+		if (kind == LOADER_VALUE)
+			i++;
 	}
 }

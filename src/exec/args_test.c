@@ -158,7 +158,7 @@ static void pol_4_arguments_are_cut_at_the_limits(void **state)
 	assert_int_equal(read_many(EXEC_ARGV_MAX / 4096 + 1, 4096 - 8, &a), E2BIG);
 }
 
-/* What is not kept still counts: one other byte behind argv[0] is another hash. */
+/* Arguments that are not kept still count: one other byte behind argv[0] is another hash. */
 static void pol_4_the_hash_sees_every_byte(void **state)
 {
 	struct args a, b;

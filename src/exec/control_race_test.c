@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Callers whose strings change under the decision. true and expr are files that nobody here can
- * change and names of one length; expr is denied, and its exit status without arguments is 2. */
+/* Callers whose strings change under the decision. true and expr are files that no process
+ * here can change, and names of one length; expr is denied, and its exit status without arguments
+ * is 2. */
 #include "exec/testkit/exec_testkit.h"
 #include <stdatomic.h>
 
@@ -54,7 +55,7 @@ static _Noreturn void try_exec(struct flip *f)
 	_exit(KIT_NOT_RUN);
 }
 
-/* Each: the process that executes, with somebody who flips. */
+/* Each: the process that executes, and another one that flips. */
 static void by_thread(struct flip *f)
 {
 	pthread_t t;
@@ -233,8 +234,8 @@ static int guest_storm(void *arg)
 	return 0;
 }
 
-/* POL-4: one of them takes the process over and the others die, traced or not: nobody waits for
- * ever, neither for the process nor in its exec. */
+/* POL-4: one of them takes the process over and the others die, traced or not: neither a
+ * parent nor a thread waits for ever. */
 static void pol_4_threads_that_execute_at_once_all_end(void **state)
 {
 	assert_int_equal(kit_run(guest_storm, NULL), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Exec control as a normal user, who does not own the programs of the system: every exec is
- * verified, whoever could change it.
+ * verified, also of a program that no process can change.
  *
  * A guest here is this program executed again with the name of what it does, so that its memory
  * began with an exec. Its strings are on its stack and heap. */

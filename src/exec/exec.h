@@ -59,7 +59,7 @@ struct exec_setup {
 	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
 	 * namespaces. */
 	int root;
-	/* Our own program that tells of a shell's state: under no rule, and in no event. Its path
+	/* Our own program that reports a shell's state: no rule and no event is about it. Its path
 	 * cannot be changed from inside. Borrowed. */
 	const char *helper;
 };

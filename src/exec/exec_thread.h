@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec/exec_thread.h - the state of exec control, shared by the files of this folder; private to
- * it. */
+/* exec/exec_thread.h - the state of exec control; private to this folder. */
 #pragma once
 #include "exec/exec.h"
 #include "exec/program_cache.h"
@@ -29,7 +28,7 @@ struct exec_case {
 	pid_t tid;	 /* the caller's thread, and the process once it has executed */
 	pid_t pid, ppid; /* the caller's process */
 	struct seccomp_notif notif;
-	int pidfd;   /* PARKED: tells of its death; else -1 */
+	int pidfd;   /* PARKED: readable when it is dead; else -1 */
 	bool helper; /* our own program: no event */
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */

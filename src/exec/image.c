@@ -2,8 +2,8 @@
 /* Resolution in the caller's root: openat2 with RESOLVE_IN_ROOT, so that absolute links and ".."
  * stay there. It follows no magic links. Those that name the caller itself are opened directly,
  * since /proc/self is another process for each reader; the caller's root and directory replace
- * their links. Other spellings of those links are not found. A caller is told that a file which we
- * cannot find does not exist; the answer is ours, so no file can be put there in between. */
+ * their links. Other spellings of those links are not found. If we do
+ * not find a file, the exec fails: no file can be put there between two lookups. */
 #include "exec/image.h"
 #include "base/fdio.h"
 #include "base/mem.h"

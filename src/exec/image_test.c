@@ -9,7 +9,7 @@ struct named {
 	const char *before, *after;
 	bool in_dir;
 	int want;
-	const char *file; /* what is decided; NULL: nobody is asked */
+	const char *file; /* what is decided; NULL: no decision is made */
 };
 
 static void write_path(const struct named *n, char out[256])
@@ -155,7 +155,7 @@ static unsigned initial_flags(const char *path)
 	return flags;
 }
 
-/* Whoever puts another file in the place of a link decides what the interpreter opens. */
+/* A process that replaces a link decides which file the interpreter opens. */
 static void pol_4_a_script_by_a_name_that_can_change(void **state)
 {
 	char dir[] = "/tmp/agentsh-loose-XXXXXX";

@@ -112,7 +112,7 @@ static int look_at_own_root(void)
 	if (!in_root("/usr/bin/true") || !in_root("/bin/true") || !in_root("/part"))
 		return 3;
 	if (in_root("/proc/self/cwd") || in_root("/proc/version"))
-		return 4; /* another for whoever looks */
+		return 4; /* each process sees another one */
 	if (in_root("/usr/bin/does-not-exist"))
 		return 5;
 	/* The workspace is a part of the system, where its owner is another. */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 /* The search is execvp's: ENOENT, ENOTDIR and EACCES go on with the next directory, EACCES is
- * remembered; a file of a format that the kernel does not know is run by a shell. */
+ * remembered; a file of an unknown format is run by a shell. */
 #define SHELL_OF_ODD_FILES "/bin/sh"
 #define DEFAULT_PATH "/bin:/usr/bin"
 
@@ -45,7 +45,7 @@ static bool goes_on(int e)
 	return e == ENOENT || e == EACCES || e == ENOTDIR || e == ENAMETOOLONG;
 }
 
-/* 0 or an errno. A search ends with a file that needs the shell, even if there is none. */
+/* 0 or an errno. A search ends with a file that needs the shell, even without a shell. */
 static int look(struct exec_initial *i, const char *path)
 {
 	char *const head[] = {(char[]){SHELL_OF_ODD_FILES}, (char *)(uintptr_t)path};

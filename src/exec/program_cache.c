@@ -38,21 +38,12 @@ static struct known *place_of(struct exec_looker *p, const char *path)
 	return &p->known[fnv32(FNV32, path, strlen(path)) % PROGRAM_CACHE_MAX];
 }
 
-static bool read_mark(int dir, const char *path, struct program_cache_mark *out)
+/* Differs between any two files. A change of mode or owner changes the ctime as well. */
+static bool read_mark(int dir, const char *path, struct statx *out)
 {
-	struct statx st;
-
-	if (statx(dir, path, AT_EMPTY_PATH, STATX_BASIC_STATS, &st) < 0)
+	if (statx(dir, path, AT_EMPTY_PATH, STATX_BASIC_STATS, out) < 0)
 		return false;
-	memset(out, 0, sizeof(*out)); /* it is compared whole */
-	out->ino = st.stx_ino;
-	out->size = st.stx_size;
-	out->dev[0] = st.stx_dev_major;
-	out->dev[1] = st.stx_dev_minor;
-	out->changed.tv_sec = st.stx_ctime.tv_sec;
-	out->changed.tv_nsec = st.stx_ctime.tv_nsec;
-	out->written.tv_sec = st.stx_mtime.tv_sec;
-	out->written.tv_nsec = st.stx_mtime.tv_nsec;
+	out->stx_atime = (struct statx_timestamp){0};
 	return true;
 }
 
@@ -65,7 +56,7 @@ static const char *below_root(const char *path)
 static bool recall(struct exec_looker *p, const char *path, struct image *out)
 {
 	struct known *k = place_of(p, path);
-	struct program_cache_mark now;
+	struct statx now;
 	cleanup_fd int fd = -1;
 	bool found;
 
@@ -81,8 +72,8 @@ static bool recall(struct exec_looker *p, const char *path, struct image *out)
 		return false;
 	}
 	*out = (struct image){.fd = -1,
-			      .dev = makedev(k->mark.dev[0], k->mark.dev[1]),
-			      .ino = (ino_t)k->mark.ino,
+			      .dev = makedev(now.stx_dev_major, now.stx_dev_minor),
+			      .ino = (ino_t)now.stx_ino,
 			      .fixed = true,
 			      .program_immutable = true};
 	out->called = mem_strdup(path);
@@ -90,8 +81,7 @@ static bool recall(struct exec_looker *p, const char *path, struct image *out)
 	return true;
 }
 
-/* Not for a script, which depends on several files, nor for ld.so, which depends on its arguments.
- */
+/* Not a script, which depends on several files, nor ld.so, which depends on its arguments. */
 static void remember(struct exec_looker *p, const char *path, const struct image *im)
 {
 	struct known *k = place_of(p, path);

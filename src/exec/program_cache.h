@@ -8,21 +8,14 @@
 
 #define PROGRAM_CACHE_MAX 64
 
-/* Differs between any two files. A change of mode or owner changes the time as well. */
-struct program_cache_mark {
-	uint64_t ino, size;
-	uint32_t dev[2];
-	struct statx_timestamp changed, written;
-};
 struct exec_looker {
 	int root; /* borrowed */
 	struct immutable_paths names;
 	struct known {
-		char *path, *resolved; /* owned; path is absolute, as it was asked for; NULL: free
-					*/
+		char *path, *resolved; /* owned; path is as it was asked for; NULL: free */
 		bool plain;	       /* nothing in the path begins at a root or leads out of it */
-		struct program_cache_mark mark;
-	} known[PROGRAM_CACHE_MAX]; /* no scripts */
+		struct statx mark;     /* of the file, without its access time */
+	} known[PROGRAM_CACHE_MAX];    /* no scripts */
 };
 /* As image_resolve, for the looker's root. */
 int program_cache_resolve(struct exec_looker *l, const struct image_name *name,

@@ -12,20 +12,19 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-/* A filter refuses both calls for any process. Without a filter they say that the process does not
- * exist. */
+/* Without a filter both calls fail with ESRCH, because the process does not exist. */
 int trace_available(void)
 {
-	const pid_t nobody = INT_MAX;
+	const pid_t missing = INT_MAX;
 	struct iovec none = {0};
 	char scope = '0';
 	cleanup_fd int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0 && read(fd, &scope, 1) == 1 && scope == '3')
 		return EPERM;
-	if (ptrace(PTRACE_SEIZE, nobody, NULL, NULL) == -1 && errno != ESRCH)
+	if (ptrace(PTRACE_SEIZE, missing, NULL, NULL) == -1 && errno != ESRCH)
 		return errno;
-	if (process_vm_readv(nobody, &none, 1, &none, 1, 0) == -1 && errno != ESRCH)
+	if (process_vm_readv(missing, &none, 1, &none, 1, 0) == -1 && errno != ESRCH)
 		return errno;
 	return 0;
 }

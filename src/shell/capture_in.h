@@ -25,7 +25,7 @@ struct captured {
 };
 void captured_done(struct captured *c);
 
-/* The command whose first process is pid or its parent; NULL: there is none. *later: a command that
+/* The command of which pid is the first process or its child, or NULL. *later: a command that
  * is being started may be the one (a quick shell ends before its leader has reported its start). */
 typedef struct captured *capture_owner_fn(pid_t pid, bool *later, void *arg);
 

@@ -59,7 +59,7 @@ static void wait_until(struct fixture *f, bool (*until)(struct fixture *f), int 
 
 static int given_end = -1; /* where connections are handed in */
 
-/* As make_with, but nobody can connect: a socketpair brings connections. */
+/* As make_with, but no process can connect: a socketpair brings connections. */
 static int make_given(void **state)
 {
 	struct fixture *f = mem_new(struct fixture);
@@ -263,8 +263,8 @@ static void sta_6_another_program_is_not_believed(void **state)
 	assert_int_equal(status_of(pid), 1);
 }
 
-/* STA-6: whoever belongs to no command is hung up on. */
-static void sta_6_a_stranger_is_not_heard(void **state)
+/* STA-6: the connection of a process that belongs to no command is closed. */
+static void sta_6_a_stranger_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -311,7 +311,7 @@ static void sta_6_a_lent_connection_is_not_believed(void **state)
 	status_of(pid);
 }
 
-/* STA-3: a shell that ends before its start was told is believed when it was. */
+/* STA-3: a shell may end before its leader reports its start; its state is taken then. */
 static void sta_3_an_early_capture_waits_for_its_command(void **state)
 {
 	struct fixture *f = *state;
@@ -401,7 +401,8 @@ static pid_t given_sender(const char *const *datagrams, bool lie)
 	return pid;
 }
 
-/* STA-3: where nobody can connect, a connection is given; who sends is known all the same. */
+/* STA-3: where no process can connect, a connection is given; the sender is checked all the same.
+ */
 static void sta_3_a_given_connection_is_judged_alike(void **state)
 {
 	static const char *const whole[] = {"EA=1", "D/tmp", "F", NULL};
@@ -439,7 +440,7 @@ int main(void)
 						make_given, unmake),
 		cmocka_unit_test_setup_teardown(sta_6_another_program_is_not_believed, make_other,
 						unmake),
-		TEST(sta_6_a_stranger_is_not_heard),
+		TEST(sta_6_a_stranger_is_refused),
 		TEST(sta_6_a_lent_connection_is_not_believed),
 		TEST(sta_3_an_early_capture_waits_for_its_command),
 		TEST(sta_5_connections_are_few_and_short),

@@ -18,6 +18,5 @@ char *root_real(int root_fd, const char *path);
 bool root_executable(int root_fd, const char *path); /* a regular file with an x bit for us */
 /* Opens for reading; -1/errno. */
 int root_open(int root_fd, const char *path);
-/* The home directory of a user by the session's /etc/passwd; NULL if there is none. Owned by the
- * caller. */
+/* The home directory of a user by the session's /etc/passwd, or NULL. Owned by the caller. */
 char *root_home_of(int root_fd, const char *user, size_t len);

@@ -33,7 +33,7 @@ struct shell_memory {
 void shell_memory_init(struct shell_memory *m, const struct strv *env, const char *cwd,
 		       size_t env_max);
 void shell_memory_done(struct shell_memory *m);
-/* From now on the policy says which variables load code and are dropped: policy_drops_env. */
+/* From now on variables are dropped by which programs load code: policy_drops_env. */
 void shell_memory_bind(struct shell_memory *m, const struct policy *p);
 void shell_memory_remember(struct shell_memory *m, const char *line); /* into the history, cut */
 
@@ -46,7 +46,7 @@ bool env_put(struct strv *env, const char *name, const char *value, size_t max, 
 /* Changes the directory; the old one becomes OLDPWD. Not checked here. */
 void env_chdir(struct shell_memory *m, const char *path);
 
-/* The names whose value differs between two environments, each once. */
+/* Names of variables that differ between two environments, each once. */
 void env_changes(const struct strv *before, const struct strv *after, struct strv *names);
 
 struct env_ask {

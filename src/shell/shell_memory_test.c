@@ -50,7 +50,7 @@ static void sta_4_a_session_begins_clean(void **state)
 	shell_memory_done(&m);
 }
 
-/* SHM-3: every process is told that it is in a session; PWD and HOME are there. */
+/* SHM-3: a variable shows every process that it is in a session; PWD and HOME are set. */
 static void shm_3_the_environment_of_a_command(void **state)
 {
 	struct shell_memory m = make(LIST("A=1", "B=2"));

@@ -48,9 +48,10 @@ int stream_file_open(int dir_fd, const char *session, const char *command, int w
 	int got;
 
 	ensure(which == 1 || which == 2);
-	if (!file_name(name, session, command, which - 1))
-		return err_set(err, E_NOT_FOUND, command, "no output of '%s'", command);
-	got = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	errno = ENOENT;
+	got = file_name(name, session, command, which - 1)
+		      ? openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+		      : -1;
 	if (got < 0 && errno == ENOENT)
 		return err_set(err, E_NOT_FOUND, command, "no output of '%s'", command);
 	if (got < 0)
@@ -80,10 +81,6 @@ struct file_entry {
 	uint64_t bytes;
 	int64_t written_us;
 };
-struct entries {
-	struct file_entry *v;
-	size_t n, cap;
-};
 
 static DIR *open_dir(int dir_fd, const char *name)
 {
@@ -96,7 +93,7 @@ static DIR *open_dir(int dir_fd, const char *name)
 }
 
 /* Adds the files of a session; skips names that stream_file_create does not make. */
-static void list_session(int dir_fd, const char *session, struct entries *es)
+static void list_session(int dir_fd, const char *session, struct buf *entries)
 {
 	DIR *d = open_dir(dir_fd, session);
 	const struct dirent *de;
@@ -118,11 +115,7 @@ static void list_session(int dir_fd, const char *session, struct entries *es)
 			continue;
 		e.bytes = (uint64_t)st.st_size;
 		e.written_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
-		if (es->n == es->cap) {
-			es->cap = es->cap > 0 ? 2 * es->cap : 64;
-			es->v = mem_resize(es->v, es->cap, sizeof(*es->v));
-		}
-		es->v[es->n++] = e;
+		buf_add(entries, &e, sizeof(e));
 	}
 	if (d != NULL)
 		closedir(d);
@@ -139,23 +132,27 @@ uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t no
 		      stream_keep_fn *keep, void *arg)
 {
 	DIR *d = open_dir(dir_fd, ".");
-	struct entries es = {0};
+	cleanup_buf struct buf entries = {0};
 	uint64_t total = 0, removed = 0;
+	struct file_entry *all;
 	struct dirent *de;
+	size_t n;
 
 	if (d == NULL)
 		return 0;
 	while ((de = readdir(d)) != NULL)
 		if (id_valid(de->d_name))
-			list_session(dir_fd, de->d_name, &es);
+			list_session(dir_fd, de->d_name, &entries);
 	closedir(d);
-	if (es.n == 0)
+	all = (struct file_entry *)(void *)entries.data;
+	n = entries.len / sizeof(*all);
+	if (n == 0)
 		return 0;
-	qsort(es.v, es.n, sizeof(*es.v), by_age);
-	for (size_t i = 0; i < es.n; i++)
-		total += es.v[i].bytes;
-	for (size_t i = 0; i < es.n; i++) {
-		const struct file_entry *e = &es.v[i];
+	qsort(all, n, sizeof(*all), by_age);
+	for (size_t i = 0; i < n; i++)
+		total += all[i].bytes;
+	for (size_t i = 0; i < n; i++) {
+		const struct file_entry *e = &all[i];
 		const bool old = now_wall_us - e->written_us > max_age_ms * 1000;
 
 		if ((!old && total <= quota) || (keep != NULL && keep(e->session, e->name, arg)))
@@ -164,6 +161,5 @@ uint64_t stream_sweep(int dir_fd, uint64_t quota, int64_t max_age_ms, int64_t no
 		total -= e->bytes;
 		removed += e->bytes;
 	}
-	free(es.v);
 	return removed;
 }

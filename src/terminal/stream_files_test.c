@@ -117,7 +117,7 @@ static void exe_3_files_are_made_once(void **state)
 	assert_int_equal(faccessat(p->fd, "s-1", F_OK, 0), -1);
 }
 
-/* EXE-3: names that are no ids never reach the file system. */
+/* EXE-3: names that are not ids never reach the file system. */
 static void exe_3_names_cannot_leave_the_directory(void **state)
 {
 	const struct runtime *p = *state;

@@ -197,7 +197,7 @@ static void exe_3_a_broken_descriptor_is_an_error(void **state)
 					 "bytes were written to it");
 }
 
-/* Bytes that can be told apart by their offset. */
+/* Bytes that differ by their offset. */
 static void produce(struct stream *s, uint64_t n)
 {
 	unsigned char part[1000];

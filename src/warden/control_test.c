@@ -104,7 +104,7 @@ static void exe_5_a_signal_reaches_the_first_process(void **state)
 	wkit_done(&c);
 }
 
-/* EXE-5: what does not go with the signal goes after the grace; KILL goes at once. */
+/* EXE-5: a process that survives the signal is killed after the grace; KILL acts at once. */
 static void exe_5_kill_ends_everything(void **state)
 {
 	static const struct {
@@ -248,7 +248,7 @@ static void exe_4_stdin_is_pumped(void **state)
 	assert_true(k->taken <= 200009);
 	wkit_done(&c);
 
-	/* Nobody reads: it is thrown away, and counted. */
+	/* Without a reader it is thrown away, and counted. */
 	c = wkit_command(k);
 	c.ask.script = mem_strdup("exec 0<&-; sleep 0.3");
 	c.ask.stdin_open = 1;
@@ -324,7 +324,7 @@ static void ses_1_a_patch_is_answered_with_the_state(void **state)
 	msg_done(MSG_warden_patch, &p);
 }
 
-/* SES-5: counters of what is not limited are not read; with a limit that comes later they are. */
+/* SES-5: counters are read only for limits that are set; also for a limit that is set later. */
 static void ses_5_counters_are_read_once_there_is_a_limit(void **state)
 {
 	const int file = memfd_create("counter", 0), event = eventfd(0, EFD_NONBLOCK);

@@ -25,17 +25,17 @@ enum warden_phase {
 
 /* The link to the API child, which may be replaced at any time.
  *
- * No message is queued: a mark on the object (command, result) says that a message about it is to
- * be sent, and flush sends what the socket takes, in a legal order. A full socket therefore costs
- * no memory and never blocks. */
+ * No message is queued: a mark on the object (command, result) means that a message about it is
+ * due, and flush sends what the socket takes, in a legal order. A full socket therefore costs no
+ * memory and never blocks. */
 struct server_link {
 	struct peer peer; /* closed: none */
 	int guest_fd;	  /* connected, has not sent anything; -1: none */
 	struct watch *guest_readable, *accepting;
 	struct watch *orphan, *bell;
 	int64_t rung_us; /* the last bell */
-	bool hello;	 /* was said; its contents are the warden's settings */
-	bool greeted;	 /* and init is ready: all may be told */
+	bool hello;	 /* has come; its contents are the warden's settings */
+	bool greeted;	 /* and init is ready: every message may be sent */
 	bool tell_state, told_failure;
 	uint32_t state_req;
 	unsigned patches; /* states owed as answers */
@@ -45,8 +45,8 @@ struct server_link {
 /* The processes of the session beside init (model/process_table.h).
  *
  * The stub has started them as children of the warden. Each has a link: the warden hands it the
- * actor table, waits until it is ready, answers its questions about actors and tells the API
- * process of its events. If one dies, the session fails, with its name in the reason. */
+ * actor table, waits until it is ready, answers its questions about actors and rings the API
+ * process for its events. If one dies, the session fails, with its name in the reason. */
 struct processes {
 	struct process_beside {
 		struct warden *w;

@@ -21,7 +21,7 @@ static void reconnect(struct wkit *k)
 	wkit_say_hello(k);
 }
 
-/* SES-8: commands go on without an API child; what is not acknowledged is told again. */
+/* SES-8: commands go on without an API child; a result that was not acknowledged is sent again. */
 static void ses_8_the_api_child_is_replaced(void **state)
 {
 	struct wkit *k = wkit_of(state);
@@ -59,7 +59,7 @@ static void ses_8_the_api_child_is_replaced(void **state)
 	msg_done(MSG_warden_result, &again.result);
 }
 
-/* SES-8: a window that nobody will widen any more does not stop a command. */
+/* SES-8: a window without an API child that could widen it does not stop a command. */
 static void ses_8_windows_end_with_the_api_child(void **state)
 {
 	struct wkit *k = wkit_of(state);
@@ -75,7 +75,7 @@ static void ses_8_windows_end_with_the_api_child(void **state)
 	wkit_done(&c);
 }
 
-/* SES-8: whoever only knocks replaces nobody; a stranger is not let in. */
+/* SES-8: a connection without a message replaces no link; a stranger is refused. */
 static void ses_8_strangers_stay_outside(void **state)
 {
 	struct wkit *k = wkit_of(state);
@@ -211,7 +211,7 @@ static pid_t leader_of(struct wkit *k)
 	return found;
 }
 
-/* EXE-1: a leader is used again; one that dies while it is idle is nobody's loss. */
+/* EXE-1: a leader is used again; one that dies while it is idle ends no command. */
 static void exe_1_a_dead_idle_leader_is_replaced(void **state)
 {
 	struct wkit *k = wkit_of(state);

@@ -22,7 +22,7 @@ static struct fixture {
 	atomic_uint wakes;
 	sem_t woken; /* once for each */
 	atomic_uint told;
-	char id[64]; /* of the command of the last that was told; "" if none */
+	char id[64]; /* of the command of the last record, or "" */
 } f;
 
 /* A guest that executes true or false for each letter that it reads, in a child; for a T in a
@@ -130,7 +130,7 @@ static void wait_for_wakes(unsigned n)
 	assert_int_equal(f.wakes, n);
 }
 
-/* So many were told since the last call. */
+/* So many were recorded since the last call. */
 static void check_told(unsigned n)
 {
 	struct exec_news news;

@@ -82,7 +82,7 @@ static void on_readable(void *arg)
 	if (status == LINK_BROKEN)
 		proc_pidfd_signal(p->pidfd, SIGKILL);
 	if (status == LINK_BROKEN || status == LINK_EOF)
-		peer_close(&p->peer); /* its pidfd says how it ended */
+		peer_close(&p->peer); /* its pidfd shows how it ended */
 }
 
 static const struct peer_row rows[] = {

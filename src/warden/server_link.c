@@ -148,8 +148,8 @@ static enum link_status send_patches(struct warden *w)
 	return s;
 }
 
-/* One for all records that the reader has not been told of; the next when it has read those, and
- * when it is time. */
+/* One bell for all new records. The next one comes when the reader has read those, and after
+ * BELL_MS. */
 static enum link_status send_bell(struct warden *w)
 {
 	const struct msg_empty m = {0};

@@ -129,7 +129,7 @@ static void sta_1_home_and_tmp_are_its_own(void **state)
 	assert_string_equal(strv_env_get(&built, "TMPDIR"), "/home/me/state/own/s/tmp");
 	strv_done(&built);
 	shell_memory_done(&m);
-	/* unless the session was told otherwise */
+	/* unless the session sets them */
 	strv_add(&env, "HOME=/a");
 	strv_add(&env, "TMPDIR=/b");
 	shell_memory_init(&m, &env, "/home/me/work", 1000);
@@ -219,7 +219,7 @@ static void ses_8_what_init_leaves_is_ended(void **state)
 	place_end(&p);
 	assert_int_equal(proc_descendants(getpid(), &left), 0);
 	free(left);
-	/* nobody has to wait for it */
+	/* no process has to wait for it */
 	assert_int_equal(wait(NULL), -1);
 	assert_int_equal(errno, ECHILD);
 	place_close(&p);

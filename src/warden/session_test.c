@@ -224,7 +224,8 @@ static void sta_3_any_end_of_a_script(void **state)
 	}
 }
 
-/* STA-5: after exec, a kill or a time-out the old state stands; what is not exported dies. */
+/* STA-5: after exec, a kill or a time-out the old state stands; variables that are not exported are
+ * lost. */
 static void sta_5_what_does_not_survive(void **state)
 {
 	struct wkit *k = wkit_of(state);

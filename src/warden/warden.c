@@ -39,7 +39,7 @@ static void on_deadline(void *arg)
 	struct warden *w = arg;
 
 	if (w->phase == WARDEN_ENDING) {
-		log_warn("the session ends with something untold");
+		log_warn("the session ends with messages that were not sent");
 		close_init(w);
 	} else {
 		proc_pidfd_signal(w->init_pidfd, SIGKILL);
@@ -361,7 +361,7 @@ static void on_init(void *arg)
 	if (status == LINK_OK || status == LINK_AGAIN)
 		return;
 	watch_stop(w->init.readable);
-	if (status != LINK_EOF) /* then its pidfd says how it ended */
+	if (status != LINK_EOF) /* else its pidfd shows how it ended */
 		warden_fail(w, "init: %s", err.message);
 }
 

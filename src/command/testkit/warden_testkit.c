@@ -145,7 +145,7 @@ static enum link_status wkit_recv(struct wkit *k, struct link_msg *m)
 	struct err err = {0};
 
 	if (poll(&p, 1, WKIT_WAIT_MS) <= 0)
-		fail_msg("the warden says nothing");
+		fail_msg("the warden sends no message");
 	return link_recv(&k->api, m, &err);
 }
 

@@ -83,7 +83,7 @@ struct wkit_request {
 
 struct wkit *wkit_open_with(const struct wkit_request *request);
 int wkit_open(void **state);
-struct wkit *wkit_of(void **state); /* skips the test where there is none */
+struct wkit *wkit_of(void **state); /* skips the test without one */
 
 /* Reads the ring to its end and acknowledges it. */
 void wkit_drain(struct wkit *k);

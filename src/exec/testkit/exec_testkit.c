@@ -159,7 +159,7 @@ struct exec_initial *kit_initial(struct exec_looker *l, const char *command_id)
 	return i;
 }
 
-/* execve and execveat are told; clone3 does not exist. */
+/* execve and execveat send a notification; clone3 fails as on an old kernel. */
 static int kit_filter(void)
 {
 	static const struct sock_filter code[] = {

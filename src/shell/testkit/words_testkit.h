@@ -3,6 +3,6 @@
 #pragma once
 #include "base/fields.h"
 
-/* Adds the words of an alias with this value; WORDS_ALIAS if it has none. */
+/* Adds the words of an alias with this value; WORDS_ALIAS for an empty one. */
 #define WORDS_ALIAS "the-alias"
 void words_of(const char *line, struct strv *words);
