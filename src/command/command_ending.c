@@ -246,8 +246,7 @@ static void take_state(struct run *r, struct warden_result *m)
 	if (r->why != WHY_ITSELF || m->signal != 0 || !c->taken) {
 		m->capture = c->note[0] != '\0' ? mem_printf("refused: %s", c->note)
 						: mem_strdup("none");
-		/* A script with a syntax error in its first line ends with 2 before any of it, or
-		 * of our text, runs. */
+		/* A script with a syntax error in its first line ends with 2 before it runs. */
 		if (r->why == WHY_ITSELF && m->signal == 0 && !r->replaced &&
 		    (m->exit_code != 2 || strstr(r->ask.script, "ulimit") != NULL))
 			strv_add(&m->warnings, c->note[0] != '\0' ? state_refused : state_missing);

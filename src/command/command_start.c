@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From an accepted request to a running process: the decision, the descriptors, the spawn, the
- * leader's messages. */
+/* From an accepted request to a running process. */
 #include "base/mem.h"
 #include "base/proc.h"
 #include "command/run.h"
@@ -218,8 +217,7 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->rows = r->ask.rows;
 	sp->new_session = 1;
 	sp->id = (uint32_t)cs->started;
-	/* A script's leader reports its start at once: the shell's state counts only if it comes
-	 * from a known process. */
+	/* A script's leader reports its start at once: the shell's state must have a sender. */
 	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
 }
 

@@ -30,25 +30,25 @@ static uint64_t value(const struct cgroup_counters *c, size_t offset)
 	return *(const uint64_t *)((const char *)c + offset);
 }
 
-/* Commands run one after the other; a kept one has its result already. */
-static struct run *running(const struct commands *cs)
+static struct run *in_phase(const struct commands *cs, enum run_phase first, enum run_phase last)
 {
 	struct run *r;
 
 	TAILQ_FOREACH (r, &cs->runs, next)
-		if (r->phase == RUN_STARTING || r->phase == RUN_RUNNING || r->phase == RUN_ENDING)
+		if (r->phase >= first && r->phase <= last)
 			return r;
 	return NULL;
 }
 
+/* Commands run one after the other; a kept one has its result already. */
+static struct run *running(const struct commands *cs)
+{
+	return in_phase(cs, RUN_STARTING, RUN_ENDING);
+}
+
 static bool something_is_kept(const struct commands *cs)
 {
-	const struct run *r;
-
-	TAILQ_FOREACH (r, &cs->runs, next)
-		if (r->phase == RUN_KEPT)
-			return true;
-	return false;
+	return in_phase(cs, RUN_KEPT, RUN_KEPT) != NULL;
 }
 
 /* Adds to e what all these events have, and records it. */

@@ -12,7 +12,7 @@ static char chunk[CHUNK];
 
 void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota)
 {
-	*o = (struct output){.fd = pipe_fd, .allowed = OUTPUT_FIRST_WINDOW, .read = OUTPUT_UNREAD};
+	*o = (struct output){.fd = pipe_fd, .allowed = UINT64_MAX, .read = OUTPUT_UNREAD};
 	stream_init(&o->stream, file_fd, quota);
 }
 
@@ -29,8 +29,7 @@ void output_done(struct output *o)
 	stream_done(&o->stream);
 }
 
-/* Reads at most max. Returns the bytes; 0 at the end, and closes the pipe; -1: the pipe is empty.
- */
+/* Reads at most max. Returns the bytes; 0 at the end (it closes the pipe); -1: it is empty. */
 static ssize_t move(struct output *o, size_t max)
 {
 	ssize_t n;
@@ -49,7 +48,7 @@ static ssize_t move(struct output *o, size_t max)
 static uint64_t room(const struct output *o)
 {
 	const struct stream *s = &o->stream;
-	uint64_t most = o->flow ? o->allowed : UINT64_MAX;
+	uint64_t most = o->allowed;
 
 	if (s->failed != 0)
 		return TURN_MAX;
@@ -101,8 +100,7 @@ void output_window(struct output *o, uint64_t allowed, uint64_t read)
 
 void output_unbind(struct output *o)
 {
-	o->flow = false;
-	output_window(o, 0, OUTPUT_UNREAD);
+	output_window(o, UINT64_MAX, OUTPUT_UNREAD);
 }
 
 void output_drain(struct output *o)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* command/output_writer.h - a command's pipes: out of it into the file-backed stream, and its stdin
- * into it. */
+/* command/output_writer.h - a command's pipes: its output goes to files, its stdin to it. */
 #pragma once
 #include "base/buf.h"
 #include "base/loop.h"
@@ -14,8 +13,7 @@ struct output {
 	int fd; /* our end of the pipe, owned; -1 once at its end */
 	struct stream stream;
 	struct watch *watch;
-	bool flow;	  /* allowed counts */
-	uint64_t allowed; /* bytes that may be produced */
+	uint64_t allowed; /* bytes that may be produced; UINT64_MAX: any */
 	uint64_t read;	  /* position of the slowest reader, or OUTPUT_UNREAD */
 	watch_fn *on_data;
 	void *arg;

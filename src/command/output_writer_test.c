@@ -73,7 +73,7 @@ static void exe_6_the_window_is_exact(void **state)
 	struct fixture *f = *state;
 
 	open_output(f, 1 << 30);
-	f->o.flow = true;
+	f->o.allowed = OUTPUT_FIRST_WINDOW;
 	f->o.allowed = 10;
 	fill(f->theirs, 100);
 	output_start(&f->o, f->loop, on_data, f);
@@ -122,7 +122,7 @@ static void exe_6_without_flow_all_is_taken(void **state)
 	loop_run(f->loop);
 	assert_int_equal(f->o.stream.kept, 50);
 	assert_int_equal(f->calls, 1);
-	f->o.flow = true;
+	f->o.allowed = OUTPUT_FIRST_WINDOW;
 	fill(f->theirs, 10);
 	output_unbind(&f->o);
 	f->stop_at = 65546;

@@ -23,21 +23,18 @@ void run_spawn_over(struct run *r, bool orphans)
 
 static void free_run(struct commands *cs, struct run *r)
 {
+	const bool rests = r->exited && r->end.empty && !r->orphaned; /* its leader */
+
 	TAILQ_REMOVE(&cs->runs, r, next);
 	watch_free(r->deadline);
 	watch_free(r->retry);
 	watch_free(r->listen);
-	if (r->orphaned) {
-		run_spawn_over(r, false);
-		leader_free(r->leader);
-	} else if (r->exited && r->end.empty) {
-		run_spawn_over(r, false);
+	if (r->spawn != 0)
+		run_spawn_over(r, !r->orphaned && !rests);
+	if (rests)
 		leader_rest(r->leader);
-	} else {
-		if (r->spawn != 0)
-			run_spawn_over(r, true);
+	else
 		leader_free(r->leader);
-	}
 	exec_initial_free(r->initial); /* after exec_over: exec control borrows it */
 	output_done(&r->out[0]);
 	output_done(&r->out[1]);
@@ -167,7 +164,8 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 	r->root.pidfd = r->pidfd = -1;
 	for (int i = 0; i < 2; i++) {
 		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);
-		r->out[i].flow = r->ask.flow != 0;
+		if (r->ask.flow != 0)
+			r->out[i].allowed = OUTPUT_FIRST_WINDOW;
 		if (r->ask.report_output != 0)
 			output_window(&r->out[i], 0, 0);
 	}

@@ -64,8 +64,7 @@ struct shebang {
 	char arg[BINPRM_BYTES];
 	bool has_arg;
 };
-/* The first bytes of a file, zero-filled, as the kernel reads them. 0, or ENOEXEC: no interpreter.
- */
+/* head: the first bytes of a file, zero-filled. 0, or ENOEXEC: it names no interpreter. */
 int shebang_parse(const char head[BINPRM_BYTES], struct shebang *out);
 
 /* What ld.so was asked to do. */

@@ -181,8 +181,7 @@ static int set_mode(const struct work *w, int fd)
 	return chmod(self, (mode_t)w->value & 07777) == -1 ? errno : 0;
 }
 
-/* 0, or the errno for the caller. The listener is asked whether the caller still waits before
- * anything is changed. */
+/* 0, or the errno for the caller. Nothing is changed for a caller that does not wait any more. */
 static int change(const struct attributes *a, const struct work *w, struct listener *l, uint64_t id)
 {
 	const bool sets_times = w->call->kind != MODE;

@@ -174,8 +174,7 @@ static void let_go(struct exec_control *c, struct exec_case *k)
 	k->seized = true;
 	k->state = CASE_LOADING;
 	k->interrupted = false;
-	/* If the id belongs to another thread by now, the answer is lost, and verify_settle lets
-	 * that thread run. */
+	/* If the id belongs to another thread by now, verify_settle lets that thread run. */
 	answer(c, k, 0);
 }
 

@@ -21,10 +21,8 @@ void exec_looker_free(struct exec_looker *l);	  /* NULL is fine */
 struct exec_initial;
 struct exec_initial_ask {
 	const char *path, *cwd;
-	const char *search; /* PATH, for a path without a slash; NULL: a default */
-	/* As execve takes the path: it is not searched for, and a file of an unknown format is not
-	 * given to a shell. */
-	bool exact;
+	const char *search;	 /* PATH, for a path without a slash; NULL: a default */
+	bool exact;		 /* as execve: neither PATH is searched, nor is a shell used */
 	const struct strv *argv; /* what the policy sees; copied */
 	const char *command_id;	 /* may be NULL */
 	const char *request_id;	 /* may be NULL; borrowed for the life of the result */
@@ -56,9 +54,7 @@ struct exec_control;
 struct exec_setup {
 	struct gate *gate;	    /* borrowed */
 	struct actor_table *actors; /* borrowed */
-	/* The root of every caller, borrowed: the filter refuses chroot, pivot_root, setns and new
-	 * namespaces. */
-	int root;
+	int root; /* of every caller, borrowed: the filter lets no process change its root */
 	/* Our own program that reports a shell's state: no rule and no event is about it. Its path
 	 * cannot be changed from inside. Borrowed. */
 	const char *helper;

@@ -75,8 +75,7 @@ const char *exec_initial_request(const struct exec_initial *i); /* "" if there i
 
 /* True for the initial exec of a command, which has shown its key. */
 bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key);
-/* An exec fails before it is decided, with the errno that the kernel would give: its program is
- * missing or cannot be executed. */
+/* An exec fails before it is decided, with the errno that the kernel would give. */
 void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum);
 /* Counts and settles a case. Repeated refusals of a PATH search are one. */
 void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exec/trace.h - the exec stop: compare, replace; private to this folder, and only for the
- * thread that seized. x86-64 registers. */
+/* exec/trace.h - the exec stop, for the thread that seized; private to this folder. */
 #pragma once
 #include "exec/args.h"
 #include "exec/image.h"

@@ -27,9 +27,7 @@ struct listener_handler {
 	size_t (*under_way)(void *arg, struct pollfd *out, size_t room, int *timeout_ms);
 	/* After each poll, before the next notification is received. */
 	void (*turn)(struct listener *l, void *arg);
-	/* The thread ends: the listener is closed, and callers that wait get ENOSYS. May be NULL.
-	 */
-	void (*end)(void *arg);
+	void (*end)(void *arg); /* the thread ends; callers that wait get ENOSYS; may be NULL */
 	void *arg;
 };
 

@@ -5,8 +5,7 @@
 
 #define BLANKS " \t\n"
 
-/* Adds the words as a shell splits them: blanks, '…', "…", backslash; nothing else is special.
- * False: a quote does not close. */
+/* Adds the words by blanks, '…', "…" and backslash. False: a quote does not close. */
 static bool split(const char *p, struct strv *words)
 {
 	for (p += strspn(p, BLANKS); *p != '\0'; p += strspn(p, BLANKS)) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* shell/alias.h - an alias is data: it replaces the first word of a `command`, and the result is
- * decided like any exec. */
+/* shell/alias.h - an alias replaces a command's first word; the result is decided as any exec. */
 #pragma once
 #include "base/err.h"
 #include "shell/shell_memory.h"

@@ -303,8 +303,7 @@ static void show_stack(struct builtin_call *c)
 	buf_addc(&c->out, '\n');
 }
 
-/* +N counts from the current directory, -N from the bottom. False: not of that form, or out of
- * range. */
+/* +N counts from the current directory, -N from the bottom. False: not such a number. */
 static bool stack_index(const struct builtin_call *c, const char *word, size_t *index)
 {
 	const size_t all = c->memory->dirs.n + 1;
@@ -320,8 +319,7 @@ static bool stack_index(const struct builtin_call *c, const char *word, size_t *
 	return true;
 }
 
-/* The stack with the current directory as its last element, to be turned and cut. Owned by the
- * caller. */
+/* The stack with the current directory as its last element. Owned by the caller. */
 static void whole_stack(const struct builtin_call *c, struct strv *out)
 {
 	strv_copy(out, &c->memory->dirs);

@@ -25,6 +25,5 @@ struct shell_ask {
 };
 /* Adds the arguments to argv and our text to env. */
 void shell_argv(const struct shell_ask *ask, struct strv *argv, struct strv *env);
-/* The shell of a session: asked (a path, or a name to look for), else bash, else sh. Owned by the
- * caller. */
+/* asked: a path or a name; else bash, else sh. The path is the caller's to free. */
 char *shell_find(int root_fd, const char *asked);

@@ -38,8 +38,7 @@ void shell_memory_bind(struct shell_memory *m, const struct policy *p);
 void shell_memory_remember(struct shell_memory *m, const char *line); /* into the history, cut */
 
 bool env_name_valid(const char *name, size_t len); /* as a shell's identifier */
-/* Sets one variable, and silently leaves out a dangerous one. E_TOO_LARGE past
- * env_max or ENV_VARS_MAX. */
+/* Sets a variable unless it is dangerous. E_TOO_LARGE past env_max or ENV_VARS_MAX. */
 int env_set(struct shell_memory *m, const char *name, const char *value, struct err *err);
 /* Sets one entry unless env would have more than max bytes or most entries: false. */
 bool env_put(struct strv *env, const char *name, const char *value, size_t max, size_t most);

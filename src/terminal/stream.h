@@ -50,8 +50,8 @@ struct stream_page {
 int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t limit, bool complete,
 		void *out, struct stream_page *page, struct err *err);
 
-/* Files below a directory: DIR/SESSION/NAME.out and .err, 0600; names are ids. which: 1 stdout, 2
- * stderr. */
+/* Files DIR/SESSION/NAME.out and .err, 0600; names are ids. which: 1 stdout, 2 stderr. */
+
 /* Returns a descriptor for writing, or -1 and errno; the file must not exist. */
 int stream_file_create(int dir_fd, const char *session, const char *name, int which);
 /* Opens for reading. Fails with E_NOT_FOUND, E_UNAVAILABLE (too many descriptors) or E_INTERNAL. */

@@ -21,8 +21,7 @@ static void send_to(struct process_beside *p, enum msg_type type, uint32_t req, 
 {
 	const enum link_status status = peer_send(&p->peer, type, req, msg, &fd, fd != -1, NULL);
 
-	/* A process that misses a message must not go on without it. One that has closed its link
-	 * ends. */
+	/* A process that misses a message must not go on. One that has closed its link ends. */
 	if (status != LINK_OK && status != LINK_EOF)
 		proc_pidfd_signal(p->pidfd, SIGKILL);
 }

@@ -14,8 +14,7 @@ static void hang_up(struct warden *w);
 
 /* ---- what is sent ---- */
 
-/* What can never be sent is logged and counts as sent: one broken message must not stop the others.
- */
+/* A message that can never be sent is logged and counts as sent: the others must follow. */
 static enum link_status send_message(struct warden *w, enum msg_type type, uint32_t req,
 				     const void *obj)
 {
@@ -148,8 +147,7 @@ static enum link_status send_patches(struct warden *w)
 	return s;
 }
 
-/* One bell for all new records. The next one comes when the reader has read those, and after
- * BELL_MS. */
+/* One bell for all new records; the next when the reader has read those, and after BELL_MS. */
 static enum link_status send_bell(struct warden *w)
 {
 	const struct msg_empty m = {0};
