@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher_state.h"
-#include "sandbox/scratch.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>

@@ -6,7 +6,6 @@
  * capabilities(7): the securebits come first. With NO_SETUID_FIXUP the capabilities outlive the
  * change of uid, so that the new uid can empty the bounding set. The locks make sure that no later
  * program gets a capability back. */
-#include "sandbox/identity.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "sandbox/inside.h"

@@ -79,11 +79,12 @@ int inside_landlock(struct inside *in, struct err *err);
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
 struct landlock_ask;
 int inside_enter_landlock(struct inside *in, const struct landlock_ask *ask, struct err *err);
-/* Devices of the host that every session may use; ends with a NULL path. */
+/* Devices of the host that every session may use. */
+#define INSIDE_DEVICES 6
 extern const struct inside_device {
 	const char *path;
 	unsigned major, minor;
-} inside_devices[];
+} inside_devices[INSIDE_DEVICES];
 /* Makes null, an open /dev/null, the three standard descriptors: no descriptor of the host's, not
  * even a terminal, may stay open. */
 int inside_take_stdio(int null, struct err *err);
@@ -105,3 +106,16 @@ int bare_landlock(struct inside *in, struct err *err);
 
 /* The filter, for init and all that it starts; execs are asked of listener_fd. The last step. */
 int inside_seccomp(struct inside *in, struct err *err);
+
+/* Ids and capabilities of the child that becomes init. It shares the stub's memory, so these only
+ * make system calls. */
+struct identity {
+	uint32_t uid, gid;
+	bool change; /* take uid, gid and no supplementary groups; else only capabilities are
+			dropped */
+};
+/* Takes the ids, and loses every capability of the old ones. 0 or errno. */
+int identity_become(const struct identity *who);
+/* Before exec: lets the capabilities that init needs survive the exec of a process that is not uid
+ * 0. 0 or errno. */
+int identity_keep_caps(void);

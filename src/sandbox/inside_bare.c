@@ -257,8 +257,8 @@ static int collect(struct grants *g, struct err *err)
 		r = give_list(g, &p->passthrough_paths, LANDLOCK_ALL, err);
 	if (r == 0)
 		r = give_list(g, &p->monitored_paths, LANDLOCK_ALL, err);
-	for (const struct inside_device *d = inside_devices; r == 0 && d->path != NULL; d++)
-		r = give(g, d->path, LANDLOCK_READ | LANDLOCK_CHANGE, MAY_LACK, err);
+	for (size_t i = 0; r == 0 && i < INSIDE_DEVICES; i++)
+		r = give(g, inside_devices[i].path, LANDLOCK_READ | LANDLOCK_CHANGE, MAY_LACK, err);
 	inside_etc_paths(&etc);
 	for (size_t i = 0; r == 0 && i < etc.n; i++)
 		r = give(g, etc.v[i], LANDLOCK_READ, MAY_LACK, err);

@@ -19,8 +19,8 @@
 #define OPEN_FILES 4096
 #define OPEN_FILES_MAX 65536
 
-/* What every session has. It may read all of its view, and write what is its own. It may write
- * nothing in /proc: a process's memory is a file there. */
+/* What every session has besides inside_devices. It may read all of its view, and write what is its
+ * own. It may write nothing in /proc: a process's memory is a file there. */
 static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/", LANDLOCK_TREE, LANDLOCK_READ, false},
 	{AT_FDCWD, "/" INSIDE_WORKSPACE, LANDLOCK_TREE, LANDLOCK_ALL, false},
@@ -29,12 +29,6 @@ static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/var/tmp", LANDLOCK_TREE, LANDLOCK_ALL, false},
 	{AT_FDCWD, "/dev/shm", LANDLOCK_TREE, LANDLOCK_WRITE, false},
 	{AT_FDCWD, "/dev/pts", LANDLOCK_TREE, LANDLOCK_WRITE, true},
-	{AT_FDCWD, "/dev/null", LANDLOCK_DEVICE, LANDLOCK_WRITE, false},
-	{AT_FDCWD, "/dev/zero", LANDLOCK_DEVICE, LANDLOCK_WRITE, true},
-	{AT_FDCWD, "/dev/full", LANDLOCK_DEVICE, LANDLOCK_WRITE, true},
-	{AT_FDCWD, "/dev/random", LANDLOCK_DEVICE, LANDLOCK_WRITE, true},
-	{AT_FDCWD, "/dev/urandom", LANDLOCK_DEVICE, LANDLOCK_WRITE, true},
-	{AT_FDCWD, "/dev/tty", LANDLOCK_DEVICE, LANDLOCK_WRITE, true},
 	{AT_FDCWD, "/run/agentsh/bin", LANDLOCK_TREE, LANDLOCK_EXEC, true},
 };
 
@@ -90,8 +84,8 @@ static size_t add_list(struct landlock_rule *out, const struct strv *list, unsig
 int inside_landlock(struct inside *in, struct err *err)
 {
 	const struct sandbox_plan *p = &in->plan;
-	const size_t most = ARRAY_LEN(own) + ARRAY_LEN(readable) + p->read_only_paths.n +
-			    p->passthrough_paths.n + p->monitored_paths.n;
+	const size_t most = ARRAY_LEN(own) + INSIDE_DEVICES + ARRAY_LEN(readable) +
+			    p->read_only_paths.n + p->passthrough_paths.n + p->monitored_paths.n;
 	cleanup_free struct landlock_rule *rules = mem_resize(NULL, most, sizeof(*rules));
 	struct landlock_ask ask = {.rules = rules, .nrules = ARRAY_LEN(own)};
 	unsigned withheld = 0;
@@ -103,6 +97,9 @@ int inside_landlock(struct inside *in, struct err *err)
 	if ((in->namespaces & CLONE_NEWNET) == 0)
 		ask.scopes |= LANDLOCK_ABSTRACT_SOCKETS;
 	memcpy(rules, own, sizeof(own));
+	for (size_t i = 0; i < INSIDE_DEVICES; i++)
+		rules[ask.nrules++] = (struct landlock_rule){AT_FDCWD, inside_devices[i].path,
+							     LANDLOCK_DEVICE, LANDLOCK_WRITE, true};
 	ask.nrules +=
 		add_list(rules + ask.nrules, &p->read_only_paths, LANDLOCK_READ | LANDLOCK_EXEC);
 	ask.nrules += add_list(rules + ask.nrules, &p->passthrough_paths, LANDLOCK_ALL);

@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
-#include "sandbox/scratch.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -151,14 +150,9 @@ int inside_root(struct inside *in, struct err *err)
  * /dev is part of the root's tmpfs, which becomes read-only. A device on a read-only mount can
  * still be written to. */
 
-const struct inside_device inside_devices[] = {
-	{"/dev/null", 1, 3},
-	{"/dev/zero", 1, 5},
-	{"/dev/full", 1, 7},
-	{"/dev/random", 1, 8},
-	{"/dev/urandom", 1, 9},
-	{"/dev/tty", 5, 0},
-	{0},
+const struct inside_device inside_devices[INSIDE_DEVICES] = {
+	{"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
+	{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
 };
 static const struct {
 	const char *target, *path;
@@ -200,8 +194,8 @@ int inside_dev(struct inside *in, struct err *err)
 	cleanup_fd int pts = -1, null = -1;
 	int r = 0;
 
-	for (const struct inside_device *d = inside_devices; r == 0 && d->path != NULL; d++)
-		r = make_node(in, d, err);
+	for (size_t i = 0; r == 0 && i < INSIDE_DEVICES; i++)
+		r = make_node(in, &inside_devices[i], err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
 		if (symlinkat(links[i].target, in->root_fd, links[i].path) < 0)
 			r = err_errno(err, E_ENFORCEMENT, links[i].path, "symlinkat(/%s)",

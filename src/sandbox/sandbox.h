@@ -145,3 +145,17 @@ enum { INIT_LINK_FD = 3, INIT_PLAN_FD, INIT_ASSIGNMENT_FD };
 /* agentsh-init: everything inside, in the order of docs/architecture/session.md; then READY is sent
  * and the loop runs until the link closes. Returns the exit status of the program. */
 int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd);
+
+/* The bound of a living session's scratch file system, from outside. Runs in the launcher of root.
+ */
+#define SCRATCH_MB 1024 /* that a session has without a limit of its own, and at most */
+#define SCRATCH_WORKSPACE "workspace" /* in the root of a session */
+
+/* The root of the session whose init this is, O_PATH; -1/errno, also while that is the host's. */
+int scratch_root(pid_t init);
+/* Its bound now, in bytes. 0 or -code. */
+int scratch_get(int root, uint64_t *bytes, struct err *err);
+/* Sets it and writes the entry of disk_limit. E_CONFLICT: more is in use; E_ENFORCEMENT. */
+int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err *err);
+/* The same as far as what is in use allows; nothing if it is not above that. */
+int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct err *err);

@@ -2,8 +2,8 @@
 /* The size of a tmpfs can be changed while it is in use, by fspick(2) of any of its mount points.
  * The path leads through /proc/INIT/root; that root is read-only, so no command can put a link
  * there. */
-#include "sandbox/scratch.h"
 #include "base/mem.h"
+#include "sandbox/sandbox.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -42,22 +42,36 @@ static int space_of(int root, struct statfs *out)
 	return dir == -1 ? -1 : fstatfs(dir, out);
 }
 
-int scratch_get(int root, uint64_t *bytes, struct err *err)
+static int read_space(int root, struct statfs *out, struct err *err)
 {
-	struct statfs fs;
-
-	if (root == -1 || space_of(root, &fs) < 0)
+	if (root == -1 || space_of(root, out) < 0)
 		return err_errno(err, E_ENFORCEMENT, wall_name(WALL_disk_limit),
 				 "%s: the session's scratch files cannot be reached (its space is "
 				 "set when it is made)",
 				 wall_name(WALL_disk_limit));
-	*bytes = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
 	return 0;
 }
 
-static uint64_t in_use(const struct statfs *fs)
+static uint64_t size_of(const struct statfs *fs)
 {
-	return ((uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree) * (uint64_t)fs->f_bsize;
+	return (uint64_t)fs->f_blocks * (uint64_t)fs->f_bsize;
+}
+
+/* What is in use, rounded up. */
+static uint64_t used_mb(const struct statfs *fs)
+{
+	return (((uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree) * (uint64_t)fs->f_bsize + MB - 1) /
+	       MB;
+}
+
+int scratch_get(int root, uint64_t *bytes, struct err *err)
+{
+	struct statfs fs;
+	const int r = read_space(root, &fs, err);
+
+	if (r == 0)
+		*bytes = size_of(&fs);
+	return r;
 }
 
 int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err *err)
@@ -86,24 +100,23 @@ int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err 
 				 wall);
 	return err_set(err, E_CONFLICT, wall,
 		       "%s: %llu MB are in use, more than the %llu MB that were asked for", wall,
-		       (unsigned long long)((in_use(&fs) + MB - 1) / MB), mb);
+		       (unsigned long long)used_mb(&fs), mb);
 }
 
 int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct err *err)
 {
-	uint64_t is, to = bytes;
 	int r = 0;
 
 	/* A command may write more between the look and the change. */
 	for (int i = 0; i < ATTEMPTS; i++) {
 		struct statfs fs;
+		uint64_t to;
 
-		r = scratch_get(root, &is, err);
-		if (r < 0 || is <= bytes)
+		r = read_space(root, &fs, err);
+		if (r < 0)
 			return r;
-		if (space_of(root, &fs) == 0 && in_use(&fs) > bytes)
-			to = (in_use(&fs) + MB - 1) / MB * MB;
-		if (to >= is)
+		to = used_mb(&fs) * MB > bytes ? used_mb(&fs) * MB : bytes;
+		if (to >= size_of(&fs))
 			return 0;
 		r = scratch_set(root, to, walls, err);
 		if (r != -E_CONFLICT)

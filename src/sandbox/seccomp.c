@@ -9,7 +9,6 @@
 #include "sandbox/seccomp.h"
 #include "base/mem.h"
 #include "model/wall.h"
-#include "sandbox/seccomp_table.h"
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>

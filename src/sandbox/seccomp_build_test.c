@@ -10,7 +10,6 @@
 // clang-format on
 #include "base/mem.h"
 #include "sandbox/seccomp.h"
-#include "sandbox/seccomp_table.h"
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Sources: the profile of the specification, the default profiles of container engines and of
  * systemd, and the escapes that were published against them. A row that stops a program people run
  * in a session is a bug. */
-#include "sandbox/seccomp_table.h"
 #include "base/mem.h"
+#include "sandbox/seccomp.h"
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
 #include <fcntl.h>

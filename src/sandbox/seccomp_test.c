@@ -2,7 +2,6 @@
 /* The real filter on real children; each act is also tried without it. */
 #include "base/testkit/child_testkit.h"
 #include "sandbox/seccomp.h"
-#include "sandbox/seccomp_table.h"
 #include <asm/ioctls.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>

@@ -57,19 +57,13 @@ static int eyes_borrow(struct eyes *e, uint32_t uid, uint32_t gid, struct err *e
 
 static int open_error(const char *path, struct err *err)
 {
-	switch (errno) {
-	case ENOENT:
-		return err_errno(err, E_NOT_FOUND, path, "workspace %s", path);
-	case EACCES:
-	case EPERM:
-		return err_errno(err, E_FORBIDDEN, path, "workspace %s", path);
-	case ENOTDIR:
-	case ELOOP:
-	case ENAMETOOLONG:
-		return err_errno(err, E_BAD_REQUEST, path, "workspace %s", path);
-	default:
-		return err_errno(err, E_INTERNAL, path, "workspace %s", path);
-	}
+	const enum err_code code = errno == ENOENT			? E_NOT_FOUND
+				   : errno == EACCES || errno == EPERM	? E_FORBIDDEN
+				   : errno == ENOTDIR || errno == ELOOP ? E_BAD_REQUEST
+				   : errno == ENAMETOOLONG		? E_BAD_REQUEST
+									: E_INTERNAL;
+
+	return err_errno(err, code, path, "workspace %s", path);
 }
 
 static int open_dir(const struct sandbox_workspace_ask *ask, bool privileged, int *out,
@@ -214,9 +208,9 @@ int sandbox_idmap(const struct idmap *m, int *userns, struct err *err)
 	return r;
 }
 
-static bool maps(int dir, const char *path, struct mount_attr *attr)
+static bool maps(const char *path, struct mount_attr *attr)
 {
-	cleanup_fd int tree = open_tree(dir, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	cleanup_fd int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
 	return tree == -1 || mount_setattr(tree, "", AT_EMPTY_PATH, attr, sizeof(*attr)) == 0;
 }
@@ -235,8 +229,7 @@ static void find_unmapped(const char *real, struct mount_attr *attr, char out[SA
 		if (path_within(real, point) && strlen(point) >= longest) {
 			longest = strlen(point);
 			snprintf(out, SANDBOX_FS, "%s", type);
-		} else if (path_within(point, real) && maps(AT_FDCWD, real, attr) &&
-			   !maps(AT_FDCWD, point, attr)) {
+		} else if (path_within(point, real) && maps(real, attr) && !maps(point, attr)) {
 			snprintf(out, SANDBOX_FS, "%s", type);
 			return;
 		}

@@ -56,26 +56,21 @@ static int by_name(const void *a, const void *b)
 static int split(const struct buf *text, struct strv *env, struct err *err)
 {
 	cleanup_free const char **sorted = NULL;
-	size_t n = 0;
 
 	if (text->len == 0)
 		return 0;
 	if (text->data[text->len - 1] != '\0')
 		return bad(err, "cut inside a variable");
-	for (size_t i = 0; i < text->len; i++)
-		n += text->data[i] == '\0';
-	env->v = mem_resize(NULL, n + 1, sizeof(*env->v));
-	sorted = mem_resize(NULL, n, sizeof(*sorted));
-	for (const char *s = text->data; env->n < n; s += strlen(s) + 1) {
+	for (const char *s = text->data; s < text->data + text->len; s += strlen(s) + 1) {
 		const size_t name = name_length(s);
 
 		if (name == 0 || s[name] == '\0')
 			return bad(err, "a variable without a name or value");
-		sorted[env->n] = env->v[env->n] = mem_strdup(s);
-		env->v[++env->n] = NULL;
+		strv_add(env, s);
 	}
-	qsort(sorted, n, sizeof(*sorted), by_name);
-	for (size_t i = 1; i < n; i++)
+	sorted = mem_dup(env->v, env->n * sizeof(*env->v));
+	qsort(sorted, env->n, sizeof(*sorted), by_name);
+	for (size_t i = 1; i < env->n; i++)
 		if (by_name(&sorted[i - 1], &sorted[i]) == 0)
 			return bad(err, "a variable twice");
 	return 0;

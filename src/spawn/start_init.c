@@ -7,7 +7,6 @@
  * way to carry a directory into the new mount namespace (new_root.c). */
 #include "base/fdio.h"
 #include "base/mem.h"
-#include "sandbox/identity.h"
 #include "sandbox/inside.h"
 #include "sandbox/mnt.h"
 #include "spawn/assignment.h"
@@ -39,11 +38,11 @@ static const struct {
 
 struct birth {
 	int fd[4]; /* link, plan, assignment, program: in the order of their numbers */
-	int flags;
-	char *stack; /* of init */
-	pid_t pid;   /* of init; -1 with errno in errnum */
+	uint32_t flags;
 	bool keep_caps;
 	const struct identity *owner; /* that makes the user namespace; NULL: we do */
+	char *stack;		      /* of init, with an owner */
+	pid_t pid;		      /* the same; -1 with errno in errnum */
 	const char *call;	      /* that failed */
 	int errnum;
 };
@@ -80,12 +79,19 @@ static int child(void *arg)
 	return fail(b, "execveat(agentsh-init)", errno);
 }
 
-static void clone_now(struct birth *b, int more)
+/* As vfork. Blocks all signals around the clone, so that no handler of ours runs in the child; init
+ * resets the mask. */
+static pid_t clone_child(int (*fn)(void *), void *arg, uint32_t flags)
 {
-	b->pid = clone(child, b->stack + STACK_BYTES,
-		       b->flags | more | CLONE_VM | CLONE_VFORK | SIGCHLD, b);
-	if (b->pid == -1)
-		b->errnum = errno;
+	cleanup_free char *stack = mem_alloc(STACK_BYTES);
+	sigset_t all, old;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	pid = clone(fn, stack + STACK_BYTES, (int)flags | CLONE_VM | CLONE_VFORK | SIGCHLD, arg);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid;
 }
 
 /* A user namespace belongs to the user that makes it. The warden must be its owner, to look into it
@@ -96,34 +102,28 @@ static int clone_as_owner(void *arg)
 	struct birth *b = arg;
 
 	b->errnum = identity_become(b->owner);
-	if (b->errnum == 0)
-		clone_now(b, CLONE_PARENT);
+	if (b->errnum != 0)
+		return 1;
+	b->pid = clone(child, b->stack + STACK_BYTES,
+		       (int)b->flags | CLONE_PARENT | CLONE_VM | CLONE_VFORK | SIGCHLD, b);
+	if (b->pid == -1)
+		b->errnum = errno;
 	return 0;
 }
 
-/* Blocks all signals around the clone, so that no handler of ours runs in the child; init resets
- * the mask. */
 static pid_t clone_init(struct birth *b)
 {
-	cleanup_free char *stacks = mem_alloc(2 * STACK_BYTES);
-	sigset_t all, old;
+	cleanup_free char *stack = mem_alloc(STACK_BYTES);
 	pid_t helper;
 
-	b->stack = stacks;
+	if (b->owner == NULL)
+		return clone_child(child, b, b->flags);
+	b->stack = stack;
 	b->pid = -1;
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &old);
-	if (b->owner == NULL) {
-		clone_now(b, 0);
-	} else {
-		helper = clone(clone_as_owner, stacks + 2 * STACK_BYTES,
-			       CLONE_VM | CLONE_VFORK | SIGCHLD, b);
-		if (helper == -1)
-			b->errnum = errno;
-		else
-			waitpid(helper, NULL, 0);
-	}
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	helper = clone_child(clone_as_owner, b, 0);
+	if (helper == -1)
+		return -1;
+	waitpid(helper, NULL, 0);
 	errno = b->errnum;
 	return b->pid;
 }
@@ -148,17 +148,11 @@ static bool is_crowded(int errnum)
 /* The wait status of a child that runs fn in new namespaces, or -1/errno. */
 static int try_namespaces(int (*fn)(void *), uint32_t flags)
 {
-	cleanup_free char *stack = mem_alloc(STACK_BYTES);
-	sigset_t all, old;
+	const pid_t pid = clone_child(fn, NULL, flags);
 	int status = -1;
-	pid_t pid;
 
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &old);
-	pid = clone(fn, stack + STACK_BYTES, (int)flags | CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
 	if (pid != -1)
 		waitpid(pid, &status, 0);
-	sigprocmask(SIG_SETMASK, &old, NULL);
 	return status;
 }
 
@@ -227,11 +221,11 @@ static int start(const struct sandbox_start *s, uint32_t flags, int assignment, 
 	cleanup_fd int plan_fd = -1;
 	const struct identity owner = {s->plan->uid, s->plan->gid, true};
 	const bool user = sandbox_user_namespace(s->plan);
-	struct birth b = {.flags = (int)flags,
+	struct birth b = {.flags = flags,
 			  .keep_caps = user,
 			  .owner = user && s->plan->privileged ? &owner : NULL};
-	pid_t made;
 	struct sandbox_plan plan = *s->plan;
+	pid_t made;
 	int r;
 
 	plan.namespaces = flags;
