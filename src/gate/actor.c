@@ -98,7 +98,7 @@ static void publish(struct actor_table *t, const struct actor_head *head, size_t
 	__atomic_store_n(&t->map->sequence, sequence + 2, __ATOMIC_RELEASE);
 }
 
-/* With the lock; the number of entries if there is none. */
+/* With the lock. Returns the number of entries if no entry has this spawn. */
 static size_t find_spawn(const struct actor_table *t, uint32_t spawn)
 {
 	size_t i = 0;
@@ -396,9 +396,8 @@ static const struct actor_entry *find_by_walk(struct actor_reader *r, const stru
 	return e;
 }
 
-enum actor_answer actor_find(struct actor_reader *r, const struct actor_query *q, struct actor *out)
+bool actor_find(struct actor_reader *r, const struct actor_query *q, struct actor *out)
 {
-	const enum actor_answer none = r->table != NULL ? ACTOR_NONE : ACTOR_ASK;
 	const pid_t base = q->ppid != 0 ? q->ppid : q->id;
 	const struct actor_entry *e;
 	struct proc_ids ids = {q->id, q->ppid};
@@ -409,18 +408,18 @@ enum actor_answer actor_find(struct actor_reader *r, const struct actor_query *q
 		out->ppid = ids.ppid;
 	}
 	if (!copy_table(r))
-		return none;
+		return false;
 	e = find_alone(r, q->asked_us);
 	if (e == NULL)
 		e = find_known(r, base, q->asked_us);
 	if (e == NULL)
 		e = find_by_walk(r, q, base);
 	if (e == NULL)
-		return none;
+		return false;
 	out->leader = e->leader;
 	out->spawn = e->spawn;
 	memcpy(out->command_id, e->command_id, sizeof(out->command_id));
-	return ACTOR_FOUND;
+	return true;
 }
 
 static struct actor_reader *new_reader(struct actor_table *t, const struct actor_map *map)

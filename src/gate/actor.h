@@ -64,11 +64,7 @@ struct actor {
 	uint32_t spawn;	 /* 0 if no command was found */
 	char command_id[ID_MAX + 1];
 };
-enum actor_answer {
-	ACTOR_FOUND,
-	ACTOR_NONE, /* only in the warden: the process belongs to no running command, or is gone */
-	ACTOR_ASK,  /* only in other processes: the table does not tell; ask the warden */
-};
-/* While one command runs alone this makes no system call. */
-enum actor_answer actor_find(struct actor_reader *r, const struct actor_query *q,
-			     struct actor *out);
+/* False in the warden: the process is gone, or does not belong to a running command. False in
+ * another process: the table does not have the answer; ask the warden. While one command runs alone
+ * this makes no system call. */
+bool actor_find(struct actor_reader *r, const struct actor_query *q, struct actor *out);

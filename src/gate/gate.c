@@ -15,7 +15,7 @@ struct gate {
 	struct policy *policy;
 	pthread_mutex_t lock;		 /* of what follows, and of deciding */
 	struct policy_cache *cache;	 /* earlier decisions */
-	struct gate_approver approver;	 /* ask is NULL: there is no approver */
+	struct gate_approver approver;	 /* ask is NULL without an approver */
 	TAILQ_HEAD(, gate_case) waiting; /* in the order of their questions */
 	size_t nwaiting;
 	uint64_t last_id;

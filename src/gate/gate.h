@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* gate/gate.h - the only place where an operation meets the policy at run time.
  *
- * An interceptor (exec control today) asks about an operation, waits if somebody has to approve it,
+ * An interceptor (exec control today) asks about an operation, waits if an approver must allow it,
  * does or refuses it, and settles it: the gate writes one event. A process has one gate; all its
  * threads may call it. An operation that waits is resumed on the thread that asked. */
 #pragma once
@@ -26,7 +26,7 @@ struct gate_setup {
 	const char *session_id; /* borrowed; may be NULL */
 	gate_sink_fn *sink;
 	/* Any thread, with the gate's lock held: gate_expire is to be called, because the next
-	 * deadline may have changed. NULL where there is no approver. */
+	 * deadline may have changed. NULL without an approver. */
 	void (*deadline)(void *arg);
 	void *arg;
 };
@@ -40,7 +40,7 @@ enum gate_answer { GATE_ALLOW, GATE_DENY, GATE_PENDING };
 
 /* Why the gate itself refuses an operation. */
 enum gate_why {
-	GATE_WHY_POLICY,     /* it does not: the policy says so */
+	GATE_WHY_POLICY,     /* it does not refuse: the policy decided */
 	GATE_WHY_UNREADABLE, /* the program or its arguments cannot be read */
 	GATE_WHY_UNREADABLE_FILE,
 	GATE_WHY_UNVERIFIABLE, /* the decision cannot be enforced */
@@ -87,12 +87,12 @@ struct gate_case {
 enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate_waiter *waiter);
 /* Refuses an operation that must not happen although the policy may allow it. */
 void gate_refuse(struct gate_case *k, enum gate_why why);
-/* What the policy says of an operation that is only thought of. */
+/* Decides an operation that is not done: no approver is asked, and no event is written. */
 void gate_decide(struct gate *g, const struct op *op, struct verdict *v);
 
 /* ---- waiting ---- */
 
-/* Who approves. Both are called with the gate's lock held and must not call the gate. */
+/* The approver. Both are called with the gate's lock held and must not call the gate. */
 struct gate_approver {
 	/* The operation is borrowed for the call. The answer is given by gate_answer. */
 	void (*ask)(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,

@@ -25,7 +25,7 @@ struct policy_cache {
 	uint8_t digest[HASH_LEN];  /* of the policy that filled it */
 	/* the operation of the last cache_get */
 	char key[KEY_MAX];
-	size_t len; /* 0: it does not fit */
+	size_t len; /* above KEY_MAX: it does not fit */
 	uint64_t hash;
 };
 
@@ -47,60 +47,54 @@ void policy_cache_free(struct policy_cache *c)
 	free(c);
 }
 
-static void put(struct policy_cache *c, bool *fits, const void *p, size_t n)
+/* Past KEY_MAX only the length grows. */
+static void put(struct policy_cache *c, const void *p, size_t n)
 {
-	*fits = *fits && n <= KEY_MAX - c->len;
-	if (!*fits)
-		return;
-	memcpy(c->key + c->len, p, n);
+	if (c->len <= KEY_MAX && n <= KEY_MAX - c->len)
+		memcpy(c->key + c->len, p, n);
 	c->len += n;
 }
 
 /* Adds the text with its NUL. The first byte says whether there is one at all. */
-static void put_text(struct policy_cache *c, bool *fits, const char *s)
+static void put_text(struct policy_cache *c, const char *s)
 {
-	put(c, fits, s != NULL ? "+" : "-", 1);
+	put(c, s != NULL ? "+" : "-", 1);
 	if (s != NULL)
-		put(c, fits, s, strlen(s) + 1);
+		put(c, s, strlen(s) + 1);
 }
 
 static void make_key(struct policy_cache *c, const struct op *op)
 {
 	const uint8_t class = (uint8_t)op->class;
-	bool fits = true;
-	uint8_t short_numbers[2] = {0};
 
 	c->len = 0;
-	put(c, &fits, &class, 1);
+	put(c, &class, 1);
 	switch (op->class) {
 	case OP_FILE:
-		put(c, &fits, &op->file.op, sizeof(op->file.op));
-		put(c, &fits, op->file.path, strlen(op->file.path));
+		put(c, &op->file.op, sizeof(op->file.op));
+		put(c, op->file.path, strlen(op->file.path));
 		break;
 	case OP_EXEC:
-		short_numbers[0] = (uint8_t)op->exec.nchain;
-		short_numbers[1] = (uint8_t)op->exec.own; /* two for each of the chain at most */
-		put(c, &fits, &op->exec.flags, sizeof(op->exec.flags));
-		put_text(c, &fits, op->exec.path);
-		put_text(c, &fits, op->exec.called);
-		put_text(c, &fits, op->exec.script);
-		put(c, &fits, short_numbers, sizeof(short_numbers));
-		for (size_t i = 0; fits && i < op->exec.nchain; i++)
-			put_text(c, &fits, op->exec.chain[i]);
-		for (size_t i = 0; fits && i < op->exec.argc; i++)
-			put_text(c, &fits, op->exec.argv[i]);
+		put(c, &op->exec.flags, sizeof(op->exec.flags));
+		put_text(c, op->exec.path);
+		put_text(c, op->exec.called);
+		put_text(c, op->exec.script);
+		/* own: two for each of the chain at most */
+		put(c, (uint8_t[]){(uint8_t)op->exec.nchain, (uint8_t)op->exec.own}, 2);
+		for (size_t i = 0; i < op->exec.nchain; i++)
+			put_text(c, op->exec.chain[i]);
+		for (size_t i = 0; c->len <= KEY_MAX && i < op->exec.argc; i++)
+			put_text(c, op->exec.argv[i]);
 		break;
 	case OP_NET:
-		put(c, &fits, &op->net.address, sizeof(op->net.address));
-		put(c, &fits, &op->net.port, sizeof(op->net.port));
-		put(c, &fits, &op->net.proto, sizeof(op->net.proto));
-		put_text(c, &fits, op->net.host);
+		put(c, &op->net.address, sizeof(op->net.address));
+		put(c, &op->net.port, sizeof(op->net.port));
+		put(c, &op->net.proto, sizeof(op->net.proto));
+		put_text(c, op->net.host);
 		break;
 	default: /* rules do not look at the type of a lookup */
-		put_text(c, &fits, op->dns.name);
+		put_text(c, op->dns.name);
 	}
-	if (!fits)
-		c->len = 0;
 }
 
 static uint64_t hash_key(const char *key, size_t len)
@@ -133,7 +127,7 @@ bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *
 		memcpy(c->digest, p->head->digest, HASH_LEN);
 	}
 	make_key(c, op);
-	if (c->len == 0)
+	if (c->len > KEY_MAX)
 		return false;
 	c->hash = hash_key(c->key, c->len);
 	e = set_of(c);
@@ -150,7 +144,7 @@ void cache_put(struct policy_cache *c, const struct rule_found *f)
 	struct cache_entry *e = set_of(c);
 	unsigned way = 0;
 
-	if (c->len == 0)
+	if (c->len > KEY_MAX)
 		return;
 	while (way < WAYS && e[way].len != 0)
 		way++;

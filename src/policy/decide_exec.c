@@ -160,7 +160,7 @@ static unsigned match_command(const char *pattern, const struct subject *s, bool
 {
 	unsigned i;
 
-	if (pattern[0] == '/' || strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0) {
+	if (glob_is_path(pattern)) {
 		for (i = 0; i < FILES; i++)
 			if (s->path[i] != NULL && (!permits || may_allow(s, i)) &&
 			    glob_match_path(pattern, s->path[i]))

@@ -58,7 +58,8 @@ static void sbx_2_a_directory_is_no_pattern(void **state)
 	assert_true(denies(DENY("a", "/data/**"), "write", "/data/[x]"));
 }
 
-/* The default is not a rule: what nobody has named stays to the wall that can tell files apart. */
+/* The default is not a rule: files that no rule names are left to a wall that decides single files.
+ */
 static void sbx_2_a_default_shuts_nothing(void **state)
 {
 	struct policy_kit k;

@@ -249,6 +249,11 @@ bool glob_match_path(const char *pattern, const char *path)
 	}
 }
 
+bool glob_is_path(const char *pattern)
+{
+	return strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;
+}
+
 bool glob_plain_path(const char *path)
 {
 	const char *p = path;
@@ -343,231 +348,191 @@ const char *glob_check_path(const char *pattern)
 
 /* --- relations between patterns --- */
 
-typedef bool relate_fn(const char *a, const char *ae, const char *b, const char *be);
+/* A part of a pattern: a component of a path, or a unit of a text. A star stands for any number of
+ * parts. */
+struct part {
+	const char *c, *end;
+	bool star;
+};
+/* Whether both match something in common (both), or a matches all that b matches. */
+typedef bool relate_fn(const struct part *a, const struct part *b, bool both);
 
-/* Whether b matches c, and a matches it too (both) or does not. */
-static bool tells(const struct unit *a, const struct unit *b, uint32_t c, bool both)
+/* Walks both patterns at once: now[j] means that the parts before a and the first j parts of b can
+ * match the same beginning; then[j] means the same with one more part of a. */
+static COLD bool walk(const struct part *a, size_t na, const struct part *b, size_t nb,
+		      relate_fn *relate, bool both)
 {
-	return c != 0 && unit_matches(b, c) && unit_matches(a, c) == both;
-}
+	uint8_t rows[2][GLOB_MAX + 2], *now = rows[0], *then = rows[1];
 
-/* Tries the characters at and beside every edge of u: all others match like one of these. */
-static COLD bool edge_tells(const struct unit *u, const struct unit *a, const struct unit *b,
-			    bool both)
-{
-	const char *p = u->kind == UNIT_CLASS ? u->in : NULL;
-
-	if (u->kind == UNIT_LITERAL)
-		return tells(a, b, u->c, both);
-	while (p != NULL && p < u->to) {
-		uint32_t low, high;
-
-		p = class_range(p, u->to, &low, &high);
-		if (tells(a, b, low - 1, both) || tells(a, b, low, both) ||
-		    tells(a, b, high, both) || tells(a, b, high + 1, both))
-			return true;
-	}
-	return false;
-}
-
-/* Whether some character is matched by both (both), or by b alone. */
-static bool units_tell(const struct unit *a, const struct unit *b, bool both)
-{
-	return edge_tells(a, a, b, both) || edge_tells(b, a, b, both) ||
-	       tells(a, b, LAST_CHARACTER, both);
-}
-
-static COLD bool units_meet(const struct unit *a, const struct unit *b)
-{
-	return a->kind == UNIT_LITERAL	 ? unit_matches(b, a->c)
-	       : b->kind == UNIT_LITERAL ? unit_matches(a, b->c)
-					 : units_tell(a, b, true);
-}
-
-/* Works like match(): a star of a takes as little of b as it can. */
-static bool text_covers(const char *a, const char *ae, const char *b, const char *be)
-{
-	const char *star = NULL, *grown = NULL;
-
-	for (;;) {
-		struct unit x, y;
-
-		if (a < ae && *a == '*') {
-			star = ++a;
-			grown = b;
-			continue;
-		}
-		if (a == ae && b == be)
-			return true;
-		if (a < ae && b < be && *b != '*') {
-			const char *an = unit_read(a, ae, &x), *bn = unit_read(b, be, &y);
-
-			if (y.kind == UNIT_LITERAL
-				    ? unit_matches(&x, y.c)
-				    : x.kind == UNIT_ANY || !units_tell(&x, &y, false)) {
-				a = an;
-				b = bn;
-				continue;
-			}
-		}
-		if (star == NULL || grown == be)
-			return false;
-		grown = *grown == '*' ? grown + 1 : unit_read(grown, be, &y);
-		a = star;
-		b = grown;
-	}
-}
-
-/* Patterns whose literal beginnings or ends differ match no common text. Most pairs differ. */
-static COLD bool ends_differ(const char *a, const char *ae, const char *b, const char *be)
-{
-	while (a < ae && b < be && *a != '*' && *b != '*') {
-		struct unit x, y;
-
-		a = unit_read(a, ae, &x);
-		b = unit_read(b, be, &y);
-		if (!units_meet(&x, &y))
-			return true;
-	}
-	/* A backslash could make the last byte mean something else. */
-	if (memchr(a, '\\', (size_t)(ae - a)) != NULL || memchr(b, '\\', (size_t)(be - b)) != NULL)
-		return false;
-	while (a < ae && b < be && strchr("*?]", ae[-1]) == NULL && strchr("*?]", be[-1]) == NULL)
-		if (*--ae != *--be)
-			return true;
-	return false;
-}
-
-/* Walks both patterns at once: now[j] means that the part before a and the first j bytes of b can
- * match the same text; then[j] means the same for the part before the next unit of a. */
-static COLD bool text_overlaps(const char *a, const char *ae, const char *b, const char *be)
-{
-	uint8_t rows[2][GLOB_MAX + 1], *now = rows[0], *then = rows[1], *back;
-	const size_t n = (size_t)(be - b);
-	struct unit x, y;
-
-	if (n > GLOB_MAX || ends_differ(a, ae, b, be))
-		return n >
-		       GLOB_MAX; /* only a directory is longer than any pattern; it may overlap */
-	memset(now, 0, n + 1);
+	memset(now, 0, nb + 1);
 	now[0] = 1;
-	for (;;) {
-		const bool any = a < ae && *a == '*';
-		const char *behind = any || a == ae ? a + 1 : unit_read(a, ae, &x);
+	for (size_t i = 0;; i++, a++) {
+		uint8_t *back = now;
+		bool open = false;
 
-		memset(then, 0, n + 1);
-		for (size_t j = 0; j <= n; j++) {
-			const bool star = j < n && b[j] == '*';
-			const size_t next = j == n ? n
-					    : star ? j + 1
-						   : (size_t)(unit_read(b + j, be, &y) - b);
+		memset(then, 0, nb + 2);
+		for (size_t j = 0; j <= nb; j++) {
+			const bool star = i < na && a->star, other = j < nb && b[j].star;
 
 			if (!now[j])
 				continue;
-			now[next] |= star || any;
-			then[j] |= star || any;
-			if (!star && !any && a < ae && j < n)
-				then[next] |= units_meet(&x, &y);
+			if (star || (other && both)) {
+				now[j + 1] = 1; /* beyond nb it is not read */
+				then[j] = 1;
+			} else if (!other && i < na && j < nb && relate(a, &b[j], both)) {
+				then[j + 1] = 1;
+			}
+			open |= then[j] || then[j + 1];
 		}
-		if (a == ae)
-			return now[n];
-		a = behind;
-		back = now;
+		if (i == na || !open)
+			return i == na && now[nb];
 		now = then;
 		then = back;
 	}
 }
 
-struct part {
-	const char *c;
-	size_t len;
-};
-struct parts {
-	struct part v[GLOB_COMPONENTS];
-	size_t n;
-};
+/* Whether c matches b, and a too (both) or not. */
+static bool is_witness(const struct unit *a, const struct unit *b, uint32_t c, bool both)
+{
+	return c != 0 && unit_matches(b, c) && unit_matches(a, c) == both;
+}
+
+/* Tries the characters at and beside every edge of u: all others match like one of these. */
+static COLD bool edge_is_witness(const struct unit *u, const struct unit *a, const struct unit *b,
+				 bool both)
+{
+	const char *p = u->kind == UNIT_CLASS ? u->in : NULL;
+
+	if (u->kind == UNIT_LITERAL)
+		return is_witness(a, b, u->c, both);
+	while (p != NULL && p < u->to) {
+		uint32_t low, high;
+
+		p = class_range(p, u->to, &low, &high);
+		if (is_witness(a, b, low - 1, both) || is_witness(a, b, low, both) ||
+		    is_witness(a, b, high, both) || is_witness(a, b, high + 1, both))
+			return true;
+	}
+	return false;
+}
+
+static COLD bool relate_units(const struct part *a, const struct part *b, bool both)
+{
+	struct unit x, y;
+
+	unit_read(a->c, a->end, &x);
+	unit_read(b->c, b->end, &y);
+	if (x.kind == UNIT_LITERAL && y.kind == UNIT_LITERAL)
+		return x.c == y.c;
+	/* some character is matched by both, or by b alone */
+	return (edge_is_witness(&x, &x, &y, both) || edge_is_witness(&y, &x, &y, both) ||
+		is_witness(&x, &y, LAST_CHARACTER, both)) == both;
+}
+
+static size_t split_text(const struct part *text, struct part out[GLOB_MAX])
+{
+	size_t n = 0;
+	struct unit u;
+
+	for (const char *p = text->c; p < text->end; p = out[n++].end)
+		out[n] = (struct part){p, *p == '*' ? p + 1 : unit_read(p, text->end, &u),
+				       *p == '*'};
+	return n;
+}
+
+static COLD bool relate_texts(const struct part *a, const struct part *b, bool both)
+{
+	struct part units_a[GLOB_MAX], units_b[GLOB_MAX];
+
+	/* only the name of a directory is longer than any pattern; it may overlap */
+	if (b->end - b->c > GLOB_MAX)
+		return both;
+	return walk(units_a, split_text(a, units_a), units_b, split_text(b, units_b), relate_units,
+		    both);
+}
 
 /* "**" and then "*" means the same as "*" and then "**". doubles_last chooses one order for both.
  */
-static void split(const char *pattern, bool doubles_last, struct parts *out)
+static size_t split_path(const char *pattern, bool doubles_last, struct part out[GLOB_COMPONENTS])
 {
 	const char *p = pattern + (*pattern == '/');
+	size_t n = 0, len;
 
-	for (out->n = 0; *p != '\0' && out->n < GLOB_COMPONENTS; out->n++) {
-		out->v[out->n].c = component(&p, &out->v[out->n].len);
-		for (struct part *at = &out->v[out->n]; at > out->v; at--) {
+	for (; *p != '\0' && n < GLOB_COMPONENTS; n++) {
+		out[n].c = component(&p, &len);
+		out[n].end = out[n].c + len;
+		out[n].star = is_double(out[n].c, len);
+		for (struct part *at = &out[n]; at > out; at--) {
 			const struct part last = at[0], before = at[-1];
 			const struct part *single = doubles_last ? &last : &before;
-			const struct part *twice = doubles_last ? &before : &last;
 
-			if (single->len != 1 || single->c[0] != '*' ||
-			    !is_double(twice->c, twice->len))
+			if (last.star == before.star || single->star ||
+			    single->end - single->c != 1 || single->c[0] != '*')
 				break;
 			at[0] = before;
 			at[-1] = last;
 		}
 	}
+	return n;
 }
 
-/* reach[i][j]: the first i components of a and the first j of b can match the same beginning.
- * Without both_ways only a "**" of a matches a "**" of b. */
-static bool walk(const struct parts *a, const struct parts *b, relate_fn *f, bool both_ways)
+/* Two patterns whose literal beginnings or ends differ match no common text. Most pairs differ. */
+static bool ends_differ(const char *a, const char *b)
 {
-	uint8_t reach[GLOB_COMPONENTS + 2][GLOB_COMPONENTS + 2];
+	const char *ae = a + strlen(a), *be = b + strlen(b);
 
-	for (size_t i = 0; i < a->n + 2; i++)
-		memset(reach[i], 0, b->n + 2);
-	reach[0][0] = 1;
-	for (size_t i = 0; i <= a->n; i++)
-		for (size_t j = 0; j <= b->n; j++) {
-			const bool more_a = i < a->n, more_b = j < b->n;
-			const struct part *x = &a->v[i], *y = &b->v[j];
+	while (ae > a && be > b && strchr("*?]\\/", ae[-1]) == NULL &&
+	       strchr("*?]\\/", be[-1]) == NULL)
+		if (*--ae != *--be)
+			return true;
+	while (*a == *b && *a != '\0' && strchr("*?[\\", *a) == NULL) {
+		a++;
+		b++;
+	}
+	/* strchr finds the end, too: "/w" and "/w/<two stars>" can match a common path */
+	return *a != *b && strchr("*?[\\", *a) == NULL && strchr("*?[\\", *b) == NULL;
+}
 
-			if (!reach[i][j])
-				continue;
-			if (more_a && is_double(x->c, x->len)) {
-				reach[i + 1][j] = 1;
-				if (more_b)
-					reach[i][j + 1] = 1;
-			} else if (more_b && is_double(y->c, y->len)) {
-				reach[i][j + 1] |= both_ways;
-				if (more_a)
-					reach[i + 1][j] |= both_ways;
-			} else if (more_a && more_b &&
-				   f(x->c, x->c + x->len, y->c, y->c + y->len)) {
-				reach[i + 1][j + 1] = 1;
-			}
-		}
-	return reach[a->n][b->n];
+static bool relate_paths(const char *a, bool a_doubles_last, const char *b, bool b_doubles_last,
+			 bool both)
+{
+	struct part parts_a[GLOB_COMPONENTS], parts_b[GLOB_COMPONENTS];
+
+	return walk(parts_a, split_path(a, a_doubles_last, parts_a), parts_b,
+		    split_path(b, b_doubles_last, parts_b), relate_texts, both);
 }
 
 bool glob_path_covers(const char *a, const char *b)
 {
-	struct parts pa, pb;
+	const size_t na = strlen(a), nb = strlen(b);
 
-	split(a, false, &pa);
-	split(b, true, &pb);
-	if (walk(&pa, &pb, text_covers, false))
-		return true;
-	split(a, true, &pa);
-	return walk(&pa, &pb, text_covers, false);
+	/* where b begins or ends with any number of components, a must be as wide */
+	if ((strncmp(b + (*b == '/'), "**", 2) == 0 && a[*a == '/'] != '*') ||
+	    (nb > 1 && strcmp(b + nb - 2, "**") == 0 && a[na - 1] != '*'))
+		return false;
+	return !ends_differ(a, b) &&
+	       (relate_paths(a, false, b, true, false) || relate_paths(a, true, b, true, false));
 }
 
 bool glob_path_overlaps(const char *a, const char *b)
 {
-	struct parts pa, pb;
+	return !ends_differ(a, b) && relate_paths(a, false, b, false, true);
+}
 
-	split(a, false, &pa);
-	split(b, false, &pb);
-	return walk(&pa, &pb, text_overlaps, true);
+static bool relate_strings(const char *a, const char *b, bool both)
+{
+	const struct part of_a = {.c = a, .end = a + strlen(a)},
+			  of_b = {.c = b, .end = b + strlen(b)};
+
+	return strcmp(a, b) == 0 || (!ends_differ(a, b) && relate_texts(&of_a, &of_b, both));
 }
 
 bool glob_text_covers(const char *a, const char *b)
 {
-	return text_covers(a, a + strlen(a), b, b + strlen(b));
+	return relate_strings(a, b, false);
 }
 
 bool glob_text_overlaps(const char *a, const char *b)
 {
-	return text_overlaps(a, a + strlen(a), b, b + strlen(b));
+	return relate_strings(a, b, true);
 }

@@ -27,6 +27,8 @@ bool glob_match_joined(const char *pattern, const char *const *v, size_t n);
 /* Tries the last n, n - 1, …, 1 of the strings at the cost of one try. */
 bool glob_match_rests(const char *pattern, const char *const *v, size_t n);
 
+/* Whether a pattern for commands is one for paths, and not for names. */
+bool glob_is_path(const char *pattern);
 /* Absolute, and without empty, "." and ".." components; "/" is plain. */
 bool glob_plain_path(const char *path);
 /* Whether the text has no special character in it (a backslash is one). */

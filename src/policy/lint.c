@@ -38,65 +38,20 @@ struct left {
 
 typedef bool pattern_fn(const char *a, const char *b);
 
-/* Two patterns whose literal ends differ match no common text. */
-static bool ending_differs(const char *a, const char *b)
-{
-	const char *ae = a + strlen(a), *be = b + strlen(b);
-
-	while (ae > a && be > b && strchr("*?]\\/", ae[-1]) == NULL &&
-	       strchr("*?]\\/", be[-1]) == NULL)
-		if (*--ae != *--be)
-			return true;
-	return false;
-}
-
-/* Two patterns whose literal beginnings differ match no common text. */
-static bool literal_differs(const char *a, const char *b)
-{
-	while (*a == *b && *a != '\0' && strchr("*?[\\", *a) == NULL) {
-		a++;
-		b++;
-	}
-	/* "/w" and "/w/<two stars>" can match a common path */
-	return *a != *b && *a != '\0' && *b != '\0' && strchr("*?[\\", *a) == NULL &&
-	       strchr("*?[\\", *b) == NULL;
-}
-
-/* Where b begins or ends with any number of components, a must be as wide. */
-static bool path_covers(const char *a, const char *b)
-{
-	const size_t na = strlen(a), nb = strlen(b);
-
-	if ((strncmp(b + (*b == '/'), "**", 2) == 0 && a[*a == '/'] != '*') ||
-	    (nb > 1 && strcmp(b + nb - 2, "**") == 0 && a[na - 1] != '*'))
-		return false;
-	return !literal_differs(a, b) && !ending_differs(a, b) && glob_path_covers(a, b);
-}
-
-static bool path_overlaps(const char *a, const char *b)
-{
-	return !literal_differs(a, b) && !ending_differs(a, b) && glob_path_overlaps(a, b);
-}
-
-static bool is_path(const char *pattern)
-{
-	return strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;
-}
-
 /* A name covers a path that ends with it; a path covers a name only if it covers all paths. */
 static bool command_covers(const char *a, const char *b)
 {
 	const char *slash = strrchr(b, '/');
 
-	if (is_path(a))
-		return is_path(b) ? path_covers(a, b) : path_covers(a, "**");
+	if (glob_is_path(a))
+		return glob_is_path(b) ? glob_path_covers(a, b) : glob_path_covers(a, "**");
 	return glob_text_covers(a, slash != NULL ? slash + 1 : b);
 }
 
 /* A name that allows counts only in the system's directories. */
 static bool allowed_command_covers(const char *a, const char *b)
 {
-	if (!is_path(a) && is_path(b) &&
+	if (!glob_is_path(a) && glob_is_path(b) &&
 	    (!decide_in_system(b) || strcmp(strrchr(b, '/'), "/**") == 0))
 		return false;
 	return command_covers(a, b);
@@ -104,10 +59,10 @@ static bool allowed_command_covers(const char *a, const char *b)
 
 static COLD bool command_overlaps(const char *a, const char *b)
 {
-	const bool pa = is_path(a), pb = is_path(b);
+	const bool pa = glob_is_path(a), pb = glob_is_path(b);
 
 	if (pa && pb)
-		return path_overlaps(a, b);
+		return glob_path_overlaps(a, b);
 	return glob_text_overlaps(pa && strrchr(a, '/') != NULL ? strrchr(a, '/') + 1 : a,
 				  pb && strrchr(b, '/') != NULL ? strrchr(b, '/') + 1 : b);
 }
@@ -116,11 +71,11 @@ static COLD bool allowed_command_overlaps(const char *a, const char *b)
 {
 	char path[GLOB_MAX + 32];
 
-	if (is_path(a) || !is_path(b))
+	if (glob_is_path(a) || !glob_is_path(b))
 		return command_overlaps(a, b);
 	for (size_t i = 0; decide_system_dirs[i] != NULL; i++) {
 		snprintf(path, sizeof(path), "%s%s", decide_system_dirs[i], a);
-		if (path_overlaps(path, b))
+		if (glob_path_overlaps(path, b))
 			return true;
 	}
 	return false;
@@ -253,7 +208,8 @@ static bool group_within(const char *a, const char *b)
 static const struct {
 	pattern_fn *covers, *overlaps;
 } relations[POLICY_RULE_CLASSES][2] = {
-	[OP_FILE] = {{path_covers, path_overlaps}, {path_covers, path_overlaps}},
+	[OP_FILE] = {{glob_path_covers, glob_path_overlaps},
+		     {glob_path_covers, glob_path_overlaps}},
 	[OP_EXEC] = {{command_covers, command_overlaps},
 		     {allowed_command_covers, allowed_command_overlaps}},
 	[OP_NET] = {{domain_covers, domain_overlaps}, {domain_covers, domain_overlaps}},
@@ -284,7 +240,7 @@ static COLD bool rest_covers(struct linter *t, const struct linted *a, const str
 	    ((asks & COND_CIDRS) && !cidrs_cover(t, x, y, true)) ||
 	    ((asks & COND_KINDS) && (y->bits & ~x->bits) != 0) ||
 	    ((asks & COND_SCRIPTS) &&
-	     (y->scripts.n == 0 || !every(t, &x->scripts, &y->scripts, path_covers))) ||
+	     (y->scripts.n == 0 || !every(t, &x->scripts, &y->scripts, glob_path_covers))) ||
 	    ((asks & COND_LINE) && (!(b->asks & COND_LINE) || x->args_whole != y->args_whole ||
 				    !every(t, &x->regex, &y->regex, same_text))))
 		return false;
@@ -364,7 +320,8 @@ static COLD bool overlaps(struct linter *t, const struct linted *a, const struct
 	if (t->class == OP_EXEC &&
 	    ((both & COND_KINDS) ? (x->bits & y->bits) == 0 : (b->asks & COND_KINDS) != 0))
 		return false;
-	if ((both & COND_SCRIPTS) && !list_overlaps(t, &x->scripts, &y->scripts, path_overlaps))
+	if ((both & COND_SCRIPTS) &&
+	    !list_overlaps(t, &x->scripts, &y->scripts, glob_path_overlaps))
 		return false;
 	if ((a->asks & COND_LINE) && (b->asks & COND_LINE) && !lines_overlap(t, x, y))
 		return false;

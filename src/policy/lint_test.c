@@ -24,7 +24,7 @@ static char *report_of(const char *text)
 static const struct {
 	const char *text, *message; /* NULL: no warning */
 } rows[] = {
-	/* what leaves nothing out is no condition: a deny of all the rest is as it should be */
+	/* a condition that every operation meets is not a condition: a deny of the rest is fine */
 	{N(R("a", "ports: [443], decision: allow") R("b", "domains: ['*'], decision: deny")), NULL},
 	{N(R("a", "cidrs: [10.0.0.0/8], decision: allow")
 		   R("b", "protocols: [tcp, udp, icmp], decision: deny")),

@@ -61,7 +61,7 @@ void policy_close(struct policy *p); /* NULL is fine */
 
 /* Decides an operation. Never fails: it denies what it cannot decide (a path that is not plain, a
  * pattern over its limit), and v->why says why. cache may be NULL; policy_decide empties a cache
- * that another version filled. approver: somebody can be asked. Without an approver, an approve is
+ * that another version filled. approver: an approver can be asked. Without one, an approve is
  * a denial; in shadow mode it is an allow. */
 void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
 		   bool approver, struct verdict *v);

@@ -57,8 +57,7 @@ typedef const char *check_fn(const char *text);
 
 static const char *command_check(const char *text)
 {
-	return strchr(text, '/') != NULL || strcmp(text, "**") == 0 ? glob_check_path(text)
-								    : glob_check_text(text);
+	return glob_is_path(text) ? glob_check_path(text) : glob_check_text(text);
 }
 
 static const char *domain_check_normal(const char *text)

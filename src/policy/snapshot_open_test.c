@@ -202,7 +202,7 @@ static void pol_6_patterns_and_postings_are_checked(void **state)
 		posting->rule -= 100;
 		posting->pattern += 1000;
 		sign(&k.bytes);
-		if (posting->pattern != 999) /* a rule as a whole has none */
+		if (posting->pattern != 999) /* a rule as a whole has no pattern */
 			assert_int_equal(policy_open(k.bytes.data, k.bytes.len, &p, &err),
 					 -E_BAD_REQUEST);
 		posting->pattern -= 1000;

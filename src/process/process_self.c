@@ -92,7 +92,7 @@ void process_find(struct process_self *p, const struct actor_query *q, process_f
 	struct actor_question *question;
 	struct actor actor;
 
-	if (actor_find(p->actors, q, &actor) == ACTOR_FOUND) {
+	if (actor_find(p->actors, q, &actor)) {
 		found(&actor, arg);
 		return;
 	}

@@ -63,7 +63,7 @@ static void on_ask(void *ctx, void *msg, struct link_msg *m)
 
 	if (p->actors == NULL)
 		p->actors = actor_reader_new(p->w->actors);
-	const bool known = actor_find(p->actors, &q, &found) == ACTOR_FOUND;
+	const bool known = actor_find(p->actors, &q, &found);
 	const struct process_actor answer = {.pid = (uint32_t)found.pid,
 					     .ppid = (uint32_t)found.ppid,
 					     .leader = (uint32_t)found.leader,

@@ -21,7 +21,7 @@ void policy_kit_open(struct policy_kit *k, const char *text, const struct policy
 void policy_kit_close(struct policy_kit *k);
 
 /* Each decides without a cache, with an empty cache and with one that has the decision, and fails
- * the test if the verdicts differ. Somebody can be asked for an approval. */
+ * the test if the verdicts differ. An approver can be asked. */
 struct verdict policy_kit_decide(struct policy_kit *k, const struct op *op);
 struct verdict policy_kit_file(struct policy_kit *k, const char *kind, const char *path);
 /* line: argv, with single spaces; called may be NULL. */
