@@ -397,8 +397,13 @@ int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_e
 		if (rc < 0)
 			break;
 		if (rc > 0) {
-			on_event(&e, start, arg);
+			const bool taken = on_event(&e, start, arg);
+
 			event_done(&e);
+			if (!taken) {
+				r->pos = start;
+				break;
+			}
 			n++;
 		}
 	}

@@ -54,8 +54,8 @@ int journal_reader_open(
 void journal_reader_close(struct journal_reader *r);
 /* Calls on_event for each whole record from the acknowledged position on, at most max; returns the
  * count or -E_BAD_REQUEST for a broken ring (position and reason in err). pos is the record's
- * start. */
-typedef void journal_event_fn(const struct event *e, uint64_t pos, void *arg);
+ * start. A callback that returns false ends the call, and the next one begins with its event. */
+typedef bool journal_event_fn(const struct event *e, uint64_t pos, void *arg);
 int journal_drain(struct journal_reader *r, unsigned max, journal_event_fn *on_event, void *arg,
 		  struct err *err);
 /* Sets where the head is, as its producer reported it: the head in the file is not read before the

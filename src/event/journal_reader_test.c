@@ -283,12 +283,32 @@ static void evt_2_foreign_files_are_refused(void **state)
 	}
 }
 
+static bool take_two(const struct event *e, uint64_t pos, void *arg)
+{
+	return e->op_offset < 2 && pair_on_event(e, pos, arg);
+}
+
+static void evt_2_an_event_that_is_not_taken_comes_again(void **state)
+{
+	struct pair *p = *state;
+
+	for (uint64_t n = 0; n < 4; n++)
+		assert_int_equal(pair_append(p, n, 10), 0);
+	assert_int_equal(journal_drain(p->r, 4, take_two, p, NULL), 2);
+	assert_int_equal(journal_reader_pos(p->r), 2 * pair_record_size(10));
+	assert_int_equal(journal_drain(p->r, 4, take_two, p, NULL), 0);
+	assert_int_equal(pair_drain(p, 4), 2);
+	assert_int_equal(p->seen, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(evt_2_every_flipped_byte_of_a_record_is_noticed,
 						pair_setup, pair_teardown),
 		cmocka_unit_test_setup_teardown(evt_2_events_before_a_broken_record_are_delivered,
+						pair_setup, pair_teardown),
+		cmocka_unit_test_setup_teardown(evt_2_an_event_that_is_not_taken_comes_again,
 						pair_setup, pair_teardown),
 		cmocka_unit_test_setup_teardown(evt_2_a_head_that_cannot_be_is_an_error, pair_setup,
 						pair_teardown),

@@ -245,12 +245,13 @@ static void evt_2_drops_are_told_before_the_next_event(void **state)
 	assert_int_equal(p->seen, 2);
 }
 
-static void on_dropped(const struct event *e, uint64_t pos, void *arg)
+static bool on_dropped(const struct event *e, uint64_t pos, void *arg)
 {
 	struct buf *text = arg;
 
 	buf_clear(text);
 	event_format(e, text);
+	return true;
 }
 
 static void evt_2_the_event_of_dropped_events_names_session_count_and_reason(void **state)

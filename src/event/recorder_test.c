@@ -68,17 +68,18 @@ static void put(struct fixture *f, uint32_t pid, uint64_t *end)
 	recorder_event(&f->r, &e, end != NULL ? on_end : NULL, end);
 }
 
-static void on_event(const struct event *e, uint64_t pos, void *arg)
+static bool on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct fixture *f = arg;
 
 	if (e->type == EVENT_events_dropped) {
 		f->dropped += e->count;
-		return;
+		return true;
 	}
 	f->gap |= f->last_pid + 1 != e->pid;
 	f->last_pid = e->pid;
 	f->read++;
+	return true;
 }
 
 static void drain(struct fixture *f)
@@ -204,9 +205,10 @@ static void *put_many(void *arg)
 	return NULL;
 }
 
-static void add_pid(const struct event *e, uint64_t pos, void *arg)
+static bool add_pid(const struct event *e, uint64_t pos, void *arg)
 {
 	*(uint64_t *)arg += e->pid;
+	return true;
 }
 
 /* EVT-2: threads of one process share its ring. */

@@ -119,12 +119,13 @@ static uint32_t receive(struct fixture *f, enum msg_type type, void *msg)
 	return m.req;
 }
 
-static void on_event(const struct event *e, uint64_t pos, void *arg)
+static bool on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	assert_int_equal(e->type, EVENT_file_read);
 	assert_string_equal(e->command_id, "cmd-1");
 	assert_string_equal(e->session_id, "session-1");
 	assert_int_equal(e->pid, 7);
+	return true;
 }
 
 /* SBX-6: what the actor table does not tell is asked of the warden, and the event is in the ring

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a session's rings into the store. The store knows up to where that was done, so what is read
- * twice after a crash is stored, counted and shown once. The warden's ring is read last: a
- * command's end comes behind the events that other processes recorded for it. */
+ * twice after a crash is stored, counted and shown once. The warden's ring is read up to the end of
+ * a command, then the rings of the other processes, then the rest of the warden's: events that
+ * other processes recorded for a command come between its start and its end. */
 #include "session/drain.h"
 #include "base/log.h"
 #include "event/journal.h"
@@ -62,6 +63,7 @@ struct draining {
 	struct session *s;
 	struct session_ring *ring;
 	struct command *c; /* of the last event */
+	bool stop_at_end;  /* before the event that ends a command */
 };
 
 static void count(struct session *s, const struct event *e)
@@ -80,7 +82,7 @@ static void count(struct session *s, const struct event *e)
 }
 
 /* The server sets the session and the agent of an event: the warden must not choose them. */
-static void on_event(const struct event *e, uint64_t pos, void *arg)
+static bool on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct draining *d = arg;
 	struct session *s = d->s;
@@ -88,6 +90,9 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	const bool stored = pos < d->ring->end;
 	struct event own = *e;
 
+	if (d->stop_at_end && (e->type == EVENT_command_finished ||
+			       e->type == EVENT_command_killed || e->type == EVENT_command_timeout))
+		return false;
 	own.session_id = s->id;
 	own.agent_id = s->agent_id;
 	if (!stored)
@@ -103,6 +108,7 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 		count(s, e);
 	if (d->c != NULL && d->c->phase != COMMAND_OVER)
 		command_take_event(d->c, e, !stored);
+	return true;
 }
 
 /* Tells the warden which records and results the database holds now. */
@@ -132,9 +138,9 @@ void session_ack_later(struct session *s)
 }
 
 /* Reads at most max records; returns how many, or -1 when the ring is broken. */
-static int drain_some(struct session *s, struct session_ring *r, unsigned max)
+static int drain_some(struct session *s, struct session_ring *r, unsigned max, bool stop_at_end)
 {
-	struct draining d = {.s = s, .ring = r};
+	struct draining d = {.s = s, .ring = r, .stop_at_end = stop_at_end};
 	struct err err = {0};
 	unsigned total = 0;
 	int n;
@@ -171,10 +177,17 @@ uint32_t session_dropped(const struct session *s)
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+/* The rings in the order of reading: the warden's, the others, the warden's. A session with one
+ * ring begins at 1. */
+static struct session_ring *ring_at(struct session *s, size_t step)
+{
+	return &s->ring[step == 0 ? 0 : s->nrings - step];
+}
+
 void session_drain(struct session *s, const struct warden_result *result)
 {
-	for (size_t i = s->nrings; i-- > 0;) {
-		struct session_ring *r = &s->ring[i];
+	for (size_t step = s->nrings > 1 ? 0 : 1; step <= s->nrings; step++) {
+		struct session_ring *r = ring_at(s, step);
 		const char *name = strchr(r->id, '/');
 		uint64_t until = UINT64_MAX;
 
@@ -185,7 +198,7 @@ void session_drain(struct session *s, const struct warden_result *result)
 			continue;
 		if (until != UINT64_MAX)
 			journal_tell_head(r->reader, until);
-		drain_some(s, r, UINT32_MAX);
+		drain_some(s, r, UINT32_MAX, step == 0);
 	}
 }
 
@@ -201,13 +214,14 @@ static void ring_due(void *arg)
 		session_on_bell(s, NULL, NULL);
 		return;
 	}
-	for (size_t i = s->nrings; i-- > 0 && !session_is_over(s);)
-		if (s->ring[i].reader != NULL) {
-			const int n = drain_some(s, &s->ring[i], DRAIN_TURN);
+	for (size_t step = s->nrings > 1 ? 0 : 1; step <= s->nrings && !session_is_over(s);
+	     step++) {
+		struct session_ring *r = ring_at(s, step);
+		const int n = r->reader != NULL ? drain_some(s, r, DRAIN_TURN, step == 0) : 0;
 
-			total += n;
-			more |= n >= DRAIN_TURN;
-		}
+		total += n;
+		more |= n >= DRAIN_TURN;
+	}
 	if (session_is_over(s))
 		return;
 	if (total > 0 && memcmp(&s->totals, &s->saved_totals, sizeof(s->totals)) != 0)

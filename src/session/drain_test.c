@@ -200,7 +200,7 @@ static void evt_2_an_answer_waits_for_every_ring(void **state)
 	assert_at(&o.answer, "events.network_operations.0.type", "net_connect");
 	assert_events(k, "s1",
 		      "session_created session_state:ready command_queued session_state:busy "
-		      "file_read net_connect command_started command_finished session_state:ready");
+		      "command_started file_read net_connect command_finished session_state:ready");
 	assert_int_equal(journal_acked(f->journal), journal_head(f->journal));
 	assert_int_equal(journal_acked(f->other), end);
 	/* What lies behind the command's end comes with the next bell. */
@@ -244,7 +244,7 @@ static void ses_8_the_next_server_goes_on_in_every_ring(void **state)
 	kit_found_all(k);
 	assert_events(k, "s1",
 		      "session_created session_state:ready command_queued session_state:busy "
-		      "file_read command_started command_finished session_state:ready file_write");
+		      "command_started file_read command_finished session_state:ready file_write");
 	assert_int_equal(kit_get(k, "s1")->totals.file_ops, 2);
 	assert_int_equal(journal_acked(f->other), journal_head(f->other));
 	kit_seen_done(&o);
@@ -280,7 +280,7 @@ static void evt_2_one_broken_ring_fails_its_session_and_the_others_are_read(void
 	assert_at(&o.answer, "result.exit_code", "7"); /* as the warden's ring says */
 	assert_events(k, "s1",
 		      "session_created session_state:ready command_queued session_state:busy "
-		      "events_dropped command_started command_finished session_state:failed "
+		      "command_started events_dropped command_finished session_state:failed "
 		      "session_failed");
 	kit_skip(&k->launcher, MSG_launcher_remove);
 	kit_seen_done(&o);

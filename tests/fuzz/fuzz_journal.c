@@ -26,7 +26,7 @@ static void make_ring(void)
 	rmdir(dir);
 }
 
-static void on_event(const struct event *e, uint64_t pos, void *arg)
+static bool on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct buf json = {0}, again = {0}, packed = {0};
 	struct event copy;
@@ -42,6 +42,7 @@ static void on_event(const struct event *e, uint64_t pos, void *arg)
 	buf_done(&packed);
 	buf_done(&again);
 	buf_done(&json);
+	return true;
 }
 
 /* Reads a ring that begins with these bytes. */

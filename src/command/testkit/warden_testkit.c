@@ -264,7 +264,7 @@ struct wkit *wkit_of(void **state)
 	return *state;
 }
 
-static void wkit_note_event(const struct event *e, uint64_t pos, void *arg)
+static bool wkit_note_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct wkit *k = arg;
 	const size_t n = strlen(k->events), have = strlen(k->execs);
@@ -274,7 +274,7 @@ static void wkit_note_event(const struct event *e, uint64_t pos, void *arg)
 		assert_true(e->pid > 1 || strcmp(e->decision, "deny") == 0);
 		snprintf(k->execs + have, sizeof(k->execs) - have, "%s %s %s %s;", e->exec_path,
 			 e->decision, e->command_id != NULL ? e->command_id : "-", e->policy_rule);
-		return;
+		return true;
 	}
 	if (e->type == EVENT_command_finished)
 		k->pid = e->pid;
@@ -282,6 +282,7 @@ static void wkit_note_event(const struct event *e, uint64_t pos, void *arg)
 		snprintf(k->line, sizeof(k->line), "%s", e->command_line);
 	snprintf(k->events + n, sizeof(k->events) - n, "%s %s %d;", event_type_name(e->type),
 		 e->command_id != NULL ? e->command_id : "-", e->has_exit ? (int)e->exit_code : -1);
+	return true;
 }
 
 void wkit_drain(struct wkit *k)

@@ -61,19 +61,20 @@ int pair_again(void **state)
 	return pair_teardown(state) + pair_setup(state);
 }
 
-void pair_on_event(const struct event *e, uint64_t pos, void *arg)
+bool pair_on_event(const struct event *e, uint64_t pos, void *arg)
 {
 	struct pair *p = arg;
 
 	p->last_pos = pos;
 	if (e->type == EVENT_events_dropped) {
 		p->dropped += e->count;
-		return;
+		return true;
 	}
 	assert_int_equal(e->op_offset, p->next);
 	p->next++;
 	p->seen++;
 	p->last_path = e->path != NULL ? strlen(e->path) : 0;
+	return true;
 }
 
 int pair_drain(struct pair *p, unsigned max)

@@ -32,7 +32,7 @@ int pair_teardown(void **state);
 int pair_again(void **state); /* starts the pair's files anew */
 void pair_reader_open(struct pair *p);
 void pair_producer_open(struct pair *p);
-void pair_on_event(const struct event *e, uint64_t pos, void *arg);
+bool pair_on_event(const struct event *e, uint64_t pos, void *arg);
 int pair_drain(struct pair *p, unsigned max);
 /* Appends the event number n with a path of this length. */
 int pair_append(struct pair *p, uint64_t n, size_t path);
