@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 
 #define CONFIG_MAX (1024 * 1024)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GET /openapi.json: the rows of methods.c and the tables of shapes as an OpenAPI 3.1 document. */
 #include "api/handlers.h"
-#include "api/shape.h"
 #include "base/mem.h"
 #include <ctype.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/handlers.h"
-#include "base/mem.h"
 
 #define LIST_DEFAULT 100
 #define LIST_MAX 1000
@@ -19,22 +18,30 @@ static void on_done(const struct err *err, struct session *s, void *arg)
 	call_reply(call, call->method->answers[0].status);
 }
 
-void api_session_create(struct call *call)
+/* False: the call has been answered with an error. */
+static bool read_body(struct call *call, struct session_request *out,
+		      int (*read)(const json_t *, struct session_request *, struct err *))
 {
-	struct session_request request = {0};
 	json_t *body = NULL;
 	struct err err = {0};
 	int r = call_json(call, false, &body, &err);
 
 	if (r == 0)
-		r = session_request_read(body, &request, &err);
+		r = read(body, out, &err);
+	json_decref(body);
 	if (r < 0)
 		call_fail(call, &err);
-	else
+	return r == 0;
+}
+
+void api_session_create(struct call *call)
+{
+	struct session_request request = {0};
+
+	if (read_body(call, &request, session_request_read))
 		session_create(call->api->sessions, &call->who, &request, on_done,
 			       call_pending(call));
 	session_request_done(&request);
-	json_decref(body);
 }
 
 void api_session_list(struct call *call)
@@ -58,18 +65,10 @@ void api_session_get(struct call *call)
 void api_session_patch(struct call *call)
 {
 	struct session_request patch = {0};
-	json_t *body = NULL;
-	struct err err = {0};
-	int r = call_json(call, false, &body, &err);
 
-	if (r == 0)
-		r = session_patch_read(body, &patch, &err);
-	if (r < 0)
-		call_fail(call, &err);
-	else
+	if (read_body(call, &patch, session_patch_read))
 		session_patch(call->session, &call->who, &patch, on_done, call_pending(call));
 	session_request_done(&patch);
-	json_decref(body);
 }
 
 void api_session_destroy(struct call *call)
