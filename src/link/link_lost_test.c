@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A receiver that has no descriptor left. */
 #include "base/mem.h"
-#include "link/link.h"
+#include "link/testkit/link_testkit.h"
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 static void ses_8_a_message_without_room_for_its_descriptors_is_lost_alone(void **state)
 {
@@ -19,27 +13,23 @@ static void ses_8_a_message_without_room_for_its_descriptors_is_lost_alone(void 
 	struct rlimit old, none;
 	struct err err = {0};
 	struct link_msg m;
-	struct link a, b;
-	int ends[2];
+	struct pair p;
 
-	assert_int_equal(link_pair(ends, &err), 0);
-	link_init(&a, ends[0], SIDE_API, SIDE_WARDEN);
-	link_init(&b, ends[1], SIDE_WARDEN, SIDE_API);
-	a.state = b.state = a.seen = b.seen = LINK_OPEN;
+	pair_open(&p, SIDE_API, SIDE_WARDEN, LINK_OPEN);
 	for (uint32_t req = 1; req <= 2; req++)
-		assert_int_equal(link_send(&a, MSG_warden_exec, req, &exec, fds, 2, &err), LINK_OK);
+		assert_int_equal(link_send(&p.a, MSG_warden_exec, req, &exec, fds, 2, &err),
+				 LINK_OK);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	assert_int_equal(link_recv(&b, &m, &err), LINK_LOST);
+	assert_int_equal(link_recv(&p.b, &m, &err), LINK_LOST);
 	assert_non_null(strstr(err.message, "RLIMIT_NOFILE"));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_int_equal(link_recv(&b, &m, &err), LINK_OK);
+	assert_int_equal(link_recv(&p.b, &m, &err), LINK_OK);
 	assert_int_equal(m.req, 2);
 	assert_int_equal(m.nfds, 2);
 	link_msg_done(&m);
-	link_done(&a);
-	link_done(&b);
+	pair_close(&p);
 }
 
 int main(void)

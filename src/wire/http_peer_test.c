@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How connections are shared out. Of 8 a peer may have 2, and 2 are kept for the owner: this test.
  */
-#include "wire/http_internal.h"
 #include "wire/testkit/http_testkit.h"
 
 #define HALF "GET /x HTTP/1.1\r\n"
