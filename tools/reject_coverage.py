@@ -32,7 +32,7 @@ REFUSES = re.compile(
     r"|\berr_from_details\(|\bcall_fail\(|\brefuse_path\(|\breturn -1;"
 )
 REASONS = re.compile(r'\breturn "')
-REASON_FILES = {"http_parser.c", "http_request.c"}
+REASON_FILES = {"http_parser.c"}
 # (file, part of the line or of the one before it) -> why no request reaches it.
 EXCLUDED = {
     ("auth.c", "cannot tell who is connected"): "SO_PEERCRED cannot fail on a connected unix socket",

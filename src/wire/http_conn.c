@@ -19,6 +19,7 @@
 #include "wire/http_internal.h"
 #include <errno.h>
 #include <poll.h>
+#include <sys/param.h>
 
 #define TURN_STEPS 8	  /* reads or requests of one connection before others get their turn */
 #define LINGER_US 2000000 /* how long the peer of a closed connection may go on sending */
@@ -243,7 +244,7 @@ static void add_unsent(struct http_conn *c, const struct iovec *iov, int n, size
 		c->out_at = 0;
 	}
 	for (int i = 0; i < n; i++) {
-		const size_t skip = http_smaller(sent, iov[i].iov_len);
+		const size_t skip = MIN(sent, iov[i].iov_len);
 
 		sent -= skip;
 		buf_add(&c->out, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);

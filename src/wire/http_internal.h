@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* wire/http_internal.h - shared by the files of the HTTP server, http_*.c.
  *
- * http_parser.c turns bytes into requests, http_request.c reads them, http_conn.c moves bytes and
+ * http_parser.c turns bytes into requests and reads them, http_conn.c moves bytes and
  * keeps the state of a connection, http_reply.c writes answers, http_server.c accepts, http_peer.c
  * shares out connections. */
 #pragma once
@@ -10,21 +10,9 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
-#define HTTP_MAX_METHOD 16
-#define HTTP_MAX_QUERY 32	/* parameters */
-#define HTTP_MAX_EXTENSION 1024 /* bytes of chunk extensions in one body */
-#define HTTP_LOW_MARK 65536	/* pending bytes below which `drained` is called */
+#define HTTP_MAX_QUERY 32   /* parameters */
+#define HTTP_LOW_MARK 65536 /* pending bytes below which `drained` is called */
 #define HTTP_READ_SIZE 65536
-
-static inline size_t http_smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* --- characters (http_parser.c) --- */
-/* Whether all n bytes may be in the value of a header. */
-bool http_is_value(const char *s, size_t n);
-int http_hex(char c); /* value of a hexadecimal digit; -1 */
 
 /* Two strings, as offsets into the head, which may move while it grows. */
 struct http_pair {
@@ -44,14 +32,6 @@ struct http_request {
 	http_hook_fn *gone, *drained;
 	void *hook_arg;
 };
-
-/* --- http_request.c --- */
-/* Decodes the target at offset at of head into path and query. NULL, or why it is refused. */
-const char *http_request_target(struct http_request *req, size_t at);
-/* Joins repeated headers, so that names are unique. */
-void http_request_join(struct http_request *req);
-/* Whether a comma-separated list holds the token (case-insensitive). */
-bool http_list_has(const char *list, const char *token);
 
 enum http_phase {
 	HTTP_PHASE_LINE,
@@ -81,6 +61,8 @@ struct http_parser {
 	size_t n;
 	struct http_refusal refusal;
 };
+/* Whether all n bytes may be in the value of a header. */
+bool http_is_value(const char *s, size_t n);
 
 struct http_listener {
 	SLIST_ENTRY(http_listener) link;

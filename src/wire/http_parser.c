@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parser works by whole lines: it collects a line, bounded by its limit, and then checks it. So
+/* Turns bytes into requests, and reads requests.
+ *
+ * The parser works by whole lines: it collects a line, bounded by its limit, and then checks it. So
  * the result does not depend on how the bytes were split. Only origin-form targets ("/path?query")
  * are accepted. */
 #include "base/mem.h"
@@ -7,9 +9,12 @@
 #include <ctype.h>
 #include <fnmatch.h>
 #include <strings.h>
+#include <sys/param.h>
 
 #define KEEP_BODY 65536 /* a body buffer larger than this is given back after its request */
 #define MAX_SIZE_DIGITS 16
+#define MAX_METHOD 16
+#define MAX_EXTENSION 1024 /* bytes of chunk extensions in one body */
 
 const struct http_limits http_limits_default = {
 	.max_target = 8192,
@@ -46,7 +51,8 @@ bool http_is_value(const char *s, size_t n)
 	return true;
 }
 
-int http_hex(char c)
+/* The value of a hexadecimal digit, or -1. */
+static int hex(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -88,6 +94,87 @@ static enum http_parse ready(struct http_parser *p)
 	return HTTP_READY;
 }
 
+/* --- what a request says --- */
+
+/* Whether a comma-separated list holds the token (case-insensitive). */
+static bool list_has(const char *list, const char *token)
+{
+	const size_t len = strlen(token);
+
+	while (list != NULL && *list != '\0') {
+		list += strspn(list, ", \t");
+		if (strcspn(list, ", \t") == len && strncasecmp(list, token, len) == 0)
+			return true;
+		list += strcspn(list, ",");
+	}
+	return false;
+}
+
+const char *http_method(const struct http_request *req)
+{
+	return req->head.data + req->method;
+}
+
+const char *http_path(const struct http_request *req)
+{
+	return req->head.data + req->path;
+}
+
+const char *http_query(const struct http_request *req, const char *name)
+{
+	for (size_t i = 0; i < req->nquery; i++)
+		if (strcmp(req->head.data + req->query[i].name, name) == 0)
+			return req->head.data + req->query[i].value;
+	return NULL;
+}
+
+const char *http_query_name(const struct http_request *req, size_t i)
+{
+	return i < req->nquery ? req->head.data + req->query[i].name : NULL;
+}
+
+const char *http_header(const struct http_request *req, const char *name)
+{
+	for (size_t i = 0; i < req->nheaders; i++)
+		if (strcasecmp(req->head.data + req->header[i].name, name) == 0)
+			return req->head.data + req->header[i].value;
+	return NULL;
+}
+
+const char *http_body(const struct http_request *req, size_t *len)
+{
+	*len = req->body.len;
+	return req->body.data;
+}
+
+bool http_wants_upgrade(const struct http_request *req, const char *protocol)
+{
+	return !req->version_1_0 && list_has(http_header(req, "Connection"), "upgrade") &&
+	       list_has(http_header(req, "Upgrade"), protocol);
+}
+
+int http_fd(const struct http_request *req)
+{
+	return req->conn->io->fd;
+}
+
+int http_tag(const struct http_request *req)
+{
+	return req->conn->tag;
+}
+
+uint32_t http_uid(const struct http_request *req)
+{
+	return req->conn->uid;
+}
+
+void http_hooks(struct http_request *req, http_hook_fn *gone, http_hook_fn *drained, void *arg)
+{
+	req->gone = gone;
+	req->drained = drained;
+	req->hook_arg = arg;
+}
+
 /* --- lines --- */
 
 /* Moves input up to and including LF behind `to`; the line in `to` begins at start and may have max
@@ -113,6 +200,73 @@ static enum http_parse take_line(struct http_parser *p, struct buf *to, size_t s
 
 /* --- the request line --- */
 
+/* Decodes a string in place. False for a malformed escape, for NUL, and for a slash in a path: a
+ * proxy in front of us would see another path. */
+static bool unescape(char *s, bool in_query)
+{
+	char *to = s;
+
+	for (; *s != '\0'; s++, to++) {
+		*to = *s == '+' && in_query ? ' ' : *s;
+		if (*s != '%')
+			continue;
+		if (hex(s[1]) < 0 || hex(s[2]) < 0)
+			return false;
+		*to = (char)(hex(s[1]) << 4 | hex(s[2]));
+		if (*to == '\0' || (*to == '/' && !in_query))
+			return false;
+		s += 2;
+	}
+	*to = '\0';
+	return true;
+}
+
+static const char *add_parameter(struct http_request *req, char *name)
+{
+	char *value = strchr(name, '=');
+
+	if (value != NULL)
+		*value++ = '\0';
+	else
+		value = name + strlen(name);
+	if (*name == '\0')
+		return "a query parameter without name";
+	if (!unescape(name, true) || !unescape(value, true))
+		return "a malformed escape in the query";
+	if (http_query(req, name) != NULL)
+		return "a query parameter is given twice";
+	if (req->nquery == HTTP_MAX_QUERY)
+		return "too many query parameters";
+	req->query[req->nquery++] = (struct http_pair){(size_t)(name - req->head.data),
+						       (size_t)(value - req->head.data)};
+	return NULL;
+}
+
+/* Decodes the target at offset at of head into path and query. NULL, or why it is refused. */
+static const char *parse_target(struct http_request *req, size_t at)
+{
+	char *path = req->head.data + at;
+	char *query = strchr(path, '?');
+	const char *problem;
+	char *one;
+
+	if (*path != '/')
+		return "the target must be a path";
+	if (query != NULL)
+		*query++ = '\0';
+	if (!unescape(path, false))
+		return "a malformed escape in the path";
+	req->path = at;
+	while ((one = strsep(&query, "&")) != NULL) {
+		if (*one == '\0')
+			continue;
+		problem = add_parameter(req, one);
+		if (problem != NULL)
+			return problem;
+	}
+	return NULL;
+}
+
 static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 {
 	struct http_request *req = &p->req;
@@ -121,7 +275,7 @@ static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 	const char *problem;
 	char *version;
 
-	if (target == NULL || target == method || target - method > HTTP_MAX_METHOD ||
+	if (target == NULL || target == method || target - method > MAX_METHOD ||
 	    !all_in(method, (size_t)(target - method), TOKEN))
 		return reject(p, 400, "malformed method");
 	*target++ = '\0';
@@ -142,7 +296,7 @@ static enum http_parse parse_request_line(struct http_parser *p, size_t len)
 		return reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are supported");
 	req->method = p->line;
 	req->is_head = strcmp(method, "HEAD") == 0;
-	problem = http_request_target(req, (size_t)(target - req->head.data));
+	problem = parse_target(req, (size_t)(target - req->head.data));
 	if (problem != NULL)
 		return reject(p, 400, problem);
 	p->line = req->head.len;
@@ -154,7 +308,7 @@ static enum http_parse feed_line(struct http_parser *p)
 {
 	struct buf *head = &p->req.head;
 	/* method SP target SP "HTTP/1.1" CRLF */
-	const size_t max = HTTP_MAX_METHOD + 1 + p->limits.max_target + 1 + 8 + 2;
+	const size_t max = MAX_METHOD + 1 + p->limits.max_target + 1 + 8 + 2;
 	enum http_parse r;
 
 	p->started = true;
@@ -259,12 +413,53 @@ static enum http_parse parse_framing(struct http_parser *p)
 	return HTTP_MORE;
 }
 
+/* Appends a string of head to head itself. */
+static void append_own(struct buf *head, size_t at)
+{
+	const size_t len = strlen(head->data + at);
+
+	buf_reserve(head, len);
+	buf_add(head, head->data + at, len);
+}
+
+/* Appends the values of all later headers of this name; takes those out of the list. */
+static void join_one(struct http_request *req, size_t first)
+{
+	size_t n = first + 1, joined = 0;
+
+	for (size_t i = n; i < req->nheaders; i++) {
+		if (strcasecmp(req->head.data + req->header[first].name,
+			       req->head.data + req->header[i].name) != 0) {
+			req->header[n++] = req->header[i];
+			continue;
+		}
+		if (joined == 0) {
+			joined = req->head.len;
+			append_own(&req->head, req->header[first].value);
+		}
+		buf_adds(&req->head, ", ");
+		append_own(&req->head, req->header[i].value);
+	}
+	req->nheaders = n;
+	if (joined == 0)
+		return;
+	buf_addc(&req->head, '\0');
+	req->header[first].value = joined;
+}
+
+/* Joins repeated headers, so that names are unique. */
+static void join_headers(struct http_request *req)
+{
+	for (size_t i = 0; i < req->nheaders; i++)
+		join_one(req, i);
+}
+
 static enum http_parse parse_head(struct http_parser *p)
 {
 	struct http_request *req = &p->req;
 	const char *host, *expect, *connection;
 
-	http_request_join(req);
+	join_headers(req);
 	host = http_header(req, "Host");
 	expect = http_header(req, "Expect");
 	connection = http_header(req, "Connection");
@@ -275,8 +470,8 @@ static enum http_parse parse_head(struct http_parser *p)
 	if (expect != NULL && strcasecmp(expect, "100-continue") != 0)
 		return reject(p, 417, "the only expectation is 100-continue");
 	req->expects_continue = expect != NULL && !req->version_1_0;
-	req->keep_alive = req->version_1_0 ? http_list_has(connection, "keep-alive")
-					   : !http_list_has(connection, "close");
+	req->keep_alive = req->version_1_0 ? list_has(connection, "keep-alive")
+					   : !list_has(connection, "close");
 	return parse_framing(p);
 }
 
@@ -317,7 +512,7 @@ static enum http_parse feed_trailers(struct http_parser *p)
 
 static enum http_parse feed_body(struct http_parser *p)
 {
-	const size_t n = http_smaller(p->n, p->left);
+	const size_t n = MIN(p->n, p->left);
 
 	buf_add(&p->req.body, p->in, n);
 	p->in += n;
@@ -334,7 +529,7 @@ static enum http_parse feed_body(struct http_parser *p)
 static enum http_parse feed_chunk_size(struct http_parser *p)
 {
 	const enum http_parse r =
-		take_line(p, &p->extra, 0, MAX_SIZE_DIGITS + HTTP_MAX_EXTENSION + 2,
+		take_line(p, &p->extra, 0, MAX_SIZE_DIGITS + MAX_EXTENSION + 2,
 			  (struct http_refusal){400, "the chunk extensions are too long"});
 	const char *s = p->extra.data;
 	const size_t len = p->extra.len - 2;
@@ -343,17 +538,17 @@ static enum http_parse feed_chunk_size(struct http_parser *p)
 
 	if (r != HTTP_READY)
 		return r;
-	while (http_hex(s[digits]) >= 0) {
+	while (hex(s[digits]) >= 0) {
 		if (digits == MAX_SIZE_DIGITS)
 			return reject(p, 400, "a chunk size with too many digits");
-		size = size << 4 | (uint64_t)http_hex(s[digits++]);
+		size = size << 4 | (uint64_t)hex(s[digits++]);
 	}
 	if (digits == 0 || (digits < len && s[digits] != ';'))
 		return reject(p, 400, "malformed chunk size");
 	if (!http_is_value(s + digits, len - digits))
 		return reject(p, 400, "a bad character in a chunk extension");
 	p->extension_bytes += len - digits;
-	if (p->extension_bytes > HTTP_MAX_EXTENSION)
+	if (p->extension_bytes > MAX_EXTENSION)
 		return reject(p, 400, "the chunk extensions are too long");
 	if (size > p->limits.max_body - p->req.body.len)
 		return reject(p, 413, "the body is too large");
