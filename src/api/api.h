@@ -53,7 +53,7 @@ struct api {
 	bool listening;
 	struct watch *idle_timer, *open_timer, *leave_timer;
 	int64_t idle_since_us;
-	LIST_HEAD(, pending_call) pending; /* creates, patches and destroys without an answer yet */
+	LIST_HEAD(, call) waiting; /* calls with an answer that comes later */
 };
 
 /* Runs until the launcher closes the link or sends launcher_stop; returns the exit status. */

@@ -435,7 +435,7 @@ static void finish(struct api *api)
 			api->sessions); /* the commands go on: their clients did not leave */
 	http_server_free(api->http);
 	sessions_free(api->sessions);
-	pending_free_all(api);
+	call_resume_all(api);
 	api->sessions = NULL;
 	release(api);
 	close_store(api);

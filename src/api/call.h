@@ -8,6 +8,7 @@
 #pragma once
 #include "api/shape.h"
 #include "session/session.h"
+#include <sys/queue.h>
 
 struct api;
 struct call;
@@ -94,8 +95,11 @@ struct call {
 	struct jw w;
 	const struct call_stream *stream; /* NULL: not a stream */
 	int64_t begun_us;
-	bool begun; /* its answer has begun */
-	void *work; /* the handler's; work_free frees it with the call */
+	LIST_ENTRY(call) next; /* of the calls that wait */
+	bool waits;	       /* for an answer that comes later */
+	bool gone;	       /* the client has left meanwhile */
+	bool begun;	       /* its answer has */
+	void *work;	       /* the handler's; work_free frees it with the call */
 	void (*work_free)(struct call *call, bool gone);
 };
 
@@ -125,13 +129,12 @@ void call_send(struct call *call, enum call_part part, uint64_t at, const void *
 bool call_has_room(const struct call *call);
 void call_stream_end(struct call *call); /* ends the call */
 
-/* For an answer that comes later, by a callback: the client may leave before. */
-struct pending_call;
-struct pending_call *call_pending(struct call *call);
-/* The call to answer; NULL: its client has left, and p is freed. */
-struct call *call_of_pending(struct pending_call *p);
-/* After sessions_free: no answer will come. */
-void pending_free_all(struct api *api);
+/* For an answer that comes later, by a callback with the call as its argument: until call_resume
+ * the call stays, even if its client leaves. False: the client has left, and the call is freed. */
+struct call *call_wait(struct call *call);
+bool call_resume(struct call *call);
+/* After sessions_free, when no client is left: no answer will come. */
+void call_resume_all(struct api *api);
 
 /* ---- rows ---- */
 

@@ -42,14 +42,21 @@ static void log_request(const struct call *call, const char *outcome)
 		 call->who.request_id);
 }
 
-void call_free(struct call *call, bool gone)
+static void release(struct call *call, bool gone)
 {
-	if (gone && !call->begun)
-		log_request(call, "abandoned");
 	if (call->work_free != NULL)
 		call->work_free(call, gone);
 	buf_done(&call->reply);
 	call->provider->free(call);
+}
+
+void call_free(struct call *call, bool gone)
+{
+	if (gone && !call->begun)
+		log_request(call, "abandoned");
+	call->gone = gone;
+	if (!gone || !call->waits)
+		release(call, gone);
 }
 
 /* ---- answers ---- */
@@ -132,51 +139,27 @@ void call_stream_end(struct call *call)
 
 /* ---- answers that come later ---- */
 
-struct pending_call {
-	LIST_ENTRY(pending_call) next;
-	struct call *call; /* NULL once the client has left */
-};
-
-static void pending_free(struct pending_call *p)
+struct call *call_wait(struct call *call)
 {
-	LIST_REMOVE(p, next);
-	free(p);
-}
-
-void pending_free_all(struct api *api)
-{
-	while (!LIST_EMPTY(&api->pending))
-		pending_free(LIST_FIRST(&api->pending));
-}
-
-static void pending_left(struct call *call, bool gone)
-{
-	struct pending_call *p = call->work;
-
-	if (gone)
-		p->call = NULL; /* call_of_pending frees it */
-	else
-		pending_free(p);
-}
-
-struct pending_call *call_pending(struct call *call)
-{
-	struct pending_call *p = mem_new(struct pending_call);
-
-	p->call = call;
-	LIST_INSERT_HEAD(&call->api->pending, p, next);
-	call->work = p;
-	call->work_free = pending_left;
-	return p;
-}
-
-struct call *call_of_pending(struct pending_call *p)
-{
-	struct call *call = p->call;
-
-	if (call == NULL)
-		pending_free(p);
+	call->waits = true;
+	LIST_INSERT_HEAD(&call->api->waiting, call, next);
 	return call;
+}
+
+bool call_resume(struct call *call)
+{
+	call->waits = false;
+	LIST_REMOVE(call, next);
+	if (!call->gone)
+		return true;
+	release(call, true);
+	return false;
+}
+
+void call_resume_all(struct api *api)
+{
+	while (!LIST_EMPTY(&api->waiting))
+		call_resume(LIST_FIRST(&api->waiting));
 }
 
 /* ---- parameters and body ---- */

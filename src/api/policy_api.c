@@ -38,9 +38,9 @@ static void format_reload(const struct launcher_policies *m, struct jw *w)
 
 static void on_policies(const struct err *err, const struct launcher_policies *m, void *arg)
 {
-	struct call *call = call_of_pending(arg);
+	struct call *call = arg;
 
-	if (call == NULL)
+	if (!call_resume(call))
 		return;
 	if (err != NULL) {
 		call_fail(call, err);
@@ -56,12 +56,12 @@ static void on_policies(const struct err *err, const struct launcher_policies *m
 
 void api_policy_list(struct call *call)
 {
-	policies_ask(call->api->sessions, false, on_policies, call_pending(call));
+	policies_ask(call->api->sessions, false, on_policies, call_wait(call));
 }
 
 void api_policy_reload(struct call *call)
 {
-	policies_ask(call->api->sessions, true, on_policies, call_pending(call));
+	policies_ask(call->api->sessions, true, on_policies, call_wait(call));
 }
 
 void api_session_policy(struct call *call)

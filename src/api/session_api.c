@@ -6,9 +6,9 @@
 
 static void on_done(const struct err *err, struct session *s, void *arg)
 {
-	struct call *call = call_of_pending(arg);
+	struct call *call = arg;
 
-	if (call == NULL)
+	if (!call_resume(call))
 		return;
 	if (err != NULL) {
 		call_fail(call, err);
@@ -39,8 +39,7 @@ void api_session_create(struct call *call)
 	struct session_request request = {0};
 
 	if (read_body(call, &request, session_request_read))
-		session_create(call->api->sessions, &call->who, &request, on_done,
-			       call_pending(call));
+		session_create(call->api->sessions, &call->who, &request, on_done, call_wait(call));
 	session_request_done(&request);
 }
 
@@ -67,12 +66,12 @@ void api_session_patch(struct call *call)
 	struct session_request patch = {0};
 
 	if (read_body(call, &patch, session_patch_read))
-		session_patch(call->session, &call->who, &patch, on_done, call_pending(call));
+		session_patch(call->session, &call->who, &patch, on_done, call_wait(call));
 	session_request_done(&patch);
 }
 
 void api_session_destroy(struct call *call)
 {
 	session_destroy(call->session, &call->who, "destroyed by request", on_done,
-			call_pending(call));
+			call_wait(call));
 }

@@ -90,7 +90,7 @@ int rig_teardown(void **state)
 	close(r->api.listener[ON_TCP]);
 	api_keys_done(&r->api.keys);
 	kit_teardown(&kit);
-	pending_free_all(&r->api);
+	call_resume_all(&r->api);
 	free(r);
 	return 0;
 }
