@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/path.h"
+#include "base/buf.h"
+#include "base/mem.h"
 #include <string.h>
 
 bool path_within(const char *path, const char *dir)
@@ -14,4 +16,28 @@ bool path_within(const char *path, const char *dir)
 bool path_overlap(const char *a, const char *b)
 {
 	return path_within(a, b) || path_within(b, a);
+}
+
+char *path_clean(const char *base, const char *path)
+{
+	cleanup_buf struct buf out = {0};
+	cleanup_free char *whole =
+		path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", base, path);
+
+	buf_reserve(&out, 1);
+	for (char *save = NULL, *part = strtok_r(whole, "/", &save); part != NULL;
+	     part = strtok_r(NULL, "/", &save)) {
+		if (strcmp(part, ".") == 0)
+			continue;
+		if (strcmp(part, "..") != 0) {
+			buf_addf(&out, "/%s", part);
+			continue;
+		}
+		while (out.len > 0 && out.data[--out.len] != '/')
+			;
+		out.data[out.len] = '\0';
+	}
+	if (out.len == 0)
+		buf_addc(&out, '/');
+	return buf_take(&out);
 }

@@ -9,3 +9,6 @@
 bool path_within(const char *path, const char *dir);
 /* Either lies in the other. */
 bool path_overlap(const char *a, const char *b);
+/* Puts base before a relative path and removes empty parts, `.` and `..` without looking at files.
+ * The caller frees the result. */
+char *path_clean(const char *base, const char *path);

@@ -29,10 +29,36 @@ static void sbx_1_a_path_lies_in_a_directory(void **state)
 	}
 }
 
+static void sbx_1_a_path_is_cleaned_by_its_letters(void **state)
+{
+	static const struct {
+		const char *base, *path, *clean;
+	} rows[] = {
+		{"/w", "a", "/w/a"},
+		{"/w", "/a", "/a"},
+		{"/w", "", "/w"},
+		{"/w", ".", "/w"},
+		{"/w", "..", "/"},
+		{"/w", "../..", "/"},
+		{"/", "a//b/./c/", "/a/b/c"},
+		{"/w", "/a/../b", "/b"},
+		{"/w", "...", "/w/..."},
+		{"/w", "/", "/"},
+		{"/w/x", "../.a", "/w/.a"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *got = path_clean(rows[i].base, rows[i].path);
+
+		assert_string_equal(got, rows[i].clean);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sbx_1_a_path_lies_in_a_directory),
+		cmocka_unit_test(sbx_1_a_path_is_cleaned_by_its_letters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

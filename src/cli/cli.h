@@ -12,7 +12,6 @@
 
 #define CLI_FAILED 125
 #define CLI_PIPE 141 /* the reader of our output has gone: as after SIGPIPE */
-#define CLI_USAGE 125
 
 /* Values of all options; the table of a command lists those that it takes. */
 struct cli_values {
@@ -66,9 +65,10 @@ int cli_main(int argc, char **argv);
 int cli_parse(const struct cli_command *cmd, int argc, char **argv, struct cli *cli,
 	      struct err *err);
 void cli_help(const struct cli_command *cmd, struct buf *out);
-/* Returns the next command (after NULL: the first) whose name is this word and another, or NULL. */
+/* Returns the next command of a group (after NULL: the first), or NULL. The names of a group begin
+ * with this word and have another one; "" is the group of all commands. */
 const struct cli_command *cli_group(const char *word, const struct cli_command *after);
-/* Writes the help on such a group. */
+/* Writes the help on a group. */
 void cli_help_group(const char *word, struct buf *out);
 int cli_connect(struct cli *cli, struct err *err);
 /* Calls the API and appends the body of the answer. */
@@ -83,8 +83,6 @@ int cli_session_path(const char *id, const char *rest, char **path, struct err *
 void cli_print(const struct buf *b);
 /* Whether the reader of our stdout or stderr has gone. */
 bool cli_reader_left(void);
-/* Returns the exit status for an error. */
-int cli_status(const struct err *err);
 
 /* pretty.c: indents valid JSON by two spaces without changing any value. */
 void cli_pretty(const char *json, size_t len, struct buf *out);
@@ -115,8 +113,8 @@ void cli_show_table(const struct cli *cli, const struct buf *json, const char *k
 
 /* Returns the text at the key, or "". */
 const char *cli_string(const json_t *obj, const char *key);
-/* Appends the bytes of the text at the key; "base64" at the key `encoding` says that it is encoded.
- * False if it is missing or cannot be decoded. */
+/* Appends the bytes of the text at the key, decoded if the key `encoding` has "base64". False if it
+ * is missing or cannot be decoded. */
 bool cli_bytes(const json_t *obj, const char *key, const char *encoding, struct buf *out);
 /* Appends the text with control characters written as \\xNN: a name from a session must not control
  * the terminal. NULL adds nothing. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What doctor makes of a session that has no namespaces: other walls must hold their acts. */
+/* The doctor's report on a session without namespaces: other walls must refuse the acts. */
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void sbx_5_an_act_that_they_let_through_is_a_lie(void **state)
 	doctor_report_done(&r);
 }
 
-/* With namespaces each wall has its own acts; one that is missing is nobody else's. */
+/* With namespaces each wall has its own acts; other walls are not judged by them. */
 static void sbx_5_with_namespaces_acts_are_their_own(void **state)
 {
 	struct doctor_report r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Describes the machine and says what to do about a wall that it cannot set up. */
+/* Describes the machine and lists remedies for walls that it cannot set up. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"

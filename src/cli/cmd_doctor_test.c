@@ -67,7 +67,7 @@ static void sbx_5_an_act_that_succeeds_is_a_lie(void **state)
 	doctor_report_done(&r);
 }
 
-/* SBX-5: what is missing counts unless nobody insists on it. */
+/* SBX-5: a missing wall is a failure unless it may be missing. */
 static void sbx_5_what_is_missing_fails_unless_it_may(void **state)
 {
 	struct doctor_report r = {0};
@@ -103,7 +103,7 @@ static void sbx_5_lines_that_are_none_are_passed_over(void **state)
 	doctor_report_done(&r);
 }
 
-/* SBX-5: what an ABI lacks is said; from 6 on nothing is. */
+/* SBX-5: the report names what an ABI lacks; ABI 6 and later lack nothing. */
 static void sbx_5_landlock_lacks(void **state)
 {
 	assert_string_equal(doctor_landlock_lacks(0), "all of it");
@@ -288,7 +288,7 @@ static void expect_head(const struct doctor_host *h, const char *refusal, const 
 	doctor_report_done(&r);
 }
 
-/* SBX-5: what is there and what is not. */
+/* SBX-5: features that the host has and does not have. */
 static void sbx_5_facts_of_the_host_as_text(void **state)
 {
 	expect_head(&(const struct doctor_host){.kernel = "Linux 6.1",

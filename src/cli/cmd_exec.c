@@ -312,7 +312,7 @@ static int exec_making(struct cli *cli, const struct buf *body, enum form form, 
 		r = exec_in(cli, id, body, form, err);
 	}
 	/* The error is about the session, so the command has not run. Another client makes the
-	 * session: its first event says that it is ready. If it fails, the stream ends, and the
+	 * session: its first event shows that it is ready. If it fails, the stream ends, and the
 	 * next call returns the reason. */
 	if (r == -E_UNAVAILABLE && strcmp(err->subject, id) == 0) {
 		cleanup_free char *path =

@@ -65,7 +65,7 @@ static int print_page(struct cli *cli, const char *base, struct page *p, struct 
 	p->offset = next;
 	kept = (uint64_t)json_integer_value(json_object_get(doc, "kept_bytes"));
 	total = (uint64_t)json_integer_value(json_object_get(doc, "total_bytes"));
-	/* said once, behind the last byte that was kept */
+	/* print this once, behind the last byte that was kept */
 	if (!p->more && json_object_get(doc, "kept_bytes") != NULL && kept < total &&
 	    next >= kept && !ferror(stdout))
 		fprintf(stderr,

@@ -76,7 +76,7 @@ static char *log_of(struct cli *cli, const char *socket, const struct strv *args
 	if (cli_config(cli, config_of(args), &c, NULL, NULL) == 0 && c.log_output[0] == '/')
 		return mem_strdup(c.log_output);
 	if (strv_has(args, "--auto") &&
-	    slash != NULL) /* start_server.c puts it beside the socket */
+	    slash != NULL) /* client/connect.c puts it beside the socket */
 		return mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
 	return NULL;
 }

@@ -4,18 +4,13 @@
 #include <limits.h>
 #include <stddef.h>
 
-#define FLAG(name, field, help)                                                \
-	{                                                                      \
-		name, CLI_FLAG, offsetof(struct cli_values, field), NULL, help \
+#define OPTION(name, kind, field, value, help)                              \
+	{                                                                   \
+		name, kind, offsetof(struct cli_values, field), value, help \
 	}
-#define TEXT(name, field, value, help)                                          \
-	{                                                                       \
-		name, CLI_TEXT, offsetof(struct cli_values, field), value, help \
-	}
-#define LIST(name, field, value, help)                                          \
-	{                                                                       \
-		name, CLI_LIST, offsetof(struct cli_values, field), value, help \
-	}
+#define FLAG(name, field, help) OPTION(name, CLI_FLAG, field, NULL, help)
+#define TEXT(name, field, value, help) OPTION(name, CLI_TEXT, field, value, help)
+#define LIST(name, field, value, help) OPTION(name, CLI_LIST, field, value, help)
 /* Most tables end with these rows. */
 #define CONFIG_OPTIONS(example)                                                               \
 	TEXT("--config", config, "FILE", "instead of the usual place"),                       \

@@ -141,7 +141,7 @@ static void cli_1_env_object(void **state)
 	strv_done(&env);
 }
 
-/* What is no text is refused: it would arrive as something else. */
+/* Bytes that are not UTF-8 are refused: the server would get something else. */
 static void cli_1_only_text_is_sent(void **state)
 {
 	char *argv[] = {(char *)"s", (char *)"ls", (char *)"a\xff", NULL};
@@ -224,9 +224,9 @@ static void exe_8_an_error_body_is_an_error(void **state)
 
 static void exe_8_errors_have_exit_statuses(void **state)
 {
-	assert_int_equal(cli_status(&(struct err){.code = E_SESSION_NOT_FOUND}), 125);
-	assert_int_equal(cli_status(&(struct err){.code = E_POLICY_DENIED}), 126);
-	assert_int_equal(cli_status(&(struct err){.code = E_COMMAND_TIMEOUT}), 124);
+	assert_int_equal(err_row(E_SESSION_NOT_FOUND)->exit, 125);
+	assert_int_equal(err_row(E_POLICY_DENIED)->exit, 126);
+	assert_int_equal(err_row(E_COMMAND_TIMEOUT)->exit, 124);
 }
 
 int main(void)

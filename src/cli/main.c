@@ -14,11 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int cli_status(const struct err *err)
-{
-	return err_row(err->code)->exit;
-}
-
 void cli_print(const struct buf *b)
 {
 	if (b->len > 0)
@@ -32,9 +27,9 @@ bool cli_reader_left(void)
 	return poll(p, 2, 0) > 0 && ((p[0].revents | p[1].revents) & POLLERR) != 0;
 }
 
-/* A command may use the server of another user, usually the system's. This is said on stderr once
+/* A command may use the server of another user, usually the system's. Writes this to stderr once
  * for each server; a file in the runtime directory remembers the last one. */
-static void tell_whose(const struct cli *cli)
+static void note_other_user(const struct cli *cli)
 {
 	const char *named = cli->v.server != NULL ? cli->v.server : getenv("AGENTSH_SERVER");
 	struct client_peer peer;
@@ -78,7 +73,7 @@ int cli_connect(struct cli *cli, struct err *err)
 		return 0;
 	r = client_open(&o, &cli->client, err);
 	if (r == 0)
-		tell_whose(cli);
+		note_other_user(cli);
 	return r;
 }
 
@@ -182,9 +177,9 @@ static int run(struct cli *cli, int argc, char **argv, struct err *err)
 	if (cli->v.version)
 		return cmd_version(cli, err);
 	if (cli->argc == 0 || cli->v.help) {
-		cli_help(NULL, &text);
+		cli_help_group("", &text);
 		fwrite(text.data, 1, text.len, cli->v.help ? stdout : stderr);
-		return cli->v.help ? 0 : CLI_USAGE;
+		return cli->v.help ? 0 : CLI_FAILED;
 	}
 	cmd = find(cli->argc, cli->argv, &used);
 	if (cmd == NULL)
@@ -231,7 +226,7 @@ int cli_main(int argc, char **argv)
 		}
 		fflush(stdout);
 		print_error(&err);
-		status = cli_status(&err);
+		status = err_row(err.code)->exit;
 	}
 	if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) {
 		status = cli_reader_left() ? CLI_PIPE : CLI_FAILED;
@@ -251,11 +246,13 @@ int cmd_help(struct cli *cli, struct err *err)
 	int used;
 	const struct cli_command *cmd = cli->argc > 0 ? find(cli->argc, cli->argv, &used) : NULL;
 
-	if (cli->argc == 1 && cmd == NULL && cli_group(cli->argv[0], NULL) != NULL)
+	if (cli->argc == 0)
+		cli_help_group("", &text);
+	else if (cli->argc == 1 && cmd == NULL && cli_group(cli->argv[0], NULL) != NULL)
 		cli_help_group(cli->argv[0], &text);
-	else if (cli->argc > 0 && cmd == NULL)
+	else if (cmd == NULL)
 		return no_command(cli->argc, cli->argv, err);
-	else if (cmd != NULL && cmd->run == cmd_server) { /* its program prints its help */
+	else if (cmd->run == cmd_server) { /* its program prints its help */
 		cli->argc = 1;
 		cli->argv = (char *[]){(char[]){"--help"}, NULL};
 		return cmd->run(cli, err);

@@ -117,14 +117,19 @@ const struct cli_command *cli_group(const char *word, const struct cli_command *
 	const size_t len = strlen(word);
 
 	for (after = after != NULL ? after + 1 : cli_commands; after->name != NULL; after++)
-		if (strncmp(after->name, word, len) == 0 && after->name[len] == ' ')
+		if (len == 0 || (strncmp(after->name, word, len) == 0 && after->name[len] == ' '))
 			return after;
 	return NULL;
 }
 
 void cli_help_group(const char *word, struct buf *out)
 {
-	buf_addf(out, "usage: agentsh %s COMMAND\n\ncommands:\n", word);
+	if (word[0] != '\0')
+		buf_addf(out, "usage: agentsh %s COMMAND\n", word);
+	else
+		buf_adds(out, "usage: agentsh [--server ADDR] [--api-key KEY] COMMAND\n"
+			      "Runs commands of AI agents in guarded sessions.\n");
+	buf_adds(out, "\ncommands:\n");
 	for (const struct cli_command *c = NULL; (c = cli_group(word, c)) != NULL;)
 		buf_addf(out, "  %-18s %s\n", c->name, c->summary);
 	help_everywhere(out);
@@ -132,20 +137,13 @@ void cli_help_group(const char *word, struct buf *out)
 
 void cli_help(const struct cli_command *cmd, struct buf *out)
 {
-	if (cmd != NULL) {
-		buf_addf(out, "usage: agentsh %s%s%s\n%s\n", cmd->name, cmd->operands[0] ? " " : "",
-			 cmd->operands, cmd->summary);
-		if (cmd->options != NULL && cmd->options->name != NULL) {
-			buf_adds(out, "\noptions:\n");
-			help_options(cmd->options, out);
-		}
-		if (cmd->examples != NULL)
-			buf_addf(out, "\nexamples:\n%s", cmd->examples);
-	} else {
-		buf_adds(out, "usage: agentsh [--server ADDR] [--api-key KEY] COMMAND\n"
-			      "Runs commands of AI agents in guarded sessions.\n\ncommands:\n");
-		for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
-			buf_addf(out, "  %-18s %s\n", c->name, c->summary);
+	buf_addf(out, "usage: agentsh %s%s%s\n%s\n", cmd->name, cmd->operands[0] ? " " : "",
+		 cmd->operands, cmd->summary);
+	if (cmd->options != NULL) {
+		buf_adds(out, "\noptions:\n");
+		help_options(cmd->options, out);
 	}
+	if (cmd->examples != NULL)
+		buf_addf(out, "\nexamples:\n%s", cmd->examples);
 	help_everywhere(out);
 }

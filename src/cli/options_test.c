@@ -208,7 +208,7 @@ static void cli_1_help_names_every_command(void **state)
 {
 	cleanup_buf struct buf out = {0};
 
-	cli_help(NULL, &out);
+	cli_help_group("", &out);
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {
 		cleanup_free char *row = mem_printf("\n  %-18s %s\n", c->name, c->summary);
 
@@ -242,8 +242,8 @@ static void cli_1_help_of_a_command(void **state)
 	assert_begins(&out, "usage: agentsh session list\nlist");
 }
 
-/* Two rows of one table with the same name, or a value's name where there is none, would be a lie
- * in the help. */
+/* The help would be wrong if two rows of a table had the same name, or a flag had a value's name.
+ */
 static void cli_1_tables_of_options_are_sound(void **state)
 {
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++) {

@@ -4,37 +4,13 @@
  * Paths are those of a session: a relative path begins in the workspace. A command is searched in
  * the system's directories, which a session has too, and examined like a command of a session. */
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/yaml.h"
 #include "cli/cmd_policy.h"
 #include <fcntl.h>
 #include <unistd.h>
 
 #define WORKSPACE "/workspace"
-
-/* Makes a path absolute and removes "." and ".." without looking at files. */
-static char *plain(const char *path)
-{
-	cleanup_buf struct buf out = {0};
-	cleanup_free char *whole =
-		path[0] == '/' ? mem_strdup(path) : mem_printf(WORKSPACE "/%s", path);
-
-	buf_reserve(&out, 1);
-	for (char *save = NULL, *part = strtok_r(whole, "/", &save); part != NULL;
-	     part = strtok_r(NULL, "/", &save)) {
-		if (strcmp(part, ".") == 0)
-			continue;
-		if (strcmp(part, "..") != 0) {
-			buf_addf(&out, "/%s", part);
-			continue;
-		}
-		while (out.len > 0 && out.data[--out.len] != '/')
-			;
-		out.data[out.len] = '\0';
-	}
-	if (out.len == 0)
-		buf_addc(&out, '/');
-	return buf_take(&out);
-}
 
 static int read_file_words(int argc, char **argv, struct cli_operation *o, struct err *err)
 {
@@ -54,7 +30,7 @@ static int read_file_words(int argc, char **argv, struct cli_operation *o, struc
 			       near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
 			       near != NULL ? "'?)" : "");
 	}
-	o->op.file.path = o->text[0] = plain(argv[1]);
+	o->op.file.path = o->text[0] = path_clean(WORKSPACE, argv[1]);
 	return 0;
 }
 
@@ -65,7 +41,7 @@ static char *find_command(const char *name)
 					   "/usr/bin",	      "/sbin",		"/bin"};
 
 	if (strchr(name, '/') != NULL)
-		return plain(name);
+		return path_clean(WORKSPACE, name);
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		cleanup_free char *path = mem_printf("%s/%s", dirs[i], name);
 

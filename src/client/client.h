@@ -44,7 +44,7 @@ struct client_call {
  * with status >= 400. */
 int client_call(struct client *c, const struct client_call *call, struct buf *answer,
 		struct err *err);
-/* Makes a call whose answer is SSE and calls fn for each message until fn returns non-zero. */
+/* Makes a call with an SSE answer and calls fn for each message until fn returns non-zero. */
 typedef int client_sse_fn(const char *id, const char *name, const char *data, size_t len,
 			  void *arg);
 int client_stream(struct client *c, const struct client_call *call, client_sse_fn *fn, void *arg,

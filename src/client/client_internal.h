@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* client/client_internal.h - functions that the files of the client share.
  *
- * address.c parses an address and connects to it, connect.c finds a server, start_server.c starts
- * one, response.c reads answers, client.c makes calls, stdio.c passes a command's streams through.
- */
+ * address.c parses an address and connects to it, connect.c finds or starts a server, response.c
+ * reads answers, client.c makes calls, stdio.c passes a command's streams through. */
 #pragma once
 #include "client/client.h"
 #include <stddef.h>
@@ -37,12 +36,6 @@ struct client {
 	size_t in_at;
 	int patience_ms; /* 0: for ever */
 };
-
-/* --- start_server.c --- */
-/* Starts `program --auto --ready-fd N` in a session of its own, with its log in dir, and waits
- * until it is ready. *socket is where this server, or one that was faster, listens (the caller
- * frees it). Fails with E_UNAVAILABLE and the end of the log. */
-int client_start(const char *program, const char *dir, char **socket, struct err *err);
 
 /* --- connect.c --- */
 struct client_places {
@@ -79,7 +72,7 @@ int client_connect(struct client *c, struct err *err);
  * error of an answer with status >= 400. */
 int client_ask(struct client *c, const struct client_call *call, const char *upgrade,
 	       struct answer_head *head, struct err *err);
-/* Appends the whole body; keeps or closes the connection as the head says. */
+/* Appends the whole body; keeps the connection only if the head allows it. */
 int client_read_all(struct client *c, const struct answer_head *head, struct buf *body,
 		    struct err *err);
 void client_disconnect(struct client *c);

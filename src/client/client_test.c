@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls: answers in all shapes from a server that says what the test wants, and wire's own server.
- */
+/* Calls: answers in all shapes from a server that sends fixed bytes, and from wire's own server. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "client/client.h"

@@ -40,7 +40,7 @@ static int bad_surroundings(int ready)
 	       sigismember(&mask, SIGUSR1) || signal(SIGUSR2, SIG_DFL) != SIG_DFL;
 }
 
-/* AGENTSH_TEST_PLAY says how, AGENTSH_TEST_SOCKET where. */
+/* AGENTSH_TEST_PLAY is the part to play, AGENTSH_TEST_SOCKET the path to listen on. */
 static int play_server(char **argv)
 {
 	const char *play = getenv("AGENTSH_TEST_PLAY"), *path = getenv("AGENTSH_TEST_SOCKET");
@@ -53,7 +53,7 @@ static int play_server(char **argv)
 		return 99;
 	if (strcmp(play, "silent") == 0)
 		return 1;
-	if (strcmp(play, "talk") == 0) {
+	if (strcmp(play, "chatty") == 0) {
 		for (int i = 0; i < 100; i++)
 			dprintf(2, "line %d\n", i);
 		return 1;
@@ -163,7 +163,7 @@ static void cli_1_a_server_is_started_if_none_runs(void **state)
 	clear_place(&s);
 }
 
-/* The directory is made, for this user alone; what is not there cannot be executed. */
+/* The directory is made, for this user alone; a missing program cannot be executed. */
 static void cli_1_a_start_makes_its_directory(void **state)
 {
 	const struct client_options o = {0};
@@ -201,7 +201,7 @@ static void cli_1_a_failed_start_shows_the_log(void **state)
 		{"cut", "the server did not start: playing cut (log: "},
 		{"silent", "the server did not start: it logged nothing (log: "},
 		/* The last 300 bytes. */
-		{"talk", "the server did not start:  62\nline 63\n"},
+		{"chatty", "the server did not start:  62\nline 63\n"},
 	};
 	const struct client_options o = {0};
 	struct client_places places = {.program = "/proc/self/exe"};
@@ -284,7 +284,7 @@ static void no_content(struct http_request *req, void *arg)
 	http_reply(req, 204, NULL, NULL, 0, NULL);
 }
 
-/* A socket that is missing, one that nobody listens on, then the right one. */
+/* A socket that is missing, one without a listener, then the right one. */
 static void cli_1_a_running_server_is_found(void **state)
 {
 	const struct client_options o = {.no_auto = true};

@@ -202,7 +202,7 @@ struct run {
 	struct server server;
 	pid_t pid;
 	int in, out, err; /* our ends of its streams; -1: closed */
-	int report;	  /* what it says at its end */
+	int report;	  /* a pipe with its result */
 };
 
 /* What client_stdio left behind: its result and the state of the process. */
@@ -226,7 +226,7 @@ static int free_fd(void)
 	return fd;
 }
 
-/* Calls in the child, whose descriptors are these. */
+/* Makes the call in the child, which has these descriptors. */
 static void be_client(const char *socket, const char *path, int fd)
 {
 	const struct client_options o = {.server = socket};
@@ -250,7 +250,7 @@ static void close_end(int *fd)
 	*fd = -1;
 }
 
-/* reader: somebody may read its stdout. */
+/* reader: whether its stdout has a reader. */
 static void start_run_with(struct run *r, const char *path, bool reader)
 {
 	int in[2], out[2], err[2], rep[2];
@@ -505,7 +505,7 @@ static void exe_4_a_full_window_is_no_flood(void **state)
 	end_run(&r, "0 {\"bytes\":0,\"signals\":\"\"}");
 }
 
-/* 16 KiB written are told, so that a server need not wait for more. */
+/* The client grants credit after 16 KiB, so that a server need not wait for more. */
 static void exe_4_credit_is_given_in_steps(void **state)
 {
 	cleanup_buf struct buf got = {0};

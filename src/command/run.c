@@ -5,8 +5,8 @@
 #include "base/line.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/proc.h"
-#include "shell/session_root.h"
 #include <signal.h>
 
 #define HELD_MAX 64
@@ -154,13 +154,8 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 	*ask = (struct warden_exec){0};
 	r->req = req;
 	r->line = line_of(&r->ask.argv, r->ask.script);
-	if (r->ask.cwd != NULL) {
-		cleanup_free char *whole = root_join(cs->memory->cwd, r->ask.cwd);
-
-		r->cwd = root_tidy(whole);
-	} else {
-		r->cwd = mem_strdup(cs->memory->cwd);
-	}
+	r->cwd = r->ask.cwd != NULL ? path_clean(cs->memory->cwd, r->ask.cwd)
+				    : mem_strdup(cs->memory->cwd);
 	r->root.pidfd = r->pidfd = -1;
 	for (int i = 0; i < 2; i++) {
 		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);

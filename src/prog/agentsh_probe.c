@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* agentsh-probe: what `agentsh doctor` runs inside a session. */
+/* agentsh-probe: the program that `agentsh doctor` runs in a session. */
 #include "probe/probe.h"
 #include <unistd.h>
 
 int main(int argc, char **argv)
 {
-	/* Without what a library does at its end: a leak checker would trace us, which is refused.
-	 */
+	/* No exit handlers: a leak checker would trace this process, which the session refuses. */
 	_exit(probe_main(argc, argv));
 }

@@ -6,6 +6,7 @@
  * the warden tries the working directory, then the launcher changes the limits (or none of them,
  * and the directory is set back), then follows what cannot be refused. */
 #include "session/patch.h"
+#include "base/path.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
 #include "session/sessions.h"
@@ -38,32 +39,6 @@ static void patch_free(struct patch *p)
 	free(p->old_cwd);
 	session_unref(p->s);
 	free(p);
-}
-
-/* Removes "." and ".." by their letters; base stands before a relative path. */
-static char *clean(const char *base, const char *path)
-{
-	struct buf out = {0};
-	cleanup_free char *whole =
-		path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", base, path);
-	char *save = NULL;
-
-	for (char *part = strtok_r(whole, "/", &save); part != NULL;
-	     part = strtok_r(NULL, "/", &save)) {
-		if (strcmp(part, ".") == 0)
-			continue;
-		if (strcmp(part, "..") != 0) {
-			buf_addf(&out, "/%s", part);
-			continue;
-		}
-		while (out.len > 0 && out.data[--out.len] != '/')
-			;
-		if (out.data != NULL)
-			out.data[out.len] = '\0';
-	}
-	if (out.len == 0)
-		buf_adds(&out, "/");
-	return buf_take(&out);
 }
 
 /* Takes the patch out of the queue, and begins with the next one. */
@@ -134,7 +109,7 @@ static void begin(struct patch *p)
 		send_limits(p);
 		return;
 	}
-	p->dir = clean(p->s->cwd, p->request.working_dir);
+	p->dir = path_clean(p->s->cwd, p->request.working_dir);
 	send_warden(p, STEP_DIRECTORY, &(struct warden_patch){.cwd = p->dir});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shell/builtins.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "shell/alias.h"
 #include "shell/session_root.h"
 #include <errno.h>
@@ -227,7 +228,7 @@ static char *expand_tilde(const struct builtin_call *c, const char *word)
 static char *enter(const struct builtin_call *c, const char *path, bool physical)
 {
 	cleanup_free char *whole = root_join(c->cwd, path);
-	cleanup_free char *logical = root_tidy(whole);
+	cleanup_free char *logical = path_clean(c->cwd, path);
 	int e;
 
 	if (path[0] == '\0')

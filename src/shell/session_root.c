@@ -16,29 +16,6 @@ char *root_join(const char *cwd, const char *path)
 	return path[0] == '/' ? mem_strdup(path) : mem_printf("%s/%s", cwd, path);
 }
 
-char *root_tidy(const char *path)
-{
-	cleanup_buf struct buf b = {0};
-
-	buf_adds(&b, "");
-	for (const char *p = path; *p != '\0';) {
-		const size_t n = strcspn(p, "/");
-
-		if (n == 2 && memcmp(p, "..", 2) == 0) {
-			while (b.len > 0 && b.data[--b.len] != '/')
-				;
-			b.data[b.len] = '\0';
-		} else if (n > 1 || (n == 1 && *p != '.')) {
-			buf_addc(&b, '/');
-			buf_add(&b, p, n);
-		}
-		p += n + (p[n] == '/');
-	}
-	if (b.len == 0)
-		buf_addc(&b, '/');
-	return buf_take(&b);
-}
-
 static int open_dir(int root_fd, const char *path)
 {
 	return fdio_openat2(root_fd, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT);

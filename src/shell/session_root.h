@@ -9,8 +9,6 @@
 
 /* path, below cwd if it is relative. Owned by the caller. */
 char *root_join(const char *cwd, const char *path);
-/* An absolute path without empty parts, `.` and `..`, by its letters. Owned by the caller. */
-char *root_tidy(const char *path);
 /* 0 if path (absolute, as inside) is a directory that may be entered, else errno. */
 int root_dir(int root_fd, const char *path);
 /* The path without symbolic links; NULL/errno. Owned by the caller. */
