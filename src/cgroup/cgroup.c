@@ -42,7 +42,7 @@ int cgroup_write(int dir, const char *file, const char *fmt, ...)
 	va_start(ap, fmt);
 	buf_addv(&text, fmt, ap);
 	va_end(ap);
-	/* one write is one setting: the rest of a short one would be another */
+	/* one write is one setting: a second write would be another one */
 	return write(fd, text.data, text.len) == (ssize_t)text.len ? 0 : -1;
 }
 
@@ -57,7 +57,7 @@ int cgroup_load(int dir, const char *file, struct buf *out)
 
 /* ---- made and joined ---- */
 
-/* False with EINVAL for what is not an id. */
+/* False with EINVAL if it is not an id. */
 static bool name_of(char out[NAME_BYTES], const char *id)
 {
 	errno = EINVAL;
@@ -94,7 +94,7 @@ int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struc
 		cleanup_fd int dir = cgroup_group(host, i, id);
 		const unsigned has = host->tree[i].controllers;
 
-		/* The walls say already in which tree the group could not be made. */
+		/* The wall report has the trees in which the group could not be made. */
 		if (dir == -1 && errno == ENOENT)
 			continue;
 		if (dir == -1 || cgroup_write(dir, "cgroup.procs", "%d", (int)pid) < 0)

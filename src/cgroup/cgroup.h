@@ -95,7 +95,7 @@ struct cgroup_counters {
 /* A counter without a controller is 0. E_NOT_FOUND. */
 int cgroup_read(const struct cgroup_host *host, const char *id, struct cgroup_counters *out,
 		struct err *err);
-/* SIGKILL to all at once, by v2's cgroup.kill. E_UNAVAILABLE where there is none. */
+/* SIGKILL to all at once, by v2's cgroup.kill. E_UNAVAILABLE if the kernel does not have it. */
 int cgroup_kill(const struct cgroup_host *host, const char *id, struct err *err);
 /* Removes the group from every tree, waiting up to timeout_ms (0: not at all) for its processes to
  * end. A group that is not there is fine. E_UNAVAILABLE: it still has processes. */
@@ -132,7 +132,7 @@ int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err
  * throttled_us. */
 void cgroup_files_read(const struct cgroup_files *f, unsigned controllers,
 		       struct cgroup_counters *out);
-/* Only what was used: cpu_us, io_read_bytes, io_write_bytes, memory_peak_bytes. */
+/* Only resources that were used: cpu_us, io_read_bytes, io_write_bytes, memory_peak_bytes. */
 void cgroup_files_use(const struct cgroup_files *f, struct cgroup_counters *out);
 /* Starts a new measurement of the peak (v1; v2 since Linux 6.12). 0, or -1 where the kernel
  * cannot. */

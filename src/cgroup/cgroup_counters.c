@@ -123,7 +123,7 @@ static void open_files(int dir, bool v2, unsigned controllers, unsigned kinds,
 
 void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cgroup_files *out)
 {
-	bool told = true;
+	bool watched = true;
 
 	*out = CGROUP_FILES_NONE;
 	for (size_t i = 0; i < host->n; i++) {
@@ -133,11 +133,11 @@ void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cg
 		if (dir == -1)
 			continue;
 		open_files(dir, host->tree[i].v2, controllers, HIT | USE | PEAK, out);
-		told = watch(dir, host->tree[i].v2, controllers, out) == 0 && told;
+		watched = watch(dir, host->tree[i].v2, controllers, out) == 0 && watched;
 	}
-	if (told)
+	if (watched)
 		return;
-	/* part of it would look like all */
+	/* with only a part of them, hits would be missed */
 	mem_cleanup_fd(&out->event);
 	mem_cleanup_fd(&out->notify);
 	out->event = out->notify = -1;
@@ -262,7 +262,7 @@ void cgroup_files_format(const struct cgroup_files *f, struct strv *out)
 	format(f->notify, "", notify_name, out);
 }
 
-/* The first row of the file with this name that the list does not have; NULL if there is none. */
+/* The first row of the file with this name; NULL if no file has it, or the list has it already. */
 static const struct cgroup_counter *find(const struct cgroup_files *f, const char *name)
 {
 	const struct cgroup_counter *row = counters;

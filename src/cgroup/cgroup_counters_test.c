@@ -161,7 +161,7 @@ static void sbx_4_what_is_no_counter_is_refused(void **state)
 	cgroup_files_close(&f);
 }
 
-/* A real group: who has the files needs no right to read them, and sees a fork that failed. */
+/* A real group: a process with the files needs no right to read them, and sees a failed fork. */
 static void sbx_4_hits_are_seen_through_the_files(void **state)
 {
 	const struct cgroup_ask ask = {.id = "files-test", .limits.value[LIMIT_pids_max] = 1};

@@ -22,10 +22,9 @@ extern const enum wall cgroup_wall[CGROUP_CONTROLLERS];
 
 /* The rest of the line that begins with this disk's number, in a text of one line a disk; NULL. */
 const char *cgroup_disk_line(const char *text, dev_t disk);
-/* The whole disk that a file system's device number belongs to; 0 where there is none (overlayfs,
- * btrfs, network). */
+/* The whole disk of a file system's device number; 0 if it has none (overlayfs, btrfs, network). */
 dev_t cgroup_disk(dev_t dev);
-/* Our own group by the text of /proc/self/cgroup, whose lines are "number:controllers:path"; NULL
- * means v2, which has no controllers there. "/" where there is none, or it lies outside of our
+/* Our own group by the text of /proc/self/cgroup, with lines "number:controllers:path". controller
+ * NULL means v2, which has no controllers there. "/" if no line has it, or it lies outside of our
  * namespace. The caller frees it. */
 char *cgroup_own_path(const char *text, const char *controller);

@@ -15,7 +15,7 @@
 #define MB(mb) ((long long)(mb) << 20)
 #define LIMIT_TEXT 24
 #define PERIOD_US 100000 /* the kernel's own */
-/* v1 has a number for "none": the largest one that is a multiple of a page. */
+/* v1's number for "no limit" is the largest multiple of a page. */
 #define NONE_FROM (UINT64_C(1) << 62)
 
 /* By version. */
@@ -136,7 +136,7 @@ static void limit_io(const struct group *g, const struct cgroup_ask *ask, struct
 		return;
 	if (disk == 0) {
 		wall_set(walls, WALL_io_limit, WALL_UNAVAILABLE,
-			 "the workspace's file system is on no disk of its own");
+			 "the workspace's file system has no disk of its own");
 		return;
 	}
 	if (g->v2)
@@ -153,7 +153,7 @@ static void limit_io(const struct group *g, const struct cgroup_ask *ask, struct
 			 reads, writes);
 	else
 		wall_set(walls, WALL_io_limit, WALL_PARTIAL,
-			 "cgroup v1 holds direct I/O only, not what the page cache writes");
+			 "cgroup v1 limits direct I/O only, not writes of the page cache");
 }
 
 /* Sets the limits of a controller that were asked for and writes the wall's entry. */
@@ -228,7 +228,8 @@ int cgroup_limit(const struct cgroup_host *host, const struct cgroup_ask *ask,
 
 /* ---- read ---- */
 
-/* The number of a text; what means no limit, or cannot be read, is CGROUP_NO_LIMIT. */
+/* The number at the start of a text; CGROUP_NO_LIMIT for "max", "-1", NULL and v1's largest number.
+ */
 static uint64_t number_in(const char *text)
 {
 	const uint64_t n = text != NULL && text[0] >= '0' && text[0] <= '9'
@@ -245,7 +246,7 @@ static uint64_t number_of(int dir, const char *file)
 	return cgroup_load(dir, file, &text) < 0 ? CGROUP_NO_LIMIT : number_in(text.data);
 }
 
-/* Writes down what a control file says, in units of 1 << bits, rounded up. */
+/* Stores the value of a control file in units of 1 << bits, rounded up. */
 static void found(struct limits *l, enum limit i, uint64_t value, unsigned bits)
 {
 	if (value == CGROUP_NO_LIMIT)
@@ -401,8 +402,8 @@ uint64_t cgroup_memory(const struct cgroup_host *host)
 
 /* ---- changed while the session works ---- */
 
-/* v2 would end processes to come down to a limit; v1 refuses one that is too low. Both are asked to
- * make room first, and both refuse then. True if that much is in use. */
+/* v2 would kill processes to reach a limit below the memory in use; v1 refuses such a limit. So v2
+ * is asked to free memory first. True if more than the limit is still in use. */
 static bool too_much(const struct cgroup_host *host, const struct cgroup_ask *ask, uint64_t *in_use)
 {
 	const uint64_t most = (uint64_t)MB(ask->limits.value[LIMIT_max_memory_mb]);
@@ -450,7 +451,7 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 		*walls = fresh;
 	else
 		cgroup_limit(host, &before, &(struct wall_report){0}, NULL);
-	/* what v1 says is EBUSY */
+	/* v1 refuses a limit below the memory in use with EBUSY */
 	if (r < 0 && cgroup_read(host, ask->id, &now, NULL) == 0 &&
 	    fresh.wall[WALL_memory_limit].state == WALL_UNAVAILABLE &&
 	    now.memory_bytes > (uint64_t)MB(ask->limits.value[LIMIT_max_memory_mb]))

@@ -195,7 +195,7 @@ static void ses_5_memory_in_use_is_a_conflict(void **state)
 	assert_int_equal(limits_now().value[LIMIT_max_memory_mb], 200);
 	assert_int_equal(limits_now().value[LIMIT_pids_max], 0);
 	assert_int_equal(kill(pid, 0), 0);
-	/* room enough is no conflict */
+	/* enough room: no conflict */
 	ask.limits.value[LIMIT_max_memory_mb] = 128;
 	assert_int_equal(cgroup_change(&host, &ask, &walls, &err), 0);
 	assert_int_equal(limits_now().value[LIMIT_max_memory_mb], 128);

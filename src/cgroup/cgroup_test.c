@@ -216,7 +216,7 @@ static void end_sleeper(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Whether the kernel says that a counter may have grown. */
+/* Whether the kernel reports that a counter may have grown. */
 static bool is_told(const struct cgroup_files *f, int timeout_ms)
 {
 	struct pollfd p[] = {{f->event, POLLIN, 0}, {f->notify, POLLIN, 0}};
@@ -386,7 +386,7 @@ static void sbx_4_an_id_like_a_control_file(void **state)
 		skip();
 	snprintf(id, sizeof(id), "cgroup.procs");
 	create(&no_limits, 0);
-	create(&no_limits, 0); /* what is left of a dead launcher's is replaced */
+	create(&no_limits, 0); /* the group of a dead launcher is replaced */
 }
 
 static void sbx_4_a_group_goes_when_its_processes_have(void **state)

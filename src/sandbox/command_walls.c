@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define SCORE "/proc/self/oom_score_adj"
-#define FIRST "1000" /* above all the memory that there is */
+#define FIRST "1000" /* the highest score */
 
 void oom_open(struct oom *o)
 {

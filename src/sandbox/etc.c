@@ -19,13 +19,13 @@
 /* Names directly in /etc; '*' at the end stands for any rest. Every entry costs every session a
  * mount, so a name that few programs read is not listed. */
 static const char *const shown[] = {
-	/* the dynamic linker, and which program a name means */
+	/* the dynamic linker, and alternatives of programs */
 	"ld.so.cache",
 	"ld.so.conf",
 	"ld.so.conf.d",
 	"ld-musl-*",
 	"alternatives",
-	/* what system this is, where and when */
+	/* the system, its place and time */
 	"os-release",
 	"lsb-release",
 	"debian_version",
@@ -87,12 +87,12 @@ static bool is_shown(const char *name)
 	return false;
 }
 
-/* A link in /etc that begins so means the same inside: every session has these places. */
+/* A link in /etc to one of these directories leads to the same file inside. */
 static const char *const same_inside[] = {"/usr/", "../usr/", "/etc/alternatives/", "/proc/",
 					  "../proc/"};
 
-/* Keeps a link when its target means the same inside; else (resolv.conf in /run) shows the target
- * in the link's place. */
+/* Keeps a link if its target is the same inside; else (resolv.conf in /run) binds the target in the
+ * link's place. */
 static int show(int host, int etc, const struct dirent *e, struct err *err)
 {
 	struct mnt_bind bind = {host, e->d_name, etc, e->d_name, 0};
@@ -142,7 +142,8 @@ static int show_host(int etc, struct err *err)
 
 /* ---- the same for a session that sees the machine's own /etc ---- */
 
-/* Files that agentsh makes where the session has an own /etc; every user may read the host's. */
+/* Files that agentsh makes for a session with its own /etc; every user may read those of the host.
+ */
 static const char *const replaced[] = {"passwd", "group", "hosts", "hostname", "nsswitch.conf"};
 
 static void add_path(struct strv *out, const char *name)

@@ -73,7 +73,7 @@ static void fil_6_what_is_covered_later_is_not_looked_at(void **state)
 	assert_true(sandbox_fingerprint(&plan) != before);
 }
 
-/* Recipes differ by what is shown, not by whose session it is. */
+/* Recipes differ by the paths that are shown, not by the session. */
 static void ses_1_a_recipe_is_not_a_session(void **state)
 {
 	struct sandbox_plan plan = {.privileged = 1};

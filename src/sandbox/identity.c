@@ -33,7 +33,7 @@ static int set_caps(const struct __user_cap_data_struct data[2])
 	return (int)syscall(SYS_capset, &head, data);
 }
 
-/* The system calls themselves: libc's wrappers signal every thread, and there is only one here. */
+/* System calls, not libc's wrappers, which signal every thread. */
 int identity_become(const struct identity *who)
 {
 	if (syscall(SYS_setgroups, 0, NULL) < 0 ||
@@ -60,7 +60,7 @@ static int take_identity(const struct identity *who, bool *bounded, struct err *
 	for (int cap = 0; *bounded && cap < CAPS_MAX; cap++) {
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;
-		if (errno == EINVAL) /* past the last one that this kernel knows */
+		if (errno == EINVAL) /* past the last capability of this kernel */
 			break;
 		if (errno != EPERM)
 			return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAPBSET_DROP(%d)", cap);

@@ -13,7 +13,7 @@
 #define INSIDE_WORKSPACE "workspace"
 #define INSIDE_HOME "home/agent"
 #define INSIDE_USER "agent"
-/* They cover a path that must not be seen; no user may open them. */
+/* They cover a hidden path; no user may open them. */
 #define INSIDE_VOID_DIR "run/agentsh/.void"
 #define INSIDE_VOID_FILE "run/agentsh/.nothing"
 
@@ -21,10 +21,10 @@ struct inside {
 	struct sandbox_plan plan;
 	struct wall_report walls;
 	uint32_t namespaces;	   /* CLONE_NEW… that init was given; 0: none */
-	int tree_fd;		   /* owned; the workspace, detached once it is known */
+	int tree_fd;		   /* owned; the workspace, detached */
 	int root_fd;		   /* owned; the new root's mount */
-	int etc_fd;		   /* owned; our own /etc, whatever is shown there */
-	struct sandbox_trees view; /* owned; of the file-system lists, to be placed last */
+	int etc_fd;		   /* owned; /etc of the new root */
+	struct sandbox_trees view; /* owned; of the file-system lists, placed last */
 	int state_fd;		   /* owned; listener of captures */
 	int listener_fd;	   /* owned; of execs, for the warden */
 	struct command_walls walls_of_commands;
@@ -34,7 +34,7 @@ void inside_done(struct inside *in);
 /* The plan on its way from the stub to init: a sealed memfd. */
 int plan_seal(const struct sandbox_plan *plan, int *fd, struct err *err);
 int plan_load(int fd, struct sandbox_plan *plan, struct err *err);
-/* No user namespace: root's own power made the others. */
+/* No user namespace: a launcher of root made the other namespaces. */
 bool inside_by_root(const struct inside *in);
 /* The ids that the session sees as its own. */
 uint32_t inside_uid(const struct inside *in);
@@ -50,20 +50,20 @@ int inside_root(struct inside *in, struct err *err);
 int inside_etc(struct inside *in, struct err *err);
 /* The files of /etc that only this session has. */
 int inside_names(struct inside *in, struct err *err);
-/* Binds what the file-system lists show: first, wide, what contains a place of ours, then, once
- * that stands, the rest. */
+/* Binds the paths of the file-system lists: first, wide, those that contain a mount of ours, and
+ * after that mount the others. */
 int inside_view(struct inside *in, bool wide, struct err *err);
 /* After the pivot: places the trees that came with the assignment. */
 int inside_view_late(struct inside *in, struct err *err);
-/* After that: covers what they block, and shuts what is read-only in the workspace. */
+/* After that: covers blocked paths, and makes parts of the workspace read-only. */
 int inside_covers(struct inside *in, struct err *err);
 int inside_dev(struct inside *in, struct err *err);
 int inside_proc(struct inside *in, struct err *err);
-/* Leaves the old root for good. */
+/* Enters the new root and unmounts the old one. */
 int inside_pivot(struct inside *in, struct err *err);
-/* Adds the session's own names, home, space and workspace, then shuts the root. */
+/* Adds the session's own names, home, space and workspace, then makes the root read-only. */
 int inside_session(struct inside *in, struct err *err);
-/* Nothing but loopback. */
+/* Brings loopback up; the network namespace has nothing else. */
 int inside_net(struct inside *in, struct err *err);
 /* The hostname; and the report of the namespaces that only the clone makes. */
 int inside_hostname(struct inside *in, struct err *err);
@@ -73,7 +73,7 @@ int inside_no_new_privs(struct inside *in, struct err *err);
 int inside_limits(struct inside *in, struct err *err);
 /* No process of the session can read init's memory. */
 int inside_undumpable(struct inside *in, struct err *err);
-/* Rules that say the same of files as the mounts, for init and all that it starts. */
+/* Landlock rules with the same rights as the mounts, for init and all that it starts. */
 int inside_landlock(struct inside *in, struct err *err);
 /* The rights (LANDLOCK_…) that the policy gives to no command at a path. */
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path);
@@ -85,14 +85,14 @@ extern const struct inside_device {
 	const char *path;
 	unsigned major, minor;
 } inside_devices[INSIDE_DEVICES];
-/* Makes null, an open /dev/null, the three standard descriptors: no descriptor of the host's, not
+/* Makes null, an open /dev/null, the three standard descriptors: no descriptor of the host, not
  * even a terminal, may stay open. */
 int inside_take_stdio(int null, struct err *err);
-/* Opens what a path leads to (O_PATH) and gives its real path; *fd is -1 where it leads nowhere.
+/* Opens a path (O_PATH, following links) and gives its real path; *fd is -1 if it does not exist.
  * real has room for PATH_MAX. */
 int inside_resolve(const char *path, char *real, int *fd, struct err *err);
-/* Of view.c and etc.c, also where nothing is mounted: whether a list may show this path; whether it
- * is read-only whatever list has it; what of /etc is shown, by absolute paths. */
+/* Of view.c and etc.c, also for a session without mounts: whether a list may show this path;
+ * whether it is read-only in every list; the absolute paths of /etc that are shown. */
 int inside_may_show(const struct sandbox_plan *plan, const char *path, const char *real,
 		    struct err *err);
 bool inside_is_system(const char *path);
@@ -104,7 +104,7 @@ int bare_check_proc(const char *mountinfo, struct err *err);
 int bare_separation(struct inside *in, struct err *err);
 int bare_landlock(struct inside *in, struct err *err);
 
-/* The filter, for init and all that it starts; execs are asked of listener_fd. The last step. */
+/* The filter, for init and all that it starts; listener_fd gets its execs. The last step. */
 int inside_seccomp(struct inside *in, struct err *err);
 
 /* Ids and capabilities of the child that becomes init. It shares the stub's memory, so these only

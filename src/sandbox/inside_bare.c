@@ -2,8 +2,8 @@
 /* A session without namespaces sees the machine's own files. Landlock decides which of them it may
  * open, and the filter refuses the rest (seccomp_shared_rows).
  *
- * Landlock only grants. If a path that must stay hidden lies in a granted tree, there is no
- * session. Every path is opened once, checked by its real name, and granted as it was opened. */
+ * Landlock only grants. If a path that must stay hidden lies in a granted tree, the session is
+ * refused. Every path is opened once, checked by its real name, and granted as it was opened. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -30,7 +30,7 @@ static const struct {
 	enum wall wall;
 	const char *detail;
 } lacking[] = {
-	{WALL_user_namespace, "cannot be had here: the session has the user's own ids and groups"},
+	{WALL_user_namespace, "not available here: the session has the user's own ids and groups"},
 	{WALL_mount_namespace, "the machine's own view: no /workspace, no /run/agentsh; Landlock "
 			       "opens system, workspace, own home and tmp"},
 	{WALL_pid_namespace, "the machine's own: names and arguments of its processes can be seen"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The walls behind the mounts: what a command may open, use and call, whatever it can see. */
+/* The walls besides the mounts: Landlock, limits, network, host name, filter. */
 #include "base/mem.h"
 #include "sandbox/inside.h"
 #include "sandbox/landlock.h"
@@ -19,8 +19,8 @@
 #define OPEN_FILES 4096
 #define OPEN_FILES_MAX 65536
 
-/* What every session has besides inside_devices. It may read all of its view, and write what is its
- * own. It may write nothing in /proc: a process's memory is a file there. */
+/* The rules of every session, besides those of inside_devices. It may read all of its view, and
+ * write its own directories. It may write nothing in /proc: a process's memory is a file there. */
 static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/", LANDLOCK_TREE, LANDLOCK_READ, false},
 	{AT_FDCWD, "/" INSIDE_WORKSPACE, LANDLOCK_TREE, LANDLOCK_ALL, false},
@@ -32,7 +32,7 @@ static const struct landlock_rule own[] = {
 	{AT_FDCWD, "/run/agentsh/bin", LANDLOCK_TREE, LANDLOCK_EXEC, true},
 };
 
-/* Parts of the root that no list names, for a session that may not read all of the root. */
+/* Parts of the root that are in no list, for a session that may not read all of the root. */
 static const char *const readable[] = {"/etc", "/dev", "/proc", "/run"};
 
 unsigned inside_withheld(const struct sandbox_plan *plan, const char *path)
@@ -90,8 +90,8 @@ int inside_landlock(struct inside *in, struct err *err)
 	struct landlock_ask ask = {.rules = rules, .nrules = ARRAY_LEN(own)};
 	unsigned withheld = 0;
 
-	/* A scope where a namespace separates already would only hide from a command what another
-	 * has left running. */
+	/* If a namespace separates already, a scope would only hide from a command the processes
+	 * that another command has left running. */
 	if ((in->namespaces & CLONE_NEWPID) == 0)
 		ask.scopes |= LANDLOCK_SIGNALS;
 	if ((in->namespaces & CLONE_NEWNET) == 0)
@@ -201,8 +201,8 @@ int inside_seccomp(struct inside *in, struct err *err)
 	bool asks = in->plan.exec_control != 0;
 	int r;
 
-	/* A filter around the server that refuses every ptrace keeps the warden from enforcing what
-	 * it decides. */
+	/* If a filter around the server refuses every ptrace, the warden cannot enforce its
+	 * decisions. */
 	if (asks && may_lack && ptrace(PTRACE_SEIZE, INT_MAX, NULL, NULL) == -1 && errno != ESRCH) {
 		wall_set(&in->walls, WALL_exec_policy, WALL_UNAVAILABLE, "ptrace is refused here");
 		asks = false;

@@ -62,8 +62,8 @@ static const struct {
 	const char *lacking;
 } since[] = {
 	{2, LANDLOCK_ACCESS_FS_REFER, "moves between directories are all refused"},
-	{3, FS_TRUNCATE, "truncation is not held"},
-	{5, FS_IOCTL_DEV, "ioctl of devices is not held"},
+	{3, FS_TRUNCATE, "truncation is not refused"},
+	{5, FS_IOCTL_DEV, "ioctl of devices is not refused"},
 };
 
 static const struct {

@@ -3,8 +3,8 @@
  * landlock(7).
  *
  * init makes a ruleset and enters it before the filter; all processes that it starts are in its
- * domain. The kernel refuses what no rule names; files that are already open stay usable. Raw
- * system calls, for static programs. */
+ * domain. The kernel refuses access to every path without a rule; files that are already open stay
+ * usable. Raw system calls, for static programs. */
 #pragma once
 #include "base/err.h"
 #include "model/wall.h"
@@ -25,8 +25,8 @@ enum landlock_access {
 			 LANDLOCK_SYMLINK | LANDLOCK_MOVE,
 	LANDLOCK_ALL = LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_EXEC,
 };
-/* A rule for something that is not of its kind is an error: a path whose link leads to a directory
- * would open all below it. */
+/* A rule for a file of another kind is an error: if a link of the path leads to a directory, the
+ * rule would open all below it. */
 enum landlock_kind { LANDLOCK_TREE, LANDLOCK_FILE, LANDLOCK_DEVICE };
 #define LANDLOCK_SCOPES_ABI 6 /* the first ABI that has scopes */
 enum landlock_scope { LANDLOCK_ABSTRACT_SOCKETS = 1, LANDLOCK_SIGNALS = 2 };
@@ -41,19 +41,18 @@ struct landlock_rule {
 struct landlock_ask {
 	const struct landlock_rule *rules;
 	size_t nrules;
-	unsigned scopes; /* of enum landlock_scope; those that the kernel does not have are
-			    reported */
+	unsigned scopes; /* of enum landlock_scope; missing ones are reported */
 	int abi;	 /* 0: the running kernel's; else at most this one */
 };
 
-/* The ABI of the running kernel; 0 where there is none or it is off. */
+/* The ABI of the running kernel; 0: it has no Landlock, or Landlock is off. */
 int landlock_abi(void);
 /* Makes the ruleset (close-on-exec, owned by the caller) and writes the wall's entry: up, or
  * partial with what the ABI lacks. E_ENFORCEMENT, subject "landlock". */
 int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_report *walls,
 		     struct err *err);
-/* In the child, behind no_new_privs: 0 or an errno. No memory is touched. */
+/* Needs no_new_privs. 0 or an errno. */
 int landlock_enter(int ruleset);
-/* A further domain that only has scopes (ABI 6): what is in the caller's, but not in the new one,
- * can no longer be reached by them. 0 or an errno. */
+/* A further domain that only has scopes (ABI 6): the caller can no longer reach processes of its
+ * old domain that are not in the new one. 0 or an errno. */
 int landlock_enter_scopes(unsigned scopes);

@@ -229,7 +229,7 @@ static void dep_2_the_report_says_what_an_abi_lacks(void **state)
 		const char *lacks, *has;
 	} rows[] = {
 		{1, WALL_PARTIAL, "moves between directories", "?"},
-		{2, WALL_PARTIAL, "truncation is not held", "moves between"},
+		{2, WALL_PARTIAL, "truncation is not refused", "moves between"},
 		{3, WALL_PARTIAL, "ioctl of devices", "truncation"},
 		{4, WALL_PARTIAL, "ioctl of devices", "truncation"},
 		{5, WALL_PARTIAL, "no scopes", "ioctl"},

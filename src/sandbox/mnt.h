@@ -24,12 +24,11 @@ int mnt_make(const struct mnt_fs *fs, int *fd, struct err *err);
 /* A detached copy of what is mounted at path below dir, with all that is mounted below it. An empty
  * path means dir itself. */
 int mnt_clone(int dir, const char *path, int *fd, struct err *err);
-/* Adds attributes to a mount and everything below it, and makes it private. name is for the error.
- */
+/* Adds attributes to a mount and everything below it, and makes it private. The error has name. */
 int mnt_set(int fd, uint64_t attr, const char *name, struct err *err);
 /* Attaches a detached mount at path below root. */
 int mnt_place(int fd, int root, const char *path, struct err *err);
-/* Attaches a detached mount on top of what an O_PATH descriptor names. name is for the error. */
+/* Attaches a detached mount on top of an O_PATH descriptor. The error has name. */
 int mnt_cover(int fd, int at, const char *name, struct err *err);
 
 /* Clone, set and place in one. */
@@ -41,8 +40,8 @@ struct mnt_bind {
 	uint64_t attr;
 };
 int mnt_bind(const struct mnt_bind *b, struct err *err);
-/* The same, and makes the mount point and its parents first. Leaves out what does not exist or
- * cannot be reached. With attr 0 nothing is set. */
+/* The same, and makes the mount point and its parents first. Does nothing for a path that does not
+ * exist or cannot be reached. With attr 0 nothing is set. */
 int mnt_show(const struct mnt_bind *b, struct err *err);
 /* Makes the directories above a path, which is relative to root. */
 int mnt_make_parents(int root, const char *path, struct err *err);
@@ -51,11 +50,11 @@ int mnt_make_point(int tree, int root, const char *at, struct err *err);
 /* Cuts the next line out of the text of /proc/self/mountinfo: the mount point and, behind " - ",
  * the type. False at the end. */
 bool mnt_next(char **text, char **point, char **type);
-/* The real path of what a descriptor names, in real. Its length; -1/errno. */
+/* The real path of a descriptor's file. Returns its length, or -1/errno. */
 ssize_t mnt_name(int fd, char real[PATH_MAX]);
 #define MNT_LIST_MAX (16 << 20)
-/* Whether a call for a namespace or a mount has failed (errno) because the server runs in a chroot;
- * err says so then (E_ENFORCEMENT), and is untouched else. */
+/* Whether a call for a namespace or a mount has failed (errno) because the server runs in a chroot.
+ * Only then err is set (E_ENFORCEMENT). */
 bool mnt_chrooted(const char *subject, struct err *err);
 /* Lines for /proc/PID/uid_map: every id to itself, but a to b and b to a. */
 struct buf;

@@ -249,8 +249,7 @@ int inside_proc(struct inside *in, struct err *err)
 	cleanup_fd int fd = -1;
 	int r = mnt_make(&fs, &fd, err);
 
-	/* Where the configuration lets the wall be missing, the host's /proc is better than none.
-	 */
+	/* If the configuration lets the wall be missing, the session gets the host's /proc. */
 	if (r < 0 && wall_listed(&in->plan.unenforced, WALL_pid_namespace)) {
 		r = mnt_bind(&host, err);
 		if (r == 0)
@@ -277,8 +276,8 @@ int inside_proc(struct inside *in, struct err *err)
 
 /* ---- the session ---- */
 
-/* pivot_root(2): with "." twice the old root is stacked on the new one, and is what "." means to
- * umount2. Then init listens for captures. */
+/* pivot_root(2): with "." twice the old root is mounted on the new one, and umount2 of "." removes
+ * it. Then init listens for captures. */
 int inside_pivot(struct inside *in, struct err *err)
 {
 	const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sandbox/sandbox.h - how a session's place is made: namespaces, root, identity. See
+/* sandbox/sandbox.h - how a session's sandbox is made: namespaces, root, identity. See
  * docs/architecture/session.md.
  *
- * Used by the launcher (prepare: workspace tree), by the stub (forked from the launcher: clones
- * init, becomes the warden) and by agentsh-init (inside). Each raising function writes its own
+ * Used by the launcher (workspace tree), by the stub (forked from the launcher: clones init,
+ * becomes the warden) and by agentsh-init (inside). Each function that raises a wall writes its
  * entry into the wall report. */
 #pragma once
 #include "base/buf.h"
@@ -12,15 +12,14 @@
 #include "model/wall.h"
 #include <sys/types.h>
 
-/* What the launcher decided; plain strings and numbers, handed to init in its environment-free
- * first message. */
+/* The launcher's decisions, in plain strings and numbers. init gets them as a sealed memfd. */
 struct sandbox_plan {
 	char *session_id;
 	char *hostname;	   /* inside: the session id, cut */
 	uint32_t uid, gid; /* of warden, init and every process of the session: never 0 with a
 			      privileged launcher */
-	uint32_t owner_uid, owner_gid; /* whose files in the workspace are the session's own */
-	uint32_t privileged;	       /* 0: user namespace, all with our own uid */
+	uint32_t owner_uid, owner_gid; /* their files in the workspace are the session's own */
+	uint32_t privileged;	       /* 0: user namespace, all processes have our own uid */
 	uint32_t idmap;		       /* mounts of the host map owner <-> uid */
 	struct strv unenforced;	       /* walls that may be missing, by configuration */
 	char *state_program;  /* path on the host of agentsh-state, bound read-only into the session
@@ -29,16 +28,16 @@ struct sandbox_plan {
 	/* The file-system lists: absolute paths, the same on the host and inside, besides those
 	 * below /workspace. Monitored paths are bound like passthrough. */
 	struct strv read_only_paths, passthrough_paths, monitored_paths, blocked_paths;
-	struct strv kept_out; /* the server's own directories by their real paths: no list may show
-				 them, and where the system's do they are covered */
+	struct strv kept_out; /* real paths of the server's directories: no list may show them, and
+				 they are covered where they lie in a system directory */
 	/* This session's own, by names below /workspace: host paths of the lists or of the server's
 	 * programs that its workspace contains. */
 	struct strv shut_inside, blocked_inside;
 	uint32_t open_files, open_files_max; /* RLIMIT_NOFILE of a command; 0: the default */
-	uint32_t exec_control;		     /* every exec is asked of the warden */
+	uint32_t exec_control;		     /* the warden decides about every exec */
 	uint32_t scratch_mb; /* of /tmp, home and so on together; 0: no limit was asked for */
-	/* Rights that the policy gives to nobody in a place of the view (of the lists, or of
-	 * sandbox_places): "NUMBER PATH", the number of enum landlock_access. */
+	/* Rights that the policy gives to no command at a path of the lists or of sandbox_places:
+	 * "NUMBER PATH", the number of enum landlock_access. */
 	struct strv withheld;
 	/* The next two are set if the session has no namespaces, because there are none and the
 	 * configuration lets all of them be missing. It sees the host's own files, behind Landlock
@@ -54,20 +53,20 @@ struct sandbox_plan {
 extern const char *const sandbox_places[];
 extern const struct fields sandbox_plan_fields;
 void sandbox_plan_done(struct sandbox_plan *p);
-/* What of a plan must be known before anything is made, as bytes: two plans of the same recipe can
- * have the same prepared sandbox. What is the session's own (names, ids, space) is not in it. */
+/* The part of a plan by which a sandbox is prepared, as bytes: two plans of the same recipe can
+ * have the same prepared sandbox. It lacks what belongs to one session (names, ids, space). */
 void sandbox_recipe(const struct sandbox_plan *plan, struct buf *out);
 
-/* A number for what the host shows of the names that a recipe looks at, never 0: another one if a
- * directory, file or link of them has been replaced. Mounts further below are not seen. */
+/* Fingerprint of the host paths that the recipe uses, never 0. It changes if a directory, file or
+ * link of them has been replaced, but not with mounts further below. */
 uint64_t sandbox_fingerprint(const struct sandbox_plan *plan);
 
-/* The user namespace of an idmapped mount, in which the owner's ids and the session's change
- * places. Needs CAP_SETUID, CAP_SETGID and CAP_SETFCAP. It takes longer than all mounts of a
- * session together. E_ENFORCEMENT "uid". */
+/* The user namespace of an idmapped mount, which exchanges the owner's ids and the session's.
+ * Needs CAP_SETUID, CAP_SETGID and CAP_SETFCAP. It takes longer than all mounts of a session
+ * together. E_ENFORCEMENT "uid". */
 struct idmap {
 	uint32_t disk_uid, disk_gid;   /* as in the file system */
-	uint32_t shown_uid, shown_gid; /* as the session's processes have it */
+	uint32_t shown_uid, shown_gid; /* of the session's processes */
 };
 int sandbox_idmap(const struct idmap *m, int *userns, struct err *err);
 
@@ -87,9 +86,9 @@ struct sandbox_workspace_ask {
 int sandbox_workspace(const struct sandbox_workspace_ask *ask, const struct sandbox_plan *plan,
 		      int *tree_fd, char **real, struct err *err);
 
-/* Launcher of root: what a session sees of the host by the file-system lists and may write to, as
- * detached trees, one per path; the owners are mapped as those of the workspace. -1: the path does
- * not exist. A session's init cannot make them: it has no host any more when its uid is known. */
+/* Launcher of root: the writable host paths of the file-system lists, as detached trees, one per
+ * path; the owners are mapped as those of the workspace. -1: the path does not exist. init cannot
+ * make them: when its uid is known it has left the host's root. */
 struct sandbox_trees {
 	int *fd; /* owned */
 	size_t n;
@@ -100,13 +99,13 @@ void sandbox_trees_done(struct sandbox_trees *t);
 
 /* Stub, still privileged: clones init (agentsh-init by init_fd, an O_RDONLY|O_CLOEXEC descriptor of
  * the program) into new namespaces with init_link as its link (SIDE_INIT). In unprivileged mode
- * makes the user namespace, whose maps init writes first of all. init dies when the other end of
- * its link is closed. The working directory is / afterwards.
+ * makes the user namespace; init writes its maps first of all. init dies when the other end of its
+ * link is closed. The working directory is / afterwards.
  *
- * A prepared init has made what the plan's recipe says, and waits. It sends SANDBOX_PREPARED over
- * assignment when it does, and ends when assignment does. sandbox_bind_init gives it the session.
- * Only where no user namespace is needed may this plan be another one of the same recipe, and
- * tree_fd be -1 in the first step. */
+ * A prepared init has done the steps of the plan's recipe. Then it sends SANDBOX_PREPARED over
+ * assignment and waits; it ends when assignment is closed. sandbox_bind_init gives it the session.
+ * Only if no user namespace is needed this plan may be another one of the same recipe, and tree_fd
+ * may be -1 in the first step. */
 struct sandbox_start {
 	const struct sandbox_plan *plan;
 	int init_fd, init_link, tree_fd;
@@ -120,18 +119,19 @@ int sandbox_prepare_init(const struct sandbox_start *s, struct sandbox_prepared 
 			 struct err *err);
 int sandbox_bind_init(const struct sandbox_prepared *p, int plan_fd, int tree_fd,
 		      const struct sandbox_trees *view, struct err *err);
-/* Whether the session has a user namespace: a normal user's must, root's shows root inside by it.
- */
+/* Whether the session has a user namespace: always with a server of a normal user; with one of root
+ * if the session sees its uid as 0. */
 bool sandbox_user_namespace(const struct sandbox_plan *plan);
 
 /* Launcher, for a plan of a normal user: whether the session has to do without namespaces. False
  * where they can be made, and where unenforced does not name every one of them. */
 bool sandbox_without_namespaces(const struct sandbox_plan *plan);
 
-/* Stub: executes a program with args and next to no environment. Only returns on failure. */
+/* Stub: executes a program with args and a few variables of the environment. Only returns on
+ * failure. */
 int sandbox_execute(int program_fd, char *const argv[], struct err *err);
-/* Stub, before that: takes the session's uid, gids (no supplementary groups), drops
- * every capability and the bounding set, sets no_new_privs and securebits where it may. */
+/* Stub, before that: takes the session's uid, gids (no supplementary groups), drops every
+ * capability and the bounding set, sets no_new_privs and, if it may, securebits. */
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
 
 /* Paths of the session's view by which a shell reports its state. */
@@ -148,14 +148,14 @@ int sandbox_init_main(int link_fd, int plan_fd, int assignment_fd);
 
 /* The bound of a living session's scratch file system, from outside. Runs in the launcher of root.
  */
-#define SCRATCH_MB 1024 /* that a session has without a limit of its own, and at most */
+#define SCRATCH_MB 1024		      /* of a session without a limit of its own, and at most */
 #define SCRATCH_WORKSPACE "workspace" /* in the root of a session */
 
-/* The root of the session whose init this is, O_PATH; -1/errno, also while that is the host's. */
+/* The root directory of an init, O_PATH; -1/errno, also while it is still the host's. */
 int scratch_root(pid_t init);
 /* Its bound now, in bytes. 0 or -code. */
 int scratch_get(int root, uint64_t *bytes, struct err *err);
 /* Sets it and writes the entry of disk_limit. E_CONFLICT: more is in use; E_ENFORCEMENT. */
 int scratch_set(int root, uint64_t bytes, struct wall_report *walls, struct err *err);
-/* The same as far as what is in use allows; nothing if it is not above that. */
+/* Lowers it to bytes, or to the space that is in use if this is more. Never raises it. */
 int scratch_lower(int root, uint64_t bytes, struct wall_report *walls, struct err *err);

@@ -15,7 +15,7 @@
 
 #define MB (UINT64_C(1) << 20)
 #define ATTEMPTS 3
-#define PLACE "tmp" /* one of those that share it */
+#define PLACE "tmp" /* one of the directories that share it */
 
 int scratch_root(pid_t init)
 {
@@ -57,7 +57,7 @@ static uint64_t size_of(const struct statfs *fs)
 	return (uint64_t)fs->f_blocks * (uint64_t)fs->f_bsize;
 }
 
-/* What is in use, rounded up. */
+/* The space in use, rounded up. */
 static uint64_t used_mb(const struct statfs *fs)
 {
 	return (((uint64_t)fs->f_blocks - (uint64_t)fs->f_bfree) * (uint64_t)fs->f_bsize + MB - 1) /

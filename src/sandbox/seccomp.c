@@ -21,12 +21,12 @@
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #define FOREIGN_FROM 0x40000000u
 #else
-#error "the filter was never tried on this architecture"
+#error "the filter was not tested on this architecture"
 #endif
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "the low half of an argument comes first");
 
-#define SKIPPED_CALL UINT32_MAX /* what a tracer writes for "none", and syscall(-1) */
+#define SKIPPED_CALL UINT32_MAX /* a tracer writes it to skip a call; also syscall(-1) */
 #define AT_NUMBER offsetof(struct seccomp_data, nr)
 #define AT_ARCHITECTURE offsetof(struct seccomp_data, arch)
 #define OUT 0xff /* a jump that is not yet known: to the end of the row */
@@ -144,7 +144,7 @@ int seccomp_load(const struct sock_filter *code, size_t n, int *listener_fd, str
 
 	if (r == -1 && listener_fd != NULL && errno == EBUSY)
 		return err_set(err, E_ENFORCEMENT, wall_name(WALL_exec_policy),
-			       "a filter with a listener is there already: is the server itself "
+			       "another filter has a listener already: does the server itself run "
 			       "in a container that watches system calls?");
 	if (r == -1 && listener_fd != NULL && errno == EINVAL)
 		return err_set(err, E_ENFORCEMENT, wall_name(WALL_exec_policy),

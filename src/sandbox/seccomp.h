@@ -18,15 +18,14 @@ struct seccomp_program {
 	size_t n;
 	struct sock_filter code[SECCOMP_PROGRAM_MAX];
 };
-/* SECCOMP_EXECS: execve and execveat are asked of the listener; else they are allowed.
+/* SECCOMP_EXECS: the listener decides about execve and execveat; else they are allowed.
  * SECCOMP_SHARED: the rows for a session that shares the machine's namespaces as well. */
 enum { SECCOMP_EXECS = 1, SECCOMP_SHARED = 2 };
 void seccomp_build(unsigned what, struct seccomp_program *out);
 
 /* Puts the program on the calling thread and all that it starts. With listener_fd the filter has a
- * listener (close-on-exec, owned by the caller), whose waiting callers only a fatal signal
- * interrupts. E_ENFORCEMENT, subject "seccomp", or "exec_policy" where the listener is what cannot
- * be had. */
+ * listener (close-on-exec, owned by the caller); only a fatal signal interrupts a caller that waits
+ * for it. E_ENFORCEMENT, subject "seccomp", or "exec_policy" if the listener fails. */
 int seccomp_load(const struct sock_filter *code, size_t n, int *listener_fd, struct err *err);
 
 /* ---- the table: which system calls a session may not make, and why ----

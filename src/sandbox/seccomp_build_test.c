@@ -137,7 +137,7 @@ static void sbx_2_no_file_gets_a_set_id_bit(void **state)
 	assert_int_equal(ask(__NR_openat2, 0, 0, 0), UNKNOWN);
 }
 
-/* Every number that stands in no row is allowed, every unconditional row answers as it says. */
+/* Every number without a row is allowed, every unconditional row gives its answer. */
 static void sbx_2_the_program_is_the_table(void **state)
 {
 	for (int nr = 0; nr < SECCOMP_CALLS_END; nr++) {

@@ -33,7 +33,7 @@ struct edge {
 	const char *name;
 	long call;
 	uintptr_t arg[4];
-	int answer; /* 0: let through, whatever the kernel says then; else refused */
+	int answer; /* 0: allowed, whatever the kernel then answers; else refused */
 };
 static int pair_room[2];
 #define P(x) ((uintptr_t)(x))

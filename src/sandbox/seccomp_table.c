@@ -204,7 +204,7 @@ const struct seccomp_row seccomp_rows[] = {
 const struct seccomp_row seccomp_shared_rows[] = {
 	/* sockets */
 	{CALL(socket), SECCOMP_NOTIFY, "family UNIX, type SEQPACKET, where programs are checked",
-	 "our own program that tells of a shell's state gets one that is connected; everybody else EPERM",
+	 "agentsh-state, which reports the state of a shell, gets a connected one; any other program EPERM",
 	 {IS(0, AF_UNIX), FIELD_IS(1, SOCKET_TYPE, SOCK_SEQPACKET)}},
 	{CALL(socket), SECCOMP_EPERM, "else", "the network and the sockets of the machine's services are a way out", {ALWAYS}},
 	{CALL(socketpair), SECCOMP_EPERM, "family is not UNIX", "as for socket", {IS_NOT(0, AF_UNIX)}},
@@ -265,8 +265,8 @@ const struct seccomp_row seccomp_shared_rows[] = {
 	 {FIELD_IS(1, IOCTL_TYPE, 0x94 << _IOC_TYPESHIFT), IS_NOT(1, FICLONE, FICLONERANGE, FIDEDUPERANGE)}},
 
 	/* watches */
-	{CALL(inotify_add_watch), SECCOMP_EPERM, "", "tells what happens in directories that cannot be opened"},
-	{CALL(fanotify_init), SECCOMP_EPERM, "", "tells what happens in directories that cannot be opened"},
+	{CALL(inotify_add_watch), SECCOMP_EPERM, "", "shows what happens in directories that cannot be opened"},
+	{CALL(fanotify_init), SECCOMP_EPERM, "", "shows what happens in directories that cannot be opened"},
 
 	/* System V IPC and queues are the user's own without a namespace */
 	{CALL(shmget), SECCOMP_EPERM, "", "finds memory of the user's other programs"},

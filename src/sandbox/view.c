@@ -3,8 +3,8 @@
  *
  * Listed paths are bound at their own names, parents first. A path is checked by its real path, so
  * that neither a link nor `..` shows the host's /proc, /sys or /dev. Blocked paths are covered once
- * the view is complete, so that a blocked path means what it means to the session. /workspace is
- * the workspace, not the host's directory of that name. */
+ * the view is complete, so that they are resolved as the session resolves them. /workspace is the
+ * workspace, not the host's directory of that name. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -20,7 +20,7 @@
 #define WORKSPACE "/" INSIDE_WORKSPACE
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-/* A list may show neither these nor what contains them. */
+/* A list may show neither these nor a directory that contains them. */
 static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
 /* Read-only in every list: the host itself runs on them. */
 static const char *const system_dirs[] = {"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
@@ -173,8 +173,8 @@ static void list(struct view *v, const struct sandbox_plan *p)
 		qsort(v->entry, v->n, sizeof(*v->entry), by_path);
 }
 
-/* Whether an entry comes as a tree with the assignment: in a session that root makes, a writable
- * path and what is shown below it. */
+/* Whether an entry comes as a tree with the assignment: with a server of root, a writable path and
+ * every path below it. */
 static bool is_late(const struct view *v, size_t i)
 {
 	for (size_t k = 0; v->plan->privileged && k < v->n; k++)
@@ -183,8 +183,8 @@ static bool is_late(const struct view *v, size_t i)
 	return false;
 }
 
-/* *fd is -1 if there is nothing to bind: the path leads nowhere, or (*link) to what another entry
- * shows. */
+/* *fd is -1 if there is nothing to bind: the path does not exist, or (*link) another entry shows
+ * its target. */
 static int look(const struct view *v, size_t i, int *fd, char *real, bool *link, struct err *err)
 {
 	const char *path = v->entry[i].path;

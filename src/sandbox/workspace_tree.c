@@ -20,11 +20,11 @@
 
 #define GROUPS_MAX 65536
 #define STACK_BYTES (16 * 1024)
-#define LAST_ID UINT32_C(4294967294) /* the one above means "none" */
+#define LAST_ID UINT32_C(4294967294) /* the next number means "no id" */
 
 /* A workspace may neither contain these nor lie in them. */
 static const char *const refused[] = {"/proc", "/sys", "/dev", "/run/agentsh"};
-#define SHARED_MEMORY "/dev/shm" /* plain files, though below /dev */
+#define SHARED_MEMORY "/dev/shm" /* has plain files, although it is below /dev */
 
 /* ---- with the caller's ids ---- */
 

@@ -98,7 +98,8 @@ int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *
 	const struct assignment_report report = {.process = process, .pid = pid};
 
 	return fdio_write_all(report_fd, &report, sizeof(report)) < 0
-		       ? err_errno(err, E_UNAVAILABLE, NULL, "the launcher does not listen")
+		       ? err_errno(err, E_UNAVAILABLE, NULL,
+				   "the launcher does not read its reports")
 		       : 0;
 }
 
@@ -122,8 +123,8 @@ void assignment_refuse(int sock, const struct err *why)
 	assignment_give_up(fd[ASSIGNMENT_REPORT], why);
 }
 
-/* Waits for the assignment. The stub ends when init ends before it; the link of an init that ends
- * later says why. */
+/* Waits for the assignment. The stub ends if init ends before it. If init ends later, its link has
+ * the reason. */
 static void await(const struct waiting_stub *w)
 {
 	struct pollfd pfd[] = {{w->sock, POLLIN, 0}, {w->init.assignment, POLLIN, 0}};

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What a waiting stub has. */
+/* A stub that waits for its assignment. */
 struct waiting_stub {
-	int sock;   /* from where the assignment comes */
+	int sock;   /* of the launcher */
 	int userns; /* owned; goes with ASSIGNMENT_READY; -1: none */
 	struct sandbox_prepared init;
 };
@@ -30,7 +30,7 @@ enum assignment_fd {
 	ASSIGNMENT_RING,
 	ASSIGNMENT_ACK,
 	ASSIGNMENT_POLICY,
-	ASSIGNMENT_REPORT, /* for a report; its end without an error in one is the success */
+	ASSIGNMENT_REPORT, /* for reports; closed without an error report: success */
 	ASSIGNMENT_LOCK,   /* held until the session can be found */
 	/* Of each ring but the main process's: the ring to write, the ack, the ring to read. */
 	ASSIGNMENT_OTHERS,
@@ -41,7 +41,7 @@ struct assignment_report {
 	pid_t pid;	/* of that process, which was started */
 	struct err err; /* code != 0: the end, without a process */
 };
-/* What a stub sends before it gets its assignment. */
+/* A stub sends one of these before it gets its assignment. */
 #define ASSIGNMENT_READY 'r'
 #define ASSIGNMENT_FAILED 'f'
 
@@ -49,15 +49,15 @@ struct assignment_report {
 int assignment_send(int sock, const struct assignment *o, const struct sandbox_plan *plan,
 		    const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view,
 		    struct err *err);
-/* Stub: waits (saying READY when init is), binds init and becomes the session's user. Only returns
- * when it is; else the process ends. When it is ready its name is ASSIGNMENT_NAME. fd stay open,
- * but for what was used up: TREE and LOCK. */
+/* Stub: waits (and sends READY when init is prepared), binds init and becomes the session's user.
+ * Returns only on success; else the process ends. While it waits its name is ASSIGNMENT_NAME. fd
+ * stay open, except TREE and LOCK. */
 #define ASSIGNMENT_NAME "agentsh-waiting"
 void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS]);
 /* Stub: reports a process that it has started. */
 int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *err);
-/* Says why it cannot wait, when it is asked; or, behind assignment_apply, why a process cannot
- * start. */
+/* Waits for the assignment and reports why the sandbox could not be prepared; or, after
+ * assignment_apply, why a process cannot start. */
 _Noreturn void assignment_refuse(int sock, const struct err *why);
 _Noreturn void assignment_give_up(int report_fd, const struct err *why);
 
@@ -65,6 +65,6 @@ _Noreturn void assignment_give_up(int report_fd, const struct err *why);
 int trees_send(int sock, const struct sandbox_trees *t);
 int trees_receive(int sock, size_t n, struct sandbox_trees *out, struct err *err);
 
-/* fdio_recv of one byte. A peer that closed with something unread makes a receive fail in front of
- * what it had sent: only the second end is the end. */
+/* fdio_recv of one byte. If the peer closed with unread data, the first receive fails with
+ * ECONNRESET although its messages are still there: tries once more. */
 ssize_t assignment_recv(int sock, char *byte, int *fd, size_t *nfds);

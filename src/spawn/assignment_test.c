@@ -192,7 +192,7 @@ static void ses_2_without_init_it_does_not_wait(void **state)
 	assert_int_equal(end(&s), 125);
 }
 
-/* Why it could not be prepared is said to who asks. */
+/* A stub that could not prepare its sandbox reports the reason with the assignment. */
 static void sbx_5_a_refusal_waits_for_the_orders(void **state)
 {
 	cleanup_buf struct buf text = {0};

@@ -4,7 +4,7 @@
  *
  * init binds a SEQPACKET listener at CAPTURE_SOCKET in the session's own read-only /run/agentsh and
  * hands it to the warden with READY. The shell's EXIT trap runs CAPTURE_PROGRAM, which connects,
- * sends datagrams (first byte = kind) and waits for CAPTURE_ACK. The warden believes it only if the
+ * sends datagrams (first byte = kind) and waits for CAPTURE_ACK. The warden accepts it only if the
  * sender's program (SCM_CREDENTIALS pid, /proc/PID/exe) has our program's inode and is a child of,
  * or is, the command's first process. */
 #pragma once

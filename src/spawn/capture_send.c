@@ -30,8 +30,7 @@ static int send_part(int fd, enum capture_kind kind, const char *p, size_t n)
 }
 
 /* The shell's own name for the directory, if it is right: it keeps the links that the shell
- * followed. Also when the directory is gone: then it has no other name. NULL: it has no name at
- * all. */
+ * followed. Also if the directory was removed, because then it has no other name. NULL: no name. */
 static const char *find_cwd(char real[PATH_MAX])
 {
 	const char *pwd = getenv("PWD");

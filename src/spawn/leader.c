@@ -46,7 +46,7 @@ static void end_children(const struct command_walls *walls)
 
 /* ---- the leader ---- */
 
-/* What a leader knows of the command that it leads now. */
+/* A leader and the command that it leads now. */
 struct led {
 	const struct command_walls *walls;
 	struct link l;
@@ -54,7 +54,7 @@ struct led {
 	mode_t umask;
 	const struct init_spawn *ask;
 	int stdio[3];
-	int program; /* what is executed; -1: ask->path */
+	int program; /* the descriptor to execute; -1: ask->path */
 	pid_t first;
 	bool ended;
 	struct leader_exit end;
@@ -73,7 +73,7 @@ static _Noreturn void leave(struct led *d)
 	_exit(1);
 }
 
-/* The warden is gone, or has given up the command. */
+/* The warden has closed the link: it is dead, or has given up the command. */
 static _Noreturn void give_up(const struct led *d, int status)
 {
 	end_children(d->walls);
@@ -106,7 +106,7 @@ static void reap(struct led *d)
 	d->end.empty = pid == -1;
 }
 
-static void tell(struct led *d, enum msg_type type, const void *obj, int fd)
+static void report(struct led *d, enum msg_type type, const void *obj, int fd)
 {
 	if (link_send(&d->l, type, 0, obj, &fd, fd >= 0 ? 1 : 0, NULL) != LINK_OK)
 		give_up(d, 1);
@@ -119,13 +119,13 @@ static void follow(struct led *d, uint32_t brief_ms)
 	const struct timespec brief = {brief_ms / 1000, (long)(brief_ms % 1000) * 1000000};
 	struct pollfd p[] = {{d->children, POLLIN, 0}, {d->l.fd, 0, 0}};
 	struct signalfd_siginfo info;
-	bool started = false, told = false;
+	bool started = false, reported = false;
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	while (!d->end.empty) {
-		if (told || started) {
+		if (reported || started) {
 			/* Sleeps until a child has changed. The warden does not write to a leader
 			 * at work; it can only close the link. */
 			if (poll(p, ARRAY_LEN(p), -1) > 0) {
@@ -139,16 +139,16 @@ static void follow(struct led *d, uint32_t brief_ms)
 			/* The kernel does not reuse the pid before we reap it. */
 			cleanup_fd int pidfd = proc_pidfd(d->first);
 
-			tell(d, MSG_leader_started, &(struct leader_started){0}, pidfd);
+			report(d, MSG_leader_started, &(struct leader_started){0}, pidfd);
 			started = true;
 			continue;
 		}
 		reap(d);
-		if (d->ended && !told)
-			tell(d, MSG_leader_exit, &d->end, -1);
+		if (d->ended && !reported)
+			report(d, MSG_leader_exit, &d->end, -1);
 		else if (d->end.empty)
-			tell(d, MSG_leader_empty, &d->end, -1);
-		told = d->ended;
+			report(d, MSG_leader_empty, &d->end, -1);
+		reported = d->ended;
 	}
 }
 
@@ -247,7 +247,7 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
 /* ---- init's side ---- */
 
 /* A spare leader receives from init's own link, so that a spawn wakes the process that will start
- * it and no other. It closes `spare` to tell init that another spare leader is needed. A broken
+ * it and no other. It closes `spare` when init is to fork another spare leader. A broken
  * frame ends only this leader. */
 static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
 {

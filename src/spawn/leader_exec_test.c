@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the exec listener hears of our own leader. The test is the warden. */
+/* The execs of our own leader that the listener gets. The test is the warden. */
 #include "base/mem.h"
 #include "spawn/testkit/init_testkit.h"
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #define UID 64999
 #define KEY UINT64_C(0x1122334455667788)
-#define HEARD 64
+#define SEEN 64
 
 static bool ready;
 static struct box_session session;
@@ -21,23 +21,23 @@ static struct {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	int fd;
-	struct seccomp_data data[HEARD];
+	struct seccomp_data data[SEEN];
 	size_t n;
-} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *listen_on(void *arg)
 {
 	struct seccomp_notif n = {0};
 
-	while (ioctl(heard.fd, SECCOMP_IOCTL_NOTIF_RECV, &n) == 0) {
+	while (ioctl(seen.fd, SECCOMP_IOCTL_NOTIF_RECV, &n) == 0) {
 		struct seccomp_notif_resp go = {.id = n.id,
 						.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 
-		pthread_mutex_lock(&heard.lock);
-		if (heard.n < HEARD)
-			heard.data[heard.n++] = n.data;
-		pthread_mutex_unlock(&heard.lock);
-		ioctl(heard.fd, SECCOMP_IOCTL_NOTIF_SEND, &go);
+		pthread_mutex_lock(&seen.lock);
+		if (seen.n < SEEN)
+			seen.data[seen.n++] = n.data;
+		pthread_mutex_unlock(&seen.lock);
+		ioctl(seen.fd, SECCOMP_IOCTL_NOTIF_SEND, &go);
 		n = (struct seccomp_notif){0};
 	}
 	return NULL;
@@ -59,8 +59,8 @@ static int open_session(void **state)
 	assert_int_equal(m.nfds, 4);
 	session.root_fd = take_fd(m.fd[0]);
 	session.state_fd = take_fd(m.fd[1]);
-	heard.fd = take_fd(m.fd[3]);
-	assert_int_equal(pthread_create(&heard.thread, NULL, listen_on, NULL), 0);
+	seen.fd = take_fd(m.fd[3]);
+	assert_int_equal(pthread_create(&seen.thread, NULL, listen_on, NULL), 0);
 	return 0;
 }
 
@@ -69,8 +69,8 @@ static int close_session(void **state)
 	if (!ready)
 		return 0;
 	box_close(&session);
-	pthread_join(heard.thread, NULL);
-	close(heard.fd);
+	pthread_join(seen.thread, NULL);
+	close(seen.fd);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ static void begin(void)
 {
 	if (!ready)
 		skip();
-	heard.n = 0;
+	seen.n = 0;
 }
 
 static void ask_for(struct init_spawn *ask, const char *script)
@@ -94,14 +94,14 @@ static void expect_only_exec(struct box_run *run, int number)
 	box_read_all(run);
 	box_recv_exit(run, MSG_leader_exit);
 	assert_int_equal(run->exit.status, 0);
-	assert_int_equal(heard.n, 1);
-	assert_int_equal(heard.data[0].nr, number);
-	assert_int_equal(heard.data[0].args[5], KEY);
-	heard.n = 0;
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.data[0].nr, number);
+	assert_int_equal(seen.data[0].args[5], KEY);
+	seen.n = 0;
 }
 
-/* EXE-2: of a command's start the listener hears its exec alone, with the key it was given. */
-static void exe_2_only_the_exec_of_a_leader_is_told(void **state)
+/* EXE-2: when a command starts, the listener gets only its exec, with the command's key. */
+static void exe_2_the_listener_gets_only_the_exec_of_a_leader(void **state)
 {
 	struct init_spawn ask;
 	struct box_run run;
@@ -123,7 +123,7 @@ static void exe_2_only_the_exec_of_a_leader_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exe_2_only_the_exec_of_a_leader_is_told),
+		cmocka_unit_test(exe_2_the_listener_gets_only_the_exec_of_a_leader),
 	};
 	int failed;
 

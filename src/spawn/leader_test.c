@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Leaders of a real session made by root: what a command starts with, and how its end is told. */
+/* Leaders of a real session made by root: what a command starts with, and how its end is reported.
+ */
 #include "base/mem.h"
 #include "base/proc.h"
 #include "spawn/testkit/init_testkit.h"
@@ -193,7 +194,7 @@ static void exe_1_a_leader_leads_again(void **state)
 	box_run_done(&run);
 }
 
-/* EXE-1: a brief command is told once, by its end; a longer one by its start as well. */
+/* EXE-1: a brief command is reported once, at its end; a longer one at its start as well. */
 static void exe_1_a_brief_command_is_told_once(void **state)
 {
 	struct box_session *s = box_session_of(state);
@@ -254,7 +255,7 @@ static void exe_8_one_file_is_tried(void **state)
 	box_expect(s, "rm odd", "");
 }
 
-/* POL-4: a descriptor is what is executed, whatever the path says. */
+/* POL-4: the descriptor is executed, whatever the path is. */
 static void pol_4_a_program_comes_as_a_descriptor(void **state)
 {
 	struct box_session *s = box_session_of(state);

@@ -169,7 +169,7 @@ static void exe_4_a_leader_that_is_left_ends_its_tree(void **state)
 	expect(s, "echo fine", "fine\n");
 }
 
-/* ---- what cannot be held ---- */
+/* ---- plans that Landlock cannot enforce ---- */
 
 struct refused {
 	const char *wall, *word;
@@ -315,7 +315,7 @@ static void ses_8_everything_goes_with_the_link(void **state)
 	assert_int_equal(status, 0);
 	box_read_all(&run);
 	box_run_done(&run);
-	/* who sweeps has only seen that init is gone: it is waited for, as the warden does */
+	/* the sweeper starts when init has ended: wait for it, as the warden does */
 	tree_leave_dead();
 	assert_true(tree_await_own(20000));
 	close(s->root_fd);

@@ -79,7 +79,7 @@ static void sta_2_the_directory_keeps_the_links_that_were_walked(void **state)
 	}
 }
 
-/* STA-6: who sends can be told by the inode of its program. */
+/* STA-6: the sender is recognised by the inode of its program. */
 static void sta_6_the_sender_is_our_program(void **state)
 {
 	box_expect_sender(box_session_of(state),

@@ -35,7 +35,7 @@ static bool write_text(const char *path, const char *text)
 	return fd != -1 && fdio_write_all(fd, text, strlen(text)) == 0;
 }
 
-/* In a child: makes namespaces unavailable and says what is thought then. */
+/* In a child: makes namespaces unavailable and returns the decision. */
 static int judge(unsigned names, bool word, bool privileged)
 {
 	struct sandbox_plan p;
@@ -88,7 +88,7 @@ static void sbx_5_never_for_root(void **state)
 	assert_int_equal(judged(NAMES, true, true), 0);
 }
 
-/* In a child, as a user who may have no process more. */
+/* In a child, as a user that may not start another process. */
 static int judge_crowded(void)
 {
 	const struct rlimit none = {1, 1};

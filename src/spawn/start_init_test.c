@@ -69,7 +69,7 @@ static void sbx_1_identity_has_no_power(void **state)
 	expect_status(s->pid, "NoNewPrivs:\t1\n");
 	box_expect(s, "grep 'core file' /proc/self/limits | tr -s ' '",
 		   "Max core file size 1 1 bytes \n");
-	/* Non-dumpable: nobody with the same uid looks into init or a leader. */
+	/* Non-dumpable: no process with the same uid can look into init or a leader. */
 	box_expect(s, "ls /proc/1/fd /proc/$PPID/fd 2>/dev/null; echo $?", "2\n");
 }
 
@@ -102,7 +102,7 @@ static void sbx_1_root_is_read_only_and_scratch_is_not(void **state)
 		"for d in sys irq bus fs; do test ! -e /proc/$d || "
 		"grep -q \" /proc/$d proc ro,nosuid\" /proc/self/mounts || echo $d; done; echo end",
 		"end\n");
-	/* What tells of the machine cannot be opened. */
+	/* Files that show the machine cannot be opened. */
 	box_expect(s,
 		   "for f in kcore keys sysrq-trigger timer_list latency_stats sched_debug; do "
 		   "cat /proc/$f 2>/dev/null && echo $f; done; "
@@ -159,7 +159,7 @@ static void ses_3_workspace_files_belong_to_the_owner(void **state)
 	unlink(outside);
 }
 
-/* Descriptor n of init as root sees it; "" if there is none. */
+/* Descriptor n of init as root sees it; "" if it is closed. */
 static void init_descriptor(const struct box_session *s, int n, char out[64])
 {
 	cleanup_free char *path = mem_printf("/proc/%d/fd/%d", (int)s->pid, n);

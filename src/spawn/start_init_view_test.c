@@ -122,7 +122,7 @@ static void sbx_1_only_loopback_is_there(void **state)
 	box_close(&s);
 }
 
-/* Where a namespace is missing the wall is, and where it may be missing the report says so. */
+/* A missing namespace is a missing wall; if it may be missing, the report has it. */
 static void sbx_1_namespaces_are_other_than_ours(void **state)
 {
 	static const char *const names[] = {"mnt", "pid", "net", "ipc", "uts", "cgroup"};
@@ -256,7 +256,8 @@ static void run_plain(const char *script)
 	box_close(&s);
 }
 
-/* FIL-6: what was moved with the directory above it would be found open by the next session. */
+/* FIL-6: if a directory above a covered path could be moved, the next session would see the path.
+ */
 static void fil_6_what_is_covered_stays_where_it_is(void **state)
 {
 	static const char *const paths[] = {"/workspace/a/b/secret", "/workspace/a/b/other",
@@ -320,7 +321,7 @@ static void fil_6_the_machine_is_in_no_list(void **state)
 			  "/open/shut, which is the machine's or the server's");
 }
 
-/* FIL-6: a server that keeps its things below /opt or /usr shows them to nobody. */
+/* FIL-6: a session does not see the directories of a server below /opt or /usr. */
 static void fil_6_the_servers_own_below_the_systems_is_covered(void **state)
 {
 	cleanup_free char *dir = mem_printf("/opt/agentsh-test-%d", (int)getpid());
@@ -345,7 +346,7 @@ static void fil_6_a_proc_below_a_listed_path_is_found(void **state)
 {
 	struct box_session s;
 
-	if (!by_root) /* nobody has mounted it */
+	if (!by_root) /* no process has mounted it */
 		return;
 	plan_for(&s);
 	list(&s.plan.read_only_paths, "jail");

@@ -68,7 +68,7 @@ void box_clean(void)
 		fprintf(stderr, "cannot remove %s\n", box_dir);
 }
 
-/* Root becomes this user and cannot go back; others stay who they are. */
+/* Root becomes this user and cannot go back; any other user stays the same. */
 static int box_become_user(void)
 {
 	if (geteuid() != 0)
@@ -140,7 +140,7 @@ void box_start(struct box_session *s, uint32_t asker, struct link_msg *m)
 		fail_msg("%s", err.message);
 	assert_string_equal(real, box_workspace);
 	if (s->plan.privileged)
-		sandbox_view(&s->plan, &ask, &view, NULL); /* init says what is wrong */
+		sandbox_view(&s->plan, &ask, &view, NULL); /* init reports the error */
 	assert_int_equal(link_pair(pair, &err), 0);
 	start.init_link = pair[1];
 	start.tree_fd = tree;

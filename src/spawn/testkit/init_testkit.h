@@ -17,7 +17,7 @@
 #include "sandbox/sandbox.h"
 #include "spawn/spawn.h"
 
-/* The names of all processes in sight, each once; no other process is needed to ask. */
+/* Prints the names of all visible processes, each once, without starting another process. */
 #define BOX_NAMES                                                                                 \
 	"for f in /proc/[0-9]*/comm; do read n < $f || continue; case \" $all \" in *\" $n \"*) " \
 	";; "                                                                                     \
@@ -47,16 +47,17 @@ struct box_run {
 	struct leader_exit exit;
 };
 
-/* 0, or -1 if a program is missing. owner is who will use the directory. */
+/* 0, or -1 if a program is missing. owner will use the directory. */
 int box_prepare(uid_t owner);
 void box_clean(void);
-/* Runs the tests in a child that is the normal user; the parent stays who it was, to clean up. Its
- * exit status. */
+/* Runs the tests in a child that is the normal user; the parent keeps its uid and cleans up. The
+ * child's exit status. */
 int box_run_as_user(int (*tests)(void));
 void box_plan(struct sandbox_plan *p, uint32_t uid, bool privileged);
 int box_start_init(const struct sandbox_start *start, const struct sandbox_trees *view, pid_t *pid,
 		   struct err *err);
-/* Makes the session up to init's first message, which is left in *m. asker: whose workspace it is.
+/* Makes the session up to init's first message, which is left in *m. asker: the owner of the
+ * workspace.
  */
 void box_start(struct box_session *s, uint32_t asker, struct link_msg *m);
 void box_open(struct box_session *s, uint32_t asker);
@@ -82,8 +83,8 @@ int box_group_open(void **state);
 int box_group_close(void **state);
 /* Of a group of root's; passes the exit status of the program through. */
 int box_finish(int failed);
-/* The script runs our helper and prints its exit code: who sends a capture is seen from outside,
- * and is our program. */
+/* The script runs our helper and prints its exit code; the sender of a capture, seen from outside,
+ * is our program. */
 void box_expect_sender(struct box_session *s, const char *script);
 /* The session's end takes a command and its leader, whatever they ignore. */
 void box_expect_end(struct box_session *s);
