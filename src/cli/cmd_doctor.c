@@ -165,7 +165,7 @@ static int try_programs(struct doctor *d, const json_t *session, struct err *err
 		struct verdict v;
 
 		if (access(name, X_OK) == 0 && cli_operation_read(3, words, &o, NULL) == 0) {
-			policy_decide(p.p, NULL, &o.op, false, &v);
+			policy_decide(p.p, &o.op, false, &v);
 			if (!verdict_allows(&v))
 				buf_addf(&denied, "%s%s", denied.len > 0 ? ":" : "denied=", name);
 		}

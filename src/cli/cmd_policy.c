@@ -16,7 +16,7 @@ int cli_policy_open(struct cli *cli, struct cli_policies *p, struct err *err)
 
 void cli_policy_close(struct cli_policies *p)
 {
-	policy_dirs_done(&p->dirs);
+	strv_done(&p->dirs);
 	config_done(&p->config);
 }
 
@@ -320,7 +320,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 			err);
 	if (r < 0)
 		return r;
-	policy_decide(p.p, NULL, &o.op, false, &v);
+	policy_decide(p.p, &o.op, false, &v);
 	cli_policy_unenforced(p.p, 1U << o.op.class);
 	if (cli->v.json)
 		format_json(p.p, &v, &o.op, &out);

@@ -8,7 +8,7 @@
 
 struct cli_policies {
 	struct config config;
-	struct policy_dirs dirs;
+	struct strv dirs;
 	bool strict;
 };
 struct cli_policy {

@@ -14,7 +14,6 @@ struct gate {
 	size_t len;
 	struct policy *policy;
 	pthread_mutex_t lock;		 /* of what follows, and of deciding */
-	struct policy_cache *cache;	 /* earlier decisions */
 	struct gate_approver approver;	 /* ask is NULL without an approver */
 	TAILQ_HEAD(, gate_case) waiting; /* in the order of their questions */
 	size_t nwaiting;
@@ -38,7 +37,7 @@ int gate_open(const struct gate_setup *s, struct gate **out, struct err *err)
 		munmap(g.bytes, g.len);
 		return r;
 	}
-	g.cache = policy_cache_new(CACHED);
+	policy_add_cache(g.policy, CACHED);
 	*out = mem_dup(&g, sizeof(g));
 	pthread_mutex_init(&(*out)->lock, NULL);
 	TAILQ_INIT(&(*out)->waiting);
@@ -49,7 +48,6 @@ void gate_close(struct gate *g)
 {
 	if (g == NULL)
 		return;
-	policy_cache_free(g->cache);
 	policy_close(g->policy);
 	munmap(g->bytes, g->len);
 	pthread_mutex_destroy(&g->lock);
@@ -92,7 +90,7 @@ enum gate_answer gate_ask(struct gate *g, struct gate_case *k, const struct gate
 	struct verdict *v = &k->verdict;
 
 	pthread_mutex_lock(&g->lock);
-	policy_decide(g->policy, g->cache, k->op, waiter != NULL && g->approver.ask != NULL, v);
+	policy_decide(g->policy, k->op, waiter != NULL && g->approver.ask != NULL, v);
 	if (v->effective == DECISION_approve && !wait_for_approver(g, k, waiter))
 		gate_refuse(k, GATE_WHY_FULL);
 	pthread_mutex_unlock(&g->lock);

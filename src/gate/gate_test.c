@@ -236,9 +236,9 @@ static void pol_2_an_approve_without_an_approver_is_a_denial(void **state)
 	struct gate_case *k = case_of("/usr/bin/rm");
 	struct verdict v;
 
-	policy_decide(gate_policy(t.g), NULL, k->op, true, &v);
+	policy_decide(gate_policy(t.g), k->op, true, &v);
 	assert_int_equal(v.effective, DECISION_approve);
-	policy_decide(gate_policy(t.g), NULL, k->op, false, &v);
+	policy_decide(gate_policy(t.g), k->op, false, &v);
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.why, "no approver");
 	assert_int_equal(gate_ask(t.g, k, NULL), GATE_DENY);

@@ -30,8 +30,8 @@ struct checked *policies_find(const struct launcher *l, const char *name)
 
 /* ---- questions for agentsh-check ---- */
 
-static void add_file(const struct policy_dirs *dirs, bool set, const char *name,
-		     struct check_ask *ask, struct buf *length, struct buf *text)
+static void add_file(const struct strv *dirs, bool set, const char *name, struct check_ask *ask,
+		     struct buf *length, struct buf *text)
 {
 	cleanup_free char *path = policy_find_file(dirs, set, name);
 	cleanup_free char *unknown = path == NULL ? policy_unknown_name(dirs, name) : NULL;
@@ -62,7 +62,7 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 	const struct strv *const shown[] = {&c->passthrough_paths, &c->monitored_paths,
 					    &c->read_only_paths};
 	cleanup_buf struct buf length = {0}, text = {0};
-	struct policy_dirs dirs;
+	struct strv dirs;
 	struct strv sets = {0};
 
 	policy_dirs_init(&dirs, c->policy_dir);
@@ -73,7 +73,7 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 	for (size_t i = 0; i < sets.n; i++)
 		add_file(&dirs, true, sets.v[i], ask, &length, &text);
 	strv_done(&sets);
-	policy_dirs_done(&dirs);
+	strv_done(&dirs);
 	ask->policies = (uint32_t)names->n;
 	ask->shadow = strcmp(c->approvals_mode, "shadow") == 0;
 	bytes_set(&ask->length, length.data, length.len);
@@ -90,12 +90,12 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 /* The policies that have a file. */
 static struct strv list_files(const struct launcher *l)
 {
-	struct policy_dirs dirs;
+	struct strv dirs;
 	struct strv names = {0};
 
 	policy_dirs_init(&dirs, l->settings.config.policy_dir);
 	policy_list(&dirs, false, &names);
-	policy_dirs_done(&dirs);
+	strv_done(&dirs);
 	while (names.n > TOLD_MAX)
 		free(names.v[--names.n]);
 	return names;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cache of earlier decisions. It belongs to one thread.
+/* The cache of earlier decisions. It belongs to one policy, and ends with it.
  *
  * An entry keeps the whole operation, not only its hash, so that an operation never gets the
- * decision of another one. cache_get empties a cache that another version of the policy filled. An
- * operation that is longer than an entry is decided each time. */
+ * decision of another one. An operation that is longer than an entry is decided each time. */
 #include "base/mem.h"
 #include "policy/snapshot.h"
 
@@ -18,28 +17,26 @@ struct cache_entry {
 	uint8_t over;
 	char key[KEY_MAX];
 };
-struct policy_cache {
+struct cache {
 	struct cache_entry *entry; /* owned; sets of WAYS */
 	size_t n;		   /* sets, a power of two */
 	unsigned turn;		   /* the entry of a set that is replaced next */
-	uint8_t digest[HASH_LEN];  /* of the policy that filled it */
 	/* the operation of the last cache_get */
 	char key[KEY_MAX];
 	size_t len; /* above KEY_MAX: it does not fit */
 	uint64_t hash;
 };
 
-struct policy_cache *policy_cache_new(size_t n)
+void policy_add_cache(struct policy *p, size_t n)
 {
-	struct policy_cache *c = mem_new(struct policy_cache);
+	struct cache *c = p->cache = mem_new(struct cache);
 
 	for (c->n = 1; c->n * WAYS < n && c->n * WAYS < ENTRIES_MAX;)
 		c->n *= 2;
 	c->entry = mem_alloc(c->n * WAYS * sizeof(*c->entry));
-	return c;
 }
 
-void policy_cache_free(struct policy_cache *c)
+void cache_free(struct cache *c)
 {
 	if (c == NULL)
 		return;
@@ -48,7 +45,7 @@ void policy_cache_free(struct policy_cache *c)
 }
 
 /* Past KEY_MAX only the length grows. */
-static void put(struct policy_cache *c, const void *p, size_t n)
+static void put(struct cache *c, const void *p, size_t n)
 {
 	if (c->len <= KEY_MAX && n <= KEY_MAX - c->len)
 		memcpy(c->key + c->len, p, n);
@@ -56,14 +53,14 @@ static void put(struct policy_cache *c, const void *p, size_t n)
 }
 
 /* Adds the text with its NUL. The first byte says whether there is one at all. */
-static void put_text(struct policy_cache *c, const char *s)
+static void put_text(struct cache *c, const char *s)
 {
 	put(c, s != NULL ? "+" : "-", 1);
 	if (s != NULL)
 		put(c, s, strlen(s) + 1);
 }
 
-static void make_key(struct policy_cache *c, const struct op *op)
+static void make_key(struct cache *c, const struct op *op)
 {
 	const uint8_t class = (uint8_t)op->class;
 
@@ -112,20 +109,15 @@ static uint64_t hash_key(const char *key, size_t len)
 	return h ^ h >> 29;
 }
 
-static struct cache_entry *set_of(const struct policy_cache *c)
+static struct cache_entry *set_of(const struct cache *c)
 {
 	return &c->entry[(c->hash & (c->n - 1)) * WAYS];
 }
 
-bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
-	       struct rule_found *out)
+bool cache_get(struct cache *c, const struct op *op, struct rule_found *out)
 {
 	const struct cache_entry *e;
 
-	if (memcmp(c->digest, p->head->digest, HASH_LEN) != 0) {
-		memset(c->entry, 0, c->n * WAYS * sizeof(*c->entry));
-		memcpy(c->digest, p->head->digest, HASH_LEN);
-	}
 	make_key(c, op);
 	if (c->len > KEY_MAX)
 		return false;
@@ -139,7 +131,7 @@ bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *
 	return false;
 }
 
-void cache_put(struct policy_cache *c, const struct rule_found *f)
+void cache_put(struct cache *c, const struct rule_found *f)
 {
 	struct cache_entry *e = set_of(c);
 	unsigned way = 0;

@@ -6,12 +6,12 @@ static const char text[] = HEAD "file_rules:\n"
 static const char changed[] = HEAD "file_rules:\n"
 				   "  - {name: b, paths: ['/w/**'], decision: deny}\n";
 
-static struct verdict ask(struct policy_kit *k, struct policy_cache *c, const char *path)
+static struct verdict ask(const struct policy *p, const char *path)
 {
 	const struct op op = {.class = OP_FILE, .file = {OP_FILE_read, path}};
 	struct verdict v;
 
-	policy_decide(k->p, c, &op, false, &v);
+	policy_decide(p, &op, false, &v);
 	return v;
 }
 
@@ -20,12 +20,12 @@ static void pol_6_the_second_answer_is_cached(void **state)
 	struct policy_kit k;
 
 	policy_kit_open(&k, text, NULL);
-	assert_false(ask(&k, k.cache, "/w/a").cached);
-	assert_true(ask(&k, k.cache, "/w/a").cached);
-	assert_string_equal(ask(&k, k.cache, "/w/a").rule, "a");
-	assert_false(ask(&k, k.cache, "/w/b").cached);
-	assert_true(ask(&k, k.cache, "/w/b").cached);
-	assert_false(ask(&k, NULL, "/w/b").cached);
+	assert_false(ask(k.cached, "/w/a").cached);
+	assert_true(ask(k.cached, "/w/a").cached);
+	assert_string_equal(ask(k.cached, "/w/a").rule, "a");
+	assert_false(ask(k.cached, "/w/b").cached);
+	assert_true(ask(k.cached, "/w/b").cached);
+	assert_false(ask(k.p, "/w/b").cached);
 	policy_kit_close(&k);
 }
 
@@ -35,11 +35,11 @@ static void pol_6_a_cache_ends_with_the_version(void **state)
 
 	policy_kit_open(&old, text, NULL);
 	policy_kit_open(&new, changed, NULL);
-	assert_string_equal(ask(&old, old.cache, "/w/a").rule, "a");
-	assert_string_equal(ask(&new, old.cache, "/w/a").rule, "b");
-	assert_true(ask(&new, old.cache, "/w/a").cached);
-	assert_false(ask(&old, old.cache, "/w/a").cached);
-	assert_string_equal(ask(&old, old.cache, "/w/a").rule, "a");
+	assert_string_equal(ask(old.cached, "/w/a").rule, "a");
+	assert_false(ask(new.cached, "/w/a").cached);
+	assert_string_equal(ask(new.cached, "/w/a").rule, "b");
+	assert_true(ask(old.cached, "/w/a").cached);
+	assert_string_equal(ask(old.cached, "/w/a").rule, "a");
 	policy_kit_close(&old);
 	policy_kit_close(&new);
 }
@@ -47,19 +47,18 @@ static void pol_6_a_cache_ends_with_the_version(void **state)
 /* A cache of one set: everything is thrown out by everything, and nothing is mixed up. */
 static void pol_6_a_small_cache_mixes_nothing_up(void **state)
 {
-	struct policy_cache *c = policy_cache_new(1);
 	struct policy_kit k;
 
 	policy_kit_open(&k, text, NULL);
+	policy_add_cache(k.p, 1);
 	for (unsigned round = 0; round < 3; round++)
 		for (unsigned i = 0; i < 50; i++) {
 			char path[32];
 
 			snprintf(path, sizeof(path), "/%s/%u", i % 2 ? "w" : "x", i);
-			assert_string_equal(ask(&k, c, path).rule, i % 2 ? "a" : "default");
-			assert_true(ask(&k, c, path).cached);
+			assert_string_equal(ask(k.p, path).rule, i % 2 ? "a" : "default");
+			assert_true(ask(k.p, path).cached);
 		}
-	policy_cache_free(c);
 	policy_kit_close(&k);
 }
 
@@ -72,17 +71,17 @@ static void pol_6_what_does_not_fit_is_decided_anew(void **state)
 	memset(path, 'a', sizeof(path));
 	memcpy(path, "/w/", 3);
 	path[223] = '\0'; /* class, operation and path fill the key */
-	ask(&k, k.cache, path);
-	assert_true(ask(&k, k.cache, path).cached);
+	ask(k.cached, path);
+	assert_true(ask(k.cached, path).cached);
 	path[223] = 'a';
 	path[224] = '\0';
-	ask(&k, k.cache, path);
-	assert_false(ask(&k, k.cache, path).cached);
-	assert_string_equal(ask(&k, k.cache, path).rule, "a");
+	ask(k.cached, path);
+	assert_false(ask(k.cached, path).cached);
+	assert_string_equal(ask(k.cached, path).rule, "a");
 	/* and does not stand in the way of what fits */
 	path[10] = '\0';
-	ask(&k, k.cache, path);
-	assert_true(ask(&k, k.cache, path).cached);
+	ask(k.cached, path);
+	assert_true(ask(k.cached, path).cached);
 	policy_kit_close(&k);
 }
 
@@ -114,7 +113,7 @@ static void pol_6_every_part_of_an_operation_counts(void **state)
 
 	policy_kit_open(&k, text, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
-		policy_decide(k.p, k.cache, &ops[i], false, &v);
+		policy_decide(k.cached, &ops[i], false, &v);
 		if (v.cached)
 			fail_msg("%zu", i);
 	}

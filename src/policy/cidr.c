@@ -28,17 +28,11 @@ struct op_address cidr_normal(const struct op_address *a)
 /* Reads the number behind the slash; -1 if it is not a number up to most. */
 static int parse_bits(const char *s, unsigned most)
 {
-	unsigned n = 0;
+	const size_t digits = strspn(s, "0123456789");
+	const unsigned long n = strtoul(s, NULL, 10);
 
-	if (*s == '\0' || (s[0] == '0' && s[1] != '\0'))
+	if (digits == 0 || s[digits] != '\0' || (s[0] == '0' && digits > 1) || n > most)
 		return -1;
-	for (; *s != '\0'; s++) {
-		if (*s < '0' || *s > '9')
-			return -1;
-		n = n * 10 + (unsigned)(*s - '0');
-		if (n > most)
-			return -1;
-	}
 	return (int)n;
 }
 

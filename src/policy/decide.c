@@ -127,8 +127,7 @@ static void search_file(struct rule_search *s, const struct op *op)
 	search_path(s, op->file.path);
 }
 
-void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
-		   bool approver, struct verdict *v)
+void policy_decide(const struct policy *p, const struct op *op, bool approver, struct verdict *v)
 {
 	const enum op_class class = op->class == OP_DNS ? OP_NET : op->class;
 	struct rule_search s = {.p = p, .class = class, .best = {.rule = SNAPSHOT_NONE}};
@@ -137,7 +136,7 @@ void policy_decide(const struct policy *p, struct policy_cache *cache, const str
 
 	if (class != OP_NET && !glob_plain_path(class == OP_FILE ? op->file.path : op->exec.path))
 		wrong = "not a plain absolute path";
-	else if (cache != NULL && cache_get(cache, p, op, &s.best))
+	else if (p->cache != NULL && cache_get(p->cache, op, &s.best))
 		cached = true;
 	else if (class == OP_FILE)
 		search_file(&s, op);
@@ -152,8 +151,8 @@ void policy_decide(const struct policy *p, struct policy_cache *cache, const str
 				      .why = wrong};
 		return;
 	}
-	if (cache != NULL && !cached)
-		cache_put(cache, &s.best);
+	if (p->cache != NULL && !cached)
+		cache_put(p->cache, &s.best);
 	conclude(p, class, &s.best, approver, v);
 	if (s.best.rule == SNAPSHOT_NONE && v->decision == DECISION_deny && class == OP_EXEC &&
 	    (op->exec.flags & OP_EXEC_LOOSE) != 0)

@@ -413,10 +413,10 @@ static void sta_6_what_raises_privilege_is_refused(void **state)
 		assert_true(v.final);
 		assert_non_null(strstr(v.message, "cannot raise privilege"));
 	}
-	policy_decide(k.p, NULL, &set_id, false, &v);
+	policy_decide(k.p, &set_id, false, &v);
 	assert_true(verdict_allows(&v));
 	set_id.exec.flags = OP_EXEC_SETID;
-	policy_decide(k.p, NULL, &set_id, false, &v);
+	policy_decide(k.p, &set_id, false, &v);
 	assert_string_equal(v.rule, POLICY_NO_PRIVILEGE);
 	/* names that only resemble one, and argv[0] */
 	v = policy_kit_exec(&k, "/usr/bin/sum", NULL, "sum");

@@ -78,7 +78,7 @@ static void pol_2_approve_is_an_effect_of_its_own(void **state)
 	assert_int_equal(v.effective, DECISION_approve);
 	assert_false(verdict_allows(&v));
 	assert_false(v.shadow);
-	policy_decide(k.p, NULL, &op, false, &v);
+	policy_decide(k.p, &op, false, &v);
 	assert_int_equal(v.effective, DECISION_deny);
 	assert_string_equal(v.why, "no approver");
 	policy_kit_close(&k);
@@ -179,7 +179,7 @@ static void pol_6_deciding_does_not_allocate(void **state)
 	assert_int_equal(allocations, 1);
 	free(control);
 	for (size_t i = 0; i < ARRAY_LEN(ops) * 3; i++)
-		policy_decide(k.p, i % 2 ? k.cache : NULL, &ops[i % ARRAY_LEN(ops)], false, &v);
+		policy_decide(i % 2 ? k.cached : k.p, &ops[i % ARRAY_LEN(ops)], false, &v);
 	assert_int_equal(allocations, 1);
 	policy_kit_close(&k);
 }

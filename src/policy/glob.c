@@ -167,12 +167,6 @@ static bool match(const char *pat, const char *end, struct glob_reader text, boo
 	}
 }
 
-bool glob_match_text(const char *pattern, const char *text)
-{
-	return match(pattern, pattern + strlen(pattern), (struct glob_reader){.p = text},
-		     &(bool){0});
-}
-
 static bool match_joined(const char *pattern, const char *const *v, size_t n, bool *starred)
 {
 	static const char nothing[] = "";
@@ -183,6 +177,12 @@ static bool match_joined(const char *pattern, const char *const *v, size_t n, bo
 		text.last = v + n;
 	}
 	return match(pattern, pattern + strlen(pattern), text, starred);
+}
+
+bool glob_match_text(const char *pattern, const char *text)
+{
+	return match(pattern, pattern + strlen(pattern), (struct glob_reader){.p = text},
+		     &(bool){0});
 }
 
 bool glob_match_joined(const char *pattern, const char *const *v, size_t n)

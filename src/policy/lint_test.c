@@ -292,7 +292,7 @@ static void reach_net(struct policy_kit *k, struct strv *reached)
 		op.net.proto = (enum op_proto)(i / 5 % 3);
 		op.net.port = op.net.proto == OP_PROTO_ICMP ? 0 : ports[i / 15 % 7];
 		op.net.address = (struct op_address){4, {i % 2 != 0 ? 10 : 8}};
-		policy_decide(k->p, NULL, &op, false, &v);
+		policy_decide(k->p, &op, false, &v);
 		strv_add_new(reached, v.rule);
 		strv_add_new(reached, policy_kit_dns(k, hosts[i % 5]).rule);
 	}
@@ -324,7 +324,7 @@ static void reach_exec(struct policy_kit *k, struct strv *reached)
 		op.exec.argv = argv;
 		op.exec.argc = argv[1] == NULL ? 1 : argv[2] == NULL ? 2 : 3;
 		op.exec.flags = i < 7 * ARRAY_LEN(lines) ? 0 : OP_EXEC_MEMFD;
-		policy_decide(k->p, NULL, &op, false, &v);
+		policy_decide(k->p, &op, false, &v);
 		strv_add_new(reached, v.rule);
 	}
 }

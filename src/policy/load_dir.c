@@ -23,7 +23,7 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 	return rc;
 }
 
-int policy_load_file(const struct policy_dirs *d, const char *path, const struct policy_options *o,
+int policy_load_file(const struct strv *dirs, const char *path, const struct policy_options *o,
 		     struct buf *report, struct buf *out, struct err *err)
 {
 	struct policy_options with = *o;
@@ -33,20 +33,20 @@ int policy_load_file(const struct policy_dirs *d, const char *path, const struct
 	if (rc < 0)
 		return rc;
 	with.set = give_set;
-	with.set_arg = (void *)(uintptr_t)d;
+	with.set_arg = (void *)(uintptr_t)dirs;
 	buf_add(&text, "", 0);
 	return policy_compile(path, text.data, text.len, &with, report, out, err);
 }
 
-int policy_load(const struct policy_dirs *d, const char *name, const struct policy_options *o,
+int policy_load(const struct strv *dirs, const char *name, const struct policy_options *o,
 		struct buf *report, struct buf *out, struct err *err)
 {
-	cleanup_free char *path = policy_find_file(d, false, name);
-	cleanup_free char *unknown = path == NULL ? policy_unknown_name(d, name) : NULL;
+	cleanup_free char *path = policy_find_file(dirs, false, name);
+	cleanup_free char *unknown = path == NULL ? policy_unknown_name(dirs, name) : NULL;
 	struct policy_options with = *o;
 
 	if (path == NULL)
 		return err_set(err, E_BAD_REQUEST, name, "%s", unknown);
 	with.name = name;
-	return policy_load_file(d, path, &with, report, out, err);
+	return policy_load_file(dirs, path, &with, report, out, err);
 }

@@ -113,20 +113,17 @@ static void add_cidr(struct loader *l, const struct yaml *y, struct snapshot_spa
 }
 
 /* Reads a port number; -1 if the text is not one. */
-static long port_number(const char *s, const char **end)
+static long port_number(const char *s, char **end)
 {
-	long n = 0;
+	const long n = *s >= '0' && *s <= '9' ? strtol(s, end, 10) : 0;
 
-	*end = s;
-	while (**end >= '0' && **end <= '9' && n <= UINT16_MAX)
-		n = n * 10 + *(*end)++ - '0';
-	return *end > s && n >= 1 && n <= UINT16_MAX ? n : -1;
+	return n >= 1 && n <= UINT16_MAX ? n : -1;
 }
 
 static void add_port(struct loader *l, const struct yaml *y, struct snapshot_span *to)
 {
 	struct port_range range;
-	const char *end;
+	char *end = NULL;
 	long low, high;
 
 	if (!countable(l, y))

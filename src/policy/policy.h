@@ -22,8 +22,7 @@
 
 #define POLICY_VERSION_LEN (7 + HASH_HEX) /* "sha256:…" */
 
-struct policy;	     /* an opened snapshot */
-struct policy_cache; /* earlier decisions; belongs to one thread */
+struct policy; /* an opened snapshot */
 
 /* Gives the text of a named set and the name of its file (for messages). -E_NOT_FOUND means that
  * the set does not exist; any other failure ends the compilation. */
@@ -60,15 +59,12 @@ void policy_close(struct policy *p); /* NULL is fine */
 #define POLICY_NO_PRIVILEGE "no-privilege"
 
 /* Decides an operation. Never fails: it denies what it cannot decide (a path that is not plain, a
- * pattern over its limit), and v->why says why. cache may be NULL; policy_decide empties a cache
- * that another version filled. approver: an approver can be asked. Without one, an approve is
- * a denial; in shadow mode it is an allow. */
-void policy_decide(const struct policy *p, struct policy_cache *cache, const struct op *op,
-		   bool approver, struct verdict *v);
+ * pattern over its limit), and v->why says why. approver: an approver can be asked. Without one, an
+ * approve is a denial; in shadow mode it is an allow. */
+void policy_decide(const struct policy *p, const struct op *op, bool approver, struct verdict *v);
 
-/* A cache for about n decisions. */
-struct policy_cache *policy_cache_new(size_t n);
-void policy_cache_free(struct policy_cache *c); /* NULL is fine */
+/* policy_decide keeps about n decisions from now on. */
+void policy_add_cache(struct policy *p, size_t n);
 
 const char *policy_name(const struct policy *p);
 const char *policy_version(const struct policy *p); /* "sha256:…" of the snapshot */
@@ -108,29 +104,25 @@ void policy_format(const struct policy *p, struct jw *w);
 
 /* A policy is the file NAME.yaml in the first directory that has it; a set is sets/NAME.yaml. A
  * file must belong to root or to the own user, and no other user may be able to write it. */
-struct policy_dirs {
-	struct strv dir;
-};
 /* The configured directory (may be NULL) comes first, then those of the shipped policies. */
-void policy_dirs_init(struct policy_dirs *d, const char *configured);
-void policy_dirs_done(struct policy_dirs *d);
+void policy_dirs_init(struct strv *dirs, const char *configured);
 /* Compiles the policy of this name like policy_compile, with the sets of the directories. Fails
  * with E_BAD_REQUEST (and the known names) for an unknown name, and with E_FORBIDDEN for a file
  * that other users can write. */
-int policy_load(const struct policy_dirs *d, const char *name, const struct policy_options *o,
+int policy_load(const struct strv *dirs, const char *name, const struct policy_options *o,
 		struct buf *report, struct buf *out, struct err *err);
 /* The same for a file anywhere. */
-int policy_load_file(const struct policy_dirs *d, const char *path, const struct policy_options *o,
+int policy_load_file(const struct strv *dirs, const char *path, const struct policy_options *o,
 		     struct buf *report, struct buf *out, struct err *err);
 /* Names of the policies (or sets) there, sorted, each once. */
-void policy_list(const struct policy_dirs *d, bool sets, struct strv *out);
+void policy_list(const struct strv *dirs, bool sets, struct strv *out);
 /* Returns the path of a policy or set, or NULL. The caller frees it. */
-char *policy_find_file(const struct policy_dirs *d, bool set, const char *name);
+char *policy_find_file(const struct strv *dirs, bool set, const char *name);
 /* Appends the bytes of a policy or set. Fails with E_NOT_FOUND if it cannot open the file, and with
  * E_FORBIDDEN if other users can write it. */
 int policy_read(const char *path, struct buf *out, struct err *err);
 /* Returns "no policy 'x'; there is 'a', 'b'". The caller frees it. */
-char *policy_unknown_name(const struct policy_dirs *d, const char *name);
+char *policy_unknown_name(const struct strv *dirs, const char *name);
 /* Returns the same for the first name that has no file in the configured or the shipped
  * directories; NULL if every name has one. The caller frees it. */
 char *policy_unknown(const char *configured, const struct strv *names);

@@ -12,33 +12,28 @@
 
 #define FILE_MAX ((size_t)4 * 1024 * 1024)
 
-void policy_dirs_init(struct policy_dirs *d, const char *configured)
+void policy_dirs_init(struct strv *dirs, const char *configured)
 {
 	cleanup_free char *beside = mem_printf("%s/packaging/policies", proc_self_dir());
 
-	*d = (struct policy_dirs){0};
+	*dirs = (struct strv){0};
 	if (configured != NULL && configured[0] != '\0')
-		strv_add(&d->dir, configured);
-	strv_add(&d->dir, beside);
-	strv_add(&d->dir, AGENTSH_DATADIR "/policies");
-}
-
-void policy_dirs_done(struct policy_dirs *d)
-{
-	strv_done(&d->dir);
+		strv_add(dirs, configured);
+	strv_add(dirs, beside);
+	strv_add(dirs, AGENTSH_DATADIR "/policies");
 }
 
 /* A file that cannot be read still hides the same name in later directories: the first directory
  * belongs to the operator, and a shipped policy may allow more. */
-char *policy_find_file(const struct policy_dirs *d, bool set, const char *name)
+char *policy_find_file(const struct strv *dirs, bool set, const char *name)
 {
 	struct stat st;
 
 	if (!id_valid(name))
 		return NULL;
-	for (size_t i = 0; i < d->dir.n; i++) {
+	for (size_t i = 0; i < dirs->n; i++) {
 		cleanup_free char *path =
-			mem_printf("%s/%s%s.yaml", d->dir.v[i], set ? "sets/" : "", name);
+			mem_printf("%s/%s%s.yaml", dirs->v[i], set ? "sets/" : "", name);
 
 		if (lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
 			return take(path);
@@ -73,12 +68,12 @@ int policy_read(const char *path, struct buf *out, struct err *err)
 	return fdio_load(fd, FILE_MAX, out, err);
 }
 
-char *policy_unknown_name(const struct policy_dirs *d, const char *name)
+char *policy_unknown_name(const struct strv *dirs, const char *name)
 {
 	cleanup_buf struct buf names = {0};
 	struct strv list = {0};
 
-	policy_list(d, false, &list);
+	policy_list(dirs, false, &list);
 	for (size_t i = 0; i < list.n; i++)
 		buf_addf(&names, "%s'%s'", i > 0 ? ", " : "", list.v[i]);
 	strv_done(&list);
@@ -87,7 +82,7 @@ char *policy_unknown_name(const struct policy_dirs *d, const char *name)
 
 char *policy_unknown(const char *configured, const struct strv *names)
 {
-	struct policy_dirs dirs;
+	struct strv dirs;
 	char *text = NULL;
 
 	policy_dirs_init(&dirs, configured);
@@ -97,7 +92,7 @@ char *policy_unknown(const char *configured, const struct strv *names)
 		if (path == NULL)
 			text = policy_unknown_name(&dirs, names->v[i]);
 	}
-	policy_dirs_done(&dirs);
+	strv_done(&dirs);
 	return text;
 }
 
@@ -106,10 +101,10 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-void policy_list(const struct policy_dirs *d, bool sets, struct strv *out)
+void policy_list(const struct strv *dirs, bool sets, struct strv *out)
 {
-	for (size_t i = 0; i < d->dir.n; i++) {
-		cleanup_free char *path = mem_printf("%s%s", d->dir.v[i], sets ? "/sets" : "");
+	for (size_t i = 0; i < dirs->n; i++) {
+		cleanup_free char *path = mem_printf("%s%s", dirs->v[i], sets ? "/sets" : "");
 		DIR *dir = opendir(path);
 		const struct dirent *e;
 

@@ -6,7 +6,7 @@
 
 struct runtime {
 	char *top;
-	struct policy_dirs dirs; /* first/, second/ */
+	struct strv dirs; /* first/, second/ */
 };
 
 static void put(const struct runtime *p, const char *name, const char *text)
@@ -31,7 +31,7 @@ static int set_up(void **state)
 
 		assert_int_equal(fdio_mkdirs(path, 0755, NULL), 0);
 		path[strlen(path) - 5] = '\0';
-		strv_add(&p->dirs.dir, path);
+		strv_add(&p->dirs, path);
 	}
 	put(p, "first/a.yaml", "version: 1\nname: a\ndescription: first\n");
 	put(p, "second/a.yaml", "version: 1\nname: a\ndescription: second\n");
@@ -67,7 +67,7 @@ static int tear_down(void **state)
 		remove(path);
 	}
 	rmdir(p->top);
-	policy_dirs_done(&p->dirs);
+	strv_done(&p->dirs);
 	free(p->top);
 	free(p);
 	return 0;
@@ -99,7 +99,7 @@ static void pol_1_sets_are_found_beside(void **state)
 
 	assert_int_equal(policy_load(&at->dirs, "b", &o, NULL, &bytes, &err), 0);
 	assert_int_equal(policy_open(bytes.data, bytes.len, &p, &err), 0);
-	policy_decide(p, NULL, &op, false, &v);
+	policy_decide(p, &op, false, &v);
 	assert_string_equal(v.rule, "r");
 	assert_non_null(strstr(v.file, "/second/b.yaml"));
 	policy_close(p);
@@ -141,7 +141,7 @@ static void pol_7_names_are_listed_once(void **state)
 	policy_list(&at->dirs, true, &names);
 	assert_int_equal(names.n, 1);
 	strv_done(&names);
-	policy_list(&(const struct policy_dirs){0}, false, &names);
+	policy_list(&(const struct strv){0}, false, &names);
 	assert_int_equal(names.n, 0);
 }
 
@@ -177,11 +177,11 @@ static void pol_7_a_file_that_others_can_write_is_refused(void **state)
 	}
 	assert_int_equal(chmod(path, 0600), 0);
 	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), 0);
-	assert_int_equal(chmod(at->dirs.dir.v[0], 0777), 0);
+	assert_int_equal(chmod(at->dirs.v[0], 0777), 0);
 	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), -E_FORBIDDEN);
-	assert_int_equal(chmod(at->dirs.dir.v[0], 01777), 0);
+	assert_int_equal(chmod(at->dirs.v[0], 01777), 0);
 	assert_int_equal(policy_load(&at->dirs, "a", &o, NULL, &bytes, &err), 0);
-	assert_int_equal(chmod(at->dirs.dir.v[0], 0755), 0);
+	assert_int_equal(chmod(at->dirs.v[0], 0755), 0);
 	assert_int_equal(policy_load_file(&at->dirs, at->top, &o, NULL, &bytes, &err),
 			 -E_FORBIDDEN);
 	if (geteuid() == 0) {
@@ -216,16 +216,16 @@ static void pol_7_a_file_that_cannot_be_read_hides_the_next(void **state)
 
 static void pol_7_shipped_directories_come_last(void **state)
 {
-	struct policy_dirs d;
+	struct strv d;
 
 	policy_dirs_init(&d, "/etc/x");
 	assert_int_equal(d.dir.n, 3);
 	assert_string_equal(d.dir.v[0], "/etc/x");
 	assert_string_equal(d.dir.v[2], AGENTSH_DATADIR "/policies");
-	policy_dirs_done(&d);
+	strv_done(&d);
 	policy_dirs_init(&d, "");
 	assert_int_equal(d.dir.n, 2);
-	policy_dirs_done(&d);
+	strv_done(&d);
 }
 
 int main(void)

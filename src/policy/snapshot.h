@@ -131,6 +131,7 @@ static inline uint32_t snapshot_hash_cidr(const struct cidr *c)
 
 /* An opened snapshot: pointers to its parts. */
 struct regexes;
+struct cache;
 struct policy {
 	const struct snapshot_head *head; /* borrowed */
 	const struct snapshot_rule *rules;
@@ -141,6 +142,7 @@ struct policy {
 	const struct snapshot_posting *postings;
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
+	struct cache *cache;	 /* owned; may be NULL */
 	char version[POLICY_VERSION_LEN];
 };
 
@@ -227,7 +229,7 @@ void snapshot_format_patterns(const struct policy *p, const struct snapshot_span
 			      struct buf *out);
 
 /* cache.c */
-bool cache_get(struct policy_cache *c, const struct policy *p, const struct op *op,
-	       struct rule_found *out);
+bool cache_get(struct cache *c, const struct op *op, struct rule_found *out);
 /* Stores the result for the op of the last cache_get. */
-void cache_put(struct policy_cache *c, const struct rule_found *f);
+void cache_put(struct cache *c, const struct rule_found *f);
+void cache_free(struct cache *c); /* NULL is fine */

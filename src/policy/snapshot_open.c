@@ -244,6 +244,7 @@ void policy_close(struct policy *p)
 	if (p == NULL)
 		return;
 	regexes_free(p->regexes);
+	cache_free(p->cache);
 	free(p);
 }
 

@@ -57,7 +57,7 @@ static void pol_6_the_bytes_can_lie_anywhere(void **state)
 	copy = mem_dup(k.bytes.data, k.bytes.len);
 	assert_int_equal(policy_open(copy, k.bytes.len, &p, NULL), 0);
 	memset(k.bytes.data, 0xff, k.bytes.len);
-	policy_decide(p, NULL, &op, false, &v);
+	policy_decide(p, &op, false, &v);
 	assert_string_equal(v.rule, "a");
 	policy_close(p);
 	free(copy);

@@ -16,7 +16,7 @@ static int give_set(const char *name, struct buf *text, struct buf *file, void *
 	return 0;
 }
 
-static void decide(const struct policy *p)
+static void decide(const struct policy *p, struct policy *with_cache)
 {
 	static const char *const argv[] = {"rm", "-rf", "/", "install"};
 	const struct op ops[] = {
@@ -28,17 +28,16 @@ static void decide(const struct policy *p)
 		 .net = {.host = "a.example", .address = {4, {10, 0, 0, 1}}, .port = 443}},
 		{.class = OP_DNS, .dns = {"a.example", 1}},
 	};
-	struct policy_cache *cache = policy_cache_new(16);
 
+	policy_add_cache(with_cache, 16);
 	for (size_t i = 0; i < ARRAY_LEN(ops) * 2; i++) {
 		struct verdict plain, cached;
 
-		policy_decide(p, NULL, &ops[i / 2], false, &plain);
-		policy_decide(p, cache, &ops[i / 2], false, &cached);
+		policy_decide(p, &ops[i / 2], false, &plain);
+		policy_decide(with_cache, &ops[i / 2], false, &cached);
 		ensure(strcmp(plain.rule, cached.rule) == 0 && plain.effective == cached.effective);
 		ensure(cached.cached == (i % 2 == 1));
 	}
-	policy_cache_free(cache);
 }
 
 static void show(const struct policy *p)
@@ -59,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct policy_options o = {.set = give_set};
 	cleanup_buf struct buf report = {0}, bytes = {0};
-	struct policy *p = NULL;
+	struct policy *p = NULL, *with_cache = NULL;
 	struct err err = {0};
 
 	if (policy_compile("f", (const char *)data, size, &o, &report, &bytes, &err) < 0) {
@@ -67,8 +66,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	ensure(policy_open(bytes.data, bytes.len, &p, &err) == 0);
-	decide(p);
+	ensure(policy_open(bytes.data, bytes.len, &with_cache, &err) == 0);
+	decide(p, with_cache);
 	show(p);
+	policy_close(with_cache);
 	policy_close(p);
 	return 0;
 }

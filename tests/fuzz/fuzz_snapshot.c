@@ -43,7 +43,7 @@ static void use(const struct policy *p)
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
 		struct verdict v;
 
-		policy_decide(p, NULL, &ops[i], false, &v);
+		policy_decide(p, &ops[i], false, &v);
 		verdict_format_reason(&v, &ops[i], &out);
 		policy_alternatives(p, &ops[i], &lines);
 	}

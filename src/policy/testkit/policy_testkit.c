@@ -11,15 +11,16 @@ void policy_kit_open(struct policy_kit *k, const char *text, const struct policy
 	if (policy_compile("p.yaml", text, strlen(text), o != NULL ? o : &none, &report, &k->bytes,
 			   &err) < 0)
 		fail_msg("%s", report.data != NULL ? report.data : err.message);
-	if (policy_open(k->bytes.data, k->bytes.len, &k->p, &err) < 0)
+	if (policy_open(k->bytes.data, k->bytes.len, &k->p, &err) < 0 ||
+	    policy_open(k->bytes.data, k->bytes.len, &k->cached, &err) < 0)
 		fail_msg("%s", err.message);
-	k->cache = policy_cache_new(64);
+	policy_add_cache(k->cached, 64);
 }
 
 void policy_kit_close(struct policy_kit *k)
 {
 	policy_close(k->p);
-	policy_cache_free(k->cache);
+	policy_close(k->cached);
 	buf_done(&k->bytes);
 }
 
@@ -28,9 +29,9 @@ struct verdict policy_kit_decide(struct policy_kit *k, const struct op *op)
 {
 	struct verdict plain, first, again;
 
-	policy_decide(k->p, NULL, op, true, &plain);
-	policy_decide(k->p, k->cache, op, true, &first);
-	policy_decide(k->p, k->cache, op, true, &again);
+	policy_decide(k->p, op, true, &plain);
+	policy_decide(k->cached, op, true, &first);
+	policy_decide(k->cached, op, true, &again);
 	assert_false(plain.cached);
 	assert_string_equal(plain.rule, first.rule);
 	assert_string_equal(plain.rule, again.rule);

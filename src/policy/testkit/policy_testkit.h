@@ -14,7 +14,7 @@
 struct policy_kit {
 	struct buf bytes;
 	struct policy *p;
-	struct policy_cache *cache;
+	struct policy *cached; /* the same policy with a cache */
 };
 /* o may be NULL. Fails the test if the text does not compile. */
 void policy_kit_open(struct policy_kit *k, const char *text, const struct policy_options *o);
