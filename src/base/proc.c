@@ -41,6 +41,15 @@ static ssize_t read_proc(const char *path, char *out, size_t n)
 	return r;
 }
 
+/* The number behind a key at the start of a line of a /proc file; -1 if there is none. */
+static long read_number(const char *path, const char *key)
+{
+	char text[1024];
+	const char *line = read_proc(path, text, sizeof(text)) == -1 ? NULL : strstr(text, key);
+
+	return line != NULL ? strtol(line + strlen(key), NULL, 10) : -1;
+}
+
 /* One system call instead of four, since Linux 6.13 (linux/pidfd.h; the first 64 bytes). */
 struct pidfd_info_head {
 	uint64_t mask, cgroupid;
@@ -52,8 +61,7 @@ _Static_assert(sizeof(struct pidfd_info_head) == 64, "see PIDFD_INFO_SIZE_VER0")
 pid_t proc_pidfd_pid(int pidfd)
 {
 	struct pidfd_info_head info = {0};
-	char path[PROC_PATH], text[512];
-	const char *line;
+	char path[PROC_PATH];
 	long pid;
 
 	if (ioctl(pidfd, PIDFD_INFO, &info) == 0)
@@ -61,9 +69,7 @@ pid_t proc_pidfd_pid(int pidfd)
 	if (errno == ESRCH)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-	if (read_proc(path, text, sizeof(text)) == -1 || (line = strstr(text, "\nPid:")) == NULL)
-		return -1;
-	pid = strtol(line + strlen("\nPid:"), NULL, 10);
+	pid = read_number(path, "\nPid:");
 	return pid > 0 ? (pid_t)pid : -1;
 }
 
@@ -129,8 +135,7 @@ int proc_ids(pid_t tid, struct proc_ids *out)
 {
 	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_OF_THREAD);
 	struct pidfd_info_head info = {.mask = 1};
-	char path[PROC_PATH], text[1024];
-	const char *line;
+	char path[PROC_PATH];
 	struct stat_line st;
 
 	if (pidfd >= 0 && ioctl(pidfd, PIDFD_INFO, &info) == 0 && info.pid == (uint32_t)tid) {
@@ -143,10 +148,8 @@ int proc_ids(pid_t tid, struct proc_ids *out)
 	if (st.threads == 1)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (read_proc(path, text, sizeof(text)) == -1 || (line = strstr(text, "\nTgid:")) == NULL)
-		return -1;
-	out->pid = (pid_t)strtol(line + strlen("\nTgid:"), NULL, 10);
-	return 0;
+	out->pid = (pid_t)read_number(path, "\nTgid:");
+	return out->pid > 0 ? 0 : -1;
 }
 
 bool proc_chrooted(void)

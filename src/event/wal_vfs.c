@@ -18,43 +18,45 @@
 #define FRAME_HEAD 24
 #define AT_COMMIT 4 /* pages of the database behind a transaction's last frame, else 0 */
 
-struct wal_file {
-	sqlite3_file base;
+/* Behind the file of the system's VFS. */
+struct wal_tail {
 	struct buf kept;
-	sqlite3_int64 at;  /* of the first kept byte */
-	bool commits;	   /* the frame whose page comes next ends a transaction */
-	sqlite3_file real; /* as long as the system's VFS wants; the last */
+	sqlite3_int64 at; /* of the first kept byte */
+	bool commits;	  /* the frame whose page comes next ends a transaction */
 };
 
 static sqlite3_vfs *below;
 static sqlite3_vfs ours;
+static const sqlite3_io_methods *wal_below; /* those of the VFS below */
+static sqlite3_io_methods wal_methods;	    /* the same, except for those that follow */
 
-static struct wal_file *file_of(sqlite3_file *f)
+static struct wal_tail *tail_of(sqlite3_file *f)
 {
-	return (struct wal_file *)f;
+	return (struct wal_tail *)((char *)f + below->szOsFile);
 }
 
-static int pass_on(struct wal_file *w)
+static int pass_on(sqlite3_file *f)
 {
+	struct wal_tail *w = tail_of(f);
 	int rc;
 
 	if (w->kept.len == 0)
 		return SQLITE_OK;
-	rc = w->real.pMethods->xWrite(&w->real, w->kept.data, (int)w->kept.len, w->at);
+	rc = wal_below->xWrite(f, w->kept.data, (int)w->kept.len, w->at);
 	buf_clear(&w->kept);
 	return rc;
 }
 
 static int wal_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 {
-	struct wal_file *w = file_of(f);
+	struct wal_tail *w = tail_of(f);
 	const bool head = n == FRAME_HEAD;
 	static const uint8_t none[4];
 	bool complete;
 
 	if (w->kept.len > 0 &&
 	    (at != w->at + (sqlite3_int64)w->kept.len || w->kept.len + (size_t)n > KEPT_MAX)) {
-		const int rc = pass_on(w);
+		const int rc = pass_on(f);
 
 		if (rc != SQLITE_OK)
 			return rc;
@@ -64,94 +66,63 @@ static int wal_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 	buf_add(&w->kept, data, (size_t)n);
 	complete = !head && w->commits;
 	w->commits = head && memcmp((const uint8_t *)data + AT_COMMIT, none, sizeof(none)) != 0;
-	return complete ? pass_on(w) : SQLITE_OK;
+	return complete ? pass_on(f) : SQLITE_OK;
 }
 
 static int wal_read(sqlite3_file *f, void *out, int n, sqlite3_int64 at)
 {
-	struct wal_file *w = file_of(f);
-	const int rc = pass_on(w);
+	const int rc = pass_on(f);
 
-	return rc != SQLITE_OK ? rc : w->real.pMethods->xRead(&w->real, out, n, at);
+	return rc != SQLITE_OK ? rc : wal_below->xRead(f, out, n, at);
 }
 
 static int wal_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
-	struct wal_file *w = file_of(f);
-	const int rc = pass_on(w);
+	const int rc = pass_on(f);
 
-	return rc != SQLITE_OK ? rc : w->real.pMethods->xTruncate(&w->real, size);
+	return rc != SQLITE_OK ? rc : wal_below->xTruncate(f, size);
 }
 
 static int wal_sync(sqlite3_file *f, int flags)
 {
-	struct wal_file *w = file_of(f);
-	const int rc = pass_on(w);
+	const int rc = pass_on(f);
 
-	return rc != SQLITE_OK ? rc : w->real.pMethods->xSync(&w->real, flags);
+	return rc != SQLITE_OK ? rc : wal_below->xSync(f, flags);
 }
 
 static int wal_size(sqlite3_file *f, sqlite3_int64 *size)
 {
-	struct wal_file *w = file_of(f);
-	const int rc = pass_on(w);
+	const int rc = pass_on(f);
 
-	return rc != SQLITE_OK ? rc : w->real.pMethods->xFileSize(&w->real, size);
+	return rc != SQLITE_OK ? rc : wal_below->xFileSize(f, size);
 }
 
 static int wal_close(sqlite3_file *f)
 {
-	struct wal_file *w = file_of(f);
-	const int rc = pass_on(w), closed = w->real.pMethods->xClose(&w->real);
+	const int rc = pass_on(f), closed = wal_below->xClose(f);
 
-	buf_done(&w->kept);
+	buf_done(&tail_of(f)->kept);
 	return rc != SQLITE_OK ? rc : closed;
 }
 
-static int wal_lock(sqlite3_file *f, int level)
-{
-	return file_of(f)->real.pMethods->xLock(&file_of(f)->real, level);
-}
-
-static int wal_unlock(sqlite3_file *f, int level)
-{
-	return file_of(f)->real.pMethods->xUnlock(&file_of(f)->real, level);
-}
-
-static int wal_check_lock(sqlite3_file *f, int *held)
-{
-	return file_of(f)->real.pMethods->xCheckReservedLock(&file_of(f)->real, held);
-}
-
-static int wal_control(sqlite3_file *f, int op, void *arg)
-{
-	return file_of(f)->real.pMethods->xFileControl(&file_of(f)->real, op, arg);
-}
-
-static int wal_sector(sqlite3_file *f)
-{
-	return file_of(f)->real.pMethods->xSectorSize(&file_of(f)->real);
-}
-
-static int wal_traits(sqlite3_file *f)
-{
-	return file_of(f)->real.pMethods->xDeviceCharacteristics(&file_of(f)->real);
-}
-
 /* Version 1: a log has no shared memory and is not mapped. */
-static const sqlite3_io_methods methods = {.iVersion = 1,
-					   .xClose = wal_close,
-					   .xRead = wal_read,
-					   .xWrite = wal_write,
-					   .xTruncate = wal_truncate,
-					   .xSync = wal_sync,
-					   .xFileSize = wal_size,
-					   .xLock = wal_lock,
-					   .xUnlock = wal_unlock,
-					   .xCheckReservedLock = wal_check_lock,
-					   .xFileControl = wal_control,
-					   .xSectorSize = wal_sector,
-					   .xDeviceCharacteristics = wal_traits};
+static void open_wal(sqlite3_file *f)
+{
+	*tail_of(f) = (struct wal_tail){0};
+	if (wal_below == NULL) {
+		wal_below = f->pMethods;
+		wal_methods = *wal_below;
+		wal_methods.iVersion = 1;
+		wal_methods.xClose = wal_close;
+		wal_methods.xRead = wal_read;
+		wal_methods.xWrite = wal_write;
+		wal_methods.xTruncate = wal_truncate;
+		wal_methods.xSync = wal_sync;
+		wal_methods.xFileSize = wal_size;
+	}
+	if (f->pMethods == wal_below)
+		f->pMethods = &wal_methods;
+}
 
 /* ---- the database ---- */
 
@@ -171,33 +142,28 @@ static int map_shared(sqlite3_file *f, int region, int size, int extend, void vo
 	return SQLITE_IOERR_SHMSIZE;
 }
 
-/* Opens files that are neither log nor database as the VFS below does. */
+static void open_database(sqlite3_file *f)
+{
+	if (f->pMethods->iVersion < 2)
+		return;
+	if (map_below == NULL) {
+		map_below = f->pMethods->xShmMap;
+		database_methods = *f->pMethods;
+		database_methods.xShmMap = map_shared;
+	}
+	if (f->pMethods->xShmMap == map_below)
+		f->pMethods = &database_methods;
+}
+
+/* Files that are neither log nor database stay as the VFS below opens them. */
 static int vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, int flags, int *out)
 {
-	struct wal_file *w = file_of(f);
-	int rc;
+	const int rc = below->xOpen(below, name, f, flags, out);
 
-	if ((flags & SQLITE_OPEN_WAL) == 0) {
-		const sqlite3_io_methods *real;
-
-		rc = below->xOpen(below, name, f, flags, out);
-		real = f->pMethods;
-		if (rc != SQLITE_OK || (flags & SQLITE_OPEN_MAIN_DB) == 0 || real == NULL ||
-		    real->iVersion < 2)
-			return rc;
-		if (map_below == NULL) {
-			map_below = real->xShmMap;
-			database_methods = *real;
-			database_methods.xShmMap = map_shared;
-		}
-		if (real->xShmMap == map_below)
-			f->pMethods = &database_methods;
-		return rc;
-	}
-	*w = (struct wal_file){0};
-	rc = below->xOpen(below, name, &w->real, flags, out);
-	if (w->real.pMethods != NULL)
-		w->base.pMethods = &methods;
+	if (rc == SQLITE_OK && f->pMethods != NULL && (flags & SQLITE_OPEN_WAL) != 0)
+		open_wal(f);
+	if (rc == SQLITE_OK && f->pMethods != NULL && (flags & SQLITE_OPEN_MAIN_DB) != 0)
+		open_database(f);
 	return rc;
 }
 
@@ -209,7 +175,7 @@ static void register_it(void)
 	ours = *below;
 	ours.pNext = NULL;
 	ours.zName = NAME;
-	ours.szOsFile = (int)offsetof(struct wal_file, real) + below->szOsFile;
+	ours.szOsFile = below->szOsFile + (int)sizeof(struct wal_tail);
 	ours.xOpen = vfs_open;
 	if (sqlite3_vfs_register(&ours, 0) != SQLITE_OK)
 		below = NULL;

@@ -124,30 +124,25 @@ void limits_pack(const struct limits *l, struct strv *out)
 			strv_addf(out, "%s=%" PRId64, limit_rows[i].name, l->value[i]);
 }
 
-static int unpack_one(struct limits *l, const char *text, struct err *err)
-{
-	const size_t len = strcspn(text, "=");
-
-	for (unsigned i = 0; i < LIMITS && text[len] == '='; i++) {
-		char *end;
-
-		if (strlen(limit_rows[i].name) != len ||
-		    strncmp(limit_rows[i].name, text, len) != 0)
-			continue;
-		errno = 0;
-		l->value[i] = strtoll(text + len + 1, &end, 10);
-		l->given[i] = true;
-		if (errno == 0 && *end == '\0' && end != text + len + 1 && l->value[i] >= 0)
-			return 0;
-	}
-	return err_set(err, E_BAD_REQUEST, "limits", "'%.64s' is not a limit", text);
-}
-
 int limits_unpack(struct limits *l, const struct strv *in, struct err *err)
 {
-	int r = 0;
+	for (size_t n = 0; n < in->n; n++) {
+		const char *text = in->v[n], *number = strchrnul(text, '=');
+		const size_t len = (size_t)(number - text);
+		unsigned i = 0;
+		int64_t value;
+		char *end;
 
-	for (size_t i = 0; r == 0 && i < in->n; i++)
-		r = unpack_one(l, in->v[i], err);
-	return r;
+		while (i < LIMITS && (strlen(limit_rows[i].name) != len ||
+				      memcmp(limit_rows[i].name, text, len) != 0))
+			i++;
+		errno = 0;
+		value = strtoll(number + (*number == '='), &end, 10);
+		if (i == LIMITS || errno != 0 || *end != '\0' || end <= number + 1 || value < 0)
+			return err_set(err, E_BAD_REQUEST, "limits", "'%.64s' is not a limit",
+				       text);
+		l->value[i] = value;
+		l->given[i] = true;
+	}
+	return 0;
 }
