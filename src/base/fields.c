@@ -126,7 +126,7 @@ static const char *get_str(struct rest *in, uint32_t max, char **out, uint32_t *
 	return NULL;
 }
 
-/* On failure out holds what was read so far; fields_done frees it. */
+/* On failure out has the strings so far; fields_done frees them. */
 static const char *unpack_strv(struct rest *in, uint32_t max, struct strv *out)
 {
 	uint32_t count, len;
@@ -183,7 +183,7 @@ static const char *unpack_one(const struct field *row, struct rest *in, char *at
 	case FIELD_STRV:
 		return unpack_strv(in, row->max, (struct strv *)at);
 	}
-	return "of no known type";
+	return "of an unknown type";
 }
 
 int fields_unpack(const struct fields *f, const void *data, size_t len, bool lenient, void *obj,

@@ -160,7 +160,7 @@ static void check_total(struct pass *p, const struct json_field *row, size_t cou
 			   row->max);
 }
 
-/* Frees what the field held and makes room for n strings; at NULL stays NULL. */
+/* Frees the former list and makes room for n strings; at NULL stays NULL. */
 static struct strv *start_list(void *at, size_t n)
 {
 	struct strv *list = at;

@@ -80,12 +80,12 @@ struct json_field {
 };
 /* Reads obj into out by table (ends with name NULL). Unknown keys, wrong types and values out of
  * range are each collected as details ("resource_limits.pids_max"); returns -E_BAD_REQUEST if any,
- * out is untouched then. null = not given: the field keeps what it holds; a given value replaces
+ * out is untouched then. null = not given: the field keeps its value; a given value replaces
  * (frees) it. seen is relative to out, as offset is. */
 int json_read(const json_t *obj, const struct json_field *table, void *out, struct err *err);
 void json_read_done(const struct json_field *table, void *out); /* frees owned parts */
 
-/* This bit of a number says that it is a percentage: "75%" is JSON_SHARE | 75. */
+/* This bit marks a percentage: "75%" is JSON_SHARE | 75. */
 #define JSON_SHARE (INT64_C(1) << 62)
 /* 1% to 100%. */
 bool json_share_parse(const char *s, int64_t *v);

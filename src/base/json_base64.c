@@ -13,7 +13,7 @@ void json_base64(struct buf *out, const void *p, size_t n)
 	out->data[out->len] = '\0';
 }
 
-/* nettle skips white space: then the result is shorter than the text says. */
+/* nettle skips white space: then the result is too short for the text. */
 int json_unbase64(struct buf *out, const char *s, size_t n, struct err *err)
 {
 	const size_t padding = n < 2 || s[n - 1] != '=' ? 0 : s[n - 2] == '=' ? 2 : 1;

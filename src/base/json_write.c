@@ -57,7 +57,7 @@ static bool plain(uint8_t c)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Has a zero byte; also true for some words whose zero byte is followed by a one. */
+/* Has a zero byte; also true for some words with a one behind a zero byte. */
 static uint64_t zero_byte(uint64_t x)
 {
 	return (x - EACH(1)) & ~x & EACH(0x80);

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/fields.h"
 
-#define LINE_BYTES 1024 /* what is longer is cut at a character and ends in "…" */
+#define LINE_BYTES 1024 /* a longer line is cut at a character and ends in "…" */
 
 /* One word as it could be typed; no more of it once out is longer than most. */
 void line_add_word(struct buf *out, const char *word, size_t most);

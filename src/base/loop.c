@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_MS 10		   /* for what epoll does not take */
-#define MS_MAX (UINT64_MAX / 8000) /* what a time in microseconds can hold */
+#define POLL_MS 10		   /* for descriptors that epoll does not take */
+#define MS_MAX (UINT64_MAX / 8000) /* the longest time in microseconds */
 
 struct watch {
 	struct event ev;
@@ -65,7 +65,7 @@ static void unpoll(struct watch *w)
 	w->polled = false;
 }
 
-/* Watches again what can be watched, and asks for the rest one by one. */
+/* Tries to watch each descriptor again, and polls the others one by one. */
 static void on_again(void *arg)
 {
 	struct loop *l = arg;

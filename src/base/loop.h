@@ -14,17 +14,17 @@ typedef void watch_fn(void *arg);
 /* Why a descriptor cannot be watched. */
 #define LOOP_FULL "epoll_ctl failed (fs.epoll.max_user_watches counts the watches of this user)"
 
-/* The loop calls turn after each callback; turn may be NULL. NULL/errno: there is no epoll. */
+/* The loop calls turn after each callback; turn may be NULL. NULL/errno: no epoll. */
 struct loop *loop_new(watch_fn *turn, void *arg);
 void loop_free(struct loop *l); /* after all its watches; NULL is fine */
 void loop_run(struct loop *l);	/* until loop_stop, which may have been called before */
-void loop_stop(struct loop *l); /* what is ready and was not called yet waits for the next run */
+void loop_stop(struct loop *l); /* ready watches that were not called yet wait for the next run */
 void loop_turn(struct loop *l); /* sleeps until something is ready, and calls it */
 /* Whether another descriptor can be watched: the kernel limits that per user. E_RESOURCE_LIMIT
  * names the limit. */
 int loop_room(const struct loop *l, struct err *err);
 
-/* All are made stopped; fn may be NULL, where the turn does what is to be done. A readable watch
+/* All are made stopped; fn may be NULL if the turn does the work. A readable watch
  * repeats; a writable watch and a timer fire once. */
 struct watch *watch_readable(struct loop *l, int fd, watch_fn *fn, void *arg);
 struct watch *watch_writable(struct loop *l, int fd, watch_fn *fn, void *arg);
@@ -35,7 +35,7 @@ struct watch *watch_boot_timer(struct loop *l, watch_fn *fn, void *arg);
 /* Repeats, once for each change (EPOLLET): it costs no system call to leave it on. */
 enum watch_change { WATCH_READABLE = 0x02, WATCH_WRITABLE = 0x04, WATCH_CLOSED = 0x80 };
 struct watch *watch_edges(struct loop *l, int fd, unsigned changes, watch_fn *fn, void *arg);
-/* What the last call was made for: enum watch_change; 0 after watch_soon. */
+/* The reason of the last call: enum watch_change; 0 after watch_soon. */
 unsigned watch_seen(const struct watch *w);
 
 /* Descriptors. -1: the kernel takes no more watches of this user. The watch works all the same, but

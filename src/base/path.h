@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* base/path.h - where one path lies to another, by their letters. Both are absolute and without
- * `.`,
- * `..`, empty parts or a slash at the end. */
+/* base/path.h - compares paths as text. Both are absolute and without `.`, `..`, empty parts or a
+ * slash at the end. */
 #pragma once
 #include <stdbool.h>
 
-/* path is dir, or below it. */
+/* Whether path is dir, or below it. */
 bool path_within(const char *path, const char *dir);
-/* Either lies in the other. */
+/* Whether one of them lies in the other. */
 bool path_overlap(const char *a, const char *b);
 /* Puts base before a relative path and removes empty parts, `.` and `..` without looking at files.
  * The caller frees the result. */

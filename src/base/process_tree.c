@@ -14,7 +14,7 @@
 #define PASSES_MS 200 /* a fork bomb leaves many stopped processes, and each pass looks at all */
 #define LIST_MAX 100  /* processes named in an answer */
 #define TEXT_LEN 120
-#define DEATH_MS 20 /* for what was killed, before the next look */
+#define DEATH_MS 20 /* for killed processes, before the next look */
 
 struct tree_pids {
 	pid_t *v; /* in order */
@@ -51,8 +51,7 @@ static struct tree_pids below(const struct tree_root *leader)
 	return s;
 }
 
-/* The pid may have been given to another process since it was listed: then its parent is not in the
- * tree. */
+/* Another process may have the pid by now: then its parent is not in the tree. */
 static void send(pid_t pid, int sig, const struct tree_pids *tree, const struct tree_root *leader)
 {
 	cleanup_fd int fd = proc_pidfd(pid);
@@ -71,7 +70,7 @@ size_t tree_kill_round(const struct tree_root *leader)
 	struct tree_pids stopped = {0};
 	size_t fresh = 1;
 
-	/* Stops what is not stopped yet, until a pass finds nothing new. */
+	/* Stops processes until a pass finds no new one. */
 	for (int i = 0; fresh > 0 && i < PASSES && now_ms() < until; i++) {
 		const struct tree_pids tree = below(leader);
 

@@ -2,8 +2,8 @@
 /* base/process_tree.h - everything that a process and its descendants started, by pidfd.
  *
  * A tree that forks while it is killed is first stopped: SIGSTOP to every descendant, again and
- * again until no new one appears; then SIGKILL to all. A pid is signalled only through a pidfd
- * whose process was seen below the leader after it was opened. */
+ * again until no new one appears; then SIGKILL to all. A pid is signalled only through a pidfd,
+ * and only if its process was seen below the leader after the pidfd was opened. */
 #pragma once
 #include "base/fields.h"
 #include <sys/types.h>

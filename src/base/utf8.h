@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the character at p of n > 0 bytes; 0 if it is no character; -1 if the n bytes are the
- * beginning of one. */
+/* Length of the character at p of n > 0 bytes; 0 if it is not a character; -1 if the n bytes are
+ * the beginning of one. */
 static inline int utf8_char(const uint8_t *p, size_t n)
 {
 	const uint8_t c = p[0];

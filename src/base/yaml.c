@@ -231,8 +231,7 @@ static const struct {
 	{YAML_MAPPING_START_EVENT, YAML_MAP, read_map},
 };
 
-/* Reads the node that begins with r->event. *out is set even on failure, so that its owner frees
- * what there is. */
+/* Reads the node that begins with r->event. *out is set even on failure; its owner frees it. */
 static int read_node(struct yaml_reader *r, struct yaml **out)
 {
 	size_t i = 0;

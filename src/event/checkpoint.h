@@ -4,8 +4,8 @@
  *
  * Checkpoints are passive: they take no lock that the writer needs. SQLite starts the WAL from its
  * beginning again when a checkpoint has caught up; a writer that never pauses can prevent that, so
- * past CHECKPOINT_HARD pages one checkpoint is made that lets the writer wait (for what was written
- * since the passive one before it). A power failure loses at most CHECKPOINT_AGE_S. */
+ * past CHECKPOINT_HARD pages one checkpoint is made that lets the writer wait, for the frames
+ * since the passive one before it. A power failure loses at most CHECKPOINT_AGE_S. */
 #pragma once
 #include "base/err.h"
 

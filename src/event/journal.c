@@ -107,7 +107,7 @@ int journal_open(int ring_fd, int ack_fd, struct journal **out, struct err *err)
 		journal_close(j);
 		return rc;
 	}
-	/* Until a whole position is seen nothing is known to be free. */
+	/* Until the first whole acknowledgement the ring counts as full. */
 	if (j->head > j->size)
 		j->acked = j->head - j->size;
 	*out = j;
@@ -235,7 +235,7 @@ struct journal_reader {
 	char *ring_id;
 	uint32_t size;
 	uint64_t pos;
-	uint64_t told; /* journal_tell_head */
+	uint64_t told; /* the head by journal_tell_head */
 };
 
 /* A copy of the ring's bytes from pos on. */
@@ -315,8 +315,8 @@ uint64_t journal_reader_dropped(const struct journal_reader *r)
 	return read_number(r, offsetof(struct ring_page, dropped), &n, NULL) == 0 ? n : 0;
 }
 
-/* Checks the record at r->pos, of which len bytes are there; returns NULL or what is wrong with
- * it. */
+/* Checks the record at r->pos, of which len bytes are there; returns NULL or
+ * the problem. */
 static const char *check_record(const struct journal_reader *r, const uint8_t *p, size_t len,
 				struct ring_record *rec)
 {

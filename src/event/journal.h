@@ -64,6 +64,6 @@ void journal_tell_head(struct journal_reader *r, uint64_t head);
 /* Lost events that no event of the ring reports, as its producer counts them. */
 uint64_t journal_reader_dropped(const struct journal_reader *r);
 uint64_t journal_reader_pos(const struct journal_reader *r); /* read so far */
-/* Acknowledges what was read before pos (a journal_reader_pos of now or then: reading may have gone
- * on since the commit). */
+/* Acknowledges the records before pos, a journal_reader_pos of now or earlier: reading may have
+ * gone on since the commit. */
 void journal_ack_to(struct journal_reader *r, uint64_t pos);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* event/readers.h - two threads that answer queries of events, so that the loop does not.
  *
- * Each thread has a read-only connection, which sees what is committed: an ask waits on the loop
- * until what was written before it is. The threads start with the first ask. Callers take turns
- * (fair queueing): many asks of one caller delay one ask of another by one answer at most. */
+ * Each thread has a read-only connection, which sees committed rows only: an ask waits on the loop
+ * until the writes before it are committed. The threads start with the first ask. Callers take
+ * turns (fair queueing): many asks of one caller delay one ask of another by one answer at most. */
 #pragma once
 #include "event/store.h"
 

@@ -63,7 +63,7 @@ void recorder_event(struct recorder *r, const struct event *e, recorder_fn *done
 	uint64_t end = 0;
 
 	pthread_mutex_lock(&r->lock);
-	/* Allowed execs are many; the reader need not hear of each at once. */
+	/* Allowed execs are many; the bell need not ring for each at once. */
 	if (e->type != EVENT_exec ||
 	    (e->decision != NULL && strcmp(e->decision, decision_name(DECISION_deny)) == 0))
 		r->urgent = true;

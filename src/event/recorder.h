@@ -20,8 +20,8 @@ struct recorder {
 	atomic_bool drop;	 /* a full ring drops */
 	pthread_mutex_t lock;	 /* of the journal and of what follows */
 	STAILQ_HEAD(, waiting_event) waiting;
-	uint64_t rung;	    /* the reader was told of all before this position */
-	atomic_bool urgent; /* of what it was not told, something must not wait */
+	uint64_t rung;	    /* the bell has rung for all events before this position */
+	atomic_bool urgent; /* an event for which it has not rung must not wait */
 };
 int recorder_open(struct recorder *r, int ring_fd, int ack_fd, struct err *err);
 /* Events that still wait are lost, and counted. */
@@ -34,8 +34,8 @@ uint64_t recorder_head(struct recorder *r); /* the position behind the last even
 /* Whether the next few events fit, however long they are, or the ring drops. */
 bool recorder_has_room(struct recorder *r);
 
-/* NONE: the reader was told of every event. LATER: it has not read what it was told of. */
+/* NONE: the bell has rung for every event. LATER: the reader has not read those yet. */
 enum recorder_bell { RECORDER_BELL_NONE, RECORDER_BELL_LATER, RECORDER_BELL_DUE };
-/* *head is the position for recorder_rung once the reader was told. */
+/* *head is the position for recorder_rung once the bell has rung. */
 enum recorder_bell recorder_bell(struct recorder *r, uint64_t *head);
 void recorder_rung(struct recorder *r, uint64_t pos);

@@ -20,7 +20,7 @@
 struct redo_head {
 	uint64_t magic;
 	_Atomic uint64_t generation;
-	_Atomic uint64_t end; /* of what is published */
+	_Atomic uint64_t end; /* of the published records */
 };
 
 struct redo_record {
@@ -31,7 +31,7 @@ struct redo_record {
 struct redo {
 	int fd; /* claimed */
 	struct redo_head *head;
-	uint64_t end; /* of what is added */
+	uint64_t end; /* of the added records */
 };
 
 static uint8_t *bytes_of(const struct redo *r)
@@ -55,7 +55,7 @@ static uint64_t size_of(uint64_t len)
 static int refuse(const char *path, const char *why, struct err *err)
 {
 	return err_set(err, E_CONFLICT, path,
-		       "'%s' %s: to go on without what it holds, start the server once with "
+		       "'%s' %s: to go on without its records, start the server once with "
 		       "--accept-loss",
 		       path, why);
 }

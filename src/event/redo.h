@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* event/redo.h - what is written but not yet in the database, in a mapped, preallocated file beside
+/* event/redo.h - writes that are not yet in the database, in a mapped, preallocated file beside
  * it: safe from SIGKILL by a copy in memory, without a system call.
  *
- * API child, loop thread. Records are added one by one and count when they are published, so that a
- * kill leaves whole groups. The file belongs to one generation: the database stores the number of
- * the last one that it has taken in, in the same transaction. What is found at a start is the
- * generation that follows it and is carried out, or older and has been. After a power failure the
- * file is as old or as new as the kernel left it: a record with a wrong checksum is damage. */
+ * API process, loop thread. Records are added one by one and count when they are published, so that
+ * a kill leaves whole groups. The file belongs to one generation: the database stores the number of
+ * the last one that it has taken in, in the same transaction. At a start the
+ * file has the generation that follows it, which is carried out, or an older one, which has been.
+ * After a power failure the file is as old or as new as the kernel left it: a record with a wrong
+ * checksum is damage. */
 #pragma once
 #include "base/err.h"
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 #define REDO_SIZE (1024 * 1024) /* bytes for records */
 
 struct redo;
-/* Opens or makes the file and claims it: one that is no redo file is E_CONFLICT, one that another
+/* Opens or makes the file and claims it: another kind of file is E_CONFLICT, a file that another
  * process uses E_UNAVAILABLE, with path and remedy. */
 int redo_open(const char *path, struct redo **out, struct err *err);
 void redo_close(struct redo *r);

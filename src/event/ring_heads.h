@@ -15,17 +15,17 @@ struct ring_heads {
 		const char *name; /* borrowed */
 		const struct ring_page *page;
 		uint64_t seen; /* its head when it was last looked at */
-		uint64_t rung; /* the reader was told of all before this position */
+		uint64_t rung; /* the bell has rung for all events before this position */
 	} ring[PROCESS_RINGS];
 	size_t n;
 };
 /* name must outlive h. Takes the descriptor. */
 int ring_heads_add(struct ring_heads *h, const char *name, int ring_fd, struct err *err);
 void ring_heads_close(struct ring_heads *h);
-/* Looks at every head; true if there is more than the reader was told of. */
+/* Looks at every head; true if the bell has not rung for all events. */
 bool ring_heads_look(struct ring_heads *h);
-void ring_heads_rung(struct ring_heads *h); /* the reader was told of what was seen last */
-/* The list of what was seen last; what was in out is freed. */
+void ring_heads_rung(struct ring_heads *h); /* it has rung for the heads that were seen last */
+/* The list of the heads that were seen last; replaces out. */
 void ring_heads_format(const struct ring_heads *h, struct strv *out);
-/* The position of a name in a list; UINT64_MAX: the list has none. */
+/* The position of a name in a list; UINT64_MAX: the name is not in it. */
 uint64_t ring_heads_find(const struct strv *list, const char *name);

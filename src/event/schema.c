@@ -70,7 +70,7 @@ static const char *const migrations[] = {
 	"ALTER TABLE sessions ADD COLUMN created_boot_us INTEGER;"
 	"ALTER TABLE sessions ADD COLUMN active_boot_us INTEGER;",
 
-	/* The decision of the rule; the column decision has what was done. */
+	/* The decision of the rule; the column decision has the effective one. */
 	"ALTER TABLE events ADD COLUMN policy_decision TEXT;"
 	"UPDATE events SET policy_decision = json_extract(body, '$.policy.decision')"
 	"  WHERE json_valid(body) AND json_extract(body, '$.policy.decision') IS NOT NULL;",

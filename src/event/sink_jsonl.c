@@ -120,7 +120,7 @@ static char *rotated(const struct sink_jsonl *j, unsigned n)
 	return mem_printf("%s.%u", j->config.path, n);
 }
 
-/* Removes what a failed or killed write left behind the last whole line. */
+/* Removes the bytes that a failed or killed write left behind the last whole line. */
 static int cut_tail(struct sink_jsonl *j)
 {
 	struct stat st;
@@ -232,7 +232,7 @@ static void on_sink(const struct stored_event *e, void *arg)
 		add_line(j, e->seq, e->json, e->len);
 }
 
-/* Only what is safe: a turn that is open now comes by itself. */
+/* Safe events only: the sink gets those of the open turn at its end. */
 static void on_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	struct sink_jsonl *j = arg;
@@ -241,7 +241,7 @@ static void on_row(uint64_t seq, enum event_type type, const char *json, size_t 
 		add_line(j, seq, json, len);
 }
 
-/* Writes what the store has beyond the file, so many batches at most; the timer does the rest. */
+/* Writes the events that the file lacks, so many batches at most; the timer does the rest. */
 static int catch_up(struct sink_jsonl *j, unsigned batches, struct err *err)
 {
 	j->behind = false;

@@ -24,7 +24,7 @@ struct store;
  * which otherwise is E_UNAVAILABLE. */
 int store_open(const char *path, struct loop *loop, const struct clock *clock, bool lossy,
 	       struct store **out, struct err *err);
-void store_close(struct store *s); /* commits what is open */
+void store_close(struct store *s); /* commits all writes */
 
 /* One write: a statement (a string literal), its values in order, the end. It takes effect in the
  * order of writing. A constraint that it breaks is logged and the write left out: who can meet one
@@ -34,9 +34,9 @@ void store_put_text(struct store *s, const char *text); /* NULL: NULL */
 void store_put_int(struct store *s, int64_t v);
 void store_put_blob(struct store *s, const void *p, size_t n); /* p NULL: NULL */
 uint64_t store_put_end(struct store *s);		       /* its number, never 0 */
-/* Takes a write back if it has not been carried out, because another follows that says all of it:
- * a row that changes often is written once a commit. What a SIGKILL leaves has both, in order, so
- * the second must hold also where the first took effect. */
+/* Takes a write back if it has not been carried out, because a later one replaces it: a row that
+ * changes often is written once a commit. After a SIGKILL both are carried out in order, so the
+ * later one must be right also after the first. */
 bool store_take_back(struct store *s, uint64_t number);
 /* Prepared statement for reading, cached by the text's address (string literal); it comes reset and
  * unbound, and sees all that was written. Reset it yourself where you stop before SQLITE_DONE: a
@@ -48,16 +48,16 @@ sqlite3 *store_db(struct store *s); /* for messages and tests */
  * is). In order of registration. */
 typedef void store_done_fn(void *arg);
 void store_after(struct store *s, store_done_fn *fn, void *arg);
-/* The same before the sinks are told: for what nobody sees who could look there. */
+/* The same before the sinks get the events: for work that no reader of them can see. */
 void store_before_sinks(struct store *s, store_done_fn *fn, void *arg);
 /* The same when it is in the database (at once if it is). */
 void store_after_commit(struct store *s, store_done_fn *fn, void *arg);
 /* Commits now (shutdown, tests). On failure nothing is lost: it is tried again, and meanwhile
- * store_failing tells. */
+ * store_failing reports it. */
 int store_commit(struct store *s, struct err *err);
 /* Whether the database cannot be written: -E_UNAVAILABLE, why. Nothing new should be begun then. */
 int store_failing(const struct store *s, struct err *err);
-/* Tells all who wait, whatever is safe: for an end without the loop. */
+/* Calls all waiters, safe or not: for an end without the loop. */
 void store_release(struct store *s);
 
 /* Gives the event its seq, canonical JSON and chain hash and writes it. ring NULL: made by the API
@@ -87,15 +87,15 @@ void store_remove_sink(struct store *s, store_sink_fn *fn, store_turn_fn *turn, 
 /* The JSON of the event that store_event has just taken; until the next call. */
 const struct buf *store_last_json(const struct store *s);
 uint64_t store_last_seq(struct store *s); /* of the last event that is safe */
-/* Events up to seq were given out and are lost: the next one comes behind it, and the first tells
- * of the gap. Before any other event. */
+/* Events up to seq were given out and are lost: the next one comes behind it, and the first
+ * reports the gap. Before any other event. */
 void store_skip_to(struct store *s, uint64_t seq);
 struct loop *store_loop(struct store *s);
 
 struct event_query {
 	const char *session_id, *command_id, *agent_id; /* NULL: any */
 	uint64_t types;					/* bit set of 1<<enum event_type; 0: any */
-	const char *decision; /* NULL: any; allow, deny: what was done; else what a rule said */
+	const char *decision; /* NULL: any; allow, deny: the effective one; else that of a rule */
 	bool without_denied;  /* operations that were refused do not match */
 	int64_t since_us, until_us; /* 0: none; since <= time < until */
 	uint64_t after_seq;

@@ -58,7 +58,7 @@ struct store {
 		sqlite3_stmt *stmt;
 	} statements[STORE_STATEMENTS];
 	unsigned nstatements;
-	/* What is not committed. */
+	/* Writes that are not committed. */
 	struct redo *redo;
 	struct buf bytes;
 	struct store_op *ops;

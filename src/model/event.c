@@ -169,7 +169,7 @@ static bool fits(const struct field *row, const void *at)
 	}
 }
 
-/* Cuts a part of the copy that is too long; owned gets what the copy points to then. */
+/* Cuts a part of the copy that is too long; the new part belongs to owned. */
 static void cut_part(const struct field *row, struct event *copy, struct event *owned)
 {
 	char *at = (char *)copy + row->offset, *mine = (char *)owned + row->offset;

@@ -9,7 +9,7 @@
 #include "base/json.h"
 
 #define EVENT_SCHEMA 1
-/* Name, number and class. Rings and wardens of other versions know a type by its number: a new type
+/* Name, number and class. Rings and wardens of other versions have types as numbers: a new type
  * takes the next number, and the row of a type that is no longer recorded stays. */
 /* clang-format off */
 #define EVENT_TYPES(X) \
@@ -96,7 +96,7 @@ const char *event_type_name(enum event_type t);
 int event_type_by_name(const char *s); /* -1 if unknown */
 enum event_class event_class(enum event_type t);
 uint64_t event_types_of(enum event_class class); /* bit set of 1<<enum event_type */
-/* Packs into out, cutting what is too long; never over EVENT_MAX. */
+/* Packs into out, with long values cut; never over EVENT_MAX. */
 void event_pack(const struct event *e, struct buf *out);
 /* Lenient about newer fields and types (EVENT_unknown), strict about all else. */
 int event_unpack(const void *data, size_t len, struct event *e, struct err *err);

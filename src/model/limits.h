@@ -74,7 +74,7 @@ enum limit_by {
 	LIMIT_BY_CGROUP,    /* the kernel's control groups */
 	LIMIT_BY_SCRATCH,   /* the size of the session's own file system */
 	LIMIT_BY_NAMESPACE, /* the session's own network */
-	LIMIT_BY_RULES,	    /* nothing yet; a policy that has it is loaded and says so */
+	LIMIT_BY_RULES,	    /* nothing yet; a policy that has it is loaded, with a warning */
 	LIMIT_BY_NOTHING    /* refused everywhere */
 };
 struct limit_row {
@@ -98,20 +98,21 @@ struct limits {
 };
 bool limits_has(const struct limits *l, enum limit i);
 void limits_narrow(struct limits *l, const struct limits *by); /* lowers l to by */
-/* Takes out of asked what is wider than now. Its fields are added to capped. */
+/* Removes the limits from asked that are wider than now. Their fields are added to capped. */
 void limits_drop_wider(struct limits *asked, const struct limits *now, struct strv *capped);
-/* Turns shares into numbers: parts of so many MB. 0: not known, they stay. A number above the
+/* Turns shares into numbers: parts of so many MB. 0: unknown, they stay. A number above the
  * highest becomes the highest. */
 void limits_resolve(struct limits *l, int64_t share_mb);
-/* Where memory is limited, swap is, too: at most the server's, which is 0 if it says nothing. */
+/* A session with limited memory also has limited swap: at most the server's, 0 by default. */
 void limits_add_swap(struct limits *l, const struct limits *server);
-/* What a session gets of what it asks for. All shares become numbers first.
- * Fields of what was asked for and lowered are added to capped (may be NULL). */
+/* The limits of a session that asks for these. All shares become numbers first. The fields of
+ * lowered limits are added to capped (may be NULL). */
 void limits_choose(struct limits *asked, const struct limits *server, const struct limits *policy,
 		   int64_t share_mb, struct strv *capped);
-/* 1 << WALL_… of what is set. A share is left out: a session may be made without that wall. */
+/* 1 << WALL_… of the limits that are set. A share is left out: a session may be made without that
+ * wall. */
 uint64_t limits_walls(const struct limits *l);
-/* E_ENFORCEMENT with the wall of the first limit that nothing enforces yet; 0 if there is none. */
+/* E_ENFORCEMENT with the wall of the first limit that nothing enforces yet; else 0. */
 int limits_enforceable(const struct limits *l, struct err *err);
 /* Text for messages, "pids_max=5"; an unknown name is E_BAD_REQUEST. */
 void limits_pack(const struct limits *l, struct strv *out);

@@ -66,14 +66,14 @@ struct op {
 			size_t nchain; /* at most OP_EXEC_CHAIN_MAX */
 			const char *const *argv;
 			size_t argc;
-			size_t own;	/* argv from here on is the caller's, what is before is from
-					   `#!`; 0: all behind argv[0] is */
+			size_t own; /* argv from here on is the caller's, before it from `#!`; 0:
+				       all behind argv[0] is the caller's */
 			unsigned flags; /* enum op_exec_flag */
 		} exec;
 		struct {
 			const char *host; /* the name it was resolved from, or NULL */
 			struct op_address address;
-			uint16_t port; /* 0 where the protocol has none */
+			uint16_t port; /* 0 for a protocol without ports */
 			enum op_proto proto;
 		} net;
 		struct {

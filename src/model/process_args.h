@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* model/process_args.h - the arguments of a process of a session: "PROGRAM SESSION_ID KEY=VALUE…".
  *
- * The stub writes them and the program reads them. Its row of the process table says which keys it
- * has: each of them once, but for the lists. */
+ * The stub writes them and the program reads them. Its row of the process table has the keys:
+ * each of them once, except for the lists. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"

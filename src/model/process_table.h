@@ -21,7 +21,7 @@ enum process_start {
 	PROCESS_BESIDE,
 };
 
-/* What a program may get as arguments "KEY=VALUE" (struct process_args). Descriptors are inherited
+/* Arguments "KEY=VALUE" of a program (struct process_args). Descriptors are inherited
  * by number; a list has one argument for each entry.
  *  key, member, kind */
 #define PROCESS_ARGS(X)                                                                      \
@@ -85,7 +85,7 @@ struct process_row {
 				begins with this. */
 	enum process_start start;
 	bool ring;     /* it records events, in a ring of its own that has its name */
-	unsigned args; /* PROCESS_ARG() of what it is given */
+	unsigned args; /* PROCESS_ARG() of its arguments */
 };
 extern const struct process_row process_table[PROCESSES];
 

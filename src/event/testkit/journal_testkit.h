@@ -14,7 +14,7 @@
 
 #define PAIR_SIZE JOURNAL_RING_MIN
 
-/* Both sides of one journal, and what the reader read. */
+/* Both sides of one journal, and the events that the reader read. */
 struct pair {
 	char dir[64], ring[80], ack[80];
 	int ring_fd, ack_fd;

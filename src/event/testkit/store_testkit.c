@@ -124,7 +124,6 @@ void world_on_done_write_again(void *data)
 	store_after(w->store, world_on_done, w);
 }
 
-/* What was told since the last call. */
 void world_assert_heard(struct world *w, const char *want)
 {
 	buf_adds(&w->heard, "");

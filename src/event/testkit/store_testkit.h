@@ -39,7 +39,7 @@ void world_on_sink(const struct stored_event *e, void *data);
 void world_on_done(void *data);
 void world_on_commit(void *data);
 void world_on_done_write_again(void *data);
-/* Compares what was added to heard since the last call. */
+/* Compares the words since the last call. */
 void world_assert_heard(struct world *w, const char *want);
 /* The chain is whole and ends with this event. */
 void world_assert_chain(struct world *w, uint64_t last);
