@@ -16,7 +16,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 # Rooms that are not rewritten yet.
 LEFT = set(
-    "base cgroup check cli client config docs event gate launcher model policy probe process prog sandbox"
+    "cgroup check cli client config docs gate launcher policy probe process prog sandbox"
     " session spawn test_process".split()
 )
 QUOTED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)

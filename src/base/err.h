@@ -26,7 +26,7 @@
 	X(SESSION_STOPPED, 410, 9, 125, "the session has ended")                  \
 	X(POLICY_DENIED, 403, 7, 126, "refused by policy")                        \
 	X(APPROVAL_DENIED, 403, 7, 126, "a person said no")                       \
-	X(APPROVAL_TIMEOUT, 408, 4, 126, "nobody answered in time")               \
+	X(APPROVAL_TIMEOUT, 408, 4, 126, "no person answered in time")            \
 	X(RESOURCE_LIMIT, 429, 8, 125, "a limit was reached")                     \
 	X(COMMAND_TIMEOUT, 408, 4, 124, "the command ran out of time")            \
 	/* only in result.error of a 200 answer */                                \

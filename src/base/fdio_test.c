@@ -341,7 +341,7 @@ static void sbx_1_truncation_is_an_error_and_leaks_nothing(void **state)
 	assert_int_equal(fdio_send(ends[0], "abcde", 5, sent, 2), 0);
 	assert_int_equal(fdio_recv(ends[1], got, 4, fds, &n, NULL), -1);
 	assert_int_equal(errno, EBADMSG);
-	/* one descriptor too many, one for somebody who wants none */
+	/* one descriptor too many, one for a receiver that wants none */
 	assert_int_equal(fdio_send(ends[0], "abc", 3, sent, 3), 0);
 	assert_int_equal(fdio_recv(ends[1], got, 4, fds, &n, NULL), -1);
 	assert_int_equal(fdio_send(ends[0], "abc", 3, sent, 1), 0);

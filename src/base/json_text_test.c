@@ -90,7 +90,7 @@ static void exe_3_a_cut_never_splits_a_character(void **state)
 
 		assert_int_equal(json_text_cut(copy, n), want[n]);
 	}
-	/* what is no beginning of a character stays */
+	/* bytes that cannot begin a character stay */
 	assert_int_equal(json_text_cut("a\x80", 2), 2);
 	assert_int_equal(json_text_cut("\x80\x80\x80\x80", 4), 4);
 	assert_int_equal(json_text_cut("\xe0\x80", 2), 2);

@@ -41,7 +41,7 @@ static ssize_t read_proc(const char *path, char *out, size_t n)
 	return r;
 }
 
-/* The number behind a key at the start of a line of a /proc file; -1 if there is none. */
+/* The number behind a key at the start of a line of a /proc file; -1 without it. */
 static long read_number(const char *path, const char *key)
 {
 	char text[1024];

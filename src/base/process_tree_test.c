@@ -95,7 +95,7 @@ static void exe_4_an_empty_tree(void **state)
 	close(leader.pidfd);
 }
 
-/* EXE-4: a pid that has been given to another since the leader died is nobody's tree. */
+/* EXE-4: the pid of a dead leader that another process has now has no tree. */
 static void exe_4_a_dead_leaders_tree_is_nobodys(void **state)
 {
 	const struct tree_root dead = lead("echo"), other = lead("echo; sleep 30");
@@ -222,7 +222,7 @@ static void exe_4_children_that_die_at_once(void **state)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
-/* SES-8: one waits for the end of what another ends, and nobody has to reap it. */
+/* SES-8: a process waits for the end of processes that another one ends, without reaping them. */
 static void ses_8_the_end_is_awaited_and_the_dead_are_gone(void **state)
 {
 	struct sigaction before;

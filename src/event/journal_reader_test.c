@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rings that nobody should have written. */
+/* Rings with wrong bytes. */
 #include "event/testkit/journal_testkit.h"
 #include <fcntl.h>
 
@@ -173,7 +173,7 @@ static void evt_2_fillers_are_checked(void **state)
 	assert_int_equal(journal_drain(p->r, 1, pair_on_event, p, &err), 0);
 	assert_int_equal(journal_reader_pos(p->r), PAIR_SIZE);
 
-	/* A filler is no event. */
+	/* A filler is not an event. */
 	pair_again(state);
 	p = *state;
 	n = pair_fill_to(p, 0, 16);

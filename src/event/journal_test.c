@@ -307,7 +307,7 @@ static void evt_2_a_torn_acknowledgement_does_not_count(void **state)
 	const uint64_t n = pair_fill_to(p, 0, 0);
 	struct err err = {0};
 
-	/* Half written, and in the future: both would free what was not read. */
+	/* Half written, and in the future: both would free unread records. */
 	pair_set_u64(p->ack_fd, offsetof(struct ack_page, pos), 4096);
 	assert_int_equal(journal_acked(p->j), 0);
 	assert_int_equal(pair_append(p, n, 0), -E_RATE_LIMITED);

@@ -118,7 +118,7 @@ static void obs_1_no_time_is_the_least(void **state)
 	assert_line(m, "agentsh_session_duration_seconds_bucket{le=\"604800\"} 4");
 }
 
-/* Every line is a comment or a sample, bounds rise, and each family is told of once and before its
+/* Every line is a comment or a sample, bounds rise, and each family is described once, before its
  * samples. */
 static void obs_1_the_text_is_well_formed(void **state)
 {

@@ -172,8 +172,7 @@ static void put_exec(struct fixture *f, const char *decision, uint64_t *end)
 	recorder_event(&f->r, &e, on_end, end);
 }
 
-/* EVT-2: for programs that were let go the reader need not be told at once, for all else it must.
- */
+/* EVT-2: the bell need not ring at once for an allowed program; it must for all other events. */
 static void evt_2_refusals_are_urgent(void **state)
 {
 	struct fixture *f = *state;

@@ -132,7 +132,7 @@ static void ses_8_records_come_back_in_order_once_they_are_published(void **stat
 	assert_false(complained(w));
 }
 
-/* Lengths around the alignment, none at all, and bytes that are no text. */
+/* Lengths around the alignment, none at all, and bytes that are not text. */
 static void ses_8_records_have_any_length(void **state)
 {
 	struct world *w = *state;
@@ -312,7 +312,7 @@ static void ses_8_a_damaged_record_is_told(void **state)
 		{32 + RECORD - 1, 8, AT_END, "one|two|"},  /* cut in a record's head */
 		{32 + RECORD + 1, 8, AT_END, "one|two||"}, /* something behind it */
 		{16 + RECORD + 2, 8, AT_END, "one|"},	   /* in its bytes */
-		{48, 8, AT_END, "one|two||"},		   /* zeros are no record */
+		{48, 8, AT_END, "one|two||"},		   /* zeros are not a record */
 	};
 	struct world *w = *state;
 
@@ -362,7 +362,7 @@ static void cfg_1_what_is_no_redo_file_is_refused_with_a_remedy(void **state)
 	patch(w, (char[8]){0}, 8, AT_END);
 	patch(w, "AGSREDO2", 8, 0);
 	assert_refused_as(E_CONFLICT, w->path, "is not a redo file: to go on");
-	/* Any byte of the head that is not zero makes it somebody else's. */
+	/* Any byte of the head that is not zero makes it another kind of file. */
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
 		patch(w, (char[24]){0}, 24, 0);
 		patch(w, "\1", 1, at[i]);

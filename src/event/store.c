@@ -305,9 +305,10 @@ static int run_again(const void *p, size_t n, void *arg, struct err *err)
 	int rc;
 
 	if (text == n || sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL) != SQLITE_OK)
-		return err_set(err, schema_code(s->db), s->path,
-			       "what was not yet in the database '%s' cannot be brought there: %s",
-			       s->path, text == n ? "it is damaged" : sqlite3_errmsg(s->db));
+		return err_set(
+			err, schema_code(s->db), s->path,
+			"the writes in the redo file cannot be brought into the database '%s': %s",
+			s->path, text == n ? "it is damaged" : sqlite3_errmsg(s->db));
 	rc = run(s, stmt, sql + text + 1, n - text - 1);
 	if (rc < 0)
 		rc = err_set(err, schema_code(s->db), s->path, "%s", s->failed.message);
@@ -325,10 +326,10 @@ static int damaged(struct store *s, const char *how, struct err *err)
 {
 	if (!s->lossy)
 		return err_set(err, E_UNAVAILABLE, s->path,
-			       "'%s-redo' %s, and with it what was not yet in the database; to go "
-			       "on without that, start the server once with --accept-loss",
+			       "'%s-redo' %s, and with it the last writes; to go on without "
+			       "them, start the server once with --accept-loss",
 			       s->path, how);
-	log_error("what was not yet in the database is lost in part", "database", s->path, "cause",
+	log_error("the last writes to the database are lost in part", "database", s->path, "cause",
 		  how);
 	return 0;
 }
@@ -358,8 +359,8 @@ static int redo(struct store *s, struct err *err)
 		if (tables)
 			rc = damaged(s, "belongs to another state of the database", err);
 		else
-			log_error("what was to be added to the database belongs to another one, "
-				  "and is lost",
+			log_error("the writes in the redo file belong to another database, and "
+				  "are lost",
 				  "database", s->path);
 	}
 	if (rc == 0)
@@ -537,8 +538,8 @@ static int open_redo(struct store *s, struct err *err)
 		if (rename(path, aside) < 0)
 			return err_errno(err, E_UNAVAILABLE, path, "cannot rename '%s' to '%s'",
 					 path, aside);
-		log_error("what was not yet in the database is lost: its file is damaged and was "
-			  "put aside",
+		log_error("the last writes to the database are lost: the redo file is damaged and "
+			  "was put aside",
 			  "file", aside);
 		rc = redo_open(path, &s->redo, &why);
 	}

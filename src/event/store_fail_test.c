@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A database that cannot be written: nothing is lost, nothing comes twice, and it is told. */
+/* A database that cannot be written: nothing is lost, nothing comes twice, and it is reported. */
 #include "base/log.h"
 #include "event/testkit/store_testkit.h"
 #include <fcntl.h>
@@ -122,7 +122,7 @@ static void assert_failing(struct world *w, const char *why)
 	assert_non_null(strstr(err.message, why));
 }
 
-/* Everything that was written while it lasts is told of as safe, and comes once, in order. */
+/* All writes meanwhile are reported as safe, and come once, in order. */
 static void suffer(struct world *w, trouble_fn *trouble, const char *why)
 {
 	struct buf want = {0};
@@ -150,7 +150,7 @@ static void suffer(struct world *w, trouble_fn *trouble, const char *why)
 	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 1);
 	assert_true(sqlite3_get_autocommit(store_db(w->store)));
 
-	/* Who writes nevertheless loses nothing either. */
+	/* A write nevertheless is not lost either. */
 	world_put(w, "s");
 	store_after(w->store, world_on_done, w);
 	world_turn(w);
@@ -298,7 +298,7 @@ static void evt_2_who_waits_for_more_than_the_redo_file_holds_waits_on(void **st
 	assert_int_equal(attempts, 1);
 	world_assert_heard(w, "");
 	assert_failing(w, "constraint failed");
-	/* What follows is no safer, small as it is. */
+	/* A small write behind it is not safe either. */
 	world_put(w, "s");
 	store_after(w->store, world_on_done, w);
 	world_turn(w);
@@ -369,7 +369,7 @@ static void ses_8_what_was_written_before_a_failing_close_is_there_after_it(void
 	assert_int_equal(world_put(w, "s"), MANY + 3);
 }
 
-/* Nobody was told of what only memory held. */
+/* No callback reported writes that only memory had. */
 static void ses_8_a_failing_close_leaves_what_was_safe(void **state)
 {
 	struct world *w = *state;

@@ -37,7 +37,7 @@ static bool logged(const char *what)
 	return what != NULL ? strstr(text, what) != NULL : text[0] != '\0';
 }
 
-#define LOST "belongs to another one, and is lost"
+#define LOST "belong to another database, and are lost"
 
 static void close_store(struct world *w)
 {
@@ -291,7 +291,7 @@ static void ses_8_a_damaged_redo_file_is_not_passed_over(void **state)
 	assert_int_equal(pwrite(fd, "x", 1, 4096 + 8), 1);
 	close(fd);
 	open_with_loss(w, "is damaged");
-	assert_true(logged("is lost in part"));
+	assert_true(logged("are lost in part"));
 	world_assert_chain(w, 0);
 	close_store(w);
 	world_open(w); /* once is enough */
@@ -359,7 +359,7 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		assert_int_equal(redo_generation(w->store->redo), generation(w) + 1);
 		n += row[i].carried_out;
 		assert_int_equal(counted(w), n);
-		assert_int_equal(logged("is lost in part"), row[i].lost);
+		assert_int_equal(logged("are lost in part"), row[i].lost);
 		/* What is written from now on is found, whatever was before. */
 		close_store(w);
 		live(w, read_only);
@@ -489,7 +489,7 @@ static void ses_8_what_cannot_be_written_at_the_start_waits_for_the_next(void **
 	assert_int_equal(counted(w), 1);
 }
 
-/* As long as nobody can say what the database has taken in, the file stays as it is. */
+/* As long as the generation of the database cannot be read, the file stays as it is. */
 static void ses_8_a_database_that_cannot_be_read_takes_nothing_away(void **state)
 {
 	struct world *w = *state;

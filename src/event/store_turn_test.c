@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The turn's end and the commit: who is told when, and what goes together. */
+/* The turn's end and the commit: the order of callbacks, and which writes go together. */
 #include "base/log.h"
 #include "event/testkit/store_testkit.h"
 #include <fcntl.h>

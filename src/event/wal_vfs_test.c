@@ -55,7 +55,7 @@ static void run(sqlite3 *db, const char *sql)
 		fail_msg("%s: %s", sql, why);
 }
 
-/* As another program sees it, which does not know of us. */
+/* As another program sees it, without our VFS. */
 static int64_t outside(const struct world *w, const char *sql)
 {
 	sqlite3 *db = open_db(w, NULL);
@@ -107,7 +107,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* EVT-2: what is committed is there for everybody, what is not is for nobody. */
+/* EVT-2: other programs see committed rows, and no others. */
 static void evt_2_a_commit_is_seen_by_others(void **state)
 {
 	struct world *w = *state;

@@ -178,7 +178,7 @@ static void evt_1_a_file_event_is_field_for_field_as_documented(void **state)
 		    "\"trace_id\":\"trace-1\"}");
 }
 
-/* POL-2: only what nobody was asked about is in shadow mode. */
+/* POL-2: only an operation without a question to an approver is in shadow mode. */
 static void evt_1_an_approved_operation_was_not_in_shadow_mode(void **state)
 {
 	assert_json(&(struct event){.type = EVENT_file_write,

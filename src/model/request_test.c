@@ -623,7 +623,7 @@ static void exe_4_sizes_are_bounded(void **state)
 		{"{\"command\": \"a\", \"args\": [\"%s\"]}", MIB, 'a', 1},
 		{"{\"command\": \"a\", \"env\": {\"A\": \"%s\"}}", 256 * 1024 - 2, 'a', 1},
 		{"{\"command\": \"a\", \"stdin\": \"%s\"}", 8 * MIB, 'a', 1},
-		/* 8 MiB is no multiple of 3: four characters fewer hold one or two bytes less */
+		/* 8 MiB is not a multiple of 3: four characters fewer hold one or two bytes less */
 		{"{\"command\": \"a\", \"encoding\": \"base64\", \"stdin\": \"%s\"}",
 		 8 * MIB / 3 * 4, 'A', 4},
 		{"{\"command\": \"a\", \"command_id\": \"%s\"}", 64, 'a', 1},

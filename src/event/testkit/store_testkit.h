@@ -34,7 +34,7 @@ uint64_t world_put(struct world *w, const char *session); /* an event; returns i
 void world_put_meta(struct world *w, const char *key);	  /* a row of meta */
 /* One number from the database as another process would see it. */
 int64_t world_number(struct world *w, const char *sql);
-/* Callbacks that add a word to heard. */
+/* Callbacks that add a word to the list of calls. */
 void world_on_sink(const struct stored_event *e, void *data);
 void world_on_done(void *data);
 void world_on_commit(void *data);
