@@ -219,12 +219,12 @@ static void pol_7_shipped_directories_come_last(void **state)
 	struct strv d;
 
 	policy_dirs_init(&d, "/etc/x");
-	assert_int_equal(d.dir.n, 3);
-	assert_string_equal(d.dir.v[0], "/etc/x");
-	assert_string_equal(d.dir.v[2], AGENTSH_DATADIR "/policies");
+	assert_int_equal(d.n, 3);
+	assert_string_equal(d.v[0], "/etc/x");
+	assert_string_equal(d.v[2], AGENTSH_DATADIR "/policies");
 	strv_done(&d);
 	policy_dirs_init(&d, "");
-	assert_int_equal(d.dir.n, 2);
+	assert_int_equal(d.n, 2);
 	strv_done(&d);
 }
 
