@@ -28,30 +28,27 @@ struct job {
 	struct sandbox_plan plan; /* strings owned */
 	struct strv walls;
 	char *real;
-	dev_t device; /* of the workspace */
-	int tree, userns, listener;
+	dev_t device;		/* of the workspace */
+	int fd[ASSIGNMENT_FDS]; /* of the assignment */
+	int link_fd, report_fd; /* our ends */
+	int userns;
 	struct sandbox_trees view;
-	char fs[SANDBOX_FS];	   /* that cannot be mapped; "" */
-	struct pooled *candidate;  /* borrowed; the pool's, if it has one for this session */
-	int api[2], report[2];	   /* ours first */
-	int rings[ASSIGNMENT_FDS]; /* the assignment's descriptors of rings and acks; else -1 */
-	struct pooled *pooled;	   /* owned; NULL: none yet */
-	uint64_t group;		   /* owned; 0: none */
+	char fs[SANDBOX_FS];   /* that cannot be mapped; "" */
+	struct pooled *pooled; /* NULL: none yet; owned unless it is still listed in the pool */
+	uint64_t group;	       /* owned; 0: none */
 };
 
 static void job_done(struct job *j)
 {
-	int *const fds[] = {&j->tree,	&j->userns,    &j->listener, &j->api[0],
-			    &j->api[1], &j->report[0], &j->report[1]};
-
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		mem_cleanup_fd(fds[i]);
-	for (size_t i = 0; i < ARRAY_LEN(j->rings); i++)
-		mem_cleanup_fd(&j->rings[i]);
-	if (j->pooled != NULL)
-		pool_discard(j->pooled);
-	else
+	for (size_t i = 0; i < ARRAY_LEN(j->fd); i++)
+		mem_cleanup_fd(&j->fd[i]);
+	mem_cleanup_fd(&j->link_fd);
+	mem_cleanup_fd(&j->report_fd);
+	mem_cleanup_fd(&j->userns);
+	if (j->pooled == NULL)
 		group_drop(j->l, j->group);
+	else if (!j->pooled->listed)
+		pool_discard(j->pooled);
 	sandbox_trees_done(&j->view);
 	sandbox_plan_done(&j->plan);
 	strv_done(&j->walls);
@@ -148,9 +145,9 @@ static int separate(struct job *j, struct err *err)
 
 	if (!p->privileged)
 		return 0;
-	j->candidate = pool_find(j->l, p);
-	if (j->candidate != NULL)
-		uid = j->candidate->map.shown_uid;
+	j->pooled = pool_find(j->l, p);
+	if (j->pooled != NULL)
+		uid = j->pooled->map.shown_uid;
 	else
 		r = uids_need(j->l, &uid, err);
 	if (r < 0)
@@ -158,8 +155,8 @@ static int separate(struct job *j, struct err *err)
 	p->uid = p->gid = uid;
 	p->idmap = 1;
 	map = (struct idmap){p->owner_uid, p->owner_gid, uid, uid};
-	if (j->candidate != NULL)
-		j->userns = pooled_userns(j->candidate, &map);
+	if (j->pooled != NULL)
+		j->userns = pooled_userns(j->pooled, &map);
 	return j->userns != -1 ? 0 : sandbox_idmap(&map, &j->userns, err);
 }
 
@@ -168,7 +165,7 @@ static int open_trees(struct job *j, struct err *err)
 	const struct config *c = &j->l->settings.config;
 	const struct sandbox_workspace_ask ask = {j->ask->workspace, j->c->who.uid, j->c->who.gid,
 						  &c->workspaces,    j->userns,	    j->fs};
-	int r = sandbox_workspace(&ask, &j->plan, &j->tree, &j->real, err);
+	int r = sandbox_workspace(&ask, &j->plan, &j->fd[ASSIGNMENT_TREE], &j->real, err);
 
 	if (r == 0 && j->plan.privileged)
 		r = sandbox_view(&j->plan, &ask, &j->view, err);
@@ -190,8 +187,8 @@ static int open_workspace(struct job *j, struct err *err)
 	j->plan.uid = j->id.self.uid;
 	j->plan.gid = j->id.self.uid == 0 ? 0 : j->id.self.gid;
 	j->plan.idmap = 0;
-	mem_cleanup_fd(&j->tree);
-	j->tree = -1;
+	mem_cleanup_fd(&j->fd[ASSIGNMENT_TREE]);
+	j->fd[ASSIGNMENT_TREE] = -1;
 	free(take(j->real));
 	return open_trees(j, err);
 }
@@ -273,10 +270,8 @@ static int set_limits(struct job *j, struct err *err)
 		      j->l->groups.share_mb, NULL);
 	disk = ask.limits.value[LIMIT_max_disk_mb];
 	j->plan.scratch_mb = disk < UINT32_MAX ? (uint32_t)disk : UINT32_MAX;
-	if (j->candidate != NULL) {
-		pool_take(j->candidate);
-		j->pooled = take(j->candidate);
-	}
+	if (j->pooled != NULL)
+		pool_take(j->pooled);
 	j->group = j->pooled != NULL ? j->pooled->group : group_next(j->l);
 	group_id(j->l, j->group, id);
 	wall_report_init(&report);
@@ -301,7 +296,7 @@ static int make_ring(struct job *j, unsigned i, struct err *err)
 	const int dir = j->l->place.sessions_fd;
 	const char *id = j->ask->session_id;
 	const enum session_file file = FILE_RING + 2 * i;
-	int *fd = j->rings + (i == 0 ? ASSIGNMENT_RING : ASSIGNMENT_OTHERS + 3 * (i - 1));
+	int *fd = j->fd + (i == 0 ? ASSIGNMENT_RING : ASSIGNMENT_OTHERS + 3 * (i - 1));
 	char ring[SESSION_FILE_NAME_MAX], ack[SESSION_FILE_NAME_MAX];
 	cleanup_fd int ack_rw = -1;
 	int r;
@@ -377,8 +372,7 @@ static void answer(struct session_entry *w)
 		refuse(w, &err);
 		return;
 	}
-	if (k->policy_fd != -1)
-		fd[n++] = k->policy_fd;
+	fd[n++] = k->policy_fd;
 	log_info("session made", "session_id", w->id);
 	w->state = ENTRY_ALIVE;
 	w->silent = false;
@@ -431,25 +425,20 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.log_level = l->settings.log_level,
 		.log_format = l->settings.log_format,
 	};
-	int fd[ASSIGNMENT_FDS];
 	struct session_entry *w;
 	struct making *k;
 	struct child stub;
 	int r;
 
-	memcpy(fd, j->rings, sizeof(fd));
-	fd[ASSIGNMENT_LISTEN] = j->listener;
-	fd[ASSIGNMENT_API] = j->api[1];
-	fd[ASSIGNMENT_TREE] = j->tree;
-	fd[ASSIGNMENT_POLICY] = j->policy->fd;
-	fd[ASSIGNMENT_REPORT] = j->report[1];
-	fd[ASSIGNMENT_LOCK] = l->place.lock_fd;
 	if (j->pooled == NULL)
-		j->pooled = pool_make(j->l, &j->plan, j->group,
-				      sandbox_user_namespace(&j->plan) ? j->tree : -1, err);
+		j->pooled = pool_make(
+			j->l, &j->plan, j->group,
+			sandbox_user_namespace(&j->plan) ? j->fd[ASSIGNMENT_TREE] : -1, err);
 	if (j->pooled == NULL)
 		return -E_UNAVAILABLE;
-	r = assignment_send(j->pooled->sock, &o, &j->plan, fd, &j->view, err);
+	j->fd[ASSIGNMENT_LOCK] = l->place.lock_fd; /* borrowed */
+	r = assignment_send(j->pooled->sock, &o, &j->plan, j->fd, &j->view, err);
+	j->fd[ASSIGNMENT_LOCK] = -1;
 	if (r < 0)
 		return r;
 	stub = pool_release(take(j->pooled));
@@ -475,9 +464,9 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 			   .owner_uid = j->c->who.uid,
 			   .session_uid = j->plan.uid,
 			   .session_gid = j->plan.gid},
-		.link_fd = take_fd(j->api[0]),
-		.policy_fd = fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3),
-		.report_fd = take_fd(j->report[0]),
+		.link_fd = take_fd(j->link_fd),
+		.policy_fd = take_fd(j->fd[ASSIGNMENT_POLICY]),
+		.report_fd = take_fd(j->report_fd),
 	};
 	strv_copy(&k->answer.walls, &j->walls);
 	fdio_nonblock(k->report_fd);
@@ -498,24 +487,31 @@ static int fill(struct job *j, uint32_t req, struct err *err)
 {
 	const int dir = j->l->place.sessions_fd;
 	const char *id = j->ask->session_id;
-	int r;
+	int link[2], report[2], r;
 
 	report_separation(j);
 	r = set_limits(j, err);
+	if (r == 0)
+		r = link_pair(link, err);
 	if (r < 0)
 		return r;
+	j->link_fd = link[0];
+	j->fd[ASSIGNMENT_API] = link[1];
 	for (unsigned i = 0; i < PROCESS_RINGS && r == 0; i++)
 		r = make_ring(j, i, err);
 	if (r == 0) {
-		j->listener = session_files_bind(dir, id);
-		if (j->listener == -1 || pipe2(j->report, O_CLOEXEC) < 0)
+		j->fd[ASSIGNMENT_POLICY] = fcntl(j->policy->fd, F_DUPFD_CLOEXEC, 3);
+		j->fd[ASSIGNMENT_LISTEN] = session_files_bind(dir, id);
+		if (j->fd[ASSIGNMENT_POLICY] == -1 || j->fd[ASSIGNMENT_LISTEN] == -1 ||
+		    pipe2(report, O_CLOEXEC) < 0)
 			r = err_errno(err, E_UNAVAILABLE, id, "cannot make the files of session %s",
 				      id);
 	}
-	if (r == 0)
-		r = link_pair(j->api, err);
-	if (r == 0)
+	if (r == 0) {
+		j->report_fd = report[0];
+		j->fd[ASSIGNMENT_REPORT] = report[1];
 		r = start_stub(j, req, err);
+	}
 	if (r < 0)
 		session_files_remove(dir, id, true);
 	return r;
@@ -534,7 +530,7 @@ static int create(struct job *j, uint32_t req, struct err *err)
 		return r;
 	/* The owner decided whose files the session has: the directory that was opened must have
 	 * the same owner. */
-	if (fstat(j->tree, &st) < 0)
+	if (fstat(j->fd[ASSIGNMENT_TREE], &st) < 0)
 		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
 	j->device = st.st_dev;
 	if (st.st_uid !=
@@ -561,14 +557,12 @@ int make_session(struct launcher *l, const struct creation *c, struct err *err)
 			.c = c,
 			.ask = &c->ask,
 			.policy = c->policy,
-			.tree = -1,
-			.userns = -1,
-			.listener = -1,
-			.api = {-1, -1},
-			.report = {-1, -1}};
+			.link_fd = -1,
+			.report_fd = -1,
+			.userns = -1};
 	int r;
 
-	memset(j.rings, -1, sizeof(j.rings));
+	memset(j.fd, -1, sizeof(j.fd));
 	r = msg_get_limits(c->ask.old_limits, &c->ask.limits, &j.asked, err);
 	if (r == 0)
 		r = create(&j, c->req, err);
