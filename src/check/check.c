@@ -162,7 +162,7 @@ static int make_bytes(const struct check_ask *a, size_t i, int snapshot, struct 
 	return 0;
 }
 
-/* What the launcher needs to know of the policy. */
+/* The facts about the policy that the launcher needs. */
 static void add_facts(const struct check_ask *a, const struct policy *p, struct check_policy *out)
 {
 	limits_pack(policy_limits(p), &out->limits);
@@ -246,7 +246,7 @@ int check_main(int link_fd)
 		link_msg_done(&m);
 	}
 	if (r < 0)
-		log_error("agentsh-check has nothing to check", "error", err.message);
+		log_error("agentsh-check cannot read its request", "error", err.message);
 	msg_done(MSG_check_ask, &ask);
 	link_done(&l);
 	return r < 0;

@@ -171,7 +171,7 @@ const struct api_key *api_keys_find(const struct api_keys *k, const void *secret
 	if (len == 0 || len > SECRET_LEN)
 		return NULL;
 	hash_sha256(digest, secret, len, NULL, 0);
-	/* Compare every key, so that the time does not tell which one it is. */
+	/* Compare every key, so that the time does not depend on which one matches. */
 	for (size_t i = 0; i < k->n; i++)
 		if (hash_equal(digest, k->key[i].sha256, HASH_LEN))
 			found = &k->key[i];

@@ -51,7 +51,7 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_server_api_uid", RESTART},
 	{"server.auth.type", CONFIG_CHOICE, AT(auth_type), 0, 0, "api_key",
 	 CHOICES("api_key", "none"),
-	 "How clients over TCP prove who they are. On the Unix socket the kernel tells.",
+	 "How clients over TCP prove who they are. On the Unix socket the kernel names the peer.",
 	 "test_cfg_1_server_auth_type"},
 	{"server.auth.none_as", CONFIG_UID, AT(none_as), 0, UID_LAST, "0", NULL,
 	 "User id for which every TCP client without a key speaks where server.auth.type is none. A "
@@ -113,10 +113,10 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_sessions_default_idle_timeout"},
 	{"sessions.cleanup_interval", CONFIG_DURATION, AT(cleanup_interval_ms), 10, 24 * HOUR, "1m",
 	 NULL,
-	 "How often sessions are looked through for those whose time is over.",
+	 "How often the server looks for sessions that have reached a time limit.",
 	 "test_cfg_1_sessions_cleanup_interval"},
 	{"sessions.orphan_timeout", CONFIG_DURATION, AT(orphan_timeout_ms), 1, YEARS, "10m", NULL,
-	 "A session whose server is gone ends after this time unless a new server finds it.",
+	 "A session without a server ends after this time, unless a new server adopts it.",
 	 "test_cfg_1_sessions_orphan_timeout"},
 	{"sessions.stop_grace", CONFIG_DURATION, AT(stop_grace_ms), 0, 60000, "2s", NULL,
 	 "When the server is stopped (SIGTERM), what runs gets TERM, and KILL after this time.",
@@ -139,7 +139,7 @@ const struct config_row config_rows[] = {
 	 "by it.",
 	 "test_cfg_1_sandbox_root_inside"},
 	{"sandbox.shell", CONFIG_PATH, AT(shell), 0, PATH_LEN, "", NULL,
-	 "Shell that runs scripts; empty for bash, or sh where there is none.",
+	 "Shell that runs scripts; empty for bash, or sh if bash does not exist.",
 	 "test_cfg_1_sandbox_shell"},
 	{"sandbox.workspaces", CONFIG_PATHS, AT(workspaces), 0, 0, "", NULL,
 	 "Directories that anyone may use as a workspace, with all below them; else only the "
@@ -200,7 +200,7 @@ const struct config_row config_rows[] = {
 	 "agentsh ships come after it.",
 	 "test_cfg_1_policies_dir"},
 	{"policies.default", CONFIG_NAME, AT(policy_default), 0, 0, "observe", NULL,
-	 "Policy of a session that names none.",
+	 "Policy of a session that does not name one.",
 	 "test_cfg_1_policies_default"},
 	{"policies.selectable", CONFIG_OURS, AT(policy_selectable), 0, 0, "", NULL,
 	 "Policies that an agent may name for its session, besides policies.default; another is refused. "
@@ -208,12 +208,12 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_policies_selectable"},
 
 	{"approvals.mode", CONFIG_CHOICE, AT(approvals_mode), 0, 0, "none", CHOICES("none", "shadow"),
-	 "What an approve of a policy does while nobody can be asked: none refuses it, shadow lets "
-	 "it through and records what would have been asked.",
+	 "What the decision approve of a policy does while approvals cannot be given: none refuses the "
+	 "operation, shadow lets it through and records it.",
 	 "test_cfg_1_approvals_mode"},
 
 	{"events.full_ring", CONFIG_CHOICE, AT(full_ring), 0, 0, "wait", CHOICES("wait", "drop"),
-	 "What a session does with events while nobody takes them: wait, or drop them and count.",
+	 "What a session does with events while its ring is full: wait, or drop and count them.",
 	 "test_cfg_1_events_full_ring"},
 	{"events.ring_bytes", CONFIG_INT, AT(ring_bytes), 256 * KIB, 64 * MIB, "1048576", NULL,
 	 "Size of a session's event ring.",

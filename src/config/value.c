@@ -108,7 +108,7 @@ int config_address_split(const char *s, char *host, size_t n, unsigned *port)
 	host[len] = '\0';
 	digits = end + 1 + six;
 	v = strtoul(digits, &rest, 10);
-	/* Port 0 lets the kernel choose; the ready line tells which. */
+	/* Port 0 lets the kernel choose; the ready line has the number. */
 	if (digits[0] < '0' || digits[0] > '9' || (digits[0] == '0' && digits[1] != '\0') ||
 	    *rest != '\0' || v > 65535 || inet_pton(six ? AF_INET6 : AF_INET, host, address) != 1)
 		return -1;

@@ -71,7 +71,7 @@ static int prove(const struct launcher *l, struct creation *c, const struct link
 
 /* ---- the policy ---- */
 
-/* Whether agentsh-check has something to say that is not known yet. */
+/* Whether only agentsh-check can answer this request. */
 static bool must_ask(const struct launcher *l, const struct creation *c)
 {
 	const struct checked *known = policies_find(l, policy_of(l, &c->ask));
@@ -80,7 +80,7 @@ static bool must_ask(const struct launcher *l, const struct creation *c)
 	       (c->hash[0] != '\0' && !strv_has(&known->covered, c->hash));
 }
 
-/* Requests are often alike: what a policy was found to cover is remembered by this. */
+/* Requests are often alike: a policy keeps the hashes of those that it covers. */
 static void hash_request(const struct launcher_create *ask, char out[HASH_HEX])
 {
 	const struct strv *const lists[] = {&ask->domains, &ask->ports, &ask->variables};
@@ -140,7 +140,7 @@ static void creation_done(struct creation *c)
 	free(c->own_dir);
 }
 
-/* The policy is known, or why there is none. */
+/* agentsh-check has answered, or did not have to. */
 static int go_on(struct launcher *l, struct creation *c, struct checked *got, struct err *err)
 {
 	c->policy = policies_find(l, policy_of(l, &c->ask));

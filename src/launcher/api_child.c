@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The API child: it starts without privilege, gets everything by its link, and is started again
- * when it dies. The end of its link tells it of the launcher's end.
+ * when it dies. It ends when its link does.
  *
  * Nothing on the link waits: messages that the socket does not take are queued. While the queue is
  * not empty nothing is read, so a child that does not read cannot make the launcher's memory grow.
@@ -88,7 +88,7 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	launcher_say_ready(ctx);
 }
 
-/* Sends the stop once, when the child knows every session; false if nothing is owed. */
+/* Sends the stop once, after the last session was announced; false if there is nothing to send. */
 static bool tell_stop(struct launcher *l)
 {
 	if (!l->stopping || l->api.telling || l->api.stop_told)
@@ -98,8 +98,7 @@ static bool tell_stop(struct launcher *l)
 	return true;
 }
 
-/* Sends what is owed as far as the socket takes it: sessions that the child does not know, the
- * stop. */
+/* Sends what the child must still get, as far as the socket takes it: sessions, then the stop. */
 static void pump(void *launcher)
 {
 	struct launcher *l = launcher;

@@ -8,9 +8,9 @@ struct launcher;
 
 struct api_child {
 	struct child child;
-	struct peer peer; /* closed: none */
+	struct peer peer; /* closed while there is no child */
 	struct watch *again;
-	bool telling; /* found_all is still owed */
+	bool telling; /* sessions are still to be announced, and found_all */
 	bool stop_told;
 	int64_t started_us;
 	unsigned fast_deaths; /* in a row */
@@ -26,6 +26,6 @@ void api_link_stop(struct launcher *l);
  * link it is dropped. */
 void api_link_post(struct launcher *l, enum msg_type type, uint32_t req, void *obj, const int *fds,
 		   size_t nfds);
-/* Something may be owed: it is sent in the next turn, as far as the socket takes it. */
+/* Sends in the next turn what the child must still get. */
 void api_link_kick(struct launcher *l);
 void api_link_refuse(struct launcher *l, uint32_t req, const char *id, const struct err *why);

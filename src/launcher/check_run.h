@@ -13,17 +13,17 @@
 
 struct launcher;
 
-/* What is known of a policy. */
+/* A policy as agentsh-check answered. */
 struct checked {
 	struct check_policy is; /* owned */
 	struct limits limits;
-	int fd;		     /* the sealed snapshot, owned; -1: there is none, is.code says why */
+	int fd; /* the sealed snapshot, owned; -1: the policy failed, is.code says why */
 	struct strv covered; /* hashes of what sessions asked for and may have */
 	bool stale;	     /* it stayed when its file could not be read again: what depends on the
 				configuration may have changed */
 };
 void checked_done(struct checked *c);
-/* The error that stands in the answer; 0 if there is none. */
+/* The error of the answer; 0 if it has none. */
 int checked_error(const struct checked *c, struct err *err);
 
 /* Embedded in what waits for an answer. The functions run on the loop. */

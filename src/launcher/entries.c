@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions and their ends. The launcher watches a living warden by a pidfd. When the warden dies,
- * the launcher tells the API child and removes the socket. Ring and record stay until the API child
- * has read the ring and says so.
+ * the launcher sends launcher_gone to the API child and removes the socket. Ring and record stay
+ * until the API child has read the ring and asks to remove them.
  *
  * A session may be older than the API child, or than this launcher. Its warden lives if its socket
  * accepts a connection. SO_PEERCRED of that connection is the process that called listen(): the
  * stub, which became the warden under the same pid. The creation of a session without ID.meta was
- * never answered: no client knows the session, and it is removed. */
+ * never answered, so no client has its id: it is removed. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -107,7 +107,7 @@ static void died(struct session_entry *w)
 
 		api_link_post(l, MSG_launcher_gone, 0, &gone, NULL, 0);
 	} else if (!w->silent) {
-		api_link_kick(l); /* a greeting may be waiting for this */
+		api_link_kick(l); /* the greeting may wait for this death */
 	}
 	if (w->silent || w->removed)
 		entry_free(w);
@@ -225,7 +225,8 @@ static void adopt(struct launcher *l, const char *id)
 	if (l->privileged || !own_dir_drop(l, id, &w->meta))
 		meta_kill_others(&w->meta);
 	w->meta.group = 0; /* groups_sweep takes it */
-	/* A known one is told as lost; its ring is drained before it goes. */
+	/* The API child drains the ring of a session that was answered, before its files are
+	 * removed. */
 	session_files_remove(l->place.sessions_fd, id, false);
 	if (!known)
 		entry_remove(w);
@@ -303,7 +304,7 @@ bool adopt_tell(struct launcher *l)
 		}
 		if (!w->killed && tell_found(w))
 			return true;
-		waiting = true; /* for a death that is on its way */
+		waiting = true; /* until the process is dead */
 	}
 	if (waiting)
 		return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The control groups of sessions. A group is made before its session is known, so its name is a
  * number and not the session's id; ID.meta stores it. The number is the machine's uptime in
- * microseconds: two launchers never use the same one, and it says how old the group is. The prefix
- * separates servers that share a parent group.
+ * microseconds: two launchers never use the same one, and it is the time at which the group was
+ * made. The prefix separates servers that share a parent group.
  *
  * A process leaves its group before others can see its end, but the last processes of a session may
  * end after its warden: the launcher tries again to remove a group that is not empty. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* launcher/group.h - cgroups of sessions, told apart by a number each. Private to launcher/. */
+/* launcher/group.h - cgroups of sessions; each has a number. Private to launcher/. */
 #pragma once
 #include "base/loop.h"
 #include "cgroup/cgroup.h"
@@ -20,9 +20,9 @@ void groups_open(struct launcher *l);  /* once RUNTIME is known */
 void groups_close(struct launcher *l); /* waits a while for what is still dying */
 uint64_t group_next(struct launcher *l);
 void group_id(const struct launcher *l, uint64_t number, char out[GROUP_ID_MAX]);
-/* A group without limits. Never fails: where it cannot be made there is none. */
+/* Makes a group without limits, where that is possible. */
 void group_make(const struct launcher *l, uint64_t number);
-/* As fork; the child is born in the group (*born) where that can be. */
+/* As fork; *born: the child is in the group from its first instruction. */
 pid_t group_fork(const struct launcher *l, uint64_t number, bool *born);
 /* Removes a group as soon as it is empty; kills the processes in it. 0 is fine. */
 void group_drop(struct launcher *l, uint64_t number);

@@ -121,7 +121,7 @@ void launcher_reload(struct launcher *l)
 }
 
 /* A server that a command has started reads its configuration again when the file changes: its user
- * does not know that it runs, and expects the next command to follow the file. It looks at each
+ * has not started it, and expects the next command to follow the file. It looks at each
  * request for a session, and every second. */
 void launcher_look(void *launcher)
 {

@@ -17,7 +17,7 @@ struct launcher_options {
 				  exists */
 	struct strv overrides; /* "key=value" of --set and --log-level, in their order */
 	bool accept_loss;      /* --accept-loss: go on without what a damaged redo file held */
-	bool auto_start; /* --auto: a server that ends when idle, and is content with another one */
+	bool auto_start; /* --auto: a server that ends when idle, or uses one that runs already */
 	int ready_fd;	 /* --ready-fd, or -1 */
 	bool help, version;
 };
@@ -27,6 +27,5 @@ int launcher_options_parse(int argc, char *const argv[], struct launcher_options
 void launcher_options_done(struct launcher_options *o);
 extern const char launcher_usage[];
 
-/* Runs the server until it is told to stop; the exit status. Everything it has to say is printed or
- * logged. */
+/* Runs the server until it is stopped; returns the exit status. It prints or logs its messages. */
 int launcher_main(const struct launcher_options *o);

@@ -24,14 +24,14 @@ enum { PROGRAM_API = PROCESSES, PROGRAM_CHECK, PROGRAMS }; /* behind those of th
 const char *program_name(size_t i);
 struct programs {
 	int fd[PROGRAMS];
-	char *state_path; /* of what is there when a session is made */
+	char *state_path; /* of agentsh-state; opened anew for each session */
 };
 
 struct launcher {
 	struct loop *loop;
 	bool privileged, auto_start, accept_loss, stopping;
-	bool ready;   /* the API child has listened once, and we have said so */
-	int ready_fd; /* where to say so, or -1 */
+	bool ready;   /* an API child has listened, and the ready line was printed */
+	int ready_fd; /* for the ready line, too; or -1 */
 	uid_t owner_uid;
 	struct settings_source source;
 	struct settings settings;
@@ -51,7 +51,7 @@ struct launcher {
 	struct watch *signals, *deadline;
 	struct watch *config_look; /* NULL: the server does not look at its file by itself */
 	struct stat config_seen;   /* the file as it was read; zeros: there was none */
-	struct rlimit nofile;	   /* as it was given to us */
+	struct rlimit nofile;	   /* of this process at its start */
 	int status;
 };
 

@@ -528,8 +528,8 @@ static int create(struct job *j, uint32_t req, struct err *err)
 		r = open_workspace(j, err);
 	if (r < 0)
 		return r;
-	/* The owner decided whose files the session has: the directory that was opened must have
-	 * the same owner. */
+	/* The owner of the path decided the uid of the session's files: the directory that was
+	 * opened must have the same owner. */
 	if (fstat(j->fd[ASSIGNMENT_TREE], &st) < 0)
 		return err_errno(err, E_INTERNAL, j->real, "cannot stat workspace %s", j->real);
 	j->device = st.st_dev;

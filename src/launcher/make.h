@@ -10,7 +10,7 @@
 
 /* What the plans of this server's sessions have in common; owned by the caller. */
 void make_recipe(const struct launcher *l, struct sandbox_plan *out);
-/* A request for a session that was let in. */
+/* A request for a session that was accepted. */
 struct creation {
 	struct check_job job;
 	struct launcher_create ask; /* owned */
@@ -28,9 +28,7 @@ struct creation {
 void admit_session(void *launcher, void *msg, struct link_msg *m);
 /* Forks the stub; launcher_created follows. The session is not made if it fails. */
 int make_session(struct launcher *l, const struct creation *c, struct err *err);
-/* Reads the stub's reports; answers once they end. A dead session_entry (pidfd -1) has nothing more
- * to say.
- */
+/* Reads the stub's reports; answers once they end, or if the warden is dead. */
 void make_finish(void *session_entry);
 /* The API child that asked has gone. */
 void make_abandon(struct session_entry *w);

@@ -18,7 +18,7 @@
 #define LOOK_MS 20
 #define LOOKS 500    /* at most after a death: longer than an init may take */
 #define PATIENCE 250 /* looks, for an init or leader */
-#define QUIET 10     /* looks without an orphan: there are no more to come */
+#define QUIET 10     /* looks without an orphan: no more will come */
 
 static bool is_known(const struct launcher *l, pid_t pid)
 {

@@ -65,7 +65,7 @@ int own_dir_make(struct launcher *l, const char *id, char **path, struct err *er
 
 /* ---- removal ---- */
 
-/* A directory that its owner may not change is his nevertheless. */
+/* The owner of a directory may change its mode, even if the mode lets him do nothing else. */
 static void open_up(int dir, const char *name)
 {
 	cleanup_fd int fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -186,7 +186,7 @@ bool own_dir_drop(struct launcher *l, const char *id, const struct meta *m)
 
 void own_dirs_sweep(struct launcher *l)
 {
-	static const struct meta nobody = {0};
+	static const struct meta none = {0};
 	cleanup_fd int parent = open_parent(l);
 	cleanup_fd int own = parent == -1 ? -1 : fcntl(parent, F_DUPFD_CLOEXEC, 3);
 	DIR *dir = own == -1 ? NULL : fdopendir(own);
@@ -200,7 +200,7 @@ void own_dirs_sweep(struct launcher *l)
 
 		if (dots(e->d_name) || (w != NULL && w->state != ENTRY_DEAD))
 			continue;
-		remove_later(l, parent, e->d_name, w != NULL ? &w->meta : &nobody);
+		remove_later(l, parent, e->d_name, w != NULL ? &w->meta : &none);
 	}
 	closedir(dir);
 }

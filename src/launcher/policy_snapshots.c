@@ -2,7 +2,7 @@
 /* Policies by name. agentsh-check compiles a policy from root-owned files when a session first asks
  * for it. The launcher keeps it as a sealed snapshot that wardens map. A reload compiles the
  * policies in use again; if a file is broken by then, the old snapshot stays. A session keeps the
- * snapshot that it began with. The API child is told of every policy that was read. */
+ * snapshot that it began with. Every policy that was read is announced to the API child. */
 #include "launcher/policy_snapshots.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -85,7 +85,7 @@ void policies_question(const struct launcher *l, const struct strv *names, bool 
 			strv_add_new(&ask->places, shown[i]->v[k]);
 }
 
-/* ---- told ---- */
+/* ---- announcements to the API child ---- */
 
 /* The policies that have a file. */
 static struct strv list_files(const struct launcher *l)
@@ -102,8 +102,8 @@ static struct strv list_files(const struct launcher *l)
 }
 
 /* Which policies there are, with what is known of those in use and of the n in got. */
-static void tell(struct launcher *l, struct launcher_policies *m, const struct checked *got,
-		 size_t n)
+static void announce(struct launcher *l, struct launcher_policies *m, const struct checked *got,
+		     size_t n)
 {
 	m->name = list_files(l);
 	for (size_t i = 0; i < m->name.n; i++) {
@@ -140,7 +140,7 @@ struct checked *policies_add(struct launcher *l, struct checked *c)
 	log_warnings(s);
 	log_info("policy loaded", "name", s->is.name, "version", s->is.version);
 	strv_add(&m.loaded, s->is.name);
-	tell(l, &m, NULL, 0);
+	announce(l, &m, NULL, 0);
 	return s;
 }
 
@@ -234,7 +234,7 @@ static void reading_done(struct launcher *l, struct check_job *job, struct check
 			replace(old, &got[i], &m);
 	}
 	if (m.ticket + m.loaded.n + m.failed.n > 0) /* else nothing was asked, and nothing is new */
-		tell(l, &m, got, n);
+		announce(l, &m, got, n);
 }
 
 static void read_again(struct launcher *l, uint32_t ticket, bool reload)

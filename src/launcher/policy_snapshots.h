@@ -10,14 +10,13 @@ struct checked *policies_find(const struct launcher *l, const char *name);
  * an ask for a session without namespaces has its workspace and its own places already. */
 void policies_question(const struct launcher *l, const struct strv *names, bool texts,
 		       struct check_ask *ask);
-/* A session uses it from now on: takes what c has. The API child is told. */
+/* A session uses the policy from now on: takes the contents of c. Announced to the API child. */
 struct checked *policies_add(struct launcher *l, struct checked *c);
 /* Whether a client that is not an admin may choose this policy for a session. E_POLICY_DENIED. */
 int policies_selectable(const struct config *c, const char *name, struct err *err);
-/* Whether there are such policies as the configuration lists. E_BAD_REQUEST, with the place. */
+/* Whether the policies exist that the configuration lists. E_BAD_REQUEST, with the place. */
 int policies_check(const struct config *c, struct err *err);
-/* Has what is in use compiled anew, and tells the API child of what has changed and what could not.
- */
+/* Compiles the policies in use again. Changes and failures are announced to the API child. */
 void policies_reload(struct launcher *l);
 /* launcher_ask; fails only if the message cannot be read. */
 void policies_ask(void *launcher, void *msg, struct link_msg *m);

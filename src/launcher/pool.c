@@ -87,7 +87,7 @@ static struct pooled *fork_stub(struct launcher *l, struct stub *stub, struct er
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-		err_errno(err, E_UNAVAILABLE, NULL, "cannot talk to a new sandbox");
+		err_errno(err, E_UNAVAILABLE, NULL, "cannot make the socket of a new sandbox");
 		return NULL;
 	}
 	stub->sock = pair[1];
@@ -145,7 +145,7 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 }
 
 /* What the pool must match now. A change of the host's mounts makes every prepared sandbox useless.
- * POLLPRI on mountinfo tells of a change since the last poll. */
+ * POLLPRI on mountinfo means a change since the last poll. */
 static uint64_t look_at_host(struct launcher *l, const struct sandbox_plan *plan,
 			     struct buf *recipe)
 {

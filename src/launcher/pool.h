@@ -12,8 +12,8 @@ struct pool {
 	struct pooled_list list;
 	struct watch *refill;
 	uint32_t owner_uid, owner_gid; /* of the last session's files */
-	int mounts;   /* tells that the host's mounts have changed; only with refill */
-	bool failing; /* the last one that was tried could not be prepared, which was said */
+	int mounts;		       /* /proc/self/mountinfo, for changes; only with refill */
+	bool failing; /* the last sandbox could not be prepared, and that was logged */
 };
 
 /* A sandbox without a session: a stub that waits for its assignment. */
@@ -38,7 +38,7 @@ void pool_empty(struct launcher *l); /* and fills it again soon */
 struct pooled *pool_find(struct launcher *l, const struct sandbox_plan *plan);
 /* From now on it is the caller's: released or discarded. */
 void pool_take(struct pooled *p);
-/* The user namespace with such a map, owned by the caller; -1: it has none. */
+/* The user namespace with such a map, owned by the caller; -1: the sandbox has another map. */
 int pooled_userns(struct pooled *p, const struct idmap *map);
 void pool_discard(struct pooled *p); /* with its group */
 /* One that is not prepared yet, for this plan, in a group that is there (0: none). NULL:

@@ -32,7 +32,7 @@ int runtime_take(struct runtime *p, bool auto_start, int timeout_ms, bool *other
 /* With the lock: RUNTIME/sessions and the state directory, which belongs to the API child. */
 int runtime_prepare(const struct config *c, bool privileged, struct runtime *p, struct err *err);
 /* After runtime_prepare: claims the state directory. E_CONFLICT if another server has it; *other is
- * then the socket of that one, NULL if it cannot be told. */
+ * then the socket of that one, NULL if that is not known. */
 int runtime_claim(const struct config *c, bool privileged, struct runtime *p, char **other,
 		  struct err *err);
 /* Opens or makes a file of the state directory with the rights of the directory's owner: a link

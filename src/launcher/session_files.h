@@ -46,7 +46,7 @@ struct meta {
 	uint64_t group; /* number of its cgroup; 0: none */
 };
 void meta_add(struct meta *m, enum process process, pid_t pid, uint64_t start);
-/* The process inside of the namespaces; its pid is 0 if there is none. */
+/* The process inside the namespaces; pid 0: not recorded. */
 const struct meta_process *meta_inside(const struct meta *m);
 int meta_save(int dir, const char *id, const struct meta *m, struct err *err);
 int meta_load(int dir, const char *id, struct meta *out, struct err *err);

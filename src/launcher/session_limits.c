@@ -2,8 +2,8 @@
 /* The limits of a session: those that it begins with, and narrower ones while it lives.
  *
  * The API child has checked a request for narrower limits already. The launcher checks it again,
- * against what the kernel says holds the session now: that is never more than its policy and the
- * server's own limits let it have. */
+ * against the limits that the kernel has for the session now: that is never more than its policy
+ * and the server's own limits let it have. */
 #include "launcher/session_limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -80,7 +80,7 @@ static int check(struct change *c, struct err *err)
 		else if (limit_rows[i].wall != WALL_none)
 			c->walls |= UINT64_C(1) << limit_rows[i].wall;
 		r = check_one(&c->asked, &c->now, i, err);
-		/* without a limit of memory the server has none of swap */
+		/* the server limits swap only together with memory */
 		if (r == 0 && i != LIMIT_memory_swap_max_mb)
 			r = check_one(&c->asked, &c->own, i, err);
 	}

@@ -5,7 +5,8 @@
 #include "model/wall.h"
 
 /* Scratch files are the session's memory: where that is limited (by walls) they have half of it at
- * most, and at least 1 MB; else nobody could end what fills it. 0 MB: not limited. */
+ * most, and at least 1 MB; else the kernel could not free the memory by killing a process. 0 MB:
+ * not limited. */
 void limits_share(int64_t memory_mb, struct wall_report *walls, uint32_t *scratch_mb);
 /* 1 << WALL_…: what must be up. */
 uint64_t limits_required(const struct launcher_create *ask);

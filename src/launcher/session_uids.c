@@ -44,7 +44,8 @@ static bool is_taken(const struct launcher *l, uint32_t uid)
 	TAILQ_FOREACH (w, &l->entries, next)
 		if (w->meta.uid == uid && w->state != ENTRY_DEAD)
 			return true;
-	/* Looks at every process of the machine, but only if the kernel knows the uid at all. */
+	/* Looks at every process of the machine, but only if the kernel has an entry for the uid.
+	 */
 	errno = 0;
 	return getpriority(PRIO_USER, uid) != -1 || errno != ESRCH;
 }

@@ -12,7 +12,7 @@ struct uids {
 };
 /* With the state directory: reads which uid is next. */
 void uids_open(struct launcher *l);
-/* A uid that no process has. E_RESOURCE_LIMIT: there is none left. */
+/* A uid that no process has. E_RESOURCE_LIMIT: every uid is in use. */
 int uids_allot(struct launcher *l, uint32_t *uid, struct err *err);
-/* The same for what cannot wait: prepared sandboxes give their uids back if no other is left. */
+/* The same; if every uid is in use, the prepared sandboxes are discarded for theirs. */
 int uids_need(struct launcher *l, uint32_t *uid, struct err *err);

@@ -45,7 +45,7 @@ void settings_source_done(struct settings_source *s)
 	*s = (struct settings_source){0};
 }
 
-/* Appends the file to out; *has says whether there is one. O_NONBLOCK: a FIFO must not stop us.
+/* Appends the file to out; *has: there is one. O_NONBLOCK: a FIFO must not stop us.
  * Root follows the file: only root may be able to write it. */
 static int read_file(const char *path, enum config_mode mode, bool must_exist, struct buf *out,
 		     bool *has, struct err *err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* launcher/testkit/rig_testkit.h - a launcher for tests: real places, links and forks; the other
- * programs are the test itself, told apart by argv[0] (rig_main). The test plays the API child at
- * the other end of the link, unless api_child.c is what it tests. */
+ * programs are the test itself; argv[0] says which one it plays (rig_main). The test plays the API
+ * child at the other end of the link, unless api_child.c is what it tests. */
 #pragma once
 #include "base/fdio.h"
 #include "base/mem.h"
