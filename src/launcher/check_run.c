@@ -197,11 +197,8 @@ static void run_next(struct launcher *l)
 
 void check_start(struct launcher *l, struct check_job *job)
 {
-	const bool idle = STAILQ_EMPTY(&l->checks.jobs);
-
 	STAILQ_INSERT_TAIL(&l->checks.jobs, job, next);
-	if (idle)
-		run_next(l);
+	run_next(l);
 }
 
 /* Without a link to the API child a job that is done only frees itself. */

@@ -24,22 +24,10 @@ int child_open(struct child *c, pid_t pid, struct err *err)
 	return -E_UNAVAILABLE;
 }
 
-/* stdin and stdout are /dev/null, stderr is the log; descriptors other than the link close at exec.
- */
-static int arrange_fds(const struct launcher *l, int link)
-{
-	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	return null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-			       dup2(l->settings.log_fd, STDERR_FILENO) < 0 ||
-			       fcntl(link, F_SETFD, 0) < 0
-		       ? -1
-		       : 0;
-}
-
 static _Noreturn void become(const struct launcher *l, const char *name, int program, uid_t uid,
 			     int link, pid_t parent)
 {
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const struct sandbox_plan user = {.privileged = l->privileged, .uid = uid, .gid = uid};
 	char number[16];
 	char *argv[] = {(char *)(uintptr_t)name, (char[]){"--link-fd"}, number, NULL};
@@ -54,7 +42,9 @@ static _Noreturn void become(const struct launcher *l, const char *name, int pro
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (arrange_fds(l, link) < 0)
+	/* Descriptors other than stdio and the link close at exec. */
+	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    dup2(l->settings.log_fd, STDERR_FILENO) < 0 || fcntl(link, F_SETFD, 0) < 0)
 		err_errno(&err, E_UNAVAILABLE, name, "cannot pass descriptors");
 	else if (sandbox_become_user(&user, &err) == 0 &&
 		 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent)

@@ -147,15 +147,12 @@ int entry_watch(struct session_entry *w, struct child warden, struct err *err)
 	return 0;
 }
 
-void entry_kill(struct session_entry *w)
+void entry_kill(void *session_entry)
 {
+	struct session_entry *w = session_entry;
+
 	w->killed |= w->warden.pidfd != -1;
 	child_kill(&w->warden);
-}
-
-static void on_stays(void *arg)
-{
-	entry_kill(arg);
 }
 
 void entry_remove(struct session_entry *w)
@@ -167,7 +164,7 @@ void entry_remove(struct session_entry *w)
 	} else if (w->state == ENTRY_MAKING) {
 		entry_kill(w);
 	} else if (w->leaving == NULL) {
-		w->leaving = watch_timer(w->l->loop, on_stays, w);
+		w->leaving = watch_timer(w->l->loop, entry_kill, w);
 		watch_after(w->leaving, LEAVE_MS);
 	}
 }

@@ -35,7 +35,7 @@ struct session_entry *entry_new(struct launcher *l, const char *id);
 /* Takes the child and watches it; after a failure it is dead. */
 int entry_watch(struct session_entry *w, struct child warden, struct err *err);
 void entry_free(struct session_entry *w);
-void entry_kill(struct session_entry *w);
+void entry_kill(void *session_entry);
 /* For launcher_remove. A living warden has a moment to end by itself, then it is killed. */
 void entry_remove(struct session_entry *w);
 void entries_kill(struct launcher *l); /* except those that are about to end */

@@ -425,15 +425,18 @@ static int start_stub(struct job *j, uint32_t req, struct err *err)
 		.log_level = l->settings.log_level,
 		.log_format = l->settings.log_format,
 	};
+	struct stub new = {.l = l,
+			   .plan = &j->plan,
+			   .group = j->group,
+			   .tree_fd =
+				   sandbox_user_namespace(&j->plan) ? j->fd[ASSIGNMENT_TREE] : -1};
 	struct session_entry *w;
 	struct making *k;
 	struct child stub;
 	int r;
 
 	if (j->pooled == NULL)
-		j->pooled = pool_make(
-			j->l, &j->plan, j->group,
-			sandbox_user_namespace(&j->plan) ? j->fd[ASSIGNMENT_TREE] : -1, err);
+		j->pooled = pool_make(j->l, &new, err);
 	if (j->pooled == NULL)
 		return -E_UNAVAILABLE;
 	j->fd[ASSIGNMENT_LOCK] = l->place.lock_fd; /* borrowed */

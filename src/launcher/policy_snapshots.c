@@ -237,26 +237,20 @@ static void reading_done(struct launcher *l, struct check_job *job, struct check
 		announce(l, &m, got, n);
 }
 
-static void read_again(struct launcher *l, uint32_t ticket, bool reload)
+void policies_ask(void *launcher, void *msg, struct link_msg *m)
 {
+	const struct launcher_ask *ask = msg;
 	struct reading *r = mem_new(struct reading);
 
 	*r = (struct reading){.job = {.prepare = reading_prepare, .done = reading_done},
-			      .ticket = ticket,
-			      .reload = reload};
-	check_start(l, &r->job);
+			      .ticket = ask->ticket,
+			      .reload = ask->reload != 0};
+	check_start(launcher, &r->job);
 }
 
 void policies_reload(struct launcher *l)
 {
-	read_again(l, 0, true);
-}
-
-void policies_ask(void *launcher, void *msg, struct link_msg *m)
-{
-	const struct launcher_ask *ask = msg;
-
-	read_again(launcher, ask->ticket, ask->reload != 0);
+	policies_ask(l, &(struct launcher_ask){.reload = 1}, NULL);
 }
 
 void policies_free(struct launcher *l)

@@ -79,7 +79,7 @@ void pool_discard(struct pooled *p)
 	refill_in(l, REFILL_MS);
 }
 
-static struct pooled *fork_stub(struct launcher *l, struct stub *stub, struct err *err)
+struct pooled *pool_make(struct launcher *l, struct stub *stub, struct err *err)
 {
 	const pid_t parent = getpid();
 	struct pooled *p;
@@ -109,14 +109,6 @@ static struct pooled *fork_stub(struct launcher *l, struct stub *stub, struct er
 	return NULL;
 }
 
-struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
-			 int tree_fd, struct err *err)
-{
-	struct stub stub = {.l = l, .plan = plan, .group = group, .tree_fd = tree_fd};
-
-	return fork_stub(l, &stub, err);
-}
-
 static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct err *err)
 {
 	struct stub stub = {
@@ -129,7 +121,7 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 	if (r < 0)
 		return r;
 	stub.map = (struct idmap){l->pool.owner_uid, l->pool.owner_gid, uid, uid};
-	p = fork_stub(l, &stub, err);
+	p = pool_make(l, &stub, err);
 	if (p == NULL)
 		return -E_UNAVAILABLE;
 	p->fingerprint = fingerprint;

@@ -41,10 +41,9 @@ void pool_take(struct pooled *p);
 /* The user namespace with such a map, owned by the caller; -1: the sandbox has another map. */
 int pooled_userns(struct pooled *p, const struct idmap *map);
 void pool_discard(struct pooled *p); /* with its group */
-/* One that is not prepared yet, for this plan, in a group that is there (0: none). NULL:
- * E_UNAVAILABLE. */
-struct pooled *pool_make(struct launcher *l, const struct sandbox_plan *plan, uint64_t group,
-			 int tree_fd, struct err *err);
+/* Forks a stub, which is not prepared yet. NULL: E_UNAVAILABLE. */
+struct stub;
+struct pooled *pool_make(struct launcher *l, struct stub *stub, struct err *err);
 /* Lets go of one that has its assignment; the child is the caller's. */
 struct child pool_release(struct pooled *p);
 

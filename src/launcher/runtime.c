@@ -57,24 +57,21 @@ static int make_dirs(const char *path, mode_t mode, struct err *err)
 
 int runtime_open(const struct config *c, bool privileged, struct runtime *p, struct err *err)
 {
-	struct runtime made = RUNTIME_NONE;
 	int r;
 
-	made.socket = mem_strdup(c->unix_socket);
-	made.runtime = config_runtime_dir(c);
-	r = make_dirs(made.runtime, privileged ? 0755 : 0700, err);
+	*p = RUNTIME_NONE;
+	p->socket = mem_strdup(c->unix_socket);
+	p->runtime = config_runtime_dir(c);
+	r = make_dirs(p->runtime, privileged ? 0755 : 0700, err);
 	if (r == 0) {
-		made.runtime_fd = open(made.runtime, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		r = made.runtime_fd == -1 ? err_errno(err, E_UNAVAILABLE, made.runtime,
-						      "cannot open %s", made.runtime)
-					  : check_dir(made.runtime_fd, made.runtime, err);
+		p->runtime_fd = open(p->runtime, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = p->runtime_fd == -1 ? err_errno(err, E_UNAVAILABLE, p->runtime,
+						    "cannot open %s", p->runtime)
+					: check_dir(p->runtime_fd, p->runtime, err);
 	}
-	if (r < 0) {
-		runtime_done(&made);
-		return r;
-	}
-	*p = made;
-	return 0;
+	if (r < 0)
+		runtime_done(p);
+	return r;
 }
 
 /* 0: the server that has the lock has not written its pid yet. */

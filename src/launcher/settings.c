@@ -16,26 +16,22 @@
 int settings_source_init(const struct launcher_options *o, enum config_mode mode,
 			 struct settings_source *out, struct err *err)
 {
-	struct settings_source s = {.mode = mode, .must_exist = o->config_path != NULL};
 	const char *home = getenv("HOME"), *named = o->config_path;
 	char cwd[PATH_MAX];
-	const int r = config_env(&s.overrides, err);
+	int r;
 
-	if (r < 0) {
-		settings_source_done(&s);
-		return r;
-	}
+	*out = (struct settings_source){.mode = mode, .must_exist = named != NULL};
+	r = config_env(&out->overrides, err);
 	for (size_t i = 0; i < o->overrides.n; i++)
-		strv_add(&s.overrides, o->overrides.v[i]);
+		strv_add(&out->overrides, o->overrides.v[i]);
 	/* A relative name becomes absolute: the launcher's directory will be /. */
 	if (named != NULL && named[0] != '/' && getcwd(cwd, sizeof(cwd)) != NULL)
-		s.path = mem_printf("%s/%s", cwd, named);
+		out->path = mem_printf("%s/%s", cwd, named);
 	else if (named != NULL || mode == CONFIG_SYSTEM)
-		s.path = mem_strdup(named != NULL ? named : SYSTEM_CONFIG);
+		out->path = mem_strdup(named != NULL ? named : SYSTEM_CONFIG);
 	else if (home != NULL && home[0] == '/')
-		s.path = mem_printf("%s/.config/agentsh/config.yaml", home);
-	*out = s;
-	return 0;
+		out->path = mem_printf("%s/.config/agentsh/config.yaml", home);
+	return r;
 }
 
 void settings_source_done(struct settings_source *s)

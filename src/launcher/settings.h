@@ -24,6 +24,7 @@ struct settings {
 	struct strv
 		kept; /* "key=value" of what only a restart can change, as it was at the start */
 };
+/* out is to be freed, also after a failure. */
 int settings_source_init(const struct launcher_options *o, enum config_mode mode,
 			 struct settings_source *out, struct err *err);
 void settings_source_done(struct settings_source *s);
