@@ -186,7 +186,7 @@ def test_cfg_1_a_configuration_others_can_write_is_refused(new_server):
     r = subprocess.run(
         [harness.AGENTSH, "server", "--config", s.config_file], capture_output=True, text=True, timeout=20
     )
-    assert r.returncode != 0 and "written by others" in r.stderr
+    assert r.returncode != 0 and "no other user may be able to write it" in r.stderr
 
 
 def test_api_3_on_tcp_only_a_loopback_host_is_answered(new_server):
