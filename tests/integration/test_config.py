@@ -351,13 +351,14 @@ class LinkOf:
 
     EXEC, RESULT, ACK = 22, 26, 27
     PIDFD_GETFD = 438  # the same number on every machine
-    LAUNCHER_LINK = "3"
 
     def __init__(self, api):
+        args = Path(f"/proc/{api}/cmdline").read_text().split("\0")
+        launcher_link = args[args.index("--link-fd") + 1]
         pidfd = os.pidfd_open(api)
         libc = ctypes.CDLL(None, use_errno=True)
         for fd in os.listdir(f"/proc/{api}/fd"):
-            if fd == self.LAUNCHER_LINK or not os.readlink(f"/proc/{api}/fd/{fd}").startswith("socket:"):
+            if fd == launcher_link or not os.readlink(f"/proc/{api}/fd/{fd}").startswith("socket:"):
                 continue
             got = libc.syscall(self.PIDFD_GETFD, pidfd, int(fd), 0)
             assert got >= 0, os.strerror(ctypes.get_errno())
