@@ -208,11 +208,11 @@ static void take_directory(struct run *r, const char *cwd)
 	    root_dir(r->cs->root_fd, cwd) != 0)
 		return;
 	if (strv_env_get(&r->captured.env, "OLDPWD") == NULL) {
-		free(m->oldpwd);
-		m->oldpwd = mem_strdup(m->cwd);
+		env_chdir(m, cwd);
+	} else { /* which env_apply has taken over */
+		free(m->cwd);
+		m->cwd = mem_strdup(cwd);
 	}
-	free(m->cwd);
-	m->cwd = mem_strdup(cwd);
 }
 
 static const char state_refused[] =

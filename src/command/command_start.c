@@ -324,7 +324,7 @@ static void on_answer(struct gate_case *k, void *arg)
 
 static void start_process(struct run *r)
 {
-	const struct gate_waiter waiter = {r->cs->asker, on_answer, r};
+	const struct gate_waiter waiter = {&r->cs->asker, on_answer, r};
 	const struct init_spawn *sp = &r->start;
 	/* The policy sees the client's script without our text before it. */
 	char *script[] = {NULL, (char[]){"-c"}, r->ask.script};

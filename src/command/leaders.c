@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "command/run.h"
-#include <errno.h>
 #include <sys/socket.h>
 
 #define IDLE_MAX 2

@@ -121,11 +121,6 @@ void output_drain(struct output *o)
 	}
 }
 
-void input_init(struct input *in, int pipe_fd)
-{
-	*in = (struct input){.fd = pipe_fd};
-}
-
 void input_done(struct input *in)
 {
 	close_pipe(&in->fd, &in->watch);

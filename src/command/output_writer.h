@@ -21,8 +21,7 @@ struct output {
 /* Takes both descriptors. on_data is called when the totals have grown. */
 void output_init(struct output *o, int pipe_fd, int file_fd, uint64_t quota);
 void output_start(struct output *o, struct loop *loop, watch_fn *on_data, void *arg);
-/* allowed never shrinks. Past the stream's quota the command is held STREAM_WINDOW bytes ahead of
- * `read`. */
+/* allowed never shrinks. Past the quota a command is held STREAM_WINDOW bytes ahead of read. */
 void output_window(struct output *o, uint64_t allowed, uint64_t read);
 /* From now on there is neither a window nor a reader. */
 void output_unbind(struct output *o);
@@ -41,7 +40,6 @@ struct input {
 	watch_fn *on_taken;
 	void *arg;
 };
-void input_init(struct input *in, int pipe_fd); /* takes it */
 void input_start(struct input *in, struct loop *loop, watch_fn *on_taken, void *arg);
 /* E_TOO_LARGE past INPUT_MAX that wait. */
 int input_add(struct input *in, const void *p, size_t n, bool eof, struct err *err);

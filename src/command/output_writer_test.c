@@ -199,7 +199,7 @@ static void open_input(struct fixture *f)
 	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
 	fdio_nonblock(fd[1]);
 	f->theirs = fd[0];
-	input_init(&f->in, fd[1]);
+	f->in = (struct input){.fd = fd[1]};
 }
 
 static void on_taken(void *arg)

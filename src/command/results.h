@@ -19,9 +19,8 @@ struct result {
 	bool told;
 	bool tell_started; /* to a new API child, while it is not ready */
 };
-TAILQ_HEAD(result_list, result);
 struct results {
-	struct result_list list; /* oldest first */
+	TAILQ_HEAD(, result) list; /* oldest first */
 	unsigned n, refusals;
 };
 

@@ -156,7 +156,7 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 	r->line = line_of(&r->ask.argv, r->ask.script);
 	r->cwd = r->ask.cwd != NULL ? path_clean(cs->memory->cwd, r->ask.cwd)
 				    : mem_strdup(cs->memory->cwd);
-	r->root.pidfd = r->pidfd = -1;
+	r->root.pidfd = r->pidfd = r->in.fd = -1;
 	for (int i = 0; i < 2; i++) {
 		output_init(&r->out[i], -1, take_fd(fd[i]), cs->settings->output_quota);
 		if (r->ask.flow != 0)
@@ -164,7 +164,6 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 		if (r->ask.report_output != 0)
 			output_window(&r->out[i], 0, 0);
 	}
-	input_init(&r->in, -1);
 	TAILQ_INSERT_TAIL(&cs->runs, r, next);
 }
 

@@ -95,7 +95,7 @@ struct commands {
 	const char *state_program; /* reports a shell's state; a word of the shell */
 	char *shell;		   /* runs scripts */
 	struct gate *gate;
-	struct gate_asker *asker;
+	struct gate_asker asker; /* the loop's thread */
 	struct actor_table *actors;
 	struct exec_control *control; /* NULL: execs are not watched */
 	struct exec_looker *looker;
@@ -127,8 +127,7 @@ void run_kill_all(struct commands *cs);
 void run_unbind(struct run *r);
 /* Where the reader of stream 1 or 2 is, and what may be produced. */
 void run_window(struct commands *cs, const struct warden_window *m);
-/* Whether the API process needs a message about new output: a reader waits for it, or the file's
- * size is not the total. */
+/* New output needs a message: a reader waits, or the file's size is not the total. */
 bool run_reports_output(const struct run *r);
 /* Frees what is over, or all at the end of the process. */
 void run_free(struct commands *cs, bool all);

@@ -131,8 +131,7 @@ static int replace_link(const struct resolver *r, const char *path, char **out)
 	return make_absolute(cwd, link + len + strspn(link + len, "/"), out);
 }
 
-/* path is absolute; flags: 0 or O_NOFOLLOW. A descriptor or -errno. O_NONBLOCK: neither a FIFO nor
- * a lease blocks us. */
+/* flags: 0 or O_NOFOLLOW. A descriptor or -errno. With O_NONBLOCK no FIFO or lease blocks us. */
 static int open_plain(const struct resolver *r, const char *path, uint64_t flags)
 {
 	const char *link = self_link(path);

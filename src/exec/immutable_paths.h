@@ -3,7 +3,6 @@
  * uid and, as we, no capabilities; private to this folder. */
 #pragma once
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/stat.h>
 
 /* Names that were walked; one thread's. */

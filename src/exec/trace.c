@@ -99,8 +99,7 @@ static bool write_bytes(pid_t pid, const void *from, uint64_t to, size_t n)
 	return process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)n;
 }
 
-/* Below the stack pointer: the path, and above it the new argv, of which all but the first point to
- * where the arguments are now. */
+/* Below the stack pointer: the new argv, and the path. The arguments stay where they are. */
 static bool write_call(pid_t pid, const char *path, size_t ntail, struct user_regs_struct *regs)
 {
 	const size_t len = strlen(path) + 1;

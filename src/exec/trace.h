@@ -12,8 +12,7 @@ int trace_available(void);
 bool trace_has(pid_t tid);
 /* True while it is still inside execve. */
 bool trace_is_loading(pid_t tid);
-/* At the exec stop: the loaded program is this file, and its arguments are those; argv0 counts
- * where no `#!` was followed. */
+/* At the exec stop: program and arguments are these; argv0 counts where no `#!` was followed. */
 bool trace_matches(pid_t pid, const struct image *image, const char *argv0,
 		   const struct args *args);
 /* At the exec stop: makes the process call execve(path, {path, the last ntail arguments}) and lets

@@ -10,6 +10,7 @@
 
 #define BUILTIN_USAGE 2 /* exit code of shells for a wrong option */
 #define DIRS_MAX 60
+#define BAD_NAME "`%s': not a valid identifier"
 
 /* Adds "NAME: message" to stderr, NAME being the builtin's; returns status. */
 __attribute__((format(printf, 3, 4))) static int fail(struct builtin_call *c, int status,
@@ -66,11 +67,6 @@ static void add_declaration(struct buf *out, const char *entry)
 	buf_adds(out, "\"\n");
 }
 
-static int bad_name(struct builtin_call *c, const char *word)
-{
-	return fail(c, 1, "`%s': not a valid identifier", word);
-}
-
 static int run_export(struct builtin_call *c)
 {
 	int status = 0;
@@ -90,7 +86,7 @@ static int run_export(struct builtin_call *c)
 		struct err err = {0};
 
 		if (!env_name_valid(word, len))
-			status = bad_name(c, word);
+			status = fail(c, 1, BAD_NAME, word);
 		else if (c->option == 'n')
 			strv_env_unset(&c->memory->env, name);
 		else if (word[len] == '=' && env_set(c->memory, name, word + len + 1, &err) < 0)
@@ -106,7 +102,7 @@ static int run_unset(struct builtin_call *c)
 
 	for (size_t i = c->first; i < c->argv->n && c->option != 'f'; i++) {
 		if (!env_name_valid(c->argv->v[i], strlen(c->argv->v[i])))
-			status = bad_name(c, c->argv->v[i]);
+			status = fail(c, 1, BAD_NAME, c->argv->v[i]);
 		else
 			strv_env_unset(&c->memory->env, c->argv->v[i]);
 	}

@@ -10,7 +10,6 @@
 #include "base/fields.h"
 #include "base/loop.h"
 #include "spawn/capture.h"
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #define CAPTURE_CONNECTIONS 8

@@ -3,7 +3,6 @@
  * init's root directory (openat2 RESOLVE_IN_ROOT), so that a symbolic link inside cannot lead out.
  */
 #pragma once
-#include "base/buf.h"
 #include <stdbool.h>
 #include <stddef.h>
 

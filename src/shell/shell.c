@@ -3,7 +3,6 @@
  * use neither programs nor variables of the script; every name begins with __agentsh, and every
  * expansion is quoted or safe under `set -eu` and any IFS. */
 #include "shell/shell.h"
-#include "base/buf.h"
 #include "base/mem.h"
 #include "shell/session_root.h"
 

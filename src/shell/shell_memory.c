@@ -185,20 +185,15 @@ static void differing(const struct strv *a, const struct strv *b, struct strv *o
 
 void env_changes(const struct strv *before, const struct strv *after, struct strv *names)
 {
-	struct strv other = {0};
+	struct strv changed = {0};
 
-	differing(after, before, &other);
-	for (size_t i = 0; i < other.n; i++) {
-		other.v[i][name_len(other.v[i])] = '\0';
-		strv_add(names, other.v[i]);
+	differing(after, before, &changed);
+	differing(before, after, &changed);
+	for (size_t i = 0; i < changed.n; i++) {
+		changed.v[i][name_len(changed.v[i])] = '\0';
+		strv_add_new(names, changed.v[i]);
 	}
-	strv_done(&other);
-	for (size_t i = 0; i < before->n; i++) {
-		cleanup_free char *name = mem_strndup(before->v[i], name_len(before->v[i]));
-
-		if (strv_env_get(after, name) == NULL)
-			strv_add(names, name);
-	}
+	strv_done(&changed);
 }
 
 int env_apply(struct shell_memory *m, const struct strv *given, struct strv *captured,

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 

@@ -12,7 +12,6 @@
 #pragma once
 #include "base/err.h"
 #include <stdint.h>
-#include <sys/types.h>
 
 #define STREAM_WINDOW (UINT64_C(1) << 20)
 #define STREAM_RING (2 * STREAM_WINDOW)

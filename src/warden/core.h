@@ -87,11 +87,8 @@ struct warden {
 	struct processes processes;
 	struct ring_heads heads; /* of the session's other processes */
 	struct commands commands;
-	struct actor_table *actors;
 	/* execs */
-	struct gate *gate;
 	const struct gate_approver *approver; /* may be NULL */
-	struct gate_asker asker;	      /* the loop's thread */
 	struct execs execs;
 	struct watch *woken, *execs_again, *approvals_due;
 	int wake_fd; /* eventfd: another thread has something for the loop */

@@ -39,6 +39,5 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 void execs_close(struct execs *x); /* also one that was never opened, and is zero */
 /* Listener's thread: the event of an exec is in the journal. */
 void execs_tell(struct execs *x, enum gate_outcome outcome);
-/* True: nothing came since the last call, and the next will wake the loop. False: the loop is to
- * come again by itself. */
+/* True: nothing came since the last call, and the next exec wakes the loop. False: look again. */
 bool execs_pause(struct execs *x);

@@ -62,7 +62,7 @@ static void on_ask(void *ctx, void *msg, struct link_msg *m)
 	struct actor found = {0};
 
 	if (p->actors == NULL)
-		p->actors = actor_reader_new(p->w->actors);
+		p->actors = actor_reader_new(p->w->commands.actors);
 	const bool known = actor_find(p->actors, &q, &found);
 	const struct process_actor answer = {.pid = (uint32_t)found.pid,
 					     .ppid = (uint32_t)found.ppid,
@@ -130,7 +130,7 @@ void processes_greet(struct warden *w)
 {
 	for (size_t i = 0; i < w->processes.n; i++)
 		send_to(&w->processes.one[i], MSG_process_hello, 0, &(struct msg_empty){0},
-			actor_table_fd(w->actors));
+			actor_table_fd(w->commands.actors));
 }
 
 void processes_settings(struct warden *w, int log_fd)

@@ -350,8 +350,7 @@ static const struct peer_kind greeted = KIND(ARRAY_LEN(rows));
 /* Before its hello is answered, the API process may send only hello and end. */
 static const struct peer_kind not_greeted = KIND(2);
 
-/* Reads one message a turn: its answer is sent first, and a check for another message costs as much
- * as another turn. */
+/* Reads one message a turn: a check for another one costs as much as another turn. */
 static void on_readable(void *arg)
 {
 	struct warden *w = arg;

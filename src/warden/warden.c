@@ -203,7 +203,7 @@ void warden_greet(struct warden *w)
 
 		shell_memory_init(&w->memory, &h->env, there, h->env_max);
 		place_settle(&w->place, &w->memory);
-		shell_memory_bind(&w->memory, gate_policy(w->gate));
+		shell_memory_bind(&w->memory, gate_policy(w->commands.gate));
 		w->commands.shell = shell_find(w->commands.root_fd, h->shell);
 		w->settled = true;
 	}
@@ -227,9 +227,9 @@ static void look_at_execs(void *arg)
 static void look_at_approvals(void *arg)
 {
 	struct warden *w = arg;
-	const int64_t now = clock_mono_us(w->clock), next = gate_expire(w->gate, now);
+	const int64_t now = clock_mono_us(w->clock), next = gate_expire(w->commands.gate, now);
 
-	gate_resume(w->gate, &w->asker);
+	gate_resume(w->commands.gate, &w->commands.asker);
 	if (next >= 0)
 		watch_after(w->approvals_due, (uint64_t)(next - now) / 1000 + 1);
 }
@@ -279,11 +279,11 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 	wall_report_init(&walls);
 	r = wall_unpack(&walls, ready, err);
 	if (r == 0)
-		r = gate_open(&setup, &w->gate, err);
+		r = gate_open(&setup, &w->commands.gate, err);
 	if (r == 0 && w->approver != NULL)
-		gate_set_approver(w->gate, w->approver);
+		gate_set_approver(w->commands.gate, w->approver);
 	if (r == 0)
-		r = actor_table_open(&w->actors, err);
+		r = actor_table_open(&w->commands.actors, err);
 	if (r == 0) {
 		w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (w->wake_fd < 0)
@@ -294,8 +294,8 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 		watch_start(w->woken);
 	}
 	if (r == 0 && m->nfds > 3) {
-		execs.exec =
-			(struct exec_setup){.gate = w->gate, .actors = w->actors, .root = m->fd[0]};
+		execs.exec = (struct exec_setup){
+			.gate = w->commands.gate, .actors = w->commands.actors, .root = m->fd[0]};
 		place_execs(&w->place, &execs);
 		execs.listener = take_fd(m->fd[3]);
 		r = execs_open(&w->execs, &execs, &walls, err);
@@ -323,9 +323,6 @@ static void on_ready(void *ctx, void *msg, struct link_msg *m)
 	cs->namespaces = w->place.namespaces;
 	cs->state_program = w->place.capture;
 	cs->root_fd = take_fd(m->fd[0]);
-	cs->gate = w->gate;
-	cs->asker = &w->asker;
-	cs->actors = w->actors;
 	cs->control = w->execs.control;
 	cs->looker = exec_looker_new(cs->root_fd);
 	w->end_fd = take_fd(m->fd[2]);
@@ -399,6 +396,7 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 					.leader_died = on_leader_died,
 					.over = processes_command_over,
 					.owner = w,
+					.asker = {wake_loop, w},
 					.root_fd = -1,
 					.null_fd = -1,
 					.limits = {.scratch_fd = -1}};
@@ -422,7 +420,6 @@ static int open_warden(struct warden *w, const struct process_args *args, struct
 	w->suspicion = watch_timer(w->loop, on_suspicion, w);
 	w->execs_again = watch_timer(w->loop, look_at_execs, w);
 	w->approvals_due = watch_timer(w->loop, look_at_approvals, w);
-	w->asker = (struct gate_asker){wake_loop, w};
 	w->init_gone = watch_readable(w->loop, w->init_pidfd, on_init_gone, w);
 	peer_open(&w->init, &init_kind, w->loop, args->init_fd, w, NULL);
 	watch_start(w->init_gone);
@@ -443,8 +440,8 @@ static void close_warden(struct warden *w)
 	leaders_free_idle(&w->commands);
 	execs_close(&w->execs);
 	processes_close(w);
-	actor_table_close(w->actors);
-	gate_close(w->gate);
+	actor_table_close(w->commands.actors);
+	gate_close(w->commands.gate);
 	exec_looker_free(w->commands.looker);
 	capture_in_close(w->commands.captures);
 	place_close(&w->place);
