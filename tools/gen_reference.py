@@ -113,11 +113,11 @@ def errors():
     return re.findall(r'X\((\w+), (\d+), (\d+), (\d+), "(.*?)"\)', text)
 
 
-def names(path, macro, column=0):
-    """The names of an X-macro list, which stand in this column."""
+def names(path, macro):
+    """The names of an X-macro list, which are in its first column."""
     text = (TOP / path).read_text()
     body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)+.*)", text).group(1)
-    return re.findall(r"X\(" + column * "[^,]*, " + r"(\w+)", body)
+    return re.findall(r"X\((\w+)", body)
 
 
 # --- Markdown ---
@@ -167,12 +167,12 @@ def events_table():
 def limits_table():
     """Rows of LIMIT_TIMES, LIMIT_RESOURCES and LIMIT_COUNTS."""
     text = (TOP / "src/model/limits.h").read_text()
-    row = re.compile(r"^\t(?:X|TWO)\(\d+, (\w+), (\S+), (\w+), \"(.*?)\", .*\\\n\t  \"(.*)\"\)", re.M)
+    row = re.compile(r"^\t(?:X|TWO)\((\w+), (\S+), (\w+), \"(.*?)\", .*\\\n\t  \"(.*)\"\)", re.M)
     found = row.findall(text)
-    if len(found) != len(re.findall(r"^\t(?:X|TWO)\(\d", text, re.M)):
+    if len(found) != len(re.findall(r"^\t(?:X|TWO)\(\w", text, re.M)):
         sys.exit("gen_reference.py: a row of limits.h cannot be read")
     kinds = {"DURATION": "duration", "SHARE": "{}, or a share such as `75%`", "INT": "{}"}
-    times = names("src/model/limits.h", "LIMIT_TIMES", 1)
+    times = names("src/model/limits.h", "LIMIT_TIMES")
     rows = []
     for name, other, kind, unit, text in found:
         also = f" or `{other[1:-1]}`" if other != "NULL" and name not in times else ""

@@ -20,15 +20,15 @@
 #define CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WALL_NAME(name) #name,
 /* A lowest of 1 leaves 0 for "no limit"; a time is always limited. */
-#define LIMIT_ROW(number, name, other, type, unit, low, high, wall, by, fallback, help) \
-	{"sandbox.resource_limits." #name,                                              \
-	 CONFIG_##type,                                                                 \
-	 AT(limits.value[LIMIT_##name]),                                                \
-	 (low) > 1 || CONFIG_##type == CONFIG_DURATION ? (low) : 0,                     \
-	 high,                                                                          \
-	 fallback,                                                                      \
-	 NULL,                                                                          \
-	 help,                                                                          \
+#define LIMIT_ROW(name, other, type, unit, low, high, wall, by, fallback, help) \
+	{"sandbox.resource_limits." #name,                                      \
+	 CONFIG_##type,                                                         \
+	 AT(limits.value[LIMIT_##name]),                                        \
+	 (low) > 1 || CONFIG_##type == CONFIG_DURATION ? (low) : 0,             \
+	 high,                                                                  \
+	 fallback,                                                              \
+	 NULL,                                                                  \
+	 help,                                                                  \
 	 "test_cfg_1_sandbox_resource_limits_" #name},
 
 /* What no list of paths may show or touch. */
@@ -267,7 +267,7 @@ static const struct {
 	const char *other, *key;
 } other_names[] = {
 #define NO_OTHER(...)
-#define OTHER(number, name, other, ...) \
+#define OTHER(name, other, ...) \
 	{"sandbox.resource_limits." other, "sandbox.resource_limits." #name},
 	LIMIT_RESOURCES(NO_OTHER, OTHER){"sandbox.session_uid", "sandbox.session_uids"},
 	{"monitoring.full_monitor", "filesystem.monitored_paths"},

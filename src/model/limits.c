@@ -4,22 +4,21 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#define ROW(names, number, name, type, unit, low, high, wall, by, help) \
-	{#name, names, LIMIT_##type, number, unit, low, high, WALL_##wall, LIMIT_BY_##by, help},
+#define ROW(names, name, type, unit, low, high, wall, by, help) \
+	{#name, names, LIMIT_##type, unit, low, high, WALL_##wall, LIMIT_BY_##by, help},
 #define NAMES(other, field) other, field
 
 const struct limit_row limit_rows[LIMITS] = {
-#define X(number, name, other, type, unit, low, high, wall, by, fallback, help) \
-	ROW(NAMES(NULL, other), number, name, type, unit, low, high, wall, by, help)
+#define X(name, other, type, unit, low, high, wall, by, fallback, help) \
+	ROW(NAMES(NULL, other), name, type, unit, low, high, wall, by, help)
 	LIMIT_TIMES(X)
 #undef X
-#define X(number, name, other, type, unit, low, high, wall, by, fallback, help)                    \
-	ROW(NAMES(other, "resource_limits." #name), number, name, type, unit, low, high, wall, by, \
-	    help)
+#define X(name, other, type, unit, low, high, wall, by, fallback, help) \
+	ROW(NAMES(other, "resource_limits." #name), name, type, unit, low, high, wall, by, help)
 		LIMIT_RESOURCES(X, X)
 #undef X
-#define X(number, name, other, type, unit, low, high, wall, by, fallback, help) \
-	ROW(NAMES(other, "limits." #name), number, name, type, unit, low, high, wall, by, help)
+#define X(name, other, type, unit, low, high, wall, by, fallback, help) \
+	ROW(NAMES(other, "limits." #name), name, type, unit, low, high, wall, by, help)
 			LIMIT_COUNTS(X)
 #undef X
 };

@@ -15,50 +15,51 @@
 
 /* In a request LIMIT_TIMES stand at the top under their other name, LIMIT_RESOURCES in
  * resource_limits (TWO: under both names), and LIMIT_COUNTS in limits, where 0 is "no limit".
- * Numbers are the places in policy snapshots and never change. Type: INT, DURATION (in ms), SHARE
+ * The rows have this order in policy snapshots, too: a change of it needs another SNAPSHOT_MAGIC.
+ * Type: INT, DURATION (in ms), SHARE
  * (a number, or a part of the machine such as "75%"). The default is that of the configuration; 0
  * there is "no limit" where the lowest is 1. */
 /* clang-format off */
-	/* number, name, other name, type, unit, lowest, highest, wall, enforced by, default, help */
+	/* name, other name, type, unit, lowest, highest, wall, enforced by, default, help */
 #define LIMIT_TIMES(X) \
-	X(11, session_timeout, "timeout", DURATION, "ms", 1, LIMIT_MS, none, SESSION, "4h", \
+	X(session_timeout, "timeout", DURATION, "ms", 1, LIMIT_MS, none, SESSION, "4h", \
 	  "Longest life of a session.") \
-	X(12, idle_timeout, "idle_timeout", DURATION, "ms", 1, LIMIT_MS, none, SESSION, "30m", \
+	X(idle_timeout, "idle_timeout", DURATION, "ms", 1, LIMIT_MS, none, SESSION, "30m", \
 	  "A session without a command for this time ends.")
 #define LIMIT_RESOURCES(X, TWO) \
-	TWO(0, max_memory_mb, "memory_max_mb", SHARE, "MB", 1, LIMIT_MB, memory_limit, CGROUP, "0", \
+	TWO(max_memory_mb, "memory_max_mb", SHARE, "MB", 1, LIMIT_MB, memory_limit, CGROUP, "0", \
 	  "Memory of a session, its /tmp and home included (half of it at most); 0 for no limit.") \
-	TWO(2, max_cpu_percent, "cpu_quota_percent", INT, "percent of one CPU", 1, 409600, cpu_limit, CGROUP, "0", \
+	TWO(max_cpu_percent, "cpu_quota_percent", INT, "percent of one CPU", 1, 409600, cpu_limit, CGROUP, "0", \
 	  "CPU time of a session in percent of one CPU; 0 for no limit.") \
-	X(8, max_disk_mb, NULL, INT, "MB", 1, LIMIT_MB, disk_limit, SCRATCH, "0", \
+	X(max_disk_mb, NULL, INT, "MB", 1, LIMIT_MB, disk_limit, SCRATCH, "0", \
 	  "Scratch space of a session: /tmp, /var/tmp, /dev/shm and home together, not the workspace; 0 for 1 GB.") \
-	X(9, max_network_mb, NULL, INT, "MB", 1, LIMIT_MB, network_limit, NAMESPACE, "0", \
+	X(max_network_mb, NULL, INT, "MB", 1, LIMIT_MB, network_limit, NAMESPACE, "0", \
 	  "What a session may send and receive; 0 for no limit. Nothing leaves a session yet.") \
-	X(6, pids_max, NULL, INT, "processes", 1, INT64_C(1) << 22, pids_limit, CGROUP, "0", \
+	X(pids_max, NULL, INT, "processes", 1, INT64_C(1) << 22, pids_limit, CGROUP, "0", \
 	  "Most processes and threads of a session; 0 for no limit.") \
-	X(10, command_timeout, NULL, DURATION, "ms", 1, LIMIT_MS, none, WARDEN, "5m", \
+	X(command_timeout, NULL, DURATION, "ms", 1, LIMIT_MS, none, WARDEN, "5m", \
 	  "Longest run of a command; a session or a request may ask for less.") \
-	X(4, io_read_bps_max, NULL, INT, "bytes per second", 1, LIMIT_BPS, io_limit, CGROUP, "0", \
+	X(io_read_bps_max, NULL, INT, "bytes per second", 1, LIMIT_BPS, io_limit, CGROUP, "0", \
 	  "Bytes a second that a session reads from the workspace's disk; 0 for no limit.") \
-	X(5, io_write_bps_max, NULL, INT, "bytes per second", 1, LIMIT_BPS, io_limit, CGROUP, "0", \
+	X(io_write_bps_max, NULL, INT, "bytes per second", 1, LIMIT_BPS, io_limit, CGROUP, "0", \
 	  "Bytes a second that a session writes to the workspace's disk; 0 for no limit. With cgroup v1 only direct I/O is held.") \
-	X(1, memory_swap_max_mb, NULL, INT, "MB", 0, LIMIT_MB, memory_limit, CGROUP, "0", \
+	X(memory_swap_max_mb, NULL, INT, "MB", 0, LIMIT_MB, memory_limit, CGROUP, "0", \
 	  "Swap of a session whose memory is limited, besides its memory.") \
-	X(3, cpu_period_us, NULL, INT, "microseconds", 1000, 1000000, none, CGROUP, "100000", \
+	X(cpu_period_us, NULL, INT, "microseconds", 1000, 1000000, none, CGROUP, "100000", \
 	  "Over how many microseconds max_cpu_percent is measured.") \
-	X(7, net_bandwidth_mbps, NULL, INT, "megabits per second", 1, 1000000, network_limit, NOTHING, "0", \
+	X(net_bandwidth_mbps, NULL, INT, "megabits per second", 1, 1000000, network_limit, NOTHING, "0", \
 	  "Megabits a second that a session sends and that it receives. Refused until the network enforces it.")
 #define LIMIT_COUNTS(X) \
-	X(13, max_commands, NULL, INT, "commands", 1, LIMIT_NUMBER, none, SESSION, "0", \
+	X(max_commands, NULL, INT, "commands", 1, LIMIT_NUMBER, none, SESSION, "0", \
 	  "Most commands of a session; 0 for no limit.") \
-	X(14, max_file_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, file_rules, RULES, "0", \
+	X(max_file_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, file_rules, RULES, "0", \
 	  "Most operations on files; 0 for no limit. Nothing counts them yet.") \
-	X(15, max_net_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, network_rules, RULES, "0", \
+	X(max_net_ops, NULL, INT, "operations", 1, LIMIT_NUMBER, network_rules, RULES, "0", \
 	  "Most network operations; 0 for no limit. Nothing counts them yet.")
 #define LIMIT_LIST(X) LIMIT_TIMES(X) LIMIT_RESOURCES(X, X) LIMIT_COUNTS(X)
 /* clang-format on */
 enum limit {
-#define X(number, name, ...) LIMIT_##name,
+#define X(name, ...) LIMIT_##name,
 	LIMIT_LIST(X)
 #undef X
 		LIMITS
@@ -82,7 +83,6 @@ struct limit_row {
 	const char *other; /* the same limit by another name; NULL */
 	const char *field; /* in a request: "resource_limits.pids_max" */
 	enum limit_type type;
-	unsigned number;
 	const char *unit;
 	int64_t low, high;
 	enum wall wall; /* WALLS: none */

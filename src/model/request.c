@@ -25,8 +25,8 @@
 	 SESSION(limits.given[LIMIT_##name])},
 
 static const struct json_field resource_rows[] = {
-#define X(number, name, other, type, unit, low, high, ...) LIMIT_ROW(#name, name, type, low, high)
-#define TWO(number, name, other, type, unit, low, high, ...) \
+#define X(name, other, type, unit, low, high, ...) LIMIT_ROW(#name, name, type, low, high)
+#define TWO(name, other, type, unit, low, high, ...) \
 	LIMIT_ROW(#name, name, type, low, high) LIMIT_ROW(other, name, type, low, high)
 	LIMIT_RESOURCES(X, TWO){NULL},
 #undef X
@@ -41,13 +41,12 @@ static const struct json_field network_rows[] = {
 };
 
 static const struct json_field count_rows[] = {
-#define X(number, name, other, type, unit, low, high, ...) LIMIT_ROW(#name, name, type, 0, high)
+#define X(name, other, type, unit, low, high, ...) LIMIT_ROW(#name, name, type, 0, high)
 	LIMIT_COUNTS(X){NULL},
 #undef X
 };
 
-#define TIME(number, name, other, type, unit, low, high, ...) \
-	LIMIT_ROW(other, name, type, low, high)
+#define TIME(name, other, type, unit, low, high, ...) LIMIT_ROW(other, name, type, low, high)
 #define ENVIRONMENT(kind)                                                            \
 	{                                                                            \
 		"environment", kind, SESSION(environment), 0, REQUEST_ENV_MAX, NULL, \
