@@ -3,6 +3,7 @@
  * which waits for a signal. Every uid may use them, so that only a wall can refuse. */
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "cli/cmd_doctor.h"
 #include "config/config.h"
@@ -44,20 +45,15 @@ static int copy_program(const char *from, const char *to, mode_t mode, struct er
 	cleanup_fd int in = open(from, O_RDONLY | O_CLOEXEC);
 	cleanup_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	struct stat st;
+	bool ok = in != -1 && out != -1 && fstat(in, &st) == 0;
 
-	if (in == -1 || out == -1 || fstat(in, &st) < 0)
-		return err_errno(err, E_UNAVAILABLE, to, "cannot copy %s to %s", from, to);
-	for (off_t done = 0; done < st.st_size;) {
-		const ssize_t n = sendfile(out, in, &done, (size_t)(st.st_size - done));
-
-		if (n <= 0)
-			return err_errno(err, E_UNAVAILABLE, to, "cannot write %s", to);
-	}
-	if (mode == SET_UID_MODE && fchown(out, OTHER_UID, OTHER_UID) < 0)
-		return err_errno(err, E_UNAVAILABLE, to, "cannot chown %s", to);
-	if (fchmod(out, mode) < 0)
-		return err_errno(err, E_UNAVAILABLE, to, "cannot chmod %s", to);
-	return 0;
+	for (off_t done = 0; ok && done < st.st_size;)
+		ok = sendfile(out, in, &done, (size_t)(st.st_size - done)) > 0;
+	if (ok && mode == SET_UID_MODE)
+		ok = fchown(out, OTHER_UID, OTHER_UID) == 0;
+	if (ok && fchmod(out, mode) == 0)
+		return 0;
+	return err_errno(err, E_UNAVAILABLE, to, "cannot copy %s to %s", from, to);
 }
 
 /* Whether the configuration lets sessions see the directory. */
@@ -67,13 +63,9 @@ static bool shown(const char *dir, const struct config *c)
 					    &c->passthrough_paths};
 
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-		for (size_t j = 0; j < lists[i]->n; j++) {
-			const char *path = lists[i]->v[j];
-			const size_t n = strlen(path);
-
-			if (strncmp(dir, path, n) == 0 && (n == 1 || dir[n] == '/'))
+		for (size_t j = 0; j < lists[i]->n; j++)
+			if (path_within(dir, lists[i]->v[j]))
 				return true;
-		}
 	return false;
 }
 

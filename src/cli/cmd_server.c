@@ -26,6 +26,8 @@ int cmd_server(struct cli *cli, struct err *err)
 	if (r < 0)
 		return r;
 	strv_add(&argv, "agentsh-server");
+	if (cli->v.help)
+		strv_add(&argv, "--help");
 	for (int i = 0; i < cli->argc; i++)
 		strv_add(&argv, cli->argv[i]);
 	execv(path, argv.v);
@@ -75,8 +77,8 @@ static char *log_of(struct cli *cli, const char *socket, const struct strv *args
 
 	if (cli_config(cli, config_of(args), &c, NULL, NULL) == 0 && c.log_output[0] == '/')
 		return mem_strdup(c.log_output);
-	if (strv_has(args, "--auto") &&
-	    slash != NULL) /* client/connect.c puts it beside the socket */
+	/* client/connect.c puts it beside the socket */
+	if (strv_has(args, "--auto") && slash != NULL)
 		return mem_printf("%.*s/agentsh-server.log", (int)(slash - socket), socket);
 	return NULL;
 }
@@ -209,8 +211,7 @@ static int ask_status(struct cli *cli, struct status *s, struct err *err)
 
 static void format_status(const struct status *s, bool json, struct buf *out)
 {
-	cleanup_buf struct buf line = {0};
-	struct jw w = JW(&line);
+	struct jw w = JW(out);
 
 	if (json) {
 		jw_obj(&w);
@@ -227,7 +228,6 @@ static void format_status(const struct status *s, bool json, struct buf *out)
 		if (s->log != NULL)
 			jw_kstr(&w, "log", s->log);
 		jw_obj_end(&w);
-		cli_pretty(line.data, line.len, out);
 		return;
 	}
 	if (s->version == NULL)
@@ -274,7 +274,7 @@ int cmd_server_status(struct cli *cli, struct err *err)
 	r = ask_status(cli, &s, err);
 	if (r == 0 || (r == -E_UNAVAILABLE && s.has_peer && cli->refusal.len == 0)) {
 		format_status(&s, cli->v.json, &out);
-		cli_print(&out);
+		cli_show(cli, &out);
 		r = s.ready ? 0 : NOT_READY;
 	}
 	free(s.version);

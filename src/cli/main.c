@@ -137,12 +137,12 @@ static void print_error(const struct err *err)
 }
 
 /* Handles a word that is not a command: a group without a command of it, or an unknown word. */
-static int no_command(int argc, char **argv, struct err *err)
+static int no_command(const struct cli *cli, struct err *err)
 {
-	const struct cli_command *c = cli_group(argv[0], NULL);
+	const char *word = cli->argv[0], *next = cli->argc > 1 ? cli->argv[1] : "", *near;
+	const struct cli_command *c = cli_group(word, NULL);
 	cleanup_buf struct buf text = {0};
 	cleanup_strv struct strv known = {0};
-	const char *near;
 
 	if (c == NULL) {
 		for (c = cli_commands; c->name != NULL; c++) {
@@ -150,45 +150,43 @@ static int no_command(int argc, char **argv, struct err *err)
 
 			strv_add(&known, first);
 		}
-		near = yaml_suggest(argv[0], (const char *const *)known.v);
-		return err_set(err, E_BAD_REQUEST, argv[0], "no command '%s' (%s%s%sagentsh help)",
-			       argv[0], near != NULL ? "did you mean '" : "",
-			       near != NULL ? near : "", near != NULL ? "'? " : "");
+		near = yaml_suggest(word, (const char *const *)known.v);
+		return err_set(err, E_BAD_REQUEST, word, "no command '%s' (%s%s%sagentsh help)",
+			       word, near != NULL ? "did you mean '" : "", near != NULL ? near : "",
+			       near != NULL ? "'? " : "");
 	}
-
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		cli_help_group(argv[0], &text);
+	if ((cli->v.help && cli->argc == 1) || strcmp(next, "--help") == 0 ||
+	    strcmp(next, "-h") == 0) {
+		cli_help_group(word, &text);
 		cli_print(&text);
 		return 0;
 	}
-	for (; c != NULL; c = cli_group(argv[0], c))
+	for (; c != NULL; c = cli_group(word, c))
 		buf_addf(&text, "%s%s", text.len > 0 ? ", " : "", strchr(c->name, ' ') + 1);
-	return err_set(err, E_BAD_REQUEST, argv[0], "%s: give one of %s", argv[0], text.data);
+	return err_set(err, E_BAD_REQUEST, word, "%s: give one of %s", word, text.data);
 }
 
-static int run(struct cli *cli, int argc, char **argv, struct err *err)
+/* Runs the command at cli->argv, or prints its help. */
+static int dispatch(struct cli *cli, struct err *err)
 {
 	const struct cli_command *cmd;
 	cleanup_buf struct buf text = {0};
-	int used = 0, r = cli_parse(&cli_top, argc - 1, argv + 1, cli, err);
+	int used = 0, r = 0;
 
-	if (r < 0)
-		return r;
-	if (cli->v.version)
-		return cmd_version(cli, err);
-	if (cli->argc == 0 || cli->v.help) {
+	if (cli->argc == 0) {
 		cli_help_group("", &text);
 		fwrite(text.data, 1, text.len, cli->v.help ? stdout : stderr);
 		return cli->v.help ? 0 : CLI_FAILED;
 	}
 	cmd = find(cli->argc, cli->argv, &used);
 	if (cmd == NULL)
-		return no_command(cli->argc, cli->argv, err);
+		return no_command(cli, err);
 	cli->argc -= used;
 	cli->argv += used;
 	if (cmd->run == cmd_server) /* agentsh-server reads all words itself */
 		return cmd_server(cli, err);
-	r = cli_parse(cmd, cli->argc, cli->argv, cli, err);
+	if (!cli->v.help)
+		r = cli_parse(cmd, cli->argc, cli->argv, cli, err);
 	if (r < 0)
 		return r;
 	if (cli->v.help) {
@@ -203,6 +201,25 @@ static int run(struct cli *cli, int argc, char **argv, struct err *err)
 		return err_set(err, E_BAD_REQUEST, cli->argv[cmd->most], "%s: unexpected '%s'",
 			       cmd->name, cli->argv[cmd->most]);
 	return cmd->run(cli, err);
+}
+
+int cmd_help(struct cli *cli, struct err *err)
+{
+	cli->v.help = true;
+	return dispatch(cli, err);
+}
+
+static int run(struct cli *cli, int argc, char **argv, struct err *err)
+{
+	const int r = cli_parse(&cli_top, argc - 1, argv + 1, cli, err);
+
+	if (r < 0)
+		return r;
+	if (cli->v.version)
+		return cmd_version(cli, err);
+	if (cli->v.help)
+		cli->argc = 0; /* help on a command comes behind its name */
+	return dispatch(cli, err);
 }
 
 int cli_main(int argc, char **argv)
@@ -238,28 +255,6 @@ int cli_main(int argc, char **argv)
 	strv_done(&cli.v.env);
 	strv_done(&cli.v.set);
 	return status;
-}
-
-int cmd_help(struct cli *cli, struct err *err)
-{
-	cleanup_buf struct buf text = {0};
-	int used;
-	const struct cli_command *cmd = cli->argc > 0 ? find(cli->argc, cli->argv, &used) : NULL;
-
-	if (cli->argc == 0)
-		cli_help_group("", &text);
-	else if (cli->argc == 1 && cmd == NULL && cli_group(cli->argv[0], NULL) != NULL)
-		cli_help_group(cli->argv[0], &text);
-	else if (cmd == NULL)
-		return no_command(cli->argc, cli->argv, err);
-	else if (cmd->run == cmd_server) { /* its program prints its help */
-		cli->argc = 1;
-		cli->argv = (char *[]){(char[]){"--help"}, NULL};
-		return cmd->run(cli, err);
-	} else
-		cli_help(cmd, &text);
-	cli_print(&text);
-	return 0;
 }
 
 int cmd_version(struct cli *cli, struct err *err)
