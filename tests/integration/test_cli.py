@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import harness
 import pytest
@@ -295,11 +296,17 @@ def user_environment(tmp, uid):
     return env
 
 
+def environment_of(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:  # the process has ended; other tests run servers, too
+        return ""
+
+
 def server_pids(tmp):
     return [
         int(p) for p in os.listdir("/proc")
-        if p.isdigit() and harness.program_of(p) == "agentsh-server"
-        and str(tmp) in open(f"/proc/{p}/environ", errors="replace").read()
+        if p.isdigit() and harness.program_of(p) == "agentsh-server" and str(tmp) in environment_of(p)
     ]  # fmt: skip
 
 
