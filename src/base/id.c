@@ -5,25 +5,16 @@
 #include <stdio.h>
 
 #define RANDOM_CHARS 12
+#define ID_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 /* Crockford's base32 in lower case: no i, l, o, u, so that people can read an id aloud. */
 static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
 
-static bool alnum(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
 bool id_valid(const char *s)
 {
-	size_t n = 1;
+	const size_t n = s != NULL ? strspn(s, ID_CHARS) : 0;
 
-	if (s == NULL || !alnum(s[0]))
-		return false;
-	for (; s[n] != '\0'; n++)
-		if (n >= ID_MAX || (!alnum(s[n]) && strchr("._-", s[n]) == NULL))
-			return false;
-	return true;
+	return n > 0 && n <= ID_MAX && s[n] == '\0' && strchr("._-", s[0]) == NULL;
 }
 
 void id_make(char out[ID_MAX + 1], const char *prefix)

@@ -38,17 +38,20 @@ static bool has(const struct tree_pids *s, pid_t pid)
 	return s->n > 0 && bsearch(&pid, s->v, s->n, sizeof(pid), by_value) != NULL;
 }
 
+static struct tree_pids sorted(pid_t *v, size_t n)
+{
+	if (n > 1)
+		qsort(v, n, sizeof(*v), by_value);
+	return (struct tree_pids){v, n};
+}
+
 /* The pid of a dead leader may belong to another process by now: then the list is empty. */
 static struct tree_pids below(const struct tree_root *leader)
 {
-	struct tree_pids s = {0};
+	pid_t *v;
+	const size_t n = proc_descendants(leader->pid, &v);
 
-	s.n = proc_descendants(leader->pid, &s.v);
-	if (proc_pidfd_signal(leader->pidfd, 0) < 0)
-		s.n = 0;
-	if (s.n > 1)
-		qsort(s.v, s.n, sizeof(*s.v), by_value);
-	return s;
+	return sorted(v, proc_pidfd_signal(leader->pidfd, 0) < 0 ? 0 : n);
 }
 
 /* Another process may have the pid by now: then its parent is not in the tree. */
@@ -173,19 +176,17 @@ static size_t kill_children(struct tree_pids *seen, pid_t except)
 {
 	static const struct tree_pids none;
 	const struct tree_root self = {.pid = getpid()};
-	struct tree_pids now = {0};
-	size_t fresh = 0;
+	size_t n, fresh = 0;
+	pid_t *v;
 
-	now.n = proc_children(self.pid, &now.v);
-	for (size_t i = 0; i < now.n; i++)
-		if (now.v[i] != except && !has(seen, now.v[i])) {
-			send(now.v[i], SIGKILL, &none, &self);
+	n = proc_children(self.pid, &v);
+	for (size_t i = 0; i < n; i++)
+		if (v[i] != except && !has(seen, v[i])) {
+			send(v[i], SIGKILL, &none, &self);
 			fresh++;
 		}
-	if (now.n > 1)
-		qsort(now.v, now.n, sizeof(*now.v), by_value);
 	free(seen->v);
-	*seen = now;
+	*seen = sorted(v, n);
 	return fresh;
 }
 

@@ -166,26 +166,17 @@ static void flush(void *arg)
 }
 
 /* path.N goes, path.1 becomes path.2 and so on, path becomes path.1. */
-static int shift(struct sink_jsonl *j)
+static int rotate(struct sink_jsonl *j)
 {
-	const unsigned last = j->config.keep > 0 ? j->config.keep : 1;
+	int fd;
 
-	for (unsigned n = last; n > 0; n--) {
+	for (unsigned n = j->config.keep > 0 ? j->config.keep : 1; n > 0; n--) {
 		cleanup_free char *to = rotated(j, n);
 		cleanup_free char *from = n > 1 ? rotated(j, n - 1) : mem_strdup(j->config.path);
 
 		if (rename(from, to) < 0 && errno != ENOENT)
 			return -1;
 	}
-	return 0;
-}
-
-static int rotate(struct sink_jsonl *j)
-{
-	int fd;
-
-	if (shift(j) < 0)
-		return -1;
 	fd = open_log(j->config.path, NULL);
 	if (fd < 0)
 		return -1;
@@ -284,40 +275,26 @@ static void on_retry(void *arg)
 	catch_up(arg, BATCHES, NULL);
 }
 
-/* Where the log stands: by this file, or by the one before it if this one is empty. */
-static int last_seq(struct sink_jsonl *j, const struct standing *here, uint64_t *last,
-		    struct err *err)
-{
-	cleanup_free char *before = rotated(j, 1);
-	cleanup_fd int fd = -1;
-	struct standing s = {0};
-	int rc;
-
-	*last = here->last;
-	if (here->size > 0)
-		return 0;
-	fd = open(before, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return 0;
-	rc = inspect(fd, before, j->clock, &s, err);
-	if (rc == 0)
-		*last = s.last;
-	return rc;
-}
-
 static int start(struct sink_jsonl *j, struct err *err)
 {
-	struct standing s;
+	cleanup_free char *path = rotated(j, 1);
+	cleanup_fd int before = -1;
+	struct standing s = {0}, last;
 	int rc;
 
 	j->fd = open_log(j->config.path, err);
 	if (j->fd < 0)
 		return j->fd;
 	rc = inspect(j->fd, j->config.path, j->clock, &s, err);
-	if (rc == 0)
-		rc = last_seq(j, &s, &j->written, err);
+	last = s;
+	/* The log ends in the file before, if this one is empty. */
+	if (rc == 0 && s.size == 0)
+		before = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (before >= 0)
+		rc = inspect(before, path, j->clock, &last, err);
 	if (rc < 0)
 		return rc;
+	j->written = last.last;
 	j->size = s.size;
 	j->first_us = s.first_us;
 	j->drop_last = j->config.keep == 0 && (j->config.max_bytes > 0 || j->config.max_age_ms > 0);

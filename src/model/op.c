@@ -8,7 +8,6 @@ static const char *const file_names[OP_FILES] = {
 	OP_FILE_LIST(X)
 #undef X
 };
-static const char *const proto_names[OP_PROTOS] = {"tcp", "udp", "icmp"};
 
 const char *op_file_name(enum op_file op)
 {
@@ -21,20 +20,6 @@ bool op_file_parse(const char *name, enum op_file *out)
 
 	if (i >= 0)
 		*out = (enum op_file)i;
-	return i >= 0;
-}
-
-const char *op_proto_name(enum op_proto proto)
-{
-	return proto_names[proto];
-}
-
-bool op_proto_parse(const char *name, enum op_proto *out)
-{
-	const int i = name_find(proto_names, OP_PROTOS, name, strlen(name));
-
-	if (i >= 0)
-		*out = (enum op_proto)i;
 	return i >= 0;
 }
 

@@ -85,8 +85,6 @@ struct op {
 
 const char *op_file_name(enum op_file op);		    /* "read" */
 bool op_file_parse(const char *name, enum op_file *out);    /* false: unknown */
-const char *op_proto_name(enum op_proto proto);		    /* "tcp" */
-bool op_proto_parse(const char *name, enum op_proto *out);  /* false: unknown */
 bool op_address_parse(const char *s, struct op_address *a); /* "10.0.0.1", "::1" */
 void op_address_format(const struct op_address *a, struct buf *out);
 /* "file_read", "exec", "net_connect", "dns_query": the word of events and denials. */

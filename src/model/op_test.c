@@ -23,16 +23,6 @@ static void pol_3_every_file_operation_has_a_name(void **state)
 	assert_false(op_file_parse("*", &op));
 }
 
-static void pol_3_protocols_have_names(void **state)
-{
-	enum op_proto proto;
-
-	assert_true(op_proto_parse("udp", &proto));
-	assert_int_equal(proto, OP_PROTO_UDP);
-	assert_string_equal(op_proto_name(OP_PROTO_ICMP), "icmp");
-	assert_false(op_proto_parse("sctp", &proto));
-}
-
 static void pol_3_addresses_of_both_families(void **state)
 {
 	cleanup_buf struct buf out = {0};
@@ -113,7 +103,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pol_3_every_file_operation_has_a_name),
-		cmocka_unit_test(pol_3_protocols_have_names),
 		cmocka_unit_test(pol_3_addresses_of_both_families),
 		cmocka_unit_test(exe_2_an_operation_is_told_in_words),
 		cmocka_unit_test(pol_1_arguments_are_joined_and_cut),

@@ -57,7 +57,7 @@ bool request_env_loads_code(const char *name, size_t len);
 
 /* Variables that never cross into a command: STA-4. */
 bool request_env_dangerous(const char *name, size_t len);
-/* [A-Za-z_][A-Za-z0-9_]* */
+/* [A-Za-z_][A-Za-z0-9_]*; name ends in NUL somewhere behind. */
 bool request_env_name(const char *name, size_t len);
 /* Removes them (and malformed names); returns how many. Each is logged at debug by name. */
 size_t request_env_strip(struct strv *env);

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "model/request.h"
 
+#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+
 /* STA-4, and what else makes a shell or the linker run something: a name that ends in '*' is a
  * beginning. */
 static const char *const dangerous[] = {
@@ -57,14 +59,7 @@ bool request_env_loads_code(const char *name, size_t len)
 
 bool request_env_name(const char *name, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		const char c = name[i];
-		const bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-
-		if (!letter && (i == 0 || c < '0' || c > '9'))
-			return false;
-	}
-	return len > 0;
+	return len > 0 && strspn(name, NAME_CHARS) >= len && (name[0] < '0' || name[0] > '9');
 }
 
 size_t request_env_strip(struct strv *env)
