@@ -106,17 +106,15 @@ int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struc
 	return r;
 }
 
-bool cgroup_bears(const struct cgroup_host *host)
-{
-	return host->n == 1 && host->tree[0].v2;
-}
-
 pid_t cgroup_fork(const struct cgroup_host *host, const char *id)
 {
-	cleanup_fd int dir = cgroup_group(host, 0, id);
+	const bool one = host->n == 1 && host->tree[0].v2;
+	cleanup_fd int dir = one ? cgroup_group(host, 0, id) : -1;
 	struct clone_args args = {
 		.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)dir};
 
+	if (!one)
+		errno = ENOTSUP;
 	return dir == -1 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 

@@ -78,18 +78,16 @@ int cgroup_change(const struct cgroup_host *host, const struct cgroup_ask *ask,
 /* Moves a process (0: the caller); processes that it starts later are in the group too. */
 int cgroup_join(const struct cgroup_host *host, const char *id, pid_t pid, struct err *err);
 /* As fork, and the child starts in the group: a join waits for the kernel's grace period, this
- * does not. Only where cgroup_bears; -1/errno. */
+ * does not. Only if the session's group is one group, of v2; else ENOTSUP. */
 pid_t cgroup_fork(const struct cgroup_host *host, const char *id);
-/* Whether a session's group is one group, of v2. */
-bool cgroup_bears(const struct cgroup_host *host);
 
 struct cgroup_counters {
 	uint64_t memory_bytes, memory_peak_bytes;
 	uint64_t memory_hits; /* times that it would have gone over the limit; v1: not on every
 				 kernel */
 	uint64_t oom_kills;
-	uint64_t pids, pids_hits; /* hits: forks that failed */
-	uint64_t cpu_us, throttled, throttled_us;
+	uint64_t pids_hits; /* forks that failed */
+	uint64_t cpu_us, throttled;
 	uint64_t io_read_bytes, io_write_bytes;
 };
 /* A counter without a controller is 0. E_NOT_FOUND. */
@@ -128,8 +126,7 @@ void cgroup_files_close(struct cgroup_files *f);
 void cgroup_files_format(const struct cgroup_files *f, struct strv *out);
 /* Adds one of them and owns the descriptor, which is closed at exec. E_BAD_REQUEST. */
 int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err);
-/* Only hits, of these controllers (1 << CGROUP_…): memory_hits, oom_kills, pids_hits, throttled,
- * throttled_us. */
+/* Only hits, of these controllers (1 << CGROUP_…): memory_hits, oom_kills, pids_hits, throttled. */
 void cgroup_files_read(const struct cgroup_files *f, unsigned controllers,
 		       struct cgroup_counters *out);
 /* Only resources that were used: cpu_us, io_read_bytes, io_write_bytes, memory_peak_bytes. */

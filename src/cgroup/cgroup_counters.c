@@ -34,22 +34,18 @@ static const struct cgroup_counter counters[] = {
 	/* the one that is hit if no swap is allowed; Linux 6.18 leaves both at 0 */
 	{0, CGROUP_MEMORY, HIT, "memory.memsw.failcnt", NULL, AT(memory_hits), 1},
 	{0, CGROUP_MEMORY, HIT, "memory.oom_control", "oom_kill ", AT(oom_kills), 1},
-	{0, CGROUP_PIDS, NOW, "pids.current", NULL, AT(pids), 1},
 	{0, CGROUP_PIDS, HIT, "pids.events", "max ", AT(pids_hits), 1},
 	{0, CGROUP_CPUACCT, USE, "cpuacct.usage", NULL, AT(cpu_us), NS_PER_US},
 	{0, CGROUP_CPU, HIT, "cpu.stat", "nr_throttled ", AT(throttled), 1},
-	{0, CGROUP_CPU, HIT, "cpu.stat", "throttled_time ", AT(throttled_us), NS_PER_US},
 	{0, CGROUP_IO, USE, "blkio.throttle.io_service_bytes", "Read ", AT(io_read_bytes), 1},
 	{0, CGROUP_IO, USE, "blkio.throttle.io_service_bytes", "Write ", AT(io_write_bytes), 1},
 	{1, CGROUP_MEMORY, NOW, "memory.current", NULL, AT(memory_bytes), 1},
 	{1, CGROUP_MEMORY, PEAK, "memory.peak", NULL, AT(memory_peak_bytes), 1}, /* Linux 5.19 */
 	{1, CGROUP_MEMORY, HIT, "memory.events", "max ", AT(memory_hits), 1},
 	{1, CGROUP_MEMORY, HIT, "memory.events", "oom_kill ", AT(oom_kills), 1},
-	{1, CGROUP_PIDS, NOW, "pids.current", NULL, AT(pids), 1},
 	{1, CGROUP_PIDS, HIT, "pids.events", "max ", AT(pids_hits), 1},
 	{1, CGROUP_CPU, USE, "cpu.stat", "usage_usec ", AT(cpu_us), 1},
 	{1, CGROUP_CPU, HIT, "cpu.stat", "nr_throttled ", AT(throttled), 1},
-	{1, CGROUP_CPU, HIT, "cpu.stat", "throttled_usec ", AT(throttled_us), 1},
 	{1, CGROUP_IO, USE, "io.stat", "rbytes=", AT(io_read_bytes), 1},
 	{1, CGROUP_IO, USE, "io.stat", "wbytes=", AT(io_write_bytes), 1},
 };

@@ -39,18 +39,13 @@ static bool is_a(const char *path, long magic)
 	return statfs(path, &fs) == 0 && (long)fs.f_type == magic;
 }
 
-static bool has_word(const char *text, const char *word, const char *separators)
+/* Words end at a space, a comma, the line or the text. */
+static bool has_word(const char *text, const char *word)
 {
-	const size_t len = strlen(word);
-
-	for (const char *s = text + strspn(text, separators); *s != '\0';) {
-		const size_t n = strcspn(s, separators);
-
-		if (n == len && memcmp(s, word, n) == 0)
+	for (const char *s = strstr(text, word); s != NULL; s = strstr(s + 1, word))
+		if ((s == text || strchr(" ,\n", s[-1]) != NULL) &&
+		    strchr(" ,\n", s[strlen(word)]) != NULL)
 			return true;
-		s += n;
-		s += strspn(s, separators);
-	}
 	return false;
 }
 
@@ -65,8 +60,7 @@ char *cgroup_own_path(const char *text, const char *controller)
 		if (path != NULL) {
 			*path++ = '\0';
 			names++;
-			if ((controller == NULL ? *names == '\0'
-						: has_word(names, controller, ",")) &&
+			if ((controller == NULL ? *names == '\0' : has_word(names, controller)) &&
 			    strncmp(path, "/..", 3) != 0)
 				return mem_strdup(path);
 		}
@@ -229,8 +223,7 @@ static void add_v2(struct cgroup_host *host, const char *mount, const char *pare
 		*name = '\0';
 	fdio_load_path(path, TEXT_MAX, &text, NULL);
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
-		if (name_of[c].v2 != NULL && text.len > 0 &&
-		    has_word(text.data, name_of[c].v2, " \n"))
+		if (name_of[c].v2 != NULL && text.len > 0 && has_word(text.data, name_of[c].v2))
 			f.controllers |= 1u << c;
 	add_tree(host, &f);
 }

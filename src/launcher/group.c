@@ -67,7 +67,7 @@ pid_t group_fork(const struct launcher *l, uint64_t number, bool *born)
 
 	group_id(l, number, id);
 	*born = true; /* in the child's memory, too */
-	pid = cgroup_bears(&l->groups.host) ? cgroup_fork(&l->groups.host, id) : -1;
+	pid = cgroup_fork(&l->groups.host, id);
 	if (pid >= 0)
 		return pid;
 	*born = false;

@@ -42,20 +42,19 @@ static const struct {
 
 /* Without a PID namespace the server ends a session by finding its processes in /proc. A mount
  * option hidepid would hide them. */
-int bare_check_proc(const char *mountinfo, struct err *err)
+int bare_check_proc(char *mountinfo, struct err *err)
 {
-	for (const char *line = mountinfo; line != NULL && *line != '\0';) {
-		const size_t n = strcspn(line, "\n");
-		cleanup_free char *one = mem_strndup(line, n);
-		const char *options = strstr(one, " - proc ");
-		const char *hidepid = options != NULL ? strstr(options, "hidepid=") : NULL;
+	struct mnt_line line;
 
-		if (hidepid != NULL && strncmp(hidepid, "hidepid=0", 9) != 0 &&
-		    strncmp(hidepid, "hidepid=off", 11) != 0 && strstr(one, " /proc ") != NULL)
+	while (mnt_next(&mountinfo, &line)) {
+		const char *hidepid = line.rest != NULL ? strstr(line.rest, "hidepid=") : NULL;
+
+		if (strcmp(line.point, "/proc") == 0 && strcmp(line.type, "proc") == 0 &&
+		    hidepid != NULL && strncmp(hidepid, "hidepid=0", 9) != 0 &&
+		    strncmp(hidepid, "hidepid=off", 11) != 0)
 			return err_set(err, E_ENFORCEMENT, "/proc",
 				       "/proc is mounted with hidepid: a session could hide "
 				       "processes from their end; mount it without");
-		line += n + (line[n] == '\n');
 	}
 	return 0;
 }

@@ -3,11 +3,11 @@
  * directory), 3 TRUNCATE (6.2), 4 TCP ports (6.7; not used, the network namespace is the wall), 5
  * IOCTL_DEV (6.10), 6 scopes (6.12), 7 audit (6.15). */
 #include "sandbox/landlock.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -143,8 +143,7 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 		.scoped = abi >= LANDLOCK_SCOPES_ABI ? ask->scopes : 0,
 	};
 	cleanup_fd int made = -1;
-	char lacking[100] = "";
-	size_t n = 0;
+	cleanup_buf struct buf lacking = {0};
 	int r = 0;
 
 	if (running == 0)
@@ -159,13 +158,12 @@ int landlock_prepare(const struct landlock_ask *ask, int *ruleset, struct wall_r
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(since); i++)
-		if (abi < since[i].abi && n < sizeof(lacking))
-			n += (size_t)snprintf(lacking + n, sizeof(lacking) - n, "; %s",
-					      since[i].lacking);
-	if (abi < LANDLOCK_SCOPES_ABI && ask->scopes != 0 && n < sizeof(lacking))
-		snprintf(lacking + n, sizeof(lacking) - n, "; no scopes");
-	wall_set(walls, WALL_landlock, lacking[0] == '\0' ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
-		 lacking);
+		if (abi < since[i].abi)
+			buf_addf(&lacking, "; %s", since[i].lacking);
+	if (abi < LANDLOCK_SCOPES_ABI && ask->scopes != 0)
+		buf_adds(&lacking, "; no scopes");
+	wall_set(walls, WALL_landlock, lacking.len == 0 ? WALL_UP : WALL_PARTIAL, "ABI %d%s", abi,
+		 lacking.len > 0 ? lacking.data : "");
 	*ruleset = take_fd(made);
 	return 0;
 }

@@ -121,23 +121,18 @@ int mnt_show(const struct mnt_bind *b, struct err *err)
 	return r < 0 ? r : mnt_place(fd, b->root, b->at, err);
 }
 
-bool mnt_next(char **text, char **point, char **type)
+bool mnt_next(char **text, struct mnt_line *out)
 {
 	while (*text != NULL && **text != '\0') {
-		char *at = *text, *dash;
+		char *line = strsep(text, "\n"), *dash = strstr(line, " - ");
 
-		*text = strchr(at, '\n');
-		if (*text != NULL)
-			*(*text)++ = '\0';
-		dash = strstr(at, " - ");
-		for (int i = 0; i < 4 && at != NULL; i++)
-			at = strchr(at, ' ') != NULL ? strchr(at, ' ') + 1 : NULL;
-		if (at == NULL || dash == NULL || at > dash)
+		for (int i = 0; i < 4; i++)
+			strsep(&line, " ");
+		out->point = strsep(&line, " ");
+		if (dash == NULL || out->point == NULL || out->point > dash)
 			continue;
-		at[strcspn(at, " ")] = '\0';
-		*point = at;
-		*type = dash + 3;
-		(*type)[strcspn(*type, " ")] = '\0';
+		out->rest = dash + 3;
+		out->type = strsep(&out->rest, " ");
 		return true;
 	}
 	return false;

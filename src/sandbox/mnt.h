@@ -48,8 +48,11 @@ int mnt_make_parents(int root, const char *path, struct err *err);
 /* Makes a mount point for a tree, a directory or a file as the tree is, and its parents. */
 int mnt_make_point(int tree, int root, const char *at, struct err *err);
 /* Cuts the next line out of the text of /proc/self/mountinfo: the mount point and, behind " - ",
- * the type. False at the end. */
-bool mnt_next(char **text, char **point, char **type);
+ * the type, then source and options. False at the end. */
+struct mnt_line {
+	char *point, *type, *rest;
+};
+bool mnt_next(char **text, struct mnt_line *out);
 /* The real path of a descriptor's file. Returns its length, or -1/errno. */
 ssize_t mnt_name(int fd, char real[PATH_MAX]);
 #define MNT_LIST_MAX (16 << 20)

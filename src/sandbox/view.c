@@ -74,15 +74,16 @@ static int refuse(const char *path, const char *real, struct err *err)
 static int check_mounts(const char *path, const char *real, struct err *err)
 {
 	cleanup_buf struct buf text = {0};
-	char *next, *point, *type;
+	struct mnt_line line;
+	char *next;
 	int r = fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, err);
 
 	if (r < 0)
 		return r;
-	for (next = text.data; mnt_next(&next, &point, &type);)
+	for (next = text.data; mnt_next(&next, &line);)
 		for (size_t i = 0; i < ARRAY_LEN(machine_fs); i++)
-			if (strcmp(type, machine_fs[i]) == 0 && path_within(point, real))
-				return refuse(path, point, err);
+			if (strcmp(line.type, machine_fs[i]) == 0 && path_within(line.point, real))
+				return refuse(path, line.point, err);
 	return 0;
 }
 

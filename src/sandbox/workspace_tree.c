@@ -219,18 +219,20 @@ static bool maps(const char *path, struct mount_attr *attr)
 static void find_unmapped(const char *real, struct mount_attr *attr, char out[SANDBOX_FS])
 {
 	cleanup_buf struct buf text = {0};
-	char *next, *point, *type;
+	struct mnt_line line;
+	char *next;
 	size_t longest = 0;
 
 	snprintf(out, SANDBOX_FS, "unknown");
 	if (fdio_load_path("/proc/self/mountinfo", MNT_LIST_MAX, &text, NULL) < 0)
 		return;
-	for (next = text.data; mnt_next(&next, &point, &type);) {
-		if (path_within(real, point) && strlen(point) >= longest) {
-			longest = strlen(point);
-			snprintf(out, SANDBOX_FS, "%s", type);
-		} else if (path_within(point, real) && maps(real, attr) && !maps(point, attr)) {
-			snprintf(out, SANDBOX_FS, "%s", type);
+	for (next = text.data; mnt_next(&next, &line);) {
+		if (path_within(real, line.point) && strlen(line.point) >= longest) {
+			longest = strlen(line.point);
+			snprintf(out, SANDBOX_FS, "%s", line.type);
+		} else if (path_within(line.point, real) && maps(real, attr) &&
+			   !maps(line.point, attr)) {
+			snprintf(out, SANDBOX_FS, "%s", line.type);
 			return;
 		}
 	}

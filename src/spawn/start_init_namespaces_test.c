@@ -153,9 +153,12 @@ static void sbx_5_processes_must_be_seen(void **state)
 		{"22 28 0:20 / /proc rw - tmpfs hidepid=2 rw\n", 0},
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (bare_check_proc(rows[i].text, NULL) != rows[i].r)
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_free char *text = mem_strdup(rows[i].text);
+
+		if (bare_check_proc(text, NULL) != rows[i].r)
 			fail_msg("%s", rows[i].text);
+	}
 }
 
 int main(void)
