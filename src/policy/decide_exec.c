@@ -42,16 +42,9 @@ const char *const decide_system_dirs[] = {
 	"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/", "/usr/local/bin/", "/usr/local/sbin/", NULL};
 static const char *const multi_call[] = {"busybox", "toybox", "coreutils"};
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
 bool decide_in_system(const char *path)
 {
-	const size_t len = (size_t)(base_name(path) - path);
+	const size_t len = (size_t)(glob_name(path) - path);
 
 	for (const char *const *dir = decide_system_dirs; *dir != NULL; dir++)
 		if (strlen(*dir) == len && memcmp(*dir, path, len) == 0)
@@ -71,7 +64,7 @@ static bool is_multi_call(const char *name)
 /* argv[0] of a login shell begins with a dash. */
 static const char *zeroth(const struct op *op)
 {
-	const char *name = op->exec.argc > 0 ? base_name(op->exec.argv[0]) : "";
+	const char *name = op->exec.argc > 0 ? glob_name(op->exec.argv[0]) : "";
 
 	return name + (name[0] == '-');
 }
@@ -99,7 +92,7 @@ static void read_subject(const struct op *op, struct subject *s)
 {
 	const char *file[FILES] = {
 		[PATH] = op->exec.path, [CALLED] = op->exec.called, [SCRIPT] = op->exec.script};
-	const bool multi = is_multi_call(base_name(op->exec.path));
+	const bool multi = is_multi_call(glob_name(op->exec.path));
 	const bool direct = multi && is_multi_call(zeroth(op));
 	/* coreutils reads this option if argv[0] is not one of its own programs */
 	const bool option =
@@ -118,7 +111,7 @@ static void read_subject(const struct op *op, struct subject *s)
 	for (unsigned i = 0; i < FILES; i++) {
 		if (file[i] == NULL)
 			continue;
-		s->name[i] = base_name(file[i]);
+		s->name[i] = glob_name(file[i]);
 		if (!glob_plain_path(file[i]))
 			continue;
 		s->path[i] = file[i];
@@ -132,7 +125,7 @@ static void read_subject(const struct op *op, struct subject *s)
 	for (size_t i = 1; (direct || option) && i < op->exec.argc && s->name[APPLET] == NULL;
 	     i++) {
 		const char *named = coreutils_option(op->exec.argv[i]);
-		const char *name = base_name(named != NULL ? named : op->exec.argv[i]);
+		const char *name = glob_name(named != NULL ? named : op->exec.argv[i]);
 
 		if (!is_multi_call(name))
 			s->name[APPLET] = name;

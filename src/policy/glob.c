@@ -249,6 +249,13 @@ bool glob_match_path(const char *pattern, const char *path)
 	}
 }
 
+const char *glob_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
 bool glob_is_path(const char *pattern)
 {
 	return strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;

@@ -27,6 +27,8 @@ bool glob_match_joined(const char *pattern, const char *const *v, size_t n);
 /* Tries the last n, n - 1, …, 1 of the strings at the cost of one try. */
 bool glob_match_rests(const char *pattern, const char *const *v, size_t n);
 
+/* The part of a path or pattern behind its last slash; all of it without a slash. */
+const char *glob_name(const char *path);
 /* Whether a pattern for commands is one for paths, and not for names. */
 bool glob_is_path(const char *pattern);
 /* Absolute, and without empty, "." and ".." components; "/" is plain. */

@@ -41,11 +41,9 @@ typedef bool pattern_fn(const char *a, const char *b);
 /* A name covers a path that ends with it; a path covers a name only if it covers all paths. */
 static bool command_covers(const char *a, const char *b)
 {
-	const char *slash = strrchr(b, '/');
-
 	if (glob_is_path(a))
-		return glob_is_path(b) ? glob_path_covers(a, b) : glob_path_covers(a, "**");
-	return glob_text_covers(a, slash != NULL ? slash + 1 : b);
+		return glob_path_covers(a, glob_is_path(b) ? b : "**");
+	return glob_text_covers(a, glob_name(b));
 }
 
 /* A name that allows counts only in the system's directories. */
@@ -59,12 +57,9 @@ static bool allowed_command_covers(const char *a, const char *b)
 
 static COLD bool command_overlaps(const char *a, const char *b)
 {
-	const bool pa = glob_is_path(a), pb = glob_is_path(b);
-
-	if (pa && pb)
+	if (glob_is_path(a) && glob_is_path(b))
 		return glob_path_overlaps(a, b);
-	return glob_text_overlaps(pa && strrchr(a, '/') != NULL ? strrchr(a, '/') + 1 : a,
-				  pb && strrchr(b, '/') != NULL ? strrchr(b, '/') + 1 : b);
+	return glob_text_overlaps(glob_name(a), glob_name(b));
 }
 
 static COLD bool allowed_command_overlaps(const char *a, const char *b)
@@ -91,22 +86,15 @@ static bool any(struct linter *t, const struct snapshot_span *a, const char *b, 
 	return false;
 }
 
-static bool every(struct linter *t, const struct snapshot_span *a, const struct snapshot_span *b,
-		  pattern_fn *f)
+/* Whether every pattern of b (all), or some pattern of b, has a pattern of a for which f is true.
+ */
+static bool lists_match(struct linter *t, const struct snapshot_span *a,
+			const struct snapshot_span *b, pattern_fn *f, bool all)
 {
 	for (uint32_t i = 0; i < b->n; i++)
-		if (!any(t, a, snapshot_pattern(t->p, b->at + i), f))
-			return false;
-	return true;
-}
-
-static bool list_overlaps(struct linter *t, const struct snapshot_span *a,
-			  const struct snapshot_span *b, pattern_fn *f)
-{
-	for (uint32_t i = 0; i < b->n; i++)
-		if (any(t, a, snapshot_pattern(t->p, b->at + i), f))
-			return true;
-	return false;
+		if (any(t, a, snapshot_pattern(t->p, b->at + i), f) != all)
+			return !all;
+	return all;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -195,7 +183,7 @@ static COLD bool lines_overlap(struct linter *t, const struct snapshot_rule *a,
 	for (uint32_t i = 0; a->args_whole != b->args_whole && i < whole->args.n; i++)
 		if (strchr(snapshot_pattern(t->p, whole->args.at + i), '*') != NULL)
 			return true;
-	return list_overlaps(t, &a->args, &b->args, glob_text_overlaps);
+	return lists_match(t, &a->args, &b->args, glob_text_overlaps, false);
 }
 
 static bool group_within(const char *a, const char *b)
@@ -240,9 +228,10 @@ static COLD bool rest_covers(struct linter *t, const struct linted *a, const str
 	    ((asks & COND_CIDRS) && !cidrs_cover(t, x, y, true)) ||
 	    ((asks & COND_KINDS) && (y->bits & ~x->bits) != 0) ||
 	    ((asks & COND_SCRIPTS) &&
-	     (y->scripts.n == 0 || !every(t, &x->scripts, &y->scripts, glob_path_covers))) ||
+	     (y->scripts.n == 0 ||
+	      !lists_match(t, &x->scripts, &y->scripts, glob_path_covers, true))) ||
 	    ((asks & COND_LINE) && (!(b->asks & COND_LINE) || x->args_whole != y->args_whole ||
-				    !every(t, &x->regex, &y->regex, same_text))))
+				    !lists_match(t, &x->regex, &y->regex, same_text, true))))
 		return false;
 	for (uint32_t i = 0; (asks & COND_PORTS) && i < y->ports.n; i++)
 		if (!range_within(t, x, &t->p->ports[y->ports.at + i]))
@@ -251,7 +240,7 @@ static COLD bool rest_covers(struct linter *t, const struct linted *a, const str
 		if (!args_cover(t, x, y, snapshot_pattern(t->p, y->args.at + i)))
 			return false;
 	/* a command that has an option of each group of y has one of each group of x */
-	return every(t, &y->groups, &x->groups, group_within);
+	return lists_match(t, &y->groups, &x->groups, group_within, true);
 }
 
 static COLD void left_init(struct linter *t, const struct linted *b, struct left *left)
@@ -321,13 +310,13 @@ static COLD bool overlaps(struct linter *t, const struct linted *a, const struct
 	    ((both & COND_KINDS) ? (x->bits & y->bits) == 0 : (b->asks & COND_KINDS) != 0))
 		return false;
 	if ((both & COND_SCRIPTS) &&
-	    !list_overlaps(t, &x->scripts, &y->scripts, glob_path_overlaps))
+	    !lists_match(t, &x->scripts, &y->scripts, glob_path_overlaps, false))
 		return false;
 	if ((a->asks & COND_LINE) && (b->asks & COND_LINE) && !lines_overlap(t, x, y))
 		return false;
 	return !(both & COND_SUBJECT) ||
-	       list_overlaps(t, &x->subject, &y->subject,
-			     relations[t->class][decision_permits(x->decision)].overlaps);
+	       lists_match(t, &x->subject, &y->subject,
+			   relations[t->class][decision_permits(x->decision)].overlaps, false);
 }
 
 /* Warns about rule b because of the rule a before it: "KIND 'b' BETWEEN'a' (line N)END". */
@@ -374,14 +363,12 @@ static COLD uint64_t rule_bits(const struct linter *t, const struct snapshot_rul
 	uint64_t bits = r->subject.n == 0 ? UINT64_MAX : 0;
 
 	for (uint32_t i = 0; i < r->subject.n; i++) {
-		const char *s = snapshot_pattern(t->p, r->subject.at + i), *slash = strrchr(s, '/');
-		size_t len;
+		const char *s = snapshot_pattern(t->p, r->subject.at + i);
+		const char *slash = s[0] == '/' ? strchr(s + 1, '/') : NULL;
+		size_t len = slash != NULL ? (size_t)(slash + 1 - s) + strcspn(slash + 1, "/") : 0;
 
-		if (t->class == OP_FILE) {
-			slash = s[0] == '/' ? strchr(s + 1, '/') : NULL;
-			len = slash != NULL ? (size_t)(slash + 1 - s) + strcspn(slash + 1, "/") : 0;
-		} else {
-			s = slash != NULL ? slash + 1 : s;
+		if (t->class != OP_FILE) {
+			s = glob_name(s);
 			len = strlen(s);
 		}
 		bits |= len > 0 && glob_is_literal(s, len)
