@@ -5,7 +5,6 @@
 #include "policy/glob.h"
 #include "base/utf8.h"
 #include <stdint.h>
-#include <string.h>
 
 #define LAST_CHARACTER 0x10ffffU
 
@@ -247,18 +246,6 @@ bool glob_match_path(const char *pattern, const char *path)
 		pat = star;
 		text = grown;
 	}
-}
-
-const char *glob_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash != NULL ? slash + 1 : path;
-}
-
-bool glob_is_path(const char *pattern)
-{
-	return strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;
 }
 
 bool glob_plain_path(const char *path)

@@ -8,6 +8,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #define GLOB_MAX 4096	   /* bytes of a pattern */
 #define GLOB_COMPONENTS 64 /* components of a path pattern */
@@ -28,9 +29,17 @@ bool glob_match_joined(const char *pattern, const char *const *v, size_t n);
 bool glob_match_rests(const char *pattern, const char *const *v, size_t n);
 
 /* The part of a path or pattern behind its last slash; all of it without a slash. */
-const char *glob_name(const char *path);
+static inline const char *glob_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
 /* Whether a pattern for commands is one for paths, and not for names. */
-bool glob_is_path(const char *pattern);
+static inline bool glob_is_path(const char *pattern)
+{
+	return pattern[0] == '/' || strchr(pattern, '/') != NULL || strcmp(pattern, "**") == 0;
+}
 /* Absolute, and without empty, "." and ".." components; "/" is plain. */
 bool glob_plain_path(const char *path);
 /* Whether the text has no special character in it (a backslash is one). */

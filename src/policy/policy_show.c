@@ -114,20 +114,21 @@ void policy_unenforced(const struct policy *p, enum op_class class, struct buf *
 	/* this version does not count these operations */
 	const enum limit limit = c == OP_FILE ? LIMIT_max_file_ops : LIMIT_max_net_ops;
 	const bool limited = limits_has(&p->head->limits, limit);
+	const char *before = "";
 
 	if (remedy[c] == NULL || (n == 0 && !fallback && !limited))
 		return;
 	buf_addf(out, "%s rules are not enforced here: ", c == OP_FILE ? "file" : "network");
-	for (uint32_t i = 0; i < n && i < NAMES_SHOWN; i++)
-		buf_addf(out, "%s%s", i > 0 ? ", " : "",
-			 snapshot_text(p, snapshot_rule(p, c, i)->name));
+	for (uint32_t i = 0; i < n && i < NAMES_SHOWN; i++, before = ", ")
+		buf_addf(out, "%s%s", before, snapshot_text(p, snapshot_rule(p, c, i)->name));
 	if (n > NAMES_SHOWN)
 		buf_addf(out, " and %u more", n - NAMES_SHOWN);
-	if (fallback)
-		buf_addf(out, "%sdefault: %s", n > 0 ? ", " : "", decision_name(rules->fallback));
+	if (fallback) {
+		buf_addf(out, "%sdefault: %s", before, decision_name(rules->fallback));
+		before = ", ";
+	}
 	if (limited)
-		buf_addf(out, "%sresource_limits.%s", n > 0 || fallback ? ", " : "",
-			 limit_rows[limit].name);
+		buf_addf(out, "%sresource_limits.%s", before, limit_rows[limit].name);
 	buf_addf(out, "; %s", remedy[c]);
 }
 
