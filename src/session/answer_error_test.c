@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
 
 /* The error of a command that was not executed, in its answer and, the same, in its record. */
 static void expect_help(struct kit *k, const char *dir, const char *code, const char *path,
@@ -16,14 +12,14 @@ static void expect_help(struct kit *k, const char *dir, const char *code, const 
 	struct warden_result r;
 	cleanup_free char *answer = NULL, *record = NULL;
 
-	request.working_dir = text(dir);
+	request.working_dir = kit_text(dir);
 	kit_submit(k, f->id, &request, &o);
 	fake_take_exec(f);
 	r = fake_result(f, 0, "");
 	r.exit_code = 127;
-	r.error_code = text(code);
-	r.error_message = text("no");
-	r.error_path = text(path);
+	r.error_code = kit_text(code);
+	r.error_message = kit_text("no");
+	r.error_path = kit_text(path);
 	fake_send(k, f, MSG_warden_result, &r);
 	kit_skip(&f->link, MSG_warden_ack);
 	assert_at(&o.answer, "result.error.context.working_dir", dir != NULL ? dir : "/workspace");
@@ -73,7 +69,7 @@ static void exe_2_similar_programs_are_passed_on(void **state)
 	fake_take_exec(f);
 	r = fake_result(f, 0, "");
 	r.exit_code = 127;
-	r.error_code = text("E_COMMAND_NOT_FOUND");
+	r.error_code = kit_text("E_COMMAND_NOT_FOUND");
 	r.similar = (struct strv){near, 1};
 	fake_send(k, f, MSG_warden_result, &r);
 	assert_at(&o.answer, "result.error.similar_files", "[\"/usr/bin/python3\"]");
@@ -90,17 +86,17 @@ static void put_exec(struct fake *f, const char *decision, const char *path)
 			  .time_us = KIT_START_US,
 			  .count = 1,
 			  .command_id = f->command,
-			  .exec_path = text(path),
-			  .decision = text(decision),
-			  .policy_decision = text(decision),
-			  .policy_effective = text(decision),
-			  .policy_rule = text("no-id")};
+			  .exec_path = kit_text(path),
+			  .decision = kit_text(decision),
+			  .policy_decision = kit_text(decision),
+			  .policy_effective = kit_text(decision),
+			  .policy_rule = kit_text("no-id")};
 	uint64_t end;
 
 	if (strcmp(decision, "deny") == 0) {
-		e.denied_reason = text("not here");
-		e.denied_op = text("exec");
-		e.denied_target = text(path);
+		e.denied_reason = kit_text("not here");
+		e.denied_op = kit_text("exec");
+		e.denied_target = kit_text(path);
 		e.alternatives = (struct strv){other, 1};
 	}
 	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
@@ -128,7 +124,7 @@ static void expect_met(struct kit *k, const struct met *m)
 	put_exec(f, "allow", "/bin/true");
 	r = fake_result(f, 0, "");
 	r.exit_code = m->exit_code;
-	r.error_code = text(m->error_code);
+	r.error_code = kit_text(m->error_code);
 	fake_send(k, f, MSG_warden_result, &r);
 	kit_skip(&f->link, MSG_warden_ack);
 	if (m->want == NULL)

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/fdio.h"
 #include "session/drain.h"
-#include "session/session_testkit.h"
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
 
 /* Runs one command whose result the caller may change before it is sent. */
 typedef void change_fn(struct warden_result *r);
@@ -92,12 +89,12 @@ static void exe_1_every_field_of_the_interface_is_there(void **state)
 	};
 	struct kit *k = *state;
 	struct exec_request request = kit_request("npm");
-	char *args[] = {text("install"), NULL};
+	char *args[] = {kit_text("install"), NULL};
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
 	request.args = (struct strv){args, 1};
-	request.command_id = text("c1");
+	request.command_id = kit_text("c1");
 	a = run(k, &request, "out\n", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
 		free(kit_at(&a, fields[i]));
@@ -131,7 +128,7 @@ static void exe_1_a_script_has_no_arguments(void **state)
 
 	kit_session(k, "s1");
 	kit_get(k, "s1")->config.limits.value[LIMIT_command_timeout] = 0;
-	request.script = text("cd /tmp && ls");
+	request.script = kit_text("cd /tmp && ls");
 	a = run(k, &request, "", NULL);
 	assert_at(&a, "request",
 		  "{\"command\":null,\"args\":[],\"script\":\"cd /tmp && ls\","
@@ -145,24 +142,24 @@ static void exe_3_output_is_cut_at_its_limit(void **state)
 	cleanup_buf struct buf a = {0}, b = {0}, c = {0}, d = {0};
 
 	kit_session(k, "s1");
-	request.command_id = text("c1");
+	request.command_id = kit_text("c1");
 	request.max_output_bytes = 4;
 	a = run(k, &request, "abcd", NULL);
 	assert_at(&a, "result.stdout", "abcd");
 	assert_at(&a, "result.stdout_truncated", "false");
 	assert_at(&a, "result.pagination.has_more", "false");
-	request.command_id = text("c2");
+	request.command_id = kit_text("c2");
 	b = run(k, &request, "abcde", NULL);
 	assert_at(&b, "result.stdout", "abcd");
 	assert_at(&b, "result.stdout_truncated", "true");
 	assert_at(&b, "result.stdout_total_bytes", "5");
 	assert_at(&b, "result.pagination.has_more", "true");
 	assert_at(&b, "result.pagination.next_command", "agentsh output c2 --offset=4 --limit=4");
-	request.command_id = text("c3");
+	request.command_id = kit_text("c3");
 	c = run(k, &request, "abc\xc3\xa4", NULL); /* not in the middle of a character */
 	assert_at(&c, "result.stdout", "abc");
 	assert_at(&c, "result.pagination.next_command", "agentsh output c3 --offset=3 --limit=4");
-	request.command_id = text("c4");
+	request.command_id = kit_text("c4");
 	request.max_output_bytes = 0;
 	d = run(k, &request, "x", NULL);
 	assert_at(&d, "result.stdout", "");
@@ -198,7 +195,7 @@ static void exe_3_errors_are_paged_by_their_name(void **state)
 	struct seen_by o = {0};
 	struct warden_result r;
 
-	request.command_id = text("c1");
+	request.command_id = kit_text("c1");
 	request.max_output_bytes = 2;
 	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
@@ -225,9 +222,9 @@ static void with_error(struct warden_result *r)
 			       NULL};
 
 	r->exit_code = 127;
-	r->error_code = text("E_COMMAND_NOT_FOUND");
-	r->error_message = text("no such program");
-	r->error_path = text("/bin/nope");
+	r->error_code = kit_text("E_COMMAND_NOT_FOUND");
+	r->error_message = kit_text("no such program");
+	r->error_path = kit_text("/bin/nope");
 	r->background = (struct strv){left, 3};
 }
 
@@ -235,12 +232,12 @@ static void exe_2_an_error_has_its_context(void **state)
 {
 	struct kit *k = *state;
 	struct exec_request request = kit_request("nope");
-	char *args[] = {text("-x"), NULL};
+	char *args[] = {kit_text("-x"), NULL};
 	cleanup_buf struct buf a = {0};
 
 	kit_session(k, "s1");
 	request.args = (struct strv){args, 1};
-	request.command_id = text("c1");
+	request.command_id = kit_text("c1");
 	a = run(k, &request, "", with_error);
 	assert_at(&a, "result.exit_code", "127");
 	assert_at(&a, "result.error",
@@ -277,33 +274,34 @@ static void evt_1_operations_are_listed_by_kind(void **state)
 	struct seen_by o = {0};
 	struct event read = {.type = EVENT_file_read,
 			     .count = 2,
-			     .path = text("/a"),
+			     .path = kit_text("/a"),
 			     .op_bytes = 10,
-			     .decision = text("allow")};
+			     .decision = kit_text("allow")};
 	struct event write = {
-		.type = EVENT_file_write, .count = 1, .path = text("/b"), .op_bytes = 7};
+		.type = EVENT_file_write, .count = 1, .path = kit_text("/b"), .op_bytes = 7};
 	struct event denied = {.type = EVENT_file_open,
 			       .count = 1,
-			       .path = text("/c"),
-			       .decision = text("deny"),
-			       .policy_decision = text("deny")};
+			       .path = kit_text("/c"),
+			       .decision = kit_text("deny"),
+			       .policy_decision = kit_text("deny")};
 	struct event shadow = {.type = EVENT_file_open,
 			       .count = 1,
-			       .path = text("/d"),
-			       .decision = text("allow"),
-			       .policy_decision = text("deny")};
-	struct event dns = {.type = EVENT_dns_query, .count = 3, .dns_domain = text("x.org")};
+			       .path = kit_text("/d"),
+			       .decision = kit_text("allow"),
+			       .policy_decision = kit_text("deny")};
+	struct event dns = {.type = EVENT_dns_query, .count = 3, .dns_domain = kit_text("x.org")};
 	struct event con = {.type = EVENT_net_connect,
 			    .count = 1,
-			    .remote_addr = text("::1"),
+			    .remote_addr = kit_text("::1"),
 			    .remote_port = 443,
 			    .bytes_sent = 1024,
 			    .bytes_received = 2048};
 	struct event four = {.type = EVENT_net_connect,
 			     .count = 1,
-			     .remote_addr = text("10.0.0.1"),
+			     .remote_addr = kit_text("10.0.0.1"),
 			     .remote_port = 80};
-	struct event blocked = {.type = EVENT_net_blocked, .count = 1, .decision = text("deny")};
+	struct event blocked = {
+		.type = EVENT_net_blocked, .count = 1, .decision = kit_text("deny")};
 	struct session *s;
 
 	kit_submit(k, "s1", &request, &o);
@@ -351,8 +349,8 @@ static void evt_1_lists_are_capped_with_totals(void **state)
 	for (int n = 100; n <= 101; n++) {
 		struct seen_by o = {0};
 		cleanup_free char *total = mem_printf("%d", n);
-		struct event denied = {.type = EVENT_exec, .decision = text("deny")};
-		struct event exec = {.type = EVENT_exec, .exec_path = text("/bin/true")};
+		struct event denied = {.type = EVENT_exec, .decision = kit_text("deny")};
+		struct event exec = {.type = EVENT_exec, .exec_path = kit_text("/bin/true")};
 		json_t *doc = NULL;
 
 		kit_submit(k, "s1", &request, &o);
@@ -380,7 +378,8 @@ static void exe_1_destinations_are_capped(void **state)
 	struct fake *f = kit_session(k, "s1");
 	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
-	struct event con = {.type = EVENT_net_connect, .count = 1, .remote_addr = text("10.0.0.1")};
+	struct event con = {
+		.type = EVENT_net_connect, .count = 1, .remote_addr = kit_text("10.0.0.1")};
 	json_t *doc = NULL;
 
 	kit_submit(k, "s1", &request, &o);
@@ -405,10 +404,10 @@ static void evt_1_another_sessions_events_are_not_mixed_in(void **state)
 	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	struct event forged = {
-		.type = EVENT_exec, .session_id = text("s1"), .agent_id = text("agent-9")};
+		.type = EVENT_exec, .session_id = kit_text("s1"), .agent_id = kit_text("agent-9")};
 	struct event exec = {.type = EVENT_exec};
 
-	request.command_id = text("c1");
+	request.command_id = kit_text("c1");
 	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	memcpy(g->command, "c1", 3);

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
+#include "base/fdio.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
 #include <signal.h>
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
 
 static void ses_2_destroy_gives_every_command_its_answer(void **state)
 {
@@ -28,7 +25,7 @@ static void ses_2_destroy_gives_every_command_its_answer(void **state)
 	kit_skip(&f->link, MSG_warden_end);
 	r = fake_result(f, 137, "so far");
 	r.signal = SIGKILL;
-	r.error_code = text("E_COMMAND_KILLED");
+	r.error_code = kit_text("E_COMMAND_KILLED");
 	fake_send(k, f, MSG_warden_result, &r);
 	assert_int_equal(a.done, 1);
 	assert_at(&a.answer, "result.stdout", "so far");
@@ -57,7 +54,8 @@ static void ses_2_a_dead_warden_answers_with_what_is_known(void **state)
 	assert_int_equal(fdio_write_all(f->out[0], "two\nlines", 9), 0);
 	link_done(&f->link);
 	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = f->id, .reason = text("killed")}, NULL, 0);
+		 &(struct launcher_gone){.session_id = f->id, .reason = kit_text("killed")}, NULL,
+		 0);
 	assert_int_equal(a.done, 1);
 	assert_int_equal(a.err.code, E_OK);
 	assert_at(&a.record, "state", "killed");
@@ -88,7 +86,8 @@ static void ses_2_an_exit_that_only_the_journal_knows(void **state)
 	fake_event(f, EVENT_command_finished, f->command, &end);
 	link_done(&f->link);
 	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = f->id, .reason = text("killed")}, NULL, 0);
+		 &(struct launcher_gone){.session_id = f->id, .reason = kit_text("killed")}, NULL,
+		 0);
 	assert_at(&a.record, "state", "killed");
 	assert_at(&a.answer, "result.exit_code", "7");
 	assert_at(&a.answer, "result.duration_ms", "1.5");
@@ -108,7 +107,8 @@ static void ses_2_a_command_that_was_sent_and_never_seen_is_lost(void **state)
 	fake_take_exec(f);
 	link_done(&f->link);
 	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = f->id, .reason = text("killed")}, NULL, 0);
+		 &(struct launcher_gone){.session_id = f->id, .reason = kit_text("killed")}, NULL,
+		 0);
 	assert_at(&a.answer, "command_state", "lost");
 	assert_at(&a.answer, "result.exit_code", "null");
 	assert_at(&a.answer, "result.error.code", "E_UNAVAILABLE");

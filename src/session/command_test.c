@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
+#include <stdio.h>
 
 static void exe_1_others_do_not_find_it(void **state)
 {
@@ -20,7 +17,7 @@ static void exe_1_others_do_not_find_it(void **state)
 	snprintf(other.agent_id, sizeof(other.agent_id), "agent-2");
 	snprintf(admin.agent_id, sizeof(admin.agent_id), "root");
 	admin.role = ROLE_ADMIN;
-	request.command_id = text("mine");
+	request.command_id = kit_text("mine");
 	kit_submit(k, "s1", &request, &o);
 	for (int i = 0; i < 2; i++) { /* alive, then from its row */
 		assert_int_equal(command_get(k->ss, &other, NULL, "mine", &c, &err), -E_NOT_FOUND);
@@ -56,7 +53,7 @@ static void exe_1_commands_are_listed_in_pages(void **state)
 	struct err err = {0};
 
 	for (int i = 0; i < 3; i++) {
-		request.command_id = text(ids[i]);
+		request.command_id = kit_text(ids[i]);
 		kit_submit(k, "s1", &request, &o[i]);
 	}
 	fake_take_exec(f);

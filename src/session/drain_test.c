@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bells, broken rings, and commits that fail. */
+#include "base/log.h"
 #include "event/journal_layout.h"
 #include "session/drain.h"
-#include "session/session_found_testkit.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
+#include <fcntl.h>
 #include <poll.h>
 
 static bool refuse;
@@ -236,11 +239,11 @@ static void ses_8_the_next_server_goes_on_in_every_ring(void **state)
 	assert_int_equal(
 		pwrite(f->other_fd[1], nothing, sizeof(nothing), offsetof(struct ack_page, pos)),
 		sizeof(nothing));
-	restart(k);
+	kit_restart(k);
 	other_event(f, EVENT_file_write);
-	found(k, f);
-	answer_hello(k, f);
-	answer_patch(k, f);
+	kit_found(k, f);
+	fake_answer_hello(k, f);
+	fake_answer_patch(k, f);
 	kit_found_all(k);
 	assert_events(k, "s1",
 		      "session_created session_state:ready command_queued session_state:busy "
@@ -257,7 +260,7 @@ static void ses_8_every_ring_of_a_dead_session_is_drained(void **state)
 	struct fake *f = two_rings(k, &o);
 	const struct launcher_lost lost = {.session_id = f->id, .rings = fake_rings(f)};
 
-	restart(k);
+	kit_restart(k);
 	other_event(f, EVENT_file_write);
 	kit_tell(k, MSG_launcher_lost, &lost,
 		 (int[]){f->ring_fd, f->ack_fd, f->other_fd[0], f->other_fd[1]}, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
+#include "session/testkit/session_testkit.h"
 
 static void ses_8_an_outcome_survives_its_row(void **state)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
+#include "base/fdio.h"
+#include "session/testkit/command_testkit.h"
 
 /* A running command that has written out and err. */
 static struct command *running(struct kit *k, const char *out, const char *errors,

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
+#include "session/testkit/fake_warden_testkit.h"
+#include "session/testkit/record_testkit.h"
 
 /* One that is refused at once. */
 static struct told patch(struct kit *k, const struct session_request *request)
@@ -20,9 +16,9 @@ static void ses_1_environment_is_merged_by_the_warden(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	char *env[] = {text("A=1"), text("BASH_ENV=x"), NULL};
-	char *after[] = {text("A=1"), text("LANG=C"), NULL};
-	char *gone[] = {text("OLD"), NULL};
+	char *env[] = {kit_text("A=1"), kit_text("BASH_ENV=x"), NULL};
+	char *after[] = {kit_text("A=1"), kit_text("LANG=C"), NULL};
+	char *gone[] = {kit_text("OLD"), NULL};
 	struct session_request request = {
 		.environment = {env, 2}, .unset = {gone, 1}, .has_environment = true};
 	struct told t = {0};
@@ -54,9 +50,9 @@ static void ses_1_the_directory_is_tried_first(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	char *env[] = {text("A=1"), NULL};
+	char *env[] = {kit_text("A=1"), NULL};
 	struct session_request request = {.environment = {env, 1},
-					  .working_dir = text("src/./x/.."),
+					  .working_dir = kit_text("src/./x/.."),
 					  .limits.value[LIMIT_session_timeout] = 1000};
 	struct told t = {0};
 	struct warden_patch m;
@@ -84,7 +80,7 @@ static void ses_1_a_directory_that_is_not_there_changes_nothing(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
-	struct session_request request = {.working_dir = text("/nowhere"),
+	struct session_request request = {.working_dir = kit_text("/nowhere"),
 					  .limits.value[LIMIT_session_timeout] = 1000};
 	struct told t = {0};
 
@@ -109,7 +105,7 @@ static void ses_1_names_of_the_same_directory_are_no_failure(void **state)
 	struct fake *f = kit_session(k, "s1");
 
 	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		struct session_request request = {.working_dir = text(same[i])};
+		struct session_request request = {.working_dir = kit_text(same[i])};
 		struct told t = {0};
 
 		session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
@@ -120,7 +116,7 @@ static void ses_1_names_of_the_same_directory_are_no_failure(void **state)
 		assert_int_equal(t.err.code, E_OK);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(root); i++) {
-		struct session_request request = {.working_dir = text(root[i])};
+		struct session_request request = {.working_dir = kit_text(root[i])};
 		struct told t = {0};
 
 		session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
@@ -174,7 +170,7 @@ static void ses_5_limits_only_become_narrower(void **state)
 	t = (struct told){0};
 	session_patch(kit_get(k, "s1"), &k->who, &narrower, kit_told, &t);
 	kit_skip(&k->launcher, MSG_launcher_limit);
-	kit_tell(k, MSG_launcher_limited, &(struct launcher_limited){.session_id = text("s1")},
+	kit_tell(k, MSG_launcher_limited, &(struct launcher_limited){.session_id = kit_text("s1")},
 		 NULL, 0);
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_int_equal(m.command_timeout_ms, 299999);
@@ -235,9 +231,9 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	struct session_request request = {.limits.value[LIMIT_pids_max] = 5,
 					  .limits.value[LIMIT_max_memory_mb] = 7,
 					  .limits.value[LIMIT_max_disk_mb] = 3};
-	char *walls[] = {text("pids_limit\tup\t5 processes"), NULL};
+	char *walls[] = {kit_text("pids_limit\tup\t5 processes"), NULL};
 	struct launcher_limit ask;
-	struct launcher_limited answer = {.session_id = text("s1"), .walls = {walls, 1}};
+	struct launcher_limited answer = {.session_id = kit_text("s1"), .walls = {walls, 1}};
 	struct told t = {0};
 	struct warden_patch m;
 	struct link_msg msg;
@@ -277,11 +273,11 @@ static void ses_5_a_refused_limit_changes_nothing(void **state)
 	struct fake *f = kit_session(k, "s1");
 	struct session_request request = {.limits.value[LIMIT_pids_max] = 5,
 					  .limits.value[LIMIT_session_timeout] = 1000,
-					  .working_dir = text("/workspace/src")};
-	struct launcher_limited answer = {.session_id = text("s1"),
-					  .code = text("E_CONFLICT"),
-					  .subject = text("memory_limit"),
-					  .message = text("in use")};
+					  .working_dir = kit_text("/workspace/src")};
+	struct launcher_limited answer = {.session_id = kit_text("s1"),
+					  .code = kit_text("E_CONFLICT"),
+					  .subject = kit_text("memory_limit"),
+					  .message = kit_text("in use")};
 	struct told t = {0};
 	struct warden_patch m;
 	struct link_msg msg;
@@ -317,7 +313,7 @@ static void ses_5_two_patches_keep_the_narrower(void **state)
 					.limits.value[LIMIT_pids_max] = 9};
 	struct session_request second = {.limits.value[LIMIT_session_timeout] = 2000,
 					 .limits.value[LIMIT_pids_max] = 8};
-	struct launcher_limited answer = {.session_id = text("s1")};
+	struct launcher_limited answer = {.session_id = kit_text("s1")};
 	struct told a = {0}, b = {0};
 
 	session_patch(kit_get(k, "s1"), &k->who, &first, kit_told, &a);
@@ -341,7 +337,7 @@ static void ses_5_a_wider_patch_behind_a_narrower_is_capped(void **state)
 	struct fake *f = kit_session(k, "s1");
 	struct session_request first = {.limits.value[LIMIT_pids_max] = 8},
 			       second = {.limits.value[LIMIT_pids_max] = 9};
-	struct launcher_limited answer = {.session_id = text("s1")};
+	struct launcher_limited answer = {.session_id = kit_text("s1")};
 	struct told a = {0}, b = {0};
 
 	session_patch(kit_get(k, "s1"), &k->who, &first, kit_told, &a);
@@ -373,9 +369,10 @@ static void ses_2_a_patch_ends_with_its_session(void **state)
 	session_patch(kit_get(k, "s1"), &k->who, &request, kit_told, &t);
 	kit_skip(&k->launcher, MSG_launcher_limit);
 	link_done(&f->link);
-	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = text("s1"), .reason = text("killed")}, NULL,
-		 0);
+	kit_tell(
+		k, MSG_launcher_gone,
+		&(struct launcher_gone){.session_id = kit_text("s1"), .reason = kit_text("killed")},
+		NULL, 0);
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.err.code, E_SESSION_STOPPED);
 }

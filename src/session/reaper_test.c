@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
+#include "base/fdio.h"
 #include "session/sessions.h"
+#include "session/testkit/command_testkit.h"
 #include <sys/time.h>
 
 #define MS INT64_C(1000)

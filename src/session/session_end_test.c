@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How sessions end: asked for, by a failure, with the server. */
-#include "session/session_request_testkit.h"
+#include "session/testkit/fake_warden_testkit.h"
+#include "session/testkit/record_testkit.h"
+#include <stdio.h>
 
 static void ses_2_destroy_ends_in_order(void **state)
 {
@@ -28,7 +30,7 @@ static void ses_2_destroy_ends_in_order(void **state)
 	assert_events(k, "s1",
 		      "session_created session_state:ready session_state:stopping "
 		      "session_state:stopped session_destroyed");
-	r = record_of(k, "s1"); /* from its row now */
+	r = kit_session_record(k, "s1"); /* from its row now */
 	assert_at(&r, "state", "stopped");
 	assert_at(&r, "ended", "2027-01-15T08:00:01.000000Z");
 	assert_at(&r, "failure", "null");
@@ -37,7 +39,7 @@ static void ses_2_destroy_ends_in_order(void **state)
 	assert_at(&r, "config.timeout", "4h");
 	assert_at(&r, "enforcement.1.state", "up");
 	assert_int_equal(sessions_live(k->ss), 0);
-	assert_int_equal(destroy(k, "s1").n, 1); /* again */
+	assert_int_equal(kit_destroy(k, "s1").n, 1); /* again */
 	kit_recv_nothing(&k->launcher);
 }
 
@@ -69,10 +71,10 @@ static void ses_2_a_dead_warden_fails_its_session_only(void **state)
 	kit_turn(k);
 	assert_string_equal(kit_state(k, "s1"), "ready"); /* the launcher knows why */
 	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = text("s1"),
-					 .reason = text("killed by signal KILL (9)")},
+		 &(struct launcher_gone){.session_id = kit_text("s1"),
+					 .reason = kit_text("killed by signal KILL (9)")},
 		 NULL, 0);
-	r = record_of(k, "s1");
+	r = kit_session_record(k, "s1");
 	assert_at(&r, "state", "failed");
 	assert_at(&r, "failure", "killed by signal KILL (9)");
 	assert_events(k, "s1",
@@ -100,7 +102,7 @@ static void ses_2_a_closed_link_is_enough_after_a_moment(void **state)
 	link_done(&f->link);
 	kit_until(k, &failed_seen, 1);
 	kit_turn(k);
-	r = record_of(k, "s1");
+	r = kit_session_record(k, "s1");
 	assert_at(&r, "failure", "its warden ended without a word");
 }
 
@@ -112,7 +114,7 @@ static void ses_2_a_broken_protocol_fails_the_session(void **state)
 
 	assert_int_equal(send(f->link.fd, "nonsense", 8, 0), 8);
 	kit_turn(k);
-	r = record_of(k, "s1");
+	r = kit_session_record(k, "s1");
 	assert_at(&r, "state", "failed");
 	assert_at(&r, "failure", "its warden broke the protocol");
 	kit_skip(&k->launcher, MSG_launcher_remove);
@@ -134,7 +136,8 @@ static void ses_2_last_words_are_read_before_the_end(void **state)
 	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
 	store_commit(k->store, &err);
 	assert_int_equal(link_send(&f->link, MSG_warden_failed, 0,
-				   &(struct warden_failed){.reason = text("why")}, NULL, 0, &err),
+				   &(struct warden_failed){.reason = kit_text("why")}, NULL, 0,
+				   &err),
 			 0);
 	link_done(&f->link);
 	kit_turn(k);
@@ -152,7 +155,7 @@ static void ses_8_stopping_the_server_ends_every_session(void **state)
 {
 	struct kit *k = *state;
 	struct fake *a = kit_session(k, "s1"), *b = kit_session(k, "s2");
-	struct session_request request = request_of("s3");
+	struct session_request request = kit_request_of("s3");
 	unsigned n = 0;
 	struct told t = {0};
 
@@ -176,8 +179,8 @@ static void ses_8_stopping_the_server_ends_every_session(void **state)
 	link_done(&b->link);
 	kit_turn(k);
 	assert_int_equal(n, 1);
-	request = request_of("s4");
-	assert_int_equal(create(k, &request).err.code, E_UNAVAILABLE);
+	request = kit_request_of("s4");
+	assert_int_equal(kit_create(k, &request).err.code, E_UNAVAILABLE);
 }
 
 static void ses_8_stopping_without_sessions_is_done_at_once(void **state)

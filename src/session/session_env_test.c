@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session_env.h"
-#include "session/session_testkit.h"
+#include "session/testkit/session_testkit.h"
 
 static struct strv list(char **v, size_t n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/denial.h"
 #include "session/session_policies.h"
-#include "session/session_testkit.h"
+#include "session/testkit/command_testkit.h"
 
 static const char strict[] =
 	"version: 1\n"
@@ -13,11 +13,6 @@ static const char strict[] =
 	"resource_limits: {max_memory_mb: 100, pids_max: 50, session_timeout: 1h,\n"
 	"  command_timeout: 1m, max_commands: 2}\n"
 	"environment: {allow: [LANG, 'APP_*']}\n";
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
 
 static void record(struct kit *k, const char *id, struct buf *out)
 {
@@ -38,8 +33,8 @@ static struct fake *make(struct kit *k, const char *id, struct session_request r
 	struct fake *f;
 
 	k->policy = strict;
-	request.id = text(id);
-	request.workspace = text("/srv/project");
+	request.id = kit_text(id);
+	request.workspace = kit_text("/srv/project");
 	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_turn(k);
 	kit_skip(&k->launcher, MSG_launcher_create);
@@ -103,10 +98,11 @@ static void pol_5_the_version_stays_over_a_restart(void **state)
 static void pol_5_a_session_without_its_policy_is_not_made(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = {.id = text("s1"), .workspace = text("/srv/project")};
-	struct launcher_created m = {.session_id = text("s1"),
-				     .policy_name = text("observe"),
-				     .policy_version = text("sha256:00")};
+	struct session_request request = {.id = kit_text("s1"),
+					  .workspace = kit_text("/srv/project")};
+	struct launcher_created m = {.session_id = kit_text("s1"),
+				     .policy_name = kit_text("observe"),
+				     .policy_version = kit_text("sha256:00")};
 	struct told t = {0};
 	struct fake *f;
 	int fd[5];
@@ -142,7 +138,8 @@ static void ses_3_variables_beyond_the_policy_are_refused_by_patch(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = make(k, "s1", (struct session_request){0});
-	char *bad[] = {text("APP_X=1"), text("TERM=x"), NULL}, *good[] = {text("APP_X=1"), NULL};
+	char *bad[] = {kit_text("APP_X=1"), kit_text("TERM=x"), NULL},
+	     *good[] = {kit_text("APP_X=1"), NULL};
 	struct session_request request = {.environment = {bad, 2}, .has_environment = true};
 	struct told t = {0};
 
@@ -161,7 +158,7 @@ static void ses_3_variables_beyond_the_policy_are_refused_by_exec(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = make(k, "s1", (struct session_request){0});
-	char *bad[] = {text("TERM=x"), NULL}, *good[] = {text("APP_X=1"), NULL};
+	char *bad[] = {kit_text("TERM=x"), NULL}, *good[] = {kit_text("APP_X=1"), NULL};
 	struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 	struct command_observer obs = kit_observer(&o);
@@ -225,9 +222,9 @@ static unsigned count(struct kit *k, enum event_type type, const char *part)
 static void pol_5_a_reload_is_asked_told_and_recorded(void **state)
 {
 	struct kit *k = *state;
-	char *names[] = {text("a"), text("b"), NULL},
-	     *versions[] = {text("sha256:1"), text(""), NULL};
-	char *why[] = {text("b.yaml:1:1: error: no"), NULL};
+	char *names[] = {kit_text("a"), kit_text("b"), NULL},
+	     *versions[] = {kit_text("sha256:1"), kit_text(""), NULL};
+	char *why[] = {kit_text("b.yaml:1:1: error: no"), NULL};
 	struct launcher_policies m = {.name = {names, 2},
 				      .version = {versions, 2},
 				      .description = {versions, 2},
@@ -275,12 +272,13 @@ static void ses_3_a_refused_request_is_told_with_its_denial(void **state)
 				     "beyond the policy\x1f"
 				     "env\x1fX\x1f\x1f";
 	struct kit *k = *state;
-	struct session_request request = {.id = text("s1"), .workspace = text("/srv/project")};
-	struct launcher_refused m = {.session_id = text("s1"),
-				     .code = text("E_POLICY_DENIED"),
-				     .subject = text("X"),
-				     .message = text("beyond"),
-				     .policy = text(denial)};
+	struct session_request request = {.id = kit_text("s1"),
+					  .workspace = kit_text("/srv/project")};
+	struct launcher_refused m = {.session_id = kit_text("s1"),
+				     .code = kit_text("E_POLICY_DENIED"),
+				     .subject = kit_text("X"),
+				     .message = kit_text("beyond"),
+				     .policy = kit_text(denial)};
 	struct told t = {0};
 
 	session_create(k->ss, &k->who, &request, kit_told, &t);
@@ -299,7 +297,7 @@ static void ses_3_a_refused_request_is_told_with_its_denial(void **state)
 
 static void ses_3_a_policy_that_may_not_be_chosen_names_the_others(void **state)
 {
-	struct config c = {.policy_default = text("observe")};
+	struct config c = {.policy_default = kit_text("observe")};
 	cleanup_buf struct buf json = {0};
 	struct err err = {.subject = "any"};
 	char name[65];

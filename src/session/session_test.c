@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_request_testkit.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
+#include <stdio.h>
 #include <sys/resource.h>
 
 /* ---- made ---- */
@@ -7,12 +9,12 @@
 static void ses_1_the_launcher_is_asked_with_the_proof(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
+	struct session_request request = kit_request_of("s1");
 	struct launcher_create m;
 	struct link_msg msg;
 	struct told t = {0};
 
-	request.background = text("keep");
+	request.background = kit_text("keep");
 	session_create(k->ss, &k->who, &request, kit_told, &t);
 	kit_recv_nothing(&k->launcher); /* not before the row is safe */
 	kit_turn(k);
@@ -32,7 +34,7 @@ static void ses_1_the_launcher_is_asked_with_the_proof(void **state)
 static void ses_1_a_unix_connection_is_passed_as_the_proof(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
+	struct session_request request = kit_request_of("s1");
 	struct launcher_create m;
 	struct link_msg msg;
 	struct told t = {0};
@@ -55,7 +57,7 @@ static void ses_2_created_is_ready_after_the_first_state(void **state)
 
 	kit_session(k, "s1");
 	assert_events(k, "s1", "session_created session_state:ready");
-	r = record_of(k, "s1");
+	r = kit_session_record(k, "s1");
 	assert_at(&r, "id", "s1");
 	assert_at(&r, "state", "ready");
 	assert_at(&r, "agent_id", "agent-1");
@@ -100,10 +102,10 @@ static void ses_3_what_was_asked_for_is_required(void **state)
 		{.port = true, .walls = UINT64_C(1) << WALL_network_rules},
 	};
 	struct kit *k = *state;
-	char *some[] = {text("443"), NULL};
+	char *some[] = {kit_text("443"), NULL};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct session_request request = request_of("s1");
+		struct session_request request = kit_request_of("s1");
 		struct launcher_create m;
 		struct link_msg msg;
 
@@ -128,7 +130,7 @@ static void ses_3_what_was_asked_for_is_required(void **state)
 static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
+	struct session_request request = kit_request_of("s1");
 	struct told t = {0};
 	struct fake *f;
 	cleanup_buf struct buf r = {0};
@@ -144,7 +146,7 @@ static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 	f = fake_new(k, "s1");
 	fake_created(k, f);
 	fake_greet(k, f);
-	r = record_of(k, "s1");
+	r = kit_session_record(k, "s1");
 	assert_non_null(strstr(r.data, "\"cpu_limit\",\"state\":\"absent\""));
 	assert_non_null(strstr(r.data, env_filter));
 	assert_at(&r, "config.resource_limits.max_memory_mb", "2048");
@@ -153,14 +155,14 @@ static void ses_3_what_cannot_be_enforced_is_reported(void **state)
 static void ses_5_the_smallest_timeout_wins(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
+	struct session_request request = kit_request_of("s1");
 	cleanup_buf struct buf r = {0};
 
 	request.limits.value[LIMIT_session_timeout] =
 		k->config.limits.value[LIMIT_session_timeout] - 1;
 	request.limits.value[LIMIT_idle_timeout] = k->config.limits.value[LIMIT_idle_timeout] + 1;
-	create(k, &request);
-	r = record_of(k, "s1");
+	kit_create(k, &request);
+	r = kit_session_record(k, "s1");
 	assert_at(&r, "config.timeout", "14399999ms");
 	assert_at(&r, "config.idle_timeout", "30m");
 }
@@ -181,7 +183,7 @@ static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cleanup_free char *id = mem_printf("s%zu", i);
 		cleanup_free char *want = mem_printf("%llds", (long long)rows[i].want / 1000);
-		struct session_request request = request_of(id);
+		struct session_request request = kit_request_of(id);
 		cleanup_buf struct buf r = {0};
 
 		k->config.limits.value[LIMIT_session_timeout] =
@@ -189,8 +191,8 @@ static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
 		k->config.agent_max_lifetime_ms = k->config.agent_idle_timeout_ms = rows[i].agent;
 		request.limits.value[LIMIT_session_timeout] =
 			request.limits.value[LIMIT_idle_timeout] = rows[i].asked;
-		create(k, &request);
-		r = record_of(k, id);
+		kit_create(k, &request);
+		r = kit_session_record(k, id);
 		assert_at(&r, "config.timeout", want);
 		assert_at(&r, "config.idle_timeout", want);
 	}
@@ -199,11 +201,11 @@ static void ses_7_an_agents_limits_narrow_its_time_outs(void **state)
 static void ses_1_an_id_is_used_once(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
+	struct session_request request = kit_request_of("s1");
 	struct told t;
 
 	kit_session(k, "s1");
-	t = create(k, &request);
+	t = kit_create(k, &request);
 	assert_int_equal(t.err.code, E_CONFLICT);
 	assert_string_equal(t.err.subject, "s1");
 	assert_memory_equal(t.err.message, "the id is taken; 's1-", 21);
@@ -214,11 +216,11 @@ static void ses_1_an_id_is_used_once(void **state)
 static void ses_1_an_id_is_made_where_none_is_asked(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of(NULL);
+	struct session_request request = kit_request_of(NULL);
 	struct launcher_create m;
 	struct link_msg msg;
 
-	create(k, &request);
+	kit_create(k, &request);
 	kit_recv(&k->launcher, MSG_launcher_create, &m, &msg);
 	assert_memory_equal(m.session_id, "session-", 8);
 	msg_done(MSG_launcher_create, &m);
@@ -227,9 +229,10 @@ static void ses_1_an_id_is_made_where_none_is_asked(void **state)
 static void ses_3_bad_request_are_named(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = {
-		.id = text("query"), .agent_id = text("agent-2"), .policy = text("a/b")};
-	struct told t = create(k, &request);
+	struct session_request request = {.id = kit_text("query"),
+					  .agent_id = kit_text("agent-2"),
+					  .policy = kit_text("a/b")};
+	struct told t = kit_create(k, &request);
 
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
@@ -238,27 +241,27 @@ static void ses_3_bad_request_are_named(void **state)
 	assert_string_equal(t.err.details[1].field, "workspace");
 	assert_string_equal(t.err.details[2].field, "agent_id");
 	assert_string_equal(t.err.details[3].field, "policy");
-	request = request_of("s1");
-	request.workspace = text("relative");
-	t = create(k, &request);
+	request = kit_request_of("s1");
+	request.workspace = kit_text("relative");
+	t = kit_create(k, &request);
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
-	request = request_of("s1");
-	request.agent_id = text("agent-1");
-	request.policy = text("observe");
-	assert_int_equal(create(k, &request).n, 0);
+	request = kit_request_of("s1");
+	request.agent_id = kit_text("agent-1");
+	request.policy = kit_text("observe");
+	assert_int_equal(kit_create(k, &request).n, 0);
 }
 
 static void ses_3_an_environment_over_the_limit_is_refused(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
+	struct session_request request = kit_request_of("s1");
 	char *pair = mem_alloc(REQUEST_ENV_MAX), *env[] = {pair, NULL};
 	struct told t;
 
 	memset(pair, 'x', REQUEST_ENV_MAX - 1);
 	pair[1] = '=';
 	request.environment = (struct strv){env, 1};
-	t = create(k, &request);
+	t = kit_create(k, &request);
 	assert_int_equal(t.err.code, E_BAD_REQUEST);
 	assert_string_equal(t.err.details[0].field, "environment");
 	free(pair);
@@ -267,48 +270,49 @@ static void ses_3_an_environment_over_the_limit_is_refused(void **state)
 static void ses_5_caps_hold_at_their_number(void **state)
 {
 	struct kit *k = *state;
-	struct session_request a = request_of("s1"), b = request_of("s2"), c = request_of("s3");
+	struct session_request a = kit_request_of("s1"), b = kit_request_of("s2"),
+			       c = kit_request_of("s3");
 	struct told t;
 
 	k->config.max_sessions = 2;
 	k->config.max_sessions_per_agent = 1;
-	assert_int_equal(create(k, &a).n, 0);
-	t = create(k, &b);
+	assert_int_equal(kit_create(k, &a).n, 0);
+	t = kit_create(k, &b);
 	assert_int_equal(t.err.code, E_RESOURCE_LIMIT);
 	assert_string_equal(t.err.subject, "agent-1");
 	snprintf(k->who.agent_id, sizeof(k->who.agent_id), "agent-2");
-	assert_int_equal(create(k, &b).n, 0);
+	assert_int_equal(kit_create(k, &b).n, 0);
 	snprintf(k->who.agent_id, sizeof(k->who.agent_id), "agent-3");
-	assert_int_equal(create(k, &c).err.code, E_RESOURCE_LIMIT);
+	assert_int_equal(kit_create(k, &c).err.code, E_RESOURCE_LIMIT);
 }
 
 /* It is refused before it is made: nothing would be left to reach it by. */
 static void ses_5_without_descriptors_there_is_no_new_session(void **state)
 {
 	struct kit *k = *state;
-	struct session_request a = request_of("s1");
+	struct session_request a = kit_request_of("s1");
 	struct rlimit old, none;
 	struct told t;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	t = create(k, &a);
+	t = kit_create(k, &a);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_int_equal(t.err.code, E_RESOURCE_LIMIT);
 	assert_non_null(strstr(t.err.message, "RLIMIT_NOFILE"));
 	kit_recv_nothing(&k->launcher);
-	assert_int_equal(create(k, &a).n, 0);
+	assert_int_equal(kit_create(k, &a).n, 0);
 }
 
 static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
-	struct launcher_refused m = {.session_id = text("s1"),
-				     .code = text("E_FORBIDDEN"),
-				     .subject = text("/srv/project"),
-				     .message = text("not yours")};
+	struct session_request request = kit_request_of("s1");
+	struct launcher_refused m = {.session_id = kit_text("s1"),
+				     .code = kit_text("E_FORBIDDEN"),
+				     .subject = kit_text("/srv/project"),
+				     .message = kit_text("not yours")};
 	struct told t = {0};
 	struct session *s;
 
@@ -328,8 +332,9 @@ static void ses_1_a_refusal_is_told_as_it_is_and_frees_the_id(void **state)
 static void ses_2_destroyed_while_it_is_made(void **state)
 {
 	struct kit *k = *state;
-	struct session_request a = request_of("s1"), b = request_of("s2");
-	struct launcher_refused refused = {.session_id = text("s2"), .code = text("E_FORBIDDEN")};
+	struct session_request a = kit_request_of("s1"), b = kit_request_of("s2");
+	struct launcher_refused refused = {.session_id = kit_text("s2"),
+					   .code = kit_text("E_FORBIDDEN")};
 	struct told made = {0}, ended = {0}, other = {0}, gone = {0};
 	struct fake *f;
 
@@ -357,7 +362,7 @@ static void ses_2_destroyed_while_it_is_made(void **state)
 /* The warden says this while the session is made, and goes. */
 static struct told fail_while_made(struct kit *k, const char *id, const char *reason)
 {
-	struct session_request request = request_of(id);
+	struct session_request request = kit_request_of(id);
 	struct told t = {0};
 	struct fake *f;
 
@@ -367,7 +372,7 @@ static struct told fail_while_made(struct kit *k, const char *id, const char *re
 	f = fake_new(k, id);
 	fake_created(k, f);
 	kit_skip(&f->link, MSG_warden_hello);
-	fake_send(k, f, MSG_warden_failed, &(struct warden_failed){.reason = text(reason)});
+	fake_send(k, f, MSG_warden_failed, &(struct warden_failed){.reason = kit_text(reason)});
 	assert_int_equal(t.n, 0);
 	link_done(&f->link);
 	kit_turn(k);
@@ -409,11 +414,11 @@ static void ses_2_a_failure_that_is_no_walls_fault(void **state)
 static void sbx_5_a_missing_wall_is_an_event(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = request_of("s1");
-	struct launcher_refused m = {.session_id = text("s1"),
-				     .code = text("E_ENFORCEMENT"),
-				     .subject = text("memory_limit"),
-				     .message = text("no group to be had")};
+	struct session_request request = kit_request_of("s1");
+	struct launcher_refused m = {.session_id = kit_text("s1"),
+				     .code = kit_text("E_ENFORCEMENT"),
+				     .subject = kit_text("memory_limit"),
+				     .message = kit_text("no group to be had")};
 	struct told t = {0};
 
 	session_create(k->ss, &k->who, &request, kit_told, &t);
@@ -462,9 +467,10 @@ static void ses_1_the_list_has_pages_with_the_newest_last(void **state)
 	kit_session(k, "s2");
 	kit_session(k, "s3");
 	link_done(&k->warden[0].link);
-	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = text("s1"), .reason = text("killed")}, NULL,
-		 0);
+	kit_tell(
+		k, MSG_launcher_gone,
+		&(struct launcher_gone){.session_id = kit_text("s1"), .reason = kit_text("killed")},
+		NULL, 0);
 	assert_int_equal(session_list(k->ss, &k->who, "", 2, &JW(&one), &err), 0);
 	assert_at(&one, "sessions.0.id", "s1");
 	assert_at(&one, "sessions.0.state", "failed");
@@ -526,7 +532,8 @@ static void obs_1_sessions_are_counted(void **state)
 	link_done(&k->warden[0].link);
 	k->clock.fixed_us += 3000000;
 	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = text("s1"), .reason = text("x")}, NULL, 0);
+		 &(struct launcher_gone){.session_id = kit_text("s1"), .reason = kit_text("x")},
+		 NULL, 0);
 	metrics_format(k->metrics, &b);
 	assert_non_null(strstr(b.data, "agentsh_sessions_active 0\n"));
 	assert_non_null(strstr(b.data, "agentsh_session_duration_seconds_sum 3"));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the next server finds. */
+#include "base/fdio.h"
 #include "base/log.h"
 #include "session/drain.h"
-#include "session/session_found_testkit.h"
 #include "session/sessions.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
+#include <fcntl.h>
 #include <sys/stat.h>
 
 static void on_ready(void *arg)
@@ -14,11 +17,11 @@ static void on_ready(void *arg)
 static void ses_8_nothing_to_find_is_ready_at_once(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = {.workspace = text("/w")};
+	struct session_request request = {.workspace = kit_text("/w")};
 	struct told t = {0};
 	unsigned ready = 0;
 
-	restart(k);
+	kit_restart(k);
 	sessions_on_ready(k->ss, on_ready, &ready);
 	assert_false(sessions_ready(k->ss));
 	session_create(k->ss, &k->who, &request, kit_told, &t);
@@ -36,18 +39,18 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 	const struct exec_request request = kit_request("true");
 	struct seen_by o = {0};
 
-	restart(k);
-	found(k, a);
-	found(k, b);
+	kit_restart(k);
+	kit_found(k, a);
+	kit_found(k, b);
 	kit_found_all(k);
-	answer_hello(k, a);
+	fake_answer_hello(k, a);
 	assert_false(sessions_ready(k->ss));
 	kit_submit(k, "s1", &request, &o);
 	assert_int_equal(o.err.code, E_UNAVAILABLE);
-	answer_patch(k, a);
+	fake_answer_patch(k, a);
 	assert_false(sessions_ready(k->ss));
-	answer_hello(k, b);
-	answer_patch(k, b);
+	fake_answer_hello(k, b);
+	fake_answer_patch(k, b);
 	assert_true(sessions_ready(k->ss));
 	assert_string_equal(kit_get(k, "s1")->cwd, "/workspace/now");
 	assert_string_equal(kit_state(k, "s1"), "ready");
@@ -64,14 +67,14 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 	struct seen_by o = {0}, again = {0}, other = {0};
 	struct err err = {0};
 
-	submit(k, "s1", "c1", &o);
+	kit_submit_id(k, "s1", "c1", &o);
 	fake_take_exec(a);
-	restart(k);
-	found(k, a);
-	found(k, b);
+	kit_restart(k);
+	kit_found(k, a);
+	kit_found(k, b);
 	kit_found_all(k);
-	answer_hello(k, b);
-	answer_patch(k, b);
+	fake_answer_hello(k, b);
+	fake_answer_patch(k, b);
 	assert_false(sessions_ready(k->ss));
 	sessions_serve_rest(k->ss);
 	assert_true(sessions_ready(k->ss));
@@ -82,10 +85,10 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 	/* Whether it runs is not known: it is not taken for one that never did. */
 	assert_int_equal(command_kill(kit_get(k, "s1")->commands.tqh_first, NULL, 0, &err),
 			 -E_UNAVAILABLE);
-	answer_hello(k, a);
+	fake_answer_hello(k, a);
 	fake_send(k, a, MSG_warden_started,
-		  &(struct warden_started){.command_id = text("c1"), .time_us = KIT_START_US});
-	answer_patch(k, a);
+		  &(struct warden_started){.command_id = kit_text("c1"), .time_us = KIT_START_US});
+	fake_answer_patch(k, a);
 	assert_int_equal(command_kill(kit_get(k, "s1")->running, NULL, 0, &err), 0);
 	kit_seen_done(&o);
 	kit_seen_done(&other);
@@ -95,14 +98,14 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 {
 	struct kit *k = *state;
-	struct session_request request = {.id = text("s1"), .workspace = text("/w")};
+	struct session_request request = {.id = kit_text("s1"), .workspace = kit_text("/w")};
 	struct fake *f;
 
 	session_create(k->ss, &k->who, &request, kit_told, &(struct told){0});
 	kit_turn(k);
 	f = fake_new(k, "s1");
-	restart(k); /* the launcher went on alone */
-	found(k, f);
+	kit_restart(k); /* the launcher went on alone */
+	kit_found(k, f);
 	kit_found_all(k);
 	kit_skip(&k->launcher, MSG_launcher_remove);
 	assert_true(sessions_ready(k->ss));
@@ -113,7 +116,7 @@ static void ses_8_hello_brings_the_row_for_a_warden_that_never_had_one(void **st
 {
 	struct kit *k = *state;
 	struct session_request request = {
-		.id = text("s1"), .workspace = text("/w"), .background = text("keep")};
+		.id = kit_text("s1"), .workspace = kit_text("/w"), .background = kit_text("keep")};
 	struct told t = {0};
 	struct warden_hello hello;
 	struct link_msg m;
@@ -149,27 +152,28 @@ static void ses_8_a_running_command_goes_on(void **state)
 	struct seen_by o = {0};
 	cleanup_buf struct buf before = {0}, after = {0};
 
-	submit(k, "s1", "c1", &o);
+	kit_submit_id(k, "s1", "c1", &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	assert_int_equal(fdio_write_all(f->out[0], "half\n", 5), 0);
-	restart(k);
-	found(k, f);
+	kit_restart(k);
+	kit_found(k, f);
 	kit_found_all(k);
-	answer_hello(k, f);
+	fake_answer_hello(k, f);
 	fake_send(k, f, MSG_warden_started,
-		  &(struct warden_started){.command_id = text("c1"), .time_us = KIT_START_US + 5});
-	answer_patch(k, f);
+		  &(struct warden_started){.command_id = kit_text("c1"),
+					   .time_us = KIT_START_US + 5});
+	fake_answer_patch(k, f);
 	assert_true(sessions_ready(k->ss));
 	assert_string_equal(kit_state(k, "s1"), "busy");
-	before = record_of(k, "c1");
+	before = kit_command_record(k, "c1");
 	assert_at(&before, "state", "running");
 	assert_at(&before, "started", "2027-01-15T08:00:00.000005Z");
 	assert_at(&before, "stdout_total_bytes", "5");
 	assert_at(&before, "stdout_total_lines", "1");
 	fake_finish(k, f, 0, "half\n");
 	kit_skip(&f->link, MSG_warden_ack);
-	after = answer_of(k, "c1");
+	after = kit_command_answer(k, "c1");
 	assert_at(&after, "result.stdout", "half\n");
 	assert_at(&after, "result.exit_code", "0");
 	assert_at(&after, "request.command", "true");
@@ -188,19 +192,19 @@ static void ses_8_an_unacknowledged_result_is_stored(void **state)
 	struct warden_result r;
 	cleanup_buf struct buf answer = {0};
 
-	submit(k, "s1", "c1", &o);
+	kit_submit_id(k, "s1", "c1", &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	r = fake_result(f, 5, "done\n");
-	restart(k);
-	found(k, f);
-	answer_hello(k, f);
+	kit_restart(k);
+	kit_found(k, f);
+	fake_answer_hello(k, f);
 	fake_send(k, f, MSG_warden_result, &r);
-	answer_patch(k, f);
+	fake_answer_patch(k, f);
 	kit_found_all(k);
 	assert_true(sessions_ready(k->ss));
 	kit_skip(&f->link, MSG_warden_ack);
-	answer = answer_of(k, "c1");
+	answer = kit_command_answer(k, "c1");
 	assert_at(&answer, "result.exit_code", "5");
 	assert_at(&answer, "result.stdout", "done\n");
 	assert_int_equal(journal_acked(f->journal), journal_head(f->journal));
@@ -220,14 +224,14 @@ static void ses_8_a_result_that_is_told_twice_is_stored_once(void **state)
 	cleanup_free char *before = NULL;
 	cleanup_buf struct buf a = {0}, b = {0};
 
-	submit(k, "s1", "c1", &o);
+	kit_submit_id(k, "s1", "c1", &o);
 	fake_take_exec(f);
 	fake_start(k, f);
 	r = fake_result(f, 5, "");
 	fake_send(k, f, MSG_warden_result, &r);
-	a = answer_of(k, "c1");
+	a = kit_command_answer(k, "c1");
 	before = kit_events(k, "s1");
-	restart(k);
+	kit_restart(k);
 	assert_int_equal(ftruncate(f->ack_fd, 0), 0); /* nothing was acknowledged */
 	{
 		cleanup_free char *ring = mem_printf("%s/x.ring", k->dir);
@@ -241,13 +245,13 @@ static void ses_8_a_result_that_is_told_twice_is_stored_once(void **state)
 		close(f->ack_fd);
 		f->ack_fd = fd[1];
 	}
-	found(k, f);
-	answer_hello(k, f);
+	kit_found(k, f);
+	fake_answer_hello(k, f);
 	fake_send(k, f, MSG_warden_result, &r);
 	kit_skip(&f->link, MSG_warden_ack);
-	answer_patch(k, f);
+	fake_answer_patch(k, f);
 	kit_found_all(k);
-	b = answer_of(k, "c1");
+	b = kit_command_answer(k, "c1");
 	assert_string_equal(a.data, b.data);
 	assert_events(k, "s1", before);
 	assert_int_equal(kit_get(k, "s1")->totals.command_count, 1);
@@ -258,7 +262,7 @@ static void state_with_execs(struct kit *k, struct fake *f, uint64_t verified)
 {
 	struct warden_state m = {.version = LINK_VERSION,
 				 .session_id = f->id,
-				 .cwd = text("/workspace"),
+				 .cwd = kit_text("/workspace"),
 				 .execs.verified = verified};
 
 	fake_send(k, f, MSG_warden_state, &m);
@@ -283,12 +287,12 @@ static void pol_4_execs_before_this_server_are_not_counted(void **state)
 	struct seen_by a = {0}, b = {0};
 	struct warden_result r;
 
-	submit(k, "s1", "c1", &a);
+	kit_submit_id(k, "s1", "c1", &a);
 	fake_take_exec(f);
 	r = fake_result(f, 0, "");
 	r.execs.verified = 3;
-	restart(k);
-	found(k, f);
+	kit_restart(k);
+	kit_found(k, f);
 	kit_skip(&f->link, MSG_warden_hello);
 	state_with_execs(k, f, 5);
 	assert_verified(k, 0);
@@ -297,7 +301,7 @@ static void pol_4_execs_before_this_server_are_not_counted(void **state)
 	state_with_execs(k, f, 6); /* answers the patch */
 	assert_verified(k, 1);
 	kit_found_all(k);
-	submit(k, "s1", "c2", &b);
+	kit_submit_id(k, "s1", "c2", &b);
 	kit_skip(&f->link, MSG_warden_settings);
 	kit_skip(&f->link, MSG_warden_patch);
 	kit_skip(&f->link, MSG_warden_ack);
@@ -324,17 +328,17 @@ static void ses_8_what_the_warden_never_saw_is_lost(void **state)
 
 	command_submit(kit_get(k, "s1"), &k->who, &ask, &obs, NULL);
 	kit_turn(k);
-	submit(k, "s1", "waiting", &b);
-	restart(k);
-	found(k, f);
-	answer_hello(k, f);
+	kit_submit_id(k, "s1", "waiting", &b);
+	kit_restart(k);
+	kit_found(k, f);
+	fake_answer_hello(k, f);
 	kit_found_all(k);
 	assert_false(sessions_ready(k->ss));
 	assert_string_equal(kit_state(k, "s1"), "busy");
-	answer_patch(k, f);
+	fake_answer_patch(k, f);
 	assert_true(sessions_ready(k->ss));
 	assert_string_equal(kit_state(k, "s1"), "ready");
-	answer = answer_of(k, "waiting");
+	answer = kit_command_answer(k, "waiting");
 	assert_at(&answer, "command_state", "lost");
 	assert_at(&answer, "result.exit_code", "null");
 	assert_at(&answer, "result.error.code", "E_UNAVAILABLE");
@@ -347,7 +351,7 @@ static void ses_8_what_the_warden_never_saw_is_lost(void **state)
 	assert_int_equal(c.done, 1); /* never run again */
 	assert_at(&c.answer, "command_state", "lost");
 	kit_recv_nothing(&f->link);
-	submit(k, "s1", "next", &a);
+	kit_submit_id(k, "s1", "next", &a);
 	fake_run(k, f, 0, "");
 	assert_int_equal(a.done, 1);
 	kit_seen_done(&a);
@@ -362,15 +366,15 @@ static void ses_8_a_started_command_of_a_dead_session_was_killed(void **state)
 	struct seen_by a = {0};
 	cleanup_buf struct buf r = {0};
 
-	submit(k, "s1", "c1", &a);
+	kit_submit_id(k, "s1", "c1", &a);
 	fake_take_exec(f);
 	fake_start(k, f);
 	session_drain(kit_get(k, "s1"), NULL);
 	kit_turn(k);
-	restart(k);
+	kit_restart(k);
 	kit_tell(k, MSG_launcher_lost, &(struct launcher_lost){.session_id = f->id}, NULL, 0);
 	kit_found_all(k);
-	r = record_of(k, "c1");
+	r = kit_command_record(k, "c1");
 	assert_at(&r, "state", "killed");
 	assert_at(&r, "started", "2027-01-15T08:00:00.000005Z");
 }
@@ -384,12 +388,12 @@ static void ses_8_a_stop_is_finished_by_the_next_server(void **state)
 	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &(struct told){0});
 	session_destroy(kit_get(k, "s2"), &k->who, "x", kit_told, &(struct told){0});
 	kit_turn(k);
-	restart(k);
-	found(k, a);
+	kit_restart(k);
+	kit_found(k, a);
 	kit_found_all(k);
 	assert_string_equal(kit_state(k, "s2"), "stopped"); /* its processes are gone, as asked */
-	answer_hello(k, a);
-	answer_patch(k, a);
+	fake_answer_hello(k, a);
+	fake_answer_patch(k, a);
 	kit_skip(&a->link, MSG_warden_end);
 	link_done(&a->link);
 	kit_turn(k);
@@ -402,14 +406,14 @@ static void ses_8_a_warden_without_a_row_is_ended(void **state)
 	struct fake *f = fake_new(k, "unclaimed");
 	struct session *s;
 
-	restart(k);
-	found(k, f);
+	kit_restart(k);
+	kit_found(k, f);
 	kit_found_all(k);
 	assert_true(sessions_ready(k->ss)); /* nobody waits for it */
 	assert_int_equal(session_get(k->ss, &k->who, "unclaimed", &s, NULL), -E_SESSION_NOT_FOUND);
 	assert_int_equal(sessions_live(k->ss), 0);
-	answer_hello(k, f);
-	answer_patch(k, f);
+	fake_answer_hello(k, f);
+	fake_answer_patch(k, f);
 	kit_skip(&f->link, MSG_warden_end);
 	link_done(&f->link);
 	kit_turn(k);
@@ -422,13 +426,14 @@ static void ses_8_a_warden_that_dies_while_it_is_greeted(void **state)
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 
-	restart(k);
-	found(k, f);
+	kit_restart(k);
+	kit_found(k, f);
 	kit_found_all(k);
 	assert_false(sessions_ready(k->ss));
 	link_done(&f->link);
 	kit_tell(k, MSG_launcher_gone,
-		 &(struct launcher_gone){.session_id = f->id, .reason = text("killed")}, NULL, 0);
+		 &(struct launcher_gone){.session_id = f->id, .reason = kit_text("killed")}, NULL,
+		 0);
 	assert_true(sessions_ready(k->ss));
 	assert_string_equal(kit_state(k, "s1"), "failed");
 }
@@ -440,14 +445,14 @@ static void ses_8_commands_are_numbered_on(void **state)
 	struct seen_by a = {0}, b = {0};
 	cleanup_buf struct buf list = {0};
 
-	submit(k, "s1", "c1", &a);
+	kit_submit_id(k, "s1", "c1", &a);
 	fake_run(k, f, 0, "");
-	restart(k);
-	found(k, f);
-	answer_hello(k, f);
-	answer_patch(k, f);
+	kit_restart(k);
+	kit_found(k, f);
+	fake_answer_hello(k, f);
+	fake_answer_patch(k, f);
 	kit_found_all(k);
-	submit(k, "s1", "a2", &b);
+	kit_submit_id(k, "s1", "a2", &b);
 	fake_run(k, f, 0, "");
 	assert_int_equal(command_list(kit_get(k, "s1"), "1", 10, &JW(&list), NULL), 0);
 	assert_at(&list, "commands.0.command_id", "a2");
@@ -484,7 +489,8 @@ static void cfg_1_wardens_are_told_of_new_settings(void **state)
 					   "logging.level=debug", "logging.format=json"};
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1"), *late;
-	struct session_request request = {.id = text("s2"), .workspace = text("/srv/project")};
+	struct session_request request = {.id = kit_text("s2"),
+					  .workspace = kit_text("/srv/project")};
 	struct told t = {0};
 
 	session_create(k->ss, &k->who, &request, kit_told, &t);

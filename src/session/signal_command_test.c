@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
 #include <signal.h>
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
+#include <stdio.h>
 
 /* ---- killed ---- */
 
@@ -40,8 +37,8 @@ static void exe_5_kill_goes_to_the_tree(void **state)
 	assert_string_equal(err.details[0].field, "signal");
 	r = fake_result(f, 143, "part");
 	r.signal = SIGTERM;
-	r.error_code = text("E_COMMAND_KILLED");
-	r.error_message = text("killed by TERM");
+	r.error_code = kit_text("E_COMMAND_KILLED");
+	r.error_message = kit_text("killed by TERM");
 	fake_send(k, f, MSG_warden_result, &r);
 	assert_at(&o.record, "state", "killed");
 	assert_at(&o.answer, "result.signal", "TERM");
@@ -92,8 +89,8 @@ static void exe_4_a_timeout_is_a_kill_with_its_own_code(void **state)
 	kit_submit(k, "s1", &request, &o);
 	fake_take_exec(f);
 	r = fake_result(f, 124, "");
-	r.error_code = text("E_COMMAND_TIMEOUT");
-	r.error_message = text("it ran out of time");
+	r.error_code = kit_text("E_COMMAND_TIMEOUT");
+	r.error_message = kit_text("it ran out of time");
 	fake_send(k, f, MSG_warden_result, &r);
 	assert_at(&o.answer, "result.exit_code", "124");
 	assert_at(&o.answer, "result.signal", "null");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
 #include "session/sessions.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/session_testkit.h"
-
-static char *text(const char *s)
-{
-	return (char *)s;
-}
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
+#include <stdio.h>
 
 /* ---- its way ---- */
 
@@ -17,14 +14,15 @@ static void exe_1_the_row_is_safe_before_the_warden_hears(void **state)
 	const struct command_observer obs = kit_observer(&o);
 	struct warden_exec x;
 	struct link_msg m;
-	char *args[] = {text("install"), NULL}, *env[] = {text("A=1"), text("LD_PRELOAD=x"), NULL};
+	char *args[] = {kit_text("install"), NULL},
+	     *env[] = {kit_text("A=1"), kit_text("LD_PRELOAD=x"), NULL};
 
 	request.args = (struct strv){args, 1};
 	request.env = (struct strv){env, 2};
-	request.working_dir = text("src");
+	request.working_dir = kit_text("src");
 	request.timeout_ms = 1000;
-	request.argv0 = text("zero");
-	request.stdin_data = (struct bytes){(uint8_t *)text("in"), 2};
+	request.argv0 = kit_text("zero");
+	request.stdin_data = (struct bytes){(uint8_t *)kit_text("in"), 2};
 	command_submit(kit_get(k, "s1"), &k->who, &(struct command_ask){.request = &request}, &obs,
 		       NULL);
 	kit_recv_nothing(&f->link);
@@ -117,7 +115,7 @@ static void sta_3_directory_and_environment_are_the_sessions_afterwards(void **s
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	const struct exec_request request = kit_request("true");
-	char *env[] = {text("FOO=bar"), NULL}, *names[] = {text("FOO"), NULL};
+	char *env[] = {kit_text("FOO=bar"), NULL}, *names[] = {kit_text("FOO"), NULL};
 	struct warden_result r;
 	struct seen_by o = {0};
 	cleanup_buf struct buf record = {0};
@@ -126,7 +124,7 @@ static void sta_3_directory_and_environment_are_the_sessions_afterwards(void **s
 	fake_take_exec(f);
 	fake_start(k, f);
 	r = fake_result(f, 0, "");
-	r.cwd = text("/workspace/sub");
+	r.cwd = kit_text("/workspace/sub");
 	r.env_changed = (struct strv){names, 1};
 	r.env = (struct strv){env, 1};
 	fake_send(k, f, MSG_warden_result, &r);
@@ -147,7 +145,7 @@ static void exe_1_a_chosen_id_is_used_once(void **state)
 	struct seen_by a = {0}, b = {0}, c = {0};
 
 	kit_session(k, "s2");
-	request.command_id = text("mine");
+	request.command_id = kit_text("mine");
 	kit_submit(k, "s1", &request, &a);
 	kit_submit(k, "s1", &request, &b);
 	assert_int_equal(b.done, 1);
@@ -181,7 +179,7 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 	assert_at(&r, "queue.waiting", "2");
 	fake_start(k, f);
 	result = fake_result(f, 0, "");
-	result.cwd = text("/elsewhere");
+	result.cwd = kit_text("/elsewhere");
 	fake_send(k, f, MSG_warden_result, &result);
 	assert_int_equal(a.done, 1);
 	assert_int_equal(b.done, 0);
@@ -303,9 +301,9 @@ static void exe_1_a_refusal_of_the_warden_is_the_answer(void **state)
 	fake_take_exec(f);
 	fake_send(k, f, MSG_warden_refused,
 		  &(struct warden_refused){.command_id = f->command,
-					   .code = text("E_POLICY_DENIED"),
-					   .subject = text("/bin/rm"),
-					   .message = text("no rm")});
+					   .code = kit_text("E_POLICY_DENIED"),
+					   .subject = kit_text("/bin/rm"),
+					   .message = kit_text("no rm")});
 	assert_int_equal(a.done, 1);
 	assert_int_equal(a.err.code, E_POLICY_DENIED);
 	assert_string_equal(a.err.message, "no rm");

@@ -4,7 +4,8 @@
  * function fails the running cmocka test. */
 #pragma once
 #include "api/handlers.h"
-#include "session/session_testkit.h"
+#include "session/testkit/command_testkit.h"
+#include "session/testkit/record_testkit.h"
 #include "wire/http.h"
 #include <errno.h>
 #include <sys/socket.h>
