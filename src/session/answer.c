@@ -332,7 +332,7 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	jw_kstr(w, "command_id", c->id);
 	jw_kstr(w, "session_id", c->s->id);
 	jw_ktime_us(w, "timestamp", c->created_us);
-	jw_kstr(w, "command_state", command_state_name(c->state));
+	jw_kstr(w, "command_state", command_state_names[c->state]);
 	jw_key(w, "request");
 	jw_raw(w, c->request, strlen(c->request));
 	jw_key(w, "result");
@@ -358,7 +358,7 @@ void command_format(struct command *c, struct jw *w)
 	jw_kstr(w, "command_id", c->id);
 	jw_kstr(w, "session_id", c->s->id);
 	jw_kstr(w, "agent_id", c->s->agent_id);
-	jw_kstr(w, "state", command_state_name(c->state));
+	jw_kstr(w, "state", command_state_names[c->state]);
 	jw_key(w, "request");
 	jw_raw(w, c->request, strlen(c->request));
 	jw_ktime_us(w, "created", c->created_us);

@@ -8,15 +8,10 @@
 #include "session/rows.h"
 #include "session/sessions.h"
 
-static const char *const state_names[] = {
+const char *const command_state_names[] = {
 	[COMMAND_QUEUED] = "queued", [COMMAND_RUNNING] = "running", [COMMAND_FINISHED] = "finished",
 	[COMMAND_KILLED] = "killed", [COMMAND_LOST] = "lost",
 };
-
-const char *command_state_name(enum command_state state)
-{
-	return state_names[state];
-}
 
 bool command_is_over(const struct command *c)
 {
@@ -132,9 +127,7 @@ struct observer *command_observer_of(struct command *c, const void *arg)
 void command_event(struct command *c, enum event_type type, const char *reason)
 {
 	struct event e = {
-		.schema = EVENT_SCHEMA,
 		.type = type,
-		.time_us = (uint64_t)sessions_now(c->s->ss),
 		.session_id = c->s->id,
 		.command_id = c->id,
 		.agent_id = c->s->agent_id,

@@ -82,7 +82,7 @@ struct command {
 };
 
 /* command.c */
-const char *command_state_name(enum command_state state);
+extern const char *const command_state_names[];
 struct command *command_new(struct session *s, const char *id);
 struct command *command_find(struct session *s, const char *id); /* in its list; NULL */
 void command_list_add(struct command *c);			 /* keeps a reference */

@@ -8,20 +8,19 @@
 #define PAGE_MAX (10 * 1024 * 1024)
 #define COUNT_CHUNK (64 * 1024)
 
-static int try_open(struct command *c, int stream, struct err *err)
-{
-	return stream_file_open(c->s->ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
-				err, &c->read_fd[stream]);
-}
-
-/* What cannot be opened although it is there: for want of descriptors, of which some only wait. */
+/* A file may be there and not open for want of descriptors: spare files hold some that only wait.
+ */
 static int open_file(struct command *c, int stream, struct err *err)
 {
-	int r = c->read_fd[stream] != -1 ? 0 : try_open(c, stream, err);
+	struct sessions *ss = c->s->ss;
+	int r = 0;
 
-	if (r == -E_UNAVAILABLE) {
-		spares_drop(c->s->ss);
-		r = try_open(c, stream, err);
+	for (int i = 0; i < 2 && c->read_fd[stream] == -1; i++) {
+		r = stream_file_open(ss->deps.output_dir, c->s->id, c->file[stream].name, stream,
+				     err, &c->read_fd[stream]);
+		if (r != -E_UNAVAILABLE)
+			break;
+		spares_drop(ss);
 	}
 	return r;
 }
@@ -115,24 +114,27 @@ uint64_t command_lines(struct command *c, int stream)
 	return lines_of(c, stream, &x);
 }
 
-static int fill_page(struct command *c, int stream, const struct stream_extent *x, size_t limit,
-		     struct buf *out, struct stream_page *page, struct err *err)
+/* Appends a page to out. The ring is only for a reader that follows the command. */
+static int read_page(struct command *c, int stream, bool follows, size_t limit, struct buf *out,
+		     struct stream_page *page, struct err *err)
 {
-	const uint64_t offset = page->offset;
+	struct stream_extent x = extent_of(c, stream);
 	int r;
 
-	page->next = offset;
+	if (!follows)
+		x.bytes = x.from = x.kept;
+	page->next = page->offset;
 	page->has_more = !command_is_over(c);
-	if (x->bytes == 0)
+	if (x.bytes == 0)
 		return 0;
 	r = open_file(c, stream, err);
-	if (r == -E_NOT_FOUND && x->kept > 0)
+	if (r == -E_NOT_FOUND && x.kept > 0)
 		return err_set(err, E_NOT_FOUND, c->id, "the output of '%s' is kept no longer",
 			       c->id);
-	if (r < 0 && x->kept > 0)
+	if (r < 0 && x.kept > 0)
 		return r;
 	buf_reserve(out, limit);
-	r = stream_read(c->read_fd[stream], x, offset, limit, command_is_over(c),
+	r = stream_read(c->read_fd[stream], &x, page->offset, limit, command_is_over(c),
 			out->data + out->len, page, err);
 	if (r < 0)
 		return r;
@@ -141,58 +143,25 @@ static int fill_page(struct command *c, int stream, const struct stream_extent *
 	return 0;
 }
 
-/* The ring is for those who follow. */
-static struct stream_extent kept_part(struct command *c, int stream)
-{
-	const struct stream_extent x = extent_of(c, stream);
-
-	return (struct stream_extent){x.kept, x.kept, x.kept};
-}
-
 int command_read_first(struct command *c, int stream, size_t limit, struct buf *out, uint64_t *next,
 		       struct err *err)
 {
-	const struct stream_extent x = kept_part(c, stream);
 	struct stream_page page = {0};
-	const int r = fill_page(c, stream, &x, limit, out, &page, err);
+	const int r = read_page(c, stream, false, limit, out, &page, err);
 
-	if (r == 0)
-		*next = page.next;
+	*next = page.next;
 	return r == -E_NOT_FOUND ? 0 : r;
 }
 
 int command_follow(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
 		   uint64_t *next, struct err *err)
 {
-	const struct stream_extent x = extent_of(c, stream);
 	struct stream_page page = {.offset = offset};
-	const int r = fill_page(c, stream, &x, limit, out, &page, err);
+	const int r = read_page(c, stream, true, limit, out, &page, err);
 
 	if (r == 0)
 		*next = page.next;
 	return r;
-}
-
-static void format_page(struct command *c, int stream, const struct stream_page *page,
-			const struct buf *data, struct jw *w)
-{
-	const bool over = command_is_over(c);
-	const char *encoding;
-
-	jw_obj(w);
-	jw_kstr(w, "command_id", c->id);
-	jw_kstr(w, "stream", stream == 1 ? "stdout" : "stderr");
-	jw_kint(w, "offset", (int64_t)page->offset);
-	jw_key(w, "data");
-	encoding = jw_data(w, data->data != NULL ? data->data : "", data->len);
-	jw_kstr(w, "encoding", encoding);
-	jw_kuint(w, "total_bytes", command_bytes(c, stream));
-	jw_kuint(w, "total_lines", command_lines(c, stream));
-	jw_kuint(w, "kept_bytes", command_kept(c, stream));
-	jw_kint(w, "next_offset", (int64_t)page->next);
-	jw_kbool(w, "complete", over);
-	jw_kbool(w, "has_more", page->has_more);
-	jw_obj_end(w);
 }
 
 int command_output(struct command *c, int stream, uint64_t offset, uint64_t limit, struct jw *w,
@@ -200,17 +169,28 @@ int command_output(struct command *c, int stream, uint64_t offset, uint64_t limi
 {
 	cleanup_buf struct buf data = {0};
 	struct stream_page page = {.offset = offset};
-	struct stream_extent x;
+	const char *encoding;
 	int r;
 
 	if (stream != 1 && stream != 2)
 		return err_set(err, E_BAD_REQUEST, c->id, "no stream %d", stream);
-	x = kept_part(c, stream);
-	if (limit > PAGE_MAX)
-		limit = PAGE_MAX;
-	r = fill_page(c, stream, &x, (size_t)limit, &data, &page, err);
+	r = read_page(c, stream, false, limit < PAGE_MAX ? (size_t)limit : PAGE_MAX, &data, &page,
+		      err);
 	if (r < 0)
 		return r;
-	format_page(c, stream, &page, &data, w);
+	jw_obj(w);
+	jw_kstr(w, "command_id", c->id);
+	jw_kstr(w, "stream", stream == 1 ? "stdout" : "stderr");
+	jw_kint(w, "offset", (int64_t)page.offset);
+	jw_key(w, "data");
+	encoding = jw_data(w, data.data != NULL ? data.data : "", data.len);
+	jw_kstr(w, "encoding", encoding);
+	jw_kuint(w, "total_bytes", command_bytes(c, stream));
+	jw_kuint(w, "total_lines", command_lines(c, stream));
+	jw_kuint(w, "kept_bytes", command_kept(c, stream));
+	jw_kint(w, "next_offset", (int64_t)page.next);
+	jw_kbool(w, "complete", command_is_over(c));
+	jw_kbool(w, "has_more", page.has_more);
+	jw_obj_end(w);
 	return 0;
 }

@@ -52,29 +52,31 @@ void sessions_reap(struct sessions *ss)
 #define AGREES_US (INT64_C(60) * 1000000)
 #define AGE_ANY (INT64_MAX / 1000) /* no file is older */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_LEN 36
 
-/* Whether the boot id that an earlier API process wrote is the current one. */
-static bool is_this_boot(const char *text, size_t len)
+/* "" if it cannot be read. */
+static void read_boot_id(char out[BOOT_ID_LEN + 1])
 {
 	cleanup_buf struct buf id = {0};
 
-	return fdio_load_path(BOOT_ID, 64, &id, NULL) == 0 && id.len > len &&
-	       strncmp(id.data, text, len) == 0;
+	out[0] = '\0';
+	if (fdio_load_path(BOOT_ID, 64, &id, NULL) == 0)
+		sscanf(id.data, "%36s", out);
 }
 
 static void load_steadiness(struct sessions *ss)
 {
 	struct db_row r = row_read(ss->deps.store, "SELECT value FROM meta WHERE key='wall_clock'");
-	const int64_t now = sessions_boot(ss);
+	char now[BOOT_ID_LEN + 1], then[BOOT_ID_LEN + 1];
 	long long ahead, since;
-	int used = 0;
 
+	read_boot_id(now);
 	ss->wall_ahead_us = INT64_MAX / 2; /* not known */
 	if (row_next(&r, NULL) > 0) {
 		const char *text = row_text(&r);
 
-		if (text != NULL && sscanf(text, "%*s%n %lld %lld", &used, &ahead, &since) == 2 &&
-		    is_this_boot(text, (size_t)used) && since <= now) {
+		if (text != NULL && sscanf(text, "%36s %lld %lld", then, &ahead, &since) == 3 &&
+		    strcmp(then, now) == 0 && since <= sessions_boot(ss)) {
 			ss->wall_ahead_us = ahead;
 			ss->steady_since_us = since;
 		}
@@ -84,13 +86,12 @@ static void load_steadiness(struct sessions *ss)
 
 static void save_steadiness(struct sessions *ss)
 {
-	cleanup_buf struct buf id = {0};
 	cleanup_free char *text = NULL;
+	char id[BOOT_ID_LEN + 1];
 
-	if (fdio_load_path(BOOT_ID, 64, &id, NULL) < 0)
-		return;
-	text = mem_printf("%.*s %lld %lld", (int)strcspn(id.data, "\n"), id.data,
-			  (long long)ss->wall_ahead_us, (long long)ss->steady_since_us);
+	read_boot_id(id);
+	text = mem_printf("%s %lld %lld", id, (long long)ss->wall_ahead_us,
+			  (long long)ss->steady_since_us);
 	store_put(ss->deps.store,
 		  "INSERT OR REPLACE INTO meta(key, value) VALUES('wall_clock', ?)");
 	store_put_text(ss->deps.store, text);

@@ -14,21 +14,27 @@
 
 /* ---- columns of a session ---- */
 
+/* The last state stands for a name that this version does not know. */
+static int state_by_name(const char *const names[], int last, const char *name)
+{
+	int state = 0;
+
+	while (state < last && strcmp(names[state], name) != 0)
+		state++;
+	return state;
+}
+
 /* busy is seen by a running command, not by the row */
 static void format_session_state(const void *member, struct buf *out)
 {
 	const enum session_state state = *(const enum session_state *)member;
 
-	buf_adds(out, session_state_name(state == SESSION_BUSY ? SESSION_READY : state));
+	buf_adds(out, session_state_names[state == SESSION_BUSY ? SESSION_READY : state]);
 }
 
 static int parse_session_state(const char *text, void *member, struct err *err)
 {
-	enum session_state *state = member;
-
-	for (*state = 0; *state < SESSION_FAILED; ++*state)
-		if (strcmp(session_state_name(*state), text) == 0)
-			break;
+	*(enum session_state *)member = state_by_name(session_state_names, SESSION_FAILED, text);
 	return 0;
 }
 
@@ -249,16 +255,12 @@ int rows_sessions_page(struct sessions *ss, const char *agent_id, const struct r
 
 static void format_command_state(const void *member, struct buf *out)
 {
-	buf_adds(out, command_state_name(*(const enum command_state *)member));
+	buf_adds(out, command_state_names[*(const enum command_state *)member]);
 }
 
 static int parse_command_state(const char *text, void *member, struct err *err)
 {
-	enum command_state *state = member;
-
-	for (*state = 0; *state < COMMAND_LOST; ++*state)
-		if (strcmp(command_state_name(*state), text) == 0)
-			break;
+	*(enum command_state *)member = state_by_name(command_state_names, COMMAND_LOST, text);
 	return 0;
 }
 

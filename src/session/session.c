@@ -17,15 +17,10 @@ struct end_waiter {
 	void *arg;
 };
 
-static const char *const state_names[] = {
+const char *const session_state_names[] = {
 	[SESSION_CREATING] = "creating", [SESSION_READY] = "ready",	[SESSION_BUSY] = "busy",
 	[SESSION_STOPPING] = "stopping", [SESSION_STOPPED] = "stopped", [SESSION_FAILED] = "failed",
 };
-
-const char *session_state_name(enum session_state state)
-{
-	return state_names[state];
-}
 
 struct session *session_new(struct sessions *ss, const char *id, const char *agent_id)
 {
@@ -119,8 +114,6 @@ int session_within_reach(const struct session *s, struct err *err)
 
 static void put_event(struct session *s, struct event *e, const char *reason)
 {
-	e->schema = EVENT_SCHEMA;
-	e->time_us = (uint64_t)sessions_now(s->ss);
 	e->session_id = s->id;
 	e->agent_id = s->agent_id;
 	e->request_id = s->request_id[0] != '\0' ? s->request_id : NULL;
@@ -140,8 +133,8 @@ void session_state_event(struct session *s, enum session_state from, enum sessio
 			 const char *reason)
 {
 	struct event e = {.type = EVENT_session_state,
-			  .state_from = event_lend(state_names[from]),
-			  .state_to = event_lend(state_names[to])};
+			  .state_from = event_lend(session_state_names[from]),
+			  .state_to = event_lend(session_state_names[to])};
 
 	put_event(s, &e, reason);
 }
@@ -175,18 +168,10 @@ void session_set_state(struct session *s, enum session_state to, const char *rea
 	s->state = to;
 }
 
-static void on_timer(void *arg)
-{
-	struct session *s = arg;
-
-	s->timer_fn(s);
-}
-
 void session_after(struct session *s, uint64_t ms, watch_fn *fn)
 {
-	if (s->timer == NULL)
-		s->timer = watch_timer(s->ss->deps.loop, on_timer, s);
-	s->timer_fn = fn;
+	watch_free(s->timer);
+	s->timer = watch_timer(s->ss->deps.loop, fn, s);
 	watch_after(s->timer, ms);
 }
 
@@ -221,8 +206,8 @@ static void end_saved(void *arg)
 		session_unref(s);
 		return;
 	}
-	log_info("session ended", "session_id", s->id, "state", state_names[s->state], "reason",
-		 reason);
+	log_info("session ended", "session_id", s->id, "state", session_state_names[s->state],
+		 "reason", reason);
 	metrics_observe(ss->deps.metrics, METRIC_SESSION_DURATION,
 			(double)(s->ended_us - s->created_us) / 1e6);
 	remove_remains(s);

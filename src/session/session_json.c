@@ -58,7 +58,7 @@ void session_format(struct session *s, struct jw *w)
 {
 	jw_obj(w);
 	jw_kstr(w, "id", s->id);
-	jw_kstr(w, "state", session_state_name(s->state));
+	jw_kstr(w, "state", session_state_names[s->state]);
 	jw_ktime_us(w, "created", s->created_us);
 	jw_ktime_us(w, "last_activity", s->last_activity_us);
 	jw_ktime_us(w, "ended", s->ended_us);

@@ -130,9 +130,7 @@ void session_policy_save(struct session *s)
 void policy_violation(struct session *s, const char *request_id, const struct err *why)
 {
 	static const char deny[] = "deny";
-	struct event e = {.schema = EVENT_SCHEMA,
-			  .type = EVENT_policy_violation,
-			  .time_us = (uint64_t)sessions_now(s->ss),
+	struct event e = {.type = EVENT_policy_violation,
 			  .count = 1,
 			  .session_id = s->state != SESSION_CREATING ? s->id : NULL,
 			  .agent_id = s->agent_id,
@@ -268,9 +266,7 @@ static const char *version_of(const struct launcher_policies *m, const char *nam
 static void policy_event(struct sessions *ss, enum event_type type, const char *name,
 			 const char *version, const char *reason)
 {
-	struct event e = {.schema = EVENT_SCHEMA,
-			  .type = type,
-			  .time_us = (uint64_t)sessions_now(ss),
+	struct event e = {.type = type,
 			  .count = 1,
 			  .policy_name = event_lend(name),
 			  .policy_version = event_lend(version),

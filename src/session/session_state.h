@@ -73,7 +73,6 @@ struct session {
 	char *end_reason;   /* of a destroy, also one that came during the creation */
 	struct peer warden; /* closed: it has no link */
 	struct watch *timer, *bell;
-	watch_fn *timer_fn;
 	struct session_ring *ring; /* the warden's comes first */
 	size_t nrings;
 	bool events_dropped;	      /* its journal has gaps */
@@ -108,7 +107,7 @@ static inline bool session_is_over(const struct session *s)
 }
 
 /* session.c */
-const char *session_state_name(enum session_state state);
+extern const char *const session_state_names[];
 struct session *session_new(struct sessions *ss, const char *id, const char *agent_id);
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);

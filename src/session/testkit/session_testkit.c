@@ -205,7 +205,7 @@ struct session *kit_get(struct kit *k, const char *id)
 
 const char *kit_state(struct kit *k, const char *id)
 {
-	return session_state_name(kit_get(k, id)->state);
+	return session_state_names[kit_get(k, id)->state];
 }
 
 struct session_request kit_request_of(const char *id)
