@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The exec answer and the command record of the interface, field for field. */
-#include "session/answer.h"
 #include "base/denial.h"
 #include "base/line.h"
 #include "base/proc.h"

@@ -3,7 +3,6 @@
  * command_end.c.
  */
 #include "base/line.h"
-#include "base/log.h"
 #include "session/command_state.h"
 #include "session/rows.h"
 #include "session/sessions.h"

@@ -3,14 +3,11 @@
  * that belong to it; when that is safe the warden may forget it and those who wait are told. */
 #include "base/denial.h"
 #include "base/log.h"
-#include "session/answer.h"
 #include "session/command_events.h"
 #include "session/drain.h"
 #include "session/rows.h"
-#include "session/session_policies.h"
 #include "session/sessions.h"
 #include "session/spare_files.h"
-#include "session/warden_link.h"
 
 /* ---- observers ---- */
 
@@ -149,15 +146,13 @@ static void saved(void *arg)
 static void save(struct command *c)
 {
 	struct session *s = c->s;
-	bool ends_busy;
 
 	if (s->running == c) {
 		s->running = NULL;
 		command_promote(s);
 	}
-	ends_busy = s->state == SESSION_BUSY && !session_is_over(s) && session_is_idle(s);
-	if (ends_busy)
-		s->state = SESSION_READY;
+	if (s->state == SESSION_BUSY && !session_is_over(s) && session_is_idle(s))
+		session_set_state(s, SESSION_READY, NULL);
 	session_is_active(s);
 	/* Counts in memory are whole only if this server saw the command's whole life. */
 	if (c->recovered)
@@ -168,8 +163,6 @@ static void save(struct command *c)
 	rows_command_save(c);
 	(s->env_dirty ? rows_session_write : rows_session_save)(s);
 	s->env_dirty = false;
-	if (ends_busy)
-		session_state_event(s, SESSION_BUSY, SESSION_READY, NULL);
 	store_after(s->ss->deps.store, saved, command_ref(c));
 }
 

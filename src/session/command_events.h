@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* session/command_events.h - what the events of a command say about it. */
 #pragma once
-#include "base/json.h"
 #include "session/command_state.h"
 
 /* fresh: the store did not have the event. Start and end are taken also from one that it had. */

@@ -123,3 +123,7 @@ uint64_t command_kept(struct command *c, int stream);  /* so far */
 /* Up to limit bytes of what is kept, from the start. An output that was swept is empty. */
 int command_read_first(struct command *c, int stream, size_t limit, struct buf *out, uint64_t *next,
 		       struct err *err);
+
+/* answer.c */
+/* A command that failed after a denial: the last denial becomes its error. */
+void answer_blame(struct command *c);

@@ -8,7 +8,6 @@
 #include "session/session_env.h"
 #include "session/session_policies.h"
 #include "session/sessions.h"
-#include "session/warden_link.h"
 #include <fcntl.h>
 #include <inttypes.h>
 

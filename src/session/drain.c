@@ -10,7 +10,6 @@
 #include "session/command_events.h"
 #include "session/rows.h"
 #include "session/sessions.h"
-#include "session/warden_link.h"
 #include <fcntl.h>
 
 #define DRAIN_STEP 1024

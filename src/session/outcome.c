@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a command left, to JSON and back by one table. */
 #include "session/outcome.h"
+#include <string.h>
 
 #define TEXT_MAX (64 * 1024)
 #define LISTS_MAX (1024 * 1024)

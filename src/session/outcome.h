@@ -2,7 +2,6 @@
 /* session/outcome.h - what a finished command left: the column `result` of its row. */
 #pragma once
 #include "base/json.h"
-#include "base/mem.h"
 #include "terminal/stream.h"
 
 /* Lists of operations in an answer. */

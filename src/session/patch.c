@@ -5,12 +5,10 @@
  * A session works on one patch at a time, step by step, so that a refusal changes nothing. First
  * the warden tries the working directory, then the launcher changes the limits (or none of them,
  * and the directory is set back), then follows what cannot be refused. */
-#include "session/patch.h"
 #include "base/path.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
 #include "session/sessions.h"
-#include "session/warden_link.h"
 
 struct patch {
 	STAILQ_ENTRY(patch) next;

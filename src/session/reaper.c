@@ -164,8 +164,3 @@ void reaper_again(struct sessions *ss)
 {
 	watch_after(ss->reaper, (uint64_t)ss->deps.config->cleanup_interval_ms);
 }
-
-void reaper_stop(struct sessions *ss)
-{
-	watch_free(take(ss->reaper));
-}

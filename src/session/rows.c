@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The rows of sessions and of commands: one table of columns for each. */
 #include "session/rows.h"
-#include "base/log.h"
 #include "base/proc.h"
 #include "session/command_state.h"
 #include "session/db_row.h"

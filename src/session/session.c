@@ -4,10 +4,8 @@
 #include "base/log.h"
 #include "session/command_events.h"
 #include "session/drain.h"
-#include "session/patch.h"
 #include "session/rows.h"
 #include "session/sessions.h"
-#include "session/warden_link.h"
 #include <signal.h>
 
 /* A caller that waits for a session's end. */
@@ -129,16 +127,6 @@ void session_event(struct session *s, enum event_type type, const char *reason)
 	put_event(s, &e, reason);
 }
 
-void session_state_event(struct session *s, enum session_state from, enum session_state to,
-			 const char *reason)
-{
-	struct event e = {.type = EVENT_session_state,
-			  .state_from = event_lend(session_state_names[from]),
-			  .state_to = event_lend(session_state_names[to])};
-
-	put_event(s, &e, reason);
-}
-
 void session_out_of_memory(struct session *s, uint64_t oom_kills)
 {
 	const enum wall_state limit = s->walls.wall[WALL_memory_limit].state;
@@ -164,7 +152,11 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 
 void session_set_state(struct session *s, enum session_state to, const char *reason)
 {
-	session_state_event(s, s->state, to, reason);
+	put_event(s,
+		  &(struct event){.type = EVENT_session_state,
+				  .state_from = event_lend(session_state_names[s->state]),
+				  .state_to = event_lend(session_state_names[to])},
+		  reason);
 	s->state = to;
 }
 

@@ -14,7 +14,6 @@
 #include "event/store.h"
 #include "link/peer.h"
 #include "model/request.h"
-#include <sys/types.h>
 
 struct loop;
 struct sessions;

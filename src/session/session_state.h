@@ -121,8 +121,6 @@ void session_is_active(struct session *s); /* its idle time begins anew */
 /* The warden is dead, and its group has counted so many OOM kills. If the warden reported fewer, it
  * was killed by one itself: that becomes the reason of the end, and an event. */
 void session_out_of_memory(struct session *s, uint64_t oom_kills);
-void session_state_event(struct session *s, enum session_state from, enum session_state to,
-			 const char *reason);
 void session_event(struct session *s, enum event_type type, const char *reason);
 void session_after(struct session *s, uint64_t ms, watch_fn *fn); /* its one timer */
 /* Decides the end: stopped if it was being stopped, else failed because of hint or why. */
@@ -142,3 +140,22 @@ void session_create_failed(struct session *s, const char *why);
 void session_take_walls(struct session *s, const struct strv *walls);
 /* E_CONFLICT with a free id; the same for every cause. */
 int session_id_taken(const char *id, struct err *err);
+
+/* patch.c */
+peer_fn session_on_limited;				      /* of the launcher; ctx: sessions */
+void session_patched(struct session *s, const char *old_cwd); /* the warden answers EXPECT_PATCH */
+void session_patches_fail(struct session *s);
+
+/* warden_link.c */
+static inline bool session_is_linked(const struct session *s)
+{
+	return s->warden.link.fd != -1;
+}
+/* Takes the link and the rings, and sends the hello. */
+int warden_attach(struct session *s, const struct strv *rings, int *fd, size_t nfds,
+		  struct err *err);
+void warden_tell_settings(struct session *s); /* with the server's stderr as the warden's log */
+void warden_read(struct session *s);	      /* handles the messages that have arrived */
+void warden_send_acks(struct session *s);     /* those of s->acks that no command carried */
+/* A lost link is not an error here: the reader of the link notices it. */
+void warden_send(struct session *s, enum msg_type type, const void *obj);

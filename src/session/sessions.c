@@ -6,10 +6,8 @@
 #include "base/log.h"
 #include "session/command_state.h"
 #include "session/drain.h"
-#include "session/patch.h"
 #include "session/rows.h"
 #include "session/session_policies.h"
-#include "session/warden_link.h"
 
 #define QUIET_MS 3000 /* then silent wardens do not keep the other sessions waiting */
 
@@ -198,7 +196,7 @@ void sessions_free(struct sessions *ss)
 	sweep(ss);
 	policies_forget_waiters(ss);
 	policies_close(ss);
-	reaper_stop(ss);
+	watch_free(ss->reaper);
 	watch_free(ss->sweep);
 	watch_free(ss->quiet);
 	free(ss);
@@ -293,50 +291,46 @@ void sessions_stop(struct sessions *ss, void (*done)(void *arg), void *arg)
 
 /* ---- what the launcher says ---- */
 
-/* The server ends and removes a session that has no living row: the store has its end already, or
- * it belongs to another database. */
-static struct session *adopt_stray(struct sessions *ss, const char *id)
+/* The session of a warden that the launcher found or lost; NULL if that was reported before. The
+ * server ends and removes a session that has no living row: the store has its end already, or it
+ * belongs to another database. */
+static struct session *found_session(struct sessions *ss, const char *id)
 {
-	struct session *s = session_new(ss, id, "");
+	struct session *s = sessions_find(ss, id);
 
-	log_warn("a session without a living row is ended", "session_id", id);
-	s->unclaimed = true;
-	s->state = SESSION_STOPPING;
-	s->end_reason = mem_strdup("the server does not know this session");
-	sessions_add(ss, s);
-	session_unref(s);
-	return s;
+	if (s == NULL) {
+		log_warn("a session without a living row is ended", "session_id", id);
+		s = session_new(ss, id, "");
+		s->unclaimed = true;
+		s->state = SESSION_STOPPING;
+		s->end_reason = mem_strdup("the server does not know this session");
+		sessions_add(ss, s);
+		session_unref(s);
+	}
+	return session_is_linked(s) || session_is_over(s) ? NULL : s;
 }
 
 static void on_found(void *ctx, void *msg, struct link_msg *m)
 {
-	struct sessions *ss = ctx;
 	struct launcher_found *found = msg;
-	struct session *s = sessions_find(ss, found->session_id);
+	struct session *s = found_session(ctx, found->session_id);
 	struct err err = {0};
 
 	if (s == NULL)
-		s = adopt_stray(ss, found->session_id);
-	if (session_is_linked(s) || session_is_over(s))
 		return;
-	if (s->state == SESSION_CREATING) { /* its client never got an answer */
+	if (s->state == SESSION_CREATING) /* its client never got an answer */
 		session_over(s, "the server ended while it was made");
-		return;
-	}
-	if (warden_attach(s, &found->rings, m->fd, m->nfds, &err) < 0)
+	else if (warden_attach(s, &found->rings, m->fd, m->nfds, &err) < 0)
 		session_over(s, err.message);
 }
 
 static void on_lost(void *ctx, void *msg, struct link_msg *m)
 {
-	struct sessions *ss = ctx;
 	struct launcher_lost *lost = msg;
-	struct session *s = sessions_find(ss, lost->session_id);
+	struct session *s = found_session(ctx, lost->session_id);
 	struct err err = {0};
 
-	if (s == NULL) /* the store has its end, but the launcher was not told */
-		s = adopt_stray(ss, lost->session_id);
-	if (session_is_linked(s) || session_is_over(s))
+	if (s == NULL)
 		return;
 	if (m->nfds > 0 && !s->unclaimed &&
 	    session_open_rings(s, &lost->rings, m->fd, m->nfds, &err) < 0)

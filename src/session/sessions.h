@@ -58,4 +58,3 @@ void sessions_sweep_output(struct sessions *ss);
 bool sessions_wall_is_steady(struct sessions *ss);
 int reaper_start(struct sessions *ss, struct err *err);
 void reaper_again(struct sessions *ss); /* the interval has changed */
-void reaper_stop(struct sessions *ss);

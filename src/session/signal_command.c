@@ -3,7 +3,6 @@
 #include "base/proc.h"
 #include "session/command_state.h"
 #include "session/sessions.h"
-#include "session/warden_link.h"
 #include <signal.h>
 
 #define GONE_GRACE_MS 2000

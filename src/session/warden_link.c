@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The link to one warden: its messages, in order, and the server's. */
-#include "session/warden_link.h"
 #include "base/log.h"
 #include "session/command_events.h"
 #include "session/drain.h"
-#include "session/patch.h"
 #include "session/sessions.h"
 
 #define READ_TURN 64   /* messages of one warden in a row */
