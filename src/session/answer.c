@@ -173,7 +173,7 @@ static bool format_events(struct command *c, enum seen kind, struct jw *w)
 	const int64_t total = c->out.ops.seen[kind];
 
 	jw_karr(w, list_rows[kind].key);
-	/* All that the list would hold was seen by this object, none of it twice. */
+	/* The whole list is in memory, unless an earlier API process stored a part of it. */
 	if (!c->recovered &&
 	    c->listed_events[kind].n == (total < LISTED_MAX ? total : LISTED_MAX)) {
 		if (c->listed_events[kind].n > 0)
@@ -285,7 +285,7 @@ static void format_result(struct command *c, const struct err *unread, struct jw
 	jw_obj(w);
 	format_exit(c, w);
 	for (int i = 1; i <= 2; i++) {
-		/* Without a byte kept there is no need to open its file. */
+		/* An empty file is not opened. */
 		if (command_kept(c, i) > 0 && c->max_output > 0 &&
 		    command_read_first(c, i, (size_t)c->max_output, data[i], &next[i], &err) < 0 &&
 		    unread == NULL)

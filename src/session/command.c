@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A command's way to its warden: submitted, its row written, queued, sent. Its end is in
- * command_end.c.
- */
+/* Commands as objects: their list, observers, events and requests. submit.c sends them, and
+ * command_end.c ends them. */
 #include "base/line.h"
 #include "session/command_state.h"
 #include "session/rows.h"

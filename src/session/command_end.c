@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A command's end: by its result, by a refusal, or without either. It is written with the events
- * that belong to it; when that is safe the warden may forget it and those who wait are told. */
+/* Messages of the warden about a command, and the command's end: by its result, by a refusal, or
+ * without either. The end is written with the events before it; when both are safe, the warden may
+ * forget the command, and its observers get the answer. */
 #include "base/denial.h"
 #include "base/log.h"
 #include "session/command_events.h"
@@ -154,7 +155,7 @@ static void save(struct command *c)
 	if (s->state == SESSION_BUSY && !session_is_over(s) && session_is_idle(s))
 		session_set_state(s, SESSION_READY, NULL);
 	session_is_active(s);
-	/* Counts in memory are whole only if this server saw the command's whole life. */
+	/* Memory lacks the events that an earlier API process stored. */
 	if (c->recovered)
 		command_recall_operations(c);
 	answer_blame(c);

@@ -176,7 +176,7 @@ struct recalling {
 	void (*note)(struct command *c, const struct event *e);
 };
 
-/* The members that the notes look at; the document lends its strings. */
+/* Reads the members that the notes use. The strings belong to the document. */
 static void note_row(uint64_t seq, enum event_type type, const char *json, size_t len, void *arg)
 {
 	const struct recalling *r = arg;

@@ -6,7 +6,7 @@
 #include "session/spare_files.h"
 #include <sys/queue.h>
 
-/* A row says `queued` until the end: a command runs when its warden says so. */
+/* A row has `queued` until the end: only the warden reports that a command runs. */
 enum command_state {
 	COMMAND_QUEUED,
 	COMMAND_RUNNING,
@@ -61,8 +61,8 @@ struct command {
 	char request_id[ID_MAX + 1];
 	struct output_file file[3]; /* by stream, 1 and 2 */
 	int read_fd[3];
-	/* What the request says, for errors and events. This server knows it of its own commands;
-	 * of others command_read_request reads it from the row. */
+	/* Parts of the request for errors and events. command_read_request reads them from the row
+	 * if an earlier API process submitted the command. */
 	char *line; /* for people */
 	char *cwd;
 	bool is_script;
@@ -70,7 +70,7 @@ struct command {
 	struct warden_exec exec; /* until it is sent */
 	struct buf early_stdin;	 /* input that came before it was sent */
 	uint64_t window[3];
-	uint64_t told_read[3]; /* the slowest reader's position, as its warden knows it */
+	uint64_t told_read[3]; /* the slowest reader's position, as sent to its warden */
 	uint64_t counted[3], counted_lines[3]; /* the part of its files that was counted */
 	char denial[sizeof(((struct err *)NULL)->denial)]; /* the last one; "": none */
 	/* The first events as the answer lists them: complete while n is seen, up to LISTED_MAX. */
@@ -111,8 +111,8 @@ peer_fn command_on_started, command_on_output, command_on_taken, command_on_refu
 void command_on_result(struct session *s, struct warden_result *m);
 /* Ends it without a result. refuse: observers get the error instead of an answer with it. */
 void command_end(struct command *c, enum command_state state, const struct err *why, bool refuse);
-/* session.c: it was sent to its warden, and no result will come. Killed if the journal shows its
- * start (or cannot be read), else lost: no leader ever got it. */
+/* session.c: ends a command that was sent to its warden and has no result. It is killed if the
+ * journal shows its start (or has gaps), else lost: no leader got it. */
 void command_end_unknown(struct command *c, const char *why);
 
 /* output_reader.c */

@@ -41,12 +41,12 @@ static int check_request(const struct sessions *ss, const struct caller *who,
 	if (w->agent_id != NULL && strcmp(w->agent_id, who->agent_id) != 0)
 		err_detail(err, "agent_id", "the credential is that of '%s'", who->agent_id);
 	if (!id_valid(policy))
-		err_detail(err, "policy", "'%.64s' is no name of a policy", policy);
+		err_detail(err, "policy", "not the name of a policy: '%.64s'", policy);
 	return err_from_details(err, w->id);
 }
 
-/* What a session takes here (its link, ring and ack, its policy, the files of its commands), and
- * the connections by which it is used. Without them it would be made and could not be reached. */
+/* Checks for the descriptors of a session (link, ring and ack, policy, files of commands) and of
+ * the connections to it. Without them a session would be made that cannot be used. */
 static int check_descriptors(const struct sessions *ss, struct err *err)
 {
 	int fd[SESSION_FDS];
@@ -90,7 +90,7 @@ static int check_caps(const struct sessions *ss, const struct caller *who, struc
 	return 0;
 }
 
-/* What the session asks for within the limits of the server, of its agent and of the policy. */
+/* Lowers the limits that the session asks for to those of the server, its agent and the policy. */
 static void narrow(struct session *s, const struct limits *policy, struct strv *capped)
 {
 	const struct config *c = s->ss->deps.config;

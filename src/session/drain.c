@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a session's rings into the store. The store knows up to where that was done, so what is read
- * twice after a crash is stored, counted and shown once. The warden's ring is read up to the end of
- * a command, then the rings of the other processes, then the rest of the warden's: events that
- * other processes recorded for a command come between its start and its end. */
+/* Reads a session's rings into the store. The store keeps the position, so that a record that is
+ * read twice after a crash is stored, counted and shown once. The warden's ring is read up to the
+ * end of a command, then the rings of the other processes, then the rest of the warden's: events
+ * that other processes recorded for a command come between its start and its end. */
 #include "session/drain.h"
 #include "base/log.h"
 #include "event/journal.h"
@@ -110,7 +110,7 @@ static bool on_event(const struct event *e, uint64_t pos, void *arg)
 	return true;
 }
 
-/* Tells the warden which records and results the database holds now. */
+/* Sends the producers the positions and results that the database has now. */
 static void acknowledge(void *arg)
 {
 	struct session *s = arg;

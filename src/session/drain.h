@@ -10,7 +10,7 @@ struct session_ring {
 	char *id; /* owned; the ring's key in the store: ID of the warden's, ID/NAME of another */
 	struct journal_reader *reader; /* NULL: the ring is broken */
 	uint64_t end;		       /* the store holds everything before this position */
-	uint64_t acked;		       /* the last end that the producer was told */
+	uint64_t acked;		       /* the last end that was sent to the producer */
 	uint64_t number;	       /* of the last write of end */
 };
 

@@ -8,8 +8,7 @@
 #define PAGE_MAX (10 * 1024 * 1024)
 #define COUNT_CHUNK (64 * 1024)
 
-/* A file may be there and not open for want of descriptors: spare files hold some that only wait.
- */
+/* If descriptors have run out, closes the spare files and tries again. */
 static int open_file(struct command *c, int stream, struct err *err)
 {
 	struct sessions *ss = c->s->ss;
@@ -25,7 +24,7 @@ static int open_file(struct command *c, int stream, struct err *err)
 	return r;
 }
 
-/* -1: there is none (never made, swept, or empty and another command's now). */
+/* -1: no file (never made, swept, or empty and in use for another command). */
 static int file_of(struct command *c, int stream)
 {
 	if (!command_is_over(c) || c->out.extent[stream].kept > 0)
@@ -33,8 +32,8 @@ static int file_of(struct command *c, int stream)
 	return c->read_fd[stream];
 }
 
-/* A file that holds all that was produced tells it by its size, which may also have grown since the
- * command's end. */
+/* The size of a file that holds all output is the number of bytes. It may grow after the command's
+ * end. */
 static struct stream_extent extent_of(struct command *c, int stream)
 {
 	struct stream_extent x = c->out.extent[stream];
@@ -87,7 +86,7 @@ void command_measure(struct command *c)
 		open_file(c, i, NULL);
 		x = extent_of(c, i);
 		if (x.bytes == x.kept &&
-		    x.kept > quota) /* the rest is a ring that nothing tells of */
+		    x.kept > quota) /* the rest is a ring without a known position */
 			x.bytes = x.kept = x.from = quota;
 		c->lines[i] = lines_of(c, i, &x);
 		c->out.extent[i] = x;

@@ -3,8 +3,8 @@
  * left out and shown as capped.
  *
  * A session works on one patch at a time, step by step, so that a refusal changes nothing. First
- * the warden tries the working directory, then the launcher changes the limits (or none of them,
- * and the directory is set back), then follows what cannot be refused. */
+ * the warden tries the working directory, then the launcher changes the limits (or refuses,
+ * and the directory is set back), then the warden gets the changes that cannot be refused. */
 #include "base/path.h"
 #include "session/rows.h"
 #include "session/session_policies.h"

@@ -117,7 +117,7 @@ static bool has_name(const struct output_file file[3], const char *name)
 	return strcmp(file[1].name, name) == 0 || strcmp(file[2].name, name) == 0;
 }
 
-/* Whether the file belongs to a command that is not over, or waits for the next one. */
+/* Keeps the files of commands that are not over, and those that wait for the next command. */
 static bool keep(const char *session, const char *name, void *arg)
 {
 	struct session *s = sessions_find(arg, session);
@@ -155,7 +155,7 @@ int reaper_start(struct sessions *ss, struct err *err)
 	sessions_wall_is_steady(ss);
 	ss->reaper = watch_boot_timer(ss->deps.loop, round_of, ss);
 	if (ss->reaper == NULL)
-		return err_errno(err, E_UNAVAILABLE, NULL, "no timer can be had (timerfd)");
+		return err_errno(err, E_UNAVAILABLE, NULL, "cannot create a timer (timerfd)");
 	reaper_again(ss);
 	return 0;
 }

@@ -23,7 +23,7 @@ static int state_by_name(const char *const names[], int last, const char *name)
 	return state;
 }
 
-/* busy is seen by a running command, not by the row */
+/* A row does not have busy: a session is busy while one of its commands runs. */
 static void format_session_state(const void *member, struct buf *out)
 {
 	const enum session_state state = *(const enum session_state *)member;
@@ -407,7 +407,7 @@ static int one(struct sessions *ss, struct session *own, struct db_row *r, struc
 	if (rc > 0) {
 		const char *id = (const char *)sqlite3_column_text(r->stmt, 1);
 
-		/* The asker's own, a living one, or its row. */
+		/* Uses the caller's object, a living one, or one from the row. */
 		s = own != NULL && strcmp(own->id, id) == 0 ? own : sessions_find(ss, id);
 		if (s != NULL)
 			session_ref(s);
@@ -510,7 +510,7 @@ int rows_last_n(struct session *s, int64_t *out, struct err *err)
 	int rc;
 
 	row_bind_text(&r, s->id);
-	rc = row_next(&r, err); /* there always is a row, of NULL perhaps */
+	rc = row_next(&r, err); /* one row, maybe of NULL */
 	if (rc < 0)
 		return rc;
 	*out = row_int(&r);

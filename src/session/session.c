@@ -229,7 +229,7 @@ void command_end_unknown(struct command *c, const char *why)
 		command_end(c, COMMAND_LOST, &err, false);
 		return;
 	}
-	if (c->exit_code >= 0) { /* the journal knows its end */
+	if (c->exit_code >= 0) { /* the journal has its end */
 		err_set(&err, E_UNAVAILABLE, c->id, "%s", why);
 	} else { /* the kernel ended it with its session */
 		c->signal = SIGKILL;

@@ -103,7 +103,7 @@ static void ses_2_a_closed_link_is_enough_after_a_moment(void **state)
 	kit_until(k, &failed_seen, 1);
 	kit_turn(k);
 	r = kit_session_record(k, "s1");
-	assert_at(&r, "failure", "its warden ended without a word");
+	assert_at(&r, "failure", "its warden ended without a reason");
 }
 
 static void ses_2_a_broken_protocol_fails_the_session(void **state)

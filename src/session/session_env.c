@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A new session's environment. Nothing of the server's own environment is ever in it (STA-4, [2
- * §6.2]). */
+/* A new session's environment. It never has variables of the server's own environment (STA-4). */
 #include "session/session_env.h"
 #include "base/mem.h"
 #include "model/request.h"
 
-/* What is ours to give; the configuration's allow-list says which of it a session gets. */
+/* Defaults. A session gets those that are on the configuration's allow-list. */
 static const char *const defaults[][2] = {
 	{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	{"USER", "agent"},
@@ -63,7 +62,7 @@ void env_format(const struct strv *env, struct jw *w)
 
 int env_parse(const char *json, void *env, struct err *err)
 {
-	/* a field of its own name, because the table reads objects */
+	/* The table reads members of an object, so the list becomes a member. */
 	static const struct json_field rows[] = {{"env", JSON_FIELD_ENV, 0, 0, 2 * REQUEST_ENV_MAX},
 						 {NULL}};
 	json_t *doc = NULL, *outer;

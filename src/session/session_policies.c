@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies that sessions are bound to. Each snapshot is in the database by its version, so that a
- * session has the one that it began with, whatever becomes of the files and of the server. Opened
- * ones are kept for a while: nobody holds one beyond a call. */
+/* The policies of sessions. The database has each snapshot by its version, so that a session keeps
+ * the policy that it began with when files change and the server restarts. The last opened ones
+ * stay open; no caller keeps one beyond a call. */
 #include "session/session_policies.h"
 #include "base/fdio.h"
 #include "base/log.h"

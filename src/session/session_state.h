@@ -26,10 +26,10 @@ enum session_state {
 	SESSION_FAILED,
 };
 
-/* How far this server is with a session, whatever its row says. */
+/* How far this API process is with a session. */
 enum session_phase {
 	SESSION_UNLISTED,  /* not in the registry: just made, or read from its row */
-	SESSION_UNSETTLED, /* in the registry; its warden has not sent all that it knows */
+	SESSION_UNSETTLED, /* in the registry; its warden has not sent its whole state */
 	SESSION_SETTLED,
 	SESSION_OVER, /* its end is decided, but not in the store yet */
 	SESSION_GONE, /* out of the registry again */
@@ -67,7 +67,7 @@ struct session {
 	enum session_phase phase;
 	bool unclaimed; /* a warden without a row: the server only ends it */
 	bool env_dirty;
-	bool settings_due;  /* they changed before its warden could be told */
+	bool settings_due;  /* they changed before its warden could receive them */
 	bool ack_due;	    /* of its rings, with the next commit */
 	char *hint;	    /* why its warden ends, as far as known */
 	char *end_reason;   /* of a destroy, also one that came during the creation */
@@ -118,12 +118,12 @@ int session_within_reach(const struct session *s, struct err *err);
 /* Changes the state and writes its event; the caller writes the row. */
 void session_set_state(struct session *s, enum session_state to, const char *reason);
 void session_is_active(struct session *s); /* its idle time begins anew */
-/* The warden is dead, and its group has counted so many OOM kills. If the warden reported fewer, it
- * was killed by one itself: that becomes the reason of the end, and an event. */
+/* The warden is dead, and its control group has counted so many OOM kills. If the warden reported
+ * fewer, the kernel killed it by one: that becomes the reason of the end, and an event. */
 void session_out_of_memory(struct session *s, uint64_t oom_kills);
 void session_event(struct session *s, enum event_type type, const char *reason);
 void session_after(struct session *s, uint64_t ms, watch_fn *fn); /* its one timer */
-/* Decides the end: stopped if it was being stopped, else failed because of hint or why. */
+/* Decides the end: stopped if it was being stopped, else failed with hint or why as the reason. */
 void session_over(struct session *s, const char *why);
 void session_send_end(struct session *s);
 void session_tell_waiters(struct session *s, const struct err *err);

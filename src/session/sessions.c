@@ -9,7 +9,7 @@
 #include "session/rows.h"
 #include "session/session_policies.h"
 
-#define QUIET_MS 3000 /* then silent wardens do not keep the other sessions waiting */
+#define QUIET_MS 3000 /* then the other sessions do not wait for silent wardens */
 
 /* ---- what lives until the next turn ---- */
 

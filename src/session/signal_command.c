@@ -47,7 +47,7 @@ static void send_window(struct command *c, int stream)
 	warden_send(c->s, MSG_warden_window, &m);
 }
 
-/* In steps that keep a command running that is STREAM_WINDOW ahead. */
+/* Sends small steps, so that a command that is STREAM_WINDOW ahead does not have to wait. */
 void command_tell_readers(struct command *c)
 {
 	for (int i = 1; i <= 2 && c->phase == COMMAND_SENT; i++) {
@@ -100,7 +100,7 @@ void command_window(struct command *c, int stream, uint64_t allowed)
 		send_window(c, stream);
 }
 
-/* Kills a command that has not been sent by dropping it. */
+/* Sends the signal. A command that its warden does not have is dropped instead. */
 static void send_kill(struct command *c, struct warden_kill *m, const char *dropped)
 {
 	struct err why = {0};

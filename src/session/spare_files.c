@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files that the next command writes into. Their names are their own, not the command's, so
- * that one into which nothing was written (most commands are silent on one stream) serves the next
- * command as it is, its descriptor too. New ones are made while the session has nothing else to do:
- * an inode takes 20 to 40 microseconds, which no caller has to wait for. */
+/* The files for the output of the next command. They have names of their own, so that an empty file
+ * (most commands do not use one of the streams) serves the next command with its open descriptor.
+ * New files are made while the session is idle: an inode takes 20 to 40 microseconds. */
 #include "session/command_state.h"
 #include "session/sessions.h"
 #include "terminal/stream.h"
@@ -58,8 +57,8 @@ void spare_give(struct command *c)
 	struct session *s = c->s;
 
 	for (int i = 1; i <= 2; i++) {
-		/* Nothing was written and nothing lives that still could: it was not sent, or its
-		 * warden has told the whole end. */
+		/* Nothing was written, and no process can write any more: the command was not
+		 * sent, or its warden reported the end of all its processes. */
 		const bool unused =
 			c->file[i].fd != -1 && c->out.extent[i].bytes == 0 &&
 			(c->phase < COMMAND_SENT || (c->ack && c->out.background.n == 0));

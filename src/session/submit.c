@@ -162,7 +162,7 @@ static void tell_error(const struct command_observer *obs, const struct err *err
 		obs->done(err, NULL, obs->arg);
 }
 
-/* True if the Idempotency-Key is known: the observer got its answer, or will get it. */
+/* True if a command has this Idempotency-Key: the observer got its answer, or will get it. */
 static bool replay(struct session *s, const struct command_ask *ask,
 		   const struct command_observer *obs, struct command **out)
 {

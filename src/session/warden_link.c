@@ -80,9 +80,9 @@ void warden_tell_settings(struct session *s)
 	send_fds(s, MSG_warden_settings, &m, &log, 1);
 }
 
-/* Greets the warden of an earlier server. It answers an empty patch after everything that the hello
- * makes it send: with that answer it has sent all. The journal is read now, because the warden has
- * rung the bell for it already. */
+/* Greets the warden of an earlier API process. The warden answers the empty patch after all
+ * messages that the hello makes it send. The journal is read now: the warden sent the bell for its
+ * records to the earlier process. */
 static void greeted_again(struct session *s)
 {
 	struct warden_patch nothing = {
@@ -130,7 +130,7 @@ static void count_execs(struct session *s, const struct exec_counts *now)
 	metrics_execs(m, METRIC_EXEC_FAILED, grown(&last->failed, now->failed));
 }
 
-/* The warden has sent all that it knows. */
+/* The warden has sent its whole state. */
 static void settled(struct session *s)
 {
 	struct command *c;
@@ -141,7 +141,7 @@ static void settled(struct session *s)
 		session_send_end(s);
 	} else {
 		TAILQ_FOREACH (c, &s->commands, next)
-			if (c->phase == COMMAND_UNKNOWN) { /* the warden does not know it */
+			if (c->phase == COMMAND_UNKNOWN) { /* the warden does not have it */
 				command_recall_life(c);
 				command_end_unknown(c, "the server stopped");
 			}
@@ -157,7 +157,7 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 	cleanup_free char *old_cwd = NULL;
 
 	if (now->session_id == NULL || strcmp(now->session_id, s->id) != 0) {
-		session_over(s, "its warden speaks for another session");
+		session_over(s, "its warden sent the state of another session");
 		return;
 	}
 	if (expected == EXPECT_NOTHING)
@@ -199,7 +199,7 @@ static void on_result(void *ctx, void *msg, struct link_msg *m)
 
 static void gone_overdue(void *arg)
 {
-	session_over(arg, "its warden ended without a word");
+	session_over(arg, "its warden ended without a reason");
 }
 
 /* Results may still arrive: the session ends when the link does. */
