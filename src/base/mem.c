@@ -49,6 +49,12 @@ char *mem_printf(const char *fmt, ...)
 	return s;
 }
 
+void mem_replace(char **to, char *owned)
+{
+	free(*to);
+	*to = owned;
+}
+
 void *mem_dup(const void *p, size_t n)
 {
 	void *copy = mem_resize(NULL, n, 1);

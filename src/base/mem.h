@@ -13,6 +13,7 @@ char *mem_strdup(const char *s);		  /* NULL stays NULL */
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void *mem_dup(const void *p, size_t n);
+void mem_replace(char **to, char *owned); /* frees the old text and takes the new one */
 /* Makes room for element n of an array; the array doubles at powers of two. */
 void *mem_grow(void *p, size_t n, size_t size);
 #define mem_new(type) ((type *)mem_alloc(sizeof(type)))

@@ -176,8 +176,7 @@ void command_request_format(struct command *c)
 	struct buf b = {0};
 	struct jw w = JW(&b);
 
-	free(c->cwd);
-	c->cwd = command_directory(c->s, x->cwd);
+	mem_replace(&c->cwd, command_directory(c->s, x->cwd));
 	c->is_script = x->script != NULL;
 	jw_obj(&w);
 	jw_kstr(&w, "command", x->argv.n > 0 ? x->argv.v[0] : NULL);
@@ -194,8 +193,7 @@ void command_request_format(struct command *c)
 	else
 		jw_null(&w);
 	jw_obj_end(&w);
-	free(c->request);
-	c->request = buf_take(&b);
+	mem_replace(&c->request, buf_take(&b));
 }
 
 int command_get(struct sessions *ss, const struct caller *who, struct session *s, const char *id,

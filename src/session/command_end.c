@@ -203,8 +203,7 @@ void command_end(struct command *c, enum command_state state, const struct err *
 		c->refusal = mem_dup(why, sizeof(*why));
 	if (reached)
 		command_measure(c);
-	free(c->out.working_dir);
-	c->out.working_dir = mem_strdup(s->cwd);
+	mem_replace(&c->out.working_dir, mem_strdup(s->cwd));
 	if (!c->end_event)
 		command_event(c,
 			      state == COMMAND_FINISHED ? EVENT_command_finished
@@ -225,8 +224,7 @@ void command_on_refused(void *ctx, void *msg, struct link_msg *link)
 	err_set(&why, m->code != NULL ? err_code_by_name(m->code) : E_INTERNAL, m->subject, "%s",
 		m->message != NULL ? m->message : "the warden refused it");
 	denial_take(&why, m->policy);
-	free(c->out.error_path);
-	c->out.error_path = mem_strdup(m->subject);
+	mem_replace(&c->out.error_path, mem_strdup(m->subject));
 	command_end(c, COMMAND_FINISHED, &why, true);
 }
 
@@ -346,8 +344,7 @@ void command_on_result(struct session *s, struct warden_result *m)
 	}
 	take_result(c, m);
 	if (m->cwd != NULL && (s->cwd == NULL || strcmp(s->cwd, m->cwd) != 0)) {
-		free(s->cwd);
-		s->cwd = take(m->cwd);
+		mem_replace(&s->cwd, take(m->cwd));
 	}
 	if (env_changed) {
 		strv_done(&s->env);

@@ -168,7 +168,7 @@ static void create_overdue(void *arg)
 	session_over(arg, "the launcher does not answer");
 }
 
-static void forget_proof(struct session *s)
+void session_forget_proof(struct session *s)
 {
 	if (s->proof_fd != -1)
 		close(take_fd(s->proof_fd));
@@ -209,18 +209,7 @@ static void ask_launcher(struct session *s)
 		session_after(s, CREATE_MS, create_overdue);
 	strv_done(&variables);
 	strv_done(&m.limits);
-	forget_proof(s);
-}
-
-static void inserted(void *arg)
-{
-	struct session *s = arg;
-
-	if (s->ss->freeing)
-		forget_proof(s);
-	else
-		ask_launcher(s);
-	session_unref(s);
+	session_forget_proof(s);
 }
 
 static int take_proof(struct session *s, const struct caller *who, struct err *err)
@@ -299,12 +288,11 @@ void session_create(struct sessions *ss, const struct caller *who,
 	if (r == 0 && request->id != NULL)
 		r = rows_session_free(ss, id, &err);
 	if (r < 0) {
-		forget_proof(s);
 		done(&err, NULL, arg);
 	} else {
 		rows_session_write(s);
 		sessions_add(ss, s);
-		store_after(ss->deps.store, inserted, session_ref(s));
+		session_when_safe(s, ask_launcher);
 	}
 	session_unref(s);
 }
@@ -312,20 +300,15 @@ void session_create(struct sessions *ss, const struct caller *who,
 /* ---- answered ---- */
 
 /* The refused session has no row any more, and its id is free. */
-static void deleted(void *arg)
+static void deleted(struct session *s)
 {
-	struct session *s = arg;
-	session_done_fn *done = s->create_done;
+	session_done_fn *done = take(s->create_done);
 
-	if (!s->ss->freeing) {
-		s->create_done = NULL;
-		sessions_drop(s);
-		if (done != NULL)
-			done(s->refusal, NULL, s->create_arg);
-		session_tell_waiters(s, s->refusal);
-		sessions_check_stopped(s->ss);
-	}
-	session_unref(s);
+	sessions_drop(s);
+	if (done != NULL)
+		done(s->refusal, NULL, s->create_arg);
+	session_tell_waiters(s, s->refusal);
+	sessions_check_stopped(s->ss);
 }
 
 /* The session that waits for this answer of the launcher, or NULL. */
@@ -366,15 +349,7 @@ void session_on_refused(void *ctx, void *msg, struct link_msg *link)
 		session_event(s, EVENT_enforcement_failed, reason);
 	}
 	rows_session_delete(s);
-	store_after(s->ss->deps.store, deleted, session_ref(s));
-}
-
-static void replace(char **to, char **from)
-{
-	if (*from == NULL)
-		return;
-	free(*to);
-	*to = take(*from);
+	session_when_safe(s, deleted);
 }
 
 /* Descriptors: link, rings, policy. */
@@ -388,9 +363,12 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 
 	if (s == NULL)
 		return;
-	replace(&s->workspace, &m->workspace);
-	replace(&s->policy_name, &m->policy_name);
-	replace(&s->policy_version, &m->policy_version);
+	if (m->workspace != NULL)
+		mem_replace(&s->workspace, take(m->workspace));
+	if (m->policy_name != NULL)
+		mem_replace(&s->policy_name, take(m->policy_name));
+	if (m->policy_version != NULL)
+		mem_replace(&s->policy_version, take(m->policy_version));
 	s->owner_uid = m->owner_uid;
 	session_take_walls(s, &m->walls);
 	r = session_policy_take(s, link->nfds > policy ? link->fd[policy] : -1, &err);
@@ -401,17 +379,14 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 		session_over(s, err.message);
 }
 
-static void ready_committed(void *arg)
+static void ready_committed(struct session *s)
 {
-	struct session *s = arg;
-	session_done_fn *done = s->create_done;
+	session_done_fn *done;
 
-	if (session_is_over(s) || s->ss->freeing) {
-		session_unref(s);
+	if (session_is_over(s))
 		return;
-	}
 	log_info("session ready", "session_id", s->id, "agent_id", s->agent_id);
-	s->create_done = NULL;
+	done = take(s->create_done);
 	s->request_id[0] = '\0';
 	if (done != NULL)
 		done(NULL, s, s->create_arg);
@@ -421,7 +396,6 @@ static void ready_committed(void *arg)
 		session_begin_stop(s, reason, "");
 	}
 	sessions_check_ready(s->ss);
-	session_unref(s);
 }
 
 void session_on_ready(struct session *s)
@@ -434,7 +408,7 @@ void session_on_ready(struct session *s)
 	session_set_state(s, SESSION_READY, NULL);
 	rows_session_write(s);
 	session_policy_save(s);
-	store_after(s->ss->deps.store, ready_committed, session_ref(s));
+	session_when_safe(s, ready_committed);
 }
 
 /* The wall that a reason of the form "WALL: text" names; NULL if it names no wall. */
@@ -459,11 +433,10 @@ void session_create_ends(struct session *s, const char *why)
 
 void session_create_failed(struct session *s, const char *why)
 {
-	session_done_fn *done = s->create_done;
+	session_done_fn *done = take(s->create_done);
 	const char *wall = missing_wall(why);
 	struct err err = {0};
 
-	s->create_done = NULL;
 	if (wall != NULL)
 		err_set(&err, E_ENFORCEMENT, wall, "session '%s' was not made: %s", s->id, why);
 	else

@@ -63,9 +63,7 @@ void session_unref(struct session *s)
 	strv_done(&s->capped);
 	strv_done(&s->acks);
 	strv_done(&s->env);
-	if (s->proof_fd != -1)
-		close(s->proof_fd);
-	free(s->proof_key);
+	session_forget_proof(s);
 	free(s->workspace);
 	free(s->policy_name);
 	free(s->policy_version);
@@ -138,9 +136,9 @@ void session_out_of_memory(struct session *s, uint64_t oom_kills)
 	session_drain(s, NULL);
 	if (session_is_over(s) || oom_kills <= s->oom_kills)
 		return;
-	free(s->hint);
-	s->hint =
-		mem_strdup("out of memory (memory_limit): the kernel killed the session's warden");
+	mem_replace(
+		&s->hint,
+		mem_strdup("out of memory (memory_limit): the kernel killed the session's warden"));
 	put_event(s,
 		  &(struct event){.type = EVENT_resource_limit,
 				  .command_id = s->running != NULL ? s->running->id : NULL,
@@ -167,6 +165,28 @@ void session_after(struct session *s, uint64_t ms, watch_fn *fn)
 	watch_after(s->timer, ms);
 }
 
+struct when_safe {
+	struct session *s; /* counted */
+	session_fn *fn;
+};
+
+static void is_safe(void *arg)
+{
+	struct when_safe *w = arg;
+
+	if (!w->s->ss->freeing)
+		w->fn(w->s);
+	session_unref(w->s);
+	free(w);
+}
+
+void session_when_safe(struct session *s, session_fn *fn)
+{
+	const struct when_safe w = {session_ref(s), fn};
+
+	store_after(s->ss->deps.store, is_safe, mem_dup(&w, sizeof(w)));
+}
+
 /* ---- the end ---- */
 
 void session_tell_waiters(struct session *s, const struct err *err)
@@ -188,16 +208,11 @@ static void remove_remains(struct session *s)
 	peer_send(s->ss->deps.launcher, MSG_launcher_remove, 0, &m, NULL, 0, NULL);
 }
 
-static void end_saved(void *arg)
+static void end_saved(struct session *s)
 {
-	struct session *s = arg;
 	struct sessions *ss = s->ss;
 	const char *reason = s->failure != NULL ? s->failure : s->end_reason;
 
-	if (ss->freeing) {
-		session_unref(s);
-		return;
-	}
 	log_info("session ended", "session_id", s->id, "state", session_state_names[s->state],
 		 "reason", reason);
 	metrics_observe(ss->deps.metrics, METRIC_SESSION_DURATION,
@@ -207,7 +222,6 @@ static void end_saved(void *arg)
 	if (s->create_done != NULL)
 		session_create_failed(s, reason);
 	session_tell_waiters(s, NULL);
-	session_unref(s);
 	sessions_check_ready(ss);
 	sessions_check_stopped(ss);
 }
@@ -299,7 +313,7 @@ void session_over(struct session *s, const char *why)
 	session_create_ends(s, why);
 	rows_session_save(s);
 	store_drop_rings(s->ss->deps.store, s->id);
-	store_after(s->ss->deps.store, end_saved, session_ref(s));
+	session_when_safe(s, end_saved);
 	session_unref(s);
 }
 
@@ -318,17 +332,10 @@ void session_send_end(struct session *s)
 	const int64_t grace_ms = s->ss->stopping ? s->ss->deps.config->stop_grace_ms : 0;
 	struct warden_end m = {.reason = s->end_reason, .grace_ms = (uint64_t)grace_ms};
 
+	if (session_is_over(s))
+		return;
 	warden_send(s, MSG_warden_end, &m);
 	session_after(s, STOP_MS + grace_ms, stop_overdue);
-}
-
-static void stop_committed(void *arg)
-{
-	struct session *s = arg;
-
-	if (!session_is_over(s) && !s->ss->freeing)
-		session_send_end(s);
-	session_unref(s);
 }
 
 void session_begin_stop(struct session *s, const char *reason, const char *request_id)
@@ -346,7 +353,7 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 		if (c->phase < COMMAND_UNKNOWN)
 			end_command(c);
 	rows_session_save(s);
-	store_after(s->ss->deps.store, stop_committed, session_ref(s));
+	session_when_safe(s, session_send_end);
 }
 
 void session_destroy(struct session *s, const struct caller *who, const char *reason,

@@ -123,6 +123,9 @@ void session_is_active(struct session *s); /* its idle time begins anew */
 void session_out_of_memory(struct session *s, uint64_t oom_kills);
 void session_event(struct session *s, enum event_type type, const char *reason);
 void session_after(struct session *s, uint64_t ms, watch_fn *fn); /* its one timer */
+/* Calls fn when all that was written so far is safe (store_after), unless the server ends first. */
+typedef void session_fn(struct session *s);
+void session_when_safe(struct session *s, session_fn *fn);
 /* Decides the end: stopped if it was being stopped, else failed with hint or why as the reason. */
 void session_over(struct session *s, const char *why);
 void session_send_end(struct session *s);
@@ -132,6 +135,7 @@ void session_begin_stop(struct session *s, const char *reason, const char *reque
 /* create.c */
 peer_fn session_on_created, session_on_refused; /* of the launcher; ctx: sessions */
 void session_on_ready(struct session *s);	/* the first state of a fresh warden */
+void session_forget_proof(struct session *s);
 /* Before the end is saved: writes the event of a missing wall. */
 void session_create_ends(struct session *s, const char *why);
 /* After the end is saved: answers the caller of session_create. */

@@ -93,8 +93,7 @@ static void send_command(struct command *c)
 	enum link_status status;
 
 	if (dir != NULL) {
-		free(c->exec.cwd);
-		c->exec.cwd = take(dir);
+		mem_replace(&c->exec.cwd, take(dir));
 	}
 	c->exec.acks = s->acks;
 	s->acks = (struct strv){0};

@@ -165,8 +165,7 @@ static void on_state(void *ctx, void *msg, struct link_msg *m)
 	s->expects = EXPECT_NOTHING;
 	old_cwd = mem_strdup(s->cwd);
 	if (now->cwd != NULL) {
-		free(s->cwd);
-		s->cwd = take(now->cwd);
+		mem_replace(&s->cwd, take(now->cwd));
 	}
 	strv_done(&s->env);
 	s->env = now->env;
@@ -208,8 +207,8 @@ static void on_failed(void *ctx, void *msg, struct link_msg *m)
 	struct session *s = ctx;
 	const struct warden_failed *failed = msg;
 
-	free(s->hint);
-	s->hint = mem_strdup(failed->reason != NULL ? failed->reason : "its warden failed");
+	mem_replace(&s->hint,
+		    mem_strdup(failed->reason != NULL ? failed->reason : "its warden failed"));
 	session_after(s, STOP_MS, gone_overdue);
 }
 
