@@ -16,12 +16,12 @@ void answer_blame(struct command *c)
 	struct denial d;
 
 	if (o->error_code == NULL && c->exit_code > 0 && o->ops.seen[SEEN_BLOCKED] > 0 &&
-	    denial_unpack(c->denial, &d)) {
+	    c->denial != NULL && denial_unpack(c->denial, &d)) {
 		o->error_code = mem_strdup(err_row(E_POLICY_DENIED)->name);
 		o->error_message =
 			mem_printf("rule '%s' denies %s: %s", d.rule, d.target, d.reason);
 		o->error_path = take(d.target);
-		o->error_policy = mem_strdup(c->denial);
+		o->error_policy = take(c->denial);
 		denial_done(&d);
 	}
 	/* A shell that does not find a program executes nothing. */

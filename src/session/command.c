@@ -70,6 +70,7 @@ void command_unref(struct command *c)
 	free(c->request);
 	free(c->line);
 	free(c->cwd);
+	free(c->denial);
 	free(c->refusal);
 	session_unref(c->s);
 	free(c);

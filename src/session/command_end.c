@@ -163,7 +163,6 @@ static void save(struct command *c)
 		c->out.request_id = mem_strdup(c->request_id);
 	rows_command_save(c);
 	(s->env_dirty ? rows_session_write : rows_session_save)(s);
-	s->env_dirty = false;
 	store_after(s->ss->deps.store, saved, command_ref(c));
 }
 
@@ -192,12 +191,9 @@ void command_end(struct command *c, enum command_state state, const struct err *
 	c->phase = COMMAND_OVER;
 	c->state = state;
 	c->finished_us = sessions_now(s->ss);
-	free(c->out.error_code);
-	free(c->out.error_message);
-	free(c->out.error_policy);
-	c->out.error_code = mem_strdup(err_row(why->code)->name);
-	c->out.error_message = mem_strdup(why->message);
-	c->out.error_policy = why->denial[0] != '\0' ? mem_strdup(why->denial) : NULL;
+	mem_replace(&c->out.error_code, mem_strdup(err_row(why->code)->name));
+	mem_replace(&c->out.error_message, mem_strdup(why->message));
+	mem_replace(&c->out.error_policy, why->denial[0] != '\0' ? mem_strdup(why->denial) : NULL);
 	c->out.refused = refuse;
 	if (refuse)
 		c->refusal = mem_dup(why, sizeof(*why));

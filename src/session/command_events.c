@@ -10,6 +10,7 @@
 #define LISTED_BYTES (256 * 1024) /* of listed events that are kept in memory */
 #define DESTINATIONS_MAX 100
 #define SUMMARY_MAX 10000
+#define DENIAL_MAX (32 * 1024)
 
 static void note_life(struct command *c, const struct event *e)
 {
@@ -71,12 +72,14 @@ static void note_denial(struct command *c, const struct event *e)
 				 .target = e->denied_target,
 				 .final = e->denied_final != 0,
 				 .alternatives = e->alternatives};
+	char packed[DENIAL_MAX];
 
 	if (!is_denied(e))
 		return;
-	c->denial[0] = '\0';
+	packed[0] = '\0';
 	if (d.rule != NULL && d.operation != NULL && d.target != NULL && d.reason != NULL)
-		denial_pack(&d, c->denial, sizeof(c->denial));
+		denial_pack(&d, packed, sizeof(packed));
+	mem_replace(&c->denial, mem_strdup(packed));
 }
 
 static enum seen seen_as(const struct event *e)

@@ -72,7 +72,7 @@ struct command {
 	uint64_t window[3];
 	uint64_t told_read[3]; /* the slowest reader's position, as sent to its warden */
 	uint64_t counted[3], counted_lines[3]; /* the part of its files that was counted */
-	char denial[sizeof(((struct err *)NULL)->denial)]; /* the last one; "": none */
+	char *denial;			       /* the last one, packed; NULL or "": none */
 	/* The first events as the answer lists them: complete while n is seen, up to LISTED_MAX. */
 	struct {
 		struct buf json; /* separated by commas */

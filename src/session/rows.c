@@ -134,6 +134,7 @@ void rows_session_write(struct session *s)
 	columns_put(store, session_rarely, ARRAY_LEN(session_rarely), s);
 	store_put_end(store);
 	s->saved_totals = s->totals;
+	s->env_dirty = false;
 }
 
 void rows_session_save(struct session *s)
