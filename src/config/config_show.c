@@ -109,20 +109,13 @@ static void add_range(const struct config_row *row, struct buf *out)
 /* "{runtime}/x" for people. */
 static void add_default(const struct config_row *row, struct buf *out)
 {
-	static const struct {
-		const char *place, *system, *user;
-	} at[] = {
-		{"{runtime}", "/run/agentsh", "$XDG_RUNTIME_DIR/agentsh"},
-		{"{state}", "/var/lib/agentsh", "~/.local/state/agentsh"},
-		{"{config}", "/etc/agentsh", "~/.config/agentsh"},
-	};
+	for (const struct config_default *d = config_places; d < config_places + CONFIG_PLACES;
+	     d++) {
+		const size_t len = strlen(d->name);
 
-	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
-		const size_t len = strlen(at[i].place);
-
-		if (strncmp(row->fallback, at[i].place, len) == 0) {
-			buf_addf(out, "`%s%s`; a user's: `%s%s`", at[i].system, row->fallback + len,
-				 at[i].user, row->fallback + len);
+		if (strncmp(row->fallback, d->name, len) == 0) {
+			buf_addf(out, "`%s%s`; a user's: `%s%s`", d->system, row->fallback + len,
+				 d->user, row->fallback + len);
 			return;
 		}
 	}

@@ -7,9 +7,11 @@
 
 #define UIDS_FEWER 4096
 
-/* A default may begin with one of these. */
-enum { RUNTIME, STATE, CONFIG, PLACES };
-static const char *const names[PLACES] = {"{runtime}", "{state}", "{config}"};
+const struct config_default config_places[CONFIG_PLACES] = {
+	[PLACE_RUNTIME] = {"{runtime}", "/run/agentsh", "$XDG_RUNTIME_DIR/agentsh"},
+	[PLACE_STATE] = {"{state}", "/var/lib/agentsh", "~/.local/state/agentsh"},
+	[PLACE_CONFIG] = {"{config}", "/etc/agentsh", "~/.config/agentsh"},
+};
 
 static int user_runtime(char **out, struct err *err)
 {
@@ -37,30 +39,24 @@ static int user_runtime(char **out, struct err *err)
 	return 0;
 }
 
-static int find_places(enum config_mode mode, char *out[PLACES], struct err *err)
+static int find_places(enum config_mode mode, char *out[CONFIG_PLACES], struct err *err)
 {
 	const char *home = getenv("HOME");
-	int r;
 
-	if (mode == CONFIG_SYSTEM) {
-		out[RUNTIME] = mem_strdup("/run/agentsh");
-		out[STATE] = mem_strdup("/var/lib/agentsh");
-		out[CONFIG] = mem_strdup("/etc/agentsh");
+	for (int i = 0; mode == CONFIG_SYSTEM && i < CONFIG_PLACES; i++)
+		out[i] = mem_strdup(config_places[i].system);
+	if (mode == CONFIG_SYSTEM)
 		return 0;
-	}
 	if (home == NULL || home[0] != '/')
 		return err_set(err, E_BAD_REQUEST, "HOME", "HOME is not an absolute path");
-	r = user_runtime(&out[RUNTIME], err);
-	if (r == 0) {
-		out[STATE] = mem_printf("%s/.local/state/agentsh", home);
-		out[CONFIG] = mem_printf("%s/.config/agentsh", home);
-	}
-	return r;
+	for (int i = PLACE_STATE; i < CONFIG_PLACES; i++) /* "~/…" */
+		out[i] = mem_printf("%s%s", home, config_places[i].user + 1);
+	return user_runtime(&out[PLACE_RUNTIME], err);
 }
 
 int config_defaults(enum config_mode mode, struct config *out, struct err *err)
 {
-	char *at[PLACES] = {0};
+	char *at[CONFIG_PLACES] = {0};
 	struct config c = {.system = mode == CONFIG_SYSTEM};
 	int r = find_places(mode, at, err);
 
@@ -69,10 +65,11 @@ int config_defaults(enum config_mode mode, struct config *out, struct err *err)
 		cleanup_free char *text = NULL;
 		struct config_problem p;
 
-		for (int k = 0; k < PLACES && begin[0] == '\0'; k++)
-			if (strncmp(rest, names[k], strlen(names[k])) == 0) {
+		for (int k = 0; k < CONFIG_PLACES && begin[0] == '\0'; k++)
+			if (strncmp(rest, config_places[k].name, strlen(config_places[k].name)) ==
+			    0) {
 				begin = at[k];
-				rest += strlen(names[k]);
+				rest += strlen(config_places[k].name);
 			}
 		text = mem_printf("%s%s", begin, rest);
 		if (!config_value_parse(&config_rows[i], text, &c, &p))
@@ -81,7 +78,7 @@ int config_defaults(enum config_mode mode, struct config *out, struct err *err)
 	}
 	if (r == 0 && !uid_range_exists(&c.session_uids))
 		c.session_uids = uid_range_highest(UIDS_FEWER);
-	for (int k = 0; k < PLACES; k++)
+	for (int k = 0; k < CONFIG_PLACES; k++)
 		free(at[k]);
 	if (r < 0)
 		config_done(&c);

@@ -38,6 +38,12 @@ struct config_row {
 	const char *test;	    /* shows the key working */
 	bool restart; /* a new value waits for the next start; only types of one word */
 };
+/* A default may begin with one of these names. */
+enum { PLACE_RUNTIME, PLACE_STATE, PLACE_CONFIG, CONFIG_PLACES };
+struct config_default {
+	const char *name, *system, *user; /* user: for people */
+};
+extern const struct config_default config_places[CONFIG_PLACES];
 extern const struct config_row config_rows[];
 extern const size_t config_row_count;
 

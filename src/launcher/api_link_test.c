@@ -129,7 +129,7 @@ static void api_1_the_end_of_the_link_ends_it(void **state)
 }
 
 /* The child has sent what it had to say and closed its end, while an answer to it is queued. */
-static void ses_8_last_words_are_heard(void **state)
+static void ses_8_the_last_message_before_the_end_counts(void **state)
 {
 	const struct launcher_remove ask = {(char *)(uintptr_t) "s"};
 	struct rig *g = *state;
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
 		T(api_1_too_many_descriptors_close_the_link_and_leak_nothing),
 		T(api_1_a_child_that_does_not_read_does_not_make_us_grow),
 		T(api_1_the_end_of_the_link_ends_it),
-		T(ses_8_last_words_are_heard),
+		T(ses_8_the_last_message_before_the_end_counts),
 		T(cli_1_only_an_auto_started_server_ends_when_idle),
 		T(ses_8_the_stop_comes_after_the_greeting),
 		T(cfg_1_the_greeting_carries_settings_and_listeners),

@@ -123,7 +123,7 @@ static void ses_5_nothing_changes_if_one_cannot_be_had(void **state)
 	if (no_cgroups(g))
 		skip();
 	make(g, "s1", 50);
-	/* the fake init still has the host's root: nobody may touch that */
+	/* the fake init still has the host's root, which must not change */
 	expect_code(g, &ask, "E_ENFORCEMENT", "disk_limit");
 	assert_int_equal(pids_of(g, "s1"), 50);
 }
@@ -224,7 +224,7 @@ static void ses_5_without_cgroups_there_is_no_group(void **state)
 	msg_done(MSG_launcher_limited, &got);
 }
 
-static void ses_5_who_is_not_there_has_no_limits(void **state)
+static void ses_5_limits_of_a_session_that_does_not_exist(void **state)
 {
 	static const char *const ids[] = {"nobody", "", "../x"};
 	struct rig *g = *state;
@@ -251,7 +251,7 @@ int main(int argc, char **argv)
 		TEST(ses_5_swap_and_period_become_narrower),
 		TEST(net_8_bandwidth_is_refused),
 		TEST(ses_5_without_cgroups_there_is_no_group),
-		TEST(ses_5_who_is_not_there_has_no_limits),
+		TEST(ses_5_limits_of_a_session_that_does_not_exist),
 	};
 
 	rig_main(argv);

@@ -126,11 +126,12 @@ void launcher_reload(struct launcher *l)
 void launcher_look(void *launcher)
 {
 	struct launcher *l = launcher;
-	const struct stat now = config_stat(l);
+	struct stat now;
 
 	if (l->config_look == NULL || l->stopping)
 		return;
 	watch_after(l->config_look, LOOK_MS);
+	now = config_stat(l);
 	if (now.st_ino == l->config_seen.st_ino && now.st_dev == l->config_seen.st_dev &&
 	    memcmp(&now.st_ctim, &l->config_seen.st_ctim, sizeof(now.st_ctim)) == 0)
 		return;

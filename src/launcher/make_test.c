@@ -204,7 +204,7 @@ static void sbx_1_without_idmapped_mounts_a_session_has_its_callers_uid(void **s
 	assert_int_equal(umount2(g->workspace, MNT_DETACH), 0);
 }
 
-/* The launcher's plan is the session's; here it is seen by whose files root's session gets. */
+/* The owner of the files of root's session shows the plan. */
 static void sbx_1_with_run_as_owner_it_acts_for_the_owner(void **state)
 {
 	struct rig *g = *state;
@@ -535,7 +535,7 @@ static void stay(void)
 		pause();
 }
 
-/* A session whose stub has its assignment, and holds still. */
+/* A session with a stub that has its assignment and is stopped. */
 static struct session_entry *begin_for_ever(struct rig *g, int proof)
 {
 	const struct launcher_create ask = rig_request(g, "s");

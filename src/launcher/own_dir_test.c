@@ -82,7 +82,7 @@ static mode_t mode_of(const char *path, const char *below)
 	return st.st_mode & 07777;
 }
 
-static void ses_2_a_home_and_a_tmp_for_nobody_else(void **state)
+static void ses_2_a_home_and_a_tmp_closed_to_others(void **state)
 {
 	cleanup_free char *path = made("one");
 	cleanup_free char *expected = mem_printf("%s/own/one", dir);
@@ -243,7 +243,7 @@ static bool is_ours(pid_t pid)
 	return proc_ppid(pid) == getpid();
 }
 
-static void ses_8_strays_are_ended(void **state)
+static void ses_8_orphans_are_killed(void **state)
 {
 	pid_t unclaimed;
 
@@ -290,12 +290,12 @@ static void ses_8_the_known_are_left_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ses_2_a_home_and_a_tmp_for_nobody_else),
+		cmocka_unit_test(ses_2_a_home_and_a_tmp_closed_to_others),
 		cmocka_unit_test(ses_2_all_of_it_is_removed),
 		cmocka_unit_test(ses_8_only_the_livings_stay),
 		cmocka_unit_test(ses_8_a_privileged_launcher_keeps_off),
 		cmocka_unit_test(ses_8_the_directories_go_after_init),
-		cmocka_unit_test(ses_8_strays_are_ended),
+		cmocka_unit_test(ses_8_orphans_are_killed),
 		cmocka_unit_test(ses_8_the_known_are_left_alone),
 	};
 

@@ -250,7 +250,7 @@ static pid_t first_child(pid_t pid)
 	return atoi(text.data);
 }
 
-/* One whose init ends is not waited for. */
+/* The launcher does not wait for a sandbox after its init has ended. */
 static void sbx_4_without_init_there_is_none(void **state)
 {
 	struct rig *g = *state;

@@ -260,7 +260,7 @@ static void api_3_a_key_speaks_for_its_uid(void **state)
 	key.data = (uint8_t *)(uintptr_t) "secret-a";
 	assert_int_equal(requester_has_key(&keys, &key, &who, &err), 0);
 	assert_int_equal(who.uid, 4000000000U);
-	assert_int_equal(who.gid, 4000000000U); /* nobody in the user database */
+	assert_int_equal(who.gid, 4000000000U); /* not in the user database */
 	assert_false(who.admin);
 	rows[0].uid = UINT32_MAX;
 	assert_int_equal(requester_has_key(&keys, &key, &who, &err), -E_FORBIDDEN);
@@ -284,7 +284,7 @@ static void sbx_1_for_whom_a_session_acts(void **state)
 		const char *run_as;
 		struct requester who, owner;
 		int result;
-		struct session_identity id; /* itself, and whose files it has */
+		struct session_identity id; /* its own, and that of its files */
 	} rows[] = {
 		{"caller", {1000, 100}, {1000, 100}, 0, {{1000, 100}, {1000, 100}}},
 		{"caller", {1000, 100}, {2000, 200}, 0, {{1000, 100}, {1000, 100}}},

@@ -134,7 +134,7 @@ static void ses_8_the_state_directory_goes_to_the_api_child(void **state)
 	runtime_done(&p);
 }
 
-static void ses_8_a_full_directory_of_somebody_else_is_not_given_away(void **state)
+static void ses_8_a_full_directory_of_another_user_is_not_given_away(void **state)
 {
 	const struct here *h = *state;
 	struct config c = h->config;
@@ -268,7 +268,7 @@ static void cli_1_the_loser_serves_if_the_winner_dies(void **state)
 
 /* ---- after a server that was killed ---- */
 
-/* A forked server whose own child keeps the lock; the server is dead, its child waits for go. */
+/* A forked server that is dead; its child keeps the lock and waits for go. */
 static struct rival orphan_start(const struct here *h)
 {
 	struct rival r;
@@ -362,7 +362,7 @@ int main(void)
 		T(cli_1_one_lock_one_server),
 		T(cli_1_a_holder_that_has_not_written_its_pid_is_still_a_holder),
 		T(ses_8_the_state_directory_goes_to_the_api_child),
-		T(ses_8_a_full_directory_of_somebody_else_is_not_given_away),
+		T(ses_8_a_full_directory_of_another_user_is_not_given_away),
 		T(ses_8_a_state_directory_out_of_reach_is_named),
 		T(cli_1_the_loser_waits_until_the_winner_answers),
 		T(cli_1_the_loser_serves_if_the_winner_dies),

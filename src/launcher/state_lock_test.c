@@ -14,7 +14,7 @@ static int claim(const struct here *h, struct runtime *p, char **other, struct e
 	return r == 0 ? runtime_claim(&h->config, privileged(), p, other, err) : r;
 }
 
-/* Tries to claim it in another process, whose socket is elsewhere; what came of it as one line. */
+/* Another process with another socket tries to claim it; its result as one line. */
 static void claimed_elsewhere(const struct here *h, char *out, size_t n)
 {
 	int fd[2], status = -1;
@@ -65,7 +65,7 @@ static void ses_8_one_server_for_a_state_directory(void **state)
 	assert_memory_equal(got, "0 - ", 4);
 }
 
-/* A holder that has not written yet, or something else than a path, is no place to send anyone. */
+/* A lock file without a path: the client cannot be sent to the server that has the lock. */
 static void ses_8_a_socket_that_is_not_told_is_not_guessed(void **state)
 {
 	static const char *const texts[] = {"", "/no/end", "relative\n"};
