@@ -127,13 +127,6 @@ static int put(int root, int tree, const char *path, struct err *err)
 	return mnt_cover(tree, at, path, err);
 }
 
-static int clone_entry(int fd, const struct view_entry *e, int *tree, struct err *err)
-{
-	int r = mnt_clone(fd, "", tree, err);
-
-	return r < 0 ? r : mnt_set(*tree, e->attr, e->path, err);
-}
-
 /* libc resolves the path, because the kernel would take a `..` that ends at "/" into the new root,
  * which is mounted there. The opened file is asked for its name, so that a link that changes in
  * between gains nothing. */
@@ -184,32 +177,35 @@ static bool is_late(const struct view *v, size_t i)
 	return false;
 }
 
-/* *fd is -1 if there is nothing to bind: the path does not exist, or (*link) another entry shows
- * its target. */
-static int look(const struct view *v, size_t i, int *fd, char *real, bool *link, struct err *err)
+/* Opens an entry's tree, unless tree is NULL. *tree stays -1 if there is nothing to bind: the path
+ * does not exist, or (*link) another entry shows its target, real. */
+static int open_entry(const struct view *v, size_t i, int *tree, char *real, bool *link,
+		      struct err *err)
 {
-	const char *path = v->entry[i].path;
-	int r = inside_resolve(path, real, fd, err);
+	const struct view_entry *e = &v->entry[i];
+	cleanup_fd int fd = -1;
+	int r = inside_resolve(e->path, real, &fd, err);
 
 	*link = false;
-	if (r < 0 || *fd == -1)
+	if (r < 0 || fd == -1)
 		return r;
-	r = inside_may_show(v->plan, path, real, err);
+	r = inside_may_show(v->plan, e->path, real, err);
 	for (size_t k = 0; r == 0 && !*link && k < v->n; k++)
-		*link = k != i && strcmp(real, path) != 0 && path_within(real, v->entry[k].path);
-	if (r < 0 || *link)
-		close(take_fd(*fd));
-	return r;
+		*link = k != i && strcmp(real, e->path) != 0 && path_within(real, v->entry[k].path);
+	if (r < 0 || *link || tree == NULL)
+		return r;
+	r = mnt_clone(fd, "", tree, err);
+	return r < 0 ? r : mnt_set(*tree, e->attr, e->path, err);
 }
 
 static int show(const struct view *v, size_t i, int root, struct err *err)
 {
 	const struct view_entry *e = &v->entry[i];
-	cleanup_fd int fd = -1, tree = -1;
 	cleanup_buf struct buf target = {0};
+	cleanup_fd int tree = -1;
 	char real[PATH_MAX];
 	bool link;
-	int r = look(v, i, &fd, real, &link, err);
+	int r = open_entry(v, i, is_late(v, i) ? NULL : &tree, real, &link, err);
 
 	if (r == 0 && link) {
 		/* Relative, so that it means the same before and after the pivot. */
@@ -220,10 +216,7 @@ static int show(const struct view *v, size_t i, int root, struct err *err)
 		if (r == 0 && symlinkat(target.data, root, e->path + 1) < 0 && errno != EEXIST)
 			r = err_errno(err, E_ENFORCEMENT, e->path, "symlinkat(%s)", e->path);
 	}
-	if (r < 0 || fd == -1 || is_late(v, i))
-		return r;
-	r = clone_entry(fd, e, &tree, err);
-	return r < 0 ? r : put(root, tree, e->path, err);
+	return r < 0 || tree == -1 ? r : put(root, tree, e->path, err);
 }
 
 static bool is_wide(const char *path)
@@ -246,38 +239,27 @@ int inside_view(struct inside *in, bool wide, struct err *err)
 
 /* ---- trees that come with the assignment ---- */
 
-static int open_late(const struct view *v, size_t i, const struct sandbox_workspace_ask *ask,
-		     int *out, struct err *err)
-{
-	const struct view_entry *e = &v->entry[i];
-	cleanup_fd int fd = -1, tree = -1;
-	char real[PATH_MAX];
-	bool link;
-	int r = look(v, i, &fd, real, &link, err);
-
-	if (r < 0 || fd == -1)
-		return r;
-	r = clone_entry(fd, e, &tree, err);
-	if (r == 0 && v->plan->idmap && e->attr == WRITABLE)
-		r = idmap_tree(tree, ask->userns, real, ask->fs, err);
-	if (r == 0)
-		*out = take_fd(tree);
-	return r;
-}
-
 int sandbox_view(struct sandbox_plan *plan, const struct sandbox_workspace_ask *ask,
 		 struct sandbox_trees *out, struct err *err)
 {
+	char real[PATH_MAX];
 	struct view v;
+	bool link;
 	int r = 0;
 
 	list(&v, plan);
 	*out = (struct sandbox_trees){.fd = mem_resize(NULL, v.n, sizeof(*out->fd))};
-	for (size_t i = 0; r == 0 && i < v.n; i++)
-		if (is_late(&v, i)) {
-			out->fd[out->n++] = -1;
-			r = open_late(&v, i, ask, &out->fd[out->n - 1], err);
-		}
+	for (size_t i = 0; r == 0 && i < v.n; i++) {
+		int *tree = &out->fd[out->n];
+
+		if (!is_late(&v, i))
+			continue;
+		out->n++;
+		*tree = -1;
+		r = open_entry(&v, i, tree, real, &link, err);
+		if (r == 0 && *tree != -1 && plan->idmap && v.entry[i].attr == WRITABLE)
+			r = idmap_tree(*tree, ask->userns, real, ask->fs, err);
+	}
 	free(v.entry);
 	if (r < 0)
 		sandbox_trees_done(out);
