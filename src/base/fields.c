@@ -317,8 +317,12 @@ void strv_copy(struct strv *dst, const struct strv *src)
 {
 	struct strv copy = {0};
 
-	for (size_t i = 0; i < src->n; i++)
-		strv_add(&copy, src->v[i]);
+	if (src->n > 0) /* arguments may be tens of thousands: one allocation */
+		copy.v = mem_resize(NULL, src->n + 1, sizeof(*copy.v));
+	for (; copy.n < src->n; copy.n++)
+		copy.v[copy.n] = mem_strdup(src->v[copy.n]);
+	if (copy.n > 0)
+		copy.v[copy.n] = NULL;
 	strv_done(dst);
 	*dst = copy;
 }
