@@ -41,7 +41,8 @@ void cli_policy_done(struct cli_policy *p)
 	buf_done(&p->report);
 }
 
-void cli_policy_unenforced(const struct policy *p, unsigned classes)
+/* Writes to stderr which rules of these classes (bits of enum op_class) are not enforced. */
+static void note_unenforced(const struct policy *p, unsigned classes)
 {
 	for (unsigned c = 0; c < OP_CLASSES; c++) {
 		cleanup_buf struct buf text = {0};
@@ -185,7 +186,7 @@ static int validate_one(struct cli *cli, const struct cli_policies *at, const ch
 	if (!cli->v.json && p.report.len > 0)
 		fwrite(p.report.data, 1, p.report.len, stderr);
 	if (r == 0)
-		cli_policy_unenforced(p.p, 1U << OP_FILE | 1U << OP_NET);
+		note_unenforced(p.p, 1U << OP_FILE | 1U << OP_NET);
 	if (cli->v.json) {
 		jw_obj(w);
 		jw_kstr(w, "name", name);
@@ -321,7 +322,7 @@ int cmd_policy_test(struct cli *cli, struct err *err)
 	if (r < 0)
 		return r;
 	policy_decide(p.p, &o.op, false, &v);
-	cli_policy_unenforced(p.p, 1U << o.op.class);
+	note_unenforced(p.p, 1U << o.op.class);
 	if (cli->v.json)
 		format_json(p.p, &v, &o.op, &out);
 	else

@@ -26,8 +26,6 @@ int cli_policy_load(const struct cli_policies *at, const char *name, struct cli_
 		    struct err *err);
 void cli_policy_done(struct cli_policy *p);
 #define cleanup_policy __attribute__((cleanup(cli_policy_done)))
-/* Says on stderr which rules of these classes (bits of enum op_class) are not enforced. */
-void cli_policy_unenforced(const struct policy *p, unsigned classes);
 
 /* policy_operation.c: an operation from the words of `policy test`. */
 struct cli_operation {

@@ -46,7 +46,7 @@ struct passing {
 	int signals; /* signalfd */
 	struct buf *answer;
 	struct err *err;
-	char *scratch; /* READ_SIZE */
+	char *scratch; /* owned; READ_SIZE */
 };
 
 /* --- to the server --- */
@@ -204,8 +204,7 @@ static int turn(struct passing *s)
 	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
 }
 
-/* Writes the rest when the stream has ended. It blocks, and signals interrupt it like any program.
- */
+/* Writes the rest when the stream has ended. It blocks; a signal ends it like any program. */
 static int finish_output(struct passing *s, struct client_output *o)
 {
 	struct pollfd p = {.fd = o->fd, .events = POLLOUT};
@@ -224,7 +223,7 @@ static int pass_streams(struct passing *s)
 	sigset_t set, old;
 	int r, w;
 
-	/* signals that stop a command go to the command, unless the caller of agentsh ignores them
+	/* Signals that end a command are passed to it, unless the caller of agentsh ignores them.
 	 */
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
@@ -268,29 +267,29 @@ static void init_output(struct client_output *o, int fd, const char *name)
 int client_stdio(struct client *c, const struct client_call *call, struct buf *answer,
 		 struct err *err)
 {
-	cleanup_buf struct buf body = {0};
-	cleanup_free char *scratch = NULL;
-	struct passing s = {.c = c, .stdin_credit = STDIO_WINDOW, .stdin_open = true, .err = err};
+	struct passing s = {.c = c,
+			    .stdin_credit = STDIO_WINDOW,
+			    .stdin_open = true,
+			    .answer = answer,
+			    .err = err};
 	struct answer_head head;
 	int r = client_ask(c, call, STDIO_PROTOCOL, &head, err);
 
 	if (r != 0)
 		return r;
-	s.answer = &body;
-	if (head.status != 101) {
-		r = client_read_all(c, &head, &body, err);
-	} else {
-		s.scratch = scratch = mem_alloc(READ_SIZE);
-		init_output(&s.output[0], 1, "stdout");
-		init_output(&s.output[1], 2, "stderr");
-		r = pass_streams(&s);
-		client_disconnect(c);
-	}
+	if (head.status != 101)
+		return client_read_all(c, &head, answer, err);
+	s.scratch = mem_alloc(READ_SIZE);
+	init_output(&s.output[0], 1, "stdout");
+	init_output(&s.output[1], 2, "stderr");
+	r = pass_streams(&s);
+	client_disconnect(c);
 	stdio_parser_done(&s.parser);
 	buf_done(&s.send);
 	buf_done(&s.output[0].pending);
 	buf_done(&s.output[1].pending);
-	if (r == 0)
-		buf_add(answer, body.data, body.len);
+	free(s.scratch);
+	if (r != 0)
+		buf_clear(answer);
 	return r;
 }
