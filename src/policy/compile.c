@@ -140,10 +140,7 @@ static COLD void index_rule(struct compiler *c, unsigned class, const struct sna
 	for (uint32_t i = 0; !(r->conditions & COND_SUBJECT) && i < r->cidrs.n; i++) {
 		const struct cidr *b = &cidrs[r->cidrs.at + i];
 
-		if (b->family == 4)
-			c->l->head.bits4 |= UINT64_C(1) << b->bits;
-		else
-			c->l->head.bits6[b->bits / 64] |= UINT64_C(1) << b->bits % 64;
+		c->l->head.lengths[b->family == 6][b->bits / 64] |= UINT64_C(1) << b->bits % 64;
 		post(c, snapshot_hash_cidr(b), n, SNAPSHOT_NONE);
 	}
 }

@@ -72,7 +72,7 @@ const char *decide_net(struct rule_search s, const struct op *op, struct rule_fo
 		search_key(&s, snapshot_hash(KEY_DOMAIN, at, strlen(at)));
 	}
 	for (unsigned i = 0; n.address.family != 0 && i < 3; i++) {
-		uint64_t left = n.address.family == 6 ? h->bits6[i] : i == 0 ? h->bits4 : 0;
+		uint64_t left = h->lengths[n.address.family == 6][i];
 
 		for (; left != 0; left &= left - 1) {
 			struct cidr c = {

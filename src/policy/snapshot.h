@@ -101,7 +101,7 @@ struct snapshot_head {
 	struct snapshot_class class[POLICY_RULE_CLASSES];
 	struct snapshot_span env_allow, env_deny; /* of PART_PATTERNS */
 	uint32_t has_env_allow, padding;
-	uint64_t bits4, bits6[3]; /* lengths of the address blocks that the index has */
+	uint64_t lengths[2][3]; /* of the address blocks in the index, as bits; [1] is IPv6 */
 	struct limits limits;
 	struct {
 		uint64_t at; /* bytes from the beginning */

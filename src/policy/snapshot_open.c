@@ -144,7 +144,8 @@ static COLD const char *check_all(const struct policy *p)
 	for (unsigned i = 0; i < LIMITS; i++)
 		if (h->limits.value[i] < 0 || ((const uint8_t *)h->limits.given)[i] > 1)
 			return "its limits";
-	if ((h->bits4 >> 32 > 1) || h->bits6[2] > 1)
+	if (h->lengths[0][0] >> 33 != 0 || h->lengths[0][1] != 0 || h->lengths[0][2] != 0 ||
+	    h->lengths[1][2] > 1)
 		return "lengths of address blocks";
 	for (unsigned k = 0; k < POLICY_RULE_CLASSES; k++) {
 		const struct snapshot_class *c = &h->class[k];
