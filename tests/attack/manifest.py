@@ -115,7 +115,7 @@ ATTACKS = [
     A("name_to_handle_at", "name_to_handle_at", "asks for a file's number", "files", "seccomp", "EPERM", "user"),
     A("open_by_handle_at", "open_by_handle_at", "opens a file by its number, past every directory", "files", CAP,
       "EPERM", "root", SEC),
-    A("system_program", "/usr/bin/true", "overwrites a program of the system", "files", "mount_namespace",
+    A("system_program", "/usr/bin/tsort", "overwrites a program of the system", "files", "mount_namespace",
       "EROFS|EACCES", "root"),
     A("system_directory", "/usr/bin", "adds a program to the system", "files", "mount_namespace", "EROFS|EACCES", "root"),
     A("etc_passwd", "/etc/passwd", "changes the list of users", "files", "mount_namespace", "EROFS|EACCES", "root"),

@@ -20,6 +20,7 @@ TRIES_OF_FILES = 500  # where files change, and not memory
 CAUGHT = 20  # execs that were killed before their first instruction
 ROUNDS = 4  # at most, until enough are caught
 ROUNDS_OF_DROPS = 10  # at most, until one is caught
+SECONDS_OF_DROPS = 20  # of a round: a client waits for a minute
 SHORT_OF_MEMORY = {"max_memory_mb": 64}
 STRANGER = 12345  # a user who is neither the server's nor a session's
 
@@ -69,11 +70,12 @@ def test_pol_4_dropped_pages(stage, kind, attack):
 
     def run(policy, tries):
         text = ""
-        # without an answer, the kernel ended one of the two for want of memory, or the time is over
-        for _ in range(ROUNDS_OF_DROPS):
+        for _ in range(ROUNDS_OF_DROPS):  # without an answer: the kernel ended the attacker for want of memory
             s = stage.server.session(workspace=str(stage.workspace), policy=policy, resource_limits=SHORT_OF_MEMORY)
-            command = f"./races keep pressure 120 >/dev/null 2>&1 & ./races {race} {tries}; kill $!"
-            text = s.script(command, timeout="30s")["result"]["stdout"]
+            command = (
+                f"./races keep pressure 120 >/dev/null 2>&1 & ./races {race} {tries} {SECONDS_OF_DROPS}; kill $!"
+            )
+            text = s.script(command, timeout="50s")["result"]["stdout"]
             s.destroy()
             if text:
                 break

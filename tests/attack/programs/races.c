@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A program whose path, argument or file changes while it is being decided: `races KIND TRIES`
- * prints how often the refused one ran. true is allowed and ends with 0, expr is not and ends with
- * 2 or 3 if its arguments are no expression; of sh, "exit 5" is allowed and "exit 7" is not.
- * `races keep KIND SECONDS` only makes the changes, for others to run into; `races keep pressure
- * SECONDS` makes memory short, which the kind given_back needs. */
+/* A program whose path, argument or file changes while it is being decided: `races KIND TRIES
+ * [SECONDS]` prints how often the refused one ran. true is allowed and ends with 0, expr is not and
+ * ends with 2 or 3 if its arguments are no expression; of sh, "exit 5" is allowed and "exit 7" is
+ * not. `races keep KIND SECONDS` only makes the changes, for others to run into; `races keep
+ * pressure SECONDS` makes memory short, which the kind given_back needs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -340,15 +340,16 @@ static int once(struct flip *f)
 	return status;
 }
 
-static void run(int tries)
+static void run(int tries, int seconds)
 {
+	const time_t end = time(NULL) + seconds;
 	struct flip *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE,
 			      (race->other ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
 	int ran = 0, fine = 0, refused = 0, killed = 0, broken = 0;
 
 	prepare_files();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	for (int i = 0; i < tries; i++) {
+	for (int i = 0; i < tries && (seconds == 0 || time(NULL) < end); i++) {
 		const int status = once(f);
 
 		ran += status == race->ran;
@@ -377,13 +378,13 @@ int main(int argc, char **argv)
 {
 	const bool keep = argc == 4 && strcmp(argv[1], "keep") == 0;
 
-	for (size_t i = 0; (keep || argc == 3) && i < sizeof(kinds) / sizeof(*kinds); i++)
+	for (size_t i = 0; (argc == 3 || argc == 4) && i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(kinds[i].name, argv[keep ? 2 : 1]) == 0) {
 			race = &kinds[i];
 			if (keep)
 				keep_on(atoi(argv[3]));
 			else
-				run(atoi(argv[2]));
+				run(atoi(argv[2]), argc == 4 ? atoi(argv[3]) : 0);
 		}
 	return 0;
 }
