@@ -87,7 +87,7 @@ static void ses_8_an_answer_after_a_restart_tells_of_what_was_before(void **stat
 		  "\"target\":\"/bin/id\",\"final\":false}");
 }
 
-/* SES-8: the journal shows that it was handed over, and its warden does not know it any more. */
+/* SES-8: the journal shows that it was handed over, and its warden does not have it any more. */
 static void ses_8_a_command_that_may_have_run_is_not_lost(void **state)
 {
 	struct kit *k = *state;

@@ -184,7 +184,7 @@ static void ses_5_limits_only_become_narrower(void **state)
 	assert_at(&r, "config.timeout", "4h");
 }
 
-/* 0 of a count stands for no limit: wider than any, and nothing new where there is none. */
+/* 0 of a count stands for no limit: it is wider than any limit, and changes nothing without one. */
 static void ses_5_no_limit_is_the_widest(void **state)
 {
 	struct kit *k = *state;
@@ -262,7 +262,7 @@ static void ses_5_a_patch_asks_the_launcher(void **state)
 	assert_int_equal(kit_get(k, "s1")->config.limits.value[LIMIT_pids_max], 5);
 	assert_int_equal(kit_get(k, "s1")->walls.wall[WALL_pids_limit].state, WALL_UP);
 	assert_string_equal(kit_get(k, "s1")->walls.wall[WALL_pids_limit].detail, "5 processes");
-	/* an answer that nobody waits for is none */
+	/* an answer without a patch that waits for it is ignored */
 	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
 	kit_recv_nothing(&f->link);
 }
@@ -288,7 +288,7 @@ static void ses_5_a_refused_limit_changes_nothing(void **state)
 	fake_state(k, f, "/workspace/src", &(struct strv){0});
 	kit_skip(&k->launcher, MSG_launcher_limit);
 	kit_tell(k, MSG_launcher_limited, &answer, NULL, 0);
-	/* the directory is set back before the refusal is told */
+	/* the directory is set back before the client gets the refusal */
 	kit_recv(&f->link, MSG_warden_patch, &m, &msg);
 	assert_string_equal(m.cwd, "/workspace");
 	msg_done(MSG_warden_patch, &m);

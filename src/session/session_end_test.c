@@ -119,7 +119,7 @@ static void ses_2_a_broken_protocol_fails_the_session(void **state)
 	assert_at(&r, "failure", "its warden broke the protocol");
 	kit_skip(&k->launcher, MSG_launcher_remove);
 	kit_session(k, "s2");
-	fake_state(k, &k->warden[1], "/", &(struct strv){0}); /* nobody asked: nothing happens */
+	fake_state(k, &k->warden[1], "/", &(struct strv){0}); /* not asked for: nothing happens */
 	assert_string_equal(kit_state(k, "s2"), "ready");
 	snprintf(k->warden[1].id, sizeof(k->warden[1].id), "other");
 	fake_state(k, &k->warden[1], "/", &(struct strv){0});

@@ -61,7 +61,7 @@ static void ses_5_the_smallest_limit_wins_and_is_shown(void **state)
 	assert_has(&r, "\"pids_max\":50");
 	assert_has(&r, "\"command_timeout\":\"1m\"");
 	assert_has(&r, "\"max_commands\":2");
-	/* what was not asked for is narrowed, too, and no news */
+	/* limits that the client did not ask for are narrowed, too, and not listed */
 	assert_has(&r, "\"capped\":[\"timeout\",\"resource_limits.max_memory_mb\"]");
 	assert_has(&r, "\"summary\":[\"Little is allowed.\",");
 	make(k, "s2",
@@ -256,11 +256,11 @@ static void pol_5_a_reload_is_asked_told_and_recorded(void **state)
 	kit_tell(k, MSG_launcher_policies, &m, NULL, 0);
 	assert_int_equal(one.n, 1);
 	assert_int_equal(one.names, 1);
-	m.ticket = 0; /* nobody asked */
+	m.ticket = 0; /* not asked for */
 	kit_tell(k, MSG_launcher_policies, &m, NULL, 0);
 	assert_int_equal(one.n + two.n, 2);
 	policies_ask(k->ss, false, on_policies, &one);
-	kit_close_sessions(k); /* nobody will answer */
+	kit_close_sessions(k); /* no answer will come */
 	assert_int_equal(one.n, 2);
 	assert_int_equal(one.err.code, E_UNAVAILABLE);
 	kit_open_sessions(k);

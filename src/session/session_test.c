@@ -86,7 +86,7 @@ static void ses_2_created_is_ready_after_the_first_state(void **state)
 	assert_int_equal(sessions_live(k->ss), 1);
 }
 
-/* What the client asks for by itself is told to the launcher, which refuses what it cannot have. */
+/* The launcher gets the limits that the client asks for, and refuses those it cannot enforce. */
 static void ses_3_what_was_asked_for_is_required(void **state)
 {
 	static const struct {
@@ -507,7 +507,7 @@ static void evt_1_events_name_the_request_that_made_them(void **state)
 	cleanup_buf struct buf b = {0};
 
 	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-2");
-	kit_submit(k, "s1", &request, &o); /* queued; busy is nobody's request */
+	kit_submit(k, "s1", &request, &o); /* queued; busy has no request id */
 	fake_run(k, f, 0, "");
 	snprintf(k->who.request_id, sizeof(k->who.request_id), "req-3");
 	session_patch(kit_get(k, "s1"), &k->who, &patch, kit_told, &t);

@@ -94,7 +94,7 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 	kit_seen_done(&other);
 }
 
-/* Nobody was told of it, and what its policy narrows is not known. */
+/* Its client got no answer, and the limits of its policy are not known. */
 static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 {
 	struct kit *k = *state;
@@ -214,7 +214,7 @@ static void ses_8_an_unacknowledged_result_is_stored(void **state)
 	kit_seen_done(&o);
 }
 
-/* Killed between the commit and the acknowledgement: told again, stored once. */
+/* Killed between the commit and the acknowledgement: sent again, stored once. */
 static void ses_8_a_result_that_is_told_twice_is_stored_once(void **state)
 {
 	struct kit *k = *state;
@@ -278,7 +278,7 @@ static void assert_verified(const struct kit *k, unsigned n)
 		fail_msg("not %u verified", n);
 }
 
-/* POL-4: a server counts what happens from its greeting on; a result that is told again is older.
+/* POL-4: a server counts what happens from its greeting on; a result that is sent again is older.
  */
 static void pol_4_execs_before_this_server_are_not_counted(void **state)
 {
@@ -409,7 +409,7 @@ static void ses_8_a_warden_without_a_row_is_ended(void **state)
 	kit_restart(k);
 	kit_found(k, f);
 	kit_found_all(k);
-	assert_true(sessions_ready(k->ss)); /* nobody waits for it */
+	assert_true(sessions_ready(k->ss)); /* the server does not wait for it */
 	assert_int_equal(session_get(k->ss, &k->who, "unclaimed", &s, NULL), -E_SESSION_NOT_FOUND);
 	assert_int_equal(sessions_live(k->ss), 0);
 	fake_answer_hello(k, f);
@@ -480,8 +480,8 @@ static void assert_settings(struct fake *f, uint64_t orphan_ms, uint64_t quota, 
 	link_msg_done(&msg);
 }
 
-/* CFG-1: wardens hear of what may change while they live; one that is being made hears it when it
- * stands. */
+/* CFG-1: wardens get the settings that may change while they live. A session that is being made
+ * gets them when it is ready. */
 static void cfg_1_wardens_are_told_of_new_settings(void **state)
 {
 	static const char *const sets[] = {"sessions.orphan_timeout=7s",

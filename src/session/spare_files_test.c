@@ -56,8 +56,8 @@ static void assert_output(struct kit *k, const char *id, const char *text)
 	assert_string_equal(raw.data != NULL ? raw.data : "", text);
 }
 
-/* EXE-3: a file into which nothing was written is the next command's; nobody reads that one's
- * output as his own. */
+/* EXE-3: an empty file serves the next command. The output in it is not that of the first command.
+ */
 static void exe_3_an_empty_file_is_the_next_commands(void **state)
 {
 	struct kit *k = *state;

@@ -19,9 +19,14 @@ static void fill_exec(struct command *c, const struct command_ask *ask, const st
 	x->argv0 = mem_strdup(request->argv0);
 	x->cwd = mem_strdup(request->working_dir);
 	if (request->command != NULL) {
-		strv_add(&x->argv, request->command);
-		for (size_t i = 0; i < request->args.n; i++)
-			strv_add(&x->argv, request->args.v[i]);
+		const struct strv *args = &request->args;
+
+		/* One allocation: arguments may be tens of thousands. */
+		x->argv.n = args->n + 1;
+		x->argv.v = mem_alloc((args->n + 2) * sizeof(*x->argv.v));
+		x->argv.v[0] = mem_strdup(request->command);
+		for (size_t i = 0; i < args->n; i++)
+			x->argv.v[i + 1] = mem_strdup(args->v[i]);
 	}
 	strv_copy(&x->env, &request->env);
 	request_env_strip(&x->env);

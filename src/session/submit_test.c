@@ -186,7 +186,7 @@ static void ses_2_one_runs_at_a_time_and_the_others_wait(void **state)
 	fake_take_exec(f);
 	kit_skip(&f->link, MSG_warden_ack);
 	assert_string_equal(kit_state(k, "s1"), "busy");
-	/* where it runs is stored, for whoever reads it after a restart */
+	/* the row has the directory, for a reader after a restart */
 	stored.data = kit_row(k, f->command, "SELECT request FROM commands WHERE id=?");
 	stored.len = strlen(stored.data);
 	assert_at(&stored, "working_dir", "/elsewhere");

@@ -51,7 +51,7 @@ struct kit {
 	size_t nwardens;
 };
 
-/* What a done function of a session told. */
+/* What a done function of a session got. */
 struct told {
 	unsigned n;
 	struct err err; /* code E_OK: none */
