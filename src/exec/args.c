@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <sys/uio.h>
 
@@ -142,65 +143,65 @@ void args_done(struct args *a)
 	*a = (struct args){0};
 }
 
-/* Appends all strings; *argc is their number. */
-static int read_strings(struct args_memory *m, uint64_t addr, struct buf *text, size_t *argc)
+/* Keeps the first strings. Where these are not all, the hash stands for everything behind argv[0]:
+ * we must not use as much memory as a caller, because both may share one limit. */
+static int read_strings(struct args_memory *m, uint64_t addr, struct args *a)
 {
-	for (;; addr += sizeof(uint64_t)) {
-		uint64_t at;
-		int r = pointer_at(m, addr, &at);
+	cleanup_buf struct buf one = {0};
+	struct sha256_ctx sum;
+	size_t size = 0;
+	uint64_t at;
+	int r;
 
-		if (r != 0 || at == 0)
-			return r;
-		r = args_string(m, at, EXEC_STRING_MAX, text);
-		if (r != 0)
-			return r;
-		++*argc;
-		if (text->len + *argc * sizeof(at) > EXEC_ARGV_MAX)
-			return E2BIG;
-	}
-}
+	sha256_init(&sum);
+	while ((r = pointer_at(m, addr, &at)) == 0 && at != 0) {
+		buf_clear(&one);
+		r = args_string(m, at, EXEC_STRING_MAX, &one);
+		size += one.len + sizeof(at);
+		if (r != 0 || size > EXEC_ARGV_MAX)
+			return r != 0 ? r : E2BIG;
+		if (!a->cut && (a->n == EXEC_ARGC_KEPT || a->text.len + one.len > EXEC_ARGS_KEPT)) {
+			const size_t first = strlen(a->text.data) + 1;
 
-/* Keeps the first strings. If these are not all, the hash stands for everything behind argv[0]. */
-static void keep_strings(struct args *a)
-{
-	const size_t first = strlen(a->text.data) + 1;
-	struct buf kept = {0};
-	size_t end = 0, next = first;
-
-	while (next <= EXEC_ARGS_KEPT && a->n < EXEC_ARGC_KEPT) {
-		end = next;
-		if (++a->n == a->argc)
-			break;
-		next += strlen(a->text.data + end) + 1;
+			a->cut = true;
+			a->rest = a->text.len - first;
+			sha256_update(&sum, a->rest, (uint8_t *)a->text.data + first);
+		}
+		if (a->cut) {
+			a->rest += one.len;
+			sha256_update(&sum, one.len, (uint8_t *)one.data);
+		} else {
+			buf_add(&a->text, one.data, one.len);
+			a->n++;
+		}
+		a->argc++;
+		addr += sizeof(at);
 	}
-	a->cut = a->n < a->argc;
-	if (a->cut) {
-		a->rest = a->text.len - first;
-		hash_sha256(a->hash, a->text.data + first, a->rest, NULL, 0);
-		buf_add(&kept, a->text.data, end);
-		buf_done(&a->text);
-		a->text = kept;
-	}
-	a->v = mem_resize(NULL, a->n + 1, sizeof(*a->v));
-	for (size_t i = 0, at = 0; i < a->n; i++, at += strlen(a->text.data + at) + 1)
-		a->v[i] = a->text.data + at;
-	a->v[a->n] = NULL;
+	sha256_digest(&sum, sizeof(a->hash), a->hash);
+	return r;
 }
 
 int args_read(struct args_memory *m, uint64_t addr, struct args *out)
 {
 	struct args a = {0};
-	const int r = addr != 0 ? read_strings(m, addr, &a.text, &a.argc) : 0;
+	const int r = addr != 0 ? read_strings(m, addr, &a) : 0;
+	char *at;
 
 	if (r != 0) {
 		args_done(&a);
 		return r;
 	}
 	if (a.argc == 0) {
-		a.argc = 1;
+		a.n = a.argc = 1;
 		buf_addc(&a.text, '\0');
 	}
-	keep_strings(&a);
+	at = a.text.data;
+	a.v = mem_resize(NULL, a.n + 1, sizeof(*a.v));
+	for (size_t i = 0; i < a.n; i++) {
+		a.v[i] = at;
+		at += strlen(at) + 1;
+	}
+	a.v[a.n] = NULL;
 	*out = a;
 	return 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/trace.h"
-#include "base/fdio.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -53,18 +53,40 @@ bool trace_is_loading(pid_t tid)
 
 /* ---- comparing ---- */
 
+/* The stream is want, and what args has behind it by its hash alone. */
+static bool stream_matches(int fd, const struct buf *want, const struct args *args)
+{
+	uint8_t chunk[16384], hash[HASH_LEN];
+	struct sha256_ctx sum;
+	size_t pos = 0, rest = 0;
+	ssize_t n;
+
+	sha256_init(&sum);
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
+		const size_t left = want->len - pos;
+		const size_t part = (size_t)n < left ? (size_t)n : left;
+
+		if (memcmp(chunk, want->data + pos, part) != 0)
+			return false;
+		pos += part;
+		rest += (size_t)n - part;
+		sha256_update(&sum, (size_t)n - part, chunk + part);
+	}
+	sha256_digest(&sum, sizeof(hash), hash);
+	return n == 0 && pos == want->len && rest == args->rest &&
+	       (!args->cut || memcmp(hash, args->hash, sizeof(hash)) == 0);
+}
+
 bool trace_matches(pid_t pid, const struct image *image, const char *argv0, const struct args *args)
 {
 	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
 	const size_t first = strlen(args->v[0]) + 1;
-	cleanup_buf struct buf got = {0};
 	cleanup_buf struct buf want = {0}; /* the new argv begins with it; all of it unless cut */
-	uint8_t hash[HASH_LEN];
 	char path[32];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
+	if (fd < 0 || stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
 		return false;
 	for (size_t i = 0; i < image->head.n; i++)
 		buf_add(&want, image->head.v[i], strlen(image->head.v[i]) + 1);
@@ -72,12 +94,7 @@ bool trace_matches(pid_t pid, const struct image *image, const char *argv0, cons
 		buf_add(&want, argv0, strlen(argv0) + 1);
 	if (!args->cut)
 		buf_add(&want, args->text.data + first, args->text.len - first);
-	if (fd < 0 || fdio_load(fd, want.len + args->rest, &got, NULL) < 0 ||
-	    got.len != want.len + args->rest || memcmp(got.data, want.data, want.len) != 0)
-		return false;
-	if (args->cut)
-		hash_sha256(hash, got.data + want.len, args->rest, NULL, 0);
-	return !args->cut || memcmp(hash, args->hash, sizeof(hash)) == 0;
+	return stream_matches(fd, &want, args);
 }
 
 /* ---- replacing ---- */
