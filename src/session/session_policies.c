@@ -157,11 +157,12 @@ void policy_violation(struct session *s, const char *request_id, const struct er
 int session_policy_env(struct session *s, const struct strv *env, const char *request_id,
 		       struct err *err)
 {
-	const struct policy *p = env->n > 0 ? session_policy(s) : NULL;
+	const struct policy *p;
 	int r;
 
 	if (env->n == 0)
 		return 0;
+	p = session_policy(s);
 	if (p == NULL)
 		return err_set(err, E_UNAVAILABLE, s->id, "the policy of session '%s' is not known",
 			       s->id);
@@ -263,13 +264,13 @@ static const char *version_of(const struct launcher_policies *m, const char *nam
 	return NULL;
 }
 
-static void policy_event(struct sessions *ss, enum event_type type, const char *name,
-			 const char *version, const char *reason)
+static void policy_event(struct sessions *ss, const struct launcher_policies *m,
+			 enum event_type type, const char *name, const char *reason)
 {
 	struct event e = {.type = type,
 			  .count = 1,
 			  .policy_name = event_lend(name),
-			  .policy_version = event_lend(version),
+			  .policy_version = event_lend(version_of(m, name)),
 			  .reason = event_lend(reason)};
 
 	store_event(ss->deps.store, &e, NULL, 0);
@@ -282,13 +283,9 @@ void policies_on_launcher(void *ctx, void *msg, struct link_msg *link)
 	struct policies_waiter *w;
 
 	for (size_t i = 0; i < m->loaded.n; i++)
-		policy_event(ss, EVENT_policy_loaded, m->loaded.v[i], version_of(m, m->loaded.v[i]),
-			     NULL);
+		policy_event(ss, m, EVENT_policy_loaded, m->loaded.v[i], NULL);
 	for (size_t i = 0; i < m->failed.n && i < m->why.n; i++)
-		policy_event(ss, EVENT_policy_reload_failed, m->failed.v[i],
-			     version_of(m, m->failed.v[i]), m->why.v[i]);
-	if (m->ticket == 0)
-		return;
+		policy_event(ss, m, EVENT_policy_reload_failed, m->failed.v[i], m->why.v[i]);
 	STAILQ_FOREACH(w, &ss->policy_waiters, next)
 	if (w->ticket == m->ticket)
 		break;
