@@ -15,10 +15,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 # Rooms that are not rewritten yet.
-LEFT = set(
-    "cgroup check cli client config docs gate launcher policy probe process prog sandbox"
-    " spawn test_process".split()
-)
+LEFT = set("cgroup cli client docs gate policy probe process sandbox spawn test_process".split())
 QUOTED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 PHRASES = re.compile(
     r"""\b(

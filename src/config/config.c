@@ -270,7 +270,7 @@ static const char *check_http(const struct config *c)
 		       "yet";
 	if (strcmp(c->auth_type, "api_key") == 0 && c->api_keys_file[0] == '\0')
 		return "server.auth.api_keys_file: is needed by server.http_addr, "
-		       "unless server.auth.type is none";
+		       "unless server.auth.type is 'none'";
 	if (strcmp(c->auth_type, "none") != 0)
 		return NULL;
 	if (c->system && c->none_as == 0)

@@ -19,7 +19,7 @@ struct uid_range {
 };
 /* Whether all ids of the range exist in this process's user namespace, as uids and as gids. */
 bool uid_range_exists(const struct uid_range *r);
-/* The highest ids that exist, at most n; {0, 0} if there are none besides 0. */
+/* The highest ids that exist, at most n; {0, 0} if only id 0 exists. */
 struct uid_range uid_range_highest(uint32_t n);
 bool uid_range_has(const struct uid_range *r, uint32_t uid);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is wrong in a file is told with its place, all of it at once. */
+/* All problems of a file are reported at once, each with its place. */
 #include "config/testkit/config_testkit.h"
 
 /* The whole resolved configuration, for comparing before and after. */

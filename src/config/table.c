@@ -54,7 +54,7 @@ const struct config_row config_rows[] = {
 	 "How clients over TCP prove who they are. On the Unix socket the kernel names the peer.",
 	 "test_cfg_1_server_auth_type"},
 	{"server.auth.none_as", CONFIG_UID, AT(none_as), 0, UID_LAST, "0", NULL,
-	 "User id for which every TCP client without a key speaks where server.auth.type is none. A "
+	 "User id for which every TCP client without a key speaks with `server.auth.type: none`. A "
 	 "server that root starts needs it, and it must not be 0. A normal user's server always speaks "
 	 "for that user.",
 	 "test_cfg_1_server_auth_none_as"},
@@ -147,7 +147,7 @@ const struct config_row config_rows[] = {
 	 "test_cfg_1_sandbox_workspaces"},
 	{"sandbox.allow_unenforced", CONFIG_CHOICES, AT(allow_unenforced), 0, 0, "", unenforced,
 	 "Walls that a session may lack where this machine cannot raise them; `namespaces` stands for all "
-	 "seven. A normal user's session that can have none runs behind Landlock and seccomp alone.",
+	 "seven. A normal user's session without any namespace runs behind Landlock and seccomp alone.",
 	 "test_cfg_1_sandbox_allow_unenforced"},
 	{"sandbox.env_allow", CONFIG_NAMES, AT(env_allow), 0, 0, "PATH,USER,LOGNAME,LANG,TERM,TZ",
 	 NULL,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file-system lists: what may stand in them, their other names, and what does not go together.
- */
+/* The file-system lists: their values, their other names, and lists that exclude each other. */
 #include "config/testkit/config_testkit.h"
 
 static void fil_6_without_lists_the_system_is_seen(void **state)

@@ -67,7 +67,7 @@ static void ses_8_the_next_api_child_finds_living_and_dead(void **state)
 	lost(g, "b", "the warden was killed by signal KILL (9)", RINGS_FDS);
 	found(g, "c");
 	rig_skip(g, MSG_launcher_found_all);
-	/* And it is told of deaths like the one before. */
+	/* It gets launcher_gone for deaths, like the API child before it. */
 	proc_pidfd_signal(entry_find(&g->l, "a")->warden.pidfd, SIGKILL);
 	rig_skip(g, MSG_launcher_gone);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the launcher makes of a request for narrower limits, whoever asks. Real groups: without root
- * and a cgroup that can be had only the refusals are seen. */
+/* Requests for narrower limits. Real groups: without root and a usable cgroup only the refusals are
+ * tested. */
 #include "launcher/testkit/rig_testkit.h"
 
 static bool no_cgroups(const struct rig *g)
@@ -98,7 +98,7 @@ static void ses_5_a_limit_becomes_narrower_and_never_wider(void **state)
 	assert_int_equal(pids_of(g, "s1"), 40);
 	ask.old_limits[OLD_pids_max] = 40;
 	expect_code(g, &ask, NULL, NULL);
-	/* what was not limited stays within the server's own */
+	/* a new limit stays within the server's own */
 	ask.old_limits[OLD_pids_max] = 0;
 	g->l.settings.config.limits.value[LIMIT_max_memory_mb] = 100;
 	ask.old_limits[OLD_max_memory_mb] = 101;

@@ -23,7 +23,7 @@ struct checked {
 				configuration may have changed */
 };
 void checked_done(struct checked *c);
-/* The error of the answer; 0 if it has none. */
+/* The error of the answer, or 0. */
 int checked_error(const struct checked *c, struct err *err);
 
 /* Embedded in what waits for an answer. The functions run on the loop. */

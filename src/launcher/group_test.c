@@ -89,7 +89,7 @@ static void ses_8_what_other_servers_left_is_removed(void **state)
 	assert_int_equal(cgroup_remove(&g->l.groups.host, young, 5000, NULL), 0);
 }
 
-/* Whoever shares the group of all sessions may remove it while it is empty. */
+/* Another program may remove the group of all sessions while it is empty. */
 static void ses_8_the_group_of_all_sessions_is_made_again(void **state)
 {
 	struct rig *g = *state;

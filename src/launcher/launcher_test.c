@@ -163,7 +163,7 @@ static _Noreturn void run_server(int argc, char **argv)
 	_exit(launcher_main(&o));
 }
 
-/* An API child that stays until it is told to stop, or says that it is idle. */
+/* An API child that stays until it gets launcher_stop, or reports that it is idle. */
 static _Noreturn void fake_api(char **argv)
 {
 	struct launcher_hello hello;

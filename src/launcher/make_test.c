@@ -69,8 +69,8 @@ static void ses_1_a_session_is_made_for_who_asks(void **state)
 	link_msg_done(&m);
 }
 
-/* stdio, then exactly what a warden is told of: the ring to write, the ack to read. */
-static void sbx_6_a_warden_inherits_what_it_is_told_of_and_nothing_else(void **state)
+/* stdio, then exactly the descriptors of its arguments: the ring to write, the ack to read. */
+static void sbx_6_a_warden_inherits_the_descriptors_of_its_arguments(void **state)
 {
 	struct rig *g = *state;
 	struct link_msg m;
@@ -587,7 +587,7 @@ int main(int argc, char **argv)
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(ses_1_a_session_is_made_for_who_asks),
-		T(sbx_6_a_warden_inherits_what_it_is_told_of_and_nothing_else),
+		T(sbx_6_a_warden_inherits_the_descriptors_of_its_arguments),
 		T(sbx_1_root_never_runs_as_root),
 		T(sbx_1_uid_0_without_capabilities_only_where_configured),
 		T(sbx_1_without_idmapped_mounts_a_session_has_its_callers_uid),

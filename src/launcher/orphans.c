@@ -46,7 +46,7 @@ static void end(const struct launcher *l, pid_t pid)
 		return;
 	if (early && fstat(l->programs.fd[process_of(PROCESS_INSIDE)], &st) == 0 &&
 	    proc_exe_is(pid, st.st_dev, st.st_ino) == 1) {
-		/* whoever was ending it may have died in between */
+		/* the process that was ending it may have died */
 		proc_pidfd_signal(root.pidfd, SIGCONT);
 	} else {
 		/* what it has started is a child of ours then, unless it cannot die */

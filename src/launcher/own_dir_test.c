@@ -32,7 +32,7 @@ static int open_all(void **state)
 	if (mkdtemp(dir) == NULL)
 		return -1;
 	launcher_init(&l);
-	l.privileged = false; /* whoever runs the test */
+	l.privileged = false; /* even if root runs the test */
 	l.settings.config.base_dir = mem_strdup(dir);
 	l.programs.fd[process_of(PROCESS_INSIDE)] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	return 0;

@@ -170,7 +170,7 @@ int policies_check(const struct config *c, struct err *err)
 
 /* ---- read again ---- */
 
-/* Reads what is in use anew (reload), and what is not for a list (ticket). */
+/* Reads the policies in use again (reload), and the others for a list (ticket). */
 struct reading {
 	struct check_job job;
 	uint32_t ticket;

@@ -17,7 +17,7 @@ static void write_policy(struct rig *g, const char *name, const char *rest)
 	close(fd);
 }
 
-/* What the API child is told next. */
+/* The next announcement to the API child. */
 static struct launcher_policies told(struct rig *g)
 {
 	struct link_msg m = rig_expect(g, MSG_launcher_policies);

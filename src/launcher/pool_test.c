@@ -442,7 +442,7 @@ static void sbx_4_a_prepared_one_becomes_the_session(void **state)
 	end_session(g, w);
 }
 
-/* As on a host that has nothing but v2; false where there is none. */
+/* As on a host that has only v2; false where v2 is missing. */
 static bool only_v2(struct rig *g)
 {
 	struct cgroup_host *host = &g->l.groups.host;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks for a session, and as which user it runs. The API child only passes the proof on.
+/* The user who asks for a session, and the user that it runs as. The API child only passes the
+ * proof on.
  *
  * A connection proves its peer only if it was accepted from our socket. A captured API child could
  * connect to another daemon of root and show that end: SO_PEERCRED would be root. In a mount

@@ -154,7 +154,8 @@ static void api_3_no_other_descriptor_is_a_proof(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	refused(h, pair[0]);
 	refused(h, pair[1]);
-	/* The client's end: its SO_PEERCRED is whoever called listen, and that may be root. */
+	/* The client's end: its SO_PEERCRED is the process that called listen, which may be root's.
+	 */
 	refused(h, connect_to(h->socket));
 	close(accept4(h->place.unix_fd, NULL, NULL, SOCK_CLOEXEC));
 }

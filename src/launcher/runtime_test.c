@@ -175,7 +175,7 @@ static void ses_8_a_state_directory_out_of_reach_is_named(void **state)
 
 /* ---- waiting for the winner ---- */
 
-/* A forked server that does what fn does, once told by a byte. */
+/* A forked server that calls fn when it gets a byte. */
 struct rival {
 	pid_t pid;
 	int go[2], up[2];

@@ -99,7 +99,7 @@ static uint64_t required(struct change *c)
 	return walls;
 }
 
-/* The limits to write: those of a wall go together, what has not changed with what has. */
+/* The limits to write: all of a wall together, changed or not. */
 static struct limits wanted(const struct change *c)
 {
 	struct limits to = c->asked, rest = c->now;

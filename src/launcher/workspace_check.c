@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which directories cannot be a workspace, whoever owns them: those of the server and of the
- * system. sandbox/workspace_tree.c has checked the kernel's (/proc, /sys, /dev) and the owner
+/* Which directories cannot be a workspace, regardless of their owner: those of the server and of
+ * the system. sandbox/workspace_tree.c has checked the kernel's (/proc, /sys, /dev) and the owner
  * before. */
 #include "launcher/workspace_check.h"
 #include "base/fdio.h"
