@@ -22,7 +22,8 @@ extern const enum wall cgroup_wall[CGROUP_CONTROLLERS];
 
 /* The rest of the line that begins with this disk's number, in a text of one line a disk; NULL. */
 const char *cgroup_disk_line(const char *text, dev_t disk);
-/* The whole disk of a file system's device number; 0 if it has none (overlayfs, btrfs, network). */
+/* The whole disk of a file system's device number; 0 for a file system without one (overlayfs,
+ * btrfs, network). */
 dev_t cgroup_disk(dev_t dev);
 /* Our own group by the text of /proc/self/cgroup, with lines "number:controllers:path". controller
  * NULL means v2, which has no controllers there. "/" if no line has it, or it lies outside of our

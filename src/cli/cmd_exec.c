@@ -23,7 +23,7 @@ static struct client_call post(const struct cli *cli, const char *path, const st
 				    .idempotency_key = cli->v.idempotency_key};
 }
 
-/* Prints what a person wants to know of the answer beside the output. */
+/* Prints what a person needs of the answer besides the output. */
 static void print_notes(const struct cli *cli, const json_t *answer, enum form form)
 {
 	const json_t *result = json_object_get(answer, "result"), *one;

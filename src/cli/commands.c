@@ -62,7 +62,7 @@ static const struct cli_option exec_options[] = {
 	LIST("--env", env, "NAME=VALUE", "for this command only; may be repeated"),
 	TEXT("--command-id", command_id, "ID", "name of the command (default: made up)"),
 	TEXT("--idempotency-key", idempotency_key, "KEY", "never run twice for the same key"),
-	FLAG("--create", create, "make the session if there is none, in the current directory"),
+	FLAG("--create", create, "make the session if it does not exist, in the current directory"),
 	FLAG("--quiet", quiet, "no summary, and no list of what policy refused inside the command"),
 	{NULL},
 };

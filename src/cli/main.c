@@ -45,7 +45,7 @@ static void note_other_user(const struct cli *cli)
 		 (long long)st.st_ctime);
 	if (config_defaults(CONFIG_USER, &config, NULL) == 0) {
 		cleanup_free char *dir = config_runtime_dir(&config);
-		cleanup_free char *path = mem_printf("%s/told-server", dir);
+		cleanup_free char *path = mem_printf("%s/server-named", dir);
 
 		fdio_mkdirs(dir, 0700, NULL);
 		cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

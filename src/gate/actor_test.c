@@ -157,7 +157,7 @@ static int64_t now(void)
 	return t;
 }
 
-/* NULL: belongs to no command, or it cannot be told. */
+/* NULL: belongs to no command, or its command cannot be found. */
 static void check(const struct actor_query *q, const char *command_id)
 {
 	const char *id = command_id != NULL ? command_id : "";

@@ -354,7 +354,7 @@ static void pol_2_an_approver_says_no(void **state)
 	assert_string_equal(t.reason, "/usr/bin/rm? (the approver said no)");
 }
 
-/* POL-2: at its deadline and not before; the approver is told. */
+/* POL-2: at its deadline and not before; the question is cancelled. */
 static void pol_2_an_unanswered_operation_is_denied_at_its_deadline(void **state)
 {
 	struct gate_case *first = wait_for("/usr/bin/rm"), *second;
@@ -425,7 +425,7 @@ static void pol_2_the_end_of_a_command_ends_what_it_waits_for(void **state)
 	assert_false(verdict_allows(&k->verdict));
 }
 
-/* An operation that cannot wait is denied, whoever could be asked. */
+/* An operation that cannot wait is denied, although there is an approver. */
 static void pol_2_who_cannot_wait_is_denied(void **state)
 {
 	struct gate_case *k = case_of("/usr/bin/rm");

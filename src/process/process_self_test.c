@@ -128,8 +128,8 @@ static bool on_event(const struct event *e, uint64_t pos, void *arg)
 	return true;
 }
 
-/* SBX-6: what the actor table does not tell is asked of the warden, and the event is in the ring
- * when the warden is told of it. */
+/* SBX-6: the process asks the warden for an actor that its table does not have, and the event is in
+ * the ring when the bell comes. */
 static void sbx_6_a_process_asks_records_and_rings(void **state)
 {
 	struct process_actor actor = {.pid = 7, .spawn = 3, .command_id = (char *)"cmd-1"};

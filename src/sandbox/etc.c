@@ -174,7 +174,8 @@ void inside_etc_paths(struct strv *out)
 static const char switches[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
 			       "networks: files\nprotocols: files\nservices: files\nrpc: files\n";
 
-/* The accounts: root, the session's user as the session sees it (0 with root_inside), nobody. */
+/* The accounts: root, the session's user as the session sees it (0 with root_inside), and the user
+ * of ids that are not mapped. */
 int inside_names(struct inside *in, struct err *err)
 {
 	cleanup_buf struct buf passwd = {0}, group = {0}, hosts = {0}, name = {0};

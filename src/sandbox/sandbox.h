@@ -39,9 +39,9 @@ struct sandbox_plan {
 	/* Rights that the policy gives to no command at a path of the lists or of sandbox_places:
 	 * "NUMBER PATH", the number of enum landlock_access. */
 	struct strv withheld;
-	/* The next two are set if the session has no namespaces, because there are none and the
-	 * configuration lets all of them be missing. It sees the host's own files, behind Landlock
-	 * and the filter. */
+	/* The next two are set if the session has no namespaces, because the machine does not offer
+	 * them and the configuration lets all of them be missing. It sees the host's own files,
+	 * behind Landlock and the filter. */
 	char *workspace;     /* its real path, which is where the session sees it */
 	char *own_dir;	     /* with SANDBOX_OWN_HOME and SANDBOX_OWN_TMP, the session's own */
 	uint32_t namespaces; /* CLONE_NEW… that init was given; set by the stub */

@@ -49,7 +49,8 @@ enum seccomp_answer {
  * bits can be walked around by setting a high one. */
 struct seccomp_test {
 	uint8_t arg;
-	uint8_t none; /* holds if the masked argument is none of the values, else if one of them */
+	uint8_t none; /* holds if the masked argument differs from every value, else if it is one of
+			 them */
 	uint8_t nvalues; /* 0: no test */
 	uint32_t mask;
 	uint32_t value[SECCOMP_TEST_VALUES];

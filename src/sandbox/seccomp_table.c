@@ -92,10 +92,10 @@ const struct seccomp_row seccomp_rows[] = {
 	{CALL(ioctl), SECCOMP_EPERM, "TIOCSTI, TIOCLINUX, TIOCSETD",
 	 "types into a terminal as if a person did; loads line disciplines",
 	 {IS(1, TIOCSTI, TIOCLINUX, TIOCSETD)}},
-	{CALL(openat), SECCOMP_EPERM, "makes a file with a set-id bit", "whoever runs the file outside gets its owner's rights",
+	{CALL(openat), SECCOMP_EPERM, "makes a file with a set-id bit", "a user who runs the file outside gets its owner's rights",
 	 {ANY_BIT(2, MAKES_A_FILE), ANY_BIT(3, SET_ID)}},
 #ifdef __NR_open
-	{CALL(open), SECCOMP_EPERM, "makes a file with a set-id bit", "whoever runs the file outside gets its owner's rights",
+	{CALL(open), SECCOMP_EPERM, "makes a file with a set-id bit", "a user who runs the file outside gets its owner's rights",
 	 {ANY_BIT(1, MAKES_A_FILE), ANY_BIT(2, SET_ID)}},
 #endif
 	{CALL(clone), SECCOMP_EPERM, "with a CLONE_NEW… flag", "a namespace gives capabilities in it",
@@ -118,22 +118,22 @@ const struct seccomp_row seccomp_rows[] = {
 	/* The workspace is mounted elsewhere too, and its files belong to its owner, who may be root.
 	 * The set-group-ID bit of a directory is harmless, and chmod keeps it where it is: the warden
 	 * looks what it is. */
-	{CALL(fchmod), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
+	{CALL(fchmod), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
 	{CALL(fchmod), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(1, S_ISGID)}},
-	{CALL(fchmod), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
-	{CALL(fchmodat), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
+	{CALL(fchmod), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
+	{CALL(fchmodat), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
 	{CALL(fchmodat), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
-	{CALL(fchmodat), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
-	{CALL(fchmodat2), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
+	{CALL(fchmodat), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
+	{CALL(fchmodat2), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, S_ISUID)}},
 	{CALL(fchmodat2), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(2, S_ISGID)}},
-	{CALL(fchmodat2), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
-	{CALL(mknodat), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(2, SET_ID)}},
+	{CALL(fchmodat2), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(2, S_ISGID)}},
+	{CALL(mknodat), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(2, SET_ID)}},
 #ifdef __NR_open
-	{CALL(chmod), SECCOMP_EPERM, "the set-user-ID bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
+	{CALL(chmod), SECCOMP_EPERM, "the set-user-ID bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, S_ISUID)}},
 	{CALL(chmod), SECCOMP_NOTIFY, "the set-group-ID bit, where programs are checked", "done by the warden, for directories", {ANY_BIT(1, S_ISGID)}},
-	{CALL(chmod), SECCOMP_EPERM, "the set-group-ID bit, else", "whoever runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
-	{CALL(creat), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
-	{CALL(mknod), SECCOMP_EPERM, "a set-id bit", "whoever runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
+	{CALL(chmod), SECCOMP_EPERM, "the set-group-ID bit, else", "a user who runs the file outside gets its group's rights", {ANY_BIT(1, S_ISGID)}},
+	{CALL(creat), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
+	{CALL(mknod), SECCOMP_EPERM, "a set-id bit", "a user who runs the file outside gets its owner's rights", {ANY_BIT(1, SET_ID)}},
 #endif
 	{CALL(openat2), SECCOMP_ENOSYS, "", "the mode of a file that it makes lies in memory, where a filter cannot read it"},
 	{CALL(clone3), SECCOMP_ENOSYS, "", "its flags lie in memory, where a filter cannot read them"},

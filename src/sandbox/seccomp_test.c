@@ -47,8 +47,8 @@ static int inside_as_user(kid_fn *fn, const void *arg)
 	return kid_run(behind_the_wall, &(struct act){fn, arg}, true);
 }
 
-/* The row's call with arguments that fit its tests; all others are 0, so that it harms nobody if
- * the wall is not there. */
+/* The row's call with arguments that fit its tests; all others are 0, so that it does no harm
+ * if the wall is missing. */
 static int call_row(const void *arg)
 {
 	const struct seccomp_row *row = arg;

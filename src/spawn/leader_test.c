@@ -230,7 +230,7 @@ static void exe_1_a_brief_command_is_told_once(void **state)
 	box_run_done(&run);
 }
 
-/* EXE-8: whoever asks has searched; nothing is searched or tried here. */
+/* EXE-8: the warden has searched for the program; the leader tries one file. */
 static void exe_8_one_file_is_tried(void **state)
 {
 	struct box_session *s = box_session_of(state);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A real session of a normal user's without namespaces. As root the program becomes uid 1000 first;
- * whether namespaces could be had does not matter: the plan says that it has none. */
+/* A normal user's real session without namespaces. As root the program becomes uid 1000 first. The
+ * plan asks for no namespaces, also where the machine offers them. */
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/process_tree.h"

@@ -110,7 +110,7 @@ static int judge_crowded(void)
 	return strstr(err.message, "RLIMIT_NPROC") != NULL ? 0 : 4;
 }
 
-/* SBX-5: else whoever fills the process table would decide about the next session's walls. */
+/* SBX-5: otherwise a user who fills the process table could take away the next session's walls. */
 static void sbx_5_a_want_of_processes_takes_no_wall(void **state)
 {
 	int status;
@@ -132,7 +132,7 @@ static void sbx_5_never_where_namespaces_work(void **state)
 	sandbox_plan_done(&p);
 }
 
-/* SBX-5: a /proc that hides processes is none to end them by. */
+/* SBX-5: a /proc that hides processes cannot be used to end them. */
 static void sbx_5_processes_must_be_seen(void **state)
 {
 	static const struct {

@@ -414,8 +414,8 @@ static int make_data(void)
 
 static int run_group(void);
 
-/* The same as a normal user, for whom the workspace is his own. His results come to light only if
- * one is bad: a program has one list of them. */
+/* The same as a normal user, who owns the workspace. The child's results are shown only if one is
+ * bad: a program has one list of them. */
 static void sbx_5_a_normal_user_sees_the_same(void **state)
 {
 	const int log = memfd_create("log", 0);

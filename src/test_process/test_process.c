@@ -152,7 +152,7 @@ static void on_client(void *arg)
 
 /* ---- the process ---- */
 
-/* The approver is the client, which has been told of the question. */
+/* The approver is the client, which has received the question. */
 static void on_asked(void *arg, struct gate *g, uint64_t id, const struct gate_case *k,
 		     int64_t deadline_us)
 {
