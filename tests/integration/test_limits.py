@@ -331,9 +331,11 @@ def burn(seconds):
 
 def test_exe_1_a_daemon_is_counted_to_its_command(server):
     s = server.session()
-    twice = (
-        BURN
-        + "if os.fork() == 0:\n    os.setsid()\n    os.fork() or burn(20)\n    os._exit(0)\nos.wait()\ntime.sleep(0.5)"
+    # the daemon goes on when it has used what must be counted
+    twice = BURN + (
+        "r, w = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        while time.process_time() < 0.2:\n            pass\n        os.write(w, b'x')\n        burn(20)\n"
+        "    os._exit(0)\nos.wait()\nos.read(r, 1)"
     )
     a = s.exec("python3", "-c", twice, timeout="30s")
     assert a["result"]["background"], a["result"]

@@ -290,8 +290,9 @@ def test_ses_8_a_damaged_redo_file_needs_a_word_of_the_operator(new_server):
     api = server.api_pid()
     # Nothing gets into the database any more, but all that happens is told and safe from SIGKILL.
     with sqlite3.connect(server.state / "agentsh.db", isolation_level=None) as db:
-        stored = db.execute("SELECT max(seq) FROM events").fetchone()[0]
+        harness.wait_for(lambda: db.execute("SELECT max(seq) FROM events").fetchone()[0], "the first events")
         db.execute("BEGIN IMMEDIATE")
+        stored = db.execute("SELECT max(seq) FROM events").fetchone()[0]
         c = server.connect()
         c.request("POST", f"{s.path}/exec", '{"command": "true"}', {"Content-Type": "application/json"})
         harness.wait_for(lambda: jsonl(server)[-1]["seq"] > stored, "events in JSONL")
