@@ -463,17 +463,23 @@ void verify_settle(struct exec_control *c)
 	}
 }
 
-/* Looks again at the execs that were deferred. */
+/* Looks again at the execs that were deferred, the oldest first. They leave the list of cases
+ * before, because an exec ends any other case of its thread id. */
 static void retry_deferred(struct exec_control *c)
 {
+	LIST_HEAD(, exec_case) again = LIST_HEAD_INITIALIZER(again);
 	struct exec_case *k, *next;
 
 	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
-		const struct seccomp_notif n = k->notif;
-
 		next = LIST_NEXT(k, link);
 		if (k->state != CASE_DEFERRED)
 			continue;
+		LIST_REMOVE(k, link);
+		LIST_INSERT_HEAD(&again, k, link);
+	}
+	while ((k = LIST_FIRST(&again)) != NULL) {
+		const struct seccomp_notif n = k->notif;
+
 		forget(c, k);
 		if (listener_valid(c->listener, n.id))
 			verify_exec(c, &n);
@@ -506,7 +512,7 @@ static size_t under_way(void *arg, struct pollfd *p, size_t room, int *timeout_m
 	LIST_FOREACH (k, &c->cases, link) {
 		if (k->state == CASE_PARKED && n < room)
 			p[n++] = (struct pollfd){k->pidfd, POLLIN, 0};
-		if (k->seized)
+		if (k->seized || k->state == CASE_DEFERRED)
 			*timeout_ms = SETTLE_MS;
 	}
 	return n;

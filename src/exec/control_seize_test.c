@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which processes exec control has seized, and until when. */
+#include "base/clock.h"
 #include "exec/exec_thread.h"
 #include "exec/testkit/exec_testkit.h"
 #include "exec/trace.h"
@@ -83,6 +84,23 @@ static void pol_4_an_id_that_is_used_again_is_seized_again(void **state)
 	assert_int_equal(kit.record[0].outcome, GATE_DONE); /* only a traced exec gets that far */
 }
 
+/* A case whose thread is gone waits for an approver, and the id belongs to a thread whose exec was
+ * deferred until another thread of its process is not seized any more. */
+static void pol_4_a_deferred_exec_ends_an_old_case_of_its_id(void **state)
+{
+	struct exec_case *k;
+
+	kit_start(guest_good, NULL);
+	add_case(kit.control, kit.guest, CASE_PARKED)->seized = false;
+	k = add_case(kit.control, INT_MAX, CASE_LEFTOVER);
+	k->pid = kit.guest;
+	k->let_go_us = clock_mono_us(&clock_system) + 100000; /* seized until then */
+	kit_go();
+	assert_int_equal(kit_end(), 0);
+	assert_int_equal(kit.nrecords, 1);
+	assert_int_equal(kit.record[0].outcome, GATE_DONE);
+}
+
 /* A process is reaped by another id than its case has. */
 static void pol_4_a_process_that_is_not_ours_is_forgotten(void **state)
 {
@@ -138,6 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pol_4_an_id_that_is_used_again_is_seized_again),
+		cmocka_unit_test(pol_4_a_deferred_exec_ends_an_old_case_of_its_id),
 		cmocka_unit_test(pol_4_a_process_that_is_not_ours_is_forgotten),
 		cmocka_unit_test(pol_4_the_dead_are_not_detached),
 	};
