@@ -118,18 +118,19 @@ static bool is_used(const struct launcher *l, uint64_t number)
 static bool sweep(struct launcher *l, int timeout_ms)
 {
 	const struct groups *g = &l->groups;
-	const uint64_t old = (uint64_t)clock_mono_us(&clock_system) - YOUNG_US;
+	const int64_t old = clock_mono_us(&clock_system) - YOUNG_US;
 	struct strv ids = {0};
 	bool clean = true;
 
 	cgroup_list(&g->host, "", &ids);
 	for (size_t i = 0; i < ids.n; i++) {
 		const char *id = ids.v[i];
-		const uint64_t number = strtoull(id + strcspn(id, "-") + 1, NULL, 10);
+		const char *dash = strchr(id, '-'); /* not every name has one */
+		const uint64_t number = dash != NULL ? strtoull(dash + 1, NULL, 10) : 0;
 
 		if (strncmp(id, g->prefix, strlen(g->prefix)) == 0)
 			clean &= is_used(l, number) || remove_group(l, number, timeout_ms) == 0;
-		else if (number < old && cgroup_empty(&g->host, id))
+		else if (old > 0 && number < (uint64_t)old && cgroup_empty(&g->host, id))
 			cgroup_remove(&g->host, id, 0, NULL);
 	}
 	strv_done(&ids);

@@ -5,6 +5,7 @@
 
 #define LEFT "0badcafe-1"
 #define USED "0badcafe-2"
+#define PLAIN "plain" /* no number */
 
 static int setup(void **state)
 {
@@ -68,6 +69,7 @@ static void ses_8_what_other_servers_left_is_removed(void **state)
 	w->meta.group = 7;
 	group_id(&g->l, 7, own);
 	make_group(g, LEFT);
+	make_group(g, PLAIN);
 	make_group(g, USED);
 	make_group(g, young);
 	make_group(g, own);
@@ -77,6 +79,7 @@ static void ses_8_what_other_servers_left_is_removed(void **state)
 	assert_false(cgroup_empty(&g->l.groups.host, USED));
 	groups_sweep(&g->l);
 	assert_false(exists(g, LEFT));
+	assert_false(exists(g, PLAIN));
 	assert_true(exists(g, USED));
 	assert_true(exists(g, young));
 	assert_true(exists(g, own));

@@ -132,7 +132,9 @@ void launcher_look(void *launcher)
 		return;
 	watch_after(l->config_look, LOOK_MS);
 	now = config_stat(l);
+	/* The size: a file that is written in place may have one time for several sizes. */
 	if (now.st_ino == l->config_seen.st_ino && now.st_dev == l->config_seen.st_dev &&
+	    now.st_size == l->config_seen.st_size &&
 	    memcmp(&now.st_ctim, &l->config_seen.st_ctim, sizeof(now.st_ctim)) == 0)
 		return;
 	log_info("the configuration file has changed", "path", l->source.path);

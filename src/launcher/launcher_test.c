@@ -32,6 +32,22 @@ static void cfg_1_a_reload_takes_new_settings(void **state)
 	link_msg_done(&m);
 }
 
+/* Two writes may get the same time: a look between them must not hide the second one. */
+static void cli_1_a_file_with_the_same_time_and_another_size_is_read_again(void **state)
+{
+	struct rig *g = *state;
+
+	rig_greeted(g);
+	write_config(g, "run/agentsh.sock", "state", "  max_sessions: 3\n");
+	g->l.config_look = watch_timer(g->l.loop, launcher_look, &g->l);
+	assert_int_equal(stat(g->l.source.path, &g->l.config_seen), 0);
+	launcher_look(&g->l);
+	assert_int_not_equal(g->l.settings.config.max_sessions, 3);
+	g->l.config_seen.st_size = 0;
+	launcher_look(&g->l);
+	assert_int_equal(g->l.settings.config.max_sessions, 3);
+}
+
 static void cfg_1_a_broken_file_changes_nothing(void **state)
 {
 	static const struct {
@@ -432,6 +448,7 @@ int main(int argc, char **argv)
 #define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(cfg_1_a_reload_takes_new_settings),
+		T(cli_1_a_file_with_the_same_time_and_another_size_is_read_again),
 		T(cfg_1_a_broken_file_changes_nothing),
 		T(cfg_1_what_was_made_at_start_needs_a_restart),
 		T(obs_2_a_reload_opens_the_log_again),
