@@ -92,6 +92,10 @@ struct snapshot_class {
 	uint32_t fallback, line, column;
 	uint32_t padding;
 };
+struct snapshot_place {
+	uint64_t at; /* bytes from the beginning */
+	uint64_t n;  /* items */
+};
 struct snapshot_head {
 	char magic[8];
 	uint64_t size;		  /* of the whole snapshot */
@@ -103,10 +107,7 @@ struct snapshot_head {
 	uint32_t has_env_allow, padding;
 	uint64_t lengths[2][3]; /* of the address blocks in the index, as bits; [1] is IPv6 */
 	struct limits limits;
-	struct {
-		uint64_t at; /* bytes from the beginning */
-		uint64_t n;  /* items */
-	} part[PARTS];
+	struct snapshot_place part[PARTS];
 };
 
 #define SNAPSHOT_ALWAYS 0 /* a key of the index */
@@ -143,6 +144,7 @@ struct policy {
 	const char *text;
 	struct regexes *regexes; /* owned; NULL without any */
 	struct cache *cache;	 /* owned; may be NULL */
+	char *renewed; /* owned: bytes instead of those of the previous version; or NULL */
 	char version[POLICY_VERSION_LEN];
 };
 
@@ -227,6 +229,16 @@ bool decide_in_system(const char *path);
 /* policy_show.c: "a, b and 3 more", of which at most `most` are named. */
 void snapshot_format_patterns(const struct policy *p, const struct snapshot_span *s, uint32_t most,
 			      struct buf *out);
+
+/* snapshot_open.c: checks the size, the digest and the places of the parts behind a head of this
+ * size. NULL, or what is wrong. */
+const char *snapshot_check_head(const void *bytes, size_t len, size_t head_size,
+				const struct snapshot_place *part);
+
+/* snapshot_old.c */
+bool snapshot_is_old(const void *bytes, size_t len);
+/* Makes a snapshot of this version with the digest of the old one. NULL, or what is wrong. */
+const char *snapshot_renew(const void *bytes, size_t len, char **out);
 
 /* cache.c */
 bool cache_get(struct cache *c, const struct op *op, struct rule_found *out);

@@ -183,44 +183,59 @@ static COLD int add_regexes(struct policy *p, struct err *err)
 	return rc;
 }
 
-static COLD const char *check_head(const struct snapshot_head *h, size_t len)
+COLD const char *snapshot_check_head(const void *bytes, size_t len, size_t head_size,
+				     const struct snapshot_place *part)
 {
 	const size_t from = offsetof(struct snapshot_head, shadow);
-	size_t at = sizeof(*h);
+	const struct snapshot_head *h = bytes;
+	size_t at = head_size;
 	uint8_t digest[HASH_LEN];
 
-	if (len < sizeof(*h) || (uintptr_t)h % 8 != 0)
-		return "it is too short";
-	if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof(h->magic)) != 0)
-		return "it is of another version";
 	if (h->size != len)
 		return "its size";
-	hash_sha256(digest, (const char *)h + from, len - from, NULL, 0);
+	hash_sha256(digest, (const char *)bytes + from, len - from, NULL, 0);
 	if (!hash_equal(digest, h->digest, sizeof(digest)))
 		return "its digest";
 	for (unsigned i = 0; i < PARTS; i++) {
-		if (h->part[i].at != at || h->part[i].n >= UINT32_MAX ||
-		    h->part[i].n > (len - at) / snapshot_item_size[i])
+		if (part[i].at != at || part[i].n >= UINT32_MAX ||
+		    part[i].n > (len - at) / snapshot_item_size[i])
 			return "the place of a part";
-		at += (h->part[i].n * snapshot_item_size[i] + 7) & ~(size_t)7;
+		at += (part[i].n * snapshot_item_size[i] + 7) & ~(size_t)7;
 		if (at > len)
 			return "the size of a part";
 	}
 	return at == len ? NULL : "its size";
 }
 
+static COLD const char *check_head(const struct snapshot_head *h, size_t len)
+{
+	if (len < sizeof(*h))
+		return "it is too short";
+	if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof(h->magic)) != 0)
+		return "it is of another version";
+	return snapshot_check_head(h, len, sizeof(*h), h->part);
+}
+
 int policy_open(const void *bytes, size_t len, struct policy **out, struct err *err)
 {
-	const char *wrong = check_head(bytes, len), *base = bytes;
-	const struct snapshot_head *h = bytes;
+	const bool old = snapshot_is_old(bytes, len);
+	const struct snapshot_head *h;
+	const char *wrong, *base;
+	char *renewed = NULL;
 	struct policy *p;
 	char hex[HASH_HEX];
 	int rc;
 
+	if ((uintptr_t)bytes % 8 != 0)
+		return damaged(err, "its alignment");
+	wrong = old ? snapshot_renew(bytes, len, &renewed) : check_head(bytes, len);
 	if (wrong != NULL)
 		return damaged(err, wrong);
+	base = old ? renewed : bytes;
+	h = (const void *)base;
 	p = mem_new(struct policy);
 	*p = (struct policy){.head = h,
+			     .renewed = renewed,
 			     .rules = (const void *)(base + h->part[PART_RULES].at),
 			     .patterns = (const void *)(base + h->part[PART_PATTERNS].at),
 			     .cidrs = (const void *)(base + h->part[PART_CIDRS].at),
@@ -246,6 +261,7 @@ void policy_close(struct policy *p)
 		return;
 	regexes_free(p->regexes);
 	cache_free(p->cache);
+	free(p->renewed);
 	free(p);
 }
 
