@@ -87,17 +87,25 @@ void results_told(struct results *rs, struct result *r)
 		drop(rs, r);
 }
 
-void results_tell_again(struct results *rs)
+void results_unlinked(struct results *rs)
 {
 	struct result *r, *next;
 
 	for (r = TAILQ_FIRST(&rs->list); r != NULL; r = next) {
 		next = TAILQ_NEXT(r, next);
+		if (r->refusal != NULL)
+			drop(rs, r);
+	}
+}
+
+void results_tell_again(struct results *rs)
+{
+	struct result *r;
+
+	TAILQ_FOREACH (r, &rs->list, next) {
 		r->told = false;
 		r->tell_started = true;
 		r->req = 0;
-		if (r->refusal != NULL)
-			drop(rs, r);
 	}
 }
 

@@ -30,12 +30,15 @@ void results_done(struct results *rs);
 struct result *results_add(struct results *rs, struct warden_result *msg);
 struct result *results_find(struct results *rs, const char *command_id); /* NULL if unknown */
 void results_ack(struct results *rs, const struct strv *command_ids);	 /* an unknown id is fine */
-/* The command did not start. A refusal is sent once, to the API child that is linked now. */
+/* The command did not start. A refusal is sent once: to the API child that is linked now or,
+ * without one, to the next. */
 void results_refuse(struct results *rs, const char *command_id, uint32_t req,
 		    const struct err *err);
 /* The oldest about which a message is due, or NULL: its result if it is ready, else its start. */
 struct result *results_next(struct results *rs);
 void results_told(struct results *rs, struct result *r); /* the message was sent */
+/* The API child is gone: refusals that were for it are dropped. */
+void results_unlinked(struct results *rs);
 /* There is a new API child. */
 void results_tell_again(struct results *rs);
 bool results_full(const struct results *rs);

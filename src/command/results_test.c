@@ -76,7 +76,8 @@ static void ses_8_a_start_is_told_again(void **state)
 	results_done(&rs);
 }
 
-/* A refusal is sent once, and not to the next API child. */
+/* A refusal is sent once, and not to the next API child; but one that is made while there is none
+ * is. */
 static void ses_8_a_refusal_is_sent_once(void **state)
 {
 	const struct err err = {.code = E_CONFLICT, .message = "no"};
@@ -94,9 +95,15 @@ static void ses_8_a_refusal_is_sent_once(void **state)
 	results_told(&rs, r);
 	assert_string_equal(results_next(&rs)->msg.command_id, "b");
 	assert_int_equal(rs.refusals, 1);
-	results_tell_again(&rs);
-	assert_null(results_next(&rs));
+	results_unlinked(&rs);
 	assert_int_equal(rs.refusals, 0);
+	assert_int_equal(rs.n, 0);
+	results_refuse(&rs, "c", 9, &err);
+	results_tell_again(&rs);
+	r = results_next(&rs);
+	assert_string_equal(r->msg.command_id, "c");
+	results_told(&rs, r);
+	assert_null(results_next(&rs));
 	assert_int_equal(rs.n, 0);
 }
 

@@ -387,6 +387,7 @@ static void hang_up(struct warden *w)
 	peer_close(&a->peer);
 	a->hello = a->greeted = a->tell_state = a->told_failure = false;
 	a->patches = 0;
+	results_unlinked(&w->commands.results);
 	TAILQ_FOREACH (r, &w->commands.runs, next)
 		run_unbind(r);
 	await_server(w);
