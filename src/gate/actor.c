@@ -27,7 +27,7 @@ struct actor_entry {
 };
 struct actor_head {
 	uint64_t count;	    /* of entries */
-	uint64_t orphans;   /* 1: processes of a command that is over may live */
+	uint64_t orphans;   /* 1: processes of a command without an entry may live */
 	int64_t changed_us; /* monotonic clock: the last command came or went then */
 };
 struct actor_map {
@@ -121,6 +121,7 @@ void actor_table_expect(struct actor_table *t, uint32_t spawn, const struct acto
 	pthread_mutex_lock(&t->lock);
 	head = t->map->head;
 	head.changed_us = e.since_us;
+	head.orphans |= head.count == ACTOR_ENTRIES;
 	head.count += head.count < ACTOR_ENTRIES;
 	publish(t, &head, t->map->head.count, &e);
 	pthread_mutex_unlock(&t->lock);

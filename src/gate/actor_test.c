@@ -407,11 +407,17 @@ static void evt_1_a_full_table_is_not_guessed_from(void **state)
 	assert_false(actor_find(f.warden, &q, &a));
 	assert_false(actor_find(f.other, &q, &a));
 	assert_string_equal(a.command_id, "");
-	actor_table_over(f.table, ACTOR_ENTRIES + 1, false);
 	actor_table_over(f.table, 5, false);
 	expect(1, ACTOR_ENTRIES + 2);
 	check_tree(0, "cmd-1");
 	check_tree(1, "cmd-16386");
+	/* one entry is left, but its command is not alone */
+	for (uint32_t n = 2; n <= ACTOR_ENTRIES + 2; n++)
+		if (n != ACTOR_ENTRIES + 1)
+			actor_table_over(f.table, n, false);
+	check_tree(0, "cmd-1");
+	assert_false(actor_find(f.warden, &q, &a));
+	assert_false(actor_find(f.other, &q, &a));
 }
 
 /* Command n alone: everything in its entry shows n. */
