@@ -70,10 +70,12 @@ static const char *const migrations[] = {
 	"ALTER TABLE sessions ADD COLUMN created_boot_us INTEGER;"
 	"ALTER TABLE sessions ADD COLUMN active_boot_us INTEGER;",
 
-	/* The decision of the rule; the column decision has the effective one. */
+	/* The decision of the rule; the column decision has the effective one. Queries use it for
+	 * other decisions than allow and deny: to fill it for those would write the whole table. */
 	"ALTER TABLE events ADD COLUMN policy_decision TEXT;"
 	"UPDATE events SET policy_decision = json_extract(body, '$.policy.decision')"
-	"  WHERE json_valid(body) AND json_extract(body, '$.policy.decision') IS NOT NULL;",
+	"  WHERE json_valid(body)"
+	"  AND json_extract(body, '$.policy.decision') NOT IN ('allow', 'deny');",
 };
 #define SCHEMA_VERSION ((int)ARRAY_LEN(migrations))
 
