@@ -66,18 +66,22 @@ def narrow(server, session, **limits):
     return server.call("PATCH", session.path, {"resource_limits": limits})
 
 
-def unlimited(new_server, config=None, uid=None):
-    """A server whose default policy sets no limit; every shipped one does."""
-    server = new_server(start=False, config=config or {}, **({"uid": uid} if uid else {}))
+def add_plain_policy(server):
+    """Gives a server that has not started yet a policy `plain` without limits; every shipped one has some."""
     directory = server.dir / "policies"
     directory.mkdir(mode=0o755)
-    (directory / "plain.yaml").write_text(
-        "version: 1\nname: plain\ndefault: {files: allow, network: allow, commands: allow}\n"
-    )
-    (directory / "plain.yaml").chmod(0o644)
-    if uid:
-        for path in (directory, directory / "plain.yaml"):
-            os.chown(path, uid, uid)
-    server.merge(server.config, {"policies": {"dir": str(directory), "default": "plain"}})
+    file = directory / "plain.yaml"
+    file.write_text("version: 1\nname: plain\ndefault: {files: allow, network: allow, commands: allow}\n")
+    file.chmod(0o644)
+    for path in (directory, file):
+        os.chown(path, server.uid, server.uid)
+    server.merge(server.config, {"policies": {"dir": str(directory)}})
+
+
+def unlimited(new_server, config=None, uid=None):
+    """A server whose default policy sets no limit."""
+    server = new_server(start=False, config=config or {}, **({"uid": uid} if uid else {}))
+    add_plain_policy(server)
+    server.merge(server.config, {"policies": {"default": "plain"}})
     server.start()
     return server

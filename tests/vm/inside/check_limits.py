@@ -7,6 +7,7 @@ from pathlib import Path
 
 import harness
 import pytest
+from cgroups import add_plain_policy
 
 CGROUP = Path("/sys/fs/cgroup")
 MB = 1 << 20
@@ -58,6 +59,7 @@ def start_in(server, group):
 def server(request):
     """Alone in a group that was given to it, as with Delegate=yes."""
     s = harness.Server(uid=UIDS[request.param], config={"sandbox": {"pool_size": 0}})
+    add_plain_policy(s)
     make_group(SERVICE, s.uid)
     try:
         start_in(s, SERVICE)
@@ -143,9 +145,17 @@ def test_ses_5_disk_bandwidth(server):
     s.destroy()
 
 
+def test_sbx_4_a_shipped_policy_limits_processes_and_memory(server):
+    s = server.session()
+    pids, memory = limits(s)[:2]
+    whole = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+    assert pids == "4096" and 0.74 * whole < int(memory) < 0.76 * whole
+    s.destroy()
+
+
 def test_ses_5_one_without_limits_can_have_them_later(server):
     """Made on the spot, for there is no pool: it was born in a group of its own."""
-    s = server.session()
+    s = server.session(policy="plain")
     assert group_of(s).name.startswith("session-")
     assert limits(s) == ["max", "max", "max", "max 100000"]
     assert walls(s.record)["pids_limit"]["state"] == "absent"
