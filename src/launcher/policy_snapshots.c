@@ -11,6 +11,7 @@
 
 /* A message has room for so much. */
 #define TOLD_MAX 256
+#define TICKETS_MAX 64 /* the queue to the API child has room for so many long lists */
 #define FAILED_MAX 100
 
 struct snapshot {
@@ -170,10 +171,11 @@ int policies_check(const struct config *c, struct err *err)
 
 /* ---- read again ---- */
 
-/* Reads the policies in use again (reload), and the others for a list (ticket). */
+/* Reads the policies in use again (reload), and the others for lists (tickets). */
 struct reading {
 	struct check_job job;
-	uint32_t ticket;
+	uint32_t ticket[TICKETS_MAX];
+	size_t tickets;
 	bool reload;
 };
 
@@ -188,7 +190,7 @@ static bool reading_prepare(struct launcher *l, struct check_job *job, struct ch
 	SLIST_FOREACH (s, &l->policies, next)
 		if (r->reload)
 			strv_add(&names, s->is.is.name);
-	for (size_t i = 0; r->ticket != 0 && i < files.n; i++)
+	for (size_t i = 0; r->tickets > 0 && i < files.n; i++)
 		if (policies_find(l, files.v[i]) == NULL)
 			strv_add(&names, files.v[i]);
 	any = names.n > 0;
@@ -224,28 +226,50 @@ static void replace(struct checked *old, struct checked *fresh, struct launcher_
 
 static void reading_done(struct launcher *l, struct check_job *job, struct checked *got, size_t n)
 {
-	struct launcher_policies m = {.ticket = ((const struct reading *)job)->ticket};
+	struct reading *r = (struct reading *)job;
+	struct launcher_policies m = {0};
 
-	free(job);
-	for (size_t i = 0; i < n; i++) {
-		struct checked *old = policies_find(l, got[i].is.name);
-
-		if (old != NULL)
-			replace(old, &got[i], &m);
-	}
-	if (m.ticket + m.loaded.n + m.failed.n > 0) /* else nothing was asked, and nothing is new */
+	for (size_t i = 0; i < n; i++)
+		if (policies_find(l, got[i].is.name) != NULL)
+			replace(policies_find(l, got[i].is.name), &got[i], &m);
+	/* Each announcement empties m. */
+	for (size_t i = 0; i < r->tickets; i++) {
+		m.ticket = r->ticket[i];
 		announce(l, &m, got, n);
+	}
+	if (m.loaded.n + m.failed.n > 0) /* nothing was asked, but something is new */
+		announce(l, &m, got, n);
+	free(r);
+}
+
+/* A reading that has not begun answers later questions too: clients that ask for many lists hardly
+ * delay a new session. */
+static struct reading *waiting_reading(struct checks *cs)
+{
+	struct check_job *job;
+
+	STAILQ_FOREACH(job, &cs->jobs, next)
+	if (job->prepare == reading_prepare &&
+	    (cs->got == NULL || job != STAILQ_FIRST(&cs->jobs)) &&
+	    ((struct reading *)job)->tickets < TICKETS_MAX)
+		return (struct reading *)job;
+	return NULL;
 }
 
 void policies_ask(void *launcher, void *msg, struct link_msg *m)
 {
+	struct launcher *l = launcher;
 	const struct launcher_ask *ask = msg;
-	struct reading *r = mem_new(struct reading);
+	struct reading *waiting = waiting_reading(&l->checks);
+	struct reading *r = waiting != NULL ? waiting : mem_new(struct reading);
 
-	*r = (struct reading){.job = {.prepare = reading_prepare, .done = reading_done},
-			      .ticket = ask->ticket,
-			      .reload = ask->reload != 0};
-	check_start(launcher, &r->job);
+	r->job.prepare = reading_prepare;
+	r->job.done = reading_done;
+	r->reload |= ask->reload != 0;
+	if (ask->ticket != 0)
+		r->ticket[r->tickets++] = ask->ticket;
+	if (waiting == NULL)
+		check_start(l, &r->job);
 }
 
 void policies_reload(struct launcher *l)

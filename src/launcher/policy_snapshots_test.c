@@ -141,6 +141,30 @@ static void ask(struct rig *g, uint32_t ticket, uint32_t reload)
 	assert_int_equal(link_send(&g->api, MSG_launcher_ask, 0, &m, NULL, 0, NULL), 0);
 }
 
+/* Questions that wait are answered by one run of agentsh-check; each has its answer. */
+static void pol_5_lists_that_wait_are_read_together(void **state)
+{
+	struct rig *g = *state;
+	struct launcher_policies p;
+	size_t jobs = 0;
+	struct check_job *job;
+
+	rig_greeted(g);
+	write_policy(g, "a", OPEN);
+	for (uint32_t i = 1; i <= 70; i++)
+		policies_ask(&g->l, &(struct launcher_ask){.ticket = i, .reload = i == 5}, NULL);
+	STAILQ_FOREACH(job, &g->l.checks.jobs, next)
+	jobs++;
+	assert_int_equal(jobs, 3); /* the one that runs, one with 64 tickets, and one more */
+	for (uint32_t i = 1; i <= 70; i++) {
+		p = told(g);
+		assert_int_equal(p.ticket, i);
+		assert_string_not_equal(version_of(&p, "a"), "");
+		msg_done(MSG_launcher_policies, &p);
+	}
+	assert_true(STAILQ_EMPTY(&g->l.checks.jobs));
+}
+
 static void pol_5_a_reload_takes_what_is_good_and_keeps_the_rest(void **state)
 {
 	struct rig *g = *state;
@@ -402,6 +426,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(pol_5_what_is_read_is_told),
+		T(pol_5_lists_that_wait_are_read_together),
 		T(pol_5_a_reload_takes_what_is_good_and_keeps_the_rest),
 		T(ses_3_an_agent_chooses_among_the_listed_policies),
 		T(pol_7_unused_policies_are_listed_whole),
