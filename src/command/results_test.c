@@ -76,8 +76,7 @@ static void ses_8_a_start_is_told_again(void **state)
 	results_done(&rs);
 }
 
-/* A refusal is sent once, and not to the next API child; but one that is made while there is none
- * is. */
+/* A refusal is sent once: the next API child gets it only if it was made without an API child. */
 static void ses_8_a_refusal_is_sent_once(void **state)
 {
 	const struct err err = {.code = E_CONFLICT, .message = "no"};
