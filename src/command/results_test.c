@@ -57,8 +57,8 @@ static void ses_8_a_result_is_kept_until_it_is_acknowledged(void **state)
 	assert_int_equal(rs.n, 0);
 }
 
-/* SES-8: a new API child learns first that a command has started whose end is not in the journal.
- */
+/* SES-8: the warden reports a started command again to a new API child. The journal may not have
+ * its end yet. */
 static void ses_8_a_start_is_told_again(void **state)
 {
 	struct results rs;

@@ -80,8 +80,8 @@ struct store {
 	unsigned delivering; /* depth */
 };
 
-/* Brings all writes into the open transaction, which is begun if needed. On failure there is no
- * transaction, s->failed has the reason, and the writes wait. */
+/* Carries out all waiting writes in a transaction, and begins one if none is open. If a write
+ * fails, the transaction is rolled back, s->failed has the reason, and the writes wait. */
 int store_apply(struct store *s);
 void store_deliver(struct store *s,
 		   struct pending_list *events); /* to the sinks; empties the list */

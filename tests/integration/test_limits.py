@@ -112,9 +112,8 @@ def test_sbx_4_a_warden_that_runs_out_of_memory_is_named(new_server):
     # Two processes, each of at most half the limit: the libraries that a process maps count for its score too, so a
     # process that has all of the limit would be above the warden's 1000.
     eater = (
-        "import os, signal, time\n"
-        "while not os.path.exists('go'):\n"
-        "    time.sleep(0.01)\n"
+        "import os, signal\n"
+        "open('go').read()\n"
         "r, w = os.pipe()\n"
         "if os.fork() == 0:\n"
         "    x = bytearray(80 << 20)\n"
@@ -123,13 +122,15 @@ def test_sbx_4_a_warden_that_runs_out_of_memory_is_named(new_server):
         "os.read(r, 1)\n"
         "x = bytearray(600 << 20)"
     )
+    os.mkfifo(s.workspace / "go")
+    (s.workspace / "go").chmod(0o666)
     a = s.exec("python3", "-c", eater, f"of-{s.id}", detach=True, status=202)
     (pid,) = wait_for(lambda: processes_with(f"of-{s.id}"), "the command runs")
     # the other way round than it is: the warden goes first
     (warden,) = server.warden_pids()
     for one, score in ((pid, "0"), (above(pid)[0], "0"), (warden, "1000")):
         Path(f"/proc/{one}/oom_score_adj").write_text(score)
-    (s.workspace / "go").touch()
+    (s.workspace / "go").write_text("go")
     wait_for(lambda: s.get()["state"] == "failed", "the session has failed")
     assert s.get()["failure"] == "out of memory (memory_limit): the kernel killed the session's warden", s.get()
     first, last = hits(s, "oom_kills")
