@@ -16,6 +16,7 @@ from cgroups import control_file
 from compare import compare
 from designs import designs
 from history import history
+from output import output
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
 from work import work
 
@@ -183,6 +184,7 @@ SECTIONS = {
     "neighbours": neighbours,
     "clients": clients,
     "work": work,
+    "output": output,
     "events": events,
     "history": history,
     "policy": policy,

@@ -62,8 +62,7 @@ static uint64_t count_lines(struct command *c, int stream, uint64_t end)
 
 		if (n <= 0)
 			break;
-		for (ssize_t i = 0; i < n; i++)
-			c->counted_lines[stream] += chunk[i] == '\n';
+		c->counted_lines[stream] += stream_newlines(chunk, (size_t)n);
 		*at += (uint64_t)n;
 		c->open_line[stream] = chunk[n - 1] != '\n';
 	}

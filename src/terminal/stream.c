@@ -28,20 +28,42 @@ static uint64_t place_of(uint64_t kept, uint64_t offset, uint64_t *contiguous)
 	return offset < kept ? offset : kept + in_ring;
 }
 
+#define LANES 16
+typedef uint8_t lanes __attribute__((vector_size(LANES)));
+
+uint64_t stream_newlines(const void *p, size_t n)
+{
+	const char *at = p;
+	uint64_t lines = 0;
+
+	/* gcc -O2 does not make vectors of a loop over bytes. A lane counts to 255 at most. */
+	while (n >= LANES) {
+		const char *end = at + (n / LANES < 255 ? n / LANES : 255) * LANES;
+		lanes found = {0}, some;
+
+		n -= (size_t)(end - at);
+		for (; at < end; at += LANES) {
+			memcpy(&some, at, LANES);
+			found -= (lanes)(some == '\n');
+		}
+		for (int i = 0; i < LANES; i++)
+			lines += found[i];
+	}
+	while (n-- > 0)
+		lines += *at++ == '\n';
+	return lines;
+}
+
 void stream_append(struct stream *s, const void *p, size_t n)
 {
 	const char *text = p;
 	const uint64_t room = s->quota - s->kept;
 	const size_t to_keep = n < room ? n : (size_t)room;
-	uint64_t lines = 0;
 	size_t stored = 0;
 
 	if (n == 0)
 		return;
-	for (size_t i = 0; i < n; i++)
-		lines += text[i] == '\n';
-	s->lines += lines;
-
+	s->lines += stream_newlines(text, n);
 	s->open_line = text[n - 1] != '\n';
 	/* bytes that a failing disk took before its error are kept */
 	while (stored < (s->window ? n : to_keep) && s->failed == 0) {

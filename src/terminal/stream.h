@@ -31,6 +31,7 @@ void stream_init(struct stream *s, int fd, uint64_t quota); /* takes fd */
 void stream_done(struct stream *s);
 void stream_append(struct stream *s, const void *p, size_t n);
 uint64_t stream_lines(const struct stream *s);
+uint64_t stream_newlines(const void *p, size_t n);
 
 /* The reader (API child): the file has [0, kept), and in the ring [from, bytes) or the last
  * STREAM_RING bytes of that. */

@@ -46,6 +46,25 @@ static void exe_3_totals_count_bytes_and_lines(void **state)
 	stream_done(&s);
 }
 
+/* EXE-3: each newline counts once, wherever it stands, and no other byte does. */
+static void exe_3_every_newline_is_counted(void **state)
+{
+	static unsigned char text[3 * 255 * 16 + 100];
+	uint64_t want = 0;
+
+	memset(text, '\n', sizeof(text));
+	for (size_t n = 0; n < 100; n++)
+		for (size_t from = 0; from < 17; from++)
+			assert_int_equal(stream_newlines(text + from, n), n);
+	assert_int_equal(stream_newlines(text, sizeof(text)), sizeof(text));
+	for (size_t i = 0; i < sizeof(text); i++) {
+		text[i] = (unsigned char)(i * 2654435761U >> 13);
+		want += text[i] == '\n';
+	}
+	assert_true(want > 10);
+	assert_int_equal(stream_newlines(text, sizeof(text)), want);
+}
+
 /* EXE-3: exactly the quota is kept; what is past it is counted. */
 static void exe_3_the_quota_is_exact(void **state)
 {
@@ -306,6 +325,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exe_3_totals_count_bytes_and_lines),
+		cmocka_unit_test(exe_3_every_newline_is_counted),
 		cmocka_unit_test(exe_3_the_quota_is_exact),
 		cmocka_unit_test(exe_3_a_failed_write_is_remembered),
 		cmocka_unit_test(exe_3_paging_ends),
