@@ -21,7 +21,9 @@ STATIC = {"agentsh-init", "agentsh-state"}
 LAYERS = {
     **dict.fromkeys(["base", "probe"], 0),
     "model": 1,
-    **dict.fromkeys(["config", "policy", "event", "link", "listener", "cgroup", "spawn", "terminal", "wire"], 2),
+    **dict.fromkeys(
+        ["config", "policy", "event", "link", "listener", "cgroup", "bpf", "spawn", "terminal", "wire"], 2
+    ),
     "sandbox": 2,
     **dict.fromkeys(["gate", "check"], 3),
     "process": 4,
@@ -50,7 +52,11 @@ LICENCES = {
     "libyaml-0-2": "MIT",
     "libnettle8": "LGPL-3+ or GPL-2+, linked dynamically",
     "libpcre2-8-0": "BSD-3-clause",
+    "libbpf1": "LGPL-2.1 or BSD-2-clause",
 }
+# Programs for the kernel, and the headers that they share with processes: the kernel wants a licence that it knows.
+KERNEL_LICENCE = "(MIT OR GPL-2.0-only)"
+KERNEL_FILES = re.compile(r"\.bpf\.c$|^bpf/\w*(layout|siphash)\.h$")
 BAD_NAMES = re.compile(r"(^|_)(util|utils|misc|common|helper|helpers)(_|\.|$)")
 
 problems: list[str] = []
@@ -99,8 +105,12 @@ def check_handlers():
 def check_names():
     for path in sources(".c", ".h"):
         text = path.read_text()
-        if not text.startswith("// SPDX-License-Identifier: Apache-2.0\n"):
-            bad(rel(path), "first line is not the SPDX line")
+        for_kernel = KERNEL_FILES.search(str(path.relative_to(SRC))) is not None
+        licence = KERNEL_LICENCE if for_kernel else "Apache-2.0"
+        if not text.startswith(f"// SPDX-License-Identifier: {licence}\n"):
+            bad(rel(path), f"first line is not the SPDX line with {licence}")
+        if path.name.endswith(".bpf.c") and 'char LICENSE[] SEC("license") = "Dual MIT/GPL";' not in text:
+            bad(rel(path), "a program for the kernel says that its licence is Dual MIT/GPL")
         if BAD_NAMES.search(path.name):
             bad(rel(path), "a file is named after one idea")
         if path.suffix == ".h" and "#pragma once" not in text:
@@ -134,6 +144,8 @@ def check_unique():
         if re.search(r"_test\.|testkit|_fixture", path.name):
             continue
         stems.setdefault(path.stem, set()).add(path.parent.name)
+        if path.name.endswith(".bpf.c"):  # declares structs of the kernel
+            continue
         for name in re.findall(r"^\s*(?:static |const )*((?:struct|union|enum) \w+) \{", path.read_text(), re.M):
             structs.setdefault(name, []).append(rel(path))
     for stem, rooms in stems.items():

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/bpf_map.h"
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int call(enum bpf_cmd cmd, union bpf_attr *attr)
+{
+	const long r = syscall(SYS_bpf, cmd, attr, sizeof(*attr));
+
+	return r < 0 ? -errno : (int)r;
+}
+
+int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries)
+{
+	union bpf_attr attr = {
+		.map_type = BPF_MAP_TYPE_HASH,
+		.key_size = key_size,
+		.value_size = value_size,
+		.max_entries = max_entries,
+		.map_flags = BPF_F_NO_PREALLOC,
+	};
+
+	snprintf(attr.map_name, sizeof(attr.map_name), "%s", name);
+	return call(BPF_MAP_CREATE, &attr);
+}
+
+int bpf_map_put(int map, const void *key, const void *value)
+{
+	union bpf_attr attr = {.map_fd = (uint32_t)map,
+			       .key = (uintptr_t)key,
+			       .value = (uintptr_t)value,
+			       .flags = BPF_ANY};
+
+	return call(BPF_MAP_UPDATE_ELEM, &attr);
+}
+
+int bpf_map_get(int map, const void *key, void *value)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map, .key = (uintptr_t)key, .value = (uintptr_t)value};
+
+	return call(BPF_MAP_LOOKUP_ELEM, &attr);
+}
+
+int bpf_map_drop(int map, const void *key)
+{
+	union bpf_attr attr = {.map_fd = (uint32_t)map, .key = (uintptr_t)key};
+
+	return call(BPF_MAP_DELETE_ELEM, &attr);
+}
+
+int bpf_map_next(int map, const void *key, void *next)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map, .key = (uintptr_t)key, .next_key = (uintptr_t)next};
+
+	return call(BPF_MAP_GET_NEXT_KEY, &attr);
+}
+
+int bpf_link_check(int link)
+{
+	struct bpf_link_info info = {0};
+	union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)link,
+					.info_len = sizeof(info),
+					.info = (uintptr_t)&info}};
+	const int r = call(BPF_OBJ_GET_INFO_BY_FD, &attr);
+
+	if (r < 0)
+		return r;
+	return info.prog_id != 0 ? 0 : -ENOLINK;
+}

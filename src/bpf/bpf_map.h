@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpf/bpf_map.h - the few bpf(2) calls of launcher, stub and warden, without libbpf.
+ *
+ * They work on descriptors, and need no capability; only bpf_map_new needs CAP_BPF. All but
+ * bpf_map_new return 0 or a negative errno. Any thread. */
+#pragma once
+#include <stdint.h>
+
+/* A hash map whose entries are allocated when they are written. The caller owns the descriptor;
+ * a negative errno on failure. */
+int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries);
+/* Adds or replaces an entry. -E2BIG: the map is full. */
+int bpf_map_put(int map, const void *key, const void *value);
+/* Copies an entry. -ENOENT: there is no such entry. */
+int bpf_map_get(int map, const void *key, void *value);
+int bpf_map_drop(int map, const void *key);
+/* The key after this one; key NULL or not in the map: the first. -ENOENT: there are no more. */
+int bpf_map_next(int map, const void *key, void *next);
+/* 0: the link is attached. -ENOLINK: the kernel has detached its program. */
+int bpf_link_check(int link);

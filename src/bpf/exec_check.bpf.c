@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* The kernel's side of the exec check: compares each program that a session starts with the
+ * warden's want (exec_layout.h), and kills the process before its first instruction if they differ
+ * or if there is no want.
+ *
+ * sched_process_exec runs in the process that called execve, after the new program has been loaded
+ * and the other threads have ended. No process can change the file or argv any more, and no
+ * instruction of the new program has run. The kernel calls the program with preemption disabled, so
+ * no other exec on the same CPU uses the scratch entry at the same time.
+ *
+ * One program serves all sessions of a server. It looks for the session by the PID namespaces of
+ * the process, from the outermost one inwards. Process ids are those of the namespace that holds
+ * the session's: that is where the server lives, also in a container. Process 1 of a session is
+ * agentsh-init and is not checked. */
+#include "bpf/exec_layout.h"
+#include "bpf/siphash.h"
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stddef.h>
+/* The headers of libbpf use the types of linux/bpf.h. */
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define SIGKILL 9
+#define PID_LEVELS 33 /* the kernel's MAX_PID_NS_LEVEL is 32 */
+
+/* The members that are used here; libbpf finds their offsets in the running kernel. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct task_struct;
+struct ns_common {
+	unsigned int inum;
+};
+struct pid_namespace {
+	struct ns_common ns;
+	struct task_struct *child_reaper;
+};
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+struct mm_struct {
+	unsigned long arg_start, arg_end;
+};
+struct task_struct {
+	struct pid *thread_pid;
+	struct mm_struct *mm;
+};
+struct super_block {
+	__u32 s_dev;
+};
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+struct file {
+	struct inode *f_inode;
+};
+struct linux_binprm {
+	struct file *file;
+	const char *filename;
+};
+#pragma clang attribute pop
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct wants {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, EXEC_WANTS_MAX);
+	__type(key, __u32);
+	__type(value, union exec_entry);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, EXEC_SESSIONS_MAX);
+	__type(key, struct exec_session_key);
+	__array(values, struct wants);
+} sessions SEC(".maps");
+
+/* Too large for the stack. */
+struct scratch_entry {
+	__u64 words[EXEC_ARGV_CHUNK / 8 + 1]; /* the last one stays 0 */
+	union exec_entry unwanted;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch_entry);
+} scratch SEC(".maps");
+
+static struct scratch_entry *scratch_get(void)
+{
+	const __u32 only = 0;
+
+	return bpf_map_lookup_elem(&scratch, &only);
+}
+
+struct argv_hash {
+	struct siphash hash;
+	__u64 at, left, rest;
+	bool failed;
+};
+
+static long hash_chunk(__u32 index, void *arg)
+{
+	struct argv_hash *h = arg;
+	struct scratch_entry *s = scratch_get();
+	__u64 n = h->left;
+
+	if (s == NULL || n == 0)
+		return 1;
+	if (n > EXEC_ARGV_CHUNK)
+		n = EXEC_ARGV_CHUNK;
+	if (n < EXEC_ARGV_CHUNK)
+		__builtin_memset(s->words, 0, sizeof(s->words));
+	if (bpf_probe_read_user(s->words, n, (void *)h->at) != 0) {
+		h->failed = true;
+		return 1;
+	}
+	for (__u32 i = 0; i < EXEC_ARGV_CHUNK / 8 && i < n / 8; i++)
+		siphash_word(&h->hash, s->words[i]);
+	h->rest = s->words[n / 8];
+	h->at += n;
+	h->left -= n;
+	return 0;
+}
+
+static bool argv_equals(const struct exec_want *want, __u64 start, __u64 len)
+{
+	struct argv_hash h = {.at = start, .left = len};
+
+	siphash_start(&h.hash, want->hash_key);
+	bpf_loop(EXEC_ARGV_MAX / EXEC_ARGV_CHUNK, hash_chunk, &h, 0);
+	return !h.failed && h.left == 0 && siphash_end(&h.hash, h.rest, len) == want->argv_hash;
+}
+
+/* The session's map, NULL for a process outside of any session. *process: its id as the warden sees
+ * it. */
+static void *find_session(struct task_struct *task, __u32 *process)
+{
+	struct pid *pid = task->thread_pid;
+	struct upid inner, outer;
+	const __u32 level = pid->level;
+
+	for (__u32 i = 1; i < PID_LEVELS && i <= level; i++) {
+		struct exec_session_key key;
+		struct pid *init;
+		void *wants;
+
+		if (bpf_core_read(&inner, sizeof(inner), &pid->numbers[i]) != 0)
+			return NULL;
+		init = BPF_CORE_READ(inner.ns, child_reaper, thread_pid);
+		if (bpf_core_read(&outer, sizeof(outer), &init->numbers[i - 1]) != 0)
+			continue;
+		key.pid_namespace = BPF_CORE_READ(inner.ns, ns.inum);
+		key.init = outer.nr;
+		wants = bpf_map_lookup_elem(&sessions, &key);
+		if (wants == NULL)
+			continue;
+		if (inner.nr == 1)
+			return NULL;
+		/* A process without an id has no want and is killed. */
+		if (bpf_core_read(&outer, sizeof(outer), &pid->numbers[i - 1]) != 0)
+			outer.nr = -1;
+		*process = outer.nr;
+		return wants;
+	}
+	return NULL;
+}
+
+static void count(void *wants, bool mismatched)
+{
+	const __u32 key = 0;
+	union exec_entry *e = bpf_map_lookup_elem(wants, &key);
+
+	if (e != NULL && mismatched)
+		__sync_fetch_and_add(&e->record.mismatched, 1);
+	else if (e != NULL)
+		__sync_fetch_and_add(&e->record.done, 1);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	const __u64 start = task->mm->arg_start;
+	const struct exec_program loaded = {
+		.ino = bprm->file->f_inode->i_ino,
+		.dev = bprm->file->f_inode->i_sb->s_dev,
+		.argv_len = task->mm->arg_end - start,
+	};
+	__u32 process = 0;
+	void *wants = find_session(task, &process);
+	union exec_entry *e;
+	struct scratch_entry *s;
+
+	if (wants == NULL)
+		return 0;
+	e = bpf_map_lookup_elem(wants, &process);
+	if (e != NULL &&
+	    (e->want.state == EXEC_PASS ||
+	     (e->want.state == EXEC_COMPARE && e->want.decided.ino == loaded.ino &&
+	      e->want.decided.dev == loaded.dev && e->want.decided.argv_len == loaded.argv_len &&
+	      argv_equals(&e->want, start, loaded.argv_len)))) {
+		bpf_map_delete_elem(wants, &process);
+		count(wants, false);
+		return 0;
+	}
+	bpf_send_signal(SIGKILL);
+	if (e == NULL) {
+		s = scratch_get();
+		if (s == NULL)
+			return 0;
+		bpf_map_update_elem(wants, &process, &s->unwanted, BPF_NOEXIST);
+		e = bpf_map_lookup_elem(wants, &process);
+	}
+	if (e != NULL) {
+		e->want.loaded = loaded;
+		bpf_probe_read_kernel_str(e->want.loaded_path, EXEC_PATH_MAX, bprm->filename);
+		e->want.state = EXEC_MISMATCHED;
+	}
+	count(wants, true);
+	return 0;
+}
