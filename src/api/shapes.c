@@ -113,7 +113,8 @@ PART(connection, STR("remote_addr", 0), INT("remote_port", 0), INT("local_port",
      STR("protocol", M), INT("bytes_sent", 0), INT("bytes_received", 0));
 PART(dns, STR("domain", 0), STR("type", M), STR("resolved_from", M));
 PART(tls, STR("sni", M), STR("version", M));
-PART(exec, STR("path", 0), STR("argv", L), STR("cwd", M), INT("ppid", 0));
+PART(exec, STR("path", 0), STR("argv", L), STR("cwd", M), INT("ppid", 0),
+     WORD("verified", M, "bpf stop initial"), STR("loaded", M));
 PART(change, STR("from", M), STR("to", M));
 PART(command, STR("line", M), INT("exit_code", M), STR("signal", M), NUM("duration_ms", M));
 PART(approval, BOOL("required"), WORD("mode", 0, "shadow enforced"), STR("approval_id", N));

@@ -101,11 +101,14 @@ static void explain_end(const struct run *r, struct warden_result *m)
 		set_error(m, E_RESOURCE_LIMIT, take(met));
 	} else if (m->signal != 0) {
 		const char *name = proc_signal_name((int)m->signal);
+		const char *why = r->why == WHY_ITSELF && r->mismatched
+					  ? "it loaded another program, or other arguments, than "
+					    "were decided on"
+					  : reasons[r->why];
 
 		set_error(m, E_COMMAND_KILLED,
 			  mem_printf("ended by signal %s%s%s%s", name != NULL ? name : "?",
-				     reasons[r->why] != NULL ? ": " : "",
-				     reasons[r->why] != NULL ? reasons[r->why] : "", left));
+				     why != NULL ? ": " : "", why != NULL ? why : "", left));
 	} else if (m->exit_code == CODE_NOT_FOUND || m->exit_code == CODE_NOT_EXECUTABLE) {
 		/* A shell, env or xargs ends so if it could not execute the last program. */
 		errnum = exec_last_failure(r->cs->control, r->spawn, &what);

@@ -101,6 +101,7 @@ static void take_news(struct run *r)
 		r->replaced = true;
 		captured_done(&r->captured);
 	}
+	r->mismatched |= news.killed;
 	if (r->privileged == NULL)
 		r->privileged = take(news.privileged);
 	free(news.privileged);

@@ -63,6 +63,7 @@ struct run {
 	struct output out[2];
 	struct input in;
 	struct captured captured;
+	bool mismatched; /* killed, because the kernel loaded another program than was decided on */
 	char *privileged; /* a program that POLICY_NO_PRIVILEGE refused; NULL: none */
 	bool recorded;	  /* its start is in the journal */
 	bool orphaned;	  /* its leader is dead, and all that it led */

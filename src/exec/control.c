@@ -358,6 +358,7 @@ static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 static void on_exec_stop(struct exec_control *c, pid_t pid)
 {
 	unsigned long old = 0; /* the thread id that the caller had before */
+	enum trace_match match;
 	struct exec_case *k;
 	bool redirect;
 
@@ -381,8 +382,14 @@ static void on_exec_stop(struct exec_control *c, pid_t pid)
 			kill_case(c, k, GATE_FAILED);
 		return;
 	}
-	if (!trace_matches(pid, redirect ? &k->target : &k->image,
-			   redirect ? k->gate.verdict.target : k->args.v[0], &k->args)) {
+	match = trace_compare(pid, redirect ? &k->target : &k->image,
+			      redirect ? k->gate.verdict.target : k->args.v[0], &k->args);
+	if (match != TRACE_SAME) {
+		char loaded[PATH_MAX];
+		const bool named = caller_link(pid, "exe", loaded) == 0;
+
+		k->loaded = named ? loaded : NULL;
+		k->same_program = match == TRACE_OTHER_ARGS;
 		/* One that was killed meanwhile has no stop, and nothing to compare. */
 		kill_case(c, k,
 			  ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 ? GATE_MISMATCHED

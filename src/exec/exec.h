@@ -85,6 +85,7 @@ struct exec_news {
 	pid_t pid; /* of its initial process; 0: not seen yet */
 	bool any;
 	bool replaced;	  /* its initial process has executed another program */
+	bool killed;	  /* its initial process loaded another program than was decided on */
 	char *privileged; /* what POLICY_NO_PRIVILEGE refused; the caller's to free */
 };
 void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *out);

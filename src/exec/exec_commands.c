@@ -126,7 +126,10 @@ void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outc
 					   .latency_us = k->latency_us,
 					   .cwd = k->cwd,
 					   .argv = (const char *const *)k->args.v,
-					   .argc = k->args.n};
+					   .argc = k->args.n,
+					   .verified = "stop",
+					   .loaded = k->loaded,
+					   .same_program = k->same_program};
 	const struct verdict *v = &k->gate.verdict;
 	cleanup_buf struct buf target = {0};
 	char request_id[ID_MAX + 1] = "";
@@ -143,6 +146,7 @@ void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outc
 		m->news.any = true;
 		m->news.replaced |=
 			k->pid == m->pid && verdict_allows(v) && outcome != GATE_MISMATCHED;
+		m->news.killed |= k->pid == m->pid && outcome == GATE_MISMATCHED;
 		if (m->news.privileged == NULL && !verdict_allows(v) &&
 		    strcmp(v->rule, POLICY_NO_PRIVILEGE) == 0) {
 			op_format_target(k->gate.op, &target);

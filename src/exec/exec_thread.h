@@ -38,6 +38,9 @@ struct exec_case {
 	struct image image;
 	struct image target; /* of a redirect, once it is looked up */
 	char *path, *cwd;
+	/* Of a mismatch, while it is recorded: what the kernel loaded; see struct gate_report. */
+	const char *loaded;
+	bool same_program;
 	struct gate_case gate; /* its op is the image's; "" is the path of an unreadable exec */
 };
 

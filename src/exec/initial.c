@@ -154,7 +154,8 @@ static void settle(const struct exec_initial *i, const struct gate_case *k,
 				      .latency_us = i->latency_us,
 				      .cwd = i->cwd,
 				      .argv = i->program.op.exec.argv,
-				      .argc = i->program.op.exec.argc};
+				      .argc = i->program.op.exec.argc,
+				      .verified = k->actor.pid != 0 ? "initial" : NULL};
 
 	gate_settle(i->gate, k, &r);
 }

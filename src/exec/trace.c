@@ -77,7 +77,8 @@ static bool stream_matches(int fd, const struct buf *want, const struct args *ar
 	       (!args->cut || memcmp(hash, args->hash, sizeof(hash)) == 0);
 }
 
-bool trace_matches(pid_t pid, const struct image *image, const char *argv0, const struct args *args)
+enum trace_match trace_compare(pid_t pid, const struct image *image, const char *argv0,
+			       const struct args *args)
 {
 	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
 	const size_t first = strlen(args->v[0]) + 1;
@@ -87,14 +88,14 @@ bool trace_matches(pid_t pid, const struct image *image, const char *argv0, cons
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (fd < 0 || stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
-		return false;
+		return TRACE_OTHER_PROGRAM;
 	for (size_t i = 0; i < image->head.n; i++)
 		buf_add(&want, image->head.v[i], strlen(image->head.v[i]) + 1);
 	if (image->head.n == 0)
 		buf_add(&want, argv0, strlen(argv0) + 1);
 	if (!args->cut)
 		buf_add(&want, args->text.data + first, args->text.len - first);
-	return stream_matches(fd, &want, args);
+	return stream_matches(fd, &want, args) ? TRACE_SAME : TRACE_OTHER_ARGS;
 }
 
 /* ---- replacing ---- */

@@ -12,9 +12,11 @@ int trace_available(void);
 bool trace_has(pid_t tid);
 /* True while it is still inside execve. */
 bool trace_is_loading(pid_t tid);
-/* At the exec stop: program and arguments are these; argv0 counts where no `#!` was followed. */
-bool trace_matches(pid_t pid, const struct image *image, const char *argv0,
-		   const struct args *args);
+/* At the exec stop: whether program and arguments are these; argv0 counts where no `#!` was
+ * followed. */
+enum trace_match { TRACE_SAME, TRACE_OTHER_PROGRAM, TRACE_OTHER_ARGS };
+enum trace_match trace_compare(pid_t pid, const struct image *image, const char *argv0,
+			       const struct args *args);
 /* At the exec stop: makes the process call execve(path, {path, the last ntail arguments}) and lets
  * it go. 0 or an errno. */
 int trace_inject(pid_t pid, const char *path, size_t ntail);

@@ -112,6 +112,7 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 					  "decision",
 					  false},
 		[GATE_WHY_MISMATCHED] = {"another program than was decided on; killed", true},
+		[GATE_WHY_OTHER_ARGS] = {"other arguments than were decided on; killed", true},
 		[GATE_WHY_FULL] = {"too many operations wait for an approver", true},
 		[GATE_WHY_DISAPPROVED] = {"the approver said no", true},
 		[GATE_WHY_LATE] = {"the approver did not answer in time", true},
@@ -126,7 +127,7 @@ void gate_refuse(struct gate_case *k, enum gate_why why)
 	if (!reasons[why].by_rule)
 		*v = (struct verdict){
 			.decision = DECISION_deny, .rule = own_rules[k->op->class], .final = true};
-	if (why == GATE_WHY_MISMATCHED) {
+	if (why == GATE_WHY_MISMATCHED || why == GATE_WHY_OTHER_ARGS) {
 		v->message = NULL;
 		v->final = true;
 	}
@@ -280,6 +281,9 @@ static void fill_op(const struct op *op, const struct gate_report *r, struct eve
 		e->exec_cwd = event_lend(r->cwd);
 		e->exec_argv.v = (char **)(uintptr_t)r->argv; /* only the list is copied */
 		e->exec_argv.n = r->argc;
+		if (r->outcome != GATE_REFUSED)
+			e->exec_verified = event_lend(r->verified);
+		e->exec_loaded = event_lend(r->loaded);
 	}
 }
 
@@ -305,9 +309,11 @@ void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_re
 			  .count = 1,
 			  .latency_us = r->latency_us};
 
-	if (r->outcome == GATE_MISMATCHED)
-		gate_refuse(&now, GATE_WHY_MISMATCHED);
 	fill_op(k->op, r, &e);
+	if (r->outcome == GATE_MISMATCHED) {
+		gate_refuse(&now, r->same_program ? GATE_WHY_OTHER_ARGS : GATE_WHY_MISMATCHED);
+		e.type = EVENT_policy_violation;
+	}
 	e.decision = e.policy_effective = event_lend(decision_name(v->effective));
 	e.policy_decision = event_lend(decision_name(v->decision));
 	e.policy_rule = event_lend(v->rule);

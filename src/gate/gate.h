@@ -46,6 +46,7 @@ enum gate_why {
 	GATE_WHY_UNVERIFIABLE, /* the decision cannot be enforced */
 	GATE_WHY_REPLACEABLE,  /* ld.so would load a file that can be replaced */
 	GATE_WHY_MISMATCHED,   /* another program was loaded */
+	GATE_WHY_OTHER_ARGS,   /* it was loaded with other arguments */
 	GATE_WHY_FULL,	       /* GATE_PENDING_MAX operations wait */
 	GATE_WHY_DISAPPROVED,  /* the approver said no */
 	GATE_WHY_LATE,	       /* the approver did not answer in time */
@@ -120,7 +121,7 @@ int64_t gate_expire(struct gate *g, int64_t now_us);
 /* ---- settling ---- */
 
 enum gate_outcome {
-	GATE_DONE,	 /* happened as it was decided; an exec was compared at its stop */
+	GATE_DONE,	 /* happened as it was decided; an exec was compared */
 	GATE_REFUSED,	 /* never happened */
 	GATE_MISMATCHED, /* something else than was decided; ended before its first instruction */
 	GATE_FAILED,	 /* let go, and failed in the kernel or its caller died */
@@ -135,6 +136,9 @@ struct gate_report {
 	const char *cwd;
 	const char *const *argv; /* as the caller gave it */
 	size_t argc;
+	const char *verified; /* "bpf", "stop" or "initial"; NULL: execs are not watched */
+	const char *loaded;   /* GATE_MISMATCHED: the program that the kernel loaded, if known */
+	bool same_program;    /* GATE_MISMATCHED: only its arguments were others */
 };
 /* Hands the event to the sink; once per operation. */
 void gate_settle(struct gate *g, const struct gate_case *k, const struct gate_report *r);

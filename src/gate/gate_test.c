@@ -23,7 +23,7 @@ static struct {
 	/* of the last event */
 	unsigned settled;
 	char decision[16], effective[16], rule[32], reason[64], json[1024];
-	char command_id[32], real_path[64], path[64];
+	char command_id[32], real_path[64], path[64], verified[16], loaded[64];
 	uint32_t pid, type;
 	uint64_t latency_us;
 	bool denied, approved;
@@ -62,7 +62,9 @@ static void on_settled(void *arg, const struct gate_case *k, const struct gate_r
 	copy(t.reason, sizeof(t.reason), e->denied_reason);
 	copy(t.command_id, sizeof(t.command_id), e->command_id);
 	copy(t.real_path, sizeof(t.real_path), e->real_path);
-	copy(t.path, sizeof(t.path), e->type == EVENT_exec ? e->exec_path : e->path);
+	copy(t.path, sizeof(t.path), e->exec_path != NULL ? e->exec_path : e->path);
+	copy(t.verified, sizeof(t.verified), e->exec_verified);
+	copy(t.loaded, sizeof(t.loaded), e->exec_loaded);
 	t.pid = e->pid;
 	t.type = e->type;
 	t.latency_us = e->latency_us;
@@ -204,10 +206,20 @@ static void pol_4_what_cannot_be_enforced_is_refused_by_the_gate(void **state)
 	struct gate_case *k = case_of("/usr/bin/ls");
 
 	gate_ask(t.g, k, NULL);
-	settle(k, GATE_MISMATCHED);
+	gate_settle(t.g, k,
+		    &(struct gate_report){.outcome = GATE_MISMATCHED,
+					  .verified = "stop",
+					  .loaded = "/usr/bin/id"});
+	assert_int_equal(t.type, EVENT_policy_violation);
 	assert_string_equal(t.effective, "deny");
 	assert_string_equal(t.rule, "list");
 	assert_string_equal(t.reason, "another program than was decided on; killed");
+	assert_string_equal(t.path, "/usr/bin/ls");
+	assert_string_equal(t.loaded, "/usr/bin/id");
+	assert_string_equal(t.verified, "stop");
+	gate_settle(t.g, k,
+		    &(struct gate_report){.outcome = GATE_MISMATCHED, .same_program = true});
+	assert_string_equal(t.reason, "other arguments than were decided on; killed");
 	gate_refuse(k, GATE_WHY_UNVERIFIABLE);
 	assert_false(verdict_allows(&k->verdict));
 	settle(k, GATE_REFUSED);

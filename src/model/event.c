@@ -77,6 +77,8 @@ static const struct field rows[] = {
 	U32(denied_final),
 	ROW(FIELD_STRV, alternatives, MAX_SENTENCES),
 	U32(approved),
+	STR(exec_verified, MAX_WORD),
+	STR(exec_loaded, MAX_EXEC_PATH),
 };
 const struct fields event_fields = {"event", sizeof(struct event), rows, ARRAY_LEN(rows)};
 

@@ -62,6 +62,8 @@ struct event {
 	char *exec_path, *exec_cwd;
 	struct strv exec_argv;
 	uint32_t exec_ppid;
+	char *exec_verified; /* by what the loaded program was compared: "bpf", "stop", "initial" */
+	char *exec_loaded; /* policy_violation: the program that was loaded instead of exec_path */
 	/* session and command */
 	char *state_from, *state_to,
 		*reason;    /* session_state, session_failed, *_dropped, *_failed */

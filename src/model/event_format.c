@@ -153,6 +153,8 @@ void event_format(const struct event *e, struct buf *out)
 		jw_kstrv(&w, "argv", &e->exec_argv);
 		text(&w, "cwd", e->exec_cwd);
 		number(&w, "ppid", e->exec_ppid);
+		text(&w, "verified", e->exec_verified);
+		text(&w, "loaded", e->exec_loaded);
 		jw_obj_end(&w);
 	}
 	format_session(&w, e);

@@ -221,10 +221,12 @@ static void evt_1_network_and_exec_parts(void **state)
 				    .exec_path = arg("/usr/bin/id"),
 				    .exec_argv = {argv, 2},
 				    .exec_cwd = arg("/workspace"),
-				    .exec_ppid = 1},
+				    .exec_ppid = 1,
+				    .exec_verified = event_lend("stop")},
 		    "{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","
 		    "\"type\":\"exec\",\"count\":1,\"exec\":{\"path\":\"/usr/bin/id\","
-		    "\"argv\":[\"id\",\"-u\"],\"cwd\":\"/workspace\",\"ppid\":1}}");
+		    "\"argv\":[\"id\",\"-u\"],\"cwd\":\"/"
+		    "workspace\",\"ppid\":1,\"verified\":\"stop\"}}");
 	assert_json(
 		&(struct event){.type = EVENT_net_connect, .time_us = T0, .tls_version = arg("v")},
 		"{\"seq\":0,\"schema\":1,\"timestamp\":\"2026-01-02T03:04:05.678901Z\","

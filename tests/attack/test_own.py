@@ -104,6 +104,25 @@ def test_pol_4_execs_are_counted(stage, kind):
         assert sum(float(line.split()[-1]) for line in lines if f'outcome="{outcome}"' in line) > 0, outcome
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_pol_4_a_mismatch_is_a_violation(stage, kind):
+    """Its event names the program that was decided on and the one that was loaded, and belongs to its command."""
+    s = stage.session("attack")
+    for _ in range(10):  # a busy machine may let one side win for long
+        answer = s.exec("/workspace/races", "thread", "200")
+        found = [e for e in answer["events"]["blocked_operations"] if e["type"] == "policy_violation"]
+        if found:
+            break
+    for e in found:
+        assert e["exec"]["verified"] in ("bpf", "stop") and e["decision"] == "deny", e
+        assert {e["exec"]["path"], e["exec"]["loaded"]} == {"/usr/bin/true", "/usr/bin/expr"}, e
+        assert e["policy"]["reason"] == "another program than was decided on; killed", e
+    assert found
+    execs = s.history(type="exec")
+    assert {e["exec"].get("verified") for e in execs if e["decision"] == "allow"} <= {"initial", "bpf", "stop"}
+    assert not any("verified" in e["exec"] for e in execs if e["decision"] == "deny")
+
+
 @own("test_pol_4_first_exec")
 def test_pol_4_first_exec(stage, kind, attack):
     argv = ["expr", "40", "+", "2"]
