@@ -23,6 +23,7 @@ struct store_ask {
 	struct event_query q; /* its strings are owned */
 	struct store_asking how;
 	atomic_bool cancelled; /* fn must not be called */
+	uint64_t number;       /* of the last write before it */
 	uint64_t turn;	       /* in the order of answering */
 	struct event_answer answer;
 };
@@ -194,7 +195,8 @@ int store_ask(struct store *s, const struct event_query *q, const struct store_a
 		*text = mem_strdup(*text);
 	a->how = *how;
 	a->how.caller = mem_strdup(how->caller);
-	if (s->nops == 0 || (s->failed.code != E_OK && !how->patient)) {
+	a->number = store_written(s);
+	if (a->number == store_committed(s) || (s->failed.code != E_OK && !how->patient)) {
 		enqueue(r, a);
 	} else {
 		a->list = &r->waiting;
@@ -221,13 +223,13 @@ void store_ask_cancel(struct store_ask *a)
 		ask_free(a);
 }
 
-void readers_release(struct readers *r, bool committed)
+void readers_release(struct readers *r, uint64_t committed, bool failing)
 {
 	struct store_ask *a, *next;
 
 	for (a = TAILQ_FIRST(&r->waiting); a != NULL; a = next) {
 		next = TAILQ_NEXT(a, link);
-		if (!committed && a->how.patient)
+		if (a->number > committed && (!failing || a->how.patient))
 			continue;
 		TAILQ_REMOVE(&r->waiting, a, link);
 		enqueue(r, a);

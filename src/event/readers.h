@@ -9,8 +9,8 @@
 
 struct readers;
 int readers_new(const char *path, struct loop *loop, struct readers **out, struct err *err);
-/* Everything is committed, or (committed false) cannot be: the asks that wait for that go on;
- * patient ones only in the first case. */
-void readers_release(struct readers *r, bool committed);
+/* Writes up to this number are committed: the asks that wait for them go on. failing: so do those
+ * that are not patient. */
+void readers_release(struct readers *r, uint64_t committed, bool failing);
 /* Ends the threads; asks without an answer are dropped. NULL is fine. */
 void readers_stop(struct readers *r);

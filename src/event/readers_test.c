@@ -61,6 +61,25 @@ static void evt_3_an_answer_has_what_was_written_before(void **state)
 	}
 }
 
+/* It waits for those alone: a store that is written all the time answers too. */
+static void evt_3_an_answer_does_not_wait_for_what_is_written_later(void **state)
+{
+	struct world *w = *state;
+	struct asked a;
+
+	world_put(w, "s");
+	world_turn(w);
+	assert_int_equal(ask(w, &a, "a", "agent", true, NULL), 0);
+	w->store->fresh = false;
+	watch_soon(w->store->commit_due);
+	world_turn(w);
+	world_put(w, "s");
+	world_turn(w);
+	world_hold(w);
+	wait_for(&a);
+	assert_int_equal(a.n, 1);
+}
+
 static void fill(struct world *w, unsigned n)
 {
 	struct event e = {.type = EVENT_exec,
@@ -182,6 +201,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(evt_3_an_answer_has_what_was_written_before),
+		TEST(evt_3_an_answer_does_not_wait_for_what_is_written_later),
 		TEST(evt_3_callers_take_turns),
 		TEST(evt_3_a_hundred_questions_of_one_caller_are_answered),
 		TEST(evt_3_a_question_can_be_taken_back),

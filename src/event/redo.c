@@ -30,6 +30,7 @@ struct redo_record {
 
 struct redo {
 	int fd; /* claimed */
+	char *path;
 	struct redo_head *head;
 	uint64_t end; /* of the added records */
 };
@@ -105,6 +106,7 @@ int redo_open(const char *path, struct redo **out, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, path, "cannot map '%s'", path);
 	r = mem_new(struct redo);
 	r->fd = take_fd(fd);
+	r->path = mem_strdup(path);
 	r->head = p;
 	/* New, or the process that made it was killed before this line. */
 	if (r->head->magic == 0 && r->head->generation == 0 && r->head->end == 0)
@@ -124,7 +126,13 @@ void redo_close(struct redo *r)
 		return;
 	munmap(r->head, PAGE + REDO_SIZE);
 	close(r->fd);
+	free(r->path);
 	free(r);
+}
+
+const char *redo_path(const struct redo *r)
+{
+	return r->path;
 }
 
 uint64_t redo_generation(const struct redo *r)

@@ -5,7 +5,8 @@
  * API process, loop thread. Records are added one by one and count when they are published, so that
  * a kill leaves whole groups. The file belongs to one generation: the database stores the number of
  * the last one that it has taken in, in the same transaction. At a start the
- * file has the generation that follows it, which is carried out, or an older one, which has been.
+ * file has a generation that follows it, which is carried out, or an older one, which has been. Two
+ * files take turns: one is filled while the generation of the other is committed.
  * After a power failure the file is as old or as new as the kernel left it: a record with a wrong
  * checksum is damage. */
 #pragma once
@@ -21,6 +22,7 @@ struct redo;
  * process uses E_UNAVAILABLE, with path and remedy. */
 int redo_open(const char *path, struct redo **out, struct err *err);
 void redo_close(struct redo *r);
+const char *redo_path(const struct redo *r);
 uint64_t redo_generation(const struct redo *r);
 /* Calls fn for each published record; its first result that is not 0 ends it and is returned. */
 typedef int redo_fn(const void *p, size_t n, void *arg, struct err *err);

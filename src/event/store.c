@@ -20,70 +20,20 @@
 #define BYTES_KEPT (512 * 1024) /* memory that stays for the next writes */
 #define WAL_KEPT "16777216"	/* bytes that the WAL file keeps when it starts anew */
 
-/* Notes why the database cannot be written. */
-static int fail(struct store *s)
+void store_note_failure(struct store *s)
 {
-	const bool failed = s->failed.code != E_OK;
-	const char *why = sqlite3_errcode(s->db) != SQLITE_OK ? sqlite3_errmsg(s->db)
-							      : "the transaction was rolled back";
-
-	err_set(&s->failed, E_UNAVAILABLE, s->path, "the database cannot be written: %s", why);
-	if (!failed)
+	if (s->failed.code == E_OK)
 		log_error("the database cannot be written: nothing new is begun until it can",
-			  "error", why, "database", s->path);
-	return -E_UNAVAILABLE;
+			  "error", s->why.message, "database", s->path);
+	s->failed = s->why;
 }
 
 int store_failing(const struct store *s, struct err *err)
 {
 	if (s->failed.code == E_OK)
 		return 0;
-	return err_set(err, s->failed.code, s->path, "%s", s->failed.message);
-}
-
-/* ---- statements ---- */
-
-/* Returns the statement as its last user left it, or NULL. */
-static sqlite3_stmt *cached(struct store *s, const char *sql)
-{
-	size_t i = ((uintptr_t)sql >> 3) * 0x9e3779b97f4a7c15ULL >> 32;
-	sqlite3_stmt *stmt = NULL;
-	int rc;
-
-	for (i %= STORE_STATEMENTS; s->statements[i].sql != NULL; i = (i + 1) % STORE_STATEMENTS)
-		if (s->statements[i].sql == sql)
-			return s->statements[i].stmt;
-	rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL);
-	ensure(rc != SQLITE_ERROR);
-	if (rc != SQLITE_OK)
-		return NULL;
-	ensure(++s->nstatements <= STORE_STATEMENTS / 4 * 3);
-	s->statements[i].sql = sql;
-	s->statements[i].stmt = stmt;
-	return stmt;
-}
-
-sqlite3_stmt *store_stmt(struct store *s, const char *sql)
-{
-	sqlite3_stmt *stmt;
-
-	store_apply(s);
-	stmt = cached(s, sql);
-	if (stmt == NULL)
-		return NULL;
-	sqlite3_reset(stmt);
-	sqlite3_clear_bindings(stmt);
-	return stmt;
-}
-
-/* Runs a statement without rows. */
-static int step(struct store *s, sqlite3_stmt *stmt)
-{
-	const bool done = sqlite3_step(stmt) == SQLITE_DONE;
-	const int rc = done ? 0 : fail(s);
-
-	sqlite3_reset(stmt);
-	return rc;
+	return err_set(err, s->failed.code, s->path, "the database cannot be written: %s",
+		       s->failed.message);
 }
 
 sqlite3 *store_db(struct store *s)
@@ -98,18 +48,13 @@ struct loop *store_loop(struct store *s)
 
 /* ---- writes are noted ---- */
 
-enum value_kind { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BLOB };
-
-/* In front of a value's bytes. */
-struct value {
-	uint32_t kind, len;
-};
-
 void store_put(struct store *s, const char *sql)
 {
-	s->ops = mem_grow(s->ops, s->nops, sizeof(*s->ops));
-	s->ops[s->nops] = (struct store_op){sql, s->bytes.len, 0};
-	buf_add(&s->bytes, sql, strlen(sql) + 1);
+	struct store_batch *b = &s->now;
+
+	b->ops = mem_grow(b->ops, b->nops, sizeof(*b->ops));
+	b->ops[b->nops] = (struct store_op){sql, b->bytes.len, 0};
+	buf_add(&b->bytes, sql, strlen(sql) + 1);
 }
 
 static void put_value(struct store *s, enum value_kind kind, const void *p, size_t len)
@@ -117,8 +62,8 @@ static void put_value(struct store *s, enum value_kind kind, const void *p, size
 	const struct value v = {p != NULL ? kind : VALUE_NULL, (uint32_t)len};
 
 	ensure(len < UINT32_MAX);
-	buf_add(&s->bytes, &v, sizeof(v));
-	buf_add(&s->bytes, p, len);
+	buf_add(&s->now.bytes, &v, sizeof(v));
+	buf_add(&s->now.bytes, p, len);
 }
 
 void store_put_text(struct store *s, const char *text)
@@ -138,11 +83,12 @@ void store_put_blob(struct store *s, const void *p, size_t n)
 
 uint64_t store_put_end(struct store *s)
 {
-	struct store_op *op = &s->ops[s->nops++];
+	struct store_batch *b = &s->now;
+	struct store_op *op = &b->ops[b->nops++];
 
-	op->len = s->bytes.len - op->at;
+	op->len = b->bytes.len - op->at;
 	if (!s->spilled)
-		s->spilled = !redo_add(s->redo, s->bytes.data + op->at, op->len);
+		s->spilled = !redo_add(b->redo, b->bytes.data + op->at, op->len);
 	if (!s->in_turn) {
 		s->in_turn = true;
 		watch_soon(s->turn_end);
@@ -152,13 +98,13 @@ uint64_t store_put_end(struct store *s)
 			watch_after(s->commit_due, QUIET_MS);
 		}
 	}
-	return s->number + s->nops;
+	return store_written(s);
 }
 
 bool store_take_back(struct store *s, uint64_t number)
 {
 	struct store_op *op =
-		number > s->number + s->applied ? &s->ops[number - s->number - 1] : NULL;
+		number > s->number + s->now.applied ? &s->now.ops[number - s->number - 1] : NULL;
 
 	if (op == NULL || op->sql == NULL)
 		return false;
@@ -166,227 +112,43 @@ bool store_take_back(struct store *s, uint64_t number)
 	return true;
 }
 
-/* ---- writes are carried out ---- */
-
-/* Binds one value of at most n bytes; returns how many it took, 0 if it is damaged. The bytes must
- * stay. */
-static size_t bind(sqlite3_stmt *stmt, int column, const char *p, size_t n)
+uint64_t store_written(const struct store *s)
 {
-	struct value v;
-	const char *bytes = p + sizeof(v);
-	int64_t number;
-
-	if (n < sizeof(v))
-		return 0;
-	memcpy(&v, p, sizeof(v));
-	if (v.len > n - sizeof(v))
-		return 0;
-	switch ((enum value_kind)v.kind) {
-	case VALUE_NULL:
-		break;
-	case VALUE_INT:
-		if (v.len != sizeof(number))
-			return 0;
-		memcpy(&number, bytes, sizeof(number));
-		sqlite3_bind_int64(stmt, column, number);
-		break;
-	case VALUE_TEXT:
-		sqlite3_bind_text(stmt, column, bytes, (int)v.len, SQLITE_STATIC);
-		break;
-	case VALUE_BLOB:
-		sqlite3_bind_blob(stmt, column, bytes, (int)v.len, SQLITE_STATIC);
-		break;
-	default:
-		return 0;
-	}
-	return sizeof(v) + v.len;
+	return s->number + s->now.nops;
 }
 
-/* Runs one write by its statement and its values. A write that breaks a constraint is left out. */
-static int run(struct store *s, sqlite3_stmt *stmt, const char *values, size_t n)
+uint64_t store_committed(const struct store *s)
 {
-	bool whole = stmt != NULL;
-	int rc;
-
-	sqlite3_reset(stmt);
-	for (int column = 1; n > 0 && whole; column++) {
-		const size_t used = bind(stmt, column, values, n);
-
-		whole = used > 0;
-		values += used;
-		n -= used;
-	}
-	do
-		rc = whole ? sqlite3_step(stmt) : SQLITE_MISUSE;
-	while (rc == SQLITE_ROW);
-	if (rc == SQLITE_CONSTRAINT)
-		log_error("a row was refused by the database", "error", sqlite3_errmsg(s->db),
-			  "statement", sqlite3_sql(stmt));
-	sqlite3_reset(stmt);
-	if (stmt != NULL)
-		sqlite3_clear_bindings(stmt);
-	if ((rc != SQLITE_DONE && rc != SQLITE_CONSTRAINT) || sqlite3_get_autocommit(s->db))
-		return fail(s);
-	return 0;
-}
-
-/* Takes back a transaction that failed; the writes stay noted. */
-static void roll_back(struct store *s)
-{
-	if (!sqlite3_get_autocommit(s->db))
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	s->in_transaction = false;
-	s->applied = 0;
-}
-
-int store_apply(struct store *s)
-{
-	int rc = 0;
-
-	/* SQLite also rolls back when a read meets an I/O error. */
-	if (s->in_transaction && sqlite3_get_autocommit(s->db))
-		roll_back(s);
-	if (!s->in_transaction && s->applied < s->nops) {
-		rc = step(s, cached(s, "BEGIN"));
-		s->in_transaction = rc == 0;
-	}
-	while (rc == 0 && s->applied < s->nops) {
-		const struct store_op *op = &s->ops[s->applied++];
-		const size_t text = op->sql != NULL ? strlen(op->sql) + 1 : 0;
-
-		if (text > 0)
-			rc = run(s, cached(s, op->sql), s->bytes.data + op->at + text,
-				 op->len - text);
-	}
-	if (rc < 0)
-		roll_back(s);
-	return rc;
-}
-
-/* ---- generations ---- */
-
-/* The last generation that the database took in, and whether it has tables yet. */
-static int get_generation(struct store *s, uint64_t *n, bool *tables, struct err *err)
-{
-	sqlite3_stmt *stmt = NULL;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key='generation'", -1,
-				    &stmt, NULL);
-
-	*n = 0;
-	*tables = rc == SQLITE_OK;
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(stmt);
-	if (rc == SQLITE_ROW)
-		*n = (uint64_t)sqlite3_column_int64(stmt, 0);
-	/* A missing table is SQLITE_ERROR; after any other error the generation is not known. */
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE && (rc != SQLITE_ERROR || *tables))
-		rc = schema_failed(s->db, s->path, "read", err);
-	else
-		rc = 0;
-	sqlite3_finalize(stmt);
-	return rc;
-}
-
-static int set_generation(struct store *s, uint64_t n)
-{
-	sqlite3_stmt *stmt = cached(s, "REPLACE INTO meta(key, value) VALUES('generation', ?1)");
-
-	sqlite3_bind_int64(stmt, 1, (int64_t)n);
-	return step(s, stmt);
-}
-
-/* Carries out a record that the last process left. */
-static int run_again(const void *p, size_t n, void *arg, struct err *err)
-{
-	struct store *s = arg;
-	const char *sql = p;
-	const size_t text = strnlen(sql, n);
-	sqlite3_stmt *stmt = NULL;
-	int rc;
-
-	if (text == n || sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL) != SQLITE_OK)
-		return err_set(
-			err, schema_code(s->db), s->path,
-			"the writes in the redo file cannot be brought into the database '%s': %s",
-			s->path, text == n ? "it is damaged" : sqlite3_errmsg(s->db));
-	rc = run(s, stmt, sql + text + 1, n - text - 1);
-	if (rc < 0)
-		rc = err_set(err, schema_code(s->db), s->path, "%s", s->failed.message);
-	sqlite3_finalize(stmt);
-	return rc;
-}
-
-static int found(const void *p, size_t n, void *arg, struct err *err)
-{
-	return 1;
-}
-
-/* Part of what was written and reported is lost. */
-static int damaged(struct store *s, const char *how, struct err *err)
-{
-	if (!s->lossy)
-		return err_set(err, E_UNAVAILABLE, s->path,
-			       "'%s-redo' %s, and with it the last writes; to go on without "
-			       "them, start the server once with --accept-loss",
-			       s->path, how);
-	log_error("the last writes to the database are lost in part", "database", s->path, "cause",
-		  how);
-	return 0;
-}
-
-/* Carries out what the last process left, and begins a new generation. */
-static int redo(struct store *s, struct err *err)
-{
-	const uint64_t left = redo_generation(s->redo);
-	uint64_t last;
-	bool tables;
-	int rc = get_generation(s, &last, &tables, err);
-
-	if (rc < 0)
-		return rc;
-	if (tables && left == last + 1) {
-		rc = sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK
-			     ? redo_each(s->redo, run_again, s, err)
-			     : schema_failed(s->db, s->path, "write", err);
-		if (rc == -E_CONFLICT)
-			rc = damaged(s, "is damaged", err);
-		if (rc == 0 && (set_generation(s, left) < 0 ||
-				sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK))
-			rc = schema_failed(s->db, s->path, "write", err);
-		if (rc < 0)
-			sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-	} else if (left > last && redo_each(s->redo, found, NULL, NULL) != 0) {
-		if (tables)
-			rc = damaged(s, "belongs to another state of the database", err);
-		else
-			log_error("the writes in the redo file belong to another database, and "
-				  "are lost",
-				  "database", s->path);
-	}
-	if (rc == 0)
-		redo_begin(s->redo, (left > last ? left : last) + 1);
-	return rc;
+	return s->number - s->sent.nops;
 }
 
 /* ---- waiters ---- */
 
 /* Calls fn now, or when the list is called. */
-static void call_or_wait(bool now, struct waiters *list, store_done_fn *fn, void *arg)
+static void call_or_wait(struct store *s, bool now, struct waiters *list, store_done_fn *fn,
+			 void *arg)
 {
 	if (now) {
 		fn(arg);
 		return;
 	}
 	list->v = mem_grow(list->v, list->n, sizeof(*list->v));
-	list->v[list->n++] = (struct commit_waiter){fn, arg};
+	list->v[list->n++] = (struct commit_waiter){fn, arg, store_written(s)};
 }
 
-/* Empties the list first: a callback may write and wait again. */
-static void call_waiters(struct waiters *list)
+/* Calls those that wait for writes up to this one, the first ones of the list. They are taken off
+ * before: a callback may write and wait again. */
+static void call_waiters(struct waiters *list, uint64_t number)
 {
-	const struct waiters called = *list;
+	struct waiters called = *list, rest = {0};
 
-	*list = (struct waiters){0};
+	for (called.n = 0; called.n < list->n && list->v[called.n].number <= number;)
+		called.n++;
+	for (size_t i = called.n; i < list->n; i++) {
+		rest.v = mem_grow(rest.v, rest.n, sizeof(*rest.v));
+		rest.v[rest.n++] = list->v[i];
+	}
+	*list = rest;
 	for (size_t i = 0; i < called.n; i++)
 		called.v[i].fn(called.v[i].arg);
 	free(called.v);
@@ -394,24 +156,24 @@ static void call_waiters(struct waiters *list)
 
 void store_after(struct store *s, store_done_fn *fn, void *arg)
 {
-	call_or_wait(!s->in_turn && !s->spilled, &s->waiters, fn, arg);
+	call_or_wait(s, !s->in_turn && !s->spilled, &s->waiters, fn, arg);
 }
 
 void store_before_sinks(struct store *s, store_done_fn *fn, void *arg)
 {
-	call_or_wait(!s->in_turn && !s->spilled, &s->early, fn, arg);
+	call_or_wait(s, !s->in_turn && !s->spilled, &s->early, fn, arg);
 }
 
 void store_after_commit(struct store *s, store_done_fn *fn, void *arg)
 {
-	call_or_wait(s->nops == 0, &s->committers, fn, arg);
+	call_or_wait(s, store_committed(s) == store_written(s), &s->committers, fn, arg);
 }
 
 void store_release(struct store *s)
 {
-	call_waiters(&s->early);
-	call_waiters(&s->waiters);
-	call_waiters(&s->committers);
+	call_waiters(&s->early, UINT64_MAX);
+	call_waiters(&s->waiters, UINT64_MAX);
+	call_waiters(&s->committers, UINT64_MAX);
 }
 
 /* ---- the end of a turn, and the commit ---- */
@@ -423,7 +185,7 @@ static void end_turn(struct store *s)
 		return;
 	s->in_turn = false;
 	watch_stop(s->turn_end);
-	redo_publish(s->redo);
+	redo_publish(s->now.redo);
 }
 
 /* Everything is safe. Sinks come first, so that a waiter finds the events there. All lists are
@@ -436,60 +198,118 @@ static void deliver_turn(struct store *s)
 	s->waiters = (struct waiters){0};
 	s->safe = s->chain.seq;
 	STAILQ_CONCAT(&events, &s->pending);
-	call_waiters(&s->early);
+	call_waiters(&s->early, UINT64_MAX);
 	store_deliver(s, &events);
-	call_waiters(&waiters);
+	call_waiters(&waiters, UINT64_MAX);
 }
 
-/* Brings everything into the database. On failure the transaction is gone and the writes stay. */
-static int write_all(struct store *s)
+/* Moves the writes to s->sent, which is empty, and begins the next generation in the other file. */
+static void close_batch(struct store *s)
 {
-	sqlite3_stmt *commit = cached(s, "COMMIT");
-	int rc = store_apply(s);
+	const struct store_batch sent = s->now;
 
-	if (rc == 0)
-		rc = set_generation(s, redo_generation(s->redo));
-	if (rc == 0)
-		rc = step(s, commit);
-	if (rc < 0)
-		roll_back(s);
-	return rc;
+	redo_begin(s->sent.redo, redo_generation(sent.redo) + 1);
+	s->now = s->sent;
+	s->sent = sent;
+	s->number += sent.nops;
 }
 
-static void forget_writes(struct store *s)
+/* After a commit or a try. The callbacks come later, in tell. */
+static void take_result(struct store *s)
 {
-	s->number += s->nops;
-	s->nops = s->applied = 0;
-	s->spilled = false;
-	if (s->bytes.cap > BYTES_KEPT)
-		buf_done(&s->bytes);
-	buf_clear(&s->bytes);
+	struct store_batch *b = &s->sent;
+
+	if (s->wrote < 0) {
+		store_note_failure(s);
+		watch_after(s->commit_due, RETRY_MS);
+		return;
+	}
+	if (s->failed.code != E_OK)
+		log_info("the database can be written again", "database", s->path);
+	s->failed.code = E_OK;
+	b->nops = b->applied = 0;
+	if (b->bytes.cap > BYTES_KEPT)
+		buf_done(&b->bytes);
+	buf_clear(&b->bytes);
+}
+
+void store_settle(struct store *s)
+{
+	if (!s->writing)
+		return;
+	writer_wait(s->writer);
+	s->writing = false;
+	take_result(s);
+}
+
+static void tell(struct store *s)
+{
+	call_waiters(&s->committers, store_committed(s));
+	readers_release(s->readers, store_committed(s), s->failed.code != E_OK);
+}
+
+/* The transaction of a read may have more than the batch, whose generation must not cover it. */
+static void before_write(struct store *s)
+{
+	if (s->sent.nops == 0)
+		close_batch(s);
+	else if (s->now.applied > 0)
+		store_roll_back(s);
+	watch_stop(s->commit_due);
+}
+
+static void on_thread(void *arg)
+{
+	struct store *s = arg;
+
+	s->wrote = store_write(s);
+}
+
+/* Lets the writer commit. The turn ends before: what is committed is published. */
+static void hand_over(struct store *s)
+{
+	const bool turn = s->in_turn;
+
+	end_turn(s);
+	before_write(s);
+	s->writing = true;
+	writer_begin(s->writer);
+	if (turn)
+		deliver_turn(s);
+}
+
+/* The writer has ended, maybe a while ago: the connection may be in use again. */
+static void on_written(void *arg)
+{
+	struct store *s = arg;
+
+	if (s->writing && !writer_idle(s->writer))
+		return;
+	store_settle(s);
+	tell(s);
+	/* The timer ended meanwhile, or the batch is large. */
+	if (!s->writing && !s->spilled && s->failed.code == E_OK && s->now.nops > 0 &&
+	    (watch_due_us(s->commit_due) == 0 || s->now.bytes.len > BATCH_MAX))
+		hand_over(s);
 }
 
 int store_commit(struct store *s, struct err *err)
 {
-	const bool failed = s->failed.code != E_OK;
-
 	end_turn(s);
-	if (s->nops > 0 && write_all(s) < 0) {
-		watch_after(s->commit_due, RETRY_MS);
-		if (!s->spilled)
-			deliver_turn(s);
-		readers_release(s->readers, false);
-		return err_set(err, s->failed.code, s->path, "%s", s->failed.message);
-	}
-	if (failed)
-		log_info("the database can be written again", "database", s->path);
-	s->failed.code = E_OK;
-	s->in_transaction = false;
+	store_settle(s);
+	s->wrote = 0;
 	watch_stop(s->commit_due);
-	redo_begin(s->redo, redo_generation(s->redo) + (s->nops > 0));
-	forget_writes(s);
-	deliver_turn(s);
-	call_waiters(&s->committers);
-	if (s->nops == 0)
-		readers_release(s->readers, true);
-	return 0;
+	while (s->wrote == 0 && store_committed(s) < store_written(s)) {
+		before_write(s);
+		s->wrote = store_write(s);
+		take_result(s);
+	}
+	if (s->wrote == 0)
+		s->spilled = false;
+	if (!s->spilled)
+		deliver_turn(s);
+	tell(s);
+	return store_failing(s, err);
 }
 
 static void on_turn_end(void *arg)
@@ -499,21 +319,27 @@ static void on_turn_end(void *arg)
 	end_turn(s);
 	if (!s->spilled)
 		deliver_turn(s);
-	if ((s->spilled || s->bytes.len > BATCH_MAX) && s->failed.code == E_OK)
+	if (s->failed.code != E_OK)
+		return;
+	if (s->spilled)
 		store_commit(s, NULL);
+	else if (s->now.bytes.len > BATCH_MAX && !s->writing)
+		hand_over(s);
 }
 
 static void on_commit_due(void *arg)
 {
 	struct store *s = arg;
 
-	if (!s->fresh || s->put_off == PUT_OFF) {
+	if (s->fresh && s->put_off < PUT_OFF) {
+		s->fresh = false;
+		s->put_off++;
+		watch_after(s->commit_due, QUIET_MS);
+	} else if (s->spilled) {
 		store_commit(s, NULL);
-		return;
+	} else if (!s->writing && store_committed(s) < store_written(s)) {
+		hand_over(s);
 	}
-	s->fresh = false;
-	s->put_off++;
-	watch_after(s->commit_due, QUIET_MS);
 }
 
 /* After each commit; replaces SQLite's own checkpoints on this connection. */
@@ -527,12 +353,12 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int pages)
 
 /* ---- opening and closing ---- */
 
-static int open_redo(struct store *s, struct err *err)
+static int open_redo(struct store *s, const char *tail, struct redo **out, struct err *err)
 {
-	cleanup_free char *path = mem_printf("%s-redo", s->path);
+	cleanup_free char *path = mem_printf("%s%s", s->path, tail);
 	cleanup_free char *aside = mem_printf("%s.damaged", path);
 	struct err why = {0};
-	int rc = redo_open(path, &s->redo, &why);
+	int rc = redo_open(path, out, &why);
 
 	if (rc == -E_CONFLICT && s->lossy) {
 		if (rename(path, aside) < 0)
@@ -541,12 +367,12 @@ static int open_redo(struct store *s, struct err *err)
 		log_error("the last writes to the database are lost: the redo file is damaged and "
 			  "was put aside",
 			  "file", aside);
-		rc = redo_open(path, &s->redo, &why);
+		rc = redo_open(path, out, &why);
 	}
 	if (rc < 0)
 		return err_set(err, rc == -E_CONFLICT ? E_UNAVAILABLE : why.code, path, "%s",
 			       why.message);
-	return redo(s, err);
+	return 0;
 }
 
 static int open_database(struct store *s, struct err *err)
@@ -571,12 +397,16 @@ static int open_database(struct store *s, struct err *err)
 	    sqlite3_busy_timeout(s->db, BUSY_MS) != SQLITE_OK ||
 	    sqlite3_exec(s->db, setup, NULL, NULL, NULL) != SQLITE_OK)
 		return schema_failed(s->db, s->path, "open", err);
-	/* Before the migration: the redo file was written for the tables as they are. */
-	rc = open_redo(s, err);
+	rc = open_redo(s, "-redo", &s->now.redo, err);
+	if (rc == 0)
+		rc = open_redo(s, "-redo2", &s->sent.redo, err);
+	/* Before the migration: the redo files were written for the tables as they are. */
+	if (rc == 0)
+		rc = store_replay(s, err);
 	if (rc == 0)
 		rc = schema_migrate(s->db, s->path, err);
 	/* A new database may lie beside an old redo file. */
-	if (rc == 0 && set_generation(s, redo_generation(s->redo) - 1) < 0)
+	if (rc == 0 && store_set_generation(s, redo_generation(s->now.redo) - 1) < 0)
 		rc = schema_failed(s->db, s->path, "write", err);
 	return rc;
 }
@@ -599,6 +429,8 @@ int store_open(const char *path, struct loop *loop, const struct clock *clock, b
 		rc = checkpointer_start(path, &s->checkpointer, err);
 	if (rc == 0)
 		rc = readers_new(path, loop, &s->readers, err);
+	if (rc == 0)
+		rc = writer_start(path, loop, on_thread, on_written, s, &s->writer, err);
 	if (rc < 0) {
 		store_close(s);
 		return rc;
@@ -610,6 +442,13 @@ int store_open(const char *path, struct loop *loop, const struct clock *clock, b
 	return 0;
 }
 
+static void batch_done(struct store_batch *b)
+{
+	redo_close(b->redo);
+	buf_done(&b->bytes);
+	free(b->ops);
+}
+
 void store_close(struct store *s)
 {
 	struct err err = {0};
@@ -617,8 +456,9 @@ void store_close(struct store *s)
 	if (s == NULL)
 		return;
 	/* A callback may write again. Writes that cannot be committed stay in the redo file. */
-	while (s->nops > 0 && store_commit(s, &err) == 0)
+	while (store_committed(s) < store_written(s) && store_commit(s, &err) == 0)
 		;
+	writer_stop(s->writer);
 	readers_stop(s->readers);
 	checkpointer_stop(s->checkpointer);
 	for (size_t i = 0; i < STORE_STATEMENTS; i++)
@@ -626,13 +466,12 @@ void store_close(struct store *s)
 	if (s->checkpointer != NULL)
 		sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_close(s->db);
-	redo_close(s->redo);
+	batch_done(&s->now);
+	batch_done(&s->sent);
 	watch_free(s->turn_end);
 	watch_free(s->commit_due);
 	store_forget_events(&s->pending);
 	buf_done(&s->json);
-	buf_done(&s->bytes);
-	free(s->ops);
 	free(s->early.v);
 	free(s->waiters.v);
 	free(s->committers.v);

@@ -3,11 +3,11 @@
  *
  * API process, loop thread. SQLite in WAL mode, synchronous=NORMAL. A write is noted in memory and
  * in the redo file (redo.h), where a SIGKILL cannot reach it. It is safe from the end of the loop's
- * turn on: then sinks get its events, and store_after calls its waiters. The database gets it
- * together with many others, after a pause of 2 ms, 10 ms later at the latest, or before a read
- * that must see it. A thread checkpoints the WAL, so that the loop does not wait for fsync
- * (checkpoint.h). Chain: hash(n) = SHA-256(hash(n-1) || canonical bytes of n), hash(0) = 32 zero
- * bytes; seq has no gaps. */
+ * turn on: then sinks get its events, and store_after calls its waiters. A thread commits it
+ * together with many others, after a pause of 2 ms, 10 ms later at the latest (writer.h). Another
+ * one checkpoints the WAL, so that the loop does not wait for fsync (checkpoint.h). A read on the
+ * loop that must see all writes waits for a commit that is under way. Chain: hash(n) =
+ * SHA-256(hash(n-1) || canonical bytes of n), hash(0) = 32 zero bytes; seq has no gaps. */
 #pragma once
 #include "base/clock.h"
 #include "base/err.h"

@@ -4,6 +4,7 @@
 #include "event/testkit/store_testkit.h"
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,7 +12,7 @@
 #define MANY 50 /* events that need more pages than are left */
 
 static int log_fd = -1;
-static unsigned attempts;
+static atomic_uint attempts; /* the writer counts them too */
 
 static int setup_failing(void **state)
 {
@@ -229,13 +230,14 @@ static void evt_2_it_is_tried_again_after_a_second(void **state)
 
 	refuse_commits(w, true);
 	world_put(w, "s");
-	store_after_commit(w->store, on_commit_stop, w);
 	while (attempts == 0)
 		loop_turn(w->loop);
 	assert_true(clock_mono_us(&clock_system) - start < 900000);
 	start = clock_mono_us(&clock_system);
 	/* What is written meanwhile does not hasten it. */
+	world_written(w);
 	world_put(w, "s");
+	store_after_commit(w->store, on_commit_stop, w);
 	world_turn(w);
 	assert_true(watch_due_us(w->store->commit_due) > 0);
 	assert_int_equal(attempts, 1);
@@ -271,6 +273,7 @@ static void evt_2_a_large_batch_is_not_tried_in_every_turn(void **state)
 	world_hold(w);
 	put_large(w, "a", 300 * 1024);
 	world_turn(w);
+	world_written(w);
 	assert_int_equal(attempts, 1);
 	put_large(w, "b", 300 * 1024);
 	store_after(w->store, world_on_done, w);
@@ -345,6 +348,57 @@ static void evt_2_a_read_that_fails_to_bring_writes_in_tells(void **state)
 	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE key='k'"), 1);
 }
 
+static int64_t sum_of(struct world *w)
+{
+	sqlite3_stmt *stmt = store_stmt(w->store, "SELECT value FROM meta WHERE key='sum'");
+	int64_t n;
+
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	n = sqlite3_column_int64(stmt, 0);
+	sqlite3_reset(stmt);
+	return n;
+}
+
+static void add(struct world *w, int64_t n)
+{
+	store_put(w->store, "REPLACE INTO meta(key, value) VALUES('sum', coalesce((SELECT value "
+			    "FROM meta WHERE key='sum'), 0) + ?)");
+	store_put_int(w->store, n);
+	store_put_end(w->store);
+}
+
+/* The reads carry out two generations in one transaction, which must not become one commit. */
+static void ses_8_reads_during_a_failure_see_everything_and_carry_it_out_once(void **state)
+{
+	struct world *w = *state;
+
+	for (int tries = 0; tries < 2; tries++) {
+		refuse_commits(w, true);
+		add(w, 1);
+		world_hold(w);
+		world_turn(w);
+		assert_int_equal(store_commit(w->store, NULL), -E_UNAVAILABLE);
+		world_hold(w);
+		add(w, 10);
+		world_turn(w);
+		assert_int_equal(sum_of(w), 22 * tries + 11);
+		if (tries > 0)
+			add(w, 11);
+		refuse_commits(w, false);
+		/* By the writer, then by the loop. */
+		watch_soon(w->store->commit_due);
+		w->store->fresh = false;
+		world_turn(w);
+		world_written(w);
+		assert_int_equal(sum_of(w), tries == 0 ? 11 : 44);
+		if (tries == 0)
+			add(w, 11);
+		world_commit(w);
+		assert_int_equal(world_number(w, "SELECT value FROM meta WHERE key='sum'"),
+				 22 * (tries + 1));
+	}
+}
+
 static void ses_8_what_was_written_before_a_failing_close_is_there_after_it(void **state)
 {
 	struct world *w = *state;
@@ -405,6 +459,7 @@ int main(void)
 		TEST(evt_2_a_large_batch_is_not_tried_in_every_turn),
 		TEST(evt_2_who_waits_for_more_than_the_redo_file_holds_waits_on),
 		TEST(evt_2_a_read_that_fails_to_bring_writes_in_tells),
+		TEST(ses_8_reads_during_a_failure_see_everything_and_carry_it_out_once),
 		TEST(ses_8_what_was_written_before_a_failing_close_is_there_after_it),
 		TEST(ses_8_a_failing_close_leaves_what_was_safe),
 	};

@@ -76,13 +76,15 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct world *w = *state;
-	char redo[96];
+	static const char *const tails[] = {"", "-redo", "-redo2"};
+	char path[96];
 
 	store_close(w->store);
 	loop_free(w->loop);
-	snprintf(redo, sizeof(redo), "%s-redo", w->path);
-	unlink(redo);
-	unlink(w->path);
+	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
+		snprintf(path, sizeof(path), "%s%s", w->path, tails[i]);
+		unlink(path);
+	}
 	assert_int_equal(rmdir(w->dir), 0);
 	buf_done(&w->found);
 	free(w);

@@ -45,7 +45,7 @@ static void close_store(struct world *w)
 	w->store = NULL;
 }
 
-static void redo_path(struct world *w, char path[static 96])
+static void first_redo(struct world *w, char path[static 96])
 {
 	snprintf(path, 96, "%s-redo", w->path);
 }
@@ -77,7 +77,7 @@ static void leave(struct world *w, uint64_t generation, const void *p, size_t n)
 	struct err err = {0};
 	char path[96];
 
-	redo_path(w, path);
+	first_redo(w, path);
 	assert_int_equal(redo_open(path, &r, &err), 0);
 	redo_begin(r, generation);
 	if (n > 0)
@@ -239,7 +239,7 @@ static void ses_8_what_was_committed_is_not_carried_out_again(void **state)
 	struct err err = {0};
 	char path[96];
 
-	redo_path(w, path);
+	first_redo(w, path);
 	world_hold(w);
 	count(w);
 	world_put(w, "s");
@@ -341,8 +341,9 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 	struct world *w = *state;
 	int64_t n = 0, last;
 
-	for (int i = 0; i < 3; i++) {
-		world_put_meta(w, i == 0 ? "a" : i == 1 ? "b" : "c");
+	/* An even number: then the first of the two files is in use. */
+	for (int i = 0; i < 4; i++) {
+		world_put_meta(w, (const char *[]){"a", "b", "c", "d"}[i]);
 		world_commit(w);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
@@ -354,9 +355,9 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		else
 			world_open(w);
 		/* One that neither the file nor the database has had. */
-		assert_int_equal(redo_generation(w->store->redo),
+		assert_int_equal(redo_generation(w->store->now.redo),
 				 last + 1 + (row[i].ahead > 0 ? row[i].ahead : 0));
-		assert_int_equal(redo_generation(w->store->redo), generation(w) + 1);
+		assert_int_equal(redo_generation(w->store->now.redo), generation(w) + 1);
 		n += row[i].carried_out;
 		assert_int_equal(counted(w), n);
 		assert_int_equal(logged("are lost in part"), row[i].lost);
@@ -365,7 +366,7 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		live(w, read_only);
 		world_open(w);
 		assert_int_equal(counted(w), ++n);
-		assert_int_equal(redo_generation(w->store->redo), generation(w) + 1);
+		assert_int_equal(redo_generation(w->store->now.redo), generation(w) + 1);
 		assert_false(logged(NULL));
 	}
 }
@@ -405,6 +406,111 @@ static void ses_8_a_new_database_begins_beside_an_old_redo_file(void **state)
 		assert_int_equal(counted(w), 1);
 		assert_false(logged(NULL));
 	}
+}
+
+/* ---- two generations ---- */
+
+static int refuse(void *arg)
+{
+	return 1;
+}
+
+static int kill_us(void *arg)
+{
+	raise(SIGKILL);
+	return 0;
+}
+
+/* A write of the generation that is being committed, and one of the next. */
+static void write_twice(struct world *w)
+{
+	world_hold(w);
+	count(w);
+	world_put(w, "s");
+	watch_soon(w->store->commit_due);
+	while (!w->store->writing)
+		loop_pass(w->loop);
+	store_put(w->store, "UPDATE meta SET value = value * 10 WHERE key='n'");
+	store_put_end(w->store);
+	world_put(w, "s");
+	loop_settle(w->loop);
+}
+
+static void write_twice_refused(struct world *w)
+{
+	sqlite3_commit_hook(store_db(w->store), refuse, NULL);
+	write_twice(w);
+	world_written(w);
+}
+
+static void write_twice_committed(struct world *w)
+{
+	write_twice(w);
+	store_settle(w->store);
+}
+
+static void killed_by_the_writer(struct world *w)
+{
+	sqlite3_commit_hook(store_db(w->store), kill_us, NULL);
+	write_twice(w);
+	store_settle(w->store);
+}
+
+/* Wherever the commit is: the generation that it carries comes first, each once. */
+static void ses_8_two_generations_are_carried_out_in_order(void **state)
+{
+	static life_fn *const lives[] = {write_twice_refused, write_twice_committed,
+					 write_twice_committed, write_twice_refused, write_twice};
+	struct world *w = *state;
+	int64_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(lives); i++) {
+		close_store(w);
+		live(w, lives[i]);
+		for (int again = 0; again < 2; again++) {
+			world_open(w);
+			assert_int_equal(counted(w), (n + 1) * 10);
+			world_assert_chain(w, 2 * (i + 1));
+			if (again == 0)
+				close_store(w);
+		}
+		n = counted(w);
+	}
+}
+
+/* The kill comes between the writer's last statement and the end of its commit. */
+static void ses_8_a_kill_within_the_commit_loses_nothing(void **state)
+{
+	struct world *w = *state;
+
+	close_store(w);
+	live(w, killed_by_the_writer);
+	world_open(w);
+	assert_true(counted(w) == 1 || counted(w) == 10);
+	world_assert_chain(w, counted(w) == 1 ? 1 : 2);
+	assert_false(logged(NULL));
+}
+
+/* What followed the damage is lost with it: it was made on top of it. */
+static void ses_8_damage_of_the_first_generation_takes_the_second_with_it(void **state)
+{
+	struct world *w = *state;
+	char path[96];
+	int fd;
+
+	first_redo(w, path);
+	close_store(w);
+	live(w, write_twice_refused);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "x", 1, 4096 + 8), 1);
+	close(fd);
+	open_with_loss(w, "-redo' is damaged");
+	assert_true(logged("are lost in part"));
+	world_assert_chain(w, 0);
+	assert_int_equal(counted(w), 0);
+	close_store(w);
+	world_open(w); /* once is enough */
+	assert_false(logged(NULL));
 }
 
 /* ---- what cannot be carried out ---- */
@@ -559,6 +665,9 @@ int main(void)
 		TEST(ses_8_only_the_generation_that_follows_is_carried_out),
 		TEST(ses_8_an_empty_file_of_another_generation_is_no_loss),
 		TEST(ses_8_a_new_database_begins_beside_an_old_redo_file),
+		TEST(ses_8_two_generations_are_carried_out_in_order),
+		TEST(ses_8_a_kill_within_the_commit_loses_nothing),
+		TEST(ses_8_damage_of_the_first_generation_takes_the_second_with_it),
 		TEST(ses_8_a_record_that_makes_no_sense_is_not_guessed_at),
 		TEST(ses_8_a_row_that_is_refused_is_left_out),
 		TEST(ses_8_what_cannot_be_written_at_the_start_waits_for_the_next),

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "event/testkit/store_testkit.h"
 #include <fcntl.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 
@@ -124,7 +125,8 @@ static void pass(struct world *w)
 {
 	watch_soon(w->store->commit_due);
 	world_turn(w);
-	if (w->store->nops > 0)
+	world_written(w);
+	if (w->store->now.nops > 0)
 		world_hold(w);
 }
 
@@ -228,6 +230,85 @@ static void evt_2_a_read_sees_what_is_not_committed(void **state)
 	assert_int_equal(world_number(w, sum), 4);
 }
 
+static sem_t gate;
+
+/* The writer waits here, within its commit. */
+static int wait_at_gate(void *data)
+{
+	sem_wait(&gate);
+	return 0;
+}
+
+/* The commit begins, and ends with a sem_post. */
+static void begin_commit(struct world *w)
+{
+	assert_int_equal(sem_init(&gate, 0, 0), 0);
+	sqlite3_commit_hook(store_db(w->store), wait_at_gate, NULL);
+	watch_soon(w->store->commit_due);
+	world_turn(w);
+	assert_true(w->store->writing);
+	world_hold(w);
+}
+
+static void evt_2_the_loop_goes_on_while_the_writer_commits(void **state)
+{
+	struct world *w = *state;
+
+	store_add_sink(w->store, world_on_sink, NULL, w);
+	world_put(w, "s");
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
+	world_assert_heard(w, "e1 ");
+	w->store->fresh = false;
+	begin_commit(w);
+	for (int i = 0; i < 3; i++) {
+		world_put(w, "s");
+		store_after(w->store, world_on_done, w);
+		world_turn(w);
+	}
+	world_assert_heard(w, "e2 done e3 done e4 done ");
+	store_after_commit(w->store, world_on_done, w);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
+	/* The end of the timer begins no second commit beside the first. */
+	watch_soon(w->store->commit_due);
+	w->store->fresh = false;
+	world_turn(w);
+	world_hold(w);
+	sem_post(&gate);
+	world_written(w);
+	/* Only who waited for the first one. */
+	world_assert_heard(w, "commit ");
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 1);
+	sem_post(&gate);
+	world_commit(w);
+	world_assert_heard(w, "done ");
+	world_assert_chain(w, 4);
+}
+
+static void evt_2_a_read_waits_for_the_writer_and_sees_everything(void **state)
+{
+	static const char sum[] = "SELECT count(*) FROM meta WHERE key LIKE 'k%'";
+	struct world *w = *state;
+
+	world_put_meta(w, "k1");
+	store_after_commit(w->store, world_on_commit, w);
+	world_turn(w);
+	w->store->fresh = false;
+	begin_commit(w);
+	world_put_meta(w, "k2");
+	world_turn(w);
+	sem_post(&gate);
+	assert_int_equal(reads(w, sum), 2);
+	assert_int_equal(world_number(w, sum), 1);
+	/* No callback comes from within a read. */
+	world_assert_heard(w, "");
+	world_turn(w);
+	world_assert_heard(w, "commit ");
+	sem_post(&gate);
+	world_commit(w);
+	assert_int_equal(world_number(w, sum), 2);
+}
+
 #define BATCH_MAX (256 * 1024)
 static const char blob_sql[] = "INSERT INTO meta(key, value) VALUES(hex(randomblob(8)), ?)";
 
@@ -249,7 +330,7 @@ static void evt_2_a_large_batch_does_not_wait(void **state)
 	world_hold(w);
 	put_bytes(w, BATCH_MAX - 100);
 	put_bytes(w, 100);
-	assert_int_equal(w->store->bytes.len, BATCH_MAX);
+	assert_int_equal(w->store->now.bytes.len, BATCH_MAX);
 	store_after(w->store, world_on_done, w);
 	store_after_commit(w->store, world_on_commit, w);
 	world_turn(w);
@@ -264,7 +345,9 @@ static void evt_2_a_large_batch_does_not_wait(void **state)
 	store_after_commit(w->store, world_on_commit, w);
 	world_assert_heard(w, "");
 	world_turn(w);
-	world_assert_heard(w, "done commit ");
+	world_assert_heard(w, "done ");
+	world_written(w);
+	world_assert_heard(w, "commit ");
 	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"),
 			 4);
 }
@@ -276,10 +359,10 @@ static void evt_2_memory_of_a_large_batch_is_given_back(void **state)
 	/* One allocation of n + 1 bytes, for its closing zero; 512 KiB are kept. */
 	put_bytes(w, 512 * 1024 - 1);
 	world_commit(w);
-	assert_int_equal(w->store->bytes.cap, 512 * 1024);
+	assert_int_equal(w->store->sent.bytes.cap, 512 * 1024);
 	put_bytes(w, 512 * 1024);
 	world_commit(w);
-	assert_int_equal(w->store->bytes.cap, 0);
+	assert_int_equal(w->store->sent.bytes.cap, 0);
 	for (int i = 0; i < 300; i++)
 		world_put(w, "s");
 	world_commit(w);
@@ -299,7 +382,9 @@ static void evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit(void *
 	store_after(w->store, world_on_done, w);
 	store_after_commit(w->store, world_on_commit, w);
 	world_turn(w);
-	world_assert_heard(w, "done commit ");
+	world_assert_heard(w, "done ");
+	world_written(w);
+	world_assert_heard(w, "commit ");
 
 	world_hold(w);
 	put_bytes(w, FITS + 1);
@@ -548,6 +633,8 @@ int main(void)
 		TEST(evt_2_a_write_is_taken_back_before_it_is_carried_out),
 		TEST(evt_2_later_writes_do_not_move_the_commit),
 		TEST(evt_2_a_read_sees_what_is_not_committed),
+		TEST(evt_2_the_loop_goes_on_while_the_writer_commits),
+		TEST(evt_2_a_read_waits_for_the_writer_and_sees_everything),
 		TEST(evt_2_a_large_batch_does_not_wait),
 		TEST(evt_2_memory_of_a_large_batch_is_given_back),
 		TEST(evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit),

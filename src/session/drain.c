@@ -110,21 +110,26 @@ static bool on_event(const struct event *e, uint64_t pos, void *arg)
 	return true;
 }
 
-/* Sends the producers the positions and results that the database has now. */
+/* Sends the producers the positions and results that the database has now. What was read since we
+ * began to wait comes with the next commit. */
 static void acknowledge(void *arg)
 {
 	struct session *s = arg;
+	bool more = false;
 
 	s->ack_due = false;
 	for (size_t i = 0; i < s->nrings && !s->ss->freeing; i++) {
 		struct session_ring *r = &s->ring[i];
 
-		if (r->reader != NULL && r->end > r->acked) {
-			r->acked = r->end;
-			journal_ack_to(r->reader, r->end);
+		if (r->reader != NULL && r->acking > r->acked) {
+			r->acked = r->acking;
+			journal_ack_to(r->reader, r->acking);
 		}
+		more |= r->reader != NULL && r->end > r->acked;
 	}
 	warden_send_acks(s);
+	if (more)
+		session_ack_later(s);
 	session_unref(s);
 }
 
@@ -133,6 +138,8 @@ void session_ack_later(struct session *s)
 	if (s->ack_due)
 		return;
 	s->ack_due = true;
+	for (size_t i = 0; i < s->nrings; i++)
+		s->ring[i].acking = s->ring[i].end;
 	store_after_commit(s->ss->deps.store, acknowledge, session_ref(s));
 }
 

@@ -10,6 +10,7 @@ struct session_ring {
 	char *id; /* owned; the ring's key in the store: ID of the warden's, ID/NAME of another */
 	struct journal_reader *reader; /* NULL: the ring is broken */
 	uint64_t end;		       /* the store holds everything before this position */
+	uint64_t acking;	       /* the end that the commit we wait for has */
 	uint64_t acked;		       /* the last end that was sent to the producer */
 	uint64_t number;	       /* of the last write of end */
 };

@@ -7,8 +7,10 @@
 #include "session/testkit/record_testkit.h"
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
-static bool refuse;
+static atomic_bool refuse;
 
 static int on_commit(void *arg)
 {
@@ -149,6 +151,51 @@ static void evt_2_a_broken_ring_fails_its_session(void **state)
 	assert_at(&r, "failure", "its journal is broken");
 	kit_skip(&k->launcher, MSG_launcher_remove);
 	kit_seen_done(&o);
+}
+
+static sem_t gate;
+static atomic_int at_gate;
+
+static int wait_at_gate(void *arg)
+{
+	atomic_fetch_add(&at_gate, 1);
+	sem_wait(&gate);
+	return 0;
+}
+
+static uint64_t drained(struct kit *k, struct fake *f)
+{
+	const struct event e = {.type = EVENT_exec, .time_us = KIT_START_US + 6};
+	uint64_t end;
+
+	assert_int_equal(journal_append(f->journal, &e, &end, NULL), 0);
+	session_drain(kit_get(k, "s1"), NULL);
+	return end;
+}
+
+/* The second event is read while the first one is committed. */
+static void evt_2_only_what_the_database_has_is_acknowledged(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	uint64_t first, second;
+
+	assert_int_equal(sem_init(&gate, 0, 0), 0);
+	sqlite3_commit_hook(store_db(k->store), wait_at_gate, NULL);
+	first = drained(k, f);
+	while (atomic_load(&at_gate) == 0)
+		loop_pass(k->loop);
+	second = drained(k, f);
+	loop_settle(k->loop);
+	sem_post(&gate);
+	while (journal_acked(f->journal) < first)
+		loop_turn(k->loop);
+	assert_int_equal(journal_acked(f->journal), first);
+	sem_post(&gate);
+	while (journal_acked(f->journal) < second)
+		loop_turn(k->loop);
+	assert_int_equal(journal_acked(f->journal), second);
+	sqlite3_commit_hook(store_db(k->store), NULL, NULL);
 }
 
 /* ---- a second process that records ---- */
@@ -492,6 +539,7 @@ int main(void)
 		TEST(evt_6_a_bell_brings_events_without_a_result),
 		TEST(evt_2_an_answer_waits_for_all_its_events),
 		TEST(evt_1_an_unknown_type_is_stored_shown_and_read_past),
+		TEST(evt_2_only_what_the_database_has_is_acknowledged),
 		TEST(evt_2_a_long_ring_is_read_in_turns),
 		TEST(evt_2_a_broken_ring_fails_its_session),
 		TEST(evt_2_an_answer_waits_for_every_ring),

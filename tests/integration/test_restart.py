@@ -303,9 +303,10 @@ def test_ses_8_a_damaged_redo_file_needs_a_word_of_the_operator(new_server):
         highest = jsonl(server)[-1]["seq"]
         db.execute("ROLLBACK")
     db.close()
-    with open(server.state / "agentsh.db-redo", "r+b") as f:
-        f.seek(4096 + 8)
-        f.write(b"damaged")
+    for path in server.state.glob("agentsh.db-redo*"):
+        with open(path, "r+b") as f:
+            f.seek(4096 + 8)
+            f.write(b"damaged")
     for pid in server.warden_pids():
         os.kill(pid, signal.SIGKILL)
     server.start(wait=False)

@@ -28,7 +28,7 @@ int world_setup(void **state)
 
 int world_teardown(void **state)
 {
-	static const char *const tails[] = {"", "-wal", "-shm", "-redo"};
+	static const char *const tails[] = {"", "-wal", "-shm", "-redo", "-redo2"};
 	struct world *w = *state;
 	char path[96];
 
@@ -54,6 +54,12 @@ void world_commit(struct world *w)
 {
 	world_turn(w);
 	assert_int_equal(store_commit(w->store, NULL), 0);
+}
+
+void world_written(struct world *w)
+{
+	while (w->store->writing)
+		loop_turn(w->loop);
 }
 
 /* Nothing is committed by itself until the next world_commit, however slow the test is. */

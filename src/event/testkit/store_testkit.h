@@ -28,6 +28,7 @@ void world_open(struct world *w);
 void world_turn(struct world *w);
 /* The turn's end, and the commit that would come a little later. */
 void world_commit(struct world *w);
+void world_written(struct world *w); /* until the writer's thread has nothing to do */
 /* Nothing is committed by itself until the next commit, however slow the test is. */
 void world_hold(struct world *w);
 uint64_t world_put(struct world *w, const char *session); /* an event; returns its seq */
