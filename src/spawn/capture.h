@@ -29,6 +29,3 @@ int capture_feed(struct capture *c, const void *p, size_t n, size_t max, struct 
  * is not absolute: E_BAD_REQUEST, nothing is given). */
 int capture_finish(struct capture *c, struct strv *env, char **cwd, struct err *err);
 void capture_done(struct capture *c);
-/* agentsh-state: sends environ and the working directory ($PWD if it names the same directory),
- * waits for the ack. 0 or 1. */
-int capture_send_main(char *const environ_[]);
