@@ -39,7 +39,6 @@ int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err 
 	const char *btf = image->kernel_btf != NULL ? image->kernel_btf : KERNEL_BTF;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = image->name);
 	struct bpf_object *o;
-	struct bpf_program *p;
 	int r;
 
 	if (access(btf, R_OK) < 0)
@@ -52,14 +51,6 @@ int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err 
 	o = bpf_object__open_mem(image->bytes, image->size, &options);
 	if (o == NULL)
 		return failed(err, image->name, "cannot read the BPF object", errno);
-	bpf_object__for_each_program(p,
-				     o) if (image->hook != NULL &&
-					    bpf_program__set_attach_target(p, 0, image->hook) < 0)
-	{
-		r = failed(err, image->name, "this kernel has no such hook", errno);
-		bpf_object__close(o);
-		return r;
-	}
 	r = bpf_object__load(o);
 	if (r < 0) {
 		r = failed(err, image->name,
@@ -130,11 +121,4 @@ int exec_check_load(const struct bpf_image *image, struct exec_check *out, struc
 	else
 		exec_check_close(&check);
 	return r;
-}
-
-void exec_check_close(struct exec_check *check)
-{
-	mem_cleanup_fd(&check->sessions);
-	mem_cleanup_fd(&check->link);
-	*check = EXEC_CHECK_NONE;
 }

@@ -6,6 +6,7 @@
  * the program its maps. */
 #pragma once
 #include "base/err.h"
+#include "bpf/exec_sessions.h"
 #include <stddef.h>
 
 /* An object file as clang wrote it (tools/bpf_object). */
@@ -13,8 +14,7 @@ struct bpf_image {
 	const char *name;
 	const unsigned char *bytes;
 	size_t size;
-	/* NULL: as the program and the running kernel have them; tests ask for others. */
-	const char *hook, *kernel_btf;
+	const char *kernel_btf; /* NULL: of the running kernel; tests ask for another one */
 };
 extern const struct bpf_image exec_check_image;
 
@@ -29,11 +29,5 @@ int bpf_load_attach(struct bpf_object *object, const char *program, int *link, s
 /* A map; the caller owns *map. */
 int bpf_load_map(struct bpf_object *object, const char *name, int *map, struct err *err);
 
-/* The exec check: what a server holds of it. */
-struct exec_check {
-	int sessions; /* map: see exec_sessions.h */
-	int link;     /* as long as a process holds it, the program checks */
-};
-#define EXEC_CHECK_NONE ((struct exec_check){-1, -1})
+/* The exec check; the caller owns it. */
 int exec_check_load(const struct bpf_image *image, struct exec_check *out, struct err *err);
-void exec_check_close(struct exec_check *check);

@@ -9,7 +9,7 @@
 #pragma once
 #include <linux/types.h>
 
-#define EXEC_SESSIONS_MAX 16384
+#define EXEC_SESSIONS_MAX 8192
 #define EXEC_WANTS_MAX 128
 #define EXEC_PATH_MAX 128 /* longer paths are cut */
 /* The kernel program hashes at most this much of argv. A longer argv does not compare equal. */

@@ -6,36 +6,83 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-int exec_sessions_add(int sessions, pid_t init, struct exec_session_key *key, int *wants,
-		      struct err *err)
+#define FEW 8 /* entries that are not worth a sweep */
+
+void exec_check_close(struct exec_check *check)
+{
+	mem_cleanup_fd(&check->sessions);
+	mem_cleanup_fd(&check->link);
+	*check = EXEC_CHECK_NONE;
+}
+
+/* The number of a process's PID namespace; 0: the process has gone, errno says how. */
+static uint32_t namespace_of(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	return stat(path, &st) == 0 ? (uint32_t)st.st_ino : 0;
+}
+
+static int add(int sessions, const struct exec_session_key *key, int map)
 {
 	const uint32_t record = 0;
 	const union exec_entry zero = {0};
-	struct exec_session_key k = {.init = (uint32_t)init};
-	char path[64];
-	struct stat st;
-	int map, r;
+	int r = bpf_map_put(map, &record, &zero);
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);
-	if (stat(path, &st) < 0)
-		return err_errno(err, E_ENFORCEMENT, path, "%s", path);
-	k.pid_namespace = (uint32_t)st.st_ino;
-	map = bpf_map_new("agentsh_wants", sizeof(record), sizeof(zero), EXEC_WANTS_MAX);
-	r = map < 0 ? map : bpf_map_put(map, &record, &zero);
 	if (r == 0)
-		r = bpf_map_put(sessions, &k, &map);
+		r = bpf_map_put(sessions, key, &map);
+	if (r == -E2BIG) {
+		exec_sessions_sweep(sessions);
+		r = bpf_map_put(sessions, key, &map);
+	}
+	return r;
+}
+
+int exec_sessions_add(int sessions, pid_t init, int *wants, struct err *err)
+{
+	const struct exec_session_key key = {namespace_of(init), (uint32_t)init};
+	cleanup_fd int map = -1;
+	int r;
+
+	if (key.pid_namespace == 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "cannot read the PID namespace of init");
+	/* The kernel would kill the processes of this machine. */
+	if (key.pid_namespace == namespace_of(getpid()))
+		return err_set(err, E_ENFORCEMENT, NULL,
+			       "the session has no PID namespace of its own");
+	map = bpf_map_new("agentsh_wants", sizeof(uint32_t), sizeof(union exec_entry),
+			  EXEC_WANTS_MAX);
+	r = map < 0 ? map : add(sessions, &key, map);
 	if (r < 0) {
-		mem_cleanup_fd(&map);
 		errno = -r;
 		return err_errno(err, E_ENFORCEMENT, NULL,
 				 "cannot register the session for the kernel's exec check");
 	}
-	*key = k;
-	*wants = map;
+	*wants = take_fd(map);
 	return 0;
 }
 
-void exec_sessions_remove(int sessions, const struct exec_session_key *key)
+void exec_sessions_sweep(int sessions)
 {
-	bpf_map_drop(sessions, key);
+	struct exec_session_key key, next;
+	int r = bpf_map_next(sessions, NULL, &key);
+
+	while (r == 0) {
+		r = bpf_map_next(sessions, &key, &next);
+		errno = 0;
+		if (namespace_of((pid_t)key.init) != key.pid_namespace &&
+		    (errno == 0 || errno == ENOENT || errno == ESRCH))
+			bpf_map_drop(sessions, &key);
+		key = next;
+	}
+}
+
+void exec_sessions_ended(struct exec_check *check, size_t alive)
+{
+	if (check->sessions == -1 || ++check->ended < FEW + alive / 2)
+		return;
+	check->ended = 0;
+	exec_sessions_sweep(check->sessions);
 }

@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpf/exec_sessions.h - the sessions whose execs the kernel checks (exec_layout.h). */
+/* bpf/exec_sessions.h - the sessions whose execs the kernel checks (exec_layout.h).
+ *
+ * agentsh-bpf loads the check for a server and ends. The launcher holds it, a stub adds its
+ * session, and the session's warden holds the link and its own session's map. Nothing is pinned:
+ * the kernel removes the program with the last launcher and warden that hold it, however they end.
+ */
 #pragma once
 #include "base/err.h"
 #include "bpf/exec_layout.h"
 #include <sys/types.h>
 
+/* What a server holds of the check; descriptors, -1: none. */
+struct exec_check {
+	int sessions;	/* the map of all sessions */
+	int link;	/* as long as a process holds it, the program checks */
+	unsigned ended; /* sessions since the last sweep */
+};
+#define EXEC_CHECK_NONE ((struct exec_check){.sessions = -1, .link = -1})
+void exec_check_close(struct exec_check *check);
+
 /* For the stub, which started init in a PID namespace of its own: from now on the kernel kills
  * every process of the namespace, except for init, that executes a program without a want. *wants
  * is the session's own map, for the warden; the caller owns it. Needs CAP_BPF. */
-int exec_sessions_add(int sessions, pid_t init, struct exec_session_key *key, int *wants,
-		      struct err *err);
-/* The session has ended. An entry that is not there is fine. */
-void exec_sessions_remove(int sessions, const struct exec_session_key *key);
+int exec_sessions_add(int sessions, pid_t init, int *wants, struct err *err);
+/* Removes the entries whose namespaces have gone. */
+void exec_sessions_sweep(int sessions);
+/* For the launcher: a session has ended; alive is how many have not. Sweeps now and then, so that
+ * there are never many more entries than sessions. An entry is never removed while
+ * a process of its session may still live. */
+void exec_sessions_ended(struct exec_check *check, size_t alive);

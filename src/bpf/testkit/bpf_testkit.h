@@ -21,10 +21,8 @@ void bpf_kit_load(struct exec_check *check);
 
 struct bpf_kit_session {
 	pid_t init;
-	int sock; /* to init */
-	/* After bpf_kit_add. */
-	struct exec_session_key key;
-	int wants;
+	int sock;  /* to init */
+	int wants; /* after bpf_kit_add */
 };
 
 /* Starts process 1 of a new PID namespace. */
