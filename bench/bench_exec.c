@@ -148,6 +148,12 @@ static void way_version(struct runtime *p)
 	spawn_wait((const char *[]){p->agentsh, "version", NULL});
 }
 
+/* In the current directory. */
+static void way_run(struct runtime *p)
+{
+	spawn_wait((const char *[]){p->agentsh, "run", "--", "/bin/true", NULL});
+}
+
 static void way_health(struct runtime *p)
 {
 	if (call(p->fd, "GET", "/health", "", NULL, 0) != 200)
@@ -225,6 +231,8 @@ static const struct way {
 	{"cli", way_cli},
 	{"cli-shell", way_cli_shell},
 	{"cli-version", way_version},
+	{"run", way_run, NULL, rest},
+	{"run-at-once", way_run, way_run, rest},
 	{"health", way_health},
 	{"session", way_session},
 	{"create", way_create, NULL, end_and_rest},

@@ -79,6 +79,20 @@ def sessions(server):
     session.destroy()
 
 
+def run(server):
+    """The CLI's own process, a session and a command. At once: a run begins when the one before it has answered."""
+    os.chdir(server.workspace())
+    session = server.session()
+    ways = ["bwrap", "bwrap-again", "run", "run-at-once", "cli-version"]
+    got = measure(server, os.environ.get("BENCH_ROUNDS", "100"), session, {"workspace": os.getcwd()}, ways)
+    first = got["bwrap"]["median_us"]
+    row("A/A: bwrap against bwrap", f"{got['bwrap-again']['median_us'] / first:.2f} x", "the noise", True)
+    for way, name in (("run", "agentsh run -- true"), ("run-at-once", "the same right after another")):
+        us = got[way]["median_us"]
+        row(name, f"{us:.0f} us = {us / first:.2f} x bwrap", "at most 1.0 x", us <= first)
+    session.destroy()
+
+
 BOMB = "perl -e 'fork while 1'"
 
 
@@ -181,6 +195,7 @@ SECTIONS = {
     "memory": memory,
     "latency": latency,
     "sessions": sessions,
+    "run": run,
     "neighbours": neighbours,
     "clients": clients,
     "work": work,

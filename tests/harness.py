@@ -348,18 +348,19 @@ class Session:
 
 
 class Stdio:
-    """A client of agentsh-stdio/1."""
+    """A client of agentsh-stdio/1. With a path, the first argument is the server."""
 
     STDIN, STDOUT, STDERR, CONTROL, RESULT = range(5)
 
-    def __init__(self, session, wanted, auto_credit=True, sock=None):
+    def __init__(self, session, wanted, auto_credit=True, sock=None, path=None):
         self.sock = sock or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if sock is None:
             self.sock.settimeout(60)
-            self.sock.connect(str(session.server.socket))
+            self.sock.connect(str((session if path else session.server).socket))
         body = json.dumps(wanted).encode()
         head = (
-            f"POST {session.path}/exec HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: agentsh-stdio/1\r\n"
+            f"POST {path or session.path + '/exec'} HTTP/1.1\r\nHost: localhost\r\n"
+            "Connection: Upgrade\r\nUpgrade: agentsh-stdio/1\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self.sock.sendall(head.encode() + body)

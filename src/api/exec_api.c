@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* POST exec: a command's result comes as one answer, at the end of a server stream of its output
- * and events, or at the end of a bidirectional stream that carries its input, too.
+/* POST exec and POST run: a command's result comes as one answer, at the end of a server stream of
+ * its output and events, or at the end of a bidirectional stream that carries its input, too.
  *
  * A stream reads output from the file by offset, at the reader's pace: a slow reader costs no
  * memory, and reading goes on after the command has ended. Output that cannot be read is passed
@@ -28,6 +28,7 @@
 
 struct exec_call {
 	struct exec_request request;
+	bool ends_session;	/* run */
 	const char *key;	/* Idempotency-Key, borrowed from the call, or NULL */
 	uint8_t hash[HASH_LEN]; /* of what the body says, with a key */
 };
@@ -81,7 +82,8 @@ static void submit(struct call *call, const struct exec_call *r,
 					     .idempotency_key = r->key,
 					     .body_hash = r->hash,
 					     .stdin_open = stdio,
-					     .flow = stdio},
+					     .flow = stdio,
+					     .ends_session = r->ends_session},
 		       observer, out);
 }
 
@@ -124,6 +126,7 @@ static void answer_result(const struct err *err, struct command *c, void *arg)
 struct exec_stream {
 	struct call *call;
 	bool stdio;		 /* it is bidirectional */
+	bool names_session;	 /* run: tell the client which session it has */
 	struct event_feed *feed; /* of the command's events; NULL for stdio */
 	struct command *live;	 /* while it runs; NULL afterwards */
 	struct command *ended;	 /* afterwards, owned; NULL: it was refused */
@@ -352,19 +355,35 @@ static void on_room(struct call *call)
 
 /* ---- from the command ---- */
 
-static void begin(struct exec_stream *s)
+/* The session goes ahead of the output: its client may want to say something about the policy. */
+static void send_session(struct call *call, struct command *c)
+{
+	cleanup_buf struct buf text = {0};
+	struct jw w = JW(&text);
+
+	jw_obj(&w);
+	jw_key(&w, "session");
+	command_format_session(c, &w);
+	jw_obj_end(&w);
+	call_send(call, CALL_CONTROL, 0, text.data, text.len);
+}
+
+static void begin(struct exec_stream *s, struct command *c)
 {
 	static const struct call_stream stream = {on_room, on_message, on_end, on_broken};
 
-	if (!s->call->begun)
-		call_stream_begin(s->call, &stream);
+	if (s->call->begun)
+		return;
+	call_stream_begin(s->call, &stream);
+	if (s->names_session)
+		send_session(s->call, c);
 }
 
 static void on_started(struct command *c, void *arg)
 {
 	struct exec_stream *s = arg;
 
-	begin(s);
+	begin(s, c);
 	for (int i = 1; i <= 2 && s->stdio; i++)
 		command_window(c, i, s->allowed[i] + READ_AHEAD);
 	pump(s);
@@ -409,7 +428,7 @@ static void on_done(const struct err *err, struct command *c, void *arg)
 		s->ended = command_ref(c);
 		snprintf(s->id, sizeof(s->id), "%s", command_id(c));
 	}
-	begin(s);
+	begin(s, c);
 	pump(s);
 }
 
@@ -450,6 +469,7 @@ static void stream_run(struct call *call, struct exec_call *r)
 
 	s->call = call;
 	s->stdio = call->method->kind == BIDIRECTIONAL;
+	s->names_session = s->stdio && r->ends_session;
 	s->allowed[1] = s->allowed[2] = s->stdio ? STDIO_WINDOW : UINT64_MAX;
 	call->work = s;
 	call->work_free = stream_left;
@@ -459,31 +479,115 @@ static void stream_run(struct call *call, struct exec_call *r)
 	       &s->live);
 }
 
-void api_exec(struct call *call)
+static int check_call(const struct call *call, const struct exec_call *r, struct err *err)
 {
 	const enum method_kind kind = call->method->kind;
+
+	if (kind == BIDIRECTIONAL && (r->request.detach || r->key != NULL))
+		return err_set(err, E_BAD_REQUEST, "detach",
+			       "a stdio stream takes neither detach nor Idempotency-Key");
+	if ((kind == SERVER_STREAM || r->request.stream_output) && r->request.detach)
+		return err_set(err, E_BAD_REQUEST, "detach",
+			       "a stream has no detach: it ends with the command");
+	return 0;
+}
+
+static void start(struct call *call, struct exec_call *r)
+{
+	if (call->method->kind != UNARY || r->request.stream_output) {
+		stream_run(call, r);
+		return;
+	}
+	call->work_free = waiting_left;
+	submit(call, r,
+	       &(struct command_observer){
+		       .done = r->request.detach ? answer_started : answer_result, .arg = call},
+	       &call->command);
+}
+
+void api_exec(struct call *call)
+{
 	struct exec_call r;
 	struct err err = {0};
 
-	if (read_call(call, &r, &err) < 0)
-		;
-	else if (kind == BIDIRECTIONAL && (r.request.detach || r.key != NULL))
-		err_set(&err, E_BAD_REQUEST, "detach",
-			"a stdio stream takes neither detach nor Idempotency-Key");
-	else if ((kind == SERVER_STREAM || r.request.stream_output) && r.request.detach)
-		err_set(&err, E_BAD_REQUEST, "detach",
-			"a stream has no detach: it ends with the command");
-	if (err.code != E_OK) {
+	if (read_call(call, &r, &err) < 0 || check_call(call, &r, &err) < 0)
 		call_fail(call, &err);
-	} else if (kind != UNARY || r.request.stream_output) {
-		stream_run(call, &r);
-	} else {
-		call->work_free = waiting_left;
-		submit(call, &r,
-		       &(struct command_observer){.done = r.request.detach ? answer_started
-									   : answer_result,
-						  .arg = call},
-		       &call->command);
-	}
+	else
+		start(call, &r);
 	exec_request_done(&r.request);
+}
+
+/* ---- run: a session for one command ---- */
+
+static int read_run(struct call *call, struct exec_call *out, struct session_request *session,
+		    struct err *err)
+{
+	json_t *doc = NULL, *asked;
+	int r = call_json(call, false, &doc, err);
+
+	*out = (struct exec_call){.ends_session = true};
+	asked = json_object_get(doc, "session");
+	if (r == 0 && call_param(call, "Idempotency-Key") != NULL)
+		r = err_set(err, E_BAD_REQUEST, "Idempotency-Key",
+			    "run takes no Idempotency-Key: create a session, and execute in it");
+	if (r == 0 && !json_is_object(asked)) {
+		err_detail(err, "session", "an object with the session's workspace is needed");
+		r = err_from_details(err, NULL);
+	}
+	if (r == 0)
+		r = session_request_read(asked, session, err);
+	if (r == 0) {
+		json_object_del(doc, "session");
+		r = exec_request_read(doc, &out->request, err);
+	}
+	json_decref(doc);
+	return r == 0 ? check_call(call, out, err) : r;
+}
+
+static void ignore(const struct err *err, struct session *s, void *arg)
+{
+}
+
+static void run_left(struct call *call, bool gone)
+{
+	struct exec_call *r = call->work;
+
+	exec_request_done(&r->request);
+	free(r);
+}
+
+static void run_made(const struct err *err, struct session *s, void *arg)
+{
+	struct call *call = arg;
+	struct exec_call *r;
+
+	if (call->gone && s != NULL)
+		session_destroy(s, &call->who, SESSION_BY_REQUEST, ignore, NULL);
+	if (!call_resume(call))
+		return;
+	r = take(call->work);
+	call->work_free = NULL;
+	if (err == NULL) {
+		call->session = s;
+		start(call, r);
+	} else if (!api_create_again(call, err)) {
+		call_fail(call, err);
+	}
+	exec_request_done(&r->request);
+	free(r);
+}
+
+void api_run(struct call *call)
+{
+	struct session_request session = {0};
+	struct err err = {0};
+
+	call->work = mem_new(struct exec_call);
+	call->work_free = run_left;
+	if (read_run(call, call->work, &session, &err) < 0)
+		call_fail(call, &err);
+	else
+		session_create(call->api->sessions, &call->who, &session, run_made,
+			       call_wait(call));
+	session_request_done(&session);
 }

@@ -4,6 +4,9 @@
 #include "api/api.h"
 
 /* session_api.c */
+/* After E_RESOURCE_LIMIT: if a session of the caller is being destroyed, waits for its end and
+ * calls the handler again. False: no session is, and the caller answers with the error. */
+bool api_create_again(struct call *call, const struct err *err);
 method_fn api_session_create, api_session_list, api_session_get, api_session_patch,
 	api_session_destroy;
 /* policy_api.c */
@@ -12,7 +15,7 @@ method_fn api_policy_list, api_policy_reload, api_session_policy;
 extern const struct json_field api_kill_fields[]; /* the body of a kill */
 method_fn api_command_list, api_command_get, api_command_output, api_command_kill;
 /* exec_api.c */
-method_fn api_exec;
+method_fn api_exec, api_run;
 /* event_api.c */
 method_fn api_events_stream, api_events_history;
 /* server_api.c */

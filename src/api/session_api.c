@@ -4,6 +4,26 @@
 #define LIST_DEFAULT 100
 #define LIST_MAX 1000
 
+static void call_again(const struct err *err, struct session *s, void *arg)
+{
+	struct call *call = arg;
+
+	if (call_resume(call))
+		call->method->handler(call);
+}
+
+bool api_create_again(struct call *call, const struct err *err)
+{
+	struct session *ending = err->code == E_RESOURCE_LIMIT
+					 ? session_ending(call->api->sessions, &call->who)
+					 : NULL;
+
+	if (ending != NULL)
+		session_destroy(ending, &call->who, SESSION_BY_REQUEST, call_again,
+				call_wait(call));
+	return ending != NULL;
+}
+
 static void on_done(const struct err *err, struct session *s, void *arg)
 {
 	struct call *call = arg;
@@ -11,7 +31,8 @@ static void on_done(const struct err *err, struct session *s, void *arg)
 	if (!call_resume(call))
 		return;
 	if (err != NULL) {
-		call_fail(call, err);
+		if (call->method->handler != api_session_create || !api_create_again(call, err))
+			call_fail(call, err);
 		return;
 	}
 	session_format(s, &call->w);
@@ -72,6 +93,5 @@ void api_session_patch(struct call *call)
 
 void api_session_destroy(struct call *call)
 {
-	session_destroy(call->session, &call->who, "destroyed by request", on_done,
-			call_wait(call));
+	session_destroy(call->session, &call->who, SESSION_BY_REQUEST, on_done, call_wait(call));
 }

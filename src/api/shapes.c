@@ -84,12 +84,15 @@ PART(network, INT("connections", 0), INT("dns_queries", 0), INT("bytes_sent", 0)
 PART(resources, NUM("cpu_time_ms", 0), NUM("memory_peak_mb", 0), NUM("disk_read_mb", 0),
      NUM("disk_write_mb", 0), NUM("net_sent_kb", 0), NUM("net_received_kb", 0));
 PART(state, STR("working_dir", N), STR("environment_changed", L));
-const struct shape shape_answer = {
-	"ExecAnswer", ROWS(ID("command_id", 0), ID("session_id", 0), TIME("timestamp", 0),
-			   WORD("command_state", 0, STATES_COMMAND), OBJ("request", 0, request),
-			   OBJ("result", 0, result), OBJ("events", 0, operations),
-			   OBJ("network_summary", 0, network), OBJ("resources", 0, resources),
-			   OBJ("state", 0, state), OBJ("enforcement", L, wall))};
+#define ANSWER                                                                        \
+	ID("command_id", 0), ID("session_id", 0), TIME("timestamp", 0),               \
+		WORD("command_state", 0, STATES_COMMAND), OBJ("request", 0, request), \
+		OBJ("result", 0, result), OBJ("events", 0, operations),               \
+		OBJ("network_summary", 0, network), OBJ("resources", 0, resources),   \
+		OBJ("state", 0, state), OBJ("enforcement", L, wall)
+const struct shape shape_answer = {"ExecAnswer", ROWS(ANSWER)};
+PART(used, ID("id", 0), OBJ("policy", 0, policy));
+const struct shape shape_run = {"RunAnswer", ROWS(ANSWER, OBJ("session", 0, used))};
 const struct shape shape_command = {
 	"Command",
 	ROWS(ID("command_id", 0), ID("session_id", 0), ID("agent_id", 0),
@@ -157,4 +160,5 @@ const struct shape_body body_session = {"SessionRequest", session_request_fields
 					false};
 const struct shape_body body_patch = {"SessionPatch", session_patch_fields, NULL, false};
 const struct shape_body body_exec = {"ExecRequest", exec_request_fields, NULL, false};
+const struct shape_body body_run = {"RunRequest", run_request_fields, "session", false};
 const struct shape_body body_kill = {"KillRequest", api_kill_fields, NULL, true};

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define RUN_PATH "/api/v1/run"
+
 enum form {
 	FORM_JSON,  /* the answer as it is */
 	FORM_SHELL, /* stdin, stdout and stderr pass through */
@@ -65,6 +67,20 @@ static void print_stream(const json_t *result, const char *name, FILE *to)
 		fprintf(stderr, "\nagentsh: %s goes on; 'agentsh output' prints all of it\n", name);
 }
 
+/* Prints the rules that the server does not enforce. */
+static void print_unenforced(const struct cli *cli, const json_t *session)
+{
+	const json_t *policy = cli->v.quiet ? NULL : json_object_get(session, "policy"), *one;
+	cleanup_buf struct buf notes = {0};
+	size_t i;
+
+	json_array_foreach(json_object_get(policy, "unenforced"), i, one)
+		cli_line(&notes, "agentsh: policy '%s': %s", cli_string(policy, "name"),
+			 json_string_value(one));
+	if (notes.len > 0)
+		fwrite(notes.data, 1, notes.len, stderr);
+}
+
 /* Prints the answer, with the output unless it was printed before, and returns the exit status. */
 static int conclude(struct cli *cli, const struct buf *answer, enum form form, bool with_output,
 		    struct err *err)
@@ -75,6 +91,7 @@ static int conclude(struct cli *cli, const struct buf *answer, enum form form, b
 	if (r < 0)
 		return r;
 	if (form == FORM_JSON) {
+		print_unenforced(cli, json_object_get(doc, "session"));
 		cli_print_json(answer);
 	} else if (with_output) {
 		print_stream(json_object_get(doc, "result"), "stdout", stdout);
@@ -98,15 +115,47 @@ static int exec_call(struct cli *cli, const char *path, const struct buf *body, 
 	return conclude(cli, &answer, form, true, err);
 }
 
+/* Ends a session of run that the server has not ended by itself. */
+static void end_session(struct cli *cli, const char *id)
+{
+	cleanup_free char *path = mem_printf("/api/v1/sessions/%s", id);
+	cleanup_buf struct buf ignored = {0};
+	struct err err = {0};
+
+	if (cli_call(cli, "DELETE", path, NULL, &ignored, &err) < 0)
+		fprintf(stderr, "agentsh: the session could not be ended: %s\n", err.message);
+}
+
+/* The session of a run. */
+struct ran {
+	struct cli *cli;
+	char *id; /* NULL: not known */
+};
+
+static void on_session(const json_t *session, void *arg)
+{
+	struct ran *ran = arg;
+
+	mem_replace(&ran->id, mem_strdup(cli_string(session, "id")));
+	print_unenforced(ran->cli, session);
+}
+
 static int exec_stdio(struct cli *cli, const char *path, const struct buf *body, enum form form,
 		      struct err *err)
 {
-	const struct client_call call = post(cli, path, body);
+	struct client_call call = post(cli, path, body);
+	struct ran ran = {.cli = cli};
 	cleanup_buf struct buf answer = {0};
 	int r = cli_connect(cli, err);
 
+	call.on_session = on_session;
+	call.arg = &ran;
 	if (r == 0)
 		r = client_stdio(cli->client, &call, &answer, err);
+	/* the API process was replaced: the next one does not know that the session was for us */
+	if (r == -E_UNAVAILABLE && ran.id != NULL)
+		end_session(cli, ran.id);
+	free(ran.id);
 	if (r < 0)
 		/* without a message, like a program that SIGPIPE ends */
 		return cli_reader_left() ? CLI_PIPE : r;
@@ -246,7 +295,7 @@ static int exec_in(struct cli *cli, const char *session, const struct buf *body,
 		       : exec_stdio(cli, path, body, form, err);
 }
 
-static int make_session(struct cli *cli, const char *id, struct buf *name, struct err *err)
+static int session_body(struct cli *cli, const char *id, struct buf *body, struct err *err)
 {
 	const char *dir = cli->v.workspace ? cli->v.workspace : ".";
 	cleanup_free char *here = realpath(dir, NULL);
@@ -255,28 +304,16 @@ static int make_session(struct cli *cli, const char *id, struct buf *name, struc
 		.workspace = here,
 		.policy = cli->v.policy,
 		.idle_timeout =
-			id == NULL ? "1m" : NULL, /* of run: ends if this process is killed */
+			id == NULL ? "1m" : NULL, /* of run: ends if the server was killed */
 	};
-	cleanup_buf struct buf body = {0}, notes = {0};
-	json_auto_t *doc = NULL;
-	const json_t *policy, *one;
-	size_t i;
-	int r = here == NULL ? err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir)
-			     : cli_session_body(&v, &body, err);
 
-	if (r == 0)
-		r = cli_call_json(cli, "POST", "/api/v1/sessions", &body, false, &doc, err);
-	if (r < 0)
-		return r;
-	buf_adds(name, cli_string(doc, "id"));
-	/* rules that the server does not enforce */
-	policy = id == NULL && !cli->v.quiet ? json_object_get(doc, "policy") : NULL;
-	json_array_foreach(json_object_get(policy, "unenforced"), i, one)
-		cli_line(&notes, "agentsh: policy '%s': %s", cli_string(policy, "name"),
-			 json_string_value(one));
-	if (notes.len > 0)
-		fwrite(notes.data, 1, notes.len, stderr);
-	return 0;
+	return here == NULL ? err_errno(err, E_BAD_REQUEST, dir, "workspace %s", dir)
+			    : cli_session_body(&v, body, err);
+}
+
+static int make_session(struct cli *cli, const struct buf *body, json_t **doc, struct err *err)
+{
+	return cli_call_json(cli, "POST", "/api/v1/sessions", body, false, doc, err);
 }
 
 static int stop_at_first(const char *id, const char *name, const char *data, size_t len, void *arg)
@@ -294,7 +331,8 @@ static void forget_refusal(struct cli *cli, struct err *err)
 static int exec_making(struct cli *cli, const struct buf *body, enum form form, struct err *err)
 {
 	const char *id = cli->argv[0];
-	cleanup_buf struct buf made = {0};
+	cleanup_buf struct buf session = {0};
+	json_auto_t *made = NULL;
 	int r = exec_in(cli, id, body, form, err);
 
 	if (!cli->v.create && r == -E_SESSION_NOT_FOUND)
@@ -305,7 +343,9 @@ static int exec_making(struct cli *cli, const struct buf *body, enum form form, 
 		return r;
 	if (r == -E_SESSION_NOT_FOUND) {
 		forget_refusal(cli, err);
-		r = make_session(cli, id, &made, err);
+		r = session_body(cli, id, &session, err);
+		if (r == 0)
+			r = make_session(cli, &session, &made, err);
 		if (r < 0 && r != -E_CONFLICT)
 			return r;
 		forget_refusal(cli, err);
@@ -345,25 +385,40 @@ int cmd_exec(struct cli *cli, struct err *err)
 	return exec_making(cli, &body, (enum form)form, err);
 }
 
+/* Three calls, for a server of the version before. */
+static int run_in_steps(struct cli *cli, const struct buf *session, const struct buf *body,
+			enum form form, struct err *err)
+{
+	json_auto_t *doc = NULL;
+	int r = make_session(cli, session, &doc, err);
+
+	if (r < 0)
+		return r;
+	print_unenforced(cli, doc);
+	r = exec_in(cli, cli_string(doc, "id"), body, form, err);
+	end_session(cli, cli_string(doc, "id"));
+	return r;
+}
+
 int cmd_run(struct cli *cli, struct err *err)
 {
-	cleanup_buf struct buf body = {0};
-	cleanup_buf struct buf name = {0};
-	cleanup_buf struct buf ignored = {0};
-	struct err end = {0};
+	cleanup_buf struct buf command = {0}, session = {0}, body = {0};
 	int form = form_of(cli, FORM_SHELL, err), r = form < 0 ? form : 0;
 
 	if (r == 0)
-		r = cli_exec_body(cli, 0, &body, err);
+		r = cli_exec_body(cli, 0, &command, err);
 	cli->structured = r == 0 && form == FORM_JSON;
 	if (r == 0)
-		r = make_session(cli, NULL, &name, err);
+		r = session_body(cli, NULL, &session, err);
 	if (r < 0)
 		return r;
-	r = exec_in(cli, name.data, &body, (enum form)form, err);
-	cleanup_free char *path = mem_printf("/api/v1/sessions/%s", name.data);
-
-	if (cli_call(cli, "DELETE", path, NULL, &ignored, &end) < 0)
-		fprintf(stderr, "agentsh: the session could not be ended: %s\n", end.message);
-	return r;
+	/* the body of exec, and the session in it */
+	buf_addf(&body, "{\"session\":%s,", session.data);
+	buf_add(&body, command.data + 1, command.len - 1);
+	r = form == FORM_JSON ? exec_call(cli, RUN_PATH, &body, FORM_JSON, err)
+			      : exec_stdio(cli, RUN_PATH, &body, (enum form)form, err);
+	if (r != -E_NOT_FOUND || strcmp(err->subject, RUN_PATH) != 0)
+		return r;
+	forget_refusal(cli, err);
+	return run_in_steps(cli, &session, &command, (enum form)form, err);
 }

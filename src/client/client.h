@@ -4,6 +4,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -39,6 +40,10 @@ struct client_call {
 	size_t len;
 	const char *idempotency_key, *accept, *last_event_id;
 	struct buf *refusal; /* gets the body of an answer with status >= 400; may be NULL */
+	/* client_stdio: called with the session that the server made for the command, before its
+	 * output; may be NULL */
+	void (*on_session)(const json_t *session, void *arg);
+	void *arg;
 };
 /* Makes one call and appends the body of its answer. Fails with the error of the body for an answer
  * with status >= 400. */

@@ -38,6 +38,7 @@ struct client_output {
 
 struct passing {
 	struct client *c;
+	const struct client_call *call;
 	struct stdio_parser parser;
 	struct buf send;
 	struct client_output output[2];
@@ -78,13 +79,16 @@ static void read_stdin(struct passing *s)
 static int on_control(struct passing *s, const uint8_t *p, size_t n)
 {
 	json_auto_t *doc = NULL;
-	const json_t *credit;
+	const json_t *credit, *session;
 	const char *stream;
 	int64_t bytes;
 
 	if (json_parse((const char *)p, n, &doc, NULL) != 0)
 		return err_set(s->err, E_UNAVAILABLE, NULL,
 			       "the server's control frame is malformed");
+	session = json_object_get(doc, "session");
+	if (session != NULL && s->call->on_session != NULL)
+		s->call->on_session(session, s->call->arg);
 	credit = json_object_get(doc, "credit");
 	stream = json_string_value(json_object_get(credit, "stream"));
 	bytes = json_integer_value(json_object_get(credit, "bytes"));
@@ -268,6 +272,7 @@ int client_stdio(struct client *c, const struct client_call *call, struct buf *a
 		 struct err *err)
 {
 	struct passing s = {.c = c,
+			    .call = call,
 			    .stdin_credit = STDIO_WINDOW,
 			    .stdin_open = true,
 			    .answer = answer,

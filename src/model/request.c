@@ -309,7 +309,8 @@ void session_request_format(const struct session_request *w, struct jw *jw)
 
 #define EXEC(name) offsetof(struct exec_request, name)
 
-const struct json_field exec_request_fields[] = {
+const struct json_field run_request_fields[] = {
+	{"session", JSON_FIELD_OBJ, 0, 0, 0, session_request_fields},
 	{"command", JSON_FIELD_STR, EXEC(command), 1, PATH_LEN},
 	{"script", JSON_FIELD_STR, EXEC(script), 0, REQUEST_SCRIPT_MAX},
 	{"args", JSON_FIELD_STRV, EXEC(args), 0, REQUEST_ARGS_MAX},

@@ -24,7 +24,9 @@ struct session_request {
 };
 /* The tables that read the bodies; the OpenAPI document shows them, too. */
 extern const struct json_field session_request_fields[], session_patch_fields[],
-	exec_request_fields[];
+	run_request_fields[];
+/* The body of run is that of exec with `session` as its first row. Each part is read alone. */
+#define exec_request_fields (run_request_fields + 1)
 int session_request_read(const json_t *obj, struct session_request *out, struct err *err);
 /* PATCH: environment (null removes a variable), working_dir (alias cwd), timeouts, narrower limits;
  * other keys are refused. */

@@ -348,6 +348,10 @@ void command_format_answer(struct command *c, const struct err *unread, struct j
 	jw_obj_end(w);
 	jw_key(w, "enforcement");
 	wall_format(&c->s->walls, w);
+	if (c->ends_session) {
+		jw_key(w, "session");
+		command_format_session(c, w);
+	}
 	jw_obj_end(w);
 }
 

@@ -141,6 +141,8 @@ static void saved(void *arg)
 	command_list_drop(c);
 	command_tell_done(c);
 	spare_give(c);
+	if (c->ends_session)
+		session_begin_stop(s, SESSION_BY_REQUEST, c->request_id);
 	command_unref(c);
 }
 

@@ -57,6 +57,7 @@ struct command {
 	bool ack;	/* its warden waits for an acknowledgement */
 	bool end_event; /* its end is in the journal */
 	bool early_eof;
+	bool ends_session; /* its session is destroyed once it is over */
 	bool open_line[3];
 	char request_id[ID_MAX + 1];
 	struct output_file file[3]; /* by stream, 1 and 2 */

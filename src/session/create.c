@@ -382,19 +382,18 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 static void ready_committed(struct session *s)
 {
 	session_done_fn *done;
+	cleanup_free char *reason = NULL; /* of a destroy that came meanwhile */
 
 	if (session_is_over(s))
 		return;
 	log_info("session ready", "session_id", s->id, "agent_id", s->agent_id);
 	done = take(s->create_done);
+	reason = take(s->end_reason);
 	s->request_id[0] = '\0';
 	if (done != NULL)
 		done(NULL, s, s->create_arg);
-	if (s->end_reason != NULL) {
-		cleanup_free char *reason = take(s->end_reason);
-
+	if (reason != NULL)
 		session_begin_stop(s, reason, "");
-	}
 	sessions_check_ready(s->ss);
 }
 

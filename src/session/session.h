@@ -81,9 +81,13 @@ typedef void policies_done_fn(const struct err *err, const struct launcher_polic
 void policies_ask(struct sessions *ss, bool reload, policies_done_fn *done, void *arg);
 void session_patch(struct session *s, const struct caller *who, const struct session_request *patch,
 		   session_done_fn *done, void *arg);
+#define SESSION_BY_REQUEST "destroyed by request" /* the reason for an end that a client wants */
 /* Ends the session. If it has ended, done gets its final record. */
 void session_destroy(struct session *s, const struct caller *who, const char *reason,
 		     session_done_fn *done, void *arg);
+/* A session of the caller that is being destroyed, and then makes room for another; NULL: none. An
+ * admin waits for any agent's. */
+struct session *session_ending(struct sessions *ss, const struct caller *who);
 
 /* Functions for the client of exec; each may be NULL. All run on the loop; the command is borrowed.
  * An observer with `output` is a reader: past output.command_quota the command waits for the
@@ -101,6 +105,7 @@ struct command_ask {
 	const char *idempotency_key; /* NULL or the header */
 	const uint8_t *body_hash;    /* 32 bytes of the body, with a key */
 	bool stdin_open, flow;	     /* stdio stream */
+	bool ends_session; /* destroy the session once the command is over, or is refused */
 };
 /* Submits a command. Calls the observer's done exactly once, maybe before this returns. *out (may
  * be NULL) is for the next functions and valid until done returns or command_unobserve. With
@@ -122,6 +127,8 @@ void command_unref(struct command *c);
 /* The whole exec answer (docs/api.md) of an ended command. unread: why its output could not be
  * passed on, or NULL. */
 void command_format_answer(struct command *c, const struct err *unread, struct jw *w);
+/* The id and the policy of its session. */
+void command_format_session(struct command *c, struct jw *w);
 /* The command record: id, state, times, exit, totals. */
 void command_format(struct command *c, struct jw *w);
 /* Finds a command of the caller; session NULL: in any of its sessions. E_NOT_FOUND. *out is valid

@@ -31,6 +31,15 @@ static void format_policy(struct session *s, struct jw *w)
 	strv_done(&unenforced);
 }
 
+void command_format_session(struct command *c, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "id", c->s->id);
+	jw_key(w, "policy");
+	format_policy(c->s, w);
+	jw_obj_end(w);
+}
+
 static void format_endpoints(const struct session *s, struct jw *w)
 {
 	static const char *const rows[][2] = {

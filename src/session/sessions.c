@@ -115,6 +115,17 @@ uint64_t sessions_dropped(const struct sessions *ss)
 	return n;
 }
 
+struct session *session_ending(struct sessions *ss, const struct caller *who)
+{
+	struct session *s;
+
+	TAILQ_FOREACH (s, &ss->all, all)
+		if (s->state == SESSION_STOPPING && !session_is_over(s) && !s->unclaimed &&
+		    session_visible(who, s->agent_id))
+			return s;
+	return NULL;
+}
+
 bool session_visible(const struct caller *who, const char *agent_id)
 {
 	return who->role == ROLE_ADMIN || strcmp(who->agent_id, agent_id) == 0;

@@ -148,6 +148,7 @@ static struct command *make(struct session *s, const struct caller *who,
 	c->created_us = sessions_now(s->ss);
 	c->max_output = request->max_output_bytes;
 	c->detach = request->detach;
+	c->ends_session = ask->ends_session;
 	c->n = s->next_n;
 	memcpy(c->request_id, who->request_id, sizeof(c->request_id));
 	if (ask->idempotency_key != NULL) {
@@ -229,7 +230,11 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	if (r < 0) {
 		if (c != NULL)
 			command_unref(c);
+		session_ref(s);
 		tell_error(obs, &err);
+		if (ask->ends_session)
+			session_begin_stop(s, SESSION_BY_REQUEST, who->request_id);
+		session_unref(s);
 		return;
 	}
 	ensure(c != NULL);

@@ -316,6 +316,41 @@ static void exe_1_a_refusal_of_the_warden_is_the_answer(void **state)
 	kit_recv_nothing(&f->link);
 }
 
+/* run: the session is destroyed once its command is over, or is refused before it has a row. */
+static void ses_2_a_session_ends_with_the_command_of_run(void **state)
+{
+	struct kit *k = *state;
+	struct fake *f = kit_session(k, "s1");
+	struct exec_request request = kit_request("true");
+	const struct command_ask ask = {.request = &request, .ends_session = true};
+	struct seen_by a = {0}, b = {0};
+	const struct command_observer first = kit_observer(&a), second = kit_observer(&b);
+
+	command_submit(kit_get(k, "s1"), &k->who, &ask, &first, NULL);
+	kit_turn(k);
+	fake_take_exec(f);
+	fake_start(k, f);
+	assert_string_equal(kit_state(k, "s1"), "busy");
+	assert_null(session_ending(k->ss, &k->who));
+	fake_finish(k, f, 7, "hello\n");
+	assert_int_equal(a.done, 1);
+	assert_at(&a.answer, "session.id", "s1");
+	assert_string_equal(kit_state(k, "s1"), "stopping");
+	assert_ptr_equal(session_ending(k->ss, &k->who), kit_get(k, "s1"));
+	kit_turn(k);
+	kit_skip(&f->link, MSG_warden_end);
+
+	f = kit_session(k, "s2");
+	kit_get(k, "s2")->config.limits.value[LIMIT_max_commands] = 1;
+	kit_get(k, "s2")->totals.command_count = 1;
+	command_submit(kit_get(k, "s2"), &k->who, &ask, &second, NULL);
+	assert_int_equal(b.err.code, E_RESOURCE_LIMIT);
+	assert_string_equal(kit_state(k, "s2"), "stopping");
+	kit_turn(k);
+	kit_skip(&f->link, MSG_warden_end);
+	kit_seen_done(&a);
+}
+
 static void ses_2_an_ended_session_runs_nothing(void **state)
 {
 	struct kit *k = *state;
@@ -458,6 +493,7 @@ int main(void)
 		TEST(ses_5_max_commands_is_the_last_one),
 		TEST(exe_1_detached_is_answered_once_it_is_sent),
 		TEST(exe_1_a_refusal_of_the_warden_is_the_answer),
+		TEST(ses_2_a_session_ends_with_the_command_of_run),
 		TEST(ses_2_an_ended_session_runs_nothing),
 		TEST(exe_1_a_command_over_the_links_limits_is_refused),
 		TEST(exe_1_the_same_key_waits_for_the_same_answer),

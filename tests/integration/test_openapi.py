@@ -92,7 +92,7 @@ def test_api_1_every_method_is_in_the_document(api):
     for m in gen_reference.methods():
         (upgrades if m["kind"] == "BIDIRECTIONAL" else rows)[(m["verb"], m["path"])] = m
     assert len(rows) >= 18
-    assert set(upgrades) == {("POST", "/api/v1/sessions/{id}/exec")}
+    assert set(upgrades) == {("POST", "/api/v1/sessions/{id}/exec"), ("POST", "/api/v1/run")}
     found = {(verb.upper(), path): op for path, ops in api.doc["paths"].items() for verb, op in ops.items()}
     assert found.pop(("GET", "/metrics"))["operationId"] == "Metrics"
     assert set(found) == set(rows)
@@ -163,6 +163,14 @@ def tour_commands(api, path):
             api.named("Event" if kind == "event" else "ExecAnswer", data)
 
 
+def tour_run(api):
+    session = {"workspace": str(api.server.workspace()), "idle_timeout": "1m"}
+    api.call("POST", "/api/v1/run", {"script": "echo out; exit 3", "session": session})
+    api.call("POST", "/api/v1/run", {"command": "true"}, 400)
+    api.call("POST", "/api/v1/run", {"command": "true", "session": {"workspace": 1}}, 400)
+    api.call("POST", "/api/v1/run", {"command": "true", "session": session, "detach": True}, 202)
+
+
 def tour_policies(api, path):
     api.call("GET", "/api/v1/policies")
     api.call("GET", f"{path}/policy")
@@ -185,6 +193,7 @@ def tour_events(api, path):
 def test_api_1_answers_are_as_described(api):
     path = tour_session(api)
     tour_commands(api, path)
+    tour_run(api)
     tour_policies(api, path)
     tour_events(api, path)
     for root in ("/health", "/ready", "/metrics", "/openapi.json"):
