@@ -209,8 +209,11 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 	     (e->want.state == EXEC_COMPARE && e->want.decided.ino == loaded.ino &&
 	      e->want.decided.dev == loaded.dev && e->want.decided.argv_len == loaded.argv_len &&
 	      argv_equals(&e->want, start, loaded.argv_len)))) {
+		const bool compared = e->want.state == EXEC_COMPARE;
+
 		bpf_map_delete_elem(wants, &process);
-		count(wants, false);
+		if (compared)
+			count(wants, false);
 		return 0;
 	}
 	bpf_send_signal(SIGKILL);

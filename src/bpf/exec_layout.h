@@ -52,7 +52,7 @@ struct exec_want {
 };
 
 struct exec_record {
-	__u64 done;	  /* wants that the kernel program has used up */
+	__u64 done;	  /* programs that were those of their EXEC_COMPARE */
 	__u64 mismatched; /* processes that it has killed */
 };
 

@@ -158,7 +158,7 @@ static int read_strings(struct args_memory *m, uint64_t addr, struct args *a)
 		buf_clear(&one);
 		r = args_string(m, at, EXEC_STRING_MAX, &one);
 		size += one.len + sizeof(at);
-		if (r != 0 || size > EXEC_ARGV_MAX)
+		if (r != 0 || size > EXEC_ARGS_MAX)
 			return r != 0 ? r : E2BIG;
 		if (!a->cut && (a->n == EXEC_ARGC_KEPT || a->text.len + one.len > EXEC_ARGS_KEPT)) {
 			const size_t first = strlen(a->text.data) + 1;

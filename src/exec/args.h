@@ -13,7 +13,7 @@
 
 #define EXEC_PAGE 4096
 #define EXEC_STRING_MAX (32 * EXEC_PAGE)	 /* MAX_ARG_STRLEN of the kernel, with the NUL */
-#define EXEC_ARGV_MAX (6 * 1024 * 1024)		 /* the kernel's limit of strings and pointers */
+#define EXEC_ARGS_MAX (6 * 1024 * 1024)		 /* the kernel's limit of strings and pointers */
 #define EXEC_ARGS_KEPT (EXEC_STRING_MAX * 3 / 2) /* so argv[0] is always whole */
 #define EXEC_ARGC_KEPT 16384
 

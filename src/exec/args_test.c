@@ -115,14 +115,14 @@ static void pol_4_no_argv_is_one_empty_argument(void **state)
 	assert_int_equal(a.argc, 77); /* untouched */
 }
 
-/* n strings of the same len bytes (with NUL), at BASE + EXEC_ARGV_MAX. */
+/* n strings of the same len bytes (with NUL), at BASE + EXEC_ARGS_MAX. */
 static int read_many(size_t n, size_t len, struct args *a)
 {
-	struct args_memory *m = fresh(EXEC_ARGV_MAX + 2 * EXEC_STRING_MAX);
+	struct args_memory *m = fresh(EXEC_ARGS_MAX + 2 * EXEC_STRING_MAX);
 
-	memset(memory + EXEC_ARGV_MAX, 'a', len - 1);
+	memset(memory + EXEC_ARGS_MAX, 'a', len - 1);
 	for (size_t i = 0; i < n; i++)
-		put_pointer(8 * i, BASE + EXEC_ARGV_MAX);
+		put_pointer(8 * i, BASE + EXEC_ARGS_MAX);
 	return args_read(m, BASE, a);
 }
 
@@ -153,9 +153,9 @@ static void pol_4_arguments_are_cut_at_the_limits(void **state)
 	assert_int_equal(a.n, EXEC_ARGC_KEPT);
 	args_done(&a);
 
-	assert_int_equal(read_many(EXEC_ARGV_MAX / 4096, 4096 - 8, &a), 0); /* with its pointers */
+	assert_int_equal(read_many(EXEC_ARGS_MAX / 4096, 4096 - 8, &a), 0); /* with its pointers */
 	args_done(&a);
-	assert_int_equal(read_many(EXEC_ARGV_MAX / 4096 + 1, 4096 - 8, &a), E2BIG);
+	assert_int_equal(read_many(EXEC_ARGS_MAX / 4096 + 1, 4096 - 8, &a), E2BIG);
 }
 
 /* Arguments that are not kept still count: one other byte behind argv[0] is another hash. */
@@ -166,15 +166,15 @@ static void pol_4_the_hash_sees_every_byte(void **state)
 
 	assert_int_equal(read_many(EXEC_ARGC_KEPT + 1, 4, &a), 0);
 	args_memory_init(&m, read_page, NULL);
-	put_pointer(0, BASE + EXEC_ARGV_MAX + 1); /* argv[0] does not count */
+	put_pointer(0, BASE + EXEC_ARGS_MAX + 1); /* argv[0] does not count */
 	assert_int_equal(args_read(&m, BASE, &b), 0);
 	assert_string_equal(b.v[0], "aa");
 	assert_int_equal(a.rest, EXEC_ARGC_KEPT * 4);
 	assert_int_equal(b.rest, a.rest);
 	assert_memory_equal(a.hash, b.hash, HASH_LEN);
 	args_done(&b);
-	memcpy(memory + EXEC_ARGV_MAX + 8, "aab", 4);
-	put_pointer(8 * EXEC_ARGC_KEPT, BASE + EXEC_ARGV_MAX + 8); /* the last one */
+	memcpy(memory + EXEC_ARGS_MAX + 8, "aab", 4);
+	put_pointer(8 * EXEC_ARGC_KEPT, BASE + EXEC_ARGS_MAX + 8); /* the last one */
 	args_memory_init(&m, read_page, NULL);
 	assert_int_equal(args_read(&m, BASE, &b), 0);
 	assert_int_equal(b.rest, a.rest);

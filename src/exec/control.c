@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From the notification to the exec stop: an exec is read, decided, traced, let go and compared.
+/* From the notification to the exec stop: an exec is read, decided and let go, and then compared by
+ * the kernel (loading.c) or at its stop.
  *
  * A case that is seized leaves the list only when its process was detached or reaped, so an empty
  * list means that this thread has no tracee. One thread of a process is seized at a time: an exec
@@ -31,8 +32,8 @@ static int64_t now_us(void)
 
 /* ---- the life of a case ---- */
 
-static struct exec_case *new_case(struct exec_control *c, const struct seccomp_notif *n,
-				  enum case_state state)
+struct exec_case *exec_case_new(struct exec_control *c, const struct seccomp_notif *n,
+				enum case_state state)
 {
 	struct exec_case *k = mem_new(struct exec_case);
 
@@ -45,11 +46,19 @@ static struct exec_case *new_case(struct exec_control *c, const struct seccomp_n
 	k->image.fd = k->target.fd = -1;
 	k->image.op = (struct op){.class = OP_EXEC, .exec = {.path = ""}};
 	k->gate.op = &k->image.op;
+	return k;
+}
+
+static struct exec_case *add_case(struct exec_control *c, const struct seccomp_notif *n,
+				  enum case_state state)
+{
+	struct exec_case *k = exec_case_new(c, n, state);
+
 	LIST_INSERT_HEAD(&c->cases, k, link);
 	return k;
 }
 
-static void forget(struct exec_control *c, struct exec_case *k)
+void exec_case_free(struct exec_control *c, struct exec_case *k)
 {
 	gate_gone(c->setup.gate, &k->gate);
 	LIST_REMOVE(k, link);
@@ -144,7 +153,7 @@ static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why wh
 	pthread_mutex_unlock(&c->telling);
 	/* A caller that is seized stays with the list until a stop lets us detach. */
 	if (!k->seized) {
-		forget(c, k);
+		exec_case_free(c, k);
 		return;
 	}
 	k->state = CASE_LEFTOVER;
@@ -161,12 +170,84 @@ static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_out
 	k->interrupted = true;
 }
 
-/* Lets the exec go, to be compared at its stop. */
+/* Whether another thread of the caller's process is seized. */
+static bool has_seized_other(const struct exec_control *c, pid_t tid)
+{
+	struct proc_ids ids = {0};
+	const struct exec_case *k;
+
+	LIST_FOREACH (k, &c->cases, link) {
+		if (!k->seized || k->tid == tid)
+			continue;
+		if (ids.pid == 0 && proc_ids(tid, &ids) != 0)
+			return false;
+		if (k->pid == ids.pid)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the kernel can compare what the exec loads. Not if its program is redirected to another
+ * one, if we have only a hash of all its arguments, or if it is traced already. */
+static bool kernel_compares(struct exec_control *c, const struct exec_case *k)
+{
+	int r;
+
+	if (atomic_load(&c->lost) != 0 || k->seized || k->args.cut || !k->image.comparable ||
+	    verdict_redirects(&k->gate.verdict))
+		return false;
+	r = exec_wants_check(c->setup.wants);
+	if (r < 0)
+		atomic_store(&c->lost, -r);
+	return r == 0;
+}
+
+/* Lets the exec go, to be compared by the kernel. 0 or a negative errno. With `telling`. */
+static int let_go_checked(struct exec_control *c, struct exec_case *k)
+{
+	int r = loading_add(c, k);
+
+	if (r < 0)
+		return r;
+	k->by_kernel = true;
+	k->state = CASE_LOADING;
+	k->let_go_us = now_us();
+	k->latency_us = (uint64_t)(k->let_go_us - k->began_us);
+	commands_settle(c, k, GATE_DONE);
+	listener_send(c->listener, k->notif.id, 0);
+	return 0;
+}
+
+/* Tells the kernel's exec check what it has to expect. True: the exec is to be compared at its
+ * stop. False: it has gone on, waits or was refused. */
+static bool tell_kernel(struct exec_control *c, struct exec_case *k)
+{
+	const bool compares = kernel_compares(c, k);
+	int r;
+
+	pthread_mutex_lock(&c->telling);
+	if (has_seized_other(c, k->tid) || !loading_is_free(c, k))
+		r = -EBUSY;
+	else if (compares)
+		r = let_go_checked(c, k);
+	else
+		r = loading_pass(c, k->pid) ? 0 : -E2BIG;
+	pthread_mutex_unlock(&c->telling);
+	if (r == -EBUSY)
+		k->state = CASE_DECIDED;
+	else if (r < 0)
+		refuse(c, k, GATE_WHY_LOADING);
+	return r == 0 && !compares;
+}
+
+/* Lets the exec go, to be compared by the kernel or at its stop. */
 static void let_go(struct exec_control *c, struct exec_case *k)
 {
 	/* From now on an exec stops the thread, and the kernel kills it when we end. */
 	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
 
+	if (c->setup.wants != NULL && !tell_kernel(c, k))
+		return;
 	if (!k->seized && ptrace(PTRACE_SEIZE, k->tid, NULL, options) == -1) {
 		refuse(c, k, GATE_WHY_UNVERIFIABLE);
 		return;
@@ -207,7 +288,7 @@ static void let_fail(struct exec_control *c, struct exec_case *k, int errnum)
 	gate_gone(c->setup.gate, &k->gate);
 	k->state = CASE_LEFTOVER;
 	if (!k->seized)
-		forget(c, k);
+		exec_case_free(c, k);
 	else
 		k->interrupted = false; /* settled later: a search may go on */
 }
@@ -229,12 +310,13 @@ static void decide(struct exec_control *c, struct exec_case *k)
 
 	k->helper = strcmp(op->exec.path, c->setup.helper) == 0 && op->exec.script == NULL &&
 		    op->exec.flags == 0;
-	if (k->helper) {
-		k->gate.verdict = (struct verdict){.effective = DECISION_allow};
-	} else {
-		find_actor(c, k);
+	find_actor(c, k);
+	if (k->helper)
+		k->gate.verdict = (struct verdict){.decision = DECISION_allow,
+						   .effective = DECISION_allow,
+						   .rule = "exec-control"};
+	else
 		gate_ask(c->setup.gate, &k->gate, &waiter);
-	}
 	/* If its caller is dead by now, the memory that was read may be another process's. */
 	if (!listener_valid(c->listener, k->notif.id)) {
 		let_fail(c, k, ESRCH);
@@ -255,24 +337,18 @@ static void give_up(struct exec_control *c, struct exec_case *k)
 		return;
 	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
 		commands_record(c, k, GATE_FAILED);
-	forget(c, k);
+	exec_case_free(c, k);
 }
 
-/* Whether another thread of the caller's process is seized. */
-static bool has_seized_other(const struct exec_control *c, pid_t tid)
+/* Lets an exec go that the kernel does not compare. */
+static void let_pass(struct exec_control *c, pid_t pid, uint64_t id)
 {
-	struct proc_ids ids = {0};
-	const struct exec_case *k;
+	bool room;
 
-	LIST_FOREACH (k, &c->cases, link) {
-		if (!k->seized || k->tid == tid)
-			continue;
-		if (ids.pid == 0 && proc_ids(tid, &ids) != 0)
-			return false;
-		if (k->pid == ids.pid)
-			return true;
-	}
-	return false;
+	pthread_mutex_lock(&c->telling);
+	room = loading_pass(c, pid);
+	pthread_mutex_unlock(&c->telling);
+	listener_send(c->listener, id, room ? 0 : EACCES);
 }
 
 static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
@@ -291,11 +367,11 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 		k->state = CASE_LOADING;
 		k->interrupted = false;
 		k->let_go_us = now_us();
-		listener_send(c->listener, n->id, 0);
+		let_pass(c, k->pid, n->id);
 		return;
 	}
 	if (has_seized_other(c, (pid_t)n->pid)) {
-		new_case(c, n, CASE_DEFERRED);
+		add_case(c, n, CASE_DEFERRED);
 		return;
 	}
 	/* A thread that asks again was not changed by its last exec, and stays seized. But the
@@ -303,10 +379,10 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 	seized = k != NULL && k->seized && trace_has(k->tid);
 	give_up(c, k);
 	if (commands_begin(c, (pid_t)n->pid, n->data.args[INITIAL_EXEC_KEY])) {
-		listener_send(c->listener, n->id, 0);
+		let_pass(c, (pid_t)n->pid, n->id);
 		return;
 	}
-	k = new_case(c, n, CASE_READ);
+	k = add_case(c, n, CASE_READ);
 	k->seized = seized;
 	r = read_case(k);
 	if (r == 0) {
@@ -330,7 +406,7 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 static struct exec_case *leftover(struct exec_control *c, pid_t pid)
 {
 	const struct seccomp_notif none = {.pid = (uint32_t)pid};
-	struct exec_case *k = new_case(c, &none, CASE_LEFTOVER);
+	struct exec_case *k = add_case(c, &none, CASE_LEFTOVER);
 
 	k->seized = k->interrupted = true;
 	return k;
@@ -348,7 +424,7 @@ static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
 {
 	commands_record(c, k, outcome);
 	if (left) {
-		forget(c, k);
+		exec_case_free(c, k);
 	} else { /* dead, or about to be */
 		k->state = CASE_LEFTOVER;
 		k->seized = k->interrupted = true;
@@ -426,7 +502,7 @@ static void on_other_stop(struct exec_control *c, pid_t tid, int status)
 	if (k->state == CASE_LOADING)
 		let_leave(c, k, left, GATE_FAILED);
 	else if (k->state == CASE_LEFTOVER && left)
-		forget(c, k);
+		exec_case_free(c, k);
 	else
 		k->seized = !left;
 }
@@ -456,7 +532,7 @@ void verify_settle(struct exec_control *c)
 	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
 		next = LIST_NEXT(k, link);
 		if (!k->seized || k->state == CASE_PARKED || k->let_go_us > before ||
-		    trace_is_loading(k->tid))
+		    trace_where(k->tid) == TRACE_LOADING)
 			continue;
 		if (!trace_has(k->tid)) {
 			/* An exec gives its thread the process's id, and it may die by that one. */
@@ -479,15 +555,19 @@ static void retry_deferred(struct exec_control *c)
 
 	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
 		next = LIST_NEXT(k, link);
-		if (k->state != CASE_DEFERRED)
-			continue;
-		LIST_REMOVE(k, link);
-		LIST_INSERT_HEAD(&again, k, link);
+		if (k->state == CASE_DECIDED && !listener_valid(c->listener, k->notif.id))
+			exec_case_free(c, k);
+		else if (k->state == CASE_DECIDED)
+			let_go(c, k);
+		else if (k->state == CASE_DEFERRED) {
+			LIST_REMOVE(k, link);
+			LIST_INSERT_HEAD(&again, k, link);
+		}
 	}
 	while ((k = LIST_FIRST(&again)) != NULL) {
 		const struct seccomp_notif n = k->notif;
 
-		forget(c, k);
+		exec_case_free(c, k);
 		if (listener_valid(c->listener, n.id))
 			verify_exec(c, &n);
 	}
@@ -519,7 +599,7 @@ static size_t under_way(void *arg, struct pollfd *p, size_t room, int *timeout_m
 	LIST_FOREACH (k, &c->cases, link) {
 		if (k->state == CASE_PARKED && n < room)
 			p[n++] = (struct pollfd){k->pidfd, POLLIN, 0};
-		if (k->seized || k->state == CASE_DEFERRED)
+		if (k->seized || k->state == CASE_DEFERRED || k->state == CASE_DECIDED)
 			*timeout_ms = SETTLE_MS;
 	}
 	return n;
@@ -546,7 +626,7 @@ static void turn(struct listener *l, void *arg)
 		commands_record(c, k, GATE_FAILED);
 		k->state = CASE_LEFTOVER; /* until it is reaped, if it is seized */
 		if (!k->seized)
-			forget(c, k);
+			exec_case_free(c, k);
 	}
 	verify_settle(c);
 	retry_deferred(c);
@@ -587,6 +667,8 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 	c->asker = (struct gate_asker){wake, c};
 	c->programs = exec_looker_new(s->root);
 	LIST_INIT(&c->cases);
+	LIST_INIT(&c->loading);
+	c->programs->for_kernel = s->wants != NULL;
 	LIST_INIT(&c->commands);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->telling, NULL);
@@ -619,7 +701,10 @@ void exec_control_close(struct exec_control *c)
 	if (c == NULL)
 		return;
 	while (!LIST_EMPTY(&c->cases))
-		forget(c, LIST_FIRST(&c->cases));
+		exec_case_free(c, LIST_FIRST(&c->cases));
+	loading_look(c);
+	while (!LIST_EMPTY(&c->loading))
+		exec_case_free(c, LIST_FIRST(&c->loading));
 	commands_free(c);
 	actor_reader_free(c->actors);
 	exec_looker_free(c->programs);
@@ -629,7 +714,15 @@ void exec_control_close(struct exec_control *c)
 	free(c);
 }
 
-uint64_t exec_control_count(const struct exec_control *c, enum gate_outcome outcome)
+int exec_control_lost(const struct exec_control *c)
 {
+	return atomic_load(&c->lost);
+}
+
+uint64_t exec_control_count(struct exec_control *c, enum gate_outcome outcome)
+{
+	pthread_mutex_lock(&c->telling);
+	loading_look(c);
+	pthread_mutex_unlock(&c->telling);
 	return atomic_load_explicit(&c->count[outcome], memory_order_relaxed);
 }

@@ -163,6 +163,18 @@ static void check(const struct race *race)
 	assert_true(kit.count[GATE_MISMATCHED] > 0);
 	assert_true(kit.count[GATE_DONE] > 0);
 	assert_true(kit.count[GATE_REFUSED] > 0);
+	for (size_t i = 0; i < kit.nrecords; i++) {
+		const struct kit_record *r = &kit.record[i];
+
+		assert_string_equal(r->verified, r->outcome == GATE_REFUSED ? ""
+						 : kit.by_kernel	    ? "bpf"
+									    : "stop");
+		if (r->outcome != GATE_MISMATCHED)
+			continue;
+		assert_int_equal(r->type, EVENT_policy_violation);
+		assert_string_equal(r->path, "/usr/bin/true");
+		assert_string_equal(r->loaded, "/usr/bin/expr");
+	}
 }
 
 static void pol_4_a_thread_cannot_change_the_path(void **state)
@@ -246,11 +258,11 @@ static void pol_4_threads_that_execute_at_once_all_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pol_4_a_thread_cannot_change_the_path),
-		cmocka_unit_test(pol_4_a_process_with_the_same_memory_cannot),
-		cmocka_unit_test(pol_4_a_shared_mapping_cannot),
-		cmocka_unit_test(pol_4_a_thread_of_the_vforking_parent_cannot),
-		cmocka_unit_test(pol_4_threads_that_execute_at_once_all_end),
+		KIT_BOTH(pol_4_a_thread_cannot_change_the_path),
+		KIT_BOTH(pol_4_a_process_with_the_same_memory_cannot),
+		KIT_BOTH(pol_4_a_shared_mapping_cannot),
+		KIT_BOTH(pol_4_a_thread_of_the_vforking_parent_cannot),
+		KIT_BOTH(pol_4_threads_that_execute_at_once_all_end),
 	};
 
 	if (kit_become_user() < 0)

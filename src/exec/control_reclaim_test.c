@@ -156,8 +156,8 @@ static void pol_4_a_page_that_may_be_dropped_changes_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pol_4_a_page_that_was_given_back_changes_nothing),
-		cmocka_unit_test(pol_4_a_page_that_may_be_dropped_changes_nothing),
+		KIT_BOTH(pol_4_a_page_that_was_given_back_changes_nothing),
+		KIT_BOTH(pol_4_a_page_that_may_be_dropped_changes_nothing),
 	};
 	pid_t pid;
 	int status;

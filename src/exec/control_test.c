@@ -5,6 +5,12 @@
 
 extern char **environ;
 
+/* A test runs twice, and finds what its first run has made. */
+static void expect_made(int r)
+{
+	assert_true(r == 0 || errno == EEXIST);
+}
+
 static int guest_exec(void *arg)
 {
 	char **argv = arg;
@@ -32,6 +38,7 @@ static void pol_4_one_exec_is_one_record(void **state)
 	assert_int_equal(kit.record[0].pid, kit.guest);
 	assert_int_equal(kit.record[0].ppid, kit.keeper);
 	assert_int_equal(kit.record[0].outcome, GATE_DONE);
+	assert_string_equal(kit.record[0].verified, kit.by_kernel ? "bpf" : "stop");
 	assert_int_equal(kit.record[0].flags, 0);
 	assert_false(kit.record[0].cut);
 	assert_true(kit.record[0].latency_us > 0);
@@ -74,8 +81,8 @@ static void pol_4_what_does_not_exist_is_no_event(void **state)
 	kit_write("plain", "#!/bin/sh\n", 0644);
 	kit_write("orphan", "#!/does/not/exist\n", 0755);
 	kit_write("alien", "\177ELF\2\1\1________\2_\xf3_", 0755);
-	assert_int_equal(symlink("loop", kit_path("loop")), 0);
-	assert_int_equal(mkfifo(kit_path("pipe"), 0755), 0);
+	expect_made(symlink("loop", kit_path("loop")));
+	expect_made(mkfifo(kit_path("pipe"), 0755));
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char *argv[] = {(char *)cases[i].path, (char *)"x", NULL};
 
@@ -241,7 +248,7 @@ static void pol_4_every_way_to_name_a_file(void **state)
 
 	snprintf(text, sizeof(text), "#!%s -x\n", kit_path("good"));
 	kit_write("fdscript", text, 0755);
-	assert_int_equal(symlink("good", kit_path("link")), 0);
+	expect_made(symlink("good", kit_path("link")));
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		assert_int_equal(kit_run(guest_relative, (void *)(uintptr_t)cases[i].how),
 				 cases[i].want);
@@ -285,7 +292,7 @@ static void pol_4_paths_are_those_of_the_callers_root(void **state)
 {
 	if (geteuid() != 0)
 		skip(); /* mounting */
-	assert_int_equal(mkdir(kit_path("root"), 0755), 0);
+	expect_made(mkdir(kit_path("root"), 0755));
 	kit.enter = enter_root;
 	assert_int_equal(kit_run(guest_elsewhere, (void *)(uintptr_t) "/bin/true"), 0);
 	assert_string_equal(kit.record[0].path, "/usr/bin/true");
@@ -339,7 +346,8 @@ static void pol_4_a_waiting_exec_stops_nobody_else(void **state)
 		kit_go();
 		kit_wait_u64(&kit.parked, 1);
 		wait_records(3);
-		assert_int_equal(exec_control_count(kit.control, GATE_DONE), 3);
+		while (exec_control_count(kit.control, GATE_DONE) < 3) /* the last is loading */
+			sched_yield();
 		assert_int_equal(exec_control_count(kit.control, GATE_REFUSED), 0);
 		gate_answer(kit.gate, kit.parked + 1000, true); /* nothing waits by this number */
 		gate_answer(kit.gate, kit.parked, !deny);
@@ -420,9 +428,12 @@ static void pol_4_a_failed_exec_does_not_hang(void **state)
 	for (int slow = 0; slow < 2; slow++) {
 		assert_int_equal(kit_run(guest_fails, slow ? kit.dir : NULL), 0);
 		assert_int_equal(kit.nrecords, 3);
-		assert_int_equal(kit.record[0].outcome, GATE_FAILED);
+		/* The kernel does not tell of an exec that fails: it is recorded before. */
+		assert_int_equal(kit.record[0].outcome, kit.by_kernel ? GATE_DONE : GATE_FAILED);
 		assert_int_equal(kit.record[1].outcome, GATE_REFUSED);
 		assert_int_equal(kit.record[2].outcome, GATE_DONE);
+		assert_int_equal(kit.outcome[GATE_FAILED], 1);
+		assert_int_equal(kit.outcome[GATE_DONE], 1);
 	}
 }
 
@@ -460,7 +471,7 @@ static void pol_4_a_path_search_is_one_refusal(void **state)
 	char path[256];
 	char *argv[] = {(char *)"/bin/sh", (char *)"sh", (char *)"-c", path, NULL};
 
-	assert_int_equal(mkdir(kit_path("second"), 0755), 0);
+	expect_made(mkdir(kit_path("second"), 0755));
 	kit_copy("/usr/bin/false", "second/evil", 0755);
 	snprintf(path, sizeof(path), "PATH=/nowhere:%s:%s/second; evil; good; evil; exit 7",
 		 kit.dir, kit.dir);
@@ -489,6 +500,7 @@ static void pol_4_long_arguments_are_cut_and_still_compared(void **state)
 {
 	assert_int_equal(kit_run(guest_long, NULL), 0);
 	assert_true(kit.record[0].cut);
+	assert_string_equal(kit.record[0].verified, "stop");
 	assert_int_equal(kit.record[0].argc, 2);
 	assert_int_equal(kit.record[0].outcome, GATE_DONE);
 }
@@ -608,27 +620,27 @@ static void exe_2_the_thread_can_be_stopped_at_any_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pol_4_one_exec_is_one_record),
-		cmocka_unit_test(pol_4_a_denied_program_is_eacces),
-		cmocka_unit_test(pol_4_a_logged_program_runs),
-		cmocka_unit_test(pol_4_what_does_not_exist_is_no_event),
-		cmocka_unit_test(pol_4_scripts_are_followed),
-		cmocka_unit_test(pol_4_the_chain_ends_where_the_kernel_ends),
-		cmocka_unit_test(pol_4_a_script_of_a_denied_interpreter_is_denied),
-		cmocka_unit_test(pol_4_the_loader_is_decided_by_its_program),
-		cmocka_unit_test(pol_4_files_without_a_name_are_told),
-		cmocka_unit_test(pol_4_every_way_to_name_a_file),
-		cmocka_unit_test(pol_4_paths_are_those_of_the_callers_root),
-		cmocka_unit_test(pol_4_a_waiting_exec_stops_nobody_else),
-		cmocka_unit_test(pol_4_a_dead_caller_does_not_wait),
-		cmocka_unit_test(pol_4_a_redirect_runs_the_other_program),
-		cmocka_unit_test(pol_4_a_failed_exec_does_not_hang),
-		cmocka_unit_test(pol_4_a_thread_executes),
-		cmocka_unit_test(pol_4_a_path_search_is_one_refusal),
-		cmocka_unit_test(pol_4_long_arguments_are_cut_and_still_compared),
-		cmocka_unit_test(pol_4_bad_pointers_get_the_kernels_answer),
-		cmocka_unit_test(exe_2_the_initial_exec_goes_at_once),
-		cmocka_unit_test(exe_2_the_thread_can_be_stopped_at_any_time),
+		KIT_BOTH(pol_4_one_exec_is_one_record),
+		KIT_BOTH(pol_4_a_denied_program_is_eacces),
+		KIT_BOTH(pol_4_a_logged_program_runs),
+		KIT_BOTH(pol_4_what_does_not_exist_is_no_event),
+		KIT_BOTH(pol_4_scripts_are_followed),
+		KIT_BOTH(pol_4_the_chain_ends_where_the_kernel_ends),
+		KIT_BOTH(pol_4_a_script_of_a_denied_interpreter_is_denied),
+		KIT_BOTH(pol_4_the_loader_is_decided_by_its_program),
+		KIT_BOTH(pol_4_files_without_a_name_are_told),
+		KIT_BOTH(pol_4_every_way_to_name_a_file),
+		KIT_BOTH(pol_4_paths_are_those_of_the_callers_root),
+		KIT_BOTH(pol_4_a_waiting_exec_stops_nobody_else),
+		KIT_BOTH(pol_4_a_dead_caller_does_not_wait),
+		KIT_BOTH(pol_4_a_redirect_runs_the_other_program),
+		KIT_BOTH(pol_4_a_failed_exec_does_not_hang),
+		KIT_BOTH(pol_4_a_thread_executes),
+		KIT_BOTH(pol_4_a_path_search_is_one_refusal),
+		KIT_BOTH(pol_4_long_arguments_are_cut_and_still_compared),
+		KIT_BOTH(pol_4_bad_pointers_get_the_kernels_answer),
+		KIT_BOTH(exe_2_the_initial_exec_goes_at_once),
+		KIT_BOTH(exe_2_the_thread_can_be_stopped_at_any_time),
 	};
 
 	return cmocka_run_group_tests(tests, kit_prepare, kit_clean);

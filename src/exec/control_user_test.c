@@ -191,8 +191,8 @@ static int prepare(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pol_4_every_exec_is_verified),
-		cmocka_unit_test(pol_4_what_cannot_be_read_is_refused),
+		KIT_BOTH(pol_4_every_exec_is_verified),
+		KIT_BOTH(pol_4_what_cannot_be_read_is_refused),
 	};
 
 	if (argc == 4 && strcmp(argv[1], "guest") == 0)

@@ -50,6 +50,7 @@ void exec_initial_settle(const struct exec_initial *i, pid_t pid, pid_t ppid);
 /* ---- all other execs ---- */
 
 struct exec_control;
+struct exec_wants; /* bpf/exec_wants.h */
 
 struct exec_setup {
 	struct gate *gate;	    /* borrowed */
@@ -58,6 +59,9 @@ struct exec_setup {
 	/* Our own program that reports a shell's state: no rule and no event is about it. Its path
 	 * cannot be changed from inside. Borrowed. */
 	const char *helper;
+	/* The kernel's exec check of this session; NULL: execs are compared at their stop.
+	 * Borrowed. */
+	struct exec_wants *wants;
 };
 /* Blocks SIGCHLD in the calling thread: called before there are other threads. */
 int exec_control_open(const struct exec_setup *s, struct exec_control **out, struct err *err);
@@ -66,7 +70,10 @@ struct listener_handler exec_control_handler(struct exec_control *c);
 /* When the listener has stopped: tracees that are not yet verified die. NULL is fine. */
 void exec_control_close(struct exec_control *c);
 /* How many execs had this outcome; any thread. */
-uint64_t exec_control_count(const struct exec_control *c, enum gate_outcome outcome);
+uint64_t exec_control_count(struct exec_control *c, enum gate_outcome outcome);
+/* The errno that showed that the kernel does not check any more; 0: it does, or never did. Any
+ * thread. */
+int exec_control_lost(const struct exec_control *c);
 
 /* ---- commands, for the thread that starts them; NULL for c: execs are not watched ---- */
 

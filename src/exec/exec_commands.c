@@ -101,7 +101,8 @@ void commands_note_failure(struct exec_control *c, const struct exec_case *k, in
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* A shell goes on with the next directory of PATH after a refusal: true if this is such a one. */
+/* A shell goes on with the next directory of PATH after a refusal: true if this is such a one. With
+ * the lock. */
 static bool repeats_refusal(struct exec_control *c, const struct exec_case *k, bool refused)
 {
 	const char *name = last_part(k->path != NULL ? k->path : "");
@@ -120,14 +121,14 @@ static bool repeats_refusal(struct exec_control *c, const struct exec_case *k, b
 	return false;
 }
 
-void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
+void commands_settle(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
 {
 	const struct gate_report report = {.outcome = outcome,
 					   .latency_us = k->latency_us,
 					   .cwd = k->cwd,
 					   .argv = (const char *const *)k->args.v,
 					   .argc = k->args.n,
-					   .verified = "stop",
+					   .verified = k->by_kernel ? "bpf" : "stop",
 					   .loaded = k->loaded,
 					   .same_program = k->same_program};
 	const struct verdict *v = &k->gate.verdict;
@@ -135,10 +136,12 @@ void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outc
 	char request_id[ID_MAX + 1] = "";
 	struct exec_command *m;
 
-	atomic_fetch_add_explicit(&c->count[outcome], 1, memory_order_relaxed);
-	if (repeats_refusal(c, k, outcome == GATE_REFUSED) || k->helper)
-		return;
 	pthread_mutex_lock(&c->lock);
+	if (repeats_refusal(c, k, outcome == GATE_REFUSED) ||
+	    (k->helper && outcome != GATE_MISMATCHED)) {
+		pthread_mutex_unlock(&c->lock);
+		return;
+	}
 	m = find(c, k->gate.actor.spawn);
 	if (m != NULL) {
 		snprintf(request_id, sizeof(request_id), "%s", exec_initial_request(m->initial));
@@ -156,6 +159,12 @@ void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outc
 	pthread_mutex_unlock(&c->lock);
 	k->gate.request_id = request_id[0] != '\0' ? request_id : NULL;
 	gate_settle(c->setup.gate, &k->gate, &report);
+}
+
+void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
+{
+	atomic_fetch_add_explicit(&c->count[outcome], 1, memory_order_relaxed);
+	commands_settle(c, k, outcome);
 }
 
 /* ---- the loop's thread ---- */
@@ -235,6 +244,7 @@ void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *ou
 	if (c == NULL)
 		return;
 	pthread_mutex_lock(&c->telling); /* an exec that goes on now is recorded first */
+	loading_look(c);
 	pthread_mutex_unlock(&c->telling);
 	pthread_mutex_lock(&c->lock);
 	m = find(c, spawn);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec/exec_thread.h - the state of exec control; private to this folder. */
 #pragma once
+#include "bpf/exec_wants.h"
 #include "exec/exec.h"
 #include "exec/program_cache.h"
 #include <pthread.h>
@@ -16,7 +17,8 @@ enum case_state {
 	CASE_DEFERRED, /* looked at when another exec of its process is over */
 	CASE_READ,     /* being decided */
 	CASE_PARKED,   /* its caller waits in the notification for the gate's answer */
-	CASE_LOADING,  /* seized and let go: the exec stop, or a sign of its failure, comes next */
+	CASE_DECIDED,  /* allowed; let go when another exec of its process is over */
+	CASE_LOADING,  /* let go: the exec stop, or a sign of its failure, comes next */
 	CASE_INJECTED, /* redirect: our own execve comes next */
 	CASE_LEFTOVER, /* recorded; only to be detached or reaped */
 };
@@ -28,8 +30,9 @@ struct exec_case {
 	pid_t tid;	 /* the caller's thread, and the process once it has executed */
 	pid_t pid, ppid; /* the caller's process */
 	struct seccomp_notif notif;
-	int pidfd;   /* PARKED: readable when it is dead; else -1 */
-	bool helper; /* our own program: no event */
+	int pidfd;	/* PARKED: readable when it is dead; else -1 */
+	bool helper;	/* our own program: no event */
+	bool by_kernel; /* the kernel compares what it loads, and not the exec stop */
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
 	int64_t began_us, let_go_us;
@@ -52,9 +55,20 @@ struct exec_control {
 	struct listener *listener; /* set by the first notification */
 	int child_fd;		   /* signalfd: a tracee has stopped or ended */
 	atomic_uint_fast64_t count[GATE_OUTCOMES];
-	pthread_mutex_t telling; /* held from when a caller goes on until that is recorded */
-	pthread_mutex_t lock;	 /* of the commands */
+	/* Held from when a caller goes on until that is recorded, and for the next five. */
+	pthread_mutex_t telling;
+	LIST_HEAD(, exec_case) loading; /* let go, and checked by the kernel */
+	size_t nloading;
+	uint64_t done_before; /* the kernel's counts, of the cases that were seen to be over */
+	uint64_t mismatches;
+	atomic_int lost;      /* errno: the kernel does not check any more */
+	pthread_mutex_t lock; /* of the commands and the refusals */
 	LIST_HEAD(, exec_command) commands;
+	struct past_refusal {
+		pid_t pid;
+		char name[FOLD_NAME];
+	} refused[FOLD_PIDS];
+	unsigned next_refused;
 	/* the loop's */
 	uint64_t keys[KEYS_AT_ONCE];
 	size_t nkeys; /* left */
@@ -63,11 +77,6 @@ struct exec_control {
 	struct gate_asker asker;
 	struct exec_looker *programs;
 	LIST_HEAD(, exec_case) cases;
-	struct past_refusal {
-		pid_t pid;
-		char name[FOLD_NAME];
-	} refused[FOLD_PIDS];
-	unsigned next_refused;
 };
 
 /* ---- initial.c ---- */
@@ -80,12 +89,30 @@ const char *exec_initial_request(const struct exec_initial *i); /* "" if there i
 bool commands_begin(struct exec_control *c, pid_t pid, uint64_t key);
 /* An exec fails before it is decided, with the errno that the kernel would give. */
 void commands_note_failure(struct exec_control *c, const struct exec_case *k, int errnum);
-/* Counts and settles a case. Repeated refusals of a PATH search are one. */
+/* Settles a case. Repeated refusals of a PATH search are one. */
+void commands_settle(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome);
+/* Counts it as well. */
 void commands_record(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome);
 void commands_free(struct exec_control *c);
 
+/* ---- loading.c; with `telling` held ---- */
+
+/* Writes what the kernel must see, and takes the case out of the listener's list. 0 or a negative
+ * errno; -E2BIG: too many execs are under way. */
+int loading_add(struct exec_control *c, struct exec_case *k);
+/* True: no other exec of the case's process is under way. */
+bool loading_is_free(struct exec_control *c, const struct exec_case *k);
+/* The kernel lets the next exec of this process go. False: too many execs are under way. */
+bool loading_pass(struct exec_control *c, pid_t pid);
+/* Records what became of cases. */
+void loading_look(struct exec_control *c);
+
 /* ---- control.c ---- */
 
+/* It is in no list yet. */
+struct exec_case *exec_case_new(struct exec_control *c, const struct seccomp_notif *n,
+				enum case_state state);
+void exec_case_free(struct exec_control *c, struct exec_case *k); /* also out of its list */
 /* Looks after all tracees that have stopped or ended. */
 void verify_reap(struct exec_control *c);
 /* An exec that neither stopped nor is still under way has failed: a stop is asked for. */

@@ -324,6 +324,19 @@ static char **whole_argv(const struct image *im, const struct args *args, size_t
 	return v;
 }
 
+void image_new_argv(const struct image *im, const char *argv0, const struct args *args,
+		    struct buf *out)
+{
+	const size_t first = strlen(args->v[0]) + 1;
+
+	for (size_t i = 0; i < im->head.n; i++)
+		buf_add(out, im->head.v[i], strlen(im->head.v[i]) + 1);
+	if (im->head.n == 0)
+		buf_add(out, argv0, strlen(argv0) + 1);
+	if (!args->cut)
+		buf_add(out, args->text.data + first, args->text.len - first);
+}
+
 /* ---- ld.so ---- */
 
 static const char *const loader_paths[] = {

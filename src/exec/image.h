@@ -31,6 +31,7 @@ struct image {
 	bool fixed;		/* the kernel will find the same files */
 	bool program_immutable; /* the name of the program (head's first, or called) always leads
 				   to the same file */
+	bool comparable;	/* dev and ino are those that the kernel itself has */
 	bool swappable;		/* ld.so runs a file that the session can replace */
 	char **argv;  /* as the kernel will give it; the strings are head's and borrowed */
 	struct op op; /* what the policy sees; points into the above */
@@ -40,5 +41,9 @@ void image_done(struct image *im);
  * cannot be read. *out is untouched unless 0. */
 int image_resolve(int root, const struct image_name *name, const struct args *args,
 		  struct immutable_paths *names, struct image *out);
+/* Appends argv as the kernel puts it into the new image; argv0 counts where no `#!` was followed.
+ * What was cut is missing: all behind the head, or behind argv0. */
+void image_new_argv(const struct image *im, const char *argv0, const struct args *args,
+		    struct buf *out);
 /* Fills argv and op. */
 void image_fill_op(struct image *im, const struct args *args);

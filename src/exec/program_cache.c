@@ -75,6 +75,7 @@ static bool recall(struct exec_looker *p, const char *path, struct image *out)
 			      .dev = makedev(now.stx_dev_major, now.stx_dev_minor),
 			      .ino = (ino_t)now.stx_ino,
 			      .fixed = true,
+			      .comparable = k->comparable,
 			      .program_immutable = true};
 	out->called = mem_strdup(path);
 	strv_add(&out->chain, k->resolved);
@@ -95,6 +96,7 @@ static void remember(struct exec_looker *p, const char *path, const struct image
 	fd = fdio_openat2(p->root, below_root(path), O_PATH,
 			  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	k->plain = fd >= 0;
+	k->comparable = im->comparable;
 	k->path = mem_strdup(path);
 	k->resolved = mem_strdup(im->chain.v[0]);
 }
@@ -109,6 +111,9 @@ int program_cache_resolve(struct exec_looker *p, const struct image_name *name,
 
 		if (r != 0)
 			return r;
+		out->comparable =
+			p->for_kernel &&
+			file_numbers_compare(&p->mounts, out->fd, out->dev, out->ino, name->tid);
 		if (plain)
 			remember(p, name->path, out);
 	}

@@ -3,17 +3,21 @@
  * whether the machine has replaced them. All others are resolved each time; private to this folder.
  */
 #pragma once
+#include "exec/file_numbers.h"
 #include "exec/image.h"
 #include <sys/stat.h>
 
 #define PROGRAM_CACHE_MAX 64
 
 struct exec_looker {
-	int root; /* borrowed */
+	int root;	 /* borrowed */
+	bool for_kernel; /* images say whether their numbers are the kernel's own */
+	struct mount_devices mounts;
 	struct immutable_paths names;
 	struct known {
 		char *path, *resolved; /* owned; path is as it was asked for; NULL: free */
 		bool plain;	       /* nothing in the path begins at a root or leads out of it */
+		bool comparable;       /* see struct image */
 		struct statx mark;     /* of the file, without its access time */
 	} known[PROGRAM_CACHE_MAX];    /* no scripts */
 };

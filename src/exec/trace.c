@@ -41,14 +41,19 @@ bool trace_has(pid_t tid)
 	return at != NULL && atoi(at + strlen(field)) == gettid();
 }
 
-bool trace_is_loading(pid_t tid)
+enum trace_place trace_where(pid_t tid)
 {
 	cleanup_fd int fd = caller_open(tid, "syscall", O_RDONLY);
 	char text[16] = "";
 
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return false;
-	return atoi(text) == SYS_execve || atoi(text) == SYS_execveat; /* "running" is 0 */
+	if (fd < 0)
+		return fd == -ENOENT ? TRACE_ELSEWHERE : TRACE_RUNNING;
+	if (read(fd, text, sizeof(text) - 1) <= 0)
+		return errno == ESRCH ? TRACE_ELSEWHERE : TRACE_RUNNING;
+	if (text[0] == 'r') /* "running" */
+		return TRACE_RUNNING;
+	return atoi(text) == SYS_execve || atoi(text) == SYS_execveat ? TRACE_LOADING
+								      : TRACE_ELSEWHERE;
 }
 
 /* ---- comparing ---- */
@@ -81,7 +86,6 @@ enum trace_match trace_compare(pid_t pid, const struct image *image, const char 
 			       const struct args *args)
 {
 	cleanup_fd int fd = caller_open(pid, "cmdline", O_RDONLY);
-	const size_t first = strlen(args->v[0]) + 1;
 	cleanup_buf struct buf want = {0}; /* the new argv begins with it; all of it unless cut */
 	char path[32];
 	struct stat st;
@@ -89,12 +93,7 @@ enum trace_match trace_compare(pid_t pid, const struct image *image, const char 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (fd < 0 || stat(path, &st) != 0 || st.st_dev != image->dev || st.st_ino != image->ino)
 		return TRACE_OTHER_PROGRAM;
-	for (size_t i = 0; i < image->head.n; i++)
-		buf_add(&want, image->head.v[i], strlen(image->head.v[i]) + 1);
-	if (image->head.n == 0)
-		buf_add(&want, argv0, strlen(argv0) + 1);
-	if (!args->cut)
-		buf_add(&want, args->text.data + first, args->text.len - first);
+	image_new_argv(image, argv0, args, &want);
 	return stream_matches(fd, &want, args) ? TRACE_SAME : TRACE_OTHER_ARGS;
 }
 

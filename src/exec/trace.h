@@ -10,8 +10,10 @@
 int trace_available(void);
 /* Whether this thread traces it, dead or alive. */
 bool trace_has(pid_t tid);
-/* True while it is still inside execve. */
-bool trace_is_loading(pid_t tid);
+/* RUNNING: it is on a processor, or must not be looked at. ELSEWHERE: also if it is gone. */
+enum trace_place { TRACE_LOADING, TRACE_RUNNING, TRACE_ELSEWHERE };
+/* Whether a thread is inside execve. */
+enum trace_place trace_where(pid_t tid);
 /* At the exec stop: whether program and arguments are these; argv0 counts where no `#!` was
  * followed. */
 enum trace_match { TRACE_SAME, TRACE_OTHER_PROGRAM, TRACE_OTHER_ARGS };

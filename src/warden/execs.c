@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden/execs.h"
 #include "base/mem.h"
+#include "bpf/exec_wants.h"
 #include <errno.h>
 #include <sys/syscall.h>
 
@@ -43,11 +44,31 @@ static void on_socket(struct listener *l, const struct seccomp_notif *n, void *a
 		close(fd);
 }
 
+static void set_wall(const struct execs *x, struct wall_report *walls)
+{
+	const struct policy *policy = gate_policy(x->setup.exec.gate);
+	const bool by_kernel = x->setup.exec.wants != NULL && exec_control_lost(x->control) == 0;
+
+	wall_set(walls, WALL_exec_policy, WALL_UP, "policy %s, %zu rules, verified by %s",
+		 policy_name(policy), policy_rules(policy, OP_EXEC), by_kernel ? "bpf" : "stop");
+}
+
+bool execs_lost(struct execs *x, struct wall_report *walls, struct err *err)
+{
+	errno = exec_control_lost(x->control);
+	if (errno == 0 || x->told_lost)
+		return false;
+	x->told_lost = true;
+	err_errno(err, E_ENFORCEMENT, "exec_policy",
+		  "the kernel does not check execs any more; they are compared at the exec stop");
+	set_wall(x, walls);
+	return true;
+}
+
 int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report *walls,
 	       struct err *err)
 {
 	static const int socket_call[] = {SYS_socket};
-	const struct policy *policy = gate_policy(s->exec.gate);
 	struct listener_handler handlers[3];
 	int r;
 
@@ -67,8 +88,7 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 	r = listener_start(handlers, s->state_socket != NULL ? 3 : 2, s->listener, &x->listener,
 			   err);
 	if (r == 0)
-		wall_set(walls, WALL_exec_policy, WALL_UP, "policy %s, %zu rules",
-			 policy_name(policy), policy_rules(policy, OP_EXEC));
+		set_wall(x, walls);
 	return r;
 }
 
@@ -76,4 +96,5 @@ void execs_close(struct execs *x)
 {
 	listener_stop(take(x->listener));
 	exec_control_close(take(x->control));
+	exec_wants_close(take(x->setup.exec.wants));
 }

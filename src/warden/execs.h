@@ -13,8 +13,8 @@
 #define EXECS_LOOK_MS 20 /* between two looks by the clock */
 
 struct execs_setup {
-	struct exec_setup exec;
-	int listener; /* taken, also on failure */
+	struct exec_setup exec; /* its wants are taken, also on failure */
+	int listener;		/* the same */
 	/* NULL where the session has namespaces; else its filter sends more calls
 	 * (sandbox/seccomp_table.c). own_trees: where chmod and utime are made for their callers;
 	 * borrowed, real paths. state_socket: a thread asks for a socket; the connected one that it
@@ -29,6 +29,7 @@ struct execs {
 	struct exec_control *control; /* NULL: execs are not watched */
 	struct listener *listener;
 	struct attributes attributes;
+	bool told_lost;
 	pthread_mutex_t lock; /* of what follows */
 	unsigned untold;      /* execs since the last look */
 	bool awaited;	      /* the loop comes without being woken */
@@ -39,5 +40,8 @@ int execs_open(struct execs *x, const struct execs_setup *s, struct wall_report 
 void execs_close(struct execs *x); /* also one that was never opened, and is zero */
 /* Listener's thread: the event of an exec is in the journal. */
 void execs_tell(struct execs *x, enum gate_outcome outcome);
+/* True, once: the kernel does not check the execs any more (err says why), and they are compared at
+ * their stop. Writes the wall's entry. */
+bool execs_lost(struct execs *x, struct wall_report *walls, struct err *err);
 /* True: nothing came since the last call, and the next exec wakes the loop. False: look again. */
 bool execs_pause(struct execs *x);

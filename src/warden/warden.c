@@ -213,6 +213,27 @@ void warden_greet(struct warden *w)
 
 /* ---- other threads ---- */
 
+/* The event of a loss comes after the first exec that was let go without the kernel's check. */
+static void look_at_exec_check(struct warden *w)
+{
+	struct wall_report walls;
+	struct err err = {0};
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_enforcement_failed,
+			  .time_us = (uint64_t)clock_wall_us(w->clock),
+			  .session_id = event_lend(w->args->session_id),
+			  .reason = err.message};
+
+	wall_report_init(&walls);
+	if (wall_unpack(&walls, &w->walls, &err) < 0 || !execs_lost(&w->execs, &walls, &err))
+		return;
+	log_error("exec check lost", "session_id", w->args->session_id, "reason", err.message);
+	recorder_event(&w->recorder, &e, NULL, NULL);
+	strv_done(&w->walls);
+	wall_pack(&walls, &w->walls);
+	w->api.tell_state = w->api.greeted;
+}
+
 static void look_at_execs(void *arg)
 {
 	struct warden *w = arg;
@@ -220,6 +241,8 @@ static void look_at_execs(void *arg)
 	if (w->execs.control == NULL || execs_pause(&w->execs))
 		return;
 	run_take_all_news(&w->commands);
+	if (exec_control_lost(w->execs.control) != 0)
+		look_at_exec_check(w);
 	watch_after(w->execs_again, EXECS_LOOK_MS);
 }
 

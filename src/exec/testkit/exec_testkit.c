@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/testkit/exec_testkit.h"
+#include "base/proc.h"
+#include "bpf/exec_sessions.h"
 
 #define KIT_UID 1000
 #define KIT_LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
 #define KIT_IS(nr, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), (yes), (no))
 #define KIT_ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
 
-struct kit kit = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
+struct kit kit = {
+	.check = {-1, -1}, .lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
 const char *kit_path(const char *name)
 {
@@ -81,7 +84,11 @@ void kit_record(void *arg, const struct gate_case *k, const struct gate_report *
 					 .ppid = (pid_t)e->exec_ppid,
 					 .argc = op->exec.argc,
 					 .cut = (op->exec.flags & OP_EXEC_CUT) != 0,
-					 .latency_us = e->latency_us};
+					 .latency_us = e->latency_us,
+					 .type = (enum event_type)e->type};
+		snprintf(r->verified, sizeof(r->verified), "%s",
+			 e->exec_verified ? e->exec_verified : "");
+		snprintf(r->loaded, sizeof(r->loaded), "%s", e->exec_loaded ? e->exec_loaded : "");
 		snprintf(r->command_id, sizeof(r->command_id), "%s", k->actor.command_id);
 		snprintf(r->path, sizeof(r->path), "%s", e->exec_path);
 		snprintf(r->called, sizeof(r->called), "%s",
@@ -198,6 +205,47 @@ int kit_status(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static int give_up_root(void)
+{
+	return setresuid(KIT_UID, KIT_UID, KIT_UID) < 0 ? -1 : prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+/* In a PID namespace of its own, where the keeper is process 1. */
+static pid_t fork_keeper(void)
+{
+	struct err err = {0};
+	pid_t pid;
+
+	if (!kit.by_kernel)
+		return fork();
+	if (kit.is_user)
+		assert_int_equal(seteuid(0), 0);
+	if (kit.check.link < 0 &&
+	    (geteuid() != 0 || exec_check_load(&exec_check_image, &kit.check, &err) < 0)) {
+		print_message("# skipped: %s\n",
+			      err.message[0] != '\0' ? err.message : "needs root");
+		kit_close_gate();
+		skip();
+	}
+	pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+	return pid;
+}
+
+/* The kernel checks the guest's execs from now on. */
+static void register_guest(void)
+{
+	struct err err = {0};
+	int wants = -1;
+
+	if (exec_sessions_add(kit.check.sessions, kit.keeper, &wants, &err) < 0)
+		fail_msg("%s", err.message);
+	kit.wants = exec_wants_open(wants, fcntl(kit.check.link, F_DUPFD_CLOEXEC, 0));
+	if (kit.is_user) {
+		assert_int_equal(seteuid(KIT_UID), 0);
+		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	}
+}
+
 _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg)
 {
 	const pid_t pid = fork();
@@ -209,7 +257,7 @@ _Noreturn void kit_be_keeper(int sock, kit_guest_fn *fn, void *arg)
 		close(sock);
 		_exit(kit_status(pid));
 	}
-	if (kit.enter != NULL && kit.enter() != 0)
+	if ((kit.is_user && give_up_root() < 0) || (kit.enter != NULL && kit.enter() != 0))
 		_exit(KIT_BROKEN);
 	listener = kit_filter();
 	kit.guest = getpid();
@@ -227,6 +275,7 @@ void kit_start(kit_guest_fn *fn, void *arg)
 	cleanup_free char *rules = kit_rules();
 	struct exec_setup setup = {.helper = ""};
 	struct listener_handler handler;
+	cleanup_free pid_t *children = NULL;
 	int sock[2], listener = -1;
 	size_t nfds = 1;
 	char root[32];
@@ -236,20 +285,26 @@ void kit_start(kit_guest_fn *fn, void *arg)
 	memset(kit.count, 0, sizeof(kit.count));
 	kit_open_gate(kit_record, kit.rules != NULL ? kit.rules : rules);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
-	kit.keeper = fork();
+	kit.keeper = fork_keeper();
 	assert_int_not_equal(kit.keeper, -1);
 	if (kit.keeper == 0)
 		kit_be_keeper(sock[1], fn, arg);
 	close(sock[1]);
+	if (kit.by_kernel)
+		register_guest();
 	assert_int_equal(fdio_recv(sock[0], &kit.guest, sizeof(pid_t), &listener, &nfds, NULL),
 			 sizeof(pid_t));
 	assert_int_equal(nfds, 1);
+	/* The guest has told its id as it sees it. */
+	assert_int_equal(proc_children(kit.keeper, &children), 1);
+	kit.guest = children[0];
 	kit.go = sock[0];
 	snprintf(root, sizeof(root), "/proc/%d/root", kit.guest);
 	kit.root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	setup.root = kit.root;
 	setup.gate = kit.gate;
 	setup.actors = kit.actors;
+	setup.wants = kit.wants;
 	assert_int_equal(exec_control_open(&setup, &kit.control, NULL), 0);
 	handler = exec_control_handler(kit.control);
 	assert_int_equal(listener_start(&handler, 1, listener, &kit.listener, NULL), 0);
@@ -258,7 +313,10 @@ void kit_start(kit_guest_fn *fn, void *arg)
 void kit_stop(void)
 {
 	listener_stop(take(kit.listener));
+	for (enum gate_outcome o = 0; o < GATE_OUTCOMES; o++)
+		kit.outcome[o] = exec_control_count(kit.control, o);
 	exec_control_close(take(kit.control));
+	exec_wants_close(take(kit.wants));
 	close(kit.root);
 	kit_close_gate();
 }
@@ -331,8 +389,10 @@ int kit_become_user(void)
 {
 	if (geteuid() != 0)
 		return 0;
-	if (setresgid(KIT_UID, KIT_UID, KIT_UID) < 0 || setresuid(KIT_UID, KIT_UID, KIT_UID) < 0)
+	/* Root can be had again, to register a guest. */
+	if (setresgid(KIT_UID, KIT_UID, KIT_UID) < 0 || setresuid(KIT_UID, KIT_UID, 0) < 0)
 		return -1;
+	kit.is_user = true;
 	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
@@ -340,5 +400,21 @@ int kit_clean(void **state)
 {
 	cleanup_free char *command = mem_printf("rm -rf %s", kit.dir);
 
+	if (kit.is_user) /* LeakSanitizer must be able to trace this process */
+		give_up_root();
 	return system(command);
+}
+
+int kit_by_stop(void **state)
+{
+	kit.by_kernel = false;
+	alarm(KIT_TIMEOUT_S);
+	return 0;
+}
+
+int kit_by_kernel(void **state)
+{
+	kit.by_kernel = true;
+	alarm(KIT_TIMEOUT_S);
+	return 0;
 }

@@ -16,6 +16,8 @@
 // clang-format on
 #include "base/fdio.h"
 #include "base/mem.h"
+#include "bpf/bpf_load.h"
+#include "bpf/exec_wants.h"
 #include "exec/exec.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,6 +54,8 @@ struct kit_record {
 	size_t argc;
 	bool cut;
 	uint64_t latency_us;
+	enum event_type type;
+	char verified[16], loaded[256]; /* "": absent */
 };
 
 extern struct kit {
@@ -73,7 +77,22 @@ extern struct kit {
 	const char *rules;     /* in the place of those of the kit, if a test sets it */
 	void (*on_ask)(void);  /* on the listener's thread, while an exec is being decided */
 	uint64_t count[GATE_OUTCOMES]; /* of records */
+	bool is_user;		       /* kit_become_user was called by root */
+	bool by_kernel;		       /* the guest's execs are checked by the kernel */
+	struct exec_check check;       /* loaded by the first guest that needs it */
+	struct exec_wants *wants;
+	uint64_t outcome[GATE_OUTCOMES]; /* exec_control_count, when the guest has ended */
 } kit;
+
+/* Two tests: one whose guests are compared at the exec stop, and one whose guests the kernel
+ * checks. The latter is skipped where the exec check cannot be loaded. */
+#define KIT_BOTH(test)                                              \
+	{#test, test, kit_by_stop, NULL, NULL},                     \
+	{                                                           \
+#test "_by_kernel", test, kit_by_kernel, NULL, NULL \
+	}
+int kit_by_stop(void **state);
+int kit_by_kernel(void **state);
 
 const char *kit_path(const char *name);
 
