@@ -35,6 +35,7 @@ LAYERS = {
 }
 # Neighbours of the same layer that may be used: link, and the parts of a session that a wider part is made of.
 SIDEWAYS = {
+    ("bpf", "link"),
     ("sandbox", "link"),
     ("sandbox", "cgroup"),
     ("spawn", "link"),

@@ -385,7 +385,8 @@ static char *text_of(const struct config_row *row, const struct config *c)
 
 	if (row->type == CONFIG_UID)
 		return mem_printf("%u", *(const uint32_t *)at);
-	ensure(row->type == CONFIG_PATH || row->type == CONFIG_ADDRESS);
+	ensure(row->type == CONFIG_PATH || row->type == CONFIG_ADDRESS ||
+	       row->type == CONFIG_CHOICE);
 	return mem_strdup(*(char *const *)at);
 }
 

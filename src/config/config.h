@@ -53,6 +53,7 @@ struct config {
 	char *cgroup_parent;	      /* "" = the server's own group */
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE of a command, soft and hard */
 	int64_t pool_size;		    /* of sandboxes prepared in advance */
+	char *bpf;			    /* auto | off | required */
 	/* filesystem: what of the machine sessions see */
 	struct strv monitored_paths, read_only_paths, passthrough_paths, blocked_paths;
 	/* policies */

@@ -281,8 +281,7 @@ int api_child_start(struct launcher *l, struct err *err)
 {
 	struct api_child *api = &l->api;
 	cleanup_fd int link = -1;
-	int r = child_start(&api->child, l, "agentsh-api", l->programs.fd[PROGRAM_API],
-			    l->settings.config.api_uid, &link, err);
+	int r = child_start(&api->child, l, PROGRAM_API, l->settings.config.api_uid, &link, err);
 
 	api->started_us = clock_mono_us(&clock_system);
 	if (api->again == NULL)

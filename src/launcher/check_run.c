@@ -158,8 +158,7 @@ static int start_child(struct launcher *l, int snapshot, struct err *err)
 	enum link_status status;
 
 	if (r == 0)
-		r = child_start(&cs->child, l, "agentsh-check", l->programs.fd[PROGRAM_CHECK], uid,
-				&fd, err);
+		r = child_start(&cs->child, l, PROGRAM_CHECK, uid, &fd, err);
 	if (r < 0)
 		return r;
 	link_init(&cs->link, fd, SIDE_LAUNCHER, SIDE_CHECK);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "bpf/exec_check_link.h"
 #include "launcher/launcher_state.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,9 +25,10 @@ int child_open(struct child *c, pid_t pid, struct err *err)
 	return -E_UNAVAILABLE;
 }
 
-static _Noreturn void become(const struct launcher *l, const char *name, int program, uid_t uid,
-			     int link, pid_t parent)
+static _Noreturn void become(const struct launcher *l, size_t program, uid_t uid, int link,
+			     pid_t parent)
 {
+	const char *name = program_name(program);
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const struct sandbox_plan user = {.privileged = l->privileged, .uid = uid, .gid = uid};
 	char number[16];
@@ -46,15 +48,16 @@ static _Noreturn void become(const struct launcher *l, const char *name, int pro
 	if (null == -1 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
 	    dup2(l->settings.log_fd, STDERR_FILENO) < 0 || fcntl(link, F_SETFD, 0) < 0)
 		err_errno(&err, E_UNAVAILABLE, name, "cannot pass descriptors");
-	else if (sandbox_become_user(&user, &err) == 0 &&
+	else if ((program == PROGRAM_BPF ? sandbox_become_holder(uid, BPF_CAPS, &err)
+					 : sandbox_become_user(&user, &err)) == 0 &&
 		 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent)
-		sandbox_execute(program, argv, &err);
+		sandbox_execute(l->programs.fd[program], argv, &err);
 	log_error("cannot start a child", "program", name, "error", err.message);
 	_exit(125);
 }
 
-int child_start(struct child *c, const struct launcher *l, const char *name, int program, uid_t uid,
-		int *link, struct err *err)
+int child_start(struct child *c, const struct launcher *l, size_t program, uid_t uid, int *link,
+		struct err *err)
 {
 	const pid_t parent = getpid();
 	cleanup_fd int ours = -1, theirs = -1;
@@ -68,7 +71,7 @@ int child_start(struct child *c, const struct launcher *l, const char *name, int
 	theirs = pair[1];
 	pid = fork();
 	if (pid == 0)
-		become(l, name, program, uid, theirs, parent);
+		become(l, program, uid, theirs, parent);
 	r = child_open(c, pid, err);
 	if (r == 0)
 		*link = take_fd(ours);

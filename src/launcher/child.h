@@ -17,10 +17,11 @@ struct child {
 
 /* Takes the result of fork. After a failure c is CHILD_NONE. */
 int child_open(struct child *c, pid_t pid, struct err *err);
-/* Forks a program without the launcher's power: it has this uid (if root started the server), no
- * capability, the log as stderr, and a link to the launcher. The caller owns *link, our end. */
-int child_start(struct child *c, const struct launcher *l, const char *name, int program, uid_t uid,
-		int *link, struct err *err);
+/* Forks a program (PROGRAM_…) without the launcher's power: it has this uid (if root started the
+ * server), no capability except for those that PROGRAM_BPF needs, the log as stderr, and a link to
+ * the launcher. The caller owns *link, our end. */
+int child_start(struct child *c, const struct launcher *l, size_t program, uid_t uid, int *link,
+		struct err *err);
 /* The loop calls fn when the child ends. */
 int child_watch(struct child *c, struct loop *loop, watch_fn *fn, void *arg, struct err *err);
 void child_kill(const struct child *c);

@@ -191,9 +191,9 @@ static int prepare_process(struct launcher *l, struct err *err)
 
 const char *program_name(size_t i)
 {
-	return i < PROCESSES	  ? process_table[i].program
-	       : i == PROGRAM_API ? "agentsh-api"
-				  : "agentsh-check";
+	static const char *const others[] = {"agentsh-api", "agentsh-check", "agentsh-bpf"};
+
+	return i < PROCESSES ? process_table[i].program : others[i - PROCESSES];
 }
 
 /* The programs stay open: one launcher uses one version of them. agentsh-state is bound by its
@@ -251,6 +251,7 @@ static int serve(struct launcher *l, struct err *err)
 	if (r < 0)
 		return r;
 	uids_open(l);
+	bpf_child_start(l);
 	workspace_guard(&l->guarded);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -270,6 +271,8 @@ static int serve(struct launcher *l, struct err *err)
 		r = runtime_listen(&l->settings.config, l->privileged, &l->place, err);
 	if (r == 0)
 		r = api_child_start(l, err);
+	if (r == 0)
+		r = bpf_child_collect(l, err);
 	if (r < 0)
 		return r;
 	pool_start(l);
@@ -308,6 +311,7 @@ void launcher_done(struct launcher *l)
 	child_forget(&l->api.child);
 	api_link_stop(l);
 	checks_stop(l);
+	bpf_child_stop(l);
 	pool_stop(l);
 	groups_close(l);
 	while (!TAILQ_EMPTY(&l->entries)) {
@@ -341,6 +345,7 @@ void launcher_init(struct launcher *l)
 		.privileged = geteuid() == 0,
 		.owner_uid = getuid(),
 		.checks = {.child = CHILD_NONE, .link = {.fd = -1}},
+		.bpf = {CHILD_NONE, -1, EXEC_CHECK_NONE, {0}},
 		.api = {.child = CHILD_NONE, .peer = PEER_CLOSED},
 		.uids = {.fd = -1},
 		.signal_fd = -1,

@@ -4,11 +4,12 @@
  * Start and stop: launcher.c, server_options.c (flags), settings.c (configuration and keys).
  * RUNTIME and the state directory: runtime.c. Children: child.c, api_child.c. A request for a
  * session: requester.c (who asks), admit.c, workspace_check.c, policy_snapshots.c, check_run.c
- * (agentsh-check). A session: make.c, stub.c, pool.c (prepared sandboxes), group.c (control
- * groups), session_uids.c, session_limits.c. Its files: session_files.c, own_dir.c. Its end:
- * entries.c, orphans.c. */
+ * (agentsh-check). The kernel's exec check: bpf_child.c. A session: make.c, stub.c, pool.c
+ * (prepared sandboxes), group.c (control groups), session_uids.c, session_limits.c. Its files:
+ * session_files.c, own_dir.c. Its end: entries.c, orphans.c. */
 #pragma once
 #include "launcher/api_child.h"
+#include "launcher/bpf_child.h"
 #include "launcher/check_run.h"
 #include "launcher/entries.h"
 #include "launcher/group.h"
@@ -20,7 +21,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { PROGRAM_API = PROCESSES, PROGRAM_CHECK, PROGRAMS }; /* behind those of the process table */
+enum {
+	PROGRAM_API = PROCESSES,
+	PROGRAM_CHECK,
+	PROGRAM_BPF,
+	PROGRAMS
+}; /* behind those of the process table */
 const char *program_name(size_t i);
 struct programs {
 	int fd[PROGRAMS];
@@ -41,6 +47,7 @@ struct launcher {
 	TAILQ_HEAD(, session_entry) entries;
 	SLIST_HEAD(, snapshot) policies; /* that sessions have used */
 	struct checks checks;
+	struct bpf_child bpf;
 	struct groups groups;
 	struct pool pool;
 	struct orphans orphans;

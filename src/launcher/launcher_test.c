@@ -201,8 +201,8 @@ static _Noreturn void fake_api(char **argv)
 
 static void install(struct rig *g)
 {
-	static const char *const names[] = {"agentsh-api", "agentsh-warden", "agentsh-init",
-					    "agentsh-check", "agentsh-state"};
+	static const char *const names[] = {"agentsh-api",   "agentsh-warden", "agentsh-init",
+					    "agentsh-check", "agentsh-bpf",    "agentsh-state"};
 	cleanup_free char *copy =
 		mem_printf("cp /proc/%d/exe %s/agentsh-server", (int)getpid(), g->dir);
 

@@ -76,6 +76,7 @@ void pool_discard(struct pooled *p)
 	child_end(&p->stub, NULL);
 	pooled_free(p);
 	group_drop(l, group);
+	exec_sessions_ended(&l->bpf.check, l->alive);
 	refill_in(l, REFILL_MS);
 }
 

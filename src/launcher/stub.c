@@ -26,13 +26,17 @@ static int compare(const void *a, const void *b)
 static void close_others(const struct stub *s)
 {
 	const struct launcher *l = s->l;
-	int keep[2 + PROCESSES + CGROUP_TREES] = {s->sock};
+	int keep[4 + PROCESSES + CGROUP_TREES] = {s->sock};
 	size_t n = 1;
 
 	for (size_t i = 0; i < PROCESSES; i++)
 		keep[n++] = l->programs.fd[i];
 	if (s->tree_fd != -1)
 		keep[n++] = s->tree_fd;
+	if (l->bpf.check.link != -1) {
+		keep[n++] = l->bpf.check.sessions;
+		keep[n++] = l->bpf.check.link;
+	}
 	for (size_t i = 0; i < l->groups.host.n; i++)
 		keep[n++] = l->groups.host.tree[i].dir;
 	qsort(keep, n, sizeof(keep[0]), compare);
@@ -107,7 +111,7 @@ static int start_beside(const struct stub *s, enum process process, struct proce
 /* All power is gone: starts the other processes, and becomes the main one. */
 static _Noreturn void become_session(const struct stub *s, const struct assignment *o,
 				     const int fd[ASSIGNMENT_FDS],
-				     const struct process_link *inside,
+				     const struct process_link *inside, int wants,
 				     const struct cgroup_files *files)
 {
 	struct process_args args = {
@@ -121,6 +125,8 @@ static _Noreturn void become_session(const struct stub *s, const struct assignme
 		.log_level = (int)o->log_level,
 		.log_format = (int)o->log_format,
 		.walls = o->walls,
+		.exec_map_fd = wants,
+		.exec_link_fd = s->l->bpf.check.link,
 	};
 	struct err err = {0};
 	int r = 0;
@@ -145,7 +151,7 @@ static int prepare(const struct stub *s, struct err *err)
 	struct waiting_stub w = {.sock = s->sock, .userns = -1};
 	struct cgroup_files files = CGROUP_FILES_NONE;
 	struct process_link inside;
-	int link[2], fd[ASSIGNMENT_FDS];
+	int link[2], fd[ASSIGNMENT_FDS], wants = -1;
 	char id[GROUP_ID_MAX];
 	struct assignment o;
 	int r = 0;
@@ -166,6 +172,9 @@ static int prepare(const struct stub *s, struct err *err)
 	start.init_link = link[1];
 	r = sandbox_prepare_init(&start, &w.init, err);
 	close(link[1]);
+	/* From now on the kernel checks what the session executes; no program but init runs yet. */
+	if (r == 0 && s->l->bpf.check.link != -1)
+		r = exec_sessions_add(s->l->bpf.check.sessions, w.init.pid, &wants, err);
 	/* If this fails, the launcher reports it for the session that needs the namespace. */
 	if (r == 0 && s->map.shown_uid != 0)
 		sandbox_idmap(&s->map, &w.userns, NULL);
@@ -176,7 +185,7 @@ static int prepare(const struct stub *s, struct err *err)
 	/* init has the limit of its commands; the process that sends it descriptors needs more. */
 	rlimit_raise_files();
 	assignment_apply(&w, &o, fd); /* waits for the assignment, and gives up all power */
-	become_session(s, &o, fd, &inside, &files);
+	become_session(s, &o, fd, &inside, wants, &files);
 }
 
 void stub_main(const struct stub *s, pid_t parent)

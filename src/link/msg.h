@@ -16,7 +16,8 @@ enum link_side {
 	SIDE_INIT,
 	SIDE_LEADER,
 	SIDE_PROCESS,
-	SIDE_CHECK
+	SIDE_CHECK,
+	SIDE_BPF
 };
 /* NEW: only the greeting of that link is legal. OPEN: all others. ENDING: after an END message;
  * only results, ends. */
@@ -101,7 +102,9 @@ enum link_state { LINK_NEW, LINK_OPEN, LINK_ENDING };
 	/* launcher <-> agentsh-check. ask: one snapshot, if there is nothing to compile; policy: \
 	 * the snapshot. */ \
 	X(check_ask,          70, LAUNCHER, CHECK, IN_NEW,  OPEN,   0, 1, check_ask) \
-	X(check_policy,       71, CHECK, LAUNCHER, IN_OPEN, OPEN,   0, 1, check_policy)
+	X(check_policy,       71, CHECK, LAUNCHER, IN_OPEN, OPEN,   0, 1, check_policy) \
+	/* launcher <- agentsh-bpf. The map of sessions and the link of the exec check. */ \
+	X(bpf_loaded,         75, BPF, LAUNCHER,   IN_NEW,  ENDING, 0, 2, bpf_loaded)
 // clang-format on
 
 enum msg_type {
@@ -315,7 +318,10 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STR(name, ID_MAX) STR(code, WORD_LEN) STR(subject, TEXT_LEN) STR(message, TEXT_LEN) \
 		STR(denial, TEXT_LEN) STR(report, LIST_LEN) STR(version, WORD_LEN) \
 		STR(description, TEXT_LEN) U32(file_rules) STRV(limits, TEXT_LEN) \
-		STRV(withheld, LIST_LEN))
+		STRV(withheld, LIST_LEN)) \
+	\
+	/* Without descriptors: why the programs cannot be had. */ \
+	PAYLOAD(bpf_loaded, STR(error, TEXT_LEN))
 // clang-format on
 
 /* Execs of the session so far, by what became of them. */

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 
-enum kind { FD, NUMBER, LIST, LINKS };
+enum kind { FD, NUMBER, FD_OR_NONE, LIST, LINKS };
 
 /* A pid_t and a uid_t are as wide as an int. */
 static const struct key {
@@ -23,6 +23,12 @@ _Static_assert(sizeof(pid_t) == sizeof(int) && sizeof(uid_t) == sizeof(int), "se
 static int *number(const struct process_args *a, const struct key *k)
 {
 	return (int *)((char *)a + k->offset);
+}
+
+/* An argument of one number that is there. */
+static bool is_given(const struct process_args *a, const struct key *k)
+{
+	return k->kind < LIST && (k->kind != FD_OR_NONE || *number(a, k) != -1);
 }
 
 static struct strv *list(const struct process_args *a, const struct key *k)
@@ -98,13 +104,14 @@ static int parse_one(const struct process_row *row, struct process_args *a, cons
 		else if ((*seen & 1u << i) != 0)
 			r = -1;
 		else
-			r = keys[i].kind == FD ? parse_fd(&value, '\0', number(a, &keys[i]))
-					       : parse_number(&value, '\0', number(a, &keys[i]));
+			r = keys[i].kind == NUMBER ? parse_number(&value, '\0', number(a, &keys[i]))
+						   : parse_fd(&value, '\0', number(a, &keys[i]));
 		*seen |= 1u << i;
 		return r == 0 ? 0
 			      : err_set(err, E_BAD_REQUEST, keys[i].name,
-					keys[i].kind == FD ? "'%s' is not an open descriptor"
-							   : "bad argument '%s'",
+					keys[i].kind == FD || keys[i].kind == FD_OR_NONE
+						? "'%s' is not an open descriptor"
+						: "bad argument '%s'",
 					arg);
 	}
 	return err_set(err, E_BAD_REQUEST, NULL, "unknown argument '%s'", arg);
@@ -119,7 +126,7 @@ void process_args_done(struct process_args *args)
 int process_args_parse(const struct process_row *row, int argc, char **argv,
 		       struct process_args *out, struct err *err)
 {
-	struct process_args a = {0};
+	struct process_args a = {.exec_map_fd = -1, .exec_link_fd = -1};
 	unsigned seen = 0;
 	int r = 0;
 
@@ -130,7 +137,7 @@ int process_args_parse(const struct process_row *row, int argc, char **argv,
 	for (int i = 2; i < argc && r == 0; i++)
 		r = parse_one(row, &a, argv[i], &seen, err);
 	for (size_t i = 0; i < ARRAY_LEN(keys) && r == 0; i++)
-		if ((row->args & ~seen & 1u << i) != 0 && keys[i].kind < LIST)
+		if ((row->args & ~seen & 1u << i) != 0 && keys[i].kind < FD_OR_NONE)
 			r = err_set(err, E_BAD_REQUEST, keys[i].name, "'%s=' is missing",
 				    keys[i].name);
 	if (r == 0 && row->start == PROCESS_MAIN && a.init_pid == 0)
@@ -165,9 +172,9 @@ void process_args_format(const struct process_row *row, const struct process_arg
 		if (k->kind == LIST)
 			for (size_t n = 0; n < list(args, k)->n; n++)
 				strv_addf(argv, "%s=%s", k->name, list(args, k)->v[n]);
-		else if (k->kind != LINKS)
+		else if (is_given(args, k))
 			strv_addf(argv, "%s=%u", k->name, (unsigned)*number(args, k));
-		else
+		else if (k->kind == LINKS)
 			for (size_t n = 0; n < args->nothers; n++)
 				format_process(&args->other[n], k->name, argv);
 	}
@@ -182,8 +189,8 @@ void process_args_add(struct process_args *args, const struct process_link *link
 int process_args_pass(const struct process_row *row, const struct process_args *args)
 {
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if ((row->args & 1u << i) != 0 && keys[i].kind == FD &&
-		    fcntl(*number(args, &keys[i]), F_SETFD, 0) < 0)
+		if ((row->args & 1u << i) != 0 && keys[i].kind != NUMBER &&
+		    is_given(args, &keys[i]) && fcntl(*number(args, &keys[i]), F_SETFD, 0) < 0)
 			return -1;
 	for (size_t i = 0; (row->args & PROCESS_ARG(process)) != 0 && i < args->nothers; i++)
 		if (fcntl(args->other[i].fd, F_SETFD, 0) < 0 ||

@@ -2,7 +2,7 @@
 /* model/process_args.h - the arguments of a process of a session: "PROGRAM SESSION_ID KEY=VALUE…".
  *
  * The stub writes them and the program reads them. Its row of the process table has the keys:
- * each of them once, except for the lists. */
+ * each of them once, except for the lists and for descriptors that may be missing (-1). */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -23,7 +23,8 @@ struct process_args {
 	int listen_fd, api_fd, ring_fd, ack_fd, policy_fd, link_fd;
 	uid_t api_uid;
 	int log_level, log_format;
-	struct strv walls, counters; /* owned */
+	struct strv walls, counters;   /* owned */
+	int exec_map_fd, exec_link_fd; /* -1: the kernel does not check the session's execs */
 	struct process_link other[PROCESSES];
 	size_t nothers;
 	/* Of the one that is inside of the namespaces; the parser sets them. */

@@ -17,7 +17,9 @@ static struct process_args plain(void)
 				 .api_fd = 1,
 				 .ring_fd = 0,
 				 .ack_fd = 1,
-				 .api_uid = 4294967294U};
+				 .api_uid = 4294967294U,
+				 .exec_map_fd = -1,
+				 .exec_link_fd = -1};
 
 	process_args_add(&a, &init);
 	return a;
@@ -34,6 +36,7 @@ static void ses_1_arguments_there_and_back(void **state)
 	strv_add(&a.walls, "seccomp\tup\t61 rules");
 	strv_add(&a.walls, "landlock\tabsent\t=");
 	strv_add(&a.counters, "0 1/pids.events");
+	a.exec_map_fd = 2;
 	process_args_format(row, &a, &argv);
 	if (process_args_parse(row, (int)argv.n, argv.v, &b, &err) < 0)
 		fail_msg("%s", err.message);
@@ -47,6 +50,8 @@ static void ses_1_arguments_there_and_back(void **state)
 	assert_int_equal(b.init_fd, 2);
 	assert_int_equal(b.init_pid, 4711);
 	assert_int_equal(b.api_uid, 4294967294U);
+	assert_int_equal(b.exec_map_fd, 2);
+	assert_int_equal(b.exec_link_fd, -1);
 	assert_int_equal(b.walls.n, 2);
 	assert_string_equal(b.walls.v[0], "seccomp\tup\t61 rules");
 	assert_string_equal(b.walls.v[1], "landlock\tabsent\t=");
@@ -72,6 +77,8 @@ static void ses_1_bad_arguments_are_refused(void **state)
 					  "listen=1x",
 					  "listen=999",
 					  "link=1",
+					  "exec_map=999",
+					  "exec_link=x",
 					  "process=init 4294967296 2",
 					  "process=init 99999999999999999999 2",
 					  "process=init 1 999",

@@ -24,19 +24,21 @@ enum process_start {
 /* Arguments "KEY=VALUE" of a program (struct process_args). Descriptors are inherited
  * by number; a list has one argument for each entry.
  *  key, member, kind */
-#define PROCESS_ARGS(X)                                                                      \
-	X(listen, listen_fd, FD)	  /* RUNTIME/sessions/ID.sock, listening */          \
-	X(api, api_fd, FD)		  /* the first link to the API process */            \
-	X(ring, ring_fd, FD)		  /* of its own events, see event/journal.h */       \
-	X(ack, ack_fd, FD)		  /* the same */                                     \
-	X(policy, policy_fd, FD)	  /* the sealed snapshot of the session's policy */  \
-	X(link, link_fd, FD)		  /* to the main process */                          \
-	X(api_uid, api_uid, NUMBER)	  /* of the API process */                           \
-	X(log_level, log_level, NUMBER)	  /* enum log_level */                               \
-	X(log_format, log_format, NUMBER) /* enum log_format */                              \
-	X(wall, walls, LIST)		  /* raised by launcher and stub, as by wall_pack */ \
-	X(counter, counters, LIST)	  /* of the session's cgroup: cgroup_files_format */ \
-	X(process, other, LINKS)	  /* the others: "NAME PID LINK [RING]" */
+#define PROCESS_ARGS(X)                                                                           \
+	X(listen, listen_fd, FD)	       /* RUNTIME/sessions/ID.sock, listening */          \
+	X(api, api_fd, FD)		       /* the first link to the API process */            \
+	X(ring, ring_fd, FD)		       /* of its own events, see event/journal.h */       \
+	X(ack, ack_fd, FD)		       /* the same */                                     \
+	X(policy, policy_fd, FD)	       /* the sealed snapshot of the session's policy */  \
+	X(link, link_fd, FD)		       /* to the main process */                          \
+	X(api_uid, api_uid, NUMBER)	       /* of the API process */                           \
+	X(log_level, log_level, NUMBER)	       /* enum log_level */                               \
+	X(log_format, log_format, NUMBER)      /* enum log_format */                              \
+	X(wall, walls, LIST)		       /* raised by launcher and stub, as by wall_pack */ \
+	X(counter, counters, LIST)	       /* of the session's cgroup: cgroup_files_format */ \
+	X(exec_map, exec_map_fd, FD_OR_NONE)   /* of wants, see bpf/exec_layout.h */              \
+	X(exec_link, exec_link_fd, FD_OR_NONE) /* of the kernel's exec check */                   \
+	X(process, other, LINKS)	       /* the others: "NAME PID LINK [RING]" */
 enum process_arg {
 #define X(key, member, kind) PROCESS_ARG_##key,
 	PROCESS_ARGS(X)
@@ -48,7 +50,7 @@ enum process_arg {
 	(PROCESS_ARG(listen) | PROCESS_ARG(api) | PROCESS_ARG(ring) | PROCESS_ARG(ack) | \
 	 PROCESS_ARG(policy) | PROCESS_ARG(api_uid) | PROCESS_ARG(log_level) |           \
 	 PROCESS_ARG(log_format) | PROCESS_ARG(wall) | PROCESS_ARG(counter) |            \
-	 PROCESS_ARG(process))
+	 PROCESS_ARG(exec_map) | PROCESS_ARG(exec_link) | PROCESS_ARG(process))
 #define PROCESS_BESIDE_ARGS                                                               \
 	(PROCESS_ARG(ring) | PROCESS_ARG(ack) | PROCESS_ARG(policy) | PROCESS_ARG(link) | \
 	 PROCESS_ARG(log_level) | PROCESS_ARG(log_format))

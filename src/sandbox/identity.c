@@ -33,6 +33,29 @@ static int set_caps(const struct __user_cap_data_struct data[2])
 	return (int)syscall(SYS_capset, &head, data);
 }
 
+/* Makes these capabilities ambient, so that the next program has them. others: all that the process
+ * has stay, too. */
+static int keep_caps(uint64_t caps, bool others)
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[2] = {0};
+
+	if (others && syscall(SYS_capget, &head, data) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		data[i].inheritable = (uint32_t)(caps >> 32 * i);
+		data[i].permitted |= data[i].inheritable;
+		data[i].effective |= data[i].inheritable;
+	}
+	if (set_caps(data) < 0)
+		return -1;
+	for (int cap = 0; cap < CAPS_MAX; cap++)
+		if ((caps >> cap & 1) != 0 &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			return -1;
+	return 0;
+}
+
 /* System calls, not libc's wrappers, which signal every thread. */
 int identity_become(const struct identity *who)
 {
@@ -43,12 +66,14 @@ int identity_become(const struct identity *who)
 	return 0;
 }
 
-/* Locks the securebits, takes the ids, drops every capability in every set. *bounded: the bounding
- * set could be emptied as well, which needs CAP_SETPCAP. */
+/* Locks the securebits, takes the ids, drops every other capability in every set. *bounded: those
+ * of the bounding set were dropped as well, which needs CAP_SETPCAP. */
 static int take_identity(const struct identity *who, bool *bounded, struct err *err)
 {
-	const struct __user_cap_data_struct none[2] = {0};
+	struct __user_cap_data_struct data[2] = {0};
 
+	if (who->caps != 0 && keep_caps(who->caps, true) < 0)
+		return err_errno(err, E_ENFORCEMENT, NULL, "cannot keep capabilities");
 	/* A process without CAP_SETPCAP has nothing to lock, unless it is to change its uid. */
 	if (prctl(PR_SET_SECUREBITS, SHUT_BITS, 0, 0, 0) < 0 && (errno != EPERM || who->change))
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_SET_SECUREBITS");
@@ -58,7 +83,7 @@ static int take_identity(const struct identity *who, bool *bounded, struct err *
 				 "setgroups, setresgid(%u), setresuid(%u)", who->gid, who->uid);
 	*bounded = true;
 	for (int cap = 0; *bounded && cap < CAPS_MAX; cap++) {
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+		if ((who->caps >> cap & 1) != 0 || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;
 		if (errno == EINVAL) /* past the last capability of this kernel */
 			break;
@@ -66,9 +91,12 @@ static int take_identity(const struct identity *who, bool *bounded, struct err *
 			return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAPBSET_DROP(%d)", cap);
 		*bounded = false;
 	}
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+	if (who->caps == 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "PR_CAP_AMBIENT_CLEAR_ALL");
-	if (set_caps(none) < 0)
+	for (int i = 0; i < 2; i++)
+		data[i].permitted = data[i].effective = data[i].inheritable =
+			(uint32_t)(who->caps >> 32 * i);
+	if (set_caps(data) < 0)
 		return err_errno(err, E_ENFORCEMENT, NULL, "capset");
 	return 0;
 }
@@ -82,19 +110,10 @@ static int set_no_new_privs(struct err *err)
 
 int identity_keep_caps(void)
 {
-	static const int kept[] = {CAP_SYS_ADMIN, CAP_SETPCAP, CAP_NET_ADMIN};
-	struct __user_cap_data_struct data[2] = {0};
+	const uint64_t caps = UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_SETPCAP |
+			      UINT64_C(1) << CAP_NET_ADMIN;
 
-	for (unsigned i = 0; i < ARRAY_LEN(kept); i++)
-		data[CAP_TO_INDEX(kept[i])].inheritable |= CAP_TO_MASK(kept[i]);
-	for (int i = 0; i < 2; i++)
-		data[i].permitted = data[i].effective = data[i].inheritable;
-	if (set_caps(data) < 0)
-		return errno;
-	for (unsigned i = 0; i < ARRAY_LEN(kept); i++)
-		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kept[i], 0, 0) < 0)
-			return errno;
-	return 0;
+	return keep_caps(caps, false) < 0 ? errno : 0;
 }
 
 /* ---- the stub ---- */
@@ -123,7 +142,16 @@ int sandbox_execute(int program_fd, char *const argv[], struct err *err)
 
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err)
 {
-	const struct identity who = {plan->uid, plan->gid, plan->privileged != 0};
+	const struct identity who = {plan->uid, plan->gid, plan->privileged != 0, 0};
+	bool bounded;
+	int r = take_identity(&who, &bounded, err);
+
+	return r < 0 ? r : set_no_new_privs(err);
+}
+
+int sandbox_become_holder(uint32_t uid, uint64_t caps, struct err *err)
+{
+	const struct identity who = {uid, uid, true, caps};
 	bool bounded;
 	int r = take_identity(&who, &bounded, err);
 
@@ -187,7 +215,7 @@ int inside_identity(struct inside *in, struct err *err)
 		int resource;
 		struct rlimit limit;
 	} shut[] = {{RLIMIT_CORE, {1, 1}}, {RLIMIT_RTPRIO, {0, 0}}, {RLIMIT_NICE, {0, 0}}};
-	const struct identity who = {in->plan.uid, in->plan.gid, inside_by_root(in)};
+	const struct identity who = {in->plan.uid, in->plan.gid, inside_by_root(in), 0};
 	bool bounded;
 	int r;
 

@@ -111,8 +111,9 @@ int inside_seccomp(struct inside *in, struct err *err);
  * make system calls. */
 struct identity {
 	uint32_t uid, gid;
-	bool change; /* take uid, gid and no supplementary groups; else only capabilities are
-			dropped */
+	bool change;   /* take uid, gid and no supplementary groups; else only capabilities are
+			  dropped */
+	uint64_t caps; /* that stay, also for the next program; bits 1 << CAP_… */
 };
 /* Takes the ids, and loses every capability of the old ones. 0 or errno. */
 int identity_become(const struct identity *who);

@@ -133,6 +133,9 @@ int sandbox_execute(int program_fd, char *const argv[], struct err *err);
 /* Stub, before that: takes the session's uid, gids (no supplementary groups), drops every
  * capability and the bounding set, sets no_new_privs and, if it may, securebits. */
 int sandbox_become_user(const struct sandbox_plan *plan, struct err *err);
+/* The same for another child of root's server; the program that it executes then has these
+ * capabilities (bits 1 << CAP_…), and can get no others. */
+int sandbox_become_holder(uint32_t uid, uint64_t caps, struct err *err);
 
 /* Paths of the session's view by which a shell reports its state. */
 #define CAPTURE_DIR "/run/agentsh"

@@ -195,7 +195,10 @@ struct wkit *wkit_open_with(const struct wkit_request *request)
 	cleanup_free char *workspace = mem_printf("%s/workspace", wkit_dir);
 	const struct sandbox_workspace_ask ask = {workspace, geteuid() == 0 ? WKIT_UID : geteuid(),
 						  geteuid() == 0 ? WKIT_UID : getegid(), NULL};
-	struct process_args args = {.session_id = "session-test", .log_level = LOG_INFO};
+	struct process_args args = {.session_id = "session-test",
+				    .log_level = LOG_INFO,
+				    .exec_map_fd = -1,
+				    .exec_link_fd = -1};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
 	int api[2], init[2];
