@@ -216,7 +216,6 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->stdio = r->ask.stdio;
 	sp->cols = r->ask.cols;
 	sp->rows = r->ask.rows;
-	sp->new_session = 1;
 	sp->id = (uint32_t)cs->started;
 	/* A script's leader reports its start at once: the shell's state must have a sender. */
 	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;

@@ -274,7 +274,7 @@ const char *msg_oversized(const struct msg_row *row, const void *obj);
 		STR(state_program, PATH_LEN) STRV(writable, LIST_LEN)) \
 	/* path: to execute; only a name if the program comes as a descriptor. brief_ms: a command that \
 	 * is over within this time has a leader_exit only. key: the sixth argument of its exec, by \
-	 * which the warden recognises it. */ \
+	 * which the warden recognises it. new_session: unused, every command has one. */ \
 	PAYLOAD(init_spawn, \
 		U32(id) STRV(argv, SPAWN_ARGS_LEN) STRV(env, SPAWN_ENV_LEN) STR(path, PATH_LEN) \
 		STR(cwd, PATH_LEN) U32(umask) U32(stdio) U32(cols) U32(rows) U32(new_session) \

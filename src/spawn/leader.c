@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every running command has a leader. init forks a spare leader in advance; it does everything that
  * does not depend on the command, and waits for the next spawn. init forks another one while the
- * command runs. When no process of its command is left, a leader waits for another command on its
- * own link, until the warden closes the link.
+ * command runs. When no process of its command is left, a leader clones the process of the next
+ * command, which waits for it on the leader's link, until the warden closes the link.
  *
  * The warden notices a leader that dies (its link ends), init a spare one (a command may kill every
  * process of its uid). A spawn that the spare leader had not read is still there for the next one.
  * The children of a dead leader become init's: the warden asks init to end them all. */
+#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -16,6 +17,7 @@
 #include "spawn/spawn.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,7 +33,9 @@
 
 #define BLOCK_BYTES 512 /* getrusage(2) counts blocks of this size */
 #define LEADER_LINK 3	/* among the descriptors of a spawn */
-#define NO_UMASK ((mode_t)-1)
+#define UMASK_USUAL 022 /* of most commands */
+#define REST_MS 1	/* between the end of a command and the clone for the next one */
+#define REST_LATE_US 1400
 #define CHILDREN_END_MS 10000
 #define STACK_BYTES (64 * 1024)
 
@@ -52,10 +56,13 @@ struct led {
 	struct link l;
 	int children; /* signalfd of SIGCHLD */
 	mode_t umask;
-	const struct init_spawn *ask;
-	int stdio[3];
-	int program; /* the descriptor to execute; -1: ask->path */
-	pid_t first;
+	bool taking; /* the waiting process allocates; until then it can be killed and replaced */
+	bool asked;  /* m and ask are what the warden asks for; else nothing has come yet */
+	struct link_msg m;
+	struct init_spawn ask;
+	pid_t self;	   /* the leader */
+	pid_t first;	   /* the command's first process */
+	uint32_t starting; /* not 0 until the first process has executed its program, or is dead */
 	bool ended;
 	struct leader_exit end;
 	struct leader_failed failed; /* errnum is 0: it has not */
@@ -166,10 +173,33 @@ static void prepare(struct led *d)
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		fail(d, SPAWN_STAGE_FORK);
 	prctl(PR_SET_NAME, "agentsh-leader", 0, 0, 0);
+	umask(d->umask = UMASK_USUAL);
 }
 
-/* The child shares the leader's memory until its exec, so the leader allocates everything before,
- * and the child only makes system calls.
+/* The next command, and its descriptors: stdin, stdout, stderr[, the program]; above 2,
+ * close-on-exec. */
+static bool receive(struct led *d)
+{
+	d->asked =
+		link_recv(&d->l, &d->m, NULL) == LINK_OK && link_unpack(&d->m, &d->ask, NULL) == 0;
+	return d->asked;
+}
+
+/* The stdio of the command; SPAWN_NULL: all three are /dev/null, whatever was passed. */
+static int take_stdio(const struct led *d)
+{
+	const bool none = d->ask.stdio == SPAWN_NULL;
+	const int null = none ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+
+	for (int i = 0; i < 3; i++)
+		if (dup2(none ? null : d->m.fd[i], i) == -1)
+			return -1;
+	return 0;
+}
+
+/* The first process of a command shares the leader's memory until its exec, and the leader sleeps
+ * meanwhile. The process may have been cloned before the command is known: then it receives the
+ * command itself, and dies with its leader until it has.
  *
  * The warden has found the program already: there is one exec, of a path that no command can change
  * or of a descriptor. The command's key, by which the warden recognises it, is one argument more
@@ -179,69 +209,104 @@ static int child(void *arg)
 {
 	static char *const empty[] = {NULL};
 	struct led *d = arg;
-	const struct init_spawn *ask = d->ask;
-	char *const *envp = ask->env.n > 0 ? ask->env.v : empty;
+	const struct init_spawn *ask = &d->ask;
+	struct pollfd next = {d->l.fd, POLLIN, 0};
+	char *const *envp;
 	sigset_t none;
 
-	if ((ask->new_session ? setsid() : setpgid(0, 0)) == -1)
+	if (setsid() == -1)
 		return fail(d, SPAWN_STAGE_FORK);
+	if (!d->asked) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		if (getppid() != d->self || poll(&next, 1, -1) != 1)
+			return 0;
+		d->taking = true;
+		if (!receive(d))
+			return 0;
+		prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+	}
+	if (ask->argv.n == 0 || ask->path == NULL || ask->path[0] == '\0') {
+		errno = EINVAL;
+		return fail(d, SPAWN_STAGE_EXEC);
+	}
 	if (ask->cwd != NULL && chdir(ask->cwd) < 0)
 		return fail(d, SPAWN_STAGE_CWD);
-	for (int i = 0; i < 3; i++)
-		if (dup2(d->stdio[i], i) == -1)
-			return fail(d, SPAWN_STAGE_STDIO);
+	errno = ENOTSUP;
+	if ((ask->stdio != SPAWN_NULL && ask->stdio != SPAWN_PIPE) || take_stdio(d) < 0)
+		return fail(d, SPAWN_STAGE_STDIO);
+	if (d->umask != (ask->umask & 0777))
+		umask(ask->umask & 0777);
 	if (setrlimit(RLIMIT_NOFILE, &d->walls->files) < 0)
 		return fail(d, SPAWN_STAGE_LIMITS);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (d->program >= 0)
-		syscall(SYS_execveat, d->program, "", ask->argv.v, envp, AT_EMPTY_PATH, ask->key);
+	envp = ask->env.n > 0 ? ask->env.v : empty;
+	if (d->m.nfds > 3)
+		syscall(SYS_execveat, d->m.fd[3], "", ask->argv.v, envp, AT_EMPTY_PATH, ask->key);
 	else
 		syscall(SYS_execve, ask->path, ask->argv.v, envp, 0L, 0L, ask->key);
 	return fail(d, SPAWN_STAGE_EXEC);
 }
 
-/* One command from its start to its last process. fd: stdin, stdout, stderr[, the program]; above
- * 2, close-on-exec. */
-static void lead_one(struct led *d, const int *fd, size_t nfds, const struct init_spawn *ask)
+/* Clones the first process and sleeps until it has executed its program, or is dead. False: there
+ * is no process. clone(2) and not clone3: the filter refuses clone3, because seccomp cannot read
+ * its flags. */
+static bool start(struct led *d)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+	uint32_t now = 1;
 
-	d->ask = ask;
-	d->program = nfds > 3 ? fd[3] : -1;
-	d->ended = false;
-	d->end = (struct leader_exit){0};
-	memcpy(d->stdio, fd, sizeof(d->stdio));
-	/* SPAWN_NULL: all three are /dev/null, whatever was passed. */
-	if (ask->stdio == SPAWN_NULL)
-		d->stdio[0] = d->stdio[1] = d->stdio[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (ask->stdio != SPAWN_NULL && ask->stdio != SPAWN_PIPE)
-		d->failed = (struct leader_failed){SPAWN_STAGE_STDIO, ENOTSUP};
-	else if (d->stdio[0] == -1)
-		fail(d, SPAWN_STAGE_STDIO);
-	else if (ask->argv.n == 0 || ask->path == NULL || ask->path[0] == '\0')
-		d->failed = (struct leader_failed){SPAWN_STAGE_EXEC, EINVAL};
-	if (d->failed.errnum != 0)
-		leave(d);
-	if (d->umask != (ask->umask & 0777))
-		umask(d->umask = ask->umask & 0777);
-	/* clone(2) and not clone3: the filter refuses clone3, because seccomp cannot read its
-	 * flags. */
-	d->first = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, d);
+	__atomic_store_n(&d->starting, now, __ATOMIC_SEQ_CST);
+	d->first = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, d,
+			 NULL, NULL, &d->starting);
 	if (d->first == -1)
-		fail(d, SPAWN_STAGE_FORK);
+		return false;
+	while ((now = __atomic_load_n(&d->starting, __ATOMIC_SEQ_CST)) != 0)
+		syscall(SYS_futex, &d->starting, FUTEX_WAIT, now, NULL, NULL, 0);
+	return true;
+}
+
+/* Whether the process of the next command is cloned in advance. A clone at once would delay the
+ * processes that carry the last answer. A leader that is woken late shows that the processors are
+ * busy: then a process more costs more than it gains. */
+static bool rest(const struct led *d)
+{
+	struct pollfd next = {d->l.fd, POLLIN, 0};
+	const int64_t began_us = clock_mono_us(&clock_system);
+
+	return poll(&next, 1, REST_MS) == 0 &&
+	       clock_mono_us(&clock_system) - began_us < REST_LATE_US;
+}
+
+/* One command from its start to its last process. */
+static void lead_one(struct led *d)
+{
+	bool received = d->asked; /* by the leader */
+
+	d->ended = d->taking = false;
+	d->end = (struct leader_exit){0};
+	if ((!received && !rest(d)) || !start(d)) {
+		if (!received && !receive(d))
+			_exit(0);
+		received = true;
+		if (!start(d))
+			fail(d, SPAWN_STAGE_FORK);
+	}
 	if (d->failed.errnum != 0)
 		leave(d);
-	/* A copy of the command's pipes here would keep them open after the command closed them.
-	 * The descriptors have consecutive numbers, unless a lower one was free. */
-	for (size_t i = 0, end; i < nfds; i = end) {
-		for (end = i + 1; end < nfds && fd[end] == fd[end - 1] + 1;)
-			end++;
-		close_range((unsigned)fd[i], (unsigned)fd[end - 1], 0);
+	if (!d->asked) {
+		/* The link is closed, or the process was killed in an allocation. */
+		if (d->taking)
+			_exit(0);
+		waitpid(d->first, NULL, __WALL);
+		return;
 	}
-	if (ask->stdio == SPAWN_NULL)
-		close(d->stdio[0]);
-	follow(d, ask->brief_ms);
+	/* A copy of the command's pipes here would keep them open after the command closed them. */
+	if (received)
+		link_msg_done(&d->m);
+	follow(d, d->ask.brief_ms);
+	msg_done(MSG_leader_spawn, &d->ask);
+	d->asked = false;
 }
 
 /* ---- init's side ---- */
@@ -251,32 +316,27 @@ static void lead_one(struct led *d, const int *fd, size_t nfds, const struct ini
  * frame ends only this leader. */
 static _Noreturn void wait_for_spawn(int link_fd, int spare, const struct command_walls *walls)
 {
-	struct led d = {.walls = walls, .umask = NO_UMASK};
-	struct init_spawn ask;
-	struct link_msg m;
+	struct led d = {.walls = walls, .self = getpid()};
 	struct link l;
 
 	prepare(&d);
 	link_init(&l, link_fd, SIDE_INIT, SIDE_WARDEN);
 	l.state = LINK_OPEN;
-	if (link_recv(&l, &m, NULL) != LINK_OK || m.type != MSG_init_spawn ||
-	    link_unpack(&m, &ask, NULL) < 0)
+	if (link_recv(&l, &d.m, NULL) != LINK_OK || d.m.type != MSG_init_spawn ||
+	    link_unpack(&d.m, &d.ask, NULL) < 0)
 		_exit(1);
 	close(spare);
 	close(link_fd);
-	link_init(&d.l, m.fd[LEADER_LINK], SIDE_LEADER, SIDE_WARDEN);
+	link_init(&d.l, d.m.fd[LEADER_LINK], SIDE_LEADER, SIDE_WARDEN);
 	if (d.failed.errnum == 0 && fcntl(d.l.fd, F_SETFL, 0) < 0)
 		fail(&d, SPAWN_STAGE_FORK);
 	if (d.failed.errnum != 0)
 		leave(&d);
-	m.nfds--;
-	memmove(m.fd + LEADER_LINK, m.fd + LEADER_LINK + 1, (m.nfds - LEADER_LINK) * sizeof(*m.fd));
-	for (;;) {
-		lead_one(&d, m.fd, m.nfds, &ask);
-		msg_done(MSG_leader_spawn, &ask);
-		if (link_recv(&d.l, &m, NULL) != LINK_OK || link_unpack(&m, &ask, NULL) < 0)
-			_exit(0);
-	}
+	d.m.nfds--;
+	memmove(d.m.fd + LEADER_LINK, d.m.fd + LEADER_LINK + 1,
+		(d.m.nfds - LEADER_LINK) * sizeof(*d.m.fd));
+	for (d.asked = true;;)
+		lead_one(&d);
 }
 
 /* Forks a spare leader; the returned pipe ends when it has got work or is dead. -1/errno. */

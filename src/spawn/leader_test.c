@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static void exe_4_only_three_descriptors_reach_the_command(void **state)
@@ -296,15 +298,12 @@ static void exe_5_a_command_does_not_hit_its_leader_with_kill_0(void **state)
 	struct init_spawn ask;
 	struct box_run run;
 
-	for (uint32_t own = 0; own < 2; own++) {
-		box_ask(&ask, "kill -KILL 0");
-		ask.new_session = own;
-		assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
-		box_recv_exit(&run, MSG_leader_exit);
-		assert_int_equal(run.exit.status, SIGKILL);
-		box_run_done(&run);
-		msg_done(MSG_init_spawn, &ask);
-	}
+	box_ask(&ask, "kill -KILL 0");
+	assert_int_equal(box_spawn(s, &ask, &run), MSG_leader_started);
+	box_recv_exit(&run, MSG_leader_exit);
+	assert_int_equal(run.exit.status, SIGKILL);
+	box_run_done(&run);
+	msg_done(MSG_init_spawn, &ask);
 }
 
 /* The leader keeps no copy of the command's pipes. */
@@ -340,6 +339,136 @@ static void ses_8_a_leader_leaves_when_its_link_closes(void **state)
 	assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, 10000), 1);
 	box_run_done(&run);
 	msg_done(MSG_init_spawn, &ask);
+}
+
+/* The system call that a process sleeps in; -1: it does not. */
+static long sleeps_in(pid_t pid)
+{
+	char path[64], text[256] = "";
+	long nr = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	if (fgets(text, sizeof(text), f) != NULL)
+		sscanf(text, "%ld ", &nr);
+	fclose(f);
+	return nr;
+}
+
+/* Runs commands until the leader has cloned the process of the next one, which it does where the
+ * processors are not busy. That process, which sleeps. */
+static pid_t wait_for_waiting(struct box_run *run)
+{
+	struct init_spawn ask;
+	pid_t *below = NULL, pid = 0;
+
+	for (int tries = 0; pid == 0; tries++) {
+		long nr;
+
+		assert_true(tries < 1000);
+		while ((nr = sleeps_in(run->leader_pid)) != SYS_futex && nr != SYS_recvmsg)
+			sched_yield();
+		if (nr == SYS_futex) {
+			assert_int_equal(proc_descendants(run->leader_pid, &below), 1);
+			pid = below[0];
+			free(below);
+			while (sleeps_in(pid) != SYS_poll)
+				sched_yield();
+			break;
+		}
+		box_ask(&ask, "true");
+		assert_int_equal(box_spawn_again(&ask, run), MSG_leader_started);
+		box_recv_exit(run, MSG_leader_exit);
+		box_read_all(run);
+		msg_done(MSG_init_spawn, &ask);
+	}
+	return pid;
+}
+
+static void open_leader(struct box_session *s, struct box_run *run)
+{
+	struct init_spawn ask;
+
+	box_ask(&ask, "true");
+	assert_int_equal(box_spawn(s, &ask, run), MSG_leader_started);
+	box_recv_exit(run, MSG_leader_exit);
+	box_read_all(run);
+	msg_done(MSG_init_spawn, &ask);
+}
+
+static void exe_1_a_process_waits_for_the_next_command(void **state)
+{
+	struct box_session *s = box_session_of(state);
+	struct init_spawn ask;
+	struct box_run run;
+	pid_t waiting;
+
+	open_leader(s, &run);
+	for (int i = 0; i < 3; i++) {
+		waiting = wait_for_waiting(&run);
+		box_ask(&ask, "read -r pid a b c pgid sid x < /proc/$$/stat\n"
+			      "[ $pid = $pgid ] && [ $pid = $sid ] && echo $(umask) $(pwd)\n"
+			      "ls /proc/self/fd");
+		free(ask.cwd);
+		ask.cwd = mem_strdup("/usr");
+		ask.umask = i == 0 ? 0137 : 022;
+		assert_int_equal(box_spawn_again(&ask, &run), MSG_leader_started);
+		assert_int_equal(proc_pidfd_pid(run.pidfd), waiting);
+		box_read_all(&run);
+		assert_string_equal(run.text.data,
+				    i == 0 ? "0137 /usr\n0\n1\n2\n3\n" : "0022 /usr\n0\n1\n2\n3\n");
+		box_recv_exit(&run, MSG_leader_exit);
+		assert_int_equal(run.exit.status, 0);
+		msg_done(MSG_init_spawn, &ask);
+	}
+	box_run_done(&run);
+}
+
+static void exe_5_a_killed_waiting_process_is_replaced(void **state)
+{
+	struct box_session *s = box_session_of(state);
+	struct init_spawn ask;
+	struct box_run run;
+
+	open_leader(s, &run);
+	for (int i = 0; i < 3; i++) {
+		const pid_t waiting = wait_for_waiting(&run);
+
+		assert_int_equal(kill(waiting, SIGKILL), 0);
+		box_ask(&ask, "exit 3");
+		assert_int_equal(box_spawn_again(&ask, &run), MSG_leader_started);
+		assert_int_not_equal(proc_pidfd_pid(run.pidfd), waiting);
+		box_recv_exit(&run, MSG_leader_exit);
+		assert_int_equal(WEXITSTATUS(run.exit.status), 3);
+		box_read_all(&run);
+		msg_done(MSG_init_spawn, &ask);
+	}
+	box_run_done(&run);
+}
+
+/* Neither the death of a leader nor the end of its link leaves a process that waits. */
+static void ses_8_a_waiting_process_goes_with_its_leader(void **state)
+{
+	struct box_session *s = box_session_of(state);
+
+	for (int i = 0; i < 2; i++) {
+		cleanup_fd int pidfd = -1;
+		struct box_run run;
+
+		open_leader(s, &run);
+		pidfd = proc_pidfd(wait_for_waiting(&run));
+		assert_true(pidfd >= 0);
+		if (i == 0) {
+			assert_int_equal(kill(run.leader_pid, SIGKILL), 0);
+			box_expect_eof(&run);
+		} else {
+			link_done(&run.leader);
+		}
+		assert_int_equal(poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, 10000), 1);
+		box_run_done(&run);
+	}
 }
 
 /* Ends every leader that waits; only init is left. */
@@ -423,6 +552,9 @@ int main(void)
 		cmocka_unit_test(exe_5_a_command_does_not_hit_its_leader_with_kill_0),
 		cmocka_unit_test(exe_6_output_ends_with_the_command_that_closes_it),
 		cmocka_unit_test(ses_8_a_leader_leaves_when_its_link_closes),
+		cmocka_unit_test(exe_1_a_process_waits_for_the_next_command),
+		cmocka_unit_test(exe_5_a_killed_waiting_process_is_replaced),
+		cmocka_unit_test(ses_8_a_waiting_process_goes_with_its_leader),
 		cmocka_unit_test(exe_5_a_killed_spare_leader_is_replaced),
 		cmocka_unit_test(exe_8_without_processes_a_start_fails_until_there_are_some),
 	};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* spawn/spawn.h - how init starts a command: a leader per command, which starts the command by
- * vfork+exec. The warden has found and decided the program by then.
+ * clone+exec. The warden has found and decided the program by then.
  *
  * init keeps one spare leader forked in advance, so that a command does not wait for fork. The
  * leader is a subreaper with its own session; it gets the spawn message and its descriptors over a
  * socket from init, prepares stdio, starts the command, sends leader_started with a pidfd, waits,
- * sends leader_exit, reaps what is left (leader_empty), waits for the next command (leader_spawn)
- * and leaves when its link closes (the warden has enough of them, or died). It is non-dumpable. */
+ * sends leader_exit, reaps what is left (leader_empty), clones the process that waits for the next
+ * command (leader_spawn), and leaves when its link closes (the warden has enough of them, or died).
+ * It is non-dumpable. */
 #pragma once
 #include "base/err.h"
 #include "link/msg.h"

@@ -289,7 +289,7 @@ void box_run_done(struct box_run *run)
 
 void box_ask(struct init_spawn *ask, const char *script)
 {
-	*ask = (struct init_spawn){.umask = 022, .stdio = SPAWN_PIPE, .new_session = 1};
+	*ask = (struct init_spawn){.umask = 022, .stdio = SPAWN_PIPE};
 	ask->path = mem_strdup("/bin/sh");
 	ask->cwd = mem_strdup("/workspace");
 	strv_add(&ask->argv, "sh");
