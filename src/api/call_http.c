@@ -185,10 +185,14 @@ static void stream_write(struct call *call, const struct call_message *m)
 {
 	cleanup_buf struct buf out = {0};
 
-	if (is_raw(call))
-		stdio_frame(&out, (enum stdio_type)m->part, m->data, m->len);
-	else
-		format_sse(m, &out);
+	if (is_raw(call)) {
+		struct stdio_head head = stdio_head((enum stdio_type)m->part, m->len);
+		const struct iovec iov[] = {{&head, sizeof(head)}, {(void *)m->data, m->len}};
+
+		http_stream_send(req_of(call), iov, 2);
+		return;
+	}
+	format_sse(m, &out);
 	http_stream_write(req_of(call), out.data, out.len);
 }
 

@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #define KEY_MAX 128
-#define CHUNK (32 * 1024)
+#define CHUNK (32 * 1024) /* of a message of a server stream */
 #define READ_AHEAD (256 * 1024)
 #define CREDIT_STEP (16 * 1024)
 
@@ -176,32 +176,41 @@ static int read_on(struct exec_stream *s, struct command *c, int stream, size_t 
 	return command_follow(c, stream, next, max, out, &next, err);
 }
 
-/* One message of at most a chunk; false when there is nothing to send now. */
-static bool send_output(struct exec_stream *s, int stream)
+/* Leaves a character that is not complete for the next message. live: its rest may still come. */
+static void cut_text(struct buf *raw, bool live)
+{
+	const size_t whole = json_text_cut(raw->data, raw->len);
+
+	if (whole == 0 ? live : (live || raw->len == CHUNK) && json_is_text(raw->data, whole))
+		raw->len = whole;
+}
+
+/* One message at most; false when there is nothing to send now. raw is scratch. */
+static bool send_output(struct exec_stream *s, int stream, struct buf *raw)
 {
 	struct command *c = s->live != NULL ? s->live : s->ended;
 	const uint64_t room = s->allowed[stream] - s->sent[stream];
-	cleanup_buf struct buf raw = {0};
+	const size_t most = s->stdio ? STDIO_FRAME_MAX : CHUNK;
 	struct err err = {0};
 
+	buf_clear(raw);
 	if (room == 0 || c == NULL || s->broken[stream])
 		return false;
-	if (read_on(s, c, stream, room < CHUNK ? room : CHUNK, &raw, &err) < 0) {
+	if (read_on(s, c, stream, room < most ? (size_t)room : most, raw, &err) < 0) {
 		s->broken[stream] = true;
 		if (s->unread.code == E_OK)
 			s->unread = err;
 		command_has_read(c, s, stream, UINT64_MAX); /* it must not wait for this reader */
 		return false;
 	}
-	/* While the command runs, the rest of a character may still come. */
-	if (!s->stdio && s->live != NULL && raw.len > 0 && json_text_cut(raw.data, raw.len) == 0)
-		raw.len = 0;
-	if (raw.len > 0)
+	if (!s->stdio)
+		cut_text(raw, s->live != NULL);
+	if (raw->len > 0)
 		call_send(s->call, stream == 1 ? CALL_STDOUT : CALL_STDERR, s->sent[stream],
-			  raw.data, raw.len);
-	s->sent[stream] += raw.len;
+			  raw->data, raw->len);
+	s->sent[stream] += raw->len;
 	command_has_read(c, s, stream, s->sent[stream]);
-	return raw.len > 0;
+	return raw->len > 0;
 }
 
 /* Ends the call, and with it s. */
@@ -227,12 +236,13 @@ static void pump(void *arg)
 {
 	struct exec_stream *s = arg;
 	bool more[2] = {true, true}, caught_up;
+	cleanup_buf struct buf raw = {0};
 
 	if (!s->call->begun)
 		return;
 	for (int turn = 0; (more[0] || more[1]) && call_has_room(s->call); turn ^= 1)
 		if (more[turn])
-			more[turn] = send_output(s, turn + 1);
+			more[turn] = send_output(s, turn + 1, &raw);
 	caught_up = s->feed == NULL || event_feed_pump(s->feed);
 	for (int i = 1; i <= 2 && s->ended != NULL; i++)
 		if (!s->broken[i] && s->sent[i] < command_bytes(s->ended, i))

@@ -2,9 +2,10 @@
 /* The client's side of the stdio stream.
  *
  * Other processes may share descriptors 0, 1 and 2 (a terminal, a pipe), so they are never made
- * non-blocking: the client polls them and writes at most as much as POLLOUT promises (PIPE_BUF).
- * The client always reads the socket. Credit bounds its memory: the server sends at most
- * STDIO_WINDOW bytes of each stream that the client has not written yet. */
+ * non-blocking: the client asks for it write by write (RWF_NOWAIT). A terminal, or a pipe before
+ * Linux 6.4, does not take that: there the client polls, and writes at most as much as POLLOUT
+ * promises (PIPE_BUF). The client always reads the socket. Credit bounds its memory: the server
+ * sends at most WINDOW bytes of each stream that the client has not written yet. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -20,19 +21,25 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #define FROM_SERVER \
 	(1U << STDIO_STDOUT | 1U << STDIO_STDERR | 1U << STDIO_CONTROL | 1U << STDIO_RESULT)
-#define CREDIT_STEP 16384 /* bytes written before they are granted again */
-#define READ_SIZE 65536
+#define WINDOW (1024 * 1024)	 /* of a stream that has much to say */
+#define FIRST_STEP 16384	 /* bytes written before the window is opened */
+#define CREDIT_STEP (WINDOW / 4) /* bytes written before they are granted again */
+#define READ_SIZE (256 * 1024)
 
 struct client_output {
 	int fd;
 	const char *name;
 	struct buf pending;
-	size_t written_max; /* at a time */
-	size_t granted;	    /* bytes that the server may still send */
-	size_t owed;	    /* bytes written, not yet granted again */
+	size_t pending_at;
+	bool file;	/* a write never waits for a reader */
+	bool nowait;	/* RWF_NOWAIT works, as far as is known */
+	size_t granted; /* bytes that the server may still send */
+	size_t owed;	/* bytes written, not yet granted again */
+	size_t step;	/* owed bytes that are granted */
 	uint64_t received;
 };
 
@@ -47,7 +54,7 @@ struct passing {
 	int signals; /* signalfd */
 	struct buf *answer;
 	struct err *err;
-	char *scratch; /* owned; READ_SIZE */
+	char *scratch; /* owned; STDIO_FRAME_MAX */
 };
 
 /* --- to the server --- */
@@ -59,7 +66,7 @@ static void send_control(struct passing *s, const char *json)
 
 static void read_stdin(struct passing *s)
 {
-	const size_t max = MIN((size_t)s->stdin_credit, READ_SIZE);
+	const size_t max = MIN((size_t)s->stdin_credit, STDIO_FRAME_MAX);
 	const ssize_t n = TEMP_FAILURE_RETRY(read(0, s->scratch, max));
 
 	if (n == -1 && errno == EAGAIN)
@@ -98,10 +105,82 @@ static int on_control(struct passing *s, const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* Writes what fits without waiting. ready: POLLOUT was seen. Returns the bytes, or -1. */
+static ssize_t write_some(struct client_output *o, const void *p, size_t n, bool ready)
+{
+	const struct iovec iov = {(void *)p, n};
+	ssize_t r = -1;
+
+	if (o->file)
+		return TEMP_FAILURE_RETRY(write(o->fd, p, n));
+	if (o->nowait)
+		r = TEMP_FAILURE_RETRY(pwritev2(o->fd, &iov, 1, -1, RWF_NOWAIT));
+	if (o->nowait && (r != -1 || errno != EOPNOTSUPP))
+		return r;
+	o->nowait = false;
+	errno = EAGAIN;
+	return ready ? TEMP_FAILURE_RETRY(write(o->fd, p, MIN(n, PIPE_BUF))) : -1;
+}
+
+/* Writes n bytes as far as possible now, and grants credit for them; *done tells how many. */
+static int write_bytes(struct passing *s, struct client_output *o, const void *p, size_t n,
+		       bool ready, size_t *done)
+{
+	const ssize_t r = write_some(o, p, n, ready);
+	char text[80];
+
+	*done = r > 0 ? (size_t)r : 0;
+	if (r == -1 && errno != EAGAIN)
+		return err_errno(s->err, E_UNAVAILABLE, o->name, "cannot write to %s", o->name);
+	o->owed += *done;
+	if (o->owed >= o->step) {
+		/* The first time, the window grows as well. */
+		if (o->step == FIRST_STEP)
+			o->owed += WINDOW - STDIO_WINDOW;
+		o->step = CREDIT_STEP;
+		snprintf(text, sizeof(text), "{\"credit\":{\"stream\":\"%s\",\"bytes\":%zu}}",
+			 o->name, o->owed);
+		send_control(s, text);
+		o->granted += o->owed;
+		o->owed = 0;
+	}
+	return 0;
+}
+
+static int on_output(struct passing *s, struct client_output *o, const uint8_t *p, size_t n)
+{
+	size_t done = 0;
+	int r = 0;
+
+	if (n > o->granted)
+		return err_set(s->err, E_UNAVAILABLE, NULL,
+			       "the server sent more %s than its credit", o->name);
+	o->granted -= n;
+	o->received += n;
+	if (o->pending.len == 0)
+		r = write_bytes(s, o, p, n, false, &done);
+	buf_add(&o->pending, p + done, n - done);
+	return r;
+}
+
+/* Writes bytes that had to wait. */
+static int write_pending(struct passing *s, struct client_output *o)
+{
+	size_t done;
+	const int r = write_bytes(s, o, o->pending.data + o->pending_at,
+				  o->pending.len - o->pending_at, true, &done);
+
+	o->pending_at += done;
+	if (o->pending_at > o->pending.len / 2) {
+		buf_drop(&o->pending, o->pending_at);
+		o->pending_at = 0;
+	}
+	return r;
+}
+
 static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 {
 	struct passing *s = arg;
-	struct client_output *o;
 
 	/* The result is the last frame. */
 	if (s->done)
@@ -109,14 +188,7 @@ static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 	switch (type) {
 	case STDIO_STDOUT:
 	case STDIO_STDERR:
-		o = &s->output[type - STDIO_STDOUT];
-		if (n > o->granted)
-			return err_set(s->err, E_UNAVAILABLE, NULL,
-				       "the server sent more %s than its credit", o->name);
-		o->granted -= n;
-		o->received += n;
-		buf_add(&o->pending, p, n);
-		break;
+		return on_output(s, &s->output[type - STDIO_STDOUT], p, n);
 	case STDIO_CONTROL:
 		return on_control(s, p, n);
 	case STDIO_RESULT:
@@ -125,28 +197,6 @@ static int on_frame(enum stdio_type type, const uint8_t *p, size_t n, void *arg)
 		break;
 	case STDIO_STDIN:
 		break;
-	}
-	return 0;
-}
-
-static int write_output(struct passing *s, struct client_output *o)
-{
-	const size_t part = MIN(o->pending.len, o->written_max);
-	const ssize_t n = TEMP_FAILURE_RETRY(write(o->fd, o->pending.data, part));
-	char text[80];
-
-	if (n == -1 && errno == EAGAIN)
-		return 0;
-	if (n == -1)
-		return err_errno(s->err, E_UNAVAILABLE, o->name, "cannot write to %s", o->name);
-	buf_drop(&o->pending, (size_t)n);
-	o->owed += (size_t)n;
-	if (o->owed >= CREDIT_STEP) {
-		snprintf(text, sizeof(text), "{\"credit\":{\"stream\":\"%s\",\"bytes\":%zu}}",
-			 o->name, o->owed);
-		send_control(s, text);
-		o->granted += o->owed;
-		o->owed = 0;
 	}
 	return 0;
 }
@@ -168,6 +218,7 @@ static int turn(struct passing *s)
 		[ON_SIGNAL] = {.fd = s->signals, .events = POLLIN},
 	};
 	struct signalfd_siginfo info;
+	struct buf *in = &s->parser.in;
 	char text[64];
 	ssize_t n;
 	int r = 0;
@@ -177,9 +228,9 @@ static int turn(struct passing *s)
 	if (poll(p, ON_COUNT, -1) == -1)
 		return errno == EINTR ? 0 : err_errno(s->err, E_INTERNAL, NULL, "poll");
 	if (p[ON_STDOUT].revents != 0)
-		r = write_output(s, &s->output[0]);
+		r = write_pending(s, &s->output[0]);
 	if (r == 0 && p[ON_STDERR].revents != 0)
-		r = write_output(s, &s->output[1]);
+		r = write_pending(s, &s->output[1]);
 	if (p[ON_SIGNAL].revents != 0 && read(s->signals, &info, sizeof(info)) == sizeof(info)) {
 		snprintf(text, sizeof(text), "{\"signal\":\"%s\"}",
 			 proc_signal_name((int)info.ssi_signo));
@@ -197,7 +248,8 @@ static int turn(struct passing *s)
 	}
 	if (r != 0 || (p[ON_SOCKET].revents & ~POLLOUT) == 0)
 		return r;
-	n = TEMP_FAILURE_RETRY(recv(s->c->fd, s->scratch, READ_SIZE, MSG_DONTWAIT));
+	buf_reserve(in, READ_SIZE);
+	n = TEMP_FAILURE_RETRY(recv(s->c->fd, in->data + in->len, READ_SIZE, MSG_DONTWAIT));
 	if (n == -1 && errno == EAGAIN)
 		return 0;
 	if (n <= 0)
@@ -205,7 +257,8 @@ static int turn(struct passing *s)
 			       "the server went away before the command's result, after %" PRIu64
 			       " bytes of stdout and %" PRIu64 " of stderr",
 			       s->output[0].received, s->output[1].received);
-	return stdio_parse(&s->parser, s->scratch, (size_t)n, FROM_SERVER, on_frame, s, s->err);
+	in->len += (size_t)n;
+	return stdio_parse(&s->parser, "", 0, FROM_SERVER, on_frame, s, s->err);
 }
 
 /* Writes the rest when the stream has ended. It blocks; a signal ends it like any program. */
@@ -216,7 +269,7 @@ static int finish_output(struct passing *s, struct client_output *o)
 
 	while (r == 0 && o->pending.len != 0) {
 		poll(&p, 1, -1);
-		r = write_output(s, o);
+		r = write_pending(s, o);
 	}
 	return r;
 }
@@ -248,6 +301,7 @@ static int pass_streams(struct passing *s)
 	if (s->signals != -1)
 		close(s->signals);
 	sigprocmask(SIG_SETMASK, &old, NULL);
+	client_disconnect(s->c); /* the server does not wait for our readers */
 	/* the output is written after a failure, too; the first error counts */
 	if (r != 0)
 		s->err = NULL;
@@ -264,7 +318,9 @@ static void init_output(struct client_output *o, int fd, const char *name)
 
 	*o = (struct client_output){.fd = fd,
 				    .name = name,
-				    .written_max = file ? READ_SIZE : PIPE_BUF,
+				    .file = file,
+				    .nowait = true,
+				    .step = FIRST_STEP,
 				    .granted = STDIO_WINDOW};
 }
 
@@ -284,11 +340,10 @@ int client_stdio(struct client *c, const struct client_call *call, struct buf *a
 		return r;
 	if (head.status != 101)
 		return client_read_all(c, &head, answer, err);
-	s.scratch = mem_alloc(READ_SIZE);
+	s.scratch = mem_alloc(STDIO_FRAME_MAX);
 	init_output(&s.output[0], 1, "stdout");
 	init_output(&s.output[1], 2, "stderr");
 	r = pass_streams(&s);
-	client_disconnect(c);
 	stdio_parser_done(&s.parser);
 	buf_done(&s.send);
 	buf_done(&s.output[0].pending);

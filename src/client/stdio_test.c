@@ -140,6 +140,13 @@ static void on_drain(struct http_request *req, void *arg)
 	pump(arg);
 }
 
+static int go_on[2], has_left[2]; /* pipes of a run: to the server, and from it */
+
+static void on_gone(struct http_request *req, void *arg)
+{
+	ensure(write(has_left[1], "", 1) == 1);
+}
+
 static const char error_body[] = "{\"error\":{\"code\":\"E_SESSION_BUSY\",\"message\":\"busy\"}}";
 
 static void on_request(struct http_request *req, void *arg)
@@ -147,6 +154,7 @@ static void on_request(struct http_request *req, void *arg)
 	static const char zeros[STDIO_FRAME_MAX];
 	const char *path = http_path(req);
 	struct echo *e;
+	char text[1];
 
 	if (strcmp(path, "/busy") == 0 || strcmp(path, "/bad") == 0) {
 		http_reply(req, path[2] == 'u' ? 409 : 400, "application/json", error_body,
@@ -162,7 +170,7 @@ static void on_request(struct http_request *req, void *arg)
 	e->req = req;
 	e->credit[0] = e->credit[1] = e->credit_left = STDIO_WINDOW;
 	http_upgrade(req, STDIO_PROTOCOL, on_data, e);
-	http_hooks(req, NULL, on_drain, e);
+	http_hooks(req, on_gone, on_drain, e);
 	if (strcmp(path, "/ready") == 0)
 		send_frame(e, STDIO_STDOUT, "up", 2);
 	if (strcmp(path, "/credit") == 0) {
@@ -172,7 +180,9 @@ static void on_request(struct http_request *req, void *arg)
 	if (strcmp(path, "/busy-for-a-while") == 0) {
 		e->free = 4 * 1024 * 1024;
 		give_credit(e);
-		usleep(200000); /* the client writes to a socket that is full */
+		e->credit[0] -= 2;
+		send_frame(e, STDIO_STDOUT, "up", 2);
+		ensure(read(go_on[0], text, 1) == 1);
 	}
 	if (strcmp(path, "/early") == 0) {
 		send_frame(e, STDIO_STDOUT, "out", 3);
@@ -183,8 +193,8 @@ static void on_request(struct http_request *req, void *arg)
 		send_frame(e, STDIO_STDERR, zeros, STDIO_WINDOW);
 		end(e);
 	}
-	/* So much that no credit given meanwhile makes it right. */
-	for (int i = 0; strcmp(path, "/flood") == 0 && i < 8; i++)
+	/* 2 MiB: more than the largest window. The test reads nothing meanwhile. */
+	for (int i = 0; strcmp(path, "/flood") == 0 && i < 32; i++)
 		send_frame(e, STDIO_STDERR, zeros, STDIO_FRAME_MAX);
 	if (strcmp(path, "/vanish") == 0) {
 		send_frame(e, STDIO_STDOUT, "last words", 10);
@@ -255,6 +265,7 @@ static void start_run_with(struct run *r, const char *path, bool reader)
 {
 	int in[2], out[2], err[2], rep[2];
 
+	assert_int_equal(pipe2(go_on, O_CLOEXEC) | pipe2(has_left, O_CLOEXEC), 0);
 	server_start(&r->server, on_request);
 	assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC) |
 				 pipe2(rep, O_CLOEXEC),
@@ -303,6 +314,10 @@ static void end_run(struct run *r, const char *want)
 	close_end(&r->out);
 	close_end(&r->err);
 	close_end(&r->report);
+	for (int i = 0; i < 2; i++) {
+		close_end(&go_on[i]);
+		close_end(&has_left[i]);
+	}
 	server_stop(&r->server);
 }
 
@@ -342,12 +357,13 @@ static uint8_t byte_at(size_t i)
 	return (uint8_t)(i * 2654435761U >> 11);
 }
 
-/* Writes `total` bytes to the command and compares what comes back; then everything ends. */
-static void echo_through(struct run *r, size_t total)
+/* Writes `total` bytes to the command, `sent` of them before, and compares what comes back; then
+ * everything ends. */
+static void echo_through(struct run *r, size_t sent, size_t total)
 {
 	cleanup_free char *want = mem_printf("0 {\"bytes\":%zu,\"signals\":\"\"}", total);
 	static uint8_t chunk[65536];
-	size_t sent = 0, got = 0;
+	size_t got = 0;
 
 	fdio_nonblock(r->in);
 	while (got < total) {
@@ -389,16 +405,40 @@ static void exe_4_64_mb_pass_both_ways(void **state)
 	struct run r;
 
 	start_run(&r, "/echo");
-	echo_through(&r, (size_t)64 * 1024 * 1024);
+	echo_through(&r, 0, (size_t)64 * 1024 * 1024);
 }
 
-/* Credit beyond what the socket holds: what it does not take now is sent later. */
+static bool sleeps(pid_t pid)
+{
+	cleanup_free char *path = mem_printf("/proc/%d/stat", pid);
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[100] = "";
+
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	return strstr(text, ") S ") != NULL;
+}
+
+/* Credit beyond what the socket holds: what it does not take now is sent later. The client has
+ * credit and input, so it sleeps only when its socket is full. */
 static void exe_4_a_full_socket_loses_nothing(void **state)
 {
+	static uint8_t chunk[65536];
+	size_t sent = 0;
 	struct run r;
+	ssize_t n;
 
 	start_run(&r, "/busy-for-a-while");
-	echo_through(&r, (size_t)4 * 1024 * 1024);
+	expect_text(r.out, "up");
+	fdio_nonblock(r.in);
+	do {
+		for (size_t i = 0; i < sizeof(chunk); i++)
+			chunk[i] = byte_at(sent + i);
+		n = write(r.in, chunk, sizeof(chunk));
+		sent += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || !sleeps(r.pid));
+	assert_true(sent < 4 * 1024 * 1024);
+	assert_int_equal(write(go_on[1], "", 1), 1);
+	echo_through(&r, sent, (size_t)4 * 1024 * 1024);
 }
 
 /* A reader that does not read holds up the input by credit, and no memory grows without bound. */
@@ -482,11 +522,14 @@ static void exe_4_a_server_that_fails_is_told(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		cleanup_buf struct buf got = {0};
 		struct run r;
+		char gone;
 
 		start_run(&r, rows[i].path);
+		if (strcmp(rows[i].path, "/flood") == 0)
+			assert_int_equal(read(has_left[0], &gone, 1), 1);
 		/* Before the end, so that nothing blocks. */
 		buf_reserve(&got, 0);
-		assert_int_equal(fdio_load(r.err, 1000000, &got, NULL), 0);
+		assert_int_equal(fdio_load(r.err, 2 * 1024 * 1024, &got, NULL), 0);
 		buf_clear(&got);
 		assert_int_equal(fdio_load(r.out, 1000000, &got, NULL), 0);
 		assert_string_equal(got.data, rows[i].out);
@@ -505,7 +548,8 @@ static void exe_4_a_full_window_is_no_flood(void **state)
 	end_run(&r, "0 {\"bytes\":0,\"signals\":\"\"}");
 }
 
-/* The client grants credit after 16 KiB, so that a server need not wait for more. */
+/* The client grants credit after 16 KiB, so that a server need not wait for more; and it opens the
+ * window from 64 KiB to 1 MiB. */
 static void exe_4_credit_is_given_in_steps(void **state)
 {
 	cleanup_buf struct buf got = {0};
@@ -514,7 +558,7 @@ static void exe_4_credit_is_given_in_steps(void **state)
 	start_run(&r, "/credit");
 	assert_int_equal(fdio_load(r.out, 1000000, &got, NULL), 0);
 	assert_int_equal(got.len, 16384);
-	end_run(&r, "0 {\"bytes\":16384,\"signals\":\"\"}");
+	end_run(&r, "0 {\"bytes\":999424,\"signals\":\"\"}");
 }
 
 static void exe_4_a_closed_stdout_is_told(void **state)

@@ -5,8 +5,9 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
-#define CHUNK (64 * 1024)
-#define TURN_MAX (4 * CHUNK) /* of one stream, before the others get their turn */
+#define CHUNK (128 * 1024)
+#define TURN_MAX (2 * CHUNK) /* of one stream, before the others get their turn */
+#define WIDE_PIPE TURN_MAX   /* of a stream that has filled its pipe once */
 
 static char chunk[CHUNK];
 
@@ -75,6 +76,10 @@ static void on_readable(void *arg)
 	}
 	if (o->fd >= 0 && room(o) == 0)
 		watch_stop(o->watch);
+	if (o->fd >= 0 && !o->wide && o->stream.bytes - before >= CHUNK / 2) {
+		fcntl(o->fd, F_SETPIPE_SZ, WIDE_PIPE); /* without it there are more wake-ups */
+		o->wide = true;
+	}
 	if (o->stream.bytes > before)
 		o->on_data(o->arg);
 }

@@ -13,6 +13,7 @@ struct output {
 	int fd; /* our end of the pipe, owned; -1 once at its end */
 	struct stream stream;
 	struct watch *watch;
+	bool wide;	  /* the pipe was made larger, as far as the user's limit allows */
 	uint64_t allowed; /* bytes that may be produced; UINT64_MAX: any */
 	uint64_t read;	  /* position of the slowest reader, or OUTPUT_UNREAD */
 	watch_fn *on_data;

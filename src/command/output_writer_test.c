@@ -93,6 +93,25 @@ static void exe_6_the_window_is_exact(void **state)
 	output_done(&f->o);
 }
 
+/* EXE-6: a pipe that was full once gets larger; one with few bytes does not. */
+static void exe_6_a_full_pipe_gets_larger(void **state)
+{
+	struct fixture *f = *state;
+
+	open_output(f, 1 << 30);
+	output_start(&f->o, f->loop, on_data, f);
+	fill(f->theirs, 100);
+	f->stop_at = 100;
+	loop_run(f->loop);
+	assert_int_equal(fcntl(f->theirs, F_GETPIPE_SZ), 65536);
+	fill(f->theirs, 65536);
+	f->stop_at = 65636;
+	loop_run(f->loop);
+	assert_int_equal(fcntl(f->theirs, F_GETPIPE_SZ), 262144);
+	close(f->theirs);
+	output_done(&f->o);
+}
+
 /* EXE-4: a command can open its own pipe for reading and take what was counted; a read that waits
  * for more would hold the warden, and with it every time-out. */
 static void exe_4_a_drain_does_not_wait_for_what_another_took(void **state)
@@ -269,6 +288,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, unmake)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_6_the_window_is_exact),
+		TEST(exe_6_a_full_pipe_gets_larger),
 		TEST(exe_6_without_flow_all_is_taken),
 		TEST(exe_4_a_drain_does_not_wait_for_what_another_took),
 		TEST(exe_3_a_drain_does_not_wait),

@@ -116,7 +116,9 @@ uint64_t command_lines(struct command *c, int stream)
 static int read_page(struct command *c, int stream, bool follows, size_t limit, struct buf *out,
 		     struct stream_page *page, struct err *err)
 {
-	struct stream_extent x = extent_of(c, stream);
+	/* A reader that is behind what the warden has reported needs no look at the file's size. */
+	const bool behind = follows && page->offset < c->out.extent[stream].bytes;
+	struct stream_extent x = behind ? c->out.extent[stream] : extent_of(c, stream);
 	int r;
 
 	if (!follows)
@@ -132,7 +134,8 @@ static int read_page(struct command *c, int stream, bool follows, size_t limit, 
 	if (r < 0 && x.kept > 0)
 		return r;
 	buf_reserve(out, limit);
-	r = stream_read(c->read_fd[stream], &x, page->offset, limit, command_is_over(c),
+	r = stream_read(c->read_fd[stream], &x, page->offset, limit,
+			(command_is_over(c) ? STREAM_COMPLETE : 0) | (follows ? STREAM_RAW : 0),
 			out->data + out->len, page, err);
 	if (r < 0)
 		return r;

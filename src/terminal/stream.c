@@ -117,10 +117,11 @@ static int read_pieces(int fd, uint64_t kept, uint64_t offset, size_t n, char *o
 	return 0;
 }
 
-int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t limit, bool complete,
+int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t limit, unsigned how,
 		void *out, struct stream_page *page, struct err *err)
 {
 	struct stream_page got = {.offset = offset, .next = offset};
+	const bool complete = (how & STREAM_COMPLETE) != 0;
 	const uint64_t oldest = x->bytes > STREAM_RING ? x->bytes - STREAM_RING : 0;
 	const uint64_t start = x->from > oldest ? x->from : oldest; /* of the bytes in the ring */
 	/* The end of the bytes at this offset; without a gap both parts are one. */
@@ -137,7 +138,7 @@ int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t l
 		if (r < 0)
 			return r;
 		/* a character that is not complete is left for the next page */
-		if (!complete || offset + n < end) {
+		if ((how & STREAM_RAW) == 0 && (!complete || offset + n < end)) {
 			const size_t whole = json_text_cut(out, n);
 
 			n = whole > 0 && json_is_text(out, whole) ? whole : n;

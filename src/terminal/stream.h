@@ -43,11 +43,15 @@ struct stream_page {
 	size_t len;
 	bool has_more;
 };
+enum {
+	STREAM_COMPLETE = 1, /* the writer has ended */
+	STREAM_RAW = 2,	     /* a page may end within a character */
+};
 /* Reads [offset, offset+limit). A page of text ends at the end of a character, but has at least one
  * byte, so that paging ends. If the bytes at the offset were dropped, the page is empty and `next`
- * is the first offset behind the gap. out has room for limit bytes. complete: the writer has ended.
+ * is the first offset behind the gap. out has room for limit bytes. how: STREAM_* bits.
  * Fails with E_INTERNAL if the file cannot be read or is shorter than x says. */
-int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t limit, bool complete,
+int stream_read(int fd, const struct stream_extent *x, uint64_t offset, size_t limit, unsigned how,
 		void *out, struct stream_page *page, struct err *err);
 
 /* Files DIR/SESSION/NAME.out and .err, 0600; names are ids. which: 1 stdout, 2 stderr. */

@@ -124,7 +124,7 @@ static void exe_3_a_failed_write_is_remembered(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static struct stream_page page_of(int fd, uint64_t offset, size_t limit, bool complete, char *out)
+static struct stream_page page_of(int fd, uint64_t offset, size_t limit, unsigned how, char *out)
 {
 	struct stream_extent x = {0};
 	struct stream_page page;
@@ -133,7 +133,7 @@ static struct stream_page page_of(int fd, uint64_t offset, size_t limit, bool co
 
 	assert_int_equal(fstat(fd, &st), 0);
 	x.bytes = x.kept = x.from = (uint64_t)st.st_size;
-	assert_int_equal(stream_read(fd, &x, offset, limit, complete, out, &page, &err), 0);
+	assert_int_equal(stream_read(fd, &x, offset, limit, how, out, &page, &err), 0);
 	assert_int_equal(page.offset, offset);
 	assert_int_equal(page.next, offset + page.len);
 	return page;
@@ -195,6 +195,8 @@ static void exe_3_text_is_cut_at_characters(void **state)
 	assert_int_equal(page_of(torn, 0, 16, true, out).len, 7);
 	assert_int_equal(page_of(torn, 5, 16, false, out).len, 2);
 	assert_int_equal(page_of(binary, 0, 4, true, out).len, 4);
+	assert_int_equal(page_of(fd, 0, 3, STREAM_RAW, out).len, 3);
+	assert_int_equal(page_of(torn, 0, 16, STREAM_RAW, out).len, 7);
 }
 
 static void exe_3_a_broken_descriptor_is_an_error(void **state)

@@ -99,6 +99,8 @@ void http_stream_end(struct http_request *req);
  * side). http_stream_write and http_stream_end (closes after flushing) apply. */
 typedef void http_data_fn(struct http_request *req, const void *p, size_t n, void *arg);
 void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *on_data, void *arg);
+/* The same as http_stream_write after an upgrade, from several places. */
+void http_stream_send(struct http_request *req, const struct iovec *iov, int n);
 /* Bytes accepted for writing but not yet given to the kernel. */
 size_t http_pending(const struct http_request *req);
 

@@ -151,6 +151,12 @@ void http_stream_start(struct http_request *req, int status, const char *type,
 	send_buf(c, b);
 }
 
+static void check_pending(struct http_conn *c)
+{
+	if (http_conn_pending(c) > c->server->limits.max_pending_write)
+		http_conn_break(c);
+}
+
 void http_stream_write(struct http_request *req, const void *p, size_t n)
 {
 	struct http_conn *c = req->conn;
@@ -169,8 +175,16 @@ void http_stream_write(struct http_request *req, const void *p, size_t n)
 				       {size, (size_t)len}, {(void *)p, n}, {(void *)"\r\n", 2}},
 			       3);
 	}
-	if (http_conn_pending(c) > c->server->limits.max_pending_write)
-		http_conn_break(c);
+	check_pending(c);
+}
+
+void http_stream_send(struct http_request *req, const struct iovec *iov, int n)
+{
+	struct http_conn *c = req->conn;
+
+	ensure(c->active && c->raw);
+	http_conn_send(c, iov, n);
+	check_pending(c);
 }
 
 void http_stream_end(struct http_request *req)

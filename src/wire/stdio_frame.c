@@ -4,14 +4,19 @@
 
 #define HEAD 8
 
+struct stdio_head stdio_head(enum stdio_type type, size_t n)
+{
+	ensure(n <= (type == STDIO_RESULT ? STDIO_RESULT_MAX : STDIO_FRAME_MAX));
+	return (struct stdio_head){{(uint8_t)type, 0, 0, 0, (uint8_t)(n >> 24), (uint8_t)(n >> 16),
+				    (uint8_t)(n >> 8), (uint8_t)n}};
+}
+
 static void add_frame(struct buf *out, enum stdio_type type, const void *p, size_t n)
 {
-	const uint8_t head[HEAD] = {
-		(uint8_t)type,	   0,	      0, 0, (uint8_t)(n >> 24), (uint8_t)(n >> 16),
-		(uint8_t)(n >> 8), (uint8_t)n};
+	const struct stdio_head head = stdio_head(type, n);
 
 	buf_reserve(out, HEAD + n);
-	buf_add(out, head, HEAD);
+	buf_add(out, &head, HEAD);
 	buf_add(out, p, n);
 }
 
@@ -19,9 +24,7 @@ void stdio_frame(struct buf *out, enum stdio_type type, const void *p, size_t n)
 {
 	const char *at = p;
 
-	ensure(type != STDIO_CONTROL || n <= STDIO_FRAME_MAX);
-	ensure(n <= STDIO_RESULT_MAX || type != STDIO_RESULT);
-	while (type != STDIO_RESULT && n > STDIO_FRAME_MAX) {
+	while (type < STDIO_CONTROL && n > STDIO_FRAME_MAX) {
 		add_frame(out, type, at, STDIO_FRAME_MAX);
 		at += STDIO_FRAME_MAX;
 		n -= STDIO_FRAME_MAX;

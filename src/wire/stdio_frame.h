@@ -12,6 +12,11 @@
 #define STDIO_WINDOW 65536 /* initial credit per stream */
 enum stdio_type { STDIO_STDIN, STDIO_STDOUT, STDIO_STDERR, STDIO_CONTROL, STDIO_RESULT };
 
+/* What stands before a payload of n bytes. */
+struct stdio_head {
+	uint8_t byte[8];
+};
+struct stdio_head stdio_head(enum stdio_type type, size_t n);
 void stdio_frame(struct buf *out, enum stdio_type type, const void *p,
 		 size_t n); /* splits output at 64 KiB */
 struct stdio_parser {
