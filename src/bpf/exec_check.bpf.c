@@ -5,8 +5,7 @@
  *
  * sched_process_exec runs in the process that called execve, after the new program has been loaded
  * and the other threads have ended. No process can change the file or argv any more, and no
- * instruction of the new program has run. The kernel calls the program with preemption disabled, so
- * no other exec on the same CPU uses the scratch entry at the same time.
+ * instruction of the new program has run.
  *
  * One program serves all sessions of a server. It looks for the session by the PID namespaces of
  * the process, from the outermost one inwards. Process ids are those of the namespace that holds
@@ -72,8 +71,8 @@ struct wants {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, EXEC_WANTS_MAX);
-	__type(key, __u32);
-	__type(value, union exec_entry);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(union exec_entry));
 };
 
 struct {
@@ -84,62 +83,54 @@ struct {
 	__array(values, struct wants);
 } sessions SEC(".maps");
 
-/* Too large for the stack. */
-struct scratch_entry {
-	__u64 words[EXEC_ARGV_CHUNK / 8 + 1]; /* the last one stays 0 */
-	union exec_entry unwanted;
-};
+/* An empty entry; too large for the stack. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct scratch_entry);
-} scratch SEC(".maps");
-
-static struct scratch_entry *scratch_get(void)
-{
-	const __u32 only = 0;
-
-	return bpf_map_lookup_elem(&scratch, &only);
-}
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(union exec_entry));
+} empty SEC(".maps");
 
 struct argv_hash {
 	struct siphash hash;
-	__u64 at, left, rest;
-	bool failed;
+	__u64 at, left;
 };
 
+/* Hashes one whole chunk. It has no branch that depends on the length: the kernel verifies a
+ * program by following each of its ways. */
 static long hash_chunk(__u32 index, void *arg)
 {
 	struct argv_hash *h = arg;
-	struct scratch_entry *s = scratch_get();
-	__u64 n = h->left;
+	__u64 words[EXEC_ARGV_CHUNK / 8];
 
-	if (s == NULL || n == 0)
+	if (h->left < sizeof(words) ||
+	    bpf_probe_read_user(words, sizeof(words), (void *)h->at) != 0)
 		return 1;
-	if (n > EXEC_ARGV_CHUNK)
-		n = EXEC_ARGV_CHUNK;
-	if (n < EXEC_ARGV_CHUNK)
-		__builtin_memset(s->words, 0, sizeof(s->words));
-	if (bpf_probe_read_user(s->words, n, (void *)h->at) != 0) {
-		h->failed = true;
-		return 1;
-	}
-	for (__u32 i = 0; i < EXEC_ARGV_CHUNK / 8 && i < n / 8; i++)
-		siphash_word(&h->hash, s->words[i]);
-	h->rest = s->words[n / 8];
-	h->at += n;
-	h->left -= n;
+	for (__u32 i = 0; i < EXEC_ARGV_CHUNK / 8; i++)
+		siphash_word(&h->hash, words[i]);
+	h->at += sizeof(words);
+	h->left -= sizeof(words);
 	return 0;
 }
 
+/* Memory that cannot be read does not compare equal. */
 static bool argv_equals(const struct exec_want *want, __u64 start, __u64 len)
 {
 	struct argv_hash h = {.at = start, .left = len};
+	__u64 words[EXEC_ARGV_CHUNK / 8] = {0}, rest = 0;
 
 	siphash_start(&h.hash, want->hash_key);
 	bpf_loop(EXEC_ARGV_MAX / EXEC_ARGV_CHUNK, hash_chunk, &h, 0);
-	return !h.failed && h.left == 0 && siphash_end(&h.hash, h.rest, len) == want->argv_hash;
+	if (h.left >= sizeof(words) || bpf_probe_read_user(words, h.left, (void *)h.at) != 0)
+		return false;
+	for (__u32 i = 0; i < EXEC_ARGV_CHUNK / 8; i++) {
+		if (i == h.left / 8) {
+			rest = words[i];
+			break;
+		}
+		siphash_word(&h.hash, words[i]);
+	}
+	return siphash_end(&h.hash, rest, len) == want->argv_hash;
 }
 
 /* The session's map, NULL for a process outside of any session. *process: its id as the warden sees
@@ -199,7 +190,7 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 	__u32 process = 0;
 	void *wants = find_session(task, &process);
 	union exec_entry *e;
-	struct scratch_entry *s;
+	const __u32 only = 0;
 
 	if (wants == NULL)
 		return 0;
@@ -218,10 +209,9 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 	}
 	bpf_send_signal(SIGKILL);
 	if (e == NULL) {
-		s = scratch_get();
-		if (s == NULL)
-			return 0;
-		bpf_map_update_elem(wants, &process, &s->unwanted, BPF_NOEXIST);
+		e = bpf_map_lookup_elem(&empty, &only);
+		if (e != NULL)
+			bpf_map_update_elem(wants, &process, e, BPF_NOEXIST);
 		e = bpf_map_lookup_elem(wants, &process);
 	}
 	if (e != NULL) {

@@ -13,8 +13,8 @@
 #define EXEC_WANTS_MAX 128
 #define EXEC_PATH_MAX 128 /* longer paths are cut */
 /* The kernel program hashes at most this much of argv. A longer argv does not compare equal. */
-#define EXEC_ARGV_CHUNK 512
-#define EXEC_ARGV_MAX (4096 * EXEC_ARGV_CHUNK)
+#define EXEC_ARGV_CHUNK 64
+#define EXEC_ARGV_MAX (32768 * EXEC_ARGV_CHUNK)
 
 /* A session, by its PID namespace. The number of a namespace is given out again as soon as the
  * namespace has gone. The number together with init's process id makes an old entry harmless. */
