@@ -40,10 +40,3 @@ int bpf_child_collect(struct launcher *l, struct err *err)
 		log_info("execs are verified by stops, not by BPF", "reason", b->why.message);
 	return 0;
 }
-
-void bpf_child_stop(struct launcher *l)
-{
-	child_end(&l->bpf.child, NULL);
-	mem_cleanup_fd(&l->bpf.link);
-	exec_check_close(&l->bpf.check);
-}

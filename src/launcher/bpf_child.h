@@ -15,6 +15,6 @@ struct bpf_child {
 };
 /* Starts it, unless sandbox.bpf is off. */
 void bpf_child_start(struct launcher *l);
-/* Waits for its answer. E_ENFORCEMENT: sandbox.bpf is required and cannot be had. */
+/* Waits for its answer. The descriptors stay until the launcher ends. E_ENFORCEMENT: sandbox.bpf is
+ * required and cannot be had. */
 int bpf_child_collect(struct launcher *l, struct err *err);
-void bpf_child_stop(struct launcher *l);

@@ -311,7 +311,6 @@ void launcher_done(struct launcher *l)
 	child_forget(&l->api.child);
 	api_link_stop(l);
 	checks_stop(l);
-	bpf_child_stop(l);
 	pool_stop(l);
 	groups_close(l);
 	while (!TAILQ_EMPTY(&l->entries)) {

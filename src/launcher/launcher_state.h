@@ -21,12 +21,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum {
-	PROGRAM_API = PROCESSES,
-	PROGRAM_CHECK,
-	PROGRAM_BPF,
-	PROGRAMS
-}; /* behind those of the process table */
+/* Behind those of the process table. */
+enum { PROGRAM_API = PROCESSES, PROGRAM_CHECK, PROGRAM_BPF, PROGRAMS };
 const char *program_name(size_t i);
 struct programs {
 	int fd[PROGRAMS];

@@ -26,17 +26,13 @@ static int compare(const void *a, const void *b)
 static void close_others(const struct stub *s)
 {
 	const struct launcher *l = s->l;
-	int keep[4 + PROCESSES + CGROUP_TREES] = {s->sock};
-	size_t n = 1;
+	/* -1: none */
+	int keep[4 + PROCESSES + CGROUP_TREES] = {s->sock, s->tree_fd, l->bpf.check.sessions,
+						  l->bpf.check.link};
+	size_t n = 4;
 
 	for (size_t i = 0; i < PROCESSES; i++)
 		keep[n++] = l->programs.fd[i];
-	if (s->tree_fd != -1)
-		keep[n++] = s->tree_fd;
-	if (l->bpf.check.link != -1) {
-		keep[n++] = l->bpf.check.sessions;
-		keep[n++] = l->bpf.check.link;
-	}
 	for (size_t i = 0; i < l->groups.host.n; i++)
 		keep[n++] = l->groups.host.tree[i].dir;
 	qsort(keep, n, sizeof(keep[0]), compare);
