@@ -15,6 +15,7 @@ from account import profile
 from cgroups import control_file
 from compare import compare
 from designs import designs
+from exec_check import exec_check
 from history import history
 from output import output
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
@@ -199,6 +200,7 @@ SECTIONS = {
     "neighbours": neighbours,
     "clients": clients,
     "work": work,
+    "exec_check": exec_check,
     "output": output,
     "events": events,
     "history": history,

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "bpf/exec_wants.h"
 #include "gate/gate.h"
 #include "model/request.h"
 #include "shell/session_root.h"
@@ -320,6 +321,9 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 		execs.exec = (struct exec_setup){
 			.gate = w->commands.gate, .actors = w->commands.actors, .root = m->fd[0]};
 		place_execs(&w->place, &execs);
+		if (w->args->exec_map_fd >= 0)
+			execs.exec.wants =
+				exec_wants_open(w->args->exec_map_fd, w->args->exec_link_fd);
 		execs.listener = take_fd(m->fd[3]);
 		r = execs_open(&w->execs, &execs, &walls, err);
 	}

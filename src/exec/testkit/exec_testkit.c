@@ -290,12 +290,12 @@ void kit_start(kit_guest_fn *fn, void *arg)
 	if (kit.keeper == 0)
 		kit_be_keeper(sock[1], fn, arg);
 	close(sock[1]);
-	if (kit.by_kernel)
-		register_guest();
 	assert_int_equal(fdio_recv(sock[0], &kit.guest, sizeof(pid_t), &listener, &nfds, NULL),
 			 sizeof(pid_t));
 	assert_int_equal(nfds, 1);
-	/* The guest has told its id as it sees it. */
+	if (kit.by_kernel)
+		register_guest();
+	/* The guest sent its id as it sees it. */
 	assert_int_equal(proc_children(kit.keeper, &children), 1);
 	kit.guest = children[0];
 	kit.go = sock[0];
