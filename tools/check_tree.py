@@ -58,7 +58,7 @@ LICENCES = {
 }
 # Programs for the kernel, and the headers that they share with processes: the kernel wants a licence that it knows.
 KERNEL_LICENCE = "(MIT OR GPL-2.0-only)"
-KERNEL_FILES = re.compile(r"\.bpf\.c$|^bpf/\w*(layout|siphash)\.h$")
+KERNEL_FILES = re.compile(r"\.bpf\.[ch]$|^bpf/\w*(layout|siphash)\.h$")
 BAD_NAMES = re.compile(r"(^|_)(util|utils|misc|common|helper|helpers)(_|\.|$)")
 
 problems: list[str] = []
@@ -146,7 +146,7 @@ def check_unique():
         if re.search(r"_test\.|testkit|_fixture", path.name):
             continue
         stems.setdefault(path.stem, set()).add(path.parent.name)
-        if path.name.endswith(".bpf.c"):  # declares structs of the kernel
+        if path.name.endswith((".bpf.c", ".bpf.h")):  # declares structs of the kernel
             continue
         for name in re.findall(r"^\s*(?:static |const )*((?:struct|union|enum) \w+) \{", path.read_text(), re.M):
             structs.setdefault(name, []).append(rel(path))
@@ -212,7 +212,7 @@ def check_headers_alone():
             )
             return None if r.returncode == 0 else r.stderr.strip().splitlines()[0]
 
-    headers = sources(".h")
+    headers = [h for h in sources(".h") if not h.name.endswith(".bpf.h")]  # those are for clang and the kernel
     with ThreadPoolExecutor(2) as pool:
         for header, error in zip(headers, pool.map(one, headers), strict=True):
             if error:

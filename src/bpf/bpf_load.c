@@ -34,7 +34,8 @@ static int failed(struct err *err, const char *name, const char *step, int code)
 		       reason[0] != '\0' ? ": " : "", reason);
 }
 
-int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err *err)
+int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, struct bpf_object **out,
+		  struct err *err)
 {
 	const char *btf = image->kernel_btf != NULL ? image->kernel_btf : KERNEL_BTF;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = image->name);
@@ -51,7 +52,7 @@ int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err 
 	o = bpf_object__open_mem(image->bytes, image->size, &options);
 	if (o == NULL)
 		return failed(err, image->name, "cannot read the BPF object", errno);
-	r = bpf_object__load(o);
+	r = prepare != NULL && prepare(o) < 0 ? -errno : bpf_object__load(o);
 	if (r < 0) {
 		r = failed(err, image->name,
 			   r == -ESRCH ? "this kernel has no such hook" : "cannot load the program",
@@ -61,6 +62,11 @@ int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err 
 	}
 	*out = o;
 	return 0;
+}
+
+int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err *err)
+{
+	return bpf_load_with(image, NULL, out, err);
 }
 
 void bpf_unload(struct bpf_object *object)
@@ -78,7 +84,8 @@ static int keep(int fd, const char *name, int *out, struct err *err)
 	return 0;
 }
 
-int bpf_load_attach(struct bpf_object *object, const char *program, int *link, struct err *err)
+int bpf_load_attach_cgroup(struct bpf_object *object, const char *program, int cgroup, int *link,
+			   struct err *err)
 {
 	struct bpf_program *p = bpf_object__find_program_by_name(object, program);
 	struct bpf_link *l;
@@ -88,12 +95,17 @@ int bpf_load_attach(struct bpf_object *object, const char *program, int *link, s
 	if (p == NULL)
 		return err_set(err, E_ENFORCEMENT, program, "the BPF object has no program '%s'",
 			       program);
-	l = bpf_program__attach(p);
+	l = cgroup == -1 ? bpf_program__attach(p) : bpf_program__attach_cgroup(p, cgroup);
 	if (l == NULL)
 		return failed(err, program, "cannot attach the program", errno);
 	r = keep(bpf_link__fd(l), program, link, err);
 	bpf_link__destroy(l);
 	return r;
+}
+
+int bpf_load_attach(struct bpf_object *object, const char *program, int *link, struct err *err)
+{
+	return bpf_load_attach_cgroup(object, program, -1, link, err);
 }
 
 int bpf_load_map(struct bpf_object *object, const char *name, int *map, struct err *err)

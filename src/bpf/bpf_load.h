@@ -23,9 +23,16 @@ struct bpf_object; /* of libbpf */
 /* Loads the programs and maps of an object. E_ENFORCEMENT: the message says what this machine does
  * not have, or why the kernel refused. */
 int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err *err);
+/* The same; prepare is called before the programs and maps are loaded. It returns 0 or -1/errno. */
+typedef int bpf_prepare_fn(struct bpf_object *object);
+int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, struct bpf_object **out,
+		  struct err *err);
 void bpf_unload(struct bpf_object *object); /* NULL is fine; descriptors that were taken stay */
 /* Attaches a program to its hook. The caller owns *link. */
 int bpf_load_attach(struct bpf_object *object, const char *program, int *link, struct err *err);
+/* Attaches a program to a control group (cgroup v2): it sees the sockets of all processes below. */
+int bpf_load_attach_cgroup(struct bpf_object *object, const char *program, int cgroup, int *link,
+			   struct err *err);
 /* A map; the caller owns *map. */
 int bpf_load_map(struct bpf_object *object, const char *name, int *map, struct err *err);
 

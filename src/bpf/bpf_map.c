@@ -13,18 +13,28 @@ static int call(enum bpf_cmd cmd, union bpf_attr *attr)
 	return r < 0 ? -errno : (int)r;
 }
 
-int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries)
+int bpf_map_new_shape(const struct bpf_map_shape *shape)
 {
 	union bpf_attr attr = {
-		.map_type = BPF_MAP_TYPE_HASH,
-		.key_size = key_size,
-		.value_size = value_size,
-		.max_entries = max_entries,
-		.map_flags = BPF_F_NO_PREALLOC,
+		.map_type = shape->type,
+		.key_size = shape->key_size,
+		.value_size = shape->value_size,
+		.max_entries = shape->max_entries,
+		.map_flags = shape->flags,
 	};
 
-	snprintf(attr.map_name, sizeof(attr.map_name), "%s", name);
+	snprintf(attr.map_name, sizeof(attr.map_name), "%s", shape->name);
 	return call(BPF_MAP_CREATE, &attr);
+}
+
+int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries)
+{
+	return bpf_map_new_shape(&(const struct bpf_map_shape){.name = name,
+							       .type = BPF_MAP_TYPE_HASH,
+							       .flags = BPF_F_NO_PREALLOC,
+							       .key_size = key_size,
+							       .value_size = value_size,
+							       .max_entries = max_entries});
 }
 
 int bpf_map_put(int map, const void *key, const void *value)
@@ -43,6 +53,14 @@ int bpf_map_get(int map, const void *key, void *value)
 		.map_fd = (uint32_t)map, .key = (uintptr_t)key, .value = (uintptr_t)value};
 
 	return call(BPF_MAP_LOOKUP_ELEM, &attr);
+}
+
+int bpf_map_take(int map, const void *key, void *value)
+{
+	union bpf_attr attr = {
+		.map_fd = (uint32_t)map, .key = (uintptr_t)key, .value = (uintptr_t)value};
+
+	return call(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &attr);
 }
 
 int bpf_map_drop(int map, const void *key)

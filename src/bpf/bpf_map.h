@@ -9,10 +9,18 @@
 /* A hash map whose entries are allocated when they are written. The caller owns the descriptor;
  * a negative errno on failure. */
 int bpf_map_new(const char *name, uint32_t key_size, uint32_t value_size, uint32_t max_entries);
+/* The same for a map of another type; names and numbers as in linux/bpf.h. */
+struct bpf_map_shape {
+	const char *name;
+	uint32_t type, flags, key_size, value_size, max_entries;
+};
+int bpf_map_new_shape(const struct bpf_map_shape *shape);
 /* Adds or replaces an entry. -E2BIG: the map is full. */
 int bpf_map_put(int map, const void *key, const void *value);
 /* Copies an entry. -ENOENT: there is no such entry. */
 int bpf_map_get(int map, const void *key, void *value);
+/* The same, and removes the entry. */
+int bpf_map_take(int map, const void *key, void *value);
 int bpf_map_drop(int map, const void *key);
 /* The key after this one; key NULL or not in the map: the first. -ENOENT: there are no more. */
 int bpf_map_next(int map, const void *key, void *next);

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/testkit/programs_testkit.h"
+#include "base/mem.h"
+#include <bpf/libbpf.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+#define CUTS 8
+#define FLIPS 24
+
+void programs_kit_load(const struct bpf_image *image, struct bpf_programs *p)
+{
+	struct err err = {0};
+
+	if (geteuid() != 0) {
+		print_message("# skipped: needs root\n");
+		skip();
+	}
+	if (bpf_programs_load(image, p, &err) < 0) {
+		print_message("# skipped: %s\n", err.message);
+		skip();
+	}
+}
+
+uint64_t programs_kit_network(void)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+	cleanup_fd int s = -1;
+
+	assert_int_equal(unshare(CLONE_NEWNET), 0);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(ioctl(s, SIOCSIFFLAGS, &lo), 0);
+	assert_int_equal(getsockopt(s, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len), 0);
+	return cookie;
+}
+
+static _Noreturn void init_main(int go, kid_fn *fn, const void *arg)
+{
+	char byte;
+	int status = 1;
+	pid_t pid;
+
+	if (read(go, &byte, 1) != 1)
+		_exit(125);
+	pid = fork();
+	if (pid == 0)
+		_exit(fn(arg));
+	waitpid(pid, &status, 0);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 125);
+}
+
+void programs_kit_start(struct programs_kit_session *s, kid_fn *fn, const void *arg)
+{
+	char path[64];
+	struct stat st;
+	int go[2];
+
+	assert_int_equal(pipe(go), 0);
+	s->init = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+	if (s->init == 0) {
+		close(go[1]);
+		init_main(go[0], fn, arg);
+	}
+	assert_true(s->init > 0);
+	close(go[0]);
+	s->go = go[1];
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)s->init);
+	assert_int_equal(stat(path, &st), 0);
+	s->key = (struct exec_session_key){.pid_namespace = (uint32_t)st.st_ino,
+					   .init = (uint32_t)s->init};
+}
+
+int programs_kit_finish(struct programs_kit_session *s)
+{
+	int status;
+
+	assert_int_equal(write(s->go, "", 1), 1);
+	close(s->go);
+	assert_int_equal(waitpid(s->init, &status, 0), s->init);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+struct reading {
+	programs_kit_record_fn *fn;
+	void *arg;
+};
+
+static int one_record(void *arg, void *data, size_t len)
+{
+	const struct reading *r = arg;
+
+	if (r->fn != NULL)
+		r->fn(data, len, r->arg);
+	return 0;
+}
+
+int programs_kit_read(int ring, programs_kit_record_fn *fn, void *arg)
+{
+	struct reading r = {fn, arg};
+	struct ring_buffer *rb = ring_buffer__new(ring, one_record, &r, NULL);
+	int n;
+
+	assert_non_null(rb);
+	n = ring_buffer__consume(rb);
+	ring_buffer__free(rb);
+	return n;
+}
+
+/* libbpf 1.1 does not survive every damage, so the programs are loaded in a process that may die
+ * of it: agentsh-bpf, or a child of agentsh-probe. */
+static int load_damaged(const void *image)
+{
+	struct bpf_programs p;
+	struct err err = {0};
+	int r;
+
+	signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test, in this child */
+	r = bpf_programs_load(image, &p, &err);
+	if (r == 0)
+		bpf_programs_close(&p);
+	_exit(r == 0 ? 0 : err.message[0] != '\0' ? 1 : 2); /* no look for leaks */
+}
+
+void programs_kit_damage(const struct bpf_image *image)
+{
+	cleanup_free unsigned char *bytes = mem_dup(image->bytes, image->size);
+	struct bpf_image damaged = {.name = image->name, .bytes = bytes};
+	struct bpf_programs p;
+	unsigned refused = 0;
+
+	programs_kit_load(image, &p);
+	bpf_programs_close(&p);
+	for (size_t i = 0; i < CUTS; i++) {
+		struct err err = {0};
+
+		damaged.size = image->size * i / CUTS;
+		assert_int_equal(bpf_programs_load(&damaged, &p, &err), -E_ENFORCEMENT);
+		assert_string_not_equal(err.message, "");
+	}
+	damaged.size = image->size;
+	for (size_t i = 0; i < FLIPS; i++) {
+		const size_t at = image->size * i / FLIPS;
+
+		bytes[at] ^= 0xff;
+		refused += kid_wait(load_damaged, &damaged, false) != 0;
+		bytes[at] ^= 0xff;
+	}
+	assert_in_range(refused, 4, FLIPS);
+}
