@@ -9,7 +9,7 @@
 #pragma once
 #include "base/err.h"
 
-#define CHECKPOINT_SOFT 1024 /* pages of 4 KiB in the WAL */
+#define CHECKPOINT_SOFT 8192 /* pages of 1 KiB in the WAL */
 #define CHECKPOINT_HARD (32 * 1024)
 #define CHECKPOINT_AGE_S 5
 
