@@ -119,6 +119,8 @@ static void *work(void *arg)
 		r->turn = a->turn;
 		pthread_mutex_unlock(&r->lock);
 		answer(r->path, &db, a);
+		if (db != NULL)
+			sqlite3_db_release_memory(db); /* pages: the kernel keeps them too */
 		pthread_mutex_lock(&r->lock);
 		TAILQ_REMOVE(&r->running, a, link);
 		TAILQ_INSERT_TAIL(&r->done, a, link);

@@ -188,3 +188,8 @@ void redo_publish(struct redo *r)
 {
 	atomic_store_explicit(&r->head->end, r->end, memory_order_release);
 }
+
+void redo_trim(struct redo *r)
+{
+	madvise(r->head, PAGE + REDO_SIZE, MADV_DONTNEED); /* the file keeps them */
+}

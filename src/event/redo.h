@@ -31,3 +31,4 @@ int redo_each(const struct redo *r, redo_fn *fn, void *arg, struct err *err);
 void redo_begin(struct redo *r, uint64_t generation);
 bool redo_add(struct redo *r, const void *p, size_t n); /* false: no room, nothing added */
 void redo_publish(struct redo *r);
+void redo_trim(struct redo *r); /* unmaps the pages until the next use */

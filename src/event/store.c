@@ -312,6 +312,22 @@ int store_commit(struct store *s, struct err *err)
 	return store_failing(s, err);
 }
 
+static void trim_batch(struct store_batch *b)
+{
+	if (b->nops == 0)
+		buf_done(&b->bytes);
+	redo_trim(b->redo);
+}
+
+void store_trim(struct store *s)
+{
+	trim_batch(&s->now);
+	if (s->writing)
+		return;
+	trim_batch(&s->sent);
+	sqlite3_db_release_memory(s->db);
+}
+
 static void on_turn_end(void *arg)
 {
 	struct store *s = arg;

@@ -57,6 +57,8 @@ void store_after_commit(struct store *s, store_done_fn *fn, void *arg);
 int store_commit(struct store *s, struct err *err);
 /* Whether the database cannot be written: -E_UNAVAILABLE, why. Nothing new should be begun then. */
 int store_failing(const struct store *s, struct err *err);
+/* Gives memory back that only the next writes and reads need. */
+void store_trim(struct store *s);
 /* Calls all waiters, safe or not: for an end without the loop. */
 void store_release(struct store *s);
 

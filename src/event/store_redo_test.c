@@ -119,6 +119,7 @@ static void write_and_end_the_turn(struct world *w)
 	world_put(w, "s");
 	store_put_ring_end(w->store, "a", 24);
 	loop_settle(w->loop);
+	store_trim(w->store); /* the file keeps what is unmapped */
 	/* The next turn did not end. */
 	world_put(w, "s");
 	count(w);

@@ -242,6 +242,7 @@ static int wait_at_gate(void *data)
 /* The commit begins, and ends with a sem_post. */
 static void begin_commit(struct world *w)
 {
+	w->store->fresh = false;
 	assert_int_equal(sem_init(&gate, 0, 0), 0);
 	sqlite3_commit_hook(store_db(w->store), wait_at_gate, NULL);
 	watch_soon(w->store->commit_due);
@@ -259,7 +260,6 @@ static void evt_2_the_loop_goes_on_while_the_writer_commits(void **state)
 	store_after_commit(w->store, world_on_commit, w);
 	world_turn(w);
 	world_assert_heard(w, "e1 ");
-	w->store->fresh = false;
 	begin_commit(w);
 	for (int i = 0; i < 3; i++) {
 		world_put(w, "s");
@@ -293,7 +293,6 @@ static void evt_2_a_read_waits_for_the_writer_and_sees_everything(void **state)
 	world_put_meta(w, "k1");
 	store_after_commit(w->store, world_on_commit, w);
 	world_turn(w);
-	w->store->fresh = false;
 	begin_commit(w);
 	world_put_meta(w, "k2");
 	world_turn(w);
@@ -367,6 +366,37 @@ static void evt_2_memory_of_a_large_batch_is_given_back(void **state)
 		world_put(w, "s");
 	world_commit(w);
 	world_assert_chain(w, 300);
+}
+
+/* Memory is given back between any two steps; nothing is lost. */
+static void evt_2_memory_that_nothing_needs_is_given_back(void **state)
+{
+	struct world *w = *state;
+
+	put_bytes(w, 200 * 1024);
+	store_trim(w->store);
+	world_put(w, "s");
+	world_turn(w);
+	store_trim(w->store);
+	world_put(w, "s");
+	begin_commit(w);
+	store_trim(w->store); /* the writer has its batch */
+	world_put(w, "s");
+	world_turn(w);
+	store_trim(w->store);
+	sem_post(&gate);
+	world_written(w);
+	sem_post(&gate);
+	world_commit(w);
+	assert_true(w->store->sent.bytes.cap + w->store->now.bytes.cap > 0);
+	store_trim(w->store);
+	assert_int_equal(w->store->sent.bytes.cap + w->store->now.bytes.cap, 0);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM meta WHERE typeof(value)='blob'"),
+			 1);
+	world_put(w, "s");
+	sem_post(&gate);
+	world_commit(w);
+	world_assert_chain(w, 4);
 }
 
 /* A record's own eight bytes, and the next one's begin. */
@@ -637,6 +667,7 @@ int main(void)
 		TEST(evt_2_a_read_waits_for_the_writer_and_sees_everything),
 		TEST(evt_2_a_large_batch_does_not_wait),
 		TEST(evt_2_memory_of_a_large_batch_is_given_back),
+		TEST(evt_2_memory_that_nothing_needs_is_given_back),
 		TEST(evt_2_what_the_redo_file_has_no_room_for_waits_for_the_commit),
 		TEST(evt_2_a_broken_constraint_leaves_out_that_row_alone),
 		TEST(evt_2_a_waiter_may_write_and_wait_again),

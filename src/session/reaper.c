@@ -6,6 +6,7 @@
 #include "session/db_row.h"
 #include "session/sessions.h"
 #include "terminal/stream.h"
+#include <malloc.h>
 
 static bool past(int64_t since_us, int64_t limit_ms, int64_t now_us)
 {
@@ -140,12 +141,23 @@ void sessions_sweep_output(struct sessions *ss)
 		     sessions_now(ss), keep, ss);
 }
 
+/* The memory of many sessions that have ended does not stay with the process. */
+static void give_back(struct sessions *ss)
+{
+	if (!ss->trim_due)
+		return;
+	ss->trim_due = false;
+	store_trim(ss->deps.store);
+	malloc_trim(0);
+}
+
 static void round_of(void *arg)
 {
 	struct sessions *ss = arg;
 
 	sessions_reap(ss);
 	sessions_sweep_output(ss);
+	give_back(ss);
 	reaper_again(ss);
 }
 

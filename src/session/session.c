@@ -303,6 +303,7 @@ void session_over(struct session *s, const char *why)
 		s->failure = mem_strdup(s->hint != NULL ? s->hint : why);
 	s->ended_us = sessions_now(s->ss);
 	sessions_count(s->ss);
+	s->ss->trim_due = true;
 	TAILQ_FOREACH (c, &s->commands, next)
 		if (c->phase != COMMAND_OVER)
 			end_command(c);

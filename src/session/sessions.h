@@ -21,6 +21,7 @@ struct sessions {
 	void (*on_stopped)(void *arg);
 	void *on_stopped_arg;
 	struct watch *reaper, *sweep, *quiet;
+	bool trim_due; /* a session has ended since the reaper gave memory back */
 	STAILQ_HEAD(, borrowed) borrowed;
 	struct pinned
 		*policy[OPEN_POLICIES]; /* opened; the next one replaces policy[next_policy] */
