@@ -15,6 +15,7 @@
 
 #define UMASK_DEFAULT 022
 #define LISTEN_MS 2	/* most commands end before it: their pipes are read once, at the end */
+#define SCRIPT_MS 4	/* the same for a script, whose shell starts and ends more slowly */
 #define ABANDON_MS 5000 /* after the time-out, for a start that hangs */
 #define START_CODE(errnum) ((errnum) == EAGAIN ? E_RESOURCE_LIMIT : E_INTERNAL)
 
@@ -217,8 +218,8 @@ static void build_spawn(struct run *r, struct init_spawn *sp)
 	sp->cols = r->ask.cols;
 	sp->rows = r->ask.rows;
 	sp->id = (uint32_t)cs->started;
-	/* A script's leader reports its start at once: the shell's state must have a sender. */
-	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : 0;
+	/* The state of a shell needs a sender: exec control sees it, or the leader reports it. */
+	sp->brief_ms = r->ask.script == NULL ? LISTEN_MS : cs->control != NULL ? SCRIPT_MS : 0;
 }
 
 void run_listen(struct run *r)

@@ -78,16 +78,21 @@ struct run *run_find(struct commands *cs, const char *command_id)
 struct captured *run_owner_of(pid_t pid, bool *later, void *commands)
 {
 	struct commands *cs = commands;
-	const pid_t parent = proc_ppid(pid);
+	pid_t parent = 0;
 	struct run *r;
 
 	run_take_all_news(cs); /* earlier execs come first */
 	TAILQ_FOREACH (r, &cs->runs, next) {
 		if (r->ask.script == NULL)
 			continue;
-		*later |= r->phase == RUN_STARTING;
-		if (r->phase == RUN_RUNNING && r->pid > 0 && (r->pid == pid || r->pid == parent))
+		if (r->phase != RUN_STARTING && r->phase != RUN_RUNNING)
+			continue;
+		/* Exec control knows it before its leader has reported the start. */
+		if (r->pid > 0 && r->pid != pid && parent == 0)
+			parent = proc_ppid(pid);
+		if (r->pid > 0 && (r->pid == pid || r->pid == parent))
 			return &r->captured;
+		*later |= r->phase == RUN_STARTING;
 	}
 	return NULL;
 }

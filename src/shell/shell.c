@@ -3,6 +3,7 @@
  * use neither programs nor variables of the script; every name begins with __agentsh, and every
  * expansion is quoted or safe under `set -eu` and any IFS. */
 #include "shell/shell.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "shell/session_root.h"
 
@@ -19,13 +20,24 @@
 	"</dev/null >/dev/null 2>&1; " \
 	"then eval \"$__agentsh_h\"; else eval \"$__agentsh_h\"; fi; " ENDS_PLAIN
 
-/* __agentsh_rc sets $?; __agentsh_cap is followed by the program. */
-#define BASIS_1 "__agentsh_rc() { return \"$1\"; }; __agentsh_cap() { "
-#define BASIS_2 "; }; __agentsh_0='" ENDS_PLAIN "'; "
+/* __agentsh_state is the program; __agentsh_rc sets $?. */
+#define SETS_STATUS "__agentsh_rc() { return \"$1\"; }; "
+#define BASIS \
+	SETS_STATUS "__agentsh_cap() { \"$__agentsh_state\"; }; " \
+	"__agentsh_0='" ENDS_PLAIN "'; "
 
-static const char bash_first[] =
-	"unset __agentsh; export -n __agentsh_lib; " BASIS_1;
-static const char bash_second[] = BASIS_2
+/* bash runs its EXIT trap also when a signal ends it, and says nothing of that to the trap. So the
+ * program takes the shell's place only if the last command was an exit: the script's, or ours after
+ * its last line. A signal may have come while an argument was computed. An exec that fails (a large
+ * environment) leaves the status as it is. */
+static const char bash_brief[] =
+	"trap -- '__agentsh_s=$?; case ${BASH_COMMAND-} in *[\\`\\(]*) ;; "
+	"exit|exit\\ *|builtin\\ exit) builtin shopt -s execfail; "
+	"builtin exec \"$__agentsh_state\" \"$__agentsh_s\" 2>&- ;; esac; "
+	"{ \"$__agentsh_state\"; } </dev/null >/dev/null 2>&1 || :' EXIT; ";
+#define BRIEF_END "\nbuiltin exit"
+
+static const char bash_full[] = "export -n __agentsh_lib; " BASIS
 	"trap() { { local -; set +eux; } 2>/dev/null; eval \"$__agentsh_lib\"; trap \"$@\"; }; "
 	"builtin trap -- \"$__agentsh_0\" EXIT; ";
 
@@ -99,9 +111,10 @@ static const char bash_lib[] =
 	"}; "
 	"declare -ft trap __agentsh_list __agentsh_set";
 
-static const char sh_first[] = "unset __agentsh; " BASIS_1;
-static const char sh_plain[] = BASIS_2 "trap -- \"$__agentsh_0\" EXIT; ";
-static const char sh_second[] = BASIS_2
+/* Here the program is a child: dash loses its status when an exec fails. */
+static const char sh_plain[] = BASIS "trap -- \"$__agentsh_0\" EXIT; ";
+
+static const char sh_traps[] = BASIS
 	"__agentsh_1='" ENDS_WITH_HANDLER "'; "
 
 	"__agentsh_set() { "
@@ -162,17 +175,71 @@ static const char sh_second[] = BASIS_2
 	"eval \"unset __agentsh_s;";
 // clang-format on
 
+static bool is_one_of(const char *word, size_t n, const char *const words[])
+{
+	while (n > 0 && strchr("\\'\"", *word) != NULL)
+		word++, n--;
+	for (; *words != NULL; words++)
+		if (strncmp(word, *words, strlen(*words)) == 0 &&
+		    strspn(word + strlen(*words), "'\"") == n - strlen(*words))
+			return true;
+	return false;
+}
+
+/* True if a line after the script is a command of its own: the script does not end inside a
+ * here-document, or with an operator that would go on there. */
+static bool is_complete(const char *script)
+{
+	char last[2] = {0}; /* not blank; the newest first */
+
+	for (size_t n = strlen(script), i = 0; n > 0 && i < ARRAY_LEN(last); n--)
+		if (strchr(" \t\n", script[n - 1]) == NULL)
+			last[i++] = script[n - 1];
+	return strstr(script, "<<") == NULL && last[0] != '|' && last[0] != '\\' &&
+	       !(last[0] == '&' && last[1] == '&') && !(last[0] == ')' && last[1] == '(');
+}
+
+/* True if no command of the script may set a trap, trace, or read other commands: nothing sees our
+ * command after it. A wrong "false" costs some time; after a wrong "true" a handler of EXIT
+ * replaces ours, and the session keeps its old state. */
+static bool is_plain(const char *script)
+{
+	static const char *const wary[] = {"trap", "eval", "source", ".", NULL};
+	static const char *const options[] = {"set", "shopt", NULL};
+	static const char *const before[] = {"if", "then", "elif", "else",    "while",	 "until",
+					     "do", "time", "!",	   "builtin", "command", NULL};
+	bool first = true;
+
+	for (size_t n; *script != '\0'; script += n) {
+		n = strcspn(script, " \t\n;&|(){}`");
+		if (n == 0) {
+			first |= strchr(" \t", *script) == NULL;
+			n = 1;
+		} else if (first) {
+			if (is_one_of(script, n, wary))
+				return false;
+			if (is_one_of(script, n, options) &&
+			    strcspn(script + n, "xv$`\\'\"") < strcspn(script + n, ";&|\n"))
+				return false;
+			first = is_one_of(script, n, before) || memchr(script, '=', n) != NULL;
+		}
+	}
+	return true;
+}
+
 void shell_argv(const struct shell_ask *ask, struct strv *argv, struct strv *env)
 {
 	const char *slash = strrchr(ask->shell, '/');
 	const char *name = slash != NULL ? slash + 1 : ask->shell;
-	const bool bash = strcmp(name, "bash") == 0;
+	const bool bash = strcmp(name, "bash") == 0,
+		   brief = bash && is_complete(ask->script) && is_plain(ask->script);
 	/* Other shells replace trap by an alias, which only an eval of the script sees. Messages of
 	 * dash then begin with "eval:", so a script without that word is run as it is. */
 	const bool traps = !bash && strstr(ask->script, "trap") != NULL;
 	const char *first = ask->script + strspn(ask->script, " \t\n");
-	cleanup_free char *ours = NULL;
+	cleanup_buf struct buf ours = {0};
 	cleanup_free char *text = NULL;
+	uint32_t last;
 
 	while (*first == '#') {
 		first += strcspn(first, "\n");
@@ -180,14 +247,20 @@ void shell_argv(const struct shell_ask *ask, struct strv *argv, struct strv *env
 	}
 	/* A script of white space and comments alone ends with the status that it starts with. That
 	 * must not be an older command's failure. */
-	ours = mem_printf("%s%s%s__agentsh_rc %u%s", bash ? bash_first : sh_first, ask->capture,
-			  bash	  ? bash_second
-			  : traps ? sh_second
-				  : sh_plain,
-			  *first != '\0' ? ask->last_exit : 0, traps ? ";$__agentsh_s\"" : "");
-	text = mem_printf("eval \"$__agentsh\"%s%s", traps ? "" : ";", traps ? "" : ask->script);
-	strv_env_set(env, "__agentsh", ours);
-	if (bash)
+	last = *first != '\0' ? ask->last_exit : 0;
+	buf_addf(&ours, "unset __agentsh; __agentsh_state=%s; %s", ask->capture,
+		 brief	 ? bash_brief
+		 : bash	 ? bash_full
+		 : traps ? sh_traps
+			 : sh_plain);
+	if (!brief || last != 0)
+		buf_addf(&ours, "%s__agentsh_rc %u", brief ? SETS_STATUS : "", last);
+	if (traps)
+		buf_adds(&ours, ";$__agentsh_s\"");
+	text = mem_printf("eval \"$__agentsh\"%s%s%s", traps ? "" : ";", traps ? "" : ask->script,
+			  brief ? BRIEF_END : "");
+	strv_env_set(env, "__agentsh", ours.data);
+	if (bash && !brief)
 		strv_env_set(env, "__agentsh_lib", bash_lib);
 	strv_add(argv, ask->argv0 != NULL ? ask->argv0 : name);
 	strv_add(argv, "-c");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Real shells run each script twice: alone, and with our text before it. What users see must be the
  * same; what the capture program saw is compared with the row. The capture program of this test
- * appends PWD and $FOO to a file. */
+ * appends PWD and $FOO to a file; in the shell's place it ends with the shell's status. */
 #include "base/fdio.h"
 #include "base/mem.h"
 #include "shell/shell.h"
@@ -16,21 +16,27 @@
 #include <cmocka.h>
 
 static char dir[64];
-static char program[96], seen_path[96];
+static char program[96], placed[96], seen_path[96];
+
+static int write_program(char path[96], const char *name, const char *line)
+{
+	cleanup_free char *text =
+		mem_printf("#!/bin/sh\necho \"%s\" >>'%s'\nexit ${1-0}\n", line, seen_path);
+	cleanup_fd int fd = -1;
+
+	snprintf(path, 96, "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	return fd < 0 || fdio_write_all(fd, text, strlen(text)) < 0;
+}
 
 static int make_dir(void **state)
 {
-	cleanup_fd int fd = -1;
-	cleanup_free char *text = NULL;
-
 	strcpy(dir, "/tmp/agentsh-shell-XXXXXX");
 	if (mkdtemp(dir) == NULL)
 		return -1;
-	snprintf(program, sizeof(program), "%s/capture", dir);
 	snprintf(seen_path, sizeof(seen_path), "%s/seen", dir);
-	text = mem_printf("#!/bin/sh\necho \"$PWD ${FOO-unset}\" >>'%s'\n", seen_path);
-	fd = open(program, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-	return fd < 0 || fdio_write_all(fd, text, strlen(text)) < 0;
+	return write_program(program, "capture", "$PWD ${FOO-unset}") ||
+	       write_program(placed, "placed", "${1-child}");
 }
 
 static int remove_dir(void **state)
@@ -101,9 +107,10 @@ static void run_alone(const char *shell, const char *script, struct seen *s)
 	strv_done(&env);
 }
 
-static void run_with_ours(const char *shell, const char *script, uint32_t last, struct seen *s)
+static void run_with(const char *shell, const char *script, uint32_t last, const char *capture,
+		     struct seen *s)
 {
-	const struct shell_ask ask = {shell, NULL, script, program, last};
+	const struct shell_ask ask = {shell, NULL, script, capture, last};
 	struct strv argv = {0}, env = {0};
 
 	strv_add(&env, "PATH=/usr/bin:/bin");
@@ -111,6 +118,11 @@ static void run_with_ours(const char *shell, const char *script, uint32_t last, 
 	run(shell, &argv, &env, s);
 	strv_done(&argv);
 	strv_done(&env);
+}
+
+static void run_with_ours(const char *shell, const char *script, uint32_t last, struct seen *s)
+{
+	run_with(shell, script, last, program, s);
 }
 
 /* What may differ on stderr: the shell's own words about where an error is. */
@@ -165,6 +177,12 @@ static const struct row for_all[] = {
 	{"kill -9 $$", "", SAME},
 	{"env | grep -c __agentsh", PLAIN, SAME},
 	{"true\ntrue; (exit 7)", PLAIN, SAME},
+	{"f() { export FOO=1; exit 9; }; f; export FOO=2", "/usr 1\n", SAME},
+	{"export FOO=1; (exit 3); exit", "/usr 1\n", SAME},
+	{"set -e; f() { false; }; export FOO=1; f; export FOO=2", "/usr 1\n", SAME},
+	{"for i in 5 6; do exit $i; done; export FOO=no", PLAIN, SAME},
+	{"echo a | { read x; exit 4; }", PLAIN, SAME},
+	{"kill -KILL $$ & wait; exit 3", "", SAME},
 	/* traps */
 	{"trap 'echo bye $?' EXIT; exit 4", PLAIN PLAIN, SAME},
 	{"trap 'echo bye $?; exit 9' EXIT; cd /; exit 4", "/ unset\n", SAME},
@@ -206,6 +224,30 @@ static const struct row for_bash[] = {
 	{"echo $LINENO\necho $LINENO; nosuch", PLAIN, SAME},
 	{"if then", "", OTHER_WORDS},
 	{"kill -TERM $$", PLAIN, SAME},
+	{"kill -INT $$; echo no", PLAIN, SAME},
+	{"kill -HUP $$; exit 3", PLAIN, SAME},
+	{"kill -XCPU $$", PLAIN, SAME},
+	{"sh -c 'kill -INT $$ $PPID'; echo no", PLAIN, SAME},
+	{"exit $(kill -TERM $$; echo 3)", PLAIN, SAME},
+	{"exec() { echo mine; }; shopt() { echo mine; }; exit 3", PLAIN, SAME},
+	{"exit() { echo mine; }; exit 3; exit", PLAIN, SAME},
+	{"exit() { builtin exit 7; }; exit 5", PLAIN, SAME},
+	{"set -o posix; export FOO=1; exit 3", "/usr 1\n", SAME},
+	{"exit 300", PLAIN, SAME},
+	{"exit nonsense", PLAIN, SAME},
+	{"true\nexit 1 2\nexport FOO=on", PLAIN, SAME},
+	{"true &&", "", OTHER_WORDS},
+	{"true |\n", "", OTHER_WORDS},
+	{"f()", "", OTHER_WORDS},
+	{"f( )\n\n", "", OTHER_WORDS},
+	{"echo 'open\n", "", OTHER_WORDS},
+	{"if true; then echo a", "", OTHER_WORDS},
+	{"cat <<X\nX\nexit 3", PLAIN, SAME},
+	{"x=$(exit 3)", PLAIN, SAME},
+	{"echo \\\n", PLAIN, SAME},
+	{"shopt -so xtrace; exit 3", PLAIN, SAME},
+	{"if true; then set -x; fi; true", PLAIN, SAME},
+	{"\\trap 'echo own' EXIT; FOO=1 . /dev/null; export FOO=2", "/usr 2\n/usr 2\n", SAME},
 	{"trap 'echo a' exit; trap -p EXIT; x=$(trap -p); echo \"$x\"; trap 'x' SIGEXIT; trap - "
 	 "exit",
 	 PLAIN, OTHER_WORDS},
@@ -245,6 +287,7 @@ static const struct row for_dash[] = {
 	{"if then", "", SAME},
 	{"true\nnosuch\necho a", PLAIN, SAME},
 	{"kill -TERM $$", "", SAME},
+	{"kill -INT $$; echo no", "", SAME},
 	{"trap -p; echo no", PLAIN, SAME},
 	{"alias x='echo y'\nx", PLAIN, SAME},
 	{"trap 'echo f' 0; x=$(trap); echo \"x=$x\"", PLAIN PLAIN, SAME},
@@ -269,6 +312,45 @@ static void sta_3_dash_is_as_it_was(void **state)
 {
 	check_all("/bin/dash", for_all, ARRAY_LEN(for_all));
 	check_all("/bin/dash", for_dash, ARRAY_LEN(for_dash));
+}
+
+/* STA-3: where the end of the shell is certain, the program takes its place and ends with its
+ * status; else it is a child. */
+static void sta_3_the_program_takes_the_place_of_the_shell(void **state)
+{
+	static const struct {
+		const char *shell, *script, *seen;
+	} rows[] = {
+		{"/bin/bash", "true", "0\n"},
+		{"/bin/bash", "exit 3", "3\n"},
+		{"/bin/bash", "f() { exit 4; }; f", "4\n"},
+		{"/bin/bash", "cd /nope 2>/dev/null || exit; true", "1\n"},
+		{"/bin/bash", "set -euo pipefail; ls . | cat; (exit 0) # trap", "0\n"},
+		{"/bin/bash", "cat <<X\nX\n", "child\n"},
+		{"/bin/bash", "sleep 0 & ", "0\n"},
+		{"/bin/bash", "", "0\n"},
+		{"/bin/bash", "set -e; false", "child\n"},
+		{"/bin/bash", "kill -TERM $$", "child\n"},
+		{"/bin/bash", "set -x; exit 3", "child\n"},
+		{"/bin/bash", "true; . /dev/null; exit 3", "child\n"},
+		{"/bin/bash", "eval exit 3", "child\n"},
+		{"/bin/bash", "trap true EXIT; exit 3", "child\nchild\n"},
+		{"/bin/dash", "exit 3", "child\n"},
+		{"/bin/dash", "trap true EXIT; exit 3", "child\nchild\n"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		cleanup_buf struct buf seen = {0};
+		struct seen s = {0};
+
+		if (access(rows[i].shell, X_OK) < 0)
+			continue;
+		run_with(rows[i].shell, rows[i].script, 0, placed, &s);
+		load("seen", &seen);
+		if (strcmp(seen.data, rows[i].seen) != 0)
+			fail_msg("%s: %s: '%s'", rows[i].shell, rows[i].script, seen.data);
+		seen_done(&s);
+	}
 }
 
 /* STA-3: messages have the script's own line numbers. */
@@ -361,6 +443,27 @@ static void sta_5_a_failing_capture_is_silent(void **state)
 	}
 }
 
+/* STA-5: a program that cannot take the shell's place changes neither output nor status. */
+static void sta_5_a_place_that_is_not_taken_is_silent(void **state)
+{
+	static const char *const shells[] = {"/bin/bash", "/bin/dash"};
+	static const char *const programs[] = {program, "/no/such/program"};
+
+	for (size_t i = 0; i < 4; i++) {
+		struct seen s = {0};
+
+		if (access(shells[i % 2], X_OK) < 0)
+			continue;
+		/* The first program is there, and its environment is too large. */
+		run_with(shells[i % 2],
+			 "export BIG=$(head -c 200000 /dev/zero | tr '\\0' x); exit 3", 0,
+			 programs[i / 2], &s);
+		assert_string_equal(s.err.data, "");
+		assert_int_equal(s.status, 3 << 8);
+		seen_done(&s);
+	}
+}
+
 /* STA-3: bash where there is one, else sh; what was asked for by name or path is not replaced. */
 static void sta_3_the_shell_of_a_session(void **state)
 {
@@ -396,10 +499,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sta_3_bash_is_as_it_was),
 		cmocka_unit_test(sta_3_dash_is_as_it_was),
+		cmocka_unit_test(sta_3_the_program_takes_the_place_of_the_shell),
 		cmocka_unit_test(sta_3_line_numbers_are_the_scripts),
 		cmocka_unit_test(sta_3_the_last_status_is_visible),
 		cmocka_unit_test(exe_8_a_script_without_a_command_succeeds),
 		cmocka_unit_test(sta_5_a_failing_capture_is_silent),
+		cmocka_unit_test(sta_5_a_place_that_is_not_taken_is_silent),
 		cmocka_unit_test(sta_3_the_shell_of_a_session),
 	};
 

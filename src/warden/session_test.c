@@ -176,6 +176,9 @@ static void sta_3_state_comes_back(void **state)
 	wkit_expect(k, "(exit 5)", "", 5);
 	wkit_expect_argv(k, "5\n", "", 0, "sh", "-c", "echo $1", "sh", "5");
 	wkit_expect(k, "rmdir sub; echo $?", "0\n", 0);
+	/* The shell becomes the program, which needs no other process. */
+	wkit_expect(k, "export LAST=1; ulimit -u 0; exit 6", "", 6);
+	wkit_expect(k, "echo $LAST", "1\n", 0);
 }
 
 /* STA-3: whatever the script ends with. */
@@ -235,6 +238,7 @@ static void sta_5_what_does_not_survive(void **state)
 	wkit_expect(k, "export KEPT=2; cd /; exec true", "", 0);
 	wkit_expect(k, "export KEPT=3; cd /; kill -9 $$", "", 137);
 	wkit_expect(k, "export KEPT=4; cd /; kill -TERM $$", "", 143);
+	wkit_expect(k, "export KEPT=4; cd /; kill -INT $$", "", 130);
 	c = wkit_command(k);
 	c.ask.script = mem_strdup("export KEPT=5; cd /; trap '' TERM; sleep 60");
 	c.ask.timeout_ms = 200;

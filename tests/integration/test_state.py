@@ -310,8 +310,9 @@ def test_sta_1_a_refused_state_is_logged_and_counted(new_server):
 
 
 def test_sta_1_a_state_that_cannot_be_taken_is_told(shell_session):
-    """Under ulimit -u 1 a shell cannot even start what takes its state, and ends with a code of its own."""
-    r = shell_session.exec(script='cd /tmp; case $BASH_VERSION in "") ulimit -p 1 ;; *) ulimit -u 1 ;; esac')
+    """Under ulimit -u 1 a shell with a trap cannot even start what takes its state, and ends with a code of its own."""
+    limited = 'case $BASH_VERSION in "") ulimit -p 1 ;; *) ulimit -u 1 ;; esac'
+    r = shell_session.exec(script=f"trap : EXIT; cd /tmp; {limited}")
     assert r["state"]["working_dir"] == "/workspace", r
     assert any("not taken over" in w and "exit code" in w for w in r["result"]["warnings"]), r
     r = shell_session.exec(script="cd /tmp; ulimit -n 4; (exit 7)")
