@@ -167,15 +167,12 @@ static void *find_session(struct task_struct *task, __u32 *process)
 	return NULL;
 }
 
-static void count(void *wants, bool mismatched)
+static struct exec_record *find_record(void *wants)
 {
 	const __u32 key = 0;
 	union exec_entry *e = bpf_map_lookup_elem(wants, &key);
 
-	if (e != NULL && mismatched)
-		__sync_fetch_and_add(&e->record.mismatched, 1);
-	else if (e != NULL)
-		__sync_fetch_and_add(&e->record.done, 1);
+	return e != NULL ? &e->record : NULL;
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -189,11 +186,13 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 	};
 	__u32 process = 0;
 	void *wants = find_session(task, &process);
+	struct exec_record *record;
 	union exec_entry *e;
 	const __u32 only = 0;
 
 	if (wants == NULL)
 		return 0;
+	record = find_record(wants);
 	e = bpf_map_lookup_elem(wants, &process);
 	if (e != NULL &&
 	    (e->want.state == EXEC_PASS ||
@@ -203,10 +202,12 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 		const bool compared = e->want.state == EXEC_COMPARE;
 
 		bpf_map_delete_elem(wants, &process);
-		if (compared)
-			count(wants, false);
+		if (compared && record != NULL)
+			__sync_fetch_and_add(&record->done, 1);
 		return 0;
 	}
+	if (record != NULL && record->unchecked != 0)
+		return 0;
 	bpf_send_signal(SIGKILL);
 	if (e == NULL) {
 		e = bpf_map_lookup_elem(&empty, &only);
@@ -219,6 +220,7 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 		bpf_probe_read_kernel_str(e->want.loaded_path, EXEC_PATH_MAX, bprm->filename);
 		e->want.state = EXEC_MISMATCHED;
 	}
-	count(wants, true);
+	if (record != NULL)
+		__sync_fetch_and_add(&record->mismatched, 1);
 	return 0;
 }

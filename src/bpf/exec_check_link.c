@@ -53,6 +53,7 @@ static int take_check(struct link_msg *m, struct exec_check *out, struct err *er
 int exec_check_receive(int link_fd, int timeout_ms, struct exec_check *out, struct err *err)
 {
 	struct pollfd pfd = {link_fd, POLLIN, 0};
+	enum link_status status;
 	struct link_msg m;
 	struct link l;
 	int r;
@@ -60,8 +61,8 @@ int exec_check_receive(int link_fd, int timeout_ms, struct exec_check *out, stru
 	link_init(&l, link_fd, SIDE_LAUNCHER, SIDE_BPF);
 	if (poll(&pfd, 1, timeout_ms) != 1) {
 		r = err_set(err, E_ENFORCEMENT, NULL, "agentsh-bpf did not answer in time");
-	} else if (link_recv(&l, &m, err) != LINK_OK) {
-		r = -E_UNAVAILABLE;
+	} else if ((status = link_recv(&l, &m, err)) != LINK_OK) {
+		r = status == LINK_EOF ? -E_UNAVAILABLE : -E_BAD_REQUEST;
 	} else {
 		r = take_check(&m, out, err);
 		link_msg_done(&m);

@@ -14,5 +14,6 @@ int bpf_caps_check(struct err *err);
 /* Sends the check, or why it cannot be had. */
 int exec_check_send(int link_fd, const struct exec_check *check, const struct err *why);
 /* Waits for it, and closes the link. E_ENFORCEMENT: the reason of agentsh-bpf, or it did
- * not answer in time. E_UNAVAILABLE: it has ended without an answer. */
+ * not answer in time. E_UNAVAILABLE: it has ended without an answer. E_BAD_REQUEST: it sent another
+ * message. */
 int exec_check_receive(int link_fd, int timeout_ms, struct exec_check *out, struct err *err);

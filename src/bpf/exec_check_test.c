@@ -3,6 +3,7 @@
  * programs lie on a tmpfs, where the device numbers of stat and of the kernel agree. */
 #include "base/mem.h"
 #include "bpf/bpf_map.h"
+#include "bpf/exec_wants.h"
 #include "bpf/testkit/bpf_testkit.h"
 #include <errno.h>
 #include <sched.h>
@@ -155,6 +156,17 @@ static void pol_4_a_full_map_lets_nothing_run(void **state)
 	rig_end(&rig);
 }
 
+static void pol_4_a_session_without_an_exec_policy_runs_anything(void **state)
+{
+	struct rig rig;
+
+	rig_start(&rig);
+	assert_int_equal(exec_wants_let_all(rig.session.wants), 0);
+	assert_int_equal(run(&rig, NULL, OTHER, argv_decided, false, NULL), RAN);
+	expect_record(&rig, 0, 0);
+	rig_end(&rig);
+}
+
 static void pol_4_a_pass_is_good_for_one_program(void **state)
 {
 	const struct exec_want pass = {.state = EXEC_PASS};
@@ -278,6 +290,7 @@ int main(void)
 		cmocka_unit_test(pol_4_another_program_is_killed_and_recorded),
 		cmocka_unit_test(pol_4_a_program_without_a_want_is_killed),
 		cmocka_unit_test(pol_4_a_full_map_lets_nothing_run),
+		cmocka_unit_test(pol_4_a_session_without_an_exec_policy_runs_anything),
 		cmocka_unit_test(pol_4_a_pass_is_good_for_one_program),
 		cmocka_unit_test(pol_4_argv_of_any_length_compares),
 		cmocka_unit_test(pol_4_processes_outside_of_sessions_are_not_touched),

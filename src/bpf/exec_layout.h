@@ -54,6 +54,7 @@ struct exec_want {
 struct exec_record {
 	__u64 done;	  /* programs that were those of their EXEC_COMPARE */
 	__u64 mismatched; /* processes that it has killed */
+	__u64 unchecked;  /* not 0: the session has no exec policy, and every program may run */
 };
 
 union exec_entry {

@@ -17,6 +17,10 @@ void exec_wants_close(struct exec_wants *w); /* NULL is fine */
 /* 0, or a negative errno: the kernel program may not check any more. */
 int exec_wants_check(const struct exec_wants *w);
 
+/* For a session without an exec policy, and without a struct exec_wants: the kernel lets all of its
+ * programs run. 0 or a negative errno. */
+int exec_wants_let_all(int map);
+
 struct exec_decision {
 	const char *path; /* longer than EXEC_PATH_MAX: cut */
 	dev_t dev;

@@ -175,7 +175,7 @@ const struct config_row config_rows[] = {
 	 "How many sandboxes with a control group are prepared in advance, so that a session with "
 	 "limits begins sooner. Only where the server is started by root.",
 	 "test_cfg_1_sandbox_pool_size"},
-	{"sandbox.bpf", CONFIG_CHOICE, AT(bpf), 0, 0, "off", CHOICES("auto", "off", "required"),
+	{"sandbox.bpf", CONFIG_CHOICE, AT(bpf), 0, 0, "auto", CHOICES("auto", "off", "required"),
 	 "Whether a program in the kernel (BPF) verifies each exec of a session. auto: where root starts "
 	 "the server and the kernel takes the program; elsewhere a stop of the process verifies it, which "
 	 "costs more time. required: the server does not start without it.",

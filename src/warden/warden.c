@@ -326,6 +326,9 @@ static int open_gate(struct warden *w, const struct strv *ready, struct link_msg
 				exec_wants_open(w->args->exec_map_fd, w->args->exec_link_fd);
 		execs.listener = take_fd(m->fd[3]);
 		r = execs_open(&w->execs, &execs, &walls, err);
+	} else if (r == 0 && w->args->exec_map_fd >= 0 &&
+		   exec_wants_let_all(w->args->exec_map_fd) < 0) {
+		r = err_set(err, E_ENFORCEMENT, "exec_policy", "the kernel's exec check stays on");
 	}
 	wall_pack(&walls, &w->walls);
 	return r;
