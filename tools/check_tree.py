@@ -20,13 +20,13 @@ BARE = {"agentsh-state"}  # without libc, which keeps the stack protector's guar
 # A folder may include itself and folders of a lower number; never a sideways one. A folder that is not listed belongs
 # to one process beside init: it stands where fs and net do, and only it includes itself.
 LAYERS = {
-    **dict.fromkeys(["base", "probe"], 0),
+    "base": 0,
     "model": 1,
     **dict.fromkeys(
         ["config", "policy", "event", "link", "listener", "cgroup", "bpf", "spawn", "terminal", "wire"], 2
     ),
     "sandbox": 2,
-    **dict.fromkeys(["gate", "check"], 3),
+    **dict.fromkeys(["gate", "check", "probe"], 3),
     "process": 4,
     **dict.fromkeys(["fs", "net", "exec"], 5),
     **dict.fromkeys(["warden", "command", "shell", "session", "approval", "launcher", "client"], 6),

@@ -8,7 +8,9 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #define MOUNTS_MAX (1024 * 1024)
 /* Attach types of Linux 6.7 that older headers do not have. */
@@ -85,22 +87,24 @@ static const struct {
 	bpf_prepare_fn *prepare;
 	bool cgroup;
 	const char *map[BPF_PROGRAMS_MAPS], *program[BPF_PROGRAMS_LINKS];
-	const char *since; /* the first kernel that has all that it needs */
+	struct {
+		int major, minor;
+	} since; /* the first kernel that has all that it needs */
 } objects[] = {
-	{&net_owner_image, prepare_net, true, {"owners"}, {"net_owner"}, "5.15"},
+	{&net_owner_image, prepare_net, true, {"owners"}, {"net_owner"}, {5, 15}},
 	{&net_refuse_image,
 	 prepare_net,
 	 true,
 	 {"rules", "calls"},
 	 {"net_connect4", "net_connect6", "net_sendmsg4", "net_sendmsg6"},
-	 "5.18"},
+	 {5, 18}},
 	{&net_unix_image,
 	 prepare_unix,
 	 true,
 	 {"paths", "calls"},
 	 {"net_connect_unix", "net_sendmsg_unix"},
-	 "6.7"},
-	{&file_calls_image, prepare_files, false, {"slots", "rings"}, {"file_calls"}, "5.17"},
+	 {6, 7}},
+	{&file_calls_image, prepare_files, false, {"slots", "rings"}, {"file_calls"}, {5, 17}},
 };
 
 /* Opens the root of the cgroup2 tree. */
@@ -144,6 +148,21 @@ static int attach(size_t row, struct bpf_object *object, struct bpf_programs *p,
 	return r;
 }
 
+/* Adds to a failure that the kernel is too old, if it is. */
+static int name_kernel(size_t row, const struct err *why, struct err *err)
+{
+	const int major = objects[row].since.major, minor = objects[row].since.minor;
+	struct utsname u;
+	int has[2] = {0};
+
+	if (uname(&u) == 0 && sscanf(u.release, "%d.%d", &has[0], &has[1]) == 2 &&
+	    (has[0] < major || (has[0] == major && has[1] < minor)))
+		return err_set(err, E_ENFORCEMENT, why->subject,
+			       "needs Linux %d.%d, this is %s: %s", major, minor, u.release,
+			       why->message);
+	return err_set(err, E_ENFORCEMENT, why->subject, "%s", why->message);
+}
+
 int bpf_programs_load(const struct bpf_image *image, struct bpf_programs *out, struct err *err)
 {
 	struct bpf_programs p = BPF_PROGRAMS_NONE;
@@ -156,8 +175,7 @@ int bpf_programs_load(const struct bpf_image *image, struct bpf_programs *out, s
 		ensure(++row < ARRAY_LEN(objects));
 	r = bpf_load_with(image, objects[row].prepare, &object, &why);
 	if (r < 0)
-		r = err_set(err, E_ENFORCEMENT, image->name, "%s (needs Linux %s)", why.message,
-			    objects[row].since);
+		r = name_kernel(row, &why, err);
 	else
 		r = attach(row, object, &p, err);
 	bpf_unload(object);

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #define FILE_NODE 2
@@ -116,6 +118,7 @@ int fuse_file_mount(const char *dir, pid_t *pid, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, dir, "cannot mount FUSE on %s", dir);
 	child = fork();
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a mount without its server hangs */
 		serve(fd);
 		_exit(0);
 	}

@@ -312,6 +312,7 @@ int cmd_doctor(struct cli *cli, struct err *err)
 	 * of the server. */
 	if (separation->known && d.report.refusal == NULL)
 		host.root = separation->state != WALL_UNAVAILABLE;
+	doctor_bpf_run(&d.report, host.root, d.outside.workspace);
 	if (cli->v.json)
 		doctor_json(&d.report, &host, &JW(&text));
 	else

@@ -36,11 +36,15 @@ struct doctor_wall {
 	bool may_lack; /* not required, or the configuration lets it be missing */
 	enum doctor_verdict verdict;
 };
+struct doctor_program; /* an act that a BPF program must refuse, count or record */
 struct doctor_report {
 	struct doctor_wall wall[WALLS];
 	struct doctor_act *act; /* owned */
 	size_t nacts;
-	char *refusal; /* owned; why no session could be made, NULL if one was */
+	char *refusal;			/* owned; why no session could be made, NULL if one was */
+	struct doctor_program *program; /* owned */
+	size_t nprograms;
+	char *no_bpf; /* owned; why no BPF program was tried, NULL if they were */
 };
 
 /* cmd_doctor_host.c */
@@ -72,6 +76,17 @@ bool doctor_failed(const struct doctor_report *r);
 int doctor_wall_by_name(const char *name);
 void doctor_print(const struct doctor_report *r, const struct doctor_host *h, struct buf *out);
 void doctor_json(const struct doctor_report *r, const struct doctor_host *h, struct jw *w);
+
+/* cmd_doctor_bpf.c: the BPF programs, which agentsh-probe-bpf tries. */
+#define DOCTOR_BPF_PROGRAM "agentsh-probe-bpf"
+/* Runs it if this process is root's; else says why not, by whether root runs the server. */
+void doctor_bpf_run(struct doctor_report *r, bool root_server, const char *dir);
+/* Reads its lines. */
+void doctor_bpf_read(struct doctor_report *r, const char *text);
+bool doctor_bpf_failed(const struct doctor_report *r); /* a program that was loaded let an act go */
+void doctor_bpf_print(const struct doctor_report *r, struct buf *out);
+void doctor_bpf_json(const struct doctor_report *r, struct jw *w);
+void doctor_bpf_done(struct doctor_report *r);
 
 /* cmd_doctor_outside.c: the targets that the probe tries to reach from inside. */
 struct doctor_outside {

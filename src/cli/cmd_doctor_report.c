@@ -29,6 +29,7 @@ void doctor_report_done(struct doctor_report *r)
 	}
 	free(r->act);
 	free(r->refusal);
+	doctor_bpf_done(r);
 	*r = (struct doctor_report){0};
 }
 
@@ -144,7 +145,7 @@ bool doctor_failed(const struct doctor_report *r)
 	for (unsigned w = 0; w < WALLS; w++)
 		if (r->wall[w].verdict >= DOCTOR_MISSING)
 			return true;
-	return r->refusal != NULL;
+	return r->refusal != NULL || doctor_bpf_failed(r);
 }
 
 /* ---- printing ---- */
@@ -263,6 +264,7 @@ void doctor_print(const struct doctor_report *r, const struct doctor_host *h, st
 		put_rows(r, (enum wall)w, &cells);
 	buf_addc(out, '\n');
 	cli_columns((const char *const *)cells.v, COLUMNS, cells.n / COLUMNS, out);
+	doctor_bpf_print(r, out);
 	for (unsigned w = 0; w < WALLS; w++)
 		if (needs_remedy(&r->wall[w]))
 			put_remedies(r, h, (enum wall)w, out);
@@ -335,5 +337,6 @@ void doctor_json(const struct doctor_report *r, const struct doctor_host *h, str
 	for (unsigned wall = 0; wall < WALLS; wall++)
 		wall_json(r, h, (enum wall)wall, w);
 	jw_arr_end(w);
+	doctor_bpf_json(r, w);
 	jw_obj_end(w);
 }

@@ -19,7 +19,9 @@
 #define PROBE_POSIX "open a POSIX queue"
 #define PROBE_EUID "euid" /* with this word, the status is 1 if the uids differ */
 
-#define PROBE_DETAIL 160
+#define PROBE_RAN "ran" /* agentsh-probe-bpf with this word ends at once */
+
+#define PROBE_DETAIL 320
 enum { PROBE_DONE = 0, PROBE_REFUSED = -1, PROBE_UNTRIED = -2 };
 /* Tries the act on the value of its key. A result >= 0 means that it succeeded. A detail that stays
  * empty becomes errno's name. */
@@ -30,6 +32,10 @@ struct probe_act {
 	const char *key; /* names a target that the doctor made outside; NULL: needs none */
 };
 extern const struct probe_act probe_acts[]; /* ends with group NULL */
+/* Acts of agentsh-probe-bpf, which root runs outside of sessions: each loads a BPF program, makes a
+ * session for it, and does what the program must refuse, count or record. `wall` is the object's
+ * name. An act that cannot be tried says why this machine does not let it have the program. */
+extern const struct probe_act probe_bpf_acts[];
 
 /* Tries the act in a child, which may die of it, and prints its line. */
 void probe_try(const struct probe_act *act, const char *value);

@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 
 def test_sbx_5_doctor_calls_a_lie_a_lie(tmp_path, new_server, monkeypatch):
     """A wall that is reported as up while the act succeeds; here the probe is what lies."""
-    for name in ("agentsh", *(f"agentsh-{p}" for p in ("server", "api", "warden", "init", "state", "check"))):
+    for name in ("agentsh", *(f"agentsh-{p}" for p in ("server", "api", "warden", "init", "state", "check", "bpf"))):
         shutil.copy(harness.BUILD / name, tmp_path / name)
     shutil.copytree(harness.BUILD / "packaging", tmp_path / "packaging")
     source = tmp_path / "liar.c"
@@ -235,3 +235,62 @@ def test_sbx_5_doctor_takes_no_shown_directory_for_a_hole(new_server, tmp_path):
     assert (r.returncode, w["verdict"]) == (0, "ok"), w
     assert [a["what"] for a in w["acts"]] == ["share the machine's mounts"]
     assert list(tmp_path.iterdir()) == []
+
+
+BPF_PROGRAMS = ["exec_check", "net_owner", "net_refuse", "net_refuse", "net_unix", "file_calls", "file_calls"]
+
+
+def test_sbx_5_doctor_tries_each_bpf_program(root_server):
+    """The forbidden act against each program: killed, noted, refused, counted, recorded."""
+    before = sorted(Path("/tmp").glob("agentsh-probe-*")), Path("/proc/mounts").read_text().count("fuse")
+    status, report = doctor(root_server)
+    bpf = report["bpf"]
+    assert (status, bpf["reason"]) == (0, None), bpf
+    assert [(p["program"], p["verdict"]) for p in bpf["programs"]] == [(name, "ok") for name in BPF_PROGRAMS], bpf
+    answers = {p["what"]: p["answer"] for p in bpf["programs"]}
+    assert answers["run another program than was decided"] == "killed by SIGKILL before it ran"
+    assert answers["connect to a refused address"] == "EACCES"
+    table = root_server.cli("doctor", "--config", root_server.config_file).stdout.decode().splitlines()
+    head = next(n for n, line in enumerate(table) if line.startswith("BPF PROGRAM"))
+    assert table[head + 1].split()[:2] == ["exec_check", "ok"]
+    after = sorted(Path("/tmp").glob("agentsh-probe-*")), Path("/proc/mounts").read_text().count("fuse")
+    assert after == before
+
+
+def test_sbx_5_doctor_of_a_normal_user_says_that_bpf_needs_root(new_server):
+    user_server = new_server(harness.USER_UID)
+    status, report = doctor(user_server)
+    assert status == 0 and report["bpf"]["programs"] == []
+    assert "needs root" in report["bpf"]["reason"] and "exec stop" in report["bpf"]["reason"]
+    table = user_server.cli("doctor", "--config", user_server.config_file).stdout.decode()
+    assert "\nBPF programs: BPF needs root" in table
+
+
+NO_CAPABILITY = ["setpriv", "--bounding-set", "-bpf,-sys_admin,-perfmon"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "command", "programs", "reason"),
+    [
+        ("for d in $(awk '$3 == \"cgroup2\" {print $2}' /proc/mounts); do umount -l $d; done", [],
+         {"net_owner", "net_refuse", "net_unix"}, "no cgroup2 file system is mounted"),
+        ("mount -t tmpfs none /sys/kernel/btf", [], set(BPF_PROGRAMS), "the kernel does not describe its types"),
+        ("true", NO_CAPABILITY, {"exec_check", "net_owner", "net_refuse", "net_unix"}, "CAP_BPF"),
+        ("true", ["setarch", "--uname-2.6", *NO_CAPABILITY], {"net_owner", "net_refuse", "net_unix"}, "needs Linux "),
+        ("mkdir -p /sys/kernel/security && mount -t tmpfs none /sys/kernel/security && "
+         "echo 'none integrity [confidentiality]' > /sys/kernel/security/lockdown", NO_CAPABILITY,
+         {"exec_check"}, "the kernel is locked down"),
+    ],
+    ids=["no cgroup2", "no BTF", "no capability", "old kernel", "lockdown"],
+)  # fmt: skip
+def test_sbx_5_the_reason_why_a_bpf_program_cannot_be_had(prepare, command, programs, reason):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    script = f'{prepare} && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", *command, harness.BUILD / "agentsh-probe-bpf"]
+    r = subprocess.run(command, capture_output=True, timeout=60, text=True)
+    lines = [line.split("\t") for line in r.stdout.splitlines()]
+    assert r.returncode == 0 and [line[0] for line in lines] == BPF_PROGRAMS, r
+    for name, outcome, _, answer in lines:
+        if name in programs:
+            assert outcome == "untried" and reason in answer, (name, answer)
