@@ -31,9 +31,10 @@ enum call_part {
 };
 struct call_message {
 	enum call_part part;
-	uint64_t at; /* of bytes: the offset of the first; of an event: its sequence number */
-	const void *data;
+	uint64_t at;	  /* of bytes: the offset of the first; of an event: its sequence number */
+	const void *data; /* NULL: they are in a file, from `at` on */
 	size_t len;
+	int fd; /* the file, borrowed; its bytes do not change any more */
 };
 
 /* Callbacks of a handler for its stream. `room` and `broken` may end the call. */
@@ -126,6 +127,8 @@ void call_error(struct call *call, const struct err *err, struct buf *out);
 /* A stream by the row's kind; a unary row that streams begins a server stream. */
 void call_stream_begin(struct call *call, const struct call_stream *stream);
 void call_send(struct call *call, enum call_part part, uint64_t at, const void *data, size_t len);
+/* Bytes of a bidirectional stream that are in a file, at the same offset. */
+void call_send_file(struct call *call, enum call_part part, uint64_t at, int fd, size_t len);
 bool call_has_room(const struct call *call);
 void call_stream_end(struct call *call); /* ends the call */
 

@@ -189,7 +189,10 @@ static void stream_write(struct call *call, const struct call_message *m)
 		struct stdio_head head = stdio_head((enum stdio_type)m->part, m->len);
 		const struct iovec iov[] = {{&head, sizeof(head)}, {(void *)m->data, m->len}};
 
-		http_stream_send(req_of(call), iov, 2);
+		if (m->data == NULL)
+			http_stream_send_file(req_of(call), iov, m->fd, m->at, m->len);
+		else
+			http_stream_send(req_of(call), iov, 2);
 		return;
 	}
 	format_sse(m, &out);

@@ -126,6 +126,11 @@ void call_send(struct call *call, enum call_part part, uint64_t at, const void *
 	call->provider->stream_write(call, &(struct call_message){part, at, data, len});
 }
 
+void call_send_file(struct call *call, enum call_part part, uint64_t at, int fd, size_t len)
+{
+	call->provider->stream_write(call, &(struct call_message){part, at, NULL, len, fd});
+}
+
 bool call_has_room(const struct call *call)
 {
 	return call->provider->stream_pending(call) < PENDING_MAX;

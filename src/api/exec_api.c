@@ -20,7 +20,8 @@
 #include <stdio.h>
 
 #define KEY_MAX 128
-#define CHUNK (32 * 1024) /* of a message of a server stream */
+#define CHUNK (32 * 1024)    /* of a message of a server stream */
+#define FILE_MIN (16 * 1024) /* fewer bytes are read: one call sends them with their head */
 #define READ_AHEAD (256 * 1024)
 #define CREDIT_STEP (16 * 1024)
 
@@ -191,12 +192,21 @@ static bool send_output(struct exec_stream *s, int stream, struct buf *raw)
 	struct command *c = s->live != NULL ? s->live : s->ended;
 	const uint64_t room = s->allowed[stream] - s->sent[stream];
 	const size_t most = s->stdio ? STDIO_FRAME_MAX : CHUNK;
+	size_t n = room < most ? (size_t)room : most;
 	struct err err = {0};
+	int fd;
 
 	buf_clear(raw);
 	if (room == 0 || c == NULL || s->broken[stream])
 		return false;
-	if (read_on(s, c, stream, room < most ? (size_t)room : most, raw, &err) < 0) {
+	fd = s->stdio ? command_file(c, stream, s->sent[stream], &n) : -1;
+	if (fd != -1 && n >= FILE_MIN) {
+		call_send_file(s->call, (enum call_part)stream, s->sent[stream], fd, n);
+		s->sent[stream] += n;
+		command_has_read(c, s, stream, s->sent[stream]);
+		return true;
+	}
+	if (read_on(s, c, stream, n, raw, &err) < 0) {
 		s->broken[stream] = true;
 		if (s->unread.code == E_OK)
 			s->unread = err;
@@ -206,8 +216,7 @@ static bool send_output(struct exec_stream *s, int stream, struct buf *raw)
 	if (!s->stdio)
 		cut_text(raw, s->live != NULL);
 	if (raw->len > 0)
-		call_send(s->call, stream == 1 ? CALL_STDOUT : CALL_STDERR, s->sent[stream],
-			  raw->data, raw->len);
+		call_send(s->call, (enum call_part)stream, s->sent[stream], raw->data, raw->len);
 	s->sent[stream] += raw->len;
 	command_has_read(c, s, stream, s->sent[stream]);
 	return raw->len > 0;

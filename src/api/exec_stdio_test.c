@@ -206,6 +206,56 @@ static void exe_6_output_waits_for_credit(void **state)
 	assert_int_equal(f.results, 1);
 }
 
+/* Output that the warden reports goes from the file to the client; its end, which is short, as
+ * well. */
+static void exe_6_reported_output_comes_whole(void **state)
+{
+	struct stdio *s = *state;
+	struct warden_output m = {.command_id = s->f->command,
+				  .stdout_bytes = 70000,
+				  .stdout_kept = 70000,
+				  .stdout_from = 70000};
+	cleanup_frames struct frames f = {0};
+	uint32_t text[17500];
+
+	for (uint32_t i = 0; i < ARRAY_LEN(text); i++)
+		text[i] = i * 2654435761U;
+	skip_windows(s);
+	assert_int_equal(fdio_write_all(s->f->out[0], text, sizeof(text)), 0);
+	fake_send(s->r->k, s->f, MSG_warden_output, &m);
+	read_frames(s->r, &s->g, &f);
+	assert_int_equal(f.out[1].len, 65536);
+	control(&s->g, "{\"credit\":{\"stream\":\"stdout\",\"bytes\":10000}}");
+	finish(s, 0, 70000, 0);
+	read_frames(s->r, &s->g, &f);
+	assert_int_equal(f.out[1].len, sizeof(text));
+	assert_memory_equal(f.out[1].data, text, sizeof(text));
+	assert_int_equal(f.results, 1);
+	assert_at(&f.result, "result.error", "null");
+}
+
+/* A file that is shorter than what was reported is named in the result. */
+static void exe_6_a_damaged_file_is_named(void **state)
+{
+	struct stdio *s = *state;
+	struct warden_output m = {.command_id = s->f->command,
+				  .stdout_bytes = 70000,
+				  .stdout_kept = 70000,
+				  .stdout_from = 70000};
+	cleanup_frames struct frames f = {0};
+
+	skip_windows(s);
+	assert_int_equal(fdio_write_all(s->f->out[0], "short", 5), 0);
+	fake_send(s->r->k, s->f, MSG_warden_output, &m);
+	finish(s, 0, 70000, 0);
+	read_frames(s->r, &s->g, &f);
+	assert_int_equal(f.out[1].len, 0);
+	assert_int_equal(f.results, 1);
+	cleanup_free char *message = kit_at(&f.result, "result.error.message");
+
+	assert_non_null(strstr(message, "damaged"));
+}
+
 static void exe_6_credit_opens_the_wardens_window(void **state)
 {
 	struct stdio *s = *state;
@@ -550,6 +600,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(exe_6_output_comes_in_frames_and_the_result_last),
 		TEST(exe_6_output_waits_for_credit),
+		TEST(exe_6_reported_output_comes_whole),
+		TEST(exe_6_a_damaged_file_is_named),
 		TEST(exe_6_credit_opens_the_wardens_window),
 		TEST(exe_4_stdin_and_its_end),
 		TEST(exe_4_an_empty_frame_ends_stdin),

@@ -549,15 +549,17 @@ static void exe_4_a_full_window_is_no_flood(void **state)
 }
 
 /* The client grants credit after 16 KiB, so that a server need not wait for more; and it opens the
- * window from 64 KiB to 1 MiB. */
+ * window from 64 KiB to 1 MiB, and makes the pipe larger. */
 static void exe_4_credit_is_given_in_steps(void **state)
 {
 	cleanup_buf struct buf got = {0};
 	struct run r;
 
 	start_run(&r, "/credit");
+	assert_int_equal(fcntl(r.out, F_GETPIPE_SZ), 65536);
 	assert_int_equal(fdio_load(r.out, 1000000, &got, NULL), 0);
 	assert_int_equal(got.len, 16384);
+	assert_int_equal(fcntl(r.out, F_GETPIPE_SZ), 262144);
 	end_run(&r, "0 {\"bytes\":999424,\"signals\":\"\"}");
 }
 

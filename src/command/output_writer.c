@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 
 #define CHUNK (128 * 1024)
-#define TURN_MAX (2 * CHUNK) /* of one stream, before the others get their turn */
+#define TURN_MAX (4 * CHUNK) /* of one stream, before the others get their turn */
 #define WIDE_PIPE TURN_MAX   /* of a stream that has filled its pipe once */
 
 static char chunk[CHUNK];

@@ -107,7 +107,7 @@ static void exe_6_a_full_pipe_gets_larger(void **state)
 	fill(f->theirs, 65536);
 	f->stop_at = 65636;
 	loop_run(f->loop);
-	assert_int_equal(fcntl(f->theirs, F_GETPIPE_SZ), 262144);
+	assert_int_equal(fcntl(f->theirs, F_GETPIPE_SZ), 524288);
 	close(f->theirs);
 	output_done(&f->o);
 }

@@ -165,6 +165,19 @@ int command_follow(struct command *c, int stream, uint64_t offset, size_t limit,
 	return r;
 }
 
+int command_file(struct command *c, int stream, uint64_t offset, size_t *n)
+{
+	const uint64_t kept = c->out.extent[stream].kept;
+	struct stat st;
+
+	if (offset >= kept || open_file(c, stream, NULL) < 0 ||
+	    fstat(c->read_fd[stream], &st) < 0 || (uint64_t)st.st_size < kept)
+		return -1;
+	if (*n > kept - offset)
+		*n = (size_t)(kept - offset);
+	return c->read_fd[stream];
+}
+
 int command_output(struct command *c, int stream, uint64_t offset, uint64_t limit, struct jw *w,
 		   struct err *err)
 {

@@ -144,5 +144,8 @@ int command_output(struct command *c, int stream, uint64_t offset, uint64_t limi
  * *next is the offset behind them. If *next grows and out does not, bytes were dropped. */
 int command_follow(struct command *c, int stream, uint64_t offset, size_t limit, struct buf *out,
 		   uint64_t *next, struct err *err);
+/* The file with bytes at this offset that will not change any more, at the same offset; borrowed.
+ * Makes *n smaller if the file has less. -1: read them with command_follow. */
+int command_file(struct command *c, int stream, uint64_t offset, size_t *n);
 /* POST kill: sends the signal. E_CONFLICT if the command is over. */
 int command_kill(struct command *c, const char *signal, int64_t grace_ms, struct err *err);

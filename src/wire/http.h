@@ -101,6 +101,10 @@ typedef void http_data_fn(struct http_request *req, const void *p, size_t n, voi
 void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *on_data, void *arg);
 /* The same as http_stream_write after an upgrade, from several places. */
 void http_stream_send(struct http_request *req, const struct iovec *iov, int n);
+/* The same for a head and n bytes of a file from `at` on. The kernel may read them after the call:
+ * they must not change. The file must have them, or the client counts as gone. */
+void http_stream_send_file(struct http_request *req, const struct iovec *head, int fd, uint64_t at,
+			   size_t n);
 /* Bytes accepted for writing but not yet given to the kernel. */
 size_t http_pending(const struct http_request *req);
 

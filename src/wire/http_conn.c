@@ -14,6 +14,7 @@
  * leave(): the outermost leave() decides how to go on, and frees a connection that has ended
  * meanwhile. */
 #include "base/clock.h"
+#include "base/fdio.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "wire/http_internal.h"
@@ -251,6 +252,14 @@ static void add_unsent(struct http_conn *c, const struct iovec *iov, int n, size
 	}
 }
 
+/* first: nothing was unsent before. */
+static void watch_unsent(struct http_conn *c, bool first)
+{
+	if (first && http_conn_pending(c) > 0)
+		watch_start(c->writable);
+	c->above = c->above || http_conn_pending(c) >= HTTP_LOW_MARK;
+}
+
 void http_conn_send(struct http_conn *c, const struct iovec *iov, int n)
 {
 	const bool first = http_conn_pending(c) == 0;
@@ -268,9 +277,33 @@ void http_conn_send(struct http_conn *c, const struct iovec *iov, int n)
 		sent = 0;
 	}
 	add_unsent(c, iov, n, (size_t)sent);
-	if (first && http_conn_pending(c) > 0)
-		watch_start(c->writable);
-	c->above = c->above || http_conn_pending(c) >= HTTP_LOW_MARK;
+	watch_unsent(c, first);
+}
+
+void http_conn_send_file(struct http_conn *c, const struct iovec *head, int fd, uint64_t at,
+			 size_t n)
+{
+	const bool first = http_conn_pending(c) == 0;
+	struct buf *out = &c->out;
+	ssize_t sent = 0;
+
+	http_conn_send(c, head, 1);
+	if (c->broken)
+		return;
+	if (http_conn_pending(c) == 0 && c->io->ops->send_file != NULL)
+		sent = c->io->ops->send_file(c->io, fd, (off_t)at, n);
+	if (sent > 0) {
+		at += (uint64_t)sent;
+		n -= (size_t)sent;
+	}
+	/* The rest is kept here; an error shows again. */
+	buf_reserve(out, n);
+	if (fdio_pread_full(fd, out->data + out->len, n, at) != (ssize_t)n) {
+		http_conn_break(c);
+		return;
+	}
+	out->len += n;
+	watch_unsent(c, first);
 }
 
 void http_conn_break(struct http_conn *c)

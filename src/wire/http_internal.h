@@ -167,6 +167,9 @@ bool http_conn_is_unfinished(const struct http_conn *c);
 /* Sends as much as the kernel takes and keeps the rest. After a failure the client counts as gone
  * in the next turn. */
 void http_conn_send(struct http_conn *c, const struct iovec *iov, int n);
+/* The same for a head and n bytes of a file. A file that has less ends the connection. */
+void http_conn_send_file(struct http_conn *c, const struct iovec *head, int fd, uint64_t at,
+			 size_t n);
 size_t http_conn_pending(const struct http_conn *c);
 /* The answer has ended, and the request is freed. keep: the connection may serve another one. */
 void http_conn_answered(struct http_conn *c, bool keep);

@@ -187,6 +187,16 @@ void http_stream_send(struct http_request *req, const struct iovec *iov, int n)
 	check_pending(c);
 }
 
+void http_stream_send_file(struct http_request *req, const struct iovec *head, int fd, uint64_t at,
+			   size_t n)
+{
+	struct http_conn *c = req->conn;
+
+	ensure(c->active && c->raw);
+	http_conn_send_file(c, head, fd, at, n);
+	check_pending(c);
+}
+
 void http_stream_end(struct http_request *req)
 {
 	static const char last[] = "0\r\n\r\n";

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Answers: whole, streamed, upgraded; expectations; back-pressure. */
+#include "base/fdio.h"
 #include "wire/testkit/http_testkit.h"
 #include <errno.h>
+#include <sys/mman.h>
 
 #define HEAD_OF(status) "HTTP/1.1 " status "\r\nDate: *\r\n"
 #define BIG ((size_t)4 * 1024 * 1024)
@@ -417,6 +419,39 @@ static void exe_6_a_reader_that_leaves_in_the_middle_is_noticed(void **state)
 	fixture_stop(&f);
 }
 
+/* Parts of a file with heads, to a socket that is full or empty; a file that is too short ends the
+ * connection. */
+static void exe_6_parts_of_a_file_come_whole(void **state)
+{
+	static const struct iovec head = {(void *)"head", 4};
+	const size_t step = BIG / 64;
+	cleanup_free char *big = pattern(BIG);
+	cleanup_fd int file = memfd_create("file", MFD_CLOEXEC);
+	cleanup_buf struct buf got = {0}, want = {0};
+	struct fixture f;
+	int fd;
+
+	assert_int_equal(fdio_write_all(file, big, BIG), 0);
+	fixture_start(&f, &http_limits_default, upgrade_now);
+	fd = ask(&f, UPGRADE);
+	fixture_expect(&f, fd, SWITCHED);
+	for (size_t at = 0; at < BIG; at += step) {
+		http_stream_send_file(f.held, &head, file, at, step);
+		buf_add(&want, "head", 4);
+		buf_add(&want, big + at, step);
+		if (at > BIG / 2)
+			read_slowly(&f, fd, &got, want.len - step / 2);
+	}
+	read_slowly(&f, fd, &got, want.len);
+	assert_memory_equal(got.data, want.data, want.len);
+	assert_int_equal(http_pending(f.held), 0);
+	buf_clear(&f.log);
+	http_stream_send_file(f.held, &head, file, BIG - 10, 11);
+	fixture_turn(&f);
+	fixture_assert_log(&f, "closed;");
+	end(&f, fd);
+}
+
 /* --- upgrades --- */
 
 static void exe_4_an_upgrade_passes_bytes_both_ways(void **state)
@@ -570,6 +605,7 @@ int main(void)
 		cmocka_unit_test(exe_6_drain_is_told_once_below_the_mark),
 		cmocka_unit_test(exe_6_a_reader_that_is_too_slow_counts_as_gone),
 		cmocka_unit_test(exe_6_a_long_stream_stays_whole),
+		cmocka_unit_test(exe_6_parts_of_a_file_come_whole),
 		cmocka_unit_test(exe_6_a_stream_that_ends_while_draining_closes),
 		cmocka_unit_test(exe_6_a_reader_that_leaves_in_the_middle_is_noticed),
 		cmocka_unit_test(exe_4_an_upgrade_passes_bytes_both_ways),

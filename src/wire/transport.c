@@ -2,6 +2,7 @@
 #include "wire/transport.h"
 #include "base/mem.h"
 #include <errno.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +18,11 @@ static ssize_t plain_send(struct transport *t, const struct iovec *iov, int n)
 	return TEMP_FAILURE_RETRY(sendmsg(t->fd, &m, MSG_NOSIGNAL));
 }
 
+static ssize_t plain_send_file(struct transport *t, int fd, off_t at, size_t n)
+{
+	return TEMP_FAILURE_RETRY(sendfile(t->fd, fd, &at, n));
+}
+
 static void plain_shut_down(struct transport *t)
 {
 	shutdown(t->fd, SHUT_WR);
@@ -30,8 +36,8 @@ static void plain_close(struct transport *t)
 
 struct transport *transport_plain(int fd)
 {
-	static const struct transport_ops ops = {plain_receive, plain_send, plain_shut_down,
-						 plain_close};
+	static const struct transport_ops ops = {plain_receive, plain_send, plain_send_file,
+						 plain_shut_down, plain_close};
 	struct transport *t = mem_new(struct transport);
 
 	*t = (struct transport){&ops, fd};

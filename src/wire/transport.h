@@ -14,6 +14,8 @@ struct transport_ops {
 	 */
 	ssize_t (*receive)(struct transport *t, void *p, size_t n);
 	ssize_t (*send)(struct transport *t, const struct iovec *iov, int n);
+	/* Like sendfile(2). NULL: this transport must see the bytes. */
+	ssize_t (*send_file)(struct transport *t, int fd, off_t at, size_t n);
 	void (*shut_down)(struct transport *t); /* no more is sent; the peer reads the end */
 	void (*close)(struct transport *t);	/* frees it, too */
 };

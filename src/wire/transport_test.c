@@ -3,6 +3,7 @@
  * a few are taken at a time. */
 #include "wire/testkit/http_testkit.h"
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/un.h>
 
 #define FEW 7
@@ -50,7 +51,7 @@ static void close_it(struct transport *t)
 
 static struct transport *open_turned(int fd)
 {
-	static const struct transport_ops ops = {receive, send_few, shut_down, close_it};
+	static const struct transport_ops ops = {receive, send_few, NULL, shut_down, close_it};
 	struct transport *t = mem_new(struct transport);
 
 	*t = (struct transport){&ops, fd};
@@ -112,10 +113,43 @@ static void api_1_a_connection_runs_over_any_transport(void **state)
 	close(listener);
 }
 
+static void ignore_data(struct http_request *req, const void *p, size_t n, void *arg)
+{
+}
+
+/* A transport that must see the bytes gets those of a file, too. */
+static void api_1_a_file_goes_over_any_transport(void **state)
+{
+	const struct sockaddr_un un = {.sun_family = AF_UNIX};
+	static const struct iovec head = {(void *)"head ", 5};
+	cleanup_fd int file = memfd_create("file", MFD_CLOEXEC);
+	struct fixture f;
+	int listener, fd;
+
+	assert_int_equal(write(file, "0123456789", 10), 10);
+	fixture_start(&f, &http_limits_default, serve);
+	listener = fixture_bind((const struct sockaddr *)&un, sizeof(sa_family_t));
+	assert_int_equal(http_server_listen(f.server, listener, 9, open_turned, NULL), 0);
+	fd = fixture_connect(listener);
+	ask(fd, GET("/hold"));
+	while (f.held == NULL)
+		loop_turn(f.loop);
+	http_upgrade(f.held, "p/1", ignore_data, NULL);
+	http_stream_send_file(f.held, &head, file, 3, 6);
+	expect(&f, fd,
+	       "HTTP/1.1 101 Switching Protocols\r\nDate: *\r\nConnection: Upgrade\r\n"
+	       "Upgrade: p/1\r\n\r\nhead 345678");
+	http_stream_end(f.held);
+	close(fd);
+	fixture_stop(&f);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(api_1_a_connection_runs_over_any_transport),
+		cmocka_unit_test(api_1_a_file_goes_over_any_transport),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
