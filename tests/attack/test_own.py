@@ -41,6 +41,10 @@ def in_session(session, name):
     return json.loads(session.exec("/workspace/attacks", name)["result"]["stdout"].splitlines()[-1])["result"]
 
 
+def fds_of(pid):
+    return [f for f in os.listdir(f"/proc/{pid}/fd") if os.path.lexists(f"/proc/{pid}/fd/{f}")]
+
+
 @own("test_pol_4_race")
 def test_pol_4_race(stage, kind, attack):
     race = attack.id.removeprefix("race_")
@@ -121,6 +125,18 @@ def test_pol_4_a_mismatch_is_a_violation(stage, kind):
     execs = s.history(type="exec")
     assert {e["exec"].get("verified") for e in execs if e["decision"] == "allow"} <= {"initial", "bpf", "stop"}
     assert not any("verified" in e["exec"] for e in execs if e["decision"] == "deny")
+
+
+@own("test_pol_4_the_exec_check_is_out_of_reach", kinds=("root",))
+def test_pol_4_the_exec_check_is_out_of_reach(stage, kind, attack):
+    s = stage.session("attack")
+    assert "verified by bpf" in next(w["detail"] for w in s.record["enforcement"] if w["wall"] == "exec_policy")
+    assert stage.control_host(attack) == "done"
+    assert in_session(s, attack.id) == attack.refusal
+    # no descriptor of it is in the session, and the warden's are out of reach
+    assert any("bpf" in os.readlink(f"/proc/{p}/fd/{f}") for p in stage.server.warden_pids() for f in fds_of(p))
+    assert "bpf" not in s.out("ls -l /proc/*/fd/ 2>/dev/null; true")
+    stage.unharmed()
 
 
 @own("test_pol_4_first_exec")

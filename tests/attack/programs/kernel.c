@@ -56,6 +56,68 @@ static int bpf_map(void)
 	return outcome(syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr)));
 }
 
+static long bpf_call(int command, union bpf_attr *attr)
+{
+	return syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+static long bpf_info(long fd, void *info, unsigned size)
+{
+	union bpf_attr attr = {
+		.info = {.bpf_fd = (unsigned)fd, .info_len = size, .info = (uintptr_t)info}};
+
+	return bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
+}
+
+/* Looks for a map of wants, and lets a process run anything. */
+static int exec_check_map(void)
+{
+	union bpf_attr number = {0};
+
+	while (bpf_call(BPF_MAP_GET_NEXT_ID, &number) == 0) {
+		union bpf_attr open = {.map_id = number.next_id};
+		struct bpf_map_info info = {0};
+		const unsigned process = 0xfffffffe;
+		char entry[1024] = {2}; /* EXEC_PASS */
+		const long fd = bpf_call(BPF_MAP_GET_FD_BY_ID, &open);
+		union bpf_attr write = {.map_fd = (unsigned)fd,
+					.key = (uintptr_t)&process,
+					.value = (uintptr_t)entry};
+
+		number.start_id = number.next_id;
+		if (fd >= 0 && bpf_info(fd, &info, sizeof(info)) == 0 &&
+		    strcmp(info.name, "agentsh_wants") == 0 &&
+		    bpf_call(BPF_MAP_UPDATE_ELEM, &write) == 0) {
+			write.value = 0;
+			return outcome(bpf_call(BPF_MAP_DELETE_ELEM, &write));
+		}
+	}
+	return errno;
+}
+
+/* Looks for the link that holds the program, and opens it. */
+static int exec_check_link(void)
+{
+	union bpf_attr number = {0};
+
+	while (bpf_call(BPF_LINK_GET_NEXT_ID, &number) == 0) {
+		union bpf_attr open = {.link_id = number.next_id}, of = {0};
+		struct bpf_link_info link = {0};
+		struct bpf_prog_info program = {0};
+		const long fd = bpf_call(BPF_LINK_GET_FD_BY_ID, &open);
+
+		number.start_id = number.next_id;
+		if (fd < 0 || bpf_info(fd, &link, sizeof(link)) != 0)
+			continue;
+		of.prog_id = link.prog_id;
+		if (bpf_info(bpf_call(BPF_PROG_GET_FD_BY_ID, &of), &program, sizeof(program)) ==
+			    0 &&
+		    strcmp(program.name, "exec_check") == 0)
+			return 0;
+	}
+	return errno;
+}
+
 static int performance(void)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
@@ -195,6 +257,8 @@ const struct attack kernel_attacks[] = {
 	{"io_uring_register", uring_register},
 	{"userfaultfd", fault_descriptor},
 	{"bpf", bpf_map},
+	{"exec_check_map", exec_check_map},
+	{"exec_check_link", exec_check_link},
 	{"perf_event_open", performance},
 	{"keyctl", join_keyring},
 	{"add_key", add_key},
