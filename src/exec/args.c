@@ -153,7 +153,6 @@ static int read_strings(struct args_memory *m, uint64_t addr, struct args *a)
 	uint64_t at;
 	int r;
 
-	sha256_init(&sum);
 	while ((r = pointer_at(m, addr, &at)) == 0 && at != 0) {
 		buf_clear(&one);
 		r = args_string(m, at, EXEC_STRING_MAX, &one);
@@ -165,6 +164,7 @@ static int read_strings(struct args_memory *m, uint64_t addr, struct args *a)
 
 			a->cut = true;
 			a->rest = a->text.len - first;
+			sha256_init(&sum);
 			sha256_update(&sum, a->rest, (uint8_t *)a->text.data + first);
 		}
 		if (a->cut) {
@@ -177,7 +177,8 @@ static int read_strings(struct args_memory *m, uint64_t addr, struct args *a)
 		a->argc++;
 		addr += sizeof(at);
 	}
-	sha256_digest(&sum, sizeof(a->hash), a->hash);
+	if (a->cut)
+		sha256_digest(&sum, sizeof(a->hash), a->hash);
 	return r;
 }
 

@@ -2,11 +2,12 @@
 /* exec/exec.h - every execve and execveat of a session: read, decided by the gate, and compared
  * with the decision.
  *
- * The listener's thread receives the session's seccomp notifications and traces each exec that it
- * lets go (ptrace belongs to a thread, so receiver and tracer are one). Every exec is verified at
- * its stop, except the initial one of a command. A caller's strings can always change between our
- * read and the kernel's: by another thread, by a shared mapping, or by the kernel itself, which
- * replaces pages after MADV_FREE and in MAP_DROPPABLE mappings by zeros when memory is short. */
+ * The listener's thread receives the session's seccomp notifications. What an exec loads is
+ * compared by the kernel's exec check where there is one, else by this thread at the exec stop
+ * (ptrace belongs to a thread, so receiver and tracer are one). Only the initial exec of a command
+ * is not compared. A caller's strings can always change between our read and the kernel's: by
+ * another thread, by a shared mapping, or by the kernel itself, which replaces pages after
+ * MADV_FREE and in MAP_DROPPABLE mappings by zeros when memory is short. */
 #pragma once
 #include "gate/gate.h"
 #include "listener/listener.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Execs of a real session under a policy. */
+#include "bpf/bpf_map.h"
+#include "bpf/exec_layout.h"
 #include "command/testkit/warden_testkit.h"
 
 static const char rules[] =
@@ -139,9 +141,53 @@ static void exe_1_a_brief_command_has_a_pid(void **state)
 	}
 }
 
+static bool wall_says(const struct warden_state *s, const char *text)
+{
+	for (size_t i = 0; i < s->walls.n; i++)
+		if (strncmp(s->walls.v[i], "exec_policy\t", 12) == 0)
+			return strstr(s->walls.v[i], text) != NULL;
+	return false;
+}
+
+/* POL-4: a warden whose link to the kernel's exec check is gone goes on with the exec stop, and
+ * says so in an event and in the wall's detail. */
+static void pol_4_a_lost_exec_check_is_recorded(void **state)
+{
+	const union exec_entry zero = {0};
+	const uint32_t record = 0;
+	struct wkit_request request = {.rules = rules,
+				       .exec_link = open("/dev/null", O_RDONLY | O_CLOEXEC)};
+	struct warden_patch nothing = {0};
+	struct wkit *k;
+
+	wkit_of(state);
+	request.exec_map = bpf_map_new("wants", sizeof(record), sizeof(zero), EXEC_WANTS_MAX);
+	if (request.exec_map < 0) {
+		print_message("# skipped: needs root, and BPF maps\n");
+		close(request.exec_link);
+		skip();
+	}
+	assert_int_equal(bpf_map_put(request.exec_map, &record, &zero), 0);
+	k = wkit_open_with(&request);
+	close(request.exec_map);
+	close(request.exec_link);
+	assert_true(wall_says(&k->state, "verified by bpf"));
+	wkit_expect(k, "id 2>/dev/null; uname", "Linux\n", 0);
+	wkit_drain(k);
+	assert_non_null(strstr(k->events, "enforcement_failed"));
+	assert_null(strstr(strstr(k->events, "enforcement_failed") + 1, "enforcement_failed"));
+	assert_non_null(strstr(k->execs, "/usr/bin/id deny cmd-1 no-id;"));
+	assert_int_equal(link_send(&k->api, MSG_warden_patch, 3, &nothing, NULL, 0, NULL), 0);
+	msg_done(MSG_warden_state, &k->state);
+	wkit_recv_type(k, MSG_warden_state, &k->state);
+	assert_true(wall_says(&k->state, "verified by stop"));
+	wkit_close((void **)&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pol_4_a_lost_exec_check_is_recorded),
 		cmocka_unit_test(pol_4_a_denied_first_program_does_not_start),
 		cmocka_unit_test(pol_4_nested_programs_are_decided),
 		cmocka_unit_test(pol_4_a_result_counts_the_execs),

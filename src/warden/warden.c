@@ -143,6 +143,28 @@ static void on_ended(void *ctx, void *msg, struct link_msg *m)
 			run_leader_died(r);
 }
 
+/* The event comes after the first exec that was let go without the kernel's check, and before the
+ * result of its command is sent. */
+static void look_at_exec_check(struct warden *w)
+{
+	struct wall_report walls;
+	struct err err = {0};
+	struct event e = {.schema = EVENT_SCHEMA,
+			  .type = EVENT_enforcement_failed,
+			  .time_us = (uint64_t)clock_wall_us(w->clock),
+			  .session_id = event_lend(w->args->session_id),
+			  .reason = err.message};
+
+	wall_report_init(&walls);
+	if (wall_unpack(&walls, &w->walls, &err) < 0 || !execs_lost(&w->execs, &walls, &err))
+		return;
+	log_error("exec check lost", "session_id", w->args->session_id, "reason", err.message);
+	recorder_event(&w->recorder, &e, NULL, NULL);
+	strv_done(&w->walls);
+	wall_pack(&walls, &w->walls);
+	w->api.tell_state = w->api.greeted;
+}
+
 /* Runs after each callback. */
 static void turn(void *arg)
 {
@@ -151,6 +173,9 @@ static void turn(void *arg)
 
 	if (w->phase == WARDEN_ENDING)
 		run_take_all_news(&w->commands);
+	if (w->execs.control != NULL && !w->execs.told_lost &&
+	    exec_control_lost(w->execs.control) != 0)
+		look_at_exec_check(w);
 	recorded = recorder_flush(&w->recorder);
 	if (!recorded || !run_start_held(&w->commands))
 		watch_after(w->retry, RECORD_RETRY_MS);
@@ -214,27 +239,6 @@ void warden_greet(struct warden *w)
 
 /* ---- other threads ---- */
 
-/* The event of a loss comes after the first exec that was let go without the kernel's check. */
-static void look_at_exec_check(struct warden *w)
-{
-	struct wall_report walls;
-	struct err err = {0};
-	struct event e = {.schema = EVENT_SCHEMA,
-			  .type = EVENT_enforcement_failed,
-			  .time_us = (uint64_t)clock_wall_us(w->clock),
-			  .session_id = event_lend(w->args->session_id),
-			  .reason = err.message};
-
-	wall_report_init(&walls);
-	if (wall_unpack(&walls, &w->walls, &err) < 0 || !execs_lost(&w->execs, &walls, &err))
-		return;
-	log_error("exec check lost", "session_id", w->args->session_id, "reason", err.message);
-	recorder_event(&w->recorder, &e, NULL, NULL);
-	strv_done(&w->walls);
-	wall_pack(&walls, &w->walls);
-	w->api.tell_state = w->api.greeted;
-}
-
 static void look_at_execs(void *arg)
 {
 	struct warden *w = arg;
@@ -242,8 +246,6 @@ static void look_at_execs(void *arg)
 	if (w->execs.control == NULL || execs_pause(&w->execs))
 		return;
 	run_take_all_news(&w->commands);
-	if (exec_control_lost(w->execs.control) != 0)
-		look_at_exec_check(w);
 	watch_after(w->execs_again, EXECS_LOOK_MS);
 }
 

@@ -197,8 +197,9 @@ struct wkit *wkit_open_with(const struct wkit_request *request)
 						  geteuid() == 0 ? WKIT_UID : getegid(), NULL};
 	struct process_args args = {.session_id = "session-test",
 				    .log_level = LOG_INFO,
-				    .exec_map_fd = -1,
-				    .exec_link_fd = -1};
+				    .exec_map_fd = request->exec_map > 0 ? request->exec_map : -1,
+				    .exec_link_fd =
+					    request->exec_map > 0 ? request->exec_link : -1};
 	cleanup_free char *real = NULL;
 	cleanup_fd int tree = -1;
 	int api[2], init[2];

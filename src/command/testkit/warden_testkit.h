@@ -79,6 +79,7 @@ struct wkit_request {
 	bool no_hello;
 	const char *rules;	     /* of the policy */
 	const struct strv *counters; /* as in process_args; NULL: none */
+	int exec_map, exec_link;     /* the same; 0: none */
 };
 
 struct wkit *wkit_open_with(const struct wkit_request *request);

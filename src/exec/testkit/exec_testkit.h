@@ -55,7 +55,7 @@ struct kit_record {
 	bool cut;
 	uint64_t latency_us;
 	enum event_type type;
-	char verified[16], loaded[256]; /* "": absent */
+	char verified[16], loaded[256], reason[64]; /* "": absent */
 };
 
 extern struct kit {
@@ -81,6 +81,7 @@ extern struct kit {
 	bool by_kernel;		       /* the guest's execs are checked by the kernel */
 	struct exec_check check;       /* loaded by the first guest that needs it */
 	struct exec_wants *wants;
+	int wants_fd, link_fd;		 /* of these wants */
 	uint64_t outcome[GATE_OUTCOMES]; /* exec_control_count, when the guest has ended */
 } kit;
 
