@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Latency and throughput of running `true`, several ways in interleaved rounds, so that noise hits
- * all alike. WISH is the body that asks for a session; a path stands for {"workspace": path}.
+ * all alike. WISH is the body that asks for a session; a path stands for {"workspace": path}. A WAY
+ * is a name, or NAME@SOCKET#SESSION for another server than the first.
  *
  * usage: bench_exec latency ROUNDS SOCKET SESSION WISH AGENTSH WAY…   prints one JSON line per way
  *        bench_exec clients N SECONDS SOCKET WISH    prints commands per second and the 99th
@@ -256,16 +257,23 @@ static double median(double *v, int n)
 static int latency(int argc, char **argv)
 {
 	int rounds = atoi(argv[0]), n = argc - 5;
-	struct runtime p = {
-		.socket = argv[1], .session = argv[2], .request = argv[3], .agentsh = argv[4]};
+	struct runtime p[16];
 	const struct way *way[16];
 	double *t = calloc((size_t)rounds * 16, sizeof(double));
 	double *diff = calloc((size_t)rounds, sizeof(double));
 	double *one = calloc((size_t)rounds, sizeof(double));
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = dup(1);
 
-	p.fd = dial(p.socket);
 	for (int i = 0; i < n; i++) {
+		char *at = strchr(argv[5 + i], '@'), *id = at != NULL ? strchr(at, '#') : NULL;
+
+		if (id != NULL)
+			*at = *id = '\0';
+		p[i] = (struct runtime){.socket = id != NULL ? at + 1 : argv[1],
+					.session = id != NULL ? id + 1 : argv[2],
+					.request = argv[3],
+					.agentsh = argv[4]};
+		p[i].fd = dial(p[i].socket);
 		way[i] = NULL;
 		for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)
 			if (strcmp(ways[k].name, argv[5 + i]) == 0)
@@ -281,13 +289,13 @@ static int latency(int argc, char **argv)
 			double begin;
 
 			if (way[k]->before != NULL)
-				way[k]->before(&p);
+				way[k]->before(&p[k]);
 			begin = now_us();
-			way[k]->run(&p);
+			way[k]->run(&p[k]);
 			if (r >= 0)
 				t[k * rounds + r] = now_us() - begin;
 			if (way[k]->after != NULL)
-				way[k]->after(&p);
+				way[k]->after(&p[k]);
 		}
 	}
 	dup2(out, 1);

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two build directories in turns within one run: the CPU time of a section's work with the first, with the second, and
-with the first again, which shows the noise. Counted are the commands and our own processes.
+with the first again, which shows the noise. Counted are the commands and our own processes. `latency` tells the time
+of one `true` by HTTP over plain vfork and exec.
 
-usage: ./dev bench compare BUILD_A BUILD_B work|clients [ROUNDS]"""
+usage: ./dev bench compare BUILD_A BUILD_B work|clients|latency [ROUNDS]"""
 
 import statistics
 import sys
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from account import LEADERS, SETTLE_S, processes, reaped_time, run_time
-from table import harness, note
+from table import BENCH, all_walls, harness, lines, note
 from work import Place, write_sources
 
 ROUNDS = 31
@@ -67,11 +68,30 @@ def start(build):
     return harness.Server(config={"logging": {"level": "warn"}}).start()
 
 
+def latency(builds, rounds):
+    """Each build has a server of its own, and so has the first again."""
+    servers = [start(b) for b in (*builds, builds[0])]
+    try:
+        sessions = [s.session(**all_walls(s)) for s in servers]
+        ways = [f"http@{s.socket}#{session.id}" for s, session in zip(servers, sessions, strict=True)]
+        args = (BENCH / "bench_exec", "latency", rounds, servers[0].socket, sessions[0].id, "{}", harness.AGENTSH)
+        native, *got = lines(*args, "native", *ways)
+    finally:
+        for s in servers:
+            s.cleanup()
+    note("native", f"median {native['median_us']:.0f} us, p95 {native['p95_us']:.0f} us")
+    for name, r in zip(("A", "B", "A again"), got, strict=True):
+        note(f"true by HTTP, {name}", f"over native {r['over_first_us']:.0f} us, p95 {r['p95_us']:.0f} us")
+    return 0
+
+
 def compare(args):
-    if len(args) not in (3, 4) or args[2] not in SECTIONS:
+    if len(args) not in (3, 4) or args[2] not in (*SECTIONS, "latency"):
         sys.exit(__doc__)
     harness.ensure_user()
     builds = [Path(d).resolve() for d in args[:2]]
+    if args[2] == "latency":
+        return latency(builds, int(args[3]) if len(args) == 4 else 1000)
     servers = [start(b) for b in builds]
     try:
         a, b = (SECTIONS[args[2]](s) for s in servers)
