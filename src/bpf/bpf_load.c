@@ -34,8 +34,8 @@ static int failed(struct err *err, const char *name, const char *step, int code)
 		       reason[0] != '\0' ? ": " : "", reason);
 }
 
-int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, struct bpf_object **out,
-		  struct err *err)
+int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, const void *arg,
+		  struct bpf_object **out, struct err *err)
 {
 	const char *btf = image->kernel_btf != NULL ? image->kernel_btf : KERNEL_BTF;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = image->name);
@@ -52,7 +52,7 @@ int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, struct
 	o = bpf_object__open_mem(image->bytes, image->size, &options);
 	if (o == NULL)
 		return failed(err, image->name, "cannot read the BPF object", errno);
-	r = prepare != NULL && prepare(o) < 0 ? -errno : bpf_object__load(o);
+	r = prepare != NULL && prepare(o, arg) < 0 ? -errno : bpf_object__load(o);
 	if (r < 0) {
 		r = failed(err, image->name,
 			   r == -ESRCH ? "this kernel has no such hook" : "cannot load the program",
@@ -66,7 +66,7 @@ int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, struct
 
 int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err *err)
 {
-	return bpf_load_with(image, NULL, out, err);
+	return bpf_load_with(image, NULL, NULL, out, err);
 }
 
 void bpf_unload(struct bpf_object *object)

@@ -24,9 +24,9 @@ struct bpf_object; /* of libbpf */
  * not have, or why the kernel refused. */
 int bpf_load(const struct bpf_image *image, struct bpf_object **out, struct err *err);
 /* The same; prepare is called before the programs and maps are loaded. It returns 0 or -1/errno. */
-typedef int bpf_prepare_fn(struct bpf_object *object);
-int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, struct bpf_object **out,
-		  struct err *err);
+typedef int bpf_prepare_fn(struct bpf_object *object, const void *arg);
+int bpf_load_with(const struct bpf_image *image, bpf_prepare_fn *prepare, const void *arg,
+		  struct bpf_object **out, struct err *err);
 void bpf_unload(struct bpf_object *object); /* NULL is fine; descriptors that were taken stay */
 /* Attaches a program to its hook. The caller owns *link. */
 int bpf_load_attach(struct bpf_object *object, const char *program, int *link, struct err *err);

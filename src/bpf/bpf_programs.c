@@ -17,10 +17,13 @@
 #define CGROUP_UNIX_CONNECT 49
 #define CGROUP_UNIX_SENDMSG 50
 
-static int set_facts(struct bpf_object *object, uint32_t fuse_file_handle)
+static int set_facts(struct bpf_object *object, const struct bpf_programs_uids *uids,
+		     uint32_t fuse_file_handle)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(object, SERVER_FACTS);
-	struct server_facts facts = {.fuse_file_handle = fuse_file_handle};
+	struct server_facts facts = {.uid_first = uids != NULL ? uids->first : 0,
+				     .uid_last = uids != NULL ? uids->last : UINT32_MAX,
+				     .fuse_file_handle = fuse_file_handle};
 	struct stat st;
 	int r;
 
@@ -32,13 +35,13 @@ static int set_facts(struct bpf_object *object, uint32_t fuse_file_handle)
 	return r < 0 ? -1 : 0;
 }
 
-static int prepare_net(struct bpf_object *object)
+static int prepare_net(struct bpf_object *object, const void *uids)
 {
-	return set_facts(object, 0);
+	return set_facts(object, uids, 0);
 }
 
 /* libbpf 1.1 does not know these sections. */
-static int prepare_unix(struct bpf_object *object)
+static int prepare_unix(struct bpf_object *object, const void *uids)
 {
 	struct bpf_program *connect, *sendmsg;
 
@@ -51,7 +54,7 @@ static int prepare_unix(struct bpf_object *object)
 	bpf_program__set_type(sendmsg, BPF_PROG_TYPE_CGROUP_SOCK_ADDR);
 	bpf_program__set_expected_attach_type(connect, (enum bpf_attach_type)CGROUP_UNIX_CONNECT);
 	bpf_program__set_expected_attach_type(sendmsg, (enum bpf_attach_type)CGROUP_UNIX_SENDMSG);
-	return set_facts(object, 0);
+	return set_facts(object, uids, 0);
 }
 
 /* The offset in bytes of fuse_file.fh; 0 if these types do not have it. */
@@ -68,7 +71,7 @@ static uint32_t handle_offset(const struct btf *btf)
 
 /* FUSE may be part of the kernel or a module, whose types libbpf may read only with more
  * capabilities than agentsh-bpf has. The types of a module are a file that everyone may read. */
-static int prepare_files(struct bpf_object *object)
+static int prepare_files(struct bpf_object *object, const void *uids)
 {
 	struct btf *kernel = btf__load_vmlinux_btf(), *module = NULL;
 	uint32_t offset = handle_offset(kernel);
@@ -79,7 +82,7 @@ static int prepare_files(struct bpf_object *object)
 	}
 	btf__free(module);
 	btf__free(kernel);
-	return set_facts(object, offset);
+	return set_facts(object, uids, offset);
 }
 
 static const struct {
@@ -163,7 +166,8 @@ static int name_kernel(size_t row, const struct err *why, struct err *err)
 	return err_set(err, E_ENFORCEMENT, why->subject, "%s", why->message);
 }
 
-int bpf_programs_load(const struct bpf_image *image, struct bpf_programs *out, struct err *err)
+int bpf_programs_load(const struct bpf_image *image, const struct bpf_programs_uids *uids,
+		      struct bpf_programs *out, struct err *err)
 {
 	struct bpf_programs p = BPF_PROGRAMS_NONE;
 	struct bpf_object *object = NULL;
@@ -173,7 +177,7 @@ int bpf_programs_load(const struct bpf_image *image, struct bpf_programs *out, s
 
 	while (strcmp(objects[row].image->name, image->name) != 0)
 		ensure(++row < ARRAY_LEN(objects));
-	r = bpf_load_with(image, objects[row].prepare, &object, &why);
+	r = bpf_load_with(image, objects[row].prepare, uids, &object, &why);
 	if (r < 0)
 		r = name_kernel(row, &why, err);
 	else

@@ -5,14 +5,15 @@
  * and CAP_NET_ADMIN.
  *
  * The network programs are attached at the root of the cgroup2 tree, and find sessions by their
- * network namespace. The root is right on every machine: with cgroup v2, sessions have nodes below
- * the server's; on a hybrid or v1 machine their nodes are in the v1 hierarchies, and in the cgroup2
- * tree they stay where the server was started. The kernel takes the node of the process that made
- * the socket. At the server's own node, sessions would be lost that an earlier server started from
- * another node. In a container the tree begins at the container's node. */
+ * network namespace. The kernel runs the programs of the node in which the process was that made
+ * the socket, and of all nodes above. A session's node is below /agentsh, or, on a hybrid machine
+ * without limits, the node that the server was started in; a socket that a process made before it
+ * was moved keeps its node. The root is above all of them. In a container the tree begins at the
+ * container's node, which is above its sessions. */
 #pragma once
 #include "base/err.h"
 #include "bpf/bpf_load.h"
+#include <stdint.h>
 
 extern const struct bpf_image net_owner_image, net_refuse_image, net_unix_image, file_calls_image;
 
@@ -26,7 +27,12 @@ struct bpf_programs {
 };
 #define BPF_PROGRAMS_NONE ((struct bpf_programs){.map = {-1, -1}, .link = {-1, -1, -1, -1}})
 
-/* The object is chosen by the image's name. The caller owns *out. E_ENFORCEMENT: the message says
- * what this machine does not have. */
-int bpf_programs_load(const struct bpf_image *image, struct bpf_programs *out, struct err *err);
+/* The uids that processes of sessions have. file_calls leaves all other processes at once. */
+struct bpf_programs_uids {
+	uint32_t first, last;
+};
+/* The object is chosen by the image's name. uids NULL: any. The caller owns *out. E_ENFORCEMENT:
+ * the message says what this machine does not have. */
+int bpf_programs_load(const struct bpf_image *image, const struct bpf_programs_uids *uids,
+		      struct bpf_programs *out, struct err *err);
 void bpf_programs_close(struct bpf_programs *p);

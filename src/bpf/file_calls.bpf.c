@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /* Counts bytes and records path calls of sessions when a system call ends; file_layout.h has the
  * maps. Every process of the machine runs into this program at the end of every system call, so it
- * leaves first by the number of the call, then by the level of the PID namespace.
+ * leaves first by the number of the call, then by the level of the PID namespace, then by the uid.
  *
  * The kernel calls the program with preemption disabled, so no other call on the same CPU uses the
  * scratch entry at the same time. */
@@ -535,9 +535,15 @@ int BPF_PROG(file_calls, struct pt_regs *regs, long result)
 	const __u64 number = regs->orig_ax;
 #endif
 	struct task_struct *task;
+	__u32 uid;
 
 	if (number >= CALLS || calls[number].kind == CALL_NONE)
 		return 0;
 	task = (void *)bpf_get_current_task_btf();
-	return task->thread_pid->level != 0 ? finished(task, regs, number, result) : 0;
+	if (task->thread_pid->level == 0)
+		return 0;
+	uid = task->cred->uid.val;
+	return uid >= server.uid_first && uid <= server.uid_last
+		       ? finished(task, regs, number, result)
+		       : 0;
 }

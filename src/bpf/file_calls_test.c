@@ -44,12 +44,17 @@ struct rig {
 	struct file_slot *slot; /* all of them, mapped */
 };
 
-static void rig_start(struct rig *rig, kid_fn *fn, const void *arg, uint32_t record)
+static void rig_start(struct rig *rig, kid_fn *fn, const struct bpf_programs_uids *uids,
+		      uint32_t record)
 {
 	struct err err = {0};
 
 	programs_kit_load(&file_calls_image, &rig->p);
-	programs_kit_start(&rig->s, fn, arg);
+	if (uids != NULL) {
+		bpf_programs_close(&rig->p);
+		assert_int_equal(bpf_programs_load(&file_calls_image, uids, &rig->p, &err), 0);
+	}
+	programs_kit_start(&rig->s, fn, NULL);
 	if (session_map_add(SESSION_SLOTS, rig->p.map[0], &rig->s.key, &rig->slots, &err) < 0 ||
 	    session_map_add(SESSION_RING, rig->p.map[1], &rig->s.key, &rig->ring, &err) < 0)
 		fail_msg("%s", err.message);
@@ -376,6 +381,24 @@ static void fil_8_others_are_not_looked_at(void **state)
 	rig_end(&rig);
 }
 
+/* Processes with other uids than sessions have are left at once. */
+static void fil_8_other_uids_are_not_looked_at(void **state)
+{
+	static const struct {
+		struct bpf_programs_uids uids;
+		bool seen;
+	} rows[] = {{{1, 65535}, false}, {{0, 0}, true}, {{0, UINT32_MAX}, true}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct rig rig;
+
+		rig_start(&rig, storm, &rows[i].uids, FILE_WANT_FAILED);
+		assert_int_equal(programs_kit_finish(&rig.s), 0);
+		assert_int_equal(rig.slot[0].record.recorded > 0, rows[i].seen);
+		rig_end(&rig);
+	}
+}
+
 static void fil_8_a_damaged_object_is_refused(void **state)
 {
 	programs_kit_damage(&file_calls_image);
@@ -390,6 +413,7 @@ int main(void)
 		cmocka_unit_test(fil_8_long_paths_are_cut),
 		cmocka_unit_test(fil_8_records_that_do_not_fit_are_counted),
 		cmocka_unit_test(fil_8_others_are_not_looked_at),
+		cmocka_unit_test(fil_8_other_uids_are_not_looked_at),
 		cmocka_unit_test(fil_8_a_damaged_object_is_refused),
 	};
 

@@ -29,7 +29,7 @@
 #pragma once
 #include <linux/types.h>
 
-#define FILE_SESSIONS_MAX 16384
+#define FILE_SESSIONS_MAX 8192
 #define FILE_SLOTS_MAX 4096 /* with slot 0 */
 #define FILE_RING_BYTES (256 * 1024)
 #define FILE_PATH_MAX 4096

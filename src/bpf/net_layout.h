@@ -29,7 +29,7 @@
 #pragma once
 #include <linux/types.h>
 
-#define NET_SESSIONS_MAX 16384
+#define NET_SESSIONS_MAX 8192
 #define NET_OWNERS_MAX 256 /* connections that were begun and not yet accepted */
 #define NET_RULES_MAX 4096
 #define NET_PATHS_MAX 256

@@ -30,11 +30,18 @@ struct pid {
 	unsigned int level;
 	struct upid numbers[1];
 };
+typedef struct {
+	__u32 val;
+} kuid_t;
+struct cred {
+	kuid_t uid;
+};
 struct files_struct;
 struct fs_struct;
 struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	const struct cred *cred;
 	__u64 start_boottime;
 	struct files_struct *files;
 	struct fs_struct *fs;

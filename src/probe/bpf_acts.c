@@ -172,7 +172,7 @@ static long net_start(const struct bpf_image *image, enum session_map which, int
 	struct err err = {0};
 	uint64_t cookie;
 
-	if (bpf_programs_load(image, &p, &err) < 0)
+	if (bpf_programs_load(image, NULL, &p, &err) < 0)
 		return untried(err.message, detail);
 	if (enter_network(&cookie) < 0)
 		return step_failed("make a network namespace", detail);
@@ -317,7 +317,7 @@ static struct file_slot *files_start(uint32_t fuse_dev, char detail[PROBE_DETAIL
 	struct stat st;
 	int slots, ring;
 
-	if (bpf_programs_load(&file_calls_image, &p, &err) < 0) {
+	if (bpf_programs_load(&file_calls_image, NULL, &p, &err) < 0) {
 		untried(err.message, detail);
 		return NULL;
 	}

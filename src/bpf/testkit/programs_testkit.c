@@ -23,7 +23,7 @@ void programs_kit_load(const struct bpf_image *image, struct bpf_programs *p)
 		print_message("# skipped: needs root\n");
 		skip();
 	}
-	if (bpf_programs_load(image, p, &err) < 0) {
+	if (bpf_programs_load(image, NULL, p, &err) < 0) {
 		print_message("# skipped: %s\n", err.message);
 		skip();
 	}
@@ -125,7 +125,7 @@ static int load_damaged(const void *image)
 	int r;
 
 	signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test, in this child */
-	r = bpf_programs_load(image, &p, &err);
+	r = bpf_programs_load(image, NULL, &p, &err);
 	if (r == 0)
 		bpf_programs_close(&p);
 	_exit(r == 0 ? 0 : err.message[0] != '\0' ? 1 : 2); /* no look for leaks */
@@ -144,7 +144,7 @@ void programs_kit_damage(const struct bpf_image *image)
 		struct err err = {0};
 
 		damaged.size = image->size * i / CUTS;
-		assert_int_equal(bpf_programs_load(&damaged, &p, &err), -E_ENFORCEMENT);
+		assert_int_equal(bpf_programs_load(&damaged, NULL, &p, &err), -E_ENFORCEMENT);
 		assert_string_not_equal(err.message, "");
 	}
 	damaged.size = image->size;
