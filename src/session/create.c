@@ -377,6 +377,8 @@ void session_on_created(void *ctx, void *msg, struct link_msg *link)
 		narrow(s, policy_limits(session_policy(s)), &s->capped);
 	if (r < 0 || warden_attach(s, &m->rings, link->fd, link->nfds, &err) < 0)
 		session_over(s, err.message);
+	else
+		spare_fill(s);
 }
 
 static void ready_committed(struct session *s)

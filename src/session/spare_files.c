@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The files for the output of the next command. They have names of their own, so that an empty file
  * (most commands do not use one of the streams) serves the next command with its open descriptor.
- * New files are made while the session is idle: an inode takes 20 to 40 microseconds. */
+ * New files are made while the session is idle or its warden starts: an inode takes 20 to 40
+ * microseconds. */
 #include "session/command_state.h"
 #include "session/sessions.h"
 #include "terminal/stream.h"
@@ -32,7 +33,8 @@ static void discard(struct session *s, struct output_file *f, int stream)
 
 static bool wanted(const struct session *s)
 {
-	return s->phase == SESSION_SETTLED && !s->ss->freeing && s->state != SESSION_STOPPING;
+	return (s->phase == SESSION_SETTLED || s->state == SESSION_CREATING) && !s->ss->freeing &&
+	       s->state != SESSION_STOPPING;
 }
 
 int spare_take(struct session *s, struct command *c, struct err *err)
