@@ -212,7 +212,7 @@ class Server:
         if program_of(pid) != "agentsh-warden":
             return False
         with contextlib.suppress(OSError):
-            if "--wait" in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+            if "\0agentsh-waiting." in Path(f"/proc/{pid}/cmdline").read_text():
                 return False  # one that has no session yet
             return any(str(self.dir) in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
         return False

@@ -122,7 +122,7 @@ struct cgroup_files {
 /* Of every controller that the group has. A file that cannot be opened is left out. */
 void cgroup_files_open(const struct cgroup_host *host, const char *id, struct cgroup_files *out);
 void cgroup_files_close(struct cgroup_files *f);
-/* "NUMBER NAME" of each, for an argument list. */
+/* "NUMBER NAME" of each, for an argument list; they stay open at the next exec. */
 void cgroup_files_format(const struct cgroup_files *f, struct strv *out);
 /* Adds one of them and owns the descriptor, which is closed at exec. E_BAD_REQUEST. */
 int cgroup_files_parse(struct cgroup_files *f, const char *text, struct err *err);

@@ -246,7 +246,7 @@ static void format(int fd, const char *prefix, const char *name, struct strv *ou
 {
 	cleanup_free char *text = mem_printf("%d %s%s", fd, prefix, name);
 
-	if (fd >= 0)
+	if (fd >= 0 && fcntl(fd, F_SETFD, 0) == 0)
 		strv_add(out, text);
 }
 

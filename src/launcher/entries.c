@@ -5,7 +5,7 @@
  *
  * A session may be older than the API child, or than this launcher. Its warden lives if its socket
  * accepts a connection. SO_PEERCRED of that connection is the process that called listen(): the
- * stub, which became the warden under the same pid. The creation of a session without ID.meta was
+ * warden. The creation of a session without ID.meta was
  * never answered, so no client has its id: it is removed. */
 #include "base/log.h"
 #include "base/mem.h"

@@ -187,6 +187,7 @@ static int open_workspace(struct job *j, struct err *err)
 	j->plan.uid = j->id.self.uid;
 	j->plan.gid = j->id.self.uid == 0 ? 0 : j->id.self.gid;
 	j->plan.idmap = 0;
+	j->pooled = NULL; /* that has another uid, and stays in the pool */
 	mem_cleanup_fd(&j->fd[ASSIGNMENT_TREE]);
 	j->fd[ASSIGNMENT_TREE] = -1;
 	free(take(j->real));

@@ -49,9 +49,12 @@ static void on_word(void *arg)
 	struct launcher *l = p->l;
 	size_t nfds = 1;
 	char word;
+	const ssize_t n = fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL);
 
+	if (n == 1 && word == ASSIGNMENT_USERNS)
+		return; /* another word follows */
 	watch_stop(p->readable);
-	if (fdio_recv(p->sock, &word, 1, &p->userns, &nfds, NULL) != 1)
+	if (n != 1)
 		return; /* the stub has ended: on_death follows */
 	p->ready = word == ASSIGNMENT_READY;
 	if (word == ASSIGNMENT_FAILED && !l->pool.failing)
@@ -112,8 +115,9 @@ struct pooled *pool_make(struct launcher *l, struct stub *stub, struct err *err)
 
 static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct err *err)
 {
+	struct sandbox_plan own = *plan;
 	struct stub stub = {
-		.l = l, .plan = plan, .group = group_next(l), .makes_group = true, .tree_fd = -1};
+		.l = l, .plan = &own, .group = group_next(l), .makes_group = true, .tree_fd = -1};
 	const uint64_t fingerprint = sandbox_fingerprint(plan);
 	uint32_t uid = 0;
 	struct pooled *p;
@@ -121,6 +125,7 @@ static int add_one(struct launcher *l, const struct sandbox_plan *plan, struct e
 
 	if (r < 0)
 		return r;
+	own.uid = own.gid = uid;
 	stub.map = (struct idmap){l->pool.owner_uid, l->pool.owner_gid, uid, uid};
 	p = pool_make(l, &stub, err);
 	if (p == NULL)

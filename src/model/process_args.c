@@ -121,6 +121,7 @@ void process_args_done(struct process_args *args)
 {
 	strv_done(&args->walls);
 	strv_done(&args->counters);
+	strv_done(&args->programs);
 }
 
 int process_args_parse(const struct process_row *row, int argc, char **argv,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* model/process_args.h - the arguments of a process of a session: "PROGRAM SESSION_ID KEY=VALUE…".
  *
- * The stub writes them and the program reads them. Its row of the process table has the keys:
- * each of them once, except for the lists and for descriptors that may be missing (-1). */
+ * The stub or the main process writes them, and the program reads them. Its row of the process
+ * table has the keys: each of them once, except for the lists and for descriptors that may be
+ * missing (-1). */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
@@ -21,9 +22,10 @@ struct process_link {
 struct process_args {
 	const char *session_id; /* borrowed */
 	int listen_fd, api_fd, ring_fd, ack_fd, policy_fd, link_fd;
+	int wait_fd, prepared_fd; /* while it waits */
 	uid_t api_uid;
 	int log_level, log_format;
-	struct strv walls, counters;   /* owned */
+	struct strv walls, counters, programs; /* owned */
 	int exec_map_fd, exec_link_fd; /* -1: the kernel does not check the session's execs */
 	struct process_link other[PROCESSES];
 	size_t nothers;
@@ -36,7 +38,7 @@ struct process_args {
 int process_args_parse(const struct process_row *row, int argc, char **argv,
 		       struct process_args *out, struct err *err);
 void process_args_done(struct process_args *args);
-/* For the stub: argv of a program, owned by the caller. */
+/* For the starter: argv of a program, owned by the caller. */
 void process_args_format(const struct process_row *row, const struct process_args *args,
 			 struct strv *argv);
 /* Adds another process of the session. */

@@ -9,6 +9,9 @@ const struct process_row process_table[PROCESSES] = {
 #undef X
 };
 
+const struct process_row process_waiting = {
+	"warden", "agentsh-warden", "the warden", PROCESS_MAIN, true, PROCESS_WAITING_ARGS};
+
 enum process process_of(enum process_start start)
 {
 	size_t i = 0;

@@ -9,15 +9,16 @@
 
 /* Who starts a process, when, and with which capabilities. */
 enum process_start {
-	/* The stub executes the program itself, at the assignment, without capabilities. There is
-	 * one such row: the main process. The launcher watches it; all others are its children. */
+	/* The stub executes the program itself, without capabilities, when the sandbox is prepared;
+	 * then the program waits for the assignment. There is one such row: the main process. The
+	 * launcher watches it; all others are its children. */
 	PROCESS_MAIN,
 	/* The stub clones it into the namespaces of the session before the session is known. It
 	 * builds the inside of the sandbox and drops its capabilities itself. There is one such
 	 * row. */
 	PROCESS_INSIDE,
-	/* The stub forks it at the assignment, outside of the namespaces, without capabilities. It
-	 * has a link to the main process, and dies with it. */
+	/* The main process forks it at the assignment, outside of the namespaces, without
+	 * capabilities. It has a link to the main process, and dies with it. */
 	PROCESS_BESIDE,
 };
 
@@ -38,7 +39,10 @@ enum process_start {
 	X(counter, counters, LIST)	       /* of the session's cgroup: cgroup_files_format */ \
 	X(exec_map, exec_map_fd, FD_OR_NONE)   /* of wants, see bpf/exec_layout.h */              \
 	X(exec_link, exec_link_fd, FD_OR_NONE) /* of the kernel's exec check */                   \
-	X(process, other, LINKS)	       /* the others: "NAME PID LINK [RING]" */
+	X(process, other, LINKS)	       /* the others: "NAME PID LINK [RING]" */           \
+	X(wait, wait_fd, FD)		       /* of the launcher, which sends the assignment */  \
+	X(prepared, prepared_fd, FD)	       /* to init, for its part of the assignment */      \
+	X(program, programs, LIST)	       /* of a process beside it: "NAME DESCRIPTOR" */
 enum process_arg {
 #define X(key, member, kind) PROCESS_ARG_##key,
 	PROCESS_ARGS(X)
@@ -51,6 +55,10 @@ enum process_arg {
 	 PROCESS_ARG(policy) | PROCESS_ARG(api_uid) | PROCESS_ARG(log_level) |           \
 	 PROCESS_ARG(log_format) | PROCESS_ARG(wall) | PROCESS_ARG(counter) |            \
 	 PROCESS_ARG(exec_map) | PROCESS_ARG(exec_link) | PROCESS_ARG(process))
+/* of the main process while it waits */
+#define PROCESS_WAITING_ARGS                                                                       \
+	(PROCESS_ARG(wait) | PROCESS_ARG(prepared) | PROCESS_ARG(counter) | PROCESS_ARG(process) | \
+	 PROCESS_ARG(exec_map) | PROCESS_ARG(exec_link) | PROCESS_ARG(program))
 #define PROCESS_BESIDE_ARGS                                                               \
 	(PROCESS_ARG(ring) | PROCESS_ARG(ack) | PROCESS_ARG(policy) | PROCESS_ARG(link) | \
 	 PROCESS_ARG(log_level) | PROCESS_ARG(log_format))
@@ -90,6 +98,7 @@ struct process_row {
 	unsigned args; /* PROCESS_ARG() of its arguments */
 };
 extern const struct process_row process_table[PROCESSES];
+extern const struct process_row process_waiting; /* the main process, before its assignment */
 
 /* The only row that starts this way; MAIN or INSIDE. */
 enum process process_of(enum process_start start);

@@ -3,10 +3,13 @@
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "link/link.h"
 #include "sandbox/inside.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -26,6 +29,7 @@ static const struct fields assignment_fields = {"assignment", sizeof(struct assi
 						ARRAY_LEN(rows)};
 /* One message carries the descriptors, the plan and the assignment itself. */
 #define MESSAGE_FDS (ASSIGNMENT_FDS + 2)
+_Static_assert(sizeof(ASSIGNMENT_ID) == ID_MAX + 1, "any id takes its place");
 _Static_assert(MESSAGE_FDS <= FDIO_MAX_FDS, "see assignment_send");
 
 int assignment_send(int sock, const struct assignment *o, const struct sandbox_plan *plan,
@@ -93,7 +97,7 @@ static void receive(int sock, int fd[MESSAGE_FDS])
 		_exit(0);
 }
 
-int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *err)
+static int tell(int report_fd, enum process process, pid_t pid, struct err *err)
 {
 	const struct assignment_report report = {.process = process, .pid = pid};
 
@@ -103,7 +107,7 @@ int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *
 		       : 0;
 }
 
-_Noreturn void assignment_give_up(int report_fd, const struct err *why)
+static _Noreturn void give_up(int report_fd, const struct err *why)
 {
 	struct assignment_report report = {.err = *why};
 
@@ -120,14 +124,55 @@ void assignment_refuse(int sock, const struct err *why)
 
 	fdio_send(sock, &word, 1, NULL, 0);
 	receive(sock, fd);
-	assignment_give_up(fd[ASSIGNMENT_REPORT], why);
+	give_up(fd[ASSIGNMENT_REPORT], why);
 }
 
-/* Waits for the assignment. The stub ends if init ends before it. If init ends later, its link has
- * the reason. */
-static void await(const struct waiting_stub *w)
+/* All power is gone: becomes the main process. Only returns on failure. */
+static int execute_waiting(const struct prepared_stub *p, struct err *err)
 {
-	struct pollfd pfd[] = {{w->sock, POLLIN, 0}, {w->init.assignment, POLLIN, 0}};
+	const struct process_row *row = &process_waiting;
+	struct process_args args = {.session_id = ASSIGNMENT_ID,
+				    .wait_fd = p->sock,
+				    .prepared_fd = p->init.assignment,
+				    .counters = p->counters,
+				    .exec_map_fd = p->exec_map,
+				    .exec_link_fd = p->exec_link};
+	const enum process inside = process_of(PROCESS_INSIDE);
+	struct strv argv = {0};
+	int r = 0;
+
+	process_args_add(&args,
+			 &(struct process_link){&process_table[inside], p->init.pid, p->init_link});
+	for (size_t i = 0; i < PROCESSES && r == 0; i++)
+		if (process_table[i].start == PROCESS_BESIDE) {
+			strv_addf(&args.programs, "%s %d", process_table[i].name, p->program[i]);
+			r = fcntl(p->program[i], F_SETFD, 0);
+		}
+	process_args_format(row, &args, &argv);
+	if (r < 0 || process_args_pass(row, &args) < 0)
+		return err_errno(err, E_INTERNAL, row->program, "cannot pass a descriptor");
+	return sandbox_execute(p->program[process_of(PROCESS_MAIN)], argv.v, err);
+}
+
+int assignment_wait(const struct prepared_stub *p, struct err *err)
+{
+	const int r = sandbox_become_user(p->plan, err);
+
+	if (r < 0)
+		return r;
+	/* The change of the uid has cleared it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != p->launcher)
+		_exit(FAILURE);
+	return execute_waiting(p, err);
+}
+
+/* ---- the main process ---- */
+
+/* Waits for the assignment. The process ends if init ends before it. If init ends later, its link
+ * has the reason. */
+static void await(const struct process_args *a)
+{
+	struct pollfd pfd[] = {{a->wait_fd, POLLIN, 0}, {a->prepared_fd, POLLIN, 0}};
 	const char ready = ASSIGNMENT_READY;
 	char word;
 
@@ -138,26 +183,72 @@ static void await(const struct waiting_stub *w)
 			return;
 		if (pfd[1].revents == 0)
 			continue;
-		if (fdio_recv(w->init.assignment, &word, 1, NULL, NULL, NULL) != 1 ||
-		    word != SANDBOX_PREPARED ||
-		    fdio_send(w->sock, &ready, 1, &w->userns, w->userns != -1) < 0)
+		if (fdio_recv(a->prepared_fd, &word, 1, NULL, NULL, NULL) != 1 ||
+		    word != SANDBOX_PREPARED || fdio_send(a->wait_fd, &ready, 1, NULL, 0) < 0)
 			_exit(FAILURE);
-		if (w->userns != -1)
-			close(w->userns);
 		prctl(PR_SET_NAME, ASSIGNMENT_NAME, 0, 0, 0);
 	}
 }
 
-void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS])
+/* It dies with us. */
+static int start_beside(struct process_args *args, const char *program,
+			const int fd[ASSIGNMENT_FDS], struct err *err)
 {
+	struct process_link l = {0};
+	const pid_t parent = getpid();
+	struct process_args own = *args;
+	char name[32];
+	int pair[2], program_fd;
+	size_t p = 0, ring = 0;
+
+	if (sscanf(program, "%31s %d", name, &program_fd) != 2)
+		return err_set(err, E_BAD_REQUEST, program, "not a program: '%s'", program);
+	while (p < PROCESSES && strcmp(process_table[p].name, name) != 0)
+		p++;
+	if (p == PROCESSES || link_pair(pair, err) < 0)
+		return err_set(err, E_UNAVAILABLE, name, "cannot start %s", name);
+	l.row = &process_table[p];
+	own.link_fd = pair[1];
+	l.fd = pair[0];
+	while (++ring < PROCESS_RINGS)
+		if (process_with_ring(ring) == (enum process)p) {
+			const int *its = fd + ASSIGNMENT_OTHERS + 3 * (ring - 1);
+
+			own.ring_fd = its[0];
+			own.ack_fd = its[1];
+			l.ring_fd = its[2];
+		}
+	l.pid = fork();
+	if (l.pid == 0) {
+		struct strv argv = {0};
+
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+			_exit(FAILURE);
+		process_args_format(l.row, &own, &argv);
+		if (process_args_pass(l.row, &own) < 0)
+			err_errno(err, E_INTERNAL, name, "cannot pass a descriptor");
+		else
+			sandbox_execute(program_fd, argv.v, err);
+		give_up(fd[ASSIGNMENT_REPORT], err);
+	}
+	close(pair[1]);
+	close(program_fd);
+	process_args_add(args, &l);
+	return l.pid < 0 ? err_errno(err, E_UNAVAILABLE, name, "fork")
+			 : tell(fd[ASSIGNMENT_REPORT], (enum process)p, l.pid, err);
+}
+
+/* Returns only on success; else the process ends. */
+static void apply(const struct process_args *a, struct assignment *o, int fd[ASSIGNMENT_FDS])
+{
+	const struct sandbox_prepared init = {a->init_pid, a->prepared_fd};
 	struct sandbox_trees view = {0};
 	cleanup_buf struct buf text = {0};
 	struct sandbox_plan plan = {0};
 	struct err err = {0};
 	int all[MESSAGE_FDS], r;
 
-	await(w);
-	receive(w->sock, all);
+	receive(a->wait_fd, all);
 	memcpy(fd, all, ASSIGNMENT_FDS * sizeof(*fd));
 	r = plan_load(all[ASSIGNMENT_FDS], &plan, &err);
 	if (r == 0)
@@ -165,9 +256,8 @@ void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd
 	if (r == 0)
 		r = fields_unpack(&assignment_fields, text.data, text.len, false, o, &err);
 	if (r == 0)
-		r = trees_receive(w->sock, plan.trees, &view, &err);
-	/* A client that connects to the session's socket sees the ids of this moment: listen before
-	 * the stub gives up its uid. */
+		r = trees_receive(a->wait_fd, plan.trees, &view, &err);
+	/* The next launcher recognizes the main process by the pid that called listen(). */
 	if (r == 0 && (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0 ||
 		       listen(fd[ASSIGNMENT_LISTEN], WARDEN_BACKLOG) < 0))
 		r = err_errno(&err, E_UNAVAILABLE, NULL, "cannot listen for the session");
@@ -175,16 +265,54 @@ void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd
 	if (r == 0)
 		close(fd[ASSIGNMENT_LOCK]);
 	if (r == 0)
-		r = sandbox_bind_init(&w->init, all[ASSIGNMENT_FDS], fd[ASSIGNMENT_TREE], &view,
-				      &err);
+		r = sandbox_bind_init(&init, all[ASSIGNMENT_FDS], fd[ASSIGNMENT_TREE], &view, &err);
 	sandbox_trees_done(&view);
 	if (r == 0)
-		r = assignment_tell(fd[ASSIGNMENT_REPORT], process_of(PROCESS_INSIDE), w->init.pid,
-				    &err);
-	if (r == 0)
-		r = sandbox_become_user(&plan, &err);
+		r = tell(fd[ASSIGNMENT_REPORT], process_of(PROCESS_INSIDE), a->init_pid, &err);
 	if (r < 0)
-		assignment_give_up(fd[ASSIGNMENT_REPORT], &err);
+		give_up(fd[ASSIGNMENT_REPORT], &err);
+	close(all[ASSIGNMENT_FDS]);
+	close(all[ASSIGNMENT_FDS + 1]);
 	close(fd[ASSIGNMENT_TREE]);
 	sandbox_plan_done(&plan);
+}
+
+int assignment_await(int argc, char **argv, struct process_args *out, struct err *err)
+{
+	struct assignment o = {0};
+	int fd[ASSIGNMENT_FDS], r;
+
+	r = process_args_parse(&process_waiting, argc, argv, out, err);
+	if (r < 0)
+		return r;
+	await(out);
+	apply(out, &o, fd);
+	/* ps shows the session's id, and not what the process waited with */
+	memset(argv[1], 0, strlen(ASSIGNMENT_ID));
+	memcpy(argv[1], o.session_id, strlen(o.session_id));
+	prctl(PR_SET_NAME, process_waiting.program, 0, 0, 0);
+	free(o.session_id);
+	out->session_id = argv[1];
+	out->listen_fd = fd[ASSIGNMENT_LISTEN];
+	out->api_fd = fd[ASSIGNMENT_API];
+	out->ring_fd = fd[ASSIGNMENT_RING];
+	out->ack_fd = fd[ASSIGNMENT_ACK];
+	out->policy_fd = fd[ASSIGNMENT_POLICY];
+	out->api_uid = o.api_uid;
+	out->log_level = (int)o.log_level;
+	out->log_format = (int)o.log_format;
+	out->walls = o.walls;
+	/* The descriptors of these lists go to no other program. */
+	for (size_t i = 0; i < out->counters.n; i++)
+		fcntl(atoi(out->counters.v[i]), F_SETFD, FD_CLOEXEC);
+	for (size_t i = 0; i < out->programs.n; i++)
+		fcntl(atoi(strchrnul(out->programs.v[i], ' ')), F_SETFD, FD_CLOEXEC);
+	for (size_t i = 0; r == 0 && i < out->programs.n; i++)
+		r = start_beside(out, out->programs.v[i], fd, err);
+	if (r < 0)
+		give_up(fd[ASSIGNMENT_REPORT], err);
+	close(fd[ASSIGNMENT_REPORT]); /* without an error: success */
+	close(out->wait_fd);
+	close(out->prepared_fd);
+	return 0;
 }

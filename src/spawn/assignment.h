@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spawn/assignment.h - how a stub, which has prepared a sandbox, gets its session.
+/* spawn/assignment.h - how a process that has a prepared sandbox gets its session.
  *
- * The stub is a fork of the launcher, with the launcher's privileges, and reads only what the
- * launcher sends. It gives up its privileges before it executes the warden. */
+ * The stub, a fork of the launcher with the launcher's privileges, prepares the sandbox. Then it
+ * gives up its privileges and executes the main process (the warden), which waits for the
+ * assignment. So the session does not wait for the start of a program, and what waits has no
+ * power. */
 #pragma once
 #include "base/err.h"
 #include "base/fields.h"
-#include "model/process_table.h"
+#include "model/process_args.h"
 #include "sandbox/sandbox.h"
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A stub that waits for its assignment. */
-struct waiting_stub {
-	int sock;   /* of the launcher */
-	int userns; /* owned; goes with ASSIGNMENT_READY; -1: none */
+/* A stub that has prepared its sandbox. */
+struct prepared_stub {
+	int sock; /* of the launcher */
+	pid_t launcher;
+	const struct sandbox_plan *plan; /* with the session's uid and gid */
+	const int *program;		 /* descriptors, by enum process */
+	int exec_map, exec_link;	 /* of the kernel's exec check; -1: none */
+	struct strv counters;		 /* of its group; they stay open at an exec */
 	struct sandbox_prepared init;
+	int init_link;
 };
 
 struct assignment {
@@ -41,25 +48,28 @@ struct assignment_report {
 	pid_t pid;	/* of that process, which was started */
 	struct err err; /* code != 0: the end, without a process */
 };
-/* A stub sends one of these before it gets its assignment. */
+/* A prepared sandbox sends one of these before it gets its assignment. */
 #define ASSIGNMENT_READY 'r'
 #define ASSIGNMENT_FAILED 'f'
+#define ASSIGNMENT_USERNS 'u' /* before them, with the user namespace of the idmapped mounts */
 
 /* Launcher. */
 int assignment_send(int sock, const struct assignment *o, const struct sandbox_plan *plan,
 		    const int fd[ASSIGNMENT_FDS], const struct sandbox_trees *view,
 		    struct err *err);
-/* Stub: waits (and sends READY when init is prepared), binds init and becomes the session's user.
- * Returns only on success; else the process ends. While it waits its name is ASSIGNMENT_NAME. fd
- * stay open, except TREE and LOCK. */
+/* The second argument of a process that waits, as long as any id: the session's id takes its place.
+ */
 #define ASSIGNMENT_NAME "agentsh-waiting"
-void assignment_apply(const struct waiting_stub *w, struct assignment *o, int fd[ASSIGNMENT_FDS]);
-/* Stub: reports a process that it has started. */
-int assignment_tell(int report_fd, enum process process, pid_t pid, struct err *err);
-/* Waits for the assignment and reports why the sandbox could not be prepared; or, after
- * assignment_apply, why a process cannot start. */
+#define ASSIGNMENT_ID ASSIGNMENT_NAME "................................................."
+/* Stub: gives up all power and becomes the main process, which waits. Only returns on failure. */
+int assignment_wait(const struct prepared_stub *p, struct err *err);
+/* Main process: reads its arguments, waits (and sends READY when init is prepared), binds init and
+ * starts the processes beside it. *out then has the arguments of MAIN's row. While the process
+ * waits its name is ASSIGNMENT_NAME. It ends if the launcher does not need it, or if a step fails.
+ * E_BAD_REQUEST: wrong arguments. */
+int assignment_await(int argc, char **argv, struct process_args *out, struct err *err);
+/* Stub: waits for the assignment and reports why the sandbox could not be prepared. */
 _Noreturn void assignment_refuse(int sock, const struct err *why);
-_Noreturn void assignment_give_up(int report_fd, const struct err *why);
 
 /* n messages with a tree each, or without. trees_send: -1/errno; NULL: none. */
 int trees_send(int sock, const struct sandbox_trees *t);

@@ -19,8 +19,9 @@
 #include <sys/wait.h>
 
 struct scene {
-	int sock, init;	 /* ours: the launcher's and init's */
-	int report, api; /* read ends */
+	int sock, init;	       /* ours: the launcher's and init's */
+	int report, api, lock; /* read ends */
+	int hold;	       /* the process lives until this is closed */
 	pid_t pid;
 };
 
@@ -31,36 +32,52 @@ static void pair(int fd[2])
 
 static void begin(struct scene *s, bool refuses)
 {
-	int sock[2], init[2];
+	int sock[2], init[2], hold[2];
 
-	*s = (struct scene){.report = -1, .api = -1};
+	*s = (struct scene){.report = -1, .api = -1, .lock = -1};
 	pair(sock);
 	pair(init);
+	assert_int_equal(pipe2(hold, O_CLOEXEC), 0);
 	s->pid = fork();
 	if (s->pid == 0) {
-		const struct waiting_stub w = {.sock = sock[1],
-					       .userns = -1,
-					       .init = {.pid = 4711, .assignment = init[1]}};
+		struct process_args args = {.session_id = ASSIGNMENT_ID,
+					    .wait_fd = sock[1],
+					    .prepared_fd = init[1],
+					    .exec_map_fd = -1,
+					    .exec_link_fd = -1};
+		const struct process_link inside = {&process_table[process_of(PROCESS_INSIDE)],
+						    4711, dup(init[1])};
+		struct strv argv = {0};
 		struct err why = {0};
-		struct assignment o;
-		int fd[ASSIGNMENT_FDS];
+		char byte;
 
 		close(sock[0]);
 		close(init[0]);
+		close(hold[1]);
 		if (refuses) {
 			err_set(&why, E_ENFORCEMENT, "pid_namespace", "no such thing");
 			assignment_refuse(sock[1], &why);
 		}
-		assignment_apply(&w, &o, fd);
-		dprintf(fd[ASSIGNMENT_API], "%s %u %u %u %s", o.session_id, o.api_uid, o.log_level,
-			o.log_format, o.walls.v[0]);
-		_exit(fcntl(fd[ASSIGNMENT_LOCK], F_GETFD) == -1 &&
-				      fcntl(fd[ASSIGNMENT_REPORT], F_GETFD) == FD_CLOEXEC &&
-				      fcntl(fd[ASSIGNMENT_TREE], F_GETFD) == -1 &&
-				      fcntl(fd[ASSIGNMENT_RING], F_GETFD) == FD_CLOEXEC
+		process_args_add(&args, &inside);
+		process_args_format(&process_waiting, &args, &argv);
+		if (assignment_await((int)argv.n, argv.v, &args, &why) < 0)
+			_exit(9);
+		dprintf(args.api_fd, "%s %s %u %d %d %s %d", argv.v[1], args.session_id,
+			args.api_uid, args.log_level, args.log_format, args.walls.v[0],
+			(int)args.init_pid);
+		close(args.api_fd);
+		close(args.ring_fd);
+		close(args.ack_fd);
+		close(args.policy_fd);
+		while (read(hold[0], &byte, 1) > 0)
+			;
+		_exit(fcntl(sock[1], F_GETFD) == -1 && fcntl(init[1], F_GETFD) == -1 &&
+				      fcntl(args.listen_fd, F_GETFD) == FD_CLOEXEC
 			      ? 7
 			      : 8);
 	}
+	close(hold[0]);
+	s->hold = hold[1];
 	close(sock[1]);
 	close(init[1]);
 	s->sock = sock[0];
@@ -78,25 +95,28 @@ static int give(struct scene *s)
 			       .log_level = 2,
 			       .log_format = 1};
 	const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	int report[2], api[2], r;
+	int report[2], api[2], lock[2], r;
 
 	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(api, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(lock, O_CLOEXEC), 0);
 	assert_int_equal(
 		bind(listener, &(const struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t)),
 		0);
 	const int fd[ASSIGNMENT_FDS] = {
 		[ASSIGNMENT_LISTEN] = listener,	 [ASSIGNMENT_API] = api[1],
-		[ASSIGNMENT_TREE] = api[1],	 [ASSIGNMENT_RING] = api[1],
+		[ASSIGNMENT_TREE] = lock[1],	 [ASSIGNMENT_RING] = api[1],
 		[ASSIGNMENT_ACK] = api[1],	 [ASSIGNMENT_POLICY] = api[1],
-		[ASSIGNMENT_REPORT] = report[1], [ASSIGNMENT_LOCK] = api[1]};
+		[ASSIGNMENT_REPORT] = report[1], [ASSIGNMENT_LOCK] = lock[1]};
 
 	r = assignment_send(s->sock, &o, &plan, fd, NULL, NULL);
 	close(listener);
 	close(report[1]);
 	close(api[1]);
+	close(lock[1]);
 	s->report = report[0];
 	s->api = api[0];
+	s->lock = lock[0];
 	return r;
 }
 
@@ -108,6 +128,8 @@ static int end(struct scene *s)
 	mem_cleanup_fd(&s->init);
 	mem_cleanup_fd(&s->report);
 	mem_cleanup_fd(&s->api);
+	mem_cleanup_fd(&s->lock);
+	mem_cleanup_fd(&s->hold);
 	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
@@ -141,7 +163,10 @@ static void expect_obeyed(struct scene *s)
 	close(fd[0]);
 	close(fd[1]);
 	assert_int_equal(fdio_load(s->api, 4096, &told, NULL), 0);
-	assert_string_equal(told.data, "s1 5 2 1 wall");
+	assert_string_equal(told.data, "s1 s1 5 2 1 wall 4711");
+	/* neither the lock nor the workspace is open any more */
+	buf_clear(&told);
+	assert_int_equal(fdio_load(s->lock, 4096, &told, NULL), 0);
 }
 
 static void ses_1_it_says_when_it_is_ready_and_obeys(void **state)

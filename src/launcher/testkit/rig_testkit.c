@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/testkit/rig_testkit.h"
 #include "check/check.h"
-#include "model/process_args.h"
+#include "spawn/assignment.h"
 #include <linux/close_range.h>
 #include <time.h>
 
@@ -54,7 +54,7 @@ static _Noreturn void fake_warden(char **argv)
 
 	while (argv[argc] != NULL)
 		argc++;
-	if (process_args_parse(MAIN_PROCESS, argc, argv, &args, &err) < 0)
+	if (assignment_await(argc, argv, &args, &err) < 0)
 		_exit(99);
 	fake_tell(args.api_fd, argv[1]);
 	if (strncmp(argv[1], "exit", 4) == 0)
