@@ -10,6 +10,7 @@ from pathlib import Path
 
 SYS_BPF = 321 if os.uname().machine == "x86_64" else 280
 GET_FD_BY_ID = {"prog": 13, "map": 14, "link": 30}  # enum bpf_cmd
+MAP_LOOKUP_ELEM = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,3 +55,16 @@ def memory(pid, kind="map"):
             if number and size:
                 sizes[number.group(1)] = int(size.group(1))
     return sum(sizes.values())
+
+
+def record(pid):
+    """What the kernel's exec check has counted in the session of a warden: (compared and equal, killed)."""
+    number = next(number for kind, number in held(pid) if kind == "map")
+    fd = bpf(GET_FD_BY_ID["map"], number.to_bytes(4, "little"))
+    assert fd >= 0, os.strerror(-fd)
+    key, value = ctypes.create_string_buffer(4), ctypes.create_string_buffer(1024)
+    attr = b"".join(n.to_bytes(8, "little") for n in (fd, ctypes.addressof(key), ctypes.addressof(value)))
+    result = bpf(MAP_LOOKUP_ELEM, attr)
+    os.close(fd)
+    assert result == 0, os.strerror(-result)
+    return int.from_bytes(value.raw[:8], "little"), int.from_bytes(value.raw[8:16], "little")

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher is killed again and again while sessions execute as fast as they can: no exec goes unverified.
+
+Three counts must agree: the programs that a session's script saw run, the execs that the kernel's check compared, as
+read from its map by a process outside, and the events."""
+
+import os
+
+import harness
+import pytest
+
+import bpf
+
+KILLS = 20
+SESSIONS = 3
+STORM = "n=0; while ! [ -e stop ]; do /bin/true && n=$((n + 1)); done; echo $n > ran"
+
+
+def all_events(session, command):
+    found, cursor = [], ""
+    while cursor is not None:
+        page = session.get(f"/history?type=exec&command_id={command}&limit=1000{cursor}")
+        found += page["events"]
+        cursor = f"&cursor={page['next']}" if page.get("next") else None
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_pol_4_no_exec_is_unverified_while_the_launcher_is_killed(new_server):
+    server = new_server(config={"sandbox": {"bpf": "required"}})
+    sessions, wardens = [], {}
+    for _ in range(SESSIONS):
+        before = set(server.warden_pids())
+        s = server.session()
+        wardens[s.id] = (set(server.warden_pids()) - before).pop()
+        sessions.append((s, s.exec("sh", "-c", STORM, detach=True, status=202, timeout="10m")["command_id"]))
+
+    def compared():
+        return [bpf.record(pid)[0] for pid in wardens.values()]
+
+    def all_go_on():
+        before = compared()
+        harness.wait_for(lambda: all(b > a for a, b in zip(before, compared(), strict=True)), "the storm goes on")
+
+    for _ in range(KILLS):
+        all_go_on()
+        server.process.kill()
+        server.process.wait(harness.DEADLINE)
+        server.process.stdout.close()
+        all_go_on()  # without a launcher
+        server.start()
+    new = server.session()
+    new_command = new.script("/bin/true; /bin/true")["command_id"]
+    assert [e["exec"]["verified"] for e in new.history(type="exec", command_id=new_command)].count("bpf") == 2
+    for s, command in sessions:
+        (s.workspace / "stop").touch()
+        harness.wait_for(
+            lambda s=s, command=command: s.get(f"/commands/{command}")["state"] == "finished", "the storm ends"
+        )
+        ran = int((s.workspace / "ran").read_text())
+        events = all_events(s, command)
+        programs = [e for e in events if e["exec"]["path"] == "/usr/bin/true"]
+        assert {e["exec"]["verified"] for e in programs} == {"bpf"}, s.id
+        assert sum(e["count"] for e in programs) == ran > KILLS, s.id
+        assert bpf.record(wardens[s.id]) == (ran, 0), s.id
