@@ -80,7 +80,7 @@ uint32_t http_uid(const struct http_request *req);
 bool http_set_peer(struct http_request *req, const char *name);
 /* gone: called once if the client leaves before the answer has ended; the request is freed when it
  * returns. drained: called whenever pending falls below the low mark (64 KiB) after having been
- * above. Either may be NULL. */
+ * above; after an upgrade whenever nothing is pending any more. Either may be NULL. */
 typedef void http_hook_fn(struct http_request *req, void *arg);
 void http_hooks(struct http_request *req, http_hook_fn *gone, http_hook_fn *drained, void *arg);
 

@@ -252,12 +252,18 @@ static void add_unsent(struct http_conn *c, const struct iovec *iov, int n, size
 	}
 }
 
+/* After an upgrade the application may wait until nothing is unsent. */
+static size_t low_mark(const struct http_conn *c)
+{
+	return c->raw ? 1 : HTTP_LOW_MARK;
+}
+
 /* first: nothing was unsent before. */
 static void watch_unsent(struct http_conn *c, bool first)
 {
 	if (first && http_conn_pending(c) > 0)
 		watch_start(c->writable);
-	c->above = c->above || http_conn_pending(c) >= HTTP_LOW_MARK;
+	c->above = c->above || http_conn_pending(c) >= low_mark(c);
 }
 
 void http_conn_send(struct http_conn *c, const struct iovec *iov, int n)
@@ -342,7 +348,7 @@ static void on_writable(void *arg)
 		lose(c);
 	else if (!c->active)
 		answered(c);
-	else if (c->above && http_conn_pending(c) < HTTP_LOW_MARK) {
+	else if (c->above && http_conn_pending(c) < low_mark(c)) {
 		c->above = false;
 		if (req->drained != NULL)
 			req->drained(req, req->hook_arg);

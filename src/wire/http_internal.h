@@ -152,7 +152,7 @@ struct http_conn {
 	bool active;	     /* a request is with the application */
 	bool chunked;	     /* the streamed answer is framed by chunks */
 	bool raw, raw_ended; /* upgraded; on_data was called for the end */
-	bool above;	     /* pending has been above the low mark */
+	bool above;	     /* `drained` is to be called: pending was above the low mark */
 	bool closing, lingering, broken, dead;
 };
 /* Takes fd. refusal: it gets a 503 with this reason and counts apart; NULL: it is served. */

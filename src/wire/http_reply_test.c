@@ -288,6 +288,14 @@ static void note_drain(struct http_request *req, void *arg)
 	buf_adds(&f->log, "drained;");
 }
 
+static void note_empty(struct http_request *req, void *arg)
+{
+	struct fixture *f = arg;
+
+	assert_int_equal(http_pending(req), 0);
+	buf_adds(&f->log, "empty;");
+}
+
 /* Fills the socket, then adds bytes until exactly n are pending. */
 static void pend(struct http_request *req, size_t n, const char *bytes)
 {
@@ -333,6 +341,34 @@ static void exe_6_drain_is_told_once_below_the_mark(void **state)
 			fixture_turn(&f);
 		}
 		fixture_assert_log(&f, "drained;");
+		end(&f, fd);
+	}
+}
+
+/* After an upgrade it comes when nothing is pending any more, however little it was. */
+static void exe_6_an_upgraded_stream_is_told_when_it_is_empty(void **state)
+{
+	cleanup_free char *bytes = mem_alloc(BIG);
+
+	for (size_t n = 1; n <= BIG; n += BIG - 1) {
+		cleanup_buf struct buf got = {0};
+		struct fixture f;
+		int fd;
+
+		fixture_start(&f, &http_limits_default, upgrade_now);
+		fd = ask(&f, UPGRADE);
+		fixture_expect(&f, fd, SWITCHED);
+		http_hooks(f.held, note_gone, note_empty, &f);
+		buf_clear(&f.log);
+		while (http_pending(f.held) == 0)
+			http_stream_write(f.held, bytes, 1);
+		http_stream_write(f.held, bytes, n);
+		fixture_assert_log(&f, "");
+		while (http_pending(f.held) > 0) {
+			fixture_receive(fd, &got);
+			fixture_turn(&f);
+		}
+		fixture_assert_log(&f, "empty;");
 		end(&f, fd);
 	}
 }
@@ -603,6 +639,7 @@ int main(void)
 		cmocka_unit_test(exe_6_a_stream_is_chunked_and_keeps_the_connection),
 		cmocka_unit_test(exe_6_a_stream_to_1_0_ends_with_the_connection),
 		cmocka_unit_test(exe_6_drain_is_told_once_below_the_mark),
+		cmocka_unit_test(exe_6_an_upgraded_stream_is_told_when_it_is_empty),
 		cmocka_unit_test(exe_6_a_reader_that_is_too_slow_counts_as_gone),
 		cmocka_unit_test(exe_6_a_long_stream_stays_whole),
 		cmocka_unit_test(exe_6_parts_of_a_file_come_whole),
