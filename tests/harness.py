@@ -117,6 +117,8 @@ class Server:
             "sessions": {"base_dir": str(self.state)},
             "logging": {"level": "debug"},
         }
+        if "AGENTSH_TEST_BPF" in os.environ and not uid:  # off or required: all tests in that way
+            self.config["sandbox"] = {"bpf": os.environ["AGENTSH_TEST_BPF"]}
         self.merge(self.config, config or {})
         if keys is not None:
             self.keys_file.write_text(json.dumps({"keys": keys}))

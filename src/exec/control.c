@@ -719,10 +719,19 @@ int exec_control_lost(const struct exec_control *c)
 	return atomic_load(&c->lost);
 }
 
-uint64_t exec_control_count(struct exec_control *c, enum gate_outcome outcome)
+size_t exec_control_look(struct exec_control *c)
 {
+	size_t n;
+
 	pthread_mutex_lock(&c->telling);
 	loading_look(c);
+	n = c->nloading;
 	pthread_mutex_unlock(&c->telling);
+	return n;
+}
+
+uint64_t exec_control_count(struct exec_control *c, enum gate_outcome outcome)
+{
+	exec_control_look(c);
 	return atomic_load_explicit(&c->count[outcome], memory_order_relaxed);
 }

@@ -199,6 +199,9 @@ static void pol_4_a_changed_argument_is_killed(void **state)
 	kit_go();
 	assert_int_equal(kit_wait(), 128 + SIGKILL);
 	pthread_join(answering, NULL);
+	assert_int_equal(exec_control_look(kit.control), 0);
+	if (kit.by_kernel) /* recorded by the look, at the latest */
+		assert_int_equal(kit.count[GATE_MISMATCHED], 1);
 	kit_stop();
 	kit.on_ask = NULL;
 	last = &kit.record[kit.nrecords - 1];

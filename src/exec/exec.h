@@ -70,6 +70,9 @@ int exec_control_open(const struct exec_setup *s, struct exec_control **out, str
 struct listener_handler exec_control_handler(struct exec_control *c);
 /* When the listener has stopped: tracees that are not yet verified die. NULL is fine. */
 void exec_control_close(struct exec_control *c);
+/* Records what the kernel has found out about the execs that it checks. How many of them may still
+ * be under way; any thread. */
+size_t exec_control_look(struct exec_control *c);
 /* How many execs had this outcome; any thread. */
 uint64_t exec_control_count(struct exec_control *c, enum gate_outcome outcome);
 /* The errno that showed that the kernel does not check any more; 0: it does, or never did. Any

@@ -243,7 +243,12 @@ static void look_at_execs(void *arg)
 {
 	struct warden *w = arg;
 
-	if (w->execs.control == NULL || execs_pause(&w->execs))
+	size_t loading;
+
+	if (w->execs.control == NULL)
+		return;
+	loading = exec_control_look(w->execs.control); /* a mismatch is recorded soon */
+	if (execs_pause(&w->execs) && loading == 0)
 		return;
 	run_take_all_news(&w->commands);
 	watch_after(w->execs_again, EXECS_LOOK_MS);
