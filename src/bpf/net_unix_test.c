@@ -119,6 +119,7 @@ static void net_8_unix_connects_are_recorded_and_refused_by_path(void **state)
 	cleanup_fd int datagram = server(SOCK_DGRAM, "d", 2);
 	cleanup_fd int hidden = server(SOCK_STREAM, abstract, sizeof(abstract));
 
+	assert_true(stream >= 0 && datagram >= 0 && hidden >= 0);
 	assert_int_equal(reach(SOCK_STREAM, "s", 2), 0);
 	expect_call(&rig, NET_CONNECT, "s", 1, 0);
 	assert_int_equal(reach(SOCK_DGRAM, "d", 1), 0);
@@ -158,6 +159,7 @@ static void net_8_other_namespaces_pass_unseen(void **state)
 	rig_start(&rig);
 	cleanup_fd int stream = server(SOCK_STREAM, "s", 2);
 
+	assert_true(stream >= 0);
 	assert_int_equal(put_path(&rig, "s", 1, EACCES), 0);
 	programs_kit_network();
 	assert_int_equal(reach(SOCK_STREAM, "s", 2), 0);

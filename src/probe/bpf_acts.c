@@ -202,7 +202,7 @@ static long owner_unnoted(const char *value, char detail[PROBE_DETAIL])
 	socklen_t len = sizeof(peer);
 	struct net_owner owner;
 	struct net_tuple tuple;
-	int owners, from, to;
+	int owners = -1, from, to;
 
 	if (net_start(&net_owner_image, SESSION_OWNERS, &owners, detail) < 0)
 		return PROBE_UNTRIED;
@@ -238,7 +238,7 @@ static long net_refused(int type, char detail[PROBE_DETAIL])
 	struct net_rule_key key = {.bits = NET_RULE_BITS + NET_ADDRESS_BITS,
 				   .protocol = type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP};
 	struct sockaddr_in at;
-	int rules;
+	int rules = -1;
 
 	if (net_start(&net_refuse_image, SESSION_RULES, &rules, detail) < 0)
 		return PROBE_UNTRIED;
@@ -267,7 +267,7 @@ static long unix_refused(const char *value, char detail[PROBE_DETAIL])
 	static const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "\0agentsh"};
 	const struct net_rule rule = {.error = EACCES};
 	struct net_path path;
-	int paths, from, to[2];
+	int paths = -1, from, to[2];
 
 	if (net_start(&net_unix_image, SESSION_PATHS, &paths, detail) < 0)
 		return PROBE_UNTRIED;
