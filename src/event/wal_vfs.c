@@ -21,8 +21,9 @@
 /* Behind the file of the system's VFS. */
 struct wal_tail {
 	struct buf kept;
-	sqlite3_int64 at; /* of the first kept byte */
-	bool commits;	  /* the frame whose page comes next ends a transaction */
+	sqlite3_int64 at;  /* of the first kept byte */
+	sqlite3_int64 end; /* of what was written since the log began anew */
+	bool commits;	   /* the frame whose page comes next ends a transaction */
 };
 
 static sqlite3_vfs *below;
@@ -52,7 +53,15 @@ static int wal_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 	struct wal_tail *w = tail_of(f);
 	const bool head = n == FRAME_HEAD;
 	static const uint8_t none[4];
-	bool complete;
+	bool again, complete;
+
+	/* A log begins with its own head. After a large transaction SQLite writes heads of frames a
+	 * second time, the last one after everything else: nothing may be kept then. */
+	if (at == 0)
+		w->end = 0;
+	again = at < w->end;
+	if (at + n > w->end)
+		w->end = at + n;
 
 	if (w->kept.len > 0 &&
 	    (at != w->at + (sqlite3_int64)w->kept.len || w->kept.len + (size_t)n > KEPT_MAX)) {
@@ -64,8 +73,9 @@ static int wal_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 	if (w->kept.len == 0)
 		w->at = at;
 	buf_add(&w->kept, data, (size_t)n);
-	complete = !head && w->commits;
-	w->commits = head && memcmp((const uint8_t *)data + AT_COMMIT, none, sizeof(none)) != 0;
+	complete = again || (!head && w->commits);
+	w->commits = head && !again &&
+		     memcmp((const uint8_t *)data + AT_COMMIT, none, sizeof(none)) != 0;
 	return complete ? pass_on(f) : SQLITE_OK;
 }
 

@@ -3,10 +3,10 @@
  *
  * SQLite writes each frame of its log by two calls, a head and a page; a command's two commits were
  * some sixty. This VFS collects the frames and writes them at once when a frame that ends a
- * transaction is complete, or when anything else is done with the file. No reader looks for frames
- * earlier: SQLite changes the log's index after it has written that frame. All other calls go to
- * the system's VFS, except that the index of the log, which is mapped, gets all of its blocks when
- * it is mapped. */
+ * transaction is complete, when a frame is written a second time, or when anything else is done
+ * with the file. No reader looks for frames earlier: SQLite changes the log's index after it has
+ * written that frame. All other calls go to the system's VFS, except that the index of the log,
+ * which is mapped, gets all of its blocks when it is mapped. */
 #pragma once
 
 /* Registers it (once, from any thread) and returns its name for sqlite3_open_v2; NULL: the system's

@@ -139,6 +139,30 @@ static void evt_2_the_log_holds_whole_transactions(void **state)
 	assert_int_equal((after - 32) % (24 + 1024), 0);
 }
 
+/* EVT-2: a transaction that does not fit into memory changes pages again that are in the log
+ * already. SQLite then writes the heads of its frames a second time, the last one at the very end.
+ * Database and log as they are after the commit have all of it, as after SIGKILL. */
+static void evt_2_a_spilled_transaction_survives_sigkill(void **state)
+{
+	struct world *w = *state, left = {0};
+	char command[600];
+
+	run(w->db, "PRAGMA cache_size=8; PRAGMA cache_spill=1; BEGIN");
+	for (int i = 0; i < 3; i++)
+		for (int n = 1; n <= 200; n++) {
+			snprintf(command, sizeof(command),
+				 "REPLACE INTO t(x, y) VALUES(%d, randomblob(500))", n);
+			run(w->db, command);
+		}
+	run(w->db, "COMMIT");
+	snprintf(left.path, sizeof(left.path), "%s/left.db", w->dir);
+	snprintf(command, sizeof(command), "cp '%s' '%s' && cp '%s' '%s-wal'", w->path, left.path,
+		 w->wal, left.path);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(outside(&left, "SELECT count(*) FROM t"), 200);
+	assert_int_equal(outside(&left, "PRAGMA integrity_check"), 1);
+}
+
 /* A transaction that does not fit into memory is written and read back before it ends. */
 static void evt_2_a_transaction_spills(void **state)
 {
@@ -192,8 +216,11 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(evt_2_a_commit_is_seen_by_others), T(evt_2_the_log_holds_whole_transactions),
-		T(evt_2_a_transaction_spills),	     T(evt_2_a_copy_of_the_files_is_whole),
+		T(evt_2_a_commit_is_seen_by_others),
+		T(evt_2_the_log_holds_whole_transactions),
+		T(evt_2_a_spilled_transaction_survives_sigkill),
+		T(evt_2_a_transaction_spills),
+		T(evt_2_a_copy_of_the_files_is_whole),
 		T(evt_2_the_log_is_synced),
 	};
 
