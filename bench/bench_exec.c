@@ -105,7 +105,7 @@ static void way_native(struct runtime *p)
 
 static void way_sh(struct runtime *p)
 {
-	spawn_wait((const char *[]){"/bin/sh", "-c", "true", NULL});
+	spawn_wait((const char *[]){"/bin/sh", "-c", "exit 0", NULL});
 }
 
 static void way_bwrap(struct runtime *p)
@@ -131,7 +131,7 @@ static void way_http(struct runtime *p)
 
 static void way_script(struct runtime *p)
 {
-	exec_by_http(p, "{\"script\":\"true\"}");
+	exec_by_http(p, "{\"script\":\"exit 0\"}");
 }
 
 static void way_cli(struct runtime *p)
@@ -226,6 +226,7 @@ static const struct way {
 	{"native", way_native},
 	{"native-again", way_native},
 	{"sh", way_sh},
+	{"sh-again", way_sh},
 	{"bwrap", way_bwrap},
 	{"bwrap-again", way_bwrap},
 	{"http", way_http},

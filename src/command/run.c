@@ -87,7 +87,7 @@ struct captured *run_owner_of(pid_t pid, bool *later, void *commands)
 			continue;
 		if (r->phase != RUN_STARTING && r->phase != RUN_RUNNING)
 			continue;
-		/* Exec control knows it before its leader has reported the start. */
+		/* Exec control has seen its pid before the leader reports the start. */
 		if (r->pid > 0 && r->pid != pid && parent == 0)
 			parent = proc_ppid(pid);
 		if (r->pid > 0 && (r->pid == pid || r->pid == parent))
