@@ -3,7 +3,7 @@
 with the first again, which shows the noise. Counted are the commands and our own processes. `latency` tells the time
 of one `true` by HTTP over plain vfork and exec.
 
-usage: ./dev bench compare BUILD_A BUILD_B work|clients|latency [ROUNDS]"""
+usage: ./dev bench compare BUILD_A BUILD_B work|clients|scripts|latency [ROUNDS]"""
 
 import statistics
 import sys
@@ -34,6 +34,8 @@ class Work:
 class Clients:
     """Many clients with a session each, which run `true`."""
 
+    request = {"command": "/bin/true"}
+
     def __init__(self, server):
         self.server = server
         self.sessions = [server.session() for _ in range(CLIENTS)]
@@ -48,7 +50,7 @@ class Clients:
     def run_one(self, session):
         c = self.server.connect()
         for _ in range(COMMANDS):
-            a = self.server.post(f"{session.path}/exec", {"command": "/bin/true"}, connection=c)
+            a = self.server.post(f"{session.path}/exec", self.request, connection=c)
             assert a.status == 200, a.body
         c.close()
 
@@ -60,7 +62,11 @@ class Clients:
         return self.used() - before
 
 
-SECTIONS = {"work": Work, "clients": Clients}
+class Scripts(Clients):
+    request = {"script": "exit 0"}
+
+
+SECTIONS = {"work": Work, "clients": Clients, "scripts": Scripts}
 
 
 def start(build):

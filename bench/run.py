@@ -2,7 +2,7 @@
 """Benchmarks: medians of interleaved rounds and ratios within one run; each row has its goal.
 
 usage: ./dev bench [SECTION]…   all sections if none is named
-       ./dev bench compare BUILD_A BUILD_B work|clients|latency [ROUNDS]"""
+       ./dev bench compare BUILD_A BUILD_B work|clients|scripts|latency [ROUNDS]"""
 
 import json
 import os
