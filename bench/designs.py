@@ -22,6 +22,11 @@ PAIRS = [
             ("an intent record and one commit", "intent_and_one_commit_us", "two_commits_us"),
             ("an intent record, one commit for 16", "intent_and_commit_of_many_us", "two_commits_us"),
             ("the store: a redo file, one commit for 16", "store_and_commit_of_many_us", "two_commits_us"),
+            ("the same, its thread commits", "store_and_writer_us", "two_commits_us"),
+            ("the same, one commit for 80", "store_and_late_writer_us", "two_commits_us"),
+            ("of the loop alone: it commits for 16", "store_and_commit_of_many_loop_us", None),
+            ("its thread commits", "store_and_writer_loop_us", "store_and_commit_of_many_loop_us"),
+            ("one commit for 80", "store_and_late_writer_loop_us", "store_and_commit_of_many_loop_us"),
         ],
     ),
     (
