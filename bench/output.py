@@ -2,14 +2,18 @@
 """256 MB of a command's output: passed through by the CLI, beside a plain pipe; stored by exec, beside `cat > file`.
 All ways run the same command on the same file in turns."""
 
+import os
+import resource
+import socket
 import statistics
 import subprocess
 import time
 
-from table import harness, row
+from table import harness, note, row
 
 SIZE = 256 << 20
 ROUNDS = 7
+FRAME = 64 << 10
 LINE = b"%07d the quick brown fox jumps over the lazy dog\n"
 
 
@@ -19,6 +23,72 @@ def write_text(path):
         for _ in range(SIZE // len(some) + 1):
             f.write(some)
         f.truncate(SIZE)
+
+
+def send_parts(path, sock, copied):
+    """A server's part: the file goes into the socket in frames, copied or as the file's own pages."""
+    at = 0
+    with path.open("rb") as f:
+        while at < SIZE:
+            if copied:
+                data = os.pread(f.fileno(), FRAME, at)
+                sock.sendall(data)
+                at += len(data)
+            else:
+                at += os.sendfile(sock.fileno(), f.fileno(), at, FRAME)
+
+
+def pass_on(sock, out, splice):
+    """A client's part: from the socket into a pipe."""
+    buf, left = memoryview(bytearray(4 * FRAME)), SIZE
+    while left > 0:
+        n = os.splice(sock.fileno(), out, FRAME) if splice else sock.recv_into(buf)
+        for at in range(0, 0 if splice else n, FRAME):
+            os.write(out, buf[at : min(at + FRAME, n)])
+        left -= n
+
+
+def in_child(work, *args):
+    pid = os.fork()
+    if pid == 0:
+        work(*args)
+        os._exit(0)
+    return pid
+
+
+def run_design(path, copied, splice):
+    """Seconds, and CPU seconds of both processes and the reader."""
+    a, b = socket.socketpair()
+    reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = time.monotonic()
+    children = [in_child(send_parts, path, a, copied), in_child(pass_on, b, reader.stdin.fileno(), splice)]
+    reader.stdin.close()
+    for pid in children:
+        assert os.waitpid(pid, 0)[1] == 0
+    assert reader.wait() == 0
+    took = time.monotonic() - before
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    a.close()
+    b.close()
+    return took, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+
+
+def designs_of_output(path):
+    """From a file by a socket into a pipe: the way from the API process to the CLI's reader, alone."""
+    designs = {
+        "read and sent, received and written": (True, False),
+        "the same again": (True, False),
+        "sent from the file, received and written": (False, False),
+        "sent from the file, spliced": (False, True),
+    }
+    got = {name: [] for name in designs}
+    for _ in range(ROUNDS):
+        for name, how in designs.items():
+            got[name].append(run_design(path, *how))
+    for name, runs in got.items():
+        took, cpu = (statistics.median(v) for v in zip(*runs, strict=True))
+        note(f"design: {name}", f"{SIZE / 1e6 / took:.0f} MB/s, CPU {cpu * 1000:.0f} ms")
 
 
 def output(server):
@@ -67,3 +137,4 @@ def output(server):
         goal = "the noise" if least is None else f"at least {least} x"
         row(f"256 MB, {name} against {first}", text, goal, least is None or ratio >= least)
     session.destroy()
+    designs_of_output(workspace / "big")
