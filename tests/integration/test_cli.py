@@ -334,29 +334,33 @@ def test_cli_1_run_needs_nothing(tmp_path):
         assert json.loads(r.stdout)["result"]["stdout"] == "hi\n"
         assert run("--", "no-such", stdin=subprocess.DEVNULL).returncode == 127
         assert run("--policy", "nope", "--", "true", stdin=subprocess.DEVNULL).returncode == 125
-        # no sessions are left
-        r = subprocess.run(
-            [harness.AGENTSH, "session", "list", "--json"],
-            capture_output=True,
-            env=env,
-            user=1000,
-            group=1000,
-        )
-        assert all(s["state"] == "stopped" for s in json.loads(r.stdout)["sessions"])
+
+        # no sessions are left: each ends behind its answer
+        def states():
+            r = subprocess.run(
+                [harness.AGENTSH, "session", "list", "--json"],
+                capture_output=True,
+                env=env,
+                user=1000,
+                group=1000,
+            )
+            return [s["state"] for s in json.loads(r.stdout)["sessions"]]
+
+        harness.wait_for(lambda: set(states()) == {"stopped"}, "the sessions end", show=states)
         # two that start at once get one server
         for pid in server_pids(tmp_path):
             os.kill(pid, signal.SIGTERM)
         harness.wait_for(lambda: not server_pids(tmp_path), "the server ends")
         results = []
         threads = [
-            threading.Thread(target=lambda: results.append(run("--", "true", stdin=subprocess.DEVNULL).returncode))
+            threading.Thread(target=lambda: results.append(run("--", "true", stdin=subprocess.DEVNULL)))
             for _ in range(4)
         ]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
-        assert results == [0] * 4
+        assert [r.returncode for r in results] == [0] * 4, results
         assert len(server_pids(tmp_path)) == 1
     finally:
         for pid in server_pids(tmp_path):
