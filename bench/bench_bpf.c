@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -118,7 +117,7 @@ static void start_contained(void)
 
 	ensure(pipe(to) == 0 && pipe(back) == 0);
 	if (syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0) == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(to[1]); /* so that the end of the bench ends the loop */
 		while (read(to[0], &calls, sizeof(calls)) == sizeof(calls)) {
 			const double ns = measure(call_read, calls);
 

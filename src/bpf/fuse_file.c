@@ -108,6 +108,7 @@ static void serve(int fd)
 int fuse_file_mount(const char *dir, pid_t *pid, struct err *err)
 {
 	cleanup_fd int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	const pid_t parent = getpid();
 	char options[96];
 	pid_t child;
 
@@ -118,8 +119,9 @@ int fuse_file_mount(const char *dir, pid_t *pid, struct err *err)
 		return err_errno(err, E_UNAVAILABLE, dir, "cannot mount FUSE on %s", dir);
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a mount without its server hangs */
-		serve(fd);
+		/* the mount goes with its server */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+			serve(fd);
 		_exit(0);
 	}
 	if (child == -1) {

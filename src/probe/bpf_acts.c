@@ -25,7 +25,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -70,17 +69,22 @@ static long step_failed(const char *step, char detail[PROBE_DETAIL])
 /* ---- execs ---- */
 
 /* Starts process 1 of a new PID namespace. Children of this process are then born in it, with ids
- * that this process knows. */
+ * that this process knows. Process 1 ends when this process and its children have closed the pipe,
+ * by their end at the latest. */
 static pid_t enter_pid_namespace(void)
 {
-	const pid_t init = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
-	char path[64];
+	char path[64], byte;
+	int life[2];
+	pid_t init;
 
+	if (pipe2(life, O_CLOEXEC) < 0)
+		return -1;
+	init = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
 	if (init == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
+		close(life[1]);
+		_exit(read(life[0], &byte, 1) == 0 ? 0 : 1);
 	}
+	close(life[0]);
 	if (init == -1)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);

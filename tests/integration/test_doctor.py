@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`agentsh doctor`: walls are tried in a throwaway session, and what it says of them is so."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -240,6 +241,17 @@ def test_sbx_5_doctor_takes_no_shown_directory_for_a_hole(new_server, tmp_path):
 BPF_PROGRAMS = ["exec_check", "net_owner", "net_refuse", "net_refuse", "net_unix", "file_calls", "file_calls"]
 
 
+def probes():
+    """Processes of agentsh-probe-bpf: one that is left would keep its program attached."""
+    program = str(harness.BUILD / "agentsh-probe-bpf")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/exe"):
+        with contextlib.suppress(OSError):
+            if os.readlink(entry) == program:
+                found.append(entry.parent.name)
+    return found
+
+
 def test_sbx_5_doctor_tries_each_bpf_program(root_server):
     """The forbidden act against each program: killed, noted, refused, counted, recorded."""
     before = sorted(Path("/tmp").glob("agentsh-probe-*")), Path("/proc/mounts").read_text().count("fuse")
@@ -255,6 +267,7 @@ def test_sbx_5_doctor_tries_each_bpf_program(root_server):
     assert table[head + 1].split()[:2] == ["exec_check", "ok"]
     after = sorted(Path("/tmp").glob("agentsh-probe-*")), Path("/proc/mounts").read_text().count("fuse")
     assert after == before
+    harness.wait_for(lambda: not probes(), "no process of an act is left")
 
 
 def test_sbx_5_doctor_of_a_normal_user_says_that_bpf_needs_root(new_server):
