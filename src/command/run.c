@@ -174,14 +174,14 @@ void run_exec(struct commands *cs, struct warden_exec *ask, uint32_t req, int fd
 
 struct exec_counts commands_exec_counts(const struct commands *cs)
 {
-	if (cs->control == NULL)
-		return (struct exec_counts){0};
-	return (struct exec_counts){
-		.verified = exec_control_count(cs->control, GATE_DONE),
-		.refused = exec_control_count(cs->control, GATE_REFUSED),
-		.mismatched = exec_control_count(cs->control, GATE_MISMATCHED),
-		.failed = exec_control_count(cs->control, GATE_FAILED),
-	};
+	uint64_t n[GATE_OUTCOMES] = {0};
+
+	if (cs->control != NULL)
+		exec_outcomes(cs->control, n);
+	return (struct exec_counts){.verified = n[GATE_DONE],
+				    .refused = n[GATE_REFUSED],
+				    .mismatched = n[GATE_MISMATCHED],
+				    .failed = n[GATE_FAILED]};
 }
 
 /* ---- while it runs ---- */

@@ -100,3 +100,5 @@ struct exec_news {
 	char *privileged; /* what POLICY_NO_PRIVILEGE refused; the caller's to free */
 };
 void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *out);
+/* How many execs had each outcome, with one look at what the kernel has found out. */
+void exec_outcomes(struct exec_control *c, uint64_t out[GATE_OUTCOMES]);

@@ -236,6 +236,13 @@ int exec_last_failure(struct exec_control *c, uint32_t spawn, char **path)
 	return errnum;
 }
 
+void exec_outcomes(struct exec_control *c, uint64_t out[GATE_OUTCOMES])
+{
+	exec_control_look(c);
+	for (size_t i = 0; i < GATE_OUTCOMES; i++)
+		out[i] = atomic_load_explicit(&c->count[i], memory_order_relaxed);
+}
+
 void exec_take_news(struct exec_control *c, uint32_t spawn, struct exec_news *out)
 {
 	struct exec_command *m;
