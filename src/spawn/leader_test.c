@@ -410,12 +410,13 @@ static void exe_1_a_process_waits_for_the_next_command(void **state)
 		waiting = wait_for_waiting(&run);
 		box_ask(&ask, "read -r pid a b c pgid sid x < /proc/$$/stat\n"
 			      "[ $pid = $pgid ] && [ $pid = $sid ] && echo $(umask) $(pwd)\n"
-			      "ls /proc/self/fd");
+			      "ls /proc/self/fd; read go");
 		free(ask.cwd);
 		ask.cwd = mem_strdup("/usr");
 		ask.umask = i == 0 ? 0137 : 022;
 		assert_int_equal(box_spawn_again(&ask, &run), MSG_leader_started);
 		assert_int_equal(proc_pidfd_pid(run.pidfd), waiting);
+		assert_int_equal(write(run.in, "\n", 1), 1);
 		box_read_all(&run);
 		assert_string_equal(run.text.data,
 				    i == 0 ? "0137 /usr\n0\n1\n2\n3\n" : "0022 /usr\n0\n1\n2\n3\n");
