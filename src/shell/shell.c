@@ -177,11 +177,8 @@ static const char sh_traps[] = BASIS
 
 static bool is_one_of(const char *word, size_t n, const char *const words[])
 {
-	while (n > 0 && strchr("\\'\"", *word) != NULL)
-		word++, n--;
 	for (; *words != NULL; words++)
-		if (strncmp(word, *words, strlen(*words)) == 0 &&
-		    strspn(word + strlen(*words), "'\"") == n - strlen(*words))
+		if (strlen(*words) == n && strncmp(word, *words, n) == 0)
 			return true;
 	return false;
 }
@@ -200,8 +197,9 @@ static bool is_complete(const char *script)
 }
 
 /* True if no command of the script may set a trap, trace, or read other commands: nothing sees our
- * command after it. A wrong "false" costs some time; after a wrong "true" a handler of EXIT
- * replaces ours, and the session keeps its old state. */
+ * command after it. A command whose name is quoted or expanded, or comes after a redirection, may
+ * be any of these. A wrong "false" costs some time; after a wrong "true" a handler of EXIT replaces
+ * ours, and the session keeps its old state. */
 static bool is_plain(const char *script)
 {
 	static const char *const wary[] = {"trap", "eval", "source", ".", NULL};
@@ -216,12 +214,15 @@ static bool is_plain(const char *script)
 			first |= strchr(" \t", *script) == NULL;
 			n = 1;
 		} else if (first) {
-			if (is_one_of(script, n, wary))
+			const bool assigns = memchr(script, '=', n) != NULL;
+
+			if (is_one_of(script, n, wary) ||
+			    (!assigns && strcspn(script, "$\\'\"<>") < n))
 				return false;
 			if (is_one_of(script, n, options) &&
 			    strcspn(script + n, "xv$`\\'\"") < strcspn(script + n, ";&|\n"))
 				return false;
-			first = is_one_of(script, n, before) || memchr(script, '=', n) != NULL;
+			first = assigns || is_one_of(script, n, before);
 		}
 	}
 	return true;

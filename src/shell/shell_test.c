@@ -248,6 +248,10 @@ static const struct row for_bash[] = {
 	{"shopt -so xtrace; exit 3", PLAIN, SAME},
 	{"if true; then set -x; fi; true", PLAIN, SAME},
 	{"\\trap 'echo own' EXIT; FOO=1 . /dev/null; export FOO=2", "/usr 2\n/usr 2\n", SAME},
+	{"t=trap; $t 'echo own' EXIT; export FOO=9", "/usr 9\n/usr 9\n", SAME},
+	{"t''rap 'echo own' EXIT; export FOO=9", "/usr 9\n/usr 9\n", SAME},
+	{"2>&1 trap 'echo own' EXIT; export FOO=9", "/usr 9\n/usr 9\n", SAME},
+	{"> /dev/null trap 'echo own' EXIT; export FOO=9", "/usr 9\n/usr 9\n", SAME},
 	{"trap 'echo a' exit; trap -p EXIT; x=$(trap -p); echo \"$x\"; trap 'x' SIGEXIT; trap - "
 	 "exit",
 	 PLAIN, OTHER_WORDS},
