@@ -178,14 +178,17 @@ void store_release(struct store *s)
 
 /* ---- the end of a turn, and the commit ---- */
 
-/* From here on a SIGKILL loses nothing of the turn. */
+/* From here on a SIGKILL loses nothing of the turn. A turn that the redo file has only a part of is
+ * safe when it is committed: its events without their positions would be read from the rings again.
+ */
 static void end_turn(struct store *s)
 {
 	if (!s->in_turn)
 		return;
 	s->in_turn = false;
 	watch_stop(s->turn_end);
-	redo_publish(s->now.redo);
+	if (!s->spilled)
+		redo_publish(s->now.redo);
 }
 
 /* Everything is safe. Sinks come first, so that a waiter finds the events there. All lists are

@@ -149,6 +149,35 @@ static void ses_8_what_was_not_committed_is_carried_out_once(void **state)
 	assert_false(logged(NULL));
 }
 
+static void write_more_than_the_file_holds(struct world *w)
+{
+	static char big[REDO_SIZE];
+
+	store_commit(w->store, NULL);
+	world_hold(w);
+	world_put(w, "s");
+	store_put(w->store, "REPLACE INTO meta(key, value) VALUES('big', ?1)");
+	store_put_blob(w->store, big, sizeof(big));
+	store_put_end(w->store);
+	store_put_ring_end(w->store, "a", 24);
+	/* The process dies before the commit at the end of the turn. */
+	sqlite3_exec(store_db(w->store), "PRAGMA query_only=ON", NULL, NULL, NULL);
+	loop_settle(w->loop);
+}
+
+/* Without the position the ring would be read again, and the event would be there twice. */
+static void evt_2_a_turn_is_carried_out_whole_or_not_at_all(void **state)
+{
+	struct world *w = *state;
+
+	close_store(w);
+	live(w, write_more_than_the_file_holds);
+	world_open(w);
+	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
+	assert_int_equal(store_ring_end(w->store, "a"), 0);
+	world_assert_chain(w, 0);
+}
+
 static void read_only(struct world *w)
 {
 	world_hold(w);
@@ -658,6 +687,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_what_was_not_committed_is_carried_out_once),
+		TEST(evt_2_a_turn_is_carried_out_whole_or_not_at_all),
 		TEST(ses_8_an_open_transaction_is_carried_out_once),
 		TEST(ses_8_what_a_waiter_was_told_survives_sigkill),
 		TEST(ses_8_what_was_committed_is_not_carried_out_again),
