@@ -48,6 +48,7 @@ struct mm_struct {
 struct task_struct {
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	unsigned int ptrace;
 };
 struct super_block {
 	__u32 s_dev;
@@ -195,14 +196,14 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 	record = find_record(wants);
 	e = bpf_map_lookup_elem(wants, &process);
 	if (e != NULL &&
-	    (e->want.state == EXEC_PASS ||
+	    (e->want.state == EXEC_PASS || (e->want.state == EXEC_STOPS && task->ptrace != 0) ||
 	     (e->want.state == EXEC_COMPARE && e->want.decided.ino == loaded.ino &&
 	      e->want.decided.dev == loaded.dev && e->want.decided.argv_len == loaded.argv_len &&
 	      argv_equals(&e->want, start, loaded.argv_len)))) {
 		const bool compared = e->want.state == EXEC_COMPARE;
 
-		bpf_map_delete_elem(wants, &process);
-		if (compared && record != NULL)
+		/* One that the warden has taken away is not counted: it has given the exec up. */
+		if (bpf_map_delete_elem(wants, &process) == 0 && compared && record != NULL)
 			__sync_fetch_and_add(&record->done, 1);
 		return 0;
 	}

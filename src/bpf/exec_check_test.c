@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -188,6 +189,54 @@ static void pol_4_a_pass_is_good_for_one_program(void **state)
 	rig_end(&rig);
 }
 
+/* Returns when a child traces the process; the child reaps it and ends. */
+static pid_t trace(pid_t pid)
+{
+	int ready[2];
+	pid_t tracer;
+	char c;
+
+	assert_int_equal(pipe(ready), 0);
+	tracer = fork();
+	if (tracer == 0) {
+		if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		_exit(waitpid(pid, NULL, __WALL) == pid ? 0 : 1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	return tracer;
+}
+
+/* A thread that nobody stops must not use what was written for one that is traced. */
+static void pol_4_what_is_compared_at_its_stop_must_be_traced(void **state)
+{
+	const struct exec_want stops = {.state = EXEC_STOPS};
+	struct rig rig;
+	union exec_entry e = {.want = stops};
+	uint32_t id;
+	pid_t tracer;
+	int status;
+
+	rig_start(&rig);
+	assert_int_equal(run(&rig, &stops, OTHER, argv_decided, false, &id), SIGKILL);
+	assert_int_equal(bpf_map_get(rig.session.wants, &id, &e), 0);
+	assert_int_equal(e.want.state, EXEC_MISMATCHED);
+	expect_record(&rig, 0, 1);
+
+	e = (union exec_entry){.want = stops};
+	id = (uint32_t)bpf_kit_fork(&rig.session, false);
+	assert_int_equal(bpf_map_put(rig.session.wants, &id, &e), 0);
+	tracer = trace((pid_t)id);
+	assert_int_equal(bpf_kit_exec(&rig.session, OTHER, argv_decided), RAN);
+	assert_int_equal(waitpid(tracer, &status, 0), tracer);
+	assert_int_equal(status, 0);
+	assert_int_equal(bpf_map_get(rig.session.wants, &id, &e), -ENOENT);
+	expect_record(&rig, 0, 1);
+	rig_end(&rig);
+}
+
 /* Many lengths, around the sizes of a word and of a chunk: the kernel and siphash.h agree, and the
  * last byte counts. */
 static void pol_4_argv_of_any_length_compares(void **state)
@@ -292,6 +341,7 @@ int main(void)
 		cmocka_unit_test(pol_4_a_full_map_lets_nothing_run),
 		cmocka_unit_test(pol_4_a_session_without_an_exec_policy_runs_anything),
 		cmocka_unit_test(pol_4_a_pass_is_good_for_one_program),
+		cmocka_unit_test(pol_4_what_is_compared_at_its_stop_must_be_traced),
 		cmocka_unit_test(pol_4_argv_of_any_length_compares),
 		cmocka_unit_test(pol_4_processes_outside_of_sessions_are_not_touched),
 		cmocka_unit_test(pol_4_a_nested_namespace_is_no_way_out),

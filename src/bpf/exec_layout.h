@@ -25,7 +25,8 @@ struct exec_session_key {
 
 enum exec_state {
 	EXEC_COMPARE = 1, /* compare, and kill a process whose program is another one */
-	EXEC_PASS,	  /* let any program run: the warden verifies it in another way */
+	EXEC_PASS,	  /* let any program run: the warden made it, from its own memory */
+	EXEC_STOPS,	  /* let any program run if it is traced: the warden compares it then */
 	EXEC_MISMATCHED,  /* the kernel program has killed the process */
 };
 

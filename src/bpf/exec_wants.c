@@ -73,6 +73,11 @@ int exec_wants_pass(struct exec_wants *w, pid_t pid)
 	return put(w, pid, &(struct exec_want){.state = EXEC_PASS});
 }
 
+int exec_wants_stop(struct exec_wants *w, pid_t pid)
+{
+	return put(w, pid, &(struct exec_want){.state = EXEC_STOPS});
+}
+
 int exec_wants_get(const struct exec_wants *w, pid_t pid, struct exec_want *out)
 {
 	const uint32_t key = (uint32_t)pid;

@@ -32,6 +32,8 @@ struct exec_decision {
 int exec_wants_put(struct exec_wants *w, pid_t pid, const struct exec_decision *d);
 /* The next exec of a process may load anything. The same results. */
 int exec_wants_pass(struct exec_wants *w, pid_t pid);
+/* The next exec of a process may load anything if its thread is traced. The same results. */
+int exec_wants_stop(struct exec_wants *w, pid_t pid);
 /* 0 or a negative errno; -ENOENT: it is used up. */
 int exec_wants_get(const struct exec_wants *w, pid_t pid, struct exec_want *out);
 /* False: it was used up before. */

@@ -231,7 +231,7 @@ static bool tell_kernel(struct exec_control *c, struct exec_case *k)
 	else if (compares)
 		r = let_go_checked(c, k);
 	else
-		r = loading_pass(c, k->pid) ? 0 : -E2BIG;
+		r = loading_pass(c, k->pid, true) ? 0 : -E2BIG;
 	pthread_mutex_unlock(&c->telling);
 	if (r == -EBUSY)
 		k->state = CASE_DECIDED;
@@ -341,12 +341,12 @@ static void give_up(struct exec_control *c, struct exec_case *k)
 }
 
 /* Lets an exec go that the kernel does not compare. */
-static void let_pass(struct exec_control *c, pid_t pid, uint64_t id)
+static void let_pass(struct exec_control *c, pid_t pid, uint64_t id, bool traced)
 {
 	bool room;
 
 	pthread_mutex_lock(&c->telling);
-	room = loading_pass(c, pid);
+	room = loading_pass(c, pid, traced);
 	pthread_mutex_unlock(&c->telling);
 	listener_send(c->listener, id, room ? 0 : EACCES);
 }
@@ -367,7 +367,7 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 		k->state = CASE_LOADING;
 		k->interrupted = false;
 		k->let_go_us = now_us();
-		let_pass(c, k->pid, n->id);
+		let_pass(c, k->pid, n->id, true);
 		return;
 	}
 	if (has_seized_other(c, (pid_t)n->pid)) {
@@ -379,7 +379,7 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 	seized = k != NULL && k->seized && trace_has(k->tid);
 	give_up(c, k);
 	if (commands_begin(c, (pid_t)n->pid, n->data.args[INITIAL_EXEC_KEY])) {
-		let_pass(c, (pid_t)n->pid, n->id);
+		let_pass(c, (pid_t)n->pid, n->id, false);
 		return;
 	}
 	k = add_case(c, n, CASE_READ);

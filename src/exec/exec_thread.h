@@ -102,8 +102,9 @@ void commands_free(struct exec_control *c);
 int loading_add(struct exec_control *c, struct exec_case *k);
 /* True: no other exec of the case's process is under way. */
 bool loading_is_free(struct exec_control *c, const struct exec_case *k);
-/* The kernel lets the next exec of this process go. False: too many execs are under way. */
-bool loading_pass(struct exec_control *c, pid_t pid);
+/* The kernel lets the next exec of this process go; with traced, only that of a thread that this
+ * thread traces. False: too many execs are under way. */
+bool loading_pass(struct exec_control *c, pid_t pid, bool traced);
 /* Records what became of cases. */
 void loading_look(struct exec_control *c);
 

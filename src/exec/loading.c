@@ -122,6 +122,17 @@ void loading_look(struct exec_control *c)
 		record_strangers(c);
 }
 
+/* The exec of a thread is compared at its stop; its process may be elsewhere. */
+static bool has_case(const struct exec_control *c, pid_t pid)
+{
+	const struct exec_case *k;
+
+	LIST_FOREACH (k, &c->cases, link)
+		if (k->pid == pid)
+			return true;
+	return false;
+}
+
 /* Drops entries of processes that are not inside execve; cases have been looked at. */
 static void sweep(struct exec_control *c)
 {
@@ -130,36 +141,66 @@ static void sweep(struct exec_control *c)
 
 	loading_look(c);
 	while (exec_wants_next(c->setup.wants, &pid, &want))
-		if (want.state == EXEC_PASS && trace_where(pid) == TRACE_ELSEWHERE) {
+		if ((want.state == EXEC_PASS || want.state == EXEC_STOPS) && !has_case(c, pid) &&
+		    trace_where(pid) == TRACE_ELSEWHERE) {
 			exec_wants_drop(c->setup.wants, pid);
 			pid = 0;
 		}
 }
 
+/* Whether a case's thread has left execve, seen from another thread of its process that asks. While
+ * the call of that one waits, no thread has taken over the process's id. */
+static bool has_left(struct exec_control *c, const struct exec_case *k,
+		     const struct exec_case *asks)
+{
+	const bool late = k->let_go_us < clock_mono_us(&clock_system) - RUNNING_MOST_MS * 1000;
+	enum trace_place place;
+
+	if (k->tid == asks->tid) /* a thread that asks again has left its last exec */
+		return true;
+	place = trace_where(k->tid);
+	return (place == TRACE_ELSEWHERE || (place == TRACE_RUNNING && late)) &&
+	       listener_valid(c->listener, asks->notif.id);
+}
+
 bool loading_is_free(struct exec_control *c, const struct exec_case *k)
 {
-	const int64_t before = clock_mono_us(&clock_system) - RUNNING_MOST_MS * 1000;
 	struct exec_case *other, *next;
 	bool is_free = true;
 
 	for (other = LIST_FIRST(&c->loading); other != NULL; other = next) {
 		next = LIST_NEXT(other, link);
-		/* A thread that asks again has left its last exec. */
-		if (other->pid == k->pid &&
-		    !settle(c, other, other->tid == k->tid || other->let_go_us < before))
+		if (other->pid == k->pid && !settle(c, other, has_left(c, other, k)))
 			is_free = false;
 	}
 	return is_free;
 }
 
-bool loading_pass(struct exec_control *c, pid_t pid)
+static int pass(struct exec_control *c, pid_t pid, bool traced)
 {
+	return traced ? exec_wants_stop(c->setup.wants, pid) : exec_wants_pass(c->setup.wants, pid);
+}
+
+bool loading_pass(struct exec_control *c, pid_t pid, bool traced)
+{
+	struct exec_case *k, *next;
+	int r;
+
 	if (c->setup.wants == NULL)
 		return true;
-	if (exec_wants_pass(c->setup.wants, pid) != -E2BIG)
-		return true; /* if the map cannot be written, the kernel kills the process */
-	sweep(c);
-	return exec_wants_pass(c->setup.wants, pid) != -E2BIG;
+	/* Of an earlier process with this id: its entry is about to be replaced. */
+	for (k = LIST_FIRST(&c->loading); k != NULL; k = next) {
+		next = LIST_NEXT(k, link);
+		if (k->pid == pid)
+			settle(c, k, true);
+	}
+	r = pass(c, pid, traced);
+	if (r == -E2BIG) {
+		sweep(c);
+		r = pass(c, pid, traced);
+	}
+	/* If the map cannot be written for another reason, the kernel kills the process. */
+	return r != -E2BIG && r != -ENOMEM;
 }
 
 int loading_add(struct exec_control *c, struct exec_case *k)
