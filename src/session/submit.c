@@ -230,11 +230,10 @@ void command_submit(struct session *s, const struct caller *who, const struct co
 	if (r < 0) {
 		if (c != NULL)
 			command_unref(c);
-		session_ref(s);
-		tell_error(obs, &err);
+		/* The caller may be freed by the answer. */
 		if (ask->ends_session)
 			session_begin_stop(s, SESSION_BY_REQUEST, who->request_id);
-		session_unref(s);
+		tell_error(obs, &err);
 		return;
 	}
 	ensure(c != NULL);

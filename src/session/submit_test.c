@@ -316,15 +316,23 @@ static void exe_1_a_refusal_of_the_warden_is_the_answer(void **state)
 	kit_recv_nothing(&f->link);
 }
 
-/* run: the session is destroyed once its command is over, or is refused before it has a row. */
+static void free_arg(const struct err *err, struct command *c, void *arg)
+{
+	free(arg);
+}
+
+/* run: the session is destroyed once its command is over, or is refused before it has a row. The
+ * answer may free the caller. */
 static void ses_2_a_session_ends_with_the_command_of_run(void **state)
 {
 	struct kit *k = *state;
 	struct fake *f = kit_session(k, "s1");
 	struct exec_request request = kit_request("true");
 	const struct command_ask ask = {.request = &request, .ends_session = true};
+	struct caller *who = mem_new(struct caller);
 	struct seen_by a = {0}, b = {0};
 	const struct command_observer first = kit_observer(&a), second = kit_observer(&b);
+	const struct command_observer third = {.done = free_arg, .arg = who};
 
 	command_submit(kit_get(k, "s1"), &k->who, &ask, &first, NULL);
 	kit_turn(k);
@@ -346,6 +354,15 @@ static void ses_2_a_session_ends_with_the_command_of_run(void **state)
 	command_submit(kit_get(k, "s2"), &k->who, &ask, &second, NULL);
 	assert_int_equal(b.err.code, E_RESOURCE_LIMIT);
 	assert_string_equal(kit_state(k, "s2"), "stopping");
+	kit_turn(k);
+	kit_skip(&f->link, MSG_warden_end);
+
+	*who = k->who;
+	f = kit_session(k, "s3");
+	kit_get(k, "s3")->config.limits.value[LIMIT_max_commands] = 1;
+	kit_get(k, "s3")->totals.command_count = 1;
+	command_submit(kit_get(k, "s3"), who, &ask, &third, NULL);
+	assert_string_equal(kit_state(k, "s3"), "stopping");
 	kit_turn(k);
 	kit_skip(&f->link, MSG_warden_end);
 	kit_seen_done(&a);
