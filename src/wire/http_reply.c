@@ -218,10 +218,10 @@ void http_upgrade(struct http_request *req, const char *protocol, http_data_fn *
 	buf_adds(b, "Connection: Upgrade\r\n");
 	add_header(b, "Upgrade", protocol);
 	buf_adds(b, "\r\n");
-	send_buf(c, b);
 	c->on_data = on_data;
 	c->data_arg = arg;
 	c->raw = true;
+	send_buf(c, b);
 	http_conn_poke(c);
 }
 

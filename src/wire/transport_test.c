@@ -145,11 +145,44 @@ static void api_1_a_file_goes_over_any_transport(void **state)
 	close(listener);
 }
 
+static void note_empty(struct http_request *req, void *arg)
+{
+	*(bool *)arg = http_pending(req) == 0;
+}
+
+/* A head that the kernel did not take at once holds a stream back: its end is told. */
+static void exe_6_an_upgraded_stream_is_told_when_its_head_is_sent(void **state)
+{
+	const struct sockaddr_un un = {.sun_family = AF_UNIX};
+	bool empty = false;
+	struct fixture f;
+	int listener, fd;
+
+	fixture_start(&f, &http_limits_default, serve);
+	listener = fixture_bind((const struct sockaddr *)&un, sizeof(sa_family_t));
+	assert_int_equal(http_server_listen(f.server, listener, 9, open_turned, NULL), 0);
+	fd = fixture_connect(listener);
+	ask(fd, GET("/hold"));
+	while (f.held == NULL)
+		loop_turn(f.loop);
+	http_hooks(f.held, NULL, note_empty, &empty);
+	http_upgrade(f.held, "p/1", ignore_data, NULL);
+	assert_true(http_pending(f.held) > 0);
+	while (http_pending(f.held) > 0)
+		loop_turn(f.loop);
+	assert_true(empty);
+	http_stream_end(f.held);
+	close(fd);
+	fixture_stop(&f);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(api_1_a_connection_runs_over_any_transport),
 		cmocka_unit_test(api_1_a_file_goes_over_any_transport),
+		cmocka_unit_test(exe_6_an_upgraded_stream_is_told_when_its_head_is_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
