@@ -120,7 +120,7 @@ struct session *session_ending(struct sessions *ss, const struct caller *who)
 	struct session *s;
 
 	TAILQ_FOREACH (s, &ss->all, all)
-		if (s->state == SESSION_STOPPING && !session_is_over(s) && !s->unclaimed &&
+		if (s->state == SESSION_STOPPING && s->phase == SESSION_SETTLED && !s->unclaimed &&
 		    session_visible(who, s->agent_id))
 			return s;
 	return NULL;
