@@ -183,17 +183,27 @@ static bool is_one_of(const char *word, size_t n, const char *const words[])
 	return false;
 }
 
-/* True if a line after the script is a command of its own: the script does not end inside a
- * here-document, or with an operator that would go on there. */
-static bool is_complete(const char *script)
+/* True if the first n bytes end with an operator, or a name, that goes on in the next line. */
+static bool goes_on(const char *script, size_t n)
 {
 	char last[2] = {0}; /* not blank; the newest first */
 
-	for (size_t n = strlen(script), i = 0; n > 0 && i < ARRAY_LEN(last); n--)
+	for (size_t i = 0; n > 0 && i < ARRAY_LEN(last); n--)
 		if (strchr(" \t\n", script[n - 1]) == NULL)
 			last[i++] = script[n - 1];
-	return strstr(script, "<<") == NULL && last[0] != '|' && last[0] != '\\' &&
-	       !(last[0] == '&' && last[1] == '&') && !(last[0] == ')' && last[1] == '(');
+	return last[0] == '|' || last[0] == '\\' ||
+	       (last[0] == '&' && (last[1] == '&' || last[1] == '|')) ||
+	       (last[0] == ')' && last[1] == '(');
+}
+
+/* True if a line after the script is a command of its own: the script does not end inside a
+ * here-document, or with an operator (and maybe comments) that would go on there. */
+static bool is_complete(const char *script)
+{
+	for (const char *at = strchr(script, '#'); at != NULL; at = strchr(at + 1, '#'))
+		if (goes_on(script, (size_t)(at - script)))
+			return false;
+	return strstr(script, "<<") == NULL && !goes_on(script, strlen(script));
 }
 
 /* True if no command of the script may set a trap, trace, or read other commands: nothing sees our
