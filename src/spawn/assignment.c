@@ -285,6 +285,9 @@ int assignment_await(int argc, char **argv, struct process_args *out, struct err
 	r = process_args_parse(&process_waiting, argc, argv, out, err);
 	if (r < 0)
 		return r;
+	/* Else other processes of its uid could read its memory, and its descriptors. The warden
+	 * reports that it cannot. */
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	await(out);
 	apply(out, &o, fd);
 	/* ps shows the session's id, and not what the process waited with */

@@ -53,6 +53,12 @@ def test_sbx_1_a_prepared_one_has_no_power_once_it_is_bound(new_server):
     assert status["NoNewPrivs"] == "1" and status["Groups"].split() == []
 
 
+def test_sbx_1_no_process_of_its_uid_reads_the_memory_of_a_prepared_one(new_server):
+    for pid in prepared(new_server()):
+        assert "0" not in status_of(pid)["Uid"].split()
+        assert os.stat(f"/proc/{pid}/mem").st_uid == 0  # as of any process that is not dumpable
+
+
 def test_ses_3_two_users_get_what_is_theirs(new_server):
     """The ids are bound last: whoever asks may have any of the pool."""
     server = new_server(config={"sandbox": {"run_as": "owner"}})
