@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "command/testkit/warden_testkit.h"
 #include "gate/gate.h"
+#include "spawn/assignment.h"
 #include "warden/warden.h"
 #include <pthread.h>
 #include <stddef.h>
@@ -72,7 +73,11 @@ static int be_warden(int argc, char **argv)
 
 	log_init("agentsh-warden", LOG_INFO, LOG_TEXT, 2);
 	asking.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (process_args_parse(&process_table[PROCESS_warden], argc, argv, &args, NULL) < 0 ||
+	/* The stub of a server starts a warden that waits. */
+	if ((strcmp(argv[1], ASSIGNMENT_ID) == 0
+		     ? assignment_await(argc, argv, &args, NULL)
+		     : process_args_parse(&process_table[PROCESS_warden], argc, argv, &args,
+					  NULL)) < 0 ||
 	    connect(asking.sock, (struct sockaddr *)&a, n) < 0 ||
 	    recv(asking.sock, &m, sizeof(m), 0) != sizeof(m))
 		return 98;
