@@ -209,7 +209,7 @@ static pid_t trace(pid_t pid)
 	return tracer;
 }
 
-/* A thread that nobody stops must not use what was written for one that is traced. */
+/* A thread that is not traced must not use what was written for one that is traced. */
 static void pol_4_what_is_compared_at_its_stop_must_be_traced(void **state)
 {
 	const struct exec_want stops = {.state = EXEC_STOPS};

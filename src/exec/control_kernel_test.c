@@ -98,8 +98,7 @@ static int guest_stranger(void *arg)
 	return write(begin[1], "x", 1) == 1 ? kit_status(stranger) : KIT_BROKEN;
 }
 
-/* POL-4: a process of the session whose exec was not decided does not run, and is recorded. */
-static void pol_4_an_exec_without_a_decision_is_killed(void **state)
+static void start_stranger(void)
 {
 	assert_int_equal(pipe2(begin, O_CLOEXEC), 0);
 	kit.enter = fork_stranger;
@@ -107,6 +106,12 @@ static void pol_4_an_exec_without_a_decision_is_killed(void **state)
 	kit.enter = NULL;
 	for (size_t i = 0; i < 2; i++)
 		close(begin[i]);
+}
+
+/* POL-4: a process of the session whose exec was not decided does not run, and is recorded. */
+static void pol_4_an_exec_without_a_decision_is_killed(void **state)
+{
+	start_stranger();
 	kit_go();
 	assert_int_equal(kit_end(), 128 + SIGKILL);
 	assert_int_equal(kit.nrecords, 1);
@@ -114,6 +119,22 @@ static void pol_4_an_exec_without_a_decision_is_killed(void **state)
 	assert_int_equal(kit.record[0].type, EVENT_policy_violation);
 	assert_string_equal(kit.record[0].loaded, "/usr/bin/true");
 	assert_string_equal(kit.record[0].verified, "bpf");
+}
+
+/* POL-4: also if the map has no room for what the kernel saw. */
+static void pol_4_a_kill_without_an_entry_is_recorded(void **state)
+{
+	start_stranger();
+	fill_map(EXEC_COMPARE);
+	kit_go();
+	assert_int_equal(kit_wait(), 128 + SIGKILL);
+	for (int i = 0; i < 2; i++)
+		exec_control_look(kit.control);
+	kit_stop();
+	assert_int_equal(kit.nrecords, 1);
+	assert_int_equal(kit.record[0].outcome, GATE_MISMATCHED);
+	assert_int_equal(kit.record[0].type, EVENT_policy_violation);
+	assert_int_equal(kit.record[0].pid, 0);
 }
 
 /* ---- several threads ---- */
@@ -240,6 +261,7 @@ int main(void)
 		KERNEL(pol_4_without_its_link_execs_are_compared_at_their_stop),
 		KERNEL(pol_4_a_full_map_refuses_with_a_reason),
 		KERNEL(pol_4_an_exec_without_a_decision_is_killed),
+		KERNEL(pol_4_a_kill_without_an_entry_is_recorded),
 		KIT_BOTH(pol_4_a_failed_exec_does_not_hold_other_threads),
 		KIT_BOTH(pol_4_a_changed_argument_is_killed),
 		KIT_BOTH(pol_4_100_kb_of_arguments_are_compared),

@@ -72,7 +72,19 @@ static bool settle(struct exec_control *c, struct exec_case *k, bool left)
 	return true;
 }
 
-/* The kernel has killed a process whose exec was never let go. */
+/* The kernel has killed a process whose exec was never let go; 0: not known which. */
+static void record_stranger(struct exec_control *c, pid_t pid, const struct exec_want *want)
+{
+	struct exec_case *k =
+		exec_case_new(c, &(struct seccomp_notif){.pid = (uint32_t)pid}, CASE_LEFTOVER);
+
+	LIST_INSERT_HEAD(&c->loading, k, link);
+	k->by_kernel = true;
+	gate_refuse(&k->gate, GATE_WHY_UNVERIFIABLE);
+	record_mismatch(c, k, want);
+	exec_case_free(c, k);
+}
+
 static void record_strangers(struct exec_control *c)
 {
 	struct exec_want want;
@@ -88,12 +100,7 @@ static void record_strangers(struct exec_control *c)
 				break;
 		if (k != NULL)
 			continue;
-		k = exec_case_new(c, &(struct seccomp_notif){.pid = (uint32_t)pid}, CASE_LEFTOVER);
-		LIST_INSERT_HEAD(&c->loading, k, link);
-		k->by_kernel = true;
-		gate_refuse(&k->gate, GATE_WHY_UNVERIFIABLE);
-		record_mismatch(c, k, &want);
-		exec_case_free(c, k);
+		record_stranger(c, pid, &want);
 		exec_wants_drop(c->setup.wants, pid);
 		pid = 0; /* the walk begins again: the key is gone */
 	}
@@ -120,6 +127,9 @@ void loading_look(struct exec_control *c)
 	}
 	if (now.mismatched != c->mismatches)
 		record_strangers(c);
+	/* An entry is written before it is counted: the full map had no room for these. */
+	while (now.mismatched > c->mismatches)
+		record_stranger(c, 0, &(struct exec_want){0});
 }
 
 /* The exec of a thread is compared at its stop; its process may be elsewhere. */
