@@ -58,6 +58,28 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 	assert_int_equal(sessions_live(k->ss), 2);
 }
 
+/* Who has no room for a session waits only for one that can be waited for: not for one whose warden
+ * has not answered this process. */
+static void ses_8_a_stopping_session_out_of_reach_is_not_waited_for(void **state)
+{
+	struct kit *k = *state;
+	struct fake *a = kit_session(k, "s1");
+	struct told told = {0};
+
+	session_destroy(kit_get(k, "s1"), &k->who, "x", kit_told, &told);
+	kit_turn(k);
+	assert_ptr_equal(session_ending(k->ss, &k->who), kit_get(k, "s1"));
+	kit_restart(k);
+	kit_found(k, a);
+	kit_found_all(k);
+	sessions_serve_rest(k->ss);
+	assert_string_equal(kit_state(k, "s1"), "stopping");
+	assert_null(session_ending(k->ss, &k->who));
+	fake_answer_hello(k, a);
+	fake_answer_patch(k, a);
+	assert_ptr_equal(session_ending(k->ss, &k->who), kit_get(k, "s1"));
+}
+
 /* A warden that is stopped or stuck is nothing that another session notices. */
 static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 {
@@ -535,6 +557,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ses_8_nothing_to_find_is_ready_at_once),
 		TEST(ses_8_ready_when_every_found_warden_has_told_all),
+		TEST(ses_8_a_stopping_session_out_of_reach_is_not_waited_for),
 		TEST(ses_8_a_silent_warden_keeps_only_its_session_waiting),
 		TEST(ses_2_nobody_waits_for_the_end_behind_a_silent_warden),
 		TEST(ses_8_a_session_that_was_being_made_is_ended),
