@@ -62,7 +62,7 @@ static const char *find_cwd(char *const env[], char real[PATH_MAX])
 /* The kernel puts the strings of the environment one after the other. */
 static bool send_state(char *const env[])
 {
-	const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};
+	static const struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = CAPTURE_SOCKET};
 	const long fd = bare_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, 0, 0);
 	char real[PATH_MAX], answer = 0;
 	const char *cwd = find_cwd(env, real), *last = NULL;
