@@ -139,6 +139,23 @@ def test_exe_1_a_client_that_leaves_before_the_session_is_made_leaves_none(new_s
     assert record["command_count"] == 0
 
 
+def test_ses_2_run_ends_its_session_when_the_api_process_died(new_server):
+    server = new_server()
+    run = subprocess.Popen(
+        [harness.AGENTSH, "run", "--workspace", server.workspace(), "--", "sh", "-c", "echo up; sleep 1000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=server.environment(),
+    )
+    assert run.stdout.readline() == b"up\n"
+    os.kill(server.api_pid(), signal.SIGKILL)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 125 and b"went away" in stderr and b"could not" not in stderr
+    (session,) = server.get("/api/v1/sessions").json["sessions"]
+    ended(server, session["id"])
+
+
 def test_ses_5_runs_in_a_row_need_room_for_one_session(new_server):
     server = new_server(config={"sessions": {"max_sessions_per_agent": 1}})
     for i in range(8):
