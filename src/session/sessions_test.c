@@ -116,24 +116,6 @@ static void ses_8_a_silent_warden_keeps_only_its_session_waiting(void **state)
 	kit_seen_done(&other);
 }
 
-/* session_destroy answers at once that such a session is out of reach: a wait would never end. */
-static void ses_2_nobody_waits_for_the_end_behind_a_silent_warden(void **state)
-{
-	struct kit *k = *state;
-	struct fake *f = kit_session(k, "s1");
-	struct told t = {0};
-
-	session_destroy(kit_get(k, "s1"), &k->who, SESSION_BY_REQUEST, kit_told, &t);
-	kit_turn(k);
-	assert_ptr_equal(session_ending(k->ss, &k->who), kit_get(k, "s1"));
-	kit_restart(k);
-	kit_found(k, f);
-	kit_found_all(k);
-	sessions_serve_rest(k->ss);
-	assert_string_equal(kit_state(k, "s1"), "stopping");
-	assert_null(session_ending(k->ss, &k->who));
-}
-
 /* Its client got no answer, and the limits of its policy are not known. */
 static void ses_8_a_session_that_was_being_made_is_ended(void **state)
 {
@@ -559,7 +541,6 @@ int main(void)
 		TEST(ses_8_ready_when_every_found_warden_has_told_all),
 		TEST(ses_8_a_stopping_session_out_of_reach_is_not_waited_for),
 		TEST(ses_8_a_silent_warden_keeps_only_its_session_waiting),
-		TEST(ses_2_nobody_waits_for_the_end_behind_a_silent_warden),
 		TEST(ses_8_a_session_that_was_being_made_is_ended),
 		TEST(ses_8_hello_brings_the_row_for_a_warden_that_never_had_one),
 		TEST(ses_8_a_running_command_goes_on),
