@@ -58,8 +58,8 @@ static void ses_8_ready_when_every_found_warden_has_told_all(void **state)
 	assert_int_equal(sessions_live(k->ss), 2);
 }
 
-/* Who has no room for a session waits only for one that can be waited for: not for one whose warden
- * has not answered this process. */
+/* A client without room for a session waits only for one that can be waited for: not for one whose
+ * warden has not answered this process. */
 static void ses_8_a_stopping_session_out_of_reach_is_not_waited_for(void **state)
 {
 	struct kit *k = *state;

@@ -150,7 +150,7 @@ static void note_empty(struct http_request *req, void *arg)
 	*(bool *)arg = http_pending(req) == 0;
 }
 
-/* A head that the kernel did not take at once holds a stream back: its end is told. */
+/* A head that the kernel did not take at once holds a stream back, until it is sent. */
 static void exe_6_an_upgraded_stream_is_told_when_its_head_is_sent(void **state)
 {
 	const struct sockaddr_un un = {.sun_family = AF_UNIX};
