@@ -429,7 +429,7 @@ def test_ses_8_nothing_outlives_init_and_warden(shared, victims):
     other.destroy()
 
 
-# Processes that fork and end, each living a moment only; for some seconds at most.
+# Processes that fork and end, each living a moment only; for a minute at most.
 STORM = """
 #include <signal.h>
 #include <stdlib.h>
@@ -437,7 +437,7 @@ STORM = """
 #include <unistd.h>
 int main(int argc, char **argv)
 {
-    const time_t until = time(NULL) + 12;
+    const time_t until = time(NULL) + 60;
     for (int i = 0; i < atoi(argv[1]); i++)
         if (fork() == 0) {
             setsid();
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
     usleep(300000);
     if (argc > 2)
         kill(atoi(argv[2]), SIGKILL);
-    sleep(12);
+    sleep(60);
 }
 """
 
@@ -468,7 +468,7 @@ def test_ses_8_a_storm_of_forks_ends_with_the_session(shared, end):
         harness.wait_for(lambda: named(s, "storm") != [], "it runs")
         s.destroy()
     harness.wait_for(lambda: named(s, "storm") == [], "nothing of it is left", 2)
-    assert time.monotonic() - began < 9, "it has ended by itself"
+    assert time.monotonic() - began < 50, "it has ended by itself"
 
 
 def test_sbx_3_who_ends_the_session_cannot_be_signalled(shared):
