@@ -449,7 +449,8 @@ int main(int argc, char **argv)
     usleep(300000);
     if (argc > 2)
         kill(atoi(argv[2]), SIGKILL);
-    sleep(60);
+    alarm(60);
+    pause();
 }
 """
 
