@@ -33,7 +33,9 @@ def test_pol_4_no_exec_is_unverified_while_the_launcher_is_killed(new_server):
         before = set(server.warden_pids())
         s = server.session()
         wardens[s.id] = (set(server.warden_pids()) - before).pop()
-        sessions.append((s, s.exec("sh", "-c", STORM, detach=True, status=202, timeout="10m")["command_id"]))
+        # the server and the wardens have the processors first, else they are late on a busy machine
+        storm = s.exec("nice", "-n", "19", "sh", "-c", STORM, detach=True, status=202, timeout="10m")
+        sessions.append((s, storm["command_id"]))
 
     def compared():
         return [bpf.record(pid)[0] for pid in wardens.values()]
@@ -61,5 +63,5 @@ def test_pol_4_no_exec_is_unverified_while_the_launcher_is_killed(new_server):
         events = all_events(s, command)
         programs = [e for e in events if e["exec"]["path"] == "/usr/bin/true"]
         assert {e["exec"]["verified"] for e in programs} == {"bpf"}, s.id
-        assert bpf.record(wardens[s.id]) == (ran, 0) and ran > KILLS, s.id
+        assert bpf.record(wardens[s.id]) == (ran + 1, 0) and ran > KILLS, s.id  # and the shell
         assert sum(e["count"] for e in programs) == ran, s.id
