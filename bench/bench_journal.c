@@ -45,7 +45,7 @@ struct design {
 	bool log;	/* an intent record before the start */
 	unsigned batch; /* commands in a commit after the end */
 	bool ours;	/* by the store */
-	bool writer;	/* whose thread commits, as in the server; else the loop does */
+	bool writer;	/* the store's thread commits, as in the server; false: the loop commits */
 	struct store *store;
 	sqlite3 *db;
 	struct {
@@ -76,11 +76,11 @@ static _Noreturn void fail(const char *what)
 	exit(1);
 }
 
-static double cpu_us(clockid_t whose)
+static double cpu_us(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(whose, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
