@@ -70,32 +70,47 @@ static int64_t counted(struct world *w)
 	return world_number(w, "SELECT value FROM meta WHERE key='n'");
 }
 
-/* A file of that generation with one record (n 0: none), as a killed process would leave it. */
-static void leave(struct world *w, uint64_t generation, const void *p, size_t n)
+/* Closes the store. A file so many generations ahead of it, with one record (n 0: none), is as a
+ * killed process would leave it. */
+static void leave(struct world *w, int64_t ahead, const void *p, size_t n)
 {
 	struct redo *r = NULL;
 	struct err err = {0};
 	char path[96];
 
+	close_store(w);
 	first_redo(w, path);
 	assert_int_equal(redo_open(path, &r, &err), 0);
-	redo_begin(r, generation);
+	redo_begin(r, (uint64_t)(generation(w) + ahead));
 	if (n > 0)
 		assert_true(redo_add(r, p, n));
 	redo_publish(r);
 	redo_close(r);
 }
 
+/* Changes a byte of the first record. */
+static void damage(struct world *w)
+{
+	cleanup_fd int fd = -1;
+	char path[96];
+
+	first_redo(w, path);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "x", 1, 4096 + 8), 1);
+}
+
 /* ---- killed ---- */
 
 typedef void life_fn(struct world *w);
 
-/* A process that opens the store, does this and is killed. */
+/* Closes the store. A process opens it, does this and is killed. */
 static void live(struct world *w, life_fn *life)
 {
 	int status = 0;
-	const pid_t pid = fork();
+	pid_t pid;
 
+	close_store(w);
+	pid = fork();
 	if (pid == 0) {
 		struct err err = {0};
 
@@ -125,17 +140,22 @@ static void write_and_end_the_turn(struct world *w)
 	count(w);
 }
 
+/* Opens the store: what write_and_end_the_turn left is there once. */
+static void open_with_the_turn(struct world *w)
+{
+	world_open(w);
+	world_assert_chain(w, 2);
+	assert_int_equal(counted(w), 1);
+}
+
 static void ses_8_what_was_not_committed_is_carried_out_once(void **state)
 {
 	struct world *w = *state;
 
-	close_store(w);
 	live(w, write_and_end_the_turn);
 	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
 	for (int i = 0; i < 2; i++) {
-		world_open(w);
-		world_assert_chain(w, 2);
-		assert_int_equal(counted(w), 1);
+		open_with_the_turn(w);
 		assert_int_equal(store_ring_end(w->store, "a"), 24);
 		close_store(w);
 	}
@@ -170,7 +190,6 @@ static void evt_2_a_turn_is_carried_out_whole_or_not_at_all(void **state)
 {
 	struct world *w = *state;
 
-	close_store(w);
 	live(w, write_more_than_the_file_holds);
 	world_open(w);
 	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
@@ -191,7 +210,6 @@ static void ses_8_an_open_transaction_is_carried_out_once(void **state)
 {
 	struct world *w = *state;
 
-	close_store(w);
 	live(w, read_only);
 	world_open(w);
 	assert_int_equal(counted(w), 1);
@@ -311,15 +329,9 @@ static void open_with_loss(struct world *w, const char *why)
 static void ses_8_a_damaged_redo_file_is_not_passed_over(void **state)
 {
 	struct world *w = *state;
-	char path[96];
-	int fd;
 
-	snprintf(path, sizeof(path), "%s-redo", w->path);
-	close_store(w);
 	live(w, write_and_end_the_turn);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	assert_int_equal(pwrite(fd, "x", 1, 4096 + 8), 1);
-	close(fd);
+	damage(w);
 	open_with_loss(w, "is damaged");
 	assert_true(logged("are lost in part"));
 	world_assert_chain(w, 0);
@@ -338,7 +350,7 @@ static void ses_8_a_file_that_is_no_redo_file_is_put_aside(void **state)
 	char path[96], aside[112];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s-redo", w->path);
+	first_redo(w, path);
 	snprintf(aside, sizeof(aside), "%s.damaged", path);
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		int fd;
@@ -377,9 +389,8 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		world_commit(w);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-		close_store(w);
+		leave(w, row[i].ahead, count_sql, sizeof(count_sql));
 		last = generation(w);
-		leave(w, (uint64_t)(last + row[i].ahead), count_sql, sizeof(count_sql));
 		if (row[i].lost)
 			open_with_loss(w, "another state of the database");
 		else
@@ -392,7 +403,6 @@ static void ses_8_only_the_generation_that_follows_is_carried_out(void **state)
 		assert_int_equal(counted(w), n);
 		assert_int_equal(logged("are lost in part"), row[i].lost);
 		/* What is written from now on is found, whatever was before. */
-		close_store(w);
 		live(w, read_only);
 		world_open(w);
 		assert_int_equal(counted(w), ++n);
@@ -405,11 +415,9 @@ static void ses_8_an_empty_file_of_another_generation_is_no_loss(void **state)
 {
 	struct world *w = *state;
 
-	close_store(w);
-	leave(w, (uint64_t)generation(w) + 7, NULL, 0);
+	leave(w, 7, NULL, 0);
 	world_open(w);
 	assert_false(logged(NULL));
-	close_store(w);
 	live(w, read_only);
 	world_open(w);
 	assert_int_equal(counted(w), 1);
@@ -429,11 +437,8 @@ static void ses_8_a_new_database_begins_beside_an_old_redo_file(void **state)
 		assert_int_equal(logged(LOST), i < 2);
 		world_assert_chain(w, 0);
 		assert_int_equal(counted(w), 0);
-		close_store(w);
 		live(w, write_and_end_the_turn);
-		world_open(w);
-		world_assert_chain(w, 2);
-		assert_int_equal(counted(w), 1);
+		open_with_the_turn(w);
 		assert_false(logged(NULL));
 	}
 }
@@ -495,7 +500,6 @@ static void ses_8_two_generations_are_carried_out_in_order(void **state)
 	int64_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(lives); i++) {
-		close_store(w);
 		live(w, lives[i]);
 		for (int again = 0; again < 2; again++) {
 			world_open(w);
@@ -513,7 +517,6 @@ static void ses_8_a_kill_within_the_commit_loses_nothing(void **state)
 {
 	struct world *w = *state;
 
-	close_store(w);
 	live(w, killed_by_the_writer);
 	world_open(w);
 	assert_true(counted(w) == 1 || counted(w) == 10);
@@ -525,15 +528,9 @@ static void ses_8_a_kill_within_the_commit_loses_nothing(void **state)
 static void ses_8_damage_of_the_first_generation_takes_the_second_with_it(void **state)
 {
 	struct world *w = *state;
-	char path[96];
-	int fd;
 
-	first_redo(w, path);
-	close_store(w);
 	live(w, write_twice_refused);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	assert_int_equal(pwrite(fd, "x", 1, 4096 + 8), 1);
-	close(fd);
+	damage(w);
 	open_with_loss(w, "-redo' is damaged");
 	assert_true(logged("are lost in part"));
 	world_assert_chain(w, 0);
@@ -579,15 +576,13 @@ static void ses_8_a_record_that_makes_no_sense_is_not_guessed_at(void **state)
 	};
 	struct world *w = *state;
 
-	close_store(w);
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-		leave(w, (uint64_t)generation(w) + 1, row[i].bytes, row[i].n);
+		leave(w, 1, row[i].bytes, row[i].n);
 		assert_not_opened(w, row[i].why);
 		/* Nothing was thrown away. */
 		assert_not_opened(w, row[i].why);
 	}
-	leave(w, (uint64_t)generation(w) + 1, ONE "\0" INT64 "\7\0\0\0\0\0\0\0",
-	      sizeof(ONE) + 8 + 8);
+	leave(w, 1, ONE "\0" INT64 "\7\0\0\0\0\0\0\0", sizeof(ONE) + 8 + 8);
 	world_open(w);
 	assert_int_equal(counted(w), 7);
 }
@@ -599,8 +594,7 @@ static void ses_8_a_row_that_is_refused_is_left_out(void **state)
 
 	world_put_meta(w, "k");
 	world_commit(w);
-	close_store(w);
-	leave(w, (uint64_t)generation(w) + 1, sql, sizeof(sql));
+	leave(w, 1, sql, sizeof(sql));
 	world_open(w);
 	assert_true(logged("a row was refused by the database"));
 	assert_int_equal(world_number(w, "SELECT value FROM meta WHERE key='k'"), 1);
@@ -614,15 +608,12 @@ static void ses_8_what_cannot_be_written_at_the_start_waits_for_the_next(void **
 		     "CREATE TRIGGER no BEFORE INSERT ON rings"
 		     " BEGIN SELECT RAISE(ROLLBACK, 'not now'); END",
 		     NULL, NULL, NULL);
-	close_store(w);
 	live(w, write_and_end_the_turn);
 	assert_not_opened(w, "not now");
 	assert_not_opened(w, "not now");
 	assert_int_equal(world_number(w, "SELECT count(*) FROM events"), 0);
 	world_number(w, "DROP TRIGGER no");
-	world_open(w);
-	world_assert_chain(w, 2);
-	assert_int_equal(counted(w), 1);
+	open_with_the_turn(w);
 }
 
 /* As long as the generation of the database cannot be read, the file stays as it is. */
@@ -635,7 +626,6 @@ static void ses_8_a_database_that_cannot_be_read_takes_nothing_away(void **state
 
 	world_put_meta(w, "k");
 	world_commit(w);
-	close_store(w);
 	live(w, write_and_end_the_turn);
 	at = (off_t)(world_number(w, "SELECT rootpage FROM sqlite_master WHERE name='meta'") - 1) *
 	     1024;
@@ -647,9 +637,7 @@ static void ses_8_a_database_that_cannot_be_read_takes_nothing_away(void **state
 	assert_not_opened(w, "malformed");
 	assert_int_equal(pwrite(fd, page, sizeof(page), at), sizeof(page));
 	close(fd);
-	world_open(w);
-	world_assert_chain(w, 2);
-	assert_int_equal(counted(w), 1);
+	open_with_the_turn(w);
 }
 
 /* It was written for the tables of its time. */

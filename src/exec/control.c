@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From the notification to the exec stop: an exec is read, decided and let go, and then compared by
- * the kernel (loading.c) or at its stop.
- *
- * A case that is seized leaves the list only when its process was detached or reaped, so an empty
- * list means that this thread has no tracee. One thread of a process is seized at a time: an exec
- * waits until all other threads are gone, with a lock that seizing takes, and a traced one is gone
- * when we have reaped it. */
+ * the kernel (loading.c) or at its stop (stops.c). */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -14,10 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #ifndef AT_EXECVE_CHECK
 #define AT_EXECVE_CHECK 0x10000 /* Linux 6.14: asks, and executes nothing */
@@ -49,8 +42,8 @@ struct exec_case *exec_case_new(struct exec_control *c, const struct seccomp_not
 	return k;
 }
 
-static struct exec_case *add_case(struct exec_control *c, const struct seccomp_notif *n,
-				  enum case_state state)
+struct exec_case *exec_case_add(struct exec_control *c, const struct seccomp_notif *n,
+				enum case_state state)
 {
 	struct exec_case *k = exec_case_new(c, n, state);
 
@@ -69,6 +62,25 @@ void exec_case_free(struct exec_control *c, struct exec_case *k)
 	free(k->path);
 	free(k->cwd);
 	free(k);
+}
+
+void exec_case_give_up(struct exec_control *c, struct exec_case *k)
+{
+	if (k == NULL)
+		return;
+	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
+		commands_record(c, k, GATE_FAILED);
+	exec_case_free(c, k);
+}
+
+struct exec_case *exec_case_find(struct exec_control *c, pid_t tid)
+{
+	struct exec_case *k;
+
+	LIST_FOREACH (k, &c->cases, link)
+		if (k->tid == tid)
+			return k;
+	return NULL;
 }
 
 /* Reads the call out of its caller. 0: decide it; EPERM: it cannot be read; else the errno that the
@@ -124,16 +136,6 @@ static int find_target(struct exec_case *k)
 	return 0;
 }
 
-static struct exec_case *find_tid(struct exec_control *c, pid_t tid)
-{
-	struct exec_case *k;
-
-	LIST_FOREACH (k, &c->cases, link)
-		if (k->tid == tid)
-			return k;
-	return NULL;
-}
-
 static void answer(struct exec_control *c, struct exec_case *k, int errnum)
 {
 	k->let_go_us = now_us();
@@ -156,35 +158,7 @@ static void refuse(struct exec_control *c, struct exec_case *k, enum gate_why wh
 		exec_case_free(c, k);
 		return;
 	}
-	k->state = CASE_LEFTOVER;
-	k->interrupted = true;
-	ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL);
-}
-
-/* Kills a process that has its new image already and cannot go back. */
-static void kill_case(struct exec_control *c, struct exec_case *k, enum gate_outcome outcome)
-{
-	kill(k->tid, SIGKILL);
-	commands_record(c, k, outcome);
-	k->state = CASE_LEFTOVER;
-	k->interrupted = true;
-}
-
-/* Whether another thread of the caller's process is seized. */
-static bool has_seized_other(const struct exec_control *c, pid_t tid)
-{
-	struct proc_ids ids = {0};
-	const struct exec_case *k;
-
-	LIST_FOREACH (k, &c->cases, link) {
-		if (!k->seized || k->tid == tid)
-			continue;
-		if (ids.pid == 0 && proc_ids(tid, &ids) != 0)
-			return false;
-		if (k->pid == ids.pid)
-			return true;
-	}
-	return false;
+	stops_release(k);
 }
 
 /* Whether the kernel can compare what the exec loads. Not if its program is redirected to another
@@ -226,7 +200,7 @@ static bool tell_kernel(struct exec_control *c, struct exec_case *k)
 	int r;
 
 	pthread_mutex_lock(&c->telling);
-	if (has_seized_other(c, k->tid) || !loading_is_free(c, k))
+	if (stops_seized_other(c, k->tid) || !loading_is_free(c, k))
 		r = -EBUSY;
 	else if (compares)
 		r = let_go_checked(c, k);
@@ -243,19 +217,15 @@ static bool tell_kernel(struct exec_control *c, struct exec_case *k)
 /* Lets the exec go, to be compared by the kernel or at its stop. */
 static void let_go(struct exec_control *c, struct exec_case *k)
 {
-	/* From now on an exec stops the thread, and the kernel kills it when we end. */
-	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
-
 	if (c->setup.wants != NULL && !tell_kernel(c, k))
 		return;
-	if (!k->seized && ptrace(PTRACE_SEIZE, k->tid, NULL, options) == -1) {
+	if (!stops_seize(k)) {
 		refuse(c, k, GATE_WHY_UNVERIFIABLE);
 		return;
 	}
-	k->seized = true;
 	k->state = CASE_LOADING;
 	k->interrupted = false;
-	/* If the id belongs to another thread by now, verify_settle lets that thread run. */
+	/* If the id belongs to another thread by now, stops_settle lets that thread run. */
 	answer(c, k, 0);
 }
 
@@ -330,16 +300,6 @@ static void decide(struct exec_control *c, struct exec_case *k)
 	}
 }
 
-/* A case ends without an exec stop: its exec has failed. NULL is fine. */
-static void give_up(struct exec_control *c, struct exec_case *k)
-{
-	if (k == NULL)
-		return;
-	if (k->state == CASE_LOADING || k->state == CASE_INJECTED)
-		commands_record(c, k, GATE_FAILED);
-	exec_case_free(c, k);
-}
-
 /* Lets an exec go that the kernel does not compare. */
 static void let_pass(struct exec_control *c, pid_t pid, uint64_t id, bool traced)
 {
@@ -353,7 +313,7 @@ static void let_pass(struct exec_control *c, pid_t pid, uint64_t id, bool traced
 
 static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 {
-	struct exec_case *k = find_tid(c, (pid_t)n->pid);
+	struct exec_case *k = exec_case_find(c, (pid_t)n->pid);
 	bool seized;
 	int r;
 
@@ -370,19 +330,19 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 		let_pass(c, k->pid, n->id, true);
 		return;
 	}
-	if (has_seized_other(c, (pid_t)n->pid)) {
-		add_case(c, n, CASE_DEFERRED);
+	if (stops_seized_other(c, (pid_t)n->pid)) {
+		exec_case_add(c, n, CASE_DEFERRED);
 		return;
 	}
 	/* A thread that asks again was not changed by its last exec, and stays seized. But the
 	 * seized one may be dead, and its id may belong to another thread. */
 	seized = k != NULL && k->seized && trace_has(k->tid);
-	give_up(c, k);
+	exec_case_give_up(c, k);
 	if (commands_begin(c, (pid_t)n->pid, n->data.args[INITIAL_EXEC_KEY])) {
 		let_pass(c, (pid_t)n->pid, n->id, false);
 		return;
 	}
-	k = add_case(c, n, CASE_READ);
+	k = exec_case_add(c, n, CASE_READ);
 	k->seized = seized;
 	r = read_case(k);
 	if (r == 0) {
@@ -397,152 +357,6 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 			commands_note_failure(c, k, r);
 			let_fail(c, k, r);
 		}
-	}
-}
-
-/* ---- stops ---- */
-
-/* A case for a tracee without one, until it is reaped. */
-static struct exec_case *leftover(struct exec_control *c, pid_t pid)
-{
-	const struct seccomp_notif none = {.pid = (uint32_t)pid};
-	struct exec_case *k = add_case(c, &none, CASE_LEFTOVER);
-
-	k->seized = k->interrupted = true;
-	return k;
-}
-
-/* False: SIGKILL has ended its stop, and it stays our tracee until it is reaped. */
-static bool detach(pid_t tid, int sig)
-{
-	return ptrace(PTRACE_DETACH, tid, NULL, (long)sig) == 0;
-}
-
-/* Its exec is over. left: it is detached. */
-static void let_leave(struct exec_control *c, struct exec_case *k, bool left,
-		      enum gate_outcome outcome)
-{
-	commands_record(c, k, outcome);
-	if (left) {
-		exec_case_free(c, k);
-	} else { /* dead, or about to be */
-		k->state = CASE_LEFTOVER;
-		k->seized = k->interrupted = true;
-	}
-}
-
-static void on_exec_stop(struct exec_control *c, pid_t pid)
-{
-	unsigned long old = 0; /* the thread id that the caller had before */
-	enum trace_match match;
-	struct exec_case *k;
-	bool redirect;
-
-	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == -1 || old == 0)
-		old = (unsigned long)pid;
-	k = find_tid(c, (pid_t)old);
-	redirect = k != NULL && verdict_redirects(&k->gate.verdict);
-	if ((pid_t)old != pid) /* the group's first thread; the caller takes over its id */
-		give_up(c, find_tid(c, pid));
-	if (k == NULL)
-		k = leftover(c, pid);
-	k->tid = pid;
-	if (k->state != CASE_LOADING) {
-		kill(pid, SIGKILL); /* this exec was not let go */
-		return;
-	}
-	if (redirect && !k->injected) {
-		k->injected = true;
-		k->state = CASE_INJECTED;
-		if (trace_inject(pid, k->gate.verdict.target, k->args.argc - 1) != 0)
-			kill_case(c, k, GATE_FAILED);
-		return;
-	}
-	match = trace_compare(pid, redirect ? &k->target : &k->image,
-			      redirect ? k->gate.verdict.target : k->args.v[0], &k->args);
-	if (match != TRACE_SAME) {
-		char loaded[PATH_MAX];
-		const bool named = caller_link(pid, "exe", loaded) == 0;
-
-		k->loaded = named ? loaded : NULL;
-		k->same_program = match == TRACE_OTHER_ARGS;
-		/* One that was killed meanwhile has no stop, and nothing to compare. */
-		kill_case(c, k,
-			  ptrace(PTRACE_GETEVENTMSG, pid, NULL, &old) == 0 ? GATE_MISMATCHED
-									   : GATE_FAILED);
-		return;
-	}
-	pthread_mutex_lock(&c->telling);
-	let_leave(c, k, detach(pid, 0), GATE_DONE);
-	pthread_mutex_unlock(&c->telling);
-}
-
-/* Any other stop: the exec has failed, and its caller runs on. */
-static void on_other_stop(struct exec_control *c, pid_t tid, int status)
-{
-	const bool plain = status >> 16 == 0; /* a signal is to be delivered */
-	struct exec_case *k = find_tid(c, tid);
-	bool left;
-
-	if (k != NULL && k->injected && k->state != CASE_LEFTOVER) {
-		/* Between the loaded image and the one that it is redirected to, signals act as on
-		 * any program, and a failed execve ends in SIGILL. */
-		if (plain)
-			ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status));
-		else
-			ptrace(WSTOPSIG(status) == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, tid, NULL,
-			       NULL);
-		return;
-	}
-	left = detach(tid, plain ? WSTOPSIG(status) : 0);
-	if (k == NULL && !left)
-		leftover(c, tid);
-	if (k == NULL)
-		return;
-	if (k->state == CASE_LOADING)
-		let_leave(c, k, left, GATE_FAILED);
-	else if (k->state == CASE_LEFTOVER && left)
-		exec_case_free(c, k);
-	else
-		k->seized = !left;
-}
-
-void verify_reap(struct exec_control *c)
-{
-	int status;
-	pid_t pid;
-
-	while ((pid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG)) > 0) {
-		if (WIFSTOPPED(status)) {
-			if (status >> 16 == PTRACE_EVENT_EXEC)
-				on_exec_stop(c, pid);
-			else
-				on_other_stop(c, pid, status);
-		} else {
-			give_up(c, find_tid(c, pid));
-		}
-	}
-}
-
-void verify_settle(struct exec_control *c)
-{
-	const int64_t before = now_us() - SETTLE_MS * 1000;
-	struct exec_case *k, *next;
-
-	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
-		next = LIST_NEXT(k, link);
-		if (!k->seized || k->state == CASE_PARKED || k->let_go_us > before ||
-		    trace_where(k->tid) == TRACE_LOADING)
-			continue;
-		if (!trace_has(k->tid)) {
-			/* An exec gives its thread the process's id, and it may die by that one. */
-			if (!trace_has(k->pid))
-				give_up(c, k);
-			continue;
-		}
-		if (!k->interrupted)
-			ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL);
-		k->interrupted = true;
 	}
 }
 
@@ -613,7 +427,7 @@ static void turn(struct listener *l, void *arg)
 
 	if (read(c->child_fd, info, sizeof(info)) < 0)
 		ensure(errno == EAGAIN);
-	verify_reap(c);
+	stops_reap(c);
 	gate_resume(c->setup.gate, &c->asker);
 	for (k = LIST_FIRST(&c->cases); k != NULL; k = next) {
 		struct pollfd p = {k->pidfd, POLLIN, 0};
@@ -628,7 +442,7 @@ static void turn(struct listener *l, void *arg)
 		if (!k->seized)
 			exec_case_free(c, k);
 	}
-	verify_settle(c);
+	stops_settle(c);
 	retry_deferred(c);
 }
 

@@ -47,7 +47,7 @@ static void end(pid_t pid)
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 }
 
-/* As control.c has it of a process that it believes to have seized. */
+/* As stops.c has it of a process that it believes to have seized. */
 static struct exec_case *add_case(struct exec_control *to, pid_t tid, enum case_state state)
 {
 	struct exec_case *k = mem_new(struct exec_case);
@@ -111,14 +111,14 @@ static void pol_4_a_process_that_is_not_ours_is_forgotten(void **state)
 	assert_int_equal(ptrace(PTRACE_SEIZE, ours, NULL, NULL), 0);
 	k = add_case(c, ours, CASE_LOADING);
 	add_case(c, theirs, CASE_LOADING);
-	verify_settle(c);
+	stops_settle(c);
 	assert_ptr_equal(LIST_FIRST(&c->cases), k);
 	assert_null(LIST_NEXT(k, link));
 	assert_int_equal(kit.count[GATE_FAILED], 1);
 	/* ours is asked to stop, and is let go then */
 	assert_true(k->interrupted);
 	while (!LIST_EMPTY(&c->cases))
-		verify_reap(c);
+		stops_reap(c);
 	assert_false(trace_has(ours));
 	assert_int_equal(kit.count[GATE_FAILED], 2);
 	end(ours);
@@ -144,9 +144,9 @@ static void pol_4_the_dead_are_not_detached(void **state)
 	assert_true(trace_has(pid));
 	assert_int_equal(ptrace(PTRACE_DETACH, pid, NULL, NULL), -1);
 	add_case(c, pid, CASE_LEFTOVER);
-	verify_settle(c);
+	stops_settle(c);
 	assert_false(LIST_EMPTY(&c->cases));
-	verify_reap(c);
+	stops_reap(c);
 	assert_true(LIST_EMPTY(&c->cases));
 	assert_false(trace_has(pid));
 	close_control();

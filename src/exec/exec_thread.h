@@ -108,13 +108,28 @@ bool loading_pass(struct exec_control *c, pid_t pid, bool traced);
 /* Records what became of cases. */
 void loading_look(struct exec_control *c);
 
+/* ---- stops.c; on the listener's thread ---- */
+
+/* Whether another thread of the caller's process is seized. */
+bool stops_seized_other(const struct exec_control *c, pid_t tid);
+/* The next exec of the case's thread stops it. False: it cannot be traced. */
+bool stops_seize(struct exec_case *k);
+/* A stop is asked for, at which the seized thread is detached. */
+void stops_release(struct exec_case *k);
+/* Looks after all tracees that have stopped or ended. */
+void stops_reap(struct exec_control *c);
+/* An exec that neither stopped nor is still under way has failed: a stop is asked for. */
+void stops_settle(struct exec_control *c);
+
 /* ---- control.c ---- */
 
 /* It is in no list yet. */
 struct exec_case *exec_case_new(struct exec_control *c, const struct seccomp_notif *n,
 				enum case_state state);
 void exec_case_free(struct exec_control *c, struct exec_case *k); /* also out of its list */
-/* Looks after all tracees that have stopped or ended. */
-void verify_reap(struct exec_control *c);
-/* An exec that neither stopped nor is still under way has failed: a stop is asked for. */
-void verify_settle(struct exec_control *c);
+/* The listener's cases. */
+struct exec_case *exec_case_add(struct exec_control *c, const struct seccomp_notif *n,
+				enum case_state state);
+struct exec_case *exec_case_find(struct exec_control *c, pid_t tid); /* NULL if there is not one */
+/* The case ends without an exec stop: its exec has failed. NULL is fine. */
+void exec_case_give_up(struct exec_control *c, struct exec_case *k);

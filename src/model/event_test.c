@@ -398,14 +398,20 @@ static void evt_1_every_field_survives_packing(void **state)
 	event_done(&back);
 }
 
+/* Packs the event and unpacks it again. */
+static void repack(const struct event *e, struct event *back)
+{
+	cleanup_buf struct buf out = {0};
+
+	event_pack(e, &out);
+	assert_int_equal(event_unpack(out.data, out.len, back, NULL), 0);
+}
+
 static void evt_1_a_producer_may_leave_schema_and_count(void **state)
 {
 	struct event e = {.type = EVENT_exec}, back;
-	struct buf out = {0};
-	struct err err = {0};
 
-	event_pack(&e, &out);
-	assert_int_equal(event_unpack(out.data, out.len, &back, &err), 0);
+	repack(&e, &back);
 	assert_int_equal(back.schema, EVENT_SCHEMA);
 	assert_int_equal(back.count, 1);
 	assert_null(back.path);
@@ -413,13 +419,10 @@ static void evt_1_a_producer_may_leave_schema_and_count(void **state)
 
 	e.schema = 2;
 	e.count = 5;
-	buf_clear(&out);
-	event_pack(&e, &out);
-	assert_int_equal(event_unpack(out.data, out.len, &back, &err), 0);
+	repack(&e, &back);
 	assert_int_equal(back.schema, 2);
 	assert_int_equal(back.count, 5);
 	event_done(&back);
-	buf_done(&out);
 }
 
 /* Known: the empty string gives cbf29ce484222325, "a" af63dc4c8601ec8c. */
@@ -436,24 +439,19 @@ static const char *fnv1a(const char *s)
 
 static void evt_1_values_at_their_limit_stay_whole_and_longer_ones_are_cut(void **state)
 {
-	struct event e = {.type = EVENT_file_open}, back;
-	struct buf out = {0};
-	struct err err = {0};
+	struct event e = {.type = EVENT_file_open}, back, other;
 	char path[4096 + 2];
 
 	memset(path, 'p', sizeof(path));
 	path[4096] = '\0';
 	e.path = path;
-	event_pack(&e, &out);
-	assert_int_equal(event_unpack(out.data, out.len, &back, &err), 0);
+	repack(&e, &back);
 	assert_string_equal(back.path, path);
 	event_done(&back);
 
 	path[4096] = 'p';
 	path[4097] = '\0';
-	buf_clear(&out);
-	event_pack(&e, &out);
-	assert_int_equal(event_unpack(out.data, out.len, &back, &err), 0);
+	repack(&e, &back);
 	assert_int_equal(strlen(back.path), 4096);
 	assert_memory_equal(back.path, path, 4096 - 20);
 	assert_memory_equal(back.path + 4096 - 20, "…#", 4);
@@ -461,19 +459,12 @@ static void evt_1_values_at_their_limit_stay_whole_and_longer_ones_are_cut(void 
 	assert_string_equal(e.path, path);
 
 	/* What was cut off still tells two values apart. */
-	{
-		struct event other;
-
-		path[4096] = 'q';
-		buf_clear(&out);
-		event_pack(&e, &out);
-		assert_int_equal(event_unpack(out.data, out.len, &other, &err), 0);
-		assert_memory_equal(back.path, other.path, 4096 - 16);
-		assert_string_not_equal(back.path, other.path);
-		event_done(&other);
-	}
+	path[4096] = 'q';
+	repack(&e, &other);
+	assert_memory_equal(back.path, other.path, 4096 - 16);
+	assert_string_not_equal(back.path, other.path);
+	event_done(&other);
 	event_done(&back);
-	buf_done(&out);
 }
 
 static void evt_1_the_longest_of_everything_fits(void **state)
@@ -500,13 +491,7 @@ static void evt_1_the_longest_of_everything_fits(void **state)
 
 static void pack_argv(const struct strv *argv, struct event *back)
 {
-	const struct event e = {.type = EVENT_exec, .exec_argv = *argv};
-	struct buf out = {0};
-	struct err err = {0};
-
-	event_pack(&e, &out);
-	assert_int_equal(event_unpack(out.data, out.len, back, &err), 0);
-	buf_done(&out);
+	repack(&(struct event){.type = EVENT_exec, .exec_argv = *argv}, back);
 }
 
 static void evt_1_many_arguments_become_a_cut_last_one(void **state)
@@ -654,11 +639,10 @@ static void sbx_4_a_limit_that_was_hit(void **state)
 			  .limit = (char *)"memory_limit",
 			  .counter = (char *)"oom_kills",
 			  .value = 7};
-	cleanup_buf struct buf packed = {0}, json = {0};
+	cleanup_buf struct buf json = {0};
 	struct event back;
 
-	event_pack(&e, &packed);
-	assert_int_equal(event_unpack(packed.data, packed.len, &back, NULL), 0);
+	repack(&e, &back);
 	assert_string_equal(back.limit, "memory_limit");
 	assert_string_equal(back.counter, "oom_kills");
 	assert_int_equal(back.value, 7);
