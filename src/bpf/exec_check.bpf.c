@@ -7,59 +7,16 @@
  * and the other threads have ended. No process can change the file or argv any more, and no
  * instruction of the new program has run.
  *
- * One program serves all sessions of a server. It looks for the session by the PID namespaces of
- * the process, from the outermost one inwards. Process ids are those of the namespace that holds
- * the session's: that is where the server lives, also in a container. Process 1 of a session is
- * agentsh-init and is not checked. */
+ * One program serves all sessions of a server. Process ids are those of the namespace that holds
+ * the session's: that is where the server lives, also in a container. */
 #include "bpf/exec_layout.h"
 #include "bpf/siphash.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <stddef.h>
-/* The headers of libbpf use the types of linux/bpf.h. */
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
+#include "bpf/task.bpf.h"
 #include <bpf/bpf_tracing.h>
 
 #define SIGKILL 9
-#define PID_LEVELS 33 /* the kernel's MAX_PID_NS_LEVEL is 32 */
 
-/* The members that are used here; libbpf finds their offsets in the running kernel. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct task_struct;
-struct ns_common {
-	unsigned int inum;
-};
-struct pid_namespace {
-	struct ns_common ns;
-	struct task_struct *child_reaper;
-};
-struct upid {
-	int nr;
-	struct pid_namespace *ns;
-};
-struct pid {
-	unsigned int level;
-	struct upid numbers[1];
-};
-struct mm_struct {
-	unsigned long arg_start, arg_end;
-};
-struct task_struct {
-	struct pid *thread_pid;
-	struct mm_struct *mm;
-	unsigned int ptrace;
-};
-struct super_block {
-	__u32 s_dev;
-};
-struct inode {
-	unsigned long i_ino;
-	struct super_block *i_sb;
-};
-struct file {
-	struct inode *f_inode;
-};
 struct linux_binprm {
 	struct file *file;
 	const char *filename;
@@ -76,13 +33,7 @@ struct wants {
 	__uint(value_size, sizeof(union exec_entry));
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, EXEC_SESSIONS_MAX);
-	__type(key, struct exec_session_key);
-	__array(values, struct wants);
-} sessions SEC(".maps");
+SESSION_MAPS(sessions, EXEC_SESSIONS_MAX, struct exec_session_key, struct wants);
 
 /* An empty entry; too large for the stack. */
 struct {
@@ -134,40 +85,6 @@ static bool argv_equals(const struct exec_want *want, __u64 start, __u64 len)
 	return siphash_end(&h.hash, rest, len) == want->argv_hash;
 }
 
-/* The session's map, NULL for a process outside of any session. *process: its id as the warden sees
- * it. */
-static void *find_session(struct task_struct *task, __u32 *process)
-{
-	struct pid *pid = task->thread_pid;
-	struct upid inner, outer;
-	const __u32 level = pid->level;
-
-	for (__u32 i = 1; i < PID_LEVELS && i <= level; i++) {
-		struct exec_session_key key;
-		struct pid *init;
-		void *wants;
-
-		if (bpf_core_read(&inner, sizeof(inner), &pid->numbers[i]) != 0)
-			return NULL;
-		init = BPF_CORE_READ(inner.ns, child_reaper, thread_pid);
-		if (bpf_core_read(&outer, sizeof(outer), &init->numbers[i - 1]) != 0)
-			continue;
-		key.pid_namespace = BPF_CORE_READ(inner.ns, ns.inum);
-		key.init = outer.nr;
-		wants = bpf_map_lookup_elem(&sessions, &key);
-		if (wants == NULL)
-			continue;
-		if (inner.nr == 1)
-			return NULL;
-		/* A process without an id has no want and is killed. */
-		if (bpf_core_read(&outer, sizeof(outer), &pid->numbers[i - 1]) != 0)
-			outer.nr = -1;
-		*process = outer.nr;
-		return wants;
-	}
-	return NULL;
-}
-
 static struct exec_record *find_record(void *wants)
 {
 	const __u32 key = 0;
@@ -185,14 +102,18 @@ int BPF_PROG(exec_check, struct task_struct *task, int old_pid, struct linux_bin
 		.dev = bprm->file->f_inode->i_sb->s_dev,
 		.argv_len = task->mm->arg_end - start,
 	};
-	__u32 process = 0;
-	void *wants = find_session(task, &process);
+	struct exec_session_key key;
+	__u32 level = 1, process;
+	void *wants = find_session(&sessions, task, &key, &level);
 	struct exec_record *record;
 	union exec_entry *e;
 	const __u32 only = 0;
 
 	if (wants == NULL)
 		return 0;
+	process = pid_at(task->thread_pid, level - 1);
+	if (process == 0)
+		process = -1; /* a process without an id has no want and is killed */
 	record = find_record(wants);
 	e = bpf_map_lookup_elem(wants, &process);
 	if (e != NULL &&

@@ -10,7 +10,6 @@
 #include "bpf/task_ids.bpf.h"
 #include <asm/unistd.h>
 #include <bpf/bpf_tracing.h>
-#include <stdbool.h>
 
 #define AT_FDCWD (-100)
 #define EPERM 1
@@ -61,25 +60,8 @@ struct mount {
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;
 };
-struct path {
-	struct vfsmount *mnt;
-	struct dentry *dentry;
-};
 struct fs_struct {
 	struct path root, pwd;
-};
-struct super_block {
-	__u32 s_dev;
-};
-struct inode {
-	unsigned long i_ino;
-	struct super_block *i_sb;
-};
-struct file {
-	unsigned int f_mode;
-	void *private_data;
-	struct inode *f_inode;
-	struct path f_path;
 };
 struct fdtable {
 	unsigned int max_fds;
@@ -180,25 +162,13 @@ struct session_slots {
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct file_slot));
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FILE_SESSIONS_MAX);
-	__type(key, struct exec_session_key);
-	__array(values, struct session_slots);
-} slots SEC(".maps");
+SESSION_MAPS(slots, FILE_SESSIONS_MAX, struct exec_session_key, struct session_slots);
 
 struct session_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, FILE_RING_BYTES);
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FILE_SESSIONS_MAX);
-	__type(key, struct exec_session_key);
-	__array(values, struct session_ring);
-} rings SEC(".maps");
+SESSION_MAPS(rings, FILE_SESSIONS_MAX, struct exec_session_key, struct session_ring);
 
 #define TEXTS_MAX (4 * FILE_PATH_MAX)
 struct scratch_call {
@@ -461,27 +431,6 @@ static void record_call(struct task_struct *task, const struct exec_session_key 
 
 /* ---- the program ---- */
 
-/* The session's slots, NULL for a process outside of any session. */
-static void *find_session(struct task_struct *task, struct exec_session_key *key)
-{
-	struct pid *pid = task->thread_pid;
-	const __u32 level = pid->level;
-
-	for (__u32 i = 1; i < PID_LEVELS && i <= level; i++) {
-		struct upid u;
-		void *session;
-
-		if (bpf_core_read(&u, sizeof(u), &pid->numbers[i]) != 0)
-			return NULL;
-		key->pid_namespace = BPF_CORE_READ(u.ns, ns.inum);
-		key->init = pid_at(BPF_CORE_READ(u.ns, child_reaper, thread_pid), i - 1);
-		session = bpf_map_lookup_elem(&slots, key);
-		if (session != NULL)
-			return u.nr != 1 ? session : NULL; /* process 1 is agentsh-init */
-	}
-	return NULL;
-}
-
 static void read_arguments(const struct pt_regs *regs, struct finished_call *f)
 {
 #if defined(__aarch64__) || defined(__TARGET_ARCH_arm64)
@@ -510,7 +459,8 @@ static __noinline int finished(struct task_struct *task, struct pt_regs *regs, _
 	struct finished_call f = {.result = result};
 	struct exec_session_key key;
 	struct file_slot *slot;
-	void *session = find_session(task, &key);
+	__u32 level;
+	void *session = find_session(&slots, task, &key, &level);
 
 	if (session == NULL || number >= CALLS)
 		return 0;

@@ -20,13 +20,7 @@ struct session_owners {
 	__uint(key_size, sizeof(struct net_tuple));
 	__uint(value_size, sizeof(struct net_owner));
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, NET_SESSIONS_MAX);
-	__type(key, __u64);
-	__array(values, struct session_owners);
-} owners SEC(".maps");
+SESSION_MAPS(owners, NET_SESSIONS_MAX, __u64, struct session_owners);
 
 SEC("sockops")
 int net_owner(struct bpf_sock_ops *ops)

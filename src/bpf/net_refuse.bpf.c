@@ -18,30 +18,17 @@ struct session_rules {
 	__uint(key_size, sizeof(struct net_rule_key));
 	__uint(value_size, sizeof(struct net_rule));
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, NET_SESSIONS_MAX);
-	__type(key, __u64);
-	__array(values, struct session_rules);
-} rules SEC(".maps");
+SESSION_MAPS(rules, NET_SESSIONS_MAX, __u64, struct session_rules);
 
 static void record(const struct net_rule_key *key, __u64 netns, void *session, __u16 family,
 		   __u8 hook, __s32 error)
 {
 	const struct net_rule_key lost = {.bits = NET_RULE_BITS + NET_ADDRESS_BITS,
 					  .protocol = NET_DROPPED};
-	struct net_rule *dropped;
-	struct net_call *call = NULL;
+	struct net_call *call = net_call_new(netns, session, &lost);
 
-	if (!net_call_new(netns, &call))
+	if (call == NULL)
 		return;
-	if (call == NULL) {
-		dropped = bpf_map_lookup_elem(session, &lost);
-		if (dropped != NULL)
-			__sync_fetch_and_add(&dropped->count, 1);
-		return;
-	}
 	call->error = error;
 	call->family = family;
 	call->hook = hook;

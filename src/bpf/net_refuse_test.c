@@ -10,30 +10,6 @@
 #include <sched.h>
 #include <sys/socket.h>
 
-struct rig {
-	struct bpf_programs p;
-	uint64_t netns;
-	int rules, calls;
-};
-
-static void rig_start(struct rig *rig)
-{
-	struct err err = {0};
-
-	programs_kit_load(&net_refuse_image, &rig->p);
-	rig->netns = programs_kit_network();
-	if (session_map_add(SESSION_RULES, rig->p.map[0], &rig->netns, &rig->rules, &err) < 0 ||
-	    session_map_add(SESSION_CALLS, rig->p.map[1], &rig->netns, &rig->calls, &err) < 0)
-		fail_msg("%s", err.message);
-}
-
-static void rig_end(struct rig *rig)
-{
-	close(rig->rules);
-	close(rig->calls);
-	bpf_programs_close(&rig->p);
-}
-
 /* "10.0.0.0" or "2001:db8::"; an IPv4 address becomes a mapped one. */
 static struct net_address address(const char *text)
 {
@@ -44,7 +20,7 @@ static struct net_address address(const char *text)
 	return a;
 }
 
-static int put_rule(struct rig *rig, uint8_t protocol, const char *text, uint32_t bits,
+static int put_rule(struct net_kit *kit, uint8_t protocol, const char *text, uint32_t bits,
 		    uint16_t port, int32_t error)
 {
 	const bool v4 = strchr(text, ':') == NULL;
@@ -54,13 +30,13 @@ static int put_rule(struct rig *rig, uint8_t protocol, const char *text, uint32_
 					 .address = address(text)};
 	const struct net_rule rule = {.error = error};
 
-	return bpf_map_put(rig->rules, &key, &rule);
+	return bpf_map_put(kit->rules, &key, &rule);
 }
 
-static void rule(struct rig *rig, uint8_t protocol, const char *text, uint32_t bits, uint16_t port,
-		 int32_t error)
+static void rule(struct net_kit *kit, uint8_t protocol, const char *text, uint32_t bits,
+		 uint16_t port, int32_t error)
 {
-	assert_int_equal(put_rule(rig, protocol, text, bits, port, error), 0);
+	assert_int_equal(put_rule(kit, protocol, text, bits, port, error), 0);
 }
 
 enum act { CONNECT, SENDTO };
@@ -114,41 +90,27 @@ static void net_8_calls_fail_with_the_errno_of_their_rule(void **state)
 		{CONNECT, SOCK_STREAM, "172.16.0.1", 1, EPERM},
 		{CONNECT, SOCK_STREAM, "172.16.0.2", 1, EPERM},
 	};
-	struct rig rig;
+	struct net_kit kit;
 
-	rig_start(&rig);
+	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
 	assert_int_equal(system("ip route add local default dev lo && "
 				"ip -6 route add local default dev lo"),
 			 0);
-	rule(&rig, IPPROTO_TCP, "10.0.0.0", 8, 0, ENETUNREACH);
-	rule(&rig, IPPROTO_TCP, "10.9.0.0", 16, 0, EHOSTUNREACH);
-	rule(&rig, IPPROTO_TCP, "10.1.2.3", 32, 443, 0);
-	rule(&rig, IPPROTO_TCP, "2001:db8::", 32, 0, EACCES);
-	rule(&rig, IPPROTO_UDP, "0.0.0.0", 0, 53, EPERM);
-	rule(&rig, IPPROTO_UDP, "2001:db8::", 32, 0, EHWPOISON);
-	rule(&rig, IPPROTO_TCP, "172.16.0.1", 32, 0, 99999);
-	rule(&rig, IPPROTO_TCP, "172.16.0.2", 32, 0, -5);
+	rule(&kit, IPPROTO_TCP, "10.0.0.0", 8, 0, ENETUNREACH);
+	rule(&kit, IPPROTO_TCP, "10.9.0.0", 16, 0, EHOSTUNREACH);
+	rule(&kit, IPPROTO_TCP, "10.1.2.3", 32, 443, 0);
+	rule(&kit, IPPROTO_TCP, "2001:db8::", 32, 0, EACCES);
+	rule(&kit, IPPROTO_UDP, "0.0.0.0", 0, 53, EPERM);
+	rule(&kit, IPPROTO_UDP, "2001:db8::", 32, 0, EHWPOISON);
+	rule(&kit, IPPROTO_TCP, "172.16.0.1", 32, 0, 99999);
+	rule(&kit, IPPROTO_TCP, "172.16.0.2", 32, 0, -5);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const int e = act(rows[i].act, rows[i].type, rows[i].to, rows[i].port);
 
 		if (e != rows[i].error)
 			fail_msg("row %zu: %s", i, strerrorname_np(e));
 	}
-	rig_end(&rig);
-}
-
-struct seen {
-	int n;
-	struct net_call last;
-};
-
-static void see(const void *record, size_t len, void *arg)
-{
-	struct seen *seen = arg;
-
-	assert_int_equal(len, sizeof(seen->last));
-	memcpy(&seen->last, record, len);
-	seen->n++;
+	net_kit_end(&kit);
 }
 
 static void net_8_each_refused_call_is_counted_and_recorded(void **state)
@@ -157,66 +119,66 @@ static void net_8_each_refused_call_is_counted_and_recorded(void **state)
 					 .protocol = IPPROTO_TCP,
 					 .address = address("127.0.0.9")};
 	struct net_rule value;
-	struct seen seen = {0};
-	struct rig rig;
+	struct net_call seen;
+	struct net_kit kit;
 
-	rig_start(&rig);
-	rule(&rig, IPPROTO_TCP, "127.0.0.9", 32, 0, EACCES);
-	rule(&rig, IPPROTO_UDP, "127.0.0.9", 32, 0, EACCES);
+	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	rule(&kit, IPPROTO_TCP, "127.0.0.9", 32, 0, EACCES);
+	rule(&kit, IPPROTO_UDP, "127.0.0.9", 32, 0, EACCES);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.8", 80), ECONNREFUSED);
-	assert_int_equal(programs_kit_read(rig.calls, see, &seen), 0);
+	assert_int_equal(net_kit_read(&kit, &seen), 0);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.9", 80), EACCES);
-	assert_int_equal(programs_kit_read(rig.calls, see, &seen), 1);
-	assert_int_equal(seen.last.hook, NET_CONNECT);
-	assert_int_equal(seen.last.protocol, IPPROTO_TCP);
-	assert_int_equal(seen.last.family, AF_INET);
-	assert_int_equal(seen.last.port, htons(80));
-	assert_int_equal(seen.last.error, EACCES);
-	assert_int_equal(seen.last.pid, getpid());
-	assert_int_equal(seen.last.tid, gettid());
-	assert_memory_equal(&seen.last.address, &key.address, sizeof(key.address));
-	assert_int_equal(bpf_map_get(rig.rules, &key, &value), 0);
+	assert_int_equal(net_kit_read(&kit, &seen), 1);
+	assert_int_equal(seen.hook, NET_CONNECT);
+	assert_int_equal(seen.protocol, IPPROTO_TCP);
+	assert_int_equal(seen.family, AF_INET);
+	assert_int_equal(seen.port, htons(80));
+	assert_int_equal(seen.error, EACCES);
+	assert_int_equal(seen.pid, getpid());
+	assert_int_equal(seen.tid, gettid());
+	assert_memory_equal(&seen.address, &key.address, sizeof(key.address));
+	assert_int_equal(bpf_map_get(kit.rules, &key, &value), 0);
 	assert_int_equal(value.count, 1);
 	assert_int_equal(act(SENDTO, SOCK_DGRAM, "::ffff:127.0.0.9", 7), EACCES);
-	assert_int_equal(programs_kit_read(rig.calls, see, &seen), 1);
-	assert_int_equal(seen.last.hook, NET_SENDMSG);
-	assert_int_equal(seen.last.family, AF_INET); /* the kernel sends it as IPv4 */
-	assert_memory_equal(&seen.last.address, &key.address, sizeof(key.address));
-	rig_end(&rig);
+	assert_int_equal(net_kit_read(&kit, &seen), 1);
+	assert_int_equal(seen.hook, NET_SENDMSG);
+	assert_int_equal(seen.family, AF_INET); /* the kernel sends it as IPv4 */
+	assert_memory_equal(&seen.address, &key.address, sizeof(key.address));
+	net_kit_end(&kit);
 }
 
 static void net_8_other_namespaces_pass(void **state)
 {
-	struct rig rig;
+	struct net_kit kit;
 
-	rig_start(&rig);
-	rule(&rig, IPPROTO_TCP, "127.0.0.0", 8, 0, EACCES);
+	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	rule(&kit, IPPROTO_TCP, "127.0.0.0", 8, 0, EACCES);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.1", 9), EACCES);
-	assert_int_equal(bpf_map_drop(rig.p.map[0], &rig.netns), 0);
+	assert_int_equal(bpf_map_drop(kit.p.map[0], &kit.netns), 0);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.1", 9), ECONNREFUSED);
-	assert_int_equal(bpf_map_put(rig.p.map[0], &rig.netns, &rig.rules), 0);
+	assert_int_equal(bpf_map_put(kit.p.map[0], &kit.netns, &kit.rules), 0);
 	programs_kit_network();
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.1", 9), ECONNREFUSED);
-	rig_end(&rig);
+	net_kit_end(&kit);
 }
 
 static void net_8_a_rule_too_many_is_refused_to_its_writer(void **state)
 {
-	struct rig rig;
+	struct net_kit kit;
 	uint32_t n = 1; /* the count of lost records is an entry */
 
-	rig_start(&rig);
-	rule(&rig, IPPROTO_TCP, "127.0.0.9", 32, 0, EACCES);
+	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	rule(&kit, IPPROTO_TCP, "127.0.0.9", 32, 0, EACCES);
 	for (n++; n < NET_RULES_MAX; n++) {
 		char text[32];
 
 		snprintf(text, sizeof(text), "10.1.%u.%u", n / 256, n % 256);
-		rule(&rig, IPPROTO_TCP, text, 32, 0, EACCES);
+		rule(&kit, IPPROTO_TCP, text, 32, 0, EACCES);
 	}
-	assert_int_equal(put_rule(&rig, IPPROTO_TCP, "127.0.0.8", 32, 0, EACCES), -ENOSPC);
+	assert_int_equal(put_rule(&kit, IPPROTO_TCP, "127.0.0.8", 32, 0, EACCES), -ENOSPC);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.9", 9), EACCES);
 	assert_int_equal(act(CONNECT, SOCK_STREAM, "127.0.0.8", 9), ECONNREFUSED);
-	rig_end(&rig);
+	net_kit_end(&kit);
 }
 
 static void net_8_records_that_do_not_fit_are_counted(void **state)
@@ -225,17 +187,19 @@ static void net_8_records_that_do_not_fit_are_counted(void **state)
 					  .protocol = NET_DROPPED};
 	const int tries = 4 * NET_CALLS_BYTES / (int)sizeof(struct net_call);
 	struct net_rule dropped;
-	struct seen seen = {0};
-	struct rig rig;
+	int n;
+	struct net_call seen;
+	struct net_kit kit;
 
-	rig_start(&rig);
-	rule(&rig, IPPROTO_UDP, "127.0.0.9", 32, 0, EACCES);
+	net_kit_start(&kit, &net_refuse_image, SESSION_RULES);
+	rule(&kit, IPPROTO_UDP, "127.0.0.9", 32, 0, EACCES);
 	for (int i = 0; i < tries; i++)
 		assert_int_equal(act(SENDTO, SOCK_DGRAM, "127.0.0.9", 7), EACCES);
-	assert_int_equal(bpf_map_get(rig.rules, &lost, &dropped), 0);
-	assert_in_range(programs_kit_read(rig.calls, see, &seen), 1, tries - 1);
-	assert_int_equal(seen.n + (int)dropped.count, tries);
-	rig_end(&rig);
+	assert_int_equal(bpf_map_get(kit.rules, &lost, &dropped), 0);
+	n = net_kit_read(&kit, &seen);
+	assert_in_range(n, 1, tries - 1);
+	assert_int_equal(n + (int)dropped.count, tries);
+	net_kit_end(&kit);
 }
 
 static void net_8_a_damaged_object_is_refused(void **state)

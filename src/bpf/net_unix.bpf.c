@@ -25,29 +25,16 @@ struct session_paths {
 	__uint(key_size, sizeof(struct net_path));
 	__uint(value_size, sizeof(struct net_rule));
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, NET_SESSIONS_MAX);
-	__type(key, __u64);
-	__array(values, struct session_paths);
-} paths SEC(".maps");
+SESSION_MAPS(paths, NET_SESSIONS_MAX, __u64, struct session_paths);
 
 static void record(const struct net_path *path, __u16 len, __u64 netns, void *session, __u8 hook,
 		   __s32 error)
 {
 	struct net_path zeros = {0};
-	struct net_rule *dropped;
-	struct net_call *call = NULL;
+	struct net_call *call = net_call_new(netns, session, &zeros);
 
-	if (!net_call_new(netns, &call))
+	if (call == NULL)
 		return;
-	if (call == NULL) {
-		dropped = bpf_map_lookup_elem(session, &zeros);
-		if (dropped != NULL)
-			__sync_fetch_and_add(&dropped->count, 1);
-		return;
-	}
 	call->error = error;
 	call->family = AF_UNIX;
 	call->hook = hook;

@@ -10,21 +10,13 @@
 #include <sys/un.h>
 
 struct rig {
-	struct bpf_programs p;
-	uint64_t netns;
-	int paths, calls;
+	struct net_kit net;
 	char dir[32];
 };
 
 static void rig_start(struct rig *rig)
 {
-	struct err err = {0};
-
-	programs_kit_load(&net_unix_image, &rig->p);
-	rig->netns = programs_kit_network();
-	if (session_map_add(SESSION_PATHS, rig->p.map[0], &rig->netns, &rig->paths, &err) < 0 ||
-	    session_map_add(SESSION_CALLS, rig->p.map[1], &rig->netns, &rig->calls, &err) < 0)
-		fail_msg("%s", err.message);
+	net_kit_start(&rig->net, &net_unix_image, SESSION_PATHS);
 	strcpy(rig->dir, "/tmp/agentsh-unix-XXXXXX");
 	assert_non_null(mkdtemp(rig->dir));
 	assert_int_equal(chdir(rig->dir), 0);
@@ -36,9 +28,7 @@ static void rig_end(struct rig *rig)
 	unlink("d");
 	assert_int_equal(chdir("/"), 0);
 	assert_int_equal(rmdir(rig->dir), 0);
-	close(rig->paths);
-	close(rig->calls);
-	bpf_programs_close(&rig->p);
+	net_kit_end(&rig->net);
 }
 
 /* The path with n bytes; an abstract name begins with a zero byte. */
@@ -78,34 +68,20 @@ static int put_path(struct rig *rig, const char *path, size_t n, int32_t error)
 	const struct net_rule rule = {.error = error};
 
 	memcpy(key.text, path, n);
-	return bpf_map_put(rig->paths, &key, &rule);
-}
-
-struct seen {
-	int n;
-	struct net_call last;
-};
-
-static void see(const void *record, size_t len, void *arg)
-{
-	struct seen *seen = arg;
-
-	assert_int_equal(len, sizeof(seen->last));
-	memcpy(&seen->last, record, len);
-	seen->n++;
+	return bpf_map_put(rig->net.rules, &key, &rule);
 }
 
 static void expect_call(struct rig *rig, uint8_t hook, const char *path, size_t n, int error)
 {
-	struct seen seen = {0};
+	struct net_call seen;
 
-	assert_int_equal(programs_kit_read(rig->calls, see, &seen), 1);
-	assert_int_equal(seen.last.hook, hook);
-	assert_int_equal(seen.last.family, AF_UNIX);
-	assert_int_equal(seen.last.error, error);
-	assert_int_equal(seen.last.pid, getpid());
-	assert_int_equal(seen.last.path_len, n);
-	assert_memory_equal(seen.last.path, path, n);
+	assert_int_equal(net_kit_read(&rig->net, &seen), 1);
+	assert_int_equal(seen.hook, hook);
+	assert_int_equal(seen.family, AF_UNIX);
+	assert_int_equal(seen.error, error);
+	assert_int_equal(seen.pid, getpid());
+	assert_int_equal(seen.path_len, n);
+	assert_memory_equal(seen.path, path, n);
 }
 
 static void net_8_unix_connects_are_recorded_and_refused_by_path(void **state)
@@ -163,7 +139,7 @@ static void net_8_other_namespaces_pass_unseen(void **state)
 	assert_int_equal(put_path(&rig, "s", 1, EACCES), 0);
 	programs_kit_network();
 	assert_int_equal(reach(SOCK_STREAM, "s", 2), 0);
-	assert_int_equal(programs_kit_read(rig.calls, NULL, NULL), 0);
+	assert_int_equal(programs_kit_read(rig.net.calls, NULL, NULL), 0);
 	rig_end(&rig);
 }
 
@@ -185,8 +161,8 @@ static void net_8_full_maps_of_paths_and_records(void **state)
 	assert_int_equal(put_path(&rig, "s", 1, EACCES), -E2BIG);
 	for (int i = 0; i < tries; i++)
 		assert_int_equal(reach(SOCK_STREAM, "p7", 2), EACCES);
-	assert_int_equal(bpf_map_get(rig.paths, &zeros, &dropped), 0);
-	n = programs_kit_read(rig.calls, NULL, NULL);
+	assert_int_equal(bpf_map_get(rig.net.rules, &zeros, &dropped), 0);
+	n = programs_kit_read(rig.net.calls, NULL, NULL);
 	assert_in_range(n, 1, tries - 1);
 	assert_int_equal(n + (int)dropped.count, tries);
 	rig_end(&rig);

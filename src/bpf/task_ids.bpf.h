@@ -5,62 +5,9 @@
  * their own namespace, so the programs report these. */
 #pragma once
 #include "bpf/server_layout.h"
-#include <linux/bpf.h>
-/* The headers of libbpf use the types of linux/bpf.h. */
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-
-#define PID_LEVELS 33 /* the kernel's MAX_PID_NS_LEVEL is 32 */
-
-/* The members that are used here; libbpf finds their offsets in the running kernel. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct task_struct;
-struct ns_common {
-	unsigned int inum;
-};
-struct pid_namespace {
-	struct ns_common ns;
-	struct task_struct *child_reaper;
-};
-struct upid {
-	int nr;
-	struct pid_namespace *ns;
-};
-struct pid {
-	unsigned int level;
-	struct upid numbers[1];
-};
-typedef struct {
-	__u32 val;
-} kuid_t;
-struct cred {
-	kuid_t uid;
-};
-struct files_struct;
-struct fs_struct;
-struct task_struct {
-	struct task_struct *group_leader;
-	struct pid *thread_pid;
-	const struct cred *cred;
-	__u64 start_boottime;
-	struct files_struct *files;
-	struct fs_struct *fs;
-};
-#pragma clang attribute pop
+#include "bpf/task.bpf.h"
 
 const volatile struct server_facts server SEC(SERVER_FACTS);
-
-/* The number of a process or thread at this level of PID namespaces; 0 if it is not visible there.
- */
-static __always_inline __u32 pid_at(struct pid *pid, __u32 level)
-{
-	struct upid u;
-
-	if (level > BPF_CORE_READ(pid, level) ||
-	    bpf_core_read(&u, sizeof(u), &pid->numbers[level]) != 0)
-		return 0;
-	return u.nr;
-}
 
 struct task_ids {
 	__u32 pid, tid;

@@ -12,8 +12,6 @@
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
-#define CUTS 4
-#define FLIPS 12
 
 void programs_kit_load(const struct bpf_image *image, struct bpf_programs *p)
 {
@@ -116,44 +114,93 @@ int programs_kit_read(int ring, programs_kit_record_fn *fn, void *arg)
 	return n;
 }
 
-/* libbpf 1.1 does not survive every damage, so the programs are loaded in a process that may die
- * of it: agentsh-bpf, or a child of agentsh-probe. */
-static int load_damaged(const void *image)
+void net_kit_start(struct net_kit *kit, const struct bpf_image *image, enum session_map rules)
+{
+	struct err err = {0};
+
+	programs_kit_load(image, &kit->p);
+	kit->netns = programs_kit_network();
+	if (session_map_add(rules, kit->p.map[0], &kit->netns, &kit->rules, &err) < 0 ||
+	    session_map_add(SESSION_CALLS, kit->p.map[1], &kit->netns, &kit->calls, &err) < 0)
+		fail_msg("%s", err.message);
+}
+
+void net_kit_end(struct net_kit *kit)
+{
+	close(kit->rules);
+	close(kit->calls);
+	bpf_programs_close(&kit->p);
+}
+
+static void on_net_call(const void *record, size_t len, void *arg)
+{
+	assert_int_equal(len, sizeof(struct net_call));
+	memcpy(arg, record, len);
+}
+
+int net_kit_read(struct net_kit *kit, struct net_call *last)
+{
+	return programs_kit_read(kit->calls, on_net_call, last);
+}
+
+static int load_programs(const struct bpf_image *image, struct err *err)
 {
 	struct bpf_programs p;
+	const int r = bpf_programs_load(image, NULL, &p, err);
+
+	if (r == 0)
+		bpf_programs_close(&p);
+	return r;
+}
+
+struct damaged {
+	struct bpf_image image;
+	damage_kit_load_fn *load;
+};
+
+/* libbpf 1.1 does not survive every damage, so the programs are loaded in a process that may die
+ * of it: agentsh-bpf, or a child of agentsh-probe. */
+static int load_damaged(const void *arg)
+{
+	const struct damaged *d = arg;
 	struct err err = {0};
 	int r;
 
 	signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test, in this child */
-	r = bpf_programs_load(image, NULL, &p, &err);
-	if (r == 0)
-		bpf_programs_close(&p);
+	r = d->load(&d->image, &err);
 	_exit(r == 0 ? 0 : err.message[0] != '\0' ? 1 : 2); /* no look for leaks */
+}
+
+void damage_kit_try(const struct bpf_image *image, damage_kit_load_fn *load, size_t places,
+		    unsigned refused_least)
+{
+	cleanup_free unsigned char *bytes = mem_dup(image->bytes, image->size);
+	struct damaged d = {{.name = image->name, .bytes = bytes}, load};
+	unsigned refused = 0;
+
+	for (size_t i = 0; i < places; i++) {
+		struct err err = {0};
+
+		d.image.size = image->size * i / places;
+		assert_int_equal(load(&d.image, &err), -E_ENFORCEMENT);
+		assert_string_not_equal(err.message, "");
+	}
+	d.image.size = image->size;
+	for (size_t i = 0; i < places; i++) {
+		const size_t at = image->size * i / places;
+
+		bytes[at] ^= 0xff;
+		refused += kid_wait(load_damaged, &d, false) != 0;
+		bytes[at] ^= 0xff;
+	}
+	assert_in_range(refused, refused_least, places);
 }
 
 void programs_kit_damage(const struct bpf_image *image)
 {
-	cleanup_free unsigned char *bytes = mem_dup(image->bytes, image->size);
-	struct bpf_image damaged = {.name = image->name, .bytes = bytes};
 	struct bpf_programs p;
-	unsigned refused = 0;
 
 	programs_kit_load(image, &p);
 	bpf_programs_close(&p);
-	for (size_t i = 0; i < CUTS; i++) {
-		struct err err = {0};
-
-		damaged.size = image->size * i / CUTS;
-		assert_int_equal(bpf_programs_load(&damaged, NULL, &p, &err), -E_ENFORCEMENT);
-		assert_string_not_equal(err.message, "");
-	}
-	damaged.size = image->size;
-	for (size_t i = 0; i < FLIPS; i++) {
-		const size_t at = image->size * i / FLIPS;
-
-		bytes[at] ^= 0xff;
-		refused += kid_wait(load_damaged, &damaged, false) != 0;
-		bytes[at] ^= 0xff;
-	}
-	assert_in_range(refused, 2, FLIPS);
+	damage_kit_try(image, load_programs, 12, 2);
 }
