@@ -29,22 +29,14 @@ def server(request):
         pytest.skip("needs root to make both kinds of server")
     s = make(0 if request.param == "root" else harness.USER_UID)
     yield s
-    try:
-        s.stop()
-        s.check_log()
-    finally:
-        s.cleanup()
+    s.finish()
 
 
 @pytest.fixture(scope="module")
 def root_server():
     s = make(0)
     yield s
-    try:
-        s.stop()
-        s.check_log()
-    finally:
-        s.cleanup()
+    s.finish()
 
 
 @pytest.fixture
@@ -59,11 +51,7 @@ def new_server():
 
     yield factory
     for s in made:
-        try:
-            s.stop()
-            s.check_log()
-        finally:
-            s.cleanup()
+        s.finish()
 
 
 @pytest.fixture

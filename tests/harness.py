@@ -241,6 +241,14 @@ class Server:
             for w in self.workspaces:
                 shutil.rmtree(w, ignore_errors=True)
 
+    def finish(self):
+        """Ends the server, and fails if its log has a defect."""
+        try:
+            self.stop()
+            self.check_log()
+        finally:
+            self.cleanup()
+
     def check_log(self):
         text = self.log_text()
         for word in ("AddressSanitizer", "runtime error:", "UndefinedBehaviorSanitizer", "broken invariant"):

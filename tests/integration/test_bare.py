@@ -59,11 +59,7 @@ def bare():
 
     yield factory
     for s in made:
-        try:
-            s.stop()
-            s.check_log()
-        finally:
-            s.cleanup()
+        s.finish()
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +67,7 @@ def shared():
     harness.ensure_user()
     s = Contained(HOST, harness.USER_UID, {"sandbox": {"allow_unenforced": ["namespaces"]}}).start()
     yield s
-    try:
-        s.stop()
-        s.check_log()
-    finally:
-        s.cleanup()
+    s.finish()
 
 
 @pytest.fixture

@@ -210,11 +210,7 @@ def contained():
 
     yield factory
     for s in made:
-        try:
-            s.stop()
-            s.check_log()
-        finally:
-            s.cleanup()
+        s.finish()
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
