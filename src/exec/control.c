@@ -192,6 +192,15 @@ static int let_go_checked(struct exec_control *c, struct exec_case *k)
 	return 0;
 }
 
+/* The map is full. True: the exec waits until others are over, but not for ever. */
+static bool wait_for_room(struct exec_control *c, struct exec_case *k)
+{
+	c->full = true;
+	if (k->full_us == 0)
+		k->full_us = now_us();
+	return now_us() - k->full_us < ROOM_MS * 1000;
+}
+
 /* Tells the kernel's exec check what it has to expect. True: the exec is to be compared at its
  * stop. False: it has gone on, waits or was refused. */
 static bool tell_kernel(struct exec_control *c, struct exec_case *k)
@@ -202,12 +211,16 @@ static bool tell_kernel(struct exec_control *c, struct exec_case *k)
 	pthread_mutex_lock(&c->telling);
 	if (stops_seized_other(c, k->tid) || !loading_is_free(c, k))
 		r = -EBUSY;
+	else if (c->full && k->full_us == 0)
+		r = -E2BIG;
 	else if (compares)
 		r = let_go_checked(c, k);
 	else
 		r = loading_pass(c, k->pid, true) ? 0 : -E2BIG;
 	pthread_mutex_unlock(&c->telling);
 	if (r == -EBUSY)
+		k->full_us = 0;
+	if (r == -EBUSY || (r == -E2BIG && wait_for_room(c, k)))
 		k->state = CASE_DECIDED;
 	else if (r < 0)
 		refuse(c, k, GATE_WHY_LOADING);
@@ -360,6 +373,22 @@ static void verify_exec(struct exec_control *c, const struct seccomp_notif *n)
 	}
 }
 
+/* Lets go the execs that waited for room, the oldest first, until the map is full again. */
+static void retry_full(struct exec_control *c)
+{
+	struct exec_case *k, *oldest;
+
+	c->full = false;
+	do {
+		oldest = NULL;
+		LIST_FOREACH (k, &c->cases, link) /* new ones are at its head */
+			if (k->state == CASE_DECIDED && k->full_us != 0)
+				oldest = k;
+		if (oldest != NULL)
+			let_go(c, oldest);
+	} while (oldest != NULL && !c->full);
+}
+
 /* Looks again at the execs that were deferred, the oldest first. They leave the list of cases
  * before, because an exec ends any other case of its thread id. */
 static void retry_deferred(struct exec_control *c)
@@ -371,7 +400,7 @@ static void retry_deferred(struct exec_control *c)
 		next = LIST_NEXT(k, link);
 		if (k->state == CASE_DECIDED && !listener_valid(c->listener, k->notif.id))
 			exec_case_free(c, k);
-		else if (k->state == CASE_DECIDED)
+		else if (k->state == CASE_DECIDED && k->full_us == 0)
 			let_go(c, k);
 		else if (k->state == CASE_DEFERRED) {
 			LIST_REMOVE(k, link);
@@ -385,6 +414,7 @@ static void retry_deferred(struct exec_control *c)
 		if (listener_valid(c->listener, n.id))
 			verify_exec(c, &n);
 	}
+	retry_full(c);
 }
 
 /* ---- as the listener's handler ---- */

@@ -56,7 +56,7 @@ static void fill_map(uint32_t state)
 }
 
 /* POL-4: entries that processes have left are removed; if the map stays full, the exec is refused
- * and its event says why. */
+ * after a time, and its event says why. */
 static void pol_4_a_full_map_refuses_with_a_reason(void **state)
 {
 	kit_start(guest_twice, NULL);
@@ -73,6 +73,55 @@ static void pol_4_a_full_map_refuses_with_a_reason(void **state)
 	assert_int_equal(kit.record[0].outcome, GATE_REFUSED);
 	assert_string_equal(kit.record[0].reason,
 			    "too many programs are being loaded at the same time");
+}
+
+#define AT_ONCE 300
+#define ROOM 4
+
+/* In the guest: so many processes execute when all of them are there. */
+static int guest_at_once(void *arg)
+{
+	char *argv[] = {(char *)"x", NULL}, byte;
+	pid_t pid[AT_ONCE];
+	int start[2], status = 0;
+
+	if (pipe2(start, O_CLOEXEC) != 0)
+		return KIT_BROKEN;
+	for (size_t i = 0; i < AT_ONCE; i++) {
+		pid[i] = fork();
+		if (pid[i] != 0)
+			continue;
+		close(start[1]);
+		if (read(start[0], &byte, 1) == 0)
+			execve(kit_path("good"), argv, environ);
+		_exit(errno == EACCES ? KIT_NOT_RUN : KIT_BROKEN);
+	}
+	close(start[1]);
+	for (size_t i = 0; i < AT_ONCE; i++) {
+		const int its = kit_status(pid[i]);
+
+		status = its != 0 ? its : status;
+	}
+	return status;
+}
+
+/* POL-4: execs for which the map has no room wait until others are over. */
+static void pol_4_many_execs_at_once_all_run(void **state)
+{
+	uint32_t pid = 5000000;
+
+	for (int i = 0; i < 2; i++) {
+		kit_start(guest_at_once, NULL);
+		if (i == 1) {
+			fill_map(EXEC_COMPARE);
+			for (; pid < 5000000 + ROOM; pid++)
+				assert_int_equal(bpf_map_drop(kit.wants_fd, &pid), 0);
+		}
+		kit_go();
+		assert_int_equal(kit_end(), 0);
+		assert_int_equal(kit.outcome[GATE_DONE], AT_ONCE);
+		assert_int_equal(kit.outcome[GATE_REFUSED], 0);
+	}
 }
 
 static int begin[2]; /* a pipe */
@@ -260,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		KERNEL(pol_4_without_its_link_execs_are_compared_at_their_stop),
 		KERNEL(pol_4_a_full_map_refuses_with_a_reason),
+		KERNEL(pol_4_many_execs_at_once_all_run),
 		KERNEL(pol_4_an_exec_without_a_decision_is_killed),
 		KERNEL(pol_4_a_kill_without_an_entry_is_recorded),
 		KIT_BOTH(pol_4_a_failed_exec_does_not_hold_other_threads),

@@ -10,6 +10,7 @@
 
 #define KEYS_AT_ONCE 32 /* getrandom gives 256 bytes at once */
 #define SETTLE_MS 20	/* after which an exec without a stop is looked at */
+#define ROOM_MS 5000	/* after which an exec that waits for room is refused */
 #define FOLD_PIDS 16	/* processes of which the last refusal is remembered */
 #define FOLD_NAME 64
 
@@ -17,7 +18,7 @@ enum case_state {
 	CASE_DEFERRED, /* looked at when another exec of its process is over */
 	CASE_READ,     /* being decided */
 	CASE_PARKED,   /* its caller waits in the notification for the gate's answer */
-	CASE_DECIDED,  /* allowed; let go when another exec of its process is over */
+	CASE_DECIDED,  /* allowed; let go when another exec is over */
 	CASE_LOADING,  /* let go: the exec stop, or a sign of its failure, comes next */
 	CASE_INJECTED, /* redirect: our own execve comes next */
 	CASE_LEFTOVER, /* recorded; only to be detached or reaped */
@@ -36,6 +37,7 @@ struct exec_case {
 	bool seized, interrupted;
 	bool injected; /* our execve was put into it */
 	int64_t began_us, let_go_us;
+	int64_t full_us; /* DECIDED: waits since then for room in the kernel's map; else 0 */
 	uint64_t latency_us;
 	struct args args;
 	struct image image;
@@ -77,6 +79,7 @@ struct exec_control {
 	struct gate_asker asker;
 	struct exec_looker *programs;
 	LIST_HEAD(, exec_case) cases;
+	bool full; /* the kernel's map: execs wait for room, and the next one behind them */
 };
 
 /* ---- initial.c ---- */
