@@ -20,6 +20,7 @@ from exec_check import exec_check
 from history import history
 from output import output
 from table import BENCH, PROGRAMS, all_walls, harness, lines, note, row, rows
+from weights import weights
 from work import work
 
 
@@ -253,6 +254,7 @@ SECTIONS = {
     "run": run,
     "neighbours": neighbours,
     "clients": clients,
+    "weights": weights,
     "work": work,
     "exec_check": exec_check,
     "output": output,

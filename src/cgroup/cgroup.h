@@ -34,12 +34,13 @@ struct cgroup_host {
 		bool v2;
 		unsigned controllers; /* 1 << CGROUP_… */
 	} tree[CGROUP_TREES];
+	unsigned weight; /* of the group of all sessions, in processes; 0: not set yet */
 	char why[CGROUP_CONTROLLERS][CGROUP_WHY]; /* a controller that no tree has: the reason */
 };
 /* Finds the trees and makes the group of all sessions in each. parent: a path from the trees'
- * roots; NULL: the server's own group. A v2 group cannot have both processes and limited children:
- * if this process is alone in its group it moves to "agentsh-server" below it, else the group above
- * is used. Never fails: why has the reason for each missing controller. */
+ * roots; "" or NULL: the server's own group. A v2 group cannot have both processes and limited
+ * children: if this process is alone in its group it moves to "agentsh-server" below it, else the
+ * group above is used. Never fails: why has the reason for each missing controller. */
 void cgroup_host_open(struct cgroup_host *host, const char *parent);
 void cgroup_host_close(struct cgroup_host *host);
 /* Removes the group of all sessions where it is empty; another server that shares it makes it
@@ -47,6 +48,9 @@ void cgroup_host_close(struct cgroup_host *host);
 void cgroup_host_remove(struct cgroup_host *host);
 /* Whether the group of all sessions still exists in every tree; else open it anew. */
 bool cgroup_host_alive(const struct cgroup_host *host);
+/* Where CPU time is scarce, all sessions together get as much as one process for each session, at
+ * most four. With the weight of one process for all, a command of 32 clients waits too long. */
+void cgroup_weigh(struct cgroup_host *host, size_t sessions);
 
 struct cgroup_ask {
 	const char *id;

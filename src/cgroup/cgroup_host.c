@@ -14,6 +14,7 @@
 #define OURS "agentsh"
 #define SERVER "agentsh-server"
 #define TEXT_MAX 65536
+#define WEIGHT_MOST 4 /* processes that all sessions together weigh */
 
 static const struct {
 	const char *v1, *v2; /* NULL: does not exist */
@@ -235,6 +236,8 @@ void cgroup_host_open(struct cgroup_host *host, const char *parent)
 	*host = (struct cgroup_host){0};
 	for (unsigned c = 0; c < CGROUP_CONTROLLERS; c++)
 		snprintf(host->why[c], CGROUP_WHY, "no controller '%s' below " ROOT, name_of[c].v1);
+	if (parent != NULL && parent[0] == '\0')
+		parent = NULL;
 	buf_adds(&groups, "");
 	fdio_load_path("/proc/self/cgroup", TEXT_MAX, &groups, NULL);
 	add_v2(host, ROOT, parent, groups.data);
@@ -257,6 +260,23 @@ bool cgroup_host_alive(const struct cgroup_host *host)
 		if (faccessat(host->tree[i].dir, "cgroup.procs", F_OK, 0) < 0)
 			return false;
 	return true;
+}
+
+void cgroup_weigh(struct cgroup_host *host, size_t sessions)
+{
+	static const struct {
+		const char *file;
+		unsigned process; /* the weight of one */
+	} weight[] = {[false] = {"cpu.shares", 1024}, [true] = {"cpu.weight", 100}};
+	const unsigned n = sessions < 1 ? 1 : sessions > WEIGHT_MOST ? WEIGHT_MOST : sessions;
+
+	if (n == host->weight)
+		return;
+	host->weight = n;
+	for (size_t i = 0; i < host->n; i++)
+		if ((host->tree[i].controllers & 1u << CGROUP_CPU) != 0)
+			cgroup_write(host->tree[i].dir, weight[host->tree[i].v2].file, "%u",
+				     n * weight[host->tree[i].v2].process);
 }
 
 void cgroup_host_remove(struct cgroup_host *host)

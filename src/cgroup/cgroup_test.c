@@ -310,6 +310,31 @@ static void sbx_4_cpu(void **state)
 		assert_in_range(c.cpu_us, 30000, 1000000);
 }
 
+static unsigned long weight_of_all(size_t sessions)
+{
+	const char *const file[] = {"cpu.shares", "cpu.weight"};
+	cleanup_buf struct buf text = {0};
+
+	cgroup_weigh(&host, sessions);
+	for (size_t i = 0; i < host.n; i++)
+		if ((host.tree[i].controllers & 1u << CGROUP_CPU) != 0 &&
+		    cgroup_load(host.tree[i].dir, file[host.tree[i].v2], &text) == 0)
+			return strtoul(text.data, NULL, 10);
+	return 0;
+}
+
+static void prf_2_all_sessions_weigh_as_one_process_each_up_to_four(void **state)
+{
+	unsigned long one;
+
+	need(CGROUP_CPU);
+	one = weight_of_all(1);
+	assert_in_range(one, 100, 1024);
+	assert_int_equal(weight_of_all(3), 3 * one);
+	assert_int_equal(weight_of_all(500), 4 * one);
+	assert_int_equal(weight_of_all(0), one);
+}
+
 static void sbx_4_disk_bandwidth(void **state)
 {
 	struct limits limits = no_limits;
@@ -645,6 +670,7 @@ int main(void)
 		GROUP_TEST(sbx_4_memory),
 		GROUP_TEST(sbx_4_processes),
 		GROUP_TEST(sbx_4_cpu),
+		GROUP_TEST(prf_2_all_sessions_weigh_as_one_process_each_up_to_four),
 		GROUP_TEST(sbx_4_disk_bandwidth),
 		GROUP_TEST(sbx_4_no_disk_no_limit),
 		GROUP_TEST(sbx_4_what_cannot_be_had_is_named),

@@ -24,9 +24,7 @@
 
 static void open_host(struct launcher *l)
 {
-	const char *parent = l->settings.config.cgroup_parent;
-
-	cgroup_host_open(&l->groups.host, parent[0] != '\0' ? parent : NULL);
+	cgroup_host_open(&l->groups.host, l->settings.config.cgroup_parent);
 }
 
 /* Another program may have removed the group of all sessions while it was empty. */
@@ -39,6 +37,7 @@ uint64_t group_next(struct launcher *l)
 		cgroup_host_close(&l->groups.host);
 		open_host(l);
 	}
+	cgroup_weigh(&l->groups.host, l->alive);
 	if (l->groups.next < now)
 		l->groups.next = now;
 	return l->groups.next++;
@@ -95,6 +94,7 @@ static void try_later(struct launcher *l)
 
 void group_drop(struct launcher *l, uint64_t number)
 {
+	cgroup_weigh(&l->groups.host, l->alive);
 	if (number == 0 || remove_group(l, number, 0) == 0)
 		return;
 	l->groups.again_ms = AGAIN_MS;
@@ -162,11 +162,9 @@ void groups_open(struct launcher *l)
 
 void groups_close(struct launcher *l)
 {
-	struct groups *g = &l->groups;
-
 	if (!sweep(l, CLOSE_MS))
 		log_warn("a session's cgroup cannot be removed");
-	watch_free(g->again);
-	cgroup_host_remove(&g->host);
-	cgroup_host_close(&g->host);
+	watch_free(l->groups.again);
+	cgroup_host_remove(&l->groups.host);
+	cgroup_host_close(&l->groups.host);
 }
