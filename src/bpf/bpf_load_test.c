@@ -17,7 +17,6 @@ static void expect_reason(const struct bpf_image *image, const char *reason)
 	assert_int_equal(check.link, -1);
 }
 
-/* An object that was cut or changed is refused, or it is as good as the whole one. */
 static int load_and_close(const struct bpf_image *image, struct err *err)
 {
 	struct exec_check check;

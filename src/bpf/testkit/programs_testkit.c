@@ -2,9 +2,13 @@
 #include "bpf/testkit/programs_testkit.h"
 #include "base/mem.h"
 #include <bpf/libbpf.h>
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -158,17 +162,37 @@ struct damaged {
 	damage_kit_load_fn *load;
 };
 
-/* libbpf 1.1 does not survive every damage, so the programs are loaded in a process that may die
- * of it: agentsh-bpf, or a child of agentsh-probe. */
+#define ATTACHED 3
+
+/* The caller cannot attach a program: the attempt fails with EXDEV. */
+static bool forbid_attaching(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_bpf, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BPF_LINK_CREATE, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BPF_RAW_TRACEPOINT_OPEN, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {ARRAY_LEN(code), code};
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* A changed program that the kernel takes would refuse calls, or kill, on the whole machine:
+ * therefore it is not attached. libbpf 1.1 does not survive every damage, so the programs are
+ * loaded in a process that may die of it: agentsh-bpf, or a child of agentsh-probe. */
 static int load_damaged(const void *arg)
 {
 	const struct damaged *d = arg;
 	struct err err = {0};
-	int r;
 
 	signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test, in this child */
-	r = d->load(&d->image, &err);
-	_exit(r == 0 ? 0 : err.message[0] != '\0' ? 1 : 2); /* no look for leaks */
+	if (!forbid_attaching() || d->load(&d->image, &err) == 0)
+		_exit(ATTACHED);
+	_exit(strstr(err.message, strerror(EXDEV)) != NULL ? 0 : 1); /* no look for leaks */
 }
 
 void damage_kit_try(const struct bpf_image *image, damage_kit_load_fn *load, size_t places,
@@ -188,9 +212,12 @@ void damage_kit_try(const struct bpf_image *image, damage_kit_load_fn *load, siz
 	d.image.size = image->size;
 	for (size_t i = 0; i < places; i++) {
 		const size_t at = image->size * i / places;
+		int status;
 
 		bytes[at] ^= 0xff;
-		refused += kid_wait(load_damaged, &d, false) != 0;
+		status = kid_wait(load_damaged, &d, false);
+		assert_true(!WIFEXITED(status) || WEXITSTATUS(status) != ATTACHED);
+		refused += status != 0;
 		bytes[at] ^= 0xff;
 	}
 	assert_in_range(refused, refused_least, places);

@@ -46,7 +46,7 @@ int net_kit_read(struct net_kit *kit, struct net_call *last);
 /* Loads an object and closes it. Returns what the load returned. */
 typedef int damage_kit_load_fn(const struct bpf_image *image, struct err *err);
 /* An object that was cut is refused. One with a changed byte is refused, or ends the process that
- * loads it, or is as good as the whole one. places: how many of each are tried. */
+ * loads it, or the kernel takes it. places: how many of each are tried. */
 void damage_kit_try(const struct bpf_image *image, damage_kit_load_fn *load, size_t places,
 		    unsigned refused_least);
 void programs_kit_damage(const struct bpf_image *image); /* of bpf_programs_load */
