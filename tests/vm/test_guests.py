@@ -2,6 +2,7 @@
 """The spine on other hosts: each guest boots, runs the checks of inside/, and its answers about walls are shown."""
 
 import json
+import os
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -13,6 +14,8 @@ sys.path.insert(0, str(TOP / "tools"))
 import vm  # noqa: E402
 
 LIMIT = 600  # seconds for the checks of one guest; an emulated one is slow
+# AGENTSH_TEST_BPF=off or required: all checks in that way
+WAY = f"AGENTSH_TEST_BPF={os.environ['AGENTSH_TEST_BPF']} " if "AGENTSH_TEST_BPF" in os.environ else ""
 CHECKS = "python3 -m pytest -q -ra -o python_files='check_*.py' --junitxml=/results/junit.xml tests/vm/inside"
 # uid 1000 in a cgroup that was given to it: it makes a child, gives it controllers, and goes there.
 DELEGATED = """set -e
@@ -54,7 +57,7 @@ def describe(entries):
 
 @pytest.mark.parametrize("guest", vm.GUESTS)
 def test_dep_2_guest(guest, guest_report):
-    o = boot(guest, CHECKS, limit=LIMIT)
+    o = boot(guest, WAY + CHECKS, limit=LIMIT)
     count_results(guest, o.files.get("junit.xml"))
     for kind in ("root", "user"):
         who = f"{guest}, server of {kind}:"
