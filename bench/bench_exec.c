@@ -121,7 +121,7 @@ static void exec_by_http(struct runtime *p, const char *body)
 	snprintf(path, sizeof(path), "/api/v1/sessions/%s/exec", p->session);
 	if (call(p->fd, "POST", path, body, answer, sizeof(answer)) != 200 ||
 	    strstr(answer, "\"exit_code\":0,") == NULL)
-		fail("exec");
+		fail(answer);
 }
 
 static void way_http(struct runtime *p)
