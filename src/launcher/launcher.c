@@ -251,6 +251,7 @@ static int serve(struct launcher *l, struct err *err)
 	if (r < 0)
 		return r;
 	uids_open(l);
+	groups_open(l); /* before a child is started: a server moves only if it is alone */
 	bpf_child_start(l);
 	workspace_guard(&l->guarded);
 	sigemptyset(&set);
@@ -265,7 +266,6 @@ static int serve(struct launcher *l, struct err *err)
 	l->deadline = watch_timer(l->loop, on_deadline, l);
 	if (watch_start(l->signals) < 0)
 		return err_set(err, E_UNAVAILABLE, NULL, "cannot watch for signals: " LOOP_FULL);
-	groups_open(l);
 	r = adopt_scan(l, err);
 	if (r == 0)
 		r = runtime_listen(&l->settings.config, l->privileged, &l->place, err);
