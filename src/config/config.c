@@ -95,7 +95,8 @@ static void report_key(struct report *r, const char *prefix, const char *key,
 
 static void walk_map(struct report *r, struct config *c, const char *prefix, const struct yaml *map)
 {
-	for (const struct yaml_item *item = map->item; item < map->item + map->n; item++) {
+	for (size_t i = 0; i < map->n; i++) { /* an empty map has no items at all */
+		const struct yaml_item *item = &map->item[i];
 		const bool dotted = strchr(item->key, '.') != NULL;
 		const struct yaml *value = item->value, *enabled = yaml_get(value, "enabled");
 		const struct config_row *row;
